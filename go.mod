@@ -1,0 +1,3 @@
+module vagen
+
+go 1.26

@@ -1,0 +1,47 @@
+// Package rng derives every random draw of a run from one seed.
+//
+// A draw is keyed by what it is for (run seed, step, group, episode, turn,
+// purpose), never by how many draws came before it, so neither the number of
+// workers nor a resume changes it.
+package rng
+
+import "math/rand/v2"
+
+// Purpose keeps draws for different uses apart.
+type Purpose uint64
+
+// The purposes of the library's own draws.
+const (
+	Init     Purpose = iota + 1 // initial weights
+	Level    Purpose = iota + 1 // seeds of training episodes
+	Sample   Purpose = iota + 1 // sampling of response tokens
+	Shuffle  Purpose = iota + 1 // order of rows in an update
+	Script   Purpose = iota + 1 // scripted players
+	Validate Purpose = iota + 1 // sampling during evaluation
+)
+
+// Derive hashes a seed and the identity of a draw to 64 well-mixed bits.
+// Different identities, also of different lengths, give unrelated results.
+func Derive(seed uint64, p Purpose, ids ...uint64) uint64 {
+	h := mix(seed ^ 0x9e3779b97f4a7c15)
+	h = mix(h ^ uint64(p)*0xd1342543de82ef95)
+	for _, id := range ids {
+		h = mix(h*0x2545f4914f6cdd1d + id + 0x9e3779b97f4a7c15)
+	}
+	return mix(h ^ uint64(len(ids)))
+}
+
+// New returns a generator for the draws of one identity.
+func New(seed uint64, p Purpose, ids ...uint64) *rand.Rand {
+	key := Derive(seed, p, ids...)
+	return rand.New(rand.NewPCG(key, mix(key)))
+}
+
+// mix is the finaliser of SplitMix64 (Steele, Lea and Flood, 2014).
+func mix(x uint64) uint64 {
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	return x ^ x>>31
+}

@@ -1,0 +1,89 @@
+package policy
+
+import (
+	"context"
+	"image"
+)
+
+// Role says who speaks in a Message.
+type Role string
+
+// The roles of a conversation.
+const (
+	System    Role = "system"
+	User      Role = "user"
+	Assistant Role = "assistant"
+)
+
+// Message is one entry of a conversation. "<image>" in Text marks where each of
+// the Images goes.
+type Message struct {
+	Role   Role
+	Text   string
+	Images []image.Image
+}
+
+// Policy writes responses.
+type Policy interface {
+	// Generate continues each of the prompts' conversations by one response and
+	// returns one completion per prompt, in order. Rows are independent: what a
+	// row samples depends on its own conversation and seed alone.
+	Generate(ctx context.Context, prompts []Prompt, s Sampling) ([]Completion, error)
+	// Forget ends conversations and frees what is kept for them. Unknown keys
+	// are ignored.
+	Forget(keys ...uint64)
+}
+
+// Prompt asks for one response.
+type Prompt struct {
+	// Conversation identifies the conversation. The first prompt with a key
+	// opens it, later ones continue it: the policy keeps what was read and
+	// written before, token by token, and nothing is tokenised twice.
+	Conversation uint64
+	// Messages are the messages since the last completion: system and user
+	// when the conversation opens, user afterwards.
+	Messages []Message
+	// Seed decides what is sampled. It is the only source of randomness.
+	Seed uint64
+	// MaxTokens limits the response; 0 means Sampling.MaxTokens.
+	MaxTokens int
+}
+
+// Sampling says how tokens are chosen.
+type Sampling struct {
+	Temperature float64 // divides the logits; 0 takes the most likely token
+	TopK        int     // keep the k most likely tokens; 0 keeps all
+	TopP        float64 // keep the smallest set with this probability; 0 or 1 keeps all
+	MinP        float64 // drop tokens below this share of the most likely one; 0 drops none
+	MaxTokens   int     // longest response, end-of-turn token included
+}
+
+// Stop says why a response ended.
+type Stop string
+
+// The causes of an ended response.
+const (
+	StopEnd    Stop = "end"    // the model wrote an end-of-turn token
+	StopLength Stop = "length" // the limit was reached first
+	StopFilter Stop = "filter" // the service refused to go on (API policies only)
+)
+
+// Completion is one response, and the context tokens that came before it.
+//
+// Context and Tokens together are exactly what the model read and wrote in this
+// call; strung together over the calls of a conversation they are its training
+// row. Policies behind an API may leave both empty and fill Text alone.
+type Completion struct {
+	Context  []int32   // tokens put before the response: template, messages, image placeholders
+	Tokens   []int32   // response tokens, the end-of-turn token included when it was written
+	LogProbs []float32 // of Tokens, from the plain softmax at the sampling temperature
+	Text     string    // the response without end-of-turn token
+	Stop     Stop
+	Images   []Image // images of the context, in order
+}
+
+// Image is a picture as a policy keeps it between generation and training.
+type Image struct {
+	Hash  [32]byte    // SHA-256 of size and RGB pixels
+	Image image.Image // as the environment drew it
+}
