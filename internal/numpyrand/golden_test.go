@@ -1,0 +1,134 @@
+package numpyrand
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"vagen/internal/golden"
+)
+
+type op struct {
+	Op  string    `json:"op"`
+	N   uint32    `json:"n"`
+	Out []float64 `json:"out"`
+}
+
+type stream struct {
+	Seed int64 `json:"seed"`
+	Ops  []op  `json:"ops"`
+}
+
+// read decodes envs/rng.json. A folder of recorded numbers may come without
+// it: the streams don't depend on levels, so one recording serves all of them.
+func read(t *testing.T, dst any) {
+	t.Helper()
+	path := golden.Path(t, "envs", "rng.json")
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		path = filepath.Join("..", "..", "testdata", "envs", "rng.json")
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(raw, dst); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}
+
+// The recorded draws come from numpy and from Python's random module
+// (testdata/envs/rng.json); every draw must be equal to the last bit.
+func TestStreamsEqualTheOriginals(t *testing.T) {
+	var file struct {
+		PCG    []stream `json:"pcg64"`
+		Python []stream `json:"mt_python"`
+		Numpy  []stream `json:"mt_numpy_legacy"`
+	}
+	read(t, &file)
+	tally := golden.NewTally(t, "envs/rng.json (streams)")
+	replay := func(kind string, streams []stream, seed func(int64) func(op) float64) {
+		if len(streams) == 0 {
+			t.Errorf("%s: no streams", kind)
+		}
+		for _, s := range streams {
+			tally.Case()
+			draw := seed(s.Seed)
+			for i, o := range s.Ops {
+				for k, want := range o.Out {
+					golden.Equal(t, tally, fmt.Sprintf("%s seed %d op %d (%s %d) draw %d", kind, s.Seed, i, o.Op, o.N, k), draw(o), want)
+				}
+			}
+		}
+	}
+	replay("pcg64", file.PCG, func(seed int64) func(op) float64 {
+		g := NewPCG64(uint64(seed))
+		return func(o op) float64 {
+			if o.Op == "random" {
+				return g.Float64()
+			}
+			return float64(g.IntN(o.N))
+		}
+	})
+	var m MT19937
+	replay("python", file.Python, func(seed int64) func(op) float64 {
+		m.SeedPython(seed)
+		return func(o op) float64 {
+			if o.Op == "random" {
+				return m.Float64()
+			}
+			return float64(m.Below(o.N))
+		}
+	})
+	replay("numpy legacy", file.Numpy, func(seed int64) func(op) float64 {
+		m.SeedNumpy(uint32(seed))
+		return func(o op) float64 { return float64(m.RandInt(o.N)) }
+	})
+}
+
+func TestNegativePythonSeedsCountByMagnitude(t *testing.T) {
+	var a, b MT19937
+	a.SeedPython(-17)
+	b.SeedPython(17)
+	for range 5 {
+		if x, y := a.Uint32(), b.Uint32(); x != y {
+			t.Fatalf("draws of seeds -17 and 17 differ: %d, %d", x, y)
+		}
+	}
+}
+
+func TestBoundedDrawsStayInRange(t *testing.T) {
+	g := NewPCG64(9)
+	var m MT19937
+	m.SeedNumpy(9)
+	for _, n := range []uint32{1, 2, 3, 7, 1 << 31, 1<<31 + 1, 1<<32 - 1} {
+		for range 200 {
+			if x := g.IntN(n); x >= n {
+				t.Fatalf("IntN(%d) = %d", n, x)
+			}
+			if x := m.Below(n); x >= n {
+				t.Fatalf("Below(%d) = %d", n, x)
+			}
+			if x := m.RandInt(n); x >= n {
+				t.Fatalf("RandInt(%d) = %d", n, x)
+			}
+		}
+	}
+}
+
+func BenchmarkPCG64Seed(b *testing.B) {
+	var g PCG64
+	for i := range b.N {
+		g.Seed(uint64(i))
+	}
+}
+
+func BenchmarkMT19937SeedPython(b *testing.B) {
+	var m MT19937
+	for i := range b.N {
+		m.SeedPython(int64(i))
+	}
+}
