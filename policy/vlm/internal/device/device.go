@@ -1,0 +1,312 @@
+// Package device runs GoMLX graphs on buffers that stay on the device.
+//
+// It is the edge at which GoMLX's panics become errors. A Device owns a
+// backend and the programs compiled for it; an Array is one buffer on the
+// device with its shape; a Program is one graph, compiled once for every
+// signature of input shapes that it meets.
+package device
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gomlx/gomlx/backends"
+	"github.com/gomlx/gomlx/pkg/core/dtypes"
+	"github.com/gomlx/gomlx/pkg/core/graph"
+	"github.com/gomlx/gomlx/pkg/core/shapes"
+)
+
+// ErrClosed is returned by operations on a closed Device or a freed Array.
+var ErrClosed = errors.New("device: closed")
+
+// Device is a backend with the programs compiled for it. Its methods may be
+// called from several goroutines; executions are serialised.
+type Device struct {
+	backend backends.Backend
+	name    string
+	pure    bool // GoMLX's pure-Go backend, which lacks some operations
+
+	mu       sync.Mutex
+	programs []*Program
+	compiled time.Duration
+	closed   bool
+}
+
+// New wraps a backend. The name is for messages, such as "xla:cpu" or "go".
+func New(backend backends.Backend, name string) *Device {
+	return &Device{backend: backend, name: name, pure: backend.Name() == "go"}
+}
+
+// Name tells which backend this is.
+func (d *Device) Name() string { return d.name }
+
+// PureGo reports whether the backend is GoMLX's pure-Go one. Graphs must then
+// avoid Pad, DynamicSlice, DynamicUpdateSlice, shifts, Clamp and Reverse.
+func (d *Device) PureGo() bool { return d.pure }
+
+// CompileTime is the time spent so far in building and compiling programs.
+func (d *Device) CompileTime() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.compiled
+}
+
+// Close frees every program and the backend. Arrays must not be used afterwards.
+func (d *Device) Close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return
+	}
+	d.closed = true
+	for _, p := range d.programs {
+		for _, e := range p.compiled {
+			e.graph.Finalize()
+		}
+		p.compiled = nil
+	}
+	d.backend.Finalize()
+}
+
+// catch runs f and turns a panic into an error that names what was done.
+func catch(what string, f func()) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			if e, ok := r.(error); ok {
+				err = fmt.Errorf("device: %s: %w", what, e)
+				return
+			}
+			err = fmt.Errorf("device: %s: %v", what, r)
+		}
+	}()
+	f()
+	return nil
+}
+
+// Builder makes the outputs of a graph from its inputs. It may panic, as GoMLX
+// graph code does.
+type Builder func(in []*graph.Node) []*graph.Node
+
+// Program is a graph that is compiled anew for every signature of input shapes
+// it meets. Keep the number of different shapes small.
+type Program struct {
+	dev      *Device
+	name     string
+	build    Builder
+	compiled map[string]*executable
+}
+
+type executable struct {
+	graph *graph.Graph
+	dims  []shapes.Shape // of the outputs
+}
+
+// Program declares a program. Nothing is compiled until it runs.
+func (d *Device) Program(name string, build Builder) *Program {
+	p := &Program{dev: d, name: name, build: build, compiled: map[string]*executable{}}
+	d.mu.Lock()
+	d.programs = append(d.programs, p)
+	d.mu.Unlock()
+	return p
+}
+
+// Executables returns how many shapes the program has been compiled for.
+func (p *Program) Executables() int {
+	p.dev.mu.Lock()
+	defer p.dev.mu.Unlock()
+	return len(p.compiled)
+}
+
+func signature(in []*Array) string {
+	var b strings.Builder
+	for _, a := range in {
+		fmt.Fprintf(&b, "%d%v;", a.shape.DType, a.shape.Dimensions)
+	}
+	return b.String()
+}
+
+// Run executes the program. Arrays listed in donate (by their index in in) are
+// consumed: they are freed, and their memory may be reused for the outputs.
+func (p *Program) Run(in []*Array, donate ...int) ([]*Array, error) {
+	d := p.dev
+	buffers := make([]backends.Buffer, len(in))
+	for i, a := range in {
+		if a == nil || a.buffer == nil {
+			return nil, fmt.Errorf("%w: program %s: input %d has been freed", ErrClosed, p.name, i)
+		}
+		buffers[i] = a.buffer
+	}
+	gifts := make([]bool, len(in))
+	for _, i := range donate {
+		gifts[i] = true
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, ErrClosed
+	}
+	exe, err := p.executable(in)
+	if err != nil {
+		return nil, err
+	}
+	var out []*Array
+	err = catch("run "+p.name, func() {
+		tensors := exe.graph.RunWithBuffers(buffers, gifts, 0)
+		out = make([]*Array, len(tensors))
+		for i, t := range tensors {
+			// The tensor is only a shell around the buffer: take the buffer out.
+			buf, err := t.DonateBuffer(d.backend, 0)
+			if err != nil {
+				panic(err)
+			}
+			out[i] = &Array{dev: d, buffer: buf, shape: exe.dims[i]}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range donate {
+		in[i].consumed(d.pure)
+	}
+	return out, nil
+}
+
+// executable returns the graph compiled for the shapes of in. The device is locked.
+func (p *Program) executable(in []*Array) (*executable, error) {
+	key := signature(in)
+	if exe, ok := p.compiled[key]; ok {
+		return exe, nil
+	}
+	start := time.Now()
+	exe := &executable{}
+	err := catch("compile "+p.name, func() {
+		g := graph.NewGraph(p.dev.backend, p.name)
+		nodes := make([]*graph.Node, len(in))
+		for i, a := range in {
+			nodes[i] = graph.Parameter(g, fmt.Sprintf("p%d", i), a.shape)
+		}
+		outputs := p.build(nodes)
+		for _, o := range outputs {
+			exe.dims = append(exe.dims, o.Shape())
+		}
+		g.Compile(outputs...)
+		exe.graph = g
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.dev.compiled += time.Since(start)
+	p.compiled[key] = exe
+	return exe, nil
+}
+
+// Array is a buffer on the device.
+type Array struct {
+	dev    *Device
+	buffer backends.Buffer
+	shape  shapes.Shape
+}
+
+// Dims returns the dimensions. The slice must not be changed.
+func (a *Array) Dims() []int { return a.shape.Dimensions }
+
+// Size returns the number of elements.
+func (a *Array) Size() int { return a.shape.Size() }
+
+// Bytes returns the size on the device.
+func (a *Array) Bytes() int64 { return int64(a.shape.Memory()) }
+
+// DType returns the element type.
+func (a *Array) DType() dtypes.DType { return a.shape.DType }
+
+// Put copies data to the device. Without dims the result is a vector;
+// the product of the dims must be len(data).
+func Put[T dtypes.Supported](d *Device, data []T, dims ...int) (*Array, error) {
+	if len(dims) == 0 {
+		dims = []int{len(data)}
+	}
+	shape := shapes.Make(dtypes.FromGenericsType[T](), dims...)
+	if shape.Size() != len(data) {
+		return nil, fmt.Errorf("device: put: %d numbers do not fill shape %v", len(data), dims)
+	}
+	var buf backends.Buffer
+	err := catch("put", func() {
+		var err error
+		if buf, err = d.backend.BufferFromFlatData(0, data, shape); err != nil {
+			panic(err)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Array{dev: d, buffer: buf, shape: shape}, nil
+}
+
+// Scalar puts one number on the device as an array without dimensions.
+func Scalar[T dtypes.Supported](d *Device, x T) (*Array, error) {
+	shape := shapes.Make(dtypes.FromGenericsType[T]())
+	var buf backends.Buffer
+	err := catch("put scalar", func() {
+		var err error
+		if buf, err = d.backend.BufferFromFlatData(0, []T{x}, shape); err != nil {
+			panic(err)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Array{dev: d, buffer: buf, shape: shape}, nil
+}
+
+// Read copies the array into dst, which must have its size and type.
+func Read[T dtypes.Supported](a *Array, dst []T) error {
+	if a == nil || a.buffer == nil {
+		return fmt.Errorf("%w: read of a freed array", ErrClosed)
+	}
+	if len(dst) != a.Size() {
+		return fmt.Errorf("device: read: %d numbers into a slice of %d", a.Size(), len(dst))
+	}
+	return catch("read", func() {
+		if err := a.dev.backend.BufferToFlatData(a.buffer, dst); err != nil {
+			panic(err)
+		}
+	})
+}
+
+// ReadNew copies the array into a new slice.
+func ReadNew[T dtypes.Supported](a *Array) ([]T, error) {
+	if a == nil || a.buffer == nil {
+		return nil, fmt.Errorf("%w: read of a freed array", ErrClosed)
+	}
+	dst := make([]T, a.Size())
+	return dst, Read(a, dst)
+}
+
+// Free releases the buffer now rather than when it is collected. Freeing twice,
+// or freeing nil, does nothing.
+func (a *Array) Free() {
+	if a == nil || a.buffer == nil {
+		return
+	}
+	_ = catch("free", func() { _ = a.dev.backend.BufferFinalize(a.buffer) })
+	a.buffer = nil
+}
+
+// consumed forgets a donated buffer. XLA marks it deleted but its handle still
+// has to be freed; the pure-Go backend has taken it over.
+func (a *Array) consumed(pure bool) {
+	if !pure {
+		a.Free()
+	}
+	a.buffer = nil
+}
+
+// FreeAll frees several arrays.
+func FreeAll(arrays ...*Array) {
+	for _, a := range arrays {
+		a.Free()
+	}
+}
