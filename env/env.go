@@ -44,6 +44,7 @@ type Outcome struct {
 	Done        bool            // the world ended the episode
 	Success     bool            // the task is solved
 	Response    reward.Response // what was understood of the agent's text
+	Claims      []reward.Claim  // what a judge may still score; nil without judged state reward
 	Turn        Metrics         // of this turn, e.g. action_is_valid
 	Trajectory  Metrics         // of the episode so far, e.g. success
 }

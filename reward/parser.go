@@ -1,0 +1,213 @@
+package reward
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"vagen/internal/nearest"
+)
+
+// ErrFormat is wrapped by NewParser for a dialect or format that does not exist.
+var ErrFormat = errors.New("unknown response format")
+
+// ParserOptions are the choices that a format leaves open. The zero value reads
+// the Lite dialect with actions separated by commas and no limit on them.
+type ParserOptions struct {
+	Dialect       Dialect  // "" means Lite
+	ActionSep     string   // stands between actions; "" means ","
+	MaxActions    int      // actions beyond this number are dropped; 0 drops none
+	SpecialTokens []string // removed, in order, from every section; legacy dialect only
+}
+
+// Parser reads responses of one format. Its time is linear in the text for every
+// input, and it is safe for concurrent use.
+//
+// Text is treated as the original systems did, in Python: white space and lower
+// case are Unicode's, tags are case-sensitive, free text may hold line breaks,
+// tags and bytes that are not UTF-8.
+//
+//   - A legacy format is correct when the whole text has its shape. no_think and
+//     free_think have neither sections nor actions otherwise; the formats with
+//     sections inside the think block are read from the first match anywhere,
+//     so that actions run even when the format is not rewarded.
+//   - A Lite format is correct when its shape is found anywhere.
+//   - The answer is split at the separator, actions are stripped, empty ones are
+//     dropped, and the first MaxActions are kept.
+type Parser struct {
+	format  *format
+	sep     string
+	joint   string // between actions of an answer that was cut
+	max     int
+	special []string
+}
+
+// NewParser returns the parser of a format, one of Formats(o.Dialect).
+// Errors wrap ErrFormat when the dialect or the format is unknown.
+func NewParser(name string, o ParserOptions) (*Parser, error) {
+	if o.Dialect == "" {
+		o.Dialect = Lite
+	}
+	known := Formats(o.Dialect)
+	if known == nil {
+		return nil, fmt.Errorf("reward: dialect %q: %w; known dialects are %v", o.Dialect, ErrFormat, Dialects())
+	}
+	i := slices.IndexFunc(formats, func(f format) bool { return f.dialect == o.Dialect && f.name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("reward: format %q of dialect %q: %w%s; known formats are %s",
+			name, o.Dialect, ErrFormat, nearest.Hint(name, known), strings.Join(known, ", "))
+	}
+	if o.MaxActions < 0 {
+		return nil, fmt.Errorf("reward: format %q: max_actions is %d, it must not be negative", name, o.MaxActions)
+	}
+	if slices.Contains(o.SpecialTokens, "") {
+		return nil, fmt.Errorf("reward: format %q: a special token is empty", name)
+	}
+	if len(o.SpecialTokens) > 0 && o.Dialect != Legacy {
+		return nil, fmt.Errorf("reward: format %q: special tokens belong to the legacy dialect, the dialect is %q", name, o.Dialect)
+	}
+	p := &Parser{format: &formats[i], sep: o.ActionSep, max: o.MaxActions, special: slices.Clone(o.SpecialTokens)}
+	if p.sep == "" {
+		p.sep = ","
+	}
+	p.joint = p.sep
+	if o.Dialect == Legacy {
+		p.joint = " " + p.sep + " "
+	}
+	return p, nil
+}
+
+// Format returns the name of the format.
+func (p *Parser) Format() string { return p.format.name }
+
+// Dialect returns the dialect of the format.
+func (p *Parser) Dialect() Dialect { return p.format.dialect }
+
+// Sections returns the names of the sections that the format has, in the order
+// in which they stand in a response.
+func (p *Parser) Sections() []string {
+	var names []string
+	for _, name := range p.format.shape.pieces {
+		if name != pieceBefore && name != pieceAfter {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Parse reads one response.
+func (p *Parser) Parse(text string) Response {
+	f := p.format
+	if f.dialect == Legacy && f.strict {
+		text = strings.ReplaceAll(text, imageMark, "")
+	}
+	r := Response{Raw: text, Sections: make(map[string]string, len(f.shape.pieces)+1)}
+	var got, first pieces
+	if f.strict {
+		r.FormatCorrect = f.shape.covers(text, &got)
+	}
+	switch found := f.shape.find(text, &first); {
+	case f.anchored && r.FormatCorrect:
+		p.sections(&r, &got)
+	case found && (r.FormatCorrect || !f.whole):
+		r.FormatCorrect = r.FormatCorrect || !f.strict
+		p.sections(&r, &first)
+	case f.answer:
+		r.Sections[SectionAnswer] = p.clean(firstAnswer(f, text))
+	}
+	r.Actions = p.actions(r.Sections)
+	r.Canonical = p.canonical(r.Sections)
+	return r
+}
+
+// sections fills in the contents of a match.
+func (p *Parser) sections(r *Response, got *pieces) {
+	f := p.format
+	var think strings.Builder
+	for i, name := range f.shape.pieces {
+		if f.rich && name != SectionAnswer {
+			think.WriteString("<" + name + ">" + got[i] + "</" + name + ">")
+		}
+		if name != pieceBefore && name != pieceAfter {
+			r.Sections[name] = p.clean(got[i])
+		}
+	}
+	switch {
+	case f.rich:
+		r.Sections[SectionThink] = p.clean(think.String())
+	case f.name == "free_wm":
+		text := strip(strip(got[1]) + " " + strip(got[3]))
+		r.Sections[SectionThink], r.Sections[SectionReasoning] = text, text
+	case f.name == "wm" && f.dialect == Lite:
+		r.Sections[SectionReasoning] = r.Sections[SectionThink]
+	}
+}
+
+// clean prepares the content of a section: Lite strips it; legacy removes the
+// special tokens, and strips when there are any.
+func (p *Parser) clean(s string) string {
+	if p.format.dialect != Legacy {
+		return strip(s)
+	}
+	for _, token := range p.special {
+		s = strip(strings.ReplaceAll(s, token, ""))
+	}
+	return s
+}
+
+// actions splits the answer and shortens it when it holds too many.
+func (p *Parser) actions(sections map[string]string) []string {
+	rest, more := sections[SectionAnswer], true
+	var actions []string
+	for more {
+		var word string
+		word, rest, more = strings.Cut(rest, p.sep)
+		if word = strip(word); word == "" {
+			continue
+		}
+		if p.max > 0 && len(actions) == p.max {
+			sections[SectionAnswer] = strings.Join(actions, p.joint)
+			return actions
+		}
+		if p.format.lower {
+			word = lower(word)
+		}
+		actions = append(actions, word)
+	}
+	return actions
+}
+
+// canonical writes the response anew.
+func (p *Parser) canonical(sections map[string]string) string {
+	var b strings.Builder
+	for _, name := range p.format.rebuild {
+		tag := name
+		if name == SectionAnswer && p.format.dialect == LiteNavigation {
+			tag = actionTag
+		}
+		b.WriteByte('<')
+		b.WriteString(tag)
+		b.WriteByte('>')
+		b.WriteString(strip(sections[name]))
+		b.WriteString("</")
+		b.WriteString(tag)
+		b.WriteByte('>')
+	}
+	return b.String()
+}
+
+// firstAnswer returns the content of the first answer block of a text.
+func firstAnswer(f *format, text string) string {
+	last := f.shape.anchors[len(f.shape.anchors)-1]
+	closing := last[len(last)-1]
+	opening := "<" + strings.TrimPrefix(closing, "</")
+	_, rest, ok := strings.Cut(text, opening)
+	if !ok {
+		return ""
+	}
+	if body, _, ok := strings.Cut(rest, closing); ok {
+		return body
+	}
+	return ""
+}

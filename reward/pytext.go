@@ -1,0 +1,95 @@
+package reward
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The original systems treat text as Python does: white space is Unicode's, and
+// includes the four ASCII separators that Go leaves out, and lower-casing uses
+// the full mapping. These helpers match str.isspace, str.strip and str.lower.
+
+// isSpace reports whether Python's \s matches r.
+func isSpace(r rune) bool {
+	switch {
+	case r <= ' ':
+		return r == ' ' || r >= '\t' && r <= '\r' || r >= 0x1c && r <= 0x1f
+	case r < 0x80:
+		return false
+	}
+	return unicode.IsSpace(r)
+}
+
+// strip removes white space at both ends.
+func strip(s string) string { return strings.TrimFunc(s, isSpace) }
+
+// skipSpace returns the index of the first character of s, at i or later, that
+// is not white space.
+func skipSpace(s string, i int) int {
+	for i < len(s) {
+		if c := s[i]; c < utf8.RuneSelf {
+			if !isSpace(rune(c)) {
+				return i
+			}
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if !isSpace(r) {
+			return i
+		}
+		i += n
+	}
+	return i
+}
+
+const (
+	dottedI    = '\u0130' // İ lower-cases to i and a combining dot
+	capSigma   = '\u03a3' // Σ lower-cases to ς at the end of a word, else to σ
+	finalSigma = '\u03c2'
+)
+
+// lower is Python's str.lower.
+func lower(s string) string {
+	if !strings.ContainsRune(s, dottedI) && !strings.ContainsRune(s, capSigma) {
+		return strings.ToLower(s)
+	}
+	var b strings.Builder
+	b.Grow(len(s) + 1)
+	for i, r := range s {
+		switch {
+		case r == dottedI:
+			b.WriteString("i\u0307")
+		case r == capSigma && endsWord(s, i):
+			b.WriteRune(finalSigma)
+		default:
+			b.WriteRune(unicode.ToLower(r))
+		}
+	}
+	return b.String()
+}
+
+// endsWord is Unicode's Final_Sigma condition for the sigma at byte i: a cased
+// letter before it and none after it, case-ignorable characters aside.
+func endsWord(s string, i int) bool {
+	before := strings.TrimRightFunc(s[:i], caseIgnorable)
+	r, _ := utf8.DecodeLastRuneInString(before)
+	if before == "" || !cased(r) {
+		return false
+	}
+	after := strings.TrimLeftFunc(s[i+len(string(capSigma)):], caseIgnorable)
+	r, _ = utf8.DecodeRuneInString(after)
+	return after == "" || !cased(r)
+}
+
+func cased(r rune) bool {
+	return unicode.In(r, unicode.Lu, unicode.Ll, unicode.Lt, unicode.Other_Lowercase, unicode.Other_Uppercase)
+}
+
+// caseIgnorable covers the categories of the property and the word-break
+// punctuation that it adds.
+func caseIgnorable(r rune) bool {
+	return unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf, unicode.Lm, unicode.Sk) ||
+		strings.ContainsRune("'.:\u00b7\u0387\u055f\u05f4\u2018\u2019\u2024\u2027\ufe13\ufe52\ufe55\uff07\uff0e\uff1a", r)
+}
