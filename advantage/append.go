@@ -1,0 +1,46 @@
+package advantage
+
+import (
+	"fmt"
+
+	"vagen/mask"
+)
+
+// Row is what belongs to one row beside its tokens.
+type Row struct {
+	Rewards []float32 // one per token
+	Values  []float32 // one per token, or nil without a critic
+
+	Group, Trajectory, Turn int // see Batch
+}
+
+// Append adds a row to the batch, with masks and turn ends from the record of
+// who wrote its tokens. Masks that are switched off stay absent. Baselines and
+// States, where an estimator wants them, are the caller's to append.
+//
+// Rewards and values of another length than the sequence are an ErrLength and
+// leave the batch as it was.
+func (b *Batch) Append(s *mask.Sequence, o mask.Options, r Row) error {
+	n := s.Len()
+	if len(r.Rewards) != n || r.Values != nil && len(r.Values) != n {
+		return fmt.Errorf("advantage: append: row %d: %d tokens, %d rewards, %d values: %w",
+			b.Rows(), n, len(r.Rewards), len(r.Values), ErrLength)
+	}
+	if len(b.Offsets) == 0 {
+		b.Offsets = append(b.Offsets, 0)
+	}
+	b.Rewards = append(b.Rewards, r.Rewards...)
+	b.Values = append(b.Values, r.Values...)
+	if o.UseLossMask {
+		b.Loss = s.Loss(b.Loss, o)
+	}
+	if o.UseGAEMask {
+		b.GAE = s.Advantage(b.GAE, o)
+	}
+	b.TurnEnd = s.TurnEnd(b.TurnEnd)
+	b.Group = append(b.Group, r.Group)
+	b.Trajectory = append(b.Trajectory, r.Trajectory)
+	b.Turn = append(b.Turn, r.Turn)
+	b.Offsets = append(b.Offsets, len(b.Rewards))
+	return nil
+}

@@ -1,0 +1,106 @@
+package advantage
+
+import "fmt"
+
+// Batch holds training rows of different lengths back to back. Row i is the
+// part [Offsets[i], Offsets[i+1]) of every per-token slice. Nothing is padded;
+// rows that come padded from elsewhere say so in Attention.
+//
+// Only Offsets and Rewards are always needed. [Describe] tells what else an
+// estimator reads; it ignores the rest.
+type Batch struct {
+	// Offsets has one entry more than there are rows, starts with 0, never
+	// falls, and ends with the number of tokens.
+	Offsets []int
+
+	// Per token.
+
+	Rewards []float32 // of the token, penalties included
+	Values  []float32 // critic's estimate at the state the token was chosen in; nil without a critic
+	// Attention marks real tokens; nil means that all are.
+	Attention []bool
+	// Loss marks the tokens whose loss counts, normally those that the model
+	// wrote; nil means that no loss mask is in force.
+	Loss []bool
+	// GAE marks the tokens that are steps of the masked recursion; nil means
+	// that no advantage mask is in force.
+	GAE []bool
+	// TurnEnd marks the last token of each turn.
+	TurnEnd []bool
+
+	// Per row. Identities are arbitrary ints; [Interner] makes them of strings.
+
+	Group      []int // rows with one start state, compared with each other
+	Trajectory []int // rows of one episode; it needs to be unique within its group only
+	Turn       []int // order of the rows of a trajectory, gaps allowed
+
+	Baselines []float32 // score of the greedy response to the same prompt, for ReMax
+
+	// States has one key per turn, in the order of the rows and of the turns
+	// within them. Turns of one group with equal keys started from the same
+	// state, for GiGPO.
+	States []uint64
+}
+
+// Rows returns the number of rows.
+func (b *Batch) Rows() int { return max(0, len(b.Offsets)-1) }
+
+// Tokens returns the number of tokens.
+func (b *Batch) Tokens() int { return len(b.Rewards) }
+
+// Row returns where row i starts and ends in the per-token slices.
+func (b *Batch) Row(i int) (start, end int) { return b.Offsets[i], b.Offsets[i+1] }
+
+// Reset empties all slices and keeps their memory.
+func (b *Batch) Reset() {
+	b.Offsets = b.Offsets[:0]
+	b.Rewards, b.Values, b.Baselines = b.Rewards[:0], b.Values[:0], b.Baselines[:0]
+	b.Attention, b.Loss, b.GAE, b.TurnEnd = b.Attention[:0], b.Loss[:0], b.GAE[:0], b.TurnEnd[:0]
+	b.Group, b.Trajectory, b.Turn = b.Group[:0], b.Trajectory[:0], b.Turn[:0]
+	b.States = b.States[:0]
+}
+
+// Check reports whether all slices fit each other. Optional slices may be
+// empty. It does not look at the numbers; every estimator checks those it
+// reads.
+func (b *Batch) Check() error {
+	if err := checkOffsets(b.Offsets, len(b.Rewards)); err != nil {
+		return err
+	}
+	n, rows := len(b.Rewards), b.Rows()
+	for _, f := range [...]struct {
+		name      string
+		got, want int
+	}{
+		{"values", len(b.Values), n}, {"attention", len(b.Attention), n}, {"loss", len(b.Loss), n},
+		{"gae", len(b.GAE), n}, {"turn_end", len(b.TurnEnd), n},
+		{"group", len(b.Group), rows}, {"trajectory", len(b.Trajectory), rows}, {"turn", len(b.Turn), rows},
+		{"baselines", len(b.Baselines), rows},
+	} {
+		if f.got != 0 && f.got != f.want {
+			return fmt.Errorf("%s: length %d: %w (none or %d)", f.name, f.got, ErrLength, f.want)
+		}
+	}
+	return nil
+}
+
+func checkOffsets(offsets []int, tokens int) error {
+	if len(offsets) == 0 {
+		if tokens == 0 {
+			return nil
+		}
+		return fmt.Errorf("offsets: none for %d tokens: %w (rows + 1)", tokens, ErrLength)
+	}
+	if offsets[0] != 0 {
+		return fmt.Errorf("offsets: first is %d: %w (0)", offsets[0], ErrLength)
+	}
+	for i := 1; i < len(offsets); i++ {
+		if offsets[i] < offsets[i-1] {
+			return fmt.Errorf("offsets: row %d: from %d to %d: %w (never falling)", i-1, offsets[i-1], offsets[i], ErrLength)
+		}
+	}
+	if last := offsets[len(offsets)-1]; last != tokens {
+		return fmt.Errorf("offsets: last is %d: %w (%d, the number of rewards)", last, ErrLength, tokens)
+	}
+	return nil
+}

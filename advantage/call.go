@@ -1,0 +1,240 @@
+package advantage
+
+import (
+	"fmt"
+	"math"
+)
+
+// number is the storage type of rewards, values and results. All arithmetic is
+// done in float64, whatever it is.
+type number interface{ float32 | float64 }
+
+// call is one call of Estimate: inputs, outputs and scratch memory in one
+// place. Batch and Result fix the storage to float32; tests also run the same
+// code on float64 storage, to compare at full precision.
+type call[T number] struct {
+	name    string
+	offsets []int
+
+	rewards, values                []T
+	attention, loss, gae, turnEnds []bool
+	group, trajectory, turn        []int
+	baselines                      []T
+	states                         []uint64
+
+	adv, ret  []T
+	mask      []bool  // the mask that the estimator works under
+	valueMask []bool  // set by publishValueMask
+	turnID    []int32 // set by publishTurnID
+	raw       Moments
+
+	spareMask []bool
+	spareID   []int32
+	scratch   *scratch
+}
+
+// estimate runs an estimator's core on a batch. The core is a plain function,
+// not a closure, so that a call allocates nothing.
+func estimate[E any](dst *Result, b *Batch, name string, e E, run func(E, *call[float32]) error) error {
+	if err := b.Check(); err != nil {
+		return fmt.Errorf("advantage: %s: %w", name, err)
+	}
+	if dst.mem == nil {
+		dst.mem = new(memory)
+	}
+	mem, n := dst.mem, b.Tokens()
+	dst.Advantages, dst.Returns = resize(dst.Advantages, n), resize(dst.Returns, n)
+	c := &mem.call
+	*c = call[float32]{
+		name: name, offsets: b.Offsets,
+		rewards: b.Rewards, values: b.Values,
+		attention: b.Attention, loss: b.Loss, gae: b.GAE, turnEnds: b.TurnEnd,
+		group: b.Group, trajectory: b.Trajectory, turn: b.Turn,
+		baselines: b.Baselines, states: b.States,
+		adv: dst.Advantages, ret: dst.Returns,
+		spareMask: mem.valueMask, spareID: mem.turnID, scratch: &mem.scratch,
+	}
+	err := c.run(func() error { return run(e, c) })
+	dst.ValueMask, dst.TurnID, dst.Raw = c.valueMask, c.turnID, c.raw
+	mem.valueMask, mem.turnID = c.spareMask, c.spareID
+	*c = call[float32]{}
+	return err
+}
+
+// run prepares the scratch memory, runs the core and names the estimator in its
+// error.
+func (c *call[T]) run(core func() error) error {
+	c.scratch.begin(c.rows())
+	if err := core(); err != nil {
+		return fmt.Errorf("advantage: %s: %w", c.name, err)
+	}
+	return nil
+}
+
+func (c *call[T]) rows() int { return max(0, len(c.offsets)-1) }
+
+func (c *call[T]) tokens() int { return len(c.rewards) }
+
+// publishValueMask makes room for a value mask, all false.
+func (c *call[T]) publishValueMask() {
+	c.spareMask = resize(c.spareMask, c.tokens())
+	c.valueMask = c.spareMask
+	clear(c.valueMask)
+}
+
+// publishTurnID makes room for turn ids.
+func (c *call[T]) publishTurnID() {
+	c.spareID = resize(c.spareID, c.tokens())
+	c.turnID = c.spareID
+}
+
+// attentionMask returns Attention, or a mask of all tokens.
+func (c *call[T]) attentionMask() []bool {
+	if len(c.attention) > 0 {
+		return c.attention
+	}
+	return c.scratch.allTrue(c.tokens())
+}
+
+// lossMask returns Loss, and attention where no loss mask is in force.
+func (c *call[T]) lossMask() []bool {
+	if len(c.loss) > 0 {
+		return c.loss
+	}
+	return c.attentionMask()
+}
+
+// needValues refuses a batch without values. An empty batch has none to miss.
+func (c *call[T]) needValues() error {
+	if len(c.values) == 0 && c.tokens() > 0 {
+		return fmt.Errorf("values: %w", ErrNoCritic)
+	}
+	return nil
+}
+
+// needTurnEnds refuses a batch without turn ends.
+func (c *call[T]) needTurnEnds() error {
+	if len(c.turnEnds) == 0 && c.tokens() > 0 {
+		return fmt.Errorf("turn_end: %w", ErrNoMask)
+	}
+	return nil
+}
+
+// unit refuses a hyperparameter outside [0, 1].
+func unit(name string, x float64) error {
+	if !(x >= 0 && x <= 1) {
+		return errParameter(name, x, "[0, 1]")
+	}
+	return nil
+}
+
+func errParameter(name string, x float64, allowed string) error {
+	return fmt.Errorf("%s: %v: %w (%s)", name, x, ErrParameter, allowed)
+}
+
+// firstError returns the first of the errors that is not nil.
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finiteRow reports whether the row's rewards and, where the batch has them,
+// values are finite, and records an error otherwise. It is called right before
+// the row is worked on, so the second read comes from the cache.
+func (c *call[T]) finiteRow(row int, useValues bool) bool {
+	lo, hi := c.offsets[row], c.offsets[row+1]
+	ok := finite(c.rewards[lo:hi])
+	if ok && useValues {
+		ok = finite(c.values[lo:hi])
+	}
+	if !ok {
+		c.scratch.fail(row, c.notFinite(row, useValues))
+	}
+	return ok
+}
+
+// finite reports whether all numbers are: x − x is 0 for those and NaN for the
+// others, and NaN survives every sum. Four sums hide the latency of additions.
+func finite[T number](x []T) bool {
+	var a, b, c, d T
+	for len(x) >= 4 {
+		a += x[0] - x[0]
+		b += x[1] - x[1]
+		c += x[2] - x[2]
+		d += x[3] - x[3]
+		x = x[4:]
+	}
+	for _, v := range x {
+		a += v - v
+	}
+	return a+b+c+d == 0
+}
+
+// notFinite says where the number is that finiteRow stumbled over.
+func (c *call[T]) notFinite(row int, useValues bool) error {
+	lo, hi := c.offsets[row], c.offsets[row+1]
+	for t, x := range c.rewards[lo:hi] {
+		if x-x != 0 {
+			return fmt.Errorf("rewards: row %d, position %d: %v: %w", row, t, x, ErrNotFinite)
+		}
+	}
+	if useValues {
+		for t, x := range c.values[lo:hi] {
+			if x-x != 0 {
+				return fmt.Errorf("values: row %d, position %d: %v: %w", row, t, x, ErrNotFinite)
+			}
+		}
+	}
+	return nil
+}
+
+// spread is a running mean and variance around a shift. With the shift close to
+// the data, the sum of squares loses no digits.
+type spread struct {
+	n             int
+	shift, s1, s2 float64
+}
+
+func (s *spread) add(x float64) {
+	d := x - s.shift
+	s.n++
+	s.s1 += d
+	s.s2 += float64(d * d)
+}
+
+func (s *spread) moments() Moments {
+	if s.n == 0 {
+		return Moments{}
+	}
+	n := float64(s.n)
+	return Moments{N: s.n, Mean: s.shift + s.s1/n, M2: max(0, s.s2-s.s1*s.s1/n)}
+}
+
+// safe is half the distance of the largest float32 to its neighbour: adding
+// less to any float32 stays in range.
+const safe = 1 << 102
+
+// close records the row's advantages for whitening, and checks that all results
+// fit their storage. No advantage is further from the shift than the root of
+// the sum of squares, which makes the check free unless numbers are huge.
+func (c *call[T]) close(row int, s *spread) {
+	c.scratch.parts[row] = s.moments()
+	if !(math.Sqrt(s.s2)+math.Abs(s.shift) < safe) {
+		c.checkResults(row)
+	}
+}
+
+// checkResults records an error when a result of the row is not finite.
+func (c *call[T]) checkResults(row int) {
+	lo, hi := c.offsets[row], c.offsets[row+1]
+	for t := lo; t < hi; t++ {
+		if a, r := c.adv[t], c.ret[t]; a-a != 0 || r-r != 0 {
+			c.scratch.fail(row, fmt.Errorf("row %d, position %d: advantage %v, return %v: %w", row, t-lo, a, r, ErrNotFinite))
+			return
+		}
+	}
+}

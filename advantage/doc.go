@@ -1,0 +1,2 @@
+// Package advantage turns rewards and a critic's values into advantages.
+package advantage

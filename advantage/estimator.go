@@ -1,0 +1,48 @@
+package advantage
+
+import "errors"
+
+// Estimator turns the rewards, values and masks of a batch into advantages and
+// returns.
+//
+// Implementations in this package are small values whose fields are their
+// hyperparameters, used as written. They keep no state between calls, so one
+// value may serve many goroutines; a Result serves one call at a time.
+type Estimator interface {
+	// Estimate fills dst for all tokens of b. It resizes dst as needed and
+	// allocates nothing when dst was used for a batch of this size before. It
+	// reads b and keeps no reference to it. After an error dst is unspecified.
+	Estimate(dst *Result, b *Batch) error
+}
+
+// Errors that callers may want to tell apart. What Estimate returns wraps one
+// of them and names estimator, field, row and position.
+var (
+	// ErrLength means that a slice of the batch has the wrong length, or that
+	// Offsets do not describe rows.
+	ErrLength = errors.New("wrong length")
+	// ErrNotFinite means that an input is NaN or infinite, or that a result
+	// does not fit its storage.
+	ErrNotFinite = errors.New("not a finite number")
+	// ErrParameter means that a hyperparameter is out of range.
+	ErrParameter = errors.New("parameter out of range")
+	// ErrEmptyMask means that there are fewer than two positions to whiten
+	// over, so that mean and variance are undefined.
+	ErrEmptyMask = errors.New("fewer than two positions to whiten over")
+	// ErrNoCritic means that the estimator needs Values and the batch has none.
+	ErrNoCritic = errors.New("needs a critic's values")
+	// ErrNoMask means that the estimator needs a mask that the batch lacks.
+	ErrNoMask = errors.New("needs a mask that the batch does not have")
+	// ErrNoTurnEnd means that model tokens are not closed by a turn end.
+	ErrNoTurnEnd = errors.New("no turn end")
+	// ErrNoGroup means that identities (groups, trajectories, baselines,
+	// states) that the estimator needs are missing.
+	ErrNoGroup = errors.New("needs identities that the batch does not have")
+	// ErrGroupSize means that a group has too few members.
+	ErrGroupSize = errors.New("group too small")
+	// ErrUnknown means that no estimator has this name.
+	ErrUnknown = errors.New("unknown estimator")
+	// ErrConflict means that two rows claim to be the same row of a trajectory
+	// and differ.
+	ErrConflict = errors.New("two different rows with one identity")
+)

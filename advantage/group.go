@@ -1,0 +1,134 @@
+package advantage
+
+import "fmt"
+
+// groups sorts rows (or episodes) into groups and holds what their members
+// share. Groups are numbered by first appearance.
+type groups struct {
+	number map[int]int
+	of     []int     // group of each item
+	size   []int     // members of each group
+	mean   []float64 // of the members' scores
+	m2     []float64 // sum of squared distances to it
+}
+
+// put starts over with items that have these ids.
+func (g *groups) put(ids []int) {
+	if g.number == nil {
+		g.number = make(map[int]int)
+	}
+	clear(g.number)
+	g.of, g.size = resize(g.of, len(ids)), g.size[:0]
+	for i, id := range ids {
+		k, ok := g.number[id]
+		if !ok {
+			k = len(g.size)
+			g.number[id] = k
+			g.size = append(g.size, 0)
+		}
+		g.of[i] = k
+		g.size[k]++
+	}
+}
+
+// count returns the number of groups.
+func (g *groups) count() int { return len(g.size) }
+
+// score computes mean and spread of the groups' scores, in float64 and in item
+// order. Equal scores give a spread of exactly 0 or of rounding noise far below
+// any epsilon, which float32 arithmetic would not.
+func (g *groups) score(scores []float64) {
+	g.mean, g.m2 = resize(g.mean, g.count()), resize(g.m2, g.count())
+	clear(g.mean)
+	clear(g.m2)
+	for i, s := range scores {
+		g.mean[g.of[i]] += s
+	}
+	for k, n := range g.size {
+		g.mean[k] /= float64(n)
+	}
+	for i, s := range scores {
+		d := s - g.mean[g.of[i]]
+		g.m2[g.of[i]] += float64(d * d)
+	}
+}
+
+// rowGroups sorts the batch's rows into their groups.
+func (c *call[T]) rowGroups() (*groups, error) {
+	if len(c.group) == 0 && c.rows() > 0 {
+		return nil, fmt.Errorf("group: %w", ErrNoGroup)
+	}
+	c.scratch.groups.put(c.group)
+	return &c.scratch.groups, nil
+}
+
+// rowScores returns the sum of each row's rewards, over all its tokens.
+func (c *call[T]) rowScores() ([]float64, error) {
+	c.scratch.scores = resize(c.scratch.scores, c.rows())
+	p := slot[scorePass[T]](c.scratch, mainSlot)
+	p.c = c
+	return c.scratch.scores, c.scratch.each(p, c.rows(), c.tokens())
+}
+
+type scorePass[T number] struct{ c *call[T] }
+
+func (p *scorePass[T]) do(from, to int) {
+	c := p.c
+	for row := from; row < to; row++ {
+		if c.finiteRow(row, false) {
+			c.scratch.scores[row] = sum(c.rewards[c.offsets[row]:c.offsets[row+1]])
+		}
+	}
+}
+
+// sum adds in float64 over four strands, which hides the latency of additions
+// and is a fixed order all the same.
+func sum[T number](x []T) float64 {
+	var a, b, c, d float64
+	for len(x) >= 4 {
+		a += float64(x[0])
+		b += float64(x[1])
+		c += float64(x[2])
+		d += float64(x[3])
+		x = x[4:]
+	}
+	for _, v := range x {
+		a += float64(v)
+	}
+	return (a + b) + (c + d)
+}
+
+// share gives every token under the mask its row's advantage, as advantage and
+// as return, and 0 elsewhere. With whiten set it also records the moments.
+func (c *call[T]) share(advantages []float64) error {
+	for row, a := range advantages {
+		if x := T(a); x-x != 0 {
+			return fmt.Errorf("row %d: advantage %v: %w", row, a, ErrNotFinite)
+		}
+	}
+	p := slot[sharePass[T]](c.scratch, secondSlot)
+	*p = sharePass[T]{c: c, advantages: advantages}
+	return c.scratch.each(p, c.rows(), c.tokens())
+}
+
+type sharePass[T number] struct {
+	c          *call[T]
+	advantages []float64
+}
+
+func (p *sharePass[T]) do(from, to int) {
+	c := p.c
+	for row := from; row < to; row++ {
+		lo, hi := c.offsets[row], c.offsets[row+1]
+		m := c.mask[lo:hi:hi]
+		adv, ret := c.adv[lo:hi:hi][:len(m)], c.ret[lo:hi:hi][:len(m)]
+		a := T(p.advantages[row])
+		for t, in := range m {
+			x := a
+			if !in {
+				x = 0
+			}
+			adv[t], ret[t] = x, x
+		}
+	}
+}

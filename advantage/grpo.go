@@ -1,0 +1,75 @@
+package advantage
+
+import "math"
+
+// GRPO compares the rows of a group with each other: every token of a row gets
+//
+//	A = (s − mean) / (std + ε),   std² = Σ (s − mean)² / (n − 1)
+//
+// where s is the sum of all rewards of the row, whoever wrote the token, and
+// mean and std are taken over the rows with the same Group. No critic is
+// needed. A group of one is compared with nothing: mean 0, std 1. In a group
+// with equal scores all advantages are 0, since sums and means are in float64.
+//
+// The mask is Loss, and Attention where no loss mask is in force; advantages
+// are 0 elsewhere. Returns are the same numbers. Nothing is whitened. A batch
+// without Group is an ErrNoGroup.
+//
+// See Shao et al., arXiv:2402.03300; without the division, Liu et al.,
+// arXiv:2503.20783 (Dr. GRPO). Config names: grpo, masked_grpo.
+type GRPO struct {
+	// NoStd leaves out the division by std + ε.
+	NoStd bool
+	// Epsilon is ε; 0 stands for DefaultEpsilon, as a group of equal scores
+	// has to be divided by something.
+	Epsilon float64
+}
+
+// DefaultEpsilon is added to standard deviations of groups.
+const DefaultEpsilon = 1e-6
+
+// Estimate implements [Estimator].
+func (g GRPO) Estimate(dst *Result, b *Batch) error {
+	return estimate(dst, b, "grpo", g, runGRPO[float32])
+}
+
+func runGRPO[T number](g GRPO, c *call[T]) error {
+	eps, err := epsilon(g.Epsilon)
+	if err != nil {
+		return err
+	}
+	groups, err := c.rowGroups()
+	if err != nil {
+		return err
+	}
+	scores, err := c.rowScores()
+	if err != nil {
+		return err
+	}
+	groups.score(scores)
+	for row, s := range scores {
+		k := groups.of[row]
+		mean, std := 0.0, 1.0
+		if n := groups.size[k]; n > 1 {
+			mean, std = groups.mean[k], math.Sqrt(groups.m2[k]/float64(n-1))
+		}
+		a := s - mean
+		if !g.NoStd {
+			a /= std + eps
+		}
+		scores[row] = a
+	}
+	c.mask = c.lossMask()
+	return c.share(scores)
+}
+
+// epsilon returns the number to add to a standard deviation.
+func epsilon(x float64) (float64, error) {
+	if x == 0 {
+		return DefaultEpsilon, nil
+	}
+	if !(x > 0 && x <= math.MaxFloat64) {
+		return 0, errParameter("epsilon", x, "positive, or 0 for the default")
+	}
+	return x, nil
+}

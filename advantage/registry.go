@@ -1,0 +1,162 @@
+package advantage
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Params holds the hyperparameters of all estimators under the names that
+// configurations use. Each estimator picks what it knows.
+type Params struct {
+	Gamma       float64 // gamma: discount per token
+	Lambda      float64 // lam
+	TurnGamma   float64 // high_level_gamma, gamma_turn: discount per turn
+	TurnLambda  float64 // lambda_turn
+	TokenLambda float64 // lambda_token
+	Mix         float64 // bi_level_mix
+	NoStd       bool    // not norm_adv_by_std_in_grpo
+	Epsilon     float64 // added to standard deviations; 0 is DefaultEpsilon
+	StepWeight  float64 // weight of the step level in GiGPO
+	Raw         bool    // leave advantages unwhitened
+}
+
+// DefaultParams returns the published numbers: no discount per token, λ 1, turn
+// discount and turn λ 0.95, mix 0.75.
+func DefaultParams() Params {
+	return Params{Gamma: 1, Lambda: 1, TurnGamma: 0.95, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75, StepWeight: 1}
+}
+
+// Mask names the mask that an estimator works under.
+type Mask string
+
+// The masks of Spec.
+const (
+	MaskAttention Mask = "attention" // Attention, or everything
+	MaskLoss      Mask = "loss"      // Loss, else as MaskAttention
+	MaskGAE       Mask = "gae"       // GAE, which has to be there
+)
+
+// Spec tells what an estimator needs and gives. A trainer reads it to refuse
+// contradictions before anything is loaded.
+type Spec struct {
+	Name         string
+	Mask         Mask
+	Critic       bool // reads Values
+	TurnEnds     bool // reads TurnEnd
+	Groups       bool // compares the rows, or trajectories, of a Group
+	Baselines    bool // reads Baselines
+	States       bool // reads States
+	RowLocal     bool // a row is a whole episode; false if rows of a trajectory are put together
+	TurnIDs      bool // publishes TurnID
+	ValueMask    bool // publishes ValueMask
+	Undiscounted bool // requires gamma = 1
+	Whitens      bool // whitens advantages
+	NeedLoss     bool // the name promises a loss mask: a run without one contradicts it
+
+	// New makes the estimator.
+	New func(Params) Estimator
+}
+
+// Registry maps names to estimators. The zero value is empty.
+type Registry struct{ specs map[string]Spec }
+
+// Add puts an estimator into the registry. The name must be new.
+func (r *Registry) Add(s Spec) error {
+	if s.Name == "" || s.New == nil {
+		return fmt.Errorf("advantage: registry: spec %q needs a name and New", s.Name)
+	}
+	if _, ok := r.specs[s.Name]; ok {
+		return fmt.Errorf("advantage: registry: %q is there already", s.Name)
+	}
+	if r.specs == nil {
+		r.specs = make(map[string]Spec)
+	}
+	r.specs[s.Name] = s
+	return nil
+}
+
+// Names returns all names in alphabetical order.
+func (r *Registry) Names() []string {
+	names := make([]string, 0, len(r.specs))
+	for name := range r.specs {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Describe returns what is known of an estimator. An unknown name is an
+// ErrUnknown that lists the names and the nearest one.
+func (r *Registry) Describe(name string) (Spec, error) {
+	if s, ok := r.specs[name]; ok {
+		return s, nil
+	}
+	names := r.Names()
+	return Spec{}, fmt.Errorf("advantage: %q: %w%s (known: %s)", name, ErrUnknown, nearest(name, names), strings.Join(names, ", "))
+}
+
+// ByName makes the estimator with this name. Errors are those of Describe.
+func (r *Registry) ByName(name string, p Params) (Estimator, error) {
+	s, err := r.Describe(name)
+	if err != nil {
+		return nil, err
+	}
+	return s.New(p), nil
+}
+
+// Default returns a new registry with all estimators of this package, to add to
+// or to use as it is.
+func Default() *Registry {
+	r := &Registry{specs: make(map[string]Spec, len(specs))}
+	for _, s := range specs {
+		r.specs[s.Name] = s
+	}
+	return r
+}
+
+var defaults = Default()
+
+// ByName makes an estimator of this package from its configuration name.
+func ByName(name string, p Params) (Estimator, error) { return defaults.ByName(name, p) }
+
+// Describe tells what an estimator of this package needs and gives.
+func Describe(name string) (Spec, error) { return defaults.Describe(name) }
+
+// Names returns the names of the estimators of this package.
+func Names() []string { return defaults.Names() }
+
+// nearest suggests the name with the smallest edit distance, if it is small.
+func nearest(name string, names []string) string {
+	best, at := len(name)/2+1, ""
+	for _, n := range names {
+		if d := distance(name, n); d < best {
+			best, at = d, n
+		}
+	}
+	if at == "" {
+		return ""
+	}
+	return fmt.Sprintf(", did you mean %q?", at)
+}
+
+// distance is the number of single-byte edits between two names.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j+1]+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,122 @@
+package advantage
+
+import (
+	"fmt"
+	"math"
+)
+
+// Whitening shifts and scales numbers to mean 0 and variance 1 over a mask:
+//
+//	y = (x − mean) / √(var + 1e-8),   var = Σ (x − mean)² / (n − 1)
+//
+// The zero value is what the original PPO code of VAGEN does.
+type Whitening struct {
+	// KeepMean adds the mean back after scaling.
+	KeepMean bool
+	// Guard is added to n where the mean and the mean square are taken, as
+	// later versions of that code do with 1e-8. It shrinks both by a trace.
+	Guard float64
+}
+
+// GuardedWhitening is the flavour with 1e-8 added to the count.
+var GuardedWhitening = Whitening{Guard: 1e-8}
+
+// whitenEpsilon keeps constant inputs finite: they become 0.
+const whitenEpsilon = 1e-8
+
+// Apply whitens x over the mask into dst, which may be x itself. A nil mask
+// covers everything. Positions outside the mask are shifted and scaled as well:
+// a 0 there becomes −mean/√var.
+//
+// The moments are those of x under the mask. Fewer than two numbers under it
+// are an ErrEmptyMask, differing lengths an ErrLength, and a number that is not
+// finite, under the mask or not, an ErrNotFinite.
+func (w Whitening) Apply(dst, x []float32, mask []bool) (Moments, error) {
+	if len(dst) != len(x) || mask != nil && len(mask) != len(x) {
+		return Moments{}, fmt.Errorf("advantage: whiten: %d numbers, %d in mask, %d in dst: %w", len(x), len(mask), len(dst), ErrLength)
+	}
+	if !finite(x) {
+		for t, v := range x {
+			if v-v != 0 {
+				return Moments{}, fmt.Errorf("advantage: whiten: position %d: %v: %w", t, v, ErrNotFinite)
+			}
+		}
+	}
+	m := momentsOf(x, mask)
+	s, err := w.line(m)
+	if err != nil {
+		return m, fmt.Errorf("advantage: whiten: %w", err)
+	}
+	applyLine(s, dst, x)
+	return m, nil
+}
+
+// line returns the straight line that whitens numbers with these moments.
+func (w Whitening) line(m Moments) (line, error) {
+	if m.N < 2 {
+		return line{}, fmt.Errorf("%d of them: %w", m.N, ErrEmptyMask)
+	}
+	if w.Guard < 0 || w.Guard-w.Guard != 0 {
+		return line{}, fmt.Errorf("guard: %v: %w (not negative)", w.Guard, ErrParameter)
+	}
+	n := float64(m.N)
+	mean := m.Mean * (n / (n + w.Guard))
+	off := m.Mean - mean
+	square := (m.M2 + n*off*off) / (n + w.Guard)
+	l := line{shift: mean, scale: 1 / math.Sqrt(square*(n/(n-1))+whitenEpsilon)}
+	if w.KeepMean {
+		l.add = mean
+	}
+	return l, nil
+}
+
+// line is y = (x − shift)·scale + add.
+type line struct{ shift, scale, add float64 }
+
+func (l line) at(x float64) float64 { return float64((x-l.shift)*l.scale) + l.add }
+
+// applyLine maps all of x into dst, which may be x.
+func applyLine[T number](l line, dst, x []T) {
+	dst = dst[:len(x)]
+	for t, v := range x {
+		dst[t] = T(l.at(float64(v)))
+	}
+}
+
+// whiten replaces the raw advantages by whitened ones, from the moments that
+// the rows' passes recorded. With inside nil all positions are mapped, as the
+// original does; otherwise positions outside that mask become 0.
+func (c *call[T]) whiten(w Whitening, inside []bool) error {
+	for _, part := range c.scratch.parts {
+		c.raw.merge(part)
+	}
+	l, err := w.line(c.raw)
+	if err != nil {
+		return err
+	}
+	p := slot[whitenPass[T]](c.scratch, whitenSlot)
+	*p = whitenPass[T]{c: c, line: l, inside: inside}
+	return c.scratch.each(p, c.rows(), c.tokens())
+}
+
+type whitenPass[T number] struct {
+	c      *call[T]
+	line   line
+	inside []bool
+}
+
+func (p *whitenPass[T]) do(from, to int) {
+	lo, hi := p.c.offsets[from], p.c.offsets[to]
+	adv := p.c.adv[lo:hi]
+	if p.inside == nil {
+		applyLine(p.line, adv, adv)
+		return
+	}
+	for t, in := range p.inside[lo:hi] {
+		if in {
+			adv[t] = T(p.line.at(float64(adv[t])))
+		} else {
+			adv[t] = 0
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package mask
+
+// Options says which masks are in force. The switches are independent: both
+// masks are derived from the response mask, and each covers every token when it
+// is off, as the original systems then fall back on attention.
+type Options struct {
+	// UseLossMask keeps context tokens out of the policy and value losses.
+	UseLossMask bool
+	// UseGAEMask keeps context tokens out of the advantage recursion of the
+	// masked estimator.
+	UseGAEMask bool
+	// ValueAtTurnEnd trains the critic on turn ends only, which is what
+	// turn-wise advantages need (critic.use_reward_mask).
+	ValueAtTurnEnd bool
+}
+
+// Default returns the options with both masks on.
+func Default() Options { return Options{UseLossMask: true, UseGAEMask: true} }
+
+// Kinds appends the kind of every token.
+func (s *Sequence) Kinds(dst []Kind) []Kind {
+	start := 0
+	for _, g := range s.segments {
+		for range g.end - start {
+			dst = append(dst, g.kind)
+		}
+		start = g.end
+	}
+	return dst
+}
+
+// TurnIndex appends the turn of every token, -1 for context.
+func (s *Sequence) TurnIndex(dst []int32) []int32 {
+	for p := range s.Pieces {
+		for range p.End - p.Start {
+			dst = append(dst, int32(p.Turn))
+		}
+	}
+	return dst
+}
+
+// Response appends the response mask: the tokens that the model wrote.
+func (s *Sequence) Response(dst []bool) []bool {
+	start := 0
+	for _, g := range s.segments {
+		dst = fill(dst, g.end-start, g.kind == Response)
+		start = g.end
+	}
+	return dst
+}
+
+// Loss appends the loss mask: the tokens whose loss counts.
+func (s *Sequence) Loss(dst []bool, o Options) []bool {
+	if !o.UseLossMask {
+		return s.Attention(dst)
+	}
+	return s.Response(dst)
+}
+
+// Advantage appends the advantage (GAE) mask: the tokens that are steps of the
+// masked advantage recursion.
+func (s *Sequence) Advantage(dst []bool, o Options) []bool {
+	if !o.UseGAEMask {
+		return s.Attention(dst)
+	}
+	return s.Response(dst)
+}
+
+// Value appends the value mask: turn ends when the critic learns turn by turn,
+// else the loss mask. An estimator that supervises other positions publishes a
+// value mask of its own.
+func (s *Sequence) Value(dst []bool, o Options) []bool {
+	if o.ValueAtTurnEnd {
+		return s.TurnEnd(dst)
+	}
+	return s.Loss(dst, o)
+}
+
+// TurnEnd appends the mask of turn ends: the last token of each response.
+func (s *Sequence) TurnEnd(dst []bool) []bool {
+	start := 0
+	for _, g := range s.segments {
+		dst = fill(dst, g.end-start-1, false)
+		dst = append(dst, g.kind == Response)
+		start = g.end
+	}
+	return dst
+}
+
+// Seam appends the mask of the seam: the last token of a summary that closes
+// the conversation. There is at most one.
+func (s *Sequence) Seam(dst []bool) []bool {
+	n := len(dst)
+	dst = fill(dst, s.Len(), false)
+	if s.closed() {
+		dst[n+s.Len()-1] = true
+	}
+	return dst
+}
+
+// Attention appends true for every token.
+func (s *Sequence) Attention(dst []bool) []bool { return fill(dst, s.Len(), true) }
+
+// LastResponse returns the position of the last token that the model wrote, and
+// -1 when there is none.
+func (s *Sequence) LastResponse() int {
+	for i := len(s.segments) - 1; i >= 0; i-- {
+		if s.segments[i].kind == Response {
+			return s.segments[i].end - 1
+		}
+	}
+	return -1
+}
+
+func fill(dst []bool, n int, v bool) []bool {
+	for range n {
+		dst = append(dst, v)
+	}
+	return dst
+}

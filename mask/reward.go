@@ -1,0 +1,64 @@
+package mask
+
+import (
+	"fmt"
+	"math"
+)
+
+// PlaceTurnRewards appends one reward per token: the k-th reward on the last
+// token of the k-th turn, and final, the reward of the whole episode, added on
+// the last turn's end. A count other than Turns is an ErrTurns, a number that
+// is not finite an error; with no turn there is nowhere to put final, so it has
+// to be 0 then.
+func (s *Sequence) PlaceTurnRewards(dst []float32, rewards []float64, final float64) ([]float32, error) {
+	if len(rewards) != s.turns || s.turns == 0 && final != 0 {
+		return dst, fmt.Errorf("mask: turn rewards: %d rewards, final %v, %d turns: %w", len(rewards), final, s.turns, ErrTurns)
+	}
+	for k, r := range rewards {
+		if !finite(r) {
+			return dst, fmt.Errorf("mask: turn rewards: turn %d: %v is not finite", k, r)
+		}
+	}
+	if !finite(final) {
+		return dst, fmt.Errorf("mask: turn rewards: final: %v is not finite", final)
+	}
+	n := len(dst)
+	dst = zeros(dst, s.Len())
+	for p := range s.Pieces {
+		if p.Turn < 0 {
+			continue
+		}
+		r := rewards[p.Turn]
+		if p.Turn == s.turns-1 {
+			r += final
+		}
+		dst[n+p.End-1] = float32(r)
+	}
+	return dst, nil
+}
+
+// PlaceOutcome appends one reward per token: the whole score on the last token
+// of the row, 0 elsewhere. A score other than 0 needs a token to sit on.
+func (s *Sequence) PlaceOutcome(dst []float32, score float64) ([]float32, error) {
+	if !finite(score) {
+		return dst, fmt.Errorf("mask: outcome: %v is not finite", score)
+	}
+	if s.Len() == 0 {
+		if score != 0 {
+			return dst, fmt.Errorf("mask: outcome: score %v: %w (row without tokens)", score, ErrTurns)
+		}
+		return dst, nil
+	}
+	dst = zeros(dst, s.Len())
+	dst[len(dst)-1] = float32(score)
+	return dst, nil
+}
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+func zeros(dst []float32, n int) []float32 {
+	for range n {
+		dst = append(dst, 0)
+	}
+	return dst
+}
