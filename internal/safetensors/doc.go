@@ -1,0 +1,24 @@
+// Package safetensors reads and writes model weights in the safetensors format,
+// in one file or in shards with an index, as Hugging Face tools lay them out.
+//
+// A file is an 8-byte little-endian length N, N bytes of JSON, and the data.
+// The JSON object gives for every tensor its dtype, its shape and the range of
+// data bytes it occupies; the key "__metadata__" holds strings. The ranges must
+// tile the data exactly. See https://github.com/huggingface/safetensors.
+//
+// [Open] and [OpenSharded] check all of that before anything is used, and report
+// every fault they find rather than the first. Nothing copies a whole file:
+// [Reader.Bytes] is a view of a memory map, and the conversions stream through a
+// buffer of [chunkBytes], so that loading a model costs the caller's own memory
+// and little else.
+//
+//	r, err := safetensors.OpenSharded(dir)
+//	…
+//	defer r.Close()
+//	for _, name := range r.Names() {
+//		buf, err = r.Float32(name, buf) // buf is reused when it is large enough
+//	}
+//
+// [Create] and [CreateSharded] write tensors one at a time, in a given order, to
+// temporary files that take their final names only in [Writer.Commit].
+package safetensors

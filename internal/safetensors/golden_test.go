@@ -1,0 +1,97 @@
+package safetensors
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/golden"
+)
+
+// Every recorded file opens, holds the tensors its manifest's parameters name,
+// and copying it tensor by tensor keeps every byte of data.
+func TestRecordedFilesCopyExactly(t *testing.T) {
+	tally := golden.NewTally(t, "vlm/safetensors")
+	root := golden.Path(t, "vlm")
+	var paths []string
+	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".safetensors") {
+			paths = append(paths, path)
+		}
+		return err
+	}))
+	for _, path := range paths {
+		tally.Case()
+		both(t, func(t *testing.T, mapping bool) {
+			r, err := open(path, mapping)
+			require.NoError(t, err)
+			defer r.Close()
+			var tensors []Tensor
+			for _, name := range r.Names() {
+				info, _ := r.Info(name)
+				tensors = append(tensors, info)
+			}
+			out := filepath.Join(t.TempDir(), "copy.safetensors")
+			w, err := Create(out, tensors, r.Metadata())
+			require.NoError(t, err)
+			defer w.Close()
+			for _, ts := range tensors {
+				switch ts.DType {
+				case F32, BF16, F16: // a round trip through float32 is exact
+					v, err := r.Float32(ts.Name, nil)
+					require.NoError(t, err)
+					require.NoError(t, w.Float32(ts.Name, v))
+				default:
+					b, err := r.Bytes(ts.Name)
+					require.NoError(t, err)
+					require.NoError(t, w.Bytes(ts.Name, b))
+				}
+			}
+			require.NoError(t, w.Commit())
+			again, err := open(out, mapping)
+			require.NoError(t, err)
+			defer again.Close()
+			for _, ts := range tensors {
+				a, err := r.Bytes(ts.Name)
+				require.NoError(t, err)
+				b, err := again.Bytes(ts.Name)
+				require.NoError(t, err)
+				golden.Equal(t, tally, path+": "+ts.Name, string(a) == string(b), true)
+			}
+		})
+	}
+}
+
+// A checkpoint folder opens by its index, or as one file, and yields exactly the
+// tensors that the index lists.
+func TestRecordedCheckpointsOpen(t *testing.T) {
+	tally := golden.NewTally(t, "vlm/safetensors folders")
+	dirs, err := filepath.Glob(filepath.Join(golden.Path(t, "vlm"), "*", "checkpoint"))
+	require.NoError(t, err)
+	for _, dir := range dirs {
+		tally.Case()
+		r, err := OpenSharded(dir)
+		require.NoError(t, err)
+		defer r.Close()
+		golden.Equal(t, tally, dir+": has tensors", len(r.Names()) > 0, true)
+		raw, err := os.ReadFile(filepath.Join(dir, "model.safetensors.index.json"))
+		if err != nil {
+			continue
+		}
+		var index struct {
+			WeightMap map[string]string `json:"weight_map"`
+		}
+		require.NoError(t, json.Unmarshal(raw, &index))
+		names := r.Names()
+		golden.Equal(t, tally, dir+": tensors", len(names), len(index.WeightMap))
+		for name, shard := range index.WeightMap {
+			golden.Equal(t, tally, dir+": "+name, slices.Contains(names, name) && r.Shard(name) == shard, true)
+		}
+	}
+}

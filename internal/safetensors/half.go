@@ -1,0 +1,49 @@
+package safetensors
+
+import "math"
+
+// fromHalf widens an IEEE 754 binary16, exactly.
+func fromHalf(h uint16) float32 {
+	sign := uint32(h&0x8000) << 16
+	mant := uint32(h & 0x3ff)
+	switch exp := uint32(h>>10) & 0x1f; exp {
+	case 0: // zero and subnormals: mant × 2^-24
+		v := float32(mant) * (1.0 / (1 << 24))
+		return math.Float32frombits(sign | math.Float32bits(v))
+	case 31:
+		return math.Float32frombits(sign | 0x7f800000 | mant<<13)
+	default:
+		return math.Float32frombits(sign | (exp+127-15)<<23 | mant<<13)
+	}
+}
+
+// toHalf rounds to the nearest binary16, ties to even. Values from 65520 on
+// become infinite; NaN stays a NaN.
+func toHalf(v float32) uint16 {
+	bits := math.Float32bits(v)
+	sign := uint16(bits>>16) & 0x8000
+	switch abs := bits & 0x7fffffff; {
+	case abs > 0x7f800000:
+		return sign | 0x7e00 | uint16(abs>>13)&0x1ff
+	case abs >= 0x477ff000: // 65520, halfway past the largest finite value
+		return sign | 0x7c00
+	case abs < 0x38800000: // below 2^-14; 1024 here is the first normal number
+		return sign | uint16(math.RoundToEven(float64(math.Float32frombits(abs))*(1<<24)))
+	default:
+		abs += 0xfff + abs>>13&1
+		return sign | uint16((abs-(127-15)<<23)>>13)
+	}
+}
+
+// toBrain rounds to the nearest bfloat16, ties to even; NaN stays a NaN.
+func toBrain(v float32) uint16 {
+	bits := math.Float32bits(v)
+	if bits&0x7fffffff > 0x7f800000 {
+		return uint16(bits>>16) | 0x40
+	}
+	return uint16((bits + 0x7fff + bits>>16&1) >> 16)
+}
+
+// RoundBF16 returns v rounded to the nearest bfloat16, ties to even, which is
+// what storing v as BF16 and reading it back gives.
+func RoundBF16(v float32) float32 { return math.Float32frombits(uint32(toBrain(v)) << 16) }

@@ -1,0 +1,253 @@
+package safetensors
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// both runs a test with a memory map and with the portable twin.
+func both(t *testing.T, fn func(t *testing.T, mapping bool)) {
+	t.Run("mapped", func(t *testing.T) { fn(t, true) })
+	t.Run("read", func(t *testing.T) { fn(t, false) })
+}
+
+// file assembles a file from a header and data.
+func file(header string, data []byte) []byte {
+	b := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
+	return append(append(b, header...), data...)
+}
+
+func save(t *testing.T, name string, content []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	return path
+}
+
+func TestReaderGivesEveryTensorItsValues(t *testing.T) {
+	both(t, func(t *testing.T, mapping bool) {
+		// Written by hand: "half" lies first although it is listed last.
+		header := `{"__metadata__":{"format":"pt","made":"by hand"},
+			"full":{"dtype":"F32","shape":[2,1],"data_offsets":[4,12]},
+			"brain":{"dtype":"BF16","shape":[],"data_offsets":[12,14]},
+			"half":{"dtype":"F16","shape":[2],"data_offsets":[0,4]},
+			"ids":{"dtype":"I64","shape":[1],"data_offsets":[14,22]},
+			"none":{"dtype":"F32","shape":[0,3],"data_offsets":[22,22]}}   `
+		le := binary.LittleEndian
+		data := le.AppendUint16(le.AppendUint16(nil, 0x3c00), 0xc100) // 1, -2.5
+		data = le.AppendUint32(le.AppendUint32(data, math.Float32bits(0.1)), math.Float32bits(-3))
+		data = le.AppendUint16(data, 0x4049)                           // 3.140625
+		data = le.AppendUint64(data, uint64(math.MaxUint64)-uint64(6)) // -7
+		r, err := open(save(t, "x.safetensors", file(header, data)), mapping)
+		require.NoError(t, err)
+		defer r.Close()
+
+		require.Equal(t, []string{"half", "full", "brain", "ids", "none"}, r.Names())
+		require.Equal(t, map[string]string{"format": "pt", "made": "by hand"}, r.Metadata())
+		info, ok := r.Info("full")
+		require.True(t, ok)
+		require.Equal(t, Tensor{"full", F32, []int{2, 1}}, info)
+		_, ok = r.Info("missing")
+		require.False(t, ok)
+		for name, want := range map[string][]float32{
+			"half": {1, -2.5}, "full": {0.1, -3}, "brain": {3.140625}, "none": {},
+		} {
+			got, err := r.Float32(name, nil)
+			require.NoError(t, err)
+			require.Equal(t, want, append([]float32{}, got...), name)
+			wide, err := r.Float64(name, nil)
+			require.NoError(t, err)
+			require.Len(t, wide, len(want))
+			for i := range want {
+				require.Equal(t, float64(want[i]), wide[i], name)
+			}
+		}
+		ids, err := r.Int64("ids", nil)
+		require.NoError(t, err)
+		require.Equal(t, []int64{-7}, ids)
+		raw, err := r.Bytes("half")
+		require.NoError(t, err)
+		require.Equal(t, data[:4], raw)
+		require.NoError(t, r.Release("full"))
+		raw, err = r.Bytes("full")
+		require.NoError(t, err)
+		require.Equal(t, data[4:12], raw, "after Release")
+	})
+}
+
+func TestInt64ReadsEveryIntegerType(t *testing.T) {
+	both(t, func(t *testing.T, mapping bool) {
+		tensors := []Tensor{
+			{"u64", U64, []int{1}}, {"i64", I64, []int{1}}, {"u32", U32, []int{1}}, {"i32", I32, []int{1}},
+			{"u16", U16, []int{1}}, {"i16", I16, []int{1}}, {"u8", U8, []int{1}}, {"i8", I8, []int{1}}, {"yes", Bool, []int{2}},
+		}
+		path := filepath.Join(t.TempDir(), "x.safetensors")
+		w, err := Create(path, tensors, nil)
+		require.NoError(t, err)
+		for _, ts := range tensors[:8] {
+			require.NoError(t, w.Bytes(ts.Name, []byte{0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}[:ts.DType.Size()]))
+		}
+		require.NoError(t, w.Bytes("yes", []byte{0, 1}))
+		require.NoError(t, w.Commit())
+		r, err := open(path, mapping)
+		require.NoError(t, err)
+		defer r.Close()
+		for name, want := range map[string]int64{
+			"i64": -2, "u32": 1<<32 - 2, "i32": -2, "u16": 1<<16 - 2, "i16": -2, "u8": 254, "i8": -2,
+		} {
+			got, err := r.Int64(name, nil)
+			require.NoError(t, err)
+			require.Equal(t, []int64{want}, got, name)
+		}
+		got, err := r.Int64("yes", nil)
+		require.NoError(t, err)
+		require.Equal(t, []int64{0, 1}, got)
+		_, err = r.Int64("u64", nil)
+		require.ErrorContains(t, err, "18446744073709551614 does not fit")
+	})
+}
+
+func TestConversionsRefuseOtherTypes(t *testing.T) {
+	header := `{"i":{"dtype":"I32","shape":[0],"data_offsets":[0,0]},"f":{"dtype":"F64","shape":[0],"data_offsets":[0,0]}}`
+	r, err := Open(save(t, "x.safetensors", file(header, nil)))
+	require.NoError(t, err)
+	defer r.Close()
+	_, err = r.Float32("i", nil)
+	require.ErrorIs(t, err, ErrDType)
+	_, err = r.Float32("f", nil)
+	require.ErrorIs(t, err, ErrDType, "narrowing F64 silently would lose digits")
+	_, err = r.Float64("i", nil)
+	require.ErrorIs(t, err, ErrDType)
+	_, err = r.Int64("f", nil)
+	require.ErrorIs(t, err, ErrDType)
+	_, err = r.Float32("g", nil)
+	require.ErrorIs(t, err, ErrNotFound)
+	require.ErrorContains(t, err, `"g"`)
+}
+
+func TestFloat32ReusesItsDestination(t *testing.T) {
+	header := `{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`
+	r, err := Open(save(t, "x.safetensors", file(header, make([]byte, 8))))
+	require.NoError(t, err)
+	defer r.Close()
+	buf := make([]float32, 1, 5)
+	got, err := r.Float32("a", buf)
+	require.NoError(t, err)
+	require.Len(t, got, 2)
+	require.Same(t, &buf[0], &got[0])
+}
+
+func TestOpenNamesWhatIsWrong(t *testing.T) {
+	tensor := func(dtype, shape, offsets string) string {
+		return fmt.Sprintf(`{"a":{"dtype":%q,"shape":%s,"data_offsets":%s}}`, dtype, shape, offsets)
+	}
+	cases := []struct {
+		name, header string
+		data         int
+		want         []string
+	}{
+		{"unknown dtype", tensor("F7", "[1]", "[0,4]"), 4, []string{`"a"`, `unknown dtype "F7"`}},
+		{"negative dimension", tensor("F32", "[-1]", "[0,4]"), 4, []string{"shape", "-1"}},
+		{"fraction", tensor("F32", "[1.5]", "[0,4]"), 4, []string{"1.5"}},
+		{"exponent", tensor("F32", "[1e0]", "[0,4]"), 4, []string{"1e0"}},
+		{"huge dimension", tensor("F32", "[9223372036854775808]", "[0,4]"), 4, []string{"9223372036854775808"}},
+		{"product overflows", tensor("F32", "[4294967296,4294967296]", "[0,4]"), 4, []string{"more bytes than can be addressed"}},
+		{"overflow behind a zero", tensor("F32", "[0,4294967296,4294967296]", "[0,0]"), 0, []string{"more bytes than can be addressed"}},
+		{"size contradicts shape", tensor("F32", "[2]", "[0,4]"), 4, []string{"needs 8 bytes, has 4"}},
+		{"reversed offsets", tensor("F32", "[1]", "[4,0]"), 4, []string{"[4, 0) outside"}},
+		{"beyond the data", tensor("F32", "[2]", "[0,8]"), 4, []string{"outside the 4 bytes"}},
+		{"hole at the start", tensor("U8", "[1]", "[3,4]"), 4, []string{"hole of 3 bytes"}},
+		{"rest at the end", tensor("U8", "[1]", "[0,1]"), 4, []string{"3 bytes of data after the last tensor"}},
+		{"no tensors but data", `{}`, 4, []string{"4 bytes of data"}},
+		{"overlap", `{"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},"b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}}`, 4,
+			[]string{`"b" overlaps "a"`}},
+		{"inside another", `{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}`, 4,
+			[]string{`"b" overlaps "a"`}},
+		{"same name twice", `{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}`, 2,
+			[]string{`"a" is repeated`}},
+		{"same field twice", `{"a":{"dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1]}}`, 1, []string{`"dtype" is repeated`}},
+		{"field missing", `{"a":{"dtype":"U8","shape":[1]}}`, 1, []string{"needs dtype, shape and data_offsets"}},
+		{"field unknown", `{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"stride":[1]}}`, 1, []string{`unknown key "stride"`}},
+		{"three offsets", tensor("U8", "[1]", "[0,1,2]"), 1, []string{"3 numbers"}},
+		{"metadata not a string", `{"__metadata__":{"format":1}}`, 0, []string{`"format"`, "want a string"}},
+		{"an array", `[]`, 0, []string{`found "["`}},
+		{"deep nesting", `{"a":` + strings.Repeat("[", 1e6), 0, []string{`found "["`}},
+		{"cut short", `{"a":{"dtype":"U8"`, 0, []string{"unexpected EOF"}},
+		{"text after", `{}{}`, 0, []string{"after the object"}},
+		{"not UTF-8", "{\"\xff\":1}", 0, []string{"UTF-8"}},
+		{"several at once", `{"a":{"dtype":"F7","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[5],"data_offsets":[2,3]}}`, 4,
+			[]string{`unknown dtype "F7"`, "needs 5 bytes", "hole of 1 bytes", "after the last tensor"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Open(save(t, "bad.safetensors", file(c.header, make([]byte, c.data))))
+			require.ErrorIs(t, err, ErrFormat)
+			require.ErrorContains(t, err, "bad.safetensors")
+			for _, want := range c.want {
+				require.ErrorContains(t, err, want)
+			}
+		})
+	}
+}
+
+func TestOpenChecksTheLengthBeforeItAllocates(t *testing.T) {
+	for name, content := range map[string][]byte{
+		"empty":                nil,
+		"short":                {1, 2, 3},
+		"longer than the file": append(binary.LittleEndian.AppendUint64(nil, 100), '{', '}'),
+		"over the limit":       append(binary.LittleEndian.AppendUint64(nil, 1<<40), '{', '}'),
+		"negative as int64":    append(binary.LittleEndian.AppendUint64(nil, math.MaxUint64), '{', '}'),
+	} {
+		_, err := Open(save(t, "x", content))
+		require.ErrorIs(t, err, ErrFormat, name)
+	}
+	_, err := Open(filepath.Join(t.TempDir(), "missing"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	_, err = Open(t.TempDir())
+	require.ErrorContains(t, err, "not a regular file")
+}
+
+func TestManyFaultsAreCounted(t *testing.T) {
+	var parts []string
+	for i := range 25 {
+		parts = append(parts, fmt.Sprintf(`"t%d":{"dtype":"F9","shape":[],"data_offsets":[0,0]}`, i))
+	}
+	_, err := Open(save(t, "x", file("{"+strings.Join(parts, ",")+"}", nil)))
+	require.ErrorContains(t, err, "and 15 more")
+}
+
+func TestClosedReaderRefuses(t *testing.T) {
+	both(t, func(t *testing.T, mapping bool) {
+		r, err := open(save(t, "x", file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, make([]byte, 4))), mapping)
+		require.NoError(t, err)
+		require.NoError(t, r.Close())
+		require.NoError(t, r.Close())
+		_, err = r.Float32("a", nil)
+		require.ErrorIs(t, err, ErrClosed)
+		_, err = r.Bytes("a")
+		require.ErrorIs(t, err, ErrClosed)
+	})
+}
+
+func TestFileCutShortIsAnErrorNotAFault(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		return // a mapped file can't be cut there
+	}
+	both(t, func(t *testing.T, mapping bool) {
+		path := save(t, "x", file(`{"a":{"dtype":"F32","shape":[100000],"data_offsets":[0,400000]}}`, make([]byte, 400000)))
+		r, err := open(path, mapping)
+		require.NoError(t, err)
+		defer r.Close()
+		require.NoError(t, os.Truncate(path, 1000))
+		_, err = r.Float32("a", nil)
+		require.ErrorContains(t, err, "shrunk")
+	})
+}
