@@ -1,0 +1,279 @@
+package frozenlake
+
+import "image/color"
+
+// Ink is a colour of the Palette.
+type Ink uint8
+
+// The inks of a picture.
+const (
+	InkIce Ink = iota
+	InkGrid
+	InkGlint
+	InkWater
+	InkDeep
+	InkRipple
+	InkCrack
+	InkShore
+	InkSand
+	InkMat
+	InkMatRim
+	InkFlag
+	InkPole
+	InkCoat
+	InkCoatRim
+	InkFace
+	inks
+)
+
+// Palette holds the colours before shading. Shading takes red and green away and
+// leaves blue, so the colours are told apart by blue first: ice is full of it,
+// water and cracks have half, shore, mat and player little. Of these, the shore
+// is light, the mat has no red and the player no green.
+var Palette = [inks]color.RGBA{
+	InkIce:     {214, 234, 248, 255},
+	InkGrid:    {186, 210, 230, 255},
+	InkGlint:   {228, 242, 252, 255},
+	InkWater:   {30, 60, 130, 255},
+	InkDeep:    {16, 36, 92, 255},
+	InkRipple:  {96, 140, 200, 255},
+	InkCrack:   {30, 60, 130, 255},
+	InkShore:   {232, 206, 80, 255},
+	InkSand:    {168, 140, 60, 255},
+	InkMat:     {40, 160, 70, 255},
+	InkMatRim:  {20, 104, 44, 255},
+	InkFlag:    {250, 214, 60, 255},
+	InkPole:    {70, 50, 30, 255},
+	InkCoat:    {214, 40, 36, 255},
+	InkCoatRim: {120, 12, 20, 255},
+	InkFace:    {255, 214, 176, 255},
+}
+
+// Kinds of pictures of a cell.
+type tileKind uint8
+
+const (
+	tileIce tileKind = iota
+	tileHole
+	tileGoal
+	tilePlayer
+	tilePlayerHole
+	tilePlayerGoal
+	tileKinds
+)
+
+// What lies beyond an edge of a cell.
+type beyond uint8
+
+const (
+	beyondIce beyond = iota
+	beyondHole
+	beyondShore
+	beyonds
+)
+
+// edges holds what lies beyond each edge, by the move that crosses it, two bits
+// each.
+type edges uint8
+
+func (e edges) with(a Action, b beyond) edges { return e | edges(b)<<(2*a) }
+
+func (e edges) at(a Action) beyond { return beyond(e>>(2*a)) & 3 }
+
+// The pictures are drawn on a grid of 28 units a side, the size of two vision
+// patches of 14 pixels, and sampled at pixel centres for other sizes. Bands along
+// the edges are 4 units wide; figures stay within the inner 20.
+const (
+	artUnits = 28
+	bandWide = 4
+)
+
+// drawTile returns the inks of one cell, row by row.
+func drawTile(kind tileKind, e edges, size int) []Ink {
+	tile := make([]Ink, size*size)
+	scale := float64(artUnits) / float64(size)
+	for py := range size {
+		for px := range size {
+			x, y := (float64(px)+0.5)*scale, (float64(py)+0.5)*scale
+			ink := ground(x, y)
+			if figure, ok := figureAt(kind, x, y); ok {
+				ink = figure
+			}
+			if band, ok := bandAt(e, x, y); ok {
+				ink = band
+			}
+			tile[py*size+px] = ink
+		}
+	}
+	return tile
+}
+
+// ground is bare ice: nearly one colour, so that whatever stands on it stands
+// out, with a thin line towards the next cells and two glints.
+func ground(x, y float64) Ink {
+	if x < 1 || y < 1 {
+		return InkGrid
+	}
+	if d := x + y; x > 5.5 && x < 9.5 && d > 16 && d < 17.2 || x > 18 && x < 21 && d > 39.5 && d < 40.7 {
+		return InkGlint
+	}
+	return InkIce
+}
+
+// bandAt is the mark along an edge: jagged dark water on the side of a hole, a
+// straight bank of sand on the side of the shore.
+func bandAt(e edges, x, y float64) (Ink, bool) {
+	for a := range Actions {
+		b := e.at(a)
+		if b == beyondIce {
+			continue
+		}
+		depth, along := x, y // from the edge inwards, and along it
+		switch a {
+		case Right:
+			depth = artUnits - x
+		case Up:
+			depth, along = y, x
+		case Down:
+			depth, along = artUnits-y, x
+		}
+		if b == beyondShore {
+			if depth < bandWide-1 {
+				return InkShore, true
+			}
+			if depth < bandWide {
+				return InkSand, true
+			}
+			continue
+		}
+		if depth < bandWide+tooth(along) {
+			return InkCrack, true
+		}
+	}
+	return 0, false
+}
+
+// tooth is the outline of the cracked edge: three teeth a side.
+func tooth(along float64) float64 {
+	phase := along / artUnits * 3
+	phase -= float64(int(phase))
+	if phase > 0.5 {
+		phase = 1 - phase
+	}
+	return 3*phase - 0.5
+}
+
+// figureAt is what stands in the cell, if it covers the point.
+func figureAt(kind tileKind, x, y float64) (Ink, bool) {
+	switch kind {
+	case tileHole:
+		return water(x, y)
+	case tileGoal:
+		if ink, ok := flag(x, y); ok {
+			return ink, true
+		}
+		return mat(x, y)
+	case tilePlayer:
+		return walker(x, y)
+	case tilePlayerHole:
+		if ink, ok := swimmer(x, y); ok {
+			return ink, true
+		}
+		return water(x, y)
+	case tilePlayerGoal:
+		if ink, ok := walker(x, y); ok {
+			return ink, true
+		}
+		return mat(x, y)
+	}
+	return 0, false
+}
+
+const middle = artUnits / 2
+
+// within reports whether a point lies in the ellipse around (cx, cy).
+func within(x, y, cx, cy, rx, ry float64) bool {
+	dx, dy := (x-cx)/rx, (y-cy)/ry
+	return dx*dx+dy*dy < 1
+}
+
+func water(x, y float64) (Ink, bool) {
+	switch {
+	case within(x, y, middle, middle, 7, 7):
+		return InkDeep, true
+	case within(x, y, middle, middle, 9, 9):
+		return InkWater, true
+	case within(x, y, middle, middle, 10, 10):
+		return InkRipple, true
+	}
+	return 0, false
+}
+
+func mat(x, y float64) (Ink, bool) {
+	inside := func(from, to float64) bool { return x > from && x < to && y > from && y < to }
+	switch {
+	case inside(6, artUnits-6):
+		return InkMat, true
+	case inside(5, artUnits-5):
+		return InkMatRim, true
+	}
+	return 0, false
+}
+
+func flag(x, y float64) (Ink, bool) {
+	switch {
+	case x > 10 && x < 12 && y > 7 && y < 21:
+		return InkPole, true
+	case x >= 12 && x < 20 && y > 7 && y < 15 && abs(y-11) < (20-x)/2:
+		return InkFlag, true
+	}
+	return 0, false
+}
+
+// walker is a figure in a wide red coat, seen from the front.
+func walker(x, y float64) (Ink, bool) {
+	coat := func(grow float64) bool {
+		half := 2.5 + (y-11)*0.42 + grow
+		return y > 11-grow && y < 22+grow && abs(x-middle) < half
+	}
+	switch {
+	case within(x, y, middle, 9.6, 2.3, 2.4) && y > 8.6:
+		return InkFace, true
+	case within(x, y, middle, 9, 3.6, 3.8):
+		return InkCoat, true
+	case coat(0):
+		return InkCoat, true
+	case within(x, y, middle, 9, 4.6, 4.8), coat(1):
+		return InkCoatRim, true
+	}
+	return 0, false
+}
+
+// swimmer is the same figure up to the shoulders, with both arms raised.
+func swimmer(x, y float64) (Ink, bool) {
+	const waterline = 18.5
+	arm := func(grow float64) bool {
+		side := abs(x - middle)
+		return y > 8-grow && y < waterline && side > 5-grow && side < 7.4+grow
+	}
+	switch {
+	case y > waterline:
+		return 0, false
+	case within(x, y, middle, 12.6, 2.2, 2.3) && y > 11.6:
+		return InkFace, true
+	case within(x, y, middle, 12, 3.4, 3.6):
+		return InkCoat, true
+	case y > 15 && abs(x-middle) < 5.4:
+		return InkCoat, true
+	case arm(0):
+		return InkCoat, true
+	}
+	return 0, false
+}
+
+func abs(x float64) float64 {
+	if x < 0 {
+		return -x
+	}
+	return x
+}

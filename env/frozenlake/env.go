@@ -1,0 +1,287 @@
+package frozenlake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"strings"
+
+	"vagen/env"
+	"vagen/reward"
+)
+
+// Names of the reward parts.
+const (
+	PartSuccess     = "success"
+	PartFormat      = "format"
+	PartObservation = "observation"
+	PartPrediction  = "prediction"
+	PartHole        = "hole"
+	PartTurn        = "turn"
+)
+
+// Errors of the order of calls.
+var (
+	ErrNotReset = errors.New("Reset has not been called")
+	ErrClosed   = errors.New("the environment is closed")
+)
+
+// Env is one live FrozenLake. It implements env.Env.
+type Env struct {
+	o      Options
+	parser *reward.Parser
+	draw   *Renderer // nil in text mode
+	fixed  *Map      // the map of all episodes, nil when it is drawn at each Reset
+	luck   luck
+
+	level  *Map
+	at     Cell
+	turn   int // finished turns of the episode
+	closed bool
+}
+
+var _ env.Env = (*Env)(nil)
+
+// New makes an environment. Errors list everything that is wrong with the
+// options.
+func New(o Options) (*Env, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	po := reward.ParserOptions{Dialect: reward.Lite, ActionSep: o.ActionSep, MaxActions: o.MaxActions}
+	if o.Rules == Legacy {
+		po.Dialect, po.SpecialTokens = reward.Legacy, o.SpecialTokens
+	}
+	parser, err := reward.NewParser(o.PromptFormat, po)
+	if err != nil {
+		return nil, fmt.Errorf("frozenlake: %w", err)
+	}
+	e := &Env{o: o, parser: parser, luck: new(chance)}
+	switch {
+	case len(o.Desc) > 0:
+		e.fixed, err = Parse(o.Desc)
+	case o.MapSeed != nil:
+		e.fixed, err = Generate(o.Rules, *o.MapSeed, o.Size, o.P)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if o.RenderMode == Vision {
+		e.draw = NewRenderer(o.TileSize, o.Shading, o.Cracks)
+	}
+	return e, nil
+}
+
+// System returns the system prompt.
+func (e *Env) System(ctx context.Context) (env.Observation, error) {
+	if err := e.usable(ctx, false); err != nil {
+		return env.Observation{}, err
+	}
+	return env.Observation{Text: e.systemPrompt()}, nil
+}
+
+// Reset starts the episode of the seed, which must not be negative.
+func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
+	if err := e.usable(ctx, false); err != nil {
+		return env.Observation{}, err
+	}
+	if seed < 0 {
+		return env.Observation{}, fmt.Errorf("frozenlake: reset: seed %d: %w; seeds are not negative", seed, ErrLevel)
+	}
+	level := e.fixed
+	if level == nil {
+		var err error
+		if level, err = Generate(e.o.Rules, seed, e.o.Size, e.o.P); err != nil {
+			return env.Observation{}, err
+		}
+	}
+	e.luck.seed(seed)
+	e.level, e.at, e.turn = level, level.begin(e.luck.gym()), 0
+	return e.observe(nil, true), nil
+}
+
+// Step plays the moves of one response. It never fails because of the text. Once
+// the player is in a hole or on the goal, further moves change nothing. Turns
+// played beyond that do what the originals do: with a valid move they are done
+// again, and pay again for the goal; without one they are neither.
+func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
+	if err := e.usable(ctx, true); err != nil {
+		return env.Outcome{}, err
+	}
+	before := e.at
+	r := e.parser.Parse(response)
+	moved, valid, first := e.play(r)
+	e.turn++
+
+	out := env.Outcome{
+		Response: r,
+		Done:     len(moved) > 0 && e.level.ends(e.at),
+		Success:  len(moved) > 0 && e.level.At(e.at) == Goal,
+	}
+	out.Turn = env.Metrics{"action_is_valid": number(valid), "action_is_effective": number(e.at != before)}
+	out.Trajectory = env.Metrics{"success": number(out.Success)}
+	e.pay(&out, before, len(moved) > 0, valid, first)
+	out.Observation = e.observe(moved, false)
+	return out, nil
+}
+
+// Close ends the use of the environment.
+func (e *Env) Close() error {
+	e.closed = true
+	return nil
+}
+
+func (e *Env) usable(ctx context.Context, started bool) error {
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("frozenlake: %w", context.Cause(ctx))
+	case e.closed:
+		return fmt.Errorf("frozenlake: %w", ErrClosed)
+	case started && e.level == nil:
+		return fmt.Errorf("frozenlake: step: %w", ErrNotReset)
+	}
+	return nil
+}
+
+// play makes the moves of a response until one is unknown or the episode ends.
+// It returns the words of the moves made, whether the turn counts as valid, and
+// whether a move left the start of the turn's last cell for the goal's first
+// time, for which gym pays.
+func (e *Env) play(r reward.Response) (moved []string, valid, first bool) {
+	valid = len(r.Actions) > 0 && (e.o.Rules == Legacy || r.FormatCorrect)
+	for _, word := range r.Actions {
+		a, ok := e.action(word)
+		if !ok {
+			return moved, false, first
+		}
+		from := e.at
+		e.at = e.level.Move(from, slipped(a, e.o.Slippery, e.o.SlipProb, e.luck))
+		moved = append(moved, word)
+		if e.level.ends(e.at) {
+			first = from != e.at
+			break
+		}
+	}
+	return moved, valid, first
+}
+
+// action finds the move of a word: lower-cased by the parser under the lite
+// rules, exact under the legacy ones.
+func (e *Env) action(word string) (Action, bool) {
+	for a, name := range actionWords {
+		if word == name || e.o.Rules == Lite && strings.EqualFold(word, name) {
+			return Action(a), true
+		}
+	}
+	return 0, false
+}
+
+// Legacy pays these for reaching the goal: gym's own reward, once, and a bonus.
+const (
+	gymReward   = 1
+	legacyBonus = 9
+)
+
+// pay fills in the reward parts and the claims of a turn.
+func (e *Env) pay(out *env.Outcome, before Cell, acted, valid, first bool) {
+	add := func(name string, value float64) {
+		if value != 0 {
+			out.Reward = append(out.Reward, reward.Part{Name: name, Value: value})
+		}
+	}
+	formatted := out.Response.FormatCorrect && acted
+	if e.o.Rules == Legacy {
+		formatted = out.Response.FormatCorrect && valid
+	}
+	if out.Success {
+		bonus := e.o.SuccessReward
+		if e.o.Rules == Legacy {
+			bonus = legacyBonus
+			if first {
+				bonus += gymReward
+			}
+		}
+		add(PartSuccess, bonus)
+	}
+	if formatted {
+		add(PartFormat, e.o.FormatReward)
+		e.payState(out, before, add)
+	}
+	if first && e.level.At(e.at) == Hole {
+		add(PartHole, -e.o.HolePenalty)
+	}
+	add(PartTurn, -e.o.TurnCost)
+	if e.o.UseStateReward {
+		e.claim(out, before, formatted)
+	}
+}
+
+// payState pays for what the response says about the state.
+func (e *Env) payState(out *env.Outcome, before Cell, add func(string, float64)) {
+	for _, part := range []struct {
+		name   string
+		weight float64
+		at     Cell
+		holes  bool
+	}{
+		{PartObservation, e.o.ObservationReward, before, e.o.DescribeHoles},
+		{PartPrediction, e.o.PredictionReward, e.at, false},
+	} {
+		if part.weight == 0 {
+			continue
+		}
+		score := Score(out.Response.Sections[part.name], e.level.Describe(part.at, part.holes))
+		out.Turn[part.name+"_score"] = score
+		add(part.name, part.weight*score)
+	}
+}
+
+// claim hands what the response says to a judge, if its format is rewarded; if
+// not, the judged metrics are zero.
+func (e *Env) claim(out *env.Outcome, before Cell, formatted bool) {
+	for _, c := range []struct {
+		section, metric string
+		at              Cell
+		weight          float64
+	}{
+		{reward.SectionObservation, "grounding_reward", before, e.o.GroundingWeight},
+		{reward.SectionPrediction, "worldmodeling_reward", e.at, e.o.WorldModelingWeight},
+	} {
+		text := out.Response.Sections[c.section]
+		switch {
+		case text == "":
+		case !formatted:
+			out.Turn[c.metric] = 0
+		default:
+			out.Claims = append(out.Claims, reward.Claim{Section: c.section, Text: text,
+				Truth: e.level.Relations(c.at), Env: "frozenlake", Weight: c.weight})
+		}
+	}
+}
+
+func (e *Env) observe(moved []string, first bool) env.Observation {
+	if e.draw == nil {
+		return env.Observation{Text: e.observationText(e.level.Text(e.o.Rules, e.at), moved, first)}
+	}
+	return env.Observation{
+		Text:   e.observationText(env.ImageMark, moved, first),
+		Images: []image.Image{e.draw.Draw(e.level, e.at)},
+	}
+}
+
+// Map returns the level of the current episode, nil before the first Reset.
+func (e *Env) Map() *Map { return e.level }
+
+// Player returns where the player is.
+func (e *Env) Player() Cell { return e.at }
+
+// Options returns the settings.
+func (e *Env) Options() Options { return e.o }
+
+func number(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

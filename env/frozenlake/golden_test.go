@@ -1,0 +1,232 @@
+package frozenlake
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+
+	"vagen/env"
+	"vagen/internal/golden"
+	"vagen/reward"
+)
+
+// Sums may be added in another order than the original's.
+var sums = golden.Tolerance{Abs: 1e-9}
+
+type episode struct {
+	Config  map[string]any `json:"config"`
+	Name    string         `json:"config_name"`
+	Seed    int64          `json:"seed"`
+	Initial struct {
+		Desc   []string `json:"desc"`
+		Player [2]int   `json:"player"`
+	} `json:"initial"`
+	ResetGrid     string            `json:"reset_grid"`
+	ResetState    []reward.Relation `json:"reset_env_state"`
+	Steps         []step            `json:"steps"`
+	TotalReward   float64           `json:"total_reward"`
+	ComputeReward float64           `json:"compute_reward"`
+}
+
+type step struct {
+	Kind     string  `json:"kind"`
+	Response string  `json:"response"`
+	Grid     string  `json:"grid"`
+	Reward   float64 `json:"reward"`
+	Done     bool    `json:"done"`
+	Success  *bool   `json:"success"`
+	Metrics  struct {
+		Turn map[string]json.RawMessage `json:"turn_metrics"`
+		Traj map[string]bool            `json:"traj_metrics"`
+	} `json:"metrics"`
+	ValidActions []string `json:"valid_actions"`
+	Parsed       struct {
+		Actions        []string          `json:"actions"`
+		FormatCorrect  bool              `json:"format_correct"`
+		FormatRewarded *bool             `json:"is_format_rewarded"`
+		StateReward    bool              `json:"use_state_reward"`
+		Observation    []reward.Relation `json:"observation_state"`
+		Prediction     []reward.Relation `json:"prediction_state"`
+	} `json:"parsed"`
+	Player      [2]int    `json:"player"`
+	GymUniforms []float64 `json:"gym_uniforms"`
+	SlipDraws   [][2]any  `json:"slip_draws"`
+}
+
+// replay is the luck of a recorded episode: gym's numbers must be those of the
+// recording, the slips of the lite rules, which the original didn't seed, are
+// taken from it.
+type replay struct {
+	chance
+	t     *testing.T
+	tally *golden.Tally
+	gyms  []float64
+	slips [][2]any
+}
+
+func (p *replay) gym() float64 {
+	u := p.chance.gym()
+	if len(p.gyms) > 0 {
+		golden.Equal(p.t, p.tally, "gym's uniform number", u, p.gyms[0])
+		p.gyms = p.gyms[1:]
+	}
+	return u
+}
+
+func (p *replay) next(kind string) float64 {
+	if len(p.slips) == 0 || p.slips[0][0] != kind {
+		p.t.Fatalf("a draw of kind %q was made, recorded is %v", kind, p.slips)
+	}
+	x := p.slips[0][1].(float64)
+	p.slips = p.slips[1:]
+	return x
+}
+
+func (p *replay) slip() float64 { return p.next("u") }
+
+func (p *replay) side(n int) int {
+	// Recorded is the move itself: 1, 3 for a horizontal one, 0, 2 for a vertical.
+	return int(p.next("perp")) / n
+}
+
+// The recorded episodes are those of the original environments
+// (testdata/envs/frozenlake_*.json). Levels come from the seed, so that drawing
+// them and playing on them are compared at once.
+func TestEpisodesEqualTheOriginals(t *testing.T) {
+	for _, rules := range []Rules{Lite, Legacy} {
+		t.Run(string(rules), func(t *testing.T) {
+			name := "envs/frozenlake_" + string(rules) + ".json"
+			var file struct{ Episodes []episode }
+			golden.Read(t, name, &file)
+			tally := golden.NewTally(t, name)
+			for _, ep := range file.Episodes {
+				tally.Case()
+				playEpisode(t, tally, rules, ep)
+			}
+		})
+	}
+}
+
+func playEpisode(t *testing.T, tally *golden.Tally, rules Rules, ep episode) {
+	what := fmt.Sprintf("%s seed %d", ep.Name, ep.Seed)
+	ctx := context.Background()
+	ep.Config["rules"] = string(rules)
+	made, err := FromConfig(ep.Config)
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	e := made.(*Env)
+	play := &replay{t: t, tally: tally}
+	e.luck = play
+	if _, err := e.Reset(ctx, ep.Seed); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	equalLists(t, tally, what+": level", e.level.Rows(), ep.Initial.Desc)
+	golden.Equal(t, tally, what+": player", [2]int{e.at.Row, e.at.Col}, ep.Initial.Player)
+	golden.Equal(t, tally, what+": grid", e.level.Text(rules, e.at), ep.ResetGrid)
+	if ep.ResetState != nil {
+		equalLists(t, tally, what+": state", e.level.Relations(e.at), ep.ResetState)
+	}
+	total := 0.0
+	for i, s := range ep.Steps {
+		what := fmt.Sprintf("%s turn %d (%s, %q)", what, i, s.Kind, s.Response)
+		play.gyms, play.slips = s.GymUniforms, s.SlipDraws
+		out, err := e.Step(ctx, s.Response)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		compareTurn(t, tally, what, e, out, s)
+		total += out.Reward.Sum()
+		golden.Equal(t, tally, what+": slip draws left", len(play.slips), 0)
+	}
+	golden.Equal(t, tally, what+": extra reward of the end", ep.ComputeReward, 0)
+	golden.Equal(t, tally, what+": number of turns", len(ep.Steps) > 0, true)
+	tally.Float(t, what+": total reward", total, ep.TotalReward, sums)
+}
+
+func compareTurn(t *testing.T, tally *golden.Tally, what string, e *Env, out env.Outcome, s step) {
+	tally.Float(t, what+": reward", out.Reward.Sum(), s.Reward, sums)
+	golden.Equal(t, tally, what+": done", out.Done, s.Done)
+	golden.Equal(t, tally, what+": grid", e.level.Text(e.o.Rules, e.at), s.Grid)
+	golden.Equal(t, tally, what+": player", [2]int{e.at.Row, e.at.Col}, s.Player)
+	if s.Success != nil {
+		golden.Equal(t, tally, what+": success", out.Success, *s.Success)
+	}
+	golden.Equal(t, tally, what+": number of turn metrics", len(out.Turn), len(s.Metrics.Turn))
+	for name, raw := range s.Metrics.Turn {
+		golden.Equal(t, tally, what+": "+name, out.Turn[name], metric(t, raw))
+	}
+	for name, want := range s.Metrics.Traj {
+		golden.Equal(t, tally, what+": "+name, out.Trajectory[name], number(want))
+	}
+	equalLists(t, tally, what+": actions", out.Response.Actions, s.Parsed.Actions)
+	golden.Equal(t, tally, what+": format", out.Response.FormatCorrect, s.Parsed.FormatCorrect)
+	text := e.observationText(e.level.Text(e.o.Rules, e.at), s.ValidActions, false)
+	if e.draw == nil {
+		golden.Equal(t, tally, what+": observation", out.Observation.Text, text)
+	}
+	if s.Parsed.FormatRewarded != nil {
+		golden.Equal(t, tally, what+": format rewarded", out.Reward.Of(PartFormat) != 0, *s.Parsed.FormatRewarded)
+	}
+	golden.Equal(t, tally, what+": state reward", len(out.Claims) > 0, s.Parsed.Observation != nil || s.Parsed.Prediction != nil)
+	for _, c := range out.Claims {
+		want := s.Parsed.Observation
+		if c.Section == reward.SectionPrediction {
+			want = s.Parsed.Prediction
+		}
+		equalLists(t, tally, what+": claim about "+c.Section, c.Truth, want)
+	}
+}
+
+func metric(t *testing.T, raw json.RawMessage) float64 {
+	var b bool
+	if json.Unmarshal(raw, &b) == nil {
+		return number(b)
+	}
+	var f float64
+	if err := json.Unmarshal(raw, &f); err != nil {
+		t.Fatalf("metric %s: %v", raw, err)
+	}
+	return f
+}
+
+func equalLists[T comparable](t *testing.T, tally *golden.Tally, what string, got, want []T) {
+	t.Helper()
+	tally.Add(1)
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// The recorded levels are those of the original generators
+// (testdata/envs/levels_*.json).
+func TestLevelsEqualTheOriginals(t *testing.T) {
+	for _, rules := range []Rules{Lite, Legacy} {
+		name := "envs/levels_" + string(rules) + ".json"
+		var file struct {
+			Cases []struct {
+				Env  string   `json:"env"`
+				Size int      `json:"size"`
+				P    float64  `json:"p"`
+				Seed int64    `json:"seed"`
+				Desc []string `json:"desc"`
+			}
+		}
+		golden.Read(t, name, &file)
+		tally := golden.NewTally(t, name+" (FrozenLake)")
+		for _, c := range file.Cases {
+			if c.Env != "frozenlake_"+string(rules) {
+				continue
+			}
+			tally.Case()
+			m, err := Generate(rules, c.Seed, c.Size, c.P)
+			if err != nil {
+				t.Errorf("seed %d: %v", c.Seed, err)
+				continue
+			}
+			equalLists(t, tally, fmt.Sprintf("%s seed %d size %d p %v", rules, c.Seed, c.Size, c.P), m.Rows(), c.Desc)
+		}
+	}
+}

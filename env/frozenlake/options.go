@@ -1,0 +1,179 @@
+package frozenlake
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"vagen/env"
+	"vagen/internal/nearest"
+	"vagen/reward"
+)
+
+// Rules names a rule set.
+type Rules string
+
+// The rule sets.
+const (
+	Lite   Rules = "lite"
+	Legacy Rules = "legacy"
+)
+
+// Modes of rendering and of prompting.
+const (
+	Text   = "text"
+	Vision = "vision"
+	Full   = "full"
+	Brief  = "brief"
+)
+
+// Options are an environment's settings; Defaults gives the published ones. In
+// configurations they have the names of their tags.
+type Options struct {
+	// Rules decides the remaining defaults and what the two columns below say.
+	//
+	//	                      lite                        legacy
+	//	action words          any case                    Left, Down, Right, Up
+	//	"success" pays        SuccessReward               10, and 9 again after the end
+	//	"format" pays if      format correct and at       format correct and every
+	//	                      least one action valid      action valid
+	//	format instructions   in the system prompt        after every observation, too
+	Rules Rules `option:"rules"`
+
+	Size       int      `option:"size"`     // rows and columns, 2..64
+	P          float64  `option:"p"`        // probability of a frozen cell
+	Desc       []string `option:"desc"`     // rows of a fixed map instead of a drawn one
+	MapSeed    *int64   `option:"map_seed"` // draws one map for all episodes; seeds then decide slips alone
+	Slippery   bool     `option:"is_slippery"`
+	SlipProb   float64  `option:"slip_prob"` // probability that a move goes to one of its sides; lite only
+	MaxActions int      `option:"max_actions_per_step"`
+	ActionSep  string   `option:"action_sep"`
+
+	RenderMode string `option:"render_mode"` // Text or Vision
+	TileSize   int    `option:"tile_size"`   // pixels of a cell's side, 14..128
+	Shading    bool   `option:"shading"`     // see Renderer
+	Cracks     bool   `option:"cracks"`      // see Renderer
+
+	PromptFormat     string   `option:"prompt_format"` // a format of the rule set, see package reward
+	Prompt           string   `option:"prompt"`        // Full, or Brief for models with a small vocabulary
+	UseExample       bool     `option:"use_example_in_sys_prompt"`
+	ImagePlaceholder string   `option:"image_placeholder"`  // must be env.ImageMark; accepted for old configurations
+	SpecialTokens    []string `option:"special_token_list"` // removed from sections; legacy only
+
+	SuccessReward float64 `option:"success_reward"` // lite only
+	FormatReward  float64 `option:"format_reward"`
+	HolePenalty   float64 `option:"hole_penalty"` // subtracted on the turn that ends in a hole
+	TurnCost      float64 `option:"turn_cost"`    // subtracted on every turn
+
+	// ObservationReward and PredictionReward pay for sections that say the state
+	// in the words of Env.Describe: the share of right words times this weight,
+	// on turns whose format is rewarded. DescribeHoles asks the observation for
+	// the neighbour cells, too.
+	ObservationReward float64 `option:"observation_reward"`
+	PredictionReward  float64 `option:"prediction_reward"`
+	DescribeHoles     bool    `option:"describe_holes"`
+
+	// UseStateReward attaches claims for a judge to the outcomes of turns whose
+	// format is rewarded; the weights are those of a perfect claim. Legacy only.
+	UseStateReward      bool    `option:"use_state_reward"`
+	GroundingWeight     float64 `option:"grounding_reward_weight"`
+	WorldModelingWeight float64 `option:"worldmodeling_reward_weight"`
+
+	// MinActions is read by no rule; the legacy configuration has it.
+	MinActions int `option:"min_actions_to_succeed"`
+}
+
+// Defaults returns the published settings of a rule set, with pictures of 28
+// pixels a cell. It returns those of Lite for a rule set that does not exist.
+func Defaults(r Rules) Options {
+	o := Options{
+		Rules: Lite, Size: 4, P: 0.8, MaxActions: 5, ActionSep: ",",
+		RenderMode: Text, TileSize: 28, Shading: true, Cracks: true,
+		PromptFormat: "free_think", Prompt: Full, UseExample: true, ImagePlaceholder: env.ImageMark,
+		SuccessReward: 1, FormatReward: 0.02,
+	}
+	if r == Legacy {
+		o.Rules, o.RenderMode, o.MaxActions, o.MinActions = Legacy, Vision, 3, 5
+		o.PromptFormat, o.FormatReward = "grounding_worldmodeling", 0.5
+		o.SpecialTokens = []string{"<think>", "</think>", "<answer>", "</answer>"}
+		o.GroundingWeight, o.WorldModelingWeight = 0.5, 0.5
+	}
+	return o
+}
+
+// FromConfig makes an environment from named options on top of the defaults of
+// the rule set that the option "rules" names, Lite without it. It is an
+// env.Factory.
+func FromConfig(config map[string]any) (env.Env, error) {
+	rules := Lite
+	if name, ok := config["rules"].(string); ok {
+		rules = Rules(name)
+	}
+	o := Defaults(rules)
+	if err := env.Decode(config, &o); err != nil {
+		return nil, fmt.Errorf("frozenlake: %w", err)
+	}
+	return New(o)
+}
+
+// Validate reports everything that is wrong with the options.
+func (o *Options) Validate() error {
+	var errs []error
+	bad := func(name, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("frozenlake: option %q: %w: %s", name, env.ErrOption, fmt.Sprintf(format, args...)))
+	}
+	oneOf := func(name, value string, allowed ...string) {
+		if !slices.Contains(allowed, value) {
+			bad(name, "%q is not one of %s%s", value, strings.Join(allowed, ", "), nearest.Hint(value, allowed))
+		}
+	}
+	oneOf("rules", string(o.Rules), string(Lite), string(Legacy))
+	oneOf("render_mode", o.RenderMode, Text, Vision)
+	oneOf("prompt", o.Prompt, Full, Brief)
+	if f := promptFormats(o.Rules); f != nil {
+		oneOf("prompt_format", o.PromptFormat, f...)
+	}
+	if len(o.Desc) == 0 && (o.Size < minSize || o.Size > maxSize) {
+		bad("size", "%d is outside %d..%d", o.Size, minSize, maxSize)
+	}
+	if o.TileSize < minTile || o.TileSize > maxTile {
+		bad("tile_size", "%d is outside %d..%d", o.TileSize, minTile, maxTile)
+	}
+	for name, p := range map[string]float64{"p": o.P, "slip_prob": o.SlipProb} {
+		if !(p >= 0 && p <= 1) {
+			bad(name, "%v is not a probability", p)
+		}
+	}
+	if o.Rules == Legacy && o.SlipProb != 0 {
+		bad("slip_prob", "%v: the legacy rules have is_slippery only", o.SlipProb)
+	}
+	if o.Rules == Lite && o.UseStateReward {
+		bad("use_state_reward", "the lite rules have no judged state reward")
+	}
+	if o.MaxActions < 1 {
+		bad("max_actions_per_step", "%d is below 1", o.MaxActions)
+	}
+	if o.ActionSep == "" {
+		bad("action_sep", "it is empty")
+	}
+	if o.ImagePlaceholder != env.ImageMark {
+		bad("image_placeholder", "%q; images are always marked %q", o.ImagePlaceholder, env.ImageMark)
+	}
+	if o.MapSeed != nil && *o.MapSeed < 0 {
+		bad("map_seed", "%d is negative", *o.MapSeed)
+	}
+	slices.SortStableFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
+}
+
+// promptFormats returns the formats that have a prompt in this environment.
+func promptFormats(r Rules) []string {
+	switch r {
+	case Lite:
+		return []string{"free_think", "wm", reward.ObservePredict}
+	case Legacy:
+		return slices.DeleteFunc(reward.Formats(reward.Legacy), func(f string) bool { return f == "raw_response" })
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package frozenlake
+
+import (
+	"strings"
+
+	"vagen/reward"
+)
+
+// Text draws the level with the player as characters: three to a cell, a line to
+// a row. P is the player, _ ice, O a hole, G the goal and X the player in a hole.
+// The player on the goal is V under the lite rules and √ under the legacy ones,
+// which also put a tab after each cell.
+func (m *Map) Text(rules Rules, player Cell) string {
+	var b strings.Builder
+	b.Grow(m.n * (m.n*4 + 1))
+	for r := range m.n {
+		if r > 0 {
+			b.WriteByte('\n')
+		}
+		for c := range m.n {
+			b.WriteByte(' ')
+			b.WriteRune(m.symbol(rules, Cell{r, c}, player))
+			b.WriteByte(' ')
+			if rules == Legacy {
+				b.WriteByte('\t')
+			}
+		}
+	}
+	return b.String()
+}
+
+func (m *Map) symbol(rules Rules, c, player Cell) rune {
+	kind := m.At(c)
+	if c == player {
+		switch {
+		case kind == Hole:
+			return 'X'
+		case kind == Goal && rules == Legacy:
+			return '√'
+		case kind == Goal:
+			return 'V'
+		}
+		return 'P'
+	}
+	switch kind {
+	case Hole:
+		return 'O'
+	case Goal:
+		return 'G'
+	}
+	return '_'
+}
+
+// Describe says the state in a few words. The first three,
+//
+//	goal V H
+//
+// tell where the goal is as seen from the player, V being up, down or same and H
+// left, right or same. With holes set,
+//
+//	goal V H free a b c d
+//
+// also tells what lies to the left, below, to the right and above: the word of
+// the move if it is safe, hole, or none at the border.
+func (m *Map) Describe(player Cell, holes bool) string {
+	rel := reward.Relate("", m.goal.Row-player.Row, m.goal.Col-player.Col)
+	vertical := rel.Vertical
+	switch vertical {
+	case reward.Above:
+		vertical = "up"
+	case reward.Below:
+		vertical = "down"
+	}
+	text := "goal " + vertical + " " + rel.Horizontal
+	if !holes {
+		return text
+	}
+	var b strings.Builder
+	b.WriteString(text)
+	b.WriteString(" free")
+	for a := range Actions {
+		b.WriteByte(' ')
+		switch next := player.step(a); m.At(next) {
+		case 0:
+			b.WriteString("none")
+		case Hole:
+			b.WriteString("hole")
+		default:
+			b.WriteString(a.String())
+		}
+	}
+	return b.String()
+}
+
+// Score returns the share of words of text that stand where the words of truth
+// do, from 0 to 1. It is 0 when the numbers of words differ.
+func Score(text, truth string) float64 {
+	said, total := fields(text)
+	want, n := fields(truth)
+	if n == 0 || total != n {
+		return 0
+	}
+	right := 0
+	for i := range n {
+		if said[i] == want[i] {
+			right++
+		}
+	}
+	return float64(right) / float64(n)
+}
+
+// maxWords bounds what Score compares; descriptions have at most eight words.
+const maxWords = 16
+
+// fields splits text into words without allocating; total counts those that are
+// not kept, too, up to one more than fit.
+func fields(text string) (words [maxWords]string, total int) {
+	for word := range strings.FieldsSeq(text) {
+		if total == maxWords {
+			return words, total + 1
+		}
+		words[total] = word
+		total++
+	}
+	return words, total
+}
+
+// Describe says the current state as observations are asked to: with the
+// neighbour cells if Options.DescribeHoles is set. It is "" before Reset.
+func (e *Env) Describe() string {
+	if e.level == nil {
+		return ""
+	}
+	return e.level.Describe(e.at, e.o.DescribeHoles)
+}
+
+// Relations returns where the goal and then, row by row, the holes are as seen
+// from the player.
+func (m *Map) Relations(player Cell) []reward.Relation {
+	list := []reward.Relation{reward.Relate("target", m.goal.Row-player.Row, m.goal.Col-player.Col)}
+	for i, kind := range m.cells {
+		if kind == Hole {
+			list = append(list, reward.Relate("hole", i/m.n-player.Row, i%m.n-player.Col))
+		}
+	}
+	return list
+}
+
+// pythonList writes words as the original prints its list of moves.
+func pythonList(words []string) string {
+	size := 2
+	for _, w := range words {
+		size += len(w) + 4
+	}
+	var b strings.Builder
+	b.Grow(size)
+	b.WriteByte('[')
+	for i, w := range words {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteByte('\'')
+		b.WriteString(w)
+		b.WriteByte('\'')
+	}
+	b.WriteByte(']')
+	return b.String()
+}

@@ -1,0 +1,141 @@
+package frozenlake
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"vagen/reward"
+)
+
+// Walker chooses a move from a cell of a level. Walkers see the level itself, not
+// what an agent is shown.
+type Walker func(r *rand.Rand, m *Map, at Cell) Action
+
+// Random walks anywhere: all moves are equally likely.
+func Random(r *rand.Rand, _ *Map, _ Cell) Action { return Action(r.IntN(int(Actions))) }
+
+// ShortestPath makes a move that brings the goal nearer without falling, each of
+// them equally likely. Without a way to the goal it walks as Random.
+func ShortestPath(r *rand.Rand, m *Map, at Cell) Action {
+	here := m.Distance(at)
+	return anyOf(r, m, at, func(next Cell) bool {
+		d := m.Distance(next)
+		return d >= 0 && d < here
+	})
+}
+
+// HoleBlind knows in which direction the goal is and sees no holes: each move
+// towards the goal, as the crow flies, is equally likely. It is what an agent
+// reaches that reads the goal's place from the picture and nothing else.
+func HoleBlind(r *rand.Rand, m *Map, at Cell) Action {
+	here := apart(at, m.goal)
+	return anyOf(r, m, at, func(next Cell) bool { return apart(next, m.goal) < here })
+}
+
+// HoleShy is HoleBlind that avoids holes next to it when another move leads
+// towards the goal, and else any free cell. It sees one cell far.
+func HoleShy(r *rand.Rand, m *Map, at Cell) Action {
+	here := apart(at, m.goal)
+	free := func(next Cell) bool { return m.inside(next) && m.At(next) != Hole }
+	for a := range Actions {
+		if next := at.step(a); free(next) && apart(next, m.goal) < here {
+			return anyOf(r, m, at, func(next Cell) bool { return free(next) && apart(next, m.goal) < here })
+		}
+	}
+	return anyOf(r, m, at, free)
+}
+
+// Noisy makes a uniformly random move with probability eps, else w's.
+func Noisy(eps float64, w Walker) Walker {
+	return func(r *rand.Rand, m *Map, at Cell) Action {
+		if r.Float64() < eps {
+			return Random(r, m, at)
+		}
+		return w(r, m, at)
+	}
+}
+
+// anyOf draws one of the moves whose next cell is good, any move if none is.
+func anyOf(r *rand.Rand, m *Map, at Cell, good func(next Cell) bool) Action {
+	var moves [Actions]Action
+	n := 0
+	for a := range Actions {
+		if good(at.step(a)) {
+			moves[n] = a
+			n++
+		}
+	}
+	if n == 0 {
+		return Random(r, m, at)
+	}
+	return moves[r.IntN(n)]
+}
+
+func apart(a, b Cell) int {
+	dr, dc := a.Row-b.Row, a.Col-b.Col
+	return max(dr, -dr) + max(dc, -dc)
+}
+
+// Script writes the response with which a walker would play the current turn, of
+// at most the given number of moves, in the environment's format. What it says
+// about the state before and after the moves is true, if no move slips. The
+// environment does not change. Script returns "" before Reset.
+func (e *Env) Script(r *rand.Rand, w Walker, moves int) string {
+	if e.level == nil {
+		return ""
+	}
+	at := e.at
+	var words []string
+	for range moves {
+		a := w(r, e.level, at)
+		at = e.level.Move(at, a)
+		words = append(words, a.String())
+		if e.level.ends(at) {
+			break
+		}
+	}
+	return e.parser.Compose(func(section string) string {
+		switch section {
+		case reward.SectionObservation:
+			return e.level.Describe(e.at, e.o.DescribeHoles)
+		case reward.SectionPrediction:
+			return e.level.Describe(at, false)
+		case reward.SectionAnswer:
+			return strings.Join(words, e.o.ActionSep)
+		}
+		return "I go " + strings.Join(words, ", ") + "."
+	})
+}
+
+// SuccessRate plays a walker on the levels of the seeds first, first+1, … and
+// returns the share of episodes in which it reaches the goal within turns of
+// the given number of moves. Equal arguments give equal results.
+func SuccessRate(o Options, w Walker, first int64, episodes, turns, moves int, randomness uint64) (float64, error) {
+	e, err := New(o)
+	if err != nil {
+		return 0, err
+	}
+	ctx := context.Background()
+	wins := 0
+	for i := range int64(episodes) {
+		if _, err := e.Reset(ctx, first+i); err != nil {
+			return 0, err
+		}
+		r := rand.New(rand.NewPCG(randomness, uint64(first+i)))
+		for range turns {
+			out, err := e.Step(ctx, e.Script(r, w, moves))
+			if err != nil {
+				return 0, fmt.Errorf("frozenlake: success rate: %w", err)
+			}
+			if out.Success {
+				wins++
+			}
+			if out.Done {
+				break
+			}
+		}
+	}
+	return float64(wins) / float64(max(1, episodes)), nil
+}
