@@ -1,0 +1,210 @@
+package loss
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"vagen/internal/nearest"
+)
+
+// Mode says how per-token losses become one number. The names are those of
+// verl's loss_agg_mode. Let m be the mask, ℓ the per-token loss, and count only
+// rows with a counted token:
+//
+//	token-mean               Σ m·ℓ / Σ m                      every token weighs the same
+//	seq-mean-token-sum       mean over rows of Σ m·ℓ          long rows weigh more
+//	seq-mean-token-mean      mean over rows of Σ m·ℓ / Σ m    every row weighs the same (GRPO)
+//	seq-mean-token-sum-norm  Σ m·ℓ / Width                    constant divisor (Dr. GRPO, arXiv:2503.20783)
+//
+// The empty Mode is token-mean.
+type Mode string
+
+// The aggregation modes.
+const (
+	TokenMean           Mode = "token-mean"
+	SeqMeanTokenSum     Mode = "seq-mean-token-sum"
+	SeqMeanTokenMean    Mode = "seq-mean-token-mean"
+	SeqMeanTokenSumNorm Mode = "seq-mean-token-sum-norm"
+)
+
+var modeNames = []string{string(TokenMean), string(SeqMeanTokenSum), string(SeqMeanTokenMean), string(SeqMeanTokenSumNorm)}
+
+// Norm says what a micro-batch contributes to the update that it is part of.
+// The zero value treats it as the whole update. At most one of the three
+// choices may be set:
+//
+//   - Accumulation n: the mean inside the micro-batch, divided by n. This is
+//     what VAGEN's code does. With one row per micro-batch an update is the
+//     mean over rows of per-row means, whatever the Mode says.
+//   - MiniBatch n: the mean inside the micro-batch, times its rows / n, for
+//     micro-batches of unequal size.
+//   - Tokens and Rows: sums divided by the counts of the whole update, so that
+//     splitting it changes nothing. This is what the papers write. Token-mean
+//     needs Tokens, the seq-mean modes need Rows (rows with a counted token).
+type Norm struct {
+	Accumulation int // micro-batches in the update
+	MiniBatch    int // rows in the update, empty ones included
+	Tokens       int // counted tokens in the update
+	Rows         int // rows with a counted token in the update
+	// Workers is the number of data-parallel workers whose gradients will be
+	// averaged; it multiplies the loss, because Tokens and Rows are counted over
+	// all of them. 0 means 1.
+	Workers int
+}
+
+// Aggregation turns per-token losses into the loss of a micro-batch.
+// The zero value is token-mean over a batch taken at once.
+type Aggregation struct {
+	Mode  Mode
+	Width float64 // divisor of seq-mean-token-sum-norm, e.g. the longest response allowed; > 0 there
+	Norm  Norm
+}
+
+// Weights writes one weight per token to dst (reused where its capacity
+// suffices) and returns it with the factor that Norm asks for, such that
+//
+//	loss = factor · Σ weight·ℓ,   ∂loss/∂ℓ = factor·weight
+//
+// Weights of tokens that do not count are zero, so a device graph needs one
+// multiply and one sum for every mode. A batch without a counted token has only
+// zero weights: its loss and gradient are zero.
+func (a Aggregation) Weights(dst []float64, offsets []int, mask []bool) ([]float64, float64, error) {
+	if err := a.check(); err != nil {
+		return dst, 0, err
+	}
+	if err := checkLayout(offsets, mask, len(mask)); err != nil {
+		return dst, 0, err
+	}
+	tokens, rows := count(offsets, mask)
+	perRow, err := a.divisor(tokens, rows)
+	if err != nil {
+		return dst, 0, err
+	}
+	dst = zeros(dst, len(mask))
+	for r := range len(offsets) - 1 {
+		w := 1 / perRow
+		lo, hi := offsets[r], offsets[r+1]
+		if a.Mode == SeqMeanTokenMean {
+			w /= float64(countTrue(mask[lo:hi]))
+		}
+		for i := lo; i < hi; i++ {
+			if mask[i] {
+				dst[i] = w
+			}
+		}
+	}
+	return dst, a.factor(len(offsets) - 1), nil
+}
+
+// divisor is what the sum over tokens (or over rows) is divided by.
+func (a Aggregation) divisor(tokens, rows int) (float64, error) {
+	n := a.Norm
+	whole := n.Tokens > 0 || n.Rows > 0
+	switch a.Mode {
+	case TokenMean, "":
+		if !whole {
+			return float64(tokens), nil
+		}
+		if n.Tokens < tokens {
+			return 0, setting("aggregation: %s over the whole update needs Norm.Tokens >= the %d counted here, got %d", TokenMean, tokens, n.Tokens)
+		}
+		return float64(n.Tokens), nil
+	case SeqMeanTokenSum, SeqMeanTokenMean:
+		if !whole {
+			return float64(rows), nil
+		}
+		if n.Rows < rows {
+			return 0, setting("aggregation: %s over the whole update needs Norm.Rows >= the %d counted here, got %d", a.Mode, rows, n.Rows)
+		}
+		return float64(n.Rows), nil
+	default:
+		if !(a.Width > 0) || math.IsInf(a.Width, 0) {
+			return 0, setting("aggregation: %s needs Width > 0, got %v", a.Mode, a.Width)
+		}
+		return a.Width, nil
+	}
+}
+
+func (a Aggregation) factor(rows int) float64 {
+	f := 1.0
+	if a.Norm.Accumulation > 0 {
+		f /= float64(a.Norm.Accumulation)
+	}
+	if a.Norm.MiniBatch > 0 {
+		f *= float64(rows) / float64(a.Norm.MiniBatch)
+	}
+	if a.Norm.Workers > 0 {
+		f *= float64(a.Norm.Workers)
+	}
+	return f
+}
+
+func (a Aggregation) check() error {
+	switch a.Mode {
+	case "", TokenMean, SeqMeanTokenSum, SeqMeanTokenMean, SeqMeanTokenSumNorm:
+	default:
+		return fmt.Errorf("loss: aggregation %q: %w%s (known: %s)", a.Mode, ErrUnknown,
+			nearest.Hint(string(a.Mode), modeNames), strings.Join(modeNames, ", "))
+	}
+	n := a.Norm
+	for _, v := range [...]struct {
+		name string
+		n    int
+	}{{"Accumulation", n.Accumulation}, {"MiniBatch", n.MiniBatch}, {"Tokens", n.Tokens}, {"Rows", n.Rows}, {"Workers", n.Workers}} {
+		if v.n < 0 {
+			return setting("aggregation: Norm.%s = %d, want 0 or more", v.name, v.n)
+		}
+	}
+	chosen := 0
+	for _, set := range [...]bool{n.Accumulation > 0, n.MiniBatch > 0, n.Tokens > 0 || n.Rows > 0} {
+		if set {
+			chosen++
+		}
+	}
+	if chosen > 1 {
+		return setting("aggregation: Norm sets %+v, want only one of Accumulation, MiniBatch, and Tokens with Rows", n)
+	}
+	return nil
+}
+
+// Aggregate returns the loss of per-token losses ℓ and writes ∂loss/∂ℓ to grad
+// (reused where its capacity suffices).
+func Aggregate[T Float](grad []float64, a Aggregation, offsets []int, mask []bool, perToken []T) (float64, []float64, error) {
+	grad, factor, err := a.Weights(grad, offsets, mask)
+	if err != nil {
+		return 0, grad, err
+	}
+	if err := checkColumn("loss", perToken, offsets, mask, false); err != nil {
+		return 0, grad, err
+	}
+	var sum float64
+	for i, w := range grad {
+		if mask[i] {
+			sum += w * float64(perToken[i])
+			grad[i] = factor * w
+		}
+	}
+	return factor * sum, grad, nil
+}
+
+// count returns the counted tokens and the rows that have any.
+func count(offsets []int, mask []bool) (tokens, rows int) {
+	for r := range len(offsets) - 1 {
+		if n := countTrue(mask[offsets[r]:offsets[r+1]]); n > 0 {
+			tokens += n
+			rows++
+		}
+	}
+	return tokens, rows
+}
+
+func countTrue(mask []bool) int {
+	n := 0
+	for _, m := range mask {
+		if m {
+			n++
+		}
+	}
+	return n
+}

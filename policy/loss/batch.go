@@ -1,0 +1,108 @@
+package loss
+
+// Float is how per-token numbers are stored: float32 in training, float64 where
+// every digit matters. Arithmetic is float64 either way.
+type Float interface{ float32 | float64 }
+
+// Batch is one micro-batch of training rows, strung together without padding.
+//
+// All columns have one entry per token, context included. Only tokens whose
+// Mask is set are read; the others may hold anything.
+type Batch[T Float] struct {
+	Offsets []int  // rows+1 numbers; row i is tokens Offsets[i] up to Offsets[i+1]
+	Mask    []bool // tokens that count, usually the loss mask
+
+	LogProb    []T // log π(token) of the policy that is trained, nats
+	OldLogProb []T // of the policy before this update, same temperature
+	Advantage  []T // how much better than expected; already whitened
+
+	Weight  []T     // optional: rollout correction, multiplies a token's loss, no gradient
+	Ref     []T     // log-prob of the reference policy; needed by KL terms alone
+	Entropy []T     // entropy of the token's distribution; needed by the entropy term alone
+	Turn    []int32 // turn of each counted token, not decreasing inside a row; turn losses alone
+
+	// Seed decides the random choices of losses that make any (ClipCov). Equal
+	// seeds and batches give equal losses.
+	Seed uint64
+}
+
+// Rows returns the number of rows, empty ones included.
+func (b *Batch[T]) Rows() int { return max(len(b.Offsets)-1, 0) }
+
+// check is what every policy loss needs of its batch.
+func (b *Batch[T]) check() error {
+	if err := checkLayout(b.Offsets, b.Mask, len(b.LogProb)); err != nil {
+		return err
+	}
+	for _, c := range [...]struct {
+		name     string
+		x        []T
+		optional bool
+	}{
+		{"log_prob", b.LogProb, false},
+		{"old_log_prob", b.OldLogProb, false},
+		{"advantage", b.Advantage, false},
+		{"weight", b.Weight, true},
+		{"ref_log_prob", b.Ref, true},
+		{"entropy", b.Entropy, true},
+	} {
+		if err := checkColumn(c.name, c.x, b.Offsets, b.Mask, c.optional); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wide holds the float64 copy of a float32 batch between calls.
+type wide struct {
+	batch                             Batch[float64]
+	logp, old, adv, weight, ref, entr []float64
+}
+
+// of returns the batch in float64: itself if it is, else a copy in w's memory.
+func widen[T Float](w *wide, b *Batch[T]) *Batch[float64] {
+	if same, ok := any(b).(*Batch[float64]); ok {
+		return same
+	}
+	w.batch = Batch[float64]{
+		Offsets:    b.Offsets,
+		Mask:       b.Mask,
+		LogProb:    convert(&w.logp, b.LogProb),
+		OldLogProb: convert(&w.old, b.OldLogProb),
+		Advantage:  convert(&w.adv, b.Advantage),
+		Weight:     convert(&w.weight, b.Weight),
+		Ref:        convert(&w.ref, b.Ref),
+		Entropy:    convert(&w.entr, b.Entropy),
+		Turn:       b.Turn,
+		Seed:       b.Seed,
+	}
+	return &w.batch
+}
+
+// convert copies src into memory kept in buf; nil stays nil.
+func convert[T Float](buf *[]float64, src []T) []float64 {
+	if src == nil {
+		return nil
+	}
+	*buf = grow(*buf, len(src))
+	for i, v := range src {
+		(*buf)[i] = float64(v)
+	}
+	return *buf
+}
+
+// grow returns a slice of length n in the memory of s where that suffices. Its
+// contents are unspecified.
+func grow[E any](s []E, n int) []E {
+	if cap(s) < n {
+		return make([]E, n)
+	}
+	return s[:n]
+}
+
+// zeros is grow with every entry zero.
+func zeros(s []float64, n int) []float64 {
+	s = grow(s, n)
+	clear(s)
+	return s
+}

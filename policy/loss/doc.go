@@ -1,0 +1,57 @@
+// Package loss holds the losses of reinforcement learning on tokens, in plain
+// Go, each with its gradient.
+//
+// It is the reference that the losses on the accelerator must agree with, and
+// the place to read what a loss does: every formula stands above its code with
+// its source. Everything is computed in float64 whatever the storage, summed in
+// token order, and allocates nothing once a result has been used.
+//
+// # Policy losses
+//
+// A policy loss maps a token's log-prob, old log-prob and advantage to a loss ℓ
+// and a slope ∂ℓ/∂log-prob; [Eval] aggregates. ρ is the ratio of new to old
+// probability.
+//
+//	name                 type       what is clipped                    when to use it
+//	vanilla, ppo         PPO        ρ of each token, dual clip         the default
+//	gspo                 GSPO       mean ratio of the row              one turn per row; mixture-of-experts
+//	turn_gspo            TurnGSPO   mean ratio of the turn             several turns per row, turn advantages
+//	turn_ppo             TurnPPO    product of ratios of the turn      short turns; the objective turn_gspo approximates
+//	cispo                CISPO      the weight, not the update         rare tokens must keep their gradient
+//	sapo                 SAPO       nothing; a smooth gate             clip fraction is high or jumps
+//	gmpo, geo_mean       GMPO       log-ratio inside a row's mean      outlier tokens destabilise GRPO
+//	clip_cov             ClipCov    ρ, and drops entropy-draining      entropy collapses
+//	kl_cov               KLCov      nothing; penalises such tokens     entropy collapses, small models
+//	reinforce, gpg       Reinforce  nothing                            exactly on-policy data
+//
+// [Registry] builds them by name. A loss of one's own implements [Policy].
+//
+// # Aggregation
+//
+// [Aggregation] has a [Mode] (how tokens and rows of a micro-batch are averaged)
+// and a [Norm] (what a micro-batch contributes to the update). The original code
+// averages inside each micro-batch and divides by the number of micro-batches;
+// the papers divide by the count of tokens in the whole update. These differ
+// when rows differ in length, so Norm makes the choice explicit:
+//
+//	Norm{Accumulation: 8}                mean of means, as the code of VAGEN
+//	Norm{Tokens: 51234, Rows: 256}       one mean over the update, as the papers
+//
+// # Two flavours
+//
+// [LegacyPPO] is the loss of the full VAGEN system, [DefaultPPO] that of VAGEN
+// Lite. They differ in the bound on the log-ratio and the dual clip. The latter
+// system adds 1e-8 to the denominators of its means; here means are exact, which
+// is a relative difference below 1e-8. Where the systems return NaN (no counted
+// token), Empty is set and everything is 0.
+//
+// # The rest
+//
+// [EvalValue] is the critic's loss, [EvalActor] the policy's with entropy and
+// KL terms, [Logits] goes from logits to log-prob and entropy and back, and
+// [Correct] makes up for rollouts sampled by other kernels than the trainer's.
+//
+// Derivatives at kinks follow automatic differentiation in PyTorch: max and min
+// take the mean of both sides on a tie, clamps pass the derivative at their
+// edges.
+package loss

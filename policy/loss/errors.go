@@ -1,0 +1,90 @@
+package loss
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sort"
+)
+
+// Errors that callers may want to tell apart. The messages around them name the
+// column, the row and the position.
+var (
+	// ErrLength means that columns of one batch differ in length, or that row
+	// offsets do not tile them.
+	ErrLength = errors.New("lengths do not agree")
+	// ErrMissing means that a column is absent that this loss cannot do without.
+	ErrMissing = errors.New("column is missing")
+	// ErrNotFinite means that a counted token holds NaN or infinity, or that the
+	// loss itself overflowed there.
+	ErrNotFinite = errors.New("not a finite number")
+	// ErrSetting means that a hyperparameter is outside its range, or that two
+	// of them contradict each other.
+	ErrSetting = errors.New("setting not allowed")
+	// ErrUnknown means that no loss, aggregation or divergence has this name.
+	ErrUnknown = errors.New("unknown name")
+	// ErrTurn means that turn ids are not usable: negative on a counted token,
+	// or decreasing inside a row.
+	ErrTurn = errors.New("turn ids not usable")
+	// ErrLabel means that a token id is outside the vocabulary.
+	ErrLabel = errors.New("token id outside the vocabulary")
+)
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+// locate turns a flat index into row and position for messages.
+func locate(offsets []int, i int) (row, pos int) {
+	row = sort.Search(len(offsets), func(k int) bool { return offsets[k] > i }) - 1
+	return row, i - offsets[row]
+}
+
+func notFinite(what string, offsets []int, i int, x float64) error {
+	row, pos := locate(offsets, i)
+	return fmt.Errorf("loss: %s: row %d, position %d: %v: %w", what, row, pos, x, ErrNotFinite)
+}
+
+func setting(format string, args ...any) error {
+	return fmt.Errorf("loss: "+format+": %w", append(args, ErrSetting)...)
+}
+
+// checkLayout checks that offsets tile n tokens and that the mask covers them.
+func checkLayout(offsets []int, mask []bool, n int) error {
+	if len(offsets) == 0 {
+		return fmt.Errorf("loss: offsets: none, want one more than there are rows: %w", ErrLength)
+	}
+	if offsets[0] != 0 {
+		return fmt.Errorf("loss: offsets[0] = %d, want 0: %w", offsets[0], ErrLength)
+	}
+	for i := 1; i < len(offsets); i++ {
+		if offsets[i] < offsets[i-1] {
+			return fmt.Errorf("loss: offsets[%d] = %d after %d, must not decrease: %w", i, offsets[i], offsets[i-1], ErrLength)
+		}
+	}
+	if last := offsets[len(offsets)-1]; last != n {
+		return fmt.Errorf("loss: offsets end at %d, but there are %d tokens: %w", last, n, ErrLength)
+	}
+	if len(mask) != n {
+		return fmt.Errorf("loss: mask has %d entries for %d tokens: %w", len(mask), n, ErrLength)
+	}
+	return nil
+}
+
+// checkColumn checks length, and that counted tokens are finite. An absent
+// column passes when it is optional.
+func checkColumn[T Float](name string, x []T, offsets []int, mask []bool, optional bool) error {
+	if x == nil && optional {
+		return nil
+	}
+	if x == nil && len(mask) > 0 {
+		return fmt.Errorf("loss: %s: %w", name, ErrMissing)
+	}
+	if len(x) != len(mask) {
+		return fmt.Errorf("loss: %s has %d entries for %d tokens: %w", name, len(x), len(mask), ErrLength)
+	}
+	for i, v := range x {
+		if mask[i] && !finite(float64(v)) {
+			return notFinite(name, offsets, i, float64(v))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package loss
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"vagen/internal/nearest"
+)
+
+// KL names an estimate of KL(π‖π_ref) from one sampled token, as a loss term.
+// With d = log π − log π_ref of that token:
+//
+//	kl, k1            d                              unbiased value; may be negative, its gradient is that of log π
+//	abs               |d|
+//	mse, k2           d²/2                           gradient of the true divergence in expectation
+//	low_var_kl, k3    clip(exp(−d) + d − 1, ±10)     unbiased value, never negative
+//
+// A trailing "+" keeps the value and takes the gradient of k2 instead, as in
+// "k3+". The empty KL stands for no term at all.
+//
+// J. Schulman, "Approximating KL divergence", 2020.
+type KL string
+
+// The divergences.
+const (
+	NoKL  KL = ""
+	K1    KL = "kl"
+	AbsKL KL = "abs"
+	K2    KL = "mse"
+	K3    KL = "low_var_kl"
+)
+
+var klNames = []string{"kl", "k1", "abs", "mse", "k2", "low_var_kl", "k3"}
+
+// Check returns ErrUnknown unless the name, with or without "+", is one of the
+// above.
+func (k KL) Check() error {
+	if k == NoKL {
+		return nil
+	}
+	if _, ok := klKinds[strings.TrimSuffix(string(k), "+")]; ok {
+		return nil
+	}
+	note := ""
+	if k == "full" {
+		note = "; full needs the logits of both policies, not one log-prob each"
+	}
+	return fmt.Errorf("loss: kl %q: %w%s (known: %s%s)", string(k), ErrUnknown,
+		nearest.Hint(string(k), klNames), strings.Join(klNames, ", "), note)
+}
+
+// klKinds maps names to value and derivative as functions of d.
+var klKinds = map[string]func(d float64) (v, dv float64){
+	"kl": linearKL, "k1": linearKL,
+	"abs": func(d float64) (float64, float64) { return math.Abs(d), sign(d) },
+	"mse": squareKL, "k2": squareKL,
+	"low_var_kl": lowVarKL, "k3": lowVarKL,
+}
+
+func linearKL(d float64) (v, dv float64) { return d, 1 }
+func squareKL(d float64) (v, dv float64) { return d * d / 2, d }
+
+func lowVarKL(d float64) (v, dv float64) {
+	e := math.Expm1(-d)
+	v, pass := clamp(e+d, -10, 10)
+	if pass == 0 {
+		return v, 0 // also where exp(−d) overflows
+	}
+	return v, -e
+}
+
+// parts returns the function of a checked kind, and whether the gradient of k2
+// takes the place of its own.
+func (k KL) parts() (f func(d float64) (v, dv float64), straight bool) {
+	base, straight := strings.CutSuffix(string(k), "+")
+	return klKinds[base], straight
+}
+
+// Of returns the estimate and its derivative by logProb for one token.
+func (k KL) Of(logProb, ref float64) (value, slope float64, err error) {
+	if err := k.Check(); err != nil || k == NoKL {
+		return 0, 0, err
+	}
+	f, straight := k.parts()
+	d := logProb - ref
+	if value, slope = f(d); straight {
+		slope = d
+	}
+	return value, slope, nil
+}
+
+// EvalKL evaluates a divergence from Batch.Ref as a loss of its own:
+// Result.Term is the aggregated estimate, Result.Grad its gradient by log-prob.
+// Only LogProb and Ref are read. Metrics stay empty.
+func EvalKL[T Float](dst *Result, k KL, a Aggregation, b *Batch[T]) error {
+	if err := checkLayout(b.Offsets, b.Mask, len(b.LogProb)); err != nil {
+		return err
+	}
+	if err := checkColumn("log_prob", b.LogProb, b.Offsets, b.Mask, false); err != nil {
+		return err
+	}
+	if err := checkColumn("ref_log_prob", b.Ref, b.Offsets, b.Mask, false); err != nil {
+		return err
+	}
+	return evalKL(dst, k, a, widen(&dst.wide, b))
+}
+
+func evalKL(dst *Result, k KL, a Aggregation, b *Batch[float64]) error {
+	if err := k.Check(); err != nil {
+		return err
+	}
+	t := &dst.terms
+	n := len(b.LogProb)
+	t.Loss, t.Slope = zeros(t.Loss, n), zeros(t.Slope, n)
+	if k != NoKL {
+		f, straight := k.parts()
+		for i, m := range b.Mask {
+			if !m {
+				continue
+			}
+			d := b.LogProb[i] - b.Ref[i]
+			if t.Loss[i], t.Slope[i] = f(d); straight {
+				t.Slope[i] = d
+			}
+		}
+	}
+	dst.Metrics = Metrics{}
+	return dst.collect(a, b.Offsets, b.Mask, t.Loss, t.Slope)
+}

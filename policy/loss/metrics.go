@@ -1,0 +1,87 @@
+package loss
+
+import (
+	"iter"
+	"math"
+)
+
+// Metrics describe how far the policy has moved in this batch and how much of
+// it the loss held back. Means are over counted tokens; everything is 0 when
+// there is none.
+type Metrics struct {
+	Tokens int // counted tokens
+	Rows   int // rows with a counted token
+
+	ClipFraction      float64 // tokens whose loss took the clipped branch
+	ClipFractionLower float64 // tokens held by the dual clip (or, for GMPO, clipped at A < 0)
+
+	KL    float64 // mean of old − new log-prob: estimates KL(old‖new), may be negative
+	K3    float64 // mean of ρ − 1 − ln ρ, ρ = new/old: same, never negative
+	AbsKL float64 // mean of |new − old|
+
+	RatioMean, RatioMin, RatioMax float64 // of exp(new − old), each capped at exp(±20)
+
+	// Of turn losses only; TurnsPerRow is 0 for the others.
+	TurnsPerRow     float64 // over all rows, empty ones included
+	TurnLength      float64 // counted tokens per turn, weighted by tokens
+	TurnLogRatioStd float64 // spread of the turn log-ratio over tokens; near or above ln(1+ε) the clip is everything
+}
+
+// All yields the metrics under the names that verl logs them with, in a fixed
+// order.
+func (m Metrics) All() iter.Seq2[string, float64] {
+	return func(yield func(string, float64) bool) {
+		for _, e := range [...]struct {
+			name string
+			v    float64
+		}{
+			{"actor/pg_clipfrac", m.ClipFraction},
+			{"actor/pg_clipfrac_lower", m.ClipFractionLower},
+			{"actor/ppo_kl", m.KL},
+			{"actor/ppo_kl_k3", m.K3},
+			{"actor/ppo_kl_abs", m.AbsKL},
+			{"actor/ratio_mean", m.RatioMean},
+			{"actor/ratio_min", m.RatioMin},
+			{"actor/ratio_max", m.RatioMax},
+			{"actor/loss_tokens", float64(m.Tokens)},
+			{"actor/loss_rows", float64(m.Rows)},
+		} {
+			if !yield(e.name, e.v) {
+				return
+			}
+		}
+		if m.TurnsPerRow == 0 {
+			return
+		}
+		_ = yield("actor/turns_per_row", m.TurnsPerRow) &&
+			yield("actor/turn_len_mean", m.TurnLength) &&
+			yield("actor/turn_log_ratio_std", m.TurnLogRatioStd)
+	}
+}
+
+// measure fills in what can be said of every policy loss.
+func (m *Metrics) measure(t *Terms, b *Batch[float64]) {
+	*m = t.turns
+	m.Tokens, m.Rows = count(b.Offsets, b.Mask)
+	if m.Tokens == 0 {
+		return
+	}
+	m.RatioMin, m.RatioMax = math.Inf(1), math.Inf(-1)
+	for i, lr := range t.LogRatio {
+		if !b.Mask[i] {
+			continue
+		}
+		c := capped(lr)
+		ratio := math.Exp(c)
+		m.KL -= lr
+		m.AbsKL += math.Abs(lr)
+		m.K3 += math.Expm1(c) - c
+		m.RatioMean += ratio
+		m.RatioMin = min(m.RatioMin, ratio)
+		m.RatioMax = max(m.RatioMax, ratio)
+	}
+	n := float64(m.Tokens)
+	m.KL, m.AbsKL, m.K3, m.RatioMean = m.KL/n, m.AbsKL/n, m.K3/n, m.RatioMean/n
+	m.ClipFraction = float64(t.Clipped) / n
+	m.ClipFractionLower = float64(t.ClippedLower) / n
+}

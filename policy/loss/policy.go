@@ -1,0 +1,146 @@
+package loss
+
+import "fmt"
+
+// Policy is a policy loss: it says what one token costs and how that changes
+// with the token's log-prob. [Eval] does the rest (checks, rollout weights,
+// aggregation, metrics), so a loss of one's own is its formula and nothing more.
+//
+// Implementations must not keep t or b, and must be usable by several
+// goroutines at once.
+type Policy interface {
+	// Terms fills t.Loss and t.Slope at the tokens with b.Mask set. Lengths and
+	// finiteness of b are checked already, except for b.Turn.
+	Terms(t *Terms, b *Batch[float64]) error
+}
+
+// Terms is what a Policy fills in. Slices have one entry per token; entries of
+// tokens that do not count stay as they are and are not read.
+type Terms struct {
+	Loss     []float64 // ℓ; all zero at first
+	Slope    []float64 // ∂ℓ/∂ log-prob of the same token; all zero at first
+	LogRatio []float64 // log-prob − old log-prob; a loss that clamps it writes back what it used, for the metrics
+
+	Mode     Mode // aggregation that the loss insists on; "" leaves the caller's
+	Weighted bool // ℓ and its slope contain b.Weight already
+
+	Clipped, ClippedLower int // tokens, for the metrics
+
+	turns Metrics
+	order []int // scratch
+	score []float64
+}
+
+func (t *Terms) reset(b *Batch[float64]) {
+	n := len(b.LogProb)
+	t.Loss, t.Slope, t.LogRatio = zeros(t.Loss, n), zeros(t.Slope, n), zeros(t.LogRatio, n)
+	t.Mode, t.Weighted, t.Clipped, t.ClippedLower = "", false, 0, 0
+	t.turns = Metrics{}
+	for i, m := range b.Mask {
+		if m {
+			t.LogRatio[i] = b.LogProb[i] - b.OldLogProb[i]
+		}
+	}
+}
+
+// Result is a loss with its gradient. It keeps the memory it needs: evaluating
+// into the same Result again allocates nothing unless the batch has grown.
+type Result struct {
+	// Term is the aggregated loss of the micro-batch, as one would log it.
+	Term float64
+	// Loss is what the micro-batch contributes to the update: Term times the
+	// factor that Aggregation.Norm asks for.
+	Loss float64
+	// Grad is ∂Loss/∂log-prob, one entry per token, 0 where the mask is unset.
+	// It is overwritten by the next evaluation.
+	Grad []float64
+	// Empty means that no token counted. Term, Loss and Grad are 0 then, where
+	// the formulas would divide by zero; such a micro-batch can be skipped.
+	Empty bool
+
+	Metrics Metrics
+
+	weights []float64
+	terms   Terms
+	wide    wide
+}
+
+// Eval evaluates a policy loss on a batch. The result is
+//
+//	Loss = factor · Σ weight·w·ℓ,   Grad = factor · weight·w · ∂ℓ/∂log-prob
+//
+// with weight and factor from [Aggregation.Weights] and w from Batch.Weight.
+// Sums run over tokens in order.
+//
+// Columns of unequal length give ErrLength, a NaN or infinity at a counted
+// token ErrNotFinite, as does a loss that overflows.
+func Eval[T Float](dst *Result, p Policy, a Aggregation, b *Batch[T]) error {
+	if p == nil {
+		return setting("policy loss is nil")
+	}
+	if err := b.check(); err != nil {
+		return err
+	}
+	return evalWide(dst, p, a, widen(&dst.wide, b))
+}
+
+func evalWide(dst *Result, p Policy, a Aggregation, b *Batch[float64]) error {
+	t := &dst.terms
+	t.reset(b)
+	for i, lr := range t.LogRatio {
+		if !finite(lr) {
+			return notFinite("log_prob - old_log_prob", b.Offsets, i, lr)
+		}
+	}
+	if err := p.Terms(t, b); err != nil {
+		return fmt.Errorf("loss: %T: %w", p, err)
+	}
+	if t.Mode != "" {
+		a.Mode = t.Mode
+	}
+	if b.Weight != nil && !t.Weighted {
+		for i, w := range b.Weight {
+			if b.Mask[i] {
+				t.Loss[i] *= w
+				t.Slope[i] *= w
+			}
+		}
+	}
+	if err := dst.collect(a, b.Offsets, b.Mask, t.Loss, t.Slope); err != nil {
+		return err
+	}
+	dst.Metrics.measure(t, b)
+	return nil
+}
+
+// collect aggregates per-token losses and slopes.
+func (r *Result) collect(a Aggregation, offsets []int, mask []bool, perToken, slope []float64) error {
+	w, factor, err := a.Weights(r.weights, offsets, mask)
+	r.weights = w
+	if err != nil {
+		return err
+	}
+	r.Grad = zeros(r.Grad, len(mask))
+	r.Term, r.Empty = 0, true
+	for i, m := range mask {
+		if !m {
+			continue
+		}
+		if !finite(perToken[i]) {
+			return notFinite("loss of a token", offsets, i, perToken[i])
+		}
+		if !finite(slope[i]) {
+			return notFinite("slope of a token", offsets, i, slope[i])
+		}
+		r.Empty = false
+		r.Term += w[i] * perToken[i]
+		r.Grad[i] = factor * w[i] * slope[i]
+		if !finite(r.Grad[i]) {
+			return notFinite("gradient of a token", offsets, i, r.Grad[i])
+		}
+	}
+	if r.Loss = factor * r.Term; !finite(r.Loss) {
+		return fmt.Errorf("loss: sum over the batch: %v: %w", r.Loss, ErrNotFinite)
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package loss
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"vagen/internal/nearest"
+)
+
+// Options are the settings that policy losses are built from by name. Each loss
+// reads its own and ignores the rest. Start from [DefaultOptions]; a zero means
+// zero.
+type Options struct {
+	ClipLow  float64 // ppo, gspo, turn_gspo, turn_ppo, cispo, clip_cov: below 1; gmpo: of the log-ratio
+	ClipHigh float64 // same, above 1
+	DualClip float64 // ppo: largest factor on a negative advantage; 0 for none
+	Clamp    bool    // ppo: bound the log-ratio to ±20
+
+	TauPos, TauNeg float64 // sapo
+
+	ClipCovRatio            float64 // clip_cov: share of tokens that may be dropped
+	ClipCovLow, ClipCovHigh float64 // clip_cov: covariances that may be dropped
+
+	KLCovRatio float64 // kl_cov: share of tokens that are penalised
+	KLCovCoef  float64 // kl_cov: weight of the penalty
+
+	Extra map[string]any // settings of losses registered by users
+}
+
+// DefaultOptions holds VAGEN Lite's clip (±0.2, dual clip 3, clamped) and the
+// published numbers of the rest.
+func DefaultOptions() Options {
+	ppo, sapo, clip, kl := DefaultPPO(), DefaultSAPO(), DefaultClipCov(), DefaultKLCov()
+	return Options{
+		ClipLow: ppo.Low, ClipHigh: ppo.High, DualClip: ppo.Dual, Clamp: ppo.Clamp,
+		TauPos: sapo.TauPos, TauNeg: sapo.TauNeg,
+		ClipCovRatio: clip.Ratio, ClipCovLow: clip.CovLow, ClipCovHigh: clip.CovHigh,
+		KLCovRatio: kl.Ratio, KLCovCoef: kl.Coef,
+	}
+}
+
+// Builder makes a policy loss from settings. It returns ErrSetting for settings
+// that the loss would refuse, so that a run fails before it starts.
+type Builder func(Options) (Policy, error)
+
+// Registry finds policy losses by name. The zero value is empty and ready to
+// use; [Builtin] returns one with the losses of this package. It is safe for
+// concurrent use.
+type Registry struct {
+	mu       sync.RWMutex
+	builders map[string]Builder
+}
+
+// Builtin returns a registry of its own for the caller, with
+//
+//	vanilla, ppo                  PPO
+//	gspo                          GSPO
+//	turn_gspo, turn_ppo           TurnGSPO, TurnPPO
+//	cispo, sapo                   CISPO, SAPO
+//	gmpo, geo_mean                GMPO
+//	clip_cov, kl_cov              ClipCov, KLCov
+//	reinforce, gpg                Reinforce
+func Builtin() *Registry {
+	r := &Registry{builders: map[string]Builder{}}
+	for names, build := range map[string]Builder{
+		"vanilla ppo": func(o Options) (Policy, error) {
+			p := PPO{Low: o.ClipLow, High: o.ClipHigh, Dual: o.DualClip, Clamp: o.Clamp}
+			return p, p.check()
+		},
+		"gspo": func(o Options) (Policy, error) {
+			return GSPO{o.ClipLow, o.ClipHigh}, checkClip("gspo", o.ClipLow, o.ClipHigh)
+		},
+		"turn_gspo": func(o Options) (Policy, error) {
+			return TurnGSPO{o.ClipLow, o.ClipHigh}, checkClip("turn_gspo", o.ClipLow, o.ClipHigh)
+		},
+		"turn_ppo": func(o Options) (Policy, error) {
+			return TurnPPO{o.ClipLow, o.ClipHigh}, checkClip("turn_ppo", o.ClipLow, o.ClipHigh)
+		},
+		"cispo": func(o Options) (Policy, error) {
+			return CISPO{o.ClipLow, o.ClipHigh}, checkClip("cispo", o.ClipLow, o.ClipHigh)
+		},
+		"sapo": func(o Options) (Policy, error) {
+			p := SAPO{o.TauPos, o.TauNeg}
+			return p, p.check()
+		},
+		"gmpo geo_mean": func(o Options) (Policy, error) {
+			p := GMPO{o.ClipLow, o.ClipHigh}
+			return p, p.check()
+		},
+		"clip_cov": func(o Options) (Policy, error) {
+			p := ClipCov{o.ClipLow, o.ClipHigh, o.ClipCovRatio, o.ClipCovLow, o.ClipCovHigh}
+			return p, p.check()
+		},
+		"kl_cov": func(o Options) (Policy, error) {
+			p := KLCov{o.KLCovRatio, o.KLCovCoef}
+			return p, p.check()
+		},
+		"reinforce gpg": func(Options) (Policy, error) { return Reinforce{}, nil },
+	} {
+		for _, name := range strings.Fields(names) {
+			r.builders[name] = build
+		}
+	}
+	return r
+}
+
+// Register adds a loss. A name that is taken, or empty, is an error: silently
+// replacing a loss would change runs that name it.
+func (r *Registry) Register(name string, build Builder) error {
+	if name == "" || build == nil {
+		return setting("registry: a loss needs a name and a builder")
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, taken := r.builders[name]; taken {
+		return setting("registry: %q is taken", name)
+	}
+	if r.builders == nil {
+		r.builders = map[string]Builder{}
+	}
+	r.builders[name] = build
+	return nil
+}
+
+// New builds the loss with this name. An unknown name gives ErrUnknown and the
+// nearest known one.
+func (r *Registry) New(name string, o Options) (Policy, error) {
+	r.mu.RLock()
+	build, ok := r.builders[name]
+	r.mu.RUnlock()
+	if !ok {
+		known := r.Names()
+		return nil, fmt.Errorf("loss: policy loss %q: %w%s (known: %s)", name, ErrUnknown,
+			nearest.Hint(name, known), strings.Join(known, ", "))
+	}
+	p, err := build(o)
+	if err != nil {
+		return nil, fmt.Errorf("loss: policy loss %q: %w", name, err)
+	}
+	return p, nil
+}
+
+// Names returns the known names in alphabetical order.
+func (r *Registry) Names() []string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.Sorted(maps.Keys(r.builders))
+}

@@ -1,0 +1,215 @@
+package loss
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"vagen/internal/nearest"
+)
+
+// Rejection takes tokens or whole rows out of the mask whose divergence is out
+// of bounds. With ln ρ the trainer's minus the rollout's log-prob, clamped to
+// ±20, a token's divergence is
+//
+//	k1  −ln ρ              kept within [ln Lower, ln Upper]
+//	k2  (ln ρ)²/2          kept up to Upper
+//	k3  ρ − 1 − ln ρ       kept up to Upper
+//
+// Note the sign: for k1 the bounds are on rollout over trainer probability, as
+// in verl. Over says what the bounds apply to.
+type Rejection struct {
+	Over         Over
+	Divergence   int     // 1, 2 or 3 for k1, k2, k3
+	Lower, Upper float64 // Lower is read for k1 alone; both > 0
+}
+
+// Over says what a Rejection judges.
+type Over string
+
+// What a Rejection judges: single tokens, or rows by the sum, mean or largest
+// of their tokens' divergence. SeqMax of k1 wants every token of the row within
+// the bounds, which is a veto by single tokens.
+const (
+	Token   Over = "token"
+	SeqSum  Over = "seq_sum"
+	SeqMean Over = "seq_mean"
+	SeqMax  Over = "seq_max"
+)
+
+var overs = []Over{Token, SeqSum, SeqMean, SeqMax}
+
+func rejectionNames() []string {
+	var names []string
+	for _, o := range overs {
+		for k := 1; k <= 3; k++ {
+			names = append(names, fmt.Sprintf("%s_k%d", o, k))
+		}
+	}
+	return names
+}
+
+// String returns the name that ParseRejections reads.
+func (r Rejection) String() string { return fmt.Sprintf("%s_k%d", r.Over, r.Divergence) }
+
+// ParseRejections reads verl's notation: names separated by commas, such as
+// "token_k1,seq_mean_k3", and either one threshold for all or one for each,
+// such as "0.5_2.0,0.01". A threshold of k1 is lower_upper; a single number u
+// stands for 1/u and u. Repeated names count once.
+func ParseRejections(names, thresholds string) ([]Rejection, error) {
+	wanted := fields(names)
+	limits := fields(thresholds)
+	if len(wanted) == 0 {
+		return nil, setting("rejection: no names in %q", names)
+	}
+	if len(limits) != 1 && len(limits) != len(wanted) {
+		return nil, setting("rejection: %d thresholds for %d names, want 1 or %d", len(limits), len(wanted), len(wanted))
+	}
+	var out []Rejection
+	for i, name := range wanted {
+		limit := limits[0]
+		if len(limits) > 1 {
+			limit = limits[i]
+		}
+		r, err := parseRejection(name, limit)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(out, func(o Rejection) bool { return o.String() == name }) {
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+func fields(s string) []string {
+	var out []string
+	for part := range strings.SplitSeq(s, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			out = append(out, part)
+		}
+	}
+	return out
+}
+
+func parseRejection(name, limit string) (Rejection, error) {
+	known := rejectionNames()
+	at := slices.Index(known, name)
+	if at < 0 {
+		return Rejection{}, fmt.Errorf("loss: rejection %q: %w%s (known: %s)", name, ErrUnknown,
+			nearest.Hint(name, known), strings.Join(known, ", "))
+	}
+	r := Rejection{Over: overs[at/3], Divergence: at%3 + 1}
+	lower, upper, both := strings.Cut(limit, "_")
+	if !both {
+		upper = lower
+	}
+	var err error
+	if r.Upper, err = strconv.ParseFloat(upper, 64); err != nil {
+		return r, setting("rejection %s: threshold %q: want a number", name, limit)
+	}
+	switch {
+	case r.Divergence != 1 && both:
+		return r, setting("rejection %s: threshold %q: want one number", name, limit)
+	case r.Divergence == 1 && both:
+		if r.Lower, err = strconv.ParseFloat(lower, 64); err != nil {
+			return r, setting("rejection %s: threshold %q: want lower_upper", name, limit)
+		}
+	case r.Divergence == 1:
+		r.Lower = 1 / r.Upper
+	}
+	return r, r.check()
+}
+
+func (r Rejection) check() error {
+	if !slices.Contains(overs, r.Over) {
+		return fmt.Errorf("loss: rejection over %q: %w (known: token, seq_sum, seq_mean, seq_max)", string(r.Over), ErrUnknown)
+	}
+	if r.Divergence < 1 || r.Divergence > 3 {
+		return setting("rejection: Divergence = %d, want 1, 2 or 3", r.Divergence)
+	}
+	if !(r.Upper > 0) || math.IsInf(r.Upper, 0) {
+		return setting("rejection %v: Upper = %v, want more than 0", r, r.Upper)
+	}
+	if r.Divergence == 1 && !(r.Lower > 0 && r.Lower <= r.Upper) {
+		return setting("rejection %v: Lower = %v, want more than 0, at most Upper = %v", r, r.Lower, r.Upper)
+	}
+	return nil
+}
+
+// of returns the divergence of one token.
+func (r Rejection) of(logRatio float64) float64 {
+	c := capped(logRatio)
+	switch r.Divergence {
+	case 1:
+		return -c
+	case 2:
+		return c * c / 2
+	}
+	return math.Expm1(c) - c
+}
+
+// allows reports whether a divergence is within the bounds.
+func (r Rejection) allows(v float64) bool {
+	if r.Divergence == 1 {
+		return v >= math.Log(r.Lower) && v <= math.Log(r.Upper)
+	}
+	return v <= r.Upper
+}
+
+// allowsRow reports whether a row passes. logRatio and mask are the row's.
+func (r Rejection) allowsRow(logRatio []float64, mask []bool) bool {
+	var sum float64
+	n := 0
+	for i, m := range mask {
+		if !m {
+			continue
+		}
+		v := r.of(logRatio[i])
+		if r.Over == SeqMax && !r.allows(v) {
+			return false
+		}
+		sum += v
+		n++
+	}
+	switch {
+	case n == 0 || r.Over == SeqMax:
+		return true
+	case r.Over == SeqMean:
+		sum /= float64(n)
+	}
+	return r.allows(sum)
+}
+
+// reject fills Mask and its metrics. Every rejection judges the input mask, so
+// their order does not matter.
+func (d *Corrected) reject(rules []Rejection, offsets []int, mask []bool) {
+	d.Mask = append(d.Mask[:0], mask...)
+	tokens, rows := 0, 0
+	for row := range len(offsets) - 1 {
+		lo, hi := offsets[row], offsets[row+1]
+		for _, r := range rules {
+			if r.Over != Token {
+				if !r.allowsRow(d.logRatio[lo:hi], mask[lo:hi]) {
+					clear(d.Mask[lo:hi])
+				}
+				continue
+			}
+			for i := lo; i < hi; i++ {
+				if mask[i] && !r.allows(r.of(d.logRatio[i])) {
+					d.Mask[i] = false
+				}
+			}
+		}
+		if lost := countTrue(mask[lo:hi]) - countTrue(d.Mask[lo:hi]); lost > 0 {
+			tokens += lost
+			rows++
+		}
+	}
+	if d.Metrics.Tokens > 0 {
+		d.Metrics.Rejected = float64(tokens) / float64(d.Metrics.Tokens)
+		d.Metrics.RejectedRows = float64(rows) / float64(d.Metrics.Rows)
+	}
+}
