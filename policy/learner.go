@@ -1,0 +1,112 @@
+package policy
+
+import "context"
+
+// Rows is a ragged batch of training rows: row i is
+// Tokens[Offsets[i]:Offsets[i+1]], with Images[i] for its image placeholders in
+// order.
+type Rows struct {
+	Offsets []int // rows+1 numbers, from 0 to len(Tokens)
+	Tokens  []int32
+	Images  [][]Image // per row; may be nil when no row has images
+}
+
+// Len returns the number of rows.
+func (r *Rows) Len() int { return max(0, len(r.Offsets)-1) }
+
+// Wanted says which numbers Score computes.
+type Wanted struct {
+	LogProbs  bool // under the policy, at the temperature
+	Reference bool // log-probs under the reference policy
+	Values    bool // of the critic
+	Entropy   bool // of the policy's next-token distribution
+}
+
+// Scores are per-token numbers, flat like Rows.Tokens, 0 where they were not
+// asked for. The number at a token belongs to the state before it: its log-prob
+// given what precedes it, the value of what precedes it. A row's first token has
+// neither.
+type Scores struct {
+	LogProbs, Reference, Values, Entropy []float32
+}
+
+// Batch is what one optimiser step learns from. Every slice is flat like
+// Rows.Tokens; what an Objective does not use may be nil.
+type Batch struct {
+	Rows
+	// Weight is each token's share in the policy loss and ValueWeight in the
+	// value loss: mask and normalisation in one, for example 1/Σmask at the
+	// tokens of the mask. 0 leaves a token out.
+	Weight, ValueWeight []float32
+
+	OldLogProbs []float32 // under the policy that wrote the rows
+	Reference   []float32 // log-probs under the reference policy
+	Advantages  []float32
+	Returns     []float32
+	OldValues   []float32
+}
+
+// Objective is what an optimiser step minimises:
+//
+//	Σ w·(surrogate − EntropyCoef·entropy + KLCoef·KL) + ValueCoef·½·Σ wv·(V − R)²
+//
+// with PPO's clipped surrogate, or, when Imitate is set, −Σ w·log-prob alone.
+type Objective struct {
+	Imitate     bool
+	Temperature float64 // divides the logits; must be the one of sampling
+	ClipLow     float64 // the ratio is clipped to [1 − ClipLow, 1 + ClipHigh]
+	ClipHigh    float64
+	ClipDual    float64 // bound on the loss of negative advantages, in units of −A; 0 is off
+	EntropyCoef float64
+	KL          string // "" or k1, abs, k2, k3: KL to the reference as a loss term
+	KLCoef      float64
+	ValueCoef   float64 // 0 leaves the critic alone
+	ValueClip   float64 // how far a value may move from the old one; 0 is off
+	CriticOnly  bool    // train the critic, leave the policy (critic warm-up)
+}
+
+// Optimizer sets one step of AdamW.
+type Optimizer struct {
+	Rate        float64 // of the policy
+	CriticRate  float64 // of a critic with weights of its own
+	Beta1       float64
+	Beta2       float64
+	Epsilon     float64
+	WeightDecay float64 // decoupled; on every parameter
+	GradClip    float64 // global norm; 0 is off
+	MaxGradNorm float64 // skip the step at this norm or above; 0 is off
+}
+
+// DefaultOptimizer returns AdamW with PyTorch's moments and a gradient clip of 1.
+func DefaultOptimizer() Optimizer {
+	return Optimizer{Rate: 1e-6, CriticRate: 1e-5, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, WeightDecay: 0.01, GradClip: 1}
+}
+
+// Stats report one optimiser step. Losses are the sums of the Objective before
+// coefficients.
+type Stats struct {
+	PolicyLoss  float64
+	ValueLoss   float64
+	Entropy     float64
+	KL          float64 // to the reference, Σ w·kl
+	ApproxKL    float64 // Σ w·(old − new)
+	ClipFrac    float64 // share of weight on the clipped branch
+	ClipFracLow float64 // share of weight stopped by dual clip
+	ValueClip   float64 // share of value weight clipped
+	RatioMax    float64
+	GradNorm    float64 // before clipping; of the policy and a shared critic
+	CriticNorm  float64 // of a critic with weights of its own
+	Skipped     bool    // nothing was changed: the norm was not finite, or too large
+	Tokens      int     // tokens in rows
+}
+
+// Learner is a policy that can be trained.
+type Learner interface {
+	Policy
+	// Score computes log-probs and values at the tokens where want is set.
+	Score(ctx context.Context, rows *Rows, want []bool, what Wanted, temperature float64) (*Scores, error)
+	// Update takes one optimiser step.
+	Update(ctx context.Context, b *Batch, o Objective, opt Optimizer) (Stats, error)
+	// Save writes a checkpoint to dir, which must not exist or be empty.
+	Save(ctx context.Context, dir string) error
+}

@@ -1,0 +1,311 @@
+package model
+
+import (
+	"math"
+
+	"github.com/gomlx/gomlx/pkg/core/dtypes"
+	. "github.com/gomlx/gomlx/pkg/core/graph"
+)
+
+// Block is the shape of one transformer block: pre-norm attention and
+// feed-forward with residuals. Decoder layers and both vision towers are
+// blocks; they differ only in these fields.
+type Block struct {
+	Hidden, Heads, KVHeads, HeadDim, FF int
+	Eps                                 float64
+	LayerNorm                           bool // with bias; else RMSNorm
+	GELU                                bool // fc2(gelu_tanh(fc1 x)); else SwiGLU
+	QKVBias, OutBias, MLPBias           bool
+	QKNorm                              bool // RMSNorm on each head of q and k
+	Causal                              bool
+	Compute                             dtypes.DType // of activations and products
+}
+
+// blockWeights are the parameters of a block, in the order of Block.Params.
+// Absent ones are nil.
+type blockWeights struct {
+	norm1, norm1b *Node
+	qkv, qkvB     *Node // rows: heads of q, then k, then v
+	qNorm, kNorm  *Node
+	out, outB     *Node
+	norm2, norm2b *Node
+	up, upB       *Node // SwiGLU: rows of gate, then up; GELU: fc1
+	down, downB   *Node
+}
+
+// slots lists the fields that this kind of block has, in parameter order.
+func (b *Block) slots(w *blockWeights) []**Node {
+	s := []**Node{&w.norm1}
+	add := func(on bool, f **Node) {
+		if on {
+			s = append(s, f)
+		}
+	}
+	add(b.LayerNorm, &w.norm1b)
+	add(true, &w.qkv)
+	add(b.QKVBias, &w.qkvB)
+	add(b.QKNorm, &w.qNorm)
+	add(b.QKNorm, &w.kNorm)
+	add(true, &w.out)
+	add(b.OutBias, &w.outB)
+	add(true, &w.norm2)
+	add(b.LayerNorm, &w.norm2b)
+	add(true, &w.up)
+	add(b.MLPBias, &w.upB)
+	add(true, &w.down)
+	add(b.MLPBias, &w.downB)
+	return s
+}
+
+func (b *Block) weights(in []*Node) *blockWeights {
+	w := &blockWeights{}
+	for i, f := range b.slots(w) {
+		*f = in[i]
+	}
+	return w
+}
+
+func (b *Block) flatten(w *blockWeights) []*Node {
+	var out []*Node
+	for _, f := range b.slots(w) {
+		out = append(out, *f)
+	}
+	return out
+}
+
+// Kept is what a forward pass keeps for its backward pass. Probs may be nil:
+// they are then computed again from Q and K.
+type Kept struct {
+	X, Q, K, V, Probs, Attn, Mid, Up *Node
+}
+
+// List returns the kept nodes in a fixed order, and FromList reads them back.
+func (k *Kept) List() []*Node {
+	out := []*Node{k.X, k.Q, k.K, k.V, k.Attn, k.Mid, k.Up}
+	if k.Probs != nil {
+		out = append(out, k.Probs)
+	}
+	return out
+}
+
+// KeptFrom is the inverse of Kept.List.
+func KeptFrom(n []*Node) *Kept {
+	k := &Kept{X: n[0], Q: n[1], K: n[2], V: n[3], Attn: n[4], Mid: n[5], Up: n[6]}
+	if len(n) > 7 {
+		k.Probs = n[7]
+	}
+	return k
+}
+
+// Layout says how a flat matrix of tokens [tokens, …] falls into the groups
+// that attend to each other.
+type Layout struct {
+	Groups, Length int // tokens of a group, padding included
+	// Index [groups·length] and Inverse [tokens] map group slots to tokens and
+	// back when groups differ in length; an index of "tokens" is a padding slot, an
+	// inverse of "slots" a padding token.
+	// Both are nil when the tokens of the groups simply follow each other.
+	Index, Inverse *Node
+	// Segment [groups, length] int32 marks who may see whom: only equal segments
+	// attend to each other. nil means everybody in the group.
+	Segment *Node
+}
+
+// split brings [tokens, heads, headDim] to [groups, heads, length, headDim].
+func (l *Layout) split(x *Node) *Node {
+	heads, hd := dim(x, 1), dim(x, 2)
+	if l.Index != nil {
+		x = takeRowsOrZero(Reshape(x, dim(x, 0), heads*hd), l.Index)
+	}
+	return TransposeAllDims(Reshape(x, l.Groups, l.Length, heads, hd), 0, 2, 1, 3)
+}
+
+// join is the inverse of split: [groups, heads, length, headDim] to [tokens, heads, headDim].
+func (l *Layout) join(x *Node) *Node {
+	heads, hd := dim(x, 1), dim(x, 3)
+	x = TransposeAllDims(x, 0, 2, 1, 3)
+	if l.Inverse == nil {
+		return Reshape(x, l.Groups*l.Length, heads, hd)
+	}
+	x = takeRowsOrZero(Reshape(x, l.Groups*l.Length, heads*hd), l.Inverse)
+	return Reshape(x, dim(x, 0), heads, hd)
+}
+
+// masked is what a score becomes where attention is not allowed. It is finite
+// so that a row which may see nothing stays finite too.
+const masked = -1e9
+
+// allow returns [groups, 1, length, length] bool, or nil when all is allowed.
+func (l *Layout) allow(g *Graph, causal bool) *Node {
+	var ok *Node
+	if l.Segment != nil {
+		ok = Equal(Reshape(l.Segment, l.Groups, l.Length, 1), Reshape(l.Segment, l.Groups, 1, l.Length))
+	}
+	if causal {
+		n := Iota(g, shape(dtypes.Int32, 1, l.Length, l.Length), 1)
+		m := Iota(g, shape(dtypes.Int32, 1, l.Length, l.Length), 2)
+		before := LessOrEqual(m, n)
+		if ok == nil {
+			ok = before
+		} else {
+			ok = LogicalAnd(ok, BroadcastToShape(before, ok.Shape()))
+		}
+	}
+	if ok == nil {
+		return nil
+	}
+	return Reshape(ok, dim(ok, 0), 1, l.Length, l.Length)
+}
+
+// probs is softmax(q·kᵀ/√d) with q [G, KV, R·L, d] (R query heads share a key
+// head) and k [G, KV, L, d]; the result is [G, KV, R·L, L].
+func (b *Block) probs(q, k *Node, l *Layout) *Node {
+	scores := MulScalar(f32(DotGeneral(q, []int{3}, []int{0, 1}, k, []int{3}, []int{0, 1})), 1/math.Sqrt(float64(b.HeadDim)))
+	if ok := l.allow(q.Graph(), b.Causal); ok != nil {
+		g, kv, rep := dim(q, 0), dim(q, 1), dim(q, 2)/l.Length
+		s := Reshape(scores, g, kv*rep, l.Length, l.Length)
+		ok = BroadcastToShape(ok, s.Shape())
+		s = Where(ok, s, Scalar(q.Graph(), dtypes.Float32, masked))
+		scores = Reshape(s, scores.Shape().Dimensions...)
+	}
+	return cast(softmax(scores), q.DType())
+}
+
+// fold brings [G, heads, L, d] to [G, KV, R·L, d], and unfold back.
+func (b *Block) fold(x *Node) *Node {
+	g, l, d := dim(x, 0), dim(x, 2), dim(x, 3)
+	return Reshape(x, g, b.KVHeads, b.Heads/b.KVHeads*l, d)
+}
+
+func (b *Block) unfold(x *Node) *Node {
+	g, d := dim(x, 0), dim(x, 3)
+	return Reshape(x, g, b.Heads, dim(x, 2)*b.KVHeads/b.Heads, d)
+}
+
+func (b *Block) norm(x, w, bias *Node) *Node {
+	if b.LayerNorm {
+		return layerNorm(x, w, bias, b.Eps)
+	}
+	return rmsNorm(x, w, b.Eps)
+}
+
+func (b *Block) normBack(dy, x, w *Node) (dx, dw, db *Node) {
+	if b.LayerNorm {
+		return layerNormBack(dy, x, w, b.Eps)
+	}
+	dx, dw = rmsNormBack(dy, x, w, b.Eps)
+	return dx, dw, nil
+}
+
+// heads computes q, k and v of the tokens, each [tokens, heads, headDim]. The
+// third result is what normalising q and k needs in the backward pass.
+func (b *Block) heads(w *blockWeights, x *Node) (q, k, v *Node) {
+	n := rows(x)
+	qkv := linear(x, w.qkv, w.qkvB)
+	nq, nk := b.Heads*b.HeadDim, b.KVHeads*b.HeadDim
+	q = Reshape(columns(qkv, 0, nq), n, b.Heads, b.HeadDim)
+	k = Reshape(columns(qkv, nq, nq+nk), n, b.KVHeads, b.HeadDim)
+	v = Reshape(columns(qkv, nq+nk, nq+2*nk), n, b.KVHeads, b.HeadDim)
+	return q, k, v
+}
+
+// rotated applies the norms of q and k, where the block has them, and positions.
+func (b *Block) rotated(w *blockWeights, q, k, cos, sin *Node) (*Node, *Node) {
+	if b.QKNorm {
+		q, k = rmsNorm(q, w.qNorm, b.Eps), rmsNorm(k, w.kNorm, b.Eps)
+	}
+	return rotate(q, cos, sin), rotate(k, cos, sin)
+}
+
+// feedForward is the second half of the block, from the normalised input.
+func (b *Block) feedForward(w *blockWeights, x *Node) (y, up *Node) {
+	up = linear(x, w.up, w.upB)
+	return linear(b.activate(up), w.down, w.downB), up
+}
+
+func (b *Block) activate(up *Node) *Node {
+	if b.GELU {
+		return geluTanh(up)
+	}
+	return Mul(silu(columns(up, 0, b.FF)), columns(up, b.FF, 2*b.FF))
+}
+
+func (b *Block) activateBack(dy, up *Node) *Node {
+	if b.GELU {
+		return Mul(dy, geluTanhBack(up))
+	}
+	gate, lin := columns(up, 0, b.FF), columns(up, b.FF, 2*b.FF)
+	return Concatenate([]*Node{Mul(Mul(dy, lin), siluBack(gate)), Mul(dy, silu(gate))}, 1)
+}
+
+// Forward runs the block on x [tokens, hidden] with rotary cos and sin
+// [tokens, headDim/2]. weights are the block's parameters in order.
+func (b *Block) Forward(weights []*Node, x, cos, sin *Node, l *Layout) (*Node, *Kept) {
+	w := b.weights(weights)
+	x = cast(x, b.Compute)
+	q, k, v := b.heads(w, b.norm(x, w.norm1, w.norm1b))
+	q, k = b.rotated(w, q, k, cos, sin)
+	kept := &Kept{X: x, Q: b.fold(l.split(q)), K: l.split(k), V: l.split(v)}
+	kept.Probs = b.probs(kept.Q, kept.K, l)
+	o := DotGeneral(kept.Probs, []int{3}, []int{0, 1}, kept.V, []int{2}, []int{0, 1})
+	kept.Attn = Reshape(l.join(b.unfold(o)), rows(x), b.Heads*b.HeadDim)
+	kept.Mid = Add(x, linear(kept.Attn, w.out, w.outB))
+	y, up := b.feedForward(w, b.norm(kept.Mid, w.norm2, w.norm2b))
+	kept.Up = up
+	return Add(kept.Mid, y), kept
+}
+
+// Backward takes the gradient of the block's output to that of its input and
+// to float32 gradients of its parameters, in their order.
+func (b *Block) Backward(weights []*Node, kept *Kept, cos, sin *Node, l *Layout, dy *Node) (*Node, []*Node) {
+	w := b.weights(weights)
+	g := &blockWeights{}
+	dy = cast(dy, b.Compute)
+
+	// Feed-forward half.
+	var d *Node
+	d, g.down, g.downB = linearBack(dy, b.activate(kept.Up), w.down, b.MLPBias)
+	d = b.activateBack(d, kept.Up)
+	d, g.up, g.upB = linearBack(d, b.norm(kept.Mid, w.norm2, w.norm2b), w.up, b.MLPBias)
+	d, g.norm2, g.norm2b = b.normBack(d, kept.Mid, w.norm2)
+	dMid := Add(dy, d)
+
+	// Attention half.
+	d, g.out, g.outB = linearBack(dMid, kept.Attn, w.out, b.OutBias)
+	n := rows(kept.X)
+	dq, dk, dv := b.attendBack(kept, l, Reshape(d, n, b.Heads, b.HeadDim))
+	negSin := Neg(sin)
+	dq, dk = rotate(dq, cos, negSin), rotate(dk, cos, negSin)
+	x1 := b.norm(kept.X, w.norm1, w.norm1b)
+	if b.QKNorm {
+		q, k, _ := b.heads(w, x1)
+		dq, g.qNorm = rmsNormBack(dq, q, w.qNorm, b.Eps)
+		dk, g.kNorm = rmsNormBack(dk, k, w.kNorm, b.Eps)
+	}
+	dqkv := Concatenate([]*Node{
+		Reshape(dq, n, b.Heads*b.HeadDim), Reshape(dk, n, b.KVHeads*b.HeadDim), Reshape(dv, n, b.KVHeads*b.HeadDim),
+	}, 1)
+	d, g.qkv, g.qkvB = linearBack(dqkv, x1, w.qkv, b.QKVBias)
+	d, g.norm1, g.norm1b = b.normBack(d, kept.X, w.norm1)
+	return Add(dMid, d), b.flatten(g)
+}
+
+// attendBack takes the gradient of the attention's output [tokens, heads,
+// headDim] to those of the rotated q and k and of v.
+func (b *Block) attendBack(kept *Kept, l *Layout, do *Node) (dq, dk, dv *Node) {
+	p := kept.Probs
+	if p == nil {
+		p = b.probs(kept.Q, kept.K, l)
+	}
+	o := l.split(Reshape(kept.Attn, rows(kept.Attn), b.Heads, b.HeadDim))
+	do = l.split(do)
+	// Σ_j P_ij·dP_ij equals Σ_d O_id·dO_id, which is far shorter.
+	inner := b.fold(ReduceAndKeep(Mul(f32(o), f32(do)), ReduceSum, -1))
+	do = b.fold(do)
+	dv = DotGeneral(p, []int{2}, []int{0, 1}, do, []int{2}, []int{0, 1})
+	dp := f32(DotGeneral(do, []int{3}, []int{0, 1}, kept.V, []int{3}, []int{0, 1}))
+	ds := cast(MulScalar(Mul(f32(p), Sub(dp, inner)), 1/math.Sqrt(float64(b.HeadDim))), b.Compute)
+	dq = DotGeneral(ds, []int{3}, []int{0, 1}, kept.K, []int{2}, []int{0, 1})
+	dk = DotGeneral(ds, []int{2}, []int{0, 1}, kept.Q, []int{2}, []int{0, 1})
+	return l.join(b.unfold(dq)), l.join(dk), l.join(dv)
+}

@@ -1,0 +1,122 @@
+package model
+
+import (
+	"math"
+
+	"github.com/gomlx/gomlx/pkg/core/dtypes"
+	. "github.com/gomlx/gomlx/pkg/core/graph"
+)
+
+// Past is a stretch of keys and values that new tokens may attend to.
+type Past struct {
+	K, V  *Node // [rows, KV heads, length, headDim]
+	Allow *Node // [rows, length] bool: which slots hold a token of the row
+}
+
+// Append runs the block on length new tokens of each row, x [rows·length,
+// hidden] row by row, which see the stretches of past and, causally, each other
+// where fresh [rows, length] bool marks real tokens. It returns the block's
+// output and the new keys and values [rows, KV heads, length, headDim].
+func (b *Block) Append(weights []*Node, x, cos, sin *Node, length int, past []Past, fresh *Node) (y, k, v *Node) {
+	w := b.weights(weights)
+	x = cast(x, b.Compute)
+	n := rows(x) / length
+	l := &Layout{Groups: n, Length: length}
+	q, k0, v0 := b.heads(w, b.norm(x, w.norm1, w.norm1b))
+	q, k0 = b.rotated(w, q, k0, cos, sin)
+	k, v = l.split(k0), l.split(v0)
+	own := Past{K: k, V: v, Allow: fresh}
+	o := b.attendPast(b.fold(l.split(q)), length, past, &own)
+	attn := Reshape(l.join(b.unfold(o)), n*length, b.Heads*b.HeadDim)
+	mid := Add(x, linear(attn, w.out, w.outB))
+	ff, _ := b.feedForward(w, b.norm(mid, w.norm2, w.norm2b))
+	return Add(mid, ff), k, v
+}
+
+// Step is Append for one token per row whose key and value go into slot at (a
+// scalar int32) of the recent stretch before attention. It returns the block's
+// output and the recent stretch with the token in it.
+func (b *Block) Step(weights []*Node, x, cos, sin *Node, past Past, recent Past, at *Node) (y, k, v *Node) {
+	w := b.weights(weights)
+	x = cast(x, b.Compute)
+	n := rows(x)
+	l := &Layout{Groups: n, Length: 1}
+	q, k0, v0 := b.heads(w, b.norm(x, w.norm1, w.norm1b))
+	q, k0 = b.rotated(w, q, k0, cos, sin)
+	k, v = put(recent.K, l.split(k0), at), put(recent.V, l.split(v0), at)
+	o := b.attendPast(b.fold(l.split(q)), 1, []Past{past, {K: k, V: v, Allow: recent.Allow}}, nil)
+	attn := Reshape(l.join(b.unfold(o)), n, b.Heads*b.HeadDim)
+	mid := Add(x, linear(attn, w.out, w.outB))
+	ff, _ := b.feedForward(w, b.norm(mid, w.norm2, w.norm2b))
+	return Add(mid, ff), k, v
+}
+
+// put writes x [rows, heads, 1, d] into slot at of c [rows, heads, length, d].
+func put(c, x, at *Node) *Node {
+	here := Equal(Iota(c.Graph(), shape(dtypes.Int32, c.Shape().Dimensions...), 2), BroadcastToDims(at, c.Shape().Dimensions...))
+	return Where(here, BroadcastToShape(x, c.Shape()), c)
+}
+
+// attendPast is softmax attention of q [rows, KV, reps·length, d] over several
+// stretches with one common normaliser. The stretch own is causal.
+func (b *Block) attendPast(q *Node, length int, past []Past, own *Past) *Node {
+	g := q.Graph()
+	n, kv, rl := dim(q, 0), dim(q, 1), dim(q, 2)
+	reps := rl / length
+	all := past
+	if own != nil {
+		all = append(append([]Past{}, past...), *own)
+	}
+	score := make([]*Node, len(all))
+	var top *Node
+	for i, p := range all {
+		m := dim(p.K, 2)
+		s := MulScalar(f32(DotGeneral(q, []int{3}, []int{0, 1}, cast(p.K, q.DType()), []int{3}, []int{0, 1})), 1/math.Sqrt(float64(b.HeadDim)))
+		ok := Reshape(p.Allow, n, 1, 1, m)
+		s = Reshape(s, n, kv*reps, length, m)
+		if own != nil && i == len(all)-1 {
+			row := Iota(g, shape(dtypes.Int32, 1, 1, length, m), 2)
+			col := Iota(g, shape(dtypes.Int32, 1, 1, length, m), 3)
+			causal := BroadcastToDims(LessOrEqual(col, row), n, 1, length, m)
+			ok = LogicalAnd(BroadcastToDims(ok, n, 1, length, m), causal)
+		}
+		s = Where(BroadcastToShape(ok, s.Shape()), s, Scalar(g, dtypes.Float32, masked))
+		score[i] = Reshape(s, n, kv, rl, m)
+		peak := ReduceAndKeep(score[i], ReduceMax, -1)
+		if top == nil {
+			top = peak
+		} else {
+			top = Max(top, peak)
+		}
+	}
+	var sum, out *Node
+	for i, p := range all {
+		e := Exp(Sub(score[i], top))
+		s := ReduceAndKeep(e, ReduceSum, -1)
+		o := f32(DotGeneral(cast(e, q.DType()), []int{3}, []int{0, 1}, cast(p.V, q.DType()), []int{2}, []int{0, 1}))
+		if i == 0 {
+			sum, out = s, o
+		} else {
+			sum, out = Add(sum, s), Add(out, o)
+		}
+	}
+	return cast(Div(out, sum), q.DType())
+}
+
+// Write copies x [rows, heads, m, d] into slots [at, at+m) of c, at a scalar
+// int32. pure selects operations that GoMLX's pure-Go backend has.
+func Write(c, x, at *Node, pure bool) *Node {
+	x = cast(x, c.DType())
+	if !pure {
+		zero := ScalarZero(c.Graph(), dtypes.Int32)
+		return DynamicUpdateSlice(c, x, []*Node{zero, zero, at, zero})
+	}
+	// A 0/1 matrix moves the new slots to their places.
+	g, length, m := c.Graph(), dim(c, 2), dim(x, 2)
+	from := Sub(Iota(g, shape(dtypes.Int32, length, m), 0), BroadcastToDims(at, length, m))
+	move := ConvertDType(Equal(from, Iota(g, shape(dtypes.Int32, length, m), 1)), c.DType())
+	moved := TransposeAllDims(DotGeneral(move, []int{1}, nil, x, []int{2}, nil), 1, 2, 0, 3)
+	slot := Iota(g, shape(dtypes.Int32, length), 0)
+	inside := LogicalAnd(GreaterOrEqual(slot, BroadcastToDims(at, length)), LessThan(slot, BroadcastToDims(AddScalar(at, float64(m)), length)))
+	return Where(BroadcastToShape(Reshape(inside, 1, 1, length, 1), c.Shape()), moved, c)
+}

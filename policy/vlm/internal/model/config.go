@@ -1,0 +1,143 @@
+// Package model holds the graphs of the supported transformers: their layout
+// in named parameters, and forward and backward passes block by block.
+//
+// Nothing here runs a graph or touches a device; package vlm does that.
+package model
+
+import "math"
+
+// Family names an architecture.
+type Family string
+
+// The supported architectures, by their model_type in config.json.
+const (
+	Qwen25VL Family = "qwen2_5_vl"
+	Qwen3VL  Family = "qwen3_vl"
+	Qwen2    Family = "qwen2"
+	Qwen3    Family = "qwen3"
+	Llama    Family = "llama"
+)
+
+// Families lists the supported architectures.
+func Families() []Family { return []Family{Qwen25VL, Qwen3VL, Qwen2, Qwen3, Llama} }
+
+// Config describes one model.
+type Config struct {
+	Family Family
+	Text   Text
+	Vision *Vision // nil for text models
+	Tied   bool    // the output head is the embedding
+	Critic bool    // a value head instead of the output head
+
+	ImageToken, VideoToken int32 // placeholders, -1 without vision
+	VisionStart, VisionEnd int32
+	BOS                    int32      // -1 when not given
+	EndOfTurn              []int32    // eos_token_id; any of them ends a response
+	NormMean, NormStd      [3]float64 // of the image processor
+	InitRange              float64    // standard deviation of new weights
+}
+
+// Text describes the decoder.
+type Text struct {
+	Vocab, Hidden, FF, Layers int
+	Heads, KVHeads, HeadDim   int
+	Eps                       float64
+	Theta                     float64
+	Sections                  []int // of the head's half, for the t, h, w positions; nil without mrope
+	Interleaved               bool  // sections take turns instead of runs
+	QKVBias, QKNorm           bool
+	OutBias, MLPBias          bool
+	Scaling                   *RopeScaling
+	MaxPositions              int
+}
+
+// RopeScaling is Llama 3's stretching of long wavelengths.
+type RopeScaling struct {
+	Factor, LowFreq, HighFreq float64
+	OriginalContext           int
+}
+
+// Vision describes the vision tower.
+type Vision struct {
+	Depth, Hidden, FF, Heads int
+	Patch, Merge, Temporal   int
+	Channels                 int
+	Window                   int   // side of a window in pixels; 0 without windows
+	FullBlocks               []int // blocks that attend over the whole image
+	Positions                int   // size of the learned position table; 0 without
+	Deepstack                []int // blocks whose output feeds a decoder layer
+	Out                      int   // width of the decoder
+}
+
+// HeadDim is the width of one attention head.
+func (v *Vision) HeadDim() int { return v.Hidden / v.Heads }
+
+// PatchDim is the number of pixel values of one frame of a patch.
+func (v *Vision) PatchDim() int { return v.Channels * v.Patch * v.Patch }
+
+// Full reports whether the block attends over the whole image.
+func (v *Vision) Full(block int) bool {
+	if v.Window == 0 {
+		return true
+	}
+	for _, b := range v.FullBlocks {
+		if b == block {
+			return true
+		}
+	}
+	return false
+}
+
+// InvFreq returns the rotary frequencies of half a head, θ^(−2i/D), with
+// Llama 3's scaling where the config asks for it.
+func (t *Text) InvFreq() []float64 {
+	inv := make([]float64, t.HeadDim/2)
+	for i := range inv {
+		inv[i] = math.Pow(t.Theta, -2*float64(i)/float64(t.HeadDim))
+	}
+	s := t.Scaling
+	if s == nil {
+		return inv
+	}
+	low := float64(s.OriginalContext) / s.LowFreq
+	high := float64(s.OriginalContext) / s.HighFreq
+	for i, f := range inv {
+		wave := 2 * math.Pi / f
+		switch {
+		case wave < high: // unchanged
+		case wave > low:
+			inv[i] = f / s.Factor
+		default:
+			smooth := (float64(s.OriginalContext)/wave - s.LowFreq) / (s.HighFreq - s.LowFreq)
+			inv[i] = (1-smooth)*f/s.Factor + smooth*f
+		}
+	}
+	return inv
+}
+
+// Axis tells for each frequency of half a head which position it turns with:
+// 0 for t (or the only one), 1 for h, 2 for w.
+func (t *Text) Axis() []int {
+	axis := make([]int, t.HeadDim/2)
+	if t.Sections == nil {
+		return axis
+	}
+	if t.Interleaved {
+		for i := range axis {
+			if k := i % 3; k > 0 && i < 3*t.Sections[k] {
+				axis[i] = k
+			}
+		}
+		return axis
+	}
+	i := 0
+	for k, n := range t.Sections {
+		for range n {
+			if i < len(axis) {
+				axis[i] = k
+				i++
+			}
+		}
+	}
+	return axis
+}

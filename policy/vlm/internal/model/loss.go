@@ -1,0 +1,211 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/gomlx/gomlx/pkg/core/dtypes"
+	. "github.com/gomlx/gomlx/pkg/core/graph"
+)
+
+// Column names a column of the matrix of per-token numbers that a loss reads.
+type Column int
+
+// The columns of the loss's input [n, Columns] float32.
+const (
+	OldLogProb  Column = iota // log-prob under the policy that is being updated from
+	RefLogProb                // log-prob under the reference policy
+	Advantage                 //
+	Weight                    // weight of the token's policy terms; 0 leaves the token out
+	OldValue                  // the critic's value before the update
+	Return                    //
+	ValueWeight               // weight of the token's value term
+	Columns                   // how many there are
+)
+
+// HyperParam names an entry of the vector of numbers that may change from step
+// to step without a new executable.
+type HyperParam int
+
+// The entries of the vector [HyperParams] float32.
+const (
+	Temperature HyperParam = iota
+	ClipLow                // ε below: ratios under 1 − ε are clipped
+	ClipHigh               // ε above
+	ClipDual               // c of dual clip; 0 turns it off
+	EntropyCoef
+	KLCoef
+	ValueClip // 0 turns clipping of the value off
+	ValueCoef
+	HyperParams
+)
+
+// Hyper returns one entry of the vector as a scalar.
+func Hyper(hyper *Node, p HyperParam) *Node {
+	return Reshape(Slice(hyper, AxisRange(int(p), int(p)+1)))
+}
+
+// Stat names an entry of the vector of sums that an update reports. All but the
+// counts are weighted like the loss.
+type Stat int
+
+// The entries of the statistics [Stats] float32.
+const (
+	StatPolicy     Stat = iota // Σ w·policy loss
+	StatEntropy                // Σ w·entropy
+	StatKL                     // Σ w·KL to the reference
+	StatApproxKL               // Σ w·(old − new)
+	StatClipped                // Σ w where the clipped branch was taken
+	StatClippedLow             // Σ w where dual clip was taken
+	StatValue                  // ½ Σ wv·value loss
+	StatValueClip              // Σ wv where the clipped value was taken
+	StatRatioMax               // largest ratio with weight
+	Stats
+)
+
+// Loss is a loss whose value at a token depends on that token alone.
+type Loss struct {
+	Imitate bool   // maximise the log-probs of the targets; everything else is ignored
+	Policy  bool   // PPO's clipped surrogate
+	Value   bool   // squared value error, clipped
+	KL      string // "", "k1", "abs", "k2", "k3"
+	Entropy bool   // entropy bonus
+}
+
+// Key identifies the loss among compiled programs.
+func (l *Loss) Key() string { return fmt.Sprintf("%+v", *l) }
+
+// gradients evaluates the loss and returns its derivatives with respect to each
+// token's log-prob, entropy and value (nil where they cannot matter), and the
+// statistics.
+func (l *Loss) gradients(s *scores, cols, hyper *Node) (dLogProb, dEntropy, dValue, stats *Node) {
+	t := terms{s: s, cols: cols, hyper: hyper, stats: make([]*Node, Stats)}
+	if s.LogProb != nil {
+		w := t.column(Weight)
+		switch {
+		case l.Imitate:
+			dLogProb = Neg(w)
+			t.put(StatPolicy, Mul(w, Neg(s.LogProb)))
+			t.put(StatEntropy, Mul(w, s.Entropy))
+		case l.Policy:
+			dLogProb = Mul(w, t.surrogate())
+			t.put(StatEntropy, Mul(w, s.Entropy))
+			if l.KL != "" {
+				kl, d := klTerm(l.KL, Sub(s.LogProb, t.column(RefLogProb)))
+				dLogProb = Add(dLogProb, Mul(Mul(Hyper(hyper, KLCoef), w), d))
+				t.put(StatKL, Mul(w, kl))
+			}
+			if l.Entropy {
+				dEntropy = Neg(Mul(Hyper(hyper, EntropyCoef), w))
+			}
+		}
+	}
+	if l.Value && s.Value != nil {
+		dValue = t.value()
+	}
+	return dLogProb, dEntropy, dValue, t.vector()
+}
+
+// terms carries what the parts of a loss share.
+type terms struct {
+	s           *scores
+	cols, hyper *Node
+	stats       []*Node
+}
+
+func (t *terms) column(c Column) *Node {
+	n := dim(t.cols, 0)
+	return Reshape(columns(t.cols, int(c), int(c)+1), n)
+}
+
+func (t *terms) put(s Stat, perToken *Node) { t.stats[s] = ReduceAllSum(perToken) }
+
+func (t *terms) vector() *Node {
+	g := t.cols.Graph()
+	out := make([]*Node, Stats)
+	for i, s := range t.stats {
+		if s == nil {
+			s = ScalarZero(g, dtypes.Float32)
+		}
+		out[i] = Reshape(s, 1)
+	}
+	return Concatenate(out, 0)
+}
+
+// surrogate is PPO's clipped objective (Schulman et al., arXiv:1707.06347, eq. 7,
+// negated), with separate bounds and dual clip (Ye et al., arXiv:1912.09729):
+//
+//	ρ = exp(new − old),  l = max(−A·ρ, −A·clip(ρ, 1−εl, 1+εh)),  l = min(l, −A·c) where A < 0
+//
+// It returns the derivative of each token's loss with respect to its log-prob:
+// −A·ρ where the unclipped branch is the larger, else 0.
+func (t *terms) surrogate() *Node {
+	g := t.cols.Graph()
+	w, adv := t.column(Weight), t.column(Advantage)
+	diff := Sub(t.s.LogProb, t.column(OldLogProb))
+	// Beyond ±20 the ratio says nothing any more and would overflow.
+	ratio := Exp(Min(Max(diff, Scalar(g, dtypes.Float32, -20)), Scalar(g, dtypes.Float32, 20)))
+	low := OneMinus(Hyper(t.hyper, ClipLow))
+	high := AddScalar(Hyper(t.hyper, ClipHigh), 1)
+	plain := Neg(Mul(adv, ratio))
+	clipped := Neg(Mul(adv, Min(Max(ratio, low), high)))
+	loss := Max(plain, clipped)
+	byClip := GreaterThan(clipped, plain)
+
+	c := Hyper(t.hyper, ClipDual)
+	zero := ZerosLike(adv)
+	cap := Where(LogicalAnd(LessThan(adv, zero), BroadcastToShape(GreaterThan(c, ScalarZero(g, dtypes.Float32)), adv.Shape())),
+		Neg(Mul(adv, c)), MulScalar(OnesLike(adv), 1e30))
+	byDual := GreaterThan(loss, cap)
+	loss = Min(loss, cap)
+
+	on := NotEqual(w, zero)
+	t.put(StatPolicy, Mul(w, loss))
+	t.put(StatApproxKL, Neg(Mul(w, diff)))
+	t.put(StatClipped, Where(byClip, w, zero))
+	t.put(StatClippedLow, Where(byDual, w, zero))
+	t.stats[StatRatioMax] = ReduceAllMax(Where(on, ratio, zero))
+	moves := LogicalNot(LogicalOr(byClip, byDual))
+	return Where(moves, plain, zero)
+}
+
+// klTerm estimates the KL from the reference at one token, with d = new − ref
+// (Schulman, "Approximating KL divergence", 2020), and its derivative:
+//
+//	k1 d    abs |d|    k2 d²/2    k3 exp(−d) + d − 1, clamped to ±10
+func klTerm(kind string, d *Node) (kl, slope *Node) {
+	g := d.Graph()
+	c := func(x float64) *Node { return Scalar(g, dtypes.Float32, x) }
+	switch kind {
+	case "k1":
+		return d, OnesLike(d)
+	case "abs":
+		return Abs(d), Sign(d)
+	case "k2":
+		return MulScalar(Mul(d, d), 0.5), d
+	case "k3":
+		r := Exp(Min(Max(Neg(d), c(-20)), c(20)))
+		k := AddScalar(Add(r, d), -1)
+		inside := LogicalAnd(LessOrEqual(k, BroadcastToShape(c(10), k.Shape())), GreaterThan(d, BroadcastToShape(c(-20), d.Shape())))
+		return Min(Max(k, c(-10)), c(10)), Where(inside, OneMinus(r), ZerosLike(d))
+	}
+	panic(fmt.Errorf("model: unknown KL kind %q", kind))
+}
+
+// value is ½·max((V−R)², (clip(V, Vold±c)−R)²) times the coefficient; it returns
+// the derivative with respect to V.
+func (t *terms) value() *Node {
+	v, old, ret := t.s.Value, t.column(OldValue), t.column(Return)
+	w := t.column(ValueWeight)
+	c := Hyper(t.hyper, ValueClip)
+	g := v.Graph()
+	wide := Where(GreaterThan(c, ScalarZero(g, dtypes.Float32)), c, Scalar(g, dtypes.Float32, 1e30))
+	clipped := Min(Max(v, Sub(old, wide)), Add(old, wide))
+	e1, e2 := Sub(v, ret), Sub(clipped, ret)
+	byClip := GreaterThan(Mul(e2, e2), Mul(e1, e1))
+	loss := Max(Mul(e1, e1), Mul(e2, e2))
+	t.put(StatValue, MulScalar(Mul(w, loss), 0.5))
+	t.put(StatValueClip, Where(byClip, w, ZerosLike(w)))
+	// Where the clipped error is the larger one, V itself is outside the band
+	// and moving it changes nothing.
+	return Mul(Mul(Hyper(t.hyper, ValueCoef), w), Where(byClip, ZerosLike(e1), e1))
+}

@@ -1,0 +1,287 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gomlx/gomlx/pkg/core/dtypes"
+)
+
+// Param is one tensor as the graphs use it. Several tensors of a checkpoint may
+// be stacked in it, row under row: q, k and v, or gate and up.
+type Param struct {
+	Parts []Part
+	Dims  []int
+	Init  Init
+}
+
+// Part is a tensor of the checkpoint: its name in transformers' module tree,
+// and its dimensions there.
+type Part struct {
+	Name string
+	Dims []int
+}
+
+// Init says how a new parameter starts.
+type Init uint8
+
+// The ways to start.
+const (
+	InitNormal Init = iota // normal, with the config's standard deviation
+	InitOne
+	InitZero
+)
+
+// Size is the number of elements of the part.
+func (p Part) Size() int { return product(p.Dims) }
+
+// Size is the number of elements of the parameter.
+func (p Param) Size() int { return product(p.Dims) }
+
+func product(dims []int) int {
+	n := 1
+	for _, d := range dims {
+		n *= d
+	}
+	return n
+}
+
+// Group is a set of parameters that the graphs take together.
+type Group struct {
+	Name   string
+	Params []Param
+}
+
+// Size is the number of elements of the group.
+func (g Group) Size() int {
+	n := 0
+	for _, p := range g.Params {
+		n += p.Size()
+	}
+	return n
+}
+
+// Groups are all parameters of a model.
+type Groups struct {
+	Patch     Group   // vision: patch embedding and positions
+	Blocks    []Group // vision blocks
+	Merger    Group   // vision: merger into the decoder's width
+	Deepstack []Group // Qwen3-VL: mergers of inner blocks
+	Embed     Group   // token embedding
+	Layers    []Group // decoder layers
+	Head      Group   // final norm, output head unless tied, value head
+}
+
+// All lists the groups that have parameters, in the order of the forward pass.
+func (g *Groups) All() []*Group {
+	var out []*Group
+	add := func(x *Group) {
+		if len(x.Params) > 0 {
+			out = append(out, x)
+		}
+	}
+	add(&g.Patch)
+	for i := range g.Blocks {
+		add(&g.Blocks[i])
+	}
+	add(&g.Merger)
+	for i := range g.Deepstack {
+		add(&g.Deepstack[i])
+	}
+	add(&g.Embed)
+	for i := range g.Layers {
+		add(&g.Layers[i])
+	}
+	add(&g.Head)
+	return out
+}
+
+func vector(name string, n int, init Init) Param {
+	return Param{Parts: []Part{{name, []int{n}}}, Dims: []int{n}, Init: init}
+}
+
+func matrix(name string, out, in int) Param {
+	return Param{Parts: []Part{{name, []int{out, in}}}, Dims: []int{out, in}}
+}
+
+// stack puts matrices [out, in] (or vectors, with in 0) under each other.
+func stack(in int, init Init, parts ...Part) Param {
+	total := 0
+	for _, p := range parts {
+		total += p.Dims[0]
+	}
+	dims := []int{total}
+	if in > 0 {
+		dims = append(dims, in)
+	}
+	return Param{Parts: parts, Dims: dims, Init: init}
+}
+
+// TextBlock is the shape of a decoder layer.
+func (c *Config) TextBlock(compute dtypes.DType) *Block {
+	t := &c.Text
+	return &Block{
+		Hidden: t.Hidden, Heads: t.Heads, KVHeads: t.KVHeads, HeadDim: t.HeadDim, FF: t.FF, Eps: t.Eps,
+		QKVBias: t.QKVBias, OutBias: t.OutBias, MLPBias: t.MLPBias, QKNorm: t.QKNorm, Causal: true, Compute: compute,
+	}
+}
+
+// visionEps is fixed in both vision towers, whatever the config says.
+const visionEps = 1e-6
+
+// VisionBlock is the shape of a vision block.
+func (c *Config) VisionBlock(compute dtypes.DType) *Block {
+	v := c.Vision
+	return &Block{
+		Hidden: v.Hidden, Heads: v.Heads, KVHeads: v.Heads, HeadDim: v.HeadDim(), FF: v.FF, Eps: visionEps,
+		LayerNorm: c.Family == Qwen3VL, GELU: c.Family == Qwen3VL,
+		QKVBias: true, OutBias: true, MLPBias: true, Compute: compute,
+	}
+}
+
+// Groups lists the parameters of the model.
+func (c *Config) Groups() *Groups {
+	g := &Groups{}
+	if c.Vision != nil {
+		c.visionGroups(g)
+	}
+	base := c.decoderPrefix()
+	g.Embed = Group{"embed", []Param{matrix(base+"embed_tokens.weight", c.Text.Vocab, c.Text.Hidden)}}
+	for i := range c.Text.Layers {
+		g.Layers = append(g.Layers, Group{fmt.Sprintf("layer %d", i), c.textParams(fmt.Sprintf("%slayers.%d.", base, i))})
+	}
+	g.Head = Group{"head", []Param{vector(base+"norm.weight", c.Text.Hidden, InitOne)}}
+	switch {
+	case c.Critic:
+		g.Head.Params = append(g.Head.Params, ScoreParams(c.Text.Hidden)...)
+	case !c.Tied:
+		g.Head.Params = append(g.Head.Params, matrix("lm_head.weight", c.Text.Vocab, c.Text.Hidden))
+	}
+	return g
+}
+
+// ScoreParams are the value head's: a linear map to one number, with bias.
+func ScoreParams(hidden int) []Param {
+	return []Param{matrix("score.weight", 1, hidden), vector("score.bias", 1, InitZero)}
+}
+
+func (c *Config) decoderPrefix() string {
+	if c.Vision != nil {
+		return "model.language_model."
+	}
+	return "model."
+}
+
+func (c *Config) textParams(base string) []Param {
+	t := &c.Text
+	q, kv := t.Heads*t.HeadDim, t.KVHeads*t.HeadDim
+	part := func(name string, dims ...int) Part { return Part{base + name, dims} }
+	p := []Param{
+		vector(base+"input_layernorm.weight", t.Hidden, InitOne),
+		stack(t.Hidden, InitNormal, part("self_attn.q_proj.weight", q, t.Hidden),
+			part("self_attn.k_proj.weight", kv, t.Hidden), part("self_attn.v_proj.weight", kv, t.Hidden)),
+	}
+	if t.QKVBias {
+		p = append(p, stack(0, InitZero, part("self_attn.q_proj.bias", q), part("self_attn.k_proj.bias", kv),
+			part("self_attn.v_proj.bias", kv)))
+	}
+	if t.QKNorm {
+		p = append(p, vector(base+"self_attn.q_norm.weight", t.HeadDim, InitOne),
+			vector(base+"self_attn.k_norm.weight", t.HeadDim, InitOne))
+	}
+	p = append(p, matrix(base+"self_attn.o_proj.weight", t.Hidden, q))
+	if t.OutBias {
+		p = append(p, vector(base+"self_attn.o_proj.bias", t.Hidden, InitZero))
+	}
+	p = append(p, vector(base+"post_attention_layernorm.weight", t.Hidden, InitOne),
+		stack(t.Hidden, InitNormal, part("mlp.gate_proj.weight", t.FF, t.Hidden), part("mlp.up_proj.weight", t.FF, t.Hidden)))
+	if t.MLPBias {
+		p = append(p, stack(0, InitZero, part("mlp.gate_proj.bias", t.FF), part("mlp.up_proj.bias", t.FF)))
+	}
+	p = append(p, matrix(base+"mlp.down_proj.weight", t.Hidden, t.FF))
+	if t.MLPBias {
+		p = append(p, vector(base+"mlp.down_proj.bias", t.Hidden, InitZero))
+	}
+	return p
+}
+
+func (c *Config) visionGroups(g *Groups) {
+	v := c.Vision
+	const base = "model.visual."
+	conv := []int{v.Hidden, v.Channels, v.Temporal, v.Patch, v.Patch}
+	g.Patch = Group{"patch", []Param{{Parts: []Part{{base + "patch_embed.proj.weight", conv}}, Dims: conv}}}
+	if c.Family == Qwen3VL {
+		g.Patch.Params = append(g.Patch.Params, vector(base+"patch_embed.proj.bias", v.Hidden, InitZero),
+			matrix(base+"pos_embed.weight", v.Positions, v.Hidden))
+	}
+	for i := range v.Depth {
+		g.Blocks = append(g.Blocks, Group{fmt.Sprintf("vision block %d", i), c.visionParams(fmt.Sprintf("%sblocks.%d.", base, i))})
+	}
+	cell := v.Merge * v.Merge * v.Hidden
+	if c.Family == Qwen3VL {
+		g.Merger = Group{"merger", mergerParams(base+"merger.", v.Hidden, cell, v.Out)}
+		for i := range v.Deepstack {
+			g.Deepstack = append(g.Deepstack, Group{fmt.Sprintf("deepstack %d", i),
+				mergerParams(fmt.Sprintf("%sdeepstack_merger_list.%d.", base, i), cell, cell, v.Out)})
+		}
+		return
+	}
+	g.Merger = Group{"merger", []Param{
+		vector(base+"merger.ln_q.weight", v.Hidden, InitOne),
+		matrix(base+"merger.mlp.0.weight", cell, cell), vector(base+"merger.mlp.0.bias", cell, InitZero),
+		matrix(base+"merger.mlp.2.weight", v.Out, cell), vector(base+"merger.mlp.2.bias", v.Out, InitZero),
+	}}
+}
+
+// mergerParams are those of a Qwen3-VL merger: norm with bias over norm
+// features, then two linear maps.
+func mergerParams(base string, norm, cell, out int) []Param {
+	return []Param{
+		vector(base+"norm.weight", norm, InitOne), vector(base+"norm.bias", norm, InitZero),
+		matrix(base+"linear_fc1.weight", cell, cell), vector(base+"linear_fc1.bias", cell, InitZero),
+		matrix(base+"linear_fc2.weight", out, cell), vector(base+"linear_fc2.bias", out, InitZero),
+	}
+}
+
+func (c *Config) visionParams(base string) []Param {
+	v := c.Vision
+	h := v.Hidden
+	part := func(name string, dims ...int) Part { return Part{base + name, dims} }
+	attn := []Param{
+		matrix(base+"attn.qkv.weight", 3*h, h), vector(base+"attn.qkv.bias", 3*h, InitZero),
+		matrix(base+"attn.proj.weight", h, h), vector(base+"attn.proj.bias", h, InitZero),
+	}
+	if c.Family == Qwen3VL {
+		p := []Param{vector(base+"norm1.weight", h, InitOne), vector(base+"norm1.bias", h, InitZero)}
+		p = append(p, attn...)
+		return append(p, vector(base+"norm2.weight", h, InitOne), vector(base+"norm2.bias", h, InitZero),
+			matrix(base+"mlp.linear_fc1.weight", v.FF, h), vector(base+"mlp.linear_fc1.bias", v.FF, InitZero),
+			matrix(base+"mlp.linear_fc2.weight", h, v.FF), vector(base+"mlp.linear_fc2.bias", h, InitZero))
+	}
+	p := append([]Param{vector(base+"norm1.weight", h, InitOne)}, attn...)
+	return append(p, vector(base+"norm2.weight", h, InitOne),
+		stack(h, InitNormal, part("mlp.gate_proj.weight", v.FF, h), part("mlp.up_proj.weight", v.FF, h)),
+		stack(0, InitZero, part("mlp.gate_proj.bias", v.FF), part("mlp.up_proj.bias", v.FF)),
+		matrix(base+"mlp.down_proj.weight", h, v.FF), vector(base+"mlp.down_proj.bias", h, InitZero))
+}
+
+// Released layouts of vision-language checkpoints: names as in memory, and the
+// older form without the inner "model.".
+var renames = []struct{ now, old string }{
+	{"model.visual.", "visual."},
+	{"model.language_model.", "model."},
+}
+
+// OldName is the name of a tensor in the layout of the first released
+// Qwen2.5-VL files. Text models have one layout only.
+func (c *Config) OldName(name string) string {
+	if c.Vision == nil {
+		return name
+	}
+	for _, r := range renames {
+		if rest, ok := strings.CutPrefix(name, r.now); ok {
+			return r.old + rest
+		}
+	}
+	return name
+}

@@ -1,0 +1,121 @@
+package model
+
+import (
+	"github.com/gomlx/gomlx/pkg/core/dtypes"
+	. "github.com/gomlx/gomlx/pkg/core/graph"
+)
+
+// SampleParam names an entry of the vector of numbers that sampling reads.
+type SampleParam int
+
+// The entries of the vector [SampleParams] float32.
+const (
+	SampleTemperature SampleParam = iota // divides the logits, also those of the reported log-prob
+	SampleTopK
+	SampleTopP
+	SampleMinP
+	SampleParams
+)
+
+// Sampler says which restrictions a sampling graph applies. Numbers that may
+// change from call to call are inputs of the graph.
+type Sampler struct {
+	Greedy, TopK, TopP, MinP bool
+}
+
+// bisections narrow a threshold from the spread of the logits (a few dozen) to
+// below the spacing of float32, so that the set above it is exact.
+const bisections = 36
+
+// Sample picks one token per row of logits [rows, vocab]. It keeps the top-k
+// tokens, of those the smallest set with probability top-p, of those the ones
+// with at least min-p of the best one's probability, and draws from what is
+// left in proportion (the order of Hugging Face's processors). seeds [rows, 2]
+// and count [rows] are uint32; together with the token's id they alone decide
+// the noise, so a row's draw does not depend on its neighbours.
+//
+// The log-prob [rows] is that of the plain softmax at the temperature (1 when
+// greedy), before any restriction.
+func (s Sampler) Sample(logits, seeds, count, params *Node) (id, logProb *Node) {
+	g := logits.Graph()
+	n, vocab := dim(logits, 0), dim(logits, 1)
+	p := func(k SampleParam) *Node { return Reshape(Slice(params, AxisRange(int(k), int(k)+1))) }
+	z := Div(f32(logits), p(SampleTemperature))
+	top := ReduceAndKeep(z, ReduceMax, -1)
+	weight := Exp(Sub(z, top)) // unnormalised probabilities, 1 for the best token
+	sum := ReduceAndKeep(weight, ReduceSum, -1)
+	score := z
+	if !s.Greedy {
+		low := ReduceAndKeep(z, ReduceMin, -1)
+		if s.TopK {
+			k := p(SampleTopK)
+			cut := bisect(low, top, func(t *Node) *Node {
+				return GreaterOrEqual(count1(GreaterOrEqual(z, t)), k)
+			})
+			weight = Where(GreaterOrEqual(z, cut), weight, ZerosLike(weight))
+		}
+		if s.TopP {
+			want := Mul(p(SampleTopP), ReduceAndKeep(weight, ReduceSum, -1))
+			cut := bisect(low, top, func(t *Node) *Node {
+				kept := Where(GreaterOrEqual(z, t), weight, ZerosLike(weight))
+				return GreaterOrEqual(ReduceAndKeep(kept, ReduceSum, -1), want)
+			})
+			weight = Where(GreaterOrEqual(z, cut), weight, ZerosLike(weight))
+		}
+		if s.MinP {
+			weight = Where(GreaterOrEqual(weight, p(SampleMinP)), weight, ZerosLike(weight))
+		}
+		score = Add(z, gumbel(g, seeds, count, n, vocab))
+		score = Where(GreaterThan(weight, ZerosLike(weight)), score, Scalar(g, dtypes.Float32, -1e30))
+	}
+	best := ReduceAndKeep(score, ReduceMax, -1)
+	index := Iota(g, shape(dtypes.Int32, n, vocab), 1)
+	id = ReduceMin(Where(Equal(score, best), index, MulScalar(OnesLike(index), float64(vocab-1))), -1)
+	hot := Equal(index, BroadcastToDims(Reshape(id, n, 1), n, vocab))
+	own := ReduceSum(Where(hot, z, ZerosLike(z)), -1)
+	logProb = Sub(own, Reshape(Add(Log(sum), top), n))
+	return id, logProb
+}
+
+func count1(mask *Node) *Node {
+	return ReduceAndKeep(ConvertDType(mask, dtypes.Float32), ReduceSum, -1)
+}
+
+// bisect returns the largest threshold [rows, 1] between low and top, to within
+// float32, for which ok holds; ok must hold at low and be monotone.
+func bisect(low, top *Node, ok func(t *Node) *Node) *Node {
+	// At the top itself ok may hold too, when one token is enough.
+	atTop := ok(top)
+	lo, hi := low, top
+	for range bisections {
+		mid := MulScalar(Add(lo, hi), 0.5)
+		yes := ok(mid)
+		lo, hi = Where(yes, mid, lo), Where(yes, hi, mid)
+	}
+	return Where(atTop, top, lo)
+}
+
+// gumbel is −log(−log u) with u uniform in (0, 1) from a hash of (seed, count, token).
+func gumbel(g *Graph, seeds, count *Node, n, vocab int) *Node {
+	c := func(x uint32) *Node { return Const(g, [][]uint32{{x}}) }
+	token := Iota(g, shape(dtypes.Uint32, 1, vocab), 1)
+	x := Add(Mul(token, c(0x9e3779b9)), Mul(Reshape(count, n, 1), c(0x85ebca6b)))
+	x = mix32(BitwiseXor(x, BroadcastToDims(columns(seeds, 0, 1), n, vocab)), c)
+	x = mix32(BitwiseXor(x, BroadcastToDims(columns(seeds, 1, 2), n, vocab)), c)
+	u := MulScalar(AddScalar(ConvertDType(Div(x, c(1<<8)), dtypes.Float32), 0.5), 1.0/(1<<24))
+	return Neg(Log(Neg(Log(u))))
+}
+
+// mix32 is a 32-bit finaliser with low bias (constants found by C. Wellons'
+// hash prospector). Shifts are written as divisions, which every backend has.
+func mix32(x *Node, c func(uint32) *Node) *Node {
+	shift := func(k uint) *Node {
+		d := Div(x, c(1<<k))
+		return d
+	}
+	x = BitwiseXor(x, shift(16))
+	x = Mul(x, c(0x7feb352d))
+	x = BitwiseXor(x, shift(15))
+	x = Mul(x, c(0x846ca68b))
+	return BitwiseXor(x, shift(16))
+}

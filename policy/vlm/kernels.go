@@ -1,0 +1,352 @@
+package vlm
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/gomlx/gomlx/pkg/core/dtypes"
+	. "github.com/gomlx/gomlx/pkg/core/graph"
+
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/model"
+)
+
+// kernels are the executables of one architecture. Weights are arguments, so
+// actor, critic and reference share them, and a model's depth costs no compile
+// time: there is one executable per kind of block and shape.
+type kernels struct {
+	dev     *device.Device
+	cfg     *model.Config
+	compute dtypes.DType
+	keep    keepMode
+
+	text   *model.Block
+	vision *model.Block
+
+	mu       sync.Mutex
+	programs map[string]*device.Program
+}
+
+// keepMode says how much of a block's forward pass waits for its backward pass.
+type keepMode uint8
+
+const (
+	keepAll    keepMode = iota // everything, attention probabilities included
+	keepMost                   // all but the attention probabilities
+	keepInputs                 // the block's input only: the block is computed again
+)
+
+func newKernels(d *device.Device, cfg *model.Config, compute dtypes.DType, keep keepMode) *kernels {
+	k := &kernels{dev: d, cfg: cfg, compute: compute, keep: keep, programs: map[string]*device.Program{}}
+	k.text = cfg.TextBlock(compute)
+	if cfg.Vision != nil {
+		k.vision = cfg.VisionBlock(compute)
+	}
+	return k
+}
+
+// program returns the program of a name, declared on first use.
+func (k *kernels) program(name string, build device.Builder) *device.Program {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p, ok := k.programs[name]
+	if !ok {
+		p = k.dev.Program(name, build)
+		k.programs[name] = p
+	}
+	return p
+}
+
+// args hands out a program's inputs piece by piece.
+type args struct{ in []*Node }
+
+func (a *args) one() *Node {
+	x := a.in[0]
+	a.in = a.in[1:]
+	return x
+}
+
+func (a *args) take(n int) []*Node {
+	x := a.in[:n]
+	a.in = a.in[n:]
+	return x
+}
+
+func (a *args) rest() []*Node { return a.take(len(a.in)) }
+
+// accumulate adds fresh gradients to acc where there is one.
+func accumulate(grads, acc []*Node) []*Node {
+	for i := range acc {
+		grads[i] = Add(acc[i], grads[i])
+	}
+	return grads
+}
+
+// --- decoder
+
+// embed: table, tokens [n], pos [n,3], then images and imageRow [n] when there
+// are images → x [n, hidden], cos, sin.
+func (k *kernels) embed() *device.Program {
+	return k.program("embed", func(in []*Node) []*Node {
+		a := args{in}
+		table, tokens, pos := a.one(), a.one(), a.one()
+		var images, row *Node
+		if len(a.in) > 0 {
+			images, row = a.one(), a.one()
+		}
+		cos, sin := k.cfg.Text.Angles(pos)
+		return []*Node{model.EmbedForward(table, tokens, images, row, k.compute), cos, sin}
+	})
+}
+
+// embedBack: table, tokens, dx, [imageRow, slot], [acc] → dTable, [dImages].
+func (k *kernels) embedBack(images, acc bool) *device.Program {
+	return k.program(fmt.Sprintf("embed back images=%v acc=%v", images, acc), func(in []*Node) []*Node {
+		a := args{in}
+		table, tokens, dx := a.one(), a.one(), a.one()
+		var row, slot, sum *Node
+		if images {
+			row, slot = a.one(), a.one()
+		}
+		if acc {
+			sum = a.one()
+		}
+		dTable, dImages := model.EmbedBackward(table, tokens, row, slot, dx, sum)
+		if images {
+			return []*Node{dTable, dImages}
+		}
+		return []*Node{dTable}
+	})
+}
+
+func rowLayout(segment *Node) *model.Layout {
+	d := segment.Shape().Dimensions
+	return &model.Layout{Groups: d[0], Length: d[1], Segment: segment}
+}
+
+func (k *kernels) textParams() int { return len(k.cfg.Groups().Layers[0].Params) }
+
+// kept lists what a training forward pass returns besides its output.
+func (k *kernels) kept(mode keepMode, kept *model.Kept) []*Node {
+	if mode == keepInputs {
+		return nil
+	}
+	if mode == keepMost {
+		kept.Probs = nil
+	}
+	return kept.List()
+}
+
+// layer: weights, x, cos, sin, segment → y, kept... The input x is kept by the
+// caller when the mode is keepInputs.
+func (k *kernels) layer(train bool) *device.Program {
+	n := k.textParams()
+	return k.program(fmt.Sprintf("layer train=%v", train), func(in []*Node) []*Node {
+		a := args{in}
+		w, x, cos, sin := a.take(n), a.one(), a.one(), a.one()
+		y, kept := k.text.Forward(w, x, cos, sin, rowLayout(a.one()))
+		if !train {
+			return []*Node{y}
+		}
+		return append([]*Node{y}, k.kept(k.keep, kept)...)
+	})
+}
+
+// layerBack: weights, dy, cos, sin, segment, kept (or x) …, [acc …] → dx, grads….
+func (k *kernels) layerBack() *device.Program {
+	n := k.textParams()
+	return k.program("layer back", func(in []*Node) []*Node {
+		a := args{in}
+		w, dy, cos, sin := a.take(n), a.one(), a.one(), a.one()
+		layout := rowLayout(a.one())
+		kept := k.recall(k.text, &a, w, cos, sin, layout, k.keep)
+		dx, grads := k.text.Backward(w, kept, cos, sin, layout, dy)
+		return append([]*Node{dx}, accumulate(grads, a.rest())...)
+	})
+}
+
+// recall reads what the forward pass kept, or computes it again.
+func (k *kernels) recall(b *model.Block, a *args, w []*Node, cos, sin *Node, l *model.Layout, mode keepMode) *model.Kept {
+	switch mode {
+	case keepInputs:
+		_, kept := b.Forward(w, a.one(), cos, sin, l)
+		return kept
+	case keepMost:
+		return model.KeptFrom(a.take(7))
+	default:
+		return model.KeptFrom(a.take(8))
+	}
+}
+
+// score: head weights, x, at [c], target [c], hyper → log-probs, entropies, values (those that the head has).
+func (k *kernels) score(h *model.Head) *device.Program {
+	return k.program(fmt.Sprintf("score %+v", *h), func(in []*Node) []*Node {
+		a := args{in}
+		w := h.Weights(a.take(headParams(h)))
+		x, at, target, hyper := a.one(), a.one(), a.one(), a.one()
+		lp, ent, val := h.Forward(w, x, at, target, model.Hyper(hyper, model.Temperature))
+		var out []*Node
+		for _, n := range []*Node{lp, ent, val} {
+			if n != nil {
+				out = append(out, n)
+			}
+		}
+		return out
+	})
+}
+
+func headParams(h *model.Head) int {
+	n := 1
+	if h.Tokens {
+		n++
+	}
+	if h.Value {
+		n += 2
+	}
+	return n
+}
+
+// update: head weights, x, at [c], slot [n], target [c], cols [c, Columns], hyper,
+// dx [n, hidden], [acc …] → dx, grads…, statistics.
+func (k *kernels) update(h *model.Head, loss *model.Loss) *device.Program {
+	return k.program(fmt.Sprintf("update %+v %s", *h, loss.Key()), func(in []*Node) []*Node {
+		a := args{in}
+		w := h.Weights(a.take(headParams(h)))
+		x, at, slot, target, cols, hyper, dx := a.one(), a.one(), a.one(), a.one(), a.one(), a.one(), a.one()
+		dx, grads, stats := h.Update(w, loss, x, at, slot, target, cols, hyper, dx, a.rest())
+		return append(append([]*Node{dx}, grads...), stats)
+	})
+}
+
+// --- vision
+
+// patch: weights, pixels, place, [table index, table weight] → x, cos, sin.
+func (k *kernels) patch() *device.Program {
+	return k.program("patch", func(in []*Node) []*Node {
+		a := args{in}
+		w := a.take(len(k.cfg.Groups().Patch.Params))
+		p := patchInput(&a)
+		cos, sin := k.cfg.VisionAngles(p.Place)
+		return []*Node{k.cfg.PatchForward(w, p, k.compute), cos, sin}
+	})
+}
+
+// patchBack: weights, pixels, place, [table index, table weight], dx, [acc …] → grads….
+func (k *kernels) patchBack() *device.Program {
+	return k.program("patch back", func(in []*Node) []*Node {
+		a := args{in}
+		w := a.take(len(k.cfg.Groups().Patch.Params))
+		p := model.PatchInput{Pixels: a.one(), Place: a.one()}
+		if k.cfg.Vision.Positions > 0 {
+			p.TableIndex, p.TableWeight = a.one(), a.one()
+		}
+		dx := a.one()
+		return accumulate(k.cfg.PatchBackward(w, p, dx), a.rest())
+	})
+}
+
+func patchInput(a *args) model.PatchInput {
+	p := model.PatchInput{Pixels: a.one(), Place: a.one()}
+	if len(a.in) > 0 {
+		p.TableIndex, p.TableWeight = a.one(), a.one()
+	}
+	return p
+}
+
+// visionLayout reads segment [groups, length], and index and inverse when the
+// groups differ in length.
+func visionLayout(a *args, even bool) *model.Layout {
+	segment := a.one()
+	d := segment.Shape().Dimensions
+	l := &model.Layout{Groups: d[0], Length: d[1]}
+	if !even {
+		l.Segment = segment
+		l.Index, l.Inverse = a.one(), a.one()
+	}
+	return l
+}
+
+// visionBlock: weights, x, cos, sin, layout → y, kept….
+func (k *kernels) visionBlock(train, even bool) *device.Program {
+	n := len(k.cfg.Groups().Blocks[0].Params)
+	return k.program(fmt.Sprintf("vision block train=%v even=%v", train, even), func(in []*Node) []*Node {
+		a := args{in}
+		w, x, cos, sin := a.take(n), a.one(), a.one(), a.one()
+		y, kept := k.vision.Forward(w, x, cos, sin, visionLayout(&a, even))
+		if !train {
+			return []*Node{y}
+		}
+		return append([]*Node{y}, k.kept(k.keep, kept)...)
+	})
+}
+
+// visionBlockBack: weights, dy, cos, sin, layout, kept…, [acc …] → dx, grads….
+func (k *kernels) visionBlockBack(even bool) *device.Program {
+	n := len(k.cfg.Groups().Blocks[0].Params)
+	return k.program(fmt.Sprintf("vision block back even=%v", even), func(in []*Node) []*Node {
+		a := args{in}
+		w, dy, cos, sin := a.take(n), a.one(), a.one(), a.one()
+		l := visionLayout(&a, even)
+		kept := k.recall(k.vision, &a, w, cos, sin, l, k.keep)
+		dx, grads := k.vision.Backward(w, kept, cos, sin, l, dy)
+		return append([]*Node{dx}, accumulate(grads, a.rest())...)
+	})
+}
+
+func (k *kernels) merger(deep bool) *model.Merger {
+	if deep {
+		return k.cfg.DeepstackMerger()
+	}
+	return k.cfg.Merger()
+}
+
+// merge: weights, x → tokens.
+func (k *kernels) merge(deep bool) *device.Program {
+	return k.program(fmt.Sprintf("merge deep=%v", deep), func(in []*Node) []*Node {
+		return []*Node{k.merger(deep).Forward(in[:len(in)-1], in[len(in)-1])}
+	})
+}
+
+// mergeBack: weights, x, dy, [acc …] → dx, grads….
+func (k *kernels) mergeBack(deep bool) *device.Program {
+	n := len(k.cfg.Groups().Merger.Params)
+	return k.program(fmt.Sprintf("merge back deep=%v", deep), func(in []*Node) []*Node {
+		a := args{in}
+		w, x, dy := a.take(n), a.one(), a.one()
+		dx, grads := k.merger(deep).Backward(w, x, dy)
+		return append([]*Node{dx}, accumulate(grads, a.rest())...)
+	})
+}
+
+// --- optimiser
+
+// squares: grads… → sums of squares.
+func (k *kernels) squares() *device.Program {
+	return k.program("squares", func(in []*Node) []*Node { return []*Node{model.SquareSums(in)} })
+}
+
+// adam: n weights, n first moments, n second moments, n gradients, numbers → n
+// weights, n first moments, n second moments.
+func (k *kernels) adam() *device.Program {
+	return k.program("adam", func(in []*Node) []*Node {
+		n := len(in) / 4
+		opt := in[len(in)-1]
+		out := make([]*Node, 3*n)
+		for i := range n {
+			out[i], out[n+i], out[2*n+i] = model.AdamW(in[i], in[n+i], in[2*n+i], in[3*n+i], opt)
+		}
+		return out
+	})
+}
+
+// zeroMatrix: x → zeros of its shape in float32.
+func (k *kernels) zeroLike() *device.Program {
+	return k.program("zero", func(in []*Node) []*Node { return []*Node{ZerosLike(ConvertDType(in[0], dtypes.Float32))} })
+}
+
+// addImages adds y[row[i]] to x[i] where row[i] ≥ 0 (deepstack).
+func (k *kernels) addRows() *device.Program {
+	return k.program("add rows", func(in []*Node) []*Node {
+		return []*Node{model.AddRows(in[0], in[1], in[2])}
+	})
+}

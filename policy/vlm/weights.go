@@ -1,0 +1,127 @@
+package vlm
+
+import (
+	"fmt"
+
+	"vagen/internal/rng"
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/model"
+)
+
+// tensors holds one array per parameter of a model, group by group in the order
+// of model.Groups.All: weights, gradients or moments.
+type tensors struct {
+	groups []*model.Group
+	arrays [][]*device.Array
+}
+
+func (t *tensors) free() {
+	if t == nil {
+		return
+	}
+	for _, g := range t.arrays {
+		device.FreeAll(g...)
+	}
+}
+
+// bytes is the memory that the arrays take on the device.
+func (t *tensors) bytes() int64 {
+	var n int64
+	for _, g := range t.arrays {
+		for _, a := range g {
+			if a != nil {
+				n += a.Bytes()
+			}
+		}
+	}
+	return n
+}
+
+// source fills a parameter's part with float32 values.
+type source func(group *model.Group, p model.Param, part model.Part, dst []float32) error
+
+// newTensors puts every parameter on the device, one at a time.
+func newTensors(d *device.Device, groups []*model.Group, from source) (*tensors, error) {
+	t := &tensors{groups: groups}
+	var buf []float32
+	for _, g := range groups {
+		arrays := make([]*device.Array, 0, len(g.Params))
+		t.arrays = append(t.arrays, arrays)
+		for _, p := range g.Params {
+			if n := p.Size(); cap(buf) < n {
+				buf = make([]float32, n)
+			}
+			dst := buf[:p.Size()]
+			at := 0
+			for _, part := range p.Parts {
+				if err := from(g, p, part, dst[at:at+part.Size()]); err != nil {
+					t.free()
+					return nil, err
+				}
+				at += part.Size()
+			}
+			a, err := device.Put(d, dst, p.Dims...)
+			if err != nil {
+				t.free()
+				return nil, err
+			}
+			t.arrays[len(t.arrays)-1] = append(t.arrays[len(t.arrays)-1], a)
+		}
+	}
+	return t, nil
+}
+
+// random fills parameters as new models are initialised: normal matrices, ones
+// for norms, zeros for biases. Every part has its own stream of the seed.
+func random(cfg *model.Config, seed uint64) source {
+	return func(_ *model.Group, p model.Param, part model.Part, dst []float32) error {
+		switch p.Init {
+		case model.InitOne:
+			for i := range dst {
+				dst[i] = 1
+			}
+		case model.InitZero:
+			clear(dst)
+		default:
+			r := rng.New(seed, rng.Init, hashName(part.Name))
+			for i := range dst {
+				dst[i] = float32(r.NormFloat64() * cfg.InitRange)
+			}
+		}
+		return nil
+	}
+}
+
+// hashName is FNV-1a.
+func hashName(s string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * 1099511628211
+	}
+	return h
+}
+
+// each visits every part of every parameter with its values, in order.
+func (t *tensors) each(visit func(part model.Part, values []float32) error) error {
+	var buf []float32
+	for gi, g := range t.groups {
+		for pi, p := range g.Params {
+			a := t.arrays[gi][pi]
+			if cap(buf) < a.Size() {
+				buf = make([]float32, a.Size())
+			}
+			values := buf[:a.Size()]
+			if err := device.Read(a, values); err != nil {
+				return fmt.Errorf("vlm: reading %s: %w", p.Parts[0].Name, err)
+			}
+			at := 0
+			for _, part := range p.Parts {
+				if err := visit(part, values[at:at+part.Size()]); err != nil {
+					return err
+				}
+				at += part.Size()
+			}
+		}
+	}
+	return nil
+}
