@@ -73,7 +73,7 @@ func compareParse(t *testing.T, tally *golden.Tally, what string, c parseCase) {
 		case "llm_response":
 			var want string
 			golden.Need(t, c.Expected, name, &want)
-			golden.Equal(t, tally, what+": canonical", got.Canonical, want)
+			golden.Equal(t, tally, what+": canonical", p.Canonical(got), want)
 		default:
 			section, known := sectionOf[name]
 			if !known {

@@ -96,6 +96,29 @@ func (p *Parser) Sections() []string {
 	return names
 }
 
+// Compose writes a response of the format with the contents that fill returns for
+// each of Sections; free text outside tags is asked for as SectionThink.
+func (p *Parser) Compose(fill func(section string) string) string {
+	sh := &p.format.shape
+	var b strings.Builder
+	for i, anchor := range sh.anchors {
+		for _, tag := range anchor {
+			b.WriteString(tag)
+		}
+		if i == len(sh.pieces) {
+			break
+		}
+		switch name := sh.pieces[i]; name {
+		case pieceBefore:
+			b.WriteString(fill(SectionThink))
+		case pieceAfter:
+		default:
+			b.WriteString(fill(name))
+		}
+	}
+	return b.String()
+}
+
 // Parse reads one response.
 func (p *Parser) Parse(text string) Response {
 	f := p.format
@@ -117,7 +140,6 @@ func (p *Parser) Parse(text string) Response {
 		r.Sections[SectionAnswer] = p.clean(firstAnswer(f, text))
 	}
 	r.Actions = p.actions(r.Sections)
-	r.Canonical = p.canonical(r.Sections)
 	return r
 }
 
@@ -159,7 +181,7 @@ func (p *Parser) clean(s string) string {
 // actions splits the answer and shortens it when it holds too many.
 func (p *Parser) actions(sections map[string]string) []string {
 	rest, more := sections[SectionAnswer], true
-	var actions []string
+	actions := make([]string, 0, 4)
 	for more {
 		var word string
 		word, rest, more = strings.Cut(rest, p.sep)
@@ -178,21 +200,18 @@ func (p *Parser) actions(sections map[string]string) []string {
 	return actions
 }
 
-// canonical writes the response anew.
-func (p *Parser) canonical(sections map[string]string) string {
+// Canonical writes a parsed response anew from its sections, without anything
+// around or between them. A response that had no sections gives empty tags.
+func (p *Parser) Canonical(r Response) string {
 	var b strings.Builder
 	for _, name := range p.format.rebuild {
 		tag := name
 		if name == SectionAnswer && p.format.dialect == LiteNavigation {
 			tag = actionTag
 		}
-		b.WriteByte('<')
-		b.WriteString(tag)
-		b.WriteByte('>')
-		b.WriteString(strip(sections[name]))
-		b.WriteString("</")
-		b.WriteString(tag)
-		b.WriteByte('>')
+		b.WriteString("<" + tag + ">")
+		b.WriteString(strip(r.Sections[name]))
+		b.WriteString("</" + tag + ">")
 	}
 	return b.String()
 }

@@ -3,7 +3,6 @@ package reward
 // Response is what a Parser understood of one response of the model.
 type Response struct {
 	Raw           string            // the text that was parsed; the legacy dialect removes image marks first
-	Canonical     string            // the response written anew from its sections, without anything around them
 	FormatCorrect bool              // the text had the shape that its format asks for
 	Sections      map[string]string // contents by section: think, observation, reasoning, prediction, answer
 	Actions       []string          // in order, at most as many as the parser allows

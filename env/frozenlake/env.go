@@ -146,18 +146,18 @@ func (e *Env) usable(ctx context.Context, started bool) error {
 
 // play makes the moves of a response until one is unknown or the episode ends.
 // It returns the words of the moves made, whether the turn counts as valid, and
-// whether a move left the start of the turn's last cell for the goal's first
-// time, for which gym pays.
+// whether the last move brought the player to the cell that ends the episode,
+// rather than finding it there.
 func (e *Env) play(r reward.Response) (moved []string, valid, first bool) {
 	valid = len(r.Actions) > 0 && (e.o.Rules == Legacy || r.FormatCorrect)
-	for _, word := range r.Actions {
+	for i, word := range r.Actions {
 		a, ok := e.action(word)
 		if !ok {
 			return moved, false, first
 		}
 		from := e.at
 		e.at = e.level.Move(from, slipped(a, e.o.Slippery, e.o.SlipProb, e.luck))
-		moved = append(moved, word)
+		moved = r.Actions[:i+1]
 		if e.level.ends(e.at) {
 			first = from != e.at
 			break

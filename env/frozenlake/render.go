@@ -1,10 +1,9 @@
 package frozenlake
 
 import (
-	"encoding/binary"
 	"image"
 	"image/color"
-	"sync/atomic"
+	"sync"
 )
 
 // Bounds of the side of a cell in pixels.
@@ -35,67 +34,92 @@ type Renderer struct {
 	size    int
 	shading bool
 	cracks  bool
-	tiles   *tileCache
+	atlas   *atlas
 }
-
-// tileCache holds the inks of the cells drawn so far, by kind and edges.
-type tileCache [int(tileKinds) << 8]atomic.Pointer[[]Ink]
 
 // NewRenderer returns a renderer for cells of the given side in pixels. Sides
 // outside 14..128 are moved to the nearer bound.
 func NewRenderer(tileSize int, shading, cracks bool) *Renderer {
 	size := min(max(tileSize, minTile), maxTile)
-	r := &Renderer{size: size, shading: shading, cracks: cracks, tiles: new(tileCache)}
+	r := &Renderer{size: size, shading: shading, cracks: cracks, atlas: new(atlas)}
 	if size == artUnits {
-		r.tiles = &commonTiles
+		r.atlas = &commonAtlas
 	}
 	return r
 }
 
-// commonTiles is shared by all renderers of the usual size: at most 486 cells of
-// 784 bytes.
-var commonTiles tileCache
-
 // Draw returns a new picture of the level with the player at a cell.
 func (r *Renderer) Draw(m *Map, player Cell) *image.RGBA {
 	img := image.NewRGBA(image.Rect(0, 0, m.n*r.size, m.n*r.size))
-	var colours [inks]uint32
+	line := r.size * 4
 	for row := range m.n {
 		for col := range m.n {
 			c := Cell{row, col}
-			r.mix(&colours, c, m.n)
-			tile := r.tile(kindOf(m, c, player), r.edgesOf(m, c))
-			r.paint(img, tile, &colours, c)
+			tile := r.tile(r.look(m, c, player))
+			at := row*r.size*img.Stride + col*line
+			for y := 0; y < len(tile); y += line {
+				copy(img.Pix[at:at+line], tile[y:y+line])
+				at += img.Stride
+			}
 		}
 	}
 	return img
 }
 
-// paint copies one cell into the picture.
-func (r *Renderer) paint(img *image.RGBA, tile []Ink, colours *[inks]uint32, c Cell) {
-	for y := range r.size {
-		at := (c.Row*r.size+y)*img.Stride + c.Col*r.size*4
-		line := img.Pix[at : at+r.size*4]
-		for x, ink := range tile[y*r.size : (y+1)*r.size] {
-			binary.LittleEndian.PutUint32(line[x*4:], colours[ink&(inks-1)])
-		}
-	}
+// look is everything that a picture of a cell depends on.
+type look struct {
+	kind       tileKind
+	edges      edges
+	red, green uint8 // taken away by shading
 }
 
-// The palette has a power of two of inks, so that masking bounds an index.
-var _ [0]struct{} = [inks & (inks - 1)]struct{}{}
-
-// mix fills in the colours of a cell, as the four bytes of a pixel.
-func (r *Renderer) mix(colours *[inks]uint32, c Cell, n int) {
-	red, green := uint8(0), uint8(0)
+func (r *Renderer) look(m *Map, c, player Cell) look {
+	l := look{kind: kindOf(m, c, player)}
+	if r.cracks {
+		l.edges = edgesOf(m, c)
+	}
 	if r.shading {
-		red, green = shade(c.Row, n), shade(c.Col, n)
+		l.red, l.green = shade(c.Row, m.n), shade(c.Col, m.n)
 	}
-	for ink, base := range Palette {
-		base.R -= min(base.R, red)
-		base.G -= min(base.G, green)
-		colours[ink] = uint32(base.R) | uint32(base.G)<<8 | uint32(base.B)<<16 | uint32(base.A)<<24
+	return l
+}
+
+// atlas keeps the pixels of cells by their look.
+type atlas struct {
+	mu    sync.RWMutex
+	tiles map[look][]byte
+	bytes int
+}
+
+// commonAtlas is shared by all renderers of the usual size. All looks of a 4×4
+// lake take less than 3 MB.
+var commonAtlas atlas
+
+// maxAtlas bounds an atlas in bytes; a full one starts anew.
+const maxAtlas = 32 << 20
+
+// tile returns the pixels of a cell, row by row. They must not be changed.
+func (r *Renderer) tile(l look) []byte {
+	a := r.atlas
+	a.mu.RLock()
+	tile := a.tiles[l]
+	a.mu.RUnlock()
+	if tile != nil {
+		return tile
 	}
+	tile = make([]byte, 0, r.size*r.size*4)
+	for _, ink := range drawTile(l.kind, l.edges, r.size) {
+		c := shaded(ink, l.red, l.green)
+		tile = append(tile, c.R, c.G, c.B, c.A)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.tiles == nil || a.bytes > maxAtlas {
+		a.tiles, a.bytes = make(map[look][]byte), 0
+	}
+	a.tiles[l] = tile
+	a.bytes += len(tile)
+	return tile
 }
 
 // shade is what row or column i of n loses. Large lakes take smaller steps, so
@@ -103,28 +127,17 @@ func (r *Renderer) mix(colours *[inks]uint32, c Cell, n int) {
 func shade(i, n int) uint8 { return uint8(i * min(28, 112/n)) }
 
 // Shade returns a colour of the palette as it appears on a cell of an n×n lake.
-func Shade(ink Ink, c Cell, n int) color.RGBA {
-	base := Palette[ink%inks]
-	base.R -= min(base.R, shade(c.Row, n))
-	base.G -= min(base.G, shade(c.Col, n))
-	return base
+func Shade(ink Ink, c Cell, n int) color.RGBA { return shaded(ink, shade(c.Row, n), shade(c.Col, n)) }
+
+func shaded(ink Ink, red, green uint8) color.RGBA {
+	c := Palette[ink%inks]
+	c.R -= min(c.R, red)
+	c.G -= min(c.G, green)
+	return c
 }
 
-func (r *Renderer) tile(kind tileKind, e edges) []Ink {
-	slot := &r.tiles[int(kind)<<8|int(e)]
-	if have := slot.Load(); have != nil {
-		return *have
-	}
-	tile := drawTile(kind, e, r.size)
-	slot.Store(&tile)
-	return tile
-}
-
-func (r *Renderer) edgesOf(m *Map, c Cell) edges {
+func edgesOf(m *Map, c Cell) edges {
 	var e edges
-	if !r.cracks {
-		return e
-	}
 	for a := range Actions {
 		switch m.At(c.step(a)) {
 		case 0:
