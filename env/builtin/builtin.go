@@ -1,0 +1,26 @@
+// Package builtin lists the environments that come with the library.
+package builtin
+
+import (
+	"fmt"
+
+	"vagen/env"
+	"vagen/env/frozenlake"
+)
+
+// Registry returns a new registry of all environments of the library:
+//
+//	frozenlake   FrozenLake; the option "rules" chooses lite (default) or legacy
+//
+// The caller may add its own.
+func Registry() *env.Registry {
+	r := new(env.Registry)
+	for name, f := range map[string]env.Factory{
+		"frozenlake": frozenlake.FromConfig,
+	} {
+		if err := r.Register(name, f); err != nil {
+			panic(fmt.Sprintf("builtin: %v", err)) // names of a map are unique
+		}
+	}
+	return r
+}

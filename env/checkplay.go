@@ -1,0 +1,207 @@
+package env
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"image"
+	"image/draw"
+	"maps"
+	"math"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"vagen/reward"
+)
+
+// guard makes one call with a deadline and catches its panic. The last result is
+// false when the call did not come back or panicked, which is reported.
+func guard[T any](c *checker, name string, call func(context.Context) (T, error)) (T, error, bool) {
+	type answer struct {
+		value T
+		err   error
+		crash string
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, c.o.Timeout)
+	defer cancel()
+	done := make(chan answer, 1)
+	start := time.Now()
+	go func() {
+		var a answer
+		defer func() {
+			if p := recover(); p != nil {
+				a.crash = fmt.Sprintf("%v\n%s", p, debug.Stack())
+			}
+			done <- a
+		}()
+		a.value, a.err = call(ctx)
+	}()
+	c.report.Calls++
+	// A call that honours its context comes back shortly after the deadline.
+	patience := time.NewTimer(c.o.Timeout + c.o.Timeout/2)
+	defer patience.Stop()
+	var zero T
+	select {
+	case a := <-done:
+		took := time.Since(start)
+		c.report.Slowest = max(c.report.Slowest, took)
+		if a.crash != "" {
+			c.fault("panic", "%s panicked: %s", name, a.crash)
+			return zero, nil, false
+		}
+		if took > c.o.Timeout {
+			c.fault("hang", "%s took %v, allowed are %v", name, took.Round(time.Millisecond), c.o.Timeout)
+			return zero, nil, false
+		}
+		return a.value, a.err, true
+	case <-patience.C:
+		c.stuck = true
+		c.fault("hang", "%s did not come back, not even when its context ended", name)
+		return zero, nil, false
+	}
+}
+
+// episode is everything that was seen of one.
+type episode struct {
+	system, again Observation // system prompt before and after Reset
+	first         Observation
+	turns         []Outcome
+}
+
+// play plays one episode, one turn beyond its end, and inspects each answer.
+func (c *checker) play(e Env, seed int64) (ep episode, ok bool, err error) {
+	c.seed, c.turn = seed, -1
+	if ep.system, err, ok = guard(c, "System", e.System); err != nil || !ok {
+		return ep, ok, err
+	}
+	c.observed(ep.system, "the system prompt")
+	if ep.first, err, ok = guard(c, "Reset", func(ctx context.Context) (Observation, error) { return e.Reset(ctx, seed) }); err != nil || !ok {
+		return ep, ok, err
+	}
+	c.observed(ep.first, "the first observation")
+	if ep.again, err, ok = guard(c, "System", e.System); err != nil || !ok {
+		return ep, ok, err
+	}
+	if d := unequal(ep.system, ep.again); d != "" {
+		c.fault("determinism", "the system prompt changed with Reset: %s", d)
+	}
+	ended := false
+	for c.turn = 0; c.turn < c.o.Turns; c.turn++ {
+		text := ""
+		if n := len(c.o.Responses); n > 0 {
+			text = c.o.Responses[c.turn%n]
+		}
+		out, err, ok := guard(c, "Step", func(ctx context.Context) (Outcome, error) { return e.Step(ctx, text) })
+		switch {
+		case !ok:
+			return ep, false, nil
+		case err != nil && ended:
+			return ep, true, nil // an environment may refuse to go on
+		case err != nil:
+			c.fault("response", "Step failed on %s: %v", excerpt(text), err)
+			return ep, true, nil
+		}
+		c.report.Turns++
+		c.inspect(out, "response "+excerpt(text))
+		ep.turns = append(ep.turns, out)
+		if ended {
+			break
+		}
+		ended = out.Done
+	}
+	return ep, true, nil
+}
+
+// inspect checks what every outcome must keep to.
+func (c *checker) inspect(out Outcome, what string) {
+	c.observed(out.Observation, "the observation after "+what)
+	for _, p := range out.Reward {
+		if p.Name == "" {
+			c.fault("finite", "a reward part of %v has no name, after %s", p.Value, what)
+		}
+		if math.IsNaN(p.Value) || math.IsInf(p.Value, 0) {
+			c.fault("finite", "reward part %q is %v after %s", p.Name, p.Value, what)
+		}
+	}
+	for _, metrics := range []Metrics{out.Turn, out.Trajectory} {
+		for _, name := range slices.Sorted(maps.Keys(metrics)) {
+			if v := metrics[name]; math.IsNaN(v) || math.IsInf(v, 0) {
+				c.fault("finite", "metric %q is %v after %s", name, v, what)
+			}
+		}
+	}
+}
+
+func (c *checker) observed(o Observation, what string) {
+	if marks := strings.Count(o.Text, ImageMark); marks != len(o.Images) {
+		c.fault("marks", "%s has %d image marks and %d images", what, marks, len(o.Images))
+	}
+	for i, img := range o.Images {
+		if img == nil || img.Bounds().Empty() {
+			c.fault("marks", "image %d of %s has no pixels", i, what)
+		}
+	}
+}
+
+// compare reports each way in which two episodes differ.
+func (ep episode) compare(other episode, fault func(turn int, detail string)) {
+	if d := unequal(ep.system, other.system); d != "" {
+		fault(-1, "system prompt: "+d)
+	}
+	if d := unequal(ep.first, other.first); d != "" {
+		fault(0, "first observation: "+d)
+	}
+	if len(ep.turns) != len(other.turns) {
+		fault(min(len(ep.turns), len(other.turns)), fmt.Sprintf("%d turns, then %d", len(ep.turns), len(other.turns)))
+	}
+	for i := range min(len(ep.turns), len(other.turns)) {
+		a, b := ep.turns[i], other.turns[i]
+		if d := unequal(a.Observation, b.Observation); d != "" {
+			fault(i+1, "observation: "+d)
+		}
+		if !slices.EqualFunc(a.Reward, b.Reward, func(x, y reward.Part) bool { return x.Name == y.Name && same(x.Value, y.Value) }) {
+			fault(i+1, fmt.Sprintf("reward %v, then %v", a.Reward, b.Reward))
+		}
+		if a.Done != b.Done || a.Success != b.Success {
+			fault(i+1, fmt.Sprintf("done %t and success %t, then %t and %t", a.Done, a.Success, b.Done, b.Success))
+		}
+		if !maps.EqualFunc(a.Turn, b.Turn, same) || !maps.EqualFunc(a.Trajectory, b.Trajectory, same) {
+			fault(i+1, fmt.Sprintf("metrics %v %v, then %v %v", a.Turn, a.Trajectory, b.Turn, b.Trajectory))
+		}
+	}
+}
+
+// same is equality that lets NaN equal itself; that it is there is another rule's
+// matter.
+func same(a, b float64) bool { return a == b || a != a && b != b }
+
+// unequal says how two observations differ, "" when they don't.
+func unequal(a, b Observation) string {
+	if a.Text != b.Text {
+		return fmt.Sprintf("text %s, then %s", excerpt(a.Text), excerpt(b.Text))
+	}
+	if len(a.Images) != len(b.Images) {
+		return fmt.Sprintf("%d images, then %d", len(a.Images), len(b.Images))
+	}
+	for i := range a.Images {
+		x, y := a.Images[i], b.Images[i]
+		if x == nil || y == nil {
+			continue // reported as a mark without pixels
+		}
+		if x.Bounds() != y.Bounds() || !bytes.Equal(pixels(x), pixels(y)) {
+			return fmt.Sprintf("the pixels of image %d", i)
+		}
+	}
+	return ""
+}
+
+func pixels(img image.Image) []byte {
+	if m, ok := img.(*image.RGBA); ok && m.Stride == 4*m.Rect.Dx() {
+		return m.Pix
+	}
+	m := image.NewRGBA(img.Bounds())
+	draw.Draw(m, m.Rect, img, m.Rect.Min, draw.Src)
+	return m.Pix
+}

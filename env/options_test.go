@@ -1,0 +1,92 @@
+package env_test
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/env"
+)
+
+type common struct {
+	Reward float64 `option:"format_reward"`
+}
+
+type settings struct {
+	common
+	Size   int            `option:"size"`
+	Name   string         `option:"name"`
+	On     bool           `option:"on"`
+	Limit  *int           `option:"limit"`
+	Rows   []string       `option:"rows"`
+	Room   [2]int         `option:"room"`
+	Extra  map[string]any `option:"extra"`
+	hidden int
+}
+
+func TestDecodeFillsWhatIsGivenAndKeepsTheRest(t *testing.T) {
+	limit := 3
+	s := settings{Size: 4, Name: "lake", Limit: &limit}
+	require.NoError(t, env.Decode(map[string]any{
+		"size": 6.0, "on": true, "limit": nil, "rows": []any{"SF", "FG"}, "room": []any{json.Number("7"), 8},
+		"format_reward": 1, "extra": map[string]any{"a": 1},
+	}, &s))
+	require.Equal(t, settings{common: common{Reward: 1}, Size: 6, Name: "lake", On: true, Rows: []string{"SF", "FG"},
+		Room: [2]int{7, 8}, Extra: map[string]any{"a": 1}}, s)
+	require.NoError(t, env.Decode(map[string]any{"limit": 9}, &s))
+	require.Equal(t, 9, *s.Limit)
+	require.NoError(t, env.Decode(nil, &s))
+}
+
+func TestDecodeNamesEveryFault(t *testing.T) {
+	for name, c := range map[string]struct {
+		config map[string]any
+		want   []string
+	}{
+		"unknown":          {map[string]any{"siez": 4}, []string{`"siez"`, `did you mean "size"?`, "format_reward, limit, name"}},
+		"untagged field":   {map[string]any{"hidden": 4}, []string{`"hidden"`}},
+		"text for number":  {map[string]any{"size": "four"}, []string{`"size"`, "whole number", "four", "string"}},
+		"fraction":         {map[string]any{"size": 4.5}, []string{`"size"`, "4.5"}},
+		"number for text":  {map[string]any{"name": 4}, []string{`"name"`, "text is needed"}},
+		"word for boolean": {map[string]any{"on": "yes"}, []string{`"on"`, "true or false"}},
+		"number is bad":    {map[string]any{"size": json.Number("1e")}, []string{`"size"`, "1e"}},
+		"wrong length":     {map[string]any{"room": []any{1, 2, 3}}, []string{`"room"`, "list of 2", "3"}},
+		"entry":            {map[string]any{"rows": []any{"SF", 3}}, []string{`"rows"`, "entry 1"}},
+		"not a list":       {map[string]any{"rows": "SF"}, []string{`"rows"`, "list is needed"}},
+		"infinite":         {map[string]any{"format_reward": math.Inf(1)}, []string{`"format_reward"`, "finite"}},
+		"overflow":         {map[string]any{"size": 1e300}, []string{`"size"`}},
+		"two at once":      {map[string]any{"size": "x", "nmae": 1}, []string{`"size"`, `"nmae"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var s settings
+			err := env.Decode(c.config, &s)
+			require.ErrorIs(t, err, env.ErrOption)
+			for _, want := range c.want {
+				require.ErrorContains(t, err, want)
+			}
+		})
+	}
+	require.Error(t, env.Decode(nil, settings{}))
+	require.Error(t, env.Decode(nil, (*settings)(nil)))
+}
+
+func TestOptionNamesListsTags(t *testing.T) {
+	require.Equal(t, []string{"extra", "format_reward", "limit", "name", "on", "room", "rows", "size"}, env.OptionNames(&settings{hidden: 1}))
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(`{"size":4,"rows":["a"],"room":[1,2]}`)
+	f.Add(`{"size":[[]],"extra":{"a":null},"limit":-1e99}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		var config map[string]any
+		if json.Unmarshal([]byte(text), &config) != nil {
+			return
+		}
+		var s settings
+		if err := env.Decode(config, &s); err != nil && s.hidden != 0 {
+			t.Error("a field without tag was written")
+		}
+	})
+}

@@ -1,0 +1,39 @@
+package env_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/env"
+)
+
+func TestRegistryMakesWhatItWasGiven(t *testing.T) {
+	var r env.Registry
+	make := func(config map[string]any) (env.Env, error) {
+		return &counter{seed: int64(config["seed"].(int))}, nil
+	}
+	require.NoError(t, r.Register("counter", make))
+	require.NoError(t, r.Register("abacus", make))
+	require.Equal(t, []string{"abacus", "counter"}, r.Names())
+	e, err := r.New("counter", map[string]any{"seed": 5})
+	require.NoError(t, err)
+	require.Equal(t, int64(5), e.(*counter).seed)
+
+	require.ErrorIs(t, r.Register("counter", make), env.ErrDuplicate)
+	require.Error(t, r.Register("", make))
+	require.Error(t, r.Register("nothing", nil))
+}
+
+func TestRegistryNamesTheNearestEnvironment(t *testing.T) {
+	var r env.Registry
+	_, err := r.New("lake", nil)
+	require.ErrorIs(t, err, env.ErrUnknown)
+	require.NoError(t, r.Register("frozenlake", func(map[string]any) (env.Env, error) { return nil, env.ErrOption }))
+	_, err = r.New("frozen_lake", nil)
+	require.ErrorIs(t, err, env.ErrUnknown)
+	require.ErrorContains(t, err, `did you mean "frozenlake"?`)
+	_, err = r.New("frozenlake", nil)
+	require.ErrorIs(t, err, env.ErrOption)
+	require.ErrorContains(t, err, "frozenlake")
+}
