@@ -1,0 +1,204 @@
+package loss
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+)
+
+func valid() *Batch[float32] {
+	return &Batch[float32]{
+		Offsets: []int{0, 2, 3}, Mask: []bool{true, false, true},
+		LogProb: []float32{-1, 0, -2}, OldLogProb: []float32{-1.1, 0, -1.9}, Advantage: []float32{1, 0, -1},
+		Turn: []int32{0, -1, 2},
+	}
+}
+
+func TestBadBatchesAreNamedByColumnRowAndPosition(t *testing.T) {
+	nan := float32(math.NaN())
+	for _, c := range []struct {
+		name  string
+		spoil func(*Batch[float32])
+		want  error
+		says  string
+	}{
+		{"NaN", func(b *Batch[float32]) { b.LogProb[2] = nan }, ErrNotFinite, "log_prob: row 1, position 0: NaN"},
+		{"infinity", func(b *Batch[float32]) { b.Advantage[0] = float32(math.Inf(-1)) }, ErrNotFinite, "advantage: row 0, position 0: -Inf"},
+		{"short column", func(b *Batch[float32]) { b.OldLogProb = b.OldLogProb[:2] }, ErrLength, "old_log_prob has 2 entries for 3 tokens"},
+		{"missing column", func(b *Batch[float32]) { b.Advantage = nil }, ErrMissing, "advantage"},
+		{"mask", func(b *Batch[float32]) { b.Mask = b.Mask[:1] }, ErrLength, "mask has 1 entries for 3 tokens"},
+		{"no offsets", func(b *Batch[float32]) { b.Offsets = nil }, ErrLength, "offsets"},
+		{"first offset", func(b *Batch[float32]) { b.Offsets = []int{1, 3} }, ErrLength, "offsets[0] = 1"},
+		{"falling offsets", func(b *Batch[float32]) { b.Offsets = []int{0, 3, 2} }, ErrLength, "offsets[2] = 2 after 3"},
+		{"last offset", func(b *Batch[float32]) { b.Offsets = []int{0, 2} }, ErrLength, "offsets end at 2, but there are 3 tokens"},
+		{"weight", func(b *Batch[float32]) { b.Weight = []float32{1, 1, nan} }, ErrNotFinite, "weight: row 1, position 0"},
+		{"overflow", func(b *Batch[float32]) { b.LogProb[2] = 900 }, ErrNotFinite, "loss of a token: row 1, position 0"},
+	} {
+		b := valid()
+		c.spoil(b)
+		var r Result
+		err := Eval(&r, LegacyPPO(), Aggregation{}, b)
+		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: got %v, want %v saying %q", c.name, err, c.want, c.says)
+		}
+	}
+}
+
+func TestTurnLossesRefuseTurnIdsTheyCannotUse(t *testing.T) {
+	for name, c := range map[string]struct {
+		turn []int32
+		want error
+	}{
+		"absent":     {nil, ErrMissing},
+		"short":      {[]int32{0}, ErrLength},
+		"negative":   {[]int32{-1, -1, 2}, ErrTurn},
+		"decreasing": {[]int32{3, 2, 1}, ErrTurn},
+	} {
+		b := &Batch[float64]{
+			Offsets: []int{0, 3}, Mask: []bool{true, true, true},
+			LogProb: make([]float64, 3), OldLogProb: make([]float64, 3), Advantage: make([]float64, 3), Turn: c.turn,
+		}
+		var r Result
+		if err := Eval(&r, TurnGSPO{0.2, 0.2}, Aggregation{}, b); !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", name, err, c.want)
+		}
+	}
+}
+
+func TestSettingsOutOfRangeAreRefused(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	for _, p := range []Policy{
+		PPO{Low: -0.1}, PPO{Low: 1.1}, PPO{High: nan}, PPO{High: inf}, PPO{Low: 0.2, High: 0.2, Dual: 1}, PPO{Dual: inf},
+		GSPO{Low: 2}, TurnGSPO{Low: -1}, TurnPPO{High: -1}, CISPO{Low: nan},
+		SAPO{}, SAPO{TauPos: 1}, SAPO{1, inf}, GMPO{Low: -1}, GMPO{High: inf},
+		ClipCov{}, ClipCov{Ratio: 0.1, CovLow: 2, CovHigh: 1}, ClipCov{Ratio: 1.1, CovHigh: 1}, KLCov{}, KLCov{Ratio: 0.1, Coef: -1},
+		nil,
+	} {
+		var r Result
+		if err := Eval(&r, p, Aggregation{}, randomBatch(1)); !errors.Is(err, ErrSetting) {
+			t.Errorf("%+v: got %v, want ErrSetting", p, err)
+		}
+	}
+	b := randomBatch(1)
+	b.Weight[indexOf(b.Mask)] = -1
+	var r Result
+	if err := Eval(&r, DefaultGMPO(), Aggregation{}, b); !errors.Is(err, ErrSetting) {
+		t.Errorf("a negative weight has no geometric mean: got %v", err)
+	}
+}
+
+func indexOf(mask []bool) int {
+	for i, m := range mask {
+		if m {
+			return i
+		}
+	}
+	return -1
+}
+
+func TestAggregationsThatContradictThemselvesAreRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		a    Aggregation
+		want error
+	}{
+		"unknown":              {Aggregation{Mode: "token-sum"}, ErrUnknown},
+		"no width":             {Aggregation{Mode: SeqMeanTokenSumNorm}, ErrSetting},
+		"two norms":            {Aggregation{Norm: Norm{Accumulation: 2, Tokens: 100}}, ErrSetting},
+		"negative":             {Aggregation{Norm: Norm{Rows: -1}}, ErrSetting},
+		"rows for token mean":  {Aggregation{Norm: Norm{Rows: 100}}, ErrSetting},
+		"tokens for rows":      {Aggregation{Mode: SeqMeanTokenSum, Norm: Norm{Tokens: 100}}, ErrSetting},
+		"fewer than there are": {Aggregation{Norm: Norm{Tokens: 1}}, ErrSetting},
+	} {
+		var r Result
+		if err := Eval(&r, LegacyPPO(), c.a, randomBatch(1)); !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", name, err, c.want)
+		}
+	}
+	var r Result
+	err := Eval(&r, LegacyPPO(), Aggregation{Mode: "tokenmean"}, randomBatch(1))
+	if err == nil || !strings.Contains(err.Error(), `did you mean "token-mean"?`) {
+		t.Errorf("got %v, want a hint", err)
+	}
+}
+
+func TestAnActorNamesTheColumnsItsTermsNeed(t *testing.T) {
+	for name, c := range map[string]struct {
+		actor Actor
+		want  error
+	}{
+		"no policy":       {Actor{}, ErrSetting},
+		"no reference":    {Actor{Policy: LegacyPPO(), KL: K1, KLCoef: 1}, ErrMissing},
+		"no entropy":      {Actor{Policy: LegacyPPO(), EntropyCoef: 0.1}, ErrMissing},
+		"unknown KL":      {Actor{Policy: LegacyPPO(), KL: "full"}, ErrUnknown},
+		"negative KL":     {Actor{Policy: LegacyPPO(), KLCoef: -1}, ErrSetting},
+		"NaN entropy":     {Actor{Policy: LegacyPPO(), EntropyCoef: math.NaN()}, ErrSetting},
+		"nothing missing": {Actor{Policy: LegacyPPO()}, nil},
+	} {
+		var r ActorResult
+		if err := EvalActor(&r, c.actor, valid()); !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", name, err, c.want)
+		}
+	}
+}
+
+func TestBadLogitsAreRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		l    Logits[float32]
+		want error
+	}{
+		"temperature": {Logits[float32]{Values: make([]float32, 4), Vocab: 2, Labels: []int32{0, 1}}, ErrSetting},
+		"vocab":       {Logits[float32]{Temperature: 1}, ErrSetting},
+		"length":      {Logits[float32]{Values: make([]float32, 5), Vocab: 2, Labels: []int32{0, 1}, Temperature: 1}, ErrLength},
+		"mask":        {Logits[float32]{Values: make([]float32, 4), Vocab: 2, Labels: []int32{0, 1}, Temperature: 1, Mask: []bool{true}}, ErrLength},
+		"label":       {Logits[float32]{Values: make([]float32, 4), Vocab: 2, Labels: []int32{0, 2}, Temperature: 1}, ErrLabel},
+		"infinity":    {Logits[float32]{Values: []float32{0, float32(math.Inf(1))}, Vocab: 2, Labels: []int32{0}, Temperature: 1}, ErrNotFinite},
+	} {
+		var s Softmax
+		if err := c.l.Forward(&s); !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", name, err, c.want)
+		}
+	}
+	ok := Logits[float32]{Values: make([]float32, 2), Vocab: 2, Labels: []int32{0}, Temperature: 1}
+	if _, err := ok.Backward(nil, &Softmax{}, nil, nil); !errors.Is(err, ErrLength) {
+		t.Errorf("backward before forward: got %v", err)
+	}
+}
+
+func TestValueLossChecksWhatItReads(t *testing.T) {
+	batch := func() *ValueBatch[float32] {
+		return &ValueBatch[float32]{
+			Offsets: []int{0, 2}, Mask: []bool{true, true}, ValueMask: []bool{true, false},
+			Value: []float32{1, 2}, OldValue: []float32{1, 2}, Return: []float32{0.5, float32(math.NaN())},
+		}
+	}
+	var r ValueResult
+	if err := EvalValue(&r, DefaultValue(), Aggregation{}, batch()); err != nil {
+		t.Fatalf("the value mask hides the NaN, but got %v", err)
+	}
+	near(t, "loss", r.Loss, 0.125, 1e-12)
+	if r.Grad[1] != 0 || r.Metrics.Tokens != 1 {
+		t.Errorf("masked position has gradient %v; %d tokens counted", r.Grad[1], r.Metrics.Tokens)
+	}
+	for name, c := range map[string]struct {
+		spoil func(*ValueBatch[float32]) Value
+		want  error
+	}{
+		"NaN return": {func(b *ValueBatch[float32]) Value { b.ValueMask = nil; return DefaultValue() }, ErrNotFinite},
+		"no old":     {func(b *ValueBatch[float32]) Value { b.OldValue = nil; return DefaultValue() }, ErrMissing},
+		"mask":       {func(b *ValueBatch[float32]) Value { b.ValueMask = b.ValueMask[:1]; return DefaultValue() }, ErrLength},
+		"clip":       {func(*ValueBatch[float32]) Value { return Value{Clip: -1} }, ErrSetting},
+		"free clip":  {func(b *ValueBatch[float32]) Value { b.OldValue = nil; return Value{Clip: math.Inf(1)} }, nil},
+	} {
+		b := batch()
+		v := c.spoil(b)
+		if err := EvalValue(&r, v, Aggregation{}, b); !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", name, err, c.want)
+		}
+	}
+	b := batch()
+	clear(b.ValueMask)
+	if err := EvalValue(&r, DefaultValue(), Aggregation{}, b); err != nil || !r.Empty || r.Loss != 0 || r.Metrics != (ValueMetrics{}) {
+		t.Errorf("no counted position: %v, %+v", err, r)
+	}
+}

@@ -1,0 +1,236 @@
+package loss
+
+import (
+	"math"
+	"testing"
+)
+
+// A central difference with this step is exact to about 1e-9 for functions of
+// curvature around 1; kinks closer than the step are left out by the caller.
+const step = 1e-5
+
+func slopeOf(f func(x float64) float64, x float64) float64 {
+	return (f(x+step) - f(x-step)) / (2 * step)
+}
+
+// Losses without "no gradient" factors have the gradient of their value. The
+// batch has one advantage per turn and the turn losses one per action, which is
+// where the per-token gradient of GSPO is that of its objective.
+func TestGradientIsTheSlopeOfTheLoss(t *testing.T) {
+	for name, p := range everyPolicy() {
+		if name == "cispo" {
+			continue // its value depends on the weight, its gradient does not: see below
+		}
+		t.Run(name, func(t *testing.T) {
+			b := randomBatch(11)
+			if name == "gspo" {
+				oneAdvantagePerRow(b)
+			}
+			if name == "turn_gspo" || name == "turn_ppo" || name == "gspo" {
+				oneWeightPerRow(b)
+			}
+			got := mustEval(t, p, Aggregation{Mode: SeqMeanTokenMean, Norm: Norm{Accumulation: 3}}, b)
+			checked := 0
+			for i, m := range b.Mask {
+				if !m {
+					if got.Grad[i] != 0 {
+						t.Errorf("token %d does not count but has gradient %v", i, got.Grad[i])
+					}
+					continue
+				}
+				left, right := oneSided(t, p, b, i)
+				if math.Abs(left-right) > 1e-3*(1+math.Abs(left)) {
+					continue // a kink
+				}
+				want := (left + right) / 2
+				if name == "turn_ppo" {
+					want /= float64(turnLength(b, i))
+				}
+				near(t, "gradient", got.Grad[i], want, 1e-4)
+				checked++
+			}
+			if checked < 20 {
+				t.Errorf("only %d tokens away from kinks", checked)
+			}
+		})
+	}
+}
+
+// oneSided returns the differences to both sides of token i's log-prob.
+func oneSided(t *testing.T, p Policy, b *Batch[float64], i int) (left, right float64) {
+	t.Helper()
+	a := Aggregation{Mode: SeqMeanTokenMean, Norm: Norm{Accumulation: 3}}
+	at := func(d float64) float64 {
+		x := b.LogProb[i]
+		defer func() { b.LogProb[i] = x }()
+		b.LogProb[i] = x + d
+		return mustEval(t, p, a, b).Loss
+	}
+	mid := at(0)
+	return (mid - at(-step)) / step, (at(step) - mid) / step
+}
+
+func oneAdvantagePerRow(b *Batch[float64]) {
+	for r := range b.Rows() {
+		for i := b.Offsets[r]; i < b.Offsets[r+1]; i++ {
+			b.Advantage[i] = float64(r%3) - 0.8
+		}
+	}
+}
+
+func oneWeightPerRow(b *Batch[float64]) {
+	for r := range b.Rows() {
+		for i := b.Offsets[r]; i < b.Offsets[r+1]; i++ {
+			b.Weight[i] = 0.5 + float64(r)
+		}
+	}
+}
+
+// turnLength returns the counted tokens of token i's turn.
+func turnLength(b *Batch[float64], i int) int {
+	row, _ := locate(b.Offsets, i)
+	n := 0
+	for j := b.Offsets[row]; j < b.Offsets[row+1]; j++ {
+		if b.Mask[j] && b.Turn[j] == b.Turn[i] {
+			n++
+		}
+	}
+	return n
+}
+
+func TestCISPOHoldsTheWeightConstant(t *testing.T) {
+	b := randomBatch(5)
+	p := CISPO{Low: 0.2, High: 0.28}
+	got := mustEval(t, p, Aggregation{}, b)
+	clipped := 0
+	for i, m := range b.Mask {
+		if !m {
+			continue
+		}
+		ratio := math.Exp(b.LogProb[i] - b.OldLogProb[i])
+		w := min(max(ratio, 0.8), 1.28)
+		near(t, "gradient", got.Grad[i], -w*b.Advantage[i]*b.Weight[i]/float64(got.Metrics.Tokens), 1e-12)
+		if w != ratio {
+			clipped++
+			if got.Grad[i] == 0 {
+				t.Errorf("token %d lost its gradient to the clip", i)
+			}
+		}
+	}
+	if clipped == 0 {
+		t.Error("no token was clipped")
+	}
+	near(t, "clip fraction", got.Metrics.ClipFraction, float64(clipped)/float64(got.Metrics.Tokens), 1e-12)
+}
+
+func TestKLTermHasTheSlopeOfItsValue(t *testing.T) {
+	for _, name := range klNames {
+		for _, d := range []float64{-3, -0.4, 0.3, 2.5, -30, 30} {
+			want := slopeOf(func(x float64) float64 { v, _, _ := KL(name).Of(x, -1); return v }, d-1)
+			v, got, err := KL(name).Of(d-1, -1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			near(t, name, got, want, 1e-6)
+			plusV, plus, err := KL(name+"+").Of(d-1, -1)
+			if err != nil || plusV != v || math.Abs(plus-d) > 1e-12 {
+				t.Errorf("%s+ at %v: value %v and slope %v (%v), want %v and %v", name, d, plusV, plus, err, v, d)
+			}
+		}
+	}
+}
+
+func TestEntropyAndKLReachTheActorsGradient(t *testing.T) {
+	b := randomBatch(3)
+	actor := Actor{Policy: LegacyPPO(), EntropyCoef: 0.1, KL: K3, KLCoef: 0.3, Aggregation: Aggregation{Mode: SeqMeanTokenSum}}
+	var got ActorResult
+	if err := EvalActor(&got, actor, b); err != nil {
+		t.Fatal(err)
+	}
+	value := func(x *float64) func(float64) float64 {
+		return func(v float64) float64 {
+			keep := *x
+			defer func() { *x = keep }()
+			*x = v
+			var r ActorResult
+			if err := EvalActor(&r, actor, b); err != nil {
+				t.Fatal(err)
+			}
+			return r.Loss
+		}
+	}
+	for i, m := range b.Mask {
+		ratio := math.Exp(b.LogProb[i] - b.OldLogProb[i])
+		if !m || math.Abs(ratio-0.8) < 1e-3 || math.Abs(ratio-1.2) < 1e-3 {
+			continue
+		}
+		near(t, "by log-prob", got.GradLogProb[i], slopeOf(value(&b.LogProb[i]), b.LogProb[i]), 1e-6)
+		near(t, "by entropy", got.GradEntropy[i], slopeOf(value(&b.Entropy[i]), b.Entropy[i]), 1e-6)
+	}
+}
+
+func TestValueGradientIsTheSlopeOfTheLoss(t *testing.T) {
+	r := randomBatch(9)
+	b := &ValueBatch[float64]{Offsets: r.Offsets, Mask: r.Mask, Value: r.LogProb, OldValue: r.OldLogProb, Return: r.Ref}
+	for _, v := range []Value{{Clip: 0.1}, {Clip: 0.3, Plain: true}, {Clip: math.Inf(1)}, {Clip: 0}} {
+		eval := func() *ValueResult {
+			var got ValueResult
+			if err := EvalValue(&got, v, Aggregation{Mode: SeqMeanTokenMean}, b); err != nil {
+				t.Fatal(err)
+			}
+			return &got
+		}
+		got := eval()
+		for i, m := range b.Mask {
+			if !m {
+				continue
+			}
+			x := b.Value[i]
+			at := func(d float64) float64 {
+				b.Value[i] = x + d
+				defer func() { b.Value[i] = x }()
+				return eval().Loss
+			}
+			left, right := (at(0)-at(-step))/step, (at(step)-at(0))/step
+			if math.Abs(left-right) < 1e-3 {
+				near(t, "gradient", got.Grad[i], (left+right)/2, 1e-4)
+			}
+		}
+	}
+}
+
+func TestLogitsGradientIsTheSlopeOfLogProbAndEntropy(t *testing.T) {
+	l := &Logits[float64]{
+		Values: []float64{0.2, -1, 3, 0.5, 0, 0, 0, 0, -4, 2, 1.5, 0.1}, Vocab: 4,
+		Labels: []int32{2, 0, 3}, Temperature: 0.7, Mask: []bool{true, false, true},
+	}
+	gl, ge := []float64{0.3, 9, -1.2}, []float64{-0.7, 9, 0.4}
+	value := func() float64 {
+		var s Softmax
+		if err := l.Forward(&s); err != nil {
+			t.Fatal(err)
+		}
+		var sum float64
+		for i := range gl {
+			sum += gl[i]*s.LogProb[i] + ge[i]*s.Entropy[i]
+		}
+		return sum
+	}
+	var s Softmax
+	if err := l.Forward(&s); err != nil {
+		t.Fatal(err)
+	}
+	got, err := l.Backward(nil, &s, gl, ge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for j := range l.Values {
+		want := slopeOf(func(x float64) float64 {
+			keep := l.Values[j]
+			defer func() { l.Values[j] = keep }()
+			l.Values[j] = x
+			return value()
+		}, l.Values[j])
+		near(t, "gradient", got[j], want, 1e-7)
+	}
+}

@@ -1,0 +1,236 @@
+package loss
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+)
+
+func TestTokensThatDoNotCountAreNotRead(t *testing.T) {
+	for name, p := range everyPolicy() {
+		b := randomBatch(2)
+		junk := mustEval(t, p, Aggregation{Mode: SeqMeanTokenSum}, b)
+		for i, m := range b.Mask {
+			if !m {
+				b.LogProb[i], b.OldLogProb[i], b.Advantage[i], b.Weight[i], b.Turn[i] = 1, 2, 3, 4, 5
+			}
+		}
+		clean := mustEval(t, p, Aggregation{Mode: SeqMeanTokenSum}, b)
+		if junk.Loss != clean.Loss || !slices.Equal(junk.Grad, clean.Grad) || junk.Metrics != clean.Metrics {
+			t.Errorf("%s: context changed the loss from %v to %v", name, junk.Loss, clean.Loss)
+		}
+	}
+}
+
+func TestABatchWithoutCountedTokensIsZeroAndFlagged(t *testing.T) {
+	empty := &Batch[float64]{Offsets: []int{0}}
+	context := randomBatch(1)
+	clear(context.Mask)
+	for name, p := range everyPolicy() {
+		for _, b := range []*Batch[float64]{empty, context} {
+			for _, mode := range []Mode{TokenMean, SeqMeanTokenSum, SeqMeanTokenMean, SeqMeanTokenSumNorm} {
+				got := mustEval(t, p, Aggregation{Mode: mode, Width: 5}, b)
+				if !got.Empty || got.Loss != 0 || got.Term != 0 || got.Metrics != (Metrics{}) {
+					t.Errorf("%s, %s: got %v, empty %v, metrics %+v", name, mode, got.Loss, got.Empty, got.Metrics)
+				}
+				if slices.ContainsFunc(got.Grad, func(g float64) bool { return g != 0 }) {
+					t.Errorf("%s, %s: gradient %v", name, mode, got.Grad)
+				}
+			}
+		}
+	}
+	if mustEval(t, LegacyPPO(), Aggregation{}, randomBatch(1)).Empty {
+		t.Error("a batch with tokens is flagged empty")
+	}
+}
+
+// slice returns the rows [from, to) of a batch.
+func slice(b *Batch[float64], from, to int) *Batch[float64] {
+	lo, hi := b.Offsets[from], b.Offsets[to]
+	out := &Batch[float64]{
+		Mask: b.Mask[lo:hi], LogProb: b.LogProb[lo:hi], OldLogProb: b.OldLogProb[lo:hi],
+		Advantage: b.Advantage[lo:hi], Weight: b.Weight[lo:hi], Turn: b.Turn[lo:hi],
+	}
+	for _, o := range b.Offsets[from : to+1] {
+		out.Offsets = append(out.Offsets, o-lo)
+	}
+	return out
+}
+
+func TestSplittingAnUpdateChangesNothingUnderWholeCounts(t *testing.T) {
+	b := randomBatch(4)
+	tokens, rows := count(b.Offsets, b.Mask)
+	for _, mode := range []Mode{TokenMean, SeqMeanTokenSum, SeqMeanTokenMean, SeqMeanTokenSumNorm} {
+		whole := mustEval(t, LegacyPPO(), Aggregation{Mode: mode, Width: 9}, b)
+		split := Aggregation{Mode: mode, Width: 9, Norm: Norm{Tokens: tokens, Rows: rows}}
+		var loss float64
+		var grad []float64
+		for _, cut := range [][2]int{{0, 1}, {1, 3}, {3, b.Rows()}} {
+			part := mustEval(t, LegacyPPO(), split, slice(b, cut[0], cut[1]))
+			loss += part.Loss
+			grad = append(grad, part.Grad...)
+		}
+		near(t, string(mode), loss, whole.Loss, 1e-12)
+		for i := range grad {
+			near(t, string(mode)+" gradient", grad[i], whole.Grad[i], 1e-12)
+		}
+	}
+}
+
+func TestAccumulationOfSingleRowsIsTheMeanOfRowMeans(t *testing.T) {
+	b := randomBatch(6)
+	var sum float64
+	for r := range b.Rows() {
+		sum += mustEval(t, LegacyPPO(), Aggregation{Norm: Norm{Accumulation: b.Rows()}}, slice(b, r, r+1)).Loss
+	}
+	_, rows := count(b.Offsets, b.Mask)
+	want := mustEval(t, LegacyPPO(), Aggregation{Mode: SeqMeanTokenMean}, b).Loss * float64(rows) / float64(b.Rows())
+	near(t, "loss", sum, want, 1e-12)
+	tokenMean := mustEval(t, LegacyPPO(), Aggregation{}, b).Loss
+	if math.Abs(sum-tokenMean) < 1e-6 {
+		t.Errorf("rows of unequal length should make %v differ from the token mean %v", sum, tokenMean)
+	}
+}
+
+func TestMiniBatchWeighsByRows(t *testing.T) {
+	b := randomBatch(6)
+	whole := mustEval(t, LegacyPPO(), Aggregation{}, b)
+	got := mustEval(t, LegacyPPO(), Aggregation{Norm: Norm{MiniBatch: 4 * b.Rows(), Workers: 2}}, b)
+	near(t, "loss", got.Loss, whole.Loss/4*2, 1e-12)
+	near(t, "term", got.Term, whole.Term, 1e-12)
+}
+
+func TestOneTurnPerRowMakesTurnGSPOGSPO(t *testing.T) {
+	b := randomBatch(8)
+	clear(b.Turn)
+	row, turn := mustEval(t, GSPO{0.05, 0.1}, Aggregation{}, b), mustEval(t, TurnGSPO{0.05, 0.1}, Aggregation{}, b)
+	near(t, "loss", turn.Loss, row.Loss, 1e-12)
+	for i := range row.Grad {
+		near(t, "gradient", turn.Grad[i], row.Grad[i], 1e-12)
+	}
+	if row.Metrics.ClipFraction == 0 || row.Metrics.ClipFraction == 1 {
+		t.Errorf("clip fraction %v tells nothing", row.Metrics.ClipFraction)
+	}
+	near(t, "clip fraction", turn.Metrics.ClipFraction, row.Metrics.ClipFraction, 1e-12)
+}
+
+func TestOneTokenPerTurnMakesTurnLossesPPO(t *testing.T) {
+	b := randomBatch(8)
+	for i := range b.Turn {
+		b.Turn[i] = int32(i)
+	}
+	want := mustEval(t, PPO{Low: 0.2, High: 0.28}, Aggregation{Mode: SeqMeanTokenSum}, b)
+	for _, p := range []Policy{TurnGSPO{0.2, 0.28}, TurnPPO{0.2, 0.28}} {
+		got := mustEval(t, p, Aggregation{}, b)
+		near(t, "loss", got.Loss, want.Loss, 1e-12)
+		for i := range got.Grad {
+			near(t, "gradient", got.Grad[i], want.Grad[i], 1e-12)
+		}
+	}
+}
+
+func TestEveryTurnCountsOnceInTurnGSPO(t *testing.T) {
+	b := &Batch[float64]{
+		Offsets: []int{0, 5}, Mask: []bool{true, true, true, true, false}, Turn: []int32{0, 0, 0, 1, -1},
+		LogProb: make([]float64, 5), OldLogProb: make([]float64, 5), Advantage: []float64{1, 1, 1, 1, 7},
+	}
+	got := mustEval(t, TurnGSPO{0.2, 0.2}, Aggregation{}, b)
+	near(t, "loss", got.Loss, -2, 1e-12) // two turns of advantage 1
+	near(t, "gradient of the long turn", got.Grad[0]+got.Grad[1]+got.Grad[2], got.Grad[3], 1e-12)
+	near(t, "turns per row", got.Metrics.TurnsPerRow, 2, 0)
+	near(t, "turn length", got.Metrics.TurnLength, (3*3+1)/4.0, 1e-12)
+}
+
+func TestPaddingRowsChangeNeitherLossNorGradient(t *testing.T) {
+	for name, p := range everyPolicy() {
+		b := randomBatch(12)
+		want := mustEval(t, p, Aggregation{}, b)
+		n := len(b.Mask)
+		addContext(b, 4)
+		b.Offsets = append(b.Offsets, n+2, n+4)
+		got := mustEval(t, p, Aggregation{}, b)
+		near(t, name, got.Loss, want.Loss, 0)
+		if !slices.Equal(got.Grad[:n], want.Grad) {
+			t.Errorf("%s: padding changed the gradient", name)
+		}
+	}
+}
+
+func TestFloat32BatchesGiveTheSameUpToTheirRounding(t *testing.T) {
+	for name, p := range everyPolicy() {
+		if name == "clip_cov" || name == "kl_cov" {
+			continue // rounding may choose other tokens
+		}
+		b := randomBatch(13)
+		want, got := mustEval(t, p, Aggregation{}, b), mustEval(t, p, Aggregation{}, narrow(b))
+		near(t, name, got.Loss, want.Loss, 1e-5)
+		for i := range got.Grad {
+			near(t, name+" gradient", got.Grad[i], want.Grad[i], 1e-5)
+		}
+	}
+}
+
+func TestUnitWeightsChangeNothingAndConstantWeightsScale(t *testing.T) {
+	for name, p := range everyPolicy() {
+		b := randomBatch(14)
+		b.Weight = nil
+		want := mustEval(t, p, Aggregation{}, b)
+		b.Weight = slices.Repeat([]float64{1}, len(b.Mask))
+		near(t, name, mustEval(t, p, Aggregation{}, b).Loss, want.Loss, 1e-12)
+		b.Weight = slices.Repeat([]float64{2.5}, len(b.Mask))
+		got := mustEval(t, p, Aggregation{}, b)
+		near(t, name, got.Loss, 2.5*want.Loss, 1e-12)
+		for i := range got.Grad {
+			near(t, name+" gradient", got.Grad[i], 2.5*want.Grad[i], 1e-12)
+		}
+	}
+}
+
+func TestReusedResultsAllocateNothing(t *testing.T) {
+	b := narrow(randomBatch(15))
+	for name, p := range everyPolicy() {
+		var r Result
+		run := func() {
+			if err := Eval(&r, p, Aggregation{Mode: SeqMeanTokenMean}, b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run()
+		if n := testing.AllocsPerRun(20, run); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+	var a ActorResult
+	var v ValueResult
+	var c Corrected
+	actor := Actor{Policy: DefaultPPO(), KL: "k3+", KLCoef: 0.1, EntropyCoef: 0.1}
+	vb := &ValueBatch[float32]{Offsets: b.Offsets, Mask: b.Mask, ValueMask: b.Mask, Value: b.LogProb, OldValue: b.OldLogProb, Return: b.Ref}
+	cb := &CorrectionBatch[float32]{Offsets: b.Offsets, Mask: b.Mask, Trainer: b.LogProb, Rollout: b.OldLogProb}
+	corr := Correction{Weight: TokenLevel, Threshold: 2, Normalize: true, Reject: []Rejection{{Over: SeqMean, Divergence: 3, Upper: 0.1}}}
+	all := func() {
+		if err := errors.Join(EvalActor(&a, actor, b), EvalValue(&v, DefaultValue(), Aggregation{}, vb), Correct(&c, corr, cb)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all()
+	if n := testing.AllocsPerRun(20, all); n != 0 {
+		t.Errorf("actor, value and correction: %v allocations", n)
+	}
+}
+
+func TestAResultDoesNotRememberTheLastBatch(t *testing.T) {
+	var used Result
+	for name, p := range everyPolicy() {
+		for seed := range uint64(3) {
+			b := randomBatch(seed)
+			if err := Eval(&used, p, Aggregation{}, b); err != nil {
+				t.Fatal(err)
+			}
+			fresh := mustEval(t, p, Aggregation{}, b)
+			if used.Loss != fresh.Loss || !slices.Equal(used.Grad, fresh.Grad) || used.Metrics != fresh.Metrics {
+				t.Errorf("%s: a used result gives %v, a fresh one %v", name, used.Loss, fresh.Loss)
+			}
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package loss
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestTheRegistryBuildsWhatTheOptionsSay(t *testing.T) {
+	o := DefaultOptions()
+	o.ClipLow, o.ClipHigh, o.DualClip = 0.1, 0.3, 4
+	for name, want := range map[string]Policy{
+		"vanilla":   PPO{Low: 0.1, High: 0.3, Dual: 4, Clamp: true},
+		"ppo":       PPO{Low: 0.1, High: 0.3, Dual: 4, Clamp: true},
+		"gspo":      GSPO{0.1, 0.3},
+		"turn_gspo": TurnGSPO{0.1, 0.3},
+		"turn_ppo":  TurnPPO{0.1, 0.3},
+		"cispo":     CISPO{0.1, 0.3},
+		"sapo":      SAPO{1, 1.05},
+		"gmpo":      GMPO{0.1, 0.3},
+		"geo_mean":  GMPO{0.1, 0.3},
+		"clip_cov":  ClipCov{0.1, 0.3, 0.0002, 1, 5},
+		"kl_cov":    KLCov{0.0002, 1},
+		"reinforce": Reinforce{},
+		"gpg":       Reinforce{},
+	} {
+		got, err := Builtin().New(name, o)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %#v, %v, want %#v", name, got, err, want)
+		}
+	}
+	if n := len(Builtin().Names()); n != 13 {
+		t.Errorf("%d names, the table above has 13", n)
+	}
+}
+
+func TestTheRegistryRefusesBeforeARunStarts(t *testing.T) {
+	for _, name := range Builtin().Names() {
+		_, err := Builtin().New(name, Options{ClipLow: -1})
+		if free := name == "reinforce" || name == "gpg"; (err == nil) != free {
+			t.Errorf("%s with a negative clip range: %v", name, err)
+		}
+	}
+	_, err := Builtin().New("turn-gspo", DefaultOptions())
+	if !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), `did you mean "turn_gspo"?`) {
+		t.Errorf("got %v, want the nearest name", err)
+	}
+}
+
+// scaled is a user's loss: the plain policy gradient times a factor.
+type scaled struct{ factor float64 }
+
+func (s scaled) Terms(t *Terms, b *Batch[float64]) error {
+	for i, m := range b.Mask {
+		if m {
+			t.Loss[i] = -s.factor * b.Advantage[i] * b.LogProb[i]
+			t.Slope[i] = -s.factor * b.Advantage[i]
+		}
+	}
+	return nil
+}
+
+func TestUsersLossesAreBuiltByName(t *testing.T) {
+	var r Registry
+	build := func(o Options) (Policy, error) {
+		f, ok := o.Extra["factor"].(float64)
+		if !ok {
+			return nil, setting("scaled: Extra[factor] = %v, want a number", o.Extra["factor"])
+		}
+		return scaled{f}, nil
+	}
+	if err := r.Register("scaled", build); err != nil {
+		t.Fatal(err)
+	}
+	p, err := r.New("scaled", Options{Extra: map[string]any{"factor": 2.0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := randomBatch(1)
+	near(t, "loss", mustEval(t, p, Aggregation{}, b).Loss, 2*mustEval(t, Reinforce{}, Aggregation{}, b).Loss, 1e-12)
+	if _, err := r.New("scaled", Options{}); !errors.Is(err, ErrSetting) {
+		t.Errorf("a builder's error is lost: %v", err)
+	}
+	for name, build := range map[string]Builder{"scaled": build, "": build, "other": nil} {
+		if err := r.Register(name, build); !errors.Is(err, ErrSetting) {
+			t.Errorf("registering %q again, empty or without builder: %v", name, err)
+		}
+	}
+}
