@@ -1,0 +1,315 @@
+package frozenlake
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/env"
+	"vagen/reward"
+)
+
+// lake has its goal three moves away: right, down, right, or down, right, right.
+var lake = []string{"SFH", "FFG", "FFF"}
+
+func start(t *testing.T, change func(*Options)) *Env {
+	t.Helper()
+	o := Defaults(Lite)
+	o.Desc = lake
+	change(&o)
+	e, err := New(o)
+	require.NoError(t, err)
+	_, err = e.Reset(t.Context(), 0)
+	require.NoError(t, err)
+	return e
+}
+
+func play(t *testing.T, e *Env, response string) env.Outcome {
+	t.Helper()
+	out, err := e.Step(t.Context(), response)
+	require.NoError(t, err)
+	return out
+}
+
+// tiny is the setting of the small training examples.
+func tiny(o *Options) {
+	o.RenderMode, o.Prompt, o.PromptFormat, o.MaxActions = Vision, Brief, reward.ObservePredict, 2
+	o.FormatReward, o.ObservationReward, o.PredictionReward = 0.05, 0.05, 0.05
+	o.HolePenalty, o.TurnCost, o.DescribeHoles = 0.5, 0.1, true
+}
+
+func TestBriefPromptKeepsRowsShort(t *testing.T) {
+	e := start(t, tiny)
+	system, err := e.System(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, env.Observation{Text: "Reach the goal avoid holes."}, system)
+	first, err := e.Reset(t.Context(), 0)
+	require.NoError(t, err)
+	require.Equal(t, "<image>Turn 1", first.Text)
+	require.Equal(t, 84, first.Images[0].Bounds().Dx())
+	require.Equal(t, "<image>Turn 2", play(t, e, "").Observation.Text)
+	again, err := e.Reset(t.Context(), 0)
+	require.NoError(t, err)
+	require.Equal(t, "<image>Turn 1", again.Text)
+}
+
+func TestTrueTextsEarnTheirWholeReward(t *testing.T) {
+	e := start(t, tiny)
+	require.Equal(t, "goal down right free none Down Right none", e.Describe())
+	out := play(t, e, "<think><observation>goal down right free none Down Right none</observation>"+
+		"<prediction>goal same right</prediction></think><answer>Right,Down</answer>")
+	require.Equal(t, reward.Parts{{Name: "format", Value: 0.05}, {Name: "observation", Value: 0.05},
+		{Name: "prediction", Value: 0.05}, {Name: "turn", Value: -0.1}}, out.Reward)
+	require.Equal(t, 1.0, out.Turn["observation_score"])
+	require.False(t, out.Done)
+
+	// On the second turn, one of eight words of the observation and one of three
+	// of the prediction are wrong.
+	out = play(t, e, "<think><observation>goal same right free Left Down Right hole</observation>"+
+		"<prediction>goal up same</prediction></think><answer>Right</answer>")
+	require.InDelta(t, 0.05*7/8, out.Reward.Of("observation"), 1e-12)
+	require.InDelta(t, 0.05*2/3, out.Reward.Of("prediction"), 1e-12)
+	require.Equal(t, 1.0, out.Reward.Of("success"))
+	require.True(t, out.Done && out.Success)
+}
+
+func TestStateIsPaidOnlyWithACorrectFormat(t *testing.T) {
+	for name, response := range map[string]string{
+		"text before":    "so <think><observation>goal down right free none Down Right none</observation><prediction>goal same right</prediction></think><answer>Right,Down</answer>",
+		"no observation": "<think><prediction>goal same right</prediction></think><answer>Right,Down</answer>",
+		"answer only":    "<answer>Right,Down</answer>",
+	} {
+		out := play(t, start(t, tiny), response)
+		require.Equal(t, reward.Parts{{Name: "turn", Value: -0.1}}, out.Reward, name)
+		require.Equal(t, []string{"Right", "Down"}, title(out.Response.Actions), "%s: moves run whatever stands around them", name)
+		require.Equal(t, 1.0, out.Turn["action_is_effective"], name)
+	}
+	out := play(t, start(t, tiny), "<think><observation>goal down right free none Down Right none</observation><prediction>goal down right</prediction></think><answer>jump</answer>")
+	require.Equal(t, reward.Parts{{Name: "turn", Value: -0.1}}, out.Reward, "no known move")
+}
+
+func title(words []string) []string {
+	var out []string
+	for _, w := range words {
+		out = append(out, strings.ToUpper(w[:1])+w[1:])
+	}
+	return out
+}
+
+func TestFallingCostsOnce(t *testing.T) {
+	e := start(t, tiny)
+	out := play(t, e, "<answer>Right,Right</answer>")
+	require.Equal(t, reward.Parts{{Name: "hole", Value: -0.5}, {Name: "turn", Value: -0.1}}, out.Reward)
+	require.True(t, out.Done)
+	require.False(t, out.Success)
+	require.Equal(t, reward.Parts{{Name: "turn", Value: -0.1}}, play(t, e, "<answer>Left</answer>").Reward)
+}
+
+func TestScoreIsTheShareOfWordsInPlace(t *testing.T) {
+	const truth = "goal up right"
+	for text, want := range map[string]float64{
+		truth: 1, " goal\tup  right\n": 1, "goal up left": 2.0 / 3, "up goal right": 1.0 / 3,
+		"": 0, "goal up": 0, "goal up right now": 0, "Goal Up Right": 0, strings.Repeat("goal up right ", 50): 0,
+	} {
+		require.InDelta(t, want, Score(text, truth), 1e-12, "%q", text)
+	}
+	require.Zero(t, Score("", ""))
+}
+
+func TestScriptsAreTrueAndWellFormed(t *testing.T) {
+	for _, rules := range []Rules{Lite, Legacy} {
+		for _, format := range promptFormats(rules) {
+			o := Defaults(rules)
+			o.PromptFormat, o.RenderMode, o.DescribeHoles = format, Text, true
+			o.ObservationReward, o.PredictionReward, o.FormatReward = 1, 1, 1
+			e, err := New(o)
+			require.NoError(t, err)
+			r := rand.New(rand.NewPCG(1, 2))
+			for seed := range int64(20) {
+				_, err := e.Reset(t.Context(), seed)
+				require.NoError(t, err)
+				for done := false; !done; {
+					out := play(t, e, e.Script(r, Noisy(0.3, ShortestPath), 2))
+					what := fmt.Sprintf("%s %s seed %d: %q", rules, format, seed, out.Response.Raw)
+					require.True(t, out.Response.FormatCorrect, what)
+					require.Equal(t, 1.0, out.Turn["action_is_valid"], what)
+					for _, part := range []string{PartObservation, PartPrediction} {
+						if strings.Contains(out.Response.Raw, "<"+part+">") {
+							require.Equal(t, 1.0, out.Reward.Of(part), what)
+						}
+					}
+					done = out.Done
+				}
+			}
+		}
+	}
+}
+
+func TestPromptsShowAnExampleThatTheirParserAccepts(t *testing.T) {
+	for _, rules := range []Rules{Lite, Legacy} {
+		for _, format := range promptFormats(rules) {
+			for _, mode := range []string{Text, Vision} {
+				o := Defaults(rules)
+				o.PromptFormat, o.RenderMode = format, mode
+				e, err := New(o)
+				require.NoError(t, err)
+				system, err := e.System(t.Context())
+				require.NoError(t, err)
+				_, example, found := strings.Cut(system.Text, "For example:\n")
+				require.True(t, found)
+				r := e.parser.Parse(example)
+				require.True(t, r.FormatCorrect, "%s %s: %s", rules, format, example)
+				require.Len(t, r.Actions, 2)
+				require.NotContains(t, system.Text, env.ImageMark)
+				first, err := e.Reset(t.Context(), 3)
+				require.NoError(t, err)
+				require.Equal(t, mode == Vision, strings.Contains(first.Text, env.ImageMark))
+				require.Equal(t, rules == Legacy, strings.Contains(first.Text, "Answer in this form"))
+			}
+		}
+	}
+}
+
+func TestMapSeedKeepsOneMap(t *testing.T) {
+	seed := int64(5)
+	o := Defaults(Legacy)
+	o.RenderMode, o.MapSeed = Text, &seed
+	e, err := New(o)
+	require.NoError(t, err)
+	want, err := Generate(Legacy, seed, 4, 0.8)
+	require.NoError(t, err)
+	for reset := range int64(3) {
+		_, err := e.Reset(t.Context(), reset)
+		require.NoError(t, err)
+		require.Equal(t, want.Rows(), e.Map().Rows())
+	}
+}
+
+func TestSeveralStartsAreChosenBySeed(t *testing.T) {
+	o := Defaults(Lite)
+	o.Desc = []string{"SFS", "FGF", "SFS"}
+	e, err := New(o)
+	require.NoError(t, err)
+	seen := map[Cell]int{}
+	for seed := range int64(64) {
+		_, err := e.Reset(t.Context(), seed)
+		require.NoError(t, err)
+		seen[e.Player()]++
+	}
+	require.Len(t, seen, 4)
+}
+
+func TestSlipsFollowFromTheSeed(t *testing.T) {
+	o := Defaults(Lite)
+	o.SlipProb, o.P, o.Size = 0.5, 1, 8
+	walk := func(seed int64) string {
+		e, err := New(o)
+		require.NoError(t, err)
+		_, err = e.Reset(t.Context(), seed)
+		require.NoError(t, err)
+		for range 5 {
+			play(t, e, "<think></think><answer>up,left,down</answer>")
+		}
+		return fmt.Sprint(e.Player())
+	}
+	differ := 0
+	for seed := range int64(16) {
+		require.Equal(t, walk(seed), walk(seed))
+		if walk(seed) != walk(seed+100) {
+			differ++
+		}
+	}
+	require.Positive(t, differ)
+}
+
+func TestBadOptionsAreNamed(t *testing.T) {
+	for want, config := range map[string]map[string]any{
+		`did you mean "size"?`:           {"siez": 4},
+		`"size"`:                         {"size": 1},
+		`"rules"`:                        {"rules": "liet"},
+		`"render_mode"`:                  {"render_mode": "ascii"},
+		`did you mean "free_think"?`:     {"prompt_format": "freethink"},
+		`"grounding" is not one of`:      {"prompt_format": "grounding"},
+		`"p"`:                            {"p": 1.5},
+		`"max_actions_per_step"`:         {"max_actions_per_step": 0},
+		`"action_sep"`:                   {"action_sep": ""},
+		`"tile_size"`:                    {"tile_size": 4},
+		`"slip_prob"`:                    {"rules": "legacy", "slip_prob": 0.1},
+		`"use_state_reward"`:             {"use_state_reward": true},
+		`"image_placeholder"`:            {"image_placeholder": "[img]"},
+		`"prompt"`:                       {"prompt": "short"},
+		`desc row 1, "FF"`:               {"desc": []any{"SFG", "FF", "FFF"}},
+		`desc row 0 column 1 is 'X'`:     {"desc": []any{"SX", "FG"}},
+		`2 goals and 0 starts`:           {"desc": []any{"GF", "FG"}},
+		`map_seed`:                       {"map_seed": -1},
+		`a number is needed, found much`: {"format_reward": "much"},
+	} {
+		_, err := FromConfig(config)
+		require.ErrorContains(t, err, want, "%v", config)
+	}
+}
+
+func TestCallsOutOfOrderAreErrors(t *testing.T) {
+	e, err := New(Defaults(Lite))
+	require.NoError(t, err)
+	_, err = e.Step(t.Context(), "")
+	require.ErrorIs(t, err, ErrNotReset)
+	_, err = e.Reset(t.Context(), -1)
+	require.ErrorIs(t, err, ErrLevel)
+	require.Empty(t, e.Describe())
+	require.Empty(t, e.Script(rand.New(rand.NewPCG(1, 1)), Random, 1))
+	cause := fmt.Errorf("time is up")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	_, err = e.Reset(ctx, 1)
+	require.ErrorIs(t, err, cause)
+	require.NoError(t, e.Close())
+	_, err = e.Reset(t.Context(), 1)
+	require.ErrorIs(t, err, ErrClosed)
+}
+
+func TestUnsolvableLevelsAreRefused(t *testing.T) {
+	_, err := Generate(Lite, 1, 65, 0.8)
+	require.ErrorIs(t, err, ErrLevel)
+	_, err = Generate(Lite, -1, 4, 0.8)
+	require.ErrorIs(t, err, ErrLevel)
+	_, err = Generate(Lite, 1, 4, -0.1)
+	require.ErrorIs(t, err, ErrLevel)
+	m, err := Generate(Lite, 1, 3, 0) // start and goal side by side among holes
+	require.NoError(t, err)
+	require.Equal(t, 1, m.Distance(m.Start()))
+}
+
+func FuzzStep(f *testing.F) {
+	f.Add("<think>a</think><answer>Up,Down</answer>", uint8(0))
+	f.Add("<think><observation>goal up left</observation><prediction>goal up left</prediction></think><answer>Left</answer>", uint8(2))
+	f.Add("<answer>\xff,<image></answer>", uint8(7))
+	f.Fuzz(func(t *testing.T, response string, pick uint8) {
+		rules := []Rules{Lite, Legacy}[pick%2]
+		o := Defaults(rules)
+		formats := promptFormats(rules)
+		o.PromptFormat, o.RenderMode, o.ObservationReward = formats[int(pick/2)%len(formats)], Text, 1
+		e, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Reset(t.Context(), 3); err != nil {
+			t.Fatal(err)
+		}
+		out, err := e.Step(t.Context(), response)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(out.Observation.Text, env.ImageMark) || !utf8.ValidString(out.Observation.Text) {
+			t.Errorf("the response got into the observation: %q", out.Observation.Text)
+		}
+		if len(out.Response.Actions) > o.MaxActions {
+			t.Errorf("%d actions, allowed are %d", len(out.Response.Actions), o.MaxActions)
+		}
+	})
+}

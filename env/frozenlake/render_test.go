@@ -1,0 +1,132 @@
+package frozenlake
+
+import (
+	"bytes"
+	"image"
+	"image/color"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func draw(t *testing.T, size int, shading, cracks bool, player Cell, rows ...string) *image.RGBA {
+	t.Helper()
+	m, err := Parse(rows)
+	require.NoError(t, err)
+	return NewRenderer(size, shading, cracks).Draw(m, player)
+}
+
+var island = []string{"SFFF", "FFHF", "FFFF", "FFFG"}
+
+func TestCellsTellTheirPlaceByShade(t *testing.T) {
+	img := draw(t, 28, true, true, Cell{0, 0}, island...)
+	at := func(r, c int) color.RGBA { return img.RGBAAt(c*28+7, r*28+20) } // bare ice of a cell
+	a, below, right := at(1, 1), at(2, 1), at(1, 3)
+	require.Equal(t, a.R-28, below.R)
+	require.Equal(t, a.G, below.G)
+	require.Equal(t, a.G-56, right.G)
+	require.Equal(t, a.R, right.R)
+	require.Equal(t, Shade(InkIce, Cell{2, 1}, 4), below)
+
+	flat := draw(t, 28, false, true, Cell{0, 0}, island...)
+	require.Equal(t, flat.RGBAAt(28+7, 28+20), flat.RGBAAt(3*28+7, 2*28+20))
+}
+
+func TestShadingKeepsColoursApartOnEveryLake(t *testing.T) {
+	for _, n := range []int{2, 4, 8, 16, 64} {
+		for _, c := range []Cell{{0, 0}, {n - 1, 0}, {0, n - 1}, {n - 1, n - 1}} {
+			list := []Ink{InkIce, InkWater, InkShore, InkMat, InkCoat}
+			for i, a := range list {
+				for _, b := range list[:i] {
+					x, y := Shade(a, c, n), Shade(b, c, n)
+					far := diff(x.R, y.R) + diff(x.G, y.G) + diff(x.B, y.B)
+					require.Greater(t, far, 80, "inks %d and %d at %v of %d: %v %v", a, b, c, n, x, y)
+				}
+			}
+		}
+	}
+}
+
+func diff(a, b uint8) int { return max(int(a), int(b)) - min(int(a), int(b)) }
+
+// A band along each edge, three pixels deep, tells what lies beyond it, whoever
+// stands on the cell.
+func TestEdgesTellWhatLiesBeyond(t *testing.T) {
+	rows := []string{"FFFF", "FSHF", "FFFF", "FFFG"}
+	for _, player := range []Cell{{1, 1}, {1, 2}, {3, 3}, {0, 0}} {
+		img := draw(t, 28, false, true, player, rows...)
+		m, err := Parse(rows)
+		require.NoError(t, err)
+		for r := range 4 {
+			for c := range 4 {
+				cell := Cell{r, c}
+				for a := range Actions {
+					want := Palette[InkIce]
+					switch m.At(cell.step(a)) {
+					case 0:
+						want = Palette[InkShore]
+					case Hole:
+						want = Palette[InkCrack]
+					}
+					for depth := range 3 {
+						x, y := 14, 14
+						switch a {
+						case Left:
+							x = depth
+						case Right:
+							x = 27 - depth
+						case Up:
+							y = depth
+						case Down:
+							y = 27 - depth
+						}
+						got := img.RGBAAt(c*28+x, r*28+y)
+						if got == Palette[InkGrid] {
+							continue // the line towards the next cell
+						}
+						require.Equal(t, want, got, "player %v, cell %v, %v edge, depth %d", player, cell, a, depth)
+					}
+				}
+			}
+		}
+	}
+	plain := draw(t, 28, false, false, Cell{0, 0}, rows...)
+	require.Equal(t, Palette[InkIce], plain.RGBAAt(28+26, 28+14))
+}
+
+func TestEveryKindOfCellLooksDifferent(t *testing.T) {
+	for _, size := range []int{14, 28, 64} {
+		for a := range tileKinds {
+			for b := range a {
+				x, y := drawTile(a, 0, size), drawTile(b, 0, size)
+				n := 0
+				for i := range x {
+					if x[i] != y[i] {
+						n++
+					}
+				}
+				require.Greater(t, n, size*size/12, "kinds %d and %d at %d pixels", a, b, size)
+			}
+		}
+	}
+}
+
+func TestPicturesAreFreshAndEqualForEqualStates(t *testing.T) {
+	a, b := draw(t, 28, true, true, Cell{2, 2}, island...), draw(t, 28, true, true, Cell{2, 2}, island...)
+	require.True(t, bytes.Equal(a.Pix, b.Pix))
+	clear(a.Pix)
+	c := draw(t, 28, true, true, Cell{2, 2}, island...)
+	require.True(t, bytes.Equal(b.Pix, c.Pix), "a picture shares pixels with the renderer")
+	require.Equal(t, 4*20, draw(t, 20, true, true, Cell{}, island...).Rect.Dx())
+}
+
+func TestAtlasStartsAnewWhenFull(t *testing.T) {
+	r := NewRenderer(maxTile, true, true)
+	m, err := Parse(island)
+	require.NoError(t, err)
+	before := r.Draw(m, Cell{0, 0})
+	r.atlas.bytes = maxAtlas + 1
+	r.Draw(m, Cell{1, 0})
+	require.Less(t, r.atlas.bytes, maxAtlas)
+	require.True(t, bytes.Equal(before.Pix, r.Draw(m, Cell{0, 0}).Pix))
+}
