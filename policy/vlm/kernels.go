@@ -126,19 +126,19 @@ func rowLayout(segment *Node) *model.Layout {
 
 func (k *kernels) textParams() int { return len(k.cfg.Groups().Layers[0].Params) }
 
-// kept lists what a training forward pass returns besides its output.
-func (k *kernels) kept(mode keepMode, kept *model.Kept) []*Node {
-	if mode == keepInputs {
+// kept lists what a training forward pass returns besides its output. The
+// block's input is not among it: the caller has it.
+func (k *kernels) kept(kept *model.Kept) []*Node {
+	if k.keep == keepInputs {
 		return nil
 	}
-	if mode == keepMost {
+	if k.keep == keepMost {
 		kept.Probs = nil
 	}
-	return kept.List()
+	return kept.List()[1:]
 }
 
-// layer: weights, x, cos, sin, segment → y, kept... The input x is kept by the
-// caller when the mode is keepInputs.
+// layer: weights, x, cos, sin, segment → y, kept….
 func (k *kernels) layer(train bool) *device.Program {
 	n := k.textParams()
 	return k.program(fmt.Sprintf("layer train=%v", train), func(in []*Node) []*Node {
@@ -148,26 +148,26 @@ func (k *kernels) layer(train bool) *device.Program {
 		if !train {
 			return []*Node{y}
 		}
-		return append([]*Node{y}, k.kept(k.keep, kept)...)
+		return append([]*Node{y}, k.kept(kept)...)
 	})
 }
 
-// layerBack: weights, dy, cos, sin, segment, kept (or x) …, [acc …] → dx, grads….
+// layerBack: weights, dy, cos, sin, segment, x and kept…, [acc …] → dx, grads….
 func (k *kernels) layerBack() *device.Program {
 	n := k.textParams()
 	return k.program("layer back", func(in []*Node) []*Node {
 		a := args{in}
 		w, dy, cos, sin := a.take(n), a.one(), a.one(), a.one()
 		layout := rowLayout(a.one())
-		kept := k.recall(k.text, &a, w, cos, sin, layout, k.keep)
+		kept := k.recall(k.text, &a, w, cos, sin, layout)
 		dx, grads := k.text.Backward(w, kept, cos, sin, layout, dy)
 		return append([]*Node{dx}, accumulate(grads, a.rest())...)
 	})
 }
 
 // recall reads what the forward pass kept, or computes it again.
-func (k *kernels) recall(b *model.Block, a *args, w []*Node, cos, sin *Node, l *model.Layout, mode keepMode) *model.Kept {
-	switch mode {
+func (k *kernels) recall(b *model.Block, a *args, w []*Node, cos, sin *Node, l *model.Layout) *model.Kept {
+	switch k.keep {
 	case keepInputs:
 		_, kept := b.Forward(w, a.one(), cos, sin, l)
 		return kept
@@ -276,18 +276,18 @@ func (k *kernels) visionBlock(train, even bool) *device.Program {
 		if !train {
 			return []*Node{y}
 		}
-		return append([]*Node{y}, k.kept(k.keep, kept)...)
+		return append([]*Node{y}, k.kept(kept)...)
 	})
 }
 
-// visionBlockBack: weights, dy, cos, sin, layout, kept…, [acc …] → dx, grads….
+// visionBlockBack: weights, dy, cos, sin, layout, x and kept…, [acc …] → dx, grads….
 func (k *kernels) visionBlockBack(even bool) *device.Program {
 	n := len(k.cfg.Groups().Blocks[0].Params)
 	return k.program(fmt.Sprintf("vision block back even=%v", even), func(in []*Node) []*Node {
 		a := args{in}
 		w, dy, cos, sin := a.take(n), a.one(), a.one(), a.one()
 		l := visionLayout(&a, even)
-		kept := k.recall(k.vision, &a, w, cos, sin, l, k.keep)
+		kept := k.recall(k.vision, &a, w, cos, sin, l)
 		dx, grads := k.vision.Backward(w, kept, cos, sin, l, dy)
 		return append([]*Node{dx}, accumulate(grads, a.rest())...)
 	})
@@ -349,4 +349,14 @@ func (k *kernels) addRows() *device.Program {
 	return k.program("add rows", func(in []*Node) []*Node {
 		return []*Node{model.AddRows(in[0], in[1], in[2])}
 	})
+}
+
+// takeRows: x [n, hidden], slot [m] → rows of x, zeros where slot is n.
+func (k *kernels) takeRows() *device.Program {
+	return k.program("take rows", func(in []*Node) []*Node { return []*Node{model.TakeRows(in[0], in[1])} })
+}
+
+// addPair: x, y → x + y.
+func (k *kernels) addPair() *device.Program {
+	return k.program("add", func(in []*Node) []*Node { return []*Node{Add(in[0], ConvertDType(in[1], in[0].DType()))} })
 }

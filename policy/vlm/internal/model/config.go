@@ -28,6 +28,7 @@ type Config struct {
 	Vision *Vision // nil for text models
 	Tied   bool    // the output head is the embedding
 	Critic bool    // a value head instead of the output head
+	Value  bool    // a value head beside the output head
 
 	ImageToken, VideoToken int32 // placeholders, -1 without vision
 	VisionStart, VisionEnd int32

@@ -69,7 +69,8 @@ type Groups struct {
 	Deepstack []Group // Qwen3-VL: mergers of inner blocks
 	Embed     Group   // token embedding
 	Layers    []Group // decoder layers
-	Head      Group   // final norm, output head unless tied, value head
+	Head      Group   // final norm, output head unless tied or a critic
+	Score     Group   // value head
 }
 
 // All lists the groups that have parameters, in the order of the forward pass.
@@ -93,6 +94,7 @@ func (g *Groups) All() []*Group {
 		add(&g.Layers[i])
 	}
 	add(&g.Head)
+	add(&g.Score)
 	return out
 }
 
@@ -151,18 +153,13 @@ func (c *Config) Groups() *Groups {
 		g.Layers = append(g.Layers, Group{fmt.Sprintf("layer %d", i), c.textParams(fmt.Sprintf("%slayers.%d.", base, i))})
 	}
 	g.Head = Group{"head", []Param{vector(base+"norm.weight", c.Text.Hidden, InitOne)}}
-	switch {
-	case c.Critic:
-		g.Head.Params = append(g.Head.Params, ScoreParams(c.Text.Hidden)...)
-	case !c.Tied:
+	if !c.Critic && !c.Tied {
 		g.Head.Params = append(g.Head.Params, matrix("lm_head.weight", c.Text.Vocab, c.Text.Hidden))
 	}
+	if c.Critic || c.Value {
+		g.Score = Group{"value head", []Param{matrix("score.weight", 1, c.Text.Hidden), vector("score.bias", 1, InitZero)}}
+	}
 	return g
-}
-
-// ScoreParams are the value head's: a linear map to one number, with bias.
-func ScoreParams(hidden int) []Param {
-	return []Param{matrix("score.weight", 1, hidden), vector("score.bias", 1, InitZero)}
 }
 
 func (c *Config) decoderPrefix() string {

@@ -1,0 +1,108 @@
+package vlm
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"vagen/internal/safetensors"
+	"vagen/policy/vlm/internal/model"
+)
+
+// ErrWeights is wrapped by errors about tensors that are missing, have the wrong
+// shape, or contradict the config.
+var ErrWeights = errors.New("weights do not fit the config")
+
+// names maps every part of a model to the tensor of a checkpoint that holds it,
+// accepting the old and the new layout tensor by tensor.
+type names map[string]string
+
+// resolve finds every parameter in the checkpoint and lists all problems at
+// once. unused are tensors that nothing reads.
+func resolve(r *safetensors.Reader, cfg *model.Config) (found names, unused []string, err error) {
+	found = names{}
+	used := map[string]bool{}
+	var problems []error
+	for _, g := range cfg.Groups().All() {
+		for _, p := range g.Params {
+			for _, part := range p.Parts {
+				name, info, ok := lookUp(r, cfg, part.Name)
+				switch {
+				case !ok:
+					problems = append(problems, fmt.Errorf("%s %v is missing", part.Name, part.Dims))
+				case !slices.Equal(info.Shape, part.Dims):
+					problems = append(problems, fmt.Errorf("%s has shape %v, must be %v", name, info.Shape, part.Dims))
+				default:
+					found[part.Name], used[name] = name, true
+				}
+			}
+		}
+	}
+	if cfg.Tied {
+		if err := checkTied(r, cfg, found); err != nil {
+			problems = append(problems, err)
+		}
+		used["lm_head.weight"] = true
+	}
+	if len(problems) > 0 {
+		return nil, nil, fmt.Errorf("vlm: %w: %w", ErrWeights, errors.Join(problems...))
+	}
+	for _, name := range r.Names() {
+		if !used[name] {
+			unused = append(unused, name)
+		}
+	}
+	return found, unused, nil
+}
+
+// lookUp finds a tensor by its name in memory, or by its older name.
+func lookUp(r *safetensors.Reader, cfg *model.Config, name string) (string, safetensors.Tensor, bool) {
+	if info, ok := r.Info(name); ok {
+		return name, info, true
+	}
+	old := cfg.OldName(name)
+	info, ok := r.Info(old)
+	return old, info, ok
+}
+
+// checkTied refuses a checkpoint whose config ties the head to the embedding
+// but which stores another head.
+func checkTied(r *safetensors.Reader, cfg *model.Config, found names) error {
+	if _, ok := r.Info("lm_head.weight"); !ok {
+		return nil
+	}
+	head, err := r.Bytes("lm_head.weight")
+	if err != nil {
+		return err
+	}
+	embed, err := r.Bytes(found[cfg.Groups().Embed.Params[0].Parts[0].Name])
+	if err != nil {
+		return err
+	}
+	if string(head) != string(embed) {
+		return errors.New("config.json ties lm_head to the embedding, but lm_head.weight differs from it")
+	}
+	return nil
+}
+
+// stored fills parameters from a checkpoint. Parts that found does not have are
+// filled by otherwise.
+func stored(r *safetensors.Reader, found names, otherwise source) source {
+	return func(g *model.Group, p model.Param, part model.Part, dst []float32) error {
+		name, ok := found[part.Name]
+		if !ok {
+			return otherwise(g, p, part, dst)
+		}
+		if _, err := r.Float32(name, dst[:0]); err != nil {
+			return fmt.Errorf("vlm: reading %s: %w", name, err)
+		}
+		return r.Release(name)
+	}
+}
+
+// hasScore reports whether a checkpoint holds a value head and no output head.
+func hasScore(r *safetensors.Reader) bool {
+	_, score := r.Info("score.weight")
+	return score && !slices.ContainsFunc(r.Names(), func(n string) bool { return strings.HasPrefix(n, "lm_head.") })
+}

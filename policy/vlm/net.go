@@ -1,0 +1,273 @@
+package vlm
+
+import (
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/model"
+)
+
+// net runs one architecture's kernels on packs of rows, with any weights.
+type net struct {
+	*kernels               // shared by all nets of the architecture
+	spec     *model.Config // like kernels.cfg, but for the heads
+	groups   *model.Groups
+}
+
+func newNet(k *kernels, spec *model.Config) *net {
+	return &net{kernels: k, spec: spec, groups: spec.Groups()}
+}
+
+// parts are a model's arrays by their place in the network.
+type parts struct {
+	patch  []*device.Array
+	blocks [][]*device.Array
+	merger []*device.Array
+	deep   [][]*device.Array
+	embed  []*device.Array
+	layers [][]*device.Array
+	head   []*device.Array // norm, [table]
+	score  []*device.Array // weight and bias of the value head, if there is one
+}
+
+// parts sorts arrays given in the order of model.Groups.All.
+func (n *net) parts(t *tensors) *parts {
+	p := &parts{}
+	rest := t.arrays
+	next := func() []*device.Array {
+		a := rest[0]
+		rest = rest[1:]
+		return a
+	}
+	if len(n.groups.Patch.Params) > 0 {
+		p.patch = next()
+		for range n.groups.Blocks {
+			p.blocks = append(p.blocks, next())
+		}
+		p.merger = next()
+		for range n.groups.Deepstack {
+			p.deep = append(p.deep, next())
+		}
+	}
+	p.embed = next()
+	for range n.groups.Layers {
+		p.layers = append(p.layers, next())
+	}
+	p.head = next()
+	if len(n.groups.Score.Params) > 0 {
+		p.score = next()
+	}
+	return p
+}
+
+// scope owns arrays until it ends.
+type scope struct {
+	dev    *device.Device
+	arrays []*device.Array
+	err    error
+}
+
+func (s *scope) free() { device.FreeAll(s.arrays...); s.arrays = nil }
+
+func (s *scope) own(a ...*device.Array) []*device.Array {
+	s.arrays = append(s.arrays, a...)
+	return a
+}
+
+// upload puts data on the device for the life of the scope. The first error
+// sticks and makes later uploads do nothing.
+func upload[T int32 | uint32 | float32 | uint8 | bool](s *scope, data []T, dims ...int) *device.Array {
+	if s.err != nil {
+		return nil
+	}
+	a, err := device.Put(s.dev, data, dims...)
+	if err != nil {
+		s.err = err
+		return nil
+	}
+	s.own(a)
+	return a
+}
+
+// trace is one forward pass: what the head reads and what going back needs.
+type trace struct {
+	scope
+	pack *pack
+
+	tokens, pos, segment, imageRow, slot *device.Array
+
+	x        *device.Array // output of the last layer [positions, hidden]
+	cos, sin *device.Array
+	kept     [][]*device.Array // per layer
+
+	// vision tower
+	pixels, place, table, tableW *device.Array
+	vcos, vsin                   *device.Array
+	vkept                        [][]*device.Array  // per block
+	vout                         []*device.Array    // output of each block that a merger reads, by block
+	images                       *device.Array      // merged tokens
+	deep                         []*device.Array    // deepstack features, by level
+	layouts                      [2][]*device.Array // window, full
+}
+
+// forward runs the decoder, with the images of the pack, up to the last layer.
+// With train it keeps what backward needs.
+func (n *net) forward(w *parts, p *pack, train bool) (*trace, error) {
+	t := &trace{scope: scope{dev: n.dev}, pack: p}
+	if err := n.forwardInto(t, w, train); err != nil {
+		t.free()
+		return nil, err
+	}
+	return t, nil
+}
+
+func (n *net) forwardInto(t *trace, w *parts, train bool) error {
+	p := t.pack
+	t.tokens = upload(&t.scope, p.tokens)
+	t.pos = upload(&t.scope, p.pos, p.size(), 3)
+	t.segment = upload(&t.scope, p.segment, p.bins, p.length)
+	if t.err != nil {
+		return t.err
+	}
+	in := append(append([]*device.Array{}, w.embed...), t.tokens, t.pos)
+	if p.vision != nil {
+		if err := n.see(t, w, train); err != nil {
+			return err
+		}
+		t.imageRow = upload(&t.scope, p.imageRow)
+		t.slot = upload(&t.scope, p.slot)
+		if t.err != nil {
+			return t.err
+		}
+		in = append(in, t.images, t.imageRow)
+	}
+	out, err := n.embed().Run(in)
+	if err != nil {
+		return err
+	}
+	t.own(out...)
+	t.x, t.cos, t.sin = out[0], out[1], out[2]
+	for i, lw := range w.layers {
+		if err := n.forwardLayer(t, lw, i, train); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *net) forwardLayer(t *trace, lw []*device.Array, i int, train bool) error {
+	in := append(append([]*device.Array{}, lw...), t.x, t.cos, t.sin, t.segment)
+	out, err := n.layer(train).Run(in)
+	if err != nil {
+		return err
+	}
+	t.own(out...)
+	if train {
+		t.kept = append(t.kept, append([]*device.Array{t.x}, out[1:]...))
+	} else {
+		t.x.Free()
+	}
+	t.x = out[0]
+	if i < len(t.deep) {
+		out, err := n.addRows().Run([]*device.Array{t.x, t.deep[i], t.imageRow})
+		if err != nil {
+			return err
+		}
+		t.own(out...)
+		t.x.Free()
+		t.x = out[0]
+	}
+	return nil
+}
+
+// backward takes dx, the gradient of the last layer's output, to the gradients
+// of all parameters but the head's, which it adds to g. dx is consumed.
+func (n *net) backward(w *parts, g *gradients, t *trace, dx *device.Array) error {
+	var dDeep []*device.Array
+	for i := len(w.layers) - 1; i >= 0; i-- {
+		if i < len(t.deep) {
+			out, err := n.takeRows().Run([]*device.Array{dx, t.slot})
+			if err != nil {
+				return err
+			}
+			dDeep = append(t.own(out...), dDeep...)
+		}
+		in := append(append([]*device.Array{}, w.layers[i]...), dx, t.cos, t.sin, t.segment)
+		in = append(in, t.kept[i]...)
+		out, err := g.run(n.layerBack(), in, g.parts.layers[i])
+		if err != nil {
+			return err
+		}
+		dx.Free()
+		device.FreeAll(t.kept[i]...)
+		dx = out[0]
+		t.own(dx)
+		g.parts.layers[i] = out[1:]
+	}
+	return n.backwardEmbed(w, g, t, dx, dDeep)
+}
+
+func (n *net) backwardEmbed(w *parts, g *gradients, t *trace, dx *device.Array, dDeep []*device.Array) error {
+	images := t.images != nil
+	in := append(append([]*device.Array{}, w.embed...), t.tokens, dx)
+	if images {
+		in = append(in, t.imageRow, t.slot)
+	}
+	out, err := g.run(n.embedBack(images, g.parts.embed != nil), in, g.parts.embed)
+	if err != nil {
+		return err
+	}
+	g.parts.embed = out[:1]
+	if !images {
+		return nil
+	}
+	t.own(out[1])
+	return n.unsee(w, g, t, out[1], dDeep)
+}
+
+// gradients accumulate over the micro-batches of a step. A part is nil until
+// something has been added.
+type gradients struct {
+	parts *parts
+}
+
+func newGradients(w *parts) *gradients {
+	return &gradients{parts: &parts{
+		blocks: make([][]*device.Array, len(w.blocks)),
+		deep:   make([][]*device.Array, len(w.deep)),
+		layers: make([][]*device.Array, len(w.layers)),
+	}}
+}
+
+// run executes a backward program; acc, when there is one, goes last and is
+// donated.
+func (g *gradients) run(p *device.Program, in, acc []*device.Array) ([]*device.Array, error) {
+	donate := make([]int, len(acc))
+	for i := range acc {
+		donate[i] = len(in) + i
+	}
+	return p.Run(append(in, acc...), donate...)
+}
+
+// list returns the gradients in the order of model.Groups.All. Groups that no
+// micro-batch reached are nil.
+func (n *net) list(p *parts) [][]*device.Array {
+	var out [][]*device.Array
+	if len(n.groups.Patch.Params) > 0 {
+		out = append(out, p.patch)
+		out = append(out, p.blocks...)
+		out = append(out, p.merger)
+		out = append(out, p.deep...)
+	}
+	out = append(out, p.embed)
+	out = append(out, p.layers...)
+	out = append(out, p.head)
+	if len(n.groups.Score.Params) > 0 {
+		out = append(out, p.score)
+	}
+	return out
+}
+
+func (n *net) freeGradients(g *gradients) {
+	for _, a := range n.list(g.parts) {
+		device.FreeAll(a...)
+	}
+}

@@ -1,0 +1,122 @@
+package vlm
+
+import (
+	"fmt"
+	"math"
+
+	"vagen/policy"
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/model"
+)
+
+// adam holds the moments of one set of weights.
+type adam struct {
+	net   *net
+	m, v  *tensors
+	steps int
+}
+
+func newAdam(n *net) (*adam, error) {
+	zero := func(_ *model.Group, _ model.Param, _ model.Part, dst []float32) error { clear(dst); return nil }
+	groups := n.groups.All()
+	m, err := newTensors(n.dev, groups, zero)
+	if err != nil {
+		return nil, err
+	}
+	v, err := newTensors(n.dev, groups, zero)
+	if err != nil {
+		m.free()
+		return nil, err
+	}
+	return &adam{net: n, m: m, v: v}, nil
+}
+
+func (a *adam) free() {
+	if a != nil {
+		a.m.free()
+		a.v.free()
+	}
+}
+
+// norm is the global norm of the gradients, summed group by group in float64.
+func (a *adam) norm(grads [][]*device.Array) (float64, error) {
+	var sum float64
+	for _, g := range grads {
+		if g == nil {
+			continue
+		}
+		out, err := a.net.squares().Run(g)
+		if err != nil {
+			return 0, err
+		}
+		squares, err := device.ReadNew[float32](out[0])
+		out[0].Free()
+		if err != nil {
+			return 0, err
+		}
+		for _, s := range squares {
+			sum += float64(s)
+		}
+	}
+	return math.Sqrt(sum), nil
+}
+
+// step updates the weights w in place. It returns the norm of the gradients
+// before clipping, and whether the step was skipped because that norm was not
+// finite or reached the limit. Groups without gradients are left alone.
+func (a *adam) step(w *tensors, grads [][]*device.Array, opt policy.Optimizer, rate float64) (norm float64, skipped bool, err error) {
+	if norm, err = a.norm(grads); err != nil {
+		return 0, false, err
+	}
+	if math.IsNaN(norm) || math.IsInf(norm, 0) || (opt.MaxGradNorm > 0 && norm >= opt.MaxGradNorm) {
+		return norm, true, nil
+	}
+	a.steps++
+	numbers := make([]float32, model.OptParams)
+	set := func(p model.OptParam, x float64) { numbers[p] = float32(x) }
+	set(model.OptRate, rate)
+	set(model.OptBeta1, opt.Beta1)
+	set(model.OptBeta2, opt.Beta2)
+	set(model.OptEps, opt.Epsilon)
+	set(model.OptDecay, opt.WeightDecay)
+	set(model.OptFix1, 1-math.Pow(opt.Beta1, float64(a.steps)))
+	set(model.OptFix2, 1-math.Pow(opt.Beta2, float64(a.steps)))
+	scale := 1.0
+	if opt.GradClip > 0 {
+		scale = min(1, opt.GradClip/(norm+1e-6))
+	}
+	set(model.OptScale, scale)
+	s := scope{dev: a.net.dev}
+	defer s.free()
+	hyper := upload(&s, numbers)
+	if s.err != nil {
+		return norm, false, s.err
+	}
+	for i, g := range grads {
+		if g == nil {
+			continue
+		}
+		if err := a.stepGroup(w.arrays[i], a.m.arrays[i], a.v.arrays[i], g, hyper); err != nil {
+			return norm, false, fmt.Errorf("vlm: optimiser step of %s: %w", w.groups[i].Name, err)
+		}
+	}
+	return norm, false, nil
+}
+
+// stepGroup replaces the arrays of one group by updated ones.
+func (a *adam) stepGroup(w, m, v, g []*device.Array, hyper *device.Array) error {
+	n := len(w)
+	in := append(append(append(append([]*device.Array{}, w...), m...), v...), g...)
+	donate := make([]int, 0, 3*n)
+	for i := range 3 * n {
+		donate = append(donate, i)
+	}
+	out, err := a.net.adam().Run(append(in, hyper), donate...)
+	if err != nil {
+		return err
+	}
+	copy(w, out[:n])
+	copy(m, out[n:2*n])
+	copy(v, out[2*n:])
+	return nil
+}

@@ -1,0 +1,153 @@
+package vlm
+
+import (
+	"slices"
+
+	"vagen/policy/vlm/internal/device"
+)
+
+// layoutOf returns the uploaded layout of a vision block and whether its groups
+// are even.
+func (n *net) layoutOf(t *trace, block int) ([]*device.Array, bool) {
+	if n.cfg.Vision.Full(block) {
+		return t.layouts[1], t.pack.vision.full.even
+	}
+	return t.layouts[0], t.pack.vision.window.even
+}
+
+func uploadLayout(s *scope, g segments) []*device.Array {
+	out := []*device.Array{upload(s, g.segment, g.groups, g.length)}
+	if !g.even {
+		out = append(out, upload(s, g.index), upload(s, g.inverse))
+	}
+	return out
+}
+
+// patchInputs are the vision tower's inputs in program order.
+func (t *trace) patchInputs() []*device.Array {
+	in := []*device.Array{t.pixels, t.place}
+	if t.table != nil {
+		in = append(in, t.table, t.tableW)
+	}
+	return in
+}
+
+// see runs the vision tower on the pack's images.
+func (n *net) see(t *trace, w *parts, train bool) error {
+	v := t.pack.vision
+	t.pixels = upload(&t.scope, v.pixels, v.patches, n.cfg.Vision.PatchDim())
+	t.place = upload(&t.scope, v.place, v.patches, 2)
+	if v.table != nil {
+		t.table = upload(&t.scope, v.table, v.patches, 4)
+		t.tableW = upload(&t.scope, v.tableW, v.patches, 4)
+	}
+	t.layouts = [2][]*device.Array{uploadLayout(&t.scope, v.window), uploadLayout(&t.scope, v.full)}
+	if t.err != nil {
+		return t.err
+	}
+	out, err := n.patch().Run(append(append([]*device.Array{}, w.patch...), t.patchInputs()...))
+	if err != nil {
+		return err
+	}
+	t.own(out...)
+	x := out[0]
+	t.vcos, t.vsin = out[1], out[2]
+	t.vout = make([]*device.Array, len(w.blocks))
+	for i, bw := range w.blocks {
+		layout, even := n.layoutOf(t, i)
+		in := append(append([]*device.Array{}, bw...), x, t.vcos, t.vsin)
+		out, err := n.visionBlock(train, even).Run(append(in, layout...))
+		if err != nil {
+			return err
+		}
+		t.own(out...)
+		if train {
+			t.vkept = append(t.vkept, append([]*device.Array{x}, out[1:]...))
+		} else if i == 0 || !n.merges(i-1) {
+			x.Free()
+		}
+		x = out[0]
+		if n.merges(i) {
+			t.vout[i] = x
+		}
+	}
+	return n.mergeAll(t, w)
+}
+
+// merges reports whether a merger reads the output of the block.
+func (n *net) merges(block int) bool {
+	return block == n.cfg.Vision.Depth-1 || slices.Contains(n.cfg.Vision.Deepstack, block)
+}
+
+func (n *net) mergeAll(t *trace, w *parts) error {
+	last := t.vout[len(t.vout)-1]
+	out, err := n.merge(false).Run(append(append([]*device.Array{}, w.merger...), last))
+	if err != nil {
+		return err
+	}
+	t.images = t.own(out...)[0]
+	for k, block := range n.cfg.Vision.Deepstack {
+		out, err := n.merge(true).Run(append(append([]*device.Array{}, w.deep[k]...), t.vout[block]))
+		if err != nil {
+			return err
+		}
+		t.deep = append(t.deep, t.own(out...)[0])
+	}
+	return nil
+}
+
+// unsee takes the gradients of the image tokens, and of the deepstack features,
+// back through the vision tower.
+func (n *net) unsee(w *parts, g *gradients, t *trace, dImages *device.Array, dDeep []*device.Array) error {
+	last := len(w.blocks) - 1
+	in := append(append([]*device.Array{}, w.merger...), t.vout[last], dImages)
+	out, err := g.run(n.mergeBack(false), in, g.parts.merger)
+	if err != nil {
+		return err
+	}
+	dx := out[0]
+	t.own(dx)
+	g.parts.merger = out[1:]
+	for i := last; i >= 0; i-- {
+		if dx, err = n.unmerge(w, g, t, i, dx, dDeep); err != nil {
+			return err
+		}
+		layout, even := n.layoutOf(t, i)
+		in := append(append([]*device.Array{}, w.blocks[i]...), dx, t.vcos, t.vsin)
+		in = append(append(in, layout...), t.vkept[i]...)
+		out, err := g.run(n.visionBlockBack(even), in, g.parts.blocks[i])
+		if err != nil {
+			return err
+		}
+		dx.Free()
+		dx = out[0]
+		t.own(dx)
+		g.parts.blocks[i] = out[1:]
+	}
+	in = append(append([]*device.Array{}, w.patch...), t.patchInputs()...)
+	g.parts.patch, err = g.run(n.patchBack(), append(in, dx), g.parts.patch)
+	return err
+}
+
+// unmerge adds what the deepstack mergers of block i contribute to its gradient.
+func (n *net) unmerge(w *parts, g *gradients, t *trace, i int, dx *device.Array, dDeep []*device.Array) (*device.Array, error) {
+	for k, block := range n.cfg.Vision.Deepstack {
+		if block != i {
+			continue
+		}
+		in := append(append([]*device.Array{}, w.deep[k]...), t.vout[i], dDeep[k])
+		out, err := g.run(n.mergeBack(true), in, g.parts.deep[k])
+		if err != nil {
+			return nil, err
+		}
+		t.own(out[0])
+		g.parts.deep[k] = out[1:]
+		sum, err := n.addPair().Run([]*device.Array{dx, out[0]})
+		if err != nil {
+			return nil, err
+		}
+		t.own(sum...)
+		dx = sum[0]
+	}
+	return dx, nil
+}
