@@ -218,12 +218,16 @@ func (s *spread) moments() Moments {
 // less to any float32 stays in range.
 const safe = 1 << 102
 
+// safe reports whether all numbers are small enough to be stored, even after a
+// value was added. None is further from the shift than the root of the sum of
+// squares, so this costs nothing per number.
+func (s *spread) safe() bool { return math.Sqrt(s.s2)+math.Abs(s.shift) < safe }
+
 // close records the row's advantages for whitening, and checks that all results
-// fit their storage. No advantage is further from the shift than the root of
-// the sum of squares, which makes the check free unless numbers are huge.
+// fit their storage.
 func (c *call[T]) close(row int, s *spread) {
 	c.scratch.parts[row] = s.moments()
-	if !(math.Sqrt(s.s2)+math.Abs(s.shift) < safe) {
+	if !s.safe() {
 		c.checkResults(row)
 	}
 }

@@ -17,8 +17,40 @@ func call64(est Estimator, c *call[float64]) error {
 			return runBiLevel(e, c)
 		case TurnWise:
 			return runTurnWise(e, c)
+		case Lite:
+			return runLite(e, c)
 		case GRPO:
 			return runGRPO(e, c)
+		case RLOO:
+			return runRLOO(e, c)
+		case ReinforcePlusPlus:
+			return runReinforce(e, c)
+		case ReinforcePlusPlusBaseline:
+			return runReinforceBaseline(e, c)
+		case ReMax:
+			return runReMax(e, c)
+		case OPO:
+			return runOPO(e, c)
+		case GPG:
+			return runGPG(e, c)
+		case PassK:
+			return runPassK(e, c)
+		case GiGPO:
+			return runGiGPO(e, c)
+		case NoConcat:
+			return runNoConcat(e, c)
+		case TrajectoryToken:
+			return runTrajectoryToken(e, c)
+		case TrajectoryOutcome:
+			return runTrajectoryOutcome(e, c)
+		case TrajectoryTurn:
+			return runTrajectoryTurn(e, c)
+		case TrajectoryBiLevel:
+			return runTrajectoryBiLevel(e, c)
+		case TrajectoryTwoPass:
+			return runTrajectoryTwoPass(e, c)
+		case TrajectoryGRPO:
+			return runTrajectoryGRPO(e, c)
 		}
 		return fmt.Errorf("no float64 core for %T", est)
 	})

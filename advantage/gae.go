@@ -60,15 +60,20 @@ func (p *gaePass[T]) row(row int) {
 		s.shift = float64(r[n-1]) - float64(v[n-1])
 	}
 	var next, acc float64 // V and A of the following token
+	var reach float64     // sum of squares, unattended tokens included
 	for t := n - 1; t >= 0; t-- {
 		value := float64(v[t])
 		delta := float64(r[t]) + float64(p.gamma*next) - value
 		acc = delta + float64(p.decay*acc)
 		next = value
+		reach += float64(acc * acc)
 		adv[t], ret[t] = T(acc), T(acc+value)
 		if m[t] {
 			s.add(acc)
 		}
 	}
 	c.close(row, &s)
+	if !(reach < safe*safe) {
+		c.checkResults(row)
+	}
 }

@@ -10,6 +10,9 @@ type groups struct {
 	size   []int     // members of each group
 	mean   []float64 // of the members' scores
 	m2     []float64 // sum of squared distances to it
+
+	best []int // see leaders
+	lead []float64
 }
 
 // put starts over with items that have these ids.
@@ -53,13 +56,21 @@ func (g *groups) score(scores []float64) {
 	}
 }
 
-// rowGroups sorts the batch's rows into their groups.
-func (c *call[T]) rowGroups() (*groups, error) {
+// scoredGroups sorts the batch's rows into their groups, and returns these and
+// the sum of each row's rewards over all its tokens. The caller may overwrite
+// the scores.
+func (c *call[T]) scoredGroups() (*groups, []float64, error) {
 	if len(c.group) == 0 && c.rows() > 0 {
-		return nil, fmt.Errorf("group: %w", ErrNoGroup)
+		return nil, nil, fmt.Errorf("group: %w", ErrNoGroup)
 	}
-	c.scratch.groups.put(c.group)
-	return &c.scratch.groups, nil
+	g := &c.scratch.groups
+	g.put(c.group)
+	scores, err := c.rowScores()
+	if err != nil {
+		return nil, nil, err
+	}
+	g.score(scores)
+	return g, scores, nil
 }
 
 // rowScores returns the sum of each row's rewards, over all its tokens.

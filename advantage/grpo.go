@@ -16,7 +16,8 @@ import "math"
 // without Group is an ErrNoGroup.
 //
 // See Shao et al., arXiv:2402.03300; without the division, Liu et al.,
-// arXiv:2503.20783 (Dr. GRPO). Config names: grpo, masked_grpo.
+// arXiv:2503.20783 (Dr. GRPO). Config names: grpo; masked_grpo and lite_grpo, which
+// promise a loss mask.
 type GRPO struct {
 	// NoStd leaves out the division by std + ε.
 	NoStd bool
@@ -38,29 +39,31 @@ func runGRPO[T number](g GRPO, c *call[T]) error {
 	if err != nil {
 		return err
 	}
-	groups, err := c.rowGroups()
+	groups, scores, err := c.scoredGroups()
 	if err != nil {
 		return err
 	}
-	scores, err := c.rowScores()
-	if err != nil {
-		return err
-	}
-	groups.score(scores)
 	for row, s := range scores {
-		k := groups.of[row]
-		mean, std := 0.0, 1.0
-		if n := groups.size[k]; n > 1 {
-			mean, std = groups.mean[k], math.Sqrt(groups.m2[k]/float64(n-1))
-		}
-		a := s - mean
-		if !g.NoStd {
-			a /= std + eps
-		}
-		scores[row] = a
+		scores[row] = groups.compare(row, s, g.NoStd, eps, s)
 	}
 	c.mask = c.lossMask()
 	return c.share(scores)
+}
+
+// compare returns the advantage of an item over its group, and alone for the
+// only member of a group.
+func (g *groups) compare(item int, score float64, noStd bool, eps, alone float64) float64 {
+	k := g.of[item]
+	d, std := score-g.mean[k], 1.0
+	if n := g.size[k]; n > 1 {
+		std = math.Sqrt(g.m2[k] / float64(n-1))
+	} else {
+		d = alone
+	}
+	if noStd {
+		return d
+	}
+	return d / (std + eps)
 }
 
 // epsilon returns the number to add to a standard deviation.

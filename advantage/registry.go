@@ -1,6 +1,7 @@
 package advantage
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,21 +41,29 @@ const (
 // Spec tells what an estimator needs and gives. A trainer reads it to refuse
 // contradictions before anything is loaded.
 type Spec struct {
-	Name         string
-	Mask         Mask
-	Critic       bool // reads Values
-	TurnEnds     bool // reads TurnEnd
-	Groups       bool // compares the rows, or trajectories, of a Group
-	Baselines    bool // reads Baselines
-	States       bool // reads States
-	RowLocal     bool // a row is a whole episode; false if rows of a trajectory are put together
-	TurnIDs      bool // publishes TurnID
-	ValueMask    bool // publishes ValueMask
-	Undiscounted bool // requires gamma = 1
-	Whitens      bool // whitens advantages
-	NeedLoss     bool // the name promises a loss mask: a run without one contradicts it
+	Name string
 
-	// New makes the estimator.
+	// What it reads.
+
+	Mask      Mask // the mask it works under
+	NeedLoss  bool // the name promises a loss mask: a run without one contradicts it
+	Critic    bool // Values
+	TurnEnds  bool // TurnEnd, as more than a hint
+	Groups    bool // compares rows or episodes of one Group
+	Baselines bool // Baselines
+	States    bool // States
+	// RowLocal says that a row is taken for a whole episode. Without it, rows
+	// of one Trajectory are put together, so that harnesses may split episodes.
+	RowLocal     bool
+	Undiscounted bool // has no discount per token: needs gamma = 1
+
+	// What it gives.
+
+	Whitens   bool // advantages are whitened
+	TurnIDs   bool // Result.TurnID, which turn-level losses need
+	ValueMask bool // Result.ValueMask, which the critic's loss must obey
+
+	// New makes the estimator. ByName checks the parameters afterwards.
 	New func(Params) Estimator
 }
 
@@ -96,13 +105,23 @@ func (r *Registry) Describe(name string) (Spec, error) {
 	return Spec{}, fmt.Errorf("advantage: %q: %w%s (known: %s)", name, ErrUnknown, nearest(name, names), strings.Join(names, ", "))
 }
 
-// ByName makes the estimator with this name. Errors are those of Describe.
+// ByName makes the estimator with this name. Errors are those of Describe, and
+// ErrParameter for a hyperparameter that the estimator refuses.
 func (r *Registry) ByName(name string, p Params) (Estimator, error) {
 	s, err := r.Describe(name)
 	if err != nil {
 		return nil, err
 	}
-	return s.New(p), nil
+	if s.Undiscounted && p.Gamma != 1 {
+		return nil, fmt.Errorf("advantage: %s: gamma: %v: %w (1: this estimator does not discount tokens)", name, p.Gamma, ErrParameter)
+	}
+	est := s.New(p)
+	// Estimators look at their parameters before they look at the batch, so an
+	// empty one brings bad parameters to light, and nothing else matters here.
+	if err := est.Estimate(new(Result), new(Batch)); errors.Is(err, ErrParameter) {
+		return nil, err
+	}
+	return est, nil
 }
 
 // Default returns a new registry with all estimators of this package, to add to

@@ -13,8 +13,12 @@ type scratch struct {
 	slots [4]any    // pass values, see slot
 	crew  crew
 
-	groups groups
-	scores []float64 // one per row
+	groups   groups
+	episodes episodes
+	scores   []float64 // one per row or episode
+	perRow   []float64
+	ids      []int // one per episode
+	steps    steps
 
 	mu      sync.Mutex
 	badRow  int

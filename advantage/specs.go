@@ -11,6 +11,10 @@ var specs = []Spec{
 		New: func(p Params) Estimator { return Masked{Gamma: p.Gamma, Lambda: p.Lambda, Raw: p.Raw} },
 	},
 	{
+		Name: "lite_gae", Mask: MaskLoss, Critic: true, RowLocal: true, Whitens: true,
+		New: func(p Params) Estimator { return Lite{Gamma: p.Gamma, Lambda: p.Lambda, Raw: p.Raw} },
+	},
+	{
 		Name: "bi_level_gae", Mask: MaskLoss, Critic: true, TurnEnds: true, RowLocal: true, Whitens: true,
 		New: func(p Params) Estimator {
 			return BiLevel{Gamma: p.Gamma, Lambda: p.Lambda, TurnGamma: p.TurnGamma, Raw: p.Raw}
@@ -29,5 +33,86 @@ var specs = []Spec{
 	{
 		Name: "masked_grpo", Mask: MaskLoss, Groups: true, RowLocal: true, NeedLoss: true,
 		New: func(p Params) Estimator { return GRPO{NoStd: p.NoStd, Epsilon: p.Epsilon} },
+	},
+	{
+		Name: "lite_grpo", Mask: MaskLoss, Groups: true, RowLocal: true, NeedLoss: true,
+		New: func(p Params) Estimator { return GRPO{NoStd: p.NoStd, Epsilon: p.Epsilon} },
+	},
+	{
+		Name: "grpo_passk", Mask: MaskLoss, Groups: true, RowLocal: true,
+		New: func(p Params) Estimator { return PassK{NoStd: p.NoStd, Epsilon: p.Epsilon} },
+	},
+	{
+		Name: "rloo", Mask: MaskLoss, Groups: true, RowLocal: true,
+		New: func(Params) Estimator { return RLOO{} },
+	},
+	{
+		Name: "opo", Mask: MaskLoss, Groups: true, RowLocal: true,
+		New: func(Params) Estimator { return OPO{} },
+	},
+	{
+		Name: "gpg", Mask: MaskLoss, Groups: true, RowLocal: true,
+		New: func(Params) Estimator { return GPG{} },
+	},
+	{
+		Name: "reinforce_plus_plus", Mask: MaskLoss, RowLocal: true, Whitens: true,
+		New: func(p Params) Estimator { return ReinforcePlusPlus{Gamma: p.Gamma, Raw: p.Raw} },
+	},
+	{
+		Name: "reinforce_plus_plus_baseline", Mask: MaskLoss, Groups: true, RowLocal: true, Whitens: true,
+		New: func(p Params) Estimator { return ReinforcePlusPlusBaseline{Raw: p.Raw} },
+	},
+	{
+		Name: "remax", Mask: MaskLoss, Baselines: true, RowLocal: true,
+		New: func(Params) Estimator { return ReMax{} },
+	},
+	{
+		Name: "gigpo", Mask: MaskLoss, Groups: true, States: true, TurnIDs: true,
+		New: func(p Params) Estimator {
+			return GiGPO{Gamma: p.Gamma, StepWeight: p.StepWeight, NoStd: p.NoStd, Epsilon: p.Epsilon}
+		},
+	},
+	{
+		Name: "no_concat_gae", Mask: MaskLoss, Critic: true, ValueMask: true, Whitens: true,
+		New: func(p Params) Estimator { return NoConcat{Gamma: p.Gamma, Lambda: p.Lambda, Raw: p.Raw} },
+	},
+	{
+		Name: "no_concat_gae_last", Mask: MaskLoss, Critic: true, ValueMask: true, Whitens: true,
+		New: func(p Params) Estimator {
+			return NoConcat{Gamma: p.Gamma, Lambda: p.Lambda, Last: true, Raw: p.Raw}
+		},
+	},
+	{
+		Name: "default_gae", Mask: MaskLoss, Critic: true, TurnIDs: true, Whitens: true,
+		New: func(p Params) Estimator {
+			return TrajectoryOutcome{Gamma: p.Gamma, Lambda: p.Lambda, Raw: p.Raw}
+		},
+	},
+	{
+		Name: "token_level_gae", Mask: MaskLoss, Critic: true, TurnIDs: true, Whitens: true,
+		New: func(p Params) Estimator { return TrajectoryToken{Gamma: p.Gamma, Lambda: p.Lambda, Raw: p.Raw} },
+	},
+	{
+		Name: "turn_level_gae", Mask: MaskLoss, Critic: true, TurnIDs: true, ValueMask: true, Whitens: true,
+		New: func(p Params) Estimator { return TrajectoryTurn{Gamma: p.Gamma, Lambda: p.Lambda, Raw: p.Raw} },
+	},
+	{
+		Name: "trajectory_bi_level_gae", Mask: MaskLoss, Critic: true, TurnIDs: true, Undiscounted: true, Whitens: true,
+		New: func(p Params) Estimator {
+			return TrajectoryBiLevel{
+				TurnGamma: p.TurnGamma, TurnLambda: p.TurnLambda,
+				TokenLambda: p.TokenLambda, Mix: p.Mix, Raw: p.Raw,
+			}
+		},
+	},
+	{
+		Name: "bi_level_gae_published", Mask: MaskLoss, Critic: true, TurnIDs: true, Whitens: true,
+		New: func(p Params) Estimator {
+			return TrajectoryTwoPass{Gamma: p.Gamma, Lambda: p.Lambda, TurnGamma: p.TurnGamma, Raw: p.Raw}
+		},
+	},
+	{
+		Name: "trajectory_grpo", Mask: MaskLoss, Groups: true,
+		New: func(p Params) Estimator { return TrajectoryGRPO{NoStd: p.NoStd, Epsilon: p.Epsilon} },
 	},
 }

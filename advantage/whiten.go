@@ -59,15 +59,24 @@ func (w Whitening) line(m Moments) (line, error) {
 	if w.Guard < 0 || w.Guard-w.Guard != 0 {
 		return line{}, fmt.Errorf("guard: %v: %w (not negative)", w.Guard, ErrParameter)
 	}
-	n := float64(m.N)
-	mean := m.Mean * (n / (n + w.Guard))
-	off := m.Mean - mean
-	square := (m.M2 + n*off*off) / (n + w.Guard)
-	l := line{shift: mean, scale: 1 / math.Sqrt(square*(n/(n-1))+whitenEpsilon)}
+	m = w.moments(m)
+	l := line{shift: m.Mean, scale: 1 / math.Sqrt(m.Variance()+whitenEpsilon)}
 	if w.KeepMean {
-		l.add = mean
+		l.add = m.Mean
 	}
 	return l, nil
+}
+
+// moments returns the moments as whitening sees them, with Guard added to the
+// count wherever something is divided by it.
+func (w Whitening) moments(m Moments) Moments {
+	if m.N == 0 {
+		return m
+	}
+	n := float64(m.N)
+	shrink := n / (n + w.Guard)
+	off := m.Mean * w.Guard / (n + w.Guard)
+	return Moments{N: m.N, Mean: m.Mean * shrink, M2: (m.M2 + n*off*off) * shrink}
 }
 
 // line is y = (x − shift)·scale + add.

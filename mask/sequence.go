@@ -112,16 +112,18 @@ func (s *Sequence) AppendContext(kind Kind, ids ...int32) error {
 		return fmt.Errorf("mask: context: prompt after %d turns: %w (observation)", s.turns, ErrKind)
 	case s.closed():
 		return fmt.Errorf("mask: context: %w", ErrClosed)
-	case len(ids) == 0:
-		return nil
+	}
+	s.context(kind, ids)
+	return nil
+}
+
+// context appends context that is known to be allowed.
+func (s *Sequence) context(kind Kind, ids []int32) {
+	if len(ids) == 0 {
+		return
 	}
 	s.tokens = append(s.tokens, ids...)
-	if n := len(s.segments); n > 0 && s.segments[n-1].kind == kind {
-		s.segments[n-1].end = len(s.tokens)
-		return nil
-	}
-	s.segments = append(s.segments, segment{end: len(s.tokens), kind: kind})
-	return nil
+	s.segments = appendSegment(s.segments, segment{end: len(s.tokens), kind: kind})
 }
 
 // AppendResponse appends one turn: all tokens that the model wrote in one go,
@@ -141,10 +143,25 @@ func (s *Sequence) appendTurn(summary bool, ids []int32) error {
 	case len(ids) == 0:
 		return fmt.Errorf("mask: response: turn %d: %w", s.turns, ErrEmptyTurn)
 	}
+	s.turn(ids, summary)
+	return nil
+}
+
+// turn appends a turn that is known to be allowed.
+func (s *Sequence) turn(ids []int32, summary bool) {
 	s.tokens = append(s.tokens, ids...)
 	s.segments = append(s.segments, segment{end: len(s.tokens), kind: Response, summary: summary})
 	s.turns++
-	return nil
+}
+
+// appendSegment keeps the rule that context pieces of one kind that follow each
+// other are one piece.
+func appendSegment(dst []segment, g segment) []segment {
+	if n := len(dst); n > 0 && g.kind != Response && dst[n-1].kind == g.kind {
+		dst[n-1].end = g.end
+		return dst
+	}
+	return append(dst, g)
 }
 
 func (s *Sequence) closed() bool {

@@ -38,11 +38,15 @@ func (s *Sequence) Truncate(n int) (lost int) {
 	return lost
 }
 
-// appendSegment keeps the rule that context pieces of one kind are one piece.
-func appendSegment(dst []segment, g segment) []segment {
-	if n := len(dst); n > 0 && g.kind != Response && dst[n-1].kind == g.kind {
-		dst[n-1].end = g.end
-		return dst
+// Trim cuts numbers that were recorded per token to the length of the row and
+// sets those after the last turn to 0, in place. After Truncate it brings
+// rewards and the like back in line with the tokens: nothing is paid for a turn
+// that was lost. Fewer numbers than tokens are returned as they are.
+func (s *Sequence) Trim(perToken []float32) []float32 {
+	if len(perToken) < s.Len() {
+		return perToken
 	}
-	return append(dst, g)
+	perToken = perToken[:s.Len()]
+	clear(perToken[s.LastResponse()+1:])
+	return perToken
 }

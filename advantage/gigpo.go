@@ -1,0 +1,203 @@
+package advantage
+
+import (
+	"fmt"
+	"math"
+)
+
+// GiGPO is group-in-group policy optimization: it compares episodes of a group
+// as a whole, and turns that started from the same state with each other.
+//
+// Episode level, over the episodes with the same Group:
+//
+//	AE = (s − mean) / (std + ε)
+//
+// where s is the sum of an episode's rewards under the mask. Step level, over
+// the turns of the group with the same key in States:
+//
+//	Rk = rk + γ·R(k+1),   AS = (Rk − mean) / (std + ε)
+//
+// where rk is the sum of the rewards of turn k of an episode. Every token of
+// the turn gets AE + ω·AS. Standard deviations divide by n − 1. An episode alone
+// in its group keeps its score, as in [GRPO]; a state that was visited once has
+// AS = 0, so the estimator falls back on the episode level there. Returns are
+// the same numbers; both are 0 off the mask. No critic, no whitening.
+//
+// A turn is a run of tokens under the mask; where the batch has TurnEnd, turn
+// ends part runs that touch. States holds one key per turn, copies of rows
+// included; another count is an ErrLength. The mask is Loss, and Attention where
+// no loss mask is in force. Rows of one Trajectory are put together in the order
+// of Turn. A batch without Group or States is an ErrNoGroup, two different rows
+// with one identity are an ErrConflict. TurnID is published.
+//
+// See Feng et al., arXiv:2505.10978. Config name: gigpo.
+type GiGPO struct {
+	Gamma      float64 // γ, discount per turn, in [0, 1]
+	StepWeight float64 // ω, not negative; the paper uses 1
+	NoStd      bool    // leave out both divisions by std + ε
+	Epsilon    float64 // ε; 0 stands for DefaultEpsilon
+}
+
+// Estimate implements [Estimator].
+func (g GiGPO) Estimate(dst *Result, b *Batch) error {
+	return estimate(dst, b, "gigpo", g, runGiGPO[float32])
+}
+
+func runGiGPO[T number](g GiGPO, c *call[T]) error {
+	eps, err := epsilon(g.Epsilon)
+	if err = firstError(err, unit("gamma", g.Gamma)); err != nil {
+		return err
+	}
+	if !(g.StepWeight >= 0 && g.StepWeight <= math.MaxFloat64) {
+		return errParameter("step weight", g.StepWeight, "not negative")
+	}
+	c.mask = c.lossMask()
+	e, episodeScores, err := c.episodeScores()
+	if err != nil {
+		return err
+	}
+	groups := c.episodeGroups(e)
+	groups.score(episodeScores)
+	for k, s := range episodeScores {
+		episodeScores[k] = groups.compare(k, s, g.NoStd, eps, s)
+	}
+	steps, err := c.steps(e, g.Gamma)
+	if err != nil {
+		return err
+	}
+	for i, r := range steps.returns {
+		steps.returns[i] = float64(g.StepWeight * steps.groups.compare(i, r, g.NoStd, eps, 0))
+	}
+	c.publishTurnID()
+	p := slot[stepPass[T]](c.scratch, mainSlot)
+	*p = stepPass[T]{c: c, episode: episodeScores, steps: steps}
+	if err := c.scratch.each(p, e.count(), c.tokens()); err != nil {
+		return err
+	}
+	c.copyBack(e)
+	return nil
+}
+
+// steps are the turns of the distinct rows, row by row in stitched order.
+type steps struct {
+	first   []int     // of each row: its first turn among States, and the total
+	start   []int     // of each episode: its first entry in returns
+	returns []float64 // discounted return, later the step advantage
+	number  map[stepKey]int
+	ids     []int
+	groups  groups
+}
+
+// stepKey is a state within a group.
+type stepKey struct {
+	group int
+	state uint64
+}
+
+// steps computes the discounted returns of all turns and groups them by state.
+func (c *call[T]) steps(e *episodes, gamma float64) (*steps, error) {
+	s := &c.scratch.steps
+	s.first = append(s.first[:0], 0)
+	for row := range c.rows() {
+		s.first = append(s.first, s.first[row]+c.countTurns(row))
+	}
+	if n := s.first[c.rows()]; len(c.states) != n {
+		kind := ErrLength
+		if len(c.states) == 0 {
+			kind = ErrNoGroup
+		}
+		return nil, fmt.Errorf("states: %d keys for %d turns: %w", len(c.states), n, kind)
+	}
+	s.start, s.returns, s.ids = s.start[:0], s.returns[:0], s.ids[:0]
+	if s.number == nil {
+		s.number = make(map[stepKey]int)
+	}
+	clear(s.number)
+	for k := range e.count() {
+		from := len(s.returns)
+		s.start = append(s.start, from)
+		for _, row := range e.rows(k) {
+			c.turnRewards(row, s)
+			for _, state := range c.states[s.first[row]:s.first[row+1]] {
+				s.ids = append(s.ids, s.id(stepKey{c.group[row], state}))
+			}
+		}
+		for i := len(s.returns) - 2; i >= from; i-- {
+			s.returns[i] += float64(gamma * s.returns[i+1])
+		}
+	}
+	s.groups.put(s.ids)
+	s.groups.score(s.returns)
+	return s, nil
+}
+
+func (s *steps) id(key stepKey) int {
+	id, ok := s.number[key]
+	if !ok {
+		id = len(s.number)
+		s.number[key] = id
+	}
+	return id
+}
+
+// closesTurn reports whether the token at t of the row's mask closes a turn.
+func (c *call[T]) closesTurn(lo, t int, mask []bool) bool {
+	return mask[t] && (t+1 == len(mask) || !mask[t+1] || len(c.turnEnds) > 0 && c.turnEnds[lo+t])
+}
+
+func (c *call[T]) countTurns(row int) int {
+	lo, m, n := c.offsets[row], c.rowMask(row), 0
+	for t := range m {
+		if c.closesTurn(lo, t, m) {
+			n++
+		}
+	}
+	return n
+}
+
+// turnRewards appends the summed reward of each turn of the row.
+func (c *call[T]) turnRewards(row int, s *steps) {
+	lo, m, total := c.offsets[row], c.rowMask(row), 0.0
+	for t, in := range m {
+		if in {
+			total += float64(c.rewards[lo+t])
+		}
+		if c.closesTurn(lo, t, m) {
+			s.returns = append(s.returns, total)
+			total = 0
+		}
+	}
+}
+
+// stepPass gives each token the sum of episode and step advantage.
+type stepPass[T number] struct {
+	c       *call[T]
+	episode []float64
+	steps   *steps
+}
+
+func (p *stepPass[T]) do(from, to int) {
+	c := p.c
+	for k := from; k < to; k++ {
+		rows := c.scratch.episodes.rows(k)
+		c.numberTurns(rows)
+		turn := p.steps.start[k]
+		for _, row := range rows {
+			lo, m := c.offsets[row], c.rowMask(row)
+			for t, in := range m {
+				a := T(0)
+				if in {
+					a = T(p.episode[k] + p.steps.returns[turn])
+				}
+				if a-a != 0 {
+					c.scratch.fail(row, fmt.Errorf("row %d, position %d: advantage %v: %w", row, t, a, ErrNotFinite))
+					return
+				}
+				c.adv[lo+t], c.ret[lo+t] = a, a
+				if c.closesTurn(lo, t, m) {
+					turn++
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package advantage
+
+import (
+	"testing"
+
+	"vagen/internal/golden"
+)
+
+func TestLiteMatchesRecordings(t *testing.T) {
+	const file = "algorithms/lite_gae.json"
+	tally := golden.NewTally(t, file)
+	for _, c := range golden.Cases(t, file) {
+		r := record(t, c, "token_level_rewards")
+		r.batch.Loss = r.mask(t, "response_mask")
+		est := Lite{Gamma: r.param(t, "gamma"), Lambda: r.param(t, "lam")}
+		raw := est
+		raw.Raw = true
+		r.compare(t, tally, est, raw)
+	}
+}
+
+func TestRLOOMatchesRecordings(t *testing.T) {
+	const file = "algorithms/rloo.json"
+	tally := golden.NewTally(t, file)
+	for _, c := range golden.Cases(t, file) {
+		r := record(t, c, "token_level_rewards")
+		r.batch.Loss = r.mask(t, "eos_mask")
+		r.batch.Group = ids(t, c.Inputs, "index")
+		r.compare(t, tally, RLOO{}, nil)
+	}
+}
+
+func TestReinforcePlusPlusMatchesRecordings(t *testing.T) {
+	const file = "algorithms/reinforce_plus_plus.json"
+	tally := golden.NewTally(t, file)
+	for _, c := range golden.Cases(t, file) {
+		r := record(t, c, "token_level_rewards")
+		r.batch.Loss = r.mask(t, "eos_mask")
+		r.compare(t, tally, ReinforcePlusPlus{Gamma: r.param(t, "gamma")}, nil)
+	}
+}
+
+func TestReMaxMatchesRecordings(t *testing.T) {
+	const file = "algorithms/remax.json"
+	tally := golden.NewTally(t, file)
+	for _, c := range golden.Cases(t, file) {
+		r := record(t, c, "token_level_rewards")
+		r.batch.Loss = r.mask(t, "eos_mask")
+		golden.Need(t, c.Inputs, "reward_baselines", &r.baselines)
+		if c.DType == "float32" {
+			round(r.baselines)
+		}
+		r.batch.Baselines = narrow(r.baselines)
+		r.compare(t, tally, ReMax{}, nil)
+	}
+}
+
+func TestNoConcatMatchesRecordings(t *testing.T) {
+	const file = "algorithms/no_concat_gae.json"
+	tally := golden.NewTally(t, file)
+	for _, c := range golden.Cases(t, file) {
+		r := record(t, c, "token_level_scores")
+		r.batch.Loss = r.mask(t, "response_mask")
+		r.batch.Group = ids(t, c.Inputs, "group_idx")
+		r.batch.Trajectory = ids(t, c.Inputs, "traj_idx")
+		golden.Need(t, c.Inputs, "turn_idx", &r.batch.Turn)
+		var variant string
+		golden.Need(t, c.Params, "variant", &variant)
+		if ignore := r.param(t, "ignore_value"); ignore != IgnoreReturn {
+			t.Fatalf("%s: ignore_value %v, want %v", c.Name, ignore, IgnoreReturn)
+		}
+		est := NoConcat{Gamma: r.param(t, "gamma"), Lambda: r.param(t, "lam")}
+		switch variant {
+		case "no_concat_gae":
+		case "no_concat_gae_last":
+			est.Last = true
+		default:
+			t.Fatalf("%s: variant %q", c.Name, variant)
+		}
+		r.compare(t, tally, est, nil)
+	}
+}
+
+func TestWhiteningMatchesRecordings(t *testing.T) {
+	const file = "algorithms/masked_stats.json"
+	tally := golden.NewTally(t, file)
+	for _, c := range golden.Cases(t, file) {
+		tally.Case()
+		x, width := flat(t, c.Inputs, "values")
+		mask, _ := flat(t, c.Inputs, "mask")
+		if c.DType == "float32" {
+			round(x)
+		}
+		in := bools(mask)
+		var w Whitening
+		var flavour string
+		if golden.Need(t, c.Params, "flavour", &flavour); flavour != "fork" {
+			w = GuardedWhitening
+		}
+		m := momentsOf(x, in)
+		number := func(name string, got float64) {
+			var want float64
+			if golden.Decode(t, c.Expected, name, &want) {
+				tally.Float(t, c.Name+" "+name, got, want, c.Tolerance)
+			}
+		}
+		n := float64(m.N)
+		guarded := w.moments(m)
+		number("sum", m.Sum())
+		number("mean", guarded.Mean)
+		number("var_biased", guarded.M2/n)
+		number("var", guarded.M2/(n-1))
+		if want, _ := flatRow(t, c, "row_mean"); want != nil {
+			got := make([]float64, 0, len(want))
+			for lo := 0; lo < len(x); lo += width {
+				got = append(got, w.moments(momentsOf(x[lo:lo+width], in[lo:lo+width])).Mean)
+			}
+			golden.Floats(t, tally, c.Name+" row_mean", got, want, c.Tolerance)
+		}
+		for name, keep := range map[string]bool{"whiten": false, "whiten_keep_mean": true} {
+			want, _ := flat(t, c.Expected, name)
+			w.KeepMean = keep
+			l, err := w.line(m)
+			if err != nil {
+				t.Fatalf("%s: %v", c.Name, err)
+			}
+			got := make([]float64, len(x))
+			applyLine(l, got, x)
+			golden.Floats(t, tally, c.Name+" "+name, got, want, c.Tolerance)
+
+			stored := make([]float32, len(x))
+			if _, err := w.Apply(stored, narrow(x), in); err != nil {
+				t.Fatalf("%s: %v", c.Name, err)
+			}
+			golden.Floats(t, tally, c.Name+" "+name+" (stored)", stored, want, storage(c.Tolerance, 1))
+		}
+	}
+}
+
+func flatRow(t testing.TB, c golden.Case, name string) ([]float64, bool) {
+	t.Helper()
+	var out []float64
+	ok := golden.Decode(t, c.Expected, name, &out)
+	return out, ok
+}

@@ -1,0 +1,83 @@
+package advantage
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+
+	"vagen/internal/golden"
+)
+
+func TestPackingMatchesRecordings(t *testing.T) {
+	const file = "algorithms_next/packing.json"
+	tally := golden.NewTally(t, file)
+	for _, c := range golden.Cases(t, file) {
+		switch {
+		case c.Expected["episodes"] != nil:
+			episodeCase(t, tally, c)
+		case c.HasTag("value_mask"):
+			returns, _ := flat(t, c.Inputs, "returns")
+			want, _ := flat(t, c.Expected, "value_mask")
+			same(t, tally, c.Name, MaskFromReturns(nil, narrow(returns)), bools(want))
+		case c.HasTag("row_padding"):
+			var world, rows, multiple, extra int
+			var mini []int
+			golden.Need(t, c.Params, "world_size", &world)
+			golden.Need(t, c.Params, "mini_batches", &mini)
+			golden.Need(t, c.Inputs, "rows", &rows)
+			golden.Need(t, c.Expected, "multiple", &multiple)
+			golden.Need(t, c.Expected, "extra_rows", &extra)
+			got, err := RowMultiple(append(mini, world)...)
+			if err != nil {
+				t.Errorf("%s: %v", c.Name, err)
+			}
+			golden.Equal(t, tally, c.Name+" multiple", got, multiple)
+			golden.Equal(t, tally, c.Name+" extra_rows", ExtraRows(rows, multiple), extra)
+		case c.HasTag("traj_idx"):
+			var n, rows int
+			var want []int
+			golden.Need(t, c.Params, "n", &n)
+			golden.Need(t, c.Inputs, "rows", &rows)
+			golden.Need(t, c.Expected, "traj_idx", &want)
+			same(t, tally, c.Name, Interleaved(nil, rows, n), want)
+		default:
+			continue
+		}
+		tally.Case()
+	}
+}
+
+func episodeCase(t *testing.T, tally *golden.Tally, c golden.Case) {
+	t.Helper()
+	mask, width := flat(t, c.Inputs, "response_mask")
+	b := Batch{Rewards: make([]float32, len(mask)), Loss: bools(mask), Trajectory: sortedIDs(t, c.Inputs, "episode_id")}
+	golden.Decode(t, c.Inputs, "turn_idx", &b.Turn)
+	for i := 0; i <= len(mask); i += width {
+		b.Offsets = append(b.Offsets, i)
+	}
+	var want [][]int
+	golden.Need(t, c.Expected, "episodes", &want)
+	got, err := b.Episodes()
+	if err != nil {
+		t.Fatalf("%s: %v", c.Name, err)
+	}
+	golden.Equal(t, tally, c.Name+" episodes", fmt.Sprint(got), fmt.Sprint(want))
+	turns, _ := flat(t, c.Expected, "turn_id")
+	id, err := b.TurnIDs(nil)
+	if err != nil {
+		t.Fatalf("%s: %v", c.Name, err)
+	}
+	same(t, tally, c.Name+" turn_id", id, ints(turns))
+}
+
+// sortedIDs numbers names in alphabetical order, in which the original lists
+// episodes.
+func sortedIDs(t testing.TB, fields map[string]json.RawMessage, name string) []int {
+	t.Helper()
+	var names []string
+	golden.Need(t, fields, name, &names)
+	var in Interner
+	in.IDs(nil, slices.Sorted(slices.Values(names))...)
+	return in.IDs(nil, names...)
+}

@@ -1,0 +1,126 @@
+package advantage
+
+// NoConcat is advantage estimation with rows as steps: each row is one turn of
+// an episode, as written by a harness that opens a conversation per turn.
+//
+// Row k of an episode, in the order of Turn, has reward rk, the sum of its
+// rewards under the mask, and value Vk, the critic's at the anchor: the first
+// token under the mask, or the last with Last set. A row without token under
+// the mask is a step with value 0.
+//
+//	δk = rk + γ·V(k+1) − Vk,   V after the last row = 0
+//	Ak = δk + γλ·A(k+1),   Rk = Ak + Vk
+//
+// All tokens of the row under the mask get Ak. Rk is the return at the anchor;
+// everywhere else the return is IgnoreReturn and ValueMask is false. The
+// original publishes no value mask for its first-token form, which pulls the
+// critic towards that marker; here both do.
+//
+// Advantages are whitened with [GuardedWhitening] over the mask, copies not
+// counted, and positions off the mask are mapped as well. The mask is Loss, and
+// Attention where no loss mask is in force. Fewer than two tokens in the batch
+// are an ErrEmptyMask, and two different rows with one identity an ErrConflict.
+//
+// Config names: no_concat_gae, no_concat_gae_last.
+type NoConcat struct {
+	Gamma  float64 // discount per row, in [0, 1]
+	Lambda float64 // bias (0) against variance (1), in [0, 1]
+	Last   bool    // anchor at the last token instead of the first
+	Raw    bool    // leave advantages unwhitened
+}
+
+// Estimate implements [Estimator].
+func (g NoConcat) Estimate(dst *Result, b *Batch) error {
+	return estimate(dst, b, "no_concat_gae", g, runNoConcat[float32])
+}
+
+func runNoConcat[T number](g NoConcat, c *call[T]) error {
+	if err := firstError(unit("gamma", g.Gamma), unit("lambda", g.Lambda), c.needValues()); err != nil {
+		return err
+	}
+	c.mask = c.lossMask()
+	e, err := c.stitch()
+	if err != nil {
+		return err
+	}
+	c.publishValueMask()
+	p := slot[noConcatPass[T]](c.scratch, mainSlot)
+	*p = noConcatPass[T]{c: c, gamma: g.Gamma, decay: g.Gamma * g.Lambda, last: g.Last}
+	if err := c.scratch.each(p, e.count(), c.tokens()); err != nil {
+		return err
+	}
+	if !g.Raw {
+		if err := c.whiten(GuardedWhitening, nil); err != nil {
+			return err
+		}
+	}
+	c.copyBack(e)
+	return nil
+}
+
+type noConcatPass[T number] struct {
+	c            *call[T]
+	gamma, decay float64
+	last         bool
+}
+
+func (p *noConcatPass[T]) do(from, to int) {
+	for k := from; k < to; k++ {
+		rows := p.c.scratch.episodes.rows(k)
+		if p.c.finiteRows(rows) {
+			p.episode(k, rows)
+		}
+	}
+}
+
+func (p *noConcatPass[T]) episode(k int, rows []int) {
+	c := p.c
+	var next, acc float64 // V and A of the following row
+	var total Moments
+	reach := 0.0
+	for i := len(rows) - 1; i >= 0; i-- {
+		row := rows[i]
+		lo := c.offsets[row]
+		m := c.rowMask(row)
+		anchor := p.anchor(m)
+		value := 0.0
+		if anchor >= 0 {
+			value = float64(c.values[lo+anchor])
+		}
+		delta := c.maskedSum(row) + float64(p.gamma*next) - value
+		acc = delta + float64(p.decay*acc)
+		next = value
+		n := 0
+		for t, in := range m {
+			c.adv[lo+t], c.ret[lo+t] = 0, IgnoreReturn
+			if in {
+				c.adv[lo+t] = T(acc)
+				n++
+			}
+		}
+		if anchor >= 0 {
+			c.ret[lo+anchor], c.valueMask[lo+anchor] = T(acc+value), true
+		}
+		total.merge(Moments{N: n, Mean: acc})
+		reach = max(reach, acc, -acc)
+	}
+	c.scratch.parts[k] = total
+	if reach >= safe {
+		for _, row := range rows {
+			c.checkResults(row)
+		}
+	}
+}
+
+// anchor returns the position whose value stands for the row, -1 for none.
+func (p *noConcatPass[T]) anchor(m []bool) int {
+	if p.last {
+		return lastTrue(m)
+	}
+	for t, in := range m {
+		if in {
+			return t
+		}
+	}
+	return -1
+}

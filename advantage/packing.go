@@ -1,0 +1,109 @@
+package advantage
+
+import (
+	"fmt"
+	"math"
+)
+
+// Episodes returns the rows of each trajectory in turn order, trajectories in
+// the order of Group and Trajectory. Copies of a row, as trainers append to fill up a batch, are
+// left out; see the trajectory estimators for what counts as one.
+func (b *Batch) Episodes() ([][]int, error) {
+	_, e, err := b.stitched()
+	if err != nil {
+		return nil, err
+	}
+	all := make([][]int, 0, e.count())
+	for k := range e.count() {
+		all = append(all, append([]int(nil), e.rows(k)...))
+	}
+	return all, nil
+}
+
+// TurnIDs appends the turn of every token within its trajectory, -1 off the
+// mask, as the estimators with Spec.TurnIDs publish it. A turn is a run of
+// tokens under the mask (Loss, else Attention); where the batch has TurnEnd,
+// turn ends part runs that touch.
+func (b *Batch) TurnIDs(dst []int32) ([]int32, error) {
+	c, e, err := b.stitched()
+	if err != nil {
+		return dst, err
+	}
+	n := len(dst)
+	dst = append(dst, make([]int32, c.tokens())...)
+	c.turnID = dst[n:]
+	for k := range e.count() {
+		c.numberTurns(e.rows(k))
+	}
+	for row, from := range e.source {
+		copy(c.turnID[c.offsets[row]:c.offsets[row+1]], c.turnID[c.offsets[from]:c.offsets[from+1]])
+	}
+	return dst, nil
+}
+
+// stitched puts the rows of the batch together.
+func (b *Batch) stitched() (*call[float32], *episodes, error) {
+	if err := b.Check(); err != nil {
+		return nil, nil, fmt.Errorf("advantage: %w", err)
+	}
+	c := &call[float32]{
+		offsets: b.Offsets, rewards: b.Rewards, attention: b.Attention, loss: b.Loss, turnEnds: b.TurnEnd,
+		group: b.Group, trajectory: b.Trajectory, turn: b.Turn, scratch: new(scratch),
+	}
+	c.mask = c.lossMask()
+	e, err := c.stitch()
+	if err != nil {
+		return nil, nil, fmt.Errorf("advantage: %w", err)
+	}
+	return c, e, nil
+}
+
+// MaskFromReturns appends the value mask that returns imply: false where they
+// are IgnoreReturn.
+func MaskFromReturns(dst []bool, returns []float32) []bool {
+	for _, r := range returns {
+		dst = append(dst, math.Abs(float64(r)-IgnoreReturn) > ignoreTolerance)
+	}
+	return dst
+}
+
+// ignoreTolerance is how far from IgnoreReturn the marker may have drifted.
+const ignoreTolerance = 1e-6
+
+// RowMultiple returns the number that the number of rows has to be a multiple
+// of, so that devices and mini-batches get equal shares: the least common
+// multiple. Every part has to be positive.
+func RowMultiple(parts ...int) (int, error) {
+	m := 1
+	for _, p := range parts {
+		if p <= 0 {
+			return 0, fmt.Errorf("advantage: row multiple of %v: %w (positive parts)", parts, ErrParameter)
+		}
+		m = m / gcd(m, p) * p
+	}
+	return m, nil
+}
+
+// ExtraRows returns how many rows are missing to the next multiple.
+func ExtraRows(rows, multiple int) int {
+	if multiple <= 0 || rows <= 0 {
+		return 0
+	}
+	return (multiple - rows%multiple) % multiple
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// Interleaved appends the trajectory of each of so many rows when every start
+// state was played n times in a row: 0 … n−1, 0 … n−1, and so on.
+func Interleaved(dst []int, rows, n int) []int {
+	for i := range rows {
+		dst = append(dst, i%max(n, 1))
+	}
+	return dst
+}

@@ -1,0 +1,133 @@
+package advantage
+
+// ReinforcePlusPlus uses the discounted sum of the rewards to come, whitened
+// over the whole batch, and neither critic nor groups:
+//
+//	Gt = rt + γ·G(t+1)·m(t+1),   Rt = Gt,   A = whitened G under the mask
+//
+// A token outside the mask m cuts the sum: what comes after it does not reach
+// the tokens before it. So with a loss mask each turn is credited with its own
+// rewards alone, which is how the original behaves on rows of several turns;
+// without one the whole row counts. Advantages are 0 outside the mask, returns
+// are not. Fewer than two tokens under the mask are an ErrEmptyMask.
+//
+// The mask is Loss, and Attention where no loss mask is in force.
+//
+// See Hu, arXiv:2501.03262. Config name: reinforce_plus_plus.
+type ReinforcePlusPlus struct {
+	Gamma float64 // discount per token, in [0, 1]
+	Raw   bool    // leave advantages unwhitened
+}
+
+// Estimate implements [Estimator].
+func (r ReinforcePlusPlus) Estimate(dst *Result, b *Batch) error {
+	return estimate(dst, b, "reinforce_plus_plus", r, runReinforce[float32])
+}
+
+func runReinforce[T number](r ReinforcePlusPlus, c *call[T]) error {
+	if err := unit("gamma", r.Gamma); err != nil {
+		return err
+	}
+	c.mask = c.lossMask()
+	p := slot[reinforcePass[T]](c.scratch, mainSlot)
+	*p = reinforcePass[T]{c: c, gamma: r.Gamma}
+	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || r.Raw {
+		return err
+	}
+	return c.whiten(Whitening{}, c.mask)
+}
+
+type reinforcePass[T number] struct {
+	c     *call[T]
+	gamma float64
+}
+
+func (p *reinforcePass[T]) do(from, to int) {
+	for row := from; row < to; row++ {
+		if p.c.finiteRow(row, false) {
+			p.row(row)
+		}
+	}
+}
+
+func (p *reinforcePass[T]) row(row int) {
+	c := p.c
+	lo, hi := c.offsets[row], c.offsets[row+1]
+	n := hi - lo
+	r, m := c.rewards[lo:hi:hi], c.mask[lo:hi:hi][:n]
+	adv, ret := c.adv[lo:hi:hi][:n], c.ret[lo:hi:hi][:n]
+	var s spread
+	if last := lastTrue(m); last >= 0 {
+		s.shift = float64(r[last])
+	}
+	var after float64 // return of the following token, 0 if it is outside the mask
+	for t := n - 1; t >= 0; t-- {
+		g := float64(r[t]) + float64(p.gamma*after)
+		ret[t] = T(g)
+		if m[t] {
+			adv[t], after = T(g), g
+			s.add(g)
+		} else {
+			adv[t], after = 0, 0
+		}
+	}
+	c.close(row, &s)
+}
+
+// ReinforcePlusPlusBaseline is REINFORCE++ with the group's mean as baseline:
+// each row's summed reward minus the mean of its Group, given to all tokens
+// under the mask and whitened over them across the batch. A group of one keeps
+// its score. Advantages are 0 outside the mask; returns are the same numbers.
+// Fewer than two tokens under the mask are an ErrEmptyMask, a batch without
+// Group is an ErrNoGroup.
+//
+// The mask is Loss, and Attention where no loss mask is in force.
+//
+// See Hu, arXiv:2501.03262. Config name: reinforce_plus_plus_baseline.
+type ReinforcePlusPlusBaseline struct {
+	Raw bool // leave advantages unwhitened
+}
+
+// Estimate implements [Estimator].
+func (r ReinforcePlusPlusBaseline) Estimate(dst *Result, b *Batch) error {
+	return estimate(dst, b, "reinforce_plus_plus_baseline", r, runReinforceBaseline[float32])
+}
+
+func runReinforceBaseline[T number](r ReinforcePlusPlusBaseline, c *call[T]) error {
+	g, scores, err := c.scoredGroups()
+	if err != nil {
+		return err
+	}
+	for row, s := range scores {
+		if k := g.of[row]; g.size[k] > 1 {
+			scores[row] = s - g.mean[k]
+		}
+	}
+	c.mask = c.lossMask()
+	if !r.Raw {
+		// Whitening numbers that are constant per row needs no pass over tokens.
+		for row, s := range scores {
+			n := count(c.mask[c.offsets[row]:c.offsets[row+1]])
+			c.raw.merge(Moments{N: n, Mean: s})
+		}
+		l, err := GuardedWhitening.line(c.raw)
+		if err != nil {
+			return err
+		}
+		for row, s := range scores {
+			scores[row] = l.at(s)
+		}
+	}
+	return c.share(scores)
+}
+
+// count returns how many entries are true.
+func count(mask []bool) int {
+	n := 0
+	for _, in := range mask {
+		if in {
+			n++
+		}
+	}
+	return n
+}

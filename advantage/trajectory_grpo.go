@@ -1,0 +1,105 @@
+package advantage
+
+import (
+	"fmt"
+	"math"
+)
+
+// TrajectoryGRPO compares the episodes of a group with each other, however many
+// rows an episode was laid out in: every token that the model wrote gets
+//
+//	A = (s − mean) / (std + ε),   std² = Σ (s − mean)² / n
+//
+// where s is the sum of an episode's rewards under the mask, and mean and std
+// are taken over the episodes with the same Group, each counted once. Mind the
+// division by n, where [GRPO] divides by n − 1. Equal scores and groups of one
+// give 0. Returns are the same numbers; both are 0 off the mask. No critic, no
+// whitening, no turn ids.
+//
+// The mask is Loss, and Attention where no loss mask is in force. A batch
+// without Group is an ErrNoGroup, two different rows with one identity are an
+// ErrConflict.
+//
+// Config name: trajectory_grpo.
+type TrajectoryGRPO struct {
+	NoStd   bool    // leave out the division by std + ε
+	Epsilon float64 // ε; 0 stands for DefaultEpsilon
+}
+
+// Estimate implements [Estimator].
+func (g TrajectoryGRPO) Estimate(dst *Result, b *Batch) error {
+	return estimate(dst, b, "trajectory_grpo", g, runTrajectoryGRPO[float32])
+}
+
+func runTrajectoryGRPO[T number](tg TrajectoryGRPO, c *call[T]) error {
+	eps, err := epsilon(tg.Epsilon)
+	if err != nil {
+		return err
+	}
+	c.mask = c.lossMask()
+	e, scores, err := c.episodeScores()
+	if err != nil {
+		return err
+	}
+	g := c.episodeGroups(e)
+	g.score(scores)
+	for k, s := range scores {
+		a := s - g.mean[g.of[k]]
+		if !tg.NoStd {
+			a /= math.Sqrt(g.m2[g.of[k]]/float64(g.size[g.of[k]])) + eps
+		}
+		scores[k] = a
+	}
+	return c.share(c.perRow(e, scores))
+}
+
+// episodeScores stitches the rows and returns the sum of each episode's rewards
+// under the mask. The caller may overwrite it.
+func (c *call[T]) episodeScores() (*episodes, []float64, error) {
+	if len(c.group) == 0 && c.rows() > 0 {
+		return nil, nil, fmt.Errorf("group: %w", ErrNoGroup)
+	}
+	e, err := c.stitch()
+	if err != nil {
+		return nil, nil, err
+	}
+	c.scratch.scores = resize(c.scratch.scores, e.count())
+	p := slot[episodeScorePass[T]](c.scratch, mainSlot)
+	p.c = c
+	return e, c.scratch.scores, c.scratch.each(p, e.count(), c.tokens())
+}
+
+type episodeScorePass[T number] struct{ c *call[T] }
+
+func (p *episodeScorePass[T]) do(from, to int) {
+	c := p.c
+	for k := from; k < to; k++ {
+		total := 0.0
+		for _, row := range c.scratch.episodes.rows(k) {
+			if c.finiteRow(row, false) {
+				total += c.maskedSum(row)
+			}
+		}
+		c.scratch.scores[k] = total
+	}
+}
+
+// episodeGroups sorts the episodes into their groups.
+func (c *call[T]) episodeGroups(e *episodes) *groups {
+	c.scratch.ids = resize(c.scratch.ids, e.count())
+	for k := range c.scratch.ids {
+		c.scratch.ids[k] = c.group[e.rows(k)[0]]
+	}
+	g := &c.scratch.groups
+	g.put(c.scratch.ids)
+	return g
+}
+
+// perRow gives each row its episode's number.
+func (c *call[T]) perRow(e *episodes, x []float64) []float64 {
+	c.scratch.perRow = resize(c.scratch.perRow, c.rows())
+	for row, k := range e.of {
+		c.scratch.perRow[row] = x[k]
+	}
+	return c.scratch.perRow
+}
