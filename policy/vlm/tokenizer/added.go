@@ -1,0 +1,162 @@
+package tokenizer
+
+import (
+	"fmt"
+	"slices"
+	"unicode"
+	"unicode/utf8"
+)
+
+// added is a token that is cut out of the text literally, whatever the merges say.
+type added struct {
+	ID         int32  `json:"id"`
+	Content    string `json:"content"`
+	SingleWord bool   `json:"single_word"` // only where no word character adjoins
+	LStrip     bool   `json:"lstrip"`      // takes the white space before it
+	RStrip     bool   `json:"rstrip"`      // takes the white space after it
+	Normalized bool   `json:"normalized"`  // matched after normalisation, not before
+	Special    bool   `json:"special"`     // left out when decoding skips special tokens
+}
+
+// matcher finds the longest of a set of tokens at a place.
+type matcher struct {
+	first  [256]bool // bytes that begin a token: most places are passed over by this alone
+	nodes  []node
+	tokens []*added
+}
+
+type node struct {
+	token *added
+	next  map[byte]int32
+}
+
+func newMatcher(tokens []*added, text func(*added) string) *matcher {
+	m := &matcher{nodes: make([]node, 1), tokens: tokens}
+	for _, t := range tokens {
+		at := int32(0)
+		for _, b := range []byte(text(t)) {
+			child, ok := m.nodes[at].next[b]
+			if !ok {
+				child = int32(len(m.nodes))
+				m.nodes = append(m.nodes, node{})
+				if m.nodes[at].next == nil {
+					m.nodes[at].next = map[byte]int32{}
+				}
+				m.nodes[at].next[b] = child
+			}
+			at = child
+		}
+		if at > 0 {
+			m.first[text(t)[0]] = true
+			m.nodes[at].token = t
+		}
+	}
+	return m
+}
+
+// longest returns the longest token at the start of s, or nil.
+func (m *matcher) longest(s string) (found *added, size int) {
+	at := int32(0)
+	for i := range len(s) {
+		child, ok := m.nodes[at].next[s[i]]
+		if !ok {
+			return found, size
+		}
+		at = child
+		if t := m.nodes[at].token; t != nil {
+			found, size = t, i+1
+		}
+	}
+	return found, size
+}
+
+// split calls text for the parts of s between tokens, never for an empty one,
+// and token for the tokens, in order, until one of them fails.
+func (m *matcher) split(s string, text func(string) error, token func(*added) error) error {
+	done := 0 // everything before is handed out
+	for i := 0; i < len(s); {
+		if !m.first[s[i]] {
+			i++
+			continue
+		}
+		t, size := m.longest(s[i:])
+		if t == nil {
+			i++
+			continue
+		}
+		start, end := i, i+size
+		i = end
+		if t.SingleWord && (endsInWord(s[:start]) || startsWithWord(s[end:])) {
+			continue
+		}
+		if t.LStrip {
+			start = max(done, start-trailingSpace(s[:start]))
+		}
+		if t.RStrip {
+			end += span(s[end:], unicode.IsSpace)
+		}
+		if done < start {
+			if err := text(s[done:start]); err != nil {
+				return err
+			}
+		}
+		done = end
+		if err := token(t); err != nil {
+			return err
+		}
+	}
+	if done < len(s) {
+		return text(s[done:])
+	}
+	return nil
+}
+
+func trailingSpace(s string) int {
+	n := len(s)
+	for n > 0 {
+		r, size := utf8.DecodeLastRuneInString(s[:n])
+		if !unicode.IsSpace(r) {
+			break
+		}
+		n -= size
+	}
+	return len(s) - n
+}
+
+func endsInWord(s string) bool {
+	r, n := utf8.DecodeLastRuneInString(s)
+	return n > 0 && isWord(r)
+}
+
+func startsWithWord(s string) bool {
+	r, n := utf8.DecodeRuneInString(s)
+	return n > 0 && isWord(r)
+}
+
+// isWord is Unicode's \w (UTS #18, annex C).
+func isWord(r rune) bool {
+	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Other_Alphabetic, unicode.Pc, unicode.Join_Control)
+}
+
+// checkAdded sorts the tokens by id and refuses contradictions.
+func checkAdded(tokens []*added, vocab map[string]int32, byID map[int32]string) error {
+	slices.SortFunc(tokens, func(a, b *added) int { return int(a.ID) - int(b.ID) })
+	seen := map[string]int32{}
+	for _, t := range tokens {
+		if t.Content == "" || t.ID < 0 {
+			return fmt.Errorf("%w: added token %q with id %d", ErrFormat, t.Content, t.ID)
+		}
+		if id, ok := seen[t.Content]; ok && id != t.ID {
+			return fmt.Errorf("%w: added token %q has ids %d and %d", ErrFormat, t.Content, id, t.ID)
+		}
+		if have, ok := byID[t.ID]; ok && have != t.Content {
+			return fmt.Errorf("%w: id %d means both %q and the added token %q", ErrFormat, t.ID, have, t.Content)
+		}
+		if id, ok := vocab[t.Content]; ok && id != t.ID {
+			return fmt.Errorf("%w: added token %q has id %d, but %d in the vocabulary", ErrFormat, t.Content, t.ID, id)
+		}
+		seen[t.Content] = t.ID
+		byID[t.ID] = t.Content
+	}
+	return nil
+}

@@ -1,0 +1,46 @@
+package tokenizer
+
+// Byte-level BPE writes every byte as one printable character: printable
+// Latin-1 stands for itself, the other 68 bytes for U+0100 and up, in order.
+// The table is that of GPT-2 (Radford et al. 2019).
+var (
+	byteToRune [256]rune
+	runeToByte = map[rune]byte{}
+)
+
+func init() {
+	next := rune(256)
+	for b := range 256 {
+		r := rune(b)
+		if !(r >= '!' && r <= '~' || r >= 0xa1 && r <= 0xac || r >= 0xae) {
+			r = next
+			next++
+		}
+		byteToRune[b] = r
+		runeToByte[r] = byte(b)
+	}
+}
+
+// toBytes maps a vocabulary entry to the bytes it stands for. An entry with a
+// character outside the alphabet stands for its own UTF-8, as an added token
+// that contains a space does.
+func toBytes(entry string) string {
+	b := make([]byte, 0, len(entry))
+	for _, r := range entry {
+		v, ok := runeToByte[r]
+		if !ok {
+			return entry
+		}
+		b = append(b, v)
+	}
+	return string(b)
+}
+
+// fromBytes is the inverse of toBytes for entries inside the alphabet.
+func fromBytes(s string) string {
+	r := make([]rune, len(s))
+	for i := range len(s) {
+		r[i] = byteToRune[s[i]]
+	}
+	return string(r)
+}

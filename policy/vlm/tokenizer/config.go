@@ -1,0 +1,288 @@
+package tokenizer
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// fileSpec is tokenizer.json as far as it decides ids.
+type fileSpec struct {
+	AddedTokens   []*added        `json:"added_tokens"`
+	Normalizer    json.RawMessage `json:"normalizer"`
+	PreTokenizer  json.RawMessage `json:"pre_tokenizer"`
+	PostProcessor json.RawMessage `json:"post_processor"`
+	Decoder       json.RawMessage `json:"decoder"`
+	Model         modelSpec       `json:"model"`
+}
+
+type modelSpec struct {
+	Type                    string           `json:"type"`
+	Dropout                 *float64         `json:"dropout"`
+	UnkToken                *string          `json:"unk_token"`
+	ContinuingSubwordPrefix *string          `json:"continuing_subword_prefix"`
+	EndOfWordSuffix         *string          `json:"end_of_word_suffix"`
+	IgnoreMerges            bool             `json:"ignore_merges"`
+	Vocab                   map[string]int32 `json:"vocab"`
+	Merges                  []mergePair      `json:"merges"`
+}
+
+// mergePair is "a b" in old files and ["a", "b"] in new ones.
+type mergePair [2]string
+
+func (p *mergePair) UnmarshalJSON(raw []byte) error {
+	if len(raw) > 0 && raw[0] == '[' {
+		var list []string
+		if err := json.Unmarshal(raw, &list); err != nil {
+			return err
+		}
+		if len(list) != 2 {
+			return fmt.Errorf("merge of %d parts, want 2", len(list))
+		}
+		*p = mergePair(list)
+		return nil
+	}
+	var text string
+	if err := json.Unmarshal(raw, &text); err != nil {
+		return err
+	}
+	a, b, ok := strings.Cut(text, " ")
+	if !ok || a == "" || b == "" || strings.Contains(b, " ") {
+		return fmt.Errorf("merge %q, want two parts with a space between", text)
+	}
+	*p = mergePair{a, b}
+	return nil
+}
+
+// kind returns the type of a component, "" for none.
+func kind(raw json.RawMessage) (string, error) {
+	if len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
+		return "", nil
+	}
+	var c struct {
+		Type string `json:"type"`
+	}
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return "", err
+	}
+	return c.Type, nil
+}
+
+func newBPE(m modelSpec) (*bpe, error) {
+	switch {
+	case m.Type != "BPE" && m.Type != "":
+		return nil, fmt.Errorf("%w: model type %q, want BPE", ErrUnsupported, m.Type)
+	case m.Dropout != nil && *m.Dropout != 0:
+		return nil, fmt.Errorf("%w: model.dropout %v, want none", ErrUnsupported, *m.Dropout)
+	case m.ContinuingSubwordPrefix != nil && *m.ContinuingSubwordPrefix != "":
+		return nil, fmt.Errorf("%w: model.continuing_subword_prefix %q, want none", ErrUnsupported, *m.ContinuingSubwordPrefix)
+	case m.EndOfWordSuffix != nil && *m.EndOfWordSuffix != "":
+		return nil, fmt.Errorf("%w: model.end_of_word_suffix %q, want none", ErrUnsupported, *m.EndOfWordSuffix)
+	case len(m.Vocab) == 0:
+		return nil, fmt.Errorf("%w: model.vocab is empty", ErrFormat)
+	}
+	b := &bpe{vocab: make(map[string]int32, len(m.Vocab)), merges: make(map[uint64]merge, len(m.Merges)), ignoreMerges: m.IgnoreMerges}
+	ids := make(map[int32]string, len(m.Vocab))
+	for entry, id := range m.Vocab {
+		if other, ok := ids[id]; ok || id < 0 || id >= maxID {
+			return nil, fmt.Errorf("%w: model.vocab: id %d of %q is taken by %q or out of range", ErrFormat, id, entry, other)
+		}
+		ids[id] = entry
+		b.vocab[toBytes(entry)] = id
+	}
+	for v := range b.bytes {
+		b.bytes[v] = -1
+		if id, ok := m.Vocab[string(byteToRune[v])]; ok {
+			b.bytes[v] = id
+		}
+	}
+	for i, p := range m.Merges {
+		left, okL := m.Vocab[p[0]]
+		right, okR := m.Vocab[p[1]]
+		joint, okJ := m.Vocab[p[0]+p[1]]
+		if !okL || !okR || !okJ {
+			return nil, fmt.Errorf("%w: model.merges[%d]: %q and %q, or what they make, are not in the vocabulary", ErrFormat, i, p[0], p[1])
+		}
+		if _, ok := b.merges[pair(left, right)]; !ok {
+			b.merges[pair(left, right)] = merge{int32(i), joint}
+		}
+	}
+	return b, nil
+}
+
+// maxID bounds ids, so that a file cannot ask for an enormous table.
+const maxID = 1 << 24
+
+// newSteps reads the pre-tokenizer.
+func newSteps(raw json.RawMessage) ([]step, error) {
+	var c struct {
+		Type          string            `json:"type"`
+		PreTokenizers []json.RawMessage `json:"pretokenizers"`
+		Pattern       struct {
+			Regex  *string `json:"Regex"`
+			String *string `json:"String"`
+		} `json:"pattern"`
+		Behavior         string `json:"behavior"`
+		Invert           bool   `json:"invert"`
+		IndividualDigits bool   `json:"individual_digits"`
+		AddPrefixSpace   bool   `json:"add_prefix_space"`
+		UseRegex         *bool  `json:"use_regex"`
+	}
+	if name, err := kind(raw); err != nil || name == "" {
+		return nil, err
+	}
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return nil, err
+	}
+	switch c.Type {
+	case "Sequence":
+		var all []step
+		for _, part := range c.PreTokenizers {
+			steps, err := newSteps(part)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, steps...)
+		}
+		return all, nil
+	case "Split":
+		if c.Pattern.Regex == nil {
+			return nil, fmt.Errorf("%w: pre_tokenizer Split without a regular expression", ErrUnsupported)
+		}
+		scan, ok := patterns[*c.Pattern.Regex]
+		if !ok {
+			return nil, fmt.Errorf("%w: pre_tokenizer Split by the pattern %q", ErrUnsupported, *c.Pattern.Regex)
+		}
+		// The known patterns match every character, so these two mean the same.
+		if !(c.Behavior == "Isolated" && !c.Invert || c.Behavior == "Removed" && c.Invert) {
+			return nil, fmt.Errorf("%w: pre_tokenizer Split with behavior %q, invert %v", ErrUnsupported, c.Behavior, c.Invert)
+		}
+		return []step{{scan: scan}}, nil
+	case "Digits":
+		return []step{{scan: scanDigits(c.IndividualDigits)}}, nil
+	case "ByteLevel":
+		var steps []step
+		if c.AddPrefixSpace {
+			steps = append(steps, step{prefix: true})
+		}
+		if c.UseRegex == nil || *c.UseRegex {
+			steps = append(steps, step{scan: scanGPT2})
+		}
+		return steps, nil
+	}
+	return nil, fmt.Errorf("%w: pre_tokenizer %q", ErrUnsupported, c.Type)
+}
+
+// hasByteLevel reports whether a component is ByteLevel or a sequence with one.
+func hasByteLevel(raw json.RawMessage) bool {
+	return strings.Contains(string(raw), `"ByteLevel"`)
+}
+
+// newNormalizer reports whether text is to be NFC-normalised.
+func newNormalizer(raw json.RawMessage) (nfc bool, err error) {
+	name, err := kind(raw)
+	if err != nil {
+		return false, err
+	}
+	switch name {
+	case "":
+		return false, nil
+	case "NFC":
+		return true, nil
+	case "Sequence":
+		var c struct {
+			Normalizers []json.RawMessage `json:"normalizers"`
+		}
+		if err := json.Unmarshal(raw, &c); err != nil {
+			return false, err
+		}
+		for _, part := range c.Normalizers {
+			one, err := newNormalizer(part)
+			if err != nil {
+				return false, err
+			}
+			nfc = nfc || one
+		}
+		return nfc, nil
+	}
+	return false, fmt.Errorf("%w: normalizer %q", ErrUnsupported, name)
+}
+
+// checkDecoder refuses anything but the byte alphabet.
+func checkDecoder(raw json.RawMessage) error {
+	switch name, err := kind(raw); {
+	case err != nil:
+		return err
+	case name == "ByteLevel":
+		return nil
+	default:
+		return fmt.Errorf("%w: decoder %q, want ByteLevel", ErrUnsupported, name)
+	}
+}
+
+// frame is what the post-processor puts around a text.
+type frame struct{ before, after []int32 }
+
+func newFrame(raw json.RawMessage) (frame, error) {
+	var c struct {
+		Type       string            `json:"type"`
+		Processors []json.RawMessage `json:"processors"`
+		Single     []struct {
+			SpecialToken *struct {
+				ID string `json:"id"`
+			} `json:"SpecialToken"`
+			Sequence *struct {
+				ID string `json:"id"`
+			} `json:"Sequence"`
+		} `json:"single"`
+		SpecialTokens map[string]struct {
+			IDs []int32 `json:"ids"`
+		} `json:"special_tokens"`
+	}
+	name, err := kind(raw)
+	if err == nil && name != "" {
+		err = json.Unmarshal(raw, &c)
+	}
+	if err != nil {
+		return frame{}, err
+	}
+	switch name {
+	case "", "ByteLevel": // the latter only moves offsets
+		return frame{}, nil
+	case "Sequence":
+		var f frame
+		for _, part := range c.Processors {
+			inner, err := newFrame(part)
+			if err != nil {
+				return frame{}, err
+			}
+			f.before = append(inner.before, f.before...)
+			f.after = append(f.after, inner.after...)
+		}
+		return f, nil
+	case "TemplateProcessing":
+		var f frame
+		seen := false
+		for _, item := range c.Single {
+			switch {
+			case item.Sequence != nil && !seen:
+				seen = true
+			case item.SpecialToken != nil:
+				ids := c.SpecialTokens[item.SpecialToken.ID].IDs
+				if len(ids) == 0 {
+					return frame{}, fmt.Errorf("%w: post_processor names %q but gives no id for it", ErrFormat, item.SpecialToken.ID)
+				}
+				if seen {
+					f.after = append(f.after, ids...)
+				} else {
+					f.before = append(f.before, ids...)
+				}
+			default:
+				return frame{}, fmt.Errorf("%w: post_processor TemplateProcessing with an unknown item", ErrUnsupported)
+			}
+		}
+		return f, nil
+	}
+	return frame{}, fmt.Errorf("%w: post_processor %q", ErrUnsupported, name)
+}

@@ -1,0 +1,125 @@
+package tokenizer
+
+import "unicode/utf8"
+
+// Decode returns the text of ids, without special tokens if asked for. The
+// bytes of all tokens are strung together first; each maximal invalid part
+// becomes one U+FFFD. Ids without a token, such as the padding rows of an
+// embedding, add nothing.
+func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) string {
+	var b []byte
+	for _, id := range ids {
+		b = t.appendToken(b, id, skipSpecial)
+	}
+	return string(appendText(make([]byte, 0, len(b)), b))
+}
+
+func (t *Tokenizer) appendToken(b []byte, id int32, skipSpecial bool) []byte {
+	if id < 0 || int(id) >= len(t.tokens) || skipSpecial && t.tokens[id].special {
+		return b
+	}
+	return append(b, t.tokens[id].bytes...)
+}
+
+// Decoder is Decode one token at a time: text comes out as soon as its
+// characters are complete. Everything that Add and Flush return, in order, is
+// what Decode returns for the same ids. The zero value is not usable; see
+// [Tokenizer.NewDecoder].
+type Decoder struct {
+	t    *Tokenizer
+	skip bool
+	held []byte // the start of a character
+	buf  []byte
+}
+
+// NewDecoder starts decoding a stream of ids.
+func (t *Tokenizer) NewDecoder(skipSpecial bool) *Decoder {
+	return &Decoder{t: t, skip: skipSpecial}
+}
+
+// Add takes the next id and returns the text that it completes, often "".
+func (d *Decoder) Add(id int32) string {
+	d.held = d.t.appendToken(d.held, id, d.skip)
+	done := len(d.held) - unfinished(d.held)
+	if done == 0 {
+		return ""
+	}
+	d.buf = appendText(d.buf[:0], d.held[:done])
+	d.held = append(d.held[:0], d.held[done:]...)
+	return string(d.buf)
+}
+
+// Flush ends the stream: a character left incomplete comes out as U+FFFD. The
+// Decoder can be used for another stream afterwards.
+func (d *Decoder) Flush() string {
+	d.buf = appendText(d.buf[:0], d.held)
+	d.held = d.held[:0]
+	return string(d.buf)
+}
+
+// appendText appends b with each maximal invalid part replaced by U+FFFD, as
+// the Unicode standard recommends (chapter 3.9, "U+FFFD substitution of maximal
+// subparts") and WHATWG decoders, Python and Rust do.
+func appendText(dst, b []byte) []byte {
+	for len(b) > 0 {
+		if r, n := utf8.DecodeRune(b); r != utf8.RuneError || n > 1 {
+			dst = append(dst, b[:n]...)
+			b = b[n:]
+			continue
+		}
+		dst = utf8.AppendRune(dst, utf8.RuneError)
+		n, _ := subpart(b)
+		b = b[n:]
+	}
+	return dst
+}
+
+// unfinished returns the length of a suffix that more bytes could complete.
+func unfinished(b []byte) int {
+	for n := 1; n <= min(3, len(b)); n++ {
+		tail := b[len(b)-n:]
+		if utf8.RuneStart(tail[0]) {
+			if size, open := subpart(tail); open && size == n {
+				return n
+			}
+			return 0
+		}
+	}
+	return 0
+}
+
+// subpart returns how many bytes at the start of b begin a character, at least
+// 1, without being one; open reports that they end with b and could go on.
+func subpart(b []byte) (n int, open bool) {
+	need, low, high := 0, byte(0x80), byte(0xbf)
+	switch c := b[0]; {
+	case c >= 0xc2 && c <= 0xdf:
+		need = 2
+	case c >= 0xe0 && c <= 0xef:
+		need = 3
+		if c == 0xe0 {
+			low = 0xa0
+		} else if c == 0xed {
+			high = 0x9f
+		}
+	case c >= 0xf0 && c <= 0xf4:
+		need = 4
+		if c == 0xf0 {
+			low = 0x90
+		} else if c == 0xf4 {
+			high = 0x8f
+		}
+	default:
+		return 1, false
+	}
+	for n = 1; n < need; n++ {
+		if n == len(b) {
+			return n, true
+		}
+		if b[n] < low || b[n] > high {
+			return n, false
+		}
+		low, high = 0x80, 0xbf
+	}
+	return n, false
+}

@@ -1,0 +1,87 @@
+package tokenizer
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// maxMarks is the longest run of combining marks that x/text leaves alone; into
+// longer ones it puts U+034F, which the Unicode normal form does not have.
+const maxMarks = 30
+
+// normalizeNFC is Unicode normalization form C.
+func normalizeNFC(s string) string {
+	if norm.NFC.IsNormalString(s) {
+		return s
+	}
+	out := norm.NFC.String(s)
+	if strings.Count(out, "\u034f") == strings.Count(s, "\u034f") {
+		return out
+	}
+	return composeNFC(s)
+}
+
+// composeNFC is the definition (UAX #15): decompose, put marks in canonical
+// order, compose. It serves the text that x/text changes in another way.
+func composeNFC(s string) string {
+	type char struct {
+		r   rune
+		ccc uint8
+	}
+	var chars []char
+	for len(s) > 0 {
+		_, size := utf8.DecodeRuneInString(s)
+		part := s[:size]
+		p := norm.NFD.PropertiesString(part)
+		if d := p.Decomposition(); d != nil {
+			part = string(d)
+		}
+		for _, r := range part {
+			chars = append(chars, char{r, norm.NFD.PropertiesString(string(r)).CCC()})
+		}
+		s = s[size:]
+	}
+	for i := 0; i < len(chars); {
+		if chars[i].ccc == 0 {
+			i++
+			continue
+		}
+		end := i
+		for end < len(chars) && chars[end].ccc != 0 {
+			end++
+		}
+		slices.SortStableFunc(chars[i:end], func(a, b char) int { return int(a.ccc) - int(b.ccc) })
+		i = end
+	}
+	var out []char
+	starter := -1
+	for _, c := range chars {
+		if starter >= 0 {
+			last := out[len(out)-1]
+			blocked := len(out)-1 > starter && (last.ccc == 0 || last.ccc >= c.ccc)
+			if joint, ok := compose(out[starter].r, c.r); ok && !blocked {
+				out[starter].r = joint
+				continue
+			}
+		}
+		if c.ccc == 0 {
+			starter = len(out)
+		}
+		out = append(out, c)
+	}
+	var b strings.Builder
+	for _, c := range out {
+		b.WriteRune(c.r)
+	}
+	return b.String()
+}
+
+// compose returns the primary composite of two characters.
+func compose(a, b rune) (rune, bool) {
+	joint := norm.NFC.String(string(a) + string(b))
+	r, size := utf8.DecodeRuneInString(joint)
+	return r, size == len(joint)
+}

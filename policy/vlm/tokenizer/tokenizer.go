@@ -1,0 +1,226 @@
+package tokenizer
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Tokenizer encodes and decodes text. It is safe for concurrent use.
+type Tokenizer struct {
+	files    files // what Save writes
+	bpe      *bpe
+	nfc      bool
+	steps    []step
+	frame    frame
+	raw      *matcher // added tokens cut before normalisation
+	normal   *matcher // added tokens cut after it
+	tokens   []token  // by id; an empty text is an unused id
+	added    map[string]*added
+	special  Special
+	cache    cache
+	template string // of the chat, "" if there is none
+}
+
+// token is what an id stands for when decoding.
+type token struct {
+	bytes   string
+	special bool
+	added   bool
+}
+
+// step is one stage of the pre-tokenizer.
+type step struct {
+	scan   scanner
+	prefix bool // instead: put a space in front of a piece that has none
+}
+
+// Special holds the ids with a meaning of their own, -1 where the vocabulary
+// has no such token. The first four are named by tokenizer_config.json, the
+// others are looked up by their text.
+type Special struct {
+	BOS, EOS, Pad, Unk int32
+
+	TurnStart   int32 // <|im_start|>
+	TurnEnd     int32 // <|im_end|>
+	VisionStart int32 // <|vision_start|>
+	VisionEnd   int32 // <|vision_end|>
+	ImagePad    int32 // <|image_pad|>, one per merged image patch
+	VideoPad    int32 // <|video_pad|>
+}
+
+// Special returns the ids with a meaning of their own.
+func (t *Tokenizer) Special() Special { return t.special }
+
+// VocabSize returns the number of ids, added tokens included: every id that
+// Encode returns is below it. A model's embedding is often larger; ids from
+// here on have no text.
+func (t *Tokenizer) VocabSize() int { return len(t.tokens) }
+
+// PaddedSize returns VocabSize rounded up to a multiple, the number of rows to
+// give an embedding. Multiples below 2 round nothing.
+func (t *Tokenizer) PaddedSize(multiple int) int {
+	n := t.VocabSize()
+	if multiple < 2 {
+		return n
+	}
+	return (n + multiple - 1) / multiple * multiple
+}
+
+// TokenID returns the token whose text is exactly s, such as "<|im_end|>" or
+// " world", and reports whether there is one. Added tokens come first.
+func (t *Tokenizer) TokenID(s string) (int32, bool) {
+	if a, ok := t.added[s]; ok {
+		return a.ID, true
+	}
+	id, ok := t.bpe.vocab[s]
+	return id, ok
+}
+
+// Token returns the bytes that an id stands for, which need not be whole
+// characters, and reports whether the id is in use.
+func (t *Tokenizer) Token(id int32) (string, bool) {
+	if id < 0 || int(id) >= len(t.tokens) || t.tokens[id].bytes == "" {
+		return "", false
+	}
+	return t.tokens[id].bytes, true
+}
+
+// IsSpecial reports whether decoding without special tokens leaves id out.
+func (t *Tokenizer) IsSpecial(id int32) bool {
+	return id >= 0 && int(id) < len(t.tokens) && t.tokens[id].special
+}
+
+// Encode returns the ids of text as it stands, with nothing put around it.
+// Added tokens in the text become their ids: see [Tokenizer.Reserved]. Invalid
+// UTF-8 is an error that wraps ErrText and gives the position.
+func (t *Tokenizer) Encode(text string) ([]int32, error) {
+	return t.Append(nil, text)
+}
+
+// EncodeFramed is Encode with what the post-processor of tokenizer.json puts
+// around a text, such as the first token of Llama 3. Rendered chats already
+// have it and want Encode.
+func (t *Tokenizer) EncodeFramed(text string) ([]int32, error) {
+	ids, err := t.Append(append([]int32(nil), t.frame.before...), text)
+	if err != nil {
+		return nil, err
+	}
+	return append(ids, t.frame.after...), nil
+}
+
+// Append is Encode into dst's free capacity. On an error it returns nil.
+func (t *Tokenizer) Append(dst []int32, text string) ([]int32, error) {
+	if i := invalidAt(text); i >= 0 {
+		return nil, fmt.Errorf("tokenizer: %w: byte %d is not valid UTF-8", ErrText, i)
+	}
+	token := func(a *added) error {
+		dst = append(dst, a.ID)
+		return nil
+	}
+	plain := func(s string) (err error) {
+		dst, err = t.pieces(dst, s, t.steps)
+		return err
+	}
+	err := t.raw.split(text, func(s string) error {
+		if t.nfc {
+			s = normalizeNFC(s)
+		}
+		return t.normal.split(s, plain, token)
+	}, token)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	return dst, nil
+}
+
+// pieces sends s through the rest of the pre-tokenizer and encodes what comes out.
+func (t *Tokenizer) pieces(dst []int32, s string, steps []step) ([]int32, error) {
+	if len(steps) == 0 {
+		return t.piece(dst, s)
+	}
+	if steps[0].prefix {
+		if !strings.HasPrefix(s, " ") {
+			s = " " + s
+		}
+		return t.pieces(dst, s, steps[1:])
+	}
+	for s != "" {
+		n := steps[0].scan(s)
+		var err error
+		if dst, err = t.pieces(dst, s[:n], steps[1:]); err != nil {
+			return nil, err
+		}
+		s = s[n:]
+	}
+	return dst, nil
+}
+
+// piece encodes one piece, from the cache if it was seen lately.
+func (t *Tokenizer) piece(dst []int32, s string) ([]int32, error) {
+	if len(s) == 1 || len(s) > maxCached {
+		return t.bpe.append(dst, s)
+	}
+	if ids, ok := t.cache.get(s); ok {
+		return append(dst, ids...), nil
+	}
+	start := len(dst)
+	dst, err := t.bpe.append(dst, s)
+	if err == nil {
+		t.cache.put(s, dst[start:])
+	}
+	return dst, err
+}
+
+// Reserved is an added token found in a text.
+type Reserved struct {
+	Text    string
+	ID      int32
+	Special bool // decoding can leave it out
+}
+
+// Reserved returns the added tokens that Encode would cut out of text, in
+// order. It tells two things that matter for agents: whether a tag such as
+// <think> is one token of this model, and whether text from outside contains
+// control tokens such as <|im_end|>.
+func (t *Tokenizer) Reserved(text string) []Reserved {
+	var list []Reserved
+	found := func(a *added) error {
+		list = append(list, Reserved{a.Content, a.ID, a.Special})
+		return nil
+	}
+	_ = t.raw.split(text, func(s string) error {
+		if t.nfc {
+			s = normalizeNFC(s)
+		}
+		return t.normal.split(s, func(string) error { return nil }, found)
+	}, found)
+	return list
+}
+
+// ReservedTags returns the added tokens that look like tags, such as <think>
+// and </think>, and are not special: a response format that uses them asks the
+// model for single tokens that its pre-training gave a meaning.
+func (t *Tokenizer) ReservedTags() []string {
+	var tags []string
+	for _, tok := range t.tokens {
+		s := tok.bytes
+		if tok.added && !tok.special && strings.HasPrefix(s, "<") && strings.HasSuffix(s, ">") && !strings.HasPrefix(s, "<|") {
+			tags = append(tags, s)
+		}
+	}
+	return tags
+}
+
+func invalidAt(s string) int {
+	if utf8.ValidString(s) {
+		return -1
+	}
+	for i := 0; ; {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && n == 1 {
+			return i
+		}
+		i += n
+	}
+}
