@@ -134,7 +134,7 @@ func (r *Result) collect(a Aggregation, offsets []int, mask []bool, perToken, sl
 		}
 		r.Empty = false
 		r.Term += w[i] * perToken[i]
-		r.Grad[i] = factor * w[i] * slope[i]
+		r.Grad[i] = factor*w[i]*slope[i] + 0 // turns −0 into 0
 		if !finite(r.Grad[i]) {
 			return notFinite("gradient of a token", offsets, i, r.Grad[i])
 		}

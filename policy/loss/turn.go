@@ -141,6 +141,6 @@ func (s *turnStats) metrics(rows int) Metrics {
 	return Metrics{
 		TurnsPerRow:     float64(s.turns) / float64(rows),
 		TurnLength:      s.length / float64(s.tokens),
-		TurnLogRatioStd: math.Sqrt(s.m2 / float64(s.tokens)),
+		TurnLogRatioStd: math.Sqrt(max(s.m2, 0) / float64(s.tokens)), // rounding can take m2 below 0
 	}
 }

@@ -1,0 +1,174 @@
+package loss
+
+import (
+	"encoding/binary"
+	"math"
+	"testing"
+)
+
+// fuzzBatch reads a batch from bytes: per token 2 bytes of flags and turn, then
+// four float32 of any bit pattern.
+func fuzzBatch(data []byte) *Batch[float32] {
+	b := &Batch[float32]{Offsets: []int{0}, Weight: []float32{}}
+	for len(data) >= 18 {
+		x := func(k int) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(data[2+4*k:])) }
+		b.add(data[0]&1 == 1, x(0), x(1), x(2), x(3), x(0), x(1), int32(data[1])-2)
+		if data[0]&2 != 0 {
+			b.Offsets = append(b.Offsets, len(b.Mask))
+		}
+		b.Seed = b.Seed*31 + uint64(data[0])
+		data = data[18:]
+	}
+	b.Offsets = append(b.Offsets, len(b.Mask))
+	return b
+}
+
+func seeds(f *testing.F) {
+	for seed := range uint64(4) {
+		b := narrow(randomBatch(seed))
+		var data []byte
+		for i := range b.Mask {
+			flags := byte(0)
+			if b.Mask[i] {
+				flags |= 1
+			}
+			data = append(data, flags, byte(b.Turn[i]+2))
+			for _, v := range []float32{b.LogProb[i], b.OldLogProb[i], b.Advantage[i], b.Weight[i]} {
+				data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
+			}
+		}
+		f.Add(uint8(seed), data)
+	}
+	f.Add(uint8(7), []byte{})
+}
+
+// Whatever the numbers, a loss is finite with a finite gradient that is zero
+// off the mask, or an error.
+func FuzzEval(f *testing.F) {
+	seeds(f)
+	modes := []Mode{TokenMean, SeqMeanTokenSum, SeqMeanTokenMean, SeqMeanTokenSumNorm}
+	f.Fuzz(func(t *testing.T, choice uint8, data []byte) {
+		b := fuzzBatch(data)
+		a := Aggregation{Mode: modes[choice%4], Width: 3, Norm: Norm{Accumulation: int(choice / 16)}}
+		for name, p := range everyPolicy() {
+			var r Result
+			if Eval(&r, p, a, b) != nil {
+				continue
+			}
+			if !finite(r.Loss) || !finite(r.Term) {
+				t.Fatalf("%s: loss %v, term %v", name, r.Loss, r.Term)
+			}
+			for i, g := range r.Grad {
+				if !finite(g) || (g != 0 && !b.Mask[i]) {
+					t.Fatalf("%s: gradient[%d] = %v, mask %v", name, i, g, b.Mask[i])
+				}
+			}
+			for metric, v := range r.Metrics.All() {
+				if !finite(v) {
+					t.Fatalf("%s: %s = %v", name, metric, v)
+				}
+			}
+		}
+		var r ActorResult
+		actor := Actor{Policy: DefaultPPO(), Aggregation: a, KL: K3, KLCoef: 0.1, EntropyCoef: 0.1}
+		if EvalActor(&r, actor, b) == nil && !finite(r.Loss) {
+			t.Fatalf("actor: loss %v", r.Loss)
+		}
+	})
+}
+
+func FuzzEvalValue(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, choice uint8, data []byte) {
+		b := fuzzBatch(data)
+		vb := &ValueBatch[float32]{Offsets: b.Offsets, Mask: b.Mask, Value: b.LogProb, OldValue: b.OldLogProb, Return: b.Advantage}
+		var r ValueResult
+		if EvalValue(&r, Value{Clip: float64(choice) / 100}, Aggregation{}, vb) != nil {
+			return
+		}
+		for i, g := range r.Grad {
+			if !finite(g) || !finite(r.Loss) || (g != 0 && !b.Mask[i]) {
+				t.Fatalf("loss %v, gradient[%d] = %v", r.Loss, i, g)
+			}
+		}
+	})
+}
+
+func FuzzCorrect(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, choice uint8, data []byte) {
+		b := fuzzBatch(data)
+		names := rejectionNames()
+		rules, err := ParseRejections(names[int(choice)%len(names)], "1.5")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := Correction{Weight: []Level{NoWeight, TokenLevel, SequenceLevel}[choice%3], Threshold: 2, Normalize: choice%2 == 0, Reject: rules}
+		var r Corrected
+		if Correct(&r, c, &CorrectionBatch[float32]{Offsets: b.Offsets, Mask: b.Mask, Trainer: b.LogProb, Rollout: b.OldLogProb}) != nil {
+			return
+		}
+		for i, m := range r.Mask {
+			if m && !b.Mask[i] {
+				t.Fatalf("token %d was added to the mask", i)
+			}
+		}
+		for i, w := range r.Weight {
+			if !(w >= 0) || math.IsInf(float64(w), 0) {
+				t.Fatalf("weight[%d] = %v", i, w)
+			}
+		}
+		for name, v := range r.Metrics.All() {
+			if !finite(v) {
+				t.Fatalf("%s = %v", name, v)
+			}
+		}
+	})
+}
+
+func FuzzParseRejections(f *testing.F) {
+	f.Add("token_k1,seq_mean_k3", "0.5_2.0,0.01")
+	f.Add(",,", "_")
+	f.Fuzz(func(t *testing.T, names, limits string) {
+		rules, err := ParseRejections(names, limits)
+		if err != nil {
+			return
+		}
+		for _, r := range rules {
+			if err := r.check(); err != nil {
+				t.Fatalf("accepted %+v: %v", r, err)
+			}
+		}
+	})
+}
+
+func FuzzLogits(f *testing.F) {
+	f.Add(uint8(3), []byte("0123456789abcdef0123456789abcdef"))
+	f.Fuzz(func(t *testing.T, vocab uint8, data []byte) {
+		l := &Logits[float32]{Vocab: int(vocab), Temperature: 0.7}
+		for ; len(data) >= 4; data = data[4:] {
+			l.Values = append(l.Values, math.Float32frombits(binary.LittleEndian.Uint32(data)))
+		}
+		for i := range len(l.Values) / max(1, l.Vocab) {
+			l.Labels = append(l.Labels, int32(i%7))
+		}
+		var s Softmax
+		if l.Forward(&s) != nil {
+			return
+		}
+		grad, err := l.Backward(nil, &s, s.Entropy, s.Entropy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, p := range s.LogProb {
+			if !(p <= 1e-9) || !(s.Entropy[i] >= -1e-9) || s.Entropy[i] > math.Log(float64(l.Vocab))+1e-9 {
+				t.Fatalf("position %d: log-prob %v, entropy %v of %d tokens", i, p, s.Entropy[i], l.Vocab)
+			}
+		}
+		for j, g := range grad {
+			if math.IsNaN(g) {
+				t.Fatalf("gradient[%d] is NaN", j)
+			}
+		}
+	})
+}

@@ -1,0 +1,179 @@
+package loss
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// twoRows has ratios 2, ½, 1 and e², with a token of context in between.
+func twoRows() *CorrectionBatch[float64] {
+	return &CorrectionBatch[float64]{
+		Offsets: []int{0, 3, 5, 5}, Mask: []bool{true, false, true, true, true},
+		Trainer: []float64{-1, math.NaN(), -1 - math.Ln2, -1, -1},
+		Rollout: []float64{-1 - math.Ln2, math.NaN(), -1, -1, -3},
+	}
+}
+
+func correct(t *testing.T, c Correction, b *CorrectionBatch[float64]) *Corrected {
+	t.Helper()
+	var got Corrected
+	if err := Correct(&got, c, b); err != nil {
+		t.Fatal(err)
+	}
+	return &got
+}
+
+func TestWeightsAreTruncatedPerTokenOrPerRow(t *testing.T) {
+	token := correct(t, Correction{Weight: TokenLevel, Threshold: 1.5}, twoRows())
+	if want := []float32{1.5, 0, 0.5, 1, 1.5}; !slices.Equal(token.Weight, want) {
+		t.Errorf("token weights %v, want %v", token.Weight, want)
+	}
+	near(t, "share truncated", token.Metrics.Truncated, 0.5, 0)
+	near(t, "share low", token.Metrics.Low, 0.25, 0)
+	near(t, "largest weight before truncation", token.Metrics.WeightMax, math.Exp(2), 1e-12)
+	near(t, "smallest weight", token.Metrics.WeightMin, 0.5, 1e-12)
+	// (1.5+0.5+1+1.5)² / (4·(2.25+0.25+1+2.25))
+	near(t, "effective size", token.Metrics.EffectiveSize, 4.5*4.5/(4*5.75), 1e-12)
+
+	row := correct(t, Correction{Weight: SequenceLevel, Threshold: 3}, twoRows())
+	if want := []float32{1, 0, 1, 3, 3}; !slices.Equal(row.Weight, want) {
+		t.Errorf("row weights %v, want %v", row.Weight, want)
+	}
+	near(t, "share of rows truncated", row.Metrics.Truncated, 0.5, 0)
+
+	if none := correct(t, Correction{}, twoRows()); none.Weight != nil || none.Metrics.WeightMean != 0 {
+		t.Errorf("no level, yet weights %v", none.Weight)
+	}
+}
+
+func TestNormalizedWeightsHaveMeanOne(t *testing.T) {
+	got := correct(t, Correction{Weight: TokenLevel, Threshold: 1.5, Normalize: true}, twoRows())
+	var sum float64
+	for _, w := range got.Weight {
+		sum += float64(w)
+	}
+	near(t, "mean", sum/4, 1, 1e-6)
+	near(t, "factor", got.Metrics.NormFactor, 4.5/4, 1e-12)
+}
+
+func TestRejectionTakesTokensOrRowsOutOfTheMask(t *testing.T) {
+	for _, c := range []struct {
+		rules, limits string
+		want          []bool
+	}{
+		{"token_k1", "0.4_2.5", []bool{true, false, true, true, false}},
+		{"token_k1", "0.1_10", []bool{true, false, true, true, true}},
+		{"seq_max_k1", "0.4_2.5", []bool{true, false, true, false, false}}, // one wild token vetoes its row
+		{"seq_sum_k1", "0.9_1.1", []bool{true, false, true, false, false}}, // row 0 cancels out
+		{"seq_max_k2", "0.1", []bool{false, false, false, false, false}},
+		{"seq_mean_k2,token_k1", "0.3,0.9_3", []bool{false, false, true, false, false}},
+	} {
+		rules, err := ParseRejections(c.rules, c.limits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := correct(t, Correction{Reject: rules}, twoRows())
+		if !slices.Equal(got.Mask, c.want) {
+			t.Errorf("%s %s: mask %v, want %v", c.rules, c.limits, got.Mask, c.want)
+		}
+		lost := 4 - countTrue(c.want)
+		near(t, "share rejected", got.Metrics.Rejected, float64(lost)/4, 0)
+	}
+}
+
+func TestDivergenceOfEqualPoliciesIsZero(t *testing.T) {
+	b := twoRows()
+	b.Rollout = b.Trainer
+	got := correct(t, DefaultCorrection(), b)
+	m := got.Metrics
+	if m.KL != 0 || m.K3 != 0 || m.Chi2 != 0 || m.Chi2Rows != 0 || m.LogRatio != 0 || m.WeightMean != 1 || m.EffectiveSize != 1 {
+		t.Errorf("got %+v", m)
+	}
+	if m.TrainerLogPPL != m.RolloutLogPPL || m.TrainerLogPPL <= 0 {
+		t.Errorf("log perplexities %v and %v", m.TrainerLogPPL, m.RolloutLogPPL)
+	}
+}
+
+func TestCorrectionOfNothingIsZero(t *testing.T) {
+	b := twoRows()
+	clear(b.Mask)
+	c := DefaultCorrection()
+	c.Normalize = true
+	c.Reject = []Rejection{{Over: SeqMean, Divergence: 1, Lower: 0.5, Upper: 2}}
+	got := correct(t, c, b)
+	if got.Metrics != (CorrectionMetrics{}) || slices.Max(got.Weight) != 0 || slices.Contains(got.Mask, true) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestRejectionsAreReadInVerlsNotation(t *testing.T) {
+	got, err := ParseRejections(" token_k1, seq_mean_k3 ,token_k1", "2")
+	want := []Rejection{{Token, 1, 0.5, 2}, {SeqMean, 3, 0, 2}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+	for _, name := range rejectionNames() {
+		r, err := ParseRejections(name, "1.5")
+		if err != nil || r[0].String() != name {
+			t.Errorf("%s reads as %v, %v", name, r, err)
+		}
+	}
+	for _, c := range []struct {
+		names, limits string
+		want          error
+	}{
+		{"", "1", ErrSetting},
+		{"token_k1", "", ErrSetting},
+		{"token_k1,token_k2", "1,2,3", ErrSetting},
+		{"token_k4", "1", ErrUnknown},
+		{"token_k2", "0.5_2", ErrSetting},
+		{"token_k1", "2_0.5", ErrSetting},
+		{"token_k1", "0_2", ErrSetting},
+		{"token_k1", "a_2", ErrSetting},
+		{"token_k3", "x", ErrSetting},
+		{"token_k3", "-1", ErrSetting},
+		{"token_k3", "NaN", ErrSetting},
+	} {
+		if _, err := ParseRejections(c.names, c.limits); !errors.Is(err, c.want) {
+			t.Errorf("%q %q: got %v, want %v", c.names, c.limits, err, c.want)
+		}
+	}
+	if _, err := ParseRejections("seq_men_k1", "2"); err == nil || !strings.Contains(err.Error(), `"seq_mean_k1"`) {
+		t.Errorf("got %v, want a hint", err)
+	}
+}
+
+func TestCorrectionsOutOfRangeAreRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		c    Correction
+		want error
+	}{
+		"level":      {Correction{Weight: "row", Threshold: 2}, ErrUnknown},
+		"threshold":  {Correction{Weight: TokenLevel}, ErrSetting},
+		"over":       {Correction{Reject: []Rejection{{Divergence: 1, Lower: 1, Upper: 1}}}, ErrUnknown},
+		"divergence": {Correction{Reject: []Rejection{{Over: Token, Upper: 1}}}, ErrSetting},
+		"upper":      {Correction{Reject: []Rejection{{Over: Token, Divergence: 2}}}, ErrSetting},
+		"lower":      {Correction{Reject: []Rejection{{Over: Token, Divergence: 1, Upper: 2}}}, ErrSetting},
+	} {
+		var got Corrected
+		if err := Correct(&got, c.c, twoRows()); !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", name, err, c.want)
+		}
+	}
+	for name, spoil := range map[string]func(*CorrectionBatch[float64]) error{
+		"NaN":     func(b *CorrectionBatch[float64]) error { b.Rollout[4] = math.NaN(); return ErrNotFinite },
+		"length":  func(b *CorrectionBatch[float64]) error { b.Rollout = b.Rollout[:3]; return ErrLength },
+		"offsets": func(b *CorrectionBatch[float64]) error { b.Offsets = b.Offsets[:2]; return ErrLength },
+		"missing": func(b *CorrectionBatch[float64]) error { b.Rollout = nil; return ErrMissing },
+	} {
+		b := twoRows()
+		want := spoil(b)
+		var got Corrected
+		if err := Correct(&got, DefaultCorrection(), b); !errors.Is(err, want) {
+			t.Errorf("%s: got %v, want %v", name, err, want)
+		}
+	}
+}
