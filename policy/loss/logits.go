@@ -27,7 +27,6 @@ type Softmax struct {
 	LogProb, Entropy []float64 // one entry per position
 
 	logSum []float64 // logsumexp
-	mean   []float64 // Σ softmax·z
 }
 
 // Forward computes log-prob and entropy of every position into dst, whose
@@ -38,30 +37,30 @@ func (l *Logits[T]) Forward(dst *Softmax) error {
 	}
 	n := len(l.Labels)
 	dst.LogProb, dst.Entropy = zeros(dst.LogProb, n), zeros(dst.Entropy, n)
-	dst.logSum, dst.mean = zeros(dst.logSum, n), zeros(dst.mean, n)
+	dst.logSum = zeros(dst.logSum, n)
 	for i := range n {
 		if l.Mask != nil && !l.Mask[i] {
 			continue
 		}
-		logSum, mean, err := l.row(i)
+		top, logSum, entropy, err := l.row(i)
 		if err != nil {
 			return err
 		}
-		dst.logSum[i], dst.mean[i] = logSum, mean
-		dst.LogProb[i] = l.at(i, int(l.Labels[i])) - logSum
-		dst.Entropy[i] = logSum - mean
+		dst.logSum[i], dst.Entropy[i] = top+logSum, entropy
+		dst.LogProb[i] = l.at(i, int(l.Labels[i])) - top - logSum
 	}
 	return nil
 }
 
-// row returns logsumexp(z) and Σ softmax(z)·z of one position, the largest
-// logit subtracted first.
-func (l *Logits[T]) row(i int) (logSum, mean float64, err error) {
-	top := math.Inf(-1)
+// row returns the largest logit, ln Σ exp(z − largest) and the entropy of one
+// position. Subtracting the largest logit first keeps large ones from
+// overflowing, and from swallowing the digits of the entropy.
+func (l *Logits[T]) row(i int) (top, logSum, entropy float64, err error) {
+	top = math.Inf(-1)
 	for j := range l.Vocab {
 		z := l.at(i, j)
 		if !finite(z) {
-			return 0, 0, fmt.Errorf("loss: logits: position %d, token %d: %v: %w", i, j, z, ErrNotFinite)
+			return 0, 0, 0, fmt.Errorf("loss: logits: position %d, token %d: %v: %w", i, j, z, ErrNotFinite)
 		}
 		top = max(top, z)
 	}
@@ -72,7 +71,8 @@ func (l *Logits[T]) row(i int) (logSum, mean float64, err error) {
 		sum += e
 		weighted += e * d
 	}
-	return top + math.Log(sum), top + weighted/sum, nil
+	logSum = math.Log(sum)
+	return top, logSum, logSum - weighted/sum, nil
 }
 
 // at is one logit after the temperature.

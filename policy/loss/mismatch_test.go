@@ -32,6 +32,9 @@ func TestWeightsAreTruncatedPerTokenOrPerRow(t *testing.T) {
 		t.Errorf("token weights %v, want %v", token.Weight, want)
 	}
 	near(t, "share truncated", token.Metrics.Truncated, 0.5, 0)
+	swapped := twoRows()
+	swapped.Trainer, swapped.Rollout = swapped.Rollout, swapped.Trainer
+	near(t, "largest log-ratio", correct(t, Correction{}, swapped).Metrics.LogRatio, 2, 1e-12)
 	near(t, "share low", token.Metrics.Low, 0.25, 0)
 	near(t, "largest weight before truncation", token.Metrics.WeightMax, math.Exp(2), 1e-12)
 	near(t, "smallest weight", token.Metrics.WeightMin, 0.5, 1e-12)

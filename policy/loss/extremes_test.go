@@ -1,0 +1,152 @@
+package loss
+
+import (
+	"math"
+	"testing"
+)
+
+// one is a batch of one token.
+func one(logRatio, adv float64) *Batch[float64] {
+	return &Batch[float64]{
+		Offsets: []int{0, 1}, Mask: []bool{true},
+		LogProb: []float64{-2 + logRatio}, OldLogProb: []float64{-2}, Advantage: []float64{adv},
+	}
+}
+
+func TestLogRatiosAreBoundedAtTwenty(t *testing.T) {
+	for _, c := range []struct {
+		logRatio, adv float64
+		p             Policy
+		loss, grad    float64
+	}{
+		{19, -1, PPO{Low: 0.2, High: 0.2, Clamp: true}, math.Exp(19), math.Exp(19)},
+		{30, -1, PPO{Low: 0.2, High: 0.2, Clamp: true}, math.Exp(20), 0},
+		{30, -1, PPO{Low: 0.2, High: 0.2}, math.Exp(30), math.Exp(30)},
+		{30, -1, DefaultPPO(), 3, 0},
+		{30, 1, CISPO{Low: 1, High: 0.5}, -1.5 * 28, -1.5},
+		{-30, 1, CISPO{Low: 1, High: 0.5}, 32 * math.Exp(-20), -math.Exp(-20)},
+		{-30, 1, SAPO{TauPos: 1, TauNeg: 1}, -4 / (1 + math.Exp(1-math.Exp(-20))), 0},
+		{12, -1, GSPO{Low: 0.2, High: 0.2}, math.Exp(10), 0},
+		{9, -1, GSPO{Low: 0.2, High: 0.2}, math.Exp(9), math.Exp(9)},
+	} {
+		got := mustEval(t, c.p, Aggregation{}, one(c.logRatio, c.adv))
+		near(t, "loss", got.Loss, c.loss, 1e-9)
+		near(t, "gradient", got.Grad[0], c.grad, 1e-9)
+	}
+}
+
+func TestMetricsReportTheLogRatioThatWasUsed(t *testing.T) {
+	clamped := []Policy{PPO{Low: 0.2, High: 0.2, Clamp: true}, CISPO{Low: 1, High: 0.5}, DefaultSAPO()}
+	for _, p := range clamped {
+		m := mustEval(t, p, Aggregation{}, one(-50, 1)).Metrics
+		near(t, "KL", m.KL, 20, 1e-12)
+	}
+	m := mustEval(t, LegacyPPO(), Aggregation{}, one(-50, 1)).Metrics
+	near(t, "KL", m.KL, 50, 1e-12)
+	near(t, "ratio is capped for the record", m.RatioMin, math.Exp(-20), 1e-12)
+}
+
+func TestMetricsAreThoseOfTheirFormulas(t *testing.T) {
+	b := &Batch[float64]{
+		Offsets: []int{0, 1, 3}, Mask: []bool{true, true, true},
+		LogProb: []float64{-1, -1, -1}, OldLogProb: []float64{-1.5, -0.8, -1}, Advantage: []float64{1, 1, -1},
+	}
+	m := mustEval(t, LegacyPPO(), Aggregation{}, b).Metrics
+	up, down := math.Exp(0.5), math.Exp(-0.2)
+	near(t, "KL", m.KL, (-0.5+0.2)/3, 1e-12)
+	near(t, "absolute KL", m.AbsKL, 0.7/3, 1e-12)
+	near(t, "k3", m.K3, (up-1-0.5+down-1+0.2)/3, 1e-12)
+	near(t, "mean ratio", m.RatioMean, (up+down+1)/3, 1e-12)
+	near(t, "smallest ratio", m.RatioMin, down, 1e-12)
+	near(t, "largest ratio", m.RatioMax, up, 1e-12)
+	near(t, "clip fraction", m.ClipFraction, 1.0/3, 1e-12)
+	if m.Tokens != 3 || m.Rows != 2 {
+		t.Errorf("%d tokens in %d rows", m.Tokens, m.Rows)
+	}
+	seen := map[string]bool{}
+	for name, v := range m.All() {
+		if seen[name] || !finite(v) {
+			t.Errorf("%s = %v, seen before: %v", name, v, seen[name])
+		}
+		seen[name] = true
+	}
+	if len(seen) != 10 {
+		t.Errorf("%d metrics, want 10 without the three of turn losses", len(seen))
+	}
+}
+
+func TestATieTakesTheMeanOfBothSides(t *testing.T) {
+	// v = 1 and its clipped value 0 are equally far from the return ½.
+	b := &ValueBatch[float64]{Offsets: []int{0, 1}, Mask: []bool{true}, Value: []float64{1}, OldValue: []float64{0}, Return: []float64{0.5}}
+	var r ValueResult
+	if err := EvalValue(&r, Value{Clip: 0}, Aggregation{}, b); err != nil {
+		t.Fatal(err)
+	}
+	near(t, "gradient", r.Grad[0], 0.25, 0) // ½·(0.5 + 0)
+	// The dual clip meets the ratio at exactly 2.
+	d := one(math.Log(2), -1)
+	if ratio := math.Exp(d.LogProb[0] - d.OldLogProb[0]); ratio == 2 {
+		near(t, "gradient", mustEval(t, PPO{Low: 0.2, High: 0.2, Dual: 2}, Aggregation{}, d).Grad[0], 1, 1e-12)
+	}
+}
+
+func TestPlainValueLossIsTwiceTheHalvedOne(t *testing.T) {
+	b := &ValueBatch[float64]{
+		Offsets: []int{0, 2}, Mask: []bool{true, true},
+		Value: []float64{1, -2}, OldValue: []float64{1, -2}, Return: []float64{0, 1},
+	}
+	var half, plain ValueResult
+	if err := EvalValue(&half, DefaultValue(), Aggregation{}, b); err != nil {
+		t.Fatal(err)
+	}
+	if err := EvalValue(&plain, Value{Clip: math.Inf(1), Plain: true}, Aggregation{}, b); err != nil {
+		t.Fatal(err)
+	}
+	near(t, "plain", plain.Loss, (1.0+9)/2, 1e-12)
+	near(t, "halved", half.Loss, plain.Loss/2, 1e-12)
+	near(t, "gradient", plain.Grad[1], -3, 1e-12)
+	want := ValueMetrics{Tokens: 2, ValueMean: -0.5, ReturnMean: 0.5, AbsError: 2}
+	if plain.Metrics != want {
+		t.Errorf("metrics %+v, want %+v", plain.Metrics, want)
+	}
+}
+
+func TestLargeLogitsDoNotOverflow(t *testing.T) {
+	l := &Logits[float32]{Values: []float32{1e4, 1e4 - 1, -1e4, 3e38, -3e38, 0}, Vocab: 3, Labels: []int32{1, 1}, Temperature: 1}
+	var s Softmax
+	if err := l.Forward(&s); err != nil {
+		t.Fatal(err)
+	}
+	near(t, "log-prob", s.LogProb[0], -1-math.Log1p(math.Exp(-1)), 1e-9)
+	near(t, "log-prob of the impossible", s.LogProb[1]/-6e38, 1, 1e-6)
+	near(t, "entropy of the certain", s.Entropy[1], 0, 1e-12)
+	grad, err := l.Backward(nil, &s, []float64{1, 1}, []float64{1, 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for j, g := range grad {
+		if !finite(g) {
+			t.Errorf("gradient[%d] = %v", j, g)
+		}
+	}
+}
+
+func TestKLCovTakesTheEarlierOfEqualCovariances(t *testing.T) {
+	b := &Batch[float64]{Offsets: []int{0, 600}}
+	for i := range 600 {
+		x := float64(i*7%3) - 1 // −1, 0, 1: covariances 1, 0, 1, with 400 equal ones
+		b.add(true, x-3, x-3.5, x, 1, 0, 0, 0)
+	}
+	got := mustEval(t, KLCov{Ratio: 0.25, Coef: 1}, Aggregation{}, b)
+	free := mustEval(t, KLCov{Ratio: 0.25, Coef: 0}, Aggregation{}, b)
+	left := 150
+	for i := range got.Grad {
+		want := b.Advantage[i] != 0 && left > 0
+		if want {
+			left--
+		}
+		if hit := got.Grad[i] != free.Grad[i]; hit != want {
+			t.Fatalf("token %d penalised: %v, want %v", i, hit, want)
+		}
+	}
+}
