@@ -1,10 +1,39 @@
 package reward
 
+import (
+	"encoding/json"
+	"fmt"
+)
+
 // Relation says where an object is as seen from the player.
 type Relation struct {
 	Object     string `json:"object_id"`           // target, hole, box
 	Vertical   string `json:"vertical_relation"`   // above, below or same; "" when not stated
 	Horizontal string `json:"horizontal_relation"` // left, right or same; "" when not stated
+
+	bare bool // neither direction was so much as mentioned
+}
+
+// UnmarshalJSON reads a relation leniently, as judges write them: fields that are
+// missing, null or no text are unstated.
+func (r *Relation) UnmarshalJSON(data []byte) error {
+	var object map[string]any
+	if err := json.Unmarshal(data, &object); err != nil {
+		return fmt.Errorf("reward: relation: %w", err)
+	}
+	*r = relationOf(object)
+	return nil
+}
+
+func relationOf(object map[string]any) Relation {
+	text := func(field string) string {
+		s, _ := object[field].(string)
+		return s
+	}
+	_, vertical := object["vertical_relation"]
+	_, horizontal := object["horizontal_relation"]
+	return Relation{Object: text("object_id"), Vertical: text("vertical_relation"), Horizontal: text("horizontal_relation"),
+		bare: !vertical && !horizontal}
 }
 
 // The values of a Relation's two directions.
@@ -44,4 +73,18 @@ type Claim struct {
 	Truth   []Relation // of every object, in the environment's order
 	Env     string     // name of the environment
 	Weight  float64    // reward of a perfect claim
+}
+
+// Sentence says a relation in words, with the names of the object and of what it
+// is related to.
+func (r Relation) Sentence(object, to string) string {
+	switch {
+	case r.Vertical == Same && r.Horizontal == Same:
+		return object + " is at the same place as " + to
+	case r.Vertical == Same:
+		return object + " is at the same row and to the " + r.Horizontal + " of " + to
+	case r.Horizontal == Same:
+		return object + " is " + r.Vertical + " and at the same column as " + to
+	}
+	return object + " is " + r.Vertical + " and on the " + r.Horizontal + " side of " + to
 }

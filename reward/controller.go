@@ -1,0 +1,75 @@
+package reward
+
+import "fmt"
+
+// Controller holds the coefficient of the KL penalty from step to step. Its
+// exported fields are its state: saving them and setting them again resumes it.
+type Controller interface {
+	// Coefficient returns the coefficient of the coming step.
+	Coefficient() float64
+	// Update takes the KL of a step, of so many rows, into account. A number
+	// that is not finite is an error and changes nothing.
+	Update(kl float64, rows int) error
+}
+
+// FixedKL is a coefficient that never changes.
+type FixedKL struct {
+	Value float64 `json:"value"`
+}
+
+// Coefficient implements Controller.
+func (c *FixedKL) Coefficient() float64 { return c.Value }
+
+// Update implements Controller. It checks its argument and changes nothing.
+func (c *FixedKL) Update(kl float64, _ int) error { return checkKL(kl) }
+
+// AdaptiveKL steers the KL towards a target (Ziegler et al., arXiv:1909.08593,
+// section 2.2): after a step of n rows,
+//
+//	Value ← Value · (1 + clip(kl/Target − 1, −0.2, 0.2) · n/Horizon)
+type AdaptiveKL struct {
+	Value   float64 `json:"value"`   // the coefficient
+	Target  float64 `json:"target"`  // wanted KL, above 0
+	Horizon float64 `json:"horizon"` // rows over which a full error changes Value by a fifth
+}
+
+// Coefficient implements Controller.
+func (c *AdaptiveKL) Coefficient() float64 { return c.Value }
+
+// Update implements Controller.
+func (c *AdaptiveKL) Update(kl float64, rows int) error {
+	if err := checkKL(kl); err != nil {
+		return err
+	}
+	if !(c.Target > 0) || !(c.Horizon > 0) {
+		return fmt.Errorf("reward: adaptive kl: target %v and horizon %v must be above 0", c.Target, c.Horizon)
+	}
+	miss := min(max(kl/c.Target-1, -0.2), 0.2)
+	c.Value *= 1 + miss*float64(rows)/c.Horizon
+	return nil
+}
+
+func checkKL(kl float64) error {
+	if !finite(kl) {
+		return fmt.Errorf("reward: kl controller: the measured kl is %v, it must be finite", kl)
+	}
+	return nil
+}
+
+// NewController returns the controller of a kind, "fixed" or "adaptive"; the
+// latter needs a target and a horizon above 0.
+func NewController(kind string, coefficient, target, horizon float64) (Controller, error) {
+	if !finite(coefficient) {
+		return nil, fmt.Errorf("reward: kl controller: the coefficient is %v, it must be finite", coefficient)
+	}
+	switch kind {
+	case "fixed":
+		return &FixedKL{Value: coefficient}, nil
+	case "adaptive":
+		if !(target > 0) || !(horizon > 0) || !finite(target) || !finite(horizon) {
+			return nil, fmt.Errorf("reward: adaptive kl controller: target %v and horizon %v must be above 0", target, horizon)
+		}
+		return &AdaptiveKL{Value: coefficient, Target: target, Horizon: horizon}, nil
+	}
+	return nil, fmt.Errorf("reward: kl controller %q is not one of fixed, adaptive", kind)
+}

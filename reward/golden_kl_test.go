@@ -1,0 +1,146 @@
+package reward
+
+import (
+	"fmt"
+	"testing"
+
+	"vagen/internal/golden"
+)
+
+// Recorded from the legacy system's fork of verl and from upstream verl
+// (testdata/algorithms/kl_penalty.json): values, and derivatives of their sum.
+func TestKLEqualsTheOriginals(t *testing.T) {
+	const file = "algorithms/kl_penalty.json"
+	tally := golden.NewTally(t, file)
+	for _, c := range golden.Cases(t, file) {
+		tally.Case()
+		var name string
+		var logp, ref, value, slope [][]float64
+		golden.Need(t, c.Params, "kl_penalty", &name)
+		golden.Need(t, c.Inputs, "logprob", &logp)
+		golden.Need(t, c.Inputs, "ref_logprob", &ref)
+		golden.Need(t, c.Expected, "kl", &value)
+		golden.Need(t, c.Expected, "grad_logprob", &slope)
+		k, err := ParseKL(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, row := range logp {
+			got, gotSlope := make([]float64, len(row)), make([]float64, len(row))
+			for j, x := range row {
+				got[j], gotSlope[j] = k.Value(x, ref[i][j]), k.Derivative(x, ref[i][j])
+			}
+			golden.Floats(t, tally, fmt.Sprintf("%s row %d value", c.Name, i), got, value[i], c.Tolerance)
+			golden.Floats(t, tally, fmt.Sprintf("%s row %d derivative", c.Name, i), gotSlope, slope[i], c.Tolerance)
+		}
+	}
+}
+
+// Recorded from the fork's controllers (testdata/algorithms/kl_controller.json).
+func TestControllersEqualTheOriginals(t *testing.T) {
+	const file = "algorithms/kl_controller.json"
+	tally := golden.NewTally(t, file)
+	for _, c := range golden.Cases(t, file) {
+		tally.Case()
+		var kind string
+		var coefficient, target, horizon float64
+		golden.Need(t, c.Params, "type", &kind)
+		if !golden.Decode(t, c.Params, "init_kl_coef", &coefficient) {
+			golden.Need(t, c.Params, "kl_coef", &coefficient)
+		}
+		golden.Decode(t, c.Params, "target_kl", &target)
+		golden.Decode(t, c.Params, "horizon", &horizon)
+		controller, err := NewController(kind, coefficient, target, horizon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var kls, want []float64
+		var rows []int
+		golden.Need(t, c.Inputs, "current_kl", &kls)
+		golden.Need(t, c.Inputs, "n_steps", &rows)
+		golden.Need(t, c.Expected, "coef_after_each_update", &want)
+		var got []float64
+		for i, kl := range kls {
+			if err := controller.Update(kl, rows[i]); err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, controller.Coefficient())
+		}
+		golden.Floats(t, tally, c.Name, got, want, c.Tolerance)
+	}
+}
+
+// Recorded from the legacy trainer (testdata/algorithms/apply_kl_penalty.json).
+// The attention mask has one more column, for the prompt, than the scores.
+func TestShapingEqualsTheOriginal(t *testing.T) {
+	const file = "algorithms/apply_kl_penalty.json"
+	tally := golden.NewTally(t, file)
+	for _, c := range golden.Cases(t, file) {
+		tally.Case()
+		var scores, want [][]float64
+		golden.Need(t, c.Inputs, "token_level_scores", &scores)
+		golden.Need(t, c.Expected, "token_level_rewards", &want)
+		var attention [][]int
+		golden.Decode(t, c.Inputs, "attention_mask", &attention)
+		var logp, ref [][]float64
+		if !golden.Decode(t, c.Inputs, "old_log_probs", &logp) {
+			golden.Need(t, c.Inputs, "old_log_prob", &logp)
+		}
+		golden.Decode(t, c.Inputs, "ref_log_prob", &ref)
+		name, kind, coefficient, target, horizon := "kl", "fixed", 0.0, 0.0, 0.0
+		golden.Decode(t, c.Params, "kl_penalty", &name)
+		golden.Decode(t, c.Params, "kl_ctrl", &kind)
+		if !golden.Decode(t, c.Params, "kl_coef", &coefficient) {
+			golden.Need(t, c.Params, "kl_ratio", &coefficient)
+		}
+		golden.Decode(t, c.Params, "target_kl", &target)
+		golden.Decode(t, c.Params, "horizon", &horizon)
+		if ref == nil {
+			name = "kl" // recorded as "none": without a reference nothing is charged
+		}
+		k, err := ParseKL(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		controller, err := NewController(kind, coefficient, target, horizon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		offsets, mask := []int{0}, []bool(nil)
+		var s, l, r []float64
+		for i, row := range scores {
+			s, l = append(s, row...), append(l, logp[i]...)
+			if ref != nil {
+				r = append(r, ref[i]...)
+			}
+			offsets = append(offsets, len(s))
+			if attention != nil {
+				for _, a := range attention[i][len(attention[i])-len(row):] {
+					mask = append(mask, a != 0)
+				}
+			}
+		}
+		got := make([]float64, len(s))
+		kl, err := ShapeKL(got, s, l, r, mask, offsets, k, controller.Coefficient())
+		if err != nil {
+			t.Fatalf("%s: %v", c.Name, err)
+		}
+		tol := c.Tolerance
+		for i := range scores {
+			golden.Floats(t, tally, fmt.Sprintf("%s row %d", c.Name, i), got[offsets[i]:offsets[i+1]], want[i], tol)
+		}
+		var current, used, after float64
+		if golden.Decode(t, c.Expected, "current_kl", &current) {
+			tally.Float(t, c.Name+" kl", kl, current, tol)
+		}
+		if golden.Decode(t, c.Expected, "beta_used", &used) && r != nil {
+			tally.Float(t, c.Name+" coefficient used", controller.Coefficient(), used, c.Tolerance)
+		}
+		if golden.Decode(t, c.Expected, "coef_after", &after) {
+			if err := controller.Update(kl, len(scores)); err != nil {
+				t.Fatal(err)
+			}
+			tally.Float(t, c.Name+" coefficient after", controller.Coefficient(), after, tol)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package reward
+
+import (
+	"maps"
+	"slices"
+)
+
+// Reading is a claim as a judge read it: the relations that its text states.
+type Reading struct {
+	Claim     Claim
+	Relations []Relation
+	OK        bool // the judge's answer held a list; if not, the score is 0 or the caller's choice
+}
+
+// A Scorer prices readings with the truth of their claims. Scores are between 0
+// and 1 or a penalty below 0; the claim's weight is not in them.
+type Scorer interface {
+	// Score returns one score per reading of a step, in order. Scorers that
+	// remember what was claimed before take the whole step in first.
+	Score(step []Reading) []float64
+}
+
+// AssignmentScorer compares objects by half agreements:
+//
+//	Σ w·F1 / Σ w
+//
+// over the names that have a weight and occur among what is said or true, F1
+// being that of Similarity. Where weights are given and nothing is said or true
+// the score is 1; where no such name occurs it is 0. Objects that a judge lists
+// without mentioning a direction are left out.
+type AssignmentScorer struct {
+	Weights map[string]float64 // by object name, e.g. target 0.7 and hole 0.3
+}
+
+// FrozenLakeScorer returns the weights that the legacy system used for
+// FrozenLake: target 0.7, hole 0.3.
+func FrozenLakeScorer() *AssignmentScorer {
+	return &AssignmentScorer{Weights: map[string]float64{"target": 0.7, "hole": 0.3}}
+}
+
+// Score implements Scorer.
+func (s *AssignmentScorer) Score(step []Reading) []float64 {
+	scores := make([]float64, len(step))
+	for i, r := range step {
+		if r.OK {
+			scores[i] = s.Compare(r.Relations, r.Claim.Truth)
+		}
+	}
+	return scores
+}
+
+// Compare returns the score of what is said against what is true.
+func (s *AssignmentScorer) Compare(said, truth []Relation) float64 {
+	said, truth = placed(said), placed(truth)
+	if len(said) == 0 && len(truth) == 0 && len(s.Weights) > 0 {
+		return 1
+	}
+	var sum, total float64
+	for _, name := range slices.Sorted(maps.Keys(s.Weights)) {
+		a, b := named(said, name), named(truth, name)
+		if len(a) == 0 && len(b) == 0 {
+			continue
+		}
+		w := s.Weights[name]
+		sum += w * F1(Similarity(a, b), len(a), len(b))
+		total += w
+	}
+	if total == 0 {
+		return 0
+	}
+	return sum / total
+}
+
+// RepetitionScorer compares objects exactly and punishes stock phrases: the mean
+// over Objects of the F1 of ExactMatches, where an object that is neither said
+// nor true counts 0. A claim whose text is among the TopK most frequent of its
+// section so far, and whose F1 values sum to less than Enough, scores −Penalty.
+type RepetitionScorer struct {
+	Objects []string // names compared
+	Keep    int      // how many texts are remembered for each section
+	TopK    int      // how many of them are stock phrases
+	Enough  float64  // sum of F1 values above which repeating oneself is fine
+	Penalty float64  // subtracted score, positive
+
+	texts map[string]*TopStrings // by section
+}
+
+// SokobanScorer returns the settings that the legacy system used for Sokoban:
+// target and box, 1000 texts kept, the 5 most frequent punished by 0.1 below a
+// sum of 0.7.
+func SokobanScorer() *RepetitionScorer {
+	return &RepetitionScorer{Objects: []string{"target", "box"}, Keep: 1000, TopK: 5, Enough: 0.7, Penalty: 0.1}
+}
+
+// Score implements Scorer. The texts of the step count towards the most frequent
+// ones before any is scored.
+func (s *RepetitionScorer) Score(step []Reading) []float64 {
+	if s.texts == nil {
+		s.texts = make(map[string]*TopStrings)
+	}
+	for _, r := range step {
+		if s.texts[r.Claim.Section] == nil {
+			s.texts[r.Claim.Section] = new(TopStrings)
+		}
+		s.texts[r.Claim.Section].Add(r.Claim.Text, 1)
+	}
+	stock := make(map[string][]string)
+	for section, texts := range s.texts {
+		texts.Trim(s.Keep)
+		stock[section] = texts.Top(s.TopK)
+	}
+	scores := make([]float64, len(step))
+	for i, r := range step {
+		sum := 0.0
+		for _, name := range s.Objects {
+			said, truth := named(r.Relations, name), named(r.Claim.Truth, name)
+			if r.OK && len(said)+len(truth) > 0 {
+				sum += F1(float64(ExactMatches(said, truth)), len(said), len(truth))
+			}
+		}
+		scores[i] = sum / float64(max(1, len(s.Objects)))
+		if sum < s.Enough && slices.Contains(stock[r.Claim.Section], r.Claim.Text) {
+			scores[i] = -s.Penalty
+		}
+	}
+	return scores
+}
+
+// placed returns the objects of which a direction is mentioned.
+func placed(list []Relation) []Relation {
+	if !slices.ContainsFunc(list, func(r Relation) bool { return r.bare }) {
+		return list
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(r Relation) bool { return r.bare })
+}
+
+func named(list []Relation, name string) []Relation {
+	var out []Relation
+	for _, r := range list {
+		if r.Object == name {
+			out = append(out, r)
+		}
+	}
+	return out
+}

@@ -1,0 +1,174 @@
+package reward
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+)
+
+// Clip moves values into [low, high] in place and returns how many it moved. NaN
+// stays NaN.
+func Clip(values []float64, low, high float64) (moved int) {
+	for i, v := range values {
+		if c := min(max(v, low), high); c != v && !math.IsNaN(v) {
+			values[i] = c
+			moved++
+		}
+	}
+	return moved
+}
+
+// Scope says which rewards are normalised together.
+type Scope string
+
+// The scopes.
+const (
+	ByBatch       Scope = "batch"       // all of a call
+	ByGroup       Scope = "group"       // those with the same group key
+	ByEnvironment Scope = "environment" // those with the same environment key
+)
+
+// Normalizer brings rewards to a common scale:
+//
+//	(x − mean) / (deviation + Epsilon)
+//
+// mean and deviation (n−1 in the denominator) are those of the values of a scope
+// in the call or, if Running, those of all calls so far, this one included. A
+// scope with fewer than two values stays as it is: it has no deviation.
+//
+// The zero value divides by the deviation of the batch and subtracts nothing. The
+// state of a running Normalizer is saved and restored as JSON.
+type Normalizer struct {
+	Scope   Scope   // "" means ByBatch
+	Center  bool    // subtract the mean
+	Running bool    // keep statistics over calls
+	Epsilon float64 // keeps equal values from being divided by zero; 1e-8 is usual
+	Limit   float64 // results are clipped to ±Limit; 0 means not at all
+
+	seen map[string]Moments
+}
+
+// Moments are a count, a mean and a sum of squared distances from the mean.
+type Moments struct {
+	Count float64 `json:"count"`
+	Mean  float64 `json:"mean"`
+	M2    float64 `json:"m2"`
+}
+
+// Add takes one value in (Welford, 1962).
+func (m *Moments) Add(x float64) {
+	m.Count++
+	d := x - m.Mean
+	m.Mean += d / m.Count
+	m.M2 += d * (x - m.Mean)
+}
+
+// Merge takes in the values that other has seen (Chan, Golub and LeVeque, 1979).
+func (m *Moments) Merge(other Moments) {
+	if other.Count == 0 {
+		return
+	}
+	n := m.Count + other.Count
+	d := other.Mean - m.Mean
+	m.Mean += d * other.Count / n
+	m.M2 += other.M2 + d*d*m.Count*other.Count/n
+	m.Count = n
+}
+
+// Deviation returns the standard deviation with n−1 in the denominator, 0 for
+// fewer than two values.
+func (m Moments) Deviation() float64 {
+	if m.Count < 2 {
+		return 0
+	}
+	return math.Sqrt(m.M2 / (m.Count - 1))
+}
+
+// Apply normalises values in place. keys tells to which group or environment each
+// value belongs; ByBatch needs none. Statistics are gathered in the order of the
+// values. A value that is not finite is an error, which leaves values and state
+// as they were.
+func (n *Normalizer) Apply(values []float64, keys []string) error {
+	switch n.Scope {
+	case "", ByBatch:
+		keys = nil
+	case ByGroup, ByEnvironment:
+		if len(keys) != len(values) {
+			return fmt.Errorf("reward: normalise: %d keys for %d values", len(keys), len(values))
+		}
+	default:
+		return fmt.Errorf("reward: normalise: scope %q is not one of %s, %s, %s", n.Scope, ByBatch, ByGroup, ByEnvironment)
+	}
+	key := func(i int) string {
+		if keys == nil {
+			return ""
+		}
+		return keys[i]
+	}
+	now := make(map[string]Moments)
+	for i, x := range values {
+		if !finite(x) {
+			return fmt.Errorf("reward: normalise: value %d is %v, it must be finite", i, x)
+		}
+		m := now[key(i)]
+		m.Add(x)
+		now[key(i)] = m
+	}
+	if n.Running {
+		if n.seen == nil {
+			n.seen = make(map[string]Moments)
+		}
+		for k, m := range now {
+			all := n.seen[k]
+			all.Merge(m)
+			n.seen[k] = all
+		}
+		now = n.seen
+	}
+	for i, x := range values {
+		values[i] = n.scale(x, now[key(i)])
+	}
+	return nil
+}
+
+func (n *Normalizer) scale(x float64, m Moments) float64 {
+	if m.Count < 2 {
+		return x
+	}
+	if n.Center {
+		x -= m.Mean
+	}
+	// Equal values have no scale; without Epsilon they stay, centred or not.
+	if d := m.Deviation() + n.Epsilon; d > 0 {
+		x /= d
+	}
+	if n.Limit > 0 {
+		x = min(max(x, -n.Limit), n.Limit)
+	}
+	return x
+}
+
+// MarshalJSON returns the running statistics by key.
+func (n *Normalizer) MarshalJSON() ([]byte, error) {
+	if n.seen == nil {
+		return []byte("{}"), nil
+	}
+	return json.Marshal(n.seen)
+}
+
+// UnmarshalJSON restores statistics that MarshalJSON returned. Settings stay.
+func (n *Normalizer) UnmarshalJSON(data []byte) error {
+	var seen map[string]Moments
+	if err := json.Unmarshal(data, &seen); err != nil {
+		return fmt.Errorf("reward: normaliser state: %w", err)
+	}
+	for _, k := range slices.Sorted(maps.Keys(seen)) {
+		if m := seen[k]; m.Count < 0 || m.M2 < 0 || !finite(m.Mean) {
+			return fmt.Errorf("reward: normaliser state: key %q: count %v, mean %v, m2 %v make no sense", k, m.Count, m.Mean, m.M2)
+		}
+	}
+	n.seen = seen
+	return nil
+}

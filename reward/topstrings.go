@@ -1,0 +1,69 @@
+package reward
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// TopStrings counts texts. Among equal counts, the text that came first ranks
+// first. The zero value is empty and ready.
+type TopStrings struct {
+	seen map[string]*tally
+	next int
+}
+
+type tally struct {
+	count int
+	born  int // rank of the text's first arrival
+}
+
+// Add counts a text n more times. Nothing happens for n ≤ 0.
+func (t *TopStrings) Add(text string, n int) {
+	if n <= 0 {
+		return
+	}
+	if t.seen == nil {
+		t.seen = make(map[string]*tally)
+	}
+	if t.seen[text] == nil {
+		t.seen[text] = &tally{born: t.next}
+		t.next++
+	}
+	t.seen[text].count += n
+}
+
+// Trim forgets all but the m most frequent texts.
+func (t *TopStrings) Trim(m int) {
+	if len(t.seen) <= max(0, m) {
+		return
+	}
+	for _, text := range t.ranked()[max(0, m):] {
+		delete(t.seen, text)
+	}
+}
+
+// Top returns the k most frequent texts, most frequent first; all of them when
+// there are fewer.
+func (t *TopStrings) Top(k int) []string {
+	ranked := t.ranked()
+	return ranked[:min(max(0, k), len(ranked))]
+}
+
+// Len returns how many texts are known.
+func (t *TopStrings) Len() int { return len(t.seen) }
+
+// Count returns how often a text was counted.
+func (t *TopStrings) Count(text string) int {
+	if s := t.seen[text]; s != nil {
+		return s.count
+	}
+	return 0
+}
+
+func (t *TopStrings) ranked() []string {
+	return slices.SortedFunc(maps.Keys(t.seen), func(a, b string) int {
+		x, y := t.seen[a], t.seen[b]
+		return cmp.Or(cmp.Compare(y.count, x.count), cmp.Compare(x.born, y.born))
+	})
+}
