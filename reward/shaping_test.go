@@ -1,0 +1,135 @@
+package reward
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var threeTurns = []Turn{
+	{Reward: Parts{{"format", 0.5}, {"observation", 0.25}}, End: 2, Spans: map[string]int{"observation": 1}},
+	{Reward: Parts{{"format", 0.5}}, End: 4},
+	{Reward: Parts{{"success", 1}, {"prediction", 0.125}}, End: 6, Spans: map[string]int{"prediction": 6, "observation": 5}},
+}
+
+func TestRewardsSitWhereThePlacementSays(t *testing.T) {
+	for how, want := range map[Placement][]float32{
+		PerTurn: {0, 0, 0.75, 0, 0.5, 0, 3.125, 0},
+		AtLast:  {0, 0, 0, 0, 0, 0, 0, 4.375},
+		PerSpan: {0, 0.25, 0.5, 0, 0.5, 0, 3.125, 0},
+	} {
+		got := []float32{9, 9, 9, 9, 9, 9, 9, 9}
+		require.NoError(t, Place(got, how, threeTurns, 2))
+		require.Equal(t, want, got, how)
+		parsed, err := ParsePlacement(string(how))
+		require.NoError(t, err)
+		require.Equal(t, how, parsed)
+	}
+	require.NoError(t, Place(nil, AtLast, nil, 0))
+	require.NoError(t, Place(make([]float32, 3), PerTurn, nil, 0))
+}
+
+func TestRewardsThatCannotBePlacedAreErrors(t *testing.T) {
+	row := make([]float32, 6)
+	for name, c := range map[string]struct {
+		row   []float32
+		how   Placement
+		turns []Turn
+		final float64
+		want  string
+	}{
+		"beyond the row":   {row, PerTurn, threeTurns, 0, "turn 2 ends at token 6"},
+		"not in order":     {row, AtLast, []Turn{{End: 3}, {End: 3}}, 0, "turn 1 ends at token 3; it must be after token 3"},
+		"not finite":       {row, PerTurn, []Turn{{End: 3, Reward: Parts{{"x", math.NaN()}}}}, 0, `turn 0: part "x" is NaN`},
+		"final not finite": {row, PerTurn, nil, math.Inf(1), "final"},
+		"no turn":          {row, PerSpan, nil, 1, "no turn for the final reward of 1"},
+		"no token":         {nil, AtLast, nil, 1, "no token"},
+		"span outside":     {row, PerSpan, []Turn{{End: 1}, {End: 3, Spans: map[string]int{"observation": 1}}}, 0, `span "observation" ends at token 1, outside the turn's 2..3`},
+		"no placement":     {row, "first", nil, 0, `"first" is not one of`},
+	} {
+		require.ErrorContains(t, Place(c.row, c.how, c.turns, c.final), c.want, name)
+	}
+	_, err := ParsePlacement("turns")
+	require.ErrorContains(t, err, `did you mean "turn"?`)
+}
+
+func TestKLDerivativesAreTheSlopesOfTheValues(t *testing.T) {
+	const h = 1e-6
+	for _, k := range []KL{KLDifference, KLAbsolute, KLSquared, KLLowVariance} {
+		for _, d := range []float64{-9, -1.5, -0.2, 0.3, 2, 9, 12, -40} {
+			slope := (k.Value(d+h-1, -1) - k.Value(d-h-1, -1)) / (2 * h)
+			// Central differences are off by h²/6 times a third derivative that is
+			// exp(9) at most, and by rounding over h.
+			require.InDelta(t, slope, k.Derivative(d-1, -1), 1e-4*max(1, math.Abs(slope)), "%s at %v", k, d)
+		}
+	}
+	require.True(t, math.IsNaN(KL("x").Value(0, 0)) && math.IsNaN(KL("x").Derivative(0, 0)))
+	require.Zero(t, KLAbsolute.Derivative(-1, -1))
+	_, err := ParseKL("low_var")
+	require.ErrorContains(t, err, "low_var_kl")
+}
+
+func TestShapingNeedsUsableInput(t *testing.T) {
+	two := []float32{1, 2}
+	shape := func(dst, scores, logp, ref []float32, mask []bool, offsets []int, k KL, c float64) error {
+		_, err := ShapeKL(dst, scores, logp, ref, mask, offsets, k, c)
+		return err
+	}
+	require.ErrorContains(t, shape(two, two, two[:1], two, nil, []int{0, 2}, KLSquared, 1), "lengths differ")
+	require.ErrorContains(t, shape(two, two, two, two, []bool{true}, []int{0, 2}, KLSquared, 1), "mask 1")
+	require.ErrorContains(t, shape(two, two, two, two, nil, []int{0, 1}, KLSquared, 1), "offsets")
+	require.ErrorContains(t, shape(two, two, two, two, nil, []int{0, 2}, "k9", 1), `"k9"`)
+	require.ErrorContains(t, shape(two, two, two, two, nil, []int{0, 2}, KLSquared, math.NaN()), "coefficient")
+	bad := []float32{0, float32(math.Inf(-1))}
+	require.ErrorContains(t, shape(make([]float32, 2), two, bad, two, nil, []int{0, 1, 2}, KLSquared, 1), "row 1, token 0")
+	// Outside the mask anything may stand.
+	require.NoError(t, shape(make([]float32, 2), two, bad, two, []bool{true, false}, []int{0, 1, 2}, KLSquared, 1))
+}
+
+func TestRowsWithoutTokensDontSpoilTheMeasuredKL(t *testing.T) {
+	scores := []float32{0, 0, 0}
+	dst := make([]float32, 3)
+	kl, err := ShapeKL(dst, scores, []float32{-1, -1, -1}, []float32{-2, -2, -2}, []bool{true, true, false}, []int{0, 2, 2, 3}, KLDifference, 0.5)
+	require.NoError(t, err)
+	require.Equal(t, 1.0, kl)
+	require.Equal(t, []float32{-0.5, -0.5, 0}, dst)
+	kl, err = ShapeKL(dst, scores, nil, nil, nil, []int{0, 3}, KLDifference, 0.5)
+	require.NoError(t, err)
+	require.Zero(t, kl)
+}
+
+func TestControllersRefuseNumbersThatWouldSpoilThem(t *testing.T) {
+	for _, c := range []Controller{&FixedKL{Value: 0.1}, &AdaptiveKL{Value: 0.1, Target: 0.1, Horizon: 100}} {
+		require.Error(t, c.Update(math.NaN(), 5))
+		require.Equal(t, 0.1, c.Coefficient())
+	}
+	require.Error(t, (&AdaptiveKL{Value: 1}).Update(1, 1))
+	for _, bad := range []func() (Controller, error){
+		func() (Controller, error) { return NewController("adaptive", 1, 0, 1) },
+		func() (Controller, error) { return NewController("adaptive", 1, 1, math.Inf(1)) },
+		func() (Controller, error) { return NewController("fixed", math.NaN(), 1, 1) },
+		func() (Controller, error) { return NewController("pid", 1, 1, 1) },
+	} {
+		_, err := bad()
+		require.Error(t, err)
+	}
+}
+
+func TestControllerStateSurvivesSaving(t *testing.T) {
+	a := &AdaptiveKL{Value: 0.2, Target: 0.1, Horizon: 100}
+	require.NoError(t, a.Update(0.3, 10))
+	data, err := json.Marshal(a)
+	require.NoError(t, err)
+	var b AdaptiveKL
+	require.NoError(t, json.Unmarshal(data, &b))
+	require.Equal(t, *a, b)
+}
+
+func TestClipCountsWhatItMoves(t *testing.T) {
+	values := []float64{-3, 0.5, 7, 1, math.NaN()}
+	require.Equal(t, 2, Clip(values, -1, 1))
+	require.Equal(t, []float64{-1, 0.5, 1, 1}, values[:4])
+	require.True(t, math.IsNaN(values[4]))
+}
