@@ -1,0 +1,163 @@
+package filter
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Errors that callers may want to tell apart.
+var (
+	// ErrLength means that columns of a batch differ in length.
+	ErrLength = errors.New("lengths do not agree")
+	// ErrNotFinite means that a return is NaN or infinite.
+	ErrNotFinite = errors.New("not a finite number")
+	// ErrSetting means that a setting is outside its range, has the wrong type,
+	// or is not one that the filter knows.
+	ErrSetting = errors.New("setting not allowed")
+	// ErrUnknown means that no filter has this name.
+	ErrUnknown = errors.New("unknown name")
+)
+
+// Filter chooses rows of a batch. Implementations must be deterministic, must
+// not change the batch, and must be usable by several goroutines at once.
+type Filter interface {
+	// Filter overwrites dst. Keep, if it keeps anything, is increasing.
+	Filter(dst *Result, b *Batch) error
+}
+
+// Batch is what filters look at: one entry per training row.
+type Batch struct {
+	Group  []string  // start state that the row's rollout began from
+	Return []float64 // sum of the row's scores
+	// Trajectory, when given, says which rollout a row belongs to, where a
+	// rollout has several rows. Returns of one trajectory of a group are added
+	// up before groups are compared, so that variance is between rollouts and
+	// not between turns. nil makes every row a trajectory.
+	Trajectory []string
+}
+
+// Result says what to train on.
+type Result struct {
+	Keep    []int              // indices of the rows to keep, increasing
+	Scale   float64            // factor for the advantages of kept rows
+	Metrics map[string]float64 // for the log
+}
+
+// reset empties the result and keeps its memory.
+func (r *Result) reset() {
+	r.Keep, r.Scale = r.Keep[:0], 1
+	if r.Metrics == nil {
+		r.Metrics = map[string]float64{}
+	}
+	clear(r.Metrics)
+}
+
+// Group is what a batch says about one start state.
+type Group struct {
+	Key          string
+	Rows         []int   // indices of its rows, increasing
+	Trajectories int     // rollouts
+	Variance     float64 // of the rollouts' returns
+	Min, Max     float64 // smallest and largest return of a rollout
+}
+
+// Groups sorts the rows of a batch into groups, in order of first appearance.
+// The variance is Σ (x − mean)²/(n − ddof) over the n rollouts of the group, and
+// 0 for a group of one or of no more than ddof.
+func Groups(b *Batch, ddof int) ([]Group, error) {
+	if err := b.check(); err != nil {
+		return nil, err
+	}
+	if ddof < 0 {
+		return nil, fmt.Errorf("filter: ddof = %d, want 0 or more: %w", ddof, ErrSetting)
+	}
+	var groups []Group
+	var returns [][]float64 // of each group's rollouts
+	index := map[string]int{}
+	slot := map[[2]string]int{}
+	for row, key := range b.Group {
+		g, ok := index[key]
+		if !ok {
+			g = len(groups)
+			index[key] = g
+			groups, returns = append(groups, Group{Key: key}), append(returns, nil)
+		}
+		groups[g].Rows = append(groups[g].Rows, row)
+		if b.Trajectory != nil {
+			id := [2]string{key, b.Trajectory[row]}
+			if s, seen := slot[id]; seen {
+				returns[g][s] += b.Return[row]
+				continue
+			}
+			slot[id] = len(returns[g])
+		}
+		returns[g] = append(returns[g], b.Return[row])
+	}
+	for g := range groups {
+		groups[g].measure(returns[g], ddof)
+	}
+	return groups, nil
+}
+
+func (g *Group) measure(returns []float64, ddof int) {
+	n := len(returns)
+	g.Trajectories = n
+	g.Min, g.Max = math.Inf(1), math.Inf(-1)
+	var mean float64
+	for _, x := range returns {
+		g.Min, g.Max = min(g.Min, x), max(g.Max, x)
+		mean += x
+	}
+	mean /= float64(n)
+	if n <= 1 || n <= ddof || g.Min == g.Max {
+		return // exactly 0, where rounding of the mean would leave a trace
+	}
+	for _, x := range returns {
+		g.Variance += (x - mean) * (x - mean)
+	}
+	g.Variance /= float64(n - ddof)
+}
+
+func (b *Batch) check() error {
+	if len(b.Return) != len(b.Group) {
+		return fmt.Errorf("filter: %d returns for %d rows: %w", len(b.Return), len(b.Group), ErrLength)
+	}
+	if b.Trajectory != nil && len(b.Trajectory) != len(b.Group) {
+		return fmt.Errorf("filter: %d trajectories for %d rows: %w", len(b.Trajectory), len(b.Group), ErrLength)
+	}
+	for row, x := range b.Return {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return fmt.Errorf("filter: return of row %d (group %q): %v: %w", row, b.Group[row], x, ErrNotFinite)
+		}
+	}
+	return nil
+}
+
+// None keeps every row.
+type None struct{}
+
+// Filter implements [Filter].
+func (None) Filter(dst *Result, b *Batch) error {
+	if err := b.check(); err != nil {
+		return err
+	}
+	dst.reset()
+	for row := range b.Group {
+		dst.Keep = append(dst.Keep, row)
+	}
+	return nil
+}
+
+// MeanVariance is the mean of the groups' variances, VAGEN's reward_variance
+// metric; 0 for no groups.
+func MeanVariance(groups []Group) float64 {
+	if len(groups) == 0 {
+		return 0
+	}
+	var sum float64
+	for _, g := range groups {
+		sum += g.Variance
+	}
+	return sum / float64(len(groups))
+}

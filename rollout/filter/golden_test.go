@@ -1,0 +1,99 @@
+package filter
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"vagen/internal/golden"
+)
+
+const file = "algorithms/filters.json"
+
+func TestFiltersAgreeWithVAGENLite(t *testing.T) {
+	tally := golden.NewTally(t, file)
+	for _, c := range golden.Cases(t, file) {
+		t.Run(c.Name, func(t *testing.T) {
+			tally.Case()
+			b, kwargs, name := batchOf(t, c)
+			f, err := Builtin().New(name, kwargs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got Result
+			if err := f.Filter(&got, b); err != nil {
+				t.Fatal(err)
+			}
+			compare(t, tally, c, b, &got)
+		})
+	}
+}
+
+// batchOf reads a case; its parameters besides the filter's name and the group
+// key are the filter's settings.
+func batchOf(t *testing.T, c golden.Case) (b *Batch, kwargs map[string]any, name string) {
+	t.Helper()
+	var scores [][]float64
+	var ids []any
+	golden.Need(t, c.Inputs, "token_level_scores", &scores)
+	golden.Need(t, c.Inputs, "group_idx", &ids)
+	b = &Batch{}
+	for row, id := range ids {
+		var sum float64
+		for _, s := range scores[row] {
+			sum += s
+		}
+		b.Group, b.Return = append(b.Group, fmt.Sprint(id)), append(b.Return, sum)
+	}
+	golden.Need(t, c.Params, "filter", &name)
+	kwargs = map[string]any{}
+	for key := range c.Params {
+		if key == "filter" || key == "group_key" {
+			continue
+		}
+		var v any
+		golden.Need(t, c.Params, key, &v)
+		kwargs[key] = v
+	}
+	return b, kwargs, name
+}
+
+func compare(t *testing.T, tally *golden.Tally, c golden.Case, b *Batch, got *Result) {
+	t.Helper()
+	var keep []int
+	golden.Need(t, c.Expected, "keep_indices", &keep)
+	tally.Add(1)
+	if !slices.Equal(got.Keep, keep) {
+		t.Errorf("kept %v, want %v", got.Keep, keep)
+	}
+	var metrics map[string]float64
+	golden.Need(t, c.Expected, "metrics", &metrics)
+	for key, want := range metrics {
+		v, ok := got.Metrics[key]
+		if !ok {
+			t.Errorf("metric %s is missing", key)
+		}
+		tally.Float(t, key, v, want, c.Tolerance)
+	}
+	var mean float64
+	if golden.Decode(t, c.Expected, "mean_group_variance", &mean) {
+		ddof := 0
+		golden.Decode(t, c.Params, "ddof", &ddof)
+		groups, err := Groups(b, ddof)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tally.Float(t, "mean_group_variance", MeanVariance(groups), mean, c.Tolerance)
+	}
+	var advantages, scaled [][]float64
+	if golden.Decode(t, c.Expected, "advantages", &scaled) {
+		golden.Need(t, c.Inputs, "advantages", &advantages)
+		for k, row := range got.Keep {
+			var have []float64
+			for _, a := range advantages[row] {
+				have = append(have, a*got.Scale)
+			}
+			golden.Floats(t, tally, fmt.Sprintf("advantages of row %d", row), have, scaled[k], c.Tolerance)
+		}
+	}
+}

@@ -1,0 +1,230 @@
+package filter
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"vagen/internal/nearest"
+)
+
+// Builder makes a filter from settings. It reads each setting that it knows,
+// with the value to take when the configuration leaves it out; what it does not
+// read is refused as unknown.
+type Builder func(a *Args) (Filter, error)
+
+// Registry finds filters by name. The zero value is empty and ready to use;
+// [Builtin] returns one with the filters of this package. It is safe for
+// concurrent use.
+type Registry struct {
+	mu       sync.RWMutex
+	builders map[string]Builder
+}
+
+// Builtin returns a registry of its own for the caller, with the filters of the
+// package documentation. Their settings:
+//
+//	reward_variance        topk 0.2, ddof 0, scaling none
+//	reward_variance_top_k  k 4, ddof 0, scaling none
+//	reward_variance_top_p  top_p 0.9, ddof 0, scaling sqrt
+//	reward_variance_min_p  min_p 0.1, ddof 0, scaling none
+//	drop_equal             tolerance 1e-9, keep_none false, scaling none
+func Builtin() *Registry {
+	drop := func(a *Args) (Filter, error) {
+		d := DefaultDropEqual()
+		f := DropEqual{a.Float("tolerance", d.Tolerance), a.Bool("keep_none", d.KeepNone), a.scaling(d.Scaling)}
+		return f, errors.Join(f.check(), f.Scaling.check())
+	}
+	return &Registry{builders: map[string]Builder{
+		"none": func(*Args) (Filter, error) { return None{}, nil },
+		"reward_variance": func(a *Args) (Filter, error) {
+			d := DefaultTopFraction()
+			f := TopFraction{a.Float("topk", d.Fraction), a.ddof(), a.scaling(d.Scaling)}
+			return f, errors.Join(f.check(), f.Scaling.check())
+		},
+		"reward_variance_top_k": func(a *Args) (Filter, error) {
+			f := TopK{a.Int("k", 4), a.ddof(), a.scaling(NoScaling)}
+			return f, errors.Join(f.check(), f.Scaling.check())
+		},
+		"reward_variance_top_p": func(a *Args) (Filter, error) {
+			d := DefaultTopP()
+			f := TopP{a.Float("top_p", d.P), a.ddof(), a.scaling(d.Scaling)}
+			return f, errors.Join(f.check(), f.Scaling.check())
+		},
+		"reward_variance_min_p": func(a *Args) (Filter, error) {
+			d := DefaultMinP()
+			f := MinP{a.Float("min_p", d.P), a.ddof(), a.scaling(d.Scaling)}
+			return f, errors.Join(f.check(), f.Scaling.check())
+		},
+		"drop_equal": drop,
+		"dapo":       drop,
+	}}
+}
+
+// Register adds a filter. A name that is taken, or empty, is an error.
+func (r *Registry) Register(name string, build Builder) error {
+	if name == "" || build == nil {
+		return fmt.Errorf("filter: registry: a filter needs a name and a builder: %w", ErrSetting)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, taken := r.builders[name]; taken {
+		return fmt.Errorf("filter: registry: %q is taken: %w", name, ErrSetting)
+	}
+	if r.builders == nil {
+		r.builders = map[string]Builder{}
+	}
+	r.builders[name] = build
+	return nil
+}
+
+// New builds the filter with this name. kwargs are the settings of a
+// configuration; values may be what a YAML or JSON decoder makes of numbers,
+// booleans and strings. All faults are reported at once: unknown keys with the
+// nearest known one, wrong types, values out of range.
+func (r *Registry) New(name string, kwargs map[string]any) (Filter, error) {
+	r.mu.RLock()
+	build, ok := r.builders[name]
+	r.mu.RUnlock()
+	if !ok {
+		known := r.Names()
+		return nil, fmt.Errorf("filter: %q: %w%s (known: %s)", name, ErrUnknown,
+			nearest.Hint(name, known), strings.Join(known, ", "))
+	}
+	a := &Args{values: kwargs}
+	f, err := build(a)
+	if err = errors.Join(err, a.faults()); err != nil {
+		return nil, fmt.Errorf("filter: %q: %w", name, err)
+	}
+	return f, nil
+}
+
+// Names returns the known names in alphabetical order.
+func (r *Registry) Names() []string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.Sorted(maps.Keys(r.builders))
+}
+
+// Args hands settings to a Builder and remembers what it asked for.
+type Args struct {
+	values map[string]any
+	asked  []string
+	errs   []error
+}
+
+func (a *Args) get(key string) (any, bool) {
+	a.asked = append(a.asked, key)
+	v, ok := a.values[key]
+	return v, ok && v != nil
+}
+
+func (a *Args) wrong(key, want string, v any) {
+	a.errs = append(a.errs, fmt.Errorf("%s = %v (%T), want %s: %w", key, v, v, want, ErrSetting))
+}
+
+// Float returns a number, or fallback when the key is absent.
+func (a *Args) Float(key string, fallback float64) float64 {
+	v, ok := a.get(key)
+	if !ok {
+		return fallback
+	}
+	x, ok := toFloat(v)
+	if !ok || math.IsNaN(x) || math.IsInf(x, 0) {
+		a.wrong(key, "a number", v)
+		return fallback
+	}
+	return x
+}
+
+// Int returns a whole number, or fallback when the key is absent.
+func (a *Args) Int(key string, fallback int) int {
+	v, ok := a.get(key)
+	if !ok {
+		return fallback
+	}
+	x, ok := toFloat(v)
+	if !ok || x != math.Trunc(x) || math.Abs(x) > 1<<31 {
+		a.wrong(key, "a whole number", v)
+		return fallback
+	}
+	return int(x)
+}
+
+// Bool returns true or false, or fallback when the key is absent.
+func (a *Args) Bool(key string, fallback bool) bool {
+	v, ok := a.get(key)
+	if !ok {
+		return fallback
+	}
+	x, ok := v.(bool)
+	if !ok {
+		a.wrong(key, "true or false", v)
+		return fallback
+	}
+	return x
+}
+
+// String returns a text, or fallback when the key is absent.
+func (a *Args) String(key, fallback string) string {
+	v, ok := a.get(key)
+	if !ok {
+		return fallback
+	}
+	x, ok := v.(string)
+	if !ok {
+		a.wrong(key, "a text", v)
+		return fallback
+	}
+	return x
+}
+
+func (a *Args) ddof() int {
+	n := a.Int("ddof", 0)
+	if n < 0 {
+		a.wrong("ddof", "0 or more", n)
+	}
+	return n
+}
+
+func (a *Args) scaling(fallback Scaling) Scaling {
+	return Scaling(a.String("scaling", string(fallback)))
+}
+
+// faults returns wrong types, and keys that nobody asked for.
+func (a *Args) faults() error {
+	errs := slices.Clone(a.errs)
+	for _, key := range slices.Sorted(maps.Keys(a.values)) {
+		if slices.Contains(a.asked, key) {
+			continue
+		}
+		known := "none"
+		if len(a.asked) > 0 {
+			known = strings.Join(a.asked, ", ")
+		}
+		errs = append(errs, fmt.Errorf("%s: no such setting%s (known: %s): %w", key, nearest.Hint(key, a.asked), known, ErrSetting))
+	}
+	return errors.Join(errs...)
+}
+
+func toFloat(v any) (float64, bool) {
+	switch x := v.(type) {
+	case float64:
+		return x, true
+	case float32:
+		return float64(x), true
+	case int:
+		return float64(x), true
+	case int64:
+		return float64(x), true
+	case int32:
+		return float64(x), true
+	case uint64:
+		return float64(x), true
+	}
+	return 0, false
+}
