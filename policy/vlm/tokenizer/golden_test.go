@@ -1,6 +1,8 @@
 package tokenizer
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -8,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/golden"
+	"vagen/internal/safetensors"
 )
 
 type recorded struct {
@@ -20,6 +23,43 @@ type recorded struct {
 		Decoded            string  `json:"decoded"`
 		DecodedSkipSpecial string  `json:"decoded_skip_special"`
 	} `json:"encodings"`
+	Chats []struct {
+		Messages []recordedMessage `json:"messages"`
+		Generate bool              `json:"add_generation_prompt"`
+		Rendered string            `json:"rendered"`
+		IDs      []int32           `json:"ids"`
+	} `json:"chats"`
+}
+
+// recordedMessage is a message in the form that templates take.
+type recordedMessage struct {
+	Role    string          `json:"role"`
+	Content json.RawMessage `json:"content"`
+}
+
+func (m recordedMessage) message(t testing.TB) Message {
+	t.Helper()
+	var text string
+	if json.Unmarshal(m.Content, &text) == nil {
+		return Text(m.Role, text)
+	}
+	var parts []struct{ Type, Text string }
+	require.NoError(t, json.Unmarshal(m.Content, &parts))
+	out := Message{Role: m.Role}
+	for _, p := range parts {
+		require.Contains(t, []string{"text", "image"}, p.Type)
+		out.Parts = append(out.Parts, Part{Text: p.Text, Image: p.Type == "image"})
+	}
+	return out
+}
+
+func recordedMessages(t testing.TB, list []recordedMessage) []Message {
+	t.Helper()
+	var out []Message
+	for _, m := range list {
+		out = append(out, m.message(t))
+	}
+	return out
 }
 
 func loadRecorded(t testing.TB) (*Tokenizer, recorded) {
@@ -48,6 +88,99 @@ func TestEncodingsAreThoseOfTransformers(t *testing.T) {
 			golden.Equal(t, tally, c.Text+": streamed", stream(tok, ids, skip), want)
 		}
 	}
+}
+
+func TestChatsAreThoseOfTransformers(t *testing.T) {
+	tally := golden.NewTally(t, "vlm/tokenizer chats")
+	tok, rec := loadRecorded(t)
+	chat, err := tok.Chat(nil)
+	require.NoError(t, err)
+	for i, c := range rec.Chats {
+		tally.Case()
+		what := fmt.Sprintf("chat %d", i)
+		text, err := chat.Render(recordedMessages(t, c.Messages), c.Generate)
+		require.NoError(t, err)
+		golden.Equal(t, tally, what, text, c.Rendered)
+		ids, err := tok.Encode(text)
+		require.NoError(t, err)
+		equalIDs(t, tally, what, ids, c.IDs)
+	}
+}
+
+// For every recorded model: its own template and tokenizer, with the image
+// placeholders expanded by the recorded grids, give the recorded input_ids.
+func TestPromptsOfRecordedModels(t *testing.T) {
+	for _, dir := range modelFolders(t) {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			tally := golden.NewTally(t, "vlm/"+filepath.Base(dir)+" prompts")
+			var manifest struct {
+				Cases []struct {
+					Name      string `json:"name"`
+					PromptLen int    `json:"prompt_len"`
+					Prompts   []struct {
+						Messages []recordedMessage `json:"messages"`
+						Images   []string          `json:"images"`
+						Rendered string            `json:"rendered"`
+					} `json:"prompts"`
+				} `json:"cases"`
+			}
+			raw, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
+			require.NoError(t, err)
+			require.NoError(t, json.Unmarshal(raw, &manifest))
+			tensors, err := safetensors.Open(filepath.Join(dir, "golden.safetensors"))
+			require.NoError(t, err)
+			defer tensors.Close()
+			tok, err := Load(filepath.Join(dir, "checkpoint"))
+			require.NoError(t, err)
+			chat, err := tok.Chat(nil)
+			require.NoError(t, err)
+			for _, c := range manifest.Cases {
+				tally.Case()
+				info, ok := tensors.Info(c.Name + ".input_ids")
+				require.True(t, ok)
+				rows, err := tensors.Int64(c.Name+".input_ids", nil)
+				require.NoError(t, err)
+				mask, err := tensors.Int64(c.Name+".attention_mask", nil)
+				require.NoError(t, err)
+				grids := imageTokens(t, tensors, c.Name)
+				require.Len(t, c.Prompts, info.Shape[0])
+				for row, p := range c.Prompts {
+					text, err := chat.Render(recordedMessages(t, p.Messages), true)
+					require.NoError(t, err)
+					golden.Equal(t, tally, c.Name, text, p.Rendered)
+					ids, err := tok.Encode(text)
+					require.NoError(t, err)
+					counts := grids[:len(p.Images)]
+					grids = grids[len(p.Images):]
+					ids, err = tok.ExpandImages(nil, ids, counts)
+					require.NoError(t, err)
+					var want []int32
+					for i := range c.PromptLen {
+						if at := row*info.Shape[1] + i; mask[at] == 1 {
+							want = append(want, int32(rows[at]))
+						}
+					}
+					equalIDs(t, tally, c.Name, ids, want)
+				}
+				require.Empty(t, grids, "images left over")
+			}
+		})
+	}
+}
+
+// imageTokens returns the merged patches of each image of a case.
+func imageTokens(t *testing.T, tensors *safetensors.Reader, name string) []int {
+	t.Helper()
+	if _, ok := tensors.Info(name + ".image_grid_thw"); !ok {
+		return nil
+	}
+	grid, err := tensors.Int64(name+".image_grid_thw", nil)
+	require.NoError(t, err)
+	var counts []int
+	for i := 0; i < len(grid); i += 3 {
+		counts = append(counts, int(grid[i]*grid[i+1]*grid[i+2]/4)) // merged 2 by 2
+	}
+	return counts
 }
 
 func equalIDs(t *testing.T, tally *golden.Tally, what string, got, want []int32) {

@@ -89,7 +89,12 @@ func parse(all files) (*Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tokenizer{files: all, template: cfg.template}
+	t := &Tokenizer{files: all, template: cfg.template, names: map[string]string{}}
+	for name, text := range map[string]tokenText{"bos_token": cfg.BOS, "eos_token": cfg.EOS, "pad_token": cfg.Pad, "unk_token": cfg.Unk} {
+		if text != "" {
+			t.names[name] = string(text)
+		}
+	}
 	if err := t.setPipeline(spec); err != nil {
 		return nil, fmt.Errorf("%s: %w", tokenizerFile, err)
 	}

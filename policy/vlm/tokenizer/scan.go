@@ -15,14 +15,15 @@ type scanner func(s string) int
 
 // The split patterns of the supported families, as tokenizer.json spells them.
 const (
-	patternGPT2 = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
-	patternHead = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|`
-	patternTail = `| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	patternGPT2  = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
+	patternHead  = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|`
+	patternQwen2 = patternHead + `\p{N}` + patternTail
+	patternTail  = `| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 )
 
 var patterns = map[string]scanner{
 	patternGPT2:                              scanGPT2,
-	patternHead + `\p{N}` + patternTail:      func(s string) int { return scanModern(s, 1) }, // Qwen2, Qwen3
+	patternQwen2:                             func(s string) int { return scanModern(s, 1) }, // Qwen2, Qwen3
 	patternHead + `\p{N}{1,3}` + patternTail: func(s string) int { return scanModern(s, 3) }, // Llama 3
 }
 

@@ -19,7 +19,8 @@ type Tokenizer struct {
 	added    map[string]*added
 	special  Special
 	cache    cache
-	template string // of the chat, "" if there is none
+	template string            // of the chat, "" if there is none
+	names    map[string]string // special tokens by the names templates use
 }
 
 // token is what an id stands for when decoding.

@@ -1,0 +1,263 @@
+package tokenizer
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	"vagen/policy/vlm/tokenizer/internal/jinja"
+)
+
+// Chat reads the chat template of the checkpoint: it runs the template on short
+// conversations, takes from the results what is put around each message, and
+// then checks that stringing these texts together gives the template's own
+// output for a range of other conversations. A template that does anything else
+// to its messages, or that needs a construct this package does not know, is
+// refused with ErrUnsupported and the difference found.
+//
+// Vars are further variables for the template, such as "enable_thinking":
+// false; nil is none. Functions that depend on the time are not offered, so the
+// result is always the same.
+func (t *Tokenizer) Chat(vars map[string]any) (*Chat, error) {
+	c, err := t.derive(vars)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: chat template: %w", err)
+	}
+	return c, nil
+}
+
+func (t *Tokenizer) derive(vars map[string]any) (*Chat, error) {
+	if t.template == "" {
+		return nil, fmt.Errorf("%w: the checkpoint has none", ErrUnsupported)
+	}
+	parsed, err := jinja.Parse(t.template)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnsupported, err)
+	}
+	p := &probe{template: parsed, vars: map[string]any{"tools": nil, "documents": nil}}
+	for name, text := range t.names {
+		p.vars[name] = text
+	}
+	maps.Copy(p.vars, vars)
+	c, err := p.parts()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnsupported, err)
+	}
+	a, size := t.raw.longest(c.assistant.after)
+	if a == nil {
+		return nil, fmt.Errorf("%w: a response ends with %q, which does not begin with a token of its own", ErrUnsupported, c.assistant.after)
+	}
+	c.end, c.endID = c.assistant.after[:size], a.ID
+	if id := t.special.ImagePad; id >= 0 {
+		c.pad = t.tokens[id].bytes
+		p.images(c)
+	}
+	if err := p.verify(c); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnsupported, err)
+	}
+	return c, nil
+}
+
+// probe runs a template on conversations made up for the purpose.
+type probe struct {
+	template *jinja.Template
+	vars     map[string]any
+}
+
+// Texts that no template contains.
+const (
+	textA = "probe-qzA"
+	textB = "probe-qzB"
+	textC = "probe-qzC"
+)
+
+func (p *probe) render(generate bool, messages ...Message) (string, error) {
+	list := make([]any, len(messages))
+	for i, m := range messages {
+		list[i] = map[string]any{"role": m.Role, "content": m.content()}
+	}
+	vars := maps.Clone(p.vars)
+	vars["messages"], vars["add_generation_prompt"] = list, generate
+	return p.template.Render(vars)
+}
+
+func (p *probe) cut(messages ...Message) ([]string, error) {
+	out, err := p.render(false, messages...)
+	if err != nil {
+		return nil, err
+	}
+	var parts []string
+	for _, text := range []string{textA, textB, textC}[:len(messages)] {
+		before, after, ok := strings.Cut(out, text)
+		if !ok || strings.Contains(after, text) {
+			return nil, fmt.Errorf("a message's text does not come out once and in order: %q", out)
+		}
+		parts, out = append(parts, before), after
+	}
+	return append(parts, out), nil
+}
+
+// parts finds out what surrounds each message.
+func (p *probe) parts() (*Chat, error) {
+	one, err := p.cut(Text(RoleUser, textA))
+	if err != nil {
+		return nil, err
+	}
+	two, err := p.cut(Text(RoleUser, textA), Text(RoleAssistant, textB))
+	if err != nil {
+		return nil, err
+	}
+	three, err := p.cut(Text(RoleUser, textA), Text(RoleAssistant, textB), Text(RoleUser, textC))
+	if err != nil {
+		return nil, err
+	}
+	c := &Chat{}
+	c.user.after, c.assistant.after = one[1], two[2]
+	var ok [3]bool
+	c.assistant.before, ok[0] = strings.CutPrefix(three[1], c.user.after)
+	c.user.before, ok[1] = strings.CutPrefix(three[2], c.assistant.after)
+	c.open, ok[2] = strings.CutSuffix(one[0], c.user.before)
+	if ok != [3]bool{true, true, true} {
+		return nil, fmt.Errorf("messages are not strung together: %q, %q and %q surround three of them, %q and %q one", three[0], three[1], three[2], one[0], one[1])
+	}
+	plain, err := p.render(false, Text(RoleUser, textA))
+	if err != nil {
+		return nil, err
+	}
+	asking, err := p.render(true, Text(RoleUser, textA))
+	if err != nil {
+		return nil, err
+	}
+	if c.generate, ok[0] = strings.CutPrefix(asking, plain); !ok[0] || c.generate == "" {
+		return nil, fmt.Errorf("add_generation_prompt turns %q into %q", plain, asking)
+	}
+	p.systemPart(c)
+	p.trims(c)
+	return c, nil
+}
+
+// systemPart is optional: some templates take no system message.
+func (p *probe) systemPart(c *Chat) {
+	parts, err := p.cut(Text(RoleSystem, textA), Text(RoleUser, textB))
+	if err != nil {
+		return
+	}
+	if after, ok := strings.CutSuffix(parts[1], c.user.before); ok {
+		c.system = turn{before: parts[0], after: after}
+		c.hasSystem = true
+	}
+}
+
+// trims finds out which roles' texts lose the white space around them.
+func (p *probe) trims(c *Chat) {
+	pad := func(s string) string { return " \n " + s + "\t\n " }
+	try := func(t *turn, messages ...Message) {
+		if out, err := p.render(false, messages...); err == nil && !strings.Contains(out, pad(textA)) {
+			t.trim = true
+		}
+	}
+	try(&c.user, Text(RoleUser, pad(textA)))
+	try(&c.assistant, Text(RoleUser, textB), Text(RoleAssistant, pad(textA)), Text(RoleUser, textC))
+	if c.hasSystem {
+		try(&c.system, Text(RoleSystem, pad(textA)), Text(RoleUser, textB))
+	}
+}
+
+// images finds out what stands for an image.
+func (p *probe) images(c *Chat) {
+	out, err := p.render(false, Message{RoleUser, []Part{{Text: textA}, {Image: true}, {Text: textB}}})
+	if err != nil {
+		return
+	}
+	_, rest, okA := strings.Cut(out, textA)
+	image, _, okB := strings.Cut(rest, textB)
+	if okA && okB && strings.Count(image, c.pad) == 1 {
+		c.image = image
+	}
+}
+
+// verify compares a Chat with the template it was read from. Conversations that
+// a template may refuse or render in its own way decide what the Chat takes.
+func (p *probe) verify(c *Chat) error {
+	u, a, s := probeText(RoleUser), probeText(RoleAssistant), probeText(RoleSystem)
+	must := [][]Message{
+		{u("one")}, {u(" padded \n")}, {u("")}, {u("a\n\nb <tag> {{ x }} 'quoted' \\n")},
+		{u("one"), a("two"), u("three")}, {u("one"), a(" two\n"), u("three")}, {u("one"), a(""), u("three")},
+		{u("one"), a("two"), u("three"), a("four"), u("five")},
+	}
+	if c.hasSystem {
+		for _, m := range must[:len(must):len(must)] {
+			must = append(must, append([]Message{s("be brief ")}, m...))
+		}
+		must = append(must, []Message{s(""), u("one")})
+	}
+	for _, m := range must {
+		if err := p.compare(c, m); err != nil {
+			return err
+		}
+	}
+	for _, m := range imageProbes(c.hasSystem) {
+		if c.image != "" && p.compare(c, m) != nil {
+			c.image = ""
+		}
+	}
+	take := func(flag *bool, conversations ...[]Message) {
+		*flag = true
+		for _, m := range conversations {
+			if p.compare(c, m) != nil {
+				*flag = false
+			}
+		}
+	}
+	take(&c.repeats, []Message{u("one"), u("two")}, []Message{u("one"), a("two"), a("three"), u("four")})
+	take(&c.leads, []Message{a("one"), u("two")}, []Message{a("one")})
+	faithful := false
+	take(&faithful,
+		[]Message{u("one"), a("two")},
+		[]Message{u("one"), a("<think>\nmull\n</think>\n\ntwo"), u("three")},
+		[]Message{u("one"), a("<think>mull</think>two"), u("three"), a("<think>more</think> four")},
+	)
+	c.rewrites = !faithful || c.generate != c.assistant.before || c.assistant.trim
+	return nil
+}
+
+func probeText(role string) func(string) Message {
+	return func(s string) Message { return Text(role, s) }
+}
+
+func imageProbes(system bool) [][]Message {
+	image := Part{Image: true}
+	list := [][]Message{
+		{{RoleUser, []Part{image}}},
+		{{RoleUser, []Part{image, image, {Text: " then "}, image}}},
+		{{RoleUser, []Part{{Text: " \nsee "}, image, {Text: "\n"}}}, Text(RoleAssistant, "two"), {RoleUser, []Part{image, {Text: "three"}}}},
+	}
+	if system {
+		list = append(list, []Message{Text(RoleSystem, "be brief"), {RoleUser, []Part{{Text: "see "}, image}}})
+	}
+	return list
+}
+
+var errDiffers = errors.New("the template does more than string messages together")
+
+// compare renders a conversation in both ways, with and without a request for a
+// response.
+func (p *probe) compare(c *Chat, messages []Message) error {
+	free := *c
+	free.repeats, free.leads = true, true
+	for _, generate := range []bool{false, true} {
+		want, err := p.render(generate, messages...)
+		if err != nil {
+			return err
+		}
+		got, err := free.Render(messages, generate)
+		if err != nil {
+			return err
+		}
+		if got != want {
+			return fmt.Errorf("%w: it gives %q, expected %q", errDiffers, want, got)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,319 @@
+package jinja
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+func bindMethod(m function, of any) function {
+	return func(s *state, line int, args []any, kw map[string]any) any {
+		return m(s, line, append([]any{of}, args...), kw)
+	}
+}
+
+// arg returns a positional or named argument, or otherwise. index counts what
+// the function or method works on as 0.
+func arg(args []any, kw map[string]any, index int, name string, otherwise any) any {
+	if index < len(args) {
+		return args[index]
+	}
+	if v, ok := kw[name]; ok {
+		return v
+	}
+	return otherwise
+}
+
+// str insists on a text.
+func str(line int, what string, v any) string {
+	s, ok := v.(string)
+	if !ok {
+		failAt(line, "%s needs a text, found %s", what, typeName(v))
+	}
+	return s
+}
+
+var globals = map[string]function{
+	"raise_exception": func(_ *state, line int, args []any, _ map[string]any) any {
+		panic(failure{&RaisedError{str(line, "raise_exception", arg(args, nil, 0, "", ""))}})
+	},
+	"namespace": func(_ *state, _ int, _ []any, kw map[string]any) any {
+		ns := namespace{}
+		for k, v := range kw {
+			ns[k] = v
+		}
+		return ns
+	},
+	"dict": func(_ *state, _ int, _ []any, kw map[string]any) any { return kw },
+	"range": func(_ *state, line int, args []any, _ map[string]any) any {
+		var n [3]int
+		for i, a := range args {
+			v, ok := a.(int)
+			if !ok || i > 2 {
+				failAt(line, "range needs one to three integers")
+			}
+			n[i] = v
+		}
+		from, to, step := 0, n[0], 1
+		if len(args) > 1 {
+			from, to = n[0], n[1]
+		}
+		if len(args) > 2 {
+			step = n[2]
+		}
+		if step == 0 {
+			failAt(line, "range step 0")
+		}
+		var list []any
+		for i := from; step > 0 && i < to || step < 0 && i > to; i += step {
+			if list = append(list, i); len(list) > maxSteps/10 {
+				failAt(line, "range of more than %d numbers", maxSteps/10)
+			}
+		}
+		return list
+	},
+}
+
+// strip is Python's: without an argument white space, else any of its characters.
+func strip(name string, left, right bool) function {
+	return func(_ *state, line int, args []any, kw map[string]any) any {
+		s := str(line, name, args[0])
+		drop := unicode.IsSpace
+		if set := arg(args, kw, 1, "chars", nil); set != nil {
+			chars := str(line, name, set)
+			drop = func(r rune) bool { return strings.ContainsRune(chars, r) }
+		}
+		if left {
+			s = strings.TrimLeftFunc(s, drop)
+		}
+		if right {
+			s = strings.TrimRightFunc(s, drop)
+		}
+		return s
+	}
+}
+
+func mapText(name string, fn func(string) string) function {
+	return func(_ *state, line int, args []any, _ map[string]any) any {
+		return fn(str(line, name, args[0]))
+	}
+}
+
+func affix(name string, has func(s, part string) bool) function {
+	return func(_ *state, line int, args []any, _ map[string]any) any {
+		s := str(line, name, args[0])
+		if list, ok := arg(args, nil, 1, "", "").([]any); ok {
+			return slices.ContainsFunc(list, func(v any) bool { return has(s, str(line, name, v)) })
+		}
+		return has(s, str(line, name, arg(args, nil, 1, "", nil)))
+	}
+}
+
+func capitalize(s string) string {
+	r := []rune(strings.ToLower(s))
+	if len(r) > 0 {
+		r[0] = unicode.ToTitle(r[0])
+	}
+	return string(r)
+}
+
+var textMethods = map[string]method{
+	"strip":      strip("strip", true, true),
+	"lstrip":     strip("lstrip", true, false),
+	"rstrip":     strip("rstrip", false, true),
+	"upper":      mapText("upper", strings.ToUpper),
+	"lower":      mapText("lower", strings.ToLower),
+	"capitalize": mapText("capitalize", capitalize),
+	"startswith": affix("startswith", strings.HasPrefix),
+	"endswith":   affix("endswith", strings.HasSuffix),
+	"replace": func(s *state, line int, args []any, _ map[string]any) any {
+		if len(args) != 3 {
+			failAt(line, "replace takes two texts")
+		}
+		of, old, to := str(line, "replace", args[0]), str(line, "replace", args[1]), str(line, "replace", args[2])
+		if len(to) > 0 && strings.Count(of, old) > maxOutput/len(to) {
+			failAt(line, "a text of more than %d bytes", maxOutput)
+		}
+		return s.sized(line, strings.ReplaceAll(of, old, to))
+	},
+	"split": func(_ *state, line int, args []any, kw map[string]any) any {
+		s, limit := str(line, "split", args[0]), -1
+		if n, ok := arg(args, kw, 2, "maxsplit", -1).(int); ok && n >= 0 {
+			limit = n + 1
+		}
+		var parts []string
+		if sep := arg(args, kw, 1, "sep", nil); sep != nil {
+			by := str(line, "split", sep)
+			if by == "" {
+				failAt(line, "split by an empty text")
+			}
+			parts = strings.SplitN(s, by, limit)
+		} else if limit < 0 {
+			parts = strings.Fields(s)
+		} else {
+			failAt(line, "split by white space with a limit is not supported")
+		}
+		list := []any{}
+		for _, p := range parts {
+			list = append(list, p)
+		}
+		return list
+	},
+	"join": func(s *state, line int, args []any, _ map[string]any) any {
+		return join(s, line, arg(args, nil, 1, "", nil), str(line, "join", args[0]))
+	},
+}
+
+func join(s *state, line int, list any, sep string) string {
+	var b strings.Builder
+	for i, v := range iterate(line, list) {
+		if i > 0 {
+			b.WriteString(sep)
+		}
+		b.WriteString(text(line, v))
+		if b.Len() > maxOutput {
+			failAt(line, "a text of more than %d bytes", maxOutput)
+		}
+	}
+	return s.sized(line, b.String())
+}
+
+var dictMethods = map[string]method{
+	"get": func(_ *state, line int, args []any, _ map[string]any) any {
+		if v, ok := args[0].(map[string]any)[str(line, "get", arg(args, nil, 1, "", nil))]; ok {
+			return v
+		}
+		return arg(args, nil, 2, "", nil)
+	},
+	"keys":  func(_ *state, line int, args []any, _ map[string]any) any { return iterate(line, args[0]) },
+	"items": items,
+	"values": func(_ *state, line int, args []any, _ map[string]any) any {
+		var list []any
+		for _, k := range iterate(line, args[0]) {
+			list = append(list, args[0].(map[string]any)[k.(string)])
+		}
+		return list
+	},
+}
+
+func items(_ *state, line int, args []any, _ map[string]any) any {
+	d, ok := args[0].(map[string]any)
+	if !ok {
+		failAt(line, "items of %s", typeName(args[0]))
+	}
+	var list []any
+	for _, k := range iterate(line, d) {
+		list = append(list, []any{k, d[k.(string)]})
+	}
+	return list
+}
+
+var filters = map[string]function{
+	"trim":       strip("trim", true, true),
+	"upper":      mapText("upper", strings.ToUpper),
+	"lower":      mapText("lower", strings.ToLower),
+	"capitalize": mapText("capitalize", capitalize),
+	"safe":       func(_ *state, _ int, args []any, _ map[string]any) any { return args[0] },
+	"string": func(_ *state, line int, args []any, _ map[string]any) any {
+		return text(line, args[0])
+	},
+	"length": length,
+	"count":  length,
+	"list":   func(_ *state, line int, args []any, _ map[string]any) any { return iterate(line, args[0]) },
+	"items":  items,
+	"first": func(_ *state, line int, args []any, _ map[string]any) any {
+		if list := iterate(line, args[0]); len(list) > 0 {
+			return list[0]
+		}
+		return undefined{"first"}
+	},
+	"last": func(_ *state, line int, args []any, _ map[string]any) any {
+		if list := iterate(line, args[0]); len(list) > 0 {
+			return list[len(list)-1]
+		}
+		return undefined{"last"}
+	},
+	"reverse": func(s *state, line int, args []any, _ map[string]any) any {
+		list := slices.Clone(iterate(line, args[0]))
+		slices.Reverse(list)
+		if _, ok := args[0].(string); ok {
+			return join(s, line, list, "")
+		}
+		return list
+	},
+	"join": func(s *state, line int, args []any, kw map[string]any) any {
+		return join(s, line, args[0], str(line, "join", arg(args, kw, 1, "d", "")))
+	},
+	"replace": textMethods["replace"],
+	"default": otherwise,
+	"d":       otherwise,
+	"tojson":  toJSON,
+}
+
+func length(_ *state, line int, args []any, _ map[string]any) any {
+	if d, ok := args[0].(map[string]any); ok {
+		return len(d)
+	}
+	return len(iterate(line, args[0]))
+}
+
+func otherwise(_ *state, _ int, args []any, kw map[string]any) any {
+	_, missing := args[0].(undefined)
+	if missing || truth(arg(args, kw, 2, "boolean", false)) && !truth(args[0]) {
+		return arg(args, kw, 1, "default_value", "")
+	}
+	return args[0]
+}
+
+// toJSON is transformers' tojson without arguments, for values whose order of
+// keys does not matter here.
+func toJSON(_ *state, line int, args []any, kw map[string]any) any {
+	if len(args) > 1 || len(kw) > 0 {
+		failAt(line, "tojson with arguments is not supported")
+	}
+	switch args[0].(type) {
+	case nil, bool, int, string:
+	default:
+		failAt(line, "tojson of %s is not supported", typeName(args[0]))
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(args[0]); err != nil {
+		failAt(line, "tojson: %v", err)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+var tests = map[string]func(any) bool{
+	"defined":   func(v any) bool { _, no := v.(undefined); return !no },
+	"undefined": func(v any) bool { _, yes := v.(undefined); return yes },
+	"none":      func(v any) bool { return v == nil },
+	"string":    func(v any) bool { _, ok := v.(string); return ok },
+	"boolean":   func(v any) bool { _, ok := v.(bool); return ok },
+	"true":      func(v any) bool { return v == true },
+	"false":     func(v any) bool { return v == false },
+	"integer":   func(v any) bool { _, ok := v.(int); return ok },
+	"number": func(v any) bool {
+		_, ok := number(v)
+		return ok
+	},
+	"mapping": func(v any) bool { _, ok := v.(map[string]any); return ok },
+	"iterable": func(v any) bool {
+		switch v.(type) {
+		case string, []any, map[string]any, undefined:
+			return true
+		}
+		return false
+	},
+	"sequence": func(v any) bool {
+		switch v.(type) {
+		case string, []any, map[string]any, undefined:
+			return true
+		}
+		return false
+	},
+	"callable": func(v any) bool { _, ok := v.(function); return ok },
+}

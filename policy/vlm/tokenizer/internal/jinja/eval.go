@@ -1,0 +1,401 @@
+package jinja
+
+import (
+	"slices"
+	"strings"
+)
+
+func (e litExpr) eval(s *state, _ *scope) any {
+	s.step(0)
+	return e.value
+}
+
+func (e nameExpr) eval(s *state, sc *scope) any {
+	s.step(0)
+	if v, ok := sc.get(e.name); ok {
+		return v
+	}
+	if fn, ok := globals[e.name]; ok {
+		return fn
+	}
+	return undefined{e.name}
+}
+
+func (e listExpr) eval(s *state, sc *scope) any {
+	list := make([]any, len(e.items))
+	for i, item := range e.items {
+		list[i] = item.eval(s, sc)
+	}
+	return list
+}
+
+func (e dictExpr) eval(s *state, sc *scope) any {
+	d := map[string]any{}
+	for i, k := range e.keys {
+		key, ok := k.eval(s, sc).(string)
+		if !ok {
+			failAt(0, "a dictionary key that is not a text is not supported")
+		}
+		d[key] = e.values[i].eval(s, sc)
+	}
+	return d
+}
+
+func (e attrExpr) eval(s *state, sc *scope) any {
+	return attribute(e.line, e.of.eval(s, sc), e.name)
+}
+
+// attribute is a.name: a method if there is one, else an item.
+func attribute(line int, of any, name string) any {
+	switch v := of.(type) {
+	case map[string]any:
+		if m, ok := dictMethods[name]; ok {
+			return bindMethod(m, of)
+		}
+		if item, ok := v[name]; ok {
+			return item
+		}
+	case namespace:
+		if item, ok := v[name]; ok {
+			return item
+		}
+	case string:
+		if m, ok := textMethods[name]; ok {
+			return bindMethod(m, of)
+		}
+	case undefined:
+		failAt(line, "%q is undefined, it has no attribute %q", v.name, name)
+	}
+	return undefined{name}
+}
+
+func (e indexExpr) eval(s *state, sc *scope) any {
+	of, at := e.of.eval(s, sc), e.at.eval(s, sc)
+	switch v := of.(type) {
+	case map[string]any:
+		key, ok := at.(string)
+		if item, found := v[key]; ok && found {
+			return item
+		}
+		return undefined{key}
+	case namespace, undefined:
+		key, _ := at.(string)
+		return attribute(e.line, of, key)
+	case []any:
+		if i, ok := position(at, len(v)); ok {
+			return v[i]
+		}
+	case string:
+		if name, ok := at.(string); ok {
+			return attribute(e.line, of, name)
+		}
+		r := []rune(v)
+		if i, ok := position(at, len(r)); ok {
+			return string(r[i])
+		}
+	}
+	return undefined{}
+}
+
+// position turns an index, which may count from the end, into an offset.
+func position(at any, n int) (int, bool) {
+	i, ok := at.(int)
+	if ok && i < 0 {
+		i += n
+	}
+	return i, ok && i >= 0 && i < n
+}
+
+func (e sliceExpr) eval(s *state, sc *scope) any {
+	bound := func(x expr) (int, bool) {
+		if x == nil {
+			return 0, false
+		}
+		switch v := x.eval(s, sc).(type) {
+		case nil:
+			return 0, false
+		case int:
+			return v, true
+		}
+		failAt(e.line, "a slice needs integers")
+		return 0, false
+	}
+	of := e.of.eval(s, sc)
+	step, ok := bound(e.step)
+	if !ok {
+		step = 1
+	}
+	if step == 0 {
+		failAt(e.line, "slice step 0")
+	}
+	from, hasFrom := bound(e.from)
+	to, hasTo := bound(e.to)
+	switch v := of.(type) {
+	case string:
+		return string(slice([]rune(v), from, to, step, hasFrom, hasTo))
+	case []any:
+		return slice(v, from, to, step, hasFrom, hasTo)
+	}
+	failAt(e.line, "cannot slice %s", typeName(of))
+	return nil
+}
+
+// slice follows Python's rules for out-of-range and negative bounds.
+func slice[T any](list []T, from, to, step int, hasFrom, hasTo bool) []T {
+	n := len(list)
+	low, high := 0, n
+	if step < 0 {
+		low, high = -1, n-1
+	}
+	fix := func(i int, has bool, otherwise int) int {
+		if !has {
+			return otherwise
+		}
+		if i < 0 {
+			i += n
+		}
+		return min(max(i, low), high)
+	}
+	out := []T{}
+	if step > 0 {
+		for i, end := fix(from, hasFrom, low), fix(to, hasTo, high); i < end; i += min(step, n) {
+			out = append(out, list[i])
+		}
+		return out
+	}
+	for i, end := fix(from, hasFrom, high), fix(to, hasTo, low); i > end; i += max(step, -n) {
+		out = append(out, list[i])
+	}
+	return out
+}
+
+func (e callExpr) eval(s *state, sc *scope) any {
+	s.step(e.line)
+	fn, ok := e.fn.eval(s, sc).(function)
+	if !ok {
+		name := "it"
+		switch f := e.fn.(type) {
+		case nameExpr:
+			name = f.name
+		case attrExpr:
+			name = "." + f.name
+		}
+		failAt(e.line, "cannot call %s: not a supported function or method", name)
+	}
+	args, kw := evalArgs(s, sc, e.args, e.kw)
+	return fn(s, e.line, args, kw)
+}
+
+func evalArgs(s *state, sc *scope, args []expr, kw map[string]expr) ([]any, map[string]any) {
+	values := make([]any, len(args))
+	for i, a := range args {
+		values[i] = a.eval(s, sc)
+	}
+	named := map[string]any{}
+	for name, a := range kw {
+		named[name] = a.eval(s, sc)
+	}
+	return values, named
+}
+
+func (e filterExpr) eval(s *state, sc *scope) any {
+	fn, ok := filters[e.name]
+	if !ok {
+		failAt(e.line, "filter %q is not supported", e.name)
+	}
+	of := e.of.eval(s, sc)
+	args, kw := evalArgs(s, sc, e.args, e.kw)
+	return fn(s, e.line, append([]any{of}, args...), kw)
+}
+
+func (e testExpr) eval(s *state, sc *scope) any {
+	fn, ok := tests[e.name]
+	if !ok {
+		failAt(e.line, "test %q is not supported", e.name)
+	}
+	if len(e.args) > 0 {
+		failAt(e.line, "test %q with arguments is not supported", e.name)
+	}
+	return fn(e.of.eval(s, sc)) != e.negate
+}
+
+func (e unaryExpr) eval(s *state, sc *scope) any {
+	v := e.of.eval(s, sc)
+	if e.op == "not" {
+		return !truth(v)
+	}
+	switch n := v.(type) {
+	case int:
+		if e.op == "-" {
+			return -n
+		}
+		return n
+	case float64:
+		if e.op == "-" {
+			return -n
+		}
+		return n
+	}
+	failAt(e.line, "cannot apply %s to %s", e.op, typeName(v))
+	return nil
+}
+
+func (e condExpr) eval(s *state, sc *scope) any {
+	switch {
+	case truth(e.cond.eval(s, sc)):
+		return e.then.eval(s, sc)
+	case e.other != nil:
+		return e.other.eval(s, sc)
+	}
+	return undefined{"condition without else"}
+}
+
+func (e binaryExpr) eval(s *state, sc *scope) any {
+	a := e.a.eval(s, sc)
+	switch e.op {
+	case "and":
+		if !truth(a) {
+			return a
+		}
+		return e.b.eval(s, sc)
+	case "or":
+		if truth(a) {
+			return a
+		}
+		return e.b.eval(s, sc)
+	}
+	b := e.b.eval(s, sc)
+	if e.op == "~" {
+		return s.sized(e.line, text(e.line, a)+text(e.line, b))
+	}
+	switch x := a.(type) {
+	case string:
+		if y, ok := b.(string); ok && e.op == "+" {
+			return s.sized(e.line, x+y)
+		}
+	case []any:
+		if y, ok := b.([]any); ok && e.op == "+" {
+			if s.steps += len(x) + len(y); s.steps > maxSteps {
+				failAt(e.line, "more than %d steps", maxSteps)
+			}
+			return slices.Concat(x, y)
+		}
+	case int:
+		if y, ok := b.(int); ok {
+			return integer(e.line, e.op, x, y)
+		}
+	}
+	failAt(e.line, "cannot compute %s %s %s", typeName(a), e.op, typeName(b))
+	return nil
+}
+
+// sized bounds texts that grow without being written.
+func (s *state) sized(line int, t string) string {
+	s.steps += len(t) / 1024
+	if len(t) > maxOutput {
+		failAt(line, "a text of more than %d bytes", maxOutput)
+	}
+	return t
+}
+
+func integer(line int, op string, x, y int) any {
+	switch op {
+	case "+":
+		return x + y
+	case "-":
+		return x - y
+	case "*":
+		return x * y
+	}
+	if y == 0 {
+		failAt(line, "division by zero")
+	}
+	q, r := x/y, x%y
+	if r != 0 && (r < 0) != (y < 0) { // Python rounds down
+		q, r = q-1, r+y
+	}
+	switch op {
+	case "//":
+		return q
+	case "%":
+		return r
+	}
+	return float64(x) / float64(y)
+}
+
+func (e compareExpr) eval(s *state, sc *scope) any {
+	a := e.first.eval(s, sc)
+	for i, op := range e.ops {
+		b := e.rest[i].eval(s, sc)
+		if !compare(e.line, op, a, b) {
+			return false
+		}
+		a = b
+	}
+	return true
+}
+
+func compare(line int, op string, a, b any) bool {
+	switch op {
+	case "==":
+		return equal(a, b)
+	case "!=":
+		return !equal(a, b)
+	case "in":
+		return member(line, a, b)
+	case "not in":
+		return !member(line, a, b)
+	}
+	var c int
+	if x, y, ok := numbers(a, b); ok {
+		c = order(x, y)
+	} else if x, ok := a.(string); ok {
+		y, ok := b.(string)
+		if !ok {
+			failAt(line, "cannot compare %s %s %s", typeName(a), op, typeName(b))
+		}
+		c = strings.Compare(x, y)
+	} else {
+		failAt(line, "cannot compare %s %s %s", typeName(a), op, typeName(b))
+	}
+	switch op {
+	case "<":
+		return c < 0
+	case "<=":
+		return c <= 0
+	case ">":
+		return c > 0
+	}
+	return c >= 0
+}
+
+func order(x, y float64) int {
+	switch {
+	case x < y:
+		return -1
+	case x > y:
+		return 1
+	}
+	return 0
+}
+
+func member(line int, a, b any) bool {
+	switch list := b.(type) {
+	case string:
+		s, ok := a.(string)
+		if !ok {
+			failAt(line, "cannot look for %s in a text", typeName(a))
+		}
+		return strings.Contains(list, s)
+	case []any:
+		return slices.ContainsFunc(list, func(v any) bool { return equal(a, v) })
+	case map[string]any:
+		s, ok := a.(string)
+		_, found := list[s]
+		return ok && found
+	case undefined:
+		return false
+	}
+	failAt(line, "cannot look inside %s", typeName(b))
+	return false
+}

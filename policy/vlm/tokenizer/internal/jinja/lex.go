@@ -1,0 +1,268 @@
+package jinja
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+type tokenKind uint8
+
+const (
+	tokEOF    tokenKind = iota
+	tokData             // text between tags
+	tokOpen             // {% or {{, in text
+	tokClose            // %} or }}, in text
+	tokName             // names and keywords
+	tokString           // value in text
+	tokInt              // digits in text
+	tokFloat            // digits in text
+	tokOp               // operators and punctuation
+)
+
+type token struct {
+	kind tokenKind
+	text string
+	line int
+}
+
+type lexer struct {
+	src       string
+	pos       int
+	lineStart bool // everything consumed so far ends a line
+	tokens    []token
+}
+
+// lex splits a template into tokens. It applies white space control: a dash
+// takes all white space on its side; otherwise a newline right after a block or
+// comment goes, and so do blanks before one on its line.
+func lex(src string) ([]token, error) {
+	src = strings.ReplaceAll(strings.ReplaceAll(src, "\r\n", "\n"), "\r", "\n")
+	l := &lexer{src: strings.TrimSuffix(src, "\n"), lineStart: true}
+	for l.pos < len(l.src) {
+		if err := l.next(); err != nil {
+			return nil, err
+		}
+	}
+	l.emit(tokEOF, "")
+	return l.tokens, nil
+}
+
+func (l *lexer) emit(kind tokenKind, text string) {
+	l.tokens = append(l.tokens, token{kind, text, l.line()})
+}
+
+func (l *lexer) line() int { return 1 + strings.Count(l.src[:l.pos], "\n") }
+
+func (l *lexer) errorf(format string, args ...any) error {
+	return fmt.Errorf("line %d: %s", l.line(), fmt.Sprintf(format, args...))
+}
+
+// next consumes text up to a tag, and the tag.
+func (l *lexer) next() error {
+	rest := l.src[l.pos:]
+	at := -1
+	for i := 0; i+1 < len(rest); i++ {
+		if rest[i] == '{' && strings.IndexByte("{%#", rest[i+1]) >= 0 {
+			at = i
+			break
+		}
+	}
+	if at < 0 {
+		l.data(rest)
+		l.pos = len(l.src)
+		return nil
+	}
+	open := rest[at : at+2]
+	text := rest[:at]
+	sign := byte(0)
+	if at+2 < len(rest) && (rest[at+2] == '-' || rest[at+2] == '+') {
+		sign = rest[at+2]
+	}
+	switch {
+	case sign == '-':
+		text = strings.TrimRight(text, whiteSpace)
+	case sign != '+' && open != "{{":
+		if i := strings.LastIndexByte(text, '\n') + 1; i > 0 || l.lineStart {
+			if strings.Trim(text[i:], whiteSpace) == "" {
+				text = text[:i]
+			}
+		}
+	}
+	l.data(text)
+	l.pos += at + 2
+	if sign != 0 {
+		l.pos++
+	}
+	if open == "{#" {
+		end := strings.Index(l.src[l.pos:], "#}")
+		if end < 0 {
+			return l.errorf("comment without end")
+		}
+		l.pos += end
+		l.leave(end > 0 && l.src[l.pos-1] == '-', true)
+		return nil
+	}
+	l.emit(tokOpen, open)
+	return l.tag(open)
+}
+
+const whiteSpace = " \t\n\v\f\r"
+
+func (l *lexer) data(text string) {
+	if text != "" {
+		l.emit(tokData, text)
+	}
+}
+
+// leave moves past a closing tag and the white space it takes along.
+func (l *lexer) leave(strip, block bool) {
+	l.pos += 2
+	rest := l.src[l.pos:]
+	switch {
+	case strip:
+		l.pos += len(rest) - len(strings.TrimLeft(rest, whiteSpace))
+	case block && strings.HasPrefix(rest, "\n"):
+		l.pos++
+	}
+	l.lineStart = l.src[l.pos-1] == '\n'
+}
+
+var operators = []string{"==", "!=", "<=", ">=", "//", "**"}
+
+// tag consumes the inside of {{ }} or {% %}.
+func (l *lexer) tag(open string) error {
+	end := map[string]string{"{{": "}}", "{%": "%}"}[open]
+	var brackets []byte // open ones: inside, "}}" is two of them
+	for {
+		rest := strings.TrimLeft(l.src[l.pos:], whiteSpace)
+		l.pos = len(l.src) - len(rest)
+		if rest == "" {
+			return l.errorf("%s without end", open)
+		}
+		sign := ""
+		if rest[0] == '-' || rest[0] == '+' && open == "{%" {
+			sign = rest[:1]
+		}
+		if len(brackets) == 0 && strings.HasPrefix(rest[len(sign):], end) {
+			l.pos += len(sign)
+			l.emit(tokClose, end)
+			if sign == "+" {
+				l.pos += 2
+				l.lineStart = false
+				return nil
+			}
+			l.leave(sign == "-", open == "{%")
+			return nil
+		}
+		c := rest[0]
+		switch {
+		case c == '\'' || c == '"':
+			if err := l.str(rest); err != nil {
+				return err
+			}
+			continue
+		case isNameByte(c) && (c < '0' || c > '9'):
+			n := 1
+			for n < len(rest) && isNameByte(rest[n]) {
+				n++
+			}
+			l.take(tokName, rest[:n])
+			continue
+		case c >= '0' && c <= '9':
+			l.number(rest)
+			continue
+		}
+		op := rest[:1]
+		for _, two := range operators {
+			if strings.HasPrefix(rest, two) {
+				op = two
+			}
+		}
+		switch op {
+		case "(", "[", "{":
+			brackets = append(brackets, op[0])
+		case ")", "]", "}":
+			if len(brackets) == 0 {
+				return l.errorf("unexpected %q", op)
+			}
+			brackets = brackets[:len(brackets)-1]
+		default:
+			if !strings.Contains("+-*/%~|.,:=<>", op[:1]) && op != "!=" {
+				return l.errorf("unexpected %q", op)
+			}
+		}
+		l.take(tokOp, op)
+	}
+}
+
+func (l *lexer) take(kind tokenKind, text string) {
+	l.emit(kind, text)
+	l.pos += len(text)
+}
+
+func isNameByte(c byte) bool {
+	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+}
+
+func (l *lexer) number(rest string) {
+	n, kind := 0, tokInt
+	for n < len(rest) && (rest[n] >= '0' && rest[n] <= '9' || kind == tokInt && rest[n] == '.' && n+1 < len(rest) && rest[n+1] >= '0' && rest[n+1] <= '9') {
+		if rest[n] == '.' {
+			kind = tokFloat
+		}
+		n++
+	}
+	l.take(kind, rest[:n])
+}
+
+// str consumes a string literal with Python's escapes.
+func (l *lexer) str(rest string) error {
+	var b strings.Builder
+	for i := 1; i < len(rest); {
+		c := rest[i]
+		switch {
+		case c == rest[0]:
+			l.emit(tokString, b.String())
+			l.pos += i + 1
+			return nil
+		case c != '\\' || i+1 == len(rest):
+			b.WriteByte(c)
+			i++
+		default:
+			n, err := escape(&b, rest[i+1:])
+			if err != nil {
+				return l.errorf("%v", err)
+			}
+			i += 1 + n
+		}
+	}
+	return l.errorf("string without end")
+}
+
+// escape writes what the escape sequence after a backslash means and returns
+// its length.
+func escape(b *strings.Builder, s string) (int, error) {
+	if i := strings.IndexByte("ntrabfv\\'\"\n", s[0]); i >= 0 {
+		b.WriteString([]string{"\n", "\t", "\r", "\a", "\b", "\f", "\v", "\\", "'", "\"", ""}[i])
+		return 1, nil
+	}
+	digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[s[0]]
+	if digits == 0 {
+		if s[0] >= '0' && s[0] <= '7' || s[0] == 'N' {
+			return 0, fmt.Errorf("escape \\%c is not supported", s[0])
+		}
+		b.WriteByte('\\')
+		return 0, nil
+	}
+	if len(s) <= digits {
+		return 0, fmt.Errorf("escape \\%c cut short", s[0])
+	}
+	v, err := strconv.ParseUint(s[1:1+digits], 16, 32)
+	if err != nil || !utf8.ValidRune(rune(v)) {
+		return 0, fmt.Errorf("escape \\%s is not a character", s[:1+digits])
+	}
+	b.WriteRune(rune(v))
+	return 1 + digits, nil
+}

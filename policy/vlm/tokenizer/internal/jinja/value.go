@@ -1,0 +1,140 @@
+package jinja
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+func typeName(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "none"
+	case bool:
+		return "a boolean"
+	case int, float64:
+		return "a number"
+	case string:
+		return "a text"
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "a dictionary"
+	case undefined:
+		return fmt.Sprintf("the undefined %q", v.name)
+	}
+	return fmt.Sprintf("%T", v)
+}
+
+// text is what writing a value puts out. Python's form of lists and
+// dictionaries is refused: a template that prints one is not meant to.
+func text(line int, v any) string {
+	switch v := v.(type) {
+	case undefined:
+		return ""
+	case nil:
+		return "None"
+	case bool:
+		if v {
+			return "True"
+		}
+		return "False"
+	case int:
+		return strconv.Itoa(v)
+	case string:
+		return v
+	}
+	failAt(line, "cannot write %s", typeName(v))
+	return ""
+}
+
+func truth(v any) bool {
+	switch v := v.(type) {
+	case nil, undefined:
+		return false
+	case bool:
+		return v
+	case int:
+		return v != 0
+	case float64:
+		return v != 0
+	case string:
+		return v != ""
+	case []any:
+		return len(v) > 0
+	case map[string]any:
+		return len(v) > 0
+	}
+	return true
+}
+
+// numbers returns both values as numbers; booleans count, as in Python.
+func numbers(a, b any) (x, y float64, ok bool) {
+	x, okX := number(a)
+	y, okY := number(b)
+	return x, y, okX && okY
+}
+
+func number(v any) (float64, bool) {
+	switch v := v.(type) {
+	case int:
+		return float64(v), true
+	case float64:
+		return v, true
+	case bool:
+		if v {
+			return 1, true
+		}
+		return 0, true
+	}
+	return 0, false
+}
+
+func equal(a, b any) bool {
+	if x, y, ok := numbers(a, b); ok {
+		return x == y
+	}
+	switch x := a.(type) {
+	case nil:
+		return b == nil
+	case string:
+		y, ok := b.(string)
+		return ok && x == y
+	case []any:
+		y, ok := b.([]any)
+		return ok && slices.EqualFunc(x, y, equal)
+	case map[string]any:
+		y, ok := b.(map[string]any)
+		return ok && maps.EqualFunc(x, y, equal)
+	case undefined:
+		_, ok := b.(undefined)
+		return ok
+	}
+	return false
+}
+
+// iterate returns what a loop over a value visits. Dictionaries go by sorted
+// keys: the order of insertion is not kept here.
+func iterate(line int, v any) []any {
+	switch v := v.(type) {
+	case undefined:
+		return nil
+	case []any:
+		return v
+	case string:
+		var list []any
+		for _, r := range v {
+			list = append(list, string(r))
+		}
+		return list
+	case map[string]any:
+		var list []any
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			list = append(list, k)
+		}
+		return list
+	}
+	failAt(line, "cannot loop over %s", typeName(v))
+	return nil
+}

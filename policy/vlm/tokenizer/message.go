@@ -1,0 +1,99 @@
+package tokenizer
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The roles that chats are rendered for.
+const (
+	RoleSystem    = "system"
+	RoleUser      = "user"
+	RoleAssistant = "assistant"
+)
+
+// Message is one entry of a conversation: texts and images in the order in
+// which the model reads them.
+type Message struct {
+	Role  string
+	Parts []Part
+}
+
+// Part is a piece of text, or the place of an image.
+type Part struct {
+	Text  string
+	Image bool // instead of Text
+}
+
+// Text returns a message without images.
+func Text(role, text string) Message {
+	return Message{Role: role, Parts: []Part{{Text: text}}}
+}
+
+// Marked returns a message whose images stand where mark stands in text, such
+// as "<image>". The number of images must be that of the marks.
+func Marked(role, text, mark string, images int) (Message, error) {
+	m := Message{Role: role}
+	for {
+		before, after, found := strings.Cut(text, mark)
+		found = found && mark != ""
+		if !found {
+			before = text
+		}
+		if before != "" {
+			m.Parts = append(m.Parts, Part{Text: before})
+		}
+		if !found {
+			break
+		}
+		m.Parts = append(m.Parts, Part{Image: true})
+		text = after
+	}
+	if n := m.Images(); n != images {
+		return Message{}, fmt.Errorf("tokenizer: %s message: %w: %d marks %q for %d images", role, ErrText, n, mark, images)
+	}
+	return m, nil
+}
+
+// Images returns how many images the message has.
+func (m Message) Images() int {
+	n := 0
+	for _, p := range m.Parts {
+		if p.Image {
+			n++
+		}
+	}
+	return n
+}
+
+// content is what a template gets: a text, or a list if there are images.
+func (m Message) content() any {
+	if m.Images() == 0 {
+		return m.text("")
+	}
+	list := make([]any, len(m.Parts))
+	for i, p := range m.Parts {
+		if p.Image {
+			list[i] = map[string]any{"type": "image"}
+		} else {
+			list[i] = map[string]any{"type": "text", "text": p.Text}
+		}
+	}
+	return list
+}
+
+// text joins the parts, with image standing for each image.
+func (m Message) text(image string) string {
+	if len(m.Parts) == 1 && !m.Parts[0].Image {
+		return m.Parts[0].Text
+	}
+	var b strings.Builder
+	for _, p := range m.Parts {
+		if p.Image {
+			b.WriteString(image)
+		} else {
+			b.WriteString(p.Text)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,174 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+)
+
+// tinyTemplate renders like the template of the released Qwen2.5-VL.
+const tinyTemplate = `{%- macro body(content) -%}
+    {%- if content is string -%}
+        {{- content -}}
+    {%- else -%}
+        {%- for part in content -%}
+            {%- if part.type == 'image' or 'image' in part or 'image_url' in part -%}
+                {{- '<|vision_start|><|image_pad|><|vision_end|>' -}}
+            {%- elif part.type == 'video' or 'video' in part -%}
+                {{- '<|vision_start|><|video_pad|><|vision_end|>' -}}
+            {%- elif 'text' in part -%}
+                {{- part.text -}}
+            {%- endif -%}
+        {%- endfor -%}
+    {%- endif -%}
+{%- endmacro -%}
+{%- if not messages or messages[0].role != 'system' -%}
+    {{- '<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n' -}}
+{%- endif -%}
+{%- for message in messages -%}
+    {{- '<|im_start|>' + message.role + '\n' + body(message.content) + '<|im_end|>\n' -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+    {{- '<|im_start|>assistant\n' -}}
+{%- endif -%}
+`
+
+// tinySpecial are the special tokens of a tiny tokenizer, from id 256 on.
+var tinySpecial = []string{
+	"<|endoftext|>", "<|im_start|>", "<|im_end|>",
+	"<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>",
+}
+
+// NewTiny makes a complete tokenizer for a small model trained from scratch: one
+// token per byte (ids 0 to 255, the id being the byte), the special tokens and
+// the chat template of Qwen2.5-VL, then words, each as one token that is cut out
+// of the text wherever it occurs, longest first. There are no merges, so any
+// other text costs a token per byte. Save writes a folder that transformers'
+// AutoTokenizer loads.
+//
+// Words are taken as they stand: " goal" and "goal" are two. A word of one ASCII
+// character is its byte's token already. The error lists words that are empty,
+// repeated, not UTF-8, reserved, or not decodable: an added token that consists
+// only of ASCII and certain Latin characters is decoded by byte-level tokenizers
+// as other bytes, for instance "é".
+func NewTiny(words []string) (*Tokenizer, error) {
+	spec, err := tinySpec(words)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: tiny: %w", err)
+	}
+	raw, err := json.MarshalIndent(spec, "", " ")
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: tiny: %w", err)
+	}
+	cfg, err := json.MarshalIndent(tinyConfig(spec.AddedTokens), "", " ")
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: tiny: %w", err)
+	}
+	t, err := parse(files{
+		tokenizerFile: append(raw, '\n'),
+		configFile:    append(cfg, '\n'),    // old versions of transformers look for the template here,
+		jinjaFile:     []byte(tinyTemplate), // new ones and processors there
+	})
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: tiny: %w", err)
+	}
+	return t, nil
+}
+
+// tinyFile is tokenizer.json as it is written, with the keys in usual order.
+type tinyFile struct {
+	Version       string    `json:"version"`
+	Truncation    any       `json:"truncation"`
+	Padding       any       `json:"padding"`
+	AddedTokens   []*added  `json:"added_tokens"`
+	Normalizer    any       `json:"normalizer"`
+	PreTokenizer  any       `json:"pre_tokenizer"`
+	PostProcessor any       `json:"post_processor"`
+	Decoder       any       `json:"decoder"`
+	Model         tinyModel `json:"model"`
+}
+
+type tinyModel struct {
+	Type                    string           `json:"type"`
+	Dropout                 *float64         `json:"dropout"`
+	UnkToken                *string          `json:"unk_token"`
+	ContinuingSubwordPrefix *string          `json:"continuing_subword_prefix"`
+	EndOfWordSuffix         *string          `json:"end_of_word_suffix"`
+	FuseUnk                 bool             `json:"fuse_unk"`
+	ByteFallback            bool             `json:"byte_fallback"`
+	IgnoreMerges            bool             `json:"ignore_merges"`
+	Vocab                   map[string]int32 `json:"vocab"`
+	Merges                  []mergePair      `json:"merges"`
+}
+
+func tinySpec(words []string) (tinyFile, error) {
+	byteLevel := map[string]any{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}
+	spec := tinyFile{
+		Version:    "1.0",
+		Normalizer: map[string]any{"type": "NFC"},
+		PreTokenizer: map[string]any{"type": "Sequence", "pretokenizers": []any{
+			map[string]any{"type": "Split", "pattern": map[string]any{"Regex": patternQwen2}, "behavior": "Isolated", "invert": false},
+			byteLevel,
+		}},
+		Decoder: byteLevel,
+		Model:   tinyModel{Type: "BPE", Vocab: map[string]int32{}, Merges: []mergePair{}},
+	}
+	for b, r := range byteToRune {
+		spec.Model.Vocab[string(r)] = int32(b)
+	}
+	seen := map[string]bool{}
+	add := func(text string, special bool) {
+		seen[text] = true
+		spec.AddedTokens = append(spec.AddedTokens, &added{ID: 256 + int32(len(spec.AddedTokens)), Content: text, Special: special})
+	}
+	for _, text := range tinySpecial {
+		add(text, true)
+	}
+	var errs []error
+	bad := func(i int, why string) {
+		errs = append(errs, fmt.Errorf("%w: word %d, %q, %s", ErrText, i, words[i], why))
+	}
+	for i, word := range words {
+		switch {
+		case word == "":
+			bad(i, "is empty")
+		case !utf8.ValidString(word):
+			bad(i, "is not valid UTF-8")
+		case seen[word]:
+			bad(i, "is there already")
+		case toBytes(word) != word:
+			bad(i, "cannot be decoded as an added token")
+		case len(word) == 1:
+			seen[word] = true
+		default:
+			add(word, false)
+		}
+	}
+	return spec, errors.Join(errs...)
+}
+
+func tinyConfig(tokens []*added) map[string]any {
+	decoder := map[string]any{}
+	for _, a := range tokens {
+		decoder[strconv.Itoa(int(a.ID))] = map[string]any{
+			"content": a.Content, "lstrip": false, "normalized": false, "rstrip": false, "single_word": false, "special": a.Special,
+		}
+	}
+	return map[string]any{
+		"tokenizer_class":              "Qwen2Tokenizer",
+		"add_prefix_space":             false,
+		"added_tokens_decoder":         decoder,
+		"additional_special_tokens":    tinySpecial[1:],
+		"bos_token":                    nil,
+		"eos_token":                    "<|im_end|>",
+		"pad_token":                    "<|endoftext|>",
+		"unk_token":                    nil,
+		"clean_up_tokenization_spaces": false,
+		"split_special_tokens":         false,
+		"errors":                       "replace",
+		"model_max_length":             131072,
+		"chat_template":                tinyTemplate,
+	}
+}
