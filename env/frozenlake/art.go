@@ -88,24 +88,16 @@ const (
 	bandWide = 4
 )
 
-// drawTile returns the inks of one cell, row by row.
-func drawTile(kind tileKind, e edges, size int) []Ink {
-	tile := make([]Ink, size*size)
-	scale := float64(artUnits) / float64(size)
-	for py := range size {
-		for px := range size {
-			x, y := (float64(px)+0.5)*scale, (float64(py)+0.5)*scale
-			ink := ground(x, y)
-			if figure, ok := figureAt(kind, x, y); ok {
-				ink = figure
-			}
-			if band, ok := bandAt(e, x, y); ok {
-				ink = band
-			}
-			tile[py*size+px] = ink
-		}
+// inkAt returns the ink of a point of a cell. Marks along the edges lie above the
+// figure, which does not reach them.
+func inkAt(kind tileKind, e edges, x, y float64) Ink {
+	if ink, ok := bandAt(e, x, y); ok {
+		return ink
 	}
-	return tile
+	if ink, ok := figureAt(kind, x, y); ok {
+		return ink
+	}
+	return ground(x, y)
 }
 
 // ground is bare ice: nearly one colour, so that whatever stands on it stands

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"vagen/env"
+	"vagen/env/internal/words"
 	"vagen/reward"
 )
 
@@ -119,8 +120,8 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 		Done:     len(moved) > 0 && e.level.ends(e.at),
 		Success:  len(moved) > 0 && e.level.At(e.at) == Goal,
 	}
-	out.Turn = env.Metrics{"action_is_valid": number(valid), "action_is_effective": number(e.at != before)}
-	out.Trajectory = env.Metrics{"success": number(out.Success)}
+	out.Turn = env.Metrics{"action_is_valid": words.Number(valid), "action_is_effective": words.Number(e.at != before)}
+	out.Trajectory = env.Metrics{"success": words.Number(out.Success)}
 	e.pay(&out, before, len(moved) > 0, valid, first)
 	out.Observation = e.observe(moved, false)
 	return out, nil
@@ -278,10 +279,3 @@ func (e *Env) Player() Cell { return e.at }
 
 // Options returns the settings.
 func (e *Env) Options() Options { return e.o }
-
-func number(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
-}

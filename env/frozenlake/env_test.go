@@ -110,17 +110,6 @@ func TestFallingCostsOnce(t *testing.T) {
 	require.Equal(t, reward.Parts{{Name: "turn", Value: -0.1}}, play(t, e, "<answer>Left</answer>").Reward)
 }
 
-func TestScoreIsTheShareOfWordsInPlace(t *testing.T) {
-	const truth = "goal up right"
-	for text, want := range map[string]float64{
-		truth: 1, " goal\tup  right\n": 1, "goal up left": 2.0 / 3, "up goal right": 1.0 / 3,
-		"": 0, "goal up": 0, "goal up right now": 0, "Goal Up Right": 0, strings.Repeat("goal up right ", 50): 0,
-	} {
-		require.InDelta(t, want, Score(text, truth), 1e-12, "%q", text)
-	}
-	require.Zero(t, Score("", ""))
-}
-
 func TestScriptsAreTrueAndWellFormed(t *testing.T) {
 	for _, rules := range []Rules{Lite, Legacy} {
 		for _, format := range promptFormats(rules) {

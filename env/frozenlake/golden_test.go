@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"vagen/env"
+	"vagen/env/internal/words"
 	"vagen/internal/golden"
 	"vagen/reward"
 )
@@ -159,7 +160,7 @@ func compareTurn(t *testing.T, tally *golden.Tally, what string, e *Env, out env
 		golden.Equal(t, tally, what+": "+name, out.Turn[name], metric(t, raw))
 	}
 	for name, want := range s.Metrics.Traj {
-		golden.Equal(t, tally, what+": "+name, out.Trajectory[name], number(want))
+		golden.Equal(t, tally, what+": "+name, out.Trajectory[name], words.Number(want))
 	}
 	equalLists(t, tally, what+": actions", out.Response.Actions, s.Parsed.Actions)
 	golden.Equal(t, tally, what+": format", out.Response.FormatCorrect, s.Parsed.FormatCorrect)
@@ -183,7 +184,7 @@ func compareTurn(t *testing.T, tally *golden.Tally, what string, e *Env, out env
 func metric(t *testing.T, raw json.RawMessage) float64 {
 	var b bool
 	if json.Unmarshal(raw, &b) == nil {
-		return number(b)
+		return words.Number(b)
 	}
 	var f float64
 	if err := json.Unmarshal(raw, &f); err != nil {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"vagen/env/internal/words"
 	"vagen/reward"
 )
 
@@ -34,7 +35,7 @@ func (e *Env) systemPrompt() string {
 			"G is the goal, X is you in a hole and %s is you on the goal.", onGoal)
 	}
 	fmt.Fprintf(&b, "\n\nMoves are Left, Down, Right and Up; each takes you one cell, or nowhere at the shore. "+
-		"Give at most %s in a turn, with %q between them.", plural(e.o.MaxActions, "move"), e.o.ActionSep)
+		"Give at most %s in a turn, with %q between them.", words.Plural(e.o.MaxActions, "move"), e.o.ActionSep)
 	if e.o.Slippery || e.o.SlipProb > 0 {
 		b.WriteString(" The ice is slippery: a move sometimes takes you to one of its sides instead.")
 	}
@@ -65,7 +66,7 @@ func (e *Env) observationText(lake string, moved []string, first bool) string {
 		b.WriteString("This is the lake:\n")
 	} else {
 		b.WriteString("Moves made: ")
-		b.WriteString(pythonList(moved))
+		b.WriteString(words.List(moved))
 		b.WriteString(". This is the lake now:\n")
 	}
 	b.WriteString(lake)
@@ -77,45 +78,22 @@ func (e *Env) observationText(lake string, moved []string, first bool) string {
 	return b.String()
 }
 
-// sectionHelp says what belongs into each section.
-var sectionHelp = map[string]string{
-	reward.SectionThink:       "your thoughts",
-	reward.SectionObservation: "what you see now",
-	reward.SectionReasoning:   "why you choose your moves",
-	reward.SectionAnswer:      "your moves",
-	reward.SectionPrediction:  "what you will see after them",
-}
-
-// formatText asks for the response's format.
+// formatText asks for the response's format and says in which words or notation
+// observations and predictions are wanted.
 func (e *Env) formatText() string {
-	var what []string
-	sections := e.parser.Sections()
-	for _, name := range sections {
-		what = append(what, "<"+name+"> holds "+sectionHelp[name])
-	}
-	text := "Answer in this form: " + e.parser.Compose(func(string) string { return "…" }) +
-		" where " + strings.Join(what, ", ") + "."
-	return text + e.stateHelp(sections)
-}
-
-// stateHelp says in which words or notation observations and predictions are
-// wanted.
-func (e *Env) stateHelp(sections []string) string {
+	text := words.Format(e.parser)
 	switch {
-	case len(sections) < 3:
-		return ""
-	case e.describing() && e.o.DescribeHoles:
-		return " Say where the goal is from you as: goal up|down|same left|right|same. In the observation, add: free, and then for " +
-			"the left, below, right and above one word each: the move if it is safe, hole, or none at the shore."
-	case e.describing():
-		return " Say where the goal is from you as: goal up|down|same left|right|same."
-	case strings.HasSuffix(e.o.PromptFormat, "_symbolic"):
-		return " Draw what you see and expect as a grid of symbols."
-	case strings.HasSuffix(e.o.PromptFormat, "_structured"):
-		return ` Give what you see and expect as a JSON list, one object for the target and one for each hole: ` +
-			`{"object_id": "target", "vertical_relation": "above|below|same", "horizontal_relation": "left|right|same"}.`
+	case !e.describing():
+		return text + words.Relations(e.o.PromptFormat, "target", "hole")
+	case len(e.parser.Sections()) < 3:
+		return text
 	}
-	return ""
+	text += " Say where the goal is from you as: goal up|down|same left|right|same."
+	if e.o.DescribeHoles {
+		text += " In the observation, add: free, and then for the left, below, right and above one word each: " +
+			"the move if it is safe, hole, or none at the shore."
+	}
+	return text
 }
 
 // example is a response in the format, with an answer that uses the separator.
@@ -139,17 +117,17 @@ func (e *Env) example() string {
 }
 
 // exampleState says the state with the player at a cell as the format wants it,
-// or in the given words when it leaves that open.
-func (e *Env) exampleState(at Cell, holes bool, words string) string {
+// or in other words when it leaves that open.
+func (e *Env) exampleState(at Cell, holes bool, otherwise string) string {
 	switch {
 	case e.describing():
 		return exampleLake.Describe(at, holes)
 	case strings.HasSuffix(e.o.PromptFormat, "_symbolic"):
 		return exampleLake.Text(e.o.Rules, at)
 	case strings.HasSuffix(e.o.PromptFormat, "_structured"):
-		return relationsJSON(exampleLake.Relations(at))
+		return words.JSON(exampleLake.Relations(at))
 	}
-	return words
+	return otherwise
 }
 
 // describing reports whether sections are to be written in the words of Describe.
@@ -166,20 +144,4 @@ func mustParse(rows ...string) *Map {
 		panic(err) // a fixed text of this package
 	}
 	return m
-}
-
-func relationsJSON(list []reward.Relation) string {
-	var parts []string
-	for _, r := range list {
-		parts = append(parts, fmt.Sprintf(`{"object_id": %q, "vertical_relation": %q, "horizontal_relation": %q}`,
-			r.Object, r.Vertical, r.Horizontal))
-	}
-	return "[" + strings.Join(parts, ", ") + "]"
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return strconv.Itoa(n) + " " + noun + "s"
 }

@@ -3,7 +3,8 @@ package frozenlake
 import (
 	"image"
 	"image/color"
-	"sync"
+
+	"vagen/env/internal/tiles"
 )
 
 // Bounds of the side of a cell in pixels.
@@ -34,14 +35,14 @@ type Renderer struct {
 	size    int
 	shading bool
 	cracks  bool
-	atlas   *atlas
+	atlas   *tiles.Atlas[look]
 }
 
 // NewRenderer returns a renderer for cells of the given side in pixels. Sides
 // outside 14..128 are moved to the nearer bound.
 func NewRenderer(tileSize int, shading, cracks bool) *Renderer {
 	size := min(max(tileSize, minTile), maxTile)
-	r := &Renderer{size: size, shading: shading, cracks: cracks, atlas: new(atlas)}
+	r := &Renderer{size: size, shading: shading, cracks: cracks, atlas: new(tiles.Atlas[look])}
 	if size == artUnits {
 		r.atlas = &commonAtlas
 	}
@@ -51,16 +52,10 @@ func NewRenderer(tileSize int, shading, cracks bool) *Renderer {
 // Draw returns a new picture of the level with the player at a cell.
 func (r *Renderer) Draw(m *Map, player Cell) *image.RGBA {
 	img := image.NewRGBA(image.Rect(0, 0, m.n*r.size, m.n*r.size))
-	line := r.size * 4
 	for row := range m.n {
 		for col := range m.n {
-			c := Cell{row, col}
-			tile := r.tile(r.look(m, c, player))
-			at := row*r.size*img.Stride + col*line
-			for y := 0; y < len(tile); y += line {
-				copy(img.Pix[at:at+line], tile[y:y+line])
-				at += img.Stride
-			}
+			tile := r.tile(r.look(m, Cell{row, col}, player))
+			tiles.Paste(img, tile, r.size, row, col)
 		}
 	}
 	return img
@@ -84,42 +79,16 @@ func (r *Renderer) look(m *Map, c, player Cell) look {
 	return l
 }
 
-// atlas keeps the pixels of cells by their look.
-type atlas struct {
-	mu    sync.RWMutex
-	tiles map[look][]byte
-	bytes int
-}
-
 // commonAtlas is shared by all renderers of the usual size. All looks of a 4×4
 // lake take less than 3 MB.
-var commonAtlas atlas
+var commonAtlas tiles.Atlas[look]
 
-// maxAtlas bounds an atlas in bytes; a full one starts anew.
-const maxAtlas = 32 << 20
-
-// tile returns the pixels of a cell, row by row. They must not be changed.
 func (r *Renderer) tile(l look) []byte {
-	a := r.atlas
-	a.mu.RLock()
-	tile := a.tiles[l]
-	a.mu.RUnlock()
-	if tile != nil {
-		return tile
-	}
-	tile = make([]byte, 0, r.size*r.size*4)
-	for _, ink := range drawTile(l.kind, l.edges, r.size) {
-		c := shaded(ink, l.red, l.green)
-		tile = append(tile, c.R, c.G, c.B, c.A)
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.tiles == nil || a.bytes > maxAtlas {
-		a.tiles, a.bytes = make(map[look][]byte), 0
-	}
-	a.tiles[l] = tile
-	a.bytes += len(tile)
-	return tile
+	return r.atlas.Get(l, r.size, func(x, y int) color.RGBA {
+		scale := float64(artUnits) / float64(r.size)
+		ink := inkAt(l.kind, l.edges, (float64(x)+0.5)*scale, (float64(y)+0.5)*scale)
+		return shaded(ink, l.red, l.green)
+	})
 }
 
 // shade is what row or column i of n loses. Large lakes take smaller steps, so

@@ -3,6 +3,7 @@ package frozenlake
 import (
 	"strings"
 
+	"vagen/env/internal/words"
 	"vagen/reward"
 )
 
@@ -63,15 +64,7 @@ func (m *Map) symbol(rules Rules, c, player Cell) rune {
 // also tells what lies to the left, below, to the right and above: the word of
 // the move if it is safe, hole, or none at the border.
 func (m *Map) Describe(player Cell, holes bool) string {
-	rel := reward.Relate("", m.goal.Row-player.Row, m.goal.Col-player.Col)
-	vertical := rel.Vertical
-	switch vertical {
-	case reward.Above:
-		vertical = "up"
-	case reward.Below:
-		vertical = "down"
-	}
-	text := "goal " + vertical + " " + rel.Horizontal
+	text := "goal " + words.Place(reward.Relate("", m.goal.Row-player.Row, m.goal.Col-player.Col))
 	if !holes {
 		return text
 	}
@@ -94,36 +87,7 @@ func (m *Map) Describe(player Cell, holes bool) string {
 
 // Score returns the share of words of text that stand where the words of truth
 // do, from 0 to 1. It is 0 when the numbers of words differ.
-func Score(text, truth string) float64 {
-	said, total := fields(text)
-	want, n := fields(truth)
-	if n == 0 || total != n {
-		return 0
-	}
-	right := 0
-	for i := range n {
-		if said[i] == want[i] {
-			right++
-		}
-	}
-	return float64(right) / float64(n)
-}
-
-// maxWords bounds what Score compares; descriptions have at most eight words.
-const maxWords = 16
-
-// fields splits text into words without allocating; total counts those that are
-// not kept, too, up to one more than fit.
-func fields(text string) (words [maxWords]string, total int) {
-	for word := range strings.FieldsSeq(text) {
-		if total == maxWords {
-			return words, total + 1
-		}
-		words[total] = word
-		total++
-	}
-	return words, total
-}
+func Score(text, truth string) float64 { return words.Score(text, truth) }
 
 // Describe says the current state as observations are asked to: with the
 // neighbour cells if Options.DescribeHoles is set. It is "" before Reset.
@@ -144,25 +108,4 @@ func (m *Map) Relations(player Cell) []reward.Relation {
 		}
 	}
 	return list
-}
-
-// pythonList writes words as the original prints its list of moves.
-func pythonList(words []string) string {
-	size := 2
-	for _, w := range words {
-		size += len(w) + 4
-	}
-	var b strings.Builder
-	b.Grow(size)
-	b.WriteByte('[')
-	for i, w := range words {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteByte('\'')
-		b.WriteString(w)
-		b.WriteByte('\'')
-	}
-	b.WriteByte(']')
-	return b.String()
 }

@@ -1,0 +1,139 @@
+// Package words holds the sentences that the prompts of several environments
+// share.
+package words
+
+import (
+	"strconv"
+	"strings"
+
+	"vagen/reward"
+)
+
+// List writes words as the original environments print their lists of actions:
+// ['Up', 'Down'].
+func List(words []string) string {
+	size := 2
+	for _, w := range words {
+		size += len(w) + 4
+	}
+	var b strings.Builder
+	b.Grow(size)
+	b.WriteByte('[')
+	for i, w := range words {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteByte('\'')
+		b.WriteString(w)
+		b.WriteByte('\'')
+	}
+	b.WriteByte(']')
+	return b.String()
+}
+
+// Plural writes a number of things.
+func Plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}
+
+// sections says what belongs into each section.
+var sections = map[string]string{
+	reward.SectionThink:       "your thoughts",
+	reward.SectionObservation: "what you see now",
+	reward.SectionReasoning:   "why you choose your moves",
+	reward.SectionAnswer:      "your moves",
+	reward.SectionPrediction:  "what you will see after them",
+}
+
+// Format asks for a response in the parser's format.
+func Format(p *reward.Parser) string {
+	var what []string
+	for _, name := range p.Sections() {
+		tag := name
+		if name == reward.SectionAnswer && p.Dialect() == reward.LiteNavigation {
+			tag = "action"
+		}
+		what = append(what, "<"+tag+"> holds "+sections[name])
+	}
+	return "Answer in this form: " + p.Compose(func(string) string { return "…" }) + " where " + strings.Join(what, ", ") + "."
+}
+
+// Relations asks for the notation of a structured or symbolic format, "" for
+// other formats. target is the object that there is always, other the kind of
+// which there may be many.
+func Relations(format, target, other string) string {
+	switch {
+	case strings.HasSuffix(format, "_symbolic"):
+		return " Draw what you see and expect as a grid of symbols."
+	case strings.HasSuffix(format, "_structured"):
+		return ` Give what you see and expect as a JSON list, one object for each ` + target + ` and one for each ` + other +
+			`: {"object_id": "` + target + `", "vertical_relation": "above|below|same", "horizontal_relation": "left|right|same"}.`
+	}
+	return ""
+}
+
+// JSON writes relations as a structured format wants them.
+func JSON(list []reward.Relation) string {
+	parts := make([]string, len(list))
+	for i, r := range list {
+		parts[i] = `{"object_id": "` + r.Object + `", "vertical_relation": "` + r.Vertical + `", "horizontal_relation": "` + r.Horizontal + `"}`
+	}
+	return "[" + strings.Join(parts, ", ") + "]"
+}
+
+// Place says where something is as descriptions do: up, down or same, then left,
+// right or same.
+func Place(r reward.Relation) string {
+	vertical := r.Vertical
+	switch vertical {
+	case reward.Above:
+		vertical = "up"
+	case reward.Below:
+		vertical = "down"
+	}
+	return vertical + " " + r.Horizontal
+}
+
+// maxWords bounds what Score compares.
+const maxWords = 64
+
+// Score returns the share of words of text that stand where the words of truth
+// do, from 0 to 1. It is 0 when the numbers of words differ.
+func Score(text, truth string) float64 {
+	said, total := fields(text)
+	want, n := fields(truth)
+	if n == 0 || total != n {
+		return 0
+	}
+	right := 0
+	for i := range min(n, maxWords) {
+		if said[i] == want[i] {
+			right++
+		}
+	}
+	return float64(right) / float64(min(n, maxWords))
+}
+
+// fields splits text into words without allocating. total counts those that are
+// not kept, too, up to one more than fit.
+func fields(text string) (words [maxWords]string, total int) {
+	for word := range strings.FieldsSeq(text) {
+		if total == maxWords {
+			return words, total + 1
+		}
+		words[total] = word
+		total++
+	}
+	return words, total
+}
+
+// Number is 1 for true and 0 for false, as metrics have it.
+func Number(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
