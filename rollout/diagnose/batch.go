@@ -1,0 +1,168 @@
+package diagnose
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"vagen/reward"
+)
+
+// Errors that callers may want to tell apart.
+var (
+	// ErrLength means that columns of a batch differ in length.
+	ErrLength = errors.New("lengths do not agree")
+	// ErrNotFinite means that a number that a metric reads is NaN or infinite.
+	ErrNotFinite = errors.New("not a finite number")
+	// ErrSetting means that a setting is outside its range.
+	ErrSetting = errors.New("setting not allowed")
+	// ErrUnknown means that no metric has this name.
+	ErrUnknown = errors.New("unknown name")
+)
+
+// Batch is what metrics look at. Every column may be nil; a metric that needs
+// it writes nothing then. Token columns are strung together without padding,
+// one entry per token, context included.
+type Batch struct {
+	// Per row.
+	Group      []string       // start state
+	Trajectory []string       // rollout, where one has several rows
+	Score      []float64      // sum of the row's scores, as the environment paid them
+	Shaped     []float64      // same after KL shaping
+	Parts      []reward.Parts // the parts of its score
+	Truncated  []bool         // a limit ended the response, not the model
+	Text       []string       // the response, best its reasoning alone
+
+	// Per token. Offsets has one entry more than there are rows.
+	Offsets    []int
+	Mask       []bool    // tokens that count: written by the model
+	ValueMask  []bool    // where Target holds a return; nil means Mask
+	LogProb    []float32 // of the policy after the update, or during it
+	OldLogProb []float32 // of the policy before
+	Entropy    []float32 // of each token's distribution, nats
+	Advantage  []float32
+	Value      []float32 // the critic's prediction
+	Target     []float32 // the return it is trained on
+
+	MaxLength int          // longest response allowed; 0 means unknown
+	Cross     *CrossScores // responses scored under other start states
+}
+
+// Rows returns the number of rows.
+func (b *Batch) Rows() int {
+	if b.Offsets != nil {
+		return max(len(b.Offsets)-1, 0)
+	}
+	return max(len(b.Group), len(b.Score), len(b.Shaped), len(b.Parts), len(b.Truncated), len(b.Text))
+}
+
+// check checks lengths and layout. Every exported metric calls it first, so that
+// none of them can be led outside a column.
+func (b *Batch) check() error {
+	rows, tokens := b.Rows(), len(b.Mask)
+	if b.Offsets != nil {
+		if err := checkOffsets(b.Offsets, tokens); err != nil {
+			return err
+		}
+	}
+	for _, c := range [...]struct {
+		name   string
+		absent bool
+		have   int
+		want   int
+	}{
+		{"group", b.Group == nil, len(b.Group), rows},
+		{"trajectory", b.Trajectory == nil, len(b.Trajectory), rows},
+		{"score", b.Score == nil, len(b.Score), rows},
+		{"shaped", b.Shaped == nil, len(b.Shaped), rows},
+		{"parts", b.Parts == nil, len(b.Parts), rows},
+		{"truncated", b.Truncated == nil, len(b.Truncated), rows},
+		{"text", b.Text == nil, len(b.Text), rows},
+		{"value mask", b.ValueMask == nil, len(b.ValueMask), tokens},
+		{"log_prob", b.LogProb == nil, len(b.LogProb), tokens},
+		{"old_log_prob", b.OldLogProb == nil, len(b.OldLogProb), tokens},
+		{"entropy", b.Entropy == nil, len(b.Entropy), tokens},
+		{"advantage", b.Advantage == nil, len(b.Advantage), tokens},
+		{"value", b.Value == nil, len(b.Value), tokens},
+		{"target", b.Target == nil, len(b.Target), tokens},
+	} {
+		if !c.absent && c.have != c.want {
+			return fmt.Errorf("diagnose: %s has %d entries, want %d: %w", c.name, c.have, c.want, ErrLength)
+		}
+	}
+	return nil
+}
+
+func checkOffsets(offsets []int, tokens int) error {
+	if len(offsets) == 0 {
+		return fmt.Errorf("diagnose: offsets are empty, want one more than there are rows: %w", ErrLength)
+	}
+	last := 0
+	for i, o := range offsets {
+		if o < last || (i == 0 && o != 0) {
+			return fmt.Errorf("diagnose: offsets[%d] = %d after %d, want them to start at 0 and not decrease: %w", i, o, last, ErrLength)
+		}
+		last = o
+	}
+	if last != tokens {
+		return fmt.Errorf("diagnose: offsets end at %d, but the mask has %d tokens: %w", last, tokens, ErrLength)
+	}
+	return nil
+}
+
+// column yields the counted entries of a token column as float64.
+func column(name string, x []float32, mask []bool) ([]float64, error) {
+	out := make([]float64, 0, len(x))
+	for i, m := range mask {
+		if !m {
+			continue
+		}
+		v := float64(x[i])
+		if !finite(v) {
+			return nil, fmt.Errorf("diagnose: %s of token %d: %v: %w", name, i, v, ErrNotFinite)
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+func checkFinite(name string, x []float64) error {
+	for i, v := range x {
+		if !finite(v) {
+			return fmt.Errorf("diagnose: %s of row %d: %v: %w", name, i, v, ErrNotFinite)
+		}
+	}
+	return nil
+}
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+// spread writes mean, max and min of x under a prefix; nothing for no numbers.
+func spread(dst map[string]float64, prefix string, x []float64) {
+	if len(x) == 0 {
+		return
+	}
+	least, most, sum := x[0], x[0], 0.0
+	for _, v := range x {
+		least, most, sum = min(least, v), max(most, v), sum+v
+	}
+	dst[prefix+"/mean"] = sum / float64(len(x))
+	dst[prefix+"/max"] = most
+	dst[prefix+"/min"] = least
+}
+
+// variance is Σ (x − mean)²/(n − 1); 0 for fewer than two numbers.
+func variance(x []float64) float64 {
+	if len(x) < 2 {
+		return 0
+	}
+	var mean, sum float64
+	for _, v := range x {
+		mean += v
+	}
+	mean /= float64(len(x))
+	for _, v := range x {
+		sum += (v - mean) * (v - mean)
+	}
+	return sum / float64(len(x)-1)
+}

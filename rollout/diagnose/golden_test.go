@@ -1,0 +1,89 @@
+package diagnose
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"vagen/internal/golden"
+)
+
+const file = "algorithms/presets.json"
+
+func TestDataMetricsAgreeWithVAGEN(t *testing.T) {
+	tally := golden.NewTally(t, file)
+	for _, c := range golden.Cases(t, file) {
+		t.Run(c.Name, func(t *testing.T) {
+			tally.Case()
+			got := map[string]float64{}
+			if err := Data(got, presetBatch(t, c, false)); err != nil {
+				t.Fatal(err)
+			}
+			// The originals measure length by the loss mask where it is used,
+			// and everything else over all tokens.
+			var masked bool
+			golden.Need(t, c.Params, "use_loss_mask", &masked)
+			if err := ResponseLength(got, presetBatch(t, c, masked)); err != nil {
+				t.Fatal(err)
+			}
+			var want map[string]float64
+			golden.Need(t, c.Expected, "data_metrics", &want)
+			for name, w := range want {
+				if name == "prompt_length/clip_ratio" {
+					continue // rows here hold several prompts; there is no longest one
+				}
+				v, ok := got[name]
+				if !ok {
+					t.Errorf("%s is missing", name)
+				}
+				tally.Float(t, name, v, w, c.Tolerance)
+			}
+			for name := range got {
+				if _, ok := want[name]; !ok && !strings.HasSuffix(name, "/p95") && !valueOfAGroupEstimator(want, name) {
+					t.Errorf("%s = %v is not in the recording", name, got[name])
+				}
+			}
+		})
+	}
+}
+
+// valueOfAGroupEstimator reports a metric that was not recorded because the
+// preset has no critic, although the recorded inputs hold values.
+func valueOfAGroupEstimator(want map[string]float64, name string) bool {
+	_, critic := want["critic/values/mean"]
+	return !critic && (strings.HasPrefix(name, "critic/values/") || name == "critic/vf_explained_var")
+}
+
+// presetBatch drops the padding of a recorded case. Counted tokens are those of
+// the loss mask, or all.
+func presetBatch(t *testing.T, c golden.Case, masked bool) *Batch {
+	t.Helper()
+	matrix := func(fields map[string]json.RawMessage, name string) [][]float64 {
+		var m [][]float64
+		golden.Need(t, fields, name, &m)
+		return m
+	}
+	var prompt int
+	golden.Need(t, c.Params, "prompt_length", &prompt)
+	attention, loss := matrix(c.Inputs, "attention_mask"), matrix(c.Inputs, "loss_mask")
+	score, shaped := matrix(c.Expected, "token_level_scores"), matrix(c.Expected, "token_level_rewards")
+	advantage, target, value := matrix(c.Expected, "advantages"), matrix(c.Expected, "returns"), matrix(c.Inputs, "values")
+	b := &Batch{Offsets: []int{0}, MaxLength: len(score[0])}
+	for r := range attention {
+		var sum, sumShaped float64
+		for i := range score[r] {
+			sum += score[r][i]
+			sumShaped += shaped[r][i]
+			if attention[r][prompt+i] == 0 {
+				continue
+			}
+			b.Mask = append(b.Mask, !masked || loss[r][prompt+i] != 0)
+			b.Advantage = append(b.Advantage, float32(advantage[r][i]))
+			b.Target = append(b.Target, float32(target[r][i]))
+			b.Value = append(b.Value, float32(value[r][i]))
+		}
+		b.Score, b.Shaped = append(b.Score, sum), append(b.Shaped, sumShaped)
+		b.Offsets = append(b.Offsets, len(b.Mask))
+	}
+	return b
+}

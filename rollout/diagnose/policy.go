@@ -1,0 +1,225 @@
+package diagnose
+
+import (
+	"math"
+
+	"vagen/rollout/filter"
+)
+
+// maxLogRatio bounds log-ratios before they are exponentiated, so that one wild
+// token leaves a readable mean.
+const maxLogRatio = 20
+
+// RewardVariance writes, over the groups with Score as return,
+//
+//	reward_variance             mean of the variances inside groups
+//	reward_variance/min, /max
+//	reward_variance/zero_share  share of groups whose rollouts all earned the same
+//
+// Variances divide by n; a group of one has variance 0 and counts as equal.
+func RewardVariance(dst map[string]float64, b *Batch) error {
+	if err := b.check(); err != nil {
+		return err
+	}
+	if b.Group == nil || b.Score == nil {
+		return nil
+	}
+	groups, err := filter.Groups(&filter.Batch{Group: b.Group, Return: b.Score, Trajectory: b.Trajectory}, 0)
+	if err != nil || len(groups) == 0 {
+		return err
+	}
+	least, most, equal := math.Inf(1), math.Inf(-1), 0
+	for _, g := range groups {
+		least, most = min(least, g.Variance), max(most, g.Variance)
+		if g.Min == g.Max {
+			equal++
+		}
+	}
+	dst["reward_variance"] = filter.MeanVariance(groups)
+	dst["reward_variance/min"] = least
+	dst["reward_variance/max"] = most
+	dst["reward_variance/zero_share"] = float64(equal) / float64(len(groups))
+	return nil
+}
+
+// Entropy writes entropy/mean, /max and /min over counted tokens.
+func Entropy(dst map[string]float64, b *Batch) error {
+	if err := b.check(); err != nil {
+		return err
+	}
+	if b.Entropy == nil {
+		return nil
+	}
+	x, err := column("entropy", b.Entropy, b.Mask)
+	if err != nil {
+		return err
+	}
+	spread(dst, "entropy", x)
+	return nil
+}
+
+// ClipFraction returns a metric that writes the share of counted tokens whose
+// update PPO's clip holds back, with ratio ρ = exp(new − old log-prob):
+//
+//	clip_fraction/high  A > 0 and ρ > 1 + high
+//	clip_fraction/low   A < 0 and ρ < 1 − low
+//	clip_fraction       both
+func ClipFraction(low, high float64) Metric {
+	return func(dst map[string]float64, b *Batch) error {
+		if err := b.check(); err != nil {
+			return err
+		}
+		if b.Advantage == nil {
+			return nil
+		}
+		ratio, err := logRatios(b)
+		if err != nil || len(ratio) == 0 {
+			return err
+		}
+		adv, err := column("advantage", b.Advantage, b.Mask)
+		if err != nil {
+			return err
+		}
+		var up, down float64
+		for i, lr := range ratio {
+			switch r := math.Exp(lr); {
+			case adv[i] > 0 && r > 1+high:
+				up++
+			case adv[i] < 0 && r < 1-low:
+				down++
+			}
+		}
+		n := float64(len(ratio))
+		dst["clip_fraction/high"], dst["clip_fraction/low"] = up/n, down/n
+		dst["clip_fraction"] = (up + down) / n
+		return nil
+	}
+}
+
+// ApproxKL writes estimates of KL(old‖new) over counted tokens:
+//
+//	approx_kl      mean of ρ − 1 − ln ρ, never negative
+//	approx_kl/k1   mean of −ln ρ, unbiased but noisy
+//	approx_kl/max  largest |ln ρ|
+//
+// J. Schulman, "Approximating KL divergence", 2020.
+func ApproxKL(dst map[string]float64, b *Batch) error {
+	if err := b.check(); err != nil {
+		return err
+	}
+	ratio, err := logRatios(b)
+	if err != nil || len(ratio) == 0 {
+		return err
+	}
+	var k1, k3, most float64
+	for _, lr := range ratio {
+		c := max(-maxLogRatio, min(maxLogRatio, lr))
+		k1 -= lr
+		k3 += math.Expm1(c) - c
+		most = max(most, math.Abs(lr))
+	}
+	n := float64(len(ratio))
+	dst["approx_kl"], dst["approx_kl/k1"], dst["approx_kl/max"] = k3/n, k1/n, most
+	return nil
+}
+
+// logRatios returns ln ρ of the counted tokens, none without log-probs.
+func logRatios(b *Batch) ([]float64, error) {
+	if b.LogProb == nil || b.OldLogProb == nil {
+		return nil, nil
+	}
+	logp, err := column("log_prob", b.LogProb, b.Mask)
+	if err != nil {
+		return nil, err
+	}
+	old, err := column("old_log_prob", b.OldLogProb, b.Mask)
+	if err != nil {
+		return nil, err
+	}
+	for i := range logp {
+		logp[i] -= old[i]
+	}
+	return logp, nil
+}
+
+// ExplainedVariance writes
+//
+//	explained_variance  1 − Var(target − value)/(Var(target) + 1e-5)
+//
+// over the positions that have a target. 1 means that the critic knows every
+// return, 0 that it knows no more than their mean; it can be far below 0. The
+// 1e-5 is that of VAGEN's logs. Written for two positions or more.
+func ExplainedVariance(dst map[string]float64, b *Batch) error {
+	if err := b.check(); err != nil {
+		return err
+	}
+	target, value, err := b.critic()
+	if err != nil || len(target) < 2 {
+		return err
+	}
+	total := variance(target)
+	for i := range target {
+		target[i] -= value[i]
+	}
+	dst["explained_variance"] = 1 - variance(target)/(total+1e-5)
+	return nil
+}
+
+// critic returns targets and values at the positions that have a target.
+func (b *Batch) critic() (target, value []float64, err error) {
+	if b.Value == nil || b.Target == nil {
+		return nil, nil, nil
+	}
+	mask := b.Mask
+	if b.ValueMask != nil {
+		mask = make([]bool, len(b.Mask))
+		for i := range mask {
+			mask[i] = b.Mask[i] && b.ValueMask[i]
+		}
+	}
+	if target, err = column("target", b.Target, mask); err != nil {
+		return nil, nil, err
+	}
+	value, err = column("value", b.Value, mask)
+	return target, value, err
+}
+
+// Data writes mean, max and min of what training saw, under VAGEN's names:
+// critic/score and critic/rewards over rows (before and after KL shaping),
+// critic/advantages, critic/returns and critic/values over counted tokens, and
+// critic/vf_explained_var.
+func Data(dst map[string]float64, b *Batch) error {
+	if err := b.check(); err != nil {
+		return err
+	}
+	for _, c := range [...]struct {
+		name string
+		x    []float64
+	}{{"score", b.Score}, {"rewards", b.Shaped}} {
+		if err := checkFinite(c.name, c.x); err != nil {
+			return err
+		}
+		spread(dst, "critic/"+c.name, c.x)
+	}
+	if b.Advantage != nil {
+		x, err := column("advantage", b.Advantage, b.Mask)
+		if err != nil {
+			return err
+		}
+		spread(dst, "critic/advantages", x)
+	}
+	target, value, err := b.critic()
+	if err != nil {
+		return err
+	}
+	spread(dst, "critic/returns", target)
+	spread(dst, "critic/values", value)
+	explained := map[string]float64{}
+	if err := ExplainedVariance(explained, b); err != nil {
+		return err
+	}
+	if v, ok := explained["explained_variance"]; ok {
+		dst["critic/vf_explained_var"] = v
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package diagnose
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"vagen/internal/nearest"
+)
+
+// Metric measures a batch and writes what it finds to dst, under names of its
+// own. It writes nothing when the batch lacks a column that it needs, and must
+// not change the batch.
+type Metric func(dst map[string]float64, b *Batch) error
+
+// Options are the settings of the built-in metrics.
+type Options struct {
+	ClipLow, ClipHigh float64 // clip range of the policy loss, ≥ 0
+	NGram             int     // words per n-gram of template_collapse, ≥ 1
+}
+
+// DefaultOptions holds a clip of ±0.2 and 4-grams.
+func DefaultOptions() Options { return Options{ClipLow: 0.2, ClipHigh: 0.2, NGram: 4} }
+
+// Registry holds metrics by name. The zero value is empty and ready to use;
+// [Builtin] returns one with the metrics of this package. It is safe for
+// concurrent use.
+type Registry struct {
+	mu      sync.RWMutex
+	metrics map[string]Metric
+}
+
+// Builtin returns a registry of its own for the caller.
+func Builtin(o Options) (*Registry, error) {
+	if !(o.ClipLow >= 0) || !(o.ClipHigh >= 0) || !finite(o.ClipLow+o.ClipHigh) {
+		return nil, fmt.Errorf("diagnose: ClipLow, ClipHigh = %v, %v, want 0 or more: %w", o.ClipLow, o.ClipHigh, ErrSetting)
+	}
+	if o.NGram < 1 {
+		return nil, fmt.Errorf("diagnose: NGram = %d, want 1 or more: %w", o.NGram, ErrSetting)
+	}
+	return &Registry{metrics: map[string]Metric{
+		"data":               Data,
+		"reward_variance":    RewardVariance,
+		"entropy":            Entropy,
+		"clip_fraction":      ClipFraction(o.ClipLow, o.ClipHigh),
+		"approx_kl":          ApproxKL,
+		"explained_variance": ExplainedVariance,
+		"advantage_share":    AdvantageShare,
+		"response_length":    ResponseLength,
+		"template_collapse":  TemplateCollapse(o.NGram),
+		"mutual_information": MutualInformation,
+	}}, nil
+}
+
+// Register adds a metric. A name that is taken, or empty, is an error.
+func (r *Registry) Register(name string, m Metric) error {
+	if name == "" || m == nil {
+		return fmt.Errorf("diagnose: registry: a metric needs a name and a function: %w", ErrSetting)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, taken := r.metrics[name]; taken {
+		return fmt.Errorf("diagnose: registry: %q is taken: %w", name, ErrSetting)
+	}
+	if r.metrics == nil {
+		r.metrics = map[string]Metric{}
+	}
+	r.metrics[name] = m
+	return nil
+}
+
+// Names returns the known names in alphabetical order.
+func (r *Registry) Names() []string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.Sorted(maps.Keys(r.metrics))
+}
+
+// Measure runs the named metrics, all of them in alphabetical order when none
+// is named. A metric that fails does not keep the others from running; its
+// error is returned with what the others found in dst. A metric that reports
+// NaN or infinity has failed: such a number is left out.
+func (r *Registry) Measure(dst map[string]float64, b *Batch, names ...string) error {
+	if len(names) == 0 {
+		names = r.Names()
+	}
+	if err := b.check(); err != nil {
+		return err // once, not once per metric
+	}
+	var errs []error
+	for _, name := range names {
+		r.mu.RLock()
+		m, ok := r.metrics[name]
+		r.mu.RUnlock()
+		if !ok {
+			known := r.Names()
+			errs = append(errs, fmt.Errorf("diagnose: metric %q: %w%s (known: %s)", name, ErrUnknown,
+				nearest.Hint(name, known), strings.Join(known, ", ")))
+			continue
+		}
+		found := map[string]float64{}
+		if err := m(found, b); err != nil {
+			errs = append(errs, fmt.Errorf("diagnose: metric %q: %w", name, err))
+		}
+		for _, key := range slices.Sorted(maps.Keys(found)) {
+			if !finite(found[key]) {
+				errs = append(errs, fmt.Errorf("diagnose: metric %q: %s = %v: %w", name, key, found[key], ErrNotFinite))
+				continue
+			}
+			dst[key] = found[key]
+		}
+	}
+	return errors.Join(errs...)
+}
