@@ -1,6 +1,10 @@
 package frozenlake
 
-import "image/color"
+import (
+	"image/color"
+
+	"vagen/env/internal/tiles"
+)
 
 // Ink is a colour of the Palette.
 type Ink uint8
@@ -80,13 +84,9 @@ func (e edges) with(a Action, b beyond) edges { return e | edges(b)<<(2*a) }
 
 func (e edges) at(a Action) beyond { return beyond(e>>(2*a)) & 3 }
 
-// The pictures are drawn on a grid of 28 units a side, the size of two vision
-// patches of 14 pixels, and sampled at pixel centres for other sizes. Bands along
-// the edges are 4 units wide; figures stay within the inner 20.
-const (
-	artUnits = 28
-	bandWide = 4
-)
+// bandWide is the width of the marks along the edges; figures stay within the
+// inner 20 of 28 units.
+const bandWide = 4
 
 // inkAt returns the ink of a point of a cell. Marks along the edges lie above the
 // figure, which does not reach them.
@@ -123,11 +123,11 @@ func bandAt(e edges, x, y float64) (Ink, bool) {
 		depth, along := x, y // from the edge inwards, and along it
 		switch a {
 		case Right:
-			depth = artUnits - x
+			depth = tiles.Units - x
 		case Up:
 			depth, along = y, x
 		case Down:
-			depth, along = artUnits-y, x
+			depth, along = tiles.Units-y, x
 		}
 		if b == beyondShore {
 			if depth < bandWide-1 {
@@ -147,7 +147,7 @@ func bandAt(e edges, x, y float64) (Ink, bool) {
 
 // tooth is the outline of the cracked edge: three teeth a side.
 func tooth(along float64) float64 {
-	phase := along / artUnits * 3
+	phase := along / tiles.Units * 3
 	phase -= float64(int(phase))
 	if phase > 0.5 {
 		phase = 1 - phase
@@ -181,21 +181,13 @@ func figureAt(kind tileKind, x, y float64) (Ink, bool) {
 	return 0, false
 }
 
-const middle = artUnits / 2
-
-// within reports whether a point lies in the ellipse around (cx, cy).
-func within(x, y, cx, cy, rx, ry float64) bool {
-	dx, dy := (x-cx)/rx, (y-cy)/ry
-	return dx*dx+dy*dy < 1
-}
-
 func water(x, y float64) (Ink, bool) {
 	switch {
-	case within(x, y, middle, middle, 7, 7):
+	case tiles.Within(x, y, tiles.Middle, tiles.Middle, 7, 7):
 		return InkDeep, true
-	case within(x, y, middle, middle, 9, 9):
+	case tiles.Within(x, y, tiles.Middle, tiles.Middle, 9, 9):
 		return InkWater, true
-	case within(x, y, middle, middle, 10, 10):
+	case tiles.Within(x, y, tiles.Middle, tiles.Middle, 10, 10):
 		return InkRipple, true
 	}
 	return 0, false
@@ -204,9 +196,9 @@ func water(x, y float64) (Ink, bool) {
 func mat(x, y float64) (Ink, bool) {
 	inside := func(from, to float64) bool { return x > from && x < to && y > from && y < to }
 	switch {
-	case inside(6, artUnits-6):
+	case inside(6, tiles.Units-6):
 		return InkMat, true
-	case inside(5, artUnits-5):
+	case inside(5, tiles.Units-5):
 		return InkMatRim, true
 	}
 	return 0, false
@@ -216,26 +208,20 @@ func flag(x, y float64) (Ink, bool) {
 	switch {
 	case x > 10 && x < 12 && y > 7 && y < 21:
 		return InkPole, true
-	case x >= 12 && x < 20 && y > 7 && y < 15 && abs(y-11) < (20-x)/2:
+	case x >= 12 && x < 20 && y > 7 && y < 15 && tiles.Abs(y-11) < (20-x)/2:
 		return InkFlag, true
 	}
 	return 0, false
 }
 
-// walker is a figure in a wide red coat, seen from the front.
+// walker is the player on ice or on the mat.
 func walker(x, y float64) (Ink, bool) {
-	coat := func(grow float64) bool {
-		half := 2.5 + (y-11)*0.42 + grow
-		return y > 11-grow && y < 22+grow && abs(x-middle) < half
-	}
-	switch {
-	case within(x, y, middle, 9.6, 2.3, 2.4) && y > 8.6:
+	switch tiles.Figure(x, y) {
+	case tiles.Face:
 		return InkFace, true
-	case within(x, y, middle, 9, 3.6, 3.8):
+	case tiles.Coat:
 		return InkCoat, true
-	case coat(0):
-		return InkCoat, true
-	case within(x, y, middle, 9, 4.6, 4.8), coat(1):
+	case tiles.Rim:
 		return InkCoatRim, true
 	}
 	return 0, false
@@ -245,27 +231,20 @@ func walker(x, y float64) (Ink, bool) {
 func swimmer(x, y float64) (Ink, bool) {
 	const waterline = 18.5
 	arm := func(grow float64) bool {
-		side := abs(x - middle)
+		side := tiles.Abs(x - tiles.Middle)
 		return y > 8-grow && y < waterline && side > 5-grow && side < 7.4+grow
 	}
 	switch {
 	case y > waterline:
 		return 0, false
-	case within(x, y, middle, 12.6, 2.2, 2.3) && y > 11.6:
+	case tiles.Within(x, y, tiles.Middle, 12.6, 2.2, 2.3) && y > 11.6:
 		return InkFace, true
-	case within(x, y, middle, 12, 3.4, 3.6):
+	case tiles.Within(x, y, tiles.Middle, 12, 3.4, 3.6):
 		return InkCoat, true
-	case y > 15 && abs(x-middle) < 5.4:
+	case y > 15 && tiles.Abs(x-tiles.Middle) < 5.4:
 		return InkCoat, true
 	case arm(0):
 		return InkCoat, true
 	}
 	return 0, false
-}
-
-func abs(x float64) float64 {
-	if x < 0 {
-		return -x
-	}
-	return x
 }

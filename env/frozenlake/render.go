@@ -43,7 +43,7 @@ type Renderer struct {
 func NewRenderer(tileSize int, shading, cracks bool) *Renderer {
 	size := min(max(tileSize, minTile), maxTile)
 	r := &Renderer{size: size, shading: shading, cracks: cracks, atlas: new(tiles.Atlas[look])}
-	if size == artUnits {
+	if size == tiles.Units {
 		r.atlas = &commonAtlas
 	}
 	return r
@@ -74,7 +74,7 @@ func (r *Renderer) look(m *Map, c, player Cell) look {
 		l.edges = edgesOf(m, c)
 	}
 	if r.shading {
-		l.red, l.green = shade(c.Row, m.n), shade(c.Col, m.n)
+		l.red, l.green = tiles.Shade(c.Row, m.n), tiles.Shade(c.Col, m.n)
 	}
 	return l
 }
@@ -85,24 +85,14 @@ var commonAtlas tiles.Atlas[look]
 
 func (r *Renderer) tile(l look) []byte {
 	return r.atlas.Get(l, r.size, func(x, y int) color.RGBA {
-		scale := float64(artUnits) / float64(r.size)
-		ink := inkAt(l.kind, l.edges, (float64(x)+0.5)*scale, (float64(y)+0.5)*scale)
-		return shaded(ink, l.red, l.green)
+		u, v := tiles.Point(x, y, r.size)
+		return tiles.Darken(Palette[inkAt(l.kind, l.edges, u, v)], l.red, l.green)
 	})
 }
 
-// shade is what row or column i of n loses. Large lakes take smaller steps, so
-// that the last one keeps its colours apart.
-func shade(i, n int) uint8 { return uint8(i * min(28, 112/n)) }
-
 // Shade returns a colour of the palette as it appears on a cell of an n×n lake.
-func Shade(ink Ink, c Cell, n int) color.RGBA { return shaded(ink, shade(c.Row, n), shade(c.Col, n)) }
-
-func shaded(ink Ink, red, green uint8) color.RGBA {
-	c := Palette[ink%inks]
-	c.R -= min(c.R, red)
-	c.G -= min(c.G, green)
-	return c
+func Shade(ink Ink, c Cell, n int) color.RGBA {
+	return tiles.Darken(Palette[ink%inks], tiles.Shade(c.Row, n), tiles.Shade(c.Col, n))
 }
 
 func edgesOf(m *Map, c Cell) edges {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/env/internal/tiles"
 )
 
 func draw(t *testing.T, size int, shading, cracks bool, player Cell, rows ...string) *image.RGBA {
@@ -100,7 +102,7 @@ func TestEveryKindOfCellLooksDifferent(t *testing.T) {
 			for b := range a {
 				n := 0
 				for i := range size * size {
-					x, y := (float64(i%size)+0.5)*artUnits/float64(size), (float64(i/size)+0.5)*artUnits/float64(size)
+					x, y := tiles.Point(i%size, i/size, size)
 					if inkAt(a, 0, x, y) != inkAt(b, 0, x, y) {
 						n++
 					}

@@ -1,0 +1,70 @@
+package tiles
+
+import "image/color"
+
+// Units is the side of a cell on the grid on which art is drawn: the size of two
+// by two vision patches of 14 pixels.
+const Units = 28
+
+// Middle is the centre of a cell.
+const Middle = Units / 2.0
+
+// Point returns where the centre of a pixel lies on the grid of art.
+func Point(x, y, size int) (float64, float64) {
+	scale := float64(Units) / float64(size)
+	return (float64(x) + 0.5) * scale, (float64(y) + 0.5) * scale
+}
+
+// Shade is what row or column i of n loses of its colour: 28 of 255 a step, less
+// on large maps, so that the last step keeps colours apart.
+func Shade(i, n int) uint8 { return uint8(i * min(28, 112/n)) }
+
+// Darken takes red and green away.
+func Darken(c color.RGBA, red, green uint8) color.RGBA {
+	c.R -= min(c.R, red)
+	c.G -= min(c.G, green)
+	return c
+}
+
+// Within reports whether a point lies in the ellipse around (cx, cy).
+func Within(x, y, cx, cy, rx, ry float64) bool {
+	dx, dy := (x-cx)/rx, (y-cy)/ry
+	return dx*dx+dy*dy < 1
+}
+
+// Abs is the magnitude of x.
+func Abs(x float64) float64 {
+	if x < 0 {
+		return -x
+	}
+	return x
+}
+
+// Part is a part of the player's figure.
+type Part uint8
+
+// The parts of the figure; Nothing is beside it.
+const (
+	Nothing Part = iota
+	Face
+	Coat
+	Rim
+)
+
+// Figure is the player: someone in a wide coat with a hood, seen from the front,
+// within the inner twenty units.
+func Figure(x, y float64) Part {
+	coat := func(grow float64) bool {
+		half := 2.5 + (y-11)*0.42 + grow
+		return y > 11-grow && y < 22+grow && Abs(x-Middle) < half
+	}
+	switch {
+	case Within(x, y, Middle, 9.6, 2.3, 2.4) && y > 8.6:
+		return Face
+	case Within(x, y, Middle, 9, 3.6, 3.8), coat(0):
+		return Coat
+	case Within(x, y, Middle, 9, 4.6, 4.8), coat(1):
+		return Rim
+	}
+	return Nothing
+}

@@ -1,0 +1,205 @@
+package sokoban
+
+import (
+	"image/color"
+
+	"vagen/env/internal/tiles"
+)
+
+// Ink is a colour of the Palette.
+type Ink uint8
+
+// The inks of a picture.
+const (
+	InkFloor Ink = iota
+	InkGrid
+	InkBrick
+	InkMortar
+	InkBrickLight
+	InkCrate
+	InkCrateRim
+	InkCrateSlat
+	InkDone
+	InkDoneRim
+	InkDoneSlat
+	InkRing
+	InkWallEdge
+	InkBoxEdge
+	InkCoat
+	InkCoatRim
+	InkFace
+	inks
+)
+
+// Palette holds the colours before shading. Shading takes red and green away and
+// leaves blue, so the colours are told apart by blue first: floor is full of it,
+// rings have much, walls half, crates and player little. Of these, crates have no
+// blue to speak of, those on a target no red, and the player no green.
+var Palette = [inks]color.RGBA{
+	InkFloor:      {220, 230, 240, 255},
+	InkGrid:       {194, 206, 220, 255},
+	InkBrick:      {84, 78, 110, 255},
+	InkMortar:     {48, 44, 70, 255},
+	InkBrickLight: {112, 104, 136, 255},
+	InkCrate:      {196, 130, 40, 255},
+	InkCrateRim:   {120, 70, 16, 255},
+	InkCrateSlat:  {226, 166, 72, 255},
+	InkDone:       {36, 170, 70, 255},
+	InkDoneRim:    {12, 100, 40, 255},
+	InkDoneSlat:   {110, 214, 120, 255},
+	InkRing:       {150, 40, 200, 255},
+	InkWallEdge:   {66, 60, 90, 255},
+	InkBoxEdge:    {196, 130, 40, 255},
+	InkCoat:       {214, 40, 36, 255},
+	InkCoatRim:    {120, 12, 20, 255},
+	InkFace:       {255, 214, 176, 255},
+}
+
+// Kinds of pictures of a cell.
+type tileKind uint8
+
+const (
+	tileFloor tileKind = iota
+	tileTarget
+	tileBox
+	tileDone
+	tilePlayer
+	tilePlayerTarget
+	tileWall
+	tileKinds
+)
+
+// What lies beyond an edge of a cell.
+type beyond uint8
+
+const (
+	beyondFloor beyond = iota
+	beyondWall
+	beyondBox
+)
+
+// edges holds what lies beyond each edge, by the move that crosses it, two bits
+// each.
+type edges uint8
+
+func (e edges) with(a Action, b beyond) edges { return e | edges(b)<<(2*a) }
+
+func (e edges) at(a Action) beyond { return beyond(e>>(2*a)) & 3 }
+
+// bandWide is the width of the marks along the edges; figures stay within the
+// inner 20 of 28 units.
+const bandWide = 4
+
+// inkAt returns the ink of a point of a cell. Marks along the edges lie above the
+// figure, which does not reach them.
+func inkAt(kind tileKind, e edges, x, y float64) Ink {
+	if kind == tileWall {
+		return bricks(x, y)
+	}
+	if ink, ok := bandAt(e, x, y); ok {
+		return ink
+	}
+	if ink, ok := figureAt(kind, x, y); ok {
+		return ink
+	}
+	if x < 1 || y < 1 {
+		return InkGrid
+	}
+	return InkFloor
+}
+
+// bricks is a wall of four courses.
+func bricks(x, y float64) Ink {
+	course := int(y / 7)
+	if course%2 == 1 {
+		x += 7
+	}
+	along, up := x-14*float64(int(x/14)), y-7*float64(course)
+	switch {
+	case up < 1 || along < 1:
+		return InkMortar
+	case up < 2:
+		return InkBrickLight
+	}
+	return InkBrick
+}
+
+// bandAt is the mark along an edge: solid towards a wall, a row of dashes towards
+// a box.
+func bandAt(e edges, x, y float64) (Ink, bool) {
+	for a := range Actions {
+		b := e.at(a)
+		if b == beyondFloor {
+			continue
+		}
+		depth, along := y, x // from the edge inwards, and along it
+		switch a {
+		case Down:
+			depth = tiles.Units - y
+		case Left:
+			depth, along = x, y
+		case Right:
+			depth, along = tiles.Units-x, y
+		}
+		switch {
+		case depth >= bandWide:
+		case b == beyondWall:
+			return InkWallEdge, true
+		case tiles.Abs(along-tiles.Middle) < 10:
+			return InkBoxEdge, true
+		}
+	}
+	return 0, false
+}
+
+// figureAt is what stands in the cell, if it covers the point.
+func figureAt(kind tileKind, x, y float64) (Ink, bool) {
+	switch kind {
+	case tileTarget:
+		return ring(x, y)
+	case tileBox:
+		return crate(x, y, InkCrate, InkCrateRim, InkCrateSlat)
+	case tileDone:
+		return crate(x, y, InkDone, InkDoneRim, InkDoneSlat)
+	case tilePlayer, tilePlayerTarget:
+		switch tiles.Figure(x, y) {
+		case tiles.Face:
+			return InkFace, true
+		case tiles.Coat:
+			return InkCoat, true
+		case tiles.Rim:
+			return InkCoatRim, true
+		}
+		if kind == tilePlayerTarget {
+			return ring(x, y)
+		}
+	}
+	return 0, false
+}
+
+// ring is a target: a wide ring with a dot.
+func ring(x, y float64) (Ink, bool) {
+	in := func(radius float64) bool { return tiles.Within(x, y, tiles.Middle, tiles.Middle, radius, radius) }
+	if in(10) && !in(6.5) || in(3) {
+		return InkRing, true
+	}
+	return 0, false
+}
+
+// crate is a box with a frame and a diagonal brace.
+func crate(x, y float64, face, rim, slat Ink) (Ink, bool) {
+	reach := max(tiles.Abs(x-tiles.Middle), tiles.Abs(y-tiles.Middle))
+	switch {
+	case reach > 10:
+		return 0, false
+	case reach > 8.9:
+		return rim, true
+	case reach > 6.5:
+		return slat, true
+	case reach > 5.6:
+		return rim, true
+	case tiles.Abs(x-y) < 1.5:
+		return slat, true
+	}
+	return face, true
+}

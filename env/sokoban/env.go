@@ -1,0 +1,318 @@
+package sokoban
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"strings"
+
+	"vagen/env"
+	"vagen/env/internal/words"
+	"vagen/reward"
+)
+
+// Names of the reward parts.
+const (
+	PartSuccess     = "success"
+	PartFormat      = "format"
+	PartObservation = "observation"
+	PartPrediction  = "prediction"
+	PartTurn        = "turn"
+	PartMove        = "move" // legacy: the cost of moves
+	PartBox         = "box"  // legacy: boxes that got on or off targets
+)
+
+// Errors of the order of calls.
+var (
+	ErrNotReset = errors.New("Reset has not been called")
+	ErrClosed   = errors.New("the environment is closed")
+)
+
+// Env is one live Sokoban. It implements env.Env.
+type Env struct {
+	o      Options
+	parser *reward.Parser
+	draw   *Renderer // nil in text mode
+	fixed  *Room     // the room of all episodes, nil when it is made at each Reset
+
+	room     *Room
+	turn     int // finished turns of the episode
+	onTarget int // boxes on targets after the last move, 0 at the start whatever stands there
+	closed   bool
+}
+
+var _ env.Env = (*Env)(nil)
+
+// New makes an environment. Errors list everything that is wrong with the
+// options.
+func New(o Options) (*Env, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	po := reward.ParserOptions{Dialect: reward.Lite, ActionSep: o.ActionSep, MaxActions: o.MaxActions}
+	if o.Rules == Legacy {
+		po.Dialect, po.SpecialTokens = reward.Legacy, o.SpecialTokens
+	}
+	parser, err := reward.NewParser(o.PromptFormat, po)
+	if err != nil {
+		return nil, fmt.Errorf("sokoban: %w", err)
+	}
+	e := &Env{o: o, parser: parser}
+	if len(o.Desc) > 0 {
+		if e.fixed, err = Parse(o.Desc); err != nil {
+			return nil, err
+		}
+	}
+	if o.RenderMode == Vision {
+		e.draw = NewRenderer(o.TileSize, o.Shading, o.Edges)
+	}
+	return e, nil
+}
+
+// System returns the system prompt.
+func (e *Env) System(ctx context.Context) (env.Observation, error) {
+	if err := e.usable(ctx, false); err != nil {
+		return env.Observation{}, err
+	}
+	return env.Observation{Text: e.systemPrompt()}, nil
+}
+
+// Reset starts the episode of the seed, which must not be negative.
+func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
+	if err := e.usable(ctx, false); err != nil {
+		return env.Observation{}, err
+	}
+	room, err := e.furnished(ctx, seed)
+	if err != nil {
+		return env.Observation{}, err
+	}
+	e.room, e.turn, e.onTarget = room, 0, 0
+	return e.observe(nil, true), nil
+}
+
+// furnished returns the first accepted room of the seed and its successors.
+func (e *Env) furnished(ctx context.Context, seed int64) (*Room, error) {
+	if e.fixed != nil {
+		return e.fixed.Clone(), nil
+	}
+	if seed < 0 {
+		return nil, fmt.Errorf("sokoban: reset: seed %d: %w; seeds are not negative", seed, ErrRoom)
+	}
+	first := seed
+	for range e.o.MaxTries {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("sokoban: reset: %w", context.Cause(ctx))
+		}
+		room, err := Generate(e.o.Rules, seed, e.o.Room[0], e.o.Room[1], e.o.Boxes)
+		if err == nil && e.accepts(room) {
+			return room, nil
+		}
+		seed = e.o.Retry.Next(seed)
+	}
+	return nil, fmt.Errorf("sokoban: reset: seed %d: %w; none of %d seeds gives one with %d boxes in %v and a solution of %v moves",
+		first, ErrRoom, e.o.MaxTries, e.o.Boxes, e.o.Room, e.o.MinSolution)
+}
+
+func (e *Env) accepts(r *Room) bool {
+	if e.o.MinSolution == nil {
+		return true
+	}
+	moves, _ := r.Solve(e.o.SolveDepth)
+	return len(moves) >= e.o.MinSolution[0] && len(moves) <= e.o.MinSolution[1]
+}
+
+// Step plays the moves of one response. It never fails because of the text. The
+// episode is done when every target holds a box; turns played beyond that go on
+// as the originals do.
+func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
+	if err := e.usable(ctx, true); err != nil {
+		return env.Outcome{}, err
+	}
+	r := e.parser.Parse(response)
+	before := e.view()
+	t := e.play(r)
+	e.turn++
+
+	out := env.Outcome{Response: r, Done: t.success, Success: t.success}
+	out.Turn = env.Metrics{"action_is_valid": words.Number(t.valid), "action_is_effective": words.Number(t.effective)}
+	out.Trajectory = env.Metrics{"success": words.Number(t.success)}
+	e.pay(&out, before, t)
+	out.Observation = e.observe(t.moved, false)
+	return out, nil
+}
+
+// Close ends the use of the environment.
+func (e *Env) Close() error {
+	e.closed = true
+	return nil
+}
+
+func (e *Env) usable(ctx context.Context, started bool) error {
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("sokoban: %w", context.Cause(ctx))
+	case e.closed:
+		return fmt.Errorf("sokoban: %w", ErrClosed)
+	case started && e.room == nil:
+		return fmt.Errorf("sokoban: step: %w", ErrNotReset)
+	}
+	return nil
+}
+
+// played is what the moves of a turn did.
+type played struct {
+	moved     []string // words of the moves made
+	valid     bool
+	effective bool // the player went somewhere else
+	success   bool
+	boxes     int // boxes that got on targets, less those that got off
+	solved    int // moves after which every target held a box
+}
+
+// play makes the moves of a response until one is unknown or the room is solved.
+func (e *Env) play(r reward.Response) played {
+	t := played{valid: len(r.Actions) > 0 && (e.o.Rules == Legacy || r.FormatCorrect)}
+	start := e.room.player
+	for i, word := range r.Actions {
+		a, ok := e.action(word)
+		if !ok {
+			t.valid = false
+			break
+		}
+		e.room.Move(a)
+		t.moved = r.Actions[:i+1]
+		switch now := e.room.OnTarget(); {
+		case now > e.onTarget:
+			t.boxes++
+			e.onTarget = now
+		case now < e.onTarget:
+			t.boxes--
+			e.onTarget = now
+		}
+		if e.onTarget == e.room.count {
+			t.solved++
+			t.success = true
+			break
+		}
+	}
+	t.effective = e.room.player != start
+	return t
+}
+
+// action finds the move of a word: lower-cased by the parser under the lite
+// rules, exact under the legacy ones.
+func (e *Env) action(word string) (Action, bool) {
+	for a, name := range actionWords {
+		if word == name || e.o.Rules == Lite && strings.EqualFold(word, name) {
+			return Action(a), true
+		}
+	}
+	return 0, false
+}
+
+// gym-sokoban's rewards, which the legacy rules pay.
+const (
+	moveCost    = 0.1
+	boxReward   = 1
+	finalReward = 10
+)
+
+// pay fills in the reward parts and the claims of a turn.
+func (e *Env) pay(out *env.Outcome, before *Room, t played) {
+	add := func(name string, value float64) {
+		if value != 0 {
+			out.Reward = append(out.Reward, reward.Part{Name: name, Value: value})
+		}
+	}
+	formatted := out.Response.FormatCorrect && len(t.moved) > 0
+	if e.o.Rules == Legacy {
+		formatted = out.Response.FormatCorrect && t.valid
+		add(PartMove, -moveCost*float64(len(t.moved)))
+		add(PartBox, boxReward*float64(t.boxes))
+		add(PartSuccess, finalReward*float64(t.solved))
+	} else if t.success {
+		add(PartSuccess, e.o.SuccessReward)
+	}
+	if formatted {
+		add(PartFormat, e.o.FormatReward)
+		e.payState(out, before, add)
+	}
+	add(PartTurn, -e.o.TurnCost)
+	if e.o.UseStateReward {
+		e.claim(out, before, formatted)
+	}
+}
+
+// view returns the room before a turn for those who will look at it then, nil if
+// nobody will.
+func (e *Env) view() *Room {
+	if e.o.ObservationReward == 0 && !e.o.UseStateReward {
+		return nil
+	}
+	return e.room.Clone()
+}
+
+// payState pays for what the response says about the state.
+func (e *Env) payState(out *env.Outcome, before *Room, add func(string, float64)) {
+	for _, part := range []struct {
+		name   string
+		weight float64
+		room   *Room
+		moves  bool
+	}{
+		{PartObservation, e.o.ObservationReward, before, e.o.DescribeMoves},
+		{PartPrediction, e.o.PredictionReward, e.room, false},
+	} {
+		if part.weight == 0 {
+			continue
+		}
+		score := words.Score(out.Response.Sections[part.name], part.room.Describe(part.moves))
+		out.Turn[part.name+"_score"] = score
+		add(part.name, part.weight*score)
+	}
+}
+
+// claim hands what the response says to a judge, if its format is rewarded; if
+// not, the judged metrics are zero.
+func (e *Env) claim(out *env.Outcome, before *Room, formatted bool) {
+	for _, c := range []struct {
+		section string
+		room    *Room
+		weight  float64
+	}{
+		{reward.SectionObservation, before, e.o.GroundingWeight},
+		{reward.SectionPrediction, e.room, e.o.WorldModelingWeight},
+	} {
+		text := out.Response.Sections[c.section]
+		switch {
+		case text == "":
+		case !formatted:
+			out.Turn[env.ClaimMetric(c.section)] = 0
+		default:
+			out.Claims = append(out.Claims, reward.Claim{Section: c.section, Text: text,
+				Truth: c.room.Relations(), Env: "sokoban", Weight: c.weight})
+		}
+	}
+}
+
+func (e *Env) observe(moved []string, first bool) env.Observation {
+	if e.draw == nil {
+		return env.Observation{Text: e.observationText(e.room.Text(e.o.Rules), moved, first)}
+	}
+	return env.Observation{
+		Text:   e.observationText(env.ImageMark, moved, first),
+		Images: []image.Image{e.draw.Draw(e.room)},
+	}
+}
+
+// Room returns a copy of the room as it is now, nil before the first Reset.
+func (e *Env) Room() *Room {
+	if e.room == nil {
+		return nil
+	}
+	return e.room.Clone()
+}
+
+// Options returns the settings.
+func (e *Env) Options() Options { return e.o }

@@ -1,0 +1,190 @@
+package sokoban
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"vagen/env"
+	"vagen/internal/nearest"
+	"vagen/reward"
+)
+
+// Rules names a rule set.
+type Rules string
+
+// The rule sets.
+const (
+	Lite   Rules = "lite"
+	Legacy Rules = "legacy"
+)
+
+// Modes of rendering and of prompting.
+const (
+	Text   = "text"
+	Vision = "vision"
+	Full   = "full"
+	Brief  = "brief"
+)
+
+// Options are an environment's settings; Defaults gives the published ones. In
+// configurations they have the names of their tags.
+type Options struct {
+	// Rules decides the remaining defaults and what the two columns below say.
+	//
+	//	                      lite                        legacy
+	//	action words          any case                    Up, Down, Left, Right
+	//	"success" pays        SuccessReward               10
+	//	other pay             none                        "move" −0.1 for each move, "box" ±1
+	//	                                                  when a box gets on or off a target
+	//	"format" pays if      at least one action valid   every action valid
+	//	format instructions   in the system prompt        after every observation, too
+	Rules Rules `option:"rules"`
+
+	Room       [2]int   `option:"dim_room"`  // rows and columns, walls included, 3..32 each
+	Boxes      int      `option:"num_boxes"` // 1..9
+	Desc       []string `option:"desc"`      // rows of a fixed room as Parse reads them
+	MaxActions int      `option:"max_actions_per_step"`
+	ActionSep  string   `option:"action_sep"`
+
+	// MinSolution accepts only rooms whose shortest solution has a number of
+	// moves in this range, searched up to SolveDepth moves; a room without one
+	// counts as 0. Nil accepts all. Lite only.
+	MinSolution *[2]int `option:"min_solution_steps"`
+	SolveDepth  int     `option:"min_solution_bfs_max_depth"`
+	MaxTries    int     `option:"reset_seed_max_tries"` // seeds tried at each Reset
+	// Retry names the seed to go on with after one that gave no accepted room.
+	Retry RetryRule `option:"retry"`
+
+	RenderMode string `option:"render_mode"` // Text or Vision
+	TileSize   int    `option:"tile_size"`   // pixels of a cell's side, 14..128
+	Shading    bool   `option:"shading"`     // see Renderer
+	Edges      bool   `option:"edges"`       // see Renderer
+
+	PromptFormat     string   `option:"prompt_format"` // a format of the rule set, see package reward
+	Prompt           string   `option:"prompt"`        // Full, or Brief for models with a small vocabulary
+	UseExample       bool     `option:"use_example_in_sys_prompt"`
+	ImagePlaceholder string   `option:"image_placeholder"`  // must be env.ImageMark; accepted for old configurations
+	SpecialTokens    []string `option:"special_token_list"` // removed from sections; legacy only
+
+	SuccessReward float64 `option:"success_reward"` // lite only
+	FormatReward  float64 `option:"format_reward"`
+	TurnCost      float64 `option:"turn_cost"` // subtracted on every turn
+
+	// ObservationReward and PredictionReward pay for sections that say the state
+	// in the words of Env.Describe: the share of right words times this weight,
+	// on turns whose format is rewarded. DescribeMoves asks the observation for
+	// the neighbour cells, too.
+	ObservationReward float64 `option:"observation_reward"`
+	PredictionReward  float64 `option:"prediction_reward"`
+	DescribeMoves     bool    `option:"describe_moves"`
+
+	// UseStateReward attaches claims for a judge to the outcomes of turns whose
+	// format is rewarded; the weights are those of a perfect claim. Legacy only.
+	UseStateReward      bool    `option:"use_state_reward"`
+	GroundingWeight     float64 `option:"grounding_reward_weight"`
+	WorldModelingWeight float64 `option:"worldmodeling_reward_weight"`
+
+	// MaxSteps and MinActions are read by no rule; old configurations have them.
+	MaxSteps   int `option:"max_steps"`
+	MinActions int `option:"min_actions_to_succeed"`
+}
+
+// Defaults returns the published settings of a rule set, with pictures of 28
+// pixels a cell. It returns those of Lite for a rule set that does not exist.
+func Defaults(r Rules) Options {
+	o := Options{
+		Rules: Lite, Room: [2]int{6, 6}, Boxes: 1, MaxActions: 3, ActionSep: ",",
+		SolveDepth: 200, MaxTries: 10_000, Retry: RetryHash,
+		RenderMode: Text, TileSize: 28, Shading: true, Edges: true,
+		PromptFormat: "wm", Prompt: Full, UseExample: true, ImagePlaceholder: env.ImageMark,
+		SuccessReward: 1, FormatReward: 0.1, MaxSteps: 100,
+	}
+	if r == Legacy {
+		o.Rules, o.RenderMode, o.MinActions = Legacy, Vision, 5
+		o.PromptFormat, o.FormatReward = "grounding_worldmodeling", 0.5
+		o.SpecialTokens = []string{"<think>", "</think>", "<answer>", "</answer>"}
+		o.GroundingWeight, o.WorldModelingWeight = 0.5, 0.5
+	}
+	return o
+}
+
+// FromConfig makes an environment from named options on top of the defaults of
+// the rule set that the option "rules" names, Lite without it. It is an
+// env.Factory.
+func FromConfig(config map[string]any) (env.Env, error) {
+	rules := Lite
+	if name, ok := config["rules"].(string); ok {
+		rules = Rules(name)
+	}
+	o := Defaults(rules)
+	if err := env.Decode(config, &o); err != nil {
+		return nil, fmt.Errorf("sokoban: %w", err)
+	}
+	return New(o)
+}
+
+// Validate reports everything that is wrong with the options.
+func (o *Options) Validate() error {
+	var errs []error
+	bad := func(name, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("sokoban: option %q: %w: %s", name, env.ErrOption, fmt.Sprintf(format, args...)))
+	}
+	oneOf := func(name, value string, allowed ...string) {
+		if !slices.Contains(allowed, value) {
+			bad(name, "%q is not one of %s%s", value, strings.Join(allowed, ", "), nearest.Hint(value, allowed))
+		}
+	}
+	oneOf("rules", string(o.Rules), string(Lite), string(Legacy))
+	oneOf("render_mode", o.RenderMode, Text, Vision)
+	oneOf("prompt", o.Prompt, Full, Brief)
+	oneOf("retry", string(o.Retry), string(RetryHash), string(RetryLCG))
+	if f := promptFormats(o.Rules); f != nil {
+		oneOf("prompt_format", o.PromptFormat, f...)
+	}
+	if min(o.Room[0], o.Room[1]) < minSide || max(o.Room[0], o.Room[1]) > maxSide {
+		bad("dim_room", "%v has a side outside %d..%d", o.Room, minSide, maxSide)
+	}
+	if o.Boxes < 1 || o.Boxes > maxBoxes {
+		bad("num_boxes", "%d is outside 1..%d", o.Boxes, maxBoxes)
+	}
+	if s := o.MinSolution; s != nil && (s[0] < 0 || s[0] > s[1]) {
+		bad("min_solution_steps", "%v is not a range", *s)
+	}
+	if o.MinSolution != nil && o.Rules == Legacy {
+		bad("min_solution_steps", "the legacy rules accept every room")
+	}
+	if o.TileSize < minTile || o.TileSize > maxTile {
+		bad("tile_size", "%d is outside %d..%d", o.TileSize, minTile, maxTile)
+	}
+	for _, limit := range []struct {
+		name  string
+		value int
+	}{{"max_actions_per_step", o.MaxActions}, {"reset_seed_max_tries", o.MaxTries}, {"min_solution_bfs_max_depth", o.SolveDepth}} {
+		if limit.value < 1 {
+			bad(limit.name, "%d is below 1", limit.value)
+		}
+	}
+	if o.Rules == Lite && o.UseStateReward {
+		bad("use_state_reward", "the lite rules have no judged state reward")
+	}
+	if o.ActionSep == "" {
+		bad("action_sep", "it is empty")
+	}
+	if o.ImagePlaceholder != env.ImageMark {
+		bad("image_placeholder", "%q; images are always marked %q", o.ImagePlaceholder, env.ImageMark)
+	}
+	return errors.Join(errs...)
+}
+
+// promptFormats returns the formats that have a prompt in this environment.
+func promptFormats(r Rules) []string {
+	switch r {
+	case Lite:
+		return reward.Formats(reward.Lite)
+	case Legacy:
+		return slices.DeleteFunc(reward.Formats(reward.Legacy), func(f string) bool { return f == "raw_response" })
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package sokoban
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"vagen/env/internal/words"
+	"vagen/reward"
+)
+
+// The brief prompt keeps rows short and the vocabulary small.
+const briefSystem = "Push each box onto a target."
+
+// systemPrompt says what the world is, how to act in it and how to answer.
+func (e *Env) systemPrompt() string {
+	if e.o.Prompt == Brief {
+		return briefSystem
+	}
+	var b strings.Builder
+	b.WriteString("You are in a room with boxes. Push every box onto a target. You can push one box at a time and pull none, " +
+		"so a box in a corner stays there.\n\n")
+	if e.o.RenderMode == Vision {
+		b.WriteString("Each picture shows the room from above. You are the red figure. Boxes are brown crates, targets are purple rings, " +
+			"a crate on a target is green, and walls are dark.")
+	} else {
+		b.WriteString("The room is drawn with one symbol for a cell: P is you, X is a box, O is a target, √ is a box on a target, " +
+			"S is you on a target, # is wall and _ is free floor.")
+	}
+	fmt.Fprintf(&b, "\n\nMoves are Up, Down, Left and Right. A move takes you one cell if it is free; if a box is there, "+
+		"it pushes the box, provided that the cell beyond is free. Give at most %s in a turn, with %q between them.\n\n",
+		words.Plural(e.o.MaxActions, "move"), e.o.ActionSep)
+	b.WriteString(e.formatText())
+	if e.o.UseExample {
+		b.WriteString("\nFor example:\n")
+		b.WriteString(e.example())
+	}
+	return b.String()
+}
+
+// observationText puts a drawing of the room, or the mark of its picture, into
+// the words of a turn.
+func (e *Env) observationText(room string, moved []string, first bool) string {
+	var b strings.Builder
+	b.Grow(len(room) + 256)
+	if e.o.Prompt == Brief {
+		b.WriteString(room)
+		if e.draw == nil {
+			b.WriteByte('\n')
+		}
+		b.WriteString("Turn ")
+		b.WriteString(strconv.Itoa(e.turn + 1))
+		return b.String()
+	}
+	if first {
+		b.WriteString("This is the room:\n")
+	} else {
+		b.WriteString("Moves made: ")
+		b.WriteString(words.List(moved))
+		b.WriteString(". This is the room now:\n")
+	}
+	b.WriteString(room)
+	b.WriteString("\nWhat do you do?")
+	if e.o.Rules == Legacy {
+		b.WriteByte('\n')
+		b.WriteString(e.formatText())
+	}
+	return b.String()
+}
+
+// formatText asks for the response's format and says in which words or notation
+// observations and predictions are wanted.
+func (e *Env) formatText() string {
+	text := words.Format(e.parser)
+	switch {
+	case !e.describing():
+		return text + words.Relations(e.o.PromptFormat, "target", "box")
+	case len(e.parser.Sections()) < 3:
+		return text
+	}
+	text += " Say for each target and then for each box where it is from you as: target up|down|same left|right|same, " +
+		"box up|down|same left|right|same, without commas."
+	if e.o.DescribeMoves {
+		text += " In the observation, add: free, and then for above, below, left and right one word each: " +
+			"the move if you can make it, wall, or stuck for a box that cannot be pushed."
+	}
+	return text
+}
+
+// describing reports whether sections are to be written in the words of Describe.
+func (e *Env) describing() bool {
+	return e.o.ObservationReward != 0 || e.o.PredictionReward != 0 || e.o.PromptFormat == reward.ObservePredict
+}
+
+// exampleRoom is the room that the example of the system prompt speaks of.
+var exampleRoom = mustParse("######", "#P___#", "#__X_#", "#____#", "#__O_#", "######")
+
+func mustParse(rows ...string) *Room {
+	r, err := Parse(rows)
+	if err != nil {
+		panic(err) // a fixed text of this package
+	}
+	return r
+}
+
+// example is a response in the format, with an answer that uses the separator.
+func (e *Env) example() string {
+	moves, after := Right.String(), exampleRoom.Clone()
+	after.Move(Right)
+	if e.o.MaxActions > 1 {
+		moves += e.o.ActionSep + Right.String()
+		after.Move(Right)
+	}
+	return e.parser.Compose(func(section string) string {
+		switch section {
+		case reward.SectionAnswer:
+			return moves
+		case reward.SectionObservation:
+			return e.exampleState(exampleRoom, e.o.DescribeMoves, "The box is below me, to the right. The target is below the box.")
+		case reward.SectionPrediction:
+			return e.exampleState(after, false, "I will stand nearer to the cell above the box.")
+		}
+		return "I have to get above the box and push it down."
+	})
+}
+
+// exampleState says the state as the format wants it, or in other words when it
+// leaves that open.
+func (e *Env) exampleState(r *Room, moves bool, otherwise string) string {
+	switch {
+	case e.describing():
+		return r.Describe(moves)
+	case strings.HasSuffix(e.o.PromptFormat, "_symbolic"):
+		return r.Text(e.o.Rules)
+	case strings.HasSuffix(e.o.PromptFormat, "_structured"):
+		return words.JSON(r.Relations())
+	}
+	return otherwise
+}

@@ -1,0 +1,101 @@
+package sokoban
+
+import (
+	"strings"
+
+	"vagen/env/internal/words"
+	"vagen/reward"
+)
+
+// Text draws the room as characters: the symbols of Parse with a space on each
+// side, a line to a row. Under the legacy rules a tab follows each cell.
+func (r *Room) Text(rules Rules) string {
+	var b strings.Builder
+	b.Grow(r.rows * (r.cols*5 + 1))
+	for row := range r.rows {
+		if row > 0 {
+			b.WriteByte('\n')
+		}
+		for col := range r.cols {
+			b.WriteByte(' ')
+			b.WriteRune(r.symbol(Cell{row, col}))
+			b.WriteByte(' ')
+			if rules == Legacy {
+				b.WriteByte('\t')
+			}
+		}
+	}
+	return b.String()
+}
+
+// Relations returns where the targets and then the boxes are as seen from the
+// player, both row by row.
+func (r *Room) Relations() []reward.Relation {
+	list := make([]reward.Relation, 0, 2*r.count)
+	add := func(object string, i int) {
+		list = append(list, reward.Relate(object, i/r.cols-r.player.Row, i%r.cols-r.player.Col))
+	}
+	for i, kind := range r.fixed {
+		if kind == target {
+			add("target", i)
+		}
+	}
+	for i, box := range r.boxes {
+		if box {
+			add("box", i)
+		}
+	}
+	return list
+}
+
+// Describe says the state in a few words. For each target and then each box, row
+// by row,
+//
+//	target V H box V H
+//
+// tells where it is as seen from the player, V being up, down or same and H left,
+// right or same. With moves set, " free a b c d" follows and tells for up, down,
+// left and right: the word of the move if it can be made, wall, or stuck for a
+// box that cannot be pushed.
+func (r *Room) Describe(moves bool) string {
+	var b strings.Builder
+	for i, rel := range r.Relations() {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(rel.Object)
+		b.WriteByte(' ')
+		b.WriteString(words.Place(rel))
+	}
+	if !moves {
+		return b.String()
+	}
+	b.WriteString(" free")
+	for a := range Actions {
+		b.WriteByte(' ')
+		next := r.player.step(a)
+		beyond := next.step(a)
+		switch {
+		case r.Wall(next):
+			b.WriteString("wall")
+		case r.Box(next) && (r.Wall(beyond) || r.Box(beyond)):
+			b.WriteString("stuck")
+		default:
+			b.WriteString(a.String())
+		}
+	}
+	return b.String()
+}
+
+// Describe says the current state as observations are asked to: with the moves
+// if Options.DescribeMoves is set. It is "" before Reset.
+func (e *Env) Describe() string {
+	if e.room == nil {
+		return ""
+	}
+	return e.room.Describe(e.o.DescribeMoves)
+}
+
+// Score returns the share of words of text that stand where the words of truth
+// do, from 0 to 1. It is 0 when the numbers of words differ.
+func Score(text, truth string) float64 { return words.Score(text, truth) }
