@@ -31,7 +31,7 @@ func ResponseLength(dst map[string]float64, b *Batch) error {
 				context[r]++
 			}
 		}
-		if b.MaxLength > 0 && length[r] == float64(b.MaxLength) {
+		if length[r] == float64(b.MaxLength) {
 			full++
 		}
 	}

@@ -1,0 +1,182 @@
+package diagnose
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"vagen/internal/rng"
+)
+
+func TestTemplatesAreToldFromAnswers(t *testing.T) {
+	groups := []string{"cat", "cat", "dog", "dog", "eel", "eel"}
+	answers := &Batch{Group: groups, Text: []string{
+		"the cat sits on the mat", "I see the cat sits there", "a dog runs in circles",
+		"my dog runs in circles fast", "one eel swims down deep", "that eel swims down now",
+	}}
+	template := &Batch{Group: groups, Text: []string{
+		"let me think step by step", "I should look and then move", "let me think step by step",
+		"I should look and then move", "let me think step by step", "I should look and then move",
+	}}
+	healthy, collapsed := measured(t, TemplateCollapse(3), answers), measured(t, TemplateCollapse(3), template)
+	if healthy["template/index"] != 0 || healthy["template/repeated"] != 0 {
+		t.Errorf("answers: %v", healthy)
+	}
+	// Two templates: texts of one group differ, half of the pairs across groups agree.
+	same(t, collapsed, map[string]float64{
+		"template/distinct_n": 8.0 / 24, "template/repeated": 1, "template/within": 0, "template/across": 0.5,
+	})
+	for i := range template.Text {
+		template.Text[i] = template.Text[0]
+	}
+	same(t, measured(t, TemplateCollapse(3), template), map[string]float64{
+		"template/distinct_n": 4.0 / 24, "template/repeated": 1, "template/within": 1, "template/across": 1, "template/index": 1,
+	})
+}
+
+// The sums over pairs have a closed form; here the pairs are enumerated.
+func TestSimilarityIsTheMeanOverPairs(t *testing.T) {
+	r := rng.New(3, rng.Script)
+	b := &Batch{}
+	for range 17 {
+		var words []string
+		for range r.IntN(12) {
+			words = append(words, fmt.Sprint(r.IntN(4)))
+		}
+		b.Group = append(b.Group, fmt.Sprint("g", r.IntN(4)))
+		b.Text = append(b.Text, strings.Join(words, " "))
+	}
+	var sum, n [2]float64
+	for i := range b.Text {
+		for j := range i {
+			v, ok := cosine(b.Text[i], b.Text[j], 2)
+			if !ok {
+				continue
+			}
+			k := 0
+			if b.Group[i] == b.Group[j] {
+				k = 1
+			}
+			sum[k] += v
+			n[k]++
+		}
+	}
+	got := measured(t, TemplateCollapse(2), b)
+	for name, want := range map[string]float64{
+		"template/across": sum[0] / n[0], "template/within": sum[1] / n[1], "template/index": sum[0] / n[0] / (sum[1] / n[1]),
+	} {
+		if math.Abs(got[name]-want) > 1e-12 || want == 0 {
+			t.Errorf("%s = %v, want %v", name, got[name], want)
+		}
+	}
+}
+
+func cosine(a, b string, n int) (float64, bool) {
+	count := func(s string) map[string]float64 {
+		w, out := strings.Fields(s), map[string]float64{}
+		for i := 0; i+min(n, len(w)) <= len(w) && len(w) > 0; i++ {
+			out[strings.Join(w[i:i+min(n, len(w))], " ")]++
+		}
+		return out
+	}
+	x, y := count(a), count(b)
+	var xy, xx, yy float64
+	for g, v := range x {
+		xy += v * y[g]
+		xx += v * v
+	}
+	for _, v := range y {
+		yy += v * v
+	}
+	return xy / math.Sqrt(xx*yy), len(x) > 0 && len(y) > 0
+}
+
+func TestWhatCannotBeMeasuredIsNotWritten(t *testing.T) {
+	for name, c := range map[string]struct {
+		texts, groups []string
+		want          []string
+	}{
+		"nothing said":  {[]string{"", " "}, []string{"a", "b"}, nil},
+		"one text":      {[]string{"hello", ""}, []string{"a", "b"}, []string{"distinct_n", "repeated"}},
+		"one group":     {[]string{"hello", "hello"}, []string{"a", "a"}, []string{"distinct_n", "repeated", "within"}},
+		"groups of one": {[]string{"hello", "hello"}, []string{"a", "b"}, []string{"across", "distinct_n", "repeated"}},
+	} {
+		got := measured(t, TemplateCollapse(4), &Batch{Text: c.texts, Group: c.groups})
+		if len(got) != len(c.want) {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+		for _, key := range c.want {
+			if _, ok := got["template/"+key]; !ok {
+				t.Errorf("%s: %s is missing in %v", name, key, got)
+			}
+		}
+	}
+}
+
+func TestWordsAreComparedNotLetters(t *testing.T) {
+	b := &Batch{Group: []string{"a", "b"}, Text: []string{"ab c", "a bc"}}
+	if got := measured(t, TemplateCollapse(2), b); got["template/repeated"] != 0 || got["template/distinct_n"] != 1 {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestMutualInformationRunsFromNothingToTheLogOfTheStarts(t *testing.T) {
+	const far = -1e3
+	same(t, measured(t, MutualInformation, &Batch{Cross: &CrossScores{
+		Starts: 3, Own: []int{0, 1, 2}, Tokens: []int{1, 1, 1},
+		LogProb: []float64{-1, far, far, far, -2, far, far, far, -3},
+	}}), map[string]float64{
+		"mutual_information": math.Log(3), "mutual_information/share": 1, "mutual_information/per_token": math.Log(3),
+		"conditional_entropy": 2, "conditional_entropy/per_token": 2, "marginal_entropy": 2 + math.Log(3),
+		"retrieval_accuracy": 1, "retrieval_accuracy/chance": 1.0 / 3,
+	})
+	same(t, measured(t, MutualInformation, &Batch{Cross: &CrossScores{
+		Starts: 2, Own: []int{0, 1}, LogProb: []float64{-4, -4, -6, -6},
+	}}), map[string]float64{
+		"mutual_information": 0, "mutual_information/share": 0, "conditional_entropy": 5, "marginal_entropy": 5,
+		"retrieval_accuracy": 0.5, "retrieval_accuracy/chance": 0.5,
+	})
+}
+
+func TestMutualInformationPerTokenDividesByTheLength(t *testing.T) {
+	got := measured(t, MutualInformation, &Batch{Cross: &CrossScores{
+		Starts: 2, Own: []int{1}, Tokens: []int{4}, LogProb: []float64{-8, -4},
+	}})
+	same(t, got, map[string]float64{
+		"mutual_information":       -4 - math.Log((math.Exp(-8)+math.Exp(-4))/2),
+		"mutual_information/share": (-4 - math.Log((math.Exp(-8)+math.Exp(-4))/2)) / math.Ln2,
+		"conditional_entropy":      4, "marginal_entropy": -math.Log((math.Exp(-8) + math.Exp(-4)) / 2),
+		"mutual_information/per_token":  -1 - math.Log((math.Exp(-2)+math.Exp(-1))/2),
+		"conditional_entropy/per_token": 1,
+		"retrieval_accuracy":            1, "retrieval_accuracy/chance": 0.5,
+	})
+}
+
+func TestAResponseIsRetrievedOnlyWhereItIsMostLikely(t *testing.T) {
+	got := measured(t, MutualInformation, &Batch{Cross: &CrossScores{
+		Starts: 3, Own: []int{1, 1, 0}, LogProb: []float64{-4, -4.5, -9, -4.5, -4, -9, -2, -2, -5},
+	}})
+	if got["retrieval_accuracy"] != 0.5 { // no, yes, one of two
+		t.Errorf("got %v", got["retrieval_accuracy"])
+	}
+}
+
+func TestCrossScoresThatDoNotFitAreRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		cross CrossScores
+		want  error
+	}{
+		"one start":    {CrossScores{Starts: 1, Own: []int{0}, LogProb: []float64{0}}, ErrSetting},
+		"short":        {CrossScores{Starts: 2, Own: []int{0}, LogProb: []float64{0}}, ErrLength},
+		"lengths":      {CrossScores{Starts: 2, Own: []int{0}, LogProb: []float64{0, 0}, Tokens: []int{1, 2}}, ErrLength},
+		"own":          {CrossScores{Starts: 2, Own: []int{2}, LogProb: []float64{0, 0}}, ErrSetting},
+		"empty answer": {CrossScores{Starts: 2, Own: []int{0}, LogProb: []float64{0, 0}, Tokens: []int{0}}, ErrSetting},
+		"NaN":          {CrossScores{Starts: 2, Own: []int{0}, LogProb: []float64{0, math.NaN()}}, ErrNotFinite},
+	} {
+		if err := MutualInformation(map[string]float64{}, &Batch{Cross: &c.cross}); !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", name, err, c.want)
+		}
+	}
+}

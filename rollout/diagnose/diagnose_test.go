@@ -1,0 +1,345 @@
+package diagnose
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"strings"
+	"testing"
+
+	"vagen/reward"
+)
+
+// sample has two groups of two rows; the second token of each row is context
+// and holds NaN.
+func sample() *Batch {
+	nan := float32(math.NaN())
+	return &Batch{
+		Group: []string{"a", "a", "b", "b"}, Score: []float64{0, 2, 1, 1}, Shaped: []float64{0, 1.9, 1, 0.9},
+		Truncated: []bool{false, true, false, false}, MaxLength: 3,
+		Offsets:    []int{0, 3, 7, 9, 11},
+		Mask:       []bool{true, false, true, true, false, true, true, true, false, true, false},
+		LogProb:    []float32{-1, nan, -1, -1, nan, -1, -1, -1, nan, -1, nan},
+		OldLogProb: []float32{-1.5, nan, -1, -0.75, nan, -1, -1, -1, nan, -1, nan},
+		Entropy:    []float32{0.5, nan, 1, 1.5, nan, 1, 1, 1, nan, 1, nan},
+		Advantage:  []float32{1, nan, 1, -1, nan, -1, 0, 2, nan, -3, nan},
+		Value:      []float32{0, nan, 0, 1, nan, 1, 2, 1, nan, 1, nan},
+		Target:     []float32{0, nan, 0, 2, nan, 2, 2, 1, nan, 1, nan},
+		Parts: []reward.Parts{
+			{{Name: "format", Value: 1}, {Name: "success", Value: 0}},
+			{{Name: "success", Value: 2}, {Name: "format", Value: 0.5}, {Name: "format", Value: 0.5}},
+			{{Name: "format", Value: 1}},
+			{{Name: "format", Value: 0.5}, {Name: "success", Value: 0.5}},
+		},
+	}
+}
+
+func measured(t *testing.T, m Metric, b *Batch) map[string]float64 {
+	t.Helper()
+	got := map[string]float64{}
+	if err := m(got, b); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func same(t *testing.T, got, want map[string]float64) {
+	t.Helper()
+	for name, w := range want {
+		if v, ok := got[name]; !ok || math.Abs(v-w) > 1e-9*(1+math.Abs(w)) {
+			t.Errorf("%s = %v (%v), want %v", name, v, ok, w)
+		}
+	}
+	for name := range got {
+		if _, ok := want[name]; !ok {
+			t.Errorf("%s = %v was not expected", name, got[name])
+		}
+	}
+}
+
+func TestMetricsAreThoseOfTheirFormulas(t *testing.T) {
+	b := sample()
+	same(t, measured(t, RewardVariance, b), map[string]float64{
+		"reward_variance": 0.5, "reward_variance/min": 0, "reward_variance/max": 1, "reward_variance/zero_share": 0.5,
+	})
+	same(t, measured(t, Entropy, b), map[string]float64{"entropy/mean": 1, "entropy/min": 0.5, "entropy/max": 1.5})
+	same(t, measured(t, ClipFraction(0.2, 0.3), b), map[string]float64{
+		"clip_fraction": 2.0 / 7, "clip_fraction/high": 1.0 / 7, "clip_fraction/low": 1.0 / 7,
+	})
+	same(t, measured(t, ApproxKL, b), map[string]float64{
+		"approx_kl": (math.Exp(0.5) - 1.5 + math.Exp(-0.25) - 0.75) / 7, "approx_kl/k1": -0.25 / 7, "approx_kl/max": 0.5,
+	})
+	// Targets 0 0 2 2 2 1 1 have variance 34/42 by n − 1, the errors 0 0 1 1 0 0 0 have 10/42.
+	same(t, measured(t, ExplainedVariance, b), map[string]float64{"explained_variance": 1 - 10.0/42/(34.0/42+1e-5)})
+	same(t, measured(t, ResponseLength, b), map[string]float64{
+		"response_length/mean": 7.0 / 4, "response_length/min": 1, "response_length/max": 3, "response_length/p95": 3,
+		"response_length/clip_ratio": 0.25, "response_length/truncated": 0.25,
+		"prompt_length/mean": 1, "prompt_length/min": 1, "prompt_length/max": 1,
+	})
+}
+
+func TestExplainedVarianceIsOneForAPerfectCritic(t *testing.T) {
+	b := sample()
+	b.Value = b.Target
+	if v := measured(t, ExplainedVariance, b)["explained_variance"]; v != 1 {
+		t.Errorf("got %v", v)
+	}
+	b.ValueMask = make([]bool, len(b.Mask))
+	b.ValueMask[0] = true
+	if got := measured(t, ExplainedVariance, b); len(got) != 0 {
+		t.Errorf("one position has no variance, got %v", got)
+	}
+	b.ValueMask[3] = true
+	b.Value = make([]float32, len(b.Mask)) // worth nothing: knows no more than a constant
+	if v := measured(t, ExplainedVariance, b)["explained_variance"]; math.Abs(v) > 1e-5 {
+		t.Errorf("a constant explains %v", v)
+	}
+}
+
+func TestTheClipCountsOnlyWhereItHoldsBack(t *testing.T) {
+	b := &Batch{
+		Offsets: []int{0, 4}, Mask: []bool{true, true, true, true},
+		LogProb: []float32{0, 0, -1, -1}, OldLogProb: []float32{-1, -1, 0, 0}, Advantage: []float32{1, -1, 1, -1},
+	}
+	same(t, measured(t, ClipFraction(0.2, 0.2), b), map[string]float64{
+		"clip_fraction": 0.5, "clip_fraction/high": 0.25, "clip_fraction/low": 0.25,
+	})
+}
+
+func TestLongestFiveInAHundredAreBeyondP95(t *testing.T) {
+	b := &Batch{Offsets: []int{0}}
+	for n := range 100 {
+		for range 100 - n {
+			b.Mask = append(b.Mask, true)
+		}
+		b.Offsets = append(b.Offsets, len(b.Mask))
+	}
+	if got := measured(t, ResponseLength, b)["response_length/p95"]; got != 95 {
+		t.Errorf("of lengths 1 to 100: %v", got)
+	}
+}
+
+func TestTheShareOfARewardPartIsWhatVariesInItsGroup(t *testing.T) {
+	// Masses: 2, 2, 2, 3. Group a: only success varies. Group b: format and
+	// success vary by the same amount.
+	same(t, measured(t, AdvantageShare, sample()), map[string]float64{
+		"advantage_share/success":     (2 + 2 + 1 + 1.5) / 9,
+		"advantage_share/format":      (1 + 1.5) / 9,
+		"advantage_share/unexplained": 0,
+	})
+}
+
+func TestAdvantageWithoutVaryingPartsIsUnexplained(t *testing.T) {
+	b := sample()
+	b.Group = []string{"a", "a", "a", "b"} // the mean of three 0.1 is not 0.1 after rounding
+	for row := range b.Parts {
+		b.Parts[row] = reward.Parts{{Name: "format", Value: 0.1}}
+	}
+	same(t, measured(t, AdvantageShare, b), map[string]float64{"advantage_share/format": 0, "advantage_share/unexplained": 1})
+}
+
+func TestGroupsOfOneAreComparedWithTheBatch(t *testing.T) {
+	b := sample()
+	b.Group = []string{"a", "b", "c", "d"}
+	got := measured(t, AdvantageShare, b)
+	// Means over the batch: format 0.875, success 0.625.
+	away := [][2]float64{{0.125, 0.625}, {0.125, 1.375}, {0.125, 0.625}, {0.375, 0.125}}
+	var format float64
+	for i, mass := range []float64{2, 2, 2, 3} {
+		format += mass * away[i][0] / (away[i][0] + away[i][1]) / 9
+	}
+	same(t, got, map[string]float64{
+		"advantage_share/format": format, "advantage_share/success": 1 - format, "advantage_share/unexplained": 0,
+	})
+	b.Group = nil // one group: the same means
+	same(t, measured(t, AdvantageShare, b), got)
+}
+
+func TestAbsentColumnsWriteNothing(t *testing.T) {
+	r, err := Builtin(DefaultOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range []*Batch{{}, {Offsets: []int{0}}, {Offsets: []int{0}, Group: []string{}, Score: []float64{}, Parts: []reward.Parts{}, Advantage: []float32{}, Text: []string{}, Cross: &CrossScores{}}} {
+		got := map[string]float64{}
+		if err := r.Measure(got, b); err != nil || len(got) != 0 {
+			t.Errorf("%+v: %v, %v", b, got, err)
+		}
+	}
+}
+
+func TestBatchesThatDoNotFitAreRefusedByEveryMetric(t *testing.T) {
+	r, err := Builtin(DefaultOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(*Batch){
+		"mask":           func(b *Batch) { b.Mask = b.Mask[:5] },
+		"offsets":        func(b *Batch) { b.Offsets = []int{0, 5, 3, 9, 11} },
+		"first offset":   func(b *Batch) { b.Offsets[0] = 1 },
+		"empty offsets":  func(b *Batch) { b.Offsets = []int{} },
+		"score":          func(b *Batch) { b.Score = b.Score[:1] },
+		"empty entropy":  func(b *Batch) { b.Entropy = []float32{} },
+		"value mask":     func(b *Batch) { b.ValueMask = []bool{true} },
+		"parts":          func(b *Batch) { b.Parts = append(b.Parts, nil) },
+		"too many texts": func(b *Batch) { b.Text = make([]string, 9) },
+	} {
+		b := sample()
+		spoil(b)
+		for _, metric := range r.Names() {
+			if metric == "mutual_information" {
+				continue // reads no column
+			}
+			if err := r.metrics[metric](map[string]float64{}, b); !errors.Is(err, ErrLength) {
+				t.Errorf("%s, %s: got %v, want ErrLength", name, metric, err)
+			}
+		}
+		if err := r.Measure(map[string]float64{}, b); !errors.Is(err, ErrLength) {
+			t.Errorf("%s: got %v, want ErrLength", name, err)
+		}
+	}
+}
+
+func TestNumbersThatAreNotFiniteAreNamed(t *testing.T) {
+	nan := math.NaN()
+	for says, c := range map[string]struct {
+		m     Metric
+		spoil func(*Batch)
+	}{
+		"entropy of token 3":     {Entropy, func(b *Batch) { b.Entropy[3] = float32(nan) }},
+		"log_prob of token 0":    {ApproxKL, func(b *Batch) { b.LogProb[0] = float32(nan) }},
+		"old_log_prob of":        {ApproxKL, func(b *Batch) { b.OldLogProb[0] = float32(math.Inf(1)) }},
+		"advantage of token 2":   {ClipFraction(0.2, 0.2), func(b *Batch) { b.Advantage[2] = float32(nan) }},
+		"advantage of token 0":   {AdvantageShare, func(b *Batch) { b.Advantage[0] = float32(nan) }},
+		"advantage of token 7":   {Data, func(b *Batch) { b.Advantage[7] = float32(nan) }},
+		"target of token 0":      {ExplainedVariance, func(b *Batch) { b.Target[0] = float32(nan) }},
+		"value of token 0":       {Data, func(b *Batch) { b.Value[0] = float32(nan) }},
+		"score of row 2":         {Data, func(b *Batch) { b.Score[2] = nan }},
+		`part "format" of row 0`: {AdvantageShare, func(b *Batch) { b.Parts[0][0].Value = nan }},
+	} {
+		b := sample()
+		c.spoil(b)
+		err := c.m(map[string]float64{}, b)
+		if !errors.Is(err, ErrNotFinite) || !strings.Contains(err.Error(), says) {
+			t.Errorf("got %v, want ErrNotFinite saying %q", err, says)
+		}
+	}
+	b := sample()
+	b.Score[1] = nan
+	if err := RewardVariance(map[string]float64{}, b); err == nil {
+		t.Error("a NaN score has no variance")
+	}
+}
+
+func TestUsersMetricsRunNextToTheBuiltInOnes(t *testing.T) {
+	r, err := Builtin(DefaultOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("broken")
+	for name, m := range map[string]Metric{
+		"best":   func(dst map[string]float64, b *Batch) error { dst["best"] = max(b.Score[0], b.Score[1]); return nil },
+		"broken": func(dst map[string]float64, b *Batch) error { dst["half"] = 0.5; return broken },
+		"nan":    func(dst map[string]float64, b *Batch) error { dst["nan"] = math.NaN(); return nil },
+	} {
+		if err := r.Register(name, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := map[string]float64{"kept": 7}
+	err = r.Measure(got, sample(), "best", "broken", "nan", "entropy", "entropi")
+	want := map[string]float64{"kept": 7, "best": 2, "half": 0.5, "entropy/mean": 1, "entropy/min": 0.5, "entropy/max": 1.5}
+	same(t, got, want)
+	for _, e := range []error{broken, ErrNotFinite, ErrUnknown} {
+		if !errors.Is(err, e) {
+			t.Errorf("%v does not report %v", err, e)
+		}
+	}
+	if !strings.Contains(err.Error(), `did you mean "entropy"?`) {
+		t.Errorf("%v has no hint", err)
+	}
+	for name, m := range map[string]Metric{"entropy": Entropy, "": Entropy, "none": nil} {
+		if err := r.Register(name, m); !errors.Is(err, ErrSetting) {
+			t.Errorf("registering %q: %v", name, err)
+		}
+	}
+	var zero Registry
+	if err := zero.Register("entropy", Entropy); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEqualBatchesGiveEqualBits(t *testing.T) {
+	r, err := Builtin(DefaultOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first map[string]float64
+	for range 20 {
+		b := sample()
+		b.Text = []string{"the player is left of the box", "the box is near", "the player is up", "the box is left of the wall"}
+		got := map[string]float64{}
+		if err := r.Measure(got, b); err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = got
+		}
+		if !maps.Equal(got, first) {
+			t.Fatalf("got %v, then %v", first, got)
+		}
+	}
+	if len(first) < 30 {
+		t.Errorf("only %d metrics: %v", len(first), first)
+	}
+}
+
+func TestOptionsOutOfRangeAreRefused(t *testing.T) {
+	for _, o := range []Options{{}, {ClipLow: -1, NGram: 1}, {ClipHigh: math.Inf(1), NGram: 1}} {
+		if _, err := Builtin(o); !errors.Is(err, ErrSetting) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}
+
+// Whatever the bytes, metrics are finite or an error is returned.
+func FuzzMeasure(f *testing.F) {
+	f.Add([]byte("aabbccdd00112233"), "the box is left", uint8(2))
+	f.Add([]byte{0, 255, 128, 7}, "", uint8(1))
+	f.Fuzz(func(t *testing.T, data []byte, text string, n uint8) {
+		r, err := Builtin(Options{ClipLow: 0.2, ClipHigh: 0.2, NGram: int(n)})
+		if err != nil {
+			return
+		}
+		b := &Batch{Offsets: []int{0}, Cross: &CrossScores{Starts: 2}}
+		words := strings.Fields(text)
+		for i, x := range data {
+			v := math.Float32frombits(uint32(x)<<24 | uint32(i)<<13)
+			b.Mask = append(b.Mask, x&1 == 0)
+			b.LogProb, b.OldLogProb = append(b.LogProb, v), append(b.OldLogProb, -v)
+			b.Entropy, b.Advantage = append(b.Entropy, v), append(b.Advantage, v)
+			b.Value, b.Target = append(b.Value, v), append(b.Target, float32(x))
+			if x&6 != 0 {
+				continue
+			}
+			b.Offsets = append(b.Offsets, i+1)
+			b.Group = append(b.Group, fmt.Sprint(x%3))
+			b.Score = append(b.Score, float64(v))
+			b.Parts = append(b.Parts, reward.Parts{{Name: text, Value: float64(v)}})
+			b.Text = append(b.Text, strings.Join(words[min(i, len(words)):], " "))
+			b.Cross.Own = append(b.Cross.Own, int(x>>7))
+			b.Cross.LogProb = append(b.Cross.LogProb, float64(v), -float64(x))
+		}
+		got := map[string]float64{}
+		_ = r.Measure(got, b)
+		for name, v := range got {
+			if !finite(v) {
+				t.Fatalf("%s = %v", name, v)
+			}
+			if strings.HasPrefix(name, "template/") && name != "template/index" && (v < 0 || v > 1) {
+				t.Fatalf("%s = %v", name, v)
+			}
+		}
+	})
+}
