@@ -10,14 +10,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gomlx/gomlx/backends"
+	_ "github.com/gomlx/gomlx/backends/xla"
+	"github.com/gomlx/gomlx/pkg/core/dtypes"
 	"vagen/internal/golden"
 	"vagen/internal/safetensors"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
-	"github.com/gomlx/gomlx/backends"
-	_ "github.com/gomlx/gomlx/backends/xla"
-	"github.com/gomlx/gomlx/pkg/core/dtypes"
 )
 
 type manifest struct {

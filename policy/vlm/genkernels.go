@@ -1,0 +1,219 @@
+package vlm
+
+import (
+	"fmt"
+
+	. "github.com/gomlx/gomlx/pkg/core/graph"
+	"github.com/gomlx/gomlx/pkg/core/shapes"
+
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/model"
+)
+
+// genWeights are the weights of a whole model as one program's inputs.
+type genWeights struct {
+	table  *Node
+	layers [][]*Node
+	head   model.HeadWeights
+}
+
+// genArrays lists the arrays that genWeights reads.
+func (n *net) genArrays(w *parts) []*device.Array {
+	in := append([]*device.Array{}, w.embed...)
+	for _, l := range w.layers {
+		in = append(in, l...)
+	}
+	in = append(in, w.head[0])
+	if !n.spec.Tied {
+		in = append(in, w.head[1])
+	}
+	return in
+}
+
+func (n *net) genWeights(a *args) genWeights {
+	w := genWeights{table: a.one()}
+	for _, g := range n.groups.Layers {
+		w.layers = append(w.layers, a.take(len(g.Params)))
+	}
+	w.head.Norm, w.head.Table = a.one(), w.table
+	if !n.spec.Tied {
+		w.head.Table = a.one()
+	}
+	return w
+}
+
+// draw applies the head to hidden states [rows, hidden] and samples.
+func (n *net) draw(w genWeights, x *Node, s model.Sampler, seeds, count, params *Node) (id, logProb *Node) {
+	h := model.Head{Eps: n.cfg.Text.Eps, Tokens: true}
+	return s.Sample(h.Logits(w.head, x), seeds, count, params)
+}
+
+// appendTokens: weights, tokens [rows·t], pos [rows·t,3], fresh [rows,t] bool,
+// last [rows], sampling inputs, [images, imageRow, deepstack…], then, unless the
+// conversation opens here, per layer the prefix's and the recent keys and
+// values, with allow [rows, slots], recentAllow [rows, recent], at and recentAt.
+// → id, log-prob, per layer the prefix's keys and values with everything in them.
+func (n *net) appendTokens(open, images bool, slots int, s model.Sampler) *device.Program {
+	name := fmt.Sprintf("append open=%v images=%v slots=%d %+v", open, images, slots, s)
+	return n.program(name, func(in []*Node) []*Node {
+		a := args{in}
+		w := n.genWeights(&a)
+		tokens, pos, fresh, last := a.one(), a.one(), a.one(), a.one()
+		seeds, count, params := a.one(), a.one(), a.one()
+		rows, t := fresh.Shape().Dimensions[0], fresh.Shape().Dimensions[1]
+		var pics, picRow *Node
+		var deep []*Node
+		if images {
+			pics, picRow = a.one(), a.one()
+			deep = a.take(len(n.cfg.Vision.Deepstack))
+		}
+		x := model.EmbedForward(w.table, tokens, pics, picRow, n.compute)
+		cos, sin := n.cfg.Text.Angles(pos)
+		cache := newCacheIn(n, &a, open)
+		out := []*Node{nil, nil}
+		for i, lw := range w.layers {
+			var k, v *Node
+			x, k, v = n.text.Append(lw, x, cos, sin, t, cache.past(i), fresh)
+			if i < len(deep) {
+				x = model.AddRows(x, deep[i], picRow)
+			}
+			out = append(out, cache.extend(i, k, v, rows, slots)...)
+		}
+		out[0], out[1] = n.draw(w, model.TakeRows(x, last), s, seeds, count, params)
+		return out
+	})
+}
+
+// cacheIn is the cache as a program reads it.
+type cacheIn struct {
+	net                *net
+	open               bool
+	k, v, rk, rv       []*Node
+	allow, recentAllow *Node
+	at, recentAt       *Node
+}
+
+func newCacheIn(n *net, a *args, open bool) *cacheIn {
+	c := &cacheIn{net: n, open: open}
+	if open {
+		return c
+	}
+	l := len(n.groups.Layers)
+	c.k, c.v, c.rk, c.rv = a.take(l), a.take(l), a.take(l), a.take(l)
+	c.allow, c.recentAllow, c.at, c.recentAt = a.one(), a.one(), a.one(), a.one()
+	return c
+}
+
+func (c *cacheIn) past(i int) []model.Past {
+	if c.open {
+		return nil
+	}
+	return []model.Past{{K: c.k[i], V: c.v[i], Allow: c.allow}, {K: c.rk[i], V: c.rv[i], Allow: c.recentAllow}}
+}
+
+// extend writes the recent stretch at slot at and the new keys and values at
+// slot recentAt, or, for an opening, into a fresh cache from slot 0 on.
+func (c *cacheIn) extend(i int, k, v *Node, rows, slots int) []*Node {
+	pure := c.net.dev.PureGo()
+	one := func(old, recent, fresh *Node) *Node {
+		if !c.open {
+			return model.Write(model.Write(old, recent, c.at, pure), fresh, c.recentAt, pure)
+		}
+		d := fresh.Shape().Dimensions
+		if d[2] == slots {
+			return fresh
+		}
+		pad := Zeros(fresh.Graph(), shapes.Make(fresh.DType(), d[0], d[1], slots-d[2], d[3]))
+		return Concatenate([]*Node{fresh, pad}, 2)
+	}
+	if c.open {
+		return []*Node{one(nil, nil, k), one(nil, nil, v)}
+	}
+	return []*Node{one(c.k[i], c.rk[i], k), one(c.v[i], c.rv[i], v)}
+}
+
+// step: weights, tokens [rows], pos [rows,3], sampling inputs, cache inputs with
+// at as the recent slot to write → id, log-prob, per layer recent keys, values.
+func (n *net) step(s model.Sampler) *device.Program {
+	return n.program(fmt.Sprintf("step %+v", s), func(in []*Node) []*Node {
+		a := args{in}
+		w := n.genWeights(&a)
+		tokens, pos := a.one(), a.one()
+		seeds, count, params := a.one(), a.one(), a.one()
+		cache := newCacheIn(n, &a, false)
+		x := model.EmbedForward(w.table, tokens, nil, nil, n.compute)
+		cos, sin := n.cfg.Text.Angles(pos)
+		out := []*Node{nil, nil}
+		for i, lw := range w.layers {
+			past := cache.past(i)
+			var k, v *Node
+			x, k, v = n.text.Step(lw, x, cos, sin, past[0], past[1], cache.at)
+			out = append(out, k, v)
+		}
+		out[0], out[1] = n.draw(w, x, s, seeds, count, params)
+		return out
+	})
+}
+
+// flush: prefixes, recents (keys then values of each layer), at → prefixes with
+// the recents written at that slot.
+func (n *net) flush() *device.Program {
+	return n.program("flush", func(in []*Node) []*Node {
+		at := in[len(in)-1]
+		half := (len(in) - 1) / 2
+		out := make([]*Node, half)
+		for i := range half {
+			out[i] = model.Write(in[i], in[half+i], at, n.dev.PureGo())
+		}
+		return out
+	})
+}
+
+// pick: arrays, index [m] → the rows of each array at the index.
+func (n *net) pick() *device.Program {
+	return n.program("pick", func(in []*Node) []*Node {
+		index := in[len(in)-1]
+		out := make([]*Node, len(in)-1)
+		for i, x := range in[:len(in)-1] {
+			out[i] = Gather(x, Reshape(index, index.Shape().Size(), 1))
+		}
+		return out
+	})
+}
+
+// grow: arrays [rows, heads, length, d] → the same with slots slots.
+func (n *net) grow(slots int) *device.Program {
+	return n.program(fmt.Sprintf("grow %d", slots), func(in []*Node) []*Node {
+		out := make([]*Node, len(in))
+		for i, x := range in {
+			d := x.Shape().Dimensions
+			pad := Zeros(x.Graph(), shapes.Make(x.DType(), d[0], d[1], slots-d[2], d[3]))
+			out[i] = Concatenate([]*Node{x, pad}, 2)
+		}
+		return out
+	})
+}
+
+// emptyCache makes zeroed keys and values: one array for each of them and layer.
+func (n *net) emptyCache(rows, length int) ([]*device.Array, error) {
+	t := &n.cfg.Text
+	dims := []int{rows, t.KVHeads, length, t.HeadDim}
+	p := n.program(fmt.Sprintf("zeros %v", dims), func(in []*Node) []*Node {
+		return []*Node{Mul(ConvertDType(in[0], n.compute), Zeros(in[0].Graph(), shapes.Make(n.compute, dims...)))}
+	})
+	zero, err := device.Scalar(n.dev, float32(0))
+	if err != nil {
+		return nil, err
+	}
+	defer zero.Free()
+	out := make([]*device.Array, 2*t.Layers)
+	for i := range out {
+		a, err := p.Run([]*device.Array{zero})
+		if err != nil {
+			device.FreeAll(out...)
+			return nil, err
+		}
+		out[i] = a[0]
+	}
+	return out, nil
+}
