@@ -21,7 +21,7 @@ func (e *Env) systemPrompt() string {
 	b.WriteString("You are in a room with boxes. Push every box onto a target. You can push one box at a time and pull none, " +
 		"so a box in a corner stays there.\n\n")
 	if e.o.RenderMode == Vision {
-		b.WriteString("Each picture shows the room from above. You are the red figure. Boxes are brown crates, targets are purple rings, " +
+		b.WriteString("Each picture shows the room from above. You are the red figure. Boxes are yellow crates, targets are purple rings, " +
 			"a crate on a target is green, and walls are dark.")
 	} else {
 		b.WriteString("The room is drawn with one symbol for a cell: P is you, X is a box, O is a target, √ is a box on a target, " +

@@ -20,7 +20,7 @@ const (
 // token and knows positions only from what it sees. Shading takes red away from
 // row to row and green from column to column, so that a cell tells where in the
 // room it lies. Edges draws on each free cell what lies beyond its edges: a dark
-// band towards a wall, a short brown one towards a box. Both are drawn whoever
+// band towards a wall, a short yellow one towards a box. Both are drawn whoever
 // stands on the cell.
 type Renderer struct {
 	size    int
