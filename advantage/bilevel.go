@@ -47,8 +47,8 @@ func runBiLevel[T number](l BiLevel, c *call[T]) error {
 	p := slot[biLevelPass[T]](c.scratch, mainSlot)
 	*p = biLevelPass[T]{
 		c:     c,
-		gamma: l.Gamma, decay: l.Gamma * l.Lambda,
-		turnGamma: l.TurnGamma, turnDecay: l.TurnGamma * l.Lambda,
+		token: recursion{gamma: l.Gamma, decay: l.Gamma * l.Lambda},
+		turn:  recursion{gamma: l.TurnGamma, decay: l.TurnGamma * l.Lambda},
 	}
 	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || l.Raw {
 		return err
@@ -57,56 +57,58 @@ func runBiLevel[T number](l BiLevel, c *call[T]) error {
 }
 
 type biLevelPass[T number] struct {
-	c                                  *call[T]
-	gamma, decay, turnGamma, turnDecay float64
+	c           *call[T]
+	token, turn recursion // as they start in every row
 }
 
 func (p *biLevelPass[T]) do(from, to int) {
+	c := p.c
 	for row := from; row < to; row++ {
-		if p.c.finiteRow(row, true) {
-			p.row(row)
+		lo, hi := c.offsets[row], c.offsets[row+1]
+		last, end := lastTrue(c.mask[lo:hi]), lastTrue(c.turnEnds[lo:hi])
+		if end > last || last >= 0 && !c.turnEnds[lo+last] {
+			c.scratch.fail(row, fmt.Errorf("turn_end: row %d: last token under the mask at %d, last turn end at %d: %w", row, last, end, ErrNoTurnEnd))
+			continue
 		}
+		p.row(row)
 	}
 }
 
 func (p *biLevelPass[T]) row(row int) {
 	c := p.c
-	lo, hi := c.offsets[row], c.offsets[row+1]
-	n := hi - lo
-	r, v, m, e := c.rewards[lo:hi:hi], c.values[lo:hi:hi][:n], c.mask[lo:hi:hi][:n], c.turnEnds[lo:hi:hi][:n]
-	adv, ret := c.adv[lo:hi:hi][:n], c.ret[lo:hi:hi][:n]
-	last := lastTrue(m)
-	if end := lastTrue(e); end > last || last >= 0 && !e[last] {
-		c.scratch.fail(row, fmt.Errorf("row %d: last token under the mask at %d, last turn end at %d: %w", row, last, end, ErrNoTurnEnd))
-		return
-	}
-	var s spread
-	if last >= 0 {
-		s.shift = float64(r[last]) - float64(v[last])
-	}
-	var next, acc float64         // V and A of the following token under the mask
-	var turnNext, turnAcc float64 // V and H of the following turn
-	for t := n - 1; t >= 0; t-- {
-		if e[t] {
-			value := float64(v[t])
-			delta := float64(r[t]) + float64(p.turnGamma*turnNext) - value
-			turnAcc = delta + float64(p.turnDecay*turnAcc)
-			turnNext = value
-		}
-		if !m[t] {
-			adv[t], ret[t] = 0, 0
-			continue
-		}
-		value := float64(v[t])
-		if e[t] {
-			acc = turnAcc
+	lo, ok := c.offsets[row], true
+	token, turn := p.token, p.turn
+	token.spread.shift = c.firstDelta(row, c.mask)
+	for end := c.offsets[row+1]; end > lo; {
+		start, in := runBefore(c.mask, lo, end)
+		if in {
+			p.run(start, end, &token, &turn)
 		} else {
-			delta := float64(r[t]) + float64(p.gamma*next) - value
-			acc = delta + float64(p.decay*acc)
+			ok = c.skip(start, end) && ok
+			// Turn ends that the mask leaves out still are turns.
+			for t := lastTrue(c.turnEnds[start:end]); t >= 0; t = lastTrue(c.turnEnds[start : start+t]) {
+				turn.step(float64(c.rewards[start+t]), float64(c.values[start+t]))
+			}
 		}
-		next = value
-		adv[t], ret[t] = T(acc), T(acc+value)
-		s.add(acc)
+		end = start
 	}
-	c.close(row, &s)
+	c.close(row, &token.spread, ok)
+}
+
+// run takes the recursions over a run of tokens under the mask.
+func (p *biLevelPass[T]) run(start, end int, token, turn *recursion) {
+	c := p.c
+	for end > start {
+		e := start + lastTrue(c.turnEnds[start:end]) // start − 1 if there is none
+		advance(token, c.rewards[e+1:end], c.values[e+1:end], c.adv[e+1:end], c.ret[e+1:end])
+		if e < start {
+			return
+		}
+		value := float64(c.values[e])
+		h := turn.step(float64(c.rewards[e]), value)
+		token.acc, token.next = h, value
+		token.spread.add(h, 1)
+		c.adv[e], c.ret[e] = T(h), T(h+value)
+		end = e
+	}
 }

@@ -1,9 +1,6 @@
 package advantage
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // number is the storage type of rewards, values and results. All arithmetic is
 // done in float64, whatever it is.
@@ -142,21 +139,6 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// finiteRow reports whether the row's rewards and, where the batch has them,
-// values are finite, and records an error otherwise. It is called right before
-// the row is worked on, so the second read comes from the cache.
-func (c *call[T]) finiteRow(row int, useValues bool) bool {
-	lo, hi := c.offsets[row], c.offsets[row+1]
-	ok := finite(c.rewards[lo:hi])
-	if ok && useValues {
-		ok = finite(c.values[lo:hi])
-	}
-	if !ok {
-		c.scratch.fail(row, c.notFinite(row, useValues))
-	}
-	return ok
-}
-
 // finite reports whether all numbers are: x − x is 0 for those and NaN for the
 // others, and NaN survives every sum. Four sums hide the latency of additions.
 func finite[T number](x []T) bool {
@@ -174,71 +156,43 @@ func finite[T number](x []T) bool {
 	return a+b+c+d == 0
 }
 
-// notFinite says where the number is that finiteRow stumbled over.
-func (c *call[T]) notFinite(row int, useValues bool) error {
-	lo, hi := c.offsets[row], c.offsets[row+1]
-	for t, x := range c.rewards[lo:hi] {
-		if x-x != 0 {
-			return fmt.Errorf("rewards: row %d, position %d: %v: %w", row, t, x, ErrNotFinite)
-		}
+// skip gives tokens that do not count advantage and return 0, and reports
+// whether their rewards and values are finite all the same: a NaN next to the
+// tokens that count is a sign of something broken.
+func (c *call[T]) skip(start, end int) bool {
+	clear(c.adv[start:end])
+	clear(c.ret[start:end])
+	return finite(c.rewards[start:end]) && finite(c.values[start:end])
+}
+
+// close records the row's advantages for whitening. Unless ok says that all
+// inputs left out of them were finite, and their spread shows that the others
+// were and that the results fit their storage, it looks for what is wrong.
+func (c *call[T]) close(row int, s *spread, ok bool) {
+	c.scratch.parts[row] = s.moments()
+	if !ok || !s.safe() {
+		c.examine(row, len(c.values) > 0)
 	}
-	if useValues {
-		for t, x := range c.values[lo:hi] {
-			if x-x != 0 {
-				return fmt.Errorf("values: row %d, position %d: %v: %w", row, t, x, ErrNotFinite)
+}
+
+// examine records an error for the row's first number that is not finite:
+// among rewards, then values where the estimator reads them, then results.
+func (c *call[T]) examine(row int, values bool) {
+	lo, hi := c.offsets[row], c.offsets[row+1]
+	look := func(field string, x []T) bool {
+		for t, v := range x[lo:hi] {
+			if v-v != 0 {
+				c.scratch.fail(row, fmt.Errorf("%s: row %d, position %d: %v: %w", field, row, t, v, ErrNotFinite))
+				return true
 			}
 		}
+		return false
 	}
-	return nil
-}
-
-// spread is a running mean and variance around a shift. With the shift close to
-// the data, the sum of squares loses no digits.
-type spread struct {
-	n             int
-	shift, s1, s2 float64
-}
-
-func (s *spread) add(x float64) {
-	d := x - s.shift
-	s.n++
-	s.s1 += d
-	s.s2 += float64(d * d)
-}
-
-func (s *spread) moments() Moments {
-	if s.n == 0 {
-		return Moments{}
-	}
-	n := float64(s.n)
-	return Moments{N: s.n, Mean: s.shift + s.s1/n, M2: max(0, s.s2-s.s1*s.s1/n)}
-}
-
-// safe is half the distance of the largest float32 to its neighbour: adding
-// less to any float32 stays in range.
-const safe = 1 << 102
-
-// safe reports whether all numbers are small enough to be stored, even after a
-// value was added. None is further from the shift than the root of the sum of
-// squares, so this costs nothing per number.
-func (s *spread) safe() bool { return math.Sqrt(s.s2)+math.Abs(s.shift) < safe }
-
-// close records the row's advantages for whitening, and checks that all results
-// fit their storage.
-func (c *call[T]) close(row int, s *spread) {
-	c.scratch.parts[row] = s.moments()
-	if !s.safe() {
-		c.checkResults(row)
-	}
-}
-
-// checkResults records an error when a result of the row is not finite.
-func (c *call[T]) checkResults(row int) {
-	lo, hi := c.offsets[row], c.offsets[row+1]
-	for t := lo; t < hi; t++ {
-		if a, r := c.adv[t], c.ret[t]; a-a != 0 || r-r != 0 {
-			c.scratch.fail(row, fmt.Errorf("row %d, position %d: advantage %v, return %v: %w", row, t-lo, a, r, ErrNotFinite))
-			return
-		}
+	switch {
+	case look("rewards", c.rewards):
+	case values && look("values", c.values):
+	case look("advantages", c.adv):
+	default:
+		look("returns", c.ret)
 	}
 }

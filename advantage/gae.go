@@ -42,38 +42,21 @@ type gaePass[T number] struct {
 }
 
 func (p *gaePass[T]) do(from, to int) {
-	for row := from; row < to; row++ {
-		if p.c.finiteRow(row, true) {
-			p.row(row)
-		}
-	}
-}
-
-func (p *gaePass[T]) row(row int) {
 	c := p.c
-	lo, hi := c.offsets[row], c.offsets[row+1]
-	n := hi - lo
-	r, v, m := c.rewards[lo:hi:hi], c.values[lo:hi:hi][:n], c.mask[lo:hi:hi][:n]
-	adv, ret := c.adv[lo:hi:hi][:n], c.ret[lo:hi:hi][:n]
-	var s spread
-	if n > 0 {
-		s.shift = float64(r[n-1]) - float64(v[n-1])
-	}
-	var next, acc float64 // V and A of the following token
-	var reach float64     // sum of squares, unattended tokens included
-	for t := n - 1; t >= 0; t-- {
-		value := float64(v[t])
-		delta := float64(r[t]) + float64(p.gamma*next) - value
-		acc = delta + float64(p.decay*acc)
-		next = value
-		reach += float64(acc * acc)
-		adv[t], ret[t] = T(acc), T(acc+value)
-		if m[t] {
-			s.add(acc)
+	for row := from; row < to; row++ {
+		lo, ok := c.offsets[row], true
+		s := recursion{gamma: p.gamma, decay: p.decay}
+		s.spread.shift = c.firstDelta(row, c.mask)
+		for end := c.offsets[row+1]; end > lo; {
+			start, attended := runBefore(c.mask, lo, end)
+			before := s.spread
+			advance(&s, c.rewards[start:end], c.values[start:end], c.adv[start:end], c.ret[start:end])
+			if !attended {
+				s.spread = before
+				ok = ok && finite(c.adv[start:end]) && finite(c.ret[start:end])
+			}
+			end = start
 		}
-	}
-	c.close(row, &s)
-	if !(reach < safe*safe) {
-		c.checkResults(row)
+		c.close(row, &s.spread, ok)
 	}
 }

@@ -69,7 +69,7 @@ func runGiGPO[T number](g GiGPO, c *call[T]) error {
 		steps.returns[i] = float64(g.StepWeight * steps.groups.compare(i, r, g.NoStd, eps, 0))
 	}
 	c.publishTurnID()
-	p := slot[stepPass[T]](c.scratch, mainSlot)
+	p := slot[stepPass[T]](c.scratch, secondSlot)
 	*p = stepPass[T]{c: c, episode: episodeScores, steps: steps}
 	if err := c.scratch.each(p, e.count(), c.tokens()); err != nil {
 		return err
@@ -140,32 +140,28 @@ func (s *steps) id(key stepKey) int {
 	return id
 }
 
-// closesTurn reports whether the token at t of the row's mask closes a turn.
-func (c *call[T]) closesTurn(lo, t int, mask []bool) bool {
-	return mask[t] && (t+1 == len(mask) || !mask[t+1] || len(c.turnEnds) > 0 && c.turnEnds[lo+t])
-}
-
+// countTurns returns the number of turns in a row.
 func (c *call[T]) countTurns(row int) int {
-	lo, m, n := c.offsets[row], c.rowMask(row), 0
-	for t := range m {
-		if c.closesTurn(lo, t, m) {
+	n, hi := 0, c.offsets[row+1]
+	for t := c.offsets[row]; t < hi; {
+		end, in := c.turnFrom(t, hi)
+		if in {
 			n++
 		}
+		t = end
 	}
 	return n
 }
 
 // turnRewards appends the summed reward of each turn of the row.
 func (c *call[T]) turnRewards(row int, s *steps) {
-	lo, m, total := c.offsets[row], c.rowMask(row), 0.0
-	for t, in := range m {
+	hi := c.offsets[row+1]
+	for t := c.offsets[row]; t < hi; {
+		end, in := c.turnFrom(t, hi)
 		if in {
-			total += float64(c.rewards[lo+t])
+			s.returns = append(s.returns, sum(c.rewards[t:end]))
 		}
-		if c.closesTurn(lo, t, m) {
-			s.returns = append(s.returns, total)
-			total = 0
-		}
+		t = end
 	}
 }
 
@@ -183,20 +179,20 @@ func (p *stepPass[T]) do(from, to int) {
 		c.numberTurns(rows)
 		turn := p.steps.start[k]
 		for _, row := range rows {
-			lo, m := c.offsets[row], c.rowMask(row)
-			for t, in := range m {
+			lo, hi := c.offsets[row], c.offsets[row+1]
+			for t := lo; t < hi; {
+				end, in := c.turnFrom(t, hi)
 				a := T(0)
 				if in {
 					a = T(p.episode[k] + p.steps.returns[turn])
-				}
-				if a-a != 0 {
-					c.scratch.fail(row, fmt.Errorf("row %d, position %d: advantage %v: %w", row, t, a, ErrNotFinite))
-					return
-				}
-				c.adv[lo+t], c.ret[lo+t] = a, a
-				if c.closesTurn(lo, t, m) {
 					turn++
 				}
+				fill(c.adv[t:end], a)
+				t = end
+			}
+			copy(c.ret[lo:hi], c.adv[lo:hi])
+			if !finite(c.adv[lo:hi]) {
+				c.examine(row, false)
 			}
 		}
 	}

@@ -86,9 +86,11 @@ type scorePass[T number] struct{ c *call[T] }
 func (p *scorePass[T]) do(from, to int) {
 	c := p.c
 	for row := from; row < to; row++ {
-		if c.finiteRow(row, false) {
-			c.scratch.scores[row] = sum(c.rewards[c.offsets[row]:c.offsets[row+1]])
+		s := sum(c.rewards[c.offsets[row]:c.offsets[row+1]])
+		if s-s != 0 {
+			c.examine(row, false)
 		}
+		c.scratch.scores[row] = s
 	}
 }
 
@@ -131,15 +133,7 @@ func (p *sharePass[T]) do(from, to int) {
 	c := p.c
 	for row := from; row < to; row++ {
 		lo, hi := c.offsets[row], c.offsets[row+1]
-		m := c.mask[lo:hi:hi]
-		adv, ret := c.adv[lo:hi:hi][:len(m)], c.ret[lo:hi:hi][:len(m)]
-		a := T(p.advantages[row])
-		for t, in := range m {
-			x := a
-			if !in {
-				x = 0
-			}
-			adv[t], ret[t] = x, x
-		}
+		c.spreadOver(lo, hi, T(p.advantages[row]))
+		copy(c.ret[lo:hi], c.adv[lo:hi])
 	}
 }

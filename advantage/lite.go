@@ -47,33 +47,25 @@ type litePass[T number] struct {
 }
 
 func (p *litePass[T]) do(from, to int) {
-	for row := from; row < to; row++ {
-		if p.c.finiteRow(row, true) {
-			p.row(row)
-		}
-	}
-}
-
-func (p *litePass[T]) row(row int) {
 	c := p.c
-	lo, hi := c.offsets[row], c.offsets[row+1]
-	n := hi - lo
-	r, v, m := c.rewards[lo:hi:hi], c.values[lo:hi:hi][:n], c.mask[lo:hi:hi][:n]
-	adv, ret := c.adv[lo:hi:hi][:n], c.ret[lo:hi:hi][:n]
-	var s spread
-	if last := lastTrue(m); last >= 0 {
-		s.shift = float64(r[last]) - float64(v[last])
-	}
-	var next, acc float64 // V and A of the following model token
-	for t := n - 1; t >= 0; t-- {
-		value := float64(v[t])
-		if m[t] {
-			delta := float64(r[t]) + float64(p.gamma*next) - value
-			acc = delta + float64(p.decay*acc)
-			next = value
-			s.add(acc)
+	for row := from; row < to; row++ {
+		lo, ok := c.offsets[row], true
+		s := recursion{gamma: p.gamma, decay: p.decay}
+		s.spread.shift = c.firstDelta(row, c.mask)
+		for end := c.offsets[row+1]; end > lo; {
+			start, in := runBefore(c.mask, lo, end)
+			r, v, adv, ret := c.rewards[start:end], c.values[start:end], c.adv[start:end], c.ret[start:end]
+			if in {
+				advance(&s, r, v, adv, ret)
+			} else {
+				fill(adv, T(s.acc))
+				for t, value := range v {
+					ret[t] = T(s.acc + float64(value))
+				}
+				ok = ok && finite(r) && finite(ret)
+			}
+			end = start
 		}
-		adv[t], ret[t] = T(acc), T(acc+value)
+		c.close(row, &s.spread, ok)
 	}
-	c.close(row, &s)
 }

@@ -52,45 +52,39 @@ type maskedPass[T number] struct {
 }
 
 func (p *maskedPass[T]) do(from, to int) {
-	for row := from; row < to; row++ {
-		if p.c.finiteRow(row, true) {
-			p.row(row)
-		}
-	}
-}
-
-func (p *maskedPass[T]) row(row int) {
 	c := p.c
-	lo, hi := c.offsets[row], c.offsets[row+1]
-	n := hi - lo
-	r, v, m := c.rewards[lo:hi:hi], c.values[lo:hi:hi][:n], c.mask[lo:hi:hi][:n]
-	adv, ret := c.adv[lo:hi:hi][:n], c.ret[lo:hi:hi][:n]
-	var s spread
-	if last := lastTrue(m); last >= 0 {
-		s.shift = float64(r[last]) - float64(v[last])
+	for row := from; row < to; row++ {
+		s := recursion{gamma: p.gamma, decay: p.decay}
+		s.spread.shift = c.firstDelta(row, c.mask)
+		ok := c.advanceRow(row, &s)
+		c.close(row, &s.spread, ok)
 	}
-	var next, acc float64 // V and A of the following model token
-	for t := n - 1; t >= 0; t-- {
-		if !m[t] {
-			adv[t], ret[t] = 0, 0
-			continue
-		}
-		value := float64(v[t])
-		delta := float64(r[t]) + float64(p.gamma*next) - value
-		acc = delta + float64(p.decay*acc)
-		next = value
-		adv[t], ret[t] = T(acc), T(acc+value)
-		s.add(acc)
-	}
-	c.close(row, &s)
 }
 
-// lastTrue returns the last position with the mask set, -1 when there is none.
-func lastTrue(mask []bool) int {
-	for t := len(mask) - 1; t >= 0; t-- {
-		if mask[t] {
-			return t
+// advanceRow takes the recursion over the tokens of a row under the mask, gives
+// the others zeros, and reports whether these were finite.
+func (c *call[T]) advanceRow(row int, s *recursion) bool {
+	lo, ok := c.offsets[row], true
+	for end := c.offsets[row+1]; end > lo; {
+		start, in := runBefore(c.mask, lo, end)
+		if in {
+			advance(s, c.rewards[start:end], c.values[start:end], c.adv[start:end], c.ret[start:end])
+		} else {
+			ok = c.skip(start, end) && ok
 		}
+		end = start
 	}
-	return -1
+	return ok
+}
+
+// firstDelta returns reward minus value of the row's last token under the mask,
+// which is its advantage when nothing comes after it. It is close enough to the
+// others to serve as a shift.
+func (c *call[T]) firstDelta(row int, mask []bool) float64 {
+	lo := c.offsets[row]
+	t := lastTrue(mask[lo:c.offsets[row+1]])
+	if t < 0 {
+		return 0
+	}
+	return float64(c.rewards[lo+t]) - float64(c.values[lo+t])
 }

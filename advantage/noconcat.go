@@ -65,51 +65,37 @@ type noConcatPass[T number] struct {
 }
 
 func (p *noConcatPass[T]) do(from, to int) {
+	c := p.c
 	for k := from; k < to; k++ {
-		rows := p.c.scratch.episodes.rows(k)
-		if p.c.finiteRows(rows) {
-			p.episode(k, rows)
+		rows := c.scratch.episodes.rows(k)
+		s, ok := recursion{gamma: p.gamma, decay: p.decay}, true
+		for i := len(rows) - 1; i >= 0; i-- {
+			ok = p.row(rows[i], &s) && ok
 		}
+		c.closeEpisode(k, rows, &s.spread, ok)
 	}
 }
 
-func (p *noConcatPass[T]) episode(k int, rows []int) {
+func (p *noConcatPass[T]) row(row int, s *recursion) bool {
 	c := p.c
-	var next, acc float64 // V and A of the following row
-	var total Moments
-	reach := 0.0
-	for i := len(rows) - 1; i >= 0; i-- {
-		row := rows[i]
-		lo := c.offsets[row]
-		m := c.rowMask(row)
-		anchor := p.anchor(m)
-		value := 0.0
-		if anchor >= 0 {
-			value = float64(c.values[lo+anchor])
-		}
-		delta := c.maskedSum(row) + float64(p.gamma*next) - value
-		acc = delta + float64(p.decay*acc)
-		next = value
-		n := 0
-		for t, in := range m {
-			c.adv[lo+t], c.ret[lo+t] = 0, IgnoreReturn
-			if in {
-				c.adv[lo+t] = T(acc)
-				n++
-			}
-		}
-		if anchor >= 0 {
-			c.ret[lo+anchor], c.valueMask[lo+anchor] = T(acc+value), true
-		}
-		total.merge(Moments{N: n, Mean: acc})
-		reach = max(reach, acc, -acc)
+	lo, hi := c.offsets[row], c.offsets[row+1]
+	m := c.rowMask(row)
+	anchor, value := p.anchor(m), 0.0
+	if anchor >= 0 {
+		value = float64(c.values[lo+anchor])
 	}
-	c.scratch.parts[k] = total
-	if reach >= safe {
-		for _, row := range rows {
-			c.checkResults(row)
-		}
+	a := s.step(c.maskedSum(row), value)
+	n := count(m)
+	if s.spread.n == 0 {
+		s.spread.shift = a
 	}
+	s.spread.add(a, n)
+	c.spreadOver(lo, hi, T(a))
+	fill(c.ret[lo:hi], IgnoreReturn)
+	if anchor >= 0 {
+		c.ret[lo+anchor], c.valueMask[lo+anchor] = T(a+value), true
+	}
+	return finite(c.rewards[lo:hi]) && finite(c.values[lo:hi])
 }
 
 // anchor returns the position whose value stands for the row, -1 for none.
@@ -117,10 +103,5 @@ func (p *noConcatPass[T]) anchor(m []bool) int {
 	if p.last {
 		return lastTrue(m)
 	}
-	for t, in := range m {
-		if in {
-			return t
-		}
-	}
-	return -1
+	return firstTrue(m)
 }

@@ -76,8 +76,8 @@ const ignoreTolerance = 1e-6
 func RowMultiple(parts ...int) (int, error) {
 	m := 1
 	for _, p := range parts {
-		if p <= 0 {
-			return 0, fmt.Errorf("advantage: row multiple of %v: %w (positive parts)", parts, ErrParameter)
+		if p <= 0 || m/gcd(m, p) > math.MaxInt/p {
+			return 0, fmt.Errorf("advantage: row multiple of %v: %w (positive parts whose multiple fits an int)", parts, ErrParameter)
 		}
 		m = m / gcd(m, p) * p
 	}

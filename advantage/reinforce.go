@@ -29,6 +29,7 @@ func runReinforce[T number](r ReinforcePlusPlus, c *call[T]) error {
 		return err
 	}
 	c.mask = c.lossMask()
+	c.values = nil // not read, so not checked either
 	p := slot[reinforcePass[T]](c.scratch, mainSlot)
 	*p = reinforcePass[T]{c: c, gamma: r.Gamma}
 	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || r.Raw {
@@ -44,34 +45,53 @@ type reinforcePass[T number] struct {
 
 func (p *reinforcePass[T]) do(from, to int) {
 	for row := from; row < to; row++ {
-		if p.c.finiteRow(row, false) {
-			p.row(row)
-		}
+		p.row(row)
 	}
 }
 
 func (p *reinforcePass[T]) row(row int) {
 	c := p.c
-	lo, hi := c.offsets[row], c.offsets[row+1]
-	n := hi - lo
-	r, m := c.rewards[lo:hi:hi], c.mask[lo:hi:hi][:n]
-	adv, ret := c.adv[lo:hi:hi][:n], c.ret[lo:hi:hi][:n]
+	lo, ok := c.offsets[row], true
 	var s spread
-	if last := lastTrue(m); last >= 0 {
-		s.shift = float64(r[last])
-	}
-	var after float64 // return of the following token, 0 if it is outside the mask
-	for t := n - 1; t >= 0; t-- {
-		g := float64(r[t]) + float64(p.gamma*after)
-		ret[t] = T(g)
-		if m[t] {
-			adv[t], after = T(g), g
-			s.add(g)
+	after := 0.0 // return of the following token, 0 if it is outside the mask
+	for end := c.offsets[row+1]; end > lo; {
+		start, in := runBefore(c.mask, lo, end)
+		r, adv, ret := c.rewards[start:end], c.adv[start:end], c.ret[start:end]
+		if in {
+			if s.n == 0 {
+				s.shift = float64(r[len(r)-1])
+			}
+			after = p.run(r, adv, ret, &s)
 		} else {
-			adv[t], after = 0, 0
+			clear(adv)
+			copy(ret, r)
+			last := len(r) - 1
+			ret[last] = T(float64(r[last]) + float64(p.gamma*after))
+			ok = ok && finite(ret)
+			after = 0
 		}
+		end = start
 	}
-	c.close(row, &s)
+	c.close(row, &s, ok)
+}
+
+// run sums up the rewards of a run of tokens under the mask, and returns the
+// return of its first token.
+func (p *reinforcePass[T]) run(r, adv, ret []T, s *spread) float64 {
+	n := len(r)
+	adv, ret = adv[:n], ret[:n]
+	shift, s1, s2 := s.shift, s.s1, s.s2
+	g := 0.0
+	for t := n - 1; t >= 0; t-- {
+		g = float64(r[t]) + float64(p.gamma*g)
+		adv[t], ret[t] = T(g), T(g)
+		d := g - shift
+		s1 += d
+		s2 += float64(d * d)
+	}
+	s.n += n
+	s.s1, s.s2 = s1, s2
+	return g
 }
 
 // ReinforcePlusPlusBaseline is REINFORCE++ with the group's mean as baseline:
@@ -119,15 +139,4 @@ func runReinforceBaseline[T number](r ReinforcePlusPlusBaseline, c *call[T]) err
 		}
 	}
 	return c.share(scores)
-}
-
-// count returns how many entries are true.
-func count(mask []bool) int {
-	n := 0
-	for _, in := range mask {
-		if in {
-			n++
-		}
-	}
-	return n
 }

@@ -37,31 +37,27 @@ func runReMax[T number](_ ReMax, c *call[T]) error {
 type remaxPass[T number] struct{ c *call[T] }
 
 func (p *remaxPass[T]) do(from, to int) {
-	for row := from; row < to; row++ {
-		if p.c.finiteRow(row, false) {
-			p.row(row)
-		}
-	}
-}
-
-func (p *remaxPass[T]) row(row int) {
 	c := p.c
-	lo, hi := c.offsets[row], c.offsets[row+1]
-	n := hi - lo
-	r, m := c.rewards[lo:hi:hi], c.mask[lo:hi:hi][:n]
-	adv, ret := c.adv[lo:hi:hi][:n], c.ret[lo:hi:hi][:n]
-	baseline := float64(c.baselines[row])
-	var togo, worst float64
-	for t := n - 1; t >= 0; t-- {
-		a := togo
-		if m[t] {
-			togo += float64(r[t])
-			a = togo - baseline
+	for row := from; row < to; row++ {
+		lo, hi := c.offsets[row], c.offsets[row+1]
+		baseline, togo := float64(c.baselines[row]), 0.0
+		for end := hi; end > lo; {
+			start, in := runBefore(c.mask, lo, end)
+			r, adv, ret := c.rewards[start:end], c.adv[start:end], c.ret[start:end]
+			if !in {
+				fill(adv, T(togo))
+				fill(ret, T(togo))
+				end = start
+				continue
+			}
+			for t := len(r) - 1; t >= 0; t-- {
+				togo += float64(r[t])
+				adv[t], ret[t] = T(togo-baseline), T(togo)
+			}
+			end = start
 		}
-		adv[t], ret[t] = T(a), T(togo)
-		worst = max(worst, a, -a, togo, -togo)
-	}
-	if worst >= safe {
-		c.checkResults(row)
+		if !finite(c.rewards[lo:hi]) || !finite(c.adv[lo:hi]) || !finite(c.ret[lo:hi]) {
+			c.examine(row, false)
+		}
 	}
 }

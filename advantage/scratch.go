@@ -8,9 +8,9 @@ import (
 
 // scratch is memory that calls reuse, and the crew that works on rows.
 type scratch struct {
-	parts []Moments // of the advantages, one per row
-	ones  []bool    // all true
-	slots [4]any    // pass values, see slot
+	parts []Moments  // of the advantages, one per row
+	ones  []bool     // all true
+	slots [slots]any // pass values, see slot
 	crew  crew
 
 	groups   groups
@@ -56,12 +56,13 @@ type pass interface {
 	do(from, to int)
 }
 
-// The slots: an estimator's own passes, and those that estimators share.
+// The slots. An estimator's passes take different ones: two that took turns in
+// one slot would be made anew in every call.
 const (
 	mainSlot = iota
 	secondSlot
 	whitenSlot
-	shareSlot
+	slots
 )
 
 // slot returns the value of type P that is kept under number i, made at its

@@ -118,24 +118,14 @@ func (c *call[T]) copyBack(e *episodes) {
 	}
 }
 
-// finiteRows is finiteRow for all rows of an episode.
-func (c *call[T]) finiteRows(rows []int) bool {
-	for _, row := range rows {
-		if !c.finiteRow(row, true) {
-			return false
-		}
-	}
-	return true
-}
-
 // closeEpisode is close for an episode.
-func (c *call[T]) closeEpisode(k int, rows []int, s *spread) {
+func (c *call[T]) closeEpisode(k int, rows []int, s *spread, ok bool) {
 	c.scratch.parts[k] = s.moments()
-	if s.safe() {
+	if ok && s.safe() {
 		return
 	}
 	for _, row := range rows {
-		c.checkResults(row)
+		c.examine(row, true)
 	}
 }
 
@@ -154,23 +144,42 @@ func (c *call[T]) lastOf(rows []int) (row, t int, ok bool) {
 // the mask. A turn is a run of tokens under the mask; turn ends, where the batch
 // has them, part runs that touch.
 func (c *call[T]) numberTurns(rows []int) {
-	turn := int32(-1)
+	turn := int32(0)
 	for _, row := range rows {
-		lo := c.offsets[row]
-		inside := false
-		for t, in := range c.rowMask(row) {
-			if !in {
-				c.turnID[lo+t] = -1
-				inside = false
-				continue
-			}
-			if !inside {
+		hi := c.offsets[row+1]
+		for t := c.offsets[row]; t < hi; {
+			end, in := c.turnFrom(t, hi)
+			if in {
+				fill(c.turnID[t:end], turn)
 				turn++
+			} else {
+				fill(c.turnID[t:end], -1)
 			}
-			c.turnID[lo+t] = turn
-			inside = len(c.turnEnds) == 0 || !c.turnEnds[lo+t]
+			t = end
 		}
 	}
+}
+
+// turnFrom returns where the turn, or the stretch of tokens off the mask, ends
+// that starts at t, and whether it is a turn.
+func (c *call[T]) turnFrom(t, hi int) (end int, in bool) {
+	end, in = runFrom(c.mask, t, hi)
+	if in && len(c.turnEnds) > 0 {
+		if e := firstTrue(c.turnEnds[t:end]); e >= 0 {
+			end = t + e + 1
+		}
+	}
+	return end, in
+}
+
+// turnBefore returns where the turn, or the stretch of tokens off the mask,
+// starts that ends before end, and whether it is a turn.
+func (c *call[T]) turnBefore(lo, end int) (start int, in bool) {
+	start, in = runBefore(c.mask, lo, end)
+	if in && len(c.turnEnds) > 0 {
+		start += lastTrue(c.turnEnds[start:end-1]) + 1
+	}
+	return start, in
 }
 
 // finish whitens the advantages of a stitched batch over its distinct tokens

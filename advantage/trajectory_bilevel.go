@@ -54,7 +54,10 @@ func runTrajectoryBiLevel[T number](g TrajectoryBiLevel, c *call[T]) error {
 	}
 	c.publishTurnID()
 	p := slot[mixPass[T]](c.scratch, mainSlot)
-	*p = mixPass[T]{c: c, lambda: g.TokenLambda, turnGamma: g.TurnGamma, turnDecay: g.TurnGamma * g.TurnLambda, mix: g.Mix}
+	*p = mixPass[T]{
+		c: c, lambda: g.TokenLambda, mix: g.Mix,
+		turnGamma: g.TurnGamma, turnDecay: g.TurnGamma * g.TurnLambda,
+	}
 	if err := c.scratch.each(p, e.count(), c.tokens()); err != nil {
 		return err
 	}
@@ -63,49 +66,65 @@ func runTrajectoryBiLevel[T number](g TrajectoryBiLevel, c *call[T]) error {
 
 type mixPass[T number] struct {
 	c                                 *call[T]
-	lambda, turnGamma, turnDecay, mix float64
+	lambda, mix, turnGamma, turnDecay float64
+}
+
+// mixState is what the two recursions hand from a turn to the one before it.
+type mixState struct {
+	next, plain, two float64 // V, A and B of the following token under the mask
+	spread           spread
 }
 
 func (p *mixPass[T]) do(from, to int) {
+	c := p.c
 	for k := from; k < to; k++ {
-		rows := p.c.scratch.episodes.rows(k)
-		if !p.c.finiteRows(rows) {
-			continue
+		rows := c.scratch.episodes.rows(k)
+		c.numberTurns(rows)
+		var s mixState
+		if row, _, some := c.lastOf(rows); some {
+			s.spread.shift = c.firstDelta(row, c.mask)
 		}
-		p.c.numberTurns(rows)
-		p.episode(k, rows)
+		ok := true
+		for i := len(rows) - 1; i >= 0; i-- {
+			lo := c.offsets[rows[i]]
+			for end := c.offsets[rows[i]+1]; end > lo; {
+				start, in := c.turnBefore(lo, end)
+				if in {
+					p.turn(start, end, &s)
+				} else {
+					ok = c.skip(start, end) && ok
+				}
+				end = start
+			}
+		}
+		c.closeEpisode(k, rows, &s.spread, ok)
 	}
 }
 
-func (p *mixPass[T]) episode(k int, rows []int) {
+// turn takes both recursions over one turn.
+func (p *mixPass[T]) turn(start, end int, s *mixState) {
 	c := p.c
-	var next, plain, two float64 // V, A and B of the following token under the mask
-	var s spread
-	if row, t, ok := c.lastOf(rows); ok {
-		at := c.offsets[row] + t
-		s.shift = float64(c.rewards[at]) - float64(c.values[at])
-	}
-	turn := int32(-1) // of the following token under the mask
-	for i := len(rows) - 1; i >= 0; i-- {
-		lo, hi := c.offsets[rows[i]], c.offsets[rows[i]+1]
-		for t := hi - 1; t >= lo; t-- {
-			if !c.mask[t] {
-				c.adv[t], c.ret[t] = 0, 0
-				continue
-			}
-			value := float64(c.values[t])
-			delta := float64(c.rewards[t]) - value
-			plain = delta + next + float64(p.lambda*plain)
-			if c.turnID[t] != turn {
-				two = delta + float64(p.turnGamma*next) + float64(p.turnDecay*two)
-			} else {
-				two = delta + next + float64(p.lambda*two)
-			}
-			next, turn = value, c.turnID[t]
-			acc := float64((1-p.mix)*plain) + float64(p.mix*two)
-			c.adv[t], c.ret[t] = T(acc), T(acc+value)
-			s.add(acc)
+	r := c.rewards[start:end]
+	v, adv, ret := c.values[start:end][:len(r)], c.adv[start:end][:len(r)], c.ret[start:end][:len(r)]
+	// The step from the turn's last token to the next turn has its own clock.
+	coming, two := float64(p.turnGamma*s.next), float64(p.turnDecay*s.two)
+	next, plain := s.next, s.plain
+	sp := s.spread
+	for t := len(r) - 1; t >= 0; t-- {
+		value := float64(v[t])
+		delta := float64(r[t]) - value
+		plain = delta + next + float64(p.lambda*plain)
+		two += delta + coming
+		acc := float64((1-p.mix)*plain) + float64(p.mix*two)
+		adv[t], ret[t] = T(acc), T(acc+value)
+		d := acc - sp.shift
+		sp.s1 += d
+		sp.s2 += float64(d * d)
+		next, coming = value, value
+		if t > 0 {
+			two = float64(p.lambda * two)
 		}
 	}
-	c.closeEpisode(k, rows, &s)
+	sp.n += len(r)
+	s.next, s.plain, s.two, s.spread = next, plain, two, sp
 }

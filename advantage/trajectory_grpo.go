@@ -76,8 +76,9 @@ func (p *episodeScorePass[T]) do(from, to int) {
 	for k := from; k < to; k++ {
 		total := 0.0
 		for _, row := range c.scratch.episodes.rows(k) {
-			if c.finiteRow(row, false) {
-				total += c.maskedSum(row)
+			total += c.maskedSum(row)
+			if !finite(c.rewards[c.offsets[row]:c.offsets[row+1]]) {
+				c.examine(row, false)
 			}
 		}
 		c.scratch.scores[k] = total

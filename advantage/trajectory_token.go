@@ -79,79 +79,69 @@ type tokenPass[T number] struct {
 }
 
 func (p *tokenPass[T]) do(from, to int) {
-	for k := from; k < to; k++ {
-		rows := p.c.scratch.episodes.rows(k)
-		if !p.c.finiteRows(rows) {
-			continue
-		}
-		p.episode(k, rows)
-		p.c.numberTurns(rows)
-	}
-}
-
-// tokenState is what the recursion hands from a row to the one before it.
-type tokenState struct {
-	next, acc float64 // V and A of the following token under the mask
-	reward    float64 // to pay at the next token under the mask
-	spread    spread
-}
-
-func (p *tokenPass[T]) episode(k int, rows []int) {
 	c := p.c
-	var s tokenState
-	if p.outcome {
-		for _, row := range rows {
-			s.reward += c.maskedSum(row)
+	for k := from; k < to; k++ {
+		rows := c.scratch.episodes.rows(k)
+		c.numberTurns(rows)
+		s, ok := recursion{gamma: p.gamma, decay: p.decay}, true
+		if p.outcome {
+			ok = p.outcomeRows(rows, &s)
+		} else {
+			if row, _, some := c.lastOf(rows); some {
+				s.spread.shift = c.firstDelta(row, c.mask)
+			}
+			for i := len(rows) - 1; i >= 0; i-- {
+				ok = c.advanceRow(rows[i], &s) && ok
+			}
 		}
+		c.closeEpisode(k, rows, &s.spread, ok)
 	}
-	if row, t, ok := c.lastOf(rows); ok {
-		at := c.offsets[row] + t
-		s.spread.shift = s.reward - float64(c.values[at])
-		if !p.outcome {
-			s.spread.shift += float64(c.rewards[at])
+}
+
+// outcomeRows pays all rewards of the episode at its last token.
+func (p *tokenPass[T]) outcomeRows(rows []int, s *recursion) bool {
+	c, ok := p.c, true
+	row, last, some := c.lastOf(rows)
+	if some {
+		last += c.offsets[row]
+		reward := 0.0
+		for _, row := range rows {
+			reward += c.maskedSum(row)
 		}
+		value := float64(c.values[last])
+		a := s.step(reward, value)
+		s.spread.shift = a
+		s.spread.add(a, 1)
+		c.adv[last], c.ret[last] = T(a), T(a+value)
 	}
 	for i := len(rows) - 1; i >= 0; i-- {
-		p.row(rows[i], &s)
-	}
-	c.closeEpisode(k, rows, &s.spread)
-}
-
-func (p *tokenPass[T]) row(row int, s *tokenState) {
-	c := p.c
-	lo, hi := c.offsets[row], c.offsets[row+1]
-	n := hi - lo
-	r, v, m := c.rewards[lo:hi:hi], c.values[lo:hi:hi][:n], c.mask[lo:hi:hi][:n]
-	adv, ret := c.adv[lo:hi:hi][:n], c.ret[lo:hi:hi][:n]
-	next, acc, sp := s.next, s.acc, s.spread
-	for t := n - 1; t >= 0; t-- {
-		if !m[t] {
-			adv[t], ret[t] = 0, 0
-			continue
+		lo := c.offsets[rows[i]]
+		for end := c.offsets[rows[i]+1]; end > lo; {
+			start, in := runBefore(c.mask, lo, end)
+			stop := end
+			if some && start <= last && last < end {
+				stop = last // it is paid already
+			}
+			if in {
+				advanceUnpaid(s, c.values[start:stop], c.adv[start:stop], c.ret[start:stop])
+			} else {
+				ok = c.skip(start, end) && ok
+			}
+			end = start
 		}
-		reward := s.reward
-		s.reward = 0
-		if !p.outcome {
-			reward = float64(r[t])
-		}
-		value := float64(v[t])
-		delta := reward + float64(p.gamma*next) - value
-		acc = delta + float64(p.decay*acc)
-		next = value
-		adv[t], ret[t] = T(acc), T(acc+value)
-		sp.add(acc)
 	}
-	s.next, s.acc, s.spread = next, acc, sp
+	return ok
 }
 
 // maskedSum returns the sum of the row's rewards under the mask, in order.
 func (c *call[T]) maskedSum(row int) float64 {
-	total := 0.0
-	r := c.rewards[c.offsets[row]:c.offsets[row+1]]
-	for t, in := range c.rowMask(row) {
+	total, hi := 0.0, c.offsets[row+1]
+	for t := c.offsets[row]; t < hi; {
+		end, in := runFrom(c.mask, t, hi)
 		if in {
-			total += float64(r[t])
+			total += sum(c.rewards[t:end])
 		}
+		t = end
 	}
 	return total
 }

@@ -55,54 +55,38 @@ type turnPass[T number] struct {
 }
 
 func (p *turnPass[T]) do(from, to int) {
+	c := p.c
 	for k := from; k < to; k++ {
-		rows := p.c.scratch.episodes.rows(k)
-		if !p.c.finiteRows(rows) {
+		rows := c.scratch.episodes.rows(k)
+		c.numberTurns(rows)
+		s, ok := recursion{gamma: p.gamma, decay: p.decay}, true
+		for i := len(rows) - 1; i >= 0; i-- {
+			ok = p.row(rows[i], &s) && ok
+		}
+		c.closeEpisode(k, rows, &s.spread, ok)
+	}
+}
+
+func (p *turnPass[T]) row(row int, s *recursion) bool {
+	c := p.c
+	lo, hi := c.offsets[row], c.offsets[row+1]
+	fill(c.ret[lo:hi], IgnoreReturn)
+	for end := hi; end > lo; {
+		start, in := c.turnBefore(lo, end)
+		if !in {
+			clear(c.adv[start:end])
+			end = start
 			continue
 		}
-		p.c.numberTurns(rows)
-		p.episode(k, rows)
-	}
-}
-
-func (p *turnPass[T]) episode(k int, rows []int) {
-	c := p.c
-	var next, acc float64 // V and A of the following turn
-	var s spread
-	first := true
-	for i := len(rows) - 1; i >= 0; i-- {
-		lo := c.offsets[rows[i]]
-		for end := c.offsets[rows[i]+1]; end > lo; {
-			if !c.mask[end-1] {
-				end--
-				c.adv[end], c.ret[end] = 0, IgnoreReturn
-				continue
-			}
-			start, reward := c.turnBefore(lo, end)
-			value := float64(c.values[start])
-			delta := reward + float64(p.gamma*next) - value
-			acc = delta + float64(p.decay*acc)
-			next = value
-			if first {
-				s.shift, first = acc, false
-			}
-			for t := start; t < end; t++ {
-				c.adv[t], c.ret[t] = T(acc), IgnoreReturn
-				s.add(acc)
-			}
-			c.ret[start], c.valueMask[start] = T(acc+value), true
-			end = start
+		value := float64(c.values[start])
+		a := s.step(sum(c.rewards[start:end]), value)
+		if s.spread.n == 0 {
+			s.spread.shift = a
 		}
+		s.spread.add(a, end-start)
+		fill(c.adv[start:end], T(a))
+		c.ret[start], c.valueMask[start] = T(a+value), true
+		end = start
 	}
-	c.closeEpisode(k, rows, &s)
-}
-
-// turnBefore returns where the turn starts that ends before end, and the sum of
-// its rewards. It relies on numbered turns.
-func (c *call[T]) turnBefore(lo, end int) (start int, reward float64) {
-	id := c.turnID[end-1]
-	for start = end; start > lo && c.turnID[start-1] == id; start-- {
-		reward += float64(c.rewards[start-1])
-	}
-	return start, reward
+	return finite(c.rewards[lo:hi]) && finite(c.values[lo:hi])
 }

@@ -45,8 +45,8 @@ func runTrajectoryTwoPass[T number](g TrajectoryTwoPass, c *call[T]) error {
 	p := slot[twoPass[T]](c.scratch, mainSlot)
 	*p = twoPass[T]{
 		c:     c,
-		gamma: g.Gamma, decay: g.Gamma * g.Lambda,
-		turnGamma: g.TurnGamma, turnDecay: g.TurnGamma * g.Lambda,
+		token: recursion{gamma: g.Gamma, decay: g.Gamma * g.Lambda},
+		turn:  recursion{gamma: g.TurnGamma, decay: g.TurnGamma * g.Lambda},
 	}
 	if err := c.scratch.each(p, e.count(), c.tokens()); err != nil {
 		return err
@@ -55,61 +55,42 @@ func runTrajectoryTwoPass[T number](g TrajectoryTwoPass, c *call[T]) error {
 }
 
 type twoPass[T number] struct {
-	c                                  *call[T]
-	gamma, decay, turnGamma, turnDecay float64
+	c           *call[T]
+	token, turn recursion // as they start in every episode
 }
 
 func (p *twoPass[T]) do(from, to int) {
+	c := p.c
 	for k := from; k < to; k++ {
-		rows := p.c.scratch.episodes.rows(k)
-		if !p.c.finiteRows(rows) {
-			continue
+		rows := c.scratch.episodes.rows(k)
+		c.numberTurns(rows)
+		token, turn, ok := p.token, p.turn, true
+		for i := len(rows) - 1; i >= 0; i-- {
+			lo := c.offsets[rows[i]]
+			for end := c.offsets[rows[i]+1]; end > lo; {
+				start, in := c.turnBefore(lo, end)
+				if in {
+					p.one(start, end-1, &token, &turn)
+				} else {
+					ok = c.skip(start, end) && ok
+				}
+				end = start
+			}
 		}
-		p.c.numberTurns(rows)
-		p.episode(k, rows)
+		c.closeEpisode(k, rows, &token.spread, ok)
 	}
 }
 
-func (p *twoPass[T]) episode(k int, rows []int) {
+// one takes the recursions over one turn, from start to its last token.
+func (p *twoPass[T]) one(start, last int, token, turn *recursion) {
 	c := p.c
-	var turnNext, turnAcc float64 // V and H of the following turn
-	var s spread
-	first := true
-	for i := len(rows) - 1; i >= 0; i-- {
-		lo := c.offsets[rows[i]]
-		for end := c.offsets[rows[i]+1]; end > lo; {
-			if !c.mask[end-1] {
-				end--
-				c.adv[end], c.ret[end] = 0, 0
-				continue
-			}
-			start, reward := c.turnBefore(lo, end)
-			value := float64(c.values[end-1])
-			delta := reward + float64(p.turnGamma*turnNext) - value
-			turnAcc = delta + float64(p.turnDecay*turnAcc)
-			turnNext = value
-			if first {
-				s.shift, first = turnAcc, false
-			}
-			p.turn(start, end, turnAcc, &s)
-			end = start
-		}
+	value := float64(c.values[last])
+	h := turn.step(sum(c.rewards[start:last+1]), value)
+	if token.spread.n == 0 {
+		token.spread.shift = h
 	}
-	c.closeEpisode(k, rows, &s)
-}
-
-// turn runs the token level over one turn whose last token has advantage acc.
-func (p *twoPass[T]) turn(start, end int, acc float64, s *spread) {
-	c := p.c
-	next := 0.0
-	for t := end - 1; t >= start; t-- {
-		value := float64(c.values[t])
-		if t < end-1 {
-			delta := float64(p.gamma*next) - value
-			acc = delta + float64(p.decay*acc)
-		}
-		next = value
-		c.adv[t], c.ret[t] = T(acc), T(acc+value)
-		s.add(acc)
-	}
+	token.acc, token.next = h, value
+	token.spread.add(h, 1)
+	c.adv[last], c.ret[last] = T(h), T(h+value)
+	advanceUnpaid(token, c.values[start:last], c.adv[start:last], c.ret[start:last])
 }

@@ -49,40 +49,40 @@ type turnWisePass[T number] struct {
 }
 
 func (p *turnWisePass[T]) do(from, to int) {
+	c := p.c
 	for row := from; row < to; row++ {
-		if p.c.finiteRow(row, true) {
-			p.row(row)
+		lo, hi := c.offsets[row], c.offsets[row+1]
+		ok := finite(c.rewards[lo:hi]) && finite(c.values[lo:hi])
+		s := recursion{gamma: p.gamma, decay: p.decay}
+		s.spread.shift = c.firstDelta(row, c.turnEnds)
+		clear(c.ret[lo:hi])
+		for end := hi; ; {
+			// The tokens after the last turn end before end belong to the
+			// turn that was stepped over last.
+			e := lo + lastTrue(c.turnEnds[lo:end]) // lo − 1 if there is none
+			c.spreadOver(e+1, min(end+1, hi), T(s.acc))
+			if e < lo {
+				break
+			}
+			value := float64(c.values[e])
+			h := s.step(float64(c.rewards[e]), value)
+			s.spread.add(h, 1)
+			c.ret[e] = T(h + value)
+			end = e
 		}
+		c.close(row, &s.spread, ok)
 	}
 }
 
-func (p *turnWisePass[T]) row(row int) {
-	c := p.c
-	lo, hi := c.offsets[row], c.offsets[row+1]
-	n := hi - lo
-	r, v, m, e := c.rewards[lo:hi:hi], c.values[lo:hi:hi][:n], c.mask[lo:hi:hi][:n], c.turnEnds[lo:hi:hi][:n]
-	adv, ret := c.adv[lo:hi:hi][:n], c.ret[lo:hi:hi][:n]
-	var s spread
-	if last := lastTrue(e); last >= 0 {
-		s.shift = float64(r[last]) - float64(v[last])
-	}
-	var next, acc float64 // V and H of the following turn
-	var turn T            // acc as stored
-	for t := n - 1; t >= 0; t-- {
-		ret[t] = 0
-		if e[t] {
-			value := float64(v[t])
-			delta := float64(r[t]) + float64(p.gamma*next) - value
-			acc = delta + float64(p.decay*acc)
-			next, turn = value, T(acc)
-			ret[t] = T(acc + value)
-			s.add(acc)
+// spreadOver gives the tokens under the mask the advantage, and others 0.
+func (c *call[T]) spreadOver(from, to int, a T) {
+	for end := to; end > from; {
+		start, in := runBefore(c.mask, from, end)
+		x := a
+		if !in {
+			x = 0
 		}
-		if m[t] {
-			adv[t] = turn
-		} else {
-			adv[t] = 0
-		}
+		fill(c.adv[start:end], x)
+		end = start
 	}
-	c.close(row, &s)
 }

@@ -87,6 +87,13 @@ func (l line) at(x float64) float64 { return float64((x-l.shift)*l.scale) + l.ad
 // applyLine maps all of x into dst, which may be x.
 func applyLine[T number](l line, dst, x []T) {
 	dst = dst[:len(x)]
+	for len(x) >= 4 && len(dst) >= 4 {
+		// Four at a time keep loads, conversions and stores of different
+		// numbers in flight together.
+		a, b, c, d := l.at(float64(x[0])), l.at(float64(x[1])), l.at(float64(x[2])), l.at(float64(x[3]))
+		dst[0], dst[1], dst[2], dst[3] = T(a), T(b), T(c), T(d)
+		x, dst = x[4:], dst[4:]
+	}
 	for t, v := range x {
 		dst[t] = T(l.at(float64(v)))
 	}
@@ -94,7 +101,7 @@ func applyLine[T number](l line, dst, x []T) {
 
 // whiten replaces the raw advantages by whitened ones, from the moments that
 // the rows' passes recorded. With inside nil all positions are mapped, as the
-// original does; otherwise positions outside that mask become 0.
+// original does; otherwise those outside that mask, which are 0, stay so.
 func (c *call[T]) whiten(w Whitening, inside []bool) error {
 	for _, part := range c.scratch.parts {
 		c.raw.merge(part)
@@ -116,16 +123,16 @@ type whitenPass[T number] struct {
 
 func (p *whitenPass[T]) do(from, to int) {
 	lo, hi := p.c.offsets[from], p.c.offsets[to]
-	adv := p.c.adv[lo:hi]
 	if p.inside == nil {
+		adv := p.c.adv[lo:hi]
 		applyLine(p.line, adv, adv)
 		return
 	}
-	for t, in := range p.inside[lo:hi] {
+	for end := hi; end > lo; {
+		start, in := runBefore(p.inside, lo, end)
 		if in {
-			adv[t] = T(p.line.at(float64(adv[t])))
-		} else {
-			adv[t] = 0
+			applyLine(p.line, p.c.adv[start:end], p.c.adv[start:end])
 		}
+		end = start
 	}
 }

@@ -1,0 +1,52 @@
+package advantage
+
+import (
+	"runtime"
+	"testing"
+)
+
+// TestReuseAllocatesNothing runs every estimator on a batch that is large
+// enough to be spread over goroutines.
+func TestReuseAllocatesNothing(t *testing.T) {
+	batch := shape{64, 2048, true}.batch()
+	for _, name := range Names() {
+		est := named(t, name, testParams())
+		var out Result
+		if n := testing.AllocsPerRun(10, func() { estimateOrFail(t, est, &out, batch) }); n != 0 {
+			t.Errorf("%s: %v allocations, want 0", name, n)
+		}
+	}
+}
+
+// TestGoroutinesAllocateNothing: AllocsPerRun looks at one processor only. On
+// several, the runtime makes goroutines until each processor has spare ones;
+// then a call must be free. A closure per call would show in every one.
+func TestGoroutinesAllocateNothing(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
+	batch := shape{64, 2048, true}.batch()
+	if batch.Tokens()/tokensPerWorker < 2 {
+		t.Fatal("the batch is too small for a second goroutine")
+	}
+	for _, est := range []Estimator{Masked{Gamma: 1, Lambda: 1}, GRPO{}, TrajectoryToken{Gamma: 1, Lambda: 1}} {
+		var out Result
+		const calls = 60
+		for range 4 * calls {
+			estimateOrFail(t, est, &out, batch)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range calls {
+			estimateOrFail(t, est, &out, batch)
+		}
+		runtime.ReadMemStats(&after)
+		if n := after.Mallocs - before.Mallocs; n >= calls {
+			t.Errorf("%T: %d allocations in %d calls", est, n, calls)
+		}
+	}
+}
+
+func estimateOrFail(t *testing.T, est Estimator, out *Result, b *Batch) {
+	if err := est.Estimate(out, b); err != nil {
+		t.Fatalf("%T: %v", est, err)
+	}
+}

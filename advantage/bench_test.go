@@ -1,0 +1,172 @@
+package advantage
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+)
+
+// shape is a batch of rows built from a formula, so that other languages can
+// build the same one. A row is 256 tokens of environment, then ten turns of 192
+// response tokens with 160 environment tokens between them, counted in 4096ths
+// of its length, then padding that attention leaves out. Ragged rows have
+// lengths from a quarter to the whole.
+type shape struct {
+	rows, tokens int
+	ragged       bool
+}
+
+func (s shape) String() string {
+	if s.ragged {
+		return fmt.Sprintf("%dx%d-ragged", s.rows, s.tokens)
+	}
+	return fmt.Sprintf("%dx%d", s.rows, s.tokens)
+}
+
+var shapes = []shape{{128, 4096, false}, {1024, 8192, false}, {1024, 8192, true}}
+
+func (s shape) length(row int) int {
+	if !s.ragged {
+		return s.tokens
+	}
+	return s.tokens/4 + (row*7919)%(s.tokens-s.tokens/4+1)
+}
+
+func (s shape) batch() *Batch {
+	b := &Batch{Offsets: []int{0}}
+	for row := range s.rows {
+		b.Offsets = append(b.Offsets, b.Offsets[row]+s.length(row))
+	}
+	n := b.Offsets[s.rows]
+	b.Rewards, b.Values = make([]float32, n), make([]float32, n)
+	b.Attention, b.Loss, b.TurnEnd = make([]bool, n), make([]bool, n), make([]bool, n)
+	for row := range s.rows {
+		s.fill(b, row)
+		b.Group = append(b.Group, row/8)
+		b.Trajectory = append(b.Trajectory, row%8/2) // two rows an episode
+		b.Turn = append(b.Turn, row%2)
+		b.Baselines = append(b.Baselines, 0.25*float32(row%4))
+	}
+	b.GAE = b.Loss
+	return b
+}
+
+func (s shape) fill(b *Batch, row int) {
+	lo, hi := b.Row(row)
+	n := hi - lo
+	part := func(x int) int { return max(1, x*n/4096) }
+	attend := func(from, to int, wrote bool) {
+		for t := from; t < to; t++ {
+			b.Attention[lo+t], b.Loss[lo+t] = true, wrote
+		}
+	}
+	pos := part(256)
+	attend(0, pos, false)
+	for turn := range 10 {
+		end := min(n, pos+part(192))
+		if end <= pos {
+			break
+		}
+		attend(pos, end, true)
+		b.TurnEnd[lo+end-1] = true
+		b.Rewards[lo+end-1] = 0.5 * float32(((row+1)*(turn+2))%7)
+		b.States = append(b.States, uint64(turn))
+		pos = end
+		if turn < 9 {
+			end = min(n, pos+part(160))
+			attend(pos, end, false)
+			pos = end
+		}
+	}
+	for t := range n {
+		if b.Attention[lo+t] {
+			b.Values[lo+t] = float32((131*row+17*t)%1000)/500 - 1
+			b.Rewards[lo+t] -= 0.001 * float32((7*row+13*t)%100) / 100
+		}
+	}
+}
+
+// passRows is the least that an estimator can do: read rewards, values and a
+// mask, write advantages and returns. It is spread over rows like they are.
+type passRows struct {
+	b   *Batch
+	out *Result
+}
+
+func (p *passRows) do(from, to int) {
+	lo, hi := p.b.Offsets[from], p.b.Offsets[to]
+	r, v, m := p.b.Rewards[lo:hi], p.b.Values[lo:hi], p.b.GAE[lo:hi]
+	adv, ret := p.out.Advantages[lo:hi], p.out.Returns[lo:hi]
+	v, m, adv, ret = v[:len(r)], m[:len(r)], adv[:len(r)], ret[:len(r)]
+	for t := range r {
+		x := r[t] - v[t]
+		if !m[t] {
+			x = 0
+		}
+		adv[t], ret[t] = x, x+v[t]
+	}
+}
+
+func BenchmarkPass(b *testing.B) {
+	for _, s := range shapes {
+		b.Run(s.String(), func(b *testing.B) {
+			batch := s.batch()
+			n := batch.Tokens()
+			p := &passRows{batch, &Result{Advantages: make([]float32, n), Returns: make([]float32, n)}}
+			var c crew
+			b.SetBytes(int64(17 * n))
+			b.ReportAllocs()
+			for b.Loop() {
+				c.run(p, batch.Rows(), n)
+			}
+		})
+	}
+}
+
+func BenchmarkEstimate(b *testing.B) {
+	params := DefaultParams()
+	params.Lambda, params.TurnGamma = 0.95, 0.95
+	for _, name := range Names() {
+		est, err := ByName(name, params)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(name, func(b *testing.B) {
+			for _, s := range shapes {
+				b.Run(s.String(), func(b *testing.B) {
+					batch := s.batch()
+					var out Result
+					if err := est.Estimate(&out, batch); err != nil {
+						b.Fatal(err)
+					}
+					b.SetBytes(int64(17 * batch.Tokens()))
+					b.ReportAllocs()
+					for b.Loop() {
+						if err := est.Estimate(&out, batch); err != nil {
+							b.Fatal(err)
+						}
+					}
+				})
+			}
+		})
+	}
+}
+
+// BenchmarkWorkers shows what more processors give.
+func BenchmarkWorkers(b *testing.B) {
+	batch := shape{1024, 8192, false}.batch()
+	est := BiLevel{Gamma: 1, Lambda: 0.95, TurnGamma: 0.95}
+	all := runtime.GOMAXPROCS(0)
+	defer runtime.GOMAXPROCS(all)
+	for n := 1; n <= all; n *= 2 {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			runtime.GOMAXPROCS(n)
+			var out Result
+			for b.Loop() {
+				if err := est.Estimate(&out, batch); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,304 @@
+package advantage
+
+import (
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// good is a batch that every estimator accepts.
+func good() *Batch {
+	rows := newGenerator(5).episodes(2, 3, true)
+	for i := range rows {
+		rows[i].traj = 100 + i
+	}
+	return batchOf(rows)
+}
+
+// onceEach runs a test for every estimator.
+func onceEach(t *testing.T, check func(t *testing.T, spec Spec, est Estimator)) {
+	t.Helper()
+	for _, name := range Names() {
+		spec, err := Describe(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(name, func(t *testing.T) { check(t, spec, named(t, name, testParams())) })
+	}
+}
+
+// refuse checks kind and text of an error.
+func refuse(t *testing.T, what string, err, kind error, words ...string) {
+	t.Helper()
+	if !errors.Is(err, kind) {
+		t.Errorf("%s: got %v, want %v", what, err, kind)
+		return
+	}
+	for _, w := range append(words, "advantage: ") {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("%s: %q does not say %q", what, err, w)
+		}
+	}
+}
+
+func TestWrongLengthsAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		field string
+		spoil func(b *Batch)
+	}{
+		{"offsets: none", func(b *Batch) { b.Offsets = nil }},
+		{"offsets: first is 1", func(b *Batch) { b.Offsets[0] = 1 }},
+		{"offsets: row 1", func(b *Batch) { b.Offsets[2] = b.Offsets[1] - 1 }},
+		{"offsets: last", func(b *Batch) { b.Offsets[len(b.Offsets)-1]++ }},
+		{"values", func(b *Batch) { b.Values = b.Values[1:] }},
+		{"attention", func(b *Batch) { b.Attention = b.Attention[1:] }},
+		{"loss", func(b *Batch) { b.Loss = append(b.Loss, true) }},
+		{"gae", func(b *Batch) { b.GAE = b.GAE[1:] }},
+		{"turn_end", func(b *Batch) { b.TurnEnd = b.TurnEnd[1:] }},
+		{"group", func(b *Batch) { b.Group = b.Group[1:] }},
+		{"trajectory", func(b *Batch) { b.Trajectory = append(b.Trajectory, 1) }},
+		{"turn", func(b *Batch) { b.Turn = b.Turn[1:] }},
+		{"baselines", func(b *Batch) { b.Baselines = b.Baselines[1:] }},
+	} {
+		for _, name := range Names() {
+			b := good()
+			c.spoil(b)
+			var out Result
+			refuse(t, name+": "+c.field, named(t, name, testParams()).Estimate(&out, b), ErrLength, name0(name), c.field)
+		}
+		b := good()
+		c.spoil(b)
+		_, err := b.Episodes()
+		refuse(t, "episodes: "+c.field, err, ErrLength, c.field)
+		_, err = b.TurnIDs(nil)
+		refuse(t, "turn ids: "+c.field, err, ErrLength, c.field)
+	}
+}
+
+// name0 is the name that an estimator calls itself in errors: names that stand
+// for a setting of another estimator use that one's.
+func name0(name string) string {
+	switch name {
+	case "masked_grpo", "lite_grpo":
+		return "grpo"
+	case "no_concat_gae_last":
+		return "no_concat_gae"
+	}
+	return name
+}
+
+// TestNotFiniteInputsAreRefused puts NaN and infinities at every position of the
+// second row, model tokens and context alike.
+func TestNotFiniteInputsAreRefused(t *testing.T) {
+	onceEach(t, func(t *testing.T, spec Spec, est Estimator) {
+		lo, hi := good().Row(1)
+		for _, x := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))} {
+			for at := lo; at < hi; at++ {
+				b := good()
+				b.Rewards[at] = x
+				var out Result
+				refuse(t, "reward", est.Estimate(&out, b), ErrNotFinite, "rewards: row 1, "+position(at-lo))
+				if spec.Critic {
+					b := good()
+					b.Values[at] = x
+					refuse(t, "value", est.Estimate(&out, b), ErrNotFinite, "values: row 1, "+position(at-lo))
+				}
+			}
+			if spec.Baselines {
+				b := good()
+				b.Baselines[2] = x
+				var out Result
+				refuse(t, "baseline", est.Estimate(&out, b), ErrNotFinite, "baselines: row 2")
+			}
+		}
+	})
+}
+
+func position(t int) string { return "position " + strconv.Itoa(t) + ": " }
+
+// TestUnreadInputsMayBeAnything: what an estimator does not read cannot spoil
+// its result.
+func TestUnreadInputsMayBeAnything(t *testing.T) {
+	onceEach(t, func(t *testing.T, spec Spec, est Estimator) {
+		if spec.Critic {
+			return
+		}
+		b := good()
+		b.Values[3] = float32(math.NaN())
+		run(t, est, b)
+		b.Values = nil
+		run(t, est, b)
+	})
+}
+
+// TestOverflowingResultsAreRefused: inputs at the edge of float32 are legal, a
+// result beyond it is not stored as infinity.
+func TestOverflowingResultsAreRefused(t *testing.T) {
+	onceEach(t, func(t *testing.T, spec Spec, _ Estimator) {
+		p := testParams()
+		p.Gamma, p.Lambda, p.Raw, p.NoStd = 1, 1, true, true
+		p.TurnGamma, p.TurnLambda, p.TokenLambda = 1, 1, 1
+		b := good()
+		for i := range b.Rewards {
+			b.Rewards[i], b.Values[i] = -math.MaxFloat32, 0
+			if i < b.Offsets[1] {
+				b.Rewards[i] = math.MaxFloat32
+			}
+		}
+		for i := range b.Baselines {
+			b.Baselines[i] = -math.MaxFloat32
+		}
+		for i := range b.Group {
+			b.Group[i], b.Trajectory[i] = 0, i
+		}
+		var out Result
+		refuse(t, spec.Name, named(t, spec.Name, p).Estimate(&out, b), ErrNotFinite, "row ")
+	})
+}
+
+// TestLargeButStorableResultsAreKept: the check for overflow does not refuse
+// what fits.
+func TestLargeButStorableResultsAreKept(t *testing.T) {
+	b := &Batch{
+		Offsets: []int{0, 2}, Rewards: []float32{0, 2e38}, Values: []float32{1e38, 0},
+		GAE: []bool{true, true}, Loss: []bool{true, true}, TurnEnd: []bool{false, true},
+	}
+	for _, est := range []Estimator{
+		Masked{Gamma: 1, Lambda: 1, Raw: true}, GAE{Gamma: 1, Lambda: 1, Raw: true}, Lite{Gamma: 1, Lambda: 1, Raw: true},
+		BiLevel{Gamma: 1, Lambda: 1, TurnGamma: 1, Raw: true}, TrajectoryToken{Gamma: 1, Lambda: 1, Raw: true},
+	} {
+		out := run(t, est, b)
+		if out.Advantages[0] != 1e38 || out.Returns[0] != 2e38 {
+			t.Errorf("%T: advantage %v, return %v, want 1e38 and 2e38", est, out.Advantages[0], out.Returns[0])
+		}
+	}
+}
+
+func TestMissingInputsAreRefused(t *testing.T) {
+	onceEach(t, func(t *testing.T, spec Spec, est Estimator) {
+		var out Result
+		check := func(needed bool, what string, kind error, spoil func(b *Batch)) {
+			b := good()
+			spoil(b)
+			err := est.Estimate(&out, b)
+			if needed {
+				refuse(t, what, err, kind)
+			} else if err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		check(spec.Critic, "values", ErrNoCritic, func(b *Batch) { b.Values = nil })
+		check(spec.Mask == MaskGAE, "gae", ErrNoMask, func(b *Batch) { b.GAE = nil })
+		check(spec.TurnEnds, "turn_end", ErrNoMask, func(b *Batch) { b.TurnEnd = nil })
+		check(spec.Groups, "group", ErrNoGroup, func(b *Batch) { b.Group = nil })
+		check(spec.Baselines, "baselines", ErrNoGroup, func(b *Batch) { b.Baselines = nil })
+	})
+}
+
+func TestTurnsWithoutEndAreRefused(t *testing.T) {
+	est := BiLevel{Gamma: 1, Lambda: 1, TurnGamma: 1}
+	for _, c := range []struct {
+		name      string
+		loss, end []bool
+		ok        bool
+	}{
+		{"no end", []bool{true, true, false}, []bool{false, false, false}, false},
+		{"last token without end", []bool{true, true, true}, []bool{true, true, false}, false},
+		{"end after the last token", []bool{true, true, false}, []bool{false, true, true}, false},
+		{"end without token", []bool{false, false, false}, []bool{false, true, false}, false},
+		{"end in the context between", []bool{true, false, true}, []bool{false, true, true}, true},
+		{"first turn runs on", []bool{true, false, true}, []bool{false, false, true}, true},
+	} {
+		b := &Batch{
+			Offsets: []int{0, 2, 5}, Rewards: make([]float32, 5), Values: make([]float32, 5),
+			Loss: append([]bool{true, true}, c.loss...), TurnEnd: append([]bool{false, true}, c.end...),
+		}
+		var out Result
+		err := est.Estimate(&out, b)
+		if c.ok && err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if !c.ok {
+			refuse(t, c.name, err, ErrNoTurnEnd, "row 1")
+		}
+	}
+}
+
+func TestParametersOutOfRangeAreRefused(t *testing.T) {
+	for _, x := range []float64{-0.1, 1.1, math.NaN(), math.Inf(1)} {
+		for _, est := range []Estimator{
+			GAE{Gamma: x}, GAE{Lambda: x}, Masked{Gamma: x}, Masked{Lambda: x}, Lite{Gamma: x}, Lite{Lambda: x},
+			BiLevel{Gamma: x}, BiLevel{Lambda: x}, BiLevel{TurnGamma: x}, TurnWise{TurnGamma: x}, TurnWise{Lambda: x},
+			ReinforcePlusPlus{Gamma: x}, GiGPO{Gamma: x}, NoConcat{Gamma: x}, NoConcat{Lambda: x},
+			TrajectoryToken{Gamma: x}, TrajectoryToken{Lambda: x}, TrajectoryOutcome{Gamma: x}, TrajectoryOutcome{Lambda: x},
+			TrajectoryTurn{Gamma: x}, TrajectoryTurn{Lambda: x},
+			TrajectoryTwoPass{Gamma: x}, TrajectoryTwoPass{Lambda: x}, TrajectoryTwoPass{TurnGamma: x},
+			TrajectoryBiLevel{TurnGamma: x}, TrajectoryBiLevel{TurnLambda: x}, TrajectoryBiLevel{TokenLambda: x}, TrajectoryBiLevel{Mix: x},
+		} {
+			var out Result
+			refuse(t, "parameter", est.Estimate(&out, good()), ErrParameter, "[0, 1]")
+		}
+	}
+	for _, x := range []float64{-1, math.NaN(), math.Inf(1)} {
+		for _, est := range []Estimator{GRPO{Epsilon: x}, PassK{Epsilon: x}, TrajectoryGRPO{Epsilon: x}, GiGPO{Epsilon: x}, GiGPO{StepWeight: x}} {
+			var out Result
+			refuse(t, "parameter", est.Estimate(&out, good()), ErrParameter)
+		}
+	}
+}
+
+// TestLowestBadRowIsReported, whichever goroutine finds one first.
+func TestLowestBadRowIsReported(t *testing.T) {
+	b := shape{96, 2048, true}.batch()
+	for _, row := range []int{90, 60, 5, 40} {
+		b.Rewards[b.Offsets[row]+3] = float32(math.NaN())
+	}
+	for _, name := range Names() {
+		var out Result
+		refuse(t, name, named(t, name, testParams()).Estimate(&out, b), ErrNotFinite, "rewards: row 5, position 3: NaN")
+	}
+}
+
+func TestDifferentRowsWithOneIdentityAreRefused(t *testing.T) {
+	b := &Batch{
+		Offsets: []int{0, 2, 4, 6}, Rewards: make([]float32, 6), Values: make([]float32, 6),
+		Loss:  []bool{true, true, true, false, true, true},
+		Group: []int{0, 0, 0}, Trajectory: []int{4, 3, 3}, Turn: []int{1, 2, 2}, States: []uint64{1, 1, 1},
+	}
+	onceEach(t, func(t *testing.T, spec Spec, est Estimator) {
+		if spec.RowLocal {
+			return
+		}
+		var out Result
+		refuse(t, "conflict", est.Estimate(&out, b), ErrConflict, "rows 1 and 2", "turn 2")
+	})
+	if _, err := b.Episodes(); !errors.Is(err, ErrConflict) {
+		t.Errorf("episodes: got %v, want ErrConflict", err)
+	}
+	if _, err := b.TurnIDs(nil); !errors.Is(err, ErrConflict) {
+		t.Errorf("turn ids: got %v, want ErrConflict", err)
+	}
+}
+
+// TestAfterAnErrorTheResultWorksAgain: a refused batch leaves nothing behind.
+func TestAfterAnErrorTheResultWorksAgain(t *testing.T) {
+	onceEach(t, func(t *testing.T, _ Spec, est Estimator) {
+		var out Result
+		bad := good()
+		bad.Rewards[1] = float32(math.NaN())
+		if err := est.Estimate(&out, bad); err == nil {
+			t.Fatal("NaN went unnoticed")
+		}
+		if err := est.Estimate(&out, good()); err != nil {
+			t.Fatal(err)
+		}
+		want := run(t, est, good())
+		for i := range want.Advantages {
+			if out.Advantages[i] != want.Advantages[i] || out.Returns[i] != want.Returns[i] {
+				t.Fatalf("position %d differs after an error", i)
+			}
+		}
+	})
+}

@@ -1,0 +1,171 @@
+package advantage
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// token is one position of a row under construction.
+type token struct {
+	reward, value   float32
+	attended, wrote bool
+	turnEnd         bool
+	id              int // of tokens that the model wrote: unique in the batch
+}
+
+// row is a row under construction.
+type row struct {
+	tokens             []token
+	group, traj, order int
+	baseline           float32
+	states             []uint64 // one per turn
+}
+
+// batchOf strings rows together. Loss, GAE and TurnEnd come from the tokens.
+func batchOf(rows []row) *Batch {
+	b := &Batch{Offsets: []int{0}}
+	for _, r := range rows {
+		for _, k := range r.tokens {
+			b.Rewards = append(b.Rewards, k.reward)
+			b.Values = append(b.Values, k.value)
+			b.Attention = append(b.Attention, k.attended)
+			b.Loss = append(b.Loss, k.wrote)
+			b.TurnEnd = append(b.TurnEnd, k.turnEnd)
+		}
+		b.Offsets = append(b.Offsets, len(b.Rewards))
+		b.Group = append(b.Group, r.group)
+		b.Trajectory = append(b.Trajectory, r.traj)
+		b.Turn = append(b.Turn, r.order)
+		b.Baselines = append(b.Baselines, r.baseline)
+		b.States = append(b.States, r.states...)
+	}
+	b.GAE = slices.Clone(b.Loss)
+	return b
+}
+
+// generator makes random episodes.
+type generator struct {
+	*rand.Rand
+	ids int
+}
+
+func newGenerator(seed uint64) *generator {
+	return &generator{Rand: rand.New(rand.NewPCG(seed, 7))}
+}
+
+func (g *generator) number() float32 { return float32(g.IntN(4001)-2000) / 1000 }
+
+// observation is context: numbers there are junk, as a critic's are.
+func (g *generator) observation(n int) []token {
+	out := make([]token, n)
+	for i := range out {
+		out[i] = token{value: g.number() * 10, attended: true}
+	}
+	return out
+}
+
+// turn is what the model wrote in one go, with a reward at its end and, if
+// dense, at every token.
+func (g *generator) turn(n int, dense bool) []token {
+	out := make([]token, n)
+	for i := range out {
+		g.ids++
+		out[i] = token{value: g.number(), attended: true, wrote: true, id: g.ids}
+		if dense {
+			out[i].reward = g.number() / 10
+		}
+	}
+	out[n-1].reward += g.number()
+	out[n-1].turnEnd = true
+	return out
+}
+
+// episodes makes groups of episodes with one to four turns. A row is a whole
+// episode.
+func (g *generator) episodes(groups, perGroup int, dense bool) []row {
+	var rows []row
+	for group := range groups {
+		for traj := range perGroup {
+			r := row{group: group + 10, traj: traj + 100, baseline: g.number()}
+			r.tokens = g.observation(1 + g.IntN(4))
+			for turn := range 1 + g.IntN(4) {
+				if turn > 0 {
+					r.tokens = append(r.tokens, g.observation(1+g.IntN(5))...)
+				}
+				r.tokens = append(r.tokens, g.turn(1+g.IntN(6), dense)...)
+				r.states = append(r.states, uint64(g.IntN(3)))
+			}
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+// run estimates and fails the test on an error.
+func run(t testing.TB, est Estimator, b *Batch) *Result {
+	t.Helper()
+	var out Result
+	if err := est.Estimate(&out, b); err != nil {
+		t.Fatalf("%T: %v", est, err)
+	}
+	return &out
+}
+
+// byID collects a result's number of each token that the model wrote.
+func byID(rows []row, numbers []float32) map[int]float32 {
+	out := make(map[int]float32)
+	i := 0
+	for _, r := range rows {
+		for _, k := range r.tokens {
+			if k.wrote {
+				out[k.id] = numbers[i]
+			}
+			i++
+		}
+	}
+	return out
+}
+
+// sameByID reports the first token at which two results differ by more than a
+// rounding of float32, relative to the numbers of ordinary size in these tests.
+func sameByID(t testing.TB, what string, got, want map[int]float32) {
+	t.Helper()
+	const tolerance = 2e-5
+	if len(got) != len(want) {
+		t.Errorf("%s: %d tokens, want %d", what, len(got), len(want))
+	}
+	for id, w := range want {
+		if g, ok := got[id]; !ok || abs(g-w) > tolerance*max(1, abs(w)) {
+			t.Errorf("%s: token %d: got %v, want %v", what, id, g, w)
+			return
+		}
+	}
+}
+
+func abs(x float32) float32 { return max(x, -x) }
+
+// testParams are below one throughout: at one, many wrong estimators are right.
+func testParams() Params {
+	return Params{
+		Gamma: 0.9, Lambda: 0.8, TurnGamma: 0.7, TurnLambda: 0.85, TokenLambda: 0.6,
+		Mix: 0.75, StepWeight: 0.5,
+	}
+}
+
+// named makes an estimator by name, with gamma as it allows.
+func named(t testing.TB, name string, p Params) Estimator {
+	t.Helper()
+	spec, err := Describe(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if spec.Undiscounted {
+		p.Gamma = 1
+	}
+	est, err := ByName(name, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return est
+}

@@ -1,0 +1,77 @@
+package advantage
+
+import (
+	"errors"
+	"math"
+	"testing"
+)
+
+// twoEpisodes of one group, two turns each. Rewards 1, 2 and 0, 5; the first
+// turns share state 3, the second ones do not.
+func twoEpisodes() *Batch {
+	return &Batch{
+		Offsets:    []int{0, 3, 6},
+		Rewards:    []float32{1, 9, 2, 0, 9, 5},
+		Loss:       []bool{true, false, true, true, false, true},
+		Group:      []int{1, 1},
+		Trajectory: []int{1, 2},
+		States:     []uint64{3, 4, 3, 5},
+	}
+}
+
+// TestGiGPOByHand: scores 3 and 5 have mean 4 and std √2. With γ 0.5 the first
+// turns return 2 and 2.5, mean 2.25 and std √2/4.
+func TestGiGPOByHand(t *testing.T) {
+	std := math.Sqrt2
+	for _, c := range []struct {
+		est  GiGPO
+		want []float64
+	}{
+		{GiGPO{Gamma: 0.5, StepWeight: 2, NoStd: true}, []float64{-1 - 0.5, 0, -1, 1 + 0.5, 0, 1}},
+		{GiGPO{Gamma: 0.5, StepWeight: 0, NoStd: true}, []float64{-1, 0, -1, 1, 0, 1}},
+		{GiGPO{Gamma: 0, StepWeight: 1, NoStd: true}, []float64{-1 + 0.5, 0, -1, 1 - 0.5, 0, 1}},
+		{GiGPO{Gamma: 0.5, StepWeight: 2, Epsilon: 0.5}, []float64{
+			-1/(std+0.5) - 0.5/(std/4+0.5), 0, -1 / (std + 0.5),
+			1/(std+0.5) + 0.5/(std/4+0.5), 0, 1 / (std + 0.5),
+		}},
+	} {
+		out := run(t, c.est, twoEpisodes())
+		got := make([]float64, len(out.Advantages))
+		for i, a := range out.Advantages {
+			got[i] = float64(a)
+			if out.Returns[i] != a {
+				t.Errorf("%+v: return %v, advantage %v", c.est, out.Returns[i], a)
+			}
+		}
+		near(t, "gigpo", got, c.want)
+	}
+}
+
+// TestGiGPOStatesCountPerGroup: equal keys in different groups are different
+// states.
+func TestGiGPOStatesCountPerGroup(t *testing.T) {
+	b := twoEpisodes()
+	b.Group = []int{1, 2}
+	out := run(t, GiGPO{Gamma: 0.5, StepWeight: 2, NoStd: true}, b)
+	near(t, "gigpo", []float64{float64(out.Advantages[0]), float64(out.Advantages[3])}, []float64{3, 5})
+}
+
+func TestGiGPONeedsStates(t *testing.T) {
+	est := GiGPO{Gamma: 1, StepWeight: 1}
+	for _, c := range []struct {
+		name   string
+		states []uint64
+		want   error
+	}{
+		{"none", nil, ErrNoGroup},
+		{"too few", []uint64{1, 2, 3}, ErrLength},
+		{"too many", []uint64{1, 2, 3, 4, 5}, ErrLength},
+	} {
+		b := twoEpisodes()
+		b.States = c.states
+		var out Result
+		if err := est.Estimate(&out, b); !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
+		}
+	}
+}

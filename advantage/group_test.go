@@ -1,0 +1,180 @@
+package advantage
+
+import (
+	"errors"
+	"math"
+	"testing"
+)
+
+// scored is a batch of rows with two tokens each, the second written by the
+// model and rewarded, in the given groups.
+func scored(scores []float32, groups ...int) *Batch {
+	b := &Batch{Offsets: []int{0}, Group: groups}
+	for _, s := range scores {
+		b.Rewards = append(b.Rewards, 0, s)
+		b.Loss = append(b.Loss, false, true)
+		b.Offsets = append(b.Offsets, len(b.Rewards))
+	}
+	return b
+}
+
+// rowAdvantages checks that context gets 0 and that returns are the advantages,
+// and returns one number per row.
+func rowAdvantages(t *testing.T, est Estimator, b *Batch) []float64 {
+	t.Helper()
+	out := run(t, est, b)
+	var rows []float64
+	for i := range b.Rows() {
+		lo, hi := b.Row(i)
+		row := math.NaN()
+		for k := lo; k < hi; k++ {
+			a := out.Advantages[k]
+			if a != out.Returns[k] {
+				t.Errorf("%T: row %d: return %v, advantage %v", est, i, out.Returns[k], a)
+			}
+			switch {
+			case b.Loss[k]:
+				row = float64(a)
+			case a != 0:
+				t.Errorf("%T: row %d: context has advantage %v", est, i, a)
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func near(t *testing.T, what string, got, want []float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %v, want %v", what, got, want)
+	}
+	for i := range want {
+		// float32 storage keeps seven digits.
+		if !(math.Abs(got[i]-want[i]) <= 1e-6*max(1, math.Abs(want[i]))) {
+			t.Errorf("%s: row %d: %v, want %v", what, i, got[i], want[i])
+		}
+	}
+}
+
+// TestGroupEstimatorsByHand has numbers worked out on paper. Group 7 scores 1, 2
+// and 6 (mean 3, variance 7), group 9 scores 4 alone.
+func TestGroupEstimatorsByHand(t *testing.T) {
+	b := func() *Batch { return scored([]float32{1, 4, 2, 6}, 7, 9, 7, 7) }
+	std := math.Sqrt(7)
+	for _, c := range []struct {
+		name string
+		est  Estimator
+		want []float64
+	}{
+		{"grpo", GRPO{}, []float64{-2 / (std + 1e-6), 4 / (1 + 1e-6), -1 / (std + 1e-6), 3 / (std + 1e-6)}},
+		{"grpo, epsilon", GRPO{Epsilon: 0.5}, []float64{-2 / (std + 0.5), 4 / 1.5, -1 / (std + 0.5), 3 / (std + 0.5)}},
+		{"grpo without std", GRPO{NoStd: true}, []float64{-2, 4, -1, 3}},
+		{"rloo", RLOO{}, []float64{1 - 4, 4, 2 - 3.5, 6 - 1.5}},
+		{"gpg", GPG{}, []float64{-2, 4, -1, 3}},
+		{"reinforce++ baseline, raw", ReinforcePlusPlusBaseline{Raw: true}, []float64{-2, 4, -1, 3}},
+		{"opo, equal lengths", OPO{}, []float64{-2, 4, -1, 3}},
+		{"trajectory grpo", TrajectoryGRPO{}, []float64{-2 / (math.Sqrt(14.0/3) + 1e-6), 0, -1 / (math.Sqrt(14.0/3) + 1e-6), 3 / (math.Sqrt(14.0/3) + 1e-6)}},
+		{"trajectory grpo without std", TrajectoryGRPO{NoStd: true}, []float64{-2, 0, -1, 3}},
+	} {
+		near(t, c.name, rowAdvantages(t, c.est, b()), c.want)
+	}
+}
+
+func TestReinforceBaselineWhitensOverTokens(t *testing.T) {
+	// Centred scores −1 and 1, the second row with two tokens: mean 1/3,
+	// variance ((4/3)² + 2·(2/3)²)/2 = 4/3.
+	b := &Batch{
+		Offsets: []int{0, 1, 3}, Rewards: []float32{1, 1, 2},
+		Loss: []bool{true, true, true}, Group: []int{0, 0},
+	}
+	std := math.Sqrt(4.0 / 3)
+	near(t, "reinforce++ baseline", rowAdvantages(t, ReinforcePlusPlusBaseline{}, b),
+		[]float64{(-1 - 1.0/3) / std, (1 - 1.0/3) / std})
+}
+
+func TestOPOWeighsByLength(t *testing.T) {
+	// Scores 1 and 5 with 1 and 3 tokens under the mask: baseline 16/4.
+	b := &Batch{
+		Offsets: []int{0, 2, 6}, Rewards: []float32{0, 1, 0, 0, 0, 5},
+		Loss: []bool{false, true, false, true, true, true}, Group: []int{3, 3},
+	}
+	near(t, "opo", rowAdvantages(t, OPO{}, b), []float64{-3, 1})
+	clear(b.Loss)
+	for i, a := range run(t, OPO{}, b).Advantages {
+		if a != 0 {
+			t.Errorf("position %d: %v without any token under the mask", i, a)
+		}
+	}
+}
+
+func TestGPGMakesUpForZeroScores(t *testing.T) {
+	// Two of three rows have a score: alpha 3/2.
+	near(t, "gpg", rowAdvantages(t, GPG{}, scored([]float32{0, 2, 4}, 1, 1, 2)), []float64{-1.5, 1.5, 6})
+	near(t, "gpg, nothing scored", rowAdvantages(t, GPG{}, scored([]float32{0, 0}, 1, 1)), []float64{0, 0})
+}
+
+func TestPassKRewardsTheLeadOfTheBest(t *testing.T) {
+	b := scored([]float32{1, 5, 2, 3, 3}, 4, 4, 4, 8, 8)
+	near(t, "pass@k", rowAdvantages(t, PassK{NoStd: true}, b), []float64{0, 3, 0, 0, 0})
+	// Scores 1, 5, 2 have mean 8/3 and squared distances 78/9.
+	near(t, "pass@k", rowAdvantages(t, PassK{Epsilon: 0.25}, b), []float64{0, 3 / (math.Sqrt(78.0/18) + 0.25), 0, 0, 0})
+	// The best comes first, last, and after a better second.
+	near(t, "pass@k", rowAdvantages(t, PassK{NoStd: true}, scored([]float32{5, 1, 2}, 0, 0, 0)), []float64{3, 0, 0})
+	near(t, "pass@k", rowAdvantages(t, PassK{NoStd: true}, scored([]float32{1, 3, 7, 6}, 0, 0, 0, 0)), []float64{0, 0, 1, 0})
+
+	var out Result
+	if err := (PassK{}).Estimate(&out, scored([]float32{1, 2, 3}, 1, 1, 2)); !errors.Is(err, ErrGroupSize) {
+		t.Errorf("a group of one: got %v, want ErrGroupSize", err)
+	}
+}
+
+// TestEqualScoresTeachNothing: sums of float32 rewards in float64 are equal when
+// the rewards are, so no rounding noise is blown up by a tiny deviation.
+func TestEqualScoresTeachNothing(t *testing.T) {
+	scores := make([]float32, 7)
+	groups := make([]int, 7)
+	for i := range scores {
+		scores[i] = 10.9
+	}
+	for _, est := range []Estimator{GRPO{}, RLOO{}, TrajectoryGRPO{}, PassK{}, OPO{}} {
+		for row, a := range rowAdvantages(t, est, scored(scores, groups...)) {
+			if math.Abs(a) > 1e-8 {
+				t.Errorf("%T: row %d: advantage %v among equal scores", est, row, a)
+			}
+		}
+	}
+}
+
+// TestGroupShiftsCancel: adding to all scores of a group changes nothing.
+func TestGroupShiftsCancel(t *testing.T) {
+	a := []float32{1, 2, 6, 4.5}
+	b := []float32{9, 10, 14, 12.5}
+	for _, est := range []Estimator{GRPO{}, GRPO{NoStd: true}, RLOO{}, OPO{}, PassK{}, TrajectoryGRPO{}, ReinforcePlusPlusBaseline{}} {
+		near(t, "shifted scores", rowAdvantages(t, est, scored(b, 1, 1, 1, 1)), rowAdvantages(t, est, scored(a, 1, 1, 1, 1)))
+	}
+}
+
+func TestReMaxSubtractsBaselineUnderMask(t *testing.T) {
+	b := &Batch{
+		Offsets: []int{0, 4}, Rewards: []float32{5, 1, 7, 2}, Loss: []bool{false, true, false, true},
+		Baselines: []float32{0.5},
+	}
+	out := run(t, ReMax{}, b)
+	for i, want := range []struct{ adv, ret float32 }{{3, 3}, {2.5, 3}, {2, 2}, {1.5, 2}} {
+		if out.Advantages[i] != want.adv || out.Returns[i] != want.ret {
+			t.Errorf("position %d: %v, %v, want %v", i, out.Advantages[i], out.Returns[i], want)
+		}
+	}
+}
+
+func TestReinforceStopsAtContext(t *testing.T) {
+	b := &Batch{Offsets: []int{0, 5}, Rewards: []float32{1, 2, 4, 8, 16}, Loss: []bool{true, true, false, true, true}}
+	out := run(t, ReinforcePlusPlus{Gamma: 0.5, Raw: true}, b)
+	// The context's return holds the turn after it, but passes nothing on.
+	for i, want := range []struct{ adv, ret float32 }{{2, 2}, {2, 2}, {0, 12}, {16, 16}, {16, 16}} {
+		if out.Advantages[i] != want.adv || out.Returns[i] != want.ret {
+			t.Errorf("position %d: %v, %v, want %v", i, out.Advantages[i], out.Returns[i], want)
+		}
+	}
+}

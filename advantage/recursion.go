@@ -1,0 +1,102 @@
+package advantage
+
+import "math"
+
+// recursion is the state of an advantage recursion between two stretches of
+// tokens. It runs backwards:
+//
+//	A(t) = r(t) + gamma·V(next) − V(t) + decay·A(next)
+//
+// All state is float64. Products are converted explicitly, which keeps
+// compilers from fusing them with the sum: every machine rounds alike.
+type recursion struct {
+	gamma, decay float64
+	next, acc    float64 // V and A of the following token
+	spread       spread  // of the advantages so far
+}
+
+// advance steps over a stretch of tokens that all count, last token first.
+//
+// It does not look for NaN: whatever is not finite ends up in the sum of
+// squares, where close finds it.
+func advance[T number](s *recursion, r, v, adv, ret []T) {
+	n := len(r)
+	v, adv, ret = v[:n], adv[:n], ret[:n]
+	gamma, decay, next, acc := s.gamma, s.decay, s.next, s.acc
+	shift, s1, s2 := s.spread.shift, s.spread.s1, s.spread.s2
+	for t := n - 1; t >= 0; t-- {
+		value := float64(v[t])
+		delta := float64(r[t]) + float64(gamma*next) - value
+		acc = delta + float64(decay*acc)
+		next = value
+		adv[t], ret[t] = T(acc), T(acc+value)
+		d := acc - shift
+		s1 += d
+		s2 += float64(d * d)
+	}
+	s.next, s.acc = next, acc
+	s.spread.n += n
+	s.spread.s1, s.spread.s2 = s1, s2
+}
+
+// advanceUnpaid is advance over tokens without rewards.
+func advanceUnpaid[T number](s *recursion, v, adv, ret []T) {
+	n := len(v)
+	adv, ret = adv[:n], ret[:n]
+	gamma, decay, next, acc := s.gamma, s.decay, s.next, s.acc
+	shift, s1, s2 := s.spread.shift, s.spread.s1, s.spread.s2
+	for t := n - 1; t >= 0; t-- {
+		value := float64(v[t])
+		delta := float64(gamma*next) - value
+		acc = delta + float64(decay*acc)
+		next = value
+		adv[t], ret[t] = T(acc), T(acc+value)
+		d := acc - shift
+		s1 += d
+		s2 += float64(d * d)
+	}
+	s.next, s.acc = next, acc
+	s.spread.n += n
+	s.spread.s1, s.spread.s2 = s1, s2
+}
+
+// step moves the recursion over one token or turn, with the given discounts,
+// and returns its advantage. It does not touch the spread.
+func (s *recursion) step(reward, value float64) float64 {
+	delta := reward + float64(s.gamma*s.next) - value
+	s.acc = delta + float64(s.decay*s.acc)
+	s.next = value
+	return s.acc
+}
+
+// spread gathers mean and variance around a shift. With the shift close to the
+// data, the sum of squares loses no digits.
+type spread struct {
+	n             int
+	shift, s1, s2 float64
+}
+
+// add counts the number n times.
+func (s *spread) add(x float64, n int) {
+	d := x - s.shift
+	s.n += n
+	s.s1 += float64(float64(n) * d)
+	s.s2 += float64(float64(n) * float64(d*d))
+}
+
+func (s *spread) moments() Moments {
+	if s.n == 0 {
+		return Moments{}
+	}
+	n := float64(s.n)
+	return Moments{N: s.n, Mean: s.shift + s.s1/n, M2: max(0, s.s2-s.s1*s.s1/n)}
+}
+
+// largeResult is half the distance of the largest float32 to its neighbour:
+// adding less than this to any float32 stays in range.
+const largeResult = 1 << 102
+
+// safe reports whether all numbers are small enough to be stored, even after a
+// value was added. None is further from the shift than the root of the sum of
+// squares, so this costs nothing per number. NaN is not safe.
+func (s *spread) safe() bool { return math.Sqrt(s.s2)+math.Abs(s.shift) < largeResult }

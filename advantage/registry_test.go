@@ -1,0 +1,199 @@
+package advantage
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestEveryNameMakesAnEstimator(t *testing.T) {
+	if len(Names()) != len(specs) {
+		t.Errorf("%d names for %d specs: two estimators share a name", len(Names()), len(specs))
+	}
+	for _, name := range Names() {
+		est := named(t, name, testParams())
+		if err := est.Estimate(new(Result), good()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestNamesAreSorted(t *testing.T) {
+	if !slices.IsSorted(Names()) {
+		t.Errorf("names out of order: %v", Names())
+	}
+}
+
+// TestParamsReachTheEstimator compares with values written out, so that two
+// swapped parameters show.
+func TestParamsReachTheEstimator(t *testing.T) {
+	p := Params{
+		Gamma: 0.91, Lambda: 0.82, TurnGamma: 0.73, TurnLambda: 0.64, TokenLambda: 0.55,
+		Mix: 0.46, NoStd: true, Epsilon: 0.37, StepWeight: 0.28, Raw: true,
+	}
+	for name, want := range map[string]Estimator{
+		"gae":                          GAE{Gamma: 0.91, Lambda: 0.82, Raw: true},
+		"masked_gae":                   Masked{Gamma: 0.91, Lambda: 0.82, Raw: true},
+		"lite_gae":                     Lite{Gamma: 0.91, Lambda: 0.82, Raw: true},
+		"bi_level_gae":                 BiLevel{Gamma: 0.91, Lambda: 0.82, TurnGamma: 0.73, Raw: true},
+		"turn_wise_gae":                TurnWise{TurnGamma: 0.73, Lambda: 0.82, Raw: true},
+		"grpo":                         GRPO{NoStd: true, Epsilon: 0.37},
+		"masked_grpo":                  GRPO{NoStd: true, Epsilon: 0.37},
+		"lite_grpo":                    GRPO{NoStd: true, Epsilon: 0.37},
+		"grpo_passk":                   PassK{NoStd: true, Epsilon: 0.37},
+		"rloo":                         RLOO{},
+		"opo":                          OPO{},
+		"gpg":                          GPG{},
+		"reinforce_plus_plus":          ReinforcePlusPlus{Gamma: 0.91, Raw: true},
+		"reinforce_plus_plus_baseline": ReinforcePlusPlusBaseline{Raw: true},
+		"remax":                        ReMax{},
+		"gigpo":                        GiGPO{Gamma: 0.91, StepWeight: 0.28, NoStd: true, Epsilon: 0.37},
+		"no_concat_gae":                NoConcat{Gamma: 0.91, Lambda: 0.82, Raw: true},
+		"no_concat_gae_last":           NoConcat{Gamma: 0.91, Lambda: 0.82, Last: true, Raw: true},
+		"default_gae":                  TrajectoryOutcome{Gamma: 0.91, Lambda: 0.82, Raw: true},
+		"token_level_gae":              TrajectoryToken{Gamma: 0.91, Lambda: 0.82, Raw: true},
+		"turn_level_gae":               TrajectoryTurn{Gamma: 0.91, Lambda: 0.82, Raw: true},
+		"trajectory_bi_level_gae":      TrajectoryBiLevel{TurnGamma: 0.73, TurnLambda: 0.64, TokenLambda: 0.55, Mix: 0.46, Raw: true},
+		"bi_level_gae_published":       TrajectoryTwoPass{Gamma: 0.91, Lambda: 0.82, TurnGamma: 0.73, Raw: true},
+		"trajectory_grpo":              TrajectoryGRPO{NoStd: true, Epsilon: 0.37},
+	} {
+		if got := named(t, name, p); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, want %+v", name, got, want)
+		}
+	}
+}
+
+func TestDefaultsAreThePublishedNumbers(t *testing.T) {
+	want := Params{Gamma: 1, Lambda: 1, TurnGamma: 0.95, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75, StepWeight: 1}
+	if got := DefaultParams(); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got, want := DefaultTrajectoryBiLevel(), named(t, "trajectory_bi_level_gae", DefaultParams()); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// TestSpecsTellWhatEstimatorsPublish compares promises with results.
+func TestSpecsTellWhatEstimatorsPublish(t *testing.T) {
+	onceEach(t, func(t *testing.T, spec Spec, est Estimator) {
+		out := run(t, est, good())
+		if (out.ValueMask != nil) != spec.ValueMask {
+			t.Errorf("value mask published: %v, promised: %v", out.ValueMask != nil, spec.ValueMask)
+		}
+		if (out.TurnID != nil) != spec.TurnIDs {
+			t.Errorf("turn ids published: %v, promised: %v", out.TurnID != nil, spec.TurnIDs)
+		}
+		if (out.Raw.N > 0) != spec.Whitens {
+			t.Errorf("whitened over %d positions, promised: %v", out.Raw.N, spec.Whitens)
+		}
+		if spec.ValueMask && !slices.Equal(out.ValueMask, MaskFromReturns(nil, out.Returns)) {
+			t.Error("value mask and marked returns disagree")
+		}
+		if spec.TurnIDs {
+			want, err := good().TurnIDs(nil)
+			if err != nil || !slices.Equal(out.TurnID, want) {
+				t.Errorf("turn ids %v, want %v (%v)", out.TurnID, want, err)
+			}
+		}
+	})
+}
+
+func TestResultsOfOtherEstimatorsDoNotLinger(t *testing.T) {
+	var out Result
+	b := good()
+	for _, name := range []string{"turn_level_gae", "grpo"} {
+		if err := named(t, name, testParams()).Estimate(&out, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out.ValueMask != nil || out.TurnID != nil || out.Raw != (Moments{}) {
+		t.Errorf("grpo published %v, %v, %v", out.ValueMask, out.TurnID, out.Raw)
+	}
+}
+
+func TestUnknownNamesSuggestTheNearest(t *testing.T) {
+	for name, want := range map[string]string{
+		"bilevel_gae": `did you mean "bi_level_gae"?`,
+		"GRPO":        `known: bi_level_gae, `,
+		"maskd_gae":   `did you mean "masked_gae"?`,
+		"rlo":         `did you mean "rloo"?`,
+		"":            "known: ",
+	} {
+		_, err := ByName(name, DefaultParams())
+		if !errors.Is(err, ErrUnknown) || !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%q: got %v, want ErrUnknown with %q", name, err, want)
+		}
+		for _, known := range Names() {
+			if !strings.Contains(fmt.Sprint(err), known) {
+				t.Errorf("%q: %v does not list %q", name, err, known)
+			}
+		}
+	}
+	if _, err := ByName("a very long name that nothing resembles", DefaultParams()); strings.Contains(fmt.Sprint(err), "did you mean") {
+		t.Errorf("got %v, want no suggestion", err)
+	}
+}
+
+func TestBadParametersAreRefusedByName(t *testing.T) {
+	for _, name := range Names() {
+		p := DefaultParams()
+		p.Gamma, p.Epsilon, p.Lambda = 1.5, -1, -1
+		_, err := ByName(name, p)
+		switch name {
+		case "rloo", "opo", "gpg", "remax", "reinforce_plus_plus_baseline":
+			if err != nil {
+				t.Errorf("%s has no parameters: %v", name, err)
+			}
+		default:
+			refuse(t, name, err, ErrParameter)
+		}
+	}
+	p := DefaultParams()
+	p.Gamma = 0.99
+	_, err := ByName("trajectory_bi_level_gae", p)
+	refuse(t, "undiscounted", err, ErrParameter, "gamma: 0.99")
+}
+
+func TestRegistriesGrow(t *testing.T) {
+	var r Registry
+	if len(r.Names()) != 0 {
+		t.Errorf("the zero registry knows %v", r.Names())
+	}
+	mine := Spec{Name: "mine", New: func(p Params) Estimator { return GAE{Gamma: p.Gamma} }}
+	if err := r.Add(mine); err != nil {
+		t.Fatal(err)
+	}
+	est, err := r.ByName("mine", Params{Gamma: 0.5})
+	if err != nil || est != (GAE{Gamma: 0.5}) {
+		t.Errorf("got %v, %v", est, err)
+	}
+	for what, s := range map[string]Spec{"same name": mine, "no name": {New: mine.New}, "no constructor": {Name: "x"}} {
+		if err := r.Add(s); err == nil {
+			t.Errorf("%s: added", what)
+		}
+	}
+	all := Default()
+	if err := all.Add(mine); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Describe("mine"); err == nil {
+		t.Error("adding to a copy changed the default registry")
+	}
+}
+
+func TestDistanceCountsEdits(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0}, {"abc", "abd", 1}, {"abc", "ab", 1},
+		{"abc", "xabc", 1}, {"kitten", "sitting", 3}, {"gae", "age", 2},
+	} {
+		if got := distance(c.a, c.b); got != c.want {
+			t.Errorf("distance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}

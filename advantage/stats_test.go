@@ -1,0 +1,212 @@
+package advantage
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestMomentsByHand(t *testing.T) {
+	x := []float32{2, 100, 4, 9, -100}
+	m := MomentsOf(x, []bool{true, false, true, true, false})
+	if m.N != 3 || m.Mean != 5 || m.M2 != 26 || m.Sum() != 15 || m.Variance() != 13 || m.PopulationVariance() != 26.0/3 {
+		t.Errorf("got %+v", m)
+	}
+	if all := MomentsOf([]float32{1, 3}, nil); all != (Moments{N: 2, Mean: 2, M2: 2}) {
+		t.Errorf("without mask: got %+v", all)
+	}
+	none, one := MomentsOf(x, make([]bool, 5)), MomentsOf(x[:1], nil)
+	if none != (Moments{}) || !math.IsNaN(none.Variance()) || !math.IsNaN(none.PopulationVariance()) {
+		t.Errorf("of nothing: got %+v, %v, %v", none, none.Variance(), none.PopulationVariance())
+	}
+	if one.PopulationVariance() != 0 || !math.IsNaN(one.Variance()) {
+		t.Errorf("of one: got %v, %v", one.PopulationVariance(), one.Variance())
+	}
+}
+
+// TestMergedMomentsAreThoseOfTheWhole, however unequal the parts.
+func TestMergedMomentsAreThoseOfTheWhole(t *testing.T) {
+	g := newGenerator(1)
+	x := make([]float32, 40)
+	for i := range x {
+		x[i] = 100 + g.number()
+	}
+	whole := MomentsOf(x, nil)
+	for cut := range len(x) + 1 {
+		m := MomentsOf(x[:cut], nil)
+		m.merge(MomentsOf(x[cut:], nil))
+		// Sums in another order: a few roundings of float64.
+		if m.N != whole.N || math.Abs(m.Mean-whole.Mean) > 1e-11 || math.Abs(m.M2-whole.M2) > 1e-9 {
+			t.Errorf("cut at %d: got %+v, want %+v", cut, m, whole)
+		}
+	}
+}
+
+// TestSpreadKeepsDigitsFarFromZero: the shift keeps the sum of squares exact
+// where squares of the numbers themselves would swallow the spread.
+func TestSpreadKeepsDigitsFarFromZero(t *testing.T) {
+	s := spread{shift: 1e9}
+	for _, x := range []float64{1e9, 1e9 + 1, 1e9 + 2} {
+		s.add(x, 1)
+	}
+	s.add(1e9+1, 3)
+	if m := s.moments(); m.N != 6 || m.Mean != 1e9+1 || math.Abs(m.M2-2) > 1e-12 {
+		t.Errorf("got %+v, want mean 1e9+1 and 2", m)
+	}
+}
+
+func TestWhiteningByHand(t *testing.T) {
+	x := []float32{1, 3, 7}
+	in := []bool{true, true, false}
+	dst := make([]float32, 3)
+	m, err := Whitening{}.Apply(dst, x, in)
+	if err != nil || m.Mean != 2 {
+		t.Fatalf("got %+v, %v", m, err)
+	}
+	// Mean 2 and variance 2 under the mask; the third number is mapped along.
+	s := float32(math.Sqrt2)
+	for i, want := range []float32{-1 / s, 1 / s, 5 / s} {
+		if abs(dst[i]-want) > 1e-6 {
+			t.Errorf("position %d: %v, want %v", i, dst[i], want)
+		}
+	}
+	if _, err := (Whitening{KeepMean: true}).Apply(dst, x, in); err != nil || abs(dst[0]-(2-1/s)) > 1e-6 {
+		t.Errorf("keeping the mean: %v, %v", dst, err)
+	}
+	if _, err := (Whitening{}).Apply(x, x, nil); err != nil || abs(x[0]+x[1]+x[2]) > 1e-6 {
+		t.Errorf("in place: %v, %v", x, err)
+	}
+}
+
+func TestWhiteningConstantsGivesZero(t *testing.T) {
+	x := []float32{5, 5, 5, 5, 5}
+	if _, err := GuardedWhitening.Apply(x, x, nil); err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range x {
+		// The guard moves the mean by a hundred-millionth, over a deviation of 1e-4.
+		if abs(v) > 2e-4 {
+			t.Errorf("position %d: %v", i, v)
+		}
+	}
+}
+
+func TestWhiteningRefusesBadInput(t *testing.T) {
+	nan := float32(math.NaN())
+	for _, c := range []struct {
+		name   string
+		w      Whitening
+		dst, x []float32
+		mask   []bool
+		want   error
+		word   string
+	}{
+		{"nothing", Whitening{}, nil, nil, nil, ErrEmptyMask, "0 of them"},
+		{"one number", Whitening{}, make([]float32, 1), make([]float32, 1), nil, ErrEmptyMask, "1 of them"},
+		{"empty mask", Whitening{}, make([]float32, 2), make([]float32, 2), make([]bool, 2), ErrEmptyMask, "0 of them"},
+		{"short dst", Whitening{}, make([]float32, 1), make([]float32, 2), nil, ErrLength, "2 numbers"},
+		{"short mask", Whitening{}, make([]float32, 2), make([]float32, 2), make([]bool, 1), ErrLength, "1 in mask"},
+		{"NaN off the mask", Whitening{}, make([]float32, 3), []float32{1, 2, nan}, []bool{true, true, false}, ErrNotFinite, "position 2"},
+		{"negative guard", Whitening{Guard: -1}, make([]float32, 2), make([]float32, 2), nil, ErrParameter, "guard"},
+		{"infinite guard", Whitening{Guard: math.Inf(1)}, make([]float32, 2), make([]float32, 2), nil, ErrParameter, "guard"},
+	} {
+		_, err := c.w.Apply(c.dst, c.x, c.mask)
+		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.word) {
+			t.Errorf("%s: got %v, want %v with %q", c.name, err, c.want, c.word)
+		}
+	}
+}
+
+func TestRunsAreFoundByBlocks(t *testing.T) {
+	g := newGenerator(2)
+	for range 300 {
+		var mask []bool
+		in := g.IntN(2) == 0
+		for len(mask) < 150 {
+			for range 1 + g.IntN(1+g.IntN(100)) {
+				mask = append(mask, in)
+			}
+			in = !in
+		}
+		mask = mask[:g.IntN(len(mask))+1]
+		lo := g.IntN(len(mask))
+		hi := lo + 1 + g.IntN(len(mask)-lo)
+		start := hi - 1
+		for start > lo && mask[start-1] == mask[hi-1] {
+			start--
+		}
+		if got, in := runBefore(mask, lo, hi); got != start || in != mask[hi-1] {
+			t.Fatalf("runBefore(%v, %d, %d) = %d, %v, want %d", mask, lo, hi, got, in, start)
+		}
+		end := lo + 1
+		for end < hi && mask[end] == mask[lo] {
+			end++
+		}
+		if got, in := runFrom(mask, lo, hi); got != end || in != mask[lo] {
+			t.Fatalf("runFrom(%v, %d, %d) = %d, %v, want %d", mask, lo, hi, got, in, end)
+		}
+		part := mask[lo:hi]
+		last, n := -1, 0
+		for t, in := range part {
+			if in {
+				last = t
+				n++
+			}
+		}
+		if lastTrue(part) != last || firstTrue(part) != slices.Index(part, true) || count(part) != n {
+			t.Fatalf("%v: last %d, first %d, count %d", part, lastTrue(part), firstTrue(part), count(part))
+		}
+	}
+	if lastTrue(nil) != -1 || firstTrue(nil) != -1 || count(nil) != 0 {
+		t.Error("an empty mask has no entries")
+	}
+}
+
+func TestFillSetsEveryEntry(t *testing.T) {
+	for n := range 70 {
+		dst := make([]int, n+1)
+		fill(dst[:n], 7)
+		for i, x := range dst {
+			if (x == 7) != (i < n) {
+				t.Fatalf("length %d: entry %d is %d", n, i, x)
+			}
+		}
+	}
+}
+
+func TestFiniteFindsEveryPosition(t *testing.T) {
+	for n := range 11 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = math.MaxFloat32
+		}
+		if !finite(x) {
+			t.Errorf("%d finite numbers were called otherwise", n)
+		}
+		for i := range x {
+			for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))} {
+				x[i] = bad
+				if finite(x) {
+					t.Errorf("%v at %d of %d was missed", bad, i, n)
+				}
+				x[i] = 0
+			}
+		}
+	}
+}
+
+func TestSumAddsEverything(t *testing.T) {
+	for n := range 11 {
+		x := make([]float32, n)
+		want := 0.0
+		for i := range x {
+			x[i] = float32(int(1) << i)
+			want += float64(x[i])
+		}
+		if got := sum(x); got != want {
+			t.Errorf("sum of %v = %v, want %v", x, got, want)
+		}
+	}
+}
