@@ -82,6 +82,7 @@ func buildFormats() []format {
 		all = append(all, format{dialect: d, name: name, shape: sh, lower: lowered, rebuild: rebuild})
 	}
 	lite(Lite, "free_think", blocks(SectionThink, SectionAnswer), true, SectionThink, SectionAnswer)
+	lite(Lite, "answer", blocks(SectionAnswer), true, SectionAnswer)
 	lite(Lite, "wm", blocks(wm...), true, wm...)
 	lite(Lite, "free_wm", shape{
 		anchors: [][]string{{"<observation>"}, {"</observation>"}, {"<answer>"}, {"</answer>"}, {"<prediction>"}, {"</prediction>"}},

@@ -5,12 +5,14 @@ import (
 	"fmt"
 
 	"vagen/env"
+	"vagen/env/blackjack"
 	"vagen/env/frozenlake"
 	"vagen/env/sokoban"
 )
 
 // Registry returns a new registry of all environments of the library:
 //
+//	blackjack    Blackjack
 //	frozenlake   FrozenLake; the option "rules" chooses lite (default) or legacy
 //	sokoban      Sokoban; likewise
 //
@@ -18,6 +20,7 @@ import (
 func Registry() *env.Registry {
 	r := new(env.Registry)
 	for name, f := range map[string]env.Factory{
+		"blackjack":  blackjack.FromConfig,
 		"frozenlake": frozenlake.FromConfig,
 		"sokoban":    sokoban.FromConfig,
 	} {

@@ -171,7 +171,7 @@ func (o *Options) Validate() error {
 func promptFormats(r Rules) []string {
 	switch r {
 	case Lite:
-		return []string{"free_think", "wm", reward.ObservePredict}
+		return reward.Formats(reward.Lite)
 	case Legacy:
 		return slices.DeleteFunc(reward.Formats(reward.Legacy), func(f string) bool { return f == "raw_response" })
 	}

@@ -1,0 +1,82 @@
+package blackjack
+
+import "vagen/internal/numpyrand"
+
+// Suit is the suit of a card.
+type Suit uint8
+
+// The suits, in the order in which the original draws them.
+const (
+	Clubs Suit = iota
+	Diamonds
+	Hearts
+	Spades
+)
+
+var suitNames = [...]string{"clubs", "diamonds", "hearts", "spades"}
+
+// String returns the suit's name.
+func (s Suit) String() string { return suitNames[s%4] }
+
+// Card is a card. Its value decides the game, the rest is for show.
+type Card struct {
+	Value int  // 1 for an ace, 10 for ten and picture cards
+	Face  byte // A, 2 to 9, J, Q or K
+	Suit  Suit
+}
+
+// String returns the card in words, such as "Q of hearts".
+func (c Card) String() string { return string(c.Face) + " of " + c.Suit.String() }
+
+// deck deals cards from the stream of a seed, which is numpy's default_rng.
+type deck struct{ stream numpyrand.PCG64 }
+
+func (d *deck) card() Card {
+	value := min(int(d.stream.IntN(13))+1, 10)
+	suit := Suit(d.stream.IntN(4))
+	return Card{Value: value, Suit: suit, Face: d.face(value)}
+}
+
+// face draws the picture of a card that counts ten and names the others.
+func (d *deck) face(value int) byte {
+	switch value {
+	case 10:
+		return "JQK"[d.stream.IntN(3)]
+	case 1:
+		return 'A'
+	}
+	return '0' + byte(value)
+}
+
+// Hand is the cards of one side.
+type Hand []Card
+
+// Ace reports whether an ace counts eleven without taking the hand over 21.
+func (h Hand) Ace() bool {
+	sum, ace := 0, false
+	for _, c := range h {
+		sum += c.Value
+		ace = ace || c.Value == 1
+	}
+	return ace && sum+10 <= 21
+}
+
+// Sum returns what the hand counts, with an ace at eleven where that fits.
+func (h Hand) Sum() int {
+	sum := 0
+	for _, c := range h {
+		sum += c.Value
+	}
+	if h.Ace() {
+		sum += 10
+	}
+	return sum
+}
+
+// score is what a hand is worth in the end: nothing when it is over 21.
+func (h Hand) score() int {
+	if s := h.Sum(); s <= 21 {
+		return s
+	}
+	return 0
+}

@@ -1,0 +1,10 @@
+// Package blackjack is the card game against a dealer, as text or pictures.
+//
+// Each turn the player takes another card (Hit) or none (Stand, also called
+// Stick), which ends the episode: the dealer draws up to 17, and the hand that is
+// nearer to 21 without going over it wins. Cards come from an endless deck.
+//
+// Rules, rewards and formats are those of VAGEN's legacy branch, and a seed deals
+// the same cards. Two settings, natural and sab, are accepted and change nothing,
+// as in the original, where the test for a natural hand never succeeds.
+package blackjack

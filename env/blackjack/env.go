@@ -1,0 +1,227 @@
+package blackjack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"math/rand/v2"
+
+	"vagen/env"
+	"vagen/env/internal/words"
+	"vagen/reward"
+)
+
+// Names of the reward parts.
+const (
+	PartGame    = "game"    // 1 for a win, −1 for a loss
+	PartFormat  = "format"  //
+	PartInvalid = "invalid" // a turn without a known action
+)
+
+// Errors of the order of calls.
+var (
+	ErrNotReset = errors.New("Reset has not been called")
+	ErrClosed   = errors.New("the environment is closed")
+	ErrSeed     = errors.New("seeds are not negative")
+)
+
+// Words of the actions.
+const (
+	Hit   = "Hit"
+	Stand = "Stand"
+	Stick = "Stick" // another word for Stand
+)
+
+// Env is one live game. It implements env.Env.
+type Env struct {
+	o      Options
+	parser *reward.Parser
+	deck   deck
+
+	dealer, player Hand
+	shown          Card // the dealer's open card as pictures show it
+	over           bool
+	ready, closed  bool
+}
+
+var _ env.Env = (*Env)(nil)
+
+// New makes an environment. Errors list everything that is wrong with the
+// options.
+func New(o Options) (*Env, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	parser, err := reward.NewParser(o.PromptFormat, reward.ParserOptions{Dialect: reward.Legacy, ActionSep: o.ActionSep,
+		MaxActions: o.MaxActions, SpecialTokens: o.SpecialTokens})
+	if err != nil {
+		return nil, fmt.Errorf("blackjack: %w", err)
+	}
+	return &Env{o: o, parser: parser}, nil
+}
+
+// System returns the system prompt.
+func (e *Env) System(ctx context.Context) (env.Observation, error) {
+	if err := e.usable(ctx, false); err != nil {
+		return env.Observation{}, err
+	}
+	return env.Observation{Text: e.systemPrompt()}, nil
+}
+
+// Reset deals the hands of the seed, which must not be negative.
+func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
+	if err := e.usable(ctx, false); err != nil {
+		return env.Observation{}, err
+	}
+	if seed < 0 {
+		return env.Observation{}, fmt.Errorf("blackjack: reset: seed %d: %w", seed, ErrSeed)
+	}
+	e.deck.stream.Seed(uint64(seed))
+	e.dealer = Hand{e.deck.card(), e.deck.card()}
+	e.player = Hand{e.deck.card(), e.deck.card()}
+	// The original draws suit and picture of the open card anew for display.
+	e.shown = Card{Value: e.dealer[0].Value, Suit: Suit(e.deck.stream.IntN(4))}
+	e.shown.Face = e.deck.face(e.shown.Value)
+	e.ready, e.over = true, false
+	return e.observe("This is the table:"), nil
+}
+
+// Step plays one turn. It never fails because of the text. Once the game is over,
+// turns change and pay nothing.
+func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
+	if err := e.usable(ctx, true); err != nil {
+		return env.Outcome{}, err
+	}
+	r := e.parser.Parse(response)
+	if e.over {
+		return e.outcome(r, nil, false, false), nil
+	}
+	action := ""
+	if len(r.Actions) > 0 {
+		action = r.Actions[0]
+	}
+	var parts reward.Parts
+	won := false
+	valid := true
+	switch action {
+	case Hit:
+		e.player = append(e.player, e.deck.card())
+		if e.player.Sum() > 21 {
+			e.over = true
+			parts = append(parts, reward.Part{Name: PartGame, Value: -1})
+		}
+	case Stand, Stick:
+		parts, won = e.settle()
+	default:
+		valid = false
+		parts = append(parts, reward.Part{Name: PartInvalid, Value: e.o.InvalidReward})
+	}
+	if valid && r.FormatCorrect {
+		parts = append(parts, reward.Part{Name: PartFormat, Value: e.o.FormatReward})
+	}
+	return e.outcome(r, parts, valid, won), nil
+}
+
+// settle lets the dealer draw and compares the hands.
+func (e *Env) settle() (parts reward.Parts, won bool) {
+	e.over = true
+	for e.dealer.Sum() < 17 {
+		e.dealer = append(e.dealer, e.deck.card())
+	}
+	switch mine, theirs := e.player.score(), e.dealer.score(); {
+	case mine > theirs:
+		return reward.Parts{{Name: PartGame, Value: 1}}, true
+	case mine < theirs:
+		return reward.Parts{{Name: PartGame, Value: -1}}, false
+	}
+	return nil, false
+}
+
+func (e *Env) outcome(r reward.Response, parts reward.Parts, valid, won bool) env.Outcome {
+	said := "That was no action. This is the table:"
+	switch {
+	case e.over:
+		said = "The game is over. This is the table:"
+	case valid:
+		said = "You took " + e.player[len(e.player)-1].String() + ". This is the table now:"
+	}
+	return env.Outcome{
+		Observation: e.observe(said), Response: r, Reward: parts, Done: e.over, Success: won,
+		Turn:       env.Metrics{"action_is_valid": words.Number(valid), "action_is_effective": words.Number(valid)},
+		Trajectory: env.Metrics{"success": words.Number(won)},
+	}
+}
+
+// Close ends the use of the environment.
+func (e *Env) Close() error {
+	e.closed = true
+	return nil
+}
+
+func (e *Env) usable(ctx context.Context, started bool) error {
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("blackjack: %w", context.Cause(ctx))
+	case e.closed:
+		return fmt.Errorf("blackjack: %w", ErrClosed)
+	case started && !e.ready:
+		return fmt.Errorf("blackjack: step: %w", ErrNotReset)
+	}
+	return nil
+}
+
+func (e *Env) observe(said string) env.Observation {
+	if e.o.RenderMode == Vision {
+		return env.Observation{Text: e.observationText(said, env.ImageMark), Images: []image.Image{e.picture()}}
+	}
+	return env.Observation{Text: e.observationText(said, e.tableText())}
+}
+
+// Hands returns the cards on the table. They must not be changed.
+func (e *Env) Hands() (dealer, player Hand) { return e.dealer, e.player }
+
+// Player decides in a game between Hit and Stand. Players see the cards
+// themselves, not what an agent is shown.
+type Player func(r *rand.Rand, hand Hand, open Card) string
+
+// Random hits half of the time.
+func Random(r *rand.Rand, _ Hand, _ Card) string {
+	if r.IntN(2) == 0 {
+		return Hit
+	}
+	return Stand
+}
+
+// StandAt hits below a sum and stands from there on, as the dealer does at 17.
+func StandAt(sum int) Player {
+	return func(_ *rand.Rand, hand Hand, _ Card) string {
+		if hand.Sum() < sum {
+			return Hit
+		}
+		return Stand
+	}
+}
+
+// Script writes the response with which a player would play the current turn, in
+// the environment's format. It returns "" before Reset.
+func (e *Env) Script(r *rand.Rand, p Player) string {
+	if !e.ready {
+		return ""
+	}
+	action := p(r, e.player, e.dealer[0])
+	return e.parser.Compose(func(section string) string {
+		switch section {
+		case reward.SectionAnswer:
+			return action
+		case reward.SectionObservation:
+			return fmt.Sprintf("My hand counts %d and the dealer shows %d.", e.player.Sum(), e.dealer[0].Value)
+		case reward.SectionPrediction:
+			if action == Hit {
+				return "I will hold one card more."
+			}
+			return "The dealer will draw up to 17."
+		}
+		return fmt.Sprintf("With %d, I choose to %s.", e.player.Sum(), action)
+	})
+}

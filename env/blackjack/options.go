@@ -1,0 +1,80 @@
+package blackjack
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"vagen/env"
+	"vagen/internal/nearest"
+)
+
+// Modes of rendering.
+const (
+	Text   = "text"
+	Vision = "vision"
+)
+
+// Options are an environment's settings; Defaults gives the published ones. In
+// configurations they have the names of their tags.
+type Options struct {
+	RenderMode       string   `option:"render_mode"`   // Text or Vision
+	PromptFormat     string   `option:"prompt_format"` // a legacy format, see package reward
+	ActionSep        string   `option:"action_sep"`
+	MaxActions       int      `option:"max_actions_per_step"` // 1: one decision a turn
+	UseExample       bool     `option:"use_example_in_sys_prompt"`
+	ImagePlaceholder string   `option:"image_placeholder"`  // must be env.ImageMark; accepted for old configurations
+	SpecialTokens    []string `option:"special_token_list"` // removed from sections
+	FormatReward     float64  `option:"format_reward"`
+	// InvalidReward is the reward of a turn without a known action.
+	InvalidReward float64 `option:"invalid_reward"`
+
+	// Natural and Sab are accepted for old configurations and change nothing.
+	Natural bool `option:"natural"`
+	Sab     bool `option:"sab"`
+}
+
+// Defaults returns the published settings.
+func Defaults() Options {
+	return Options{
+		RenderMode: Vision, PromptFormat: "grounding_worldmodeling", ActionSep: ",", MaxActions: 1, UseExample: true,
+		ImagePlaceholder: env.ImageMark, SpecialTokens: []string{"<think>", "</think>", "<answer>", "</answer>"},
+		FormatReward: 0.5, InvalidReward: -0.1,
+	}
+}
+
+// FromConfig makes an environment from named options on top of the defaults. It
+// is an env.Factory.
+func FromConfig(config map[string]any) (env.Env, error) {
+	o := Defaults()
+	if err := env.Decode(config, &o); err != nil {
+		return nil, fmt.Errorf("blackjack: %w", err)
+	}
+	return New(o)
+}
+
+// Validate reports everything that is wrong with the options.
+func (o *Options) Validate() error {
+	var errs []error
+	bad := func(name, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("blackjack: option %q: %w: %s", name, env.ErrOption, fmt.Sprintf(format, args...)))
+	}
+	oneOf := func(name, value string, allowed ...string) {
+		if !slices.Contains(allowed, value) {
+			bad(name, "%q is not one of %s%s", value, strings.Join(allowed, ", "), nearest.Hint(value, allowed))
+		}
+	}
+	oneOf("render_mode", o.RenderMode, Text, Vision)
+	oneOf("prompt_format", o.PromptFormat, "no_think", "free_think", "grounding", "worldmodeling", "grounding_worldmodeling")
+	if o.MaxActions != 1 {
+		bad("max_actions_per_step", "%d; a turn has one action", o.MaxActions)
+	}
+	if o.ActionSep == "" {
+		bad("action_sep", "it is empty")
+	}
+	if o.ImagePlaceholder != env.ImageMark {
+		bad("image_placeholder", "%q; images are always marked %q", o.ImagePlaceholder, env.ImageMark)
+	}
+	return errors.Join(errs...)
+}

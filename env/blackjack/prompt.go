@@ -1,0 +1,65 @@
+package blackjack
+
+import (
+	"fmt"
+	"strings"
+
+	"vagen/env/internal/words"
+	"vagen/reward"
+)
+
+// systemPrompt says what the game is, how to act in it and how to answer.
+func (e *Env) systemPrompt() string {
+	var b strings.Builder
+	b.WriteString("You play blackjack against a dealer. Get nearer to 21 than the dealer without going over it. " +
+		"Cards count their number, picture cards ten, and an ace eleven where that fits, else one. " +
+		"The dealer shows one card and draws until 17 or more.\n\n")
+	if e.o.RenderMode == Vision {
+		b.WriteString("Each picture shows the table: the dealer's cards in the upper row, yours in the lower row.\n\n")
+	}
+	b.WriteString("Say Hit to take a card or Stand to take no more. Going over 21 loses at once. One action in a turn.\n\n")
+	b.WriteString(words.Format(e.parser))
+	if e.o.UseExample {
+		b.WriteString("\nFor example:\n")
+		b.WriteString(e.parser.Compose(func(section string) string {
+			switch section {
+			case reward.SectionAnswer:
+				return Hit
+			case reward.SectionObservation:
+				return "My hand counts 13 and the dealer shows a ten."
+			case reward.SectionPrediction:
+				return "I will hold three cards."
+			}
+			return "With 13 against a ten I have to take a card."
+		}))
+	}
+	return b.String()
+}
+
+// observationText puts the table, or the mark of its picture, into the words of a
+// turn.
+func (e *Env) observationText(said, table string) string {
+	return said + "\n" + table + "\nWhat do you do?\n" + words.Format(e.parser)
+}
+
+// tableText describes what the player may see: the own hand and the dealer's
+// open card, all of the dealer's cards when the game is over.
+func (e *Env) tableText() string {
+	ace := "no usable ace"
+	if e.player.Ace() {
+		ace = "a usable ace"
+	}
+	dealer := "The dealer shows: " + e.dealer[0].String() + "."
+	if e.over {
+		dealer = fmt.Sprintf("The dealer's hand: %s. It counts %d.", list(e.dealer), e.dealer.Sum())
+	}
+	return fmt.Sprintf("Your hand: %s. It counts %d with %s.\n%s", list(e.player), e.player.Sum(), ace, dealer)
+}
+
+func list(h Hand) string {
+	names := make([]string, len(h))
+	for i, c := range h {
+		names[i] = c.String()
+	}
+	return strings.Join(names, ", ")
+}

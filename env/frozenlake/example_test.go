@@ -1,0 +1,47 @@
+package frozenlake_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"vagen/env/frozenlake"
+	"vagen/reward"
+)
+
+// A walker that knows the level plays an episode in the words of a tiny model.
+func Example() {
+	o := frozenlake.Defaults(frozenlake.Lite)
+	o.Desc = []string{"SFH", "FFG", "FFF"}
+	o.PromptFormat, o.Prompt, o.DescribeHoles = reward.ObservePredict, frozenlake.Brief, true
+	o.ObservationReward, o.PredictionReward = 0.05, 0.05
+	e, err := frozenlake.New(o)
+	if err != nil {
+		panic(err)
+	}
+	ctx, r := context.Background(), rand.New(rand.NewPCG(1, 2))
+	first, err := e.Reset(ctx, 0)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(first.Text)
+	for done := false; !done; {
+		response := e.Script(r, frozenlake.ShortestPath, 2)
+		out, err := e.Step(ctx, response)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(response)
+		fmt.Println(out.Reward, out.Success)
+		done = out.Done
+	}
+	// Output:
+	//  P  _  O
+	//  _  _  G
+	//  _  _  _
+	// Turn 1
+	// <think><observation>goal down right free none Down Right none</observation><prediction>goal same right</prediction></think><answer>Down,Right</answer>
+	// [{format 0.02} {observation 0.05} {prediction 0.05}] false
+	// <think><observation>goal same right free Left Down Right Up</observation><prediction>goal same same</prediction></think><answer>Right</answer>
+	// [{success 1} {format 0.02} {observation 0.05} {prediction 0.05}] true
+}
