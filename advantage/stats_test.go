@@ -210,3 +210,24 @@ func TestSumAddsEverything(t *testing.T) {
 		}
 	}
 }
+
+// TestWhiteningNeverStoresInfinity: equal numbers under the mask scale by ten
+// thousand, and what lies off the mask with them.
+func TestWhiteningNeverStoresInfinity(t *testing.T) {
+	x := []float32{3, 3, 3e38}
+	if _, err := (Whitening{}).Apply(x, x, []bool{true, true, false}); !errors.Is(err, ErrNotFinite) {
+		t.Errorf("got %v, %v, want ErrNotFinite", x, err)
+	}
+	b := &Batch{
+		Offsets: []int{0, 3}, Rewards: []float32{3e38, 3e38, 0}, Values: make([]float32, 3),
+		GAE: []bool{true, true, false}, Loss: []bool{true, true, false}, TurnEnd: []bool{true, true, false},
+	}
+	for _, est := range []Estimator{Masked{}, BiLevel{}, TurnWise{}} {
+		var out Result
+		refuse(t, "far from zero", est.Estimate(&out, b), ErrNotFinite, "whitened 0")
+	}
+	b.Rewards = []float32{1, 1, 3e38}
+	b.Attention = []bool{true, true, false}
+	var out Result
+	refuse(t, "padding", GAE{}.Estimate(&out, b), ErrNotFinite, "row 0, position 2")
+}

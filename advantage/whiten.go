@@ -48,6 +48,10 @@ func (w Whitening) Apply(dst, x []float32, mask []bool) (Moments, error) {
 		return m, fmt.Errorf("advantage: whiten: %w", err)
 	}
 	applyLine(s, dst, x)
+	if !finite(dst) {
+		// Under the mask nothing is further out than √n deviations.
+		return m, fmt.Errorf("advantage: whiten: too far off the mask's mean %v to be stored: %w", m.Mean, ErrNotFinite)
+	}
 	return m, nil
 }
 
@@ -110,8 +114,13 @@ func (c *call[T]) whiten(w Whitening, inside []bool) error {
 	if err != nil {
 		return err
 	}
+	if zero := T(l.at(0)); zero-zero != 0 {
+		return fmt.Errorf("whitened 0, off the mask, is %v: %w", zero, ErrNotFinite)
+	}
 	p := slot[whitenPass[T]](c.scratch, whitenSlot)
-	*p = whitenPass[T]{c: c, line: l, inside: inside}
+	// Under the mask nothing is further out than √n deviations, but what a
+	// critic says of padding may be anything.
+	*p = whitenPass[T]{c: c, line: l, inside: inside, check: len(c.attention) > 0}
 	return c.scratch.each(p, c.rows(), c.tokens())
 }
 
@@ -119,19 +128,25 @@ type whitenPass[T number] struct {
 	c      *call[T]
 	line   line
 	inside []bool
+	check  bool // that results fit their storage
 }
 
 func (p *whitenPass[T]) do(from, to int) {
-	lo, hi := p.c.offsets[from], p.c.offsets[to]
+	c := p.c
+	lo, hi := c.offsets[from], c.offsets[to]
 	if p.inside == nil {
-		adv := p.c.adv[lo:hi]
-		applyLine(p.line, adv, adv)
+		applyLine(p.line, c.adv[lo:hi], c.adv[lo:hi])
+		if p.check && !finite(c.adv[lo:hi]) {
+			for row := from; row < to; row++ {
+				c.examine(row, true)
+			}
+		}
 		return
 	}
 	for end := hi; end > lo; {
 		start, in := runBefore(p.inside, lo, end)
 		if in {
-			applyLine(p.line, p.c.adv[start:end], p.c.adv[start:end])
+			applyLine(p.line, c.adv[start:end], c.adv[start:end])
 		}
 		end = start
 	}
