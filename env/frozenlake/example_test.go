@@ -20,11 +20,9 @@ func Example() {
 		panic(err)
 	}
 	ctx, r := context.Background(), rand.New(rand.NewPCG(1, 2))
-	first, err := e.Reset(ctx, 0)
-	if err != nil {
+	if _, err := e.Reset(ctx, 0); err != nil {
 		panic(err)
 	}
-	fmt.Println(first.Text)
 	for done := false; !done; {
 		response := e.Script(r, frozenlake.ShortestPath, 2)
 		out, err := e.Step(ctx, response)
@@ -36,10 +34,6 @@ func Example() {
 		done = out.Done
 	}
 	// Output:
-	//  P  _  O
-	//  _  _  G
-	//  _  _  _
-	// Turn 1
 	// <think><observation>goal down right free none Down Right none</observation><prediction>goal same right</prediction></think><answer>Down,Right</answer>
 	// [{format 0.02} {observation 0.05} {prediction 0.05}] false
 	// <think><observation>goal same right free Left Down Right Up</observation><prediction>goal same same</prediction></think><answer>Right</answer>
