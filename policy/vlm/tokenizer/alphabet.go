@@ -35,12 +35,3 @@ func toBytes(entry string) string {
 	}
 	return string(b)
 }
-
-// fromBytes is the inverse of toBytes for entries inside the alphabet.
-func fromBytes(s string) string {
-	r := make([]rune, len(s))
-	for i := range len(s) {
-		r[i] = byteToRune[s[i]]
-	}
-	return string(r)
-}

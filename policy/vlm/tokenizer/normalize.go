@@ -8,11 +8,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// maxMarks is the longest run of combining marks that x/text leaves alone; into
-// longer ones it puts U+034F, which the Unicode normal form does not have.
-const maxMarks = 30
-
-// normalizeNFC is Unicode normalization form C.
+// normalizeNFC is Unicode normalization form C. Into runs of more than 30
+// combining marks x/text puts U+034F, which the normal form does not have.
 func normalizeNFC(s string) string {
 	if norm.NFC.IsNormalString(s) {
 		return s

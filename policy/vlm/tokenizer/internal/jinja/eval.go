@@ -18,7 +18,7 @@ func (e nameExpr) eval(s *state, sc *scope) any {
 	if fn, ok := globals[e.name]; ok {
 		return fn
 	}
-	return undefined{e.name}
+	return undefined(e)
 }
 
 func (e listExpr) eval(s *state, sc *scope) any {

@@ -31,6 +31,8 @@ type lexer struct {
 	src       string
 	pos       int
 	lineStart bool // everything consumed so far ends a line
+	counted   int  // newlines are counted up to here
+	newlines  int
 	tokens    []token
 }
 
@@ -53,7 +55,12 @@ func (l *lexer) emit(kind tokenKind, text string) {
 	l.tokens = append(l.tokens, token{kind, text, l.line()})
 }
 
-func (l *lexer) line() int { return 1 + strings.Count(l.src[:l.pos], "\n") }
+// line returns the line of pos, which only moves forward.
+func (l *lexer) line() int {
+	l.newlines += strings.Count(l.src[l.counted:l.pos], "\n")
+	l.counted = l.pos
+	return 1 + l.newlines
+}
 
 func (l *lexer) errorf(format string, args ...any) error {
 	return fmt.Errorf("line %d: %s", l.line(), fmt.Sprintf(format, args...))

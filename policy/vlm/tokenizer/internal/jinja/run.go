@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	maxSteps  = 2_000_000
-	maxOutput = 64 << 20
-	maxCalls  = 50 // macros in macros
+	maxSteps  = 200_000
+	maxOutput = 1 << 20 // bytes, also of a text on the way
+	maxCalls  = 50      // macros in macros
 )
 
 // RaisedError is the error of a template that calls raise_exception.

@@ -1,0 +1,189 @@
+package jinja
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func render(src string, vars map[string]any) (string, error) {
+	t, err := Parse(src)
+	if err != nil {
+		return "", err
+	}
+	return t.Render(vars)
+}
+
+// Every expected output is that of jinja2 3.1 as transformers sets it up.
+func TestOutputIsThatOfJinja(t *testing.T) {
+	vars := map[string]any{
+		"s": " Text\n", "n": 7, "yes": true, "none": nil, "list": []any{"a", "b", "c"}, "empty": []any{},
+		"d":        map[string]any{"role": "user", "items": 1},
+		"messages": []any{map[string]any{"role": "user", "content": "x"}, map[string]any{"role": "assistant", "content": "y"}},
+	}
+	for _, c := range []struct{ src, want string }{
+		// white space control
+		{"a\n  {% if yes %}\n  b\n  {% endif %}\nc", "a\n  b\nc"},
+		{"a {%- if yes -%}  b  {%- endif -%}  c", "abc"},
+		{"a {%+ if yes +%}\nb{% endif %}", "a \nb"},
+		{"  {{ n }}\n", "  7"},
+		{"  {{- n -}}  \n x", "7x"},
+		{"a {# note #}\nb", "a b"},
+		{"a\n  {# note #}\nb", "a\nb"},
+		{"a{#- note -#} b", "ab"},
+		{"x\n\n", "x\n"},
+		{"a\r\nb", "a\nb"},
+		// literals
+		{`{{ 'it\'s' + "\n\t\\" ~ '\x41\u00e9' }}`, "it's\n\t\\Aé"},
+		{`{{ 'a' 'b' }}{{ '\q' }}`, `ab\q`},
+		{"{{ 1 + 2 * 3 - 4 }} {{ 7 // 2 }} {{ -7 // 2 }} {{ -7 % 3 }} {{ 2 ~ 3 }}", "3 3 -4 2 23"},
+		{"{{ true }} {{ none }} {{ False }}", "True None False"},
+		{"{{ missing }}|{{ d.nothing }}|{{ list[9] }}|{{ 'abc'[9] }}", "|||"},
+		// indexing
+		{"{{ list[0] }}{{ list[-1] }}{{ list[1:]|join(',') }}{{ list[::-1]|join }}{{ list[:-1]|join }}", "acb,ccbaab"},
+		{"{{ 'héllo'[1] }}{{ 'héllo'[1:3] }}{{ 'héllo'[::-1] }}{{ 'abcdef'[4:1:-2] }}", "éélolléhec"},
+		{"{{ d.role }}{{ d['role'] }}{{ d['items'] }}{{ d.get('x', 'no') }}{{ d.get('x') is none }}", "useruser1noTrue"},
+		{"{% for k, v in d.items() %}{{ k }}={{ v }};{% endfor %}", "items=1;role=user;"},
+		// logic
+		{"{{ 1 < 2 < 3 }} {{ 1 < 2 > 5 }} {{ not yes }} {{ none or 'x' }} {{ 'a' and '' }}|", "True False False x |"},
+		{"{{ 'a' in list }} {{ 'z' not in list }} {{ 'ex' in s }} {{ 'role' in d }} {{ 1 == true }} {{ 'a' == 'a' }}", "True True True True True True"},
+		{"{{ 'x' if yes else 'y' }}{{ 'x' if not yes }}{{ 'x' if not yes else 'y' if not yes else 'z' }}", "xz"},
+		{"{{ s is string }} {{ list is iterable }} {{ d is mapping }} {{ x is defined }} {{ x is not defined }} {{ none is not none }}", "True True True False True False"},
+		{"{{ n is number }} {{ yes is true }} {{ yes is boolean }} {{ n is integer }} {{ list is sequence }} {{ x is undefined }}", "True True True True True True"},
+		{"{{ list == ['a','b','c'] }} {{ {'a': 1} == {'a': 1} }} {{ (1, 2) == (1, 3) }} {{ 'a' < 'b' }} {{ none == none }}", "True True False True True"},
+		// filters and methods
+		{"[{{ s|trim }}][{{ s.strip() }}][{{ s.rstrip('\\n') }}][{{ s.lstrip() }}]", "[Text][Text][ Text][Text\n]"},
+		{"{{ s|trim|upper }}{{ 'AB'|lower }}{{ 'aBC'|capitalize }}{{ 'aBC'.capitalize() }}", "TEXTabAbcAbc"},
+		{"{{ list|length }}{{ 'héé'|length }}{{ list|first }}{{ list|last }}{{ d|length }}{{ list|reverse|join }}{{ 'ab'|reverse }}", "33ac2cbaba"},
+		{"{{ missing|default('x') }}{{ ''|default('y') }}{{ ''|default('z', true) }}{{ ''|d('w', boolean=true) }}", "xzw"},
+		{"{{ 'a-b-c'.split('-')[1] }}{{ 'a-b-c'.split('-', 1)[1] }}{{ ' a  b '.split()|join('+') }}{{ '-'.join(list) }}", "bb-ca+ba-b-c"},
+		{"{{ 'abc'.startswith('ab') }}{{ 'abc'.endswith(('x', 'c')) }}{{ 'aXbX'.replace('X', '-') }}{{ 'aXb'|replace('X', '') }}", "TrueTruea-b-ab"},
+		{"{{ 'a<\"é'|tojson }}{{ 3|tojson }}{{ none|tojson }}{{ true|tojson }}", `"a<\"é"3nulltrue`},
+		{"{{ 3|string ~ 'x' }}{{ range(3)|list|length }}{% for i in range(5, 1, -2) %}{{ i }}{% endfor %}", "3x353"},
+		// statements
+		{"{% if empty %}a{% elif n == 7 %}b{% else %}c{% endif %}", "b"},
+		{"{% for x in list %}{{ loop.index }}{{ x }}{% if not loop.last %},{% endif %}{% endfor %}", "1a,2b,3c"},
+		{"{% for x in empty %}x{% else %}none{% endfor %}", "none"},
+		{"{% for x in list if x != 'b' %}{{ loop.index0 }}{{ x }}{{ loop.length }}{% endfor %}", "0a21c2"},
+		{"{% for x in list %}{% if x == 'b' %}{% continue %}{% endif %}{% if x == 'c' %}{% break %}{% endif %}{{ x }}{% endfor %}", "a"},
+		{"{% for x in list %}{{ loop.previtem }}<{{ x }}>{{ loop.nextitem }}{{ loop.first }}{{ loop.revindex }};{% endfor %}", "<a>bTrue3;a<b>cFalse2;b<c>False1;"},
+		{"{% set x = 1 %}{% for i in list %}{% set x = 2 %}{% endfor %}{{ x }}", "1"},
+		{"{% set ns = namespace(x=1) %}{% for i in list %}{% set ns.x = ns.x + 1 %}{% endfor %}{{ ns.x }}", "4"},
+		{"{% if yes %}{% set x = 5 %}{% endif %}{{ x }}", "5"},
+		{"{% set x %}a{{ n }}{% endset %}[{{ x }}]", "[a7]"},
+		{"{% set a = 1, 2 %}{{ a[1] }}", "2"},
+		{"{% macro m(a, b='B') %}<{{ a }}{{ b }}{{ n }}>{% endmacro %}{{ m('x') }}{{ m('y', b='z') }}{{ m(b=1) }}", "<xB7><yz7><17>"},
+		{"{% generation %}kept{% endgeneration %}", "kept"},
+		{"{% for m in messages %}{{ m['role'] + ':' + m.content }} {% endfor %}", "user:x assistant:y "},
+		{"{{ messages[0].role if messages and messages[0].role == 'user' else '' }}", "user"},
+		{"{{ '{{' }}{{ '%}' }}{{ {'a': {'b': 'c'}}.a.b }}", "{{%}c"},
+	} {
+		got, err := render(c.src, vars)
+		require.NoError(t, err, c.src)
+		require.Equal(t, c.want, got, c.src)
+	}
+}
+
+func TestWhatIsNotKnownIsAnErrorThatNamesIt(t *testing.T) {
+	for src, want := range map[string]string{
+		"a\n{% include 'x' %}":         `line 2: statement "include"`,
+		"{% call x() %}{% endcall %}":  `"call"`,
+		"{{ x|selectattr('a') }}":      `filter "selectattr"`,
+		"{{ x is divisibleby 3 }}":     `test "divisibleby"`,
+		"{{ 'a'.zfill(3) }}":           "cannot call .zfill",
+		"{{ strftime_now('%d') }}":     "cannot call strftime_now",
+		"{{ [1] }}":                    "cannot write a list",
+		"{{ {'a': 1} }}":               "cannot write a dictionary",
+		"{{ 1.5 }}":                    "cannot write a number",
+		"{{ [1]|tojson }}":             "tojson of a list",
+		"{{ 1|tojson(indent=2) }}":     "tojson with arguments",
+		"{{ missing.a }}":              `"missing" is undefined`,
+		"{{ missing.a.b }}":            `"missing" is undefined`,
+		"{{ 'a' + 1 }}":                "cannot compute a text + a number",
+		"{{ 'a' * 3 }}":                "cannot compute a text * a number",
+		"{{ 1 // 0 }}":                 "division by zero",
+		"{{ 1 < 'a' }}":                "cannot compare",
+		"{{ 1 in 2 }}":                 "cannot look inside a number",
+		"{{ 'abc'[::0] }}":             "slice step 0",
+		"{% for x in 3 %}{% endfor %}": "cannot loop over a number",
+		"{% set x.y = 1 %}":            "not a namespace",
+		"{% if x %}":                   "end of the template",
+		"{% if x %}{% endfor %}":       `"endfor"`,
+		"{% endif %}":                  "unexpected",
+		"{{ x":                         "without end",
+		"{{ 'x }}":                     "string without end",
+		"{# x":                         "comment without end",
+		"{{ ) }}":                      `unexpected ")"`,
+		"{{ x ! y }}":                  `unexpected "!"`,
+		"{{ 'a' '\\N{DASH}' }}":        "not supported",
+		"{{ '\\ud800' }}":              "not a character",
+		"{{ }}":                        "unexpected",
+		"{% macro m(a) %}{% endmacro %}{{ m(1, 2) }}": "takes 1 arguments",
+		"{% macro m(a) %}{% endmacro %}{{ m(b=2) }}":  "no parameter b",
+	} {
+		_, err := render(src, nil)
+		require.ErrorContains(t, err, want, src)
+	}
+}
+
+func TestRaisedExceptionsAreTold(t *testing.T) {
+	_, err := render("{{ raise_exception('no ' ~ 1) }}", nil)
+	var raised *RaisedError
+	require.True(t, errors.As(err, &raised))
+	require.Equal(t, "no 1", raised.Message)
+}
+
+func TestHostileTemplatesEnd(t *testing.T) {
+	grow := "{% set ns = namespace(x='xxxxxxxxxxxxxxxx', l=[1]) %}{% for i in range(100) %}"
+	for name, src := range map[string]string{
+		"loops":     "{% for a in range(10000) %}{% for b in range(10000) %}{% for c in range(10000) %}{% endfor %}{% endfor %}{% endfor %}",
+		"range":     "{{ range(1000000000)|length }}",
+		"text":      grow + "{% set ns.x = ns.x + ns.x %}{% endfor %}",
+		"replace":   grow + "{% set ns.x = ns.x.replace('x', ns.x) %}{% endfor %}",
+		"join":      grow + "{% set ns.x = ns.x|join(ns.x) %}{% endfor %}",
+		"list":      grow + "{% set ns.l = ns.l + ns.l %}{% endfor %}",
+		"output":    grow + "{% set ns.x = ns.x ~ 'yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy' * 1 %}{% endfor %}",
+		"recursion": "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+		"brackets":  "{{ " + strings.Repeat("(", 100000) + " }}",
+		"nots":      "{{ " + strings.Repeat("not ", 100000) + "x }}",
+		"minus":     "{{ " + strings.Repeat("-", 100000) + "1 }}",
+		"blocks":    strings.Repeat("{% if x %}", 100000),
+		"elifs":     "{% if x %}" + strings.Repeat("{% elif x %}", 100000) + "{% endif %}",
+	} {
+		_, err := render(src, nil)
+		require.Error(t, err, name)
+	}
+}
+
+// Variables are the caller's: rendering does not change them.
+func TestRenderLeavesVariablesAlone(t *testing.T) {
+	vars := map[string]any{"x": 1, "l": []any{"a", "b"}}
+	out, err := render("{% set x = 2 %}{% set l = l|reverse %}{{ x }}{{ l|join }}", vars)
+	require.NoError(t, err)
+	require.Equal(t, "2ba", out)
+	require.Equal(t, map[string]any{"x": 1, "l": []any{"a", "b"}}, vars)
+}
+
+// Nothing makes parsing or running panic or hang.
+func FuzzRender(f *testing.F) {
+	for _, src := range []string{
+		"{% for m in messages %}{{ m.role + '\\n' + m['content']|trim }}{% endfor %}",
+		"{%- set ns = namespace(a=1) -%}{% if x is not none %}{{ ns.a ~ [1,2][0] }}{% else %}{{ 'a'.split('b')[-1] }}{% endif %}",
+		"{% macro f(a, b=2) %}{{ a }}{% endmacro %}{{ f(1) }}{# c #}{{ messages[::-1][0].content[1:] }}",
+		"{{ range(3)|list|length // 2 % 3 }}{{ {'a': 1}.a }}",
+	} {
+		f.Add(src)
+	}
+	f.Fuzz(func(t *testing.T, src string) {
+		if len(src) > 2000 {
+			return
+		}
+		tpl, err := Parse(src)
+		if err != nil {
+			return
+		}
+		_, _ = tpl.Render(map[string]any{"messages": []any{map[string]any{"role": "user", "content": "héllo"}}, "x": nil})
+	})
+}
