@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"image"
 )
 
@@ -66,6 +67,9 @@ const (
 	StopEnd    Stop = "end"    // the model wrote an end-of-turn token
 	StopLength Stop = "length" // the limit was reached first
 	StopFilter Stop = "filter" // the service refused to go on (API policies only)
+	// StopVision means that the model wrote an image placeholder, for which there
+	// is no image: the conversation cannot be used.
+	StopVision Stop = "vision token"
 )
 
 // Completion is one response, and the context tokens that came before it.
@@ -80,7 +84,14 @@ type Completion struct {
 	Text     string    // the response without end-of-turn token
 	Stop     Stop
 	Images   []Image // images of the context, in order
+	// Err means that this conversation cannot go on, for a reason of its own; the
+	// other completions of the call stand. It wraps ErrNoRoom when the
+	// conversation has outgrown the model.
+	Err error
 }
+
+// ErrNoRoom means that a conversation has no room left for another response.
+var ErrNoRoom = errors.New("no room for another response")
 
 // Image is a picture as a policy keeps it between generation and training.
 type Image struct {

@@ -23,7 +23,7 @@ func TestCacheEqualsFullPass(t *testing.T) {
 	n := newNet(k, cfg)
 	w, err := newTensors(d, n.groups.All(), random(cfg, 1))
 	require.NoError(t, err)
-	l := newLearner(n, w)
+	l := newLearner(n, w, nil)
 	r := rand.New(rand.NewPCG(1, 5))
 	ctx := context.Background()
 	const B = 5
@@ -114,7 +114,7 @@ func TestDecodePerf(t *testing.T) {
 	n := newNet(k, cfg)
 	w, err := newTensors(d, n.groups.All(), random(cfg, 1))
 	require.NoError(t, err)
-	l := newLearner(n, w)
+	l := newLearner(n, w, nil)
 	ctx := context.Background()
 	for it := range 6 {
 		B := []int{128, 128, 128, 64, 64, 32}[it]

@@ -86,7 +86,7 @@ func TestGoldenQuick(t *testing.T) {
 				n := newNet(k, cfg)
 				w, err := newTensors(d, n.groups.All(), stored(r, found, nil))
 				require.NoError(t, err)
-				l := newLearner(n, w)
+				l := newLearner(n, w, nil)
 				g, err := safetensors.Open(filepath.Join(dir, "golden.safetensors"))
 				require.NoError(t, err)
 				defer g.Close()

@@ -14,10 +14,11 @@ type learner struct {
 	weights *tensors
 	parts   *parts
 	adam    *adam // nil until the first update
+	names   names // how the checkpoint calls and stores its tensors
 }
 
-func newLearner(n *net, t *tensors) *learner {
-	return &learner{net: n, weights: t, parts: n.parts(t)}
+func newLearner(n *net, t *tensors, as names) *learner {
+	return &learner{net: n, weights: t, parts: n.parts(t), names: as}
 }
 
 func (l *learner) free() {
@@ -179,4 +180,28 @@ func checkBatch(b *policy.Batch, o policy.Objective, critic bool) error {
 		return fmt.Errorf("vlm: update: temperature is %v, must be above 0", o.Temperature)
 	}
 	return nil
+}
+
+// copyFrom replaces the weights by those of another learner, name by name. Parts
+// that the other does not have stay.
+func (l *learner) copyFrom(other *learner) error {
+	values := map[string][]float32{}
+	err := other.weights.each(func(part model.Part, x []float32) error {
+		values[part.Name] = append([]float32(nil), x...)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return l.set(func(part model.Part, x []float32) ([]float32, error) {
+		if y, ok := values[part.Name]; ok {
+			return y, nil
+		}
+		return x, nil
+	})
+}
+
+// set replaces every part's values by what f returns for them.
+func (l *learner) set(f func(part model.Part, old []float32) ([]float32, error)) error {
+	return l.weights.replace(l.net.dev, f)
 }

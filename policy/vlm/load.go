@@ -16,10 +16,10 @@ var ErrWeights = errors.New("weights do not fit the config")
 
 // names maps every part of a model to the tensor of a checkpoint that holds it,
 // accepting the old and the new layout tensor by tensor.
-type names map[string]string
+type names map[string]safetensors.Tensor
 
 // resolve finds every parameter in the checkpoint and lists all problems at
-// once. unused are tensors that nothing reads.
+// once. A value head may be missing. unused are tensors that nothing reads.
 func resolve(r *safetensors.Reader, cfg *model.Config) (found names, unused []string, err error) {
 	found = names{}
 	used := map[string]bool{}
@@ -29,12 +29,13 @@ func resolve(r *safetensors.Reader, cfg *model.Config) (found names, unused []st
 			for _, part := range p.Parts {
 				name, info, ok := lookUp(r, cfg, part.Name)
 				switch {
+				case !ok && strings.HasPrefix(part.Name, "score."): // a new value head
 				case !ok:
 					problems = append(problems, fmt.Errorf("%s %v is missing", part.Name, part.Dims))
 				case !slices.Equal(info.Shape, part.Dims):
 					problems = append(problems, fmt.Errorf("%s has shape %v, must be %v", name, info.Shape, part.Dims))
 				default:
-					found[part.Name], used[name] = name, true
+					found[part.Name], used[name] = info, true
 				}
 			}
 		}
@@ -76,7 +77,7 @@ func checkTied(r *safetensors.Reader, cfg *model.Config, found names) error {
 	if err != nil {
 		return err
 	}
-	embed, err := r.Bytes(found[cfg.Groups().Embed.Params[0].Parts[0].Name])
+	embed, err := r.Bytes(found[cfg.Groups().Embed.Params[0].Parts[0].Name].Name)
 	if err != nil {
 		return err
 	}
@@ -90,19 +91,13 @@ func checkTied(r *safetensors.Reader, cfg *model.Config, found names) error {
 // filled by otherwise.
 func stored(r *safetensors.Reader, found names, otherwise source) source {
 	return func(g *model.Group, p model.Param, part model.Part, dst []float32) error {
-		name, ok := found[part.Name]
+		t, ok := found[part.Name]
 		if !ok {
 			return otherwise(g, p, part, dst)
 		}
-		if _, err := r.Float32(name, dst[:0]); err != nil {
-			return fmt.Errorf("vlm: reading %s: %w", name, err)
+		if _, err := r.Float32(t.Name, dst[:0]); err != nil {
+			return fmt.Errorf("vlm: reading %s: %w", t.Name, err)
 		}
-		return r.Release(name)
+		return r.Release(t.Name)
 	}
-}
-
-// hasScore reports whether a checkpoint holds a value head and no output head.
-func hasScore(r *safetensors.Reader) bool {
-	_, score := r.Info("score.weight")
-	return score && !slices.ContainsFunc(r.Names(), func(n string) bool { return strings.HasPrefix(n, "lm_head.") })
 }

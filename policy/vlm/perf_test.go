@@ -79,7 +79,7 @@ func TestPerf(t *testing.T) {
 			n := newNet(k, cfg)
 			w, err := newTensors(d, n.groups.All(), random(cfg, 1))
 			require.NoError(t, err)
-			l := newLearner(n, w)
+			l := newLearner(n, w, nil)
 			rows, want := tinyRows(128)
 			pic := picture{grid: grid{8, 8}, pixels: make([]byte, 64*588)}
 			pk := &packer{cfg: cfg, budget: budget, picture: func(policy.Image) (picture, error) { return pic, nil }}

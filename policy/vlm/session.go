@@ -22,6 +22,8 @@ type session struct {
 	slots int     // length of the prefix
 	used  int     // slots of the prefix that may hold something
 
+	minSlots int // the prefix has at least this length
+
 	prefix []*device.Array // keys of each layer, then values
 	allow  []bool          // [rows·slots]
 
@@ -307,7 +309,7 @@ func (s *session) makeRoom(length int) error {
 	if s.slots >= need {
 		return nil
 	}
-	slots := cacheLength(need)
+	slots := cacheLength(max(need, s.minSlots))
 	if s.prefix != nil {
 		out, err := s.net.grow(slots).Run(s.prefix)
 		if err != nil {

@@ -125,3 +125,31 @@ func (t *tensors) each(visit func(part model.Part, values []float32) error) erro
 	}
 	return nil
 }
+
+// replace puts new values in the place of old ones, parameter by parameter.
+func (t *tensors) replace(d *device.Device, f func(part model.Part, old []float32) ([]float32, error)) error {
+	for gi, g := range t.groups {
+		for pi, p := range g.Params {
+			old, err := device.ReadNew[float32](t.arrays[gi][pi])
+			if err != nil {
+				return err
+			}
+			at := 0
+			for _, part := range p.Parts {
+				x, err := f(part, old[at:at+part.Size()])
+				if err != nil {
+					return err
+				}
+				copy(old[at:at+part.Size()], x)
+				at += part.Size()
+			}
+			a, err := device.Put(d, old, p.Dims...)
+			if err != nil {
+				return err
+			}
+			t.arrays[gi][pi].Free()
+			t.arrays[gi][pi] = a
+		}
+	}
+	return nil
+}

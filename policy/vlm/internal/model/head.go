@@ -139,3 +139,9 @@ func (h *Head) Update(w HeadWeights, loss *Loss, x, at, slot, target, cols, hype
 	}
 	return Add(dx, takeRowsOrZero(f32(dPicked), slot)), grads, stats
 }
+
+// Logits applies the final norm and the output head to hidden states [n,
+// hidden]: [n, vocab] float32, not divided by a temperature.
+func (h *Head) Logits(w HeadWeights, x *Node) *Node {
+	return f32(linear(rmsNorm(x, w.Norm, h.Eps), w.Table, nil))
+}

@@ -1,0 +1,304 @@
+package vlm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"vagen/internal/safetensors"
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/model"
+)
+
+// The folders of a checkpoint.
+const (
+	actorFolder     = "actor"     // the policy, in the layout it was loaded from
+	criticFolder    = "critic"    // a separate critic, or a shared one's value head
+	optimizerFolder = "optimizer" // moments, and float32 masters where the layout stores less
+)
+
+// modelFiles are copied from the folder that a model was loaded from when they
+// are there: everything that other programs need besides the weights.
+var modelFiles = []string{
+	"config.json", "generation_config.json", "preprocessor_config.json", "processor_config.json",
+	"video_preprocessor_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+	"added_tokens.json", "vocab.json", "merges.txt", "chat_template.jinja", "chat_template.json",
+}
+
+// ErrCheckpoint is wrapped by errors about checkpoints that do not fit the model.
+var ErrCheckpoint = errors.New("checkpoint does not fit the model")
+
+// Save implements policy.Learner. It writes the folders actor, critic and
+// optimizer into dir: actor loads in transformers and vLLM as it is; all
+// together restore the model with Restore. Nothing is synced as a whole: a
+// caller that needs an all-or-nothing checkpoint writes to a temporary folder
+// and renames it.
+func (m *Model) Save(ctx context.Context, dir string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return device.ErrClosed
+	}
+	if err := m.saveModel(ctx, m.actor, filepath.Join(dir, actorFolder), false); err != nil {
+		return err
+	}
+	switch {
+	case m.critic != nil:
+		if err := m.saveModel(ctx, m.critic, filepath.Join(dir, criticFolder), false); err != nil {
+			return err
+		}
+	case m.opts.Critic == SharedCritic:
+		if err := m.saveModel(ctx, m.actor, filepath.Join(dir, criticFolder), true); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(dir, optimizerFolder), 0o755); err != nil {
+		return fmt.Errorf("vlm: save: %w", err)
+	}
+	if err := m.saveOptimizer(ctx, m.actor, filepath.Join(dir, optimizerFolder, "actor.safetensors")); err != nil {
+		return err
+	}
+	if m.critic == nil {
+		return nil
+	}
+	return m.saveOptimizer(ctx, m.critic, filepath.Join(dir, optimizerFolder, "critic.safetensors"))
+}
+
+// as tells how a part is stored: its checkpoint's name and type, or its own
+// name in float32 when it is new.
+func (l *learner) as(part model.Part) safetensors.Tensor {
+	if t, ok := l.names[part.Name]; ok {
+		return t
+	}
+	return safetensors.Tensor{Name: part.Name, DType: safetensors.F32, Shape: part.Dims}
+}
+
+// isScore reports whether a group is the value head.
+func (l *learner) isScore(group int) bool {
+	return l.weights.groups[group].Name == l.net.groups.Score.Name
+}
+
+// saveModel writes a Hugging Face folder. Of a policy with a shared value head
+// it writes the policy alone, or, with score, the head alone.
+func (m *Model) saveModel(ctx context.Context, l *learner, dir string, score bool) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("vlm: save: %w", err)
+	}
+	for _, name := range modelFiles {
+		if err := copyFile(filepath.Join(m.dir, name), filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("vlm: save: %w", err)
+		}
+	}
+	shared := l.net.spec.Value
+	include := func(group int) bool { return !shared || l.isScore(group) == score }
+	var list []safetensors.Tensor
+	for gi, g := range l.weights.groups {
+		for _, p := range g.Params {
+			for _, part := range p.Parts {
+				if include(gi) {
+					list = append(list, l.as(part))
+				}
+			}
+		}
+	}
+	w, err := safetensors.CreateSharded(dir, list, nil, safetensors.DefaultShardBytes)
+	if err != nil {
+		return fmt.Errorf("vlm: save: %w", err)
+	}
+	defer w.Close()
+	for gi := range l.weights.groups {
+		if !include(gi) {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		one := &tensors{groups: l.weights.groups[gi : gi+1], arrays: l.weights.arrays[gi : gi+1]}
+		err := one.each(func(part model.Part, x []float32) error { return w.Float32(l.as(part).Name, x) })
+		if err != nil {
+			return fmt.Errorf("vlm: save: %w", err)
+		}
+	}
+	if err := w.Commit(); err != nil {
+		return fmt.Errorf("vlm: save: %w", err)
+	}
+	return nil
+}
+
+func copyFile(from, to string) error {
+	src, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	dst, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(dst, src); err != nil {
+		dst.Close()
+		return err
+	}
+	return dst.Close()
+}
+
+// stepsKey is where the number of optimiser steps stands in the metadata.
+const stepsKey = "adam_steps"
+
+// series are the tensors of an optimiser file: first and second moments, and
+// masters of weights that are stored in a narrower type.
+func (l *learner) series() []struct {
+	prefix string
+	t      *tensors
+	want   func(model.Part) bool
+} {
+	all := func(model.Part) bool { return true }
+	narrow := func(p model.Part) bool { return l.as(p).DType != safetensors.F32 }
+	return []struct {
+		prefix string
+		t      *tensors
+		want   func(model.Part) bool
+	}{{"m.", l.adam.m, all}, {"v.", l.adam.v, all}, {"master.", l.weights, narrow}}
+}
+
+// saveOptimizer writes the moments; nothing before the first update.
+func (m *Model) saveOptimizer(ctx context.Context, l *learner, path string) error {
+	if l.adam == nil {
+		return nil
+	}
+	var list []safetensors.Tensor
+	for _, s := range l.series() {
+		for _, g := range s.t.groups {
+			for _, p := range g.Params {
+				for _, part := range p.Parts {
+					if s.want(part) {
+						list = append(list, safetensors.Tensor{Name: s.prefix + part.Name, DType: safetensors.F32, Shape: part.Dims})
+					}
+				}
+			}
+		}
+	}
+	w, err := safetensors.Create(path, list, map[string]string{stepsKey: strconv.Itoa(l.adam.steps)})
+	if err != nil {
+		return fmt.Errorf("vlm: save: %w", err)
+	}
+	defer w.Close()
+	for _, s := range l.series() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := s.t.each(func(part model.Part, x []float32) error {
+			if !s.want(part) {
+				return nil
+			}
+			return w.Float32(s.prefix+part.Name, x)
+		})
+		if err != nil {
+			return fmt.Errorf("vlm: save: %w", err)
+		}
+	}
+	if err := w.Commit(); err != nil {
+		return fmt.Errorf("vlm: save: %w", err)
+	}
+	return nil
+}
+
+// Restore replaces weights and optimiser state by those of a checkpoint that
+// Save wrote. The reference policy, where there is one, stays as it is. All
+// conversations end.
+func (m *Model) Restore(ctx context.Context, dir string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return device.ErrClosed
+	}
+	m.dropSessions()
+	folders := []string{filepath.Join(dir, actorFolder)}
+	if m.opts.Critic == SharedCritic {
+		folders = append(folders, filepath.Join(dir, criticFolder))
+	}
+	if err := m.restoreLearner(ctx, m.actor, folders, filepath.Join(dir, optimizerFolder, "actor.safetensors")); err != nil {
+		return err
+	}
+	if m.critic == nil {
+		return nil
+	}
+	return m.restoreLearner(ctx, m.critic, []string{filepath.Join(dir, criticFolder)}, filepath.Join(dir, optimizerFolder, "critic.safetensors"))
+}
+
+func (m *Model) restoreLearner(ctx context.Context, l *learner, folders []string, optimizer string) error {
+	var readers []*safetensors.Reader
+	defer func() {
+		for _, r := range readers {
+			r.Close()
+		}
+	}()
+	for _, dir := range folders {
+		r, err := safetensors.OpenSharded(dir)
+		if err != nil {
+			return fmt.Errorf("vlm: restore: %w", err)
+		}
+		readers = append(readers, r)
+	}
+	opt, err := safetensors.Open(optimizer)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("vlm: restore: %w", err)
+	}
+	if err == nil {
+		defer opt.Close()
+	}
+	read := func(part model.Part, old []float32) ([]float32, error) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if opt != nil {
+			if _, ok := opt.Info("master." + part.Name); ok {
+				return opt.Float32("master."+part.Name, nil)
+			}
+		}
+		t := l.as(part)
+		for _, r := range readers {
+			if info, ok := r.Info(t.Name); ok && info.Len() == len(old) {
+				return r.Float32(t.Name, nil)
+			}
+		}
+		return nil, fmt.Errorf("vlm: restore: %w: %s %v is not in %q", ErrCheckpoint, t.Name, part.Dims, folders)
+	}
+	if err := l.set(read); err != nil {
+		return err
+	}
+	l.adam.free()
+	l.adam = nil
+	if opt == nil {
+		return nil
+	}
+	return l.restoreMoments(opt)
+}
+
+func (l *learner) restoreMoments(opt *safetensors.Reader) error {
+	steps, err := strconv.Atoi(opt.Metadata()[stepsKey])
+	if err != nil {
+		return fmt.Errorf("vlm: restore: %w: the optimiser's %s is %q", ErrCheckpoint, stepsKey, opt.Metadata()[stepsKey])
+	}
+	if l.adam, err = newAdam(l.net); err != nil {
+		return err
+	}
+	l.adam.steps = steps
+	for _, s := range l.series()[:2] {
+		err := s.t.replace(l.net.dev, func(part model.Part, old []float32) ([]float32, error) {
+			x, err := opt.Float32(s.prefix+part.Name, nil)
+			if err != nil || len(x) != len(old) {
+				return nil, fmt.Errorf("vlm: restore: %w: %s%s: %w", ErrCheckpoint, s.prefix, part.Name, err)
+			}
+			return x, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,342 @@
+package vlm
+
+import (
+	"context"
+	"fmt"
+	"image"
+
+	"vagen/policy"
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/tokenizer"
+)
+
+// conversation is a prompt's key on the policy's side.
+type conversation struct {
+	batch *session
+	row   int
+	ended bool // the last response ended with the end-of-turn token
+}
+
+// Generate implements policy.Policy. Conversations opened by one call advance in
+// lockstep and share a cache; continuing them together is what is fast.
+func (m *Model) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, device.ErrClosed
+	}
+	if err := checkSampling(s); err != nil {
+		return nil, err
+	}
+	turns, err := m.read(prompts, s)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.open(prompts, turns); err != nil {
+		return nil, err
+	}
+	out := make([]policy.Completion, len(prompts))
+	for i := range out {
+		out[i].Err = turns[i].err
+	}
+	for _, batch := range m.batches {
+		var members []int
+		var reqs []*request
+		for i, p := range prompts {
+			if c := m.chats[p.Conversation]; turns[i].err == nil && c.batch == batch {
+				turns[i].request.row = c.row
+				members, reqs = append(members, i), append(reqs, turns[i].request)
+			}
+		}
+		if len(reqs) == 0 {
+			continue
+		}
+		replies, err := batch.generate(ctx, m.actor.parts, reqs, s, m.endTokens(), m.recentTokens(s))
+		if err != nil {
+			m.dropSessions() // caches may be half-written
+			return nil, err
+		}
+		for k, i := range members {
+			out[i] = m.complete(prompts[i], turns[i], replies[k])
+		}
+	}
+	return out, nil
+}
+
+func checkSampling(s policy.Sampling) error {
+	switch {
+	case s.Temperature < 0 || s.Temperature != s.Temperature:
+		return fmt.Errorf("vlm: sampling: temperature is %v, must not be negative", s.Temperature)
+	case s.TopK < 0:
+		return fmt.Errorf("vlm: sampling: top-k is %d, must not be negative", s.TopK)
+	case !(s.TopP >= 0 && s.TopP <= 1):
+		return fmt.Errorf("vlm: sampling: top-p is %v, must be in [0, 1]", s.TopP)
+	case !(s.MinP >= 0 && s.MinP < 1):
+		return fmt.Errorf("vlm: sampling: min-p is %v, must be in [0, 1)", s.MinP)
+	}
+	return nil
+}
+
+// userTurn is what a prompt adds to its conversation.
+type userTurn struct {
+	request *request
+	context []int32
+	images  []policy.Image
+	err     error // why this conversation cannot go on
+}
+
+// read turns the prompts' messages into tokens and processed images.
+func (m *Model) read(prompts []policy.Prompt, s policy.Sampling) ([]userTurn, error) {
+	turns := make([]userTurn, len(prompts))
+	groups := make([][]image.Image, len(prompts))
+	seen := map[uint64]int{}
+	for i, p := range prompts {
+		if j, ok := seen[p.Conversation]; ok {
+			return nil, fmt.Errorf("vlm: prompts %d and %d continue the same conversation, %d", j, i, p.Conversation)
+		}
+		seen[p.Conversation] = i
+		for _, msg := range p.Messages {
+			groups[i] = append(groups[i], msg.Images...)
+		}
+	}
+	refs, pics, errs := m.prepare(groups)
+	for i, p := range prompts {
+		if errs[i] != nil {
+			turns[i].err = errs[i]
+			continue
+		}
+		limit := p.MaxTokens
+		if limit == 0 {
+			limit = s.MaxTokens
+		}
+		if limit < 1 {
+			return nil, fmt.Errorf("vlm: prompt %d: the response may have %d tokens, must be at least 1", i, limit)
+		}
+		ids, err := m.encode(p, pics[i])
+		if err != nil {
+			turns[i].err = fmt.Errorf("vlm: %w", err)
+			continue
+		}
+		r := &request{tokens: ids, images: pics[i], seed: p.Seed, max: limit}
+		turns[i] = userTurn{request: r, context: ids, images: refs[i]}
+		length := len(ids) + limit
+		if c, ok := m.chats[p.Conversation]; ok {
+			length += c.batch.rows[c.row].length
+		}
+		if most := m.cfg.Text.MaxPositions; most > 0 && length > most {
+			turns[i].err = fmt.Errorf("vlm: %w: %d tokens with the response, the model reads %d", policy.ErrNoRoom, length, most)
+		}
+	}
+	return turns, nil
+}
+
+// encode renders and tokenises a prompt's messages.
+func (m *Model) encode(p policy.Prompt, pics []picture) ([]int32, error) {
+	msgs := make([]tokenizer.Message, len(p.Messages))
+	for i, msg := range p.Messages {
+		var err error
+		if msgs[i], err = tokenizer.Marked(string(msg.Role), msg.Text, imageMark, len(msg.Images)); err != nil {
+			return nil, err
+		}
+	}
+	var text string
+	var err error
+	if c, ok := m.chats[p.Conversation]; ok {
+		text, err = m.chat.Continue(msgs, c.ended)
+	} else {
+		text, err = m.chat.Open(msgs)
+	}
+	if err != nil {
+		return nil, err
+	}
+	ids, err := m.tok.Encode(text)
+	if err != nil {
+		return nil, err
+	}
+	counts := make([]int, len(pics))
+	for i, pic := range pics {
+		counts[i] = pic.grid.tokens(m.cfg.Vision.Merge)
+	}
+	if len(counts) == 0 {
+		return ids, nil
+	}
+	return m.tok.ExpandImages(nil, ids, counts)
+}
+
+// imageMark stands in a message's text where an image goes.
+const imageMark = "<image>"
+
+// open finds rows for new conversations and shrinks batches that have emptied.
+func (m *Model) open(prompts []policy.Prompt, turns []userTurn) error {
+	var fresh []uint64
+	for i, p := range prompts {
+		if _, ok := m.chats[p.Conversation]; !ok && turns[i].err == nil {
+			fresh = append(fresh, p.Conversation)
+		}
+	}
+	for len(fresh) > 0 {
+		n := min(len(fresh), m.opts.MaxRows)
+		s := &session{net: m.net, rows: make([]*lane, rowBucket(n)), minSlots: m.opts.CacheTokens}
+		for row, key := range fresh[:n] {
+			s.rows[row] = &lane{pending: -1}
+			m.chats[key] = &conversation{batch: s, row: row}
+		}
+		m.batches = append(m.batches, s)
+		fresh = fresh[n:]
+	}
+	for _, s := range m.batches {
+		if err := m.compact(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rowBucket rounds a number of rows up, so that few sizes occur: 1, 2, 4, 8, 16,
+// 32, then multiples of 32.
+func rowBucket(n int) int {
+	for _, b := range []int{1, 2, 4, 8, 16, 32} {
+		if n <= b {
+			return b
+		}
+	}
+	return (n + 31) / 32 * 32
+}
+
+// compact moves the live rows of a batch into a smaller one when enough have
+// ended. Order is kept.
+func (m *Model) compact(s *session) error {
+	var index []int32
+	for row, l := range s.rows {
+		if l != nil {
+			index = append(index, int32(row))
+		}
+	}
+	to := rowBucket(max(1, len(index)))
+	if to >= len(s.rows) || s.prefix == nil {
+		return nil
+	}
+	moved := map[int]int{}
+	for row, from := range index {
+		moved[int(from)] = row
+	}
+	for len(index) < to {
+		index = append(index, 0)
+	}
+	if err := s.pickRows(index, len(moved)); err != nil {
+		return err
+	}
+	for _, c := range m.chats {
+		if c.batch == s {
+			c.row = moved[c.row]
+		}
+	}
+	return nil
+}
+
+// pickRows keeps the rows at the index, in its order. The first live of them are
+// conversations; the rest is free.
+func (s *session) pickRows(index []int32, live int) error {
+	own := scope{dev: s.net.dev}
+	defer own.free()
+	at := upload(&own, index)
+	if own.err != nil {
+		return own.err
+	}
+	for _, arrays := range []*[]*device.Array{&s.prefix, &s.recent} {
+		out, err := s.net.pick().Run(append(append([]*device.Array{}, *arrays...), at))
+		if err != nil {
+			return err
+		}
+		device.FreeAll(*arrays...)
+		*arrays = out
+	}
+	rows := make([]*lane, len(index))
+	allow, recent := make([]bool, len(index)*s.slots), make([]bool, len(index)*s.recentLen)
+	for row, from := range index {
+		if row < live {
+			rows[row] = s.rows[from]
+		}
+		copy(allow[row*s.slots:(row+1)*s.slots], s.allow[int(from)*s.slots:])
+		copy(recent[row*s.recentLen:(row+1)*s.recentLen], s.recentAllow[int(from)*s.recentLen:])
+	}
+	s.rows, s.allow, s.recentAllow = rows, allow, recent
+	return nil
+}
+
+// endTokens are the tokens that end a response.
+func (m *Model) endTokens() []int32 {
+	end := append([]int32(nil), m.cfg.EndOfTurn...)
+	if _, id := m.chat.EndOfTurn(); id >= 0 {
+		end = append(end, id)
+	}
+	return end
+}
+
+// recentTokens is the length of the recent stretch of a cache.
+func (m *Model) recentTokens(s policy.Sampling) int {
+	if s.MaxTokens == 0 {
+		return 32
+	}
+	return min(s.MaxTokens, 32)
+}
+
+// complete turns a reply into a completion.
+func (m *Model) complete(p policy.Prompt, t userTurn, r *reply) policy.Completion {
+	c := m.chats[p.Conversation]
+	_, end := m.chat.EndOfTurn()
+	last := r.tokens[len(r.tokens)-1]
+	c.ended = r.stopped && last == end
+	out := policy.Completion{Context: t.context, Tokens: r.tokens, LogProbs: r.logProbs, Images: t.images, Stop: policy.StopLength}
+	words := r.tokens
+	switch {
+	case r.stopped:
+		out.Stop, words = policy.StopEnd, words[:len(words)-1]
+	case r.vision:
+		out.Stop = policy.StopVision
+	}
+	out.Text = m.tok.Decode(words, false)
+	return out
+}
+
+// Forget implements policy.Policy.
+func (m *Model) Forget(keys ...uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, key := range keys {
+		c, ok := m.chats[key]
+		if !ok {
+			continue
+		}
+		c.batch.rows[c.row] = nil
+		delete(m.chats, key)
+	}
+	kept := m.batches[:0]
+	for _, s := range m.batches {
+		if s.empty() {
+			s.free()
+		} else {
+			kept = append(kept, s)
+		}
+	}
+	clear(m.batches[len(kept):])
+	m.batches = kept
+}
+
+func (s *session) empty() bool {
+	for _, l := range s.rows {
+		if l != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// dropSessions ends all conversations.
+func (m *Model) dropSessions() {
+	for _, s := range m.batches {
+		s.free()
+	}
+	m.batches = nil
+	clear(m.chats)
+}

@@ -1,0 +1,332 @@
+package vlm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/gomlx/gomlx/pkg/core/dtypes"
+
+	"vagen/internal/safetensors"
+	"vagen/policy"
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/processor"
+	"vagen/policy/vlm/tokenizer"
+)
+
+// Critic says where values come from.
+type Critic string
+
+// The kinds of critics.
+const (
+	NoCritic       Critic = "none"
+	SharedCritic   Critic = "shared"   // a value head on the policy's own trunk
+	SeparateCritic Critic = "separate" // a model of its own, as in VAGEN
+)
+
+// Recompute says what the backward pass computes again instead of keeping it.
+type Recompute string
+
+// The choices, from fastest to smallest.
+const (
+	RecomputeNothing   Recompute = "nothing"
+	RecomputeAttention Recompute = "attention" // attention probabilities
+	RecomputeBlocks    Recompute = "blocks"    // everything inside a block (gradient checkpointing)
+)
+
+// ErrOption is wrapped by errors about Options.
+var ErrOption = errors.New("bad option")
+
+// Options configure a Model. The zero value generates and scores on the best
+// backend at hand; DefaultOptions adds what training usually wants.
+type Options struct {
+	// Backend is auto, xla, cuda or go; "" is auto.
+	Backend string
+	// BFloat16 computes activations and products in bfloat16. Weights stay
+	// float32. It pays on accelerators, not on CPUs.
+	BFloat16 bool
+	// Recompute trades time for memory in training; "" is RecomputeNothing.
+	Recompute Recompute
+	// Critic is where values come from; "" is NoCritic.
+	Critic Critic
+	// CriticPath is a folder with a separate critic's weights; without it the
+	// critic starts from the policy's, with a new value head.
+	CriticPath string
+	// ZeroValueHead starts a new value head with zeros, so that the first values
+	// are 0, instead of small random weights.
+	ZeroValueHead bool
+	// Reference keeps a frozen copy of the policy for KL terms.
+	Reference bool
+	// MicroTokens is the number of tokens, padding included, that go through the
+	// network at once in scoring and training; 0 is 4096.
+	MicroTokens int
+	// HeadTokens is the number of tokens whose logits are held at once; 0 is 512.
+	HeadTokens int
+	// MaxRows is the number of conversations that advance together in one batch;
+	// 0 is 128. More are split.
+	MaxRows int
+	// CacheTokens is the smallest length of a conversation's cache. Setting it to
+	// the longest conversation avoids recompiling while conversations grow.
+	CacheTokens int
+	// Seed draws new weights.
+	Seed uint64
+	// Log receives progress and warnings; nil discards them.
+	Log *slog.Logger
+}
+
+func (o *Options) fill() error {
+	var bad []error
+	say := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
+	pick := func(name string, got *string, otherwise string, allowed ...string) {
+		if *got == "" {
+			*got = otherwise
+		}
+		if !slices.Contains(allowed, *got) {
+			say("%s is %q, must be one of %q", name, *got, allowed)
+		}
+	}
+	pick("Recompute", (*string)(&o.Recompute), string(RecomputeNothing), string(RecomputeNothing), string(RecomputeAttention), string(RecomputeBlocks))
+	pick("Critic", (*string)(&o.Critic), string(NoCritic), string(NoCritic), string(SharedCritic), string(SeparateCritic))
+	for _, f := range []struct {
+		name      string
+		value     *int
+		otherwise int
+	}{{"MicroTokens", &o.MicroTokens, 4096}, {"HeadTokens", &o.HeadTokens, 512}, {"MaxRows", &o.MaxRows, 128}} {
+		if *f.value == 0 {
+			*f.value = f.otherwise
+		}
+		if *f.value < 1 {
+			say("%s is %d, must be positive", f.name, *f.value)
+		}
+	}
+	if o.CacheTokens < 0 {
+		say("CacheTokens is %d, must not be negative", o.CacheTokens)
+	}
+	if o.CriticPath != "" && o.Critic != SeparateCritic {
+		say("CriticPath is %q, but Critic is %q", o.CriticPath, o.Critic)
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if len(bad) > 0 {
+		return fmt.Errorf("vlm: %w: %w", ErrOption, errors.Join(bad...))
+	}
+	return nil
+}
+
+// Model is a vision-language (or text) model from a Hugging Face folder. It
+// implements policy.Learner.
+//
+// Its methods may be called from several goroutines; they run one at a time.
+type Model struct {
+	opts Options
+	dir  string
+	dev  *device.Device
+	cfg  *model.Config
+	tok  *tokenizer.Tokenizer
+	chat *tokenizer.Chat
+	proc *processor.Processor // nil for text models
+
+	mu     sync.Mutex
+	net    *net
+	actor  *learner
+	critic *learner // nil unless separate
+	ref    *learner // nil without reference
+
+	pictures *pictureCache
+	chats    map[uint64]*conversation
+	batches  []*session
+	closed   bool
+}
+
+var _ policy.Learner = (*Model)(nil)
+
+// Open loads the model of a folder: config.json, tokenizer, image processor and
+// safetensors weights.
+func Open(ctx context.Context, dir string, o Options) (*Model, error) {
+	if err := o.fill(); err != nil {
+		return nil, err
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	if err != nil {
+		return nil, fmt.Errorf("vlm: %w", err)
+	}
+	cfg, err := model.ParseConfig(raw)
+	if err != nil {
+		return nil, fmt.Errorf("vlm: %s: %w", dir, err)
+	}
+	m := &Model{opts: o, dir: dir, cfg: cfg, chats: map[uint64]*conversation{}, pictures: newPictureCache(512 << 20)}
+	if err := m.openText(dir); err != nil {
+		return nil, err
+	}
+	if m.dev, err = openDevice(ctx, o.Backend, o.Log); err != nil {
+		return nil, err
+	}
+	if err := m.load(); err != nil {
+		m.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// openText reads tokenizer, chat template and image processor, and holds them
+// against the config.
+func (m *Model) openText(dir string) error {
+	var err error
+	if m.tok, err = tokenizer.Load(dir); err != nil {
+		return fmt.Errorf("vlm: %w", err)
+	}
+	if m.chat, err = m.tok.Chat(nil); err != nil {
+		return fmt.Errorf("vlm: %w", err)
+	}
+	if n := m.tok.VocabSize(); n > m.cfg.Text.Vocab {
+		return fmt.Errorf("vlm: %s: the tokenizer has %d ids, the embedding only %d rows", dir, n, m.cfg.Text.Vocab)
+	}
+	if m.cfg.Vision == nil {
+		return nil
+	}
+	if m.proc, err = processor.Load(dir); err != nil {
+		return fmt.Errorf("vlm: %w", err)
+	}
+	c, v := m.proc.Config(), m.cfg.Vision
+	if c.PatchSize != v.Patch || c.MergeSize != v.Merge || c.TemporalPatchSize != v.Temporal {
+		return fmt.Errorf("vlm: %s: image processor has patches of %d, merged by %d, %d frames; the vision tower wants %d, %d, %d",
+			dir, c.PatchSize, c.MergeSize, c.TemporalPatchSize, v.Patch, v.Merge, v.Temporal)
+	}
+	if pad := m.tok.Special().ImagePad; pad != m.cfg.ImageToken {
+		return fmt.Errorf("vlm: %s: image_token_id is %d, the tokenizer's image placeholder is %d", dir, m.cfg.ImageToken, pad)
+	}
+	m.cfg.NormMean, m.cfg.NormStd = c.Mean, c.Std
+	return nil
+}
+
+// load puts the weights on the device.
+func (m *Model) load() error {
+	compute := dtypes.Float32
+	if m.opts.BFloat16 {
+		compute = dtypes.BFloat16
+	}
+	keep := map[Recompute]keepMode{RecomputeNothing: keepAll, RecomputeAttention: keepMost, RecomputeBlocks: keepInputs}[m.opts.Recompute]
+	k := newKernels(m.dev, m.cfg, compute, keep)
+	spec := *m.cfg
+	spec.Value = m.opts.Critic == SharedCritic
+	m.net = newNet(k, &spec)
+	var err error
+	if m.actor, err = m.loadInto(m.net, m.dir); err != nil {
+		return err
+	}
+	if m.opts.Reference {
+		refSpec := *m.cfg
+		if m.ref, err = m.loadInto(newNet(k, &refSpec), m.dir); err != nil {
+			return err
+		}
+	}
+	if m.opts.Critic != SeparateCritic {
+		return nil
+	}
+	criticSpec := *m.cfg
+	criticSpec.Critic, criticSpec.Tied = true, false
+	dir := m.opts.CriticPath
+	if dir == "" {
+		dir = m.dir
+	}
+	m.critic, err = m.loadInto(newNet(k, &criticSpec), dir)
+	return err
+}
+
+// loadInto reads a folder's weights for a net. A value head that the folder
+// does not have is new.
+func (m *Model) loadInto(n *net, dir string) (*learner, error) {
+	r, err := safetensors.OpenSharded(dir)
+	if err != nil {
+		return nil, fmt.Errorf("vlm: %w", err)
+	}
+	defer r.Close()
+	found, unused, err := resolve(r, n.spec)
+	if err != nil {
+		return nil, fmt.Errorf("%w (in %s)", err, dir)
+	}
+	unused = slices.DeleteFunc(unused, func(name string) bool { return name == "lm_head.weight" })
+	if len(unused) > 0 {
+		m.opts.Log.Warn("tensors of the checkpoint are not used", "folder", dir, "tensors", unused)
+	}
+	t, err := newTensors(m.dev, n.groups.All(), stored(r, found, m.newHead()))
+	if err != nil {
+		return nil, err
+	}
+	return newLearner(n, t, found), nil
+}
+
+// newHead fills a value head that no checkpoint has.
+func (m *Model) newHead() source {
+	draw := random(m.cfg, m.opts.Seed)
+	if !m.opts.ZeroValueHead {
+		return draw
+	}
+	return func(_ *model.Group, _ model.Param, _ model.Part, dst []float32) error { clear(dst); return nil }
+}
+
+// Close frees everything on the device. The Model must not be used afterwards.
+func (m *Model) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil
+	}
+	m.closed = true
+	m.dropSessions()
+	m.actor.free()
+	m.critic.free()
+	m.ref.free()
+	if m.dev != nil {
+		m.dev.Close()
+	}
+	return nil
+}
+
+// Backend tells where the model runs.
+func (m *Model) Backend() string { return m.dev.Name() }
+
+// Parameters is the number of trained numbers: of the policy, and of a separate
+// critic.
+func (m *Model) Parameters() (policyCount, criticCount int) {
+	count := func(l *learner) (n int) {
+		if l == nil {
+			return 0
+		}
+		for _, g := range l.weights.groups {
+			n += g.Size()
+		}
+		return n
+	}
+	return count(m.actor), count(m.critic)
+}
+
+// Tokenizer returns the model's tokenizer.
+func (m *Model) Tokenizer() *tokenizer.Tokenizer { return m.tok }
+
+// Tie makes the reference policy, where there is one, and a separate critic's
+// trunk equal to the policy as it is now: what reinforcement learning starts
+// from after imitation.
+func (m *Model) Tie(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, l := range []*learner{m.ref, m.critic} {
+		if l == nil {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := l.copyFrom(m.actor); err != nil {
+			return err
+		}
+	}
+	return nil
+}

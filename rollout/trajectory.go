@@ -1,0 +1,146 @@
+package rollout
+
+import (
+	"fmt"
+
+	"vagen/env"
+	"vagen/mask"
+	"vagen/policy"
+	"vagen/reward"
+)
+
+// Episode says what to play.
+type Episode struct {
+	Env    string         // name in the registry
+	Config map[string]any // options of the environment
+	Seed   int64          // of the level
+	// Group counts start states and Index the episodes that share one. Together
+	// they identify the episode within a batch.
+	Group, Index int
+	MaxTurns     int // 0 takes the player's
+}
+
+// End says why an episode ended.
+type End string
+
+// The ends of episodes. Only the first three leave a trajectory to learn from.
+const (
+	EndDone     End = "done"      // the environment ended it
+	EndMaxTurns End = "max_turns" // the limit on turns was reached
+	EndNoRoom   End = "no_room"   // no room for another response
+
+	EndSetup    End = "setup_error"      // the environment could not be made or reset
+	EndEnv      End = "env_error"        // the environment failed in a turn
+	EndHang     End = "env_timeout"      // the environment took too long
+	EndContract End = "contract_error"   // the environment broke its contract
+	EndEmpty    End = "empty_generation" // the policy wrote nothing
+	EndVision   End = "vision_token"     // the policy wrote an image placeholder
+	EndPolicy   End = "policy_error"     // the policy refused this conversation
+)
+
+// Usable reports whether an episode that ended so can be learned from.
+func (e End) Usable() bool { return e == EndDone || e == EndMaxTurns || e == EndNoRoom }
+
+// Turn is one response and the environment's answer to it.
+type Turn struct {
+	Row         int             // the conversation it belongs to
+	Observation env.Observation // what the agent was shown before
+	Response    string
+	Stop        policy.Stop
+	Parsed      reward.Response
+	Reward      reward.Parts
+	Metrics     env.Metrics
+}
+
+// Row is one conversation as a training sequence: tokens, who wrote them, and
+// the log-probs of those that the policy wrote (0 elsewhere).
+type Row struct {
+	mask.Sequence
+	LogProbs []float32
+	Images   []policy.Image
+}
+
+// Trajectory is everything recorded of an episode.
+type Trajectory struct {
+	Episode
+	Rows    []Row
+	Turns   []Turn
+	Metrics env.Metrics // of the trajectory, from the environment
+	Success bool
+	End     End
+	Err     error // what went wrong, when End is not usable
+}
+
+// Return is the sum of all rewards.
+func (t *Trajectory) Return() float64 {
+	var sum float64
+	for _, turn := range t.Turns {
+		sum += turn.Reward.Sum()
+	}
+	return sum
+}
+
+// Rewards appends one reward per token of a row. With perTurn every turn's
+// reward sits on the last token of its response; otherwise the sum sits on the
+// row's last response token.
+func (t *Trajectory) Rewards(dst []float32, row int, perTurn bool) ([]float32, error) {
+	seq := &t.Rows[row].Sequence
+	var turns []float64
+	var sum float64
+	for _, turn := range t.Turns {
+		if turn.Row == row {
+			turns = append(turns, turn.Reward.Sum())
+			sum += turn.Reward.Sum()
+		}
+	}
+	if perTurn {
+		return seq.PlaceTurnRewards(dst, turns, 0)
+	}
+	start := len(dst)
+	for range seq.Len() {
+		dst = append(dst, 0)
+	}
+	if last := seq.LastResponse(); last >= 0 {
+		dst[start+last] = float32(sum)
+	} else if sum != 0 {
+		return nil, fmt.Errorf("rollout: a row without response has reward %v", sum)
+	}
+	return dst, nil
+}
+
+// Counts sums up a batch of trajectories by how they ended.
+type Counts struct {
+	Episodes, Usable, Success int
+	Turns                     int
+	Tokens                    int         // written by the policy
+	Context                   int         // read by the policy
+	ByEnd                     map[End]int // how many ended so
+}
+
+// Count sums up trajectories. Failed ones count in Episodes and ByEnd alone.
+func Count(ts []*Trajectory) Counts {
+	c := Counts{ByEnd: map[End]int{}}
+	for _, t := range ts {
+		c.Episodes++
+		c.ByEnd[t.End]++
+		if !t.End.Usable() {
+			continue
+		}
+		c.Usable++
+		c.Turns += len(t.Turns)
+		if t.Success {
+			c.Success++
+		}
+		for i := range t.Rows {
+			seq := &t.Rows[i].Sequence
+			for p := range seq.Pieces {
+				if p.Kind == mask.Response {
+					c.Tokens += p.End - p.Start
+				} else {
+					c.Context += p.End - p.Start
+				}
+			}
+		}
+	}
+	return c
+}
