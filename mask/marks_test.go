@@ -1,0 +1,80 @@
+package mask_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"vagen/mask"
+)
+
+const begin, end = 1, 2
+
+func TestMarksEncloseTurns(t *testing.T) {
+	s, err := mask.FromMarks([]int32{10, begin, 11, 12, end, 13, begin, end, begin, 14, end, begin, 15, end, 16}, mask.Marks{Begin: begin, End: end})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantMask(t, "response", s.Response(nil), "0110110")
+	wantMask(t, "turn end", s.TurnEnd(nil), "0010110")
+	if s.Turns() != 3 {
+		t.Errorf("%d turns, want 3: one pair of marks is empty", s.Turns())
+	}
+	want := []mask.Kind{mask.Prompt, mask.Response, mask.Response, mask.Observation, mask.Response, mask.Response, mask.Observation}
+	for i, k := range s.Kinds(nil) {
+		if k != want[i] {
+			t.Errorf("position %d is %v, want %v", i, k, want[i])
+		}
+	}
+}
+
+func TestOrphanMarksAreNamed(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		ids  []int32
+		word string
+	}{
+		{"end first", []int32{7, end, begin, 8, end}, "position 1: end mark"},
+		{"end twice", []int32{begin, 8, end, end}, "position 3: end mark"},
+		{"begin twice", []int32{begin, 8, begin, 9, end}, "position 2: begin mark inside the turn begun at 0"},
+		{"never ended", []int32{begin, 8, end, 7, begin, 9}, "position 4: the turn begun here"},
+	} {
+		_, err := mask.FromMarks(c.ids, mask.Marks{Begin: begin, End: end})
+		if !errors.Is(err, mask.ErrOrphanMark) || !strings.Contains(err.Error(), c.word) {
+			t.Errorf("%s: got %v, want ErrOrphanMark with %q", c.name, err, c.word)
+		}
+	}
+	for _, order := range []bool{false, true} {
+		if _, err := mask.FromMarks([]int32{1}, mask.Marks{Begin: 4, End: 4, PairByOrder: order}); !errors.Is(err, mask.ErrOrphanMark) {
+			t.Errorf("equal marks: got %v", err)
+		}
+	}
+}
+
+// TestPairByOrderLosesTurnsSilently shows what the compatibility mode is for,
+// and why it is not the default: one lost begin mark, and no turn is left.
+func TestPairByOrderLosesTurnsSilently(t *testing.T) {
+	ids := []int32{7, end, 8, begin, 9, end, 8, begin, 9, end}
+	s, err := mask.FromMarks(ids, mask.Marks{Begin: begin, End: end, PairByOrder: true})
+	if err != nil || s.Turns() != 0 {
+		t.Errorf("%d turns, %v", s.Turns(), err)
+	}
+}
+
+// TestPairByOrderRefusesWhatTheOriginalCannotDo: tokens would have to move in
+// front of the row.
+func TestPairByOrderRefusesWhatTheOriginalCannotDo(t *testing.T) {
+	ids := []int32{end, 7, begin, 8, end}
+	if _, err := mask.FromMarks(ids, mask.Marks{Begin: begin, End: end, PairByOrder: true}); !errors.Is(err, mask.ErrOrphanMark) {
+		t.Errorf("got %v, want ErrOrphanMark", err)
+	}
+}
+
+func TestPairByOrderKeepsWhatNeedsNoPairing(t *testing.T) {
+	for name, ids := range map[string][]int32{"nothing": nil, "context": {5, 6}, "lone end": {5, end, 6}} {
+		s, err := mask.FromMarks(ids, mask.Marks{Begin: begin, End: end, PairByOrder: true})
+		if err != nil || s.Len() != len(ids) || s.Turns() != 0 {
+			t.Errorf("%s: %v, %v", name, s, err)
+		}
+	}
+}
