@@ -67,6 +67,7 @@ func FuzzSequence(f *testing.F) {
 	f.Add([]byte{0, 3, 2, 4, 1, 2, 2, 1, 4, 2, 5, 6})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var s mask.Sequence
+		data = data[:min(len(data), 128)] // long histories show nothing new, slowly
 		for len(data) >= 2 {
 			op, n := data[0]%8, int(data[1]%16)
 			ids := make([]int32, n)
@@ -87,8 +88,8 @@ func FuzzSequence(f *testing.F) {
 			case 5:
 				err = s.AddSpan("a", n, n+1+n/4)
 			case 6:
-				lost, turns := s.Turns(), s.Turns()
-				if lost = s.Truncate(s.Len() - n); turns-lost != s.Turns() {
+				turns := s.Turns()
+				if lost := s.Truncate(s.Len() - n); turns-lost != s.Turns() {
 					t.Fatalf("%d of %d turns lost, %d left", lost, turns, s.Turns())
 				}
 			case 7:
