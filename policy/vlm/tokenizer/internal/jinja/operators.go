@@ -1,0 +1,156 @@
+package jinja
+
+import (
+	"slices"
+	"strings"
+)
+
+func (e binaryExpr) eval(s *state, sc *scope) any {
+	a := e.a.eval(s, sc)
+	switch e.op {
+	case "and":
+		if !truth(a) {
+			return a
+		}
+		return e.b.eval(s, sc)
+	case "or":
+		if truth(a) {
+			return a
+		}
+		return e.b.eval(s, sc)
+	}
+	b := e.b.eval(s, sc)
+	if e.op == "~" {
+		return s.sized(e.line, text(e.line, a)+text(e.line, b))
+	}
+	switch x := a.(type) {
+	case string:
+		if y, ok := b.(string); ok && e.op == "+" {
+			return s.sized(e.line, x+y)
+		}
+	case []any:
+		if y, ok := b.([]any); ok && e.op == "+" {
+			if s.steps += len(x) + len(y); s.steps > maxSteps {
+				failAt(e.line, "more than %d steps", maxSteps)
+			}
+			return slices.Concat(x, y)
+		}
+	case int:
+		if y, ok := b.(int); ok {
+			return integer(e.line, e.op, x, y)
+		}
+	}
+	failAt(e.line, "cannot compute %s %s %s", typeName(a), e.op, typeName(b))
+	return nil
+}
+
+// sized bounds texts that grow without being written.
+func (s *state) sized(line int, t string) string {
+	s.steps += len(t) / 1024
+	if len(t) > maxOutput {
+		failAt(line, "a text of more than %d bytes", maxOutput)
+	}
+	return t
+}
+
+func integer(line int, op string, x, y int) any {
+	switch op {
+	case "+":
+		return x + y
+	case "-":
+		return x - y
+	case "*":
+		return x * y
+	}
+	if y == 0 {
+		failAt(line, "division by zero")
+	}
+	q, r := x/y, x%y
+	if r != 0 && (r < 0) != (y < 0) { // Python rounds down
+		q, r = q-1, r+y
+	}
+	switch op {
+	case "//":
+		return q
+	case "%":
+		return r
+	}
+	return float64(x) / float64(y)
+}
+
+func (e compareExpr) eval(s *state, sc *scope) any {
+	a := e.first.eval(s, sc)
+	for i, op := range e.ops {
+		b := e.rest[i].eval(s, sc)
+		if !compare(e.line, op, a, b) {
+			return false
+		}
+		a = b
+	}
+	return true
+}
+
+func compare(line int, op string, a, b any) bool {
+	switch op {
+	case "==":
+		return equal(a, b)
+	case "!=":
+		return !equal(a, b)
+	case "in":
+		return member(line, a, b)
+	case "not in":
+		return !member(line, a, b)
+	}
+	var c int
+	if x, y, ok := numbers(a, b); ok {
+		c = order(x, y)
+	} else if x, ok := a.(string); ok {
+		y, ok := b.(string)
+		if !ok {
+			failAt(line, "cannot compare %s %s %s", typeName(a), op, typeName(b))
+		}
+		c = strings.Compare(x, y)
+	} else {
+		failAt(line, "cannot compare %s %s %s", typeName(a), op, typeName(b))
+	}
+	switch op {
+	case "<":
+		return c < 0
+	case "<=":
+		return c <= 0
+	case ">":
+		return c > 0
+	}
+	return c >= 0
+}
+
+func order(x, y float64) int {
+	switch {
+	case x < y:
+		return -1
+	case x > y:
+		return 1
+	}
+	return 0
+}
+
+func member(line int, a, b any) bool {
+	switch list := b.(type) {
+	case string:
+		s, ok := a.(string)
+		if !ok {
+			failAt(line, "cannot look for %s in a text", typeName(a))
+		}
+		return strings.Contains(list, s)
+	case []any:
+		return slices.ContainsFunc(list, func(v any) bool { return equal(a, v) })
+	case map[string]any:
+		s, ok := a.(string)
+		_, found := list[s]
+		return ok && found
+	case undefined:
+		return false
+	}
+	failAt(line, "cannot look inside %s", typeName(b))
+	return false
+}
