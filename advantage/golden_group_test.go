@@ -95,7 +95,7 @@ func TestWhiteningMatchesRecordings(t *testing.T) {
 		var w Whitening
 		var flavour string
 		if golden.Need(t, c.Params, "flavour", &flavour); flavour != "fork" {
-			w = GuardedWhitening
+			w = GuardedWhitening()
 		}
 		m := momentsOf(x, in)
 		number := func(name string, got float64) {

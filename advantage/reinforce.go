@@ -130,7 +130,7 @@ func runReinforceBaseline[T number](r ReinforcePlusPlusBaseline, c *call[T]) err
 			n := count(c.mask[c.offsets[row]:c.offsets[row+1]])
 			c.raw.merge(Moments{N: n, Mean: s})
 		}
-		l, err := GuardedWhitening.line(c.raw)
+		l, err := GuardedWhitening().line(c.raw)
 		if err != nil {
 			return err
 		}

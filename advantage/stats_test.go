@@ -82,7 +82,7 @@ func TestWhiteningByHand(t *testing.T) {
 
 func TestWhiteningConstantsGivesZero(t *testing.T) {
 	x := []float32{5, 5, 5, 5, 5}
-	if _, err := GuardedWhitening.Apply(x, x, nil); err != nil {
+	if _, err := GuardedWhitening().Apply(x, x, nil); err != nil {
 		t.Fatal(err)
 	}
 	for i, v := range x {

@@ -18,8 +18,8 @@ type Whitening struct {
 	Guard float64
 }
 
-// GuardedWhitening is the flavour with 1e-8 added to the count.
-var GuardedWhitening = Whitening{Guard: 1e-8}
+// GuardedWhitening returns the flavour with 1e-8 added to the count.
+func GuardedWhitening() Whitening { return Whitening{Guard: 1e-8} }
 
 // whitenEpsilon keeps constant inputs finite: they become 0.
 const whitenEpsilon = 1e-8

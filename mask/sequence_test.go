@@ -246,6 +246,20 @@ func TestTruncateReopensASummaryItCuts(t *testing.T) {
 	}
 }
 
+// TestTruncateLeavesARowLikeAnyOther: what is left is what could have been
+// recorded that way, piece by piece.
+func TestTruncateLeavesARowLikeAnyOther(t *testing.T) {
+	s := twoTurns(t)
+	s.Truncate(5)
+	want := new(mask.Sequence)
+	if err := errors.Join(want.AppendContext(mask.Prompt, 1, 2), want.AppendResponse(3, 4, 5)); err != nil {
+		t.Fatal(err)
+	}
+	if !s.Equal(want) {
+		t.Errorf("got %v, want %v", slices.Collect(s.Pieces), slices.Collect(want.Pieces))
+	}
+}
+
 func TestTruncateDropsSpansOfLostTokens(t *testing.T) {
 	s := new(mask.Sequence)
 	if err := errors.Join(s.AppendResponse(1, 2, 3), s.AppendResponse(4, 5, 6),
@@ -253,6 +267,7 @@ func TestTruncateDropsSpansOfLostTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Truncate(5)
+	s.Truncate(3)
 	var names string
 	for p := range s.Spans {
 		names += p.Name
@@ -268,6 +283,9 @@ func TestTrimFollowsTruncate(t *testing.T) {
 	x := []float32{1, 2, 3, 4, 5, 6, 7, 8}
 	if got := s.Trim(x); !slices.Equal(got, []float32{1, 2, 3, 4, 5, 0, 0}) {
 		t.Errorf("got %v", got)
+	}
+	if got := s.Trim([]float32{1, 2, 3, 4, 5, 6, 7}); !slices.Equal(got, []float32{1, 2, 3, 4, 5, 0, 0}) {
+		t.Errorf("of the right length already: got %v", got)
 	}
 	if got := s.Trim(x[:3]); !slices.Equal(got, []float32{1, 2, 3}) {
 		t.Errorf("too few numbers: got %v, want them back", got)
