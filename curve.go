@@ -1,0 +1,120 @@
+package vagen
+
+import (
+	"fmt"
+	"image/color"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+)
+
+// Curve collects how a metric develops and draws it. It is a Sink.
+type Curve struct {
+	// Train and Val are the metrics drawn over steps: a thin line for every
+	// training step, a thick one for validation.
+	Train, Val string
+	Title      string
+	Label      string // of the vertical axis
+	// Marks are levels to compare with, by name, drawn as dashed lines.
+	Marks []Mark
+
+	train, val plotter.XYs
+}
+
+// Mark is a level to compare a curve with.
+type Mark struct {
+	Name  string
+	Value float64
+}
+
+// Event implements Sink.
+func (c *Curve) Event(e Event) error {
+	switch e.Kind {
+	case "step":
+		c.train = append(c.train, plotter.XY{X: float64(e.Step), Y: e.Metrics[c.Train]})
+	case "validate":
+		c.val = append(c.val, plotter.XY{X: float64(e.Step), Y: e.Metrics[c.Val]})
+	}
+	return nil
+}
+
+// Close implements Sink.
+func (c *Curve) Close() error { return nil }
+
+// The colours of the curves and marks: dark blue, light blue, grey.
+var (
+	inkVal   = color.RGBA{24, 78, 150, 255}
+	inkTrain = color.RGBA{150, 186, 226, 255}
+	inkMark  = color.RGBA{110, 110, 110, 255}
+)
+
+// WritePNG draws what has been collected so far.
+func (c *Curve) WritePNG(path string) error {
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = c.Title, "training step", c.Label
+	p.Title.TextStyle.Font.Size, p.Title.Padding = vg.Points(14), vg.Points(8)
+	p.X.Label.TextStyle.Font.Size, p.Y.Label.TextStyle.Font.Size = vg.Points(11), vg.Points(11)
+	p.Y.Min, p.Y.Max = 0, 1
+	p.Add(plotter.NewGrid())
+	last := 1.0
+	for _, xy := range append(append(plotter.XYs{}, c.train...), c.val...) {
+		last = max(last, xy.X)
+		p.Y.Max = max(p.Y.Max, xy.Y)
+		p.Y.Min = min(p.Y.Min, xy.Y)
+	}
+	p.X.Min, p.X.Max = 0, last
+	for _, m := range c.Marks {
+		if err := addMark(p, m, last); err != nil {
+			return fmt.Errorf("vagen: curve: %w", err)
+		}
+	}
+	for _, l := range []struct {
+		name  string
+		xys   plotter.XYs
+		ink   color.RGBA
+		width vg.Length
+	}{{"training episodes", c.train, inkTrain, 1.2}, {"unseen levels", c.val, inkVal, 2.4}} {
+		if len(l.xys) == 0 {
+			continue
+		}
+		line, err := plotter.NewLine(l.xys)
+		if err != nil {
+			return fmt.Errorf("vagen: curve: %w", err)
+		}
+		line.Color, line.Width = l.ink, l.width
+		p.Add(line)
+		p.Legend.Add(l.name, line)
+	}
+	p.Legend.Top, p.Legend.Left = false, false
+	p.Legend.YOffs = vg.Points(8)
+	if err := p.Save(8*vg.Inch, 4.8*vg.Inch, path); err != nil {
+		return fmt.Errorf("vagen: curve: %w", err)
+	}
+	return nil
+}
+
+func addMark(p *plot.Plot, m Mark, width float64) error {
+	line, err := plotter.NewLine(plotter.XYs{{X: 0, Y: m.Value}, {X: width, Y: m.Value}})
+	if err != nil {
+		return err
+	}
+	line.Color, line.Dashes = inkMark, []vg.Length{vg.Points(4), vg.Points(3)}
+	labels, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: width * 0.01, Y: m.Value}}, Labels: []string{fmt.Sprintf("%s %.2f", m.Name, m.Value)}})
+	if err != nil {
+		return err
+	}
+	labels.TextStyle[0].Color, labels.TextStyle[0].Font.Size = inkMark, font.Length(9)
+	labels.Offset.Y = vg.Points(2)
+	p.Add(line, labels)
+	return nil
+}
+
+// Ends returns the first and the last validation value, 0 when there is none.
+func (c *Curve) Ends() (first, last float64) {
+	if len(c.val) == 0 {
+		return 0, 0
+	}
+	return c.val[0].Y, c.val[len(c.val)-1].Y
+}

@@ -1,0 +1,203 @@
+// Quickstart trains a small vision-language agent from nothing, on a laptop's
+// CPU, until it walks over frozen lakes that it has never seen.
+//
+// It makes a Qwen2.5-VL of half a million parameters, shows it scripted episodes
+// until it knows how to answer, and then lets it learn by playing: PPO with
+// VAGEN's bi-level advantages, masks, turn rewards and state rewards. Everything
+// it writes goes to a folder: configuration, metrics, curve, checkpoint, and
+// episodes with their pictures.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+
+	"vagen"
+	"vagen/env"
+	"vagen/env/builtin"
+	"vagen/env/frozenlake"
+	"vagen/internal/rng"
+	"vagen/policy/vlm"
+	"vagen/rollout"
+)
+
+type options struct {
+	seed    uint64
+	steps   int
+	workers int
+	out     string
+	backend string
+	recipe  string
+	name    string
+}
+
+func main() {
+	var o options
+	flag.Uint64Var(&o.seed, "seed", 0, "decides everything that is random")
+	flag.IntVar(&o.steps, "steps", -1, "training steps; -1 takes the recipe's")
+	flag.IntVar(&o.workers, "workers", runtime.NumCPU(), "environments worked on at once; changes no result")
+	flag.StringVar(&o.out, "out", "", "folder to write to; default runs/<recipe>-seed<seed>")
+	flag.StringVar(&o.backend, "backend", "auto", "auto, xla, cuda or go")
+	flag.StringVar(&o.recipe, "recipe", "default", "what to train:"+recipeNames())
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "quickstart:", err)
+		if errors.Is(err, context.Canceled) {
+			os.Exit(130)
+		}
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) error {
+	r, ok := recipes[o.recipe]
+	if !ok {
+		return fmt.Errorf("there is no recipe %q; choose one of%s", o.recipe, recipeNames())
+	}
+	o.name = fmt.Sprintf("%s-seed%d", o.recipe, o.seed)
+	if o.out == "" {
+		o.out = filepath.Join("runs", o.name)
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	c := r.configure(o)
+	folder, err := vagen.CreateRun(o.out, &c)
+	if err != nil {
+		return err
+	}
+	model, err := newModel(ctx, folder, r, c, log)
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	params, _ := model.Parameters()
+	fmt.Printf("quickstart, recipe %s: %s\n%.2f M parameters on %s, results in %s\n", o.recipe, r.about, float64(params)/1e6, model.Backend(), folder.Path)
+
+	refs, err := references(c, r)
+	if err != nil {
+		return err
+	}
+	sinks, curve, err := outputs(folder, c, refs)
+	if err != nil {
+		return err
+	}
+	defer closeAll(sinks)
+	envs := builtin.Registry()
+	if err := warmUp(ctx, model, envs, c, r, sinks); err != nil {
+		return err
+	}
+	t := &vagen.Trainer{
+		Config: c, Learner: model, Envs: envs, Sinks: sinks, Log: log,
+		Save: func(ctx context.Context, step int) error { return folder.SaveCheckpoint(ctx, model, step) },
+		Watch: func(step int, ts []*rollout.Trajectory) error {
+			if err := folder.SaveEpisodes(step, ts, c.Trainer.LogEpisodes); err != nil {
+				return err
+			}
+			return curve.WritePNG(filepath.Join(folder.Path, "curve.png"))
+		},
+	}
+	if err := t.Run(ctx); err != nil {
+		return err
+	}
+	first, last := curve.Ends()
+	fmt.Printf("hole-blind walker %.2f, shortest path %.2f\n", refs.blind, refs.shortest)
+	fmt.Printf("success: random %.2f, warm start %.2f, trained %.2f\n", refs.random, first, last)
+	return nil
+}
+
+// newModel makes the model's folder and opens it.
+func newModel(ctx context.Context, folder *vagen.RunFolder, r recipe, c vagen.Config, log *slog.Logger) (*vlm.Model, error) {
+	dir := filepath.Join(folder.Path, "model")
+	if err := vlm.Create(dir, r.shape, words, c.Run.Seed); err != nil {
+		return nil, err
+	}
+	return vlm.Open(ctx, dir, vlm.Options{
+		Backend: c.Model.Backend, Critic: vlm.Critic(c.Critic.Kind), ZeroValueHead: c.Critic.ZeroHead,
+		Reference: c.Agent.Actor.UseKLLoss, CacheTokens: c.Model.CacheTokens, Seed: c.Run.Seed, Log: log,
+	})
+}
+
+// scores are what scripted players reach on the validation levels.
+type scores struct{ random, blind, shortest float64 }
+
+// references plays the validation levels with walkers that need no model. Chance
+// is averaged over twenty plays.
+func references(c vagen.Config, r recipe) (scores, error) {
+	var s scores
+	o := frozenlake.Defaults(frozenlake.Lite)
+	for _, w := range []struct {
+		into   *float64
+		walker frozenlake.Walker
+	}{{&s.random, frozenlake.Random}, {&s.blind, frozenlake.HoleBlind}, {&s.shortest, frozenlake.ShortestPath}} {
+		const plays = 20
+		for i := range uint64(plays) {
+			rate, err := frozenlake.SuccessRate(o, w.walker, c.Env.ValSeed, c.Data.ValBatch, r.turns, r.actions, i)
+			if err != nil {
+				return s, err
+			}
+			*w.into += rate / plays
+		}
+	}
+	return s, nil
+}
+
+// outputs opens what receives the run's events.
+func outputs(folder *vagen.RunFolder, c vagen.Config, refs scores) ([]vagen.Sink, *vagen.Curve, error) {
+	lines, err := vagen.NewJSONLines(filepath.Join(folder.Path, "metrics.jsonl"))
+	if err != nil {
+		return nil, nil, err
+	}
+	curve := &vagen.Curve{
+		Train: "train/success", Val: "val/success", Title: "Visual FrozenLake, " + c.Trainer.Experiment, Label: "success",
+		Marks: []vagen.Mark{{Name: "random actions", Value: refs.random}, {Name: "blind to holes", Value: refs.blind}, {Name: "shortest path", Value: refs.shortest}},
+	}
+	return []vagen.Sink{lines, vagen.NewConsole(os.Stdout, isTerminal(os.Stdout)), curve}, curve, nil
+}
+
+func closeAll(sinks []vagen.Sink) {
+	for _, s := range sinks {
+		if err := s.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, "quickstart:", err)
+		}
+	}
+}
+
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// warmUp imitates a player that mostly acts at random but says what is true.
+func warmUp(ctx context.Context, model *vlm.Model, envs *env.Registry, c vagen.Config, r recipe, sinks []vagen.Sink) error {
+	episodes := make([]rollout.Episode, r.transcripts)
+	for i := range episodes {
+		// Levels in front of the training levels, which neither training nor validation sees.
+		episodes[i] = rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: c.Env.Seed - int64(r.transcripts) + int64(i), Group: i, MaxTurns: r.turns}
+	}
+	walker := frozenlake.Noisy(r.noise, frozenlake.ShortestPath)
+	ts, err := rollout.Demonstrate(ctx, model, envs, episodes, func(e env.Env, ep rollout.Episode, turn int) (string, error) {
+		lake, ok := e.(*frozenlake.Env)
+		if !ok {
+			return "", fmt.Errorf("the script plays FrozenLake only, not %T", e)
+		}
+		return lake.Script(rng.New(c.Run.Seed, rng.Script, uint64(ep.Group), uint64(turn)), walker, r.actions), nil
+	})
+	if err != nil {
+		return err
+	}
+	o := r.imitation
+	o.Seed = c.Run.Seed
+	if err := vagen.Imitate(ctx, model, ts, o, sinks...); err != nil {
+		return err
+	}
+	return model.Tie(ctx)
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+
+	"vagen"
+	"vagen/policy"
+	"vagen/policy/vlm"
+)
+
+// recipe is everything that a run of the quickstart depends on beside its flags.
+type recipe struct {
+	about   string
+	shape   vlm.Shape
+	turns   int // of an episode
+	actions int // of a turn
+	env     map[string]any
+
+	transcripts int     // scripted episodes to imitate
+	noise       float64 // share of the script's actions that are random
+	imitation   vagen.Imitation
+	config      func(c *vagen.Config)
+	steps       int // of reinforcement learning
+}
+
+// words are what the agent reads and writes, one token each.
+var words = []string{
+	"<think>", "</think>", "<observation>", "</observation>", "<prediction>", "</prediction>", "<answer>", "</answer>",
+	"system\n", "user\n", "assistant\n", "Reach", " the", " goal", " avoid", " holes", "Turn",
+	" 1", " 2", " 3", " 4", " 5", " 6", " 7", " 8",
+	"goal", " up", " down", " left", " right", " same", " free", " hole", " none",
+	" Left", " Down", " Right", " Up", "Left", "Down", "Right", "Up",
+}
+
+// lake is the environment of all recipes: 4×4 FrozenLake in pictures.
+func lake(actions int, extra map[string]any) map[string]any {
+	c := map[string]any{
+		"rules": "lite", "render_mode": "vision", "prompt": "brief", "prompt_format": "observe_predict",
+		"max_actions_per_step": actions, "success_reward": 1.0,
+		"format_reward": 0.05, "observation_reward": 0.05, "prediction_reward": 0.05,
+	}
+	for k, v := range extra {
+		c[k] = v
+	}
+	return c
+}
+
+// recipes by the name that the flag takes.
+var recipes = map[string]recipe{
+	"default": {
+		about: "the agent says where the goal is, then plays two moves a turn",
+		shape: vlm.Small(), turns: 4, actions: 2, env: lake(2, nil),
+		transcripts: 2048, noise: 0.8,
+		imitation: imitation(16, 4, 5e-4), config: full(0.95, 1, 3e-4), steps: 45,
+	},
+	"long": {
+		about: "the agent also says which moves around it are safe, then plays one",
+		shape: vlm.Small(), turns: 8, actions: 1,
+		env:         lake(1, map[string]any{"describe_holes": true, "hole_penalty": 0.5, "turn_cost": 0.1}),
+		transcripts: 3200, noise: 0.8,
+		imitation: imitation(16, 2, 8e-4),
+		config: func(c *vagen.Config) {
+			full(0.95, 0.95, 3e-4)(c)
+			c.Agent.Actor.UseKLLoss, c.Agent.Actor.KLLoss, c.Agent.Actor.KLLossType = true, 0.05, "low_var_kl"
+			c.Agent.Actor.Optim.Style, c.Agent.Actor.Optim.MinRatio = "linear", 0.2
+		},
+		steps: 60,
+	},
+}
+
+func imitation(batch, epochs int, rate float64) vagen.Imitation {
+	opt := policy.DefaultOptimizer()
+	opt.Rate = rate
+	return vagen.Imitation{Batch: batch, Epochs: epochs, Optimizer: opt, Warmup: 20, Every: 16}
+}
+
+// full is VAGEN-Full at this size: bi-level GAE, both masks, turn rewards and
+// state rewards; the critic is a head on the policy.
+func full(turnGamma, lambda, rate float64) func(*vagen.Config) {
+	return func(c *vagen.Config) {
+		c.Algorithm.Estimator, c.Algorithm.TurnGamma, c.Algorithm.Lambda = "bi_level_gae", turnGamma, lambda
+		c.Data.TrainBatch, c.Data.ValBatch, c.Data.MaxResponse = 128, 256, 24
+		a := &c.Agent.Actor
+		a.MiniBatch, a.Epochs, a.Entropy = 32, 2, 0
+		a.Optim = vagen.OptimConfig{Rate: rate, WarmupRatio: 0.08, Style: "constant", Beta1: 0.9, Beta2: 0.99}
+		c.Critic.Kind, c.Critic.ValueCoef, c.Critic.ValueClip, c.Critic.ZeroHead = "shared", 0.5, 0, true
+		c.Trainer.TestFreq, c.Trainer.ValBefore = 10, true
+	}
+}
+
+// configure writes a recipe as a configuration.
+func (r recipe) configure(o options) vagen.Config {
+	c := vagen.Default()
+	c.Run.Seed, c.Run.Workers = o.seed, o.workers
+	c.Model.Backend, c.Model.CacheTokens = o.backend, 192
+	c.Env.Name, c.Env.Config = "frozenlake", r.env
+	// Levels: validation takes 0 to 255, every seed's training has its own range.
+	c.Env.ValSeed, c.Env.Seed = 0, 10_000_000*int64(o.seed+1)
+	c.Rollout.MaxTurns = r.turns
+	c.Trainer.Project, c.Trainer.Experiment = "quickstart", o.name
+	r.config(&c)
+	c.Trainer.Steps = r.steps
+	if o.steps >= 0 {
+		c.Trainer.Steps = o.steps
+	}
+	return c
+}
+
+func recipeNames() string {
+	out := ""
+	for _, name := range []string{"default", "long"} {
+		out += fmt.Sprintf("\n  %-8s %s", name, recipes[name].about)
+	}
+	return out
+}
