@@ -1,0 +1,140 @@
+package vagen
+
+import (
+	"fmt"
+
+	"vagen/advantage"
+	"vagen/mask"
+	"vagen/policy"
+	"vagen/policy/loss"
+	"vagen/rollout"
+)
+
+// batch is a step's trajectories as flat rows.
+type batch struct {
+	rows       policy.Rows
+	adv        advantage.Batch
+	trajectory []int // of each row, index into the usable trajectories
+	used       []*rollout.Trajectory
+
+	loss, value []bool // per token: whose policy and value terms count
+	want        []bool // either of them, or a step of the recursion
+
+	old, reference, values []float32
+	result                 advantage.Result
+}
+
+// newBatch lays usable trajectories out as rows. Values and KL shaping come later.
+func newBatch(ts []*rollout.Trajectory, c *Config) (*batch, error) {
+	b := &batch{rows: policy.Rows{Offsets: []int{0}}}
+	o := c.masks()
+	for _, t := range ts {
+		if !t.End.Usable() {
+			continue
+		}
+		for r := range t.Rows {
+			row := &t.Rows[r]
+			if row.Turns() == 0 {
+				continue
+			}
+			rewards, err := t.Rewards(nil, r, c.Rollout.MultiTurnReward)
+			if err != nil {
+				return nil, err
+			}
+			err = b.adv.Append(&row.Sequence, o, advantage.Row{Rewards: rewards, Group: t.Group, Trajectory: t.Index, Turn: r})
+			if err != nil {
+				return nil, fmt.Errorf("vagen: group %d, episode %d: %w", t.Group, t.Index, err)
+			}
+			b.rows.Tokens = append(b.rows.Tokens, row.Tokens()...)
+			b.rows.Offsets = append(b.rows.Offsets, len(b.rows.Tokens))
+			b.rows.Images = append(b.rows.Images, row.Images)
+			b.loss = row.Loss(b.loss, o)
+			b.value = row.Value(b.value, o)
+			b.trajectory = append(b.trajectory, len(b.used))
+		}
+		b.used = append(b.used, t)
+	}
+	if b.rows.Len() == 0 {
+		return nil, fmt.Errorf("vagen: %w: none of %d episodes can be used", ErrNoRows, len(ts))
+	}
+	b.firstTokens()
+	return b, nil
+}
+
+// masks says which masks are in force.
+func (c *Config) masks() mask.Options {
+	return mask.Options{UseLossMask: c.Rollout.LossMask, UseGAEMask: c.Rollout.GAEMask, ValueAtTurnEnd: c.Critic.OnTurnEnds}
+}
+
+// firstTokens takes each row's first token out of the losses: nothing predicts
+// it. It also decides for which tokens the learner is asked.
+func (b *batch) firstTokens() {
+	b.want = make([]bool, len(b.loss))
+	for i := range b.rows.Len() {
+		first := b.rows.Offsets[i]
+		b.loss[first], b.value[first] = false, false
+	}
+	for i := range b.want {
+		b.want[i] = b.loss[i] || b.value[i] || b.adv.TurnEnd[i] || (b.adv.GAE != nil && b.adv.GAE[i])
+	}
+}
+
+// at lists the rows of a mini-batch of trajectories.
+func (b *batch) at(members map[int]bool) []int {
+	var rows []int
+	for row, t := range b.trajectory {
+		if members[t] {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// slice cuts the rows out of per-token numbers.
+func slice(offsets, rows []int, x []float32) []float32 {
+	if x == nil {
+		return nil
+	}
+	var out []float32
+	for _, r := range rows {
+		out = append(out, x[offsets[r]:offsets[r+1]]...)
+	}
+	return out
+}
+
+// sub makes the learner's batch of some rows, weighted for one optimiser step.
+func (b *batch) sub(rows []int, mode loss.Mode) (*policy.Batch, error) {
+	out := &policy.Batch{Rows: policy.Rows{Offsets: []int{0}}}
+	var counted, value []bool
+	off := b.rows.Offsets
+	for _, r := range rows {
+		out.Tokens = append(out.Tokens, b.rows.Tokens[off[r]:off[r+1]]...)
+		out.Offsets = append(out.Offsets, len(out.Tokens))
+		out.Images = append(out.Images, b.rows.Images[r])
+		counted = append(counted, b.loss[off[r]:off[r+1]]...)
+		value = append(value, b.value[off[r]:off[r+1]]...)
+	}
+	var err error
+	if out.Weight, err = weigh(mode, out.Offsets, counted); err != nil {
+		return nil, err
+	}
+	if out.ValueWeight, err = weigh(loss.TokenMean, out.Offsets, value); err != nil {
+		return nil, err
+	}
+	out.OldLogProbs, out.Reference, out.OldValues = slice(off, rows, b.old), slice(off, rows, b.reference), slice(off, rows, b.values)
+	out.Advantages, out.Returns = slice(off, rows, b.result.Advantages), slice(off, rows, b.result.Returns)
+	return out, nil
+}
+
+// weigh turns a mask into each token's share of a loss.
+func weigh(mode loss.Mode, offsets []int, counted []bool) ([]float32, error) {
+	weights, factor, err := loss.Aggregation{Mode: mode}.Weights(nil, offsets, counted)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]float32, len(weights))
+	for i, w := range weights {
+		out[i] = float32(factor * w)
+	}
+	return out, nil
+}

@@ -1,0 +1,385 @@
+package vagen
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"vagen/advantage"
+	"vagen/internal/settings"
+	"vagen/reward"
+)
+
+// ErrConfig is wrapped by every error about a configuration.
+var ErrConfig = errors.New("bad configuration")
+
+// Config says how to train. Keys have the names that VAGEN's users know; fields
+// without a counterpart there stand in the groups run, env and model.
+type Config struct {
+	Run       RunConfig       `yaml:"run"`
+	Env       EnvConfig       `yaml:"env"`
+	Model     ModelConfig     `yaml:"model"`
+	Algorithm AlgorithmConfig `yaml:"algorithm"`
+	Data      DataConfig      `yaml:"data"`
+	Rollout   RolloutConfig   `yaml:"rollout_manager"`
+	Agent     AgentConfig     `yaml:"actor_rollout_ref"`
+	Critic    CriticConfig    `yaml:"critic"`
+	Trainer   TrainerConfig   `yaml:"trainer"`
+}
+
+// RunConfig is about the run as a whole.
+type RunConfig struct {
+	Seed    uint64 `yaml:"seed" doc:"decides every random draw of the run"`
+	Workers int    `yaml:"workers" doc:"environments worked on at once; changes no result"`
+	Waves   int    `yaml:"waves" doc:"batches of episodes between which generation and environments overlap; changes results only through rounding"`
+}
+
+// EnvConfig names the environment to train on.
+type EnvConfig struct {
+	Name    string         `yaml:"name" doc:"environment, by its name in the registry"`
+	Config  map[string]any `yaml:"config" doc:"options of the environment"`
+	Seed    int64          `yaml:"train_seed" doc:"first seed of the training levels"`
+	ValSeed int64          `yaml:"val_seed" doc:"first seed of the validation levels; must not reach into the training levels"`
+}
+
+// ModelConfig says how the model runs.
+type ModelConfig struct {
+	Backend     string `yaml:"backend" doc:"auto, xla, cuda or go"`
+	BFloat16    bool   `yaml:"bfloat16" doc:"compute activations in bfloat16"`
+	Recompute   string `yaml:"recompute" doc:"nothing, attention or blocks: what the backward pass computes again to save memory"`
+	MicroTokens int    `yaml:"micro_tokens" doc:"tokens that go through the network at once; 0 is 4096"`
+	CacheTokens int    `yaml:"cache_tokens" doc:"smallest length of a conversation's cache in tokens"`
+}
+
+// AlgorithmConfig chooses the estimator.
+type AlgorithmConfig struct {
+	Estimator  string   `yaml:"adv_estimator" doc:"advantage estimator by name"`
+	Gamma      float64  `yaml:"gamma" doc:"discount per token, in [0, 1]"`
+	Lambda     float64  `yaml:"lam" doc:"GAE's lambda, in [0, 1]"`
+	TurnGamma  float64  `yaml:"high_level_gamma" doc:"discount per turn of bi-level and turn-wise GAE, in [0, 1]"`
+	NormByStd  bool     `yaml:"norm_adv_by_std_in_grpo" doc:"divide group-relative advantages by the group's standard deviation"`
+	KLPenalty  string   `yaml:"kl_penalty" doc:"estimate of the KL in the reward: kl, abs, mse or low_var_kl"`
+	KLInReward bool     `yaml:"use_kl_in_reward" doc:"charge tokens for leaving the reference policy"`
+	KLCtrl     KLConfig `yaml:"kl_ctrl"`
+}
+
+// KLConfig sets the controller of the KL penalty in the reward.
+type KLConfig struct {
+	Type    string  `yaml:"type" doc:"fixed or adaptive"`
+	Coef    float64 `yaml:"kl_coef" doc:"coefficient, or its start when adaptive"`
+	Target  float64 `yaml:"target_kl" doc:"wanted KL when adaptive"`
+	Horizon float64 `yaml:"horizon" doc:"rows over which a full error changes the coefficient by a fifth, when adaptive"`
+}
+
+// DataConfig sizes the batches of episodes.
+type DataConfig struct {
+	TrainBatch  int `yaml:"train_batch_size" doc:"start states per step; each is played rollout_manager.n_trajectory times"`
+	ValBatch    int `yaml:"val_batch_size" doc:"validation episodes"`
+	MaxResponse int `yaml:"max_response_length" doc:"longest response of a turn in tokens"`
+}
+
+// RolloutConfig says how episodes are played and paid.
+type RolloutConfig struct {
+	MaxTurns        int  `yaml:"max_turns" doc:"longest episode in turns"`
+	Trajectories    int  `yaml:"n_trajectory" doc:"episodes per start state"`
+	MultiTurnReward bool `yaml:"use_multi_turn_reward" doc:"put each turn's reward on the turn's last token instead of all on the row's"`
+	LossMask        bool `yaml:"use_loss_mask" doc:"keep tokens that the model did not write out of the losses"`
+	GAEMask         bool `yaml:"use_gae_mask" doc:"keep tokens that the model did not write out of masked_gae's recursion"`
+}
+
+// AgentConfig groups what is about the policy.
+type AgentConfig struct {
+	Path    string         `yaml:"model_path" doc:"Hugging Face folder of the model"`
+	Actor   ActorConfig    `yaml:"actor"`
+	Rollout SamplingConfig `yaml:"rollout"`
+}
+
+// ActorConfig sets the policy's updates.
+type ActorConfig struct {
+	Optim       OptimConfig `yaml:"optim"`
+	MiniBatch   int         `yaml:"ppo_mini_batch_size" doc:"episodes per optimiser step"`
+	Epochs      int         `yaml:"ppo_epochs" doc:"passes over a step's episodes"`
+	GradClip    float64     `yaml:"grad_clip" doc:"largest global norm of the gradient"`
+	NormLimit   float64     `yaml:"grad_norm_threshold" doc:"skip optimiser steps whose gradient norm reaches this; 0 is off"`
+	Clip        float64     `yaml:"clip_ratio" doc:"PPO's epsilon"`
+	ClipLow     *float64    `yaml:"clip_ratio_low" doc:"epsilon below 1; null takes clip_ratio"`
+	ClipHigh    *float64    `yaml:"clip_ratio_high" doc:"epsilon above 1; null takes clip_ratio"`
+	ClipDual    float64     `yaml:"clip_ratio_c" doc:"bound of dual clip; 0 is off"`
+	Aggregation string      `yaml:"loss_agg_mode" doc:"how tokens are averaged: token-mean, seq-mean-token-sum, seq-mean-token-mean"`
+	Entropy     float64     `yaml:"entropy_coeff" doc:"weight of the entropy bonus"`
+	UseKLLoss   bool        `yaml:"use_kl_loss" doc:"add the KL to the reference policy to the loss"`
+	KLLoss      float64     `yaml:"kl_loss_coef" doc:"weight of the KL loss"`
+	KLLossType  string      `yaml:"kl_loss_type" doc:"kl, abs, mse or low_var_kl"`
+}
+
+// OptimConfig sets AdamW.
+type OptimConfig struct {
+	Rate        float64 `yaml:"lr" doc:"learning rate"`
+	WarmupRatio float64 `yaml:"lr_warmup_steps_ratio" doc:"share of the training steps over which the rate rises from 0"`
+	Style       string  `yaml:"warmup_style" doc:"constant, cosine or linear after the warm-up"`
+	MinRatio    float64 `yaml:"min_lr_ratio" doc:"share of the rate at the end of a falling schedule"`
+	Beta1       float64 `yaml:"beta1" doc:"decay of the first moment"`
+	Beta2       float64 `yaml:"beta2" doc:"decay of the second moment"`
+	Decay       float64 `yaml:"weight_decay" doc:"decoupled weight decay"`
+}
+
+// SamplingConfig sets how responses are sampled in training; validation uses val_kwargs.
+type SamplingConfig struct {
+	Temperature float64   `yaml:"temperature" doc:"divides the logits"`
+	TopP        float64   `yaml:"top_p" doc:"keep the smallest set of tokens with this probability; 1 keeps all"`
+	TopK        int       `yaml:"top_k" doc:"keep the k most likely tokens; -1 or 0 keeps all"`
+	Val         ValConfig `yaml:"val_kwargs"`
+}
+
+// ValConfig is SamplingConfig at validation.
+type ValConfig struct {
+	Temperature float64 `yaml:"temperature" doc:"divides the logits; 0 is greedy"`
+	TopP        float64 `yaml:"top_p" doc:"as in training"`
+	TopK        int     `yaml:"top_k" doc:"as in training"`
+}
+
+// CriticConfig sets the critic.
+type CriticConfig struct {
+	Kind       string      `yaml:"kind" doc:"separate (a model of its own), shared (a head on the policy) or none"`
+	Path       string      `yaml:"model_path" doc:"folder of a separate critic; empty starts from the policy"`
+	Optim      OptimConfig `yaml:"optim"`
+	ValueClip  float64     `yaml:"cliprange_value" doc:"how far a value may move from the old one; 0 is off"`
+	ValueCoef  float64     `yaml:"value_coef" doc:"weight of the value loss"`
+	OnTurnEnds bool        `yaml:"use_reward_mask" doc:"train on turn ends only, which turn_wise_gae needs"`
+	ZeroHead   bool        `yaml:"zero_head" doc:"start a new value head with zeros"`
+}
+
+// TrainerConfig says how long to train and what to write.
+type TrainerConfig struct {
+	Steps        int    `yaml:"total_training_steps" doc:"training steps"`
+	Project      string `yaml:"project_name" doc:"first part of the run folder's name"`
+	Experiment   string `yaml:"experiment_name" doc:"second part of the run folder's name"`
+	TestFreq     int    `yaml:"test_freq" doc:"validate every so many steps; 0 or less is never"`
+	SaveFreq     int    `yaml:"save_freq" doc:"save every so many steps; 0 or less is at the end only"`
+	ValBefore    bool   `yaml:"val_before_train" doc:"validate before the first step"`
+	CriticWarmup int    `yaml:"critic_warmup" doc:"steps that train the critic alone"`
+	MaxSkipped   int    `yaml:"max_skipped_updates" doc:"stop after so many skipped optimiser steps in a row"`
+	LogEpisodes  int    `yaml:"log_val_generations" doc:"validation episodes to write out with their images"`
+}
+
+// Default returns the defaults of the full VAGEN system where it has any.
+func Default() Config {
+	optim := func(rate float64) OptimConfig {
+		return OptimConfig{Rate: rate, Style: "constant", Beta1: 0.9, Beta2: 0.999, Decay: 0.01}
+	}
+	return Config{
+		Run:       RunConfig{Workers: 2, Waves: 1},
+		Env:       EnvConfig{Seed: 1_000_000},
+		Model:     ModelConfig{Backend: "auto", Recompute: "nothing"},
+		Algorithm: AlgorithmConfig{Estimator: "gae", Gamma: 1, Lambda: 1, TurnGamma: 0.99, NormByStd: true, KLPenalty: "kl", KLCtrl: KLConfig{Type: "fixed", Coef: 0.001}},
+		Data:      DataConfig{TrainBatch: 1024, ValBatch: 256, MaxResponse: 512},
+		Rollout:   RolloutConfig{MaxTurns: 5, Trajectories: 1, MultiTurnReward: true, LossMask: true, GAEMask: true},
+		Agent: AgentConfig{
+			Actor: ActorConfig{
+				Optim: optim(1e-6), MiniBatch: 256, Epochs: 1, GradClip: 1, NormLimit: 1000, Clip: 0.2,
+				Aggregation: "token-mean", Entropy: 0.001, KLLoss: 0.001, KLLossType: "low_var_kl",
+			},
+			Rollout: SamplingConfig{Temperature: 1, TopP: 1, TopK: -1, Val: ValConfig{Temperature: 1, TopP: 1, TopK: -1}},
+		},
+		Critic:  CriticConfig{Kind: "separate", Optim: optim(1e-5), ValueClip: 0.5, ValueCoef: 1},
+		Trainer: TrainerConfig{Project: "vagen", Experiment: "run", Steps: 100, TestFreq: 20, ValBefore: true, MaxSkipped: 5, LogEpisodes: 4},
+	}
+}
+
+// LoadConfig reads a YAML file on top of the defaults and applies key=value
+// overrides. It reports all mistakes at once, contradictions included.
+func LoadConfig(path string, overrides ...string) (Config, error) {
+	c := Default()
+	var problems []error
+	if path != "" {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return c, fmt.Errorf("vagen: %w: %w", ErrConfig, err)
+		}
+		if err := settings.Load(&c, raw); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", path, err))
+		}
+	}
+	for _, o := range overrides {
+		if err := settings.Override(&c, o); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	if err := c.Validate(); err != nil {
+		problems = append(problems, err)
+	}
+	if len(problems) > 0 {
+		return c, fmt.Errorf("vagen: %w: %w", ErrConfig, errors.Join(problems...))
+	}
+	return c, nil
+}
+
+// Override applies one key=value.
+func (c *Config) Override(assignment string) error {
+	if err := settings.Override(c, assignment); err != nil {
+		return fmt.Errorf("vagen: %w: %w", ErrConfig, err)
+	}
+	return nil
+}
+
+// YAML writes the configuration with every key.
+func (c *Config) YAML() ([]byte, error) { return settings.Marshal(c) }
+
+// params are the estimator's hyperparameters.
+func (c *Config) params() advantage.Params {
+	p := advantage.DefaultParams()
+	a := &c.Algorithm
+	p.Gamma, p.Lambda, p.TurnGamma, p.NoStd = a.Gamma, a.Lambda, a.TurnGamma, !a.NormByStd
+	return p
+}
+
+// Validate reports everything that is out of range or contradicts something
+// else, naming the keys.
+func (c *Config) Validate() error {
+	v := validator{}
+	v.ranges(c)
+	v.names(c)
+	v.contradictions(c)
+	if len(v.problems) > 0 {
+		return fmt.Errorf("%w: %w", ErrConfig, errors.Join(v.problems...))
+	}
+	return nil
+}
+
+type validator struct{ problems []error }
+
+func (v *validator) say(format string, args ...any) {
+	v.problems = append(v.problems, fmt.Errorf(format, args...))
+}
+
+func (v *validator) positive(key string, x int) {
+	if x < 1 {
+		v.say("%s is %d, must be positive", key, x)
+	}
+}
+
+func (v *validator) within(key string, x, low, high float64) {
+	if !(x >= low && x <= high) {
+		v.say("%s is %v, must be in [%v, %v]", key, x, low, high)
+	}
+}
+
+func (v *validator) oneOf(key, x string, allowed ...string) {
+	if !slices.Contains(allowed, x) {
+		v.say("%s is %q, must be one of %q", key, x, allowed)
+	}
+}
+
+const large = 1e12
+
+func (v *validator) ranges(c *Config) {
+	v.positive("run.workers", c.Run.Workers)
+	v.positive("run.waves", c.Run.Waves)
+	v.positive("data.train_batch_size", c.Data.TrainBatch)
+	v.positive("data.val_batch_size", c.Data.ValBatch)
+	v.positive("data.max_response_length", c.Data.MaxResponse)
+	v.positive("rollout_manager.max_turns", c.Rollout.MaxTurns)
+	v.positive("rollout_manager.n_trajectory", c.Rollout.Trajectories)
+	a := &c.Agent.Actor
+	v.positive("actor_rollout_ref.actor.ppo_mini_batch_size", a.MiniBatch)
+	v.positive("actor_rollout_ref.actor.ppo_epochs", a.Epochs)
+	if c.Trainer.Steps < 0 {
+		v.say("trainer.total_training_steps is %d, must not be negative", c.Trainer.Steps)
+	}
+	v.positive("trainer.max_skipped_updates", c.Trainer.MaxSkipped)
+	v.within("algorithm.gamma", c.Algorithm.Gamma, 0, 1)
+	v.within("algorithm.lam", c.Algorithm.Lambda, 0, 1)
+	v.within("algorithm.high_level_gamma", c.Algorithm.TurnGamma, 0, 1)
+	v.within("algorithm.kl_ctrl.kl_coef", c.Algorithm.KLCtrl.Coef, 0, large)
+	v.within("actor_rollout_ref.actor.clip_ratio", a.Clip, 0, 1)
+	v.within("actor_rollout_ref.actor.clip_ratio_c", a.ClipDual, 0, large)
+	v.within("actor_rollout_ref.actor.grad_clip", a.GradClip, 0, large)
+	v.within("actor_rollout_ref.actor.entropy_coeff", a.Entropy, -large, large)
+	v.within("actor_rollout_ref.actor.kl_loss_coef", a.KLLoss, 0, large)
+	v.within("critic.cliprange_value", c.Critic.ValueClip, 0, large)
+	v.within("critic.value_coef", c.Critic.ValueCoef, 0, large)
+	r := &c.Agent.Rollout
+	if !(r.Temperature > 0) {
+		v.say("actor_rollout_ref.rollout.temperature is %v, must be above 0 in training", r.Temperature)
+	}
+	v.within("actor_rollout_ref.rollout.top_p", r.TopP, 0, 1)
+	v.within("actor_rollout_ref.rollout.val_kwargs.temperature", r.Val.Temperature, 0, large)
+	for key, o := range map[string]*OptimConfig{"actor_rollout_ref.actor.optim": &a.Optim, "critic.optim": &c.Critic.Optim} {
+		v.within(key+".lr", o.Rate, 0, 10)
+		v.within(key+".lr_warmup_steps_ratio", o.WarmupRatio, 0, 1)
+		v.within(key+".min_lr_ratio", o.MinRatio, 0, 1)
+		v.within(key+".beta1", o.Beta1, 0, 0.9999999)
+		v.within(key+".beta2", o.Beta2, 0, 0.9999999)
+		v.within(key+".weight_decay", o.Decay, 0, 10)
+		v.oneOf(key+".warmup_style", o.Style, "constant", "cosine", "linear")
+	}
+}
+
+func (v *validator) names(c *Config) {
+	if _, err := advantage.ByName(c.Algorithm.Estimator, c.params()); err != nil {
+		v.say("algorithm.adv_estimator: %w", err)
+	}
+	if _, err := reward.ParseKL(c.Algorithm.KLPenalty); err != nil {
+		v.say("algorithm.kl_penalty: %w", err)
+	}
+	if _, err := reward.ParseKL(c.Agent.Actor.KLLossType); err != nil {
+		v.say("actor_rollout_ref.actor.kl_loss_type: %w", err)
+	}
+	if _, err := reward.NewController(c.Algorithm.KLCtrl.Type, c.Algorithm.KLCtrl.Coef, c.Algorithm.KLCtrl.Target, c.Algorithm.KLCtrl.Horizon); err != nil {
+		v.say("algorithm.kl_ctrl: %w", err)
+	}
+	v.oneOf("critic.kind", c.Critic.Kind, "separate", "shared", "none")
+	v.oneOf("actor_rollout_ref.actor.loss_agg_mode", c.Agent.Actor.Aggregation, "token-mean", "seq-mean-token-sum", "seq-mean-token-mean")
+	if c.Env.Name == "" {
+		v.say("env.name is empty")
+	}
+}
+
+func (v *validator) contradictions(c *Config) {
+	spec, err := advantage.Describe(c.Algorithm.Estimator)
+	if err != nil {
+		return
+	}
+	name := c.Algorithm.Estimator
+	if spec.Critic && c.Critic.Kind == "none" {
+		v.say("algorithm.adv_estimator %s needs values, but critic.kind is none", name)
+	}
+	if spec.Groups && c.Rollout.Trajectories < 2 {
+		v.say("algorithm.adv_estimator %s compares episodes of one start state, but rollout_manager.n_trajectory is %d", name, c.Rollout.Trajectories)
+	}
+	if spec.Baselines || spec.States {
+		v.say("algorithm.adv_estimator %s needs baselines or state keys, which this loop does not collect: call package advantage directly", name)
+	}
+	if spec.Undiscounted && c.Algorithm.Gamma != 1 {
+		v.say("algorithm.adv_estimator %s has no discount per token, but algorithm.gamma is %v", name, c.Algorithm.Gamma)
+	}
+	if spec.Mask == advantage.MaskGAE && !c.Rollout.GAEMask {
+		v.say("algorithm.adv_estimator %s walks over the GAE mask, but rollout_manager.use_gae_mask is false", name)
+	}
+	if spec.NeedLoss && !c.Rollout.LossMask {
+		v.say("algorithm.adv_estimator %s promises a loss mask, but rollout_manager.use_loss_mask is false", name)
+	}
+	if name == "turn_wise_gae" && !c.Critic.OnTurnEnds {
+		v.say("algorithm.adv_estimator turn_wise_gae has returns at turn ends only: set critic.use_reward_mask")
+	}
+	if c.Critic.Kind == "shared" && c.Trainer.CriticWarmup > 0 {
+		v.say("trainer.critic_warmup is %d, but a shared critic cannot be trained alone", c.Trainer.CriticWarmup)
+	}
+	if c.Critic.Kind != "separate" && c.Critic.Path != "" {
+		v.say("critic.model_path is set, but critic.kind is %s", c.Critic.Kind)
+	}
+	if c.Algorithm.KLInReward && c.Agent.Actor.UseKLLoss {
+		v.say("algorithm.use_kl_in_reward and actor_rollout_ref.actor.use_kl_loss charge for the same thing twice: choose one")
+	}
+	if c.Agent.Actor.MiniBatch > c.Data.TrainBatch*c.Rollout.Trajectories {
+		v.say("actor_rollout_ref.actor.ppo_mini_batch_size is %d, but a step has only %d episodes", c.Agent.Actor.MiniBatch, c.Data.TrainBatch*c.Rollout.Trajectories)
+	}
+	if train := c.trainSeeds(); c.Env.ValSeed < c.Env.Seed+train && c.Env.Seed < c.Env.ValSeed+int64(c.Data.ValBatch) {
+		v.say("validation levels [%d, %d) overlap training levels [%d, %d): move env.val_seed or env.train_seed",
+			c.Env.ValSeed, c.Env.ValSeed+int64(c.Data.ValBatch), c.Env.Seed, c.Env.Seed+train)
+	}
+}
+
+// trainSeeds is the number of different training levels.
+func (c *Config) trainSeeds() int64 { return int64(c.Trainer.Steps) * int64(c.Data.TrainBatch) }

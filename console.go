@@ -1,0 +1,92 @@
+package vagen
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// Console shows the progress of a run to a person: a bar with the time left and
+// the few numbers that one wants to see. On a terminal the bar stays in place;
+// elsewhere every event is a line.
+type Console struct {
+	w        io.Writer
+	terminal bool
+	began    map[string]time.Time
+	last     Metrics // of the last validation
+	width    int     // of what stands on the bar's line
+}
+
+// NewConsole writes to w. Terminal says whether w moves its cursor on "\r".
+func NewConsole(w io.Writer, terminal bool) *Console {
+	return &Console{w: w, terminal: terminal, began: map[string]time.Time{}}
+}
+
+// Event implements Sink.
+func (c *Console) Event(e Event) error {
+	switch e.Kind {
+	case "imitate":
+		return c.bar(e, fmt.Sprintf("imitation  loss %.3f", e.Metrics["imitate/loss"]))
+	case "step":
+		text := fmt.Sprintf("training  success %.2f  score %+.2f  format %.2f  entropy %.2f  %.1f s/step",
+			e.Metrics["train/success"], e.Metrics["train/score"], e.Metrics["train/format_correct"], e.Metrics["actor/entropy"], e.Metrics["time/step"])
+		if bad := e.Metrics["train/unusable"]; bad > 0 {
+			text += fmt.Sprintf("  %d unusable", int(bad))
+		}
+		return c.bar(e, text)
+	case "validate":
+		return c.line(fmt.Sprintf("validation after step %d: success %.2f on %d unseen levels, %.1f turns, format %.2f",
+			e.Step, e.Metrics["val/success"], int(e.Metrics["val/episodes"]), e.Metrics["val/turns"], e.Metrics["val/format_correct"]))
+	}
+	return nil
+}
+
+// bar draws progress and the time left.
+func (c *Console) bar(e Event, text string) error {
+	begin, ok := c.began[e.Kind]
+	if !ok {
+		begin = time.Now()
+		c.began[e.Kind] = begin
+	}
+	left := "  --"
+	if e.Step > 1 && ok {
+		per := time.Since(begin) / time.Duration(e.Step-1)
+		left = (per * time.Duration(e.Total-e.Step)).Round(time.Second).String()
+	}
+	const cells = 24
+	full := cells * e.Step / max(1, e.Total)
+	line := fmt.Sprintf("[%s%s] %d/%d  left %s  %s", strings.Repeat("█", full), strings.Repeat("·", cells-full), e.Step, e.Total, left, text)
+	if !c.terminal {
+		_, err := fmt.Fprintln(c.w, line)
+		return err
+	}
+	width := len([]rune(line))
+	_, err := fmt.Fprintf(c.w, "\r%s%s", line, strings.Repeat(" ", max(0, c.width-width)))
+	c.width = width
+	if e.Step == e.Total {
+		_, err = fmt.Fprintln(c.w)
+		c.width = 0
+	}
+	return err
+}
+
+// line writes a line of its own, above the bar on a terminal.
+func (c *Console) line(text string) error {
+	lead := ""
+	if c.terminal && c.width > 0 {
+		lead = "\r" + strings.Repeat(" ", c.width) + "\r"
+		c.width = 0
+	}
+	_, err := fmt.Fprintln(c.w, lead+text)
+	return err
+}
+
+// Close implements Sink.
+func (c *Console) Close() error {
+	if c.terminal && c.width > 0 {
+		_, err := fmt.Fprintln(c.w)
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package vagen
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"sort"
+	"sync"
+)
+
+// Metrics are named numbers of an event. Names that begin with "time/" are
+// durations in seconds; everything else is the same in every run of one
+// configuration.
+type Metrics map[string]float64
+
+// Event is something that happened in a run.
+type Event struct {
+	Kind    string // imitate, step, validate, save, end
+	Step    int    // training steps done
+	Total   int    // training steps (or imitation steps) in all
+	Metrics Metrics
+}
+
+// Sink receives the events of a run, one at a time, in order.
+type Sink interface {
+	Event(e Event) error
+	// Close flushes what has been received.
+	Close() error
+}
+
+// JSONLines writes events to a file, one JSON object per line with sorted keys.
+type JSONLines struct {
+	mu   sync.Mutex
+	file *os.File
+	buf  *bufio.Writer
+}
+
+// NewJSONLines appends to the file at path, which is made when it is not there.
+func NewJSONLines(path string) (*JSONLines, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("vagen: metrics: %w", err)
+	}
+	return &JSONLines{file: f, buf: bufio.NewWriter(f)}, nil
+}
+
+// Event implements Sink. The line reaches the file before Event returns.
+func (j *JSONLines) Event(e Event) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	names := make([]string, 0, len(e.Metrics))
+	for name := range e.Metrics {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	fmt.Fprintf(j.buf, `{"kind":%q,"step":%d`, e.Kind, e.Step)
+	for _, name := range names {
+		value, err := json.Marshal(e.Metrics[name])
+		if err != nil { // NaN and infinities have no JSON form
+			value = []byte("null")
+		}
+		fmt.Fprintf(j.buf, `,%q:%s`, name, value)
+	}
+	fmt.Fprint(j.buf, "}\n")
+	if err := j.buf.Flush(); err != nil {
+		return fmt.Errorf("vagen: metrics: %w", err)
+	}
+	return nil
+}
+
+// Close implements Sink.
+func (j *JSONLines) Close() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.buf.Flush(); err != nil {
+		return fmt.Errorf("vagen: metrics: %w", err)
+	}
+	if err := j.file.Close(); err != nil {
+		return fmt.Errorf("vagen: metrics: %w", err)
+	}
+	return nil
+}
+
+// SinkFunc makes a Sink of a function.
+type SinkFunc func(Event) error
+
+// Event implements Sink.
+func (f SinkFunc) Event(e Event) error { return f(e) }
+
+// Close implements Sink.
+func (f SinkFunc) Close() error { return nil }

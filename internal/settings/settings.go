@@ -1,0 +1,299 @@
+// Package settings fills typed configuration structs from YAML and from
+// key=value overrides.
+//
+// A struct's fields take part by their yaml tag; nested structs make dotted
+// keys. Every fault is reported, with its line and, for an unknown key, the
+// nearest known one. The doc tag of a field says what it means.
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+
+	"vagen/internal/nearest"
+)
+
+// ErrSetting is wrapped by every error of this package.
+var ErrSetting = errors.New("bad setting")
+
+// Key describes one setting.
+type Key struct {
+	Path  string
+	Doc   string
+	Value any // current value
+}
+
+// Keys lists the settings of the struct that v points to, in declaration order.
+func Keys(v any) []Key {
+	var out []Key
+	walk(reflect.ValueOf(v).Elem(), "", func(path string, f reflect.Value, tag reflect.StructTag) {
+		out = append(out, Key{Path: path, Doc: tag.Get("doc"), Value: f.Interface()})
+	})
+	return out
+}
+
+// walk visits the leaves of a struct.
+func walk(v reflect.Value, prefix string, visit func(path string, f reflect.Value, tag reflect.StructTag)) {
+	t := v.Type()
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		path := prefix + name
+		if f.Type.Kind() == reflect.Struct {
+			walk(v.Field(i), path+".", visit)
+			continue
+		}
+		visit(path, v.Field(i), f.Tag)
+	}
+}
+
+// Load sets every key of a YAML document. All faults are reported at once.
+func Load(v any, raw []byte) error {
+	file, err := parser.ParseBytes(raw, 0)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrSetting, err)
+	}
+	fields := index(v)
+	var problems []error
+	for _, doc := range file.Docs {
+		if doc.Body != nil {
+			problems = append(problems, loadNode(fields, "", doc.Body)...)
+		}
+	}
+	if len(problems) > 0 {
+		return fmt.Errorf("%w: %w", ErrSetting, errors.Join(problems...))
+	}
+	return nil
+}
+
+func index(v any) map[string]reflect.Value {
+	fields := map[string]reflect.Value{}
+	walk(reflect.ValueOf(v).Elem(), "", func(path string, f reflect.Value, _ reflect.StructTag) { fields[path] = f })
+	return fields
+}
+
+// loadNode sets what a mapping holds.
+func loadNode(fields map[string]reflect.Value, prefix string, node ast.Node) []error {
+	var pairs []*ast.MappingValueNode
+	switch n := node.(type) {
+	case *ast.MappingNode:
+		pairs = n.Values
+	case *ast.MappingValueNode:
+		pairs = []*ast.MappingValueNode{n}
+	case *ast.NullNode:
+		return nil
+	default:
+		return []error{fmt.Errorf("line %d: %s must be a mapping of keys to values", line(node), at(prefix))}
+	}
+	var problems []error
+	for _, p := range pairs {
+		path := prefix + p.Key.String()
+		if f, ok := fields[path]; ok {
+			if err := setNode(f, path, p.Value); err != nil {
+				problems = append(problems, fmt.Errorf("line %d: %w", line(p.Key), err))
+			}
+			continue
+		}
+		if isSection(fields, path) {
+			problems = append(problems, loadNode(fields, path+".", p.Value)...)
+			continue
+		}
+		problems = append(problems, fmt.Errorf("line %d: %w", line(p.Key), unknown(fields, path)))
+	}
+	return problems
+}
+
+func at(prefix string) string {
+	if prefix == "" {
+		return "the document"
+	}
+	return strings.TrimSuffix(prefix, ".")
+}
+
+func line(n ast.Node) int { return n.GetToken().Position.Line }
+
+func isSection(fields map[string]reflect.Value, path string) bool {
+	for known := range fields {
+		if strings.HasPrefix(known, path+".") {
+			return true
+		}
+	}
+	return false
+}
+
+func unknown(fields map[string]reflect.Value, path string) error {
+	names := make([]string, 0, len(fields))
+	for known := range fields {
+		names = append(names, known)
+	}
+	sort.Strings(names)
+	return fmt.Errorf("unknown key %q%s", path, nearest.Hint(path, names))
+}
+
+func setNode(f reflect.Value, path string, node ast.Node) error {
+	var value any
+	if err := yaml.NodeToValue(node, &value); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return set(f, path, value)
+}
+
+// Set gives one key a value as YAML or JSON decode it.
+func Set(v any, path string, value any) error {
+	fields := index(v)
+	f, ok := fields[path]
+	if !ok {
+		return fmt.Errorf("%w: %w", ErrSetting, unknown(fields, path))
+	}
+	if err := set(f, path, value); err != nil {
+		return fmt.Errorf("%w: %w", ErrSetting, err)
+	}
+	return nil
+}
+
+// Override applies "key=value" with the value in YAML. A leading "+" on the key
+// is accepted and means the same. Keys below a map setting set its entry.
+func Override(v any, assignment string) error {
+	key, text, ok := strings.Cut(strings.TrimPrefix(assignment, "+"), "=")
+	if !ok {
+		return fmt.Errorf("%w: override %q must have the form key=value", ErrSetting, assignment)
+	}
+	var value any
+	if err := yaml.Unmarshal([]byte(text), &value); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrSetting, key, err)
+	}
+	fields := index(v)
+	for path, f := range fields {
+		entry, below := strings.CutPrefix(key, path+".")
+		if below && f.Kind() == reflect.Map {
+			if f.IsNil() {
+				f.Set(reflect.MakeMap(f.Type()))
+			}
+			f.SetMapIndex(reflect.ValueOf(entry), reflect.ValueOf(&value).Elem())
+			return nil
+		}
+	}
+	return Set(v, key, value)
+}
+
+// set converts a decoded value to the field's type.
+func set(f reflect.Value, path string, value any) error {
+	fail := func(want string) error {
+		return fmt.Errorf("%s is %v (%T), must be %s", path, value, value, want)
+	}
+	switch f.Kind() {
+	case reflect.Pointer:
+		if value == nil {
+			f.SetZero()
+			return nil
+		}
+		p := reflect.New(f.Type().Elem())
+		if err := set(p.Elem(), path, value); err != nil {
+			return err
+		}
+		f.Set(p)
+	case reflect.String:
+		s, ok := value.(string)
+		if !ok {
+			return fail("a text")
+		}
+		f.SetString(s)
+	case reflect.Bool:
+		b, ok := value.(bool)
+		if !ok {
+			return fail("true or false")
+		}
+		f.SetBool(b)
+	case reflect.Int, reflect.Int64:
+		n, ok := whole(value)
+		if !ok {
+			return fail("a whole number")
+		}
+		f.SetInt(n)
+	case reflect.Uint64:
+		n, ok := whole(value)
+		if !ok || n < 0 {
+			return fail("a whole number, not negative")
+		}
+		f.SetUint(uint64(n))
+	case reflect.Float64:
+		x, ok := number(value)
+		if !ok {
+			return fail("a number")
+		}
+		f.SetFloat(x)
+	case reflect.Slice:
+		return setSlice(f, path, value)
+	case reflect.Map:
+		m, ok := value.(map[string]any)
+		if !ok && value != nil {
+			return fail("a mapping")
+		}
+		f.Set(reflect.ValueOf(m))
+	default:
+		return fmt.Errorf("%s has the type %v, which no setting can have", path, f.Type())
+	}
+	return nil
+}
+
+func setSlice(f reflect.Value, path string, value any) error {
+	list, ok := value.([]any)
+	if !ok {
+		if value == nil {
+			f.SetZero()
+			return nil
+		}
+		list = []any{value}
+	}
+	out := reflect.MakeSlice(f.Type(), len(list), len(list))
+	for i, x := range list {
+		if err := set(out.Index(i), fmt.Sprintf("%s[%d]", path, i), x); err != nil {
+			return err
+		}
+	}
+	f.Set(out)
+	return nil
+}
+
+// whole reads integers, and floats without fraction.
+func whole(value any) (int64, bool) {
+	switch x := value.(type) {
+	case int:
+		return int64(x), true
+	case int64:
+		return x, true
+	case uint64:
+		return int64(x), x <= math.MaxInt64
+	case float64:
+		return int64(x), x == math.Trunc(x) && math.Abs(x) < 1<<53
+	}
+	return 0, false
+}
+
+// number reads numbers, and texts that YAML does not take for one, such as 1e-6.
+func number(value any) (float64, bool) {
+	switch x := value.(type) {
+	case float64:
+		return x, x-x == 0
+	case string:
+		f, err := strconv.ParseFloat(x, 64)
+		return f, err == nil && f-f == 0
+	}
+	n, ok := whole(value)
+	return float64(n), ok
+}
+
+// Marshal writes the struct as YAML, in declaration order.
+func Marshal(v any) ([]byte, error) { return yaml.Marshal(v) }

@@ -1,0 +1,450 @@
+package vagen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"time"
+
+	"vagen/advantage"
+	"vagen/env"
+	"vagen/internal/rng"
+	"vagen/policy"
+	"vagen/policy/loss"
+	"vagen/reward"
+	"vagen/rollout"
+)
+
+var (
+	// ErrNoRows means that no episode of a batch can be learned from.
+	ErrNoRows = errors.New("nothing to learn from")
+	// ErrDiverged means that too many optimiser steps in a row were skipped.
+	ErrDiverged = errors.New("training has diverged")
+)
+
+// Trainer trains a policy in an environment: it plays episodes, estimates
+// advantages and takes optimiser steps, over and over.
+//
+// The policy, the environments and the sinks are the caller's, who closes them.
+type Trainer struct {
+	Config  Config
+	Learner policy.Learner
+	Envs    *env.Registry
+	Sinks   []Sink
+	// Save is called when a checkpoint is due, with the number of steps done.
+	// nil saves nothing.
+	Save func(ctx context.Context, step int) error
+	// Watch is called after every validation with what was played. nil is allowed.
+	Watch func(step int, ts []*rollout.Trajectory) error
+	// Log receives warnings; nil discards them.
+	Log *slog.Logger
+
+	estimator advantage.Estimator
+	spec      advantage.Spec
+	kl        reward.Controller
+	result    advantage.Result
+	skipped   int // optimiser steps skipped in a row
+}
+
+// prepare checks the configuration and makes what the loop needs.
+func (t *Trainer) prepare() error {
+	if err := t.Config.Validate(); err != nil {
+		return fmt.Errorf("vagen: %w", err)
+	}
+	if t.Learner == nil || t.Envs == nil {
+		return fmt.Errorf("vagen: %w: Trainer needs a Learner and Envs", ErrConfig)
+	}
+	if t.Log == nil {
+		t.Log = slog.New(slog.DiscardHandler)
+	}
+	c := &t.Config
+	var err error
+	if t.estimator, err = advantage.ByName(c.Algorithm.Estimator, c.params()); err != nil {
+		return fmt.Errorf("vagen: %w", err)
+	}
+	if t.spec, err = advantage.Describe(c.Algorithm.Estimator); err != nil {
+		return fmt.Errorf("vagen: %w", err)
+	}
+	k := &c.Algorithm.KLCtrl
+	if t.kl, err = reward.NewController(k.Type, k.Coef, k.Target, k.Horizon); err != nil {
+		return fmt.Errorf("vagen: %w", err)
+	}
+	return nil
+}
+
+// Run trains for the configured number of steps. It ends early, with the
+// context's error, when the context does; everything reported until then has
+// reached the sinks.
+func (t *Trainer) Run(ctx context.Context) error {
+	if err := t.prepare(); err != nil {
+		return err
+	}
+	c := &t.Config.Trainer
+	if c.ValBefore {
+		if err := t.Validate(ctx, 0); err != nil {
+			return err
+		}
+	}
+	for step := 1; step <= c.Steps; step++ {
+		if err := t.step(ctx, step); err != nil {
+			return err
+		}
+		if c.TestFreq > 0 && (step%c.TestFreq == 0 || step == c.Steps) {
+			if err := t.Validate(ctx, step); err != nil {
+				return err
+			}
+		}
+		if t.Save != nil && (step == c.Steps || (c.SaveFreq > 0 && step%c.SaveFreq == 0)) {
+			if err := t.Save(ctx, step); err != nil {
+				return err
+			}
+			if err := t.emit(Event{Kind: "save", Step: step, Total: c.Steps}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (t *Trainer) emit(e Event) error {
+	for _, s := range t.Sinks {
+		if err := s.Event(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clock measures the parts of a step.
+type clock struct {
+	start, last time.Time
+	parts       map[string]time.Duration
+}
+
+func newClock() *clock {
+	now := time.Now()
+	return &clock{start: now, last: now, parts: map[string]time.Duration{}}
+}
+
+// lap adds the time since the last lap to a part.
+func (c *clock) lap(part string) {
+	now := time.Now()
+	c.parts[part] += now.Sub(c.last)
+	c.last = now
+}
+
+// write adds the parts, and what none of them covers, to metrics.
+func (c *clock) write(m Metrics) {
+	total := time.Since(c.start)
+	rest := total
+	for part, d := range c.parts {
+		m["time/"+part] = d.Seconds()
+		rest -= d
+	}
+	m["time/rest"] = rest.Seconds()
+	m["time/step"] = total.Seconds()
+}
+
+// step is one training step.
+func (t *Trainer) step(ctx context.Context, step int) error {
+	watch := newClock()
+	ts, took, err := t.play(ctx, step)
+	if err != nil {
+		return err
+	}
+	watch.parts["rollout"], watch.parts["env"] = took.Generate, took.Env
+	watch.last = time.Now()
+	b, err := newBatch(ts, &t.Config)
+	if err != nil {
+		return err
+	}
+	m := Metrics{}
+	describe(m, "train/", ts)
+	if err := t.score(ctx, b); err != nil {
+		return err
+	}
+	watch.lap("logprobs")
+	if err := t.estimate(b, m); err != nil {
+		return err
+	}
+	watch.last = time.Now()
+	if err := t.learn(ctx, b, step, m); err != nil {
+		return err
+	}
+	watch.lap("update")
+	watch.write(m)
+	return t.emit(Event{Kind: "step", Step: step, Total: t.Config.Trainer.Steps, Metrics: m})
+}
+
+// play collects a step's episodes.
+func (t *Trainer) play(ctx context.Context, step int) ([]*rollout.Trajectory, rollout.Timing, error) {
+	c := &t.Config
+	var episodes []rollout.Episode
+	for g := range c.Data.TrainBatch {
+		seed := c.Env.Seed + int64(step-1)*int64(c.Data.TrainBatch) + int64(g)
+		for i := range c.Rollout.Trajectories {
+			episodes = append(episodes, rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: seed, Group: g, Index: i})
+		}
+	}
+	r := &c.Agent.Rollout
+	p := t.player(policy.Sampling{Temperature: r.Temperature, TopP: r.TopP, TopK: max(0, r.TopK), MaxTokens: c.Data.MaxResponse})
+	return p.Play(ctx, episodes, rng.Derive(c.Run.Seed, rng.Sample, uint64(step)))
+}
+
+func (t *Trainer) player(s policy.Sampling) *rollout.Player {
+	c := &t.Config
+	return &rollout.Player{
+		Policy: t.Learner, Envs: t.Envs, Sampling: s, MaxTurns: c.Rollout.MaxTurns,
+		Workers: c.Run.Workers, Waves: c.Run.Waves, Log: t.Log,
+	}
+}
+
+// score asks the learner for old and reference log-probs and values.
+func (t *Trainer) score(ctx context.Context, b *batch) error {
+	c := &t.Config
+	what := policy.Wanted{
+		LogProbs: true, Values: c.Critic.Kind != "none",
+		Reference: c.Agent.Actor.UseKLLoss || c.Algorithm.KLInReward,
+	}
+	s, err := t.Learner.Score(ctx, &b.rows, b.want, what, c.Agent.Rollout.Temperature)
+	if err != nil {
+		return err
+	}
+	b.old, b.reference, b.values = s.LogProbs, s.Reference, s.Values
+	b.adv.Values = s.Values
+	return nil
+}
+
+// estimate shapes rewards and computes advantages.
+func (t *Trainer) estimate(b *batch, m Metrics) error {
+	c := &t.Config
+	if c.Algorithm.KLInReward {
+		kind, _ := reward.ParseKL(c.Algorithm.KLPenalty)
+		kl, err := reward.ShapeKL(b.adv.Rewards, b.adv.Rewards, b.old, b.reference, b.want, b.rows.Offsets, kind, t.kl.Coefficient())
+		if err != nil {
+			return fmt.Errorf("vagen: %w", err)
+		}
+		m["actor/reward_kl_penalty"], m["actor/reward_kl_penalty_coeff"] = kl, t.kl.Coefficient()
+		if err := t.kl.Update(kl, b.rows.Len()); err != nil {
+			return fmt.Errorf("vagen: %w", err)
+		}
+	}
+	if err := t.estimator.Estimate(&t.result, &b.adv); err != nil {
+		return fmt.Errorf("vagen: %w", err)
+	}
+	b.result = t.result
+	if b.result.ValueMask != nil {
+		for i, on := range b.result.ValueMask {
+			b.value[i] = b.value[i] && on
+		}
+	}
+	if b.values != nil {
+		m["critic/explained_variance"] = explained(b)
+	}
+	return nil
+}
+
+// explained is the share of the returns' variance that the values explain.
+func explained(b *batch) float64 {
+	var n, sum, sum2, err, err2 float64
+	for i, on := range b.value {
+		if !on {
+			continue
+		}
+		r, e := float64(b.result.Returns[i]), float64(b.result.Returns[i]-b.values[i])
+		n, sum, sum2, err, err2 = n+1, sum+r, sum2+r*r, err+e, err2+e*e
+	}
+	variance := sum2/n - sum/n*sum/n
+	if n == 0 || variance <= 0 {
+		return 0
+	}
+	return 1 - (err2/n-err/n*err/n)/variance
+}
+
+// learn takes the optimiser steps of one training step.
+func (t *Trainer) learn(ctx context.Context, b *batch, step int, m Metrics) error {
+	c := &t.Config
+	a := &c.Agent.Actor
+	objective, optimizer := t.objective(step), t.optimizer(step)
+	sum := policy.Stats{}
+	updates := 0
+	for epoch := range a.Epochs {
+		order := rng.New(c.Run.Seed, rng.Shuffle, uint64(step), uint64(epoch)).Perm(len(b.used))
+		for from := 0; from < len(order); from += a.MiniBatch {
+			members := map[int]bool{}
+			for _, i := range order[from:min(from+a.MiniBatch, len(order))] {
+				members[i] = true
+			}
+			part, err := b.sub(b.at(members), loss.Mode(a.Aggregation))
+			if err != nil {
+				return fmt.Errorf("vagen: %w", err)
+			}
+			stats, err := t.Learner.Update(ctx, part, objective, optimizer)
+			if err != nil {
+				return err
+			}
+			if err := t.count(stats); err != nil {
+				return err
+			}
+			add(&sum, stats)
+			updates++
+		}
+	}
+	report(m, sum, updates, objective)
+	m["actor/lr"] = optimizer.Rate
+	return nil
+}
+
+// count stops a run whose optimiser steps keep being skipped.
+func (t *Trainer) count(s policy.Stats) error {
+	if !s.Skipped {
+		t.skipped = 0
+		return nil
+	}
+	t.skipped++
+	t.Log.Warn("optimiser step skipped", "grad_norm", s.GradNorm, "critic_norm", s.CriticNorm, "in a row", t.skipped)
+	if t.skipped >= t.Config.Trainer.MaxSkipped {
+		return fmt.Errorf("vagen: %w: %d optimiser steps in a row were skipped; the last gradient norm was %v", ErrDiverged, t.skipped, s.GradNorm)
+	}
+	return nil
+}
+
+func (t *Trainer) objective(step int) policy.Objective {
+	c := &t.Config
+	a := &c.Agent.Actor
+	o := policy.Objective{
+		Temperature: c.Agent.Rollout.Temperature, ClipLow: a.Clip, ClipHigh: a.Clip, ClipDual: a.ClipDual, EntropyCoef: a.Entropy,
+		ValueClip: c.Critic.ValueClip, CriticOnly: step <= c.Trainer.CriticWarmup,
+	}
+	if a.ClipLow != nil {
+		o.ClipLow = *a.ClipLow
+	}
+	if a.ClipHigh != nil {
+		o.ClipHigh = *a.ClipHigh
+	}
+	if c.Critic.Kind != "none" && t.spec.Critic {
+		o.ValueCoef = c.Critic.ValueCoef
+	}
+	if a.UseKLLoss {
+		o.KL, o.KLCoef = lossKL[a.KLLossType], a.KLLoss
+	}
+	return o
+}
+
+// lossKL maps the names of KL estimates to those of policy.Objective.
+var lossKL = map[string]string{
+	"kl": "k1", "k1": "k1", "abs": "abs", "mse": "k2", "k2": "k2", "low_var_kl": "k3", "k3": "k3",
+}
+
+func (t *Trainer) optimizer(step int) policy.Optimizer {
+	c := &t.Config
+	a := &c.Agent.Actor
+	o := a.Optim
+	return policy.Optimizer{
+		Rate: o.rate(step, c.Trainer.Steps), CriticRate: c.Critic.Optim.rate(step, c.Trainer.Steps),
+		Beta1: o.Beta1, Beta2: o.Beta2, Epsilon: 1e-8, WeightDecay: o.Decay, GradClip: a.GradClip, MaxGradNorm: a.NormLimit,
+	}
+}
+
+// rate is the learning rate of a step (from 1): it rises over the warm-up, then
+// stays, or falls to MinRatio of itself along a line or half a cosine.
+func (o *OptimConfig) rate(step, total int) float64 {
+	warm := int(math.Ceil(o.WarmupRatio * float64(total)))
+	if step <= warm {
+		return o.Rate * float64(step) / float64(warm)
+	}
+	if o.Style == "constant" || total <= warm {
+		return o.Rate
+	}
+	part := float64(step-warm-1) / float64(max(1, total-warm-1))
+	fall := 1 - part
+	if o.Style == "cosine" {
+		fall = (1 + math.Cos(math.Pi*part)) / 2
+	}
+	return o.Rate * (o.MinRatio + (1-o.MinRatio)*fall)
+}
+
+// add sums up statistics of optimiser steps.
+func add(sum *policy.Stats, s policy.Stats) {
+	sum.PolicyLoss += s.PolicyLoss
+	sum.ValueLoss += s.ValueLoss
+	sum.Entropy += s.Entropy
+	sum.KL += s.KL
+	sum.ApproxKL += s.ApproxKL
+	sum.ClipFrac += s.ClipFrac
+	sum.ClipFracLow += s.ClipFracLow
+	sum.ValueClip += s.ValueClip
+	sum.RatioMax = max(sum.RatioMax, s.RatioMax)
+	sum.GradNorm += s.GradNorm
+	sum.CriticNorm += s.CriticNorm
+	sum.Tokens += s.Tokens
+	if s.Skipped {
+		sum.Skipped = true
+	}
+}
+
+// report writes means over optimiser steps under verl's names.
+func report(m Metrics, s policy.Stats, n int, o policy.Objective) {
+	if n == 0 {
+		return
+	}
+	mean := func(x float64) float64 { return x / float64(n) }
+	m["actor/pg_loss"], m["actor/entropy"], m["actor/ppo_kl"] = mean(s.PolicyLoss), mean(s.Entropy), mean(s.ApproxKL)
+	m["actor/pg_clipfrac"], m["actor/grad_norm"], m["actor/ratio_max"] = mean(s.ClipFrac), mean(s.GradNorm), s.RatioMax
+	if o.ClipDual > 0 {
+		m["actor/pg_clipfrac_lower"] = mean(s.ClipFracLow)
+	}
+	if o.KL != "" {
+		m["actor/kl_loss"] = mean(s.KL)
+	}
+	if o.ValueCoef > 0 {
+		m["critic/vf_loss"], m["critic/vf_clipfrac"] = mean(s.ValueLoss), mean(s.ValueClip)
+		if s.CriticNorm > 0 {
+			m["critic/grad_norm"] = mean(s.CriticNorm)
+		}
+	}
+	m["train/trained_tokens"] = float64(s.Tokens)
+}
+
+// describe writes what trajectories show: success, returns by part, lengths, ends.
+func describe(m Metrics, prefix string, ts []*rollout.Trajectory) {
+	c := rollout.Count(ts)
+	m[prefix+"episodes"] = float64(c.Episodes)
+	m[prefix+"unusable"] = float64(c.Episodes - c.Usable)
+	for end, n := range c.ByEnd {
+		m[prefix+"end/"+string(end)] = float64(n)
+	}
+	if c.Usable == 0 {
+		return
+	}
+	n := float64(c.Usable)
+	m[prefix+"success"] = float64(c.Success) / n
+	m[prefix+"turns"] = float64(c.Turns) / n
+	m[prefix+"response_tokens"], m[prefix+"context_tokens"] = float64(c.Tokens), float64(c.Context)
+	parts := Metrics{}
+	var total, format, cut float64
+	for _, t := range ts {
+		if !t.End.Usable() {
+			continue
+		}
+		for _, turn := range t.Turns {
+			for _, p := range turn.Reward {
+				parts[p.Name] += p.Value
+				total += p.Value
+			}
+			if turn.Parsed.FormatCorrect {
+				format++
+			}
+			if turn.Stop == policy.StopLength {
+				cut++
+			}
+		}
+	}
+	for name, x := range parts {
+		m[prefix+"reward/"+name] = x / n
+	}
+	m[prefix+"score"] = total / n
+	m[prefix+"format_correct"], m[prefix+"truncated"] = format/float64(c.Turns), cut/float64(c.Turns)
+}

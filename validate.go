@@ -1,0 +1,82 @@
+package vagen
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"vagen/internal/rng"
+	"vagen/policy"
+	"vagen/rollout"
+)
+
+// Validate plays the validation levels with the policy as it is and reports the
+// result as an event of kind "validate". The levels, and the randomness of
+// sampling, are the same at every step.
+func (t *Trainer) Validate(ctx context.Context, step int) error {
+	if t.estimator == nil {
+		if err := t.prepare(); err != nil {
+			return err
+		}
+	}
+	c := &t.Config
+	watch := newClock()
+	v := &c.Agent.Rollout.Val
+	s := policy.Sampling{Temperature: v.Temperature, TopP: v.TopP, TopK: max(0, v.TopK), MaxTokens: c.Data.MaxResponse}
+	ts, err := t.evaluate(ctx, s)
+	if err != nil {
+		return err
+	}
+	m := Metrics{}
+	describe(m, "val/", ts)
+	watch.lap("validate")
+	watch.write(m)
+	if err := t.emit(Event{Kind: "validate", Step: step, Total: c.Trainer.Steps, Metrics: m}); err != nil {
+		return err
+	}
+	if t.Watch != nil {
+		return t.Watch(step, ts)
+	}
+	return nil
+}
+
+// evaluate plays the validation levels.
+func (t *Trainer) evaluate(ctx context.Context, s policy.Sampling) ([]*rollout.Trajectory, error) {
+	c := &t.Config
+	episodes := make([]rollout.Episode, c.Data.ValBatch)
+	for i := range episodes {
+		episodes[i] = rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: c.Env.ValSeed + int64(i), Group: i}
+	}
+	ts, _, err := t.player(s).Play(ctx, episodes, rng.Derive(c.Run.Seed, rng.Validate))
+	return ts, err
+}
+
+// Success is a share with its uncertainty.
+type Success struct {
+	Rate     float64
+	Error    float64 // standard error
+	Episodes int
+}
+
+// String shows rate and standard error.
+func (s Success) String() string { return fmt.Sprintf("%.2f ± %.2f", s.Rate, s.Error) }
+
+// Evaluate plays the validation levels once and returns the share of successes
+// among usable episodes.
+func (t *Trainer) Evaluate(ctx context.Context, s policy.Sampling) (Success, []*rollout.Trajectory, error) {
+	if t.estimator == nil {
+		if err := t.prepare(); err != nil {
+			return Success{}, nil, err
+		}
+	}
+	ts, err := t.evaluate(ctx, s)
+	if err != nil {
+		return Success{}, nil, err
+	}
+	c := rollout.Count(ts)
+	if c.Usable == 0 {
+		return Success{}, ts, fmt.Errorf("vagen: %w: none of %d validation episodes can be used", ErrNoRows, c.Episodes)
+	}
+	p := float64(c.Success) / float64(c.Usable)
+	return Success{Rate: p, Error: math.Sqrt(p * (1 - p) / float64(c.Usable)), Episodes: c.Usable}, ts, nil
+}
