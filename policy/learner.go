@@ -110,3 +110,17 @@ type Learner interface {
 	// Save writes a checkpoint to dir, which must not exist or be empty.
 	Save(ctx context.Context, dir string) error
 }
+
+// Piece is a run of tokens of one origin.
+type Piece struct {
+	Tokens   []int32
+	Response bool // written by the assistant; else context
+}
+
+// Encoder turns a finished conversation, in which the assistant's messages are
+// given, into the tokens that the policy would have read and written.
+type Encoder interface {
+	// Encode returns the pieces in order, responses with their end-of-turn token,
+	// and the images of the conversation.
+	Encode(messages []Message) ([]Piece, []Image, error)
+}

@@ -1,0 +1,73 @@
+package vlm
+
+import (
+	"errors"
+	"fmt"
+	"image"
+
+	"vagen/policy"
+	"vagen/policy/vlm/tokenizer"
+)
+
+var _ policy.Encoder = (*Model)(nil)
+
+// Encode implements policy.Encoder: the tokens of a conversation as Generate
+// would have read and written them, turn by turn.
+func (m *Model) Encode(messages []policy.Message) ([]policy.Piece, []policy.Image, error) {
+	var groups [][]image.Image
+	for _, msg := range messages {
+		groups = append(groups, msg.Images)
+	}
+	refs, pics, errs := m.prepare(groups)
+	if err := errors.Join(errs...); err != nil {
+		return nil, nil, err
+	}
+	var out []policy.Piece
+	var images []policy.Image
+	var pending []tokenizer.Message
+	var counts []int
+	opened := false
+	for i, msg := range messages {
+		images = append(images, refs[i]...)
+		if msg.Role != policy.Assistant {
+			part, err := tokenizer.Marked(string(msg.Role), msg.Text, imageMark, len(msg.Images))
+			if err != nil {
+				return nil, nil, fmt.Errorf("vlm: message %d: %w", i, err)
+			}
+			pending = append(pending, part)
+			for _, pic := range pics[i] {
+				counts = append(counts, pic.grid.tokens(m.cfg.Vision.Merge))
+			}
+			continue
+		}
+		context, err := m.renderContext(pending, counts, opened)
+		if err != nil {
+			return nil, nil, fmt.Errorf("vlm: before message %d: %w", i, err)
+		}
+		response, err := m.tok.Encode(msg.Text)
+		if err != nil {
+			return nil, nil, fmt.Errorf("vlm: message %d: %w", i, err)
+		}
+		_, end := m.chat.EndOfTurn()
+		out = append(out, policy.Piece{Tokens: context}, policy.Piece{Tokens: append(response, end), Response: true})
+		pending, counts, opened = nil, nil, true
+	}
+	return out, images, nil
+}
+
+// renderContext is what the policy reads before a response.
+func (m *Model) renderContext(msgs []tokenizer.Message, counts []int, opened bool) ([]int32, error) {
+	render := m.chat.Open
+	if opened {
+		render = func(msgs []tokenizer.Message) (string, error) { return m.chat.Continue(msgs, true) }
+	}
+	text, err := render(msgs)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := m.tok.Encode(text)
+	if err != nil || len(counts) == 0 {
+		return ids, err
+	}
+	return m.tok.ExpandImages(nil, ids, counts)
+}
