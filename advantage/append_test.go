@@ -20,7 +20,7 @@ func TestAppendBuildsTheBatchThatEstimatorsRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := Row{Rewards: []float32{0, 0, 0, 0.5, 0, 1}, Values: []float32{9, 9, 0.1, 0.2, 9, 0.3}, Group: row}
-		if err := b.Append(&s, mask.Default(), r); err != nil {
+		if err := b.Append(&s, mask.DefaultOptions(), r); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -45,7 +45,7 @@ func TestAppendRefusesOtherLengths(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b Batch
-	if err := b.Append(&s, mask.Default(), Row{Rewards: []float32{1}}); !errors.Is(err, ErrLength) {
+	if err := b.Append(&s, mask.DefaultOptions(), Row{Rewards: []float32{1}}); !errors.Is(err, ErrLength) {
 		t.Errorf("one reward for two tokens: got %v, want ErrLength", err)
 	}
 	if b.Rows() != 0 || b.Tokens() != 0 {

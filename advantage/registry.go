@@ -67,7 +67,8 @@ type Spec struct {
 	New func(Params) Estimator
 }
 
-// Registry maps names to estimators. The zero value is empty.
+// Registry maps names to estimators. The zero value is empty. Reading from
+// several goroutines is safe, adding is not.
 type Registry struct{ specs map[string]Spec }
 
 // Add puts an estimator into the registry. The name must be new.
@@ -124,9 +125,9 @@ func (r *Registry) ByName(name string, p Params) (Estimator, error) {
 	return est, nil
 }
 
-// Default returns a new registry with all estimators of this package, to add to
+// DefaultRegistry returns a new registry with all estimators of this package, to add to
 // or to use as it is.
-func Default() *Registry {
+func DefaultRegistry() *Registry {
 	r := &Registry{specs: make(map[string]Spec, len(specs))}
 	for _, s := range specs {
 		r.specs[s.Name] = s
@@ -134,7 +135,7 @@ func Default() *Registry {
 	return r
 }
 
-var defaults = Default()
+var defaults = DefaultRegistry()
 
 // ByName makes an estimator of this package from its configuration name.
 func ByName(name string, p Params) (Estimator, error) { return defaults.ByName(name, p) }

@@ -175,7 +175,7 @@ func TestRegistriesGrow(t *testing.T) {
 			t.Errorf("%s: added", what)
 		}
 	}
-	all := Default()
+	all := DefaultRegistry()
 	if err := all.Add(mine); err != nil {
 		t.Fatal(err)
 	}

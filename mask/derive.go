@@ -14,8 +14,8 @@ type Options struct {
 	ValueAtTurnEnd bool
 }
 
-// Default returns the options with both masks on.
-func Default() Options { return Options{UseLossMask: true, UseGAEMask: true} }
+// DefaultOptions returns the options with both masks on.
+func DefaultOptions() Options { return Options{UseLossMask: true, UseGAEMask: true} }
 
 // Kinds appends the kind of every token.
 func (s *Sequence) Kinds(dst []Kind) []Kind {

@@ -51,7 +51,7 @@ func TestMasksFollowWhoWroteWhat(t *testing.T) {
 	if s.Len() != 8 || s.Turns() != 2 || !slices.Equal(s.Tokens(), []int32{1, 2, 3, 4, 5, 6, 7, 8}) {
 		t.Errorf("%d tokens %v, %d turns", s.Len(), s.Tokens(), s.Turns())
 	}
-	on, off := mask.Default(), mask.Options{}
+	on, off := mask.DefaultOptions(), mask.Options{}
 	wantMask(t, "response", s.Response(nil), "00111001")
 	wantMask(t, "loss", s.Loss(nil, on), "00111001")
 	wantMask(t, "loss, off", s.Loss(nil, off), "11111111")
@@ -416,7 +416,7 @@ func TestDerivationsAllocateNothing(t *testing.T) {
 	m, turns, kinds, rewards := make([]bool, 64), make([]int32, 64), make([]mask.Kind, 64), make([]float32, 64)
 	perTurn := []float64{1, 2}
 	n := testing.AllocsPerRun(100, func() {
-		o := mask.Default()
+		o := mask.DefaultOptions()
 		s.Loss(m[:0], o)
 		s.Advantage(m[:0], o)
 		s.Value(m[:0], o)
