@@ -212,8 +212,13 @@ func (m *Model) compact(s *session) error {
 			index = append(index, int32(row))
 		}
 	}
-	to := rowBucket(max(1, len(index)))
-	if to >= len(s.rows) || s.prefix == nil {
+	// Only to halves: every size means other executables, and below 32 rows a
+	// step hardly gets faster.
+	to := len(s.rows)
+	for to >= 64 && len(index) <= to/2 {
+		to /= 2
+	}
+	if to == len(s.rows) || s.prefix == nil {
 		return nil
 	}
 	moved := map[int]int{}

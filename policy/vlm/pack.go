@@ -67,7 +67,7 @@ func (k *packer) packs(rows *policy.Rows, want []bool) ([]*pack, error) {
 	perPack := max(1, k.budget/length)
 	var out []*pack
 	for from := 0; from < len(bins); from += perPack {
-		p, err := k.fill(rows, want, bins[from:min(from+perPack, len(bins))], length)
+		p, err := k.fill(rows, want, bins[from:min(from+perPack, len(bins))], perPack, length)
 		if err != nil {
 			return nil, err
 		}
@@ -116,9 +116,10 @@ func checkRows(rows *policy.Rows, want int) error {
 	return nil
 }
 
-// fill lays out the rows of some bins as one pack.
-func (k *packer) fill(rows *policy.Rows, want []bool, bins [][]int, length int) (*pack, error) {
-	p := &pack{bins: bucket(len(bins)), length: length}
+// fill lays out the rows of some bins as one pack of the given size. Packs of a
+// length are all of one size, the last one too, so that they share executables.
+func (k *packer) fill(rows *policy.Rows, want []bool, bins [][]int, size, length int) (*pack, error) {
+	p := &pack{bins: size, length: length}
 	n := p.size()
 	p.tokens, p.segment, p.pos = make([]int32, n), make([]int32, n), make([]int32, 3*n)
 	p.imageRow = make([]int32, n)

@@ -16,6 +16,15 @@ func bucket(n int) int {
 	return (n + step - 1) / step * step
 }
 
+// imageBucket rounds a number of equal images up: 1, 2, 4, 8, 16, then multiples
+// of 16. The steps are coarse because every size means another executable.
+func imageBucket(n int) int {
+	if n > 16 {
+		return (n + 15) / 16 * 16
+	}
+	return 1 << bits.Len(uint(n-1))
+}
+
 // picture is an image as the vision tower reads it.
 type picture struct {
 	grid   grid
@@ -59,7 +68,7 @@ func planVision(cfg *model.Config, images []picture) *visionPlan {
 	}
 	pad := 0 // images of zeros that fill the batch up to a bucket
 	if even {
-		pad = bucket(len(images)) - len(images)
+		pad = imageBucket(len(images)) - len(images)
 	}
 	for i := range len(images) + pad {
 		im := picture{grid: images[0].grid}
