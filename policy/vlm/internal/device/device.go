@@ -1,9 +1,9 @@
 // Package device runs GoMLX graphs on buffers that stay on the device.
 //
-// It is the edge at which GoMLX's panics become errors. A Device owns a
-// backend and the programs compiled for it; an Array is one buffer on the
-// device with its shape; a Program is one graph, compiled once for every
-// signature of input shapes that it meets.
+// It is the edge at which GoMLX's panics become errors. A Device owns the
+// programs compiled for a backend; an Array is one buffer on the device with its
+// shape; a Program is one graph, compiled once for every signature of input
+// shapes that it meets.
 package device
 
 import (
@@ -35,9 +35,10 @@ type Device struct {
 	closed   bool
 }
 
-// New wraps a backend. The name is for messages, such as "xla:cpu" or "go".
+// New wraps a backend, which stays the caller's and may serve several devices.
+// The name is for messages, such as "xla:cpu" or "go".
 func New(backend backends.Backend, name string) *Device {
-	return &Device{backend: backend, name: name, pure: backend.Name() == "go"}
+	return &Device{backend: backend, name: name, pure: backend.String() == "go"}
 }
 
 // Name tells which backend this is.
@@ -54,7 +55,8 @@ func (d *Device) CompileTime() time.Duration {
 	return d.compiled
 }
 
-// Close frees every program and the backend. Arrays must not be used afterwards.
+// Close frees every program, and leaves the backend to whoever made it. Programs
+// must not be run afterwards.
 func (d *Device) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -68,7 +70,6 @@ func (d *Device) Close() {
 		}
 		p.compiled = nil
 	}
-	d.backend.Finalize()
 }
 
 // catch runs f and turns a panic into an error that names what was done.

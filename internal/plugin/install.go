@@ -1,0 +1,263 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// setup is one search, and perhaps one installation.
+type setup struct {
+	kind         Kind
+	goos, goarch string
+	ldConf       string        // the linker's configuration
+	sources      []source      // where to get a plugin, first choice first
+	limit        time.Duration // for the whole installation
+	log          *slog.Logger
+}
+
+// source is one place to get a plugin from.
+type source struct {
+	name string
+	// fetch gets a plugin, using the folder stage as it likes, and unpacks it in
+	// stage/out, which is laid out like the user's folder.
+	fetch func(ctx context.Context, s *setup, stage string) (fetched, error)
+}
+
+// fetched is a plugin unpacked in a stage.
+type fetched struct {
+	plugin string // where it is, relative to stage/out
+	source string // for the sidecar: what it is, one line
+}
+
+const (
+	outDir      = "out"      // of a stage
+	licenseDir  = "licenses" // of the user's folder, with one folder per source
+	stagePrefix = ".install-"
+)
+
+// ensure finds the plugin or installs it.
+func (s *setup) ensure(ctx context.Context) (Plugin, error) {
+	p, err := s.find(ctx)
+	if !errors.Is(err, ErrMissing) {
+		return p, err
+	}
+	missing := err
+	if env, ok := forbidden(); ok {
+		return Plugin{}, fmt.Errorf("%w, and $%s forbids installing one", missing, env)
+	}
+	if len(s.sources) == 0 {
+		return Plugin{}, fmt.Errorf("%w, and none is known for %s/%s", missing, s.goos, s.goarch)
+	}
+	if s.kind == CUDA && !hasGPU() {
+		return Plugin{}, fmt.Errorf("%w, and this machine shows no NVIDIA GPU to install one for", missing)
+	}
+	dir, err := userDir()
+	if err != nil {
+		return Plugin{}, errors.Join(missing, err)
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, s.limit, fmt.Errorf("gave up after %v", s.limit))
+	defer cancel()
+	p, err = s.install(limited, dir)
+	switch {
+	case err == nil || errors.Is(err, ErrCorrupt):
+		return p, err
+	case ctx.Err() != nil: // the caller's doing, and no statement about plugins
+		return Plugin{}, fmt.Errorf("plugin: installing was stopped: %w", context.Cause(ctx))
+	}
+	return Plugin{}, fmt.Errorf("%w, and installing one failed: %w", missing, err)
+}
+
+// hasGPU guesses whether there is an NVIDIA GPU, before gigabytes are fetched.
+func hasGPU() bool {
+	for _, pattern := range []string{"/dev/nvidia*", "/dev/dxg"} {
+		if found, _ := filepath.Glob(pattern); len(found) > 0 {
+			return true
+		}
+	}
+	_, err := exec.LookPath("nvidia-smi")
+	return err == nil
+}
+
+// install puts a plugin into dir while no other process does.
+func (s *setup) install(ctx context.Context, dir string) (Plugin, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return Plugin{}, err
+	}
+	unlock, err := lock(ctx, filepath.Join(dir, ".lock"), s.log)
+	if err != nil {
+		return Plugin{}, err
+	}
+	defer unlock()
+	if p, err := s.find(ctx); !errors.Is(err, ErrMissing) {
+		return p, err // another process was faster
+	}
+	sweep(dir)
+	var problems []error
+	for _, src := range s.sources {
+		s.log.Info("no XLA plugin found: fetching one, this once", "kind", string(s.kind), "from", src.name, "into", dir)
+		p, err := s.attempt(ctx, src, dir)
+		if err == nil {
+			s.log.Info("installed the XLA plugin; later runs work offline",
+				"file", p.Path, "sha256", p.SHA256, "source", p.Source)
+			return p, nil
+		}
+		problems = append(problems, fmt.Errorf("%s: %w", src.name, err))
+		s.log.Debug("no XLA plugin from here", "from", src.name, "error", err)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return Plugin{}, errors.Join(problems...)
+}
+
+// sweep removes what processes left that were killed while installing. The
+// folder is locked, so none of it is in use.
+func sweep(dir string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), stagePrefix) {
+			_ = os.RemoveAll(filepath.Join(dir, e.Name()))
+		}
+	}
+}
+
+// attempt gets the plugin from one source, checks it and moves it into dir.
+func (s *setup) attempt(ctx context.Context, src source, dir string) (Plugin, error) {
+	stage, err := os.MkdirTemp(dir, stagePrefix+"*")
+	if err != nil {
+		return Plugin{}, err
+	}
+	defer os.RemoveAll(stage)
+	out := filepath.Join(stage, outDir)
+	if err := os.Mkdir(out, 0o755); err != nil {
+		return Plugin{}, err
+	}
+	got, err := src.fetch(ctx, s, stage)
+	if err != nil {
+		return Plugin{}, err
+	}
+	p, err := s.seal(ctx, filepath.Join(out, got.plugin), got.source)
+	if err != nil {
+		return Plugin{}, err
+	}
+	if err := publish(out, dir); err != nil {
+		return Plugin{}, err
+	}
+	p.Path = filepath.Join(dir, got.plugin)
+	return p, nil
+}
+
+// seal checks a fresh plugin, forces it to the disk and writes its sidecar.
+func (s *setup) seal(ctx context.Context, file, source string) (Plugin, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return Plugin{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return Plugin{}, err
+	}
+	if err := checkFormat(f, info.Size(), s.goos, s.goarch); err != nil {
+		return Plugin{}, fmt.Errorf("it is not a whole shared library for %s/%s: %w", s.goos, s.goarch, err)
+	}
+	if lacks := unmet(ctx, file); lacks != "" {
+		return Plugin{}, fmt.Errorf("it needs what this system lacks: %s", lacks)
+	}
+	p := Plugin{Size: info.Size(), Source: source}
+	if p.SHA256, err = hash(ctx, f); err != nil {
+		return Plugin{}, err
+	}
+	if err := f.Chmod(0o755); err != nil {
+		return Plugin{}, err
+	}
+	if err := f.Sync(); err != nil {
+		return Plugin{}, err
+	}
+	rec := record{size: p.Size, sha256: p.SHA256, source: source}
+	return p, writeSynced(file+recordSuffix, strings.NewReader(rec.text(filepath.Base(file))))
+}
+
+// unmet asks the dynamic loader for libraries and symbol versions that the
+// plugin needs and the system does not have. Without ldd it finds nothing.
+func unmet(ctx context.Context, file string) string {
+	ldd, err := exec.LookPath("ldd")
+	if err != nil {
+		return ""
+	}
+	cmd := exec.CommandContext(ctx, ldd, file)
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	text, _ := cmd.CombinedOutput()
+	var lacks []string
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, "not found") {
+			lacks = append(lacks, strings.TrimSpace(line))
+		}
+	}
+	return strings.Join(lacks, "; ")
+}
+
+// publish renames everything in out into dir: licences first, the plugin next
+// and its sidecar last, so that being killed in between leaves no sidecar beside
+// a plugin that it does not describe.
+func publish(out, dir string) error {
+	entries, err := os.ReadDir(out)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() != licenseDir {
+			continue
+		}
+		if err := publishLicenses(filepath.Join(out, licenseDir), filepath.Join(dir, licenseDir)); err != nil {
+			return err
+		}
+	}
+	for _, e := range entries { // sorted: x.so comes before x.so.sha256
+		from, to := filepath.Join(out, e.Name()), filepath.Join(dir, e.Name())
+		if e.Name() == licenseDir {
+			continue
+		}
+		if e.IsDir() {
+			if _, err := os.Lstat(to); err == nil {
+				return fmt.Errorf("%s is in the way and holds no plugin; move it away or delete it", to)
+			}
+		}
+		if !strings.HasSuffix(to, recordSuffix) {
+			if err := os.Remove(to + recordSuffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return err
+			}
+		}
+		if err := os.Rename(from, to); err != nil {
+			return err
+		}
+	}
+	return syncDir(dir)
+}
+
+func publishLicenses(from, to string) error {
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		target := filepath.Join(to, e.Name())
+		if err := os.RemoveAll(target); err != nil {
+			return err
+		}
+		if err := os.Rename(filepath.Join(from, e.Name()), target); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,24 @@
+package plugin
+
+import (
+	"errors"
+	"syscall"
+)
+
+// tryLock takes the lock unless it is held elsewhere: it opens the file and
+// shares it with nobody.
+func tryLock(path string) (unlock func(), held bool, err error) {
+	const sharingViolation = syscall.Errno(32)
+	name, err := syscall.UTF16PtrFromString(path)
+	if err != nil {
+		return nil, false, err
+	}
+	h, err := syscall.CreateFile(name, syscall.GENERIC_WRITE, 0, nil, syscall.OPEN_ALWAYS, syscall.FILE_ATTRIBUTE_NORMAL, 0)
+	if errors.Is(err, sharingViolation) {
+		return nil, true, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	return func() { syscall.CloseHandle(h) }, false, nil
+}

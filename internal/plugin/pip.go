@@ -1,0 +1,99 @@
+package plugin
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// download has pip fetch wheels into the stage and returns their files in the
+// same order, each with the SHA-256 that is pinned. Where pip looks is for the
+// user's configuration of pip to say.
+func download(ctx context.Context, stage string, wheels ...wheel) ([]string, error) {
+	pip, err := findPip(ctx, stage)
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(stage, "wheels")
+	list := filepath.Join(stage, "requirements.txt")
+	var text strings.Builder
+	for _, w := range wheels {
+		text.WriteString(w.requirement())
+	}
+	if err := os.WriteFile(list, []byte(text.String()), 0o644); err != nil {
+		return nil, err
+	}
+	// One retry: pip's own five would keep a machine without network for long.
+	_, err = run(ctx, stage, append(pip, "download", "--quiet", "--no-input", "--disable-pip-version-check",
+		"--retries", "1", "--no-deps", "--only-binary=:all:", "--require-hashes", "--dest", dir, "-r", list)...)
+	if err != nil {
+		return nil, err
+	}
+	files := make([]string, len(wheels))
+	for i, w := range wheels {
+		if files[i], err = w.find(dir); err != nil {
+			return nil, err
+		}
+		if err := w.check(ctx, files[i]); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+// findPip returns the first command that runs pip.
+func findPip(ctx context.Context, stage string) ([]string, error) {
+	const patience = 30 * time.Second
+	var problems []error
+	for _, pip := range [][]string{{"python3", "-m", "pip"}, {"python", "-m", "pip"}, {"pip3"}, {"pip"}} {
+		limited, cancel := context.WithTimeout(ctx, patience)
+		_, err := run(limited, stage, append(pip, "--version")...)
+		cancel()
+		if err == nil {
+			return pip, nil
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		problems = append(problems, err)
+	}
+	return nil, fmt.Errorf("no pip that works: %w", errors.Join(problems...))
+}
+
+// run runs a command in the stage, which also takes its temporary files, so that
+// killing it leaves nothing behind. The error carries the end of what it said.
+func run(ctx context.Context, stage string, argv ...string) ([]byte, error) {
+	const grace = 5 * time.Second // for pipes that a grandchild keeps open
+	exe, err := exec.LookPath(argv[0])
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, exe, argv[1:]...)
+	cmd.Dir = stage
+	cmd.Env = append(os.Environ(), "TMPDIR="+stage)
+	cmd.WaitDelay = grace
+	text, err := cmd.CombinedOutput()
+	if err == nil {
+		return text, nil
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return nil, fmt.Errorf("%s: %w: %s", strings.Join(argv[:min(4, len(argv))], " "), err, tail(text))
+}
+
+// tail is the end of a program's output, on one line.
+func tail(text []byte) string {
+	const most = 400
+	text = bytes.TrimSpace(text)
+	if len(text) > most {
+		text = append([]byte("…"), text[len(text)-most:]...)
+	}
+	return strings.Join(strings.Fields(string(text)), " ")
+}

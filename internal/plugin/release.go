@@ -1,0 +1,205 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gomlx/go-xla/pkg/installer"
+)
+
+// ReleaseVersion is the release of the CPU plugin that go-xla v0.1.4 was tested
+// with: its pjrt.DefaultCPUVersion, a package that needs cgo.
+const ReleaseVersion = "v0.83.3"
+
+// release gets the plugin that go-xla's installer would install. The installer
+// tells where it lies and unpacks it. Its own download takes no context and
+// draws on standard output, so that part is done here.
+type release struct {
+	lookUp func(platform, version string) (url string, err error)
+	answer time.Duration // how long the look-up may take before the network counts as unreachable
+	stall  time.Duration // how long a download may stand still
+
+	mu      sync.Mutex
+	pending *inquiry
+}
+
+func newRelease() *release {
+	return &release{lookUp: installer.CPUGetDownloadURL, answer: 10 * time.Second, stall: 30 * time.Second}
+}
+
+func (r *release) fetch(ctx context.Context, s *setup, stage string) (fetched, error) {
+	link, err := r.url(ctx, s.goos+"_"+s.goarch)
+	if err != nil {
+		return fetched{}, err
+	}
+	u, err := url.Parse(link)
+	if err != nil {
+		return fetched{}, err
+	}
+	name := path.Base(u.Path)
+	archive := filepath.Join(stage, name)
+	if err := r.download(ctx, s, link, archive); err != nil {
+		return fetched{}, err
+	}
+	unpack := installer.Untar
+	if strings.HasSuffix(name, ".zip") {
+		unpack = installer.Unzip
+	}
+	files, err := unpack(archive, filepath.Join(stage, "unpacked"))
+	if err != nil {
+		return fetched{}, fmt.Errorf("unpacking %s: %w", name, err)
+	}
+	return fetched{plugin: fileName(s.kind, s.goos), source: "go-xla's release " + ReleaseVersion + " " + name},
+		arrange(files, s, filepath.Join(stage, outDir))
+}
+
+// arrange moves the plugin and licences among the files to where they belong.
+func arrange(files []string, s *setup, out string) error {
+	found := false
+	for _, file := range files {
+		info, err := os.Lstat(file)
+		if err != nil {
+			return err
+		}
+		base := filepath.Base(file)
+		switch {
+		case !info.Mode().IsRegular():
+		case !found && strings.HasPrefix(base, "pjrt_c_api_cpu") && strings.Contains(base, "_plugin."):
+			found = true
+			if err := os.Rename(file, filepath.Join(out, fileName(s.kind, s.goos))); err != nil {
+				return err
+			}
+		case isLicense(base):
+			to := filepath.Join(out, licenseDir, "go-xla-"+ReleaseVersion, base)
+			if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+				return err
+			}
+			if err := os.Rename(file, to); err != nil {
+				return err
+			}
+		}
+	}
+	if !found {
+		return fmt.Errorf("the archive holds no plugin: %w", fs.ErrNotExist)
+	}
+	return nil
+}
+
+func isLicense(name string) bool {
+	name = strings.ToUpper(name)
+	for _, word := range []string{"LICENSE", "LICENCE", "NOTICE", "COPYING"} {
+		if strings.Contains(name, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// inquiry is a look-up under way.
+type inquiry struct {
+	done chan struct{} // closed when the rest is set
+	url  string
+	err  error
+}
+
+// url asks go-xla's installer, which also shows whether the network is in reach.
+func (r *release) url(ctx context.Context, platform string) (string, error) {
+	q := r.inquire(platform)
+	timer := time.NewTimer(r.answer)
+	defer timer.Stop()
+	select {
+	case <-q.done:
+		return q.url, q.err
+	case <-timer.C:
+		return "", fmt.Errorf("no answer within %v", r.answer)
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+// inquire starts a look-up, or takes over the one that an earlier call has given
+// up on: the installer's cannot be stopped, and one of them at a time is enough.
+func (r *release) inquire(platform string) *inquiry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.pending != nil {
+		return r.pending
+	}
+	q := &inquiry{done: make(chan struct{})}
+	r.pending = q
+	go func() {
+		q.url, q.err = r.lookUp(platform, ReleaseVersion)
+		r.mu.Lock()
+		r.pending = nil
+		r.mu.Unlock()
+		close(q.done)
+	}()
+	return q
+}
+
+var errStalled = errors.New("the download stood still")
+
+// download copies what link names into a file. It stops with the context, or
+// when nothing arrives for too long.
+func (r *release) download(ctx context.Context, s *setup, link, file string) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watch := time.AfterFunc(r.stall, func() { cancel(errStalled) })
+	defer watch.Stop()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, link, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return cause(ctx, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("the server answered %s", resp.Status)
+	}
+	tell := time.NewTicker(15 * time.Second)
+	defer tell.Stop()
+	err = writeSynced(file, &progress{r: resp.Body, step: func(read int64) {
+		watch.Reset(r.stall)
+		select {
+		case <-tell.C:
+			s.log.Info("downloading the XLA plugin", "bytes", read, "of", resp.ContentLength)
+		default:
+		}
+	}})
+	return cause(ctx, err)
+}
+
+// cause prefers the reason why a context ended to the error that this led to.
+func cause(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// progress calls step after every read.
+type progress struct {
+	r    io.Reader
+	read int64
+	step func(read int64)
+}
+
+func (p *progress) Read(b []byte) (int, error) {
+	n, err := p.r.Read(b)
+	p.read += int64(n)
+	p.step(p.read)
+	return n, err
+}

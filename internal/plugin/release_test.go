@@ -1,0 +1,129 @@
+package plugin
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// tarball packs files in the order given: name, content, name, content.
+func tarball(t *testing.T, pairs ...string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	gz := gzip.NewWriter(&b)
+	w := tar.NewWriter(gz)
+	for i := 0; i < len(pairs); i += 2 {
+		require.NoError(t, w.WriteHeader(&tar.Header{Name: pairs[i], Mode: 0o644, Size: int64(len(pairs[i+1]))}))
+		_, err := w.Write([]byte(pairs[i+1]))
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Close())
+	require.NoError(t, gz.Close())
+	return b.Bytes()
+}
+
+// releaseAt is go-xla's release with a look-up that answers with a link.
+func releaseAt(link string) *release {
+	r := newRelease()
+	r.lookUp = func(platform, version string) (string, error) {
+		if platform != "linux_amd64" || version != ReleaseVersion {
+			return "", errors.New("asked for " + platform + " " + version)
+		}
+		return link, nil
+	}
+	return r
+}
+
+func TestReleaseOfGoXLAIsInstalled(t *testing.T) {
+	user := sandbox(t)
+	body := tarball(t, "README", "hello", "LICENSE", "free", "pjrt_c_api_cpu_"+ReleaseVersion+"_plugin.so", string(good("go-xla")))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) }))
+	defer server.Close()
+	p, err := newTest(nil, source{"release", releaseAt(server.URL + "/pjrt_cpu_linux_amd64.tar.gz?x=1").fetch}).ensure(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, digest(good("go-xla")), p.SHA256)
+	require.Contains(t, p.Source, ReleaseVersion+" pjrt_cpu_linux_amd64.tar.gz")
+	require.FileExists(t, filepath.Join(user, "licenses", "go-xla-"+ReleaseVersion, "LICENSE"))
+	require.Len(t, names(t, user), 3)
+}
+
+func TestBadDownloadsAreRefused(t *testing.T) {
+	whole := tarball(t, "pjrt_c_api_cpu_plugin.so", string(good("go-xla")))
+	var gone atomic.Int32
+	for name, c := range map[string]struct {
+		serve http.HandlerFunc
+		says  string
+	}{
+		"not there": {http.NotFound, "404"},
+		"cut off": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100000")
+			_, _ = w.Write(whole)
+		}, "EOF"},
+		"without a plugin": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(tarball(t, "README", "hello")) }, "holds no plugin"},
+		"not an archive":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(good("x")) }, "unpacking"},
+		"standing still": {func(w http.ResponseWriter, r *http.Request) {
+			_, _ = w.Write(whole[:10])
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+			gone.Add(1)
+		}, "stood still"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			user := sandbox(t)
+			server := httptest.NewServer(c.serve)
+			defer server.Close() // waits for the handler
+			r := releaseAt(server.URL + "/x.tar.gz")
+			if c.says == "stood still" {
+				r.stall = 200 * time.Millisecond
+			}
+			_, err := newTest(nil, source{"release", r.fetch}).ensure(t.Context())
+			require.ErrorIs(t, err, ErrMissing)
+			require.ErrorContains(t, err, c.says)
+			require.Empty(t, names(t, user))
+		})
+	}
+	require.EqualValues(t, 1, gone.Load(), "the connection that stood still was given up")
+}
+
+func TestSilentNetworkIsGivenUpAndAskedOnlyOnce(t *testing.T) {
+	sandbox(t)
+	var asked atomic.Int32
+	answer := make(chan struct{})
+	r := newRelease()
+	r.answer = time.Millisecond
+	r.lookUp = func(string, string) (string, error) {
+		asked.Add(1)
+		<-answer
+		return "", errors.New("the answer came")
+	}
+	for range 3 {
+		_, err := newTest(nil, source{"release", r.fetch}).ensure(t.Context())
+		require.ErrorIs(t, err, ErrMissing)
+		require.ErrorContains(t, err, "no answer within 1ms")
+	}
+	require.EqualValues(t, 1, asked.Load(), "later calls take the question over")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := r.url(ctx, "linux_amd64")
+	require.Error(t, err)
+
+	q := r.inquire("linux_amd64")
+	close(answer)
+	<-q.done
+	require.ErrorContains(t, q.err, "the answer came")
+	r.answer = time.Minute
+	_, err = r.url(t.Context(), "linux_amd64")
+	require.ErrorContains(t, err, "the answer came")
+	require.EqualValues(t, 2, asked.Load(), "an answered question is asked anew")
+}

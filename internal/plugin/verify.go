@@ -1,0 +1,210 @@
+package plugin
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"debug/elf"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// verify decides whether the dynamic loader may see the file. With a sidecar,
+// size and SHA-256 must match; the headers are checked in any case.
+func verify(ctx context.Context, path, goos, goarch string) (Plugin, error) {
+	damaged := func(format string, args ...any) error {
+		return fmt.Errorf("plugin: %w: %s %w; delete the file and run again", ErrCorrupt, path, fmt.Errorf(format, args...))
+	}
+	// The sidecar stands beside the library itself. go-xla's own installer turns
+	// the plugin's name into a link to another file, which ours says nothing about.
+	file, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return Plugin{}, fmt.Errorf("plugin: %w", err)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return Plugin{}, fmt.Errorf("plugin: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return Plugin{}, fmt.Errorf("plugin: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return Plugin{}, damaged("is not a regular file")
+	}
+	p := Plugin{Path: path, Size: info.Size()}
+	rec, err := readRecord(file + recordSuffix)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return Plugin{}, fmt.Errorf("plugin: %w: %w; delete it and %s, and run again", ErrCorrupt, err, path)
+	case rec.size != p.Size:
+		return Plugin{}, damaged("has %d bytes, %s records %d", p.Size, filepath.Base(file)+recordSuffix, rec.size)
+	default:
+		sum, err := hash(ctx, f)
+		if err != nil {
+			return Plugin{}, fmt.Errorf("plugin: reading %s: %w", path, err)
+		}
+		if sum != rec.sha256 {
+			return Plugin{}, damaged("has SHA-256 %s, %s records %s", sum, filepath.Base(file)+recordSuffix, rec.sha256)
+		}
+		p.SHA256, p.Source = rec.sha256, rec.source
+	}
+	if err := checkFormat(f, p.Size, goos, goarch); err != nil {
+		return Plugin{}, damaged("is not a whole shared library for %s/%s: %w", goos, goarch, err)
+	}
+	return p, nil
+}
+
+// hash reads from the start of f.
+func hash(ctx context.Context, f *os.File) (string, error) {
+	h := sha256.New()
+	for at := int64(0); ; {
+		if err := ctx.Err(); err != nil {
+			return "", context.Cause(ctx)
+		}
+		n, err := io.Copy(h, io.NewSectionReader(f, at, 16<<20))
+		if err != nil {
+			return "", err
+		}
+		if at += n; n == 0 {
+			return hex.EncodeToString(h.Sum(nil)), nil
+		}
+	}
+}
+
+// checkFormat refuses what the dynamic loader would map without looking twice.
+// On Linux it maps a truncated file gladly and the process dies of SIGBUS at
+// the first access behind the end; macOS and Windows check lengths themselves.
+func checkFormat(r io.ReaderAt, size int64, goos, goarch string) error {
+	switch goos {
+	case "linux":
+		return checkELF(r, size, goarch)
+	case "darwin":
+		return checkMagic(r, "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe")
+	case "windows":
+		return checkMagic(r, "MZ")
+	}
+	return nil
+}
+
+func checkMagic(r io.ReaderAt, magics ...string) error {
+	var head [4]byte
+	if _, err := r.ReadAt(head[:], 0); err != nil {
+		return fmt.Errorf("reading the first bytes: %w", err)
+	}
+	for _, m := range magics {
+		if strings.HasPrefix(string(head[:]), m) {
+			return nil
+		}
+	}
+	return fmt.Errorf("it starts with % x", head)
+}
+
+var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+
+func checkELF(r io.ReaderAt, size int64, goarch string) error {
+	f, err := elf.NewFile(r)
+	if err != nil {
+		return err
+	}
+	if f.Class != elf.ELFCLASS64 || f.Data != elf.ELFDATA2LSB || f.Type != elf.ET_DYN {
+		return fmt.Errorf("its header says %v %v %v", f.Class, f.Data, f.Type)
+	}
+	if want, ok := machines[goarch]; ok && f.Machine != want {
+		return fmt.Errorf("it is built for %v, not %v", f.Machine, want)
+	}
+	loads := 0
+	for i, p := range f.Progs {
+		if p.Type == elf.PT_LOAD {
+			loads++
+		}
+		if beyond(p.Off, p.Filesz, size) {
+			return fmt.Errorf("segment %d ends at byte %d of %d: the file is cut off", i, p.Off+p.Filesz, size)
+		}
+	}
+	if loads == 0 {
+		return errors.New("it has no segment to load")
+	}
+	for i, s := range f.Sections {
+		if s.Type != elf.SHT_NOBITS && s.Type != elf.SHT_NULL && beyond(s.Offset, s.FileSize, size) {
+			return fmt.Errorf("section %d ends at byte %d of %d: the file is cut off", i, s.Offset+s.FileSize, size)
+		}
+	}
+	return nil
+}
+
+// beyond reports whether [off, off+n) leaves a file of that size. The numbers
+// come from the file and may overflow.
+func beyond(off, n uint64, size int64) bool {
+	return off > uint64(size) || n > uint64(size)-off
+}
+
+// recordSuffix is what a sidecar's name adds to its plugin's.
+const recordSuffix = ".sha256"
+
+// record is what a sidecar says. Its text is also valid input of sha256sum -c:
+//
+//	# size 201600336
+//	# source wheel name 1.2.3
+//	ad1309…  pjrt_c_api_cpu_plugin.so
+type record struct {
+	size   int64
+	sha256 string
+	source string
+}
+
+func (r record) text(file string) string {
+	return fmt.Sprintf("# size %d\n# source %s\n%s  %s\n", r.size, r.source, r.sha256, file)
+}
+
+// readRecord reads a sidecar. Its error is fs.ErrNotExist if there is none.
+func readRecord(path string) (record, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return record{}, err
+	}
+	defer f.Close()
+	r, err := parseRecord(f)
+	if err != nil {
+		return record{}, fmt.Errorf("sidecar %s: %w", path, err)
+	}
+	return r, nil
+}
+
+func parseRecord(in io.Reader) (record, error) {
+	r := record{size: -1}
+	sc := bufio.NewScanner(in)
+	for sc.Scan() {
+		line := sc.Text()
+		if v, ok := strings.CutPrefix(line, "# size "); ok {
+			n, err := strconv.ParseInt(v, 10, 64)
+			if err != nil || n < 0 {
+				return record{}, fmt.Errorf("size %q must be a number of bytes", v)
+			}
+			r.size = n
+		} else if v, ok := strings.CutPrefix(line, "# source "); ok {
+			r.source = v
+		} else if sum, _, ok := strings.Cut(line, "  "); ok && !strings.HasPrefix(line, "#") {
+			if raw, err := hex.DecodeString(sum); err != nil || len(raw) != sha256.Size {
+				return record{}, fmt.Errorf("%q must be a SHA-256 of %d hex digits", sum, 2*sha256.Size)
+			}
+			r.sha256 = strings.ToLower(sum)
+		}
+	}
+	if err := sc.Err(); err != nil {
+		return record{}, err
+	}
+	if r.size < 0 || r.sha256 == "" {
+		return record{}, errors.New("size or SHA-256 is missing")
+	}
+	return r, nil
+}

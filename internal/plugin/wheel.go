@@ -1,0 +1,150 @@
+package plugin
+
+import (
+	"archive/zip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// wheel is a Python package of which only files are wanted; none of its Python
+// is ever run.
+type wheel struct {
+	name, version string
+	sha256        string // of the wheel, lower-case hex
+	library       string // name of the plugin inside, without folders; empty if it has none
+}
+
+func (w wheel) String() string { return w.name + " " + w.version }
+
+// check compares the file's SHA-256 with the pinned one.
+func (w wheel) check(ctx context.Context, file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	sum, err := hash(ctx, f)
+	if err != nil {
+		return err
+	}
+	if sum != w.sha256 {
+		return fmt.Errorf("%w: %s has SHA-256 %s, must be %s", errHash, filepath.Base(file), sum, w.sha256)
+	}
+	return nil
+}
+
+var errHash = errors.New("this is not the wheel that was pinned")
+
+// requirement is a line of a pip requirements file that admits this wheel alone.
+func (w wheel) requirement() string {
+	return fmt.Sprintf("%s==%s --hash=sha256:%s\n", w.name, w.version, w.sha256)
+}
+
+// find locates the wheel among downloaded files, by its name as wheels spell it.
+func (w wheel) find(dir string) (string, error) {
+	name := strings.NewReplacer("-", "_", ".", "_").Replace(w.name)
+	files, err := filepath.Glob(filepath.Join(dir, name+"-"+w.version+"-*.whl"))
+	if err != nil {
+		return "", err
+	}
+	if len(files) != 1 {
+		return "", fmt.Errorf("pip left %d files for %v, want one", len(files), w)
+	}
+	return files[0], nil
+}
+
+// unpack writes the files of a wheel to where place puts them; an empty place
+// leaves a file out. Licences and the package's metadata go to licenses.
+func (w wheel) unpack(ctx context.Context, file, licenses string, place func(name string) string) error {
+	z, err := zip.OpenReader(file)
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(file), err)
+	}
+	defer z.Close()
+	for _, f := range z.File {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		if strings.HasSuffix(f.Name, "/") {
+			continue
+		}
+		if !fs.ValidPath(f.Name) || strings.Contains(f.Name, `\`) {
+			return fmt.Errorf("%s: unsafe path %q", filepath.Base(file), f.Name)
+		}
+		to := place(f.Name)
+		if name := about(f.Name); name != "" {
+			to = filepath.Join(licenses, w.name+"-"+w.version, filepath.FromSlash(name))
+		}
+		if to == "" {
+			continue
+		}
+		if err := extract(f, to); err != nil {
+			return fmt.Errorf("%s: %s: %w", filepath.Base(file), f.Name, err)
+		}
+	}
+	return nil
+}
+
+// about returns the name, within a wheel's folder of metadata, of a file that
+// tells its licence; it is empty for all other files.
+func about(name string) string {
+	dir, rest, ok := strings.Cut(name, ".dist-info/")
+	if base := path.Base(rest); !ok || strings.Contains(dir, "/") || base != "METADATA" && !isLicense(base) {
+		return ""
+	}
+	return strings.TrimPrefix(rest, "licenses/")
+}
+
+// extract writes one file of an archive, which checks its CRC on the way.
+func extract(f *zip.File, to string) error {
+	r, err := f.Open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if err := writeSynced(to, r); err != nil {
+		return err
+	}
+	if f.Mode()&0o111 != 0 || strings.Contains(f.Name, "/bin/") {
+		return os.Chmod(to, 0o755)
+	}
+	return nil
+}
+
+// fetch gets the plugin out of one wheel.
+func (w wheel) fetch(ctx context.Context, s *setup, stage string) (fetched, error) {
+	files, err := download(ctx, stage, w)
+	if err != nil {
+		return fetched{}, err
+	}
+	out := filepath.Join(stage, outDir)
+	name := fileName(s.kind, s.goos)
+	err = w.unpack(ctx, files[0], filepath.Join(out, licenseDir), func(in string) string {
+		if path.Base(in) == w.library {
+			return filepath.Join(out, name)
+		}
+		return ""
+	})
+	if err != nil {
+		return fetched{}, err
+	}
+	return fetched{plugin: name, source: fmt.Sprintf("wheel %v, SHA-256 %s", w, w.sha256)}, nil
+}
+
+// fingerprint is a short name for a set of wheels.
+func fingerprint(wheels []wheel) string {
+	h := sha256.New()
+	for _, w := range wheels {
+		_, _ = io.WriteString(h, w.requirement())
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}

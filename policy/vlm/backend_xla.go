@@ -1,0 +1,71 @@
+//go:build cgo
+
+package vlm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/gomlx/gomlx/backends"
+	"github.com/gomlx/gomlx/backends/xla"
+
+	"vagen/internal/plugin"
+)
+
+// xlaHint says how to get XLA where pure Go has been chosen.
+const xlaHint = "go needs no set-up but is 15 to 25 times slower than XLA: allow installing the XLA plugin (unset $" + plugin.NoInstall +
+	" and $GOMLX_NO_AUTO_INSTALL, have network and pip once), or put a PJRT CPU plugin into a folder and name it in $" + plugin.SearchPath
+
+// openXLA finds or installs the CPU plugin and starts it.
+//
+// The plugin is named by its path, and shared buffers, which GoMLX ties to the
+// name "cpu", are asked for. By name, GoMLX would load every plugin on the
+// search path to see whether it can be loaded, also those that nobody checked,
+// and might start an installation of its own.
+func openXLA(ctx context.Context, log *slog.Logger) (*engine, error) {
+	return startPlugin(ctx, plugin.CPU, "xla:cpu", ",shared_buffers", log)
+}
+
+// openCUDA finds or installs the CUDA plugin and starts it.
+func openCUDA(ctx context.Context, log *slog.Logger) (*engine, error) {
+	return startPlugin(ctx, plugin.CUDA, "xla:cuda", "", log)
+}
+
+func startPlugin(ctx context.Context, kind plugin.Kind, name, options string, log *slog.Logger) (*engine, error) {
+	p, err := plugin.Ensure(ctx, kind, log)
+	if errors.Is(err, plugin.ErrMissing) {
+		return nil, fmt.Errorf("%w: %s: %w", errNoEngine, name, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("backend %s: %w", name, err)
+	}
+	if strings.Contains(p.Path, ",") {
+		return nil, fmt.Errorf("%w: %s: GoMLX cannot load a plugin from a path with a comma: %s", errNoEngine, name, p.Path)
+	}
+	prepareEnv(p, kind)
+	b, err := construct(func() (backends.Backend, error) { return xla.New(p.Path + options) })
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: loading %s: %w", errNoEngine, name, p.Path, err)
+	}
+	return &engine{backend: b, name: name, detail: p.Path}, nil
+}
+
+// prepareEnv sets, where the user has not, the environment that XLA reads when a
+// plugin starts. This is the place for further defaults in XLA_FLAGS, each with
+// the measurement that speaks for it; malloc's settings come too late here.
+func prepareEnv(p plugin.Plugin, kind plugin.Kind) {
+	const checks, flags, dataDir = "GOPJRT_CUDA_CHECKS", "XLA_FLAGS", "--xla_gpu_cuda_data_dir"
+	// go-xla's check of a CUDA plugin points XLA to a folder of its author's
+	// machine, and takes any plugin under a folder named after NVIDIA for one.
+	if os.Getenv(checks) == "" {
+		_ = os.Setenv(checks, "0")
+	}
+	old := os.Getenv(flags)
+	if data := plugin.CUDAData(p); kind == plugin.CUDA && data != "" && !strings.Contains(old, dataDir) {
+		_ = os.Setenv(flags, strings.TrimSpace(old+" "+dataDir+"="+data))
+	}
+}
