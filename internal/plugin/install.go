@@ -60,7 +60,7 @@ func (s *setup) ensure(ctx context.Context) (Plugin, error) {
 	}
 	dir, err := userDir()
 	if err != nil {
-		return Plugin{}, errors.Join(missing, err)
+		return Plugin{}, fmt.Errorf("%w, and none can be installed: %w", missing, err)
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, s.limit, fmt.Errorf("gave up after %v", s.limit))
 	defer cancel()
@@ -101,7 +101,7 @@ func (s *setup) install(ctx context.Context, dir string) (Plugin, error) {
 	sweep(dir)
 	var problems []error
 	for _, src := range s.sources {
-		s.log.Info("no XLA plugin found: fetching one, this once", "kind", string(s.kind), "from", src.name, "into", dir)
+		s.log.Info("fetching the XLA plugin, this once", "kind", string(s.kind), "from", src.name, "into", dir)
 		p, err := s.attempt(ctx, src, dir)
 		if err == nil {
 			s.log.Info("installed the XLA plugin; later runs work offline",
@@ -109,12 +109,28 @@ func (s *setup) install(ctx context.Context, dir string) (Plugin, error) {
 			return p, nil
 		}
 		problems = append(problems, fmt.Errorf("%s: %w", src.name, err))
-		s.log.Debug("no XLA plugin from here", "from", src.name, "error", err)
+		s.log.Debug("no XLA plugin from here", "from", src.name, "error", err.Error())
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return Plugin{}, errors.Join(problems...)
+	return Plugin{}, several(problems)
+}
+
+// several are errors told on one line, as a log needs them.
+type several []error
+
+func (s several) Unwrap() []error { return s }
+
+func (s several) Error() string {
+	var b strings.Builder
+	for i, err := range s {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(err.Error())
+	}
+	return b.String()
 }
 
 // sweep removes what processes left that were killed while installing. The

@@ -61,15 +61,20 @@ func findPip(ctx context.Context, stage string) ([]string, error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		problems = append(problems, err)
+		if !errors.Is(err, exec.ErrNotFound) {
+			problems = append(problems, err)
+		}
 	}
-	return nil, fmt.Errorf("no pip that works: %w", errors.Join(problems...))
+	if len(problems) == 0 {
+		return nil, errors.New("neither python3, python, pip3 nor pip is in $PATH")
+	}
+	return nil, fmt.Errorf("no pip that works: %w", several(problems))
 }
 
 // run runs a command in the stage, which also takes its temporary files, so that
 // killing it leaves nothing behind. The error carries the end of what it said.
 func run(ctx context.Context, stage string, argv ...string) ([]byte, error) {
-	const grace = 5 * time.Second // for pipes that a grandchild keeps open
+	const grace = 5 * time.Second // for pipes that somebody keeps open
 	exe, err := exec.LookPath(argv[0])
 	if err != nil {
 		return nil, err
@@ -77,6 +82,7 @@ func run(ctx context.Context, stage string, argv ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, exe, argv[1:]...)
 	cmd.Dir = stage
 	cmd.Env = append(os.Environ(), "TMPDIR="+stage)
+	endWithChildren(cmd)
 	cmd.WaitDelay = grace
 	text, err := cmd.CombinedOutput()
 	if err == nil {
@@ -90,7 +96,7 @@ func run(ctx context.Context, stage string, argv ...string) ([]byte, error) {
 
 // tail is the end of a program's output, on one line.
 func tail(text []byte) string {
-	const most = 400
+	const most = 240
 	text = bytes.TrimSpace(text)
 	if len(text) > most {
 		text = append([]byte("…"), text[len(text)-most:]...)

@@ -120,12 +120,20 @@ func (r *release) url(ctx context.Context, platform string) (string, error) {
 	defer timer.Stop()
 	select {
 	case <-q.done:
-		return q.url, q.err
+		return q.url, plain(q.err)
 	case <-timer.C:
 		return "", fmt.Errorf("no answer within %v", r.answer)
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
+}
+
+// plain takes the address, which is long and told twice, off a network error.
+func plain(err error) error {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		return u.Err
+	}
+	return err
 }
 
 // inquire starts a look-up, or takes over the one that an earlier call has given

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -55,6 +56,25 @@ func TestReleaseOfGoXLAIsInstalled(t *testing.T) {
 	require.Contains(t, p.Source, ReleaseVersion+" pjrt_cpu_linux_amd64.tar.gz")
 	require.FileExists(t, filepath.Join(user, "licenses", "go-xla-"+ReleaseVersion, "LICENSE"))
 	require.Len(t, names(t, user), 3)
+}
+
+func TestSlowDownloadIsNotTakenForAStall(t *testing.T) {
+	sandbox(t)
+	body := tarball(t, "pjrt_c_api_cpu_plugin.so", string(good("slow")))
+	r := newRelease()
+	r.stall = time.Second
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for piece := range slices.Chunk(body, len(body)/24) { // takes longer than a stall, each piece much less
+			time.Sleep(r.stall / 20)
+			_, _ = w.Write(piece)
+			w.(http.Flusher).Flush()
+		}
+	}))
+	defer server.Close()
+	r.lookUp = releaseAt(server.URL + "/x.tar.gz").lookUp
+	p, err := newTest(nil, source{"release", r.fetch}).ensure(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, digest(good("slow")), p.SHA256)
 }
 
 func TestBadDownloadsAreRefused(t *testing.T) {

@@ -20,7 +20,7 @@ var cpuWheels = []wheel{
 
 // cudaWheels are JAX's plugin for CUDA 13, of the same XLA as the first CPU
 // wheel, with the oldest NVIDIA libraries that it admits: those it was built
-// with, which ask least of the driver (580 or newer). 1.9 GB, 3.9 GB unpacked.
+// with, which ask least of the driver (580 or newer). 1.9 GB, 2.9 GB unpacked.
 var cudaWheels = []wheel{
 	{"jax-cuda13-pjrt", "0.11.2", "e5ff589d43064913bb74027682d89639c7ea48f9f81c2bae6fc75117e913f93e", "xla_cuda_plugin.so"},
 	{"nvidia-cublas", "13.1.2.11", "e1ad7b57879088bc79e31cc172891a64332f76ae733084d4aaaaa65499b9b3de", ""},

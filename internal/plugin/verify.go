@@ -113,6 +113,9 @@ var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AA
 
 func checkELF(r io.ReaderAt, size int64, goarch string) error {
 	f, err := elf.NewFile(r)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("headers lie behind its %d bytes: the file is cut off", size)
+	}
 	if err != nil {
 		return err
 	}

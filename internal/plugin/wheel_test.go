@@ -128,6 +128,10 @@ func TestFirstPipThatWorksIsUsed(t *testing.T) {
 		require.ErrorIs(t, err, ErrMissing)
 		require.ErrorContains(t, err, "no pip that works")
 		require.ErrorContains(t, err, "No module named pip")
+
+		withPip(t, nil, nil)
+		_, err = newTest(nil, source{"wheel", w.fetch}).ensure(t.Context())
+		require.ErrorContains(t, err, "neither python3")
 	})
 }
 
@@ -142,7 +146,7 @@ func TestFailureOfPipIsTold(t *testing.T) {
 func TestCancellingStopsPip(t *testing.T) {
 	user := sandbox(t)
 	w, _, _ := testWheel(t)
-	root := withPip(t, map[string]string{"pip": "#!/bin/sh\n[ $1 = --version ] && exit 0\n/bin/mkfifo \"$SHELF\"\necho > \"$SHELF\"\nexec /bin/sleep 3600\n"}, nil)
+	root := withPip(t, map[string]string{"pip": "#!/bin/sh\n[ $1 = --version ] && exit 0\n/bin/mkfifo \"$SHELF\"\necho > \"$SHELF\"\n/bin/sleep 3600\n"}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { // ends: the script writes, or the test fails without it
 		for ctx.Err() == nil {

@@ -36,21 +36,8 @@ var (
 type engine struct {
 	backend backends.Backend
 	name    string // such as "xla:cpu"
-	detail  string // what it runs on, for people
-}
-
-// engines keeps the process's backends. They live as long as it does: a PJRT
-// client holds thread pools, and on a GPU most of the memory, and its buffers
-// may be collected long after the last device was closed, which the client
-// must not be destroyed before.
-type engines struct {
-	slots map[string]*slot
-}
-
-type slot struct {
-	turn chan struct{} // holds the token of whoever may look
-	open opener
-	have *engine
+	detail  string // for people: what it runs on, or why auto has chosen it
+	slow    bool   // chosen for want of something better
 }
 
 // opener makes an engine.
@@ -58,52 +45,66 @@ type opener func(context.Context, *slog.Logger) (*engine, error)
 
 var openers = map[string]opener{backendXLA: openXLA, backendCUDA: openCUDA, backendGo: openGo}
 
-func newEngines(openers map[string]opener) *engines {
-	e := &engines{slots: map[string]*slot{}}
-	for name, f := range openers {
-		e.slots[name] = &slot{turn: make(chan struct{}, 1), open: f}
-	}
-	return e
+// engines keeps the process's backends by the name of the choice. They live as
+// long as it does: a PJRT client holds thread pools, and on a GPU most of the
+// memory, and its buffers may be collected long after the last device was
+// closed, which the client must not be destroyed before.
+type engines map[string]*slot
+
+type slot struct {
+	turn chan struct{} // holds the token of whoever may look
+	open opener
+	have *engine
 }
 
 var processEngines = newEngines(openers)
 
+func newEngines(openers map[string]opener) engines {
+	e := engines{}
+	for name, f := range openers {
+		e[name] = &slot{turn: make(chan struct{}, 1), open: f}
+	}
+	e[backendAuto] = &slot{turn: make(chan struct{}, 1), open: e.settle}
+	return e
+}
+
 // openDevice opens a device on a backend: "auto" or "", "xla", "cuda" or "go".
 // With auto it tells log, in one line, which backend that is and why. XLA's
 // plugin is installed if there is none. Closing the device leaves the backend,
-// which other devices share.
+// which other devices share. The log may be nil.
 func openDevice(ctx context.Context, choice string, log *slog.Logger) (*device.Device, error) {
 	return processEngines.device(ctx, choice, log)
 }
 
-func (e *engines) device(ctx context.Context, choice string, log *slog.Logger) (*device.Device, error) {
+func (e engines) device(ctx context.Context, choice string, log *slog.Logger) (*device.Device, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	var found *engine
-	var err error
-	switch {
-	case choice == "" || choice == backendAuto:
-		found, err = e.auto(ctx, log)
-	case e.slots[choice] != nil:
-		found, err = e.get(ctx, choice, log)
-	default:
-		return nil, fmt.Errorf("vlm: %w %q: must be %s, %s", ErrBackend, choice, backendAuto,
-			strings.Join(slices.Sorted(maps.Keys(e.slots)), ", "))
+	if choice == "" {
+		choice = backendAuto
 	}
+	found, err := e.get(ctx, choice, log)
 	if err != nil {
 		return nil, fmt.Errorf("vlm: %w", err)
+	}
+	if choice == backendAuto {
+		line := []any{"backend", found.name, "why", found.detail}
+		if found.slow {
+			line = append(line, "faster", xlaHint)
+		}
+		log.Info("backend chosen", line...)
 	}
 	return device.New(found.backend, found.name), nil
 }
 
-// auto takes XLA on the CPU if it can be had, else pure Go. A damaged plugin is
-// an error: it is better to delete a file than to train 20 times slower.
-func (e *engines) auto(ctx context.Context, log *slog.Logger) (*engine, error) {
+// settle takes XLA on the CPU if it can be had, else pure Go. The process stays
+// with that: models that are trained together must run on the same backend. A
+// damaged plugin is an error: it is better to delete a file than to train 20
+// times slower.
+func (e engines) settle(ctx context.Context, log *slog.Logger) (*engine, error) {
 	found, err := e.get(ctx, backendXLA, log)
 	if err == nil {
-		log.Info("backend chosen", "backend", found.name, "why", "its plugin is there: "+found.detail)
-		return found, nil
+		return &engine{backend: found.backend, name: found.name, detail: "its plugin is there: " + found.detail}, nil
 	}
 	if !errors.Is(err, errNoEngine) {
 		return nil, err
@@ -112,14 +113,16 @@ func (e *engines) auto(ctx context.Context, log *slog.Logger) (*engine, error) {
 	if found, err = e.get(ctx, backendGo, log); err != nil {
 		return nil, err
 	}
-	log.Info("backend chosen", "backend", found.name, "why", why.Error(), "faster", xlaHint)
-	return found, nil
+	return &engine{backend: found.backend, name: found.name, detail: why.Error(), slow: true}, nil
 }
 
 // get returns the process's engine of that name and opens it at the first call.
 // A failure is not kept: the next call tries again.
-func (e *engines) get(ctx context.Context, name string, log *slog.Logger) (*engine, error) {
-	s := e.slots[name]
+func (e engines) get(ctx context.Context, name string, log *slog.Logger) (*engine, error) {
+	s := e[name]
+	if s == nil {
+		return nil, fmt.Errorf("%w %q: must be one of %s", ErrBackend, name, strings.Join(slices.Sorted(maps.Keys(e)), ", "))
+	}
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
@@ -129,7 +132,7 @@ func (e *engines) get(ctx context.Context, name string, log *slog.Logger) (*engi
 	if s.have != nil {
 		return s.have, nil
 	}
-	if err := ctx.Err(); err != nil {
+	if ctx.Err() != nil { // select picks either when both are ready
 		return nil, context.Cause(ctx)
 	}
 	found, err := s.open(ctx, log)

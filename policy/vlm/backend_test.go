@@ -3,6 +3,7 @@ package vlm
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"sync"
@@ -17,19 +18,14 @@ import (
 )
 
 // lines is a handler that keeps what is logged at Info and above.
-type lines struct {
-	mu  sync.Mutex
-	got []map[string]string
-}
+type lines struct{ got []map[string]string }
 
 func (l *lines) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
-func (l *lines) WithAttrs([]slog.Attr) slog.Handler               { return l }
 func (l *lines) WithGroup(string) slog.Handler                    { return l }
+func (l *lines) WithAttrs([]slog.Attr) slog.Handler               { return l }
 func (l *lines) Handle(_ context.Context, r slog.Record) error {
 	m := map[string]string{"level": r.Level.String(), "msg": r.Message}
 	r.Attrs(func(a slog.Attr) bool { m[a.Key] = a.Value.String(); return true })
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.got = append(l.got, m)
 	return nil
 }
@@ -109,6 +105,29 @@ func TestNamedBackendDoesNotFallBack(t *testing.T) {
 		require.ErrorContains(t, err, choice)
 		require.Empty(t, log.got)
 	}
+}
+
+func TestAutoStaysWithItsChoice(t *testing.T) {
+	var opened, asked atomic.Int32
+	e := newEngines(map[string]opener{
+		backendXLA: func(ctx context.Context, log *slog.Logger) (*engine, error) {
+			if asked.Add(1) > 1 {
+				return openGo(ctx, log) // there by now
+			}
+			return nil, fmt.Errorf("%w: no plugin", errNoEngine)
+		},
+		backendGo: fakeGo("go", &opened),
+	})
+	var log lines
+	for range 3 {
+		d, err := e.device(t.Context(), "auto", slog.New(&log))
+		require.NoError(t, err)
+		require.Equal(t, "go", d.Name())
+	}
+	require.EqualValues(t, 1, asked.Load())
+	require.EqualValues(t, 1, opened.Load())
+	require.Len(t, log.got, 3)
+	require.Equal(t, log.got[0], log.got[2])
 }
 
 // fakeGo opens the pure-Go backend under another name and counts that.
