@@ -1,0 +1,251 @@
+package pyjson
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+)
+
+// Style says how values are laid out. The zero value is that of json.dumps with
+// ensure_ascii off: blanks after commas and colons, members in their order.
+type Style struct {
+	Compact bool // no blanks after commas and colons
+	ASCII   bool // escape everything beyond ASCII
+	Sorted  bool // members in the order of their names
+}
+
+// The styles of the two protocols.
+var (
+	Lite   = Style{}                                         // bodies of /connect and /call
+	Plain  = Style{Compact: true}                            // all else of the Lite service
+	Legacy = Style{Compact: true, ASCII: true, Sorted: true} // everything of the legacy service
+)
+
+// Object is an object whose members have an order. Maps are written in the order
+// of their names.
+type Object interface {
+	All() iter.Seq2[string, any]
+}
+
+// maxDepth limits nesting in both directions. A value that contains itself would
+// have no end.
+const maxDepth = 100
+
+// Append writes a value behind dst. Values are nil, booleans, numbers, text,
+// Objects, maps with names of a string kind, slices, arrays and pointers to
+// these. Bytes of text that are not UTF-8 become U+FFFD. The error names the
+// place of a value that has no JSON.
+func Append(dst []byte, v any, s Style) ([]byte, error) {
+	w := writer{dst: dst, s: s}
+	if err := w.value(v, 0); err != nil {
+		return dst, fmt.Errorf("pyjson: %w", err)
+	}
+	return w.dst, nil
+}
+
+type writer struct {
+	dst []byte
+	s   Style
+}
+
+func (w *writer) value(v any, depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("nested deeper than %d", maxDepth)
+	}
+	switch v := v.(type) {
+	case nil:
+		w.dst = append(w.dst, "null"...)
+	case bool:
+		w.dst = strconv.AppendBool(w.dst, v)
+	case string:
+		w.text(v)
+	case float64:
+		w.dst = AppendFloat(w.dst, v)
+	case int:
+		w.dst = strconv.AppendInt(w.dst, int64(v), 10)
+	case int64:
+		w.dst = strconv.AppendInt(w.dst, v, 10)
+	case Object:
+		return w.object(v.All(), depth)
+	case map[string]any:
+		return w.object(inOrder(v), depth)
+	case []any:
+		return list(w, v, depth)
+	case []string:
+		return list(w, v, depth)
+	default:
+		return w.reflected(reflect.ValueOf(v), depth)
+	}
+	return nil
+}
+
+func inOrder[V any](m map[string]V) iter.Seq2[string, any] {
+	return func(yield func(string, any) bool) {
+		for _, name := range slices.Sorted(maps.Keys(m)) {
+			if !yield(name, m[name]) {
+				return
+			}
+		}
+	}
+}
+
+func (w *writer) object(members iter.Seq2[string, any], depth int) error {
+	if w.s.Sorted {
+		sorted := maps.Collect(members)
+		members = inOrder(sorted)
+	}
+	w.dst = append(w.dst, '{')
+	first := true
+	for name, v := range members {
+		if !first {
+			w.comma()
+		}
+		first = false
+		w.text(name)
+		w.dst = append(w.dst, ':')
+		if !w.s.Compact {
+			w.dst = append(w.dst, ' ')
+		}
+		if err := w.value(v, depth+1); err != nil {
+			return fmt.Errorf("%q: %w", name, err)
+		}
+	}
+	w.dst = append(w.dst, '}')
+	return nil
+}
+
+func list[T any](w *writer, values []T, depth int) error {
+	w.dst = append(w.dst, '[')
+	for i, v := range values {
+		if i > 0 {
+			w.comma()
+		}
+		if err := w.value(v, depth+1); err != nil {
+			return fmt.Errorf("entry %d: %w", i, err)
+		}
+	}
+	w.dst = append(w.dst, ']')
+	return nil
+}
+
+func (w *writer) comma() {
+	w.dst = append(w.dst, ',')
+	if !w.s.Compact {
+		w.dst = append(w.dst, ' ')
+	}
+}
+
+// reflected writes what has no case of its own: named kinds, small numbers,
+// typed slices and maps, pointers.
+func (w *writer) reflected(v reflect.Value, depth int) error {
+	switch k := v.Kind(); {
+	case k == reflect.Bool:
+		w.dst = strconv.AppendBool(w.dst, v.Bool())
+	case k == reflect.String:
+		w.text(v.String())
+	case v.CanInt():
+		w.dst = strconv.AppendInt(w.dst, v.Int(), 10)
+	case v.CanUint():
+		w.dst = strconv.AppendUint(w.dst, v.Uint(), 10)
+	case v.CanFloat():
+		w.dst = AppendFloat(w.dst, v.Float())
+	case k == reflect.Pointer || k == reflect.Interface:
+		if v.IsNil() {
+			w.dst = append(w.dst, "null"...)
+			return nil
+		}
+		return w.value(v.Elem().Interface(), depth+1)
+	case k == reflect.Slice || k == reflect.Array:
+		values := make([]any, v.Len())
+		for i := range values {
+			values[i] = v.Index(i).Interface()
+		}
+		return list(w, values, depth)
+	case k == reflect.Map && v.Type().Key().Kind() == reflect.String:
+		values := make(map[string]any, v.Len())
+		for it := v.MapRange(); it.Next(); {
+			values[it.Key().String()] = it.Value().Interface()
+		}
+		return w.object(inOrder(values), depth)
+	default:
+		return fmt.Errorf("a value of type %s has no JSON", v.Type())
+	}
+	return nil
+}
+
+// AppendFloat writes a float as Python's repr does: the shortest digits that give
+// the same number, with a point or an exponent.
+func AppendFloat(dst []byte, f float64) []byte {
+	switch {
+	case math.IsNaN(f):
+		return append(dst, "NaN"...)
+	case math.IsInf(f, 1):
+		return append(dst, "Infinity"...)
+	case math.IsInf(f, -1):
+		return append(dst, "-Infinity"...)
+	}
+	if a := math.Abs(f); a != 0 && (a < 1e-4 || a >= 1e16) {
+		return strconv.AppendFloat(dst, f, 'e', -1, 64)
+	}
+	if f == math.Trunc(f) {
+		return strconv.AppendFloat(dst, f, 'f', 1, 64)
+	}
+	return strconv.AppendFloat(dst, f, 'f', -1, 64)
+}
+
+const hex = "0123456789abcdef"
+
+func (w *writer) text(s string) {
+	w.dst = append(w.dst, '"')
+	for i := 0; i < len(s); {
+		if c := s[i]; c < utf8.RuneSelf {
+			w.char(c)
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(s[i:])
+		i += n
+		switch {
+		case !w.s.ASCII:
+			w.dst = utf8.AppendRune(w.dst, r)
+		case r > 0xffff:
+			r -= 0x10000
+			w.escape(0xd800 | r>>10)
+			w.escape(0xdc00 | r&0x3ff)
+		default:
+			w.escape(r)
+		}
+	}
+	w.dst = append(w.dst, '"')
+}
+
+// char writes one ASCII character of a text.
+func (w *writer) char(c byte) {
+	switch {
+	case c == '"' || c == '\\':
+		w.dst = append(w.dst, '\\', c)
+	case c == '\n':
+		w.dst = append(w.dst, '\\', 'n')
+	case c == '\r':
+		w.dst = append(w.dst, '\\', 'r')
+	case c == '\t':
+		w.dst = append(w.dst, '\\', 't')
+	case c == '\b':
+		w.dst = append(w.dst, '\\', 'b')
+	case c == '\f':
+		w.dst = append(w.dst, '\\', 'f')
+	case c < ' ', c == 0x7f && w.s.ASCII:
+		w.escape(rune(c))
+	default:
+		w.dst = append(w.dst, c)
+	}
+}
+
+func (w *writer) escape(u rune) {
+	w.dst = append(w.dst, '\\', 'u', hex[u>>12&15], hex[u>>8&15], hex[u>>4&15], hex[u&15])
+}
