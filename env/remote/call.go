@@ -1,0 +1,144 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+// Errors of calls that did not run or did not finish.
+var (
+	errDraining = errors.New("the service is shutting down")
+	errNoSlot   = errors.New("server busy")
+	errLate     = errors.New("did not finish in time")
+	errGone     = errors.New("the client went away")
+	errEnded    = errors.New("the session has ended")
+)
+
+// admit waits for one of the slots in which requests are worked on. The slot must
+// be given back, which may be done more than once.
+func (s *Server) admit(ctx context.Context) (release func(), err error) {
+	if s.slots == nil {
+		return func() {}, nil
+	}
+	timer := time.NewTimer(s.o.AdmitTimeout)
+	defer timer.Stop()
+	select {
+	case s.slots <- struct{}{}:
+	case <-timer.C:
+		s.metrics.refused("busy")
+		return nil, errNoSlot
+	case <-ctx.Done():
+		return nil, errGone
+	}
+	return sync.OnceFunc(func() { <-s.slots }), nil
+}
+
+// begin counts a piece of work that Close waits for. end must be called after it.
+func (s *Server) begin() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining {
+		return errDraining
+	}
+	s.work.Add(1)
+	return nil
+}
+
+func (s *Server) end() { s.work.Done() }
+
+// guard runs f apart from the request, so that neither a client that goes away
+// nor an environment that hangs decides over the other: f has until CallTimeout,
+// and its panic becomes an error. ctx is the request's; when it ends, guard
+// returns and f goes on, because half a step would be worse than one that nobody
+// asks for again. after runs when f has returned; release, which may run more
+// than once, does so when the time is over at the latest.
+func guard[T any](ctx context.Context, s *Server, what string, release func(), f func(context.Context) (T, error), after func()) (T, error) {
+	var zero T
+	if err := s.begin(); err != nil {
+		after()
+		release()
+		return zero, err
+	}
+	call, cancel := context.WithTimeout(s.base, s.o.CallTimeout)
+	type answer struct {
+		value T
+		err   error
+	}
+	done := make(chan answer, 1)
+	start := time.Now()
+	go func() {
+		var a answer
+		defer s.end()
+		defer cancel()
+		defer release()
+		defer after()
+		defer func() {
+			if p := recover(); p != nil {
+				s.metrics.panicked()
+				s.log.Error("environment panicked", "call", what, "panic", p, "stack", string(debug.Stack()))
+				a.err = fmt.Errorf("%v", p)
+			}
+			s.metrics.called(what, time.Since(start), a.err != nil)
+			done <- a
+		}()
+		a.value, a.err = f(call)
+	}()
+	select {
+	case a := <-done:
+		if a.err != nil && errors.Is(call.Err(), context.DeadlineExceeded) {
+			return zero, s.late(what)
+		}
+		return a.value, a.err
+	case <-call.Done():
+		select {
+		case a := <-done: // it has just returned, and cancelled by that
+			return a.value, a.err
+		default:
+		}
+		release()
+		if s.base.Err() != nil {
+			return zero, errDraining
+		}
+		return zero, s.late(what)
+	case <-ctx.Done():
+		context.AfterFunc(call, release)
+		return zero, errGone
+	}
+}
+
+func (s *Server) late(what string) error {
+	return fmt.Errorf("%s %w: %v are allowed", what, errLate, s.o.CallTimeout)
+}
+
+// perform makes one call of a session when its turn comes.
+func perform[T any](ctx context.Context, s *Server, t *sessions, one *session, what string, release func(), f func(context.Context) (T, error)) (T, error) {
+	var zero T
+	wait, cancel := context.WithTimeout(s.base, s.o.CallTimeout)
+	defer cancel()
+	select {
+	case one.turn <- struct{}{}:
+	case <-ctx.Done():
+		release()
+		return zero, errGone
+	case <-wait.Done():
+		release()
+		if s.base.Err() != nil {
+			return zero, errDraining
+		}
+		return zero, s.late("the call before this " + what)
+	}
+	if one.gone {
+		<-one.turn
+		release()
+		return zero, errEnded
+	}
+	t.touch(one)
+	return guard(ctx, s, what, release, f, func() {
+		t.touch(one)
+		<-one.turn
+	})
+}

@@ -1,0 +1,258 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"vagen/env"
+	"vagen/env/remote/internal/pyjson"
+	"vagen/env/remote/internal/wire"
+)
+
+// Client is an environment that a service of the Lite protocol hosts. It
+// implements env.Env.
+//
+// The session opens with the first Reset, which is one request, or with System if
+// that comes first. It stays with the URL where it was opened. If the service has
+// lost it, Step fails with ErrSession and Reset opens a new one.
+//
+// A step that may or may not have been played fails, and so does every further
+// one, with ErrUncertain, until Reset: the episode cannot go on. An outcome's
+// reward has one part, PartReward, as the protocol tells only the sum.
+type Client struct {
+	send    *sender
+	session string
+	ready   bool  // Reset has succeeded
+	unclear error // why it is not known whether a step was played
+	closed  bool
+	info    map[string]any
+}
+
+var _ env.Env = (*Client)(nil)
+
+// NewClient returns a client that has not made any request yet.
+func NewClient(o ClientOptions) (*Client, error) {
+	s, err := newSender(o)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{send: s}, nil
+}
+
+// Info returns the info dictionary of the last Reset or Step, as the service sent
+// it: values are nil, bool, int64, float64, string, []any and map[string]any.
+func (c *Client) Info() map[string]any { return c.info }
+
+// Health asks the service whether it is there, with retries, and returns what it
+// says of itself. Every URL is as good as the other.
+func (c *Client) Health(ctx context.Context) (map[string]any, error) { return c.send.health(ctx) }
+
+// System returns the system prompt.
+func (c *Client) System(ctx context.Context) (env.Observation, error) {
+	if err := usable(ctx, c.closed); err != nil {
+		return env.Observation{}, err
+	}
+	if c.session == "" {
+		if _, _, err := c.connect(ctx, nil); err != nil {
+			return env.Observation{}, err
+		}
+	}
+	m, _, err := c.call(ctx, "system_prompt", Info{}, true)
+	return m.observation, err
+}
+
+// Reset starts the episode of the seed.
+func (c *Client) Reset(ctx context.Context, seed int64) (env.Observation, error) {
+	if err := usable(ctx, c.closed); err != nil {
+		return env.Observation{}, err
+	}
+	c.ready = false
+	o, err := c.reset(ctx, seed)
+	if err != nil {
+		return env.Observation{}, err
+	}
+	c.ready, c.unclear = true, nil
+	return o, nil
+}
+
+func (c *Client) reset(ctx context.Context, seed int64) (env.Observation, error) {
+	if c.session != "" {
+		m, _, err := c.call(ctx, "reset", Info{{"seed", seed}}, true)
+		if c.send.o.Python || !errors.Is(err, ErrSession) {
+			return m.observation, err
+		}
+		c.session = ""
+	}
+	m, began, err := c.connect(ctx, &seed)
+	if err != nil || began {
+		return m.observation, err
+	}
+	// A service that does not reset when a session opens.
+	m, _, err = c.call(ctx, "reset", Info{{"seed", seed}}, true)
+	return m.observation, err
+}
+
+// Step plays one turn.
+func (c *Client) Step(ctx context.Context, response string) (env.Outcome, error) {
+	if err := usable(ctx, c.closed); err != nil {
+		return env.Outcome{}, err
+	}
+	if !c.ready {
+		return env.Outcome{}, fmt.Errorf("remote: step: %w", ErrNotReset)
+	}
+	if c.unclear != nil {
+		return env.Outcome{}, fmt.Errorf("remote: step: %w; the one before it ended with: %w", ErrUncertain, c.unclear)
+	}
+	m, what, err := c.call(ctx, "step", Info{{"action_str", response}}, false)
+	if err != nil {
+		if what == unclear {
+			c.unclear = err
+			err = fmt.Errorf("%w: %w", ErrUncertain, err)
+		}
+		return env.Outcome{}, err
+	}
+	return m.outcome, nil
+}
+
+// closing limits how long Close takes when the service does not answer.
+const closing = 10 * time.Second
+
+// Close closes the session. It does not wait longer than 10 s for the service,
+// which closes forgotten sessions by itself.
+func (c *Client) Close() error {
+	if c.closed {
+		return nil
+	}
+	c.closed = true
+	if c.session == "" {
+		return nil
+	}
+	ctx := context.Background()
+	if !c.send.o.Python {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, closing)
+		defer cancel()
+	}
+	_, _, err := c.call(ctx, "close", Info{}, true)
+	c.session = ""
+	if c.send.o.Python || errors.Is(err, ErrSession) {
+		return nil
+	}
+	return err
+}
+
+// usable refuses calls that could only fail.
+func usable(ctx context.Context, closed bool) error {
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("remote: %w", context.Cause(ctx))
+	case closed:
+		return fmt.Errorf("remote: %w", ErrClosed)
+	}
+	return nil
+}
+
+// message is a response of the service, decoded.
+type message struct {
+	data        map[string]any
+	observation env.Observation
+	outcome     env.Outcome // of steps
+}
+
+// connect opens a session. began reports whether that has reset the environment.
+func (c *Client) connect(ctx context.Context, seed *int64) (m message, began bool, err error) {
+	in := Info{{"env_config", c.send.o.Config}}
+	if c.send.o.Config == nil {
+		in[0].Value = map[string]any{}
+	}
+	if seed != nil {
+		in = append(in, Field{"seed", *seed})
+	}
+	q := request{method: http.MethodPost, path: "/connect", opens: true, again: true}
+	_, err = c.exchange(ctx, q, in, func(got message) error {
+		id, _ := got.data["session_id"].(string)
+		if id == "" {
+			return fmt.Errorf("%w: it has no session_id", ErrProtocol)
+		}
+		c.session = id
+		_, began = got.data["obs"]
+		m = got
+		return nil
+	})
+	return m, began && seed != nil, err
+}
+
+// call runs a method of the session.
+func (c *Client) call(ctx context.Context, method string, params Info, again bool) (m message, what fate, err error) {
+	in := Info{{"session_id", c.session}, {"method", method}, {"params", params}}
+	q := request{method: http.MethodPost, path: "/call", what: method, again: again}
+	what, err = c.exchange(ctx, q, in, func(got message) error {
+		switch _, ok := got.data["obs"]; {
+		case method == "close":
+		case !ok:
+			return fmt.Errorf("%w: it has no obs", ErrProtocol)
+		case method == "step":
+			var err error
+			if got.outcome, err = outcomeOf(got.observation, got.data["reward"], got.data["done"], got.data["info"]); err != nil {
+				return err
+			}
+		}
+		m = got
+		return nil
+	})
+	return m, what, err
+}
+
+// exchange sends an object and reads the answer.
+func (c *Client) exchange(ctx context.Context, q request, in Info, take func(message) error) (fate, error) {
+	data, err := pyjson.Append(nil, in, pyjson.Lite)
+	if err != nil {
+		return failed, fmt.Errorf("remote: %s: %w", q.route(), err)
+	}
+	boundary := wire.NewBoundary()
+	q.kind = wire.ContentType("multipart/form-data", boundary)
+	q.body = wire.Encode(boundary, data, nil, "")
+	q.read = func(kind string, body []byte) error {
+		m, err := c.decode(kind, body)
+		if err != nil {
+			return err
+		}
+		if err := take(m); err != nil {
+			return err
+		}
+		if info, ok := m.data["info"].(map[string]any); ok {
+			c.info = info
+		}
+		return nil
+	}
+	return c.send.send(ctx, q)
+}
+
+// decode reads a response's body.
+func (c *Client) decode(kind string, body []byte) (m message, err error) {
+	limits := c.send.o.Limits
+	got, err := wire.Decode(kind, body, limits.Parts)
+	if err != nil {
+		return m, fmt.Errorf("%w: %w", ErrProtocol, err)
+	}
+	if !got.Closed {
+		return m, fmt.Errorf("%w: it ends without its closing boundary", ErrProtocol)
+	}
+	if raw, bad := got.Data["_data_raw"].(string); bad {
+		return m, fmt.Errorf("%w: its data is no JSON: %q", ErrProtocol, clip(raw, 100))
+	}
+	encoded := make([][]byte, len(got.Images))
+	for i, img := range got.Images {
+		encoded[i] = img.Data
+	}
+	images, err := pictures(encoded, limits.Pixels)
+	if err != nil {
+		return m, err
+	}
+	m.data = got.Data
+	m.observation, err = observation(got.Data["obs"], images)
+	return m, err
+}

@@ -1,0 +1,247 @@
+package remote
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"vagen/env"
+)
+
+// settings are the named options that a client takes for itself; all others go to
+// the service.
+type settings struct {
+	BaseURLs      any      `option:"base_urls"`
+	BaseURL       string   `option:"base_url"`
+	URLFile       string   `option:"url_file"`
+	Timeout       *float64 `option:"timeout"`
+	Retries       *int     `option:"retries"`
+	Backoff       *float64 `option:"backoff"`
+	MaxDelay      *float64 `option:"max_delay"`
+	JitterMin     *float64 `option:"backoff_jitter_min"`
+	JitterRange   *float64 `option:"backoff_jitter_range"`
+	JitterSeed    int64    `option:"jitter_seed"`
+	Token         string   `option:"token"`
+	LogRetries    *bool    `option:"log_retries"`
+	FailoverAfter *int     `option:"failover_after_failures"`
+	Compat        string   `option:"compat"`
+	Resend        bool     `option:"resend"`
+	MaxResponse   *float64 `option:"max_response_mb"`
+	MaxPixels     *int     `option:"max_image_pixels"`
+	MaxImages     *int     `option:"max_images"`
+}
+
+// FromConfig makes a Client from named options. These are its own, with the names
+// that the original client knows,
+//
+//	base_urls                  list, or text split at semicolons and line breaks;
+//	                           lines that begin with # are comments
+//	url_file                   file with such text, if base_urls is not given
+//	timeout                    seconds, 120
+//	retries                    6
+//	backoff, max_delay         seconds, 2 and 64
+//	backoff_jitter_min         0.7
+//	backoff_jitter_range       0.6
+//	failover_after_failures    4
+//	token, log_retries
+//
+// and these that it does not know:
+//
+//	compat                     python: see ClientOptions.Python
+//	resend                     see ClientOptions.Resend
+//	jitter_seed                seed of the jitter
+//	max_response_mb, max_images, max_image_pixels
+//
+// All others go to the service as the environment's options. FromConfig is an
+// env.Factory.
+func FromConfig(config map[string]any) (env.Env, error) { return fromConfig(config) }
+
+// LegacyFromConfig makes a LegacyClient from named options: those of FromConfig,
+// timeout 600, base_url for a single URL, and env_name, the kind of environment.
+func LegacyFromConfig(config map[string]any) (env.Env, error) { return legacyFromConfig(config) }
+
+var (
+	fromConfig       = Factory(DefaultClientOptions())
+	legacyFromConfig = LegacyFactory(DefaultLegacyOptions())
+)
+
+// Factory returns FromConfig with other defaults, for instance a logger or a
+// transport. Options that are given by name win.
+func Factory(o ClientOptions) env.Factory {
+	var made atomic.Uint64
+	return func(config map[string]any) (env.Env, error) {
+		o, err := o.named(config, made.Add(1))
+		if err != nil {
+			return nil, err
+		}
+		return NewClient(o)
+	}
+}
+
+// LegacyFactory returns LegacyFromConfig with other defaults.
+func LegacyFactory(o ClientOptions) env.Factory {
+	var made atomic.Uint64
+	return func(config map[string]any) (env.Env, error) {
+		o, err := o.named(config, made.Add(1))
+		if err != nil {
+			return nil, err
+		}
+		if name, ok := o.Config["env_name"]; ok {
+			if o.Name, ok = name.(string); !ok {
+				return nil, fmt.Errorf("remote: option %q: %w: text is needed, found %v (%T)", "env_name", env.ErrOption, name, name)
+			}
+			delete(o.Config, "env_name")
+		}
+		return NewLegacyClient(o)
+	}
+}
+
+// named applies named options to a copy; nth keeps the jitter of clients apart.
+func (o ClientOptions) named(config map[string]any, nth uint64) (ClientOptions, error) {
+	var s settings
+	known := env.OptionNames(s)
+	own := map[string]any{}
+	rest := maps.Clone(o.Config)
+	if rest == nil {
+		rest = map[string]any{}
+	}
+	for name, v := range config {
+		if slices.Contains(known, name) {
+			own[name] = v
+		} else {
+			rest[name] = v
+		}
+	}
+	if err := env.Decode(own, &s); err != nil {
+		return o, fmt.Errorf("remote: %w", err)
+	}
+	o.Config = rest
+	if err := o.take(s); err != nil {
+		return o, err
+	}
+	if o.Jitter == nil {
+		o.Jitter = rand.New(rand.NewPCG(uint64(s.JitterSeed), nth)).Float64
+	}
+	return o, nil
+}
+
+func (o *ClientOptions) take(s settings) error {
+	urls, err := s.urls()
+	if err != nil {
+		return err
+	}
+	if len(urls) > 0 {
+		o.URLs = urls
+	}
+	seconds := func(dst *time.Duration, v *float64) {
+		if v != nil {
+			*dst = time.Duration(min(*v, 1e9) * float64(time.Second)) // 1e9 s are 30 years
+		}
+	}
+	seconds(&o.Timeout, s.Timeout)
+	seconds(&o.Backoff, s.Backoff)
+	seconds(&o.MaxDelay, s.MaxDelay)
+	set(&o.Retries, s.Retries)
+	set(&o.JitterMin, s.JitterMin)
+	set(&o.JitterRange, s.JitterRange)
+	set(&o.LogRetries, s.LogRetries)
+	set(&o.FailoverAfter, s.FailoverAfter)
+	set(&o.Limits.Pixels, s.MaxPixels)
+	if s.MaxImages != nil {
+		o.Limits.Parts = *s.MaxImages + 1
+	}
+	if s.MaxResponse != nil {
+		o.Limits.Body = int64(min(*s.MaxResponse, 1e6) * (1 << 20))
+	}
+	if s.Token != "" {
+		o.Token = s.Token
+	}
+	o.Resend = o.Resend || s.Resend
+	switch s.Compat {
+	case "":
+	case "python":
+		o.Python = true
+	default:
+		return fmt.Errorf("remote: option %q: %w: %q is not python", "compat", env.ErrOption, s.Compat)
+	}
+	return nil
+}
+
+func set[T any](dst *T, v *T) {
+	if v != nil {
+		*dst = *v
+	}
+}
+
+// maxURLFile limits what is read of a file of URLs.
+const maxURLFile = 1 << 20
+
+// urls collects the base URLs.
+func (s settings) urls() ([]string, error) {
+	if s.BaseURL != "" {
+		return []string{s.BaseURL}, nil
+	}
+	switch v := s.BaseURLs.(type) {
+	case string:
+		if v != "" {
+			return splitURLs(v), nil
+		}
+	case []string:
+		return trimURLs(v), nil
+	case []any:
+		list := make([]string, 0, len(v))
+		for i, u := range v {
+			text, ok := u.(string)
+			if !ok {
+				return nil, fmt.Errorf("remote: option %q: %w: entry %d must be text, found %v (%T)", "base_urls", env.ErrOption, i, u, u)
+			}
+			list = append(list, text)
+		}
+		if len(list) > 0 {
+			return trimURLs(list), nil
+		}
+	case nil:
+	default:
+		return nil, fmt.Errorf("remote: option %q: %w: a list or text is needed, found %v (%T)", "base_urls", env.ErrOption, v, v)
+	}
+	if s.URLFile == "" {
+		return nil, nil
+	}
+	f, err := os.Open(s.URLFile)
+	if err != nil {
+		return nil, fmt.Errorf("remote: option %q: %w: %w", "url_file", env.ErrOption, err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxURLFile))
+	if err != nil {
+		return nil, fmt.Errorf("remote: option %q: %w: %w", "url_file", env.ErrOption, err)
+	}
+	urls := splitURLs(string(text))
+	if len(urls) == 0 {
+		return nil, fmt.Errorf("remote: option %q: %w: %s holds no URL", "url_file", env.ErrOption, s.URLFile)
+	}
+	return urls, nil
+}
+
+func splitURLs(text string) []string {
+	lines := strings.FieldsFunc(text, func(r rune) bool { return r == ';' || r == '\n' })
+	return slices.DeleteFunc(trimURLs(lines), func(u string) bool { return strings.HasPrefix(u, "#") })
+}
+
+// trimURLs drops white space, empty entries and the slash that a route would
+// double.
+func trimURLs(list []string) []string {
+	var urls []string
+	for _, u := range list {
+		if u = strings.TrimRight(strings.TrimSpace(u), "/"); u != "" {
+			urls = append(urls, u)
+		}
+	}
+	return urls
+}

@@ -1,0 +1,294 @@
+package remote
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"image"
+	"net/http"
+
+	"vagen/env"
+	"vagen/env/remote/internal/pyjson"
+	"vagen/env/remote/internal/wire"
+	"vagen/reward"
+)
+
+// LegacyClient is an environment that a service of the legacy protocol hosts. It
+// implements env.Env.
+//
+// The environment is made by the first Reset or System, under a random name. What
+// it pays once more at the end of an episode is asked for after the turn that ends
+// it and added to that turn as PartFinal; for episodes that end otherwise there is
+// FinalReward. As with a Client, a step whose fate is not known ends the episode
+// with ErrUncertain.
+type LegacyClient struct {
+	send    *sender
+	id      string // "" until the environment was made
+	ready   bool
+	unclear error
+	closed  bool
+	info    map[string]any
+}
+
+var _ env.Env = (*LegacyClient)(nil)
+
+// NewLegacyClient returns a client that has not made any request yet.
+func NewLegacyClient(o ClientOptions) (*LegacyClient, error) {
+	if o.Name == "" {
+		return nil, fmt.Errorf("remote: option %q: %w: the kind of environment is needed", "env_name", env.ErrOption)
+	}
+	s, err := newSender(o)
+	if err != nil {
+		return nil, err
+	}
+	return &LegacyClient{send: s}, nil
+}
+
+// Info returns the info dictionary of the last Reset or Step as the service sent
+// it, see Client.Info.
+func (c *LegacyClient) Info() map[string]any { return c.info }
+
+// Health asks the service whether it is there, see Client.Health.
+func (c *LegacyClient) Health(ctx context.Context) (map[string]any, error) { return c.send.health(ctx) }
+
+// System returns the system prompt, which is text alone.
+func (c *LegacyClient) System(ctx context.Context) (o env.Observation, err error) {
+	if err := c.begin(ctx); err != nil {
+		return o, err
+	}
+	_, err = c.batch(ctx, "system_prompt", Info{{"env_ids", []string{c.id}}}, "system_prompts", true, func(v any) error {
+		text, ok := v.(string)
+		if !ok {
+			return fmt.Errorf("%w: a system prompt must be text, found %T", ErrProtocol, v)
+		}
+		o.Text = text
+		return nil
+	})
+	return o, err
+}
+
+// Reset starts the episode of the seed.
+func (c *LegacyClient) Reset(ctx context.Context, seed int64) (o env.Observation, err error) {
+	if err := c.begin(ctx); err != nil {
+		return o, err
+	}
+	c.ready = false
+	_, err = c.batch(ctx, "reset", Info{{"ids2seeds", Info{{c.id, seed}}}}, "results", true, func(v any) error {
+		entry, err := c.entry(v, 2)
+		if err != nil {
+			return err
+		}
+		o, err = c.observation(entry[0])
+		return err
+	})
+	if err != nil {
+		return env.Observation{}, err
+	}
+	c.ready, c.unclear = true, nil
+	return o, nil
+}
+
+// Step plays one turn.
+func (c *LegacyClient) Step(ctx context.Context, response string) (out env.Outcome, err error) {
+	if err := usable(ctx, c.closed); err != nil {
+		return out, err
+	}
+	if !c.ready {
+		return out, fmt.Errorf("remote: step: %w", ErrNotReset)
+	}
+	if c.unclear != nil {
+		return out, fmt.Errorf("remote: step: %w; the one before it ended with: %w", ErrUncertain, c.unclear)
+	}
+	out, what, err := c.step(ctx, response)
+	if err != nil {
+		if what == unclear {
+			c.unclear = err
+			err = fmt.Errorf("%w: %w", ErrUncertain, err)
+		}
+		return env.Outcome{}, err
+	}
+	if out.Done {
+		final, err := c.FinalReward(ctx)
+		if err != nil {
+			return env.Outcome{}, err
+		}
+		if final != 0 {
+			out.Reward = append(out.Reward, reward.Part{Name: PartFinal, Value: final})
+		}
+	}
+	return out, nil
+}
+
+func (c *LegacyClient) step(ctx context.Context, response string) (out env.Outcome, what fate, err error) {
+	what, err = c.batch(ctx, "step", Info{{"ids2actions", Info{{c.id, response}}}}, "results", false, func(v any) error {
+		entry, err := c.entry(v, 4)
+		if err != nil {
+			return err
+		}
+		o, err := c.observation(entry[0])
+		if err != nil {
+			return err
+		}
+		out, err = outcomeOf(o, entry[1], entry[2], entry[3])
+		return err
+	})
+	return out, what, err
+}
+
+// FinalReward asks what the environment pays once more at the end of the episode.
+// Step has asked already when the environment ended it.
+func (c *LegacyClient) FinalReward(ctx context.Context) (sum float64, err error) {
+	if err := usable(ctx, c.closed); err != nil {
+		return 0, err
+	}
+	if !c.ready {
+		return 0, fmt.Errorf("remote: reward: %w", ErrNotReset)
+	}
+	_, err = c.batch(ctx, "reward", Info{{"env_ids", []string{c.id}}}, "rewards", true, func(v any) error {
+		out, err := outcomeOf(env.Observation{}, v, nil, nil)
+		sum = out.Reward.Sum()
+		return err
+	})
+	return sum, err
+}
+
+// Close ends the environment, see Client.Close.
+func (c *LegacyClient) Close() error {
+	if c.closed {
+		return nil
+	}
+	c.closed = true
+	if c.id == "" {
+		return nil
+	}
+	ctx := context.Background()
+	if !c.send.o.Python {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, closing)
+		defer cancel()
+	}
+	_, err := c.exchange(ctx, request{path: "/batch/close", again: true}, Info{{"env_ids", []string{c.id}}}, "status", func(any) error { return nil })
+	// Closing what the service does not know any more is a failure inside of it.
+	if c.send.o.Python || errors.Is(err, ErrRemote) {
+		return nil
+	}
+	return err
+}
+
+// begin makes the environment if that has not been done.
+func (c *LegacyClient) begin(ctx context.Context) error {
+	if err := usable(ctx, c.closed); err != nil || c.id != "" {
+		return err
+	}
+	config := c.send.o.Config
+	if config == nil {
+		config = map[string]any{}
+	}
+	id := wire.NewID()
+	order := Info{{"env_name", c.send.o.Name}, {"env_config", config}}
+	q := request{path: "/environments", what: c.send.o.Name, opens: true, again: true}
+	_, err := c.exchange(ctx, q, Info{{"ids2configs", Info{{id, order}}}}, "success", func(v any) error {
+		if v != true {
+			return fmt.Errorf("%w: it does not report success", ErrProtocol)
+		}
+		return nil
+	})
+	if err == nil {
+		c.id = id
+	}
+	return err
+}
+
+// batch asks for one environment's entry of a batch.
+func (c *LegacyClient) batch(ctx context.Context, what string, in Info, field string, again bool, take func(any) error) (fate, error) {
+	q := request{path: "/batch/" + what, again: again}
+	return c.exchange(ctx, q, in, field, func(v any) error {
+		entries, _ := v.(map[string]any)
+		entry, ok := entries[c.id]
+		if !ok {
+			return fmt.Errorf("%w: its %s have no entry for the environment", ErrProtocol, field)
+		}
+		return take(entry)
+	})
+}
+
+// exchange sends an object and reads one field of the answer. The original client
+// repeats nothing.
+func (c *LegacyClient) exchange(ctx context.Context, q request, in Info, field string, take func(any) error) (fate, error) {
+	var err error
+	q.method, q.kind, q.never = http.MethodPost, kindJSON, c.send.o.Python
+	if q.body, err = pyjson.Append(nil, in, pyjson.Style{ASCII: true}); err != nil {
+		return failed, fmt.Errorf("remote: %s: %w", q.route(), err)
+	}
+	q.read = func(_ string, body []byte) error {
+		v, err := pyjson.Parse(body)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrProtocol, err)
+		}
+		data, _ := v.(map[string]any)
+		value, ok := data[field]
+		if !ok {
+			return fmt.Errorf("%w: it has no %s", ErrProtocol, field)
+		}
+		return take(value)
+	}
+	return c.send.send(ctx, q)
+}
+
+// entry checks the list that a reset or a step answers: an observation first, the
+// info dictionary last. An environment that failed says so in the latter.
+func (c *LegacyClient) entry(v any, n int) ([]any, error) {
+	list, ok := v.([]any)
+	if !ok || len(list) != n {
+		return nil, fmt.Errorf("%w: an entry must be a list of %d", ErrProtocol, n)
+	}
+	info, _ := list[n-1].(map[string]any)
+	if text, bad := info["error"].(string); bad {
+		if first, _ := list[0].(map[string]any); len(first) == 0 {
+			return nil, fmt.Errorf("%w: %s", ErrRemote, text)
+		}
+	}
+	c.info = info
+	return list, nil
+}
+
+// observation reads text and images.
+func (c *LegacyClient) observation(v any) (env.Observation, error) {
+	data, ok := v.(map[string]any)
+	if !ok {
+		return env.Observation{}, fmt.Errorf("%w: an observation must be an object, found %T", ErrProtocol, v)
+	}
+	media, _ := data["multi_modal_data"].(map[string]any)
+	list, _ := media[env.ImageMark].([]any)
+	limits := c.send.o.Limits
+	if len(list) >= limits.Parts {
+		return env.Observation{}, fmt.Errorf("%w: %d images, %d are allowed", ErrTooLarge, len(list), limits.Parts-1)
+	}
+	var images []image.Image
+	room := limits.Pixels
+	for i, v := range list {
+		img, err := picture(v, &room)
+		if err != nil {
+			return env.Observation{}, fmt.Errorf("%w: image %d: %w", ErrProtocol, i, err)
+		}
+		images = append(images, img)
+	}
+	return observation(data["obs_str"], images)
+}
+
+// picture reads one image: PNG in base64, or an array of pixels.
+func picture(v any, pixels *int) (image.Image, error) {
+	data, _ := v.(map[string]any)
+	if text, ok := data["__pil_image__"].(string); ok {
+		b, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
+			return nil, err
+		}
+		return wire.DecodeImage(b, pixels)
+	}
+	if array, ok := data["__numpy_array__"].(map[string]any); ok {
+		return wire.ImageOf(array, pixels)
+	}
+	return nil, errors.New("neither __pil_image__ nor __numpy_array__")
+}

@@ -1,0 +1,112 @@
+package remote
+
+import (
+	"errors"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// ClientOptions are the settings of a Client or a LegacyClient;
+// DefaultClientOptions and DefaultLegacyOptions give the published ones. Values
+// are used as written.
+type ClientOptions struct {
+	// URLs are base URLs of services that host the same environments. The first is
+	// used as long as it answers; see FailoverAfter.
+	URLs []string
+	// Config is sent to the service as the environment's options.
+	Config map[string]any
+	// Name is the kind of environment, for LegacyClient alone.
+	Name string
+	// Token is sent as the key, in the header X-API-Key. Empty sends none.
+	Token string
+
+	Timeout time.Duration // of one attempt, from dialling to the last byte
+	Retries int           // attempts after the first
+	// The delay before attempt n+1 is Backoff·2ⁿ·(JitterMin + JitterRange·U), U
+	// uniform in [0, 1), and at most MaxDelay.
+	Backoff     time.Duration
+	MaxDelay    time.Duration
+	JitterMin   float64
+	JitterRange float64
+	// FailoverAfter is how many retries a base URL gets when a session is opened;
+	// each further one goes to the next URL.
+	FailoverAfter int
+
+	// Resend repeats every request that may help, also steps that may have been
+	// played already.
+	Resend bool
+	// Python does what the original client of the protocol does: the Lite one
+	// repeats every request that failed for whatever reason, with delays that
+	// MaxDelay does not limit unless a session is being opened, and goes through
+	// all URLs even though only one knows the session; the legacy one repeats
+	// nothing. Both ignore errors of Close.
+	Python bool
+
+	Limits Limits // of responses
+	// Jitter draws U. Nil draws from a fixed seed.
+	Jitter func() float64
+	// Transport makes the requests. Nil is one that all clients of the process
+	// share.
+	Transport http.RoundTripper
+	// LogRetries tells Log of every retry. Nil discards everything.
+	LogRetries bool
+	Log        *slog.Logger
+}
+
+// DefaultClientOptions returns the settings of the original Lite client.
+func DefaultClientOptions() ClientOptions {
+	return ClientOptions{
+		Timeout: 120 * time.Second, Retries: 6, Backoff: 2 * time.Second, MaxDelay: 64 * time.Second,
+		JitterMin: 0.7, JitterRange: 0.6, FailoverAfter: 4, Limits: DefaultLimits(), LogRetries: true,
+	}
+}
+
+// DefaultLegacyOptions returns those of the original legacy client, with the
+// retries of the other.
+func DefaultLegacyOptions() ClientOptions {
+	o := DefaultClientOptions()
+	o.Timeout = 600 * time.Second
+	return o
+}
+
+// Validate reports everything that is wrong with the options.
+func (o *ClientOptions) Validate() error {
+	var f faults
+	if len(o.URLs) == 0 {
+		f.bad("base_urls", "none is given")
+	}
+	for _, raw := range o.URLs {
+		u, err := url.Parse(raw)
+		switch {
+		case err != nil:
+			f.bad("base_urls", "one is no URL: %v", errors.Unwrap(err)) // err shows all of it, passwords too
+		case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+			f.bad("base_urls", "%q is not of the form http://host:port", u.Redacted())
+		case u.RawQuery != "" || u.Fragment != "":
+			f.bad("base_urls", "%q ends in a query or a fragment", u.Redacted())
+		}
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+		least time.Duration
+	}{{"timeout", o.Timeout, 1}, {"backoff", o.Backoff, 0}, {"max_delay", o.MaxDelay, 0}} {
+		if d.value < d.least {
+			f.bad(d.name, "%v is below %v", d.value, d.least)
+		}
+	}
+	if o.Retries < 0 || o.FailoverAfter < 0 {
+		f.bad("retries, failover_after_failures", "%d and %d must not be negative", o.Retries, o.FailoverAfter)
+	}
+	if !(o.JitterMin >= 0 && o.JitterRange >= 0 && o.JitterMin+o.JitterRange <= math.MaxInt16) {
+		f.bad("backoff_jitter_min, backoff_jitter_range", "%v and %v must be finite and not negative", o.JitterMin, o.JitterRange)
+	}
+	if o.Python && o.Resend {
+		f.bad("resend", "compat: python decides itself what is sent again")
+	}
+	o.Limits.validate(f.bad)
+	return errors.Join(f...)
+}

@@ -1,0 +1,60 @@
+package remote
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Sentinels that errors of the clients wrap.
+var (
+	ErrBusy         = errors.New("the service is busy")
+	ErrUnauthorized = errors.New("the service refuses the key")
+	ErrSession      = errors.New("the service does not know the session")
+	ErrRemote       = errors.New("the environment failed")       // on the service's side
+	ErrProtocol     = errors.New("the answer is not understood") // malformed or cut off
+	ErrTooLarge     = errors.New("the answer is too large")
+	ErrUncertain    = errors.New("the last step may or may not have been played")
+	ErrNotReset     = errors.New("the environment was not reset")
+	ErrClosed       = errors.New("the environment is closed")
+)
+
+// ErrKeyNeeded is wrapped by the error of a Server without a key that is asked to
+// listen where other machines can reach it.
+var ErrKeyNeeded = errors.New("an API key is needed")
+
+// Error is a request that failed.
+type Error struct {
+	URL    string // base URL of the service
+	Route  string // e.g. "POST /call step"
+	Status int    // of the HTTP response, 0 without one
+	Detail string // what the service said
+	Err    error  // one of the sentinels, or what the network said
+}
+
+// Error names everything that is known of the failure.
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "remote: %s at %s", e.Route, e.URL)
+	if e.Status != 0 {
+		fmt.Fprintf(&b, ": status %d", e.Status)
+	}
+	if e.Err != nil {
+		fmt.Fprintf(&b, ": %v", e.Err)
+	}
+	if e.Detail != "" {
+		fmt.Fprintf(&b, ": %s", clip(e.Detail, 500))
+	}
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// clip shortens text for messages.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + fmt.Sprintf("… (%d bytes)", len(s))
+}

@@ -1,0 +1,208 @@
+package remote
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"vagen/env"
+	"vagen/reward"
+)
+
+// Info is a dictionary as it goes over the wire, in this order. Values are nil,
+// booleans, numbers, text, Infos, and slices and maps of these. A float64 is
+// written with a point, an integer without.
+type Info []Field
+
+// Field is one entry of an Info.
+type Field struct {
+	Name  string
+	Value any
+}
+
+// All ranges over the entries.
+func (in Info) All() iter.Seq2[string, any] {
+	return func(yield func(string, any) bool) {
+		for _, f := range in {
+			if !yield(f.Name, f.Value) {
+				return
+			}
+		}
+	}
+}
+
+// Informer says what clients find in the info dictionaries of an environment.
+// Environments may implement it; for others InformerFor finds one.
+type Informer interface {
+	// ResetInfo is sent with the first observation of an episode.
+	ResetInfo() Info
+	// StepInfo is sent with the outcome of a turn. It is called right after Step,
+	// before any other call of the environment.
+	StepInfo(env.Outcome) Info
+}
+
+// Rewarder is implemented by environments that pay once more at the end of an
+// episode, which the legacy protocol asks for by itself. Without it the answer
+// is 0.
+type Rewarder interface {
+	FinalReward() float64
+}
+
+// InformerFor returns the Informer of an environment that was made from config:
+// itself if it is one; what the original environments send, for FrozenLake,
+// Sokoban, Blackjack, and any environment with a method Parser() *reward.Parser;
+// else one that sends the sections that were found.
+func InformerFor(e env.Env, config map[string]any) Informer {
+	if in, ok := e.(Informer); ok {
+		return in
+	}
+	if in := original(e, config); in != nil {
+		return in
+	}
+	if p, ok := e.(interface{ Parser() *reward.Parser }); ok {
+		return turns{parser: p.Parser()}
+	}
+	return turns{}
+}
+
+// turns informs of what was understood and of the metrics.
+type turns struct {
+	parser *reward.Parser // nil if the format is not known
+}
+
+func (turns) ResetInfo() Info { return Info{} }
+
+func (t turns) StepInfo(o env.Outcome) Info {
+	in := ParseInfo(t.parser, o.Response)
+	if t.parser != nil && t.parser.Dialect() == reward.Legacy {
+		return legacyInfo(in, o)
+	}
+	return append(in, metricsField(o), Field{"success", o.Success})
+}
+
+// legacyInfo adds what all environments of the legacy system send.
+func legacyInfo(in Info, o env.Outcome) Info {
+	paid := o.Response.FormatCorrect && o.Turn["action_is_valid"] == 1
+	in = append(in, Field{"is_format_rewarded", paid}, metricsField(o))
+	for i, c := range o.Claims {
+		if i == 0 {
+			in = append(in, Field{"use_state_reward", true})
+		}
+		in = append(in, Field{c.Section + "_state", relations(c.Truth)})
+	}
+	return in
+}
+
+// relations writes the truth behind a claim; what is not stated is null.
+func relations(truth []reward.Relation) []any {
+	stated := func(s string) any {
+		if s == "" {
+			return nil
+		}
+		return s
+	}
+	list := make([]any, len(truth))
+	for i, r := range truth {
+		list[i] = Info{{"object_id", r.Object}, {"vertical_relation", stated(r.Vertical)}, {"horizontal_relation", stated(r.Horizontal)}}
+	}
+	return list
+}
+
+// ParseInfo writes what a parser understood as the original parser of the same
+// format does. A nil parser writes the sections that were found.
+func ParseInfo(p *reward.Parser, r reward.Response) Info {
+	if p != nil && (p.Dialect() == reward.LiteNavigation || p.Dialect() == reward.LitePrimitiveSkill) {
+		return briefInfo(p, r)
+	}
+	in := Info{{"llm_raw_response", r.Raw}}
+	names := slices.Sorted(maps.Keys(r.Sections))
+	if p != nil {
+		in = append(in, Field{"llm_response", p.Canonical(r)})
+		names = contents(p)
+	}
+	for _, name := range names {
+		field := name
+		if name == reward.SectionAnswer {
+			field = "action"
+		}
+		in = append(in, Field{field + "_content", r.Sections[name]})
+	}
+	return append(in, Field{"actions", actions(r)}, Field{"format_correct", r.FormatCorrect})
+}
+
+// contents lists the sections that an original parser reports, in its order.
+// Think and answer are always among them.
+func contents(p *reward.Parser) []string {
+	has := func(name string) bool { return slices.Contains(p.Sections(), name) }
+	lite := p.Dialect() == reward.Lite
+	var names []string
+	add := func(name string, wanted bool) {
+		if wanted {
+			names = append(names, name)
+		}
+	}
+	add(reward.SectionObservation, has(reward.SectionObservation))
+	add(reward.SectionThink, true)
+	add(reward.SectionReasoning, has(reward.SectionReasoning) || lite && has(reward.SectionPrediction))
+	add(reward.SectionPrediction, has(reward.SectionPrediction))
+	add(reward.SectionAnswer, true)
+	return names
+}
+
+// briefInfo is what Navigation and PrimitiveSkill of the Lite system send:
+// sections only when the format was found.
+func briefInfo(p *reward.Parser, r reward.Response) Info {
+	in := Info{{"llm_raw_response", r.Raw}, {"actions", actions(r)}, {"format_correct", r.FormatCorrect}}
+	if !r.FormatCorrect {
+		return in
+	}
+	for _, name := range p.Sections() {
+		if name != reward.SectionAnswer {
+			in = append(in, Field{name, r.Sections[name]})
+		}
+	}
+	return in
+}
+
+func actions(r reward.Response) []string {
+	if r.Actions == nil {
+		return []string{}
+	}
+	return r.Actions
+}
+
+// metricsField holds the metrics of the turn and of the episode so far.
+func metricsField(o env.Outcome) Field {
+	return Field{"metrics", Info{
+		{"turn_metrics", metrics(o.Turn, "action_is_valid", "action_is_effective")},
+		{"traj_metrics", metrics(o.Trajectory, "success")},
+	}}
+}
+
+// metrics writes the named ones first, the others in order.
+func metrics(m env.Metrics, first ...string) Info {
+	in := make(Info, 0, len(m))
+	for _, name := range first {
+		if v, ok := m[name]; ok {
+			in = append(in, Field{name, metric(name, v)})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		if !slices.Contains(first, name) {
+			in = append(in, Field{name, metric(name, m[name])})
+		}
+	}
+	return in
+}
+
+// metric writes a yes/no metric as a boolean. Which ones these are, only their
+// names tell.
+func metric(name string, v float64) any {
+	yesNo := name == "success" || strings.HasSuffix(name, "_success") || name == "format_correct" ||
+		strings.HasPrefix(name, "is_") || strings.Contains(name, "_is_")
+	if yesNo && (v == 0 || v == 1) {
+		return v == 1
+	}
+	return v
+}

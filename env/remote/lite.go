@@ -1,0 +1,312 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"time"
+
+	"vagen/env"
+	"vagen/env/remote/internal/pyjson"
+	"vagen/env/remote/internal/wire"
+	"vagen/internal/rng"
+)
+
+// health answers clients that wait for the service, of either protocol.
+func (s *Server) health(*http.Request, string, []byte) reply {
+	if s.o.Lite == nil {
+		return object(http.StatusOK, s.legacyHealth())
+	}
+	in := Info{{"ok", true}, {"service", "gym-env-service"}, {"max_inflight", "unlimited"}}
+	if s.o.MaxInFlight > 0 {
+		in[2].Value = s.o.MaxInFlight
+	}
+	if s.o.Legacy != nil {
+		in = append(in, s.legacyHealth()...)
+	}
+	return plain(http.StatusOK, in)
+}
+
+// listSessions answers what sessions are open.
+func (s *Server) listSessions(*http.Request, string, []byte) reply {
+	now := time.Now()
+	unix := func(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
+	list := []any{}
+	for _, one := range s.lite.all() {
+		idle := now.Sub(one.used)
+		list = append(list, Info{{"session_id", one.id}, {"created_at", unix(one.created)}, {"last_access", unix(one.used)},
+			{"idle_seconds", idle.Seconds()}, {"will_timeout_in", max(0, (s.o.SessionTimeout - idle).Seconds())}})
+	}
+	return plain(http.StatusOK, Info{{"num_sessions", len(list)}, {"max_sessions", s.o.MaxSessions},
+		{"session_timeout", s.o.SessionTimeout.Seconds()}, {"sessions", list}})
+}
+
+// answer is what a method of an environment gives, ready for the wire.
+type answer struct {
+	data   Info
+	images [][]byte
+}
+
+// failed replies to a call that gave an error.
+func (s *Server) failed(err error, what string) reply {
+	status := statusOf(err)
+	text := err.Error()
+	switch {
+	case errors.Is(err, errFull):
+		s.metrics.refused("sessions")
+		text = s.quota.full()
+	case status == http.StatusInternalServerError:
+		s.log.Warn("environment failed", "call", what, "err", err)
+	}
+	return detail(status, text)
+}
+
+// mixed replies with data and images.
+func (s *Server) mixed(a answer) reply {
+	data, err := pyjson.Append(nil, a.data, pyjson.Lite)
+	if err != nil {
+		return s.failed(err, "encoding")
+	}
+	boundary := wire.NewBoundary()
+	return reply{status: http.StatusOK, kind: wire.ContentType("multipart/mixed", boundary),
+		body: wire.Encode(boundary, data, a.images, s.o.Images.Type())}
+}
+
+// decode reads a request of the Lite protocol. Nothing in it can use images,
+// which are counted and otherwise left alone.
+func (s *Server) decode(r *http.Request, body []byte) (map[string]any, error) {
+	m, err := wire.Decode(r.Header.Get("Content-Type"), body, s.o.Limits.Parts)
+	return m.Data, err
+}
+
+// connect makes an environment and, if the request has a seed, resets it.
+func (s *Server) connect(r *http.Request, _ string, body []byte) reply {
+	release, err := s.admit(r.Context())
+	if err != nil {
+		return s.failed(err, "connect")
+	}
+	data, err := s.decode(r, body)
+	var config map[string]any
+	if err == nil {
+		config, err = mapping(data, "env_config")
+	}
+	seed, seeded := data["seed"]
+	var start *int64
+	if err == nil && seeded && seed != nil {
+		start = new(int64)
+		*start, err = s.seed(seed)
+	}
+	if err != nil {
+		release()
+		return s.failed(err, "connect")
+	}
+	a, err := guard(r.Context(), s, "connect", release, func(ctx context.Context) (answer, error) {
+		return s.open(ctx, r.Context(), config, start)
+	}, func() {})
+	if err != nil {
+		return s.failed(err, "connect")
+	}
+	return s.mixed(a)
+}
+
+// open makes a session. It is of no use to anybody if its first reset fails or if
+// the client has stopped waiting for its name, and is closed again then.
+func (s *Server) open(ctx, client context.Context, config map[string]any, seed *int64) (a answer, err error) {
+	if err := s.quota.take(); err != nil {
+		return a, err
+	}
+	one := &session{id: wire.NewID()}
+	kept := false
+	defer func() {
+		if !kept {
+			s.quota.give()
+			s.discard(one.env)
+		}
+	}()
+	if err := s.make(one, s.o.Lite, config); err != nil {
+		return a, err
+	}
+	a.data = Info{{"session_id", one.id}}
+	if seed != nil {
+		first, err := s.reset(ctx, one, *seed)
+		if err != nil {
+			return a, err
+		}
+		a.data = append(a.data, first.data...)
+		a.images = first.images
+	}
+	if client.Err() != nil || ctx.Err() != nil {
+		return a, errGone
+	}
+	s.lite.add(one)
+	kept = true
+	s.opened(one)
+	return a, nil
+}
+
+// call runs a method of a session.
+func (s *Server) call(r *http.Request, _ string, body []byte) reply {
+	release, err := s.admit(r.Context())
+	if err != nil {
+		return s.failed(err, "call")
+	}
+	return s.dispatch(r, body, release)
+}
+
+func (s *Server) dispatch(r *http.Request, body []byte, release func()) reply {
+	data, err := s.decode(r, body)
+	if err != nil {
+		release()
+		return s.failed(err, "call")
+	}
+	id, method := data["session_id"], data["method"]
+	if falsy(id) || falsy(method) {
+		release()
+		if falsy(id) {
+			return detail(http.StatusBadRequest, "session_id required")
+		}
+		return detail(http.StatusBadRequest, "method required")
+	}
+	name, _ := id.(string)
+	one := s.lite.get(name)
+	if one == nil {
+		release()
+		return notFound(id)
+	}
+	f, what, err := s.method(one, method, data)
+	if err != nil {
+		release()
+		s.lite.touch(one)
+		return s.failed(err, "call")
+	}
+	a, err := perform(r.Context(), s, s.lite, one, what, release, f)
+	switch {
+	case errors.Is(err, errEnded):
+		return notFound(id)
+	case err != nil:
+		return s.failed(err, what)
+	}
+	return s.mixed(a)
+}
+
+func notFound(id any) reply {
+	return detail(http.StatusNotFound, fmt.Sprintf("Session %v not found", id))
+}
+
+// method finds what a call asks for and reads its parameters.
+func (s *Server) method(one *session, method any, data map[string]any) (f func(context.Context) (answer, error), what string, err error) {
+	params, err := mapping(data, "params")
+	if err != nil {
+		return nil, "", err
+	}
+	switch method {
+	case "system_prompt":
+		return func(ctx context.Context) (answer, error) {
+			o, err := one.env.System(ctx)
+			if err != nil {
+				return answer{}, err
+			}
+			return s.observed(o, nil)
+		}, "system_prompt", nil
+	case "reset":
+		seed := int64(0)
+		if given, ok := params["seed"]; ok {
+			if seed, err = s.seed(given); err != nil {
+				return nil, "", err
+			}
+		}
+		return func(ctx context.Context) (answer, error) { return s.reset(ctx, one, seed) }, "reset", nil
+	case "step":
+		text, ok := params["action_str"].(string)
+		if given, there := params["action_str"]; there && !ok {
+			return nil, "", fmt.Errorf("action_str must be text, found %T", given)
+		}
+		return func(ctx context.Context) (answer, error) { return s.step(ctx, one, text) }, "step", nil
+	case "close":
+		return func(context.Context) (answer, error) {
+			return answer{data: Info{{"closed", true}}}, s.retire(s.lite, one, "client")
+		}, "close", nil
+	}
+	return nil, "", fmt.Errorf("Unknown method: %v", method) //lint:ignore ST1005 it travels to clients, in the words that they know
+}
+
+func (s *Server) reset(ctx context.Context, one *session, seed int64) (answer, error) {
+	o, err := one.env.Reset(ctx, seed)
+	if err != nil {
+		return answer{}, err
+	}
+	return s.observed(o, Info{{"info", one.inform.ResetInfo()}})
+}
+
+func (s *Server) step(ctx context.Context, one *session, text string) (answer, error) {
+	o, err := one.env.Step(ctx, text)
+	if err != nil {
+		return answer{}, err
+	}
+	return s.observed(o.Observation, Info{{"reward", o.Reward.Sum()}, {"done", o.Done}, {"info", one.inform.StepInfo(o)}})
+}
+
+// observed packs an observation and what comes with it. Images are encoded while
+// the session's turn lasts: an environment may draw the next one into the same
+// memory.
+func (s *Server) observed(o env.Observation, more Info) (answer, error) {
+	a := answer{data: append(Info{{"obs", o.Text}}, more...)}
+	for i, img := range o.Images {
+		b, err := wire.EncodeImage(img, s.o.Images)
+		if err != nil {
+			return answer{}, fmt.Errorf("image %d of the observation: %w", i, err)
+		}
+		a.images = append(a.images, b)
+	}
+	return a, nil
+}
+
+// mapping returns an object of a request, empty if it is not there.
+func mapping(data map[string]any, name string) (map[string]any, error) {
+	switch v := data[name].(type) {
+	case nil:
+		return map[string]any{}, nil
+	case map[string]any:
+		return v, nil
+	default:
+		return nil, fmt.Errorf("%s must be an object, found %T", name, v)
+	}
+}
+
+// seed reads a seed; null draws one.
+func (s *Server) seed(v any) (int64, error) {
+	switch v := v.(type) {
+	case nil:
+		return int64(rng.Derive(s.o.Seed, rng.Level, s.seeds.Add(1)) >> 33), nil
+	case int64:
+		return v, nil
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) <= 1<<53 {
+			return int64(v), nil
+		}
+	}
+	return 0, fmt.Errorf("seed must be a whole number, found %v", v)
+}
+
+// falsy is Python's notion of a value that is not there.
+func falsy(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case bool:
+		return !v
+	case string:
+		return v == ""
+	case int64:
+		return v == 0
+	case float64:
+		return v == 0
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		return len(v) == 0
+	}
+	return false
+}

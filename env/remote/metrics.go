@@ -1,0 +1,174 @@
+package remote
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// buckets are the upper bounds, in seconds, of the histogram of calls.
+var buckets = [...]float64{0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300}
+
+// counters are what GET /metrics tells.
+type counters struct {
+	mu       sync.Mutex
+	requests map[requestKey]uint64
+	calls    map[string]*histogram
+	failures map[string]uint64 // by call
+	ended    map[string]uint64 // sessions, by reason
+	refusals map[string]uint64 // requests, by reason
+	bytes    uint64
+	started  uint64
+	panics   uint64
+}
+
+type requestKey struct {
+	route, method string
+	status        int
+}
+
+type histogram struct {
+	counts [len(buckets) + 1]uint64
+	sum    float64
+}
+
+func newCounters() *counters {
+	c := &counters{requests: map[requestKey]uint64{}, calls: map[string]*histogram{}, failures: map[string]uint64{},
+		ended: map[string]uint64{}, refusals: map[string]uint64{}}
+	for _, why := range []string{"client", "idle", "replaced", "shutdown"} {
+		c.ended[why] = 0
+	}
+	for _, why := range []string{"busy", "key", "sessions", "size"} {
+		c.refusals[why] = 0
+	}
+	return c
+}
+
+func (c *counters) answered(route, method string, status, size int) {
+	if !slices.Contains([]string{http.MethodGet, http.MethodPost, http.MethodDelete}, method) {
+		method = "other" // anybody can invent methods
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.requests[requestKey{route, method, status}]++
+	c.bytes += uint64(size)
+}
+
+func (c *counters) called(what string, took time.Duration, failed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := c.calls[what]
+	if h == nil {
+		h = new(histogram)
+		c.calls[what] = h
+	}
+	i, _ := slices.BinarySearch(buckets[:], took.Seconds())
+	h.counts[i]++
+	h.sum += took.Seconds()
+	if failed {
+		c.failures[what]++
+	}
+}
+
+func (c *counters) opened() {
+	c.mu.Lock()
+	c.started++
+	c.mu.Unlock()
+}
+
+func (c *counters) closed(why string) {
+	c.mu.Lock()
+	c.ended[why]++
+	c.mu.Unlock()
+}
+
+func (c *counters) refused(why string) {
+	c.mu.Lock()
+	c.refusals[why]++
+	c.mu.Unlock()
+}
+
+func (c *counters) panicked() {
+	c.mu.Lock()
+	c.panics++
+	c.mu.Unlock()
+}
+
+// exposition answers GET /metrics.
+func (s *Server) exposition(*http.Request, string, []byte) reply {
+	var e exposition
+	e.family("vagen_env_sessions", "gauge", "Environments alive.")
+	e.sample("vagen_env_sessions", `protocol="lite"`, float64(s.lite.len()))
+	e.sample("vagen_env_sessions", `protocol="legacy"`, float64(s.legacy.len()))
+	e.family("vagen_env_inflight_requests", "gauge", "Requests that hold a slot; 0 where slots are unlimited.")
+	e.sample("vagen_env_inflight_requests", "", float64(len(s.slots)))
+	s.metrics.write(&e)
+	return reply{status: http.StatusOK, kind: "text/plain; version=0.0.4; charset=utf-8", body: []byte(e.String())}
+}
+
+func (c *counters) write(e *exposition) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e.counter("vagen_env_sessions_opened_total", "Environments made.", c.started)
+	e.counter("vagen_env_panics_total", "Calls of environments that panicked.", c.panics)
+	e.counter("vagen_env_response_bytes_total", "Bytes of response bodies.", c.bytes)
+	e.byLabel("vagen_env_sessions_closed_total", "Environments closed.", "reason", c.ended)
+	e.byLabel("vagen_env_refused_requests_total", "Requests refused before they ran.", "reason", c.refusals)
+	e.byLabel("vagen_env_call_failures_total", "Calls of environments that gave an error.", "call", c.failures)
+	e.family("vagen_env_requests_total", "counter", "Requests answered.")
+	keys := slices.SortedFunc(maps.Keys(c.requests), func(a, b requestKey) int {
+		return cmp.Or(cmp.Compare(a.route, b.route), cmp.Compare(a.method, b.method), cmp.Compare(a.status, b.status))
+	})
+	for _, k := range keys {
+		e.sample("vagen_env_requests_total", fmt.Sprintf("route=%q,method=%q,code=\"%d\"", k.route, k.method, k.status), float64(c.requests[k]))
+	}
+	e.family("vagen_env_call_seconds", "histogram", "Time of calls of environments.")
+	for _, what := range slices.Sorted(maps.Keys(c.calls)) {
+		e.histogram("vagen_env_call_seconds", fmt.Sprintf("call=%q", what), c.calls[what])
+	}
+}
+
+// exposition is the Prometheus text format, version 0.0.4.
+type exposition struct{ strings.Builder }
+
+func (e *exposition) family(name, kind, help string) {
+	fmt.Fprintf(e, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
+}
+
+func (e *exposition) sample(name, labels string, v float64) {
+	e.WriteString(name)
+	if labels != "" {
+		e.WriteString("{" + labels + "}")
+	}
+	e.WriteString(" " + strconv.FormatFloat(v, 'g', -1, 64) + "\n")
+}
+
+func (e *exposition) counter(name, help string, v uint64) {
+	e.family(name, "counter", help)
+	e.sample(name, "", float64(v))
+}
+
+func (e *exposition) byLabel(name, help, label string, values map[string]uint64) {
+	e.family(name, "counter", help)
+	for _, k := range slices.Sorted(maps.Keys(values)) {
+		e.sample(name, fmt.Sprintf("%s=%q", label, k), float64(values[k]))
+	}
+}
+
+func (e *exposition) histogram(name, labels string, h *histogram) {
+	var below uint64
+	for i, bound := range buckets {
+		below += h.counts[i]
+		e.sample(name+"_bucket", labels+`,le="`+strconv.FormatFloat(bound, 'g', -1, 64)+`"`, float64(below))
+	}
+	below += h.counts[len(buckets)]
+	e.sample(name+"_bucket", labels+`,le="+Inf"`, float64(below))
+	e.sample(name+"_sum", labels, h.sum)
+	e.sample(name+"_count", labels, float64(below))
+}

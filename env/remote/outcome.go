@@ -1,0 +1,129 @@
+package remote
+
+import (
+	"fmt"
+	"image"
+	"math"
+	"strings"
+
+	"vagen/env"
+	"vagen/env/remote/internal/wire"
+	"vagen/reward"
+)
+
+// Names of the reward parts of remote environments, which say only what a turn
+// pays in all.
+const (
+	PartReward = "reward"
+	PartFinal  = "final" // what a legacy environment pays once more at the end
+)
+
+// observation puts text and images together.
+func observation(text any, images []image.Image) (env.Observation, error) {
+	s, ok := text.(string)
+	if !ok && text != nil {
+		return env.Observation{}, fmt.Errorf("%w: the observation must be text, found %T", ErrProtocol, text)
+	}
+	if marks := strings.Count(s, env.ImageMark); marks != len(images) {
+		return env.Observation{}, fmt.Errorf("%w: the observation has %d image marks and %d images", ErrProtocol, marks, len(images))
+	}
+	return env.Observation{Text: s, Images: images}, nil
+}
+
+// pictures decodes images within a limit of pixels.
+func pictures(encoded [][]byte, pixels int) ([]image.Image, error) {
+	if len(encoded) == 0 {
+		return nil, nil
+	}
+	images := make([]image.Image, len(encoded))
+	for i, b := range encoded {
+		img, err := wire.DecodeImage(b, &pixels)
+		if err != nil {
+			return nil, fmt.Errorf("%w: image %d: %w", ErrProtocol, i, err)
+		}
+		images[i] = img
+	}
+	return images, nil
+}
+
+// outcomeOf reads what a turn gave. Metrics that are no finite numbers are left
+// out; a reward that is none is an error.
+func outcomeOf(o env.Observation, pay, done, info any) (env.Outcome, error) {
+	out := env.Outcome{Observation: o}
+	switch v := pay.(type) {
+	case nil:
+	case int64, float64, bool:
+		f, _ := float(v)
+		if math.IsNaN(f) || math.IsInf(f, 0) {
+			return out, fmt.Errorf("%w: the reward is %v", ErrProtocol, f)
+		}
+		if f != 0 {
+			out.Reward = reward.Parts{{Name: PartReward, Value: f}}
+		}
+	default:
+		return out, fmt.Errorf("%w: the reward must be a number, found %T", ErrProtocol, pay)
+	}
+	out.Done = !falsy(done)
+	fields, _ := info.(map[string]any)
+	out.Response = responseOf(fields)
+	if m, ok := fields["metrics"].(map[string]any); ok {
+		out.Turn, out.Trajectory = metricsOf(m["turn_metrics"]), metricsOf(m["traj_metrics"])
+	}
+	out.Success = out.Trajectory["success"] == 1 || fields["success"] == true
+	return out, nil
+}
+
+func float(v any) (float64, bool) {
+	switch v := v.(type) {
+	case float64:
+		return v, true
+	case int64:
+		return float64(v), true
+	case bool:
+		if v {
+			return 1, true
+		}
+		return 0, true
+	}
+	return 0, false
+}
+
+func metricsOf(v any) env.Metrics {
+	fields, _ := v.(map[string]any)
+	m := make(env.Metrics, len(fields))
+	for name, v := range fields {
+		if f, ok := float(v); ok && !math.IsNaN(f) && !math.IsInf(f, 0) {
+			m[name] = f
+		}
+	}
+	return m
+}
+
+// responseOf reads the parse fields of an info dictionary. Empty sections are
+// left out: the dictionary does not tell them from missing ones.
+func responseOf(info map[string]any) reward.Response {
+	r := reward.Response{Sections: map[string]string{}}
+	r.Raw, _ = info["llm_raw_response"].(string)
+	r.FormatCorrect, _ = info["format_correct"].(bool)
+	for _, name := range []string{reward.SectionThink, reward.SectionObservation, reward.SectionReasoning,
+		reward.SectionPrediction, reward.SectionAnswer} {
+		field := name
+		if name == reward.SectionAnswer {
+			field = "action"
+		}
+		text, ok := info[field+"_content"].(string)
+		if !ok { // Navigation and PrimitiveSkill have shorter names
+			text, _ = info[field].(string)
+		}
+		if text != "" {
+			r.Sections[name] = text
+		}
+	}
+	list, _ := info["actions"].([]any)
+	for _, a := range list {
+		if word, ok := a.(string); ok {
+			r.Actions = append(r.Actions, word)
+		}
+	}
+	return r
+}

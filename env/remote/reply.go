@@ -1,0 +1,67 @@
+package remote
+
+import (
+	"errors"
+	"fmt"
+	"html"
+	"net/http"
+	"strconv"
+
+	"vagen/env/remote/internal/pyjson"
+)
+
+const (
+	kindJSON = "application/json"
+	kindHTML = "text/html; charset=utf-8"
+)
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }
+
+// plain replies with an object in the Lite service's style.
+func plain(status int, in Info) reply {
+	body, err := pyjson.Append(nil, in, pyjson.Plain)
+	if err != nil {
+		return detail(http.StatusInternalServerError, err.Error())
+	}
+	return reply{status: status, kind: kindJSON, body: body}
+}
+
+// detail replies with an error of the Lite service.
+func detail(status int, text string) reply { return plain(status, Info{{"detail", text}}) }
+
+// object replies with an object in the legacy service's style.
+func object(status int, in Info) reply {
+	body, err := pyjson.Append(nil, in, pyjson.Legacy)
+	if err != nil {
+		return page(http.StatusInternalServerError, err.Error())
+	}
+	return reply{status: status, kind: kindJSON, body: append(body, '\n')}
+}
+
+// page replies with an error page of the legacy service.
+func page(status int, text string) reply {
+	name := http.StatusText(status)
+	return reply{status: status, kind: kindHTML, body: fmt.Appendf(nil,
+		"<!doctype html>\n<html lang=en>\n<title>%d %s</title>\n<h1>%s</h1>\n<p>%s</p>\n", status, name, name, html.EscapeString(text))}
+}
+
+// routing replies to a request that no handler takes.
+func routing(rt route, status int) reply {
+	if rt.html {
+		return page(status, "This service has no such route.")
+	}
+	return detail(status, http.StatusText(status))
+}
+
+// statusOf returns the status for an error of a call, 0 if nobody waits for it.
+func statusOf(err error) int {
+	switch {
+	case errors.Is(err, errGone):
+		return 0
+	case errors.Is(err, errNoSlot), errors.Is(err, errFull), errors.Is(err, errDraining):
+		return http.StatusServiceUnavailable
+	case errors.Is(err, errLate):
+		return http.StatusGatewayTimeout
+	}
+	return http.StatusInternalServerError
+}

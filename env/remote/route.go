@@ -1,0 +1,151 @@
+package remote
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// route is what a path answers, by method.
+type route struct {
+	name   string // in metrics
+	verbs  map[string]handler
+	html   bool // errors of routing are HTML pages, as the legacy service's
+	public bool // needs no key
+}
+
+// handler answers a request of which id is the end of the path, if that is an
+// environment's name, and body is the whole body.
+type handler func(s *Server, r *http.Request, id string, body []byte) reply
+
+// reply is a response, complete.
+type reply struct {
+	status int
+	kind   string // Content-Type
+	body   []byte
+	allow  string // header of status 405
+}
+
+// route lists what is served.
+func (s *Server) route() {
+	s.routes = map[string]route{
+		"/health":  {name: "/health", verbs: map[string]handler{http.MethodGet: (*Server).health}, public: true},
+		"/metrics": {name: "/metrics", verbs: map[string]handler{http.MethodGet: (*Server).exposition}},
+	}
+	s.prefix = map[string]route{}
+	if s.o.Lite != nil {
+		s.routes["/sessions"] = route{name: "/sessions", verbs: map[string]handler{http.MethodGet: (*Server).listSessions}}
+		s.routes["/connect"] = route{name: "/connect", verbs: map[string]handler{http.MethodPost: (*Server).connect}}
+		s.routes["/call"] = route{name: "/call", verbs: map[string]handler{http.MethodPost: (*Server).call}}
+	}
+	if s.o.Legacy == nil {
+		return
+	}
+	for path, h := range map[string]handler{
+		"/environments": (*Server).create, "/batch/reset": (*Server).batchReset, "/batch/step": (*Server).batchStep,
+		"/batch/reward": (*Server).batchReward, "/batch/system_prompt": (*Server).batchSystem, "/batch/close": (*Server).batchClose,
+	} {
+		s.routes[path] = route{name: path, verbs: map[string]handler{http.MethodPost: h}, html: true}
+	}
+	for path, one := range map[string]struct {
+		verb string
+		h    handler
+	}{
+		"/reset/": {http.MethodPost, (*Server).oneReset}, "/step/": {http.MethodPost, (*Server).oneStep},
+		"/reward/": {http.MethodGet, (*Server).oneReward}, "/system_prompt/": {http.MethodGet, (*Server).oneSystem},
+		"/close/": {http.MethodDelete, (*Server).oneClose},
+	} {
+		s.prefix[path] = route{name: path + "ID", verbs: map[string]handler{one.verb: one.h}, html: true}
+	}
+}
+
+// find returns the route of a path and the environment's name in it.
+func (s *Server) find(path string) (rt route, id string, ok bool) {
+	if rt, ok = s.routes[path]; ok {
+		return rt, "", true
+	}
+	if i := strings.LastIndexByte(path, '/'); i > 0 && i+1 < len(path) {
+		if rt, ok = s.prefix[path[:i+1]]; ok {
+			return rt, path[i+1:], true
+		}
+	}
+	return route{name: "other", html: s.o.Lite == nil, public: true}, "", false
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	start := time.Now()
+	rt, id, known := s.find(r.URL.Path)
+	a, err := s.answer(w, r, rt, id, known)
+	if err != nil {
+		// The client is gone or may not speak on: nothing more can be said.
+		s.log.Debug("no answer", "route", rt.name, "err", err)
+		panic(http.ErrAbortHandler)
+	}
+	s.metrics.answered(rt.name, r.Method, a.status, len(a.body))
+	s.log.Debug("answered", "method", r.Method, "route", rt.name, "status", a.status, "took", time.Since(start))
+	head := w.Header()
+	head.Set("Content-Type", a.kind)
+	head.Set("Content-Length", strconv.Itoa(len(a.body)))
+	head.Set("Server", "vagen")
+	if a.allow != "" {
+		head.Set("Allow", a.allow)
+	}
+	// A client that does not read must not hold the connection.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.o.WriteTimeout))
+	w.WriteHeader(a.status)
+	if _, err := w.Write(a.body); err != nil {
+		s.log.Debug("answer not taken", "route", rt.name, "err", err)
+	}
+}
+
+// answer finds out what to reply. An error means that there is nobody to reply
+// to.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, rt route, id string, known bool) (reply, error) {
+	if !known {
+		return routing(rt, http.StatusNotFound), nil
+	}
+	h := rt.verbs[r.Method]
+	if h == nil {
+		a := routing(rt, http.StatusMethodNotAllowed)
+		for verb := range rt.verbs {
+			a.allow = verb
+		}
+		return a, nil
+	}
+	if !rt.public && !s.authorized(r) {
+		s.metrics.refused("key")
+		s.log.Warn("request without the right key", "route", rt.name, "from", r.RemoteAddr)
+		return detail(http.StatusUnauthorized, "unauthorized"), nil
+	}
+	body, err := s.read(w, r)
+	if err != nil {
+		if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
+			s.metrics.refused("size")
+			return detail(http.StatusRequestEntityTooLarge, "the body is longer than the limit of "+number(tooLong.Limit)+" bytes"), nil
+		}
+		return reply{}, err
+	}
+	a := h(s, r, id, body)
+	if a.status == 0 {
+		return a, errGone
+	}
+	return a, nil
+}
+
+// read returns the body, within the limits of size and time.
+func (s *Server) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.ContentLength == 0 {
+		return nil, nil
+	}
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(s.o.ReadTimeout)) // recorders of tests have none
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.o.Limits.Body))
+	if err == nil {
+		_ = control.SetReadDeadline(time.Time{})
+	}
+	return body, err
+}

@@ -1,0 +1,318 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"vagen/env/remote/internal/pyjson"
+)
+
+// shared is the transport of clients that bring none. Services close idle
+// connections after 5 s (uvicorn); dropping them earlier avoids that a request is
+// sent into a connection that is just being closed.
+var shared http.RoundTripper = &http.Transport{
+	Proxy:                 http.ProxyFromEnvironment,
+	DialContext:           (&net.Dialer{Timeout: 30 * time.Second}).DialContext,
+	TLSHandshakeTimeout:   30 * time.Second,
+	MaxIdleConnsPerHost:   256,
+	IdleConnTimeout:       4 * time.Second,
+	ExpectContinueTimeout: time.Second,
+}
+
+// sender makes the requests of one client and repeats those that may be.
+type sender struct {
+	o     ClientOptions
+	http  http.Client
+	shown []string // URLs as messages may show them
+	at    int      // index of the URL in use
+	log   *slog.Logger
+}
+
+func newSender(o ClientOptions) (*sender, error) {
+	o.URLs = trimURLs(o.URLs)
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	s := &sender{o: o, log: o.Log}
+	s.http.Transport = o.Transport
+	if o.Transport == nil {
+		s.http.Transport = shared
+	}
+	// The key must not follow a redirection to another host, and the original
+	// client follows none either.
+	s.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if o.Jitter == nil {
+		s.o.Jitter = rand.New(rand.NewPCG(0, 0)).Float64
+	}
+	for _, raw := range o.URLs {
+		u, err := url.Parse(raw)
+		if err != nil {
+			return nil, err // Validate has parsed it
+		}
+		s.shown = append(s.shown, u.Redacted())
+	}
+	return s, nil
+}
+
+// request is what send sends.
+type request struct {
+	method, path string
+	what         string // the call, for messages
+	kind         string // Content-Type
+	body         []byte
+	opens        bool // it opens a session, for which any URL is good
+	again        bool // repeating it changes nothing for the episode
+	never        bool // it is not repeated at all
+	read         func(kind string, body []byte) error
+}
+
+// fate is what became of a request that failed.
+type fate int
+
+const (
+	refused fate = iota // the service did not work on it
+	failed              // it did, or could not, and would fail again
+	unclear             // nobody knows
+)
+
+// send makes a request, repeats it while that is allowed and may help, and has
+// the answer read. Errors are *Error, or wrap that of ctx. The fate is the worst
+// of all attempts.
+func (s *sender) send(ctx context.Context, q request) (fate, error) {
+	worst := refused
+	var last *Error
+	for attempt := 0; ; attempt++ {
+		i := s.pick(q, attempt)
+		what, err := s.attempt(ctx, i, q)
+		if err == nil {
+			if i != s.at {
+				s.log.Info("changed to another service", "url", s.shown[i])
+			}
+			s.at = i
+			return refused, nil
+		}
+		worst = max(worst, what)
+		if ctx.Err() != nil {
+			return worst, &Error{URL: s.shown[i], Route: q.route(), Err: context.Cause(ctx)}
+		}
+		if attempt >= s.o.Retries || !s.repeats(q, what, err, last) {
+			return worst, err
+		}
+		last = err
+		wait := s.delay(q, attempt)
+		if s.o.LogRetries {
+			s.log.Warn("request failed and is repeated", "err", err, "attempt", attempt+1, "of", s.o.Retries+1, "delay", wait,
+				"next", s.shown[s.pick(q, attempt+1)])
+		}
+		if !sleep(ctx, wait) {
+			return worst, &Error{URL: s.shown[i], Route: q.route(), Detail: "gave up after: " + err.Error(), Err: context.Cause(ctx)}
+		}
+	}
+}
+
+// pick chooses the URL of an attempt.
+func (s *sender) pick(q request, attempt int) int {
+	n, over := len(s.o.URLs), attempt-s.o.FailoverAfter
+	switch {
+	case over <= 0:
+		return s.at
+	case s.o.Python:
+		return over % n
+	case q.opens:
+		return (s.at + over) % n
+	}
+	return s.at
+}
+
+// repeats decides whether a request is sent again. A session that could not be
+// opened for a reason that the service states twice in the same words will not be
+// opened later either.
+func (s *sender) repeats(q request, what fate, err, last *Error) bool {
+	switch {
+	case q.never:
+		return false
+	case s.o.Python || s.o.Resend && what != failed:
+		return true
+	case what == refused:
+		return true
+	case what == unclear:
+		return q.again
+	}
+	return q.opens && err.Status == http.StatusInternalServerError && (last == nil || last.Detail != err.Detail)
+}
+
+// delay is how long to wait after an attempt.
+func (s *sender) delay(q request, attempt int) time.Duration {
+	seconds := math.Ldexp(s.o.Backoff.Seconds(), min(attempt, 64)) * (s.o.JitterMin + s.o.JitterRange*s.o.Jitter())
+	if !s.o.Python || q.opens {
+		seconds = min(seconds, s.o.MaxDelay.Seconds())
+	}
+	return time.Duration(min(seconds, 1e9) * float64(time.Second))
+}
+
+// sleep waits and reports whether ctx let it.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (q request) route() string {
+	route := q.method + " " + q.path
+	if q.what != "" {
+		route += " " + q.what
+	}
+	return route
+}
+
+// attempt makes a request once.
+func (s *sender) attempt(ctx context.Context, i int, q request) (fate, *Error) {
+	fail := &Error{URL: s.shown[i], Route: q.route()}
+	within, cancel := context.WithTimeout(ctx, s.o.Timeout)
+	defer cancel()
+	var connected atomic.Bool
+	traced := httptrace.WithClientTrace(within, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
+	r, err := http.NewRequestWithContext(traced, q.method, s.o.URLs[i]+q.path, bytes.NewReader(q.body))
+	if err != nil {
+		fail.Err = err
+		return failed, fail
+	}
+	if q.kind != "" {
+		r.Header.Set("Content-Type", q.kind)
+	}
+	if s.o.Token != "" {
+		r.Header.Set("X-API-Key", s.o.Token)
+	}
+	a, err := s.http.Do(r)
+	if err != nil {
+		fail.Err = s.network(within, err)
+		if unreached(err) && !connected.Load() {
+			return refused, fail
+		}
+		return unclear, fail
+	}
+	defer a.Body.Close()
+	fail.Status = a.StatusCode
+	body, err := io.ReadAll(io.LimitReader(a.Body, s.o.Limits.Body+1))
+	switch {
+	case err != nil:
+		fail.Err = s.network(within, err)
+		return unclear, fail
+	case int64(len(body)) > s.o.Limits.Body:
+		fail.Err, fail.Detail = ErrTooLarge, fmt.Sprintf("%d bytes are allowed", s.o.Limits.Body)
+		return unclear, fail
+	case a.StatusCode != http.StatusOK:
+		fail.Detail = explanation(a.Header.Get("Content-Type"), body)
+		return classify(fail), fail
+	}
+	if err := q.read(a.Header.Get("Content-Type"), body); err != nil {
+		fail.Err = err
+		if errors.Is(err, ErrRemote) { // a failure that the legacy protocol calls a success
+			return failed, fail
+		}
+		return unclear, fail
+	}
+	return refused, nil
+}
+
+// health asks a service whether it is there and returns what it says of itself.
+func (s *sender) health(ctx context.Context) (said map[string]any, err error) {
+	q := request{method: http.MethodGet, path: "/health", opens: true, again: true, read: func(_ string, body []byte) error {
+		v, err := pyjson.Parse(body)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrProtocol, err)
+		}
+		var ok bool
+		if said, ok = v.(map[string]any); !ok {
+			return fmt.Errorf("%w: an object is needed, found %T", ErrProtocol, v)
+		}
+		return nil
+	}}
+	_, err = s.send(ctx, q)
+	return said, err
+}
+
+// network words an error of the transport, without the URL in it.
+func (s *sender) network(within context.Context, err error) error {
+	if u := (*url.Error)(nil); errors.As(err, &u) {
+		err = u.Err
+	}
+	if errors.Is(within.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("no answer within %v: %w", s.o.Timeout, context.DeadlineExceeded)
+	}
+	return err
+}
+
+// unreached reports whether an error says that no connection could be made.
+func unreached(err error) bool {
+	var dial *net.OpError
+	var name *net.DNSError
+	var cert *tls.CertificateVerificationError
+	return errors.As(err, &dial) && dial.Op == "dial" || errors.As(err, &name) || errors.As(err, &cert)
+}
+
+// classify finds the sentinel for a status, and what it says about the request.
+func classify(e *Error) fate {
+	switch code := e.Status; {
+	case code == http.StatusServiceUnavailable, code == http.StatusTooManyRequests:
+		e.Err = ErrBusy
+		return refused
+	case code == http.StatusUnauthorized, code == http.StatusForbidden:
+		e.Err = ErrUnauthorized
+	case code == http.StatusNotFound && strings.HasPrefix(e.Detail, "Session "):
+		e.Err = ErrSession
+	case code == http.StatusInternalServerError:
+		e.Err = ErrRemote
+	case code > http.StatusInternalServerError: // gateways that lost the service, calls that took too long
+		e.Err = ErrRemote
+		return unclear
+	default:
+		e.Err = ErrProtocol
+	}
+	return failed
+}
+
+// explanation finds what a service says about an error: a text in JSON, a
+// paragraph of a page, or whatever there is.
+func explanation(kind string, body []byte) string {
+	if v, err := pyjson.Parse(body); err == nil {
+		if data, ok := v.(map[string]any); ok {
+			for _, name := range []string{"detail", "error"} {
+				if text, ok := data[name].(string); ok {
+					return text
+				}
+			}
+		}
+	}
+	text := clip(string(body), 2000)
+	if strings.HasPrefix(kind, "text/html") {
+		if _, rest, ok := strings.Cut(text, "<p>"); ok {
+			text, _, _ = strings.Cut(rest, "</p>")
+			text = html.UnescapeString(text)
+		}
+	}
+	return strings.TrimSpace(text)
+}

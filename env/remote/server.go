@@ -1,0 +1,258 @@
+package remote
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"vagen/env"
+)
+
+// Server hosts environments for clients of either protocol. It is an
+// http.Handler, and safe for concurrent use; calls of one environment are made
+// one at a time, in the order in which they come.
+//
+// Besides the routes of the protocols it answers GET /metrics in the Prometheus
+// text format. A failing environment, also one that panics, costs its session
+// alone. Close must be called in the end; Serve and ListenAndServe do it.
+type Server struct {
+	o       ServerOptions
+	log     *slog.Logger
+	key     [sha256.Size]byte // of the API key
+	slots   chan struct{}     // nil without a limit
+	quota   *quota
+	lite    *sessions
+	legacy  *sessions
+	kinds   kinds
+	metrics *counters
+	seeds   atomic.Uint64 // seeds drawn so far
+	routes  map[string]route
+	prefix  map[string]route // routes that end in an environment's name
+
+	base   context.Context // of all calls; ends when Close has waited long enough
+	cancel context.CancelFunc
+	sweep  sync.WaitGroup // the goroutine that closes idle sessions
+	stop   chan struct{}
+
+	mu       sync.Mutex
+	draining bool
+	work     sync.WaitGroup // calls of environments
+}
+
+// NewServer returns a server whose environments are made on demand.
+func NewServer(o ServerOptions) (*Server, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if o.Inform == nil {
+		o.Inform = InformerFor
+	}
+	s := &Server{o: o, log: o.Log, key: sha256.Sum256([]byte(o.APIKey)), quota: &quota{limit: o.MaxSessions},
+		metrics: newCounters(), stop: make(chan struct{})}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if o.MaxInFlight > 0 {
+		s.slots = make(chan struct{}, o.MaxInFlight)
+	}
+	s.lite, s.legacy = newSessions(s.quota), newSessions(s.quota)
+	s.base, s.cancel = context.WithCancel(context.Background())
+	s.route()
+	if o.SessionTimeout > 0 || o.LegacyTimeout > 0 {
+		s.sweep.Go(s.sweeper)
+	}
+	return s, nil
+}
+
+// authorized compares in a time that does not depend on the key.
+func (s *Server) authorized(r *http.Request) bool {
+	if s.o.APIKey == "" {
+		return true
+	}
+	given := r.URL.Query().Get("token")
+	if given == "" {
+		given = r.Header.Get("X-API-Key")
+	}
+	if given == "" {
+		_, given, _ = r.BasicAuth()
+	}
+	hash := sha256.Sum256([]byte(given))
+	return subtle.ConstantTimeCompare(hash[:], s.key[:]) == 1
+}
+
+// sweeper closes sessions that have been idle for too long.
+func (s *Server) sweeper() {
+	tick := time.NewTicker(s.o.SweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			s.expire(s.lite, s.o.SessionTimeout)
+			s.expire(s.legacy, s.o.LegacyTimeout)
+		case <-s.stop:
+			return
+		}
+	}
+}
+
+// expire closes the idle sessions of one protocol, except those in a call. Each
+// is closed by itself, so that one that hangs holds up no other.
+func (s *Server) expire(t *sessions, limit time.Duration) {
+	if limit == 0 {
+		return
+	}
+	for _, one := range t.idle(limit) {
+		select {
+		case one.turn <- struct{}{}:
+		default:
+			continue
+		}
+		if s.begin() != nil {
+			<-one.turn
+			return
+		}
+		go func() {
+			defer s.end()
+			defer func() { <-one.turn }()
+			if err := s.retire(t, one, "idle"); err != nil {
+				s.log.Warn("idle environment did not close", "session", one.id, "err", err)
+			}
+		}()
+	}
+}
+
+// retire ends a session whose turn is held: it is off the list whatever its
+// environment says.
+func (s *Server) retire(t *sessions, one *session, why string) error {
+	if one.gone {
+		return nil
+	}
+	one.gone = true
+	if t.drop(one) {
+		s.metrics.closed(why)
+		s.log.Debug("session closed", "session", one.id, "why", why)
+	}
+	return closeEnv(one.env)
+}
+
+// make gives a session its environment.
+func (s *Server) make(one *session, f env.Factory, config map[string]any) (err error) {
+	if one.env, err = f(config); err != nil {
+		return err
+	}
+	if one.env == nil {
+		return errors.New("the factory returned no environment")
+	}
+	one.inform = s.o.Inform(one.env, config)
+	return nil
+}
+
+// opened notes a session that was listed.
+func (s *Server) opened(one *session) {
+	s.metrics.opened()
+	s.log.Debug("session opened", "session", one.id)
+}
+
+// discard closes an environment that nobody knows.
+func (s *Server) discard(e env.Env) {
+	if err := closeEnv(e); err != nil {
+		s.log.Warn("environment did not close", "err", err)
+	}
+}
+
+// closeEnv closes an environment, which may be nil; a panic is an error.
+func closeEnv(e env.Env) (err error) {
+	if e == nil {
+		return nil
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return e.Close()
+}
+
+// Close refuses new requests, waits for running calls and closes all
+// environments. When ctx ends it stops waiting: the contexts of running calls
+// end, and the error counts the environments that could not be closed. Further
+// calls return nil.
+func (s *Server) Close(ctx context.Context) error {
+	s.mu.Lock()
+	again := s.draining
+	s.draining = true
+	s.mu.Unlock()
+	if again {
+		return nil
+	}
+	defer s.cancel()
+	close(s.stop)
+	s.sweep.Wait()
+	finished := make(chan struct{})
+	go func() {
+		s.work.Wait()
+		close(finished)
+	}()
+	select {
+	case <-finished:
+	case <-ctx.Done():
+		s.cancel() // calls that honour their contexts return now
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), grace)
+		defer cancel()
+	}
+	return s.closeAll(ctx)
+}
+
+// grace is how long Close goes on when its context has ended.
+const grace = time.Second
+
+// closeAll closes the environments of all sessions at once.
+func (s *Server) closeAll(ctx context.Context) error {
+	var closing sync.WaitGroup
+	var mu sync.Mutex
+	var errs []error
+	var left atomic.Int64
+	for _, t := range []*sessions{s.lite, s.legacy} {
+		for _, one := range t.all() {
+			left.Add(1)
+			closing.Go(func() {
+				defer left.Add(-1)
+				select {
+				case one.turn <- struct{}{}:
+				case <-ctx.Done():
+					return
+				}
+				if err := s.retire(t, one.session, "shutdown"); err != nil {
+					mu.Lock()
+					errs = append(errs, fmt.Errorf("session %s: %w", one.id, err))
+					mu.Unlock()
+				}
+				<-one.turn
+			})
+		}
+	}
+	done := make(chan struct{})
+	go func() {
+		closing.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	if n := left.Load(); n > 0 {
+		return fmt.Errorf("remote: close: %d environments are still busy: %w", n, context.Cause(ctx))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("remote: close: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package remote
+
+import (
+	"errors"
+	"log/slog"
+	"maps"
+	"time"
+
+	"vagen/env"
+	"vagen/env/remote/internal/wire"
+)
+
+// ImageFormat is how a Server encodes images.
+type ImageFormat = wire.Format
+
+// The image formats. PNG keeps every pixel.
+const (
+	PNG  = wire.PNG
+	JPEG = wire.JPEG
+)
+
+// ServerOptions are a Server's settings; DefaultServerOptions gives usable ones
+// except for the environments. Values are used as written: a duration or number
+// of 0 means what its comment says.
+type ServerOptions struct {
+	// Lite makes an environment for each POST /connect from its env_config. Nil
+	// turns the Lite protocol off.
+	Lite env.Factory
+	// Legacy makes the environments of POST /environments by env_name. Nil turns
+	// the legacy protocol off. Its clients expect the rules of the legacy system,
+	// which WithDefaults can make an environment's default.
+	Legacy *env.Registry
+
+	// APIKey must come with every request but GET /health: as the query parameter
+	// token, the header X-API-Key, or the password of HTTP basic authentication,
+	// which clients use whose base URL is http://:KEY@host. Empty asks for none,
+	// which Serve allows only where no other machine can connect.
+	APIKey string
+
+	// SessionTimeout closes Lite sessions that no /call has used for so long, and
+	// LegacyTimeout legacy environments. 0 keeps them until they are closed.
+	SessionTimeout time.Duration
+	LegacyTimeout  time.Duration
+	SweepEvery     time.Duration // how often these two are checked
+
+	MaxSessions  int           // environments alive, of both protocols; 0 is no limit
+	MaxInFlight  int           // requests worked on at once; 0 is no limit
+	AdmitTimeout time.Duration // how long a request waits for its turn before it is refused
+	// CallTimeout limits each call of an environment. One that does not return is
+	// left behind and blocks its session, not the server.
+	CallTimeout  time.Duration
+	ReadTimeout  time.Duration // for a request's body to arrive
+	WriteTimeout time.Duration // for a response to be taken
+	DrainTimeout time.Duration // for Serve to finish calls and close environments
+
+	BatchWorkers int // environments of one legacy batch that are called at once
+
+	Images ImageFormat
+	Limits Limits // of requests
+
+	// Seed draws the seeds of resets that name none.
+	Seed uint64
+	// Inform finds the Informer of a new environment. Nil is InformerFor.
+	Inform func(e env.Env, config map[string]any) Informer
+	// Log receives sessions at the debug level, refusals and failures above it.
+	// Nil discards them.
+	Log *slog.Logger
+}
+
+// DefaultServerOptions returns the settings of the original services where these
+// have one.
+func DefaultServerOptions() ServerOptions {
+	return ServerOptions{
+		SessionTimeout: time.Hour, SweepEvery: time.Minute,
+		AdmitTimeout: 5 * time.Second, CallTimeout: 10 * time.Minute,
+		ReadTimeout: time.Minute, WriteTimeout: time.Minute, DrainTimeout: 30 * time.Second,
+		BatchWorkers: 32, Images: PNG, Limits: DefaultLimits(),
+	}
+}
+
+// Validate reports everything that is wrong with the options.
+func (o *ServerOptions) Validate() error {
+	var f faults
+	if o.Lite == nil && o.Legacy == nil {
+		f.bad("Lite, Legacy", "both are nil; there is nothing to serve")
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+		least time.Duration
+	}{
+		{"SessionTimeout", o.SessionTimeout, 0}, {"LegacyTimeout", o.LegacyTimeout, 0}, {"AdmitTimeout", o.AdmitTimeout, 0},
+		{"SweepEvery", o.SweepEvery, 1}, {"CallTimeout", o.CallTimeout, 1}, {"ReadTimeout", o.ReadTimeout, 1},
+		{"WriteTimeout", o.WriteTimeout, 1}, {"DrainTimeout", o.DrainTimeout, 1},
+	} {
+		if d.value < d.least {
+			f.bad(d.name, "%v is below %v", d.value, d.least)
+		}
+	}
+	for _, n := range []struct {
+		name         string
+		value, least int
+	}{{"MaxSessions", o.MaxSessions, 0}, {"MaxInFlight", o.MaxInFlight, 0}, {"BatchWorkers", o.BatchWorkers, 1}} {
+		if n.value < n.least {
+			f.bad(n.name, "%d is below %d", n.value, n.least)
+		}
+	}
+	if o.Images != PNG && o.Images != JPEG {
+		f.bad("Images", "%q is neither %q nor %q", o.Images, PNG, JPEG)
+	}
+	o.Limits.validate(f.bad)
+	return errors.Join(f...)
+}
+
+// WithDefaults returns a factory that adds options to a configuration which does
+// not have them. A legacy service, for instance, serves
+//
+//	WithDefaults(sokoban.FromConfig, map[string]any{"rules": "legacy"})
+func WithDefaults(f env.Factory, options map[string]any) env.Factory {
+	return func(config map[string]any) (env.Env, error) {
+		merged := maps.Clone(options)
+		maps.Copy(merged, config)
+		return f(merged)
+	}
+}
