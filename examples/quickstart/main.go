@@ -122,7 +122,7 @@ func newModel(ctx context.Context, folder *vagen.RunFolder, r recipe, c vagen.Co
 	}
 	return vlm.Open(ctx, dir, vlm.Options{
 		Backend: c.Model.Backend, Critic: vlm.Critic(c.Critic.Kind), ZeroValueHead: c.Critic.ZeroHead,
-		Reference: c.Agent.Actor.UseKLLoss, CacheTokens: c.Model.CacheTokens, Seed: c.Run.Seed, Log: log,
+		Reference: c.Agent.Actor.UseKLLoss, CacheTokens: c.Model.CacheTokens, MicroTokens: c.Model.MicroTokens, Seed: c.Run.Seed, Log: log,
 	})
 }
 

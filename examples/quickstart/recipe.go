@@ -61,6 +61,7 @@ var recipes = map[string]recipe{
 		imitation: imitation(16, 2, 8e-4),
 		config: func(c *vagen.Config) {
 			full(0.95, 0.95, 3e-4)(c)
+			c.Data.MaxResponse = 24
 			c.Agent.Actor.UseKLLoss, c.Agent.Actor.KLLoss, c.Agent.Actor.KLLossType = true, 0.05, "low_var_kl"
 			c.Agent.Actor.Optim.Style, c.Agent.Actor.Optim.MinRatio = "linear", 0.2
 		},
@@ -79,7 +80,7 @@ func imitation(batch, epochs int, rate float64) vagen.Imitation {
 func full(turnGamma, lambda, rate float64) func(*vagen.Config) {
 	return func(c *vagen.Config) {
 		c.Algorithm.Estimator, c.Algorithm.TurnGamma, c.Algorithm.Lambda = "bi_level_gae", turnGamma, lambda
-		c.Data.TrainBatch, c.Data.ValBatch, c.Data.MaxResponse = 128, 256, 24
+		c.Data.TrainBatch, c.Data.ValBatch, c.Data.MaxResponse = 128, 256, 20
 		a := &c.Agent.Actor
 		a.MiniBatch, a.Epochs, a.Entropy = 32, 2, 0
 		a.Optim = vagen.OptimConfig{Rate: rate, WarmupRatio: 0.08, Style: "constant", Beta1: 0.9, Beta2: 0.99}
@@ -92,7 +93,7 @@ func full(turnGamma, lambda, rate float64) func(*vagen.Config) {
 func (r recipe) configure(o options) vagen.Config {
 	c := vagen.Default()
 	c.Run.Seed, c.Run.Workers = o.seed, o.workers
-	c.Model.Backend, c.Model.CacheTokens = o.backend, 192
+	c.Model.Backend, c.Model.CacheTokens, c.Model.MicroTokens = o.backend, 192, 1920
 	c.Env.Name, c.Env.Config = "frozenlake", r.env
 	// Levels: validation takes 0 to 255, every seed's training has its own range.
 	c.Env.ValSeed, c.Env.Seed = 0, 10_000_000*int64(o.seed+1)
