@@ -1,0 +1,189 @@
+package svg
+
+import (
+	"bufio"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"vagen/internal/numpyrand"
+)
+
+// Sample is one drawing to reproduce.
+type Sample struct {
+	Name string
+	Code string
+}
+
+// Dataset is a list of drawings. It is not changed after it was made, and safe
+// for concurrent use.
+type Dataset struct {
+	samples []Sample
+}
+
+// ErrDataset is wrapped by errors about drawings that can't be loaded.
+var ErrDataset = errors.New("bad data set")
+
+// NewDataset returns a data set of the samples, in their order; there must be
+// one.
+func NewDataset(samples []Sample) (*Dataset, error) {
+	if len(samples) == 0 {
+		return nil, fmt.Errorf("svg: %w: it has no samples", ErrDataset)
+	}
+	return &Dataset{samples: slices.Clone(samples)}, nil
+}
+
+// Len returns the number of samples.
+func (d *Dataset) Len() int { return len(d.samples) }
+
+// At returns a sample by its index.
+func (d *Dataset) At(i int) Sample { return d.samples[i] }
+
+// Pick returns the sample of a seed: the one at random.Random(seed).randint(0,
+// Len−1) as Python draws it, so that a seed names the same sample there and here.
+func (d *Dataset) Pick(seed int64) Sample {
+	var stream numpyrand.MT19937
+	stream.SeedPython(seed)
+	return d.samples[stream.Below(uint32(len(d.samples)))]
+}
+
+//go:embed icons/*.svg
+var icons embed.FS
+
+// Icons returns the drawings that come with the package, in the order of their
+// names.
+var Icons = sync.OnceValue(func() *Dataset {
+	d, err := fromFolder(icons, "icons")
+	if err != nil {
+		panic(err) // files of this package
+	}
+	return d
+})
+
+// Load returns the data set of a path: the .svg files of a folder and the folders
+// below in the order of their paths, or a file of JSON lines, each an object with
+// the fields Svg and Filename (or svg and filename).
+func Load(path string) (*Dataset, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("svg: %w: %w", ErrDataset, err)
+	}
+	if info.IsDir() {
+		return fromFolder(os.DirFS(path), ".")
+	}
+	return fromLines(path)
+}
+
+func fromFolder(in fs.FS, root string) (*Dataset, error) {
+	var samples []Sample
+	err := fs.WalkDir(in, root, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || !strings.EqualFold(path.Ext(name), ".svg") {
+			return err
+		}
+		code, err := fs.ReadFile(in, name)
+		samples = append(samples, Sample{Name: strings.TrimPrefix(name, root+"/"), Code: string(code)})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("svg: %w: %w", ErrDataset, err)
+	}
+	return NewDataset(samples)
+}
+
+// maxLine bounds a line of a file of JSON lines.
+const maxLine = 16 << 20
+
+func fromLines(name string) (*Dataset, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("svg: %w: %w", ErrDataset, err)
+	}
+	defer f.Close()
+	var samples []Sample
+	lines := bufio.NewScanner(f)
+	lines.Buffer(make([]byte, 0, 1<<16), maxLine)
+	for n := 1; lines.Scan(); n++ {
+		if strings.TrimSpace(lines.Text()) == "" {
+			continue
+		}
+		// Names of fields are matched whatever their case.
+		var record struct{ Svg, Filename string }
+		if err := json.Unmarshal(lines.Bytes(), &record); err != nil {
+			return nil, fmt.Errorf("svg: %w: %s, line %d: %w", ErrDataset, name, n, err)
+		}
+		if record.Svg == "" {
+			return nil, fmt.Errorf("svg: %w: %s, line %d: the field Svg is missing or empty", ErrDataset, name, n)
+		}
+		if record.Filename == "" {
+			record.Filename = fmt.Sprintf("image_%d", len(samples))
+		}
+		samples = append(samples, Sample{Name: record.Filename, Code: record.Svg})
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("svg: %w: %s: %w", ErrDataset, name, err)
+	}
+	return NewDataset(samples)
+}
+
+// source finds what the options say about data.
+func (o *Options) source() (string, error) {
+	named := filepath.Join(o.DataDir, strings.ReplaceAll(o.DatasetName, "/", "-"), o.Split)
+	for _, name := range []string{named, named + ".jsonl", o.DataDir} {
+		if _, err := os.Stat(name); err == nil {
+			return name, nil
+		}
+	}
+	return "", fmt.Errorf("svg: option %q: %w: there is neither %q, nor %q, nor %q", "data_dir", ErrDataset, named, named+".jsonl", o.DataDir)
+}
+
+// loaded keeps data sets of files, which the environments of a run share.
+var loaded struct {
+	sync.Mutex
+	sets map[loadKey]*Dataset
+}
+
+type loadKey struct {
+	path    string
+	size    int64
+	changed time.Time
+}
+
+// dataset returns the data of the options, from memory when they were loaded
+// before and the file or folder has not changed since.
+func (o *Options) dataset() (*Dataset, error) {
+	if o.DataDir == "" {
+		return Icons(), nil
+	}
+	name, err := o.source()
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, fmt.Errorf("svg: %w: %w", ErrDataset, err)
+	}
+	key := loadKey{name, info.Size(), info.ModTime()}
+	loaded.Lock()
+	defer loaded.Unlock()
+	if d := loaded.sets[key]; d != nil {
+		return d, nil
+	}
+	d, err := Load(name)
+	if err != nil {
+		return nil, err
+	}
+	if loaded.sets == nil {
+		loaded.sets = make(map[loadKey]*Dataset)
+	}
+	loaded.sets[key] = d
+	return d, nil
+}

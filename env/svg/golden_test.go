@@ -1,0 +1,271 @@
+package svg
+
+import (
+	"context"
+	"fmt"
+	"image"
+	"image/png"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/env"
+	"vagen/env/internal/words"
+	"vagen/internal/golden"
+)
+
+// recording is the file of recorded pictures, scores and turns
+// (testdata/envs/svg.json).
+type recording struct {
+	Cases []struct {
+		ID    string `json:"id"`
+		SVG   string `json:"svg"`
+		Valid bool   `json:"is_valid"`
+		PNG   string `json:"png"`
+	} `json:"cases"`
+	Pairs []struct {
+		Truth      string  `json:"gt"`
+		Made       string  `json:"gen"`
+		Structural float64 `json:"structural"`
+		EdgePixels [2]int  `json:"edge_pixels"`
+	} `json:"pairs"`
+	Extract []struct {
+		Text     string `json:"text"`
+		Expected string `json:"expected"`
+	} `json:"extract"`
+	Stub struct {
+		DINO     float64 `json:"dino"`
+		DreamSim float64 `json:"dreamsim"`
+	} `json:"stub_scores"`
+	Dataset []string   `json:"dataset"`
+	Env     []recorded `json:"env"`
+}
+
+// recorded is an episode of the original with constant scores in place of those
+// of its models.
+type recorded struct {
+	Config map[string]any `json:"config"`
+	Seed   int64          `json:"seed"`
+	Picked string         `json:"picked"`
+	Turns  []struct {
+		Response string  `json:"response"`
+		Reward   float64 `json:"reward"`
+		Done     bool    `json:"done"`
+		Metrics  struct {
+			Turn map[string]bool `json:"turn_metrics"`
+			Traj map[string]bool `json:"traj_metrics"`
+		} `json:"metrics"`
+		Actions       []string `json:"actions"`
+		FormatCorrect bool     `json:"format_correct"`
+		Scores        *struct {
+			DINO       float64 `json:"dino_score"`
+			Structural float64 `json:"structural_score"`
+			DreamSim   float64 `json:"dreamsim_score"`
+			Total      float64 `json:"total_score"`
+		} `json:"scores"`
+		Size [2]int `json:"obs_image_size"`
+	} `json:"turns"`
+}
+
+const file = "envs/svg.json"
+
+func readRecording(t *testing.T) recording {
+	t.Helper()
+	var r recording
+	golden.Read(t, file, &r)
+	return r
+}
+
+// picture reads the original renderer's picture of a case.
+func picture(t *testing.T, name string) image.Image {
+	t.Helper()
+	f, err := os.Open(golden.Path(t, "envs", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	img, err := png.Decode(f)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return img
+}
+
+func TestStructuralScoresEqualTheOriginals(t *testing.T) {
+	rec := readRecording(t)
+	pictures := make(map[string]image.Image)
+	for _, c := range rec.Cases {
+		pictures[c.ID] = picture(t, c.PNG)
+	}
+	tally := golden.NewTally(t, file+" (pairs)")
+	for _, p := range rec.Pairs {
+		tally.Case()
+		what := fmt.Sprintf("%s and %s", p.Truth, p.Made)
+		a, b := pictures[p.Truth], pictures[p.Made]
+		if a == nil || b == nil {
+			t.Fatalf("%s: no picture", what)
+		}
+		golden.Equal(t, tally, what+": edge pixels", [2]int{count(Edges(a)), count(Edges(b))}, p.EdgePixels)
+		tally.Float(t, what+": structural", Structural(a, b), p.Structural, golden.Tolerance{Abs: 1e-12})
+	}
+}
+
+func count(edges []bool) int {
+	n := 0
+	for _, e := range edges {
+		if e {
+			n++
+		}
+	}
+	return n
+}
+
+func TestExtractEqualsTheOriginal(t *testing.T) {
+	tally := golden.NewTally(t, file+" (extract)")
+	for _, c := range readRecording(t).Extract {
+		tally.Case()
+		golden.Equal(t, tally, fmt.Sprintf("%q", c.Text), Extract(c.Text), c.Expected)
+	}
+}
+
+func TestCheckAcceptsWhatTheOriginalDoes(t *testing.T) {
+	tally := golden.NewTally(t, file+" (valid)")
+	for _, c := range readRecording(t).Cases {
+		tally.Case()
+		err := Check(c.SVG)
+		golden.Equal(t, tally, fmt.Sprintf("%s: valid (%v)", c.ID, err), err == nil, c.Valid)
+	}
+}
+
+// Another renderer puts other shades on the pixels along edges, and cuts corners
+// of rectangles a little differently: in the mean over a picture that is well
+// below half a level of 255, and few pixels differ by more than 48. Text is drawn
+// in the typefaces of the machine there and in the library's own here, so that
+// only the share of ink is compared.
+func TestPicturesAreLikeTheOriginals(t *testing.T) {
+	tally := golden.NewTally(t, file+" (pictures)")
+	for _, c := range readRecording(t).Cases {
+		tally.Case()
+		want := picture(t, c.PNG)
+		got, err := Render(t.Context(), c.SVG, Size)
+		if err != nil {
+			// The original shows an empty sheet.
+			got = blank().(*image.RGBA)
+		}
+		mean, far := differ(got, want)
+		if strings.Contains(c.SVG, "<text") {
+			tally.Float(t, c.ID+": ink", darkness(got), darkness(want), golden.Tolerance{Rel: 0.5})
+			continue
+		}
+		tally.Float(t, c.ID+": mean difference in levels", mean, 0, golden.Tolerance{Abs: 0.5})
+		tally.Float(t, c.ID+": share of pixels far off", far, 0, golden.Tolerance{Abs: 0.002})
+	}
+}
+
+// differ returns the mean over pixels of the largest difference of a colour, in
+// levels of 255, and the share of pixels where it is above 48.
+func differ(a, b image.Image) (mean, far float64) {
+	n := 0.0
+	for y := range a.Bounds().Dy() {
+		for x := range a.Bounds().Dx() {
+			r, g, bl, _ := a.At(x, y).RGBA()
+			r2, g2, bl2, _ := b.At(x, y).RGBA()
+			d := 0.0
+			for _, p := range [][2]uint32{{r, r2}, {g, g2}, {bl, bl2}} {
+				d = max(d, math.Abs(float64(p[0]>>8)-float64(p[1]>>8)))
+			}
+			mean += d
+			n++
+			if d > 48 {
+				far++
+			}
+		}
+	}
+	return mean / n, far / n
+}
+
+func darkness(img image.Image) float64 {
+	gray, _, _ := luma(img)
+	sum := 0.0
+	for _, v := range gray {
+		sum += 255 - float64(v)
+	}
+	return sum / float64(len(gray))
+}
+
+// constant is a scorer that gives the same score to everything.
+type constant float64
+
+func (c constant) Score(context.Context, image.Image, image.Image) (float64, error) {
+	return float64(c), nil
+}
+
+func TestTurnsEqualTheOriginals(t *testing.T) {
+	rec := readRecording(t)
+	drawn := make(map[string]image.Image)
+	samples := make(map[string]Sample)
+	for _, c := range rec.Cases {
+		drawn[c.SVG] = picture(t, c.PNG)
+		samples[c.ID+".svg"] = Sample{Name: c.ID + ".svg", Code: c.SVG}
+	}
+	var list []Sample
+	for _, name := range rec.Dataset {
+		list = append(list, samples[name])
+	}
+	data, err := NewDataset(list)
+	require.NoError(t, err)
+	tally := golden.NewTally(t, file+" (env)")
+	for _, ep := range rec.Env {
+		tally.Case()
+		o := Defaults()
+		require.NoError(t, env.Decode(ep.Config, &o))
+		o.DINO, o.DreamSim = constant(rec.Stub.DINO), constant(rec.Stub.DreamSim)
+		if o.DINOWeight == nil && o.DreamSimWeight == nil && o.StructuralWeight == nil {
+			o.PerceptualWeight = new(float64) // the original has no such score
+		}
+		e, err := NewFrom(o, data)
+		require.NoError(t, err)
+		// The scores are those of the original renderer's pictures.
+		e.render = func(_ context.Context, code string) (image.Image, error) {
+			if drawn[code] == nil {
+				return nil, fmt.Errorf("no recorded picture of %q", code)
+			}
+			return drawn[code], nil
+		}
+		playRecorded(t, tally, e, ep)
+	}
+}
+
+func playRecorded(t *testing.T, tally *golden.Tally, e *Env, ep recorded) {
+	what := fmt.Sprintf("seed %d", ep.Seed)
+	_, err := e.Reset(t.Context(), ep.Seed)
+	require.NoError(t, err)
+	golden.Equal(t, tally, what+": sample", e.Sample().Name, ep.Picked)
+	for i, turn := range ep.Turns {
+		what := fmt.Sprintf("%s turn %d %q", what, i, turn.Response)
+		out, err := e.Step(t.Context(), turn.Response)
+		require.NoError(t, err)
+		tally.Float(t, what+": reward", out.Reward.Sum(), turn.Reward, golden.Tolerance{Abs: 1e-9})
+		golden.Equal(t, tally, what+": done", out.Done, turn.Done)
+		golden.Equal(t, tally, what+": format", out.Response.FormatCorrect, turn.FormatCorrect)
+		golden.Equal(t, tally, what+": actions", strings.Join(out.Response.Actions, "\x00"), strings.Join(turn.Actions, "\x00"))
+		for name, want := range turn.Metrics.Turn {
+			golden.Equal(t, tally, what+": "+name, out.Turn[name], words.Number(want))
+		}
+		for name, want := range turn.Metrics.Traj {
+			golden.Equal(t, tally, what+": "+name, out.Trajectory[name], words.Number(want))
+		}
+		if s := turn.Scores; s != nil {
+			tally.Float(t, what+": total", out.Turn["total_score"], s.Total, golden.Tolerance{Abs: 1e-9})
+			tally.Float(t, what+": structural", out.Turn["structural_score"], s.Structural, golden.Tolerance{Abs: 1e-9})
+			tally.Float(t, what+": dino", out.Turn["dino_score"], s.DINO, golden.Tolerance{})
+			tally.Float(t, what+": dreamsim", out.Turn["dreamsim_score"], s.DreamSim, golden.Tolerance{})
+		}
+		require.Len(t, out.Observation.Images, 1)
+		size := out.Observation.Images[0].Bounds()
+		golden.Equal(t, tally, what+": picture", [2]int{size.Dx(), size.Dy()}, turn.Size)
+	}
+}

@@ -1,0 +1,162 @@
+package draw
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// declaration is one property of a style.
+type declaration struct{ name, value string }
+
+// declarations reads "name: value; name: value".
+func declarations(text string) []declaration {
+	var list []declaration
+	for one := range strings.SplitSeq(text, ";") {
+		name, value, ok := strings.Cut(one, ":")
+		if !ok {
+			continue
+		}
+		value, _, _ = strings.Cut(value, "!") // of importance there is one level only
+		list = append(list, declaration{strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(value)})
+	}
+	return list
+}
+
+// compound is a selector of one element: a name, an id and classes, all of which
+// must fit.
+type compound struct {
+	name, id string
+	classes  []string
+}
+
+func (c compound) fits(n *node) bool {
+	if c.name != "" && c.name != n.name || c.id != "" && c.id != n.attr("id") {
+		return false
+	}
+	for _, class := range c.classes {
+		if !slices.Contains(n.classes, class) {
+			return false
+		}
+	}
+	return true
+}
+
+// rule is a selector with its declarations. The elements of the selector are
+// nested in each other with any number of others between them, the last one is
+// styled.
+type rule struct {
+	selector []compound
+	weight   int // specificity
+	style    []declaration
+}
+
+func (r *rule) fits(n *node) bool {
+	last := len(r.selector) - 1
+	if !r.selector[last].fits(n) {
+		return false
+	}
+	for last--; last >= 0; last-- {
+		for n = n.parent; n != nil && !r.selector[last].fits(n); n = n.parent {
+		}
+		if n == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// sheet is a style sheet: rules in order of increasing weight.
+type sheet []rule
+
+// parseSheet reads the rules of a style sheet. At-rules and selectors other than
+// names, ids, classes and nesting are passed over.
+func parseSheet(text string, limit int) sheet {
+	var s sheet
+	text = uncomment(text)
+	for len(s) < limit {
+		head, rest, ok := strings.Cut(text, "{")
+		if !ok {
+			break
+		}
+		body, tail, _ := strings.Cut(rest, "}")
+		text = tail
+		style := declarations(body)
+		for one := range strings.SplitSeq(head, ",") {
+			if sel, weight, ok := parseSelector(one); ok && len(s) < limit {
+				s = append(s, rule{sel, weight, style})
+			}
+		}
+	}
+	slices.SortStableFunc(s, func(a, b rule) int { return cmp.Compare(a.weight, b.weight) })
+	return s
+}
+
+func uncomment(text string) string {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, "/*")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		_, text, _ = strings.Cut(rest, "*/")
+	}
+}
+
+func parseSelector(text string) (selector []compound, weight int, ok bool) {
+	for word := range strings.FieldsSeq(text) {
+		c, w, ok := parseCompound(word)
+		if !ok {
+			return nil, 0, false
+		}
+		selector, weight = append(selector, c), weight+w
+	}
+	return selector, weight, len(selector) > 0
+}
+
+func parseCompound(word string) (c compound, weight int, ok bool) {
+	if strings.ContainsAny(word, ":[]>+~@()\"'") {
+		return c, 0, false
+	}
+	for len(word) > 0 {
+		kind := byte(0)
+		if word[0] == '.' || word[0] == '#' {
+			kind, word = word[0], word[1:]
+		}
+		end := strings.IndexAny(word, ".#")
+		if end < 0 {
+			end = len(word)
+		}
+		name := word[:end]
+		word = word[end:]
+		switch {
+		case name == "":
+			return c, 0, false
+		case kind == '.' && len(c.classes) == maxClasses:
+			return c, 0, false
+		case kind == '.':
+			c.classes, weight = append(c.classes, name), weight+100
+		case kind == '#':
+			c.id, weight = name, weight+10_000
+		case name != "*":
+			c.name, weight = name, weight+1
+		}
+	}
+	return c, weight, true
+}
+
+// styled returns the declarations that hold for an element, later ones winning:
+// its own attributes, those of the sheet, its style attribute.
+func (s sheet) styled(n *node) []declaration {
+	list := make([]declaration, 0, len(n.attrs)+4)
+	for _, a := range n.attrs {
+		list = append(list, declaration(a))
+	}
+	for i := range s {
+		if s[i].fits(n) {
+			list = append(list, s[i].style...)
+		}
+	}
+	return append(list, declarations(n.attr("style"))...)
+}

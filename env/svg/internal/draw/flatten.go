@@ -1,0 +1,80 @@
+package draw
+
+import "math"
+
+// polyline is a flattened part of a path.
+type polyline struct {
+	points []point
+	corner []bool // whether the path bends there; not inside a curve
+	closed bool
+}
+
+// Bounds of the lines that a curve and a path become. A path that reaches its
+// bound goes on with one line for each curve.
+const (
+	maxPieces = 128
+	maxPoints = 1 << 16
+)
+
+// flatten turns a path into lines that are nowhere farther from it than about
+// tolerance, in the path's own units.
+func (p *path) flatten(tolerance float64) []polyline {
+	var lines []polyline
+	var now polyline
+	end := func(closed bool) {
+		if len(now.points) > 0 {
+			now.closed = closed
+			lines = append(lines, now)
+		}
+		now = polyline{}
+	}
+	add := func(q point, corner bool) {
+		now.points, now.corner = append(now.points, q), append(now.corner, corner)
+	}
+	i, total := 0, 0
+	for _, v := range p.verbs {
+		switch v {
+		case moveTo:
+			end(false)
+			add(p.points[i], true)
+			i++
+		case lineTo:
+			add(p.points[i], true)
+			i++
+		case cubeTo:
+			from := now.points[len(now.points)-1]
+			a, b, to := p.points[i], p.points[i+1], p.points[i+2]
+			n := pieces(from, a, b, to, tolerance)
+			if total += n; total > maxPoints {
+				n = 1
+			}
+			for k := 1; k < n; k++ {
+				add(cubeAt(from, a, b, to, float64(k)/float64(n)), false)
+			}
+			add(to, true)
+			i += 3
+		case closing:
+			end(true)
+		}
+	}
+	end(false)
+	return lines
+}
+
+// pieces is how many lines of equal parameter length keep a cubic within the
+// tolerance: the error of n is at most 3/4·D/n², D being the larger of its second
+// differences.
+func pieces(from, a, b, to point, tolerance float64) int {
+	d := max(from.add(b).sub(a.mul(2)).length(), a.add(to).sub(b.mul(2)).length())
+	n := math.Ceil(math.Sqrt(0.75 * d / tolerance))
+	if !(n >= 1) {
+		return 1
+	}
+	return int(min(n, maxPieces))
+}
+
+func cubeAt(p0, p1, p2, p3 point, t float64) point {
+	s := 1 - t
+	a, b, c, d := s*s*s, 3*s*s*t, 3*s*t*t, t*t*t
+	return point{a*p0.x + b*p1.x + c*p2.x + d*p3.x, a*p0.y + b*p1.y + c*p2.y + d*p3.y}
+}

@@ -1,0 +1,216 @@
+package draw
+
+import "math"
+
+// pen is how an outline is stroked, in user units.
+type pen struct {
+	width      float64
+	cap        string // butt, round, square
+	join       string // miter, round, bevel
+	miterLimit float64
+	dashes     []float64
+	dashOffset float64
+}
+
+// stroker covers a stroke with convex pieces: one for each line, join and cap.
+// They overlap, and go around in either direction.
+type stroker struct {
+	pen
+	half  float64
+	arc   float64 // largest angle between two points of a round piece
+	emit  func(piece []point)
+	piece []point
+}
+
+// stroke calls emit with the pieces of a stroke of the lines. tolerance is for
+// round pieces, in user units. The piece passed to emit is reused.
+func (pn pen) stroke(lines []polyline, tolerance float64, emit func(piece []point)) {
+	half := pn.width / 2
+	if !(half > 0) || !finite(half) {
+		return
+	}
+	s := stroker{pen: pn, half: half, emit: emit, arc: math.Pi / 2}
+	if tolerance < half {
+		s.arc = max(2*math.Acos(1-tolerance/half), 2*math.Pi/128)
+	}
+	for _, l := range lines {
+		for _, d := range pn.dashed(l) {
+			s.line(d)
+		}
+	}
+}
+
+func (s *stroker) flush() {
+	s.emit(s.piece)
+	s.piece = s.piece[:0]
+}
+
+// line strokes one line with its joins and caps.
+func (s *stroker) line(l polyline) {
+	l = l.distinct()
+	n := len(l.points)
+	if n == 1 {
+		s.dot(l.points[0])
+		return
+	}
+	segments := n - 1
+	if l.closed {
+		segments = n
+	}
+	directions := make([]point, segments)
+	for i := range segments {
+		a, b := l.points[i], l.points[(i+1)%n]
+		directions[i], _ = b.sub(a).unit()
+		side := directions[i].left().mul(s.half)
+		s.piece = append(s.piece, a.add(side), a.sub(side), b.sub(side), b.add(side))
+		s.flush()
+	}
+	for i := 1; i < segments; i++ {
+		s.join(l.points[i], directions[i-1], directions[i], l.corner[i])
+	}
+	if l.closed {
+		s.join(l.points[0], directions[segments-1], directions[0], l.corner[0])
+		return
+	}
+	s.end(l.points[0], directions[0].mul(-1))
+	s.end(l.points[n-1], directions[segments-1])
+}
+
+// distinct drops points that equal the one before.
+func (l polyline) distinct() polyline {
+	out := polyline{closed: l.closed}
+	for i, p := range l.points {
+		if n := len(out.points); n > 0 && out.points[n-1].sub(p).length() < 1e-9 {
+			out.corner[n-1] = out.corner[n-1] || l.corner[i]
+			continue
+		}
+		out.points, out.corner = append(out.points, p), append(out.corner, l.corner[i])
+	}
+	if n := len(out.points); out.closed && n > 1 && out.points[n-1].sub(out.points[0]).length() < 1e-9 {
+		out.points, out.corner = out.points[:n-1], out.corner[:n-1]
+	}
+	return out
+}
+
+// dot is a line without length: what its caps leave of it.
+func (s *stroker) dot(p point) {
+	switch s.cap {
+	case "round":
+		s.fan(p, 0, 2*math.Pi)
+		s.flush()
+	case "square":
+		h := s.half
+		s.piece = append(s.piece, p.add(point{-h, -h}), p.add(point{-h, h}), p.add(point{h, h}), p.add(point{h, -h}))
+		s.flush()
+	}
+}
+
+// end draws the cap at p; outward is the direction in which the line ends.
+func (s *stroker) end(p, outward point) {
+	side := outward.left().mul(s.half)
+	switch s.cap {
+	case "round":
+		s.fan(p, math.Atan2(side.y, side.x), math.Pi)
+		s.flush()
+	case "square":
+		tip := outward.mul(s.half)
+		s.piece = append(s.piece, p.add(side), p.sub(side), p.sub(side).add(tip), p.add(side).add(tip))
+		s.flush()
+	}
+}
+
+// fan appends an arc around p; |turn| is at most a full turn.
+func (s *stroker) fan(p point, first, turn float64) {
+	n := max(1, int(math.Ceil(math.Abs(turn)/s.arc)))
+	for i := range n + 1 {
+		s.piece = append(s.piece, p.add(polar(first+turn*float64(i)/float64(n), s.half)))
+	}
+}
+
+// join fills the gap on the outer side of a bend at p. Where a curve was cut into
+// lines it is always round.
+func (s *stroker) join(p, in, out point, corner bool) {
+	turn := math.Atan2(in.cross(out), in.dot(out))
+	if math.Abs(turn) < 1e-6 {
+		return
+	}
+	// The outer side is the left one, in the sense of left, when turning right.
+	a, b := in.left().mul(s.half), out.left().mul(s.half)
+	if turn < 0 {
+		a, b = a.mul(-1), b.mul(-1)
+	}
+	kind := s.pen.join
+	if !corner {
+		kind = "round"
+	}
+	s.piece = append(s.piece, p)
+	switch ratio := 1 / math.Cos(turn/2); {
+	case kind == "round":
+		s.fan(p, math.Atan2(a.y, a.x), turn)
+	case kind != "bevel" && ratio > 0 && ratio <= max(s.miterLimit, 1):
+		middle, _ := a.add(b).unit()
+		s.piece = append(s.piece, p.add(a), p.add(middle.mul(s.half*ratio)), p.add(b))
+	default:
+		s.piece = append(s.piece, p.add(a), p.add(b))
+	}
+	s.flush()
+}
+
+// maxDashes bounds the dashes of one line.
+const maxDashes = 4096
+
+// dashed cuts a line into its dashes; without a pattern it is the line itself.
+func (pn pen) dashed(l polyline) []polyline {
+	total := 0.0
+	for _, d := range pn.dashes {
+		total += d
+	}
+	if !(total > 0) || !finite(total, pn.dashOffset) {
+		return []polyline{l}
+	}
+	pattern := pn.dashes
+	if len(pattern)%2 == 1 {
+		pattern = append(append([]float64(nil), pattern...), pattern...)
+		total *= 2
+	}
+	i, left := 0, math.Mod(pn.dashOffset, total)
+	if left < 0 {
+		left += total
+	}
+	for left >= pattern[i] && left > 0 {
+		left -= pattern[i]
+		i = (i + 1) % len(pattern)
+	}
+	return cut(l, pattern, i, pattern[i]-left)
+}
+
+// cut walks along the line with dash i of the pattern, of which left remains.
+func cut(l polyline, pattern []float64, i int, left float64) []polyline {
+	points, corners := l.points, l.corner
+	if l.closed {
+		points, corners = append(append([]point(nil), points...), points[0]), append(append([]bool(nil), corners...), true)
+	}
+	var out []polyline
+	now := polyline{points: []point{points[0]}, corner: []bool{true}}
+	for k := 1; k < len(points); k++ {
+		a, b := points[k-1], points[k]
+		rest := b.sub(a).length()
+		for rest > left && len(out) < maxDashes {
+			a = between(a, b, left/rest)
+			rest -= left
+			if i%2 == 0 {
+				now.points, now.corner = append(now.points, a), append(now.corner, true)
+				out = append(out, now)
+			}
+			i = (i + 1) % len(pattern)
+			left = pattern[i]
+			now = polyline{points: []point{a}, corner: []bool{true}}
+		}
+		left -= rest
+		now.points, now.corner = append(now.points, b), append(now.corner, corners[k])
+	}
+	if i%2 == 0 && len(now.points) > 1 {
+		out = append(out, now)
+	}
+	return out
+}

@@ -1,0 +1,178 @@
+package svg
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"vagen/env"
+	"vagen/internal/nearest"
+	"vagen/reward"
+)
+
+// Rules names how a turn is judged.
+type Rules string
+
+// The two ways in which the original judges a turn: as a single environment, and
+// behind its batch service, which is how it was trained.
+const (
+	Episode Rules = "episode"
+	Service Rules = "service"
+)
+
+// Size is the side of pictures in pixels.
+const Size = 256
+
+// Options are an environment's settings; Defaults gives the published ones. In
+// configurations they have the names of their tags.
+type Options struct {
+	// Rules decides what the columns say.
+	//
+	//	                     episode                      service
+	//	reads a response     as PromptFormat says         as free_think, found anywhere
+	//	valid turn           holds valid SVG              the same
+	//	pays FormatReward    valid and format correct     valid
+	//	invalid turn         pays FormatPenalty, is done  pays FormatPenalty
+	//	action_is_effective  total score above 0          above the turn before
+	//	structural score     if it has a weight           always
+	//	more turn metrics                                 svg_is_valid, dino_score,
+	//	                                                  dreamsim_score
+	Rules Rules `option:"rules"`
+
+	// DataDir is a folder of SVG files, a file of JSON lines, or a folder that
+	// holds one of these as <dataset name with / as ->/<split>, the file with
+	// .jsonl behind. "" means the icons of this package; see Load.
+	DataDir     string `option:"data_dir"`
+	DatasetName string `option:"dataset_name"`
+	Split       string `option:"split"`
+
+	PromptFormat     string   `option:"prompt_format"` // a legacy format, see package reward
+	ActionSep        string   `option:"action_sep"`
+	MaxActions       int      `option:"max_actions_per_step"` // the first one counts
+	ImagePlaceholder string   `option:"image_placeholder"`    // must be env.ImageMark; accepted for old configurations
+	SpecialTokens    []string `option:"special_token_list"`   // removed from sections
+
+	FormatReward  float64 `option:"format_reward"`
+	FormatPenalty float64 `option:"format_penalty"` // added, so it is negative or 0
+
+	// Weights of the scores in the reward; nil means 0. Without any of them the
+	// perceptual score has the weight DefaultPerceptual.
+	DINOWeight       *float64 `option:"dino_weight"`
+	DreamSimWeight   *float64 `option:"dreamsim_weight"`
+	StructuralWeight *float64 `option:"structural_weight"`
+	PerceptualWeight *float64 `option:"perceptual_weight"`
+
+	// DINOURL and DreamSimURL are the services that give these scores, see
+	// HTTPScorer; a scorer set on DINO or DreamSim comes first. A score with a
+	// scorer is always asked for, so that its metric is there whatever its weight.
+	DINOURL      string  `option:"dino_url"`
+	DreamSimURL  string  `option:"dreamsim_url"`
+	ScoreTimeout float64 `option:"score_timeout"` // seconds of one try; 0 means 30
+	DINO         Scorer
+	DreamSim     Scorer
+	ModelSize    string `option:"model_size"` // small, base or large: the DINO model asked for
+
+	// Seed, Device, UseStateReward and RenderMode are read by no rule; old
+	// configurations have them. There is no state to reward, and no text mode.
+	Seed           int64          `option:"seed"`
+	Device         map[string]any `option:"device"`
+	UseStateReward bool           `option:"use_state_reward"`
+	RenderMode     string         `option:"render_mode"`
+}
+
+// DefaultPerceptual is the weight of the perceptual score when no score has one.
+const DefaultPerceptual = 5
+
+// Defaults returns the published settings.
+func Defaults() Options {
+	return Options{
+		Rules: Episode, DatasetName: "starvector/svg-icons-simple", Split: "train",
+		PromptFormat: "grounding_worldmodeling", ActionSep: "~~", MaxActions: 1, ImagePlaceholder: env.ImageMark,
+		SpecialTokens: []string{"<think>", "</think>", "<answer>", "</answer>"},
+		FormatReward:  0.5, ModelSize: "small", Seed: 42, RenderMode: "vision",
+	}
+}
+
+// FromConfig makes an environment from named options on top of Defaults. It is an
+// env.Factory.
+func FromConfig(config map[string]any) (env.Env, error) {
+	o := Defaults()
+	if err := env.Decode(config, &o); err != nil {
+		return nil, fmt.Errorf("svg: %w", err)
+	}
+	return New(o)
+}
+
+// weights returns the weights in use.
+func (o *Options) weights() Scores {
+	of := func(w *float64) float64 {
+		if w == nil {
+			return 0
+		}
+		return *w
+	}
+	w := Scores{DINO: of(o.DINOWeight), DreamSim: of(o.DreamSimWeight), Structural: of(o.StructuralWeight), Perceptual: of(o.PerceptualWeight)}
+	if o.DINOWeight == nil && o.DreamSimWeight == nil && o.StructuralWeight == nil && o.PerceptualWeight == nil {
+		w.Perceptual = DefaultPerceptual
+	}
+	return w
+}
+
+// Validate reports everything that is wrong with the options.
+func (o *Options) Validate() error {
+	var errs []error
+	bad := func(name, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("svg: option %q: %w: %s", name, env.ErrOption, fmt.Sprintf(format, args...)))
+	}
+	oneOf := func(name, value string, allowed ...string) {
+		if !slices.Contains(allowed, value) {
+			bad(name, "%q is not one of %s%s", value, strings.Join(allowed, ", "), nearest.Hint(value, allowed))
+		}
+	}
+	oneOf("rules", string(o.Rules), string(Episode), string(Service))
+	oneOf("prompt_format", o.PromptFormat, promptFormats()...)
+	oneOf("model_size", o.ModelSize, "small", "base", "large")
+	oneOf("render_mode", o.RenderMode, "vision")
+	if o.MaxActions < 1 {
+		bad("max_actions_per_step", "%d is below 1", o.MaxActions)
+	}
+	if o.ActionSep == "" {
+		bad("action_sep", "it is empty")
+	}
+	if o.ImagePlaceholder != env.ImageMark {
+		bad("image_placeholder", "%q; images are always marked %q", o.ImagePlaceholder, env.ImageMark)
+	}
+	if o.UseStateReward {
+		bad("use_state_reward", "a drawing has no state that could be claimed")
+	}
+	if !(o.ScoreTimeout >= 0 && o.ScoreTimeout <= 3600) {
+		bad("score_timeout", "%v is outside 0..3600 seconds", o.ScoreTimeout)
+	}
+	w := o.weights()
+	for _, s := range []struct {
+		name   string
+		weight float64
+	}{
+		{"dino_weight", w.DINO}, {"dreamsim_weight", w.DreamSim}, {"structural_weight", w.Structural}, {"perceptual_weight", w.Perceptual},
+	} {
+		if !(s.weight >= 0) || math.IsInf(s.weight, 1) {
+			bad(s.name, "%v is not a weight; weights are finite and not negative", s.weight)
+		}
+	}
+	if w.DINO > 0 && o.DINO == nil && o.DINOURL == "" {
+		bad("dino_weight", "%v, but nothing gives the score: set dino_url", w.DINO)
+	}
+	if w.DreamSim > 0 && o.DreamSim == nil && o.DreamSimURL == "" {
+		bad("dreamsim_weight", "%v, but nothing gives the score: set dreamsim_url", w.DreamSim)
+	}
+	return errors.Join(errs...)
+}
+
+// promptFormats returns the formats that ask for free text around the code.
+func promptFormats() []string {
+	return slices.DeleteFunc(reward.Formats(reward.Legacy), func(f string) bool {
+		return f == "raw_response" || strings.HasSuffix(f, "_symbolic") || strings.HasSuffix(f, "_structured")
+	})
+}

@@ -1,0 +1,86 @@
+package svg
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"vagen/env"
+	"vagen/env/internal/words"
+	"vagen/reward"
+)
+
+// systemPrompt says what the task is and how to answer.
+func (e *Env) systemPrompt() string {
+	var b strings.Builder
+	b.WriteString("You redraw pictures in SVG. You are shown a picture of 256 by 256 pixels on white; write one SVG document that looks the same. " +
+		"Look first which shapes there are, in which colours, how large and where. After each answer you see what your code draws; then correct it.\n\n" +
+		"Give the document a viewBox and the usual namespace. Paths, basic shapes, groups, transforms and gradients may be used; " +
+		"sizes of basic shapes are plain numbers. The more your drawing is like the picture, the higher the reward.\n\n")
+	b.WriteString(e.formatText())
+	b.WriteString("\nFor example:\n")
+	b.WriteString(e.example())
+	return b.String()
+}
+
+// sections says what belongs into each section.
+var sections = map[string]string{
+	reward.SectionThink:       "your thoughts",
+	reward.SectionObservation: "what you see",
+	reward.SectionReasoning:   "how you want to draw it",
+	reward.SectionPrediction:  "what your drawing will look like",
+	reward.SectionAnswer:      "the SVG document",
+}
+
+// formatText asks for the response's format.
+func (e *Env) formatText() string {
+	var what []string
+	for _, name := range e.format.Sections() {
+		what = append(what, "<"+name+"> holds "+sections[name])
+	}
+	text := "Answer in this form: " + e.format.Compose(func(string) string { return "…" }) + " where " + strings.Join(what, ", ") + "."
+	if e.o.MaxActions > 1 {
+		text += fmt.Sprintf(" Up to %s may stand there, with %q between them; the first one counts.",
+			words.Plural(e.o.MaxActions, "document"), e.o.ActionSep)
+	}
+	return text
+}
+
+// example is a response in the format.
+func (e *Env) example() string {
+	return e.format.Compose(func(section string) string {
+		switch section {
+		case reward.SectionAnswer:
+			return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64"><rect x="8" y="36" width="48" height="20" fill="#4a7c3a"/>` +
+				`<circle cx="44" cy="16" r="9" fill="gold"/></svg>`
+		case reward.SectionObservation:
+			return "A wide green block below, a small yellow disc at the upper right."
+		case reward.SectionPrediction:
+			return "The same block and disc, at the same places."
+		}
+		return "One rect for the block and one circle for the disc are enough."
+	})
+}
+
+// targetText shows the target at the start of an episode.
+func (e *Env) targetText() string {
+	return "This is the picture to redraw:\n" + env.ImageMark + "\nWrite your SVG document.\n" + e.formatText()
+}
+
+// attemptText shows what was drawn in a turn.
+func (e *Env) attemptText(code string, earned float64) string {
+	var b strings.Builder
+	if code == "" {
+		b.WriteString("There was no valid SVG document in your answer, so the sheet is empty:\n")
+	} else {
+		b.WriteString("Your document was ")
+		b.WriteString(strings.ReplaceAll(code, env.ImageMark, "<image/>"))
+		b.WriteString("\nIt draws:\n")
+	}
+	b.WriteString(env.ImageMark)
+	b.WriteString("\nThis turn earned ")
+	b.WriteString(strconv.FormatFloat(earned, 'f', 4, 64))
+	b.WriteString(". Correct the document so that it comes closer to the picture.\n")
+	b.WriteString(e.formatText())
+	return b.String()
+}

@@ -1,0 +1,144 @@
+package svg
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"image"
+	"image/png"
+	"io"
+	"math"
+	"net/http"
+	"time"
+)
+
+// Scores are how alike two pictures are by each measure, each in [0, 1] for the
+// measures of this package, or the weights of these.
+type Scores struct {
+	DINO       float64 // similarity of DINOv2 features
+	DreamSim   float64 // 1 − DreamSim distance
+	Structural float64 // see Structural
+	Perceptual float64 // see Perceptual
+}
+
+// Total is the sum of the scores with weights, or 0 when that is negative.
+func (s Scores) Total(w Scores) float64 {
+	return max(0, s.DINO*w.DINO+s.Structural*w.Structural+s.DreamSim*w.DreamSim+s.Perceptual*w.Perceptual)
+}
+
+// Scorer says how alike an attempt is to its target: 1 for equal pictures, less
+// for others. Equal pictures get equal scores.
+type Scorer interface {
+	Score(ctx context.Context, target, attempt image.Image) (float64, error)
+}
+
+// ErrScore is wrapped by errors of Step when a scorer gave no score. The episode
+// can't go on then: a missing score is not a score of zero.
+var ErrScore = errors.New("no score")
+
+// HTTPScorer asks a service for scores. The request is a POST of a JSON object
+//
+//	{"metric": "dino", "model": "small", "target": "<PNG in base64>", "attempt": "<PNG in base64>"}
+//
+// and the answer a JSON object {"score": 0.73}. A try that fails for reasons that
+// may pass (no connection, time out, status 429 or 5xx) is repeated.
+type HTTPScorer struct {
+	URL     string
+	Metric  string // name of the measure: dino or dreamsim
+	Model   string // model of the measure, may be empty
+	Client  *http.Client
+	Timeout time.Duration // of one try; 0 means 30 s
+	Tries   int           // 0 means 3
+	Pause   time.Duration // before the second try, doubled for each further one; 0 means 500 ms
+}
+
+// maxAnswer bounds the answer of a service in bytes.
+const maxAnswer = 1 << 16
+
+// Score implements Scorer.
+func (s *HTTPScorer) Score(ctx context.Context, target, attempt image.Image) (float64, error) {
+	request := map[string]string{"metric": s.Metric, "model": s.Model}
+	for name, img := range map[string]image.Image{"target": target, "attempt": attempt} {
+		var buf bytes.Buffer
+		if err := png.Encode(&buf, img); err != nil {
+			return 0, fmt.Errorf("svg: %s score: %s: %w", s.Metric, name, err)
+		}
+		request[name] = base64.StdEncoding.EncodeToString(buf.Bytes())
+	}
+	body, err := json.Marshal(request)
+	if err != nil {
+		return 0, fmt.Errorf("svg: %s score: %w", s.Metric, err)
+	}
+	tries, pause := s.Tries, s.Pause
+	if tries == 0 {
+		tries = 3
+	}
+	if pause == 0 {
+		pause = 500 * time.Millisecond
+	}
+	for try := 1; ; try++ {
+		score, passing, err := s.ask(ctx, body)
+		if err == nil {
+			return score, nil
+		}
+		if ctx.Err() != nil {
+			return 0, fmt.Errorf("svg: %s score: %w", s.Metric, context.Cause(ctx))
+		}
+		if !passing || try == tries {
+			return 0, fmt.Errorf("svg: %s score: %w after %d tries: %w", s.Metric, ErrScore, try, err)
+		}
+		wait := time.NewTimer(pause)
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			wait.Stop()
+			return 0, fmt.Errorf("svg: %s score: %w", s.Metric, context.Cause(ctx))
+		}
+		pause *= 2
+	}
+}
+
+// ask makes one try; passing says that another one may succeed.
+func (s *HTTPScorer) ask(ctx context.Context, body []byte) (score float64, passing bool, err error) {
+	timeout := s.Timeout
+	if timeout == 0 {
+		timeout = 30 * time.Second
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, bytes.NewReader(body))
+	if err != nil {
+		return 0, false, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	client := s.Client
+	if client == nil {
+		client = http.DefaultClient
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, true, err
+	}
+	defer response.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return 0, true, err
+	}
+	if response.StatusCode != http.StatusOK {
+		passing = response.StatusCode == http.StatusTooManyRequests || response.StatusCode >= 500
+		return 0, passing, fmt.Errorf("the service answered %s: %.200q", response.Status, raw)
+	}
+	var answer struct {
+		Score *float64 `json:"score"`
+	}
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		return 0, false, fmt.Errorf("the answer %.200q: %w", raw, err)
+	}
+	if answer.Score == nil || math.IsNaN(*answer.Score) || math.IsInf(*answer.Score, 0) {
+		return 0, false, fmt.Errorf("the answer %.200q has no finite score", raw)
+	}
+	return *answer.Score, false, nil
+}
