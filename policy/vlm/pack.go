@@ -38,11 +38,6 @@ type packer struct {
 	noPacking bool
 }
 
-// placed is a row with its place.
-type placed struct {
-	row, bin, start int
-}
-
 // packs lays the rows out. want marks the tokens whose scores are needed; the
 // first token of a row has none. Rows without any wanted token are left out.
 func (k *packer) packs(rows *policy.Rows, want []bool) ([]*pack, error) {
@@ -50,11 +45,9 @@ func (k *packer) packs(rows *policy.Rows, want []bool) ([]*pack, error) {
 		return nil, err
 	}
 	var order []int
-	longest := 0
 	for i := range rows.Len() {
 		if slices.Contains(want[rows.Offsets[i]:rows.Offsets[i+1]], true) {
 			order = append(order, i)
-			longest = max(longest, rows.Offsets[i+1]-rows.Offsets[i])
 		}
 	}
 	if len(order) == 0 {
@@ -62,39 +55,89 @@ func (k *packer) packs(rows *policy.Rows, want []bool) ([]*pack, error) {
 	}
 	size := func(i int) int { return rows.Offsets[i+1] - rows.Offsets[i] }
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(size(b), size(a)) })
-	length := bucket(longest)
-	bins := firstFit(order, size, length, k.noPacking)
-	perPack := max(1, k.budget/length)
 	var out []*pack
-	for from := 0; from < len(bins); from += perPack {
-		p, err := k.fill(rows, want, bins[from:min(from+perPack, len(bins))], perPack, length)
-		if err != nil {
-			return nil, err
+	for _, s := range k.arrange(order, size) {
+		n := k.perPack(s.length)
+		for from := 0; from < len(s.bins); from += n {
+			p, err := k.fill(rows, want, s.bins[from:min(from+n, len(s.bins))], n, s.length)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, p)
 		}
-		out = append(out, p)
 	}
 	return out, nil
 }
 
-// firstFit puts rows, longest first, each into the first bin with room for it.
-func firstFit(order []int, size func(int) int, length int, single bool) [][]int {
-	var bins [][]int
-	var room []int
+// perPack is the number of bins of a length in a pack.
+func (k *packer) perPack(length int) int { return max(1, k.budget/length) }
+
+// shelf is a set of bins of one length with rows in them.
+type shelf struct {
+	length int
+	bins   [][]int
+	room   []int // left in each bin
+}
+
+// put places rows, longest first, each into the first bin with room for it. Rows
+// without room open a bin of their own, or are returned when open is not set.
+func (s *shelf) put(rows []int, size func(int) int, open, single bool) (left []int) {
 rows:
-	for _, i := range order {
+	for _, i := range rows {
 		if !single {
-			for b := range bins {
-				if room[b] >= size(i) {
-					bins[b] = append(bins[b], i)
-					room[b] -= size(i)
+			for b := range s.bins {
+				if s.room[b] >= size(i) {
+					s.bins[b] = append(s.bins[b], i)
+					s.room[b] -= size(i)
 					continue rows
 				}
 			}
 		}
-		bins = append(bins, []int{i})
-		room = append(room, length-size(i))
+		if !open {
+			left = append(left, i)
+			continue
+		}
+		s.bins = append(s.bins, []int{i})
+		s.room = append(s.room, s.length-size(i))
 	}
-	return bins
+	return left
+}
+
+// arrange lays rows, longest first, into bins of the longest row's length; or
+// those that fit, and that fill no gap there, into bins of half that length,
+// when that is less work.
+func (k *packer) arrange(order []int, size func(int) int) []*shelf {
+	long := &shelf{length: bucket(size(order[0]))}
+	long.put(order, size, true, k.noPacking)
+	one := []*shelf{long}
+	half := bucket((long.length + 1) / 2)
+	at := slices.IndexFunc(order, func(i int) bool { return size(i) <= half })
+	if at <= 0 {
+		return one
+	}
+	upper, lower := &shelf{length: long.length}, &shelf{length: half}
+	upper.put(order[:at], size, true, k.noPacking)
+	lower.put(upper.put(order[at:], size, false, k.noPacking), size, true, k.noPacking)
+	two := []*shelf{upper, lower}
+	if len(lower.bins) == 0 || k.work(one...) <= k.work(two...) {
+		return one
+	}
+	return two
+}
+
+// work estimates what a layer does for shelves: products with weights, and
+// attention, which grows with the length of the bins and costs about half as
+// much again for its softmax.
+func (k *packer) work(shelves ...*shelf) float64 {
+	t := &k.cfg.Text
+	weights := t.Hidden*(t.Heads+2*t.KVHeads)*t.HeadDim + t.Heads*t.HeadDim*t.Hidden + 3*t.Hidden*t.FF
+	var sum float64
+	for _, s := range shelves {
+		n := k.perPack(s.length)
+		tokens := (len(s.bins) + n - 1) / n * n * s.length
+		sum += float64(tokens) * (float64(weights) + 3*float64(s.length*t.Heads*t.HeadDim))
+	}
+	return sum
 }
 
 func checkRows(rows *policy.Rows, want int) error {
