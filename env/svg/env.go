@@ -57,6 +57,7 @@ type Env struct {
 	sample  Sample
 	target  image.Image // nil before the first Reset
 	edges   []bool      // of the target; nil until they are needed
+	inks    []ink       // likewise
 	attempt image.Image // what the last turn drew
 	last    float64     // total score of the turn before
 	scored  bool        // there was one
@@ -127,7 +128,7 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 	if err != nil {
 		return env.Observation{}, fmt.Errorf("svg: reset: seed %d: sample %q: %w", seed, sample.Name, err)
 	}
-	e.sample, e.target, e.edges, e.attempt, e.last, e.scored = sample, target, nil, nil, 0, false
+	e.sample, e.target, e.edges, e.inks, e.attempt, e.last, e.scored = sample, target, nil, nil, nil, 0, false
 	return env.Observation{Text: e.targetText(), Images: []image.Image{target}}, nil
 }
 
@@ -214,7 +215,10 @@ func (e *Env) score(ctx context.Context, drawing image.Image) (s Scores, err err
 		s.Structural = overlap(e.edges, Edges(drawing))
 	}
 	if e.weights.Perceptual > 0 {
-		s.Perceptual = Perceptual(e.target, drawing)
+		if e.inks == nil {
+			e.inks = pyramidOf(e.target)
+		}
+		s.Perceptual = likeness(e.inks, pyramidOf(drawing))
 	}
 	return s, nil
 }

@@ -28,41 +28,52 @@ func Perceptual(target, attempt image.Image) float64 {
 	if target.Bounds().Size() != attempt.Bounds().Size() {
 		return 0
 	}
-	a, b := inkOf(target), inkOf(attempt)
-	sum, terms := 0.0, 0
-	for range levels {
-		a, b = a.half(), b.half()
-		if a.w == 0 || a.h == 0 {
-			break
-		}
-		sum += a.areas(b) + a.lines(b)
-		terms += 2
+	return likeness(pyramidOf(target), pyramidOf(attempt))
+}
+
+func likeness(a, b []ink) float64 {
+	sum := 0.0
+	for i := range a {
+		sum += a[i].areas(b[i]) + a[i].lines(b[i])
 	}
-	if terms == 0 {
-		return 0
-	}
-	return sum / float64(terms)
+	return sum / float64(max(1, 2*len(a)))
 }
 
 // ink is a picture as the complement of its colours.
 type ink struct {
 	w, h int
 	v    []float32 // three to a pixel, in [0, 1]
+	luma []float32
+}
+
+// pyramidOf returns the ink of a picture at each size that has pixels.
+func pyramidOf(img image.Image) []ink {
+	var list []ink
+	k := inkOf(img)
+	for range levels {
+		if k = k.half(); k.w == 0 || k.h == 0 {
+			break
+		}
+		list = append(list, k)
+	}
+	return list
 }
 
 func inkOf(img image.Image) ink {
 	b := img.Bounds()
-	k := ink{w: b.Dx(), h: b.Dy(), v: make([]float32, 0, 3*b.Dx()*b.Dy())}
+	k := ink{w: b.Dx(), h: b.Dy(), v: make([]float32, 3*b.Dx()*b.Dy())}
 	rgba, fast := img.(*image.RGBA)
+	i := 0
 	for y := b.Min.Y; y < b.Max.Y; y++ {
 		for x := b.Min.X; x < b.Max.X; x++ {
 			if fast {
-				p := rgba.Pix[rgba.PixOffset(x, y):]
-				k.v = append(k.v, float32(255-p[0])/255, float32(255-p[1])/255, float32(255-p[2])/255)
-				continue
+				p := rgba.Pix[rgba.PixOffset(x, y):][:3]
+				k.v[i], k.v[i+1], k.v[i+2] = float32(255-p[0])/255, float32(255-p[1])/255, float32(255-p[2])/255
+			} else {
+				red, green, blue, _ := img.At(x, y).RGBA()
+				k.v[i], k.v[i+1], k.v[i+2] = 1-float32(red)/0xffff, 1-float32(green)/0xffff, 1-float32(blue)/0xffff
 			}
-			red, green, blue, _ := img.At(x, y).RGBA()
-			k.v = append(k.v, 1-float32(red)/0xffff, 1-float32(green)/0xffff, 1-float32(blue)/0xffff)
+			i += 3
 		}
 	}
 	return k
@@ -72,14 +83,16 @@ func inkOf(img image.Image) ink {
 // out.
 func (k ink) half() ink {
 	out := ink{w: k.w / 2, h: k.h / 2}
-	out.v = make([]float32, 3*out.w*out.h)
+	out.v, out.luma = make([]float32, 3*out.w*out.h), make([]float32, out.w*out.h)
 	for y := range out.h {
+		upper, lower := k.v[3*2*y*k.w:], k.v[3*(2*y+1)*k.w:]
 		for x := range out.w {
-			from := 3 * (2*y*k.w + 2*x)
+			to := out.v[3*(y*out.w+x):][:3]
 			for c := range 3 {
-				below := from + 3*k.w
-				out.v[3*(y*out.w+x)+c] = (k.v[from+c] + k.v[from+3+c] + k.v[below+c] + k.v[below+3+c]) / 4
+				from := 6*x + c
+				to[c] = (upper[from] + upper[from+3] + lower[from] + lower[from+3]) / 4
 			}
+			out.luma[y*out.w+x] = 0.299*to[0] + 0.587*to[1] + 0.114*to[2]
 		}
 	}
 	return out
@@ -100,10 +113,15 @@ func (k ink) lines(o ink) float64 {
 		for x := range k.w {
 			gx, gy := k.gradient(x, y)
 			hx, hy := o.gradient(x, y)
-			g, h := math.Hypot(gx, gy), math.Hypot(hx, hy)
+			if gx == hx && gy == hy { // exact, so that equal pictures score 1
+				g := math.Sqrt(gx*gx + gy*gy)
+				both, any = both+g, any+g
+				continue
+			}
+			g, h := math.Sqrt(gx*gx+gy*gy), math.Sqrt(hx*hx+hy*hy)
 			any += max(g, h)
-			if least := min(g, h); least > 0 {
-				both += least * max(0, (gx*hx+gy*hy)/(g*h))
+			if min(g, h) > 0 {
+				both += max(0, gx*hx+gy*hy) / max(g, h)
 			}
 		}
 	}
@@ -113,11 +131,9 @@ func (k ink) lines(o ink) float64 {
 // gradient is half the difference of the neighbours' luma; at borders the pixel
 // stands for the neighbour that is missing.
 func (k ink) gradient(x, y int) (gx, gy float64) {
-	at := func(x, y int) float64 {
-		i := 3 * (y*k.w + x)
-		return 0.299*float64(k.v[i]) + 0.587*float64(k.v[i+1]) + 0.114*float64(k.v[i+2])
-	}
-	return (at(min(x+1, k.w-1), y) - at(max(x-1, 0), y)) / 2, (at(x, min(y+1, k.h-1)) - at(x, max(y-1, 0))) / 2
+	row := k.luma[y*k.w : (y+1)*k.w]
+	above, below := k.luma[max(y-1, 0)*k.w:], k.luma[min(y+1, k.h-1)*k.w:]
+	return float64(row[min(x+1, k.w-1)]-row[max(x-1, 0)]) / 2, float64(below[x]-above[x]) / 2
 }
 
 func ratio(both, any float64) float64 {

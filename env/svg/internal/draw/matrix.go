@@ -62,9 +62,6 @@ func (m matrix) inverse() (matrix, bool) {
 	return inv, true
 }
 
-// scale is the mean factor by which lengths grow.
-func (m matrix) scale() float64 { return math.Sqrt(math.Abs(m.a*m.d - m.b*m.c)) }
-
 func (m matrix) finite() bool { return finite(m.a, m.b, m.c, m.d, m.e, m.f) }
 
 // transforms bounds the functions read of one attribute.

@@ -1,0 +1,188 @@
+package svg
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func drawing(t *testing.T, body string) image.Image {
+	t.Helper()
+	img, err := Render(t.Context(), `<svg viewBox="0 0 64 64">`+body+`</svg>`, Size)
+	require.NoError(t, err)
+	return img
+}
+
+func iconPicture(t *testing.T, i int) image.Image {
+	t.Helper()
+	img, err := Render(t.Context(), Icons().At(i).Code, Size)
+	require.NoError(t, err)
+	return img
+}
+
+func TestScoresAreOneForEqualPicturesAndSymmetric(t *testing.T) {
+	for i := range Icons().Len() {
+		a, b := iconPicture(t, i), iconPicture(t, (i+7)%Icons().Len())
+		require.Equal(t, 1.0, Perceptual(a, a), Icons().At(i).Name)
+		require.Equal(t, 1.0, Structural(a, a), Icons().At(i).Name)
+		for name, score := range map[string]func(a, b image.Image) float64{"perceptual": Perceptual, "structural": Structural} {
+			s := score(a, b)
+			require.True(t, s > 0 && s < 0.7, "%s: %s: %v", name, Icons().At(i).Name, s)
+			require.InDelta(t, s, score(b, a), 1e-12, name)
+		}
+		require.Less(t, Perceptual(a, blank()), 1e-9, "an empty sheet is worth nothing")
+		require.Zero(t, Structural(a, blank()))
+	}
+	require.Equal(t, 1.0, Perceptual(blank(), blank()))
+	require.Zero(t, Structural(blank(), blank()), "as in the original")
+	small := image.NewRGBA(image.Rect(0, 0, 3, 3))
+	require.Zero(t, Perceptual(small, blank()))
+	require.Zero(t, Structural(small, blank()))
+	require.Zero(t, Perceptual(image.NewRGBA(image.Rect(0, 0, 1, 1)), image.NewRGBA(image.Rect(0, 0, 1, 1))), "there is no size to compare them at")
+	require.Nil(t, Edges(image.NewRGBA(image.Rect(0, 0, 0, 5))))
+}
+
+// Every step towards the target is worth something: that is what the score is for.
+func TestPerceptualRisesWhileADrawingGetsNearer(t *testing.T) {
+	target := drawing(t, `<circle cx="32" cy="32" r="14" fill="#c33"/>`)
+	for name, steps := range map[string][]string{
+		"place": {`<circle cx="10" cy="32" r="14" fill="#c33"/>`, `<circle cx="16" cy="32" r="14" fill="#c33"/>`,
+			`<circle cx="22" cy="32" r="14" fill="#c33"/>`, `<circle cx="28" cy="32" r="14" fill="#c33"/>`, `<circle cx="31" cy="32" r="14" fill="#c33"/>`},
+		"size":   {`<circle cx="32" cy="32" r="3" fill="#c33"/>`, `<circle cx="32" cy="32" r="7" fill="#c33"/>`, `<circle cx="32" cy="32" r="13" fill="#c33"/>`},
+		"colour": {`<circle cx="32" cy="32" r="14" fill="#36c"/>`, `<circle cx="32" cy="32" r="14" fill="#939"/>`, `<circle cx="32" cy="32" r="14" fill="#b44"/>`},
+		"shape": {`<rect x="20" y="26" width="24" height="12" fill="#c33"/>`, `<rect x="19" y="19" width="26" height="26" fill="#c33"/>`,
+			`<rect x="18" y="18" width="28" height="28" rx="9" fill="#c33"/>`},
+		"detail": {``, `<circle cx="32" cy="32" r="14" fill="none" stroke="#c33"/>`, `<circle cx="32" cy="32" r="14" fill="#c33"/>`},
+	} {
+		before := -1.0
+		for _, body := range steps {
+			s := Perceptual(target, drawing(t, body))
+			require.Greater(t, s, before, "%s: %s", name, body)
+			before = s
+		}
+	}
+}
+
+func TestEdgesOfAStep(t *testing.T) {
+	img := image.NewGray(image.Rect(0, 0, 8, 6))
+	for y := range 6 {
+		for x := 4; x < 8; x++ {
+			img.SetGray(x, y, color.Gray{255})
+		}
+	}
+	// Both columns beside the step have the same slope; the left one wins.
+	for i, e := range Edges(img) {
+		require.Equal(t, i%8 == 3, e, "pixel %d", i)
+	}
+}
+
+func TestTotalIsAWeightedSumThatIsNotNegative(t *testing.T) {
+	s := Scores{DINO: 0.5, DreamSim: 0.25, Structural: 0.75, Perceptual: 0.125}
+	require.InDelta(t, 0.5*2+0.25*3+0.75*5+0.125*7, s.Total(Scores{DINO: 2, DreamSim: 3, Structural: 5, Perceptual: 7}), 1e-12)
+	require.Zero(t, Scores{DINO: -1}.Total(Scores{DINO: 1}))
+}
+
+func TestHTTPScorerSendsBothPicturesAndTriesAgain(t *testing.T) {
+	calls := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		calls++
+		var request map[string]string
+		require.NoError(t, json.NewDecoder(r.Body).Decode(&request))
+		require.Equal(t, "dino", request["metric"])
+		require.Equal(t, "base", request["model"])
+		for name, want := range map[string]int{"target": 3, "attempt": 4} {
+			raw, err := base64.StdEncoding.DecodeString(request[name])
+			require.NoError(t, err)
+			img, err := png.Decode(strings.NewReader(string(raw)))
+			require.NoError(t, err)
+			require.Equal(t, want, img.Bounds().Dx(), name)
+		}
+		if calls < 3 {
+			http.Error(w, "loading", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprint(w, `{"score": 0.75}`)
+	}))
+	defer server.Close()
+	s := HTTPScorer{URL: server.URL, Metric: "dino", Model: "base", Pause: time.Millisecond}
+	score, err := s.Score(t.Context(), image.NewGray(image.Rect(0, 0, 3, 3)), image.NewGray(image.Rect(0, 0, 4, 4)))
+	require.NoError(t, err)
+	require.Equal(t, 0.75, score)
+	require.Equal(t, 3, calls)
+}
+
+func TestHTTPScorerSaysWhyThereIsNoScore(t *testing.T) {
+	for name, c := range map[string]struct {
+		status int
+		body   string
+		calls  int
+		want   string
+	}{
+		"busy for good": {503, "loading", 2, "503"},
+		"refused":       {400, "which metric?", 1, "which metric?"},
+		"no score":      {200, `{"scores": [1]}`, 1, "no finite score"},
+		"no JSON":       {200, `<html>`, 1, "<html>"},
+		"too large":     {200, `{"score": 1e999}`, 1, "1e999"},
+	} {
+		calls := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			calls++
+			w.WriteHeader(c.status)
+			fmt.Fprint(w, c.body)
+		}))
+		s := HTTPScorer{URL: server.URL, Metric: "dreamsim", Tries: 2, Pause: time.Millisecond}
+		_, err := s.Score(t.Context(), blank(), blank())
+		server.Close()
+		require.ErrorIs(t, err, ErrScore, name)
+		require.ErrorContains(t, err, c.want, name)
+		require.ErrorContains(t, err, "dreamsim", name)
+		require.Equal(t, c.calls, calls, name)
+	}
+	cause := errors.New("time is up")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	s := HTTPScorer{URL: "http://127.0.0.1:1/", Metric: "dino", Pause: time.Hour, Client: &http.Client{Transport: failing{cancel, cause}}}
+	_, err := s.Score(ctx, blank(), blank())
+	require.ErrorIs(t, err, cause)
+}
+
+// failing is a transport that cancels its caller's context.
+type failing struct {
+	cancel context.CancelCauseFunc
+	cause  error
+}
+
+func (f failing) RoundTrip(*http.Request) (*http.Response, error) {
+	f.cancel(f.cause)
+	return nil, errors.New("no connection")
+}
+
+func FuzzScores(f *testing.F) {
+	f.Add([]byte{0, 255, 3, 77}, uint8(2))
+	f.Fuzz(func(t *testing.T, pixels []byte, width uint8) {
+		w := int(width%32) + 1
+		h := len(pixels) / w
+		a, b := image.NewGray(image.Rect(0, 0, w, h)), image.NewGray(image.Rect(0, 0, w, h))
+		copy(a.Pix, pixels)
+		for i := range b.Pix {
+			b.Pix[i] = pixels[len(pixels)-1-i]
+		}
+		for _, s := range []float64{Perceptual(a, b), Structural(a, b)} {
+			if math.IsNaN(s) || s < 0 || s > 1 {
+				t.Errorf("score %v", s)
+			}
+		}
+	})
+}
