@@ -53,6 +53,12 @@ var (
 // WritePNG draws what has been collected so far.
 func (c *Curve) WritePNG(path string) error {
 	p := plot.New()
+	for _, f := range []*font.Font{
+		&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font, &p.Y.Label.TextStyle.Font,
+		&p.X.Tick.Label.Font, &p.Y.Tick.Label.Font, &p.Legend.TextStyle.Font,
+	} {
+		f.Variant = "Sans"
+	}
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = c.Title, "training step", c.Label
 	p.Title.TextStyle.Font.Size, p.Title.Padding = vg.Points(14), vg.Points(8)
 	p.X.Label.TextStyle.Font.Size, p.Y.Label.TextStyle.Font.Size = vg.Points(11), vg.Points(11)
@@ -87,8 +93,7 @@ func (c *Curve) WritePNG(path string) error {
 		p.Add(line)
 		p.Legend.Add(l.name, line)
 	}
-	p.Legend.Top, p.Legend.Left = false, false
-	p.Legend.YOffs = vg.Points(8)
+	p.Legend.XOffs, p.Legend.YOffs = vg.Points(-12), vg.Points(10)
 	if err := p.Save(8*vg.Inch, 4.8*vg.Inch, path); err != nil {
 		return fmt.Errorf("vagen: curve: %w", err)
 	}
@@ -106,6 +111,7 @@ func addMark(p *plot.Plot, m Mark, width float64) error {
 		return err
 	}
 	labels.TextStyle[0].Color, labels.TextStyle[0].Font.Size = inkMark, font.Length(9)
+	labels.TextStyle[0].Font.Variant = "Sans"
 	labels.Offset.Y = vg.Points(2)
 	p.Add(line, labels)
 	return nil

@@ -124,9 +124,12 @@ func saveEpisode(dir string, i int, t *rollout.Trajectory) error {
 		}
 		e.Turns = append(e.Turns, s)
 	}
-	raw, err := json.MarshalIndent(e, "", "  ")
+	out, err := os.Create(filepath.Join(dir, fmt.Sprintf("episode_%d.json", i)))
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, fmt.Sprintf("episode_%d.json", i)), append(raw, '\n'), 0o644)
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false) // responses are full of tags
+	enc.SetIndent("", "  ")
+	return errors.Join(enc.Encode(e), out.Close())
 }
