@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,7 +33,8 @@ type Player struct {
 	Waves int
 	// EnvTimeout limits each call of an environment; 0 is one minute.
 	EnvTimeout time.Duration
-	// Log receives failed episodes; nil discards them.
+	// Log receives each failed episode at debug level, and a summary of them as a
+	// warning; nil discards them.
 	Log *slog.Logger
 
 	keys uint64 // last conversation key handed out
@@ -77,11 +80,34 @@ func (p *Player) Play(ctx context.Context, episodes []Episode, seed uint64) ([]*
 		for k, l := range wave {
 			out[w+k*len(waves)] = l.Trajectory
 			if l.Err != nil && p.Log != nil {
-				p.Log.Warn("episode cannot be used", "env", l.Env, "seed", l.Seed, "group", l.Group, "index", l.Index, "end", l.End, "err", l.Err)
+				p.Log.Debug("episode cannot be used", "env", l.Env, "seed", l.Seed, "group", l.Group, "index", l.Index, "end", l.End, "err", l.Err)
 			}
 		}
 	}
+	p.warn(out)
 	return out, took, nil
+}
+
+// warn tells how many episodes cannot be used, and why, in one line.
+func (p *Player) warn(ts []*Trajectory) {
+	c := Count(ts)
+	if p.Log == nil || c.Usable == c.Episodes {
+		return
+	}
+	args := []any{"unusable", c.Episodes - c.Usable, "of", c.Episodes}
+	var first error
+	for _, end := range slices.Sorted(maps.Keys(c.ByEnd)) {
+		if !end.Usable() {
+			args = append(args, string(end), c.ByEnd[end])
+		}
+	}
+	for _, t := range ts {
+		if t.Err != nil {
+			first = t.Err
+			break
+		}
+	}
+	p.Log.Warn("some episodes cannot be used", append(args, "first", first)...)
 }
 
 func (p *Player) check() error {

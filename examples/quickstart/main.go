@@ -69,6 +69,15 @@ func run(ctx context.Context, o options) error {
 		o.out = filepath.Join("runs", o.name)
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	backend, err := vlm.ChooseBackend(ctx, o.backend, log)
+	if err != nil {
+		return err
+	}
+	if backend == "go" {
+		r = r.reduced()
+		fmt.Println("The pure-Go backend is about twenty times slower than XLA: this run is cut down to show that\n" +
+			"everything works. Do not expect the success rate to rise.")
+	}
 	c := r.configure(o)
 	folder, err := vagen.CreateRun(o.out, &c)
 	if err != nil {

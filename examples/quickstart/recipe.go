@@ -107,6 +107,18 @@ func (r recipe) configure(o options) vagen.Config {
 	return c
 }
 
+// reduced cuts a recipe down to what the pure-Go backend can do in minutes.
+func (r recipe) reduced() recipe {
+	r.transcripts, r.imitation.Epochs, r.imitation.Optimizer.Rate, r.steps = 768, 1, 1e-3, 2
+	inner := r.config
+	r.config = func(c *vagen.Config) {
+		inner(c)
+		c.Data.TrainBatch, c.Data.ValBatch, c.Agent.Actor.MiniBatch, c.Agent.Actor.Epochs = 16, 16, 16, 1
+		c.Trainer.TestFreq = 2
+	}
+	return r
+}
+
 func recipeNames() string {
 	out := ""
 	for _, name := range []string{"default", "long"} {
