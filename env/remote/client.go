@@ -165,9 +165,6 @@ type message struct {
 // connect opens a session. began reports whether that has reset the environment.
 func (c *Client) connect(ctx context.Context, seed *int64) (m message, began bool, err error) {
 	in := Info{{"env_config", c.send.o.Config}}
-	if c.send.o.Config == nil {
-		in[0].Value = map[string]any{}
-	}
 	if seed != nil {
 		in = append(in, Field{"seed", *seed})
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -244,4 +245,29 @@ func trimURLs(list []string) []string {
 		}
 	}
 	return urls
+}
+
+// integral returns options as they are sent: a number without fraction goes as an
+// integer, whatever type it came in. Decoders of JSON make floats of all numbers,
+// and Python takes an integer for a float but not the other way round.
+func integral(v any) any {
+	switch v := v.(type) {
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) <= 1<<53 {
+			return int64(v)
+		}
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, x := range v {
+			out[name] = integral(x)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, x := range v {
+			out[i] = integral(x)
+		}
+		return out
+	}
+	return v
 }

@@ -181,12 +181,8 @@ func (c *LegacyClient) begin(ctx context.Context) error {
 	if err := usable(ctx, c.closed); err != nil || c.id != "" {
 		return err
 	}
-	config := c.send.o.Config
-	if config == nil {
-		config = map[string]any{}
-	}
 	id := wire.NewID()
-	order := Info{{"env_name", c.send.o.Name}, {"env_config", config}}
+	order := Info{{"env_name", c.send.o.Name}, {"env_config", c.send.o.Config}}
 	q := request{path: "/environments", what: c.send.o.Name, opens: true, again: true}
 	_, err := c.exchange(ctx, q, Info{{"ids2configs", Info{{id, order}}}}, "success", func(v any) error {
 		if v != true {

@@ -45,6 +45,10 @@ type sender struct {
 
 func newSender(o ClientOptions) (*sender, error) {
 	o.URLs = trimURLs(o.URLs)
+	if o.Config == nil {
+		o.Config = map[string]any{}
+	}
+	o.Config = integral(o.Config).(map[string]any)
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
