@@ -89,8 +89,12 @@ func guard[T any](ctx context.Context, s *Server, what string, release func(), f
 	}()
 	select {
 	case a := <-done:
-		if a.err != nil && errors.Is(call.Err(), context.DeadlineExceeded) {
+		switch {
+		case a.err == nil:
+		case errors.Is(call.Err(), context.DeadlineExceeded):
 			return zero, s.late(what)
+		case s.base.Err() != nil && errors.Is(a.err, context.Canceled):
+			return zero, errDraining
 		}
 		return a.value, a.err
 	case <-call.Done():

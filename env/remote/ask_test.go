@@ -1,0 +1,107 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/env/remote/internal/pyjson"
+	"vagen/env/remote/internal/wire"
+)
+
+// said is a response as tests look at it.
+type said struct {
+	status int
+	data   map[string]any // of JSON and of multipart bodies
+	images int
+	detail string
+	text   string
+}
+
+// ask hands a request to a server without a network in between. A body that is an
+// Info is packed for the protocol of the path.
+func ask(t testing.TB, s *Server, method, path string, body any, change ...func(*http.Request)) said {
+	t.Helper()
+	return askContext(t, context.Background(), s, method, path, body, change...)
+}
+
+func askContext(t testing.TB, ctx context.Context, s *Server, method, path string, body any, change ...func(*http.Request)) said {
+	t.Helper()
+	var raw []byte
+	kind := ""
+	switch body := body.(type) {
+	case []byte:
+		raw = body
+	case Info:
+		var err error
+		raw, err = pyjson.Append(nil, body, pyjson.Lite)
+		require.NoError(t, err)
+		kind = kindJSON
+		if path == "/connect" || path == "/call" {
+			b := wire.NewBoundary()
+			raw, kind = wire.Encode(b, raw, nil, ""), wire.ContentType("multipart/form-data", b)
+		}
+	}
+	r := httptest.NewRequestWithContext(ctx, method, path, bytes.NewReader(raw))
+	r.Header.Set("Content-Type", kind)
+	for _, f := range change {
+		f(r)
+	}
+	w := httptest.NewRecorder()
+	aborted := func() (aborted bool) {
+		defer func() { aborted = recover() == http.ErrAbortHandler }()
+		s.ServeHTTP(w, r)
+		return false
+	}()
+	if aborted {
+		return said{}
+	}
+	a := said{status: w.Code, text: w.Body.String()}
+	if m, err := wire.Decode(w.Header().Get("Content-Type"), w.Body.Bytes(), 100); err == nil {
+		a.data, a.images = m.Data, len(m.Images)
+		return a
+	}
+	if v, err := pyjson.Parse(w.Body.Bytes()); err == nil {
+		a.data, _ = v.(map[string]any)
+	}
+	a.detail, _ = a.data["detail"].(string)
+	return a
+}
+
+// open opens a session and returns its id.
+func open(t testing.TB, s *Server, config Info) string {
+	t.Helper()
+	a := ask(t, s, http.MethodPost, "/connect", Info{{"env_config", config}, {"seed", 1}})
+	require.Equal(t, http.StatusOK, a.status, a.text)
+	return a.data["session_id"].(string)
+}
+
+// step plays a turn of a session.
+func step(t testing.TB, s *Server, id, text string) said {
+	t.Helper()
+	return ask(t, s, http.MethodPost, "/call", Info{{"session_id", id}, {"method", "step"}, {"params", Info{{"action_str", text}}}})
+}
+
+// checkGoroutines fails a test that leaves goroutines behind. It is called before
+// anything that is to be checked starts.
+func checkGoroutines(t testing.TB) {
+	t.Helper()
+	before := runtime.NumGoroutine()
+	t.Cleanup(func() {
+		// Goroutines that have been told to end need a moment.
+		for range 500 {
+			if runtime.NumGoroutine() <= before {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		stacks := make([]byte, 1<<20)
+		t.Errorf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
+	})
+}
