@@ -87,31 +87,29 @@ func guard[T any](ctx context.Context, s *Server, what string, release func(), f
 		}()
 		a.value, a.err = f(call)
 	}()
+	var a answer
 	select {
-	case a := <-done:
-		switch {
-		case a.err == nil:
-		case errors.Is(call.Err(), context.DeadlineExceeded):
-			return zero, s.late(what)
-		case s.base.Err() != nil && errors.Is(a.err, context.Canceled):
-			return zero, errDraining
-		}
-		return a.value, a.err
+	case a = <-done:
 	case <-call.Done():
 		select {
-		case a := <-done: // it has just returned, and cancelled by that
-			return a.value, a.err
+		case a = <-done: // it has just returned, which ends its context, too
 		default:
+			a.err = call.Err()
+			release()
 		}
-		release()
-		if s.base.Err() != nil {
-			return zero, errDraining
-		}
-		return zero, s.late(what)
 	case <-ctx.Done():
 		context.AfterFunc(call, release)
 		return zero, errGone
 	}
+	switch {
+	case a.err == nil:
+		return a.value, nil
+	case errors.Is(call.Err(), context.DeadlineExceeded):
+		return zero, s.late(what)
+	case s.base.Err() != nil && errors.Is(a.err, context.Canceled):
+		return zero, errDraining
+	}
+	return zero, a.err
 }
 
 func (s *Server) late(what string) error {
