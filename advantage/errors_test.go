@@ -208,6 +208,7 @@ func TestTurnsWithoutEndAreRefused(t *testing.T) {
 		{"last token without end", []bool{true, true, true}, []bool{true, true, false}, false},
 		{"end after the last token", []bool{true, true, false}, []bool{false, true, true}, false},
 		{"end without token", []bool{false, false, false}, []bool{false, true, false}, false},
+		{"first token alone", []bool{true, false, false}, []bool{false, false, false}, false},
 		{"end in the context between", []bool{true, false, true}, []bool{false, true, true}, true},
 		{"first turn runs on", []bool{true, false, true}, []bool{false, false, true}, true},
 	} {
@@ -259,6 +260,14 @@ func TestLowestBadRowIsReported(t *testing.T) {
 		var out Result
 		refuse(t, name, named(t, name, testParams()).Estimate(&out, b), ErrNotFinite, "rewards: row 5, position 3: NaN")
 	}
+}
+
+// TestErrorsSayWhatWasFound, not only that something is wrong.
+func TestErrorsSayWhatWasFound(t *testing.T) {
+	b := &Batch{Offsets: []int{0, 5, 3}, Rewards: make([]float32, 3)}
+	refuse(t, "offsets", RLOO{}.Estimate(new(Result), b), ErrLength, "offsets: row 1: from 5 to 3")
+	b = &Batch{Offsets: []int{0, 3}, Rewards: make([]float32, 3), Values: make([]float32, 2)}
+	refuse(t, "values", GAE{}.Estimate(new(Result), b), ErrLength, "gae: values: length 2", "none or 3")
 }
 
 func TestDifferentRowsWithOneIdentityAreRefused(t *testing.T) {

@@ -11,7 +11,9 @@ func TestRowMultipleIsTheLeastCommonMultiple(t *testing.T) {
 	for _, c := range []struct {
 		parts []int
 		want  int
-	}{{nil, 1}, {[]int{7}, 7}, {[]int{4, 6}, 12}, {[]int{6, 4}, 12}, {[]int{8, 4, 2}, 8}, {[]int{3, 5, 7}, 105}} {
+	}{{nil, 1}, {[]int{7}, 7}, {[]int{4, 6}, 12}, {[]int{6, 4}, 12}, {[]int{8, 4, 2}, 8}, {[]int{3, 5, 7}, 105},
+		{[]int{3 << 30, 1 << 31}, 3 << 31}, {[]int{math.MaxInt}, math.MaxInt},
+	} {
 		if got, err := RowMultiple(c.parts...); err != nil || got != c.want {
 			t.Errorf("%v: got %d, %v, want %d", c.parts, got, err, c.want)
 		}

@@ -1,0 +1,55 @@
+package advantage
+
+import "testing"
+
+// TestBiLevelCountsTurnEndsInContext: a turn end that the mask leaves out is a
+// turn all the same, worth its reward and value, though no token is credited.
+//
+// Turn ends at 1, 2, 3 and 5; the mask has 0, 1 and 5. With γH 0.5 and λ 0.5:
+//
+//	H5 = 4 − 1 = 3
+//	H3 = 2 + 0.5·1 − 2 + 0.25·3 = 1.25
+//	H2 = 1 + 0.5·2 − 3 + 0.25·1.25 = −0.6875
+//	H1 = 8 + 0.5·3 − 4 + 0.25·(−0.6875) = 5.328125
+//	A0 = 0 + 0.5·4 − 6 + 0.25·5.328125 = −2.66796875
+func TestBiLevelCountsTurnEndsInContext(t *testing.T) {
+	b := &Batch{
+		Offsets: []int{0, 6},
+		Rewards: []float32{0, 8, 1, 2, 0, 4},
+		Values:  []float32{6, 4, 3, 2, 7, 1},
+		Loss:    []bool{true, true, false, false, false, true},
+		TurnEnd: []bool{false, true, true, true, false, true},
+	}
+	out := run(t, BiLevel{Gamma: 0.5, Lambda: 0.5, TurnGamma: 0.5, Raw: true}, b)
+	want := []float32{-2.66796875, 5.328125, 0, 0, 0, 3}
+	for i, a := range want {
+		ret := a + b.Values[i]
+		if !b.Loss[i] {
+			ret = 0
+		}
+		if out.Advantages[i] != a || out.Returns[i] != ret {
+			t.Errorf("position %d: %v and %v, want %v and %v", i, out.Advantages[i], out.Returns[i], a, ret)
+		}
+	}
+}
+
+// TestTurnWiseGivesTurnsTheirNextEnd on the same row: tokens under the mask take
+// the advantage of the next turn end, those after the last one 0, and returns
+// sit on turn ends, in the mask or not.
+func TestTurnWiseGivesTurnsTheirNextEnd(t *testing.T) {
+	b := &Batch{
+		Offsets: []int{0, 7},
+		Rewards: []float32{0, 8, 1, 2, 0, 4, 9},
+		Values:  []float32{6, 4, 3, 2, 7, 1, 9},
+		Loss:    []bool{true, true, false, false, true, true, true},
+		TurnEnd: []bool{false, true, true, true, false, true, false},
+	}
+	out := run(t, TurnWise{TurnGamma: 0.5, Lambda: 0.5, Raw: true}, b)
+	advantages := []float32{5.328125, 5.328125, 0, 0, 3, 3, 0}
+	returns := []float32{0, 9.328125, 2.3125, 3.25, 0, 4, 0}
+	for i := range advantages {
+		if out.Advantages[i] != advantages[i] || out.Returns[i] != returns[i] {
+			t.Errorf("position %d: %v and %v, want %v and %v", i, out.Advantages[i], out.Returns[i], advantages[i], returns[i])
+		}
+	}
+}
