@@ -1,0 +1,79 @@
+// Package devicetest opens devices for tests of graphs: GoMLX's pure-Go backend,
+// and XLA on the CPU where its plugin is installed.
+//
+// Nothing is installed here. Where the plugin must be there, as on the machines
+// that decide whether a change is good, set VAGEN_REQUIRE_XLA to 1: then a
+// missing plugin fails the tests instead of leaving them to pure Go.
+package devicetest
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/gomlx/gomlx/backends"
+	"github.com/gomlx/gomlx/backends/simplego"
+
+	"vagen/policy/vlm/internal/device"
+)
+
+// requireXLA is the environment variable that turns a missing plugin into a failure.
+const requireXLA = "VAGEN_REQUIRE_XLA"
+
+// Required reports whether tests must run on XLA.
+func Required() bool { return os.Getenv(requireXLA) == "1" }
+
+// errMissing means that this machine, or this build, has no XLA.
+var errMissing = errors.New("no XLA")
+
+var pure = sync.OnceValues(func() (backends.Backend, error) { return simplego.New("ops_sequential") })
+
+// Go opens a device on the pure-Go backend. It is closed when the test ends.
+func Go(t testing.TB) *device.Device {
+	t.Helper()
+	b, err := pure()
+	if err != nil {
+		t.Fatalf("devicetest: %v", err)
+	}
+	return open(t, b, "go")
+}
+
+func open(t testing.TB, b backends.Backend, name string) *device.Device {
+	d := device.New(b, name)
+	t.Cleanup(d.Close)
+	return d
+}
+
+// xla returns XLA's device and whether there is one.
+func xla(t testing.TB) (*device.Device, bool) {
+	t.Helper()
+	b, err := xlaBackend()
+	switch {
+	case err == nil:
+		return open(t, b, "xla:cpu"), true
+	case errors.Is(err, errMissing) && !Required():
+		return nil, false
+	}
+	t.Fatalf("devicetest: %v", err)
+	return nil, false
+}
+
+// Each runs the test on every backend of this machine: pure Go, and XLA where
+// it is.
+func Each(t *testing.T, f func(t *testing.T, d *device.Device)) {
+	t.Helper()
+	t.Run("go", func(t *testing.T) { f(t, Go(t)) })
+	if d, ok := xla(t); ok {
+		t.Run("xla", func(t *testing.T) { f(t, d) })
+	}
+}
+
+// Best opens XLA where it is, else pure Go.
+func Best(t testing.TB) *device.Device {
+	t.Helper()
+	if d, ok := xla(t); ok {
+		return d
+	}
+	return Go(t)
+}

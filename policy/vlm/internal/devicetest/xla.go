@@ -1,0 +1,32 @@
+//go:build cgo
+
+package devicetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/gomlx/gomlx/backends"
+	xlabackend "github.com/gomlx/gomlx/backends/xla"
+
+	"vagen/internal/plugin"
+)
+
+// xlaBackend starts the plugin once for the process.
+var xlaBackend = sync.OnceValues(func() (b backends.Backend, err error) {
+	p, err := plugin.Find(context.Background(), plugin.CPU)
+	if errors.Is(err, plugin.ErrMissing) {
+		return nil, fmt.Errorf("%w: %w", errMissing, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("starting %s: %v", p.Path, r)
+		}
+	}()
+	return xlabackend.New(p.Path + ",shared_buffers")
+})
