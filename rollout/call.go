@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,42 +22,58 @@ var (
 
 // call runs f, which talks to an environment, with a deadline. A panic becomes an
 // error. When f ignores its context and does not return in time it is left
-// behind; it must then not touch anything of the caller's, which is why it
-// returns its result instead of storing it.
-func call[T any](ctx context.Context, limit time.Duration, what string, f func(context.Context) (T, error)) (T, error) {
+// behind, and left is true; late, if there is one, receives what f returns in the
+// end. Until then the environment belongs to f, so nobody else may call it, and f
+// must not touch anything of the caller's.
+func call[T any](ctx context.Context, limit time.Duration, what string, f func(context.Context) (T, error), late func(T, error)) (value T, left bool, err error) {
 	type answer struct {
 		value T
 		err   error
 	}
+	var zero T
+	if err := ctx.Err(); err != nil {
+		return zero, false, err
+	}
 	inner, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	done := make(chan answer, 1)
+	done, gone := make(chan answer), make(chan struct{})
 	go func() {
 		var a answer
-		defer func() {
-			if r := recover(); r != nil {
-				a.err = fmt.Errorf("%w: %s panicked: %v", ErrContract, what, r)
+		a.value, a.err = guarded(inner, what, f)
+		select {
+		case done <- a:
+		case <-gone:
+			if late != nil {
+				late(a.value, a.err)
 			}
-			done <- a
-		}()
-		a.value, a.err = f(inner)
+		}
 	}()
-	var zero T
 	select {
 	case a := <-done:
-		if a.err != nil && errors.Is(a.err, context.DeadlineExceeded) && ctx.Err() == nil {
-			return zero, fmt.Errorf("rollout: %s: %w (%v)", what, ErrTimeout, limit)
+		switch {
+		case a.err == nil:
+			return a.value, false, nil
+		case ctx.Err() == nil && (inner.Err() != nil || errors.Is(a.err, context.DeadlineExceeded)):
+			return zero, false, fmt.Errorf("rollout: %s: %w (%v): %w", what, ErrTimeout, limit, a.err)
 		}
-		if a.err != nil {
-			return zero, fmt.Errorf("rollout: %s: %w", what, a.err)
-		}
-		return a.value, nil
+		return zero, false, fmt.Errorf("rollout: %s: %w", what, a.err)
 	case <-inner.Done():
+		close(gone)
 		if err := ctx.Err(); err != nil {
-			return zero, err
+			return zero, true, err
 		}
-		return zero, fmt.Errorf("rollout: %s: %w (%v)", what, ErrTimeout, limit)
+		return zero, true, fmt.Errorf("rollout: %s: %w (%v)", what, ErrTimeout, limit)
 	}
+}
+
+// guarded runs f and turns its panic into an error.
+func guarded[T any](ctx context.Context, what string, f func(context.Context) (T, error)) (value T, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: %s panicked: %v", ErrContract, what, r)
+		}
+	}()
+	return f(ctx)
 }
 
 // checkObservation holds an observation against the contract.
@@ -74,8 +92,21 @@ func checkObservation(o env.Observation) error {
 // checkOutcome holds a turn's outcome against the contract.
 func checkOutcome(o env.Outcome) error {
 	for _, p := range o.Reward {
-		if math.IsNaN(p.Value) || math.IsInf(p.Value, 0) {
+		if !finite(p.Value) {
 			return fmt.Errorf("%w: reward %q is %v, must be finite", ErrContract, p.Name, p.Value)
+		}
+	}
+	if sum := o.Reward.Sum(); !finite(float64(float32(sum))) {
+		return fmt.Errorf("%w: the turn's reward is %v, must fit a float32", ErrContract, sum)
+	}
+	for _, m := range []struct {
+		of      string
+		metrics env.Metrics
+	}{{"turn", o.Turn}, {"trajectory", o.Trajectory}} {
+		for _, name := range slices.Sorted(maps.Keys(m.metrics)) {
+			if x := m.metrics[name]; !finite(x) {
+				return fmt.Errorf("%w: %s metric %q is %v, must be finite", ErrContract, m.of, name, x)
+			}
 		}
 	}
 	if o.Done {
@@ -83,6 +114,8 @@ func checkOutcome(o env.Outcome) error {
 	}
 	return checkObservation(o.Observation)
 }
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // endOf says how an episode ends whose environment failed with err.
 func endOf(err error, otherwise End) End {

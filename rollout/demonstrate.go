@@ -13,9 +13,13 @@ import (
 // Demonstrate plays episodes with scripted responses and records them as a
 // policy would have read and written them: transcripts for imitation. say returns
 // the response of a turn; it sees the live environment, so it can say what is
-// true. Episodes are played one after the other.
+// true. Episodes are played one after the other. Whatever goes wrong, in the
+// environment, the script or the encoder, is an error that names the episode.
 func Demonstrate(ctx context.Context, encode policy.Encoder, envs *env.Registry, episodes []Episode,
 	say func(e env.Env, ep Episode, turn int) (string, error)) ([]*Trajectory, error) {
+	if encode == nil || envs == nil || say == nil {
+		return nil, errors.New("rollout: demonstrations need an encoder, environments and a script")
+	}
 	out := make([]*Trajectory, len(episodes))
 	for i, ep := range episodes {
 		if err := ctx.Err(); err != nil {
@@ -32,36 +36,29 @@ func Demonstrate(ctx context.Context, encode policy.Encoder, envs *env.Registry,
 
 func demonstrate(ctx context.Context, encode policy.Encoder, envs *env.Registry, ep Episode,
 	say func(e env.Env, ep Episode, turn int) (string, error)) (t *Trajectory, err error) {
-	e, err := envs.New(ep.Env, ep.Config)
+	if ep.MaxTurns < 1 {
+		return nil, fmt.Errorf("MaxTurns is %d, must be positive", ep.MaxTurns)
+	}
+	b, err := guarded(ctx, "reset", func(ctx context.Context) (begun, error) { return begin(ctx, envs, ep) })
 	if err != nil {
 		return nil, err
 	}
+	e, shown := b.env, b.first
 	defer func() { err = errors.Join(err, e.Close()) }()
-	sys, err := e.System(ctx)
-	if err != nil {
-		return nil, err
-	}
-	shown, err := e.Reset(ctx, ep.Seed)
-	if err != nil {
-		return nil, err
-	}
 	t = &Trajectory{Episode: ep, End: EndMaxTurns}
 	var msgs []policy.Message
-	if sys.Text != "" {
-		msgs = append(msgs, message(policy.System, sys))
+	if b.sys.Text != "" {
+		msgs = append(msgs, message(policy.System, b.sys))
 	}
 	for turn := range ep.MaxTurns {
 		text, err := say(e, ep, turn)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("script of turn %d: %w", turn, err)
 		}
 		msgs = append(msgs, message(policy.User, shown), policy.Message{Role: policy.Assistant, Text: text})
-		o, err := e.Step(ctx, text)
+		o, err := guarded(ctx, "step", func(ctx context.Context) (env.Outcome, error) { return advance(ctx, e, text) })
 		if err != nil {
-			return nil, err
-		}
-		if err := checkOutcome(o); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("turn %d: %w", turn, err)
 		}
 		t.Turns = append(t.Turns, Turn{Observation: shown, Response: text, Stop: policy.StopEnd, Parsed: o.Response, Reward: o.Reward, Metrics: o.Turn})
 		t.Metrics, t.Success = o.Trajectory, o.Success
@@ -74,6 +71,9 @@ func demonstrate(ctx context.Context, encode policy.Encoder, envs *env.Registry,
 	row, err := encodeRow(encode, msgs)
 	if err != nil {
 		return nil, err
+	}
+	if row.Turns() != len(t.Turns) {
+		return nil, fmt.Errorf("the encoder gave %d responses for %d turns", row.Turns(), len(t.Turns))
 	}
 	t.Rows = []Row{row}
 	return t, nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"slices"
@@ -13,11 +12,11 @@ import (
 
 	"vagen/env"
 	"vagen/internal/rng"
-	"vagen/mask"
 	"vagen/policy"
 )
 
-// Player plays episodes with a policy. Its fields are read only while it plays.
+// Player plays episodes with a policy, one batch at a time. Its fields are read
+// only while it plays.
 type Player struct {
 	Policy   policy.Policy
 	Envs     *env.Registry
@@ -64,7 +63,7 @@ type live struct {
 // failures in their trajectories.
 func (p *Player) Play(ctx context.Context, episodes []Episode, seed uint64) ([]*Trajectory, Timing, error) {
 	var took Timing
-	if err := p.check(); err != nil {
+	if err := errors.Join(p.check(), checkEpisodes(episodes)); err != nil {
 		return nil, took, err
 	}
 	waves := p.start(ctx, episodes, seed, &took)
@@ -124,6 +123,15 @@ func (p *Player) check() error {
 	return nil
 }
 
+func checkEpisodes(episodes []Episode) error {
+	for i, e := range episodes {
+		if e.MaxTurns < 0 {
+			return fmt.Errorf("rollout: episode %d: MaxTurns is %d, must not be negative", i, e.MaxTurns)
+		}
+	}
+	return nil
+}
+
 // start makes and resets all environments and deals the episodes to waves, one
 // to each in turn.
 func (p *Player) start(ctx context.Context, episodes []Episode, seed uint64, took *Timing) [][]*live {
@@ -166,74 +174,12 @@ func (l *live) fail(end End, err error) {
 	l.End, l.Err, l.over = end, err, true
 }
 
-// open makes and resets an episode's environment.
-func (p *Player) open(ctx context.Context, l *live) {
-	type begun struct {
-		env        env.Env
-		sys, first env.Observation
-	}
-	b, err := call(ctx, p.timeout(), "reset of "+l.Env, func(ctx context.Context) (b begun, err error) {
-		if b.env, err = p.Envs.New(l.Env, l.Config); err != nil {
-			return b, err
-		}
-		if b.sys, err = b.env.System(ctx); err != nil {
-			return b, errors.Join(err, b.env.Close())
-		}
-		if b.first, err = b.env.Reset(ctx, l.Seed); err != nil {
-			return b, errors.Join(err, b.env.Close())
-		}
-		return b, nil
-	})
-	if err != nil {
-		l.fail(endOf(err, EndSetup), err)
-		return
-	}
-	l.env = b.env
-	if err := errors.Join(checkObservation(b.sys), checkObservation(b.first)); err != nil {
-		l.fail(EndContract, err)
-		return
-	}
-	l.Rows = []Row{{}}
-	if b.sys.Text != "" {
-		l.pending = append(l.pending, message(policy.System, b.sys))
-	}
-	l.shown = b.first
-	l.pending = append(l.pending, message(policy.User, b.first))
-}
-
-func message(role policy.Role, o env.Observation) policy.Message {
-	return policy.Message{Role: role, Text: o.Text, Images: o.Images}
-}
-
-func (p *Player) timeout() time.Duration {
-	if p.EnvTimeout == 0 {
-		return time.Minute
-	}
-	return p.EnvTimeout
-}
-
-// finish ends conversations and closes environments.
-func (p *Player) finish(waves [][]*live) {
-	for _, wave := range waves {
-		for _, l := range wave {
-			p.Policy.Forget(l.key)
-			closeEnv(l.env)
-		}
-	}
-}
-
-// closeEnv closes without waiting for an environment that hangs.
-func closeEnv(c io.Closer) {
-	if c == nil {
-		return
-	}
-	_, _ = call(context.Background(), time.Second, "close", func(context.Context) (struct{}, error) { return struct{}{}, c.Close() })
-}
-
 // run advances the waves round by round until no episode is live.
 func (p *Player) run(ctx context.Context, waves [][]*live, took *Timing) error {
 	stepping := make([]sync.WaitGroup, len(waves))
+	envs, cancel := context.WithCancel(ctx)
 	defer func() {
+		cancel() // nobody waits for the environments of a batch that has failed
 		for w := range stepping {
 			stepping[w].Wait()
 		}
@@ -255,7 +201,7 @@ func (p *Player) run(ctx context.Context, waves [][]*live, took *Timing) error {
 			if err != nil {
 				return err
 			}
-			stepping[w].Go(func() { p.each(ready, func(l *live) { p.step(ctx, l) }) })
+			stepping[w].Go(func() { p.each(ready, func(l *live) { p.step(envs, l) }) })
 		}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -302,70 +248,4 @@ func (p *Player) answer(ctx context.Context, ls []*live) error {
 		l.record(out[i])
 	}
 	return nil
-}
-
-// record appends a completion to the episode's row.
-func (l *live) record(c policy.Completion) {
-	if c.Err != nil {
-		l.fail(EndPolicy, c.Err)
-		if errors.Is(c.Err, policy.ErrNoRoom) && len(l.Turns) > 0 {
-			l.End, l.Err = EndNoRoom, nil
-		}
-		return
-	}
-	row := &l.Rows[len(l.Rows)-1]
-	kind := mask.Observation
-	if row.Turns() == 0 {
-		kind = mask.Prompt
-	}
-	if len(c.Tokens) == 0 && c.Text == "" {
-		l.fail(EndEmpty, errors.New("rollout: the policy wrote an empty response"))
-		return
-	}
-	if len(c.Tokens) > 0 {
-		if len(c.LogProbs) != len(c.Tokens) {
-			l.fail(EndPolicy, fmt.Errorf("rollout: %d log-probs for %d tokens", len(c.LogProbs), len(c.Tokens)))
-			return
-		}
-		if err := errors.Join(row.AppendContext(kind, c.Context...), row.AppendResponse(c.Tokens...)); err != nil {
-			l.fail(EndPolicy, err)
-			return
-		}
-		row.LogProbs = append(append(row.LogProbs, make([]float32, len(c.Context))...), c.LogProbs...)
-	}
-	row.Images = append(row.Images, c.Images...)
-	l.Turns = append(l.Turns, Turn{Row: len(l.Rows) - 1, Observation: l.shown, Response: c.Text, Stop: c.Stop})
-	l.pending = nil
-	if c.Stop == policy.StopVision {
-		l.fail(EndVision, errors.New("rollout: the policy wrote an image placeholder"))
-	}
-}
-
-// step plays the last response in the environment.
-func (p *Player) step(ctx context.Context, l *live) {
-	if l.over {
-		return
-	}
-	turn := &l.Turns[len(l.Turns)-1]
-	o, err := call(ctx, p.timeout(), "step of "+l.Env, func(ctx context.Context) (env.Outcome, error) {
-		return l.env.Step(ctx, turn.Response)
-	})
-	if err == nil {
-		err = checkOutcome(o)
-	}
-	if err != nil {
-		l.fail(endOf(err, EndEnv), err)
-		return
-	}
-	turn.Parsed, turn.Reward, turn.Metrics = o.Response, o.Reward, o.Turn
-	l.Metrics, l.Success = o.Trajectory, o.Success
-	switch {
-	case o.Done:
-		l.End, l.over = EndDone, true
-	case len(l.Turns) >= l.MaxTurns:
-		l.End, l.over = EndMaxTurns, true
-	default:
-		l.shown = o.Observation
-		l.pending = []policy.Message{message(policy.User, o.Observation)}
-	}
 }

@@ -84,6 +84,9 @@ func (t *Trajectory) Return() float64 {
 // reward sits on the last token of its response; otherwise the sum sits on the
 // row's last response token.
 func (t *Trajectory) Rewards(dst []float32, row int, perTurn bool) ([]float32, error) {
+	if row < 0 || row >= len(t.Rows) {
+		return dst, fmt.Errorf("rollout: rewards of row %d: the trajectory has %d rows", row, len(t.Rows))
+	}
 	seq := &t.Rows[row].Sequence
 	var turns []float64
 	var sum float64
@@ -103,7 +106,7 @@ func (t *Trajectory) Rewards(dst []float32, row int, perTurn bool) ([]float32, e
 	if last := seq.LastResponse(); last >= 0 {
 		dst[start+last] = float32(sum)
 	} else if sum != 0 {
-		return nil, fmt.Errorf("rollout: a row without response has reward %v", sum)
+		return dst[:start], fmt.Errorf("rollout: rewards of row %d: it has no response to put %v on", row, sum)
 	}
 	return dst, nil
 }

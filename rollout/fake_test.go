@@ -1,0 +1,288 @@
+package rollout_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"image"
+	"image/color"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/env"
+	"vagen/policy"
+	"vagen/reward"
+	"vagen/rollout"
+)
+
+// errBroken is what faulty environments and policies of the tests fail with.
+var errBroken = errors.New("broken on purpose")
+
+// world makes environments and watches over them. Its environments show the seed
+// and the turn, pay 1 for a response that is as long as the seed is odd, and end
+// after the turns that their option "turns" says, else never.
+type world struct {
+	// fault, when set, is asked at every call: which environment (by seed; before
+	// Reset by its option "level", else -1), which method, how many turns were played before. It may
+	// block, panic, change the outcome or return an error.
+	fault func(ctx context.Context, seed int64, method string, turn int, o *env.Outcome) error
+	// delay is how long calls take, by seed and method.
+	delay func(seed int64, method string) time.Duration
+
+	made, closed, busy, busiest, overlaps atomic.Int64
+}
+
+func (w *world) registry(t testing.TB) *env.Registry {
+	t.Helper()
+	r := new(env.Registry)
+	require.NoError(t, r.Register("fake", func(config map[string]any) (env.Env, error) {
+		e := &fakeEnv{world: w, seed: -1}
+		e.turns, _ = config["turns"].(int)
+		e.pictures, _ = config["pictures"].(bool)
+		e.silent, _ = config["silent"].(bool)
+		if level, ok := config["level"].(int); ok {
+			e.seed = int64(level) // so that faults know whom they hit before Reset
+		}
+		if err := e.meet(context.Background(), "new", nil); err != nil {
+			return nil, err
+		}
+		w.made.Add(1)
+		return e, nil
+	}))
+	return r
+}
+
+type fakeEnv struct {
+	world            *world
+	turns            int
+	pictures, silent bool
+	seed             int64
+	turn             int
+	calls            atomic.Int64
+	closes           int
+}
+
+// meet is what all calls have in common: being counted, slow and faulty.
+func (e *fakeEnv) meet(ctx context.Context, method string, o *env.Outcome) error {
+	if e.calls.Add(1) > 1 {
+		e.world.overlaps.Add(1)
+	}
+	defer e.calls.Add(-1)
+	if method != "new" && method != "close" {
+		busy := e.world.busy.Add(1)
+		defer e.world.busy.Add(-1)
+		for most := e.world.busiest.Load(); busy > most && !e.world.busiest.CompareAndSwap(most, busy); {
+			most = e.world.busiest.Load()
+		}
+	}
+	if e.world.delay != nil {
+		select {
+		case <-time.After(e.world.delay(e.seed, method)):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if e.world.fault != nil {
+		return e.world.fault(ctx, e.seed, method, e.turn, o)
+	}
+	return nil
+}
+
+func (e *fakeEnv) System(ctx context.Context) (env.Observation, error) {
+	o := env.Outcome{Observation: env.Observation{Text: "Guess."}}
+	if e.silent {
+		o.Observation.Text = ""
+	}
+	err := e.meet(ctx, "system", &o)
+	return o.Observation, err
+}
+
+func (e *fakeEnv) Reset(ctx context.Context, seed int64) (env.Observation, error) {
+	e.seed, e.turn = seed, 0
+	o := env.Outcome{Observation: e.observe()}
+	err := e.meet(ctx, "reset", &o)
+	return o.Observation, err
+}
+
+func (e *fakeEnv) Step(ctx context.Context, response string) (env.Outcome, error) {
+	odd := float64((e.seed + int64(len(response))) % 2)
+	o := env.Outcome{
+		Reward:     reward.Parts{{Name: "guess", Value: odd}, {Name: "turn", Value: -0.25}},
+		Response:   reward.Response{Raw: response, FormatCorrect: response != ""},
+		Turn:       env.Metrics{"odd": odd},
+		Trajectory: env.Metrics{"turns": float64(e.turn + 1)},
+	}
+	err := e.meet(ctx, "step", &o)
+	e.turn++
+	if e.turn == e.turns {
+		o.Done, o.Success = true, odd == 1
+	} else if o.Observation.Text == "" {
+		o.Observation = e.observe()
+	}
+	return o, err
+}
+
+func (e *fakeEnv) observe() env.Observation {
+	o := env.Observation{Text: fmt.Sprintf("level %d turn %d", e.seed, e.turn)}
+	if e.pictures {
+		o.Text += " " + env.ImageMark
+		o.Images = []image.Image{picture(e.seed, e.turn)}
+	}
+	return o
+}
+
+func (e *fakeEnv) Close() error {
+	err := e.meet(context.Background(), "close", nil)
+	if e.closes++; e.closes == 1 {
+		e.world.closed.Add(1)
+	}
+	return err
+}
+
+// picture is a pixel that tells the level and the turn.
+func picture(seed int64, turn int) image.Image {
+	im := image.NewRGBA(image.Rect(0, 0, 1, 1))
+	im.Set(0, 0, color.RGBA{uint8(seed), uint8(turn), 0, 255})
+	return im
+}
+
+// parrot is a policy without a model. It reads a letter a token and writes one to
+// four random letters and an end-of-turn token.
+type parrot struct {
+	// alter may change a completion, or fail the call.
+	alter func(ctx context.Context, p policy.Prompt, turn int, c *policy.Completion) error
+
+	mu      sync.Mutex
+	turns   map[uint64]int
+	batches [][]uint64 // conversations of each call
+	prompts [][]policy.Message
+	gone    map[uint64]bool
+	wrong   []string // breaches of the contract of policy.Policy
+	busy    atomic.Bool
+}
+
+// endToken ends a response, imageToken stands for a picture.
+const (
+	endToken   = 1
+	imageToken = 2
+)
+
+func (p *parrot) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
+	p.busy.Store(true)
+	defer p.busy.Store(false)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.turns == nil {
+		p.turns, p.gone = map[uint64]int{}, map[uint64]bool{}
+	}
+	out := make([]policy.Completion, len(prompts))
+	var keys []uint64
+	for i, prompt := range prompts {
+		key := prompt.Conversation
+		keys = append(keys, key)
+		if p.gone[key] {
+			p.wrong = append(p.wrong, fmt.Sprintf("conversation %d goes on after it was forgotten", key))
+		}
+		if len(prompt.Messages) == 0 {
+			p.wrong = append(p.wrong, fmt.Sprintf("conversation %d: nothing to answer", key))
+		}
+		p.prompts = append(p.prompts, prompt.Messages)
+		out[i] = complete(prompt, s)
+		if p.alter != nil {
+			if err := p.alter(ctx, prompt, p.turns[key], &out[i]); err != nil {
+				return nil, err
+			}
+		}
+		p.turns[key]++
+	}
+	p.batches = append(p.batches, keys)
+	return out, ctx.Err()
+}
+
+func complete(prompt policy.Prompt, s policy.Sampling) policy.Completion {
+	var c policy.Completion
+	c.Context, c.Images = read(prompt.Messages)
+	r := rand.New(rand.NewPCG(prompt.Seed, 1))
+	n := 1 + r.IntN(min(4, s.MaxTokens-1))
+	for range n {
+		c.Tokens = append(c.Tokens, int32('a'+r.IntN(26)))
+		c.LogProbs = append(c.LogProbs, -r.Float32())
+		c.Text += string(rune(c.Tokens[len(c.Tokens)-1]))
+	}
+	c.Tokens, c.LogProbs, c.Stop = append(c.Tokens, endToken), append(c.LogProbs, -0.5), policy.StopEnd
+	return c
+}
+
+// read is the parrot's tokenizer: a token a letter, the role in front.
+func read(messages []policy.Message) (tokens []int32, images []policy.Image) {
+	for _, m := range messages {
+		tokens = append(tokens, int32(m.Role[0]))
+		for _, r := range m.Text {
+			tokens = append(tokens, int32(r))
+		}
+		for _, im := range m.Images {
+			tokens = append(tokens, imageToken)
+			h := fnv.New64()
+			fmt.Fprint(h, im.At(0, 0))
+			ref := policy.Image{Image: im}
+			copy(ref.Hash[:], h.Sum(nil))
+			images = append(images, ref)
+		}
+	}
+	return tokens, images
+}
+
+func (p *parrot) Forget(keys ...uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.gone == nil {
+		p.turns, p.gone = map[uint64]int{}, map[uint64]bool{}
+	}
+	for _, key := range keys {
+		p.gone[key] = true
+	}
+}
+
+// player returns a player over the parrot and the world.
+func player(t testing.TB, w *world, p *parrot) *rollout.Player {
+	t.Helper()
+	return &rollout.Player{Policy: p, Envs: w.registry(t), Sampling: policy.Sampling{Temperature: 1, MaxTokens: 6}, MaxTurns: 4, Workers: 2}
+}
+
+// episodes lists n episodes of different lengths, two to a group.
+func episodes(n int) []rollout.Episode {
+	out := make([]rollout.Episode, n)
+	for i := range out {
+		out[i] = rollout.Episode{
+			Env: "fake", Config: map[string]any{"turns": 1 + i*5%7, "pictures": i%2 == 0},
+			Seed: int64(100 + i/2), Group: i / 2, Index: i % 2,
+		}
+	}
+	return out
+}
+
+// play plays and holds everybody to their contracts.
+func play(t testing.TB, w *world, p *rollout.Player, eps []rollout.Episode) []*rollout.Trajectory {
+	t.Helper()
+	ts, _, err := p.Play(t.Context(), eps, 7)
+	require.NoError(t, err)
+	require.Len(t, ts, len(eps))
+	orderly(t, w, p, eps)
+	return ts
+}
+
+// orderly checks that nothing is left open and nothing was called out of turn.
+func orderly(t testing.TB, w *world, p *rollout.Player, eps []rollout.Episode) {
+	t.Helper()
+	require.Equal(t, w.made.Load(), w.closed.Load(), "every environment is closed")
+	require.Zero(t, w.overlaps.Load(), "calls of one environment overlap")
+	q := p.Policy.(*parrot)
+	require.Empty(t, q.wrong)
+	require.Len(t, q.gone, len(eps), "every conversation is forgotten")
+}
