@@ -1,0 +1,171 @@
+package remote
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"vagen/env"
+)
+
+// ending is an environment that pays at the end of its episode.
+type ending struct{ *stub }
+
+func (ending) FinalReward() float64 { return 2.5 }
+
+func legacyStubs(t testing.TB, closed *atomic.Int64) *env.Registry {
+	t.Helper()
+	var r env.Registry
+	require.NoError(t, r.Register("stub", counted(closed)))
+	require.NoError(t, r.Register("ending", func(config map[string]any) (env.Env, error) {
+		e, err := newStub(config)
+		return ending{e}, err
+	}))
+	return &r
+}
+
+func legacyServer(t testing.TB, closed *atomic.Int64) *Server {
+	return serve(t, func(o *ServerOptions) { o.Lite, o.Legacy = nil, legacyStubs(t, closed) })
+}
+
+func order(kind string, config Info) Info {
+	if config == nil {
+		config = Info{}
+	}
+	return Info{{"env_name", kind}, {"env_config", config}}
+}
+
+func post(t testing.TB, s *Server, path string, body Info) said {
+	t.Helper()
+	return ask(t, s, http.MethodPost, path, body)
+}
+
+// An environment that fails, or that could not be made, says so in its own entry;
+// the others of the batch go on.
+func TestFailuresOfABatchStayWhereTheyHappen(t *testing.T) {
+	var closed atomic.Int64
+	s := legacyServer(t, &closed)
+	require.Equal(t, http.StatusOK, post(t, s, "/environments", Info{{"ids2configs", Info{
+		{"good", order("stub", nil)}, {"fails", order("stub", Info{{"fail_on", "x"}})}, {"panics", order("stub", Info{{"panic_on", "x"}})},
+		{"broken", order("stub", Info{{"broken", true}})}, {"never", order("stub", Info{{"gaol", 2}})},
+	}}}).status)
+	a := post(t, s, "/batch/reset", Info{{"ids2seeds", Info{{"good", 1}, {"fails", 2}, {"panics", 3}, {"broken", 4}, {"never", 5}}}})
+	failure := func(text string) []any { return []any{map[string]any{}, map[string]any{"error": text}} }
+	start := func(seed string) map[string]any { return map[string]any{"obs_str": "start " + seed} }
+	assert.Equal(t, map[string]any{
+		"good": []any{start("1"), map[string]any{"seed": int64(1)}}, "fails": []any{start("2"), map[string]any{"seed": int64(2)}},
+		"panics": []any{start("3"), map[string]any{"seed": int64(3)}},
+		"broken": failure("stub cannot reset"), "never": failure("Environment never not found"),
+	}, a.data["results"])
+	a = post(t, s, "/batch/step", Info{{"ids2actions", Info{{"good", "x"}, {"fails", "x"}, {"panics", "x"}, {"broken", 7}, {"never", "x"}}}})
+	failed := func(text string) []any {
+		return []any{map[string]any{}, 0.0, true, map[string]any{"error": text}}
+	}
+	got := a.data["results"].(map[string]any)
+	assert.Equal(t, map[string]any{"obs_str": "turn 1"}, got["good"].([]any)[0])
+	assert.Equal(t, failed("stub failure"), got["fails"])
+	assert.Equal(t, failed("stub panic"), got["panics"])
+	assert.Equal(t, failed("an action must be text, found int64"), got["broken"])
+	assert.Equal(t, failed("Environment never not found"), got["never"])
+	a = post(t, s, "/batch/system_prompt", Info{{"env_ids", []any{"good", "never"}}})
+	assert.Equal(t, map[string]any{"good": "stub rules: é ü 漢 \"quoted\" \\ back\r\nslash", "never": ""}, a.data["system_prompts"])
+	assert.Contains(t, a.text, `\u00e9 \u00fc \u6f22`, "text is escaped to ASCII")
+	a = post(t, s, "/batch/reward", Info{{"env_ids", []any{"good", "never"}}})
+	assert.Equal(t, map[string]any{"good": 0.0, "never": 0.0}, a.data["rewards"])
+	a = post(t, s, "/batch/close", Info{{"env_ids", []any{"never", "good", "good"}}})
+	assert.Equal(t, "{\"status\":\"success\"}\n", a.text)
+	assert.EqualValues(t, 1, closed.Load())
+	assert.EqualValues(t, 3, ask(t, s, http.MethodGet, "/health", nil).data["active_environments"])
+}
+
+// A batch with a name that is not known does nothing.
+func TestUnknownNameFailsABatchBeforeItRuns(t *testing.T) {
+	var closed atomic.Int64
+	s := legacyServer(t, &closed)
+	post(t, s, "/environments", Info{{"ids2configs", Info{{"a", order("stub", nil)}}}})
+	post(t, s, "/reset/a", Info{{"seed", 1}})
+	for _, c := range []struct {
+		path string
+		body Info
+	}{
+		{"/batch/step", Info{{"ids2actions", Info{{"a", "x"}, {"b", "x"}}}}},
+		{"/batch/reset", Info{{"ids2seeds", Info{{"a", 1}, {"b", 1}}}}},
+		{"/batch/close", Info{{"env_ids", []any{"a", "b"}}}},
+		{"/batch/reward", Info{{"env_ids", "a"}}},
+		{"/batch/reward", Info{{"env_ids", []any{1}}}},
+		{"/batch/reset", Info{{"ids2seeds", []any{"a"}}}},
+		{"/environments", Info{{"ids2configs", Info{{"c", order("stub", nil)}, {"d", order("stuff", nil)}}}}},
+		{"/environments", Info{{"ids2configs", Info{{"c", order("stub", nil)}, {"d", Info{}}}}}},
+	} {
+		assert.Equal(t, http.StatusInternalServerError, post(t, s, c.path, c.body).status, "%s %v", c.path, c.body)
+	}
+	assert.Zero(t, closed.Load())
+	assert.EqualValues(t, 1, ask(t, s, http.MethodGet, "/health", nil).data["active_environments"])
+	a := post(t, s, "/step/a", Info{{"action", "x"}})
+	assert.Equal(t, map[string]any{"obs_str": "turn 1"}, a.data["observation"], "no step was played before")
+}
+
+func TestLegacyRequestsThatAreNoJSON(t *testing.T) {
+	s := legacyServer(t, new(atomic.Int64))
+	kind := func(v string) func(*http.Request) { return func(r *http.Request) { r.Header.Set("Content-Type", v) } }
+	for _, c := range []struct {
+		kind, body string
+		status     int
+	}{
+		{"text/plain", `{"ids2seeds": {}}`, 415}, {"", `{}`, 415}, {"application/json", ``, 400}, {"application/json", `{`, 400},
+		{"application/json", `[1]`, 400}, {"application/json", `null`, 400},
+		{"application/json; charset=utf-8", `{"ids2seeds": {}}`, 200}, {"application/vnd.x+json", `{"ids2seeds": {}}`, 200},
+	} {
+		a := ask(t, s, http.MethodPost, "/batch/reset", []byte(c.body), kind(c.kind))
+		assert.Equal(t, c.status, a.status, "%s %s", c.kind, c.body)
+	}
+}
+
+// Making an environment under a name that is taken ends the one that had it.
+func TestEnvironmentOfTheSameNameIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var closed atomic.Int64
+		s := legacyServer(t, &closed)
+		for range 3 {
+			require.Equal(t, http.StatusOK, post(t, s, "/environments", Info{{"ids2configs", Info{{"a", order("stub", nil)}}}}).status)
+		}
+		synctest.Wait()
+		assert.EqualValues(t, 2, closed.Load())
+		assert.EqualValues(t, 1, ask(t, s, http.MethodGet, "/health", nil).data["active_environments"])
+		assert.Contains(t, ask(t, s, http.MethodGet, "/metrics", nil).text, "vagen_env_sessions_closed_total{reason=\"replaced\"} 2\n")
+	})
+}
+
+func TestLegacyEnvironmentsLiveUntilTheirTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var closed atomic.Int64
+		s := serve(t, func(o *ServerOptions) { o.Legacy, o.LegacyTimeout = legacyStubs(t, &closed), 0 })
+		post(t, s, "/environments", Info{{"ids2configs", Info{{"a", order("stub", nil)}}}})
+		open(t, s, nil)
+		time.Sleep(24 * time.Hour)
+		assert.EqualValues(t, 1, ask(t, s, http.MethodGet, "/health", nil).data["active_environments"], "as the original never ends them")
+		assert.EqualValues(t, 0, ask(t, s, http.MethodGet, "/sessions", nil).data["num_sessions"])
+		short := serve(t, func(o *ServerOptions) { o.Legacy, o.LegacyTimeout = legacyStubs(t, &closed), time.Hour })
+		post(t, short, "/environments", Info{{"ids2configs", Info{{"a", order("stub", nil)}}}})
+		time.Sleep(2 * time.Hour)
+		assert.EqualValues(t, 1, closed.Load())
+	})
+}
+
+func TestSingleRoutesAnswerOneEnvironment(t *testing.T) {
+	s := legacyServer(t, new(atomic.Int64))
+	post(t, s, "/environments", Info{{"ids2configs", Info{{"a", order("ending", Info{{"images", 1}})}}}})
+	a := post(t, s, "/reset/a", Info{})
+	require.Equal(t, http.StatusOK, a.status)
+	assert.Contains(t, a.data["observation"].(map[string]any)["obs_str"], "start ")
+	assert.Contains(t, a.text, `"multi_modal_data":{"<image>":[{"__pil_image__":"iVBOR`)
+	assert.Equal(t, "{\"reward\":2.5}\n", ask(t, s, http.MethodGet, "/reward/a", nil).text)
+	assert.Contains(t, ask(t, s, http.MethodGet, "/system_prompt/a", nil).data["system_prompt"], "stub rules")
+	assert.Equal(t, http.StatusOK, ask(t, s, http.MethodDelete, "/close/a", nil).status)
+	assert.Equal(t, http.StatusInternalServerError, ask(t, s, http.MethodGet, "/reward/a", nil).status)
+}

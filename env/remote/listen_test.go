@@ -1,0 +1,173 @@
+package remote
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"vagen/env"
+)
+
+func TestServingOtherMachinesNeedsAKey(t *testing.T) {
+	checkGoroutines(t)
+	for _, c := range []struct {
+		addr, key string
+		refused   bool
+	}{
+		{"127.0.0.1:0", "", false}, {"localhost:0", "", false}, {"127.0.0.9:0", "", false},
+		{":0", "", true}, {"0.0.0.0:0", "", true}, {"0.0.0.0:0", "key", false},
+	} {
+		o := DefaultServerOptions()
+		o.Lite, o.APIKey = stubFactory, c.key
+		s, err := NewServer(o)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // ends at once where it serves
+		var l net.ListenConfig
+		ln, err := l.Listen(t.Context(), "tcp", c.addr)
+		require.NoError(t, err)
+		err = s.Serve(ctx, ln)
+		assert.Equal(t, c.refused, err != nil, "%s %q: %v", c.addr, c.key, err)
+		if c.refused {
+			assert.ErrorIs(t, err, ErrKeyNeeded)
+		}
+		_, err = net.DialTimeout("tcp", ln.Addr().String(), time.Second)
+		assert.Error(t, err, "the listener is closed in any case")
+	}
+	o := DefaultServerOptions()
+	o.Lite = stubFactory
+	s, err := NewServer(o)
+	require.NoError(t, err)
+	assert.ErrorIs(t, s.ListenAndServe(t.Context(), ":0"), ErrKeyNeeded)
+	s, err = NewServer(o)
+	require.NoError(t, err)
+	assert.ErrorContains(t, s.ListenAndServe(t.Context(), "127.0.0.1:http-but-wrong"), "remote: ")
+}
+
+func TestUnixSocketNeedsNoKey(t *testing.T) {
+	checkGoroutines(t)
+	o := DefaultServerOptions()
+	o.Lite = stubFactory
+	s, err := NewServer(o)
+	require.NoError(t, err)
+	var l net.ListenConfig
+	ln, err := l.Listen(t.Context(), "unix", t.TempDir()+"/env.sock")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	assert.NoError(t, s.Serve(ctx, ln))
+}
+
+// When its context ends a service finishes the running step, answers it, and
+// closes every environment.
+func TestServiceDrainsWhenItsContextEnds(t *testing.T) {
+	checkGoroutines(t)
+	var closed atomic.Int64
+	hold, enter := make(chan struct{}), make(chan struct{})
+	o := DefaultServerOptions()
+	o.Lite = func(config map[string]any) (env.Env, error) {
+		e, err := newStub(config)
+		e.closed, e.hold, e.enter = &closed, hold, enter
+		return e, err
+	}
+	s, err := NewServer(o)
+	require.NoError(t, err)
+	var l net.ListenConfig
+	ln, err := l.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error)
+	go func() { ended <- s.Serve(ctx, ln) }()
+
+	client := func(config map[string]any) *Client {
+		o := patientOptions(ownTransport(t))
+		o.URLs, o.Config = []string{"http://" + ln.Addr().String()}, config
+		c, err := NewClient(o)
+		require.NoError(t, err)
+		_, err = c.Reset(t.Context(), 1)
+		require.NoError(t, err)
+		return c
+	}
+	idle, busy := client(nil), client(map[string]any{"sleep": 1, "goal": 1})
+	stepped := make(chan error)
+	go func() {
+		out, err := busy.Step(t.Context(), "x")
+		if err == nil && !out.Done {
+			err = assert.AnError
+		}
+		stepped <- err
+	}()
+	<-enter
+	cancel()
+	close(hold)
+	assert.NoError(t, <-stepped, "the running step is answered")
+	assert.NoError(t, <-ended)
+	assert.EqualValues(t, 2, closed.Load())
+	_, err = idle.Step(t.Context(), "x")
+	assert.Error(t, err)
+	assert.Error(t, idle.Close(), "the service is gone, which is worth knowing")
+	assert.NoError(t, idle.Close())
+}
+
+// A client that sends its body too slowly is cut off; one that is fast may wait
+// for its step much longer than that.
+func TestReadTimeoutIsForTheBodyAlone(t *testing.T) {
+	checkGoroutines(t)
+	hold, enter := make(chan struct{}), make(chan struct{})
+	o := DefaultServerOptions()
+	o.ReadTimeout = 100 * time.Millisecond
+	o.Lite = func(config map[string]any) (env.Env, error) {
+		e, err := newStub(config)
+		e.hold, e.enter = hold, enter
+		return e, err
+	}
+	s, err := NewServer(o)
+	require.NoError(t, err)
+	var l net.ListenConfig
+	ln, err := l.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- s.Serve(ctx, ln) }()
+
+	conn, err := net.Dial("tcp", ln.Addr().String())
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = conn.Write([]byte("POST /call HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nslow"))
+	require.NoError(t, err)
+	_, err = conn.Read(make([]byte, 1))
+	assert.Error(t, err, "cut off without an answer")
+
+	co := patientOptions(ownTransport(t))
+	co.URLs, co.Config = []string{"http://" + ln.Addr().String()}, map[string]any{"sleep": 1}
+	c, err := NewClient(co)
+	require.NoError(t, err)
+	_, err = c.Reset(t.Context(), 1)
+	require.NoError(t, err)
+	go func() {
+		<-enter
+		time.Sleep(3 * o.ReadTimeout)
+		close(hold)
+	}()
+	_, err = c.Step(t.Context(), "x")
+	assert.NoError(t, err)
+	assert.NoError(t, c.Close())
+	cancel()
+	assert.NoError(t, <-ended)
+}
+
+func TestHealthNamesWhatIsServed(t *testing.T) {
+	both := serve(t, func(o *ServerOptions) { o.Legacy, o.MaxInFlight = legacyEnvs(t), 7 })
+	said := ask(t, both, http.MethodGet, "/health", nil).data
+	assert.Equal(t, true, said["ok"], "for Lite clients")
+	assert.EqualValues(t, 7, said["max_inflight"])
+	assert.Equal(t, "ok", said["status"], "for legacy clients")
+	assert.Equal(t, []any{"blackjack", "frozenlake", "sokoban"}, said["registered_envs"])
+}
