@@ -187,26 +187,35 @@ func isTerminal(f *os.File) bool {
 
 // warmUp imitates a player that mostly acts at random but says what is true.
 func warmUp(ctx context.Context, model *vlm.Model, envs *env.Registry, c vagen.Config, r recipe, sinks []vagen.Sink) error {
-	episodes := make([]rollout.Episode, r.transcripts)
+	// Levels in front of the training levels, which neither training nor
+	// validation sees.
+	next := c.Env.Seed
+	for n, l := range r.lessons {
+		next -= int64(l.transcripts)
+		ts, err := demonstrate(ctx, model, envs, c, r, l, next, uint64(n))
+		if err != nil {
+			return err
+		}
+		l.Seed = c.Run.Seed + uint64(n)
+		if err := vagen.Imitate(ctx, model, ts, l.Imitation, sinks...); err != nil {
+			return err
+		}
+	}
+	return model.Tie(ctx)
+}
+
+// demonstrate records the scripted episodes of a lesson.
+func demonstrate(ctx context.Context, model *vlm.Model, envs *env.Registry, c vagen.Config, r recipe, l lesson, first int64, n uint64) ([]*rollout.Trajectory, error) {
+	episodes := make([]rollout.Episode, l.transcripts)
 	for i := range episodes {
-		// Levels in front of the training levels, which neither training nor validation sees.
-		episodes[i] = rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: c.Env.Seed - int64(r.transcripts) + int64(i), Group: i, MaxTurns: r.turns}
+		episodes[i] = rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: first + int64(i), Group: i, MaxTurns: l.turns}
 	}
 	walker := frozenlake.Noisy(r.noise, frozenlake.ShortestPath)
-	ts, err := rollout.Demonstrate(ctx, model, envs, episodes, func(e env.Env, ep rollout.Episode, turn int) (string, error) {
+	return rollout.Demonstrate(ctx, model, envs, episodes, func(e env.Env, ep rollout.Episode, turn int) (string, error) {
 		lake, ok := e.(*frozenlake.Env)
 		if !ok {
 			return "", fmt.Errorf("the script plays FrozenLake only, not %T", e)
 		}
-		return lake.Script(rng.New(c.Run.Seed, rng.Script, uint64(ep.Group), uint64(turn)), walker, r.actions), nil
+		return lake.Script(rng.New(c.Run.Seed, rng.Script, n, uint64(ep.Group), uint64(turn)), walker, r.actions), nil
 	})
-	if err != nil {
-		return err
-	}
-	o := r.imitation
-	o.Seed = c.Run.Seed
-	if err := vagen.Imitate(ctx, model, ts, o, sinks...); err != nil {
-		return err
-	}
-	return model.Tie(ctx)
 }

@@ -16,11 +16,16 @@ type recipe struct {
 	actions int // of a turn
 	env     map[string]any
 
-	transcripts int     // scripted episodes to imitate
-	noise       float64 // share of the script's actions that are random
-	imitation   vagen.Imitation
+	noise   float64 // share of the script's actions that are random
+	lessons []lesson
 	config      func(c *vagen.Config)
 	steps       int // of reinforcement learning
+}
+
+// lesson is one part of the imitation: scripted episodes of so many turns.
+type lesson struct {
+	transcripts, turns int
+	vagen.Imitation
 }
 
 // words are what the agent reads and writes, one token each.
@@ -50,15 +55,14 @@ var recipes = map[string]recipe{
 	"default": {
 		about: "the agent says where the goal is, then plays two moves a turn",
 		shape: vlm.Small(), turns: 4, actions: 2, env: lake(2, nil),
-		transcripts: 2048, noise: 0.8,
-		imitation: imitation(16, 4, 5e-4), config: full(0.95, 1, 3e-4), steps: 45,
+		noise: 0.8, lessons: lessons(8192, 1280, 4),
+		config: full(0.95, 1, 3e-4), steps: 45,
 	},
 	"long": {
 		about: "the agent also says which moves around it are safe, then plays one",
 		shape: vlm.Small(), turns: 8, actions: 1,
-		env:         lake(1, map[string]any{"describe_holes": true, "hole_penalty": 0.5, "turn_cost": 0.1}),
-		transcripts: 3200, noise: 0.8,
-		imitation: imitation(16, 2, 8e-4),
+		env:   lake(1, map[string]any{"describe_holes": true, "hole_penalty": 0.5, "turn_cost": 0.1}),
+		noise: 0.8, lessons: lessons(12800, 1280, 8),
 		config: func(c *vagen.Config) {
 			full(0.95, 0.95, 3e-4)(c)
 			c.Data.MaxResponse = 24
@@ -69,10 +73,21 @@ var recipes = map[string]recipe{
 	},
 }
 
-func imitation(batch, epochs int, rate float64) vagen.Imitation {
+// lessons teach to see first, then to play on. In an episode of several turns
+// most observations can be copied from the prediction before them; an episode's
+// first turn cannot, so single turns teach what is in a picture with far less
+// work. Whole episodes follow for the rest.
+func lessons(first, whole, turns int) []lesson {
+	return []lesson{
+		{first, 1, imitation(32, 8e-4)},
+		{whole, turns, imitation(16, 5e-4)},
+	}
+}
+
+func imitation(batch int, rate float64) vagen.Imitation {
 	opt := policy.DefaultOptimizer()
 	opt.Rate = rate
-	return vagen.Imitation{Batch: batch, Epochs: epochs, Optimizer: opt, Warmup: 20, Every: 16}
+	return vagen.Imitation{Batch: batch, Epochs: 1, Optimizer: opt, Warmup: 20, Every: 16}
 }
 
 // full is VAGEN-Full at this size: bi-level GAE, both masks, turn rewards and
@@ -109,7 +124,7 @@ func (r recipe) configure(o options) vagen.Config {
 
 // reduced cuts a recipe down to what the pure-Go backend can do in minutes.
 func (r recipe) reduced() recipe {
-	r.transcripts, r.imitation.Epochs, r.imitation.Optimizer.Rate, r.steps = 768, 1, 1e-3, 2
+	r.lessons, r.steps = lessons(1024, 64, r.turns), 2
 	inner := r.config
 	r.config = func(c *vagen.Config) {
 		inner(c)
