@@ -14,13 +14,14 @@ type Console struct {
 	w        io.Writer
 	terminal bool
 	began    map[string]time.Time
+	steps    map[string]int // last step of each kind
 	last     Metrics // of the last validation
 	width    int     // of what stands on the bar's line
 }
 
 // NewConsole writes to w. Terminal says whether w moves its cursor on "\r".
 func NewConsole(w io.Writer, terminal bool) *Console {
-	return &Console{w: w, terminal: terminal, began: map[string]time.Time{}}
+	return &Console{w: w, terminal: terminal, began: map[string]time.Time{}, steps: map[string]int{}}
 }
 
 // Event implements Sink.
@@ -45,6 +46,10 @@ func (c *Console) Event(e Event) error {
 // bar draws progress and the time left.
 func (c *Console) bar(e Event, text string) error {
 	begin, ok := c.began[e.Kind]
+	if e.Step <= c.steps[e.Kind] { // another round of the same kind
+		ok = false
+	}
+	c.steps[e.Kind] = e.Step
 	if !ok {
 		begin = time.Now()
 		c.began[e.Kind] = begin

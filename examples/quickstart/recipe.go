@@ -18,8 +18,8 @@ type recipe struct {
 
 	noise   float64 // share of the script's actions that are random
 	lessons []lesson
-	config      func(c *vagen.Config)
-	steps       int // of reinforcement learning
+	config  func(c *vagen.Config)
+	steps   int // of reinforcement learning
 }
 
 // lesson is one part of the imitation: scripted episodes of so many turns.
@@ -55,14 +55,14 @@ var recipes = map[string]recipe{
 	"default": {
 		about: "the agent says where the goal is, then plays two moves a turn",
 		shape: vlm.Small(), turns: 4, actions: 2, env: lake(2, nil),
-		noise: 0.8, lessons: lessons(8192, 1280, 4),
+		noise: 0.8, lessons: lessons(9000, 1280, 4),
 		config: full(0.95, 1, 3e-4), steps: 45,
 	},
 	"long": {
 		about: "the agent also says which moves around it are safe, then plays one",
 		shape: vlm.Small(), turns: 8, actions: 1,
 		env:   lake(1, map[string]any{"describe_holes": true, "hole_penalty": 0.5, "turn_cost": 0.1}),
-		noise: 0.8, lessons: lessons(12800, 1280, 8),
+		noise: 0.8, lessons: lessons(12000, 1280, 8),
 		config: func(c *vagen.Config) {
 			full(0.95, 0.95, 3e-4)(c)
 			c.Data.MaxResponse = 24
@@ -79,7 +79,7 @@ var recipes = map[string]recipe{
 // work. Whole episodes follow for the rest.
 func lessons(first, whole, turns int) []lesson {
 	return []lesson{
-		{first, 1, imitation(32, 8e-4)},
+		{first, 1, imitation(30, 8e-4)},
 		{whole, turns, imitation(16, 5e-4)},
 	}
 }
