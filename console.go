@@ -15,8 +15,8 @@ type Console struct {
 	terminal bool
 	began    map[string]time.Time
 	steps    map[string]int // last step of each kind
-	last     Metrics // of the last validation
-	width    int     // of what stands on the bar's line
+	last     Metrics        // of the last validation
+	width    int            // of what stands on the bar's line
 }
 
 // NewConsole writes to w. Terminal says whether w moves its cursor on "\r".
