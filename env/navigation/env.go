@@ -1,0 +1,303 @@
+package navigation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"strings"
+
+	"vagen/env"
+	"vagen/env/internal/words"
+	"vagen/reward"
+)
+
+// Names of the reward parts.
+const (
+	PartSuccess    = "success"
+	PartFormat     = "format"
+	PartAllFormats = "all_formats"
+)
+
+// Errors of the order of calls.
+var (
+	ErrNotReset = errors.New("Reset has not been called")
+	ErrClosed   = errors.New("the environment is closed")
+	ErrSeed     = errors.New("seeds are not negative")
+)
+
+// legacySuccess is what the legacy rules pay at the target.
+const legacySuccess = 10
+
+// Env is one live environment. It implements env.Env.
+type Env struct {
+	o      Options
+	parser *reward.Parser
+	tasks  TaskSet
+
+	task      Task
+	scene     *Scene // nil before the first Reset
+	agent     Agent
+	steps     int  // actions that count
+	succeeded bool // the last action did what it should
+	formatted bool // every turn's format was correct
+	states    []string
+	closed    bool
+}
+
+var _ env.Env = (*Env)(nil)
+
+// New makes an environment. Errors list everything that is wrong with the
+// options.
+func New(o Options) (*Env, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	tasks, err := o.taskSet()
+	if err != nil {
+		return nil, err
+	}
+	return NewFrom(o, tasks)
+}
+
+// NewFrom is New with tasks that the caller has.
+func NewFrom(o Options, tasks TaskSet) (*Env, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if tasks == nil || tasks.Len() == 0 {
+		return nil, fmt.Errorf("navigation: %w: there are none", ErrTask)
+	}
+	po := reward.ParserOptions{Dialect: reward.LiteNavigation, ActionSep: o.ActionSep, MaxActions: o.MaxActions}
+	if o.Rules == Legacy {
+		po.Dialect, po.SpecialTokens = reward.Legacy, o.SpecialTokens
+	}
+	parser, err := reward.NewParser(o.PromptFormat, po)
+	if err != nil {
+		return nil, fmt.Errorf("navigation: %w", err)
+	}
+	return &Env{o: o, parser: parser, tasks: tasks}, nil
+}
+
+// System returns the system prompt.
+func (e *Env) System(ctx context.Context) (env.Observation, error) {
+	if err := e.usable(ctx, false); err != nil {
+		return env.Observation{}, err
+	}
+	return env.Observation{Text: e.systemPrompt()}, nil
+}
+
+// Reset starts the task of the seed, which must not be negative: the one at seed
+// mod number of tasks.
+func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
+	if err := e.usable(ctx, false); err != nil {
+		return env.Observation{}, err
+	}
+	if seed < 0 {
+		return env.Observation{}, fmt.Errorf("navigation: reset: seed %d: %w", seed, ErrSeed)
+	}
+	task, scene, err := e.tasks.At(int(seed % int64(e.tasks.Len())))
+	if err != nil {
+		return env.Observation{}, err
+	}
+	e.task, e.scene, e.agent = task, scene, newAgent(task.Start, e.o.StepLength)
+	e.steps, e.succeeded, e.formatted, e.states = 0, true, true, nil
+	return e.observe(e.firstText), nil
+}
+
+// Step plays the actions of one response, if its format is correct. It never
+// fails because of the text. Turns played after the end go on as the originals do,
+// and pay again at the target.
+func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
+	if err := e.usable(ctx, true); err != nil {
+		return env.Outcome{}, err
+	}
+	r := e.parser.Parse(response)
+	before := e.agent
+	e.formatted = e.formatted && r.FormatCorrect
+	t := e.play(r)
+	out := env.Outcome{Response: r, Done: t.done, Success: t.success}
+	e.measure(&out, t, before)
+	e.pay(&out, t)
+	if e.o.UseStateReward {
+		e.claim(&out, before, out.Response.FormatCorrect && t.valid)
+	}
+	out.Observation = e.observe(func(view string) string { return e.nextText(view, t.words, out.Reward.Sum()) })
+	return out, nil
+}
+
+// Close ends the use of the environment.
+func (e *Env) Close() error {
+	e.closed = true
+	return nil
+}
+
+func (e *Env) usable(ctx context.Context, started bool) error {
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("navigation: %w", context.Cause(ctx))
+	case e.closed:
+		return fmt.Errorf("navigation: %w", ErrClosed)
+	case started && e.scene == nil:
+		return fmt.Errorf("navigation: step: %w", ErrNotReset)
+	}
+	return nil
+}
+
+// played is what the actions of a turn did.
+type played struct {
+	words   []string // of the actions made
+	valid   bool     // the turn counts as valid
+	done    bool
+	success bool
+}
+
+// play makes the actions of a response until one is unknown, the target is
+// reached or the actions are used up. The legacy rules call a turn valid when it
+// has actions and none is unknown, the lite rules when at least one was made.
+func (e *Env) play(r reward.Response) (t played) {
+	t.valid = len(r.Actions) > 0
+	if r.FormatCorrect {
+		for i, word := range r.Actions {
+			a, ok := e.action(word)
+			if !ok {
+				t.valid = false
+				break
+			}
+			e.agent, e.succeeded = e.agent.Do(e.scene, a)
+			t.words = r.Actions[:i+1]
+			if e.arrived() {
+				t.done, t.success = true, true
+				break
+			}
+			if e.steps++; e.steps >= e.o.MaxSteps {
+				t.done = true
+				break
+			}
+		}
+	}
+	if e.o.Rules == Lite {
+		t.valid = len(t.words) > 0
+	}
+	return t
+}
+
+// action finds the action of a word, in any case.
+func (e *Env) action(word string) (Action, bool) {
+	word = strings.ToLower(word)
+	for a, name := range actionWords[e.o.Rules] {
+		if word == name {
+			return Action(a), true
+		}
+	}
+	return 0, false
+}
+
+// arrived reports whether the agent is near enough to the target.
+func (e *Env) arrived() bool {
+	return e.agent.distance(e.task.Target.X, e.task.Target.Z) <= e.o.SuccessThreshold
+}
+
+// measure fills in the metrics.
+func (e *Env) measure(out *env.Outcome, t played, before Agent) {
+	out.Turn = env.Metrics{
+		"action_is_valid":     words.Number(t.valid),
+		"action_is_effective": words.Number(before.i != e.agent.i || before.j != e.agent.j),
+		"distance":            e.agent.distance(e.task.Target.X, e.task.Target.Z),
+		"env_step":            float64(e.steps),
+		"task_success":        words.Number(e.arrived()),
+		"last_action_success": words.Number(e.succeeded),
+	}
+	out.Trajectory = env.Metrics{"success": words.Number(t.success)}
+	if e.o.Rules == Lite {
+		out.Turn["format_correct"] = words.Number(out.Response.FormatCorrect)
+		out.Trajectory["is_format_correct"] = words.Number(e.formatted)
+	}
+}
+
+// pay fills in the reward parts of a turn.
+func (e *Env) pay(out *env.Outcome, t played) {
+	add := func(name string, value float64) {
+		if value != 0 {
+			out.Reward = append(out.Reward, reward.Part{Name: name, Value: value})
+		}
+	}
+	if e.o.Rules == Legacy {
+		if t.success {
+			add(PartSuccess, legacySuccess)
+		}
+		if t.valid && out.Response.FormatCorrect {
+			add(PartFormat, e.o.FormatReward)
+		}
+		return
+	}
+	if t.valid && out.Response.FormatCorrect {
+		add(PartFormat, e.o.PerTurnFormat)
+	}
+	if t.success {
+		add(PartSuccess, e.o.SuccessReward)
+		if e.formatted {
+			add(PartAllFormats, e.o.FormatReward)
+		}
+	}
+}
+
+// claim hands what the response says to a judge, if its format is rewarded; if
+// not, the judged metrics are zero.
+func (e *Env) claim(out *env.Outcome, before Agent, formatted bool) {
+	e.states = nil
+	for _, c := range []struct {
+		section string
+		agent   Agent
+		weight  float64
+	}{
+		{reward.SectionObservation, before, e.o.GroundingWeight},
+		{reward.SectionPrediction, e.agent, e.o.WorldModelingWeight},
+	} {
+		text := out.Response.Sections[c.section]
+		switch {
+		case text == "":
+		case !formatted:
+			out.Turn[env.ClaimMetric(c.section)] = 0
+		default:
+			s := e.state(c.agent)
+			e.states = append(e.states, s.JSON())
+			out.Claims = append(out.Claims, reward.Claim{Section: c.section, Text: text,
+				Truth: s.Relations(), Env: "navigation", Weight: c.weight})
+		}
+	}
+}
+
+// ClaimStates returns, for each claim of the last turn, the state that it is
+// about as JSON, which the legacy judge is shown.
+func (e *Env) ClaimStates() []string { return e.states }
+
+// observe shows what the agent sees; text puts the view, or the mark of its
+// picture, into words.
+func (e *Env) observe(text func(view string) string) env.Observation {
+	if e.o.RenderMode == Text {
+		return env.Observation{Text: text(e.viewText())}
+	}
+	return env.Observation{Text: text(env.ImageMark), Images: []image.Image{e.View()}}
+}
+
+// View draws what the agent sees, nil before the first Reset.
+func (e *Env) View() image.Image {
+	if e.scene == nil {
+		return nil
+	}
+	x, z := e.agent.Position()
+	return e.scene.Render(x, z, e.agent.Yaw(), float64(e.agent.Horizon), e.o.FOV, e.o.Resolution)
+}
+
+// Task returns the task of the current episode.
+func (e *Env) Task() Task { return e.task }
+
+// Scene returns its scene, nil before the first Reset.
+func (e *Env) Scene() *Scene { return e.scene }
+
+// Agent returns where the agent is.
+func (e *Env) Agent() Agent { return e.agent }
+
+// Options returns the settings.
+func (e *Env) Options() Options { return e.o }

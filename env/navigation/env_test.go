@@ -1,0 +1,401 @@
+package navigation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/env"
+	"vagen/reward"
+)
+
+// hall is an empty room of 6 by 6 metres with a mug on the floor 3 m north of the
+// start and a wall of boxes 1 m east of it.
+type hall struct{}
+
+func (hall) Len() int { return 3 }
+
+func (hall) At(i int) (Task, *Scene, error) {
+	s := newScene("hall", living, vec{-3, 0, -3}, vec{3, 0, 3}, rand.New(rand.NewPCG(1, 1)))
+	s.put(kinds["Mug"], vec{0, 0.07, 2}, 0, "red")
+	for z := -2.5; z < 2.5; z += 0.5 {
+		s.put(kinds["Safe"], vec{1.225, 0.25, z}, 0, "gray")
+	}
+	return Task{TargetType: "Mug", Target: Position{X: 0, Y: 0.07, Z: 2}, Scene: "hall", Instruction: fmt.Sprintf("Go to mug %d.", i),
+		Start: Pose{Position: Position{X: 0, Y: 0.9, Z: -1}, Rotation: float64(90 * i)}}, s, nil
+}
+
+func start(t *testing.T, rules Rules, change func(*Options)) *Env {
+	t.Helper()
+	o := Defaults(rules)
+	o.RenderMode = Text
+	if rules == Legacy {
+		o.PromptFormat = "free_think"
+	}
+	if change != nil {
+		change(&o)
+	}
+	e, err := NewFrom(o, hall{})
+	require.NoError(t, err)
+	_, err = e.Reset(t.Context(), 0)
+	require.NoError(t, err)
+	return e
+}
+
+func play(t *testing.T, e *Env, response string) env.Outcome {
+	t.Helper()
+	out, err := e.Step(t.Context(), response)
+	require.NoError(t, err)
+	return out
+}
+
+func act(rules Rules, actions string) string {
+	if rules == Lite {
+		return "<think>so</think><action>" + actions + "</action>"
+	}
+	return "<think>so</think><answer>" + actions + "</answer>"
+}
+
+func TestLitePaysEachTurnsFormatAndTheTarget(t *testing.T) {
+	e := start(t, Lite, func(o *Options) { o.FormatReward = 0.25 })
+	out := play(t, e, act(Lite, "Move_Forward | turn_left | turn_right"))
+	require.Equal(t, reward.Parts{{Name: PartFormat, Value: 0.01}}, out.Reward)
+	require.Equal(t, env.Metrics{"action_is_valid": 1, "action_is_effective": 1, "distance": 2.7, "env_step": 3, "task_success": 0,
+		"last_action_success": 1, "format_correct": 1}, near(out.Turn))
+	require.Equal(t, env.Metrics{"success": 0, "is_format_correct": 1}, out.Trajectory)
+	require.False(t, out.Done)
+
+	out = play(t, e, act(Lite, "move_forward|move_forward|move_forward|move_forward|move_forward|look_up"))
+	require.Len(t, out.Response.Actions, 5)
+	require.False(t, out.Done)
+	require.InDelta(t, 1.2, out.Turn["distance"], 1e-9)
+	out = play(t, e, act(Lite, "move_forward|look_down"))
+	require.Equal(t, reward.Parts{{Name: PartFormat, Value: 0.01}, {Name: PartSuccess, Value: 1}, {Name: PartAllFormats, Value: 0.25}}, out.Reward)
+	require.True(t, out.Done && out.Success)
+	require.Equal(t, 8.0, out.Turn["env_step"], "the successful action isn't counted")
+	require.Contains(t, out.Observation.Text, "['move_forward']")
+	require.Contains(t, out.Observation.Text, "you are there")
+}
+
+// near rounds away what sums of steps leave behind.
+func near(m env.Metrics) env.Metrics {
+	for k, v := range m {
+		m[k] = cents(v)
+	}
+	return m
+}
+
+func TestLiteForfeitsTheFormatBonusWithOneBadTurn(t *testing.T) {
+	e := start(t, Lite, func(o *Options) { o.FormatReward, o.SuccessThreshold = 0.25, 2 })
+	out := play(t, e, "move_forward")
+	require.Empty(t, out.Reward)
+	require.Equal(t, env.Metrics{"success": 0, "is_format_correct": 0}, out.Trajectory)
+	require.Zero(t, out.Turn["action_is_effective"], "actions run only in the right format")
+	out = play(t, e, act(Lite, "move_forward|move_forward|move_forward|move_forward"))
+	require.Equal(t, reward.Parts{{Name: PartFormat, Value: 0.01}, {Name: PartSuccess, Value: 1}}, out.Reward)
+	require.Equal(t, env.Metrics{"success": 1, "is_format_correct": 0}, out.Trajectory)
+}
+
+func TestLegacyPaysOnlyTurnsWhoseActionsAreAllKnown(t *testing.T) {
+	e := start(t, Legacy, nil)
+	out := play(t, e, act(Legacy, "MoveAhead,rotateleft"))
+	require.Equal(t, reward.Parts{{Name: PartFormat, Value: 0.5}}, out.Reward)
+	require.Contains(t, out.Observation.Text, "['MoveAhead', 'rotateleft']")
+	require.NotContains(t, out.Turn, "format_correct")
+	out = play(t, e, act(Legacy, "rotateright,moveahead,jump,moveahead"))
+	require.Empty(t, out.Reward)
+	require.Equal(t, 0.0, out.Turn["action_is_valid"])
+	require.Equal(t, 1.0, out.Turn["action_is_effective"], "what came before the unknown word was done")
+	require.Equal(t, 4.0, out.Turn["env_step"])
+	out = play(t, e, "so <think>x</think><answer>moveahead</answer>")
+	require.Empty(t, out.Reward)
+	require.Zero(t, out.Turn["action_is_valid"], "a free text has no actions unless the whole of it has the format")
+	out = play(t, e, act(Legacy, "moveahead"))
+	require.Equal(t, reward.Parts{{Name: PartSuccess, Value: 10}, {Name: PartFormat, Value: 0.5}}, out.Reward)
+	require.True(t, out.Done)
+	require.Equal(t, 10.5, play(t, e, act(Legacy, "rotateleft")).Reward.Sum(), "and again, as in the original")
+}
+
+func TestEpisodesEndWithTheirActions(t *testing.T) {
+	for _, rules := range []Rules{Lite, Legacy} {
+		w := actionWords[rules]
+		e := start(t, rules, func(o *Options) { o.MaxSteps = 3 })
+		out := play(t, e, act(rules, w[TurnLeft]+e.o.ActionSep+w[TurnLeft]))
+		require.False(t, out.Done)
+		out = play(t, e, act(rules, w[TurnLeft]+e.o.ActionSep+w[TurnLeft]))
+		require.True(t, out.Done)
+		require.False(t, out.Success)
+		require.Equal(t, Heading(1), e.Agent().Look, "the action beyond the limit was not made")
+	}
+}
+
+func TestBlockedMovesChangeNothing(t *testing.T) {
+	e := start(t, Lite, nil)
+	out := play(t, e, act(Lite, "move_right|move_right"))
+	require.Equal(t, 1.0, out.Turn["last_action_success"])
+	x, _ := e.Agent().Position()
+	require.InDelta(t, 0.6, x, 1e-9)
+	out = play(t, e, act(Lite, "move_right"))
+	require.Equal(t, env.Metrics{"action_is_valid": 1, "action_is_effective": 0, "distance": 3.06, "env_step": 3, "task_success": 0,
+		"last_action_success": 0, "format_correct": 1}, near(out.Turn))
+	require.Contains(t, out.Observation.Text, "failed")
+	out = play(t, e, act(Lite, "look_up|look_up"))
+	require.Zero(t, out.Turn["last_action_success"], "the view tilts up by 30 degrees at most")
+	out = play(t, e, act(Lite, "look_down|look_down|look_down|look_down"))
+	require.Zero(t, out.Turn["last_action_success"])
+	require.Equal(t, 60, e.Agent().Horizon)
+	require.Zero(t, out.Turn["action_is_effective"])
+}
+
+// Whatever is done, the agent stands on free floor, and going back leads back.
+func TestMovesKeepToTheFloor(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for i := range 12 {
+		_, s, err := generatedSet{"base", evaluation}.At(i)
+		require.NoError(t, err)
+		task, _, _ := generatedSet{"base", evaluation}.At(i)
+		for _, step := range []float64{0.3, 0.5, 0.25} {
+			a := newAgent(task.Start, step)
+			for range 300 {
+				m := Action(r.IntN(int(Actions)))
+				next, ok := a.Do(s, m)
+				x, z := next.Position()
+				require.True(t, s.Free(x, z))
+				if back, reverse := map[Action]Action{MoveAhead: MoveBack, MoveBack: MoveAhead, MoveLeft: MoveRight, MoveRight: MoveLeft,
+					TurnLeft: TurnRight, TurnRight: TurnLeft, LookUp: LookDown, LookDown: LookUp}[m], ok; reverse {
+					home, ok := next.Do(s, back)
+					require.True(t, ok)
+					require.Equal(t, a, home)
+				} else {
+					require.Equal(t, a, next)
+				}
+				a = next
+			}
+		}
+	}
+}
+
+func TestStateSaysWhereThingsAre(t *testing.T) {
+	e := start(t, Legacy, nil)
+	s := e.State()
+	require.Equal(t, "Mug", s.TargetType)
+	require.Equal(t, 3.0, s.Distance)
+	require.Equal(t, Ahead, s.Direction)
+	require.Len(t, s.Visible, 5)
+	last := 0.0
+	for _, v := range s.Visible {
+		require.GreaterOrEqual(t, v.Distance, last, "nearest first")
+		last = v.Distance
+	}
+	require.Contains(t, s.Visible, Sighting{"Safe", Right, 1.58})
+	for _, c := range []struct{ turns, want string }{{"rotateleft", Right}, {"rotateleft", Back}, {"rotateleft", Left}, {"rotateleft", Ahead}} {
+		play(t, e, act(Legacy, c.turns))
+		require.Equal(t, c.want, e.State().Direction)
+	}
+	play(t, e, act(Legacy, "rotateleft"))
+	require.Empty(t, e.State().Visible, "a wall has nothing to see")
+	var fields map[string]any
+	require.NoError(t, json.Unmarshal([]byte(s.JSON()), &fields))
+	require.Equal(t, "Mug", fields["target_obj_type"])
+	require.Equal(t, 3.0, fields["target_distance_to_player"])
+	require.Equal(t, "ahead", fields["target_direction_to_player"])
+	require.Equal(t, []string{"direction_to_player", "distance_to_player", "type"}, keys(fields["visible_objects"].([]any)[0].(map[string]any)))
+	require.Equal(t, reward.Relate("target", -1, 0), s.Relations()[0])
+	require.Equal(t, reward.Relate("Safe", 0, 1), relate("Safe", Right))
+	require.Equal(t, reward.Relate("Safe", 1, 0), relate("Safe", Back))
+	require.Equal(t, reward.Relate("Safe", 0, -1), relate("Safe", Left))
+}
+
+func keys(m map[string]any) []string {
+	var list []string
+	for _, k := range []string{"direction_to_player", "distance_to_player", "type"} {
+		if _, ok := m[k]; ok {
+			list = append(list, k)
+		}
+	}
+	return list
+}
+
+func TestDirectionsTurnAtTheirBorders(t *testing.T) {
+	a := newAgent(Pose{}, 1)
+	for _, c := range []struct {
+		x, z float64
+		want string
+	}{{1, 1, Ahead}, {-1, 1, Ahead}, {1.01, 1, Right}, {-1.01, 1, Left}, {1, -0.99, Right}, {1, -1.01, Back}, {-1, -0.99, Left}, {0, -1, Back}, {0, 0, Ahead}} {
+		require.Equal(t, c.want, a.direction(c.x, c.z), "%v", c)
+	}
+}
+
+func TestClaimsComeWithTheStateBeforeAndAfter(t *testing.T) {
+	e := start(t, Legacy, func(o *Options) { o.UseStateReward, o.PromptFormat = true, "grounding_worldmodeling" })
+	say := func(answer string) string {
+		return "<think><observation>o</observation><reasoning>r</reasoning><prediction>p</prediction></think><answer>" + answer + "</answer>"
+	}
+	out := play(t, e, say("moveahead"))
+	require.Len(t, out.Claims, 2)
+	require.Equal(t, "o", out.Claims[0].Text)
+	require.Equal(t, "navigation", out.Claims[1].Env)
+	require.Equal(t, 0.5, out.Claims[1].Weight)
+	require.Contains(t, e.ClaimStates()[0], `"target_distance_to_player":3,`)
+	require.Contains(t, e.ClaimStates()[1], `"target_distance_to_player":2.5,`)
+	out = play(t, e, say("jump"))
+	require.Empty(t, out.Claims)
+	require.Empty(t, e.ClaimStates())
+	require.Equal(t, 0.0, out.Turn["grounding_reward"])
+	require.Equal(t, 0.0, out.Turn["worldmodeling_reward"])
+}
+
+func TestObservationsSayWhatTheOriginalsDo(t *testing.T) {
+	for _, rules := range []Rules{Lite, Legacy} {
+		e := start(t, rules, func(o *Options) { o.RenderMode = Vision })
+		first, err := e.Reset(t.Context(), 2)
+		require.NoError(t, err)
+		require.Contains(t, first.Text, "Go to mug 2.")
+		require.Contains(t, first.Text, "Answer in this form")
+		require.Equal(t, Heading(2), e.Agent().Look)
+		require.Equal(t, 255, first.Images[0].Bounds().Dx())
+		again := play(t, e, "")
+		require.Equal(t, rules == Legacy, strings.Contains(again.Observation.Text, "Answer in this form"), "lite says it once")
+		require.Equal(t, rules == Legacy, strings.Contains(again.Observation.Text, "Go to mug 2."))
+		require.Equal(t, first.Images, again.Observation.Images)
+	}
+	text := start(t, Lite, nil)
+	o, err := text.Reset(t.Context(), 0)
+	require.NoError(t, err)
+	require.Empty(t, o.Images)
+	require.Contains(t, o.Text, "safe right 1.58 m")
+	require.Contains(t, o.Text, "A step is free: ahead back right left")
+	require.Contains(t, play(t, text, act(Lite, "move_right|move_right|turn_left")).Observation.Text, "A step is free: ahead right left\n")
+}
+
+func TestPromptsShowAnExampleThatIsAccepted(t *testing.T) {
+	for _, rules := range []Rules{Lite, Legacy} {
+		for _, format := range promptFormats(rules) {
+			for _, mode := range []string{Text, Vision} {
+				e := start(t, rules, func(o *Options) { o.PromptFormat, o.RenderMode, o.ExampleCount = format, mode, 1 })
+				system, err := e.System(t.Context())
+				require.NoError(t, err)
+				_, example, found := strings.Cut(system.Text, "For example:\n")
+				require.True(t, found)
+				out := play(t, e, example)
+				require.True(t, out.Response.FormatCorrect, "%s %s: %s", rules, format, example)
+				require.Equal(t, 2.0, out.Turn["env_step"])
+				for _, word := range actionWords[rules] {
+					require.Contains(t, system.Text, word)
+				}
+			}
+		}
+	}
+}
+
+func TestEnvironmentKeepsTheContract(t *testing.T) {
+	for _, config := range []map[string]any{
+		{"render_mode": "text"}, {"resolution": 64}, {"rules": "legacy", "resolution": 48, "use_state_reward": true},
+		{"eval_set": "long_horizon_train", "render_mode": "text", "down_sample_ratio": 0.1},
+	} {
+		report, err := env.Check(t.Context(), FromConfig, env.CheckOptions{Config: config, Turns: 5, Seeds: []int64{0, 61}, Responses: []string{
+			act(Lite, "move_forward|turn_left"), act(Legacy, "moveahead,rotateleft"), "",
+			"<think><observation>o</observation><reasoning>r</reasoning><prediction>p</prediction></think><answer>moveahead</answer>"}})
+		require.NoError(t, err, "%v", config)
+		require.NoError(t, report.Err(), "%v", config)
+	}
+}
+
+func TestBadOptionsAreNamed(t *testing.T) {
+	for want, config := range map[string]map[string]any{
+		`did you mean "step_length"?`:  {"step_lenght": 4},
+		`"rules"`:                      {"rules": "liet"},
+		`did you mean "common_sense"?`: {"eval_set": "comon_sense"},
+		`"render_mode"`:                {"render_mode": "ascii"},
+		`"grounding" is not one of`:    {"prompt_format": "grounding"},
+		`"wm" is not one of`:           {"rules": "legacy", "prompt_format": "wm"},
+		`"down_sample_ratio"`:          {"down_sample_ratio": 0},
+		`"resolution"`:                 {"resolution": 8},
+		`"fov"`:                        {"fov": 180},
+		`"step_length"`:                {"step_length": 0},
+		`"success_threshold"`:          {"success_threshold": -1},
+		`"max_steps"`:                  {"max_steps": 0},
+		`"example_count"`:              {"example_count": 2},
+		`"max_objects_in_state"`:       {"max_objects_in_state": -1},
+		`"max_actions_per_step"`:       {"max_actions_per_step": 0},
+		`"action_sep"`:                 {"action_sep": ""},
+		`"image_placeholder"`:          {"image_placeholder": "[img]"},
+		`"use_state_reward"`:           {"use_state_reward": true},
+		`finite`:                       {"success_reward": "x"},
+		`no such file`:                 {"task_dir": "/nowhere/at/all"},
+	} {
+		if want == "finite" {
+			o := Defaults(Lite)
+			o.SuccessReward = nan()
+			require.ErrorContains(t, o.Validate(), want)
+			continue
+		}
+		_, err := FromConfig(config)
+		require.ErrorContains(t, err, want, "%v", config)
+	}
+	_, err := FromConfig(map[string]any{"env_name": "navigation", "gpu_device": 1, "multiview": false, "max_action_penalty": -0.1})
+	require.NoError(t, err)
+}
+
+func nan() float64 {
+	zero := 0.0
+	return zero / zero
+}
+
+func TestCallsOutOfOrderAreErrors(t *testing.T) {
+	e, err := New(Defaults(Lite))
+	require.NoError(t, err)
+	_, err = e.Step(t.Context(), "")
+	require.ErrorIs(t, err, ErrNotReset)
+	require.Nil(t, e.View())
+	require.Equal(t, State{}, e.State())
+	require.Empty(t, e.Script(rand.New(rand.NewPCG(1, 1)), Random, 1))
+	_, err = e.Reset(t.Context(), -1)
+	require.ErrorIs(t, err, ErrSeed)
+	cause := errors.New("time is up")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	_, err = e.Reset(ctx, 1)
+	require.ErrorIs(t, err, cause)
+	require.NoError(t, e.Close())
+	_, err = e.Reset(t.Context(), 1)
+	require.ErrorIs(t, err, ErrClosed)
+	_, err = NewFrom(Defaults(Lite), nil)
+	require.ErrorIs(t, err, ErrTask)
+}
+
+func FuzzStep(f *testing.F) {
+	f.Add(act(Lite, "move_forward|look_up"), uint8(0))
+	f.Add(act(Legacy, "moveahead,rotateleft,\u212aeep"), uint8(1))
+	f.Add("<action>\xff,<image></action>", uint8(6))
+	f.Fuzz(func(t *testing.T, response string, pick uint8) {
+		rules := []Rules{Lite, Legacy}[pick%2]
+		o := Defaults(rules)
+		formats := promptFormats(rules)
+		o.PromptFormat, o.RenderMode = formats[int(pick/2)%len(formats)], Text
+		e, err := NewFrom(o, hall{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Reset(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		out, err := e.Step(t.Context(), response)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(out.Observation.Text, env.ImageMark) || !utf8.ValidString(out.Observation.Text) {
+			t.Errorf("the response got into the observation: %q", out.Observation.Text)
+		}
+		if x, z := e.Agent().Position(); !e.Scene().Free(x, z) {
+			t.Errorf("the agent stands in an obstacle at %v, %v", x, z)
+		}
+	})
+}

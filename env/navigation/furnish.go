@@ -1,0 +1,313 @@
+package navigation
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"vagen/internal/rng"
+)
+
+// furniture lists what stands in a kind of room, in the order in which it gets its
+// place. Names after the first few are optional: each is there half of the time.
+var furniture = map[room]struct {
+	always, often []string
+	side          [2]float64 // shortest and longest wall in metres
+}{
+	kitchen:  {[]string{"CounterTop", "CounterTop", "Fridge", "StoveBurner", "DiningTable"}, []string{"Chair", "Chair", "GarbageCan", "HousePlant", "Box"}, [2]float64{4.2, 6.5}},
+	living:   {[]string{"Sofa", "TVStand", "CoffeeTable", "SideTable"}, []string{"Shelf", "ArmChair", "FloorLamp", "Desk", "HousePlant", "Footstool", "Safe", "GarbageCan", "Box"}, [2]float64{4.8, 7.5}},
+	bedroom:  {[]string{"Bed", "Desk", "Dresser", "SideTable"}, []string{"Chair", "Shelf", "FloorLamp", "LaundryHamper", "BasketBall", "Footstool", "GarbageCan", "Safe"}, [2]float64{4.4, 6.5}},
+	bathroom: {[]string{"Bathtub", "SinkCabinet", "Toilet"}, []string{"LaundryHamper", "GarbageCan", "HousePlant", "SinkCabinet", "Box"}, [2]float64{3.8, 5.2}},
+}
+
+// furnished makes a room of a kind.
+func furnished(name string, kind room, r *rand.Rand) *Scene {
+	plan := furniture[kind]
+	side := func() float64 {
+		return math.Round((plan.side[0]+r.Float64()*(plan.side[1]-plan.side[0]))/gridSize) * gridSize
+	}
+	s := newScene(name, kind, vec{}, vec{side(), 0, side()}, r)
+	s.fill(plan.always, plan.often, r, func() bool { return true })
+	s.decorate(r)
+	return s
+}
+
+// fill puts furniture into a room, each piece only if ok agrees with the room as
+// it is then.
+func (s *Scene) fill(always, often []string, r *rand.Rand, ok func() bool) {
+	names := append([]string(nil), always...)
+	for _, n := range often {
+		if r.IntN(2) == 0 {
+			names = append(names, n)
+		}
+	}
+	for _, n := range names {
+		k := kinds[n]
+		for range 30 {
+			center, turns := s.spot(k, r)
+			if !s.fits(k, center, turns) {
+				continue
+			}
+			before := s.mark()
+			s.put(k, center, turns, pick(r, k.tints))
+			if s.open() && ok() {
+				break
+			}
+			s.undo(before)
+		}
+	}
+}
+
+// spot draws a place for a piece of furniture: with its back to a wall, or
+// anywhere.
+func (s *Scene) spot(k *kind, r *rand.Rand) (center vec, turns int) {
+	turns = r.IntN(4)
+	w, d := k.w, k.d
+	if turns%2 != 0 {
+		w, d = d, w
+	}
+	along := func(lo, hi, size float64) float64 { return lo + size/2 + r.Float64()*(hi-lo-size) }
+	center = vec{along(s.lo.x, s.hi.x, w), k.h / 2, along(s.lo.z, s.hi.z, d)}
+	if k.place == onWall {
+		const gap = 0.01
+		switch turns { // the front looks away from the wall
+		case 0:
+			center.z = s.lo.z + d/2 + gap
+		case 1:
+			center.x = s.lo.x + w/2 + gap
+		case 2:
+			center.z = s.hi.z - d/2 - gap
+		case 3:
+			center.x = s.hi.x - w/2 - gap
+		}
+	}
+	return center, turns
+}
+
+// fits reports whether a piece stands inside the room and clear of others.
+func (s *Scene) fits(k *kind, center vec, turns int) bool {
+	w, d := k.w, k.d
+	if turns%2 != 0 {
+		w, d = d, w
+	}
+	if center.x-w/2 < s.lo.x || center.x+w/2 > s.hi.x || center.z-d/2 < s.lo.z || center.z+d/2 > s.hi.z {
+		return false
+	}
+	const gap = 0.06
+	for i := range s.objects {
+		o := &s.objects[i]
+		if math.Abs(o.Center[0]-center.x) < (o.Size[0]+w)/2+gap && math.Abs(o.Center[2]-center.z) < (o.Size[2]+d)/2+gap {
+			return false
+		}
+	}
+	return true
+}
+
+// open reports whether the free cells hang together, but for corners of a few.
+func (s *Scene) open() bool {
+	seen := make([]bool, len(s.blocked))
+	total, largest := 0, 0
+	var stack []int
+	for i := range s.blocked {
+		if s.blocked[i] || seen[i] {
+			continue
+		}
+		size := 0
+		seen[i] = true
+		for stack = append(stack[:0], i); len(stack) > 0; size++ {
+			c := stack[len(stack)-1]
+			stack = stack[:len(stack)-1]
+			for _, n := range [4]int{c - 1, c + 1, c - s.cols, c + s.cols} {
+				// The room has a blocked frame, so rows don't run into each other.
+				if n >= 0 && n < len(seen) && !s.blocked[n] && !seen[n] {
+					seen[n] = true
+					stack = append(stack, n)
+				}
+			}
+		}
+		total, largest = total+size, max(largest, size)
+	}
+	return largest > 0 && total-largest <= total/20
+}
+
+// decorate puts things on furniture, no type twice.
+func (s *Scene) decorate(r *rand.Rand) {
+	var things []*kind
+	for i := range catalog {
+		if k := &catalog[i]; k.place == onTop && k.rooms&s.room != 0 && s.count(k.name) == 0 {
+			things = append(things, k)
+		}
+	}
+	r.Shuffle(len(things), func(i, j int) { things[i], things[j] = things[j], things[i] })
+	for i, n := 0, len(s.objects); i < n; i++ {
+		under := s.objects[i]
+		k := kindOf(under.Type)
+		if k.top == 0 {
+			continue
+		}
+		for range 1 + r.IntN(3) {
+			if things = s.lay(things, under, k.top, r); len(things) == 0 {
+				return
+			}
+		}
+	}
+}
+
+// lay puts the first thing that fits onto a surface, and returns the others.
+func (s *Scene) lay(things []*kind, under Object, top float64, r *rand.Rand) []*kind {
+	for i, k := range things {
+		turns := s.outward(under)
+		w, d := k.w, k.d
+		if turns%2 != 0 {
+			w, d = d, w
+		}
+		free := [2]float64{under.Size[0] - w - 0.06, under.Size[2] - d - 0.06}
+		if free[0] < 0 || free[1] < 0 {
+			continue
+		}
+		for range 12 {
+			at := vec{under.Center[0] + (r.Float64()-0.5)*free[0], top + k.h/2, under.Center[2] + (r.Float64()-0.5)*free[1]}
+			if s.roomFor(at, w, d, top) {
+				s.put(k, at, turns, pick(r, k.tints))
+				return append(append([]*kind(nil), things[:i]...), things[i+1:]...)
+			}
+		}
+	}
+	return things
+}
+
+// outward is the turn by which a thing on furniture looks into the room: away
+// from the wall that is nearest.
+func (s *Scene) outward(o Object) int {
+	best, turns := math.Inf(1), 0
+	for i, d := range [4]float64{o.Center[2] - s.lo.z, o.Center[0] - s.lo.x, s.hi.z - o.Center[2], s.hi.x - o.Center[0]} {
+		if d < best {
+			best, turns = d, i
+		}
+	}
+	return turns
+}
+
+// roomFor reports whether nothing else lies on a surface within a footprint.
+func (s *Scene) roomFor(at vec, w, d, top float64) bool {
+	const gap = 0.03
+	for i := range s.objects {
+		o := &s.objects[i]
+		if o.Center[1]-o.Size[1]/2 < top-0.05 {
+			continue
+		}
+		if math.Abs(o.Center[0]-at.x) < (o.Size[0]+w)/2+gap && math.Abs(o.Center[2]-at.z) < (o.Size[2]+d)/2+gap {
+			return false
+		}
+	}
+	return true
+}
+
+// standIn makes a room for a scene that isn't at hand, with its tasks in it.
+func standIn(name string, tasks []Task) (*Scene, error) {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	r := rng.New(h.Sum64(), rng.Level)
+	lo, hi := vec{math.Inf(1), 0, math.Inf(1)}, vec{math.Inf(-1), 0, math.Inf(-1)}
+	cover := func(x, z, margin float64) {
+		lo.x, lo.z = min(lo.x, x-margin), min(lo.z, z-margin)
+		hi.x, hi.z = max(hi.x, x+margin), max(hi.z, z+margin)
+	}
+	for _, t := range tasks {
+		k := kindOf(t.TargetType)
+		cover(t.Start.Position.X, t.Start.Position.Z, 1+r.Float64())
+		cover(t.Target.X, t.Target.Z, max(k.w, k.d)/2+0.05+0.5*r.Float64())
+	}
+	if hi.x-lo.x > maxSpan || hi.z-lo.z > maxSpan {
+		return nil, fmt.Errorf("navigation: %w: scene %q: its tasks spread over %.1f by %.1f m, allowed are %d", ErrTask, name, hi.x-lo.x, hi.z-lo.z, maxSpan)
+	}
+	kind := standInKind(name, r)
+	s := newScene(name, kind, lo, hi, r)
+	solvable := func() bool {
+		for _, t := range tasks {
+			if !s.reachableFor(t) {
+				return false
+			}
+		}
+		return true
+	}
+	placed := make(map[string]bool)
+	for _, t := range tasks {
+		if key := fmt.Sprint(t.TargetType, t.Target); !placed[key] {
+			placed[key] = true
+			s.placeTarget(t, r, solvable)
+		}
+	}
+	if !solvable() {
+		return nil, fmt.Errorf("navigation: %w: scene %q: a start lies outside of the room or has no way to its target", ErrTask, name)
+	}
+	// What the tasks name stays the only one of its type.
+	others := func(names []string) []string {
+		return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return s.count(n) > 0 })
+	}
+	plan := furniture[kind]
+	s.fill(others(plan.always), others(plan.often), r, solvable)
+	s.decorate(r)
+	return s, nil
+}
+
+// standInKind follows AI2-THOR's numbers: floor plans below 200 are kitchens, then
+// living rooms, bedrooms from 300 and bathrooms from 400.
+func standInKind(name string, r *rand.Rand) room {
+	var n int
+	if _, err := fmt.Sscanf(name, "FloorPlan%d", &n); err == nil {
+		switch {
+		case n < 200:
+			return kitchen
+		case n < 300:
+			return living
+		case n < 400:
+			return bedroom
+		}
+		return bathroom
+	}
+	return []room{kitchen, living, bedroom, bathroom}[r.IntN(4)]
+}
+
+// reachableFor reports whether the target of a task can be reached from its
+// start by any number of moves of the published rule sets.
+func (s *Scene) reachableFor(t Task) bool {
+	p := t.Start.Position
+	for _, rules := range []Rules{Lite, Legacy} {
+		o := Defaults(rules)
+		if _, ok := s.Route(p.X, p.Z, t.Target.X, t.Target.Z, o.StepLength, o.SuccessThreshold); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// placeTarget puts the target of a task where the task says, on a block of its own
+// when it would float. What would bar the way of a task is left out, the target's
+// own body last: then it can be walked through, but is seen.
+func (s *Scene) placeTarget(t Task, r *rand.Rand, ok func() bool) {
+	k := kindOf(t.TargetType)
+	center := vec{t.Target.X, max(t.Target.Y, k.h/2), t.Target.Z}
+	tint := pick(r, k.tints)
+	bottom := center.y - k.h/2
+	for _, width := range []float64{0.6, 0.4, 0.25} {
+		if bottom < 0.15 || bottom > 1.2 {
+			break
+		}
+		base := kind{name: "Block", w: max(width, k.w+0.02), h: bottom, d: max(width, k.d+0.02), tints: "beige",
+			parts: []part{{box, 0, 0, 0, 1, 0.95, 1, own}, {box, -0.01, 0.95, -0.01, 1.01, 1, 1.01, ownDark}}}
+		before := s.mark()
+		s.put(&base, vec{center.x, bottom / 2, center.z}, 0, "beige")
+		if ok() {
+			break
+		}
+		s.undo(before)
+	}
+	blocked := append([]bool(nil), s.blocked...)
+	s.put(k, center, 0, tint)
+	if !ok() {
+		s.blocked = blocked
+	}
+}

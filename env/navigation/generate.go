@@ -1,0 +1,161 @@
+package navigation
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"vagen/internal/nearest"
+	"vagen/internal/rng"
+)
+
+// The two families of generated rooms, which have none in common.
+const (
+	evaluation  = "eval"
+	training    = "train"
+	scenePrefix = "room-"
+)
+
+// generatedTasks is how many tasks a set has, as in the original's files.
+func generatedTasks(split string) int {
+	if split == training {
+		return 1200
+	}
+	return 60
+}
+
+func sceneName(split string, i int) string { return fmt.Sprintf("%s%s-%d", scenePrefix, split, i) }
+
+// styles are the ways in which a set asks for its targets.
+var styles = []string{"base", "common_sense", "complex_instruction", "visual_appearance", "long_horizon"}
+
+// EvalSets returns the names of the built-in sets: base, common_sense,
+// complex_instruction, visual_appearance and long_horizon with 60 tasks each, and
+// the same with _train and 1200. Sets of one kind share their rooms and targets:
+// they differ in the words of the instruction, and long_horizon starts with the
+// target behind the agent's back.
+func EvalSets() []string {
+	var names []string
+	for _, s := range styles {
+		names = append(names, s, s+"_train")
+	}
+	return names
+}
+
+// generatedSet is a built-in set.
+type generatedSet struct {
+	style, split string
+}
+
+func builtIn(name string) (TaskSet, error) {
+	style, train := strings.CutSuffix(name, "_train")
+	if !slices.Contains(styles, style) {
+		return nil, fmt.Errorf("navigation: %w: %q is no built-in set%s; sets are %s",
+			ErrTask, name, nearest.Hint(name, EvalSets()), strings.Join(EvalSets(), ", "))
+	}
+	s := generatedSet{style: style, split: evaluation}
+	if train {
+		s.split = training
+	}
+	return s, nil
+}
+
+// Len implements TaskSet.
+func (s generatedSet) Len() int { return generatedTasks(s.split) }
+
+// At implements TaskSet.
+func (s generatedSet) At(i int) (Task, *Scene, error) {
+	g, err := generate(s.split, i)
+	if err != nil {
+		return Task{}, nil, err
+	}
+	o := g.scene.objects[g.target]
+	t := Task{TargetType: o.Type, TargetID: o.ID, Target: Position{o.Center[0], o.Center[1], o.Center[2]}, Scene: g.scene.name, Hide: []string{},
+		Start: Pose{Position: Position{g.start.x, agentHeight, g.start.z}, Rotation: float64(g.yaw)}}
+	if s.style == "long_horizon" {
+		t.Start.Rotation = float64((g.yaw + 180) % 360)
+	}
+	t.Instruction = instruct(s.style, kindOf(o.Type), o.Color, g.scene.room, rng.New(1, rng.Level, uint64(i), uint64(len(s.style)+len(s.split))))
+	return t, g.scene, nil
+}
+
+// agentHeight is the y of the agent's middle, which tasks give.
+const agentHeight = 0.9009999
+
+// generated is a room with a target and a start from which the target is in view.
+type generated struct {
+	scene  *Scene
+	target int
+	start  vec
+	yaw    int
+}
+
+// Bounds of generated tasks. The ways are those of both rule sets.
+const (
+	nearestStart  = 2.5 // metres from the target, as the crow flies
+	farthestStart = 6.0
+	longestWay    = 20 // moves
+	maxRooms      = 64 // tried for a task
+)
+
+// generate makes room i of a family with its task.
+func generate(split string, i int) (generated, error) {
+	family := fnv.New64a()
+	family.Write([]byte(split))
+	for try := range uint64(maxRooms) {
+		r := rng.New(family.Sum64(), rng.Level, uint64(i), try)
+		kind := []room{kitchen, living, bedroom, bathroom}[i%4]
+		scene := furnished(sceneName(split, i), kind, r)
+		if g, ok := assign(scene, r); ok {
+			return g, nil
+		}
+	}
+	return generated{}, fmt.Errorf("navigation: %w: no task was found in %d rooms of %s", ErrTask, maxRooms, sceneName(split, i))
+}
+
+// assign chooses a target of which there is one, and a start.
+func assign(s *Scene, r *rand.Rand) (generated, bool) {
+	for _, target := range r.Perm(len(s.objects)) {
+		o := &s.objects[target]
+		if s.count(o.Type) != 1 {
+			continue
+		}
+		for range 60 {
+			var start vec
+			start.x, start.z = s.cell(r.IntN(s.cols), r.IntN(s.rows))
+			away := math.Hypot(start.x-o.Center[0], start.z-o.Center[2])
+			if !s.Free(start.x, start.z) || away < nearestStart || away > farthestStart {
+				continue
+			}
+			yaw := facing(start, o)
+			eye := camera{at: vec{start.x, eyeHeight, start.z}, yaw: float64(yaw), fov: 100}
+			if eye.sees(s, target) && s.reachable(start, o.Center[0], o.Center[2]) {
+				return generated{s, target, start, yaw}, true
+			}
+		}
+	}
+	return generated{}, false
+}
+
+// facing returns the multiple of 90 degrees that looks most straight at an
+// object.
+func facing(from vec, o *Object) int {
+	angle := math.Atan2(o.Center[0]-from.x, o.Center[2]-from.z) * 180 / math.Pi
+	return (int(math.Round(angle/90))*90 + 360) % 360
+}
+
+// reachable reports whether both rule sets, as published, let the agent reach the
+// target in few moves.
+func (s *Scene) reachable(start vec, x, z float64) bool {
+	for _, rules := range []Rules{Lite, Legacy} {
+		o := Defaults(rules)
+		way, ok := s.Route(start.x, start.z, x, z, o.StepLength, o.SuccessThreshold)
+		if !ok || len(way) > longestWay {
+			return false
+		}
+	}
+	return true
+}

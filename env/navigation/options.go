@@ -1,0 +1,184 @@
+package navigation
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"vagen/env"
+	"vagen/internal/nearest"
+	"vagen/reward"
+)
+
+// Rules names a rule set.
+type Rules string
+
+// The rule sets.
+const (
+	Lite   Rules = "lite"
+	Legacy Rules = "legacy"
+)
+
+// Modes of rendering.
+const (
+	Text   = "text"
+	Vision = "vision"
+)
+
+// Options are an environment's settings; Defaults gives the published ones. In
+// configurations they have the names of their tags.
+type Options struct {
+	// Rules decides the remaining defaults and what the two columns below say.
+	//
+	//	                      lite                          legacy
+	//	action words          move_forward, move_backward,  moveahead, moveback,
+	//	                      move_right, move_left,        moveright, moveleft,
+	//	                      turn_right, turn_left,        rotateright, rotateleft,
+	//	                      look_up, look_down            lookup, lookdown
+	//	"success" pays        SuccessReward                 10
+	//	"format" pays         PerTurnFormat if format       FormatReward if format
+	//	                      correct and at least one      correct and every action
+	//	                      action valid                  known
+	//	"all_formats" pays    FormatReward at success, if   nothing
+	//	                      every turn's was correct
+	//	format instructions   in the system prompt and the  after every observation,
+	//	                      first observation             too
+	Rules Rules `option:"rules"`
+
+	// EvalSet is one of EvalSets, or the name without .json of a file in TaskDir.
+	// TaskDir may also be a file itself; "" means the built-in sets.
+	EvalSet    string  `option:"eval_set"`
+	TaskDir    string  `option:"task_dir"`
+	DownSample float64 `option:"down_sample_ratio"` // below 1: every round(1/ratio)-th task
+
+	Resolution       int     `option:"resolution"`        // pixels of the picture's side, 32..1024
+	FOV              float64 `option:"fov"`               // degrees from edge to edge, 20..150
+	StepLength       float64 `option:"step_length"`       // metres
+	SuccessThreshold float64 `option:"success_threshold"` // metres
+	MaxSteps         int     `option:"max_steps"`         // actions of an episode; the successful one isn't counted
+	MaxActions       int     `option:"max_actions_per_step"`
+	ActionSep        string  `option:"action_sep"`
+
+	RenderMode       string   `option:"render_mode"`   // Vision, or Text: the state in words, which is this package's own
+	PromptFormat     string   `option:"prompt_format"` // a format of the rule set, see package reward
+	ExampleCount     int      `option:"example_count"` // examples in the system prompt, 0 or 1
+	ImagePlaceholder string   `option:"image_placeholder"`
+	SpecialTokens    []string `option:"special_token_list"` // removed from sections; legacy only
+
+	SuccessReward float64 `option:"success_reward"` // lite only
+	FormatReward  float64 `option:"format_reward"`
+	PerTurnFormat float64 `option:"per_turn_format_reward"` // lite only
+
+	// UseStateReward attaches claims for a judge to the outcomes of turns whose
+	// format is rewarded; the weights are those of a perfect claim. Legacy only.
+	UseStateReward      bool    `option:"use_state_reward"`
+	MaxObjects          int     `option:"max_objects_in_state"`
+	GroundingWeight     float64 `option:"grounding_reward_weight"`
+	WorldModelingWeight float64 `option:"worldmodeling_reward_weight"`
+
+	// These are read by no rule; old configurations have them.
+	EnvName          string  `option:"env_name"`
+	Multiview        bool    `option:"multiview"`
+	GPUDevice        int     `option:"gpu_device"`
+	MaxActionPenalty float64 `option:"max_action_penalty"`
+}
+
+// Defaults returns the published settings of a rule set. It returns those of Lite
+// for a rule set that does not exist.
+func Defaults(r Rules) Options {
+	o := Options{
+		Rules: Lite, EvalSet: "base", DownSample: 1, Resolution: 255, FOV: 100, StepLength: 0.3, SuccessThreshold: 1,
+		MaxSteps: 30, MaxActions: 5, ActionSep: "|", RenderMode: Vision, PromptFormat: "free_think", ImagePlaceholder: env.ImageMark,
+		SuccessReward: 1, PerTurnFormat: 0.01, MaxObjects: 5,
+	}
+	if r == Legacy {
+		o.Rules, o.StepLength, o.SuccessThreshold, o.ActionSep = Legacy, 0.5, 1.5, ","
+		o.PromptFormat, o.FormatReward, o.PerTurnFormat, o.ExampleCount = "grounding_worldmodeling", 0.5, 0, 1
+		o.SpecialTokens = []string{"<think>", "</think>", "<answer>", "</answer>"}
+		o.GroundingWeight, o.WorldModelingWeight, o.MaxActionPenalty = 0.5, 0.5, -0.1
+	}
+	return o
+}
+
+// FromConfig makes an environment from named options on top of the defaults of
+// the rule set that the option "rules" names, Lite without it. It is an
+// env.Factory.
+func FromConfig(config map[string]any) (env.Env, error) {
+	rules := Lite
+	if name, ok := config["rules"].(string); ok {
+		rules = Rules(name)
+	}
+	o := Defaults(rules)
+	if err := env.Decode(config, &o); err != nil {
+		return nil, fmt.Errorf("navigation: %w", err)
+	}
+	return New(o)
+}
+
+// Validate reports everything that is wrong with the options.
+func (o *Options) Validate() error {
+	var errs []error
+	bad := func(name, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("navigation: option %q: %w: %s", name, env.ErrOption, fmt.Sprintf(format, args...)))
+	}
+	oneOf := func(name, value string, allowed ...string) {
+		if !slices.Contains(allowed, value) {
+			bad(name, "%q is not one of %s%s", value, strings.Join(allowed, ", "), nearest.Hint(value, allowed))
+		}
+	}
+	within := func(name string, value, low, high float64) {
+		if !(value >= low && value <= high) {
+			bad(name, "%v is outside %v..%v", value, low, high)
+		}
+	}
+	oneOf("rules", string(o.Rules), string(Lite), string(Legacy))
+	oneOf("render_mode", o.RenderMode, Text, Vision)
+	if f := promptFormats(o.Rules); f != nil {
+		oneOf("prompt_format", o.PromptFormat, f...)
+	}
+	if o.TaskDir == "" {
+		oneOf("eval_set", o.EvalSet, EvalSets()...)
+	}
+	within("down_sample_ratio", o.DownSample, 1e-6, 1)
+	within("resolution", float64(o.Resolution), 32, 1024)
+	within("fov", o.FOV, 20, 150)
+	within("step_length", o.StepLength, 0.01, 5)
+	within("success_threshold", o.SuccessThreshold, 0, 100)
+	within("max_steps", float64(o.MaxSteps), 1, 1e6)
+	within("example_count", float64(o.ExampleCount), 0, 1)
+	within("max_objects_in_state", float64(o.MaxObjects), 0, 1000)
+	for name, v := range map[string]float64{"success_reward": o.SuccessReward, "format_reward": o.FormatReward, "per_turn_format_reward": o.PerTurnFormat} {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			bad(name, "%v is not finite", v)
+		}
+	}
+	if o.MaxActions < 1 {
+		bad("max_actions_per_step", "%d is below 1", o.MaxActions)
+	}
+	if o.ActionSep == "" {
+		bad("action_sep", "it is empty")
+	}
+	if o.ImagePlaceholder != env.ImageMark {
+		bad("image_placeholder", "%q; images are always marked %q", o.ImagePlaceholder, env.ImageMark)
+	}
+	if o.Rules == Lite && o.UseStateReward {
+		bad("use_state_reward", "the lite rules have no judged state reward")
+	}
+	slices.SortStableFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
+}
+
+// promptFormats returns the formats that have a prompt in this environment.
+func promptFormats(r Rules) []string {
+	switch r {
+	case Lite:
+		return reward.Formats(reward.LiteNavigation)
+	case Legacy:
+		return slices.DeleteFunc(reward.Formats(reward.Legacy), func(f string) bool {
+			return f == "raw_response" || strings.HasSuffix(f, "_symbolic") || strings.HasSuffix(f, "_structured")
+		})
+	}
+	return nil
+}

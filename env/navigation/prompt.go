@@ -1,0 +1,122 @@
+package navigation
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"vagen/env"
+	"vagen/env/internal/words"
+	"vagen/reward"
+)
+
+// systemPrompt says what the world is, how to act in it and how to answer.
+func (e *Env) systemPrompt() string {
+	w := actionWords[e.o.Rules]
+	var b strings.Builder
+	b.WriteString("You are a robot in a home. Each task names or describes an object; go near to it.\n\n")
+	if e.o.RenderMode == Vision {
+		b.WriteString("Each picture shows what you see from eye height. Every wall has a shade of its own, the floor is chequered with squares of half a metre.")
+	} else {
+		b.WriteString("Each observation lists the objects in view with their direction from you and their distance in metres, and says on which sides a step is free.")
+	}
+	step := strconv.FormatFloat(e.o.StepLength, 'g', -1, 64)
+	fmt.Fprintf(&b, "\n\nYour actions:\n%s, %s, %s, %s: go %s m without turning; nothing happens when the way is blocked\n%s, %s: turn by 90 degrees on the spot\n%s, %s: tilt your view by 30 degrees\n",
+		w[MoveAhead], w[MoveBack], w[MoveRight], w[MoveLeft], step, w[TurnRight], w[TurnLeft], w[LookUp], w[LookDown])
+	fmt.Fprintf(&b, "Give at most %s in a turn, with %q between them. You have %s in all, and are there when the object is no more than %s m away over the floor. "+
+		"When it is far, go several steps at once. When you do not see it, turn.\n\n",
+		words.Plural(e.o.MaxActions, "action"), e.o.ActionSep, words.Plural(e.o.MaxSteps, "action"), strconv.FormatFloat(e.o.SuccessThreshold, 'g', -1, 64))
+	b.WriteString(e.formatText())
+	if e.o.ExampleCount > 0 {
+		b.WriteString("\nFor example:\n")
+		b.WriteString(e.example())
+	}
+	return b.String()
+}
+
+// firstText shows the task and the first view.
+func (e *Env) firstText(view string) string {
+	return "Your task: " + clean(e.task.Instruction) + "\nThis is what you see:\n" + view + "\nWhat do you do?\n" + e.formatText()
+}
+
+// nextText shows what came of a turn.
+func (e *Env) nextText(view string, done []string, earned float64) string {
+	var b strings.Builder
+	b.WriteString("Actions made: ")
+	b.WriteString(words.List(done))
+	if e.succeeded {
+		b.WriteString(". The last action succeeded.")
+	} else {
+		b.WriteString(". The last action failed.")
+	}
+	b.WriteString(" This turn earned ")
+	b.WriteString(strconv.FormatFloat(earned, 'g', 6, 64))
+	if e.arrived() {
+		b.WriteString("; you are there")
+	}
+	b.WriteString(". This is what you see now:\n")
+	b.WriteString(view)
+	if e.o.Rules == Legacy {
+		b.WriteString("\nYour task: ")
+		b.WriteString(clean(e.task.Instruction))
+	}
+	b.WriteString("\nWhat do you do?")
+	if e.o.Rules == Legacy {
+		b.WriteByte('\n')
+		b.WriteString(e.formatText())
+	}
+	return b.String()
+}
+
+// clean keeps marks of images out of texts that come from files.
+func clean(text string) string { return strings.ReplaceAll(text, env.ImageMark, "") }
+
+// formatText asks for the response's format.
+func (e *Env) formatText() string { return words.Format(e.parser) }
+
+// example is a response in the format.
+func (e *Env) example() string {
+	w := actionWords[e.o.Rules]
+	moves := w[MoveAhead]
+	if e.o.MaxActions > 1 {
+		moves += e.o.ActionSep + w[MoveLeft]
+	}
+	return e.parser.Compose(func(section string) string {
+		switch section {
+		case reward.SectionAnswer:
+			return moves
+		case reward.SectionObservation:
+			return "The lamp stands ahead, a little to the left, behind a table."
+		case reward.SectionPrediction:
+			return "The lamp will be nearer, straight ahead, and the table to my right."
+		}
+		return "The way ahead is free; beside the table I get past it."
+	})
+}
+
+// viewText is the view in words.
+func (e *Env) viewText() string {
+	var b strings.Builder
+	s := e.state(e.agent)
+	if len(s.Visible) == 0 {
+		b.WriteString("No objects are in view.")
+	}
+	for i, v := range s.Visible {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		fmt.Fprintf(&b, "%s %s %.2f m", spoken(v.Type), v.Direction, v.Distance)
+	}
+	b.WriteString("\nA step is free:")
+	none := true
+	for a, name := range []string{Ahead, Back, Right, Left} {
+		if !e.agent.blocked(e.scene, Action(a)) {
+			b.WriteString(" " + name)
+			none = false
+		}
+	}
+	if none {
+		b.WriteString(" nowhere")
+	}
+	return b.String()
+}

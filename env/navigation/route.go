@@ -1,0 +1,65 @@
+package navigation
+
+import "math"
+
+// Heading is a direction of the compass: 0 north (+z), 1 east (+x), 2 south,
+// 3 west.
+type Heading uint8
+
+var headings = [4][2]float64{{0, 1}, {1, 0}, {0, -1}, {-1, 0}}
+
+// Route returns a shortest way from one place to within threshold of another, in
+// steps of the given length to north, east, south and west. Of equally short ways
+// it is the same one every time. ok is false when there is none; a start within
+// threshold has a way without steps.
+func (s *Scene) Route(x, z, tx, tz, step, threshold float64) (way []Heading, ok bool) {
+	if !s.Free(x, z) || !(step > 0) {
+		return nil, false
+	}
+	// Cell (i, j) of the lattice is the place (x + i·step, z + j·step).
+	reach := int(math.Ceil(max(s.hi.x-s.lo.x, s.hi.z-s.lo.z)/step)) + 1
+	side := 2*reach + 1
+	if side > maxLattice {
+		return nil, false
+	}
+	from := make([]int8, side*side) // 1 + heading of the step that led there, −1 for the start
+	start := reach*side + reach
+	from[start] = -1
+	for queue := []int{start}; len(queue) > 0; queue = queue[1:] {
+		at := queue[0]
+		i, j := at%side-reach, at/side-reach
+		px, pz := x+float64(i)*step, z+float64(j)*step
+		if math.Hypot(px-tx, pz-tz) <= threshold {
+			return trace(from, at, side), true
+		}
+		for h, d := range headings {
+			ni, nj := i+int(d[0]), j+int(d[1])
+			if max(ni, -ni, nj, -nj) > reach {
+				continue
+			}
+			next := (nj+reach)*side + ni + reach
+			if from[next] == 0 && s.clear(px, pz, px+d[0]*step, pz+d[1]*step) {
+				from[next] = int8(h) + 1
+				queue = append(queue, next)
+			}
+		}
+	}
+	return nil, false
+}
+
+// maxLattice bounds the side of the lattice that Route searches.
+const maxLattice = 4001
+
+// trace walks back to the start.
+func trace(from []int8, at, side int) []Heading {
+	var way []Heading
+	for from[at] > 0 {
+		h := Heading(from[at] - 1)
+		way = append(way, h)
+		at -= int(headings[h][1])*side + int(headings[h][0])
+	}
+	for i, j := 0, len(way)-1; i < j; i, j = i+1, j-1 {
+		way[i], way[j] = way[j], way[i]
+	}
+	return way
+}

@@ -1,0 +1,188 @@
+package navigation
+
+import (
+	"fmt"
+	"image/color"
+	"math"
+	"math/rand/v2"
+	"strings"
+)
+
+// Sizes of the world in metres.
+const (
+	gridSize    = 0.1 // of the floor's occupancy grid
+	bodyRadius  = 0.2 // of the agent
+	eyeHeight   = 1.576
+	wallHeight  = 2.6
+	lowestBlock = 0.08 // what is lower can be walked over
+)
+
+// Object is a thing in a scene.
+type Object struct {
+	Type   string
+	ID     string // Type|x|y|z as AI2-THOR writes it
+	Color  string // in words
+	Center [3]float64
+	Size   [3]float64 // width along x, height, depth along z
+}
+
+// Scene is a furnished room with an occupancy grid of its floor. It is not
+// changed after it was made, and safe for concurrent use.
+type Scene struct {
+	name    string
+	room    room
+	lo, hi  vec // of the room; y from floor to ceiling
+	objects []Object
+	solids  []solid
+	colors  [4]color.RGBA // walls: north, east, south, west
+	floor   [2]color.RGBA
+
+	cols, rows int
+	blocked    []bool // cell (col, row) by row·cols + col: the agent can't stand there
+}
+
+// newScene makes an empty room.
+func newScene(name string, kind room, lo, hi vec, r *rand.Rand) *Scene {
+	s := &Scene{name: name, room: kind, lo: vec{lo.x, 0, lo.z}, hi: vec{hi.x, wallHeight, hi.z}}
+	base := [][3]uint8{{214, 206, 190}, {196, 208, 214}, {208, 200, 210}, {202, 212, 196}}[r.IntN(4)]
+	// Each wall has a shade of its own, so that pictures tell where one looks.
+	for i, shift := range [4]int{8, -14, -30, -4} {
+		part := func(c uint8) uint8 { return uint8(min(max(int(c)+shift, 0), 255)) }
+		s.colors[i] = color.RGBA{part(base[0]), part(base[1]), part(base[2]), 255}
+	}
+	s.floor = map[room][2]color.RGBA{
+		kitchen: {{208, 200, 186, 255}, {178, 170, 158, 255}}, living: {{170, 126, 84, 255}, {152, 110, 72, 255}},
+		bedroom: {{156, 150, 172, 255}, {140, 134, 156, 255}}, bathroom: {{176, 202, 212, 255}, {146, 176, 190, 255}},
+	}[kind]
+	s.cols, s.rows = int(math.Ceil((s.hi.x-s.lo.x)/gridSize)), int(math.Ceil((s.hi.z-s.lo.z)/gridSize))
+	s.blocked = make([]bool, s.cols*s.rows)
+	for row := range s.rows {
+		for col := range s.cols {
+			x, z := s.cell(col, row)
+			s.blocked[row*s.cols+col] = x-bodyRadius < s.lo.x || x+bodyRadius > s.hi.x || z-bodyRadius < s.lo.z || z+bodyRadius > s.hi.z
+		}
+	}
+	return s
+}
+
+// cell returns the middle of a cell.
+func (s *Scene) cell(col, row int) (x, z float64) {
+	return s.lo.x + (float64(col)+0.5)*gridSize, s.lo.z + (float64(row)+0.5)*gridSize
+}
+
+// Free reports whether the agent can stand at a place.
+func (s *Scene) Free(x, z float64) bool {
+	// Places on the line between two cells belong to the upper one, however sums
+	// of steps were rounded.
+	const nudge = 1e-6
+	col, row := int(math.Floor((x-s.lo.x)/gridSize+nudge)), int(math.Floor((z-s.lo.z)/gridSize+nudge))
+	return col >= 0 && row >= 0 && col < s.cols && row < s.rows && !s.blocked[row*s.cols+col]
+}
+
+// clear reports whether the agent can walk straight from one place to another.
+func (s *Scene) clear(x0, z0, x1, z1 float64) bool {
+	n := int(math.Ceil(math.Hypot(x1-x0, z1-z0) / (gridSize / 2)))
+	for i := 1; i <= n; i++ {
+		t := float64(i) / float64(n)
+		if !s.Free(x0+(x1-x0)*t, z0+(z1-z0)*t) {
+			return false
+		}
+	}
+	return true
+}
+
+// put adds an object whose middle is at center, turned by so many quarters
+// clockwise. Its front, the side of greatest depth, looks north at first.
+func (s *Scene) put(k *kind, center vec, turns int, tint string) {
+	w, d := k.w, k.d
+	if turns%2 != 0 {
+		w, d = d, w
+	}
+	lo := vec{center.x - w/2, center.y - k.h/2, center.z - d/2}
+	o := Object{Type: k.name, Color: tint, Center: [3]float64{center.x, center.y, center.z}, Size: [3]float64{w, k.h, d},
+		ID: fmt.Sprintf("%s|%+06.2f|%+06.2f|%+06.2f", k.name, center.x, center.y, center.z)}
+	for _, p := range k.parts {
+		x0, z0, x1, z1 := turned(p, turns)
+		s.solids = append(s.solids, solid{form: p.form, color: p.ink.of(tint), object: len(s.objects),
+			lo: vec{lo.x + x0*w, lo.y + p.y0*k.h, lo.z + z0*d}, hi: vec{lo.x + x1*w, lo.y + p.y1*k.h, lo.z + z1*d}})
+	}
+	s.objects = append(s.objects, o)
+	if lo.y+k.h > lowestBlock && k.w*k.d > 0.04 && lo.y < 1.5 {
+		s.block(lo.x, lo.z, lo.x+w, lo.z+d)
+	}
+}
+
+// turned returns the footprint of a part after quarter turns clockwise, seen from
+// above.
+func turned(p part, turns int) (x0, z0, x1, z1 float64) {
+	x0, z0, x1, z1 = p.x0, p.z0, p.x1, p.z1
+	for range (turns%4 + 4) % 4 {
+		x0, z0, x1, z1 = z0, 1-x1, z1, 1-x0
+	}
+	return x0, z0, x1, z1
+}
+
+// of returns the colour of an ink on an object of a tint.
+func (i ink) of(tint string) color.RGBA {
+	c := tints[tint]
+	switch i {
+	case own:
+		return c
+	case ownDark:
+		return color.RGBA{uint8(float64(c.R) * 0.7), uint8(float64(c.G) * 0.7), uint8(float64(c.B) * 0.7), 255}
+	}
+	return palette[i]
+}
+
+// block marks the cells where the agent would touch a rectangle.
+func (s *Scene) block(x0, z0, x1, z1 float64) {
+	for row := range s.rows {
+		for col := range s.cols {
+			x, z := s.cell(col, row)
+			dx, dz := max(x0-x, x-x1, 0), max(z0-z, z-z1, 0)
+			if dx*dx+dz*dz < bodyRadius*bodyRadius {
+				s.blocked[row*s.cols+col] = true
+			}
+		}
+	}
+}
+
+// mark remembers a scene before something is added.
+type mark struct {
+	objects, solids int
+	blocked         []bool
+}
+
+func (s *Scene) mark() mark {
+	return mark{len(s.objects), len(s.solids), append([]bool(nil), s.blocked...)}
+}
+
+func (s *Scene) undo(m mark) {
+	s.objects, s.solids, s.blocked = s.objects[:m.objects], s.solids[:m.solids], m.blocked
+}
+
+// count returns how many objects have a type.
+func (s *Scene) count(name string) int {
+	n := 0
+	for i := range s.objects {
+		if s.objects[i].Type == name {
+			n++
+		}
+	}
+	return n
+}
+
+// Name returns the name of the scene.
+func (s *Scene) Name() string { return s.name }
+
+// Objects returns the things in the scene. The slice must not be changed.
+func (s *Scene) Objects() []Object { return s.objects }
+
+// Bounds returns the walls: the room lies between (x0, z0) and (x1, z1).
+func (s *Scene) Bounds() (x0, z0, x1, z1 float64) { return s.lo.x, s.lo.z, s.hi.x, s.hi.z }
+
+// pick draws one of the words of a list.
+func pick(r *rand.Rand, list string) string {
+	words := strings.Fields(list)
+	return words[r.IntN(len(words))]
+}

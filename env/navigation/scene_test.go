@@ -1,0 +1,354 @@
+package navigation
+
+import (
+	"encoding/json"
+	"fmt"
+	"image"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The planner knows the scene: that it reaches every target within the published
+// limits shows that all tasks can be solved.
+func TestEveryGeneratedTaskIsSolvable(t *testing.T) {
+	for _, set := range EvalSets() {
+		for _, rules := range []Rules{Lite, Legacy} {
+			o := Defaults(rules)
+			o.EvalSet = set
+			for name, w := range map[string]Walker{"shortest path": ShortestPath, "facing": Facing} {
+				rate, err := SuccessRate(o, w, 0, 120, o.MaxActions, 1)
+				require.NoError(t, err)
+				require.Equal(t, 1.0, rate, "%s %s %s", set, rules, name)
+			}
+		}
+	}
+}
+
+func TestReferencePlayersAreOrdered(t *testing.T) {
+	o := Defaults(Lite)
+	o.EvalSet = "base_train"
+	rate := func(w Walker) float64 {
+		v, err := SuccessRate(o, w, 0, 200, 5, 1)
+		require.NoError(t, err)
+		t.Logf("%.3f", v)
+		return v
+	}
+	random, bee, noisy := rate(Random), rate(Beeline), rate(Noisy(0.5, ShortestPath))
+	require.Less(t, random, 0.25, "doing anything doesn't get there")
+	require.True(t, bee > 0.4 && bee < 0.9, "furniture is in the way of many, not of all")
+	require.True(t, noisy > random && noisy < 1)
+}
+
+func TestRoomsOfTrainingAndEvaluationDiffer(t *testing.T) {
+	seen := make(map[string]string)
+	for _, split := range []string{evaluation, training} {
+		for i := range 60 {
+			g, err := generate(split, i)
+			require.NoError(t, err)
+			again, err := generate(split, i)
+			require.NoError(t, err)
+			require.Equal(t, g, again, "equal names give equal rooms")
+			key := fmt.Sprint(g.scene.objects, g.scene.lo, g.scene.hi, g.start)
+			require.Empty(t, seen[key])
+			seen[key] = g.scene.name
+			require.Equal(t, 1, g.scene.count(g.scene.objects[g.target].Type), "the target is the only one of its type")
+			require.True(t, g.scene.Free(g.start.x, g.start.z))
+			require.True(t, g.scene.open(), g.scene.name)
+		}
+	}
+}
+
+func TestSetsAskForTheSameTargetsInOtherWords(t *testing.T) {
+	words := make(map[string]bool)
+	for _, style := range styles {
+		set, err := builtIn(style)
+		require.NoError(t, err)
+		require.Equal(t, 60, set.Len())
+		base, _, err := generatedSet{"base", evaluation}.At(7)
+		require.NoError(t, err)
+		task, scene, err := set.At(7)
+		require.NoError(t, err)
+		require.Equal(t, base.TargetID, task.TargetID)
+		require.Equal(t, base.Start.Position, task.Start.Position)
+		require.False(t, words[task.Instruction], task.Instruction)
+		words[task.Instruction] = true
+		names := strings.Contains(task.Instruction, spoken(task.TargetType))
+		require.Equal(t, style != "common_sense" && style != "visual_appearance", names, "%s: %s", style, task.Instruction)
+		target := -1
+		for i, o := range scene.objects {
+			if o.Type == task.TargetType {
+				target = i
+			}
+		}
+		eye := camera{vec{task.Start.Position.X, eyeHeight, task.Start.Position.Z}, task.Start.Rotation, 0, 100}
+		require.Equal(t, style != "long_horizon", eye.sees(scene, target), style)
+	}
+	_, err := builtIn("base_test")
+	require.ErrorIs(t, err, ErrTask)
+}
+
+func TestEveryKindHasWhatItNeeds(t *testing.T) {
+	for _, k := range catalog {
+		require.NotEmpty(t, k.parts, k.name)
+		require.NotEmpty(t, k.purpose, k.name)
+		require.NotEmpty(t, k.look, k.name)
+		require.NotZero(t, k.rooms, k.name)
+		require.Positive(t, k.w*k.h*k.d, k.name)
+		for _, tint := range strings.Fields(k.tints) {
+			require.Contains(t, tints, tint, k.name)
+		}
+		for _, p := range k.parts {
+			require.True(t, p.x0 < p.x1 && p.y0 < p.y1 && p.z0 < p.z1, "%s: %v", k.name, p)
+			_, known := palette[p.ink]
+			require.True(t, known || p.ink == own || p.ink == ownDark, k.name)
+		}
+	}
+	for room, plan := range furniture {
+		for _, name := range append(append([]string(nil), plan.always...), plan.often...) {
+			require.Contains(t, kinds, name, "%d", room)
+		}
+	}
+	require.Equal(t, kindOf("Quux"), kindOf("Quux"))
+	require.NotEqual(t, kindOf("Quux").parts, kindOf("Quuy").parts)
+	for name, want := range map[string]string{"GarbageCan": "garbage can", "TVStand": "tv stand", "CD": "cd", "Bed": "bed"} {
+		require.Equal(t, want, spoken(name))
+	}
+}
+
+// Without furniture a shortest way is as long as it must be.
+func TestRoutesAreShortest(t *testing.T) {
+	s := newScene("empty", living, vec{}, vec{8, 0, 8}, rand.New(rand.NewPCG(1, 1)))
+	for _, c := range []struct{ tx, tz, step, near, want float64 }{
+		{6.05, 1.05, 0.5, 0.1, 10}, {1.05, 6.05, 0.5, 0.1, 10}, {5.05, 5.05, 0.5, 0.1, 16}, {4.05, 1.05, 0.5, 1, 4}, {1.05, 1.05, 0.5, 0, 0}, {4.05, 5.05, 0.5, 1, 12},
+	} {
+		way, ok := s.Route(1.05, 1.05, c.tx, c.tz, c.step, c.near)
+		require.True(t, ok)
+		require.Len(t, way, int(c.want), "%v", c)
+	}
+	_, ok := s.Route(1.05, 1.05, 20, 20, 0.5, 1)
+	require.False(t, ok, "outside of the room")
+	_, ok = s.Route(-1, 1, 2, 2, 0.5, 1)
+	require.False(t, ok, "from within a wall")
+	_, ok = s.Route(1.05, 1.05, 2, 2, 1e-4, 0.1)
+	require.False(t, ok, "a lattice without end")
+	// A barrier from wall to wall.
+	s.block(0, 3, 8, 3.2)
+	_, ok = s.Route(1.05, 1.05, 1.05, 6.05, 0.5, 0.5)
+	require.False(t, ok)
+}
+
+func TestSolidsAreHitWhereTheyAre(t *testing.T) {
+	for _, f := range []form{box, tube, globe} {
+		s := solid{form: f, lo: vec{-1, 0, 4}, hi: vec{1, 2, 8}}
+		at, normal, ok := s.hit(vec{0, 1, 0}, vec{0, 0, 1})
+		require.True(t, ok)
+		require.InDelta(t, 4, at, 1e-12)
+		require.InDelta(t, -1, normal.z, 1e-12)
+		at, normal, ok = s.hit(vec{0, 5, 6}, vec{0, -2, 0})
+		require.True(t, ok)
+		require.InDelta(t, 1.5, at, 1e-12)
+		require.InDelta(t, 1, normal.y, 1e-12)
+		for _, miss := range []vec{{0, 0, -1}, {1, 0, 0}, {0, 1, 0}, {1, 0, 1}} {
+			_, _, ok = s.hit(vec{0, 1, 0}, miss)
+			require.False(t, ok, "%v %v", f, miss)
+		}
+		// The corner of the box belongs to the box alone.
+		_, _, ok = s.hit(vec{-0.95, 5, 4.1}, vec{0, -1, 0})
+		require.Equal(t, f == box, ok)
+	}
+}
+
+func TestPicturesShowThingsWhereTheyAre(t *testing.T) {
+	s := newScene("empty", living, vec{-4, 0, -4}, vec{4, 0, 4}, rand.New(rand.NewPCG(1, 1)))
+	s.put(&kind{name: "Ball", w: 0.4, h: 0.4, d: 0.4, parts: []part{{globe, 0, 0, 0, 1, 1, 1, own}}}, vec{1, 1.2, 2}, 0, "red")
+	reds := func(x, z, yaw, horizon float64) (n int, cx, cy float64) {
+		img := s.Render(x, z, yaw, horizon, 100, 200)
+		for py := range 200 {
+			for px := range 200 {
+				if c := img.RGBAAt(px, py); c.R > 100 && c.G < 80 && c.B < 80 {
+					n++
+					cx, cy = cx+float64(px)+0.5, cy+float64(py)+0.5
+				}
+			}
+		}
+		return n, cx / float64(max(n, 1)), cy / float64(max(n, 1))
+	}
+	for _, c := range []struct{ yaw, horizon float64 }{{0, 0}, {0, 30}, {90, 0}, {0, -30}} {
+		n, x, y := reds(0, 0, c.yaw, c.horizon)
+		px, py, ahead := camera{vec{0, eyeHeight, 0}, c.yaw, c.horizon, 100}.project(vec{1, 1.2, 2})
+		if math.Abs(px) > 1 || math.Abs(py) > 1 || ahead < 0 {
+			require.Zero(t, n, "%v", c)
+			continue
+		}
+		require.Positive(t, n, "%v", c)
+		require.InDelta(t, (px+1)*100, x, 2, "%v", c)
+		require.InDelta(t, (1-py)*100, y, 2, "%v", c)
+	}
+	far, _, _ := reds(0, -3, 0, 0)
+	near, _, _ := reds(0, 1, 0, 0)
+	require.Greater(t, near, 4*far)
+	behind, _, _ := reds(0, 0, 180, 0)
+	require.Zero(t, behind)
+	views := make(map[string]bool)
+	for yaw := 0.0; yaw < 360; yaw += 90 {
+		img := s.Render(0, 0, yaw, 0, 100, 64)
+		require.Equal(t, img, s.Render(0, 0, yaw, 0, 100, 64))
+		views[string(img.Pix)] = true
+	}
+	require.Len(t, views, 4, "walls tell where one looks")
+}
+
+func TestCamerasSeeWhatIsNotHidden(t *testing.T) {
+	s := newScene("empty", living, vec{-4, 0, -4}, vec{4, 0, 14}, rand.New(rand.NewPCG(1, 1)))
+	s.put(kinds["Mug"], vec{0, 1, 2}, 0, "red")
+	s.put(kinds["Mug"], vec{0, 1, 11}, 0, "red")
+	eye := camera{vec{0, eyeHeight, 0}, 0, 0, 100}
+	require.True(t, eye.sees(s, 0))
+	require.False(t, eye.sees(s, 1), "more than 10 m away")
+	eye.yaw = 90
+	require.False(t, eye.sees(s, 0))
+	eye.yaw = 0
+	s.put(kinds["Fridge"], vec{0, 0.9, 1}, 0, "white")
+	require.False(t, eye.sees(s, 0), "behind the fridge")
+	require.True(t, eye.sees(s, 2))
+}
+
+// writeTasks writes a file in the original's format and returns its name.
+func writeTasks(t *testing.T, name string, tasks ...Task) string {
+	t.Helper()
+	raw, err := json.Marshal(map[string]any{"tasks": tasks})
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, raw, 0o644))
+	return path
+}
+
+func floorPlan(scene, target string, tx, ty, tz, x, z, rotation float64) Task {
+	return Task{TargetType: target, TargetID: target + "|", Target: Position{tx, ty, tz}, Scene: scene, Instruction: "go to the " + target,
+		Start: Pose{Position: Position{x, 0.9, z}, Rotation: rotation}}
+}
+
+func TestFilesOfTheOriginalArePlayedInStandIns(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	types := []string{"Bread", "Pot", "Television", "GarbageCan", "HandTowel", "Toilet", "Spatula"}
+	var tasks []Task
+	for i := range 40 {
+		x, z := r.Float64()*4-2, r.Float64()*4-2
+		angle, away := r.Float64()*2*math.Pi, 2+2*r.Float64()
+		tasks = append(tasks, floorPlan(fmt.Sprintf("FloorPlan%d", 1+100*(i%5)+i%3), types[i%len(types)],
+			x+away*math.Cos(angle), r.Float64()*1.6, z+away*math.Sin(angle), x, z, float64(90*(i%4))))
+	}
+	path := writeTasks(t, "base.json", tasks...)
+	set, err := ReadTasks(path)
+	require.NoError(t, err)
+	again, err := NewTaskSet(tasks, "again")
+	require.NoError(t, err)
+	for i := range set.Len() {
+		task, scene, err := set.At(i)
+		require.NoError(t, err)
+		require.Equal(t, tasks[i], task)
+		require.True(t, scene.Free(task.Start.Position.X, task.Start.Position.Z), "task %d", i)
+		found := false
+		for _, o := range scene.Objects() {
+			found = found || o.Type == task.TargetType && math.Hypot(o.Center[0]-task.Target.X, o.Center[2]-task.Target.Z) < 1e-9
+		}
+		require.True(t, found, "task %d: the target stands at its place", i)
+		_, other, err := again.At(i)
+		require.NoError(t, err)
+		require.Equal(t, scene.objects, other.objects, "the room follows from the file")
+	}
+	for _, rules := range []Rules{Lite, Legacy} {
+		for _, dir := range []string{path, filepath.Dir(path)} {
+			o := Defaults(rules)
+			o.TaskDir, o.MaxSteps = dir, 60
+			rate, err := SuccessRate(o, ShortestPath, 0, 40, 5, 1)
+			require.NoError(t, err)
+			require.Equal(t, 1.0, rate)
+		}
+	}
+	every := Defaults(Lite)
+	every.TaskDir, every.DownSample = path, 0.3
+	e, err := New(every)
+	require.NoError(t, err)
+	require.Equal(t, 14, e.tasks.Len(), "every third of forty")
+	_, err = e.Reset(t.Context(), 1)
+	require.NoError(t, err)
+	require.Equal(t, tasks[3], e.Task())
+}
+
+func TestGeneratedScenesAreFoundByName(t *testing.T) {
+	task, scene, err := generatedSet{"base", training}.At(11)
+	require.NoError(t, err)
+	set, err := NewTaskSet([]Task{task}, "mine")
+	require.NoError(t, err)
+	_, found, err := set.At(0)
+	require.NoError(t, err)
+	require.Equal(t, scene, found)
+	for _, name := range []string{"room-eval-60", "room-eval--1", "room-eval-07", "room-test-1", "room-eval", "room-", "FloorPlan1"} {
+		_, _, ok := generatedName(name)
+		require.False(t, ok, name)
+	}
+}
+
+func TestBadTasksAreNamed(t *testing.T) {
+	good := floorPlan("FloorPlan1", "Mug", 2, 1, 0, 0, 0, 0)
+	for want, change := range map[string]func(*Task){
+		"task 1: targetObjectType": func(t *Task) { t.TargetType = "" },
+		"task 1: scene":            func(t *Task) { t.Scene = "" },
+		"agentPose x is 5000":      func(t *Task) { t.Start.Position.X = 5000 },
+		"the target is 50.0 m":     func(t *Task) { t.Target.X = 50 },
+	} {
+		bad := good
+		change(&bad)
+		_, err := ReadTasks(writeTasks(t, "x.json", good, bad))
+		require.ErrorIs(t, err, ErrTask, want)
+		require.ErrorContains(t, err, want)
+	}
+	_, err := ReadTasks(writeTasks(t, "x.json"))
+	require.ErrorContains(t, err, "no tasks")
+	_, err = parseTasks([]byte("{"), "x.json")
+	require.ErrorIs(t, err, ErrTask)
+	// A scene whose tasks lie too far apart shows when it is asked for.
+	far := floorPlan("FloorPlan1", "Mug", 102, 1, 0, 100, 0, 0)
+	set, err := NewTaskSet([]Task{good, far}, "far")
+	require.NoError(t, err)
+	_, _, err = set.At(0)
+	require.ErrorContains(t, err, "spread over")
+}
+
+func FuzzTasks(f *testing.F) {
+	raw, err := json.Marshal(map[string]any{"tasks": []Task{floorPlan("FloorPlan1", "Mug", 2, 1, 0, 0, 0, 45)}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(string(raw))
+	f.Add(`{"tasks":[{"scene":"room-eval-3","targetObjectType":"X","target_position":{"x":1e3}}]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		set, err := parseTasks([]byte(text), "fuzz")
+		if err != nil {
+			return
+		}
+		o := Defaults(Lite)
+		o.Resolution = 32
+		e, err := NewFrom(o, set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, err := e.Reset(t.Context(), 0)
+		if err != nil {
+			return
+		}
+		if first.Images[0].Bounds() != image.Rect(0, 0, 32, 32) || strings.Count(first.Text, "<image>") != 1 {
+			t.Errorf("%v %q", first.Images[0].Bounds(), first.Text)
+		}
+		if _, err := e.Step(t.Context(), act(Lite, "move_forward|look_down")); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,138 @@
+package navigation
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+
+	"vagen/reward"
+)
+
+// State is what the legacy environment tells a judge about the world. Distances
+// are in metres over the floor, with two decimals; directions are ahead, right,
+// left and back, as the agent looks.
+type State struct {
+	TargetType string     `json:"target_obj_type"`
+	Distance   float64    `json:"target_distance_to_player"`
+	Direction  string     `json:"target_direction_to_player"`
+	Visible    []Sighting `json:"visible_objects"` // nearest first
+}
+
+// Sighting is an object in view.
+type Sighting struct {
+	Type      string  `json:"type"`
+	Direction string  `json:"direction_to_player"`
+	Distance  float64 `json:"distance_to_player"`
+}
+
+// JSON returns the state as one line of JSON.
+func (s State) JSON() string {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return "" // numbers are finite
+	}
+	return string(raw)
+}
+
+// Directions relative to where the agent looks.
+const (
+	Ahead = "ahead"
+	Right = "right"
+	Left  = "left"
+	Back  = "back"
+)
+
+// direction returns where a place is for an agent: ahead up to 45 degrees to
+// either side, right and left up to 135.
+func (a Agent) direction(x, z float64) string {
+	ax, az := a.Position()
+	angle := math.Mod(math.Atan2(x-ax, z-az)*180/math.Pi-a.Yaw(), 360)
+	if angle < 0 {
+		angle += 360
+	}
+	if angle > 180 {
+		angle -= 360
+	}
+	switch {
+	case angle >= -45 && angle <= 45:
+		return Ahead
+	case angle > 45 && angle <= 135:
+		return Right
+	case angle >= -135 && angle < -45:
+		return Left
+	}
+	return Back
+}
+
+// distance is how far a place is over the floor.
+func (a Agent) distance(x, z float64) float64 {
+	ax, az := a.Position()
+	return math.Hypot(x-ax, z-az)
+}
+
+// cents rounds to two decimals, as Python's round does.
+func cents(v float64) float64 {
+	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'f', 2, 64), 64)
+	if err != nil {
+		return v
+	}
+	return r
+}
+
+// state describes the world as an agent sees it, with at most so many objects.
+func (e *Env) state(a Agent) State {
+	t := e.task.Target
+	s := State{TargetType: e.task.TargetType, Distance: cents(a.distance(t.X, t.Z)), Direction: a.direction(t.X, t.Z), Visible: []Sighting{}}
+	x, z := a.Position()
+	eye := camera{vec{x, eyeHeight, z}, a.Yaw(), float64(a.Horizon), e.o.FOV}
+	for i := range e.scene.objects {
+		if !eye.sees(e.scene, i) {
+			continue
+		}
+		c := e.scene.objects[i].Center
+		s.Visible = append(s.Visible, Sighting{e.scene.objects[i].Type, a.direction(c[0], c[2]), cents(a.distance(c[0], c[2]))})
+	}
+	slices.SortStableFunc(s.Visible, func(p, q Sighting) int {
+		switch {
+		case p.Distance < q.Distance:
+			return -1
+		case p.Distance > q.Distance:
+			return 1
+		}
+		return 0
+	})
+	s.Visible = s.Visible[:min(len(s.Visible), e.o.MaxObjects)]
+	return s
+}
+
+// Relations says the state as relations: ahead is above and back is below, as on a
+// map with the agent's view upwards. The target comes first, under the name
+// target.
+func (s State) Relations() []reward.Relation {
+	list := []reward.Relation{relate("target", s.Direction)}
+	for _, v := range s.Visible {
+		list = append(list, relate(v.Type, v.Direction))
+	}
+	return list
+}
+
+func relate(name, direction string) reward.Relation {
+	switch direction {
+	case Ahead:
+		return reward.Relate(name, -1, 0)
+	case Right:
+		return reward.Relate(name, 0, 1)
+	case Left:
+		return reward.Relate(name, 0, -1)
+	}
+	return reward.Relate(name, 1, 0)
+}
+
+// State returns what there is to know now, the zero State before the first Reset.
+func (e *Env) State() State {
+	if e.scene == nil {
+		return State{}
+	}
+	return e.state(e.agent)
+}

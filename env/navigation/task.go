@@ -1,0 +1,197 @@
+package navigation
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// Position is a place in metres: x to the east, y up, z to the north.
+type Position struct {
+	X float64 `json:"x"`
+	Y float64 `json:"y"`
+	Z float64 `json:"z"`
+}
+
+// Pose is where the agent starts and how it looks: Rotation in degrees clockwise
+// from north, Horizon in degrees downwards.
+type Pose struct {
+	Position Position `json:"position"`
+	Rotation float64  `json:"rotation"`
+	Horizon  float64  `json:"horizon"`
+}
+
+// Task is one episode, as the files of the original environment hold it.
+type Task struct {
+	TargetType  string   `json:"targetObjectType"`
+	TargetID    string   `json:"targetObjectIds"`
+	Target      Position `json:"target_position"`
+	Start       Pose     `json:"agentPose"`
+	Scene       string   `json:"scene"`
+	Hide        []string `json:"object_to_hide"` // read by no rule
+	Instruction string   `json:"instruction"`
+}
+
+// ErrTask is wrapped by errors about tasks that can't be played.
+var ErrTask = errors.New("bad task")
+
+// TaskSet is a list of tasks with their scenes. Its methods are safe for
+// concurrent use.
+type TaskSet interface {
+	Len() int
+	// At returns a task and the scene that it plays in; 0 ≤ i < Len.
+	At(i int) (Task, *Scene, error)
+}
+
+// maxSpan bounds rooms in metres.
+const maxSpan = 60
+
+func (t *Task) validate() error {
+	p := t.Start.Position
+	for name, v := range map[string]float64{
+		"target_position x": t.Target.X, "target_position y": t.Target.Y, "target_position z": t.Target.Z,
+		"agentPose x": p.X, "agentPose z": p.Z, "rotation": t.Start.Rotation, "horizon": t.Start.Horizon,
+	} {
+		if math.IsNaN(v) || math.Abs(v) > 1000 {
+			return fmt.Errorf("%s is %v, outside ±1000", name, v)
+		}
+	}
+	switch {
+	case t.TargetType == "":
+		return errors.New("targetObjectType is missing")
+	case t.Scene == "":
+		return errors.New("scene is missing")
+	case math.Abs(p.X-t.Target.X) > maxSpan/2 || math.Abs(p.Z-t.Target.Z) > maxSpan/2:
+		return fmt.Errorf("the target is %.1f m from the start, allowed are %d", math.Hypot(p.X-t.Target.X, p.Z-t.Target.Z), maxSpan/2)
+	}
+	return nil
+}
+
+// fileSet holds the tasks of a file. A scene is built when the first of its tasks
+// is asked for, from its name and all its tasks.
+type fileSet struct {
+	tasks  []Task
+	scenes map[string]func() (*Scene, error)
+}
+
+// ReadTasks returns the tasks of a file in the original's format:
+//
+//	{"tasks": [{"scene": …, "agentPose": …, "target_position": …, "targetObjectType": …, "instruction": …}, …]}
+//
+// Scenes that this package has generated itself are found by their names. All
+// others, the floor plans of AI2-THOR among them, are not at hand: a room stands
+// in for them whose furniture follows from the hash of the scene's name. It has
+// every target of the file's tasks at its place and leaves every start free, and
+// a way from each start to its target.
+func ReadTasks(name string) (TaskSet, error) {
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("navigation: %w: %w", ErrTask, err)
+	}
+	return parseTasks(raw, name)
+}
+
+func parseTasks(raw []byte, name string) (TaskSet, error) {
+	var file struct {
+		Tasks []Task `json:"tasks"`
+	}
+	if err := json.Unmarshal(raw, &file); err != nil {
+		return nil, fmt.Errorf("navigation: %w: %s: %w", ErrTask, name, err)
+	}
+	return NewTaskSet(file.Tasks, name)
+}
+
+// NewTaskSet is ReadTasks for tasks in memory; name is for messages.
+func NewTaskSet(tasks []Task, name string) (TaskSet, error) {
+	if len(tasks) == 0 {
+		return nil, fmt.Errorf("navigation: %w: %s: it has no tasks", ErrTask, name)
+	}
+	groups := make(map[string][]Task)
+	for i, t := range tasks {
+		if err := t.validate(); err != nil {
+			return nil, fmt.Errorf("navigation: %w: %s: task %d: %w", ErrTask, name, i, err)
+		}
+		groups[t.Scene] = append(groups[t.Scene], t)
+	}
+	s := &fileSet{tasks: tasks, scenes: make(map[string]func() (*Scene, error))}
+	for scene, group := range groups {
+		s.scenes[scene] = sync.OnceValues(func() (*Scene, error) {
+			if split, i, ok := generatedName(scene); ok {
+				made, err := generate(split, i)
+				return made.scene, err
+			}
+			return standIn(scene, group)
+		})
+	}
+	return s, nil
+}
+
+// Len implements TaskSet.
+func (s *fileSet) Len() int { return len(s.tasks) }
+
+// At implements TaskSet.
+func (s *fileSet) At(i int) (Task, *Scene, error) {
+	t := s.tasks[i]
+	scene, err := s.scenes[t.Scene]()
+	if err != nil {
+		return t, nil, fmt.Errorf("navigation: task %d: %w", i, err)
+	}
+	return t, scene, nil
+}
+
+// sampled is every n-th task of a set.
+type sampled struct {
+	TaskSet
+	every int
+}
+
+func (s sampled) Len() int                       { return (s.TaskSet.Len() + s.every - 1) / s.every }
+func (s sampled) At(i int) (Task, *Scene, error) { return s.TaskSet.At(i * s.every) }
+
+// readSets keeps the task sets of files, which the environments of a run share.
+var readSets sync.Map // path → func() (TaskSet, error)
+
+// taskSet returns the tasks that the options name.
+func (o *Options) taskSet() (TaskSet, error) {
+	set, err := o.source()
+	if err != nil {
+		return nil, err
+	}
+	if o.DownSample > 0 && o.DownSample < 1 {
+		set = sampled{set, int(math.RoundToEven(1 / o.DownSample))}
+	}
+	return set, nil
+}
+
+func (o *Options) source() (TaskSet, error) {
+	if o.TaskDir == "" {
+		return builtIn(o.EvalSet)
+	}
+	path := o.TaskDir
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		path = filepath.Join(path, o.EvalSet+".json")
+	}
+	read, _ := readSets.LoadOrStore(path, sync.OnceValues(func() (TaskSet, error) { return ReadTasks(path) }))
+	return read.(func() (TaskSet, error))()
+}
+
+// generatedName takes the name of a generated scene apart.
+func generatedName(name string) (split string, i int, ok bool) {
+	rest, ok := strings.CutPrefix(name, scenePrefix)
+	if !ok {
+		return "", 0, false
+	}
+	split, number, ok := strings.Cut(rest, "-")
+	if !ok || split != evaluation && split != training {
+		return "", 0, false
+	}
+	if _, err := fmt.Sscanf(number, "%d", &i); err != nil || i < 0 || i >= generatedTasks(split) || sceneName(split, i) != name {
+		return "", 0, false
+	}
+	return split, i, true
+}

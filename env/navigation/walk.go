@@ -1,0 +1,181 @@
+package navigation
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+
+	"vagen/reward"
+)
+
+// Goal is what an agent is to reach.
+type Goal struct {
+	X, Z      float64
+	Threshold float64
+}
+
+// Walker chooses an action. Walkers see the scene itself, not what an agent is
+// shown.
+type Walker func(r *rand.Rand, s *Scene, a Agent, g Goal) Action
+
+// Random does anything: all actions are equally likely.
+func Random(r *rand.Rand, _ *Scene, _ Agent, _ Goal) Action { return Action(r.IntN(int(Actions))) }
+
+// ShortestPath makes the next move of a shortest way to the goal, to whatever
+// side. Without a way it acts as Random.
+func ShortestPath(r *rand.Rand, s *Scene, a Agent, g Goal) Action {
+	h, ok := next(s, a, g)
+	if !ok {
+		return Random(r, s, a, g)
+	}
+	for m, t := range turn {
+		if (a.Look+t)%4 == h {
+			return Action(m)
+		}
+	}
+	return MoveAhead
+}
+
+// Facing follows a shortest way but always goes ahead: it turns first, so that
+// what it sees is where it goes.
+func Facing(r *rand.Rand, s *Scene, a Agent, g Goal) Action {
+	h, ok := next(s, a, g)
+	if !ok {
+		return Random(r, s, a, g)
+	}
+	switch (h + 4 - a.Look) % 4 {
+	case 0:
+		return MoveAhead
+	case 3:
+		return TurnLeft
+	}
+	return TurnRight
+}
+
+func next(s *Scene, a Agent, g Goal) (Heading, bool) {
+	x, z := a.Position()
+	way, ok := s.Route(x, z, g.X, g.Z, a.step, g.Threshold)
+	if !ok || len(way) == 0 {
+		return 0, false
+	}
+	return way[0], true
+}
+
+// Beeline goes straight towards the goal along the longer of the two axes and
+// knows of no furniture: what an agent reaches that sees the target alone.
+func Beeline(_ *rand.Rand, _ *Scene, a Agent, g Goal) Action {
+	x, z := a.Position()
+	dx, dz := g.X-x, g.Z-z
+	var h Heading
+	switch {
+	case math.Abs(dz) >= math.Abs(dx) && dz >= 0:
+		h = 0
+	case math.Abs(dz) >= math.Abs(dx):
+		h = 2
+	case dx > 0:
+		h = 1
+	default:
+		h = 3
+	}
+	for m, t := range turn {
+		if (a.Look+t)%4 == h {
+			return Action(m)
+		}
+	}
+	return MoveAhead
+}
+
+// Noisy acts at random with probability eps, else as w does.
+func Noisy(eps float64, w Walker) Walker {
+	return func(r *rand.Rand, s *Scene, a Agent, g Goal) Action {
+		if r.Float64() < eps {
+			return Random(r, s, a, g)
+		}
+		return w(r, s, a, g)
+	}
+}
+
+// Script writes the response with which a walker would play the current turn, of
+// at most the given number of actions, in the environment's format. What it says
+// about the state before and after is true. The environment does not change.
+// Script returns "" before Reset.
+func (e *Env) Script(r *rand.Rand, w Walker, actions int) string {
+	if e.scene == nil {
+		return ""
+	}
+	goal := Goal{e.task.Target.X, e.task.Target.Z, e.o.SuccessThreshold}
+	at := e.agent
+	var list []string
+	for range actions {
+		a := w(r, e.scene, at, goal)
+		at, _ = at.Do(e.scene, a)
+		list = append(list, a.Word(e.o.Rules))
+		if at.distance(goal.X, goal.Z) <= goal.Threshold {
+			break
+		}
+	}
+	return e.parser.Compose(func(section string) string {
+		switch section {
+		case reward.SectionObservation:
+			return e.state(e.agent).Sentence()
+		case reward.SectionPrediction:
+			return e.state(at).Sentence()
+		case reward.SectionAnswer:
+			return strings.Join(list, e.o.ActionSep)
+		}
+		return "I do " + strings.Join(list, ", ") + "."
+	})
+}
+
+// Sentence says where the target and the visible objects are.
+func (s State) Sentence() string {
+	var b strings.Builder
+	where := func(name, direction string, away float64) {
+		switch direction {
+		case Left, Right:
+			fmt.Fprintf(&b, "The %s is to the %s, %.2f m away. ", name, direction, away)
+		case Back:
+			fmt.Fprintf(&b, "The %s is behind, %.2f m away. ", name, away)
+		default:
+			fmt.Fprintf(&b, "The %s is ahead, %.2f m away. ", name, away)
+		}
+	}
+	where(spoken(s.TargetType), s.Direction, s.Distance)
+	for _, v := range s.Visible {
+		if v.Type != s.TargetType {
+			where(spoken(v.Type), v.Direction, v.Distance)
+		}
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// SuccessRate plays a walker on the tasks of the seeds first, first+1, … in turns
+// of the given number of actions and returns the share of episodes in which it
+// reaches the target before they end. Equal arguments give equal results.
+func SuccessRate(o Options, w Walker, first int64, episodes, actions int, randomness uint64) (float64, error) {
+	o.RenderMode = Text // drawing changes nothing
+	e, err := New(o)
+	if err != nil {
+		return 0, err
+	}
+	ctx := context.Background()
+	wins := 0
+	for i := range int64(episodes) {
+		if _, err := e.Reset(ctx, first+i); err != nil {
+			return 0, err
+		}
+		r := rand.New(rand.NewPCG(randomness, uint64(first+i)))
+		for done := false; !done; {
+			out, err := e.Step(ctx, e.Script(r, w, actions))
+			if err != nil {
+				return 0, fmt.Errorf("navigation: success rate: %w", err)
+			}
+			if done = out.Done; out.Success {
+				wins++
+			}
+		}
+	}
+	return float64(wins) / float64(max(1, episodes)), nil
+}
