@@ -1,0 +1,210 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"hash/crc32"
+	"image"
+	"image/png"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"vagen/env/remote/internal/pyjson"
+	"vagen/env/remote/internal/wire"
+)
+
+// rawService speaks TCP: it reads a request and writes what it was told, whatever
+// that is. Nil bytes mean that it keeps silent.
+func rawService(t *testing.T, answer []byte) string {
+	t.Helper()
+	var lc net.ListenConfig
+	ln, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var conns sync.WaitGroup
+	silent := make(chan struct{})
+	conns.Go(func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			conns.Go(func() {
+				defer conn.Close()
+				_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+				seen := make([]byte, 0, 4096)
+				for !bytes.Contains(seen, []byte("--\r\n")) {
+					chunk := make([]byte, 4096)
+					n, err := conn.Read(chunk)
+					if err != nil {
+						return
+					}
+					seen = append(seen, chunk[:n]...)
+				}
+				if answer == nil {
+					<-silent
+					return
+				}
+				_, _ = conn.Write(answer)
+			})
+		}
+	})
+	t.Cleanup(func() {
+		close(silent)
+		ln.Close()
+		conns.Wait()
+	})
+	return "http://" + ln.Addr().String()
+}
+
+// body is a multipart response as bytes on the wire.
+func httpBody(t *testing.T, in Info, images ...[]byte) (head, body []byte) {
+	t.Helper()
+	b, err := pyjson.Append(nil, in, pyjson.Lite)
+	require.NoError(t, err)
+	const boundary = "gym_env_0123456789abcdef0123456789abcdef"
+	body = wire.Encode(boundary, b, images, "image/png")
+	return []byte("HTTP/1.1 200 OK\r\nContent-Type: " + wire.ContentType("multipart/mixed", boundary) + "\r\n"), body
+}
+
+func sized(head, body []byte) []byte {
+	return append(append(append([]byte{}, head...), "Content-Length: "+number(int64(len(body)))+"\r\n\r\n"...), body...)
+}
+
+// bomb is a PNG that says it has 60,000 by 60,000 pixels.
+func bomb(t *testing.T) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, png.Encode(&b, image.NewGray(image.Rect(0, 0, 1, 1))))
+	p := b.Bytes()
+	binary.BigEndian.PutUint32(p[16:], 60_000)
+	binary.BigEndian.PutUint32(p[20:], 60_000)
+	binary.BigEndian.PutUint32(p[29:], crc32.ChecksumIEEE(p[12:29]))
+	return p
+}
+
+// Whatever a service answers, the client ends with an error that says what is
+// wrong, in time, and leaves no goroutine behind.
+func TestBadAnswersAreErrors(t *testing.T) {
+	good := Info{{"session_id", "s"}, {"obs", "start"}, {"info", Info{}}}
+	pixel, err := wire.EncodeImage(image.NewRGBA(image.Rect(0, 0, 2, 2)), PNG)
+	require.NoError(t, err)
+	head, body := httpBody(t, good)
+	pic := Info{{"session_id", "s"}, {"obs", "see <image>"}}
+	with := func(in Info, images ...[]byte) []byte {
+		h, b := httpBody(t, in, images...)
+		return sized(h, b)
+	}
+	text := func(s string) []byte {
+		return sized([]byte("HTTP/1.1 200 OK\r\nContent-Type: multipart/mixed; boundary=B\r\n"), []byte(s))
+	}
+	for _, c := range []struct {
+		name   string
+		answer []byte
+		want   error
+		says   string
+	}{
+		{"silence", nil, context.DeadlineExceeded, "no answer within 300ms"},
+		{"no HTTP", []byte("hello\r\n\r\n"), nil, "malformed HTTP"},
+		{"nothing", []byte{}, io.EOF, ""},
+		{"half a header", head[:20], nil, "malformed MIME header"},
+		{"half a body", sized(head, body)[:len(head)+80], io.ErrUnexpectedEOF, ""},
+		{"no end and no length", append(append(append([]byte{}, head...), "Connection: close\r\n\r\n"...), body[:len(body)-6]...), ErrProtocol, "ends without its closing boundary"},
+		{"a length that never comes", append(append([]byte{}, head...), "Content-Length: 99999\r\n\r\n"...), io.ErrUnexpectedEOF, ""},
+		{"chunks that end early", append(append([]byte{}, head...), "Transfer-Encoding: chunked\r\n\r\n5\r\nab"...), io.ErrUnexpectedEOF, ""},
+		{"more than is allowed", sized(head, append(bytes.Repeat([]byte(" "), 100_000), body...)), ErrTooLarge, "100000 bytes are allowed"},
+		{"no boundary", sized([]byte("HTTP/1.1 200 OK\r\nContent-Type: multipart/mixed\r\n"), body), ErrProtocol, "Missing boundary"},
+		{"another kind", sized([]byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"), []byte("<p>login</p>")), ErrProtocol, "Missing boundary"},
+		{"no JSON", text("--B\r\nContent-Type: application/json\r\n\r\n{oops\r\n--B--\r\n"), ErrProtocol, `no JSON: "{oops"`},
+		{"a list", text("--B\r\nContent-Type: application/json\r\n\r\n[1]\r\n--B--\r\n"), ErrProtocol, "no session_id"},
+		{"too deep", text("--B\r\nContent-Type: application/json\r\n\r\n" + strings.Repeat("[", 9000) + "\r\n--B--\r\n"), ErrProtocol, "no JSON"},
+		{"too many parts", text(strings.Repeat("--B\r\nContent-Type: x/y\r\n\r\nz\r\n", 70) + "--B--\r\n"), ErrProtocol, "more than 65 parts"},
+		{"no text", with(Info{{"session_id", "s"}, {"obs", 5}}), ErrProtocol, "must be text, found int64"},
+		{"a mark too many", with(pic), ErrProtocol, "1 image marks and 0 images"},
+		{"an image too many", with(pic, pixel, pixel), ErrProtocol, "1 image marks and 2 images"},
+		{"no image", with(pic, []byte("GIF89a...")), ErrProtocol, "neither PNG nor JPEG"},
+		{"half an image", with(pic, pixel[:40]), ErrProtocol, "image 0"},
+		{"an image that is too large", with(pic, bomb(t)), wire.ErrLimit, "60000×60000"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			checkGoroutines(t)
+			o := patientOptions(ownTransport(t))
+			o.URLs, o.Timeout, o.Limits.Body = []string{rawService(t, c.answer)}, 300*time.Millisecond, 100_000
+			client, err := NewClient(o)
+			require.NoError(t, err)
+			_, err = client.Reset(t.Context(), 1)
+			require.Error(t, err)
+			if c.want != nil {
+				assert.ErrorIs(t, err, c.want)
+			}
+			assert.ErrorContains(t, err, c.says)
+			assert.ErrorContains(t, err, "remote: POST /connect at "+o.URLs[0])
+			assert.Less(t, len(err.Error()), 700)
+			_ = client.Close()
+		})
+	}
+}
+
+// What is sent after the answer belongs to no request.
+func TestSecondAnswerIsIgnored(t *testing.T) {
+	checkGoroutines(t)
+	head, body := httpBody(t, Info{{"session_id", "s"}, {"obs", "start"}})
+	answer := sized(head, body)
+	o := patientOptions(ownTransport(t))
+	o.Transport.(*http.Transport).DisableKeepAlives = true
+	o.URLs = []string{rawService(t, append(answer, answer...))}
+	client, err := NewClient(o)
+	require.NoError(t, err)
+	for range 3 {
+		got, err := client.Reset(t.Context(), 1)
+		require.NoError(t, err)
+		assert.Equal(t, "start", got.Text)
+	}
+}
+
+func TestOutcomesThatCannotBeUsed(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		in   Info
+		says string
+	}{
+		{"a reward that is no number", Info{{"obs", ""}, {"reward", "1"}}, "the reward must be a number, found string"},
+		{"a reward that is NaN", Info{{"obs", ""}, {"reward", math.NaN()}}, "the reward is NaN"},
+		{"a reward without end", Info{{"obs", ""}, {"reward", math.Inf(-1)}}, "the reward is -Inf"},
+		{"no observation", Info{{"reward", 1}}, "it has no obs"},
+	} {
+		client, _ := scripted(t, nil, started, data(c.in))
+		_, err := client.Reset(t.Context(), 1)
+		require.NoError(t, err)
+		_, err = client.Step(t.Context(), "x")
+		assert.ErrorIs(t, err, ErrProtocol, c.name)
+		assert.ErrorContains(t, err, c.says)
+	}
+}
+
+// Metrics come as whatever an environment puts there; numbers are kept.
+func TestOutcomeKeepsWhatItCanUse(t *testing.T) {
+	client, _ := scripted(t, nil, started, data(Info{{"obs", "o"}, {"reward", true}, {"done", 1}, {"info", Info{
+		{"metrics", Info{{"turn_metrics", Info{{"a", true}, {"b", 2}, {"c", 0.5}, {"d", "x"}, {"e", math.NaN()}, {"f", nil}}}, {"traj_metrics", Info{}}}},
+		{"success", true}, {"actions", []any{"up", 5}}, {"think", "t"}, {"llm_raw_response", "raw"}}}}))
+	_, err := client.Reset(t.Context(), 1)
+	require.NoError(t, err)
+	out, err := client.Step(t.Context(), "x")
+	require.NoError(t, err)
+	assert.Equal(t, 1.0, out.Reward.Sum())
+	assert.True(t, out.Done)
+	assert.True(t, out.Success)
+	assert.Equal(t, map[string]float64{"a": 1, "b": 2, "c": 0.5}, map[string]float64(out.Turn))
+	assert.Equal(t, []string{"up"}, out.Response.Actions)
+	assert.Equal(t, map[string]string{"think": "t"}, out.Response.Sections)
+	assert.Equal(t, "x", client.Info()["metrics"].(map[string]any)["turn_metrics"].(map[string]any)["d"], "Info has everything")
+}

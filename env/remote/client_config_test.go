@@ -1,0 +1,129 @@
+package remote
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"vagen/env"
+)
+
+// taken returns the options that a client was made with.
+func taken(t testing.TB, config map[string]any) ClientOptions {
+	t.Helper()
+	e, err := FromConfig(config)
+	require.NoError(t, err)
+	return e.(*Client).send.o
+}
+
+func TestNamedOptionsAreThoseOfTheOriginal(t *testing.T) {
+	o := taken(t, map[string]any{"base_urls": "http://a"})
+	want := DefaultClientOptions()
+	assert.Equal(t, []any{want.Timeout, want.Retries, want.Backoff, want.MaxDelay, want.JitterMin, want.JitterRange, want.FailoverAfter},
+		[]any{o.Timeout, o.Retries, o.Backoff, o.MaxDelay, o.JitterMin, o.JitterRange, o.FailoverAfter})
+	o = taken(t, map[string]any{
+		"base_urls": []any{" http://a ", "", "http://b/"}, "timeout": 1.5, "retries": 2, "backoff": 0.25, "max_delay": 3, "token": "k",
+		"backoff_jitter_min": 0, "backoff_jitter_range": 1, "failover_after_failures": 0, "log_retries": false,
+		"compat": "python", "max_response_mb": 0.5, "max_images": 3, "max_image_pixels": 100, "jitter_seed": 7,
+		"size": 4.0, "p": 0.8, "desc": []any{"SF", 2.0}, "inner": map[string]any{"n": 5.0},
+	})
+	assert.Equal(t, []string{"http://a", "http://b"}, o.URLs)
+	assert.Equal(t, 1500*time.Millisecond, o.Timeout)
+	assert.Equal(t, []any{2, 250 * time.Millisecond, 3 * time.Second, "k", 0.0, 1.0, 0, false, true},
+		[]any{o.Retries, o.Backoff, o.MaxDelay, o.Token, o.JitterMin, o.JitterRange, o.FailoverAfter, o.LogRetries, o.Python})
+	assert.Equal(t, Limits{Body: 1 << 19, Parts: 4, Pixels: 100}, o.Limits)
+	assert.Equal(t, map[string]any{"size": int64(4), "p": 0.8, "desc": []any{"SF", int64(2)}, "inner": map[string]any{"n": int64(5)}}, o.Config,
+		"all else goes to the environment, whole numbers as integers")
+}
+
+func TestURLsComeAsListTextOrFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "urls.txt")
+	require.NoError(t, os.WriteFile(file, []byte("# services\nhttp://a\n\n  http://b/ ; http://c\n"), 0o600))
+	for _, config := range []map[string]any{
+		{"base_urls": []any{"http://a", "http://b", "http://c"}},
+		{"base_urls": []string{"http://a", "http://b", "http://c"}},
+		{"base_urls": "http://a;http://b\n#http://x\nhttp://c"},
+		{"url_file": file}, {"url_file": file, "base_urls": ""}, {"url_file": file, "base_urls": []any{}}, {"url_file": file, "base_urls": nil},
+	} {
+		assert.Equal(t, []string{"http://a", "http://b", "http://c"}, taken(t, config).URLs, "%v", config)
+	}
+	assert.Equal(t, []string{"http://a"}, taken(t, map[string]any{"base_url": "http://a", "url_file": "none"}).URLs)
+}
+
+func TestWrongOptionsAreNamed(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "empty.txt")
+	require.NoError(t, os.WriteFile(empty, []byte("# none\n"), 0o600))
+	for _, c := range []struct {
+		config map[string]any
+		says   string
+	}{
+		{nil, "base_urls: none is given"},
+		{map[string]any{"base_urls": 5}, `option "base_urls": bad option: a list or text is needed, found 5 (int)`},
+		{map[string]any{"base_urls": []any{"http://a", 5}}, "entry 1 must be text, found 5 (int)"},
+		{map[string]any{"base_urls": "localhost:8000"}, "not of the form http://host:port"},
+		{map[string]any{"base_urls": "http://a?x=1"}, "ends in a query"},
+		{map[string]any{"base_urls": "http://u:secret@a b"}, "base_urls: one is no URL"},
+		{map[string]any{"url_file": "/does/not/exist"}, `option "url_file"`},
+		{map[string]any{"url_file": empty}, "holds no URL"},
+		{map[string]any{"base_urls": "http://a", "timeout": "long"}, `option "timeout"`},
+		{map[string]any{"base_urls": "http://a", "timeout": 0}, "timeout: 0s is below 1ns"},
+		{map[string]any{"base_urls": "http://a", "retries": -1, "max_delay": -1}, "retries, failover_after_failures: -1 and 4"},
+		{map[string]any{"base_urls": "http://a", "max_images": -1}, "Limits.Parts: 0 is below 1"},
+		{map[string]any{"base_urls": "http://a", "compat": "ruby"}, `"ruby" is not python`},
+		{map[string]any{"base_urls": "http://a", "compat": "python", "resend": true}, "resend: compat: python decides"},
+	} {
+		_, err := FromConfig(c.config)
+		require.Error(t, err, "%v", c.config)
+		assert.ErrorContains(t, err, c.says)
+		assert.NotContains(t, err.Error(), "secret")
+	}
+	_, err := LegacyFromConfig(map[string]any{"base_urls": "http://a"})
+	assert.ErrorIs(t, err, env.ErrOption)
+	assert.ErrorContains(t, err, `"env_name"`)
+	_, err = LegacyFromConfig(map[string]any{"base_urls": "http://a", "env_name": 5})
+	assert.ErrorContains(t, err, "text is needed, found 5 (int)")
+}
+
+// Clients of one factory don't wait in step, and two processes with the same
+// configuration do the same.
+func TestJitterIsSeededPerClient(t *testing.T) {
+	draw := func(seed int) [][2]float64 {
+		f := Factory(DefaultClientOptions())
+		var all [][2]float64
+		for range 3 {
+			e, err := f(map[string]any{"base_urls": "http://a", "jitter_seed": seed})
+			require.NoError(t, err)
+			u := e.(*Client).send.o.Jitter
+			all = append(all, [2]float64{u(), u()})
+		}
+		return all
+	}
+	first := draw(1)
+	assert.Equal(t, first, draw(1))
+	assert.NotEqual(t, first, draw(2))
+	assert.NotEqual(t, first[0], first[1])
+}
+
+func TestFactoryDoesNotKeepTheConfiguration(t *testing.T) {
+	o := DefaultClientOptions()
+	o.URLs, o.Config = []string{"http://a"}, map[string]any{"size": 4}
+	config := map[string]any{"size": 5, "token": "k"}
+	e, err := Factory(o)(config)
+	require.NoError(t, err)
+	assert.Equal(t, map[string]any{"size": 5}, e.(*Client).send.o.Config, "named options win")
+	assert.Equal(t, map[string]any{"size": 4}, o.Config)
+	assert.Equal(t, map[string]any{"size": 5, "token": "k"}, config)
+	assert.Equal(t, map[string]any{"a": 1, "b": 3}, received(t, map[string]any{"a": 1, "b": 2}, map[string]any{"b": 3}))
+}
+
+// received returns what a factory gets behind WithDefaults.
+func received(t *testing.T, defaults, config map[string]any) (got map[string]any) {
+	t.Helper()
+	_, err := WithDefaults(func(c map[string]any) (env.Env, error) { got = c; return nil, nil }, defaults)(config)
+	require.NoError(t, err)
+	return got
+}
