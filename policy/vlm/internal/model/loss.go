@@ -137,13 +137,16 @@ func (t *terms) vector() *Node {
 //	ρ = exp(new − old),  l = max(−A·ρ, −A·clip(ρ, 1−εl, 1+εh)),  l = min(l, −A·c) where A < 0
 //
 // It returns the derivative of each token's loss with respect to its log-prob:
-// −A·ρ where the unclipped branch is the larger, else 0.
+// −A·ρ where the unclipped branch is the larger, else 0. The log-ratio is clamped
+// to ±20, as in verl.
 func (t *terms) surrogate() *Node {
 	g := t.cols.Graph()
 	w, adv := t.column(Weight), t.column(Advantage)
-	diff := Sub(t.s.LogProb, t.column(OldLogProb))
-	// Beyond ±20 the ratio says nothing any more and would overflow.
-	ratio := Exp(Min(Max(diff, Scalar(g, dtypes.Float32, -20)), Scalar(g, dtypes.Float32, 20)))
+	raw := Sub(t.s.LogProb, t.column(OldLogProb))
+	// Beyond ±20 the ratio says nothing any more and would overflow: it stays
+	// there, and the token moves nothing.
+	diff := Min(Max(raw, Scalar(g, dtypes.Float32, -20)), Scalar(g, dtypes.Float32, 20))
+	ratio := Exp(diff)
 	low := OneMinus(Hyper(t.hyper, ClipLow))
 	high := AddScalar(Hyper(t.hyper, ClipHigh), 1)
 	plain := Neg(Mul(adv, ratio))
@@ -164,14 +167,14 @@ func (t *terms) surrogate() *Node {
 	t.put(StatClipped, Where(byClip, w, zero))
 	t.put(StatClippedLow, Where(byDual, w, zero))
 	t.stats[StatRatioMax] = ReduceAllMax(Where(on, ratio, zero))
-	moves := LogicalNot(LogicalOr(byClip, byDual))
+	moves := LogicalAnd(LogicalNot(LogicalOr(byClip, byDual)), Equal(raw, diff))
 	return Where(moves, plain, zero)
 }
 
 // klTerm estimates the KL from the reference at one token, with d = new − ref
 // (Schulman, "Approximating KL divergence", 2020), and its derivative:
 //
-//	k1 d    abs |d|    k2 d²/2    k3 exp(−d) + d − 1, clamped to ±10
+//	k1 d    abs |d|    k2 d²/2    k3 exp(−d) + d − 1, at most 10
 func klTerm(kind string, d *Node) (kl, slope *Node) {
 	g := d.Graph()
 	c := func(x float64) *Node { return Scalar(g, dtypes.Float32, x) }
@@ -183,10 +186,9 @@ func klTerm(kind string, d *Node) (kl, slope *Node) {
 	case "k2":
 		return MulScalar(Mul(d, d), 0.5), d
 	case "k3":
-		r := Exp(Min(Max(Neg(d), c(-20)), c(20)))
-		k := AddScalar(Add(r, d), -1)
-		inside := LogicalAnd(LessOrEqual(k, BroadcastToShape(c(10), k.Shape())), GreaterThan(d, BroadcastToShape(c(-20), d.Shape())))
-		return Min(Max(k, c(-10)), c(10)), Where(inside, OneMinus(r), ZerosLike(d))
+		r := Expm1(Min(Max(Neg(d), c(-20)), c(20))) // exp(−d) − 1, exact for small d
+		k := Add(r, d)
+		return Min(k, c(10)), Where(LessOrEqual(k, BroadcastToShape(c(10), k.Shape())), Neg(r), ZerosLike(d))
 	}
 	panic(fmt.Errorf("model: unknown KL kind %q", kind))
 }

@@ -80,9 +80,11 @@ func plainRotate(x, cos, sin []float64, heads, width int) []float64 {
 	return y
 }
 
-func plainSilu(x float64) float64     { return x / (1 + math.Exp(-x)) }
-func plainGELU(x float64) float64     { return x * (1 + math.Erf(x/math.Sqrt2)) / 2 }
-func plainGELUTanh(x float64) float64 { return x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x))) }
+func plainSilu(x float64) float64 { return x / (1 + math.Exp(-x)) }
+func plainGELU(x float64) float64 { return x * (1 + math.Erf(x/math.Sqrt2)) / 2 }
+func plainGELUTanh(x float64) float64 {
+	return x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
+}
 
 func each(x []float64, f func(float64) float64) []float64 {
 	y := make([]float64, len(x))

@@ -95,15 +95,19 @@ func bisect(low, top *Node, ok func(t *Node) *Node) *Node {
 	return Where(atTop, top, lo)
 }
 
-// gumbel is −log(−log u) with u uniform in (0, 1) from a hash of (seed, count, token).
+// gumbel is −log(−log(1 − v)) with v uniform in (0, 1) from a hash of (seed,
+// count, token). Large noise comes from small v, of which float32 can tell 2³²
+// steps apart; u = 1 − v itself would round to 1, and the noise to infinity, once
+// in 2²⁴ tokens.
 func gumbel(g *Graph, seeds, count *Node, n, vocab int) *Node {
 	c := func(x uint32) *Node { return Const(g, [][]uint32{{x}}) }
 	token := Iota(g, shape(dtypes.Uint32, 1, vocab), 1)
 	x := Add(Mul(token, c(0x9e3779b9)), Mul(Reshape(count, n, 1), c(0x85ebca6b)))
 	x = mix32(BitwiseXor(x, BroadcastToDims(columns(seeds, 0, 1), n, vocab)), c)
 	x = mix32(BitwiseXor(x, BroadcastToDims(columns(seeds, 1, 2), n, vocab)), c)
-	u := MulScalar(AddScalar(ConvertDType(Div(x, c(1<<8)), dtypes.Float32), 0.5), 1.0/(1<<24))
-	return Neg(Log(Neg(Log(u))))
+	v := MulScalar(AddScalar(ConvertDType(x, dtypes.Float32), 0.5), 1.0/(1<<32))
+	v = Min(v, Scalar(g, dtypes.Float32, 1-1.0/(1<<24)))
+	return Neg(Log(Neg(Log1P(Neg(v)))))
 }
 
 // mix32 is a 32-bit finaliser with low bias (constants found by C. Wellons'
