@@ -9,7 +9,7 @@ import (
 
 // pixelText makes images comparable: their sizes and a hash of their pixels.
 func pixelText(img image.Image) string {
-	m := image.NewNRGBA(img.Bounds())
+	m := image.NewRGBA(img.Bounds())
 	draw.Draw(m, m.Rect, img, m.Rect.Min, draw.Src)
 	return fmt.Sprintf("%v %x", m.Rect, sha256.Sum256(m.Pix))
 }

@@ -219,17 +219,17 @@ func (s *Server) closeAll(ctx context.Context) error {
 	var closing sync.WaitGroup
 	var mu sync.Mutex
 	var errs []error
-	var left atomic.Int64
+	var left atomic.Int64 // environments not closed yet
 	for _, t := range []*sessions{s.lite, s.legacy} {
 		for _, one := range t.all() {
 			left.Add(1)
 			closing.Go(func() {
-				defer left.Add(-1)
 				select {
 				case one.turn <- struct{}{}:
 				case <-ctx.Done():
 					return
 				}
+				defer left.Add(-1)
 				if err := s.retire(t, one.session, "shutdown"); err != nil {
 					mu.Lock()
 					errs = append(errs, fmt.Errorf("session %s: %w", one.id, err))
