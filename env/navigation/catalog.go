@@ -5,21 +5,21 @@ import (
 	"image/color"
 	"strings"
 	"unicode"
+
+	"vagen/env/internal/rays"
 )
 
-// form is the shape of a part of an object.
-type form uint8
-
+// Short names for the forms of parts.
 const (
-	box   form = iota
-	tube       // upright, round or oval
-	globe      // a ball, or an egg
+	box   = rays.Box
+	tube  = rays.Tube
+	globe = rays.Globe
 )
 
 // part is a piece of an object: a form in a box, given in fractions of the
 // object's width, height and depth, with an ink.
 type part struct {
-	form       form
+	form       rays.Form
 	x0, y0, z0 float64
 	x1, y1, z1 float64
 	ink        ink
@@ -252,7 +252,7 @@ func kindOf(name string) *kind {
 	n := h.Sum32()
 	colors := []string{"red", "green", "blue", "yellow", "orange", "purple", "pink", "white"}
 	k := &kind{name: name, w: 0.2, h: 0.2, d: 0.2, rooms: anywhere, tints: colors[n%uint32(len(colors))]}
-	k.parts = []part{{form(n >> 8 % 3), 0, 0, 0, 1, 1, 1, own}, {box, 0.2, 0.4, -0.02, 0.8, 0.6, 1.02, ownDark}}
+	k.parts = []part{{rays.Form(n >> 8 % 3), 0, 0, 0, 1, 1, 1, own}, {box, 0.2, 0.4, -0.02, 0.8, 0.6, 1.02, ownDark}}
 	return k
 }
 

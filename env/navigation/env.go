@@ -299,5 +299,8 @@ func (e *Env) Scene() *Scene { return e.scene }
 // Agent returns where the agent is.
 func (e *Env) Agent() Agent { return e.agent }
 
+// Parser returns what reads the responses.
+func (e *Env) Parser() *reward.Parser { return e.parser }
+
 // Options returns the settings.
 func (e *Env) Options() Options { return e.o }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/rays"
 	"vagen/reward"
 )
 
@@ -23,10 +24,10 @@ type hall struct{}
 func (hall) Len() int { return 3 }
 
 func (hall) At(i int) (Task, *Scene, error) {
-	s := newScene("hall", living, vec{-3, 0, -3}, vec{3, 0, 3}, rand.New(rand.NewPCG(1, 1)))
-	s.put(kinds["Mug"], vec{0, 0.07, 2}, 0, "red")
+	s := newScene("hall", living, rays.V(-3, 0, -3), rays.V(3, 0, 3), rand.New(rand.NewPCG(1, 1)))
+	s.put(kinds["Mug"], rays.V(0, 0.07, 2), 0, "red")
 	for z := -2.5; z < 2.5; z += 0.5 {
-		s.put(kinds["Safe"], vec{1.225, 0.25, z}, 0, "gray")
+		s.put(kinds["Safe"], rays.V(1.225, 0.25, z), 0, "gray")
 	}
 	return Task{TargetType: "Mug", Target: Position{X: 0, Y: 0.07, Z: 2}, Scene: "hall", Instruction: fmt.Sprintf("Go to mug %d.", i),
 		Start: Pose{Position: Position{X: 0, Y: 0.9, Z: -1}, Rotation: float64(90 * i)}}, s, nil

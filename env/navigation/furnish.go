@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"vagen/env/internal/rays"
 	"vagen/internal/rng"
 )
 
@@ -28,7 +29,7 @@ func furnished(name string, kind room, r *rand.Rand) *Scene {
 	side := func() float64 {
 		return math.Round((plan.side[0]+r.Float64()*(plan.side[1]-plan.side[0]))/gridSize) * gridSize
 	}
-	s := newScene(name, kind, vec{}, vec{side(), 0, side()}, r)
+	s := newScene(name, kind, rays.Vec{}, rays.V(side(), 0, side()), r)
 	s.fill(plan.always, plan.often, r, func() bool { return true })
 	s.decorate(r)
 	return s
@@ -62,43 +63,43 @@ func (s *Scene) fill(always, often []string, r *rand.Rand, ok func() bool) {
 
 // spot draws a place for a piece of furniture: with its back to a wall, or
 // anywhere.
-func (s *Scene) spot(k *kind, r *rand.Rand) (center vec, turns int) {
+func (s *Scene) spot(k *kind, r *rand.Rand) (center rays.Vec, turns int) {
 	turns = r.IntN(4)
 	w, d := k.w, k.d
 	if turns%2 != 0 {
 		w, d = d, w
 	}
 	along := func(lo, hi, size float64) float64 { return lo + size/2 + r.Float64()*(hi-lo-size) }
-	center = vec{along(s.lo.x, s.hi.x, w), k.h / 2, along(s.lo.z, s.hi.z, d)}
+	center = rays.V(along(s.lo.X, s.hi.X, w), k.h/2, along(s.lo.Z, s.hi.Z, d))
 	if k.place == onWall {
 		const gap = 0.01
 		switch turns { // the front looks away from the wall
 		case 0:
-			center.z = s.lo.z + d/2 + gap
+			center.Z = s.lo.Z + d/2 + gap
 		case 1:
-			center.x = s.lo.x + w/2 + gap
+			center.X = s.lo.X + w/2 + gap
 		case 2:
-			center.z = s.hi.z - d/2 - gap
+			center.Z = s.hi.Z - d/2 - gap
 		case 3:
-			center.x = s.hi.x - w/2 - gap
+			center.X = s.hi.X - w/2 - gap
 		}
 	}
 	return center, turns
 }
 
 // fits reports whether a piece stands inside the room and clear of others.
-func (s *Scene) fits(k *kind, center vec, turns int) bool {
+func (s *Scene) fits(k *kind, center rays.Vec, turns int) bool {
 	w, d := k.w, k.d
 	if turns%2 != 0 {
 		w, d = d, w
 	}
-	if center.x-w/2 < s.lo.x || center.x+w/2 > s.hi.x || center.z-d/2 < s.lo.z || center.z+d/2 > s.hi.z {
+	if center.X-w/2 < s.lo.X || center.X+w/2 > s.hi.X || center.Z-d/2 < s.lo.Z || center.Z+d/2 > s.hi.Z {
 		return false
 	}
 	const gap = 0.06
 	for i := range s.objects {
 		o := &s.objects[i]
-		if math.Abs(o.Center[0]-center.x) < (o.Size[0]+w)/2+gap && math.Abs(o.Center[2]-center.z) < (o.Size[2]+d)/2+gap {
+		if math.Abs(o.Center[0]-center.X) < (o.Size[0]+w)/2+gap && math.Abs(o.Center[2]-center.Z) < (o.Size[2]+d)/2+gap {
 			return false
 		}
 	}
@@ -168,7 +169,7 @@ func (s *Scene) lay(things []*kind, under Object, top float64, r *rand.Rand) []*
 			continue
 		}
 		for range 12 {
-			at := vec{under.Center[0] + (r.Float64()-0.5)*free[0], top + k.h/2, under.Center[2] + (r.Float64()-0.5)*free[1]}
+			at := rays.V(under.Center[0]+(r.Float64()-0.5)*free[0], top+k.h/2, under.Center[2]+(r.Float64()-0.5)*free[1])
 			if s.roomFor(at, w, d, top) {
 				s.put(k, at, turns, pick(r, k.tints))
 				return append(append([]*kind(nil), things[:i]...), things[i+1:]...)
@@ -182,7 +183,7 @@ func (s *Scene) lay(things []*kind, under Object, top float64, r *rand.Rand) []*
 // from the wall that is nearest.
 func (s *Scene) outward(o Object) int {
 	best, turns := math.Inf(1), 0
-	for i, d := range [4]float64{o.Center[2] - s.lo.z, o.Center[0] - s.lo.x, s.hi.z - o.Center[2], s.hi.x - o.Center[0]} {
+	for i, d := range [4]float64{o.Center[2] - s.lo.Z, o.Center[0] - s.lo.X, s.hi.Z - o.Center[2], s.hi.X - o.Center[0]} {
 		if d < best {
 			best, turns = d, i
 		}
@@ -191,14 +192,14 @@ func (s *Scene) outward(o Object) int {
 }
 
 // roomFor reports whether nothing else lies on a surface within a footprint.
-func (s *Scene) roomFor(at vec, w, d, top float64) bool {
+func (s *Scene) roomFor(at rays.Vec, w, d, top float64) bool {
 	const gap = 0.03
 	for i := range s.objects {
 		o := &s.objects[i]
 		if o.Center[1]-o.Size[1]/2 < top-0.05 {
 			continue
 		}
-		if math.Abs(o.Center[0]-at.x) < (o.Size[0]+w)/2+gap && math.Abs(o.Center[2]-at.z) < (o.Size[2]+d)/2+gap {
+		if math.Abs(o.Center[0]-at.X) < (o.Size[0]+w)/2+gap && math.Abs(o.Center[2]-at.Z) < (o.Size[2]+d)/2+gap {
 			return false
 		}
 	}
@@ -210,18 +211,18 @@ func standIn(name string, tasks []Task) (*Scene, error) {
 	h := fnv.New64a()
 	h.Write([]byte(name))
 	r := rng.New(h.Sum64(), rng.Level)
-	lo, hi := vec{math.Inf(1), 0, math.Inf(1)}, vec{math.Inf(-1), 0, math.Inf(-1)}
+	lo, hi := rays.V(math.Inf(1), 0, math.Inf(1)), rays.V(math.Inf(-1), 0, math.Inf(-1))
 	cover := func(x, z, margin float64) {
-		lo.x, lo.z = min(lo.x, x-margin), min(lo.z, z-margin)
-		hi.x, hi.z = max(hi.x, x+margin), max(hi.z, z+margin)
+		lo.X, lo.Z = min(lo.X, x-margin), min(lo.Z, z-margin)
+		hi.X, hi.Z = max(hi.X, x+margin), max(hi.Z, z+margin)
 	}
 	for _, t := range tasks {
 		k := kindOf(t.TargetType)
 		cover(t.Start.Position.X, t.Start.Position.Z, 1+r.Float64())
 		cover(t.Target.X, t.Target.Z, max(k.w, k.d)/2+0.05+0.5*r.Float64())
 	}
-	if hi.x-lo.x > maxSpan || hi.z-lo.z > maxSpan {
-		return nil, fmt.Errorf("navigation: %w: scene %q: its tasks spread over %.1f by %.1f m, allowed are %d", ErrTask, name, hi.x-lo.x, hi.z-lo.z, maxSpan)
+	if hi.X-lo.X > maxSpan || hi.Z-lo.Z > maxSpan {
+		return nil, fmt.Errorf("navigation: %w: scene %q: its tasks spread over %.1f by %.1f m, allowed are %d", ErrTask, name, hi.X-lo.X, hi.Z-lo.Z, maxSpan)
 	}
 	kind := standInKind(name, r)
 	s := newScene(name, kind, lo, hi, r)
@@ -289,9 +290,9 @@ func (s *Scene) reachableFor(t Task) bool {
 // own body last: then it can be walked through, but is seen.
 func (s *Scene) placeTarget(t Task, r *rand.Rand, ok func() bool) {
 	k := kindOf(t.TargetType)
-	center := vec{t.Target.X, max(t.Target.Y, k.h/2), t.Target.Z}
+	center := rays.V(t.Target.X, max(t.Target.Y, k.h/2), t.Target.Z)
 	tint := pick(r, k.tints)
-	bottom := center.y - k.h/2
+	bottom := center.Y - k.h/2
 	for _, width := range []float64{0.6, 0.4, 0.25} {
 		if bottom < 0.15 || bottom > 1.2 {
 			break
@@ -299,7 +300,7 @@ func (s *Scene) placeTarget(t Task, r *rand.Rand, ok func() bool) {
 		base := kind{name: "Block", w: max(width, k.w+0.02), h: bottom, d: max(width, k.d+0.02), tints: "beige",
 			parts: []part{{box, 0, 0, 0, 1, 0.95, 1, own}, {box, -0.01, 0.95, -0.01, 1.01, 1, 1.01, ownDark}}}
 		before := s.mark()
-		s.put(&base, vec{center.x, bottom / 2, center.z}, 0, "beige")
+		s.put(&base, rays.V(center.X, bottom/2, center.Z), 0, "beige")
 		if ok() {
 			break
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"vagen/env/internal/rays"
 	"vagen/internal/nearest"
 	"vagen/internal/rng"
 )
@@ -74,7 +75,7 @@ func (s generatedSet) At(i int) (Task, *Scene, error) {
 	}
 	o := g.scene.objects[g.target]
 	t := Task{TargetType: o.Type, TargetID: o.ID, Target: Position{o.Center[0], o.Center[1], o.Center[2]}, Scene: g.scene.name, Hide: []string{},
-		Start: Pose{Position: Position{g.start.x, agentHeight, g.start.z}, Rotation: float64(g.yaw)}}
+		Start: Pose{Position: Position{g.start.X, agentHeight, g.start.Z}, Rotation: float64(g.yaw)}}
 	if s.style == "long_horizon" {
 		t.Start.Rotation = float64((g.yaw + 180) % 360)
 	}
@@ -89,7 +90,7 @@ const agentHeight = 0.9009999
 type generated struct {
 	scene  *Scene
 	target int
-	start  vec
+	start  rays.Vec
 	yaw    int
 }
 
@@ -124,15 +125,15 @@ func assign(s *Scene, r *rand.Rand) (generated, bool) {
 			continue
 		}
 		for range 60 {
-			var start vec
-			start.x, start.z = s.cell(r.IntN(s.cols), r.IntN(s.rows))
-			away := math.Hypot(start.x-o.Center[0], start.z-o.Center[2])
-			if !s.Free(start.x, start.z) || away < nearestStart || away > farthestStart {
+			var start rays.Vec
+			start.X, start.Z = s.cell(r.IntN(s.cols), r.IntN(s.rows))
+			away := math.Hypot(start.X-o.Center[0], start.Z-o.Center[2])
+			if !s.Free(start.X, start.Z) || away < nearestStart || away > farthestStart {
 				continue
 			}
 			yaw := facing(start, o)
-			eye := camera{at: vec{start.x, eyeHeight, start.z}, yaw: float64(yaw), fov: 100}
-			if eye.sees(s, target) && s.reachable(start, o.Center[0], o.Center[2]) {
+			eye := rays.Eye{At: rays.V(start.X, eyeHeight, start.Z), Yaw: float64(yaw), FOV: 100}
+			if s.sees(eye, target) && s.reachable(start, o.Center[0], o.Center[2]) {
 				return generated{s, target, start, yaw}, true
 			}
 		}
@@ -142,17 +143,17 @@ func assign(s *Scene, r *rand.Rand) (generated, bool) {
 
 // facing returns the multiple of 90 degrees that looks most straight at an
 // object.
-func facing(from vec, o *Object) int {
-	angle := math.Atan2(o.Center[0]-from.x, o.Center[2]-from.z) * 180 / math.Pi
+func facing(from rays.Vec, o *Object) int {
+	angle := math.Atan2(o.Center[0]-from.X, o.Center[2]-from.Z) * 180 / math.Pi
 	return (int(math.Round(angle/90))*90 + 360) % 360
 }
 
 // reachable reports whether both rule sets, as published, let the agent reach the
 // target in few moves.
-func (s *Scene) reachable(start vec, x, z float64) bool {
+func (s *Scene) reachable(start rays.Vec, x, z float64) bool {
 	for _, rules := range []Rules{Lite, Legacy} {
 		o := Defaults(rules)
-		way, ok := s.Route(start.x, start.z, x, z, o.StepLength, o.SuccessThreshold)
+		way, ok := s.Route(start.X, start.Z, x, z, o.StepLength, o.SuccessThreshold)
 		if !ok || len(way) > longestWay {
 			return false
 		}

@@ -17,7 +17,7 @@ func (s *Scene) Route(x, z, tx, tz, step, threshold float64) (way []Heading, ok 
 		return nil, false
 	}
 	// Cell (i, j) of the lattice is the place (x + i·step, z + j·step).
-	reach := int(math.Ceil(max(s.hi.x-s.lo.x, s.hi.z-s.lo.z)/step)) + 1
+	reach := int(math.Ceil(max(s.hi.X-s.lo.X, s.hi.Z-s.lo.Z)/step)) + 1
 	side := 2*reach + 1
 	if side > maxLattice {
 		return nil, false

@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
+
+	"vagen/env/internal/rays"
 )
 
 // Sizes of the world in metres.
@@ -31,9 +33,9 @@ type Object struct {
 type Scene struct {
 	name    string
 	room    room
-	lo, hi  vec // of the room; y from floor to ceiling
+	lo, hi  rays.Vec // of the room; y from floor to ceiling
 	objects []Object
-	solids  []solid
+	solids  []rays.Solid
 	colors  [4]color.RGBA // walls: north, east, south, west
 	floor   [2]color.RGBA
 
@@ -42,8 +44,8 @@ type Scene struct {
 }
 
 // newScene makes an empty room.
-func newScene(name string, kind room, lo, hi vec, r *rand.Rand) *Scene {
-	s := &Scene{name: name, room: kind, lo: vec{lo.x, 0, lo.z}, hi: vec{hi.x, wallHeight, hi.z}}
+func newScene(name string, kind room, lo, hi rays.Vec, r *rand.Rand) *Scene {
+	s := &Scene{name: name, room: kind, lo: rays.V(lo.X, 0, lo.Z), hi: rays.V(hi.X, wallHeight, hi.Z)}
 	base := [][3]uint8{{214, 206, 190}, {196, 208, 214}, {208, 200, 210}, {202, 212, 196}}[r.IntN(4)]
 	// Each wall has a shade of its own, so that pictures tell where one looks.
 	for i, shift := range [4]int{8, -14, -30, -4} {
@@ -54,12 +56,12 @@ func newScene(name string, kind room, lo, hi vec, r *rand.Rand) *Scene {
 		kitchen: {{208, 200, 186, 255}, {178, 170, 158, 255}}, living: {{170, 126, 84, 255}, {152, 110, 72, 255}},
 		bedroom: {{156, 150, 172, 255}, {140, 134, 156, 255}}, bathroom: {{176, 202, 212, 255}, {146, 176, 190, 255}},
 	}[kind]
-	s.cols, s.rows = int(math.Ceil((s.hi.x-s.lo.x)/gridSize)), int(math.Ceil((s.hi.z-s.lo.z)/gridSize))
+	s.cols, s.rows = int(math.Ceil((s.hi.X-s.lo.X)/gridSize)), int(math.Ceil((s.hi.Z-s.lo.Z)/gridSize))
 	s.blocked = make([]bool, s.cols*s.rows)
 	for row := range s.rows {
 		for col := range s.cols {
 			x, z := s.cell(col, row)
-			s.blocked[row*s.cols+col] = x-bodyRadius < s.lo.x || x+bodyRadius > s.hi.x || z-bodyRadius < s.lo.z || z+bodyRadius > s.hi.z
+			s.blocked[row*s.cols+col] = x-bodyRadius < s.lo.X || x+bodyRadius > s.hi.X || z-bodyRadius < s.lo.Z || z+bodyRadius > s.hi.Z
 		}
 	}
 	return s
@@ -67,7 +69,7 @@ func newScene(name string, kind room, lo, hi vec, r *rand.Rand) *Scene {
 
 // cell returns the middle of a cell.
 func (s *Scene) cell(col, row int) (x, z float64) {
-	return s.lo.x + (float64(col)+0.5)*gridSize, s.lo.z + (float64(row)+0.5)*gridSize
+	return s.lo.X + (float64(col)+0.5)*gridSize, s.lo.Z + (float64(row)+0.5)*gridSize
 }
 
 // Free reports whether the agent can stand at a place.
@@ -75,7 +77,7 @@ func (s *Scene) Free(x, z float64) bool {
 	// Places on the line between two cells belong to the upper one, however sums
 	// of steps were rounded.
 	const nudge = 1e-6
-	col, row := int(math.Floor((x-s.lo.x)/gridSize+nudge)), int(math.Floor((z-s.lo.z)/gridSize+nudge))
+	col, row := int(math.Floor((x-s.lo.X)/gridSize+nudge)), int(math.Floor((z-s.lo.Z)/gridSize+nudge))
 	return col >= 0 && row >= 0 && col < s.cols && row < s.rows && !s.blocked[row*s.cols+col]
 }
 
@@ -93,22 +95,22 @@ func (s *Scene) clear(x0, z0, x1, z1 float64) bool {
 
 // put adds an object whose middle is at center, turned by so many quarters
 // clockwise. Its front, the side of greatest depth, looks north at first.
-func (s *Scene) put(k *kind, center vec, turns int, tint string) {
+func (s *Scene) put(k *kind, center rays.Vec, turns int, tint string) {
 	w, d := k.w, k.d
 	if turns%2 != 0 {
 		w, d = d, w
 	}
-	lo := vec{center.x - w/2, center.y - k.h/2, center.z - d/2}
-	o := Object{Type: k.name, Color: tint, Center: [3]float64{center.x, center.y, center.z}, Size: [3]float64{w, k.h, d},
-		ID: fmt.Sprintf("%s|%+06.2f|%+06.2f|%+06.2f", k.name, center.x, center.y, center.z)}
+	lo := rays.V(center.X-w/2, center.Y-k.h/2, center.Z-d/2)
+	o := Object{Type: k.name, Color: tint, Center: [3]float64{center.X, center.Y, center.Z}, Size: [3]float64{w, k.h, d},
+		ID: fmt.Sprintf("%s|%+06.2f|%+06.2f|%+06.2f", k.name, center.X, center.Y, center.Z)}
 	for _, p := range k.parts {
 		x0, z0, x1, z1 := turned(p, turns)
-		s.solids = append(s.solids, solid{form: p.form, color: p.ink.of(tint), object: len(s.objects),
-			lo: vec{lo.x + x0*w, lo.y + p.y0*k.h, lo.z + z0*d}, hi: vec{lo.x + x1*w, lo.y + p.y1*k.h, lo.z + z1*d}})
+		s.solids = append(s.solids, rays.Solid{Form: p.form, Color: p.ink.of(tint), Object: len(s.objects),
+			Lo: rays.V(lo.X+x0*w, lo.Y+p.y0*k.h, lo.Z+z0*d), Hi: rays.V(lo.X+x1*w, lo.Y+p.y1*k.h, lo.Z+z1*d)})
 	}
 	s.objects = append(s.objects, o)
-	if lo.y+k.h > lowestBlock && k.w*k.d > 0.04 && lo.y < 1.5 {
-		s.block(lo.x, lo.z, lo.x+w, lo.z+d)
+	if lo.Y+k.h > lowestBlock && k.w*k.d > 0.04 && lo.Y < 1.5 {
+		s.block(lo.X, lo.Z, lo.X+w, lo.Z+d)
 	}
 }
 
@@ -179,7 +181,7 @@ func (s *Scene) Name() string { return s.name }
 func (s *Scene) Objects() []Object { return s.objects }
 
 // Bounds returns the walls: the room lies between (x0, z0) and (x1, z1).
-func (s *Scene) Bounds() (x0, z0, x1, z1 float64) { return s.lo.x, s.lo.z, s.hi.x, s.hi.z }
+func (s *Scene) Bounds() (x0, z0, x1, z1 float64) { return s.lo.X, s.lo.Z, s.hi.X, s.hi.Z }
 
 // pick draws one of the words of a list.
 func pick(r *rand.Rand, list string) string {

@@ -12,17 +12,20 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/env/internal/rays"
 )
 
 // The planner knows the scene: that it reaches every target within the published
 // limits shows that all tasks can be solved.
 func TestEveryGeneratedTaskIsSolvable(t *testing.T) {
-	for _, set := range EvalSets() {
+	// The other sets share their rooms and starts with these.
+	for set, episodes := range map[string]int{"base": 60, "base_train": 120, "long_horizon": 60, "long_horizon_train": 120} {
 		for _, rules := range []Rules{Lite, Legacy} {
 			o := Defaults(rules)
 			o.EvalSet = set
 			for name, w := range map[string]Walker{"shortest path": ShortestPath, "facing": Facing} {
-				rate, err := SuccessRate(o, w, 0, 120, o.MaxActions, 1)
+				rate, err := SuccessRate(o, w, 0, episodes, o.MaxActions, 1)
 				require.NoError(t, err)
 				require.Equal(t, 1.0, rate, "%s %s %s", set, rules, name)
 			}
@@ -58,7 +61,7 @@ func TestRoomsOfTrainingAndEvaluationDiffer(t *testing.T) {
 			require.Empty(t, seen[key])
 			seen[key] = g.scene.name
 			require.Equal(t, 1, g.scene.count(g.scene.objects[g.target].Type), "the target is the only one of its type")
-			require.True(t, g.scene.Free(g.start.x, g.start.z))
+			require.True(t, g.scene.Free(g.start.X, g.start.Z))
 			require.True(t, g.scene.open(), g.scene.name)
 		}
 	}
@@ -86,8 +89,8 @@ func TestSetsAskForTheSameTargetsInOtherWords(t *testing.T) {
 				target = i
 			}
 		}
-		eye := camera{vec{task.Start.Position.X, eyeHeight, task.Start.Position.Z}, task.Start.Rotation, 0, 100}
-		require.Equal(t, style != "long_horizon", eye.sees(scene, target), style)
+		eye := rays.Eye{At: rays.V(task.Start.Position.X, eyeHeight, task.Start.Position.Z), Yaw: task.Start.Rotation, Pitch: 0, FOV: 100}
+		require.Equal(t, style != "long_horizon", scene.sees(eye, target), style)
 	}
 	_, err := builtIn("base_test")
 	require.ErrorIs(t, err, ErrTask)
@@ -123,7 +126,7 @@ func TestEveryKindHasWhatItNeeds(t *testing.T) {
 
 // Without furniture a shortest way is as long as it must be.
 func TestRoutesAreShortest(t *testing.T) {
-	s := newScene("empty", living, vec{}, vec{8, 0, 8}, rand.New(rand.NewPCG(1, 1)))
+	s := newScene("empty", living, rays.Vec{}, rays.V(8, 0, 8), rand.New(rand.NewPCG(1, 1)))
 	for _, c := range []struct{ tx, tz, step, near, want float64 }{
 		{6.05, 1.05, 0.5, 0.1, 10}, {1.05, 6.05, 0.5, 0.1, 10}, {5.05, 5.05, 0.5, 0.1, 16}, {4.05, 1.05, 0.5, 1, 4}, {1.05, 1.05, 0.5, 0, 0}, {4.05, 5.05, 0.5, 1, 12},
 	} {
@@ -143,30 +146,9 @@ func TestRoutesAreShortest(t *testing.T) {
 	require.False(t, ok)
 }
 
-func TestSolidsAreHitWhereTheyAre(t *testing.T) {
-	for _, f := range []form{box, tube, globe} {
-		s := solid{form: f, lo: vec{-1, 0, 4}, hi: vec{1, 2, 8}}
-		at, normal, ok := s.hit(vec{0, 1, 0}, vec{0, 0, 1})
-		require.True(t, ok)
-		require.InDelta(t, 4, at, 1e-12)
-		require.InDelta(t, -1, normal.z, 1e-12)
-		at, normal, ok = s.hit(vec{0, 5, 6}, vec{0, -2, 0})
-		require.True(t, ok)
-		require.InDelta(t, 1.5, at, 1e-12)
-		require.InDelta(t, 1, normal.y, 1e-12)
-		for _, miss := range []vec{{0, 0, -1}, {1, 0, 0}, {0, 1, 0}, {1, 0, 1}} {
-			_, _, ok = s.hit(vec{0, 1, 0}, miss)
-			require.False(t, ok, "%v %v", f, miss)
-		}
-		// The corner of the box belongs to the box alone.
-		_, _, ok = s.hit(vec{-0.95, 5, 4.1}, vec{0, -1, 0})
-		require.Equal(t, f == box, ok)
-	}
-}
-
 func TestPicturesShowThingsWhereTheyAre(t *testing.T) {
-	s := newScene("empty", living, vec{-4, 0, -4}, vec{4, 0, 4}, rand.New(rand.NewPCG(1, 1)))
-	s.put(&kind{name: "Ball", w: 0.4, h: 0.4, d: 0.4, parts: []part{{globe, 0, 0, 0, 1, 1, 1, own}}}, vec{1, 1.2, 2}, 0, "red")
+	s := newScene("empty", living, rays.V(-4, 0, -4), rays.V(4, 0, 4), rand.New(rand.NewPCG(1, 1)))
+	s.put(&kind{name: "Ball", w: 0.4, h: 0.4, d: 0.4, parts: []part{{globe, 0, 0, 0, 1, 1, 1, own}}}, rays.V(1, 1.2, 2), 0, "red")
 	reds := func(x, z, yaw, horizon float64) (n int, cx, cy float64) {
 		img := s.Render(x, z, yaw, horizon, 100, 200)
 		for py := range 200 {
@@ -181,7 +163,7 @@ func TestPicturesShowThingsWhereTheyAre(t *testing.T) {
 	}
 	for _, c := range []struct{ yaw, horizon float64 }{{0, 0}, {0, 30}, {90, 0}, {0, -30}} {
 		n, x, y := reds(0, 0, c.yaw, c.horizon)
-		px, py, ahead := camera{vec{0, eyeHeight, 0}, c.yaw, c.horizon, 100}.project(vec{1, 1.2, 2})
+		px, py, ahead := rays.Eye{At: rays.V(0, eyeHeight, 0), Yaw: c.yaw, Pitch: c.horizon, FOV: 100}.Project(rays.V(1, 1.2, 2))
 		if math.Abs(px) > 1 || math.Abs(py) > 1 || ahead < 0 {
 			require.Zero(t, n, "%v", c)
 			continue
@@ -205,18 +187,18 @@ func TestPicturesShowThingsWhereTheyAre(t *testing.T) {
 }
 
 func TestCamerasSeeWhatIsNotHidden(t *testing.T) {
-	s := newScene("empty", living, vec{-4, 0, -4}, vec{4, 0, 14}, rand.New(rand.NewPCG(1, 1)))
-	s.put(kinds["Mug"], vec{0, 1, 2}, 0, "red")
-	s.put(kinds["Mug"], vec{0, 1, 11}, 0, "red")
-	eye := camera{vec{0, eyeHeight, 0}, 0, 0, 100}
-	require.True(t, eye.sees(s, 0))
-	require.False(t, eye.sees(s, 1), "more than 10 m away")
-	eye.yaw = 90
-	require.False(t, eye.sees(s, 0))
-	eye.yaw = 0
-	s.put(kinds["Fridge"], vec{0, 0.9, 1}, 0, "white")
-	require.False(t, eye.sees(s, 0), "behind the fridge")
-	require.True(t, eye.sees(s, 2))
+	s := newScene("empty", living, rays.V(-4, 0, -4), rays.V(4, 0, 14), rand.New(rand.NewPCG(1, 1)))
+	s.put(kinds["Mug"], rays.V(0, 1, 2), 0, "red")
+	s.put(kinds["Mug"], rays.V(0, 1, 11), 0, "red")
+	eye := rays.Eye{At: rays.V(0, eyeHeight, 0), Yaw: 0, Pitch: 0, FOV: 100}
+	require.True(t, s.sees(eye, 0))
+	require.False(t, s.sees(eye, 1), "more than 10 m away")
+	eye.Yaw = 90
+	require.False(t, s.sees(eye, 0))
+	eye.Yaw = 0
+	s.put(kinds["Fridge"], rays.V(0, 0.9, 1), 0, "white")
+	require.False(t, s.sees(eye, 0), "behind the fridge")
+	require.True(t, s.sees(eye, 2))
 }
 
 // writeTasks writes a file in the original's format and returns its name.

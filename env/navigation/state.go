@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"vagen/env/internal/rays"
 	"vagen/reward"
 )
 
@@ -85,9 +86,9 @@ func (e *Env) state(a Agent) State {
 	t := e.task.Target
 	s := State{TargetType: e.task.TargetType, Distance: cents(a.distance(t.X, t.Z)), Direction: a.direction(t.X, t.Z), Visible: []Sighting{}}
 	x, z := a.Position()
-	eye := camera{vec{x, eyeHeight, z}, a.Yaw(), float64(a.Horizon), e.o.FOV}
+	eye := rays.Eye{At: rays.V(x, eyeHeight, z), Yaw: a.Yaw(), Pitch: float64(a.Horizon), FOV: e.o.FOV}
 	for i := range e.scene.objects {
-		if !eye.sees(e.scene, i) {
+		if !e.scene.sees(eye, i) {
 			continue
 		}
 		c := e.scene.objects[i].Center

@@ -302,5 +302,8 @@ func (e *Env) Target() image.Image { return e.target }
 // code was not valid. It must not be changed.
 func (e *Env) Attempt() image.Image { return e.attempt }
 
+// Parser returns what reads the responses.
+func (e *Env) Parser() *reward.Parser { return e.parser }
+
 // Options returns the settings.
 func (e *Env) Options() Options { return e.o }

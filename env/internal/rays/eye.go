@@ -1,0 +1,35 @@
+package rays
+
+import "math"
+
+// Eye is where a picture is seen from.
+type Eye struct {
+	At    Vec
+	Yaw   float64 // degrees clockwise, seen from above
+	Pitch float64 // degrees downwards
+	FOV   float64 // degrees, from edge to edge, both ways
+}
+
+// axes returns the directions forward, right and up, the latter two as long as
+// half of the picture one metre ahead.
+func (e Eye) axes() (forward, right, up Vec) {
+	sy, cy := SinCos(e.Yaw)
+	sp, cp := SinCos(e.Pitch)
+	half := e.half()
+	forward = Vec{sy * cp, -sp, cy * cp}
+	right = Vec{cy, 0, -sy}.Mul(half)
+	up = Vec{sy * sp, cp, cy * sp}.Mul(half)
+	return forward, right, up
+}
+
+func (e Eye) half() float64 { return math.Tan(e.FOV * math.Pi / 360) }
+
+// Project returns where a place lies in the picture, −1..1 to the right and up,
+// and how far ahead it is; what is not ahead isn't in the picture.
+func (e Eye) Project(p Vec) (x, y, ahead float64) {
+	forward, right, up := e.axes()
+	d := p.Sub(e.At)
+	square := e.half() * e.half()
+	ahead = d.Dot(forward)
+	return d.Dot(right) / (square * ahead), d.Dot(up) / (square * ahead), ahead
+}
