@@ -82,11 +82,10 @@ var words = []struct {
 }
 
 func (r *reader) value(depth int) (any, error) {
-	if depth > maxDepth {
-		return nil, r.fail(fmt.Sprintf("nested deeper than %d", maxDepth))
-	}
 	r.space()
 	switch c := r.peek(); {
+	case (c == '{' || c == '[') && depth == maxDepth:
+		return nil, r.fail(errDeep.Error())
 	case c == '{':
 		return r.object(depth)
 	case c == '[':

@@ -53,9 +53,12 @@ type writer struct {
 	s   Style
 }
 
+var errDeep = fmt.Errorf("nested deeper than %d", maxDepth)
+
+// value writes one value that stands inside of depth others.
 func (w *writer) value(v any, depth int) error {
 	if depth > maxDepth {
-		return fmt.Errorf("nested deeper than %d", maxDepth)
+		return errDeep
 	}
 	switch v := v.(type) {
 	case nil:
@@ -95,6 +98,9 @@ func inOrder[V any](m map[string]V) iter.Seq2[string, any] {
 }
 
 func (w *writer) object(members iter.Seq2[string, any], depth int) error {
+	if depth == maxDepth {
+		return errDeep
+	}
 	if w.s.Sorted {
 		sorted := maps.Collect(members)
 		members = inOrder(sorted)
@@ -120,6 +126,9 @@ func (w *writer) object(members iter.Seq2[string, any], depth int) error {
 }
 
 func list[T any](w *writer, values []T, depth int) error {
+	if depth == maxDepth {
+		return errDeep
+	}
 	w.dst = append(w.dst, '[')
 	for i, v := range values {
 		if i > 0 {
