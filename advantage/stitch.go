@@ -14,7 +14,7 @@ type episodes struct {
 	order  []int // distinct rows, episode by episode, in turn order
 	starts []int // episode k is order[starts[k]:starts[k+1]]
 	source []int // row whose results a row takes over: itself unless it is a copy
-	copies int
+	copied bool  // some row is a copy
 }
 
 // identity is what makes a trajectory: its number counts within its group.
@@ -42,7 +42,7 @@ func (c *call[T]) stitch() (*episodes, error) {
 	slices.SortFunc(e.order, func(a, b int) int {
 		return cmp.Or(c.identity(a).compare(c.identity(b)), cmp.Compare(c.ordinal(a), c.ordinal(b)), cmp.Compare(a, b))
 	})
-	e.starts, e.copies = e.starts[:0], 0
+	e.starts, e.copied = e.starts[:0], false
 	kept := e.order[:0]
 	for _, row := range e.order {
 		e.source[row] = row
@@ -54,7 +54,7 @@ func (c *call[T]) stitch() (*episodes, error) {
 				return nil, fmt.Errorf("trajectory: rows %d and %d are turn %d of one trajectory: %w", last, row, c.ordinal(row), ErrConflict)
 			}
 			e.source[row] = last
-			e.copies++
+			e.copied = true
 			e.of[row] = e.of[last]
 			continue
 		}
@@ -99,7 +99,7 @@ func (c *call[T]) rowMask(row int) []bool { return c.mask[c.offsets[row]:c.offse
 
 // copyBack gives copies the results of the rows that they are copies of.
 func (c *call[T]) copyBack(e *episodes) {
-	if e.copies == 0 {
+	if !e.copied {
 		return
 	}
 	for row, from := range e.source {
