@@ -82,11 +82,16 @@ func (s source) normal(centre, spread float64, dims ...int) operand {
 // run runs a graph once on plain inputs and reads its float32 outputs.
 func run(t testing.TB, d *device.Device, in []operand, build device.Builder) [][]float32 {
 	t.Helper()
+	return runProgram(t, d, d.Program(t.Name(), build), in)
+}
+
+func runProgram(t testing.TB, d *device.Device, p *device.Program, in []operand) [][]float32 {
+	t.Helper()
 	arrays := make([]*device.Array, len(in))
 	for i, v := range in {
 		arrays[i] = v.put(t, d)
 	}
-	out, err := d.Program(t.Name(), build).Run(arrays)
+	out, err := p.Run(arrays)
 	require.NoError(t, err)
 	device.FreeAll(arrays...)
 	read := make([][]float32, len(out))

@@ -159,6 +159,7 @@ func TestActorLossOnTheDeviceAgreesWithRecordedOnes(t *testing.T) {
 	const file = "algorithms/actor_loss.json"
 	kinds := map[string]string{"kl": "k1", "abs": "abs", "mse": "k2", "low_var_kl": "k3"}
 	tally := golden.NewTally(t, file)
+	l := newLosses(devicetest.Best(t), 0)
 	for _, c := range golden.Cases(t, file) {
 		tally.Case()
 		var kind string
@@ -174,7 +175,7 @@ func TestActorLossOnTheDeviceAgreesWithRecordedOnes(t *testing.T) {
 			columns[column], _ = recorded(t, c.Inputs, name)
 		}
 		clip := number(t, c.Params, "clip_ratio", 0)
-		grad, stats, scores := fromLogits(t, c, lossKind, columns, map[HyperParam]float64{ClipLow: clip, ClipHigh: clip,
+		grad, stats, scores := l.fromLogits(t, c, lossKind, columns, map[HyperParam]float64{ClipLow: clip, ClipHigh: clip,
 			EntropyCoef: number(t, c.Params, "entropy_coeff", 0), KLCoef: number(t, c.Params, "kl_loss_coef", 0)})
 		require.Len(t, scores[0], len(columns[Weight]))
 		tol := onDevice(c.Tolerance)
@@ -198,12 +199,13 @@ func TestActorLossOnTheDeviceAgreesWithRecordedOnes(t *testing.T) {
 func TestEntropyAndLogProbOnTheDeviceAgreeWithRecordedOnes(t *testing.T) {
 	const file = "algorithms/entropy_logprob.json"
 	tally := golden.NewTally(t, file)
+	l := newLosses(devicetest.Best(t), 0)
 	for _, c := range golden.Cases(t, file) {
 		tally.Case()
 		tol := onDevice(c.Tolerance)
 		mask, _ := recorded(t, c.Inputs, "eos_mask")
 		// −Σ mask·log-prob, and the mean entropy over the mask.
-		grad, _, scores := fromLogits(t, c, Loss{Imitate: true}, map[Column][]float64{Weight: mask}, nil)
+		grad, _, scores := l.fromLogits(t, c, Loss{Imitate: true}, map[Column][]float64{Weight: mask}, nil)
 		want := recordedCube(t, c.Expected, "grad_sum_masked_log_probs_logits")
 		for i := range want {
 			want[i] = -want[i]
@@ -214,7 +216,7 @@ func TestEntropyAndLogProbOnTheDeviceAgreeWithRecordedOnes(t *testing.T) {
 			golden.Floats(t, tally, c.Name+": "+name, scores[i], x, tol)
 		}
 		// With an advantage of 0 only the entropy bonus, −coef·entropy, is left.
-		grad, stats, _ := fromLogits(t, c, Loss{Policy: true, Entropy: true}, map[Column][]float64{Weight: weights(t, c, "eos_mask")},
+		grad, stats, _ := l.fromLogits(t, c, Loss{Policy: true, Entropy: true}, map[Column][]float64{Weight: weights(t, c, "eos_mask")},
 			map[HyperParam]float64{EntropyCoef: -1})
 		golden.Floats(t, tally, c.Name+": grad_entropy_loss_logits", grad, recordedCube(t, c.Expected, "grad_entropy_loss_logits"), tol)
 		tally.Float(t, c.Name+": entropy_loss", float64(stats[StatEntropy]), number(t, c.Expected, "entropy_loss", 0), tol)
@@ -236,7 +238,7 @@ func recordedCube(t testing.TB, fields map[string]json.RawMessage, name string) 
 
 // fromLogits runs the head and the loss on a case's logits and labels and
 // returns the gradient of the logits, the statistics, and log-probs, entropies.
-func fromLogits(t *testing.T, c golden.Case, kind Loss, columns map[Column][]float64, hyper map[HyperParam]float64) (grad, stats []float32, scores [2][]float32) {
+func (l *losses) fromLogits(t *testing.T, c golden.Case, kind Loss, columns map[Column][]float64, hyper map[HyperParam]float64) (grad, stats []float32, scores [2][]float32) {
 	t.Helper()
 	logits := recordedCube(t, c.Inputs, "logits")
 	labels, _ := recorded(t, c.Inputs, "labels")
@@ -256,12 +258,16 @@ func fromLogits(t *testing.T, c golden.Case, kind Loss, columns map[Column][]flo
 	}
 	h, w := logitHead(vocab)
 	in := append(w, floats(logits, n, vocab), ints(at), ints(target), cols, numbers)
-	out := run(t, devicetest.Best(t), in, func(in []*Node) []*Node {
-		w := h.Weights(in[:2])
-		x, at, target, cols, hyper := in[2], in[3], in[4], in[5], in[6]
-		lp, ent, _ := h.Forward(w, x, at, target, Hyper(hyper, Temperature))
-		dx, _, stats := h.Update(w, &kind, x, at, at, target, cols, hyper, ZerosLike(x), nil)
-		return []*Node{dx, stats, lp, ent}
-	})
+	key := "logits " + kind.Key()
+	if l.programs[key] == nil {
+		l.programs[key] = l.dev.Program(key, func(in []*Node) []*Node {
+			w := h.Weights(in[:2])
+			x, at, target, cols, hyper := in[2], in[3], in[4], in[5], in[6]
+			lp, ent, _ := h.Forward(w, x, at, target, Hyper(hyper, Temperature))
+			dx, _, stats := h.Update(w, &kind, x, at, at, target, cols, hyper, ZerosLike(x), nil)
+			return []*Node{dx, stats, lp, ent}
+		})
+	}
+	out := runProgram(t, l.dev, l.programs[key], in)
 	return out[0], out[1], [2][]float32{out[2], out[3]}
 }

@@ -69,18 +69,7 @@ func (l *losses) eval(t testing.TB, kind Loss, s tokenScores, columns map[Column
 	for h, v := range hyper {
 		numbers.f[h] = v
 	}
-	var in []*device.Array
-	for _, o := range []operand{pad(s.logProb), pad(s.entropy), pad(s.value), cols, numbers} {
-		in = append(in, o.put(t, l.dev))
-	}
-	arrays, err := p.Run(in)
-	require.NoError(t, err)
-	var out [4][]float32
-	for i, a := range arrays {
-		out[i], err = device.ReadNew[float32](a)
-		require.NoError(t, err)
-	}
-	device.FreeAll(append(in, arrays...)...)
+	out := runProgram(t, l.dev, p, []operand{pad(s.logProb), pad(s.entropy), pad(s.value), cols, numbers})
 	for k := range 3 { // padding has no weight
 		require.Equal(t, make([]float32, l.size-n), out[k][n:])
 		out[k] = out[k][:n]
