@@ -45,6 +45,15 @@ func (p ClipCov) Terms(t *Terms, b *Batch[float64]) error {
 	if err := p.check(); err != nil {
 		return err
 	}
+	for _, i := range p.drop(t, b) {
+		t.Loss[i], t.Slope[i] = 0, 0
+		t.Clipped++
+	}
+	return nil
+}
+
+// drop fills in the terms of PPO and returns the tokens to drop.
+func (p ClipCov) drop(t *Terms, b *Batch[float64]) []int {
 	n := t.covariance(b)
 	t.order = t.order[:0]
 	for i, m := range b.Mask {
@@ -57,11 +66,31 @@ func (p ClipCov) Terms(t *Terms, b *Batch[float64]) error {
 			t.order = append(t.order, i)
 		}
 	}
-	for _, i := range draw(t.order, shareOf(p.Ratio, n), b.Seed) {
-		t.Loss[i], t.Slope[i] = 0, 0
-		t.Clipped++
+	return draw(t.order, shareOf(p.Ratio, n), b.Seed)
+}
+
+// DroppedByClipCov tells which tokens of a batch [ClipCov] drops, one entry per
+// token in dst, which is reused where its capacity suffices. It serves losses
+// that are computed elsewhere, such as on an accelerator: with the drawn tokens
+// given, the rest of ClipCov is arithmetic. Errors are those of [Eval].
+func DroppedByClipCov[T Float](dst []bool, p ClipCov, b *Batch[T]) ([]bool, error) {
+	if err := p.check(); err != nil {
+		return dst, err
 	}
-	return nil
+	if err := b.check(); err != nil {
+		return dst, err
+	}
+	var t Terms
+	w := widen(&wide{}, b)
+	if err := t.start(w); err != nil {
+		return dst, err
+	}
+	dst = grow(dst, len(w.Mask))
+	clear(dst)
+	for _, i := range p.drop(&t, w) {
+		dst[i] = true
+	}
+	return dst, nil
 }
 
 // KLCov is the unclipped surrogate with a penalty on the tokens that drain

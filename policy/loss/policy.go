@@ -31,7 +31,8 @@ type Terms struct {
 	score []float64
 }
 
-func (t *Terms) reset(b *Batch[float64]) {
+// start empties the terms and fills in the log-ratios.
+func (t *Terms) start(b *Batch[float64]) error {
 	n := len(b.LogProb)
 	t.Loss, t.Slope, t.LogRatio = zeros(t.Loss, n), zeros(t.Slope, n), zeros(t.LogRatio, n)
 	t.Mode, t.Weighted, t.Clipped, t.ClippedLower = "", false, 0, 0
@@ -40,7 +41,29 @@ func (t *Terms) reset(b *Batch[float64]) {
 		if m {
 			t.LogRatio[i] = b.LogProb[i] - b.OldLogProb[i]
 		}
+		if !finite(t.LogRatio[i]) {
+			return notFinite("log_prob - old_log_prob", b.Offsets, i, t.LogRatio[i])
+		}
 	}
+	return nil
+}
+
+// ModeOf returns the aggregation that a loss insists on, or "" when it leaves
+// the choice to the caller. Whoever weighs tokens before the loss is evaluated
+// needs it.
+func ModeOf(p Policy) (Mode, error) {
+	if p == nil {
+		return "", setting("policy loss is nil")
+	}
+	var t Terms
+	b := &Batch[float64]{Offsets: []int{0}}
+	if err := t.start(b); err != nil {
+		return "", err
+	}
+	if err := p.Terms(&t, b); err != nil {
+		return "", fmt.Errorf("loss: %T: %w", p, err)
+	}
+	return t.Mode, nil
 }
 
 // Result is a loss with its gradient. It keeps the memory it needs: evaluating
@@ -86,11 +109,8 @@ func Eval[T Float](dst *Result, p Policy, a Aggregation, b *Batch[T]) error {
 
 func evalWide(dst *Result, p Policy, a Aggregation, b *Batch[float64]) error {
 	t := &dst.terms
-	t.reset(b)
-	for i, lr := range t.LogRatio {
-		if !finite(lr) {
-			return notFinite("log_prob - old_log_prob", b.Offsets, i, lr)
-		}
+	if err := t.start(b); err != nil {
+		return err
 	}
 	if err := p.Terms(t, b); err != nil {
 		return fmt.Errorf("loss: %T: %w", p, err)
