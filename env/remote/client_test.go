@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -387,20 +386,4 @@ func TestHealthIsRepeatedOnAllURLs(t *testing.T) {
 		assert.Equal(t, map[string]any{"ok": true}, said)
 		assert.Equal(t, "b:2", sc.urls[5])
 	})
-}
-
-func ExampleFromConfig() {
-	e, err := FromConfig(map[string]any{
-		"base_urls": "http://sim-1:8000; http://sim-2:8000",
-		"timeout":   60,
-		"eval_set":  "base", // not the client's: it goes to the environment
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer e.Close() // nothing to close yet: a session opens with the first Reset
-	_, err = FromConfig(map[string]any{"base_urls": "sim-1:8000"})
-	fmt.Println(err)
-	// Output: remote: base_urls: "sim-1:8000" is not of the form http://host:port
 }

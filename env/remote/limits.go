@@ -9,7 +9,8 @@ type Limits struct {
 	Pixels int   // of all images of a message together
 }
 
-// DefaultLimits allow 64 MiB, 64 images and 32 megapixels.
+// DefaultLimits allow 64 MiB, 64 images and 32 megapixels. Servers are given
+// responses of a model, for which DefaultServerOptions allow 16 MiB.
 func DefaultLimits() Limits { return Limits{Body: 64 << 20, Parts: 65, Pixels: 32 << 20} }
 
 func (l Limits) validate(bad func(name, format string, args ...any)) {

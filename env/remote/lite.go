@@ -74,10 +74,14 @@ func (s *Server) mixed(a answer) reply {
 		body: wire.Encode(boundary, data, a.images, s.o.Images.Type())}
 }
 
-// decode reads a request of the Lite protocol. Nothing in it can use images,
-// which are counted and otherwise left alone.
+// decode reads a request of the Lite protocol. No method uses its images, but bad
+// ones are refused, as the original does.
 func (s *Server) decode(r *http.Request, body []byte) (map[string]any, error) {
 	m, err := wire.Decode(r.Header.Get("Content-Type"), body, s.o.Limits.Parts)
+	room := s.o.Limits.Pixels
+	for i := 0; i < len(m.Images) && err == nil; i++ {
+		err = wire.CheckImage(m.Images[i].Data, &room)
+	}
 	return m.Data, err
 }
 
@@ -192,7 +196,7 @@ func (s *Server) dispatch(r *http.Request, body []byte, release func()) reply {
 }
 
 func notFound(id any) reply {
-	return detail(http.StatusNotFound, fmt.Sprintf("Session %v not found", id))
+	return detail(http.StatusNotFound, "Session "+clip(fmt.Sprint(id), 100)+" not found")
 }
 
 // method finds what a call asks for and reads its parameters.
@@ -229,7 +233,7 @@ func (s *Server) method(one *session, method any, data map[string]any) (f func(c
 			return answer{data: Info{{"closed", true}}}, s.retire(s.lite, one, "client")
 		}, "close", nil
 	}
-	return nil, "", fmt.Errorf("Unknown method: %v", method) //lint:ignore ST1005 it travels to clients, in the words that they know
+	return nil, "", fmt.Errorf("Unknown method: %s", clip(fmt.Sprint(method), 100)) //lint:ignore ST1005 it travels to clients, in the words that they know
 }
 
 func (s *Server) reset(ctx context.Context, one *session, seed int64) (answer, error) {
@@ -287,7 +291,7 @@ func (s *Server) seed(v any) (int64, error) {
 			return int64(v), nil
 		}
 	}
-	return 0, fmt.Errorf("seed must be a whole number, found %v", v)
+	return 0, fmt.Errorf("seed must be a whole number, found %s", clip(fmt.Sprint(v), 100))
 }
 
 // falsy is Python's notion of a value that is not there.

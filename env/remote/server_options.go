@@ -70,11 +70,13 @@ type ServerOptions struct {
 // DefaultServerOptions returns the settings of the original services where these
 // have one.
 func DefaultServerOptions() ServerOptions {
+	limits := DefaultLimits()
+	limits.Body = 16 << 20
 	return ServerOptions{
 		SessionTimeout: time.Hour, SweepEvery: time.Minute,
 		AdmitTimeout: 5 * time.Second, CallTimeout: 10 * time.Minute,
 		ReadTimeout: time.Minute, WriteTimeout: time.Minute, DrainTimeout: 30 * time.Second,
-		BatchWorkers: 32, Images: PNG, Limits: DefaultLimits(),
+		BatchWorkers: 32, Images: PNG, Limits: limits,
 	}
 }
 

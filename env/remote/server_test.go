@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"image"
 	"net/http"
 	"regexp"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/remote/internal/wire"
 )
 
 // counted returns a factory of stubs that counts Close calls.
@@ -279,17 +281,29 @@ func TestKeyIsAskedForEverywhereButHealth(t *testing.T) {
 }
 
 func TestRequestsBeyondTheLimitsAreRefused(t *testing.T) {
-	s := serve(t, func(o *ServerOptions) { o.Limits = Limits{Body: 1000, Parts: 2, Pixels: 1} })
+	s := serve(t, func(o *ServerOptions) { o.Limits = Limits{Body: 1000, Parts: 3, Pixels: 20} })
 	a := ask(t, s, http.MethodPost, "/connect", make([]byte, 1001))
 	assert.Equal(t, http.StatusRequestEntityTooLarge, a.status)
 	assert.Contains(t, a.detail, "limit of 1000 bytes")
-	part := "--B\r\nContent-Type: image/png\r\n\r\nx\r\n"
-	form := func(r *http.Request) { r.Header.Set("Content-Type", "multipart/form-data; boundary=B") }
-	a = ask(t, s, http.MethodPost, "/connect", []byte(strings.Repeat(part, 2)+"--B--\r\n"), form)
-	assert.Equal(t, http.StatusOK, a.status)
-	a = ask(t, s, http.MethodPost, "/connect", []byte(strings.Repeat(part, 3)+"--B--\r\n"), form)
-	assert.Equal(t, http.StatusInternalServerError, a.status)
-	assert.Contains(t, a.detail, "more than 2 parts")
+	img, err := wire.EncodeImage(image.NewRGBA(image.Rect(0, 0, 3, 3)), PNG)
+	require.NoError(t, err)
+	send := func(images ...[]byte) said {
+		form := func(r *http.Request) { r.Header.Set("Content-Type", wire.ContentType("multipart/form-data", "B")) }
+		return ask(t, s, http.MethodPost, "/connect", wire.Encode("B", []byte("{}"), images, "image/png"), form)
+	}
+	assert.Equal(t, http.StatusOK, send(img, img).status)
+	s.o.Limits.Pixels = 17
+	for _, c := range []struct {
+		a    said
+		says string
+	}{
+		{send(img, img), "an image of 3×3, room is left for 8 pixels"},
+		{send(img, img, img), "more than 3 parts"},
+		{send([]byte("hello")), "neither PNG nor JPEG"},
+	} {
+		assert.Equal(t, http.StatusInternalServerError, c.a.status)
+		assert.Contains(t, c.a.detail, c.says)
+	}
 }
 
 func TestUnknownRoutesAndMethods(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 
 // ImageOf reads an image that was sent as an array: nested lists of bytes of the
 // shape height×width, or height×width×channels with 1, 3 or 4 channels. The rules
-// about *pixels are those of DecodeImage.
+// about *pixels are those of CheckImage.
 func ImageOf(array map[string]any, pixels *int) (image.Image, error) {
 	if kind := array["dtype"]; kind != "uint8" {
 		return nil, fmt.Errorf("%w: an image of type %.20v; uint8 is needed", ErrFormat, kind)

@@ -7,6 +7,7 @@ import (
 	"image/draw"
 	"image/jpeg"
 	"image/png"
+	"io"
 	"sync"
 )
 
@@ -53,31 +54,51 @@ func EncodeImage(img image.Image, f Format) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// DecodeImage reads a PNG or a JPEG into an *image.RGBA if it is opaque, else an
-// *image.NRGBA. The header is read first: an image of more than *pixels pixels
-// is refused, with an error that wraps ErrLimit, before memory is spent on it.
-// What was read is subtracted from *pixels.
-func DecodeImage(data []byte, pixels *int) (image.Image, error) {
-	config, decode := png.DecodeConfig, png.Decode
+// codec reads one format.
+type codec struct {
+	config func(io.Reader) (image.Config, error)
+	decode func(io.Reader) (image.Image, error)
+}
+
+// CheckImage reads the header of a PNG or a JPEG. An image of more than *pixels
+// pixels is refused with an error that wraps ErrLimit; else what it has is
+// subtracted from *pixels.
+func CheckImage(data []byte, pixels *int) error {
+	_, err := check(data, pixels)
+	return err
+}
+
+func check(data []byte, pixels *int) (codec, error) {
+	c := codec{png.DecodeConfig, png.Decode}
 	switch {
 	case bytes.HasPrefix(data, []byte("\x89PNG\r\n\x1a\n")):
 	case bytes.HasPrefix(data, []byte("\xff\xd8")):
-		config, decode = jpeg.DecodeConfig, jpeg.Decode
+		c = codec{jpeg.DecodeConfig, jpeg.Decode}
 	default:
-		return nil, fmt.Errorf("%w: an image that is neither PNG nor JPEG: it begins with %q", ErrFormat, data[:min(len(data), 8)])
+		return c, fmt.Errorf("%w: an image that is neither PNG nor JPEG: it begins with %q", ErrFormat, data[:min(len(data), 8)])
 	}
-	c, err := config(bytes.NewReader(data))
+	size, err := c.config(bytes.NewReader(data))
 	if err != nil {
-		return nil, fmt.Errorf("%w: image header: %w", ErrFormat, err)
+		return c, fmt.Errorf("%w: image header: %w", ErrFormat, err)
 	}
-	if c.Width < 1 || c.Height < 1 || c.Width > *pixels/c.Height {
-		return nil, fmt.Errorf("%w: an image of %d×%d, room is left for %d pixels", ErrLimit, c.Width, c.Height, *pixels)
+	if size.Width < 1 || size.Height < 1 || size.Width > *pixels/size.Height {
+		return c, fmt.Errorf("%w: an image of %d×%d, room is left for %d pixels", ErrLimit, size.Width, size.Height, *pixels)
 	}
-	img, err := decode(bytes.NewReader(data))
+	*pixels -= size.Width * size.Height
+	return c, nil
+}
+
+// DecodeImage reads a PNG or a JPEG into an *image.RGBA if it is opaque, else an
+// *image.NRGBA. CheckImage comes before any memory is spent on it.
+func DecodeImage(data []byte, pixels *int) (image.Image, error) {
+	c, err := check(data, pixels)
+	if err != nil {
+		return nil, err
+	}
+	img, err := c.decode(bytes.NewReader(data))
 	if err != nil {
 		return nil, fmt.Errorf("%w: image: %w", ErrFormat, err)
 	}
-	*pixels -= c.Width * c.Height
 	return plain(img), nil
 }
 

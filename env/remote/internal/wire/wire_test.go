@@ -154,7 +154,10 @@ func TestImagesThatAreNotDecoded(t *testing.T) {
 	assert.ErrorIs(t, err, ErrLimit)
 	assert.ErrorContains(t, err, "an image of 10×10, room is left for 99 pixels")
 	assert.Equal(t, 99, room)
-	room = 1000
+	room = 100
+	require.NoError(t, CheckImage(b.Bytes(), &room))
+	assert.Zero(t, room)
+	room = 100_000
 	for n := range b.Len() {
 		_, err := DecodeImage(b.Bytes()[:n], &room)
 		assert.ErrorIs(t, err, ErrFormat, "%d of %d bytes", n, b.Len())
