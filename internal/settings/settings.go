@@ -9,6 +9,7 @@ package settings
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"sort"
@@ -43,19 +44,25 @@ func Keys(v any) []Key {
 
 // walk visits the leaves of a struct.
 func walk(v reflect.Value, prefix string, visit func(path string, f reflect.Value, tag reflect.StructTag)) {
-	t := v.Type()
-	for i := range t.NumField() {
-		f := t.Field(i)
-		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-		if name == "" || name == "-" {
-			continue
-		}
-		path := prefix + name
+	for name, f := range named(v) {
 		if f.Type.Kind() == reflect.Struct {
-			walk(v.Field(i), path+".", visit)
+			walk(v.FieldByIndex(f.Index), prefix+name+".", visit)
 			continue
 		}
-		visit(path, v.Field(i), f.Tag)
+		visit(prefix+name, v.FieldByIndex(f.Index), f.Tag)
+	}
+}
+
+// named yields the fields of a struct that take part, by their names.
+func named(v reflect.Value) func(yield func(string, reflect.StructField) bool) {
+	return func(yield func(string, reflect.StructField) bool) {
+		t := v.Type()
+		for i := range t.NumField() {
+			name, _, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ",")
+			if name != "" && name != "-" && !yield(name, t.Field(i)) {
+				return
+			}
+		}
 	}
 }
 
@@ -99,20 +106,31 @@ func loadNode(fields map[string]reflect.Value, prefix string, node ast.Node) []e
 	}
 	var problems []error
 	for _, p := range pairs {
-		path := prefix + p.Key.String()
-		if f, ok := fields[path]; ok {
-			if err := setNode(f, path, p.Value); err != nil {
-				problems = append(problems, fmt.Errorf("line %d: %w", line(p.Key), err))
-			}
-			continue
-		}
+		path := prefix + key(p.Key)
 		if isSection(fields, path) {
 			problems = append(problems, loadNode(fields, path+".", p.Value)...)
 			continue
 		}
-		problems = append(problems, fmt.Errorf("line %d: %w", line(p.Key), unknown(fields, path)))
+		var value any
+		err := yaml.NodeToValue(p.Value, &value)
+		if err == nil {
+			err = assign(fields, path, value)
+		} else {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
+		if err != nil {
+			problems = append(problems, fmt.Errorf("line %d: %w", line(p.Key), err))
+		}
 	}
 	return problems
+}
+
+// key is the text of a key, without the quotes it may have in JSON.
+func key(n ast.MapKeyNode) string {
+	if s, ok := n.(*ast.StringNode); ok {
+		return s.Value
+	}
+	return n.String()
 }
 
 func at(prefix string) string {
@@ -142,50 +160,72 @@ func unknown(fields map[string]reflect.Value, path string) error {
 	return fmt.Errorf("unknown key %q%s", path, nearest.Hint(path, names))
 }
 
-func setNode(f reflect.Value, path string, node ast.Node) error {
-	var value any
-	if err := yaml.NodeToValue(node, &value); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return set(f, path, value)
-}
-
-// Set gives one key a value as YAML or JSON decode it.
+// Set gives one key a value as YAML or JSON decode it. Keys below a map setting
+// set its entry, with further dots entries of maps inside.
 func Set(v any, path string, value any) error {
-	fields := index(v)
-	f, ok := fields[path]
-	if !ok {
-		return fmt.Errorf("%w: %w", ErrSetting, unknown(fields, path))
-	}
-	if err := set(f, path, value); err != nil {
+	if err := assign(index(v), path, value); err != nil {
 		return fmt.Errorf("%w: %w", ErrSetting, err)
 	}
 	return nil
 }
 
-// Override applies "key=value" with the value in YAML. A leading "+" on the key
-// is accepted and means the same. Keys below a map setting set its entry.
+// Override applies "key=value" with the value in YAML, as Set does. A leading "+"
+// on the key is accepted and means the same.
 func Override(v any, assignment string) error {
-	key, text, ok := strings.Cut(strings.TrimPrefix(assignment, "+"), "=")
+	path, text, ok := strings.Cut(strings.TrimPrefix(assignment, "+"), "=")
 	if !ok {
 		return fmt.Errorf("%w: override %q must have the form key=value", ErrSetting, assignment)
 	}
 	var value any
 	if err := yaml.Unmarshal([]byte(text), &value); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrSetting, key, err)
+		return fmt.Errorf("%w: %s: %w", ErrSetting, path, err)
 	}
-	fields := index(v)
-	for path, f := range fields {
-		entry, below := strings.CutPrefix(key, path+".")
-		if below && f.Kind() == reflect.Map {
-			if f.IsNil() {
-				f.Set(reflect.MakeMap(f.Type()))
-			}
-			f.SetMapIndex(reflect.ValueOf(entry), reflect.ValueOf(&value).Elem())
-			return nil
+	return Set(v, path, value)
+}
+
+// assign sets a field, or an entry of a map field.
+func assign(fields map[string]reflect.Value, path string, value any) error {
+	if f, ok := fields[path]; ok {
+		return set(f, path, value)
+	}
+	for known, f := range fields {
+		entry, below := strings.CutPrefix(path, known+".")
+		if !below || f.Kind() != reflect.Map {
+			continue
+		}
+		m, _ := f.Interface().(map[string]any)
+		m, err := with(m, strings.Split(entry, "."), value)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		return set(f, known, m)
+	}
+	return unknown(fields, path)
+}
+
+// with returns a copy of a map with one entry changed. The map itself may belong
+// to somebody else: structs share their maps when they are copied.
+func with(m map[string]any, names []string, value any) (map[string]any, error) {
+	out := maps.Clone(m)
+	if out == nil {
+		out = map[string]any{}
+	}
+	name := names[0]
+	if name == "" {
+		return nil, errors.New("a part of the key is empty")
+	}
+	if len(names) > 1 {
+		inner, ok := out[name].(map[string]any)
+		if !ok && out[name] != nil {
+			return nil, fmt.Errorf("%q is %v (%T), which has no entries", name, out[name], out[name])
+		}
+		var err error
+		if value, err = with(inner, names[1:], value); err != nil {
+			return nil, err
 		}
 	}
-	return Set(v, key, value)
+	out[name] = value
+	return out, nil
 }
 
 // set converts a decoded value to the field's type.
@@ -223,11 +263,16 @@ func set(f reflect.Value, path string, value any) error {
 		}
 		f.SetInt(n)
 	case reflect.Uint64:
-		n, ok := whole(value)
-		if !ok || n < 0 {
+		n, ok := value.(uint64) // may be beyond int64
+		if !ok {
+			var signed int64
+			signed, ok = whole(value)
+			n, ok = uint64(signed), ok && signed >= 0
+		}
+		if !ok {
 			return fail("a whole number, not negative")
 		}
-		f.SetUint(uint64(n))
+		f.SetUint(n)
 	case reflect.Float64:
 		x, ok := number(value)
 		if !ok {
@@ -240,6 +285,9 @@ func set(f reflect.Value, path string, value any) error {
 		m, ok := value.(map[string]any)
 		if !ok && value != nil {
 			return fail("a mapping")
+		}
+		if f.Type() != reflect.TypeFor[map[string]any]() {
+			return fmt.Errorf("%s has the type %v, which no setting can have", path, f.Type())
 		}
 		f.Set(reflect.ValueOf(m))
 	default:
@@ -294,6 +342,3 @@ func number(value any) (float64, bool) {
 	n, ok := whole(value)
 	return float64(n), ok
 }
-
-// Marshal writes the struct as YAML, in declaration order.
-func Marshal(v any) ([]byte, error) { return yaml.Marshal(v) }
