@@ -1,0 +1,168 @@
+package chat
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"vagen/policy"
+)
+
+// imageMark stands in a message's text where a picture goes.
+const imageMark = "<image>"
+
+// conversation is what was said so far, as the API wants it sent.
+type conversation struct {
+	system   json.RawMessage // empty without one
+	messages []json.RawMessage
+	tokens   int64 // of all of it, counted by the service or estimated
+	images   int64
+	busy     bool // a call of Generate works on it
+}
+
+// entry is what one side says.
+type entry struct {
+	role  policy.Role
+	parts []part
+}
+
+// part is text or a picture.
+type part struct {
+	text  string
+	image *picture
+}
+
+// news is what a prompt adds to its conversation.
+type news struct {
+	system   json.RawMessage
+	messages []json.RawMessage
+	tokens   int64 // estimate
+	images   int64
+}
+
+// order holds the roles of a prompt's messages against the contract: system
+// messages come first, and only when the conversation opens; the user has the
+// last word.
+func order(open bool, messages []policy.Message) error {
+	var before policy.Role
+	for i, m := range messages {
+		switch m.Role {
+		case policy.System:
+			if !open || before != "" && before != policy.System {
+				return fmt.Errorf("message %d: a %s message can only open a conversation", i, m.Role)
+			}
+		case policy.User:
+		case policy.Assistant:
+			if len(m.Images) > 0 {
+				return fmt.Errorf("message %d: the %s cannot show images", i, m.Role)
+			}
+		default:
+			return fmt.Errorf("message %d: the role %q is not one of %s, %s and %s", i, m.Role, policy.System, policy.User, policy.Assistant)
+		}
+		before = m.Role
+	}
+	if before != policy.User {
+		return fmt.Errorf("the last of %d messages must be the user's", len(messages))
+	}
+	return nil
+}
+
+// read turns a prompt's messages into what is sent. Messages in a row from the
+// same side become one, as many models want the sides to alternate. A system
+// message with images becomes the user's, as APIs take images from the user alone.
+func (m *Model) read(messages []policy.Message) (news, error) {
+	var entries []entry
+	var n news
+	for i, msg := range messages {
+		parts, err := m.split(msg)
+		if err != nil {
+			return n, fmt.Errorf("message %d: %w", i, err)
+		}
+		for _, p := range parts {
+			n.tokens += m.estimate(p)
+			if p.image != nil {
+				n.images++
+			}
+		}
+		role := msg.Role
+		if role == policy.System && len(msg.Images) > 0 {
+			role = policy.User
+		}
+		if k := slices.IndexFunc(entries, func(e entry) bool { return e.role == policy.System }); role == policy.System && k >= 0 {
+			entries[k].parts = append(entries[k].parts, parts...)
+		} else if last := len(entries) - 1; last >= 0 && entries[last].role == role {
+			entries[last].parts = append(entries[last].parts, parts...)
+		} else {
+			entries = append(entries, entry{role, parts})
+		}
+	}
+	for _, e := range entries {
+		raw := m.api.render(e, &m.o.Pictures)
+		if e.role == policy.System {
+			n.system = raw
+		} else {
+			n.messages = append(n.messages, raw)
+		}
+	}
+	return n, nil
+}
+
+// split cuts a message at its image marks.
+func (m *Model) split(msg policy.Message) ([]part, error) {
+	texts := strings.Split(msg.Text, imageMark)
+	if marks := len(texts) - 1; marks != len(msg.Images) {
+		return nil, fmt.Errorf("the text has %d image marks, but there are %d images", marks, len(msg.Images))
+	}
+	var parts []part
+	blank := true
+	for i, text := range texts {
+		if text != "" {
+			parts = append(parts, part{text: text})
+			blank = blank && strings.TrimSpace(text) == ""
+		}
+		if i == len(msg.Images) {
+			break
+		}
+		pic, err := m.o.Pictures.encode(msg.Images[i])
+		if err != nil {
+			return nil, fmt.Errorf("image %d: %w", i, err)
+		}
+		parts, blank = append(parts, part{image: pic}), false
+	}
+	if blank {
+		return nil, fmt.Errorf("it is empty")
+	}
+	return parts, nil
+}
+
+// estimate guesses the tokens of a part until the service counts them.
+func (m *Model) estimate(p part) int64 {
+	switch {
+	case p.image == nil:
+		return estimateText(p.text)
+	case m.o.ImageTokens > 0:
+		return int64(m.o.ImageTokens)
+	}
+	return 85 + int64(p.image.width)*int64(p.image.height)/750
+}
+
+func estimateText(text string) int64 { return 4 + int64(len(text)+2)/3 }
+
+// accept adds what was said to the conversation. A blank response leaves no
+// message, as some APIs refuse one.
+func (m *Model) accept(c *conversation, n news, a *answer) {
+	if len(n.system) > 0 {
+		c.system = n.system
+	}
+	c.messages = append(c.messages, n.messages...)
+	c.images += n.images
+	if strings.TrimSpace(a.text) != "" {
+		c.messages = append(c.messages, m.api.render(entry{policy.Assistant, []part{{text: a.text}}}, &m.o.Pictures))
+	}
+	if a.counted {
+		c.tokens = a.used.prompt + a.used.completion - min(a.used.reasoning, a.used.completion)
+	} else {
+		c.tokens += n.tokens + estimateText(a.text)
+	}
+}

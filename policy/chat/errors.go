@@ -1,0 +1,77 @@
+package chat
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Errors that concern every conversation. They fail the call.
+var (
+	ErrKey         = errors.New("the key is missing or refused")
+	ErrModel       = errors.New("the service does not know the model, or is not at this address")
+	ErrQuota       = errors.New("the account has no credit left")
+	ErrSetting     = errors.New("the model does not take a setting")
+	ErrUnreachable = errors.New("nobody answers at this address")
+	ErrBudget      = errors.New("the budget is spent")
+)
+
+// Errors of one conversation. They are in its Completion.Err.
+var (
+	ErrRefused  = errors.New("the service refuses to answer")
+	ErrRequest  = errors.New("the service refuses the request")
+	ErrBusy     = errors.New("the service is busy")
+	ErrServer   = errors.New("the service failed")
+	ErrLost     = errors.New("the answer did not arrive")
+	ErrResponse = errors.New("the answer is not understood")
+	ErrTooLarge = errors.New("the answer is too large")
+)
+
+// Error is a request that failed. It never holds a key.
+type Error struct {
+	API       API
+	URL       string // where it was sent
+	Model     string
+	Status    int    // of the HTTP response, 0 without one
+	Code      string // the service's name for the failure
+	Detail    string // what the service said
+	RequestID string // by which its operators find the request
+	Attempts  int    // how often it was sent
+	Err       error  // one of the sentinels or policy.ErrNoRoom
+}
+
+// Error names everything that is known of the failure.
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "chat: %s %s at %s", e.API, e.Model, e.URL)
+	if e.Attempts > 1 {
+		fmt.Fprintf(&b, ": %d attempts", e.Attempts)
+	}
+	if e.Status != 0 {
+		fmt.Fprintf(&b, ": status %d", e.Status)
+	}
+	if e.Code != "" {
+		fmt.Fprintf(&b, " %s", e.Code)
+	}
+	if e.Err != nil {
+		fmt.Fprintf(&b, ": %v", e.Err)
+	}
+	if e.Detail != "" {
+		fmt.Fprintf(&b, ": %s", clip(e.Detail, 500))
+	}
+	if e.RequestID != "" {
+		fmt.Fprintf(&b, " (request %s)", e.RequestID)
+	}
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// clip shortens text for messages.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + fmt.Sprintf("… (%d bytes)", len(s))
+}

@@ -1,0 +1,160 @@
+package chat
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// fault is a failure that a service reports.
+type fault struct {
+	status    int // that the body names, 0 without one
+	code      string
+	param     string // the field of the request that is wrong
+	message   string
+	reasons   []string // Google's
+	moderated bool     // the prompt was flagged
+	after     time.Duration
+}
+
+func (f *fault) Error() string { return strings.TrimSpace(f.code + " " + f.message) }
+
+// explain reads what a service says about a failure: the objects of the three
+// APIs, those of OpenRouter, vLLM and FastAPI, or whatever text there is.
+func explain(body []byte) *fault {
+	body = bytes.TrimSpace(body)
+	var list []json.RawMessage
+	if json.Unmarshal(body, &list) == nil && len(list) > 0 { // Google sends its errors also in a list
+		body = list[0]
+	}
+	var outer map[string]json.RawMessage
+	if json.Unmarshal(body, &outer) != nil || outer == nil {
+		return &fault{message: string(body)}
+	}
+	inner := outer
+	if raw := outer["error"]; given(raw) {
+		if text := word(raw); text != "" {
+			return &fault{message: text}
+		}
+		var object map[string]json.RawMessage
+		if json.Unmarshal(raw, &object) == nil && object != nil {
+			inner = object
+		}
+	}
+	f := &fault{param: word(inner["param"]), message: word(inner["message"])}
+	f.codes(inner)
+	f.google(inner["details"])
+	f.openRouter(inner["metadata"])
+	if f.message == "" {
+		f.message = string(body)
+		if raw := outer["detail"]; given(raw) {
+			if f.message = word(raw); f.message == "" {
+				f.message = string(raw)
+			}
+		}
+	}
+	return f
+}
+
+// codes reads the names and the number of a failure.
+func (f *fault) codes(in map[string]json.RawMessage) {
+	for _, name := range []string{"code", "status", "type"} {
+		text := word(in[name])
+		var number float64
+		if text == "" && given(in[name]) && json.Unmarshal(in[name], &number) == nil {
+			text = strconv.FormatFloat(number, 'f', -1, 64)
+		}
+		if n, err := strconv.Atoi(text); err == nil {
+			if n >= 300 && n <= 599 {
+				f.status = n
+			}
+		} else if f.code == "" {
+			f.code = text
+		}
+	}
+}
+
+// google reads google.rpc.ErrorInfo and RetryInfo.
+func (f *fault) google(raw json.RawMessage) {
+	var details []struct {
+		Reason string `json:"reason"`
+		Delay  string `json:"retryDelay"`
+	}
+	if !given(raw) || json.Unmarshal(raw, &details) != nil {
+		return
+	}
+	for _, d := range details {
+		if d.Reason != "" {
+			f.reasons = append(f.reasons, d.Reason)
+		}
+		if delay, err := time.ParseDuration(d.Delay); err == nil {
+			f.after = max(f.after, delay)
+		}
+	}
+}
+
+// openRouter reads what the service behind it said.
+func (f *fault) openRouter(raw json.RawMessage) {
+	var in struct {
+		Reasons []json.RawMessage `json:"reasons"`
+		Flagged json.RawMessage   `json:"flagged_input"`
+		Raw     json.RawMessage   `json:"raw"`
+	}
+	if !given(raw) || json.Unmarshal(raw, &in) != nil {
+		return
+	}
+	f.moderated = given(in.Flagged) || len(in.Reasons) > 0
+	if given(in.Raw) {
+		text := word(in.Raw)
+		if text == "" {
+			text = string(in.Raw)
+		}
+		f.message = strings.TrimSpace(f.message + ": " + text)
+	}
+}
+
+// given reports whether a field is there and not null.
+func given(raw json.RawMessage) bool { return len(raw) > 0 && !bytes.Equal(raw, []byte("null")) }
+
+// word reads a text; anything else is empty.
+func word(raw json.RawMessage) string {
+	var s string
+	if !given(raw) || json.Unmarshal(raw, &s) != nil {
+		return ""
+	}
+	return s
+}
+
+// count is a number of tokens.
+type count int64
+
+func (c *count) UnmarshalJSON(data []byte) error {
+	var x float64
+	if err := json.Unmarshal(data, &x); err != nil {
+		return err
+	}
+	if !(x >= 0 && x <= 1e12) {
+		return fmt.Errorf("%v is no number of tokens", x)
+	}
+	*c = count(x)
+	return nil
+}
+
+// logProbs narrows log-probs. If one is missing or is none, there are none.
+func logProbs(values []*float64) []float32 {
+	if len(values) == 0 {
+		return nil
+	}
+	out := make([]float32, len(values))
+	for i, v := range values {
+		if v == nil || *v > 1e-3 || *v < -math.MaxFloat32 { // rounding leaves some just above 0
+			return nil
+		}
+		out[i] = float32(min(*v, 0))
+	}
+	return out
+}

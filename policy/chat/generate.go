@@ -1,0 +1,196 @@
+package chat
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"vagen/policy"
+)
+
+// job is one prompt of a call.
+type job struct {
+	prompt   policy.Prompt
+	chat     *conversation
+	limit    int // longest response
+	news     news
+	images   int64 // in the whole conversation
+	body     []byte
+	estimate tokens
+	answer   *answer
+	err      error // of this conversation
+}
+
+// Generate implements policy.Policy. Requests are admitted in the order of the
+// prompts and wait for a free slot, for the limits per minute and for the budget.
+// All have returned when Generate returns. Each prompt's last message must be the
+// user's.
+func (m *Model) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
+	if err := m.dialect.check(s); err != nil {
+		return nil, err
+	}
+	jobs, err := m.begin(prompts, s)
+	if err != nil {
+		return nil, err
+	}
+	defer m.end(jobs)
+	if err := m.run(ctx, jobs, s); err != nil {
+		return nil, err
+	}
+	out := make([]policy.Completion, len(jobs))
+	for i, j := range jobs {
+		out[i] = m.complete(j)
+	}
+	return out, nil
+}
+
+// begin checks the prompts and takes their conversations.
+func (m *Model) begin(prompts []policy.Prompt, s policy.Sampling) ([]*job, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	jobs := make([]*job, len(prompts))
+	seen := map[uint64]int{}
+	for i, p := range prompts {
+		if k, ok := seen[p.Conversation]; ok {
+			return nil, fmt.Errorf("chat: prompts %d and %d continue the same conversation, %d", k, i, p.Conversation)
+		}
+		seen[p.Conversation] = i
+		c := m.chats[p.Conversation]
+		if c == nil {
+			c = &conversation{}
+		}
+		if c.busy {
+			return nil, fmt.Errorf("chat: prompt %d: another call works on conversation %d", i, p.Conversation)
+		}
+		if err := order(len(c.messages) == 0, p.Messages); err != nil {
+			return nil, fmt.Errorf("chat: prompt %d: %w", i, err)
+		}
+		j := &job{prompt: p, chat: c, limit: p.MaxTokens}
+		if j.limit == 0 {
+			j.limit = s.MaxTokens
+		}
+		if j.limit < 1 {
+			return nil, fmt.Errorf("chat: prompt %d: MaxTokens: the response may have %d tokens, must be at least 1", i, j.limit)
+		}
+		jobs[i] = j
+	}
+	for _, j := range jobs {
+		j.chat.busy = true
+		m.chats[j.prompt.Conversation] = j.chat
+	}
+	return jobs, nil
+}
+
+// end gives the conversations back. Those that nothing was said in are forgotten.
+func (m *Model) end(jobs []*job) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, j := range jobs {
+		j.chat.busy = false
+		if key := j.prompt.Conversation; len(j.chat.messages) == 0 && m.chats[key] == j.chat {
+			delete(m.chats, key)
+		}
+	}
+}
+
+// run asks for all the answers. Its error is of the call as a whole.
+func (m *Model) run(ctx context.Context, jobs []*job, s policy.Sampling) error {
+	run, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	for _, j := range jobs {
+		if err := m.prepare(j, s); err != nil {
+			j.err = fmt.Errorf("chat: conversation %d: %w", j.prompt.Conversation, err)
+			m.ledger.failed()
+			continue
+		}
+		start, err := m.enter(run, j)
+		if err != nil {
+			cancel(err)
+			break
+		}
+		wg.Go(func() {
+			defer func() { <-m.slots }()
+			if err := m.ask(run, j, start); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	wg.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("chat: %w", context.Cause(ctx))
+	case run.Err() != nil:
+		return context.Cause(run)
+	}
+	return nil
+}
+
+// enter waits until a job has a slot and may be sent.
+func (m *Model) enter(ctx context.Context, j *job) (*event, error) {
+	select {
+	case m.slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	start, err := m.admit(ctx, j)
+	if err != nil {
+		<-m.slots
+	}
+	return start, err
+}
+
+// admit waits for the budget and the limits per minute.
+func (m *Model) admit(ctx context.Context, j *job) (*event, error) {
+	if err := m.ledger.reserve(ctx, j.estimate); err != nil {
+		return nil, err
+	}
+	start, err := m.pace.wait(ctx, j.estimate.prompt+j.estimate.completion)
+	if err != nil {
+		m.ledger.settle(j.estimate, tokens{}, unsent, 0, false)
+	}
+	return start, err
+}
+
+// prepare writes a job's request.
+func (m *Model) prepare(j *job, s policy.Sampling) error {
+	var err error
+	if j.news, err = m.read(j.prompt.Messages); err != nil {
+		return err
+	}
+	system := j.chat.system
+	if len(j.news.system) > 0 {
+		system = j.news.system
+	}
+	seed := j.prompt.Seed
+	q := request{
+		model: m.o.Model, system: system, messages: slices.Concat(j.chat.messages, j.news.messages), extra: m.o.Extra,
+		params: m.dialect.nest(m.dialect.params(&m.o, sampling{
+			temperature: s.Temperature, topP: s.TopP, topK: s.TopK, minP: s.MinP, limit: j.limit,
+			seed: int64((seed ^ seed>>32) & (1<<31 - 1)), // what every service can read
+		})),
+	}
+	j.images = j.chat.images + j.news.images
+	j.estimate = m.ledger.estimate(j.chat.tokens+j.news.tokens, int64(j.limit))
+	j.body, err = m.api.body(&q)
+	return err
+}
+
+// complete turns an answer into a completion and adds it to the conversation.
+func (m *Model) complete(j *job) policy.Completion {
+	a := j.answer
+	switch {
+	case j.err != nil:
+		return policy.Completion{Err: j.err}
+	case a.stop == policy.StopFilter && strings.TrimSpace(a.text) == "":
+		return policy.Completion{
+			Stop: policy.StopFilter,
+			Err:  fmt.Errorf("chat: conversation %d: %w: %s", j.prompt.Conversation, ErrRefused, clip(m.key.hide(a.refusal), 200)),
+		}
+	}
+	a.text = m.key.strip(a.text)
+	m.accept(j.chat, j.news, a)
+	return policy.Completion{Text: a.text, LogProbs: a.logProbs, Stop: a.stop}
+}

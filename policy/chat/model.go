@@ -1,0 +1,120 @@
+package chat
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+
+	"vagen/policy"
+)
+
+// Model is a policy behind an API. It may be used by several goroutines at once,
+// each with conversations of its own.
+type Model struct {
+	o       Options
+	api     provider
+	dialect dialect
+	sent    []string // names of the fields that requests may have
+	url     string
+	key     *secret
+	http    *http.Client
+	slots   chan struct{} // requests at once
+	pace    *pacer
+	ledger  *ledger
+	log     *slog.Logger
+
+	mu    sync.Mutex
+	chats map[uint64]*conversation
+}
+
+var _ policy.Policy = (*Model)(nil)
+
+// New checks the options, reads the key from the environment, and returns a model
+// that has not sent anything yet.
+func New(o Options) (*Model, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	key, err := findKey(&o)
+	if err != nil {
+		return nil, err
+	}
+	o.Header, o.Prices = maps.Clone(o.Header), maps.Clone(o.Prices)
+	o.Omit, o.Stop = slices.Clone(o.Omit), slices.Clone(o.Stop)
+	if o.Extra, err = plain(o.Extra); err != nil {
+		return nil, fmt.Errorf("chat: Extra: %w", err)
+	}
+	m := &Model{
+		o: o, api: providers[o.API], url: o.endpoint(), key: key, slots: make(chan struct{}, o.Concurrency),
+		pace: newPacer(&o), ledger: newLedger(&o), log: o.Log, chats: map[uint64]*conversation{},
+	}
+	m.dialect = m.api.dialect(&m.o)
+	m.sent = append(slices.Collect(maps.Keys(m.o.Extra)), m.dialect.stop, m.dialect.logProbs, m.dialect.limit)
+	m.sent = append(m.sent, m.dialect.optional()...)
+	if m.log == nil {
+		m.log = slog.New(slog.DiscardHandler)
+	}
+	m.http = &http.Client{
+		Transport: o.Transport,
+		// A redirect would take the key, and the conversation, somewhere else.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	if o.Transport == nil {
+		t := &http.Transport{Proxy: http.ProxyFromEnvironment}
+		if d, ok := http.DefaultTransport.(*http.Transport); ok {
+			t = d.Clone()
+		}
+		t.MaxIdleConns, t.MaxIdleConnsPerHost = o.Concurrency, o.Concurrency
+		m.http.Transport = t
+	}
+	if key.reveal() != "" && m.exposed() {
+		m.log.Warn("the key is sent without encryption", "url", m.url)
+	}
+	return m, nil
+}
+
+// exposed reports whether requests leave the machine unencrypted.
+func (m *Model) exposed() bool {
+	u, err := url.Parse(m.url)
+	if err != nil || u.Scheme != "http" || u.Hostname() == "localhost" {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return ip == nil || !ip.IsLoopback()
+}
+
+// String names the model and the service.
+func (m *Model) String() string { return fmt.Sprintf("%s %s at %s", m.o.API, m.o.Model, m.url) }
+
+// GoString is String: the fields are nobody's business.
+func (m *Model) GoString() string { return "chat.Model(" + m.String() + ")" }
+
+// LogValue implements slog.LogValuer.
+func (m *Model) LogValue() slog.Value { return slog.StringValue(m.String()) }
+
+// Usage says what has been sent and spent so far.
+func (m *Model) Usage() Usage { return m.ledger.usage() }
+
+// Forget implements policy.Policy.
+func (m *Model) Forget(keys ...uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, key := range keys {
+		delete(m.chats, key)
+	}
+}
+
+// Close forgets all conversations and closes idle connections. The model can
+// still be used.
+func (m *Model) Close() error {
+	m.mu.Lock()
+	clear(m.chats)
+	m.mu.Unlock()
+	m.http.CloseIdleConnections()
+	return nil
+}

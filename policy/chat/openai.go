@@ -1,0 +1,201 @@
+package chat
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"vagen/policy"
+)
+
+// openAI is the form of chat completions.
+type openAI struct{}
+
+func (openAI) address() string    { return "https://api.openai.com/v1" }
+func (openAI) path(string) string { return "/chat/completions" }
+
+func (p openAI) dialect(o *Options) dialect {
+	d := dialect{
+		temperature: "temperature", topP: "top_p", topK: "top_k", minP: "min_p", seed: "seed",
+		limit: "max_tokens", stop: "stop", logProbs: "logprobs",
+		reserved: []string{"model", "messages", "stream", "n"},
+	}
+	if o.host() == "api.openai.com" {
+		d.topK, d.minP, d.limit = "", "", "max_completion_tokens"
+		d.hottest, d.stops = 2, 4
+	}
+	if o.MaxTokensField != "" {
+		d.limit = o.MaxTokensField
+	}
+	return d
+}
+
+func (openAI) authorize(h http.Header, key string) { h.Set("Authorization", "Bearer "+key) }
+
+type openAIImage struct {
+	URL    string `json:"url"`
+	Detail string `json:"detail,omitempty"`
+}
+
+type openAIPart struct {
+	Type  string       `json:"type"`
+	Text  string       `json:"text,omitempty"`
+	Image *openAIImage `json:"image_url,omitempty"`
+}
+
+type openAIMessage struct {
+	Role    policy.Role `json:"role"`
+	Content any         `json:"content"`
+}
+
+func (openAI) render(e entry, pic *Pictures) json.RawMessage {
+	if len(e.parts) == 1 && e.parts[0].image == nil { // also services without pictures read this
+		return written(openAIMessage{e.role, e.parts[0].text})
+	}
+	parts := make([]openAIPart, len(e.parts))
+	for i, p := range e.parts {
+		if p.image == nil {
+			parts[i] = openAIPart{Type: "text", Text: p.text}
+			continue
+		}
+		parts[i] = openAIPart{Type: "image_url", Image: &openAIImage{URL: "data:" + p.image.mime + ";base64," + p.image.data, Detail: pic.Detail}}
+	}
+	return written(openAIMessage{e.role, parts})
+}
+
+func (openAI) body(q *request) ([]byte, error) {
+	messages := q.messages
+	if len(q.system) > 0 {
+		messages = append([]json.RawMessage{q.system}, messages...)
+	}
+	return q.assemble("messages", messages, map[string]any{"model": q.model})
+}
+
+// openAIAnswer also has what other services of this form add.
+type openAIAnswer struct {
+	Error   json.RawMessage `json:"error"`
+	Choices []struct {
+		Error        json.RawMessage `json:"error"`
+		FinishReason *string         `json:"finish_reason"`
+		Message      *struct {
+			Content prose  `json:"content"`
+			Refusal string `json:"refusal"`
+		} `json:"message"`
+		LogProbs json.RawMessage `json:"logprobs"`
+	} `json:"choices"`
+	Usage json.RawMessage `json:"usage"`
+}
+
+// prose is text, or a list of parts of which some are text.
+type prose string
+
+func (p *prose) UnmarshalJSON(data []byte) error {
+	if len(data) == 0 || data[0] != '[' {
+		return json.Unmarshal(data, (*string)(p))
+	}
+	var parts []struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	if err := json.Unmarshal(data, &parts); err != nil {
+		return err
+	}
+	var b strings.Builder
+	for _, part := range parts {
+		if part.Type == "text" || part.Type == "output_text" {
+			b.WriteString(part.Text)
+		}
+	}
+	*p = prose(b.String())
+	return nil
+}
+
+func (openAI) parse(data []byte) (*answer, error) {
+	var in openAIAnswer
+	if err := json.Unmarshal(data, &in); err != nil {
+		return nil, err
+	}
+	if given(in.Error) {
+		return nil, explain(data)
+	}
+	if len(in.Choices) == 0 {
+		return nil, fmt.Errorf("it has no choices")
+	}
+	c := in.Choices[0]
+	if given(c.Error) {
+		return nil, explain(written(map[string]json.RawMessage{"error": c.Error}))
+	}
+	if c.Message == nil {
+		return nil, fmt.Errorf("its choice has no message")
+	}
+	a := &answer{text: string(c.Message.Content)}
+	reason := ""
+	if c.FinishReason != nil {
+		reason = *c.FinishReason
+	}
+	switch reason {
+	case "", "stop", "eos", "eos_token", "stop_sequence", "tool_calls", "function_call":
+		a.stop = policy.StopEnd
+	case "length":
+		a.stop = policy.StopLength
+	case "content_filter":
+		a.stop, a.refusal = policy.StopFilter, "content filter"
+	case "error", "abort":
+		return nil, &fault{code: reason, message: "the service stopped in the middle of the answer"}
+	default:
+		return nil, fmt.Errorf("its finish_reason is %q", reason)
+	}
+	if c.Message.Refusal != "" {
+		a.stop, a.refusal = policy.StopFilter, "refusal"
+		if a.text == "" {
+			a.text = c.Message.Refusal
+		}
+	}
+	a.logProbs = openAILogProbs(c.LogProbs)
+	a.used, a.counted = openAIUsage(in.Usage)
+	return a, nil
+}
+
+// openAILogProbs reads what OpenAI sends, or Together; nil for anything else.
+func openAILogProbs(raw json.RawMessage) []float32 {
+	var in struct {
+		Content []struct {
+			LogProb *float64 `json:"logprob"`
+		} `json:"content"`
+		TokenLogProbs []*float64 `json:"token_logprobs"`
+	}
+	if !given(raw) || json.Unmarshal(raw, &in) != nil {
+		return nil
+	}
+	values := in.TokenLogProbs
+	if len(in.Content) > 0 {
+		values = make([]*float64, len(in.Content))
+		for i, c := range in.Content {
+			values[i] = c.LogProb
+		}
+	}
+	return logProbs(values)
+}
+
+func openAIUsage(raw json.RawMessage) (tokens, bool) {
+	var in struct {
+		Prompt     *count `json:"prompt_tokens"`
+		Completion count  `json:"completion_tokens"`
+		Read       struct {
+			Cached count `json:"cached_tokens"`
+			Write  count `json:"cache_write_tokens"`
+			Image  count `json:"image_tokens"`
+		} `json:"prompt_tokens_details"`
+		Written struct {
+			Reasoning count `json:"reasoning_tokens"`
+		} `json:"completion_tokens_details"`
+	}
+	if !given(raw) || json.Unmarshal(raw, &in) != nil || in.Prompt == nil {
+		return tokens{}, false
+	}
+	return tokens{
+		prompt: int64(*in.Prompt), completion: int64(in.Completion), cacheRead: int64(in.Read.Cached),
+		cacheWrite: int64(in.Read.Write), image: int64(in.Read.Image), reasoning: int64(in.Written.Reasoning),
+	}, true
+}

@@ -1,0 +1,84 @@
+package chat
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy"
+)
+
+func TestDefaultsAreValid(t *testing.T) {
+	for api := range providers {
+		o := Defaults(api, "m")
+		require.NoError(t, o.Validate(), api)
+	}
+}
+
+func TestAllFaultsAreReportedAtOnce(t *testing.T) {
+	o := Options{
+		API: Gemini, Model: "a b", BaseURL: "host:80", KeyEnv: "small", Header: map[string]string{"Content-Type": "x", "a b": "c", "D": "e\nf"},
+		Extra: map[string]any{"contents": 1, "generationConfig": map[string]any{"topP": 1}}, Omit: []string{"top_p"}, MaxTokensField: "max_tokens",
+		Stop: []string{"a", "b", "c", "d", "e", " "}, Pictures: Pictures{JPEG: 101, MaxSide: -1, Detail: "low"},
+		RequestsPerMinute: -1, TokensPerMinute: -1, ImageTokens: -1, Retries: -1, Backoff: -1, MaxDelay: -2,
+		Prices: map[string]Price{"other": {Prompt: math.NaN()}}, Budget: 1,
+	}
+	err := o.Validate()
+	require.Error(t, err)
+	for _, want := range []string{
+		`chat: Model: "a b"`, `chat: BaseURL: "host:80"`, "chat: KeyEnv: ", `chat: Header: "Content-Type" is not yours`, `chat: Header: "a b" is no name`,
+		`chat: Header: the value of "D"`, `chat: Extra: "contents"`, `chat: Extra: generationConfig: "topP"`,
+		`chat: Omit: entry 0, "top_p", is not one of [temperature topP topK seed]`, "chat: MaxTokensField: ", "chat: Stop: entry 5 is empty",
+		"chat: Stop: 6 texts, the API takes 5", "chat: Pictures.JPEG: 101", "chat: Pictures.MaxSide: -1", "chat: Pictures.Detail: ",
+		"chat: Concurrency: 0 is below 1", "chat: RequestsPerMinute: -1", "chat: TokensPerMinute: -1", "chat: ImageTokens: -1", "chat: Retries: -1",
+		"chat: Timeout: 0s", "chat: Backoff: -1ns", "chat: MaxDelay: -2ns is below 0s", "chat: MaxDelay: -2ns is below Backoff", "chat: MaxResponse: 0",
+		`chat: Prices: "other" has a price of NaN`, "chat: Budget: 1 cannot be kept",
+	} {
+		require.ErrorContains(t, err, want)
+	}
+	require.Len(t, strings.Split(err.Error(), "\n"), 27)
+
+	o = Defaults("cohere", "m")
+	require.EqualError(t, o.Validate(), `chat: API: "cohere" is not one of [anthropic gemini openai]`)
+	o = Defaults(Anthropic, "m")
+	o.LogProbs = true
+	require.EqualError(t, o.Validate(), `chat: LogProbs: the API "anthropic" has none`)
+	o = Defaults(OpenAI, "m")
+	o.MaxTokensField, o.Pictures.Detail, o.Extra = "limit", "huge", map[string]any{"x": make(chan int)}
+	o.Budget = math.Inf(1)
+	for _, want := range []string{`MaxTokensField: "limit"`, `Pictures.Detail: "huge"`, "Extra: ", "Budget: +Inf"} {
+		require.ErrorContains(t, o.Validate(), want)
+	}
+}
+
+// What the package does not send is the caller's to send.
+func TestExtraMayReplaceWhatIsOmitted(t *testing.T) {
+	o := Defaults(OpenAI, "m")
+	o.Extra = map[string]any{"temperature": 1}
+	require.ErrorContains(t, o.Validate(), `Extra: "temperature"`)
+	o.Omit = []string{"temperature"}
+	require.NoError(t, o.Validate())
+	o.Extra["logprobs"] = 1
+	require.NoError(t, o.Validate())
+	o.LogProbs = true
+	require.ErrorContains(t, o.Validate(), `Extra: "logprobs"`)
+}
+
+func TestSamplingThatTheAPICannotDoIsRefused(t *testing.T) {
+	for api, bad := range map[API]map[string]policy.Sampling{
+		OpenAI: {"Temperature: -1": {Temperature: -1}, "Temperature: NaN": {Temperature: math.NaN()}, "Temperature: +Inf": {Temperature: math.Inf(1)},
+			"TopK: -1": {TopK: -1}, "TopP: 1.5": {TopP: 1.5}, "TopP: NaN": {TopP: math.NaN()}, "MinP: 1": {MinP: 1}},
+		Anthropic: {"Temperature: 1.1": {Temperature: 1.1}, "MinP: 0.1": {MinP: 0.1}},
+		Gemini:    {"Temperature: 2.1": {Temperature: 2.1}, "MinP: 0.1": {MinP: 0.1}},
+	} {
+		for want, s := range bad {
+			m := newModel(t, options(t, api, "http://test"))
+			s.MaxTokens = 1
+			_, err := m.Generate(context.Background(), []policy.Prompt{prompt(1, user("hi"))}, s)
+			require.ErrorContains(t, err, "chat: Sampling."+want)
+		}
+	}
+}

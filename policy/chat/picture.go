@@ -1,0 +1,68 @@
+package chat
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"image"
+	"image/color"
+	stddraw "image/draw"
+	"image/jpeg"
+	"image/png"
+
+	"golang.org/x/image/draw"
+)
+
+// picture is an image as it is sent.
+type picture struct {
+	mime          string
+	data          string // base64
+	width, height int
+}
+
+// encode compresses an image.
+func (p *Pictures) encode(im image.Image) (*picture, error) {
+	if im == nil || im.Bounds().Empty() {
+		return nil, errors.New("it is empty")
+	}
+	im = p.shrink(im)
+	var b bytes.Buffer
+	mime := "image/png"
+	var err error
+	if p.JPEG > 0 {
+		mime = "image/jpeg"
+		err = jpeg.Encode(&b, flat(im), &jpeg.Options{Quality: p.JPEG})
+	} else {
+		err = png.Encode(&b, im)
+	}
+	if err != nil {
+		return nil, err
+	}
+	size := im.Bounds().Size()
+	return &picture{mime, base64.StdEncoding.EncodeToString(b.Bytes()), size.X, size.Y}, nil
+}
+
+// shrink scales an image down to MaxSide, proportions kept, with the Catmull-Rom
+// kernel.
+func (p *Pictures) shrink(im image.Image) image.Image {
+	size := im.Bounds().Size()
+	long := max(size.X, size.Y)
+	if p.MaxSide == 0 || long <= p.MaxSide {
+		return im
+	}
+	side := func(n int) int { return max(1, (n*p.MaxSide+long/2)/long) }
+	out := image.NewRGBA(image.Rect(0, 0, side(size.X), side(size.Y)))
+	draw.CatmullRom.Scale(out, out.Bounds(), im, im.Bounds(), draw.Src, nil)
+	return out
+}
+
+// flat puts an image that may be transparent on white.
+func flat(im image.Image) image.Image {
+	if o, ok := im.(interface{ Opaque() bool }); ok && o.Opaque() {
+		return im
+	}
+	out := image.NewRGBA(im.Bounds())
+	stddraw.Draw(out, out.Bounds(), image.NewUniform(color.White), image.Point{}, stddraw.Src)
+	stddraw.Draw(out, out.Bounds(), im, im.Bounds().Min, stddraw.Over)
+	return out
+}

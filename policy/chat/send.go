@@ -1,0 +1,240 @@
+package chat
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// outcome is what became of an attempt.
+type outcome struct {
+	answer *answer
+	err    *Error
+	verdict
+	after time.Duration // how long the service wants to be left alone
+	bill  bill
+}
+
+// ask sends a job's request, again where that may help, until it is answered or
+// given up. An error concerns every conversation; others are in the job.
+func (m *Model) ask(ctx context.Context, j *job, start *event) error {
+	jitter := rand.New(rand.NewPCG(m.o.JitterSeed, j.prompt.Seed))
+	for attempt := 0; ; attempt++ {
+		out := m.attempt(ctx, j)
+		m.settle(j, start, &out, attempt > 0)
+		if out.err == nil {
+			j.answer, j.body = out.answer, nil
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		out.err.Attempts = attempt + 1
+		if !out.again || attempt >= m.o.Retries {
+			m.log.Warn("request given up", "conversation", j.prompt.Conversation, "err", out.err)
+			m.ledger.failed()
+			if out.all {
+				return out.err
+			}
+			j.err, j.body = out.err, nil
+			return nil
+		}
+		wait := m.delay(attempt, jitter.Float64(), out.after)
+		if out.err.Status == http.StatusTooManyRequests && out.after > 0 {
+			m.pace.pause(wait)
+		}
+		m.log.Warn("request failed and is repeated", "conversation", j.prompt.Conversation, "err", out.err,
+			"attempt", attempt+1, "of", m.o.Retries+1, "delay", wait)
+		if !sleep(ctx, wait) {
+			return context.Cause(ctx)
+		}
+		var err error
+		if start, err = m.admit(ctx, j); err != nil {
+			return err
+		}
+	}
+}
+
+// settle accounts for an attempt.
+func (m *Model) settle(j *job, start *event, out *outcome, retry bool) {
+	used := tokens{}
+	switch out.bill {
+	case counted:
+		used = out.answer.used
+	case lost:
+		used = j.estimate
+		if out.answer != nil { // it came, but the service did not count
+			used = m.ledger.estimate(j.estimate.prompt, estimateText(out.answer.text))
+		}
+	}
+	m.pace.settle(start, used.prompt+used.completion)
+	m.ledger.settle(j.estimate, used, out.bill, j.images, retry)
+}
+
+// delay is how long to wait before a retry, the first being 0.
+func (m *Model) delay(retry int, u float64, after time.Duration) time.Duration {
+	d := min(math.Ldexp(float64(m.o.Backoff), min(retry, 64)), float64(m.o.MaxDelay)) * (1 + u) / 2
+	return max(time.Duration(d), min(after, m.o.MaxDelay))
+}
+
+// sleep waits and reports whether ctx let it.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// attempt sends a request once.
+func (m *Model) attempt(ctx context.Context, j *job) outcome {
+	fail := &Error{API: m.o.API, URL: m.url, Model: m.o.Model}
+	within, cancel := context.WithTimeout(ctx, m.o.Timeout)
+	defer cancel()
+	var connected atomic.Bool
+	traced := httptrace.WithClientTrace(within, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
+	r, err := m.request(traced, j.body)
+	if err != nil {
+		fail.Err = m.key.hideError(err)
+		return outcome{err: fail}
+	}
+	a, err := m.http.Do(r)
+	if err != nil {
+		if unreached(err) && !connected.Load() {
+			fail.Err = fmt.Errorf("%w: %w", ErrUnreachable, m.network(within, err))
+			return outcome{err: fail, verdict: verdict{ErrUnreachable, true, true}}
+		}
+		return m.lost(fail, m.network(within, err))
+	}
+	defer a.Body.Close()
+	fail.Status = a.StatusCode
+	fail.RequestID = clip(m.key.hide(requestID(a.Header)), 100)
+	if a.StatusCode != http.StatusOK {
+		body, _ := io.ReadAll(io.LimitReader(a.Body, min(m.o.MaxResponse, 64<<10))) // the status is enough
+		return m.refused(fail, explain(body), a.Header)
+	}
+	body, err := io.ReadAll(io.LimitReader(a.Body, m.o.MaxResponse+1))
+	switch {
+	case err != nil:
+		return m.lost(fail, m.network(within, err))
+	case int64(len(body)) > m.o.MaxResponse:
+		fail.Err, fail.Detail = ErrTooLarge, fmt.Sprintf("%d bytes are allowed", m.o.MaxResponse)
+		return outcome{err: fail, bill: lost}
+	}
+	answer, err := m.api.parse(body)
+	if f := (*fault)(nil); errors.As(err, &f) {
+		if fail.Status = f.status; fail.Status < 400 {
+			fail.Status = http.StatusBadGateway
+		}
+		return m.refused(fail, f, a.Header)
+	}
+	if err != nil {
+		fail.Err, fail.Detail = ErrResponse, clip(m.key.hide(err.Error()), 2000)
+		return outcome{err: fail, verdict: verdict{ErrResponse, true, false}, bill: lost}
+	}
+	if !answer.counted {
+		return outcome{answer: answer, bill: lost}
+	}
+	return outcome{answer: answer, bill: counted}
+}
+
+// request writes an HTTP request.
+func (m *Model) request(ctx context.Context, body []byte) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, m.url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Accept", "application/json")
+	r.Header.Set("User-Agent", "vagen")
+	if m.o.API == Anthropic {
+		r.Header.Set("Anthropic-Version", anthropicVersion)
+	}
+	for name, value := range m.o.Header {
+		r.Header.Set(name, value)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if key := m.key.reveal(); key != "" {
+		m.api.authorize(r.Header, key)
+	}
+	return r, nil
+}
+
+// lost is an attempt of which nobody knows what became.
+func (m *Model) lost(fail *Error, err error) outcome {
+	fail.Err = fmt.Errorf("%w: %w", ErrLost, err)
+	return outcome{err: fail, verdict: verdict{ErrLost, true, false}, bill: lost}
+}
+
+// refused is an attempt that the service answered with a failure.
+func (m *Model) refused(fail *Error, f *fault, h http.Header) outcome {
+	v := classify(fail.Status, f, m.sent)
+	fail.Code, fail.Detail, fail.Err = clip(m.key.hide(f.code), 100), clip(m.key.hide(f.message), 2000), v.err
+	if v.err == ErrKey && m.key.reveal() == "" {
+		fail.Detail = strings.TrimSpace("no key was sent, see Options.KeyEnv. " + fail.Detail)
+	}
+	return outcome{err: fail, verdict: v, after: max(f.after, retryAfter(h, time.Now())), bill: free}
+}
+
+// network words an error of the transport, without what the caller knows.
+func (m *Model) network(within context.Context, err error) error {
+	if u := (*url.Error)(nil); errors.As(err, &u) {
+		err = u.Err
+	}
+	if errors.Is(within.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("nothing within %v", m.o.Timeout)
+	}
+	return m.key.hideError(err)
+}
+
+// unreached reports whether an error says that no connection could be made.
+func unreached(err error) bool {
+	var dial *net.OpError
+	var name *net.DNSError
+	var cert *tls.CertificateVerificationError
+	return errors.As(err, &dial) && dial.Op == "dial" || errors.As(err, &name) || errors.As(err, &cert)
+}
+
+func requestID(h http.Header) string {
+	for _, name := range []string{"X-Request-Id", "Request-Id"} {
+		if id := h.Get(name); id != "" {
+			return id
+		}
+	}
+	return ""
+}
+
+// retryAfter reads how long a service wants to be left alone: milliseconds,
+// seconds or a date.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	const longest = 1e6 // seconds; MaxDelay bounds it further
+	if x, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && x >= 0 {
+		return time.Duration(min(x/1e3, longest) * float64(time.Second))
+	}
+	text := h.Get("Retry-After")
+	if x, err := strconv.ParseFloat(text, 64); err == nil {
+		if !(x >= 0) {
+			return 0
+		}
+		return time.Duration(min(x, longest) * float64(time.Second))
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
+}
