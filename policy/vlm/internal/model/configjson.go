@@ -149,6 +149,9 @@ func ParseConfig(raw []byte) (*Config, error) {
 			problems = append(problems, fmt.Errorf("image_token_id is %d, must be in [0, %d)", c.ImageToken, c.Text.Vocab))
 		}
 	}
+	if len(problems) == 0 {
+		problems = append(problems, c.checkSize()...)
+	}
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("model: %w: %w", ErrConfig, errors.Join(problems...))
 	}
@@ -224,71 +227,6 @@ func (r *configRope) kind() string {
 	return r.Type
 }
 
-func (t *configText) check(family Family, x *Text) []error {
-	var bad []error
-	say := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
-	for _, f := range []struct {
-		name  string
-		value int
-	}{
-		{"vocab_size", x.Vocab}, {"hidden_size", x.Hidden}, {"intermediate_size", x.FF},
-		{"num_hidden_layers", x.Layers}, {"num_attention_heads", x.Heads},
-	} {
-		if f.value < 1 || f.value > 1<<24 {
-			say("%s is %d, must be in [1, 2^24]", f.name, f.value)
-		}
-	}
-	if len(bad) > 0 {
-		return bad
-	}
-	if x.KVHeads < 1 || x.Heads%x.KVHeads != 0 {
-		say("num_key_value_heads is %d, must divide num_attention_heads = %d", x.KVHeads, x.Heads)
-	}
-	if x.HeadDim < 2 || x.HeadDim%2 != 0 || x.HeadDim > 4096 {
-		say("head_dim is %d, must be even and positive", x.HeadDim)
-	}
-	if t.Act != "" && t.Act != "silu" {
-		say("hidden_act is %q, only silu is supported", t.Act)
-	}
-	if t.UseSlidingWindow {
-		say("use_sliding_window is true, sliding-window attention is not supported")
-	}
-	if !(x.Eps > 0 && x.Eps < 1) {
-		say("rms_norm_eps is %v, must be in (0, 1)", x.Eps)
-	}
-	if !(x.Theta > 1) {
-		say("rope_theta is %v, must be above 1", x.Theta)
-	}
-	for _, r := range []*configRope{t.Scaling, t.Rope} {
-		if r == nil {
-			continue
-		}
-		if k := r.kind(); !slices.Contains([]string{"", "default", "mrope", "llama3"}, k) {
-			say("rope type %q is not supported; supported are default, mrope, llama3", k)
-		}
-	}
-	if s := x.Scaling; s != nil && !(s.Factor > 0 && s.LowFreq > 0 && s.HighFreq > s.LowFreq && s.OriginalContext > 0) {
-		say("llama3 rope scaling %+v needs factor > 0, 0 < low_freq_factor < high_freq_factor, original_max_position_embeddings > 0", *s)
-	}
-	vl := family == Qwen25VL || family == Qwen3VL
-	if vl && len(x.Sections) != 3 {
-		say("mrope_section is %v, must have three entries", x.Sections)
-	}
-	if len(x.Sections) == 3 {
-		sum := 0
-		for _, n := range x.Sections {
-			if n < 0 {
-				say("mrope_section is %v, must not be negative", x.Sections)
-			}
-			sum += n
-		}
-		if sum != x.HeadDim/2 {
-			say("mrope_section %v adds up to %d, must be half of head_dim = %d", x.Sections, sum, x.HeadDim/2)
-		}
-	}
-	return bad
-}
-
 func (v *configVis) build(family Family) *Vision {
 	channels := v.InChans
 	if channels == 0 {
@@ -313,61 +251,4 @@ func (v *configVis) build(family Family) *Vision {
 		out.Positions, out.Deepstack = v.Positions, v.Deepstack
 	}
 	return out
-}
-
-func (v *configVis) check(family Family, c *Config) []error {
-	x := c.Vision
-	var bad []error
-	say := func(format string, args ...any) { bad = append(bad, fmt.Errorf("vision_config: "+format, args...)) }
-	for _, f := range []struct {
-		name  string
-		value int
-	}{
-		{"depth", x.Depth}, {"hidden_size", x.Hidden}, {"intermediate_size", x.FF}, {"num_heads", x.Heads},
-		{"patch_size", x.Patch}, {"spatial_merge_size", x.Merge}, {"temporal_patch_size", x.Temporal},
-	} {
-		if f.value < 1 || f.value > 1<<20 {
-			say("%s is %d, must be in [1, 2^20]", f.name, f.value)
-		}
-	}
-	if x.Channels != 3 {
-		say("in_channels is %d, only 3 is supported", x.Channels)
-	}
-	if len(bad) > 0 {
-		return bad
-	}
-	if x.Hidden%x.Heads != 0 || x.HeadDim()%4 != 0 {
-		say("hidden_size %d over num_heads %d must give heads of a multiple of 4", x.Hidden, x.Heads)
-	}
-	if x.Out != c.Text.Hidden {
-		say("out_hidden_size is %d, must be the decoder's hidden_size %d", x.Out, c.Text.Hidden)
-	}
-	if family == Qwen25VL && (x.Window < x.Patch*x.Merge) {
-		say("window_size is %d, must be at least patch_size·spatial_merge_size = %d", x.Window, x.Patch*x.Merge)
-	}
-	if family == Qwen25VL && v.Act != "" && v.Act != "silu" {
-		say("hidden_act is %q, must be silu", v.Act)
-	}
-	if family == Qwen3VL {
-		if side := isqrt(x.Positions); side < 1 || side*side != x.Positions {
-			say("num_position_embeddings is %d, must be a square", x.Positions)
-		}
-		for _, d := range x.Deepstack {
-			if d < 0 || d >= x.Depth {
-				say("deepstack_visual_indexes has %d, must be in [0, %d)", d, x.Depth)
-			}
-		}
-		if len(x.Deepstack) > c.Text.Layers {
-			say("%d deepstack levels for %d decoder layers", len(x.Deepstack), c.Text.Layers)
-		}
-	}
-	return bad
-}
-
-func isqrt(n int) int {
-	r := 0
-	for (r+1)*(r+1) <= n {
-		r++
-	}
-	return r
 }
