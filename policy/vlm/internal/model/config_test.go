@@ -178,7 +178,7 @@ func TestBadConfigsSayWhatIsWrong(t *testing.T) {
 		"vision activation": {nil, object{"hidden_act": "gelu"}, []string{`vision_config: hidden_act is "gelu"`}},
 		"patch":             {nil, object{"patch_size": 1 << 30}, []string{"patch_size is 1073741824"}},
 		"too large together": {object{"vocab_size": 1 << 24, "hidden_size": 1 << 20, "head_dim": 8}, object{"out_hidden_size": 1 << 20},
-			[]string{"the sizes make a model of 1.76e+13 parameters, at most 1e+13 are allowed"}},
+			[]string{"the sizes make a model of 3.52e+13 parameters, at most 1e+13 are allowed"}},
 		"table":            {object{"model_type": "qwen3_vl"}, object{"num_position_embeddings": 15, "hidden_act": nil}, []string{"num_position_embeddings is 15, must be a square"}},
 		"huge table":       {object{"model_type": "qwen3_vl"}, object{"num_position_embeddings": 1 << 40, "hidden_act": nil}, []string{"must be a square in"}},
 		"deepstack":        {object{"model_type": "qwen3_vl"}, object{"deepstack_visual_indexes": []int{3}, "hidden_act": nil}, []string{"deepstack_visual_indexes is [3], must rise and stay in [0, 3)"}},
