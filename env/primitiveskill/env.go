@@ -1,0 +1,241 @@
+package primitiveskill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"image"
+
+	"vagen/env"
+	"vagen/env/internal/words"
+	"vagen/internal/rng"
+	"vagen/reward"
+)
+
+// Names of the reward parts.
+const (
+	PartSuccess = "success"
+	PartFormat  = "format"
+	PartStage   = "stage"
+	PartSkills  = "skills"
+)
+
+// Errors of the order of calls.
+var (
+	ErrNotReset = errors.New("Reset has not been called")
+	ErrClosed   = errors.New("the environment is closed")
+	ErrSeed     = errors.New("seeds are not negative")
+)
+
+// skillCost is what the legacy rules charge for a skill.
+const skillCost = 0.1
+
+// Env is one live environment. It implements env.Env.
+type Env struct {
+	o      Options
+	task   *task
+	parser *reward.Parser
+
+	world  *world // nil before the first Reset
+	first  float64
+	skills int // run in this episode
+	states []string
+	closed bool
+}
+
+var _ env.Env = (*Env)(nil)
+
+// New makes an environment. Errors list everything that is wrong with the
+// options.
+func New(o Options) (*Env, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	po := reward.ParserOptions{Dialect: reward.LitePrimitiveSkill, ActionSep: o.ActionSep, MaxActions: o.MaxActions}
+	if o.Rules == Legacy {
+		po.Dialect, po.SpecialTokens = reward.Legacy, o.SpecialTokens
+	}
+	parser, err := reward.NewParser(o.PromptFormat, po)
+	if err != nil {
+		return nil, fmt.Errorf("primitiveskill: %w", err)
+	}
+	return &Env{o: o, task: tasks[o.Task], parser: parser}, nil
+}
+
+// System returns the system prompt.
+func (e *Env) System(ctx context.Context) (env.Observation, error) {
+	if err := e.usable(ctx, false); err != nil {
+		return env.Observation{}, err
+	}
+	return env.Observation{Text: e.systemPrompt()}, nil
+}
+
+// Reset starts the episode of the seed, which must not be negative.
+func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
+	if err := e.usable(ctx, false); err != nil {
+		return env.Observation{}, err
+	}
+	if seed < 0 {
+		return env.Observation{}, fmt.Errorf("primitiveskill: reset: seed %d: %w", seed, ErrSeed)
+	}
+	name := fnv.New64a()
+	name.Write([]byte(e.o.Task))
+	e.world = e.task.start(rng.New(name.Sum64(), rng.Level, uint64(seed)))
+	e.first, e.skills, e.states = e.task.judge(e.world).potential(), 0, nil
+	return e.observe(nil, true), nil
+}
+
+// Step runs the skills of one response. It never fails because of the text. The
+// episode is done when the task is solved or the skills are used up; turns played
+// beyond that go on as the originals do.
+func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
+	if err := e.usable(ctx, true); err != nil {
+		return env.Outcome{}, err
+	}
+	r := e.parser.Parse(response)
+	before := e.world
+	was := e.task.judge(before).potential()
+	t := e.play(r)
+	now := e.task.judge(e.world)
+	out := env.Outcome{Response: r, Done: t.done, Success: now.success}
+	out.Turn = env.Metrics{"action_is_valid": words.Number(t.valid), "env_step": float64(e.skills)}
+	if e.o.Rules == Lite {
+		out.Turn["action_is_effective"] = words.Number(len(t.words) > 0)
+		out.Turn["format_correct"] = words.Number(r.FormatCorrect)
+	}
+	out.Trajectory = env.Metrics{"success": words.Number(now.success)}
+	e.pay(&out, t, now, now.potential()-was)
+	if e.o.UseStateReward {
+		e.claim(&out, before, r.FormatCorrect && t.valid)
+	}
+	out.Observation = e.observe(t.words, false)
+	return out, nil
+}
+
+// played is what the skills of a turn did.
+type played struct {
+	words []string // of the skills run
+	valid bool     // there are actions, and all were run
+	done  bool
+}
+
+// play runs the skills of a response until one is not valid, the task is solved or
+// the skills of the episode are used up.
+func (e *Env) play(r reward.Response) (t played) {
+	for i, text := range r.Actions {
+		s, ok := e.task.parseSkill(text)
+		if !ok {
+			break
+		}
+		e.world = e.world.clone()
+		e.world.do(s)
+		e.skills++
+		t.words = r.Actions[:i+1]
+		if t.done = e.task.judge(e.world).success || e.skills >= e.o.MaxSteps; t.done {
+			break
+		}
+	}
+	t.valid = len(t.words) > 0 && len(t.words) == len(r.Actions)
+	return t
+}
+
+// pay fills in the reward parts of a turn.
+func (e *Env) pay(out *env.Outcome, t played, now verdict, progress float64) {
+	add := func(name string, value float64) {
+		if value != 0 {
+			out.Reward = append(out.Reward, reward.Part{Name: name, Value: value})
+		}
+	}
+	if t.valid && out.Response.FormatCorrect {
+		add(PartFormat, e.o.FormatReward)
+	}
+	switch {
+	case e.o.Rules == Lite:
+		add(PartStage, progress)
+		if now.success {
+			add(PartSuccess, e.o.SuccessReward)
+		}
+	case e.o.EachTurn:
+		add(PartStage, progress)
+		add(PartSkills, -skillCost*float64(len(t.words)))
+	}
+}
+
+// FinalReward returns what the legacy rules pay at the end of the episode beyond
+// the turns: 0 when the turns have paid it, see Options.EachTurn, or under the
+// lite rules.
+func (e *Env) FinalReward() float64 {
+	if e.world == nil || e.o.Rules == Lite || e.o.EachTurn {
+		return 0
+	}
+	return e.task.judge(e.world).potential() - e.first - skillCost*float64(e.skills)
+}
+
+// claim hands what the response says to a judge, if its format is rewarded; if
+// not, the judged metrics are zero.
+func (e *Env) claim(out *env.Outcome, before *world, formatted bool) {
+	e.states = nil
+	for _, c := range []struct {
+		section string
+		world   *world
+		weight  float64
+	}{
+		{reward.SectionObservation, before, e.o.GroundingWeight},
+		{reward.SectionPrediction, e.world, e.o.WorldModelingWeight},
+	} {
+		text := out.Response.Sections[c.section]
+		switch {
+		case text == "":
+		case !formatted:
+			out.Turn[env.ClaimMetric(c.section)] = 0
+		default:
+			e.states = append(e.states, e.task.state(c.world).JSON())
+			out.Claims = append(out.Claims, reward.Claim{Section: c.section, Text: text, Env: "primitive_skill", Weight: c.weight})
+		}
+	}
+}
+
+// ClaimStates returns, for each claim of the last turn, the state that it is
+// about as JSON, which the legacy judge is shown. The claims themselves hold no
+// relations: the state is places, not directions.
+func (e *Env) ClaimStates() []string { return e.states }
+
+// Close ends the use of the environment.
+func (e *Env) Close() error {
+	e.closed = true
+	return nil
+}
+
+func (e *Env) usable(ctx context.Context, started bool) error {
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("primitiveskill: %w", context.Cause(ctx))
+	case e.closed:
+		return fmt.Errorf("primitiveskill: %w", ErrClosed)
+	case started && e.world == nil:
+		return fmt.Errorf("primitiveskill: step: %w", ErrNotReset)
+	}
+	return nil
+}
+
+func (e *Env) observe(done []string, first bool) env.Observation {
+	if e.o.RenderMode == Text {
+		return env.Observation{Text: e.observationText("", done, first)}
+	}
+	return env.Observation{Text: e.observationText(env.ImageMark, done, first), Images: []image.Image{e.View()}}
+}
+
+// View draws the table, nil before the first Reset.
+func (e *Env) View() image.Image {
+	if e.world == nil {
+		return nil
+	}
+	return e.world.draw(e.o.Task, e.o.Resolution)
+}
+
+// Parser returns what reads the responses.
+func (e *Env) Parser() *reward.Parser { return e.parser }
+
+// Options returns the settings.
+func (e *Env) Options() Options { return e.o }

@@ -1,0 +1,392 @@
+package primitiveskill
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"image"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/env"
+	"vagen/reward"
+)
+
+func start(t *testing.T, rules Rules, change func(*Options)) *Env {
+	t.Helper()
+	o := Defaults(rules)
+	o.RenderMode, o.PromptFormat = Text, "free_think"
+	if change != nil {
+		change(&o)
+	}
+	e, err := New(o)
+	require.NoError(t, err)
+	_, err = e.Reset(t.Context(), 3)
+	require.NoError(t, err)
+	return e
+}
+
+// put moves a body of the running episode, in millimetres.
+func put(e *Env, name string, x, y, z float64) {
+	e.world.body(name).at = Point{x / 1000, y / 1000, z / 1000}
+}
+
+func play(t *testing.T, e *Env, actions string) env.Outcome {
+	t.Helper()
+	out, err := e.Step(t.Context(), "<think>so</think><answer>"+actions+"</answer>")
+	require.NoError(t, err)
+	return out
+}
+
+func TestLitePaysStagesAsTheyComeAndGo(t *testing.T) {
+	e := start(t, Lite, nil)
+	put(e, "red_cube", 120, -100, 20)
+	put(e, "green_cube", 120, 150, 20)
+	out := play(t, e, "pick(120,-100,20) | place(0,-100,50)")
+	require.Equal(t, reward.Parts{{Name: PartFormat, Value: 0.1}, {Name: PartStage, Value: 2}}, out.Reward)
+	require.Equal(t, env.Metrics{"action_is_valid": 1, "action_is_effective": 1, "format_correct": 1, "env_step": 2}, out.Turn)
+	require.Equal(t, env.Metrics{"success": 0}, out.Trajectory)
+	out = play(t, e, "pick(0,-100,20)")
+	require.Equal(t, reward.Parts{{Name: PartFormat, Value: 0.1}, {Name: PartStage, Value: -2}}, out.Reward)
+	out = play(t, e, "place(5,-100,20)|pick(120,150,20)")
+	require.Equal(t, 2.1, out.Reward.Sum())
+	out = play(t, e, "place(-5,150,20)|pick(0,0,20)")
+	require.Equal(t, reward.Parts{{Name: PartStage, Value: 8}, {Name: PartSuccess, Value: 10}}, out.Reward,
+		"the task was done before the second skill, which leaves an action that was not run")
+	require.True(t, out.Done && out.Success)
+	require.Equal(t, 0.0, out.Turn["action_is_valid"])
+	require.Equal(t, env.Metrics{"success": 1}, out.Trajectory)
+}
+
+func TestFormatIsPaidOnlyWhenAllActionsAreValid(t *testing.T) {
+	for _, rules := range []Rules{Lite, Legacy} {
+		e := start(t, rules, func(o *Options) { o.EachTurn = false })
+		fee := e.o.FormatReward
+		require.Equal(t, fee, play(t, e, "pick(0,0,20)").Reward.Of(PartFormat))
+		for actions, run := range map[string]int{"": 0, "jump(1,2,3)": 0, "pick(0,0,20)|jump(1,2,3)": 1, "jump(1,2,3)|pick(0,0,20)": 0} {
+			before := e.skills
+			out := play(t, e, actions)
+			require.Empty(t, out.Reward, "%s %q", rules, actions)
+			require.Zero(t, out.Turn["action_is_valid"])
+			require.Equal(t, run, e.skills-before, "%s %q", rules, actions)
+		}
+		out, err := e.Step(t.Context(), "pick(0,0,20)")
+		require.NoError(t, err)
+		require.Empty(t, out.Reward)
+	}
+	legacy := start(t, Legacy, func(o *Options) { o.PromptFormat, o.EachTurn = "grounding", false })
+	out, err := legacy.Step(t.Context(), "so <think><observation>o</observation><reasoning>r</reasoning></think><answer>pick(0,0,20)</answer>")
+	require.NoError(t, err)
+	require.Equal(t, 1, legacy.skills, "a rich legacy format acts wherever it stands")
+	require.Equal(t, 1.0, out.Turn["action_is_valid"])
+	require.Empty(t, out.Reward)
+}
+
+func TestLegacyPaysProgressTurnByTurnOrAtTheEnd(t *testing.T) {
+	turns := []string{"pick(120,-100,20)|place(0,-100,50)", "nonsense", "pick(120,150,20)", "place(0,150,20)"}
+	sum := func(each bool) (parts []float64, final float64) {
+		e := start(t, Legacy, func(o *Options) { o.EachTurn = each })
+		put(e, "red_cube", 120, -100, 20)
+		put(e, "green_cube", 120, 150, 20)
+		for _, actions := range turns {
+			parts = append(parts, play(t, e, actions).Reward.Sum())
+		}
+		return parts, e.FinalReward()
+	}
+	parts, final := sum(true)
+	require.InDeltaSlice(t, []float64{0.5 + 2 - 0.2, 0, 0.5 - 0.1, 0.5 + 8 - 0.1}, parts, 1e-12)
+	require.Zero(t, final)
+	parts, final = sum(false)
+	require.InDeltaSlice(t, []float64{0.5, 0, 0.5, 0.5}, parts, 1e-12)
+	require.InDelta(t, 10-0-0.1*4, final, 1e-12)
+	e, err := New(Defaults(Legacy))
+	require.NoError(t, err)
+	require.Zero(t, e.FinalReward())
+}
+
+func TestEpisodesEndWithTheirSkills(t *testing.T) {
+	e := start(t, Lite, func(o *Options) { o.MaxSteps = 3 })
+	require.False(t, play(t, e, "pick(0,0,20)|pick(0,0,20)").Done)
+	out := play(t, e, "pick(0,0,20)|pick(0,0,20)")
+	require.True(t, out.Done)
+	require.Equal(t, 3.0, out.Turn["env_step"])
+	require.True(t, play(t, e, "pick(0,0,20)").Done, "as in the original")
+	require.False(t, play(t, e, "nothing").Done)
+}
+
+func TestObservationsShowPlacesAndLimits(t *testing.T) {
+	for _, c := range []struct {
+		task string
+		want []string
+	}{
+		{AlignTwoCube, []string{"Workspace of x: -100 to 150", "Workspace of y: -200 to 200", "Workspace of z: 10 to 200", "Other information: none"}},
+		{PlaceTwoCube, []string{"(80, -100, 0), (80, 100, 0)]", "Other information: none"}},
+		{StackThreeCube, []string{"Other information: cube_size: (40, 40, 40)\n"}},
+		{PutAppleInDrawer, []string{"Workspace of y: -600 to 200", "(-500, -500, 200)]", "Other information: drawer_open_value: 300\n"}},
+	} {
+		for _, rules := range []Rules{Lite, Legacy} {
+			e := start(t, rules, func(o *Options) { o.Task = c.task })
+			first, err := e.Reset(t.Context(), 5)
+			require.NoError(t, err)
+			require.Empty(t, first.Images)
+			require.Contains(t, first.Text, e.task.instruction)
+			again := play(t, e, " PICK( 1, 2 ,300) and (").Observation.Text
+			require.Contains(t, again, "Skills run: ['PICK(1,2,300)']")
+			for _, text := range []string{first.Text, again} {
+				for _, want := range append(c.want, "Answer in this form") {
+					require.Contains(t, text, want)
+				}
+			}
+			vision := start(t, rules, func(o *Options) { o.Task, o.RenderMode, o.MaskSuccess = c.task, Vision, false })
+			first, err = vision.Reset(t.Context(), 5)
+			require.NoError(t, err)
+			require.Equal(t, image.Rect(0, 0, 300, 300), first.Images[0].Bounds())
+			require.Contains(t, first.Text, "success: false")
+		}
+	}
+}
+
+func TestStateIsPlacesInMillimetres(t *testing.T) {
+	e := start(t, Legacy, nil)
+	put(e, "red_cube", 120.5, -100.4, 20)
+	put(e, "green_cube", 121.5, 150, 20)
+	s := e.State()
+	require.Equal(t, State{{"red_cube_position", [3]int{120, -100, 20}}, {"green_cube_position", [3]int{122, 150, 20}}}, s, "halves go to the even number")
+	var fields map[string][3]int
+	require.NoError(t, json.Unmarshal([]byte(s.JSON()), &fields))
+	require.Equal(t, [3]int{122, 150, 20}, fields["green_cube_position"])
+	require.Equal(t, "The red cube is at (120, -100, 20). The green cube is at (122, 150, 20).", s.Sentence())
+}
+
+func TestClaimsComeWithTheStateBeforeAndAfter(t *testing.T) {
+	e := start(t, Legacy, func(o *Options) { o.UseStateReward, o.PromptFormat = true, "grounding_worldmodeling" })
+	put(e, "red_cube", 120, -100, 20)
+	say := func(answer string) env.Outcome {
+		out, err := e.Step(t.Context(), "<think><observation>o</observation><reasoning>r</reasoning><prediction>p</prediction></think><answer>"+answer+"</answer>")
+		require.NoError(t, err)
+		return out
+	}
+	out := say("pick(120,-100,20)")
+	require.Len(t, out.Claims, 2)
+	require.Equal(t, "primitive_skill", out.Claims[0].Env)
+	require.Equal(t, 0.5, out.Claims[1].Weight)
+	require.Contains(t, e.ClaimStates()[0], `"red_cube_position": [120, -100, 20]`)
+	require.Contains(t, e.ClaimStates()[1], `"red_cube_position": [0, 0, 300]`)
+	out = say("jump")
+	require.Empty(t, out.Claims)
+	require.Empty(t, e.ClaimStates())
+	require.Equal(t, 0.0, out.Turn["grounding_reward"])
+}
+
+// The solver knows the world: that it solves every start within the published
+// limit of skills shows that the tasks can be solved.
+func TestEveryStartIsSolvable(t *testing.T) {
+	for _, task := range Tasks() {
+		for _, rules := range []Rules{Lite, Legacy} {
+			o := Defaults(rules)
+			o.Task = task
+			rate, err := SuccessRate(o, Solve, 0, 150, o.MaxActions, 1)
+			require.NoError(t, err)
+			require.Equal(t, 1.0, rate, "%s %s", task, rules)
+		}
+		o := Defaults(Lite)
+		o.Task = task
+		clumsy, err := SuccessRate(o, Clumsy, 0, 150, 2, 1)
+		require.NoError(t, err)
+		require.Less(t, clumsy, 0.1, task)
+		noisy, err := SuccessRate(o, Noisy(0.3, Solve), 0, 150, 2, 1)
+		require.NoError(t, err)
+		require.True(t, noisy > clumsy && noisy < 1, "%s: %v", task, noisy)
+		t.Logf("%s: clumsy %.3f, noisy %.3f", task, clumsy, noisy)
+	}
+}
+
+func TestScriptsAreTrueAndWellFormed(t *testing.T) {
+	for _, rules := range []Rules{Lite, Legacy} {
+		for _, format := range promptFormats(rules) {
+			for _, task := range Tasks() {
+				e := start(t, rules, func(o *Options) { o.PromptFormat, o.Task = format, task })
+				require.Equal(t, e.o, e.Options())
+				r := rand.New(rand.NewPCG(1, 2))
+				for range 4 {
+					script := e.Script(r, Noisy(0.3, Solve), 2)
+					out, err := e.Step(t.Context(), script)
+					require.NoError(t, err)
+					require.True(t, out.Response.FormatCorrect, script)
+					require.Equal(t, 1.0, out.Turn["action_is_valid"], script)
+					if after := out.Response.Sections[reward.SectionPrediction]; after != "" {
+						want := e.State().Sentence()
+						if strings.HasSuffix(format, "_structured") {
+							want = e.State().JSON()
+						}
+						require.Equal(t, want, after)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestPromptsShowAnExampleThatIsAccepted(t *testing.T) {
+	for _, rules := range []Rules{Lite, Legacy} {
+		for _, format := range promptFormats(rules) {
+			for _, mode := range []string{Text, Vision} {
+				e := start(t, rules, func(o *Options) { o.PromptFormat, o.RenderMode = format, mode })
+				system, err := e.System(t.Context())
+				require.NoError(t, err)
+				_, example, found := strings.Cut(system.Text, "(-30,80,20):\n")
+				require.True(t, found)
+				out, err := e.Step(t.Context(), example)
+				require.NoError(t, err)
+				require.True(t, out.Response.FormatCorrect, "%s %s: %s", rules, format, example)
+				require.Equal(t, 2.0, out.Turn["env_step"])
+				require.Equal(t, mode == Text, strings.Contains(system.Text, "red cube, green cube"))
+			}
+		}
+	}
+}
+
+func TestPicturesShowThingsWhereTheyAre(t *testing.T) {
+	e := start(t, Lite, nil)
+	for _, p := range []Point{{0, 0, 0.02}, {0.1, -0.15, 0.02}, {-0.1, 0.15, 0.02}, {0.15, 0.2, 0.06}} {
+		put(e, "red_cube", 1000*p.X, 1000*p.Y, 1000*p.Z)
+		put(e, "green_cube", -400, 600, 20)
+		img := e.View().(*image.RGBA)
+		n, cx, cy := 0.0, 0.0, 0.0
+		for y := range 300 {
+			for x := range 300 {
+				if c := img.RGBAAt(x, y); c.R > 120 && c.G < 70 && c.B < 70 {
+					n, cx, cy = n+1, cx+float64(x)+0.5, cy+float64(y)+0.5
+				}
+			}
+		}
+		px, py, _ := eye.Project(seen(p))
+		require.Greater(t, n, 60.0, "%v", p)
+		require.InDelta(t, (px+1)*150, cx/n, 2, "%v", p)
+		require.InDelta(t, (1-py)*150, cy/n, 2, "%v", p)
+	}
+	// Larger y is further to the right, larger x is lower.
+	left, low, _ := eye.Project(seen(Point{0.1, -0.1, 0}))
+	right, up, _ := eye.Project(seen(Point{-0.1, 0.1, 0}))
+	require.True(t, left < 0 && right > 0 && low < up)
+	require.Equal(t, e.View(), e.View())
+	drawn := make(map[string]bool)
+	for _, task := range Tasks() {
+		img := start(t, Lite, func(o *Options) { o.Task = task }).View().(*image.RGBA)
+		require.False(t, drawn[string(img.Pix)])
+		drawn[string(img.Pix)] = true
+	}
+}
+
+func TestEnvironmentKeepsTheContract(t *testing.T) {
+	for _, task := range Tasks() {
+		for _, config := range []map[string]any{
+			{"env_id": task, "render_mode": "text"}, {"env_id": task, "resolution": 64, "prompt_format": "free_think"},
+			{"env_id": task, "rules": "legacy", "resolution": 64, "use_state_reward": true, "mask_success": false},
+		} {
+			report, err := env.Check(t.Context(), FromConfig, env.CheckOptions{Config: config, Turns: 4, Seeds: []int64{0, 5}, Responses: []string{
+				"<observation>o</observation><think>t</think><answer>pick(0,0,20)|place(0,0,20)</answer><prediction>p</prediction>",
+				"<think>t</think><answer>push(-100,0,20,100,0,20)</answer>",
+				"<think><observation>o</observation><reasoning>r</reasoning><prediction>p</prediction></think><answer>pick(0,0,<image>20)</answer>"}})
+			require.NoError(t, err, "%v", config)
+			require.NoError(t, report.Err(), "%v", config)
+		}
+	}
+}
+
+func TestBadOptionsAreNamed(t *testing.T) {
+	for want, config := range map[string]map[string]any{
+		`did you mean "max_steps"?`:      {"max_step": 4},
+		`"rules"`:                        {"rules": "liet"},
+		`did you mean "StackThreeCube"?`: {"env_id": "StackThreeCubes"},
+		`"render_mode"`:                  {"render_mode": "ascii"},
+		`"grounding" is not one of`:      {"prompt_format": "grounding"},
+		`"grounding_symbolic" is not`:    {"rules": "legacy", "prompt_format": "grounding_symbolic"},
+		`"resolution"`:                   {"resolution": 8},
+		`"max_steps"`:                    {"max_steps": 0},
+		`"max_actions_per_step"`:         {"max_actions_per_step": 0},
+		`"action_sep"`:                   {"action_sep": ""},
+		`"image_placeholder"`:            {"image_placeholder": "[img]"},
+		`"use_state_reward"`:             {"use_state_reward": true},
+	} {
+		_, err := FromConfig(config)
+		require.ErrorContains(t, err, want, "%v", config)
+	}
+	o := Defaults(Lite)
+	o.SuccessReward = math.NaN()
+	require.ErrorContains(t, o.Validate(), "finite")
+	_, err := FromConfig(map[string]any{"env_name": "primitive_skill", "gpu_device": 1, "record_video": true, "video_record_dir": "x"})
+	require.NoError(t, err)
+}
+
+func TestCallsOutOfOrderAreErrors(t *testing.T) {
+	e, err := New(Defaults(Lite))
+	require.NoError(t, err)
+	_, err = e.Step(t.Context(), "")
+	require.ErrorIs(t, err, ErrNotReset)
+	require.Nil(t, e.View())
+	require.Nil(t, e.State())
+	require.Empty(t, e.Script(rand.New(rand.NewPCG(1, 1)), Solve, 1))
+	_, err = e.Reset(t.Context(), -1)
+	require.ErrorIs(t, err, ErrSeed)
+	cause := errors.New("time is up")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	_, err = e.Reset(ctx, 1)
+	require.ErrorIs(t, err, cause)
+	require.NoError(t, e.Close())
+	_, err = e.Reset(t.Context(), 1)
+	require.ErrorIs(t, err, ErrClosed)
+}
+
+func FuzzStep(f *testing.F) {
+	f.Add("<think>a</think><answer>pick(1,2,3)|place(1,2,3)</answer>", uint8(0))
+	f.Add("<think>\xff</think><answer>pick(<image>1,2,\u00a03)(</answer>", uint8(9))
+	f.Fuzz(func(t *testing.T, response string, pick uint8) {
+		rules := []Rules{Lite, Legacy}[pick%2]
+		o := Defaults(rules)
+		formats := promptFormats(rules)
+		o.PromptFormat, o.RenderMode, o.Task = formats[int(pick/2)%len(formats)], Text, Tasks()[int(pick/16)%4]
+		e, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Reset(t.Context(), 3); err != nil {
+			t.Fatal(err)
+		}
+		out, err := e.Step(t.Context(), response)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(out.Observation.Text, env.ImageMark) || !utf8.ValidString(out.Observation.Text) {
+			t.Errorf("the response got into the observation: %q", out.Observation.Text)
+		}
+	})
+}
+
+func BenchmarkStep(b *testing.B) {
+	for _, mode := range []string{Text, Vision} {
+		b.Run(mode, func(b *testing.B) {
+			o := Defaults(Lite)
+			o.RenderMode, o.PromptFormat, o.Task = mode, "free_think", StackThreeCube
+			e, err := New(o)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := e.Reset(context.Background(), 1); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := e.Step(context.Background(), "<think>on</think><answer>push(-100,0,20,100,0,20)</answer>"); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,164 @@
+package primitiveskill
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"vagen/env"
+	"vagen/internal/nearest"
+	"vagen/reward"
+)
+
+// Rules names a rule set.
+type Rules string
+
+// The rule sets.
+const (
+	Lite   Rules = "lite"
+	Legacy Rules = "legacy"
+)
+
+// Modes of rendering.
+const (
+	Text   = "text"
+	Vision = "vision"
+)
+
+// Options are an environment's settings; Defaults gives the published ones. In
+// configurations they have the names of their tags.
+type Options struct {
+	// Rules decides the remaining defaults and what the two columns below say. The
+	// potential is 10 at success; before, only AlignTwoCube has one: 2 when the
+	// red cube lies right, 4 when the green one does.
+	//
+	//	                  lite                              legacy
+	//	"format" pays if  format correct and all actions valid, in both
+	//	"stage" pays      the change of the potential       see EachTurn
+	//	"success" pays    SuccessReward                     nothing
+	//	"skills" pays     nothing                           −0.1 for each, see EachTurn
+	Rules Rules `option:"rules"`
+
+	Task       string `option:"env_id"` // one of Tasks
+	MaxSteps   int    `option:"max_steps"`
+	MaxActions int    `option:"max_actions_per_step"`
+	ActionSep  string `option:"action_sep"`
+
+	RenderMode       string   `option:"render_mode"`
+	Resolution       int      `option:"resolution"`    // pixels of the picture's side, 64..1024; the original's is 300
+	MaskSuccess      bool     `option:"mask_success"`  // hides from observations how far the task is done
+	PromptFormat     string   `option:"prompt_format"` // a format of the rule set, see package reward
+	ImagePlaceholder string   `option:"image_placeholder"`
+	SpecialTokens    []string `option:"special_token_list"` // removed from sections; legacy only
+
+	FormatReward  float64 `option:"format_reward"`
+	SuccessReward float64 `option:"success_reward"` // lite only
+
+	// EachTurn pays what the legacy environment pays at the end of an episode,
+	//
+	//	potential − potential at the start − 0.1·skills
+	//
+	// turn by turn, in parts that add up to it whenever the episode is stopped.
+	// Without it no turn pays that, and FinalReward returns it. Legacy only.
+	EachTurn bool `option:"progress_each_turn"`
+
+	// UseStateReward attaches claims for a judge to the outcomes of turns whose
+	// format is rewarded; the weights are those of a perfect claim. Legacy only.
+	UseStateReward      bool    `option:"use_state_reward"`
+	GroundingWeight     float64 `option:"grounding_reward_weight"`
+	WorldModelingWeight float64 `option:"worldmodeling_reward_weight"`
+
+	// These are read by no rule; old configurations have them.
+	EnvName     string `option:"env_name"`
+	RecordVideo bool   `option:"record_video"`
+	VideoDir    string `option:"video_record_dir"`
+	GPUDevice   int    `option:"gpu_device"`
+}
+
+// Defaults returns the published settings of a rule set. It returns those of Lite
+// for a rule set that does not exist.
+func Defaults(r Rules) Options {
+	o := Options{
+		Rules: Lite, Task: AlignTwoCube, MaxSteps: 10, MaxActions: 2, ActionSep: "|", RenderMode: Vision, Resolution: 300, MaskSuccess: true,
+		PromptFormat: "wm", ImagePlaceholder: env.ImageMark, FormatReward: 0.1, SuccessReward: 10,
+		GroundingWeight: 0.5, WorldModelingWeight: 0.5,
+	}
+	if r == Legacy {
+		o.Rules, o.PromptFormat, o.FormatReward, o.SuccessReward, o.EachTurn = Legacy, "grounding_worldmodeling", 0.5, 0, true
+		o.SpecialTokens = []string{"<think>", "</think>", "<answer>", "</answer>"}
+	}
+	return o
+}
+
+// FromConfig makes an environment from named options on top of the defaults of
+// the rule set that the option "rules" names, Lite without it. It is an
+// env.Factory.
+func FromConfig(config map[string]any) (env.Env, error) {
+	rules := Lite
+	if name, ok := config["rules"].(string); ok {
+		rules = Rules(name)
+	}
+	o := Defaults(rules)
+	if err := env.Decode(config, &o); err != nil {
+		return nil, fmt.Errorf("primitiveskill: %w", err)
+	}
+	return New(o)
+}
+
+// Validate reports everything that is wrong with the options.
+func (o *Options) Validate() error {
+	var errs []error
+	bad := func(name, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("primitiveskill: option %q: %w: %s", name, env.ErrOption, fmt.Sprintf(format, args...)))
+	}
+	oneOf := func(name, value string, allowed ...string) {
+		if !slices.Contains(allowed, value) {
+			bad(name, "%q is not one of %s%s", value, strings.Join(allowed, ", "), nearest.Hint(value, allowed))
+		}
+	}
+	oneOf("rules", string(o.Rules), string(Lite), string(Legacy))
+	oneOf("env_id", o.Task, Tasks()...)
+	oneOf("render_mode", o.RenderMode, Text, Vision)
+	if f := promptFormats(o.Rules); f != nil {
+		oneOf("prompt_format", o.PromptFormat, f...)
+	}
+	if o.Resolution < 64 || o.Resolution > 1024 {
+		bad("resolution", "%d is outside 64..1024", o.Resolution)
+	}
+	for name, v := range map[string]int{"max_steps": o.MaxSteps, "max_actions_per_step": o.MaxActions} {
+		if v < 1 {
+			bad(name, "%d is below 1", v)
+		}
+	}
+	for name, v := range map[string]float64{"format_reward": o.FormatReward, "success_reward": o.SuccessReward} {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			bad(name, "%v is not finite", v)
+		}
+	}
+	if o.ActionSep == "" {
+		bad("action_sep", "it is empty")
+	}
+	if o.ImagePlaceholder != env.ImageMark {
+		bad("image_placeholder", "%q; images are always marked %q", o.ImagePlaceholder, env.ImageMark)
+	}
+	if o.Rules == Lite && o.UseStateReward {
+		bad("use_state_reward", "the lite rules have no judged state reward")
+	}
+	slices.SortStableFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
+}
+
+// promptFormats returns the formats that have a prompt in this environment.
+func promptFormats(r Rules) []string {
+	switch r {
+	case Lite:
+		return reward.Formats(reward.LitePrimitiveSkill)
+	case Legacy:
+		return slices.DeleteFunc(reward.Formats(reward.Legacy), func(f string) bool {
+			return f == "raw_response" || strings.HasSuffix(f, "_symbolic")
+		})
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package primitiveskill
+
+import (
+	"fmt"
+	"strings"
+
+	"vagen/env/internal/words"
+	"vagen/reward"
+)
+
+// systemPrompt says what the world is, how to act in it and how to answer.
+func (e *Env) systemPrompt() string {
+	var b strings.Builder
+	b.WriteString("You command a robot arm with a gripper. Each observation gives the task, the places of the objects, and what else is known")
+	if e.o.RenderMode == Vision {
+		b.WriteString(", with a picture of the scene")
+	}
+	b.WriteString(".\n\nSkills, all numbers in whole millimetres:\n" +
+		"pick(x,y,z): take the object whose centre is there\n" +
+		"place(x,y,z): let go of it over that place; z may be much higher than needed\n" +
+		"push(x1,y1,z1,x2,y2,z2): move the open gripper from the first place straight to the second\n\n" +
+		"You look along the x-axis, against its direction: larger x is nearer to you, larger y further to your right, larger z higher. " +
+		"Places are centres of objects; ")
+	if e.o.RenderMode == Vision {
+		b.WriteString("find out from the picture which is which. ")
+	} else {
+		b.WriteString("they come in the order of the task's objects: " + e.names() + ". ")
+	}
+	fmt.Fprintf(&b, "Stay inside the workspace. Give at most %s in a turn, with %q between them; there are %d in all.\n\n",
+		words.Plural(e.o.MaxActions, "skill"), e.o.ActionSep, e.o.MaxSteps)
+	b.WriteString(e.formatText())
+	b.WriteString("\nFor example, to put a red cube at (40,-60,20) onto a blue one at (-30,80,20):\n")
+	b.WriteString(e.example())
+	return b.String()
+}
+
+// names lists the objects of the task.
+func (e *Env) names() string {
+	list := make([]string, len(e.task.stateKeys))
+	for i, key := range e.task.stateKeys {
+		list[i] = strings.ReplaceAll(strings.TrimSuffix(key, "_position"), "_", " ")
+	}
+	return strings.Join(list, ", ")
+}
+
+// observationText shows the state; image is the mark of the picture, if any.
+func (e *Env) observationText(image string, done []string, first bool) string {
+	var b strings.Builder
+	if first {
+		b.WriteString("This is the scene")
+	} else {
+		b.WriteString("Skills run: ")
+		b.WriteString(words.List(clean(done)))
+		b.WriteString(". This is the scene now")
+	}
+	if image != "" {
+		b.WriteString(":\n" + image)
+	} else {
+		b.WriteString(".")
+	}
+	fmt.Fprintf(&b, "\nTask: %s", e.task.instruction)
+	for i, axis := range "xyz" {
+		limit := e.task.workspace[i]
+		fmt.Fprintf(&b, "\nWorkspace of %c: %d to %d", axis, millimetres(limit[0]), millimetres(limit[1]))
+	}
+	fmt.Fprintf(&b, "\nPlaces of objects: %s\nOther information: %s\nWhat do you do?\n%s",
+		e.task.state(e.world).list(), e.task.other(e.world, e.o.MaskSuccess), e.formatText())
+	return b.String()
+}
+
+// clean writes commands anew, so that nothing but commands gets from a response
+// into an observation.
+func clean(commands []string) []string {
+	list := make([]string, len(commands))
+	for i, c := range commands {
+		name, rest, _ := strings.Cut(c, "(")
+		rest, _, _ = strings.Cut(rest, "(")
+		rest, _, _ = strings.Cut(rest, ")")
+		list[i] = strings.TrimSpace(name) + "(" + strings.Join(strings.Fields(rest), "") + ")"
+	}
+	return list
+}
+
+// formatText asks for the response's format, and for places in the notation of a
+// structured one.
+func (e *Env) formatText() string {
+	text := words.Format(e.parser)
+	if !strings.HasSuffix(e.o.PromptFormat, "_structured") {
+		return text
+	}
+	parts := make([]string, len(e.task.stateKeys))
+	for i, key := range e.task.stateKeys {
+		parts[i] = fmt.Sprintf("%q: [x, y, z]", key)
+	}
+	return text + " Give what you see and expect as JSON: {" + strings.Join(parts, ", ") + "}."
+}
+
+// example is a response in the format.
+func (e *Env) example() string {
+	command := "pick(40,-60,20)"
+	if e.o.MaxActions > 1 {
+		command += e.o.ActionSep + "place(-30,80,80)"
+	}
+	structured := strings.HasSuffix(e.o.PromptFormat, "_structured")
+	return e.parser.Compose(func(section string) string {
+		switch section {
+		case reward.SectionAnswer:
+			return command
+		case reward.SectionObservation:
+			if structured {
+				return State{{"red_cube_position", [3]int{40, -60, 20}}, {"blue_cube_position", [3]int{-30, 80, 20}}}.JSON()
+			}
+			return "The red cube is to the left at (40,-60,20), the blue one to the right at (-30,80,20)."
+		case reward.SectionPrediction:
+			if structured {
+				return State{{"red_cube_position", [3]int{-30, 80, 60}}, {"blue_cube_position", [3]int{-30, 80, 20}}}.JSON()
+			}
+			return "The red cube will lie on the blue one, at (-30,80,60)."
+		}
+		return "I take the red cube and let go of it well above the blue one."
+	})
+}

@@ -1,0 +1,109 @@
+package primitiveskill
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Skill is a command to the arm.
+type Skill struct {
+	Name string // pick, place or push
+	At   Point  // metres
+	To   Point  // where a push ends
+}
+
+// Names of the skills.
+const (
+	Pick  = "pick"
+	Place = "place"
+	Push  = "push"
+)
+
+// parseSkill reads a command as the original does: a name in any case, an opening
+// bracket, and numbers of millimetres with commas between; text behind the closing
+// bracket, or from a second opening one on, is not read, and the closing bracket
+// may be missing. Coordinates are brought into the workspace. ok is false for
+// another name, another count of numbers, or what is no number.
+func (t *task) parseSkill(text string) (s Skill, ok bool) {
+	name, rest, found := strings.Cut(text, "(")
+	if !found {
+		return s, false
+	}
+	s.Name = strings.ToLower(strings.TrimFunc(name, unicode.IsSpace))
+	rest, _, _ = strings.Cut(rest, "(")
+	rest, _, _ = strings.Cut(rest, ")")
+	words := strings.Split(rest, ",")
+	want := 3
+	switch s.Name {
+	case Pick, Place:
+	case Push:
+		want = 6
+	default:
+		return s, false
+	}
+	if len(words) != want {
+		return s, false
+	}
+	var v [6]float64
+	for i, w := range words {
+		mm, ok := number(w)
+		if !ok {
+			return s, false
+		}
+		// The limits are whole millimetres.
+		limit := t.workspace[i%3]
+		v[i] = min(max(mm, math.Round(1000*limit[0])), math.Round(1000*limit[1])) / 1000
+	}
+	s.At, s.To = Point{v[0], v[1], v[2]}, Point{v[3], v[4], v[5]}
+	return s, true
+}
+
+// number reads a number as Python's float does, but for NaN, which is no place.
+func number(text string) (float64, bool) {
+	text = strings.TrimFunc(text, unicode.IsSpace)
+	if strings.ContainsAny(text, "xXpP") {
+		return 0, false // Go's hexadecimal notation
+	}
+	for i := 1; i+1 < len(text); i++ { // Python allows 1_000
+		if text[i] == '_' && digit(text[i-1]) && digit(text[i+1]) {
+			text = text[:i] + text[i+1:]
+		}
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil && !math.IsInf(v, 0) || math.IsNaN(v) {
+		return 0, false
+	}
+	return v, true
+}
+
+func digit(c byte) bool { return c >= '0' && c <= '9' }
+
+// do runs a skill; the arm goes home afterwards.
+func (w *world) do(s Skill) {
+	switch s.Name {
+	case Pick:
+		w.pick(s.At)
+	case Place:
+		w.place(s.At)
+	case Push:
+		w.push(s.At, s.To)
+	}
+	w.gripper = w.home
+}
+
+// String writes the command in whole millimetres.
+func (s Skill) String() string {
+	mm := func(p Point) string {
+		return fmt.Sprintf("%d,%d,%d", millimetres(p.X), millimetres(p.Y), millimetres(p.Z))
+	}
+	if s.Name == Push {
+		return s.Name + "(" + mm(s.At) + "," + mm(s.To) + ")"
+	}
+	return s.Name + "(" + mm(s.At) + ")"
+}
+
+// millimetres rounds as numpy does, halves to the even number.
+func millimetres(m float64) int { return int(math.RoundToEven(1000 * m)) }

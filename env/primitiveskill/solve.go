@@ -1,0 +1,201 @@
+package primitiveskill
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+
+	"vagen/reward"
+)
+
+// Player chooses the next skill. Players see the world itself, not what an agent
+// is shown; e is not to be changed.
+type Player func(r *rand.Rand, e *Env, w World) Skill
+
+// World is a copy of a world that a player plans on.
+type World struct{ w *world }
+
+// Position returns where an object or a target is, named as in a State.
+func (w World) Position(key string) Point { return w.w.position(key) }
+
+// Holding returns the name of the object in the gripper, "" for none.
+func (w World) Holding() string {
+	if w.w.held < 0 {
+		return ""
+	}
+	return w.w.bodies[w.w.held].name
+}
+
+// high is a height from which things may be let go: z may be larger than needed.
+const high = 0.12
+
+// Solve takes the next step of a known solution, from wherever the world is.
+func Solve(_ *rand.Rand, e *Env, world World) Skill {
+	w := world.w
+	switch e.o.Task {
+	case AlignTwoCube:
+		for _, name := range []string{"red_cube", "green_cube"} {
+			if b := w.body(name); math.Abs(b.at.X) > 0.005 || w.holding(name) {
+				return w.bring(name, w.lane(name))
+			}
+		}
+	case PlaceTwoCube:
+		if b := w.body("red_cube"); math.Hypot(b.at.X-leftTarget.X, b.at.Y-leftTarget.Y) > 0.02 || w.holding("red_cube") {
+			return w.bring("red_cube", leftTarget)
+		}
+		return w.bring("green_cube", rightTarget)
+	case StackThreeCube:
+		if v := e.task.judge(w); !v.flagged("stage1_success") {
+			return w.bring("red_cube", w.body("green_cube").at)
+		}
+		return w.bring("purple_cube", w.body("red_cube").at)
+	case PutAppleInDrawer:
+		point := w.position("drawer_position")
+		if v := e.task.judge(w); !v.flagged("stage1_success") {
+			if w.drawer.open < 0.25 { // too narrow to put something in
+				return Skill{Name: Push, At: Point{drawerX, w.drawer.front() - 0.03, drawerZ}, To: Point{drawerX, -0.3, drawerZ}}
+			}
+			s := w.bring("apple", point)
+			if s.Name == Place {
+				s.At.Z = 0.4
+			}
+			return s
+		}
+		return Skill{Name: Push, At: Point{drawerX, w.drawer.front() + 0.08, drawerZ}, To: Point{drawerX, -0.6, drawerZ}}
+	}
+	return Skill{Name: Push, At: Point{0, 0, high}, To: Point{0, 0, high}}
+}
+
+// bring takes an object, or puts it down if it is held.
+func (w *world) bring(name string, to Point) Skill {
+	if w.holding(name) {
+		return Skill{Name: Place, At: Point{to.X, to.Y, high}}
+	}
+	return Skill{Name: Pick, At: w.body(name).at}
+}
+
+// lane finds a place for a cube on the line x = 0, near to its own y and clear of
+// others.
+func (w *world) lane(name string) Point {
+	b := w.body(name)
+	y := b.at.Y
+	if w.holding(name) {
+		y = 0
+	}
+	for _, shift := range []float64{0, 0.06, -0.06, 0.12, -0.12, 0.18, -0.18} {
+		p := Point{0, min(max(y+shift, -0.19), 0.19), cubeHalf}
+		free := true
+		for i := range w.bodies {
+			o := &w.bodies[i]
+			if o.name != name && i != w.held && math.Abs(o.at.X) < 0.05 && math.Abs(o.at.Y-p.Y) < 0.05 {
+				free = false
+			}
+		}
+		if free {
+			return p
+		}
+	}
+	return Point{0, y, cubeHalf}
+}
+
+func (v verdict) flagged(name string) bool {
+	for _, f := range v.flags {
+		if f.name == name {
+			b, _ := f.value.(bool)
+			return b
+		}
+	}
+	return false
+}
+
+// Clumsy picks objects at random and puts them anywhere in the workspace.
+func Clumsy(r *rand.Rand, e *Env, world World) Skill {
+	p := Point{between(r, e.task.workspace[0]), between(r, e.task.workspace[1]), between(r, e.task.workspace[2])}
+	w := world.w
+	switch {
+	case w.held >= 0:
+		return Skill{Name: Place, At: p}
+	case r.IntN(3) == 0:
+		return Skill{Name: Push, At: p, To: Point{between(r, e.task.workspace[0]), between(r, e.task.workspace[1]), p.Z}}
+	}
+	return Skill{Name: Pick, At: w.bodies[r.IntN(len(w.bodies))].at}
+}
+
+// Noisy acts as Clumsy with probability eps, else as p does.
+func Noisy(eps float64, p Player) Player {
+	return func(r *rand.Rand, e *Env, w World) Skill {
+		if r.Float64() < eps {
+			return Clumsy(r, e, w)
+		}
+		return p(r, e, w)
+	}
+}
+
+// Script writes the response with which a player would play the current turn, of
+// at most the given number of skills, in the environment's format. What it says
+// about the state before and after is true. The environment does not change.
+// Script returns "" before Reset.
+func (e *Env) Script(r *rand.Rand, p Player, skills int) string {
+	if e.world == nil {
+		return ""
+	}
+	w := e.world.clone()
+	var list []string
+	for range skills {
+		s := p(r, e, World{w.clone()})
+		text := s.String()
+		if read, ok := e.task.parseSkill(text); ok {
+			w.do(read)
+		}
+		list = append(list, text)
+		if e.task.judge(w).success {
+			break
+		}
+	}
+	say := State.Sentence
+	if strings.HasSuffix(e.o.PromptFormat, "_structured") {
+		say = State.JSON
+	}
+	return e.parser.Compose(func(section string) string {
+		switch section {
+		case reward.SectionObservation:
+			return say(e.task.state(e.world))
+		case reward.SectionPrediction:
+			return say(e.task.state(w))
+		case reward.SectionAnswer:
+			return strings.Join(list, e.o.ActionSep)
+		}
+		return "I run " + strings.Join(list, ", ") + "."
+	})
+}
+
+// SuccessRate plays a player on the seeds first, first+1, … in turns of the given
+// number of skills and returns the share of episodes in which it solves the task
+// before they end. Equal arguments give equal results.
+func SuccessRate(o Options, p Player, first int64, episodes, skills int, randomness uint64) (float64, error) {
+	o.RenderMode = Text // drawing changes nothing
+	e, err := New(o)
+	if err != nil {
+		return 0, err
+	}
+	ctx := context.Background()
+	wins := 0
+	for i := range int64(episodes) {
+		if _, err := e.Reset(ctx, first+i); err != nil {
+			return 0, err
+		}
+		r := rand.New(rand.NewPCG(randomness, uint64(first+i)))
+		for done := false; !done; {
+			out, err := e.Step(ctx, e.Script(r, p, skills))
+			if err != nil {
+				return 0, fmt.Errorf("primitiveskill: success rate: %w", err)
+			}
+			if done = out.Done; out.Success {
+				wins++
+			}
+		}
+	}
+	return float64(wins) / float64(max(1, episodes)), nil
+}

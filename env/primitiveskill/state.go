@@ -1,0 +1,87 @@
+package primitiveskill
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Position is where something is, in whole millimetres.
+type Position struct {
+	Name string // as the original names it, such as red_cube_position
+	At   [3]int // x, y, z
+}
+
+// State is what the legacy environment tells a judge about the world, in the
+// order in which observations show it.
+type State []Position
+
+// state returns the positions that a task shows.
+func (t *task) state(w *world) State {
+	s := make(State, len(t.stateKeys))
+	for i, key := range t.stateKeys {
+		p := w.position(key)
+		s[i] = Position{key, [3]int{millimetres(p.X), millimetres(p.Y), millimetres(p.Z)}}
+	}
+	return s
+}
+
+// JSON returns the state as one line of JSON: an object of lists of three numbers.
+func (s State) JSON() string {
+	parts := make([]string, len(s))
+	for i, p := range s {
+		parts[i] = fmt.Sprintf("%q: [%d, %d, %d]", p.Name, p.At[0], p.At[1], p.At[2])
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+// list writes the positions alone, as observations do.
+func (s State) list() string {
+	parts := make([]string, len(s))
+	for i, p := range s {
+		parts[i] = fmt.Sprintf("(%d, %d, %d)", p.At[0], p.At[1], p.At[2])
+	}
+	return "[" + strings.Join(parts, ", ") + "]"
+}
+
+// other writes what else observations say: what a task shows always, or all there
+// is when success is not masked.
+func (t *task) other(w *world, masked bool) string {
+	var parts []string
+	for _, f := range t.judge(w).flags {
+		shown := !masked
+		for _, key := range t.infoKeys {
+			shown = shown || key == f.name
+		}
+		if !shown {
+			continue
+		}
+		value := fmt.Sprint(f.value)
+		switch v := f.value.(type) {
+		case []int:
+			value = "(" + strings.Trim(strings.Join(strings.Fields(fmt.Sprint(v)), ", "), "[]") + ")"
+		}
+		parts = append(parts, f.name+": "+value)
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// State returns where things are now, nil before the first Reset.
+func (e *Env) State() State {
+	if e.world == nil {
+		return nil
+	}
+	return e.task.state(e.world)
+}
+
+// Sentence says where things are.
+func (s State) Sentence() string {
+	parts := make([]string, len(s))
+	for i, p := range s {
+		name := strings.ReplaceAll(strings.TrimSuffix(p.Name, "_position"), "_", " ")
+		parts[i] = fmt.Sprintf("The %s is at (%d, %d, %d).", name, p.At[0], p.At[1], p.At[2])
+	}
+	return strings.Join(parts, " ")
+}
