@@ -113,7 +113,7 @@ func (s *Server) create(r *http.Request, _ string, body []byte) reply {
 		return s.broken(err)
 	}
 	for _, res := range results {
-		if res.err != nil {
+		if res.err != nil && statusOf(res.err) != http.StatusInternalServerError { // a panic is that environment's failure
 			return s.broken(res.err)
 		}
 	}
@@ -240,7 +240,7 @@ func each[T any](s *Server, r *http.Request, ids []string, what string, f func(c
 }
 
 // pictured writes an observation of the legacy protocol.
-func (s *Server) pictured(o env.Observation) (Info, error) {
+func (s *Server) pictured(o env.Observation) (pyjson.Raw, error) {
 	a, err := s.observed(o, nil)
 	if err != nil {
 		return nil, err
@@ -253,5 +253,19 @@ func (s *Server) pictured(o env.Observation) (Info, error) {
 		}
 		in = append(in, Field{"multi_modal_data", Info{{env.ImageMark, list}}})
 	}
-	return in, nil
+	return pyjson.Append(nil, in, pyjson.Legacy)
+}
+
+// entry is one environment's part of the answer to a batch, the observation first
+// and the info dictionary last, both written while the environment's turn lasts.
+func (s *Server) entry(o env.Observation, in Info, between ...any) ([]any, error) {
+	first, err := s.pictured(o)
+	if err != nil {
+		return nil, err
+	}
+	last, err := pyjson.Append(nil, in, pyjson.Legacy)
+	if err != nil {
+		return nil, err
+	}
+	return append(append([]any{first}, between...), pyjson.Raw(last)), nil
 }

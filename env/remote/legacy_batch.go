@@ -15,17 +15,20 @@ import (
 // resets resets environments; the seed of each is as the request has it.
 func (s *Server) resets(r *http.Request, seeds map[string]any) (Info, error) {
 	ids := slices.Sorted(maps.Keys(seeds))
+	drawn := make(map[string]result[int64], len(ids)) // in order, so that seeds of null don't depend on who is first
+	for _, id := range ids {
+		seed, err := s.seed(seeds[id])
+		drawn[id] = result[int64]{seed, err}
+	}
 	results, err := each(s, r, ids, "reset", func(ctx context.Context, one *session) ([]any, error) {
-		seed, err := s.seed(seeds[one.id])
+		if err := drawn[one.id].err; err != nil {
+			return nil, err
+		}
+		o, err := one.env.Reset(ctx, drawn[one.id].value)
 		if err != nil {
 			return nil, err
 		}
-		o, err := one.env.Reset(ctx, seed)
-		if err != nil {
-			return nil, err
-		}
-		in, err := s.pictured(o)
-		return []any{in, one.inform.ResetInfo()}, err
+		return s.entry(o, one.inform.ResetInfo())
 	})
 	return collect(s, ids, results, err, func(err error) any { return []any{Info{}, failure(err)} })
 }
@@ -42,12 +45,11 @@ func (s *Server) steps(r *http.Request, actions map[string]any) (Info, error) {
 		if err != nil {
 			return nil, err
 		}
-		in, err := s.pictured(o.Observation)
 		var sum any = o.Reward.Sum()
 		if len(o.Reward) == 0 && o.Turn["action_is_valid"] == 0 && o.Turn["action_is_effective"] == 0 {
 			sum = 0 // the original starts to count in integers
 		}
-		return []any{in, sum, o.Done, one.inform.StepInfo(o)}, err
+		return s.entry(o.Observation, one.inform.StepInfo(o), sum, o.Done)
 	})
 	return collect(s, ids, results, err, func(err error) any { return []any{Info{}, 0.0, true, failure(err)} })
 }

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -22,6 +23,7 @@ func legacyStubs(t testing.TB, closed *atomic.Int64) *env.Registry {
 	t.Helper()
 	var r env.Registry
 	require.NoError(t, r.Register("stub", counted(closed)))
+	require.NoError(t, r.Register("panicking", func(map[string]any) (env.Env, error) { panic("factory panic") }))
 	require.NoError(t, r.Register("ending", func(config map[string]any) (env.Env, error) {
 		e, err := newStub(config)
 		return ending{e}, err
@@ -52,15 +54,16 @@ func TestFailuresOfABatchStayWhereTheyHappen(t *testing.T) {
 	s := legacyServer(t, &closed)
 	require.Equal(t, http.StatusOK, post(t, s, "/environments", Info{{"ids2configs", Info{
 		{"good", order("stub", nil)}, {"fails", order("stub", Info{{"fail_on", "x"}})}, {"panics", order("stub", Info{{"panic_on", "x"}})},
-		{"broken", order("stub", Info{{"broken", true}})}, {"never", order("stub", Info{{"gaol", 2}})},
+		{"broken", order("stub", Info{{"broken", true}})}, {"never", order("stub", Info{{"gaol", 2}})}, {"crash", order("panicking", nil)},
 	}}}).status)
-	a := post(t, s, "/batch/reset", Info{{"ids2seeds", Info{{"good", 1}, {"fails", 2}, {"panics", 3}, {"broken", 4}, {"never", 5}}}})
+	a := post(t, s, "/batch/reset", Info{{"ids2seeds", Info{{"good", 1}, {"fails", 2}, {"panics", 3}, {"broken", 4}, {"never", 5}, {"crash", 6}}}})
 	failure := func(text string) []any { return []any{map[string]any{}, map[string]any{"error": text}} }
 	start := func(seed string) map[string]any { return map[string]any{"obs_str": "start " + seed} }
 	assert.Equal(t, map[string]any{
 		"good": []any{start("1"), map[string]any{"seed": int64(1)}}, "fails": []any{start("2"), map[string]any{"seed": int64(2)}},
 		"panics": []any{start("3"), map[string]any{"seed": int64(3)}},
 		"broken": failure("stub cannot reset"), "never": failure("Environment never not found"),
+		"crash": failure("Environment crash not found"),
 	}, a.data["results"])
 	a = post(t, s, "/batch/step", Info{{"ids2actions", Info{{"good", "x"}, {"fails", "x"}, {"panics", "x"}, {"broken", 7}, {"never", "x"}}}})
 	failed := func(text string) []any {
@@ -80,7 +83,23 @@ func TestFailuresOfABatchStayWhereTheyHappen(t *testing.T) {
 	a = post(t, s, "/batch/close", Info{{"env_ids", []any{"never", "good", "good"}}})
 	assert.Equal(t, "{\"status\":\"success\"}\n", a.text)
 	assert.EqualValues(t, 1, closed.Load())
-	assert.EqualValues(t, 3, ask(t, s, http.MethodGet, "/health", nil).data["active_environments"])
+	assert.EqualValues(t, 4, ask(t, s, http.MethodGet, "/health", nil).data["active_environments"])
+}
+
+func TestSeedsOfABatchDoNotDependOnTheOrderOfWork(t *testing.T) {
+	draw := func() any {
+		s := legacyServer(t, new(atomic.Int64))
+		configs, seeds := Info{}, Info{}
+		for _, id := range strings.Split("a b c d e f g h", " ") {
+			configs, seeds = append(configs, Field{id, order("stub", nil)}), append(seeds, Field{id, nil})
+		}
+		post(t, s, "/environments", Info{{"ids2configs", configs}})
+		return post(t, s, "/batch/reset", Info{{"ids2seeds", seeds}}).data["results"]
+	}
+	first := draw()
+	for range 5 {
+		assert.Equal(t, first, draw())
+	}
 }
 
 // A batch with a name that is not known does nothing.

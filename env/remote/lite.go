@@ -43,7 +43,7 @@ func (s *Server) listSessions(*http.Request, string, []byte) reply {
 		{"session_timeout", s.o.SessionTimeout.Seconds()}, {"sessions", list}})
 }
 
-// answer is what a method of an environment gives, ready for the wire.
+// answer is what a method of an environment gives.
 type answer struct {
 	data   Info
 	images [][]byte
@@ -63,15 +63,19 @@ func (s *Server) failed(err error, what string) reply {
 	return detail(status, text)
 }
 
-// mixed replies with data and images.
-func (s *Server) mixed(a answer) reply {
+// sealed makes a reply of an answer. It is called while the session's turn lasts:
+// what an Informer returns may be the environment's own memory.
+func (s *Server) sealed(a answer, err error) (reply, error) {
+	if err != nil {
+		return reply{}, err
+	}
 	data, err := pyjson.Append(nil, a.data, pyjson.Lite)
 	if err != nil {
-		return s.failed(err, "encoding")
+		return reply{}, err
 	}
 	boundary := wire.NewBoundary()
 	return reply{status: http.StatusOK, kind: wire.ContentType("multipart/mixed", boundary),
-		body: wire.Encode(boundary, data, a.images, s.o.Images.Type())}
+		body: wire.Encode(boundary, data, a.images, s.o.Images.Type())}, nil
 }
 
 // decode reads a request of the Lite protocol. No method uses its images, but bad
@@ -106,20 +110,20 @@ func (s *Server) connect(r *http.Request, _ string, body []byte) reply {
 		release()
 		return s.failed(err, "connect")
 	}
-	a, err := guard(r.Context(), s, "connect", release, func(ctx context.Context) (answer, error) {
+	a, err := guard(r.Context(), s, "connect", release, func(ctx context.Context) (reply, error) {
 		return s.open(ctx, r.Context(), config, start)
 	}, func() {})
 	if err != nil {
 		return s.failed(err, "connect")
 	}
-	return s.mixed(a)
+	return a
 }
 
 // open makes a session. It is of no use to anybody if its first reset fails or if
 // the client has stopped waiting for its name, and is closed again then.
-func (s *Server) open(ctx, client context.Context, config map[string]any, seed *int64) (a answer, err error) {
+func (s *Server) open(ctx, client context.Context, config map[string]any, seed *int64) (re reply, err error) {
 	if err := s.quota.take(); err != nil {
-		return a, err
+		return re, err
 	}
 	one := &session{id: wire.NewID()}
 	kept := false
@@ -130,24 +134,25 @@ func (s *Server) open(ctx, client context.Context, config map[string]any, seed *
 		}
 	}()
 	if err := s.make(one, s.o.Lite, config); err != nil {
-		return a, err
+		return re, err
 	}
-	a.data = Info{{"session_id", one.id}}
+	var first answer
 	if seed != nil {
-		first, err := s.reset(ctx, one, *seed)
-		if err != nil {
-			return a, err
+		if first, err = s.reset(ctx, one, *seed); err != nil {
+			return re, err
 		}
-		a.data = append(a.data, first.data...)
-		a.images = first.images
+	}
+	first.data = append(Info{{"session_id", one.id}}, first.data...)
+	if re, err = s.sealed(first, nil); err != nil {
+		return re, err
 	}
 	if client.Err() != nil || ctx.Err() != nil {
-		return a, errGone
+		return re, errGone
 	}
 	s.lite.add(one)
 	kept = true
 	s.opened(one)
-	return a, nil
+	return re, nil
 }
 
 // call runs a method of a session.
@@ -185,14 +190,16 @@ func (s *Server) dispatch(r *http.Request, body []byte, release func()) reply {
 		s.lite.touch(one)
 		return s.failed(err, "call")
 	}
-	a, err := perform(r.Context(), s, s.lite, one, what, release, f)
+	a, err := perform(r.Context(), s, s.lite, one, what, release, func(ctx context.Context) (reply, error) {
+		return s.sealed(f(ctx))
+	})
 	switch {
 	case errors.Is(err, errEnded):
 		return notFound(id)
 	case err != nil:
 		return s.failed(err, what)
 	}
-	return s.mixed(a)
+	return a
 }
 
 func notFound(id any) reply {
@@ -252,8 +259,8 @@ func (s *Server) step(ctx context.Context, one *session, text string) (answer, e
 	return s.observed(o.Observation, Info{{"reward", o.Reward.Sum()}, {"done", o.Done}, {"info", one.inform.StepInfo(o)}})
 }
 
-// observed packs an observation and what comes with it. Images are encoded while
-// the session's turn lasts: an environment may draw the next one into the same
+// observed packs an observation and what comes with it. It is called while the
+// session's turn lasts: the environment may draw its next images into the same
 // memory.
 func (s *Server) observed(o env.Observation, more Info) (answer, error) {
 	a := answer{data: append(Info{{"obs", o.Text}}, more...)}

@@ -32,12 +32,15 @@ type Object interface {
 	All() iter.Seq2[string, any]
 }
 
+// Raw is a value that was written before, in the same style.
+type Raw []byte
+
 // maxDepth limits nesting in both directions. A value that contains itself would
 // have no end.
 const maxDepth = 100
 
 // Append writes a value behind dst. Values are nil, booleans, numbers, text,
-// Objects, maps with names of a string kind, slices, arrays and pointers to
+// Raws, Objects, maps with names of a string kind, slices, arrays and pointers to
 // these. Bytes of text that are not UTF-8 become U+FFFD. The error names the
 // place of a value that has no JSON.
 func Append(dst []byte, v any, s Style) ([]byte, error) {
@@ -73,6 +76,8 @@ func (w *writer) value(v any, depth int) error {
 		w.dst = strconv.AppendInt(w.dst, int64(v), 10)
 	case int64:
 		w.dst = strconv.AppendInt(w.dst, v, 10)
+	case Raw:
+		w.dst = append(w.dst, v...)
 	case Object:
 		return w.object(v.All(), depth)
 	case map[string]any:

@@ -68,6 +68,7 @@ func TestStyles(t *testing.T) {
 	assert.Equal(t, `{"b":[1,2.0,null,true],"a":{"z":"é","y":[]}}`, text(t, v, Plain))
 	assert.Equal(t, `{"a":{"y":[],"z":"\u00e9"},"b":[1,2.0,null,true]}`, text(t, v, Legacy))
 	assert.Equal(t, `{}`, text(t, object(nil), Lite))
+	assert.Equal(t, `[[1,2], 3]`, text(t, []any{Raw("[1,2]"), 3}, Lite), "what is written stays as it is")
 }
 
 func TestValuesOfOtherTypes(t *testing.T) {
