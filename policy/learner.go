@@ -38,25 +38,48 @@ type Batch struct {
 	// value loss: mask and normalisation in one, for example 1/Σmask at the
 	// tokens of the mask. 0 leaves a token out.
 	Weight, ValueWeight []float32
+	// AuxWeight is each token's share in the entropy and KL terms; nil is Weight.
+	// Losses that insist on an aggregation of their own leave these terms theirs.
+	AuxWeight []float32
 
 	OldLogProbs []float32 // under the policy that wrote the rows
 	Reference   []float32 // log-probs under the reference policy
 	Advantages  []float32
 	Returns     []float32
 	OldValues   []float32
+
+	// RolloutWeight multiplies a token's policy loss and has no gradient: the
+	// importance weights of loss.Correct. nil is 1.
+	RolloutWeight []float32
+	// Turn is the turn of each token with Weight; turn losses read it alone. Ids
+	// start at 0 and do not decrease inside a row.
+	Turn []int32
+	// Seed decides the random choices of losses that make any (clip_cov).
+	Seed uint64
 }
 
 // Objective is what an optimiser step minimises:
 //
-//	Σ w·(surrogate − EntropyCoef·entropy + KLCoef·KL) + ValueCoef·½·Σ wv·(V − R)²
+//	Σ w·policy loss + Σ aux·(KLCoef·KL − EntropyCoef·entropy) + ValueCoef·½·Σ wv·(V − R)²
 //
-// with PPO's clipped surrogate, or, when Imitate is set, −Σ w·log-prob alone.
+// or, when Imitate is set, −Σ w·log-prob alone. The policy losses, and what
+// their settings mean, are those of package policy/loss.
 type Objective struct {
 	Imitate     bool
 	Temperature float64 // divides the logits; must be the one of sampling
-	ClipLow     float64 // the ratio is clipped to [1 − ClipLow, 1 + ClipHigh]
+	// Loss names the policy loss as loss.Builtin does; "" is ppo. Settings below
+	// that the loss does not have are ignored, 0 included.
+	Loss        string
+	ClipLow     float64 // the ratio is clipped to [1 − ClipLow, 1 + ClipHigh]; of gmpo the log-ratio, around 0
 	ClipHigh    float64
-	ClipDual    float64 // bound on the loss of negative advantages, in units of −A; 0 is off
+	ClipDual    float64 // ppo: bound on the loss of negative advantages, in units of −A; 0 is off
+	Unclamped   bool    // ppo: leave log-ratios beyond ±20 as they are, as the full VAGEN system does
+	TauPos      float64 // sapo: sharpness of the gate where the advantage is positive
+	TauNeg      float64 // sapo: elsewhere
+	CovRatio    float64 // clip_cov, kl_cov: share of tokens that may be dropped, that are penalised
+	CovLow      float64 // clip_cov: covariances between CovLow and CovHigh may be dropped
+	CovHigh     float64
+	CovCoef     float64 // kl_cov: weight of the penalty
 	EntropyCoef float64
 	KL          string // "" or k1, abs, k2, k3: KL to the reference as a loss term
 	KLCoef      float64
@@ -98,6 +121,9 @@ type Stats struct {
 	CriticNorm  float64 // of a critic with weights of its own
 	Skipped     bool    // nothing was changed: the norm was not finite, or too large
 	Tokens      int     // tokens in rows
+	// Metrics are further figures of the policy loss under the names that
+	// loss.Metrics has for them, such as those of turns; nil when there are none.
+	Metrics map[string]float64
 }
 
 // Learner is a policy that can be trained.
