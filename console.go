@@ -13,15 +13,20 @@ import (
 type Console struct {
 	w        io.Writer
 	terminal bool
-	began    map[string]time.Time
-	steps    map[string]int // last step of each kind
-	last     Metrics        // of the last validation
-	width    int            // of what stands on the bar's line
+	now      func() time.Time
+	rounds   map[string]round // by kind of event
+	width    int              // of what stands on the bar's line
+}
+
+// round is a run of steps that count up.
+type round struct {
+	begin       time.Time // when its first event came
+	first, last int       // steps
 }
 
 // NewConsole writes to w. Terminal says whether w moves its cursor on "\r".
 func NewConsole(w io.Writer, terminal bool) *Console {
-	return &Console{w: w, terminal: terminal, began: map[string]time.Time{}, steps: map[string]int{}}
+	return &Console{w: w, terminal: terminal, now: time.Now, rounds: map[string]round{}}
 }
 
 // Event implements Sink.
@@ -45,23 +50,9 @@ func (c *Console) Event(e Event) error {
 
 // bar draws progress and the time left.
 func (c *Console) bar(e Event, text string) error {
-	begin, ok := c.began[e.Kind]
-	if e.Step <= c.steps[e.Kind] { // another round of the same kind
-		ok = false
-	}
-	c.steps[e.Kind] = e.Step
-	if !ok {
-		begin = time.Now()
-		c.began[e.Kind] = begin
-	}
-	left := "  --"
-	if e.Step > 1 && ok {
-		per := time.Since(begin) / time.Duration(e.Step-1)
-		left = (per * time.Duration(e.Total-e.Step)).Round(time.Second).String()
-	}
 	const cells = 24
-	full := cells * e.Step / max(1, e.Total)
-	line := fmt.Sprintf("[%s%s] %d/%d  left %s  %s", strings.Repeat("█", full), strings.Repeat("·", cells-full), e.Step, e.Total, left, text)
+	full := min(max(0, cells*e.Step/max(1, e.Total)), cells)
+	line := fmt.Sprintf("[%s%s] %d/%d  left %s  %s", strings.Repeat("█", full), strings.Repeat("·", cells-full), e.Step, e.Total, c.left(e), text)
 	if !c.terminal {
 		_, err := fmt.Fprintln(c.w, line)
 		return err
@@ -74,6 +65,22 @@ func (c *Console) bar(e Event, text string) error {
 		c.width = 0
 	}
 	return err
+}
+
+// left estimates the time that the steps to come will take from those that have
+// been seen; the first event of a round only starts the clock.
+func (c *Console) left(e Event) string {
+	r, ok := c.rounds[e.Kind]
+	if !ok || e.Step <= r.last { // steps start anew: another round of the same kind
+		r = round{begin: c.now(), first: e.Step}
+	}
+	r.last = e.Step
+	c.rounds[e.Kind] = r
+	if e.Step == r.first {
+		return "--"
+	}
+	per := c.now().Sub(r.begin) / time.Duration(e.Step-r.first)
+	return (per * time.Duration(max(0, e.Total-e.Step))).Round(time.Second).String()
 }
 
 // line writes a line of its own, above the bar on a terminal.

@@ -3,6 +3,7 @@ package vagen
 import (
 	"fmt"
 	"image/color"
+	"math"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -33,11 +34,21 @@ type Mark struct {
 func (c *Curve) Event(e Event) error {
 	switch e.Kind {
 	case "step":
-		c.train = append(c.train, plotter.XY{X: float64(e.Step), Y: e.Metrics[c.Train]})
+		c.train = extend(c.train, e, c.Train)
 	case "validate":
-		c.val = append(c.val, plotter.XY{X: float64(e.Step), Y: e.Metrics[c.Val]})
+		c.val = extend(c.val, e, c.Val)
 	}
 	return nil
+}
+
+// extend appends a point. An event without the metric, or in which it is not a
+// finite number, leaves a gap.
+func extend(xys plotter.XYs, e Event, name string) plotter.XYs {
+	y, ok := e.Metrics[name]
+	if !ok || math.IsNaN(y) || math.IsInf(y, 0) {
+		return xys
+	}
+	return append(xys, plotter.XY{X: float64(e.Step), Y: y})
 }
 
 // Close implements Sink.

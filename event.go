@@ -4,8 +4,9 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
-	"sort"
+	"slices"
 	"sync"
 )
 
@@ -16,7 +17,7 @@ type Metrics map[string]float64
 
 // Event is something that happened in a run.
 type Event struct {
-	Kind    string // imitate, step, validate, save, end
+	Kind    string // imitate, step, validate or save
 	Step    int    // training steps done
 	Total   int    // training steps (or imitation steps) in all
 	Metrics Metrics
@@ -29,7 +30,8 @@ type Sink interface {
 	Close() error
 }
 
-// JSONLines writes events to a file, one JSON object per line with sorted keys.
+// JSONLines writes events to a file, one JSON object per line: kind, step, and
+// the metrics in the order of their names, null where they are not finite.
 type JSONLines struct {
 	mu   sync.Mutex
 	file *os.File
@@ -49,24 +51,25 @@ func NewJSONLines(path string) (*JSONLines, error) {
 func (j *JSONLines) Event(e Event) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	names := make([]string, 0, len(e.Metrics))
-	for name := range e.Metrics {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	fmt.Fprintf(j.buf, `{"kind":%q,"step":%d`, e.Kind, e.Step)
-	for _, name := range names {
+	fmt.Fprintf(j.buf, `{"kind":%s,"step":%d`, quoted(e.Kind), e.Step)
+	for _, name := range slices.Sorted(maps.Keys(e.Metrics)) {
 		value, err := json.Marshal(e.Metrics[name])
 		if err != nil { // NaN and infinities have no JSON form
 			value = []byte("null")
 		}
-		fmt.Fprintf(j.buf, `,%q:%s`, name, value)
+		fmt.Fprintf(j.buf, `,%s:%s`, quoted(name), value)
 	}
 	fmt.Fprint(j.buf, "}\n")
 	if err := j.buf.Flush(); err != nil {
 		return fmt.Errorf("vagen: metrics: %w", err)
 	}
 	return nil
+}
+
+// quoted is a text as JSON writes it; environments choose some of the names.
+func quoted(text string) []byte {
+	raw, _ := json.Marshal(text) // never fails for a text
+	return raw
 }
 
 // Close implements Sink.
