@@ -28,7 +28,7 @@ func ExampleRegistry() {
 	}
 	fmt.Println(out.Reward, out.Done, out.Success)
 	// Output:
-	// [blackjack frozenlake sokoban]
+	// [blackjack frozenlake navigation primitive_skill sokoban svg]
 	// true
 	// [{success 1} {format 0.02}] true true
 }

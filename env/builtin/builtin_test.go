@@ -15,17 +15,31 @@ var responses = []string{
 	"<think><observation>o</observation><reasoning>r</reasoning><prediction>p</prediction></think><answer>Up</answer>",
 	"<think>b</think><answer>Up,Right</answer>",
 	"<think><observation>o</observation><reasoning>r</reasoning><prediction>p</prediction></think><answer>Hit</answer>",
+	"<think>c</think><action>move_forward|turn_left</action>",
+	"<think><observation>o</observation><reasoning>r</reasoning><prediction>p</prediction></think><answer>moveahead,lookdown</answer>",
+	"<observation>o</observation><think>t</think><answer>push(-100,0,20,100,0,20)</answer><prediction>p</prediction>",
+	`<think>d</think><answer><svg viewBox="0 0 9 9"><circle cx="4" cy="4" r="3"/></svg></answer>`,
 }
+
+// Configurations to check each environment in; small pictures where they are
+// drawn anew each turn.
+var (
+	twoModes = []map[string]any{nil, {"render_mode": "text"}, {"render_mode": "vision"}}
+	twoRules = append(twoModes[:3:3], map[string]any{"rules": "legacy"}, map[string]any{"rules": "legacy", "render_mode": "text"})
+	small    = []map[string]any{{"resolution": 64}, {"render_mode": "text"}, {"rules": "legacy", "resolution": 64}, {"rules": "legacy", "render_mode": "text"}}
+
+	configs = map[string][]map[string]any{
+		"blackjack": twoModes, "frozenlake": twoRules, "sokoban": twoRules, "navigation": small, "primitive_skill": small,
+		"svg": {nil, {"rules": "service"}},
+	}
+)
 
 func TestBuiltinEnvironmentsKeepTheContract(t *testing.T) {
 	r := Registry()
 	require.NotEmpty(t, r.Names())
 	for _, name := range r.Names() {
-		configs := []map[string]any{nil, {"render_mode": "text"}, {"render_mode": "vision"}}
-		if name != "blackjack" { // it has one rule set
-			configs = append(configs, map[string]any{"rules": "legacy"}, map[string]any{"rules": "legacy", "render_mode": "text"})
-		}
-		for _, config := range configs {
+		require.NotEmpty(t, configs[name], name)
+		for _, config := range configs[name] {
 			report, err := env.Check(t.Context(), func(config map[string]any) (env.Env, error) { return r.New(name, config) },
 				env.CheckOptions{Config: config, Responses: responses})
 			require.NoError(t, err, "%s %v", name, config)
