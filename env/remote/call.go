@@ -69,23 +69,14 @@ func guard[T any](ctx context.Context, s *Server, what string, release func(), f
 		err   error
 	}
 	done := make(chan answer, 1)
-	start := time.Now()
 	go func() {
-		var a answer
 		defer s.end()
 		defer cancel()
-		defer release()
-		defer after()
-		defer func() {
-			if p := recover(); p != nil {
-				s.metrics.panicked()
-				s.log.Error("environment panicked", "call", what, "panic", p, "stack", string(debug.Stack()))
-				a.err = fmt.Errorf("%v", p)
-			}
-			s.metrics.called(what, time.Since(start), a.err != nil)
-			done <- a
-		}()
-		a.value, a.err = f(call)
+		var a answer
+		a.value, a.err = protected(call, s, what, f)
+		after() // before the answer, so that its receiver finds the session and the slot free
+		release()
+		done <- a
 	}()
 	var a answer
 	select {
@@ -110,6 +101,20 @@ func guard[T any](ctx context.Context, s *Server, what string, release func(), f
 		return zero, errDraining
 	}
 	return zero, a.err
+}
+
+// protected runs f, measures it and turns its panic into an error.
+func protected[T any](ctx context.Context, s *Server, what string, f func(context.Context) (T, error)) (v T, err error) {
+	start := time.Now()
+	defer func() {
+		if p := recover(); p != nil {
+			s.metrics.panicked()
+			s.log.Error("environment panicked", "call", what, "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("%v", p)
+		}
+		s.metrics.called(what, time.Since(start), err != nil)
+	}()
+	return f(ctx)
 }
 
 func (s *Server) late(what string) error {
