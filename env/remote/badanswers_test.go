@@ -96,7 +96,7 @@ func bomb(t *testing.T) []byte {
 // wrong, in time, and leaves no goroutine behind.
 func TestBadAnswersAreErrors(t *testing.T) {
 	good := Info{{"session_id", "s"}, {"obs", "start"}, {"info", Info{}}}
-	pixel, err := wire.EncodeImage(image.NewRGBA(image.Rect(0, 0, 2, 2)), PNG)
+	pixel, err := wire.EncodeImage(image.NewRGBA(image.Rect(0, 0, 2, 2)), wire.PNG)
 	require.NoError(t, err)
 	head, body := httpBody(t, good)
 	pic := Info{{"session_id", "s"}, {"obs", "see <image>"}}

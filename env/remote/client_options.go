@@ -42,7 +42,8 @@ type ClientOptions struct {
 	// repeats every request that failed for whatever reason, with delays that
 	// MaxDelay does not limit unless a session is being opened, and goes through
 	// all URLs even though only one knows the session; the legacy one repeats
-	// nothing. Both ignore errors of Close.
+	// nothing. Both ignore errors of Close. Only System before the first Reset,
+	// which the Lite one refuses, is played as always.
 	Python bool
 
 	Limits Limits // of responses

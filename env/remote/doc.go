@@ -24,5 +24,12 @@
 // been played. Here only that is repeated which cannot change the episode:
 // requests that never reached the service or were refused before they ran, the
 // making of an environment, system prompts and resets. ClientOptions.Resend and
-// ClientOptions.Python allow more.
+// ClientOptions.Python allow more. A session whose opening was repeated because
+// its answer got lost stays behind unused; services close such sessions when they
+// have been idle for long enough.
+//
+// # Text
+//
+// Texts travel as JSON in UTF-8. Bytes of a response that are not UTF-8 reach the
+// other side as U+FFFD.
 package remote

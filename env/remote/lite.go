@@ -75,7 +75,7 @@ func (s *Server) sealed(a answer, err error) (reply, error) {
 	}
 	boundary := wire.NewBoundary()
 	return reply{status: http.StatusOK, kind: wire.ContentType("multipart/mixed", boundary),
-		body: wire.Encode(boundary, data, a.images, s.o.Images.Type())}, nil
+		body: wire.Encode(boundary, data, a.images, wire.Format(s.o.Images).Type())}, nil
 }
 
 // decode reads a request of the Lite protocol. No method uses its images, but bad
@@ -265,7 +265,7 @@ func (s *Server) step(ctx context.Context, one *session, text string) (answer, e
 func (s *Server) observed(o env.Observation, more Info) (answer, error) {
 	a := answer{data: append(Info{{"obs", o.Text}}, more...)}
 	for i, img := range o.Images {
-		b, err := wire.EncodeImage(img, s.o.Images)
+		b, err := wire.EncodeImage(img, wire.Format(s.o.Images))
 		if err != nil {
 			return answer{}, fmt.Errorf("image %d of the observation: %w", i, err)
 		}

@@ -7,16 +7,15 @@ import (
 	"time"
 
 	"vagen/env"
-	"vagen/env/remote/internal/wire"
 )
 
 // ImageFormat is how a Server encodes images.
-type ImageFormat = wire.Format
+type ImageFormat string
 
 // The image formats. PNG keeps every pixel.
 const (
-	PNG  = wire.PNG
-	JPEG = wire.JPEG
+	PNG  ImageFormat = "png"
+	JPEG ImageFormat = "jpeg"
 )
 
 // ServerOptions are a Server's settings; DefaultServerOptions gives usable ones

@@ -285,7 +285,7 @@ func TestRequestsBeyondTheLimitsAreRefused(t *testing.T) {
 	a := ask(t, s, http.MethodPost, "/connect", make([]byte, 1001))
 	assert.Equal(t, http.StatusRequestEntityTooLarge, a.status)
 	assert.Contains(t, a.detail, "limit of 1000 bytes")
-	img, err := wire.EncodeImage(image.NewRGBA(image.Rect(0, 0, 3, 3)), PNG)
+	img, err := wire.EncodeImage(image.NewRGBA(image.Rect(0, 0, 3, 3)), wire.PNG)
 	require.NoError(t, err)
 	send := func(images ...[]byte) said {
 		form := func(r *http.Request) { r.Header.Set("Content-Type", wire.ContentType("multipart/form-data", "B")) }
