@@ -12,14 +12,17 @@ type Column int
 
 // The columns of the loss's input [n, Columns] float32.
 const (
-	OldLogProb  Column = iota // log-prob under the policy that is being updated from
-	RefLogProb                // log-prob under the reference policy
-	Advantage                 //
-	Weight                    // weight of the token's policy terms; 0 leaves the token out
-	OldValue                  // the critic's value before the update
-	Return                    //
-	ValueWeight               // weight of the token's value term
-	Columns                   // how many there are
+	OldLogProb    Column = iota // log-prob under the policy that is being updated from
+	RefLogProb                  // log-prob under the reference policy
+	Advantage                   //
+	Weight                      // weight of the token's policy terms; 0 leaves the token out
+	OldValue                    // the critic's value before the update
+	Return                      //
+	ValueWeight                 // weight of the token's value term
+	AuxWeight                   // weight of the token's entropy and KL terms, with Loss.Aux
+	RolloutWeight               // importance weight without gradient, with Loss.Rollout
+	Slope                       // derivative by the log-prob, with Loss.Given
+	Columns                     // how many there are
 )
 
 // HyperParam names an entry of the vector of numbers that may change from step
@@ -36,6 +39,10 @@ const (
 	KLCoef
 	ValueClip // 0 turns clipping of the value off
 	ValueCoef
+	TauPos    // sharpness of SAPO's gate where the advantage is positive
+	TauNeg    // elsewhere
+	CovCoef   // weight of KLCov's penalty
+	CovTokens // tokens that KLCov penalises
 	HyperParams
 )
 
@@ -62,13 +69,22 @@ const (
 	Stats
 )
 
-// Loss is a loss whose value at a token depends on that token alone.
+// Loss is a loss whose value at a token depends on that token alone, or whose
+// policy part has been evaluated before.
 type Loss struct {
 	Imitate bool   // maximise the log-probs of the targets; everything else is ignored
-	Policy  bool   // PPO's clipped surrogate
+	Policy  bool   // the policy loss of this kind, with the two terms below
 	Value   bool   // squared value error, clipped
 	KL      string // "", "k1", "abs", "k2", "k3"
 	Entropy bool   // entropy bonus
+
+	Kind      LossKind // policy loss of one token; "" is PPO
+	Unclamped bool     // PPO: don't bound the log-ratio
+	Rollout   bool     // the policy loss has importance weights
+	Aux       bool     // entropy and KL have weights of their own
+	// Given says that policy loss and KL have been evaluated before: their
+	// derivative by the log-prob is a column.
+	Given bool
 }
 
 // Key identifies the loss among compiled programs.
@@ -87,13 +103,11 @@ func (l *Loss) gradients(s *scores, cols, hyper *Node) (dLogProb, dEntropy, dVal
 			t.put(StatPolicy, Mul(w, Neg(s.LogProb)))
 			t.put(StatEntropy, Mul(w, s.Entropy))
 		case l.Policy:
-			dLogProb = Mul(w, t.surrogate())
-			t.put(StatEntropy, Mul(w, s.Entropy))
-			if l.KL != "" {
-				kl, d := klTerm(l.KL, Sub(s.LogProb, t.column(RefLogProb)))
-				dLogProb = Add(dLogProb, Mul(Mul(Hyper(hyper, KLCoef), w), d))
-				t.put(StatKL, Mul(w, kl))
+			if l.Aux {
+				w = t.column(AuxWeight)
 			}
+			dLogProb = t.policy(l, w)
+			t.put(StatEntropy, Mul(w, s.Entropy))
 			if l.Entropy {
 				dEntropy = Neg(Mul(Hyper(hyper, EntropyCoef), w))
 			}
@@ -131,44 +145,42 @@ func (t *terms) vector() *Node {
 	return Concatenate(out, 0)
 }
 
-// surrogate is PPO's clipped objective (Schulman et al., arXiv:1707.06347, eq. 7,
-// negated), with separate bounds and dual clip (Ye et al., arXiv:1912.09729):
-//
-//	ρ = exp(new − old),  l = max(−A·ρ, −A·clip(ρ, 1−εl, 1+εh)),  l = min(l, −A·c) where A < 0
-//
-// It returns the derivative of each token's loss with respect to its log-prob:
-// −A·ρ where the unclipped branch is the larger, else 0. The log-ratio is clamped
-// to ±20, as in verl.
-func (t *terms) surrogate() *Node {
-	g := t.cols.Graph()
-	w, adv := t.column(Weight), t.column(Advantage)
-	raw := Sub(t.s.LogProb, t.column(OldLogProb))
-	// Beyond ±20 the ratio says nothing any more and would overflow: it stays
-	// there, and the token moves nothing.
-	diff := Min(Max(raw, Scalar(g, dtypes.Float32, -20)), Scalar(g, dtypes.Float32, 20))
-	ratio := Exp(diff)
-	low := OneMinus(Hyper(t.hyper, ClipLow))
-	high := AddScalar(Hyper(t.hyper, ClipHigh), 1)
-	plain := Neg(Mul(adv, ratio))
-	clipped := Neg(Mul(adv, Min(Max(ratio, low), high)))
-	loss := Max(plain, clipped)
-	byClip := GreaterThan(clipped, plain)
+// policy evaluates policy loss and KL and returns their derivative by each
+// token's log-prob.
+func (t *terms) policy(l *Loss, aux *Node) *Node {
+	if l.Given {
+		return t.column(Slope)
+	}
+	w := t.column(Weight)
+	on := NotEqual(w, ZerosLike(w))
+	in := PolicyInput{LogProb: t.s.LogProb, Old: t.column(OldLogProb), Advantage: t.column(Advantage), Hyper: t.hyper}
+	if l.Rollout {
+		in.Rollout = t.column(RolloutWeight)
+	}
+	p := PolicyLoss{Kind: l.Kind, Unclamped: l.Unclamped}.Terms(in)
+	t.put(StatPolicy, where(on, Mul(w, p.Loss)))
+	t.put(StatApproxKL, Neg(where(on, Mul(w, p.LogRatio))))
+	if p.Clipped != nil {
+		t.put(StatClipped, where(p.Clipped, w))
+	}
+	if p.ClippedLow != nil {
+		t.put(StatClippedLow, where(p.ClippedLow, w))
+	}
+	t.stats[StatRatioMax] = ReduceAllMax(where(on, cappedRatio(p.LogRatio)))
+	d := where(on, Mul(w, p.Slope))
+	if l.KL == "" {
+		return d
+	}
+	kl, slope := klTerm(l.KL, Sub(t.s.LogProb, t.column(RefLogProb)))
+	t.put(StatKL, Mul(aux, kl))
+	return Add(d, Mul(Mul(Hyper(t.hyper, KLCoef), aux), slope))
+}
 
-	c := Hyper(t.hyper, ClipDual)
-	zero := ZerosLike(adv)
-	cap := Where(LogicalAnd(LessThan(adv, zero), BroadcastToShape(GreaterThan(c, ScalarZero(g, dtypes.Float32)), adv.Shape())),
-		Neg(Mul(adv, c)), MulScalar(OnesLike(adv), 1e30))
-	byDual := GreaterThan(loss, cap)
-	loss = Min(loss, cap)
-
-	on := NotEqual(w, zero)
-	t.put(StatPolicy, Mul(w, loss))
-	t.put(StatApproxKL, Neg(Mul(w, diff)))
-	t.put(StatClipped, Where(byClip, w, zero))
-	t.put(StatClippedLow, Where(byDual, w, zero))
-	t.stats[StatRatioMax] = ReduceAllMax(Where(on, ratio, zero))
-	moves := LogicalAnd(LogicalNot(LogicalOr(byClip, byDual)), Equal(raw, diff))
-	return Where(moves, plain, zero)
+// cappedRatio is the ratio of a log-ratio, for statistics: one wild token leaves
+// a number that can be read.
+func cappedRatio(logRatio *Node) *Node {
+	v, _ := within(logRatio, num(logRatio, -maxLogRatio), num(logRatio, maxLogRatio))
+	return Exp(v)
 }
 
 // klTerm estimates the KL from the reference at one token, with d = new − ref
@@ -176,8 +188,7 @@ func (t *terms) surrogate() *Node {
 //
 //	k1 d    abs |d|    k2 d²/2    k3 exp(−d) + d − 1, at most 10
 func klTerm(kind string, d *Node) (kl, slope *Node) {
-	g := d.Graph()
-	c := func(x float64) *Node { return Scalar(g, dtypes.Float32, x) }
+	c := func(x float64) *Node { return num(d, x) }
 	switch kind {
 	case "k1":
 		return d, OnesLike(d)

@@ -1,0 +1,213 @@
+package device_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/gomlx/gomlx/pkg/core/dtypes"
+	"github.com/gomlx/gomlx/pkg/core/graph"
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/devicetest"
+)
+
+// sum returns the sum and the difference of two inputs.
+func sum(in []*graph.Node) []*graph.Node {
+	return []*graph.Node{graph.Add(in[0], in[1]), graph.Sub(in[0], in[1])}
+}
+
+func put[T dtypes.Supported](t testing.TB, d *device.Device, data []T, dims ...int) *device.Array {
+	t.Helper()
+	a, err := device.Put(d, data, dims...)
+	require.NoError(t, err)
+	return a
+}
+
+func read[T dtypes.Supported](t testing.TB, a *device.Array) []T {
+	t.Helper()
+	x, err := device.ReadNew[T](a)
+	require.NoError(t, err)
+	return x
+}
+
+func roundTrip[T dtypes.Supported](t *testing.T, d *device.Device, data []T) {
+	t.Helper()
+	a := put(t, d, data, len(data)/2, 2)
+	require.Equal(t, []int{len(data) / 2, 2}, a.Dims())
+	require.Equal(t, len(data), a.Size())
+	require.Equal(t, dtypes.FromGenericsType[T](), a.DType())
+	require.EqualValues(t, len(data)*a.DType().Size(), a.Bytes())
+	require.Equal(t, data, read[T](t, a))
+	a.Free()
+	s, err := device.Scalar(d, data[0])
+	require.NoError(t, err)
+	require.Empty(t, s.Dims())
+	require.Equal(t, data[:1], read[T](t, s))
+	s.Free()
+}
+
+func TestNumbersSurviveTheDevice(t *testing.T) {
+	devicetest.Each(t, func(t *testing.T, d *device.Device) {
+		roundTrip(t, d, []float32{1, -2.5, 3e-38, 4})
+		roundTrip(t, d, []int32{1, -2, 1 << 30, 4})
+		roundTrip(t, d, []uint32{1, 2, 1 << 31, 4})
+		roundTrip(t, d, []uint8{1, 2, 255, 0})
+		roundTrip(t, d, []bool{true, false, false, true})
+	})
+}
+
+func TestProgramsRunAndCompileOncePerShape(t *testing.T) {
+	devicetest.Each(t, func(t *testing.T, d *device.Device) {
+		p := d.Program("sum", sum)
+		require.Zero(t, p.Executables())
+		before := d.CompileTime()
+		for range 3 {
+			a, b := put(t, d, []float32{1, 2}), put(t, d, []float32{10, 20})
+			out, err := p.Run([]*device.Array{a, b})
+			require.NoError(t, err)
+			require.Equal(t, []float32{11, 22}, read[float32](t, out[0]))
+			require.Equal(t, []float32{-9, -18}, read[float32](t, out[1]))
+			require.Equal(t, []float32{1, 2}, read[float32](t, a), "inputs stay")
+		}
+		require.Equal(t, 1, p.Executables())
+		require.Greater(t, d.CompileTime(), before)
+		for _, in := range [][]*device.Array{
+			{put(t, d, []float32{1, 2}, 1, 2), put(t, d, []float32{3, 4}, 1, 2)}, // another rank
+			{put(t, d, []int32{1, 2}), put(t, d, []int32{3, 4})},                 // another type
+		} {
+			_, err := p.Run(in)
+			require.NoError(t, err)
+		}
+		require.Equal(t, 3, p.Executables())
+	})
+}
+
+// A donated input is gone, the others stay, and results hold.
+func TestDonatedInputsAreConsumed(t *testing.T) {
+	devicetest.Each(t, func(t *testing.T, d *device.Device) {
+		p := d.Program("sum", sum)
+		acc := put(t, d, []float32{0, 0})
+		one := put(t, d, []float32{1, 2})
+		for range 5 {
+			out, err := p.Run([]*device.Array{acc, one}, 0)
+			require.NoError(t, err)
+			require.ErrorIs(t, device.Read(acc, make([]float32, 2)), device.ErrClosed)
+			out[1].Free()
+			acc = out[0]
+		}
+		require.Equal(t, []float32{5, 10}, read[float32](t, acc))
+		require.Equal(t, []float32{1, 2}, read[float32](t, one))
+	})
+}
+
+func TestPanicsOfGraphsBecomeErrors(t *testing.T) {
+	cause := errors.New("no such thing")
+	devicetest.Each(t, func(t *testing.T, d *device.Device) {
+		x := []*device.Array{put(t, d, []float32{1, 2})}
+		for _, c := range []struct {
+			name  string
+			build device.Builder
+			want  string
+		}{
+			{"an error", func([]*graph.Node) []*graph.Node { panic(fmt.Errorf("building: %w", cause)) }, "no such thing"},
+			{"a string", func([]*graph.Node) []*graph.Node { panic("text") }, "text"},
+			{"shapes that do not fit", func(in []*graph.Node) []*graph.Node {
+				return []*graph.Node{graph.Add(in[0], graph.Const(in[0].Graph(), []float32{1, 2, 3}))}
+			}, "device: compile"},
+		} {
+			p := d.Program(c.name, c.build)
+			_, err := p.Run(x)
+			require.ErrorContains(t, err, c.name)
+			require.ErrorContains(t, err, c.want)
+			require.Zero(t, p.Executables())
+		}
+		_, err := d.Program("cause", func([]*graph.Node) []*graph.Node { panic(fmt.Errorf("building: %w", cause)) }).Run(x)
+		require.ErrorIs(t, err, cause)
+		// The device works on.
+		out, err := d.Program("sum", sum).Run([]*device.Array{x[0], x[0]})
+		require.NoError(t, err)
+		require.Equal(t, []float32{2, 4}, read[float32](t, out[0]))
+	})
+}
+
+func TestMisuseIsAnError(t *testing.T) {
+	devicetest.Each(t, func(t *testing.T, d *device.Device) {
+		_, err := device.Put(d, []float32{1, 2, 3}, 2, 2)
+		require.ErrorContains(t, err, "3 numbers do not fill shape [2 2]")
+		a := put(t, d, []float32{1, 2})
+		require.ErrorContains(t, device.Read(a, make([]float32, 3)), "2 numbers into a slice of 3")
+		require.Error(t, device.Read(a, make([]int32, 2)), "another type")
+		require.Equal(t, []float32{1, 2}, read[float32](t, a))
+
+		a.Free()
+		a.Free() // again: nothing
+		(*device.Array)(nil).Free()
+		device.FreeAll(nil, a)
+		_, err = device.ReadNew[float32](a)
+		require.ErrorIs(t, err, device.ErrClosed)
+		require.ErrorIs(t, device.Read[float32](nil, nil), device.ErrClosed)
+		b := put(t, d, []float32{1, 2})
+		_, err = d.Program("sum", sum).Run([]*device.Array{b, a})
+		require.ErrorIs(t, err, device.ErrClosed)
+		require.ErrorContains(t, err, "program sum: input 1 has been freed")
+		_, err = d.Program("sum", sum).Run([]*device.Array{nil, b})
+		require.ErrorIs(t, err, device.ErrClosed)
+	})
+}
+
+func TestClosedDevicesRefuseToRun(t *testing.T) {
+	devicetest.Each(t, func(t *testing.T, d *device.Device) {
+		p := d.Program("sum", sum)
+		a := put(t, d, []float32{1, 2})
+		_, err := p.Run([]*device.Array{a, a})
+		require.NoError(t, err)
+		d.Close()
+		d.Close()
+		_, err = p.Run([]*device.Array{a, a})
+		require.ErrorIs(t, err, device.ErrClosed)
+		require.Zero(t, p.Executables())
+	})
+}
+
+func TestDevicesServeSeveralGoroutines(t *testing.T) { runInParallel(t, devicetest.Go(t)) }
+
+// runInParallel uses a device from several goroutines at once.
+func runInParallel(t *testing.T, d *device.Device) {
+	p := d.Program("sum", sum)
+	var wg sync.WaitGroup
+	errs := make([]error, 8)
+	for g := range errs {
+		wg.Go(func() {
+			for i := range 20 {
+				x, err := device.Put(d, []float32{float32(g), float32(i)})
+				if err != nil {
+					errs[g] = err
+					return
+				}
+				out, err := p.Run([]*device.Array{x, x}, 1)
+				if err == nil {
+					var got []float32
+					if got, err = device.ReadNew[float32](out[0]); err == nil && (got[0] != float32(2*g) || got[1] != float32(2*i)) {
+						err = fmt.Errorf("%d + %d is %v", g, i, got)
+					}
+					device.FreeAll(out...)
+				}
+				if err != nil {
+					errs[g] = err
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.NoError(t, errors.Join(errs...))
+}
+
+func TestBackendsAreToldApart(t *testing.T) {
+	devicetest.Each(t, func(t *testing.T, d *device.Device) {
+		require.Equal(t, d.Name() == "go", d.PureGo())
+	})
+}

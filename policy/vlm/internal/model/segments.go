@@ -1,0 +1,21 @@
+package model
+
+import (
+	. "github.com/gomlx/gomlx/pkg/core/graph"
+)
+
+// Segments cuts n tokens into runs of different length, such as rows or turns.
+// Sums over a run read its tokens through a table, which unlike a scatter adds
+// them in one order on every device.
+type Segments struct {
+	Members *Node // [segments, width] int32: the tokens of each run, n in the places left over
+	Of      *Node // [n] int32: the run of each token
+}
+
+// sum gives every token the sum of x [n] over its run.
+func (s *Segments) sum(x *Node) *Node {
+	n, runs, width := rows(x), dim(s.Members, 0), dim(s.Members, 1)
+	cells := takeRowsOrZero(Reshape(x, n, 1), Reshape(s.Members, runs*width))
+	sums := ReduceSum(Reshape(cells, runs, width), 1)
+	return Reshape(takeRows(Reshape(sums, runs, 1), s.Of), n)
+}
