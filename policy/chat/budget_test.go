@@ -119,3 +119,20 @@ func TestEstimatesFollowTheCountOfTheService(t *testing.T) {
 		require.ErrorContains(t, err, "0.00101 of 0.0020449, and the next request may cost 0.001035")
 	}
 }
+
+// Where the service charges for writing to its cache, all of a prompt may go
+// there. What was only thought is not sent again.
+func TestEstimatesKnowCacheAndReasoning(t *testing.T) {
+	o := options(t, OpenAI, "http://test")
+	o.Prices = map[string]Price{o.Model: {Prompt: 1, CacheWrite: 2, Completion: 1}}
+	o.Budget = 35.9e-6 // 8 tokens of prompt at 2, 20 of response at 1
+	o.Transport = tripper(reply(200, `{"choices":[{"message":{"content":"ok"},"finish_reason":"stop"}],
+		"usage":{"prompt_tokens":8,"completion_tokens":12,"completion_tokens_details":{"reasoning_tokens":9}}}`))
+	_, err := newModel(t, o).Generate(context.Background(), many(1), short)
+	require.ErrorIs(t, err, ErrBudget)
+	o.Budget = 36.1e-6
+	m := newModel(t, o)
+	_, err = m.Generate(context.Background(), many(1), short)
+	require.NoError(t, err)
+	require.Equal(t, int64(11), m.chats[1].tokens)
+}

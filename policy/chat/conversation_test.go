@@ -114,6 +114,25 @@ func TestConversationsInUseAreNotShared(t *testing.T) {
 	require.Empty(t, m.chats)
 }
 
+// A call that ends takes nothing from a conversation that began, under the same
+// key, after its own was forgotten.
+func TestForgottenConversationsDoNotHarmLaterOnes(t *testing.T) {
+	o := options(t, OpenAI, "http://test")
+	var m *Model
+	calls := 0
+	o.Transport = tripper(func(*http.Request) (*http.Response, error) {
+		if calls++; calls > 1 {
+			return response(200, fine(OpenAI, "new")), nil
+		}
+		m.Forget(1)
+		_, err := m.Generate(context.Background(), []policy.Prompt{prompt(1, user("new"))}, short)
+		return response(400, ""), err
+	})
+	m = newModel(t, o)
+	require.ErrorIs(t, one(t, m, prompt(1, user("old"))).Err, ErrRequest)
+	require.Len(t, m.chats[1].messages, 2)
+}
+
 // TestMessagesFitWhatAPIsTake looks at what the golden requests do not have:
 // examples, pictures of the system, blank text around pictures, blank responses.
 func TestMessagesFitWhatAPIsTake(t *testing.T) {

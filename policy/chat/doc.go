@@ -42,6 +42,7 @@
 // # Repeatability
 //
 // Completions stand in the order of the prompts, and requests are admitted in
-// that order, however many run at once. Prompt.Seed is sent where the API takes a
-// seed, which no service promises to obey in full; Anthropic takes none.
+// that order, however many run at once. Prompt.Seed is sent, folded to 31 bits,
+// where the API takes a seed, which no service promises to obey in full; Anthropic
+// takes none.
 package chat

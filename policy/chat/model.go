@@ -56,6 +56,7 @@ func New(o Options) (*Model, error) {
 	m.dialect = m.api.dialect(&m.o)
 	m.sent = append(slices.Collect(maps.Keys(m.o.Extra)), m.dialect.stop, m.dialect.logProbs, m.dialect.limit)
 	m.sent = append(m.sent, m.dialect.optional()...)
+	m.sent = slices.DeleteFunc(m.sent, func(name string) bool { return name == "" }) // as a fault that names no field does
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}

@@ -118,6 +118,15 @@ func TestNoMinuteHoldsMoreTokensThanAllowed(t *testing.T) {
 		// Ten tokens each: eight have gone and the ninth's 28 make 108.
 		require.Equal(t, 8, book.most(func(int) int { return 1 }))
 	})
+	// Whoever waits for tokens learns at once when the service counts fewer.
+	o.TokensPerMinute, o.Concurrency = 50, 2
+	synctest.Test(t, func(t *testing.T) {
+		book := &logbook{latency: func(int) time.Duration { return time.Second }, body: func(int) string { return said(OpenAI, "ok", "stop", 8, 2) }}
+		o.Transport = book
+		_, err := newModel(t, o).Generate(context.Background(), many(2), short)
+		require.NoError(t, err)
+		require.Equal(t, time.Second, book.starts[1].Sub(book.starts[0]))
+	})
 	o.TokensPerMinute = 5
 	synctest.Test(t, func(t *testing.T) {
 		book := &logbook{latency: func(int) time.Duration { return 0 }, body: func(int) string { return fine(OpenAI, "ok") }}
@@ -176,6 +185,7 @@ func TestCancellationEndsTheCall(t *testing.T) {
 	})
 	for name, change := range map[string]func(o *Options){
 		"answer":  func(o *Options) {},
+		"last":    func(o *Options) { o.Retries = 0 },
 		"slot":    func(o *Options) { o.Concurrency = 1 },
 		"minute":  func(o *Options) { o.RequestsPerMinute = 1 },
 		"budget":  func(o *Options) { o.Budget, o.Prices = 30e-6, map[string]Price{o.Model: {Prompt: 1, Completion: 1}} },
@@ -199,6 +209,7 @@ func TestCancellationEndsTheCall(t *testing.T) {
 				require.Equal(t, 10*time.Second, time.Since(begin))
 				require.Empty(t, m.chats)
 				require.Empty(t, m.slots)
+				require.Zero(t, m.Usage().Failures, "nobody failed")
 				require.Equal(t, tokens{}, m.ledger.reserved)
 				// And the model can still be used.
 				m.http.Transport = tripper(ok)

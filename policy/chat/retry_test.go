@@ -205,6 +205,16 @@ func TestWhoAFailureConcerns(t *testing.T) {
 	}
 }
 
+// A request that is refused for what it says, and not for a setting, is a matter
+// of its conversation with every API.
+func TestRefusedRequestsConcernTheirConversation(t *testing.T) {
+	for api := range providers {
+		o := options(t, api, "http://test")
+		o.Transport = tripper(reply(400, `{"error":{"type":"invalid_request_error","message":"messages.0.content.1: the picture cannot be read"}}`))
+		require.ErrorIs(t, one(t, newModel(t, o), prompt(1, user("hi"))).Err, ErrRequest, api)
+	}
+}
+
 // Nobody at the address is a failure for all; a connection that breaks is one for
 // its conversation.
 func TestNetworkFailuresAreRetried(t *testing.T) {

@@ -179,7 +179,8 @@ func (q *request) assemble(name string, messages []json.RawMessage, fields map[s
 	return append(out, rest[1:]...), nil
 }
 
-// merge adds src to dst, objects field by field. What is in both is an error.
+// merge adds src to dst, objects field by field; it changes those of dst. What is
+// in both is an error.
 func merge(dst, src map[string]any) error {
 	for _, name := range slices.Sorted(maps.Keys(src)) {
 		old, there := dst[name]
@@ -192,11 +193,9 @@ func merge(dst, src map[string]any) error {
 		if !isA || !isB {
 			return fmt.Errorf("%q is sent by the package itself", name)
 		}
-		a = maps.Clone(a)
 		if err := merge(a, b); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		dst[name] = a
 	}
 	return nil
 }
