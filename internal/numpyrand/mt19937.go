@@ -10,14 +10,20 @@ type MT19937 struct {
 	next  int
 }
 
-// SeedPython restarts the stream as random.seed(seed) does for an integer:
-// init_by_array over the 32-bit words of |seed|, lowest first.
+// SeedPython restarts the stream as random.seed(seed) does for an integer, of
+// which only the magnitude counts.
 func (m *MT19937) SeedPython(seed int64) {
 	abs := uint64(seed)
 	if seed < 0 {
 		abs = -abs
 	}
-	key := [2]uint32{uint32(abs), uint32(abs >> 32)}
+	m.SeedPythonUint64(abs)
+}
+
+// SeedPythonUint64 is SeedPython for seeds up to 2⁶⁴−1: init_by_array over the
+// 32-bit words of the seed, lowest first.
+func (m *MT19937) SeedPythonUint64(seed uint64) {
+	key := [2]uint32{uint32(seed), uint32(seed >> 32)}
 	words := 1
 	if key[1] != 0 {
 		words = 2
