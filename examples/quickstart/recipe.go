@@ -37,35 +37,32 @@ var words = []string{
 	" Left", " Down", " Right", " Up", "Left", "Down", "Right", "Up",
 }
 
-// lake is the environment of all recipes: 4×4 FrozenLake in pictures.
-func lake(actions int, extra map[string]any) map[string]any {
-	c := map[string]any{
+// lake is the environment of all recipes: 4×4 FrozenLake in pictures. The agent
+// says where the goal is and which cells around it are safe, and is paid for
+// saying it right.
+func lake(actions int) map[string]any {
+	return map[string]any{
 		"rules": "lite", "render_mode": "vision", "prompt": "brief", "prompt_format": "observe_predict",
-		"max_actions_per_step": actions, "success_reward": 1.0,
+		"max_actions_per_step": actions, "describe_holes": true,
+		"success_reward": 1.0, "hole_penalty": 0.5, "turn_cost": 0.1,
 		"format_reward": 0.05, "observation_reward": 0.05, "prediction_reward": 0.05,
 	}
-	for k, v := range extra {
-		c[k] = v
-	}
-	return c
 }
 
 // recipes by the name that the flag takes.
 var recipes = map[string]recipe{
 	"default": {
-		about: "the agent says where the goal is, then plays two moves a turn",
-		shape: vlm.Small(), turns: 4, actions: 2, env: lake(2, nil),
-		noise: 0.8, lessons: lessons(9000, 1280, 4),
-		config: full(0.95, 1, 3e-4), steps: 45,
+		about: "the agent says what it sees, then plays two moves a turn",
+		shape: vlm.Small(), turns: 4, actions: 2, env: lake(2),
+		noise: 0.8, lessons: lessons(9000, 1920, 4),
+		config: full, steps: 40,
 	},
 	"long": {
-		about: "the agent also says which moves around it are safe, then plays one",
-		shape: vlm.Small(), turns: 8, actions: 1,
-		env:   lake(1, map[string]any{"describe_holes": true, "hole_penalty": 0.5, "turn_cost": 0.1}),
+		about: "the agent plays one move a turn, for longer",
+		shape: vlm.Small(), turns: 8, actions: 1, env: lake(1),
 		noise: 0.8, lessons: lessons(12000, 1280, 8),
 		config: func(c *vagen.Config) {
-			full(0.95, 0.95, 3e-4)(c)
-			c.Data.MaxResponse = 24
+			full(c)
 			c.Agent.Actor.UseKLLoss, c.Agent.Actor.KLLoss, c.Agent.Actor.KLLossType = true, 0.05, "low_var_kl"
 			c.Agent.Actor.Optim.Style, c.Agent.Actor.Optim.MinRatio = "linear", 0.2
 		},
@@ -92,23 +89,21 @@ func imitation(batch int, rate float64) vagen.Imitation {
 
 // full is VAGEN-Full at this size: bi-level GAE, both masks, turn rewards and
 // state rewards; the critic is a head on the policy.
-func full(turnGamma, lambda, rate float64) func(*vagen.Config) {
-	return func(c *vagen.Config) {
-		c.Algorithm.Estimator, c.Algorithm.TurnGamma, c.Algorithm.Lambda = "bi_level_gae", turnGamma, lambda
-		c.Data.TrainBatch, c.Data.ValBatch, c.Data.MaxResponse = 128, 256, 20
-		a := &c.Agent.Actor
-		a.MiniBatch, a.Epochs, a.Entropy = 32, 2, 0
-		a.Optim = vagen.OptimConfig{Rate: rate, WarmupRatio: 0.08, Style: "constant", Beta1: 0.9, Beta2: 0.99}
-		c.Critic.Kind, c.Critic.ValueCoef, c.Critic.ValueClip, c.Critic.ZeroHead = "shared", 0.5, 0, true
-		c.Trainer.TestFreq, c.Trainer.ValBefore = 10, true
-	}
+func full(c *vagen.Config) {
+	c.Algorithm.Estimator, c.Algorithm.TurnGamma, c.Algorithm.Lambda = "bi_level_gae", 0.95, 0.95
+	c.Data.TrainBatch, c.Data.ValBatch, c.Data.MaxResponse = 128, 256, 24
+	a := &c.Agent.Actor
+	a.MiniBatch, a.Epochs, a.Entropy = 32, 2, 0
+	a.Optim = vagen.OptimConfig{Rate: 3e-4, WarmupRatio: 0.08, Style: "constant", Beta1: 0.9, Beta2: 0.99}
+	c.Critic.Kind, c.Critic.ValueCoef, c.Critic.ValueClip, c.Critic.ZeroHead = "shared", 0.5, 0, true
+	c.Trainer.TestFreq, c.Trainer.ValBefore = 10, true
 }
 
 // configure writes a recipe as a configuration.
 func (r recipe) configure(o options) vagen.Config {
 	c := vagen.Default()
 	c.Run.Seed, c.Run.Workers = o.seed, o.workers
-	c.Model.Backend, c.Model.CacheTokens, c.Model.MicroTokens = o.backend, 192, 1920
+	c.Model.Backend, c.Model.CacheTokens, c.Model.MicroTokens = o.backend, 256, 2240
 	c.Env.Name, c.Env.Config = "frozenlake", r.env
 	// Levels: validation takes 0 to 255, every seed's training has its own range.
 	c.Env.ValSeed, c.Env.Seed = 0, 10_000_000*int64(o.seed+1)
