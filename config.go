@@ -4,11 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 
 	"vagen/advantage"
 	"vagen/internal/settings"
-	"vagen/reward"
 )
 
 // ErrConfig is wrapped by every error about a configuration.
@@ -206,9 +204,7 @@ func LoadConfig(path string, overrides ...string) (Config, error) {
 			problems = append(problems, err)
 		}
 	}
-	if err := c.Validate(); err != nil {
-		problems = append(problems, err)
-	}
+	problems = append(problems, c.problems()...)
 	if len(problems) > 0 {
 		return c, fmt.Errorf("vagen: %w: %w", ErrConfig, errors.Join(problems...))
 	}
@@ -233,153 +229,3 @@ func (c *Config) params() advantage.Params {
 	p.Gamma, p.Lambda, p.TurnGamma, p.NoStd = a.Gamma, a.Lambda, a.TurnGamma, !a.NormByStd
 	return p
 }
-
-// Validate reports everything that is out of range or contradicts something
-// else, naming the keys.
-func (c *Config) Validate() error {
-	v := validator{}
-	v.ranges(c)
-	v.names(c)
-	v.contradictions(c)
-	if len(v.problems) > 0 {
-		return fmt.Errorf("%w: %w", ErrConfig, errors.Join(v.problems...))
-	}
-	return nil
-}
-
-type validator struct{ problems []error }
-
-func (v *validator) say(format string, args ...any) {
-	v.problems = append(v.problems, fmt.Errorf(format, args...))
-}
-
-func (v *validator) positive(key string, x int) {
-	if x < 1 {
-		v.say("%s is %d, must be positive", key, x)
-	}
-}
-
-func (v *validator) within(key string, x, low, high float64) {
-	if !(x >= low && x <= high) {
-		v.say("%s is %v, must be in [%v, %v]", key, x, low, high)
-	}
-}
-
-func (v *validator) oneOf(key, x string, allowed ...string) {
-	if !slices.Contains(allowed, x) {
-		v.say("%s is %q, must be one of %q", key, x, allowed)
-	}
-}
-
-const large = 1e12
-
-func (v *validator) ranges(c *Config) {
-	v.positive("run.workers", c.Run.Workers)
-	v.positive("run.waves", c.Run.Waves)
-	v.positive("data.train_batch_size", c.Data.TrainBatch)
-	v.positive("data.val_batch_size", c.Data.ValBatch)
-	v.positive("data.max_response_length", c.Data.MaxResponse)
-	v.positive("rollout_manager.max_turns", c.Rollout.MaxTurns)
-	v.positive("rollout_manager.n_trajectory", c.Rollout.Trajectories)
-	a := &c.Agent.Actor
-	v.positive("actor_rollout_ref.actor.ppo_mini_batch_size", a.MiniBatch)
-	v.positive("actor_rollout_ref.actor.ppo_epochs", a.Epochs)
-	if c.Trainer.Steps < 0 {
-		v.say("trainer.total_training_steps is %d, must not be negative", c.Trainer.Steps)
-	}
-	v.positive("trainer.max_skipped_updates", c.Trainer.MaxSkipped)
-	v.within("algorithm.gamma", c.Algorithm.Gamma, 0, 1)
-	v.within("algorithm.lam", c.Algorithm.Lambda, 0, 1)
-	v.within("algorithm.high_level_gamma", c.Algorithm.TurnGamma, 0, 1)
-	v.within("algorithm.kl_ctrl.kl_coef", c.Algorithm.KLCtrl.Coef, 0, large)
-	v.within("actor_rollout_ref.actor.clip_ratio", a.Clip, 0, 1)
-	v.within("actor_rollout_ref.actor.clip_ratio_c", a.ClipDual, 0, large)
-	v.within("actor_rollout_ref.actor.grad_clip", a.GradClip, 0, large)
-	v.within("actor_rollout_ref.actor.entropy_coeff", a.Entropy, -large, large)
-	v.within("actor_rollout_ref.actor.kl_loss_coef", a.KLLoss, 0, large)
-	v.within("critic.cliprange_value", c.Critic.ValueClip, 0, large)
-	v.within("critic.value_coef", c.Critic.ValueCoef, 0, large)
-	r := &c.Agent.Rollout
-	if !(r.Temperature > 0) {
-		v.say("actor_rollout_ref.rollout.temperature is %v, must be above 0 in training", r.Temperature)
-	}
-	v.within("actor_rollout_ref.rollout.top_p", r.TopP, 0, 1)
-	v.within("actor_rollout_ref.rollout.val_kwargs.temperature", r.Val.Temperature, 0, large)
-	for key, o := range map[string]*OptimConfig{"actor_rollout_ref.actor.optim": &a.Optim, "critic.optim": &c.Critic.Optim} {
-		v.within(key+".lr", o.Rate, 0, 10)
-		v.within(key+".lr_warmup_steps_ratio", o.WarmupRatio, 0, 1)
-		v.within(key+".min_lr_ratio", o.MinRatio, 0, 1)
-		v.within(key+".beta1", o.Beta1, 0, 0.9999999)
-		v.within(key+".beta2", o.Beta2, 0, 0.9999999)
-		v.within(key+".weight_decay", o.Decay, 0, 10)
-		v.oneOf(key+".warmup_style", o.Style, "constant", "cosine", "linear")
-	}
-}
-
-func (v *validator) names(c *Config) {
-	if _, err := advantage.ByName(c.Algorithm.Estimator, c.params()); err != nil {
-		v.say("algorithm.adv_estimator: %w", err)
-	}
-	if _, err := reward.ParseKL(c.Algorithm.KLPenalty); err != nil {
-		v.say("algorithm.kl_penalty: %w", err)
-	}
-	if _, err := reward.ParseKL(c.Agent.Actor.KLLossType); err != nil {
-		v.say("actor_rollout_ref.actor.kl_loss_type: %w", err)
-	}
-	if _, err := reward.NewController(c.Algorithm.KLCtrl.Type, c.Algorithm.KLCtrl.Coef, c.Algorithm.KLCtrl.Target, c.Algorithm.KLCtrl.Horizon); err != nil {
-		v.say("algorithm.kl_ctrl: %w", err)
-	}
-	v.oneOf("critic.kind", c.Critic.Kind, "separate", "shared", "none")
-	v.oneOf("actor_rollout_ref.actor.loss_agg_mode", c.Agent.Actor.Aggregation, "token-mean", "seq-mean-token-sum", "seq-mean-token-mean")
-	if c.Env.Name == "" {
-		v.say("env.name is empty")
-	}
-}
-
-func (v *validator) contradictions(c *Config) {
-	spec, err := advantage.Describe(c.Algorithm.Estimator)
-	if err != nil {
-		return
-	}
-	name := c.Algorithm.Estimator
-	if spec.Critic && c.Critic.Kind == "none" {
-		v.say("algorithm.adv_estimator %s needs values, but critic.kind is none", name)
-	}
-	if spec.Groups && c.Rollout.Trajectories < 2 {
-		v.say("algorithm.adv_estimator %s compares episodes of one start state, but rollout_manager.n_trajectory is %d", name, c.Rollout.Trajectories)
-	}
-	if spec.Baselines || spec.States {
-		v.say("algorithm.adv_estimator %s needs baselines or state keys, which this loop does not collect: call package advantage directly", name)
-	}
-	if spec.Undiscounted && c.Algorithm.Gamma != 1 {
-		v.say("algorithm.adv_estimator %s has no discount per token, but algorithm.gamma is %v", name, c.Algorithm.Gamma)
-	}
-	if spec.Mask == advantage.MaskGAE && !c.Rollout.GAEMask {
-		v.say("algorithm.adv_estimator %s walks over the GAE mask, but rollout_manager.use_gae_mask is false", name)
-	}
-	if spec.NeedLoss && !c.Rollout.LossMask {
-		v.say("algorithm.adv_estimator %s promises a loss mask, but rollout_manager.use_loss_mask is false", name)
-	}
-	if name == "turn_wise_gae" && !c.Critic.OnTurnEnds {
-		v.say("algorithm.adv_estimator turn_wise_gae has returns at turn ends only: set critic.use_reward_mask")
-	}
-	if c.Critic.Kind == "shared" && c.Trainer.CriticWarmup > 0 {
-		v.say("trainer.critic_warmup is %d, but a shared critic cannot be trained alone", c.Trainer.CriticWarmup)
-	}
-	if c.Critic.Kind != "separate" && c.Critic.Path != "" {
-		v.say("critic.model_path is set, but critic.kind is %s", c.Critic.Kind)
-	}
-	if c.Algorithm.KLInReward && c.Agent.Actor.UseKLLoss {
-		v.say("algorithm.use_kl_in_reward and actor_rollout_ref.actor.use_kl_loss charge for the same thing twice: choose one")
-	}
-	if c.Agent.Actor.MiniBatch > c.Data.TrainBatch*c.Rollout.Trajectories {
-		v.say("actor_rollout_ref.actor.ppo_mini_batch_size is %d, but a step has only %d episodes", c.Agent.Actor.MiniBatch, c.Data.TrainBatch*c.Rollout.Trajectories)
-	}
-	if train := c.trainSeeds(); c.Env.ValSeed < c.Env.Seed+train && c.Env.Seed < c.Env.ValSeed+int64(c.Data.ValBatch) {
-		v.say("validation levels [%d, %d) overlap training levels [%d, %d): move env.val_seed or env.train_seed",
-			c.Env.ValSeed, c.Env.ValSeed+int64(c.Data.ValBatch), c.Env.Seed, c.Env.Seed+train)
-	}
-}
-
-// trainSeeds is the number of different training levels.
-func (c *Config) trainSeeds() int64 { return int64(c.Trainer.Steps) * int64(c.Data.TrainBatch) }

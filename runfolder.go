@@ -79,6 +79,7 @@ type shownEpisode struct {
 	Seed    int64       `json:"seed"`
 	Success bool        `json:"success"`
 	End     string      `json:"end"`
+	Error   string      `json:"error,omitempty"`
 	Return  float64     `json:"return"`
 	Turns   []shownTurn `json:"turns"`
 }
@@ -103,6 +104,9 @@ func (f *RunFolder) SaveEpisodes(step int, ts []*rollout.Trajectory, n int) erro
 
 func saveEpisode(dir string, i int, t *rollout.Trajectory) error {
 	e := shownEpisode{Env: t.Env, Seed: t.Seed, Success: t.Success, End: string(t.End), Return: t.Return()}
+	if t.Err != nil {
+		e.Error = t.Err.Error()
+	}
 	for k, turn := range t.Turns {
 		s := shownTurn{
 			Observation: turn.Observation.Text, Response: turn.Response, Stop: string(turn.Stop), Actions: turn.Parsed.Actions,

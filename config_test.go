@@ -1,0 +1,330 @@
+package vagen_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen"
+	"vagen/advantage"
+)
+
+// written puts a configuration file into a folder of the test's.
+func written(t testing.TB, yaml string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "run.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(yaml), 0o644))
+	return path
+}
+
+func TestDefaultsNeedAnEnvironmentAndNothingElse(t *testing.T) {
+	c := vagen.Default()
+	err := c.Validate()
+	require.ErrorIs(t, err, vagen.ErrConfig)
+	require.EqualError(t, err, "bad configuration: env.name is empty")
+	c.Env.Name = "frozenlake"
+	require.NoError(t, c.Validate())
+	got, err := vagen.LoadConfig("", "env.name=frozenlake")
+	require.NoError(t, err)
+	require.Equal(t, c, got)
+}
+
+func TestFilesAndOverridesStandOnTheDefaults(t *testing.T) {
+	path := written(t, "env: {name: sokoban, config: {size: 6}}\nalgorithm.gamma: 0.5\nactor_rollout_ref: {actor: {optim: {lr: 1e-6}, clip_ratio_high: 0.28}}\n")
+	got, err := vagen.LoadConfig(path, "env.config.boxes=2", "+algorithm.lam=0.25", "env.name=frozenlake", "env.config.deep.er=[a]", "actor_rollout_ref.actor.clip_ratio_high=null")
+	require.NoError(t, err)
+	want := vagen.Default()
+	want.Env.Name = "frozenlake"
+	want.Env.Config = map[string]any{"size": uint64(6), "boxes": uint64(2), "deep": map[string]any{"er": []any{"a"}}}
+	want.Algorithm.Gamma, want.Algorithm.Lambda = 0.5, 0.25
+	require.Equal(t, want, got)
+
+	require.NoError(t, got.Override("trainer.total_training_steps=7"))
+	require.Equal(t, 7, got.Trainer.Steps)
+	err = got.Override("trainer.total_steps=7")
+	require.ErrorIs(t, err, vagen.ErrConfig)
+	require.ErrorContains(t, err, `unknown key "trainer.total_steps"`)
+}
+
+func TestAFileThatIsNotThereIsAnError(t *testing.T) {
+	_, err := vagen.LoadConfig(filepath.Join(t.TempDir(), "absent.yaml"))
+	require.ErrorIs(t, err, vagen.ErrConfig)
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// TestAllMistakesAreReportedAtOnce has one of every kind: unknown keys, wrong
+// types, ranges, names and contradictions, in the file and in the overrides.
+func TestAllMistakesAreReportedAtOnce(t *testing.T) {
+	path := written(t, `env:
+  nam: x
+algorithm:
+  gama: 0.9
+  lam: 1.5
+  adv_estimator: maskd_gae
+data:
+  train_batch_size: many
+critic:
+  kind: none
+trainer:
+  critic_warmup: 3
+`)
+	_, err := vagen.LoadConfig(path, "run.sed=3", "run.waves=0", "oops")
+	require.ErrorIs(t, err, vagen.ErrConfig)
+	for _, want := range []string{
+		path + ":",
+		`line 2: unknown key "env.nam", did you mean "env.name"?`,
+		`line 4: unknown key "algorithm.gama", did you mean "algorithm.gamma"?`,
+		"line 8: data.train_batch_size is many (string), must be a whole number",
+		`unknown key "run.sed", did you mean "run.seed"?`,
+		`override "oops" must have the form key=value`,
+		"run.waves is 0, must be positive",
+		"algorithm.lam is 1.5, must be in [0, 1]",
+		`algorithm.adv_estimator: advantage: "maskd_gae": unknown`, `did you mean "masked_gae"?`,
+		"env.name is empty",
+	} {
+		require.ErrorContains(t, err, want)
+	}
+	require.Equal(t, 1, strings.Count(err.Error(), "bad configuration"), "%v", err)
+	_, again := vagen.LoadConfig(path, "run.sed=3", "run.waves=0", "oops")
+	require.EqualError(t, again, err.Error(), "in the same order every time")
+}
+
+// TestEveryRangeIsChecked spoils one setting of a good configuration at a time.
+func TestEveryRangeIsChecked(t *testing.T) {
+	for override, want := range map[string]string{
+		"run.workers=0":                                           "run.workers is 0, must be positive",
+		"run.waves=-1":                                            "run.waves is -1, must be positive",
+		"env.name=''":                                             "env.name is empty",
+		"env.train_seed=2305843009213693953":                      "env.train_seed is 2305843009213693953, must be in [-2^61, 2^61]",
+		"env.val_seed=-2305843009213693953":                       "env.val_seed is -2305843009213693953, must be in [-2^61, 2^61]",
+		"model.backend=tpu":                                       `model.backend is "tpu", must be one of ["auto" "xla" "cuda" "go"]`,
+		"model.recompute=all":                                     `model.recompute is "all", must be one of`,
+		"model.micro_tokens=-1":                                   "model.micro_tokens is -1, must not be negative",
+		"model.cache_tokens=-1":                                   "model.cache_tokens is -1, must not be negative",
+		"algorithm.adv_estimator=ppo":                             `algorithm.adv_estimator: advantage: "ppo": unknown`,
+		"algorithm.gamma=1.1":                                     "algorithm.gamma is 1.1, must be in [0, 1]",
+		"algorithm.lam=-0.1":                                      "algorithm.lam is -0.1, must be in [0, 1]",
+		"algorithm.high_level_gamma=2":                            "algorithm.high_level_gamma is 2, must be in [0, 1]",
+		"algorithm.kl_penalty=kll":                                `algorithm.kl_penalty: reward: kl penalty "kll" is not one of`,
+		"algorithm.kl_ctrl.type=adaptiv":                          `algorithm.kl_ctrl: reward: kl controller "adaptiv" is not one of fixed, adaptive`,
+		"algorithm.kl_ctrl.type=adaptive":                         "algorithm.kl_ctrl: reward: adaptive kl controller: target 0 and horizon 0 must be above 0",
+		"algorithm.kl_ctrl.kl_coef=-1":                            "algorithm.kl_ctrl.kl_coef is -1, must be in",
+		"data.train_batch_size=0":                                 "data.train_batch_size is 0, must be positive",
+		"data.train_batch_size=1073741825":                        "data.train_batch_size is 1073741825, must be at most 1073741824",
+		"data.val_batch_size=0":                                   "data.val_batch_size is 0, must be positive",
+		"data.max_response_length=0":                              "data.max_response_length is 0, must be positive",
+		"rollout_manager.max_turns=0":                             "rollout_manager.max_turns is 0, must be positive",
+		"rollout_manager.n_trajectory=0":                          "rollout_manager.n_trajectory is 0, must be positive",
+		"actor_rollout_ref.actor.ppo_mini_batch_size=0":           "actor_rollout_ref.actor.ppo_mini_batch_size is 0, must be positive",
+		"actor_rollout_ref.actor.ppo_epochs=0":                    "actor_rollout_ref.actor.ppo_epochs is 0, must be positive",
+		"actor_rollout_ref.actor.grad_clip=-1":                    "actor_rollout_ref.actor.grad_clip is -1",
+		"actor_rollout_ref.actor.grad_norm_threshold=-1":          "actor_rollout_ref.actor.grad_norm_threshold is -1",
+		"actor_rollout_ref.actor.clip_ratio=1.5":                  "actor_rollout_ref.actor.clip_ratio is 1.5, must be in [0, 1]",
+		"actor_rollout_ref.actor.clip_ratio_low=-0.1":             "actor_rollout_ref.actor.clip_ratio_low is -0.1, must be in [0, 1]",
+		"actor_rollout_ref.actor.clip_ratio_high=-0.1":            "actor_rollout_ref.actor.clip_ratio_high is -0.1",
+		"actor_rollout_ref.actor.clip_ratio_c=-1":                 "actor_rollout_ref.actor.clip_ratio_c is -1",
+		"actor_rollout_ref.actor.loss_agg_mode=mean":              `actor_rollout_ref.actor.loss_agg_mode is "mean", must be one of`,
+		"actor_rollout_ref.actor.kl_loss_coef=-1":                 "actor_rollout_ref.actor.kl_loss_coef is -1",
+		"actor_rollout_ref.actor.kl_loss_type=k4":                 `actor_rollout_ref.actor.kl_loss_type: reward: kl penalty "k4"`,
+		"actor_rollout_ref.actor.optim.lr=-1":                     "actor_rollout_ref.actor.optim.lr is -1, must be in [0, 10]",
+		"actor_rollout_ref.actor.optim.lr_warmup_steps_ratio=1.5": "actor_rollout_ref.actor.optim.lr_warmup_steps_ratio is 1.5, must be in [0, 1]",
+		"actor_rollout_ref.actor.optim.warmup_style=fast":         `actor_rollout_ref.actor.optim.warmup_style is "fast", must be one of`,
+		"actor_rollout_ref.actor.optim.min_lr_ratio=2":            "actor_rollout_ref.actor.optim.min_lr_ratio is 2, must be in [0, 1]",
+		"actor_rollout_ref.actor.optim.beta1=1":                   "actor_rollout_ref.actor.optim.beta1 is 1, must be in",
+		"actor_rollout_ref.actor.optim.beta2=1":                   "actor_rollout_ref.actor.optim.beta2 is 1, must be in",
+		"actor_rollout_ref.actor.optim.weight_decay=-1":           "actor_rollout_ref.actor.optim.weight_decay is -1, must be in [0, 10]",
+		"actor_rollout_ref.rollout.temperature=0":                 "actor_rollout_ref.rollout.temperature is 0, must be above 0 in training",
+		"actor_rollout_ref.rollout.top_p=1.5":                     "actor_rollout_ref.rollout.top_p is 1.5, must be in [0, 1]",
+		"actor_rollout_ref.rollout.top_k=-2":                      "actor_rollout_ref.rollout.top_k is -2, must be -1 or more",
+		"actor_rollout_ref.rollout.val_kwargs.temperature=-1":     "actor_rollout_ref.rollout.val_kwargs.temperature is -1",
+		"actor_rollout_ref.rollout.val_kwargs.top_p=-1":           "actor_rollout_ref.rollout.val_kwargs.top_p is -1",
+		"actor_rollout_ref.rollout.val_kwargs.top_k=-2":           "actor_rollout_ref.rollout.val_kwargs.top_k is -2",
+		"critic.kind=own":                                         `critic.kind is "own", must be one of ["separate" "shared" "none"]`,
+		"critic.optim.lr=11":                                      "critic.optim.lr is 11, must be in [0, 10]",
+		"critic.cliprange_value=-1":                               "critic.cliprange_value is -1",
+		"critic.value_coef=-1":                                    "critic.value_coef is -1",
+		"trainer.total_training_steps=-1":                         "trainer.total_training_steps is -1, must not be negative",
+		"trainer.critic_warmup=-1":                                "trainer.critic_warmup is -1, must not be negative",
+		"trainer.max_skipped_updates=0":                           "trainer.max_skipped_updates is 0, must be positive",
+	} {
+		_, err := vagen.LoadConfig("", "env.name=x", override)
+		require.ErrorIs(t, err, vagen.ErrConfig, override)
+		require.ErrorContains(t, err, want, override)
+		require.NotContains(t, err.Error(), "\n", "%s: one mistake, one line", override)
+	}
+	c := vagen.Default()
+	c.Env.Name, c.Algorithm.Gamma, c.Agent.Rollout.Temperature = "x", math.NaN(), math.Inf(1)
+	require.ErrorContains(t, c.Validate(), "algorithm.gamma is NaN")
+	require.ErrorContains(t, c.Validate(), "temperature is +Inf")
+}
+
+// TestContradictionsAreRefused sets what does not go together, and then what makes
+// it good again.
+func TestContradictionsAreRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		set  []string
+		says string
+		cure string
+	}{
+		"values without a critic":   {[]string{"critic.kind=none"}, "algorithm.adv_estimator gae needs values, but critic.kind is none", "algorithm.adv_estimator=reinforce_plus_plus"},
+		"a group of one":            {[]string{"algorithm.adv_estimator=grpo"}, "algorithm.adv_estimator grpo compares episodes of one start state, but rollout_manager.n_trajectory is 1", "rollout_manager.n_trajectory=2"},
+		"baselines":                 {[]string{"algorithm.adv_estimator=remax"}, "algorithm.adv_estimator remax needs baselines or state keys", "algorithm.adv_estimator=gae"},
+		"state keys":                {[]string{"algorithm.adv_estimator=gigpo", "rollout_manager.n_trajectory=2"}, "algorithm.adv_estimator gigpo needs baselines or state keys", "algorithm.adv_estimator=grpo"},
+		"a discount for nothing":    {[]string{"algorithm.adv_estimator=trajectory_bi_level_gae", "algorithm.gamma=0.9"}, "algorithm.adv_estimator trajectory_bi_level_gae has no discount per token, but algorithm.gamma is 0.9", "algorithm.gamma=1"},
+		"no GAE mask":               {[]string{"algorithm.adv_estimator=masked_gae", "rollout_manager.use_gae_mask=false"}, "algorithm.adv_estimator masked_gae walks over the GAE mask, but rollout_manager.use_gae_mask is false", "rollout_manager.use_gae_mask=true"},
+		"no loss mask":              {[]string{"algorithm.adv_estimator=masked_grpo", "rollout_manager.n_trajectory=2", "rollout_manager.use_loss_mask=false"}, "algorithm.adv_estimator masked_grpo promises a loss mask, but rollout_manager.use_loss_mask is false", "rollout_manager.use_loss_mask=true"},
+		"turn-wise, all tokens":     {[]string{"algorithm.adv_estimator=turn_wise_gae"}, "set critic.use_reward_mask", "critic.use_reward_mask=true"},
+		"warming up a shared head":  {[]string{"critic.kind=shared", "trainer.critic_warmup=2"}, "trainer.critic_warmup is 2, but a shared critic cannot be trained alone", "trainer.critic_warmup=0"},
+		"warming up nothing":        {[]string{"critic.kind=none", "algorithm.adv_estimator=reinforce_plus_plus", "trainer.critic_warmup=2"}, "trainer.critic_warmup is 2, but critic.kind is none", "critic.kind=separate algorithm.adv_estimator=gae"},
+		"warming up without values": {[]string{"algorithm.adv_estimator=grpo", "rollout_manager.n_trajectory=2", "trainer.critic_warmup=2"}, "trainer.critic_warmup is 2, but algorithm.adv_estimator grpo trains no critic", "trainer.critic_warmup=0"},
+		"a path for nothing":        {[]string{"critic.kind=shared", "critic.model_path=/x"}, "critic.model_path is set, but critic.kind is shared", "critic.kind=separate"},
+		"KL twice":                  {[]string{"algorithm.use_kl_in_reward=true", "actor_rollout_ref.actor.use_kl_loss=true"}, "charge for the same thing twice: choose one", "algorithm.use_kl_in_reward=false"},
+		"large mini-batches":        {[]string{"data.train_batch_size=4", "rollout_manager.n_trajectory=3", "actor_rollout_ref.actor.ppo_mini_batch_size=13"}, "actor_rollout_ref.actor.ppo_mini_batch_size is 13, but a step has only 12 episodes", "actor_rollout_ref.actor.ppo_mini_batch_size=12"},
+		"levels that overlap":       {[]string{"env.val_seed=999745"}, "validation levels [999745, 1000001) overlap training levels [1000000, 1102400)", "env.val_seed=999744"},
+		"levels that overlap after": {[]string{"env.val_seed=1102399"}, "validation levels [1102399, 1102655) overlap training levels [1000000, 1102400)", "env.val_seed=1102400"},
+	} {
+		set := append([]string{"env.name=x"}, c.set...)
+		_, err := vagen.LoadConfig("", set...)
+		require.ErrorIs(t, err, vagen.ErrConfig, name)
+		require.ErrorContains(t, err, c.says, name)
+		require.NotContains(t, err.Error(), "\n", "%s: one mistake, one line", name)
+		_, err = vagen.LoadConfig("", append(set, strings.Fields(c.cure)...)...)
+		require.NoError(t, err, "%s: cured", name)
+	}
+}
+
+// TestLevelsOverlapWhenTheyDo compares the check with counting, in a small world.
+func TestLevelsOverlapWhenTheyDo(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	overlaps := 0
+	for range 3000 {
+		c := vagen.Default()
+		c.Env.Name, c.Data.TrainBatch, c.Data.ValBatch, c.Trainer.Steps = "x", 1+r.IntN(3), 1+r.IntN(4), r.IntN(4)
+		c.Agent.Actor.MiniBatch = 1
+		c.Env.Seed, c.Env.ValSeed = r.Int64N(20)-10, r.Int64N(20)-10
+		train := map[int64]bool{}
+		for i := range int64(c.Trainer.Steps * c.Data.TrainBatch) {
+			train[c.Env.Seed+i] = true
+		}
+		overlap := false
+		for i := range int64(c.Data.ValBatch) {
+			overlap = overlap || train[c.Env.ValSeed+i]
+		}
+		if overlap {
+			overlaps++
+		}
+		require.Equal(t, overlap, c.Validate() != nil, "%+v %+v %+v", c.Env, c.Data, c.Trainer)
+	}
+	require.Greater(t, overlaps, 300, "both cases occur")
+	require.Less(t, overlaps, 2700)
+	c := vagen.Default()
+	c.Env.Name, c.Env.Seed, c.Env.ValSeed, c.Data.TrainBatch, c.Trainer.Steps = "x", 1<<61, -1<<61, 1<<30, 1<<30
+	require.NoError(t, c.Validate(), "no sum overflows")
+}
+
+// TestEveryEstimatorHasAConfiguration: each name of package advantage can be
+// trained with, or is refused for needing what the loop does not collect.
+func TestEveryEstimatorHasAConfiguration(t *testing.T) {
+	refused := 0
+	for _, name := range advantage.Names() {
+		c := vagen.Default()
+		c.Env.Name, c.Algorithm.Estimator, c.Rollout.Trajectories = "x", name, 2
+		c.Critic.OnTurnEnds = name == "turn_wise_gae"
+		if err := c.Validate(); err != nil {
+			require.ErrorContains(t, err, "needs baselines or state keys", name)
+			refused++
+		}
+	}
+	require.Equal(t, 2, refused, "remax and gigpo")
+}
+
+// TestConfigurationsComeBackFromYAML writes configurations of random settings,
+// reads them, and compares.
+func TestConfigurationsComeBackFromYAML(t *testing.T) {
+	for seed := range uint64(50) {
+		want := random(rand.New(rand.NewPCG(seed, 1)))
+		require.NoError(t, want.Validate(), "seed %d", seed)
+		raw, err := want.YAML()
+		require.NoError(t, err)
+		got, err := vagen.LoadConfig(written(t, string(raw)))
+		require.NoError(t, err, "%s", raw)
+		require.Equal(t, want, got)
+		again, err := got.YAML()
+		require.NoError(t, err)
+		require.Equal(t, string(raw), string(again))
+	}
+	d := vagen.Default()
+	raw, err := d.YAML()
+	require.NoError(t, err)
+	for _, key := range []string{"\nrollout_manager:", "\nalgorithm:", "  high_level_gamma: 0.99\n", "    clip_ratio_low: null\n", "      lr: 1.0e-06\n"} {
+		require.Contains(t, string(raw), key)
+	}
+}
+
+// random is a valid configuration with many settings off their defaults.
+func random(r *rand.Rand) vagen.Config {
+	c := vagen.Default()
+	flip := func() bool { return r.IntN(2) == 0 }
+	c.Run = vagen.RunConfig{Seed: r.Uint64(), Workers: 1 + r.IntN(64), Waves: 1 + r.IntN(4)}
+	c.Env = vagen.EnvConfig{Name: "lake", Seed: 1 << 40, ValSeed: r.Int64N(1 << 30), Config: map[string]any{
+		"size": r.Uint64N(9), "p": r.Float64(), "desc": []any{"SF", "FG"}, "mode": []string{"on", "text", "1e5", "a: b"}[r.IntN(4)], "nested": map[string]any{"x": flip(), "none": nil},
+	}}
+	c.Model = vagen.ModelConfig{Backend: "go", BFloat16: flip(), Recompute: "blocks", MicroTokens: r.IntN(9999), CacheTokens: r.IntN(9999)}
+	c.Algorithm.Gamma, c.Algorithm.Lambda, c.Algorithm.TurnGamma = r.Float64(), r.Float64(), r.Float64()
+	c.Algorithm.KLCtrl = vagen.KLConfig{Type: "adaptive", Coef: r.ExpFloat64() * 1e-9, Target: r.ExpFloat64() + 1e-3, Horizon: 1e4}
+	c.Agent.Path = fmt.Sprintf("/models/%d é \"x\"", r.IntN(9))
+	c.Agent.Actor.Optim.Rate, c.Agent.Actor.Optim.WarmupRatio = r.Float64()*1e-5, r.Float64()
+	if flip() {
+		low, high := r.Float64(), 1+r.Float64()
+		c.Agent.Actor.ClipLow, c.Agent.Actor.ClipHigh = &low, &high
+	}
+	c.Agent.Actor.UseKLLoss, c.Agent.Rollout.TopK, c.Agent.Rollout.Val.Temperature = flip(), r.IntN(50)-1, 0
+	c.Critic.ZeroHead, c.Critic.OnTurnEnds = flip(), flip()
+	c.Trainer.Project = []string{"", "null", "yes", "1.0", "- a", "日本"}[r.IntN(6)]
+	c.Trainer.ValBefore = flip()
+	return c
+}
+
+// FuzzLoadConfig: no bytes make LoadConfig panic; what it accepts, it writes and
+// accepts again, and every refusal is an ErrConfig.
+func FuzzLoadConfig(f *testing.F) {
+	d := vagen.Default()
+	raw, err := d.YAML()
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, s := range []string{string(raw), "", "env: {name: x}", "env: {name: x, config: {a: [1, {b: c}]}}\nenv.config.d: 5", "algorithm: {gamma: .nan}", `{"run": {"seed": 18446744073709551615}, "env": {"name": "x"}}`, "a: &b [*b]"} {
+		f.Add([]byte(s))
+	}
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		path := filepath.Join(dir, "fuzz.yaml")
+		if err := os.WriteFile(path, raw, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c, err := vagen.LoadConfig(path)
+		if err != nil {
+			if !errors.Is(err, vagen.ErrConfig) {
+				t.Fatalf("%q: %v is no ErrConfig", raw, err)
+			}
+			return
+		}
+		once, err := c.YAML()
+		if err != nil {
+			t.Fatalf("%q is accepted, but cannot be written: %v", raw, err)
+		}
+		if err := os.WriteFile(path, once, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := vagen.LoadConfig(path); err != nil {
+			t.Fatalf("%q is written as %s, which is refused: %v", raw, once, err)
+		}
+	})
+}

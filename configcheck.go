@@ -1,0 +1,224 @@
+package vagen
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"vagen/advantage"
+	"vagen/reward"
+)
+
+// Validate reports everything that is out of range or contradicts something
+// else, naming the keys.
+func (c *Config) Validate() error {
+	if problems := c.problems(); len(problems) > 0 {
+		return fmt.Errorf("%w: %w", ErrConfig, errors.Join(problems...))
+	}
+	return nil
+}
+
+func (c *Config) problems() []error {
+	v := validator{}
+	v.ranges(c)
+	v.names(c)
+	v.contradictions(c)
+	if len(v.problems) == 0 { // what the estimator itself has to say, after the rest
+		if _, err := advantage.ByName(c.Algorithm.Estimator, c.params()); err != nil {
+			v.say("algorithm.adv_estimator: %w", err)
+		}
+	}
+	return v.problems
+}
+
+type validator struct{ problems []error }
+
+func (v *validator) say(format string, args ...any) {
+	v.problems = append(v.problems, fmt.Errorf(format, args...))
+}
+
+func (v *validator) positive(key string, x int) {
+	switch {
+	case x < 1:
+		v.say("%s is %d, must be positive", key, x)
+	case x > most:
+		v.say("%s is %d, must be at most %d", key, x, most)
+	}
+}
+
+// count is positive that may be zero.
+func (v *validator) count(key string, x int) {
+	if x < 0 {
+		v.say("%s is %d, must not be negative", key, x)
+	} else if x > 0 {
+		v.positive(key, x)
+	}
+}
+
+// seed leaves room for as many levels after it as there can be.
+func (v *validator) seed(key string, x int64) {
+	const far = 1 << 61
+	if x < -far || x > far {
+		v.say("%s is %d, must be in [-2^61, 2^61]", key, x)
+	}
+}
+
+func (v *validator) topK(key string, x int) {
+	if x < -1 {
+		v.say("%s is %d, must be -1 or more", key, x)
+	}
+}
+
+func (v *validator) within(key string, x, low, high float64) {
+	if !(x >= low && x <= high) {
+		v.say("%s is %v, must be in [%v, %v]", key, x, low, high)
+	}
+}
+
+func (v *validator) oneOf(key, x string, allowed ...string) {
+	if !slices.Contains(allowed, x) {
+		v.say("%s is %q, must be one of %q", key, x, allowed)
+	}
+}
+
+const (
+	large = 1e12
+	most  = 1 << 30 // of anything counted, so that products of two counts fit an int64
+)
+
+func (v *validator) ranges(c *Config) {
+	v.positive("run.workers", c.Run.Workers)
+	v.positive("run.waves", c.Run.Waves)
+	v.positive("data.train_batch_size", c.Data.TrainBatch)
+	v.positive("data.val_batch_size", c.Data.ValBatch)
+	v.positive("data.max_response_length", c.Data.MaxResponse)
+	v.positive("rollout_manager.max_turns", c.Rollout.MaxTurns)
+	v.positive("rollout_manager.n_trajectory", c.Rollout.Trajectories)
+	a := &c.Agent.Actor
+	v.positive("actor_rollout_ref.actor.ppo_mini_batch_size", a.MiniBatch)
+	v.positive("actor_rollout_ref.actor.ppo_epochs", a.Epochs)
+	v.count("trainer.total_training_steps", c.Trainer.Steps)
+	v.count("trainer.critic_warmup", c.Trainer.CriticWarmup)
+	v.count("model.micro_tokens", c.Model.MicroTokens)
+	v.count("model.cache_tokens", c.Model.CacheTokens)
+	v.seed("env.train_seed", c.Env.Seed)
+	v.seed("env.val_seed", c.Env.ValSeed)
+	v.positive("trainer.max_skipped_updates", c.Trainer.MaxSkipped)
+	v.within("algorithm.gamma", c.Algorithm.Gamma, 0, 1)
+	v.within("algorithm.lam", c.Algorithm.Lambda, 0, 1)
+	v.within("algorithm.high_level_gamma", c.Algorithm.TurnGamma, 0, 1)
+	v.within("algorithm.kl_ctrl.kl_coef", c.Algorithm.KLCtrl.Coef, 0, large)
+	v.within("actor_rollout_ref.actor.clip_ratio", a.Clip, 0, 1)
+	if a.ClipLow != nil {
+		v.within("actor_rollout_ref.actor.clip_ratio_low", *a.ClipLow, 0, 1)
+	}
+	if a.ClipHigh != nil {
+		v.within("actor_rollout_ref.actor.clip_ratio_high", *a.ClipHigh, 0, large)
+	}
+	v.within("actor_rollout_ref.actor.grad_norm_threshold", a.NormLimit, 0, large)
+	v.within("actor_rollout_ref.actor.clip_ratio_c", a.ClipDual, 0, large)
+	v.within("actor_rollout_ref.actor.grad_clip", a.GradClip, 0, large)
+	v.within("actor_rollout_ref.actor.entropy_coeff", a.Entropy, -large, large)
+	v.within("actor_rollout_ref.actor.kl_loss_coef", a.KLLoss, 0, large)
+	v.within("critic.cliprange_value", c.Critic.ValueClip, 0, large)
+	v.within("critic.value_coef", c.Critic.ValueCoef, 0, large)
+	r := &c.Agent.Rollout
+	if !(r.Temperature > 0 && r.Temperature <= large) {
+		v.say("actor_rollout_ref.rollout.temperature is %v, must be above 0 in training", r.Temperature)
+	}
+	v.within("actor_rollout_ref.rollout.top_p", r.TopP, 0, 1)
+	v.topK("actor_rollout_ref.rollout.top_k", r.TopK)
+	v.within("actor_rollout_ref.rollout.val_kwargs.temperature", r.Val.Temperature, 0, large)
+	v.within("actor_rollout_ref.rollout.val_kwargs.top_p", r.Val.TopP, 0, 1)
+	v.topK("actor_rollout_ref.rollout.val_kwargs.top_k", r.Val.TopK)
+	for _, group := range []struct {
+		key string
+		o   *OptimConfig
+	}{{"actor_rollout_ref.actor.optim", &a.Optim}, {"critic.optim", &c.Critic.Optim}} {
+		key, o := group.key, group.o
+		v.within(key+".lr", o.Rate, 0, 10)
+		v.within(key+".lr_warmup_steps_ratio", o.WarmupRatio, 0, 1)
+		v.within(key+".min_lr_ratio", o.MinRatio, 0, 1)
+		v.within(key+".beta1", o.Beta1, 0, 0.9999999)
+		v.within(key+".beta2", o.Beta2, 0, 0.9999999)
+		v.within(key+".weight_decay", o.Decay, 0, 10)
+		v.oneOf(key+".warmup_style", o.Style, "constant", "cosine", "linear")
+	}
+}
+
+func (v *validator) names(c *Config) {
+	if _, err := advantage.Describe(c.Algorithm.Estimator); err != nil {
+		v.say("algorithm.adv_estimator: %w", err)
+	}
+	v.oneOf("model.backend", c.Model.Backend, "auto", "xla", "cuda", "go")
+	v.oneOf("model.recompute", c.Model.Recompute, "nothing", "attention", "blocks")
+	if _, err := reward.ParseKL(c.Algorithm.KLPenalty); err != nil {
+		v.say("algorithm.kl_penalty: %w", err)
+	}
+	if _, err := reward.ParseKL(c.Agent.Actor.KLLossType); err != nil {
+		v.say("actor_rollout_ref.actor.kl_loss_type: %w", err)
+	}
+	if _, err := reward.NewController(c.Algorithm.KLCtrl.Type, c.Algorithm.KLCtrl.Coef, c.Algorithm.KLCtrl.Target, c.Algorithm.KLCtrl.Horizon); err != nil {
+		v.say("algorithm.kl_ctrl: %w", err)
+	}
+	v.oneOf("critic.kind", c.Critic.Kind, "separate", "shared", "none")
+	v.oneOf("actor_rollout_ref.actor.loss_agg_mode", c.Agent.Actor.Aggregation, "token-mean", "seq-mean-token-sum", "seq-mean-token-mean")
+	if c.Env.Name == "" {
+		v.say("env.name is empty")
+	}
+}
+
+func (v *validator) contradictions(c *Config) {
+	spec, err := advantage.Describe(c.Algorithm.Estimator)
+	if err != nil {
+		return
+	}
+	name := c.Algorithm.Estimator
+	if spec.Critic && c.Critic.Kind == "none" {
+		v.say("algorithm.adv_estimator %s needs values, but critic.kind is none", name)
+	}
+	if spec.Groups && c.Rollout.Trajectories < 2 {
+		v.say("algorithm.adv_estimator %s compares episodes of one start state, but rollout_manager.n_trajectory is %d", name, c.Rollout.Trajectories)
+	}
+	if spec.Baselines || spec.States {
+		v.say("algorithm.adv_estimator %s needs baselines or state keys, which this loop does not collect: call package advantage directly", name)
+	}
+	if spec.Undiscounted && c.Algorithm.Gamma != 1 {
+		v.say("algorithm.adv_estimator %s has no discount per token, but algorithm.gamma is %v", name, c.Algorithm.Gamma)
+	}
+	if spec.Mask == advantage.MaskGAE && !c.Rollout.GAEMask {
+		v.say("algorithm.adv_estimator %s walks over the GAE mask, but rollout_manager.use_gae_mask is false", name)
+	}
+	if spec.NeedLoss && !c.Rollout.LossMask {
+		v.say("algorithm.adv_estimator %s promises a loss mask, but rollout_manager.use_loss_mask is false", name)
+	}
+	if name == "turn_wise_gae" && !c.Critic.OnTurnEnds {
+		v.say("algorithm.adv_estimator turn_wise_gae has returns at turn ends only: set critic.use_reward_mask")
+	}
+	if warmup := c.Trainer.CriticWarmup; warmup > 0 {
+		switch {
+		case c.Critic.Kind == "shared":
+			v.say("trainer.critic_warmup is %d, but a shared critic cannot be trained alone", warmup)
+		case c.Critic.Kind == "none":
+			v.say("trainer.critic_warmup is %d, but critic.kind is none", warmup)
+		case !spec.Critic:
+			v.say("trainer.critic_warmup is %d, but algorithm.adv_estimator %s trains no critic", warmup, name)
+		}
+	}
+	if c.Critic.Kind != "separate" && c.Critic.Path != "" {
+		v.say("critic.model_path is set, but critic.kind is %s", c.Critic.Kind)
+	}
+	if c.Algorithm.KLInReward && c.Agent.Actor.UseKLLoss {
+		v.say("algorithm.use_kl_in_reward and actor_rollout_ref.actor.use_kl_loss charge for the same thing twice: choose one")
+	}
+	if n := c.Data.TrainBatch * c.Rollout.Trajectories; n > 0 && c.Agent.Actor.MiniBatch > n {
+		v.say("actor_rollout_ref.actor.ppo_mini_batch_size is %d, but a step has only %d episodes", c.Agent.Actor.MiniBatch, n)
+	}
+	if train := c.trainSeeds(); train > 0 && c.Env.ValSeed < c.Env.Seed+train && c.Env.Seed < c.Env.ValSeed+int64(c.Data.ValBatch) {
+		v.say("validation levels [%d, %d) overlap training levels [%d, %d): move env.val_seed or env.train_seed",
+			c.Env.ValSeed, c.Env.ValSeed+int64(c.Data.ValBatch), c.Env.Seed, c.Env.Seed+train)
+	}
+}
+
+// trainSeeds is the number of different training levels.
+func (c *Config) trainSeeds() int64 { return int64(c.Trainer.Steps) * int64(c.Data.TrainBatch) }

@@ -1,0 +1,466 @@
+package vagen_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"image"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen"
+	"vagen/env"
+	"vagen/env/frozenlake"
+	"vagen/policy"
+	"vagen/reward"
+)
+
+var errBroken = errors.New("broken on purpose")
+
+// arena makes small environments: they show a colour, 0 to 2, want to hear its
+// number, pay 1 for it and −0.5 otherwise, and end after some turns. The level's
+// seed decides the colours.
+type arena struct {
+	// fault, when set, is asked before every step.
+	fault func(seed int64, turn int) error
+
+	mu    sync.Mutex
+	seeds []int64 // of all resets
+}
+
+type guess struct {
+	arena *arena
+	turns int
+	all   bool // no turn was wrong
+	seed  int64
+	turn  int
+}
+
+// registry offers the guessing game and the real FrozenLake.
+func (a *arena) registry(t testing.TB) *env.Registry {
+	t.Helper()
+	r := new(env.Registry)
+	require.NoError(t, r.Register("guess", func(config map[string]any) (env.Env, error) {
+		turns, ok := config["turns"].(uint64)
+		if !ok {
+			return nil, fmt.Errorf("turns is %v", config["turns"])
+		}
+		return &guess{arena: a, turns: int(turns)}, nil
+	}))
+	require.NoError(t, r.Register("frozenlake", frozenlake.FromConfig))
+	return r
+}
+
+func (g *guess) System(context.Context) (env.Observation, error) {
+	return env.Observation{Text: "Say the number of the colour."}, nil
+}
+
+func (g *guess) Reset(_ context.Context, seed int64) (env.Observation, error) {
+	g.arena.mu.Lock()
+	defer g.arena.mu.Unlock()
+	g.arena.seeds = append(g.arena.seeds, seed)
+	g.seed, g.turn, g.all = seed, 0, true
+	return g.observe(), nil
+}
+
+func (g *guess) colour() int64 { return (g.seed + int64(g.turn)*g.seed/3) % 3 }
+
+func (g *guess) observe() env.Observation {
+	return env.Observation{
+		Text:   fmt.Sprintf("<image> colour %d", g.colour()),
+		Images: []image.Image{image.NewGray(image.Rect(0, 0, 1, 1))},
+	}
+}
+
+func (g *guess) Step(_ context.Context, response string) (env.Outcome, error) {
+	if g.arena.fault != nil {
+		if err := g.arena.fault(g.seed, g.turn); err != nil {
+			return env.Outcome{}, err
+		}
+	}
+	pay := -0.5
+	if response == fmt.Sprint(g.colour()) {
+		pay = 1
+	} else {
+		g.all = false
+	}
+	g.turn++
+	o := env.Outcome{
+		Reward: reward.Parts{{Name: "guess", Value: pay}}, Done: g.turn == g.turns, Success: g.turn == g.turns && g.all,
+		Response: reward.Response{FormatCorrect: len(response) == 1},
+	}
+	if !o.Done {
+		o.Observation = g.observe()
+	}
+	return o, nil
+}
+
+func (g *guess) Close() error { return nil }
+
+// bandit is a learner without a network: a table of preferences over a few words
+// and of values, by the last message that was read. Its rows are tokens all the
+// same: two for each message, one for the word that it writes, and an end token.
+type bandit struct {
+	words []string
+	// alter may change or fail what an update is about to report; it is called
+	// after the update was recorded.
+	alter func(b *policy.Batch, s *policy.Stats) error
+	// generate and score may fail their calls.
+	generate, score func(ctx context.Context) error
+	// poison puts NaN where no number was asked for.
+	poison bool
+	// drift moves the policy away from its reference before anything is scored.
+	drift float64
+
+	mu      sync.Mutex
+	prefs   map[int32][]float64
+	values  map[int32]float64
+	asked   []asked
+	updates []update
+	seeds   []uint64 // of all prompts
+	opened  map[uint64]bool
+	forgot  int
+}
+
+// asked is what Score was asked for.
+type asked struct {
+	rows *policy.Rows
+	want []bool
+	what policy.Wanted
+	temp float64
+}
+
+// update is what Update was told to do.
+type update struct {
+	batch     *policy.Batch
+	objective policy.Objective
+	optimizer policy.Optimizer
+}
+
+const (
+	firstState = 1 << 16 // states are tokens from here on
+	roleToken  = 1 << 12
+)
+
+func newBandit(words ...string) *bandit {
+	return &bandit{words: words, prefs: map[int32][]float64{}, values: map[int32]float64{}, opened: map[uint64]bool{}}
+}
+
+// guesser plays the guessing game, walker FrozenLake with a move a turn.
+func guesser() *bandit { return newBandit("0", "1", "2", "x y") }
+
+func walker() *bandit {
+	var words []string
+	for _, move := range []string{"Left", "Down", "Right", "Up"} {
+		words = append(words, "<think>Go.</think><answer>"+move+"</answer>")
+	}
+	return newBandit(append(words, "I do not know.")...)
+}
+
+func (b *bandit) end() int32 { return int32(len(b.words)) }
+
+// state is the token of a message.
+func state(m policy.Message) int32 {
+	h := fnv.New32a()
+	fmt.Fprint(h, m.Role, m.Text)
+	return firstState + int32(h.Sum32()>>2)
+}
+
+// read is the tokenizer.
+func (b *bandit) read(messages []policy.Message) (tokens []int32, images []policy.Image) {
+	for _, m := range messages {
+		tokens = append(tokens, roleToken+int32(m.Role[0]), state(m))
+		for _, im := range m.Images {
+			images = append(images, policy.Image{Image: im})
+		}
+	}
+	return tokens, images
+}
+
+// probs is the policy's distribution in a state.
+func (b *bandit) probs(s int32, temperature float64) []float64 {
+	p := make([]float64, len(b.words))
+	var sum float64
+	for i := range p {
+		x := 0.0
+		if q := b.prefs[s]; q != nil {
+			x = q[i]
+		}
+		if i == 0 {
+			x += b.drift
+		}
+		p[i] = math.Exp(x / temperature)
+		sum += p[i]
+	}
+	for i := range p {
+		p[i] /= sum
+	}
+	return p
+}
+
+func (b *bandit) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.generate != nil {
+		if err := b.generate(ctx); err != nil {
+			return nil, err
+		}
+	}
+	out := make([]policy.Completion, len(prompts))
+	for i, p := range prompts {
+		b.seeds, b.opened[p.Conversation] = append(b.seeds, p.Seed), true
+		c := &out[i]
+		c.Context, c.Images = b.read(p.Messages)
+		probs := b.probs(c.Context[len(c.Context)-1], max(s.Temperature, 1e-9))
+		if s.Temperature == 0 {
+			probs = b.greedy(c.Context[len(c.Context)-1])
+		}
+		u, word := rand.New(rand.NewPCG(p.Seed, 3)).Float64(), 0
+		for ; word < len(probs)-1 && u >= probs[word]; word++ {
+			u -= probs[word]
+		}
+		c.Tokens, c.LogProbs = []int32{int32(word), b.end()}, []float32{float32(math.Log(probs[word])), 0}
+		c.Text, c.Stop = b.words[word], policy.StopEnd
+	}
+	return out, ctx.Err()
+}
+
+func (b *bandit) greedy(s int32) []float64 {
+	p := b.probs(s, 1)
+	best := make([]float64, len(p))
+	best[slices.Index(p, slices.Max(p))] = 1
+	return best
+}
+
+func (b *bandit) Forget(keys ...uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, k := range keys {
+		delete(b.opened, k)
+	}
+}
+
+// each calls f for every token of rows but the first ones, with the state before.
+func each(r *policy.Rows, f func(i int, s int32)) {
+	for row := range r.Len() {
+		s := int32(0)
+		for i := r.Offsets[row]; i < r.Offsets[row+1]; i++ {
+			if i > r.Offsets[row] {
+				f(i, s)
+			}
+			if r.Tokens[i] >= firstState {
+				s = r.Tokens[i]
+			}
+		}
+	}
+}
+
+func (b *bandit) isWord(token int32) bool { return token < b.end() }
+
+func (b *bandit) Score(ctx context.Context, rows *policy.Rows, want []bool, what policy.Wanted, temperature float64) (*policy.Scores, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asked = append(b.asked, asked{rows, want, what, temperature})
+	if b.score != nil {
+		if err := b.score(ctx); err != nil {
+			return nil, err
+		}
+	}
+	out := &policy.Scores{}
+	for _, column := range []struct {
+		on   bool
+		into *[]float32
+		f    func(i int, s int32) float64
+	}{
+		{what.LogProbs, &out.LogProbs, func(i int, s int32) float64 { return b.logProb(rows.Tokens[i], s, temperature) }},
+		{what.Reference, &out.Reference, func(i int, _ int32) float64 {
+			if b.isWord(rows.Tokens[i]) {
+				return -math.Log(float64(len(b.words)))
+			}
+			return 0
+		}},
+		{what.Values, &out.Values, func(_ int, s int32) float64 { return b.values[s] }},
+	} {
+		if !column.on {
+			continue
+		}
+		x := make([]float32, len(rows.Tokens))
+		if b.poison {
+			for i := range x {
+				if !want[i] {
+					x[i] = float32(math.NaN())
+				}
+			}
+			for row := range rows.Len() { // there the contract says 0
+				x[rows.Offsets[row]] = 0
+			}
+		}
+		each(rows, func(i int, s int32) {
+			if want[i] {
+				x[i] = float32(column.f(i, s))
+			}
+		})
+		*column.into = x
+	}
+	return out, ctx.Err()
+}
+
+// logProb of a token; context and end tokens are certain.
+func (b *bandit) logProb(token, s int32, temperature float64) float64 {
+	if !b.isWord(token) {
+		return 0
+	}
+	return math.Log(b.probs(s, temperature)[token])
+}
+
+func (b *bandit) Update(ctx context.Context, batch *policy.Batch, o policy.Objective, opt policy.Optimizer) (policy.Stats, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.updates = append(b.updates, update{batch, o, opt})
+	s := policy.Stats{Tokens: len(batch.Tokens)}
+	if b.alter != nil {
+		if err := b.alter(batch, &s); err != nil || s.Skipped {
+			return s, err
+		}
+	}
+	b.learn(batch, o, opt, &s)
+	return s, ctx.Err()
+}
+
+// learn climbs the gradient of PPO's clipped surrogate, or of the log-prob, and
+// moves values towards returns.
+func (b *bandit) learn(batch *policy.Batch, o policy.Objective, opt policy.Optimizer, stats *policy.Stats) {
+	prefs, values := map[int32][]float64{}, map[int32]float64{}
+	each(&batch.Rows, func(i int, s int32) {
+		if w := float64(batch.Weight[i]); w != 0 && b.isWord(batch.Tokens[i]) && !o.CriticOnly {
+			p := b.probs(s, o.Temperature)
+			g, logProb := w, math.Log(p[batch.Tokens[i]])
+			if o.Imitate {
+				stats.PolicyLoss -= w * logProb
+			} else {
+				a, ratio := float64(batch.Advantages[i]), math.Exp(logProb-float64(batch.OldLogProbs[i]))
+				stats.PolicyLoss -= w * a * ratio
+				stats.ApproxKL += w * (float64(batch.OldLogProbs[i]) - logProb)
+				stats.RatioMax = max(stats.RatioMax, ratio)
+				g *= a * ratio
+				if a > 0 && ratio > 1+o.ClipHigh || a < 0 && ratio < 1-o.ClipLow {
+					g, stats.ClipFrac = 0, stats.ClipFrac+w
+				}
+			}
+			if prefs[s] == nil {
+				prefs[s] = make([]float64, len(b.words))
+			}
+			for k := range p {
+				prefs[s][k] -= g * p[k]
+				stats.Entropy -= w * p[k] * math.Log(p[k])
+			}
+			prefs[s][batch.Tokens[i]] += g
+		}
+		if batch.ValueWeight != nil && batch.ValueWeight[i] != 0 && o.ValueCoef > 0 {
+			e := b.values[s] - float64(batch.Returns[i])
+			values[s] += float64(batch.ValueWeight[i]) * e
+			stats.ValueLoss += float64(batch.ValueWeight[i]) * e * e / 2
+		}
+	})
+	for _, s := range slices.Sorted(mapKeys(prefs)) {
+		if b.prefs[s] == nil {
+			b.prefs[s] = make([]float64, len(b.words))
+		}
+		for k, g := range prefs[s] {
+			b.prefs[s][k] += opt.Rate * g
+			stats.GradNorm += g * g
+		}
+	}
+	for _, s := range slices.Sorted(mapKeys(values)) {
+		b.values[s] -= o.ValueCoef * opt.CriticRate * values[s]
+	}
+	stats.GradNorm = math.Sqrt(stats.GradNorm)
+}
+
+func mapKeys[V any](m map[int32]V) func(func(int32) bool) {
+	return func(yield func(int32) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+func (b *bandit) Save(context.Context, string) error { return nil }
+
+// Encode implements policy.Encoder: responses are words of the bandit's.
+func (b *bandit) Encode(messages []policy.Message) ([]policy.Piece, []policy.Image, error) {
+	var out []policy.Piece
+	var images []policy.Image
+	var pending []policy.Message
+	for _, m := range messages {
+		if m.Role != policy.Assistant {
+			pending = append(pending, m)
+			continue
+		}
+		word := slices.Index(b.words, m.Text)
+		if word < 0 {
+			return nil, nil, fmt.Errorf("%q is not one of my words", m.Text)
+		}
+		context, ims := b.read(pending)
+		images, pending = append(images, ims...), nil
+		out = append(out, policy.Piece{Tokens: context}, policy.Piece{Tokens: []int32{int32(word), b.end()}, Response: true})
+	}
+	return out, images, nil
+}
+
+var (
+	_ policy.Learner = (*bandit)(nil)
+	_ policy.Encoder = (*bandit)(nil)
+)
+
+// small is a configuration for the guessing game that trains in no time.
+func small() vagen.Config {
+	c := vagen.Default()
+	c.Run.Seed = 5
+	c.Env.Name, c.Env.Config = "guess", map[string]any{"turns": uint64(2)}
+	c.Algorithm.Estimator, c.Algorithm.TurnGamma, c.Algorithm.Lambda = "bi_level_gae", 0.9, 0.95
+	c.Data.TrainBatch, c.Data.ValBatch, c.Data.MaxResponse = 8, 6, 4
+	c.Agent.Actor.MiniBatch, c.Agent.Actor.Optim.Rate, c.Agent.Actor.Entropy = 4, 2, 0
+	c.Critic.Optim.Rate, c.Critic.ValueClip = 0.5, 0
+	c.Trainer.Steps, c.Trainer.TestFreq, c.Trainer.ValBefore = 3, 0, false
+	return c
+}
+
+// journal is a sink that keeps events.
+type journal []vagen.Event
+
+func (j *journal) Event(e vagen.Event) error { *j = append(*j, e); return nil }
+func (j *journal) Close() error              { return nil }
+
+// kinds lists events as "kind step".
+func (j journal) kinds() []string {
+	var out []string
+	for _, e := range j {
+		out = append(out, fmt.Sprint(e.Kind, " ", e.Step))
+	}
+	return out
+}
+
+// trainer wires a learner to the arena and a journal.
+func trainer(t testing.TB, c vagen.Config, b *bandit, a *arena) (*vagen.Trainer, *journal) {
+	t.Helper()
+	j := new(journal)
+	return &vagen.Trainer{Config: c, Learner: b, Envs: a.registry(t), Sinks: []vagen.Sink{j}}, j
+}
+
+// run trains and returns what was recorded.
+func run(t testing.TB, c vagen.Config, b *bandit) journal {
+	t.Helper()
+	tr, j := trainer(t, c, b, &arena{})
+	require.NoError(t, tr.Run(t.Context()))
+	require.Empty(t, b.opened, "no conversation is left open")
+	return *j
+}
