@@ -61,12 +61,7 @@ var recipes = map[string]recipe{
 		about: "the agent plays one move a turn, for longer",
 		shape: vlm.Small(), turns: 8, actions: 1, env: lake(1),
 		noise: 0.8, lessons: lessons(12000, 1280, 8),
-		config: func(c *vagen.Config) {
-			full(c)
-			c.Agent.Actor.UseKLLoss, c.Agent.Actor.KLLoss, c.Agent.Actor.KLLossType = true, 0.05, "low_var_kl"
-			c.Agent.Actor.Optim.Style, c.Agent.Actor.Optim.MinRatio = "linear", 0.2
-		},
-		steps: 60,
+		config: full, steps: 60,
 	},
 }
 
@@ -95,6 +90,9 @@ func full(c *vagen.Config) {
 	a := &c.Agent.Actor
 	a.MiniBatch, a.Epochs, a.Entropy = 32, 2, 0
 	a.Optim = vagen.OptimConfig{Rate: 3e-4, WarmupRatio: 0.08, Style: "constant", Beta1: 0.9, Beta2: 0.99}
+	a.Optim.Style, a.Optim.MinRatio = "linear", 0.2
+	// The warm start is the reference: what the agent says stays readable and true.
+	a.UseKLLoss, a.KLLoss, a.KLLossType = true, 0.05, "low_var_kl"
 	c.Critic.Kind, c.Critic.ValueCoef, c.Critic.ValueClip, c.Critic.ZeroHead = "shared", 0.5, 0, true
 	c.Trainer.TestFreq, c.Trainer.ValBefore = 10, true
 }
