@@ -72,62 +72,74 @@ func (l *JointLoss) Eval(cols, hyper *Node, segments *Segments) (slopes, stats, 
 	}
 	p := l.Terms(in)
 	w, aux := column(JointWeight), column(JointAux)
-	sums := make([]*Node, Stats)
-	put := func(s Stat, x *Node) { sums[s] = ReduceAllSum(where(in.Mask, x)) }
-	put(StatPolicy, Mul(w, p.Loss))
-	put(StatApproxKL, Neg(Mul(w, p.LogRatio)))
-	if p.Clipped != nil {
-		put(StatClipped, where(p.Clipped, w))
-	}
-	if p.ClippedLow != nil {
-		put(StatClippedLow, where(p.ClippedLow, w))
-	}
-	ratio := cappedRatio(p.LogRatio)
-	sums[StatRatioMax] = ReduceAllMax(where(in.Mask, ratio))
 	slopes = where(in.Mask, Mul(w, p.Slope))
+	t := tally{mask: in.Mask, one: cast(in.Mask, dtypes.Float64)}
+	t.loss(&p, w)
 	if l.KL != "" {
 		kl, d := klTerm(l.KL, Sub(in.LogProb, column(JointReference)))
-		put(StatKL, Mul(aux, kl))
+		t.stats[StatKL] = Mul(aux, kl)
 		slopes = Add(slopes, where(in.Mask, Mul(Mul(Hyper(hyper, KLCoef), aux), d)))
 	}
-	return cast(slopes, dtypes.Float32), scalars(cols.Graph(), sums), p.figures(in.Mask, ratio)
+	stats, figures = t.results(&p)
+	return cast(slopes, dtypes.Float32), stats, figures
 }
 
-// figures describes the tokens under the mask.
-func (p *PolicyTerms) figures(mask, ratio *Node) *Node {
-	one := cast(mask, ratio.DType())
-	tokens := Max(ReduceAllSum(one), num(one, 1))
-	mean := func(x *Node) *Node { return Div(ReduceAllSum(where(mask, x)), tokens) }
-	share := func(set *Node) *Node { return mean(where(set, OnesLike(ratio))) }
-	out := make([]*Node, Figures)
+// tally collects numbers per token that are summed at the end, all at once:
+// every reduction of its own costs compile time.
+type tally struct {
+	mask, one *Node
+	stats     [Stats]*Node   // summed
+	figures   [Figures]*Node // averaged
+}
+
+// loss notes what there is to say about a policy loss.
+func (t *tally) loss(p *PolicyTerms, w *Node) {
+	held, _ := within(p.LogRatio, num(w, -maxLogRatio), num(w, maxLogRatio))
+	t.stats[StatPolicy], t.stats[StatApproxKL] = Mul(w, p.Loss), Neg(Mul(w, p.LogRatio))
 	if p.Clipped != nil {
-		out[FigureClipped] = share(p.Clipped)
+		t.stats[StatClipped], t.figures[FigureClipped] = where(p.Clipped, w), where(p.Clipped, t.one)
 	}
 	if p.ClippedLow != nil {
-		out[FigureClippedLow] = share(p.ClippedLow)
+		t.stats[StatClippedLow], t.figures[FigureClippedLow] = where(p.ClippedLow, w), where(p.ClippedLow, t.one)
 	}
-	held, _ := within(p.LogRatio, num(ratio, -maxLogRatio), num(ratio, maxLogRatio))
-	out[FigureKL] = Neg(mean(p.LogRatio))
-	out[FigureK3] = mean(Sub(Expm1(held), held))
-	out[FigureAbsKL] = mean(Abs(p.LogRatio))
-	out[FigureRatioMean] = mean(ratio)
-	out[FigureRatioMin] = ReduceAllMin(Where(mask, ratio, BroadcastToShape(ReduceAllMax(ratio), ratio.Shape())))
-	out[FigureRatioMax] = ReduceAllMax(where(mask, ratio))
-	if p.Joint != nil {
-		off := Sub(p.Joint, mean(p.Joint))
-		out[FigureJointStd] = Sqrt(mean(Mul(off, off)))
-	}
-	return scalars(ratio.Graph(), out)
+	t.figures[FigureKL], t.figures[FigureAbsKL] = Neg(p.LogRatio), Abs(p.LogRatio)
+	t.figures[FigureK3], t.figures[FigureRatioMean] = Sub(Expm1(held), held), Exp(held)
 }
 
-// scalars strings float64 scalars together; nil is 0.
-func scalars(g *Graph, xs []*Node) *Node {
-	out := make([]*Node, len(xs))
-	for i, x := range xs {
-		if x == nil {
-			x = ScalarZero(g, dtypes.Float64)
-		}
-		out[i] = Reshape(x, 1)
+// results adds everything up.
+func (t *tally) results(p *PolicyTerms) (stats, figures *Node) {
+	columns := append(append([]*Node{t.one}, t.stats[:]...), t.figures[:]...)
+	if p.Joint != nil {
+		columns = append(columns, p.Joint, Mul(p.Joint, p.Joint))
 	}
-	return Concatenate(out, 0)
+	for i, x := range columns {
+		if x == nil {
+			x = ZerosLike(t.one)
+		}
+		columns[i] = Reshape(where(t.mask, x), rows(x), 1)
+	}
+	sums := ReduceSum(Concatenate(columns, 1), 0)
+	part := func(from, n int) *Node { return Slice(sums, AxisRange(from, from+n)) }
+	tokens := Max(part(0, 1), Ones(sums.Graph(), shape(sums.DType(), 1)))
+	stats, figures = part(1, int(Stats)), Div(part(1+int(Stats), int(Figures)), tokens)
+
+	// Extremes and a spread are no sums: their entries are 0 so far.
+	ratio := cappedRatio(p.LogRatio)
+	top := ReduceAllMax(where(t.mask, ratio))
+	low := ReduceAllMin(Where(t.mask, ratio, BroadcastToShape(top, ratio.Shape())))
+	stats = Add(stats, at(top, int(StatRatioMax), int(Stats)))
+	figures = Add(figures, Add(at(low, int(FigureRatioMin), int(Figures)), at(top, int(FigureRatioMax), int(Figures))))
+	if p.Joint != nil {
+		moments := Div(part(1+int(Stats)+int(Figures), 2), tokens)
+		mean, square := Slice(moments, AxisRange(0, 1)), Slice(moments, AxisRange(1, 2))
+		spread := Sqrt(Max(Sub(square, Mul(mean, mean)), ZerosLike(mean))) // rounding can take it below 0
+		figures = Add(figures, at(spread, int(FigureJointStd), int(Figures)))
+	}
+	return stats, figures
+}
+
+// at is a vector of n zeros but for x, of one element, at place i.
+func at(x *Node, i, n int) *Node {
+	place := Iota(x.Graph(), shape(x.DType(), n), 0)
+	return Where(Equal(place, num(x, float64(i))), BroadcastToDims(Reshape(x), n), ZerosLike(place))
 }

@@ -3,6 +3,7 @@ package model
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	. "github.com/gomlx/gomlx/pkg/core/graph"
@@ -180,30 +181,87 @@ const (
 	slopeTolerance = 1.0 / (1 << 23)
 )
 
+// One test, so that it compiles every loss once for each device.
 func TestEveryPolicyLossOnTheDeviceIsThatOfPackageLoss(t *testing.T) {
 	devicetest.Each(t, func(t *testing.T, d *device.Device) {
 		for name, c := range onBothSides {
 			t.Run(name, func(t *testing.T) {
 				j := newJointRuns(d, 128)
-				reached := map[Figure]float64{}
-				for seed := range uint64(6) {
-					for _, rollout := range []bool{false, true} {
-						b := raggedBatch(seed)
-						if !rollout {
-							b.Weight = nil
-						}
-						requireJoint(t, j, c.plain, JointLoss{c.graph, "k3", rollout}, c.hyper, b, reached)
+				l := JointLoss{c.graph, "k3", true}
+				t.Run("random", func(t *testing.T) {
+					reached := map[Figure]float64{}
+					for seed := range uint64(12) {
+						requireJoint(t, j, c.plain, l, c.hyper, raggedBatch(seed), reached)
 					}
-				}
-				if c.hyper[ClipHigh] > 0 {
-					require.Positive(t, reached[FigureClipped], "the batches must reach the clip")
-				}
-				if _, ok := c.plain.(loss.GMPO); ok || c.hyper[ClipDual] > 0 {
-					require.Positive(t, reached[FigureClippedLow], "the batches must reach the lower clip")
+					if c.hyper[ClipHigh] > 0 {
+						require.Positive(t, reached[FigureClipped], "the batches must reach the clip")
+					}
+					if c.graph.Kind == GMPO || c.hyper[ClipDual] > 0 {
+						require.Positive(t, reached[FigureClippedLow], "the batches must reach the lower clip")
+					}
+				})
+				t.Run("row of weight 0", func(t *testing.T) {
+					b := raggedBatch(3) // a single zero takes the whole row out of GMPO
+					b.Weight[slices.Index(b.Mask, true)] = 0
+					requireJoint(t, j, c.plain, l, c.hyper, b, map[Figure]float64{})
+				})
+				t.Run("nothing counts", func(t *testing.T) {
+					b := raggedBatch(1)
+					clear(b.Mask)
+					got := j.eval(t, l, b, nil, nil, nil, c.hyper)
+					require.Equal(t, make([]float32, len(b.Mask)), got.slopes)
+					require.Equal(t, make([]float64, Stats), got.stats)
+				})
+				for _, k := range atKinks {
+					if k.of == name {
+						t.Run(k.name, func(t *testing.T) {
+							requireJoint(t, j, k.plain, l, k.hyper, k.batch(), map[Figure]float64{})
+						})
+					}
 				}
 			})
 		}
 	})
+}
+
+// level is a row of n equal tokens but for their log-ratio.
+func level(n int, adv float64, diff ...float64) func() *loss.Batch[float64] {
+	return func() *loss.Batch[float64] {
+		b := &loss.Batch[float64]{Offsets: []int{0, n}, Seed: 1}
+		for i := range n {
+			b.Mask, b.Turn, b.Weight = append(b.Mask, true), append(b.Turn, 0), append(b.Weight, 1)
+			b.OldLogProb, b.Advantage, b.Ref = append(b.OldLogProb, -24), append(b.Advantage, adv), append(b.Ref, -24)
+			b.LogProb = append(b.LogProb, -24+diff[i%len(diff)])
+		}
+		return b
+	}
+}
+
+// atKinks are batches at kinks, where derivatives are those of PyTorch: both
+// edges of a clamp pass them.
+var atKinks = []struct {
+	name, of string
+	plain    loss.Policy
+	hyper    map[HyperParam]float64
+	batch    func() *loss.Batch[float64]
+}{
+	{"unit ratio, no room", "ppo", loss.PPO{Clamp: true}, nil, level(3, 2, 0)},
+	{"unit ratio, no room, negative", "ppo", loss.PPO{Clamp: true}, nil, level(3, -2, 0)},
+	{"log-ratio at the bound", "ppo", loss.PPO{Low: 1, High: 1e12, Clamp: true}, map[HyperParam]float64{ClipLow: 1, ClipHigh: 1e12}, level(2, 1, 20, -20)},
+	{"log-ratio beyond the bound", "ppo", loss.PPO{Low: 1, High: 1e12, Clamp: true}, map[HyperParam]float64{ClipLow: 1, ClipHigh: 1e12}, level(2, 1, 20.5, -20.5)},
+	{"no advantage", "ppo", loss.DefaultPPO(), map[HyperParam]float64{ClipLow: .2, ClipHigh: .2, ClipDual: 3}, level(3, 0, 5, 0, -5)},
+	{"no room", "cispo", loss.CISPO{}, nil, level(2, 2, 0)},
+	{"log-ratio at the bound", "sapo", loss.DefaultSAPO(), map[HyperParam]float64{TauPos: 1, TauNeg: 1.05}, level(2, 0.5, -20, 20)},
+	{"at the cap", "gspo", loss.GSPO{High: 1e6}, map[HyperParam]float64{ClipHigh: 1e6}, level(4, 1, 10)},
+	{"above the cap", "gspo", loss.GSPO{High: 1e6}, map[HyperParam]float64{ClipHigh: 1e6}, level(4, 1, 10.5)},
+	{"at the cap", "turn_ppo", loss.TurnPPO{High: 1e6}, map[HyperParam]float64{ClipHigh: 1e6}, level(4, 1, 2.5)},
+	{"edges", "gmpo", loss.GMPO{Low: 0.5, High: 0.25}, map[HyperParam]float64{ClipLow: 0.5, ClipHigh: 0.25}, level(4, 1, 0.25, -0.5)},
+	{"edges, negative", "gmpo", loss.GMPO{Low: 0.5, High: 0.25}, map[HyperParam]float64{ClipLow: 0.5, ClipHigh: 0.25}, level(4, -1, 0.25, -0.5)},
+	{"no advantage", "gmpo", loss.GMPO{Low: 0.5, High: 0.25}, map[HyperParam]float64{ClipLow: 0.5, ClipHigh: 0.25}, level(4, 0, 1, -1)},
+	{"equal tokens", "kl_cov", loss.KLCov{Ratio: 0.5, Coef: 1}, map[HyperParam]float64{CovCoef: 1}, level(9, 1, 0.5)},
+	{"a single token", "kl_cov", loss.KLCov{Ratio: 0.5, Coef: 1}, map[HyperParam]float64{CovCoef: 1}, level(1, 1, 0.5)},
+	{"all tokens", "kl_cov", loss.KLCov{Ratio: 1, Coef: 1}, map[HyperParam]float64{CovCoef: 1}, level(7, 1, 0.5, 1, -1)},
+	{"unmoved tokens", "kl_cov", loss.KLCov{Ratio: 1, Coef: 1}, map[HyperParam]float64{CovCoef: 1}, level(5, 1, 0)},
 }
 
 func requireJoint(t *testing.T, j *jointRuns, plain loss.Policy, l JointLoss, hyper map[HyperParam]float64, b *loss.Batch[float64], reached map[Figure]float64) {
@@ -252,72 +310,6 @@ func requireJoint(t *testing.T, j *jointRuns, plain loss.Policy, l JointLoss, hy
 	if m.TurnsPerRow > 0 {
 		near("spread of turns", got.figures[FigureJointStd], m.TurnLogRatioStd, 1e-9) // a root of differences
 	}
-}
-
-// At a kink the derivative is that of PyTorch: both edges of a clamp pass it.
-func TestDerivativesAtKinks(t *testing.T) {
-	flat := func(n int, old, adv float64, diff ...float64) *loss.Batch[float64] {
-		b := &loss.Batch[float64]{Offsets: []int{0, n}, Seed: 1}
-		for i := range n {
-			b.Mask, b.Turn = append(b.Mask, true), append(b.Turn, 0)
-			b.OldLogProb, b.Advantage, b.Ref = append(b.OldLogProb, old), append(b.Advantage, adv), append(b.Ref, old)
-			b.LogProb = append(b.LogProb, old+diff[i%len(diff)])
-		}
-		return b
-	}
-	devicetest.Each(t, func(t *testing.T, d *device.Device) {
-		for name, c := range map[string]struct {
-			plain loss.Policy
-			graph PolicyLoss
-			hyper map[HyperParam]float64
-			batch *loss.Batch[float64]
-		}{
-			"unit ratio, no room":           {loss.PPO{Clamp: true}, PolicyLoss{}, nil, flat(3, -1, 2, 0)},
-			"unit ratio, no room, negative": {loss.PPO{Clamp: true}, PolicyLoss{}, nil, flat(3, -1, -2, 0)},
-			"log-ratio at the bound":        {loss.PPO{Low: 1, High: 1e12, Clamp: true}, PolicyLoss{}, map[HyperParam]float64{ClipLow: 1, ClipHigh: 1e12}, flat(2, -24, 1, 20, -20)},
-			"no advantage":                  {loss.DefaultPPO(), PolicyLoss{}, map[HyperParam]float64{ClipLow: .2, ClipHigh: .2, ClipDual: 3}, flat(3, -1, 0, 5, 0, -5)},
-			"cispo, no room":                {loss.CISPO{}, PolicyLoss{Kind: CISPO}, nil, flat(2, -1, 2, 0)},
-			"sapo at the bound":             {loss.DefaultSAPO(), PolicyLoss{Kind: SAPO}, map[HyperParam]float64{TauPos: 1, TauNeg: 1.05}, flat(2, -24, 0.5, -20, 20)},
-			"gspo at the cap":               {loss.GSPO{High: 1e6}, PolicyLoss{Kind: GSPO}, map[HyperParam]float64{ClipHigh: 1e6}, flat(4, -16, 1, 10)},
-			"gspo above the cap":            {loss.GSPO{High: 1e6}, PolicyLoss{Kind: GSPO}, map[HyperParam]float64{ClipHigh: 1e6}, flat(4, -16, 1, 10.5)},
-			"turn_ppo at the cap":           {loss.TurnPPO{High: 1e6}, PolicyLoss{Kind: TurnPPO}, map[HyperParam]float64{ClipHigh: 1e6}, flat(4, -16, 1, 2.5)},
-			"gmpo at its edges":             {loss.GMPO{Low: 0.5, High: 0.25}, PolicyLoss{Kind: GMPO}, map[HyperParam]float64{ClipLow: 0.5, ClipHigh: 0.25}, flat(4, -1, 1, 0.25, -0.5)},
-			"gmpo without advantage":        {loss.GMPO{Low: 0.5, High: 0.25}, PolicyLoss{Kind: GMPO}, map[HyperParam]float64{ClipLow: 0.5, ClipHigh: 0.25}, flat(4, -1, 0, 1, -1)},
-			"kl_cov of equal tokens":        {loss.KLCov{Ratio: 0.5, Coef: 1}, PolicyLoss{Kind: KLCov}, map[HyperParam]float64{CovCoef: 1}, flat(9, -1, 1, 0.5)},
-			"kl_cov of unmoved tokens":      {loss.KLCov{Ratio: 1, Coef: 1}, PolicyLoss{Kind: KLCov}, map[HyperParam]float64{CovCoef: 1}, flat(5, -1, 1, 0)},
-		} {
-			t.Run(name, func(t *testing.T) {
-				requireJoint(t, newJointRuns(d, 16), c.plain, JointLoss{PolicyLoss: c.graph}, c.hyper, c.batch, map[Figure]float64{})
-			})
-		}
-	})
-}
-
-// A row with a weight of 0 drops out of GMPO instead of spoiling it.
-func TestZeroWeightTakesARowOutOfGMPO(t *testing.T) {
-	b := raggedBatch(3)
-	for i := range b.Offsets[1] {
-		if b.Mask[i] {
-			b.Weight[i] = 0
-			break
-		}
-	}
-	devicetest.Each(t, func(t *testing.T, d *device.Device) {
-		c := onBothSides["gmpo"]
-		requireJoint(t, newJointRuns(d, 128), c.plain, JointLoss{c.graph, "", true}, c.hyper, b, map[Figure]float64{})
-	})
-}
-
-func TestABatchWithoutCountedTokensHasNoLoss(t *testing.T) {
-	devicetest.Each(t, func(t *testing.T, d *device.Device) {
-		for name, c := range onBothSides {
-			b := raggedBatch(1)
-			clear(b.Mask)
-			got := newJointRuns(d, 128).eval(t, JointLoss{c.graph, "k2", true}, b, nil, nil, nil, c.hyper)
-			require.Equal(t, make([]float32, len(b.Mask)), got.slopes, name)
-			require.Equal(t, make([]float64, Stats), got.stats, name)
-		}
-	})
 }
 
 func TestNamesOfPackageLossHaveGraphs(t *testing.T) {
