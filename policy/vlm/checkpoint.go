@@ -10,7 +10,6 @@ import (
 	"strconv"
 
 	"vagen/internal/safetensors"
-	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 )
 
@@ -41,7 +40,7 @@ func (m *Model) Save(ctx context.Context, dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return device.ErrClosed
+		return ErrClosed
 	}
 	if err := m.saveModel(ctx, m.actor, filepath.Join(dir, actorFolder), false); err != nil {
 		return err
@@ -203,102 +202,6 @@ func (m *Model) saveOptimizer(ctx context.Context, l *learner, path string) erro
 	}
 	if err := w.Commit(); err != nil {
 		return fmt.Errorf("vlm: save: %w", err)
-	}
-	return nil
-}
-
-// Restore replaces weights and optimiser state by those of a checkpoint that
-// Save wrote. The reference policy, where there is one, stays as it is. All
-// conversations end.
-func (m *Model) Restore(ctx context.Context, dir string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
-		return device.ErrClosed
-	}
-	m.dropSessions()
-	folders := []string{filepath.Join(dir, actorFolder)}
-	if m.opts.Critic == SharedCritic {
-		folders = append(folders, filepath.Join(dir, criticFolder))
-	}
-	if err := m.restoreLearner(ctx, m.actor, folders, filepath.Join(dir, optimizerFolder, "actor.safetensors")); err != nil {
-		return err
-	}
-	if m.critic == nil {
-		return nil
-	}
-	return m.restoreLearner(ctx, m.critic, []string{filepath.Join(dir, criticFolder)}, filepath.Join(dir, optimizerFolder, "critic.safetensors"))
-}
-
-func (m *Model) restoreLearner(ctx context.Context, l *learner, folders []string, optimizer string) error {
-	var readers []*safetensors.Reader
-	defer func() {
-		for _, r := range readers {
-			r.Close()
-		}
-	}()
-	for _, dir := range folders {
-		r, err := safetensors.OpenSharded(dir)
-		if err != nil {
-			return fmt.Errorf("vlm: restore: %w", err)
-		}
-		readers = append(readers, r)
-	}
-	opt, err := safetensors.Open(optimizer)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("vlm: restore: %w", err)
-	}
-	if err == nil {
-		defer opt.Close()
-	}
-	read := func(part model.Part, old []float32) ([]float32, error) {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if opt != nil {
-			if _, ok := opt.Info("master." + part.Name); ok {
-				return opt.Float32("master."+part.Name, nil)
-			}
-		}
-		t := l.as(part)
-		for _, r := range readers {
-			if info, ok := r.Info(t.Name); ok && info.Len() == len(old) {
-				return r.Float32(t.Name, nil)
-			}
-		}
-		return nil, fmt.Errorf("vlm: restore: %w: %s %v is not in %q", ErrCheckpoint, t.Name, part.Dims, folders)
-	}
-	if err := l.set(read); err != nil {
-		return err
-	}
-	l.adam.free()
-	l.adam = nil
-	if opt == nil {
-		return nil
-	}
-	return l.restoreMoments(opt)
-}
-
-func (l *learner) restoreMoments(opt *safetensors.Reader) error {
-	steps, err := strconv.Atoi(opt.Metadata()[stepsKey])
-	if err != nil {
-		return fmt.Errorf("vlm: restore: %w: the optimiser's %s is %q", ErrCheckpoint, stepsKey, opt.Metadata()[stepsKey])
-	}
-	if l.adam, err = newAdam(l.net); err != nil {
-		return err
-	}
-	l.adam.steps = steps
-	for _, s := range l.series()[:2] {
-		err := s.t.replace(l.net.dev, func(part model.Part, old []float32) ([]float32, error) {
-			x, err := opt.Float32(s.prefix+part.Name, nil)
-			if err != nil || len(x) != len(old) {
-				return nil, fmt.Errorf("vlm: restore: %w: %s%s: %w", ErrCheckpoint, s.prefix, part.Name, err)
-			}
-			return x, nil
-		})
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }

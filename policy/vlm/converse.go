@@ -15,6 +15,7 @@ type conversation struct {
 	batch *session
 	row   int
 	ended bool // the last response ended with the end-of-turn token
+	dead  bool // the last response ended with a placeholder for which there is no image
 }
 
 // Generate implements policy.Policy. Conversations opened by one call advance in
@@ -23,7 +24,7 @@ func (m *Model) Generate(ctx context.Context, prompts []policy.Prompt, s policy.
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return nil, device.ErrClosed
+		return nil, ErrClosed
 	}
 	if err := checkSampling(s); err != nil {
 		return nil, err
@@ -33,6 +34,7 @@ func (m *Model) Generate(ctx context.Context, prompts []policy.Prompt, s policy.
 		return nil, err
 	}
 	if err := m.open(prompts, turns); err != nil {
+		m.dropSessions() // rows may have moved in one half of a cache
 		return nil, err
 	}
 	out := make([]policy.Completion, len(prompts))
@@ -111,6 +113,10 @@ func (m *Model) read(prompts []policy.Prompt, s policy.Sampling) ([]userTurn, er
 		}
 		if limit < 1 {
 			return nil, fmt.Errorf("vlm: prompt %d: the response may have %d tokens, must be at least 1", i, limit)
+		}
+		if c, ok := m.chats[p.Conversation]; ok && c.dead {
+			turns[i].err = fmt.Errorf("vlm: conversation %d ended with an image placeholder for which there is no image", p.Conversation)
+			continue
 		}
 		ids, err := m.encode(p, pics[i])
 		if err != nil {
@@ -291,7 +297,7 @@ func (m *Model) complete(p policy.Prompt, t userTurn, r *reply) policy.Completio
 	c := m.chats[p.Conversation]
 	_, end := m.chat.EndOfTurn()
 	last := r.tokens[len(r.tokens)-1]
-	c.ended = r.stopped && last == end
+	c.ended, c.dead = r.stopped && last == end, r.vision
 	out := policy.Completion{Context: t.context, Tokens: r.tokens, LogProbs: r.logProbs, Images: t.images, Stop: policy.StopLength}
 	words := r.tokens
 	switch {

@@ -1,209 +1,474 @@
 package vlm
 
 import (
-	"context"
-	"encoding/json"
+	"fmt"
+	"image"
 	"math"
-	"os"
-	"path/filepath"
+	"slices"
 	"testing"
 
+	"github.com/gomlx/gomlx/pkg/core/graph"
 	"github.com/stretchr/testify/require"
 
-	"github.com/gomlx/gomlx/backends"
-	_ "github.com/gomlx/gomlx/backends/xla"
-	"github.com/gomlx/gomlx/pkg/core/dtypes"
 	"vagen/internal/golden"
-	"vagen/internal/safetensors"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
-	"vagen/policy/vlm/internal/model"
 )
 
-type manifest struct {
-	Model  string `json:"model"`
-	Critic bool   `json:"critic"`
-	Cases  []struct {
-		Name      string `json:"name"`
-		PromptLen int    `json:"prompt_len"`
-		Shape     []int  `json:"shape"`
-		Prompts   []struct {
-			Images []string `json:"images"`
-		} `json:"prompts"`
-	} `json:"cases"`
-	ParamNames []string `json:"param_names"`
-	AdamW      struct {
-		LR    float64    `json:"lr"`
-		Betas [2]float64 `json:"betas"`
-		Eps   float64    `json:"eps"`
-		Decay float64    `json:"weight_decay"`
-		Clip  float64    `json:"grad_clip"`
-	} `json:"adamw"`
+// Tolerances of the recorded collection, from the gap between its numbers and
+// the same computed in float64.
+var (
+	exactly        = golden.Tolerance{}
+	featureLimit   = golden.Tolerance{Abs: 5e-5}            // image features
+	hiddenLimit    = golden.Tolerance{Abs: 1e-4, Rel: 1e-5} // hidden states and their norms
+	logitLimit     = golden.Tolerance{Abs: 1e-4}            // logits, log-probs, entropies, values
+	firstLossLimit = golden.Tolerance{Abs: 1e-4}
+	laterLossLimit = golden.Tolerance{Rel: 1e-3}
+	gradNormLimit  = golden.Tolerance{Rel: 5e-4}
+	afterLimit     = golden.Tolerance{Abs: 5e-5}
+	updateLimit    = golden.Tolerance{Rel: 1e-4}
+	afterNormLimit = golden.Tolerance{Rel: 5e-5}
+	afterSumLimit  = golden.Tolerance{Abs: 1e-2}
+)
+
+// goldenTokens is a micro-batch that holds all rows of a recorded model at once,
+// so that everything is compiled for one size.
+const goldenTokens = 1200
+
+// Everything that transformers recorded of every model: text, positions, vision
+// tower, decoder, scores, greedy decoding with a cache, gradients and three
+// optimiser steps.
+func TestModelsAgreeWithTransformers(t *testing.T) {
+	recomputed := false
+	eachRecorded(t, func(r *recordedModel) {
+		policyDir, criticDir := r.checkpoint()
+		o := Options{Backend: testBackend(), MicroTokens: goldenTokens}
+		if r.Critic {
+			o.Critic, o.CriticPath = SeparateCritic, criticDir
+		}
+		m, err := Open(r.t.Context(), policyDir, o)
+		require.NoError(r.t, err)
+		defer m.Close()
+		l := m.actor
+		if r.Critic {
+			l = m.critic
+		}
+		r.spec = l.net.spec
+		r.compareText(m)
+		r.comparePositions(m)
+		r.compareScores(m)
+		r.compareHidden(m, l)
+		if !r.Critic {
+			r.compareGreedy(m)
+		}
+		grads := r.compareTraining(m, l)
+		if !recomputed && m.cfg.Vision != nil && grads != nil {
+			recomputed = true
+			for _, what := range []Recompute{RecomputeAttention, RecomputeBlocks} {
+				o.Recompute = what
+				r.compareRecompute(policyDir, o, grads)
+			}
+		}
+	})
 }
 
-var testBackend backends.Backend
-
-func testDevice(t *testing.T) *device.Device {
-	if testBackend == nil {
-		b, err := backends.NewWithConfig("xla:cpu")
-		require.NoError(t, err)
-		testBackend = b
+// compareText renders and tokenises the prompts.
+func (r *recordedModel) compareText(m *Model) {
+	for _, row := range r.rows {
+		prompt := row.test.Prompts[row.row]
+		msgs := prompt.messages(r.t, r.all.Images[row.index])
+		what := fmt.Sprintf("%s row %d: ", row.test.Name, row.row)
+		_, pics, errs := m.prepare([][]image.Image{imagesOf(msgs)})
+		require.NoError(r.t, errs[0])
+		ids, err := m.encode(policy.Prompt{Messages: msgs}, pics[0])
+		require.NoError(r.t, err)
+		tokens, _ := r.tokens(row)
+		for k, column := range row.column {
+			if column == row.test.PromptLen {
+				tokens = tokens[:k]
+				break
+			}
+		}
+		golden.Equal(r.t, r.tally, what+"tokens", fmt.Sprint(ids), fmt.Sprint(tokens))
 	}
-	return device.New(testBackend, "xla:cpu")
 }
 
-func TestGoldenQuick(t *testing.T) {
-	root := golden.Root(t)
-	dirs, err := filepath.Glob(filepath.Join(root, "vlm", "*", "manifest.json"))
-	require.NoError(t, err)
-	d := testDevice(t)
-	for _, path := range dirs {
-		dir := filepath.Dir(path)
-		if _, err := os.Stat(filepath.Join(dir, "checkpoint")); err != nil {
+func (r *recordedModel) comparePositions(m *Model) {
+	for _, row := range r.rows {
+		name := row.test.Name
+		tokens, _ := r.tokens(row)
+		var grids []grid
+		for _, im := range r.all.Images[row.index] {
+			pic, err := m.picture(im)
+			require.NoError(r.t, err)
+			grids = append(grids, pic.grid)
+		}
+		pos, next, err := positions(m.cfg, tokens, grids)
+		require.NoError(r.t, err)
+		want := r.ints(name + ".position_ids")
+		b, t := row.test.Shape[0], row.test.Shape[1]
+		var got, expected []int64
+		for axis := range len(r.dims(name + ".position_ids")) { // three axes of which one is recorded for text models
+			if axis > 0 && m.cfg.Vision == nil {
+				break
+			}
+			for k, column := range row.column {
+				got = append(got, int64(pos[k][axis]))
+				expected = append(expected, want[(axis*b+row.row)*t+column])
+			}
+		}
+		golden.Equal(r.t, r.tally, name+": position ids", fmt.Sprint(got), fmt.Sprint(expected))
+		if r.has(name + ".rope_deltas") {
+			golden.Equal(r.t, r.tally, name+": rope delta", int64(next)-int64(len(tokens)), r.ints(name + ".rope_deltas")[row.row])
+		}
+		if r.has(name + ".image_grid_thw") {
+			first := 0
+			for _, other := range r.rows {
+				if other.test == row.test && other.row < row.row {
+					first += len(r.all.Images[other.index])
+				}
+			}
+			for i, g := range grids {
+				thw := r.ints(name + ".image_grid_thw")[3*(first+i):]
+				golden.Equal(r.t, r.tally, name+": grid", fmt.Sprint(g.h, g.w), fmt.Sprint(thw[1], thw[2]))
+			}
+		}
+	}
+}
+
+// compareScores asks for log-probs and entropies, or values, of all rows at once.
+func (r *recordedModel) compareScores(m *Model) {
+	want := make([]bool, len(r.all.Tokens))
+	for i := range want {
+		want[i] = true
+	}
+	what := policy.Wanted{LogProbs: true, Entropy: true}
+	if r.Critic {
+		what = policy.Wanted{Values: true}
+	}
+	got, err := m.Score(r.t.Context(), &r.all, want, what, 1)
+	require.NoError(r.t, err)
+	for _, row := range r.rows {
+		name, width := row.test.Name, row.test.Shape[1]
+		_, from := r.tokens(row)
+		n := len(row.column)
+		// The number at a token is that of the position before it.
+		compare := func(field string, got []float32, width, shift int) {
+			if !r.has(name + field) {
+				return
+			}
+			recorded := r.floats(name + field)
+			var expected []float64
+			for _, column := range row.column[1:] {
+				expected = append(expected, recorded[row.row*width+column-shift])
+			}
+			golden.Floats(r.t, r.tally, fmt.Sprintf("%s row %d: %s", name, row.row, field), got[from+1:from+n], expected, logitLimit)
+		}
+		if r.Critic {
+			compare(".values", got.Values, width, 1)
 			continue
 		}
-		var m manifest
-		raw, err := os.ReadFile(path)
-		require.NoError(t, err)
-		require.NoError(t, json.Unmarshal(raw, &m))
-		raw, err = os.ReadFile(filepath.Join(dir, "checkpoint", "config.json"))
-		require.NoError(t, err)
-		cfg, err := model.ParseConfig(raw)
-		require.NoError(t, err)
-		if m.Critic {
-			cfg.Critic, cfg.Tied = true, false
-		}
-		t.Run(m.Model, func(t *testing.T) {
-			tally := golden.NewTally(t, "vlm/"+m.Model)
-			r, err := safetensors.OpenSharded(filepath.Join(dir, "checkpoint"))
-			require.NoError(t, err)
-			defer r.Close()
-			found, unused, err := resolve(r, cfg)
-			require.NoError(t, err)
-			require.Empty(t, unused)
-			for _, keep := range []keepMode{keepAll, keepMost, keepInputs} {
-				k := newKernels(d, cfg, dtypes.Float32, keep)
-				n := newNet(k, cfg)
-				w, err := newTensors(d, n.groups.All(), stored(r, found, nil))
-				require.NoError(t, err)
-				l := newLearner(n, w, nil)
-				g, err := safetensors.Open(filepath.Join(dir, "golden.safetensors"))
-				require.NoError(t, err)
-				defer g.Close()
-				for _, c := range m.Cases {
-					tally.Case()
-					ids, err := g.Int64(c.Name+".input_ids", nil)
-					require.NoError(t, err)
-					mask, err := g.Int64(c.Name+".attention_mask", nil)
-					require.NoError(t, err)
-					B, T := c.Shape[0], c.Shape[1]
-					var rows policy.Rows
-					rows.Offsets = []int{0}
-					var src []int
-					for b := range B {
-						for i := range T {
-							if mask[b*T+i] == 1 {
-								rows.Tokens = append(rows.Tokens, int32(ids[b*T+i]))
-								src = append(src, b*T+i)
-							}
-						}
-						rows.Offsets = append(rows.Offsets, len(rows.Tokens))
-						var ims []policy.Image
-						for range c.Prompts[b].Images {
-							ims = append(ims, policy.Image{})
-						}
-						rows.Images = append(rows.Images, ims)
-					}
-					next := 0
-					if _, ok := g.Info(c.Name + ".image_grid_thw"); ok {
-						if _, ok := g.Info(c.Name + ".pixel_values"); !ok {
-							continue
-						}
-					}
-					pk := &packer{cfg: cfg, budget: 4096, picture: func(policy.Image) (picture, error) {
-						grids, err := g.Int64(c.Name+".image_grid_thw", nil)
-						require.NoError(t, err)
-						pv, err := g.Float32(c.Name+".pixel_values", nil)
-						require.NoError(t, err)
-						at := 0
-						for i := range next {
-							at += int(grids[3*i+1] * grids[3*i+2])
-						}
-						gr := grid{int(grids[3*next+1]), int(grids[3*next+2])}
-						next++
-						pic := picture{grid: gr}
-						dim := 2 * cfg.Vision.PatchDim()
-						area := cfg.Vision.Patch * cfg.Vision.Patch
-						for p := range gr.h * gr.w {
-							for c := range 3 {
-								for k := range area {
-									x := float64(pv[(at+p)*dim+c*2*area+k])*cfg.NormStd[c] + cfg.NormMean[c]
-									pic.pixels = append(pic.pixels, byte(math.Round(x*255)))
-								}
-							}
-						}
-						return pic, nil
-					}}
-					want := make([]bool, len(rows.Tokens))
-					for i := range want {
-						want[i] = true
-					}
-					packs, err := pk.packs(&rows, want)
-					require.NoError(t, err)
-					if m.Critic {
-						_, _, val, err := l.score(context.Background(), packs, n.head(false, true), len(want), 64, 1)
-						require.NoError(t, err)
-						gold, err := g.Float32(c.Name+".values", nil)
-						require.NoError(t, err)
-						for i, s := range src {
-							if s%T > 0 && mask[s-1] == 1 {
-								tally.Float(t, c.Name+" value", float64(val[i]), float64(gold[s-1]), golden.Tolerance{Abs: 1e-4})
-							}
-						}
-					} else {
-						lp, ent, _, err := l.score(context.Background(), packs, n.head(true, false), len(want), 64, 1)
-						require.NoError(t, err)
-						gold, err := g.Float32(c.Name+".logprobs", nil)
-						require.NoError(t, err)
-						goldEnt, err := g.Float32(c.Name+".entropy", nil)
-						require.NoError(t, err)
-						for i, s := range src {
-							b, p := s/T, s%T
-							if p > 0 && mask[s-1] == 1 {
-								tally.Float(t, c.Name+" logprob", float64(lp[i]), float64(gold[b*(T-1)+p-1]), golden.Tolerance{Abs: 1e-4})
-								tally.Float(t, c.Name+" entropy", float64(ent[i]), float64(goldEnt[s-1]), golden.Tolerance{Abs: 1e-4})
-							}
-						}
-					}
-					if c.Name != "train" {
-						continue
-					}
-					lm, err := g.Int64(c.Name+".loss_mask", nil)
-					require.NoError(t, err)
-					sum := 0.0
-					for _, s := range src {
-						sum += float64(lm[s])
-					}
-					b := policy.Batch{Rows: rows, Weight: make([]float32, len(want))}
-					for i, s := range src {
-						b.Weight[i] = float32(float64(lm[s]) / sum)
-						want[i] = lm[s] == 1
-					}
-					packs, err = pk.packs(&rows, want)
-					require.NoError(t, err)
-					losses, _ := g.Float32("train.losses", nil)
-					norms, _ := g.Float32("train.grad_norms", nil)
-					for step := range 3 {
-						grads, stats, err := l.learn(context.Background(), packs, n.head(true, false), &model.Loss{Imitate: true}, gather(&b), hyperParams(policy.Objective{Temperature: 1}), 64)
-						require.NoError(t, err)
-						tally.Float(t, "loss", stats[model.StatPolicy], float64(losses[step]), golden.Tolerance{Abs: 1e-4, Rel: 1e-3})
-						norm, _, err := l.apply(grads, policy.Optimizer{Beta1: m.AdamW.Betas[0], Beta2: m.AdamW.Betas[1], Epsilon: m.AdamW.Eps, WeightDecay: m.AdamW.Decay, GradClip: m.AdamW.Clip}, m.AdamW.LR)
-						require.NoError(t, err)
-						tally.Float(t, "norm", norm, float64(norms[step]), golden.Tolerance{Rel: 5e-4})
-					}
-				}
-				l.free()
+		compare(".logprobs", got.LogProbs, width-1, 1)
+		compare(".entropy", got.Entropy, width, 1)
+	}
+}
+
+// place is where a row lies in a pack.
+type place struct{ pack, first int }
+
+// places finds the rows in the packs by the tokens that are to be scored: those
+// of each row but its first.
+func (r *recordedModel) places(packs []*pack) []place {
+	out := make([]place, len(r.rows))
+	for i, p := range packs {
+		for k, source := range p.source {
+			if row, ok := slices.BinarySearch(r.all.Offsets, source-1); ok {
+				out[row] = place{i, int(p.at[k])}
 			}
-		})
+		}
+	}
+	return out
+}
+
+// compareHidden runs the forward pass of training, which keeps what lies between
+// the blocks, and compares it with what was recorded there.
+func (r *recordedModel) compareHidden(m *Model, l *learner) {
+	want := make([]bool, len(r.all.Tokens))
+	for i := range want {
+		want[i] = true
+	}
+	packs, err := m.packer(l.net).packs(&r.all, want)
+	require.NoError(r.t, err)
+	at := r.places(packs)
+	for i, p := range packs {
+		trace, err := l.net.forward(l.parts, p, true)
+		require.NoError(r.t, err)
+		h := newHiddenStates(r.t, m, l, trace)
+		for _, row := range r.rows {
+			if at[row.index].pack == i {
+				r.compareDecoder(h, row, at[row.index].first)
+			}
+		}
+		if p.vision != nil {
+			for _, name := range r.names() {
+				r.compareVision(h, name, i, at)
+			}
+		}
+		trace.free()
+	}
+}
+
+// hiddenStates are the matrices of a pass as the recording has them.
+type hiddenStates struct {
+	width  int
+	states [][]float32 // decoder input, after each layer before deepstack
+	final  []float64   // after the final norm
+	logits []float32   // nil for a critic
+	vocab  int
+
+	visionWidth int
+	vision      [][]float32 // after the patch embedding before positions, after each block
+	images      []float32
+	deep        [][]float32
+	imageRow    []int32
+}
+
+func newHiddenStates(t *testing.T, m *Model, l *learner, trace *trace) *hiddenStates {
+	n := l.net
+	read := func(a *device.Array) []float32 {
+		x, err := device.ReadNew[float32](a)
+		require.NoError(t, err)
+		return x
+	}
+	h := &hiddenStates{width: n.cfg.Text.Hidden, vocab: n.cfg.Text.Vocab, imageRow: trace.pack.imageRow}
+	for _, kept := range trace.kept {
+		h.states = append(h.states, read(kept[0]))
+	}
+	h.states = append(h.states, read(trace.x))
+	norm := read(l.parts.head[0])
+	for i := 0; i < len(h.states[0]); i += h.width {
+		h.final = append(h.final, rmsNorm(h.states[len(h.states)-1][i:i+h.width], norm, n.cfg.Text.Eps)...)
+	}
+	if !n.spec.Critic {
+		head := n.head(true, false)
+		out, err := n.dev.Program("logits", func(in []*graph.Node) []*graph.Node {
+			return []*graph.Node{head.Logits(head.Weights(in[:2]), in[2])}
+		}).Run(append(n.headInputs(head, l.parts), trace.x))
+		require.NoError(t, err)
+		h.logits = read(out[0])
+		out[0].Free()
+	}
+	if trace.pack.vision == nil {
+		return h
+	}
+	h.images = read(trace.images)
+	for _, d := range trace.deep {
+		h.deep = append(h.deep, read(d))
+	}
+	for k, d := range h.deep { // the recording is from before they are added
+		for i, row := range h.imageRow {
+			for j := range h.width {
+				if row >= 0 {
+					h.states[k+1][i*h.width+j] -= d[int(row)*h.width+j]
+				}
+			}
+		}
+	}
+	h.visionWidth = n.cfg.Vision.Hidden
+	for _, kept := range trace.vkept {
+		h.vision = append(h.vision, read(kept[0]))
+	}
+	h.vision = append(h.vision, read(trace.vout[len(trace.vout)-1]))
+	if v := trace.pack.vision; v.table != nil {
+		table := read(l.parts.patch[2])
+		for i, entry := range v.table {
+			for j := range h.visionWidth {
+				h.vision[0][i/4*h.visionWidth+j] -= v.tableW[i] * table[int(entry)*h.visionWidth+j]
+			}
+		}
+	}
+	return h
+}
+
+func rmsNorm(x, w []float32, eps float64) []float64 {
+	var square float64
+	for _, v := range x {
+		square += float64(v) * float64(v)
+	}
+	scale := 1 / math.Sqrt(square/float64(len(x))+eps)
+	out := make([]float64, len(x))
+	for i, v := range x {
+		out[i] = float64(v) * scale * float64(w[i])
+	}
+	return out
+}
+
+func length[T float32 | float64](x []T) float64 {
+	var sum float64
+	for _, v := range x {
+		sum += float64(v) * float64(v)
+	}
+	return math.Sqrt(sum)
+}
+
+func (r *recordedModel) compareDecoder(h *hiddenStates, row recordedRow, first int) {
+	name, b, t := row.test.Name, row.test.Shape[0], row.test.Shape[1]
+	what := fmt.Sprintf("%s row %d: ", name, row.row)
+	if r.has(name + ".hidden_norms") {
+		want := r.floats(name + ".hidden_norms")
+		level := func(k int, got func(at int) float64) {
+			var norms, expected []float64
+			for i, column := range row.column {
+				norms = append(norms, got(first+i))
+				expected = append(expected, want[(k*b+row.row)*t+column])
+			}
+			golden.Floats(r.t, r.tally, fmt.Sprintf("%shidden_norms[%d]", what, k), norms, expected, hiddenLimit)
+		}
+		require.Len(r.t, want, (len(h.states)+1)*b*t)
+		for k, x := range h.states {
+			level(k, func(at int) float64 { return length(x[at*h.width : (at+1)*h.width]) })
+		}
+		level(len(h.states), func(at int) float64 { return length(h.final[at*h.width : (at+1)*h.width]) })
+	}
+	if r.has(name + ".hidden_final") {
+		want := r.floats(name + ".hidden_final")
+		var expected []float64
+		for _, column := range row.column {
+			expected = append(expected, want[(row.row*t+column)*h.width:(row.row*t+column+1)*h.width]...)
+		}
+		golden.Floats(r.t, r.tally, what+"hidden_final", h.final[first*h.width:(first+len(row.column))*h.width], expected, hiddenLimit)
+	}
+	for _, field := range []string{".logits", ".logits_last"} {
+		if !r.has(name + field) {
+			continue
+		}
+		want, kept := r.floats(name+field), r.dims(name + field)[1]
+		for i, column := range row.column {
+			k := column - (t - kept) // among the recorded positions
+			if k < 0 {
+				continue
+			}
+			at := (row.row*kept + k) * h.vocab
+			golden.Floats(r.t, r.tally, fmt.Sprintf("%s%s[%d]", what, field, k), h.logits[(first+i)*h.vocab:(first+i+1)*h.vocab], want[at:at+h.vocab], logitLimit)
+		}
+	}
+}
+
+// compareVision compares the images of a case that lie in a pack. They do when
+// all of the case's rows do.
+func (r *recordedModel) compareVision(h *hiddenStates, name string, packIndex int, at []place) {
+	var rows []int32 // the merged row of each image token, in the recorded order
+	var images [][]int32
+	for _, row := range r.rows {
+		if row.test.Name != name {
+			continue
+		}
+		if at[row.index].pack != packIndex {
+			return
+		}
+		first := len(rows)
+		for i := range row.column {
+			if k := h.imageRow[at[row.index].first+i]; k >= 0 {
+				rows = append(rows, k)
+			}
+		}
+		for range r.all.Images[row.index] {
+			g := r.ints(name + ".image_grid_thw")[3*len(images):]
+			n := int(g[0] * g[1] * g[2] / 4)
+			images = append(images, rows[first:first+n])
+			first += n
+		}
+		require.Equal(r.t, len(rows), first)
+	}
+	if len(rows) == 0 {
+		return
+	}
+	take := func(x []float32, width int, rows []int32) (out []float32) {
+		for _, k := range rows {
+			out = append(out, x[int(k)*width:(int(k)+1)*width]...)
+		}
+		return out
+	}
+	golden.Floats(r.t, r.tally, name+": image_embeds", take(h.images, h.width, rows), r.floats(name+".image_embeds"), featureLimit)
+	for k, d := range h.deep {
+		field := fmt.Sprintf("%s.deepstack_%d", name, k)
+		golden.Floats(r.t, r.tally, field, take(d, h.width, rows), r.floats(field), featureLimit)
+	}
+	want := r.floats(name + ".vision_hidden_norms")
+	patches := 4 * len(rows)
+	require.Len(r.t, want, len(h.vision)*patches)
+	// Inside the tower the patches of an image stand window by window, which is
+	// their order here too.
+	var inWindows []int32
+	for _, image := range images {
+		inWindows = append(inWindows, slices.Sorted(slices.Values(image))...)
+	}
+	for k, x := range h.vision {
+		order := inWindows
+		if k == 0 {
+			order = rows
+		}
+		var norms []float64
+		for _, row := range order {
+			for i := range 4 {
+				norms = append(norms, length(x[(4*int(row)+i)*h.visionWidth:(4*int(row)+i+1)*h.visionWidth]))
+			}
+		}
+		golden.Floats(r.t, r.tally, fmt.Sprintf("%s: vision_hidden_norms[%d]", name, k), norms, want[k*patches:(k+1)*patches], hiddenLimit)
+	}
+}
+
+// compareGreedy decodes all recorded continuations in one batch: from left-padded
+// contexts of different lengths, with a recent stretch that moves to the prefix
+// twice.
+func (r *recordedModel) compareGreedy(m *Model) {
+	type target struct {
+		row recordedRow
+		req *request
+	}
+	var targets []target
+	var reqs []*request
+	most := 0
+	for _, row := range r.rows {
+		field := row.test.Name + ".greedy_ids"
+		if !r.has(field) {
+			continue
+		}
+		tokens, _ := r.tokens(row)
+		most = max(most, r.dims(field)[1])
+		q := &request{row: len(reqs), tokens: tokens, max: r.dims(field)[1]}
+		for _, im := range r.all.Images[row.index] {
+			pic, err := m.picture(im)
+			require.NoError(r.t, err)
+			q.images = append(q.images, pic)
+		}
+		targets, reqs = append(targets, target{row, q}), append(reqs, q)
+	}
+	require.NotEmpty(r.t, reqs)
+	s := &session{net: m.net, rows: make([]*lane, rowBucket(len(reqs)))}
+	for i := range reqs {
+		s.rows[i] = &lane{pending: -1}
+	}
+	defer s.free()
+	replies, err := s.generate(r.t.Context(), m.actor.parts, reqs, policy.Sampling{MaxTokens: most}, nil, 8)
+	require.NoError(r.t, err)
+	for i, target := range targets {
+		name, row := target.row.test.Name, target.row.row
+		n := target.req.max
+		ids := r.ints(name + ".greedy_ids")[row*n : (row+1)*n]
+		logProbs := r.floats(name + ".greedy_logprobs")[row*n : (row+1)*n]
+		margins := r.floats(name + ".greedy_margin")[row*n : (row+1)*n]
+		got := replies[i]
+		for k, id := range ids {
+			// Two logits may both be off by the tolerance; and an image placeholder
+			// ends a response.
+			if margins[k] < 2*logitLimit.Abs || k == len(got.tokens) && got.vision {
+				break
+			}
+			require.Greater(r.t, len(got.tokens), k, "%s row %d", name, row)
+			what := fmt.Sprintf("%s row %d: greedy token %d", name, row, k)
+			golden.Equal(r.t, r.tally, what, int64(got.tokens[k]), id)
+			r.tally.Float(r.t, what+" log-prob", float64(got.logProbs[k]), logProbs[k], logitLimit)
+		}
 	}
 }

@@ -14,6 +14,9 @@ import (
 // shape, or contradict the config.
 var ErrWeights = errors.New("weights do not fit the config")
 
+// weightTypes are the types of tensors that are widened to float32.
+var weightTypes = []safetensors.DType{safetensors.F32, safetensors.BF16, safetensors.F16}
+
 // names maps every part of a model to the tensor of a checkpoint that holds it,
 // accepting the old and the new layout tensor by tensor.
 type names map[string]safetensors.Tensor
@@ -34,6 +37,8 @@ func resolve(r *safetensors.Reader, cfg *model.Config) (found names, unused []st
 					problems = append(problems, fmt.Errorf("%s %v is missing", part.Name, part.Dims))
 				case !slices.Equal(info.Shape, part.Dims):
 					problems = append(problems, fmt.Errorf("%s has shape %v, must be %v", name, info.Shape, part.Dims))
+				case !slices.Contains(weightTypes, info.DType):
+					problems = append(problems, fmt.Errorf("%s is of type %v, must be one of %v", name, info.DType, weightTypes))
 				default:
 					found[part.Name], used[name] = info, true
 				}

@@ -40,8 +40,13 @@ const (
 	RecomputeBlocks    Recompute = "blocks"    // everything inside a block (gradient checkpointing)
 )
 
-// ErrOption is wrapped by errors about Options.
-var ErrOption = errors.New("bad option")
+var (
+	// ErrOption is wrapped by errors about Options, and by calls that need
+	// another one than the model was opened with.
+	ErrOption = errors.New("bad option")
+	// ErrClosed is returned by a Model that has been closed.
+	ErrClosed = errors.New("vlm: the model has been closed")
+)
 
 // Options configure a Model. The zero value generates and scores on the best
 // backend at hand; DefaultOptions adds what training usually wants.
@@ -160,6 +165,9 @@ func Open(ctx context.Context, dir string, o Options) (*Model, error) {
 	cfg, err := model.ParseConfig(raw)
 	if err != nil {
 		return nil, fmt.Errorf("vlm: %s: %w", dir, err)
+	}
+	if cfg.Critic {
+		return nil, fmt.Errorf("vlm: %w: %s holds a critic, which cannot write; it is named by CriticPath", ErrOption, dir)
 	}
 	m := &Model{opts: o, dir: dir, cfg: cfg, chats: map[uint64]*conversation{}, pictures: newPictureCache(512 << 20)}
 	if err := m.openText(dir); err != nil {
@@ -317,6 +325,9 @@ func (m *Model) Tokenizer() *tokenizer.Tokenizer { return m.tok }
 func (m *Model) Tie(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.closed {
+		return ErrClosed
+	}
 	for _, l := range []*learner{m.ref, m.critic} {
 		if l == nil {
 			continue

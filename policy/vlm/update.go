@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"vagen/policy"
-	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 )
 
@@ -19,7 +18,7 @@ func (m *Model) Score(ctx context.Context, rows *policy.Rows, want []bool, what 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return nil, device.ErrClosed
+		return nil, ErrClosed
 	}
 	if !(temperature > 0) {
 		return nil, fmt.Errorf("vlm: score: temperature is %v, must be above 0", temperature)
@@ -73,7 +72,7 @@ func (m *Model) Update(ctx context.Context, b *policy.Batch, o policy.Objective,
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return policy.Stats{}, device.ErrClosed
+		return policy.Stats{}, ErrClosed
 	}
 	if err := checkBatch(b, o, m.opts.Critic != NoCritic); err != nil {
 		return policy.Stats{}, err

@@ -1,0 +1,237 @@
+package vlm
+
+import (
+	"encoding/json"
+	"image"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/golden"
+	"vagen/internal/safetensors"
+	"vagen/policy"
+	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/processor"
+)
+
+// manifest describes a recorded model.
+type manifest struct {
+	Critic     bool           `json:"critic"`
+	Cases      []recordedCase `json:"cases"`
+	ParamNames []string       `json:"param_names"`
+	AdamW      struct {
+		LR    float64    `json:"lr"`
+		Betas [2]float64 `json:"betas"`
+		Eps   float64    `json:"eps"`
+		Decay float64    `json:"weight_decay"`
+		Clip  float64    `json:"grad_clip"`
+	} `json:"adamw"`
+}
+
+type recordedCase struct {
+	Name      string           `json:"name"`
+	PromptLen int              `json:"prompt_len"`
+	Shape     [2]int           `json:"shape"`
+	Prompts   []recordedPrompt `json:"prompts"`
+}
+
+type recordedPrompt struct {
+	Messages []struct {
+		Role    string          `json:"role"`
+		Content json.RawMessage `json:"content"`
+	} `json:"messages"`
+	Images   []string `json:"images"`
+	Rendered string   `json:"rendered"`
+}
+
+// messages are the prompt's messages with their images.
+func (p recordedPrompt) messages(t testing.TB, images []policy.Image) []policy.Message {
+	t.Helper()
+	var out []policy.Message
+	for _, m := range p.Messages {
+		msg := policy.Message{Role: policy.Role(m.Role)}
+		var parts []struct{ Type, Text string }
+		if json.Unmarshal(m.Content, &msg.Text) != nil {
+			require.NoError(t, json.Unmarshal(m.Content, &parts))
+		}
+		for _, part := range parts {
+			if part.Type == "image" {
+				msg.Text += imageMark
+				msg.Images = append(msg.Images, images[0].Image)
+				images = images[1:]
+			}
+			msg.Text += part.Text
+		}
+		out = append(out, msg)
+	}
+	require.Empty(t, images)
+	return out
+}
+
+// recordedRow is a row of a case: its tokens without padding, and where they stand.
+type recordedRow struct {
+	test   *recordedCase
+	row    int   // of the case
+	column []int // of each token in the case's matrices
+	index  int   // of the row among all of the model's
+}
+
+// recordedModel is a model's folder, opened.
+type recordedModel struct {
+	t       *testing.T
+	tally   *golden.Tally
+	dir     string
+	tensors *safetensors.Reader
+	manifest
+	rows []recordedRow
+	all  policy.Rows   // the rows in a row
+	spec *model.Config // of the learner that is compared
+}
+
+// eachRecorded runs f on every recorded model that can be loaded.
+func eachRecorded(t *testing.T, f func(r *recordedModel)) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(golden.Path(t, "vlm"), "*", "manifest.json"))
+	require.NoError(t, err)
+	found := 0
+	for _, path := range paths {
+		dir := filepath.Dir(path)
+		if _, err := os.Stat(filepath.Join(dir, "checkpoint")); err != nil {
+			continue
+		}
+		found++
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			r := &recordedModel{t: t, dir: dir, tally: golden.NewTally(t, "vlm/"+filepath.Base(dir))}
+			raw, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.NoError(t, json.Unmarshal(raw, &r.manifest))
+			r.tensors, err = safetensors.Open(filepath.Join(dir, "golden.safetensors"))
+			require.NoError(t, err)
+			t.Cleanup(func() { r.tensors.Close() })
+			r.readRows()
+			f(r)
+		})
+	}
+	require.Positive(t, found, "no recorded model in %s", golden.Path(t, "vlm"))
+}
+
+// readRows strips the padding of all cases and strings their rows together.
+func (r *recordedModel) readRows() {
+	r.all.Offsets = []int{0}
+	for i := range r.Cases {
+		c := &r.Cases[i]
+		r.tally.Case()
+		ids, mask := r.ints(c.Name+".input_ids"), r.ints(c.Name+".attention_mask")
+		for b := range c.Shape[0] {
+			row := recordedRow{test: c, row: b, index: len(r.rows)}
+			for k := range c.Shape[1] {
+				if at := b*c.Shape[1] + k; mask[at] == 1 {
+					row.column = append(row.column, k)
+					r.all.Tokens = append(r.all.Tokens, int32(ids[at]))
+				}
+			}
+			var images []policy.Image
+			for _, name := range c.Prompts[b].Images {
+				img := r.image(name)
+				images = append(images, policy.Image{Hash: hashImage(img), Image: img})
+			}
+			r.rows, r.all.Images = append(r.rows, row), append(r.all.Images, images)
+			r.all.Offsets = append(r.all.Offsets, len(r.all.Tokens))
+		}
+	}
+}
+
+func (r *recordedModel) image(name string) image.Image {
+	f, err := os.Open(golden.Path(r.t, "vlm", filepath.FromSlash(name)))
+	require.NoError(r.t, err)
+	defer f.Close()
+	img, err := processor.DecodeImage(f, processor.DefaultLimits())
+	require.NoError(r.t, err)
+	return img
+}
+
+func (r *recordedModel) has(name string) bool { _, ok := r.tensors.Info(name); return ok }
+
+func (r *recordedModel) dims(name string) []int { info, _ := r.tensors.Info(name); return info.Shape }
+
+func (r *recordedModel) ints(name string) []int64 {
+	x, err := r.tensors.Int64(name, nil)
+	require.NoError(r.t, err)
+	return x
+}
+
+func (r *recordedModel) floats(name string) []float64 {
+	x, err := r.tensors.Float64(name, nil)
+	require.NoError(r.t, err)
+	return x
+}
+
+// tokens of a row, and the place of its first one among all.
+func (r *recordedModel) tokens(row recordedRow) ([]int32, int) {
+	from, to := r.all.Offsets[row.index], r.all.Offsets[row.index+1]
+	return r.all.Tokens[from:to], from
+}
+
+// checkpoint is the folder to open. That of a critic holds no policy: it gets
+// one with the same trunk and the embedding as its head, which is never asked.
+func (r *recordedModel) checkpoint() (policyDir, criticDir string) {
+	dir := filepath.Join(r.dir, "checkpoint")
+	if !r.Critic {
+		return dir, ""
+	}
+	policyDir = filepath.Join(r.t.TempDir(), "policy")
+	require.NoError(r.t, os.CopyFS(policyDir, os.DirFS(dir)))
+	path := filepath.Join(policyDir, "config.json")
+	raw, err := os.ReadFile(path)
+	require.NoError(r.t, err)
+	var config map[string]any
+	require.NoError(r.t, json.Unmarshal(raw, &config))
+	config["tie_word_embeddings"] = true
+	var architectures []string
+	for _, a := range config["architectures"].([]any) {
+		architectures = append(architectures, strings.Replace(a.(string), "ForTokenClassification", "ForConditionalGeneration", 1))
+	}
+	config["architectures"] = architectures
+	raw, err = json.Marshal(config)
+	require.NoError(r.t, err)
+	require.NoError(r.t, os.WriteFile(path, raw, 0o644))
+	return policyDir, dir
+}
+
+// caseRows returns the rows of one case as a batch, with the place of each of its
+// tokens in the case's matrices.
+func (r *recordedModel) caseRows(name string) (rows policy.Rows, place []int) {
+	rows.Offsets = []int{0}
+	for _, row := range r.rows {
+		if row.test.Name != name {
+			continue
+		}
+		tokens, _ := r.tokens(row)
+		rows.Tokens = append(rows.Tokens, tokens...)
+		rows.Offsets = append(rows.Offsets, len(rows.Tokens))
+		rows.Images = append(rows.Images, r.all.Images[row.index])
+		for _, k := range row.column {
+			place = append(place, row.row*row.test.Shape[1]+k)
+		}
+	}
+	return rows, place
+}
+
+func (r *recordedModel) names() []string {
+	var out []string
+	for _, c := range r.Cases {
+		out = append(out, c.Name)
+	}
+	return slices.Compact(out)
+}
+
+func imagesOf(msgs []policy.Message) (out []image.Image) {
+	for _, m := range msgs {
+		out = append(out, m.Images...)
+	}
+	return out
+}

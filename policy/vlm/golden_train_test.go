@@ -1,0 +1,255 @@
+package vlm
+
+import (
+	"fmt"
+	"math"
+	"path"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/golden"
+	"vagen/policy"
+	"vagen/policy/vlm/internal/model"
+)
+
+// gradLimit is the tolerance of a gradient: a share of its tensor's largest entry.
+const gradLimit = 1e-4
+
+// signal is how large a gradient must be, as a share of its tensor's largest
+// entry, for the sign of the optimiser's first step to be more than rounding.
+const signal = 1e-5
+
+// training is the recorded batch.
+type training struct {
+	batch policy.Batch
+	want  []bool
+	head  *model.Head
+	loss  *model.Loss
+	aim   policy.Objective
+}
+
+// training reads the recorded batch: imitation of the masked tokens, or the mean
+// squared error of a critic's values there.
+func (r *recordedModel) training(l *learner) *training {
+	const name = "train"
+	if !r.has(name + ".losses") {
+		return nil
+	}
+	rows, at := r.caseRows(name)
+	n := len(rows.Tokens)
+	s := &training{batch: policy.Batch{Rows: rows}, want: make([]bool, n)}
+	mask := r.ints(name + ".loss_mask")
+	weight := make([]float32, n)
+	var total float64
+	for _, m := range mask {
+		total += float64(m)
+	}
+	for i, place := range at {
+		s.want[i] = mask[place] == 1
+		weight[i] = float32(float64(mask[place]) / total)
+	}
+	if !r.Critic {
+		s.batch.Weight = weight
+		s.head, s.loss, s.aim = l.net.head(true, false), &model.Loss{Imitate: true}, policy.Objective{Imitate: true, Temperature: 1}
+		return s
+	}
+	// Half the squared error is the loss here.
+	s.batch.Returns, s.batch.ValueWeight = make([]float32, n), weight
+	width, responses := r.dims(name + ".loss_mask")[1], r.dims(name + ".returns")[1]
+	returns := r.floats(name + ".returns")
+	for i, place := range at {
+		weight[i] *= 2
+		if k := place%width - (width - responses); k >= 0 {
+			s.batch.Returns[i] = float32(returns[place/width*responses+k])
+		}
+	}
+	s.head, s.loss = l.net.head(false, true), &model.Loss{Value: true}
+	s.aim = policy.Objective{CriticOnly: true, ValueCoef: 1, Temperature: 1}
+	return s
+}
+
+// gradients runs the batch forward and back.
+func (s *training) gradients(r *recordedModel, m *Model, l *learner) (*gradients, []float64) {
+	packs, err := m.packer(l.net).packs(&s.batch.Rows, s.want)
+	require.NoError(r.t, err)
+	g, sums, err := l.learn(r.t.Context(), packs, s.head, s.loss, gather(&s.batch), hyperParams(s.aim), m.opts.HeadTokens)
+	require.NoError(r.t, err)
+	return g, sums
+}
+
+// numbers reads tensors by the names of their parts.
+func (r *recordedModel) numbers(l *learner, t *tensors) map[string][]float32 {
+	out := map[string][]float32{}
+	require.NoError(r.t, t.each(func(part model.Part, x []float32) error {
+		out[part.Name] = append([]float32{}, x...)
+		return nil
+	}))
+	return out
+}
+
+// compareTraining takes the recorded three steps. It returns the gradients of
+// the first, nil when no training was recorded.
+func (r *recordedModel) compareTraining(m *Model, l *learner) map[string][]float32 {
+	s := r.training(l)
+	if s == nil {
+		return nil
+	}
+	losses, norms := r.floats("train.losses"), r.floats("train.grad_norms")
+	opt := policy.Optimizer{Rate: r.AdamW.LR, CriticRate: r.AdamW.LR, Beta1: r.AdamW.Betas[0], Beta2: r.AdamW.Betas[1],
+		Epsilon: r.AdamW.Eps, WeightDecay: r.AdamW.Decay, GradClip: r.AdamW.Clip}
+	before := r.numbers(l, l.weights)
+	g, sums := s.gradients(r, m, l)
+	grads := r.numbers(l, &tensors{groups: l.weights.groups, arrays: l.net.list(g.parts)})
+	r.compareGradients(grads)
+	loss := sums[model.StatPolicy]
+	if r.Critic {
+		loss = sums[model.StatValue]
+	}
+	r.tally.Float(r.t, "loss 0", loss, losses[0], firstLossLimit)
+	norm, skipped, err := l.apply(g, opt, r.AdamW.LR)
+	require.NoError(r.t, err)
+	require.False(r.t, skipped)
+	r.tally.Float(r.t, "gradient norm 0", norm, norms[0], gradNormLimit)
+	r.compareStep(before, grads, r.numbers(l, l.weights))
+	for step := 1; step < len(losses); step++ {
+		stats, err := m.Update(r.t.Context(), &s.batch, s.aim, opt)
+		require.NoError(r.t, err)
+		loss, norm := stats.PolicyLoss, stats.GradNorm
+		if r.Critic {
+			loss, norm = stats.ValueLoss, stats.CriticNorm
+		}
+		r.tally.Float(r.t, fmt.Sprint("loss ", step), loss, losses[step], laterLossLimit)
+		if step < len(norms) {
+			r.tally.Float(r.t, fmt.Sprint("gradient norm ", step), norm, norms[step], gradNormLimit)
+		}
+	}
+	return grads
+}
+
+// excerpt takes the recorded part of a tensor: all of a vector, rows of the
+// embedding, the corner of a matrix.
+func (r *recordedModel) excerpt(field, name string, x []float32, dims []int) (got []float32, want []float64, ok bool) {
+	full := "train." + field + "/" + name
+	if !r.has(full) {
+		return nil, nil, false
+	}
+	want, shape := r.floats(full), r.dims(full)
+	if len(shape) < 2 {
+		return x, want, true
+	}
+	width := 1
+	for _, d := range dims[1:] {
+		width *= d
+	}
+	rows := make([]int, shape[0])
+	for i := range rows {
+		rows[i] = i
+	}
+	if path.Ext(strings.TrimSuffix(name, ".weight")) == ".embed_tokens" {
+		for i, row := range r.ints("train.embed_rows") {
+			rows[i] = int(row)
+		}
+	}
+	for _, row := range rows {
+		got = append(got, x[row*width:row*width+shape[1]]...)
+	}
+	return got, want, true
+}
+
+// each visits the recorded parameters in their order.
+func (r *recordedModel) eachParam(values map[string][]float32, visit func(i int, name string, x []float32)) {
+	require.Len(r.t, values, len(r.ParamNames))
+	for i, name := range r.ParamNames {
+		x, ok := values[name]
+		require.True(r.t, ok, "no parameter %s", name)
+		visit(i, name, x)
+	}
+}
+
+func largest(x []float32) float64 {
+	top := 0.0
+	for _, v := range x {
+		top = max(top, math.Abs(float64(v)))
+	}
+	return top
+}
+
+func (r *recordedModel) compareGradients(grads map[string][]float32) {
+	norms, compared := r.floats("train.param_grad_norms"), 0
+	dims := r.partDims()
+	r.eachParam(grads, func(i int, name string, x []float32) {
+		r.tally.Float(r.t, "gradient norm of "+name, length(x), norms[i], gradNormLimit)
+		if got, want, ok := r.excerpt("grad", name, x, dims[name]); ok {
+			compared++
+			golden.Floats(r.t, r.tally, "gradient of "+name, got, want, golden.Tolerance{Abs: gradLimit * largest(x)})
+		}
+	})
+	require.Positive(r.t, compared)
+}
+
+// compareStep compares the weights after the first step, where the gradient is
+// more than rounding.
+func (r *recordedModel) compareStep(before, grads, after map[string][]float32) {
+	updates, norms, sums := r.floats("train.param_update_norms"), r.floats("train.param_after_norms"), r.floats("train.param_after_sums")
+	dims := r.partDims()
+	r.eachParam(after, func(i int, name string, x []float32) {
+		var sum float64
+		step := make([]float64, len(x))
+		for k, v := range x {
+			sum += float64(v)
+			step[k] = float64(v) - float64(before[name][k])
+		}
+		r.tally.Float(r.t, "update norm of "+name, length(step), updates[i], updateLimit)
+		r.tally.Float(r.t, "norm after the step of "+name, length(x), norms[i], afterNormLimit)
+		r.tally.Float(r.t, "sum after the step of "+name, sum, sums[i], afterSumLimit)
+		got, want, ok := r.excerpt("after", name, x, dims[name])
+		if !ok {
+			return
+		}
+		grad, _, ok := r.excerpt("grad", name, grads[name], dims[name])
+		require.True(r.t, ok, "no recorded gradient of %s", name)
+		top := largest(grads[name])
+		for k := range got {
+			if math.Abs(float64(grad[k])) > signal*top {
+				r.tally.Float(r.t, fmt.Sprintf("%s[%d] after the step", name, k), float64(got[k]), want[k], afterLimit)
+			}
+		}
+	})
+}
+
+// partDims are the dimensions of the parameters by name.
+func (r *recordedModel) partDims() map[string][]int {
+	out := map[string][]int{}
+	for _, g := range r.spec.Groups().All() {
+		for _, p := range g.Params {
+			for _, part := range p.Parts {
+				out[part.Name] = part.Dims
+			}
+		}
+	}
+	return out
+}
+
+// compareRecompute computes activations again instead of keeping them: the
+// gradients are the same, up to the order in which XLA adds.
+func (r *recordedModel) compareRecompute(dir string, o Options, grads map[string][]float32) {
+	m, err := Open(r.t.Context(), dir, o)
+	require.NoError(r.t, err)
+	defer m.Close()
+	l := m.actor
+	if r.Critic {
+		l = m.critic
+	}
+	g, _ := r.training(l).gradients(r, m, l)
+	got := r.numbers(l, &tensors{groups: l.weights.groups, arrays: l.net.list(g.parts)})
+	l.net.freeGradients(g)
+	r.compareGradients(got)
+	r.eachParam(got, func(_ int, name string, x []float32) {
+		want := make([]float64, len(x))
+		for i, v := range grads[name] {
+			want[i] = float64(v)
+		}
+		golden.Floats(r.t, r.tally, "recomputed gradient of "+name, x, want, golden.Tolerance{Abs: gradLimit * largest(x)})
+	})
+}

@@ -1,0 +1,44 @@
+package vlm
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/plugin"
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/devicetest"
+)
+
+// Tests run on XLA where its plugin is installed, else on pure Go. They install
+// nothing, unless XLA is required.
+func TestMain(m *testing.M) {
+	if _, set := os.LookupEnv(plugin.NoInstall); !set && !devicetest.Required() {
+		_ = os.Setenv(plugin.NoInstall, "1")
+	}
+	os.Exit(m.Run())
+}
+
+// testBackend is the choice of backend for tests whose numbers matter. Tests of
+// what happens around them use backendGo, which compiles nothing.
+func testBackend() string {
+	if devicetest.Required() {
+		return backendXLA
+	}
+	return backendAuto
+}
+
+// testDevice opens a device on the test backend.
+func testDevice(t testing.TB) *device.Device {
+	t.Helper()
+	d, err := openDevice(t.Context(), testBackend(), nil)
+	require.NoError(t, err)
+	t.Cleanup(d.Close)
+	return d
+}
+
+func TestXLAIsThereWhereItIsRequired(t *testing.T) {
+	d := testDevice(t)
+	require.True(t, !devicetest.Required() || !d.PureGo(), "the backend is %s", d.Name())
+}

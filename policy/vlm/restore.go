@@ -1,0 +1,212 @@
+package vlm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"vagen/internal/safetensors"
+	"vagen/policy/vlm/internal/model"
+)
+
+// Restore replaces weights and optimiser state by those of a checkpoint that
+// Save wrote. The reference policy, where there is one, stays as it is. All
+// conversations end.
+//
+// The files are checked first. What is missing or misshapen is listed at once in
+// an error that wraps ErrCheckpoint, and the model stays as it was.
+func (m *Model) Restore(ctx context.Context, dir string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return ErrClosed
+	}
+	folders := []string{filepath.Join(dir, actorFolder)}
+	if m.opts.Critic == SharedCritic {
+		folders = append(folders, filepath.Join(dir, criticFolder))
+	}
+	plans := []*restoring{{learner: m.actor, folders: folders, optimizer: filepath.Join(dir, optimizerFolder, "actor.safetensors")}}
+	if m.critic != nil {
+		plans = append(plans, &restoring{learner: m.critic, folders: []string{filepath.Join(dir, criticFolder)},
+			optimizer: filepath.Join(dir, optimizerFolder, "critic.safetensors")})
+	}
+	var problems []error
+	for _, r := range plans {
+		defer r.close()
+		if err := r.open(); err != nil {
+			return fmt.Errorf("vlm: restore: %w", err)
+		}
+		problems = append(problems, r.check()...)
+	}
+	if len(problems) > 0 {
+		return fmt.Errorf("vlm: restore: %s: %w: %w", dir, ErrCheckpoint, errors.Join(problems...))
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.dropSessions()
+	for _, r := range plans {
+		if err := r.load(); err != nil {
+			return fmt.Errorf("vlm: restore: %w", err)
+		}
+	}
+	return nil
+}
+
+// restoring is the way of a learner's state from files to the device.
+type restoring struct {
+	learner   *learner
+	folders   []string // of weights; the first one that has a tensor gives it
+	optimizer string   // file, absent where no step had been taken
+
+	weights []*safetensors.Reader
+	opt     *safetensors.Reader // nil without file
+	steps   int
+	found   map[string]located // weights by the part's name
+}
+
+// located is a tensor in a file.
+type located struct {
+	reader *safetensors.Reader
+	name   string
+}
+
+func (r *restoring) open() error {
+	for _, dir := range r.folders {
+		w, err := safetensors.OpenSharded(dir)
+		if err != nil {
+			return err
+		}
+		r.weights = append(r.weights, w)
+	}
+	opt, err := safetensors.Open(r.optimizer)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	r.opt = opt
+	return err
+}
+
+func (r *restoring) close() {
+	for _, w := range r.weights {
+		w.Close()
+	}
+	if r.opt != nil {
+		r.opt.Close()
+	}
+}
+
+// check finds every tensor and lists what is wrong.
+func (r *restoring) check() []error {
+	r.found = map[string]located{}
+	var bad []error
+	for _, g := range r.learner.weights.groups {
+		for _, p := range g.Params {
+			for _, part := range p.Parts {
+				bad = append(bad, r.find(part)...)
+			}
+		}
+	}
+	if r.opt == nil {
+		return bad
+	}
+	text, ok := r.opt.Metadata()[stepsKey]
+	var err error
+	if r.steps, err = strconv.Atoi(text); !ok || err != nil || r.steps < 0 {
+		bad = append(bad, fmt.Errorf("%s: %s is %q, must be a number of steps", r.optimizer, stepsKey, text))
+	}
+	return bad
+}
+
+// find locates a part's weights, and makes sure of its moments.
+func (r *restoring) find(part model.Part) []error {
+	var bad []error
+	place := located{}
+	t := r.learner.as(part)
+	old := r.learner.net.cfg.OldName(part.Name)
+	for _, w := range slices.Backward(r.weights) {
+		for _, name := range []string{old, part.Name, t.Name} {
+			if _, ok := w.Info(name); ok {
+				place = located{w, name}
+			}
+		}
+	}
+	if place.reader == nil {
+		return append(bad, fmt.Errorf("%s %v is not in %q", t.Name, part.Dims, r.folders))
+	}
+	bad = append(bad, fits(place, part)...)
+	if r.opt != nil {
+		masters := t.DType != safetensors.F32
+		for _, s := range []struct {
+			prefix string
+			want   bool
+		}{{"m.", true}, {"v.", true}, {"master.", masters}} {
+			if !s.want {
+				continue
+			}
+			name := s.prefix + part.Name
+			if _, ok := r.opt.Info(name); !ok {
+				bad = append(bad, fmt.Errorf("%s %v is not in %s", name, part.Dims, r.optimizer))
+				continue
+			}
+			bad = append(bad, fits(located{r.opt, name}, part)...)
+		}
+		if masters {
+			place = located{r.opt, "master." + part.Name}
+		}
+	}
+	r.found[part.Name] = place
+	return bad
+}
+
+// fits compares a tensor's shape and type with the part's.
+func fits(at located, part model.Part) (bad []error) {
+	info, _ := at.reader.Info(at.name)
+	if !slices.Equal(info.Shape, part.Dims) {
+		bad = append(bad, fmt.Errorf("%s has shape %v, must be %v", at.name, info.Shape, part.Dims))
+	}
+	if !slices.Contains(weightTypes, info.DType) {
+		bad = append(bad, fmt.Errorf("%s is of type %v, must be one of %v", at.name, info.DType, weightTypes))
+	}
+	return bad
+}
+
+// load replaces weights and moments.
+func (r *restoring) load() error {
+	err := r.learner.set(func(part model.Part, _ []float32) ([]float32, error) {
+		at := r.found[part.Name]
+		x, err := at.reader.Float32(at.name, nil)
+		if err != nil {
+			return nil, err
+		}
+		return x, at.reader.Release(at.name)
+	})
+	if err != nil {
+		return err
+	}
+	r.learner.adam.free()
+	r.learner.adam = nil
+	if r.opt == nil {
+		return nil
+	}
+	moments := func(prefix string) (*tensors, error) {
+		return newTensors(r.learner.net.dev, r.learner.weights.groups, func(_ *model.Group, _ model.Param, part model.Part, dst []float32) error {
+			_, err := r.opt.Float32(prefix+part.Name, dst[:0])
+			return err
+		})
+	}
+	a := &adam{net: r.learner.net, steps: r.steps}
+	if a.m, err = moments("m."); err != nil {
+		return err
+	}
+	if a.v, err = moments("v."); err != nil {
+		a.m.free()
+		return err
+	}
+	r.learner.adam = a
+	return nil
+}
