@@ -54,7 +54,7 @@ var recipes = map[string]recipe{
 	"default": {
 		about: "the agent says what it sees, then plays two moves a turn",
 		shape: vlm.Small(), turns: 4, actions: 2, env: lake(2),
-		noise: 0.8, lessons: lessons(9000, 1920, 4),
+		noise: 0.7, lessons: lessons(9000, 1920, 4),
 		config: full, steps: 40,
 	},
 	"long": {
