@@ -1,0 +1,197 @@
+// Package cli runs a program made of subcommands: it finds the command, parses
+// its flags, writes help and turns errors into exit codes.
+//
+// Flags and arguments may come in any order; "--" ends the flags. What a command
+// is asked for goes to Out, everything else to Err, so that output can be piped.
+package cli
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"vagen/internal/nearest"
+)
+
+// The exit codes of Main.
+const (
+	OK          = 0
+	Failed      = 1   // what was asked for could not be done
+	Usage       = 2   // the command line, or a file that it names, asks for nothing that can be done
+	Interrupted = 130 // the context was cancelled, as a shell tells of Ctrl-C
+)
+
+// ErrUsage is wrapped by errors about the command line.
+var ErrUsage = errors.New("usage")
+
+// Usagef returns an error that makes Main exit with Usage.
+func Usagef(format string, args ...any) error {
+	return fmt.Errorf("%w%w", hidden{ErrUsage}, fmt.Errorf(format, args...))
+}
+
+// hidden is an error for errors.Is alone, which shows nothing.
+type hidden struct{ error }
+
+func (hidden) Error() string   { return "" }
+func (h hidden) Unwrap() error { return h.error }
+
+// Command is a group of commands, or one that runs.
+type Command struct {
+	Name  string
+	Args  string // positional arguments for the synopsis, such as "NAME [key=value …]"
+	About string // one line
+	Help  string // further lines; "" for none
+
+	// Commands are the members of a group.
+	Commands []*Command
+	// Min and Max count positional arguments; a negative Max is no limit.
+	Min, Max int
+	// Setup declares the flags and returns what runs when they are parsed.
+	Setup func(f *flag.FlagSet) Run
+}
+
+// Run does the work of a command. An error from Usagef is the caller's mistake.
+type Run func(ctx context.Context, c *Call) error
+
+// Streams connect a program with its surroundings.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Getenv   func(name string) (string, bool)
+}
+
+// Call is one run of a command.
+type Call struct {
+	Streams
+	Args []string     // positional
+	Log  *slog.Logger // to Err, at the level of the flag --log
+}
+
+// Main runs the command that args name below root and returns the exit code.
+func Main(ctx context.Context, root *Command, s Streams, args []string) int {
+	err := start(ctx, root, s, args)
+	switch {
+	case err == nil:
+		return OK
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		fmt.Fprintf(s.Err, "%s: interrupted\n", root.Name)
+		return Interrupted
+	}
+	fmt.Fprintf(s.Err, "%s: %v\n", root.Name, err)
+	if errors.Is(err, ErrUsage) {
+		return Usage
+	}
+	return Failed
+}
+
+func start(ctx context.Context, root *Command, s Streams, args []string) error {
+	if len(args) > 0 && args[0] == "help" {
+		return help(s.Out, root, args[1:])
+	}
+	cmd, path := root, root.Name
+	for cmd.Setup == nil {
+		if len(args) == 0 {
+			writeHelp(s.Err, cmd, path)
+			return Usagef("%s needs a command", path)
+		}
+		if isHelp(args[0]) {
+			writeHelp(s.Out, cmd, path)
+			return nil
+		}
+		sub, err := cmd.find(path, args[0])
+		if err != nil {
+			return err
+		}
+		cmd, path, args = sub, path+" "+sub.Name, args[1:]
+	}
+	return cmd.run(ctx, path, s, args)
+}
+
+func isHelp(arg string) bool { return arg == "-h" || arg == "--help" || arg == "-help" }
+
+// find returns a member of a group.
+func (c *Command) find(path, name string) (*Command, error) {
+	names := make([]string, len(c.Commands))
+	for i, sub := range c.Commands {
+		if sub.Name == name {
+			return sub, nil
+		}
+		names[i] = sub.Name
+	}
+	return nil, Usagef("%s has no command %q%s; there are %s", path, name, nearest.Hint(name, names), strings.Join(names, ", "))
+}
+
+// run parses the flags and does the work.
+func (c *Command) run(ctx context.Context, path string, s Streams, args []string) error {
+	f, work, level := c.flags(path)
+	if slices.ContainsFunc(beforeDashes(args), isHelp) {
+		writeHelp(s.Out, c, path)
+		return nil
+	}
+	args, err := parse(f, args)
+	if err != nil {
+		return Usagef("%s: %s; see %s --help", path, complaint(f, err), path)
+	}
+	if n := len(args); n < c.Min || c.Max >= 0 && n > c.Max {
+		return Usagef("%s: %d arguments don't fit; the form is: %s", path, n, c.synopsis(path))
+	}
+	log := slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: level}))
+	return work(ctx, &Call{Streams: s, Args: args, Log: log})
+}
+
+// flags declares the flags of a command and the ones that all have.
+func (c *Command) flags(path string) (*flag.FlagSet, Run, *slog.LevelVar) {
+	f := flag.NewFlagSet(path, flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	work := c.Setup(f)
+	level := new(slog.LevelVar)
+	f.TextVar(level, "log", level, "least `level` of what is logged: debug, info, warn or error")
+	return f, work, level
+}
+
+func beforeDashes(args []string) []string {
+	if i := slices.Index(args, "--"); i >= 0 {
+		return args[:i]
+	}
+	return args
+}
+
+// parse parses flags wherever they stand and returns the other arguments.
+func parse(f *flag.FlagSet, args []string) ([]string, error) {
+	var rest []string
+	for len(args) > 0 {
+		if err := f.Parse(args); err != nil {
+			return nil, err
+		}
+		left := f.Args()
+		if used := len(args) - len(left); used > 0 && args[used-1] == "--" {
+			return append(rest, left...), nil
+		}
+		if len(left) == 0 {
+			break
+		}
+		rest, args = append(rest, left[0]), left[1:]
+	}
+	return rest, nil
+}
+
+// complaint is an error of a FlagSet in the words of this package.
+func complaint(f *flag.FlagSet, err error) string {
+	text := err.Error()
+	name, unknown := strings.CutPrefix(text, "flag provided but not defined: -")
+	if !unknown {
+		return text
+	}
+	var names []string
+	f.VisitAll(func(g *flag.Flag) { names = append(names, g.Name) })
+	hint := ""
+	if n := nearest.Name(name, names); n != "" {
+		hint = ", did you mean --" + n + "?"
+	}
+	return fmt.Sprintf("there is no flag --%s%s", name, hint)
+}

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// echo writes its flag and its arguments.
+func echo() *Command {
+	return &Command{
+		Name: "echo", Args: "WORD …", About: "Write words.", Min: 1, Max: 3,
+		Setup: func(f *flag.FlagSet) Run {
+			mark := f.String("mark", "!", "`text` to end with")
+			var tags Texts
+			f.Var(&tags, "tag", "`word` in front; may be given again")
+			return func(_ context.Context, c *Call) error {
+				c.Log.Info("echoing")
+				_, err := fmt.Fprintln(c.Out, tags, strings.Join(c.Args, "+")+*mark)
+				return err
+			}
+		},
+	}
+}
+
+func failing(err error) *Command {
+	return &Command{Name: "fail", About: "Fail.", Max: 1, Setup: func(*flag.FlagSet) Run {
+		return func(context.Context, *Call) error { return err }
+	}}
+}
+
+func call(ctx context.Context, err error, args ...string) (code int, stdout, stderr string) {
+	root := &Command{Name: "prog", About: "A program.", Commands: []*Command{
+		{Name: "words", About: "About words.", Help: "More of it.", Commands: []*Command{echo()}}, failing(err),
+	}}
+	var out, errs bytes.Buffer
+	code = Main(ctx, root, Streams{Out: &out, Err: &errs}, args)
+	return code, out.String(), errs.String()
+}
+
+func TestFlagsMayStandAnywhere(t *testing.T) {
+	for _, args := range [][]string{
+		{"--mark", "?", "--tag", "x", "a", "b"}, {"a", "--mark=?", "b", "--tag=x"}, {"a", "b", "-tag", "x", "-mark", "?"},
+	} {
+		code, out, errs := call(t.Context(), nil, append([]string{"words", "echo"}, args...)...)
+		require.Equal(t, OK, code, errs)
+		require.Equal(t, "[x] a+b?\n", out)
+		require.Contains(t, errs, "echoing")
+	}
+}
+
+func TestDashesEndFlags(t *testing.T) {
+	for _, args := range [][]string{{"--", "--mark", "-h"}, {"--mark", "!", "--", "--mark", "-h"}} {
+		_, out, _ := call(t.Context(), nil, append([]string{"words", "echo"}, args...)...)
+		require.Equal(t, "[] --mark+-h!\n", out)
+	}
+	_, out, _ := call(t.Context(), nil, "words", "echo", "a", "--", "--mark")
+	require.Equal(t, "[] a+--mark!\n", out)
+}
+
+func TestLogLevelSilencesLogs(t *testing.T) {
+	_, out, errs := call(t.Context(), nil, "words", "echo", "a", "--log", "error")
+	require.Equal(t, "[] a!\n", out)
+	require.Empty(t, errs)
+}
+
+func TestMistakesOnTheCommandLineAreUsageErrors(t *testing.T) {
+	for want, args := range map[string][]string{
+		"prog needs a command":                       {},
+		`did you mean "words"?`:                      {"word"},
+		`prog words has no command "ecko"`:           {"words", "ecko"},
+		"no flag --marc, did you mean --mark?":       {"words", "echo", "a", "--marc", "b"},
+		"prog words echo [flags] WORD …":             {"words", "echo"},
+		"4 arguments don't fit":                      {"words", "echo", "a", "b", "c", "d"},
+		"flag needs an argument: -mark":              {"words", "echo", "a", "--mark"},
+		`invalid value "loud" for flag -log`:         {"words", "echo", "a", "--log", "loud"},
+		`prog has no command "nothing"; there are w`: {"help", "nothing"},
+	} {
+		code, out, errs := call(t.Context(), nil, args...)
+		require.Equal(t, Usage, code, args)
+		require.Empty(t, out, args)
+		require.Contains(t, errs, want)
+	}
+}
+
+func TestHelpGoesToTheOutput(t *testing.T) {
+	for _, args := range [][]string{{"words", "-h"}, {"help", "words"}} {
+		code, out, errs := call(t.Context(), nil, args...)
+		require.Equal(t, OK, code)
+		require.Empty(t, errs)
+		require.Equal(t, "prog words COMMAND …\n\nAbout words.\n\nMore of it.\n\nCommands:\n  echo  Write words.\n\nprog words COMMAND --help says more.\n", out)
+	}
+	_, out, _ := call(t.Context(), nil, "words", "echo", "a", "--help")
+	require.Contains(t, out, "  --mark text  text to end with (default !)\n")
+	require.Contains(t, out, "  --tag word   word in front; may be given again\n")
+}
+
+func TestErrorsBecomeExitCodes(t *testing.T) {
+	code, _, errs := call(t.Context(), errors.New("broken"), "fail")
+	require.Equal(t, Failed, code)
+	require.Equal(t, "prog: broken\n", errs)
+
+	code, _, errs = call(t.Context(), fmt.Errorf("around: %w", Usagef("wrong %w", context.Canceled)), "fail")
+	require.Equal(t, Usage, code)
+	require.Equal(t, "prog: around: wrong context canceled\n", errs)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	code, _, errs = call(ctx, context.Canceled, "fail")
+	require.Equal(t, Interrupted, code)
+	require.Equal(t, "prog: interrupted\n", errs)
+}
+
+func TestOptionsReadYAMLValues(t *testing.T) {
+	o, err := Options([]string{"size=8", "mode=text", "state.reward=0.5", "seeds=[1, 2]", "url=http://h:1/?a=b"})
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{
+		"size": uint64(8), "mode": "text", "state": map[string]any{"reward": 0.5}, "seeds": []any{uint64(1), uint64(2)}, "url": "http://h:1/?a=b",
+	}, o)
+	for _, bad := range []string{"size", "=1", "a.=1", "a=[", "a=1 b=2: {"} {
+		_, err := Options([]string{bad})
+		require.ErrorIs(t, err, ErrUsage, bad)
+	}
+	o, err = Options(nil)
+	require.NoError(t, err)
+	require.Empty(t, o)
+}
+
+func TestOutputIsAlignedOrJSON(t *testing.T) {
+	var out bytes.Buffer
+	c := Call{Streams: Streams{Out: &out}}
+	require.NoError(t, c.Table([][]string{{"a", "b"}, {"long", "c"}}))
+	require.NoError(t, c.JSON(map[string]string{"tag": "<think>"}))
+	require.Equal(t, "a     b\nlong  c\n{\n  \"tag\": \"<think>\"\n}\n", out.String())
+}

@@ -1,0 +1,31 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// JSON writes a value to Out, indented, with characters as they are.
+func (c *Call) JSON(v any) error {
+	e := json.NewEncoder(c.Out)
+	e.SetEscapeHTML(false) // texts are full of tags
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// Table writes rows to Out in aligned columns.
+func (c *Call) Table(rows [][]string) error { return Table(c.Out, rows) }
+
+// Table writes rows in columns that are aligned and two spaces apart.
+func Table(w io.Writer, rows [][]string) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		if _, err := fmt.Fprintln(t, strings.Join(row, "\t")); err != nil {
+			return err
+		}
+	}
+	return t.Flush()
+}
