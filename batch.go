@@ -25,7 +25,7 @@ type batch struct {
 }
 
 // newBatch lays usable trajectories out as rows. Values and KL shaping come later.
-func newBatch(ts []*rollout.Trajectory, c *Config) (*batch, error) {
+func newBatch(ts []*rollout.Trajectory, c *Config, spec advantage.Spec) (*batch, error) {
 	b := &batch{rows: policy.Rows{Offsets: []int{0}}}
 	o := c.masks()
 	for _, t := range ts {
@@ -57,7 +57,7 @@ func newBatch(ts []*rollout.Trajectory, c *Config) (*batch, error) {
 	if b.rows.Len() == 0 {
 		return nil, fmt.Errorf("vagen: %w: none of %d episodes can be used", ErrNoRows, len(ts))
 	}
-	b.firstTokens()
+	b.choose(spec)
 	return b, nil
 }
 
@@ -66,17 +66,49 @@ func (c *Config) masks() mask.Options {
 	return mask.Options{UseLossMask: c.Rollout.LossMask, UseGAEMask: c.Rollout.GAEMask, ValueAtTurnEnd: c.Critic.OnTurnEnds}
 }
 
-// firstTokens takes each row's first token out of the losses: nothing predicts
-// it. It also decides for which tokens the learner is asked.
-func (b *batch) firstTokens() {
+// choose decides for which tokens the learner is asked: those with a loss, and the
+// steps of the estimator's recursion. A row's first token is none of them, since
+// nothing predicts it.
+func (b *batch) choose(spec advantage.Spec) {
 	b.want = make([]bool, len(b.loss))
+	for i := range b.want {
+		b.want[i] = b.loss[i] || b.value[i] || b.adv.TurnEnd[i] || (b.adv.GAE != nil && b.adv.GAE[i]) ||
+			(spec.Critic && spec.Mask == advantage.MaskAttention)
+	}
 	for i := range b.rows.Len() {
 		first := b.rows.Offsets[i]
-		b.loss[first], b.value[first] = false, false
+		b.loss[first], b.value[first], b.want[first] = false, false, false
 	}
-	for i := range b.want {
-		b.want[i] = b.loss[i] || b.value[i] || b.adv.TurnEnd[i] || (b.adv.GAE != nil && b.adv.GAE[i])
+}
+
+// takeScores keeps what the learner says of the tokens it was asked for. Whatever
+// it left elsewhere is cleared, so that nothing can depend on it.
+func (b *batch) takeScores(s *policy.Scores, what policy.Wanted) error {
+	for _, column := range []struct {
+		name  string
+		asked bool
+		from  []float32
+		into  *[]float32
+	}{
+		{"log-probs", what.LogProbs, s.LogProbs, &b.old},
+		{"reference log-probs", what.Reference, s.Reference, &b.reference},
+		{"values", what.Values, s.Values, &b.values},
+	} {
+		if !column.asked {
+			continue
+		}
+		if len(column.from) != len(b.want) {
+			return fmt.Errorf("vagen: the learner gave %d %s for %d tokens", len(column.from), column.name, len(b.want))
+		}
+		for i, on := range b.want {
+			if !on {
+				column.from[i] = 0
+			}
+		}
+		*column.into = column.from
 	}
+	b.adv.Values = b.values
+	return nil
 }
 
 // at lists the rows of a mini-batch of trajectories.

@@ -125,7 +125,6 @@ type bandit struct {
 	updates []update
 	seeds   []uint64 // of all prompts
 	opened  map[uint64]bool
-	forgot  int
 }
 
 // asked is what Score was asked for.

@@ -156,7 +156,7 @@ func (t *Trainer) step(ctx context.Context, step int) error {
 	}
 	watch.parts["rollout"], watch.parts["env"] = took.Generate, took.Env
 	watch.last = time.Now()
-	b, err := newBatch(ts, &t.Config)
+	b, err := newBatch(ts, &t.Config, t.spec)
 	if err != nil {
 		return err
 	}
@@ -212,9 +212,7 @@ func (t *Trainer) score(ctx context.Context, b *batch) error {
 	if err != nil {
 		return err
 	}
-	b.old, b.reference, b.values = s.LogProbs, s.Reference, s.Values
-	b.adv.Values = s.Values
-	return nil
+	return b.takeScores(s, what)
 }
 
 // estimate shapes rewards and computes advantages.

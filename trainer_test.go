@@ -1,0 +1,510 @@
+package vagen_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen"
+	"vagen/policy"
+	"vagen/rollout"
+)
+
+// untimed are the metrics that must not depend on anything but the configuration.
+func untimed(j journal) []map[string]uint64 {
+	var out []map[string]uint64
+	for _, e := range j {
+		bits := map[string]uint64{}
+		for name, x := range e.Metrics {
+			if !strings.HasPrefix(name, "time/") {
+				bits[name] = math.Float64bits(x)
+			}
+		}
+		out = append(out, bits)
+	}
+	return out
+}
+
+// steps are the events of training steps.
+func (j journal) steps() []vagen.Event {
+	var out []vagen.Event
+	for _, e := range j {
+		if e.Kind == "step" {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+func TestARunReportsInOrder(t *testing.T) {
+	c := small()
+	c.Trainer.ValBefore, c.Trainer.TestFreq, c.Trainer.SaveFreq, c.Trainer.Steps = true, 2, 2, 5
+	b := guesser()
+	tr, j := trainer(t, c, b, &arena{})
+	var saved []int
+	var watched []string
+	tr.Save = func(_ context.Context, step int) error { saved = append(saved, step); return nil }
+	tr.Watch = func(step int, ts []*rollout.Trajectory) error {
+		watched = append(watched, fmt.Sprint(step, " ", len(ts)))
+		return nil
+	}
+	require.NoError(t, tr.Run(t.Context()))
+	require.Equal(t, []string{
+		"validate 0", "step 1", "step 2", "validate 2", "save 2", "step 3", "step 4", "validate 4", "save 4", "step 5", "validate 5", "save 5",
+	}, j.kinds())
+	require.Equal(t, []int{2, 4, 5}, saved)
+	require.Equal(t, []string{"0 6", "2 6", "4 6", "5 6"}, watched)
+	for _, e := range *j {
+		require.Equal(t, 5, e.Total, "%s", e.Kind)
+	}
+	require.Empty(t, b.opened)
+}
+
+// TestWhatIsDueWhen lists validations and checkpoints for cadences with an odd end.
+func TestWhatIsDueWhen(t *testing.T) {
+	for _, c := range []struct {
+		test, save, steps int
+		before            bool
+		want              string
+	}{
+		{0, 0, 2, false, "step 1,step 2,save 2"},
+		{-1, -1, 1, true, "validate 0,step 1,save 1"},
+		{1, 1, 2, false, "step 1,validate 1,save 1,step 2,validate 2,save 2"},
+		{5, 5, 2, false, "step 1,step 2,validate 2,save 2"},
+		{5, 5, 0, true, "validate 0"},
+	} {
+		config := small()
+		config.Trainer.TestFreq, config.Trainer.SaveFreq, config.Trainer.Steps, config.Trainer.ValBefore = c.test, c.save, c.steps, c.before
+		tr, j := trainer(t, config, guesser(), &arena{})
+		tr.Save = func(context.Context, int) error { return nil }
+		require.NoError(t, tr.Run(t.Context()))
+		require.Equal(t, c.want, strings.Join(j.kinds(), ","), "%+v", c)
+	}
+}
+
+func TestFailuresOfTheCallersPartsEndTheRun(t *testing.T) {
+	for name, spoil := range map[string]func(*vagen.Trainer, *bandit){
+		"sink": func(tr *vagen.Trainer, _ *bandit) {
+			tr.Sinks = append(tr.Sinks, vagen.SinkFunc(func(vagen.Event) error { return errBroken }))
+		},
+		"save": func(tr *vagen.Trainer, _ *bandit) { tr.Save = func(context.Context, int) error { return errBroken } },
+		"watch": func(tr *vagen.Trainer, _ *bandit) {
+			tr.Watch = func(int, []*rollout.Trajectory) error { return errBroken }
+		},
+		"generate": func(_ *vagen.Trainer, b *bandit) { b.generate = func(context.Context) error { return errBroken } },
+		"score":    func(_ *vagen.Trainer, b *bandit) { b.score = func(context.Context) error { return errBroken } },
+		"update": func(_ *vagen.Trainer, b *bandit) {
+			b.alter = func(*policy.Batch, *policy.Stats) error { return errBroken }
+		},
+	} {
+		c := small()
+		c.Trainer.TestFreq = 1
+		b := guesser()
+		tr, _ := trainer(t, c, b, &arena{})
+		spoil(tr, b)
+		require.ErrorIs(t, tr.Run(t.Context()), errBroken, name)
+		require.Empty(t, b.opened, name)
+	}
+}
+
+func TestATrainerWithoutItsPartsSaysSo(t *testing.T) {
+	for _, spoil := range []func(*vagen.Trainer){
+		func(tr *vagen.Trainer) { tr.Learner = nil },
+		func(tr *vagen.Trainer) { tr.Envs = nil },
+		func(tr *vagen.Trainer) { tr.Config.Env.Name = "" },
+	} {
+		tr, j := trainer(t, small(), guesser(), &arena{})
+		spoil(tr)
+		require.ErrorIs(t, tr.Run(t.Context()), vagen.ErrConfig)
+		require.ErrorIs(t, tr.Validate(t.Context(), 0), vagen.ErrConfig)
+		_, _, err := tr.Evaluate(t.Context(), policy.Sampling{MaxTokens: 4})
+		require.ErrorIs(t, err, vagen.ErrConfig)
+		require.Empty(t, *j)
+	}
+}
+
+// TestMetricsOfAStep: the names that dashboards of VAGEN's users know are there,
+// and the parts of a step's time add up to the whole.
+func TestMetricsOfAStep(t *testing.T) {
+	c := small()
+	c.Trainer.TestFreq = 1
+	c.Agent.Actor.ClipDual, c.Agent.Actor.UseKLLoss = 3, true
+	for _, e := range run(t, c, guesser()) {
+		want := []string{
+			"val/episodes", "val/unusable", "val/end/done", "val/success", "val/turns", "val/response_tokens", "val/context_tokens",
+			"val/reward/guess", "val/score", "val/format_correct", "val/truncated", "time/validate",
+		}
+		if e.Kind == "step" {
+			want = []string{
+				"train/episodes", "train/unusable", "train/end/done", "train/success", "train/turns", "train/response_tokens",
+				"train/context_tokens", "train/reward/guess", "train/score", "train/format_correct", "train/truncated", "train/trained_tokens",
+				"actor/pg_loss", "actor/entropy", "actor/ppo_kl", "actor/pg_clipfrac", "actor/pg_clipfrac_lower", "actor/grad_norm", "actor/ratio_max",
+				"actor/kl_loss", "actor/lr", "critic/vf_loss", "critic/vf_clipfrac", "critic/explained_variance",
+				"time/rollout", "time/env", "time/logprobs", "time/update",
+			}
+		}
+		parts := 0.0
+		for name, x := range e.Metrics {
+			require.False(t, math.IsNaN(x) || math.IsInf(x, 0), "%s is %v", name, x)
+			if strings.HasPrefix(name, "time/") && name != "time/step" {
+				parts += x
+			}
+		}
+		for _, name := range append(want, "time/rest", "time/step") {
+			require.Contains(t, e.Metrics, name, e.Kind)
+		}
+		require.InDelta(t, e.Metrics["time/step"], parts, 1e-9)
+	}
+}
+
+// TestMetricsCountWhatWasPlayed holds the figures of a step against its episodes:
+// two turns of two context and two response tokens, and the system prompt.
+func TestMetricsCountWhatWasPlayed(t *testing.T) {
+	c := small()
+	c.Trainer.Steps = 1
+	m := run(t, c, guesser())[0].Metrics
+	require.Equal(t, 8.0, m["train/episodes"])
+	require.Equal(t, 8.0, m["train/end/done"])
+	require.Equal(t, 0.0, m["train/unusable"])
+	require.Equal(t, 2.0, m["train/turns"])
+	require.Equal(t, 8*2*2.0, m["train/response_tokens"])
+	require.Equal(t, 8*3*2.0, m["train/context_tokens"])
+	require.Equal(t, 8*(2*2+3*2)*1.0, m["train/trained_tokens"])
+	require.Equal(t, m["train/reward/guess"], m["train/score"])
+	wrong := (2 - m["train/score"]) / 1.5 // turns that were wrong, per episode
+	require.InDelta(t, math.Round(8*wrong), 8*wrong, 1e-9)
+}
+
+// TestTheBanditLearns: from chance, 1/16, to knowing every colour.
+func TestTheBanditLearns(t *testing.T) {
+	for _, estimator := range []string{"bi_level_gae", "masked_gae", "turn_wise_gae", "grpo", "reinforce_plus_plus"} {
+		c := small()
+		c.Algorithm.Estimator, c.Rollout.Trajectories = estimator, 4
+		c.Critic.OnTurnEnds = estimator == "turn_wise_gae"
+		c.Data.TrainBatch, c.Data.ValBatch, c.Agent.Actor.MiniBatch = 16, 128, 32
+		c.Agent.Rollout.Val.Temperature = 1
+		c.Trainer.Steps, c.Trainer.TestFreq, c.Trainer.ValBefore = 30, 30, true
+		j := run(t, c, guesser())
+		require.Less(t, j[0].Metrics["val/success"], 0.2, estimator)
+		require.Greater(t, j[len(j)-1].Metrics["val/success"], 0.9, estimator)
+		require.Equal(t, 30, j[len(j)-1].Step)
+	}
+}
+
+// TestFrozenLakeIsLearned trains on a real environment, a small map with one hole.
+func TestFrozenLakeIsLearned(t *testing.T) {
+	c := small()
+	c.Env.Name = "frozenlake"
+	c.Env.Config = map[string]any{"rules": "lite", "render_mode": "text", "desc": []any{"SFF", "HFF", "HFG"}, "hole_penalty": 0.5, "turn_cost": 0.1}
+	c.Rollout.MaxTurns = 6
+	c.Data.TrainBatch, c.Data.ValBatch, c.Agent.Actor.MiniBatch = 128, 64, 32
+	c.Trainer.Steps, c.Trainer.TestFreq, c.Trainer.ValBefore = 40, 40, true
+	j := run(t, c, walker())
+	require.Less(t, j[0].Metrics["val/success"], 0.5)
+	require.Greater(t, j[len(j)-1].Metrics["val/success"], 0.9)
+}
+
+// TestTrainingNeverSeesValidationLevels follows every reset of a run.
+func TestTrainingNeverSeesValidationLevels(t *testing.T) {
+	c := small()
+	c.Rollout.Trajectories = 2
+	c.Env.Seed, c.Env.ValSeed = 100, 94
+	c.Trainer.ValBefore, c.Trainer.TestFreq = true, 1
+	a := &arena{}
+	tr, _ := trainer(t, c, guesser(), a)
+	require.NoError(t, tr.Run(t.Context()))
+	count := map[int64]int{}
+	for _, seed := range a.seeds {
+		count[seed]++
+	}
+	want := map[int64]int{}
+	for seed := int64(94); seed < 100; seed++ {
+		want[seed] = 4 // before, and after each of three steps
+	}
+	for seed := int64(100); seed < 124; seed++ {
+		want[seed] = 2 // n_trajectory, in one step alone
+	}
+	require.Equal(t, want, count)
+}
+
+func TestEpisodesOfAGroupDiffer(t *testing.T) {
+	c := small()
+	c.Rollout.Trajectories = 4
+	b := guesser()
+	run(t, c, b)
+	seen := map[uint64]bool{}
+	for _, s := range b.seeds {
+		require.False(t, seen[s], "no two responses draw from the same seed")
+		seen[s] = true
+	}
+	require.Len(t, seen, 3*8*4*2)
+}
+
+// TestSameSeedSameMetrics: the number of workers, of waves and of processors
+// changes no bit of a run; the seed does.
+func TestSameSeedSameMetrics(t *testing.T) {
+	play := func(spoil func(*vagen.Config)) ([]map[string]uint64, []update) {
+		c := small()
+		c.Trainer.TestFreq, c.Trainer.ValBefore = 1, true
+		c.Algorithm.KLInReward = true
+		spoil(&c)
+		b := guesser()
+		j := run(t, c, b)
+		return untimed(j), b.updates
+	}
+	metrics, updates := play(func(c *vagen.Config) { c.Run.Workers = 1 })
+	for _, procs := range []int{1, 2} {
+		before := runtime.GOMAXPROCS(procs)
+		for _, workers := range []int{1, 2, 8} {
+			for _, waves := range []int{1, 3} {
+				m, u := play(func(c *vagen.Config) { c.Run.Workers, c.Run.Waves = workers, waves })
+				require.Equal(t, metrics, m, "%d processors, %d workers, %d waves", procs, workers, waves)
+				require.Equal(t, updates, u)
+			}
+		}
+		runtime.GOMAXPROCS(before)
+	}
+	other, _ := play(func(c *vagen.Config) { c.Run.Seed++ })
+	require.NotEqual(t, metrics, other)
+}
+
+// TestNumbersNobodyAskedForAreNotRead: learners may leave anything there.
+func TestNumbersNobodyAskedForAreNotRead(t *testing.T) {
+	for _, estimator := range []string{"bi_level_gae", "masked_gae", "turn_wise_gae", "gae", "lite_gae", "token_level_gae", "grpo"} {
+		c := small()
+		c.Algorithm.Estimator, c.Algorithm.KLInReward, c.Rollout.Trajectories = estimator, true, 2
+		c.Critic.OnTurnEnds = estimator == "turn_wise_gae"
+		clean, poisoned := guesser(), guesser()
+		poisoned.poison = true
+		require.Equal(t, untimed(run(t, c, clean)), untimed(run(t, c, poisoned)), estimator)
+	}
+}
+
+// TestPlainGAEAsksForValuesOfObservations: its recursion walks over them, whatever
+// the loss mask says.
+func TestPlainGAEAsksForValuesOfObservations(t *testing.T) {
+	for estimator, all := range map[string]bool{"gae": true, "masked_gae": false, "bi_level_gae": false} {
+		c := small()
+		c.Algorithm.Estimator = estimator
+		b := guesser()
+		run(t, c, b)
+		for _, a := range b.asked {
+			for row := range a.rows.Len() {
+				for i := a.rows.Offsets[row]; i < a.rows.Offsets[row+1]; i++ {
+					response := a.rows.Tokens[i] <= b.end()
+					require.Equal(t, i > a.rows.Offsets[row] && (all || response), a.want[i], "%s: token %d of row %d", estimator, i, row)
+				}
+			}
+		}
+	}
+}
+
+// TestCancelling ends runs at every place where they wait. What was reported
+// before stands, in order, and nothing stays open.
+func TestCancelling(t *testing.T) {
+	places := map[string]func(b *bandit, a *arena, stop func()){
+		"generate": func(b *bandit, _ *arena, stop func()) {
+			n := 0
+			b.generate = func(ctx context.Context) error {
+				if n++; n == 6 { // of two a step
+					stop()
+				}
+				return ctx.Err()
+			}
+		},
+		"environment": func(_ *bandit, a *arena, stop func()) {
+			a.fault = func(seed int64, _ int) error {
+				if seed == 1_000_000+2*8 { // the first level of the third step
+					stop()
+				}
+				return nil
+			}
+		},
+		"score": func(b *bandit, _ *arena, stop func()) {
+			n := 0
+			b.score = func(ctx context.Context) error {
+				if n++; n == 3 {
+					stop()
+				}
+				return ctx.Err()
+			}
+		},
+		"update": func(b *bandit, _ *arena, stop func()) {
+			b.alter = func(*policy.Batch, *policy.Stats) error {
+				if len(b.updates) == 6 { // of two a step
+					stop()
+				}
+				return nil
+			}
+		},
+	}
+	for place, arrange := range places {
+		c := small()
+		c.Trainer.Steps = 4
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		b, a := guesser(), &arena{}
+		arrange(b, a, cancel)
+		tr, j := trainer(t, c, b, a)
+		path := filepath.Join(t.TempDir(), "metrics.jsonl")
+		lines, err := vagen.NewJSONLines(path)
+		require.NoError(t, err)
+		tr.Sinks = append(tr.Sinks, lines)
+		tr.Save = func(context.Context, int) error { return errBroken }
+		err = tr.Run(ctx)
+		require.ErrorIs(t, err, context.Canceled, place)
+		require.NotErrorIs(t, err, errBroken)
+		require.Equal(t, []string{"step 1", "step 2"}, j.kinds(), place)
+		require.Empty(t, b.opened, place)
+		raw, err := os.ReadFile(path) // before it is closed
+		require.NoError(t, err)
+		var last struct {
+			Kind string
+			Step int
+		}
+		written := strings.Split(strings.TrimSpace(string(raw)), "\n")
+		require.NoError(t, json.Unmarshal([]byte(written[len(written)-1]), &last))
+		require.Equal(t, 2, last.Step, place)
+		require.NoError(t, lines.Close())
+	}
+}
+
+func TestARunWithACancelledContextDoesNothing(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errBroken)
+	a := &arena{}
+	tr, j := trainer(t, small(), guesser(), a)
+	require.ErrorIs(t, tr.Run(ctx), context.Canceled)
+	require.Empty(t, *j)
+}
+
+// TestABadEnvironmentCostsItsOwnEpisode: one that fails, one that panics and one
+// that hangs, among eight.
+func TestABadEnvironmentCostsItsOwnEpisode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		a := &arena{fault: func(seed int64, turn int) error {
+			switch seed - 1_000_000 {
+			case 1:
+				return errBroken
+			case 2:
+				panic(errBroken)
+			case 3:
+				if turn == 1 {
+					<-release
+				}
+			}
+			return nil
+		}}
+		c := small()
+		c.Run.Workers, c.Trainer.Steps = 3, 2
+		b := guesser()
+		tr, j := trainer(t, c, b, a)
+		var log strings.Builder
+		tr.Log = slog.New(slog.NewTextHandler(&log, nil))
+		require.NoError(t, tr.Run(t.Context()))
+		close(release)
+		m := (*j)[0].Metrics
+		require.Equal(t, 8.0, m["train/episodes"])
+		require.Equal(t, 3.0, m["train/unusable"])
+		require.Equal(t, 1.0, m["train/end/env_error"])
+		require.Equal(t, 1.0, m["train/end/contract_error"])
+		require.Equal(t, 1.0, m["train/end/env_timeout"])
+		require.Equal(t, 5.0, m["train/end/done"])
+		require.Equal(t, 0.0, (*j)[1].Metrics["train/unusable"])
+		require.Contains(t, log.String(), "some episodes cannot be used")
+		require.Empty(t, b.opened)
+		rows := 0
+		for _, u := range b.updates[:2] {
+			rows += u.batch.Len()
+		}
+		require.Equal(t, 5, rows, "the others are trained on")
+	})
+}
+
+func TestNothingToLearnFromEndsTheRun(t *testing.T) {
+	a := &arena{fault: func(int64, int) error { return errBroken }}
+	tr, j := trainer(t, small(), guesser(), a)
+	err := tr.Run(t.Context())
+	require.ErrorIs(t, err, vagen.ErrNoRows)
+	require.ErrorContains(t, err, "none of 8 episodes can be used")
+	require.Empty(t, *j)
+	_, ts, err := tr.Evaluate(t.Context(), policy.Sampling{MaxTokens: 4})
+	require.ErrorIs(t, err, vagen.ErrNoRows)
+	require.Len(t, ts, 6, "what was played can be looked at")
+	require.NoError(t, tr.Validate(t.Context(), 3), "a validation only reports")
+	require.Equal(t, 6.0, (*j)[0].Metrics["val/unusable"])
+	require.NotContains(t, (*j)[0].Metrics, "val/success", "there is nothing to take a share of")
+}
+
+// TestSkippedUpdatesInARowEndTheRun: the count starts anew after a good one.
+func TestSkippedUpdatesInARowEndTheRun(t *testing.T) {
+	for pattern, dies := range map[string]int{"ssgsss": 6, "sss": 3, "gssg": 0, "ssgssgssg": 0} {
+		c := small()
+		c.Trainer.MaxSkipped, c.Agent.Actor.MiniBatch, c.Trainer.Steps = 3, 8, len(pattern)
+		b := guesser()
+		b.alter = func(_ *policy.Batch, s *policy.Stats) error {
+			if s.Skipped = pattern[len(b.updates)-1] == 's'; s.Skipped {
+				s.GradNorm = math.Inf(1)
+			}
+			return nil
+		}
+		tr, _ := trainer(t, c, b, &arena{})
+		var log strings.Builder
+		tr.Log = slog.New(slog.NewTextHandler(&log, nil))
+		err := tr.Run(t.Context())
+		require.Equal(t, strings.Count(pattern, "s"), strings.Count(log.String(), "optimiser step skipped"))
+		if dies == 0 {
+			require.NoError(t, err, pattern)
+			continue
+		}
+		require.ErrorIs(t, err, vagen.ErrDiverged, pattern)
+		require.ErrorContains(t, err, "3 optimiser steps in a row were skipped")
+		require.Len(t, b.updates, dies, pattern)
+	}
+}
+
+func TestEvaluateReportsAShareAndItsError(t *testing.T) {
+	b := guesser()
+	for k := range 3 { // knows two colours of three
+		if k == 1 {
+			continue
+		}
+		s := state(policy.Message{Role: policy.User, Text: fmt.Sprintf("<image> colour %d", k)})
+		b.prefs[s] = make([]float64, 4)
+		b.prefs[s][k] = 9
+	}
+	c := small()
+	c.Env.Config = map[string]any{"turns": uint64(1)}
+	c.Data.ValBatch = 30
+	tr, j := trainer(t, c, b, &arena{})
+	s, ts, err := tr.Evaluate(t.Context(), policy.Sampling{MaxTokens: 4})
+	require.NoError(t, err)
+	require.Len(t, ts, 30)
+	require.Empty(t, *j, "no event")
+	require.InDelta(t, 20.0/30, s.Rate, 1e-12, "greedy takes the first of equal words, which is wrong for colour 1")
+	require.InDelta(t, math.Sqrt(2.0/9/30), s.Error, 1e-12)
+	require.Equal(t, 30, s.Episodes)
+	require.Equal(t, "0.67 ± 0.09", s.String())
+}
+
+// TestValidationRepeatsItself: the same policy gets the same result at every step.
+func TestValidationRepeatsItself(t *testing.T) {
+	b := guesser()
+	tr, j := trainer(t, small(), b, &arena{})
+	require.NoError(t, tr.Validate(t.Context(), 1))
+	require.NoError(t, tr.Validate(t.Context(), 9))
+	m := untimed(*j)
+	require.Equal(t, m[0], m[1])
+	require.Empty(t, b.updates)
+}
