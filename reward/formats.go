@@ -8,13 +8,14 @@ import (
 // Dialect is the family of rules by which an original system read responses.
 type Dialect string
 
-// The dialects. In the first one, FormatCorrect asks for the whole text to have
+// The dialects. In Legacy and Next, FormatCorrect asks for the whole text to have
 // the shape; in the others, for the shape to be found anywhere.
 const (
 	Legacy             Dialect = "legacy"               // all environments of the legacy branch
 	Lite               Dialect = "lite"                 // FrozenLake and Sokoban of the main branch
 	LiteNavigation     Dialect = "lite_navigation"      // Navigation of the main branch: <action> tags
 	LitePrimitiveSkill Dialect = "lite_primitive_skill" // PrimitiveSkill of the main branch: case kept
+	Next               Dialect = "next"                 // all environments since August 2026: perception tags
 )
 
 // ObservePredict is a format of this library's own, in every dialect:
@@ -44,13 +45,16 @@ type format struct {
 var formats = buildFormats()
 
 const (
-	thinkOpen   = "<think>"
-	thinkClose  = "</think>"
-	answerTag   = "answer"
-	actionTag   = "action"
-	imageMark   = "<image>"
-	pieceBefore = "before" // free text of free_wm before the answer
-	pieceAfter  = "after"  // and after it
+	thinkOpen  = "<think>"
+	thinkClose = "</think>"
+	answerTag  = "answer"
+	actionTag  = "action"
+	// Several model families have <think> as a reserved token that they cannot
+	// write as text, hence the other names of the Next formats.
+	perceptionTag = "perception"
+	imageMark     = "<image>"
+	pieceBefore   = "before" // free text of free_wm before the answer
+	pieceAfter    = "after"  // and after it
 )
 
 func buildFormats() []format {
@@ -98,13 +102,25 @@ func buildFormats() []format {
 	lite(LitePrimitiveSkill, "free_think", blocks(SectionThink, SectionAnswer), false, SectionThink, SectionAnswer)
 	lite(LitePrimitiveSkill, "wm", blocks(wm...), false, wm...)
 
-	for _, d := range []Dialect{Legacy, Lite, LiteNavigation, LitePrimitiveSkill} {
+	next := func(name string, sh shape, rebuild ...string) {
+		all = append(all, format{dialect: Next, name: name, shape: sh, lower: true, rebuild: rebuild})
+	}
+	tagged := []string{SectionObservation, SectionReasoning, SectionPrediction, SectionAnswer}
+	for _, name := range []string{"wm", "wm_think", "free_wm"} { // free_wm is the older name of wm_think
+		next(name, perceiving(blocks(tagged...)), tagged...)
+	}
+	next("free_think", blocks(SectionThink, SectionAnswer), SectionThink, SectionAnswer)
+	for _, name := range []string{"answer", "eval_mode", "no_think"} {
+		next(name, blocks(SectionAnswer), SectionAnswer)
+	}
+
+	for _, d := range Dialects() {
 		sh := thinking(SectionObservation, SectionPrediction)
 		if d == LiteNavigation {
 			sh = acting(sh)
 		}
 		all = append(all, format{dialect: d, name: ObservePredict, shape: sh, strict: true, rich: true, answer: true,
-			lower: d == Lite || d == LiteNavigation, rebuild: []string{SectionThink, SectionAnswer}})
+			lower: d != Legacy && d != LitePrimitiveSkill, rebuild: []string{SectionThink, SectionAnswer}})
 	}
 	slices.SortFunc(all, func(a, b format) int {
 		if c := strings.Compare(string(a.dialect), string(b.dialect)); c != 0 {
@@ -147,9 +163,19 @@ func acting(sh shape) shape {
 	return sh
 }
 
+// perceiving is the shape with <perception> where others write <observation>.
+func perceiving(sh shape) shape {
+	for _, anchor := range sh.anchors {
+		for i, tag := range anchor {
+			anchor[i] = strings.Replace(tag, SectionObservation, perceptionTag, 1)
+		}
+	}
+	return sh
+}
+
 // Dialects returns the names of all dialects, sorted.
 func Dialects() []Dialect {
-	return []Dialect{Legacy, Lite, LiteNavigation, LitePrimitiveSkill}
+	return []Dialect{Legacy, Lite, LiteNavigation, LitePrimitiveSkill, Next}
 }
 
 // Formats returns the names of a dialect's formats, sorted; none for a dialect

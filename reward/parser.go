@@ -19,6 +19,8 @@ type ParserOptions struct {
 	ActionSep     string   // stands between actions; "" means ","
 	MaxActions    int      // actions beyond this number are dropped; 0 drops none
 	SpecialTokens []string // removed, in order, from every section; legacy dialect only
+	KeepCase      bool     // actions are not lower-cased; Next dialect only
+	AnswerBox     bool     // free_think takes actions from a model's own answer box, too; Next dialect only
 }
 
 // Parser reads responses of one format. Its time is linear in the text for every
@@ -33,6 +35,8 @@ type ParserOptions struct {
 //     sections inside the think block are read from the first match anywhere,
 //     so that actions run even when the format is not rewarded.
 //   - A Lite format is correct when its shape is found anywhere.
+//   - A Next format is correct when the whole text has its shape. Otherwise
+//     sections and actions are salvaged from tags and labels of older formats.
 //   - The answer is split at the separator, actions are stripped, empty ones are
 //     dropped, and the first MaxActions are kept.
 type Parser struct {
@@ -41,6 +45,8 @@ type Parser struct {
 	joint   string // between actions of an answer that was cut
 	max     int
 	special []string
+	lower   bool
+	box     bool
 }
 
 // NewParser returns the parser of a format, one of Formats(o.Dialect).
@@ -67,7 +73,11 @@ func NewParser(name string, o ParserOptions) (*Parser, error) {
 	if len(o.SpecialTokens) > 0 && o.Dialect != Legacy {
 		return nil, fmt.Errorf("reward: format %q: special tokens belong to the legacy dialect, the dialect is %q", name, o.Dialect)
 	}
-	p := &Parser{format: &formats[i], sep: o.ActionSep, max: o.MaxActions, special: slices.Clone(o.SpecialTokens)}
+	if (o.KeepCase || o.AnswerBox) && o.Dialect != Next {
+		return nil, fmt.Errorf("reward: format %q: keeping the case and answer boxes belong to the next dialect, the dialect is %q", name, o.Dialect)
+	}
+	p := &Parser{format: &formats[i], sep: o.ActionSep, max: o.MaxActions, special: slices.Clone(o.SpecialTokens),
+		lower: formats[i].lower && !o.KeepCase, box: o.AnswerBox}
 	if p.sep == "" {
 		p.sep = ","
 	}
@@ -96,6 +106,18 @@ func (p *Parser) Sections() []string {
 	return names
 }
 
+// Tag returns the tag of a section, which differs from its name where a dialect
+// calls it otherwise.
+func (p *Parser) Tag(section string) string {
+	switch {
+	case section == SectionAnswer && p.format.dialect == LiteNavigation:
+		return actionTag
+	case section == SectionObservation && p.format.dialect == Next && p.format.name != ObservePredict:
+		return perceptionTag
+	}
+	return section
+}
+
 // Compose writes a response of the format with the contents that fill returns for
 // each of Sections; free text outside tags is asked for as SectionThink.
 func (p *Parser) Compose(fill func(section string) string) string {
@@ -122,6 +144,9 @@ func (p *Parser) Compose(fill func(section string) string) string {
 // Parse reads one response.
 func (p *Parser) Parse(text string) Response {
 	f := p.format
+	if f.dialect == Next && f.name != ObservePredict {
+		return p.parseNext(text)
+	}
 	if f.dialect == Legacy && f.strict {
 		text = strings.ReplaceAll(text, imageMark, "")
 	}
@@ -139,7 +164,10 @@ func (p *Parser) Parse(text string) Response {
 	case f.answer:
 		r.Sections[SectionAnswer] = p.clean(firstAnswer(f, text))
 	}
-	r.Actions = p.actions(r.Sections)
+	r.Actions, r.Dropped = p.actions(r.Sections[SectionAnswer])
+	if r.Dropped > 0 {
+		r.Sections[SectionAnswer] = strings.Join(r.Actions, p.joint)
+	}
 	return r
 }
 
@@ -178,26 +206,24 @@ func (p *Parser) clean(s string) string {
 	return s
 }
 
-// actions splits the answer and shortens it when it holds too many.
-func (p *Parser) actions(sections map[string]string) []string {
-	rest, more := sections[SectionAnswer], true
-	actions := make([]string, 0, 4)
-	for more {
-		var word string
+// actions splits an answer and counts what goes beyond the limit.
+func (p *Parser) actions(answer string) (actions []string, dropped int) {
+	actions = make([]string, 0, 4)
+	for word, rest, more := "", answer, true; more; {
 		word, rest, more = strings.Cut(rest, p.sep)
 		if word = strip(word); word == "" {
 			continue
 		}
 		if p.max > 0 && len(actions) == p.max {
-			sections[SectionAnswer] = strings.Join(actions, p.joint)
-			return actions
+			dropped++
+			continue
 		}
-		if p.format.lower {
+		if p.lower {
 			word = lower(word)
 		}
 		actions = append(actions, word)
 	}
-	return actions
+	return actions, dropped
 }
 
 // Canonical writes a parsed response anew from its sections, without anything
@@ -205,10 +231,7 @@ func (p *Parser) actions(sections map[string]string) []string {
 func (p *Parser) Canonical(r Response) string {
 	var b strings.Builder
 	for _, name := range p.format.rebuild {
-		tag := name
-		if name == SectionAnswer && p.format.dialect == LiteNavigation {
-			tag = actionTag
-		}
+		tag := p.Tag(name)
 		b.WriteString("<" + tag + ">")
 		b.WriteString(strip(r.Sections[name]))
 		b.WriteString("</" + tag + ">")

@@ -6,14 +6,17 @@ type Response struct {
 	FormatCorrect bool              // the text had the shape that its format asks for
 	Sections      map[string]string // contents by section: think, observation, reasoning, prediction, answer
 	Actions       []string          // in order, at most as many as the parser allows
+	Dropped       int               // actions of the answer beyond those
+	BoxedAnswer   bool              // the answer came from the model's own answer box
 }
 
 // The names of the sections. An action block is called SectionAnswer whatever
-// its tag.
+// its tag, and a perception block SectionObservation.
 const (
 	SectionThink       = "think"
 	SectionObservation = "observation"
 	SectionReasoning   = "reasoning"
 	SectionPrediction  = "prediction"
 	SectionAnswer      = "answer"
+	SectionNative      = "native_thinking" // what a reasoning model wrote before the response proper
 )

@@ -52,11 +52,7 @@ var sections = map[string]string{
 func Format(p *reward.Parser) string {
 	var what []string
 	for _, name := range p.Sections() {
-		tag := name
-		if name == reward.SectionAnswer && p.Dialect() == reward.LiteNavigation {
-			tag = "action"
-		}
-		what = append(what, "<"+tag+"> holds "+sections[name])
+		what = append(what, "<"+p.Tag(name)+"> holds "+sections[name])
 	}
 	return "Answer in this form: " + p.Compose(func(string) string { return "…" }) + " where " + strings.Join(what, ", ") + "."
 }

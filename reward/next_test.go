@@ -1,0 +1,99 @@
+package reward
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func nextParser(t *testing.T, format string, o ParserOptions) *Parser {
+	t.Helper()
+	o.Dialect = Next
+	p, err := NewParser(format, o)
+	require.NoError(t, err)
+	return p
+}
+
+// The expectations are what Python's regular expressions give: white space is
+// Unicode's and may hold line ends, case folds the four letters beyond ASCII that
+// fold to i, k and s, and a dot stops at a line feed alone.
+func TestSalvageReadsTextAsPythonDoes(t *testing.T) {
+	p := nextParser(t, "wm", ParserOptions{})
+	for text, want := range map[string]string{
+		"action:\n\n Down":                         "Down",
+		"action\n:Down":                            "Down",
+		"\u3000Action\u00a0:\u2003Down\u00a0":      "Down",
+		"x action: Down":                           "",
+		"x\raction: Down":                          "", // a line starts after a line feed only
+		"answer:   \naction: Down":                 "action: Down",
+		"answer:":                                  "",
+		"answer: \n":                               "",
+		"answers: Down":                            "",
+		"<ACT\u0130ON>Down</act\u0131on>":          "Down",
+		"<an\u017fwer>Down</ANSWER>":               "Down",
+		"<answer>Up<answer>Down</answer>":          "Up<answer>Down",
+		"<action>Up</action><answer> </answer>":    "", // the first name that is there decides
+		"<answer>\u0085Down\u001f</answer>":        "Down",
+		"<answer>\u200bDown</answer>":              "\u200bDown", // zero-width space is no white space
+		"Action: Up\rDown\nLeft":                   "Up\rDown",
+		"action\naction: Up":                       "Up",
+		"<answer>Down</answer\u00a0>action: x":     "",
+		"\n \n\t action \n : \n Up \n Down":        "Up",
+		"<|begin_of_box|>Down<|end_of_box|>":       "",
+		"<answer\u00a0>Down</answer>\naction: Up ": "Up",
+	} {
+		r := p.Parse(text)
+		require.Equal(t, want, r.Sections[SectionAnswer], "%q", text)
+		require.False(t, r.FormatCorrect, "%q", text)
+	}
+}
+
+func TestNextKeepsTheAnswerAndCountsExcessActions(t *testing.T) {
+	p := nextParser(t, "no_think", ParserOptions{MaxActions: 2})
+	r := p.Parse("<answer> Up,, Down ,Left, Right </answer>")
+	require.Equal(t, []string{"up", "down"}, r.Actions)
+	require.Equal(t, 2, r.Dropped)
+	require.Equal(t, "Up,, Down ,Left, Right", r.Sections[SectionAnswer])
+	require.True(t, r.FormatCorrect)
+	p = nextParser(t, "no_think", ParserOptions{KeepCase: true, ActionSep: "|"})
+	require.Equal(t, []string{"Pick(1,2,3)", "Place(1,2,3)"}, p.Parse("<answer>Pick(1,2,3)|Place(1,2,3)</answer>").Actions)
+}
+
+func TestNextComposesWhatItParses(t *testing.T) {
+	for _, format := range Formats(Next) {
+		p := nextParser(t, format, ParserOptions{})
+		text := p.Compose(func(section string) string { return "my " + section })
+		r := p.Parse(text)
+		require.True(t, r.FormatCorrect, "%s: %s", format, text)
+		require.Equal(t, []string{"my answer"}, r.Actions, format)
+		for _, section := range p.Sections() {
+			require.Equal(t, "my "+section, r.Sections[section], format)
+		}
+		require.True(t, p.Parse(p.Canonical(r)).FormatCorrect, format)
+	}
+	require.Contains(t, nextParser(t, "wm", ParserOptions{}).Compose(func(string) string { return "" }), "<perception></perception>")
+}
+
+func TestNextRefusesOptionsOfOtherDialects(t *testing.T) {
+	_, err := NewParser("wm", ParserOptions{Dialect: Next, SpecialTokens: []string{"<think>"}})
+	require.ErrorContains(t, err, "legacy dialect")
+	for _, o := range []ParserOptions{{KeepCase: true}, {AnswerBox: true}} {
+		_, err = NewParser("wm", o)
+		require.ErrorContains(t, err, "next dialect")
+	}
+	_, err = NewParser("wm_thinking", ParserOptions{Dialect: Next})
+	require.ErrorIs(t, err, ErrFormat)
+	require.ErrorContains(t, err, `did you mean "wm_think"`)
+}
+
+// The parsers of other dialects are held to this elsewhere. A quadratic one would
+// take minutes for these texts.
+func TestNextIsLinearInHostileText(t *testing.T) {
+	for _, piece := range []string{"<answer>", "answer", "answer\n", "answer:", "\n ", "<", "</think>", "<think>", "\u0130", "answer\n\n\n"} {
+		text := strings.Repeat(piece, 1<<18)
+		for _, format := range Formats(Next) {
+			nextParser(t, format, ParserOptions{AnswerBox: true}).Parse(text)
+		}
+	}
+}
