@@ -40,7 +40,11 @@ func Create(dir string, s Shape, words []string, seed uint64) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("vlm: create: %w", err)
 	}
-	if err := writeWeights(dir, cfg, seed, s.BFloat16); err != nil {
+	dtype := safetensors.F32
+	if s.BFloat16 {
+		dtype = safetensors.BF16
+	}
+	if err := writeWeights(dir, cfg, dtype, drawn(cfg, seed)); err != nil {
 		return fmt.Errorf("vlm: create: %w", err)
 	}
 	if err := tok.Save(dir); err != nil {
@@ -65,13 +69,8 @@ func Create(dir string, s Shape, words []string, seed uint64) error {
 	return nil
 }
 
-// writeWeights draws new weights and stores them under the names of the first
-// released layout.
-func writeWeights(dir string, cfg *model.Config, seed uint64, bf16 bool) error {
-	dtype := safetensors.F32
-	if bf16 {
-		dtype = safetensors.BF16
-	}
+// writeWeights stores weights under the names of the first released layout.
+func writeWeights(dir string, cfg *model.Config, dtype safetensors.DType, from source) error {
 	var list []safetensors.Tensor
 	groups := cfg.Groups().All()
 	for _, g := range groups {
@@ -89,7 +88,11 @@ func writeWeights(dir string, cfg *model.Config, seed uint64, bf16 bool) error {
 	for _, g := range groups {
 		for _, p := range g.Params {
 			for _, part := range p.Parts {
-				if err := w.Float32(cfg.OldName(part.Name), drawPart(cfg, p, part, seed)); err != nil {
+				x := make([]float32, part.Size())
+				if err := from(g, p, part, x); err != nil {
+					return err
+				}
+				if err := w.Float32(cfg.OldName(part.Name), x); err != nil {
 					return err
 				}
 			}
@@ -98,23 +101,26 @@ func writeWeights(dir string, cfg *model.Config, seed uint64, bf16 bool) error {
 	return w.Commit()
 }
 
-// drawPart draws the values of one new tensor.
-func drawPart(cfg *model.Config, p model.Param, part model.Part, seed uint64) []float32 {
-	x := make([]float32, part.Size())
-	switch p.Init {
-	case model.InitOne:
-		for i := range x {
-			x[i] = 1
+// drawn fills parameters as Create starts them. Every part has its own stream of
+// the seed.
+func drawn(cfg *model.Config, seed uint64) source {
+	embed := cfg.Groups().Embed.Params[0].Parts[0].Name
+	return func(_ *model.Group, p model.Param, part model.Part, dst []float32) error {
+		switch p.Init {
+		case model.InitOne:
+			for i := range dst {
+				dst[i] = 1
+			}
+		case model.InitNormal:
+			std := 0.05
+			if part.Name != embed {
+				std = 1 / math.Sqrt(3*float64(part.Size()/part.Dims[0]))
+			}
+			r := rng.New(seed, rng.Init, hashName(part.Name))
+			for i := range dst {
+				dst[i] = float32(r.NormFloat64() * std)
+			}
 		}
-	case model.InitNormal:
-		std := 0.05
-		if part.Name != cfg.Groups().Embed.Params[0].Parts[0].Name {
-			std = 1 / math.Sqrt(3*float64(part.Size()/part.Dims[0]))
-		}
-		r := rng.New(seed, rng.Init, hashName(part.Name))
-		for i := range x {
-			x[i] = float32(r.NormFloat64() * std)
-		}
+		return nil
 	}
-	return x
 }

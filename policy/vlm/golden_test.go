@@ -18,7 +18,6 @@ import (
 // Tolerances of the recorded collection, from the gap between its numbers and
 // the same computed in float64.
 var (
-	exactly        = golden.Tolerance{}
 	featureLimit   = golden.Tolerance{Abs: 5e-5}            // image features
 	hiddenLimit    = golden.Tolerance{Abs: 1e-4, Rel: 1e-5} // hidden states and their norms
 	logitLimit     = golden.Tolerance{Abs: 1e-4}            // logits, log-probs, entropies, values

@@ -16,6 +16,10 @@ import (
 // gradLimit is the tolerance of a gradient: a share of its tensor's largest entry.
 const gradLimit = 1e-4
 
+// rounding is how far summing in float32 moves a gradient, as a share of its
+// tensor's largest entry.
+const rounding = 1e-6
+
 // signal is how large a gradient must be, as a share of its tensor's largest
 // entry, for the sign of the optimiser's first step to be more than rounding.
 const signal = 1e-5
@@ -111,7 +115,7 @@ func (r *recordedModel) compareTraining(m *Model, l *learner) map[string][]float
 	require.NoError(r.t, err)
 	require.False(r.t, skipped)
 	r.tally.Float(r.t, "gradient norm 0", norm, norms[0], gradNormLimit)
-	r.compareStep(before, grads, r.numbers(l, l.weights))
+	r.compareStep(before, grads, r.numbers(l, l.weights), min(1, r.AdamW.Clip/(norm+1e-6)))
 	for step := 1; step < len(losses); step++ {
 		stats, err := m.Update(r.t.Context(), &s.batch, s.aim, opt)
 		require.NoError(r.t, err)
@@ -189,8 +193,8 @@ func (r *recordedModel) compareGradients(grads map[string][]float32) {
 }
 
 // compareStep compares the weights after the first step, where the gradient is
-// more than rounding.
-func (r *recordedModel) compareStep(before, grads, after map[string][]float32) {
+// more than rounding. scale is the factor of the gradient clip.
+func (r *recordedModel) compareStep(before, grads, after map[string][]float32, scale float64) {
 	updates, norms, sums := r.floats("train.param_update_norms"), r.floats("train.param_after_norms"), r.floats("train.param_after_sums")
 	dims := r.partDims()
 	r.eachParam(after, func(i int, name string, x []float32) {
@@ -200,7 +204,9 @@ func (r *recordedModel) compareStep(before, grads, after map[string][]float32) {
 			sum += float64(v)
 			step[k] = float64(v) - float64(before[name][k])
 		}
-		r.tally.Float(r.t, "update norm of "+name, length(step), updates[i], updateLimit)
+		limit := updateLimit
+		limit.Abs = r.stepRounding(step, grads[name], scale)
+		r.tally.Float(r.t, "update norm of "+name, length(step), updates[i], limit)
 		r.tally.Float(r.t, "norm after the step of "+name, length(x), norms[i], afterNormLimit)
 		r.tally.Float(r.t, "sum after the step of "+name, sum, sums[i], afterSumLimit)
 		got, want, ok := r.excerpt("after", name, x, dims[name])
@@ -216,6 +222,20 @@ func (r *recordedModel) compareStep(before, grads, after map[string][]float32) {
 			}
 		}
 	})
+}
+
+// stepRounding is how far the rounding of gradients moves the norm of the first
+// step. A weight moves by rate·g/(|g|+ε), which hangs on the last digits of g
+// where g is of the order of ε, as with the biases of keys, to which attention is
+// nearly blind.
+func (r *recordedModel) stepRounding(step []float64, grads []float32, scale float64) float64 {
+	off := rounding * largest(grads) * scale
+	var moved float64
+	for k, g := range grads {
+		slope := r.AdamW.Eps / math.Pow(math.Abs(float64(g))*scale+r.AdamW.Eps, 2)
+		moved += math.Abs(step[k]) * r.AdamW.LR * min(1, slope*off)
+	}
+	return moved / length(step)
 }
 
 // partDims are the dimensions of the parameters by name.

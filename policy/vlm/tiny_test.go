@@ -8,13 +8,14 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
-	"github.com/gomlx/gomlx/pkg/core/dtypes"
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/rng"
+	"vagen/internal/safetensors"
 	"vagen/policy"
-	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/processor"
 	"vagen/policy/vlm/tokenizer"
@@ -71,15 +72,6 @@ func tinyObject(t testing.TB, family model.Family, changes object) object {
 	return c
 }
 
-func tinyConfig(t testing.TB, family model.Family) *model.Config {
-	t.Helper()
-	raw, err := json.Marshal(tinyObject(t, family, nil))
-	require.NoError(t, err)
-	cfg, err := model.ParseConfig(raw)
-	require.NoError(t, err)
-	return cfg
-}
-
 // tinyFolder writes the folder of a model with random weights.
 func tinyFolder(t testing.TB, family model.Family, changes object) string {
 	t.Helper()
@@ -89,7 +81,7 @@ func tinyFolder(t testing.TB, family model.Family, changes object) string {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), raw, 0o644))
 	cfg, err := model.ParseConfig(raw)
 	require.NoError(t, err)
-	require.NoError(t, writeWeights(dir, cfg, 3, false))
+	require.NoError(t, writeWeights(dir, cfg, safetensors.F32, spread(3)))
 	require.NoError(t, tinyTokenizer(t).Save(dir))
 	if cfg.Vision != nil {
 		c := processor.Qwen25VL()
@@ -97,6 +89,22 @@ func tinyFolder(t testing.TB, family model.Family, changes object) string {
 		require.NoError(t, c.Save(dir))
 	}
 	return dir
+}
+
+// spread draws weights with which attention is sharp and the distributions over
+// tokens are far from even, so that mistakes show. Norms and biases are random,
+// too.
+func spread(seed uint64) source {
+	return func(_ *model.Group, p model.Param, part model.Part, dst []float32) error {
+		r := rng.New(seed, rng.Init, hashName(part.Name))
+		for i := range dst {
+			dst[i] = float32(0.3 * r.NormFloat64())
+			if p.Init == model.InitOne {
+				dst[i]++
+			}
+		}
+		return nil
+	}
 }
 
 // openTiny opens a folder; without another choice on pure Go.
@@ -115,17 +123,6 @@ func openTiny(t testing.TB, dir string, o Options) *Model {
 func newTiny(t testing.TB, family model.Family, o Options) *Model {
 	t.Helper()
 	return openTiny(t, tinyFolder(t, family, nil), o)
-}
-
-// newTinyLearner makes a learner with random weights without a folder.
-func newTinyLearner(t testing.TB, d *device.Device, cfg *model.Config, compute dtypes.DType) *learner {
-	t.Helper()
-	n := newNet(newKernels(d, cfg, compute, keepAll), cfg)
-	w, err := newTensors(d, n.groups.All(), random(cfg, 1))
-	require.NoError(t, err)
-	l := newLearner(n, w, nil)
-	t.Cleanup(l.free)
-	return l
 }
 
 // drawing is a picture of random blots; equal seeds give equal pictures.
@@ -202,4 +199,76 @@ func (s stories) rows(keys []uint64) (rows policy.Rows, written []bool, logProbs
 		rows.Images = append(rows.Images, st.images)
 	}
 	return rows, written, logProbs
+}
+
+// fourRows are rows of different lengths in random tokens, three of them with
+// images of different sizes; every token after the first counts.
+func fourRows(t testing.TB, m *Model) (policy.Rows, []bool) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(5, 5))
+	rows := policy.Rows{Offsets: []int{0}}
+	for i, n := range []int{9, 3, 21, 14} {
+		var images []policy.Image
+		if m.cfg.Vision != nil {
+			for k := range []int{1, 0, 2, 1}[i] {
+				img := drawing(uint64(10*i+k), 8*(2+i%2), 8*(1+k+i/2))
+				images = append(images, policy.Image{Hash: hashImage(img), Image: img})
+			}
+		}
+		for k := range n {
+			rows.Tokens = append(rows.Tokens, int32(r.IntN(256)))
+			if k%4 == 2 && k/4 < len(images) {
+				pic, err := m.picture(images[k/4])
+				require.NoError(t, err)
+				for range pic.grid.tokens(m.cfg.Vision.Merge) {
+					rows.Tokens = append(rows.Tokens, m.cfg.ImageToken)
+				}
+			}
+		}
+		rows.Offsets = append(rows.Offsets, len(rows.Tokens))
+		rows.Images = append(rows.Images, images)
+	}
+	want := make([]bool, len(rows.Tokens))
+	for i := range want {
+		want[i] = !slices.Contains(rows.Offsets, i)
+	}
+	return rows, want
+}
+
+// pick takes some rows in another order, with the place of their tokens.
+func pick(rows policy.Rows, index ...int) (out policy.Rows, place []int) {
+	out.Offsets = []int{0}
+	for _, i := range index {
+		from, to := rows.Offsets[i], rows.Offsets[i+1]
+		out.Tokens = append(out.Tokens, rows.Tokens[from:to]...)
+		out.Offsets = append(out.Offsets, len(out.Tokens))
+		out.Images = append(out.Images, rows.Images[i])
+		for k := from; k < to; k++ {
+			place = append(place, k)
+		}
+	}
+	return out, place
+}
+
+// requireNear compares numbers that rounding in float32 sets apart.
+func requireNear(t testing.TB, want, got []float32, limit float64, what string) {
+	t.Helper()
+	require.Len(t, got, len(want), what)
+	for i := range want {
+		require.InDelta(t, want[i], got[i], limit, "%s at %d", what, i)
+	}
+}
+
+// weightsOf reads a learner's weights by their names.
+func weightsOf(t testing.TB, l *learner) map[string][]float32 { return read(t, l.weights) }
+
+// read copies tensors off the device.
+func read(t testing.TB, x *tensors) map[string][]float32 {
+	t.Helper()
+	out := map[string][]float32{}
+	require.NoError(t, x.each(func(part model.Part, values []float32) error {
+		out[part.Name] = slices.Clone(values)
+		return nil
+	}))
+	return out
 }

@@ -24,19 +24,6 @@ func (t *tensors) free() {
 	}
 }
 
-// bytes is the memory that the arrays take on the device.
-func (t *tensors) bytes() int64 {
-	var n int64
-	for _, g := range t.arrays {
-		for _, a := range g {
-			if a != nil {
-				n += a.Bytes()
-			}
-		}
-	}
-	return n
-}
-
 // source fills a parameter's part with float32 values.
 type source func(group *model.Group, p model.Param, part model.Part, dst []float32) error
 

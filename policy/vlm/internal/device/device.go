@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomlx/gomlx/backends"
@@ -33,6 +34,8 @@ type Device struct {
 	programs []*Program
 	compiled time.Duration
 	closed   bool
+
+	arrays, bytes atomic.Int64 // not freed yet
 }
 
 // New wraps a backend, which stays the caller's and may serve several devices.
@@ -54,6 +57,10 @@ func (d *Device) CompileTime() time.Duration {
 	defer d.mu.Unlock()
 	return d.compiled
 }
+
+// Live returns how many arrays have been made and not been freed yet, and the
+// bytes that they take on the device.
+func (d *Device) Live() (arrays, bytes int64) { return d.arrays.Load(), d.bytes.Load() }
 
 // Close frees every program, and leaves the backend to whoever made it. Programs
 // must not be run afterwards.
@@ -163,7 +170,7 @@ func (p *Program) Run(in []*Array, donate ...int) ([]*Array, error) {
 			if err != nil {
 				panic(err)
 			}
-			out[i] = &Array{dev: d, buffer: buf, shape: exe.dims[i]}
+			out[i] = newArray(d, buf, exe.dims[i])
 		}
 	})
 	if err != nil {
@@ -211,6 +218,23 @@ type Array struct {
 	shape  shapes.Shape
 }
 
+func newArray(d *Device, buffer backends.Buffer, shape shapes.Shape) *Array {
+	a := &Array{dev: d, buffer: buffer, shape: shape}
+	d.arrays.Add(1)
+	d.bytes.Add(a.Bytes())
+	return a
+}
+
+// forget leaves the buffer to somebody else.
+func (a *Array) forget() {
+	if a.buffer == nil {
+		return
+	}
+	a.buffer = nil
+	a.dev.arrays.Add(-1)
+	a.dev.bytes.Add(-a.Bytes())
+}
+
 // Dims returns the dimensions. The slice must not be changed.
 func (a *Array) Dims() []int { return a.shape.Dimensions }
 
@@ -243,7 +267,7 @@ func Put[T dtypes.Supported](d *Device, data []T, dims ...int) (*Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Array{dev: d, buffer: buf, shape: shape}, nil
+	return newArray(d, buf, shape), nil
 }
 
 // Scalar puts one number on the device as an array without dimensions.
@@ -259,7 +283,7 @@ func Scalar[T dtypes.Supported](d *Device, x T) (*Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Array{dev: d, buffer: buf, shape: shape}, nil
+	return newArray(d, buf, shape), nil
 }
 
 // Read copies the array into dst, which must have its size and type.
@@ -293,16 +317,17 @@ func (a *Array) Free() {
 		return
 	}
 	_ = catch("free", func() { _ = a.dev.backend.BufferFinalize(a.buffer) })
-	a.buffer = nil
+	a.forget()
 }
 
 // consumed forgets a donated buffer. XLA marks it deleted but its handle still
 // has to be freed; the pure-Go backend has taken it over.
 func (a *Array) consumed(pure bool) {
-	if !pure {
+	if pure {
+		a.forget()
+	} else {
 		a.Free()
 	}
-	a.buffer = nil
 }
 
 // FreeAll frees several arrays.

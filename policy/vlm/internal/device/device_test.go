@@ -211,3 +211,27 @@ func TestBackendsAreToldApart(t *testing.T) {
 		require.Equal(t, d.Name() == "go", d.PureGo())
 	})
 }
+
+func TestLiveArraysAreCounted(t *testing.T) {
+	devicetest.Each(t, func(t *testing.T, d *device.Device) {
+		live := func(arrays, bytes int64) {
+			t.Helper()
+			n, b := d.Live()
+			require.Equal(t, []int64{arrays, bytes}, []int64{n, b})
+		}
+		a, b := put(t, d, []float32{1, 2, 3}), put(t, d, []float32{4, 5, 6})
+		live(2, 24)
+		out, err := d.Program("sum", sum).Run([]*device.Array{a, b}, 1)
+		require.NoError(t, err)
+		live(3, 36) // b is consumed
+		b.Free()
+		out[0].Free()
+		out[0].Free()
+		live(2, 24)
+		s, err := device.Scalar(d, int32(7))
+		require.NoError(t, err)
+		live(3, 28)
+		device.FreeAll(a, s, out[1])
+		live(0, 0)
+	})
+}

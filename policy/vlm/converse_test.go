@@ -1,0 +1,175 @@
+package vlm
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy"
+	"vagen/policy/vlm/internal/model"
+)
+
+func sortedKeys[V any](m map[uint64]V) []uint64 { return slices.Sorted(maps.Keys(m)) }
+
+// playOn lets conversations of different lengths go on in turns, some resting:
+// caches grow, have holes, and take in a response that is longer than their
+// recent stretch.
+func playOn(t *testing.T, m *Model, o policy.Sampling) stories {
+	t.Helper()
+	images := m.cfg.Vision != nil
+	prompt := func(key uint64, limit int, text string, size int) policy.Prompt {
+		p := policy.Prompt{Conversation: key, Seed: 100*key + uint64(limit), MaxTokens: limit, Messages: say(text)}
+		if size > 0 && images {
+			p.Messages = say(text+"<image>", drawing(key+uint64(limit), size, 8))
+		}
+		return p
+	}
+	played := stories{}
+	for _, round := range [][]policy.Prompt{
+		{prompt(1, 5, "left", 0), prompt(2, 9, "go to the goal and then ", 16), prompt(3, 2, "box?", 8)},
+		{prompt(3, 41, "right of the box there is", 8), prompt(1, 7, "on", 0)},
+		{prompt(4, 3, "new", 0), prompt(2, 3, "and", 0), prompt(1, 6, "once more ", 24), prompt(3, 4, "end", 0)},
+	} {
+		for _, c := range played.play(t, m, round, o) {
+			require.NoError(t, c.Err)
+		}
+	}
+	return played
+}
+
+func TestContinuedConversationsEqualOnePassOverTheirRow(t *testing.T) {
+	for _, family := range model.Families() {
+		t.Run(string(family), func(t *testing.T) {
+			m := newTiny(t, family, Options{})
+			played := playOn(t, m, policy.Sampling{Temperature: 1, MaxTokens: 16})
+			c := m.chats[3]
+			require.Len(t, played[3].tokens, c.batch.rows[c.row].length)
+			played.requireScored(t, m, 1)
+		})
+	}
+}
+
+func TestEncodeGivesWhatGenerateReadAndWrote(t *testing.T) {
+	for _, family := range []model.Family{model.Qwen25VL, model.Llama} {
+		m := newTiny(t, family, Options{})
+		_, end := m.chat.EndOfTurn()
+		msgs := append([]policy.Message{{Role: policy.System, Text: "you play"}}, say("left?")...)
+		if m.cfg.Vision != nil {
+			msgs = append(msgs[:1], say("left?<image>", drawing(3, 16, 8))...)
+		}
+		played := stories{}
+		first := played.play(t, m, []policy.Prompt{{Conversation: 1, Messages: msgs}}, policy.Sampling{MaxTokens: 1})[0]
+		answer := policy.Message{Role: policy.Assistant, Text: "right"}
+		next := policy.Message{Role: policy.User, Text: "sure?"}
+		pieces, images, err := m.Encode(append(append(slices.Clone(msgs), answer, next), policy.Message{Role: policy.Assistant, Text: "yes"}))
+		require.NoError(t, err)
+		require.Len(t, pieces, 4)
+		require.Equal(t, first.Context, pieces[0].Tokens, "%s", family)
+		require.Equal(t, len(first.Images), len(images))
+		require.Equal(t, []bool{false, true, false, true}, []bool{pieces[0].Response, pieces[1].Response, pieces[2].Response, pieces[3].Response})
+		require.Equal(t, end, pieces[1].Tokens[len(pieces[1].Tokens)-1])
+		require.Equal(t, "right", m.tok.Decode(pieces[1].Tokens[:len(pieces[1].Tokens)-1], false))
+	}
+}
+
+func TestConversationsThatOutgrowTheModelSaySo(t *testing.T) {
+	m := openTiny(t, tinyFolder(t, model.Qwen25VL, object{"max_position_embeddings": 80}), Options{})
+	played := stories{}
+	o := policy.Sampling{MaxTokens: 4}
+	p := func(key uint64) policy.Prompt { return policy.Prompt{Conversation: key, Messages: say("on")} }
+	for range 20 {
+		c := played.play(t, m, []policy.Prompt{p(1)}, o)[0]
+		if c.Err != nil {
+			require.ErrorIs(t, c.Err, policy.ErrNoRoom)
+			require.ErrorContains(t, c.Err, "the model reads 80")
+			break
+		}
+		require.LessOrEqual(t, len(played[1].tokens), 80)
+	}
+	require.Greater(t, len(played[1].tokens), 40, "it went on while there was room")
+	// A new one next to it is not harmed, and one that never fits says so at once.
+	long := policy.Prompt{Conversation: 3, Messages: say("this is a sentence that alone has more than eighty bytes, each of which is a token")}
+	got := played.play(t, m, []policy.Prompt{p(1), p(2), long}, o)
+	require.ErrorIs(t, got[0].Err, policy.ErrNoRoom)
+	require.NoError(t, got[1].Err)
+	require.ErrorIs(t, got[2].Err, policy.ErrNoRoom)
+	require.NotContains(t, m.chats, uint64(3))
+}
+
+func TestForgettingFreesTheCache(t *testing.T) {
+	m := newTiny(t, model.Qwen25VL, Options{MaxRows: 2})
+	before, _ := m.dev.Live()
+	o := policy.Sampling{MaxTokens: 5}
+	alone := stories{}
+	alone.play(t, m, asks()[:1], o)
+	alone.play(t, m, []policy.Prompt{{Conversation: 1, Messages: say("on")}}, o)
+	m.Forget(1)
+
+	played := stories{}
+	played.play(t, m, asks(), o)
+	both, _ := m.dev.Live()
+	require.Greater(t, both, before)
+	m.Forget(3, 4, 77) // a whole batch, and one that is not there
+	one, _ := m.dev.Live()
+	require.Less(t, one, both)
+	m.Forget(2)
+	played.play(t, m, []policy.Prompt{{Conversation: 1, Messages: say("on")}}, o)
+	require.Equal(t, alone[1].tokens, played[1].tokens, "who stays goes on as if alone")
+	m.Forget(1)
+	m.Forget(1)
+	after, _ := m.dev.Live()
+	require.Equal(t, before, after)
+	require.Empty(t, m.chats)
+	require.Empty(t, m.batches)
+}
+
+// Batches of 64 rows and more shrink when half of them have ended.
+func TestShrinkingABatchChangesNoConversation(t *testing.T) {
+	m := newTiny(t, model.Qwen2, Options{})
+	var first, second []policy.Prompt
+	var others []uint64
+	for key := range uint64(64) {
+		first = append(first, policy.Prompt{Conversation: key, Messages: say("go"), Seed: key, MaxTokens: 1 + int(key%3)})
+		if key%9 == 5 {
+			second = append(second, policy.Prompt{Conversation: key, Messages: say("on"), Seed: key})
+		} else {
+			others = append(others, key)
+		}
+	}
+	o := policy.Sampling{Temperature: 1, MaxTokens: 4}
+	played := stories{}
+	played.play(t, m, first, o)
+	m.Forget(others...)
+	for _, key := range others {
+		delete(played, key)
+	}
+	played.play(t, m, second, o)
+	require.Len(t, m.batches[0].rows, 32)
+	played.requireScored(t, m, 1)
+}
+
+func TestCancelledGenerationLeavesAWorkingModel(t *testing.T) {
+	m := newTiny(t, model.Qwen25VL, Options{})
+	before, _ := m.dev.Live()
+	o := policy.Sampling{MaxTokens: 4}
+	want := ask(t, m, o, asks())
+	done := false
+	for looks := 0; !done; looks++ {
+		ctx := &countdown{t.Context(), looks}
+		_, err := m.Generate(ctx, asks(), o)
+		if done = err == nil; done {
+			require.Greater(t, looks, 3, "it looks at the context at every step")
+			continue
+		}
+		require.ErrorIs(t, err, ctx.Err())
+		require.Empty(t, m.chats, "conversations end with a broken call")
+		live, _ := m.dev.Live()
+		require.Equal(t, before, live, "after %d looks", looks)
+	}
+	m.Forget(keysOf(asks())...)
+	for key, c := range ask(t, m, o, asks()) {
+		require.Equal(t, want[key].Tokens, c.Tokens)
+	}
+}
