@@ -45,15 +45,15 @@ func (p ClipCov) Terms(t *Terms, b *Batch[float64]) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	for _, i := range p.drop(t, b) {
+	for _, i := range p.choose(t, b) {
 		t.Loss[i], t.Slope[i] = 0, 0
 		t.Clipped++
 	}
 	return nil
 }
 
-// drop fills in the terms of PPO and returns the tokens to drop.
-func (p ClipCov) drop(t *Terms, b *Batch[float64]) []int {
+// choose fills in the terms of PPO and returns the tokens to drop.
+func (p ClipCov) choose(t *Terms, b *Batch[float64]) []int {
 	n := t.covariance(b)
 	t.order = t.order[:0]
 	for i, m := range b.Mask {
@@ -69,12 +69,22 @@ func (p ClipCov) drop(t *Terms, b *Batch[float64]) []int {
 	return draw(t.order, shareOf(p.Ratio, n), b.Seed)
 }
 
-// DroppedByClipCov tells which tokens of a batch [ClipCov] drops, one entry per
-// token in dst, which is reused where its capacity suffices. It serves losses
-// that are computed elsewhere, such as on an accelerator: with the drawn tokens
-// given, the rest of ClipCov is arithmetic. Errors are those of [Eval].
-func DroppedByClipCov[T Float](dst []bool, p ClipCov, b *Batch[T]) ([]bool, error) {
-	if err := p.check(); err != nil {
+// Chosen tells which tokens of a batch [ClipCov] drops or [KLCov] penalises, one
+// entry per token in dst, which is reused where its capacity suffices; of other
+// losses it chooses none. It serves losses that are computed elsewhere, such as
+// on an accelerator: with these tokens given, the rest is arithmetic. Errors are
+// those of [Eval].
+func Chosen[T Float](dst []bool, p Policy, b *Batch[T]) ([]bool, error) {
+	dst = grow(dst, len(b.Mask))
+	clear(dst)
+	chooser, ok := p.(interface {
+		check() error
+		choose(t *Terms, b *Batch[float64]) []int
+	})
+	if !ok {
+		return dst, nil
+	}
+	if err := chooser.check(); err != nil {
 		return dst, err
 	}
 	if err := b.check(); err != nil {
@@ -85,9 +95,7 @@ func DroppedByClipCov[T Float](dst []bool, p ClipCov, b *Batch[T]) ([]bool, erro
 	if err := t.start(w); err != nil {
 		return dst, err
 	}
-	dst = grow(dst, len(w.Mask))
-	clear(dst)
-	for _, i := range p.drop(&t, w) {
+	for _, i := range chooser.choose(&t, w) {
 		dst[i] = true
 	}
 	return dst, nil
@@ -122,6 +130,16 @@ func (p KLCov) Terms(t *Terms, b *Batch[float64]) error {
 	if err := p.check(); err != nil {
 		return err
 	}
+	for _, i := range p.choose(t, b) {
+		lr := t.LogRatio[i]
+		t.Loss[i] += p.Coef * math.Abs(lr)
+		t.Slope[i] += p.Coef * sign(lr)
+	}
+	return nil
+}
+
+// choose fills in the unclipped surrogate and returns the tokens to penalise.
+func (p KLCov) choose(t *Terms, b *Batch[float64]) []int {
 	n := t.covariance(b)
 	t.order = t.order[:0]
 	for i, m := range b.Mask {
@@ -133,12 +151,7 @@ func (p KLCov) Terms(t *Terms, b *Batch[float64]) error {
 	}
 	score := t.score
 	slices.SortStableFunc(t.order, func(i, j int) int { return cmp.Compare(score[j], score[i]) })
-	for _, i := range t.order[:min(shareOf(p.Ratio, n), len(t.order))] {
-		lr := t.LogRatio[i]
-		t.Loss[i] += p.Coef * math.Abs(lr)
-		t.Slope[i] += p.Coef * sign(lr)
-	}
-	return nil
+	return t.order[:min(shareOf(p.Ratio, n), len(t.order))]
 }
 
 // covariance fills t.score and returns the number of counted tokens.

@@ -21,7 +21,7 @@ const (
 	JointAux     // weight of its KL term
 	JointRollout // importance weight, with JointLoss.Rollout
 	JointMask    // 1 at tokens that count
-	JointDropped // 1 at tokens that ClipCov drops
+	JointChosen  // 1 at tokens that ClipCov drops or KLCov penalises
 	JointColumns
 )
 
@@ -65,7 +65,7 @@ func (l *JointLoss) Eval(cols, hyper *Node, segments *Segments) (slopes, stats, 
 	flag := func(c JointColumn) *Node { x := column(c); return NotEqual(x, ZerosLike(x)) }
 	in := PolicyInput{
 		LogProb: column(JointLogProb), Old: column(JointOld), Advantage: column(JointAdvantage),
-		Hyper: hyper, Mask: flag(JointMask), Segments: segments, Dropped: flag(JointDropped),
+		Hyper: hyper, Mask: flag(JointMask), Segments: segments, Chosen: flag(JointChosen),
 	}
 	if l.Rollout {
 		in.Rollout = column(JointRollout)

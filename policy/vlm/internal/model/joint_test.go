@@ -52,7 +52,7 @@ func runs(b *loss.Batch[float64], byTurn bool) [][]int32 {
 	return out
 }
 
-func (j *jointRuns) eval(t testing.TB, l JointLoss, b *loss.Batch[float64], weight, aux []float64, dropped []bool, hyper map[HyperParam]float64) jointResult {
+func (j *jointRuns) eval(t testing.TB, l JointLoss, b *loss.Batch[float64], weight, aux []float64, chosen []bool, hyper map[HyperParam]float64) jointResult {
 	t.Helper()
 	p, ok := j.programs[l.Key()]
 	if !ok {
@@ -73,21 +73,21 @@ func (j *jointRuns) eval(t testing.TB, l JointLoss, b *loss.Batch[float64], weig
 			}
 		}
 	}
-	members, of := make([]int32, j.size*j.size/2), make([]int32, j.size)
+	members, of := make([]int32, j.size*j.size), make([]int32, j.size)
 	for i := range members {
 		members[i] = int32(j.size)
 	}
 	for s, run := range runs(b, l.Kind.ByTurn()) {
 		for k, i := range run {
-			members[s*j.size/2+k], of[i] = i, int32(s)
+			members[s*j.size+k], of[i] = i, int32(s)
 		}
 	}
 	for i, m := range b.Mask {
 		if m {
 			cols[i*int(JointColumns)+int(JointMask)] = 1
 		}
-		if dropped != nil && dropped[i] {
-			cols[i*int(JointColumns)+int(JointDropped)] = 1
+		if chosen != nil && chosen[i] {
+			cols[i*int(JointColumns)+int(JointChosen)] = 1
 		}
 	}
 	numbers := make([]float64, HyperParams)
@@ -98,7 +98,7 @@ func (j *jointRuns) eval(t testing.TB, l JointLoss, b *loss.Batch[float64], weig
 	put := func(a *device.Array, err error) { require.NoError(t, err); in = append(in, a) }
 	put(device.Put(j.dev, cols, j.size, int(JointColumns)))
 	put(device.Put(j.dev, numbers))
-	put(device.Put(j.dev, members, j.size, j.size/2))
+	put(device.Put(j.dev, members, j.size, j.size))
 	put(device.Put(j.dev, of))
 	out, err := p.Run(in)
 	require.NoError(t, err)
@@ -283,15 +283,9 @@ func requireJoint(t *testing.T, j *jointRuns, plain loss.Policy, l JointLoss, hy
 	for h, v := range hyper {
 		numbers[h] = v
 	}
-	var dropped []bool
-	switch p := plain.(type) {
-	case loss.ClipCov:
-		dropped, err = loss.DroppedByClipCov(nil, p, b)
-		require.NoError(t, err)
-	case loss.KLCov:
-		numbers[CovTokens] = max(1, math.Floor(p.Ratio*float64(want.Metrics.Tokens)))
-	}
-	got := j.eval(t, l, b, weights(mode), weights(loss.TokenMean), dropped, numbers)
+	chosen, err := loss.Chosen(nil, plain, b)
+	require.NoError(t, err)
+	got := j.eval(t, l, b, weights(mode), weights(loss.TokenMean), chosen, numbers)
 	// The weights were rounded to float32 on their way.
 	requireClose(t, "slope", got.slopes, want.GradLogProb, 1e-9, 2*slopeTolerance)
 	near := func(what string, got, want, tol float64) {

@@ -39,10 +39,9 @@ const (
 	KLCoef
 	ValueClip // 0 turns clipping of the value off
 	ValueCoef
-	TauPos    // sharpness of SAPO's gate where the advantage is positive
-	TauNeg    // elsewhere
-	CovCoef   // weight of KLCov's penalty
-	CovTokens // tokens that KLCov penalises
+	TauPos  // sharpness of SAPO's gate where the advantage is positive
+	TauNeg  // elsewhere
+	CovCoef // weight of KLCov's penalty
 	HyperParams
 )
 

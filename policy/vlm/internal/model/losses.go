@@ -73,7 +73,7 @@ type PolicyInput struct {
 	Hyper                   *Node     // [HyperParams]
 	Mask                    *Node     // bool, tokens that count; joint losses alone
 	Segments                *Segments // of counted tokens; losses by row or turn alone
-	Dropped                 *Node     // bool, tokens that ClipCov drops
+	Chosen                  *Node     // bool, tokens that ClipCov drops or KLCov penalises
 }
 
 // PolicyTerms are the results, one entry per token. Where a token does not
