@@ -54,7 +54,7 @@ func turnTerms(t *Terms, b *Batch[float64], name string, low, high float64, mean
 	if err := checkClip(name, low, high); err != nil {
 		return err
 	}
-	if err := checkTurns(b); err != nil {
+	if err := CheckTurns(b.Offsets, b.Mask, b.Turn); err != nil {
 		return err
 	}
 	t.Mode = SeqMeanTokenSum
@@ -95,24 +95,30 @@ func turnEnd(b *Batch[float64], lo, end int) int {
 	return end
 }
 
-func checkTurns(b *Batch[float64]) error {
-	if b.Turn == nil && len(b.Mask) > 0 {
+// CheckTurns checks the turn ids of counted tokens: they start at 0 or above and
+// do not decrease inside a row. Ids of other tokens are not read. Errors wrap
+// ErrMissing, ErrLength and ErrTurn.
+func CheckTurns(offsets []int, mask []bool, turn []int32) error {
+	if err := checkLayout(offsets, mask, len(mask)); err != nil {
+		return err
+	}
+	if turn == nil && len(mask) > 0 {
 		return fmt.Errorf("loss: turn: %w (estimators that see turns provide it)", ErrMissing)
 	}
-	if len(b.Turn) != len(b.Mask) {
-		return fmt.Errorf("loss: turn has %d entries for %d tokens: %w", len(b.Turn), len(b.Mask), ErrLength)
+	if len(turn) != len(mask) {
+		return fmt.Errorf("loss: turn has %d entries for %d tokens: %w", len(turn), len(mask), ErrLength)
 	}
-	for r := range b.Rows() {
+	for r := range len(offsets) - 1 {
 		last := int32(0)
-		for i := b.Offsets[r]; i < b.Offsets[r+1]; i++ {
-			if !b.Mask[i] {
+		for i := offsets[r]; i < offsets[r+1]; i++ {
+			if !mask[i] {
 				continue
 			}
-			if b.Turn[i] < last {
+			if turn[i] < last {
 				return fmt.Errorf("loss: turn: row %d, position %d: id %d, want %d or more (ids start at 0 and do not decrease): %w",
-					r, i-b.Offsets[r], b.Turn[i], last, ErrTurn)
+					r, i-offsets[r], turn[i], last, ErrTurn)
 			}
-			last = b.Turn[i]
+			last = turn[i]
 		}
 	}
 	return nil

@@ -142,12 +142,13 @@ func (n *net) learnTrace(h *model.Head, loss *model.Loss, w *parts, g *gradients
 			dx.Free()
 			return nil, err
 		}
-		addStats(stats, sums)
+		addSums(stats, sums)
 	}
 	return stats, n.backward(w, g, t, dx)
 }
 
-func addStats(sum []float64, part []float32) {
+// addSums joins the statistics of parts of a step.
+func addSums[T float32 | float64](sum []float64, part []T) {
 	for i, x := range part {
 		if model.Stat(i) == model.StatRatioMax {
 			sum[i] = max(sum[i], float64(x))

@@ -218,6 +218,21 @@ func (k *kernels) update(h *model.Head, loss *model.Loss) *device.Program {
 	})
 }
 
+// joint: cols [n, JointColumns], hyper float64, then, for losses by row or turn,
+// members [runs, width] and of [n] → slopes [n], statistics and figures float64.
+func (k *kernels) joint(l *model.JointLoss) *device.Program {
+	return k.program("joint "+l.Key(), func(in []*Node) []*Node {
+		a := args{in}
+		cols, hyper := a.one(), a.one()
+		var runs *model.Segments
+		if len(a.in) > 0 {
+			runs = &model.Segments{Members: a.one(), Of: a.one()}
+		}
+		slopes, stats, figures := l.Eval(cols, hyper, runs)
+		return []*Node{slopes, stats, figures}
+	})
+}
+
 // --- vision
 
 // patch: weights, pixels, place, [table index, table weight] → x, cos, sin.

@@ -2,7 +2,6 @@ package vlm
 
 import (
 	"context"
-	"fmt"
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/model"
@@ -89,13 +88,7 @@ func (l *learner) learn(ctx context.Context, packs []*pack, h *model.Head, loss 
 		if err != nil {
 			return fail(err)
 		}
-		for i, x := range stats {
-			if model.Stat(i) == model.StatRatioMax {
-				sum[i] = max(sum[i], x)
-			} else {
-				sum[i] += x
-			}
-		}
+		addSums(sum, stats)
 	}
 	return g, sum, nil
 }
@@ -111,75 +104,51 @@ func (l *learner) apply(g *gradients, opt policy.Optimizer, rate float64) (norm 
 	return l.adam.step(l.weights, l.net.list(g.parts), opt, rate)
 }
 
-// gather builds the loss's columns of a pack from flat per-token numbers.
-func gather(b *policy.Batch) func(*pack) columns {
-	from := [model.Columns][]float32{
+// perToken are the flat per-token numbers that the loss's columns come from.
+type perToken [model.Columns][]float32
+
+func numbersOf(b *policy.Batch) perToken {
+	return perToken{
 		model.OldLogProb: b.OldLogProbs, model.RefLogProb: b.Reference, model.Advantage: b.Advantages,
 		model.Weight: b.Weight, model.OldValue: b.OldValues, model.Return: b.Returns, model.ValueWeight: b.ValueWeight,
+		model.AuxWeight: b.AuxWeight, model.RolloutWeight: b.RolloutWeight,
 	}
-	return func(p *pack) columns {
-		out := make(columns, len(p.source)*int(model.Columns))
-		for c, values := range from {
-			if values == nil {
-				continue
-			}
-			for i, at := range p.source {
-				out[i*int(model.Columns)+c] = values[at]
-			}
+}
+
+// columns lays out what belongs to a pack.
+func (x perToken) columns(p *pack) columns {
+	out := make(columns, len(p.source)*int(model.Columns))
+	for c, values := range x {
+		if values == nil {
+			continue
 		}
-		return out
+		for i, at := range p.source {
+			out[i*int(model.Columns)+c] = values[at]
+		}
 	}
+	return out
+}
+
+// gather builds the loss's columns of a pack from a batch.
+func gather(b *policy.Batch) func(*pack) columns { return numbersOf(b).columns }
+
+// hyperNumbers are the settings that change no graph.
+func hyperNumbers(o policy.Objective) []float64 {
+	h := make([]float64, model.HyperParams)
+	h[model.Temperature] = o.Temperature
+	h[model.ClipLow], h[model.ClipHigh], h[model.ClipDual] = o.ClipLow, o.ClipHigh, o.ClipDual
+	h[model.EntropyCoef], h[model.KLCoef] = o.EntropyCoef, o.KLCoef
+	h[model.ValueClip], h[model.ValueCoef] = o.ValueClip, o.ValueCoef
+	h[model.TauPos], h[model.TauNeg], h[model.CovCoef] = o.TauPos, o.TauNeg, o.CovCoef
+	return h
 }
 
 func hyperParams(o policy.Objective) []float32 {
 	h := make([]float32, model.HyperParams)
-	set := func(p model.HyperParam, x float64) { h[p] = float32(x) }
-	set(model.Temperature, o.Temperature)
-	set(model.ClipLow, o.ClipLow)
-	set(model.ClipHigh, o.ClipHigh)
-	set(model.ClipDual, o.ClipDual)
-	set(model.EntropyCoef, o.EntropyCoef)
-	set(model.KLCoef, o.KLCoef)
-	set(model.ValueClip, o.ValueClip)
-	set(model.ValueCoef, o.ValueCoef)
+	for i, x := range hyperNumbers(o) {
+		h[i] = float32(x)
+	}
 	return h
-}
-
-// checkBatch names the first column whose length is wrong, or which the
-// objective needs and does not have.
-func checkBatch(b *policy.Batch, o policy.Objective, critic bool) error {
-	n := len(b.Tokens)
-	policyNeeds := !o.CriticOnly && !o.Imitate
-	valueNeeds := critic && o.ValueCoef > 0 && !o.Imitate
-	for _, c := range []struct {
-		name   string
-		values []float32
-		need   bool
-	}{
-		{"Weight", b.Weight, !o.CriticOnly},
-		{"ValueWeight", b.ValueWeight, valueNeeds},
-		{"OldLogProbs", b.OldLogProbs, policyNeeds},
-		{"Advantages", b.Advantages, policyNeeds},
-		{"Reference", b.Reference, policyNeeds && o.KL != ""},
-		{"Returns", b.Returns, valueNeeds},
-		{"OldValues", b.OldValues, valueNeeds && o.ValueClip > 0},
-	} {
-		if c.values == nil && c.need {
-			return fmt.Errorf("vlm: update: %s is missing", c.name)
-		}
-		if c.values != nil && len(c.values) != n {
-			return fmt.Errorf("vlm: update: %s has %d numbers for %d tokens", c.name, len(c.values), n)
-		}
-		for i, x := range c.values {
-			if x-x != 0 {
-				return fmt.Errorf("vlm: update: %s at token %d is %v, must be finite", c.name, i, x)
-			}
-		}
-	}
-	if !(o.Temperature > 0) {
-		return fmt.Errorf("vlm: update: temperature is %v, must be above 0", o.Temperature)
-	}
-	return nil
 }
 
 // copyFrom replaces the weights by those of another learner, name by name. Parts

@@ -74,7 +74,7 @@ func (s *scope) own(a ...*device.Array) []*device.Array {
 
 // upload puts data on the device for the life of the scope. The first error
 // sticks and makes later uploads do nothing.
-func upload[T int32 | uint32 | float32 | uint8 | bool](s *scope, data []T, dims ...int) *device.Array {
+func upload[T int32 | uint32 | float32 | float64 | uint8 | bool](s *scope, data []T, dims ...int) *device.Array {
 	if s.err != nil {
 		return nil
 	}

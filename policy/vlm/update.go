@@ -3,7 +3,6 @@ package vlm
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/model"
@@ -74,19 +73,17 @@ func (m *Model) Update(ctx context.Context, b *policy.Batch, o policy.Objective,
 	if m.closed {
 		return policy.Stats{}, ErrClosed
 	}
-	if err := checkBatch(b, o, m.opts.Critic != NoCritic); err != nil {
-		return policy.Stats{}, err
+	if o.CriticOnly && m.opts.Critic == SharedCritic {
+		return policy.Stats{}, fmt.Errorf("vlm: update: %w: a shared critic cannot be trained alone", ErrOption)
 	}
-	if o.KL != "" && !slices.Contains([]string{"k1", "abs", "k2", "k3"}, o.KL) {
-		return policy.Stats{}, fmt.Errorf("vlm: update: KL is %q, must be one of k1, abs, k2, k3", o.KL)
+	kind, err := checkUpdate(b, &o, m.opts.Critic != NoCritic)
+	if err != nil {
+		return policy.Stats{}, err
 	}
 	m.dropSessions()
 	stats := policy.Stats{Tokens: len(b.Tokens)}
-	if o.CriticOnly && m.opts.Critic == SharedCritic {
-		return stats, fmt.Errorf("vlm: update: %w: a shared critic cannot be trained alone", ErrOption)
-	}
 	if !o.CriticOnly {
-		if err := m.updateActor(ctx, b, o, opt, &stats); err != nil {
+		if err := m.updateActor(ctx, b, o, kind, opt, &stats); err != nil {
 			return stats, err
 		}
 	}
@@ -109,53 +106,95 @@ func marks(n int, weights ...[]float32) []bool {
 	return want
 }
 
-func (m *Model) updateActor(ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer, stats *policy.Stats) error {
+func (m *Model) updateActor(ctx context.Context, b *policy.Batch, o policy.Objective, kind model.LossKind, opt policy.Optimizer, stats *policy.Stats) error {
 	shared := m.opts.Critic == SharedCritic && o.ValueCoef > 0 && !o.Imitate
 	want := marks(len(b.Tokens), b.Weight)
 	if shared {
 		want = marks(len(b.Tokens), b.Weight, b.ValueWeight)
 	}
 	loss := &model.Loss{Imitate: o.Imitate, Policy: !o.Imitate, Value: shared, KL: o.KL, Entropy: o.EntropyCoef != 0}
-	h := m.net.head(true, shared)
-	sums, norm, skipped, err := m.stepOf(ctx, m.actor, h, loss, b, want, o, opt, opt.Rate)
-	if err != nil {
+	if !o.Imitate {
+		loss.Kind, loss.Unclamped = kind, o.Unclamped
+		loss.Rollout, loss.Aux = b.RolloutWeight != nil, b.AuxWeight != nil
+	}
+	s := &step{learner: m.actor, head: m.net.head(true, shared), loss: loss, batch: b, objective: o}
+	if err := m.take(ctx, s, want, opt, opt.Rate); err != nil {
 		return err
 	}
-	stats.GradNorm, stats.Skipped = norm, skipped
-	policyStats(stats, sums, total(b.Weight))
+	stats.GradNorm, stats.Skipped, stats.Metrics = s.norm, s.skipped, s.metrics
+	aux := total(b.Weight)
+	if loss.Aux {
+		aux = total(b.AuxWeight)
+	}
+	policyStats(stats, s.sums, total(b.Weight), aux)
 	if shared {
-		valueStats(stats, sums, total(b.ValueWeight))
+		valueStats(stats, s.sums, total(b.ValueWeight))
 	}
 	return nil
 }
 
 func (m *Model) updateCritic(ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer, stats *policy.Stats) error {
-	loss := &model.Loss{Value: true}
-	h := m.critic.net.head(false, true)
-	sums, norm, skipped, err := m.stepOf(ctx, m.critic, h, loss, b, marks(len(b.Tokens), b.ValueWeight), o, opt, opt.CriticRate)
-	if err != nil {
+	s := &step{learner: m.critic, head: m.critic.net.head(false, true), loss: &model.Loss{Value: true}, batch: b, objective: o}
+	if err := m.take(ctx, s, marks(len(b.Tokens), b.ValueWeight), opt, opt.CriticRate); err != nil {
 		return err
 	}
-	stats.CriticNorm, stats.Skipped = norm, stats.Skipped || skipped
-	valueStats(stats, sums, total(b.ValueWeight))
+	stats.CriticNorm, stats.Skipped = s.norm, stats.Skipped || s.skipped
+	valueStats(stats, s.sums, total(b.ValueWeight))
 	return nil
 }
 
-func (m *Model) stepOf(ctx context.Context, l *learner, h *model.Head, loss *model.Loss, b *policy.Batch, want []bool,
-	o policy.Objective, opt policy.Optimizer, rate float64) (sums []float64, norm float64, skipped bool, err error) {
-	packs, err := m.packer(l.net).packs(&b.Rows, want)
+// step is an optimiser step of one set of weights.
+type step struct {
+	learner   *learner
+	head      *model.Head
+	loss      *model.Loss
+	batch     *policy.Batch
+	objective policy.Objective
+
+	// results
+	sums    []float64 // [model.Stats]
+	metrics map[string]float64
+	norm    float64
+	skipped bool
+}
+
+// take computes the gradients of a step and applies them.
+func (m *Model) take(ctx context.Context, s *step, want []bool, opt policy.Optimizer, rate float64) error {
+	g, err := m.gradients(ctx, s, want)
 	if err != nil {
-		return nil, 0, false, err
+		return err
 	}
-	if len(packs) == 0 {
-		return make([]float64, model.Stats), 0, true, nil
+	if g == nil {
+		s.skipped = true
+		return nil
 	}
-	g, sums, err := l.learn(ctx, packs, h, loss, gather(b), hyperParams(o), m.opts.HeadTokens)
+	s.norm, s.skipped, err = s.learner.apply(g, opt, rate)
+	return err
+}
+
+// gradients of a step, nil when it has no tokens. The caller frees them.
+func (m *Model) gradients(ctx context.Context, s *step, want []bool) (*gradients, error) {
+	s.sums = make([]float64, model.Stats)
+	packs, err := m.packer(s.learner.net).packs(&s.batch.Rows, want)
+	if err != nil || len(packs) == 0 {
+		return nil, err
+	}
+	numbers, loss, before := numbersOf(s.batch), s.loss, s.sums
+	if loss.Policy && loss.Kind.Joint() {
+		joint, err := m.evalJoint(ctx, s, packs)
+		if err != nil {
+			return nil, err
+		}
+		numbers[model.Slope], before, s.metrics = joint.slopes, joint.sums, joint.metrics
+		loss = loss.AfterJoint()
+	}
+	g, sums, err := s.learner.learn(ctx, packs, s.head, loss, numbers.columns, hyperParams(s.objective), m.opts.HeadTokens)
 	if err != nil {
-		return nil, 0, false, err
+		return nil, err
 	}
-	norm, skipped, err = l.apply(g, opt, rate)
-	return sums, norm, skipped, err
+	addSums(sums, before)
+	s.sums = sums
+	return g, nil
 }
 
 func total(weights []float32) float64 {
@@ -173,8 +212,8 @@ func share(part, whole float64) float64 {
 	return part / whole
 }
 
-func policyStats(s *policy.Stats, sums []float64, weight float64) {
-	s.PolicyLoss, s.Entropy, s.KL = sums[model.StatPolicy], share(sums[model.StatEntropy], weight), sums[model.StatKL]
+func policyStats(s *policy.Stats, sums []float64, weight, aux float64) {
+	s.PolicyLoss, s.Entropy, s.KL = sums[model.StatPolicy], share(sums[model.StatEntropy], aux), sums[model.StatKL]
 	s.ApproxKL = share(sums[model.StatApproxKL], weight)
 	s.ClipFrac, s.ClipFracLow = share(sums[model.StatClipped], weight), share(sums[model.StatClippedLow], weight)
 	s.RatioMax = sums[model.StatRatioMax]

@@ -48,7 +48,7 @@ const (
 // nothing.
 type JointLoss struct {
 	PolicyLoss
-	KL      string // "", "k1", "abs", "k2", "k3"
+	KL      string // "" or a name of package policy/loss
 	Rollout bool
 }
 

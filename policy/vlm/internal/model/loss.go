@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/gomlx/gomlx/pkg/core/dtypes"
 	. "github.com/gomlx/gomlx/pkg/core/graph"
@@ -74,7 +75,7 @@ type Loss struct {
 	Imitate bool   // maximise the log-probs of the targets; everything else is ignored
 	Policy  bool   // the policy loss of this kind, with the two terms below
 	Value   bool   // squared value error, clipped
-	KL      string // "", "k1", "abs", "k2", "k3"
+	KL      string // "" or a name of package policy/loss
 	Entropy bool   // entropy bonus
 
 	Kind      LossKind // policy loss of one token; "" is PPO
@@ -84,6 +85,12 @@ type Loss struct {
 	// Given says that policy loss and KL have been evaluated before: their
 	// derivative by the log-prob is a column.
 	Given bool
+}
+
+// AfterJoint is what is left of a loss once a JointLoss has been evaluated: one
+// graph for all of them.
+func (l *Loss) AfterJoint() *Loss {
+	return &Loss{Policy: true, Given: true, Value: l.Value, Entropy: l.Entropy, Aux: l.Aux}
 }
 
 // Key identifies the loss among compiled programs.
@@ -186,16 +193,23 @@ func cappedRatio(logRatio *Node) *Node {
 // (Schulman, "Approximating KL divergence", 2020), and its derivative:
 //
 //	k1 d    abs |d|    k2 d²/2    k3 exp(−d) + d − 1, at most 10
+//
+// under any of the names that package policy/loss has for them. A trailing "+"
+// takes the derivative of k2 instead.
 func klTerm(kind string, d *Node) (kl, slope *Node) {
+	if base, ok := strings.CutSuffix(kind, "+"); ok {
+		kl, _ = klTerm(base, d)
+		return kl, d
+	}
 	c := func(x float64) *Node { return num(d, x) }
 	switch kind {
-	case "k1":
+	case "k1", "kl":
 		return d, OnesLike(d)
 	case "abs":
 		return Abs(d), Sign(d)
-	case "k2":
+	case "k2", "mse":
 		return MulScalar(Mul(d, d), 0.5), d
-	case "k3":
+	case "k3", "low_var_kl":
 		r := Expm1(Min(Max(Neg(d), c(-20)), c(20))) // exp(−d) − 1, exact for small d
 		k := Add(r, d)
 		return Min(k, c(10)), Where(LessOrEqual(k, BroadcastToShape(c(10), k.Shape())), Neg(r), ZerosLike(d))

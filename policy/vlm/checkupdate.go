@@ -1,0 +1,88 @@
+package vlm
+
+import (
+	"fmt"
+	"math"
+
+	"vagen/policy"
+	"vagen/policy/loss"
+	"vagen/policy/vlm/internal/model"
+)
+
+// checkUpdate holds a batch and an objective against each other before anything
+// is computed, and finds the graph of the policy loss.
+func checkUpdate(b *policy.Batch, o *policy.Objective, critic bool) (model.LossKind, error) {
+	if !(o.Temperature > 0) {
+		return "", fmt.Errorf("vlm: update: temperature is %v, must be above 0", o.Temperature)
+	}
+	if err := checkRows(&b.Rows, len(b.Tokens)); err != nil {
+		return "", err
+	}
+	if err := checkColumns(b, o, critic); err != nil {
+		return "", err
+	}
+	if o.Imitate {
+		return model.PPO, nil
+	}
+	if _, err := o.PolicyLoss(); err != nil {
+		return "", fmt.Errorf("vlm: update: %w", err)
+	}
+	if err := loss.KL(o.KL).Check(); err != nil {
+		return "", fmt.Errorf("vlm: update: KL: %w", err)
+	}
+	kind, err := model.KindOf(o.Loss)
+	if err != nil {
+		return "", fmt.Errorf("vlm: update: %w", err)
+	}
+	if kind.ByTurn() && !o.CriticOnly {
+		if err := loss.CheckTurns(b.Offsets, marks(len(b.Tokens), b.Weight), b.Turn); err != nil {
+			return "", fmt.Errorf("vlm: update: policy loss %s: Turn: %w", o.Loss, err)
+		}
+	}
+	return kind, nil
+}
+
+// checkColumns names the first column whose length is wrong, which holds what
+// cannot be used, or which the objective needs and does not have.
+func checkColumns(b *policy.Batch, o *policy.Objective, critic bool) error {
+	n := len(b.Tokens)
+	policyNeeds := !o.CriticOnly && !o.Imitate
+	valueNeeds := critic && o.ValueCoef > 0 && !o.Imitate
+	for _, c := range []struct {
+		name     string
+		values   []float32
+		need     bool
+		negative bool // may be below 0
+	}{
+		{"Weight", b.Weight, !o.CriticOnly, true},
+		{"AuxWeight", b.AuxWeight, false, true},
+		{"ValueWeight", b.ValueWeight, valueNeeds, true},
+		{"OldLogProbs", b.OldLogProbs, policyNeeds, true},
+		{"Advantages", b.Advantages, policyNeeds, true},
+		{"Reference", b.Reference, policyNeeds && o.KL != "", true},
+		{"Returns", b.Returns, valueNeeds, true},
+		{"OldValues", b.OldValues, valueNeeds && o.ValueClip > 0, true},
+		{"RolloutWeight", b.RolloutWeight, false, false},
+	} {
+		if c.values == nil && c.need {
+			return fmt.Errorf("vlm: update: %s is missing", c.name)
+		}
+		if c.values != nil && len(c.values) != n {
+			return fmt.Errorf("vlm: update: %s has %d numbers for %d tokens", c.name, len(c.values), n)
+		}
+		for i, x := range c.values {
+			if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+				return fmt.Errorf("vlm: update: %s at token %d is %v, must be finite", c.name, i, x)
+			}
+			if x < 0 && !c.negative {
+				return fmt.Errorf("vlm: update: %s at token %d is %v, must be 0 or more", c.name, i, x)
+			}
+		}
+	}
+	for i, x := range b.AuxWeight {
+		if x != 0 && b.Weight != nil && b.Weight[i] == 0 {
+			return fmt.Errorf("vlm: update: AuxWeight at token %d is %v, but Weight leaves the token out", i, x)
+		}
+	}
+	return nil
+}
