@@ -112,18 +112,13 @@ func (m *Model) updateActor(ctx context.Context, b *policy.Batch, o policy.Objec
 	if shared {
 		want = marks(len(b.Tokens), b.Weight, b.ValueWeight)
 	}
-	loss := &model.Loss{Imitate: o.Imitate, Policy: !o.Imitate, Value: shared, KL: o.KL, Entropy: o.EntropyCoef != 0}
-	if !o.Imitate {
-		loss.Kind, loss.Unclamped = kind, o.Unclamped
-		loss.Rollout, loss.Aux = b.RolloutWeight != nil, b.AuxWeight != nil
-	}
-	s := &step{learner: m.actor, head: m.net.head(true, shared), loss: loss, batch: b, objective: o}
+	s := m.policyStep(b, o, kind, shared)
 	if err := m.take(ctx, s, want, opt, opt.Rate); err != nil {
 		return err
 	}
 	stats.GradNorm, stats.Skipped, stats.Metrics = s.norm, s.skipped, s.metrics
 	aux := total(b.Weight)
-	if loss.Aux {
+	if s.loss.Aux {
 		aux = total(b.AuxWeight)
 	}
 	policyStats(stats, s.sums, total(b.Weight), aux)
@@ -156,6 +151,16 @@ type step struct {
 	metrics map[string]float64
 	norm    float64
 	skipped bool
+}
+
+// policyStep is the step of the policy, with a shared critic or without.
+func (m *Model) policyStep(b *policy.Batch, o policy.Objective, kind model.LossKind, value bool) *step {
+	l := &model.Loss{Imitate: o.Imitate, Policy: !o.Imitate, Value: value, KL: o.KL, Entropy: o.EntropyCoef != 0}
+	if !o.Imitate {
+		l.Kind, l.Unclamped = kind, o.Unclamped
+		l.Rollout, l.Aux = b.RolloutWeight != nil, b.AuxWeight != nil
+	}
+	return &step{learner: m.actor, head: m.net.head(true, value), loss: l, batch: b, objective: o}
 }
 
 // take computes the gradients of a step and applies them.

@@ -1,0 +1,382 @@
+package vlm
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy"
+	"vagen/policy/loss"
+	"vagen/policy/vlm/internal/model"
+)
+
+// lossCases are objectives for every policy loss, and for the KL terms, narrow
+// enough for the batch to reach what they clip.
+func lossCases() map[string]policy.Objective {
+	cases := map[string]policy.Objective{}
+	kinds := map[model.LossKind]bool{}
+	for _, name := range append([]string{""}, loss.Builtin().Names()...) {
+		kind, err := model.KindOf(name)
+		if err != nil || kinds[kind] { // aliases are one loss
+			continue
+		}
+		kinds[kind] = true
+		o := policy.Objective{Loss: name, ClipLow: 0.1, ClipHigh: 0.15, ClipDual: 1.3, TauPos: 1, TauNeg: 1.05,
+			CovRatio: 0.2, CovLow: -0.05, CovHigh: 5, CovCoef: 0.7}
+		cases["loss="+name] = o
+	}
+	cases["unclamped"] = policy.Objective{ClipLow: 0.1, ClipHigh: 0.1, Unclamped: true}
+	for name, o := range cases {
+		o.Temperature, o.KL, o.KLCoef, o.EntropyCoef = 0.8, "k3", 0.2, 0.05
+		cases[name] = o
+	}
+	for kind, name := range map[string]string{"kl": "gspo", "abs": "", "mse+": "", "low_var_kl+": "gspo"} {
+		o := cases["loss="+name]
+		o.KL = kind
+		cases[name+", "+kind] = o
+	}
+	return cases
+}
+
+// lossRows are rows of several turns with context between them.
+func lossRows() (rows policy.Rows, mask []bool, turn []int32) {
+	r := rand.New(rand.NewPCG(5, 6))
+	rows.Offsets = []int{0}
+	token := func(on bool, id int32) {
+		rows.Tokens, mask, turn = append(rows.Tokens, r.Int32N(256)), append(mask, on), append(turn, id)
+	}
+	for _, turns := range []int32{3, 1, 4, 0, 2} {
+		for id := range turns {
+			for range 1 + r.IntN(3) {
+				token(false, id)
+			}
+			for range 1 + r.IntN(5) {
+				token(true, id)
+			}
+		}
+		if turns == 0 { // a row without a counted token
+			token(false, 0)
+			token(false, 0)
+		}
+		rows.Offsets = append(rows.Offsets, len(rows.Tokens))
+	}
+	return rows, mask, turn
+}
+
+// lossBatch is a batch around what the model says now, with the entropies there.
+func lossBatch(t *testing.T, m *Model, temperature float64) (b *policy.Batch, mask []bool, logProb, entropy []float32) {
+	t.Helper()
+	rows, mask, turn := lossRows()
+	s, err := m.Score(t.Context(), &rows, mask, policy.Wanted{LogProbs: true, Entropy: true}, temperature)
+	require.NoError(t, err)
+	b = &policy.Batch{Rows: rows, Turn: turn, Seed: 3}
+	r := rand.New(rand.NewPCG(8, 9))
+	around := func(spread float64) []float32 {
+		out := make([]float32, len(mask))
+		for i := range out {
+			out[i] = s.LogProbs[i] + float32(spread*r.NormFloat64())
+		}
+		return out
+	}
+	b.OldLogProbs, b.Reference = around(0.3), around(0.4)
+	b.Advantages, b.RolloutWeight = make([]float32, len(mask)), make([]float32, len(mask))
+	for i := range mask {
+		b.Advantages[i], b.RolloutWeight[i] = float32(r.NormFloat64()), float32(0.4+r.Float64())
+	}
+	return b, mask, s.LogProbs, s.Entropy
+}
+
+// weigh fills in the weights of a batch for an objective.
+func weigh(t *testing.T, b *policy.Batch, o policy.Objective, mask []bool) {
+	t.Helper()
+	p, err := o.PolicyLoss()
+	require.NoError(t, err)
+	mode, err := loss.ModeOf(p)
+	require.NoError(t, err)
+	share := func(mode loss.Mode) []float32 {
+		w, _, err := loss.Aggregation{Mode: mode}.Weights(nil, b.Offsets, mask)
+		require.NoError(t, err)
+		out := make([]float32, len(w))
+		for i, x := range w {
+			out[i] = float32(x)
+		}
+		return out
+	}
+	b.Weight, b.AuxWeight = share(mode), nil
+	if mode != "" {
+		b.AuxWeight = share(loss.SeqMeanTokenMean)
+	}
+}
+
+// plainLoss is the same step by package loss.
+func plainLoss(t *testing.T, b *policy.Batch, o policy.Objective, mask []bool, logProb, entropy []float32) *loss.ActorResult {
+	t.Helper()
+	p, err := o.PolicyLoss()
+	require.NoError(t, err)
+	a := loss.Actor{Policy: p, KL: loss.KL(o.KL), KLCoef: o.KLCoef, EntropyCoef: o.EntropyCoef}
+	if b.AuxWeight != nil {
+		a.Aggregation.Mode = loss.SeqMeanTokenMean
+	}
+	var want loss.ActorResult
+	require.NoError(t, loss.EvalActor(&want, a, &loss.Batch[float32]{
+		Offsets: b.Offsets, Mask: mask, LogProb: logProb, OldLogProb: b.OldLogProbs, Advantage: b.Advantages,
+		Weight: b.RolloutWeight, Ref: b.Reference, Entropy: entropy, Turn: b.Turn, Seed: b.Seed,
+	}))
+	return &want
+}
+
+// gradientsBy names the gradients of a step.
+func gradientsBy(t *testing.T, m *Model, s *step) map[string][]float32 {
+	t.Helper()
+	g, err := m.gradients(t.Context(), s, marks(len(s.batch.Tokens), s.batch.Weight))
+	require.NoError(t, err)
+	defer m.net.freeGradients(g)
+	out := map[string][]float32{}
+	require.NoError(t, (&tensors{groups: m.actor.weights.groups, arrays: m.net.list(g.parts)}).each(func(part model.Part, x []float32) error {
+		out[part.Name] = slices.Clone(x)
+		return nil
+	}))
+	return out
+}
+
+// chained is the gradient of a loss whose derivatives by log-prob are known:
+// imitation with the derivatives as weights, which has been held against
+// recorded gradients.
+func chained(t *testing.T, m *Model, b *policy.Batch, temperature float64, slopes []float64) map[string][]float32 {
+	t.Helper()
+	w := make([]float32, len(slopes))
+	for i, x := range slopes {
+		w[i] = float32(-x)
+	}
+	return gradientsBy(t, m, &step{learner: m.actor, head: m.net.head(true, false), loss: &model.Loss{Imitate: true},
+		batch: &policy.Batch{Rows: b.Rows, Weight: w}, objective: policy.Objective{Temperature: temperature}})
+}
+
+// requireGradients compares tensor by tensor. Both sides run in float32 with
+// sums over tokens in another order, which the layers pass on: gradLimit of a
+// tensor's largest entry, as against recorded gradients.
+func requireGradients(t *testing.T, want, got map[string][]float32) {
+	t.Helper()
+	require.Equal(t, slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got)))
+	for name, x := range want {
+		limit := gradLimit * largest(x)
+		require.Positive(t, limit, name)
+		for i := range x {
+			if off := math.Abs(float64(got[name][i]) - float64(x[i])); !(off <= limit) {
+				t.Fatalf("%s[%d] is %v, must be %v (off by %g, allowed %g)", name, i, got[name][i], x[i], off, limit)
+			}
+		}
+	}
+}
+
+// TestEveryLossHasThePlainGradientHoweverItIsPacked chains the derivatives that
+// package loss computes from Score's log-probs through the network, and wants
+// Update's gradient to be that: for rows that go through at once, and for packs
+// that tear rows of one step, and the head's chunks, apart.
+func TestEveryLossHasThePlainGradientHoweverItIsPacked(t *testing.T) {
+	dir := tinyFolder(t, model.Qwen3, nil)
+	whole := openTiny(t, dir, Options{HeadTokens: 64})
+	split := openTiny(t, dir, Options{MicroTokens: 32, HeadTokens: 16})
+	var batches [][]*pack
+	for _, m := range []*Model{whole, split} {
+		rows, mask, _ := lossRows()
+		packs, err := m.packer(m.net).packs(&rows, mask)
+		require.NoError(t, err)
+		batches = append(batches, packs)
+	}
+	require.Greater(t, len(batches[1]), len(batches[0]), "the second model must see several packs")
+	for name, o := range lossCases() {
+		t.Run(name, func(t *testing.T) {
+			b, mask, logProb, entropy := lossBatch(t, whole, o.Temperature)
+			weigh(t, b, o, mask)
+			want := plainLoss(t, b, o, mask, logProb, entropy)
+			kind, err := checkUpdate(b, &o, false)
+			require.NoError(t, err)
+			if kind != model.SAPO && kind != model.Reinforce && kind != model.KLCov {
+				require.Positive(t, want.Metrics.ClipFraction, "the batch must reach the clip")
+			}
+			noEntropy := o
+			noEntropy.EntropyCoef = 0
+			grads := chained(t, whole, b, o.Temperature, want.GradLogProb)
+			for _, m := range []*Model{whole, split} {
+				s := m.policyStep(b, noEntropy, kind, false)
+				requireGradients(t, grads, gradientsBy(t, m, s))
+				require.InDelta(t, want.Policy, s.sums[model.StatPolicy], 1e-5, "policy loss")
+				require.InDelta(t, want.KL, s.sums[model.StatKL], 1e-5, "KL")
+				require.InDelta(t, want.Metrics.RatioMax, s.sums[model.StatRatioMax], 1e-4, "largest ratio")
+				require.InDelta(t, want.Entropy, s.sums[model.StatEntropy], 1e-5*want.Entropy, "entropy")
+				if !kind.Joint() {
+					require.Nil(t, s.metrics)
+					continue
+				}
+				figures := maps.Collect(want.Metrics.All())
+				require.ElementsMatch(t, slices.Collect(maps.Keys(figures)), slices.Collect(maps.Keys(s.metrics)))
+				for key, x := range figures {
+					require.InDelta(t, x, s.metrics[key], 1e-4, key)
+				}
+			}
+
+			// The entropy term is a term of its own, the same next to every loss.
+			if name == "loss=" || name == "loss=gspo" {
+				got := gradientsBy(t, split, split.policyStep(b, o, kind, false))
+				requireGradients(t, sum(grads, entropyGradient(t, whole, b, o)), got)
+			}
+		})
+	}
+}
+
+func sum(a, b map[string][]float32) map[string][]float32 {
+	out := map[string][]float32{}
+	for name, x := range a {
+		out[name] = make([]float32, len(x))
+		for i := range x {
+			out[name][i] = x[i] + b[name][i]
+		}
+	}
+	return out
+}
+
+// entropyGradient is that of PPO without advantages: of the entropy alone.
+func entropyGradient(t *testing.T, m *Model, b *policy.Batch, o policy.Objective) map[string][]float32 {
+	t.Helper()
+	c := *b
+	c.Advantages, c.RolloutWeight = make([]float32, len(b.Tokens)), nil
+	if b.AuxWeight != nil {
+		c.Weight, c.AuxWeight = b.AuxWeight, nil
+	}
+	return gradientsBy(t, m, m.policyStep(&c, policy.Objective{Temperature: o.Temperature, EntropyCoef: o.EntropyCoef}, model.PPO, false))
+}
+
+func TestUpdateReportsTheLossAndTakesTheStep(t *testing.T) {
+	for _, name := range []string{"turn_gspo", "cispo"} {
+		t.Run(name, func(t *testing.T) {
+			m := newTiny(t, model.Qwen3, Options{Critic: SharedCritic})
+			o := lossCases()["loss="+name]
+			b, mask, logProb, entropy := lossBatch(t, m, o.Temperature)
+			weigh(t, b, o, mask)
+			want := plainLoss(t, b, o, mask, logProb, entropy)
+			o.ValueCoef = 0.5
+			b.ValueWeight, b.Returns = slices.Clone(b.Weight), make([]float32, len(mask))
+			stats, err := m.Update(t.Context(), b, o, policy.DefaultOptimizer())
+			require.NoError(t, err)
+			require.False(t, stats.Skipped)
+			require.Positive(t, stats.GradNorm)
+			require.Positive(t, stats.ValueLoss)
+			require.InDelta(t, want.Policy, stats.PolicyLoss, 1e-5)
+			require.InDelta(t, want.KL, stats.KL, 1e-5)
+			require.InDelta(t, want.Metrics.RatioMax, stats.RatioMax, 1e-4)
+			require.InDelta(t, want.Entropy, stats.Entropy, 1e-4)
+			require.Equal(t, name == "turn_gspo", stats.Metrics != nil)
+			if stats.Metrics != nil {
+				require.InDelta(t, want.Metrics.TurnLogRatioStd, stats.Metrics["actor/turn_log_ratio_std"], 1e-5)
+				require.InDelta(t, want.Metrics.ClipFraction, stats.ClipFrac, 1e-5, "turns weigh their tokens equally")
+			}
+			s, err := m.Score(t.Context(), &b.Rows, mask, policy.Wanted{LogProbs: true}, o.Temperature)
+			require.NoError(t, err)
+			require.NotEqual(t, logProb, s.LogProbs)
+		})
+	}
+}
+
+// The plain path is what speed is measured on: other losses must not reach into
+// it, and all joint losses share one backward head.
+func TestLossesCompileNoMoreThanTheyNeed(t *testing.T) {
+	m := newTiny(t, model.Qwen3, Options{})
+	programs := func(prefix string) (names []string) {
+		for name := range m.net.programs {
+			if strings.HasPrefix(name, prefix) {
+				names = append(names, name)
+			}
+		}
+		return names
+	}
+	take := func(name string) {
+		o := lossCases()["loss="]
+		o.Loss, o.KL = name, ""
+		b, mask, _, _ := lossBatch(t, m, o.Temperature)
+		b.RolloutWeight = nil
+		weigh(t, b, o, mask)
+		_, err := m.Update(t.Context(), b, o, policy.DefaultOptimizer())
+		require.NoError(t, err)
+	}
+	for _, name := range []string{"", "ppo", "vanilla"} {
+		take(name)
+	}
+	require.Empty(t, programs("joint"))
+	require.Len(t, programs("update"), 1)
+	for _, name := range []string{"gspo", "turn_gspo"} {
+		take(name)
+	}
+	require.Len(t, programs("joint"), 2)
+	require.Len(t, programs("update"), 2)
+}
+
+func TestUpdateRefusesLossesItCannotTakeBeforeItStarts(t *testing.T) {
+	m := newTiny(t, model.Qwen3, Options{})
+	good := lossCases()["loss=turn_gspo"]
+	b, mask, _, _ := lossBatch(t, m, good.Temperature)
+	weigh(t, b, good, mask)
+	first := slices.Index(mask, true)
+	for what, c := range map[string]struct {
+		change func(b *policy.Batch, o *policy.Objective)
+		is     error
+		says   string
+	}{
+		"unknown loss":    {func(_ *policy.Batch, o *policy.Objective) { o.Loss = "turn_gsop" }, loss.ErrUnknown, `"turn_gspo"`},
+		"setting":         {func(_ *policy.Batch, o *policy.Objective) { o.ClipLow = 2 }, loss.ErrSetting, "Low = 2"},
+		"no turns":        {func(b *policy.Batch, _ *policy.Objective) { b.Turn = nil }, loss.ErrMissing, "Turn"},
+		"few turns":       {func(b *policy.Batch, _ *policy.Objective) { b.Turn = b.Turn[1:] }, loss.ErrLength, "Turn"},
+		"turn":            {func(b *policy.Batch, _ *policy.Objective) { b.Turn = slices.Clone(b.Turn); b.Turn[first] = -1 }, loss.ErrTurn, fmt.Sprint("position ", first)},
+		"KL":              {func(_ *policy.Batch, o *policy.Objective) { o.KL = "k4" }, loss.ErrUnknown, `"k4"`},
+		"rollout weights": {func(b *policy.Batch, _ *policy.Objective) { b.RolloutWeight = b.RolloutWeight[1:] }, nil, "RolloutWeight has"},
+		"negative weight": {func(b *policy.Batch, _ *policy.Objective) {
+			b.RolloutWeight = slices.Clone(b.RolloutWeight)
+			b.RolloutWeight[first] = -1
+		}, nil, fmt.Sprintf("RolloutWeight at token %d is -1", first)},
+		"weight of a token left out": {func(b *policy.Batch, _ *policy.Objective) {
+			b.AuxWeight = slices.Clone(b.AuxWeight)
+			b.AuxWeight[slices.Index(mask, false)] = 1
+		}, nil, "AuxWeight at token 0 is 1, but Weight leaves the token out"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			batch, o := *b, good
+			c.change(&batch, &o)
+			_, err := m.Update(t.Context(), &batch, o, policy.DefaultOptimizer())
+			require.Error(t, err)
+			require.ErrorContains(t, err, "vlm: update: ")
+			require.ErrorContains(t, err, c.says)
+			if c.is != nil {
+				require.ErrorIs(t, err, c.is)
+			}
+		})
+	}
+	require.Nil(t, m.actor.adam, "no step was taken")
+}
+
+// A network that has blown up costs a step, whatever the loss.
+func TestAStepWhoseLogProbsAreNotFiniteIsSkipped(t *testing.T) {
+	for _, name := range []string{"gspo", "clip_cov", "sapo"} {
+		t.Run(name, func(t *testing.T) {
+			m := newTiny(t, model.Qwen3, Options{})
+			o := lossCases()["loss="+name]
+			b, mask, _, _ := lossBatch(t, m, o.Temperature)
+			weigh(t, b, o, mask)
+			require.NoError(t, m.actor.set(func(_ model.Part, x []float32) ([]float32, error) {
+				out := make([]float32, len(x))
+				for i := range out {
+					out[i] = float32(math.NaN())
+				}
+				return out, nil
+			}))
+			stats, err := m.Update(t.Context(), b, o, policy.DefaultOptimizer())
+			require.NoError(t, err)
+			require.True(t, stats.Skipped)
+		})
+	}
+}
