@@ -13,6 +13,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -29,6 +30,7 @@ import (
 	"vagen/rollout"
 )
 
+// options are the flags.
 type options struct {
 	seed    uint64
 	steps   int
@@ -36,21 +38,21 @@ type options struct {
 	out     string
 	backend string
 	recipe  string
-	name    string
+	name    string // of the run
 }
 
+// maxSeed keeps the levels of every seed's training apart from all others.
+const maxSeed = 1 << 37
+
 func main() {
-	var o options
-	flag.Uint64Var(&o.seed, "seed", 0, "decides everything that is random")
-	flag.IntVar(&o.steps, "steps", -1, "training steps; -1 takes the recipe's")
-	flag.IntVar(&o.workers, "workers", runtime.NumCPU(), "environments worked on at once; changes no result")
-	flag.StringVar(&o.out, "out", "", "folder to write to; default runs/<recipe>-seed<seed>")
-	flag.StringVar(&o.backend, "backend", "auto", "auto, xla, cuda or go")
-	flag.StringVar(&o.recipe, "recipe", "default", "what to train:"+recipeNames())
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, o); err != nil {
+	o, err := parse(os.Args[1:], os.Stderr)
+	if err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return
+		}
+		os.Exit(2) // what is wrong has been said
+	}
+	if err := run(interruptible(), o, os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "quickstart:", err)
 		if errors.Is(err, context.Canceled) {
 			os.Exit(130)
@@ -59,26 +61,73 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, o options) error {
-	r, ok := recipes[o.recipe]
-	if !ok {
-		return fmt.Errorf("there is no recipe %q; choose one of%s", o.recipe, recipeNames())
+// interruptible is a context that the first Ctrl-C ends, so that the run stops in
+// order. The second one ends the program.
+func interruptible() context.Context {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx
+}
+
+// parse reads the flags. Faults are written to w, with the usage.
+func parse(args []string, w io.Writer) (options, error) {
+	var o options
+	f := flag.NewFlagSet("quickstart", flag.ContinueOnError)
+	f.SetOutput(w)
+	f.Uint64Var(&o.seed, "seed", 0, "decides everything that is random")
+	f.IntVar(&o.steps, "steps", -1, "training steps; -1 takes the recipe's")
+	f.IntVar(&o.workers, "workers", runtime.NumCPU(), "environments worked on at once; changes no result")
+	f.StringVar(&o.out, "out", "", "folder to write to; default runs/<recipe>-seed<seed>")
+	f.StringVar(&o.backend, "backend", "auto", "auto, xla, cuda or go")
+	f.StringVar(&o.recipe, "recipe", "default", "what to train:"+recipeNames())
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	err := o.check(f.Args())
+	if err != nil {
+		fmt.Fprintf(w, "quickstart: %v\n", err)
 	}
 	o.name = fmt.Sprintf("%s-seed%d", o.recipe, o.seed)
 	if o.out == "" {
 		o.out = filepath.Join("runs", o.name)
 	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	return o, err
+}
+
+// check reports what flags cannot mean. The configuration checks the rest.
+func (o *options) check(rest []string) error {
+	if len(rest) > 0 {
+		return fmt.Errorf("there are only flags, but %q is given", rest)
+	}
+	if _, ok := recipes[o.recipe]; !ok {
+		return fmt.Errorf("there is no recipe %q; choose one of%s", o.recipe, recipeNames())
+	}
+	if o.steps < -1 {
+		return fmt.Errorf("-steps is %d, must be -1 or more", o.steps)
+	}
+	if o.seed >= maxSeed {
+		return fmt.Errorf("-seed is %d, must be below %d", o.seed, uint64(maxSeed))
+	}
+	return nil
+}
+
+func run(ctx context.Context, o options, out, complaints io.Writer) error {
+	r := recipes[o.recipe]
+	c := r.configure(o)
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(complaints, nil))
 	backend, err := vlm.ChooseBackend(ctx, o.backend, log)
 	if err != nil {
 		return err
 	}
 	if backend == "go" {
 		r = r.reduced()
-		fmt.Println("The pure-Go backend is about twenty times slower than XLA: this run is cut down to show that\n" +
+		c = r.configure(o)
+		fmt.Fprintln(out, "The pure-Go backend is about twenty times slower than XLA: this run is cut down to show that\n"+
 			"everything works. Do not expect the success rate to rise.")
 	}
-	c := r.configure(o)
 	folder, err := vagen.CreateRun(o.out, &c)
 	if err != nil {
 		return err
@@ -89,17 +138,31 @@ func run(ctx context.Context, o options) error {
 	}
 	defer model.Close()
 	params, _ := model.Parameters()
-	fmt.Printf("quickstart, recipe %s: %s\n%.2f M parameters on %s, results in %s\n", o.recipe, r.about, float64(params)/1e6, model.Backend(), folder.Path)
+	fmt.Fprintf(out, "quickstart, recipe %s: %s\n%.2f M parameters on %s, results in %s\n", o.recipe, r.about, float64(params)/1e6, model.Backend(), folder.Path)
 
 	refs, err := references(c, r)
 	if err != nil {
 		return err
 	}
-	sinks, curve, err := outputs(folder, c, refs)
+	sinks, curve, err := outputs(folder, c, refs, out)
 	if err != nil {
 		return err
 	}
-	defer closeAll(sinks)
+	err = learn(ctx, folder, model, c, r, sinks, curve, log)
+	for _, s := range sinks {
+		err = errors.Join(err, s.Close())
+	}
+	if err != nil {
+		return err
+	}
+	first, last := curve.Ends()
+	fmt.Fprintf(out, "hole-blind walker %.2f, shortest path %.2f\n", refs.blind, refs.shortest)
+	fmt.Fprintf(out, "success: random %.2f, warm start %.2f, trained %.2f\n", refs.random, first, last)
+	return nil
+}
+
+// learn imitates, then plays.
+func learn(ctx context.Context, folder *vagen.RunFolder, model *vlm.Model, c vagen.Config, r recipe, sinks []vagen.Sink, curve *vagen.Curve, log *slog.Logger) error {
 	envs := builtin.Registry()
 	if err := warmUp(ctx, model, envs, c, r, sinks); err != nil {
 		return err
@@ -114,13 +177,7 @@ func run(ctx context.Context, o options) error {
 			return curve.WritePNG(filepath.Join(folder.Path, "curve.png"))
 		},
 	}
-	if err := t.Run(ctx); err != nil {
-		return err
-	}
-	first, last := curve.Ends()
-	fmt.Printf("hole-blind walker %.2f, shortest path %.2f\n", refs.blind, refs.shortest)
-	fmt.Printf("success: random %.2f, warm start %.2f, trained %.2f\n", refs.random, first, last)
-	return nil
+	return t.Run(ctx)
 }
 
 // newModel makes the model's folder and opens it.
@@ -160,7 +217,7 @@ func references(c vagen.Config, r recipe) (scores, error) {
 }
 
 // outputs opens what receives the run's events.
-func outputs(folder *vagen.RunFolder, c vagen.Config, refs scores) ([]vagen.Sink, *vagen.Curve, error) {
+func outputs(folder *vagen.RunFolder, c vagen.Config, refs scores, out io.Writer) ([]vagen.Sink, *vagen.Curve, error) {
 	lines, err := vagen.NewJSONLines(filepath.Join(folder.Path, "metrics.jsonl"))
 	if err != nil {
 		return nil, nil, err
@@ -169,18 +226,14 @@ func outputs(folder *vagen.RunFolder, c vagen.Config, refs scores) ([]vagen.Sink
 		Train: "train/success", Val: "val/success", Title: "Visual FrozenLake, " + c.Trainer.Experiment, Label: "success",
 		Marks: []vagen.Mark{{Name: "random actions", Value: refs.random}, {Name: "blind to holes", Value: refs.blind}, {Name: "shortest path", Value: refs.shortest}},
 	}
-	return []vagen.Sink{lines, vagen.NewConsole(os.Stdout, isTerminal(os.Stdout)), curve}, curve, nil
+	return []vagen.Sink{lines, vagen.NewConsole(out, isTerminal(out)), curve}, curve, nil
 }
 
-func closeAll(sinks []vagen.Sink) {
-	for _, s := range sinks {
-		if err := s.Close(); err != nil {
-			fmt.Fprintln(os.Stderr, "quickstart:", err)
-		}
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
 	}
-}
-
-func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

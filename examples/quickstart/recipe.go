@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"vagen"
 	"vagen/policy"
@@ -117,19 +119,25 @@ func (r recipe) configure(o options) vagen.Config {
 
 // reduced cuts a recipe down to what the pure-Go backend can do in minutes.
 func (r recipe) reduced() recipe {
-	r.lessons, r.steps = lessons(1024, 64, r.turns), 2
+	r.steps = min(r.steps, 2)
+	r.lessons = slices.Clone(r.lessons)
+	for i, most := range []int{1024, 64} {
+		r.lessons[i].transcripts = min(r.lessons[i].transcripts, most)
+	}
 	inner := r.config
 	r.config = func(c *vagen.Config) {
 		inner(c)
-		c.Data.TrainBatch, c.Data.ValBatch, c.Agent.Actor.MiniBatch, c.Agent.Actor.Epochs = 16, 16, 16, 1
+		d, a := &c.Data, &c.Agent.Actor
+		d.TrainBatch, d.ValBatch, a.MiniBatch, a.Epochs = min(d.TrainBatch, 16), min(d.ValBatch, 16), min(a.MiniBatch, 16), 1
 		c.Trainer.TestFreq = 2
 	}
 	return r
 }
 
+// recipeNames lists the recipes, a line each.
 func recipeNames() string {
 	out := ""
-	for _, name := range []string{"default", "long"} {
+	for _, name := range slices.Sorted(maps.Keys(recipes)) {
 		out += fmt.Sprintf("\n  %-8s %s", name, recipes[name].about)
 	}
 	return out
