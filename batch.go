@@ -20,6 +20,11 @@ type batch struct {
 	loss, value []bool // per token: whose policy and value terms count
 	want        []bool // either of them, or a step of the recursion
 
+	turn    []int32   // of each token in its row; context belongs to the turn after it
+	written []bool    // tokens that the model wrote
+	sampled []float32 // their log-probs when they were sampled, 0 elsewhere
+	rollout []float32 // importance weights, nil for none
+
 	old, reference, values []float32
 	result                 advantage.Result
 }
@@ -50,6 +55,8 @@ func newBatch(ts []*rollout.Trajectory, c *Config, spec advantage.Spec) (*batch,
 			b.rows.Images = append(b.rows.Images, row.Images)
 			b.loss = row.Loss(b.loss, o)
 			b.value = row.Value(b.value, o)
+			b.written = row.Response(b.written)
+			b.sampled = append(b.sampled, row.LogProbs...)
 			b.trajectory = append(b.trajectory, len(b.used))
 		}
 		b.used = append(b.used, t)
@@ -58,6 +65,7 @@ func newBatch(ts []*rollout.Trajectory, c *Config, spec advantage.Spec) (*batch,
 		return nil, fmt.Errorf("vagen: %w: none of %d episodes can be used", ErrNoRows, len(ts))
 	}
 	b.choose(spec)
+	b.turns()
 	return b, nil
 }
 
@@ -79,6 +87,55 @@ func (b *batch) choose(spec advantage.Spec) {
 		first := b.rows.Offsets[i]
 		b.loss[first], b.value[first], b.want[first] = false, false, false
 	}
+}
+
+// turns numbers the turns of every row from 0.
+func (b *batch) turns() {
+	b.turn = make([]int32, len(b.loss))
+	for row := range b.rows.Len() {
+		id := int32(0)
+		for i := b.rows.Offsets[row]; i < b.rows.Offsets[row+1]; i++ {
+			b.turn[i] = id
+			if b.adv.TurnEnd[i] {
+				id++
+			}
+		}
+	}
+}
+
+// correct weighs the tokens by what sampling and training disagree on, and takes
+// those out of the policy's loss that they disagree on too much. Tokens that the
+// model did not write were not sampled: their weight is 1.
+func (b *batch) correct(c *CorrectionConfig, m Metrics) error {
+	correction, on, err := c.correction()
+	if err != nil {
+		return fmt.Errorf("vagen: %w", err)
+	}
+	if !on {
+		return nil
+	}
+	judged := make([]bool, len(b.loss))
+	for i := range judged {
+		judged[i] = b.loss[i] && b.written[i]
+	}
+	var got loss.Corrected
+	err = loss.Correct(&got, correction, &loss.CorrectionBatch[float32]{Offsets: b.rows.Offsets, Mask: judged, Trainer: b.old, Rollout: b.sampled})
+	if err != nil {
+		return fmt.Errorf("vagen: %w", err)
+	}
+	b.rollout = got.Weight
+	for i, on := range judged {
+		switch {
+		case on:
+			b.loss[i] = got.Mask[i]
+		case b.loss[i] && b.rollout != nil:
+			b.rollout[i] = 1
+		}
+	}
+	for name, x := range got.Metrics.All() {
+		m[name] = x
+	}
+	return nil
 }
 
 // takeScores keeps what the learner says of the tokens it was asked for. Whatever
@@ -123,11 +180,11 @@ func (b *batch) at(members map[int]bool) []int {
 }
 
 // slice cuts the rows out of per-token numbers.
-func slice(offsets, rows []int, x []float32) []float32 {
+func slice[T any](offsets, rows []int, x []T) []T {
 	if x == nil {
 		return nil
 	}
-	var out []float32
+	var out []T
 	for _, r := range rows {
 		out = append(out, x[offsets[r]:offsets[r+1]]...)
 	}
@@ -135,7 +192,7 @@ func slice(offsets, rows []int, x []float32) []float32 {
 }
 
 // sub makes the learner's batch of some rows, weighted for one optimiser step.
-func (b *batch) sub(rows []int, mode loss.Mode) (*policy.Batch, error) {
+func (b *batch) sub(rows []int, a aggregation) (*policy.Batch, error) {
 	out := &policy.Batch{Rows: policy.Rows{Offsets: []int{0}}}
 	var counted, value []bool
 	off := b.rows.Offsets
@@ -147,20 +204,26 @@ func (b *batch) sub(rows []int, mode loss.Mode) (*policy.Batch, error) {
 		value = append(value, b.value[off[r]:off[r+1]]...)
 	}
 	var err error
-	if out.Weight, err = weigh(mode, out.Offsets, counted); err != nil {
+	if out.Weight, err = weigh(a.loss, out.Offsets, counted); err != nil {
 		return nil, err
 	}
-	if out.ValueWeight, err = weigh(loss.TokenMean, out.Offsets, value); err != nil {
+	if a.apart {
+		if out.AuxWeight, err = weigh(a.aux, out.Offsets, counted); err != nil {
+			return nil, err
+		}
+	}
+	if out.ValueWeight, err = weigh(loss.Aggregation{}, out.Offsets, value); err != nil {
 		return nil, err
 	}
+	out.RolloutWeight, out.Turn = slice(off, rows, b.rollout), slice(off, rows, b.turn)
 	out.OldLogProbs, out.Reference, out.OldValues = slice(off, rows, b.old), slice(off, rows, b.reference), slice(off, rows, b.values)
 	out.Advantages, out.Returns = slice(off, rows, b.result.Advantages), slice(off, rows, b.result.Returns)
 	return out, nil
 }
 
 // weigh turns a mask into each token's share of a loss.
-func weigh(mode loss.Mode, offsets []int, counted []bool) ([]float32, error) {
-	weights, factor, err := loss.Aggregation{Mode: mode}.Weights(nil, offsets, counted)
+func weigh(a loss.Aggregation, offsets []int, counted []bool) ([]float32, error) {
+	weights, factor, err := a.Weights(nil, offsets, counted)
 	if err != nil {
 		return nil, err
 	}

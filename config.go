@@ -7,6 +7,7 @@ import (
 
 	"vagen/advantage"
 	"vagen/internal/settings"
+	"vagen/policy/loss"
 )
 
 // ErrConfig is wrapped by every error about a configuration.
@@ -52,14 +53,15 @@ type ModelConfig struct {
 
 // AlgorithmConfig chooses the estimator.
 type AlgorithmConfig struct {
-	Estimator  string   `yaml:"adv_estimator" doc:"advantage estimator by name"`
-	Gamma      float64  `yaml:"gamma" doc:"discount per token, in [0, 1]"`
-	Lambda     float64  `yaml:"lam" doc:"GAE's lambda, in [0, 1]"`
-	TurnGamma  float64  `yaml:"high_level_gamma" doc:"discount per turn of bi-level and turn-wise GAE, in [0, 1]"`
-	NormByStd  bool     `yaml:"norm_adv_by_std_in_grpo" doc:"divide group-relative advantages by the group's standard deviation"`
-	KLPenalty  string   `yaml:"kl_penalty" doc:"estimate of the KL in the reward: kl, abs, mse or low_var_kl"`
-	KLInReward bool     `yaml:"use_kl_in_reward" doc:"charge tokens for leaving the reference policy"`
-	KLCtrl     KLConfig `yaml:"kl_ctrl"`
+	Estimator  string           `yaml:"adv_estimator" doc:"advantage estimator by name"`
+	Gamma      float64          `yaml:"gamma" doc:"discount per token, in [0, 1]"`
+	Lambda     float64          `yaml:"lam" doc:"GAE's lambda, in [0, 1]"`
+	TurnGamma  float64          `yaml:"high_level_gamma" doc:"discount per turn of bi-level and turn-wise GAE, in [0, 1]"`
+	NormByStd  bool             `yaml:"norm_adv_by_std_in_grpo" doc:"divide group-relative advantages by the group's standard deviation"`
+	KLPenalty  string           `yaml:"kl_penalty" doc:"estimate of the KL in the reward: kl, abs, mse or low_var_kl"`
+	KLInReward bool             `yaml:"use_kl_in_reward" doc:"charge tokens for leaving the reference policy"`
+	KLCtrl     KLConfig         `yaml:"kl_ctrl"`
+	Correction CorrectionConfig `yaml:"rollout_correction"`
 }
 
 // KLConfig sets the controller of the KL penalty in the reward.
@@ -95,20 +97,24 @@ type AgentConfig struct {
 
 // ActorConfig sets the policy's updates.
 type ActorConfig struct {
-	Optim       OptimConfig `yaml:"optim"`
-	MiniBatch   int         `yaml:"ppo_mini_batch_size" doc:"episodes per optimiser step"`
-	Epochs      int         `yaml:"ppo_epochs" doc:"passes over a step's episodes"`
-	GradClip    float64     `yaml:"grad_clip" doc:"largest global norm of the gradient"`
-	NormLimit   float64     `yaml:"grad_norm_threshold" doc:"skip optimiser steps whose gradient norm reaches this; 0 is off"`
-	Clip        float64     `yaml:"clip_ratio" doc:"PPO's epsilon"`
-	ClipLow     *float64    `yaml:"clip_ratio_low" doc:"epsilon below 1; null takes clip_ratio"`
-	ClipHigh    *float64    `yaml:"clip_ratio_high" doc:"epsilon above 1; null takes clip_ratio"`
-	ClipDual    float64     `yaml:"clip_ratio_c" doc:"bound of dual clip; 0 is off"`
-	Aggregation string      `yaml:"loss_agg_mode" doc:"how tokens are averaged: token-mean, seq-mean-token-sum, seq-mean-token-mean"`
-	Entropy     float64     `yaml:"entropy_coeff" doc:"weight of the entropy bonus"`
-	UseKLLoss   bool        `yaml:"use_kl_loss" doc:"add the KL to the reference policy to the loss"`
-	KLLoss      float64     `yaml:"kl_loss_coef" doc:"weight of the KL loss"`
-	KLLossType  string      `yaml:"kl_loss_type" doc:"kl, abs, mse or low_var_kl"`
+	Optim       OptimConfig      `yaml:"optim"`
+	MiniBatch   int              `yaml:"ppo_mini_batch_size" doc:"episodes per optimiser step"`
+	Epochs      int              `yaml:"ppo_epochs" doc:"passes over a step's episodes"`
+	GradClip    float64          `yaml:"grad_clip" doc:"largest global norm of the gradient"`
+	NormLimit   float64          `yaml:"grad_norm_threshold" doc:"skip optimiser steps whose gradient norm reaches this; 0 is off"`
+	Clip        float64          `yaml:"clip_ratio" doc:"PPO's epsilon"`
+	ClipLow     *float64         `yaml:"clip_ratio_low" doc:"epsilon below 1; null takes clip_ratio"`
+	ClipHigh    *float64         `yaml:"clip_ratio_high" doc:"epsilon above 1; null takes clip_ratio"`
+	ClipDual    float64          `yaml:"clip_ratio_c" doc:"bound of dual clip; 0 is off"`
+	Loss        PolicyLossConfig `yaml:"policy_loss"`
+	TauPos      float64          `yaml:"tau_pos" doc:"sapo: sharpness of the gate where the advantage is positive"`
+	TauNeg      float64          `yaml:"tau_neg" doc:"sapo: elsewhere"`
+	Aggregation string           `yaml:"loss_agg_mode" doc:"how tokens are averaged: token-mean, seq-mean-token-sum, seq-mean-token-mean, seq-mean-token-sum-norm; of entropy and KL alone when the policy loss has a mode of its own"`
+	ScaleFactor *float64         `yaml:"loss_scale_factor" doc:"divisor of seq-mean-token-sum-norm; null takes the most tokens a model can write in an episode"`
+	Entropy     float64          `yaml:"entropy_coeff" doc:"weight of the entropy bonus"`
+	UseKLLoss   bool             `yaml:"use_kl_loss" doc:"add the KL to the reference policy to the loss"`
+	KLLoss      float64          `yaml:"kl_loss_coef" doc:"weight of the KL loss"`
+	KLLossType  string           `yaml:"kl_loss_type" doc:"kl, abs, mse or low_var_kl"`
 }
 
 // OptimConfig sets AdamW.
@@ -170,13 +176,14 @@ func Default() Config {
 		Run:       RunConfig{Workers: 2, Waves: 1},
 		Env:       EnvConfig{Seed: 1_000_000},
 		Model:     ModelConfig{Backend: "auto", Recompute: "nothing"},
-		Algorithm: AlgorithmConfig{Estimator: "gae", Gamma: 1, Lambda: 1, TurnGamma: 0.99, NormByStd: true, KLPenalty: "kl", KLCtrl: KLConfig{Type: "fixed", Coef: 0.001}},
+		Algorithm: AlgorithmConfig{Estimator: "gae", Gamma: 1, Lambda: 1, TurnGamma: 0.99, NormByStd: true, KLPenalty: "kl", KLCtrl: KLConfig{Type: "fixed", Coef: 0.001}, Correction: CorrectionConfig{Threshold: 2}},
 		Data:      DataConfig{TrainBatch: 1024, ValBatch: 256, MaxResponse: 512},
 		Rollout:   RolloutConfig{MaxTurns: 5, Trajectories: 1, MultiTurnReward: true, LossMask: true, GAEMask: true},
 		Agent: AgentConfig{
 			Actor: ActorConfig{
 				Optim: optim(1e-6), MiniBatch: 256, Epochs: 1, GradClip: 1, NormLimit: 1000, Clip: 0.2,
-				Aggregation: "token-mean", Entropy: 0.001, KLLoss: 0.001, KLLossType: "low_var_kl",
+				Loss: defaultPolicyLoss(), TauPos: loss.DefaultSAPO().TauPos, TauNeg: loss.DefaultSAPO().TauNeg,
+				Aggregation: string(loss.TokenMean), Entropy: 0.001, KLLoss: 0.001, KLLossType: "low_var_kl",
 			},
 			Rollout: SamplingConfig{Temperature: 1, TopP: 1, TopK: -1, Val: ValConfig{Temperature: 1, TopP: 1, TopK: -1}},
 		},

@@ -132,7 +132,7 @@ func TestEveryRangeIsChecked(t *testing.T) {
 		"actor_rollout_ref.actor.clip_ratio_c=-1":                 "actor_rollout_ref.actor.clip_ratio_c is -1",
 		"actor_rollout_ref.actor.loss_agg_mode=mean":              `actor_rollout_ref.actor.loss_agg_mode is "mean", must be one of`,
 		"actor_rollout_ref.actor.kl_loss_coef=-1":                 "actor_rollout_ref.actor.kl_loss_coef is -1",
-		"actor_rollout_ref.actor.kl_loss_type=k4":                 `actor_rollout_ref.actor.kl_loss_type: reward: kl penalty "k4"`,
+		"actor_rollout_ref.actor.kl_loss_type=k4":                 `actor_rollout_ref.actor.kl_loss_type: loss: kl "k4": unknown name`,
 		"actor_rollout_ref.actor.optim.lr=-1":                     "actor_rollout_ref.actor.optim.lr is -1, must be in [0, 10]",
 		"actor_rollout_ref.actor.optim.lr_warmup_steps_ratio=1.5": "actor_rollout_ref.actor.optim.lr_warmup_steps_ratio is 1.5, must be in [0, 1]",
 		"actor_rollout_ref.actor.optim.warmup_style=fast":         `actor_rollout_ref.actor.optim.warmup_style is "fast", must be one of`,

@@ -23,6 +23,7 @@ func (c *Config) problems() []error {
 	v.ranges(c)
 	v.names(c)
 	v.contradictions(c)
+	v.losses(c)
 	if len(v.problems) == 0 { // what the estimator itself has to say, after the rest
 		if _, err := advantage.ByName(c.Algorithm.Estimator, c.params()); err != nil {
 			v.say("algorithm.adv_estimator: %w", err)
@@ -155,14 +156,10 @@ func (v *validator) names(c *Config) {
 	if _, err := reward.ParseKL(c.Algorithm.KLPenalty); err != nil {
 		v.say("algorithm.kl_penalty: %w", err)
 	}
-	if _, err := reward.ParseKL(c.Agent.Actor.KLLossType); err != nil {
-		v.say("actor_rollout_ref.actor.kl_loss_type: %w", err)
-	}
 	if _, err := reward.NewController(c.Algorithm.KLCtrl.Type, c.Algorithm.KLCtrl.Coef, c.Algorithm.KLCtrl.Target, c.Algorithm.KLCtrl.Horizon); err != nil {
 		v.say("algorithm.kl_ctrl: %w", err)
 	}
 	v.oneOf("critic.kind", c.Critic.Kind, "separate", "shared", "none")
-	v.oneOf("actor_rollout_ref.actor.loss_agg_mode", c.Agent.Actor.Aggregation, "token-mean", "seq-mean-token-sum", "seq-mean-token-mean")
 	if c.Env.Name == "" {
 		v.say("env.name is empty")
 	}

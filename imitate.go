@@ -91,7 +91,7 @@ func transcripts(ts []*rollout.Trajectory, members []int) (*policy.Batch, error)
 		}
 	}
 	var err error
-	if b.Weight, err = weigh(loss.TokenMean, b.Offsets, counted); err != nil {
+	if b.Weight, err = weigh(loss.Aggregation{}, b.Offsets, counted); err != nil {
 		return nil, fmt.Errorf("vagen: imitation: %w", err)
 	}
 	return b, nil

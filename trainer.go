@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"strings"
 	"time"
 
 	"vagen/advantage"
 	"vagen/env"
 	"vagen/internal/rng"
 	"vagen/policy"
-	"vagen/policy/loss"
 	"vagen/reward"
 	"vagen/rollout"
 )
@@ -165,6 +165,9 @@ func (t *Trainer) step(ctx context.Context, step int) error {
 	if err := t.score(ctx, b); err != nil {
 		return err
 	}
+	if err := b.correct(&t.Config.Algorithm.Correction, m); err != nil {
+		return err
+	}
 	watch.lap("logprobs")
 	if err := t.estimate(b, m); err != nil {
 		return err
@@ -266,6 +269,10 @@ func (t *Trainer) learn(ctx context.Context, b *batch, step int, m Metrics) erro
 	c := &t.Config
 	a := &c.Agent.Actor
 	objective, optimizer := t.objective(step), t.optimizer(step)
+	aggregate, err := c.aggregation()
+	if err != nil {
+		return fmt.Errorf("vagen: %w", err)
+	}
 	sum := policy.Stats{}
 	updates := 0
 	for epoch := range a.Epochs {
@@ -275,10 +282,11 @@ func (t *Trainer) learn(ctx context.Context, b *batch, step int, m Metrics) erro
 			for _, i := range order[from:min(from+a.MiniBatch, len(order))] {
 				members[i] = true
 			}
-			part, err := b.sub(b.at(members), loss.Mode(a.Aggregation))
+			part, err := b.sub(b.at(members), aggregate)
 			if err != nil {
 				return fmt.Errorf("vagen: %w", err)
 			}
+			part.Seed = rng.Derive(c.Run.Seed, rng.Shuffle, uint64(step), uint64(epoch), uint64(from))
 			stats, err := t.Learner.Update(ctx, part, objective, optimizer)
 			if err != nil {
 				return err
@@ -311,29 +319,12 @@ func (t *Trainer) count(s policy.Stats) error {
 
 func (t *Trainer) objective(step int) policy.Objective {
 	c := &t.Config
-	a := &c.Agent.Actor
-	o := policy.Objective{
-		Temperature: c.Agent.Rollout.Temperature, ClipLow: a.Clip, ClipHigh: a.Clip, ClipDual: a.ClipDual, EntropyCoef: a.Entropy,
-		ValueClip: c.Critic.ValueClip, CriticOnly: step <= c.Trainer.CriticWarmup,
-	}
-	if a.ClipLow != nil {
-		o.ClipLow = *a.ClipLow
-	}
-	if a.ClipHigh != nil {
-		o.ClipHigh = *a.ClipHigh
-	}
+	o := c.Agent.Actor.objective()
+	o.Temperature, o.ValueClip, o.CriticOnly = c.Agent.Rollout.Temperature, c.Critic.ValueClip, step <= c.Trainer.CriticWarmup
 	if c.Critic.Kind != "none" && t.spec.Critic {
 		o.ValueCoef = c.Critic.ValueCoef
 	}
-	if a.UseKLLoss {
-		o.KL, o.KLCoef = lossKL[a.KLLossType], a.KLLoss
-	}
 	return o
-}
-
-// lossKL maps the names of KL estimates to those of policy.Objective.
-var lossKL = map[string]string{
-	"kl": "k1", "k1": "k1", "abs": "abs", "mse": "k2", "k2": "k2", "low_var_kl": "k3", "k3": "k3",
 }
 
 func (t *Trainer) optimizer(step int) policy.Optimizer {
@@ -378,6 +369,22 @@ func add(sum *policy.Stats, s policy.Stats) {
 	sum.GradNorm += s.GradNorm
 	sum.CriticNorm += s.CriticNorm
 	sum.Tokens += s.Tokens
+	for name, x := range s.Metrics {
+		if sum.Metrics == nil {
+			sum.Metrics = map[string]float64{}
+		}
+		old, seen := sum.Metrics[name]
+		switch {
+		case !seen:
+			sum.Metrics[name] = x
+		case strings.HasSuffix(name, "_max"):
+			sum.Metrics[name] = max(old, x)
+		case strings.HasSuffix(name, "_min"):
+			sum.Metrics[name] = min(old, x)
+		default:
+			sum.Metrics[name] = old + x
+		}
+	}
 	if s.Skipped {
 		sum.Skipped = true
 	}
@@ -404,6 +411,11 @@ func report(m Metrics, s policy.Stats, n int, o policy.Objective) {
 		}
 	}
 	m["train/trained_tokens"] = float64(s.Tokens)
+	for name, x := range s.Metrics {
+		if m[name] = mean(x); strings.HasSuffix(name, "_max") || strings.HasSuffix(name, "_min") {
+			m[name] = x
+		}
+	}
 }
 
 // describe writes what trajectories show: success, returns by part, lengths, ends.
