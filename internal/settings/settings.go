@@ -12,6 +12,7 @@ import (
 	"maps"
 	"math"
 	"reflect"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -53,13 +54,24 @@ func walk(v reflect.Value, prefix string, visit func(path string, f reflect.Valu
 	}
 }
 
-// named yields the fields of a struct that take part, by their names.
+// named yields the fields of a struct that take part, by their names. Embedded
+// structs without a name lend theirs.
 func named(v reflect.Value) func(yield func(string, reflect.StructField) bool) {
 	return func(yield func(string, reflect.StructField) bool) {
 		t := v.Type()
 		for i := range t.NumField() {
-			name, _, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ",")
-			if name != "" && name != "-" && !yield(name, t.Field(i)) {
+			field := t.Field(i)
+			name, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+			if name == "" && field.Anonymous && field.Type.Kind() == reflect.Struct {
+				for name, inner := range named(v.Field(i)) { // lends its fields
+					inner.Index = append([]int{i}, inner.Index...)
+					if !yield(name, inner) {
+						return
+					}
+				}
+				continue
+			}
+			if name != "" && name != "-" && !yield(name, field) {
 				return
 			}
 		}
@@ -181,6 +193,32 @@ func Override(v any, assignment string) error {
 		return fmt.Errorf("%w: %s: %w", ErrSetting, path, err)
 	}
 	return Set(v, path, value)
+}
+
+// Fill sets every key of a mapping that YAML, JSON or a table was decoded into.
+// Mappings below stand for nested structs. It returns all faults, in the order of
+// the keys.
+func Fill(v any, values map[string]any) []error {
+	return fill(index(v), "", values)
+}
+
+func fill(fields map[string]reflect.Value, prefix string, values map[string]any) []error {
+	var problems []error
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		path, value := prefix+name, values[name]
+		inner, ok := value.(map[string]any)
+		switch {
+		case ok && isSection(fields, path):
+			problems = append(problems, fill(fields, path+".", inner)...)
+		case isSection(fields, path):
+			problems = append(problems, fmt.Errorf("%s is %v (%T), must be a mapping", path, value, value))
+		default:
+			if err := assign(fields, path, value); err != nil {
+				problems = append(problems, err)
+			}
+		}
+	}
+	return problems
 }
 
 // assign sets a field, or an entry of a map field.

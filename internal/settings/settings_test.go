@@ -293,3 +293,30 @@ func FuzzOverride(f *testing.F) {
 		}
 	})
 }
+
+// lent shares a field with the structs that embed it.
+type lent struct {
+	Turns int `yaml:"turns"`
+}
+
+func TestFillSetsNestedAndEmbeddedFields(t *testing.T) {
+	var v struct {
+		Name string `yaml:"name"`
+		lent
+		Inner struct {
+			Rate float64        `yaml:"rate"`
+			Map  map[string]any `yaml:"map"`
+		} `yaml:"inner"`
+	}
+	require.Empty(t, settings.Fill(&v, map[string]any{"name": "a", "turns": int64(3), "inner": map[string]any{"rate": int64(2), "map": map[string]any{"x": 1}}}))
+	require.Equal(t, "a", v.Name)
+	require.Equal(t, 3, v.Turns)
+	require.Equal(t, 2.0, v.Inner.Rate)
+	require.Equal(t, map[string]any{"x": 1}, v.Inner.Map)
+
+	var texts []string
+	for _, err := range settings.Fill(&v, map[string]any{"turn": 1, "name": 2, "inner": 3}) {
+		texts = append(texts, err.Error())
+	}
+	require.Equal(t, []string{"inner is 3 (int), must be a mapping", "name is 2 (int), must be a text", `unknown key "turn", did you mean "turns"?`}, texts)
+}

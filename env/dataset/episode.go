@@ -1,0 +1,56 @@
+package dataset
+
+import (
+	"maps"
+	"slices"
+)
+
+// Split tells the episodes that are learned from and those that measure.
+type Split string
+
+// The splits.
+const (
+	Train Split = "train"
+	Test  Split = "test"
+)
+
+// Limits bound an episode. 0 and nil leave a limit to whoever plays it.
+type Limits struct {
+	MaxTurns       int      `yaml:"max_turns"`
+	ResponseTokens int      `yaml:"response_length_per_turn"`  // of one response
+	ObserveTokens  int      `yaml:"max_env_response_per_turn"` // of one observation; once called env_response_length
+	ThinkTokens    *int     `yaml:"thinking_token_budget"`     // of a response's reasoning; 0 allows none
+	Stop           []string `yaml:"stop_strings"`              // end a turn and stay in the response
+}
+
+// Episode is one line of a dataset: an environment, its options and the level.
+type Episode struct {
+	// Name is the environment's name in the file, on which drawn seeds depend. Env
+	// is its name in the registry, the same without Options.Known.
+	Name, Env string
+	Config    map[string]any // shared by the episodes of an entry; not to be changed
+	Seed      int64
+	Limits
+	StateReward *StateReward // nil without one
+
+	Tag    string // names results; "" for none
+	Source string // groups metrics
+	Split  string
+	Legacy bool // the environment follows the rules of the legacy system
+	Entry  int  // of its file that it comes from; 0 in parquet files
+}
+
+// choosesRules are the environments whose option "rules" chooses the system.
+var choosesRules = []string{"frozenlake", "navigation", "primitiveskill", "sokoban"}
+
+// Options returns what the environment is made with: Config, and for an episode of
+// the legacy system the rules of that system where the environment has a choice.
+func (e *Episode) Options() map[string]any {
+	if _, given := e.Config["rules"]; given || !e.Legacy || !slices.Contains(choosesRules, fold(e.Env)) {
+		return e.Config
+	}
+	options := make(map[string]any, len(e.Config)+1)
+	maps.Copy(options, e.Config)
+	options["rules"] = "legacy"
+	return options
+}

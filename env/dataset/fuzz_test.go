@@ -1,0 +1,54 @@
+package dataset
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Whatever is read as a file is an error, or episodes that parquet keeps.
+func FuzzYAML(f *testing.F) {
+	f.Add([]byte(specs))
+	f.Add([]byte(legacy))
+	f.Add([]byte("envs: [{name: a, n_envs: 2, config: {x: [1, {y: ~}], z: .nan}}]"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		none := map[string]Seeder{}
+		o := Options{Legacy: LegacyOptions{Seeders: none}}
+		if list, err := ReadSpecs(data, o); err == nil {
+			total := 0
+			for _, s := range list.Specs {
+				total += s.Count
+			}
+			if total > 1000 {
+				return // sound but slow
+			}
+			episodes, err := list.Episodes()
+			require.NoError(t, err)
+			require.Len(t, episodes, total)
+			var b bytes.Buffer
+			if WriteParquet(&b, episodes, ParquetOptions{JSON: true}) == nil {
+				again, err := read(b.Bytes(), Options{})
+				require.NoError(t, err)
+				require.Len(t, again, total)
+			}
+		} else {
+			require.ErrorIs(t, err, ErrFile)
+		}
+		if _, err := ReadLegacy(data, o); err != nil {
+			require.ErrorIs(t, err, ErrFile)
+		}
+	})
+}
+
+// Damaged tables are errors.
+func FuzzParquet(f *testing.F) {
+	for _, o := range []ParquetOptions{{}, {JSON: true}} {
+		f.Add(write(f, episodes(f)[:6], o))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if _, err := read(data, Options{Known: known}); err != nil {
+			require.ErrorIs(t, err, ErrFile)
+		}
+	})
+}

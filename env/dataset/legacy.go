@@ -1,0 +1,192 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"vagen/internal/settings"
+)
+
+// LegacyOptions say how a legacy file is expanded.
+type LegacyOptions struct {
+	// Split is the set that is wanted; "" is Train.
+	Split Split
+	// Separate draws training and test seeds as one sample and cuts it in two. The
+	// original draws both from the same start, so that most test seeds are
+	// training seeds, too.
+	Separate bool
+	// Seeders choose seeds by the environment's name in the file. Nil is
+	// DefaultSeeders(); an environment without one has seeds from SampleSeeds.
+	Seeders map[string]Seeder
+}
+
+// Seeder chooses n different seeds for a legacy entry with the given options.
+type Seeder func(ctx context.Context, config map[string]any, n int) ([]int64, error)
+
+// LegacyEntry is an entry of a legacy file: one environment and how many episodes
+// of it each split has. Tags are the keys in files.
+type LegacyEntry struct {
+	Name   string         // of the entry, for instance env1
+	Env    string         `yaml:"env_name"`
+	Config map[string]any `yaml:"env_config"`
+	Train  int            `yaml:"train_size"` // 100 if it is not given
+	Test   int            `yaml:"test_size"`  // likewise
+
+	registered string
+	line       string // as the beginning of a message
+}
+
+// LegacyFile is the env_config.yaml of the legacy system.
+type LegacyFile struct {
+	Entries []LegacyEntry // in the order of the file
+	options LegacyOptions
+}
+
+// ReadLegacy reads a legacy file:
+//
+//	env1:
+//	    env_name: sokoban
+//	    env_config: {render_mode: vision}
+//	    train_size: 10000
+//	    test_size: 128
+//
+// All faults are reported at once, each with the line of its entry; the error wraps
+// ErrFile.
+func ReadLegacy(data []byte, o Options) (*LegacyFile, error) {
+	doc, err := parse(data, o.Getenv)
+	if err != nil {
+		return nil, fmt.Errorf("dataset: %w: %w", ErrFile, err)
+	}
+	return readLegacy(doc, o)
+}
+
+func readLegacy(doc *document, o Options) (*LegacyFile, error) {
+	f := &LegacyFile{options: o.Legacy}
+	var faults []error
+	total := 0
+	for _, name := range doc.keys {
+		e := LegacyEntry{Name: name, Train: 100, Test: 100, line: doc.at(name)}
+		for _, err := range e.read(doc.values[name], o) {
+			faults = append(faults, fmt.Errorf("%s%s: %w", e.line, name, err))
+		}
+		total += min(max(e.Train, 0), maxEpisodes) + min(max(e.Test, 0), maxEpisodes)
+		f.Entries = append(f.Entries, e)
+	}
+	if len(f.Entries) == 0 {
+		faults = append(faults, errors.New("it has no entries"))
+	}
+	if total > maxEpisodes {
+		faults = append(faults, fmt.Errorf("the entries have more than %d episodes, which is the most", maxEpisodes))
+	}
+	if s := o.Legacy.Split; s != "" && s != Train && s != Test {
+		faults = append(faults, fmt.Errorf("the split asked for is %q; there are %s and %s", s, Train, Test))
+	}
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("dataset: %w: %w", ErrFile, errors.Join(faults...))
+	}
+	return f, nil
+}
+
+// read fills in an entry and returns what is wrong with it.
+func (e *LegacyEntry) read(v any, o Options) []error {
+	entry, ok := v.(map[string]any)
+	if !ok {
+		return []error{fmt.Errorf("it is %v, must be a mapping with env_name", v)}
+	}
+	faults := settings.Fill(e, entry)
+	if e.Config == nil {
+		e.Config = map[string]any{}
+	}
+	if why := badName(e.Name); why != "" {
+		faults = append(faults, fmt.Errorf("this name: %s", why))
+	}
+	if why := badName(e.Env); why != "" {
+		return append(faults, fmt.Errorf("env_name: %s", why))
+	}
+	var err error
+	if e.registered, err = registered(e.Env, o.Known); err != nil {
+		faults = append(faults, fmt.Errorf("env_name: %w", err))
+	}
+	for _, n := range []struct {
+		key   string
+		value int
+	}{{"train_size", e.Train}, {"test_size", e.Test}} {
+		if n.value < 0 || n.value > maxEpisodes {
+			faults = append(faults, fmt.Errorf("%s is %d, must be from 0 to %d", n.key, n.value, maxEpisodes))
+		}
+	}
+	return faults
+}
+
+// Episodes expands the split that the file was read for.
+func (f *LegacyFile) Episodes(ctx context.Context) ([]Episode, error) {
+	split := f.options.Split
+	if split == "" {
+		split = Train
+	}
+	seeders := f.options.Seeders
+	if seeders == nil {
+		seeders = DefaultSeeders()
+	}
+	var out []Episode
+	for i, entry := range f.Entries {
+		seed := seeders[entry.Env]
+		if seed == nil {
+			seed = SampleSeeds
+		}
+		seeds, err := entry.seeds(ctx, seed, split, f.options.Separate)
+		if err != nil {
+			return nil, fmt.Errorf("dataset: %s%s: %w", entry.line, entry.Name, err)
+		}
+		e := Episode{Name: entry.Env, Env: entry.registered, Config: entry.Config, Tag: entry.Name, Source: entry.Env,
+			Split: string(split), Legacy: true, Entry: i}
+		for _, e.Seed = range seeds {
+			out = append(out, e)
+		}
+	}
+	return out, nil
+}
+
+// seeds returns those of one split.
+func (e *LegacyEntry) seeds(ctx context.Context, seed Seeder, split Split, separate bool) ([]int64, error) {
+	n, skip := e.Train, 0
+	if split == Test {
+		n = e.Test
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	all := n
+	if separate {
+		all = e.Train + e.Test
+		if split == Test {
+			skip = e.Train
+		}
+	}
+	seeds, err := seed(ctx, e.Config, all)
+	if err == nil && len(seeds) != all {
+		err = fmt.Errorf("%w: %d seeds were asked for, there are %d", ErrFile, all, len(seeds))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return seeds[skip : skip+n], nil
+}
+
+// candidates is from how many seeds more than are wanted the legacy system draws.
+const candidates = 20_000
+
+// SampleSeeds is the Seeder of most environments of the legacy system: Python's
+// random.seed(0), then random.sample(range(20000 + n), n).
+func SampleSeeds(_ context.Context, _ map[string]any, n int) ([]int64, error) {
+	if n < 0 || n > math.MaxInt32-candidates {
+		return nil, fmt.Errorf("dataset: %d seeds are outside 0..%d", n, math.MaxInt32-candidates)
+	}
+	out := make([]int64, n)
+	for i, x := range newPython(0).sample(uint64(n+candidates), n) {
+		out[i] = int64(x)
+	}
+	return out, nil
+}

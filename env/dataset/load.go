@@ -1,0 +1,77 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Load reads the episodes of a file: YAML in either form, or parquet if its name
+// ends in .parquet. base shifts the seeds that a list of entries draws, on top of
+// what the file says; the other forms have fixed seeds.
+func Load(ctx context.Context, path string, base int64, o Options) ([]Episode, error) {
+	episodes, err := load(ctx, path, base, o)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return episodes, nil
+}
+
+func load(ctx context.Context, path string, base int64, o Options) (episodes []Episode, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("dataset: %w", errors.Unwrap(err)) // without the path, which the caller adds
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	switch ext := strings.ToLower(filepath.Ext(path)); ext {
+	case ".parquet":
+		info, err := f.Stat()
+		if err != nil {
+			return nil, err
+		}
+		return ReadParquet(f, info.Size(), o)
+	case ".yaml", ".yml":
+	default:
+		return nil, fmt.Errorf("dataset: %w: the ending %q is none of .yaml, .yml, .parquet", ErrFile, ext)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	return expand(ctx, data, base, o)
+}
+
+// expand reads YAML of either form.
+func expand(ctx context.Context, data []byte, base int64, o Options) ([]Episode, error) {
+	doc, err := parse(data, o.Getenv)
+	if err != nil {
+		return nil, fmt.Errorf("dataset: %w: %w", ErrFile, err)
+	}
+	if doc.legacy() {
+		f, err := readLegacy(doc, o)
+		if err != nil {
+			return nil, err
+		}
+		return f.Episodes(ctx)
+	}
+	f, err := readSpecs(doc, o)
+	if err != nil {
+		return nil, err
+	}
+	f.BaseSeed += base
+	return f.Episodes()
+}
+
+// legacy reports whether some entry names its environment as legacy files do.
+func (d *document) legacy() bool {
+	for _, v := range d.values {
+		if entry, ok := v.(map[string]any); ok && entry["env_name"] != nil {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,70 @@
+package dataset
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"vagen/internal/nearest"
+)
+
+// renamed are environments whose names in the original systems are none of the
+// registry's, also when case and underscores don't count.
+var renamed = map[string]string{"remoteenv": "remote"}
+
+// fold drops what the naming styles of the two systems differ in.
+func fold(name string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
+}
+
+// registered returns the name in the registry that an environment's name in a file
+// means: the same, or the one that differs in case, underscores and hyphens alone.
+// Without a list of known names every name means itself.
+func registered(name string, known []string) (string, error) {
+	if known == nil {
+		return name, nil
+	}
+	wanted := fold(name)
+	if other, ok := renamed[wanted]; ok {
+		wanted = other
+	}
+	var found []string
+	for _, k := range known {
+		if k == name {
+			return k, nil
+		}
+		if fold(k) == wanted {
+			found = append(found, k)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return "", fmt.Errorf("no environment is called %q%s; known are %s", name, nearest.Hint(name, known), strings.Join(known, ", "))
+	}
+	return "", fmt.Errorf("%q may be any of %s", name, strings.Join(found, ", "))
+}
+
+// maxName is the longest name of an environment, a tag, a source or a split, in
+// bytes.
+const maxName = 128
+
+// badName says why a text is no name, "" if it is one. Names end up in paths, so
+// that nothing is allowed which leads out of a folder or can't be a file's name.
+func badName(s string) string {
+	switch {
+	case s == "":
+		return "it is empty"
+	case len(s) > maxName:
+		return fmt.Sprintf("it has %d bytes, %d are allowed", len(s), maxName)
+	case s[0] == '.' || s[0] == ' ' || s[len(s)-1] == '.' || s[len(s)-1] == ' ':
+		return fmt.Sprintf("%q begins or ends with a dot or a space", s)
+	}
+	for _, r := range s {
+		if r == unicode.ReplacementChar || !unicode.IsPrint(r) || strings.ContainsRune(`/\:*?"<>|`, r) {
+			return fmt.Sprintf("%q holds %q; names become parts of paths", s, r)
+		}
+	}
+	return ""
+}

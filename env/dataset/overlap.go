@@ -1,0 +1,135 @@
+package dataset
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// ErrOverlap is wrapped by the error of Disjoint.
+var ErrOverlap = errors.New("datasets overlap")
+
+// Overlap is a level that two datasets share.
+type Overlap struct {
+	Env  string
+	Seed int64
+	A, B int // the first episode of each dataset that has it
+}
+
+// levelOptions are the options of this library's environments, and of those behind
+// services, that decide which level a seed names.
+var levelOptions = []string{
+	"rules", "desc", "size", "p", "map_seed", // FrozenLake
+	"dim_room", "num_boxes", "min_solution_steps", "retry", // Sokoban
+	"eval_set", "task_dir", "down_sample_ratio", // navigation
+	"env_id",                               // manipulation
+	"data_dir", "dataset_name", "exp_type", // SVG, SpatialGym
+	"env_name", // legacy services
+}
+
+// Overlaps lists the levels that two datasets share, in the order of a. Two
+// episodes have the same level when environment and seed are equal, unless an
+// option that decides about levels is given in both and differs. Such options are
+// those of the environments of this library; levelKeys adds to them. How a level
+// is shown, priced and limited does not count, nor which service plays it.
+//
+// What is left out is the seed's way to the level: environments that take the seed
+// modulo the number of their tasks, or that try another seed when one gives no
+// room, make equal levels of different seeds.
+func Overlaps(a, b []Episode, levelKeys ...string) []Overlap {
+	l := newLevels(levelKeys)
+	type start struct {
+		env  string
+		seed int64
+	}
+	known := make(map[start][]int, len(b)) // one episode for each way of deciding
+	for i := range b {
+		at := start{fold(b[i].Env), b[i].Seed}
+		decided := l.of(&b[i])
+		if !slices.ContainsFunc(known[at], func(j int) bool { return l.of(&b[j]) == decided }) {
+			known[at] = append(known[at], i)
+		}
+	}
+	var out []Overlap
+	reported := make(map[start]bool)
+	for i := range a {
+		at := start{fold(a[i].Env), a[i].Seed}
+		if reported[at] {
+			continue
+		}
+		for _, j := range known[at] {
+			if l.of(&a[i]).agrees(l.of(&b[j])) {
+				out = append(out, Overlap{Env: a[i].Env, Seed: a[i].Seed, A: i, B: j})
+				reported[at] = true
+				break
+			}
+		}
+	}
+	return out
+}
+
+// Disjoint returns nil if Overlaps finds nothing, and an error that counts and
+// names what it finds otherwise.
+func Disjoint(a, b []Episode, levelKeys ...string) error {
+	shared := Overlaps(a, b, levelKeys...)
+	if len(shared) == 0 {
+		return nil
+	}
+	names := make([]string, min(len(shared), 5))
+	for i := range names {
+		names[i] = fmt.Sprintf("%s seed %d (episodes %d and %d)", shared[i].Env, shared[i].Seed, shared[i].A, shared[i].B)
+	}
+	if len(shared) > len(names) {
+		names = append(names, "…")
+	}
+	return fmt.Errorf("dataset: %w: they share %d levels: %s", ErrOverlap, len(shared), strings.Join(names, ", "))
+}
+
+// level holds the options that decide about levels, as JSON.
+type level map[string]string
+
+// agrees reports whether nothing says that two levels of one seed differ.
+func (a *level) agrees(b *level) bool {
+	for key, value := range *a {
+		if other, ok := (*b)[key]; ok && other != value {
+			return false
+		}
+	}
+	return true
+}
+
+// levels finds the level of an episode. Episodes of an entry share their options,
+// which are looked at once.
+type levels struct {
+	keys []string
+	seen map[uintptr]*level // by configuration
+}
+
+func newLevels(keys []string) *levels {
+	return &levels{keys: append(slices.Clone(levelOptions), keys...), seen: map[uintptr]*level{}}
+}
+
+func (l *levels) of(e *Episode) *level {
+	// The map lives as long as its episode does, so the address names it.
+	at := reflect.ValueOf(e.Config).Pointer()
+	if found, ok := l.seen[at]; ok {
+		return found
+	}
+	found := level{}
+	for _, key := range l.keys {
+		v, ok := e.Config[key]
+		if !ok || v == nil {
+			continue
+		}
+		text, err := json.Marshal(v)
+		if err != nil {
+			text = fmt.Append(nil, v) // not from a file: NaN, for instance
+		}
+		found[key] = string(text)
+	}
+	l.seen[at] = &found
+	return &found
+}

@@ -1,0 +1,153 @@
+package dataset
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// ParquetOptions say how a parquet file is written. The zero value writes what the
+// legacy system reads.
+type ParquetOptions struct {
+	// JSON writes configurations as text. As columns, which is what the original
+	// system reads, they can hold neither null in lists nor empty mappings nor,
+	// under one key, values of different kinds, and whole numbers among others come
+	// back as floats. As text, floats without fraction come back as whole numbers.
+	JSON bool
+}
+
+// WriteParquet writes episodes in the columns of the legacy system: data_source,
+// prompt, and extra_info with env_name, env_config, seed and split. Limits, tag
+// and rules stand beside these; what no episode has is left out.
+func WriteParquet(w io.Writer, episodes []Episode, o ParquetOptions) error {
+	if err := writeParquet(w, episodes, o); err != nil {
+		return fmt.Errorf("dataset: parquet: %w", err)
+	}
+	return nil
+}
+
+func writeParquet(w io.Writer, episodes []Episode, o ParquetOptions) error {
+	if len(episodes) == 0 || len(episodes) > maxEpisodes {
+		return fmt.Errorf("%w: there are %d episodes, must be from 1 to %d", ErrFile, len(episodes), maxEpisodes)
+	}
+	var s shape
+	for i := range episodes {
+		v, err := record(&episodes[i], o)
+		if err == nil {
+			err = s.add(v, "")
+		}
+		if err != nil {
+			return fmt.Errorf("%w: episode %d: %w", ErrFile, i, err)
+		}
+	}
+	const most = 4096
+	if n := s.leaves(); n > most {
+		return fmt.Errorf("%w: the options make %d columns, %d are allowed; %w", ErrFile, n, most, errJSON)
+	}
+	pw := parquet.NewGenericWriter[any](w, parquet.NewSchema("episodes", s.group()), parquet.Compression(&parquet.Snappy),
+		parquet.CreatedBy("vagen", "", ""))
+	const batch = 512
+	rows := make([]parquet.Row, 0, batch)
+	for i := range episodes {
+		v, err := record(&episodes[i], o)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, s.row(v))
+		if len(rows) == batch || i == len(episodes)-1 {
+			if _, err := pw.WriteRows(rows); err != nil {
+				return err
+			}
+			rows = rows[:0]
+		}
+	}
+	return pw.Close()
+}
+
+// SaveParquet writes a file as WriteParquet does. The file appears when it is
+// complete.
+func SaveParquet(path string, episodes []Episode, o ParquetOptions) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("dataset: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	err = WriteParquet(f, episodes, o)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = f.Chmod(0o644) // not the temporary file's
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// record is an episode as a tree of columns.
+func record(e *Episode, o ParquetOptions) (map[string]any, error) {
+	info := map[string]any{"env_name": e.Name, "seed": e.Seed, "split": e.Split}
+	config := e.Config
+	if e.StateReward != nil {
+		config = maps.Clone(config)
+		if config == nil {
+			config = map[string]any{}
+		}
+		config["state_reward"] = e.StateReward.tree()
+	}
+	if len(config) > 0 {
+		count := 0
+		tree, err := plain(config, &count, 0) // it may come from elsewhere than a file
+		if err != nil {
+			return nil, fmt.Errorf("config: %w", err)
+		}
+		if info["env_config"] = tree; o.JSON {
+			text, err := json.Marshal(tree)
+			if err != nil {
+				return nil, fmt.Errorf("config: %w", err)
+			}
+			info["env_config"] = string(text)
+		}
+	}
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"max_turns", e.MaxTurns}, {"response_length_per_turn", e.ResponseTokens}, {"max_env_response_per_turn", e.ObserveTokens}} {
+		if n.value > 0 {
+			info[n.name] = int64(n.value)
+		}
+	}
+	if e.ThinkTokens != nil {
+		info["thinking_token_budget"] = int64(*e.ThinkTokens)
+	}
+	if len(e.Stop) > 0 {
+		stop := make([]any, len(e.Stop))
+		for i, s := range e.Stop {
+			stop[i] = s
+		}
+		info["stop_strings"] = stop
+	}
+	if e.Tag != "" {
+		info["tag_id"] = e.Tag
+	}
+	if !e.Legacy {
+		info["rules"] = "lite"
+	}
+	return map[string]any{
+		"data_source": e.Source,
+		// The legacy trainer wants a prompt and reads none: environments speak first.
+		"prompt":     []any{map[string]any{"role": "user", "content": ""}},
+		"extra_info": info,
+	}, nil
+}

@@ -1,0 +1,69 @@
+package dataset
+
+import (
+	"math/bits"
+
+	"vagen/internal/numpyrand"
+)
+
+// python draws as the random module of the Python standard library does.
+type python struct{ numpyrand.MT19937 }
+
+func newPython(seed uint64) *python {
+	p := new(python)
+	p.SeedPythonUint64(seed)
+	return p
+}
+
+// below is randrange(n): the lowest bits of enough 32-bit draws, drawn again while
+// they reach n. n is not 0.
+func (p *python) below(n uint64) uint64 {
+	k := bits.Len64(n)
+	for {
+		x := uint64(p.Uint32())
+		if k <= 32 {
+			x >>= 32 - k
+		} else {
+			x |= uint64(p.Uint32()>>(64-k)) << 32
+		}
+		if x < n {
+			return x
+		}
+	}
+}
+
+// sample is random.sample(range(n), k), k ≤ n: a shuffled pool where that is
+// smaller, else draws that are made again until each is new.
+func (p *python) sample(n uint64, k int) []uint64 {
+	out := make([]uint64, k)
+	pooled := uint64(21)
+	if k > 5 {
+		power := uint64(1)
+		for power < 3*uint64(k) {
+			power *= 4
+		}
+		pooled += power
+	}
+	if n <= pooled {
+		pool := make([]uint64, n)
+		for i := range pool {
+			pool[i] = uint64(i)
+		}
+		for i := range out {
+			j := p.below(n - uint64(i))
+			out[i] = pool[j]
+			pool[j] = pool[n-uint64(i)-1]
+		}
+		return out
+	}
+	seen := make(map[uint64]bool, k)
+	for i := range out {
+		x := p.below(n)
+		for seen[x] {
+			x = p.below(n)
+		}
+		seen[x] = true
+		out[i] = x
+	}
+	return out
+}

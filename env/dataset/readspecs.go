@@ -1,0 +1,107 @@
+package dataset
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"vagen/internal/nearest"
+	"vagen/internal/settings"
+)
+
+// Options say how files are read. The zero value reads names as they are and the
+// training split.
+type Options struct {
+	// Known are the names of the registered environments. With them, names must
+	// mean one: case, underscores and hyphens don't count, and RemoteEnv is
+	// remote. Nil takes every name.
+	Known []string
+	// Getenv looks up NAME in texts like ${oc.env:NAME,default}. Without it such
+	// texts are errors, so that nothing depends on the machine unasked.
+	Getenv func(name string) (string, bool)
+	// Legacy is about legacy files alone.
+	Legacy LegacyOptions
+}
+
+// ReadSpecs reads a file with a list of environments. All faults are reported at
+// once, each with the line of its entry; the error wraps ErrFile.
+func ReadSpecs(data []byte, o Options) (*File, error) {
+	doc, err := parse(data, o.Getenv)
+	if err != nil {
+		return nil, fmt.Errorf("dataset: %w: %w", ErrFile, err)
+	}
+	return readSpecs(doc, o)
+}
+
+func readSpecs(doc *document, o Options) (*File, error) {
+	f := new(File)
+	var faults []error
+	bad := func(key, format string, args ...any) {
+		faults = append(faults, fmt.Errorf("%s%s: %w", doc.at(key), key, fmt.Errorf(format, args...)))
+	}
+	top := []string{"envs", "base_seed"}
+	for _, key := range doc.keys {
+		if !slices.Contains(top, key) {
+			bad(key, "there is no such key%s; there are %s", nearest.Hint(key, top), strings.Join(top, ", "))
+		}
+	}
+	if v := doc.values["base_seed"]; v != nil {
+		seed, ok := v.(int64)
+		if f.BaseSeed = seed; !ok {
+			bad("base_seed", "it is %v (%T), must be a whole number", v, v)
+		}
+	}
+	list, _ := doc.values["envs"].([]any)
+	if len(list) == 0 {
+		bad("envs", "a list of environments is needed")
+	}
+	f.Specs = make([]Spec, len(list))
+	for i, entry := range list {
+		s := &f.Specs[i]
+		s.line = doc.at(fmt.Sprintf("envs[%d]", i))
+		for _, err := range s.read(entry, o) {
+			faults = append(faults, f.fault(i, err))
+		}
+	}
+	if err := f.verdict(faults); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// read fills in an entry and returns what is wrong with it.
+func (s *Spec) read(v any, o Options) []error {
+	entry, ok := v.(map[string]any)
+	if !ok {
+		return []error{fmt.Errorf("it is %v, must be a mapping", v)}
+	}
+	var faults []error
+	if old, ok := entry["env_response_length"]; ok { // has a new name
+		if now, both := entry["max_env_response_per_turn"]; both && now != old {
+			faults = append(faults, fmt.Errorf("env_response_length is %v and max_env_response_per_turn, its new name, is %v", old, now))
+		}
+		delete(entry, "env_response_length")
+		entry["max_env_response_per_turn"] = old
+	}
+	if tag, ok := entry["tag_id"].(int64); ok { // often just a number
+		entry["tag_id"] = fmt.Sprint(tag)
+	}
+	faults = append(faults, settings.Fill(s, entry)...)
+	if s.Config == nil {
+		s.Config = map[string]any{}
+	}
+	block, errs := takeStateReward(s.Config)
+	if len(errs) > 0 {
+		faults = append(faults, errs...)
+	}
+	if len(faults) > 0 {
+		return faults // others would only follow from these
+	}
+	s.StateReward = block
+	faults = s.problems()
+	var err error
+	if s.env, err = registered(s.Name, o.Known); err != nil {
+		faults = append(faults, fmt.Errorf("name: %w", err))
+	}
+	return faults
+}

@@ -1,0 +1,146 @@
+package dataset
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime"
+	"sync"
+
+	"vagen/env"
+	"vagen/env/sokoban"
+)
+
+// DefaultSeeders returns the seeders of environments of the legacy system that
+// choose their seeds: SokobanSeeds as sokoban.
+func DefaultSeeders() map[string]Seeder { return map[string]Seeder{"sokoban": SokobanSeeds} }
+
+// SokobanSeeds returns the first n seeds whose room, under the legacy rules, is
+// solved by 1 to min_actions_to_succeed moves (option, 5) at best. The original
+// looks at 20000 seeds and makes a smaller dataset if they don't suffice; here that
+// is an error.
+//
+// Rooms are made on all processors; the result does not depend on their number.
+func SokobanSeeds(ctx context.Context, config map[string]any, n int) ([]int64, error) {
+	options := maps.Clone(config)
+	if options == nil {
+		options = map[string]any{}
+	}
+	options["rules"], options["render_mode"] = string(sokoban.Legacy), sokoban.Text
+	first, err := sokoban.FromConfig(options)
+	if err != nil {
+		return nil, err
+	}
+	most := first.(*sokoban.Env).Options().MinActions
+	if err := first.Close(); err != nil {
+		return nil, err
+	}
+	const block = 256 // seeds looked at before the result is long enough, at most, in vain
+	var out []int64
+	for from := int64(0); from < candidates && len(out) < n; from += block {
+		good, err := solvable(ctx, options, from, min(block, candidates-from), most)
+		if err != nil {
+			return nil, err
+		}
+		for i, ok := range good {
+			if ok && len(out) < n {
+				out = append(out, from+int64(i))
+			}
+		}
+	}
+	if len(out) < n {
+		return nil, fmt.Errorf("dataset: sokoban: %w: of the seeds below %d, %d have a room that %d moves solve; %d are wanted",
+			ErrFile, candidates, len(out), most, n)
+	}
+	return out, nil
+}
+
+// solvable tells which of some seeds have a room that 1 to most moves solve.
+func solvable(ctx context.Context, options map[string]any, from, count int64, most int) ([]bool, error) {
+	good := make([]bool, count)
+	workers := min(runtime.GOMAXPROCS(0), int(count))
+	errs := make([]error, workers)
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			e, err := sokoban.FromConfig(options)
+			if err != nil {
+				errs[w] = err
+				return
+			}
+			for i := int64(w); i < count && errs[w] == nil; i += int64(workers) {
+				good[i], errs[w] = solved(ctx, e, from+i, most)
+			}
+			errs[w] = errors.Join(errs[w], e.Close())
+		})
+	}
+	wg.Wait()
+	return good, errors.Join(errs...)
+}
+
+func solved(ctx context.Context, e env.Env, seed int64, most int) (bool, error) {
+	if _, err := e.Reset(ctx, seed); err != nil {
+		return false, err
+	}
+	moves, ok := e.(*sokoban.Env).Room().Solve(most)
+	return ok && len(moves) > 0, nil
+}
+
+// Buckets is into how many parts MapBucket usually splits rooms; bucket 0 is for
+// evaluation, the others are for training.
+const Buckets = 4
+
+// MapBucket says to which of n parts a Sokoban room belongs, whatever seed it came
+// from: the first 8 bytes, big-endian, of the SHA-256 hash of both arrays as
+// little-endian int64, row by row, mod n.
+//
+// fixed holds 0 for wall, 1 for floor and 2 for target; state also 3 for a box on
+// a target, 4 for another box and 5 for the player.
+func MapBucket(fixed, state [][]int64, n uint64) (uint64, error) {
+	if n == 0 {
+		return 0, errors.New("dataset: map bucket: there must be at least one bucket")
+	}
+	h := sha256.New()
+	var word [8]byte
+	for _, room := range [][][]int64{fixed, state} {
+		for _, row := range room {
+			for _, cell := range row {
+				binary.LittleEndian.PutUint64(word[:], uint64(cell))
+				h.Write(word[:])
+			}
+		}
+	}
+	return binary.BigEndian.Uint64(h.Sum(nil)) % n, nil
+}
+
+// RoomBucket is MapBucket for a room as it stands.
+func RoomBucket(r *sokoban.Room, n uint64) (uint64, error) {
+	rows, cols := r.Size()
+	fixed, state := make([][]int64, rows), make([][]int64, rows)
+	for row := range rows {
+		fixed[row], state[row] = make([]int64, cols), make([]int64, cols)
+		for col := range cols {
+			c := sokoban.Cell{Row: row, Col: col}
+			f, s := int64(1), int64(1)
+			switch {
+			case r.Wall(c):
+				f, s = 0, 0
+			case r.Target(c):
+				f, s = 2, 2
+			}
+			switch {
+			case c == r.Player():
+				s = 5
+			case r.Box(c) && r.Target(c):
+				s = 3
+			case r.Box(c):
+				s = 4
+			}
+			fixed[row][col], state[row][col] = f, s
+		}
+	}
+	return MapBucket(fixed, state, n)
+}

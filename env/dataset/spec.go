@@ -1,0 +1,187 @@
+package dataset
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ErrFile is wrapped by errors about what a file holds.
+var ErrFile = errors.New("bad dataset")
+
+// Spec is an entry of a list of environments: one kind of episode, and which seeds
+// it is played with. Tags are the keys in files.
+type Spec struct {
+	Name   string         `yaml:"name"` // of the environment
+	Count  int            `yaml:"n_envs"`
+	Config map[string]any `yaml:"config"` // without the block state_reward
+	// Seed draws the seeds: [base], [low, high] or [low, high, limit]. None is
+	// [0]. SeedList, of at least Count numbers, overrides it.
+	Seed     []int64 `yaml:"seed"`
+	SeedList []int64 `yaml:"seed_list"`
+	Limits
+	StateReward *StateReward // config.state_reward
+
+	Tag    string `yaml:"tag_id"`      // names the results of an evaluation, different for each entry
+	Source string `yaml:"data_source"` // groups metrics; "" is "default"
+	Split  string `yaml:"split"`       // "" is "default"
+
+	// For evaluation, which has them in its entries rather than in a trainer's
+	// configuration. 0, "" and nil leave them to whoever plays.
+	Harness        string         `yaml:"harness"`             // concat, no_concat, compact or one of the caller's
+	Chat           map[string]any `yaml:"chat_config"`         // sampling of models behind an API
+	RegionTokens   int            `yaml:"max_response_length"` // of a conversation's responses and observations
+	CompactTokens  int            `yaml:"compact_budget"`
+	SummaryTokens  int            `yaml:"compact_summary_budget"`
+	TokensPerImage int            `yaml:"tokens_per_image"` // where they are estimated
+	Tokenizer      string         `yaml:"tokenizer"`        // where tokens are counted
+
+	env  string // name in the registry
+	line string // of the entry, as the beginning of a message
+}
+
+// File is a list of environments.
+type File struct {
+	Specs []Spec
+	// BaseSeed shifts all drawn seeds. A trainer's data.base_seed goes here.
+	BaseSeed int64 // base_seed
+}
+
+// Validate reports everything that is wrong with the entry.
+func (s *Spec) Validate() error {
+	if faults := s.problems(); len(faults) > 0 {
+		return fmt.Errorf("dataset: %w: %w", ErrFile, errors.Join(faults...))
+	}
+	return nil
+}
+
+func (s *Spec) problems() []error {
+	var out []error
+	bad := func(format string, args ...any) { out = append(out, fmt.Errorf(format, args...)) }
+	if why := badName(s.Name); why != "" {
+		bad("name: %s", why)
+	}
+	for _, n := range []struct{ key, value string }{{"tag_id", s.Tag}, {"data_source", s.Source}, {"split", s.Split}} {
+		if n.value == "" {
+			continue
+		}
+		if why := badName(n.value); why != "" {
+			bad("%s: %s", n.key, why)
+		}
+	}
+	if s.Count < 1 || s.Count > maxEpisodes {
+		bad("n_envs is %d, must be from 1 to %d", s.Count, maxEpisodes)
+	} else if s.SeedList != nil {
+		if len(s.SeedList) < s.Count {
+			bad("seed_list has %d seeds for %d episodes", len(s.SeedList), s.Count)
+		}
+	} else if why := directiveProblem(s.directive(), s.Count); why != "" {
+		bad("seed: %s", why)
+	}
+	out = append(out, s.Limits.problems()...)
+	for _, l := range []struct {
+		key   string
+		value int
+	}{
+		{"max_response_length", s.RegionTokens}, {"compact_budget", s.CompactTokens},
+		{"compact_summary_budget", s.SummaryTokens}, {"tokens_per_image", s.TokensPerImage},
+	} {
+		if l.value < 0 {
+			bad("%s is %d, must not be negative", l.key, l.value)
+		}
+	}
+	if s.StateReward != nil {
+		for _, err := range s.StateReward.problems() {
+			bad("config.state_reward: %w", err)
+		}
+	}
+	return out
+}
+
+func (l *Limits) problems() []error {
+	var out []error
+	for _, n := range []struct {
+		key   string
+		value int
+	}{{"max_turns", l.MaxTurns}, {"response_length_per_turn", l.ResponseTokens}, {"max_env_response_per_turn", l.ObserveTokens}} {
+		if n.value < 0 {
+			out = append(out, fmt.Errorf("%s is %d, must not be negative", n.key, n.value))
+		}
+	}
+	if t := l.ThinkTokens; t != nil && *t < 0 {
+		out = append(out, fmt.Errorf("thinking_token_budget is %d, must not be negative", *t))
+	}
+	for i, stop := range l.Stop {
+		if stop == "" {
+			out = append(out, fmt.Errorf("stop_strings[%d] is empty", i))
+		}
+	}
+	return out
+}
+
+// Validate reports everything that is wrong with the entries, alone and together:
+// two entries must not have the same tag, nor tags that differ in case alone.
+func (f *File) Validate() error {
+	var faults []error
+	for i := range f.Specs {
+		for _, err := range f.Specs[i].problems() {
+			faults = append(faults, f.fault(i, err))
+		}
+	}
+	return f.verdict(faults)
+}
+
+// fault is an error about an entry.
+func (f *File) fault(i int, err error) error {
+	return fmt.Errorf("%senvs[%d]: %w", f.Specs[i].line, i, err)
+}
+
+// verdict adds what is wrong with entries together to what is wrong with each.
+func (f *File) verdict(faults []error) error {
+	total := 0
+	tags := make(map[string]int)
+	for i, s := range f.Specs {
+		total += max(min(s.Count, maxEpisodes+1), 0)
+		if s.Tag == "" {
+			continue
+		}
+		if first, taken := tags[strings.ToLower(s.Tag)]; taken {
+			faults = append(faults, f.fault(i, fmt.Errorf("tag_id %q is the tag of envs[%d]; results would be mixed", s.Tag, first)))
+			continue
+		}
+		tags[strings.ToLower(s.Tag)] = i
+	}
+	if total > maxEpisodes {
+		faults = append(faults, fmt.Errorf("the entries have more than %d episodes, which is the most", maxEpisodes))
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return fmt.Errorf("dataset: %w: %w", ErrFile, errors.Join(faults...))
+}
+
+// Episodes expands the entries, in their order.
+func (f *File) Episodes() ([]Episode, error) {
+	if err := f.Validate(); err != nil {
+		return nil, err
+	}
+	var out []Episode
+	for i := range f.Specs {
+		s := &f.Specs[i]
+		e := Episode{
+			Name: s.Name, Env: orElse(s.env, s.Name), Config: s.Config, Limits: s.Limits, StateReward: s.StateReward,
+			Tag: s.Tag, Source: orElse(s.Source, "default"), Split: orElse(s.Split, "default"), Entry: i,
+		}
+		for _, e.Seed = range s.seeds(f.BaseSeed, i) {
+			out = append(out, e)
+		}
+	}
+	return out, nil
+}
+
+func orElse(text, other string) string {
+	if text == "" {
+		return other
+	}
+	return text
+}

@@ -1,0 +1,238 @@
+package dataset
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// What a file may have, so that none exhausts the machine.
+const (
+	maxFile   = 16 << 20 // bytes
+	maxValues = 1 << 20  // those that aliases repeat included
+	maxDepth  = 64       // values inside values
+)
+
+// document is a YAML file whose top is a mapping.
+type document struct {
+	keys   []string // in their order
+	values map[string]any
+	lines  map[string]int // of the keys, and of entries of lists below them: envs[1]
+}
+
+// parse reads a YAML file of one document. Values are nil, bool, int64, float64,
+// string, []any and map[string]any.
+func parse(data []byte, getenv func(string) (string, bool)) (doc *document, err error) {
+	defer func() { // the parser is somebody else's, and what it reads is, too
+		if p := recover(); p != nil {
+			doc, err = nil, fmt.Errorf("it can't be parsed: %v", p)
+		}
+	}()
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("it has %d bytes or more, %d are allowed", len(data), maxFile)
+	}
+	if deep(data) {
+		return nil, fmt.Errorf("it has more than %d values inside each other", maxDepth)
+	}
+	file, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		return nil, tidy(err)
+	}
+	if len(file.Docs) != 1 {
+		return nil, fmt.Errorf("it has %d documents, one is needed", len(file.Docs))
+	}
+	if file.Docs[0].Body == nil {
+		return nil, errors.New("it is empty")
+	}
+	body := file.Docs[0].Body
+	refs := references{getenv: getenv}
+	if ast.Walk(&refs, body); len(refs.faults) > 0 {
+		return nil, errors.Join(refs.faults...)
+	}
+	var items yaml.MapSlice
+	if err := yaml.NodeToValue(body, &items); err != nil {
+		return nil, tidy(err)
+	}
+	return newDocument(items, body)
+}
+
+func newDocument(items yaml.MapSlice, body ast.Node) (*document, error) {
+	doc := &document{values: make(map[string]any, len(items)), lines: lines(body)}
+	count := 0
+	for _, item := range items {
+		key := fmt.Sprint(item.Key)
+		v, err := plain(item.Value, &count, 0)
+		if err != nil {
+			return nil, fmt.Errorf("%s%s: %w", doc.at(key), key, err)
+		}
+		doc.keys, doc.values[key] = append(doc.keys, key), v
+	}
+	return doc, nil
+}
+
+// at is the line of a key as the beginning of a message.
+func (d *document) at(key string) string {
+	if line := d.lines[key]; line > 0 {
+		return fmt.Sprintf("line %d: ", line)
+	}
+	return ""
+}
+
+// tidy makes one line of an error of the parser, without a picture of the place.
+func tidy(err error) error { return errors.New(strings.TrimSpace(yaml.FormatError(err, false, false))) }
+
+// lines finds where the keys at the top stand, and the entries of their lists.
+func lines(body ast.Node) map[string]int {
+	out := map[string]int{}
+	top, ok := body.(*ast.MappingNode)
+	if !ok {
+		return out
+	}
+	for _, pair := range top.Values {
+		key := pair.Key.GetToken().Value
+		out[key] = line(pair.Key)
+		if list, ok := pair.Value.(*ast.SequenceNode); ok {
+			for i, entry := range list.Values {
+				if m, ok := entry.(*ast.MappingNode); ok && len(m.Values) > 0 {
+					entry = m.Values[0].Key // the mapping itself begins at its first colon
+				}
+				out[fmt.Sprintf("%s[%d]", key, i)] = line(entry)
+			}
+		}
+	}
+	return out
+}
+
+func line(n ast.Node) int {
+	if t := n.GetToken(); t != nil && t.Position != nil {
+		return t.Position.Line
+	}
+	return 0
+}
+
+// deep reports whether brackets or list marks nest deeper than allowed, which a
+// parser that calls itself for each would pay with its stack. Brackets in quotes
+// count, too; no sensible text has that many.
+func deep(data []byte) bool {
+	open, marks := 0, 0
+	for i, b := range data {
+		switch b {
+		case '[', '{':
+			open++
+		case ']', '}':
+			open = max(open-1, 0)
+		case '-', '?':
+			if i+1 < len(data) && (data[i+1] == ' ' || data[i+1] == '\t') {
+				marks++
+			}
+		case '\n':
+			marks = 0
+		}
+		if open > maxDepth || marks > maxDepth {
+			return true
+		}
+	}
+	return false
+}
+
+// plain reduces what decoders make to few types. Null entries of mappings go: null
+// means that a key is not given.
+func plain(v any, count *int, depth int) (any, error) {
+	if *count++; *count > maxValues || depth > maxDepth {
+		return nil, fmt.Errorf("there are more than %d values, or more than %d inside each other", maxValues, maxDepth)
+	}
+	switch v := v.(type) {
+	case nil, bool, int64, float64, string:
+		return v, nil
+	case int:
+		return int64(v), nil
+	case int32:
+		return int64(v), nil
+	case uint32:
+		return int64(v), nil
+	case uint64:
+		if v > math.MaxInt64 {
+			return nil, fmt.Errorf("%d is above %d", v, int64(math.MaxInt64))
+		}
+		return int64(v), nil
+	case float32:
+		return float64(v), nil
+	case []byte:
+		return string(v), nil
+	case []any:
+		out := make([]any, len(v))
+		for i, x := range v {
+			x, err := plain(x, count, depth+1)
+			if err != nil {
+				return nil, fmt.Errorf("[%d]: %w", i, err)
+			}
+			out[i] = x
+		}
+		return out, nil
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, x := range v {
+			x, err := plain(x, count, depth+1)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", key, err)
+			}
+			if x != nil {
+				out[key] = x
+			}
+		}
+		return out, nil
+	}
+	return nil, fmt.Errorf("a value of the type %T is not understood", v)
+}
+
+// references resolves ${oc.env:NAME} and ${oc.env:NAME,default} in texts.
+type references struct {
+	getenv func(string) (string, bool)
+	faults []error
+}
+
+// Visit implements ast.Visitor.
+func (r *references) Visit(n ast.Node) ast.Visitor {
+	if s, ok := n.(*ast.StringNode); ok && strings.Contains(s.Value, "${") {
+		text, err := r.resolve(s.Value)
+		if err != nil {
+			r.faults = append(r.faults, fmt.Errorf("line %d: %w", line(n), err))
+		}
+		s.Value = text
+	}
+	return r
+}
+
+func (r *references) resolve(s string) (string, error) {
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(s, "${")
+		b.WriteString(before)
+		if !found {
+			return b.String(), nil
+		}
+		ref, rest, closed := strings.Cut(after, "}")
+		name, isEnv := strings.CutPrefix(ref, "oc.env:")
+		if !closed || !isEnv {
+			return "", fmt.Errorf("${%s is not of the form ${oc.env:NAME} or ${oc.env:NAME,default}", ref)
+		}
+		if r.getenv == nil {
+			return "", fmt.Errorf("${%s} refers to the process's environment, which is not used here", ref)
+		}
+		name, fallback, hasFallback := strings.Cut(name, ",")
+		value, ok := r.getenv(strings.TrimSpace(name))
+		if !ok && !hasFallback {
+			return "", fmt.Errorf("the environment variable %s is not set, and ${%s} has no default", name, ref)
+		}
+		if !ok {
+			value = strings.TrimSpace(fallback)
+		}
+		b.WriteString(value)
+		s = rest
+	}
+}
