@@ -81,7 +81,7 @@ type Objective struct {
 	CovHigh     float64
 	CovCoef     float64 // kl_cov: weight of the penalty
 	EntropyCoef float64
-	KL          string // "" or k1, abs, k2, k3: KL to the reference as a loss term
+	KL          string // KL to the reference as a loss term: a loss.KL, such as k1, abs, k2, k3 or k3+; "" for none
 	KLCoef      float64
 	ValueCoef   float64 // 0 leaves the critic alone
 	ValueClip   float64 // how far a value may move from the old one; 0 is off

@@ -25,20 +25,54 @@ type jointResult struct {
 	slopes  []float32 // flat like Rows.Tokens: policy loss and KL by log-prob
 	sums    []float64 // [model.Stats], of policy loss and KL
 	metrics map[string]float64
+	first   *trace // forward pass of the first pack
 }
 
-// evalJoint runs the first two phases.
+// evalJoint runs the first two phases. The caller frees the trace.
 func (m *Model) evalJoint(ctx context.Context, s *step, packs []*pack) (*jointResult, error) {
-	logProb, _, _, err := s.learner.score(ctx, packs, s.head, len(s.batch.Tokens), m.opts.HeadTokens, s.objective.Temperature)
+	first, logProb, err := s.learner.ahead(ctx, packs, s.head, len(s.batch.Tokens), m.opts.HeadTokens, s.objective.Temperature)
 	if err != nil {
 		return nil, err
 	}
+	r, err := m.evalJointAt(s, packs, logProb)
+	if err != nil {
+		first.drop()
+		return nil, err
+	}
+	r.first = first
+	return r, nil
+}
+
+// ahead computes the log-probs of all packs, and keeps the forward pass of the
+// first for its backward pass. There is room for one at a time.
+func (l *learner) ahead(ctx context.Context, packs []*pack, h *model.Head, n, chunk int, temperature float64) (*trace, []float32, error) {
+	logProb, _, _, err := l.score(ctx, packs[1:], h, n, chunk, temperature)
+	if err != nil {
+		return nil, nil, err
+	}
+	first, err := l.net.forward(l.parts, packs[0], true)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := l.net.scoreTrace(h, l.parts, first, chunk, temperature)
+	if err != nil {
+		first.drop()
+		return nil, nil, err
+	}
+	for i, at := range packs[0].source {
+		logProb[at] = s.logProb[i]
+	}
+	return first, logProb, nil
+}
+
+// evalJointAt is the second phase.
+func (m *Model) evalJointAt(s *step, packs []*pack, logProb []float32) (*jointResult, error) {
 	t := jointTokens(s.batch, packs, s.loss.Kind.ByTurn())
 	chosen, err := chosenTokens(s.batch, s.objective, t, logProb)
 	if err != nil {
 		return nil, err
 	}
-	return s.learner.net.evalJoint(s, t, t.columns(s.batch, logProb, chosen))
+	return s.learner.net.runJoint(s, t, t.columns(s.batch, logProb, chosen))
 }
 
 // jointly are the tokens that a joint loss reads, in the order of the rows:
@@ -145,8 +179,8 @@ func (t *jointly) segments(n int) (members []int32, width int, of []int32) {
 	return members, width, of
 }
 
-// evalJoint runs the program of a joint loss.
-func (n *net) evalJoint(s *step, t *jointly, cols []float32) (*jointResult, error) {
+// runJoint runs the program of a joint loss.
+func (n *net) runJoint(s *step, t *jointly, cols []float32) (*jointResult, error) {
 	l := &model.JointLoss{PolicyLoss: model.PolicyLoss{Kind: s.loss.Kind}, KL: s.loss.KL, Rollout: s.loss.Rollout}
 	sc := scope{dev: n.dev}
 	defer sc.free()

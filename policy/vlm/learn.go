@@ -63,6 +63,13 @@ func (l *learner) score(ctx context.Context, packs []*pack, h *model.Head, n, ch
 
 // learn accumulates gradients over the packs of one step. The caller frees them.
 func (l *learner) learn(ctx context.Context, packs []*pack, h *model.Head, loss *model.Loss, cols func(*pack) columns, hyper []float32, chunk int) (*gradients, []float64, error) {
+	return l.learnFrom(ctx, nil, packs, h, loss, cols, hyper, chunk)
+}
+
+// learnFrom is learn with the forward pass of the first pack, if it has been made.
+// The trace is consumed.
+func (l *learner) learnFrom(ctx context.Context, first *trace, packs []*pack, h *model.Head, loss *model.Loss, cols func(*pack) columns, hyper []float32, chunk int) (*gradients, []float64, error) {
+	defer first.drop()
 	g := newGradients(l.parts)
 	sum := make([]float64, model.Stats)
 	s := scope{dev: l.net.dev}
@@ -75,13 +82,15 @@ func (l *learner) learn(ctx context.Context, packs []*pack, h *model.Head, loss 
 		l.net.freeGradients(g)
 		return nil, nil, err
 	}
-	for _, p := range packs {
+	for i, p := range packs {
 		if err := ctx.Err(); err != nil {
 			return fail(err)
 		}
-		t, err := l.net.forward(l.parts, p, true)
-		if err != nil {
-			return fail(err)
+		t, err := first, error(nil)
+		if i > 0 || first == nil {
+			if t, err = l.net.forward(l.parts, p, true); err != nil {
+				return fail(err)
+			}
 		}
 		stats, err := l.net.learnTrace(h, loss, l.parts, g, t, cols(p), hyp, chunk)
 		t.free()

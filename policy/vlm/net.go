@@ -108,6 +108,13 @@ type trace struct {
 	layouts                      [2][]*device.Array // window, full
 }
 
+// drop frees a trace that may be nil, or freed already.
+func (t *trace) drop() {
+	if t != nil {
+		t.free()
+	}
+}
+
 // forward runs the decoder, with the images of the pack, up to the last layer.
 // With train it keeps what backward needs.
 func (n *net) forward(w *parts, p *pack, train bool) (*trace, error) {

@@ -185,15 +185,16 @@ func (m *Model) gradients(ctx context.Context, s *step, want []bool) (*gradients
 		return nil, err
 	}
 	numbers, loss, before := numbersOf(s.batch), s.loss, s.sums
+	var first *trace
 	if loss.Policy && loss.Kind.Joint() {
 		joint, err := m.evalJoint(ctx, s, packs)
 		if err != nil {
 			return nil, err
 		}
-		numbers[model.Slope], before, s.metrics = joint.slopes, joint.sums, joint.metrics
+		numbers[model.Slope], before, s.metrics, first = joint.slopes, joint.sums, joint.metrics, joint.first
 		loss = loss.AfterJoint()
 	}
-	g, sums, err := s.learner.learn(ctx, packs, s.head, loss, numbers.columns, hyperParams(s.objective), m.opts.HeadTokens)
+	g, sums, err := s.learner.learnFrom(ctx, first, packs, s.head, loss, numbers.columns, hyperParams(s.objective), m.opts.HeadTokens)
 	if err != nil {
 		return nil, err
 	}
