@@ -1,6 +1,7 @@
 package vlm
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math"
@@ -379,4 +380,44 @@ func TestAStepWhoseLogProbsAreNotFiniteIsSkipped(t *testing.T) {
 			require.True(t, stats.Skipped)
 		})
 	}
+}
+
+func TestJointStepsLeaveNothingOnTheDevice(t *testing.T) {
+	m := newTiny(t, model.Qwen3, Options{MicroTokens: 32})
+	o := lossCases()["loss=turn_gspo"]
+	b, mask, _, _ := lossBatch(t, m, o.Temperature)
+	weigh(t, b, o, mask)
+	update := func(ctx context.Context) error {
+		_, err := m.Update(ctx, b, o, policy.DefaultOptimizer())
+		return err
+	}
+	require.NoError(t, update(t.Context()), "the optimiser's moments stay")
+	before, _ := m.dev.Live()
+	require.NoError(t, update(t.Context()))
+	// Cancelled between packs: before the second phase, and after it.
+	for calls := range 12 {
+		err := update(&lastsFor{t.Context(), calls})
+		if err == nil {
+			require.GreaterOrEqual(t, calls, 5, "several packs to score and to learn from")
+			break
+		}
+		require.ErrorIs(t, err, context.Canceled)
+		after, _ := m.dev.Live()
+		require.Equal(t, before, after, "after %d packs", calls)
+	}
+	after, _ := m.dev.Live()
+	require.Equal(t, before, after)
+}
+
+// lastsFor is a context that ends after it has been asked so many times.
+type lastsFor struct {
+	context.Context
+	times int
+}
+
+func (c *lastsFor) Err() error {
+	if c.times--; c.times < 0 {
+		return context.Canceled
+	}
+	return nil
 }
