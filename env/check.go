@@ -16,7 +16,7 @@ type CheckOptions struct {
 	Seeds     []int64        // episodes to play; nil means 0, 1, 2, 3
 	Responses []string       // played in turn, over and over
 	Turns     int            // longest episode; 0 means 12
-	Timeout   time.Duration  // longest call; 0 means 10 s
+	Timeout   time.Duration  // longest call; 0 means one minute, which leaves room for a busy machine
 }
 
 // Problem is one breach of the contract of Env.
@@ -79,7 +79,7 @@ func Check(ctx context.Context, f Factory, o CheckOptions) (Report, error) {
 		o.Turns = 12
 	}
 	if o.Timeout == 0 {
-		o.Timeout = 10 * time.Second
+		o.Timeout = time.Minute
 	}
 	c := &checker{ctx: ctx, f: f, o: o}
 	for _, part := range []func() error{c.order, c.cancelled, c.hostile, c.episodes} {

@@ -27,6 +27,15 @@ var (
 type Registry struct {
 	mu        sync.RWMutex
 	factories map[string]Factory
+	judge     Judge
+}
+
+// SetJudge has the claims of environments that New makes from now on judged and
+// paid; nil leaves them to the caller.
+func (r *Registry) SetJudge(j Judge) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.judge = j
 }
 
 // Register adds an environment under a name. The error wraps ErrDuplicate when
@@ -51,7 +60,7 @@ func (r *Registry) Register(name string, f Factory) error {
 // that name, and names the nearest one.
 func (r *Registry) New(name string, config map[string]any) (Env, error) {
 	r.mu.RLock()
-	f := r.factories[name]
+	f, judge := r.factories[name], r.judge
 	r.mu.RUnlock()
 	if f == nil {
 		known := r.Names()
@@ -61,6 +70,9 @@ func (r *Registry) New(name string, config map[string]any) (Env, error) {
 	e, err := f(config)
 	if err != nil {
 		return nil, fmt.Errorf("env: %s: %w", name, err)
+	}
+	if c, ok := e.(Claimant); ok && judge != nil && c.Claiming() {
+		return Judged{Env: e, Judge: judge}, nil
 	}
 	return e, nil
 }

@@ -158,3 +158,39 @@ func quotedLen(s string) int {
 	}
 	return len(s)
 }
+
+// OuterList reads a judge's answer as the newest system does: everything from the
+// first opening to the last closing bracket must be one JSON list, of which the
+// objects are returned. It reports whether that is so; an answer longer than
+// 64 KiB is cut first.
+func OuterList(answer string) ([]map[string]any, bool) {
+	answer = answer[:min(len(answer), maxAnswer)]
+	from, to := strings.IndexByte(answer, '['), strings.LastIndexByte(answer, ']')
+	if from < 0 || to < from {
+		return nil, false
+	}
+	var list []any
+	if json.Unmarshal([]byte(plainNumbers(answer[from:to+1])), &list) != nil {
+		return nil, false
+	}
+	out := make([]map[string]any, 0, len(list))
+	for _, entry := range list {
+		if object, ok := entry.(map[string]any); ok {
+			out = append(out, object)
+		}
+	}
+	return out, true
+}
+
+// OuterRelations is OuterList for a list of relations.
+func OuterRelations(answer string) ([]Relation, bool) {
+	list, ok := OuterList(answer)
+	if !ok {
+		return nil, false
+	}
+	relations := make([]Relation, len(list))
+	for i, object := range list {
+		relations[i] = relationOf(object)
+	}
+	return relations, true
+}

@@ -26,10 +26,11 @@ type Scorer interface {
 //
 // over the names that have a weight and occur among what is said or true, F1
 // being that of Similarity. Where weights are given and nothing is said or true
-// the score is 1; where no such name occurs it is 0. Objects that a judge lists
-// without mentioning a direction are left out.
+// the score is 1; where other names alone occur it is Other. Objects that a judge
+// lists without mentioning a direction are left out.
 type AssignmentScorer struct {
 	Weights map[string]float64 // by object name, e.g. target 0.7 and hole 0.3
+	Other   float64            // 0 in the legacy system, 1 in the newest
 }
 
 // FrozenLakeScorer returns the weights that the legacy system used for
@@ -66,7 +67,7 @@ func (s *AssignmentScorer) Compare(said, truth []Relation) float64 {
 		total += w
 	}
 	if total == 0 {
-		return 0
+		return s.Other
 	}
 	return sum / total
 }

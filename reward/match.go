@@ -115,3 +115,13 @@ func largestMatching(said, truth []Relation) int {
 	}
 	return size
 }
+
+// AboveBase returns how much of a score is better than guessing, which scores
+// base on average: (score − base)/(1 − base), at least 0, so that a perfect score
+// stays 1. A base of 0 changes nothing.
+func AboveBase(score, base float64) float64 {
+	if base <= 0 {
+		return score
+	}
+	return max(0, (score-base)/(1-base))
+}

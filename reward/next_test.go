@@ -1,8 +1,11 @@
 package reward
 
 import (
+	"math/rand/v2"
+	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -95,5 +98,64 @@ func TestNextIsLinearInHostileText(t *testing.T) {
 		for _, format := range Formats(Next) {
 			nextParser(t, format, ParserOptions{AnswerBox: true}).Parse(text)
 		}
+	}
+}
+
+// pythonPattern is what the original matchers say, in Go's regular expressions:
+// with Python's white space, and the letters that fold to i and s.
+func pythonPattern(name string, label bool) *regexp.Regexp {
+	const space = `[\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]*`
+	name = strings.ReplaceAll(name, "i", "[iI\u0130\u0131]")
+	if label {
+		return regexp.MustCompile(`(?im)^` + space + name + space + `:` + space + `(.+)$`)
+	}
+	return regexp.MustCompile(`(?is)<` + name + `>(.*?)</` + name + `>`)
+}
+
+func compareSalvage(t *testing.T, text string) {
+	t.Helper()
+	for _, names := range aliases {
+		for _, name := range names {
+			for _, label := range []bool{false, true} {
+				want := pythonPattern(name, label).FindStringSubmatch(text)
+				find := looseBlock
+				if label {
+					find = labelled
+				}
+				got, ok := find(text, name)
+				if ok != (want != nil) || ok && strip(got) != strip(want[1]) {
+					t.Fatalf("%s, label %t: found %t, %q in %q, want %q", name, label, ok, got, text, want)
+				}
+			}
+		}
+	}
+}
+
+func FuzzSalvage(f *testing.F) {
+	for _, text := range []string{"", "Action:\n Up", "<ACT\u0130ON>a</act\u0131on>", "x\n\u3000answer\u00a0: \n\n", "<thin\u212a></think>:", "\xffthought:\xfe"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if utf8.ValidString(text) { // a regular expression's dot takes one byte at a time of what is not
+			compareSalvage(t, text)
+		}
+	})
+}
+
+// Random strings of what matters, which plain fuzzing seldom makes.
+func TestSalvageMatchesAsRegularExpressionsDo(t *testing.T) {
+	tokens := []string{" ", "\n", "\r", ":", "\u00a0", "\u200b", "x", "act\u0131on", "\u0130", "thin\u212a"}
+	for _, names := range aliases {
+		for _, name := range names {
+			tokens = append(tokens, name, name+":", "\n"+strings.ToUpper(name)+" :", "<"+name+">", "</"+strings.ToTitle(name)+">", "</"+name+">")
+		}
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		var b strings.Builder
+		for range 1 + r.IntN(8) {
+			b.WriteString(tokens[r.IntN(len(tokens))])
+		}
+		compareSalvage(t, b.String())
 	}
 }

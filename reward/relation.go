@@ -70,7 +70,8 @@ func Relate(object string, rows, cols int) Relation {
 type Claim struct {
 	Section string     // SectionObservation or SectionPrediction
 	Text    string     // what the model wrote
-	Truth   []Relation // of every object, in the environment's order
+	Truth   []Relation // of every object, in the environment's order; nil if the state is no matter of directions
+	State   string     // the state in words or JSON, for judges that are shown it; "" if Truth says it all
 	Env     string     // name of the environment
 	Weight  float64    // reward of a perfect claim
 }

@@ -94,6 +94,7 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 		return env.Outcome{}, err
 	}
 	r := e.parser.Parse(response)
+	before := e.state()
 	if e.over {
 		return e.outcome(r, nil, false, false), nil
 	}
@@ -120,7 +121,38 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	if valid && r.FormatCorrect {
 		parts = append(parts, reward.Part{Name: PartFormat, Value: e.o.FormatReward})
 	}
-	return e.outcome(r, parts, valid, won), nil
+	out := e.outcome(r, parts, valid, won)
+	if e.o.UseStateReward {
+		e.claim(&out, before, valid && r.FormatCorrect)
+	}
+	return out, nil
+}
+
+// claim hands what the response says to a judge, if its format is rewarded; if
+// not, the judged metrics are zero.
+func (e *Env) claim(out *env.Outcome, before string, formatted bool) {
+	for _, c := range []struct {
+		section, state string
+		weight         float64
+	}{
+		{reward.SectionObservation, before, e.o.GroundingWeight},
+		{reward.SectionPrediction, e.state(), e.o.WorldModelingWeight},
+	} {
+		text := out.Response.Sections[c.section]
+		switch {
+		case text == "":
+		case !formatted:
+			out.Turn[env.ClaimMetric(c.section)] = 0
+		default:
+			out.Claims = append(out.Claims, reward.Claim{Section: c.section, Text: text, State: c.state, Env: "blackjack", Weight: c.weight})
+		}
+	}
+}
+
+// state is what judges are told about the table, as JSON.
+func (e *Env) state() string {
+	return fmt.Sprintf(`{"player_sum": %d, "dealer_showing": %d, "usable_ace": %t, "is_player_bust": %t}`,
+		e.player.Sum(), e.dealer[0].Value, e.player.Ace(), e.player.Sum() > 21)
 }
 
 // settle lets the dealer draw and compares the hands.
@@ -225,3 +257,6 @@ func (e *Env) Script(r *rand.Rand, p Player) string {
 		return fmt.Sprintf("With %d, I choose to %s.", e.player.Sum(), action)
 	})
 }
+
+// Claiming implements env.Claimant.
+func (e *Env) Claiming() bool { return e.o.UseStateReward }

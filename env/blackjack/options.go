@@ -30,17 +30,24 @@ type Options struct {
 	// InvalidReward is the reward of a turn without a known action.
 	InvalidReward float64 `option:"invalid_reward"`
 
-	// Natural and Sab are accepted for old configurations and change nothing.
-	Natural bool `option:"natural"`
-	Sab     bool `option:"sab"`
+	// UseStateReward attaches claims for a judge to the outcomes of turns whose
+	// format is rewarded; the weights are those of a perfect claim.
+	UseStateReward      bool    `option:"use_state_reward"`
+	GroundingWeight     float64 `option:"grounding_reward_weight"`
+	WorldModelingWeight float64 `option:"worldmodeling_reward_weight"`
+
+	// These are accepted for old configurations and change nothing.
+	EnvName string `option:"env_name"`
+	Natural bool   `option:"natural"`
+	Sab     bool   `option:"sab"`
 }
 
 // Defaults returns the published settings.
 func Defaults() Options {
 	return Options{
-		RenderMode: Vision, PromptFormat: "grounding_worldmodeling", ActionSep: ",", MaxActions: 1, UseExample: true,
+		RenderMode: Vision, PromptFormat: "free_think", ActionSep: ",", MaxActions: 1, UseExample: true,
 		ImagePlaceholder: env.ImageMark, SpecialTokens: []string{"<think>", "</think>", "<answer>", "</answer>"},
-		FormatReward: 0.5, InvalidReward: -0.1,
+		FormatReward: 0.5, InvalidReward: -0.1, GroundingWeight: 0.5, WorldModelingWeight: 0.5,
 	}
 }
 
@@ -67,6 +74,9 @@ func (o *Options) Validate() error {
 	}
 	oneOf("render_mode", o.RenderMode, Text, Vision)
 	oneOf("prompt_format", o.PromptFormat, "no_think", "free_think", "grounding", "worldmodeling", "grounding_worldmodeling")
+	if o.UseStateReward && !strings.Contains(o.PromptFormat, "grounding") && !strings.Contains(o.PromptFormat, "worldmodeling") {
+		bad("use_state_reward", "the format %q says nothing about the state; grounding, worldmodeling and grounding_worldmodeling do", o.PromptFormat)
+	}
 	if o.MaxActions != 1 {
 		bad("max_actions_per_step", "%d; a turn has one action", o.MaxActions)
 	}

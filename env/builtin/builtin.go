@@ -11,6 +11,7 @@ import (
 	"vagen/env/primitiveskill"
 	"vagen/env/sokoban"
 	"vagen/env/svg"
+	"vagen/reward/judge"
 )
 
 // Registry returns a new registry of all environments of the library:
@@ -22,7 +23,8 @@ import (
 //	sokoban          Sokoban; likewise
 //	svg              redrawing pictures; "rules" chooses episode (default) or service
 //
-// The caller may add its own.
+// The caller may add its own. Claims of environments with the option
+// use_state_reward are judged by rules, see judge.Rules; SetJudge changes that.
 func Registry() *env.Registry {
 	r := new(env.Registry)
 	for name, f := range map[string]env.Factory{
@@ -37,5 +39,6 @@ func Registry() *env.Registry {
 			panic(fmt.Sprintf("builtin: %v", err)) // names of a map are unique
 		}
 	}
+	r.SetJudge(new(judge.Rules))
 	return r
 }

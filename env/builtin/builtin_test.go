@@ -47,3 +47,29 @@ func TestBuiltinEnvironmentsKeepTheContract(t *testing.T) {
 		}
 	}
 }
+
+func TestStateRewardsTrainOutOfTheBox(t *testing.T) {
+	r := Registry()
+	say := func(observation, answer string) string {
+		return "<think><observation>" + observation + "</observation><reasoning>r</reasoning></think><answer>" + answer + "</answer>"
+	}
+	e, err := r.New("frozenlake", map[string]any{"rules": "legacy", "render_mode": "text", "desc": []any{"SF", "HG"},
+		"use_state_reward": true, "prompt_format": "grounding"})
+	require.NoError(t, err)
+	_, err = e.Reset(t.Context(), 0)
+	require.NoError(t, err)
+	out, err := e.Step(t.Context(), say("The goal is below and right of the player, the hole is below and in the same column.", "Right"))
+	require.NoError(t, err)
+	require.Equal(t, 0.5, out.Turn["grounding_reward"])
+	require.Equal(t, 0.5, out.Reward.Of("observation"))
+	for _, name := range []string{"sokoban", "navigation", "primitive_skill", "blackjack"} {
+		config := map[string]any{"use_state_reward": true, "prompt_format": "grounding", "render_mode": "text"}
+		if name != "blackjack" {
+			config["rules"] = "legacy"
+		}
+		e, err := r.New(name, config)
+		require.NoError(t, err, name)
+		_, ok := e.(env.Judged)
+		require.True(t, ok, name)
+	}
+}

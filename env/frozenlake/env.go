@@ -279,3 +279,6 @@ func (e *Env) Player() Cell { return e.at }
 
 // Options returns the settings.
 func (e *Env) Options() Options { return e.o }
+
+// Claiming implements env.Claimant.
+func (e *Env) Claiming() bool { return e.o.UseStateReward }

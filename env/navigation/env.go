@@ -41,7 +41,6 @@ type Env struct {
 	steps     int  // actions that count
 	succeeded bool // the last action did what it should
 	formatted bool // every turn's format was correct
-	states    []string
 	closed    bool
 }
 
@@ -101,7 +100,7 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 		return env.Observation{}, err
 	}
 	e.task, e.scene, e.agent = task, scene, newAgent(task.Start, e.o.StepLength)
-	e.steps, e.succeeded, e.formatted, e.states = 0, true, true, nil
+	e.steps, e.succeeded, e.formatted = 0, true, true
 	return e.observe(e.firstText), nil
 }
 
@@ -245,7 +244,6 @@ func (e *Env) pay(out *env.Outcome, t played) {
 // claim hands what the response says to a judge, if its format is rewarded; if
 // not, the judged metrics are zero.
 func (e *Env) claim(out *env.Outcome, before Agent, formatted bool) {
-	e.states = nil
 	for _, c := range []struct {
 		section string
 		agent   Agent
@@ -261,16 +259,11 @@ func (e *Env) claim(out *env.Outcome, before Agent, formatted bool) {
 			out.Turn[env.ClaimMetric(c.section)] = 0
 		default:
 			s := e.state(c.agent)
-			e.states = append(e.states, s.JSON())
 			out.Claims = append(out.Claims, reward.Claim{Section: c.section, Text: text,
-				Truth: s.Relations(), Env: "navigation", Weight: c.weight})
+				Truth: s.Relations(), State: s.JSON(), Env: "navigation", Weight: c.weight})
 		}
 	}
 }
-
-// ClaimStates returns, for each claim of the last turn, the state that it is
-// about as JSON, which the legacy judge is shown.
-func (e *Env) ClaimStates() []string { return e.states }
 
 // observe shows what the agent sees; text puts the view, or the mark of its
 // picture, into words.
@@ -304,3 +297,6 @@ func (e *Env) Parser() *reward.Parser { return e.parser }
 
 // Options returns the settings.
 func (e *Env) Options() Options { return e.o }
+
+// Claiming implements env.Claimant.
+func (e *Env) Claiming() bool { return e.o.UseStateReward }

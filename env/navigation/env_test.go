@@ -244,11 +244,10 @@ func TestClaimsComeWithTheStateBeforeAndAfter(t *testing.T) {
 	require.Equal(t, "o", out.Claims[0].Text)
 	require.Equal(t, "navigation", out.Claims[1].Env)
 	require.Equal(t, 0.5, out.Claims[1].Weight)
-	require.Contains(t, e.ClaimStates()[0], `"target_distance_to_player":3,`)
-	require.Contains(t, e.ClaimStates()[1], `"target_distance_to_player":2.5,`)
+	require.Contains(t, out.Claims[0].State, `"target_distance_to_player":3,`)
+	require.Contains(t, out.Claims[1].State, `"target_distance_to_player":2.5,`)
 	out = play(t, e, say("jump"))
 	require.Empty(t, out.Claims)
-	require.Empty(t, e.ClaimStates())
 	require.Equal(t, 0.0, out.Turn["grounding_reward"])
 	require.Equal(t, 0.0, out.Turn["worldmodeling_reward"])
 }

@@ -40,7 +40,6 @@ type Env struct {
 	world  *world // nil before the first Reset
 	first  float64
 	skills int // run in this episode
-	states []string
 	closed bool
 }
 
@@ -82,7 +81,7 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 	name := fnv.New64a()
 	name.Write([]byte(e.o.Task))
 	e.world = e.task.start(rng.New(name.Sum64(), rng.Level, uint64(seed)))
-	e.first, e.skills, e.states = e.task.judge(e.world).potential(), 0, nil
+	e.first, e.skills = e.task.judge(e.world).potential(), 0
 	return e.observe(nil, true), nil
 }
 
@@ -175,7 +174,6 @@ func (e *Env) FinalReward() float64 {
 // claim hands what the response says to a judge, if its format is rewarded; if
 // not, the judged metrics are zero.
 func (e *Env) claim(out *env.Outcome, before *world, formatted bool) {
-	e.states = nil
 	for _, c := range []struct {
 		section string
 		world   *world
@@ -190,16 +188,11 @@ func (e *Env) claim(out *env.Outcome, before *world, formatted bool) {
 		case !formatted:
 			out.Turn[env.ClaimMetric(c.section)] = 0
 		default:
-			e.states = append(e.states, e.task.state(c.world).JSON())
-			out.Claims = append(out.Claims, reward.Claim{Section: c.section, Text: text, Env: "primitive_skill", Weight: c.weight})
+			out.Claims = append(out.Claims, reward.Claim{Section: c.section, Text: text,
+				State: e.task.state(c.world).JSON(), Env: "primitive_skill", Weight: c.weight})
 		}
 	}
 }
-
-// ClaimStates returns, for each claim of the last turn, the state that it is
-// about as JSON, which the legacy judge is shown. The claims themselves hold no
-// relations: the state is places, not directions.
-func (e *Env) ClaimStates() []string { return e.states }
 
 // Close ends the use of the environment.
 func (e *Env) Close() error {
@@ -239,3 +232,6 @@ func (e *Env) Parser() *reward.Parser { return e.parser }
 
 // Options returns the settings.
 func (e *Env) Options() Options { return e.o }
+
+// Claiming implements env.Claimant.
+func (e *Env) Claiming() bool { return e.o.UseStateReward }

@@ -175,11 +175,10 @@ func TestClaimsComeWithTheStateBeforeAndAfter(t *testing.T) {
 	require.Len(t, out.Claims, 2)
 	require.Equal(t, "primitive_skill", out.Claims[0].Env)
 	require.Equal(t, 0.5, out.Claims[1].Weight)
-	require.Contains(t, e.ClaimStates()[0], `"red_cube_position": [120, -100, 20]`)
-	require.Contains(t, e.ClaimStates()[1], `"red_cube_position": [0, 0, 300]`)
+	require.Contains(t, out.Claims[0].State, `"red_cube_position": [120, -100, 20]`)
+	require.Contains(t, out.Claims[1].State, `"red_cube_position": [0, 0, 300]`)
 	out = say("jump")
 	require.Empty(t, out.Claims)
-	require.Empty(t, e.ClaimStates())
 	require.Equal(t, 0.0, out.Turn["grounding_reward"])
 }
 

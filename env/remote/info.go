@@ -52,8 +52,10 @@ type Rewarder interface {
 // InformerFor returns the Informer of an environment that was made from config:
 // itself if it is one; what the original environments send, for FrozenLake,
 // Sokoban, Blackjack, and any environment with a method Parser() *reward.Parser;
-// else one that sends the sections that were found.
+// else one that sends the sections that were found. A judge around an environment
+// is looked through.
 func InformerFor(e env.Env, config map[string]any) Informer {
+	e = bare(e)
 	if in, ok := e.(Informer); ok {
 		return in
 	}
@@ -64,6 +66,17 @@ func InformerFor(e env.Env, config map[string]any) Informer {
 		return turns{parser: p.Parser()}
 	}
 	return turns{}
+}
+
+// bare returns the environment within wrappers such as env.Judged.
+func bare(e env.Env) env.Env {
+	for {
+		w, ok := e.(interface{ Unwrap() env.Env })
+		if !ok {
+			return e
+		}
+		e = w.Unwrap()
+	}
 }
 
 // turns informs of what was understood and of the metrics.

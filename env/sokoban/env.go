@@ -316,3 +316,6 @@ func (e *Env) Room() *Room {
 
 // Options returns the settings.
 func (e *Env) Options() Options { return e.o }
+
+// Claiming implements env.Claimant.
+func (e *Env) Claiming() bool { return e.o.UseStateReward }

@@ -1,0 +1,34 @@
+package policy
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// askKeys numbers the conversations of Ask from the top down, so that they meet
+// no caller's own, which count from the bottom.
+var askKeys atomic.Uint64
+
+// Ask returns a function that puts questions to a policy, each in a conversation
+// of its own that is forgotten afterwards. It returns the answers in order; errs
+// holds the failures of single conversations, err that of the call.
+func Ask(p Policy, s Sampling) func(ctx context.Context, questions []string) (answers []string, errs []error, err error) {
+	return func(ctx context.Context, questions []string) ([]string, []error, error) {
+		prompts := make([]Prompt, len(questions))
+		keys := make([]uint64, len(questions))
+		for i, q := range questions {
+			keys[i] = -askKeys.Add(1)
+			prompts[i] = Prompt{Conversation: keys[i], Messages: []Message{{Role: User, Text: q}}}
+		}
+		defer p.Forget(keys...)
+		out, err := p.Generate(ctx, prompts, s)
+		if err != nil {
+			return nil, nil, err
+		}
+		answers, errs := make([]string, len(out)), make([]error, len(out))
+		for i, c := range out {
+			answers[i], errs[i] = c.Text, c.Err
+		}
+		return answers, errs, nil
+	}
+}

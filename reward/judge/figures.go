@@ -1,0 +1,79 @@
+package judge
+
+import (
+	"math"
+	"regexp"
+	"strconv"
+
+	"vagen/reward"
+)
+
+// States that are no matter of directions, such as places of cubes or the value
+// of a hand, are compared by their figures.
+
+var (
+	listPattern   = regexp.MustCompile(`[(\[]\s*-?\d+(?:\.\d+)?(?:\s*,\s*-?\d+(?:\.\d+)?)+\s*[)\]]`)
+	numberPattern = regexp.MustCompile(`-?\d+(?:\.\d+)?`)
+)
+
+// maxFigures bounds what is read of one text.
+const maxFigures = 256
+
+// figures returns the lists of numbers in brackets and the single numbers
+// elsewhere.
+func figures(text string) [][]float64 {
+	var all [][]float64
+	numbers := func(s string) (list []float64) {
+		for _, word := range numberPattern.FindAllString(s, maxFigures) {
+			v, err := strconv.ParseFloat(word, 64)
+			if err != nil {
+				v = math.Inf(1) // out of range: equal to nothing that is true
+			}
+			list = append(list, v)
+		}
+		return list
+	}
+	from := 0
+	single := func(s string) {
+		for _, v := range numbers(s) {
+			all = append(all, []float64{v})
+		}
+	}
+	for _, at := range listPattern.FindAllStringIndex(text, maxFigures) {
+		single(text[from:at[0]])
+		all = append(all, numbers(text[at[0]:at[1]]))
+		from = at[1]
+	}
+	single(text[from:])
+	return all[:min(len(all), maxFigures)]
+}
+
+// compareFigures is the F1 of the figures of a text and a state. Figures agree
+// when no number is more than one unit off: states are rounded.
+func compareFigures(text, state string) float64 {
+	said, truth := figures(text), figures(state)
+	taken := make([]bool, len(truth))
+	matches := 0
+	for _, s := range said {
+		for i, t := range truth {
+			if !taken[i] && near(s, t) {
+				taken[i] = true
+				matches++
+				break
+			}
+		}
+	}
+	return reward.F1(float64(matches), len(said), len(truth))
+}
+
+func near(a, b []float64) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if slack := float64(min(len(a)-1, 1)); !(math.Abs(a[i]-b[i]) <= slack) {
+			return false
+		}
+	}
+	return true
+}

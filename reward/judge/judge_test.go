@@ -1,0 +1,152 @@
+package judge
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/env"
+	"vagen/reward"
+)
+
+var (
+	_ env.Judge = (*Rules)(nil)
+	_ env.Judge = (*Model)(nil)
+)
+
+func claim(environment, text string, truth ...reward.Relation) reward.Claim {
+	return reward.Claim{Section: reward.SectionObservation, Text: text, Truth: truth, Env: environment, Weight: 0.5}
+}
+
+func score(t *testing.T, j env.Judge, claims ...reward.Claim) []float64 {
+	t.Helper()
+	scores, err := j.Score(t.Context(), claims)
+	require.NoError(t, err)
+	return scores
+}
+
+func TestRulesReadSentencesAndLists(t *testing.T) {
+	box, goal := reward.Relate("box", -1, 2), reward.Relate("target", 0, -1)
+	for text, want := range map[string]float64{
+		"The box is above and right of the player, and the target is in the same row and left of the player.": 1,
+		"target: same row, left. BOX 1: above right":                                                          1,
+		"The box is above and left, the target is left":                                                       0.5, // one of two directions each
+		"The box is above and right.":                                                                         0.5, // the target is missing
+		"I see nothing.":                                                                                      0,
+		"":                                                                                                    0,
+		`[{"object_id": "box", "vertical_relation": "above", "horizontal_relation": "right"},
+		  {"object_id": "target", "vertical_relation": "same", "horizontal_relation": "left"}]`: 1,
+		"[]": 0,
+	} {
+		require.InDelta(t, want, score(t, new(Rules), claim("sokoban", text, goal, box))[0], 1e-12, text)
+	}
+}
+
+func TestRulesKnowTheWordsOfEachEnvironment(t *testing.T) {
+	lake := []reward.Relation{reward.Relate("target", 2, 0), reward.Relate("hole", 1, 1)}
+	// F1 of 1 for the goal and of 0 for the hole, weighted 0.7 and 0.3.
+	require.InDelta(t, 0.7, score(t, new(Rules), claim("frozenlake", "The goal is below, in the same column.", lake...))[0], 1e-12)
+	home := []reward.Relation{reward.Relate("target", -1, 0), reward.Relate("Mug", 0, 1)}
+	require.InDelta(t, 1, score(t, new(Rules), claim("navigation", "The target is ahead and the mug to the right.", home...))[0], 1e-12)
+	require.InDelta(t, 0.5, score(t, new(Rules), claim("navigation", "The target is ahead.", home...))[0], 1e-12)
+}
+
+func TestRulesCompareFiguresOfStatesWithoutDirections(t *testing.T) {
+	c := claim("primitive_skill", "red cube at (121, -100, 20), green one at [0,0,300]")
+	c.State = `{"red_cube_position": [120, -100, 20], "green_cube_position": [0, 0, 300]}`
+	require.InDelta(t, 1, score(t, new(Rules), c)[0], 1e-12)
+	c.Text = "red cube at (125,-100,20) and green cube at (0,0,300)"
+	require.InDelta(t, 0.5, score(t, new(Rules), c)[0], 1e-12)
+	c.Text = "everywhere " + strings.Repeat("1e999 (1,2,99999999999999999999999) ", 1000)
+	require.Zero(t, score(t, new(Rules), c)[0])
+	c.Text, c.State = "I hold 13 and the dealer shows 10.", `{"player_sum": 13, "dealer_showing": 10, "usable_ace": false}`
+	require.InDelta(t, 1, score(t, new(Rules), c)[0], 1e-12)
+}
+
+func TestBaseIsWhatGuessingEarns(t *testing.T) {
+	r := &Rules{Pricing{Base: 0.5}}
+	require.NoError(t, r.Validate())
+	truth := []reward.Relation{reward.Relate("box", -1, 2), reward.Relate("target", 0, -1)}
+	scores := score(t, r, claim("sokoban", "box above right, target same row left", truth...),
+		claim("sokoban", "box above left, target left", truth...), claim("sokoban", "box above right, target right, same row", truth...))
+	require.InDeltaSlice(t, []float64{1, 0, 0.5}, scores, 1e-12)
+	for _, base := range []float64{-0.1, 1, math.NaN()} {
+		require.ErrorContains(t, (&Pricing{Base: base}).Validate(), "base")
+	}
+}
+
+func TestScorersOfTheCallerSeeWholeTurns(t *testing.T) {
+	s := reward.SokobanScorer()
+	s.TopK = 1
+	r := &Rules{Pricing{Scorers: map[string]reward.Scorer{"sokoban": s}}}
+	truth := reward.Relate("box", 1, 1)
+	bad := claim("sokoban", "nothing", truth)
+	require.Equal(t, []float64{-0.1, 0.5}, score(t, r, bad, claim("sokoban", "the box is below and right", truth)))
+}
+
+func TestModelReadsRelationsAndVerdicts(t *testing.T) {
+	var asked []string
+	answers := map[string]string{
+		"near":  "Here it is:\n```json\n[{\"object_id\": \"box\", \"vertical_relation\": \"below\", \"horizontal_relation\": null}]\n```",
+		"fuzzy": "I cannot tell.", "true": "It does. <ANSWER>yes</ANSWER>", "false": "<answer>NO</answer>", "mute": "maybe",
+	}
+	m := &Model{Ask: func(_ context.Context, prompts []string) ([]string, []error, error) {
+		asked = prompts
+		out, errs := make([]string, len(prompts)), make([]error, len(prompts))
+		for i, p := range prompts {
+			for text, answer := range answers {
+				if strings.Contains(p, "\n"+text+"\n") {
+					out[i] = answer
+				}
+			}
+			if strings.Contains(p, "\nlost\n") {
+				errs[i] = errors.New("no answer")
+			}
+		}
+		return out, errs, nil
+	}}
+	state := func(text string) reward.Claim {
+		c := claim("primitive_skill", text)
+		c.State, c.Section = `{"red": [1,2,3]}`, reward.SectionPrediction
+		return c
+	}
+	truth := reward.Relate("box", 1, 0)
+	scores := score(t, m, claim("sokoban", "near", truth), claim("sokoban", "fuzzy", truth), state("true"), state("false"), state("mute"), state("lost"))
+	require.InDeltaSlice(t, []float64{0.5, 0, 1, 0, 0}, scores[:5], 1e-12)
+	require.True(t, math.IsNaN(scores[5]), "an outage is no score")
+	require.Contains(t, asked[0], `"box"`)
+	require.Contains(t, asked[2], `{"red": [1,2,3]}`)
+	require.Contains(t, asked[2], "after the player acted")
+}
+
+func TestModelThatIsDownFailsAsAWhole(t *testing.T) {
+	down := errors.New("connection refused")
+	for name, ask := range map[string]Ask{
+		"connection refused": func(context.Context, []string) ([]string, []error, error) { return nil, nil, down },
+		"0 answers":          func(context.Context, []string) ([]string, []error, error) { return nil, nil, nil },
+		"nobody to ask":      nil,
+	} {
+		_, err := (&Model{Ask: ask}).Score(t.Context(), []reward.Claim{claim("sokoban", "x")})
+		require.ErrorContains(t, err, name)
+	}
+}
+
+// A reader of model output must stand any text.
+func FuzzRules(f *testing.F) {
+	f.Add("The box 1 is above, the target same row left", `{"a": [1, 2]}`)
+	f.Add("[[[(1,2],\xff", "\x00(1e5,")
+	truth := []reward.Relation{reward.Relate("box", -1, 2), reward.Relate("target", 0, -1)}
+	f.Fuzz(func(t *testing.T, text, state string) {
+		c := claim("primitive_skill", text)
+		c.State = state
+		for _, s := range score(t, new(Rules), claim("sokoban", text, truth...), claim("navigation", text, truth...), c) {
+			if !(s >= 0 && s <= 1) {
+				t.Fatalf("score %v of %q", s, text)
+			}
+		}
+	})
+}

@@ -1,0 +1,127 @@
+package judge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"regexp"
+	"strings"
+
+	"vagen/reward"
+)
+
+// Ask sends prompts to a language model, each as a conversation of its own, and
+// returns the answers in order. errs[i] says why answer i is missing; err, that
+// all are.
+type Ask func(ctx context.Context, prompts []string) (answers []string, errs []error, err error)
+
+// Model judges with a language model. Relations are extracted from a claim by the
+// model and scored here; of a claim with a state in words or figures the model is
+// shown both and says whether the claim holds.
+//
+// A claim whose answer is missing has no score. One whose answer makes no sense
+// scores 0, as in the original systems.
+type Model struct {
+	Pricing
+	Ask Ask          // must be set
+	Log *slog.Logger // receives failures as warnings; nil discards them
+}
+
+// Score implements env.Judge. The prompts of a turn are sent in one call.
+func (m *Model) Score(ctx context.Context, claims []reward.Claim) ([]float64, error) {
+	if m.Ask == nil {
+		return nil, errors.New("judge: there is nobody to ask")
+	}
+	prompts := make([]string, len(claims))
+	for i, c := range claims {
+		if prompts[i] = relationsPrompt(c); c.State != "" {
+			prompts[i] = truthPrompt(c)
+		}
+	}
+	answers, errs, err := m.Ask(ctx, prompts)
+	if err == nil && (len(answers) != len(claims) || len(errs) != len(claims)) {
+		err = fmt.Errorf("%d answers and %d errors for %d prompts", len(answers), len(errs), len(claims))
+	}
+	if err != nil {
+		m.warn("no judge", err)
+		return nil, fmt.Errorf("judge: %w", err)
+	}
+	readings := make([]reward.Reading, len(claims))
+	for i, c := range claims {
+		readings[i] = reward.Reading{Claim: c}
+		if errs[i] == nil && c.State == "" {
+			if readings[i].Relations, readings[i].OK = reward.ExtractRelations(answers[i]); !readings[i].OK {
+				readings[i].Relations, readings[i].OK = reward.OuterRelations(answers[i])
+			}
+		}
+	}
+	scores := m.price(readings)
+	for i, c := range claims {
+		switch {
+		case errs[i] != nil:
+			m.warn("a claim has no judge", errs[i])
+			scores[i] = math.NaN()
+		case c.State != "":
+			scores[i] = verdict(answers[i])
+		}
+	}
+	return scores, nil
+}
+
+func (m *Model) warn(what string, err error) {
+	if m.Log != nil {
+		m.Log.Warn(what, "err", err)
+	}
+}
+
+var verdictPattern = regexp.MustCompile(`(?i)<answer>(yes|no)</answer>`)
+
+// verdict is 1 for an answer of yes, 0 for no and for none.
+func verdict(answer string) float64 {
+	if found := verdictPattern.FindStringSubmatch(answer); found != nil && strings.EqualFold(found[1], "yes") {
+		return 1
+	}
+	return 0
+}
+
+// relationsPrompt asks for the relations that a claim states.
+func relationsPrompt(c reward.Claim) string {
+	kinds := objects(c)
+	return "A player wrote the text below about where things are. List every thing that it mentions as a JSON array.\n" +
+		"Each element has exactly these keys:\n" +
+		`"object_id": ` + kinds + ", whatever number or adjective the text gives it\n" +
+		`"vertical_relation": "above", "below" or "same", as seen from the player; null if the text does not say` + "\n" +
+		`"horizontal_relation": "left", "right" or "same", likewise` + "\n" +
+		"Write down what the text says, even if it seems wrong, and conclude nothing from it. " +
+		"If it mentions none of these things, write [].\n\nText:\n" + c.Text + "\n\nOutput JSON:"
+}
+
+// objects lists the kinds of things that a claim may be about.
+func objects(c reward.Claim) string {
+	var kinds []string
+	seen := make(map[string]bool)
+	for _, t := range c.Truth {
+		if !seen[t.Object] {
+			seen[t.Object] = true
+			kinds = append(kinds, fmt.Sprintf("%q", t.Object))
+		}
+	}
+	if len(kinds) == 0 {
+		return "the name of the thing"
+	}
+	return strings.Join(kinds, " or ")
+}
+
+// truthPrompt asks whether a claim agrees with a state.
+func truthPrompt(c reward.Claim) string {
+	when := "as it was before the player acted"
+	if c.Section == reward.SectionPrediction {
+		when = "as it became after the player acted"
+	}
+	return "Compare a player's description with the true state, " + when + ".\n\nTrue state:\n" + c.State +
+		"\n\nDescription:\n" + c.Text +
+		"\n\nThe description holds if it says something definite about the state and nothing that contradicts it. Rounded figures are fine.\n" +
+		"Answer <answer>YES</answer> if it holds, else <answer>NO</answer>."
+}

@@ -1,0 +1,121 @@
+package judge
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"vagen/reward"
+)
+
+// Rules judges by fixed rules. A claim that holds a JSON list of relations, as
+// the structured formats ask for, is taken at its word; any other is read
+// sentence by sentence, see Read. Claims about states that are no matter of
+// directions are compared by the figures in them.
+//
+// The zero value is ready.
+type Rules struct{ Pricing }
+
+// Pricing turns what a judge read into scores.
+type Pricing struct {
+	// Scorers holds the scorer for the claims of each environment. Others get a
+	// reward.AssignmentScorer that gives every kind of object the same weight, and
+	// FrozenLake reward.FrozenLakeScorer. A scorer that remembers, such as
+	// reward.RepetitionScorer, makes scores depend on the order in which
+	// environments step.
+	Scorers map[string]reward.Scorer
+	// Base is the score of guessing: scores become (score − Base)/(1 − Base), but
+	// not below 0. 0 leaves them as they are; 0.334 is a random relation's.
+	Base float64
+
+	mu sync.Mutex // scorers remember
+}
+
+// Score implements env.Judge. It never fails.
+func (r *Rules) Score(_ context.Context, claims []reward.Claim) ([]float64, error) {
+	readings := make([]reward.Reading, len(claims))
+	for i, c := range claims {
+		readings[i] = reward.Reading{Claim: c, Relations: relations(c), OK: true}
+	}
+	scores := r.price(readings)
+	for i, c := range claims {
+		if len(c.Truth) == 0 && c.State != "" {
+			scores[i] = reward.AboveBase(compareFigures(c.Text, c.State), r.Base)
+		}
+	}
+	return scores, nil
+}
+
+// relations reads a claim.
+func relations(c reward.Claim) []reward.Relation {
+	if list, ok := reward.ExtractRelations(c.Text); ok {
+		return list
+	}
+	names := make(map[string]string, len(c.Truth)+1)
+	for _, t := range c.Truth {
+		names[strings.ToLower(t.Object)] = t.Object
+	}
+	switch c.Env {
+	case "navigation":
+		return read(c.Text, names, directions)
+	case "frozenlake":
+		names["goal"], names["target"], names["hole"] = "target", "target", "hole"
+	case "sokoban":
+		names["target"], names["box"] = "target", "box"
+	}
+	return read(c.Text, names, positions)
+}
+
+// price scores readings environment by environment, each in order.
+func (p *Pricing) price(readings []reward.Reading) []float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	scores := make([]float64, len(readings))
+	done := make([]bool, len(readings))
+	for i := range readings {
+		if done[i] {
+			continue
+		}
+		var group []reward.Reading
+		var at []int
+		for k := i; k < len(readings); k++ {
+			if readings[k].Claim.Env == readings[i].Claim.Env {
+				group, at, done[k] = append(group, readings[k]), append(at, k), true
+			}
+		}
+		for k, score := range p.scorer(group).Score(group) {
+			// Penalties stay: the base is what guessing earns.
+			if score > 0 {
+				score = reward.AboveBase(score, p.Base)
+			}
+			scores[at[k]] = score
+		}
+	}
+	return scores
+}
+
+func (p *Pricing) scorer(group []reward.Reading) reward.Scorer {
+	name := group[0].Claim.Env
+	if s := p.Scorers[name]; s != nil {
+		return s
+	}
+	if name == "frozenlake" {
+		return reward.FrozenLakeScorer()
+	}
+	weights := make(map[string]float64)
+	for _, r := range group {
+		for _, t := range r.Claim.Truth {
+			weights[t.Object] = 1
+		}
+	}
+	return &reward.AssignmentScorer{Weights: weights}
+}
+
+// Validate reports what is wrong with the settings.
+func (p *Pricing) Validate() error {
+	if !(p.Base >= 0 && p.Base < 1) {
+		return fmt.Errorf("judge: the base is %v, it must be at least 0 and below 1", p.Base)
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package judge
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"vagen/reward"
+)
+
+// phrase is a way to say where something is.
+type phrase struct {
+	text                 string
+	vertical, horizontal string
+}
+
+// The closed vocabulary of positions relative to a player.
+var positions = []phrase{
+	{"above", reward.Above, ""}, {"below", reward.Below, ""}, {"same row", reward.Same, ""},
+	{"left", "", reward.Left}, {"right", "", reward.Right}, {"same column", "", reward.Same},
+}
+
+// directions are relative to where somebody looks: ahead is above and behind is
+// below, as on a map with the view upwards.
+var directions = []phrase{
+	{"ahead", reward.Above, reward.Same}, {"in front", reward.Above, reward.Same},
+	{"behind", reward.Below, reward.Same}, {"back", reward.Below, reward.Same},
+	{"left", reward.Same, reward.Left}, {"right", reward.Same, reward.Right},
+}
+
+// Read reads sentences such as
+//
+//	The box is above and left of the player, and the target is in the same row.
+//
+// word for word: each mention of one of the names, with or without a number
+// behind it, and up to the next one the words above, below, same row, left,
+// right and same column. A direction that is not stated, or stated in two ways,
+// is empty. names maps the words for objects, in lower case, to their ids; case
+// and white space of the text don't matter.
+//
+// It is the exact reader of the newest Sokoban, for any objects.
+func Read(text string, names map[string]string) []reward.Relation {
+	return read(text, names, positions)
+}
+
+func read(text string, names map[string]string, vocabulary []phrase) []reward.Relation {
+	text = strings.ToLower(strings.Join(strings.FieldsFunc(text, pythonSpace), " "))
+	var list []reward.Relation
+	id, from := "", 0
+	add := func(clause string) {
+		if from > 0 {
+			list = append(list, relation(id, clause, vocabulary))
+		}
+	}
+	for i := 0; i < len(text); {
+		name, end := mention(text, i, names)
+		if end == 0 {
+			_, n := utf8.DecodeRuneInString(text[i:])
+			i += n
+			continue
+		}
+		add(text[from:i])
+		id, from, i = names[name], end, end
+	}
+	add(text[from:])
+	return list
+}
+
+// mention returns the longest name that stands at byte i, and where it ends with
+// its number; 0 if there is none.
+func mention(text string, i int, names map[string]string) (found string, end int) {
+	for name := range names {
+		if len(name) <= len(found) || !strings.HasPrefix(text[i:], name) {
+			continue
+		}
+		at := i + len(name)
+		digits := strings.TrimLeft(text[at:], " ")
+		if n := len(digits) - len(strings.TrimLeftFunc(digits, unicode.IsDigit)); n > 0 {
+			if past := len(text) - len(digits) + n; boundary(text, past) {
+				found, end = name, past
+				continue
+			}
+		}
+		if boundary(text, at) {
+			found, end = name, at
+		}
+	}
+	return found, end
+}
+
+// boundary reports whether a word that ends before byte i does end there.
+func boundary(text string, i int) bool {
+	r, _ := utf8.DecodeRuneInString(text[i:])
+	return i == len(text) || r != '_' && !unicode.IsLetter(r) && !unicode.IsNumber(r)
+}
+
+func pythonSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
+
+func relation(id, clause string, vocabulary []phrase) reward.Relation {
+	r := reward.Relation{Object: id}
+	var vertical, horizontal [2]bool // something is stated, and more than one thing
+	state := func(to *string, seen *[2]bool, value string) {
+		switch {
+		case value == "" || seen[1] || seen[0] && *to == value:
+		case seen[0]:
+			seen[1], *to = true, ""
+		default:
+			seen[0], *to = true, value
+		}
+	}
+	for _, p := range vocabulary {
+		if strings.Contains(clause, p.text) {
+			state(&r.Vertical, &vertical, p.vertical)
+			state(&r.Horizontal, &horizontal, p.horizontal)
+		}
+	}
+	return r
+}
