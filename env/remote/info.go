@@ -55,7 +55,7 @@ type Rewarder interface {
 // else one that sends the sections that were found. A judge around an environment
 // is looked through.
 func InformerFor(e env.Env, config map[string]any) Informer {
-	e = bare(e)
+	e = unwrapped(e)
 	if in, ok := e.(Informer); ok {
 		return in
 	}
@@ -68,8 +68,8 @@ func InformerFor(e env.Env, config map[string]any) Informer {
 	return turns{}
 }
 
-// bare returns the environment within wrappers such as env.Judged.
-func bare(e env.Env) env.Env {
+// unwrapped returns the environment within wrappers such as env.Judged.
+func unwrapped(e env.Env) env.Env {
 	for {
 		w, ok := e.(interface{ Unwrap() env.Env })
 		if !ok {

@@ -57,7 +57,7 @@ func (s *Server) steps(r *http.Request, actions map[string]any) (Info, error) {
 // rewards asks environments what they pay in the end.
 func (s *Server) rewards(r *http.Request, ids []string) (Info, error) {
 	results, err := each(s, r, ids, "reward", func(_ context.Context, one *session) (float64, error) {
-		if e, ok := bare(one.env).(Rewarder); ok {
+		if e, ok := unwrapped(one.env).(Rewarder); ok {
 			return e.FinalReward(), nil
 		}
 		return 0, nil

@@ -43,6 +43,7 @@ func TestServiceJudgesClaims(t *testing.T) {
 	require.Empty(t, m.chats)
 
 	server.Close()
+	j.Ask = policy.Ask(newModel(t, options(t, OpenAI, server.URL)), policy.Sampling{MaxTokens: 512})
 	_, err = j.Score(t.Context(), []reward.Claim{{Env: "sokoban", Text: "it is there", Truth: truth}})
 	require.ErrorIs(t, err, ErrUnreachable)
 }
