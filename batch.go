@@ -16,6 +16,7 @@ type batch struct {
 	adv        advantage.Batch
 	trajectory []int // of each row, index into the usable trajectories
 	used       []*rollout.Trajectory
+	kept       []int // indices into used, of those that are trained on
 
 	loss, value []bool // per token: whose policy and value terms count
 	want        []bool // either of them, or a step of the recursion
@@ -59,6 +60,7 @@ func newBatch(ts []*rollout.Trajectory, c *Config, spec advantage.Spec) (*batch,
 			b.sampled = append(b.sampled, row.LogProbs...)
 			b.trajectory = append(b.trajectory, len(b.used))
 		}
+		b.kept = append(b.kept, len(b.used))
 		b.used = append(b.used, t)
 	}
 	if b.rows.Len() == 0 {

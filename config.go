@@ -20,6 +20,8 @@ type Config struct {
 	Env       EnvConfig       `yaml:"env"`
 	Model     ModelConfig     `yaml:"model"`
 	Algorithm AlgorithmConfig `yaml:"algorithm"`
+	Reward    RewardConfig    `yaml:"reward"`
+	Filter    FilterConfig    `yaml:"filter"`
 	Data      DataConfig      `yaml:"data"`
 	Rollout   RolloutConfig   `yaml:"rollout_manager"`
 	Agent     AgentConfig     `yaml:"actor_rollout_ref"`
@@ -53,15 +55,22 @@ type ModelConfig struct {
 
 // AlgorithmConfig chooses the estimator.
 type AlgorithmConfig struct {
-	Estimator  string           `yaml:"adv_estimator" doc:"advantage estimator by name"`
-	Gamma      float64          `yaml:"gamma" doc:"discount per token, in [0, 1]"`
-	Lambda     float64          `yaml:"lam" doc:"GAE's lambda, in [0, 1]"`
-	TurnGamma  float64          `yaml:"high_level_gamma" doc:"discount per turn of bi-level and turn-wise GAE, in [0, 1]"`
-	NormByStd  bool             `yaml:"norm_adv_by_std_in_grpo" doc:"divide group-relative advantages by the group's standard deviation"`
-	KLPenalty  string           `yaml:"kl_penalty" doc:"estimate of the KL in the reward: kl, abs, mse or low_var_kl"`
-	KLInReward bool             `yaml:"use_kl_in_reward" doc:"charge tokens for leaving the reference policy"`
-	KLCtrl     KLConfig         `yaml:"kl_ctrl"`
-	Correction CorrectionConfig `yaml:"rollout_correction"`
+	Estimator   string           `yaml:"adv_estimator" doc:"advantage estimator by name"`
+	Gamma       float64          `yaml:"gamma" doc:"discount per token, in [0, 1]"`
+	Lambda      float64          `yaml:"lam" doc:"GAE's lambda, in [0, 1]"`
+	TurnGamma   float64          `yaml:"high_level_gamma" doc:"discount per turn of bi-level and turn-wise GAE, in [0, 1]"`
+	GammaTurn   *float64         `yaml:"gamma_turn" doc:"high_level_gamma under its newer name; null takes that"`
+	TurnLambda  float64          `yaml:"lambda_turn" doc:"lambda from turn to turn of trajectory_bi_level_gae, in [0, 1]"`
+	TokenLambda float64          `yaml:"lambda_token" doc:"lambda within a turn of trajectory_bi_level_gae, in [0, 1]"`
+	Mix         float64          `yaml:"bi_level_mix" doc:"trajectory_bi_level_gae: 0 is token-level GAE, 1 the bi-level one, in [0, 1]"`
+	StepWeight  float64          `yaml:"step_advantage_w" doc:"gigpo: weight of the comparison between turns from one state"`
+	Epsilon     float64          `yaml:"epsilon" doc:"added to the standard deviations of groups; 0 is 1e-6"`
+	Whiten      bool             `yaml:"whiten" doc:"whiten the advantages of estimators that do"`
+	NormByStd   bool             `yaml:"norm_adv_by_std_in_grpo" doc:"divide group-relative advantages by the group's standard deviation"`
+	KLPenalty   string           `yaml:"kl_penalty" doc:"estimate of the KL in the reward: kl, abs, mse or low_var_kl"`
+	KLInReward  bool             `yaml:"use_kl_in_reward" doc:"charge tokens for leaving the reference policy"`
+	KLCtrl      KLConfig         `yaml:"kl_ctrl"`
+	Correction  CorrectionConfig `yaml:"rollout_correction"`
 }
 
 // KLConfig sets the controller of the KL penalty in the reward.
@@ -156,15 +165,16 @@ type CriticConfig struct {
 
 // TrainerConfig says how long to train and what to write.
 type TrainerConfig struct {
-	Steps        int    `yaml:"total_training_steps" doc:"training steps"`
-	Project      string `yaml:"project_name" doc:"first part of the run folder's name"`
-	Experiment   string `yaml:"experiment_name" doc:"second part of the run folder's name"`
-	TestFreq     int    `yaml:"test_freq" doc:"validate every so many steps; 0 or less is never"`
-	SaveFreq     int    `yaml:"save_freq" doc:"save every so many steps; 0 or less is at the end only"`
-	ValBefore    bool   `yaml:"val_before_train" doc:"validate before the first step"`
-	CriticWarmup int    `yaml:"critic_warmup" doc:"steps that train the critic alone"`
-	MaxSkipped   int    `yaml:"max_skipped_updates" doc:"stop after so many skipped optimiser steps in a row"`
-	LogEpisodes  int    `yaml:"log_val_generations" doc:"validation episodes to write out with their images"`
+	Steps        int      `yaml:"total_training_steps" doc:"training steps"`
+	Project      string   `yaml:"project_name" doc:"first part of the run folder's name"`
+	Experiment   string   `yaml:"experiment_name" doc:"second part of the run folder's name"`
+	TestFreq     int      `yaml:"test_freq" doc:"validate every so many steps; 0 or less is never"`
+	SaveFreq     int      `yaml:"save_freq" doc:"save every so many steps; 0 or less is at the end only"`
+	ValBefore    bool     `yaml:"val_before_train" doc:"validate before the first step"`
+	CriticWarmup int      `yaml:"critic_warmup" doc:"steps that train the critic alone"`
+	MaxSkipped   int      `yaml:"max_skipped_updates" doc:"stop after so many skipped optimiser steps in a row"`
+	LogEpisodes  int      `yaml:"log_val_generations" doc:"validation episodes to write out with their images"`
+	Metrics      []string `yaml:"metrics" doc:"what to measure at every step, by name in package rollout/diagnose; [all] or [none]"`
 }
 
 // Default returns the defaults of the full VAGEN system where it has any.
@@ -176,7 +186,9 @@ func Default() Config {
 		Run:       RunConfig{Workers: 2, Waves: 1},
 		Env:       EnvConfig{Seed: 1_000_000},
 		Model:     ModelConfig{Backend: "auto", Recompute: "nothing"},
-		Algorithm: AlgorithmConfig{Estimator: "gae", Gamma: 1, Lambda: 1, TurnGamma: 0.99, NormByStd: true, KLPenalty: "kl", KLCtrl: KLConfig{Type: "fixed", Coef: 0.001}, Correction: CorrectionConfig{Threshold: 2}},
+		Algorithm: AlgorithmConfig{Estimator: "gae", Gamma: 1, Lambda: 1, TurnGamma: 0.99, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75, StepWeight: 1, Whiten: true, NormByStd: true, KLPenalty: "kl", KLCtrl: KLConfig{Type: "fixed", Coef: 0.001}, Correction: CorrectionConfig{Threshold: 2}},
+		Reward:    RewardConfig{Normalize: "none", Epsilon: 1e-8},
+		Filter:    FilterConfig{Name: "reward_variance_top_p", Settings: map[string]any{}},
 		Data:      DataConfig{TrainBatch: 1024, ValBatch: 256, MaxResponse: 512},
 		Rollout:   RolloutConfig{MaxTurns: 5, Trajectories: 1, MultiTurnReward: true, LossMask: true, GAEMask: true},
 		Agent: AgentConfig{
@@ -188,19 +200,23 @@ func Default() Config {
 			Rollout: SamplingConfig{Temperature: 1, TopP: 1, TopK: -1, Val: ValConfig{Temperature: 1, TopP: 1, TopK: -1}},
 		},
 		Critic:  CriticConfig{Kind: "separate", Optim: optim(1e-5), ValueClip: 0.5, ValueCoef: 1},
-		Trainer: TrainerConfig{Project: "vagen", Experiment: "run", Steps: 100, TestFreq: 20, ValBefore: true, MaxSkipped: 5, LogEpisodes: 4},
+		Trainer: TrainerConfig{Project: "vagen", Experiment: "run", Steps: 100, TestFreq: 20, ValBefore: true, MaxSkipped: 5, LogEpisodes: 4, Metrics: []string{"all"}},
 	}
 }
 
 // LoadConfig reads a YAML file on top of the defaults and applies key=value
 // overrides. It reports all mistakes at once, contradictions included.
 func LoadConfig(path string, overrides ...string) (Config, error) {
-	c := Default()
-	var problems []error
+	return Registries{}.LoadConfig(path, overrides...)
+}
+
+// read is LoadConfig without the checks. Without its file there is nothing to check.
+func read(path string, overrides []string) (c Config, problems []error, err error) {
+	c = Default()
 	if path != "" {
 		raw, err := os.ReadFile(path)
 		if err != nil {
-			return c, fmt.Errorf("vagen: %w: %w", ErrConfig, err)
+			return c, nil, fmt.Errorf("vagen: %w: %w", ErrConfig, err)
 		}
 		if err := settings.Load(&c, raw); err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", path, err))
@@ -211,11 +227,7 @@ func LoadConfig(path string, overrides ...string) (Config, error) {
 			problems = append(problems, err)
 		}
 	}
-	problems = append(problems, c.problems()...)
-	if len(problems) > 0 {
-		return c, fmt.Errorf("vagen: %w: %w", ErrConfig, errors.Join(problems...))
-	}
-	return c, nil
+	return c, problems, nil
 }
 
 // Override applies one key=value.
@@ -234,5 +246,10 @@ func (c *Config) params() advantage.Params {
 	p := advantage.DefaultParams()
 	a := &c.Algorithm
 	p.Gamma, p.Lambda, p.TurnGamma, p.NoStd = a.Gamma, a.Lambda, a.TurnGamma, !a.NormByStd
+	p.TurnLambda, p.TokenLambda, p.Mix = a.TurnLambda, a.TokenLambda, a.Mix
+	p.StepWeight, p.Epsilon, p.Raw = a.StepWeight, a.Epsilon, !a.Whiten
+	if a.GammaTurn != nil {
+		p.TurnGamma = *a.GammaTurn
+	}
 	return p
 }

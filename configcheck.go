@@ -1,7 +1,6 @@
 package vagen
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -11,21 +10,18 @@ import (
 
 // Validate reports everything that is out of range or contradicts something
 // else, naming the keys.
-func (c *Config) Validate() error {
-	if problems := c.problems(); len(problems) > 0 {
-		return fmt.Errorf("%w: %w", ErrConfig, errors.Join(problems...))
-	}
-	return nil
-}
+func (c *Config) Validate() error { return Registries{}.Validate(c) }
 
-func (c *Config) problems() []error {
+// problems lists what is wrong, names being those of r, which has all registries.
+func (c *Config) problems(r Registries) []error {
 	v := validator{}
 	v.ranges(c)
-	v.names(c)
-	v.contradictions(c)
+	v.names(c, r)
+	v.shaping(c, r)
+	v.contradictions(c, r)
 	v.losses(c)
 	if len(v.problems) == 0 { // what the estimator itself has to say, after the rest
-		if _, err := advantage.ByName(c.Algorithm.Estimator, c.params()); err != nil {
+		if _, err := r.Estimators.ByName(c.Algorithm.Estimator, c.params()); err != nil {
 			v.say("algorithm.adv_estimator: %w", err)
 		}
 	}
@@ -108,6 +104,14 @@ func (v *validator) ranges(c *Config) {
 	v.within("algorithm.gamma", c.Algorithm.Gamma, 0, 1)
 	v.within("algorithm.lam", c.Algorithm.Lambda, 0, 1)
 	v.within("algorithm.high_level_gamma", c.Algorithm.TurnGamma, 0, 1)
+	if g := c.Algorithm.GammaTurn; g != nil {
+		v.within("algorithm.gamma_turn", *g, 0, 1)
+	}
+	v.within("algorithm.lambda_turn", c.Algorithm.TurnLambda, 0, 1)
+	v.within("algorithm.lambda_token", c.Algorithm.TokenLambda, 0, 1)
+	v.within("algorithm.bi_level_mix", c.Algorithm.Mix, 0, 1)
+	v.within("algorithm.step_advantage_w", c.Algorithm.StepWeight, 0, large)
+	v.within("algorithm.epsilon", c.Algorithm.Epsilon, 0, 1)
 	v.within("algorithm.kl_ctrl.kl_coef", c.Algorithm.KLCtrl.Coef, 0, large)
 	v.within("actor_rollout_ref.actor.clip_ratio", a.Clip, 0, 1)
 	if a.ClipLow != nil {
@@ -147,8 +151,8 @@ func (v *validator) ranges(c *Config) {
 	}
 }
 
-func (v *validator) names(c *Config) {
-	if _, err := advantage.Describe(c.Algorithm.Estimator); err != nil {
+func (v *validator) names(c *Config, r Registries) {
+	if _, err := r.Estimators.Describe(c.Algorithm.Estimator); err != nil {
 		v.say("algorithm.adv_estimator: %w", err)
 	}
 	v.oneOf("model.backend", c.Model.Backend, "auto", "xla", "cuda", "go")
@@ -165,8 +169,8 @@ func (v *validator) names(c *Config) {
 	}
 }
 
-func (v *validator) contradictions(c *Config) {
-	spec, err := advantage.Describe(c.Algorithm.Estimator)
+func (v *validator) contradictions(c *Config, r Registries) {
+	spec, err := r.Estimators.Describe(c.Algorithm.Estimator)
 	if err != nil {
 		return
 	}
@@ -177,8 +181,8 @@ func (v *validator) contradictions(c *Config) {
 	if spec.Groups && c.Rollout.Trajectories < 2 {
 		v.say("algorithm.adv_estimator %s compares episodes of one start state, but rollout_manager.n_trajectory is %d", name, c.Rollout.Trajectories)
 	}
-	if spec.Baselines || spec.States {
-		v.say("algorithm.adv_estimator %s needs baselines or state keys, which this loop does not collect: call package advantage directly", name)
+	if spec.Baselines && c.Reward.changes() {
+		v.say("algorithm.adv_estimator %s subtracts what the greedy episode was paid, but group reward changes what the others are", name)
 	}
 	if spec.Undiscounted && c.Algorithm.Gamma != 1 {
 		v.say("algorithm.adv_estimator %s has no discount per token, but algorithm.gamma is %v", name, c.Algorithm.Gamma)

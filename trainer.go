@@ -15,6 +15,7 @@ import (
 	"vagen/policy"
 	"vagen/reward"
 	"vagen/rollout"
+	"vagen/rollout/filter"
 )
 
 var (
@@ -40,17 +41,27 @@ type Trainer struct {
 	Watch func(step int, ts []*rollout.Trajectory) error
 	// Log receives warnings; nil discards them.
 	Log *slog.Logger
+	// Registries are where the configuration's names are looked up. The zero value
+	// knows what is built in.
+	Registries Registries
 
-	estimator advantage.Estimator
-	spec      advantage.Spec
-	kl        reward.Controller
-	result    advantage.Result
-	skipped   int // optimiser steps skipped in a row
+	names      Registries // with nothing absent
+	estimator  advantage.Estimator
+	spec       advantage.Spec
+	filter     filter.Filter // nil for none
+	metrics    []string
+	kl         reward.Controller
+	normalizer *reward.Normalizer // nil for none
+	result     advantage.Result
+	skipped    int   // optimiser steps skipped in a row
+	done       int   // training steps
+	from       State // where Run begins
 }
 
 // prepare checks the configuration and makes what the loop needs.
 func (t *Trainer) prepare() error {
-	if err := t.Config.Validate(); err != nil {
+	t.names = t.Registries.full()
+	if err := t.names.Validate(&t.Config); err != nil {
 		return fmt.Errorf("vagen: %w", err)
 	}
 	if t.Learner == nil || t.Envs == nil {
@@ -60,18 +71,18 @@ func (t *Trainer) prepare() error {
 		t.Log = slog.New(slog.DiscardHandler)
 	}
 	c := &t.Config
-	var err error
-	if t.estimator, err = advantage.ByName(c.Algorithm.Estimator, c.params()); err != nil {
-		return fmt.Errorf("vagen: %w", err)
-	}
-	if t.spec, err = advantage.Describe(c.Algorithm.Estimator); err != nil {
-		return fmt.Errorf("vagen: %w", err)
-	}
 	k := &c.Algorithm.KLCtrl
-	if t.kl, err = reward.NewController(k.Type, k.Coef, k.Target, k.Horizon); err != nil {
+	var errs [5]error
+	t.estimator, errs[0] = t.names.Estimators.ByName(c.Algorithm.Estimator, c.params())
+	t.spec, errs[1] = t.names.Estimators.Describe(c.Algorithm.Estimator)
+	t.kl, errs[2] = reward.NewController(k.Type, k.Coef, k.Target, k.Horizon)
+	t.filter, errs[3] = t.names.filter(c)
+	t.metrics, errs[4] = t.names.metrics(c)
+	if err := errors.Join(errs[:]...); err != nil {
 		return fmt.Errorf("vagen: %w", err)
 	}
-	return nil
+	t.normalizer = c.Reward.normalizer()
+	return t.resume()
 }
 
 // Run trains for the configured number of steps. It ends early, with the
@@ -82,15 +93,16 @@ func (t *Trainer) Run(ctx context.Context) error {
 		return err
 	}
 	c := &t.Config.Trainer
-	if c.ValBefore {
+	if c.ValBefore && t.done == 0 {
 		if err := t.Validate(ctx, 0); err != nil {
 			return err
 		}
 	}
-	for step := 1; step <= c.Steps; step++ {
+	for step := t.done + 1; step <= c.Steps; step++ {
 		if err := t.step(ctx, step); err != nil {
 			return err
 		}
+		t.done = step
 		if c.TestFreq > 0 && (step%c.TestFreq == 0 || step == c.Steps) {
 			if err := t.Validate(ctx, step); err != nil {
 				return err
@@ -150,18 +162,13 @@ func (c *clock) write(m Metrics) {
 // step is one training step.
 func (t *Trainer) step(ctx context.Context, step int) error {
 	watch := newClock()
-	ts, took, err := t.play(ctx, step)
+	m := Metrics{}
+	b, took, err := t.collect(ctx, step, m)
 	if err != nil {
 		return err
 	}
 	watch.parts["rollout"], watch.parts["env"] = took.Generate, took.Env
 	watch.last = time.Now()
-	b, err := newBatch(ts, &t.Config, t.spec)
-	if err != nil {
-		return err
-	}
-	m := Metrics{}
-	describe(m, "train/", ts)
 	if err := t.score(ctx, b); err != nil {
 		return err
 	}
@@ -170,6 +177,10 @@ func (t *Trainer) step(ctx context.Context, step int) error {
 	}
 	watch.lap("logprobs")
 	if err := t.estimate(b, m); err != nil {
+		return err
+	}
+	t.measure(b, m)
+	if err := t.drop(b, m); err != nil {
 		return err
 	}
 	watch.last = time.Now()
@@ -181,19 +192,54 @@ func (t *Trainer) step(ctx context.Context, step int) error {
 	return t.emit(Event{Kind: "step", Step: step, Total: t.Config.Trainer.Steps, Metrics: m})
 }
 
-// play collects a step's episodes.
+// collect plays a step's episodes and lays them out.
+func (t *Trainer) collect(ctx context.Context, step int, m Metrics) (*batch, rollout.Timing, error) {
+	ts, took, err := t.play(ctx, step)
+	if err != nil {
+		return nil, took, err
+	}
+	describe(m, "train/", ts)
+	var greedy map[int]float64
+	if t.spec.Baselines {
+		var more rollout.Timing
+		if greedy, more, err = t.baselines(ctx, step); err != nil {
+			return nil, took, err
+		}
+		took.Generate, took.Env = took.Generate+more.Generate, took.Env+more.Env
+		ts = withBaseline(ts, greedy)
+		m["train/baselines"] = float64(len(greedy))
+	}
+	b, err := newBatch(ts, &t.Config, t.spec)
+	if err != nil {
+		return nil, took, err
+	}
+	b.identify(t.spec, greedy)
+	return b, took, nil
+}
+
+// play plays a step's episodes.
 func (t *Trainer) play(ctx context.Context, step int) ([]*rollout.Trajectory, rollout.Timing, error) {
 	c := &t.Config
 	var episodes []rollout.Episode
 	for g := range c.Data.TrainBatch {
-		seed := c.Env.Seed + int64(step-1)*int64(c.Data.TrainBatch) + int64(g)
 		for i := range c.Rollout.Trajectories {
-			episodes = append(episodes, rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: seed, Group: g, Index: i})
+			episodes = append(episodes, t.episode(step, g, i))
 		}
 	}
-	r := &c.Agent.Rollout
-	p := t.player(policy.Sampling{Temperature: r.Temperature, TopP: r.TopP, TopK: max(0, r.TopK), MaxTokens: c.Data.MaxResponse})
-	return p.Play(ctx, episodes, rng.Derive(c.Run.Seed, rng.Sample, uint64(step)))
+	return t.player(t.sampling()).Play(ctx, episodes, rng.Derive(c.Run.Seed, rng.Sample, uint64(step)))
+}
+
+// episode is one of a step's episodes.
+func (t *Trainer) episode(step, group, index int) rollout.Episode {
+	c := &t.Config
+	seed := c.Env.Seed + int64(step-1)*int64(c.Data.TrainBatch) + int64(group)
+	return rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: seed, Group: group, Index: index}
+}
+
+// sampling is how responses are sampled in training.
+func (t *Trainer) sampling() policy.Sampling {
+	r := &t.Config.Agent.Rollout
+	return policy.Sampling{Temperature: r.Temperature, TopP: r.TopP, TopK: max(0, r.TopK), MaxTokens: t.Config.Data.MaxResponse}
 }
 
 func (t *Trainer) player(s policy.Sampling) *rollout.Player {
@@ -221,6 +267,9 @@ func (t *Trainer) score(ctx context.Context, b *batch) error {
 // estimate shapes rewards and computes advantages.
 func (t *Trainer) estimate(b *batch, m Metrics) error {
 	c := &t.Config
+	if err := t.shape(b, m); err != nil {
+		return err
+	}
 	if c.Algorithm.KLInReward {
 		kind, _ := reward.ParseKL(c.Algorithm.KLPenalty)
 		kl, err := reward.ShapeKL(b.adv.Rewards, b.adv.Rewards, b.old, b.reference, b.want, b.rows.Offsets, kind, t.kl.Coefficient())
@@ -241,27 +290,7 @@ func (t *Trainer) estimate(b *batch, m Metrics) error {
 			b.value[i] = b.value[i] && on
 		}
 	}
-	if b.values != nil {
-		m["critic/explained_variance"] = explained(b)
-	}
 	return nil
-}
-
-// explained is the share of the returns' variance that the values explain.
-func explained(b *batch) float64 {
-	var n, sum, sum2, err, err2 float64
-	for i, on := range b.value {
-		if !on {
-			continue
-		}
-		r, e := float64(b.result.Returns[i]), float64(b.result.Returns[i]-b.values[i])
-		n, sum, sum2, err, err2 = n+1, sum+r, sum2+r*r, err+e, err2+e*e
-	}
-	variance := sum2/n - sum/n*sum/n
-	if n == 0 || variance <= 0 {
-		return 0
-	}
-	return 1 - (err2/n-err/n*err/n)/variance
 }
 
 // learn takes the optimiser steps of one training step.
@@ -276,11 +305,11 @@ func (t *Trainer) learn(ctx context.Context, b *batch, step int, m Metrics) erro
 	sum := policy.Stats{}
 	updates := 0
 	for epoch := range a.Epochs {
-		order := rng.New(c.Run.Seed, rng.Shuffle, uint64(step), uint64(epoch)).Perm(len(b.used))
+		order := rng.New(c.Run.Seed, rng.Shuffle, uint64(step), uint64(epoch)).Perm(len(b.kept))
 		for from := 0; from < len(order); from += a.MiniBatch {
 			members := map[int]bool{}
 			for _, i := range order[from:min(from+a.MiniBatch, len(order))] {
-				members[i] = true
+				members[b.kept[i]] = true
 			}
 			part, err := b.sub(b.at(members), aggregate)
 			if err != nil {

@@ -149,7 +149,7 @@ func TestMetricsOfAStep(t *testing.T) {
 				"train/episodes", "train/unusable", "train/end/done", "train/success", "train/turns", "train/response_tokens",
 				"train/context_tokens", "train/reward/guess", "train/score", "train/format_correct", "train/truncated", "train/trained_tokens",
 				"actor/pg_loss", "actor/entropy", "actor/ppo_kl", "actor/pg_clipfrac", "actor/pg_clipfrac_lower", "actor/grad_norm", "actor/ratio_max",
-				"actor/kl_loss", "actor/lr", "critic/vf_loss", "critic/vf_clipfrac", "critic/explained_variance",
+				"actor/kl_loss", "actor/lr", "critic/vf_loss", "critic/vf_clipfrac", "explained_variance",
 				"time/rollout", "time/env", "time/logprobs", "time/update",
 			}
 		}

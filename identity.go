@@ -1,0 +1,90 @@
+package vagen
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+
+	"vagen/advantage"
+	"vagen/env"
+	"vagen/internal/rng"
+	"vagen/policy"
+	"vagen/rollout"
+)
+
+// identify adds what single estimators compare by: the greedy episode's return
+// for ReMax, the states that turns began in for GiGPO.
+func (b *batch) identify(spec advantage.Spec, greedy map[int]float64) {
+	for row := range b.rows.Len() {
+		t := b.used[b.trajectory[row]]
+		if spec.Baselines {
+			b.adv.Baselines = append(b.adv.Baselines, float32(greedy[t.Group]))
+		}
+		if spec.States {
+			b.adv.States = states(b.adv.States, t, b.adv.Turn[row])
+		}
+	}
+}
+
+// states appends one key for each turn of a row: equal for equal observations.
+func states(dst []uint64, t *rollout.Trajectory, row int) []uint64 {
+	for _, turn := range t.Turns {
+		if turn.Row == row {
+			dst = append(dst, stateKey(turn.Observation))
+		}
+	}
+	if t.Rows[row].EndsWithSummary() { // a turn that began in no state of the environment
+		dst = append(dst, rng.Derive(0, rng.Sample, uint64(t.Group), uint64(t.Index), uint64(row)))
+	}
+	return dst
+}
+
+// stateKey is a hash of what an observation shows.
+func stateKey(o env.Observation) uint64 {
+	h := sha256.New()
+	h.Write([]byte(o.Text))
+	for _, im := range o.Images {
+		box := im.Bounds()
+		buf := binary.LittleEndian.AppendUint32(nil, uint32(box.Dx()))
+		for y := box.Min.Y; y < box.Max.Y; y++ {
+			for x := box.Min.X; x < box.Max.X; x++ {
+				r, g, b, _ := im.At(x, y).RGBA()
+				buf = append(buf, byte(r>>8), byte(g>>8), byte(b>>8))
+			}
+		}
+		h.Write(buf)
+	}
+	return binary.LittleEndian.Uint64(h.Sum(nil))
+}
+
+// baselines plays every start state of a step once, greedily, and returns what was
+// earned by group. Groups whose greedy episode cannot be used are missing.
+func (t *Trainer) baselines(ctx context.Context, step int) (map[int]float64, rollout.Timing, error) {
+	episodes := make([]rollout.Episode, t.Config.Data.TrainBatch)
+	for g := range episodes {
+		episodes[g] = t.episode(step, g, 0)
+	}
+	s := policy.Sampling{MaxTokens: t.Config.Data.MaxResponse}
+	ts, took, err := t.player(s).Play(ctx, episodes, rng.Derive(t.Config.Run.Seed, rng.Sample, uint64(step), 1))
+	if err != nil {
+		return nil, took, err
+	}
+	out := map[int]float64{}
+	for _, e := range ts {
+		if e.End.Usable() {
+			out[e.Group] = e.Return()
+		}
+	}
+	return out, took, nil
+}
+
+// withBaseline leaves out the episodes that have nothing to be compared with.
+func withBaseline(ts []*rollout.Trajectory, greedy map[int]float64) []*rollout.Trajectory {
+	var out []*rollout.Trajectory
+	for _, t := range ts {
+		if _, ok := greedy[t.Group]; ok {
+			out = append(out, t)
+		}
+	}
+	return out
+}

@@ -1,0 +1,66 @@
+package vagen
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"vagen/reward"
+)
+
+// shape clips and normalises the rewards of a batch, each at the token where it is
+// credited.
+func (t *Trainer) shape(b *batch, m Metrics) error {
+	c := &t.Config.Reward
+	if !c.changes() {
+		return nil
+	}
+	at := b.credited(t.Config.Rollout.MultiTurnReward)
+	values, keys := make([]float64, len(at)), make([]string, len(at))
+	for i, s := range at {
+		values[i] = float64(b.adv.Rewards[s.token])
+		switch reward.Scope(c.Normalize) {
+		case reward.ByGroup:
+			keys[i] = strconv.Itoa(b.adv.Group[s.row])
+		case reward.ByEnvironment:
+			keys[i] = b.used[b.trajectory[s.row]].Env
+		}
+	}
+	low, high := math.Inf(-1), math.Inf(1)
+	if c.ClipLow != nil {
+		low = *c.ClipLow
+	}
+	if c.ClipHigh != nil {
+		high = *c.ClipHigh
+	}
+	m["reward/clipped"] = float64(reward.Clip(values, low, high)) / float64(len(values))
+	if t.normalizer != nil {
+		if err := t.normalizer.Apply(values, keys); err != nil {
+			return fmt.Errorf("vagen: %w", err)
+		}
+	}
+	for i, s := range at {
+		b.adv.Rewards[s.token] = float32(values[i])
+	}
+	return nil
+}
+
+// site is a token at which a reward is credited.
+type site struct{ row, token int }
+
+// credited lists the turn ends of a batch, or the last one of each row alone.
+func (b *batch) credited(perTurn bool) []site {
+	var out []site
+	for row := range b.rows.Len() {
+		first := len(out)
+		for i := b.rows.Offsets[row]; i < b.rows.Offsets[row+1]; i++ {
+			if b.adv.TurnEnd[i] {
+				out = append(out, site{row, i})
+			}
+		}
+		if n := len(out); !perTurn && n > first {
+			out = append(out[:first], out[n-1])
+		}
+	}
+	return out
+}

@@ -1,0 +1,77 @@
+package vagen
+
+import (
+	"slices"
+
+	"vagen/reward"
+	"vagen/rollout/filter"
+)
+
+// FilterConfig drops groups of episodes before the update. Settings are those of
+// package rollout/filter.
+type FilterConfig struct {
+	Enable   bool           `yaml:"enable" doc:"drop groups of episodes that teach little before the update"`
+	Name     string         `yaml:"name" doc:"filter by name: reward_variance, reward_variance_top_k, reward_variance_top_p, reward_variance_min_p, drop_equal (dapo), none"`
+	Settings map[string]any `yaml:"filter_kwargs" doc:"settings of the filter"`
+}
+
+// RewardConfig brings rewards to a common scale before the estimator sees them.
+// What is scaled is what is credited at one token: a turn's reward, or with
+// use_multi_turn_reward off the episode's.
+type RewardConfig struct {
+	ClipLow   *float64 `yaml:"clip_low" doc:"smallest reward; null is no bound"`
+	ClipHigh  *float64 `yaml:"clip_high" doc:"largest reward; null is no bound"`
+	Normalize string   `yaml:"normalize" doc:"divide rewards by the standard deviation of none, batch, group or environment"`
+	Center    bool     `yaml:"center" doc:"subtract the mean, too"`
+	Running   bool     `yaml:"running" doc:"take the statistics of all steps so far instead of one step's"`
+	Epsilon   float64  `yaml:"epsilon" doc:"added to the standard deviation"`
+	Limit     float64  `yaml:"limit" doc:"normalised rewards are clipped to ± this; 0 is no bound"`
+}
+
+// normalizer is the configured normaliser, nil for none.
+func (c *RewardConfig) normalizer() *reward.Normalizer {
+	if c.Normalize == "none" {
+		return nil
+	}
+	return &reward.Normalizer{Scope: reward.Scope(c.Normalize), Center: c.Center, Running: c.Running, Epsilon: c.Epsilon, Limit: c.Limit}
+}
+
+// changes reports whether rewards are anything but passed on.
+func (c *RewardConfig) changes() bool {
+	return c.ClipLow != nil || c.ClipHigh != nil || c.Normalize != "none"
+}
+
+// shaping checks filter and reward settings.
+func (v *validator) shaping(c *Config, r Registries) {
+	w := &c.Reward
+	v.oneOf("reward.normalize", w.Normalize, "none", string(reward.ByBatch), string(reward.ByGroup), string(reward.ByEnvironment))
+	v.within("reward.epsilon", w.Epsilon, 0, large)
+	v.within("reward.limit", w.Limit, 0, large)
+	for _, bound := range []struct {
+		key string
+		x   *float64
+	}{{"reward.clip_low", w.ClipLow}, {"reward.clip_high", w.ClipHigh}} {
+		if bound.x != nil {
+			v.within(bound.key, *bound.x, -large, large)
+		}
+	}
+	if w.ClipLow != nil && w.ClipHigh != nil && *w.ClipLow > *w.ClipHigh {
+		v.say("reward.clip_low %v is above reward.clip_high %v", *w.ClipLow, *w.ClipHigh)
+	}
+	if w.Normalize == string(reward.ByGroup) && w.Running {
+		v.say("reward.running keeps statistics from step to step, but reward.normalize is group, and groups last one step")
+	}
+	if w.Normalize == string(reward.ByGroup) && c.Rollout.Trajectories < 2 && !c.Rollout.MultiTurnReward {
+		v.say("reward.normalize compares the episodes of a group, but rollout_manager.n_trajectory is %d", c.Rollout.Trajectories)
+	}
+	if _, err := r.filter(c); err != nil {
+		v.say("filter: %w", err)
+	}
+	ours := slices.Contains(filter.Builtin().Names(), c.Filter.Name) && c.Filter.Name != "none"
+	if c.Filter.Enable && ours && c.Rollout.Trajectories < 2 {
+		v.say("filter.name %s compares the episodes of a group, but rollout_manager.n_trajectory is %d", c.Filter.Name, c.Rollout.Trajectories)
+	}
+	if _, err := r.metrics(c); err != nil {
+		v.say("trainer.metrics: %w", err)
+	}
+}

@@ -1,0 +1,70 @@
+package vagen
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"vagen/reward"
+)
+
+// State is what a run carries from step to step beside the learner's weights. A
+// checkpoint stores it as JSON; with it and the weights of the same moment a run
+// goes on as if it had never stopped.
+type State struct {
+	Step    int             `json:"step"`              // training steps done
+	KLCoef  float64         `json:"kl_coef"`           // coefficient of the coming step
+	Skipped int             `json:"skipped_in_a_row"`  // optimiser steps
+	Rewards json.RawMessage `json:"rewards,omitempty"` // statistics of a running normalisation
+}
+
+// State returns the state after the last finished step. Call it from Save, or when
+// Run has returned.
+func (t *Trainer) State() (State, error) {
+	s := State{Step: t.done, Skipped: t.skipped}
+	if t.kl != nil {
+		s.KLCoef = t.kl.Coefficient()
+	}
+	if t.normalizer != nil && t.normalizer.Running {
+		raw, err := json.Marshal(t.normalizer)
+		if err != nil {
+			return s, fmt.Errorf("vagen: state: %w", err)
+		}
+		s.Rewards = raw
+	}
+	return s, nil
+}
+
+// Restore makes Run go on after the step of a state instead of beginning anew. The
+// configuration has to be the one that the state was made with.
+func (t *Trainer) Restore(s State) error {
+	if s.Step < 0 || s.Skipped < 0 || !(s.KLCoef >= 0) || math.IsInf(s.KLCoef, 1) {
+		return fmt.Errorf("vagen: state: step %d, kl_coef %v and skipped_in_a_row %d must not be negative", s.Step, s.KLCoef, s.Skipped)
+	}
+	if s.Rewards != nil {
+		if err := json.Unmarshal(s.Rewards, new(reward.Normalizer)); err != nil {
+			return fmt.Errorf("vagen: state: %w", err)
+		}
+	}
+	t.from = s
+	return nil
+}
+
+// resume puts the loop where the restored state was; the zero state is a run's
+// beginning.
+func (t *Trainer) resume() error {
+	t.done, t.skipped = t.from.Step, t.from.Skipped
+	if a, ok := t.kl.(*reward.AdaptiveKL); ok && t.from.Step > 0 {
+		a.Value = t.from.KLCoef
+	}
+	if t.from.Rewards == nil {
+		return nil
+	}
+	if t.normalizer == nil || !t.normalizer.Running {
+		return fmt.Errorf("vagen: state: %w: it has statistics of rewards, but reward.running is off", ErrConfig)
+	}
+	if err := json.Unmarshal(t.from.Rewards, t.normalizer); err != nil {
+		return fmt.Errorf("vagen: state: %w", err)
+	}
+	return nil
+}
