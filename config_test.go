@@ -200,7 +200,7 @@ func TestContradictionsAreRefused(t *testing.T) {
 		"KL twice":                  {[]string{"algorithm.use_kl_in_reward=true", "actor_rollout_ref.actor.use_kl_loss=true"}, "charge for the same thing twice: choose one", "algorithm.use_kl_in_reward=false"},
 		"large mini-batches":        {[]string{"data.train_batch_size=4", "rollout_manager.n_trajectory=3", "actor_rollout_ref.actor.ppo_mini_batch_size=13"}, "actor_rollout_ref.actor.ppo_mini_batch_size is 13, but a step has only 12 episodes", "actor_rollout_ref.actor.ppo_mini_batch_size=12"},
 		"a filter nobody knows":     {[]string{"filter.enable=true", "filter.name=reward_varianc", "rollout_manager.n_trajectory=2"}, `filter: filter: "reward_varianc": unknown name, did you mean "reward_variance"?`, "filter.name=reward_variance"},
-		"a filter's setting":        {[]string{"filter.enable=true", "filter.filter_kwargs={topp: 0.5}", "rollout_manager.n_trajectory=2"}, `did you mean "top_p"?`, "filter.filter_kwargs={top_p: 0.5}"},
+		"a filter's setting":        {[]string{"filter.enable=true", "filter.filter_kwargs={topp: 0.5}", "rollout_manager.n_trajectory=2"}, `did you mean "top_p"?`, `filter.filter_kwargs={"top_p":0.5}`},
 		"a filter without groups":   {[]string{"filter.enable=true"}, "filter.name reward_variance_top_p compares the episodes of a group, but rollout_manager.n_trajectory is 1", "filter.name=none"},
 		"clipping to nothing":       {[]string{"reward.clip_low=1", "reward.clip_high=0.5"}, "reward.clip_low 1 is above reward.clip_high 0.5", "reward.clip_high=1"},
 		"running groups":            {[]string{"reward.normalize=group", "reward.running=true"}, "reward.running keeps statistics from step to step, but reward.normalize is group, and groups last one step", "reward.running=false"},
