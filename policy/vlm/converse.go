@@ -21,6 +21,14 @@ type conversation struct {
 // Generate implements policy.Policy. Conversations opened by one call advance in
 // lockstep and share a cache; continuing them together is what is fast.
 func (m *Model) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
+	return m.Stream(ctx, prompts, s, nil)
+}
+
+// Stream is Generate that calls watch with each token when it is sampled, by the
+// index of its prompt; rows of a decoding step are told of in order. watch must
+// be quick, for the device waits, and must not call the Model. Tokens become
+// text one by one with the tokenizer's NewDecoder.
+func (m *Model) Stream(ctx context.Context, prompts []policy.Prompt, s policy.Sampling, watch func(prompt int, token int32)) ([]policy.Completion, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -47,6 +55,9 @@ func (m *Model) Generate(ctx context.Context, prompts []policy.Prompt, s policy.
 		for i, p := range prompts {
 			if c := m.chats[p.Conversation]; turns[i].err == nil && c.batch == batch {
 				turns[i].request.row = c.row
+				if watch != nil {
+					turns[i].request.watch = func(token int32) { watch(i, token) }
+				}
 				members, reqs = append(members, i), append(reqs, turns[i].request)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/gomlx/gomlx/pkg/core/dtypes"
 
@@ -341,3 +342,9 @@ func (m *Model) Tie(ctx context.Context) error {
 	}
 	return nil
 }
+
+// CompileTime is the time spent so far in building and compiling programs.
+func (m *Model) CompileTime() time.Duration { return m.dev.CompileTime() }
+
+// Family is the architecture, as config.json calls it.
+func (m *Model) Family() string { return string(m.cfg.Family) }

@@ -46,7 +46,8 @@ type request struct {
 	tokens []int32 // context to read first
 	images []picture
 	seed   uint64
-	max    int // longest response
+	max    int               // longest response
+	watch  func(token int32) // told of each token of the response; may be nil
 }
 
 // reply is the response to a request.
@@ -441,6 +442,9 @@ func (t *turn) collect(ids, logProbs *device.Array, end []int32) error {
 		r.tokens, r.logProbs = append(r.tokens, id[row]), append(r.logProbs, lp[row])
 		t.rows[row].pending = id[row]
 		t.rows[row].length++
+		if watch := t.reqs[row].watch; watch != nil {
+			watch(id[row])
+		}
 	}
 	return nil
 }

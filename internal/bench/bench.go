@@ -1,0 +1,316 @@
+// Package bench times a model's work: training steps, reading a prompt, decoding
+// and scoring, each on rows of one length.
+//
+// A step is what the Python programs that it is compared with time: train is
+// forward and backward pass, clipping and AdamW on all weights, with a target at
+// every token but a row's first; prefill reads a prompt and samples one token;
+// decode is one token of every row behind a prompt; logprob scores every token.
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"vagen/internal/rng"
+	"vagen/policy"
+	"vagen/policy/vlm"
+)
+
+// ErrConfig is wrapped by errors about a Config.
+var ErrConfig = errors.New("bad benchmark")
+
+// Mode says what is timed.
+type Mode string
+
+// The modes.
+const (
+	Train   Mode = "train"
+	Prefill Mode = "prefill"
+	Decode  Mode = "decode"
+	LogProb Mode = "logprob"
+)
+
+// Modes lists the modes.
+func Modes() []Mode { return []Mode{Train, Prefill, Decode, LogProb} }
+
+// Config says what to time.
+type Config struct {
+	Mode  Mode
+	Batch int // rows
+	Seq   int // tokens of a row; of its prompt when generating
+	Steps int // timed, after one more that compiles; decode takes at least 16
+}
+
+// Check names everything that is wrong.
+func (c Config) Check() error {
+	var bad []error
+	if !slices.Contains(Modes(), c.Mode) {
+		bad = append(bad, fmt.Errorf("mode is %q, must be one of %q", c.Mode, Modes()))
+	}
+	for _, f := range []struct {
+		name         string
+		value, least int
+	}{{"batch", c.Batch, 1}, {"seq", c.Seq, 2}, {"steps", c.Steps, 1}} {
+		if f.value < f.least {
+			bad = append(bad, fmt.Errorf("%s is %d, must be at least %d", f.name, f.value, f.least))
+		}
+	}
+	if len(bad) > 0 {
+		return fmt.Errorf("bench: %w: %w", ErrConfig, errors.Join(bad...))
+	}
+	return nil
+}
+
+// Result is what a run measured.
+type Result struct {
+	System          string  `json:"system"`
+	Model           string  `json:"model"` // architecture
+	Backend         string  `json:"backend"`
+	Mode            Mode    `json:"mode"`
+	Batch           int     `json:"batch"`
+	Seq             int     `json:"seq"`
+	Steps           int     `json:"steps"`
+	MillisPerStep   float64 `json:"ms_per_step"` // median
+	TokensPerSecond float64 `json:"tokens_per_second"`
+	FirstStep       float64 `json:"first_step_seconds"` // with the compiling that it needs
+	CompileSeconds  float64 `json:"compile_seconds"`
+	PeakRSS         int64   `json:"peak_rss_bytes"` // of the process so far; 0 where the system doesn't say
+}
+
+// Run times the model.
+func Run(ctx context.Context, m *vlm.Model, c Config) (*Result, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	r := &runner{Config: c, model: m}
+	var err error
+	switch c.Mode {
+	case Train:
+		err = r.repeat(ctx, r.train)
+	case LogProb:
+		err = r.repeat(ctx, r.score)
+	case Prefill:
+		err = r.prefill(ctx)
+	case Decode:
+		err = r.decode(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	slices.Sort(r.times)
+	median := r.times[len(r.times)/2]
+	if len(r.times)%2 == 0 {
+		median = (median + r.times[len(r.times)/2-1]) / 2
+	}
+	tokens := c.Batch * c.Seq
+	if c.Mode == Decode {
+		tokens = c.Batch
+	}
+	return &Result{
+		System: system(), Model: m.Family(), Backend: m.Backend(), Mode: c.Mode, Batch: c.Batch, Seq: c.Seq, Steps: len(r.times),
+		MillisPerStep: float64(median) / 1e6, TokensPerSecond: float64(tokens) / median.Seconds(),
+		FirstStep: r.first.Seconds(), CompileSeconds: m.CompileTime().Seconds(), PeakRSS: peakRSS(),
+	}, nil
+}
+
+// system names this program and the library under it.
+func system() string {
+	name := "vagen"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, d := range info.Deps {
+			if d.Path == "github.com/gomlx/gomlx" {
+				name += " on gomlx " + strings.TrimPrefix(d.Version, "v")
+			}
+		}
+	}
+	return name
+}
+
+type runner struct {
+	Config
+	model *vlm.Model
+	first time.Duration
+	times []time.Duration
+}
+
+// repeat times f after one call that compiles.
+func (r *runner) repeat(ctx context.Context, f func(context.Context) error) error {
+	for i := range r.Steps + 1 {
+		start := time.Now()
+		if err := f(ctx); err != nil {
+			return err
+		}
+		if took := time.Since(start); i == 0 {
+			r.first = took
+		} else {
+			r.times = append(r.times, took)
+		}
+	}
+	return nil
+}
+
+// rows are random tokens, with a mark at all but the first of each row.
+func (r *runner) rows() (*policy.Rows, []bool) {
+	rows := &policy.Rows{Offsets: []int{0}}
+	want := make([]bool, r.Batch*r.Seq)
+	draw := rng.New(1, rng.Init, 0)
+	vocab := min(1000, r.model.Tokenizer().VocabSize())
+	special := r.model.Tokenizer().Special()
+	for i := range want {
+		want[i] = i%r.Seq > 0
+		id := int32(draw.IntN(vocab))
+		for id == special.ImagePad || id == special.VideoPad {
+			id = int32(draw.IntN(vocab))
+		}
+		rows.Tokens = append(rows.Tokens, id)
+		if (i+1)%r.Seq == 0 {
+			rows.Offsets = append(rows.Offsets, i+1)
+		}
+	}
+	return rows, want
+}
+
+func (r *runner) train(ctx context.Context) error {
+	rows, want := r.rows()
+	b := &policy.Batch{Rows: *rows, Weight: make([]float32, len(want))}
+	for i, w := range want {
+		if w {
+			b.Weight[i] = 1 / float32(r.Batch*(r.Seq-1))
+		}
+	}
+	stats, err := r.model.Update(ctx, b, policy.Objective{Imitate: true, Temperature: 1}, policy.DefaultOptimizer())
+	if err == nil && stats.Skipped {
+		err = fmt.Errorf("the step was skipped: the gradient's norm is %v", stats.GradNorm)
+	}
+	return err
+}
+
+func (r *runner) score(ctx context.Context) error {
+	rows, want := r.rows()
+	_, err := r.model.Score(ctx, rows, want, policy.Wanted{LogProbs: true}, 1)
+	return err
+}
+
+func (r *runner) prefill(ctx context.Context) error {
+	prompts, err := r.prompts()
+	if err != nil {
+		return err
+	}
+	return r.repeat(ctx, func(ctx context.Context) error {
+		out, err := r.model.Generate(ctx, prompts, policy.Sampling{MaxTokens: 1})
+		if err == nil {
+			err = complaints(out)
+		}
+		forget(r.model, prompts)
+		return err
+	})
+}
+
+// decode times the tokens of long responses, greedily. A first pass compiles.
+func (r *runner) decode(ctx context.Context) error {
+	const warm = 4
+	r.Steps = max(r.Steps, 16)
+	prompts, err := r.prompts()
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	for pass := range 2 {
+		var at []time.Time
+		row, last := -1, -1
+		out, err := r.model.Stream(ctx, prompts, policy.Sampling{MaxTokens: r.Steps + warm + 1}, func(prompt int, _ int32) {
+			if last < 0 || prompt <= last { // the first row of a step
+				at = append(at, time.Now())
+				row++
+				if row == 1 && pass == 0 {
+					r.first = time.Since(start)
+				}
+			}
+			last = prompt
+		})
+		forget(r.model, prompts)
+		if err == nil {
+			err = complaints(out)
+		}
+		if err != nil {
+			return err
+		}
+		r.times = r.times[:0]
+		for i := warm; i < len(at)-1; i++ {
+			r.times = append(r.times, at[i+1].Sub(at[i]))
+		}
+	}
+	if len(r.times) == 0 {
+		return errors.New("every response ended at once: there is nothing to time")
+	}
+	return nil
+}
+
+func forget(m *vlm.Model, prompts []policy.Prompt) {
+	for _, p := range prompts {
+		m.Forget(p.Conversation)
+	}
+}
+
+func complaints(out []policy.Completion) error {
+	for _, c := range out {
+		if c.Err != nil {
+			return c.Err
+		}
+	}
+	return nil
+}
+
+// prompts are one message of digits for each row, which the model reads as Seq
+// tokens, template included.
+func (r *runner) prompts() ([]policy.Prompt, error) {
+	out := make([]policy.Prompt, r.Batch)
+	for i := range out {
+		draw := rng.New(1, rng.Init, uint64(i))
+		text := make([]byte, 0, 4*r.Seq)
+		for range cap(text) {
+			text = append(text, '0'+byte(draw.IntN(10)))
+		}
+		n, err := r.fit(string(text))
+		if err != nil {
+			return nil, err
+		}
+		out[i] = policy.Prompt{Conversation: uint64(i + 1), Messages: []policy.Message{{Role: policy.User, Text: string(text[:n])}}}
+	}
+	return out, nil
+}
+
+// answer ends a conversation that is only wanted for what stands before it.
+var answer = policy.Message{Role: policy.Assistant}
+
+// fit returns how many digits of the text make a prompt of Seq tokens. More of
+// them never make fewer tokens.
+func (r *runner) fit(text string) (int, error) {
+	var err error
+	tokens := func(n int) int {
+		pieces, _, e := r.model.Encode([]policy.Message{{Role: policy.User, Text: text[:n]}, answer})
+		if e != nil {
+			err = e
+			return 0
+		}
+		return len(pieces[0].Tokens)
+	}
+	low, high := 0, len(text)
+	for low < high {
+		mid := (low + high) / 2
+		if tokens(mid) < r.Seq {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	if n := tokens(low); err == nil && n != r.Seq {
+		err = fmt.Errorf("%w: seq is %d, but a prompt has %d tokens or more with the chat template", ErrConfig, r.Seq, n)
+	}
+	return low, err
+}

@@ -1,0 +1,67 @@
+package bench
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy/vlm"
+)
+
+func tiny(t *testing.T) *vlm.Model {
+	t.Helper()
+	dir := t.TempDir()
+	s := vlm.Shape{Family: "llama", Hidden: 16, FF: 24, Layers: 1, Heads: 2, KVHeads: 1, HeadDim: 8, RopeTheta: 10000, MaxPositions: 512}
+	require.NoError(t, vlm.Create(dir, s, nil, 1))
+	m, err := vlm.Open(t.Context(), dir, vlm.Options{Backend: "go"})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, m.Close()) })
+	return m
+}
+
+func TestEveryModeReportsWhatItMeasured(t *testing.T) {
+	m := tiny(t)
+	for _, mode := range Modes() {
+		r, err := Run(t.Context(), m, Config{Mode: mode, Batch: 2, Seq: 120, Steps: 2})
+		require.NoError(t, err, mode)
+		tokens := 2 * 120.0
+		if mode == Decode {
+			tokens = 2
+			assert.GreaterOrEqual(t, r.Steps, 16)
+		}
+		assert.InEpsilon(t, tokens/r.MillisPerStep*1000, r.TokensPerSecond, 1e-9, mode)
+		assert.Positive(t, r.FirstStep)
+		assert.Positive(t, r.CompileSeconds)
+		raw, err := json.Marshal(r)
+		require.NoError(t, err)
+		var line map[string]any
+		require.NoError(t, json.Unmarshal(raw, &line))
+		for _, key := range []string{"system", "model", "backend", "mode", "batch", "seq", "ms_per_step", "tokens_per_second", "compile_seconds", "peak_rss_bytes"} {
+			assert.Contains(t, line, key)
+		}
+	}
+}
+
+func TestPromptsHaveExactlyTheTokensAskedFor(t *testing.T) {
+	r := &runner{Config: Config{Batch: 3, Seq: 133}, model: tiny(t)}
+	prompts, err := r.prompts()
+	require.NoError(t, err)
+	for _, p := range prompts {
+		pieces, _, err := r.model.Encode(append(p.Messages, answer))
+		require.NoError(t, err)
+		assert.Len(t, pieces[0].Tokens, 133)
+	}
+	r.Seq = 5
+	_, err = r.prompts()
+	require.ErrorIs(t, err, ErrConfig)
+}
+
+func TestConfigNamesEverythingWrong(t *testing.T) {
+	_, err := Run(t.Context(), nil, Config{Mode: "nap", Batch: 0, Seq: 1, Steps: 0})
+	require.ErrorIs(t, err, ErrConfig)
+	for _, name := range []string{"nap", "batch", "seq", "steps"} {
+		assert.ErrorContains(t, err, name)
+	}
+}
