@@ -77,6 +77,7 @@ type Result struct {
 	Steps           int     `json:"steps"`
 	MillisPerStep   float64 `json:"ms_per_step"` // median
 	TokensPerSecond float64 `json:"tokens_per_second"`
+	CPUPerStep      float64 `json:"cpu_ms_per_step"`    // mean processor time, of all threads; on a busy machine it says more than the clock
 	FirstStep       float64 `json:"first_step_seconds"` // with the compiling that it needs
 	CompileSeconds  float64 `json:"compile_seconds"`
 	PeakRSS         int64   `json:"peak_rss_bytes"` // of the process so far; 0 where the system doesn't say
@@ -114,7 +115,7 @@ func Run(ctx context.Context, m *vlm.Model, c Config) (*Result, error) {
 	return &Result{
 		System: system(), Model: m.Family(), Backend: m.Backend(), Mode: c.Mode, Batch: c.Batch, Seq: c.Seq, Steps: len(r.times),
 		MillisPerStep: float64(median) / 1e6, TokensPerSecond: float64(tokens) / median.Seconds(),
-		FirstStep: r.first.Seconds(), CompileSeconds: m.CompileTime().Seconds(), PeakRSS: peakRSS(),
+		CPUPerStep: float64(r.cpu) / 1e6 / float64(len(r.times)), FirstStep: r.first.Seconds(), CompileSeconds: m.CompileTime().Seconds(), PeakRSS: peakRSS(),
 	}, nil
 }
 
@@ -136,12 +137,17 @@ type runner struct {
 	model *vlm.Model
 	first time.Duration
 	times []time.Duration
+	cpu   time.Duration // over all times
 }
 
 // repeat times f after one call that compiles.
 func (r *runner) repeat(ctx context.Context, f func(context.Context) error) error {
+	var cpu time.Duration
 	for i := range r.Steps + 1 {
 		start := time.Now()
+		if i == 1 {
+			cpu = cpuTime()
+		}
 		if err := f(ctx); err != nil {
 			return err
 		}
@@ -151,6 +157,7 @@ func (r *runner) repeat(ctx context.Context, f func(context.Context) error) erro
 			r.times = append(r.times, took)
 		}
 	}
+	r.cpu = cpuTime() - cpu
 	return nil
 }
 
@@ -222,12 +229,12 @@ func (r *runner) decode(ctx context.Context) error {
 	start := time.Now()
 	for pass := range 2 {
 		var at []time.Time
-		row, last := -1, -1
+		var cpu []time.Duration
+		last := -1
 		out, err := r.model.Stream(ctx, prompts, policy.Sampling{MaxTokens: r.Steps + warm + 1}, func(prompt int, _ int32) {
 			if last < 0 || prompt <= last { // the first row of a step
-				at = append(at, time.Now())
-				row++
-				if row == 1 && pass == 0 {
+				at, cpu = append(at, time.Now()), append(cpu, cpuTime())
+				if len(at) == 2 && pass == 0 {
 					r.first = time.Since(start)
 				}
 			}
@@ -243,6 +250,7 @@ func (r *runner) decode(ctx context.Context) error {
 		r.times = r.times[:0]
 		for i := warm; i < len(at)-1; i++ {
 			r.times = append(r.times, at[i+1].Sub(at[i]))
+			r.cpu = cpu[i+1] - cpu[warm]
 		}
 	}
 	if len(r.times) == 0 {

@@ -5,6 +5,7 @@ package bench
 import (
 	"runtime"
 	"syscall"
+	"time"
 )
 
 // peakRSS is the most memory that the process has had in RAM.
@@ -17,4 +18,13 @@ func peakRSS() int64 {
 		return int64(u.Maxrss)
 	}
 	return int64(u.Maxrss) * 1024
+}
+
+// cpuTime is the processor time that the process has used.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
