@@ -260,3 +260,6 @@ func (e *Env) Script(r *rand.Rand, p Player) string {
 
 // Claiming implements env.Claimant.
 func (e *Env) Claiming() bool { return e.o.UseStateReward }
+
+// Parser returns what reads the responses.
+func (e *Env) Parser() *reward.Parser { return e.parser }

@@ -19,4 +19,7 @@
 // Walkers and scripts (Random, ShortestPath, HoleBlind, Noisy, Env.Script) are
 // reference players: they give the success rates to compare a model with and
 // write transcripts for imitation.
+//
+// A third rule set, Next, is Lite with the response formats and the strictness
+// that VAGEN has had since August 2026.
 package frozenlake

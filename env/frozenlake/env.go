@@ -51,8 +51,11 @@ func New(o Options) (*Env, error) {
 		return nil, err
 	}
 	po := reward.ParserOptions{Dialect: reward.Lite, ActionSep: o.ActionSep, MaxActions: o.MaxActions}
-	if o.Rules == Legacy {
+	switch o.Rules {
+	case Legacy:
 		po.Dialect, po.SpecialTokens = reward.Legacy, o.SpecialTokens
+	case Next:
+		po.Dialect = reward.Next
 	}
 	parser, err := reward.NewParser(o.PromptFormat, po)
 	if err != nil {
@@ -105,13 +108,17 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 // Step plays the moves of one response. It never fails because of the text. Once
 // the player is in a hole or on the goal, further moves change nothing. Turns
 // played beyond that do what the originals do: with a valid move they are done
-// again, and pay again for the goal; without one they are neither.
+// again, and pay again for the goal, but not under the next rules; without one
+// they are neither.
 func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	if err := e.usable(ctx, true); err != nil {
 		return env.Outcome{}, err
 	}
 	before := e.at
 	r := e.parser.Parse(response)
+	if e.o.Rules == Next {
+		r = words.Hold(r, e.o.StrictFormat)
+	}
 	moved, valid, first := e.play(r)
 	e.turn++
 
@@ -171,7 +178,7 @@ func (e *Env) play(r reward.Response) (moved []string, valid, first bool) {
 // rules, exact under the legacy ones.
 func (e *Env) action(word string) (Action, bool) {
 	for a, name := range actionWords {
-		if word == name || e.o.Rules == Lite && strings.EqualFold(word, name) {
+		if word == name || e.o.Rules != Legacy && strings.EqualFold(word, name) {
 			return Action(a), true
 		}
 	}
@@ -195,7 +202,7 @@ func (e *Env) pay(out *env.Outcome, before Cell, acted, valid, first bool) {
 	if e.o.Rules == Legacy {
 		formatted = out.Response.FormatCorrect && valid
 	}
-	if out.Success {
+	if out.Success && (first || e.o.Rules != Next) {
 		bonus := e.o.SuccessReward
 		if e.o.Rules == Legacy {
 			bonus = legacyBonus
@@ -282,3 +289,6 @@ func (e *Env) Options() Options { return e.o }
 
 // Claiming implements env.Claimant.
 func (e *Env) Claiming() bool { return e.o.UseStateReward }
+
+// Parser returns what reads the responses.
+func (e *Env) Parser() *reward.Parser { return e.parser }

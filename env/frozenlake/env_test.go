@@ -111,7 +111,7 @@ func TestFallingCostsOnce(t *testing.T) {
 }
 
 func TestScriptsAreTrueAndWellFormed(t *testing.T) {
-	for _, rules := range []Rules{Lite, Legacy} {
+	for _, rules := range []Rules{Lite, Legacy, Next} {
 		for _, format := range promptFormats(rules) {
 			o := Defaults(rules)
 			o.PromptFormat, o.RenderMode, o.DescribeHoles = format, Text, true
@@ -140,7 +140,7 @@ func TestScriptsAreTrueAndWellFormed(t *testing.T) {
 }
 
 func TestPromptsShowAnExampleThatTheirParserAccepts(t *testing.T) {
-	for _, rules := range []Rules{Lite, Legacy} {
+	for _, rules := range []Rules{Lite, Legacy, Next} {
 		for _, format := range promptFormats(rules) {
 			for _, mode := range []string{Text, Vision} {
 				o := Defaults(rules)
@@ -279,7 +279,7 @@ func FuzzStep(f *testing.F) {
 	f.Add("<think><observation>goal up left</observation><prediction>goal up left</prediction></think><answer>Left</answer>", uint8(2))
 	f.Add("<answer>\xff,<image></answer>", uint8(7))
 	f.Fuzz(func(t *testing.T, response string, pick uint8) {
-		rules := []Rules{Lite, Legacy}[pick%2]
+		rules := []Rules{Lite, Legacy, Next}[pick%3]
 		o := Defaults(rules)
 		formats := promptFormats(rules)
 		o.PromptFormat, o.RenderMode, o.ObservationReward = formats[int(pick/2)%len(formats)], Text, 1

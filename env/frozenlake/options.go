@@ -18,6 +18,7 @@ type Rules string
 const (
 	Lite   Rules = "lite"
 	Legacy Rules = "legacy"
+	Next   Rules = "next"
 )
 
 // Modes of rendering and of prompting.
@@ -39,6 +40,9 @@ type Options struct {
 	//	"format" pays if      format correct and at       format correct and every
 	//	                      least one action valid      action valid
 	//	format instructions   in the system prompt        after every observation, too
+	//
+	// Next is Lite with the formats of August 2026: the whole response must have the
+	// shape, and answers of too many actions are malformed. Success pays once.
 	Rules Rules `option:"rules"`
 
 	Size       int      `option:"size"`     // rows and columns, 2..64
@@ -58,6 +62,7 @@ type Options struct {
 	PromptFormat     string   `option:"prompt_format"` // a format of the rule set, see package reward
 	Prompt           string   `option:"prompt"`        // Full, or Brief for models with a small vocabulary
 	UseExample       bool     `option:"use_example_in_sys_prompt"`
+	StrictFormat     bool     `option:"strict_format"`      // a malformed turn does nothing; next only
 	ImagePlaceholder string   `option:"image_placeholder"`  // must be env.ImageMark; accepted for old configurations
 	SpecialTokens    []string `option:"special_token_list"` // removed from sections; legacy only
 
@@ -75,7 +80,7 @@ type Options struct {
 	DescribeHoles     bool    `option:"describe_holes"`
 
 	// UseStateReward attaches claims for a judge to the outcomes of turns whose
-	// format is rewarded; the weights are those of a perfect claim. Legacy only.
+	// format is rewarded; the weights are those of a perfect claim. Not lite.
 	UseStateReward      bool    `option:"use_state_reward"`
 	GroundingWeight     float64 `option:"grounding_reward_weight"`
 	WorldModelingWeight float64 `option:"worldmodeling_reward_weight"`
@@ -92,6 +97,10 @@ func Defaults(r Rules) Options {
 		RenderMode: Text, TileSize: 28, Shading: true, Cracks: true,
 		PromptFormat: "free_think", Prompt: Full, UseExample: true, ImagePlaceholder: env.ImageMark,
 		SuccessReward: 1, FormatReward: 0.02,
+	}
+	if r == Next {
+		o.Rules, o.StrictFormat = Next, true
+		o.GroundingWeight, o.WorldModelingWeight = 0.006, 0.006
 	}
 	if r == Legacy {
 		o.Rules, o.RenderMode, o.MaxActions, o.MinActions = Legacy, Vision, 3, 5
@@ -128,7 +137,7 @@ func (o *Options) Validate() error {
 			bad(name, "%q is not one of %s%s", value, strings.Join(allowed, ", "), nearest.Hint(value, allowed))
 		}
 	}
-	oneOf("rules", string(o.Rules), string(Lite), string(Legacy))
+	oneOf("rules", string(o.Rules), string(Lite), string(Legacy), string(Next))
 	oneOf("render_mode", o.RenderMode, Text, Vision)
 	oneOf("prompt", o.Prompt, Full, Brief)
 	if f := promptFormats(o.Rules); f != nil {
@@ -148,8 +157,14 @@ func (o *Options) Validate() error {
 	if o.Rules == Legacy && o.SlipProb != 0 {
 		bad("slip_prob", "%v: the legacy rules have is_slippery only", o.SlipProb)
 	}
-	if o.Rules == Lite && o.UseStateReward {
+	switch {
+	case o.Rules == Lite && o.UseStateReward:
 		bad("use_state_reward", "the lite rules have no judged state reward")
+	case o.Rules == Next && o.UseStateReward && !strings.Contains(o.PromptFormat, "wm") && o.PromptFormat != reward.ObservePredict:
+		bad("use_state_reward", "the format %q says nothing about the state; wm does", o.PromptFormat)
+	}
+	if o.Rules != Next && o.StrictFormat {
+		bad("strict_format", "the %s rules have no such option; next have", o.Rules)
 	}
 	if o.MaxActions < 1 {
 		bad("max_actions_per_step", "%d is below 1", o.MaxActions)
@@ -172,6 +187,8 @@ func promptFormats(r Rules) []string {
 	switch r {
 	case Lite:
 		return reward.Formats(reward.Lite)
+	case Next:
+		return reward.Formats(reward.Next)
 	case Legacy:
 		return slices.DeleteFunc(reward.Formats(reward.Legacy), func(f string) bool { return f == "raw_response" })
 	}

@@ -18,9 +18,12 @@ const (
 	Actions // their number
 )
 
+var liteWords = [Actions]string{"move_forward", "move_backward", "move_right", "move_left", "turn_right", "turn_left", "look_up", "look_down"}
+
 // actionWords are the words of the actions by rule set.
 var actionWords = map[Rules][Actions]string{
-	Lite:   {"move_forward", "move_backward", "move_right", "move_left", "turn_right", "turn_left", "look_up", "look_down"},
+	Next:   liteWords,
+	Lite:   liteWords,
 	Legacy: {"moveahead", "moveback", "moveright", "moveleft", "rotateright", "rotateleft", "lookup", "lookdown"},
 }
 

@@ -68,8 +68,11 @@ func NewFrom(o Options, tasks TaskSet) (*Env, error) {
 		return nil, fmt.Errorf("navigation: %w: there are none", ErrTask)
 	}
 	po := reward.ParserOptions{Dialect: reward.LiteNavigation, ActionSep: o.ActionSep, MaxActions: o.MaxActions}
-	if o.Rules == Legacy {
+	switch o.Rules {
+	case Legacy:
 		po.Dialect, po.SpecialTokens = reward.Legacy, o.SpecialTokens
+	case Next:
+		po.Dialect = reward.Next
 	}
 	parser, err := reward.NewParser(o.PromptFormat, po)
 	if err != nil {
@@ -112,6 +115,9 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 		return env.Outcome{}, err
 	}
 	r := e.parser.Parse(response)
+	if e.o.Rules == Next {
+		r = words.Hold(r, false)
+	}
 	before := e.agent
 	e.formatted = e.formatted && r.FormatCorrect
 	t := e.play(r)
@@ -175,7 +181,7 @@ func (e *Env) play(r reward.Response) (t played) {
 			}
 		}
 	}
-	if e.o.Rules == Lite {
+	if e.o.Rules != Legacy {
 		t.valid = len(t.words) > 0
 	}
 	return t
@@ -208,7 +214,7 @@ func (e *Env) measure(out *env.Outcome, t played, before Agent) {
 		"last_action_success": words.Number(e.succeeded),
 	}
 	out.Trajectory = env.Metrics{"success": words.Number(t.success)}
-	if e.o.Rules == Lite {
+	if e.o.Rules != Legacy {
 		out.Turn["format_correct"] = words.Number(out.Response.FormatCorrect)
 		out.Trajectory["is_format_correct"] = words.Number(e.formatted)
 	}

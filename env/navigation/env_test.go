@@ -125,7 +125,7 @@ func TestLegacyPaysOnlyTurnsWhoseActionsAreAllKnown(t *testing.T) {
 }
 
 func TestEpisodesEndWithTheirActions(t *testing.T) {
-	for _, rules := range []Rules{Lite, Legacy} {
+	for _, rules := range []Rules{Lite, Legacy, Next} {
 		w := actionWords[rules]
 		e := start(t, rules, func(o *Options) { o.MaxSteps = 3 })
 		out := play(t, e, act(rules, w[TurnLeft]+e.o.ActionSep+w[TurnLeft]))
@@ -253,7 +253,7 @@ func TestClaimsComeWithTheStateBeforeAndAfter(t *testing.T) {
 }
 
 func TestObservationsSayWhatTheOriginalsDo(t *testing.T) {
-	for _, rules := range []Rules{Lite, Legacy} {
+	for _, rules := range []Rules{Lite, Legacy, Next} {
 		e := start(t, rules, func(o *Options) { o.RenderMode = Vision })
 		first, err := e.Reset(t.Context(), 2)
 		require.NoError(t, err)
@@ -276,7 +276,7 @@ func TestObservationsSayWhatTheOriginalsDo(t *testing.T) {
 }
 
 func TestPromptsShowAnExampleThatIsAccepted(t *testing.T) {
-	for _, rules := range []Rules{Lite, Legacy} {
+	for _, rules := range []Rules{Lite, Legacy, Next} {
 		for _, format := range promptFormats(rules) {
 			for _, mode := range []string{Text, Vision} {
 				e := start(t, rules, func(o *Options) { o.PromptFormat, o.RenderMode, o.ExampleCount = format, mode, 1 })
@@ -376,7 +376,7 @@ func FuzzStep(f *testing.F) {
 	f.Add(act(Legacy, "moveahead,rotateleft,\u212aeep"), uint8(1))
 	f.Add("<action>\xff,<image></action>", uint8(6))
 	f.Fuzz(func(t *testing.T, response string, pick uint8) {
-		rules := []Rules{Lite, Legacy}[pick%2]
+		rules := []Rules{Lite, Legacy, Next}[pick%3]
 		o := Defaults(rules)
 		formats := promptFormats(rules)
 		o.PromptFormat, o.RenderMode = formats[int(pick/2)%len(formats)], Text

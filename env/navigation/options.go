@@ -19,6 +19,7 @@ type Rules string
 const (
 	Lite   Rules = "lite"
 	Legacy Rules = "legacy"
+	Next   Rules = "next"
 )
 
 // Modes of rendering.
@@ -45,6 +46,9 @@ type Options struct {
 	//	                      every turn's was correct
 	//	format instructions   in the system prompt and the  after every observation,
 	//	                      first observation             too
+	//
+	// Next is Lite with the formats of August 2026: the whole response must have the
+	// shape, and answers of too many actions are malformed.
 	Rules Rules `option:"rules"`
 
 	// EvalSet is one of EvalSets, or the name without .json of a file in TaskDir.
@@ -72,7 +76,7 @@ type Options struct {
 	PerTurnFormat float64 `option:"per_turn_format_reward"` // lite only
 
 	// UseStateReward attaches claims for a judge to the outcomes of turns whose
-	// format is rewarded; the weights are those of a perfect claim. Legacy only.
+	// format is rewarded; the weights are those of a perfect claim. Not lite.
 	UseStateReward      bool    `option:"use_state_reward"`
 	MaxObjects          int     `option:"max_objects_in_state"`
 	GroundingWeight     float64 `option:"grounding_reward_weight"`
@@ -92,6 +96,9 @@ func Defaults(r Rules) Options {
 		Rules: Lite, EvalSet: "base", DownSample: 1, Resolution: 255, FOV: 100, StepLength: 0.3, SuccessThreshold: 1,
 		MaxSteps: 30, MaxActions: 5, ActionSep: "|", RenderMode: Vision, PromptFormat: "free_think", ImagePlaceholder: env.ImageMark,
 		SuccessReward: 1, PerTurnFormat: 0.01, MaxObjects: 5,
+	}
+	if r == Next {
+		o.Rules, o.GroundingWeight, o.WorldModelingWeight = Next, 0.006, 0.006
 	}
 	if r == Legacy {
 		o.Rules, o.StepLength, o.SuccessThreshold, o.ActionSep = Legacy, 0.5, 1.5, ","
@@ -133,7 +140,7 @@ func (o *Options) Validate() error {
 			bad(name, "%v is outside %v..%v", value, low, high)
 		}
 	}
-	oneOf("rules", string(o.Rules), string(Lite), string(Legacy))
+	oneOf("rules", string(o.Rules), string(Lite), string(Legacy), string(Next))
 	oneOf("render_mode", o.RenderMode, Text, Vision)
 	if f := promptFormats(o.Rules); f != nil {
 		oneOf("prompt_format", o.PromptFormat, f...)
@@ -163,8 +170,11 @@ func (o *Options) Validate() error {
 	if o.ImagePlaceholder != env.ImageMark {
 		bad("image_placeholder", "%q; images are always marked %q", o.ImagePlaceholder, env.ImageMark)
 	}
-	if o.Rules == Lite && o.UseStateReward {
+	switch {
+	case o.Rules == Lite && o.UseStateReward:
 		bad("use_state_reward", "the lite rules have no judged state reward")
+	case o.Rules == Next && o.UseStateReward && !strings.Contains(o.PromptFormat, "wm") && o.PromptFormat != reward.ObservePredict:
+		bad("use_state_reward", "the format %q says nothing about the state; wm does", o.PromptFormat)
 	}
 	slices.SortStableFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
@@ -175,6 +185,8 @@ func promptFormats(r Rules) []string {
 	switch r {
 	case Lite:
 		return reward.Formats(reward.LiteNavigation)
+	case Next:
+		return reward.Formats(reward.Next)
 	case Legacy:
 		return slices.DeleteFunc(reward.Formats(reward.Legacy), func(f string) bool {
 			return f == "raw_response" || strings.HasSuffix(f, "_symbolic") || strings.HasSuffix(f, "_structured")

@@ -21,7 +21,7 @@ import (
 func TestEveryGeneratedTaskIsSolvable(t *testing.T) {
 	// The other sets share their rooms and starts with these.
 	for set, episodes := range map[string]int{"base": 60, "base_train": 120, "long_horizon": 60, "long_horizon_train": 120} {
-		for _, rules := range []Rules{Lite, Legacy} {
+		for _, rules := range []Rules{Lite, Legacy, Next} {
 			o := Defaults(rules)
 			o.EvalSet = set
 			for name, w := range map[string]Walker{"shortest path": ShortestPath, "facing": Facing} {
@@ -245,7 +245,7 @@ func TestFilesOfTheOriginalArePlayedInStandIns(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, scene.objects, other.objects, "the room follows from the file")
 	}
-	for _, rules := range []Rules{Lite, Legacy} {
+	for _, rules := range []Rules{Lite, Legacy, Next} {
 		for _, dir := range []string{path, filepath.Dir(path)} {
 			o := Defaults(rules)
 			o.TaskDir, o.MaxSteps = dir, 60

@@ -52,8 +52,11 @@ func New(o Options) (*Env, error) {
 		return nil, err
 	}
 	po := reward.ParserOptions{Dialect: reward.LitePrimitiveSkill, ActionSep: o.ActionSep, MaxActions: o.MaxActions}
-	if o.Rules == Legacy {
+	switch o.Rules {
+	case Legacy:
 		po.Dialect, po.SpecialTokens = reward.Legacy, o.SpecialTokens
+	case Next:
+		po.Dialect, po.KeepCase = reward.Next, true
 	}
 	parser, err := reward.NewParser(o.PromptFormat, po)
 	if err != nil {
@@ -93,13 +96,16 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 		return env.Outcome{}, err
 	}
 	r := e.parser.Parse(response)
+	if e.o.Rules == Next {
+		r = words.Hold(r, false)
+	}
 	before := e.world
 	was := e.task.judge(before).potential()
 	t := e.play(r)
 	now := e.task.judge(e.world)
 	out := env.Outcome{Response: r, Done: t.done, Success: now.success}
 	out.Turn = env.Metrics{"action_is_valid": words.Number(t.valid), "env_step": float64(e.skills)}
-	if e.o.Rules == Lite {
+	if e.o.Rules != Legacy {
 		out.Turn["action_is_effective"] = words.Number(len(t.words) > 0)
 		out.Turn["format_correct"] = words.Number(r.FormatCorrect)
 	}
@@ -150,7 +156,7 @@ func (e *Env) pay(out *env.Outcome, t played, now verdict, progress float64) {
 		add(PartFormat, e.o.FormatReward)
 	}
 	switch {
-	case e.o.Rules == Lite:
+	case e.o.Rules != Legacy:
 		add(PartStage, progress)
 		if now.success {
 			add(PartSuccess, e.o.SuccessReward)
@@ -165,7 +171,7 @@ func (e *Env) pay(out *env.Outcome, t played, now verdict, progress float64) {
 // the turns: 0 when the turns have paid it, see Options.EachTurn, or under the
 // lite rules.
 func (e *Env) FinalReward() float64 {
-	if e.world == nil || e.o.Rules == Lite || e.o.EachTurn {
+	if e.world == nil || e.o.Rules != Legacy || e.o.EachTurn {
 		return 0
 	}
 	return e.task.judge(e.world).potential() - e.first - skillCost*float64(e.skills)

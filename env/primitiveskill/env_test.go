@@ -64,7 +64,7 @@ func TestLitePaysStagesAsTheyComeAndGo(t *testing.T) {
 }
 
 func TestFormatIsPaidOnlyWhenAllActionsAreValid(t *testing.T) {
-	for _, rules := range []Rules{Lite, Legacy} {
+	for _, rules := range []Rules{Lite, Legacy, Next} {
 		e := start(t, rules, func(o *Options) { o.EachTurn = false })
 		fee := e.o.FormatReward
 		require.Equal(t, fee, play(t, e, "pick(0,0,20)").Reward.Of(PartFormat))
@@ -129,7 +129,7 @@ func TestObservationsShowPlacesAndLimits(t *testing.T) {
 		{StackThreeCube, []string{"Other information: cube_size: (40, 40, 40)\n"}},
 		{PutAppleInDrawer, []string{"Workspace of y: -600 to 200", "(-500, -500, 200)]", "Other information: drawer_open_value: 300\n"}},
 	} {
-		for _, rules := range []Rules{Lite, Legacy} {
+		for _, rules := range []Rules{Lite, Legacy, Next} {
 			e := start(t, rules, func(o *Options) { o.Task = c.task })
 			first, err := e.Reset(t.Context(), 5)
 			require.NoError(t, err)
@@ -186,7 +186,7 @@ func TestClaimsComeWithTheStateBeforeAndAfter(t *testing.T) {
 // limit of skills shows that the tasks can be solved.
 func TestEveryStartIsSolvable(t *testing.T) {
 	for _, task := range Tasks() {
-		for _, rules := range []Rules{Lite, Legacy} {
+		for _, rules := range []Rules{Lite, Legacy, Next} {
 			o := Defaults(rules)
 			o.Task = task
 			rate, err := SuccessRate(o, Solve, 0, 150, o.MaxActions, 1)
@@ -206,7 +206,7 @@ func TestEveryStartIsSolvable(t *testing.T) {
 }
 
 func TestScriptsAreTrueAndWellFormed(t *testing.T) {
-	for _, rules := range []Rules{Lite, Legacy} {
+	for _, rules := range []Rules{Lite, Legacy, Next} {
 		for _, format := range promptFormats(rules) {
 			for _, task := range Tasks() {
 				e := start(t, rules, func(o *Options) { o.PromptFormat, o.Task = format, task })
@@ -232,7 +232,7 @@ func TestScriptsAreTrueAndWellFormed(t *testing.T) {
 }
 
 func TestPromptsShowAnExampleThatIsAccepted(t *testing.T) {
-	for _, rules := range []Rules{Lite, Legacy} {
+	for _, rules := range []Rules{Lite, Legacy, Next} {
 		for _, format := range promptFormats(rules) {
 			for _, mode := range []string{Text, Vision} {
 				e := start(t, rules, func(o *Options) { o.PromptFormat, o.RenderMode = format, mode })
@@ -347,7 +347,7 @@ func FuzzStep(f *testing.F) {
 	f.Add("<think>a</think><answer>pick(1,2,3)|place(1,2,3)</answer>", uint8(0))
 	f.Add("<think>\xff</think><answer>pick(<image>1,2,\u00a03)(</answer>", uint8(9))
 	f.Fuzz(func(t *testing.T, response string, pick uint8) {
-		rules := []Rules{Lite, Legacy}[pick%2]
+		rules := []Rules{Lite, Legacy, Next}[pick%3]
 		o := Defaults(rules)
 		formats := promptFormats(rules)
 		o.PromptFormat, o.RenderMode, o.Task = formats[int(pick/2)%len(formats)], Text, Tasks()[int(pick/16)%4]

@@ -19,6 +19,7 @@ type Rules string
 const (
 	Lite   Rules = "lite"
 	Legacy Rules = "legacy"
+	Next   Rules = "next"
 )
 
 // Modes of rendering.
@@ -39,6 +40,9 @@ type Options struct {
 	//	"stage" pays      the change of the potential       see EachTurn
 	//	"success" pays    SuccessReward                     nothing
 	//	"skills" pays     nothing                           −0.1 for each, see EachTurn
+	//
+	// Next is Lite with the formats of August 2026: the whole response must have the
+	// shape, and answers of too many actions are malformed.
 	Rules Rules `option:"rules"`
 
 	Task       string `option:"env_id"` // one of Tasks
@@ -65,7 +69,7 @@ type Options struct {
 	EachTurn bool `option:"progress_each_turn"`
 
 	// UseStateReward attaches claims for a judge to the outcomes of turns whose
-	// format is rewarded; the weights are those of a perfect claim. Legacy only.
+	// format is rewarded; the weights are those of a perfect claim. Not lite.
 	UseStateReward      bool    `option:"use_state_reward"`
 	GroundingWeight     float64 `option:"grounding_reward_weight"`
 	WorldModelingWeight float64 `option:"worldmodeling_reward_weight"`
@@ -84,6 +88,9 @@ func Defaults(r Rules) Options {
 		Rules: Lite, Task: AlignTwoCube, MaxSteps: 10, MaxActions: 2, ActionSep: "|", RenderMode: Vision, Resolution: 300, MaskSuccess: true,
 		PromptFormat: "wm", ImagePlaceholder: env.ImageMark, FormatReward: 0.1, SuccessReward: 10,
 		GroundingWeight: 0.5, WorldModelingWeight: 0.5,
+	}
+	if r == Next {
+		o.Rules, o.GroundingWeight, o.WorldModelingWeight = Next, 0.006, 0.006
 	}
 	if r == Legacy {
 		o.Rules, o.PromptFormat, o.FormatReward, o.SuccessReward, o.EachTurn = Legacy, "grounding_worldmodeling", 0.5, 0, true
@@ -118,7 +125,7 @@ func (o *Options) Validate() error {
 			bad(name, "%q is not one of %s%s", value, strings.Join(allowed, ", "), nearest.Hint(value, allowed))
 		}
 	}
-	oneOf("rules", string(o.Rules), string(Lite), string(Legacy))
+	oneOf("rules", string(o.Rules), string(Lite), string(Legacy), string(Next))
 	oneOf("env_id", o.Task, Tasks()...)
 	oneOf("render_mode", o.RenderMode, Text, Vision)
 	if f := promptFormats(o.Rules); f != nil {
@@ -143,8 +150,11 @@ func (o *Options) Validate() error {
 	if o.ImagePlaceholder != env.ImageMark {
 		bad("image_placeholder", "%q; images are always marked %q", o.ImagePlaceholder, env.ImageMark)
 	}
-	if o.Rules == Lite && o.UseStateReward {
+	switch {
+	case o.Rules == Lite && o.UseStateReward:
 		bad("use_state_reward", "the lite rules have no judged state reward")
+	case o.Rules == Next && o.UseStateReward && !strings.Contains(o.PromptFormat, "wm") && o.PromptFormat != reward.ObservePredict:
+		bad("use_state_reward", "the format %q says nothing about the state; wm does", o.PromptFormat)
 	}
 	slices.SortStableFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
@@ -155,6 +165,8 @@ func promptFormats(r Rules) []string {
 	switch r {
 	case Lite:
 		return reward.Formats(reward.LitePrimitiveSkill)
+	case Next:
+		return reward.Formats(reward.Next)
 	case Legacy:
 		return slices.DeleteFunc(reward.Formats(reward.Legacy), func(f string) bool {
 			return f == "raw_response" || strings.HasSuffix(f, "_symbolic")

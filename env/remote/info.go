@@ -49,17 +49,17 @@ type Rewarder interface {
 	FinalReward() float64
 }
 
-// InformerFor returns the Informer of an environment that was made from config:
+// InformerFor returns the Informer of an environment, whatever its configuration:
 // itself if it is one; what the original environments send, for FrozenLake,
 // Sokoban, Blackjack, and any environment with a method Parser() *reward.Parser;
 // else one that sends the sections that were found. A judge around an environment
 // is looked through.
-func InformerFor(e env.Env, config map[string]any) Informer {
+func InformerFor(e env.Env, _ map[string]any) Informer {
 	e = unwrapped(e)
 	if in, ok := e.(Informer); ok {
 		return in
 	}
-	if in := original(e, config); in != nil {
+	if in := original(e); in != nil {
 		return in
 	}
 	if p, ok := e.(interface{ Parser() *reward.Parser }); ok {
@@ -128,6 +128,9 @@ func ParseInfo(p *reward.Parser, r reward.Response) Info {
 	if p != nil && (p.Dialect() == reward.LiteNavigation || p.Dialect() == reward.LitePrimitiveSkill) {
 		return briefInfo(p, r)
 	}
+	if p != nil && p.Dialect() == reward.Next {
+		return nextInfo(p, r)
+	}
 	in := Info{{"llm_raw_response", r.Raw}}
 	names := slices.Sorted(maps.Keys(r.Sections))
 	if p != nil {
@@ -176,6 +179,14 @@ func briefInfo(p *reward.Parser, r reward.Response) Info {
 		}
 	}
 	return in
+}
+
+// nextInfo is what the newest environments send, whatever the format.
+func nextInfo(p *reward.Parser, r reward.Response) Info {
+	return Info{{"llm_raw_response", r.Raw}, {"llm_response", p.Canonical(r)},
+		{"perception_content", r.Sections[reward.SectionObservation]}, {"reasoning_content", r.Sections[reward.SectionReasoning]},
+		{"prediction_content", r.Sections[reward.SectionPrediction]}, {"action_content", r.Sections[reward.SectionAnswer]},
+		{"actions", actions(r)}, {"format_correct", r.FormatCorrect}}
 }
 
 func actions(r reward.Response) []string {

@@ -10,44 +10,23 @@ import (
 
 // original returns the Informer of the library's own environments that stand for
 // ones of the original systems, nil for others.
-func original(e env.Env, config map[string]any) Informer {
+func original(e env.Env) Informer {
 	switch e := e.(type) {
 	case *frozenlake.Env:
-		o := e.Options()
-		p := parser(o.Rules == frozenlake.Legacy, o.PromptFormat, o.ActionSep)
-		if o.UseStateReward {
-			return judged{turns{p}}
-		}
-		return turns{p}
+		return informer(e.Parser(), e.Claiming())
 	case *sokoban.Env:
-		o := e.Options()
-		p := parser(o.Rules == sokoban.Legacy, o.PromptFormat, o.ActionSep)
-		if o.UseStateReward {
-			return judged{turns{p}}
-		}
-		return turns{p}
+		return informer(e.Parser(), e.Claiming())
 	case *blackjack.Env:
-		o := blackjack.Defaults()
-		if env.Decode(config, &o) != nil {
-			return nil
-		}
-		return table{turns{parser(true, o.PromptFormat, o.ActionSep)}, e}
+		return table{turns{e.Parser()}, e}
 	}
 	return nil
 }
 
-// parser returns a parser for writing what the environment's own one has read,
-// for which only the format counts. It is nil if there is no such format.
-func parser(legacy bool, format, sep string) *reward.Parser {
-	o := reward.ParserOptions{Dialect: reward.Lite, ActionSep: sep}
-	if legacy {
-		o.Dialect = reward.Legacy
+func informer(p *reward.Parser, claiming bool) Informer {
+	if claiming && p.Dialect() == reward.Legacy {
+		return judged{turns{p}}
 	}
-	p, err := reward.NewParser(format, o)
-	if err != nil {
-		return nil
-	}
-	return p
+	return turns{p}
 }
 
 // judged informs of legacy environments whose claims a judge scores.

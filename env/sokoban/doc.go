@@ -17,4 +17,7 @@
 //
 // Pictures are drawn by this package; see Renderer. The state can be said in a
 // few words, see Env.Describe.
+//
+// A third rule set, Next, is Lite with the response formats and the strictness
+// that VAGEN has had since August 2026.
 package sokoban

@@ -39,6 +39,7 @@ type Env struct {
 	room     *Room
 	turn     int // finished turns of the episode
 	onTarget int // boxes on targets after the last move, 0 at the start whatever stands there
+	solved   bool
 	closed   bool
 }
 
@@ -51,8 +52,11 @@ func New(o Options) (*Env, error) {
 		return nil, err
 	}
 	po := reward.ParserOptions{Dialect: reward.Lite, ActionSep: o.ActionSep, MaxActions: o.MaxActions}
-	if o.Rules == Legacy {
+	switch o.Rules {
+	case Legacy:
 		po.Dialect, po.SpecialTokens = reward.Legacy, o.SpecialTokens
+	case Next:
+		po.Dialect, po.AnswerBox = reward.Next, true
 	}
 	parser, err := reward.NewParser(o.PromptFormat, po)
 	if err != nil {
@@ -87,7 +91,7 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 	if err != nil {
 		return env.Observation{}, err
 	}
-	e.room, e.turn, e.onTarget = room, 0, 0
+	e.room, e.turn, e.onTarget, e.solved = room, 0, 0, false
 	return e.observe(nil, true), nil
 }
 
@@ -130,6 +134,9 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 		return env.Outcome{}, err
 	}
 	r := e.parser.Parse(response)
+	if e.o.Rules == Next {
+		r = words.Hold(r, e.o.StrictFormat)
+	}
 	before := e.view()
 	t := e.play(r)
 	e.turn++
@@ -204,7 +211,7 @@ func (e *Env) play(r reward.Response) played {
 // rules, exact under the legacy ones.
 func (e *Env) action(word string) (Action, bool) {
 	for a, name := range actionWords {
-		if word == name || e.o.Rules == Lite && strings.EqualFold(word, name) {
+		if word == name || e.o.Rules != Legacy && strings.EqualFold(word, name) {
 			return Action(a), true
 		}
 	}
@@ -231,9 +238,10 @@ func (e *Env) pay(out *env.Outcome, before *Room, t played) {
 		add(PartMove, -moveCost*float64(len(t.moved)))
 		add(PartBox, boxReward*float64(t.boxes))
 		add(PartSuccess, finalReward*float64(t.solved))
-	} else if t.success {
+	} else if t.success && !(e.solved && e.o.Rules == Next) {
 		add(PartSuccess, e.o.SuccessReward)
 	}
+	e.solved = e.solved || t.success
 	if formatted {
 		add(PartFormat, e.o.FormatReward)
 		e.payState(out, before, add)
@@ -319,3 +327,6 @@ func (e *Env) Options() Options { return e.o }
 
 // Claiming implements env.Claimant.
 func (e *Env) Claiming() bool { return e.o.UseStateReward }
+
+// Parser returns what reads the responses.
+func (e *Env) Parser() *reward.Parser { return e.parser }

@@ -96,7 +96,7 @@ func TestTrueTextsEarnTheirWholeReward(t *testing.T) {
 }
 
 func TestScriptsAreTrueAndWellFormed(t *testing.T) {
-	for _, rules := range []Rules{Lite, Legacy} {
+	for _, rules := range []Rules{Lite, Legacy, Next} {
 		for _, format := range promptFormats(rules) {
 			o := Defaults(rules)
 			o.PromptFormat, o.RenderMode, o.DescribeMoves = format, Text, true
@@ -124,7 +124,7 @@ func TestScriptsAreTrueAndWellFormed(t *testing.T) {
 }
 
 func TestPromptsShowAnExampleThatTheirParserAccepts(t *testing.T) {
-	for _, rules := range []Rules{Lite, Legacy} {
+	for _, rules := range []Rules{Lite, Legacy, Next} {
 		for _, format := range promptFormats(rules) {
 			for _, mode := range []string{Text, Vision} {
 				e := start(t, rules, func(o *Options) { o.PromptFormat, o.RenderMode = format, mode })
@@ -286,7 +286,7 @@ func FuzzStep(f *testing.F) {
 	f.Add("<observation>o</observation><think>t</think><answer>right</answer><prediction>p</prediction>", uint8(6))
 	f.Add("<answer>\xff,<image></answer>", uint8(7))
 	f.Fuzz(func(t *testing.T, response string, pick uint8) {
-		rules := []Rules{Lite, Legacy}[pick%2]
+		rules := []Rules{Lite, Legacy, Next}[pick%3]
 		o := Defaults(rules)
 		formats := promptFormats(rules)
 		o.PromptFormat, o.RenderMode, o.ObservationReward, o.Desc = formats[int(pick/2)%len(formats)], Text, 1, alley

@@ -18,6 +18,7 @@ type Rules string
 const (
 	Lite   Rules = "lite"
 	Legacy Rules = "legacy"
+	Next   Rules = "next"
 )
 
 // Modes of rendering and of prompting.
@@ -40,6 +41,10 @@ type Options struct {
 	//	                                                  when a box gets on or off a target
 	//	"format" pays if      at least one action valid   every action valid
 	//	format instructions   in the system prompt        after every observation, too
+	//
+	// Next is Lite with the formats of August 2026: the whole response must have the
+	// shape, and answers of too many actions are malformed. Success pays once, and
+	// Retry is RetryLCG.
 	Rules Rules `option:"rules"`
 
 	Room       [2]int   `option:"dim_room"`  // rows and columns, walls included, 3..32 each
@@ -65,6 +70,7 @@ type Options struct {
 	PromptFormat     string   `option:"prompt_format"` // a format of the rule set, see package reward
 	Prompt           string   `option:"prompt"`        // Full, or Brief for models with a small vocabulary
 	UseExample       bool     `option:"use_example_in_sys_prompt"`
+	StrictFormat     bool     `option:"strict_format"`      // a malformed turn does nothing; next only
 	ImagePlaceholder string   `option:"image_placeholder"`  // must be env.ImageMark; accepted for old configurations
 	SpecialTokens    []string `option:"special_token_list"` // removed from sections; legacy only
 
@@ -81,7 +87,7 @@ type Options struct {
 	DescribeMoves     bool    `option:"describe_moves"`
 
 	// UseStateReward attaches claims for a judge to the outcomes of turns whose
-	// format is rewarded; the weights are those of a perfect claim. Legacy only.
+	// format is rewarded; the weights are those of a perfect claim. Not lite.
 	UseStateReward      bool    `option:"use_state_reward"`
 	GroundingWeight     float64 `option:"grounding_reward_weight"`
 	WorldModelingWeight float64 `option:"worldmodeling_reward_weight"`
@@ -100,6 +106,10 @@ func Defaults(r Rules) Options {
 		RenderMode: Text, TileSize: 28, Shading: true, Edges: true,
 		PromptFormat: "wm", Prompt: Full, UseExample: true, ImagePlaceholder: env.ImageMark,
 		SuccessReward: 1, FormatReward: 0.1, MaxSteps: 100,
+	}
+	if r == Next {
+		o.Rules, o.StrictFormat, o.Retry = Next, true, RetryLCG
+		o.GroundingWeight, o.WorldModelingWeight = 0.006, 0.006
 	}
 	if r == Legacy {
 		o.Rules, o.RenderMode, o.MinActions = Legacy, Vision, 5
@@ -136,7 +146,7 @@ func (o *Options) Validate() error {
 			bad(name, "%q is not one of %s%s", value, strings.Join(allowed, ", "), nearest.Hint(value, allowed))
 		}
 	}
-	oneOf("rules", string(o.Rules), string(Lite), string(Legacy))
+	oneOf("rules", string(o.Rules), string(Lite), string(Legacy), string(Next))
 	oneOf("render_mode", o.RenderMode, Text, Vision)
 	oneOf("prompt", o.Prompt, Full, Brief)
 	oneOf("retry", string(o.Retry), string(RetryHash), string(RetryLCG))
@@ -166,8 +176,14 @@ func (o *Options) Validate() error {
 			bad(limit.name, "%d is below 1", limit.value)
 		}
 	}
-	if o.Rules == Lite && o.UseStateReward {
+	switch {
+	case o.Rules == Lite && o.UseStateReward:
 		bad("use_state_reward", "the lite rules have no judged state reward")
+	case o.Rules == Next && o.UseStateReward && !strings.Contains(o.PromptFormat, "wm") && o.PromptFormat != reward.ObservePredict:
+		bad("use_state_reward", "the format %q says nothing about the state; wm does", o.PromptFormat)
+	}
+	if o.Rules != Next && o.StrictFormat {
+		bad("strict_format", "the %s rules have no such option; next have", o.Rules)
 	}
 	if o.ActionSep == "" {
 		bad("action_sep", "it is empty")
@@ -183,6 +199,8 @@ func promptFormats(r Rules) []string {
 	switch r {
 	case Lite:
 		return reward.Formats(reward.Lite)
+	case Next:
+		return reward.Formats(reward.Next)
 	case Legacy:
 		return slices.DeleteFunc(reward.Formats(reward.Legacy), func(f string) bool { return f == "raw_response" })
 	}

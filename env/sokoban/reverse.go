@@ -39,7 +39,7 @@ type reverseSearch struct {
 // unplay turns a solved room into a puzzle. It reports whether a box was moved at
 // all; the room is as it was if not.
 func unplay(rules Rules, r *Room) bool {
-	s := &reverseSearch{room: r, n: r.count, plain: rules == Lite, explored: make(map[sceneKey]struct{}),
+	s := &reverseSearch{room: r, n: r.count, plain: rules != Legacy, explored: make(map[sceneKey]struct{}),
 		offsets: [Actions]int{Up: -r.cols, Down: r.cols, Left: -1, Right: 1}}
 	start := scene{player: uint16(r.index(r.player)), last: -1}
 	k := 0
@@ -51,11 +51,11 @@ func unplay(rules Rules, r *Room) bool {
 		}
 	}
 	depth := 100
-	if rules == Lite {
+	if rules != Legacy {
 		depth = 300
 	}
 	s.visit(start, 0, depth)
-	if s.displacement(&s.best) == 0 || rules == Lite && s.score == 0 {
+	if s.displacement(&s.best) == 0 || rules != Legacy && s.score == 0 {
 		return false
 	}
 	clear(r.boxes)

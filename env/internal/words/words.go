@@ -9,6 +9,16 @@ import (
 	"vagen/reward"
 )
 
+// Hold applies the rule of the newest environments that a turn with too many
+// actions is malformed and, if strict, that a malformed turn does nothing.
+func Hold(r reward.Response, strict bool) reward.Response {
+	r.FormatCorrect = r.FormatCorrect && r.Dropped == 0
+	if strict && !r.FormatCorrect {
+		r.Actions = nil
+	}
+	return r
+}
+
 // List writes words as the original environments print their lists of actions:
 // ['Up', 'Down'].
 func List(words []string) string {
