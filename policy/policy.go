@@ -35,6 +35,15 @@ type Policy interface {
 	Forget(keys ...uint64)
 }
 
+// Counter is a policy that tells how long a text is before it reads it. Budgets
+// need it.
+type Counter interface {
+	// Count returns the number of tokens that Generate would put before its
+	// response to the prompt, image placeholders included. Policies that do not
+	// tokenise may estimate it.
+	Count(p Prompt) (int, error)
+}
+
 // Prompt asks for one response.
 type Prompt struct {
 	// Conversation identifies the conversation. The first prompt with a key
@@ -42,7 +51,8 @@ type Prompt struct {
 	// written before, token by token, and nothing is tokenised twice.
 	Conversation uint64
 	// Messages are the messages since the last completion: system and user
-	// when the conversation opens, user afterwards.
+	// when the conversation opens, user afterwards. The opening may repeat
+	// earlier turns, the assistant's included. The last message is the user's.
 	Messages []Message
 	// Seed decides what is sampled. It is the only source of randomness.
 	Seed uint64

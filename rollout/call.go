@@ -16,6 +16,8 @@ import (
 var (
 	// ErrTimeout means that an environment did not answer in time.
 	ErrTimeout = errors.New("environment did not answer in time")
+	// ErrEpisodeTimeout means that an episode's environment took too long in all.
+	ErrEpisodeTimeout = errors.New("environment took too long over an episode")
 	// ErrContract means that an environment broke the contract of env.Env.
 	ErrContract = errors.New("environment broke its contract")
 )
@@ -120,6 +122,8 @@ func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 // endOf says how an episode ends whose environment failed with err.
 func endOf(err error, otherwise End) End {
 	switch {
+	case errors.Is(err, ErrEpisodeTimeout):
+		return EndSlow
 	case errors.Is(err, ErrTimeout):
 		return EndHang
 	case errors.Is(err, ErrContract):

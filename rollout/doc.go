@@ -12,6 +12,12 @@
 // failed or hung, its conversation outgrew the model, the model wrote something
 // that cannot be read back. Trajectory.End says which; Count sums up.
 //
+// A Harness lays episodes out as conversations, each of which is a training row:
+// one for all turns (Concat), one a turn (NoConcat), the last turns (Window), or
+// one until it is full and then another that opens with a summary (Compact). A
+// Budget bounds what conversations hold. Rows keep their order, so that estimators
+// over episodes can put them together again; Check tells which estimators do.
+//
 // Tokens are recorded once, as they are read and written. Nothing is tokenised
 // again to find out what the model wrote.
 //

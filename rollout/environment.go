@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"vagen/env"
-	"vagen/policy"
 )
 
 // begun is an environment at the start of an episode.
@@ -20,7 +19,7 @@ type begun struct {
 // open makes and resets an episode's environment.
 func (p *Player) open(ctx context.Context, l *live) {
 	e := l.Episode
-	b, _, err := call(ctx, p.timeout(), "reset of "+e.Env,
+	b, _, err := timed(ctx, p, l, "reset of "+e.Env,
 		func(ctx context.Context) (begun, error) { return begin(ctx, p.Envs, e) },
 		func(b begun, err error) {
 			if err == nil {
@@ -31,13 +30,24 @@ func (p *Player) open(ctx context.Context, l *live) {
 		l.fail(endOf(err, EndSetup), err)
 		return
 	}
-	l.env = b.env
-	l.Rows = []Row{{}}
-	if b.sys.Text != "" {
-		l.pending = append(l.pending, message(policy.System, b.sys))
+	l.env, l.sys, l.shown = b.env, b.sys, b.first
+}
+
+// timed is call with the time that is left to an episode's environment.
+func timed[T any](ctx context.Context, p *Player, l *live, what string, f func(context.Context) (T, error), late func(T, error)) (value T, left bool, err error) {
+	limit := p.timeout()
+	if p.EpisodeTimeout > 0 {
+		if limit = min(limit, p.EpisodeTimeout-l.busy); limit <= 0 {
+			return value, false, fmt.Errorf("rollout: %s: %w (%v)", what, ErrEpisodeTimeout, p.EpisodeTimeout)
+		}
 	}
-	l.shown = b.first
-	l.pending = append(l.pending, message(policy.User, b.first))
+	begin := time.Now()
+	value, left, err = call(ctx, limit, what, f, late)
+	l.busy += time.Since(begin)
+	if p.EpisodeTimeout > 0 && l.busy >= p.EpisodeTimeout && errors.Is(err, ErrTimeout) {
+		err = fmt.Errorf("rollout: %s: %w (%v): %w", what, ErrEpisodeTimeout, p.EpisodeTimeout, err)
+	}
+	return value, left, err
 }
 
 // begin makes and resets the environment of an episode. When that fails it is
@@ -68,10 +78,6 @@ func begin(ctx context.Context, envs *env.Registry, e Episode) (b begun, err err
 	return b, nil
 }
 
-func message(role policy.Role, o env.Observation) policy.Message {
-	return policy.Message{Role: role, Text: o.Text, Images: o.Images}
-}
-
 func (p *Player) timeout() time.Duration {
 	if p.EnvTimeout == 0 {
 		return time.Minute
@@ -80,10 +86,10 @@ func (p *Player) timeout() time.Duration {
 }
 
 // finish ends conversations and closes environments.
-func (p *Player) finish(waves [][]*live) {
+func (p *Player) finish(waves []*wave) {
 	var open []*live
-	for _, wave := range waves {
-		for _, l := range wave {
+	for _, w := range waves {
+		for _, l := range w.episodes {
 			p.Policy.Forget(l.key)
 			if l.env != nil {
 				open = append(open, l)
@@ -108,12 +114,9 @@ func (p *Player) shut(name string, c io.Closer) {
 
 // step plays the last response in the environment.
 func (p *Player) step(ctx context.Context, l *live) {
-	if l.over {
-		return
-	}
 	turn := &l.Turns[len(l.Turns)-1]
 	e, name, response := l.env, l.Env, turn.Response
-	o, left, err := call(ctx, p.timeout(), "step of "+name,
+	o, left, err := timed(ctx, p, l, "step of "+name,
 		func(ctx context.Context) (env.Outcome, error) { return advance(ctx, e, response) },
 		func(env.Outcome, error) { p.shut(name, e) })
 	if left {
@@ -131,8 +134,7 @@ func (p *Player) step(ctx context.Context, l *live) {
 	case len(l.Turns) >= l.MaxTurns:
 		l.End, l.over = EndMaxTurns, true
 	default:
-		l.shown = o.Observation
-		l.pending = []policy.Message{message(policy.User, o.Observation)}
+		l.shown, l.cut, l.fresh = o.Observation, false, true
 	}
 }
 

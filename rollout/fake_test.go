@@ -162,6 +162,7 @@ type parrot struct {
 	turns   map[uint64]int
 	batches [][]uint64 // conversations of each call
 	prompts [][]policy.Message
+	wrote   map[uint64][]int32 // tokens of each conversation, read and written
 	gone    map[uint64]bool
 	wrong   []string // breaches of the contract of policy.Policy
 	busy    atomic.Bool
@@ -180,6 +181,9 @@ func (p *parrot) Generate(ctx context.Context, prompts []policy.Prompt, s policy
 	defer p.mu.Unlock()
 	if p.turns == nil {
 		p.turns, p.gone = map[uint64]int{}, map[uint64]bool{}
+	}
+	if p.wrote == nil {
+		p.wrote = map[uint64][]int32{}
 	}
 	out := make([]policy.Completion, len(prompts))
 	var keys []uint64
@@ -200,6 +204,7 @@ func (p *parrot) Generate(ctx context.Context, prompts []policy.Prompt, s policy
 			}
 		}
 		p.turns[key]++
+		p.wrote[key] = append(append(p.wrote[key], out[i].Context...), out[i].Tokens...)
 	}
 	p.batches = append(p.batches, keys)
 	return out, ctx.Err()
@@ -209,7 +214,11 @@ func complete(prompt policy.Prompt, s policy.Sampling) policy.Completion {
 	var c policy.Completion
 	c.Context, c.Images = read(prompt.Messages)
 	r := rand.New(rand.NewPCG(prompt.Seed, 1))
-	n := 1 + r.IntN(min(4, s.MaxTokens-1))
+	most := s.MaxTokens
+	if prompt.MaxTokens > 0 {
+		most = min(most, prompt.MaxTokens)
+	}
+	n := 1 + r.IntN(max(1, min(4, most-1)))
 	for range n {
 		c.Tokens = append(c.Tokens, int32('a'+r.IntN(26)))
 		c.LogProbs = append(c.LogProbs, -r.Float32())
@@ -236,6 +245,12 @@ func read(messages []policy.Message) (tokens []int32, images []policy.Image) {
 		}
 	}
 	return tokens, images
+}
+
+// Count implements policy.Counter.
+func (p *parrot) Count(prompt policy.Prompt) (int, error) {
+	tokens, _ := read(prompt.Messages)
+	return len(tokens), nil
 }
 
 func (p *parrot) Forget(keys ...uint64) {

@@ -23,6 +23,9 @@ type Player struct {
 	Sampling policy.Sampling
 	MaxTurns int // limit on turns of an episode that sets none; must be positive
 
+	Harness Harness // lays episodes out as conversations; nil is Concat
+	Budget  Budget  // bounds of conversations
+
 	// Workers is how many environments are worked on at once; 0 is 1. It changes
 	// nothing in what is recorded.
 	Workers int
@@ -30,8 +33,18 @@ type Player struct {
 	// one, the environments of the others step. 0 is 1, which is best when
 	// environments are fast.
 	Waves int
+	// Patience is how long the policy waits for a wave's environments before it
+	// goes on without those that are still at work; they join a later round. 0
+	// waits for all. What is sampled does not depend on who shares a batch, but
+	// the rounding of matrix products may, so only 0 repeats a run to the last bit.
+	Patience time.Duration
 	// EnvTimeout limits each call of an environment; 0 is one minute.
 	EnvTimeout time.Duration
+	// EpisodeTimeout limits the time that an episode's environment takes in all
+	// its calls together; 0 is no limit.
+	EpisodeTimeout time.Duration
+	// Retry says which episodes are played again; the zero value plays none.
+	Retry Retry
 	// Log receives each failed episode at debug level, and a summary of them as a
 	// warning; nil discards them.
 	Log *slog.Logger
@@ -43,17 +56,6 @@ type Player struct {
 type Timing struct {
 	Generate time.Duration // waiting for the policy
 	Env      time.Duration // waiting for environments
-}
-
-// live is an episode in play.
-type live struct {
-	*Trajectory
-	env     env.Env
-	key     uint64
-	seed    uint64 // of the episode's sampling
-	pending []policy.Message
-	shown   env.Observation
-	over    bool
 }
 
 // Play plays the episodes and returns one trajectory for each, in order. Seed
@@ -76,7 +78,7 @@ func (p *Player) Play(ctx context.Context, episodes []Episode, seed uint64) ([]*
 	}
 	out := make([]*Trajectory, len(episodes))
 	for w, wave := range waves {
-		for k, l := range wave {
+		for k, l := range wave.episodes {
 			out[w+k*len(waves)] = l.Trajectory
 			if l.Err != nil && p.Log != nil {
 				p.Log.Debug("episode cannot be used", "env", l.Env, "seed", l.Seed, "group", l.Group, "index", l.Index, "end", l.End, "err", l.Err)
@@ -119,8 +121,16 @@ func (p *Player) check() error {
 		return fmt.Errorf("rollout: MaxTurns is %d, must be positive", p.MaxTurns)
 	case p.Workers < 0 || p.Waves < 0 || p.EnvTimeout < 0:
 		return fmt.Errorf("rollout: Workers %d, Waves %d and EnvTimeout %v must not be negative", p.Workers, p.Waves, p.EnvTimeout)
+	case p.Patience < 0 || p.EpisodeTimeout < 0:
+		return fmt.Errorf("rollout: Patience %v and EpisodeTimeout %v must not be negative", p.Patience, p.EpisodeTimeout)
 	}
-	return nil
+	if c, compact := p.Harness.(Compact); compact && c.Summary < 1 {
+		return fmt.Errorf("rollout: Compact: %w: Summary is %d, must be positive", ErrNoSummary, c.Summary)
+	}
+	if _, counts := p.Policy.(policy.Counter); p.Budget.on() && !counts {
+		return fmt.Errorf("rollout: Budget: %w", ErrNoCounter)
+	}
+	return errors.Join(p.Budget.check(), p.Retry.check())
 }
 
 func checkEpisodes(episodes []Episode) error {
@@ -134,22 +144,43 @@ func checkEpisodes(episodes []Episode) error {
 
 // start makes and resets all environments and deals the episodes to waves, one
 // to each in turn.
-func (p *Player) start(ctx context.Context, episodes []Episode, seed uint64, took *Timing) [][]*live {
-	waves := make([][]*live, min(max(1, p.Waves), max(1, len(episodes))))
+func (p *Player) start(ctx context.Context, episodes []Episode, seed uint64, took *Timing) []*wave {
+	waves := make([]*wave, min(max(1, p.Waves), max(1, len(episodes))))
+	for w := range waves {
+		waves[w] = &wave{arrived: make(chan *live, len(episodes)/len(waves)+1)}
+	}
 	var all []*live
 	for i, e := range episodes {
 		if e.MaxTurns == 0 {
 			e.MaxTurns = p.MaxTurns
 		}
-		p.keys++
-		l := &live{Trajectory: &Trajectory{Episode: e}, key: p.keys, seed: rng.Derive(seed, rng.Sample, uint64(e.Group), uint64(e.Index))}
+		l := &live{Trajectory: &Trajectory{Episode: e}, batch: seed}
+		p.begin(l)
 		all = append(all, l)
-		waves[i%len(waves)] = append(waves[i%len(waves)], l)
+		w := waves[i%len(waves)]
+		w.episodes = append(w.episodes, l)
 	}
 	begin := time.Now()
-	p.each(all, func(l *live) { p.open(ctx, l) })
+	p.each(all, func(l *live) {
+		p.open(ctx, l)
+		p.settle(l)
+	})
 	took.Env += time.Since(begin)
 	return waves
+}
+
+// begin readies an episode to be played from its start, for the first time or
+// again.
+func (p *Player) begin(l *live) {
+	ids := []uint64{uint64(l.Group), uint64(l.Index)}
+	if l.Attempt > 0 {
+		ids = append(ids, uint64(l.Attempt))
+	}
+	p.keys++
+	*l = live{
+		Trajectory: &Trajectory{Episode: l.Episode, Attempt: l.Attempt},
+		batch:      l.batch, env: l.env, key: p.keys, seed: rng.Derive(l.batch, rng.Sample, ids...),
+	}
 }
 
 // each runs f for every episode on the workers and waits for all of them.
@@ -168,84 +199,4 @@ func (p *Player) each(ls []*live, f func(*live)) {
 	}
 	close(work)
 	wg.Wait()
-}
-
-func (l *live) fail(end End, err error) {
-	l.End, l.Err, l.over = end, err, true
-}
-
-// run advances the waves round by round until no episode is live.
-func (p *Player) run(ctx context.Context, waves [][]*live, took *Timing) error {
-	stepping := make([]sync.WaitGroup, len(waves))
-	envs, cancel := context.WithCancel(ctx)
-	defer func() {
-		cancel() // nobody waits for the environments of a batch that has failed
-		for w := range stepping {
-			stepping[w].Wait()
-		}
-	}()
-	for {
-		busy := false
-		for w, wave := range waves {
-			begin := time.Now()
-			stepping[w].Wait()
-			took.Env += time.Since(begin)
-			ready := p.ready(wave)
-			if len(ready) == 0 {
-				continue
-			}
-			busy = true
-			begin = time.Now()
-			err := p.answer(ctx, ready)
-			took.Generate += time.Since(begin)
-			if err != nil {
-				return err
-			}
-			stepping[w].Go(func() { p.each(ready, func(l *live) { p.step(envs, l) }) })
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if !busy {
-			return nil
-		}
-	}
-}
-
-// ready lists the episodes of a wave that go on, and lets the policy forget those
-// that have ended.
-func (p *Player) ready(wave []*live) []*live {
-	var out []*live
-	var ended []uint64
-	for _, l := range wave {
-		if l.over {
-			ended = append(ended, l.key)
-		} else {
-			out = append(out, l)
-		}
-	}
-	p.Policy.Forget(ended...)
-	return out
-}
-
-// answer asks the policy for the responses of one wave.
-func (p *Player) answer(ctx context.Context, ls []*live) error {
-	prompts := make([]policy.Prompt, len(ls))
-	for i, l := range ls {
-		prompts[i] = policy.Prompt{
-			Conversation: l.key, Messages: l.pending,
-			Seed: rng.Derive(l.seed, rng.Sample, uint64(len(l.Turns))),
-		}
-	}
-	out, err := p.Policy.Generate(ctx, prompts, p.Sampling)
-	if err != nil {
-		return fmt.Errorf("rollout: generate: %w", err)
-	}
-	if len(out) != len(ls) {
-		return fmt.Errorf("rollout: the policy gave %d completions for %d prompts", len(out), len(ls))
-	}
-	for i, l := range ls {
-		l.record(out[i])
-	}
-	return nil
 }

@@ -36,6 +36,11 @@ const (
 	EndEmpty    End = "empty_generation" // the policy wrote nothing
 	EndVision   End = "vision_token"     // the policy wrote an image placeholder
 	EndPolicy   End = "policy_error"     // the policy refused this conversation
+
+	EndSlow       End = "episode_timeout" // the environment took too long in all its turns together
+	EndBudget     End = "over_budget"     // an opening or an observation does not fit the budget
+	EndNoProgress End = "no_progress"     // compaction makes no progress
+	EndHarness    End = "harness_error"   // the harness failed
 )
 
 // Usable reports whether an episode that ended so can be learned from.
@@ -45,6 +50,7 @@ func (e End) Usable() bool { return e == EndDone || e == EndMaxTurns || e == End
 type Turn struct {
 	Row         int             // the conversation it belongs to
 	Observation env.Observation // what the agent was shown before
+	Cut         bool            // the environment showed more than the budget allows
 	Response    string
 	Stop        policy.Stop
 	Parsed      reward.Response
@@ -58,6 +64,7 @@ type Row struct {
 	mask.Sequence
 	LogProbs []float32
 	Images   []policy.Image
+	Summary  string // what closed the conversation, when EndsWithSummary
 }
 
 // Trajectory is everything recorded of an episode.
@@ -69,6 +76,7 @@ type Trajectory struct {
 	Success bool
 	End     End
 	Err     error // what went wrong, when End is not usable
+	Attempt int   // how often the episode failed and was played again before
 }
 
 // Return is the sum of all rewards.
@@ -81,8 +89,8 @@ func (t *Trajectory) Return() float64 {
 }
 
 // Rewards appends one reward per token of a row. With perTurn every turn's
-// reward sits on the last token of its response; otherwise the sum sits on the
-// row's last response token.
+// reward sits on the last token of its response, and a summary's is 0; otherwise
+// the sum sits on the row's last response token.
 func (t *Trajectory) Rewards(dst []float32, row int, perTurn bool) ([]float32, error) {
 	if row < 0 || row >= len(t.Rows) {
 		return dst, fmt.Errorf("rollout: rewards of row %d: the trajectory has %d rows", row, len(t.Rows))
@@ -97,6 +105,9 @@ func (t *Trajectory) Rewards(dst []float32, row int, perTurn bool) ([]float32, e
 		}
 	}
 	if perTurn {
+		if seq.EndsWithSummary() {
+			turns = append(turns, 0)
+		}
 		return seq.PlaceTurnRewards(dst, turns, 0)
 	}
 	start := len(dst)
@@ -115,16 +126,22 @@ func (t *Trajectory) Rewards(dst []float32, row int, perTurn bool) ([]float32, e
 type Counts struct {
 	Episodes, Usable, Success int
 	Turns                     int
+	Rows                      int         // with responses
+	Summaries                 int         // responses that closed a conversation
+	Cut                       int         // observations that were cut to the budget
+	Retried                   int         // attempts that failed before
 	Tokens                    int         // written by the policy
 	Context                   int         // read by the policy
 	ByEnd                     map[End]int // how many ended so
 }
 
-// Count sums up trajectories. Failed ones count in Episodes and ByEnd alone.
+// Count sums up trajectories. Failed ones count in Episodes, Retried and ByEnd
+// alone.
 func Count(ts []*Trajectory) Counts {
 	c := Counts{ByEnd: map[End]int{}}
 	for _, t := range ts {
 		c.Episodes++
+		c.Retried += t.Attempt
 		c.ByEnd[t.End]++
 		if !t.End.Usable() {
 			continue
@@ -134,8 +151,19 @@ func Count(ts []*Trajectory) Counts {
 		if t.Success {
 			c.Success++
 		}
+		for _, turn := range t.Turns {
+			if turn.Cut {
+				c.Cut++
+			}
+		}
 		for i := range t.Rows {
 			seq := &t.Rows[i].Sequence
+			if seq.Turns() > 0 {
+				c.Rows++
+			}
+			if seq.EndsWithSummary() {
+				c.Summaries++
+			}
 			for p := range seq.Pieces {
 				if p.Kind == mask.Response {
 					c.Tokens += p.End - p.Start

@@ -203,7 +203,7 @@ func TestCountsLeaveFailedEpisodesOut(t *testing.T) {
 		{End: rollout.EndEnv},
 	}
 	require.Equal(t, rollout.Counts{
-		Episodes: 5, Usable: 3, Success: 2, Turns: 6, Tokens: 12, Context: 18,
+		Episodes: 5, Usable: 3, Success: 2, Turns: 6, Rows: 4, Tokens: 12, Context: 18,
 		ByEnd: map[rollout.End]int{rollout.EndDone: 1, rollout.EndMaxTurns: 1, rollout.EndNoRoom: 1, rollout.EndEnv: 2},
 	}, rollout.Count(ts))
 	require.Equal(t, rollout.Counts{ByEnd: map[rollout.End]int{}}, rollout.Count(nil))

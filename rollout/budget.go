@@ -1,0 +1,133 @@
+package rollout
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Budget bounds conversations, in tokens. A bound of 0 is off; with all of them
+// off nothing is counted before it is read.
+type Budget struct {
+	// Prompt bounds what a conversation opens with. An episode whose opening is
+	// longer cannot be used.
+	Prompt int
+	// Response bounds the response region: all that comes after the opening. A
+	// response is asked for when at least a quarter of the region, or the longest
+	// response if that is less, is left for it.
+	Response int
+	// Observation bounds what an environment shows after a turn. What is longer is
+	// cut: text from its end, then whole images. An episode cannot be used when
+	// nothing would be left.
+	Observation int
+
+	perTurn int // longest response, the player's
+}
+
+// on reports whether anything is bounded.
+func (b Budget) on() bool { return b.Prompt > 0 || b.Response > 0 || b.Observation > 0 }
+
+// floor is the least room that is worth a response.
+func (b Budget) floor() int { return min(b.perTurn, max(1, b.Response/4)) }
+
+// room is how long a response may be, with so many tokens of the region spent, so
+// many to be read first and so many to be kept back; 0 if that is below the floor.
+func (b Budget) room(spent, pending, reserve int) int {
+	return room(b.Response, b.floor(), spent, pending, reserve)
+}
+
+func room(region, floor, spent, pending, reserve int) int {
+	if left := region - spent - pending - reserve; left >= floor {
+		return left
+	}
+	return 0
+}
+
+func (b Budget) check() error {
+	if b.Prompt < 0 || b.Response < 0 || b.Observation < 0 {
+		return fmt.Errorf("rollout: Budget: Prompt %d, Response %d and Observation %d must not be negative", b.Prompt, b.Response, b.Observation)
+	}
+	return nil
+}
+
+// Mistakes in a Plan, and doubts about one.
+var (
+	ErrTurnRegion    = errors.New("a response may be longer than the response region")
+	ErrTurnContext   = errors.New("a response may be longer than the model's context")
+	ErrNoSummary     = errors.New("compaction needs room for a summary")
+	ErrSummaryTurn   = errors.New("a summary may be longer than a response")
+	ErrCompactRegion = errors.New("the response region cannot hold a turn, an observation and a summary")
+
+	ErrEpisodeRegion = errors.New("an episode of the longest responses does not fit the response region")
+	ErrEpisodeWindow = errors.New("an episode of the longest responses does not fit the window")
+	ErrSummaryTotal  = errors.New("a summary may take more than half of a conversation")
+)
+
+// Plan is what a run may spend, all in tokens, to be checked before it starts. 0
+// stands for "not known" in Context and for "no bound" in the Budget.
+type Plan struct {
+	Budget
+	Harness  Harness
+	PerTurn  int // longest response
+	MaxTurns int
+	Context  int // tokens that the model reads at most
+	Request  int // length of the message that asks for a summary
+}
+
+// Window is the length of the longest row; 0 when nothing bounds it.
+func (p *Plan) Window() int {
+	window := p.Prompt + p.Response
+	if p.Response == 0 || p.Context > 0 && p.Context < window {
+		return p.Context
+	}
+	return window
+}
+
+// Floor is the least room that is worth a response.
+func (p *Plan) Floor() int { return Budget{Response: p.Response, perTurn: p.PerTurn}.floor() }
+
+// Continuation is the longest observation after the first that the harness can
+// take.
+func (p *Plan) Continuation() int {
+	switch p.Harness.(type) {
+	case NoConcat:
+		if p.Prompt > 0 {
+			return min(p.Observation, p.Prompt)
+		}
+	case Compact:
+		return max(p.Observation, p.Request)
+	}
+	return p.Observation
+}
+
+// Check returns the first mistake, and what should be looked at though it may
+// work.
+func (p *Plan) Check() (warnings []error, err error) {
+	c, compact := p.Harness.(Compact)
+	least := c.Summary + p.Request + p.PerTurn + p.Observation + p.Floor()
+	switch {
+	case p.Response > 0 && p.PerTurn > p.Response:
+		return nil, fmt.Errorf("rollout: budget: %w: %d of %d tokens", ErrTurnRegion, p.PerTurn, p.Response)
+	case p.Context > 0 && p.PerTurn > p.Context:
+		return nil, fmt.Errorf("rollout: budget: %w: %d of %d tokens", ErrTurnContext, p.PerTurn, p.Context)
+	case compact && c.Summary < 1:
+		return nil, fmt.Errorf("rollout: budget: %w: it has %d tokens", ErrNoSummary, c.Summary)
+	case compact && c.Summary > p.PerTurn:
+		return nil, fmt.Errorf("rollout: budget: %w: %d and %d tokens", ErrSummaryTurn, c.Summary, p.PerTurn)
+	case compact && p.Response > 0 && least > p.Response:
+		return nil, fmt.Errorf("rollout: budget: %w: %d for the summary, %d to ask for it, %d for a response, %d for an observation and %d to go on, of %d",
+			ErrCompactRegion, c.Summary, p.Request, p.PerTurn, p.Observation, p.Floor(), p.Response)
+	}
+	if _, one := p.Harness.(Concat); one {
+		all := p.MaxTurns * p.PerTurn
+		if p.Response > 0 && all > p.Response {
+			warnings = append(warnings, fmt.Errorf("rollout: budget: %w: %d turns of %d tokens, of %d", ErrEpisodeRegion, p.MaxTurns, p.PerTurn, p.Response))
+		}
+		if w := p.Window(); w > 0 && all > w {
+			warnings = append(warnings, fmt.Errorf("rollout: budget: %w: %d turns of %d tokens, of %d", ErrEpisodeWindow, p.MaxTurns, p.PerTurn, w))
+		}
+	}
+	if compact && c.Total > 0 && 2*c.Summary > c.Total {
+		warnings = append(warnings, fmt.Errorf("rollout: budget: %w: %d of %d tokens", ErrSummaryTotal, c.Summary, c.Total))
+	}
+	return warnings, nil
+}

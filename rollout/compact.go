@@ -1,0 +1,96 @@
+package rollout
+
+import (
+	"fmt"
+
+	"vagen/policy"
+)
+
+// Compact plays an episode as one conversation until that is full. Then the
+// policy is asked, as the conversation's last message, to sum it up; the next
+// conversation opens with the instructions, the summary and what the environment
+// shows now. The policy learns to sum up like it learns to act: the summary
+// belongs to its row, with a reward of 0.
+//
+// A conversation is full when the response region, beside what is to be read
+// next, the request and a summary, has no room for a response; or when its length
+// and another turn like the last would reach Total. Two conversations in a row
+// that are full after their first turn end the episode with ErrNoProgress.
+//
+// The last response before a summary may use the room that was counted for
+// reading what comes after it, so a row may be longer than the response region by
+// one observation.
+type Compact struct {
+	Total   int    // length of a conversation that is full; 0 leaves only the response region
+	Summary int    // longest summary; must be positive
+	Request string // the message that asks for a summary; "" is DefaultRequest
+	Heading string // put before the summary; "" is DefaultHeading
+}
+
+// The messages of a Compact that sets none.
+const (
+	DefaultRequest = "This conversation is almost full. Write down, briefly, everything that is needed to go on without it: " +
+		"the goal, what has been done and learned so far, where things are now, and what to do next. Do not act in this message."
+	DefaultHeading = "Your notes on what happened so far: "
+)
+
+// Splits implements Harness: it may.
+func (Compact) Splits() bool { return true }
+
+// Next implements Harness.
+func (c Compact) Next(s *State) (Ask, error) {
+	if !s.Going() {
+		return s.Open(s.Instructed(c.reopened(s))...), nil
+	}
+	request := Ask{Summary: true, Messages: []policy.Message{{Role: policy.User, Text: c.request()}}, MaxTokens: c.Summary}
+	a := Ask{Messages: []policy.Message{s.Observed()}}
+	full := c.Total > 0 && s.Opening+s.Spent+s.Growth >= c.Total
+	if s.Budget.Response > 0 {
+		asking, err := s.Count(request)
+		if err != nil {
+			return a, err
+		}
+		pending, err := s.Count(a)
+		if err != nil {
+			return a, err
+		}
+		reserve := asking + c.Summary
+		full = full || s.Budget.room(s.Spent, pending, reserve) == 0
+		a.MaxTokens = s.Budget.Response - s.Spent - reserve
+	}
+	if !full {
+		return a, nil
+	}
+	now := s.Conversations - 1
+	if turns := s.TurnsOf(now); turns <= 1 && now > 0 && s.TurnsOf(now-1) <= 1 {
+		return a, fmt.Errorf("%w: conversations %d and %d are full after one turn each", ErrNoProgress, now-1, now)
+	}
+	return request, nil
+}
+
+// reopened is what a conversation opens with beside the instructions.
+func (c Compact) reopened(s *State) policy.Message {
+	m := s.Observed()
+	if s.Closed {
+		m.Text = c.heading() + withoutMarks(s.Summary) + "\n\n" + m.Text
+	}
+	return m
+}
+
+func (c Compact) request() string {
+	if c.Request == "" {
+		return DefaultRequest
+	}
+	return c.Request
+}
+
+func (c Compact) heading() string {
+	if c.Heading == "" {
+		return DefaultHeading
+	}
+	return c.Heading
+}
+
+// DefaultSummary is the length of summaries for a Total and a longest response: a
+// quarter of the one, within the other.
+func DefaultSummary(total, perTurn int) int { return max(1, min(perTurn, total/4)) }

@@ -1,0 +1,118 @@
+package rollout_test
+
+import (
+	"image"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/env"
+	"vagen/rollout"
+)
+
+// weigh counts a token a letter and ten an image.
+func weigh(o env.Observation) (int, error) {
+	return len([]rune(strings.ReplaceAll(o.Text, env.ImageMark, ""))) + 10*len(o.Images), nil
+}
+
+func shownText(text string, images int) env.Observation {
+	o := env.Observation{Text: text}
+	for i := range images {
+		o.Images = append(o.Images, picture(int64(i), 0))
+	}
+	return o
+}
+
+// TestObservationsAreCutTextFirst: text goes from its end, letter by letter, then
+// whole images; marks stay with their images.
+func TestObservationsAreCutTextFirst(t *testing.T) {
+	for _, c := range []struct {
+		text   string
+		images int
+		limit  int
+		want   string
+		left   int
+	}{
+		{"abcdef", 0, 6, "abcdef", 0},
+		{"abcdef", 0, 5, "abcde", 0},
+		{"äbcdéf", 0, 1, "ä", 0},
+		{"ab<image>cd", 1, 14, "ab<image>cd", 1},
+		{"ab<image>cd", 1, 13, "ab<image>c", 1},
+		{"ab<image>cd", 1, 12, "ab<image>", 1},
+		{"ab<image>cd", 1, 11, "a<image>", 1},
+		{"ab<image>cd", 1, 10, "<image>", 1},
+		{"a<image>b<image>c", 2, 22, "a<image>b<image>", 2},
+		{"a<image>b<image>c", 2, 20, "<image><image>", 2},
+		{"a<image>b<image>c", 2, 19, "<image>", 1},
+	} {
+		o := shownText(c.text, c.images)
+		got, cut, err := rollout.CutTo(o, c.limit, weigh)
+		require.NoError(t, err)
+		require.Equal(t, c.want, got.Text, "%+v", c)
+		require.Len(t, got.Images, c.left)
+		require.Equal(t, c.want != c.text, cut)
+		require.Equal(t, c.left, strings.Count(got.Text, env.ImageMark), "marks and images stay one to one")
+		if c.left > 0 {
+			require.Equal(t, o.Images[:c.left], got.Images)
+		}
+	}
+	for _, o := range []env.Observation{shownText("<image>ab", 1), shownText("abc", 0)} {
+		_, _, err := rollout.CutTo(o, 0, weigh)
+		require.ErrorIs(t, err, rollout.ErrObservation, "nothing would be left")
+	}
+	_, _, err := rollout.CutTo(shownText("ab", 0), 1, func(env.Observation) (int, error) { return 0, errBroken })
+	require.ErrorIs(t, err, errBroken)
+}
+
+// TestCutsAreRecorded: what the agent was shown is what was left, and each cut is
+// counted. First observations are bounded by the opening alone.
+func TestCutsAreRecorded(t *testing.T) {
+	ts, _ := played(t, nil, func(p *rollout.Player) { p.Budget.Observation = 12 })
+	cuts := 0
+	for _, tr := range ts {
+		for k, turn := range tr.Turns {
+			require.Equal(t, k > 0, turn.Cut)
+			if turn.Cut {
+				cuts++
+			} else {
+				require.Contains(t, turn.Observation.Text, "turn 0")
+			}
+		}
+	}
+	require.Positive(t, cuts)
+	require.Equal(t, cuts, rollout.Count(ts).Cut)
+	ts, _ = played(t, nil, func(p *rollout.Player) { p.Budget.Observation = 1 })
+	for i, tr := range ts {
+		if i%2 == 0 && len(tr.Turns) > 0 && !tr.End.Usable() {
+			require.Equal(t, rollout.EndBudget, tr.End, "a picture and the mark of who speaks are two tokens")
+			require.ErrorIs(t, tr.Err, rollout.ErrObservation)
+		}
+	}
+}
+
+func TestChoicesOfEpisodes(t *testing.T) {
+	eps := []rollout.Played{{Source: "b", Reward: 1}, {Source: "a", Success: true, Reward: 3}, {Source: "a", Reward: math.NaN()}, {Source: "b", Success: true, Reward: -1}}
+	for choice, want := range map[rollout.Choice][]int{
+		rollout.ChooseFirst: {0, 1, 2}, rollout.ChooseSuccesses: {1, 3}, rollout.ChooseFailures: {0, 2},
+		rollout.ChooseBest: {2, 1, 0}, rollout.ChooseWorst: {3, 0, 1}, rollout.ChooseBalanced: {1, 2, 3},
+	} {
+		got, err := choice.Choose(eps, 3, 0.5)
+		require.NoError(t, err)
+		require.Equal(t, want, got, choice)
+	}
+	none, err := rollout.ChooseBalanced.Choose(eps, 0, 0.5)
+	require.NoError(t, err)
+	require.Empty(t, none)
+	for _, bad := range []struct {
+		c     rollout.Choice
+		n     int
+		ratio float64
+	}{{"middle", 1, 0.5}, {rollout.ChooseBest, -1, 0.5}, {rollout.ChooseBalanced, 1, math.NaN()}, {rollout.ChooseBalanced, 1, 1.5}} {
+		_, err := bad.c.Choose(eps, bad.n, bad.ratio)
+		require.ErrorContains(t, err, "rollout: choice")
+	}
+}
+
+var _ image.Image = picture(0, 0)

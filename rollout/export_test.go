@@ -1,0 +1,7 @@
+package rollout
+
+// For tests of this package's arithmetic.
+var (
+	Room  = room
+	CutTo = cutTo
+)

@@ -1,0 +1,111 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+)
+
+// Filling says how to fill a batch with groups that can be used.
+type Filling struct {
+	Groups int // wanted; must be positive
+	// Extra groups are played beside the wanted ones from the first, so that few
+	// failures need no second round. What is not needed is thrown away.
+	Extra int
+	// Most bounds how many groups are played in all; 0 is four times Groups + Extra.
+	Most int
+	// Episodes returns the episodes of the group with this number, which it gives
+	// them in Group. Numbers count from 0. No episodes mean that there are no more
+	// groups.
+	Episodes func(group int) []Episode
+	// Keep reports whether a group can be used, given its trajectories in order.
+	// nil wants every episode of it to be usable.
+	Keep func(group []*Trajectory) bool
+}
+
+func (f *Filling) check() error {
+	if f.Groups < 1 || f.Extra < 0 || f.Most < 0 || f.Episodes == nil {
+		return fmt.Errorf("rollout: Filling: Groups %d, Extra %d, Most %d: Groups must be positive, the others not negative, and Episodes set", f.Groups, f.Extra, f.Most)
+	}
+	return nil
+}
+
+// Fill plays groups of episodes until the wanted number of them can be used, and
+// returns their trajectories in the order of the groups. Which groups those are
+// depends on the seeds alone: the ones with the lowest numbers, not the first to be
+// done. Counts sums up all that was played. When too few groups can be used, the
+// ones that can are returned without an error.
+func (p *Player) Fill(ctx context.Context, f Filling, seed uint64) (kept []*Trajectory, all Counts, took Timing, err error) {
+	all.ByEnd = map[End]int{}
+	if err := f.check(); err != nil {
+		return nil, all, took, err
+	}
+	most := f.Most
+	if most == 0 {
+		most = 4 * (f.Groups + f.Extra)
+	}
+	found := 0
+	for played := 0; found < f.Groups && played < most; {
+		batch, groups := f.next(played, min(f.Groups-found+f.Extra, most-played))
+		if len(batch) == 0 {
+			break
+		}
+		played += groups
+		ts, t, err := p.Play(ctx, batch, seed)
+		took.Generate, took.Env = took.Generate+t.Generate, took.Env+t.Env
+		if err != nil {
+			return nil, all, took, err
+		}
+		all.add(Count(ts))
+		for len(ts) > 0 && found < f.Groups {
+			n := 1
+			for n < len(ts) && ts[n].Group == ts[0].Group {
+				n++
+			}
+			if f.keeps(ts[:n]) {
+				kept = append(kept, ts[:n]...)
+				found++
+			}
+			ts = ts[n:]
+		}
+	}
+	return kept, all, took, nil
+}
+
+// next lists the episodes of so many groups from a number on.
+func (f *Filling) next(from, n int) (batch []Episode, groups int) {
+	for groups < n {
+		episodes := f.Episodes(from + groups)
+		if len(episodes) == 0 {
+			break
+		}
+		for _, e := range episodes {
+			e.Group = from + groups
+			batch = append(batch, e)
+		}
+		groups++
+	}
+	return batch, groups
+}
+
+func (f *Filling) keeps(group []*Trajectory) bool {
+	if f.Keep != nil {
+		return f.Keep(group)
+	}
+	for _, t := range group {
+		if !t.End.Usable() {
+			return false
+		}
+	}
+	return true
+}
+
+// add adds the counts of another batch.
+func (c *Counts) add(o Counts) {
+	c.Episodes, c.Usable, c.Success = c.Episodes+o.Episodes, c.Usable+o.Usable, c.Success+o.Success
+	c.Turns, c.Rows, c.Summaries = c.Turns+o.Turns, c.Rows+o.Rows, c.Summaries+o.Summaries
+	c.Cut, c.Retried = c.Cut+o.Cut, c.Retried+o.Retried
+	c.Tokens, c.Context = c.Tokens+o.Tokens, c.Context+o.Context
+	for end, n := range o.ByEnd {
+		c.ByEnd[end] += n
+	}
+}

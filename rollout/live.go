@@ -1,0 +1,235 @@
+package rollout
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"vagen/env"
+	"vagen/internal/rng"
+	"vagen/mask"
+	"vagen/policy"
+)
+
+// live is an episode in play.
+type live struct {
+	*Trajectory
+	batch uint64 // seed of the batch
+	seed  uint64 // of the episode's sampling
+	env   env.Env
+	busy  time.Duration // that the environment took so far
+	away  bool          // the environment is at work
+	over  bool
+	again bool // it is over and to be played again
+
+	sys   env.Observation
+	shown env.Observation
+	cut   bool // shown is not all that the environment showed
+	fresh bool // shown has not been held against the budget
+
+	// Of the current conversation.
+	key     uint64
+	asked   Ask // the last request
+	said    int // responses
+	closed  bool
+	opening int // tokens
+	spent   int
+	growth  int
+
+	total int // responses of the episode
+}
+
+func (l *live) fail(end End, err error) {
+	l.End, l.Err, l.over = end, err, true
+}
+
+// next has the harness say what the policy is asked. It returns false when the
+// episode ends instead.
+func (p *Player) next(l *live) (policy.Prompt, bool) {
+	s := &State{
+		System: l.sys, Now: l.shown, Turns: l.Turns, Budget: p.Budget, Conversations: len(l.Rows),
+		Closed: l.closed, Opening: l.opening, Spent: l.spent, Growth: l.growth,
+	}
+	s.Budget.perTurn = p.Sampling.MaxTokens
+	if counter, ok := p.Policy.(policy.Counter); ok {
+		s.count = func(a Ask) (int, error) { return counter.Count(l.prompt(a)) }
+	}
+	if l.closed {
+		s.Summary = l.Rows[len(l.Rows)-1].Summary
+	}
+	a, err := p.ask(l, s)
+	if err != nil {
+		l.refuse(err)
+		return policy.Prompt{}, false
+	}
+	if a.Open {
+		p.converse(l)
+	}
+	l.asked = a
+	return l.prompt(a), true
+}
+
+// ask has the harness decide, within the budget.
+func (p *Player) ask(l *live, s *State) (Ask, error) {
+	if err := p.fit(l, s); err != nil {
+		return Ask{}, err
+	}
+	h := p.Harness
+	if h == nil {
+		h = Concat{}
+	}
+	a, err := protected(h, s)
+	if err != nil {
+		return a, err
+	}
+	switch {
+	case len(a.Messages) == 0 || a.Messages[len(a.Messages)-1].Role != policy.User:
+		return a, fmt.Errorf("%w: it asks without a message of the user's at the end", ErrHarness)
+	case a.MaxTokens < 0:
+		return a, fmt.Errorf("%w: it asks for a response of %d tokens", ErrHarness, a.MaxTokens)
+	case !a.Open && !s.Going():
+		return a, fmt.Errorf("%w: it goes on with a conversation that is not open", ErrHarness)
+	case a.Open && a.Summary:
+		return a, fmt.Errorf("%w: it sums up a conversation that has not begun", ErrHarness)
+	}
+	if a.Open && p.Budget.Prompt > 0 {
+		n, err := s.Count(a)
+		if err != nil {
+			return a, err
+		}
+		if n > p.Budget.Prompt {
+			return a, fmt.Errorf("%w: %d tokens, Budget.Prompt is %d", ErrOpening, n, p.Budget.Prompt)
+		}
+	}
+	if most := p.Sampling.MaxTokens; most > 0 && a.MaxTokens >= most {
+		a.MaxTokens = 0
+	}
+	return a, nil
+}
+
+// ErrHarness means that a harness broke its contract.
+var ErrHarness = errors.New("harness broke its contract")
+
+// protected asks a harness and turns its panic into an error.
+func protected(h Harness, s *State) (a Ask, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: it panicked: %v", ErrHarness, r)
+		}
+	}()
+	return h.Next(s)
+}
+
+// refuse ends an episode that a harness or a budget does not let go on.
+func (l *live) refuse(err error) {
+	err = fmt.Errorf("rollout: before turn %d: %w", len(l.Turns), err)
+	switch {
+	case errors.Is(err, policy.ErrNoRoom) && len(l.Turns) > 0:
+		l.fail(EndNoRoom, nil)
+	case errors.Is(err, ErrNoProgress):
+		l.fail(EndNoProgress, err)
+	case errors.Is(err, ErrOpening), errors.Is(err, ErrObservation), errors.Is(err, policy.ErrNoRoom):
+		l.fail(EndBudget, err)
+	default:
+		l.fail(EndHarness, err)
+	}
+}
+
+// prompt is what the policy is given. An opening that is only counted has a key
+// of its own, which no conversation has.
+func (l *live) prompt(a Ask) policy.Prompt {
+	q := policy.Prompt{Conversation: l.key, Messages: a.Messages, MaxTokens: a.MaxTokens, Seed: rng.Derive(l.seed, rng.Sample, uint64(l.total))}
+	if a.Open && l.said > 0 {
+		q.Conversation = 0
+	}
+	return q
+}
+
+// converse opens a conversation, and has the policy forget the one before it.
+func (p *Player) converse(l *live) {
+	if len(l.Rows) > 0 {
+		p.Policy.Forget(l.key)
+		p.keys++
+		l.key = p.keys
+	}
+	l.Rows = append(l.Rows, Row{})
+	l.said, l.closed, l.opening, l.spent, l.growth = 0, false, 0, 0, 0
+}
+
+// record appends a completion to the episode's row.
+func (p *Player) record(l *live, c policy.Completion) {
+	switch {
+	case c.Err != nil && errors.Is(c.Err, policy.ErrNoRoom) && len(l.Turns) > 0:
+		l.fail(EndNoRoom, nil)
+		return
+	case c.Err != nil:
+		l.fail(EndPolicy, c.Err)
+		return
+	case len(c.Tokens) == 0 && c.Text == "":
+		l.fail(EndEmpty, errors.New("rollout: the policy wrote an empty response"))
+		return
+	}
+	row := &l.Rows[len(l.Rows)-1]
+	if err := row.append(c, l.said, l.asked.Summary); err != nil {
+		l.fail(EndPolicy, fmt.Errorf("rollout: turn %d: %w", len(l.Turns), err))
+		return
+	}
+	p.measure(l, c)
+	l.said++
+	l.total++
+	if l.asked.Summary {
+		row.Summary, l.closed = c.Text, true
+	} else {
+		l.Turns = append(l.Turns, Turn{Row: len(l.Rows) - 1, Observation: l.shown, Cut: l.cut, Response: c.Text, Stop: c.Stop})
+	}
+	if c.Stop == policy.StopVision {
+		l.fail(EndVision, errors.New("rollout: the policy wrote an image placeholder"))
+	}
+}
+
+// measure adds a completion to the lengths of the conversation.
+func (p *Player) measure(l *live, c policy.Completion) {
+	read, wrote := len(c.Context), len(c.Tokens)
+	if counter, ok := p.Policy.(policy.Counter); ok && wrote == 0 && (p.Budget.on() || p.Harness != nil) {
+		// What cannot be estimated counts as nothing: the policy itself ends a
+		// conversation that outgrows it.
+		read, _ = counter.Count(l.prompt(l.asked))
+		wrote, _ = counter.Count(policy.Prompt{Messages: []policy.Message{{Role: policy.Assistant, Text: c.Text}}})
+	}
+	if l.said == 0 {
+		l.opening, l.spent, l.growth = read, wrote, 0
+	} else {
+		l.spent, l.growth = l.spent+read+wrote, read+wrote
+	}
+}
+
+// append adds a completion's tokens to the row, which has so many responses. A
+// conversation has tokens in all of its responses or in none.
+func (row *Row) append(c policy.Completion, said int, summary bool) error {
+	if has := len(c.Tokens) > 0; said > 0 && has != (row.Turns() > 0) {
+		return fmt.Errorf("the policy gave %d tokens, after %d turns of which %d have tokens", len(c.Tokens), said, row.Turns())
+	} else if !has {
+		return nil
+	}
+	if len(c.LogProbs) != len(c.Tokens) {
+		return fmt.Errorf("the policy gave %d log-probs for %d tokens", len(c.LogProbs), len(c.Tokens))
+	}
+	for i, x := range c.LogProbs {
+		if !finite(float64(x)) {
+			return fmt.Errorf("the policy gave the log-prob %v for token %d, must be finite", x, i)
+		}
+	}
+	kind, write := mask.Observation, row.AppendResponse
+	if row.Turns() == 0 {
+		kind = mask.Prompt
+	}
+	if summary {
+		write = row.AppendSummary
+	}
+	if err := errors.Join(row.AppendContext(kind, c.Context...), write(c.Tokens...)); err != nil {
+		return err
+	}
+	row.LogProbs = append(append(row.LogProbs, make([]float32, len(c.Context))...), c.LogProbs...)
+	row.Images = append(row.Images, c.Images...)
+	return nil
+}

@@ -1,0 +1,105 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"vagen/env"
+	"vagen/internal/rng"
+)
+
+// Retry says which episodes are played again from their start when they cannot be
+// used. The new attempt has the same level and samples anew, by a seed of its own,
+// so that a batch does not depend on when a fault happened, only on whether.
+type Retry struct {
+	// Times is how often an episode that ended so is played again; ends that are
+	// not listed are final. The count runs over all attempts of the episode.
+	Times map[End]int
+	// Backoff is waited before each attempt.
+	Backoff Backoff
+}
+
+// DefaultRetry returns a policy that plays faults of the surroundings again, and
+// what chance may mend: an environment that could not be made, failed or hung, and
+// responses that cannot be used.
+func DefaultRetry() Retry {
+	return Retry{
+		Times:   map[End]int{EndSetup: 2, EndEnv: 1, EndHang: 1, EndEmpty: 3, EndVision: 1},
+		Backoff: DefaultBackoff(),
+	}
+}
+
+func (r *Retry) check() error {
+	for end, n := range r.Times {
+		if n < 0 {
+			return fmt.Errorf("rollout: Retry: Times of %q is %d, must not be negative", end, n)
+		}
+		if n > 0 && (end.Usable() || end == "") {
+			return fmt.Errorf("rollout: Retry: Times has %q, which is no fault", end)
+		}
+	}
+	return r.Backoff.check()
+}
+
+// again reports whether a trajectory is to be played again. What cannot mend is
+// not tried: an environment that is not known.
+func (r *Retry) again(t *Trajectory) bool {
+	return !t.End.Usable() && t.Attempt < r.Times[t.End] && !errors.Is(t.Err, env.ErrUnknown)
+}
+
+// settle decides about an episode that is over.
+func (p *Player) settle(l *live) { l.again = l.over && p.Retry.again(l.Trajectory) }
+
+// reopen plays an episode again.
+func (p *Player) reopen(ctx context.Context, l *live) {
+	if l.env != nil {
+		p.shut(l.Env, l.env)
+		l.env = nil
+	}
+	wait := time.NewTimer(p.Retry.Backoff.Delay(l.Attempt, rand.New(rand.NewPCG(l.seed, uint64(rng.Sample))).Float64(), 0))
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+	case <-ctx.Done():
+	}
+	p.open(ctx, l)
+}
+
+// Backoff is a delay that grows from attempt to attempt.
+type Backoff struct {
+	Min, Max   time.Duration // of the first attempt, and the longest
+	Multiplier float64       // from one attempt to the next; must be at least 1 where Min is positive
+	Jitter     float64       // share of the delay that is added at random, so that many do not come back at once
+}
+
+// DefaultBackoff returns half a second that doubles up to eight, with a quarter of
+// jitter.
+func DefaultBackoff() Backoff {
+	return Backoff{Min: time.Second / 2, Max: 8 * time.Second, Multiplier: 2, Jitter: 0.25}
+}
+
+func (b *Backoff) check() error {
+	if b.Min < 0 || b.Max < b.Min || !(b.Multiplier >= 1 || b.Min == 0) || !(b.Jitter >= 0 && b.Jitter <= 1) {
+		return fmt.Errorf("rollout: Backoff: Min %v, Max %v, Multiplier %v and Jitter %v: want 0 ≤ Min ≤ Max, Multiplier of at least 1 and Jitter in [0, 1]",
+			b.Min, b.Max, b.Multiplier, b.Jitter)
+	}
+	return nil
+}
+
+// Delay is how long to wait before an attempt, the first retry being 1:
+//
+//	min(Max, Min·Multiplierⁿ⁻¹) · (1 + Jitter·u)
+//
+// with u in [0, 1) drawn by the caller. When the other side said how long it wants
+// to be left alone, that is kept to instead, within Min and Max.
+func (b Backoff) Delay(attempt int, u float64, after time.Duration) time.Duration {
+	if after > 0 {
+		return min(max(after, b.Min), b.Max)
+	}
+	d := min(float64(b.Max), float64(b.Min)*math.Pow(b.Multiplier, float64(max(0, attempt-1))))
+	return time.Duration(d * (1 + b.Jitter*u))
+}

@@ -1,0 +1,59 @@
+package rollout
+
+import (
+	"strings"
+
+	"vagen/env"
+	"vagen/policy"
+)
+
+// Transcript lists the messages of an episode that was played so far, from the
+// text of its turns.
+type Transcript struct {
+	System env.Observation  // empty without instructions
+	Turns  []Turn           // played
+	Now    *env.Observation // shown after the last turn; nil ends with its response
+	// Last leaves out all turns but the last ones, and the responses before them;
+	// 0 and less leaves out none.
+	Last int
+	// Begin and End, when set, surround each response, as models of the full VAGEN
+	// system expect it that learn from marked text. Package mask reads the marks.
+	Begin, End string
+}
+
+// Kept returns the turns that the transcript shows.
+func (t *Transcript) Kept() []Turn {
+	if t.Last <= 0 || t.Last >= len(t.Turns) {
+		return t.Turns
+	}
+	return t.Turns[len(t.Turns)-t.Last:]
+}
+
+// Messages returns the messages. Image marks that the policy wrote are dropped, as
+// are marks within a response that is marked.
+func (t *Transcript) Messages() []policy.Message {
+	var out []policy.Message
+	if t.System.Text != "" {
+		out = append(out, message(policy.System, t.System))
+	}
+	for _, turn := range t.Kept() {
+		out = append(out, message(policy.User, turn.Observation), policy.Message{Role: policy.Assistant, Text: t.response(turn.Response)})
+	}
+	if t.Now != nil {
+		out = append(out, message(policy.User, *t.Now))
+	}
+	return out
+}
+
+func (t *Transcript) response(text string) string {
+	text = withoutMarks(text)
+	for _, mark := range []string{t.Begin, t.End} {
+		if mark != "" {
+			text = strings.ReplaceAll(text, mark, "")
+		}
+	}
+	return t.Begin + text + t.End
+}
+
+// withoutMarks drops the image marks of a text that comes without images.
+func withoutMarks(text string) string { return strings.ReplaceAll(text, env.ImageMark, "") }
