@@ -53,6 +53,13 @@ func TestFilesAndOverridesStandOnTheDefaults(t *testing.T) {
 	require.ErrorContains(t, err, `unknown key "trainer.total_steps"`)
 }
 
+// TestTheFileOfTheExampleLoads: the one that the package's example speaks of.
+func TestTheFileOfTheExampleLoads(t *testing.T) {
+	c, err := vagen.LoadConfig(written(t, "env: {name: frozenlake, config: {render_mode: vision}}\nactor_rollout_ref.model.path: /models/Qwen2.5-VL-3B-Instruct\n"))
+	require.NoError(t, err)
+	require.Equal(t, "/models/Qwen2.5-VL-3B-Instruct", c.Agent.Model.Path)
+}
+
 func TestAFileThatIsNotThereIsAnError(t *testing.T) {
 	_, err := vagen.LoadConfig(filepath.Join(t.TempDir(), "absent.yaml"))
 	require.ErrorIs(t, err, vagen.ErrConfig)
