@@ -53,7 +53,7 @@ func runBiLevel[T number](l BiLevel, c *call[T]) error {
 	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || l.Raw {
 		return err
 	}
-	return c.whiten(Whitening{}, nil)
+	return c.whiten(Whitening{}, mapZeros)
 }
 
 type biLevelPass[T number] struct {
@@ -76,7 +76,7 @@ func (p *biLevelPass[T]) do(from, to int) {
 
 func (p *biLevelPass[T]) row(row int) {
 	c := p.c
-	lo, ok := c.offsets[row], true
+	lo, ok := c.offsets[row], c.open(row, 0)
 	token, turn := p.token, p.turn
 	token.spread.shift = c.firstDelta(row, c.mask)
 	for end := c.offsets[row+1]; end > lo; {
@@ -84,7 +84,6 @@ func (p *biLevelPass[T]) row(row int) {
 		if in {
 			p.run(start, end, &token, &turn)
 		} else {
-			ok = c.skip(start, end) && ok
 			// Turn ends that the mask leaves out still are turns.
 			for t := lastTrue(c.turnEnds[start:end]); t >= 0; t = lastTrue(c.turnEnds[start : start+t]) {
 				turn.step(float64(c.rewards[start+t]), float64(c.values[start+t]))

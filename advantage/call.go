@@ -72,11 +72,10 @@ func (c *call[T]) rows() int { return max(0, len(c.offsets)-1) }
 
 func (c *call[T]) tokens() int { return len(c.rewards) }
 
-// publishValueMask makes room for a value mask, all false.
+// publishValueMask makes room for a value mask.
 func (c *call[T]) publishValueMask() {
 	c.spareMask = resize(c.spareMask, c.tokens())
 	c.valueMask = c.spareMask
-	clear(c.valueMask)
 }
 
 // publishTurnID makes room for turn ids.
@@ -139,35 +138,19 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// finite reports whether all numbers are: x − x is 0 for those and NaN for the
-// others, and NaN survives every sum. Four sums hide the latency of additions.
-func finite[T number](x []T) bool {
-	var a, b, c, d T
-	for len(x) >= 4 {
-		a += x[0] - x[0]
-		b += x[1] - x[1]
-		c += x[2] - x[2]
-		d += x[3] - x[3]
-		x = x[4:]
-	}
-	for _, v := range x {
-		a += v - v
-	}
-	return a+b+c+d == 0
-}
-
-// skip gives tokens that do not count advantage and return 0, and reports
-// whether their rewards and values are finite all the same: a NaN next to the
-// tokens that count is a sign of something broken.
-func (c *call[T]) skip(start, end int) bool {
-	clear(c.adv[start:end])
-	clear(c.ret[start:end])
-	return finite(c.rewards[start:end]) && finite(c.values[start:end])
+// open gives all tokens of the row advantage 0 and a return that is not to be
+// learned, and reports whether rewards and values are finite, under the mask or
+// not: a NaN next to the tokens that count is a sign of something broken. It
+// goes through the row from front to back, so that the recursion finds it near
+// when it comes from the back.
+func (c *call[T]) open(row int, unset T) bool {
+	lo, hi := c.offsets[row], c.offsets[row+1]
+	return prepare(c.rewards[lo:hi], c.values[lo:hi], c.adv[lo:hi], c.ret[lo:hi], unset)
 }
 
 // close records the row's advantages for whitening. Unless ok says that all
-// inputs left out of them were finite, and their spread shows that the others
-// were and that the results fit their storage, it looks for what is wrong.
+// inputs were finite, and their spread shows that the results fit their storage,
+// it looks for what is wrong.
 func (c *call[T]) close(row int, s *spread, ok bool) {
 	c.scratch.parts[row] = s.moments()
 	if !ok || !s.safe() {

@@ -11,9 +11,11 @@
 //
 // A [Batch] holds rows back to back without padding, in float32. Recursions and
 // sums are in float64 and in one fixed order, so results do not depend on how
-// many processors work on them, to the last bit. A [Result] is reused from step
-// to step without allocation. Bad input is an error that names field, row and
-// position; no result is ever NaN or infinite.
+// many processors work on them, to the last bit, nor on their kind: the vector
+// kernels for amd64 round as the Go code does, and the build tag purego leaves
+// them out. A [Result] is reused from step to step without allocation. Bad input
+// is an error that names field, row and position; no result is ever NaN or
+// infinite.
 //
 // # Which one
 //

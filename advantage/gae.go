@@ -33,7 +33,7 @@ func runGAE[T number](g GAE, c *call[T]) error {
 	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || g.Raw {
 		return err
 	}
-	return c.whiten(Whitening{}, nil)
+	return c.whiten(Whitening{}, mapAll)
 }
 
 type gaePass[T number] struct {

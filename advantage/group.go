@@ -94,23 +94,6 @@ func (p *scorePass[T]) do(from, to int) {
 	}
 }
 
-// sum adds in float64 over four strands, which hides the latency of additions
-// and is a fixed order all the same.
-func sum[T number](x []T) float64 {
-	var a, b, c, d float64
-	for len(x) >= 4 {
-		a += float64(x[0])
-		b += float64(x[1])
-		c += float64(x[2])
-		d += float64(x[3])
-		x = x[4:]
-	}
-	for _, v := range x {
-		a += float64(v)
-	}
-	return (a + b) + (c + d)
-}
-
 // share gives every token under the mask its row's advantage, as advantage and
 // as return, and 0 elsewhere. With whiten set it also records the moments.
 func (c *call[T]) share(advantages []float64) error {
@@ -133,6 +116,7 @@ func (p *sharePass[T]) do(from, to int) {
 	c := p.c
 	for row := from; row < to; row++ {
 		lo, hi := c.offsets[row], c.offsets[row+1]
+		clear(c.adv[lo:hi])
 		c.spreadOver(lo, hi, T(p.advantages[row]))
 		copy(c.ret[lo:hi], c.adv[lo:hi])
 	}

@@ -389,22 +389,23 @@ func TestTwoPassIsBiLevelOnWholeEpisodes(t *testing.T) {
 	}
 }
 
-// TestMixEndsAreExact: mix 0 is the plain recursion to the bit, and equal clocks
-// make mix irrelevant.
-func TestMixEndsAreExact(t *testing.T) {
+// TestMixEnds: mix 0 is the plain recursion to the bit, and so is mix 1 with
+// equal clocks but for rounding.
+func TestMixEnds(t *testing.T) {
 	for seed := range uint64(lawRounds) {
-		b := batchOf(newGenerator(seed).episodes(3, 3, true))
+		rows := newGenerator(seed).episodes(3, 3, true)
+		b := batchOf(rows)
 		plain := run(t, TrajectoryToken{Gamma: 1, Lambda: 0.6}, b)
-		for _, est := range []TrajectoryBiLevel{
-			{TurnGamma: 0.7, TurnLambda: 0.85, TokenLambda: 0.6, Mix: 0},
-			{TurnGamma: 1, TurnLambda: 0.6, TokenLambda: 0.6, Mix: 1},
-		} {
-			if got := run(t, est, b); !slices.Equal(got.Advantages, plain.Advantages) || !slices.Equal(got.Returns, plain.Returns) {
-				t.Errorf("%+v is not the plain recursion", est)
-			}
+		none := run(t, TrajectoryBiLevel{TurnGamma: 0.7, TurnLambda: 0.85, TokenLambda: 0.6, Mix: 0}, b)
+		if !slices.Equal(none.Advantages, plain.Advantages) || !slices.Equal(none.Returns, plain.Returns) {
+			t.Error("mix 0 is not the plain recursion")
 		}
-		one := run(t, TrajectoryBiLevel{TurnGamma: 0.7, TurnLambda: 0.85, TokenLambda: 0.6, Mix: 1}, b)
-		if slices.Equal(one.Returns, plain.Returns) {
+		for _, mix := range []float64{0.4, 1} {
+			one := run(t, TrajectoryBiLevel{TurnGamma: 1, TurnLambda: 0.6, TokenLambda: 0.6, Mix: mix}, b)
+			bothSame(t, one, plain, rows, rows)
+		}
+		two := run(t, TrajectoryBiLevel{TurnGamma: 0.7, TurnLambda: 0.85, TokenLambda: 0.6, Mix: 1}, b)
+		if slices.Equal(two.Returns, plain.Returns) {
 			t.Error("the turn clock has no effect")
 		}
 	}

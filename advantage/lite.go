@@ -38,7 +38,7 @@ func runLite[T number](l Lite, c *call[T]) error {
 	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || l.Raw {
 		return err
 	}
-	return c.whiten(GuardedWhitening(), nil)
+	return c.whiten(GuardedWhitening(), mapAll)
 }
 
 type litePass[T number] struct {
@@ -49,20 +49,19 @@ type litePass[T number] struct {
 func (p *litePass[T]) do(from, to int) {
 	c := p.c
 	for row := from; row < to; row++ {
-		lo, ok := c.offsets[row], true
+		lo, hi := c.offsets[row], c.offsets[row+1]
+		ok := finite(c.rewards[lo:hi]) && finite(c.values[lo:hi])
 		s := recursion{gamma: p.gamma, decay: p.decay}
 		s.spread.shift = c.firstDelta(row, c.mask)
-		for end := c.offsets[row+1]; end > lo; {
+		for end := hi; end > lo; {
 			start, in := runBefore(c.mask, lo, end)
 			r, v, adv, ret := c.rewards[start:end], c.values[start:end], c.adv[start:end], c.ret[start:end]
 			if in {
 				advance(&s, r, v, adv, ret)
 			} else {
 				fill(adv, T(s.acc))
-				for t, value := range v {
-					ret[t] = T(s.acc + float64(value))
-				}
-				ok = ok && finite(r) && finite(ret)
+				scale(ret, v, -s.acc, 1)
+				ok = ok && finite(ret)
 			}
 			end = start
 		}

@@ -43,7 +43,7 @@ func runMasked[T number](m Masked, c *call[T]) error {
 	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || m.Raw {
 		return err
 	}
-	return c.whiten(Whitening{}, nil)
+	return c.whiten(Whitening{}, mapZeros)
 }
 
 type maskedPass[T number] struct {
@@ -62,15 +62,13 @@ func (p *maskedPass[T]) do(from, to int) {
 }
 
 // advanceRow takes the recursion over the tokens of a row under the mask, gives
-// the others zeros, and reports whether these were finite.
+// the others zeros, and reports whether all of them were finite.
 func (c *call[T]) advanceRow(row int, s *recursion) bool {
-	lo, ok := c.offsets[row], true
+	lo, ok := c.offsets[row], c.open(row, 0)
 	for end := c.offsets[row+1]; end > lo; {
 		start, in := runBefore(c.mask, lo, end)
 		if in {
 			advance(s, c.rewards[start:end], c.values[start:end], c.adv[start:end], c.ret[start:end])
-		} else {
-			ok = c.skip(start, end) && ok
 		}
 		end = start
 	}

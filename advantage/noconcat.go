@@ -50,7 +50,7 @@ func runNoConcat[T number](g NoConcat, c *call[T]) error {
 		return err
 	}
 	if !g.Raw {
-		if err := c.whiten(GuardedWhitening(), nil); err != nil {
+		if err := c.whiten(GuardedWhitening(), mapZeros); err != nil {
 			return err
 		}
 	}
@@ -79,6 +79,8 @@ func (p *noConcatPass[T]) do(from, to int) {
 func (p *noConcatPass[T]) row(row int, s *recursion) bool {
 	c := p.c
 	lo, hi := c.offsets[row], c.offsets[row+1]
+	ok := c.open(row, IgnoreReturn)
+	clear(c.valueMask[lo:hi])
 	m := c.rowMask(row)
 	anchor, value := p.anchor(m), 0.0
 	if anchor >= 0 {
@@ -91,11 +93,10 @@ func (p *noConcatPass[T]) row(row int, s *recursion) bool {
 	}
 	s.spread.add(a, n)
 	c.spreadOver(lo, hi, T(a))
-	fill(c.ret[lo:hi], IgnoreReturn)
 	if anchor >= 0 {
 		c.ret[lo+anchor], c.valueMask[lo+anchor] = T(a+value), true
 	}
-	return finite(c.rewards[lo:hi]) && finite(c.values[lo:hi])
+	return ok
 }
 
 // anchor returns the position whose value stands for the row, -1 for none.

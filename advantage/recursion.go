@@ -22,42 +22,46 @@ type recursion struct {
 func advance[T number](s *recursion, r, v, adv, ret []T) {
 	n := len(r)
 	v, adv, ret = v[:n], adv[:n], ret[:n]
-	gamma, decay, next, acc := s.gamma, s.decay, s.next, s.acc
-	shift, s1, s2 := s.spread.shift, s.spread.s1, s.spread.s2
-	for t := n - 1; t >= 0; t-- {
-		value := float64(v[t])
-		delta := float64(r[t]) + float64(gamma*next) - value
-		acc = delta + float64(decay*acc)
-		next = value
-		adv[t], ret[t] = T(acc), T(acc+value)
-		d := acc - shift
-		s1 += d
-		s2 += float64(d * d)
+	odd := n % 4 // the first ones, which make no block
+	if odd < n {
+		var k scan
+		k.start(s)
+		rest := r[odd:]
+		if r32, ok := any(rest).([]float32); ok {
+			blocks32(&k, r32, any(v[odd:]).([]float32), any(adv[odd:]).([]float32), any(ret[odd:]).([]float32))
+		} else {
+			blocks(&k, rest, v[odd:], adv[odd:], ret[odd:])
+		}
+		k.stop(s, n-odd)
 	}
-	s.next, s.acc = next, acc
-	s.spread.n += n
-	s.spread.s1, s.spread.s2 = s1, s2
+	for t := odd - 1; t >= 0; t-- {
+		value := float64(v[t])
+		a := s.step(float64(r[t]), value)
+		s.spread.add(a, 1)
+		adv[t], ret[t] = T(a), T(a+value)
+	}
+}
+
+// unpaid is what advanceUnpaid reads as rewards.
+var unpaid struct {
+	f32 [1024]float32
+	f64 [1024]float64
 }
 
 // advanceUnpaid is advance over tokens without rewards.
 func advanceUnpaid[T number](s *recursion, v, adv, ret []T) {
-	n := len(v)
-	adv, ret = adv[:n], ret[:n]
-	gamma, decay, next, acc := s.gamma, s.decay, s.next, s.acc
-	shift, s1, s2 := s.spread.shift, s.spread.s1, s.spread.s2
-	for t := n - 1; t >= 0; t-- {
-		value := float64(v[t])
-		delta := float64(gamma*next) - value
-		acc = delta + float64(decay*acc)
-		next = value
-		adv[t], ret[t] = T(acc), T(acc+value)
-		d := acc - shift
-		s1 += d
-		s2 += float64(d * d)
+	var none []T
+	switch any(T(0)).(type) {
+	case float32:
+		none = any(unpaid.f32[:]).([]T)
+	case float64:
+		none = any(unpaid.f64[:]).([]T)
 	}
-	s.next, s.acc = next, acc
-	s.spread.n += n
-	s.spread.s1, s.spread.s2 = s1, s2
+	for end := len(v); end > 0; {
+		start := max(0, end-len(none))
+		advance(s, none[:end-start], v[start:end], adv[start:end], ret[start:end])
+		end = start
+	}
 }
 
 // step moves the recursion over one token or turn, with the given discounts,

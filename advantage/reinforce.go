@@ -35,7 +35,7 @@ func runReinforce[T number](r ReinforcePlusPlus, c *call[T]) error {
 	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || r.Raw {
 		return err
 	}
-	return c.whiten(Whitening{}, c.mask)
+	return c.whiten(Whitening{}, keepZeros)
 }
 
 type reinforcePass[T number] struct {

@@ -1,82 +1,79 @@
 package advantage
 
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"unsafe"
+)
+
 // Masks are long runs of equal entries: a turn, an observation. Finding where
 // they end costs as much as the arithmetic in between if it is done entry by
-// entry, so the functions here go by blocks where they can.
-type block = [32]bool
+// entry, so the functions here look at masks as bytes, several at a time.
 
-var allFalse block
+// asBytes returns the mask's memory: a byte per entry, 1 for true.
+func asBytes(mask []bool) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(mask))), len(mask))
+}
+
+func asByte(in bool) byte {
+	if in {
+		return 1
+	}
+	return 0
+}
+
+// last returns the last position of an entry, -1 when there is none.
+func last(mask []bool, entry bool) int {
+	b := asBytes(mask)
+	const ones = 0x0101010101010101
+	others := uint64(1-asByte(entry)) * ones // eight of the other entry
+	for len(b) >= 32 {
+		q := (*[32]byte)(b[len(b)-32:])
+		if (word(q[0:])^others)|(word(q[8:])^others)|(word(q[16:])^others)|(word(q[24:])^others) != 0 {
+			break
+		}
+		b = b[:len(b)-32]
+	}
+	for len(b) >= 8 {
+		if w := word(b[len(b)-8:]) ^ others; w != 0 {
+			return len(b) - 1 - bits.LeadingZeros64(w)/8
+		}
+		b = b[:len(b)-8]
+	}
+	return bytes.LastIndexByte(b, asByte(entry))
+}
+
+func word(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
 // runBefore returns where the run of equal entries starts that ends before end,
 // and what its entries are. A run does not reach below lo.
 func runBefore(mask []bool, lo, end int) (start int, in bool) {
-	row := mask[lo:end]
-	t := len(row) - 1
-	in = row[t]
-	// A run equals itself shifted by one.
-	for t >= len(block{}) && *(*block)(row[t-len(block{}):]) == *(*block)(row[t-len(block{})+1:]) {
-		t -= len(block{})
-	}
-	for t > 0 && row[t-1] == in {
-		t--
-	}
-	return lo + t, in
+	in = mask[end-1]
+	return lo + last(mask[lo:end-1], !in) + 1, in
 }
 
 // runFrom returns where the run of equal entries ends that starts at t, and
 // what its entries are. A run does not reach hi.
 func runFrom(mask []bool, t, hi int) (end int, in bool) {
-	row := mask[t:hi]
-	end, in = 1, row[0]
-	for end+len(block{}) <= len(row) && *(*block)(row[end:]) == *(*block)(row[end-1:]) {
-		end += len(block{})
+	in = mask[t]
+	if n := bytes.IndexByte(asBytes(mask[t:hi]), asByte(!in)); n >= 0 {
+		return t + n, in
 	}
-	for end < len(row) && row[end] == in {
-		end++
-	}
-	return t + end, in
+	return hi, in
 }
 
 // lastTrue returns the last position with the mask set, -1 when there is none.
-func lastTrue(mask []bool) int {
-	t := len(mask)
-	for t >= len(block{}) && *(*block)(mask[t-len(block{}):]) == allFalse {
-		t -= len(block{})
-	}
-	for t > 0 && !mask[t-1] {
-		t--
-	}
-	return t - 1
-}
+func lastTrue(mask []bool) int { return last(mask, true) }
 
 // firstTrue returns the first position with the mask set, -1 when there is
 // none.
-func firstTrue(mask []bool) int {
-	if len(mask) == 0 {
-		return -1
-	}
-	end, in := runFrom(mask, 0, len(mask))
-	switch {
-	case in:
-		return 0
-	case end == len(mask):
-		return -1
-	}
-	return end
-}
+func firstTrue(mask []bool) int { return bytes.IndexByte(asBytes(mask), 1) }
 
 // count returns how many entries are true.
-func count(mask []bool) int {
-	n := 0
-	for t := 0; t < len(mask); {
-		end, in := runFrom(mask, t, len(mask))
-		if in {
-			n += end - t
-		}
-		t = end
-	}
-	return n
-}
+func count(mask []bool) int { return bytes.Count(asBytes(mask), oneTrue) }
+
+var oneTrue = []byte{1}
 
 // fill sets all of dst. Copying what is there already beats a loop of stores.
 func fill[E any](dst []E, x E) {

@@ -186,7 +186,7 @@ func (c *call[T]) turnBefore(lo, end int) (start int, in bool) {
 // and fills the copies.
 func (c *call[T]) finish(e *episodes, raw bool) error {
 	if !raw {
-		if err := c.whiten(GuardedWhitening(), c.mask); err != nil {
+		if err := c.whiten(GuardedWhitening(), keepZeros); err != nil {
 			return err
 		}
 	}

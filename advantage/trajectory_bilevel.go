@@ -1,5 +1,7 @@
 package advantage
 
+import "math"
+
 // TrajectoryBiLevel is the newest bi-level estimation of VAGEN: one recursion
 // over the tokens of an episode whose clock ticks slower inside a turn than
 // between turns, mixed with the plain one.
@@ -47,6 +49,9 @@ func runTrajectoryBiLevel[T number](g TrajectoryBiLevel, c *call[T]) error {
 		unit("token lambda", g.TokenLambda), unit("mix", g.Mix), c.needValues()); err != nil {
 		return err
 	}
+	if g.Mix == 0 {
+		return runTokens(c, 1, g.TokenLambda, g.Raw, false) // the same to the bit
+	}
 	c.mask = c.lossMask()
 	e, err := c.stitch()
 	if err != nil {
@@ -69,10 +74,13 @@ type mixPass[T number] struct {
 	lambda, mix, turnGamma, turnDecay float64
 }
 
-// mixState is what the two recursions hand from a turn to the one before it.
+// mixState is what the recursions hand from a turn to the one before it. Within
+// a turn A and B have one clock, hence so has their mixture, and what sets B
+// apart from A fades by λ per token. So the mixture is taken through the turn,
+// and A and B are found again at its first token.
 type mixState struct {
-	next, plain, two float64 // V, A and B of the following token under the mask
-	spread           spread
+	mixed      recursion // of the mixture
+	plain, two float64   // A and B of the following token under the mask
 }
 
 func (p *mixPass[T]) do(from, to int) {
@@ -80,51 +88,36 @@ func (p *mixPass[T]) do(from, to int) {
 	for k := from; k < to; k++ {
 		rows := c.scratch.episodes.rows(k)
 		c.numberTurns(rows)
-		var s mixState
+		s := mixState{mixed: recursion{gamma: 1, decay: p.lambda}}
 		if row, _, some := c.lastOf(rows); some {
-			s.spread.shift = c.firstDelta(row, c.mask)
+			s.mixed.spread.shift = c.firstDelta(row, c.mask)
 		}
 		ok := true
 		for i := len(rows) - 1; i >= 0; i-- {
 			lo := c.offsets[rows[i]]
+			ok = c.open(rows[i], 0) && ok
 			for end := c.offsets[rows[i]+1]; end > lo; {
 				start, in := c.turnBefore(lo, end)
 				if in {
-					p.turn(start, end, &s)
-				} else {
-					ok = c.skip(start, end) && ok
+					p.turn(start, end-1, &s)
 				}
 				end = start
 			}
 		}
-		c.closeEpisode(k, rows, &s.spread, ok)
+		c.closeEpisode(k, rows, &s.mixed.spread, ok)
 	}
 }
 
-// turn takes both recursions over one turn.
-func (p *mixPass[T]) turn(start, end int, s *mixState) {
-	c := p.c
-	r := c.rewards[start:end]
-	v, adv, ret := c.values[start:end][:len(r)], c.adv[start:end][:len(r)], c.ret[start:end][:len(r)]
-	// The step from the turn's last token to the next turn has its own clock.
-	coming, two := float64(p.turnGamma*s.next), float64(p.turnDecay*s.two)
-	next, plain := s.next, s.plain
-	sp := s.spread
-	for t := len(r) - 1; t >= 0; t-- {
-		value := float64(v[t])
-		delta := float64(r[t]) - value
-		plain = delta + next + float64(p.lambda*plain)
-		two += delta + coming
-		acc := float64((1-p.mix)*plain) + float64(p.mix*two)
-		adv[t], ret[t] = T(acc), T(acc+value)
-		d := acc - sp.shift
-		sp.s1 += d
-		sp.s2 += float64(d * d)
-		next, coming = value, value
-		if t > 0 {
-			two = float64(p.lambda * two)
-		}
-	}
-	sp.n += len(r)
-	s.next, s.plain, s.two, s.spread = next, plain, two, sp
+// turn takes the recursions over one turn, from start to its last token.
+func (p *mixPass[T]) turn(start, last int, s *mixState) {
+	c, m := p.c, &s.mixed
+	reward, value := float64(c.rewards[last]), float64(c.values[last])
+	plain := reward + m.next - value + float64(p.lambda*s.plain)
+	two := reward + float64(p.turnGamma*m.next) - value + float64(p.turnDecay*s.two)
+	m.acc, m.next = float64((1-p.mix)*plain)+float64(p.mix*two), value
+	m.spread.add(m.acc, 1)
+	c.adv[last], c.ret[last] = T(m.acc), T(m.acc+value)
+	advance(m, c.rewards[start:last], c.values[start:last], c.adv[start:last], c.ret[start:last])
+	apart := (two - plain) * math.Pow(p.lambda, float64(last-start))
+	s.plain, s.two = m.acc-float64(p.mix*apart), m.acc+float64((1-p.mix)*apart)
 }

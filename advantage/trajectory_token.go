@@ -100,32 +100,27 @@ func (p *tokenPass[T]) do(from, to int) {
 
 // outcomeRows pays all rewards of the episode at its last token.
 func (p *tokenPass[T]) outcomeRows(rows []int, s *recursion) bool {
-	c, ok := p.c, true
-	row, last, some := c.lastOf(rows)
-	if some {
-		last += c.offsets[row]
-		reward := 0.0
-		for _, row := range rows {
-			reward += c.maskedSum(row)
-		}
-		value := float64(c.values[last])
-		a := s.step(reward, value)
-		s.spread.shift = a
-		s.spread.add(a, 1)
-		c.adv[last], c.ret[last] = T(a), T(a+value)
+	c, ok, paid := p.c, true, false
+	reward := 0.0
+	for _, row := range rows {
+		reward += c.maskedSum(row)
 	}
 	for i := len(rows) - 1; i >= 0; i-- {
 		lo := c.offsets[rows[i]]
+		ok = c.open(rows[i], 0) && ok
 		for end := c.offsets[rows[i]+1]; end > lo; {
 			start, in := runBefore(c.mask, lo, end)
-			stop := end
-			if some && start <= last && last < end {
-				stop = last // it is paid already
+			if in && !paid {
+				paid = true
+				end--
+				value := float64(c.values[end])
+				a := s.step(reward, value)
+				s.spread.shift = a
+				s.spread.add(a, 1)
+				c.adv[end], c.ret[end] = T(a), T(a+value)
 			}
 			if in {
-				advanceUnpaid(s, c.values[start:stop], c.adv[start:stop], c.ret[start:stop])
-			} else {
-				ok = c.skip(start, end) && ok
+				advanceUnpaid(s, c.values[start:end], c.adv[start:end], c.ret[start:end])
 			}
 			end = start
 		}

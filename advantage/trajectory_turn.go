@@ -70,11 +70,11 @@ func (p *turnPass[T]) do(from, to int) {
 func (p *turnPass[T]) row(row int, s *recursion) bool {
 	c := p.c
 	lo, hi := c.offsets[row], c.offsets[row+1]
-	fill(c.ret[lo:hi], IgnoreReturn)
+	ok := c.open(row, IgnoreReturn)
+	clear(c.valueMask[lo:hi])
 	for end := hi; end > lo; {
 		start, in := c.turnBefore(lo, end)
 		if !in {
-			clear(c.adv[start:end])
 			end = start
 			continue
 		}
@@ -88,5 +88,5 @@ func (p *turnPass[T]) row(row int, s *recursion) bool {
 		c.ret[start], c.valueMask[start] = T(a+value), true
 		end = start
 	}
-	return finite(c.rewards[lo:hi]) && finite(c.values[lo:hi])
+	return ok
 }

@@ -40,7 +40,7 @@ func runTurnWise[T number](w TurnWise, c *call[T]) error {
 	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || w.Raw {
 		return err
 	}
-	return c.whiten(Whitening{}, nil)
+	return c.whiten(Whitening{}, mapZeros)
 }
 
 type turnWisePass[T number] struct {
@@ -52,10 +52,9 @@ func (p *turnWisePass[T]) do(from, to int) {
 	c := p.c
 	for row := from; row < to; row++ {
 		lo, hi := c.offsets[row], c.offsets[row+1]
-		ok := finite(c.rewards[lo:hi]) && finite(c.values[lo:hi])
+		ok := c.open(row, 0)
 		s := recursion{gamma: p.gamma, decay: p.decay}
 		s.spread.shift = c.firstDelta(row, c.turnEnds)
-		clear(c.ret[lo:hi])
 		for end := hi; ; {
 			// The tokens after the last turn end before end belong to the
 			// turn that was stepped over last.
@@ -74,15 +73,13 @@ func (p *turnWisePass[T]) do(from, to int) {
 	}
 }
 
-// spreadOver gives the tokens under the mask the advantage, and others 0.
+// spreadOver gives the tokens under the mask the advantage.
 func (c *call[T]) spreadOver(from, to int, a T) {
-	for end := to; end > from; {
-		start, in := runBefore(c.mask, from, end)
-		x := a
-		if !in {
-			x = 0
+	for t := from; t < to; {
+		end, in := runFrom(c.mask, t, to)
+		if in {
+			fill(c.adv[t:end], a)
 		}
-		fill(c.adv[start:end], x)
-		end = start
+		t = end
 	}
 }

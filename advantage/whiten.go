@@ -90,23 +90,27 @@ func (l line) at(x float64) float64 { return float64((x-l.shift)*l.scale) + l.ad
 
 // applyLine maps all of x into dst, which may be x.
 func applyLine[T number](l line, dst, x []T) {
-	dst = dst[:len(x)]
-	for len(x) >= 4 && len(dst) >= 4 {
-		// Four at a time keep loads, conversions and stores of different
-		// numbers in flight together.
-		a, b, c, d := l.at(float64(x[0])), l.at(float64(x[1])), l.at(float64(x[2])), l.at(float64(x[3]))
-		dst[0], dst[1], dst[2], dst[3] = T(a), T(b), T(c), T(d)
-		x, dst = x[4:], dst[4:]
+	if l.add != 0 {
+		for t, v := range x {
+			dst[t] = T(l.at(float64(v)))
+		}
+		return
 	}
-	for t, v := range x {
-		dst[t] = T(l.at(float64(v)))
-	}
+	scale(dst, x, l.shift, l.scale)
 }
 
+// offMask says what whitening makes of positions outside the mask.
+type offMask int
+
+const (
+	mapAll    offMask = iota // whatever they hold is mapped
+	mapZeros                 // they are 0, and mapped, which gives one number
+	keepZeros                // they are 0 and stay so
+)
+
 // whiten replaces the raw advantages by whitened ones, from the moments that
-// the rows' passes recorded. With inside nil all positions are mapped, as the
-// original does; otherwise those outside that mask, which are 0, stay so.
-func (c *call[T]) whiten(w Whitening, inside []bool) error {
+// the rows' passes recorded.
+func (c *call[T]) whiten(w Whitening, off offMask) error {
 	for _, part := range c.scratch.parts {
 		c.raw.merge(part)
 	}
@@ -114,40 +118,44 @@ func (c *call[T]) whiten(w Whitening, inside []bool) error {
 	if err != nil {
 		return err
 	}
-	if zero := T(l.at(0)); zero-zero != 0 {
+	zero := T(l.at(0))
+	if zero-zero != 0 {
 		return fmt.Errorf("whitened 0, off the mask, is %v: %w", zero, ErrNotFinite)
 	}
 	p := slot[whitenPass[T]](c.scratch, whitenSlot)
-	// Under the mask nothing is further out than √n deviations, but what a
-	// critic says of padding may be anything.
-	*p = whitenPass[T]{c: c, line: l, inside: inside, check: len(c.attention) > 0}
+	*p = whitenPass[T]{c: c, line: l, off: off, zero: zero}
 	return c.scratch.each(p, c.rows(), c.tokens())
 }
 
 type whitenPass[T number] struct {
-	c      *call[T]
-	line   line
-	inside []bool
-	check  bool // that results fit their storage
+	c    *call[T]
+	line line
+	off  offMask
+	zero T // what 0 is mapped to
 }
 
 func (p *whitenPass[T]) do(from, to int) {
 	c := p.c
 	lo, hi := c.offsets[from], c.offsets[to]
-	if p.inside == nil {
+	if p.off == mapAll {
 		applyLine(p.line, c.adv[lo:hi], c.adv[lo:hi])
-		if p.check && !finite(c.adv[lo:hi]) {
+		// Under the mask nothing is further out than √n deviations, but what
+		// a critic says of padding may be anything.
+		if len(c.attention) > 0 && !finite(c.adv[lo:hi]) {
 			for row := from; row < to; row++ {
 				c.examine(row, true)
 			}
 		}
 		return
 	}
-	for end := hi; end > lo; {
-		start, in := runBefore(p.inside, lo, end)
-		if in {
-			applyLine(p.line, c.adv[start:end], c.adv[start:end])
+	for t := lo; t < hi; {
+		end, in := runFrom(c.mask, t, hi)
+		switch adv := c.adv[t:end]; {
+		case in:
+			applyLine(p.line, adv, adv)
+		case p.off == mapZeros:
+			fill(adv, p.zero)
 		}
-		end = start
+		t = end
 	}
 }

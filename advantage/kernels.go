@@ -1,0 +1,90 @@
+package advantage
+
+// The loops over plain numbers. Each has a twin for float32 in vector registers
+// that gives the same bits, where the machine has such registers.
+
+// scale is y = (x − shift)·by, number by number.
+func scale[T number](dst, x []T, shift, by float64) {
+	if x, ok := any(x).([]float32); ok {
+		scale32(any(dst).([]float32), x, shift, by)
+		return
+	}
+	scaleAll(dst, x, shift, by)
+}
+
+func scaleAll[T number](dst, x []T, shift, by float64) {
+	dst = dst[:len(x)]
+	for t, v := range x {
+		dst[t] = T((float64(v) - shift) * by)
+	}
+}
+
+// sum adds in float64 over eight strands, which hides the latency of additions
+// and is a fixed order all the same.
+func sum[T number](x []T) float64 {
+	if x, ok := any(x).([]float32); ok {
+		return sum32(x)
+	}
+	return sumStrands(new([8]float64), x)
+}
+
+// sumStrands adds the numbers to the strands and these to each other.
+func sumStrands[T number](s *[8]float64, x []T) float64 {
+	n := len(x) &^ 7
+	for t := 0; t < n; t += 8 {
+		x := (*[8]T)(x[t:])
+		s[0] += float64(x[0])
+		s[1] += float64(x[1])
+		s[2] += float64(x[2])
+		s[3] += float64(x[3])
+		s[4] += float64(x[4])
+		s[5] += float64(x[5])
+		s[6] += float64(x[6])
+		s[7] += float64(x[7])
+	}
+	for i, v := range x[n:] {
+		s[i] += float64(v)
+	}
+	return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]))
+}
+
+// finite reports whether all numbers are.
+func finite[T number](x []T) bool {
+	if x, ok := any(x).([]float32); ok {
+		return finite32(x)
+	}
+	return finiteAll(x)
+}
+
+// finiteAll: x − x is 0 for finite numbers and NaN for the others, and NaN
+// survives every sum. Four sums hide the latency of additions.
+func finiteAll[T number](x []T) bool {
+	var a, b, c, d T
+	n := len(x) &^ 3
+	for t := 0; t < n; t += 4 {
+		x := (*[4]T)(x[t:])
+		a += x[0] - x[0]
+		b += x[1] - x[1]
+		c += x[2] - x[2]
+		d += x[3] - x[3]
+	}
+	for _, v := range x[n:] {
+		a += v - v
+	}
+	return a+b+c+d == 0
+}
+
+// prepare sets advantages to 0 and returns to the given number, and reports
+// whether rewards and values are finite.
+func prepare[T number](r, v, adv, ret []T, unset T) bool {
+	if r, ok := any(r).([]float32); ok {
+		return prepare32(r, any(v).([]float32), any(adv).([]float32), any(ret).([]float32), float32(unset))
+	}
+	return prepareAll(r, v, adv, ret, unset)
+}
+
+func prepareAll[T number](r, v, adv, ret []T, unset T) bool {
+	clear(adv)
+	fill(ret, unset)
+	return finiteAll(r) && finiteAll(v)
+}

@@ -1,0 +1,93 @@
+//go:build !purego
+
+package advantage
+
+import "golang.org/x/sys/cpu"
+
+// vectors says that the kernels for vector registers may run.
+var vectors = cpu.X86.HasAVX2 && cpu.X86.HasFMA
+
+// blocksVector is blocks for n tokens, a multiple of four. It reads v up to and
+// including n, takes next from there, and leaves k.next alone.
+//
+//go:noescape
+func blocksVector(k *scan, r, v, adv, ret *float32, n int)
+
+// scaleVector is scale for n numbers, a multiple of eight that is not 0.
+//
+//go:noescape
+func scaleVector(dst, x *float32, n int, shift, scale float64)
+
+// sumVector writes the strands of sum for n numbers, a multiple of eight that
+// is not 0.
+//
+//go:noescape
+func sumVector(x *float32, n int, strands *[8]float64)
+
+// finiteVector is finite for n numbers, a multiple of eight that is not 0.
+//
+//go:noescape
+func finiteVector(x *float32, n int) bool
+
+// prepareVector is prepare for n numbers, a multiple of eight that is not 0.
+//
+//go:noescape
+func prepareVector(r, v, adv, returns *float32, n int, unset float32) bool
+
+// blocks32 is blocks for float32.
+func blocks32(k *scan, r, v, adv, ret []float32) {
+	n := len(r) - 4
+	if !vectors || n <= 0 {
+		blocks(k, r, v, adv, ret)
+		return
+	}
+	v, adv, ret = v[:len(r)], adv[:len(r)], ret[:len(r)]
+	// The kernel finds the following value in memory, which for the last
+	// block is not where it is.
+	blocks(k, r[n:], v[n:], adv[n:], ret[n:])
+	blocksVector(k, &r[0], &v[0], &adv[0], &ret[0], n)
+	k.next = float64(v[0])
+}
+
+// whole returns how many numbers the other kernels can take: they take eight at
+// a time.
+func whole(n int) int {
+	if !vectors {
+		return 0
+	}
+	return n &^ 7
+}
+
+// scale32 is scale for float32.
+func scale32(dst, x []float32, shift, by float64) {
+	dst = dst[:len(x)]
+	n := whole(len(x))
+	if n > 0 {
+		scaleVector(&dst[0], &x[0], n, shift, by)
+	}
+	scaleAll(dst[n:], x[n:], shift, by)
+}
+
+// sum32 is sum for float32.
+func sum32(x []float32) float64 {
+	var s [8]float64
+	n := whole(len(x))
+	if n > 0 {
+		sumVector(&x[0], n, &s)
+	}
+	return sumStrands(&s, x[n:])
+}
+
+// finite32 is finite for float32.
+func finite32(x []float32) bool {
+	n := whole(len(x))
+	return (n == 0 || finiteVector(&x[0], n)) && finiteAll(x[n:])
+}
+
+// prepare32 is prepare for float32.
+func prepare32(r, v, adv, ret []float32, unset float32) bool {
+	v, adv, ret = v[:len(r)], adv[:len(r)], ret[:len(r)]
+	n := whole(len(r))
+	ok := n == 0 || prepareVector(&r[0], &v[0], &adv[0], &ret[0], n, unset)
+	return prepareAll(r[n:], v[n:], adv[n:], ret[n:], unset) && ok
+}
