@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -33,14 +34,21 @@ var ErrCheckpoint = errors.New("checkpoint does not fit the model")
 
 // Save implements policy.Learner. It writes the folders actor, critic and
 // optimizer into dir: actor loads in transformers and vLLM as it is; all
-// together restore the model with Restore. Nothing is synced as a whole: a
-// caller that needs an all-or-nothing checkpoint writes to a temporary folder
-// and renames it.
+// together restore the model with Restore. A folder that is not empty is an
+// error that wraps fs.ErrExist: what an older checkpoint left there would be
+// restored with this one. Nothing is synced as a whole: a caller that needs an
+// all-or-nothing checkpoint writes to a temporary folder and renames it.
 func (m *Model) Save(ctx context.Context, dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
 		return ErrClosed
+	}
+	switch entries, err := os.ReadDir(dir); {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("vlm: save: %w", err)
+	case len(entries) > 0:
+		return fmt.Errorf("vlm: save: %s is not empty: %w", dir, fs.ErrExist)
 	}
 	if err := m.saveModel(ctx, m.actor, filepath.Join(dir, actorFolder), false); err != nil {
 		return err

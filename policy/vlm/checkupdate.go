@@ -12,8 +12,8 @@ import (
 // checkUpdate holds a batch and an objective against each other before anything
 // is computed, and finds the graph of the policy loss.
 func checkUpdate(b *policy.Batch, o *policy.Objective, critic bool) (model.LossKind, error) {
-	if !(o.Temperature > 0) {
-		return "", fmt.Errorf("vlm: update: temperature is %v, must be above 0", o.Temperature)
+	if err := checkTemperature(o.Temperature); err != nil {
+		return "", fmt.Errorf("vlm: update: %w", err)
 	}
 	if err := checkRows(&b.Rows, len(b.Tokens)); err != nil {
 		return "", err
@@ -83,6 +83,14 @@ func checkColumns(b *policy.Batch, o *policy.Objective, critic bool) error {
 		if x != 0 && b.Weight != nil && b.Weight[i] == 0 {
 			return fmt.Errorf("vlm: update: AuxWeight at token %d is %v, but Weight leaves the token out", i, x)
 		}
+	}
+	return nil
+}
+
+// checkTemperature refuses what logits cannot be divided by.
+func checkTemperature(t float64) error {
+	if !(t > 0) || math.IsInf(t, 0) {
+		return fmt.Errorf("temperature is %v, must be above 0 and finite", t)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"image"
+	"math"
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
@@ -78,8 +79,8 @@ func (m *Model) Stream(ctx context.Context, prompts []policy.Prompt, s policy.Sa
 
 func checkSampling(s policy.Sampling) error {
 	switch {
-	case s.Temperature < 0 || s.Temperature != s.Temperature:
-		return fmt.Errorf("vlm: sampling: temperature is %v, must not be negative", s.Temperature)
+	case !(s.Temperature >= 0) || math.IsInf(s.Temperature, 0):
+		return fmt.Errorf("vlm: sampling: temperature is %v, must be 0 or more and finite", s.Temperature)
 	case s.TopK < 0:
 		return fmt.Errorf("vlm: sampling: top-k is %d, must not be negative", s.TopK)
 	case !(s.TopP >= 0 && s.TopP <= 1):

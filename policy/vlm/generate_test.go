@@ -244,6 +244,7 @@ func TestSamplingSettingsAreChecked(t *testing.T) {
 	for want, o := range map[string]policy.Sampling{
 		"temperature is -1":         {Temperature: -1, MaxTokens: 1},
 		"temperature is NaN":        {Temperature: nan, MaxTokens: 1},
+		"temperature is +Inf":       {Temperature: math.Inf(1), MaxTokens: 1},
 		"top-k is -2":               {TopK: -2, MaxTokens: 1},
 		"top-p is 1.5":              {TopP: 1.5, MaxTokens: 1},
 		"top-p is NaN":              {TopP: nan, MaxTokens: 1},

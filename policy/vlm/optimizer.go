@@ -1,6 +1,7 @@
 package vlm
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -8,6 +9,34 @@ import (
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 )
+
+// checkOptimizer lists the settings that are out of range.
+func checkOptimizer(o policy.Optimizer) error {
+	var bad []error
+	for _, f := range []struct {
+		name  string
+		value float64
+		ok    bool
+		must  string
+	}{
+		{"Rate", o.Rate, o.Rate >= 0, "at least 0"},
+		{"CriticRate", o.CriticRate, o.CriticRate >= 0, "at least 0"},
+		{"Beta1", o.Beta1, o.Beta1 >= 0 && o.Beta1 < 1, "in [0, 1)"},
+		{"Beta2", o.Beta2, o.Beta2 >= 0 && o.Beta2 < 1, "in [0, 1)"},
+		{"Epsilon", o.Epsilon, o.Epsilon > 0, "above 0"},
+		{"WeightDecay", o.WeightDecay, o.WeightDecay >= 0, "at least 0"},
+		{"GradClip", o.GradClip, o.GradClip >= 0, "at least 0"},
+		{"MaxGradNorm", o.MaxGradNorm, o.MaxGradNorm >= 0, "at least 0"},
+	} {
+		if !f.ok || math.IsInf(f.value, 0) {
+			bad = append(bad, fmt.Errorf("%s is %v, must be %s and finite", f.name, f.value, f.must))
+		}
+	}
+	if len(bad) > 0 {
+		return fmt.Errorf("vlm: update: optimizer: %w", errors.Join(bad...))
+	}
+	return nil
+}
 
 // adam holds the moments of one set of weights.
 type adam struct {

@@ -1,6 +1,7 @@
 package vlm
 
 import (
+	"cmp"
 	"encoding/json"
 	"image"
 	"image/color"
@@ -107,12 +108,14 @@ func spread(seed uint64) source {
 	}
 }
 
-// openTiny opens a folder; without another choice on pure Go.
+// openTiny opens a folder; without another choice on pure Go, in micro-batches
+// that tiny rows fill.
 func openTiny(t testing.TB, dir string, o Options) *Model {
 	t.Helper()
 	if o.Backend == "" {
 		o.Backend = backendGo
 	}
+	o.MicroTokens, o.HeadTokens = cmp.Or(o.MicroTokens, 128), cmp.Or(o.HeadTokens, 64)
 	m, err := Open(t.Context(), dir, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, m.Close()) })

@@ -19,8 +19,8 @@ func (m *Model) Score(ctx context.Context, rows *policy.Rows, want []bool, what 
 	if m.closed {
 		return nil, ErrClosed
 	}
-	if !(temperature > 0) {
-		return nil, fmt.Errorf("vlm: score: temperature is %v, must be above 0", temperature)
+	if err := checkTemperature(temperature); err != nil {
+		return nil, fmt.Errorf("vlm: score: %w", err)
 	}
 	if what.Reference && m.ref == nil {
 		return nil, fmt.Errorf("vlm: score: %w: the model was opened without a reference policy", ErrOption)
@@ -73,11 +73,14 @@ func (m *Model) Update(ctx context.Context, b *policy.Batch, o policy.Objective,
 	if m.closed {
 		return policy.Stats{}, ErrClosed
 	}
-	if o.CriticOnly && m.opts.Critic == SharedCritic {
-		return policy.Stats{}, fmt.Errorf("vlm: update: %w: a shared critic cannot be trained alone", ErrOption)
+	if o.CriticOnly && m.critic == nil {
+		return policy.Stats{}, fmt.Errorf("vlm: update: %w: CriticOnly needs a separate critic, but Critic is %q", ErrOption, m.opts.Critic)
 	}
 	kind, err := checkUpdate(b, &o, m.opts.Critic != NoCritic)
 	if err != nil {
+		return policy.Stats{}, err
+	}
+	if err := checkOptimizer(opt); err != nil {
 		return policy.Stats{}, err
 	}
 	m.dropSessions()

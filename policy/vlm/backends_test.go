@@ -1,0 +1,75 @@
+package vlm
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy"
+	"vagen/policy/vlm/internal/model"
+)
+
+// The same model on pure Go and on XLA, where that is: conversations with images,
+// continued once, and the gradient of a joint loss. The backends sum in different
+// orders: rowDrift and gradLimit say how much that is. Everything has few shapes,
+// each of which XLA compiles.
+func TestBackendsAgree(t *testing.T) {
+	dir := tinyFolder(t, model.Qwen25VL, nil)
+	o := Options{Critic: SharedCritic, CacheTokens: 256, MicroTokens: 256}
+	pure := openTiny(t, dir, o)
+	o.Backend = testBackend()
+	other := openTiny(t, dir, o)
+	t.Logf("%s and %s", pure.Backend(), other.Backend())
+
+	image := func(seed uint64) []policy.Message { return say("<image> left?", drawing(seed, 24, 24)) }
+	played, again := stories{}, stories{}
+	for _, prompts := range [][]policy.Prompt{
+		{{Conversation: 1, Messages: say("right"), Seed: 1}, {Conversation: 2, Messages: image(1), Seed: 2}, {Conversation: 3, Messages: image(2), Seed: 3}},
+		{{Conversation: 2, Messages: say("on"), Seed: 4}, {Conversation: 1, Messages: say("go on"), Seed: 5}},
+	} {
+		played.play(t, pure, prompts, policy.Sampling{Temperature: 1, MaxTokens: 12})
+		again.play(t, other, prompts, policy.Sampling{Temperature: 1, MaxTokens: 12})
+	}
+	for key := range played {
+		require.Equal(t, played[key].tokens, again[key].tokens)
+		requireNear(t, played[key].logProbs, again[key].logProbs, rowDrift, "log-probs while writing")
+	}
+
+	b := playedBatch(t, pure)
+	aim := policy.Objective{Temperature: 1, ClipLow: 0.2, ClipHigh: 0.2, EntropyCoef: 0.1, KL: "k3", KLCoef: 0.1, ValueCoef: 0.5, ValueClip: 0.2}
+	var grads []map[string][]float32
+	for _, m := range []*Model{pure, other} {
+		grads = append(grads, gradientsBy(t, m, m.policyStep(b, aim, model.PPO, true)))
+	}
+	requireGradients(t, grads[0], grads[1])
+}
+
+// After the first round has made what stays, such as moments, every round leaves
+// as many arrays and goroutines as it found.
+func TestNothingLeaksRoundAfterRound(t *testing.T) {
+	m := newTiny(t, model.Qwen3VL, Options{Critic: SeparateCritic, Reference: true, MicroTokens: 64})
+	rows, want := fourRows(t, m)
+	var arrays, bytes int64
+	goroutines := 0
+	for round := range 6 {
+		playOn(t, m, policy.Sampling{Temperature: 1, MaxTokens: 6})
+		m.Forget(1, 2)
+		_, err := m.Score(t.Context(), &rows, want, everything, 1)
+		require.NoError(t, err)
+		train(t, m, 1)
+		require.NoError(t, m.Tie(t.Context()))
+		require.NoError(t, m.Restore(t.Context(), save(t, m)))
+		n, b := m.dev.Live()
+		if round == 0 {
+			arrays, bytes, goroutines = n, b, runtime.NumGoroutine()
+			continue
+		}
+		require.Equal(t, []int64{arrays, bytes}, []int64{n, b}, "round %d", round)
+		for tries := 0; runtime.NumGoroutine() > goroutines; tries++ { // workers that are done may not have gone yet
+			require.Less(t, tries, 10000, "round %d", round)
+			time.Sleep(time.Millisecond)
+		}
+	}
+}

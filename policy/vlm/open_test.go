@@ -1,0 +1,217 @@
+package vlm
+
+import (
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/safetensors"
+	"vagen/policy"
+	"vagen/policy/vlm/internal/model"
+)
+
+func TestOpenListsAllBadOptions(t *testing.T) {
+	_, err := Open(t.Context(), t.TempDir(), Options{Recompute: "some", Critic: "maybe", MicroTokens: -1, HeadTokens: -2, MaxRows: -3,
+		CacheTokens: -4, CriticPath: "there"})
+	require.ErrorIs(t, err, ErrOption)
+	for _, part := range []string{
+		`Recompute is "some", must be one of`, `Critic is "maybe", must be one of`, "MicroTokens is -1", "HeadTokens is -2", "MaxRows is -3",
+		"CacheTokens is -4, must not be negative", `CriticPath is "there", but Critic is "maybe"`,
+	} {
+		require.ErrorContains(t, err, part)
+	}
+}
+
+func TestOpenSaysWhatIsWrongWithAFolder(t *testing.T) {
+	good := tinyFolder(t, model.Qwen25VL, nil)
+	weights := filepath.Join(good, "model.safetensors")
+	require.FileExists(t, weights)
+	change := func(changes object) func(t *testing.T, dir string) {
+		return func(t *testing.T, dir string) {
+			raw, err := json.Marshal(tinyObject(t, model.Qwen25VL, changes))
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), raw, 0o644))
+		}
+	}
+	remove := func(name string) func(t *testing.T, dir string) {
+		return func(t *testing.T, dir string) { require.NoError(t, os.Remove(filepath.Join(dir, name))) }
+	}
+	tensorsOf := func(f func(tensors map[string]safetensors.Tensor, values map[string][]float32)) func(t *testing.T, dir string) {
+		return func(t *testing.T, dir string) { edit(t, filepath.Join(dir, "model.safetensors"), f) }
+	}
+	for name, c := range map[string]struct {
+		harm   func(t *testing.T, dir string)
+		o      Options
+		is     error
+		wanted []string
+	}{
+		"no config": {remove("config.json"), Options{}, os.ErrNotExist, []string{"config.json"}},
+		"config is not JSON": {func(t *testing.T, dir string) {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte("{"), 0o644))
+		}, Options{}, nil, nil},
+		"unknown family":                       {change(object{"model_type": "bert"}), Options{}, nil, []string{"bert"}},
+		"no tokenizer":                         {remove("tokenizer.json"), Options{}, os.ErrNotExist, []string{"tokenizer.json"}},
+		"no image processor":                   {remove("preprocessor_config.json"), Options{}, os.ErrNotExist, []string{"preprocessor_config.json"}},
+		"no weights":                           {remove("model.safetensors"), Options{}, nil, []string{"model.safetensors"}},
+		"embedding smaller than the tokenizer": {change(object{"vocab_size": 265}), Options{}, nil, []string{"ids, the embedding only 265 rows"}},
+		"patches of another size": {func(t *testing.T, dir string) {
+			vision := maps.Clone(tinyObject(t, model.Qwen25VL, nil)["vision_config"].(object))
+			vision["patch_size"] = 8
+			change(object{"vision_config": vision})(t, dir)
+		}, Options{}, nil, []string{"image processor has patches of 4", "the vision tower wants 8"}},
+		"another placeholder": {change(object{"image_token_id": 99}), Options{}, nil, []string{"image_token_id is 99, the tokenizer's image placeholder is "}},
+		"missing and misshaped tensors": {tensorsOf(func(tensors map[string]safetensors.Tensor, values map[string][]float32) {
+			delete(tensors, "model.norm.weight")
+			delete(tensors, "visual.blocks.0.norm1.weight")
+			x := tensors["model.layers.0.mlp.up_proj.weight"]
+			x.Shape = slices.Clone(x.Shape)
+			slices.Reverse(x.Shape)
+			tensors["model.layers.0.mlp.up_proj.weight"] = x
+			x = tensors["model.embed_tokens.weight"]
+			x.Shape, values["model.embed_tokens.weight"] = []int{1, 16}, make([]float32, 16)
+			tensors["model.embed_tokens.weight"] = x
+		}), Options{}, ErrWeights, []string{
+			"model.language_model.norm.weight [16] is missing", "visual.blocks.0.norm1.weight [16] is missing",
+			"model.layers.0.mlp.up_proj.weight has shape [16 24], must be [24 16]", "model.embed_tokens.weight has shape [1 16], must be [272 16]", good[:4],
+		}},
+		"a head that is not the tied one": {tensorsOf(func(tensors map[string]safetensors.Tensor, values map[string][]float32) {
+			tensors["lm_head.weight"], values["lm_head.weight"] = tensors["model.embed_tokens.weight"], make([]float32, 272*16)
+		}), Options{}, ErrWeights, []string{"ties lm_head to the embedding, but lm_head.weight differs"}},
+		"torn weights": {func(t *testing.T, dir string) {
+			require.NoError(t, os.Truncate(filepath.Join(dir, "model.safetensors"), 5000))
+		}, Options{}, nil, []string{"model.safetensors"}},
+		"unknown backend": {nil, Options{Backend: "tpu"}, ErrBackend, []string{`"tpu"`}},
+		"no critic there": {nil, Options{Critic: SeparateCritic, CriticPath: filepath.Join(good, "none")}, nil, []string{filepath.Join(good, "none")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "model")
+			require.NoError(t, os.CopyFS(dir, os.DirFS(good)))
+			if c.harm != nil {
+				c.harm(t, dir)
+			}
+			if c.o.Backend == "" {
+				c.o.Backend = backendGo
+			}
+			_, err := Open(t.Context(), dir, c.o)
+			require.ErrorContains(t, err, "vlm: ")
+			if c.is != nil {
+				require.ErrorIs(t, err, c.is)
+			}
+			for _, part := range c.wanted {
+				require.ErrorContains(t, err, part)
+			}
+		})
+	}
+	_, err := Open(t.Context(), filepath.Join(good, "none"), Options{})
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestUnusedTensorsAreReportedNotRefused(t *testing.T) {
+	dir := tinyFolder(t, model.Qwen25VL, nil)
+	edit(t, filepath.Join(dir, "model.safetensors"), func(tensors map[string]safetensors.Tensor, values map[string][]float32) {
+		tensors["left.over"], values["left.over"] = safetensors.Tensor{DType: safetensors.F32, Shape: []int{2}}, []float32{1, 2}
+		tensors["lm_head.weight"], values["lm_head.weight"] = tensors["model.embed_tokens.weight"], values["model.embed_tokens.weight"]
+	})
+	var log lines
+	openTiny(t, dir, Options{Log: slog.New(&log)})
+	require.Len(t, log.got, 1)
+	require.Equal(t, "WARN", log.got[0]["level"])
+	require.Equal(t, "[left.over]", log.got[0]["tensors"])
+}
+
+func TestClosedModelsRefuseToWork(t *testing.T) {
+	m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic, Reference: true})
+	rows, want := fourRows(t, m)
+	train(t, m, 1)
+	_, err := m.Generate(t.Context(), asks(), policy.Sampling{MaxTokens: 2})
+	require.NoError(t, err)
+	require.NoError(t, m.Close())
+	require.NoError(t, m.Close())
+	live, bytes := m.dev.Live()
+	require.Equal(t, []int64{0, 0}, []int64{live, bytes}, "everything on the device is free")
+	_, err = m.Generate(t.Context(), asks(), policy.Sampling{MaxTokens: 2})
+	require.ErrorIs(t, err, ErrClosed)
+	_, err = m.Score(t.Context(), &rows, want, everything, 1)
+	require.ErrorIs(t, err, ErrClosed)
+	_, err = m.Update(t.Context(), &policy.Batch{Rows: rows}, policy.Objective{}, policy.DefaultOptimizer())
+	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, m.Save(t.Context(), t.TempDir()), ErrClosed)
+	require.ErrorIs(t, m.Restore(t.Context(), t.TempDir()), ErrClosed)
+	require.ErrorIs(t, m.Tie(t.Context()), ErrClosed)
+	m.Forget(1)
+}
+
+func TestUpdateRefusesWhatItCannotLearn(t *testing.T) {
+	m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic})
+	train(t, m, 1)
+	good := playedBatch(t, m)
+	before := save(t, m)
+	objective := policy.Objective{Temperature: 1, ClipLow: 0.2, ClipHigh: 0.2, KL: "k2", KLCoef: 0.1, ValueCoef: 1, ValueClip: 0.5}
+	n := len(good.Tokens)
+	poison := func(x []float32, at int, value float64) []float32 {
+		out := slices.Clone(x)
+		out[at] = float32(value)
+		return out
+	}
+	for want, f := range map[string]func(b *policy.Batch, o *policy.Objective, opt *policy.Optimizer){
+		"temperature is 0, must be above 0": func(_ *policy.Batch, o *policy.Objective, _ *policy.Optimizer) { o.Temperature = 0 },
+		"temperature is +Inf":               func(_ *policy.Batch, o *policy.Objective, _ *policy.Optimizer) { o.Temperature = math.Inf(1) },
+		"k7":                                func(_ *policy.Batch, o *policy.Objective, _ *policy.Optimizer) { o.KL = "k7" },
+		"Weight is missing":                 func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.Weight = nil },
+		"ValueWeight is missing":            func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.ValueWeight = nil },
+		"OldLogProbs is missing":            func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.OldLogProbs = nil },
+		"Advantages is missing":             func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.Advantages = nil },
+		"Reference is missing":              func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.Reference = nil },
+		"Returns is missing":                func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.Returns = nil },
+		"OldValues is missing":              func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.OldValues = nil },
+		"Advantages has 3 numbers for":      func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.Advantages = b.Advantages[:3] },
+		"Advantages at token 5 is NaN": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) {
+			b.Advantages = poison(b.Advantages, 5, math.NaN())
+		},
+		"Returns at token 6 is -Inf": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) {
+			b.Returns = poison(b.Returns, 6, math.Inf(-1))
+		},
+		"row offsets must go from 0": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.Offsets = b.Offsets[1:] },
+		"id 272, must be in [0, 272)": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) {
+			b.Tokens = slices.Clone(b.Tokens)
+			b.Tokens[0] = 272
+		},
+		"images, but placeholders for": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) {
+			b.Images = slices.Clone(b.Images)
+			b.Images[1] = b.Images[0]
+		},
+		"Rate is NaN, must be at least 0":    func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) { o.Rate = math.NaN() },
+		"CriticRate is -1":                   func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) { o.CriticRate = -1 },
+		"Beta1 is 1, must be in [0, 1)":      func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) { o.Beta1 = 1 },
+		"Beta2 is 2, must be in [0, 1)":      func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) { o.Beta2 = 2 },
+		"Epsilon is 0, must be above 0":      func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) { o.Epsilon = 0 },
+		"WeightDecay is -0.1":                func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) { o.WeightDecay = -0.1 },
+		"GradClip is NaN":                    func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) { o.GradClip = math.NaN() },
+		"MaxGradNorm is +Inf, must be at le": func(_ *policy.Batch, _ *policy.Objective, o *policy.Optimizer) { o.MaxGradNorm = math.Inf(1) },
+	} {
+		b, o, opt := *good, objective, policy.DefaultOptimizer()
+		f(&b, &o, &opt)
+		_, err := m.Update(t.Context(), &b, o, opt)
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, "vlm: ")
+	}
+	require.Len(t, good.Tokens, n)
+	requireSameFiles(t, before, save(t, m))
+}
+
+func TestCriticOnlyNeedsASeparateCritic(t *testing.T) {
+	for _, c := range []Critic{NoCritic, SharedCritic} {
+		m := newTiny(t, model.Qwen2, Options{Critic: c})
+		b := playedBatch(t, m)
+		_, err := m.Update(t.Context(), b, policy.Objective{CriticOnly: true, Temperature: 1, ValueCoef: 1}, policy.DefaultOptimizer())
+		require.ErrorIs(t, err, ErrOption)
+		require.ErrorContains(t, err, "CriticOnly needs a separate critic")
+	}
+}
