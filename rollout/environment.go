@@ -80,7 +80,7 @@ func begin(ctx context.Context, envs *env.Registry, e Episode) (b begun, err err
 
 func (p *Player) timeout() time.Duration {
 	if p.EnvTimeout == 0 {
-		return time.Minute
+		return 10 * time.Minute
 	}
 	return p.EnvTimeout
 }

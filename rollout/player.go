@@ -38,7 +38,9 @@ type Player struct {
 	// waits for all. What is sampled does not depend on who shares a batch, but
 	// the rounding of matrix products may, so only 0 repeats a run to the last bit.
 	Patience time.Duration
-	// EnvTimeout limits each call of an environment; 0 is one minute.
+	// EnvTimeout limits each call of an environment; 0 is ten minutes, in which a
+	// remote environment can lose several answers and ask again. Where all
+	// environments are in the process, a minute finds those that hang sooner.
 	EnvTimeout time.Duration
 	// EpisodeTimeout limits the time that an episode's environment takes in all
 	// its calls together; 0 is no limit.
