@@ -99,9 +99,14 @@ type RolloutConfig struct {
 
 // AgentConfig groups what is about the policy.
 type AgentConfig struct {
-	Path    string         `yaml:"model_path" doc:"Hugging Face folder of the model"`
+	Model   PathConfig     `yaml:"model"`
 	Actor   ActorConfig    `yaml:"actor"`
 	Rollout SamplingConfig `yaml:"rollout"`
+}
+
+// PathConfig names a model.
+type PathConfig struct {
+	Path string `yaml:"path" doc:"folder of the model in the Hugging Face layout; empty for a separate critic starts it from the policy"`
 }
 
 // ActorConfig sets the policy's updates.
@@ -155,7 +160,7 @@ type ValConfig struct {
 // CriticConfig sets the critic.
 type CriticConfig struct {
 	Kind       string      `yaml:"kind" doc:"separate (a model of its own), shared (a head on the policy) or none"`
-	Path       string      `yaml:"model_path" doc:"folder of a separate critic; empty starts from the policy"`
+	Model      PathConfig  `yaml:"model"`
 	Optim      OptimConfig `yaml:"optim"`
 	ValueClip  float64     `yaml:"cliprange_value" doc:"how far a value may move from the old one; 0 is off"`
 	ValueCoef  float64     `yaml:"value_coef" doc:"weight of the value loss"`

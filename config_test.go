@@ -203,7 +203,7 @@ func TestContradictionsAreRefused(t *testing.T) {
 		"warming up a shared head":  {[]string{"critic.kind=shared", "trainer.critic_warmup=2"}, "trainer.critic_warmup is 2, but a shared critic cannot be trained alone", "trainer.critic_warmup=0"},
 		"warming up nothing":        {[]string{"critic.kind=none", "algorithm.adv_estimator=reinforce_plus_plus", "trainer.critic_warmup=2"}, "trainer.critic_warmup is 2, but critic.kind is none", "critic.kind=separate algorithm.adv_estimator=gae"},
 		"warming up without values": {[]string{"algorithm.adv_estimator=grpo", "rollout_manager.n_trajectory=2", "trainer.critic_warmup=2"}, "trainer.critic_warmup is 2, but algorithm.adv_estimator grpo trains no critic", "trainer.critic_warmup=0"},
-		"a path for nothing":        {[]string{"critic.kind=shared", "critic.model_path=/x"}, "critic.model_path is set, but critic.kind is shared", "critic.kind=separate"},
+		"a path for nothing":        {[]string{"critic.kind=shared", "critic.model.path=/x"}, "critic.model.path is set, but critic.kind is shared", "critic.kind=separate"},
 		"KL twice":                  {[]string{"algorithm.use_kl_in_reward=true", "actor_rollout_ref.actor.use_kl_loss=true"}, "charge for the same thing twice: choose one", "algorithm.use_kl_in_reward=false"},
 		"large mini-batches":        {[]string{"data.train_batch_size=4", "rollout_manager.n_trajectory=3", "actor_rollout_ref.actor.ppo_mini_batch_size=13"}, "actor_rollout_ref.actor.ppo_mini_batch_size is 13, but a step has only 12 episodes", "actor_rollout_ref.actor.ppo_mini_batch_size=12"},
 		"a filter nobody knows":     {[]string{"filter.enable=true", "filter.name=reward_varianc", "rollout_manager.n_trajectory=2"}, `filter: filter: "reward_varianc": unknown name, did you mean "reward_variance"?`, "filter.name=reward_variance"},
@@ -299,7 +299,7 @@ func random(r *rand.Rand) vagen.Config {
 	c.Model = vagen.ModelConfig{Backend: "go", BFloat16: flip(), Recompute: "blocks", MicroTokens: r.IntN(9999), CacheTokens: r.IntN(9999)}
 	c.Algorithm.Gamma, c.Algorithm.Lambda, c.Algorithm.TurnGamma = r.Float64(), r.Float64(), r.Float64()
 	c.Algorithm.KLCtrl = vagen.KLConfig{Type: "adaptive", Coef: r.ExpFloat64() * 1e-9, Target: r.ExpFloat64() + 1e-3, Horizon: 1e4}
-	c.Agent.Path = fmt.Sprintf("/models/%d é \"x\"", r.IntN(9))
+	c.Agent.Model.Path = fmt.Sprintf("/models/%d é \"x\"", r.IntN(9))
 	c.Agent.Actor.Optim.Rate, c.Agent.Actor.Optim.WarmupRatio = r.Float64()*1e-5, r.Float64()
 	if flip() {
 		low, high := r.Float64(), 1+r.Float64()

@@ -206,8 +206,8 @@ func (v *validator) contradictions(c *Config, r Registries) {
 			v.say("trainer.critic_warmup is %d, but algorithm.adv_estimator %s trains no critic", warmup, name)
 		}
 	}
-	if c.Critic.Kind != "separate" && c.Critic.Path != "" {
-		v.say("critic.model_path is set, but critic.kind is %s", c.Critic.Kind)
+	if c.Critic.Kind != "separate" && c.Critic.Model.Path != "" {
+		v.say("critic.model.path is set, but critic.kind is %s", c.Critic.Kind)
 	}
 	if c.Algorithm.KLInReward && c.Agent.Actor.UseKLLoss {
 		v.say("algorithm.use_kl_in_reward and actor_rollout_ref.actor.use_kl_loss charge for the same thing twice: choose one")

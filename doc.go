@@ -20,7 +20,7 @@
 //
 //	c, err := vagen.LoadConfig("run.yaml", "trainer.total_training_steps=100")
 //	…
-//	model, err := vlm.Open(ctx, c.Agent.Path, vlm.Options{Critic: vlm.SeparateCritic})
+//	model, err := vlm.Open(ctx, c.Agent.Model.Path, vlm.Options{Critic: vlm.SeparateCritic})
 //	…
 //	defer model.Close()
 //	metrics, err := vagen.NewJSONLines("metrics.jsonl")

@@ -65,6 +65,28 @@ func OptionNames(of any) []string {
 	return slices.Sorted(maps.Keys(fields))
 }
 
+// OptionValues returns what a struct of options holds by the names that Decode
+// knows, pointers as what they point to.
+func OptionValues(of any) map[string]any {
+	fields := make(map[string]reflect.Value)
+	v := reflect.Indirect(reflect.ValueOf(of))
+	if v.Kind() == reflect.Struct {
+		collect(v, fields)
+	}
+	values := make(map[string]any, len(fields))
+	for name, f := range fields {
+		if f.Kind() == reflect.Pointer {
+			if f.IsNil() {
+				values[name] = nil
+				continue
+			}
+			f = f.Elem()
+		}
+		values[name] = f.Interface()
+	}
+	return values
+}
+
 func collect(v reflect.Value, fields map[string]reflect.Value) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)

@@ -90,3 +90,22 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+func TestOptionValuesAreWhatDecodeWrites(t *testing.T) {
+	type shared struct {
+		Mode string `option:"mode"`
+	}
+	type options struct {
+		shared
+		Size   int      `option:"size"`
+		Weight *float64 `option:"weight"`
+		Limit  *int     `option:"limit"`
+		inner  int
+	}
+	o := options{inner: 1}
+	require.NoError(t, env.Decode(map[string]any{"mode": "text", "size": 3, "weight": 0.5}, &o))
+	want := map[string]any{"mode": "text", "size": 3, "weight": 0.5, "limit": nil}
+	require.Equal(t, want, env.OptionValues(&o))
+	require.Equal(t, want, env.OptionValues(o))
+	require.Empty(t, env.OptionValues(3))
+}

@@ -1,11 +1,14 @@
 package builtin
 
 import (
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/remote"
 )
 
 // Responses in several formats, so that each environment finds some that act.
@@ -38,6 +41,9 @@ func TestBuiltinEnvironmentsKeepTheContract(t *testing.T) {
 	r := Registry()
 	require.NotEmpty(t, r.Names())
 	for _, name := range r.Names() {
+		if strings.HasPrefix(name, "remote") {
+			continue // they need a service, see below
+		}
 		require.NotEmpty(t, configs[name], name)
 		for _, config := range configs[name] {
 			report, err := env.Check(t.Context(), func(config map[string]any) (env.Env, error) { return r.New(name, config) },
@@ -71,5 +77,63 @@ func TestStateRewardsTrainOutOfTheBox(t *testing.T) {
 		require.NoError(t, err, name)
 		_, ok := e.(env.Judged)
 		require.True(t, ok, name)
+	}
+}
+
+// What a kind says of itself is so: its rules are taken, and its defaults are those
+// of the environment.
+func TestKindsAreDescribed(t *testing.T) {
+	for _, k := range Kinds() {
+		require.NotEmpty(t, k.About, k.Name)
+		if k.Defaults == nil {
+			continue
+		}
+		for _, rules := range append([]string{""}, k.Rules...) {
+			config := map[string]any{}
+			if rules != "" {
+				config["rules"] = rules
+			} else if k.Rules != nil {
+				rules = k.Rules[0]
+			}
+			values := env.OptionValues(k.Defaults(rules))
+			require.NotEmpty(t, values, k.Name)
+			if config["rules"] == nil && k.Rules != nil {
+				require.EqualValues(t, rules, values["rules"], k.Name)
+			}
+			_, err := k.Make(config)
+			require.NoError(t, err, "%s %v", k.Name, config)
+		}
+	}
+}
+
+func TestRemoteEnvironmentsNeedAService(t *testing.T) {
+	for _, name := range []string{"remote", "remote_legacy"} {
+		_, err := Registry().New(name, map[string]any{"env_name": "frozenlake"})
+		require.ErrorContains(t, err, "base_url", name)
+	}
+}
+
+// A service that hosts one of the environments is itself one that keeps the
+// contract, over either protocol.
+func TestRemoteEnvironmentsKeepTheContract(t *testing.T) {
+	r := Registry()
+	o := remote.DefaultServerOptions()
+	o.Lite = func(config map[string]any) (env.Env, error) { return r.New("frozenlake", config) }
+	o.Legacy = r
+	s, err := remote.NewServer(o)
+	require.NoError(t, err)
+	web := httptest.NewServer(s)
+	defer func() {
+		web.Close()
+		require.NoError(t, s.Close(t.Context()))
+	}()
+	for name, config := range map[string]map[string]any{
+		"remote":        {"base_urls": []any{web.URL}, "render_mode": "vision"},
+		"remote_legacy": {"base_urls": []any{web.URL}, "env_name": "frozenlake"},
+	} {
+		report, err := env.Check(t.Context(), func(config map[string]any) (env.Env, error) { return r.New(name, config) },
+			env.CheckOptions{Config: config, Responses: responses, Seeds: []int64{3}})
+		require.NoError(t, err, name)
+		require.NoError(t, report.Err(), name)
 	}
 }

@@ -6,10 +6,10 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
+
+	"vagen/internal/exposition"
 )
 
 // buckets are the upper bounds, in seconds, of the histogram of calls.
@@ -100,75 +100,49 @@ func (c *counters) panicked() {
 	c.mu.Unlock()
 }
 
-// exposition answers GET /metrics.
-func (s *Server) exposition(*http.Request, string, []byte) reply {
-	var e exposition
-	e.family("vagen_env_sessions", "gauge", "Environments alive.")
-	e.sample("vagen_env_sessions", `protocol="lite"`, float64(s.lite.len()))
-	e.sample("vagen_env_sessions", `protocol="legacy"`, float64(s.legacy.len()))
-	e.family("vagen_env_inflight_requests", "gauge", "Requests that hold a slot; 0 where slots are unlimited.")
-	e.sample("vagen_env_inflight_requests", "", float64(len(s.slots)))
+// numbers answers GET /metrics.
+func (s *Server) numbers(*http.Request, string, []byte) reply {
+	var e exposition.Writer
+	e.Family("vagen_env_sessions", "gauge", "Environments alive.")
+	e.Sample("vagen_env_sessions", `protocol="lite"`, float64(s.lite.len()))
+	e.Sample("vagen_env_sessions", `protocol="legacy"`, float64(s.legacy.len()))
+	e.Family("vagen_env_inflight_requests", "gauge", "Requests that hold a slot; 0 where slots are unlimited.")
+	e.Sample("vagen_env_inflight_requests", "", float64(len(s.slots)))
 	s.metrics.write(&e)
-	return reply{status: http.StatusOK, kind: "text/plain; version=0.0.4; charset=utf-8", body: []byte(e.String())}
+	return reply{status: http.StatusOK, kind: exposition.ContentType, body: []byte(e.String())}
 }
 
-func (c *counters) write(e *exposition) {
+func (c *counters) write(e *exposition.Writer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e.counter("vagen_env_sessions_opened_total", "Environments made.", c.started)
-	e.counter("vagen_env_panics_total", "Calls of environments that panicked.", c.panics)
-	e.counter("vagen_env_response_bytes_total", "Bytes of response bodies.", c.bytes)
-	e.byLabel("vagen_env_sessions_closed_total", "Environments closed.", "reason", c.ended)
-	e.byLabel("vagen_env_refused_requests_total", "Requests refused before they ran.", "reason", c.refusals)
-	e.byLabel("vagen_env_call_failures_total", "Calls of environments that gave an error.", "call", c.failures)
-	e.family("vagen_env_requests_total", "counter", "Requests answered.")
+	e.Counter("vagen_env_sessions_opened_total", "Environments made.", c.started)
+	e.Counter("vagen_env_panics_total", "Calls of environments that panicked.", c.panics)
+	e.Counter("vagen_env_response_bytes_total", "Bytes of response bodies.", c.bytes)
+	e.ByLabel("vagen_env_sessions_closed_total", "Environments closed.", "reason", c.ended)
+	e.ByLabel("vagen_env_refused_requests_total", "Requests refused before they ran.", "reason", c.refusals)
+	e.ByLabel("vagen_env_call_failures_total", "Calls of environments that gave an error.", "call", c.failures)
+	e.Family("vagen_env_requests_total", "counter", "Requests answered.")
 	keys := slices.SortedFunc(maps.Keys(c.requests), func(a, b requestKey) int {
 		return cmp.Or(cmp.Compare(a.route, b.route), cmp.Compare(a.method, b.method), cmp.Compare(a.status, b.status))
 	})
 	for _, k := range keys {
-		e.sample("vagen_env_requests_total", fmt.Sprintf("route=%q,method=%q,code=\"%d\"", k.route, k.method, k.status), float64(c.requests[k]))
+		e.Sample("vagen_env_requests_total", fmt.Sprintf("route=%q,method=%q,code=\"%d\"", k.route, k.method, k.status), float64(c.requests[k]))
 	}
-	e.family("vagen_env_call_seconds", "histogram", "Time of calls of environments.")
+	e.Family("vagen_env_call_seconds", "histogram", "Time of calls of environments.")
 	for _, what := range slices.Sorted(maps.Keys(c.calls)) {
-		e.histogram("vagen_env_call_seconds", fmt.Sprintf("call=%q", what), c.calls[what])
+		c.calls[what].write(e, "vagen_env_call_seconds", exposition.Label("call", what))
 	}
 }
 
-// exposition is the Prometheus text format, version 0.0.4.
-type exposition struct{ strings.Builder }
-
-func (e *exposition) family(name, kind, help string) {
-	fmt.Fprintf(e, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
-}
-
-func (e *exposition) sample(name, labels string, v float64) {
-	e.WriteString(name)
-	if labels != "" {
-		e.WriteString("{" + labels + "}")
-	}
-	e.WriteString(" " + strconv.FormatFloat(v, 'g', -1, 64) + "\n")
-}
-
-func (e *exposition) counter(name, help string, v uint64) {
-	e.family(name, "counter", help)
-	e.sample(name, "", float64(v))
-}
-
-func (e *exposition) byLabel(name, help, label string, values map[string]uint64) {
-	e.family(name, "counter", help)
-	for _, k := range slices.Sorted(maps.Keys(values)) {
-		e.sample(name, fmt.Sprintf("%s=%q", label, k), float64(values[k]))
-	}
-}
-
-func (e *exposition) histogram(name, labels string, h *histogram) {
+// histogram writes the calls of one kind.
+func (h *histogram) write(e *exposition.Writer, name, labels string) {
 	var below uint64
 	for i, bound := range buckets {
 		below += h.counts[i]
-		e.sample(name+"_bucket", labels+`,le="`+strconv.FormatFloat(bound, 'g', -1, 64)+`"`, float64(below))
+		e.Sample(name+"_bucket", labels+`,le="`+exposition.Number(bound)+`"`, float64(below))
 	}
 	below += h.counts[len(buckets)]
-	e.sample(name+"_bucket", labels+`,le="+Inf"`, float64(below))
-	e.sample(name+"_sum", labels, h.sum)
-	e.sample(name+"_count", labels, float64(below))
+	e.Sample(name+"_bucket", labels+`,le="+Inf"`, float64(below))
+	e.Sample(name+"_sum", labels, h.sum)
+	e.Sample(name+"_count", labels, float64(below))
 }

@@ -33,7 +33,7 @@ type reply struct {
 func (s *Server) route() {
 	s.routes = map[string]route{
 		"/health":  {name: "/health", verbs: map[string]handler{http.MethodGet: (*Server).health}, public: true},
-		"/metrics": {name: "/metrics", verbs: map[string]handler{http.MethodGet: (*Server).exposition}},
+		"/metrics": {name: "/metrics", verbs: map[string]handler{http.MethodGet: (*Server).numbers}},
 	}
 	s.prefix = map[string]route{}
 	if s.o.Lite != nil {
