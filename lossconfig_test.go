@@ -3,6 +3,7 @@ package vagen_test
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -144,7 +145,9 @@ func (o other) Score(ctx context.Context, rows *policy.Rows, want []bool, what p
 	out, err := o.bandit.Score(ctx, rows, want, what, temperature)
 	for i, token := range rows.Tokens {
 		switch {
-		case !want[i] || !o.isWord(token):
+		case !want[i] || token == o.end():
+		case token > o.end():
+			out.LogProbs[i] = 3 // nobody sampled it
 		case o.words[token] == "1":
 			out.LogProbs[i] += o.shift
 		default:
@@ -164,11 +167,12 @@ func TestRolloutCorrectionReachesTheLearner(t *testing.T) {
 		weights  bool
 		rejected bool
 	}{
-		"off":                  {func(*vagen.CorrectionConfig) {}, false, false, false},
-		"weights":              {func(c *vagen.CorrectionConfig) { c.Level = &token }, false, true, false},
-		"weights without mask": {func(c *vagen.CorrectionConfig) { c.Level = &token }, true, true, false},
-		"rejection":            {func(c *vagen.CorrectionConfig) { c.Reject, c.Thresholds = &reject, &bounds }, false, false, true},
-		"both":                 {func(c *vagen.CorrectionConfig) { c.Level, c.Reject, c.Thresholds = &token, &reject, &bounds }, false, true, true},
+		"off":                    {func(*vagen.CorrectionConfig) {}, false, false, false},
+		"weights":                {func(c *vagen.CorrectionConfig) { c.Level = &token }, false, true, false},
+		"weights without mask":   {func(c *vagen.CorrectionConfig) { c.Level = &token }, true, true, false},
+		"rejection without mask": {func(c *vagen.CorrectionConfig) { c.Reject, c.Thresholds = &reject, &bounds }, true, false, true},
+		"rejection":              {func(c *vagen.CorrectionConfig) { c.Reject, c.Thresholds = &reject, &bounds }, false, false, true},
+		"both":                   {func(c *vagen.CorrectionConfig) { c.Level, c.Reject, c.Thresholds = &token, &reject, &bounds }, false, true, true},
 	} {
 		config := whole()
 		config.Rollout.LossMask = !c.noMask
@@ -206,6 +210,51 @@ func TestRolloutCorrectionReachesTheLearner(t *testing.T) {
 			require.InDelta(t, float64(ones)/32, m["rollout_corr/rollout_rs_masked_fraction"], 1e-12, name)
 		}
 	}
+}
+
+func TestImportanceWeightsCanBeNormalised(t *testing.T) {
+	token := "token"
+	c := whole()
+	c.Algorithm.Correction.Level, c.Algorithm.Correction.Normalize = &token, true
+	b := guesser()
+	tr, _ := trainer(t, c, b, &arena{})
+	tr.Learner = other{b, 1.5}
+	require.NoError(t, tr.Run(t.Context()))
+	var sum, n float64
+	for i, w := range b.updates[0].batch.RolloutWeight {
+		if b.updates[0].batch.Weight[i] != 0 {
+			sum, n = sum+float64(w), n+1
+		}
+	}
+	require.InDelta(t, 1, sum/n, 1e-6)
+}
+
+func TestTheLogRatioIsBoundedUnlessTheConfigurationSaysNo(t *testing.T) {
+	for _, clamp := range []bool{true, false} {
+		c := whole()
+		c.Agent.Actor.Loss.ClampRatio = clamp
+		b := guesser()
+		run(t, c, b)
+		require.Equal(t, !clamp, b.updates[0].objective.Unclamped)
+	}
+}
+
+// TestLossesDrawAnewInEveryUpdate, and the same in the same run.
+func TestLossesDrawAnewInEveryUpdate(t *testing.T) {
+	seeds := func() (out []uint64) {
+		c := small()
+		c.Agent.Actor.Epochs, c.Trainer.Steps = 2, 2
+		b := guesser()
+		run(t, c, b)
+		for _, u := range b.updates {
+			out = append(out, u.batch.Seed)
+		}
+		return out
+	}
+	first := seeds()
+	require.Len(t, first, 8)
+	require.Equal(t, first, seeds())
+	require.Len(t, slices.Compact(slices.Sorted(slices.Values(first))), 8)
 }
 
 // TestFiguresOfTheLossAreJoined over a step's optimiser steps: extremes stay

@@ -51,6 +51,11 @@
 // KL terms, [Logits] goes from logits to log-prob and entropy and back, and
 // [Correct] makes up for rollouts sampled by other kernels than the trainer's.
 //
+// Losses that are computed elsewhere, such as on an accelerator, agree with those
+// here when they are given what needs a sort or a draw ([Chosen]), weigh tokens as
+// the loss insists ([ModeOf], [Aggregation.Weights]) and refuse what is refused
+// here ([CheckTurns]).
+//
 // Derivatives at kinks follow automatic differentiation in PyTorch: max and min
 // take the mean of both sides on a tie, clamps pass the derivative at their
 // edges.
