@@ -2,9 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
 
+	"vagen/env"
 	"vagen/env/builtin"
 	"vagen/internal/cli"
 )
@@ -13,8 +19,17 @@ func envCommand() *cli.Command {
 	return &cli.Command{
 		Name:     "env",
 		About:    "List, show and check environments.",
-		Commands: []*cli.Command{envList()},
+		Commands: []*cli.Command{envList(), envShow(), envCheck()},
 	}
+}
+
+// described is an environment as it is listed.
+type described struct {
+	Name    string         `json:"name"`
+	About   string         `json:"about"`
+	Rules   []string       `json:"rules,omitempty"`
+	Options map[string]any `json:"options,omitempty"`
+	Prompt  string         `json:"prompt,omitempty"`
 }
 
 func envList() *cli.Command {
@@ -22,19 +37,208 @@ func envList() *cli.Command {
 		Name:  "list",
 		About: "List the environments that come with the library.",
 		Setup: func(f *flag.FlagSet) cli.Run {
-			asJSON := f.Bool("json", false, "write JSON: a list of names")
+			asJSON := f.Bool("json", false, "write JSON: a list of environments")
 			return func(_ context.Context, c *cli.Call) error {
-				names := builtin.Registry().Names()
+				var all []described
+				var rows [][]string
+				for _, k := range builtin.Kinds() {
+					all = append(all, described{Name: k.Name, About: k.About, Rules: k.Rules})
+					rows = append(rows, []string{k.Name, k.About})
+				}
 				if *asJSON {
-					return c.JSON(names)
+					return c.JSON(all)
 				}
-				for _, name := range names {
-					if _, err := fmt.Fprintln(c.Out, name); err != nil {
-						return err
-					}
-				}
-				return nil
+				return c.Table(rows)
 			}
 		},
 	}
+}
+
+func envShow() *cli.Command {
+	return &cli.Command{
+		Name: "show", Args: "NAME [key=value …]", Min: 1, Max: -1,
+		About: "Show an environment's options with their defaults, and its system prompt.",
+		Help:  "Options that are given, such as rules=legacy, are applied first. For environments that a service hosts, only the prompt can be shown.",
+		Setup: func(f *flag.FlagSet) cli.Run {
+			asJSON := f.Bool("json", false, "write JSON: an object with name, about, rules, options and prompt")
+			return func(ctx context.Context, c *cli.Call) error {
+				e, config, err := newEnv(c.Args)
+				if err != nil {
+					return err
+				}
+				defer e.Close()
+				system, err := e.System(ctx)
+				if err != nil {
+					return err
+				}
+				d := describe(c.Args[0], config)
+				d.Prompt = system.Text
+				if *asJSON {
+					return c.JSON(d)
+				}
+				fmt.Fprintf(c.Out, "%s: %s\n\nOptions:\n", d.Name, d.About)
+				var rows [][]string
+				for _, name := range slices.Sorted(maps.Keys(d.Options)) {
+					rows = append(rows, []string{"  " + name, value(d.Options[name])})
+				}
+				if err := c.Table(rows); err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(c.Out, "\nSystem prompt:\n%s\n", system.Text)
+				return err
+			}
+		},
+	}
+}
+
+// newEnv makes the environment that arguments of the form NAME key=value … name.
+func newEnv(args []string) (env.Env, map[string]any, error) {
+	config, err := cli.Options(args[1:])
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := builtin.Registry().New(args[0], config)
+	if err != nil {
+		return nil, nil, wrongUse(err)
+	}
+	return e, config, nil
+}
+
+// wrongUse makes an error about names or options the caller's.
+func wrongUse(err error) error {
+	if errors.Is(err, env.ErrUnknown) || errors.Is(err, env.ErrOption) {
+		return cli.Usagef("%w", err)
+	}
+	return err
+}
+
+// describe lists the options of an environment: the defaults of its rules, and
+// what is given.
+func describe(name string, given map[string]any) described {
+	for _, k := range builtin.Kinds() {
+		if k.Name != name {
+			continue
+		}
+		d := described{Name: k.Name, About: k.About, Rules: k.Rules, Options: map[string]any{}}
+		if k.Defaults != nil {
+			rules, _ := given["rules"].(string)
+			if rules == "" && len(k.Rules) > 0 {
+				rules = k.Rules[0]
+			}
+			d.Options = env.OptionValues(k.Defaults(rules))
+		}
+		maps.Copy(d.Options, given)
+		return d
+	}
+	return described{Name: name, Options: given}
+}
+
+// value writes an option as it may be given.
+func value(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case string:
+		return v
+	}
+	return strings.ReplaceAll(fmt.Sprint(v), " ", ", ")
+}
+
+// checked is the result of a check.
+type checked struct {
+	Env      string   `json:"env"`
+	Calls    int      `json:"calls"`
+	Turns    int      `json:"turns"`
+	Slowest  float64  `json:"slowest_seconds"`
+	Problems []string `json:"problems"`
+}
+
+func envCheck() *cli.Command {
+	return &cli.Command{
+		Name: "check", Args: "NAME [key=value …]", Min: 1, Max: -1,
+		About: "Play an environment and report breaches of its contract.",
+		Help: `What is checked: image marks, equal episodes for equal seeds, finite rewards,
+hostile responses, calls out of order, cancellation, hanging and panics. Give
+responses that act, so that more than refusals is seen; without any, some are
+made in the environment's own format. For a service of your own:
+
+  vagen env check remote base_urls=http://127.0.0.1:8000 --response "<answer>up</answer>"`,
+		Setup: func(f *flag.FlagSet) cli.Run {
+			o := env.CheckOptions{}
+			first := f.Int64("seed", 0, "first seed")
+			seeds := f.Int("seeds", 4, "number of seeds")
+			f.IntVar(&o.Turns, "turns", 12, "turns of the longest episode")
+			f.DurationVar(&o.Timeout, "timeout", 0, "longest call; 0 is 10s")
+			var responses cli.Texts
+			f.Var(&responses, "response", "`text` of a response to play; may be given again")
+			asJSON := f.Bool("json", false, "write JSON: an object with calls, turns, slowest_seconds and problems")
+			return func(ctx context.Context, c *cli.Call) error {
+				if *seeds < 1 || o.Turns < 1 || o.Timeout < 0 {
+					return cli.Usagef("--seeds and --turns must be positive, --timeout not negative")
+				}
+				e, config, err := newEnv(c.Args)
+				if err != nil {
+					return err
+				}
+				if o.Responses = responses; len(responses) == 0 {
+					o.Responses = attempts(e)
+				}
+				if err := e.Close(); err != nil {
+					return err
+				}
+				for i := range *seeds {
+					o.Seeds = append(o.Seeds, *first+int64(i))
+				}
+				o.Config = config
+				r := builtin.Registry()
+				report, err := env.Check(ctx, func(config map[string]any) (env.Env, error) { return r.New(c.Args[0], config) }, o)
+				if err != nil {
+					return err
+				}
+				return tell(c, report, *asJSON)
+			}
+		},
+	}
+}
+
+// tell writes a report. Problems are a failure.
+func tell(c *cli.Call, report env.Report, asJSON bool) error {
+	out := checked{Env: c.Args[0], Calls: report.Calls, Turns: report.Turns, Slowest: report.Slowest.Seconds(), Problems: []string{}}
+	for _, p := range report.Problems {
+		out.Problems = append(out.Problems, p.String())
+	}
+	var err error
+	if asJSON {
+		err = c.JSON(out)
+	} else {
+		for _, p := range out.Problems {
+			fmt.Fprintln(c.Out, p)
+		}
+		_, err = fmt.Fprintf(c.Out, "%s: %d problems in %d calls and %d turns, the slowest call took %.3f s\n",
+			out.Env, len(out.Problems), out.Calls, out.Turns, out.Slowest)
+	}
+	if err == nil && len(out.Problems) > 0 {
+		err = fmt.Errorf("%s breaks the contract of environments", out.Env)
+	}
+	return err
+}
+
+// attempts are responses in the environment's own format with answers that some
+// environments understand.
+func attempts(e env.Env) []string {
+	var out []string
+	for _, answer := range []string{"Right", "Down", "up", "move_forward", "moveahead", "Hit", "Stand", "pick(0,0,20)", `<svg viewBox="0 0 9 9"><circle cx="4" cy="4" r="3"/></svg>`} {
+		out = append(out, respond(e, answer))
+	}
+	return out
+}
+
+// isTerminal reports whether a stream is a person's.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

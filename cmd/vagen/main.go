@@ -36,6 +36,9 @@ func program() *cli.Command {
 names makes no sense, 130 interrupted.`,
 		Commands: []*cli.Command{
 			envCommand(),
+			playCommand(),
+			serveCommand(),
+			datasetCommand(),
 			configCommand(),
 			versionCommand(),
 		},

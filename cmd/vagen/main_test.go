@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"strings"
 	"testing"
 
@@ -11,13 +12,22 @@ import (
 	"vagen/internal/cli"
 )
 
-// vagen runs a command line in this process.
+// run runs a command line in this process.
 func run(t *testing.T, in string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	code = cli.Main(t.Context(), program(), cli.Streams{
 		In: strings.NewReader(in), Out: &out, Err: &errs, Getenv: func(string) (string, bool) { return "", false },
 	}, args)
+	return code, out.String(), errs.String()
+}
+
+// runCommand runs a function as a command.
+func runCommand(t *testing.T, work cli.Run) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	root := &cli.Command{Name: "vagen", Setup: func(*flag.FlagSet) cli.Run { return work }}
+	code = cli.Main(t.Context(), root, cli.Streams{Out: &out, Err: &errs}, nil)
 	return code, out.String(), errs.String()
 }
 

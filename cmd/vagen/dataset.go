@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+
+	"vagen/env/builtin"
+	"vagen/env/dataset"
+	"vagen/internal/cli"
+)
+
+func datasetCommand() *cli.Command {
+	return &cli.Command{
+		Name:     "dataset",
+		About:    "Build and show datasets: which environments are played with which seeds.",
+		Commands: []*cli.Command{datasetBuild(), datasetShow()},
+	}
+}
+
+// reading holds the flags that say how a file is read.
+type reading struct {
+	options dataset.Options
+	split   string
+	base    int64
+	any     bool
+}
+
+func (r *reading) flags(f *flag.FlagSet) {
+	f.StringVar(&r.split, "split", "train", "`set` that is taken from a legacy file: train or test")
+	f.BoolVar(&r.options.Legacy.Separate, "separate", false, "draw training and test seeds of a legacy file so that none is in both, which the original does not")
+	f.Int64Var(&r.base, "base-seed", 0, "shifts the seeds that a list of environments draws")
+	f.BoolVar(&r.any, "any-env", false, "take names of environments that are none of the library's")
+}
+
+func (r *reading) load(ctx context.Context, c *cli.Call, path string) ([]dataset.Episode, error) {
+	r.options.Legacy.Split = dataset.Split(r.split)
+	r.options.Getenv = c.Getenv
+	if !r.any {
+		r.options.Known = builtin.Registry().Names()
+	}
+	episodes, err := dataset.Load(ctx, path, r.base, r.options)
+	if errors.Is(err, dataset.ErrFile) || errors.Is(err, os.ErrNotExist) {
+		return nil, cli.Usagef("%w", err)
+	}
+	return episodes, err
+}
+
+// apart proves that a dataset shares no level with that of another file.
+func (r *reading) apart(ctx context.Context, c *cli.Call, episodes []dataset.Episode, other string) error {
+	if other == "" {
+		return nil
+	}
+	others, err := r.load(ctx, c, other)
+	if err != nil {
+		return err
+	}
+	return dataset.Disjoint(episodes, others)
+}
+
+func datasetBuild() *cli.Command {
+	return &cli.Command{
+		Name: "build", Args: "FILE.yaml FILE.parquet", Min: 2, Max: 2,
+		About: "Write the episodes of a YAML file to a parquet file.",
+		Help: `The YAML is a list of environments (envs: …) or a legacy env_config.yaml. The
+parquet file has the columns of the original system, which reads it, too.`,
+		Setup: func(f *flag.FlagSet) cli.Run {
+			var r reading
+			r.flags(f)
+			var o dataset.ParquetOptions
+			f.BoolVar(&o.JSON, "json-config", false, "write options as JSON text instead of columns")
+			against := f.String("against", "", "`file` whose levels must not be in this one; nothing is written if one is")
+			return func(ctx context.Context, c *cli.Call) error {
+				if !strings.HasSuffix(strings.ToLower(c.Args[1]), ".parquet") {
+					return cli.Usagef("%s does not end in .parquet", c.Args[1])
+				}
+				episodes, err := r.load(ctx, c, c.Args[0])
+				if err != nil {
+					return err
+				}
+				if err := r.apart(ctx, c, episodes, *against); err != nil {
+					return err
+				}
+				if err := dataset.SaveParquet(c.Args[1], episodes, o); err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(c.Out, "%d episodes in %s\n", len(episodes), c.Args[1])
+				return err
+			}
+		},
+	}
+}
+
+// kindOf is what a dataset has of one environment.
+type kindOf struct {
+	Env      string `json:"env"`
+	Source   string `json:"data_source"`
+	Split    string `json:"split"`
+	Episodes int    `json:"episodes"`
+	Seeds    int    `json:"distinct_seeds"`
+	Low      int64  `json:"lowest_seed"`
+	High     int64  `json:"highest_seed"`
+}
+
+// shown is an episode as it is listed.
+type shown struct {
+	Env      string         `json:"env"`
+	Seed     int64          `json:"seed"`
+	Split    string         `json:"split"`
+	Source   string         `json:"data_source"`
+	Tag      string         `json:"tag_id,omitempty"`
+	MaxTurns int            `json:"max_turns,omitempty"`
+	Options  map[string]any `json:"options"`
+}
+
+func datasetShow() *cli.Command {
+	return &cli.Command{
+		Name: "show", Args: "FILE", Min: 1, Max: 1,
+		About: "Say what a dataset holds, and whether it shares levels with another.",
+		Help:  "FILE is YAML, as for vagen dataset build, or parquet.",
+		Setup: func(f *flag.FlagSet) cli.Run {
+			var r reading
+			r.flags(f)
+			list := f.Bool("episodes", false, "list the episodes instead of counting them")
+			against := f.String("against", "", "`file` whose levels must not be in this one; levels in both are a failure")
+			asJSON := f.Bool("json", false, "write JSON: a list of environments or, with --episodes, of episodes")
+			return func(ctx context.Context, c *cli.Call) error {
+				episodes, err := r.load(ctx, c, c.Args[0])
+				if err != nil {
+					return err
+				}
+				if *list {
+					err = listEpisodes(c, episodes, *asJSON)
+				} else {
+					err = countEpisodes(c, episodes, *asJSON)
+				}
+				if err != nil {
+					return err
+				}
+				return r.apart(ctx, c, episodes, *against)
+			}
+		},
+	}
+}
+
+func listEpisodes(c *cli.Call, episodes []dataset.Episode, asJSON bool) error {
+	all := make([]shown, len(episodes))
+	rows := [][]string{{"env", "seed", "split", "source", "tag"}}
+	for i := range episodes {
+		e := &episodes[i]
+		all[i] = shown{Env: e.Env, Seed: e.Seed, Split: e.Split, Source: e.Source, Tag: e.Tag, MaxTurns: e.MaxTurns, Options: e.Options()}
+		rows = append(rows, []string{e.Env, fmt.Sprint(e.Seed), e.Split, e.Source, e.Tag})
+	}
+	if asJSON {
+		return c.JSON(all)
+	}
+	return c.Table(rows)
+}
+
+func countEpisodes(c *cli.Call, episodes []dataset.Episode, asJSON bool) error {
+	kinds := count(episodes)
+	if asJSON {
+		return c.JSON(kinds)
+	}
+	rows := [][]string{{"env", "source", "split", "episodes", "seeds", "lowest", "highest"}}
+	for _, k := range kinds {
+		rows = append(rows, []string{k.Env, k.Source, k.Split, fmt.Sprint(k.Episodes), fmt.Sprint(k.Seeds), fmt.Sprint(k.Low), fmt.Sprint(k.High)})
+	}
+	return c.Table(rows)
+}
+
+// count sums up a dataset by environment, source and split, in the order of their
+// first episodes.
+func count(episodes []dataset.Episode) []kindOf {
+	type id struct{ env, source, split string }
+	at := map[id]int{}
+	var out []kindOf
+	var seeds []map[int64]bool
+	for i := range episodes {
+		e := &episodes[i]
+		key := id{e.Env, e.Source, e.Split}
+		n, ok := at[key]
+		if !ok {
+			n = len(out)
+			at[key] = n
+			out = append(out, kindOf{Env: e.Env, Source: e.Source, Split: e.Split, Low: e.Seed, High: e.Seed})
+			seeds = append(seeds, map[int64]bool{})
+		}
+		k := &out[n]
+		k.Episodes++
+		k.Low, k.High = min(k.Low, e.Seed), max(k.High, e.Seed)
+		seeds[n][e.Seed] = true
+		k.Seeds = len(seeds[n])
+	}
+	return out
+}

@@ -1,0 +1,272 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"image"
+	"image/png"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+
+	"vagen/env"
+	"vagen/internal/cli"
+	"vagen/internal/termimage"
+	"vagen/reward"
+)
+
+func playCommand() *cli.Command {
+	return &cli.Command{
+		Name: "play", Args: "NAME [key=value …]", Min: 1, Max: -1,
+		About: "Play an environment in the terminal.",
+		Help: `Type an answer, such as Up,Left; it is put into the environment's response format.
+A line with a tag in it is sent as it is, and with --wrap an answer takes the
+place of {} in a text of yours, which environments behind a service need. An
+empty line shows the system prompt, the end of the input ends the game.
+
+Pictures are shown in the terminal where it can (kitty, iTerm2, sixel), else they
+are written to files.`,
+		Setup: func(f *flag.FlagSet) cli.Run {
+			var p player
+			f.Int64Var(&p.seed, "seed", 0, "seed of the level")
+			f.IntVar(&p.turns, "turns", 0, "turns to play at most; 0 is no limit")
+			f.StringVar(&p.wrap, "wrap", "", "`text` with {} where the answer goes")
+			inline := f.String("inline", "auto", "`protocol` for pictures: auto, kitty, iterm2, sixel or none")
+			f.StringVar(&p.folder, "images", "", "`folder` for pictures as files; without it they go to a temporary one")
+			return func(ctx context.Context, c *cli.Call) error {
+				if err := p.choose(c, *inline); err != nil {
+					return err
+				}
+				e, _, err := newEnv(c.Args)
+				if err != nil {
+					return err
+				}
+				defer e.Close()
+				p.c, p.env, p.lines = c, e, readLines(ctx, c.In)
+				return p.play(ctx)
+			}
+		},
+	}
+}
+
+// player lets a person play.
+type player struct {
+	c        *cli.Call
+	env      env.Env
+	lines    <-chan string // what is typed
+	seed     int64
+	turns    int
+	wrap     string
+	protocol termimage.Protocol
+	folder   string
+	pictures int // shown so far
+}
+
+// choose decides how pictures are shown.
+func (p *player) choose(c *cli.Call, inline string) error {
+	if p.turns < 0 {
+		return cli.Usagef("--turns is %d, must not be negative", p.turns)
+	}
+	if p.wrap != "" && !strings.Contains(p.wrap, "{}") {
+		return cli.Usagef("--wrap needs {} where the answer goes")
+	}
+	p.protocol = termimage.Protocol(inline)
+	switch {
+	case inline == "auto" && (p.folder != "" || !isTerminal(c.Out)):
+		p.protocol = termimage.None
+	case inline == "auto":
+		p.protocol = termimage.Detect(c.Getenv)
+	case !slices.Contains(termimage.Protocols(), p.protocol):
+		return cli.Usagef("--inline is %q, must be auto, kitty, iterm2, sixel or none", inline)
+	}
+	return nil
+}
+
+// play plays one episode.
+func (p *player) play(ctx context.Context) error {
+	o, err := p.env.Reset(ctx, p.seed)
+	if err != nil {
+		return err
+	}
+	if err := p.show(o); err != nil {
+		return err
+	}
+	total := 0.0
+	for turn := 1; p.turns == 0 || turn <= p.turns; turn++ {
+		line, err := p.ask(ctx)
+		if errors.Is(err, io.EOF) {
+			_, err := fmt.Fprintf(p.c.Out, "\nThe game was left after %d turns with a reward of %g.\n", turn-1, total)
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		out, err := p.env.Step(ctx, p.response(line))
+		if err != nil {
+			return err
+		}
+		total += out.Reward.Sum()
+		if err := p.tell(out); err != nil {
+			return err
+		}
+		if out.Done {
+			result := "lost"
+			if out.Success {
+				result = "solved"
+			}
+			_, err := fmt.Fprintf(p.c.Out, "\nThe episode is over, %s, after %d turns with a reward of %g.\n", result, turn, total)
+			return err
+		}
+	}
+	_, err = fmt.Fprintf(p.c.Out, "\nThe limit of %d turns is reached, with a reward of %g.\n", p.turns, total)
+	return err
+}
+
+// ask reads an answer. Empty lines show the system prompt.
+func (p *player) ask(ctx context.Context) (string, error) {
+	for {
+		fmt.Fprint(p.c.Out, "\n> ")
+		select {
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		case line, ok := <-p.lines:
+			if !ok {
+				return "", io.EOF
+			}
+			if line != "" {
+				return line, nil
+			}
+		}
+		system, err := p.env.System(ctx)
+		if err != nil {
+			return "", err
+		}
+		if err := p.show(system); err != nil {
+			return "", err
+		}
+	}
+}
+
+// readLines reads a stream line by line until it ends or ctx does. The goroutine
+// may stay in its last read, which nothing can interrupt.
+func readLines(ctx context.Context, r io.Reader) <-chan string {
+	lines := make(chan string)
+	go func() {
+		defer close(lines)
+		s := bufio.NewScanner(r)
+		s.Buffer(nil, 1<<20)
+		for s.Scan() {
+			select {
+			case lines <- strings.TrimSpace(s.Text()):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return lines
+}
+
+// response puts an answer into the format that the environment reads.
+func (p *player) response(line string) string {
+	switch {
+	case p.wrap != "":
+		return strings.ReplaceAll(p.wrap, "{}", line)
+	case strings.Contains(line, "</"):
+		return line
+	}
+	return respond(p.env, line)
+}
+
+// respond writes a response with an answer, in the environment's own format where
+// that is known.
+func respond(e env.Env, answer string) string {
+	for {
+		if known, ok := e.(interface{ Parser() *reward.Parser }); ok {
+			return known.Parser().Compose(func(section string) string {
+				if section == reward.SectionAnswer {
+					return answer
+				}
+				return "-"
+			})
+		}
+		inner, ok := e.(interface{ Unwrap() env.Env })
+		if !ok {
+			return "<think>-</think><answer>" + answer + "</answer>"
+		}
+		e = inner.Unwrap()
+	}
+}
+
+// tell shows what came of a turn.
+func (p *player) tell(out env.Outcome) error {
+	var parts []string
+	for _, part := range out.Reward {
+		parts = append(parts, fmt.Sprintf("%s %g", part.Name, part.Value))
+	}
+	var metrics []string
+	for _, name := range slices.Sorted(maps.Keys(out.Turn)) {
+		metrics = append(metrics, fmt.Sprintf("%s %g", name, out.Turn[name]))
+	}
+	fmt.Fprintf(p.c.Out, "\nactions %q, reward %g (%s); %s\n", out.Response.Actions, out.Reward.Sum(), strings.Join(parts, ", "), strings.Join(metrics, ", "))
+	return p.show(out.Observation)
+}
+
+// show writes an observation, with its pictures where they belong.
+func (p *player) show(o env.Observation) error {
+	texts := strings.Split(o.Text, env.ImageMark)
+	for i, text := range texts {
+		fmt.Fprint(p.c.Out, printable(text))
+		if i < len(o.Images) && i < len(texts)-1 {
+			if err := p.picture(o.Images[i]); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := fmt.Fprintln(p.c.Out)
+	return err
+}
+
+// printable drops control characters, with which a service could take over the
+// terminal.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, text)
+}
+
+func (p *player) picture(m image.Image) error {
+	p.pictures++
+	if p.protocol != termimage.None {
+		fmt.Fprintln(p.c.Out)
+		return termimage.Write(p.c.Out, p.protocol, m)
+	}
+	if p.folder == "" {
+		dir, err := os.MkdirTemp("", "vagen-play-")
+		if err != nil {
+			return err
+		}
+		p.folder = dir
+	} else if err := os.MkdirAll(p.folder, 0o755); err != nil {
+		return err
+	}
+	name := filepath.Join(p.folder, fmt.Sprintf("%03d.png", p.pictures))
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(png.Encode(f, m), f.Close()); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(p.c.Out, "[%s]", name)
+	return err
+}

@@ -1,0 +1,97 @@
+// Package termimage shows pictures in terminals that can: with the graphics
+// protocol of kitty, the inline images of iTerm2, or sixels.
+package termimage
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"image"
+	"image/png"
+	"io"
+	"strings"
+)
+
+// Protocol is how a terminal takes pictures.
+type Protocol string
+
+// The protocols.
+const (
+	None  Protocol = "none"
+	Kitty Protocol = "kitty"
+	ITerm Protocol = "iterm2"
+	Sixel Protocol = "sixel"
+)
+
+// Protocols returns all of them.
+func Protocols() []Protocol { return []Protocol{None, Kitty, ITerm, Sixel} }
+
+// Detect tells a terminal's protocol from the variables that it sets. Terminals
+// that say nothing of themselves get None: what they don't understand would fill
+// the screen with letters.
+func Detect(getenv func(name string) (string, bool)) Protocol {
+	get := func(name string) string {
+		v, _ := getenv(name)
+		return strings.ToLower(v)
+	}
+	term, program := get("TERM"), get("TERM_PROGRAM")
+	switch {
+	case get("TMUX") != "" || strings.HasPrefix(term, "screen"):
+		return None // passes none of them on
+	case get("KITTY_WINDOW_ID") != "" || strings.Contains(term, "kitty") || strings.Contains(term, "ghostty") || program == "ghostty":
+		return Kitty
+	case program == "iterm.app" || program == "wezterm" || program == "vscode" || get("LC_TERMINAL") == "iterm2":
+		return ITerm
+	case strings.Contains(term, "sixel") || strings.HasPrefix(term, "mlterm") || strings.HasPrefix(term, "foot") || strings.HasPrefix(term, "contour"):
+		return Sixel
+	}
+	return None
+}
+
+// Write shows a picture, and moves to the next line.
+func Write(w io.Writer, p Protocol, m image.Image) error {
+	var out bytes.Buffer
+	switch p {
+	case Kitty:
+		if err := kitty(&out, m); err != nil {
+			return err
+		}
+	case ITerm:
+		var b bytes.Buffer
+		if err := png.Encode(&b, m); err != nil {
+			return fmt.Errorf("termimage: %w", err)
+		}
+		fmt.Fprintf(&out, "\x1b]1337;File=inline=1;size=%d:%s\a\n", b.Len(), base64.StdEncoding.EncodeToString(b.Bytes()))
+	case Sixel:
+		sixel(&out, m)
+	default:
+		return fmt.Errorf("termimage: %q shows no pictures", p)
+	}
+	_, err := w.Write(out.Bytes())
+	return err
+}
+
+// kitty writes a PNG in parts of at most 4096 characters, as its protocol wants.
+func kitty(out *bytes.Buffer, m image.Image) error {
+	var b bytes.Buffer
+	if err := png.Encode(&b, m); err != nil {
+		return fmt.Errorf("termimage: %w", err)
+	}
+	data := base64.StdEncoding.EncodeToString(b.Bytes())
+	const part = 4096
+	for first := true; len(data) > 0; first = false {
+		n := min(part, len(data))
+		more := 0
+		if n < len(data) {
+			more = 1
+		}
+		control := fmt.Sprintf("m=%d", more)
+		if first {
+			control = "f=100,a=T," + control
+		}
+		fmt.Fprintf(out, "\x1b_G%s;%s\x1b\\", control, data[:n])
+		data = data[n:]
+	}
+	out.WriteByte('\n')
+	return nil
+}
