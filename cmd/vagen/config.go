@@ -104,7 +104,7 @@ func configExplain() *cli.Command {
 				}
 				rows := make([][]string, len(found))
 				for i, k := range found {
-					rows[i] = []string{k.Key, fmt.Sprint(k.Default), k.About}
+					rows[i] = []string{k.Key, value(k.Default), k.About}
 				}
 				return c.Table(rows)
 			}

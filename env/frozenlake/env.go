@@ -287,9 +287,6 @@ func (e *Env) Player() Cell { return e.at }
 // Options returns the settings.
 func (e *Env) Options() Options { return e.o }
 
-// Parser returns what reads the responses.
-func (e *Env) Parser() *reward.Parser { return e.parser }
-
 // Claiming implements env.Claimant.
 func (e *Env) Claiming() bool { return e.o.UseStateReward }
 

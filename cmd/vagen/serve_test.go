@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/cli"
+)
+
+// watched passes on the address that a service logs.
+type watched struct {
+	address chan string
+	text    strings.Builder
+}
+
+var addressed = regexp.MustCompile(`address=(\S+)`)
+
+func (w *watched) Write(p []byte) (int, error) {
+	if m := addressed.FindSubmatch(p); m != nil {
+		w.address <- string(m[1])
+	}
+	return w.text.Write(p)
+}
+
+// serve starts a service and returns its URL and what stops it.
+func serve(t *testing.T, getenv func(string) (string, bool), args ...string) (url string, stop func() (code int, log string)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	w := &watched{address: make(chan string, 1)}
+	ended := make(chan int, 1)
+	go func() {
+		ended <- cli.Main(ctx, program(), cli.Streams{Out: io.Discard, Err: w, Getenv: getenv}, append([]string{"serve", "--addr", "127.0.0.1:0"}, args...))
+	}()
+	stop = func() (int, string) {
+		cancel()
+		return <-ended, w.text.String()
+	}
+	select {
+	case address := <-w.address:
+		return "http://" + address, stop
+	case code := <-ended:
+		t.Fatalf("exit code %d: %s", code, w.text.String())
+		return "", nil
+	}
+}
+
+func unset(string) (string, bool) { return "", false }
+
+func TestServedEnvironmentsArePlayed(t *testing.T) {
+	url, stop := serve(t, unset, "--env", "frozenlake", "--protocol", "lite,legacy", "render_mode=text", "desc=[SF, FG]")
+	code, out, errs := run(t, "right,down\n", "play", "remote", "base_urls="+url)
+	require.Equal(t, cli.OK, code, errs)
+	require.Contains(t, out, "The episode is over, solved, after 1 turns with a reward of 1.02.")
+
+	code, out, errs = run(t, "Right,Down\n", "play", "remote_legacy", "base_url="+url, "env_name=frozenlake", "prompt_format=free_think")
+	require.Equal(t, cli.OK, code, errs)
+	require.Contains(t, out, "with a reward of 10.5.", "the legacy rules pay 10 and 0.5 for the format")
+
+	require.Contains(t, succeed(t, "env", "check", "remote", "base_urls="+url, "--seeds", "1"), "remote: 0 problems")
+	got, err := http.Get(url + "/metrics")
+	require.NoError(t, err)
+	body, err := io.ReadAll(got.Body)
+	require.NoError(t, err)
+	require.NoError(t, got.Body.Close())
+	require.Contains(t, string(body), "# TYPE")
+
+	code, log := stop()
+	require.Equal(t, cli.OK, code)
+	require.Contains(t, log, "shutting down")
+}
+
+func TestServedWithAKey(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(file, []byte("secret\n"), 0o600))
+	getenv := func(name string) (string, bool) { return "secret", name == "KEY" }
+	for _, flags := range [][]string{{"--api-key-env", "KEY"}, {"--api-key-file", file}} {
+		url, stop := serve(t, getenv, append(flags, "--env", "sokoban")...)
+		code, _, errs := run(t, "", "play", "remote", "base_urls="+url, "retries=0")
+		require.Equal(t, cli.Failed, code)
+		require.Contains(t, errs, "refuses the key")
+		code, _, errs = run(t, "", "play", "remote", "base_urls="+url, "token=secret", "render_mode=text")
+		require.Equal(t, cli.OK, code, errs)
+		code, log := stop()
+		require.Equal(t, cli.OK, code)
+		require.NotContains(t, log, "secret")
+	}
+}
+
+func TestServicesThatMakeNoSenseAreRefused(t *testing.T) {
+	for want, args := range map[string][]string{
+		"--env is needed":                {},
+		`did you mean "sokoban"?`:        {"--env", "sokobn"},
+		`there is no "http"`:             {"--env", "sokoban", "--protocol", "http"},
+		"serves one environment, not 2":  {"--env", "sokoban", "--env", "svg"},
+		"registered already":             {"--env", "sokoban", "--env", "sokoban", "--protocol", "legacy"},
+		`did you mean "dim_room"?`:       {"--env", "sokoban", "dim_rom=[6, 6]"},
+		"MaxSessions: -1 is below 0":     {"--env", "sokoban", "--max-sessions", "-1"},
+		`"gif" is neither`:               {"--env", "sokoban", "--image-format", "gif"},
+		"--api-key-env or --api-key-fil": {"--env", "sokoban", "--addr", "0.0.0.0:0"},
+		"variable NONE is empty":         {"--env", "sokoban", "--api-key-env", "NONE"},
+		"are both given":                 {"--env", "sokoban", "--api-key-env", "A", "--api-key-file", "b"},
+	} {
+		require.Contains(t, refuse(t, append([]string{"serve", "--log", "error"}, args...)...), want)
+	}
+	code, _, errs := run(t, "", "serve", "--env", "sokoban", "--api-key-file", "/does/not/exist")
+	require.Equal(t, cli.Failed, code)
+	require.Contains(t, errs, "the API key: ")
+	code, _, errs = run(t, "", "serve", "--env", "sokoban", "--addr", "nowhere")
+	require.Equal(t, cli.Failed, code)
+	require.Contains(t, errs, "nowhere")
+}
