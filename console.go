@@ -32,16 +32,16 @@ func NewConsole(w io.Writer, terminal bool) *Console {
 // Event implements Sink.
 func (c *Console) Event(e Event) error {
 	switch e.Kind {
-	case "imitate":
+	case KindImitate:
 		return c.bar(e, fmt.Sprintf("imitation  loss %.3f", e.Metrics["imitate/loss"]))
-	case "step":
+	case KindStep:
 		text := fmt.Sprintf("training  success %.2f  score %+.2f  format %.2f  entropy %.2f  %.1f s/step",
 			e.Metrics["train/success"], e.Metrics["train/score"], e.Metrics["train/format_correct"], e.Metrics["actor/entropy"], e.Metrics["time/step"])
 		if bad := e.Metrics["train/unusable"]; bad > 0 {
 			text += fmt.Sprintf("  %d unusable", int(bad))
 		}
 		return c.bar(e, text)
-	case "validate":
+	case KindValidate:
 		return c.line(fmt.Sprintf("validation after step %d: success %.2f on %d unseen levels, %.1f turns, format %.2f",
 			e.Step, e.Metrics["val/success"], int(e.Metrics["val/episodes"]), e.Metrics["val/turns"], e.Metrics["val/format_correct"]))
 	}

@@ -33,9 +33,9 @@ type Mark struct {
 // Event implements Sink.
 func (c *Curve) Event(e Event) error {
 	switch e.Kind {
-	case "step":
+	case KindStep:
 		c.train = extend(c.train, e, c.Train)
-	case "validate":
+	case KindValidate:
 		c.val = extend(c.val, e, c.Val)
 	}
 	return nil

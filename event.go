@@ -15,9 +15,17 @@ import (
 // configuration.
 type Metrics map[string]float64
 
+// Kinds of events.
+const (
+	KindImitate  = "imitate"  // some batches of imitation were learned
+	KindStep     = "step"     // a training step was done
+	KindValidate = "validate" // the policy was validated
+	KindSave     = "save"     // a checkpoint was written
+)
+
 // Event is something that happened in a run.
 type Event struct {
-	Kind    string // imitate, step, validate or save
+	Kind    string // one of KindImitate, KindStep, KindValidate and KindSave
 	Step    int    // training steps done
 	Total   int    // training steps (or imitation steps) in all
 	Metrics Metrics

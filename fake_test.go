@@ -2,12 +2,15 @@ package vagen_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"image"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -45,16 +48,21 @@ type guess struct {
 // registry offers the guessing game and the real FrozenLake.
 func (a *arena) registry(t testing.TB) *env.Registry {
 	t.Helper()
+	r, err := a.open()
+	require.NoError(t, err)
+	return r
+}
+
+func (a *arena) open() (*env.Registry, error) {
 	r := new(env.Registry)
-	require.NoError(t, r.Register("guess", func(config map[string]any) (env.Env, error) {
+	guessing := func(config map[string]any) (env.Env, error) {
 		turns, ok := config["turns"].(uint64)
 		if !ok {
 			return nil, fmt.Errorf("turns is %v", config["turns"])
 		}
 		return &guess{arena: a, turns: int(turns)}, nil
-	}))
-	require.NoError(t, r.Register("frozenlake", frozenlake.FromConfig))
-	return r
+	}
+	return r, errors.Join(r.Register("guess", guessing), r.Register("frozenlake", frozenlake.FromConfig))
 }
 
 func (g *guess) System(context.Context) (env.Observation, error) {
@@ -392,7 +400,36 @@ func mapKeys[V any](m map[int32]V) func(func(int32) bool) {
 	}
 }
 
-func (b *bandit) Save(context.Context, string) error { return nil }
+// table is what a bandit saves.
+type table struct {
+	Prefs  map[int32][]float64
+	Values map[int32]float64
+}
+
+func (b *bandit) Save(_ context.Context, dir string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	raw, err := json.Marshal(table{b.prefs, b.values})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "table.json"), raw, 0o644)
+}
+
+func (b *bandit) Restore(_ context.Context, dir string) error {
+	raw, err := os.ReadFile(filepath.Join(dir, "table.json"))
+	if err != nil {
+		return err
+	}
+	t := table{map[int32][]float64{}, map[int32]float64{}}
+	if err := json.Unmarshal(raw, &t); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.prefs, b.values = t.Prefs, t.Values
+	return nil
+}
 
 // Encode implements policy.Encoder: responses are words of the bandit's.
 func (b *bandit) Encode(messages []policy.Message) ([]policy.Piece, []policy.Image, error) {

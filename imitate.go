@@ -25,7 +25,7 @@ type Imitation struct {
 
 // Imitate trains the learner to write the responses of transcripts, as
 // rollout.Demonstrate records them. The loss is the mean negative log-prob of the
-// response tokens of a batch. Sinks receive events of kind "imitate".
+// response tokens of a batch. Sinks receive events of kind KindImitate.
 func Imitate(ctx context.Context, learner policy.Learner, ts []*rollout.Trajectory, o Imitation, sinks ...Sink) error {
 	if o.Batch < 1 || o.Epochs < 1 {
 		return fmt.Errorf("vagen: imitation: Batch %d and Epochs %d must be positive", o.Batch, o.Epochs)
@@ -60,7 +60,7 @@ func Imitate(ctx context.Context, learner policy.Learner, ts []*rollout.Trajecto
 			m := Metrics{"imitate/loss": stats.PolicyLoss, "imitate/grad_norm": stats.GradNorm, "imitate/lr": opt.Rate}
 			watch.write(m)
 			for _, s := range sinks {
-				if err := s.Event(Event{Kind: "imitate", Step: step, Total: total, Metrics: m}); err != nil {
+				if err := s.Event(Event{Kind: KindImitate, Step: step, Total: total, Metrics: m}); err != nil {
 					return err
 				}
 			}

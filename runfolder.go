@@ -1,20 +1,25 @@
 package vagen
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"image/png"
+	"log/slog"
 	"os"
 	"path/filepath"
 
-	"vagen/policy"
 	"vagen/rollout"
 )
 
 // ErrRunExists means that a folder already holds a run.
 var ErrRunExists = errors.New("the folder already holds a run")
+
+// Files of a run's folder; a checkpoint has its configuration, too.
+const (
+	configName  = "config.yaml"
+	metricsName = "metrics.jsonl"
+)
 
 // RunFolder is where a run writes: config.yaml, metrics.jsonl, curve.png,
 // checkpoints and episodes.
@@ -23,7 +28,7 @@ type RunFolder struct{ Path string }
 // CreateRun makes the folder of a new run and writes its configuration there. A
 // folder with a run in it is an ErrRunExists.
 func CreateRun(path string, c *Config) (*RunFolder, error) {
-	name := filepath.Join(path, "config.yaml")
+	name := filepath.Join(path, configName)
 	if _, err := os.Stat(name); err == nil {
 		return nil, fmt.Errorf("vagen: %w: %s (choose another with -out, or remove it)", ErrRunExists, path)
 	}
@@ -34,33 +39,21 @@ func CreateRun(path string, c *Config) (*RunFolder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("vagen: %w", err)
 	}
-	if err := os.WriteFile(name, raw, 0o644); err != nil {
+	if err := writeFile(name, raw); err != nil {
 		return nil, fmt.Errorf("vagen: %w", err)
 	}
 	return &RunFolder{Path: path}, nil
 }
 
-// SaveCheckpoint writes the learner to checkpoints/step_<n>. It is written under
-// another name first, so a folder of that name is always whole.
-func (f *RunFolder) SaveCheckpoint(ctx context.Context, l policy.Learner, step int) error {
-	final := filepath.Join(f.Path, "checkpoints", fmt.Sprintf("step_%d", step))
-	tmp := final + ".tmp"
-	if err := os.RemoveAll(tmp); err != nil {
-		return fmt.Errorf("vagen: checkpoint: %w", err)
-	}
-	if err := os.MkdirAll(tmp, 0o755); err != nil {
-		return fmt.Errorf("vagen: checkpoint: %w", err)
-	}
-	if err := l.Save(ctx, tmp); err != nil {
-		return errors.Join(err, os.RemoveAll(tmp))
-	}
-	if err := os.RemoveAll(final); err != nil {
-		return fmt.Errorf("vagen: checkpoint: %w", err)
-	}
-	if err := os.Rename(tmp, final); err != nil {
-		return fmt.Errorf("vagen: checkpoint: %w", err)
-	}
-	return nil
+// Metrics opens metrics.jsonl, to which a run that goes on appends.
+func (f *RunFolder) Metrics() (*JSONLines, error) {
+	return NewJSONLines(filepath.Join(f.Path, metricsName))
+}
+
+// Checkpoints are those of the run, in the folder checkpoints. keep is how many
+// of the newest are kept; 0 keeps all.
+func (f *RunFolder) Checkpoints(keep int, log *slog.Logger) *Checkpoints {
+	return &Checkpoints{Dir: filepath.Join(f.Path, "checkpoints"), Keep: keep, Log: log}
 }
 
 // shownTurn is a turn as episodes are written out.

@@ -1,7 +1,6 @@
 package vagen_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"image"
@@ -61,67 +60,6 @@ func TestARunFolderThatCannotBeMadeIsAnError(t *testing.T) {
 	c.Env.Config = map[string]any{"f": func() {}}
 	_, err = vagen.CreateRun(filepath.Join(t.TempDir(), "run"), &c)
 	require.ErrorContains(t, err, "a func() has no form in YAML")
-}
-
-// saver is a learner that only saves: the number of times it has.
-type saver struct {
-	policy.Learner
-	saved int
-	err   error
-}
-
-func (s *saver) Save(_ context.Context, dir string) error {
-	left, err := os.ReadDir(dir)
-	if err != nil || len(left) > 0 {
-		return errors.Join(err, errors.New("the folder must be empty"))
-	}
-	s.saved++
-	if err := os.WriteFile(filepath.Join(dir, "saved"), []byte{byte('0' + s.saved)}, 0o644); err != nil {
-		return err
-	}
-	return s.err
-}
-
-// TestACheckpointIsReplacedWhole saves over an old checkpoint and over what a
-// killed run left, and fails to save: a folder is the old one or the new one.
-func TestACheckpointIsReplacedWhole(t *testing.T) {
-	f := &vagen.RunFolder{Path: t.TempDir()}
-	dir := filepath.Join(f.Path, "checkpoints")
-	content := func() (names []string, saved string) {
-		list, err := os.ReadDir(dir)
-		require.NoError(t, err)
-		for _, e := range list {
-			names = append(names, e.Name())
-		}
-		raw, err := os.ReadFile(filepath.Join(dir, "step_7", "saved"))
-		require.NoError(t, err)
-		return names, string(raw)
-	}
-	s := &saver{}
-	require.NoError(t, f.SaveCheckpoint(t.Context(), s, 7))
-	names, saved := content()
-	require.Equal(t, []string{"step_7"}, names)
-	require.Equal(t, "1", saved)
-
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "step_7", "of the old one"), nil, 0o644))
-	require.NoError(t, os.MkdirAll(filepath.Join(dir, "step_7.tmp", "torn"), 0o755))
-	require.NoError(t, f.SaveCheckpoint(t.Context(), s, 7))
-	names, saved = content()
-	require.Equal(t, []string{"step_7"}, names)
-	require.Equal(t, "2", saved)
-	require.NoFileExists(t, filepath.Join(dir, "step_7", "of the old one"))
-
-	s.err = errors.New("disk full")
-	require.ErrorIs(t, f.SaveCheckpoint(t.Context(), s, 7), s.err)
-	names, saved = content()
-	require.Equal(t, []string{"step_7"}, names, "nothing is left of the failure")
-	require.Equal(t, "2", saved)
-}
-
-func TestACheckpointThatCannotBeWrittenIsAnError(t *testing.T) {
-	f := &vagen.RunFolder{Path: t.TempDir()}
-	require.NoError(t, os.WriteFile(filepath.Join(f.Path, "checkpoints"), nil, 0o644))
-	require.ErrorContains(t, f.SaveCheckpoint(t.Context(), &saver{}, 1), "vagen: checkpoint: ")
 }
 
 // TestEpisodesAreWrittenWithTheirPictures writes two of three episodes and reads

@@ -110,7 +110,7 @@ func (t *Trainer) Run(ctx context.Context) error {
 			if err := t.Save(ctx, step); err != nil {
 				return err
 			}
-			if err := t.emit(Event{Kind: "save", Step: step, Total: c.Steps}); err != nil {
+			if err := t.emit(Event{Kind: KindSave, Step: step, Total: c.Steps}); err != nil {
 				return err
 			}
 		}
@@ -157,7 +157,7 @@ func (t *Trainer) step(ctx context.Context, step int) error {
 	}
 	watch.lap("update")
 	watch.write(m)
-	return t.emit(Event{Kind: "step", Step: step, Total: t.Config.Trainer.Steps, Metrics: m})
+	return t.emit(Event{Kind: KindStep, Step: step, Total: t.Config.Trainer.Steps, Metrics: m})
 }
 
 // collect plays a step's episodes and lays them out.

@@ -11,7 +11,7 @@ import (
 )
 
 // Validate plays the validation levels with the policy as it is and reports the
-// result as an event of kind "validate". The levels, and the randomness of
+// result as an event of kind KindValidate. The levels, and the randomness of
 // sampling, are the same at every step.
 func (t *Trainer) Validate(ctx context.Context, step int) error {
 	if t.estimator == nil {
@@ -31,7 +31,7 @@ func (t *Trainer) Validate(ctx context.Context, step int) error {
 	describe(m, "val/", ts)
 	watch.lap("validate")
 	watch.write(m)
-	if err := t.emit(Event{Kind: "validate", Step: step, Total: c.Trainer.Steps, Metrics: m}); err != nil {
+	if err := t.emit(Event{Kind: KindValidate, Step: step, Total: c.Trainer.Steps, Metrics: m}); err != nil {
 		return err
 	}
 	if t.Watch != nil {

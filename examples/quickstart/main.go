@@ -169,13 +169,20 @@ func learn(ctx context.Context, folder *vagen.RunFolder, model *vlm.Model, c vag
 	}
 	t := &vagen.Trainer{
 		Config: c, Learner: model, Envs: envs, Sinks: sinks, Log: log,
-		Save: func(ctx context.Context, step int) error { return folder.SaveCheckpoint(ctx, model, step) },
 		Watch: func(step int, ts []*rollout.Trajectory) error {
 			if err := folder.SaveEpisodes(step, ts, c.Trainer.LogEpisodes); err != nil {
 				return err
 			}
 			return curve.WritePNG(filepath.Join(folder.Path, "curve.png"))
 		},
+	}
+	checkpoints := folder.Checkpoints(0, log)
+	t.Save = func(ctx context.Context, _ int) error {
+		s, err := t.State()
+		if err != nil {
+			return err
+		}
+		return checkpoints.Save(ctx, model, s, &c)
 	}
 	return t.Run(ctx)
 }
@@ -218,7 +225,7 @@ func references(c vagen.Config, r recipe) (scores, error) {
 
 // outputs opens what receives the run's events.
 func outputs(folder *vagen.RunFolder, c vagen.Config, refs scores, out io.Writer) ([]vagen.Sink, *vagen.Curve, error) {
-	lines, err := vagen.NewJSONLines(filepath.Join(folder.Path, "metrics.jsonl"))
+	lines, err := folder.Metrics()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,0 +1,301 @@
+package vagen
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"vagen/policy"
+)
+
+var (
+	// ErrNoCheckpoint means that there is no checkpoint to go on from.
+	ErrNoCheckpoint = errors.New("no checkpoint")
+	// ErrTorn is wrapped by errors about checkpoints that are not whole.
+	ErrTorn = errors.New("checkpoint is not whole")
+)
+
+// Names in a checkpoint's folder, beside what the learner writes.
+const (
+	stateName    = "state.json"    // State
+	manifestName = "manifest.json" // size and SHA-256 of every other file
+	stepPrefix   = "step_"
+	unfinished   = ".tmp"
+)
+
+// Checkpoints are the checkpoints of a run: one folder step_<n> each, with what
+// the learner saves, the run's State, its configuration, and a manifest of sizes
+// and SHA-256 sums. The zero value of everything but Dir is useful.
+//
+// A checkpoint is written under another name, synced, and renamed: at whatever
+// moment the machine stops, a folder step_<n> is whole, and older ones are
+// removed only after it.
+type Checkpoints struct {
+	Dir  string
+	Keep int // newest ones to keep; 0 keeps all
+	// Log receives a warning for each folder that is passed over; nil discards them.
+	Log *slog.Logger
+}
+
+// Save writes the learner, the state and the configuration to step_<state.Step>,
+// in place of what may be there, and removes what Keep does not cover. When it
+// fails, checkpoints that were there before are still there.
+func (c *Checkpoints) Save(ctx context.Context, l policy.Learner, s State, config *Config) error {
+	final := c.path(s.Step)
+	if err := c.write(ctx, final+unfinished, l, s, config); err != nil {
+		return fmt.Errorf("vagen: checkpoint: %w", errors.Join(err, os.RemoveAll(final+unfinished)))
+	}
+	if err := replace(final+unfinished, final); err != nil {
+		return fmt.Errorf("vagen: checkpoint: %w", err)
+	}
+	if err := c.prune(); err != nil {
+		return fmt.Errorf("vagen: checkpoint: %w", err)
+	}
+	return nil
+}
+
+func (c *Checkpoints) path(step int) string {
+	return filepath.Join(c.Dir, stepPrefix+strconv.Itoa(step))
+}
+
+func (c *Checkpoints) write(ctx context.Context, dir string, l policy.Learner, s State, config *Config) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := l.Save(ctx, dir); err != nil {
+		return err
+	}
+	state, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	settings, err := config.YAML()
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(
+		os.WriteFile(filepath.Join(dir, stateName), append(state, '\n'), 0o644),
+		os.WriteFile(filepath.Join(dir, configName), settings, 0o644),
+	); err != nil {
+		return err
+	}
+	m, err := measureFiles(ctx, dir)
+	if err != nil {
+		return err
+	}
+	raw, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, manifestName), append(raw, '\n'), 0o644); err != nil {
+		return err
+	}
+	return syncTree(dir)
+}
+
+// replace puts a written folder in the place of another of the same meaning.
+// Between the two renames the old folder still stands, under a name that is not a
+// checkpoint's: a run that stops right there goes on from the one before.
+func replace(from, to string) error {
+	old := to + ".old"
+	if err := os.RemoveAll(old); err != nil {
+		return err
+	}
+	if err := os.Rename(to, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	if err := syncPath(filepath.Dir(to)); err != nil {
+		return err
+	}
+	return os.RemoveAll(old)
+}
+
+// fileSum is what the manifest says of one file.
+type fileSum struct {
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"`
+}
+
+// measureFiles sums up all files below dir but the manifest, by slashed names.
+func measureFiles(ctx context.Context, dir string) (map[string]fileSum, error) {
+	out := map[string]fileSum{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return errors.Join(err, ctx.Err())
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil || name == manifestName {
+			return err
+		}
+		out[filepath.ToSlash(name)], err = measureFile(path)
+		return err
+	})
+	return out, err
+}
+
+func measureFile(path string) (fileSum, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return fileSum{}, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	n, err := io.Copy(h, f)
+	return fileSum{Size: n, SHA256: hex.EncodeToString(h.Sum(nil))}, err
+}
+
+// writeFile writes a file that is, whenever the machine stops, the old one or the
+// new one.
+func writeFile(path string, data []byte) error {
+	tmp := path + unfinished
+	if err := os.WriteFile(tmp, data, 0o644); err != nil {
+		return err
+	}
+	if err := syncPath(tmp); err != nil {
+		return err
+	}
+	return os.Rename(tmp, path)
+}
+
+// syncTree makes everything below dir durable.
+func syncTree(dir string) error {
+	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, syncPath(path))
+	})
+}
+
+func syncPath(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// Steps lists the steps that have a folder, the newest first. A folder that a
+// stopped save left behind is not among them.
+func (c *Checkpoints) Steps() ([]int, error) {
+	entries, err := os.ReadDir(c.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("vagen: checkpoints: %w", err)
+	}
+	var steps []int
+	for _, e := range entries {
+		digits, is := strings.CutPrefix(e.Name(), stepPrefix)
+		step, err := strconv.Atoi(digits)
+		if is && err == nil && step >= 0 && e.IsDir() {
+			steps = append(steps, step)
+		}
+	}
+	slices.SortFunc(steps, func(a, b int) int { return b - a })
+	return steps, nil
+}
+
+// prune removes all but the newest Keep checkpoints, and what stopped saves left.
+func (c *Checkpoints) prune() error {
+	steps, err := c.Steps()
+	if err != nil || c.Keep < 1 || len(steps) <= c.Keep {
+		return err
+	}
+	for _, step := range steps[c.Keep:] {
+		// The name goes first, so that a folder with a checkpoint's name is never half removed.
+		gone := c.path(step) + ".old"
+		if err := os.Rename(c.path(step), gone); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(gone); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Checkpoint is one checkpoint that was found whole.
+type Checkpoint struct {
+	Path   string // its folder, which the learner restores from
+	State  State
+	Config []byte // the run's configuration as YAML, when it was saved
+}
+
+// Latest finds the newest whole checkpoint. Those that are not whole are passed
+// over with a warning. ErrNoCheckpoint says that there is none.
+func (c *Checkpoints) Latest(ctx context.Context) (*Checkpoint, error) {
+	steps, err := c.Steps()
+	if err != nil {
+		return nil, err
+	}
+	for _, step := range steps {
+		p, err := OpenCheckpoint(ctx, c.path(step))
+		switch {
+		case err == nil:
+			return p, nil
+		case !errors.Is(err, ErrTorn):
+			return nil, err
+		case c.Log != nil:
+			c.Log.Warn("passing over a checkpoint", "err", err)
+		}
+	}
+	return nil, fmt.Errorf("vagen: %w in %s", ErrNoCheckpoint, c.Dir)
+}
+
+// OpenCheckpoint checks a checkpoint's files against its manifest and reads its
+// state. An ErrTorn names the file that is missing or differs.
+func OpenCheckpoint(ctx context.Context, dir string) (*Checkpoint, error) {
+	raw, err := os.ReadFile(filepath.Join(dir, manifestName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("vagen: %w: %s has no %s", ErrTorn, dir, manifestName)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("vagen: checkpoint: %w", err)
+	}
+	want := map[string]fileSum{}
+	if err := json.Unmarshal(raw, &want); err != nil {
+		return nil, fmt.Errorf("vagen: %w: %s of %s: %w", ErrTorn, manifestName, dir, err)
+	}
+	got, err := measureFiles(ctx, dir)
+	if err != nil {
+		return nil, fmt.Errorf("vagen: checkpoint: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		sum := want[name]
+		switch g, ok := got[name]; {
+		case !ok:
+			return nil, fmt.Errorf("vagen: %w: %s is missing in %s", ErrTorn, name, dir)
+		case g != sum:
+			return nil, fmt.Errorf("vagen: %w: %s in %s has %d bytes with SHA-256 %s, but was saved with %d and %s", ErrTorn, name, dir, g.Size, g.SHA256, sum.Size, sum.SHA256)
+		}
+	}
+	p := &Checkpoint{Path: dir}
+	state, err := os.ReadFile(filepath.Join(dir, stateName))
+	if err != nil {
+		return nil, fmt.Errorf("vagen: checkpoint: %w", err)
+	}
+	if err := json.Unmarshal(state, &p.State); err != nil {
+		return nil, fmt.Errorf("vagen: %w: %s of %s: %w", ErrTorn, stateName, dir, err)
+	}
+	if p.Config, err = os.ReadFile(filepath.Join(dir, configName)); err != nil {
+		return nil, fmt.Errorf("vagen: checkpoint: %w", err)
+	}
+	return p, nil
+}

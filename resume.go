@@ -1,0 +1,172 @@
+package vagen
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"vagen/internal/settings"
+)
+
+// ErrOtherConfig means that a run was begun with another configuration.
+var ErrOtherConfig = errors.New("the run was begun with another configuration")
+
+// freeKeys may differ when a run goes on: they change no result.
+var freeKeys = []string{"run.workers"}
+
+// Differences lists the keys in which two configurations differ, as lines
+// "key: old → new" in the order of the keys.
+func Differences(old, new *Config) []string {
+	var lines []string
+	before, after := settings.Keys(old), settings.Keys(new)
+	for i, k := range before {
+		was, is := shown(k.Value), shown(after[i].Value)
+		if was != is && !slices.Contains(freeKeys, k.Path) {
+			lines = append(lines, fmt.Sprintf("%s: %s → %s", k.Path, was, is))
+		}
+	}
+	return lines
+}
+
+// shown is a setting's value as one line.
+func shown(value any) string {
+	raw, err := json.Marshal(value)
+	if err != nil { // what has no JSON form still has a text
+		return fmt.Sprint(value)
+	}
+	return string(raw)
+}
+
+// OpenRun opens the folder of a run to go on with it. A configuration that
+// differs from the folder's is an ErrOtherConfig that lists the differences,
+// unless allow is true; the folder's is then replaced. Keys that change no result,
+// such as run.workers, may always differ.
+func OpenRun(path string, c *Config, allow bool) (*RunFolder, error) {
+	name := filepath.Join(path, configName)
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("vagen: there is no run in %s: %w", path, err)
+	}
+	old := Default()
+	if err := settings.Load(&old, raw); err != nil {
+		return nil, fmt.Errorf("vagen: %w: %s: %w", ErrConfig, name, err)
+	}
+	f := &RunFolder{Path: path}
+	lines := Differences(&old, c)
+	if len(lines) == 0 {
+		return f, nil
+	}
+	if !allow {
+		return nil, fmt.Errorf("vagen: %w: %s:\n  %s", ErrOtherConfig, path, strings.Join(lines, "\n  "))
+	}
+	raw, err = c.YAML()
+	if err != nil {
+		return nil, fmt.Errorf("vagen: %w", err)
+	}
+	if err := writeFile(name, raw); err != nil {
+		return nil, fmt.Errorf("vagen: %w", err)
+	}
+	return f, nil
+}
+
+// Rewind takes what happened after a checkpoint out of metrics.jsonl, so that a
+// run which goes on from there writes the file that it would have written without
+// a stop. A step of -1 means that there is no checkpoint: nothing is kept. total
+// is the number of steps in all. It returns the events that are left: sinks that hold a run's history,
+// such as a Curve, want to see them again.
+func (f *RunFolder) Rewind(step, total int) ([]Event, error) {
+	path := filepath.Join(f.Path, metricsName)
+	raw, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("vagen: metrics: %w", err)
+	}
+	kept, events, err := keep(raw, step)
+	if err != nil {
+		return nil, fmt.Errorf("vagen: metrics: %s: %w", path, err)
+	}
+	if err := writeFile(path, kept); err != nil {
+		return nil, fmt.Errorf("vagen: metrics: %w", err)
+	}
+	// The event of the save itself may have been lost with the process.
+	if n := len(events); step > 0 && (n == 0 || events[n-1].Kind != KindSave) {
+		s, err := NewJSONLines(path)
+		if err != nil {
+			return nil, err
+		}
+		e := Event{Kind: KindSave, Step: step, Total: total}
+		if err := errors.Join(s.Event(e), s.Close()); err != nil {
+			return nil, err
+		}
+		events = append(events, e)
+	}
+	for i := range events {
+		events[i].Total = total
+	}
+	return events, nil
+}
+
+// keep returns the lines that happened until a step was saved, and what they say.
+// A last line without an end was being
+// written when the process died.
+func keep(raw []byte, step int) ([]byte, []Event, error) {
+	var events []Event
+	at := 0
+	for line := 1; ; line++ {
+		n := bytes.IndexByte(raw[at:], '\n')
+		if n < 0 {
+			return raw[:at], events, nil
+		}
+		e, err := parseEvent(raw[at : at+n])
+		if err != nil {
+			return nil, nil, fmt.Errorf("line %d: %w", line, err)
+		}
+		if after(e, step) {
+			return raw[:at], events, nil
+		}
+		events = append(events, e)
+		at += n + 1
+	}
+}
+
+// after reports whether an event came after a step was saved. Imitation comes
+// before all steps; step 0 is saved after it, before the first validation.
+func after(e Event, step int) bool {
+	switch {
+	case step < 0:
+		return true
+	case e.Kind == KindImitate:
+		return false
+	case step == 0:
+		return e.Kind != KindSave || e.Step > 0
+	default:
+		return e.Step > step
+	}
+}
+
+// parseEvent reads a line of metrics.jsonl; numbers that were not finite are left out.
+func parseEvent(line []byte) (Event, error) {
+	var all map[string]any
+	if err := json.Unmarshal(line, &all); err != nil {
+		return Event{}, err
+	}
+	kind, ok := all["kind"].(string)
+	step, ok2 := all["step"].(float64)
+	if !ok || !ok2 {
+		return Event{}, errors.New("no kind, or no step")
+	}
+	e := Event{Kind: kind, Step: int(step), Metrics: Metrics{}}
+	delete(all, "kind")
+	delete(all, "step")
+	for name, x := range all {
+		if x, ok := x.(float64); ok {
+			e.Metrics[name] = x
+		}
+	}
+	return e, nil
+}
