@@ -34,6 +34,11 @@ type RunConfig struct {
 	Seed    uint64 `yaml:"seed" doc:"decides every random draw of the run"`
 	Workers int    `yaml:"workers" doc:"environments worked on at once; changes no result"`
 	Waves   int    `yaml:"waves" doc:"batches of episodes between which generation and environments overlap; changes results only through rounding"`
+
+	EnvTimeout     float64 `yaml:"env_timeout" doc:"seconds that a call of an environment may take; 0 is 60"`
+	EpisodeTimeout float64 `yaml:"episode_timeout" doc:"seconds that an environment may take over an episode in all; 0 is no limit"`
+	Patience       float64 `yaml:"patience" doc:"seconds until a round goes on without the environments that are still at work; 0 waits for all, which alone repeats a run to the last bit"`
+	Retry          bool    `yaml:"retry" doc:"play episodes again whose environment failed or whose response cannot be used, some of them more than once"`
 }
 
 // EnvConfig names the environment to train on.
@@ -86,6 +91,8 @@ type DataConfig struct {
 	TrainBatch  int `yaml:"train_batch_size" doc:"start states per step; each is played rollout_manager.n_trajectory times"`
 	ValBatch    int `yaml:"val_batch_size" doc:"validation episodes"`
 	MaxResponse int `yaml:"max_response_length" doc:"longest response of a turn in tokens"`
+	MaxPrompt   int `yaml:"max_prompt_length" doc:"longest opening of a conversation in tokens, instructions and first observation; 0 is no limit"`
+	GenBatch    int `yaml:"gen_batch_size" doc:"start states played at first for those of a step; further ones make up for such as cannot be used. 0 plays train_batch_size and makes up for none"`
 }
 
 // RolloutConfig says how episodes are played and paid.
@@ -95,6 +102,9 @@ type RolloutConfig struct {
 	MultiTurnReward bool `yaml:"use_multi_turn_reward" doc:"put each turn's reward on the turn's last token instead of all on the row's"`
 	LossMask        bool `yaml:"use_loss_mask" doc:"keep tokens that the model did not write out of the losses"`
 	GAEMask         bool `yaml:"use_gae_mask" doc:"keep tokens that the model did not write out of masked_gae's recursion"`
+	WindowSize      *int `yaml:"window_size" doc:"turns that the model remembers with trainer.harness window; null is none"`
+	MaxTrajectory   int  `yaml:"max_trajectory_length" doc:"longest conversation in tokens; an episode without room for another response ends, or is summed up. 0 leaves it to the model"`
+	MaxObservation  int  `yaml:"max_env_response_per_turn" doc:"longest observation after the first in tokens; more is cut off. 0 is no limit"`
 }
 
 // AgentConfig groups what is about the policy.
@@ -180,6 +190,11 @@ type TrainerConfig struct {
 	MaxSkipped   int      `yaml:"max_skipped_updates" doc:"stop after so many skipped optimiser steps in a row"`
 	LogEpisodes  int      `yaml:"log_val_generations" doc:"validation episodes to write out with their images"`
 	Metrics      []string `yaml:"metrics" doc:"what to measure at every step, by name in package rollout/diagnose; [all] or [none]"`
+
+	Harness         string `yaml:"harness" doc:"how episodes become conversations, each of them a training row: concat (one), no_concat (one a turn), window (the last turns), compact (one until it is full, then another with a summary)"`
+	ConcatMultiTurn *bool  `yaml:"concat_multi_turn" doc:"older form of harness: true is concat, false no_concat; null leaves it to harness"`
+	CompactBudget   int    `yaml:"compact_budget" doc:"compact: tokens at which a conversation is summed up; 0 does so when max_trajectory_length is reached"`
+	CompactSummary  int    `yaml:"compact_summary_budget" doc:"compact: longest summary in tokens; 0 takes a quarter of compact_budget, or the longest response if that is less"`
 }
 
 // Default returns the defaults of the full VAGEN system where it has any.
@@ -205,7 +220,7 @@ func Default() Config {
 			Rollout: SamplingConfig{Temperature: 1, TopP: 1, TopK: -1, Val: ValConfig{Temperature: 1, TopP: 1, TopK: -1}},
 		},
 		Critic:  CriticConfig{Kind: "separate", Optim: optim(1e-5), ValueClip: 0.5, ValueCoef: 1},
-		Trainer: TrainerConfig{Project: "vagen", Experiment: "run", Steps: 100, TestFreq: 20, ValBefore: true, MaxSkipped: 5, LogEpisodes: 4, Metrics: []string{"all"}},
+		Trainer: TrainerConfig{Project: "vagen", Experiment: "run", Steps: 100, TestFreq: 20, ValBefore: true, MaxSkipped: 5, LogEpisodes: 4, Metrics: []string{"all"}, Harness: "concat", CompactBudget: 4000},
 	}
 }
 

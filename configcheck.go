@@ -20,6 +20,7 @@ func (c *Config) problems(r Registries) []error {
 	v.shaping(c, r)
 	v.contradictions(c, r)
 	v.losses(c)
+	v.playing(c, r)
 	if len(v.problems) == 0 { // what the estimator itself has to say, after the rest
 		if _, err := r.Estimators.ByName(c.Algorithm.Estimator, c.params()); err != nil {
 			v.say("algorithm.adv_estimator: %w", err)
@@ -222,4 +223,9 @@ func (v *validator) contradictions(c *Config, r Registries) {
 }
 
 // trainSeeds is the number of different training levels.
-func (c *Config) trainSeeds() int64 { return int64(c.Trainer.Steps) * int64(c.Data.TrainBatch) }
+func (c *Config) trainSeeds() int64 {
+	if c.Data.GenBatch > 0 {
+		return int64(c.Trainer.Steps) * int64(c.Data.most())
+	}
+	return int64(c.Trainer.Steps) * int64(c.Data.TrainBatch)
+}

@@ -51,6 +51,14 @@ func describe(m Metrics, prefix string, ts []*rollout.Trajectory) {
 	m[prefix+"success"] = float64(c.Success) / n
 	m[prefix+"turns"] = float64(c.Turns) / n
 	m[prefix+"response_tokens"], m[prefix+"context_tokens"] = float64(c.Tokens), float64(c.Context)
+	for name, count := range map[string]int{"retried": c.Retried, "observations_cut": c.Cut, "summaries": c.Summaries} {
+		if count > 0 {
+			m[prefix+name] = float64(count)
+		}
+	}
+	if c.Rows > c.Usable {
+		m[prefix+"rows"] = float64(c.Rows) / n
+	}
 	parts := Metrics{}
 	var total, format, cut float64
 	for _, t := range ts {

@@ -238,6 +238,12 @@ func (b *bandit) Generate(ctx context.Context, prompts []policy.Prompt, s policy
 	return out, ctx.Err()
 }
 
+// Count implements policy.Counter.
+func (b *bandit) Count(p policy.Prompt) (int, error) {
+	tokens, _ := b.read(p.Messages)
+	return len(tokens), nil
+}
+
 func (b *bandit) greedy(s int32) []float64 {
 	p := b.probs(s, 1)
 	best := make([]float64, len(p))

@@ -7,18 +7,20 @@ import (
 
 	"vagen/advantage"
 	"vagen/internal/nearest"
+	"vagen/rollout"
 	"vagen/rollout/diagnose"
 	"vagen/rollout/filter"
 )
 
 // Registries are where the names in a configuration are looked up: estimators,
-// filters and the metrics of a step. To add one's own, fill a field with a
+// filters, harnesses and the metrics of a step. To add one's own, fill a field with a
 // registry of that package that knows them. The zero value knows what is built
 // in.
 type Registries struct {
 	Estimators *advantage.Registry
 	Filters    *filter.Registry
 	Metrics    *diagnose.Registry
+	Harnesses  *rollout.Harnesses
 }
 
 // LoadConfig is the function LoadConfig with these names.
@@ -53,6 +55,9 @@ func (r Registries) full() Registries {
 	if r.Metrics == nil {
 		// Clip fractions come from the learner; the options only have to be legal.
 		r.Metrics, _ = diagnose.Builtin(diagnose.DefaultOptions())
+	}
+	if r.Harnesses == nil {
+		r.Harnesses = rollout.BuiltinHarnesses()
 	}
 	return r
 }

@@ -48,6 +48,7 @@ type Trainer struct {
 	spec       advantage.Spec
 	filter     filter.Filter // nil for none
 	metrics    []string
+	harness    rollout.Harness
 	kl         reward.Controller
 	normalizer *reward.Normalizer // nil for none
 	result     advantage.Result
@@ -70,12 +71,14 @@ func (t *Trainer) prepare() error {
 	}
 	c := &t.Config
 	k := &c.Algorithm.KLCtrl
-	var errs [5]error
+	var errs [7]error
 	t.estimator, errs[0] = t.names.Estimators.ByName(c.Algorithm.Estimator, c.params())
 	t.spec, errs[1] = t.names.Estimators.Describe(c.Algorithm.Estimator)
 	t.kl, errs[2] = reward.NewController(k.Type, k.Coef, k.Target, k.Horizon)
 	t.filter, errs[3] = t.names.filter(c)
 	t.metrics, errs[4] = t.names.metrics(c)
+	t.harness, errs[5] = t.names.harness(c)
+	errs[6] = t.plan()
 	if err := errors.Join(errs[:]...); err != nil {
 		return fmt.Errorf("vagen: %w", err)
 	}
@@ -162,11 +165,10 @@ func (t *Trainer) step(ctx context.Context, step int) error {
 
 // collect plays a step's episodes and lays them out.
 func (t *Trainer) collect(ctx context.Context, step int, m Metrics) (*batch, rollout.Timing, error) {
-	ts, took, err := t.play(ctx, step)
+	ts, took, err := t.play(ctx, step, m)
 	if err != nil {
 		return nil, took, err
 	}
-	describe(m, "train/", ts)
 	var greedy map[int]float64
 	if t.spec.Baselines {
 		var more rollout.Timing
@@ -183,39 +185,6 @@ func (t *Trainer) collect(ctx context.Context, step int, m Metrics) (*batch, rol
 	}
 	b.identify(t.spec, greedy)
 	return b, took, nil
-}
-
-// play plays a step's episodes.
-func (t *Trainer) play(ctx context.Context, step int) ([]*rollout.Trajectory, rollout.Timing, error) {
-	c := &t.Config
-	var episodes []rollout.Episode
-	for g := range c.Data.TrainBatch {
-		for i := range c.Rollout.Trajectories {
-			episodes = append(episodes, t.episode(step, g, i))
-		}
-	}
-	return t.player(t.sampling()).Play(ctx, episodes, rng.Derive(c.Run.Seed, rng.Sample, uint64(step)))
-}
-
-// episode is one of a step's episodes.
-func (t *Trainer) episode(step, group, index int) rollout.Episode {
-	c := &t.Config
-	seed := c.Env.Seed + int64(step-1)*int64(c.Data.TrainBatch) + int64(group)
-	return rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: seed, Group: group, Index: index}
-}
-
-// sampling is how responses are sampled in training.
-func (t *Trainer) sampling() policy.Sampling {
-	r := &t.Config.Agent.Rollout
-	return policy.Sampling{Temperature: r.Temperature, TopP: r.TopP, TopK: max(0, r.TopK), MaxTokens: t.Config.Data.MaxResponse}
-}
-
-func (t *Trainer) player(s policy.Sampling) *rollout.Player {
-	c := &t.Config
-	return &rollout.Player{
-		Policy: t.Learner, Envs: t.Envs, Sampling: s, MaxTurns: c.Rollout.MaxTurns,
-		Workers: c.Run.Workers, Waves: c.Run.Waves, Log: t.Log,
-	}
 }
 
 // score asks the learner for old and reference log-probs and values.

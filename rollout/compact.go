@@ -42,7 +42,7 @@ func (c Compact) Next(s *State) (Ask, error) {
 	if !s.Going() {
 		return s.Open(s.Instructed(c.reopened(s))...), nil
 	}
-	request := Ask{Summary: true, Messages: []policy.Message{{Role: policy.User, Text: c.request()}}, MaxTokens: c.Summary}
+	request := Ask{Summary: true, Messages: []policy.Message{c.Asking()}, MaxTokens: c.Summary}
 	a := Ask{Messages: []policy.Message{s.Observed()}}
 	full := c.Total > 0 && s.Opening+s.Spent+s.Growth >= c.Total
 	if s.Budget.Response > 0 {
@@ -77,11 +77,12 @@ func (c Compact) reopened(s *State) policy.Message {
 	return m
 }
 
-func (c Compact) request() string {
+// Asking is the message that asks for a summary.
+func (c Compact) Asking() policy.Message {
 	if c.Request == "" {
-		return DefaultRequest
+		return policy.Message{Role: policy.User, Text: DefaultRequest}
 	}
-	return c.Request
+	return policy.Message{Role: policy.User, Text: c.Request}
 }
 
 func (c Compact) heading() string {

@@ -1,0 +1,110 @@
+package vagen
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"vagen/internal/rng"
+	"vagen/policy"
+	"vagen/rollout"
+)
+
+// play plays a step's episodes.
+func (t *Trainer) play(ctx context.Context, step int, m Metrics) ([]*rollout.Trajectory, rollout.Timing, error) {
+	c := &t.Config
+	seed := rng.Derive(c.Run.Seed, rng.Sample, uint64(step))
+	p := t.player(t.sampling())
+	if c.Data.GenBatch == 0 {
+		var episodes []rollout.Episode
+		for g := range c.Data.TrainBatch {
+			episodes = append(episodes, t.group(step, g)...)
+		}
+		ts, took, err := p.Play(ctx, episodes, seed)
+		describe(m, "train/", ts)
+		return ts, took, err
+	}
+	ts, all, took, err := p.Fill(ctx, rollout.Filling{
+		Groups: c.Data.TrainBatch, Extra: c.Data.GenBatch - c.Data.TrainBatch, Most: c.Data.most(),
+		Episodes: func(g int) []rollout.Episode { return t.group(step, g) },
+	}, seed)
+	if err != nil {
+		return nil, took, err
+	}
+	describe(m, "train/", ts)
+	m["train/played"], m["train/played_unusable"] = float64(all.Episodes), float64(all.Episodes-all.Usable)
+	if want := c.Data.TrainBatch * c.Rollout.Trajectories; len(ts) < want {
+		t.Log.Warn("too few start states can be used", "episodes", len(ts), "of", want, "played", all.Episodes)
+	}
+	return ts, took, nil
+}
+
+// most is how many start states a step plays at most.
+func (c *DataConfig) most() int { return max(c.TrainBatch, 4*c.GenBatch) }
+
+// group lists the episodes of a start state.
+func (t *Trainer) group(step, group int) []rollout.Episode {
+	out := make([]rollout.Episode, t.Config.Rollout.Trajectories)
+	for i := range out {
+		out[i] = t.episode(step, group, i)
+	}
+	return out
+}
+
+// episode is one of a step's episodes. The levels of the start states that make up
+// for others come after those of all steps.
+func (t *Trainer) episode(step, group, index int) rollout.Episode {
+	c := &t.Config
+	batch := int64(c.Data.TrainBatch)
+	level := int64(step-1)*batch + int64(group)
+	if group >= c.Data.TrainBatch {
+		level = int64(c.Trainer.Steps)*batch + int64(step-1)*(int64(c.Data.most())-batch) + int64(group) - batch
+	}
+	return rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: c.Env.Seed + level, Group: group, Index: index}
+}
+
+// sampling is how responses are sampled in training.
+func (t *Trainer) sampling() policy.Sampling {
+	r := &t.Config.Agent.Rollout
+	return policy.Sampling{Temperature: r.Temperature, TopP: r.TopP, TopK: max(0, r.TopK), MaxTokens: t.Config.Data.MaxResponse}
+}
+
+func (t *Trainer) player(s policy.Sampling) *rollout.Player {
+	c := &t.Config
+	p := &rollout.Player{
+		Policy: t.Learner, Envs: t.Envs, Sampling: s, MaxTurns: c.Rollout.MaxTurns, Harness: t.harness, Budget: c.budget(),
+		Workers: c.Run.Workers, Waves: c.Run.Waves, Log: t.Log,
+		EnvTimeout: seconds(c.Run.EnvTimeout), EpisodeTimeout: seconds(c.Run.EpisodeTimeout), Patience: seconds(c.Run.Patience),
+	}
+	if c.Run.Retry {
+		p.Retry = rollout.DefaultRetry()
+	}
+	return p
+}
+
+func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
+
+// plan holds the budget against the model that plays, and warns of what may not
+// work.
+func (t *Trainer) plan() error {
+	if t.harness == nil {
+		return nil // its error has been noted
+	}
+	p := t.Config.plan(t.harness)
+	counter, counts := t.Learner.(policy.Counter)
+	if !counts && t.Config.budget() != (rollout.Budget{}) {
+		return fmt.Errorf("%w: data.max_prompt_length, rollout_manager.max_trajectory_length and max_env_response_per_turn: %w", ErrConfig, rollout.ErrNoCounter)
+	}
+	if c, compact := t.harness.(rollout.Compact); compact && counts {
+		n, err := counter.Count(policy.Prompt{Messages: []policy.Message{c.Asking()}})
+		if err != nil {
+			return err
+		}
+		p.Request = n
+	}
+	doubts, err := p.Check()
+	for _, d := range doubts {
+		t.Log.Warn("the budget may not do", "doubt", d)
+	}
+	return err
+}
