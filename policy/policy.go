@@ -67,6 +67,9 @@ type Sampling struct {
 	TopP        float64 // keep the smallest set with this probability; 0 or 1 keeps all
 	MinP        float64 // drop tokens below this share of the most likely one; 0 drops none
 	MaxTokens   int     // longest response, end-of-turn token included
+	// StopStrings end a response as soon as one of them is in its text. The tokens
+	// stay, stop string included.
+	StopStrings []string
 }
 
 // Stop says why a response ended.
@@ -76,6 +79,7 @@ type Stop string
 const (
 	StopEnd    Stop = "end"    // the model wrote an end-of-turn token
 	StopLength Stop = "length" // the limit was reached first
+	StopString Stop = "string" // one of the stop strings was written
 	StopFilter Stop = "filter" // the service refused to go on (API policies only)
 	// StopVision means that the model wrote an image placeholder, for which there
 	// is no image: the conversation cannot be used.

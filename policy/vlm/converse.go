@@ -2,9 +2,11 @@ package vlm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"image"
 	"math"
+	"slices"
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
@@ -77,16 +79,21 @@ func (m *Model) Stream(ctx context.Context, prompts []policy.Prompt, s policy.Sa
 	return out, nil
 }
 
+// ErrSampling is wrapped by errors about sampling settings.
+var ErrSampling = errors.New("bad sampling")
+
 func checkSampling(s policy.Sampling) error {
 	switch {
 	case !(s.Temperature >= 0) || math.IsInf(s.Temperature, 0):
-		return fmt.Errorf("vlm: sampling: temperature is %v, must be 0 or more and finite", s.Temperature)
+		return fmt.Errorf("vlm: %w: temperature is %v, must be 0 or more and finite", ErrSampling, s.Temperature)
 	case s.TopK < 0:
-		return fmt.Errorf("vlm: sampling: top-k is %d, must not be negative", s.TopK)
+		return fmt.Errorf("vlm: %w: top-k is %d, must not be negative", ErrSampling, s.TopK)
 	case !(s.TopP >= 0 && s.TopP <= 1):
-		return fmt.Errorf("vlm: sampling: top-p is %v, must be in [0, 1]", s.TopP)
+		return fmt.Errorf("vlm: %w: top-p is %v, must be in [0, 1]", ErrSampling, s.TopP)
 	case !(s.MinP >= 0 && s.MinP < 1):
-		return fmt.Errorf("vlm: sampling: min-p is %v, must be in [0, 1)", s.MinP)
+		return fmt.Errorf("vlm: %w: min-p is %v, must be in [0, 1)", ErrSampling, s.MinP)
+	case slices.Contains(s.StopStrings, ""):
+		return fmt.Errorf("vlm: %w: stop string %d is empty", ErrSampling, slices.Index(s.StopStrings, ""))
 	}
 	return nil
 }
@@ -135,7 +142,7 @@ func (m *Model) read(prompts []policy.Prompt, s policy.Sampling) ([]userTurn, er
 			turns[i].err = fmt.Errorf("vlm: %w", err)
 			continue
 		}
-		r := &request{tokens: ids, images: pics[i], seed: p.Seed, max: limit}
+		r := &request{tokens: ids, images: pics[i], seed: p.Seed, max: limit, stop: newStopper(m.tok, s.StopStrings)}
 		turns[i] = userTurn{request: r, context: ids, images: refs[i]}
 		length := len(ids) + limit
 		if c, ok := m.chats[p.Conversation]; ok {
@@ -317,6 +324,8 @@ func (m *Model) complete(p policy.Prompt, t userTurn, r *reply) policy.Completio
 		out.Stop, words = policy.StopEnd, words[:len(words)-1]
 	case r.vision:
 		out.Stop = policy.StopVision
+	case r.halted:
+		out.Stop = policy.StopString
 	}
 	out.Text = m.tok.Decode(words, false)
 	return out

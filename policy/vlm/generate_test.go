@@ -250,6 +250,7 @@ func TestSamplingSettingsAreChecked(t *testing.T) {
 		"top-p is NaN":              {TopP: nan, MaxTokens: 1},
 		"min-p is 1":                {MinP: 1, MaxTokens: 1},
 		"min-p is NaN":              {MinP: nan, MaxTokens: 1},
+		"stop string 1 is empty":    {MaxTokens: 1, StopStrings: []string{"a", ""}},
 		"the response may have 0":   {},
 		"the response may have -3 ": {MaxTokens: -3},
 	} {

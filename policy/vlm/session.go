@@ -46,7 +46,8 @@ type request struct {
 	tokens []int32 // context to read first
 	images []picture
 	seed   uint64
-	max    int               // longest response
+	max    int // longest response
+	stop   *stopper
 	watch  func(token int32) // told of each token of the response; may be nil
 }
 
@@ -55,6 +56,7 @@ type reply struct {
 	tokens   []int32
 	logProbs []float32
 	stopped  bool // ended by an end-of-turn token
+	halted   bool // ended by a stop string
 	vision   bool // ended by a placeholder that stands for no image: the row is unusable
 }
 
@@ -442,6 +444,7 @@ func (t *turn) collect(ids, logProbs *device.Array, end []int32) error {
 		r.tokens, r.logProbs = append(r.tokens, id[row]), append(r.logProbs, lp[row])
 		t.rows[row].pending = id[row]
 		t.rows[row].length++
+		r.halted = t.reqs[row].stop.add(id[row])
 		if watch := t.reqs[row].watch; watch != nil {
 			watch(id[row])
 		}
@@ -452,7 +455,7 @@ func (t *turn) collect(ids, logProbs *device.Array, end []int32) error {
 // ended reports whether a row's response is complete.
 func (t *turn) ended(row int) bool {
 	r := t.replies[row]
-	return r.stopped || r.vision || len(r.tokens) >= t.reqs[row].max
+	return r.stopped || r.halted || r.vision || len(r.tokens) >= t.reqs[row].max
 }
 
 // settle marks replies that ended with an end-of-turn token and returns how many

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+
+	"vagen/internal/bench"
+	"vagen/internal/cli"
+	"vagen/policy/vlm"
+)
+
+func benchCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "bench",
+		About: "Time a model's training, reading, decoding or scoring.",
+		Help: `Every mode works on rows of random tokens, all of one length, after one step that
+compiles. Times are medians; a busy machine makes them longer, and the processor
+time less so. Memory is the most that the process ever had, loading included.`,
+		Setup: func(f *flag.FlagSet) cli.Run {
+			dir := f.String("model", "", "`folder` of the model")
+			var c bench.Config
+			f.Func("mode", "what to time: train, prefill, decode or logprob", func(s string) error { c.Mode = bench.Mode(s); return nil })
+			f.IntVar(&c.Batch, "batch", 8, "rows")
+			f.IntVar(&c.Seq, "seq", 128, "tokens of a row, of its prompt in prefill and decode")
+			f.IntVar(&c.Steps, "steps", 5, "timed steps; decode takes at least 16")
+			asJSON := f.Bool("json", false, "write one line of JSON")
+			options := modelFlags(f)
+			return func(ctx context.Context, call *cli.Call) error {
+				if *dir == "" {
+					return cli.Usagef("--model is missing")
+				}
+				if err := c.Check(); err != nil {
+					return cli.Usagef("%w", err)
+				}
+				m, err := openModel(ctx, call, *dir, options)
+				if err != nil {
+					return err
+				}
+				defer m.Close()
+				r, err := bench.Run(ctx, m, c)
+				if err != nil {
+					return err
+				}
+				if *asJSON {
+					return json.NewEncoder(call.Out).Encode(r)
+				}
+				return call.Table([][]string{
+					{"model", r.Model + " on " + r.Backend},
+					{"work", fmt.Sprintf("%s, %d rows of %d tokens", r.Mode, r.Batch, r.Seq)},
+					{"step", fmt.Sprintf("%.2f ms, %.2f ms of processor time", r.MillisPerStep, r.CPUPerStep)},
+					{"speed", fmt.Sprintf("%.1f tokens a second", r.TokensPerSecond)},
+					{"first step", fmt.Sprintf("%.2f s", r.FirstStep)},
+					{"compiling", fmt.Sprintf("%.2f s", r.CompileSeconds)},
+					{"peak memory", fmt.Sprintf("%.1f MB", float64(r.PeakRSS)/1e6)},
+				})
+			}
+		},
+	}
+}
+
+// modelFlags declares how a model runs.
+func modelFlags(f *flag.FlagSet) *vlm.Options {
+	o := &vlm.Options{}
+	f.StringVar(&o.Backend, "backend", "auto", "auto, xla, cuda or go")
+	f.BoolVar(&o.BFloat16, "bf16", false, "compute in bfloat16")
+	f.Func("recompute", "what going back computes again: nothing, attention or blocks", func(s string) error {
+		o.Recompute = vlm.Recompute(s)
+		return nil
+	})
+	return o
+}
+
+// openModel opens a folder; bad options are the caller's mistake.
+func openModel(ctx context.Context, c *cli.Call, dir string, o *vlm.Options) (*vlm.Model, error) {
+	o.Log = c.Log
+	m, err := vlm.Open(ctx, dir, *o)
+	if err != nil {
+		return nil, blame(err)
+	}
+	return m, nil
+}

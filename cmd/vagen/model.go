@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"vagen/internal/cli"
+	"vagen/policy/vlm"
+)
+
+func modelCommand() *cli.Command {
+	return &cli.Command{
+		Name:     "model",
+		About:    "Make folders of models.",
+		Commands: []*cli.Command{modelCreate(), modelShapes()},
+	}
+}
+
+func modelShapes() *cli.Command {
+	return &cli.Command{
+		Name:  "shapes",
+		About: "List the shapes that model create knows.",
+		Setup: func(f *flag.FlagSet) cli.Run {
+			asJSON := f.Bool("json", false, "write JSON: an object of shapes by name")
+			return func(_ context.Context, c *cli.Call) error {
+				shapes := map[string]vlm.Shape{}
+				rows := [][]string{{"NAME", "FAMILY", "LAYERS", "HIDDEN", "HEADS", "VOCABULARY", "STORED IN"}}
+				for _, name := range vlm.ShapeNames() {
+					s, err := vlm.NamedShape(name)
+					if err != nil {
+						return err
+					}
+					shapes[name] = s
+					family, dtype := s.Family, "float32"
+					if family == "" {
+						family = "qwen2_5_vl"
+					}
+					if s.BFloat16 {
+						dtype = "bfloat16"
+					}
+					rows = append(rows, []string{name, family, fmt.Sprint(s.Layers), fmt.Sprint(s.Hidden),
+						fmt.Sprintf("%d/%d", s.Heads, s.KVHeads), fmt.Sprint(s.Vocab), dtype})
+				}
+				if *asJSON {
+					return c.JSON(shapes)
+				}
+				return c.Table(rows)
+			}
+		},
+	}
+}
+
+func modelCreate() *cli.Command {
+	return &cli.Command{
+		Name: "create", Args: "DIR", Min: 1, Max: 1,
+		About: "Write a model with random weights, to measure and try things with.",
+		Help: `The folder is complete: configuration, weights, a tokenizer of bytes, chat template,
+image processor. transformers loads it too.`,
+		Setup: func(f *flag.FlagSet) cli.Run {
+			name := f.String("shape", "quickstart", "`name` of a shape; one of "+strings.Join(vlm.ShapeNames(), ", "))
+			dtype := f.String("dtype", "", "store weights in float32 or bfloat16; the shape's own when empty")
+			seed := f.Uint64("seed", 0, "decides the weights")
+			var words cli.Texts
+			f.Var(&words, "word", "`text` that is one token; may be given again")
+			untied := f.Bool("untied", false, "give the output head weights of its own")
+			sizes := map[string]*int{}
+			for _, s := range []struct{ name, about string }{
+				{"layers", "decoder layers"}, {"hidden", "width of the decoder"}, {"ff", "width of its feed-forward part"},
+				{"heads", "query heads"}, {"kv-heads", "key and value heads"}, {"head-dim", "width of a head"}, {"vocab", "rows of the embedding"},
+			} {
+				sizes[s.name] = f.Int(s.name, 0, s.about+"; 0 leaves the shape's")
+			}
+			return func(_ context.Context, c *cli.Call) error {
+				s, err := vlm.NamedShape(*name)
+				if err != nil {
+					return cli.Usagef("%w", err)
+				}
+				for name, field := range map[string]*int{"layers": &s.Layers, "hidden": &s.Hidden, "ff": &s.FF, "heads": &s.Heads,
+					"kv-heads": &s.KVHeads, "head-dim": &s.HeadDim, "vocab": &s.Vocab} {
+					if n := *sizes[name]; n != 0 {
+						*field = n
+					}
+				}
+				switch *dtype {
+				case "":
+				case "float32", "bfloat16":
+					s.BFloat16 = *dtype == "bfloat16"
+				default:
+					return cli.Usagef("--dtype is %q, must be float32 or bfloat16", *dtype)
+				}
+				s.Untied = s.Untied || *untied
+				err = vlm.Create(c.Args[0], s, words, *seed)
+				var path *fs.PathError
+				if err != nil && !errors.As(err, &path) {
+					return cli.Usagef("%w", err) // the shape, or a folder that holds a model
+				}
+				return err
+			}
+		},
+	}
+}

@@ -1,0 +1,68 @@
+package vlm
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy"
+	"vagen/policy/vlm/internal/model"
+)
+
+func TestStopperFindsStringsAcrossTokens(t *testing.T) {
+	tok := tinyTokenizer(t)
+	for text, want := range map[string]int{ // tokens up to the one that completes a stop string
+		"abc</a>d":    7,
+		"ab</left>":   6, // "left" is one token
+		"</a":         0,
+		"naïve é</a>": 13, // characters of two bytes
+	} {
+		s := newStopper(tok, []string{"</a>", "</left>"})
+		ids, err := tok.Encode(text)
+		require.NoError(t, err)
+		got := 0
+		for i, id := range ids {
+			if s.add(id) {
+				got = i + 1
+				break
+			}
+		}
+		require.Equal(t, want, got, text)
+	}
+	require.False(t, newStopper(tok, nil).add(1), "nothing to look for")
+}
+
+func TestStopStringsEndTheirRowAlone(t *testing.T) {
+	m := openTiny(t, tinyFolder(t, model.Qwen25VL, nil), Options{})
+	o := policy.Sampling{Temperature: 1, MaxTokens: 12}
+	free := ask(t, m, o, asks())
+	tok := m.Tokenizer()
+	stop := tok.Decode(free[1].Tokens[3:5], false)
+	at := 0
+	s := newStopper(tok, []string{stop})
+	for i, id := range free[1].Tokens {
+		if s.add(id) {
+			at = i + 1
+			break
+		}
+	}
+	require.NotZero(t, at)
+	o.StopStrings = []string{stop}
+	got := ask(t, m, o, asks())
+	require.Equal(t, policy.StopString, got[1].Stop)
+	require.Equal(t, free[1].Tokens[:at], got[1].Tokens, "the stop string stays")
+	require.Contains(t, got[1].Text, stop)
+	require.Equal(t, free[3].Tokens, got[3].Tokens)
+}
+
+func TestStreamTellsOfEveryTokenInOrder(t *testing.T) {
+	m := openTiny(t, tinyFolder(t, model.Qwen25VL, nil), Options{})
+	seen := make([][]int32, len(asks()))
+	out, err := m.Stream(t.Context(), asks(), policy.Sampling{Temperature: 1, MaxTokens: 9}, func(prompt int, token int32) {
+		seen[prompt] = append(seen[prompt], token)
+	})
+	require.NoError(t, err)
+	for i, c := range out {
+		require.Equal(t, c.Tokens, seen[i])
+	}
+}
