@@ -93,7 +93,11 @@ func (g *generator) episodes(groups, perGroup int, dense bool) []row {
 				if turn > 0 {
 					r.tokens = append(r.tokens, g.observation(1+g.IntN(5))...)
 				}
-				r.tokens = append(r.tokens, g.turn(1+g.IntN(6), dense)...)
+				n := 1 + g.IntN(6)
+				if g.IntN(6) == 0 {
+					n += 20 // enough for every kernel
+				}
+				r.tokens = append(r.tokens, g.turn(n, dense)...)
 				r.states = append(r.states, uint64(g.IntN(3)))
 			}
 			rows = append(rows, r)

@@ -6,7 +6,7 @@ import (
 	"vagen/internal/golden"
 )
 
-func TestLiteMatchesRecordings(t *testing.T) {
+func TestGoldenLite(t *testing.T) {
 	const file = "algorithms/lite_gae.json"
 	tally := golden.NewTally(t, file)
 	for _, c := range golden.Cases(t, file) {
@@ -19,7 +19,7 @@ func TestLiteMatchesRecordings(t *testing.T) {
 	}
 }
 
-func TestRLOOMatchesRecordings(t *testing.T) {
+func TestGoldenRLOO(t *testing.T) {
 	const file = "algorithms/rloo.json"
 	tally := golden.NewTally(t, file)
 	for _, c := range golden.Cases(t, file) {
@@ -30,7 +30,7 @@ func TestRLOOMatchesRecordings(t *testing.T) {
 	}
 }
 
-func TestReinforcePlusPlusMatchesRecordings(t *testing.T) {
+func TestGoldenReinforcePlusPlus(t *testing.T) {
 	const file = "algorithms/reinforce_plus_plus.json"
 	tally := golden.NewTally(t, file)
 	for _, c := range golden.Cases(t, file) {
@@ -40,7 +40,7 @@ func TestReinforcePlusPlusMatchesRecordings(t *testing.T) {
 	}
 }
 
-func TestReMaxMatchesRecordings(t *testing.T) {
+func TestGoldenReMax(t *testing.T) {
 	const file = "algorithms/remax.json"
 	tally := golden.NewTally(t, file)
 	for _, c := range golden.Cases(t, file) {
@@ -55,7 +55,7 @@ func TestReMaxMatchesRecordings(t *testing.T) {
 	}
 }
 
-func TestNoConcatMatchesRecordings(t *testing.T) {
+func TestGoldenNoConcat(t *testing.T) {
 	const file = "algorithms/no_concat_gae.json"
 	tally := golden.NewTally(t, file)
 	for _, c := range golden.Cases(t, file) {
@@ -81,7 +81,7 @@ func TestNoConcatMatchesRecordings(t *testing.T) {
 	}
 }
 
-func TestWhiteningMatchesRecordings(t *testing.T) {
+func TestGoldenWhitening(t *testing.T) {
 	const file = "algorithms/masked_stats.json"
 	tally := golden.NewTally(t, file)
 	for _, c := range golden.Cases(t, file) {

@@ -9,7 +9,7 @@ import (
 	"vagen/internal/golden"
 )
 
-func TestPackingMatchesRecordings(t *testing.T) {
+func TestGoldenPacking(t *testing.T) {
 	const file = "algorithms_next/packing.json"
 	tally := golden.NewTally(t, file)
 	for _, c := range golden.Cases(t, file) {

@@ -7,10 +7,10 @@ import (
 	"vagen/mask"
 )
 
-// TestPresetsMatchRecordings plays the presets from recorded tokens to
+// TestGoldenPresets plays the presets from recorded tokens to
 // advantages: masks and scores from who wrote which token, rewards minus the KL
 // penalty, advantages and returns by the estimator's name.
-func TestPresetsMatchRecordings(t *testing.T) {
+func TestGoldenPresets(t *testing.T) {
 	const file = "algorithms/presets.json"
 	tally := golden.NewTally(t, file)
 	for _, c := range golden.Cases(t, file) {

@@ -6,7 +6,7 @@ import (
 	"vagen/internal/golden"
 )
 
-func TestGAEMatchesRecordings(t *testing.T) {
+func TestGoldenGAE(t *testing.T) {
 	const file = "algorithms/gae.json"
 	tally := golden.NewTally(t, file)
 	for _, c := range golden.Cases(t, file) {
@@ -19,7 +19,7 @@ func TestGAEMatchesRecordings(t *testing.T) {
 	}
 }
 
-func TestMaskedMatchesRecordings(t *testing.T) {
+func TestGoldenMasked(t *testing.T) {
 	const file = "algorithms/masked_gae.json"
 	tally := golden.NewTally(t, file)
 	for _, c := range golden.Cases(t, file) {
@@ -32,7 +32,7 @@ func TestMaskedMatchesRecordings(t *testing.T) {
 	}
 }
 
-func TestBiLevelMatchesRecordings(t *testing.T) {
+func TestGoldenBiLevel(t *testing.T) {
 	const file = "algorithms/bi_level_gae.json"
 	tally := golden.NewTally(t, file)
 	for _, c := range golden.Cases(t, file) {
@@ -45,7 +45,7 @@ func TestBiLevelMatchesRecordings(t *testing.T) {
 	}
 }
 
-func TestTurnWiseMatchesRecordings(t *testing.T) {
+func TestGoldenTurnWise(t *testing.T) {
 	const file = "algorithms/turn_wise_gae.json"
 	tally := golden.NewTally(t, file)
 	for _, c := range golden.Cases(t, file) {
@@ -58,7 +58,7 @@ func TestTurnWiseMatchesRecordings(t *testing.T) {
 	}
 }
 
-func TestGRPOMatchesRecordings(t *testing.T) {
+func TestGoldenGRPO(t *testing.T) {
 	for _, f := range []struct{ file, mask string }{
 		{"algorithms/grpo.json", "eos_mask"},
 		{"algorithms/lite_grpo.json", "response_mask"},

@@ -36,25 +36,25 @@ func eachEpisodeCase(t *testing.T, file string, make func(r *recorded, raw bool)
 	}
 }
 
-func TestTrajectoryOutcomeMatchesRecordings(t *testing.T) {
+func TestGoldenTrajectoryOutcome(t *testing.T) {
 	eachEpisodeCase(t, "algorithms_next/default_gae.json", func(r *recorded, raw bool) Estimator {
 		return TrajectoryOutcome{Gamma: r.param(t, "gamma"), Lambda: r.param(t, "lam"), Raw: raw}
 	})
 }
 
-func TestTrajectoryTokenMatchesRecordings(t *testing.T) {
+func TestGoldenTrajectoryToken(t *testing.T) {
 	eachEpisodeCase(t, "algorithms_next/token_level_gae.json", func(r *recorded, raw bool) Estimator {
 		return TrajectoryToken{Gamma: r.param(t, "gamma"), Lambda: r.param(t, "lam"), Raw: raw}
 	})
 }
 
-func TestTrajectoryTurnMatchesRecordings(t *testing.T) {
+func TestGoldenTrajectoryTurn(t *testing.T) {
 	eachEpisodeCase(t, "algorithms_next/turn_level_gae.json", func(r *recorded, raw bool) Estimator {
 		return TrajectoryTurn{Gamma: r.param(t, "gamma"), Lambda: r.param(t, "lam"), Raw: raw}
 	})
 }
 
-func TestTrajectoryBiLevelMatchesRecordings(t *testing.T) {
+func TestGoldenTrajectoryBiLevel(t *testing.T) {
 	eachEpisodeCase(t, "algorithms_next/bi_level_gae.json", func(r *recorded, raw bool) Estimator {
 		if gamma := r.param(t, "gamma"); gamma != 1 {
 			t.Fatalf("%s: gamma %v, but this estimator is undiscounted", r.Name, gamma)
@@ -66,7 +66,7 @@ func TestTrajectoryBiLevelMatchesRecordings(t *testing.T) {
 	})
 }
 
-func TestTrajectoryTwoPassMatchesRecordings(t *testing.T) {
+func TestGoldenTrajectoryTwoPass(t *testing.T) {
 	eachEpisodeCase(t, "algorithms_next/bi_level_gae_published.json", func(r *recorded, raw bool) Estimator {
 		var turn *float64
 		golden.Decode(t, r.Params, "high_level_gamma", &turn)
@@ -78,7 +78,7 @@ func TestTrajectoryTwoPassMatchesRecordings(t *testing.T) {
 	})
 }
 
-func TestTrajectoryGRPOMatchesRecordings(t *testing.T) {
+func TestGoldenTrajectoryGRPO(t *testing.T) {
 	eachEpisodeCase(t, "algorithms_next/trajectory_grpo.json", func(r *recorded, _ bool) Estimator {
 		return TrajectoryGRPO{NoStd: !r.flag(t, "norm_adv_by_std_in_grpo", true)}
 	})

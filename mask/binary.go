@@ -78,7 +78,11 @@ func (r *reader) sequence() (*Sequence, error) {
 		return nil, fmt.Errorf("does not begin with %q: %w", magic, ErrFormat)
 	}
 	r.rest = r.rest[len(magic):]
-	if v, err := r.number("version", math.MaxUint32); err != nil || v != version {
+	v, err := r.number("version", math.MaxInt32)
+	if err != nil {
+		return nil, err
+	}
+	if v != version {
 		return nil, fmt.Errorf("version %d: %w (%d)", v, ErrFormat, version)
 	}
 	pieces, err := r.pieces()

@@ -113,8 +113,11 @@ func (s *Sequence) LastResponse() int {
 }
 
 func fill(dst []bool, n int, v bool) []bool {
-	for range n {
-		dst = append(dst, v)
+	dst = append(dst, make([]bool, n)...)
+	if v {
+		for i := len(dst) - n; i < len(dst); i++ {
+			dst[i] = true
+		}
 	}
 	return dst
 }

@@ -41,7 +41,7 @@ func sameRow(t *testing.T, tally *golden.Tally, what string, got, want []int32) 
 	}
 }
 
-func TestFromMarksMatchesRecordings(t *testing.T) {
+func TestGoldenFromMarks(t *testing.T) {
 	const file = "algorithms/loss_mask.json"
 	tally := golden.NewTally(t, file)
 	for _, c := range golden.Cases(t, file) {
@@ -125,7 +125,7 @@ func fromMask(t testing.TB, response []int32, summary bool) *mask.Sequence {
 	return s
 }
 
-func TestRowsMatchPackingRecordings(t *testing.T) {
+func TestGoldenRowPacking(t *testing.T) {
 	const file = "algorithms_next/packing.json"
 	tally := golden.NewTally(t, file)
 	for _, c := range golden.Cases(t, file) {

@@ -1,26 +1,23 @@
 package mask
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // PlaceTurnRewards appends one reward per token: the k-th reward on the last
 // token of the k-th turn, and final, the reward of the whole episode, added on
 // the last turn's end. A count other than Turns is an ErrTurns, a number that
-// is not finite an error; with no turn there is nowhere to put final, so it has
-// to be 0 then.
+// is not finite as a float32 an ErrNotFinite; with no turn there is nowhere to
+// put final, so it has to be 0 then.
 func (s *Sequence) PlaceTurnRewards(dst []float32, rewards []float64, final float64) ([]float32, error) {
 	if len(rewards) != s.turns || s.turns == 0 && final != 0 {
 		return dst, fmt.Errorf("mask: turn rewards: %d rewards, final %v, %d turns: %w", len(rewards), final, s.turns, ErrTurns)
 	}
 	for k, r := range rewards {
-		if !finite(r) {
-			return dst, fmt.Errorf("mask: turn rewards: turn %d: %v is not finite", k, r)
+		if !storable(r) {
+			return dst, fmt.Errorf("mask: turn rewards: turn %d: %v: %w", k, r, ErrNotFinite)
 		}
 	}
-	if !finite(final) {
-		return dst, fmt.Errorf("mask: turn rewards: final: %v is not finite", final)
+	if s.turns > 0 && !storable(rewards[s.turns-1]+final) || !storable(final) {
+		return dst, fmt.Errorf("mask: turn rewards: final: %v: %w", final, ErrNotFinite)
 	}
 	n := len(dst)
 	dst = zeros(dst, s.Len())
@@ -38,10 +35,11 @@ func (s *Sequence) PlaceTurnRewards(dst []float32, rewards []float64, final floa
 }
 
 // PlaceOutcome appends one reward per token: the whole score on the last token
-// of the row, 0 elsewhere. A score other than 0 needs a token to sit on.
+// of the row, 0 elsewhere. A score other than 0 needs a token to sit on, else the
+// error is an ErrTurns; one that is not finite as a float32 is an ErrNotFinite.
 func (s *Sequence) PlaceOutcome(dst []float32, score float64) ([]float32, error) {
-	if !finite(score) {
-		return dst, fmt.Errorf("mask: outcome: %v is not finite", score)
+	if !storable(score) {
+		return dst, fmt.Errorf("mask: outcome: %v: %w", score, ErrNotFinite)
 	}
 	if s.Len() == 0 {
 		if score != 0 {
@@ -54,11 +52,12 @@ func (s *Sequence) PlaceOutcome(dst []float32, score float64) ([]float32, error)
 	return dst, nil
 }
 
-func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+// storable reports whether a number is finite, as the float32 that it becomes.
+func storable(x float64) bool {
+	y := float32(x)
+	return y-y == 0
+}
 
 func zeros(dst []float32, n int) []float32 {
-	for range n {
-		dst = append(dst, 0)
-	}
-	return dst
+	return append(dst, make([]float32, n)...)
 }

@@ -42,6 +42,9 @@ var (
 	ErrSpan = errors.New("span not inside one turn")
 	// ErrTurns means that there are not as many rewards as turns.
 	ErrTurns = errors.New("number of rewards differs from number of turns")
+	// ErrNotFinite means that a reward is NaN or infinite, or too large for a
+	// float32.
+	ErrNotFinite = errors.New("not a finite number")
 	// ErrOrphanMark means that begin and end marks do not pair up.
 	ErrOrphanMark = errors.New("orphan mark")
 	// ErrFormat means that bytes are not a stored sequence.

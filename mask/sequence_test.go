@@ -311,16 +311,21 @@ func TestTurnRewardsSitOnTurnEnds(t *testing.T) {
 	}{
 		{"too few", []float64{1}, 0, mask.ErrTurns},
 		{"too many", []float64{1, 2, 3}, 0, mask.ErrTurns},
-		{"NaN", []float64{1, nan}, 0, nil},
-		{"infinite", []float64{math.Inf(-1), 1}, 0, nil},
-		{"final NaN", []float64{1, 1}, nan, nil},
+		{"NaN", []float64{1, nan}, 0, mask.ErrNotFinite},
+		{"infinite", []float64{math.Inf(-1), 1}, 0, mask.ErrNotFinite},
+		{"final NaN", []float64{1, 1}, nan, mask.ErrNotFinite},
+		{"infinite as a float32", []float64{1e39, 1}, 0, mask.ErrNotFinite},
+		{"final infinite as a float32", []float64{1, -1e39}, 1e39, mask.ErrNotFinite},
+		{"infinite together", []float64{1, 3e38}, 3e38, mask.ErrNotFinite},
 	} {
-		if _, err := s.PlaceTurnRewards(nil, c.rewards, c.final); err == nil || c.want != nil && !errors.Is(err, c.want) {
+		if _, err := s.PlaceTurnRewards(nil, c.rewards, c.final); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
 		}
 	}
-	if _, err := s.PlaceOutcome(nil, math.Inf(1)); err == nil {
-		t.Error("an infinite outcome was placed")
+	for _, x := range []float64{math.Inf(1), nan, -1e39} {
+		if _, err := s.PlaceOutcome(nil, x); !errors.Is(err, mask.ErrNotFinite) {
+			t.Errorf("outcome %v: got %v, want ErrNotFinite", x, err)
+		}
 	}
 }
 
