@@ -41,13 +41,14 @@ var words = []string{
 
 // lake is the environment of all recipes: 4×4 FrozenLake in pictures. The agent
 // says where the goal is and which cells around it are safe, and is paid for
-// saying it right.
-func lake(actions int) map[string]any {
+// saying it right. format is the pay of a well-formed response, turn the cost of
+// a turn: a turn must not be worth more than it costs, or the agent dawdles.
+func lake(actions int, format, turn float64) map[string]any {
 	return map[string]any{
 		"rules": "lite", "render_mode": "vision", "prompt": "brief", "prompt_format": "observe_predict",
 		"max_actions_per_step": actions, "describe_holes": true,
-		"success_reward": 1.0, "hole_penalty": 0.5, "turn_cost": 0.1,
-		"format_reward": 0.05, "observation_reward": 0.05, "prediction_reward": 0.05,
+		"success_reward": 1.0, "hole_penalty": 0.5, "turn_cost": turn,
+		"format_reward": format, "observation_reward": 0.05, "prediction_reward": 0.05,
 	}
 }
 
@@ -55,15 +56,15 @@ func lake(actions int) map[string]any {
 var recipes = map[string]recipe{
 	"default": {
 		about: "the agent says what it sees, then plays two moves a turn",
-		shape: vlm.Small(), turns: 4, actions: 2, env: lake(2),
+		shape: vlm.Small(), turns: 4, actions: 2, env: lake(2, 0.05, 0.1),
 		noise: 0.7, lessons: lessons(9000, 1920, 4),
 		config: full, steps: 40,
 	},
 	"long": {
 		about: "the agent plays one move a turn, for longer",
-		shape: vlm.Small(), turns: 8, actions: 1, env: lake(1),
-		noise: 0.8, lessons: lessons(12000, 1280, 8),
-		config: full, steps: 60,
+		shape: vlm.Small(), turns: 8, actions: 1, env: lake(1, 0.1, 0.2),
+		noise: 0.7, lessons: lessons(12000, 1280, 8),
+		config: full, steps: 70,
 	},
 }
 
