@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -231,14 +230,4 @@ func attempts(e env.Env) []string {
 		out = append(out, respond(e, answer))
 	}
 	return out
-}
-
-// isTerminal reports whether a stream is a person's.
-func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

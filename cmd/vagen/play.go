@@ -18,6 +18,7 @@ import (
 
 	"vagen/env"
 	"vagen/internal/cli"
+	"vagen/internal/launch"
 	"vagen/internal/termimage"
 	"vagen/reward"
 )
@@ -79,7 +80,7 @@ func (p *player) choose(c *cli.Call, inline string) error {
 	}
 	p.protocol = termimage.Protocol(inline)
 	switch {
-	case inline == "auto" && (p.folder != "" || !isTerminal(c.Out)):
+	case inline == "auto" && (p.folder != "" || !launch.IsTerminal(c.Out)):
 		p.protocol = termimage.None
 	case inline == "auto":
 		p.protocol = termimage.Detect(c.Getenv)

@@ -25,6 +25,7 @@ import (
 	"vagen/env"
 	"vagen/env/builtin"
 	"vagen/env/frozenlake"
+	"vagen/internal/launch"
 	"vagen/internal/rng"
 	"vagen/policy/vlm"
 	"vagen/rollout"
@@ -144,47 +145,29 @@ func run(ctx context.Context, o options, out, complaints io.Writer) error {
 	if err != nil {
 		return err
 	}
-	sinks, curve, err := outputs(folder, c, refs, out)
+	run, err := launch.Open(ctx, folder, c, launch.Options{Console: out, Log: log, Curve: vagen.Curve{
+		Title: "Visual FrozenLake, " + c.Trainer.Experiment,
+		Marks: []vagen.Mark{{Name: "random actions", Value: refs.random}, {Name: "blind to holes", Value: refs.blind}, {Name: "shortest path", Value: refs.shortest}},
+	}})
 	if err != nil {
 		return err
 	}
-	err = learn(ctx, folder, model, c, r, sinks, curve, log)
-	for _, s := range sinks {
-		err = errors.Join(err, s.Close())
-	}
-	if err != nil {
+	if err := errors.Join(learn(ctx, run, model, r), run.Close()); err != nil {
 		return err
 	}
-	first, last := curve.Ends()
+	first, last := run.Curve.Ends()
 	fmt.Fprintf(out, "hole-blind walker %.2f, shortest path %.2f\n", refs.blind, refs.shortest)
 	fmt.Fprintf(out, "success: random %.2f, warm start %.2f, trained %.2f\n", refs.random, first, last)
 	return nil
 }
 
 // learn imitates, then plays.
-func learn(ctx context.Context, folder *vagen.RunFolder, model *vlm.Model, c vagen.Config, r recipe, sinks []vagen.Sink, curve *vagen.Curve, log *slog.Logger) error {
+func learn(ctx context.Context, run *launch.Run, model *vlm.Model, r recipe) error {
 	envs := builtin.Registry()
-	if err := warmUp(ctx, model, envs, c, r, sinks); err != nil {
+	if err := warmUp(ctx, model, envs, run.Config, r, run.Sinks); err != nil {
 		return err
 	}
-	t := &vagen.Trainer{
-		Config: c, Learner: model, Envs: envs, Sinks: sinks, Log: log,
-		Watch: func(step int, ts []*rollout.Trajectory) error {
-			if err := folder.SaveEpisodes(step, ts, c.Trainer.LogEpisodes); err != nil {
-				return err
-			}
-			return curve.WritePNG(filepath.Join(folder.Path, "curve.png"))
-		},
-	}
-	checkpoints := folder.Checkpoints(0, log)
-	t.Save = func(ctx context.Context, _ int) error {
-		s, err := t.State()
-		if err != nil {
-			return err
-		}
-		return checkpoints.Save(ctx, model, s, &c)
-	}
-	return t.Run(ctx)
+	return run.Train(ctx, model, envs)
 }
 
 // newModel makes the model's folder and opens it.
@@ -193,10 +176,7 @@ func newModel(ctx context.Context, folder *vagen.RunFolder, r recipe, c vagen.Co
 	if err := vlm.Create(dir, r.shape, words, c.Run.Seed); err != nil {
 		return nil, err
 	}
-	return vlm.Open(ctx, dir, vlm.Options{
-		Backend: c.Model.Backend, Critic: vlm.Critic(c.Critic.Kind), ZeroValueHead: c.Critic.ZeroHead,
-		Reference: c.Agent.Actor.UseKLLoss, CacheTokens: c.Model.CacheTokens, MicroTokens: c.Model.MicroTokens, Seed: c.Run.Seed, Log: log,
-	})
+	return vlm.Open(ctx, dir, launch.ModelOptions(&c, log))
 }
 
 // scores are what scripted players reach on the validation levels.
@@ -221,28 +201,6 @@ func references(c vagen.Config, r recipe) (scores, error) {
 		}
 	}
 	return s, nil
-}
-
-// outputs opens what receives the run's events.
-func outputs(folder *vagen.RunFolder, c vagen.Config, refs scores, out io.Writer) ([]vagen.Sink, *vagen.Curve, error) {
-	lines, err := folder.Metrics()
-	if err != nil {
-		return nil, nil, err
-	}
-	curve := &vagen.Curve{
-		Train: "train/success", Val: "val/success", Title: "Visual FrozenLake, " + c.Trainer.Experiment, Label: "success",
-		Marks: []vagen.Mark{{Name: "random actions", Value: refs.random}, {Name: "blind to holes", Value: refs.blind}, {Name: "shortest path", Value: refs.shortest}},
-	}
-	return []vagen.Sink{lines, vagen.NewConsole(out, isTerminal(out)), curve}, curve, nil
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // warmUp imitates a player that mostly acts at random but says what is true.

@@ -1,0 +1,179 @@
+// Package launch connects what a training run consists of: a configuration, a
+// model, environments, and a folder to write to.
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"vagen"
+	"vagen/env"
+	"vagen/policy"
+	"vagen/policy/vlm"
+	"vagen/rollout"
+)
+
+// ModelOptions are those of the model that a configuration describes.
+func ModelOptions(c *vagen.Config, log *slog.Logger) vlm.Options {
+	return vlm.Options{
+		Backend: c.Model.Backend, BFloat16: c.Model.BFloat16, Recompute: vlm.Recompute(c.Model.Recompute),
+		Critic: vlm.Critic(c.Critic.Kind), CriticPath: c.Critic.Model.Path, ZeroValueHead: c.Critic.ZeroHead,
+		Reference:   c.Agent.Actor.UseKLLoss || c.Algorithm.KLInReward,
+		MicroTokens: c.Model.MicroTokens, CacheTokens: c.Model.CacheTokens, Seed: c.Run.Seed, Log: log,
+	}
+}
+
+// Options say what a run shows, and whether it goes on.
+type Options struct {
+	Curve   vagen.Curve // with a title and marks; it shows the share of successes
+	Console io.Writer
+	Log     *slog.Logger
+	// Restore brings a learner back from the folder of a checkpoint. With it a run
+	// goes on after the newest whole checkpoint of its folder, if there is one.
+	Restore func(ctx context.Context, dir string) error
+}
+
+// Run is a run with what receives its events: metrics.jsonl in the folder, a curve,
+// and a console.
+type Run struct {
+	Config vagen.Config
+	Folder *vagen.RunFolder
+	Curve  *vagen.Curve
+	Sinks  []vagen.Sink
+
+	log    *slog.Logger
+	points *vagen.Checkpoints
+	from   *vagen.Checkpoint // nil for a run that begins
+}
+
+// Open opens the sinks, and restores the learner of a run that goes on. Close must
+// be called in the end.
+func Open(ctx context.Context, folder *vagen.RunFolder, c vagen.Config, o Options) (*Run, error) {
+	o.Curve.Train, o.Curve.Val, o.Curve.Label = "train/success", "val/success", "success"
+	r := &Run{Config: c, Folder: folder, Curve: &o.Curve, log: o.Log, points: folder.Checkpoints(0, o.Log)}
+	if o.Restore != nil {
+		if err := r.restore(ctx, o.Restore); err != nil {
+			return nil, err
+		}
+	}
+	lines, err := folder.Metrics()
+	if err != nil {
+		return nil, err
+	}
+	r.Sinks = []vagen.Sink{lines, vagen.NewConsole(o.Console, IsTerminal(o.Console)), r.Curve}
+	return r, nil
+}
+
+// restore goes back to the newest whole checkpoint, or to the beginning.
+func (r *Run) restore(ctx context.Context, restore func(context.Context, string) error) error {
+	step := -1
+	p, err := r.points.Latest(ctx)
+	switch {
+	case err == nil:
+		if err := restore(ctx, p.Path); err != nil {
+			return err
+		}
+		step, r.from = p.State.Step, p
+	case !errors.Is(err, vagen.ErrNoCheckpoint):
+		return err
+	}
+	events, err := r.Folder.Rewind(step, r.Config.Trainer.Steps)
+	for _, e := range events {
+		err = errors.Join(err, r.Curve.Event(e))
+	}
+	return err
+}
+
+// Done is the number of steps that were done before.
+func (r *Run) Done() int {
+	if r.from == nil {
+		return 0
+	}
+	return r.from.State.Step
+}
+
+// Train trains a learner. After every validation episodes and the curve are
+// written, and checkpoints when they are due.
+func (r *Run) Train(ctx context.Context, learner policy.Learner, envs *env.Registry) error {
+	t := &vagen.Trainer{
+		Config: r.Config, Learner: learner, Envs: envs, Sinks: r.Sinks, Log: r.log,
+		Watch: func(step int, ts []*rollout.Trajectory) error {
+			if err := r.Folder.SaveEpisodes(step, ts, r.Config.Trainer.LogEpisodes); err != nil {
+				return err
+			}
+			return r.Curve.WritePNG(filepath.Join(r.Folder.Path, "curve.png"))
+		},
+	}
+	t.Save = func(ctx context.Context, _ int) error {
+		s, err := t.State()
+		if err != nil {
+			return err
+		}
+		return r.points.Save(ctx, learner, s, &r.Config)
+	}
+	if r.from != nil {
+		if err := t.Restore(r.from.State); err != nil {
+			return err
+		}
+	}
+	return t.Run(ctx)
+}
+
+// Close closes the sinks.
+func (r *Run) Close() error {
+	var errs []error
+	for _, s := range r.Sinks {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Preflight reports what would keep a sound configuration from being trained: a
+// model that is not there, an environment that can't be made or played.
+func Preflight(ctx context.Context, c *vagen.Config, envs *env.Registry) error {
+	return errors.Join(preflightModel("actor_rollout_ref.model.path", c.Agent.Model.Path, true),
+		preflightModel("critic.model.path", c.Critic.Model.Path, false), preflightEnv(ctx, c, envs))
+}
+
+func preflightModel(key, path string, needed bool) error {
+	if path == "" {
+		if needed {
+			return fmt.Errorf("%w: %s is empty, must be a folder with a model", vagen.ErrConfig, key)
+		}
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(path, "config.json")); err != nil {
+		return fmt.Errorf("%w: %s: %s is not a folder with a model: %w", vagen.ErrConfig, key, path, err)
+	}
+	return nil
+}
+
+func preflightEnv(ctx context.Context, c *vagen.Config, envs *env.Registry) error {
+	e, err := envs.New(c.Env.Name, c.Env.Config)
+	if err != nil {
+		return fmt.Errorf("%w: env: %w", vagen.ErrConfig, err)
+	}
+	_, err = e.System(ctx)
+	if err == nil {
+		_, err = e.Reset(ctx, c.Env.Seed)
+	}
+	if err = errors.Join(err, e.Close()); err != nil {
+		return fmt.Errorf("env: %s: %w", c.Env.Name, err)
+	}
+	return nil
+}
+
+// IsTerminal reports whether w is a terminal.
+func IsTerminal(w any) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,83 @@
+package launch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen"
+	"vagen/env"
+	"vagen/env/builtin"
+	"vagen/policy/vlm"
+)
+
+func TestModelsFollowTheConfiguration(t *testing.T) {
+	c := vagen.Default()
+	require.Equal(t, vlm.Options{Backend: "auto", Recompute: vlm.RecomputeNothing, Critic: vlm.SeparateCritic}, ModelOptions(&c, nil))
+	for _, change := range []func(){func() { c.Algorithm.KLInReward = true }, func() { c.Agent.Actor.UseKLLoss = true }} {
+		c = vagen.Default()
+		change()
+		require.True(t, ModelOptions(&c, nil).Reference, "a KL term needs the policy as it was")
+	}
+	c.Run.Seed, c.Critic.Model.Path, c.Model.BFloat16 = 7, "critic", true
+	o := ModelOptions(&c, nil)
+	require.Equal(t, []any{uint64(7), "critic", true}, []any{o.Seed, o.CriticPath, o.BFloat16})
+}
+
+func TestEventsOfARunGoToItsFolder(t *testing.T) {
+	c := vagen.Default()
+	folder, err := vagen.CreateRun(filepath.Join(t.TempDir(), "run"), &c)
+	require.NoError(t, err)
+	var console bytes.Buffer
+	o := Options{Curve: vagen.Curve{Title: "title"}, Console: &console}
+	r, err := Open(t.Context(), folder, c, o)
+	require.NoError(t, err)
+	for _, s := range r.Sinks {
+		require.NoError(t, s.Event(vagen.Event{Kind: "validate", Step: 0, Total: 1, Metrics: vagen.Metrics{"val/success": 0.25}}))
+		require.NoError(t, s.Event(vagen.Event{Kind: "validate", Step: 1, Total: 1, Metrics: vagen.Metrics{"val/success": 0.75}}))
+	}
+	require.NoError(t, r.Close())
+	first, last := r.Curve.Ends()
+	require.Equal(t, []float64{0.25, 0.75}, []float64{first, last})
+	require.Contains(t, console.String(), "success 0.75")
+	raw, err := os.ReadFile(filepath.Join(folder.Path, "metrics.jsonl"))
+	require.NoError(t, err)
+	require.Contains(t, string(raw), `"val/success":0.75`)
+
+	_, err = Open(t.Context(), &vagen.RunFolder{Path: filepath.Join(t.TempDir(), "none")}, c, o)
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// down is an environment that can be made but not played.
+type down struct{ env.Env }
+
+var errDown = errors.New("the service is down")
+
+func (down) System(context.Context) (env.Observation, error) { return env.Observation{}, errDown }
+func (down) Close() error                                    { return nil }
+
+func TestPreflightSaysAllThatIsWrong(t *testing.T) {
+	c := vagen.Default()
+	c.Env.Name, c.Critic.Model.Path = "lake", "none"
+	err := Preflight(t.Context(), &c, builtin.Registry())
+	require.ErrorIs(t, err, vagen.ErrConfig)
+	for _, want := range []string{"actor_rollout_ref.model.path is empty", "critic.model.path: none is not a folder", `"lake"`} {
+		require.ErrorContains(t, err, want)
+	}
+
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte("{}"), 0o644))
+	c.Agent.Model.Path, c.Critic.Model.Path, c.Env.Name = dir, "", "frozenlake"
+	require.NoError(t, Preflight(t.Context(), &c, builtin.Registry()))
+
+	var r env.Registry
+	require.NoError(t, r.Register("frozenlake", func(map[string]any) (env.Env, error) { return down{}, nil }))
+	err = Preflight(t.Context(), &c, &r)
+	require.ErrorIs(t, err, errDown)
+	require.NotErrorIs(t, err, vagen.ErrConfig, "nothing is wrong with the configuration")
+}
