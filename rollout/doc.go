@@ -21,5 +21,6 @@
 // Tokens are recorded once, as they are read and written. Nothing is tokenised
 // again to find out what the model wrote.
 //
-// Package filter drops groups without signal, package diagnose measures batches.
+// Package filter drops groups without signal, package diagnose measures batches,
+// package store keeps trajectories in files.
 package rollout

@@ -1,0 +1,53 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"image"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// FuzzRead reads damaged tables: each is an error, or trajectories that can be
+// stored.
+func FuzzRead(f *testing.F) {
+	path := filepath.Join(f.TempDir(), "a.parquet")
+	require.NoError(f, Save(path, 1, trajectories(f)[:2]))
+	raw, err := os.ReadFile(path)
+	require.NoError(f, err)
+	f.Add(raw)
+	require.NoError(f, Save(path, 1, nil))
+	raw, err = os.ReadFile(path)
+	require.NoError(f, err)
+	f.Add(raw)
+	dot := image.NewNRGBA(image.Rect(0, 0, 1, 1))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		table, err := openTable(bytes.NewReader(data), int64(len(data)))
+		if err != nil {
+			require.ErrorIs(t, err, ErrFormat)
+			return
+		}
+		in, err := rows(table)
+		for n := 0; err == nil && n < 100; n++ {
+			var one [1]record
+			var got int
+			if got, err = next(in, one[:]); got == 0 {
+				break
+			}
+			tr, bad := decode(&one[0], func(string) (image.Image, error) { return dot, nil })
+			if bad != nil {
+				require.ErrorIs(t, bad, ErrFormat)
+				continue
+			}
+			_, bad = encode(0, tr, func(image.Image) (string, error) { return "", nil })
+			require.NoError(t, bad)
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			require.ErrorIs(t, err, ErrFormat)
+		}
+	})
+}

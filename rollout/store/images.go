@@ -1,0 +1,140 @@
+package store
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"image"
+	"image/draw"
+	"image/png"
+	"os"
+	"path/filepath"
+)
+
+// imageFolder is the folder beside the files.
+const imageFolder = "images"
+
+// maxPixels bounds what is decoded.
+const maxPixels = 1 << 26
+
+// folder keeps images by the hash of what they show.
+type folder struct {
+	dir  string
+	seen map[string]bool        // written, or found to be there
+	last map[string]image.Image // read lately
+}
+
+// cached is how many images a reader keeps at hand.
+const cached = 256
+
+func newFolder(file string) *folder {
+	return &folder{dir: filepath.Join(filepath.Dir(file), imageFolder), seen: map[string]bool{}, last: map[string]image.Image{}}
+}
+
+// plain is an image as it is stored. It may share memory with im.
+func plain(im image.Image) *image.NRGBA {
+	b := im.Bounds()
+	switch im := im.(type) {
+	case *image.NRGBA:
+		if b.Min == (image.Point{}) && im.Stride == 4*b.Dx() {
+			return im
+		}
+	case *image.RGBA:
+		if b.Min == (image.Point{}) && im.Stride == 4*b.Dx() && im.Opaque() {
+			return &image.NRGBA{Pix: im.Pix, Stride: im.Stride, Rect: im.Rect}
+		}
+	}
+	out := image.NewNRGBA(image.Rect(0, 0, b.Dx(), b.Dy()))
+	draw.Draw(out, out.Bounds(), im, b.Min, draw.Src)
+	return out
+}
+
+func nameOf(im *image.NRGBA) string {
+	h := sha256.New()
+	var size [16]byte
+	binary.LittleEndian.PutUint64(size[:], uint64(im.Rect.Dx()))
+	binary.LittleEndian.PutUint64(size[8:], uint64(im.Rect.Dy()))
+	h.Write(size[:])
+	h.Write(im.Pix[:4*im.Rect.Dx()*im.Rect.Dy()])
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// keep writes an image, unless it is there, and returns its name.
+func (f *folder) keep(im image.Image) (string, error) {
+	if im == nil || im.Bounds().Empty() {
+		return "", errors.New("it is empty")
+	}
+	p := plain(im)
+	name := nameOf(p)
+	if f.seen[name] {
+		return name, nil
+	}
+	path := filepath.Join(f.dir, name+".png")
+	if _, err := os.Stat(path); err != nil {
+		if err := os.MkdirAll(f.dir, 0o755); err != nil {
+			return "", err
+		}
+		var b bytes.Buffer
+		if err := png.Encode(&b, p); err != nil {
+			return "", err
+		}
+		if err := write(path, b.Bytes()); err != nil {
+			return "", err
+		}
+	}
+	f.seen[name] = true
+	return name, nil
+}
+
+// write puts a file in place in one go.
+func write(path string, data []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".image-*.tmp")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(data)
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(tmp.Name()))
+	}
+	return nil
+}
+
+// fetch reads an image and holds it against its name.
+func (f *folder) fetch(name string) (image.Image, error) {
+	if im, ok := f.last[name]; ok {
+		return im, nil
+	}
+	if raw, err := hex.DecodeString(name); err != nil || len(raw) != sha256.Size || hex.EncodeToString(raw) != name {
+		return nil, fmt.Errorf("%w: %q is not the name of an image", ErrFormat, name)
+	}
+	data, err := os.ReadFile(filepath.Join(f.dir, name+".png"))
+	if err != nil {
+		return nil, err
+	}
+	size, err := png.DecodeConfig(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("%w: image %s: %w", ErrFormat, name, err)
+	}
+	if size.Width < 1 || size.Height < 1 || size.Width > maxPixels/size.Height {
+		return nil, fmt.Errorf("%w: image %s has %d by %d pixels, at most %d are read", ErrFormat, name, size.Width, size.Height, maxPixels)
+	}
+	im, err := png.Decode(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("%w: image %s: %w", ErrFormat, name, err)
+	}
+	p := plain(im)
+	if got := nameOf(p); got != name {
+		return nil, fmt.Errorf("%w: image %s shows what is called %s", ErrFormat, name, got)
+	}
+	if len(f.last) >= cached {
+		clear(f.last)
+	}
+	f.last[name] = p
+	return p, nil
+}
