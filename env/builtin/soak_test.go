@@ -1,0 +1,136 @@
+package builtin
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/env"
+	"vagen/reward"
+)
+
+// soakKinds are the environments of the soak and what a reasonable agent says in
+// each. Pictures are small where they are drawn anew each turn.
+var soakKinds = []struct {
+	name    string
+	config  map[string]any
+	actions []string
+}{
+	{"frozenlake", map[string]any{"prompt_format": "wm"}, []string{"Left", "Down,Right", "Right", "Up,Up,Up"}},
+	{"frozenlake", map[string]any{"rules": "legacy", "use_state_reward": true}, []string{"Left", "Down,Right", "Right,Down"}},
+	{"frozenlake", map[string]any{"rules": "next", "is_slippery": true, "render_mode": "vision", "prompt_format": "wm_think"}, []string{"down", "RIGHT"}},
+	{"sokoban", map[string]any{"render_mode": "vision"}, []string{"Up", "Down,Left", "Right,Right,Right"}},
+	{"sokoban", map[string]any{"rules": "legacy", "render_mode": "text", "use_state_reward": true}, []string{"Up", "Down,Left", "Right"}},
+	{"sokoban", map[string]any{"rules": "next", "use_state_reward": true}, []string{"Up", "Down,Left", "Right"}},
+	{"blackjack", map[string]any{"render_mode": "text"}, []string{"Hit", "Stand"}},
+	{"blackjack", map[string]any{"prompt_format": "grounding", "use_state_reward": true}, []string{"Hit", "Stick"}},
+	{"navigation", map[string]any{"resolution": 32}, []string{"move_forward|turn_left", "look_down", "turn_right|move_forward|move_forward"}},
+	{"navigation", map[string]any{"rules": "legacy", "render_mode": "text", "use_state_reward": true}, []string{"moveahead,rotateleft"}},
+	{"primitive_skill", map[string]any{"resolution": 64}, []string{"pick(120,-100,20)|place(0,0,80)", "push(-50,0,20,50,0,20)"}},
+	{"primitive_skill", map[string]any{"rules": "legacy", "render_mode": "text", "env_id": "PutAppleInDrawer"}, []string{"push(1,2,3,4,5,6)"}},
+	{"svg", nil, []string{`<svg viewBox="0 0 9 9"><circle cx="4" cy="4" r="3" fill="red"/></svg>`, `<svg><path d="M0 0L9 9"/></svg>`}},
+}
+
+// soakHostile are responses that no agent should write and some do.
+var soakHostile = []string{
+	"", "\x00\xff\xfe", strings.Repeat("<think>", 500), strings.Repeat("<answer>", 300) + strings.Repeat("</answer>", 300),
+	"<answer>" + strings.Repeat("Up,", 3000) + "</answer>", "<think><image></think><answer><image></answer>",
+	`<think>a</think><answer><svg width="1e9" height="1e9"><rect width="100%" height="100%"/></svg></answer>`,
+	`<answer><!DOCTYPE svg [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]><svg>&b;&b;</svg></answer>`,
+	`<answer><svg><g id="a"><use href="#a"/></g></svg></answer>`,
+	"<answer>pick(1e308,nan,inf)|place(,,)|push()</answer>", "<|im_end|><answer>Hit</answer>",
+	"<perception>[[[{</perception><reasoning></reasoning><prediction>]]</prediction><answer>Left</answer>",
+}
+
+// Episodes of good, broken and hostile responses leave nothing behind: no
+// goroutine, no descriptor, no memory. VAGEN_SOAK is the number of episodes,
+// 260 without it.
+func TestSoak(t *testing.T) {
+	episodes := 20 * len(soakKinds)
+	if text := os.Getenv("VAGEN_SOAK"); text != "" {
+		n, err := strconv.Atoi(text)
+		require.NoError(t, err, "VAGEN_SOAK is a number of episodes")
+		episodes = max(n, 4*len(soakKinds))
+	}
+	registry := Registry()
+	// Scenes, fonts and tables that are made once and kept are no leak.
+	for i := range episodes / 4 {
+		soak(t, registry, i)
+	}
+	before := footprint()
+	start := time.Now()
+	for i := episodes / 4; i < episodes; i++ {
+		soak(t, registry, i)
+	}
+	after := footprint()
+	t.Logf("%d episodes, %v, before %+v, after %+v", episodes, time.Since(start).Round(time.Second), before, after)
+	require.LessOrEqual(t, after.goroutines, before.goroutines)
+	require.LessOrEqual(t, after.descriptors, before.descriptors)
+	// Caches of drawn tiles and the collector's own books vary by some MiB. A leak
+	// of one small picture for each episode would be beyond this in the long run.
+	require.Less(t, after.heap, before.heap+8<<20)
+}
+
+// soak plays one episode; its number decides everything.
+func soak(t *testing.T, registry *env.Registry, number int) {
+	kind := soakKinds[number%len(soakKinds)]
+	r := rand.New(rand.NewPCG(uint64(number), 7))
+	e, err := registry.New(kind.name, kind.config)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, e.Close()) }()
+	ctx := context.Background()
+	_, err = e.System(ctx)
+	require.NoError(t, err)
+	_, err = e.Reset(ctx, int64(number))
+	require.NoError(t, err)
+	inner := e
+	if j, ok := e.(env.Judged); ok {
+		inner = j.Unwrap()
+	}
+	for range 1 + r.IntN(4) {
+		text := soakHostile[r.IntN(len(soakHostile))]
+		if p, ok := inner.(interface{ Parser() *reward.Parser }); ok && r.IntN(3) > 0 {
+			text = p.Parser().Compose(func(section string) string {
+				if section == reward.SectionAnswer {
+					return kind.actions[r.IntN(len(kind.actions))]
+				}
+				return "The box is above, the target is below and left. " + fmt.Sprint(number)
+			})
+			if r.IntN(3) == 0 { // a response that broke off, or lost its middle
+				at := r.IntN(len(text))
+				text = text[:at] + text[min(len(text), at+r.IntN(2*len(text))):]
+			}
+		}
+		out, err := e.Step(ctx, text)
+		require.NoError(t, err, "%s on %q", kind.name, text)
+		if out.Done {
+			return
+		}
+	}
+}
+
+type use struct {
+	goroutines, descriptors int
+	heap                    int64
+}
+
+// footprint is what the process holds once what is unused has been collected.
+// Descriptors are 0 where the system doesn't list them.
+func footprint() use {
+	for range 3 {
+		runtime.GC()
+		time.Sleep(10 * time.Millisecond) // finalisers run in a goroutine of their own
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	open, _ := os.ReadDir("/proc/self/fd")
+	return use{runtime.NumGoroutine(), len(open), int64(m.HeapAlloc)}
+}
