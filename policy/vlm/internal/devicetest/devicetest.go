@@ -1,9 +1,9 @@
 // Package devicetest opens devices for tests of graphs: GoMLX's pure-Go backend,
 // and XLA on the CPU where its plugin is installed.
 //
-// Nothing is installed here. Where the plugin must be there, as on the machines
-// that decide whether a change is good, set VAGEN_REQUIRE_XLA to 1: then a
-// missing plugin fails the tests instead of leaving them to pure Go.
+// Where the plugin must be there, as on the machines that decide whether a change
+// is good, set VAGEN_REQUIRE_XLA to 1: then it is installed, or the tests fail,
+// instead of leaving them to pure Go. Without it nothing is installed.
 package devicetest
 
 import (

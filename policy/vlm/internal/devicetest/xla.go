@@ -16,7 +16,13 @@ import (
 
 // xlaBackend starts the plugin once for the process.
 var xlaBackend = sync.OnceValues(func() (b backends.Backend, err error) {
-	p, err := plugin.Find(context.Background(), plugin.CPU)
+	find := plugin.Find
+	if Required() {
+		find = func(ctx context.Context, kind plugin.Kind) (plugin.Plugin, error) {
+			return plugin.Ensure(ctx, kind, nil)
+		}
+	}
+	p, err := find(context.Background(), plugin.CPU)
 	if errors.Is(err, plugin.ErrMissing) {
 		return nil, fmt.Errorf("%w: %w", errMissing, err)
 	}
