@@ -17,6 +17,25 @@
 // is an error that names field, row and position; no result is ever NaN or
 // infinite.
 //
+// # Use
+//
+//	var b advantage.Batch // reset and filled anew in every step
+//	for _, row := range rows {
+//		err = b.Append(row.sequence, mask.DefaultOptions(), advantage.Row{
+//			Rewards: row.rewards, Values: row.values, Group: row.start, Trajectory: row.episode,
+//		})
+//	}
+//	est := advantage.BiLevel{Gamma: 1, Lambda: 1, TurnGamma: 0.95}
+//	err = est.Estimate(&out, &b) // out is an advantage.Result, kept between steps
+//
+// Rewards go where the estimator looks for them (Rewards in its [Spec]): the
+// reward of a turn on the turn's last token, that of an episode on the last one
+// of all. Values are what the critic says before it sees the token.
+//
+// The policy learns from out.Advantages under b.Loss; what stands elsewhere
+// means nothing. The critic learns out.Returns under out.ValueMask where there
+// is one, else under b.Loss, and for turn_wise_gae under b.TurnEnd.
+//
 // # Which one
 //
 // With a critic, one row per episode:

@@ -65,7 +65,7 @@ func TestObservationsChangeNothing(t *testing.T) {
 func values(m map[int]float32) []float32 {
 	var out []float32
 	for id := range len(m) {
-		out = append(out, m[id])
+		out = append(out, m[id+1]) // ids start at 1
 	}
 	return out
 }
@@ -101,6 +101,40 @@ func TestObservationsInsideTurnsChangeNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRewardsCountWhereTheSpecSays moves rewards about: outside the site that a
+// Spec names they change no advantage of a model token, inside they do.
+func TestRewardsCountWhereTheSpecSays(t *testing.T) {
+	eachName(t, func(t *testing.T, spec Spec, est Estimator, g *generator) {
+		rows := g.episodes(3, 3, true)
+		change := func(where func(k token) bool) map[int]float32 {
+			changed := cloneRows(rows)
+			for i := range changed {
+				for j, k := range changed[i].tokens {
+					if where(k) {
+						changed[i].tokens[j].reward += 1 + g.number()/4
+					}
+				}
+			}
+			return byID(changed, run(t, est, batchOf(changed)).Advantages)
+		}
+		before := byID(rows, run(t, est, batchOf(rows)).Advantages)
+		sites := []struct {
+			name   string
+			where  func(k token) bool
+			counts bool
+		}{
+			{"turn ends", func(k token) bool { return k.turnEnd }, true},
+			{"other model tokens", func(k token) bool { return k.wrote && !k.turnEnd }, spec.Rewards != SiteTurnEnd},
+			{"context", func(k token) bool { return !k.wrote }, spec.Rewards == SiteAll},
+		}
+		for _, s := range sites {
+			if after := change(s.where); slices.Equal(values(before), values(after)) == s.counts {
+				t.Errorf("rewards on %s: counted: %v, want %v", s.name, !s.counts, s.counts)
+			}
+		}
+	})
 }
 
 func cloneRows(rows []row) []row {

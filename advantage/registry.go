@@ -38,6 +38,17 @@ const (
 	MaskGAE       Mask = "gae"       // GAE, which has to be there
 )
 
+// Site names the tokens whose rewards an estimator counts. A reward anywhere
+// else is lost without a word, so it has to be placed accordingly.
+type Site string
+
+// The sites of Spec.
+const (
+	SiteAll     Site = "all"      // every token of the row, whoever wrote it
+	SiteMask    Site = "mask"     // tokens under the estimator's mask, and turn ends where those are needed
+	SiteTurnEnd Site = "turn_end" // TurnEnd alone
+)
+
 // Spec tells what an estimator needs and gives. A trainer reads it to refuse
 // contradictions before anything is loaded.
 type Spec struct {
@@ -46,6 +57,7 @@ type Spec struct {
 	// What it reads.
 
 	Mask      Mask // the mask it works under
+	Rewards   Site // where rewards have to be
 	NeedLoss  bool // the name promises a loss mask: a run without one contradicts it
 	Critic    bool // Values
 	TurnEnds  bool // TurnEnd, as more than a hint

@@ -3,101 +3,101 @@ package advantage
 // specs lists the estimators of this package.
 var specs = []Spec{
 	{
-		Name: "gae", Mask: MaskAttention, Critic: true, RowLocal: true, Whitens: true,
+		Name: "gae", Mask: MaskAttention, Rewards: SiteAll, Critic: true, RowLocal: true, Whitens: true,
 		New: func(p Params) Estimator { return GAE{Gamma: p.Gamma, Lambda: p.Lambda, Raw: p.Raw} },
 	},
 	{
-		Name: "masked_gae", Mask: MaskGAE, Critic: true, RowLocal: true, Whitens: true,
+		Name: "masked_gae", Mask: MaskGAE, Rewards: SiteMask, Critic: true, RowLocal: true, Whitens: true,
 		New: func(p Params) Estimator { return Masked{Gamma: p.Gamma, Lambda: p.Lambda, Raw: p.Raw} },
 	},
 	{
-		Name: "lite_gae", Mask: MaskLoss, Critic: true, RowLocal: true, Whitens: true,
+		Name: "lite_gae", Mask: MaskLoss, Rewards: SiteMask, Critic: true, RowLocal: true, Whitens: true,
 		New: func(p Params) Estimator { return Lite{Gamma: p.Gamma, Lambda: p.Lambda, Raw: p.Raw} },
 	},
 	{
-		Name: "bi_level_gae", Mask: MaskLoss, Critic: true, TurnEnds: true, RowLocal: true, Whitens: true,
+		Name: "bi_level_gae", Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnEnds: true, RowLocal: true, Whitens: true,
 		New: func(p Params) Estimator {
 			return BiLevel{Gamma: p.Gamma, Lambda: p.Lambda, TurnGamma: p.TurnGamma, Raw: p.Raw}
 		},
 	},
 	{
-		Name: "turn_wise_gae", Mask: MaskLoss, Critic: true, TurnEnds: true, RowLocal: true, Whitens: true,
+		Name: "turn_wise_gae", Mask: MaskLoss, Rewards: SiteTurnEnd, Critic: true, TurnEnds: true, RowLocal: true, Whitens: true,
 		New: func(p Params) Estimator {
 			return TurnWise{TurnGamma: p.TurnGamma, Lambda: p.Lambda, Raw: p.Raw}
 		},
 	},
 	{
-		Name: "grpo", Mask: MaskLoss, Groups: true, RowLocal: true,
+		Name: "grpo", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true,
 		New: func(p Params) Estimator { return GRPO{NoStd: p.NoStd, Epsilon: p.Epsilon} },
 	},
 	{
-		Name: "masked_grpo", Mask: MaskLoss, Groups: true, RowLocal: true, NeedLoss: true,
+		Name: "masked_grpo", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true, NeedLoss: true,
 		New: func(p Params) Estimator { return GRPO{NoStd: p.NoStd, Epsilon: p.Epsilon} },
 	},
 	{
-		Name: "lite_grpo", Mask: MaskLoss, Groups: true, RowLocal: true, NeedLoss: true,
+		Name: "lite_grpo", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true, NeedLoss: true,
 		New: func(p Params) Estimator { return GRPO{NoStd: p.NoStd, Epsilon: p.Epsilon} },
 	},
 	{
-		Name: "grpo_passk", Mask: MaskLoss, Groups: true, RowLocal: true,
+		Name: "grpo_passk", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true,
 		New: func(p Params) Estimator { return PassK{NoStd: p.NoStd, Epsilon: p.Epsilon} },
 	},
 	{
-		Name: "rloo", Mask: MaskLoss, Groups: true, RowLocal: true,
+		Name: "rloo", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true,
 		New: func(Params) Estimator { return RLOO{} },
 	},
 	{
-		Name: "opo", Mask: MaskLoss, Groups: true, RowLocal: true,
+		Name: "opo", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true,
 		New: func(Params) Estimator { return OPO{} },
 	},
 	{
-		Name: "gpg", Mask: MaskLoss, Groups: true, RowLocal: true,
+		Name: "gpg", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true,
 		New: func(Params) Estimator { return GPG{} },
 	},
 	{
-		Name: "reinforce_plus_plus", Mask: MaskLoss, RowLocal: true, Whitens: true,
+		Name: "reinforce_plus_plus", Mask: MaskLoss, Rewards: SiteMask, RowLocal: true, Whitens: true,
 		New: func(p Params) Estimator { return ReinforcePlusPlus{Gamma: p.Gamma, Raw: p.Raw} },
 	},
 	{
-		Name: "reinforce_plus_plus_baseline", Mask: MaskLoss, Groups: true, RowLocal: true, Whitens: true,
+		Name: "reinforce_plus_plus_baseline", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true, Whitens: true,
 		New: func(p Params) Estimator { return ReinforcePlusPlusBaseline{Raw: p.Raw} },
 	},
 	{
-		Name: "remax", Mask: MaskLoss, Baselines: true, RowLocal: true,
+		Name: "remax", Mask: MaskLoss, Rewards: SiteMask, Baselines: true, RowLocal: true,
 		New: func(Params) Estimator { return ReMax{} },
 	},
 	{
-		Name: "gigpo", Mask: MaskLoss, Groups: true, States: true, TurnIDs: true,
+		Name: "gigpo", Mask: MaskLoss, Rewards: SiteMask, Groups: true, States: true, TurnIDs: true,
 		New: func(p Params) Estimator {
 			return GiGPO{Gamma: p.Gamma, StepWeight: p.StepWeight, NoStd: p.NoStd, Epsilon: p.Epsilon}
 		},
 	},
 	{
-		Name: "no_concat_gae", Mask: MaskLoss, Critic: true, ValueMask: true, Whitens: true,
+		Name: "no_concat_gae", Mask: MaskLoss, Rewards: SiteMask, Critic: true, ValueMask: true, Whitens: true,
 		New: func(p Params) Estimator { return NoConcat{Gamma: p.Gamma, Lambda: p.Lambda, Raw: p.Raw} },
 	},
 	{
-		Name: "no_concat_gae_last", Mask: MaskLoss, Critic: true, ValueMask: true, Whitens: true,
+		Name: "no_concat_gae_last", Mask: MaskLoss, Rewards: SiteMask, Critic: true, ValueMask: true, Whitens: true,
 		New: func(p Params) Estimator {
 			return NoConcat{Gamma: p.Gamma, Lambda: p.Lambda, Last: true, Raw: p.Raw}
 		},
 	},
 	{
-		Name: "default_gae", Mask: MaskLoss, Critic: true, TurnIDs: true, Whitens: true,
+		Name: "default_gae", Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnIDs: true, Whitens: true,
 		New: func(p Params) Estimator {
 			return TrajectoryOutcome{Gamma: p.Gamma, Lambda: p.Lambda, Raw: p.Raw}
 		},
 	},
 	{
-		Name: "token_level_gae", Mask: MaskLoss, Critic: true, TurnIDs: true, Whitens: true,
+		Name: "token_level_gae", Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnIDs: true, Whitens: true,
 		New: func(p Params) Estimator { return TrajectoryToken{Gamma: p.Gamma, Lambda: p.Lambda, Raw: p.Raw} },
 	},
 	{
-		Name: "turn_level_gae", Mask: MaskLoss, Critic: true, TurnIDs: true, ValueMask: true, Whitens: true,
+		Name: "turn_level_gae", Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnIDs: true, ValueMask: true, Whitens: true,
 		New: func(p Params) Estimator { return TrajectoryTurn{Gamma: p.Gamma, Lambda: p.Lambda, Raw: p.Raw} },
 	},
 	{
-		Name: "trajectory_bi_level_gae", Mask: MaskLoss, Critic: true, TurnIDs: true, Undiscounted: true, Whitens: true,
+		Name: "trajectory_bi_level_gae", Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnIDs: true, Undiscounted: true, Whitens: true,
 		New: func(p Params) Estimator {
 			return TrajectoryBiLevel{
 				TurnGamma: p.TurnGamma, TurnLambda: p.TurnLambda,
@@ -106,13 +106,13 @@ var specs = []Spec{
 		},
 	},
 	{
-		Name: "bi_level_gae_published", Mask: MaskLoss, Critic: true, TurnIDs: true, Whitens: true,
+		Name: "bi_level_gae_published", Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnIDs: true, Whitens: true,
 		New: func(p Params) Estimator {
 			return TrajectoryTwoPass{Gamma: p.Gamma, Lambda: p.Lambda, TurnGamma: p.TurnGamma, Raw: p.Raw}
 		},
 	},
 	{
-		Name: "trajectory_grpo", Mask: MaskLoss, Groups: true,
+		Name: "trajectory_grpo", Mask: MaskLoss, Rewards: SiteMask, Groups: true,
 		New: func(p Params) Estimator { return TrajectoryGRPO{NoStd: p.NoStd, Epsilon: p.Epsilon} },
 	},
 }
