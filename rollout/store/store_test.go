@@ -235,7 +235,7 @@ func TestColoursComeBack(t *testing.T) {
 func TestOptionsKeepTheirKinds(t *testing.T) {
 	config := map[string]any{
 		"whole": uint64(math.MaxUint64), "negative": int64(-3), "float": 2.0, "small": 1e-30, "text": "a", "flag": true, "none": nil,
-		"list": []any{uint64(1), 0.5, []any{}}, "inner": map[string]any{"x": -0.0},
+		"list": []any{uint64(1), 0.5, []any{}}, "inner": map[string]any{"x": math.Copysign(0, -1)},
 	}
 	path := filepath.Join(t.TempDir(), "a.parquet")
 	require.NoError(t, Save(path, 0, []*rollout.Trajectory{{Episode: rollout.Episode{Config: config}}}))
