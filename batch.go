@@ -43,7 +43,7 @@ func newBatch(ts []*rollout.Trajectory, c *Config, spec advantage.Spec) (*batch,
 			if row.Turns() == 0 {
 				continue
 			}
-			rewards, err := t.Rewards(nil, r, c.Rollout.MultiTurnReward)
+			rewards, err := t.Rewards(nil, r, c.placement())
 			if err != nil {
 				return nil, err
 			}

@@ -207,7 +207,7 @@ func Default() Config {
 		Env:       EnvConfig{Seed: 1_000_000},
 		Model:     ModelConfig{Backend: "auto", Recompute: "nothing"},
 		Algorithm: AlgorithmConfig{Estimator: "gae", Gamma: 1, Lambda: 1, TurnGamma: 0.99, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75, StepWeight: 1, Whiten: true, NormByStd: true, KLPenalty: "kl", KLCtrl: KLConfig{Type: "fixed", Coef: 0.001}, Correction: CorrectionConfig{Threshold: 2}},
-		Reward:    RewardConfig{Normalize: "none", Epsilon: 1e-8},
+		Reward:    RewardConfig{Site: turnEnd, Normalize: "none", Epsilon: 1e-8},
 		Filter:    FilterConfig{Name: "reward_variance_top_p", Settings: map[string]any{}},
 		Data:      DataConfig{TrainBatch: 1024, ValBatch: 256, MaxResponse: 512},
 		Rollout:   RolloutConfig{MaxTurns: 5, Trajectories: 1, MultiTurnReward: true, LossMask: true, GAEMask: true},

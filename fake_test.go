@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -93,7 +94,8 @@ func (g *guess) Step(_ context.Context, response string) (env.Outcome, error) {
 		}
 	}
 	pay := -0.5
-	if response == fmt.Sprint(g.colour()) {
+	said := strings.TrimSuffix(strings.TrimPrefix(response, "<guess>"), "</guess>")
+	if said == fmt.Sprint(g.colour()) {
 		pay = 1
 	} else {
 		g.all = false
@@ -101,7 +103,7 @@ func (g *guess) Step(_ context.Context, response string) (env.Outcome, error) {
 	g.turn++
 	o := env.Outcome{
 		Reward: reward.Parts{{Name: "guess", Value: pay}}, Done: g.turn == g.turns, Success: g.turn == g.turns && g.all,
-		Response: reward.Response{FormatCorrect: len(response) == 1},
+		Response: reward.Response{FormatCorrect: len(said) == 1, Sections: map[string]string{"guess": said}},
 	}
 	if !o.Done {
 		o.Observation = g.observe()
@@ -435,6 +437,20 @@ func (b *bandit) Restore(_ context.Context, dir string) error {
 	defer b.mu.Unlock()
 	b.prefs, b.values = t.Prefs, t.Values
 	return nil
+}
+
+// aligned is a bandit that tells where its words end.
+type aligned struct{ *bandit }
+
+func (b aligned) Ends(tokens []int32) (ends []int) {
+	at := 0
+	for _, token := range tokens {
+		if b.isWord(token) {
+			at += len(b.words[token])
+		}
+		ends = append(ends, at)
+	}
+	return ends
 }
 
 // Encode implements policy.Encoder: responses are words of the bandit's.

@@ -5,7 +5,9 @@ import (
 	"math"
 	"strconv"
 
+	"vagen/policy"
 	"vagen/reward"
+	"vagen/rollout"
 )
 
 // shape clips and normalises the rewards of a batch, each at the token where it is
@@ -15,7 +17,7 @@ func (t *Trainer) shape(b *batch, m Metrics) error {
 	if !c.changes() {
 		return nil
 	}
-	at := b.credited(t.Config.Rollout.MultiTurnReward)
+	at := b.credited(t.Config.placement())
 	values, keys := make([]float64, len(at)), make([]string, len(at))
 	for i, s := range at {
 		values[i] = float64(b.adv.Rewards[s.token])
@@ -45,20 +47,39 @@ func (t *Trainer) shape(b *batch, m Metrics) error {
 	return nil
 }
 
+// markSections finds the sections of responses where rewards are to sit on them.
+func (t *Trainer) markSections(ts []*rollout.Trajectory) error {
+	a, ok := t.Learner.(policy.Aligner)
+	if !ok || t.Config.placement() != reward.PerSpan {
+		return nil
+	}
+	var usable []*rollout.Trajectory
+	for _, e := range ts {
+		if e.End.Usable() {
+			usable = append(usable, e)
+		}
+	}
+	if err := rollout.MarkSpans(a, usable); err != nil {
+		return fmt.Errorf("vagen: %w", err)
+	}
+	return nil
+}
+
 // site is a token at which a reward is credited.
 type site struct{ row, token int }
 
-// credited lists the turn ends of a batch, or the last one of each row alone.
-func (b *batch) credited(perTurn bool) []site {
+// credited lists the tokens of a batch that rewards may sit on: turn ends and the
+// ends of paid sections, or the last turn end of each row alone.
+func (b *batch) credited(how reward.Placement) []site {
 	var out []site
 	for row := range b.rows.Len() {
 		first := len(out)
 		for i := b.rows.Offsets[row]; i < b.rows.Offsets[row+1]; i++ {
-			if b.adv.TurnEnd[i] {
+			if b.adv.TurnEnd[i] || b.adv.Rewards[i] != 0 {
 				out = append(out, site{row, i})
 			}
 		}
-		if n := len(out); !perTurn && n > first {
+		if n := len(out); how == reward.AtLast && n > first {
 			out = append(out[:first], out[n-1])
 		}
 	}

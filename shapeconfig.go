@@ -17,8 +17,9 @@ type FilterConfig struct {
 
 // RewardConfig brings rewards to a common scale before the estimator sees them.
 // What is scaled is what is credited at one token: a turn's reward, or with
-// use_multi_turn_reward off the episode's.
+// use_multi_turn_reward off the episode's, with section_end what a section earned.
 type RewardConfig struct {
+	Site      string   `yaml:"credit_site" doc:"where rewards about a section of a response, such as observation, sit: turn_end, or section_end on the section's last token"`
 	ClipLow   *float64 `yaml:"clip_low" doc:"smallest reward; null is no bound"`
 	ClipHigh  *float64 `yaml:"clip_high" doc:"largest reward; null is no bound"`
 	Normalize string   `yaml:"normalize" doc:"divide rewards by the standard deviation of none, batch, group or environment"`
@@ -26,6 +27,23 @@ type RewardConfig struct {
 	Running   bool     `yaml:"running" doc:"take the statistics of all steps so far instead of one step's"`
 	Epsilon   float64  `yaml:"epsilon" doc:"added to the standard deviation"`
 	Limit     float64  `yaml:"limit" doc:"normalised rewards are clipped to ± this; 0 is no bound"`
+}
+
+// The values of credit_site.
+const (
+	turnEnd    = "turn_end"
+	sectionEnd = "section_end"
+)
+
+// placement says on which tokens rewards sit.
+func (c *Config) placement() reward.Placement {
+	switch {
+	case !c.Rollout.MultiTurnReward:
+		return reward.AtLast
+	case c.Reward.Site == sectionEnd:
+		return reward.PerSpan
+	}
+	return reward.PerTurn
 }
 
 // normalizer is the configured normaliser, nil for none.
@@ -45,6 +63,10 @@ func (c *RewardConfig) changes() bool {
 func (v *validator) shaping(c *Config, r Registries) {
 	w := &c.Reward
 	v.oneOf("reward.normalize", w.Normalize, "none", string(reward.ByBatch), string(reward.ByGroup), string(reward.ByEnvironment))
+	v.oneOf("reward.credit_site", w.Site, turnEnd, sectionEnd)
+	if w.Site == sectionEnd && !c.Rollout.MultiTurnReward {
+		v.say("reward.credit_site is section_end, but with rollout_manager.use_multi_turn_reward off all rewards sit at the end of the row")
+	}
 	v.within("reward.epsilon", w.Epsilon, 0, large)
 	v.within("reward.limit", w.Limit, 0, large)
 	for _, bound := range []struct {

@@ -66,6 +66,9 @@ func (t *Trainer) prepare() error {
 	if t.Learner == nil || t.Envs == nil {
 		return fmt.Errorf("vagen: %w: Trainer needs a Learner and Envs", ErrConfig)
 	}
+	if _, ok := t.Learner.(policy.Aligner); !ok && t.Config.Reward.Site == sectionEnd {
+		return fmt.Errorf("vagen: %w: reward.credit_site is section_end, but a %T does not tell where sections end (policy.Aligner)", ErrConfig, t.Learner)
+	}
 	if t.Log == nil {
 		t.Log = slog.New(slog.DiscardHandler)
 	}
@@ -167,6 +170,9 @@ func (t *Trainer) step(ctx context.Context, step int) error {
 func (t *Trainer) collect(ctx context.Context, step int, m Metrics) (*batch, rollout.Timing, error) {
 	ts, took, err := t.play(ctx, step, m)
 	if err != nil {
+		return nil, took, err
+	}
+	if err := t.markSections(ts); err != nil {
 		return nil, took, err
 	}
 	var greedy map[int]float64

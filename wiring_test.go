@@ -240,6 +240,7 @@ func TestRewardsAreClippedAndNormalised(t *testing.T) {
 		for _, perTurn := range []bool{true, false} {
 			c := grouped()
 			c.Reward, c.Rollout.MultiTurnReward = reward, perTurn
+			c.Reward.Site = "turn_end"
 			b := guesser()
 			m := run(t, c, b)[0].Metrics
 			batch := b.updates[0].batch
@@ -321,7 +322,7 @@ func TestARunGoesOnWhereItStopped(t *testing.T) {
 	c.Agent.Actor.Optim.Style, c.Agent.Actor.Optim.WarmupRatio = "cosine", 0.2
 	c.Algorithm.KLInReward = true
 	c.Algorithm.KLCtrl = vagen.KLConfig{Type: "adaptive", Coef: 0.1, Target: 0.01, Horizon: 40}
-	c.Reward = vagen.RewardConfig{Normalize: "environment", Center: true, Running: true, Epsilon: 1e-8}
+	c.Reward = vagen.RewardConfig{Site: "turn_end", Normalize: "environment", Center: true, Running: true, Epsilon: 1e-8}
 	whole := run(t, c, guesser())
 
 	b := guesser()
@@ -543,4 +544,48 @@ func TestGiGPOComparesEqualStates(t *testing.T) {
 		require.InDelta(t, 0, all, 1e-5, "group %d: every state is centred", g)
 	}
 	require.Greater(t, differ, 3)
+}
+
+// TestSectionsAreCreditedWhereTheyEnd: what a section earned sits on its last token
+// instead of the turn's. Without discount, what is paid at the end of a turn is the
+// return of all its tokens, and what is paid before the end is not that of the end.
+func TestSectionsAreCreditedWhereTheyEnd(t *testing.T) {
+	tagged := func() *bandit {
+		return newBandit("<guess>0</guess>", "<guess>1</guess>", "<guess>2</guess>", "<guess></guess>")
+	}
+	returns := func(site, normalize string) *policy.Batch {
+		c := whole()
+		c.Env.Config = map[string]any{"turns": uint64(1)}
+		c.Data.TrainBatch, c.Agent.Actor.MiniBatch = 32, 32
+		c.Reward.Site, c.Reward.Normalize = site, normalize
+		b := tagged()
+		tr, _ := trainer(t, c, b, &arena{})
+		tr.Learner = aligned{b}
+		require.NoError(t, tr.Run(t.Context()))
+		return b.updates[0].batch
+	}
+	ends, sections, scaled := returns("turn_end", "none"), returns("section_end", "none"), returns("section_end", "batch")
+	empty := 0
+	for row := range ends.Len() {
+		end := ends.Offsets[row+1] - 1
+		pay := ends.Returns[end]
+		require.Contains(t, []float32{1, -0.5}, pay)
+		require.Equal(t, pay, ends.Returns[end-1])
+		require.Equal(t, pay, sections.Returns[end-1], "row %d: what the word earns does not change", row)
+		if ends.Tokens[end-1] == 3 { // an empty section has no token to sit on
+			empty++
+			require.Equal(t, pay, sections.Returns[end], "row %d", row)
+			continue
+		}
+		require.Zero(t, sections.Returns[end], "row %d: nothing is left to earn at the end", row)
+		require.Zero(t, scaled.Returns[end], "row %d", row)
+		require.Greater(t, math.Abs(float64(scaled.Returns[end-1])), 1.1*math.Abs(float64(pay)), "row %d: rewards of 1, −0.5 and 0 vary by less than 1", row)
+	}
+	require.Positive(t, empty)
+	require.Less(t, empty, ends.Len())
+
+	c := whole()
+	c.Reward.Site = "section_end"
+	tr, _ := trainer(t, c, tagged(), &arena{})
+	require.ErrorContains(t, tr.Run(t.Context()), "does not tell where sections end")
 }

@@ -44,6 +44,14 @@ type Counter interface {
 	Count(p Prompt) (int, error)
 }
 
+// Aligner is a policy that tells which part of a response each of its tokens is.
+type Aligner interface {
+	// Ends returns, for each token of a response, where in the response's text
+	// what has been written up to and including it ends, in bytes. Positions beyond
+	// the text stand for an end-of-turn token.
+	Ends(tokens []int32) []int
+}
+
 // Prompt asks for one response.
 type Prompt struct {
 	// Conversation identifies the conversation. The first prompt with a key

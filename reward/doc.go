@@ -2,7 +2,8 @@
 //
 //   - Parser reads responses in the formats of the original systems, and
 //     [ObservePredict], into a Response.
-//   - Parts is a turn's reward by component; Place puts rewards on tokens.
+//   - Parts is a turn's reward by component; Place puts rewards on the tokens of
+//     a row that package mask recorded.
 //   - ShapeKL charges tokens for leaving a reference policy, with a coefficient
 //     that a Controller holds.
 //   - Clip and Normalizer bring rewards to a common scale.
@@ -10,6 +11,6 @@
 //     state of the world, once a judge has read it; ExtractRelations reads the
 //     judge's answer.
 //
-// Nothing here waits, draws random numbers or knows tokens. Sums are made in
+// Nothing here waits or draws random numbers. Sums are made in
 // float64, in the order of their arguments.
 package reward

@@ -1,8 +1,10 @@
 package reward_test
 
 import (
+	"errors"
 	"fmt"
 
+	"vagen/mask"
 	"vagen/reward"
 )
 
@@ -19,18 +21,32 @@ func ExampleParser() {
 }
 
 // The rewards of two turns sit on the last token of each, the reward of the
-// episode on that of the last.
+// episode on that of the last. A part that is about a section of a response may
+// sit where the section ends.
 func ExamplePlace() {
-	row := make([]float32, 8)
-	turns := []reward.Turn{
-		{End: 3, Reward: reward.Parts{{Name: "format", Value: 0.5}}},
-		{End: 7, Reward: reward.Parts{{Name: "format", Value: 0.5}, {Name: "success", Value: 1}}},
-	}
-	if err := reward.Place(row, reward.PerTurn, turns, 10); err != nil {
+	var row mask.Sequence
+	err := errors.Join(
+		row.AppendResponse(1, 2, 3), row.AppendContext(mask.Observation, 4), row.AppendResponse(5, 6, 7),
+		row.AddSpan("observation", 0, 2),
+	)
+	if err != nil {
 		panic(err)
 	}
-	fmt.Println(row)
-	// Output: [0 0 0 0.5 0 0 0 11.5]
+	turns := []reward.Parts{
+		{{Name: "format", Value: 0.5}, {Name: "observation", Value: 0.25}},
+		{{Name: "format", Value: 0.5}, {Name: "success", Value: 1}},
+	}
+	for _, how := range []reward.Placement{reward.PerTurn, reward.PerSpan, reward.AtLast} {
+		rewards, err := reward.Place(nil, &row, how, turns, 10)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(how, rewards)
+	}
+	// Output:
+	// turn [0 0 0.75 0 0 0 11.5]
+	// span [0 0.25 0.5 0 0 0 11.5]
+	// last [0 0 0 0 0 0 12.25]
 }
 
 // Tokens are charged for leaving the reference policy.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"vagen/internal/nearest"
+	"vagen/mask"
 )
 
 // Placement says on which tokens of a row the rewards of its turns sit.
@@ -16,7 +17,7 @@ const (
 	// PerTurn puts each turn's reward on the last token of the turn, and the
 	// final reward on that of the last turn (use_multi_turn_reward).
 	PerTurn Placement = "turn"
-	// AtLast puts the sum of everything on the last token of the row.
+	// AtLast puts the sum of everything on the last token that the model wrote.
 	AtLast Placement = "last"
 	// PerSpan is PerTurn, except that a part that is about a section of the
 	// response sits on the last token of that section.
@@ -32,93 +33,89 @@ func ParsePlacement(name string) (Placement, error) {
 	return Placement(name), nil
 }
 
-// Turn is the reward of one turn and where its tokens are in the row.
-type Turn struct {
-	Reward Parts
-	End    int            // last token of the response
-	Spans  map[string]int // last token of each section that has rewards of its own
-}
-
-// Place writes the rewards of a row, one per token, into dst: those of the turns
-// and final, the reward of the episode as a whole. Sums are made in float64 in
-// the order of the turns. All other tokens get 0.
+// Place appends the rewards of a row, one per token: those of its turns and final,
+// the reward of the episode as a whole. Sums are made in float64 in the order of
+// the turns. All other tokens get 0.
 //
-// Positions must lie in the row and turns must end one after another; numbers
-// must be finite; a row without tokens, or without turns for PerTurn and
-// PerSpan, has room for no reward but 0. Errors leave dst undefined.
-func Place(dst []float32, how Placement, turns []Turn, final float64) error {
-	if err := checkTurns(len(dst), turns, final); err != nil {
-		return err
+// Positions are those of the row. PerSpan puts a part on the end of the span of
+// its name that was added last to the turn, and on the turn's end where there is
+// none. PerTurn and PerSpan need as many rewards as the row has turns, else the
+// error wraps mask.ErrTurns; a row without turns has no room for a reward but 0.
+// Numbers must be finite. After an error dst is returned as it was.
+func Place(dst []float32, row *mask.Sequence, how Placement, turns []Parts, final float64) ([]float32, error) {
+	for k, parts := range turns {
+		for _, part := range parts {
+			if !finite(part.Value) {
+				return dst, fmt.Errorf("reward: place: turn %d: part %q is %v, it must be finite", k, part.Name, part.Value)
+			}
+		}
 	}
-	clear(dst)
+	sums := make([]float64, len(turns))
+	var ends map[spanKey]int
 	switch how {
 	case AtLast:
-		total := 0.0
-		for _, t := range turns {
-			total += t.Reward.Sum()
+		for _, parts := range turns {
+			final += parts.Sum()
 		}
-		total += final
-		if len(dst) > 0 {
-			dst[len(dst)-1] = float32(total)
-		} else if total != 0 {
-			return fmt.Errorf("reward: place: the row has no token for a reward of %v", total)
+		sums = make([]float64, row.Turns())
+	case PerTurn:
+		for k, parts := range turns {
+			sums[k] = parts.Sum()
 		}
-	case PerTurn, PerSpan:
-		if len(turns) == 0 && final != 0 {
-			return fmt.Errorf("reward: place: the row has no turn for the final reward of %v", final)
-		}
-		for k, t := range turns {
-			rest := t.Reward
-			if how == PerSpan {
-				rest = placeSpans(dst, t)
-			}
-			sum := rest.Sum()
-			if k == len(turns)-1 {
-				sum += final
-			}
-			dst[t.End] = float32(float64(dst[t.End]) + sum)
+	case PerSpan:
+		ends = spanEnds(row)
+		for k, parts := range turns {
+			sums[k] = apart(parts, k, ends).Sum()
 		}
 	default:
-		return fmt.Errorf("reward: place: placement %q is not one of %s, %s, %s", how, PerTurn, AtLast, PerSpan)
+		return dst, fmt.Errorf("reward: place: placement %q is not one of %s, %s, %s", how, PerTurn, AtLast, PerSpan)
 	}
-	return nil
+	start := len(dst)
+	out, err := row.PlaceTurnRewards(dst, sums, final)
+	if err != nil {
+		return dst, fmt.Errorf("reward: place: %w", err)
+	}
+	if ends != nil {
+		addSpans(out[start:], turns, ends)
+	}
+	return out, nil
 }
 
-// placeSpans puts the parts with a span of their own there and returns the rest.
-func placeSpans(dst []float32, t Turn) Parts {
+// spanKey is a span's name within a turn.
+type spanKey struct {
+	turn int
+	name string
+}
+
+// spanEnds finds the last token of each turn's spans.
+func spanEnds(row *mask.Sequence) map[spanKey]int {
+	ends := map[spanKey]int{}
+	for s := range row.Spans {
+		ends[spanKey{s.Turn, s.Name}] = s.End - 1
+	}
+	return ends
+}
+
+// apart returns the parts without a span of their own.
+func apart(parts Parts, turn int, ends map[spanKey]int) Parts {
 	var rest Parts
-	for _, part := range t.Reward {
-		if at, ok := t.Spans[part.Name]; ok {
-			dst[at] = float32(float64(dst[at]) + part.Value)
-			continue
+	for _, part := range parts {
+		if _, ok := ends[spanKey{turn, part.Name}]; !ok {
+			rest = append(rest, part)
 		}
-		rest = append(rest, part)
 	}
 	return rest
 }
 
-func checkTurns(tokens int, turns []Turn, final float64) error {
-	if !finite(final) {
-		return fmt.Errorf("reward: place: the final reward is %v, it must be finite", final)
-	}
-	before := -1
-	for k, t := range turns {
-		if t.End <= before || t.End >= tokens {
-			return fmt.Errorf("reward: place: turn %d ends at token %d; it must be after token %d and below %d", k, t.End, before, tokens)
-		}
-		for _, part := range t.Reward {
-			if !finite(part.Value) {
-				return fmt.Errorf("reward: place: turn %d: part %q is %v, it must be finite", k, part.Name, part.Value)
+// addSpans puts the parts with a span of their own there.
+func addSpans(row []float32, turns []Parts, ends map[spanKey]int) {
+	for k, parts := range turns {
+		for _, part := range parts {
+			if at, ok := ends[spanKey{k, part.Name}]; ok {
+				row[at] = float32(float64(row[at]) + part.Value)
 			}
 		}
-		for name, at := range t.Spans {
-			if at <= before || at > t.End {
-				return fmt.Errorf("reward: place: turn %d: span %q ends at token %d, outside the turn's %d..%d", k, name, at, before+1, t.End)
-			}
-		}
-		before = t.End
 	}
-	return nil
 }
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

@@ -2,56 +2,78 @@ package reward
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/mask"
 )
 
-var threeTurns = []Turn{
-	{Reward: Parts{{"format", 0.5}, {"observation", 0.25}}, End: 2, Spans: map[string]int{"observation": 1}},
-	{Reward: Parts{{"format", 0.5}}, End: 4},
-	{Reward: Parts{{"success", 1}, {"prediction", 0.125}}, End: 6, Spans: map[string]int{"prediction": 6, "observation": 5}},
+// threeTurns is a row of three turns, with an observation to read between them and
+// at the end, and what they earned.
+func threeTurns(t *testing.T) (*mask.Sequence, []Parts) {
+	t.Helper()
+	row := new(mask.Sequence)
+	require.NoError(t, errors.Join(
+		row.AppendContext(mask.Prompt, 1), row.AppendResponse(2, 3), row.AppendContext(mask.Observation, 4),
+		row.AppendResponse(5), row.AppendResponse(6, 7, 8), row.AppendContext(mask.Observation, 9),
+		row.AddSpan("observation", 1, 2), row.AddSpan("prediction", 5, 6), row.AddSpan("prediction", 5, 8), row.AddSpan("answer", 6, 7),
+	))
+	return row, []Parts{
+		{{"format", 0.5}, {"observation", 0.25}},
+		{{"format", 0.5}, {"observation", 0.25}}, // without a span
+		{{"success", 1}, {"prediction", 0.125}, {"answer", 0.0625}, {"answer", 0.5}},
+	}
 }
 
 func TestRewardsSitWhereThePlacementSays(t *testing.T) {
+	row, turns := threeTurns(t)
 	for how, want := range map[Placement][]float32{
-		PerTurn: {0, 0, 0.75, 0, 0.5, 0, 3.125, 0},
-		AtLast:  {0, 0, 0, 0, 0, 0, 0, 4.375},
-		PerSpan: {0, 0.25, 0.5, 0, 0.5, 0, 3.125, 0},
+		PerTurn: {9, 0, 0, 0.75, 0, 0.75, 0, 0, 3.6875, 0},
+		AtLast:  {9, 0, 0, 0, 0, 0, 0, 0, 5.1875, 0},
+		PerSpan: {9, 0, 0.25, 0.5, 0, 0.75, 0, 0.5625, 3.125, 0},
 	} {
-		got := []float32{9, 9, 9, 9, 9, 9, 9, 9}
-		require.NoError(t, Place(got, how, threeTurns, 2))
-		require.Equal(t, want, got, how)
+		got, err := Place([]float32{9}, row, how, turns, 2)
+		require.NoError(t, err)
+		require.Equal(t, want, got[:10], how)
+		require.Len(t, got, 1+row.Len())
 		parsed, err := ParsePlacement(string(how))
 		require.NoError(t, err)
 		require.Equal(t, how, parsed)
 	}
-	require.NoError(t, Place(nil, AtLast, nil, 0))
-	require.NoError(t, Place(make([]float32, 3), PerTurn, nil, 0))
+	for _, how := range []Placement{PerTurn, AtLast, PerSpan} {
+		got, err := Place(nil, new(mask.Sequence), how, nil, 0)
+		require.NoError(t, err)
+		require.Empty(t, got)
+	}
 }
 
 func TestRewardsThatCannotBePlacedAreErrors(t *testing.T) {
-	row := make([]float32, 6)
+	row, turns := threeTurns(t)
 	for name, c := range map[string]struct {
-		row   []float32
+		row   *mask.Sequence
 		how   Placement
-		turns []Turn
+		turns []Parts
 		final float64
 		want  string
 	}{
-		"beyond the row":   {row, PerTurn, threeTurns, 0, "turn 2 ends at token 6"},
-		"not in order":     {row, AtLast, []Turn{{End: 3}, {End: 3}}, 0, "turn 1 ends at token 3; it must be after token 3"},
-		"not finite":       {row, PerTurn, []Turn{{End: 3, Reward: Parts{{"x", math.NaN()}}}}, 0, `turn 0: part "x" is NaN`},
-		"final not finite": {row, PerTurn, nil, math.Inf(1), "final"},
-		"no turn":          {row, PerSpan, nil, 1, "no turn for the final reward of 1"},
-		"no token":         {nil, AtLast, nil, 1, "no token"},
-		"span outside":     {row, PerSpan, []Turn{{End: 1}, {End: 3, Spans: map[string]int{"observation": 1}}}, 0, `span "observation" ends at token 1, outside the turn's 2..3`},
+		"too few":          {row, PerTurn, turns[:2], 0, "2 rewards, final 0, 3 turns"},
+		"too few spans":    {row, PerSpan, turns[:2], 0, "2 rewards, final 0, 3 turns"},
+		"not finite":       {row, PerTurn, []Parts{nil, nil, {{"x", math.NaN()}}}, 0, `turn 2: part "x" is NaN`},
+		"final not finite": {row, AtLast, turns, math.Inf(1), "final"},
+		"no turn":          {new(mask.Sequence), PerSpan, nil, 1, "0 rewards, final 1, 0 turns"},
+		"no token":         {new(mask.Sequence), AtLast, turns, 0, "0 turns"},
 		"no placement":     {row, "first", nil, 0, `"first" is not one of`},
 	} {
-		require.ErrorContains(t, Place(c.row, c.how, c.turns, c.final), c.want, name)
+		got, err := Place([]float32{7}, c.row, c.how, c.turns, c.final)
+		require.ErrorContains(t, err, c.want, name)
+		require.Equal(t, []float32{7}, got, name)
 	}
-	_, err := ParsePlacement("turns")
+	_, err := Place(nil, row, PerTurn, nil, 0)
+	require.ErrorIs(t, err, mask.ErrTurns)
+	_, err = ParsePlacement("turns")
 	require.ErrorContains(t, err, `did you mean "turn"?`)
 }
 

@@ -15,6 +15,7 @@ import (
 	"vagen/env"
 	"vagen/mask"
 	"vagen/policy"
+	"vagen/reward"
 	"vagen/rollout"
 )
 
@@ -120,7 +121,7 @@ func TestRowsKeepTurnsAndRewards(t *testing.T) {
 					require.NotEmpty(t, seq.Summary)
 				}
 				require.Equal(t, turns, seq.Turns(), name)
-				paid, err := tr.Rewards(nil, i, true)
+				paid, err := tr.Rewards(nil, i, reward.PerTurn)
 				require.NoError(t, err)
 				if seq.EndsWithSummary() {
 					require.Zero(t, paid[len(paid)-1], "a summary is paid nothing")
@@ -234,7 +235,7 @@ func stitched(t *testing.T, ts []*rollout.Trajectory, est advantage.Estimator, j
 		var whole mask.Sequence
 		var all []float32
 		for i := range tr.Rows {
-			rewards, err := tr.Rewards(nil, i, true)
+			rewards, err := tr.Rewards(nil, i, reward.PerTurn)
 			require.NoError(t, err)
 			if !join {
 				add(&tr.Rows[i].Sequence, rewards, tr, i)

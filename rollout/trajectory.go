@@ -88,36 +88,25 @@ func (t *Trajectory) Return() float64 {
 	return sum
 }
 
-// Rewards appends one reward per token of a row. With perTurn every turn's
-// reward sits on the last token of its response, and a summary's is 0; otherwise
-// the sum sits on the row's last response token.
-func (t *Trajectory) Rewards(dst []float32, row int, perTurn bool) ([]float32, error) {
+// Rewards appends one reward per token of a row, placed as package reward says.
+// A summary's reward is 0.
+func (t *Trajectory) Rewards(dst []float32, row int, how reward.Placement) ([]float32, error) {
 	if row < 0 || row >= len(t.Rows) {
 		return dst, fmt.Errorf("rollout: rewards of row %d: the trajectory has %d rows", row, len(t.Rows))
 	}
 	seq := &t.Rows[row].Sequence
-	var turns []float64
-	var sum float64
+	var turns []reward.Parts
 	for _, turn := range t.Turns {
 		if turn.Row == row {
-			turns = append(turns, turn.Reward.Sum())
-			sum += turn.Reward.Sum()
+			turns = append(turns, turn.Reward)
 		}
 	}
-	if perTurn {
-		if seq.EndsWithSummary() {
-			turns = append(turns, 0)
-		}
-		return seq.PlaceTurnRewards(dst, turns, 0)
+	if seq.EndsWithSummary() {
+		turns = append(turns, nil)
 	}
-	start := len(dst)
-	for range seq.Len() {
-		dst = append(dst, 0)
-	}
-	if last := seq.LastResponse(); last >= 0 {
-		dst[start+last] = float32(sum)
-	} else if sum != 0 {
-		return dst[:start], fmt.Errorf("rollout: rewards of row %d: it has no response to put %v on", row, sum)
+	dst, err := reward.Place(dst, seq, how, turns, 0)
+	if err != nil {
+		return dst, fmt.Errorf("rollout: rewards of row %d: %w", row, err)
 	}
 	return dst, nil
 }

@@ -139,11 +139,11 @@ func TestRewardsStandOnTurnEnds(t *testing.T) {
 			before := []float32{8, 9}
 			want, err := tr.Rows[i].PlaceTurnRewards(before, turns, 0)
 			require.NoError(t, err)
-			got, err := tr.Rewards(before, i, true)
+			got, err := tr.Rewards(before, i, reward.PerTurn)
 			require.NoError(t, err)
 			require.Equal(t, want, got)
 
-			once, err := tr.Rewards(before, i, false)
+			once, err := tr.Rewards(before, i, reward.AtLast)
 			require.NoError(t, err)
 			require.Equal(t, before, once[:2], "numbers are appended")
 			require.Len(t, once, 2+tr.Rows[i].Len())
@@ -168,16 +168,16 @@ func sum(xs []float32) float64 {
 func TestRewardsWithoutAPlaceAreErrors(t *testing.T) {
 	tr := &rollout.Trajectory{Rows: []rollout.Row{{}}, Turns: []rollout.Turn{{Reward: reward.Parts{{Name: "x", Value: 0.5}}}}}
 	for _, row := range []int{-1, 1} {
-		_, err := tr.Rewards(nil, row, true)
+		_, err := tr.Rewards(nil, row, reward.PerTurn)
 		require.ErrorContains(t, err, "the trajectory has 1 rows")
 	}
-	_, err := tr.Rewards(nil, 0, true)
+	_, err := tr.Rewards(nil, 0, reward.PerTurn)
 	require.ErrorIs(t, err, mask.ErrTurns)
-	got, err := tr.Rewards([]float32{7}, 0, false)
-	require.ErrorContains(t, err, "rewards of row 0: it has no response to put 0.5 on")
+	got, err := tr.Rewards([]float32{7}, 0, reward.AtLast)
+	require.ErrorContains(t, err, "rewards of row 0: reward: place: mask: turn rewards: 0 rewards, final 0.5, 0 turns")
 	require.Equal(t, []float32{7}, got)
 	tr.Turns = nil
-	got, err = tr.Rewards([]float32{7}, 0, false)
+	got, err = tr.Rewards([]float32{7}, 0, reward.AtLast)
 	require.NoError(t, err, "nothing to put is nothing to complain about")
 	require.Equal(t, []float32{7}, got)
 }

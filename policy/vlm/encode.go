@@ -71,3 +71,18 @@ func (m *Model) renderContext(msgs []tokenizer.Message, counts []int, opened boo
 	}
 	return m.tok.ExpandImages(nil, ids, counts)
 }
+
+// Ends implements policy.Aligner. A character that several tokens make up belongs
+// to the last of them.
+func (m *Model) Ends(tokens []int32) []int {
+	d := m.tok.NewDecoder(false)
+	ends := make([]int, len(tokens))
+	at := 0
+	for i, id := range tokens {
+		at += len(d.Add(id))
+		ends[i] = at
+	}
+	return ends
+}
+
+var _ policy.Aligner = (*Model)(nil)

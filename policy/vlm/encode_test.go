@@ -1,0 +1,30 @@
+package vlm
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestEndsFollowTheText: token by token, ends say how much of the response is
+// written; characters of several tokens end with their last one.
+func TestEndsFollowTheText(t *testing.T) {
+	tok := tinyTokenizer(t)
+	m := &Model{tok: tok}
+	for _, text := range []string{"<think>go left</think><answer>Left</answer>", "goal up — λ 🙂 é", "x"} {
+		ids, err := tok.Encode(text)
+		require.NoError(t, err)
+		ends := m.Ends(ids)
+		require.Len(t, ends, len(ids))
+		last := 0
+		for i, end := range ends {
+			require.GreaterOrEqual(t, end, last)
+			last = end
+			if whole := tok.Decode(ids[:i+1], false); whole == text[:min(len(whole), len(text))] {
+				require.Equal(t, len(whole), end, "%q: token %d", text, i)
+			}
+		}
+		require.Equal(t, len(text), last)
+	}
+	require.Empty(t, m.Ends(nil))
+}

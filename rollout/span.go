@@ -1,0 +1,98 @@
+package rollout
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"vagen/policy"
+)
+
+// MarkSpans adds the sections of responses, such as observation and answer, to
+// their rows as spans, so that rewards about a section can sit on its tokens
+// (reward.PerSpan). A token that a section shares with what is around it belongs
+// to it. Sections that are empty, or that cannot be found in the text, have no
+// span. Call it once for an episode.
+func MarkSpans(policy policy.Aligner, ts []*Trajectory) error {
+	for _, t := range ts {
+		said := make([]int, len(t.Rows)) // turns of each row so far
+		for k, turn := range t.Turns {
+			row := &t.Rows[turn.Row]
+			start, end, ok := row.TurnAt(said[turn.Row])
+			said[turn.Row]++
+			if !ok || len(turn.Parsed.Sections) == 0 {
+				continue
+			}
+			ends := policy.Ends(row.Tokens()[start:end])
+			if len(ends) != end-start {
+				return fmt.Errorf("rollout: spans of group %d, episode %d, turn %d: the policy places %d of %d tokens", t.Group, t.Index, k, len(ends), end-start)
+			}
+			if err := row.mark(turn, start, ends); err != nil {
+				return fmt.Errorf("rollout: spans of group %d, episode %d, turn %d: %w", t.Group, t.Index, k, err)
+			}
+		}
+	}
+	return nil
+}
+
+// mark adds the spans of one turn, whose tokens begin at start and end in the
+// response's text at ends.
+func (r *Row) mark(turn Turn, start int, ends []int) error {
+	for name, text := range sorted(turn.Parsed.Sections) {
+		from, ok := find(turn.Response, name, text)
+		if !ok {
+			continue
+		}
+		first, last := covering(ends, from, from+len(text))
+		if err := r.AddSpan(name, start+first, start+last+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// find returns where a section's content is in a response: after the tag of its
+// name, else after any tag.
+func find(response, name, text string) (int, bool) {
+	if text == "" {
+		return 0, false
+	}
+	if tag := strings.Index(response, "<"+name+">"); tag >= 0 {
+		if at := strings.Index(response[tag:], text); at >= 0 {
+			return tag + at, true
+		}
+	}
+	for from := 0; ; {
+		at := strings.Index(response[from:], text)
+		if at < 0 {
+			return 0, false
+		}
+		at += from
+		if strings.HasSuffix(strings.TrimSpace(response[:at]), ">") {
+			return at, true
+		}
+		from = at + 1
+	}
+}
+
+// covering returns the first and the last token that touch bytes [from, to).
+func covering(ends []int, from, to int) (first, last int) {
+	for first < len(ends)-1 && ends[first] <= from {
+		first++
+	}
+	for last = first; last < len(ends)-1 && ends[last] < to; last++ {
+	}
+	return first, last
+}
+
+// sorted yields a map in the order of its keys.
+func sorted[V any](m map[string]V) func(yield func(string, V) bool) {
+	return func(yield func(string, V) bool) {
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			if !yield(k, m[k]) {
+				return
+			}
+		}
+	}
+}
