@@ -57,12 +57,17 @@ func stateKey(o env.Observation) uint64 {
 	return binary.LittleEndian.Uint64(h.Sum(nil))
 }
 
-// baselines plays every start state of a step once, greedily, and returns what was
-// earned by group. Groups whose greedy episode cannot be used are missing.
-func (t *Trainer) baselines(ctx context.Context, step int) (map[int]float64, rollout.Timing, error) {
-	episodes := make([]rollout.Episode, t.Config.Data.TrainBatch)
-	for g := range episodes {
-		episodes[g] = t.episode(step, g, 0)
+// baselines plays the start states of a step's episodes once more, greedily, and
+// returns what was earned by group. Groups whose greedy episode cannot be used are
+// missing.
+func (t *Trainer) baselines(ctx context.Context, step int, of []*rollout.Trajectory) (map[int]float64, rollout.Timing, error) {
+	var episodes []rollout.Episode
+	seen := map[int]bool{}
+	for _, e := range of {
+		if !seen[e.Group] {
+			seen[e.Group] = true
+			episodes = append(episodes, t.episode(step, e.Group, 0))
+		}
 	}
 	s := policy.Sampling{MaxTokens: t.Config.Data.MaxResponse}
 	ts, took, err := t.player(s).Play(ctx, episodes, rng.Derive(t.Config.Run.Seed, rng.Sample, uint64(step), 1))

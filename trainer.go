@@ -178,7 +178,7 @@ func (t *Trainer) collect(ctx context.Context, step int, m Metrics) (*batch, rol
 	var greedy map[int]float64
 	if t.spec.Baselines {
 		var more rollout.Timing
-		if greedy, more, err = t.baselines(ctx, step); err != nil {
+		if greedy, more, err = t.baselines(ctx, step, ts); err != nil {
 			return nil, took, err
 		}
 		took.Generate, took.Env = took.Generate+more.Generate, took.Env+more.Env
