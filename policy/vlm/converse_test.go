@@ -1,6 +1,7 @@
 package vlm
 
 import (
+	"image"
 	"maps"
 	"slices"
 	"testing"
@@ -71,6 +72,32 @@ func TestEncodeGivesWhatGenerateReadAndWrote(t *testing.T) {
 		require.Equal(t, []bool{false, true, false, true}, []bool{pieces[0].Response, pieces[1].Response, pieces[2].Response, pieces[3].Response})
 		require.Equal(t, end, pieces[1].Tokens[len(pieces[1].Tokens)-1])
 		require.Equal(t, "right", m.tok.Decode(pieces[1].Tokens[:len(pieces[1].Tokens)-1], false))
+	}
+}
+
+func TestEncodedConversationsCanBeScored(t *testing.T) {
+	m := newTiny(t, model.Qwen25VL, Options{})
+	assistant := func(text string) policy.Message { return policy.Message{Role: policy.Assistant, Text: text} }
+	look, trailing := say("<image>?", drawing(1, 8, 8)), say("<image> and?", drawing(2, 8, 16))
+	pieces, images, err := m.Encode([]policy.Message{look[0], assistant("left"), trailing[0]})
+	require.NoError(t, err)
+	require.Len(t, images, 1, "what awaits a response is left out")
+	require.Len(t, pieces, 2)
+	rows := policy.Rows{Tokens: append(pieces[0].Tokens, pieces[1].Tokens...), Images: [][]policy.Image{images}}
+	rows.Offsets = []int{0, len(rows.Tokens)}
+	_, err = m.Score(t.Context(), &rows, trues(len(rows.Tokens)), policy.Wanted{LogProbs: true}, 1)
+	require.NoError(t, err)
+
+	pad := m.tok.Decode([]int32{m.cfg.ImageToken}, false)
+	for want, msgs := range map[string][]policy.Message{
+		"message 1: 1 images, but the assistant": {look[0], {Role: policy.Assistant, Text: "x", Images: look[0].Images}},
+		"message 1: tokenizer: ":                 {look[0], assistant("see " + pad)},
+		"message 0: ":                            {{Role: policy.User, Text: "<image>"}, assistant("x")},
+		"image 0 is nil":                         {{Role: policy.User, Text: "<image>", Images: make([]image.Image, 1)}, assistant("x")},
+		"before message 1: ":                     {say("see " + pad)[0], assistant("x")},
+	} {
+		_, _, err := m.Encode(msgs)
+		require.ErrorContains(t, err, want)
 	}
 }
 

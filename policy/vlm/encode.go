@@ -12,7 +12,8 @@ import (
 var _ policy.Encoder = (*Model)(nil)
 
 // Encode implements policy.Encoder: the tokens of a conversation as Generate
-// would have read and written them, turn by turn.
+// would have read and written them, turn by turn. What follows the last message
+// of the assistant is not part of it.
 func (m *Model) Encode(messages []policy.Message) ([]policy.Piece, []policy.Image, error) {
 	var groups [][]image.Image
 	for _, msg := range messages {
@@ -23,34 +24,39 @@ func (m *Model) Encode(messages []policy.Message) ([]policy.Piece, []policy.Imag
 		return nil, nil, err
 	}
 	var out []policy.Piece
-	var images []policy.Image
+	var images, fresh []policy.Image // fresh ones are of messages that await a response
 	var pending []tokenizer.Message
 	var counts []int
-	opened := false
 	for i, msg := range messages {
-		images = append(images, refs[i]...)
 		if msg.Role != policy.Assistant {
 			part, err := tokenizer.Marked(string(msg.Role), msg.Text, imageMark, len(msg.Images))
 			if err != nil {
 				return nil, nil, fmt.Errorf("vlm: message %d: %w", i, err)
 			}
-			pending = append(pending, part)
+			pending, fresh = append(pending, part), append(fresh, refs[i]...)
 			for _, pic := range pics[i] {
 				counts = append(counts, pic.grid.tokens(m.cfg.Vision.Merge))
 			}
 			continue
 		}
-		context, err := m.renderContext(pending, counts, opened)
+		if len(msg.Images) > 0 {
+			return nil, nil, fmt.Errorf("vlm: message %d: %d images, but the assistant writes text only", i, len(msg.Images))
+		}
+		context, err := m.renderContext(pending, counts, len(out) > 0)
 		if err != nil {
 			return nil, nil, fmt.Errorf("vlm: before message %d: %w", i, err)
 		}
 		response, err := m.tok.Encode(msg.Text)
+		if err == nil && m.cfg.Vision != nil {
+			response, err = m.tok.ExpandImages(nil, response, nil) // refuses placeholders
+		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("vlm: message %d: %w", i, err)
 		}
 		_, end := m.chat.EndOfTurn()
 		out = append(out, policy.Piece{Tokens: context}, policy.Piece{Tokens: append(response, end), Response: true})
-		pending, counts, opened = nil, nil, true
+		images = append(images, fresh...)
+		pending, counts, fresh = nil, nil, nil
 	}
 	return out, images, nil
 }

@@ -214,6 +214,7 @@ func TestBadPromptsCostTheirConversationAlone(t *testing.T) {
 		"a placeholder in the text": {say("see " + pad), "stands for an image"},
 		"placeholder and image":     {say(pad+"<image>", drawing(1, 8, 8)), "stands for an image"},
 		"an empty image":            {say("<image>", image.NewRGBA(image.Rect(0, 0, 0, 0))), "image 0"},
+		"no image at all":           {say("<image><image>", drawing(1, 8, 8), nil), "image 1 is nil"},
 		"an image much too long":    {say("<image>", image.NewGray(image.Rect(0, 0, 3000, 2))), "image 0"},
 		"a role that is not known":  {[]policy.Message{{Role: "judge", Text: "x"}}, "judge"},
 	} {

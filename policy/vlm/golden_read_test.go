@@ -90,6 +90,7 @@ type recordedModel struct {
 	rows []recordedRow
 	all  policy.Rows   // the rows in a row
 	spec *model.Config // of the learner that is compared
+	seen map[string]bool
 }
 
 // eachRecorded runs f on every recorded model that can be loaded.
@@ -105,7 +106,7 @@ func eachRecorded(t *testing.T, f func(r *recordedModel)) {
 		}
 		found++
 		t.Run(filepath.Base(dir), func(t *testing.T) {
-			r := &recordedModel{t: t, dir: dir, tally: golden.NewTally(t, "vlm/"+filepath.Base(dir))}
+			r := &recordedModel{t: t, dir: dir, tally: golden.NewTally(t, "vlm/"+filepath.Base(dir)), seen: map[string]bool{}}
 			raw, err := os.ReadFile(path)
 			require.NoError(t, err)
 			require.NoError(t, json.Unmarshal(raw, &r.manifest))
@@ -114,9 +115,21 @@ func eachRecorded(t *testing.T, f func(r *recordedModel)) {
 			t.Cleanup(func() { r.tensors.Close() })
 			r.readRows()
 			f(r)
+			r.requireAllRead()
 		})
 	}
 	require.Positive(t, found, "no recorded model in %s", golden.Path(t, "vlm"))
+}
+
+// elsewhere are recorded fields that package processor compares.
+var elsewhere = []string{".pixel_values", ".pixel_row_sum"}
+
+// requireAllRead makes sure that nothing was recorded in vain.
+func (r *recordedModel) requireAllRead() {
+	for _, name := range r.tensors.Names() {
+		other := strings.HasPrefix(name, "lora.") || slices.ContainsFunc(elsewhere, func(field string) bool { return strings.HasSuffix(name, field) })
+		require.True(r.t, other || r.seen[name], "%s was recorded, and nothing has read it", name)
+	}
 }
 
 // readRows strips the padding of all cases and strings their rows together.
@@ -159,12 +172,14 @@ func (r *recordedModel) has(name string) bool { _, ok := r.tensors.Info(name); r
 func (r *recordedModel) dims(name string) []int { info, _ := r.tensors.Info(name); return info.Shape }
 
 func (r *recordedModel) ints(name string) []int64 {
+	r.seen[name] = true
 	x, err := r.tensors.Int64(name, nil)
 	require.NoError(r.t, err)
 	return x
 }
 
 func (r *recordedModel) floats(name string) []float64 {
+	r.seen[name] = true
 	x, err := r.tensors.Float64(name, nil)
 	require.NoError(r.t, err)
 	return x

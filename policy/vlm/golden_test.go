@@ -1,9 +1,11 @@
 package vlm
 
 import (
+	"bytes"
 	"fmt"
 	"image"
 	"math"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/golden"
+	"vagen/internal/safetensors"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
 )
@@ -57,6 +60,7 @@ func TestModelsAgreeWithTransformers(t *testing.T) {
 		r.comparePositions(m)
 		r.compareScores(m)
 		r.compareHidden(m, l)
+		r.compareSaved(m, l)
 		if !r.Critic {
 			r.compareGreedy(m)
 		}
@@ -69,6 +73,35 @@ func TestModelsAgreeWithTransformers(t *testing.T) {
 			}
 		}
 	})
+}
+
+// compareSaved writes a checkpoint of the model as it was loaded. Its tensors have
+// the names, types and bytes of the recorded checkpoint, so that it loads where
+// that does.
+func (r *recordedModel) compareSaved(m *Model, l *learner) {
+	folder := actorFolder
+	if l == m.critic {
+		folder = criticFolder
+	}
+	dir := filepath.Join(r.t.TempDir(), "saved")
+	require.NoError(r.t, m.Save(r.t.Context(), dir))
+	got, err := safetensors.OpenSharded(filepath.Join(dir, folder))
+	require.NoError(r.t, err)
+	defer got.Close()
+	want, err := safetensors.OpenSharded(filepath.Join(r.dir, "checkpoint"))
+	require.NoError(r.t, err)
+	defer want.Close()
+	require.ElementsMatch(r.t, want.Names(), got.Names())
+	for _, name := range want.Names() {
+		a, _ := want.Info(name)
+		b, _ := got.Info(name)
+		require.Equal(r.t, a, b)
+		x, err := want.Bytes(name)
+		require.NoError(r.t, err)
+		y, err := got.Bytes(name)
+		require.NoError(r.t, err)
+		golden.Equal(r.t, r.tally, name+" is saved as it was", bytes.Equal(x, y), true)
+	}
 }
 
 // compareText renders and tokenises the prompts.

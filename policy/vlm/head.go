@@ -26,14 +26,15 @@ func (n *net) headInputs(h *model.Head, w *parts) []*device.Array {
 	return in
 }
 
-// chunks cuts the pack's wanted tokens into pieces of equal size, so that one
-// executable serves all and the logits of a piece fit into memory.
+// chunk is a piece of a pack's wanted tokens.
 type chunk struct {
 	at, target []int32
 	slot       []int32 // [positions]: place in the chunk, or size
 	from, to   int     // of pack.at
 }
 
+// chunks cuts the pack's wanted tokens into pieces of equal size, so that one
+// executable serves all and the logits of a piece fit into memory.
 func (p *pack) chunks(size int) []chunk {
 	var out []chunk
 	for from := 0; from < len(p.at); from += size {

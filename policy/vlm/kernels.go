@@ -354,12 +354,12 @@ func (k *kernels) adam() *device.Program {
 	})
 }
 
-// zeroMatrix: x → zeros of its shape in float32.
+// zeroLike: x → zeros of its shape in float32.
 func (k *kernels) zeroLike() *device.Program {
 	return k.program("zero", func(in []*Node) []*Node { return []*Node{ZerosLike(ConvertDType(in[0], dtypes.Float32))} })
 }
 
-// addImages adds y[row[i]] to x[i] where row[i] ≥ 0 (deepstack).
+// addRows: x, y, row → x with y[row[i]] added to x[i] where row[i] ≥ 0 (deepstack).
 func (k *kernels) addRows() *device.Program {
 	return k.program("add rows", func(in []*Node) []*Node {
 		return []*Node{model.AddRows(in[0], in[1], in[2])}

@@ -88,8 +88,8 @@ func (m *Model) picture(im policy.Image) (picture, error) {
 }
 
 // prepare hashes and processes the images of several prompts side by side. The
-// result does not depend on how many workers there are.
-// The errors are one per prompt.
+// result does not depend on how many workers there are. There is one error, or
+// nil, per prompt.
 func (m *Model) prepare(groups [][]image.Image) ([][]policy.Image, [][]picture, []error) {
 	refs, pics := make([][]policy.Image, len(groups)), make([][]picture, len(groups))
 	errs := make([]error, len(groups))
@@ -99,6 +99,10 @@ func (m *Model) prepare(groups [][]image.Image) ([][]policy.Image, [][]picture, 
 		wg.Go(func() {
 			for i := range work {
 				for k, im := range groups[i] {
+					if im == nil {
+						errs[i] = fmt.Errorf("vlm: image %d is nil", k)
+						break
+					}
 					ref := policy.Image{Hash: hashImage(im), Image: im}
 					pic, err := m.picture(ref)
 					if err != nil {
