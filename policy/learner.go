@@ -119,7 +119,7 @@ type Stats struct {
 	RatioMax    float64
 	GradNorm    float64 // before clipping; of the policy and a shared critic
 	CriticNorm  float64 // of a critic with weights of its own
-	Skipped     bool    // nothing was changed: the norm was not finite, or too large
+	Skipped     bool    // policy or critic stayed as it was: its norm was not finite, or too large
 	Tokens      int     // tokens in rows
 	// Metrics are further figures of the policy loss under the names that
 	// loss.Metrics has for them, such as those of turns; nil when there are none.

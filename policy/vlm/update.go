@@ -66,7 +66,8 @@ func (m *Model) Score(ctx context.Context, rows *policy.Rows, want []bool, what 
 }
 
 // Update implements policy.Learner. It ends all conversations: their caches hold
-// what the old weights made.
+// what the old weights made. The policy takes its step before a separate critic
+// does: an error, or the end of ctx, between the two leaves the critic behind.
 func (m *Model) Update(ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer) (policy.Stats, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
