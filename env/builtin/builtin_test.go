@@ -9,6 +9,8 @@ import (
 
 	"vagen/env"
 	"vagen/env/remote"
+	"vagen/reward"
+	"vagen/reward/judge"
 )
 
 // Responses in several formats, so that each environment finds some that act.
@@ -135,5 +137,30 @@ func TestRemoteEnvironmentsKeepTheContract(t *testing.T) {
 			env.CheckOptions{Config: config, Responses: responses, Seeds: []int64{3}})
 		require.NoError(t, err, name)
 		require.NoError(t, report.Err(), name)
+	}
+}
+
+// What the prompts show as an example is what the judge by rules reads.
+func TestExamplesOfPromptsAreReadByTheJudge(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		config map[string]any
+		want   []reward.Relation
+	}{
+		{"frozenlake", map[string]any{"rules": "legacy", "prompt_format": "grounding"}, []reward.Relation{
+			{Object: "target", Vertical: reward.Below, Horizontal: reward.Right}, {Object: "hole", Vertical: reward.Same, Horizontal: reward.Right}}},
+		{"sokoban", map[string]any{"rules": "next"}, []reward.Relation{
+			{Object: "target", Vertical: reward.Below, Horizontal: reward.Right}, {Object: "box", Vertical: reward.Below, Horizontal: reward.Right}}},
+	} {
+		c.config["use_state_reward"] = true
+		e, err := Registry().New(c.name, c.config)
+		require.NoError(t, err)
+		o, err := e.System(t.Context())
+		require.NoError(t, err)
+		_, example, _ := strings.Cut(o.Text, "For example:\n")
+		r := e.(env.Judged).Env.(interface{ Parser() *reward.Parser }).Parser().Parse(example)
+		require.True(t, r.FormatCorrect, example)
+		require.Equal(t, c.want, judge.Read(r.Sections[reward.SectionObservation], map[string]string{"target": "target", "hole": "hole", "box": "box"}))
+		require.Contains(t, o.Text, "in the same column, as seen from you")
 	}
 }

@@ -83,6 +83,8 @@ func (e *Env) observationText(lake string, moved []string, first bool) string {
 func (e *Env) formatText() string {
 	text := words.Format(e.parser)
 	switch {
+	case e.positional():
+		return text + words.Positions("the goal, called target,", "each hole")
 	case !e.describing():
 		return text + words.Relations(e.o.PromptFormat, "target", "hole")
 	case len(e.parser.Sections()) < 3:
@@ -126,8 +128,16 @@ func (e *Env) exampleState(at Cell, holes bool, otherwise string) string {
 		return exampleLake.Text(e.o.Rules, at)
 	case strings.HasSuffix(e.o.PromptFormat, "_structured"):
 		return words.JSON(exampleLake.Relations(at))
+	case e.positional():
+		return words.Said(exampleLake.Relations(at))
 	}
 	return otherwise
+}
+
+// positional reports whether sections are to be written in the words that judges read
+// by rule: when they are rewarded and the format asks for no other notation.
+func (e *Env) positional() bool {
+	return e.o.UseStateReward && !e.describing() && words.Relations(e.o.PromptFormat, "", "") == ""
 }
 
 // describing reports whether sections are to be written in the words of Describe.

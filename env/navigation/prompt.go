@@ -72,7 +72,13 @@ func (e *Env) nextText(view string, done []string, earned float64) string {
 func clean(text string) string { return strings.ReplaceAll(text, env.ImageMark, "") }
 
 // formatText asks for the response's format.
-func (e *Env) formatText() string { return words.Format(e.parser) }
+func (e *Env) formatText() string {
+	text := words.Format(e.parser)
+	if e.o.UseStateReward {
+		text += " Say of the target, by that name, and of each thing in view whether it is ahead, behind, left or right of you."
+	}
+	return text
+}
 
 // example is a response in the format.
 func (e *Env) example() string {
@@ -82,6 +88,12 @@ func (e *Env) example() string {
 		moves += e.o.ActionSep + w[MoveLeft]
 	}
 	return e.parser.Compose(func(section string) string {
+		switch {
+		case e.o.UseStateReward && section == reward.SectionObservation:
+			return "The target is ahead, the table is ahead, the lamp is left."
+		case e.o.UseStateReward && section == reward.SectionPrediction:
+			return "The target is ahead, the table is right, the lamp is left."
+		}
 		switch section {
 		case reward.SectionAnswer:
 			return moves

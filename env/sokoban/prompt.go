@@ -23,6 +23,9 @@ func (e *Env) systemPrompt() string {
 	if e.o.RenderMode == Vision {
 		b.WriteString("Each picture shows the room from above. You are the red figure. Boxes are yellow crates, targets are purple rings, " +
 			"a crate on a target is green, and walls are dark.")
+		if e.o.Edges {
+			b.WriteString(" A dark edge of a tile means that a wall lies beyond it, an orange bar that a crate does.")
+		}
 	} else {
 		b.WriteString("The room is drawn with one symbol for a cell: P is you, X is a box, O is a target, √ is a box on a target, " +
 			"S is you on a target, # is wall and _ is free floor.")
@@ -73,6 +76,8 @@ func (e *Env) observationText(room string, moved []string, first bool) string {
 func (e *Env) formatText() string {
 	text := words.Format(e.parser)
 	switch {
+	case e.positional():
+		return text + words.Positions("each target", "each box")
 	case !e.describing():
 		return text + words.Relations(e.o.PromptFormat, "target", "box")
 	case len(e.parser.Sections()) < 3:
@@ -134,6 +139,14 @@ func (e *Env) exampleState(r *Room, moves bool, otherwise string) string {
 		return r.Text(e.o.Rules)
 	case strings.HasSuffix(e.o.PromptFormat, "_structured"):
 		return words.JSON(r.Relations())
+	case e.positional():
+		return words.Said(r.Relations())
 	}
 	return otherwise
+}
+
+// positional reports whether sections are to be written in the words that judges read
+// by rule: when they are rewarded and the format asks for no other notation.
+func (e *Env) positional() bool {
+	return e.o.UseStateReward && !e.describing() && words.Relations(e.o.PromptFormat, "", "") == ""
 }

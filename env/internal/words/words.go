@@ -64,7 +64,49 @@ func Format(p *reward.Parser) string {
 	for _, name := range p.Sections() {
 		what = append(what, "<"+p.Tag(name)+"> holds "+sections[name])
 	}
-	return "Answer in this form: " + p.Compose(func(string) string { return "…" }) + " where " + strings.Join(what, ", ") + "."
+	return "Answer in this form: " + p.Compose(func(string) string { return "…" }) + " where " + strings.Join(what, ", ") + "." + besides(p)
+}
+
+// besides says what else may stand in a response, where that is something.
+func besides(p *reward.Parser) string {
+	switch name := p.Format(); {
+	case p.Dialect() == reward.Lite && name == "free_wm":
+		return " Your thoughts stand between these blocks."
+	case p.Dialect() != reward.Next:
+		return ""
+	case name == "wm_think" || name == "free_wm":
+		return " Your own thinking may come before."
+	case name == "answer" || name == "eval_mode":
+		return " Your thoughts may come before it."
+	}
+	return ""
+}
+
+// Positions asks for positions in the closed vocabulary that judges by rule read,
+// of things such as "the target" and "each hole".
+func Positions(things ...string) string {
+	return " Say of " + strings.Join(things, " and of ") +
+		" whether it is above, below or in the same row, and left, right or in the same column, as seen from you."
+}
+
+// Said says relations in that vocabulary.
+func Said(list []reward.Relation) string {
+	parts := make([]string, len(list))
+	for i, r := range list {
+		vertical, horizontal := r.Vertical, r.Horizontal
+		if vertical == reward.Same {
+			vertical = "in the same row"
+		}
+		if horizontal == reward.Same {
+			horizontal = "in the same column"
+		}
+		parts[i] = "the " + r.Object + " is " + vertical + " and " + horizontal
+	}
+	text := strings.Join(parts, ", ")
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
 // Relations asks for the notation of a structured or symbolic format, "" for
