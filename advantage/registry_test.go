@@ -120,6 +120,7 @@ func TestUnknownNamesSuggestTheNearest(t *testing.T) {
 		"GRPO":        `known: bi_level_gae, `,
 		"maskd_gae":   `did you mean "masked_gae"?`,
 		"rlo":         `did you mean "rloo"?`,
+		"gpo":         `did you mean "gpg"?`, // as near as grpo and opo, and first
 		"":            "known: ",
 	} {
 		_, err := ByName(name, DefaultParams())

@@ -231,3 +231,59 @@ func TestWhiteningNeverStoresInfinity(t *testing.T) {
 	var out Result
 	refuse(t, "padding", GAE{}.Estimate(&out, b), ErrNotFinite, "row 0, position 2")
 }
+
+// TestSpreadIsTakenNearTheData: advantages of ten million that differ by ones
+// keep their spread, as each row's sums are taken around one of its own numbers.
+func TestSpreadIsTakenNearTheData(t *testing.T) {
+	b := batchOf(newGenerator(1).episodes(3, 3, true))
+	for i := range b.Rewards {
+		b.Rewards[i], b.Values[i] = 2e7+float32(2*(i%3)), 1e7
+	}
+	for _, name := range Names() {
+		spec, err := Describe(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !spec.Critic {
+			continue
+		}
+		// Without discounts' help an advantage is a reward minus a value.
+		est := named(t, name, Params{Raw: true, Mix: 0.75})
+		raw := run(t, est, b).Advantages
+		over := b.Loss
+		switch name {
+		case "gae":
+			over = b.Attention
+		case "turn_wise_gae":
+			over = b.TurnEnd
+		}
+		got := run(t, named(t, name, Params{Mix: 0.75}), b).Raw
+		want := MomentsOf(raw, over)
+		// Storage of the raw advantages rounds those that are sums over turns.
+		if math.Abs(got.M2/want.M2-1) > 1e-6 || math.Abs(got.Mean/want.Mean-1) > 1e-7 {
+			t.Errorf("%s: mean %v, squares %v, want %v and %v", name, got.Mean, got.M2, want.Mean, want.M2)
+		}
+	}
+}
+
+// TestUnpaidStretchesMayBeLong: longer than the zeros that stand for rewards.
+func TestUnpaidStretchesMayBeLong(t *testing.T) {
+	g := newGenerator(1)
+	n := 2*len(unpaid.f32) + 5
+	v := make([]float32, n)
+	for i := range v {
+		v[i] = g.number()
+	}
+	adv, ret, wantAdv, wantRet := make([]float32, n), make([]float32, n), make([]float32, n), make([]float32, n)
+	got, want := recursion{gamma: 0.9, decay: 0.8, next: 1, acc: 2}, recursion{gamma: 0.9, decay: 0.8, next: 1, acc: 2}
+	advanceUnpaid(&got, v, adv, ret)
+	advance(&want, make([]float32, n), v, wantAdv, wantRet)
+	for i := range v {
+		if abs(adv[i]-wantAdv[i]) > 1e-6 || abs(ret[i]-wantRet[i]) > 1e-6 {
+			t.Fatalf("position %d: %v and %v, want %v and %v", i, adv[i], ret[i], wantAdv[i], wantRet[i])
+		}
+	}
+	if got.spread.n != n || math.Abs(got.spread.s2-want.spread.s2) > 1e-9*want.spread.s2 {
+		t.Errorf("spread %+v, want %+v", got.spread, want.spread)
+	}
+}
