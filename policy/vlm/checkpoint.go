@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"vagen/internal/safetensors"
+	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 )
 
@@ -33,7 +34,8 @@ var modelFiles = []string{
 var ErrCheckpoint = errors.New("checkpoint does not fit the model")
 
 // Save implements policy.Learner. It writes the folders actor, critic and
-// optimizer into dir: actor loads in transformers and vLLM as it is; all
+// optimizer into dir: actor loads in transformers and vLLM as it is, with adapters
+// as a PEFT folder of these alone, for which Export has the alternative; all
 // together restore the model with Restore. A folder that is not empty is an
 // error that wraps fs.ErrExist: what an older checkpoint left there would be
 // restored with this one. Nothing is synced as a whole: a caller that needs an
@@ -50,12 +52,16 @@ func (m *Model) Save(ctx context.Context, dir string) error {
 	case len(entries) > 0:
 		return fmt.Errorf("vlm: save: %s is not empty: %w", dir, fs.ErrExist)
 	}
-	if err := m.saveModel(ctx, m.actor, filepath.Join(dir, actorFolder), false); err != nil {
+	save := m.saveModel
+	if m.adapter != nil {
+		save = func(ctx context.Context, l *learner, dir string, _ bool) error { return m.saveAdapter(ctx, l, dir) }
+	}
+	if err := save(ctx, m.actor, filepath.Join(dir, actorFolder), false); err != nil {
 		return err
 	}
 	switch {
 	case m.critic != nil:
-		if err := m.saveModel(ctx, m.critic, filepath.Join(dir, criticFolder), false); err != nil {
+		if err := save(ctx, m.critic, filepath.Join(dir, criticFolder), false); err != nil {
 			return err
 		}
 	case m.opts.Critic == SharedCritic:
@@ -90,7 +96,8 @@ func (l *learner) isScore(group int) bool {
 }
 
 // saveModel writes a Hugging Face folder. Of a policy with a shared value head
-// it writes the policy alone, or, with score, the head alone.
+// it writes the policy alone, or, with score, the head alone. Adapters are merged
+// into the weights.
 func (m *Model) saveModel(ctx context.Context, l *learner, dir string, score bool) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("vlm: save: %w", err)
@@ -106,7 +113,7 @@ func (m *Model) saveModel(ctx context.Context, l *learner, dir string, score boo
 	for gi, g := range l.weights.groups {
 		for _, p := range g.Params {
 			for _, part := range p.Parts {
-				if include(gi) {
+				if include(gi) && !p.Adapter {
 					list = append(list, l.as(part))
 				}
 			}
@@ -124,8 +131,11 @@ func (m *Model) saveModel(ctx context.Context, l *learner, dir string, score boo
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		one := &tensors{groups: l.weights.groups[gi : gi+1], arrays: l.weights.arrays[gi : gi+1]}
-		err := one.each(func(part model.Part, x []float32) error { return w.Float32(l.as(part).Name, x) })
+		one, made, err := l.merged(gi)
+		if err == nil {
+			err = one.each(func(part model.Part, x []float32) error { return w.Float32(l.as(part).Name, x) })
+		}
+		device.FreeAll(made...)
 		if err != nil {
 			return fmt.Errorf("vlm: save: %w", err)
 		}
@@ -157,14 +167,22 @@ func copyFile(from, to string) error {
 const stepsKey = "adam_steps"
 
 // series are the tensors of an optimiser file: first and second moments, and
-// masters of weights that are stored in a narrower type.
+// masters of trained weights that are stored in a narrower type.
 func (l *learner) series() []struct {
 	prefix string
 	t      *tensors
 	want   func(model.Part) bool
 } {
 	all := func(model.Part) bool { return true }
-	narrow := func(p model.Part) bool { return l.as(p).DType != safetensors.F32 }
+	frozen := map[string]bool{}
+	for _, g := range l.weights.groups {
+		for _, p := range g.Params {
+			for _, part := range p.Parts {
+				frozen[part.Name] = p.Frozen
+			}
+		}
+	}
+	narrow := func(part model.Part) bool { return !frozen[part.Name] && l.as(part).DType != safetensors.F32 }
 	return []struct {
 		prefix string
 		t      *tensors

@@ -93,15 +93,17 @@ type recordedModel struct {
 	seen map[string]bool
 }
 
-// eachRecorded runs f on every recorded model that can be loaded.
-func eachRecorded(t *testing.T, f func(r *recordedModel)) {
+// eachRecorded runs f on every recorded model that can be loaded and has the
+// parts.
+func eachRecorded(t *testing.T, f func(r *recordedModel), parts ...string) {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(golden.Path(t, "vlm"), "*", "manifest.json"))
 	require.NoError(t, err)
 	found := 0
 	for _, path := range paths {
 		dir := filepath.Dir(path)
-		if _, err := os.Stat(filepath.Join(dir, "checkpoint")); err != nil {
+		lacks := func(part string) bool { _, err := os.Stat(filepath.Join(dir, part)); return err != nil }
+		if lacks("checkpoint") || slices.ContainsFunc(parts, lacks) {
 			continue
 		}
 		found++

@@ -129,14 +129,14 @@ func (n *net) learnTrace(h *model.Head, loss *model.Loss, w *parts, g *gradients
 			return nil, s.err
 		}
 		in := append(n.headInputs(h, w), t.x, at, slot, target, data, hyper, dx)
-		acc := n.headGrads(h, g)
-		out, err := g.run(n.update(h, loss), in, acc)
+		slots := n.headSlots(h, g.parts)
+		out, err := g.run(n.update(h, loss, slots), in, headGrads(slots))
 		dx.Free()
 		if err != nil {
 			return nil, err
 		}
 		dx = out[0]
-		n.setHeadGrads(h, g, out[1:len(out)-1])
+		setHeadGrads(slots, out[1:len(out)-1])
 		sums, err := device.ReadNew[float32](out[len(out)-1])
 		out[len(out)-1].Free()
 		if err != nil {
@@ -156,41 +156,5 @@ func addSums[T float32 | float64](sum []float64, part []T) {
 			continue
 		}
 		sum[i] += float64(x)
-	}
-}
-
-// headGrads lists the accumulated gradients of the head in program order, or
-// nil before the first chunk. A tied table's gradient is the embedding's.
-func (n *net) headGrads(h *model.Head, g *gradients) []*device.Array {
-	if g.parts.head == nil {
-		return nil
-	}
-	acc := []*device.Array{g.parts.head[0]}
-	if h.Tokens {
-		if n.spec.Tied {
-			acc = append(acc, g.parts.embed[0])
-		} else {
-			acc = append(acc, g.parts.head[1])
-		}
-	}
-	if h.Value {
-		acc = append(acc, g.parts.score...)
-	}
-	return acc
-}
-
-func (n *net) setHeadGrads(h *model.Head, g *gradients, out []*device.Array) {
-	g.parts.head = []*device.Array{out[0]}
-	out = out[1:]
-	if h.Tokens {
-		if n.spec.Tied {
-			g.parts.embed = []*device.Array{out[0]}
-		} else {
-			g.parts.head = append(g.parts.head, out[0])
-		}
-		out = out[1:]
-	}
-	if h.Value {
-		g.parts.score = out
 	}
 }

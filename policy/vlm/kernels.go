@@ -22,6 +22,7 @@ type kernels struct {
 
 	text   *model.Block
 	vision *model.Block
+	groups *model.Groups // of the architecture; heads differ from net to net
 
 	mu       sync.Mutex
 	programs map[string]*device.Program
@@ -37,7 +38,7 @@ const (
 )
 
 func newKernels(d *device.Device, cfg *model.Config, compute dtypes.DType, keep keepMode) *kernels {
-	k := &kernels{dev: d, cfg: cfg, compute: compute, keep: keep, programs: map[string]*device.Program{}}
+	k := &kernels{dev: d, cfg: cfg, compute: compute, keep: keep, groups: cfg.Groups(), programs: map[string]*device.Program{}}
 	k.text = cfg.TextBlock(compute)
 	if cfg.Vision != nil {
 		k.vision = cfg.VisionBlock(compute)
@@ -99,9 +100,10 @@ func (k *kernels) embed() *device.Program {
 	})
 }
 
-// embedBack: table, tokens, dx, [imageRow, slot], [acc] → dTable, [dImages].
-func (k *kernels) embedBack(images, acc bool) *device.Program {
-	return k.program(fmt.Sprintf("embed back images=%v acc=%v", images, acc), func(in []*Node) []*Node {
+// embedBack: table, tokens, dx, [imageRow, slot], [acc] → [dTable], [dImages]:
+// the table's gradient where it is trained, that of the images where there are any.
+func (k *kernels) embedBack(images, trained, acc bool) *device.Program {
+	return k.program(fmt.Sprintf("embed back images=%v trained=%v acc=%v", images, trained, acc), func(in []*Node) []*Node {
 		a := args{in}
 		table, tokens, dx := a.one(), a.one(), a.one()
 		var row, slot, sum *Node
@@ -112,10 +114,14 @@ func (k *kernels) embedBack(images, acc bool) *device.Program {
 			sum = a.one()
 		}
 		dTable, dImages := model.EmbedBackward(table, tokens, row, slot, dx, sum)
-		if images {
-			return []*Node{dTable, dImages}
+		var out []*Node
+		if trained {
+			out = append(out, dTable)
 		}
-		return []*Node{dTable}
+		if images {
+			out = append(out, dImages)
+		}
+		return out
 	})
 }
 
@@ -124,7 +130,7 @@ func rowLayout(segment *Node) *model.Layout {
 	return &model.Layout{Groups: d[0], Length: d[1], Segment: segment}
 }
 
-func (k *kernels) textParams() int { return len(k.cfg.Groups().Layers[0].Params) }
+func (k *kernels) textParams() int { return len(k.groups.Layers[0].Params) }
 
 // kept lists what a training forward pass returns besides its output. The
 // block's input is not among it: the caller has it.
@@ -153,15 +159,16 @@ func (k *kernels) layer(train bool) *device.Program {
 }
 
 // layerBack: weights, dy, cos, sin, segment, x and kept…, [acc …] → dx, grads….
-func (k *kernels) layerBack() *device.Program {
+// The gradients are those of the trained weights of group.
+func (k *kernels) layerBack(group *model.Group) *device.Program {
 	n := k.textParams()
-	return k.program("layer back", func(in []*Node) []*Node {
+	return k.program("layer back"+frozenKey(group), func(in []*Node) []*Node {
 		a := args{in}
 		w, dy, cos, sin := a.take(n), a.one(), a.one(), a.one()
 		layout := rowLayout(a.one())
 		kept := k.recall(k.text, &a, w, cos, sin, layout)
 		dx, grads := k.text.Backward(w, kept, cos, sin, layout, dy)
-		return append([]*Node{dx}, accumulate(grads, a.rest())...)
+		return append([]*Node{dx}, accumulate(trainedNodes(grads, group), a.rest())...)
 	})
 }
 
@@ -207,14 +214,22 @@ func headParams(h *model.Head) int {
 }
 
 // update: head weights, x, at [c], slot [n], target [c], cols [c, Columns], hyper,
-// dx [n, hidden], [acc …] → dx, grads…, statistics.
-func (k *kernels) update(h *model.Head, loss *model.Loss) *device.Program {
-	return k.program(fmt.Sprintf("update %+v %s", *h, loss.Key()), func(in []*Node) []*Node {
+// dx [n, hidden], [acc …] → dx, grads of the slots…, statistics.
+func (k *kernels) update(h *model.Head, loss *model.Loss, slots []headSlot) *device.Program {
+	trained := make([]int, len(slots))
+	for i, s := range slots {
+		trained[i] = s.param
+	}
+	return k.program(fmt.Sprintf("update %+v %s %v", *h, loss.Key(), trained), func(in []*Node) []*Node {
 		a := args{in}
 		w := h.Weights(a.take(headParams(h)))
 		x, at, slot, target, cols, hyper, dx := a.one(), a.one(), a.one(), a.one(), a.one(), a.one(), a.one()
-		dx, grads, stats := h.Update(w, loss, x, at, slot, target, cols, hyper, dx, a.rest())
-		return append(append([]*Node{dx}, grads...), stats)
+		dx, all, stats := h.Update(w, loss, x, at, slot, target, cols, hyper, dx, nil)
+		grads := make([]*Node, len(trained))
+		for i, param := range trained {
+			grads[i] = all[param]
+		}
+		return append(append([]*Node{dx}, accumulate(grads, a.rest())...), stats)
 	})
 }
 
@@ -239,7 +254,7 @@ func (k *kernels) joint(l *model.JointLoss) *device.Program {
 func (k *kernels) patch() *device.Program {
 	return k.program("patch", func(in []*Node) []*Node {
 		a := args{in}
-		w := a.take(len(k.cfg.Groups().Patch.Params))
+		w := a.take(len(k.groups.Patch.Params))
 		p := patchInput(&a)
 		cos, sin := k.cfg.VisionAngles(p.Place)
 		return []*Node{k.cfg.PatchForward(w, p, k.compute), cos, sin}
@@ -247,16 +262,16 @@ func (k *kernels) patch() *device.Program {
 }
 
 // patchBack: weights, pixels, place, [table index, table weight], dx, [acc …] → grads….
-func (k *kernels) patchBack() *device.Program {
-	return k.program("patch back", func(in []*Node) []*Node {
+func (k *kernels) patchBack(group *model.Group) *device.Program {
+	return k.program("patch back"+frozenKey(group), func(in []*Node) []*Node {
 		a := args{in}
-		w := a.take(len(k.cfg.Groups().Patch.Params))
+		w := a.take(len(k.groups.Patch.Params))
 		p := model.PatchInput{Pixels: a.one(), Place: a.one()}
 		if k.cfg.Vision.Positions > 0 {
 			p.TableIndex, p.TableWeight = a.one(), a.one()
 		}
 		dx := a.one()
-		return accumulate(k.cfg.PatchBackward(w, p, dx), a.rest())
+		return accumulate(trainedNodes(k.cfg.PatchBackward(w, p, dx), group), a.rest())
 	})
 }
 
@@ -283,7 +298,7 @@ func visionLayout(a *args, even bool) *model.Layout {
 
 // visionBlock: weights, x, cos, sin, layout → y, kept….
 func (k *kernels) visionBlock(train, even bool) *device.Program {
-	n := len(k.cfg.Groups().Blocks[0].Params)
+	n := len(k.groups.Blocks[0].Params)
 	return k.program(fmt.Sprintf("vision block train=%v even=%v", train, even), func(in []*Node) []*Node {
 		a := args{in}
 		w, x, cos, sin := a.take(n), a.one(), a.one(), a.one()
@@ -296,15 +311,15 @@ func (k *kernels) visionBlock(train, even bool) *device.Program {
 }
 
 // visionBlockBack: weights, dy, cos, sin, layout, x and kept…, [acc …] → dx, grads….
-func (k *kernels) visionBlockBack(even bool) *device.Program {
-	n := len(k.cfg.Groups().Blocks[0].Params)
-	return k.program(fmt.Sprintf("vision block back even=%v", even), func(in []*Node) []*Node {
+func (k *kernels) visionBlockBack(even bool, group *model.Group) *device.Program {
+	n := len(k.groups.Blocks[0].Params)
+	return k.program(fmt.Sprintf("vision block back even=%v%s", even, frozenKey(group)), func(in []*Node) []*Node {
 		a := args{in}
 		w, dy, cos, sin := a.take(n), a.one(), a.one(), a.one()
 		l := visionLayout(&a, even)
 		kept := k.recall(k.vision, &a, w, cos, sin, l)
 		dx, grads := k.vision.Backward(w, kept, cos, sin, l, dy)
-		return append([]*Node{dx}, accumulate(grads, a.rest())...)
+		return append([]*Node{dx}, accumulate(trainedNodes(grads, group), a.rest())...)
 	})
 }
 
@@ -323,13 +338,13 @@ func (k *kernels) merge(deep bool) *device.Program {
 }
 
 // mergeBack: weights, x, dy, [acc …] → dx, grads….
-func (k *kernels) mergeBack(deep bool) *device.Program {
-	n := len(k.cfg.Groups().Merger.Params)
-	return k.program(fmt.Sprintf("merge back deep=%v", deep), func(in []*Node) []*Node {
+func (k *kernels) mergeBack(deep bool, group *model.Group) *device.Program {
+	n := len(k.groups.Merger.Params)
+	return k.program(fmt.Sprintf("merge back deep=%v%s", deep, frozenKey(group)), func(in []*Node) []*Node {
 		a := args{in}
 		w, x, dy := a.take(n), a.one(), a.one()
 		dx, grads := k.merger(deep).Backward(w, x, dy)
-		return append([]*Node{dx}, accumulate(grads, a.rest())...)
+		return append([]*Node{dx}, accumulate(trainedNodes(grads, group), a.rest())...)
 	})
 }
 

@@ -181,5 +181,5 @@ func (l *learner) copyFrom(other *learner) error {
 
 // set replaces every part's values by what f returns for them.
 func (l *learner) set(f func(part model.Part, old []float32) ([]float32, error)) error {
-	return l.weights.replace(l.net.dev, f)
+	return l.weights.replace(l.net.dev, func(model.Param) bool { return true }, f)
 }

@@ -29,6 +29,9 @@ func resolve(r *safetensors.Reader, cfg *model.Config) (found names, unused []st
 	var problems []error
 	for _, g := range cfg.Groups().All() {
 		for _, p := range g.Params {
+			if p.Adapter {
+				continue // not in the model's own files
+			}
 			for _, part := range p.Parts {
 				name, info, ok := lookUp(r, cfg, part.Name)
 				switch {

@@ -17,6 +17,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/peft"
 	"vagen/policy/vlm/processor"
 	"vagen/policy/vlm/tokenizer"
 )
@@ -69,6 +70,15 @@ type Options struct {
 	ZeroValueHead bool
 	// Reference keeps a frozen copy of the policy for KL terms.
 	Reference bool
+	// LoRA trains adapters in place of the weights; nil trains the weights.
+	LoRA *LoRA
+	// Adapter is a folder with a LoRA adapter in PEFT's layout, which is used and
+	// trained on.
+	Adapter string
+	// Freeze names weights that are not trained, as in transformers' module tree;
+	// * stands for anything. "model.visual.*" is the vision tower,
+	// "*.embed_tokens.weight" the token embedding.
+	Freeze []string
 	// MicroTokens is the number of tokens, padding included, that go through the
 	// network at once in scoring and training; 0 is 4096.
 	MicroTokens int
@@ -145,6 +155,9 @@ type Model struct {
 	critic *learner // nil unless separate
 	ref    *learner // nil without reference
 
+	adapter *peft.Config             // nil without LoRA
+	off     map[string]*device.Array // switches adapters off for the reference
+
 	pictures *pictureCache
 	chats    map[uint64]*conversation
 	batches  []*session
@@ -172,6 +185,9 @@ func Open(ctx context.Context, dir string, o Options) (*Model, error) {
 	}
 	m := &Model{opts: o, dir: dir, cfg: cfg, chats: map[uint64]*conversation{}, pictures: newPictureCache(512 << 20)}
 	if err := m.openText(dir); err != nil {
+		return nil, err
+	}
+	if err := m.adapt(); err != nil {
 		return nil, err
 	}
 	if m.dev, err = openDevice(ctx, o.Backend, o.Log); err != nil {
@@ -226,13 +242,24 @@ func (m *Model) load() error {
 	spec := *m.cfg
 	spec.Value = m.opts.Critic == SharedCritic
 	m.net = newNet(k, &spec)
-	var err error
-	if m.actor, err = m.loadInto(m.net, m.dir); err != nil {
+	stored, err := m.openAdapter()
+	if err != nil {
 		return err
 	}
-	if m.opts.Reference {
+	if stored != nil {
+		defer stored.Close()
+	}
+	if m.actor, err = m.loadInto(m.net, m.dir, stored); err != nil {
+		return err
+	}
+	if m.opts.Reference && m.adapter != nil {
+		m.ref = &learner{net: m.net}
+		if m.off, err = m.actor.newOff(); err != nil {
+			return err
+		}
+	} else if m.opts.Reference {
 		refSpec := *m.cfg
-		if m.ref, err = m.loadInto(newNet(k, &refSpec), m.dir); err != nil {
+		if m.ref, err = m.loadInto(newNet(k, &refSpec), m.dir, nil); err != nil {
 			return err
 		}
 	}
@@ -245,13 +272,13 @@ func (m *Model) load() error {
 	if dir == "" {
 		dir = m.dir
 	}
-	m.critic, err = m.loadInto(newNet(k, &criticSpec), dir)
+	m.critic, err = m.loadInto(newNet(k, &criticSpec), dir, nil)
 	return err
 }
 
 // loadInto reads a folder's weights for a net. A value head that the folder
-// does not have is new.
-func (m *Model) loadInto(n *net, dir string) (*learner, error) {
+// does not have is new, and so are adapters without a stored one.
+func (m *Model) loadInto(n *net, dir string, adapter *safetensors.Reader) (*learner, error) {
 	r, err := safetensors.OpenSharded(dir)
 	if err != nil {
 		return nil, fmt.Errorf("vlm: %w", err)
@@ -265,20 +292,26 @@ func (m *Model) loadInto(n *net, dir string) (*learner, error) {
 	if len(unused) > 0 {
 		m.opts.Log.Warn("tensors of the checkpoint are not used", "folder", dir, "tensors", unused)
 	}
-	t, err := newTensors(m.dev, n.groups.All(), stored(r, found, m.newHead()))
+	t, err := newTensors(m.dev, n.groups.All(), stored(r, found, m.adapterSource(adapter, m.newWeights())))
 	if err != nil {
 		return nil, err
 	}
 	return newLearner(n, t, found), nil
 }
 
-// newHead fills a value head that no checkpoint has.
-func (m *Model) newHead() source {
+// newWeights fills a value head, and adapters, that no checkpoint has.
+func (m *Model) newWeights() source {
 	draw := random(m.cfg, m.opts.Seed)
 	if !m.opts.ZeroValueHead {
 		return draw
 	}
-	return func(_ *model.Group, _ model.Param, _ model.Part, dst []float32) error { clear(dst); return nil }
+	return func(g *model.Group, p model.Param, part model.Part, dst []float32) error {
+		if p.Adapter {
+			return draw(g, p, part, dst)
+		}
+		clear(dst)
+		return nil
+	}
 }
 
 // Close frees everything on the device. The Model must not be used afterwards.
@@ -293,6 +326,7 @@ func (m *Model) Close() error {
 	m.actor.free()
 	m.critic.free()
 	m.ref.free()
+	freeOff(m.off)
 	if m.dev != nil {
 		m.dev.Close()
 	}
@@ -328,6 +362,9 @@ func (m *Model) Tie(ctx context.Context) error {
 	defer m.mu.Unlock()
 	if m.closed {
 		return ErrClosed
+	}
+	if m.adapter != nil {
+		return fmt.Errorf("vlm: tie: %w: with adapters the reference is the model without them, and a critic has its own", ErrOption)
 	}
 	for _, l := range []*learner{m.ref, m.critic} {
 		if l == nil {

@@ -10,10 +10,12 @@ type net struct {
 	*kernels               // shared by all nets of the architecture
 	spec     *model.Config // like kernels.cfg, but for the heads
 	groups   *model.Groups
+	reach    reach
 }
 
 func newNet(k *kernels, spec *model.Config) *net {
-	return &net{kernels: k, spec: spec, groups: spec.Groups()}
+	g := spec.Groups()
+	return &net{kernels: k, spec: spec, groups: g, reach: newReach(g)}
 }
 
 // parts are a model's arrays by their place in the network.
@@ -136,7 +138,7 @@ func (n *net) forwardInto(t *trace, w *parts, train bool) error {
 	}
 	in := append(append([]*device.Array{}, w.embed...), t.tokens, t.pos)
 	if p.vision != nil {
-		if err := n.see(t, w, train); err != nil {
+		if err := n.see(t, w, train && n.reach.vision); err != nil {
 			return err
 		}
 		t.imageRow = upload(&t.scope, p.imageRow)
@@ -186,11 +188,11 @@ func (n *net) forwardLayer(t *trace, lw []*device.Array, i int, train bool) erro
 }
 
 // backward takes dx, the gradient of the last layer's output, to the gradients
-// of all parameters but the head's, which it adds to g. dx is consumed.
+// of all trained parameters but the head's, which it adds to g. dx is consumed.
 func (n *net) backward(w *parts, g *gradients, t *trace, dx *device.Array) error {
 	var dDeep []*device.Array
-	for i := len(w.layers) - 1; i >= 0; i-- {
-		if i < len(t.deep) {
+	for i := len(w.layers) - 1; i >= n.reach.layer; i-- {
+		if i < len(t.deep) && n.reach.vision {
 			out, err := n.takeRows().Run([]*device.Array{dx, t.slot})
 			if err != nil {
 				return err
@@ -199,7 +201,7 @@ func (n *net) backward(w *parts, g *gradients, t *trace, dx *device.Array) error
 		}
 		in := append(append([]*device.Array{}, w.layers[i]...), dx, t.cos, t.sin, t.segment)
 		in = append(in, t.kept[i]...)
-		out, err := g.run(n.layerBack(), in, g.parts.layers[i])
+		out, err := g.run(n.layerBack(&n.groups.Layers[i]), in, g.parts.layers[i])
 		if err != nil {
 			return err
 		}
@@ -208,6 +210,10 @@ func (n *net) backward(w *parts, g *gradients, t *trace, dx *device.Array) error
 		dx = out[0]
 		t.own(dx)
 		g.parts.layers[i] = out[1:]
+	}
+	if !n.reach.embed && !n.reach.vision {
+		dx.Free()
+		return nil
 	}
 	return n.backwardEmbed(w, g, t, dx, dDeep)
 }
@@ -218,16 +224,18 @@ func (n *net) backwardEmbed(w *parts, g *gradients, t *trace, dx *device.Array, 
 	if images {
 		in = append(in, t.imageRow, t.slot)
 	}
-	out, err := g.run(n.embedBack(images, g.parts.embed != nil), in, g.parts.embed)
+	out, err := g.run(n.embedBack(images, n.reach.embed, g.parts.embed != nil), in, g.parts.embed)
 	if err != nil {
 		return err
 	}
-	g.parts.embed = out[:1]
-	if !images {
+	if n.reach.embed {
+		g.parts.embed, out = out[:1], out[1:]
+	}
+	t.own(out...)
+	if !images || !n.reach.vision {
 		return nil
 	}
-	t.own(out[1])
-	return n.unsee(w, g, t, out[1], dDeep)
+	return n.unsee(w, g, t, out[0], dDeep)
 }
 
 // gradients accumulate over the micro-batches of a step. A part is nil until

@@ -38,7 +38,7 @@ func checkOptimizer(o policy.Optimizer) error {
 	return nil
 }
 
-// adam holds the moments of one set of weights.
+// adam holds the moments of one set of weights: of those that are trained.
 type adam struct {
 	net   *net
 	m, v  *tensors
@@ -47,7 +47,7 @@ type adam struct {
 
 func newAdam(n *net) (*adam, error) {
 	zero := func(_ *model.Group, _ model.Param, _ model.Part, dst []float32) error { clear(dst); return nil }
-	groups := n.groups.All()
+	groups := trainedGroups(n.groups.All())
 	m, err := newTensors(n.dev, groups, zero)
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (a *adam) free() {
 func (a *adam) norm(grads [][]*device.Array) (float64, error) {
 	var sum float64
 	for _, g := range grads {
-		if g == nil {
+		if len(g) == 0 {
 			continue
 		}
 		out, err := a.net.squares().Run(g)
@@ -122,20 +122,25 @@ func (a *adam) step(w *tensors, grads [][]*device.Array, opt policy.Optimizer, r
 		return norm, false, s.err
 	}
 	for i, g := range grads {
-		if g == nil {
+		if len(g) == 0 {
 			continue
 		}
-		if err := a.stepGroup(w.arrays[i], a.m.arrays[i], a.v.arrays[i], g, hyper); err != nil {
+		if err := a.stepGroup(w.arrays[i], w.groups[i].Trained(), a.m.arrays[i], a.v.arrays[i], g, hyper); err != nil {
 			return norm, false, fmt.Errorf("vlm: optimiser step of %s: %w", w.groups[i].Name, err)
 		}
 	}
 	return norm, false, nil
 }
 
-// stepGroup replaces the arrays of one group by updated ones.
-func (a *adam) stepGroup(w, m, v, g []*device.Array, hyper *device.Array) error {
-	n := len(w)
-	in := append(append(append(append([]*device.Array{}, w...), m...), v...), g...)
+// stepGroup replaces the arrays of one group by updated ones; of the weights
+// those at the places of trained.
+func (a *adam) stepGroup(w []*device.Array, trained []int, m, v, g []*device.Array, hyper *device.Array) error {
+	n := len(trained)
+	in := make([]*device.Array, 0, 4*n+1)
+	for _, i := range trained {
+		in = append(in, w[i])
+	}
+	in = append(append(append(in, m...), v...), g...)
 	donate := make([]int, 0, 3*n)
 	for i := range 3 * n {
 		donate = append(donate, i)
@@ -144,7 +149,9 @@ func (a *adam) stepGroup(w, m, v, g []*device.Array, hyper *device.Array) error 
 	if err != nil {
 		return err
 	}
-	copy(w, out[:n])
+	for k, i := range trained {
+		w[i] = out[k]
+	}
 	copy(m, out[n:2*n])
 	copy(v, out[2*n:])
 	return nil

@@ -11,6 +11,7 @@ import (
 
 	"vagen/internal/safetensors"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/peft"
 )
 
 // Restore replaces weights and optimiser state by those of a checkpoint that
@@ -41,6 +42,9 @@ func (m *Model) Restore(ctx context.Context, dir string) error {
 			return fmt.Errorf("vlm: restore: %w", err)
 		}
 		problems = append(problems, r.check()...)
+		if m.adapter != nil {
+			problems = append(problems, r.checkAdapter(m.adapter)...)
+		}
 	}
 	if len(problems) > 0 {
 		return fmt.Errorf("vlm: restore: %s: %w: %w", dir, ErrCheckpoint, errors.Join(problems...))
@@ -77,7 +81,7 @@ type located struct {
 
 func (r *restoring) open() error {
 	for _, dir := range r.folders {
-		w, err := safetensors.OpenSharded(dir)
+		w, err := openWeights(dir)
 		if err != nil {
 			return err
 		}
@@ -90,6 +94,19 @@ func (r *restoring) open() error {
 	r.opt = opt
 	return err
 }
+
+// openWeights opens an adapter's weights, or a model's.
+func openWeights(dir string) (*safetensors.Reader, error) {
+	w, err := safetensors.Open(filepath.Join(dir, peft.WeightsFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return safetensors.OpenSharded(dir)
+	}
+	return w, err
+}
+
+// stored reports whether checkpoints hold a parameter: with adapters they hold
+// nothing else but value heads.
+func (l *learner) stored(p model.Param) bool { return l.net.cfg.LoRA == nil || !p.Frozen }
 
 func (r *restoring) close() {
 	for _, w := range r.weights {
@@ -107,7 +124,9 @@ func (r *restoring) check() []error {
 	for _, g := range r.learner.weights.groups {
 		for _, p := range g.Params {
 			for _, part := range p.Parts {
-				bad = append(bad, r.find(part)...)
+				if r.learner.stored(p) {
+					bad = append(bad, r.find(part, !p.Frozen)...)
+				}
 			}
 		}
 	}
@@ -122,14 +141,31 @@ func (r *restoring) check() []error {
 	return bad
 }
 
-// find locates a part's weights, and makes sure of its moments.
-func (r *restoring) find(part model.Part) []error {
+// checkAdapter holds the stored adapter's configuration against the model's.
+func (r *restoring) checkAdapter(now *peft.Config) []error {
+	name := filepath.Join(r.folders[0], peft.ConfigFile)
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		return []error{err}
+	}
+	was, err := peft.Parse(raw)
+	if err != nil {
+		return []error{fmt.Errorf("%s: %w", name, err)}
+	}
+	if was.Scale() != now.Scale() {
+		return []error{fmt.Errorf("%s: rank %d and alpha %v scale the adapter by %v, must be %v", name, was.Rank, was.Alpha, was.Scale(), now.Scale())}
+	}
+	return nil
+}
+
+// find locates a part's weights, and makes sure of its moments where it is trained.
+func (r *restoring) find(part model.Part, trained bool) []error {
 	var bad []error
 	place := located{}
 	t := r.learner.as(part)
 	old := r.learner.net.cfg.OldName(part.Name)
 	for _, w := range slices.Backward(r.weights) {
-		for _, name := range []string{old, part.Name, t.Name} {
+		for _, name := range []string{old, part.Name, t.Name, peft.Prefix + part.Name} {
 			if _, ok := w.Info(name); ok {
 				place = located{w, name}
 			}
@@ -139,7 +175,7 @@ func (r *restoring) find(part model.Part) []error {
 		return append(bad, fmt.Errorf("%s %v is not in %q", t.Name, part.Dims, r.folders))
 	}
 	bad = append(bad, fits(place, part)...)
-	if r.opt != nil {
+	if r.opt != nil && trained {
 		masters := t.DType != safetensors.F32
 		for _, s := range []struct {
 			prefix string
@@ -177,7 +213,8 @@ func fits(at located, part model.Part) (bad []error) {
 
 // load replaces weights and moments.
 func (r *restoring) load() error {
-	err := r.learner.set(func(part model.Part, _ []float32) ([]float32, error) {
+	l := r.learner
+	err := l.weights.replace(l.net.dev, l.stored, func(part model.Part, _ []float32) ([]float32, error) {
 		at := r.found[part.Name]
 		x, err := at.reader.Float32(at.name, nil)
 		if err != nil {
@@ -194,7 +231,7 @@ func (r *restoring) load() error {
 		return nil
 	}
 	moments := func(prefix string) (*tensors, error) {
-		return newTensors(r.learner.net.dev, r.learner.weights.groups, func(_ *model.Group, _ model.Param, part model.Part, dst []float32) error {
+		return newTensors(r.learner.net.dev, trainedGroups(r.learner.weights.groups), func(_ *model.Group, _ model.Param, part model.Part, dst []float32) error {
 			_, err := r.opt.Float32(prefix+part.Name, dst[:0])
 			return err
 		})

@@ -101,7 +101,7 @@ func (n *net) mergeAll(t *trace, w *parts) error {
 func (n *net) unsee(w *parts, g *gradients, t *trace, dImages *device.Array, dDeep []*device.Array) error {
 	last := len(w.blocks) - 1
 	in := append(append([]*device.Array{}, w.merger...), t.vout[last], dImages)
-	out, err := g.run(n.mergeBack(false), in, g.parts.merger)
+	out, err := g.run(n.mergeBack(false, &n.groups.Merger), in, g.parts.merger)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (n *net) unsee(w *parts, g *gradients, t *trace, dImages *device.Array, dDe
 		layout, even := n.layoutOf(t, i)
 		in := append(append([]*device.Array{}, w.blocks[i]...), dx, t.vcos, t.vsin)
 		in = append(append(in, layout...), t.vkept[i]...)
-		out, err := g.run(n.visionBlockBack(even), in, g.parts.blocks[i])
+		out, err := g.run(n.visionBlockBack(even, &n.groups.Blocks[i]), in, g.parts.blocks[i])
 		if err != nil {
 			return err
 		}
@@ -124,8 +124,11 @@ func (n *net) unsee(w *parts, g *gradients, t *trace, dImages *device.Array, dDe
 		t.own(dx)
 		g.parts.blocks[i] = out[1:]
 	}
+	if !trained(n.groups.Patch) {
+		return nil
+	}
 	in = append(append([]*device.Array{}, w.patch...), t.patchInputs()...)
-	g.parts.patch, err = g.run(n.patchBack(), append(in, dx), g.parts.patch)
+	g.parts.patch, err = g.run(n.patchBack(&n.groups.Patch), append(in, dx), g.parts.patch)
 	return err
 }
 
@@ -136,7 +139,7 @@ func (n *net) unmerge(w *parts, g *gradients, t *trace, i int, dx *device.Array,
 			continue
 		}
 		in := append(append([]*device.Array{}, w.deep[k]...), t.vout[i], dDeep[k])
-		out, err := g.run(n.mergeBack(true), in, g.parts.deep[k])
+		out, err := g.run(n.mergeBack(true, &n.groups.Deepstack[k]), in, g.parts.deep[k])
 		if err != nil {
 			return nil, err
 		}

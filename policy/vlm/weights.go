@@ -2,6 +2,7 @@ package vlm
 
 import (
 	"fmt"
+	"math"
 
 	"vagen/internal/rng"
 	"vagen/policy/vlm/internal/device"
@@ -69,6 +70,11 @@ func random(cfg *model.Config, seed uint64) source {
 			}
 		case model.InitZero:
 			clear(dst)
+		case model.InitUniform:
+			r, bound := rng.New(seed, rng.Init, hashName(part.Name)), 1/math.Sqrt(float64(part.Dims[1]))
+			for i := range dst {
+				dst[i] = float32((2*r.Float64() - 1) * bound)
+			}
 		default:
 			r := rng.New(seed, rng.Init, hashName(part.Name))
 			for i := range dst {
@@ -113,10 +119,14 @@ func (t *tensors) each(visit func(part model.Part, values []float32) error) erro
 	return nil
 }
 
-// replace puts new values in the place of old ones, parameter by parameter.
-func (t *tensors) replace(d *device.Device, f func(part model.Part, old []float32) ([]float32, error)) error {
+// replace puts new values in the place of old ones, parameter by parameter, where
+// want says so.
+func (t *tensors) replace(d *device.Device, want func(model.Param) bool, f func(part model.Part, old []float32) ([]float32, error)) error {
 	for gi, g := range t.groups {
 		for pi, p := range g.Params {
+			if !want(p) {
+				continue
+			}
 			old, err := device.ReadNew[float32](t.arrays[gi][pi])
 			if err != nil {
 				return err

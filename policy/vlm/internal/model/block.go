@@ -19,6 +19,7 @@ type Block struct {
 	QKNorm                              bool // RMSNorm on each head of q and k
 	Causal                              bool
 	Compute                             dtypes.DType // of activations and products
+	Adapters                            *Adapters    // nil without
 }
 
 // blockWeights are the parameters of a block, in the order of Block.Params.
@@ -31,6 +32,7 @@ type blockWeights struct {
 	norm2, norm2b *Node
 	up, upB       *Node // SwiGLU: rows of gate, then up; GELU: fc1
 	down, downB   *Node
+	adapters      [blockMapCount][]adapter
 }
 
 // slots lists the fields that this kind of block has, in parameter order.
@@ -54,7 +56,7 @@ func (b *Block) slots(w *blockWeights) []**Node {
 	add(b.MLPBias, &w.upB)
 	add(true, &w.down)
 	add(b.MLPBias, &w.downB)
-	return s
+	return b.Adapters.slots(w, s)
 }
 
 func (b *Block) weights(in []*Node) *blockWeights {
@@ -201,7 +203,7 @@ func (b *Block) normBack(dy, x, w *Node) (dx, dw, db *Node) {
 // third result is what normalising q and k needs in the backward pass.
 func (b *Block) heads(w *blockWeights, x *Node) (q, k, v *Node) {
 	n := rows(x)
-	qkv := linear(x, w.qkv, w.qkvB)
+	qkv := b.project(mapQKV, w, x, w.qkv, w.qkvB)
 	nq, nk := b.Heads*b.HeadDim, b.KVHeads*b.HeadDim
 	q = Reshape(columns(qkv, 0, nq), n, b.Heads, b.HeadDim)
 	k = Reshape(columns(qkv, nq, nq+nk), n, b.KVHeads, b.HeadDim)
@@ -219,8 +221,8 @@ func (b *Block) rotated(w *blockWeights, q, k, cos, sin *Node) (*Node, *Node) {
 
 // feedForward is the second half of the block, from the normalised input.
 func (b *Block) feedForward(w *blockWeights, x *Node) (y, up *Node) {
-	up = linear(x, w.up, w.upB)
-	return linear(b.activate(up), w.down, w.downB), up
+	up = b.project(mapUp, w, x, w.up, w.upB)
+	return b.project(mapDown, w, b.activate(up), w.down, w.downB), up
 }
 
 func (b *Block) activate(up *Node) *Node {
@@ -249,7 +251,7 @@ func (b *Block) Forward(weights []*Node, x, cos, sin *Node, l *Layout) (*Node, *
 	kept.Probs = b.probs(kept.Q, kept.K, l)
 	o := DotGeneral(kept.Probs, []int{3}, []int{0, 1}, kept.V, []int{2}, []int{0, 1})
 	kept.Attn = Reshape(l.join(b.unfold(o)), rows(x), b.Heads*b.HeadDim)
-	kept.Mid = Add(x, linear(kept.Attn, w.out, w.outB))
+	kept.Mid = Add(x, b.project(mapOut, w, kept.Attn, w.out, w.outB))
 	y, up := b.feedForward(w, b.norm(kept.Mid, w.norm2, w.norm2b))
 	kept.Up = up
 	return Add(kept.Mid, y), kept
@@ -260,18 +262,19 @@ func (b *Block) Forward(weights []*Node, x, cos, sin *Node, l *Layout) (*Node, *
 func (b *Block) Backward(weights []*Node, kept *Kept, cos, sin *Node, l *Layout, dy *Node) (*Node, []*Node) {
 	w := b.weights(weights)
 	g := &blockWeights{}
+	b.slots(g) // makes room for the adapters
 	dy = cast(dy, b.Compute)
 
 	// Feed-forward half.
 	var d *Node
-	d, g.down, g.downB = linearBack(dy, b.activate(kept.Up), w.down, b.MLPBias)
+	d, g.down, g.downB = b.projectBack(mapDown, w, g, dy, b.activate(kept.Up), w.down, b.MLPBias)
 	d = b.activateBack(d, kept.Up)
-	d, g.up, g.upB = linearBack(d, b.norm(kept.Mid, w.norm2, w.norm2b), w.up, b.MLPBias)
+	d, g.up, g.upB = b.projectBack(mapUp, w, g, d, b.norm(kept.Mid, w.norm2, w.norm2b), w.up, b.MLPBias)
 	d, g.norm2, g.norm2b = b.normBack(d, kept.Mid, w.norm2)
 	dMid := Add(dy, d)
 
 	// Attention half.
-	d, g.out, g.outB = linearBack(dMid, kept.Attn, w.out, b.OutBias)
+	d, g.out, g.outB = b.projectBack(mapOut, w, g, dMid, kept.Attn, w.out, b.OutBias)
 	n := rows(kept.X)
 	dq, dk, dv := b.attendBack(kept, l, Reshape(d, n, b.Heads, b.HeadDim))
 	negSin := Neg(sin)
@@ -285,7 +288,7 @@ func (b *Block) Backward(weights []*Node, kept *Kept, cos, sin *Node, l *Layout,
 	dqkv := Concatenate([]*Node{
 		Reshape(dq, n, b.Heads*b.HeadDim), Reshape(dk, n, b.KVHeads*b.HeadDim), Reshape(dv, n, b.KVHeads*b.HeadDim),
 	}, 1)
-	d, g.qkv, g.qkvB = linearBack(dqkv, x1, w.qkv, b.QKVBias)
+	d, g.qkv, g.qkvB = b.projectBack(mapQKV, w, g, dqkv, x1, w.qkv, b.QKVBias)
 	d, g.norm1, g.norm1b = b.normBack(d, kept.X, w.norm1)
 	return Add(dMid, d), b.flatten(g)
 }

@@ -28,7 +28,7 @@ func (b *Block) Append(weights []*Node, x, cos, sin *Node, length int, past []Pa
 	own := Past{K: k, V: v, Allow: fresh}
 	o := b.attendPast(b.fold(l.split(q)), length, past, &own)
 	attn := Reshape(l.join(b.unfold(o)), n*length, b.Heads*b.HeadDim)
-	mid := Add(x, linear(attn, w.out, w.outB))
+	mid := Add(x, b.project(mapOut, w, attn, w.out, w.outB))
 	ff, _ := b.feedForward(w, b.norm(mid, w.norm2, w.norm2b))
 	return Add(mid, ff), k, v
 }
@@ -46,7 +46,7 @@ func (b *Block) Step(weights []*Node, x, cos, sin *Node, past Past, recent Past,
 	k, v = put(recent.K, l.split(k0), at), put(recent.V, l.split(v0), at)
 	o := b.attendPast(b.fold(l.split(q)), 1, []Past{past, {K: k, V: v, Allow: recent.Allow}}, nil)
 	attn := Reshape(l.join(b.unfold(o)), n, b.Heads*b.HeadDim)
-	mid := Add(x, linear(attn, w.out, w.outB))
+	mid := Add(x, b.project(mapOut, w, attn, w.out, w.outB))
 	ff, _ := b.feedForward(w, b.norm(mid, w.norm2, w.norm2b))
 	return Add(mid, ff), k, v
 }

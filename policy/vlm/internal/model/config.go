@@ -30,6 +30,9 @@ type Config struct {
 	Critic bool    // a value head instead of the output head
 	Value  bool    // a value head beside the output head
 
+	LoRA   *LoRA                  // adapters of the blocks; nil without
+	Frozen func(name string) bool // parameters that take no gradient, by their parts' names; nil for none
+
 	ImageToken, VideoToken int32 // placeholders, -1 without vision
 	VisionStart, VisionEnd int32
 	BOS                    int32      // -1 when not given

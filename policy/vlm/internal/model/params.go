@@ -13,6 +13,9 @@ type Param struct {
 	Parts []Part
 	Dims  []int
 	Init  Init
+
+	Frozen  bool // takes no gradient
+	Adapter bool // one half of a low-rank adapter
 }
 
 // Part is a tensor of the checkpoint: its name in transformers' module tree,
@@ -30,7 +33,11 @@ const (
 	InitNormal Init = iota // normal, with the config's standard deviation
 	InitOne
 	InitZero
+	InitUniform // between ±1/√(inputs), as PEFT starts the first half of an adapter
 )
+
+// Module is the name of the module that the part is the weight of.
+func (p Part) Module() string { return strings.TrimSuffix(p.Name, ".weight") }
 
 // Size is the number of elements of the part.
 func (p Part) Size() int { return product(p.Dims) }
@@ -59,6 +66,17 @@ func (g Group) Size() int {
 		n += p.Size()
 	}
 	return n
+}
+
+// Trained lists the parameters that take gradients by their place.
+func (g *Group) Trained() []int {
+	var out []int
+	for i, p := range g.Params {
+		if !p.Frozen {
+			out = append(out, i)
+		}
+	}
+	return out
 }
 
 // Groups are all parameters of a model.
@@ -123,7 +141,8 @@ func stack(in int, init Init, parts ...Part) Param {
 func (c *Config) TextBlock(compute dtypes.DType) *Block {
 	t := &c.Text
 	return &Block{
-		Hidden: t.Hidden, Heads: t.Heads, KVHeads: t.KVHeads, HeadDim: t.HeadDim, FF: t.FF, Eps: t.Eps,
+		Adapters: c.adapters(c.textParams(c.decoderPrefix() + "layers.0.")),
+		Hidden:   t.Hidden, Heads: t.Heads, KVHeads: t.KVHeads, HeadDim: t.HeadDim, FF: t.FF, Eps: t.Eps,
 		QKVBias: t.QKVBias, OutBias: t.OutBias, MLPBias: t.MLPBias, QKNorm: t.QKNorm, Causal: true, Compute: compute,
 	}
 }
@@ -135,7 +154,8 @@ const visionEps = 1e-6
 func (c *Config) VisionBlock(compute dtypes.DType) *Block {
 	v := c.Vision
 	return &Block{
-		Hidden: v.Hidden, Heads: v.Heads, KVHeads: v.Heads, HeadDim: v.HeadDim(), FF: v.FF, Eps: visionEps,
+		Adapters: c.adapters(c.visionParams(visionPrefix + "blocks.0.")),
+		Hidden:   v.Hidden, Heads: v.Heads, KVHeads: v.Heads, HeadDim: v.HeadDim(), FF: v.FF, Eps: visionEps,
 		LayerNorm: c.Family == Qwen3VL, GELU: c.Family == Qwen3VL,
 		QKVBias: true, OutBias: true, MLPBias: true, Compute: compute,
 	}
@@ -150,7 +170,7 @@ func (c *Config) Groups() *Groups {
 	base := c.decoderPrefix()
 	g.Embed = Group{"embed", []Param{matrix(base+"embed_tokens.weight", c.Text.Vocab, c.Text.Hidden)}}
 	for i := range c.Text.Layers {
-		g.Layers = append(g.Layers, Group{fmt.Sprintf("layer %d", i), c.textParams(fmt.Sprintf("%slayers.%d.", base, i))})
+		g.Layers = append(g.Layers, Group{fmt.Sprintf("layer %d", i), c.adapted(c.textParams(fmt.Sprintf("%slayers.%d.", base, i)))})
 	}
 	g.Head = Group{"head", []Param{vector(base+"norm.weight", c.Text.Hidden, InitOne)}}
 	if !c.Critic && !c.Tied {
@@ -159,8 +179,29 @@ func (c *Config) Groups() *Groups {
 	if c.Critic || c.Value {
 		g.Score = Group{"value head", []Param{matrix("score.weight", 1, c.Text.Hidden), vector("score.bias", 1, InitZero)}}
 	}
+	c.freeze(g)
 	return g
 }
+
+// freeze marks the parameters that take no gradient: all whose parts Frozen
+// names, and with adapters all but these and the value head.
+func (c *Config) freeze(g *Groups) {
+	if c.LoRA == nil && c.Frozen == nil {
+		return
+	}
+	for _, group := range g.All() {
+		for i := range group.Params {
+			p := &group.Params[i]
+			named := c.Frozen != nil
+			for _, part := range p.Parts {
+				named = named && c.Frozen(part.Name)
+			}
+			p.Frozen = named || c.LoRA != nil && !p.Adapter && group != &g.Score
+		}
+	}
+}
+
+const visionPrefix = "model.visual."
 
 func (c *Config) decoderPrefix() string {
 	if c.Vision != nil {
@@ -204,7 +245,7 @@ func (c *Config) textParams(base string) []Param {
 
 func (c *Config) visionGroups(g *Groups) {
 	v := c.Vision
-	const base = "model.visual."
+	const base = visionPrefix
 	conv := []int{v.Hidden, v.Channels, v.Temporal, v.Patch, v.Patch}
 	g.Patch = Group{"patch", []Param{{Parts: []Part{{base + "patch_embed.proj.weight", conv}}, Dims: conv}}}
 	if c.Family == Qwen3VL {
@@ -212,7 +253,7 @@ func (c *Config) visionGroups(g *Groups) {
 			matrix(base+"pos_embed.weight", v.Positions, v.Hidden))
 	}
 	for i := range v.Depth {
-		g.Blocks = append(g.Blocks, Group{fmt.Sprintf("vision block %d", i), c.visionParams(fmt.Sprintf("%sblocks.%d.", base, i))})
+		g.Blocks = append(g.Blocks, Group{fmt.Sprintf("vision block %d", i), c.adapted(c.visionParams(fmt.Sprintf("%sblocks.%d.", base, i)))})
 	}
 	cell := v.Merge * v.Merge * v.Hidden
 	if c.Family == Qwen3VL {

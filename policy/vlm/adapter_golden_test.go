@@ -1,0 +1,169 @@
+package vlm
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gomlx/gomlx/pkg/core/graph"
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/golden"
+	"vagen/internal/safetensors"
+	"vagen/policy"
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/peft"
+)
+
+// What PEFT recorded of the models with an adapter: log-probs, logits, a loss and
+// the gradient of every matrix; and what must be so with any adapter: off it is
+// the base model, exported it is a plain one, saved it is the same file.
+func TestAdaptersAgreeWithPEFT(t *testing.T) {
+	eachRecorded(t, func(r *recordedModel) {
+		dir := filepath.Join(r.dir, "lora")
+		base, _ := r.checkpoint()
+		m, err := Open(r.t.Context(), base, Options{Backend: testBackend(), MicroTokens: goldenTokens, Adapter: dir, Reference: true})
+		require.NoError(r.t, err)
+		defer m.Close()
+		r.spec = m.actor.net.spec
+		scores := r.scoreAll(m, policy.Wanted{LogProbs: true, Reference: true})
+		for _, name := range r.names() {
+			r.compareLogProbs("lora."+name, scores.LogProbs)
+			r.compareLogProbs(name, scores.Reference)
+			r.compareAdapterLogits(m, name)
+		}
+		r.compareAdapterGradients(m)
+
+		out := r.t.TempDir()
+		require.NoError(r.t, m.Export(r.t.Context(), filepath.Join(out, "merged")))
+		plain, err := Open(r.t.Context(), filepath.Join(out, "merged"), Options{Backend: testBackend(), MicroTokens: goldenTokens})
+		require.NoError(r.t, err)
+		defer plain.Close()
+		merged := r.scoreAll(plain, policy.Wanted{LogProbs: true})
+		for _, name := range r.names() {
+			r.compareLogProbs("lora."+name, merged.LogProbs)
+		}
+		require.NoError(r.t, m.Save(r.t.Context(), filepath.Join(out, "saved")))
+		sameTensors(r.t, filepath.Join(dir, peft.WeightsFile), filepath.Join(out, "saved", actorFolder, peft.WeightsFile))
+	}, "lora")
+}
+
+// sameTensors compares two files of float32 tensors by name.
+func sameTensors(t *testing.T, a, b string) {
+	t.Helper()
+	was, err := safetensors.Open(a)
+	require.NoError(t, err)
+	defer was.Close()
+	now, err := safetensors.Open(b)
+	require.NoError(t, err)
+	defer now.Close()
+	require.ElementsMatch(t, was.Names(), now.Names())
+	for _, name := range was.Names() {
+		x, err := was.Float32(name, nil)
+		require.NoError(t, err)
+		y, err := now.Float32(name, nil)
+		require.NoError(t, err)
+		require.Equal(t, x, y, name)
+	}
+}
+
+func (r *recordedModel) scoreAll(m *Model, what policy.Wanted) *policy.Scores {
+	want := make([]bool, len(r.all.Tokens))
+	for i := range want {
+		want[i] = true
+	}
+	got, err := m.Score(r.t.Context(), &r.all, want, what, 1)
+	require.NoError(r.t, err)
+	return got
+}
+
+// compareLogProbs compares the rows of a case with what is recorded under key.
+func (r *recordedModel) compareLogProbs(key string, got []float32) {
+	if !r.has(key + ".logprobs") {
+		return
+	}
+	recorded := r.floats(key + ".logprobs")
+	for _, row := range r.rows {
+		if row.test.Name != strings.TrimPrefix(key, "lora.") {
+			continue
+		}
+		_, from := r.tokens(row)
+		var want []float64
+		for _, column := range row.column[1:] {
+			want = append(want, recorded[row.row*(row.test.Shape[1]-1)+column-1])
+		}
+		golden.Floats(r.t, r.tally, fmt.Sprintf("%s row %d", key, row.row), got[from+1:from+len(row.column)], want, logitLimit)
+	}
+}
+
+// compareAdapterLogits compares the logits at the last recorded positions.
+func (r *recordedModel) compareAdapterLogits(m *Model, name string) {
+	key := "lora." + name + ".logits_last"
+	if !r.has(key) {
+		return
+	}
+	recorded, dims := r.floats(key), r.dims(key)
+	want := make([]bool, len(r.all.Tokens))
+	for i := range want {
+		want[i] = true
+	}
+	packs, err := m.packer(m.actor.net).packs(&r.all, want)
+	require.NoError(r.t, err)
+	at := r.places(packs)
+	for i, p := range packs {
+		trace, err := m.actor.net.forward(m.actor.parts, p, false)
+		require.NoError(r.t, err)
+		head := m.actor.net.head(true, false)
+		logits, err := m.dev.Program("logits", func(in []*graph.Node) []*graph.Node {
+			return []*graph.Node{head.Logits(head.Weights(in[:2]), in[2])}
+		}).Run(append(m.actor.net.headInputs(head, m.actor.parts), trace.x))
+		require.NoError(r.t, err)
+		x, err := device.ReadNew[float32](logits[0])
+		require.NoError(r.t, err)
+		logits[0].Free()
+		trace.free()
+		vocab := m.cfg.Text.Vocab
+		for _, row := range r.rows {
+			if row.test.Name != name || at[row.index].pack != i {
+				continue
+			}
+			for k, column := range row.column {
+				back := column - (row.test.Shape[1] - dims[1])
+				if back < 0 {
+					continue
+				}
+				from := (at[row.index].first + k) * vocab
+				golden.Floats(r.t, r.tally, fmt.Sprintf("%s row %d column %d", key, row.row, column), x[from:from+vocab],
+					recorded[(row.row*dims[1]+back)*vocab:][:vocab], logitLimit)
+			}
+		}
+	}
+}
+
+// compareAdapterGradients compares the gradients of the recorded batch, of which
+// there must be one for each of the adapter's matrices and no other.
+func (r *recordedModel) compareAdapterGradients(m *Model) {
+	s := r.training(m.actor)
+	if s == nil || !r.has("lora.train.loss") {
+		return
+	}
+	g, sums := s.gradients(r, m, m.actor)
+	defer m.net.freeGradients(g)
+	r.tally.Float(r.t, "lora loss", sums[model.StatPolicy], r.floats("lora.train.loss")[0], firstLossLimit)
+	grads := r.numbers(m.actor, &tensors{groups: trainedGroups(m.actor.weights.groups), arrays: m.actor.net.list(g.parts)})
+	compared := 0
+	for name, x := range grads {
+		key := "lora.train.grad/" + peft.Prefix + name
+		require.True(r.t, r.has(key), "no gradient of %s is recorded", name)
+		golden.Floats(r.t, r.tally, key, x, r.floats(key), golden.Tolerance{Abs: gradLimit * largest(x)})
+		compared++
+	}
+	for _, name := range r.tensors.Names() {
+		if strings.HasPrefix(name, "lora.train.grad/") {
+			compared--
+		}
+	}
+	require.Zero(r.t, compared, "every recorded gradient has its counterpart")
+}

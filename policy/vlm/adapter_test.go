@@ -1,0 +1,210 @@
+package vlm
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy"
+	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/peft"
+)
+
+// lora is an adapter on maps of every kind, in the vision tower too.
+func lora() *LoRA {
+	return &LoRA{Rank: 3, Alpha: 6, Targets: []string{"q_proj", "v_proj", "o_proj", "up_proj", "down_proj"}}
+}
+
+// changed lists the weights that differ.
+func changed(before, after map[string][]float32) []string {
+	var out []string
+	for name, x := range before {
+		if !slices.Equal(x, after[name]) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestTrainingAnAdapterChangesNothingElse(t *testing.T) {
+	for _, family := range []model.Family{model.Qwen25VL, model.Qwen3VL, model.Llama} {
+		o := Options{LoRA: lora(), Reference: true}
+		m := newTiny(t, family, o)
+		rows, want := fourRows(t, m)
+		before := weightsOf(t, m.actor)
+		first, err := m.Score(t.Context(), &rows, want, policy.Wanted{LogProbs: true, Reference: true}, 1)
+		require.NoError(t, err)
+		require.Equal(t, first.Reference, first.LogProbs, "a new adapter adds nothing")
+		train(t, m, 2)
+		for _, name := range changed(before, weightsOf(t, m.actor)) {
+			require.Contains(t, name, ".lora_")
+		}
+		for name := range before {
+			if strings.HasSuffix(name, model.LoraB) {
+				require.Contains(t, changed(before, weightsOf(t, m.actor)), name, "every adapter is trained")
+			}
+		}
+		after, err := m.Score(t.Context(), &rows, want, policy.Wanted{LogProbs: true, Reference: true}, 1)
+		require.NoError(t, err)
+		require.Equal(t, first.Reference, after.Reference)
+		require.NotEqual(t, first.LogProbs, after.LogProbs)
+	}
+}
+
+func TestAdaptedModelsWriteWhatTheyScore(t *testing.T) {
+	m := newTiny(t, model.Qwen25VL, Options{LoRA: lora()})
+	train(t, m, 3)
+	played := playOn(t, m, policy.Sampling{Temperature: 1})
+	rows, written, logProbs := played.rows(sortedKeys(played))
+	got := logProbsOf(t, m, rows, written)
+	for i, w := range written {
+		if w {
+			require.InDelta(t, got[i], logProbs[i], rowDrift)
+		}
+	}
+}
+
+func logProbsOf(t *testing.T, m *Model, rows policy.Rows, want []bool) []float32 {
+	t.Helper()
+	s, err := m.Score(t.Context(), &rows, want, policy.Wanted{LogProbs: true}, 1)
+	require.NoError(t, err)
+	return s.LogProbs
+}
+
+func TestExportedAdaptersArePartOfTheWeights(t *testing.T) {
+	m := newTiny(t, model.Qwen25VL, Options{LoRA: lora()})
+	train(t, m, 3)
+	rows, want := fourRows(t, m)
+	dir := filepath.Join(t.TempDir(), "merged")
+	require.NoError(t, m.Export(t.Context(), dir))
+	plain := openTiny(t, dir, Options{})
+	requireNear(t, logProbsOf(t, m, rows, want), logProbsOf(t, plain, rows, want), rowDrift, "log-probs")
+	names := sortedNames(weightsOf(t, plain.actor))
+	require.Len(t, names, len(sortedNames(weightsOf(t, newTiny(t, model.Qwen25VL, Options{}).actor))))
+}
+
+func sortedNames(m map[string][]float32) []string { return slices.Sorted(maps.Keys(m)) }
+
+func TestAdapterTrainingGoesOnBitForBit(t *testing.T) {
+	for _, critic := range []Critic{NoCritic, SharedCritic, SeparateCritic} {
+		dir := tinyFolder(t, model.Qwen25VL, nil)
+		o := Options{LoRA: lora(), Critic: critic, Seed: 4}
+		whole := openTiny(t, dir, o)
+		train(t, whole, 2)
+		saved := save(t, whole)
+		require.FileExists(t, filepath.Join(saved, actorFolder, peft.ConfigFile))
+		require.NoFileExists(t, filepath.Join(saved, actorFolder, "model.safetensors"))
+		train(t, whole, 2)
+		resumed := openTiny(t, dir, o)
+		require.NoError(t, resumed.Restore(t.Context(), saved))
+		train(t, resumed, 2)
+		require.Equal(t, weightsOf(t, whole.actor), weightsOf(t, resumed.actor), critic)
+		if critic == SeparateCritic {
+			require.Equal(t, weightsOf(t, whole.critic), weightsOf(t, resumed.critic))
+		}
+		other := *lora()
+		other.Alpha++
+		o.LoRA = &other
+		require.ErrorIs(t, openTiny(t, dir, o).Restore(t.Context(), saved), ErrCheckpoint, "another scale")
+	}
+}
+
+func TestSavedAdaptersOpenWithTheirModel(t *testing.T) {
+	dir := tinyFolder(t, model.Qwen2, nil)
+	m := openTiny(t, dir, Options{LoRA: lora()})
+	train(t, m, 2)
+	saved := filepath.Join(save(t, m), actorFolder)
+	again := openTiny(t, dir, Options{Adapter: saved})
+	require.Equal(t, weightsOf(t, m.actor), weightsOf(t, again.actor))
+
+	fail := func(want string, o Options) {
+		o.Backend = backendGo
+		_, err := Open(t.Context(), dir, o)
+		require.ErrorContains(t, err, want)
+	}
+	fail("both set", Options{Adapter: saved, LoRA: lora()})
+	raw, err := os.ReadFile(filepath.Join(saved, peft.ConfigFile))
+	require.NoError(t, err)
+	c, err := peft.Parse(raw)
+	require.NoError(t, err)
+	c.Targets = []string{"q_proj"}
+	require.NoError(t, os.WriteFile(filepath.Join(saved, peft.ConfigFile), c.JSON(), 0o644))
+	fail("do not cover", Options{Adapter: saved})
+	c.Targets = append(lora().Targets, "k_proj")
+	require.NoError(t, os.WriteFile(filepath.Join(saved, peft.ConfigFile), c.JSON(), 0o644))
+	fail("k_proj.lora_A.weight", Options{Adapter: saved})
+}
+
+func TestAdaptersThatFitNoMapAreRefused(t *testing.T) {
+	dir := tinyFolder(t, model.Qwen25VL, nil)
+	for want, l := range map[string]LoRA{
+		"rank is 0":       {Alpha: 1},
+		"alpha is 0":      {Rank: 1},
+		"no linear map":   {Rank: 1, Alpha: 1, Targets: []string{"nothing"}},
+		"lm_head":         {Rank: 1, Alpha: 1, Targets: []string{"q_proj", "lm_head"}},
+		"mlp.0":           {Rank: 1, Alpha: 1, Pattern: ".*"},
+		"the same in all": {Rank: 1, Alpha: 1, Pattern: `.*layers\.0\..*q_proj`},
+		"pattern":         {Rank: 1, Alpha: 1, Pattern: "("},
+		"either targets":  {Rank: 1, Alpha: 1, Pattern: ".*q_proj", Targets: []string{"q_proj"}},
+	} {
+		if want == "lm_head" {
+			dir = tinyFolder(t, model.Qwen25VL, object{"tie_word_embeddings": false})
+		}
+		_, err := Open(t.Context(), dir, Options{Backend: backendGo, LoRA: &l})
+		require.ErrorIs(t, err, ErrOption)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// Gradients of what is trained do not change when other weights are frozen.
+func TestFrozenWeightsStayAndTheOthersLearnAsBefore(t *testing.T) {
+	for _, family := range []model.Family{model.Qwen25VL, model.Qwen3VL} {
+		dir := tinyFolder(t, family, nil)
+		free := openTiny(t, dir, Options{})
+		b := playedBatch(t, free)
+		aim := policy.Objective{Imitate: true, Temperature: 1}
+		all, _, _ := gradientsOf(t, free, b, aim)
+		for _, freeze := range [][]string{
+			{"model.visual.*"},
+			{"*.embed_tokens.weight"},
+			{"*norm*"},
+			{"model.visual.*", "*.embed_tokens.weight", "*.layers.0.*"},
+			{"model.visual.patch_embed*", "*.merger.*"},
+			{"model.language_model.*"},
+		} {
+			m := openTiny(t, dir, Options{Freeze: freeze})
+			got, _, _ := gradientsOf(t, m, b, aim)
+			require.NotEmpty(t, got)
+			require.Less(t, len(got), len(all))
+			for name, x := range got {
+				require.False(t, m.cfg.Frozen(name), name)
+				requireNear(t, all[name], x, 1e-5*max(1, largest(all[name])), name)
+			}
+			before := weightsOf(t, m.actor)
+			train(t, m, 1)
+			moved := changed(before, weightsOf(t, m.actor))
+			require.NotEmpty(t, moved)
+			for _, name := range moved {
+				require.False(t, m.cfg.Frozen(name), name)
+			}
+		}
+	}
+}
+
+func TestFreezingThatFitsNothingIsRefused(t *testing.T) {
+	dir := tinyFolder(t, model.Qwen2, nil)
+	for want, freeze := range map[string][]string{
+		`"model.visual.*"`: {"*.embed_tokens.weight", "model.visual.*"},
+		"q, k and v":       {"*.q_proj.weight"},
+	} {
+		_, err := Open(t.Context(), dir, Options{Backend: backendGo, Freeze: freeze})
+		require.ErrorIs(t, err, ErrOption)
+		require.ErrorContains(t, err, want)
+	}
+}

@@ -1,0 +1,196 @@
+// Package peft reads and writes adapter_config.json, in which PEFT, Hugging
+// Face's library of adapters, describes a low-rank adapter, and decides which
+// modules of a model it applies to.
+package peft
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// The files of an adapter's folder.
+const (
+	ConfigFile  = "adapter_config.json"
+	WeightsFile = "adapter_model.safetensors"
+)
+
+// Prefix stands before the name of a module in the weights file.
+const Prefix = "base_model.model."
+
+// ErrConfig is wrapped by errors about an adapter's configuration.
+var ErrConfig = errors.New("bad adapter config")
+
+// Config describes a LoRA adapter (Hu et al., arXiv:2106.09685).
+type Config struct {
+	Rank           int
+	Alpha          float64
+	RankStabilized bool     // the scale is Alpha/√Rank instead of Alpha/Rank (arXiv:2312.03732)
+	Targets        []string // modules by name, or by its last parts
+	Pattern        string   // regular expression for whole names, instead of Targets
+	Saved          []string // modules that are trained and stored in full
+	Dropout        float64  // on the adapter's input in training
+	Base           string   // model that it was made for
+}
+
+// Scale is the factor of the adapter's product.
+func (c Config) Scale() float64 {
+	if c.RankStabilized {
+		return c.Alpha / math.Sqrt(float64(c.Rank))
+	}
+	return c.Alpha / float64(c.Rank)
+}
+
+// file are the keys that are read.
+type file struct {
+	Type    string          `json:"peft_type"`
+	Rank    *int            `json:"r"`
+	Alpha   *float64        `json:"lora_alpha"`
+	Targets json.RawMessage `json:"target_modules"`
+	Stable  bool            `json:"use_rslora"`
+	Bias    string          `json:"bias"`
+	Saved   []string        `json:"modules_to_save"`
+	Dropout float64         `json:"lora_dropout"`
+	Base    *string         `json:"base_model_name_or_path"`
+	Init    json.RawMessage `json:"init_lora_weights"`
+}
+
+// read are the keys of file; idle ones change nothing about a loaded adapter.
+// Every other key must be empty: null, false, 0 or without elements.
+var (
+	read = []string{"peft_type", "r", "lora_alpha", "target_modules", "use_rslora", "bias", "modules_to_save", "lora_dropout",
+		"base_model_name_or_path", "init_lora_weights"}
+	idle = []string{"auto_mapping", "revision", "inference_mode", "task_type", "peft_version", "megatron_core", "qalora_group_size"}
+)
+
+// Parse reads a configuration and names everything in it that is not supported.
+func Parse(raw []byte) (Config, error) {
+	var f file
+	var all map[string]json.RawMessage
+	if err := errors.Join(json.Unmarshal(raw, &all), json.Unmarshal(raw, &f)); err != nil {
+		return Config{}, fmt.Errorf("peft: %w: %w", ErrConfig, err)
+	}
+	var bad []error
+	say := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
+	if f.Type != "LORA" {
+		say("peft_type is %q, must be \"LORA\"", f.Type)
+	}
+	if f.Bias != "" && f.Bias != "none" {
+		say("bias is %q, must be \"none\"", f.Bias)
+	}
+	if init := string(f.Init); !slices.Contains([]string{"", "null", "true", "false", `"gaussian"`}, init) {
+		say("init_lora_weights is %s, which changes the base model; must be true, false or \"gaussian\"", init)
+	}
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if !slices.Contains(read, key) && !slices.Contains(idle, key) && !empty(all[key]) {
+			say("%s is %s, which is not supported", key, all[key])
+		}
+	}
+	c := Config{Rank: 8, Alpha: 8, RankStabilized: f.Stable, Saved: f.Saved, Dropout: f.Dropout}
+	if f.Rank != nil {
+		c.Rank = *f.Rank
+	}
+	if f.Alpha != nil {
+		c.Alpha = *f.Alpha
+	}
+	if f.Base != nil {
+		c.Base = *f.Base
+	}
+	if err := c.targets(f.Targets); err != nil {
+		bad = append(bad, err)
+	}
+	if len(bad) == 0 {
+		return c, c.Check()
+	}
+	return Config{}, fmt.Errorf("peft: %w: %w", ErrConfig, errors.Join(bad...))
+}
+
+func (c *Config) targets(raw json.RawMessage) error {
+	if json.Unmarshal(raw, &c.Targets) == nil && len(c.Targets) > 0 {
+		slices.Sort(c.Targets) // PEFT writes a set
+		return nil
+	}
+	if json.Unmarshal(raw, &c.Pattern) == nil && c.Pattern != "" {
+		return nil
+	}
+	return fmt.Errorf("target_modules is %s, must be a list of names or a regular expression", raw)
+}
+
+// empty reports whether a JSON value is null, false, 0 or has no elements.
+func empty(raw json.RawMessage) bool {
+	return slices.Contains([]string{"null", "false", "0", "0.0", `""`, "[]", "{}"}, string(bytes.TrimSpace(raw)))
+}
+
+// Check names every value that makes no sense.
+func (c Config) Check() error {
+	var bad []error
+	if c.Rank < 1 {
+		bad = append(bad, fmt.Errorf("rank is %d, must be positive", c.Rank))
+	}
+	if !(c.Alpha > 0) || math.IsInf(c.Alpha, 0) {
+		bad = append(bad, fmt.Errorf("alpha is %v, must be positive and finite", c.Alpha))
+	}
+	if (len(c.Targets) == 0) == (c.Pattern == "") {
+		bad = append(bad, fmt.Errorf("there must be either targets, of which there are %d, or a pattern, which is %q", len(c.Targets), c.Pattern))
+	}
+	if slices.Contains(c.Targets, "") {
+		bad = append(bad, errors.New("a target is empty"))
+	}
+	if _, err := c.pattern(); err != nil {
+		bad = append(bad, err)
+	}
+	if len(bad) > 0 {
+		return fmt.Errorf("peft: %w: %w", ErrConfig, errors.Join(bad...))
+	}
+	return nil
+}
+
+func (c Config) pattern() (*regexp.Regexp, error) {
+	re, err := regexp.Compile(`^(?:` + c.Pattern + `)$`)
+	if err != nil {
+		return nil, fmt.Errorf("pattern %q: %w", c.Pattern, err)
+	}
+	return re, nil
+}
+
+// Match returns the function that tells whether a module has an adapter: the
+// pattern fits its whole name, or a target is the name or its last parts. The
+// configuration must be one that Check accepts.
+func (c Config) Match() func(module string) bool {
+	if c.Pattern != "" {
+		re, err := c.pattern()
+		if err != nil {
+			return func(string) bool { return false }
+		}
+		return re.MatchString
+	}
+	targets := slices.Clone(c.Targets)
+	return func(module string) bool {
+		return slices.ContainsFunc(targets, func(t string) bool { return module == t || strings.HasSuffix(module, "."+t) })
+	}
+}
+
+// JSON is the configuration as PEFT reads it.
+func (c Config) JSON() []byte {
+	var targets any = c.Targets
+	if c.Pattern != "" {
+		targets = c.Pattern
+	}
+	doc := map[string]any{
+		"peft_type": "LORA", "task_type": nil, "base_model_name_or_path": c.Base, "inference_mode": true,
+		"r": c.Rank, "lora_alpha": c.Alpha, "use_rslora": c.RankStabilized, "lora_dropout": c.Dropout, "target_modules": targets,
+		"bias": "none", "fan_in_fan_out": false, "modules_to_save": c.Saved, "init_lora_weights": true,
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	_ = e.Encode(doc) // maps of plain values always encode
+	return b.Bytes()
+}
