@@ -31,7 +31,7 @@ func split(harness string) vagen.Config {
 // the order of their turns, and each turn is paid once.
 func TestHarnessesTrain(t *testing.T) {
 	for harness, rows := range map[string]int{"concat": 1, "no_concat": 3, "window": 2, "compact": 2} {
-		for _, estimator := range []string{"default_gae", "token_level_gae", "turn_level_gae", "no_concat_gae", "trajectory_bi_level_gae", "trajectory_grpo"} {
+		for _, estimator := range []string{"default_gae", "token_level_gae", "turn_level_gae", "no_concat_gae", "trajectory_bi_level_gae", "trajectory_grpo", "gigpo"} {
 			c := split(harness)
 			c.Algorithm.Estimator = estimator
 			b := guesser()

@@ -589,3 +589,22 @@ func TestSectionsAreCreditedWhereTheyEnd(t *testing.T) {
 	tr, _ := trainer(t, c, tagged(), &arena{})
 	require.ErrorContains(t, tr.Run(t.Context()), "does not tell where sections end")
 }
+
+// choosy is an estimator of a user's that refuses its discount.
+type choosy struct{ advantage.RLOO }
+
+func (choosy) Estimate(*advantage.Result, *advantage.Batch) error {
+	return fmt.Errorf("choosy: gamma: %w", advantage.ErrParameter)
+}
+
+// TestEstimatorsCheckTheirOwnParameters when the configuration is checked.
+func TestEstimatorsCheckTheirOwnParameters(t *testing.T) {
+	r := vagen.Registries{Estimators: advantage.DefaultRegistry()}
+	require.NoError(t, r.Estimators.Add(advantage.Spec{Name: "choosy", Mask: advantage.MaskLoss, New: func(advantage.Params) advantage.Estimator {
+		return choosy{}
+	}}))
+	_, err := r.LoadConfig("", "env.name=x", "algorithm.adv_estimator=choosy")
+	require.ErrorIs(t, err, vagen.ErrConfig)
+	require.ErrorIs(t, err, advantage.ErrParameter)
+	require.ErrorContains(t, err, "algorithm.adv_estimator: choosy: gamma")
+}
