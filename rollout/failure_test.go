@@ -107,10 +107,7 @@ func TestAnEnvironmentsFailureCostsItsEpisodeAlone(t *testing.T) {
 			}}
 			p := player(t, w, &parrot{})
 			p.Waves, p.EnvTimeout = 2, 3*time.Second
-			got, _, err := p.Play(t.Context(), eps, 7)
-			require.NoError(t, err)
-			synctest.Wait() // an environment that was left behind is closed when it comes back
-			orderly(t, w, p, eps)
+			got := settled(t, w, p, eps)
 			for i := range eps {
 				if i != bad {
 					require.Equal(t, want[i], got[i], "%s: episode %d", name, i)

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -288,6 +289,17 @@ func play(t testing.TB, w *world, p *rollout.Player, eps []rollout.Episode) []*r
 	ts, _, err := p.Play(t.Context(), eps, 7)
 	require.NoError(t, err)
 	require.Len(t, ts, len(eps))
+	orderly(t, w, p, eps)
+	return ts
+}
+
+// settled is play in a bubble of synctest, where environments that were left behind
+// have come back when it looks.
+func settled(t testing.TB, w *world, p *rollout.Player, eps []rollout.Episode) []*rollout.Trajectory {
+	t.Helper()
+	ts, _, err := p.Play(t.Context(), eps, 7)
+	require.NoError(t, err)
+	synctest.Wait()
 	orderly(t, w, p, eps)
 	return ts
 }

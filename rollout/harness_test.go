@@ -494,6 +494,7 @@ func TestCancellationEndsEveryHarness(t *testing.T) {
 			ts, _, err := p.Play(ctx, episodes(9), 7)
 			require.ErrorIs(t, err, context.Canceled, name)
 			require.Nil(t, ts)
+			synctest.Wait()
 			require.Equal(t, w.made.Load(), w.closed.Load())
 		})
 	}

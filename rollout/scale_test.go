@@ -205,7 +205,7 @@ func TestAnEpisodesTimeIsLimited(t *testing.T) {
 		p := player(t, w, &parrot{})
 		p.EpisodeTimeout = 5 * time.Second
 		begin := time.Now()
-		ts := play(t, w, p, six())
+		ts := settled(t, w, p, six())
 		require.Equal(t, 5*time.Second, time.Since(begin))
 		for i, tr := range ts {
 			if i != 1 {
@@ -218,7 +218,7 @@ func TestAnEpisodesTimeIsLimited(t *testing.T) {
 		}
 		p = player(t, w, &parrot{})
 		p.EpisodeTimeout = 4 * time.Second // is over when the second step begins
-		ts = play(t, w, p, six())
+		ts = settled(t, w, p, six())
 		require.Equal(t, rollout.EndSlow, ts[1].End)
 	})
 }
