@@ -35,7 +35,7 @@ type RunConfig struct {
 	Workers int    `yaml:"workers" doc:"environments worked on at once; changes no result"`
 	Waves   int    `yaml:"waves" doc:"batches of episodes between which generation and environments overlap; changes results only through rounding"`
 
-	EnvTimeout     float64 `yaml:"env_timeout" doc:"seconds that a call of an environment may take; 0 is 60"`
+	EnvTimeout     float64 `yaml:"env_timeout" doc:"seconds that a call of an environment may take; 0 is 600, in which remote ones may ask again"`
 	EpisodeTimeout float64 `yaml:"episode_timeout" doc:"seconds that an environment may take over an episode in all; 0 is no limit"`
 	Patience       float64 `yaml:"patience" doc:"seconds until a round goes on without the environments that are still at work; 0 waits for all, which alone repeats a run to the last bit"`
 	Retry          bool    `yaml:"retry" doc:"play episodes again whose environment failed or whose response cannot be used, some of them more than once"`
@@ -207,7 +207,7 @@ func Default() Config {
 		Env:       EnvConfig{Seed: 1_000_000},
 		Model:     ModelConfig{Backend: "auto", Recompute: "nothing"},
 		Algorithm: AlgorithmConfig{Estimator: "gae", Gamma: 1, Lambda: 1, TurnGamma: 0.99, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75, StepWeight: 1, Whiten: true, NormByStd: true, KLPenalty: "kl", KLCtrl: KLConfig{Type: "fixed", Coef: 0.001}, Correction: CorrectionConfig{Threshold: 2}},
-		Reward:    RewardConfig{Site: turnEnd, Normalize: "none", Epsilon: 1e-8},
+		Reward:    RewardConfig{Site: turnEnd, Aggregate: perTurn, Normalize: "none", Epsilon: 1e-8},
 		Filter:    FilterConfig{Name: "reward_variance_top_p", Settings: map[string]any{}},
 		Data:      DataConfig{TrainBatch: 1024, ValBatch: 256, MaxResponse: 512},
 		Rollout:   RolloutConfig{MaxTurns: 5, Trajectories: 1, MultiTurnReward: true, LossMask: true, GAEMask: true},

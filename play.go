@@ -7,6 +7,7 @@ import (
 
 	"vagen/internal/rng"
 	"vagen/policy"
+	"vagen/reward"
 	"vagen/rollout"
 )
 
@@ -75,6 +76,9 @@ func (t *Trainer) player(s policy.Sampling) *rollout.Player {
 		Policy: t.Learner, Envs: t.Envs, Sampling: s, MaxTurns: c.Rollout.MaxTurns, Harness: t.harness, Budget: c.budget(),
 		Workers: c.Run.Workers, Waves: c.Run.Waves, Log: t.Log,
 		EnvTimeout: seconds(c.Run.EnvTimeout), EpisodeTimeout: seconds(c.Run.EpisodeTimeout), Patience: seconds(c.Run.Patience),
+	}
+	if c.Reward.Aggregate == episodeMean {
+		p.EpisodeMean = []string{reward.SectionObservation, reward.SectionPrediction}
 	}
 	if c.Run.Retry {
 		p.Retry = rollout.DefaultRetry()

@@ -20,6 +20,7 @@ type FilterConfig struct {
 // use_multi_turn_reward off the episode's, with section_end what a section earned.
 type RewardConfig struct {
 	Site      string   `yaml:"credit_site" doc:"where rewards about a section of a response, such as observation, sit: turn_end, or section_end on the section's last token"`
+	Aggregate string   `yaml:"aggregation" doc:"how a turn is paid for what it says about the state: per_turn, or episode_mean, which pays the mean of the turns as often as there could be turns"`
 	ClipLow   *float64 `yaml:"clip_low" doc:"smallest reward; null is no bound"`
 	ClipHigh  *float64 `yaml:"clip_high" doc:"largest reward; null is no bound"`
 	Normalize string   `yaml:"normalize" doc:"divide rewards by the standard deviation of none, batch, group or environment"`
@@ -33,6 +34,12 @@ type RewardConfig struct {
 const (
 	turnEnd    = "turn_end"
 	sectionEnd = "section_end"
+)
+
+// The values of aggregation.
+const (
+	perTurn     = "per_turn"
+	episodeMean = "episode_mean"
 )
 
 // placement says on which tokens rewards sit.
@@ -64,6 +71,7 @@ func (v *validator) shaping(c *Config, r Registries) {
 	w := &c.Reward
 	v.oneOf("reward.normalize", w.Normalize, "none", string(reward.ByBatch), string(reward.ByGroup), string(reward.ByEnvironment))
 	v.oneOf("reward.credit_site", w.Site, turnEnd, sectionEnd)
+	v.oneOf("reward.aggregation", w.Aggregate, perTurn, episodeMean)
 	if w.Site == sectionEnd && !c.Rollout.MultiTurnReward {
 		v.say("reward.credit_site is section_end, but with rollout_manager.use_multi_turn_reward off all rewards sit at the end of the row")
 	}

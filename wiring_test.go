@@ -240,7 +240,7 @@ func TestRewardsAreClippedAndNormalised(t *testing.T) {
 		for _, perTurn := range []bool{true, false} {
 			c := grouped()
 			c.Reward, c.Rollout.MultiTurnReward = reward, perTurn
-			c.Reward.Site = "turn_end"
+			c.Reward.Site, c.Reward.Aggregate = "turn_end", "per_turn"
 			b := guesser()
 			m := run(t, c, b)[0].Metrics
 			batch := b.updates[0].batch
@@ -322,7 +322,7 @@ func TestARunGoesOnWhereItStopped(t *testing.T) {
 	c.Agent.Actor.Optim.Style, c.Agent.Actor.Optim.WarmupRatio = "cosine", 0.2
 	c.Algorithm.KLInReward = true
 	c.Algorithm.KLCtrl = vagen.KLConfig{Type: "adaptive", Coef: 0.1, Target: 0.01, Horizon: 40}
-	c.Reward = vagen.RewardConfig{Site: "turn_end", Normalize: "environment", Center: true, Running: true, Epsilon: 1e-8}
+	c.Reward = vagen.RewardConfig{Site: "turn_end", Aggregate: "per_turn", Normalize: "environment", Center: true, Running: true, Epsilon: 1e-8}
 	whole := run(t, c, guesser())
 
 	b := guesser()

@@ -1,5 +1,7 @@
 package reward
 
+import "slices"
+
 // Part is one named component of a turn's reward, such as "format", "success"
 // or "observation" (a state reward). Values are in the environment's own units.
 type Part struct {
@@ -29,4 +31,25 @@ func (p Parts) Of(name string) float64 {
 		}
 	}
 	return sum
+}
+
+// EpisodeMean scales the parts with the given names so that the episode pays their
+// mean over its turns, as often as it might have had turns:
+//
+//	value · horizon / turns
+//
+// An episode that ends early is then not paid less for saying what it saw than
+// one that goes on. Reward parts are replaced, not changed in place.
+func EpisodeMean(turns []Parts, horizon int, names ...string) {
+	scale := float64(horizon) / float64(len(turns))
+	for k, parts := range turns {
+		scaled := make(Parts, len(parts))
+		for i, part := range parts {
+			if slices.Contains(names, part.Name) {
+				part.Value *= scale
+			}
+			scaled[i] = part
+		}
+		turns[k] = scaled
+	}
 }

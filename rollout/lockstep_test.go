@@ -225,3 +225,21 @@ func TestAnEmptySystemPromptIsNotSent(t *testing.T) {
 }
 
 var _ env.Env = (*fakeEnv)(nil)
+
+// TestEpisodesMayPayTheMeanOfTheirTurns pays a part of the reward as if the
+// episode had lasted as long as it may.
+func TestEpisodesMayPayTheMeanOfTheirTurns(t *testing.T) {
+	w := &world{}
+	plain := play(t, w, player(t, w, &parrot{}), episodes(6))
+	p := player(t, w, &parrot{})
+	p.EpisodeMean = []string{"turn"}
+	for i, tr := range play(t, w, p, episodes(6)) {
+		require.Equal(t, len(plain[i].Turns), len(tr.Turns))
+		scale := float64(tr.MaxTurns) / float64(len(tr.Turns))
+		for k, turn := range tr.Turns {
+			was := plain[i].Turns[k].Reward
+			require.InDelta(t, was.Of("turn")*scale, turn.Reward.Of("turn"), 1e-12)
+			require.InDelta(t, was.Sum()-was.Of("turn"), turn.Reward.Sum()-turn.Reward.Of("turn"), 1e-12)
+		}
+	}
+}

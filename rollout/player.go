@@ -45,6 +45,9 @@ type Player struct {
 	// EpisodeTimeout limits the time that an episode's environment takes in all
 	// its calls together; 0 is no limit.
 	EpisodeTimeout time.Duration
+	// EpisodeMean names reward parts that are paid as the mean of the turns, times
+	// the turns that the episode might have had: see reward.EpisodeMean.
+	EpisodeMean []string
 	// Retry says which episodes are played again; the zero value plays none.
 	Retry Retry
 	// Log receives each failed episode at debug level, and a summary of them as a
@@ -82,6 +85,7 @@ func (p *Player) Play(ctx context.Context, episodes []Episode, seed uint64) ([]*
 	for w, wave := range waves {
 		for k, l := range wave.episodes {
 			out[w+k*len(waves)] = l.Trajectory
+			l.average(p.EpisodeMean)
 			if l.Err != nil && p.Log != nil {
 				p.Log.Debug("episode cannot be used", "env", l.Env, "seed", l.Seed, "group", l.Group, "index", l.Index, "end", l.End, "err", l.Err)
 			}

@@ -88,6 +88,21 @@ func (t *Trajectory) Return() float64 {
 	return sum
 }
 
+// average pays the named parts of reward as their mean over the episode.
+func (t *Trajectory) average(names []string) {
+	if len(names) == 0 {
+		return
+	}
+	turns := make([]reward.Parts, len(t.Turns))
+	for k := range t.Turns {
+		turns[k] = t.Turns[k].Reward
+	}
+	reward.EpisodeMean(turns, t.MaxTurns, names...)
+	for k := range t.Turns {
+		t.Turns[k].Reward = turns[k]
+	}
+}
+
 // Rewards appends one reward per token of a row, placed as package reward says.
 // A summary's reward is 0.
 func (t *Trajectory) Rewards(dst []float32, row int, how reward.Placement) ([]float32, error) {

@@ -1,0 +1,185 @@
+package rollout_test
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+
+	"vagen/internal/golden"
+	"vagen/mask"
+	"vagen/reward"
+	"vagen/reward/judge"
+	"vagen/rollout"
+)
+
+// sections are those that the recorded rewards are about.
+var sections = []struct{ reward, section string }{
+	{"state_estimation", reward.SectionObservation}, {"transition_prediction", reward.SectionPrediction},
+}
+
+// stated is one recorded turn.
+type stated struct {
+	enabled, weights     map[string]float64
+	site, scorer         string
+	base, outcome        float64
+	horizon, turns       float64
+	perTurn, formatWrong bool
+	texts                []string
+	special              []int
+	replies              []string
+	gold                 map[string][]reward.Relation
+}
+
+func readStated(t *testing.T, c golden.Case) (s stated) {
+	t.Helper()
+	var aggregation string
+	ok := true
+	golden.Need(t, c.Params, "enabled", &s.enabled)
+	golden.Need(t, c.Params, "object_weights", &s.weights)
+	golden.Need(t, c.Params, "credit_site", &s.site)
+	golden.Need(t, c.Params, "scorer", &s.scorer)
+	golden.Need(t, c.Params, "score_base", &s.base)
+	golden.Need(t, c.Params, "outcome", &s.outcome)
+	golden.Need(t, c.Params, "episode_horizon", &s.horizon)
+	golden.Need(t, c.Params, "episode_turns", &s.turns)
+	golden.Need(t, c.Params, "aggregation", &aggregation)
+	golden.Decode(t, c.Params, "protocol_correct", &ok)
+	golden.Need(t, c.Inputs, "token_texts", &s.texts)
+	golden.Need(t, c.Inputs, "token_special", &s.special)
+	golden.Need(t, c.Inputs, "judge_replies", &s.replies)
+	golden.Need(t, c.Inputs, "gold", &s.gold)
+	s.perTurn, s.formatWrong = aggregation == "per_turn", !ok
+	return s
+}
+
+// Ends implements policy.Aligner; the k-th token is the k-th text, and special
+// tokens have none.
+func (s stated) Ends(tokens []int32) []int {
+	ends, at := make([]int, len(tokens)), 0
+	for k := range tokens {
+		at += len(s.text(k))
+		ends[k] = at
+	}
+	return ends
+}
+
+func (s stated) text(k int) string {
+	if s.special[k] == 1 {
+		return ""
+	}
+	return s.texts[k]
+}
+
+// parts prices one turn as an environment with a judge does.
+func (s stated) parts(t *testing.T, r reward.Response) (parts reward.Parts, scores map[string]float64) {
+	t.Helper()
+	scores = make(map[string]float64)
+	scorers := map[string]reward.Scorer{"sokoban": &reward.AssignmentScorer{Weights: s.weights, Other: 1}}
+	var claims []reward.Claim
+	for _, about := range sections {
+		if weight, on := s.enabled[about.reward]; on {
+			scores[about.reward] = 0
+			claims = append(claims, reward.Claim{Section: about.section, Text: r.Sections[about.section], Truth: s.gold[about.reward], Env: "sokoban", Weight: weight})
+		}
+	}
+	parts = reward.Parts{{Name: "outcome", Value: s.outcome}}
+	if !r.FormatCorrect || s.formatWrong {
+		return parts, scores
+	}
+	var got []float64
+	var err error
+	if s.scorer == "exact" {
+		got, err = (&judge.Rules{Pricing: judge.Pricing{Base: s.base, Scorers: scorers}}).Score(t.Context(), claims)
+	} else {
+		got, err = (&judge.Model{Pricing: judge.Pricing{Base: s.base, Scorers: scorers}, Ask: func(_ context.Context, prompts []string) ([]string, []error, error) {
+			return s.replies[:len(prompts)], make([]error, len(prompts)), nil
+		}}).Score(t.Context(), claims)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range claims {
+		for _, about := range sections {
+			if about.section == c.Section {
+				scores[about.reward] = got[i] * c.Weight
+			}
+		}
+		parts = append(parts, reward.Part{Name: c.Section, Value: got[i] * c.Weight})
+	}
+	return parts, scores
+}
+
+// Recorded from the newest system (testdata/algorithms_next/state_reward.json):
+// what a turn earns for what it says about the state, on which token, and what
+// remains of it when the episode closes. Rewards per token are float32 here.
+func TestStateRewardsEqualTheOriginal(t *testing.T) {
+	const file = "algorithms_next/state_reward.json"
+	var recorded struct{ Cases []golden.Case }
+	golden.Read(t, file, &recorded)
+	tally := golden.NewTally(t, file)
+	parser, err := reward.NewParser("wm_think", reward.ParserOptions{Dialect: reward.Next})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range recorded.Cases {
+		tally.Case()
+		s := readStated(t, c)
+		var text strings.Builder
+		tokens := make([]int32, len(s.texts))
+		for k := range s.texts {
+			text.WriteString(s.text(k))
+			tokens[k] = int32(k)
+		}
+		var action string
+		golden.Need(t, c.Expected, "action", &action)
+		golden.Equal(t, tally, c.Name+": action", text.String(), action)
+		r := parser.Parse(text.String())
+		parts, scores := s.parts(t, r)
+		var want map[string]float64
+		golden.Need(t, c.Expected, "scores", &want)
+		for name, w := range want {
+			tally.Float(t, c.Name+": "+name, scores[name], w, c.Tolerance)
+		}
+		var total float64
+		golden.Need(t, c.Expected, "turn_total", &total)
+		tally.Float(t, c.Name+": total", parts.Sum(), total, c.Tolerance)
+		s.place(t, tally, c, "rewards", tokens, text.String(), r, parts)
+		if !s.perTurn {
+			episode := make([]reward.Parts, int(s.turns))
+			episode[0] = parts
+			reward.EpisodeMean(episode, int(s.horizon), reward.SectionObservation, reward.SectionPrediction)
+			parts = episode[0]
+		}
+		s.place(t, tally, c, "finalized_rewards", tokens, text.String(), r, parts)
+	}
+}
+
+// place compares the rewards of the turn's tokens.
+func (s stated) place(t *testing.T, tally *golden.Tally, c golden.Case, field string, tokens []int32, text string, r reward.Response, parts reward.Parts) {
+	t.Helper()
+	tr := &rollout.Trajectory{Rows: []rollout.Row{{}}}
+	row := &tr.Rows[0]
+	if err := row.AppendContext(mask.Observation, 1, 2); err != nil {
+		t.Fatal(err)
+	}
+	if err := row.AppendResponse(tokens...); err != nil {
+		t.Fatal(err)
+	}
+	tr.Turns = []rollout.Turn{{Response: text, Parsed: r, Reward: parts}}
+	how := reward.PerTurn
+	if s.site == "section_end" {
+		how = reward.PerSpan
+		if err := rollout.MarkSpans(s, []*rollout.Trajectory{tr}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := tr.Rewards(nil, 0, how)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []float64
+	golden.Need(t, c.Expected, field, &want)
+	rounded := golden.Tolerance{Abs: math.Max(c.Tolerance.Abs, 1e-7), Rel: 1e-6}
+	golden.Floats(t, tally, c.Name+": "+field, got[2:], want, rounded)
+}
