@@ -109,14 +109,23 @@ type RolloutConfig struct {
 
 // AgentConfig groups what is about the policy.
 type AgentConfig struct {
-	Model   PathConfig     `yaml:"model"`
-	Actor   ActorConfig    `yaml:"actor"`
-	Rollout SamplingConfig `yaml:"rollout"`
+	Model   AgentModelConfig `yaml:"model"`
+	Actor   ActorConfig      `yaml:"actor"`
+	Rollout SamplingConfig   `yaml:"rollout"`
+}
+
+// AgentModelConfig names the policy's model and says what of it is trained.
+type AgentModelConfig struct {
+	Path      string   `yaml:"path" doc:"folder of the model in the Hugging Face layout"`
+	LoRARank  int      `yaml:"lora_rank" doc:"rank of low-rank adapters that are trained in place of the weights; 0 trains the weights"`
+	LoRAAlpha float64  `yaml:"lora_alpha" doc:"scale of the adapters times their rank"`
+	Targets   []string `yaml:"target_modules" doc:"linear maps with adapters, by the last parts of their names, such as q_proj; empty means all of the decoder"`
+	Adapter   string   `yaml:"lora_adapter_path" doc:"folder of an adapter in PEFT's layout to train on, in place of a new one"`
 }
 
 // PathConfig names a model.
 type PathConfig struct {
-	Path string `yaml:"path" doc:"folder of the model in the Hugging Face layout; empty for a separate critic starts it from the policy"`
+	Path string `yaml:"path" doc:"folder of the model in the Hugging Face layout; empty starts a separate critic from the policy"`
 }
 
 // ActorConfig sets the policy's updates.
@@ -130,6 +139,7 @@ type ActorConfig struct {
 	ClipLow     *float64         `yaml:"clip_ratio_low" doc:"epsilon below 1; null takes clip_ratio"`
 	ClipHigh    *float64         `yaml:"clip_ratio_high" doc:"epsilon above 1; null takes clip_ratio"`
 	ClipDual    float64          `yaml:"clip_ratio_c" doc:"bound of dual clip; 0 is off"`
+	Freeze      bool             `yaml:"freeze_vision_tower" doc:"leave the vision tower and its merger as they are, a separate critic's too"`
 	Loss        PolicyLossConfig `yaml:"policy_loss"`
 	TauPos      float64          `yaml:"tau_pos" doc:"sapo: sharpness of the gate where the advantage is positive"`
 	TauNeg      float64          `yaml:"tau_neg" doc:"sapo: elsewhere"`
@@ -212,6 +222,7 @@ func Default() Config {
 		Data:      DataConfig{TrainBatch: 1024, ValBatch: 256, MaxResponse: 512},
 		Rollout:   RolloutConfig{MaxTurns: 5, Trajectories: 1, MultiTurnReward: true, LossMask: true, GAEMask: true},
 		Agent: AgentConfig{
+			Model: AgentModelConfig{LoRAAlpha: 16, Targets: []string{}},
 			Actor: ActorConfig{
 				Optim: optim(1e-6), MiniBatch: 256, Epochs: 1, GradClip: 1, NormLimit: 1000, Clip: 0.2,
 				Loss: defaultPolicyLoss(), TauPos: loss.DefaultSAPO().TauPos, TauNeg: loss.DefaultSAPO().TauNeg,

@@ -20,12 +20,20 @@ import (
 
 // ModelOptions are those of the model that a configuration describes.
 func ModelOptions(c *vagen.Config, log *slog.Logger) vlm.Options {
-	return vlm.Options{
+	o := vlm.Options{
 		Backend: c.Model.Backend, BFloat16: c.Model.BFloat16, Recompute: vlm.Recompute(c.Model.Recompute),
 		Critic: vlm.Critic(c.Critic.Kind), CriticPath: c.Critic.Model.Path, ZeroValueHead: c.Critic.ZeroHead,
 		Reference:   c.Agent.Actor.UseKLLoss || c.Algorithm.KLInReward,
 		MicroTokens: c.Model.MicroTokens, CacheTokens: c.Model.CacheTokens, Seed: c.Run.Seed, Log: log,
+		Adapter: c.Agent.Model.Adapter,
 	}
+	if a := c.Agent.Model; a.LoRARank > 0 {
+		o.LoRA = &vlm.LoRA{Rank: a.LoRARank, Alpha: a.LoRAAlpha, Targets: a.Targets}
+	}
+	if c.Agent.Actor.Freeze {
+		o.Freeze = []string{"model.visual.*"}
+	}
+	return o
 }
 
 // Options say what a run shows, and whether it goes on.

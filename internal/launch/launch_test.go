@@ -27,6 +27,13 @@ func TestModelsFollowTheConfiguration(t *testing.T) {
 	c.Run.Seed, c.Critic.Model.Path, c.Model.BFloat16 = 7, "critic", true
 	o := ModelOptions(&c, nil)
 	require.Equal(t, []any{uint64(7), "critic", true}, []any{o.Seed, o.CriticPath, o.BFloat16})
+	c.Agent.Model = vagen.AgentModelConfig{LoRARank: 8, LoRAAlpha: 32, Targets: []string{"q_proj"}}
+	c.Agent.Actor.Freeze = true
+	o = ModelOptions(&c, nil)
+	require.Equal(t, &vlm.LoRA{Rank: 8, Alpha: 32, Targets: []string{"q_proj"}}, o.LoRA)
+	require.Equal(t, []string{"model.visual.*"}, o.Freeze)
+	c.Agent.Model = vagen.AgentModelConfig{Adapter: "stored"}
+	require.Equal(t, "stored", ModelOptions(&c, nil).Adapter)
 }
 
 func TestEventsOfARunGoToItsFolder(t *testing.T) {
