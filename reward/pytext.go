@@ -52,7 +52,11 @@ const (
 
 // lower is Python's str.lower.
 func lower(s string) string {
-	if !strings.ContainsRune(s, dottedI) && !strings.ContainsRune(s, capSigma) {
+	ascii := true
+	for i := range len(s) {
+		ascii = ascii && s[i] < utf8.RuneSelf
+	}
+	if ascii || !strings.ContainsRune(s, dottedI) && !strings.ContainsRune(s, capSigma) {
 		return strings.ToLower(s)
 	}
 	var b strings.Builder

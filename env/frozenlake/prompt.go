@@ -52,7 +52,7 @@ func (e *Env) systemPrompt() string {
 // the words of a turn.
 func (e *Env) observationText(lake string, moved []string, first bool) string {
 	var b strings.Builder
-	b.Grow(len(lake) + 256)
+	b.Grow(len(lake) + 96) // the words around it, without instructions
 	if e.o.Prompt == Brief {
 		b.WriteString(lake)
 		if e.draw == nil {

@@ -45,7 +45,7 @@ func (e *Env) systemPrompt() string {
 // the words of a turn.
 func (e *Env) observationText(room string, moved []string, first bool) string {
 	var b strings.Builder
-	b.Grow(len(room) + 256)
+	b.Grow(len(room) + 96) // the words around it, without instructions
 	if e.o.Prompt == Brief {
 		b.WriteString(room)
 		if e.draw == nil {
