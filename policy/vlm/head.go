@@ -34,8 +34,12 @@ type chunk struct {
 }
 
 // chunks cuts the pack's wanted tokens into pieces of equal size, so that one
-// executable serves all and the logits of a piece fit into memory.
+// executable serves all and the logits of a piece fit into memory. A batch of few
+// tokens gets a smaller piece.
 func (p *pack) chunks(size int) []chunk {
+	if p.alone && len(p.at) <= size {
+		size = min(size, sizeClass(len(p.at), 32))
+	}
 	var out []chunk
 	for from := 0; from < len(p.at); from += size {
 		to := min(from+size, len(p.at))
@@ -120,10 +124,10 @@ func (n *net) learnTrace(h *model.Head, loss *model.Loss, w *parts, g *gradients
 	s := scope{dev: n.dev}
 	defer s.free()
 	for _, c := range t.pack.chunks(chunkSize) {
-		part := make([]float32, chunkSize*int(model.Columns))
+		part := make([]float32, len(c.at)*int(model.Columns))
 		copy(part, cols[c.from*int(model.Columns):c.to*int(model.Columns)])
 		at, slot, target := upload(&s, c.at), upload(&s, c.slot), upload(&s, c.target)
-		data := upload(&s, part, chunkSize, int(model.Columns))
+		data := upload(&s, part, len(c.at), int(model.Columns))
 		if s.err != nil {
 			dx.Free()
 			return nil, s.err

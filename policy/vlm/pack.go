@@ -3,6 +3,7 @@ package vlm
 import (
 	"cmp"
 	"fmt"
+	"math/bits"
 	"slices"
 
 	"vagen/policy"
@@ -13,6 +14,7 @@ import (
 // to a bin where they fit. Rows of a bin do not see each other.
 type pack struct {
 	bins, length int
+	alone        bool // the only one of its batch: its size, and that of its chunks, may be its own
 
 	tokens   []int32 // [bins·length]; 0 in padding
 	segment  []int32 // [bins·length]: which row of the bin, −1 in padding
@@ -56,21 +58,53 @@ func (k *packer) packs(rows *policy.Rows, want []bool) ([]*pack, error) {
 	size := func(i int) int { return rows.Offsets[i+1] - rows.Offsets[i] }
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(size(b), size(a)) })
 	var out []*pack
-	for _, s := range k.arrange(order, size) {
+	shelves := k.arrange(order, size)
+	for _, s := range shelves {
 		n := k.perPack(s.length)
+		alone := len(shelves) == 1 && len(s.bins) <= n
 		for from := 0; from < len(s.bins); from += n {
-			p, err := k.fill(rows, want, s.bins[from:min(from+n, len(s.bins))], n, s.length)
+			bins := s.bins[from:min(from+n, len(s.bins))]
+			p, err := k.fill(rows, want, bins, k.packSize(len(bins), n, s.length, alone), s.length)
 			if err != nil {
 				return nil, err
 			}
+			p.alone = alone
 			out = append(out, p)
 		}
 	}
 	return out, nil
 }
 
-// perPack is the number of bins of a length in a pack.
+// perPack is the number of bins of a length in a full pack.
 func (k *packer) perPack(length int) int { return max(1, k.budget/length) }
+
+// packSize is the number of bins that a pack gets room for when some are laid
+// into it and full fit. Every size means other executables, so there are few; and
+// a pack that is not alone has a size of its own only where that saves more time
+// than compiling takes.
+func (k *packer) packSize(bins, full, length int, alone bool) int {
+	size := min(rung(bins), full)
+	if !alone && float64((full-size)*length)*k.workAt(length)*float64(k.cfg.Text.Layers) < worthCompiling {
+		return full
+	}
+	return size
+}
+
+// worthCompiling is a number of multiplications which take about as long as
+// compiling does, one or two seconds on a small CPU.
+const worthCompiling = 1 << 36
+
+// rung rounds n up to 1, 2, 3, 4, 6, 8, 12, 16, 24, ….
+func rung(n int) int {
+	if n <= 4 {
+		return max(n, 1)
+	}
+	size := 1 << bits.Len(uint(n-1))
+	if n <= size/4*3 {
+		return size / 4 * 3
+	}
+	return size
+}
 
 // shelf is a set of bins of one length with rows in them.
 type shelf struct {
@@ -125,19 +159,27 @@ func (k *packer) arrange(order []int, size func(int) int) []*shelf {
 	return two
 }
 
-// work estimates what a layer does for shelves: products with weights, and
-// attention, which grows with the length of the bins and costs about half as
-// much again for its softmax.
+// work estimates what a layer does for shelves in packs.
 func (k *packer) work(shelves ...*shelf) float64 {
-	t := &k.cfg.Text
-	weights := t.Hidden*(t.Heads+2*t.KVHeads)*t.HeadDim + t.Heads*t.HeadDim*t.Hidden + 3*t.Hidden*t.FF
 	var sum float64
 	for _, s := range shelves {
 		n := k.perPack(s.length)
-		tokens := (len(s.bins) + n - 1) / n * n * s.length
-		sum += float64(tokens) * (float64(weights) + 3*float64(s.length*t.Heads*t.HeadDim))
+		bins := len(s.bins) / n * n
+		if rest := len(s.bins) - bins; rest > 0 {
+			bins += k.packSize(rest, n, s.length, len(shelves) == 1 && bins == 0)
+		}
+		sum += float64(bins*s.length) * k.workAt(s.length)
 	}
 	return sum
+}
+
+// workAt estimates the multiplications of a layer for a token: products with
+// weights, and attention, which grows with the length of the bins and costs
+// about half as much again for its softmax.
+func (k *packer) workAt(length int) float64 {
+	t := &k.cfg.Text
+	weights := t.Hidden*(t.Heads+2*t.KVHeads)*t.HeadDim + t.Heads*t.HeadDim*t.Hidden + 3*t.Hidden*t.FF
+	return float64(weights) + 3*float64(length*t.Heads*t.HeadDim)
 }
 
 func checkRows(rows *policy.Rows, want int) error {
@@ -159,8 +201,7 @@ func checkRows(rows *policy.Rows, want int) error {
 	return nil
 }
 
-// fill lays out the rows of some bins as one pack of the given size. Packs of a
-// length are all of one size, the last one too, so that they share executables.
+// fill lays out the rows of some bins as one pack with room for size bins.
 func (k *packer) fill(rows *policy.Rows, want []bool, bins [][]int, size, length int) (*pack, error) {
 	p := &pack{bins: size, length: length}
 	n := p.size()
