@@ -1,6 +1,7 @@
 package advantage
 
 import (
+	"math"
 	"runtime"
 	"testing"
 )
@@ -33,14 +34,20 @@ func TestGoroutinesAllocateNothing(t *testing.T) {
 		for range 4 * calls {
 			estimateOrFail(t, est, &out, batch)
 		}
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		for range calls {
-			estimateOrFail(t, est, &out, batch)
+		// On a busy machine the runtime goes on making goroutines now and then, so
+		// one quiet try of several is what counts.
+		fewest := uint64(math.MaxUint64)
+		for range 5 {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for range calls {
+				estimateOrFail(t, est, &out, batch)
+			}
+			runtime.ReadMemStats(&after)
+			fewest = min(fewest, after.Mallocs-before.Mallocs)
 		}
-		runtime.ReadMemStats(&after)
-		if n := after.Mallocs - before.Mallocs; n >= calls {
-			t.Errorf("%T: %d allocations in %d calls", est, n, calls)
+		if fewest >= calls {
+			t.Errorf("%T: %d allocations in %d calls", est, fewest, calls)
 		}
 	}
 }

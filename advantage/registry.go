@@ -3,8 +3,8 @@ package advantage
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
+
+	"vagen/internal/byname"
 )
 
 // Params holds the hyperparameters of all estimators under the names that
@@ -79,43 +79,32 @@ type Spec struct {
 	New func(Params) Estimator
 }
 
-// Registry maps names to estimators. The zero value is empty. Reading from
-// several goroutines is safe, adding is not.
-type Registry struct{ specs map[string]Spec }
+// Registry maps names to estimators. The zero value is empty and ready, and all
+// methods are safe for concurrent use.
+type Registry struct{ specs byname.Table[Spec] }
 
 // Add puts an estimator into the registry. The name must be new.
 func (r *Registry) Add(s Spec) error {
 	if s.Name == "" || s.New == nil {
 		return fmt.Errorf("advantage: registry: spec %q needs a name and New", s.Name)
 	}
-	if _, ok := r.specs[s.Name]; ok {
+	if !r.specs.Add(s.Name, s) {
 		return fmt.Errorf("advantage: registry: %q is there already", s.Name)
 	}
-	if r.specs == nil {
-		r.specs = make(map[string]Spec)
-	}
-	r.specs[s.Name] = s
 	return nil
 }
 
 // Names returns all names in alphabetical order.
-func (r *Registry) Names() []string {
-	names := make([]string, 0, len(r.specs))
-	for name := range r.specs {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func (r *Registry) Names() []string { return r.specs.Names() }
 
 // Describe returns what is known of an estimator. An unknown name is an
 // ErrUnknown that lists the names and the nearest one.
 func (r *Registry) Describe(name string) (Spec, error) {
-	if s, ok := r.specs[name]; ok {
-		return s, nil
+	s, err := r.specs.Get(name, ErrUnknown)
+	if err != nil {
+		return Spec{}, fmt.Errorf("advantage: %w", err)
 	}
-	names := r.Names()
-	return Spec{}, fmt.Errorf("advantage: %q: %w%s (known: %s)", name, ErrUnknown, nearest(name, names), strings.Join(names, ", "))
+	return s, nil
 }
 
 // ByName makes the estimator with this name. Errors are those of Describe, and
@@ -140,9 +129,9 @@ func (r *Registry) ByName(name string, p Params) (Estimator, error) {
 // DefaultRegistry returns a new registry with all estimators of this package, to add to
 // or to use as it is.
 func DefaultRegistry() *Registry {
-	r := &Registry{specs: make(map[string]Spec, len(specs))}
+	r := new(Registry)
 	for _, s := range specs {
-		r.specs[s.Name] = s
+		r.specs.Add(s.Name, s)
 	}
 	return r
 }
@@ -157,38 +146,3 @@ func Describe(name string) (Spec, error) { return defaults.Describe(name) }
 
 // Names returns the names of the estimators of this package.
 func Names() []string { return defaults.Names() }
-
-// nearest suggests the name with the smallest edit distance, if it is small.
-func nearest(name string, names []string) string {
-	best, at := len(name)/2+1, ""
-	for _, n := range names {
-		if d := distance(name, n); d < best {
-			best, at = d, n
-		}
-	}
-	if at == "" {
-		return ""
-	}
-	return fmt.Sprintf(", did you mean %q?", at)
-}
-
-// distance is the number of single-byte edits between two names.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
-}

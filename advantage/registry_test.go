@@ -184,17 +184,3 @@ func TestRegistriesGrow(t *testing.T) {
 		t.Error("adding to a copy changed the default registry")
 	}
 }
-
-func TestDistanceCountsEdits(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{
-		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0}, {"abc", "abd", 1}, {"abc", "ab", 1},
-		{"abc", "xabc", 1}, {"kitten", "sitting", 3}, {"gae", "age", 2},
-	} {
-		if got := distance(c.a, c.b); got != c.want {
-			t.Errorf("distance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
-		}
-	}
-}

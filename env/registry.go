@@ -3,12 +3,9 @@ package env
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"sync"
 
-	"vagen/internal/nearest"
+	"vagen/internal/byname"
 )
 
 // Factory makes one environment from its options. It must not keep or change the
@@ -25,9 +22,10 @@ var (
 // Registry holds is what its owner put there. The zero value is empty and ready,
 // and all methods are safe for concurrent use.
 type Registry struct {
-	mu        sync.RWMutex
-	factories map[string]Factory
-	judge     Judge
+	factories byname.Table[Factory]
+
+	mu    sync.RWMutex // of judge
+	judge Judge
 }
 
 // SetJudge has the claims of environments that New makes from now on judged and
@@ -44,29 +42,22 @@ func (r *Registry) Register(name string, f Factory) error {
 	if name == "" || f == nil {
 		return fmt.Errorf("env: register %q: a name and a factory are needed", name)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, taken := r.factories[name]; taken {
+	if !r.factories.Add(name, f) {
 		return fmt.Errorf("env: register %q: %w", name, ErrDuplicate)
 	}
-	if r.factories == nil {
-		r.factories = make(map[string]Factory)
-	}
-	r.factories[name] = f
 	return nil
 }
 
 // New makes an environment by name. The error wraps ErrUnknown when nothing has
 // that name, and names the nearest one.
 func (r *Registry) New(name string, config map[string]any) (Env, error) {
-	r.mu.RLock()
-	f, judge := r.factories[name], r.judge
-	r.mu.RUnlock()
-	if f == nil {
-		known := r.Names()
-		return nil, fmt.Errorf("env: %q: %w%s; known environments are %s",
-			name, ErrUnknown, nearest.Hint(name, known), strings.Join(known, ", "))
+	f, err := r.factories.Get(name, ErrUnknown)
+	if err != nil {
+		return nil, fmt.Errorf("env: %w", err)
 	}
+	r.mu.RLock()
+	judge := r.judge
+	r.mu.RUnlock()
 	e, err := f(config)
 	if err != nil {
 		return nil, fmt.Errorf("env: %s: %w", name, err)
@@ -78,8 +69,4 @@ func (r *Registry) New(name string, config map[string]any) (Env, error) {
 }
 
 // Names returns the registered names, sorted.
-func (r *Registry) Names() []string {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return slices.Sorted(maps.Keys(r.factories))
-}
+func (r *Registry) Names() []string { return r.factories.Names() }

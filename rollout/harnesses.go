@@ -3,13 +3,9 @@ package rollout
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
-	"sync"
 
 	"vagen/advantage"
-	"vagen/internal/nearest"
+	"vagen/internal/byname"
 )
 
 // HarnessOptions are what a configuration may say of a harness. Each takes what it
@@ -33,14 +29,14 @@ var (
 // Harnesses maps names to harnesses. The zero value is empty and ready, and all
 // methods are safe for concurrent use.
 type Harnesses struct {
-	mu        sync.RWMutex
-	factories map[string]HarnessFactory
+	factories byname.Table[HarnessFactory]
 }
 
 // BuiltinHarnesses returns a new registry with the harnesses of this package:
 // compact, concat, no_concat and window.
 func BuiltinHarnesses() *Harnesses {
-	return &Harnesses{factories: map[string]HarnessFactory{
+	r := new(Harnesses)
+	r.factories.AddAll(map[string]HarnessFactory{
 		"concat":    func(HarnessOptions) (Harness, error) { return Concat{}, nil },
 		"no_concat": func(HarnessOptions) (Harness, error) { return NoConcat{}, nil },
 		"window": func(o HarnessOptions) (Harness, error) {
@@ -55,7 +51,8 @@ func BuiltinHarnesses() *Harnesses {
 			}
 			return o.Compact, nil
 		},
-	}}
+	})
+	return r
 }
 
 // Register adds a harness under a name. The error wraps ErrDuplicateHarness when
@@ -64,27 +61,18 @@ func (r *Harnesses) Register(name string, f HarnessFactory) error {
 	if name == "" || f == nil {
 		return fmt.Errorf("rollout: register harness %q: a name and a factory are needed", name)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, taken := r.factories[name]; taken {
+	if !r.factories.Add(name, f) {
 		return fmt.Errorf("rollout: register harness %q: %w", name, ErrDuplicateHarness)
 	}
-	if r.factories == nil {
-		r.factories = map[string]HarnessFactory{}
-	}
-	r.factories[name] = f
 	return nil
 }
 
 // New makes a harness by name. The error wraps ErrUnknownHarness when nothing has
 // that name, and names the nearest one.
 func (r *Harnesses) New(name string, o HarnessOptions) (Harness, error) {
-	r.mu.RLock()
-	f := r.factories[name]
-	r.mu.RUnlock()
-	if f == nil {
-		known := r.Names()
-		return nil, fmt.Errorf("rollout: %q: %w%s; known harnesses are %s", name, ErrUnknownHarness, nearest.Hint(name, known), strings.Join(known, ", "))
+	f, err := r.factories.Get(name, ErrUnknownHarness)
+	if err != nil {
+		return nil, fmt.Errorf("rollout: %w", err)
 	}
 	h, err := f(o)
 	if err == nil && h == nil {
@@ -97,11 +85,7 @@ func (r *Harnesses) New(name string, o HarnessOptions) (Harness, error) {
 }
 
 // Names returns the registered names, sorted.
-func (r *Harnesses) Names() []string {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return slices.Sorted(maps.Keys(r.factories))
-}
+func (r *Harnesses) Names() []string { return r.factories.Names() }
 
 // Check reports whether rows of a harness can be learned from with an estimator
 // and a policy loss. turnLoss names a loss over turns, such as turn_ppo; it is

@@ -2,12 +2,9 @@ package loss
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
-	"sync"
 
-	"vagen/internal/nearest"
+	"vagen/internal/byname"
 )
 
 // Options are the settings that policy losses are built from by name. Each loss
@@ -50,8 +47,7 @@ type Builder func(Options) (Policy, error)
 // use; [Builtin] returns one with the losses of this package. It is safe for
 // concurrent use.
 type Registry struct {
-	mu       sync.RWMutex
-	builders map[string]Builder
+	builders byname.Table[Builder]
 }
 
 // Builtin returns a registry of its own for the caller, with
@@ -64,7 +60,7 @@ type Registry struct {
 //	clip_cov, kl_cov              ClipCov, KLCov
 //	reinforce, gpg                Reinforce
 func Builtin() *Registry {
-	r := &Registry{builders: map[string]Builder{}}
+	r := new(Registry)
 	for names, build := range map[string]Builder{
 		"vanilla ppo": func(o Options) (Policy, error) {
 			p := PPO{Low: o.ClipLow, High: o.ClipHigh, Dual: o.DualClip, Clamp: o.Clamp}
@@ -101,7 +97,7 @@ func Builtin() *Registry {
 		"reinforce gpg": func(Options) (Policy, error) { return Reinforce{}, nil },
 	} {
 		for _, name := range strings.Fields(names) {
-			r.builders[name] = build
+			r.builders.Add(name, build)
 		}
 	}
 	return r
@@ -113,28 +109,18 @@ func (r *Registry) Register(name string, build Builder) error {
 	if name == "" || build == nil {
 		return setting("registry: a loss needs a name and a builder")
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, taken := r.builders[name]; taken {
+	if !r.builders.Add(name, build) {
 		return setting("registry: %q is taken", name)
 	}
-	if r.builders == nil {
-		r.builders = map[string]Builder{}
-	}
-	r.builders[name] = build
 	return nil
 }
 
 // New builds the loss with this name. An unknown name gives ErrUnknown and the
 // nearest known one.
 func (r *Registry) New(name string, o Options) (Policy, error) {
-	r.mu.RLock()
-	build, ok := r.builders[name]
-	r.mu.RUnlock()
-	if !ok {
-		known := r.Names()
-		return nil, fmt.Errorf("loss: policy loss %q: %w%s (known: %s)", name, ErrUnknown,
-			nearest.Hint(name, known), strings.Join(known, ", "))
+	build, err := r.builders.Get(name, ErrUnknown)
+	if err != nil {
+		return nil, fmt.Errorf("loss: policy loss %w", err)
 	}
 	p, err := build(o)
 	if err != nil {
@@ -144,8 +130,4 @@ func (r *Registry) New(name string, o Options) (Policy, error) {
 }
 
 // Names returns the known names in alphabetical order.
-func (r *Registry) Names() []string {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return slices.Sorted(maps.Keys(r.builders))
-}
+func (r *Registry) Names() []string { return r.builders.Names() }

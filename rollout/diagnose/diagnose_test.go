@@ -191,7 +191,11 @@ func TestBatchesThatDoNotFitAreRefusedByEveryMetric(t *testing.T) {
 			if metric == "mutual_information" {
 				continue // reads no column
 			}
-			if err := r.metrics[metric](map[string]float64{}, b); !errors.Is(err, ErrLength) {
+			measure, err := r.metrics.Get(metric, ErrUnknown)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := measure(map[string]float64{}, b); !errors.Is(err, ErrLength) {
 				t.Errorf("%s, %s: got %v, want ErrLength", name, metric, err)
 			}
 		}

@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
-	"sync"
 
-	"vagen/internal/nearest"
+	"vagen/internal/byname"
 )
 
 // Metric measures a batch and writes what it finds to dst, under names of its
@@ -29,8 +27,7 @@ func DefaultOptions() Options { return Options{ClipLow: 0.2, ClipHigh: 0.2, NGra
 // [Builtin] returns one with the metrics of this package. It is safe for
 // concurrent use.
 type Registry struct {
-	mu      sync.RWMutex
-	metrics map[string]Metric
+	metrics byname.Table[Metric]
 }
 
 // Builtin returns a registry of its own for the caller.
@@ -41,7 +38,8 @@ func Builtin(o Options) (*Registry, error) {
 	if o.NGram < 1 {
 		return nil, fmt.Errorf("diagnose: NGram = %d, want 1 or more: %w", o.NGram, ErrSetting)
 	}
-	return &Registry{metrics: map[string]Metric{
+	r := new(Registry)
+	r.metrics.AddAll(map[string]Metric{
 		"data":               Data,
 		"reward_variance":    RewardVariance,
 		"entropy":            Entropy,
@@ -52,7 +50,8 @@ func Builtin(o Options) (*Registry, error) {
 		"response_length":    ResponseLength,
 		"template_collapse":  TemplateCollapse(o.NGram),
 		"mutual_information": MutualInformation,
-	}}, nil
+	})
+	return r, nil
 }
 
 // Register adds a metric. A name that is taken, or empty, is an error.
@@ -60,24 +59,14 @@ func (r *Registry) Register(name string, m Metric) error {
 	if name == "" || m == nil {
 		return fmt.Errorf("diagnose: registry: a metric needs a name and a function: %w", ErrSetting)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, taken := r.metrics[name]; taken {
+	if !r.metrics.Add(name, m) {
 		return fmt.Errorf("diagnose: registry: %q is taken: %w", name, ErrSetting)
 	}
-	if r.metrics == nil {
-		r.metrics = map[string]Metric{}
-	}
-	r.metrics[name] = m
 	return nil
 }
 
 // Names returns the known names in alphabetical order.
-func (r *Registry) Names() []string {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return slices.Sorted(maps.Keys(r.metrics))
-}
+func (r *Registry) Names() []string { return r.metrics.Names() }
 
 // Measure runs the named metrics, all of them in alphabetical order when none
 // is named. A metric that fails does not keep the others from running; its
@@ -92,13 +81,9 @@ func (r *Registry) Measure(dst map[string]float64, b *Batch, names ...string) er
 	}
 	var errs []error
 	for _, name := range names {
-		r.mu.RLock()
-		m, ok := r.metrics[name]
-		r.mu.RUnlock()
-		if !ok {
-			known := r.Names()
-			errs = append(errs, fmt.Errorf("diagnose: metric %q: %w%s (known: %s)", name, ErrUnknown,
-				nearest.Hint(name, known), strings.Join(known, ", ")))
+		m, err := r.metrics.Get(name, ErrUnknown)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("diagnose: metric %w", err))
 			continue
 		}
 		found := map[string]float64{}

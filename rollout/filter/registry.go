@@ -7,8 +7,8 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 
+	"vagen/internal/byname"
 	"vagen/internal/nearest"
 )
 
@@ -21,8 +21,7 @@ type Builder func(a *Args) (Filter, error)
 // [Builtin] returns one with the filters of this package. It is safe for
 // concurrent use.
 type Registry struct {
-	mu       sync.RWMutex
-	builders map[string]Builder
+	builders byname.Table[Builder]
 }
 
 // Builtin returns a registry of its own for the caller, with the filters of the
@@ -39,7 +38,8 @@ func Builtin() *Registry {
 		f := DropEqual{a.Float("tolerance", d.Tolerance), a.Bool("keep_none", d.KeepNone), a.scaling(d.Scaling)}
 		return f, errors.Join(f.check(), f.Scaling.check())
 	}
-	return &Registry{builders: map[string]Builder{
+	r := new(Registry)
+	r.builders.AddAll(map[string]Builder{
 		"none": func(*Args) (Filter, error) { return None{}, nil },
 		"reward_variance": func(a *Args) (Filter, error) {
 			d := DefaultTopFraction()
@@ -62,7 +62,8 @@ func Builtin() *Registry {
 		},
 		"drop_equal": drop,
 		"dapo":       drop,
-	}}
+	})
+	return r
 }
 
 // Register adds a filter. A name that is taken, or empty, is an error.
@@ -70,15 +71,9 @@ func (r *Registry) Register(name string, build Builder) error {
 	if name == "" || build == nil {
 		return fmt.Errorf("filter: registry: a filter needs a name and a builder: %w", ErrSetting)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, taken := r.builders[name]; taken {
+	if !r.builders.Add(name, build) {
 		return fmt.Errorf("filter: registry: %q is taken: %w", name, ErrSetting)
 	}
-	if r.builders == nil {
-		r.builders = map[string]Builder{}
-	}
-	r.builders[name] = build
 	return nil
 }
 
@@ -87,13 +82,9 @@ func (r *Registry) Register(name string, build Builder) error {
 // booleans and strings. All faults are reported at once: unknown keys with the
 // nearest known one, wrong types, values out of range.
 func (r *Registry) New(name string, kwargs map[string]any) (Filter, error) {
-	r.mu.RLock()
-	build, ok := r.builders[name]
-	r.mu.RUnlock()
-	if !ok {
-		known := r.Names()
-		return nil, fmt.Errorf("filter: %q: %w%s (known: %s)", name, ErrUnknown,
-			nearest.Hint(name, known), strings.Join(known, ", "))
+	build, err := r.builders.Get(name, ErrUnknown)
+	if err != nil {
+		return nil, fmt.Errorf("filter: %w", err)
 	}
 	a := &Args{values: kwargs}
 	f, err := build(a)
@@ -104,11 +95,7 @@ func (r *Registry) New(name string, kwargs map[string]any) (Filter, error) {
 }
 
 // Names returns the known names in alphabetical order.
-func (r *Registry) Names() []string {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return slices.Sorted(maps.Keys(r.builders))
-}
+func (r *Registry) Names() []string { return r.builders.Names() }
 
 // Args hands settings to a Builder and remembers what it asked for.
 type Args struct {

@@ -89,14 +89,14 @@ func (m *bpe) mergeScan(ids []int32) int {
 func (m *bpe) mergeHeap(ids []int32) int {
 	n := len(ids)
 	links := make([]link, n)
-	todo := make(candidates, 0, n)
+	queue := make(candidates, 0, n)
 	push := func(left int32) {
 		right := links[left].next
 		if right < 0 {
 			return
 		}
 		if found, ok := m.merges[pair(ids[left], ids[right])]; ok {
-			todo.push(candidate{found, left, ids[left], ids[right]})
+			queue.push(candidate{found, left, ids[left], ids[right]})
 		}
 	}
 	for i := range links {
@@ -106,8 +106,8 @@ func (m *bpe) mergeHeap(ids []int32) int {
 	for i := range n {
 		push(int32(i))
 	}
-	for len(todo) > 0 {
-		c := todo.pop()
+	for len(queue) > 0 {
+		c := queue.pop()
 		right := links[c.at].next
 		if ids[c.at] != c.left || right < 0 || ids[right] != c.right {
 			continue
