@@ -2,11 +2,8 @@ package vagen
 
 import (
 	"errors"
-	"fmt"
-	"os"
 
 	"vagen/advantage"
-	"vagen/internal/settings"
 	"vagen/policy/loss"
 )
 
@@ -27,6 +24,8 @@ type Config struct {
 	Agent     AgentConfig     `yaml:"actor_rollout_ref"`
 	Critic    CriticConfig    `yaml:"critic"`
 	Trainer   TrainerConfig   `yaml:"trainer"`
+
+	Notes []Note `yaml:"-"` // on keys that were given and set nothing; of no effect
 }
 
 // RunConfig is about the run as a whole.
@@ -234,43 +233,6 @@ func Default() Config {
 		Trainer: TrainerConfig{Project: "vagen", Experiment: "run", Steps: 100, TestFreq: 20, ValBefore: true, MaxSkipped: 5, LogEpisodes: 4, Metrics: []string{"all"}, Harness: "concat", CompactBudget: 4000},
 	}
 }
-
-// LoadConfig reads a YAML file on top of the defaults and applies key=value
-// overrides. It reports all mistakes at once, contradictions included.
-func LoadConfig(path string, overrides ...string) (Config, error) {
-	return Registries{}.LoadConfig(path, overrides...)
-}
-
-// read is LoadConfig without the checks. Without its file there is nothing to check.
-func read(path string, overrides []string) (c Config, problems []error, err error) {
-	c = Default()
-	if path != "" {
-		raw, err := os.ReadFile(path)
-		if err != nil {
-			return c, nil, fmt.Errorf("vagen: %w: %w", ErrConfig, err)
-		}
-		if err := settings.Load(&c, raw); err != nil {
-			problems = append(problems, fmt.Errorf("%s: %w", path, err))
-		}
-	}
-	for _, o := range overrides {
-		if err := settings.Override(&c, o); err != nil {
-			problems = append(problems, err)
-		}
-	}
-	return c, problems, nil
-}
-
-// Override applies one key=value.
-func (c *Config) Override(assignment string) error {
-	if err := settings.Override(c, assignment); err != nil {
-		return fmt.Errorf("vagen: %w: %w", ErrConfig, err)
-	}
-	return nil
-}
-
-// YAML writes the configuration with every key.
-func (c *Config) YAML() ([]byte, error) { return settings.Marshal(c) }
 
 // params are the estimator's hyperparameters.
 func (c *Config) params() advantage.Params {

@@ -157,7 +157,7 @@ func (v *validator) names(c *Config, r Registries) {
 		v.say("algorithm.adv_estimator: %w", err)
 	}
 	if m := c.Agent.Model; m.LoRARank < 0 || m.LoRARank > 0 && !(m.LoRAAlpha > 0) {
-		v.say("actor_rollout_ref.model: lora_rank is %d and lora_alpha %v; the rank must be 0 or more, and with one alpha must be positive", m.LoRARank, m.LoRAAlpha)
+		v.say("actor_rollout_ref.model.lora_rank is %d and lora_alpha %v; the rank must be 0 or more, and with one alpha must be positive", m.LoRARank, m.LoRAAlpha)
 	}
 	if m := c.Agent.Model; m.LoRARank > 0 && m.Adapter != "" {
 		v.say("actor_rollout_ref.model: lora_rank is %d, but the adapter in lora_adapter_path brings its own", m.LoRARank)

@@ -23,19 +23,6 @@ type Registries struct {
 	Harnesses  *rollout.Harnesses
 }
 
-// LoadConfig is the function LoadConfig with these names.
-func (r Registries) LoadConfig(path string, overrides ...string) (Config, error) {
-	c, problems, err := read(path, overrides)
-	if err != nil {
-		return c, err
-	}
-	problems = append(problems, c.problems(r.full())...)
-	if len(problems) > 0 {
-		return c, fmt.Errorf("vagen: %w: %w", ErrConfig, errors.Join(problems...))
-	}
-	return c, nil
-}
-
 // Validate is Config.Validate with these names.
 func (r Registries) Validate(c *Config) error {
 	if problems := c.problems(r.full()); len(problems) > 0 {

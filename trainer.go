@@ -73,6 +73,9 @@ func (t *Trainer) prepare() error {
 		t.Log = slog.New(slog.DiscardHandler)
 	}
 	c := &t.Config
+	for _, n := range c.Notes {
+		t.Log.Info("keys of other systems set nothing here", "keys", n.Keys, "about", n.About)
+	}
 	k := &c.Algorithm.KLCtrl
 	var errs [7]error
 	t.estimator, errs[0] = t.names.Estimators.ByName(c.Algorithm.Estimator, c.params())

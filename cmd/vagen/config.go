@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 
 	"vagen"
@@ -31,7 +29,7 @@ func configShow() *cli.Command {
 			asJSON := f.Bool("json", false, "write JSON: an object of keys and values")
 			return func(_ context.Context, c *cli.Call) error {
 				path, overrides := splitConfig(c.Args)
-				config, err := readConfig(path, overrides)
+				config, err := vagen.Source{Path: path, Overrides: overrides, Unchecked: true}.Load()
 				if err != nil {
 					return cli.Usagef("%w", err)
 				}
@@ -53,25 +51,6 @@ func configShow() *cli.Command {
 	}
 }
 
-// readConfig reads a configuration without asking whether it makes sense.
-func readConfig(path string, overrides []string) (vagen.Config, error) {
-	config := vagen.Default()
-	var problems []error
-	if path != "" {
-		raw, err := os.ReadFile(path)
-		if err != nil {
-			return config, err
-		}
-		if err := settings.Load(&config, raw); err != nil {
-			problems = append(problems, fmt.Errorf("%s: %w", path, err))
-		}
-	}
-	for _, o := range overrides {
-		problems = append(problems, settings.Override(&config, o))
-	}
-	return config, errors.Join(problems...)
-}
-
 // splitConfig tells a file's name from key=value overrides after it.
 func splitConfig(args []string) (path string, overrides []string) {
 	if len(args) > 0 && !strings.Contains(args[0], "=") {
@@ -83,7 +62,9 @@ func splitConfig(args []string) (path string, overrides []string) {
 // explained is a key of a configuration.
 type explained struct {
 	Key     string `json:"key"`
+	Kind    string `json:"kind"` // setting, or of keys of other systems: noted, refused, alias
 	About   string `json:"about"`
+	Unit    string `json:"unit,omitempty"`
 	Default any    `json:"default"`
 }
 
@@ -91,7 +72,9 @@ func configExplain() *cli.Command {
 	return &cli.Command{
 		Name: "explain", Args: "[KEY …]", Max: -1,
 		About: "Say what keys mean and what they are by default.",
-		Help:  "KEY is a key, a group of keys such as algorithm or critic.optim, or a part of a name such as clip. Without one, all keys are listed.",
+		Help: `KEY is a key, a group of keys such as algorithm or critic.optim, or a part of a
+name such as clip. Without one, all settings are listed. Keys of VAGEN and verl that
+set nothing here are explained, too: what does their job, or why they are refused.`,
 		Setup: func(f *flag.FlagSet) cli.Run {
 			asJSON := f.Bool("json", false, "write JSON: a list of keys")
 			return func(_ context.Context, c *cli.Call) error {
@@ -104,7 +87,7 @@ func configExplain() *cli.Command {
 				}
 				rows := make([][]string, len(found))
 				for i, k := range found {
-					rows[i] = []string{k.Key, value(k.Default), k.About}
+					rows[i] = []string{k.Key, k.standing(), k.About}
 				}
 				return c.Table(rows)
 			}
@@ -112,25 +95,36 @@ func configExplain() *cli.Command {
 	}
 }
 
+// standing is the default with its unit, or what becomes of a foreign key.
+func (k explained) standing() string {
+	if k.Kind != "setting" {
+		return "(" + k.Kind + ")"
+	}
+	return strings.TrimSpace(value(k.Default) + " " + k.Unit)
+}
+
 // explain finds the keys that some words name, in their order.
 func explain(words []string) ([]explained, error) {
-	config := vagen.Default()
-	keys := settings.Keys(&config)
-	if len(words) == 0 {
-		words = []string{""}
-	}
+	keys := vagen.Settings()
 	var out []explained
+	if len(words) == 0 {
+		for _, k := range keys {
+			if k.Kind == "setting" {
+				out = append(out, explained(k))
+			}
+		}
+	}
 	for _, word := range words {
 		matching := named(keys, word)
 		if len(matching) == 0 {
 			names := make([]string, len(keys))
 			for i, k := range keys {
-				names[i] = k.Path
+				names[i] = k.Key
 			}
 			return nil, cli.Usagef("no key has %q in its name%s", word, nearest.Hint(word, names))
 		}
 		for _, k := range matching {
-			out = append(out, explained{Key: k.Path, About: k.Doc, Default: k.Value})
+			out = append(out, explained(k))
 		}
 	}
 	return out, nil
@@ -138,15 +132,17 @@ func explain(words []string) ([]explained, error) {
 
 // named are the key of that name, else the keys of that group, else those with the
 // word in their names.
-func named(keys []settings.Key, word string) []settings.Key {
+func named(keys []vagen.Setting, word string) []vagen.Setting {
+	if k, ok := vagen.Explain(word); ok {
+		return []vagen.Setting{k}
+	}
 	for _, matches := range []func(path string) bool{
-		func(path string) bool { return path == word },
 		func(path string) bool { return strings.HasPrefix(path, word+".") },
 		func(path string) bool { return strings.Contains(path, word) },
 	} {
-		var out []settings.Key
+		var out []vagen.Setting
 		for _, k := range keys {
-			if matches(k.Path) {
+			if matches(k.Key) {
 				out = append(out, k)
 			}
 		}
@@ -159,14 +155,23 @@ func named(keys []settings.Key, word string) []settings.Key {
 
 func configCheck() *cli.Command {
 	return &cli.Command{
-		Name: "check", Args: "FILE [key=value …]", Min: 1, Max: -1,
-		About: "Report everything that is wrong with a configuration.",
+		Name: "check", Args: "[FILE] [key=value …]", Max: -1,
+		About: "Report everything that is wrong with a configuration, and what of it sets nothing.",
+		Help:  "Mistakes are told with the line of the file or the number of the override.",
 		Setup: func(*flag.FlagSet) cli.Run {
 			return func(_ context.Context, c *cli.Call) error {
-				if _, err := vagen.LoadConfig(c.Args[0], c.Args[1:]...); err != nil {
+				path, overrides := splitConfig(c.Args)
+				config, err := vagen.LoadConfig(path, overrides...)
+				if err != nil {
 					return cli.Usagef("%w", err)
 				}
-				_, err := fmt.Fprintf(c.Out, "%s is a sound configuration\n", c.Args[0])
+				for _, n := range config.Notes {
+					fmt.Fprintf(c.Out, "sets nothing: %s\n", n)
+				}
+				if path == "" {
+					path = "this"
+				}
+				_, err = fmt.Fprintf(c.Out, "%s is a sound configuration\n", path)
 				return err
 			}
 		},

@@ -26,7 +26,11 @@ func Marshal(v any) ([]byte, error) {
 
 func writeStruct(b *bytes.Buffer, v reflect.Value, indent string) error {
 	for name, f := range named(v) {
-		if err := writeEntry(b, name, v.FieldByIndex(f.Index), indent); err != nil {
+		value := v.FieldByIndex(f.Index)
+		if isNull(value, f.Tag) {
+			value = reflect.Value{}
+		}
+		if err := writeEntry(b, name, value, indent); err != nil {
 			return err
 		}
 	}
@@ -171,4 +175,11 @@ func decimal(x float64, bits int) string {
 		digits += "e" + exponent
 	}
 	return digits
+}
+
+// Text is a value on one line, in YAML.
+func Text(value any) (string, error) {
+	var b bytes.Buffer
+	err := writeInline(&b, reflect.ValueOf(value))
+	return b.String(), err
 }

@@ -13,13 +13,10 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 
 	"vagen/internal/nearest"
 )
@@ -31,16 +28,33 @@ var ErrSetting = errors.New("bad setting")
 type Key struct {
 	Path  string
 	Doc   string
-	Value any // current value
+	Unit  string // "" for numbers without one, and for what is no number
+	Value any    // current value; nil where it stands for null
 }
 
 // Keys lists the settings of the struct that v points to, in declaration order.
 func Keys(v any) []Key {
 	var out []Key
 	walk(reflect.ValueOf(v).Elem(), "", func(path string, f reflect.Value, tag reflect.StructTag) {
-		out = append(out, Key{Path: path, Doc: tag.Get("doc"), Value: f.Interface()})
+		k := Key{Path: path, Doc: tag.Get("doc"), Unit: tag.Get("unit"), Value: f.Interface()}
+		if isNull(f, tag) {
+			k.Value = nil
+		}
+		out = append(out, k)
 	})
 	return out
+}
+
+// field is a setting that can be set.
+type field struct {
+	reflect.Value
+	tag reflect.StructTag
+}
+
+// isNull reports whether a field holds the value that its tag has for null.
+func isNull(f reflect.Value, tag reflect.StructTag) bool {
+	null, ok := tag.Lookup("null")
+	return ok && fmt.Sprint(f.Interface()) == null
 }
 
 // walk visits the leaves of a struct.
@@ -80,81 +94,21 @@ func named(v reflect.Value) func(yield func(string, reflect.StructField) bool) {
 
 // Load sets every key of a YAML document. All faults are reported at once.
 func Load(v any, raw []byte) error {
-	file, err := parser.ParseBytes(raw, 0)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrSetting, err)
-	}
-	fields := index(v)
-	var problems []error
-	for _, doc := range file.Docs {
-		if doc.Body != nil {
-			problems = append(problems, loadNode(fields, "", doc.Body)...)
-		}
-	}
-	if len(problems) > 0 {
-		return fmt.Errorf("%w: %w", ErrSetting, errors.Join(problems...))
+	l := NewLoader(v, nil)
+	l.YAML("", raw)
+	if len(l.problems) > 0 {
+		return fmt.Errorf("%w: %w", ErrSetting, errors.Join(l.problems...))
 	}
 	return nil
 }
 
-func index(v any) map[string]reflect.Value {
-	fields := map[string]reflect.Value{}
-	walk(reflect.ValueOf(v).Elem(), "", func(path string, f reflect.Value, _ reflect.StructTag) { fields[path] = f })
+func index(v any) map[string]field {
+	fields := map[string]field{}
+	walk(reflect.ValueOf(v).Elem(), "", func(path string, f reflect.Value, tag reflect.StructTag) { fields[path] = field{f, tag} })
 	return fields
 }
 
-// loadNode sets what a mapping holds.
-func loadNode(fields map[string]reflect.Value, prefix string, node ast.Node) []error {
-	var pairs []*ast.MappingValueNode
-	switch n := node.(type) {
-	case *ast.MappingNode:
-		pairs = n.Values
-	case *ast.MappingValueNode:
-		pairs = []*ast.MappingValueNode{n}
-	case *ast.NullNode:
-		return nil
-	default:
-		return []error{fmt.Errorf("line %d: %s must be a mapping of keys to values", line(node), at(prefix))}
-	}
-	var problems []error
-	for _, p := range pairs {
-		path := prefix + key(p.Key)
-		if isSection(fields, path) {
-			problems = append(problems, loadNode(fields, path+".", p.Value)...)
-			continue
-		}
-		var value any
-		err := yaml.NodeToValue(p.Value, &value)
-		if err == nil {
-			err = assign(fields, path, value)
-		} else {
-			err = fmt.Errorf("%s: %w", path, err)
-		}
-		if err != nil {
-			problems = append(problems, fmt.Errorf("line %d: %w", line(p.Key), err))
-		}
-	}
-	return problems
-}
-
-// key is the text of a key, without the quotes it may have in JSON.
-func key(n ast.MapKeyNode) string {
-	if s, ok := n.(*ast.StringNode); ok {
-		return s.Value
-	}
-	return n.String()
-}
-
-func at(prefix string) string {
-	if prefix == "" {
-		return "the document"
-	}
-	return strings.TrimSuffix(prefix, ".")
-}
-
-func line(n ast.Node) int { return n.GetToken().Position.Line }
-
-func isSection(fields map[string]reflect.Value, path string) bool {
+func isSection(fields map[string]field, path string) bool {
 	for known := range fields {
 		if strings.HasPrefix(known, path+".") {
 			return true
@@ -163,12 +117,15 @@ func isSection(fields map[string]reflect.Value, path string) bool {
 	return false
 }
 
-func unknown(fields map[string]reflect.Value, path string) error {
-	names := make([]string, 0, len(fields))
-	for known := range fields {
-		names = append(names, known)
+// unknown names the nearest key; a field comes before a foreign key that is as
+// near.
+func unknown(fields map[string]field, path string, foreign ...Foreign) error {
+	names := slices.Sorted(maps.Keys(fields))
+	for _, f := range foreign {
+		if !strings.Contains(f.Key, "*") {
+			names = append(names, f.Key)
+		}
 	}
-	sort.Strings(names)
 	return fmt.Errorf("unknown key %q%s", path, nearest.Hint(path, names))
 }
 
@@ -182,17 +139,24 @@ func Set(v any, path string, value any) error {
 }
 
 // Override applies "key=value" with the value in YAML, as Set does. A leading "+"
-// on the key is accepted and means the same.
+// or "++" on the key is accepted and means the same.
 func Override(v any, assignment string) error {
-	path, text, ok := strings.Cut(strings.TrimPrefix(assignment, "+"), "=")
-	if !ok {
-		return fmt.Errorf("%w: override %q must have the form key=value", ErrSetting, assignment)
-	}
-	var value any
-	if err := yaml.Unmarshal([]byte(text), &value); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrSetting, path, err)
+	path, value, err := parseOverride(assignment)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrSetting, err)
 	}
 	return Set(v, path, value)
+}
+
+func parseOverride(assignment string) (path string, value any, err error) {
+	path, text, ok := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(assignment, "+"), "+"), "=")
+	if !ok {
+		return "", nil, fmt.Errorf("override %q must have the form key=value", assignment)
+	}
+	if err := yaml.Unmarshal([]byte(text), &value); err != nil {
+		return "", nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return path, value, nil
 }
 
 // Fill sets every key of a mapping that YAML, JSON or a table was decoded into.
@@ -202,7 +166,7 @@ func Fill(v any, values map[string]any) []error {
 	return fill(index(v), "", values)
 }
 
-func fill(fields map[string]reflect.Value, prefix string, values map[string]any) []error {
+func fill(fields map[string]field, prefix string, values map[string]any) []error {
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		path, value := prefix+name, values[name]
@@ -222,9 +186,16 @@ func fill(fields map[string]reflect.Value, prefix string, values map[string]any)
 }
 
 // assign sets a field, or an entry of a map field.
-func assign(fields map[string]reflect.Value, path string, value any) error {
+func assign(fields map[string]field, path string, value any) error {
 	if f, ok := fields[path]; ok {
-		return set(f, path, value)
+		if null, ok := f.tag.Lookup("null"); ok && value == nil {
+			if f.Kind() == reflect.String {
+				value = null
+			} else if err := yaml.Unmarshal([]byte(null), &value); err != nil {
+				return fmt.Errorf("%s: the value for null: %w", path, err)
+			}
+		}
+		return set(f.Value, path, value)
 	}
 	for known, f := range fields {
 		entry, below := strings.CutPrefix(path, known+".")
@@ -236,7 +207,7 @@ func assign(fields map[string]reflect.Value, path string, value any) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		return set(f, known, m)
+		return set(f.Value, known, m)
 	}
 	return unknown(fields, path)
 }

@@ -1,0 +1,78 @@
+package settings
+
+import (
+	"slices"
+	"strings"
+)
+
+// Kind says what becomes of a key that is no field.
+type Kind string
+
+// The kinds of foreign keys.
+const (
+	Noted   Kind = "noted"   // accepted; About says what does its job
+	Refused Kind = "refused" // an error, unless it has a harmless value; About says what to do instead
+	Alias   Kind = "alias"   // another name of the field To
+)
+
+// Foreign is a key of another system that users bring along.
+type Foreign struct {
+	// Key is a dotted key. A part * stands for any one part, and as the last one
+	// for the key above and all keys below it.
+	Key   string
+	Kind  Kind
+	About string
+	To    string
+	// Harmless are values that ask for nothing: a refused key may have them, an
+	// alias leaves its field alone. Values compare by their text.
+	Harmless []string
+}
+
+// Note tells of a key that was given and sets nothing.
+type Note struct {
+	Key   string
+	Where string // "line 3", "override 2", with the file's name before it if there is one
+	About string
+}
+
+// matches reports whether a pattern covers a key.
+func matches(pattern, path string) bool {
+	want, have := strings.Split(pattern, "."), strings.Split(path, ".")
+	if n := len(want) - 1; want[n] == "*" {
+		if len(have) < n {
+			return false
+		}
+		want, have = want[:n], have[:n]
+	}
+	return len(want) == len(have) && agree(want, have)
+}
+
+// leads reports whether a pattern covers keys below a path.
+func leads(pattern, path string) bool {
+	want, have := strings.Split(pattern, "."), strings.Split(path, ".")
+	return len(have) < len(want) && agree(want[:len(have)], have)
+}
+
+func agree(want, have []string) bool {
+	for i, w := range want {
+		if w != "*" && w != have[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// FindForeign returns the first entry that covers a key, nil if none does.
+func FindForeign(all []Foreign, path string) *Foreign {
+	for i := range all {
+		if matches(all[i].Key, path) {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// harmless reports whether a value asks for nothing. null always does.
+func (f *Foreign) harmless(value any) bool {
+	return value == nil || slices.Contains(f.Harmless, display(value))
+}

@@ -1,0 +1,270 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// Loader fills a struct from several sources, each on top of those before it, and
+// collects what is wrong with all of them. It knows keys beyond those of the
+// struct, and values that refer to other keys, such as ${data.truncation}.
+type Loader struct {
+	fields  map[string]field
+	foreign []Foreign
+	refer   bool // references are resolved
+
+	layer    int // of the source that is read
+	given    map[string]Given
+	pending  map[string]pending // fields whose values refer to other keys
+	others   map[string]pending // values of foreign keys, by key
+	order    []string           // of others
+	problems []error
+	notes    []Note
+}
+
+// Given says where a field got its value.
+type Given struct {
+	Where string // "" for sources that nobody wrote by hand
+	Name  string // the key that was written, the field's or an alias
+	Value any
+	layer int
+}
+
+// pending is a value that has not been used yet.
+type pending struct {
+	value any
+	where string
+	layer int
+}
+
+// NewLoader returns a loader of the struct that v points to. Without foreign keys
+// it takes texts with ${…} as they are.
+func NewLoader(v any, foreign []Foreign) *Loader {
+	return &Loader{
+		fields: index(v), foreign: foreign, refer: foreign != nil,
+		given: map[string]Given{}, pending: map[string]pending{}, others: map[string]pending{},
+	}
+}
+
+// YAML reads a document as a source of its own. name stands before the lines of
+// messages; "" leaves it out.
+func (l *Loader) YAML(name string, raw []byte) {
+	l.layer++
+	file, err := parser.ParseBytes(raw, 0)
+	if err != nil {
+		l.problems = append(l.problems, at(name, err))
+		return
+	}
+	for _, doc := range file.Docs {
+		if doc.Body != nil {
+			l.node(name, "", doc.Body)
+		}
+	}
+}
+
+// Overrides applies key=value texts, as Override does, as a source of its own.
+func (l *Loader) Overrides(assignments []string) {
+	l.layer++
+	for i, text := range assignments {
+		where := fmt.Sprintf("override %d", i+1)
+		path, value, err := parseOverride(text)
+		if err == nil {
+			err = l.assign(where, path, value)
+		}
+		if err != nil {
+			l.problems = append(l.problems, at(where, err))
+		}
+	}
+}
+
+// at puts a place before an error.
+func at(where string, err error) error {
+	if where == "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", where, err)
+}
+
+// node sets what a mapping holds.
+func (l *Loader) node(name, prefix string, node ast.Node) {
+	var pairs []*ast.MappingValueNode
+	switch n := node.(type) {
+	case *ast.MappingNode:
+		pairs = n.Values
+	case *ast.MappingValueNode:
+		pairs = []*ast.MappingValueNode{n}
+	case *ast.NullNode:
+		return
+	default:
+		what := strings.TrimSuffix(prefix, ".")
+		if what == "" {
+			what = "the document"
+		}
+		l.problems = append(l.problems, at(place(name, node), fmt.Errorf("%s must be a mapping of keys to values", what)))
+		return
+	}
+	for _, p := range pairs {
+		path := prefix + key(p.Key)
+		if l.below(path, p.Value) {
+			l.node(name, path+".", p.Value)
+			continue
+		}
+		var value any
+		err := yaml.NodeToValue(p.Value, &value)
+		if err == nil {
+			err = l.assign(place(name, p.Key), path, value)
+		} else {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
+		if err != nil {
+			l.problems = append(l.problems, at(place(name, p.Key), err))
+		}
+	}
+}
+
+// below reports whether a value holds the keys below a path, rather than being
+// that key's own.
+func (l *Loader) below(path string, value ast.Node) bool {
+	short := FindForeign(l.foreign, path)
+	switch value.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+	case *ast.NullNode:
+		return isSection(l.fields, path)
+	default:
+		return isSection(l.fields, path) && short == nil
+	}
+	if isSection(l.fields, path) {
+		return true
+	}
+	if _, ok := l.fields[path]; ok || (short != nil && short.Key == path) {
+		return false
+	}
+	return slices.ContainsFunc(l.foreign, func(f Foreign) bool { return leads(f.Key, path) })
+}
+
+// key is the text of a key, without the quotes it may have in JSON.
+func key(n ast.MapKeyNode) string {
+	if s, ok := n.(*ast.StringNode); ok {
+		return s.Value
+	}
+	return n.String()
+}
+
+func place(name string, n ast.Node) string {
+	line := fmt.Sprintf("line %d", n.GetToken().Position.Line)
+	if name == "" {
+		return line
+	}
+	return name + ": " + line
+}
+
+// assign sets a field, or keeps the value of a foreign key for Finish.
+func (l *Loader) assign(where, path string, value any) error {
+	if l.owner(path) == "" {
+		if f := FindForeign(l.foreign, path); f != nil {
+			if _, again := l.others[path]; !again {
+				l.order = append(l.order, path)
+			}
+			l.others[path] = pending{value, where, l.layer}
+			return nil
+		}
+		return unknown(l.fields, path, l.foreign...)
+	}
+	return l.set(Given{Where: where, Name: path, Value: value, layer: l.layer}, path)
+}
+
+// owner is the field that a key belongs to: itself, or the map that it is an entry
+// of; "" if there is none.
+func (l *Loader) owner(path string) string {
+	if _, ok := l.fields[path]; ok {
+		return path
+	}
+	for known, f := range l.fields {
+		if strings.HasPrefix(path, known+".") && f.Kind() == reflect.Map {
+			return known
+		}
+	}
+	return ""
+}
+
+func (l *Loader) set(g Given, path string) error {
+	l.given[path] = g
+	delete(l.pending, path)
+	if l.refer && refers(g.Value) {
+		l.pending[path] = pending{g.Value, g.Where, g.layer}
+		return nil
+	}
+	return assign(l.fields, path, g.Value)
+}
+
+// Finish resolves references, applies aliases, and returns notes on keys that set
+// nothing, where fields got their values, and everything that is wrong.
+func (l *Loader) Finish() ([]Note, map[string]Given, []error) {
+	for _, path := range l.order {
+		l.finishForeign(path, l.others[path])
+	}
+	for _, path := range slices.Sorted(maps.Keys(l.pending)) {
+		p := l.pending[path]
+		value, err := l.resolve(p.value, []string{path})
+		if err == nil {
+			err = assign(l.fields, path, value)
+		} else {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
+		if err != nil {
+			l.problems = append(l.problems, at(p.where, err))
+		}
+	}
+	return l.notes, l.given, l.problems
+}
+
+// finishForeign says what becomes of a foreign key.
+func (l *Loader) finishForeign(path string, p pending) {
+	f := FindForeign(l.foreign, path)
+	if f.Kind == Noted {
+		l.notes = append(l.notes, Note{Key: path, Where: p.where, About: f.About})
+		return
+	}
+	value, err := l.resolve(p.value, []string{path})
+	switch {
+	case err != nil:
+		err = fmt.Errorf("%s: %w", path, err)
+	case f.harmless(value):
+	case f.Kind == Refused:
+		err = fmt.Errorf("%s is %s, which is not supported: %s", path, display(value), f.About)
+	default:
+		err = l.rename(f, path, value, p)
+	}
+	if err != nil {
+		l.problems = append(l.problems, at(p.where, err))
+	}
+}
+
+// rename sets a field by another of its names. Within a source, two names must
+// not disagree; between sources, the later one counts.
+func (l *Loader) rename(f *Foreign, path string, value any, p pending) error {
+	old, set := l.given[f.To]
+	switch {
+	case set && old.layer > p.layer:
+		return nil
+	case set && old.layer == p.layer && display(old.Value) != display(value):
+		return fmt.Errorf("%s is %s, but %s is %s (%s): they are two names of one setting", path, display(value), old.Name, display(old.Value), old.Where)
+	}
+	if err := assign(l.fields, f.To, value); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	delete(l.pending, f.To)
+	l.given[f.To] = Given{Where: p.where, Name: path, Value: value, layer: p.layer}
+	return nil
+}
+
+// errCycle means that a reference leads back to its own key.
+var errCycle = errors.New("the reference leads back to its own key")

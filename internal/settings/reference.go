@@ -1,0 +1,127 @@
+package settings
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// refers reports whether a value refers to other keys: a text with ${key} in it,
+// or a list with such a text.
+func refers(value any) bool {
+	switch x := value.(type) {
+	case string:
+		return strings.Contains(x, "${")
+	case []any:
+		return slices.ContainsFunc(x, refers)
+	}
+	return false
+}
+
+// resolve replaces references by the values of the keys that they name. A text
+// that is nothing but a reference gets the value with its type; elsewhere the
+// value's text stands in. trail are the keys that led here.
+func (l *Loader) resolve(value any, trail []string) (any, error) {
+	switch x := value.(type) {
+	case string:
+		return l.resolveText(x, trail)
+	case []any:
+		out := make([]any, len(x))
+		for i := range x {
+			var err error
+			if out[i], err = l.resolve(x[i], trail); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
+	return value, nil
+}
+
+func (l *Loader) resolveText(text string, trail []string) (any, error) {
+	var b strings.Builder
+	for rest := text; ; {
+		before, after, ok := strings.Cut(rest, "${")
+		b.WriteString(before)
+		if !ok {
+			return b.String(), nil
+		}
+		name, tail, ok := strings.Cut(after, "}")
+		if !ok {
+			return nil, fmt.Errorf("%q: a reference has no closing brace", text)
+		}
+		value, err := l.lookUp(strings.TrimSpace(name), trail)
+		if err != nil {
+			return nil, err
+		}
+		if before == "" && tail == "" && b.Len() == 0 {
+			return value, nil
+		}
+		b.WriteString(display(value))
+		rest = tail
+	}
+}
+
+// lookUp is the final value of a key.
+func (l *Loader) lookUp(name string, trail []string) (any, error) {
+	if slices.Contains(trail, name) {
+		return nil, fmt.Errorf("${%s}: %w", name, errCycle)
+	}
+	trail = append(slices.Clone(trail), name)
+	if p, ok := l.pending[name]; ok {
+		return l.resolve(p.value, trail)
+	}
+	if f, ok := l.fields[name]; ok {
+		if isNull(f.Value, f.tag) || f.Kind() == reflect.Pointer && f.IsNil() {
+			return nil, nil
+		}
+		v := f.Value
+		if v.Kind() == reflect.Pointer {
+			v = v.Elem()
+		}
+		return plainValue(v), nil
+	}
+	if p, ok := l.others[name]; ok {
+		return l.resolve(p.value, trail)
+	}
+	if f := FindForeign(l.foreign, name); f != nil {
+		if f.Kind == Alias {
+			return l.lookUp(f.To, trail)
+		}
+		return nil, nil
+	}
+	if strings.Contains(name, ":") {
+		return nil, fmt.Errorf("${%s}: only other keys can be referred to", name)
+	}
+	return nil, fmt.Errorf("${%s}: %w", name, unknown(l.fields, name))
+}
+
+// plainValue is a field's value as YAML would decode it.
+func plainValue(v reflect.Value) any {
+	switch {
+	case v.CanInt():
+		return v.Int()
+	case v.CanUint():
+		return v.Uint()
+	case v.Kind() == reflect.Slice:
+		out := make([]any, v.Len())
+		for i := range out {
+			out[i] = plainValue(v.Index(i))
+		}
+		return out
+	}
+	return v.Interface()
+}
+
+// display is a value's text in messages: that of YAML, on one line.
+func display(value any) string {
+	if s, ok := value.(string); ok {
+		return s
+	}
+	text, err := Text(value)
+	if err != nil {
+		return fmt.Sprint(value)
+	}
+	return text
+}
