@@ -65,8 +65,10 @@ func ExtractList(answer string) ([]map[string]any, bool) {
 }
 
 // ExtractRelations is ExtractList for a list of relations.
-func ExtractRelations(answer string) ([]Relation, bool) {
-	list, ok := ExtractList(answer)
+func ExtractRelations(answer string) ([]Relation, bool) { return relationsOf(ExtractList(answer)) }
+
+// relationsOf reads the objects of a list, if there is one, as relations.
+func relationsOf(list []map[string]any, ok bool) ([]Relation, bool) {
 	if !ok {
 		return nil, false
 	}
@@ -183,14 +185,4 @@ func OuterList(answer string) ([]map[string]any, bool) {
 }
 
 // OuterRelations is OuterList for a list of relations.
-func OuterRelations(answer string) ([]Relation, bool) {
-	list, ok := OuterList(answer)
-	if !ok {
-		return nil, false
-	}
-	relations := make([]Relation, len(list))
-	for i, object := range list {
-		relations[i] = relationOf(object)
-	}
-	return relations, true
-}
+func OuterRelations(answer string) ([]Relation, bool) { return relationsOf(OuterList(answer)) }
