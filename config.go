@@ -197,8 +197,8 @@ type TrainerConfig struct {
 	ValBefore    bool     `yaml:"val_before_train" doc:"validate before the first step"`
 	CriticWarmup int      `yaml:"critic_warmup" doc:"steps that train the critic alone"`
 	MaxSkipped   int      `yaml:"max_skipped_updates" doc:"stop after so many skipped optimiser steps in a row"`
-	LogEpisodes  int      `yaml:"log_val_generations" doc:"validation episodes to write out with their images"`
 	Metrics      []string `yaml:"metrics" doc:"what to measure at every step, by name in package rollout/diagnose; [all] or [none]"`
+	LoggingConfig
 
 	Harness         string `yaml:"harness" doc:"how episodes become conversations, each of them a training row: concat (one), no_concat (one a turn), window (the last turns), compact (one until it is full, then another with a summary)"`
 	ConcatMultiTurn *bool  `yaml:"concat_multi_turn" doc:"older form of harness: true is concat, false no_concat; null leaves it to harness"`
@@ -230,7 +230,7 @@ func Default() Config {
 			Rollout: SamplingConfig{Temperature: 1, TopP: 1, TopK: -1, Val: ValConfig{Temperature: 1, TopP: 1, TopK: -1}},
 		},
 		Critic:  CriticConfig{Kind: "separate", Optim: optim(1e-5), ValueClip: 0.5, ValueCoef: 1},
-		Trainer: TrainerConfig{Project: "vagen", Experiment: "run", Steps: 100, TestFreq: 20, ValBefore: true, MaxSkipped: 5, LogEpisodes: 4, Metrics: []string{"all"}, Harness: "concat", CompactBudget: 4000},
+		Trainer: TrainerConfig{Project: "vagen", Experiment: "run", Steps: 100, TestFreq: 20, ValBefore: true, MaxSkipped: 5, LoggingConfig: defaultLogging(), Metrics: []string{"all"}, Harness: "concat", CompactBudget: 4000},
 	}
 }
 

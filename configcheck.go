@@ -21,6 +21,7 @@ func (c *Config) problems(r Registries) []error {
 	v.contradictions(c, r)
 	v.losses(c)
 	v.playing(c, r)
+	v.logging(c)
 	if len(v.problems) == 0 { // what the estimator itself has to say, after the rest
 		if _, err := r.Estimators.ByName(c.Algorithm.Estimator, c.params()); err != nil {
 			v.say("algorithm.adv_estimator: %w", err)

@@ -38,6 +38,10 @@ type Sink interface {
 	Close() error
 }
 
+// Ender is a Sink that wants to know how a run has ended. Ended is called once,
+// before Close, with the error of Trainer.Run.
+type Ender interface{ Ended(err error) }
+
 // JSONLines writes events to a file, one JSON object per line: kind, step, and
 // the metrics in the order of their names, null where they are not finite.
 type JSONLines struct {

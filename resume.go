@@ -18,7 +18,7 @@ import (
 var ErrOtherConfig = errors.New("the run was begun with another configuration")
 
 // freeKeys may differ when a run goes on: they change no result.
-var freeKeys = []string{"run.workers"}
+var freeKeys = []string{"run.workers", "trainer.logger", "trainer.prometheus_address"}
 
 // Differences lists the keys in which two configurations differ, as lines
 // "key: old → new" in the order of the keys.

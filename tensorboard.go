@@ -50,6 +50,9 @@ const (
 	eventStep        = 2
 	eventFileVersion = 3
 	eventSummary     = 5
+	eventSession     = 7
+	sessionStatus    = 1
+	sessionStart     = 1
 	summaryValue     = 1
 	valueTag         = 1
 	valueSimple      = 2
@@ -77,6 +80,17 @@ func (t *TensorBoard) Event(e Event) error {
 	event = protowire.AppendVarint(protowire.AppendTag(event, eventStep, protowire.VarintType), uint64(e.Step))
 	event = protowire.AppendBytes(protowire.AppendTag(event, eventSummary, protowire.BytesType), summary)
 	return t.record(event)
+}
+
+// Restart says that steps from this one on are done anew: TensorBoard forgets what
+// older files of the folder have of them.
+func (t *TensorBoard) Restart(step int) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	event := appendWallTime(nil, t.now())
+	event = protowire.AppendVarint(protowire.AppendTag(event, eventStep, protowire.VarintType), uint64(step))
+	session := protowire.AppendVarint(protowire.AppendTag(nil, sessionStatus, protowire.VarintType), sessionStart)
+	return t.record(protowire.AppendBytes(protowire.AppendTag(event, eventSession, protowire.BytesType), session))
 }
 
 func appendWallTime(b []byte, at time.Time) []byte {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"time"
 
 	"vagen/internal/rng"
 	"vagen/policy"
@@ -20,7 +21,7 @@ func (t *Trainer) Validate(ctx context.Context, step int) error {
 		}
 	}
 	c := &t.Config
-	watch := newClock()
+	begin := time.Now()
 	v := &c.Agent.Rollout.Val
 	s := policy.Sampling{Temperature: v.Temperature, TopP: v.TopP, TopK: max(0, v.TopK), MaxTokens: c.Data.MaxResponse}
 	ts, err := t.evaluate(ctx, s)
@@ -29,8 +30,7 @@ func (t *Trainer) Validate(ctx context.Context, step int) error {
 	}
 	m := Metrics{}
 	describe(m, "val/", ts)
-	watch.lap("validate")
-	watch.write(m)
+	m["time/validate"] = time.Since(begin).Seconds()
 	if err := t.emit(Event{Kind: KindValidate, Step: step, Total: c.Trainer.Steps, Metrics: m}); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 
@@ -41,6 +42,8 @@ type Options struct {
 	Curve   vagen.Curve // with a title and marks; it shows the share of successes
 	Console io.Writer
 	Log     *slog.Logger
+	// Getenv finds the addresses and keys of services; nil is os.LookupEnv.
+	Getenv func(name string) (string, bool)
 	// Restore brings a learner back from the folder of a checkpoint. With it a run
 	// goes on after the newest whole checkpoint of its folder, if there is one.
 	Restore func(ctx context.Context, dir string) error
@@ -57,6 +60,8 @@ type Run struct {
 	log    *slog.Logger
 	points *vagen.Checkpoints
 	from   *vagen.Checkpoint // nil for a run that begins
+	past   []vagen.Event     // of a run that goes on
+	server *http.Server      // nil for none
 }
 
 // Open opens the sinks, and restores the learner of a run that goes on. Close must
@@ -69,11 +74,9 @@ func Open(ctx context.Context, folder *vagen.RunFolder, c vagen.Config, o Option
 			return nil, err
 		}
 	}
-	lines, err := folder.Metrics()
-	if err != nil {
-		return nil, err
+	if err := r.open(o); err != nil {
+		return nil, errors.Join(err, r.Close())
 	}
-	r.Sinks = []vagen.Sink{lines, vagen.NewConsole(o.Console, IsTerminal(o.Console)), r.Curve}
 	return r, nil
 }
 
@@ -90,10 +93,7 @@ func (r *Run) restore(ctx context.Context, restore func(context.Context, string)
 	case !errors.Is(err, vagen.ErrNoCheckpoint):
 		return err
 	}
-	events, err := r.Folder.Rewind(step, r.Config.Trainer.Steps)
-	for _, e := range events {
-		err = errors.Join(err, r.Curve.Event(e))
-	}
+	r.past, err = r.Folder.Rewind(step, r.Config.Trainer.Steps)
 	return err
 }
 
@@ -129,16 +129,13 @@ func (r *Run) Train(ctx context.Context, learner policy.Learner, envs *env.Regis
 			return err
 		}
 	}
-	return t.Run(ctx)
-}
-
-// Close closes the sinks.
-func (r *Run) Close() error {
-	var errs []error
+	err := t.Run(ctx)
 	for _, s := range r.Sinks {
-		errs = append(errs, s.Close())
+		if e, ok := s.(vagen.Ender); ok {
+			e.Ended(err)
+		}
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // Preflight reports what would keep a sound configuration from being trained: a

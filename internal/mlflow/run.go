@@ -1,0 +1,171 @@
+package mlflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Pair is a parameter or a tag.
+type Pair struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+// Metric is a figure at a step.
+type Metric struct {
+	Key   string  `json:"key"`
+	Value float64 `json:"value"` // must be finite: JSON has no other
+	Time  int64   `json:"timestamp"`
+	Step  int64   `json:"step"`
+}
+
+// The states of a run.
+const (
+	Running  = "RUNNING"
+	Finished = "FINISHED"
+	Failed   = "FAILED"
+	Killed   = "KILLED"
+)
+
+// The most that one request may hold, by MLflow's reference.
+const (
+	maxMetrics = 1000
+	maxParams  = 100
+	maxValue   = 500 // of a parameter in older servers; newer ones take more
+)
+
+// Experiment finds an experiment by name or makes it.
+func (c *Client) Experiment(ctx context.Context, name string) (string, error) {
+	id, err := c.find(ctx, name)
+	var f *fault
+	if err == nil || !errors.As(err, &f) || f.Code != "RESOURCE_DOES_NOT_EXIST" && f.Status != http.StatusNotFound {
+		return id, err
+	}
+	var made struct {
+		ID string `json:"experiment_id"`
+	}
+	err = c.call(ctx, http.MethodPost, "experiments/create", map[string]string{"name": name}, &made)
+	if errors.As(err, &f) && f.Code == "RESOURCE_ALREADY_EXISTS" { // somebody was faster
+		return c.find(ctx, name)
+	}
+	return made.ID, err
+}
+
+func (c *Client) find(ctx context.Context, name string) (string, error) {
+	var got struct {
+		Experiment struct {
+			ID    string `json:"experiment_id"`
+			Stage string `json:"lifecycle_stage"`
+		} `json:"experiment"`
+	}
+	if err := c.call(ctx, http.MethodGet, "experiments/get-by-name?experiment_name="+url.QueryEscape(name), nil, &got); err != nil {
+		return "", err
+	}
+	if got.Experiment.Stage == "deleted" {
+		return "", fmt.Errorf("mlflow: %w: the experiment %q has been deleted; restore it or choose another trainer.project_name", ErrRefused, name)
+	}
+	return got.Experiment.ID, nil
+}
+
+// Begin starts a run and returns its id.
+func (c *Client) Begin(ctx context.Context, experiment, name string, at time.Time) (string, error) {
+	var got struct {
+		Run struct {
+			Info struct {
+				ID string `json:"run_id"`
+			} `json:"info"`
+		} `json:"run"`
+	}
+	in := map[string]any{
+		"experiment_id": experiment, "run_name": name, "start_time": at.UnixMilli(),
+		"tags": []Pair{{"mlflow.runName", name}, {"mlflow.source.name", "vagen"}, {"mlflow.source.type", "LOCAL"}},
+	}
+	err := c.call(ctx, http.MethodPost, "runs/create", in, &got)
+	if err == nil && got.Run.Info.ID == "" {
+		err = fmt.Errorf("mlflow: runs/create: %w: the answer has no run_id", ErrRefused)
+	}
+	return got.Run.Info.ID, err
+}
+
+// Status sets the state of a run.
+func (c *Client) Status(ctx context.Context, run, status string, at time.Time) error {
+	in := map[string]any{"run_id": run, "status": status}
+	if status != Running {
+		in["end_time"] = at.UnixMilli()
+	}
+	return c.call(ctx, http.MethodPost, "runs/update", in, nil)
+}
+
+// Latest returns the highest step of each figure that a run has.
+func (c *Client) Latest(ctx context.Context, run string) (map[string]int64, error) {
+	var got struct {
+		Run struct {
+			Data struct {
+				Metrics []struct {
+					Key  string `json:"key"`
+					Step int64  `json:"step"`
+				} `json:"metrics"`
+			} `json:"data"`
+		} `json:"run"`
+	}
+	if err := c.call(ctx, http.MethodGet, "runs/get?run_id="+url.QueryEscape(run), nil, &got); err != nil {
+		return nil, err
+	}
+	out := map[string]int64{}
+	for _, m := range got.Run.Data.Metrics {
+		out[m.Key] = max(out[m.Key], m.Step)
+	}
+	return out, nil
+}
+
+// Params stores settings. Values that are longer than all servers take are cut.
+func (c *Client) Params(ctx context.Context, run string, params []Pair) error {
+	for part := range slices.Chunk(params, maxParams) {
+		short := slices.Clone(part)
+		for i := range short {
+			short[i].Key = Name(short[i].Key)
+			if v := short[i].Value; len(v) > maxValue {
+				short[i].Value = strings.ToValidUTF8(v[:maxValue-3], "") + "…"
+			}
+		}
+		if err := c.call(ctx, http.MethodPost, "runs/log-batch", map[string]any{"run_id": run, "params": short}, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Metrics stores figures.
+func (c *Client) Metrics(ctx context.Context, run string, metrics []Metric) error {
+	for part := range slices.Chunk(metrics, maxMetrics) {
+		if err := c.call(ctx, http.MethodPost, "runs/log-batch", map[string]any{"run_id": run, "metrics": part}, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Name makes a name that MLflow takes: letters, digits, _ - . / and spaces, as a
+// path without empty parts; at most 250 bytes.
+func Name(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < 128 && (r == '_' || r == '-' || r == '.' || r == '/' || r == ' ' || r >= '0' && r <= '9' || r|0x20 >= 'a' && r|0x20 <= 'z') {
+			return r
+		}
+		return '_'
+	}, s)
+	parts := strings.Split(s, "/")
+	for i, p := range parts {
+		if p == "" || p == "." || p == ".." {
+			parts[i] = "_"
+		}
+	}
+	s = strings.Join(parts, "/")
+	return s[:min(len(s), 250)]
+}
