@@ -1,9 +1,7 @@
 package remote
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -15,111 +13,111 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vagen/env/remote/internal/pyjson"
-	"vagen/env/remote/internal/wire"
+	"vagen/env"
 )
+
+// loads are what BenchmarkService plays: an environment, its configuration and a
+// response that it takes again and again.
+var loads = []struct {
+	name, action string
+	make         env.Factory
+	config       Info
+}{
+	{"stub", "x", stubFactory, Info{}},
+	{"frozenlake text", "<think>t</think><answer>Up,Down</answer>", liteEnvs["frozenlake"], Info{{"render_mode", "text"}}},
+	{"frozenlake vision", "<think>t</think><answer>Up,Down</answer>", liteEnvs["frozenlake"], Info{{"render_mode", "vision"}}},
+	{"sokoban text", "<observation>o</observation><think>t</think><answer>Up,Down</answer><prediction>p</prediction>",
+		liteEnvs["sokoban"], Info{{"render_mode", "text"}}},
+	{"sokoban vision", "<observation>o</observation><think>t</think><answer>Up,Down</answer><prediction>p</prediction>",
+		liteEnvs["sokoban"], Info{{"render_mode", "vision"}}},
+}
 
 // BenchmarkService drives a service with 1, 16 and 256 sessions at a time, each of
 // which steps as fast as it is answered, and reports requests a second and the
 // 99th percentile of their time. VAGEN_PEER may hold the address of another
 // service to drive instead of this package's, so that both are measured by the
-// same load:
+// same load; it hosts one environment, by which loads have to be chosen:
 //
-//	VAGEN_PEER=http://127.0.0.1:8123 go test -run '^$' -bench Service ./env/remote
+//	VAGEN_PEER=http://127.0.0.1:8123 go test -run '^$' -bench Service/frozenlake ./env/remote
 //
-// The environment is one that does next to nothing. A peer must have one that
-// answers a step with a text, whatever its action.
+// The load "nothing" is the floor: a server that answers without looking.
 func BenchmarkService(b *testing.B) {
+	peer := os.Getenv("VAGEN_PEER")
 	for _, sessions := range []int{1, 16, 256} {
-		b.Run(fmt.Sprint(sessions), func(b *testing.B) {
-			url := os.Getenv("VAGEN_PEER")
-			if url == "" {
-				url = listening(b)
-			}
-			benchService(b, url, sessions)
+		b.Run(fmt.Sprint("nothing/", sessions), func(b *testing.B) {
+			answer := []byte(`{"session_id": "00000000000000000000000000000000"}`)
+			h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(answer) })
+			benchService(b, listening(b, h), sessions, nil, "")
 		})
+	}
+	for _, l := range loads {
+		for _, sessions := range []int{1, 16, 256} {
+			b.Run(fmt.Sprint(l.name, "/", sessions), func(b *testing.B) {
+				url := peer
+				if url == "" {
+					url = listening(b, serve(b, func(o *ServerOptions) { o.Lite = l.make }))
+				}
+				benchService(b, url, sessions, l.config, l.action)
+			})
+		}
 	}
 }
 
-// listening serves stubs at a loopback address until the benchmark ends.
-func listening(b *testing.B) string {
-	s := serve(b, func(o *ServerOptions) { o.Lite = stubFactory })
+// listening serves at a loopback address until the benchmark ends.
+func listening(b *testing.B, h http.Handler) string {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(b, err)
-	h := &http.Server{Handler: s}
-	go func() { _ = h.Serve(ln) }()
-	b.Cleanup(func() { require.NoError(b, h.Close()) })
+	s := &http.Server{Handler: h}
+	go func() { _ = s.Serve(ln) }()
+	b.Cleanup(func() { require.NoError(b, s.Close()) })
 	return "http://" + ln.Addr().String()
 }
 
 var sessionID = regexp.MustCompile(`"session_id": "([0-9a-f]{32})"`)
 
-func benchService(b *testing.B, url string, sessions int) {
-	const boundary = "gym_env_00000000000000000000000000000000"
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: sessions}, Timeout: time.Minute}
-	defer client.CloseIdleConnections()
-	body := func(in Info) []byte {
-		data, err := pyjson.Append(nil, in, pyjson.Lite)
-		require.NoError(b, err)
-		return wire.Encode(boundary, data, nil, "image/png")
-	}
-	post := func(path string, body []byte) (string, error) {
-		r, err := http.NewRequest(http.MethodPost, url+path, bytes.NewReader(body))
-		if err != nil {
-			return "", err
-		}
-		r.Header.Set("Content-Type", `multipart/form-data; boundary="`+boundary+`"`)
-		a, err := client.Do(r)
-		if err != nil {
-			return "", err
-		}
-		defer a.Body.Close()
-		text, err := io.ReadAll(a.Body)
-		if err == nil && a.StatusCode != http.StatusOK {
-			err = fmt.Errorf("status %d: %s", a.StatusCode, text)
-		}
-		return string(text), err
-	}
+func benchService(b *testing.B, url string, sessions int, config Info, action string) {
+	players := make([]*loader, sessions)
 	steps, closes := make([][]byte, sessions), make([][]byte, sessions)
 	for i := range sessions {
-		text, err := post("/connect", body(Info{{"env_config", Info{}}, {"seed", i}}))
+		l, err := newLoader(url)
 		require.NoError(b, err)
-		found := sessionID.FindStringSubmatch(text)
-		require.NotNil(b, found, text)
-		steps[i] = body(Info{{"session_id", found[1]}, {"method", "step"}, {"params", Info{{"action_str", "x"}}}})
-		closes[i] = body(Info{{"session_id", found[1]}, {"method", "close"}})
+		defer l.conn.Close()
+		text, err := l.do(nil, loadRequest(b, "/connect", Info{{"env_config", config}, {"seed", i}}))
+		require.NoError(b, err)
+		found := sessionID.FindSubmatch(text)
+		require.NotNil(b, found, string(text))
+		id := string(found[1])
+		players[i] = l
+		steps[i] = loadRequest(b, "/call", Info{{"session_id", id}, {"method", "step"}, {"params", Info{{"action_str", action}}}})
+		closes[i] = loadRequest(b, "/call", Info{{"session_id", id}, {"method", "close"}})
 	}
-	var mu sync.Mutex
-	var all []time.Duration
+	took := make([][]time.Duration, sessions)
 	var wg sync.WaitGroup
-	turns := make(chan struct{})
 	b.ResetTimer()
-	for i := range sessions {
+	for i, l := range players {
+		// Each plays its share of all turns.
+		turns := b.N*(i+1)/sessions - b.N*i/sessions
 		wg.Go(func() {
-			var took []time.Duration
+			var answer []byte
 			for range turns {
 				start := time.Now()
-				if _, err := post("/call", steps[i]); err != nil {
+				var err error
+				if answer, err = l.do(answer, steps[i]); err != nil {
 					b.Error(err)
+					return
 				}
-				took = append(took, time.Since(start))
+				took[i] = append(took[i], time.Since(start))
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			all = append(all, took...)
 		})
 	}
-	for range b.N {
-		turns <- struct{}{}
-	}
-	close(turns)
 	wg.Wait()
 	b.StopTimer()
+	all := slices.Concat(took...)
 	slices.Sort(all)
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "req/s")
 	b.ReportMetric(float64(all[len(all)*99/100].Microseconds())/1000, "p99-ms")
-	for i := range sessions {
-		_, err := post("/call", closes[i])
+	for i, l := range players {
+		_, err := l.do(nil, closes[i])
 		require.NoError(b, err)
 	}
 }

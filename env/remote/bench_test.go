@@ -1,8 +1,10 @@
 package remote
 
 import (
-	"fmt"
+	"bytes"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"testing"
 
@@ -63,15 +65,38 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
+// unread is a ResponseWriter that keeps nothing but the status.
+type unread struct {
+	head   http.Header
+	status int
+}
+
+func (w *unread) Header() http.Header         { return w.head }
+func (w *unread) Write(b []byte) (int, error) { return len(b), nil }
+func (w *unread) WriteHeader(status int)      { w.status = status }
+
 // BenchmarkHandler is the server's part of a step, without a network.
 func BenchmarkHandler(b *testing.B) {
-	s := serve(b, func(o *ServerOptions) { o.Lite = liteEnvs["frozenlake"] })
-	id := open(b, s, nil)
-	b.ReportAllocs()
-	for b.Loop() {
-		a := step(b, s, id, "<think>t</think><answer>None</answer>")
-		if a.status != http.StatusOK {
-			b.Fatal(fmt.Sprint(a))
-		}
+	for _, l := range loads {
+		b.Run(l.name, func(b *testing.B) {
+			s := serve(b, func(o *ServerOptions) { o.Lite = l.make })
+			id := open(b, s, l.config)
+			raw := loadRequest(b, "/call", Info{{"session_id", id}, {"method", "step"}, {"params", Info{{"action_str", l.action}}}})
+			_, raw, _ = bytes.Cut(raw, []byte("\r\n\r\n"))
+			r := httptest.NewRequest(http.MethodPost, "/call", nil)
+			r.Header.Set("Content-Type", `multipart/form-data; boundary="`+loadBoundary+`"`)
+			r.ContentLength = int64(len(raw))
+			var body bytes.Reader
+			r.Body = io.NopCloser(&body)
+			w := &unread{head: http.Header{}}
+			b.ReportAllocs()
+			for b.Loop() {
+				body.Reset(raw)
+				s.ServeHTTP(w, r)
+				if w.status != http.StatusOK {
+					b.Fatal(w.status)
+				}
+			}
+		})
 	}
 }

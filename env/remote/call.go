@@ -121,22 +121,34 @@ func (s *Server) late(what string) error {
 	return fmt.Errorf("%s %w: %v are allowed", what, errLate, s.o.CallTimeout)
 }
 
-// perform makes one call of a session when its turn comes.
-func perform[T any](ctx context.Context, s *Server, t *sessions, one *session, what string, release func(), f func(context.Context) (T, error)) (T, error) {
-	var zero T
+// enter waits for the turn of a session.
+func (s *Server) enter(ctx context.Context, one *session, what string) error {
+	select {
+	case one.turn <- struct{}{}:
+		return nil
+	default:
+	}
 	wait, cancel := context.WithTimeout(s.base, s.o.CallTimeout)
 	defer cancel()
 	select {
 	case one.turn <- struct{}{}:
+		return nil
 	case <-ctx.Done():
-		release()
-		return zero, errGone
+		return errGone
 	case <-wait.Done():
-		release()
 		if s.base.Err() != nil {
-			return zero, errDraining
+			return errDraining
 		}
-		return zero, s.late("the call before this " + what)
+		return s.late("the call before this " + what)
+	}
+}
+
+// perform makes one call of a session when its turn comes.
+func perform[T any](ctx context.Context, s *Server, t *sessions, one *session, what string, release func(), f func(context.Context) (T, error)) (T, error) {
+	var zero T
+	if err := s.enter(ctx, one, what); err != nil {
+		release()
+		return zero, err
 	}
 	if one.gone {
 		<-one.turn

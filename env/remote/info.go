@@ -1,7 +1,7 @@
 package remote
 
 import (
-	"iter"
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -21,16 +21,11 @@ type Field struct {
 	Value any
 }
 
-// All ranges over the entries.
-func (in Info) All() iter.Seq2[string, any] {
-	return func(yield func(string, any) bool) {
-		for _, f := range in {
-			if !yield(f.Name, f.Value) {
-				return
-			}
-		}
-	}
-}
+// Len returns the number of entries.
+func (in Info) Len() int { return len(in) }
+
+// Member returns an entry.
+func (in Info) Member(i int) (name string, value any) { return in[i].Name, in[i].Value }
 
 // Informer says what clients find in the info dictionaries of an environment.
 // Environments may implement it; for others InformerFor finds one.
@@ -212,11 +207,13 @@ func metrics(m env.Metrics, first ...string) Info {
 			in = append(in, Field{name, metric(name, v)})
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(m)) {
+	named := len(in)
+	for name, v := range m {
 		if !slices.Contains(first, name) {
-			in = append(in, Field{name, metric(name, m[name])})
+			in = append(in, Field{name, metric(name, v)})
 		}
 	}
+	slices.SortFunc(in[named:], func(a, b Field) int { return cmp.Compare(a.Name, b.Name) })
 	return in
 }
 

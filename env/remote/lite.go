@@ -69,7 +69,7 @@ func (s *Server) sealed(a answer, err error) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	data, err := pyjson.Append(nil, a.data, pyjson.Lite)
+	data, err := pyjson.Append(make([]byte, 0, 1024), a.data, pyjson.Lite)
 	if err != nil {
 		return reply{}, err
 	}

@@ -3,6 +3,7 @@ package remote
 import (
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -86,16 +87,18 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	s.metrics.answered(rt.name, r.Method, a.status, len(a.body))
-	s.log.Debug("answered", "method", r.Method, "route", rt.name, "status", a.status, "took", time.Since(start))
+	now := time.Now()
+	if s.log.Enabled(r.Context(), slog.LevelDebug) {
+		s.log.Debug("answered", "method", r.Method, "route", rt.name, "status", a.status, "took", now.Sub(start))
+	}
 	head := w.Header()
-	head.Set("Content-Type", a.kind)
-	head.Set("Content-Length", strconv.Itoa(len(a.body)))
-	head.Set("Server", "vagen")
+	values := [...]string{a.kind, strconv.Itoa(len(a.body)), "vagen"}
+	head["Content-Type"], head["Content-Length"], head["Server"] = values[0:1:1], values[1:2:2], values[2:3:3]
 	if a.allow != "" {
 		head.Set("Allow", a.allow)
 	}
 	// A client that does not read must not hold the connection.
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.o.WriteTimeout))
+	_ = http.NewResponseController(w).SetWriteDeadline(now.Add(s.o.WriteTimeout))
 	w.WriteHeader(a.status)
 	if _, err := w.Write(a.body); err != nil {
 		s.log.Debug("answer not taken", "route", rt.name, "err", err)
@@ -136,6 +139,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, rt route, id str
 	return a, nil
 }
 
+// atOnce is the largest body for which memory is taken before it has arrived.
+const atOnce = 64 << 10
+
 // read returns the body, within the limits of size and time.
 func (s *Server) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength == 0 {
@@ -143,7 +149,15 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	}
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(s.o.ReadTimeout)) // recorders of tests have none
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.o.Limits.Body))
+	limited := http.MaxBytesReader(w, r.Body, s.o.Limits.Body)
+	var body []byte
+	var err error
+	if n := r.ContentLength; n > 0 && n <= min(s.o.Limits.Body, atOnce) {
+		body = make([]byte, n)
+		_, err = io.ReadFull(limited, body)
+	} else {
+		body, err = io.ReadAll(limited)
+	}
 	if err == nil {
 		_ = control.SetReadDeadline(time.Time{})
 	}

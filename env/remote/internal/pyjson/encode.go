@@ -1,9 +1,8 @@
 package pyjson
 
 import (
+	"cmp"
 	"fmt"
-	"iter"
-	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -29,7 +28,8 @@ var (
 // Object is an object whose members have an order. Maps are written in the order
 // of their names.
 type Object interface {
-	All() iter.Seq2[string, any]
+	Len() int
+	Member(i int) (name string, value any)
 }
 
 // Raw is a value that was written before, in the same style.
@@ -79,9 +79,12 @@ func (w *writer) value(v any, depth int) error {
 	case Raw:
 		w.dst = append(w.dst, v...)
 	case Object:
-		return w.object(v.All(), depth)
+		if w.s.Sorted {
+			return w.object(inOrder(v), depth)
+		}
+		return w.object(v, depth)
 	case map[string]any:
-		return w.object(inOrder(v), depth)
+		return w.object(ofMap(v), depth)
 	case []any:
 		return list(w, v, depth)
 	case []string:
@@ -92,31 +95,56 @@ func (w *writer) value(v any, depth int) error {
 	return nil
 }
 
-func inOrder[V any](m map[string]V) iter.Seq2[string, any] {
-	return func(yield func(string, any) bool) {
-		for _, name := range slices.Sorted(maps.Keys(m)) {
-			if !yield(name, m[name]) {
-				return
-			}
-		}
-	}
+// members are an object that was put in order.
+type members []member
+
+type member struct {
+	name  string
+	value any
 }
 
-func (w *writer) object(members iter.Seq2[string, any], depth int) error {
+func (m members) Len() int                   { return len(m) }
+func (m members) Member(i int) (string, any) { return m[i].name, m[i].value }
+
+func (m members) sort() {
+	slices.SortStableFunc(m, func(a, b member) int { return cmp.Compare(a.name, b.name) })
+}
+
+func ofMap(v map[string]any) members {
+	m := make(members, 0, len(v))
+	for name, value := range v {
+		m = append(m, member{name, value})
+	}
+	m.sort()
+	return m
+}
+
+// inOrder sorts members by name; the last of several with one name stays.
+func inOrder(o Object) members {
+	m := make(members, o.Len())
+	for i := range m {
+		m[i].name, m[i].value = o.Member(i)
+	}
+	m.sort()
+	kept := m[:0]
+	for i, one := range m {
+		if i+1 == len(m) || m[i+1].name != one.name {
+			kept = append(kept, one)
+		}
+	}
+	return kept
+}
+
+func (w *writer) object(o Object, depth int) error {
 	if depth == maxDepth {
 		return errDeep
 	}
-	if w.s.Sorted {
-		sorted := maps.Collect(members)
-		members = inOrder(sorted)
-	}
 	w.dst = append(w.dst, '{')
-	first := true
-	for name, v := range members {
-		if !first {
+	for i := range o.Len() {
+		if i > 0 {
 			w.comma()
 		}
-		first = false
+		name, v := o.Member(i)
 		w.text(name)
 		w.dst = append(w.dst, ':')
 		if !w.s.Compact {
@@ -185,7 +213,7 @@ func (w *writer) reflected(v reflect.Value, depth int) error {
 		for it := v.MapRange(); it.Next(); {
 			values[it.Key().String()] = it.Value().Interface()
 		}
-		return w.object(inOrder(values), depth)
+		return w.object(ofMap(values), depth)
 	default:
 		return fmt.Errorf("a value of type %s has no JSON", v.Type())
 	}
@@ -217,6 +245,11 @@ const hex = "0123456789abcdef"
 func (w *writer) text(s string) {
 	w.dst = append(w.dst, '"')
 	for i := 0; i < len(s); {
+		if n := plain(s[i:]); n > 0 {
+			w.dst = append(w.dst, s[i:i+n]...)
+			i += n
+			continue
+		}
 		if c := s[i]; c < utf8.RuneSelf {
 			w.char(c)
 			i++
@@ -236,6 +269,17 @@ func (w *writer) text(s string) {
 		}
 	}
 	w.dst = append(w.dst, '"')
+}
+
+// plain counts the bytes at the start of a text that stand for themselves in
+// every style.
+func plain(s string) int {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
+			return i
+		}
+	}
+	return len(s)
 }
 
 // char writes one ASCII character of a text.

@@ -1,7 +1,6 @@
 package pyjson
 
 import (
-	"iter"
 	"math"
 	"strings"
 	"testing"
@@ -10,23 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-type member struct {
-	name  string
-	value any
-}
-
 // object has members in an order of its own.
-type object []member
-
-func (o object) All() iter.Seq2[string, any] {
-	return func(yield func(string, any) bool) {
-		for _, m := range o {
-			if !yield(m.name, m.value) {
-				return
-			}
-		}
-	}
-}
+type object = members
 
 func text(t testing.TB, v any, s Style) string {
 	t.Helper()

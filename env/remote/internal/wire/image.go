@@ -44,6 +44,11 @@ func EncodeImage(img image.Image, f Format) ([]byte, error) {
 	if img == nil || img.Bounds().Empty() {
 		return nil, fmt.Errorf("%w: an image without pixels", ErrFormat)
 	}
+	if f == PNG {
+		if data, ok := quickPNG(img); ok {
+			return data, nil
+		}
+	}
 	var b bytes.Buffer
 	var err error
 	if f == JPEG {
@@ -52,6 +57,23 @@ func EncodeImage(img image.Image, f Format) ([]byte, error) {
 		err = pngEncoder.Encode(&b, img)
 	}
 	return b.Bytes(), err
+}
+
+// quickPNG encodes the pictures that environments draw.
+func quickPNG(img image.Image) ([]byte, bool) {
+	var pix []byte
+	var stride int
+	switch m := img.(type) {
+	case *image.RGBA:
+		pix, stride = m.Pix, m.Stride
+	case *image.NRGBA: // the same while all is opaque
+		pix, stride = m.Pix, m.Stride
+	default:
+		return nil, false
+	}
+	// Most pictures of games take less than half a byte a pixel.
+	size := img.Bounds().Size()
+	return appendPNG(make([]byte, 0, size.X*size.Y/2+256), pix, stride, size)
 }
 
 // codec reads one format.

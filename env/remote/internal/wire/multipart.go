@@ -108,10 +108,11 @@ func Decode(contentType string, body []byte, maxParts int) (Message, error) {
 		return Message{}, err
 	}
 	marker := []byte("--" + boundary)
-	m := Message{Data: map[string]any{}}
-	_, body, _ = bytes.Cut(body, marker)
-	parts := 0
-	for chunk := range bytes.SplitSeq(body, marker) {
+	m := Message{}
+	_, body, more := bytes.Cut(body, marker)
+	for parts := 0; more; {
+		var chunk []byte
+		chunk, body, more = bytes.Cut(body, marker)
 		m.Closed = m.Closed || bytes.HasPrefix(chunk, []byte("--"))
 		head, payload, ok := cutPart(chunk)
 		if !ok {
@@ -127,6 +128,9 @@ func Decode(contentType string, body []byte, maxParts int) (Message, error) {
 			m.Images = append(m.Images, Image{Type: kind, Data: payload})
 		}
 	}
+	if m.Data == nil {
+		m.Data = map[string]any{}
+	}
 	return m, nil
 }
 
@@ -141,8 +145,10 @@ func cutPart(chunk []byte) (head, payload []byte, ok bool) {
 
 func contentTypeOf(head []byte) string {
 	kind := ""
-	for line := range bytes.SplitSeq(head, []byte(crlf)) {
-		if name, value, ok := bytes.Cut(line, []byte(":")); ok && strings.EqualFold(string(bytes.TrimSpace(name)), "content-type") {
+	for more := true; more; {
+		var line []byte
+		line, head, more = bytes.Cut(head, []byte(crlf))
+		if name, value, ok := bytes.Cut(line, []byte(":")); ok && bytes.EqualFold(bytes.TrimSpace(name), []byte("content-type")) {
 			kind = strings.ToLower(string(bytes.TrimSpace(value)))
 		}
 	}
