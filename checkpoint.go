@@ -41,10 +41,14 @@ const (
 //
 // A checkpoint is written under another name, synced, and renamed: at whatever
 // moment the machine stops, a folder step_<n> is whole, and older ones are
-// removed only after it.
+// removed only after it. One process at a time may write to a Dir.
 type Checkpoints struct {
 	Dir  string
 	Keep int // newest ones to keep; 0 keeps all
+	// KeepActors is of how many of the newest the policy is kept: those that Keep
+	// leaves out become folders actor_step_<n> with what was in their folder actor.
+	// 0 keeps all if Keep does, else none.
+	KeepActors int
 	// Log receives a warning for each folder that is passed over; nil discards them.
 	Log *slog.Logger
 }
@@ -53,14 +57,23 @@ type Checkpoints struct {
 // in place of what may be there, and removes what Keep does not cover. When it
 // fails, checkpoints that were there before are still there.
 func (c *Checkpoints) Save(ctx context.Context, l policy.Learner, s State, config *Config) error {
+	settings, err := config.YAML()
+	if err != nil {
+		return fmt.Errorf("vagen: checkpoint: %w", err)
+	}
+	return c.put(ctx, l.Save, s, settings)
+}
+
+// put writes a checkpoint with what save puts into a folder.
+func (c *Checkpoints) put(ctx context.Context, save func(context.Context, string) error, s State, settings []byte) error {
 	final := c.path(s.Step)
-	if err := c.write(ctx, final+unfinished, l, s, config); err != nil {
+	if err := c.write(ctx, final+unfinished, save, s, settings); err != nil {
 		return fmt.Errorf("vagen: checkpoint: %w", errors.Join(err, os.RemoveAll(final+unfinished)))
 	}
 	if err := replace(final+unfinished, final); err != nil {
 		return fmt.Errorf("vagen: checkpoint: %w", err)
 	}
-	if err := c.prune(); err != nil {
+	if err := c.prune(s.Step); err != nil {
 		return fmt.Errorf("vagen: checkpoint: %w", err)
 	}
 	return nil
@@ -70,21 +83,17 @@ func (c *Checkpoints) path(step int) string {
 	return filepath.Join(c.Dir, stepPrefix+strconv.Itoa(step))
 }
 
-func (c *Checkpoints) write(ctx context.Context, dir string, l policy.Learner, s State, config *Config) error {
+func (c *Checkpoints) write(ctx context.Context, dir string, save func(context.Context, string) error, s State, settings []byte) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if err := l.Save(ctx, dir); err != nil {
+	if err := save(ctx, dir); err != nil {
 		return err
 	}
 	state, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		return err
-	}
-	settings, err := config.YAML()
 	if err != nil {
 		return err
 	}
@@ -192,7 +201,10 @@ func syncPath(path string) error {
 
 // Steps lists the steps that have a folder, the newest first. A folder that a
 // stopped save left behind is not among them.
-func (c *Checkpoints) Steps() ([]int, error) {
+func (c *Checkpoints) Steps() ([]int, error) { return c.list(stepPrefix) }
+
+// list returns the numbers of the folders whose names have a prefix, the largest first.
+func (c *Checkpoints) list(prefix string) ([]int, error) {
 	entries, err := os.ReadDir(c.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -202,7 +214,7 @@ func (c *Checkpoints) Steps() ([]int, error) {
 	}
 	var steps []int
 	for _, e := range entries {
-		digits, is := strings.CutPrefix(e.Name(), stepPrefix)
+		digits, is := strings.CutPrefix(e.Name(), prefix)
 		step, err := strconv.Atoi(digits)
 		if is && err == nil && step >= 0 && e.IsDir() {
 			steps = append(steps, step)
@@ -210,25 +222,6 @@ func (c *Checkpoints) Steps() ([]int, error) {
 	}
 	slices.SortFunc(steps, func(a, b int) int { return b - a })
 	return steps, nil
-}
-
-// prune removes all but the newest Keep checkpoints, and what stopped saves left.
-func (c *Checkpoints) prune() error {
-	steps, err := c.Steps()
-	if err != nil || c.Keep < 1 || len(steps) <= c.Keep {
-		return err
-	}
-	for _, step := range steps[c.Keep:] {
-		// The name goes first, so that a folder with a checkpoint's name is never half removed.
-		gone := c.path(step) + ".old"
-		if err := os.Rename(c.path(step), gone); err != nil {
-			return err
-		}
-		if err := os.RemoveAll(gone); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Checkpoint is one checkpoint that was found whole.

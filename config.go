@@ -193,7 +193,7 @@ type TrainerConfig struct {
 	Project      string   `yaml:"project_name" doc:"first part of the run folder's name"`
 	Experiment   string   `yaml:"experiment_name" doc:"second part of the run folder's name"`
 	TestFreq     int      `yaml:"test_freq" doc:"validate every so many steps; 0 or less is never"`
-	SaveFreq     int      `yaml:"save_freq" doc:"save every so many steps; 0 or less is at the end only"`
+	SaveFreq     int      `yaml:"save_freq" doc:"save every so many steps, and at the end; 0 is at the end only, -1 never"`
 	ValBefore    bool     `yaml:"val_before_train" doc:"validate before the first step"`
 	CriticWarmup int      `yaml:"critic_warmup" doc:"steps that train the critic alone"`
 	MaxSkipped   int      `yaml:"max_skipped_updates" doc:"stop after so many skipped optimiser steps in a row"`
@@ -204,6 +204,8 @@ type TrainerConfig struct {
 	ConcatMultiTurn *bool  `yaml:"concat_multi_turn" doc:"older form of harness: true is concat, false no_concat; null leaves it to harness"`
 	CompactBudget   int    `yaml:"compact_budget" doc:"compact: tokens at which a conversation is summed up; 0 does so when max_trajectory_length is reached"`
 	CompactSummary  int    `yaml:"compact_summary_budget" doc:"compact: longest summary in tokens; 0 takes a quarter of compact_budget, or the longest response if that is less"`
+
+	SavingConfig
 }
 
 // Default returns the defaults of the full VAGEN system where it has any.
@@ -230,7 +232,7 @@ func Default() Config {
 			Rollout: SamplingConfig{Temperature: 1, TopP: 1, TopK: -1, Val: ValConfig{Temperature: 1, TopP: 1, TopK: -1}},
 		},
 		Critic:  CriticConfig{Kind: "separate", Optim: optim(1e-5), ValueClip: 0.5, ValueCoef: 1},
-		Trainer: TrainerConfig{Project: "vagen", Experiment: "run", Steps: 100, TestFreq: 20, ValBefore: true, MaxSkipped: 5, LoggingConfig: defaultLogging(), Metrics: []string{"all"}, Harness: "concat", CompactBudget: 4000},
+		Trainer: TrainerConfig{Project: "vagen", Experiment: "run", Steps: 100, TestFreq: 20, ValBefore: true, MaxSkipped: 5, LoggingConfig: defaultLogging(), Metrics: []string{"all"}, Harness: "concat", CompactBudget: 4000, SavingConfig: defaultSaving()},
 	}
 }
 

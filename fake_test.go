@@ -414,10 +414,14 @@ type table struct {
 	Values map[int32]float64
 }
 
-func (b *bandit) Save(_ context.Context, dir string) error {
+func (b *bandit) table() ([]byte, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	raw, err := json.Marshal(table{b.prefs, b.values})
+	return json.Marshal(table{b.prefs, b.values})
+}
+
+func (b *bandit) Save(_ context.Context, dir string) error {
+	raw, err := b.table()
 	if err != nil {
 		return err
 	}

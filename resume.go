@@ -17,8 +17,12 @@ import (
 // ErrOtherConfig means that a run was begun with another configuration.
 var ErrOtherConfig = errors.New("the run was begun with another configuration")
 
-// freeKeys may differ when a run goes on: they change no result.
-var freeKeys = []string{"run.workers", "trainer.logger", "trainer.prometheus_address"}
+// freeKeys may differ when a run goes on: they change no number.
+var freeKeys = []string{
+	"run.workers", "trainer.logger", "trainer.prometheus_address", "trainer.resume_mode", "trainer.resume_from_path", "trainer.allow_config_change", "trainer.default_local_dir",
+	"trainer.project_name", "trainer.experiment_name", "trainer.remove_previous_ckpt_in_save",
+	"trainer.max_actor_ckpt_to_keep", "trainer.max_critic_ckpt_to_keep", "trainer.save_on_interrupt",
+}
 
 // Differences lists the keys in which two configurations differ, as lines
 // "key: old → new" in the order of the keys.
@@ -45,25 +49,21 @@ func shown(value any) string {
 
 // OpenRun opens the folder of a run to go on with it. A configuration that
 // differs from the folder's is an ErrOtherConfig that lists the differences,
-// unless allow is true; the folder's is then replaced. Keys that change no result,
-// such as run.workers, may always differ.
+// unless allow is true; the folder's is then replaced, and Changed lists them. Keys
+// that change no number, such as run.workers, may always differ.
 func OpenRun(path string, c *Config, allow bool) (*RunFolder, error) {
 	name := filepath.Join(path, configName)
 	raw, err := os.ReadFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("vagen: there is no run in %s: %w", path, err)
 	}
-	old := Default()
-	if err := settings.Load(&old, raw); err != nil {
-		return nil, fmt.Errorf("vagen: %w: %s: %w", ErrConfig, name, err)
+	lines, err := compare(name, raw, c, allow)
+	if err != nil {
+		return nil, err
 	}
-	f := &RunFolder{Path: path}
-	lines := Differences(&old, c)
+	f := &RunFolder{Path: path, Changed: lines}
 	if len(lines) == 0 {
 		return f, nil
-	}
-	if !allow {
-		return nil, fmt.Errorf("vagen: %w: %s:\n  %s", ErrOtherConfig, path, strings.Join(lines, "\n  "))
 	}
 	raw, err = c.YAML()
 	if err != nil {
@@ -75,35 +75,43 @@ func OpenRun(path string, c *Config, allow bool) (*RunFolder, error) {
 	return f, nil
 }
 
+// compare lists how a configuration differs from the one in a file.
+func compare(name string, raw []byte, c *Config, allow bool) ([]string, error) {
+	old := Default()
+	if err := settings.Load(&old, raw); err != nil {
+		return nil, fmt.Errorf("vagen: %w: %s: %w", ErrConfig, name, err)
+	}
+	lines := Differences(&old, c)
+	if len(lines) > 0 && !allow {
+		return nil, fmt.Errorf("vagen: %w: %s (trainer.allow_config_change=true goes on with this one):\n  %s", ErrOtherConfig, name, strings.Join(lines, "\n  "))
+	}
+	return lines, nil
+}
+
+// Fits holds a configuration against the one that the checkpoint was saved with, as
+// OpenRun does with a folder's, and lists the differences.
+func (p *Checkpoint) Fits(c *Config, allow bool) ([]string, error) {
+	return compare(filepath.Join(p.Path, configName), p.Config, c, allow)
+}
+
 // Rewind takes what happened after a checkpoint out of metrics.jsonl, so that a
 // run which goes on from there writes the file that it would have written without
-// a stop. A step of -1 means that there is no checkpoint: nothing is kept. total
-// is the number of steps in all. It returns the events that are left: sinks that hold a run's history,
-// such as a Curve, want to see them again.
-func (f *RunFolder) Rewind(step, total int) ([]Event, error) {
+// a stop. nil is no checkpoint: nothing is kept. It returns the events that are
+// left, with the total number of steps: sinks that hold a run's history, such as a
+// Curve, want to see them again. That the checkpoint was saved is not among them:
+// the Trainer that goes on from it tells so.
+func (f *RunFolder) Rewind(from *State, total int) ([]Event, error) {
 	path := filepath.Join(f.Path, metricsName)
 	raw, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("vagen: metrics: %w", err)
 	}
-	kept, events, err := keep(raw, step)
+	kept, events, err := keep(raw, from)
 	if err != nil {
 		return nil, fmt.Errorf("vagen: metrics: %s: %w", path, err)
 	}
 	if err := writeFile(path, kept); err != nil {
 		return nil, fmt.Errorf("vagen: metrics: %w", err)
-	}
-	// The event of the save itself may have been lost with the process.
-	if n := len(events); step > 0 && (n == 0 || events[n-1].Kind != KindSave) {
-		s, err := NewJSONLines(path)
-		if err != nil {
-			return nil, err
-		}
-		e := Event{Kind: KindSave, Step: step, Total: total}
-		if err := errors.Join(s.Event(e), s.Close()); err != nil {
-			return nil, err
-		}
-		events = append(events, e)
 	}
 	for i := range events {
 		events[i].Total = total
@@ -111,10 +119,9 @@ func (f *RunFolder) Rewind(step, total int) ([]Event, error) {
 	return events, nil
 }
 
-// keep returns the lines that happened until a step was saved, and what they say.
-// A last line without an end was being
-// written when the process died.
-func keep(raw []byte, step int) ([]byte, []Event, error) {
+// keep returns the lines that happened until a checkpoint was saved, and what they
+// say. A last line without an end was being written when the process died.
+func keep(raw []byte, from *State) ([]byte, []Event, error) {
 	var events []Event
 	at := 0
 	for line := 1; ; line++ {
@@ -126,7 +133,7 @@ func keep(raw []byte, step int) ([]byte, []Event, error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("line %d: %w", line, err)
 		}
-		if after(e, step) {
+		if after(e, from) {
 			return raw[:at], events, nil
 		}
 		events = append(events, e)
@@ -134,18 +141,21 @@ func keep(raw []byte, step int) ([]byte, []Event, error) {
 	}
 }
 
-// after reports whether an event came after a step was saved. Imitation comes
-// before all steps; step 0 is saved after it, before the first validation.
-func after(e Event, step int) bool {
+// after reports whether an event came after a checkpoint. Imitation comes before
+// all steps; step 0 is saved after it, before the first validation. A run that was
+// interrupted has yet to do what is due after the step.
+func after(e Event, from *State) bool {
 	switch {
-	case step < 0:
+	case from == nil:
 		return true
 	case e.Kind == KindImitate:
 		return false
-	case step == 0:
+	case from.Step == 0:
 		return e.Kind != KindSave || e.Step > 0
+	case e.Step == from.Step:
+		return e.Kind == KindSave || from.Interrupted && e.Kind != KindStep
 	default:
-		return e.Step > step
+		return e.Step > from.Step
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen"
+	"vagen/policy"
 )
 
 // childFolder names the run folder of a process that TestMain turns into a run.
@@ -26,29 +27,61 @@ func TestMain(m *testing.M) {
 	if dir == "" {
 		os.Exit(m.Run())
 	}
-	if err := goOn(context.Background(), dir); err != nil {
+	if err := goOn(context.Background(), dir, thrifty(), nil); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// slowSaver takes its time, so that processes die inside saves, too.
+// slowSaver takes its time, behind the run's back, so that processes die inside
+// saves, too.
 type slowSaver struct{ *bandit }
 
-func (s slowSaver) Save(ctx context.Context, dir string) error {
-	if err := s.bandit.Save(ctx, dir); err != nil {
+func (s slowSaver) Snapshot(context.Context) (policy.Snapshot, error) {
+	raw, err := s.bandit.table()
+	return slowSnapshot(raw), err
+}
+
+type slowSnapshot []byte
+
+func (s slowSnapshot) Save(_ context.Context, dir string) error {
+	if err := os.Mkdir(filepath.Join(dir, "actor"), 0o755); err != nil {
 		return err
 	}
 	time.Sleep(2 * time.Millisecond)
-	return os.WriteFile(filepath.Join(dir, "more"), []byte("of it"), 0o644)
+	return errors.Join(
+		os.WriteFile(filepath.Join(dir, "table.json"), s, 0o644),
+		os.WriteFile(filepath.Join(dir, "actor", "policy"), s, 0o644),
+	)
+}
+
+// long is a run of twelve steps that keeps all it saves.
+func long() vagen.Config {
+	c := small()
+	c.Trainer.Steps, c.Trainer.SaveFreq, c.Trainer.TestFreq, c.Trainer.ValBefore = 12, 2, 3, true
+	c.Trainer.KeepActors, c.Trainer.KeepCritics, c.Trainer.BestActor = nil, nil, true
+	c.Algorithm.KLInReward, c.Algorithm.KLCtrl = true, vagen.KLConfig{Type: "adaptive", Coef: 0.1, Target: 0.01, Horizon: 50}
+	return c
+}
+
+// thrifty is long, but keeps two checkpoints and two more policies.
+func thrifty() vagen.Config {
+	c := long()
+	whole, actors := 2, 4
+	c.Trainer.KeepCritics, c.Trainer.KeepActors = &whole, &actors
+	return c
+}
+
+// brisk is half of thrifty.
+func brisk() vagen.Config {
+	c := thrifty()
+	c.Trainer.Steps = 6
+	return c
 }
 
 // goOn is a program that trains: it begins a run, or goes on with the one that is
-// in the folder, wherever that stopped.
-func goOn(ctx context.Context, dir string) error {
-	c := small()
-	c.Trainer.Steps, c.Trainer.SaveFreq, c.Trainer.TestFreq, c.Trainer.ValBefore = 12, 2, 3, true
-	c.Algorithm.KLInReward, c.Algorithm.KLCtrl = true, vagen.KLConfig{Type: "adaptive", Coef: 0.1, Target: 0.01, Horizon: 50}
+// in the folder, wherever that stopped. spoil may be nil.
+func goOn(ctx context.Context, dir string, c vagen.Config, spoil func(*vagen.Trainer)) error {
 	b := guesser()
 	a := &arena{}
 	t := &vagen.Trainer{Config: c, Learner: b}
@@ -63,18 +96,18 @@ func goOn(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	points := folder.Checkpoints(0, nil)
-	done := -1
+	points := folder.Checkpoints(&c, nil)
+	var from *vagen.State
 	switch p, err := points.Latest(ctx); {
 	case err == nil:
-		done = p.State.Step
-		if err := errors.Join(b.Restore(ctx, p.Path), t.Restore(p.State)); err != nil {
+		from = &p.State
+		if err := errors.Join(points.Tidy(from.Step), b.Restore(ctx, p.Path), t.Restore(p.State)); err != nil {
 			return err
 		}
 	case !errors.Is(err, vagen.ErrNoCheckpoint):
 		return err
 	}
-	if _, err := folder.Rewind(done, c.Trainer.Steps); err != nil {
+	if _, err := folder.Rewind(from, c.Trainer.Steps); err != nil {
 		return err
 	}
 	metrics, err := folder.Metrics()
@@ -82,12 +115,16 @@ func goOn(ctx context.Context, dir string) error {
 		return err
 	}
 	t.Sinks = []vagen.Sink{metrics}
-	t.Save = func(ctx context.Context, _ int) error {
+	t.Begin = func(ctx context.Context, _ int) (*vagen.Pending, error) {
 		s, err := t.State()
 		if err != nil {
-			return err
+			return nil, err
 		}
-		return points.Save(ctx, slowSaver{b}, s, &c)
+		return points.Begin(ctx, slowSaver{b}, s, &c)
+	}
+	t.KeepBest = func(ctx context.Context, best vagen.Best) error { return folder.SaveBest(ctx, best, b.Save) }
+	if spoil != nil {
+		spoil(t)
 	}
 	return errors.Join(t.Run(ctx), metrics.Close())
 }
@@ -114,7 +151,7 @@ func outcome(t *testing.T, dir string) map[string]string {
 // run leaves that nobody killed, byte for byte.
 func TestKilledRunsEndAsUninterruptedOnes(t *testing.T) {
 	want := filepath.Join(t.TempDir(), "whole")
-	require.NoError(t, goOn(t.Context(), want))
+	require.NoError(t, goOn(t.Context(), want, thrifty(), nil))
 	dir := filepath.Join(t.TempDir(), "killed")
 	kills := 0
 	// Later lives are longer, so that the run comes to an end on any machine.
@@ -135,14 +172,124 @@ func TestKilledRunsEndAsUninterruptedOnes(t *testing.T) {
 	}
 	t.Logf("killed %d times", kills)
 	require.Positive(t, kills)
-	require.Equal(t, outcome(t, want), outcome(t, dir))
+	got := outcome(t, dir)
+	require.Equal(t, outcome(t, want), got)
+	for _, name := range []string{
+		"checkpoints/actor_step_6/policy", "checkpoints/actor_step_8/policy", "checkpoints/step_10/state.json", "checkpoints/step_12/actor/policy", "best_actor/best.json",
+	} {
+		require.Contains(t, got, name)
+	}
+	require.Len(t, names(t, filepath.Join(dir, "checkpoints")), 4)
+}
+
+// TestARunThatStopsAnywhereEndsAsIfItHadNot stops a run before and after every
+// single event, and in every save, and lets it go on. Both ends of an epoch, a
+// validation and the last step are among these places.
+func TestARunThatStopsAnywhereEndsAsIfItHadNot(t *testing.T) {
+	whole := filepath.Join(t.TempDir(), "whole")
+	require.NoError(t, goOn(t.Context(), whole, brisk(), nil))
+	want := outcome(t, whole)
+	events := strings.Count(want["metrics.jsonl"], "\n")
+	require.Equal(t, 6+3+3, events)
+	places := map[string]func(*vagen.Trainer){}
+	for i := range events {
+		stop := func(tr *vagen.Trainer) vagen.Sink {
+			at := 0
+			return vagen.SinkFunc(func(vagen.Event) error {
+				if at++; at > i {
+					return errBroken
+				}
+				return nil
+			})
+		}
+		places[fmt.Sprint("before event ", i)] = func(tr *vagen.Trainer) { tr.Sinks = append([]vagen.Sink{stop(tr)}, tr.Sinks...) }
+		places[fmt.Sprint("after event ", i)] = func(tr *vagen.Trainer) { tr.Sinks = append(tr.Sinks, stop(tr)) }
+	}
+	for step := 2; step <= 6; step += 2 {
+		places[fmt.Sprint("before save ", step)] = func(tr *vagen.Trainer) {
+			begin := tr.Begin
+			tr.Begin = func(ctx context.Context, now int) (*vagen.Pending, error) {
+				if now == step {
+					return nil, errBroken
+				}
+				return begin(ctx, now)
+			}
+		}
+		places[fmt.Sprint("after save ", step)] = func(tr *vagen.Trainer) {
+			begin := tr.Begin
+			tr.Begin = func(ctx context.Context, now int) (*vagen.Pending, error) {
+				p, err := begin(ctx, now)
+				if now == step {
+					return nil, errors.Join(err, p.Wait(), errBroken)
+				}
+				return p, err
+			}
+		}
+	}
+	for place, spoil := range places {
+		dir := filepath.Join(t.TempDir(), "run")
+		require.ErrorIs(t, goOn(t.Context(), dir, brisk(), spoil), errBroken, place)
+		require.NoError(t, goOn(t.Context(), dir, brisk(), nil), place)
+		require.Equal(t, want, outcome(t, dir), place)
+	}
+}
+
+// TestAnInterruptedRunSavesItselfAndLeavesNoTrace cancels a run in every phase of
+// its steps. What was done is saved, and in the end nothing tells of it.
+func TestAnInterruptedRunSavesItselfAndLeavesNoTrace(t *testing.T) {
+	whole := filepath.Join(t.TempDir(), "whole")
+	require.NoError(t, goOn(t.Context(), whole, brisk(), nil))
+	want := outcome(t, whole)
+	phases := map[string]func(b *bandit, act func() error){
+		"rollout": func(b *bandit, act func() error) { b.generate = func(context.Context) error { return act() } },
+		"score":   func(b *bandit, act func() error) { b.score = func(context.Context) error { return act() } },
+		"update":  func(b *bandit, act func() error) { b.alter = func(*policy.Batch, *policy.Stats) error { return act() } },
+	}
+	for phase, arrange := range phases {
+		for call := 1; ; call += 2 {
+			dir := filepath.Join(t.TempDir(), "run")
+			ctx, cancel := context.WithCancel(t.Context())
+			calls, reached := 0, 0
+			err := goOn(ctx, dir, brisk(), func(tr *vagen.Trainer) {
+				arrange(tr.Learner.(*bandit), func() error {
+					if calls++; calls == call {
+						reached = tr.Done()
+						cancel()
+					}
+					return ctx.Err()
+				})
+				if phase == "update" { // which goes on: it's the learner's context that counts
+					arrange(tr.Learner.(*bandit), func() error {
+						if calls++; calls == call {
+							reached = tr.Done() + 1
+							cancel()
+						}
+						return nil
+					})
+				}
+			})
+			cancel()
+			if calls < call {
+				require.NoError(t, err)
+				break
+			}
+			require.ErrorIs(t, err, context.Canceled, "%s %d", phase, call)
+			p, err := (&vagen.Checkpoints{Dir: filepath.Join(dir, "checkpoints")}).Latest(t.Context())
+			if reached > 0 {
+				require.NoError(t, err, "%s %d", phase, call)
+				require.Equal(t, reached, p.State.Step, "%s %d: nothing that was done is lost", phase, call)
+			}
+			require.NoError(t, goOn(t.Context(), dir, brisk(), nil), "%s %d", phase, call)
+			require.Equal(t, want, outcome(t, dir), "%s %d", phase, call)
+		}
+	}
 }
 
 // TestARunGoesOnFromEveryCheckpoint puts a finished run back to each of its
 // checkpoints, with every line after it still in metrics.jsonl.
 func TestARunGoesOnFromEveryCheckpoint(t *testing.T) {
 	whole := filepath.Join(t.TempDir(), "whole")
-	require.NoError(t, goOn(t.Context(), whole))
+	require.NoError(t, goOn(t.Context(), whole, long(), nil))
 	want := outcome(t, whole)
 	steps, err := (&vagen.Checkpoints{Dir: filepath.Join(whole, "checkpoints")}).Steps()
 	require.NoError(t, err)
@@ -150,7 +297,7 @@ func TestARunGoesOnFromEveryCheckpoint(t *testing.T) {
 	back := filepath.Join(t.TempDir(), "back")
 	require.NoError(t, os.CopyFS(back, os.DirFS(whole)))
 	for _, step := range steps {
-		require.NoError(t, goOn(t.Context(), back))
+		require.NoError(t, goOn(t.Context(), back, long(), nil))
 		require.Equal(t, want, outcome(t, back), "before step %d was taken away", step)
 		for _, later := range steps {
 			if later >= step {
@@ -158,7 +305,7 @@ func TestARunGoesOnFromEveryCheckpoint(t *testing.T) {
 			}
 		}
 	}
-	require.NoError(t, goOn(t.Context(), back))
+	require.NoError(t, goOn(t.Context(), back, long(), nil))
 	require.Equal(t, want, outcome(t, back), "from the beginning")
 }
 
@@ -201,34 +348,39 @@ func TestRewindKeepsWhatWasSavedAndTellsIt(t *testing.T) {
 	later := `{"kind":"step","step":2,"a":3}` + "\n"
 
 	write(imitate + one + saved + later + `{"kind":"st`)
-	events, err := f.Rewind(1, 9)
+	events, err := f.Rewind(&vagen.State{Step: 1}, 9)
 	require.NoError(t, err)
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, imitate+one+saved, string(raw))
+	require.Equal(t, imitate+one, string(raw), "the Trainer says again that the checkpoint was saved")
 	require.Equal(t, []vagen.Event{
 		{Kind: vagen.KindImitate, Step: 16, Total: 9, Metrics: vagen.Metrics{"imitate/loss": 0.5}},
 		{Kind: vagen.KindValidate, Total: 9, Metrics: vagen.Metrics{}},
 		{Kind: vagen.KindStep, Step: 1, Total: 9, Metrics: vagen.Metrics{"a": 2}},
-		{Kind: vagen.KindSave, Step: 1, Total: 9, Metrics: vagen.Metrics{}},
 	}, events)
 
-	write(imitate + one)
-	_, err = f.Rewind(1, 9)
+	validated := `{"kind":"validate","step":1}` + "\n"
+	write(imitate + one + validated + saved)
+	_, err = f.Rewind(&vagen.State{Step: 1}, 9)
 	require.NoError(t, err)
 	raw, err = os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, imitate+one+saved, string(raw), "the process died between saving and saying so")
+	require.Equal(t, imitate+one+validated, string(raw))
+	_, err = f.Rewind(&vagen.State{Step: 1, Interrupted: true}, 9)
+	require.NoError(t, err)
+	raw, err = os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, imitate+one, string(raw), "what is due after the step is done again")
 
 	write(imitate + saved0 + one)
-	_, err = f.Rewind(0, 9)
+	_, err = f.Rewind(&vagen.State{}, 9)
 	require.NoError(t, err)
 	raw, err = os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, imitate+saved0, string(raw), "step 0 is saved before the validation of step 0")
 
 	write(imitate + one + saved)
-	events, err = f.Rewind(-1, 9)
+	events, err = f.Rewind(nil, 9)
 	require.NoError(t, err)
 	require.Empty(t, events)
 	raw, err = os.ReadFile(path)
@@ -237,11 +389,11 @@ func TestRewindKeepsWhatWasSavedAndTellsIt(t *testing.T) {
 
 	for _, bad := range []string{"{}\n", "nonsense\n", `{"kind":1,"step":1}` + "\n"} {
 		write(imitate + bad)
-		_, err = f.Rewind(1, 9)
+		_, err = f.Rewind(&vagen.State{Step: 1}, 9)
 		require.ErrorContains(t, err, "metrics.jsonl: line 2: ")
 	}
 	require.NoError(t, os.Remove(path))
-	events, err = f.Rewind(-1, 9)
+	events, err = f.Rewind(nil, 9)
 	require.NoError(t, err)
 	require.Empty(t, events)
 }

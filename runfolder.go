@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"image/png"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -12,25 +13,35 @@ import (
 	"vagen/rollout"
 )
 
-// ErrRunExists means that a folder already holds a run.
-var ErrRunExists = errors.New("the folder already holds a run")
+var (
+	// ErrRunExists means that a folder already holds a run.
+	ErrRunExists = errors.New("the folder already holds a run")
+	// ErrRunBusy means that another process works in the folder.
+	ErrRunBusy = errors.New("another process works on the run")
+)
 
 // Files of a run's folder; a checkpoint has its configuration, too.
 const (
 	configName  = "config.yaml"
 	metricsName = "metrics.jsonl"
+	lockName    = ".lock"
+	bestFolder  = "best_actor"
 )
 
 // RunFolder is where a run writes: config.yaml, metrics.jsonl, curve.png,
 // checkpoints and episodes.
-type RunFolder struct{ Path string }
+type RunFolder struct {
+	Path string
+	// Changed lists how the configuration of a run that goes on was changed.
+	Changed []string
+}
 
 // CreateRun makes the folder of a new run and writes its configuration there. A
 // folder with a run in it is an ErrRunExists.
 func CreateRun(path string, c *Config) (*RunFolder, error) {
 	name := filepath.Join(path, configName)
 	if _, err := os.Stat(name); err == nil {
-		return nil, fmt.Errorf("vagen: %w: %s (choose another with -out, or remove it)", ErrRunExists, path)
+		return nil, fmt.Errorf("vagen: %w: %s (choose another, go on with it by trainer.resume_mode=auto, or remove it)", ErrRunExists, path)
 	}
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return nil, fmt.Errorf("vagen: %w", err)
@@ -45,15 +56,46 @@ func CreateRun(path string, c *Config) (*RunFolder, error) {
 	return &RunFolder{Path: path}, nil
 }
 
+// Lock keeps other processes from working in the folder until unlock is called or
+// the process ends, however it does. ErrRunBusy says that another one does.
+func (f *RunFolder) Lock() (unlock func() error, err error) {
+	name := filepath.Join(f.Path, lockName)
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("vagen: %w", err)
+	}
+	if err := lockFile(file); err != nil {
+		return nil, fmt.Errorf("vagen: %s: %w", f.Path, errors.Join(err, file.Close()))
+	}
+	return file.Close, nil
+}
+
+// Inherit puts the metrics of another run into the folder, whose own are lost: the
+// history of a run that branches off. A folder without metrics lends nothing.
+func (f *RunFolder) Inherit(from string) error {
+	raw, err := os.ReadFile(filepath.Join(from, metricsName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = writeFile(filepath.Join(f.Path, metricsName), raw)
+	}
+	if err != nil {
+		return fmt.Errorf("vagen: metrics: %w", err)
+	}
+	return nil
+}
+
 // Metrics opens metrics.jsonl, to which a run that goes on appends.
 func (f *RunFolder) Metrics() (*JSONLines, error) {
 	return NewJSONLines(filepath.Join(f.Path, metricsName))
 }
 
-// Checkpoints are those of the run, in the folder checkpoints. keep is how many
-// of the newest are kept; 0 keeps all.
-func (f *RunFolder) Checkpoints(keep int, log *slog.Logger) *Checkpoints {
-	return &Checkpoints{Dir: filepath.Join(f.Path, "checkpoints"), Keep: keep, Log: log}
+// Checkpoints are those of the run, in the folder checkpoints, as many as its
+// configuration keeps.
+func (f *RunFolder) Checkpoints(c *Config, log *slog.Logger) *Checkpoints {
+	whole, actors := c.Kept()
+	return &Checkpoints{Dir: filepath.Join(f.Path, "checkpoints"), Keep: whole, KeepActors: actors, Log: log}
 }
 
 // shownTurn is a turn as episodes are written out.

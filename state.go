@@ -16,12 +16,27 @@ type State struct {
 	KLCoef  float64         `json:"kl_coef"`           // coefficient of the coming step
 	Skipped int             `json:"skipped_in_a_row"`  // optimiser steps
 	Rewards json.RawMessage `json:"rewards,omitempty"` // statistics of a running normalisation
+	Best    *Best           `json:"best,omitempty"`    // validation that KeepBest was last called for
+	// Interrupted says that the run was stopped right after the step: a validation
+	// and a checkpoint that are due after it have yet to come.
+	Interrupted bool `json:"interrupted,omitempty"`
 }
 
-// State returns the state after the last finished step. Call it from Save, or when
-// Run has returned.
+// State returns the state after the last finished step. Call it from Save or Begin,
+// or when Run has returned.
 func (t *Trainer) State() (State, error) {
-	s := State{Step: t.done, Skipped: t.skipped}
+	if t.now != nil {
+		return *t.now, nil
+	}
+	return t.state()
+}
+
+// Done is the number of training steps that are done.
+func (t *Trainer) Done() int { return t.done }
+
+// state describes this moment.
+func (t *Trainer) state() (State, error) {
+	s := State{Step: t.done, Skipped: t.skipped, Best: t.best}
 	if t.kl != nil {
 		s.KLCoef = t.kl.Coefficient()
 	}
@@ -53,7 +68,8 @@ func (t *Trainer) Restore(s State) error {
 // resume puts the loop where the restored state was; the zero state is a run's
 // beginning.
 func (t *Trainer) resume() error {
-	t.done, t.skipped = t.from.Step, t.from.Skipped
+	t.done, t.saved, t.skipped = t.from.Step, t.from.Step, t.from.Skipped
+	t.best = t.from.Best
 	if a, ok := t.kl.(*reward.AdaptiveKL); ok && t.from.Step > 0 {
 		a.Value = t.from.KLCoef
 	}

@@ -35,6 +35,13 @@ type Trainer struct {
 	// Save is called when a checkpoint is due, with the number of steps done.
 	// nil saves nothing.
 	Save func(ctx context.Context, step int) error
+	// Begin takes Save's place when it is set: it returns as soon as the learner may
+	// change, with what is still being written, as Checkpoints.Begin does. There is
+	// never more than one at work; Run waits for the last one before it returns.
+	Begin func(ctx context.Context, step int) (*Pending, error)
+	// KeepBest is called, with trainer.save_best_actor, when a validation was better
+	// than all before it. nil keeps nothing.
+	KeepBest func(ctx context.Context, b Best) error
 	// Watch is called after every validation with what was played. nil is allowed.
 	Watch func(step int, ts []*rollout.Trajectory) error
 	// Log receives warnings; nil discards them.
@@ -55,6 +62,15 @@ type Trainer struct {
 	skipped    int   // optimiser steps skipped in a row
 	done       int   // training steps
 	from       State // where Run begins
+
+	best   *Best    // validation so far
+	left   *State   // state right after the last finished step; nil before the first one
+	now    *State   // the same, with what followed the step
+	saved  int      // step of the newest checkpoint
+	saving *Pending // a checkpoint that is being written, and
+	behind Event    // what is told of it, and
+	held   []Event  // what is told after it
+	mid    bool     // the learner is between two steps' weights
 }
 
 // prepare checks the configuration and makes what the loop needs.
@@ -92,50 +108,6 @@ func (t *Trainer) prepare() error {
 	return t.resume()
 }
 
-// Run trains for the configured number of steps. It ends early, with the
-// context's error, when the context does; everything reported until then has
-// reached the sinks.
-func (t *Trainer) Run(ctx context.Context) error {
-	if err := t.prepare(); err != nil {
-		return err
-	}
-	c := &t.Config.Trainer
-	if c.ValBefore && t.done == 0 {
-		if err := t.Validate(ctx, 0); err != nil {
-			return err
-		}
-	}
-	for step := t.done + 1; step <= c.Steps; step++ {
-		if err := t.step(ctx, step); err != nil {
-			return err
-		}
-		t.done = step
-		if c.TestFreq > 0 && (step%c.TestFreq == 0 || step == c.Steps) {
-			if err := t.Validate(ctx, step); err != nil {
-				return err
-			}
-		}
-		if t.Save != nil && (step == c.Steps || (c.SaveFreq > 0 && step%c.SaveFreq == 0)) {
-			if err := t.Save(ctx, step); err != nil {
-				return err
-			}
-			if err := t.emit(Event{Kind: KindSave, Step: step, Total: c.Steps}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (t *Trainer) emit(e Event) error {
-	for _, s := range t.Sinks {
-		if err := s.Event(e); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // step is one training step.
 func (t *Trainer) step(ctx context.Context, step int) error {
 	watch := newClock()
@@ -161,9 +133,11 @@ func (t *Trainer) step(ctx context.Context, step int) error {
 		return err
 	}
 	watch.last = time.Now()
-	if err := t.learn(ctx, b, step, m); err != nil {
+	t.mid = true
+	if err := t.learn(t.updating(ctx), b, step, m); err != nil {
 		return err
 	}
+	t.mid = false
 	watch.lap("update")
 	watch.write(m)
 	return t.emit(Event{Kind: KindStep, Step: step, Total: t.Config.Trainer.Steps, Metrics: m})

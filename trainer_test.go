@@ -78,7 +78,7 @@ func TestWhatIsDueWhen(t *testing.T) {
 		want              string
 	}{
 		{0, 0, 2, false, "step 1,step 2,save 2"},
-		{-1, -1, 1, true, "validate 0,step 1,save 1"},
+		{-1, -1, 1, true, "validate 0,step 1"},
 		{1, 1, 2, false, "step 1,validate 1,save 1,step 2,validate 2,save 2"},
 		{5, 5, 2, false, "step 1,step 2,validate 2,save 2"},
 		{5, 5, 0, true, "validate 0"},
@@ -350,7 +350,7 @@ func TestCancelling(t *testing.T) {
 	}
 	for place, arrange := range places {
 		c := small()
-		c.Trainer.Steps = 4
+		c.Trainer.Steps, c.Trainer.OnInterrupt = 4, false
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		b, a := guesser(), &arena{}

@@ -35,9 +35,11 @@ func (t *Trainer) Validate(ctx context.Context, step int) error {
 		return err
 	}
 	if t.Watch != nil {
-		return t.Watch(step, ts)
+		if err := t.Watch(step, ts); err != nil {
+			return err
+		}
 	}
-	return nil
+	return t.compareBest(ctx, step, m)
 }
 
 // evaluate plays the validation levels.

@@ -150,3 +150,21 @@ type Encoder interface {
 	// and the images of the conversation.
 	Encode(messages []Message) ([]Piece, []Image, error)
 }
+
+// Snapshotter is a Learner whose checkpoints can be written while it goes on.
+type Snapshotter interface {
+	// Snapshot copies what Save would write to the host's memory.
+	Snapshot(ctx context.Context) (Snapshot, error)
+}
+
+// Snapshot is what a learner was at one moment. It may be saved once, from any
+// goroutine, whatever the learner does meanwhile.
+type Snapshot interface {
+	// Save writes the bytes that the learner's Save would have written.
+	Save(ctx context.Context, dir string) error
+}
+
+// Exporter is a Learner that writes its policy alone, for others to load.
+type Exporter interface {
+	Export(ctx context.Context, dir string) error
+}

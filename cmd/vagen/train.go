@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"path/filepath"
 
 	"vagen"
 	"vagen/env/builtin"
@@ -21,10 +20,14 @@ func trainCommand() *cli.Command {
 		Help: `CONFIG is YAML; vagen config show writes one with every key, and vagen config
 explain says what they mean. The model is actor_rollout_ref.model.path, a folder in
 the Hugging Face layout. Configuration, metrics, curve, sample episodes and
-checkpoints go to the folder --out.`,
+checkpoints go to the folder --out. When it holds a run, that run goes on after its
+newest checkpoint, and ends with the bytes of one that was never stopped;
+trainer.resume_mode has the alternatives. SIGINT and SIGTERM end the optimiser steps
+that were begun and save (trainer.save_on_interrupt); a second signal ends the
+program at once.`,
 		Setup: func(f *flag.FlagSet) cli.Run {
-			out := f.String("out", "", "`folder` to write to; without it runs/<project_name>/<experiment_name>")
-			resume := f.Bool("resume", false, "go on after the newest checkpoint in the folder, with the same configuration")
+			out := f.String("out", "", "`folder` to write to; without it trainer.default_local_dir")
+			resume := f.Bool("resume", false, "refuse to begin: the folder must hold a run to go on with")
 			dry := f.Bool("dry-run", false, "check configuration, environment and model folder, and train nothing")
 			return func(ctx context.Context, c *cli.Call) error {
 				config, err := vagen.LoadConfig(c.Args[0], c.Args[1:]...)
@@ -38,7 +41,7 @@ checkpoints go to the folder --out.`,
 					return err
 				}
 				if *out == "" {
-					*out = filepath.Join("runs", config.Trainer.Project, config.Trainer.Experiment)
+					*out = launch.RunDir(&config)
 				}
 				if *dry {
 					_, err := fmt.Fprintf(c.Out, "%s can be trained: %d steps on %s with %s, results in %s\n",
@@ -52,11 +55,10 @@ checkpoints go to the folder --out.`,
 }
 
 func train(ctx context.Context, c *cli.Call, config vagen.Config, out string, resume bool) (err error) {
-	open := vagen.CreateRun
-	if resume {
-		open = func(path string, c *vagen.Config) (*vagen.RunFolder, error) { return vagen.OpenRun(path, c, false) }
+	folder, err := launch.Folder(out, &config, resume, c.Log)
+	if errors.Is(err, vagen.ErrConfig) {
+		return cli.Usagef("%w", err)
 	}
-	folder, err := open(out, &config)
 	if err != nil {
 		return err
 	}
@@ -65,18 +67,17 @@ func train(ctx context.Context, c *cli.Call, config vagen.Config, out string, re
 		return err
 	}
 	defer model.Close()
-	o := launch.Options{Curve: vagen.Curve{Title: config.Env.Name + ", " + config.Trainer.Experiment}, Console: c.Out, Log: c.Log}
-	if resume {
-		o.Restore = model.Restore
-	}
-	run, err := launch.Open(ctx, folder, config, o)
+	run, err := launch.Open(ctx, folder, config, launch.Options{
+		Curve:   vagen.Curve{Title: config.Env.Name + ", " + config.Trainer.Experiment},
+		Console: c.Out, Log: c.Log, Restore: model.Restore,
+	})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
 	params, _ := model.Parameters()
 	fmt.Fprintf(c.Out, "%.2f M parameters on %s, results in %s\n", float64(params)/1e6, model.Backend(), folder.Path)
-	if resume {
+	if run.Done() > 0 {
 		fmt.Fprintf(c.Out, "going on after step %d\n", run.Done())
 	}
 	if err := run.Train(ctx, model, builtin.Registry()); err != nil {

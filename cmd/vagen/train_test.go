@@ -50,16 +50,19 @@ func TestTrainingWritesARunFolder(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(raw), "seed: 3\n")
 
-	code, _, errs := run(t, "", "train", config, "--out", out)
+	code, _, errs := run(t, "", "train", config, "--out", out, "run.seed=3", "trainer.resume_mode=disable")
 	require.Equal(t, cli.Failed, code)
 	require.Contains(t, errs, "already holds a run")
+	code, _, errs = run(t, "", "train", config, "--out", out)
+	require.Equal(t, cli.Failed, code)
+	require.Contains(t, errs, "run.seed: 3 → 0")
 }
 
 // What a run leaves that is begun again is what it left, up to the times that its
 // steps took.
 func TestTrainingGoesOn(t *testing.T) {
 	config, out := setup(t)
-	args := []string{"train", config, "trainer.total_training_steps=2", "trainer.save_freq=1", "--log", "warn", "--out"}
+	args := []string{"train", config, "trainer.total_training_steps=2", "trainer.save_freq=1", "trainer.max_actor_ckpt_to_keep=2", "--log", "warn", "--out"}
 	whole := out + "-whole"
 	succeed(t, append(args, whole)...)
 	succeed(t, append(args, out)...)
@@ -67,7 +70,7 @@ func TestTrainingGoesOn(t *testing.T) {
 	require.Equal(t, contents(t, filepath.Join(whole, weights)), contents(t, filepath.Join(out, weights)))
 
 	require.NoError(t, os.RemoveAll(filepath.Join(out, "checkpoints/step_2")))
-	require.Contains(t, succeed(t, append(args, out, "--resume")...), "going on after step 1\n")
+	require.Contains(t, succeed(t, append(args, out)...), "going on after step 1\n")
 	require.Equal(t, contents(t, filepath.Join(whole, weights)), contents(t, filepath.Join(out, weights)))
 	require.Equal(t, strings.Count(contents(t, filepath.Join(whole, "metrics.jsonl")), "\n"), strings.Count(contents(t, filepath.Join(out, "metrics.jsonl")), "\n"))
 

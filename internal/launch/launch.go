@@ -45,7 +45,8 @@ type Options struct {
 	// Getenv finds the addresses and keys of services; nil is os.LookupEnv.
 	Getenv func(name string) (string, bool)
 	// Restore brings a learner back from the folder of a checkpoint. With it a run
-	// goes on after the newest whole checkpoint of its folder, if there is one.
+	// goes on after the newest whole checkpoint of its folder, or after the one in
+	// trainer.resume_from_path, if there is one.
 	Restore func(ctx context.Context, dir string) error
 }
 
@@ -58,20 +59,26 @@ type Run struct {
 	Sinks  []vagen.Sink
 
 	log    *slog.Logger
+	unlock func() error
 	points *vagen.Checkpoints
 	from   *vagen.Checkpoint // nil for a run that begins
 	past   []vagen.Event     // of a run that goes on
 	server *http.Server      // nil for none
 }
 
-// Open opens the sinks, and restores the learner of a run that goes on. Close must
-// be called in the end.
+// Open opens the sinks, and restores the learner of a run that goes on. The folder
+// is locked until Close, which must be called in the end.
 func Open(ctx context.Context, folder *vagen.RunFolder, c vagen.Config, o Options) (*Run, error) {
 	o.Curve.Train, o.Curve.Val, o.Curve.Label = "train/success", "val/success", "success"
-	r := &Run{Config: c, Folder: folder, Curve: &o.Curve, log: o.Log, points: folder.Checkpoints(0, o.Log)}
+	r := &Run{Config: c, Folder: folder, Curve: &o.Curve, log: o.Log, points: folder.Checkpoints(&c, o.Log)}
+	unlock, err := folder.Lock()
+	if err != nil {
+		return nil, err
+	}
+	r.unlock = unlock
 	if o.Restore != nil {
 		if err := r.restore(ctx, o.Restore); err != nil {
-			return nil, err
+			return nil, errors.Join(err, unlock())
 		}
 	}
 	if err := r.open(o); err != nil {
@@ -82,18 +89,23 @@ func Open(ctx context.Context, folder *vagen.RunFolder, c vagen.Config, o Option
 
 // restore goes back to the newest whole checkpoint, or to the beginning.
 func (r *Run) restore(ctx context.Context, restore func(context.Context, string) error) error {
-	step := -1
-	p, err := r.points.Latest(ctx)
-	switch {
-	case err == nil:
+	p, err := r.origin(ctx)
+	if err != nil {
+		return err
+	}
+	var from *vagen.State
+	if p != nil {
+		lines, err := p.Fits(&r.Config, r.Config.Trainer.AllowChange)
+		if err != nil {
+			return err
+		}
+		shout(r.log, "the configuration differs from the checkpoint's", p.Path, lines)
 		if err := restore(ctx, p.Path); err != nil {
 			return err
 		}
-		step, r.from = p.State.Step, p
-	case !errors.Is(err, vagen.ErrNoCheckpoint):
-		return err
+		r.from, from = p, &p.State
 	}
-	r.past, err = r.Folder.Rewind(step, r.Config.Trainer.Steps)
+	r.past, err = r.Folder.Rewind(from, r.Config.Trainer.Steps)
 	return err
 }
 
@@ -114,15 +126,18 @@ func (r *Run) Train(ctx context.Context, learner policy.Learner, envs *env.Regis
 			if err := r.Folder.SaveEpisodes(step, ts, r.Config.Trainer.LogEpisodes); err != nil {
 				return err
 			}
-			return r.Curve.WritePNG(filepath.Join(r.Folder.Path, "curve.png"))
+			return r.draw()
+		},
+		KeepBest: func(ctx context.Context, b vagen.Best) error {
+			return r.Folder.SaveBest(ctx, b, policyOf(learner))
 		},
 	}
-	t.Save = func(ctx context.Context, _ int) error {
+	t.Begin = func(ctx context.Context, _ int) (*vagen.Pending, error) {
 		s, err := t.State()
 		if err != nil {
-			return err
+			return nil, err
 		}
-		return r.points.Save(ctx, learner, s, &r.Config)
+		return r.points.Begin(ctx, learner, s, &r.Config)
 	}
 	if r.from != nil {
 		if err := t.Restore(r.from.State); err != nil {
@@ -130,12 +145,25 @@ func (r *Run) Train(ctx context.Context, learner policy.Learner, envs *env.Regis
 		}
 	}
 	err := t.Run(ctx)
+	if err == nil {
+		err = r.draw() // of events that waited for a checkpoint, too
+	}
 	for _, s := range r.Sinks {
 		if e, ok := s.(vagen.Ender); ok {
 			e.Ended(err)
 		}
 	}
 	return err
+}
+
+func (r *Run) draw() error { return r.Curve.WritePNG(filepath.Join(r.Folder.Path, "curve.png")) }
+
+// policyOf writes a learner's policy alone, where it can tell it from the rest.
+func policyOf(l policy.Learner) func(ctx context.Context, dir string) error {
+	if e, ok := l.(policy.Exporter); ok {
+		return e.Export
+	}
+	return l.Save
 }
 
 // Preflight reports what would keep a sound configuration from being trained: a

@@ -95,7 +95,7 @@ func (r *Run) serve(p http.Handler) error {
 	return nil
 }
 
-// Close closes the sinks.
+// Close closes the sinks and unlocks the folder.
 func (r *Run) Close() error {
 	var errs []error
 	if r.server != nil {
@@ -108,5 +108,5 @@ func (r *Run) Close() error {
 	for _, s := range r.Sinks {
 		errs = append(errs, s.Close())
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, r.unlock())...)
 }
