@@ -254,15 +254,8 @@ func freeOff(off map[string]*device.Array) {
 // merged returns a group without its adapters, which are added to the weights.
 // What it made must be freed.
 func (l *learner) merged(gi int) (t *tensors, made []*device.Array, err error) {
-	g, arrays := l.weights.groups[gi], l.weights.arrays[gi]
-	plain := &model.Group{Name: g.Name}
-	for _, p := range g.Params {
-		if !p.Adapter {
-			plain.Params = append(plain.Params, p)
-		}
-	}
-	n := len(plain.Params)
-	t = &tensors{groups: []*model.Group{plain}, arrays: [][]*device.Array{arrays[:n]}}
+	t = l.weights.part(gi)
+	g, n := l.weights.groups[gi], len(t.groups[0].Params)
 	if n == len(g.Params) {
 		return t, nil, nil
 	}
@@ -270,7 +263,7 @@ func (l *learner) merged(gi int) (t *tensors, made []*device.Array, err error) {
 	if !slices.ContainsFunc(l.net.groups.Layers, func(layer model.Group) bool { return layer.Name == g.Name }) {
 		block = l.net.vision
 	}
-	made, err = l.net.mergeAdapters(block, n).Run(arrays)
+	made, err = l.net.mergeAdapters(block, n).Run(l.weights.arrays[gi])
 	if err != nil {
 		return nil, nil, err
 	}
@@ -288,6 +281,12 @@ func (k *kernels) mergeAdapters(block *model.Block, n int) *device.Program {
 	return k.program(name, func(in []*Node) []*Node { return block.Merge(in)[:n] })
 }
 
+// besideAdapter reports whether a parameter is stored with an adapter: it is of it,
+// or of a critic's value head.
+func (l *learner) besideAdapter(group int, p model.Param) bool {
+	return p.Adapter || l.net.spec.Critic && l.isScore(group)
+}
+
 // saveAdapter writes a folder that PEFT reads: the adapters, and a critic's value
 // head as a module that is stored in full.
 func (m *Model) saveAdapter(ctx context.Context, l *learner, dir string) error {
@@ -299,7 +298,7 @@ func (m *Model) saveAdapter(ctx context.Context, l *learner, dir string) error {
 	if l.net.spec.Critic {
 		c.Saved = []string{"score"}
 	}
-	stored := func(gi int, p model.Param) bool { return p.Adapter || l.net.spec.Critic && l.isScore(gi) }
+	stored := l.besideAdapter
 	var list []safetensors.Tensor
 	for gi, g := range l.weights.groups {
 		for _, p := range g.Params {
@@ -321,7 +320,7 @@ func (m *Model) saveAdapter(ctx context.Context, l *learner, dir string) error {
 			if !stored(gi, p) {
 				continue
 			}
-			x, err := device.ReadNew[float32](l.weights.arrays[gi][i])
+			x, err := l.weights.read(gi, i, make([]float32, p.Size()))
 			if err == nil {
 				err = w.Float32(peft.Prefix+p.Parts[0].Name, x)
 			}

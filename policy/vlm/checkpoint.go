@@ -46,6 +46,12 @@ func (m *Model) Save(ctx context.Context, dir string) error {
 	if m.closed {
 		return ErrClosed
 	}
+	return m.write(ctx, dir, m.actor, m.critic)
+}
+
+// write saves the learners as they are on the device, or copies of them. It reads
+// nothing of the model that changes. critic may be nil.
+func (m *Model) write(ctx context.Context, dir string, actor, critic *learner) error {
 	switch entries, err := os.ReadDir(dir); {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("vlm: save: %w", err)
@@ -56,29 +62,29 @@ func (m *Model) Save(ctx context.Context, dir string) error {
 	if m.adapter != nil {
 		save = func(ctx context.Context, l *learner, dir string, _ bool) error { return m.saveAdapter(ctx, l, dir) }
 	}
-	if err := save(ctx, m.actor, filepath.Join(dir, actorFolder), false); err != nil {
+	if err := save(ctx, actor, filepath.Join(dir, actorFolder), false); err != nil {
 		return err
 	}
 	switch {
-	case m.critic != nil:
-		if err := save(ctx, m.critic, filepath.Join(dir, criticFolder), false); err != nil {
+	case critic != nil:
+		if err := save(ctx, critic, filepath.Join(dir, criticFolder), false); err != nil {
 			return err
 		}
 	case m.opts.Critic == SharedCritic:
-		if err := m.saveModel(ctx, m.actor, filepath.Join(dir, criticFolder), true); err != nil {
+		if err := m.saveModel(ctx, actor, filepath.Join(dir, criticFolder), true); err != nil {
 			return err
 		}
 	}
 	if err := os.MkdirAll(filepath.Join(dir, optimizerFolder), 0o755); err != nil {
 		return fmt.Errorf("vlm: save: %w", err)
 	}
-	if err := m.saveOptimizer(ctx, m.actor, filepath.Join(dir, optimizerFolder, "actor.safetensors")); err != nil {
+	if err := m.saveOptimizer(ctx, actor, filepath.Join(dir, optimizerFolder, "actor.safetensors")); err != nil {
 		return err
 	}
-	if m.critic == nil {
+	if critic == nil {
 		return nil
 	}
-	return m.saveOptimizer(ctx, m.critic, filepath.Join(dir, optimizerFolder, "critic.safetensors"))
+	return m.saveOptimizer(ctx, critic, filepath.Join(dir, optimizerFolder, "critic.safetensors"))
 }
 
 // as tells how a part is stored: its checkpoint's name and type, or its own

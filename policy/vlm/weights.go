@@ -14,6 +14,9 @@ import (
 type tensors struct {
 	groups []*model.Group
 	arrays [][]*device.Array
+	// host has the values of a copy, which has no arrays; nil where a parameter was
+	// not copied.
+	host [][][]float32
 }
 
 func (t *tensors) free() {
@@ -99,13 +102,15 @@ func (t *tensors) each(visit func(part model.Part, values []float32) error) erro
 	var buf []float32
 	for gi, g := range t.groups {
 		for pi, p := range g.Params {
-			a := t.arrays[gi][pi]
-			if cap(buf) < a.Size() {
-				buf = make([]float32, a.Size())
+			if cap(buf) < p.Size() {
+				buf = make([]float32, p.Size())
 			}
-			values := buf[:a.Size()]
-			if err := device.Read(a, values); err != nil {
-				return fmt.Errorf("vlm: reading %s: %w", p.Parts[0].Name, err)
+			values, err := t.read(gi, pi, buf[:p.Size()])
+			if err != nil {
+				return err
+			}
+			if values == nil { // was not copied: nobody wants it
+				continue
 			}
 			at := 0
 			for _, part := range p.Parts {
@@ -117,6 +122,54 @@ func (t *tensors) each(visit func(part model.Part, values []float32) error) erro
 		}
 	}
 	return nil
+}
+
+// read returns the values of a parameter, in buf unless they are a copy's.
+func (t *tensors) read(group, i int, buf []float32) ([]float32, error) {
+	if t.host != nil {
+		return t.host[group][i], nil
+	}
+	if err := device.Read(t.arrays[group][i], buf); err != nil {
+		return nil, fmt.Errorf("vlm: reading %s: %w", t.groups[group].Params[i].Parts[0].Name, err)
+	}
+	return buf, nil
+}
+
+// part returns the tensors of one group without its adapters.
+func (t *tensors) part(group int) *tensors {
+	plain := &model.Group{Name: t.groups[group].Name}
+	for _, p := range t.groups[group].Params {
+		if !p.Adapter { // they come last
+			plain.Params = append(plain.Params, p)
+		}
+	}
+	n := len(plain.Params)
+	one := &tensors{groups: []*model.Group{plain}}
+	if t.host != nil {
+		one.host = [][][]float32{t.host[group][:n]}
+	} else {
+		one.arrays = [][]*device.Array{t.arrays[group][:n]}
+	}
+	return one
+}
+
+// copy reads the parameters that want wants into the host's memory.
+func (t *tensors) copy(want func(group int, p model.Param) bool) (*tensors, error) {
+	c := &tensors{groups: t.groups, host: make([][][]float32, len(t.groups))}
+	for gi, g := range t.groups {
+		c.host[gi] = make([][]float32, len(g.Params))
+		for pi, p := range g.Params {
+			if !want(gi, p) {
+				continue
+			}
+			x, err := t.read(gi, pi, make([]float32, p.Size()))
+			if err != nil {
+				return nil, err
+			}
+			c.host[gi][pi] = x
+		}
+	}
+	return c, nil
 }
 
 // replace puts new values in the place of old ones, parameter by parameter, where

@@ -1,0 +1,50 @@
+package vlm
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/safetensors"
+	"vagen/policy/vlm/internal/model"
+)
+
+// TestSnapshotsSaveWhatTheModelWas: trained on, restored from elsewhere, even
+// closed, the model's snapshot saves the bytes that the model would have saved.
+func TestSnapshotsSaveWhatTheModelWas(t *testing.T) {
+	adapters := &LoRA{Rank: 2, Alpha: 4, Targets: []string{"q_proj", "down_proj"}}
+	for _, lora := range []*LoRA{nil, adapters} {
+		for _, critic := range []Critic{NoCritic, SharedCritic, SeparateCritic} {
+			for _, dtype := range []safetensors.DType{safetensors.F32, safetensors.BF16} {
+				t.Run(fmt.Sprint(critic, " ", dtype, " ", lora != nil), func(t *testing.T) {
+					dir := tinyFolder(t, model.Qwen25VL, nil)
+					require.NoError(t, os.Remove(filepath.Join(dir, "model.safetensors")))
+					require.NoError(t, writeWeights(dir, configOf(t, dir), dtype, spread(3)))
+					m := openTiny(t, dir, Options{Critic: critic, Seed: 9, LoRA: lora})
+					for _, steps := range []int{0, 1} {
+						train(t, m, steps)
+						want := save(t, m)
+						s, err := m.Snapshot(t.Context())
+						require.NoError(t, err)
+						train(t, m, 1)
+						got := filepath.Join(t.TempDir(), "snapshot")
+						require.NoError(t, s.Save(t.Context(), got))
+						requireSameFiles(t, want, got)
+					}
+					s, err := m.Snapshot(t.Context())
+					require.NoError(t, err)
+					want := save(t, m)
+					m.Close()
+					got := filepath.Join(t.TempDir(), "snapshot")
+					require.NoError(t, s.Save(t.Context(), got))
+					requireSameFiles(t, want, got)
+					_, err = m.Snapshot(t.Context())
+					require.ErrorIs(t, err, ErrClosed)
+				})
+			}
+		}
+	}
+}
