@@ -11,6 +11,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"vagen/internal/parquetsize"
 	"vagen/internal/settings"
 )
 
@@ -50,8 +51,14 @@ func ReadParquet(r io.ReaderAt, size int64, o Options) (episodes []Episode, err 
 }
 
 func readParquet(r io.ReaderAt, size int64, o Options) ([]Episode, error) {
+	if err := parquetsize.Footer(r, size); err != nil {
+		return nil, err
+	}
 	f, err := parquet.OpenFile(r, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
+		return nil, err
+	}
+	if err := parquetsize.Check(f, r, size); err != nil {
 		return nil, err
 	}
 	if n := f.NumRows(); n < 1 || n > maxEpisodes {

@@ -10,6 +10,7 @@ import (
 	"image"
 	"image/draw"
 	"image/png"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -23,8 +24,12 @@ const maxPixels = 1 << 26
 // folder keeps images by the hash of what they show.
 type folder struct {
 	dir  string
-	seen map[string]bool        // written, or found to be there
+	seen map[string]bool        // written, found to be there, or left out
 	last map[string]image.Image // read lately
+
+	gallery *Gallery // nil for a file of its own
+	bytes   int64    // of all images, for a gallery
+	lenient bool     // images that are not there are Absent
 }
 
 // cached is how many images a reader keeps at hand.
@@ -64,29 +69,52 @@ func nameOf(im *image.NRGBA) string {
 
 // keep writes an image, unless it is there, and returns its name.
 func (f *folder) keep(im image.Image) (string, error) {
+	if name, ok := im.(Absent); ok {
+		return string(name), nil
+	}
 	if im == nil || im.Bounds().Empty() {
 		return "", errors.New("it is empty")
 	}
 	p := plain(im)
 	name := nameOf(p)
-	if f.seen[name] {
+	if f.seen[name] || f.gallery != nil && f.gallery.o.NamesOnly {
 		return name, nil
 	}
-	path := filepath.Join(f.dir, name+".png")
-	if _, err := os.Stat(path); err != nil {
-		if err := os.MkdirAll(f.dir, 0o755); err != nil {
-			return "", err
-		}
-		var b bytes.Buffer
-		if err := png.Encode(&b, p); err != nil {
-			return "", err
-		}
-		if err := write(path, b.Bytes()); err != nil {
-			return "", err
-		}
-	}
 	f.seen[name] = true
-	return name, nil
+	path := filepath.Join(f.dir, name+".png")
+	if _, err := os.Stat(path); err == nil {
+		return name, nil
+	}
+	return name, f.store(path, p)
+}
+
+// store writes an image that is not there.
+func (f *folder) store(path string, p *image.NRGBA) error {
+	g := f.gallery
+	enc := png.Encoder{}
+	if g != nil {
+		enc.CompressionLevel = g.o.Level
+	}
+	var b bytes.Buffer
+	if err := enc.Encode(&b, p); err != nil {
+		return err
+	}
+	if g != nil && g.o.Quota > 0 && f.bytes+int64(b.Len()) > g.o.Quota {
+		g.omit("the folder of images is full, some are left out", "quota", g.o.Quota, "bytes", f.bytes)
+		return nil
+	}
+	err := os.MkdirAll(f.dir, 0o755)
+	if err == nil {
+		err = write(path, b.Bytes())
+	}
+	switch {
+	case err == nil:
+		f.bytes += int64(b.Len())
+	case g != nil:
+		g.omit("an image cannot be written", "err", err)
+		return nil
+	}
+	return err
 }
 
 // write puts a file in place in one go.
@@ -96,7 +124,7 @@ func write(path string, data []byte) error {
 		return err
 	}
 	_, err = tmp.Write(data)
-	if err = errors.Join(err, tmp.Close()); err == nil {
+	if err = errors.Join(err, tmp.Chmod(0o644), tmp.Close()); err == nil {
 		err = os.Rename(tmp.Name(), path)
 	}
 	if err != nil {
@@ -113,7 +141,18 @@ func (f *folder) fetch(name string) (image.Image, error) {
 	if raw, err := hex.DecodeString(name); err != nil || len(raw) != sha256.Size || hex.EncodeToString(raw) != name {
 		return nil, fmt.Errorf("%w: %q is not the name of an image", ErrFormat, name)
 	}
-	data, err := os.ReadFile(filepath.Join(f.dir, name+".png"))
+	path := filepath.Join(f.dir, name+".png")
+	info, err := os.Stat(path)
+	if f.lenient && errors.Is(err, fs.ErrNotExist) {
+		return Absent(name), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > 8*maxPixels {
+		return nil, fmt.Errorf("%w: image %s has %d bytes", ErrFormat, name, info.Size())
+	}
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"vagen/internal/parquetsize"
 	"vagen/rollout"
 )
 
@@ -75,7 +76,7 @@ func (w *Writer) Close() error {
 		err = w.out.Close()
 	}
 	if err == nil {
-		err = tmp.Sync()
+		err = errors.Join(tmp.Chmod(0o644), tmp.Sync())
 	}
 	if err = errors.Join(err, tmp.Close()); err == nil {
 		err = os.Rename(tmp.Name(), w.path)
@@ -127,6 +128,9 @@ func Open(path string) (*Reader, error) {
 
 func openTable(r io.ReaderAt, size int64) (table *parquet.File, err error) {
 	defer rescue(&err)
+	if err := parquetsize.Footer(r, size); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
+	}
 	if table, err = parquet.OpenFile(r, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true)); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
@@ -135,6 +139,9 @@ func openTable(r io.ReaderAt, size int64) (table *parquet.File, err error) {
 	}
 	if n := table.NumRows(); n < 0 || n > maxEpisodes {
 		return nil, fmt.Errorf("%w: it has %d rows, at most %d are read", ErrFormat, n, maxEpisodes)
+	}
+	if err := parquetsize.Check(table, r, size); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	return table, nil
 }
@@ -145,6 +152,10 @@ func rescue(err *error) {
 		*err = fmt.Errorf("%w: it is damaged: %v", ErrFormat, p)
 	}
 }
+
+// Lenient has images that are not there read as Absent, instead of failing with
+// them. Files of a Gallery may be without images.
+func (r *Reader) Lenient() { r.images.lenient = true }
 
 // Len returns the number of trajectories.
 func (r *Reader) Len() int { return int(r.table.NumRows()) }
