@@ -66,7 +66,7 @@ func newBatch(ts []*rollout.Trajectory, c *Config, spec advantage.Spec) (*batch,
 	if b.rows.Len() == 0 {
 		return nil, fmt.Errorf("vagen: %w: none of %d episodes can be used", ErrNoRows, len(ts))
 	}
-	b.choose(spec)
+	b.choose(spec, c.Algorithm.KLInReward && c.Algorithm.KLMask == klAttention)
 	b.turns()
 	return b, nil
 }
@@ -77,18 +77,37 @@ func (c *Config) masks() mask.Options {
 }
 
 // choose decides for which tokens the learner is asked: those with a loss, and the
-// steps of the estimator's recursion. A row's first token is none of them, since
-// nothing predicts it.
-func (b *batch) choose(spec advantage.Spec) {
-	b.want = make([]bool, len(b.loss))
+// steps of the estimator's recursion; all of them on request. A row's first token
+// is none of them, since nothing predicts it.
+func (b *batch) choose(spec advantage.Spec, all bool) {
+	b.want, b.adv.Attention = make([]bool, len(b.loss)), make([]bool, len(b.loss))
 	for i := range b.want {
-		b.want[i] = b.loss[i] || b.value[i] || b.adv.TurnEnd[i] || (b.adv.GAE != nil && b.adv.GAE[i]) ||
+		b.adv.Attention[i] = true
+		b.want[i] = all || b.loss[i] || b.value[i] || b.adv.TurnEnd[i] || (b.adv.GAE != nil && b.adv.GAE[i]) ||
 			(spec.Critic && spec.Mask == advantage.MaskAttention)
 	}
 	for i := range b.rows.Len() {
 		first := b.rows.Offsets[i]
-		b.loss[first], b.value[first], b.want[first] = false, false, false
+		b.loss[first], b.value[first], b.want[first], b.adv.Attention[first] = false, false, false, false
 	}
+}
+
+// The values of kl_mask.
+const (
+	klResponse  = "response"
+	klAttention = "attention"
+)
+
+// charged marks the tokens that the KL in the reward is about.
+func (b *batch) charged(kind string) []bool {
+	if kind == klAttention {
+		return b.adv.Attention
+	}
+	out := make([]bool, len(b.written))
+	for i := range out {
+		out[i] = b.written[i] && b.adv.Attention[i]
+	}
+	return out
 }
 
 // turns numbers the turns of every row from 0.

@@ -73,6 +73,7 @@ type AlgorithmConfig struct {
 	NormByStd   bool             `yaml:"norm_adv_by_std_in_grpo" doc:"divide group-relative advantages by the group's standard deviation"`
 	KLPenalty   string           `yaml:"kl_penalty" doc:"estimate of the KL in the reward: kl, abs, mse or low_var_kl"`
 	KLInReward  bool             `yaml:"use_kl_in_reward" doc:"charge tokens for leaving the reference policy"`
+	KLMask      string           `yaml:"kl_mask" doc:"which tokens use_kl_in_reward charges: response, those that the model wrote, or attention, all of a row, as the full VAGEN system does"`
 	KLCtrl      KLConfig         `yaml:"kl_ctrl"`
 	Correction  CorrectionConfig `yaml:"rollout_correction"`
 }
@@ -217,7 +218,7 @@ func Default() Config {
 		Run:       RunConfig{Workers: 2, Waves: 1},
 		Env:       EnvConfig{Seed: 1_000_000},
 		Model:     ModelConfig{Backend: "auto", Recompute: "nothing"},
-		Algorithm: AlgorithmConfig{Estimator: "gae", Gamma: 1, Lambda: 1, TurnGamma: 0.99, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75, StepWeight: 1, Whiten: true, NormByStd: true, KLPenalty: "kl", KLCtrl: KLConfig{Type: "fixed", Coef: 0.001}, Correction: CorrectionConfig{Threshold: 2}},
+		Algorithm: AlgorithmConfig{Estimator: "gae", Gamma: 1, Lambda: 1, TurnGamma: 0.99, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75, StepWeight: 1, Whiten: true, NormByStd: true, KLPenalty: "kl", KLMask: klResponse, KLCtrl: KLConfig{Type: "fixed", Coef: 0.001}, Correction: CorrectionConfig{Threshold: 2}},
 		Reward:    RewardConfig{Site: turnEnd, Aggregate: perTurn, Normalize: "none", Epsilon: 1e-8},
 		Filter:    FilterConfig{Name: "reward_variance_top_p", Settings: map[string]any{}},
 		Data:      DataConfig{TrainBatch: 1024, ValBatch: 256, MaxResponse: 512},

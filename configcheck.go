@@ -169,6 +169,7 @@ func (v *validator) names(c *Config, r Registries) {
 	if _, err := reward.ParseKL(c.Algorithm.KLPenalty); err != nil {
 		v.say("algorithm.kl_penalty: %w", err)
 	}
+	v.oneOf("algorithm.kl_mask", c.Algorithm.KLMask, klResponse, klAttention)
 	if _, err := reward.NewController(c.Algorithm.KLCtrl.Type, c.Algorithm.KLCtrl.Coef, c.Algorithm.KLCtrl.Target, c.Algorithm.KLCtrl.Horizon); err != nil {
 		v.say("algorithm.kl_ctrl: %w", err)
 	}

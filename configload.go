@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"vagen/internal/presets"
 	"vagen/internal/settings"
 )
 
@@ -44,6 +45,17 @@ type Source struct {
 	Unchecked bool
 }
 
+// Name is what the source is called: its file, else its preset.
+func (s Source) Name() string {
+	switch {
+	case s.Path != "":
+		return s.Path
+	case s.Preset != "":
+		return "preset " + s.Preset
+	}
+	return "this"
+}
+
 // Load reads a configuration as LoadConfig does.
 func (s Source) Load() (Config, error) { return Registries{}.Load(s) }
 
@@ -51,6 +63,15 @@ func (s Source) Load() (Config, error) { return Registries{}.Load(s) }
 func (r Registries) Load(s Source) (Config, error) {
 	c := Default()
 	l := settings.NewLoader(&c, foreignKeys)
+	if s.Preset != "" {
+		layers, err := presets.Layers(s.Preset)
+		if err != nil {
+			return c, fmt.Errorf("vagen: %w: %w", ErrConfig, err)
+		}
+		for _, p := range layers {
+			l.YAML("preset "+p.Name, p.YAML)
+		}
+	}
 	if s.Path != "" {
 		raw, err := os.ReadFile(s.Path)
 		if err != nil {
@@ -70,6 +91,22 @@ func (r Registries) Load(s Source) (Config, error) {
 		return c, fmt.Errorf("vagen: %w: %w", ErrConfig, errors.Join(problems...))
 	}
 	return c, nil
+}
+
+// PresetInfo describes a named configuration.
+type PresetInfo struct {
+	Name  string   `json:"name"`
+	About string   `json:"about"`
+	Also  []string `json:"also,omitempty"` // further names
+}
+
+// Presets lists the configurations that Source.Preset and --preset know by name.
+func Presets() []PresetInfo {
+	var out []PresetInfo
+	for _, p := range presets.All() {
+		out = append(out, PresetInfo{Name: p.Name, About: p.About, Also: p.Also})
+	}
+	return out
 }
 
 // gather puts the keys of equal notes together.

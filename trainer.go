@@ -192,7 +192,7 @@ func (t *Trainer) estimate(b *batch, m Metrics) error {
 	}
 	if c.Algorithm.KLInReward {
 		kind, _ := reward.ParseKL(c.Algorithm.KLPenalty)
-		kl, err := reward.ShapeKL(b.adv.Rewards, b.adv.Rewards, b.old, b.reference, b.want, b.rows.Offsets, kind, t.kl.Coefficient())
+		kl, err := reward.ShapeKL(b.adv.Rewards, b.adv.Rewards, b.old, b.reference, b.charged(c.Algorithm.KLMask), b.rows.Offsets, kind, t.kl.Coefficient())
 		if err != nil {
 			return fmt.Errorf("vagen: %w", err)
 		}

@@ -16,7 +16,7 @@ func configCommand() *cli.Command {
 	return &cli.Command{
 		Name:     "config",
 		About:    "Show, explain and check training configurations.",
-		Commands: []*cli.Command{configShow(), configExplain(), configCheck()},
+		Commands: []*cli.Command{configShow(), configDefaults(), configExplain(), configCheck(), configPresets()},
 	}
 }
 
@@ -27,28 +27,82 @@ func configShow() *cli.Command {
 		Help:  "The output is YAML that vagen train takes. What is wrong with the configuration is not asked; see vagen config check.",
 		Setup: func(f *flag.FlagSet) cli.Run {
 			asJSON := f.Bool("json", false, "write JSON: an object of keys and values")
+			preset := presetFlag(f)
 			return func(_ context.Context, c *cli.Call) error {
-				path, overrides := splitConfig(c.Args)
-				config, err := vagen.Source{Path: path, Overrides: overrides, Unchecked: true}.Load()
+				s := source(*preset, c.Args)
+				s.Unchecked = true
+				config, err := s.Load()
 				if err != nil {
 					return cli.Usagef("%w", err)
 				}
-				if *asJSON {
-					values := map[string]any{}
-					for _, k := range settings.Keys(&config) {
-						values[k.Path] = k.Value
-					}
-					return c.JSON(values)
-				}
-				raw, err := config.YAML()
-				if err != nil {
-					return err
-				}
-				_, err = c.Out.Write(raw)
-				return err
+				return showConfig(c, &config, *asJSON)
 			}
 		},
 	}
+}
+
+func showConfig(c *cli.Call, config *vagen.Config, asJSON bool) error {
+	if asJSON {
+		values := map[string]any{}
+		for _, k := range settings.Keys(config) {
+			values[k.Path] = k.Value
+		}
+		return c.JSON(values)
+	}
+	raw, err := config.YAML()
+	if err != nil {
+		return err
+	}
+	_, err = c.Out.Write(raw)
+	return err
+}
+
+func configDefaults() *cli.Command {
+	return &cli.Command{
+		Name:  "defaults",
+		About: "Write the default configuration.",
+		Setup: func(f *flag.FlagSet) cli.Run {
+			asJSON := f.Bool("json", false, "write JSON: an object of keys and values")
+			return func(_ context.Context, c *cli.Call) error {
+				config := vagen.Default()
+				return showConfig(c, &config, *asJSON)
+			}
+		},
+	}
+}
+
+func configPresets() *cli.Command {
+	return &cli.Command{
+		Name:  "presets",
+		About: "List the configurations that have names: those of the paper, the first release, Lite and Next.",
+		Help:  "vagen config show --preset NAME writes one with every key.",
+		Setup: func(f *flag.FlagSet) cli.Run {
+			asJSON := f.Bool("json", false, "write JSON: a list of presets")
+			return func(_ context.Context, c *cli.Call) error {
+				all := vagen.Presets()
+				if *asJSON {
+					return c.JSON(all)
+				}
+				var rows [][]string
+				for _, p := range all {
+					rows = append(rows, []string{p.Name, p.About})
+				}
+				return c.Table(rows)
+			}
+		},
+	}
+}
+
+// presetFlag declares --preset.
+func presetFlag(f *flag.FlagSet) *string {
+	return f.String("preset", "", "`name` of a configuration to start from; vagen config presets lists them")
+}
+
+// source is a configuration from a preset, a file and overrides, of which each may
+// be missing.
+func source(preset string, args []string) vagen.Source {
+	path, overrides := splitConfig(args)
+	return vagen.Source{Preset: preset, Path: path, Overrides: overrides}
 }
 
 // splitConfig tells a file's name from key=value overrides after it.
@@ -158,20 +212,18 @@ func configCheck() *cli.Command {
 		Name: "check", Args: "[FILE] [key=value …]", Max: -1,
 		About: "Report everything that is wrong with a configuration, and what of it sets nothing.",
 		Help:  "Mistakes are told with the line of the file or the number of the override.",
-		Setup: func(*flag.FlagSet) cli.Run {
+		Setup: func(f *flag.FlagSet) cli.Run {
+			preset := presetFlag(f)
 			return func(_ context.Context, c *cli.Call) error {
-				path, overrides := splitConfig(c.Args)
-				config, err := vagen.LoadConfig(path, overrides...)
+				s := source(*preset, c.Args)
+				config, err := s.Load()
 				if err != nil {
 					return cli.Usagef("%w", err)
 				}
 				for _, n := range config.Notes {
 					fmt.Fprintf(c.Out, "sets nothing: %s\n", n)
 				}
-				if path == "" {
-					path = "this"
-				}
-				_, err = fmt.Fprintf(c.Out, "%s is a sound configuration\n", path)
+				_, err = fmt.Fprintf(c.Out, "%s is a sound configuration\n", s.Name())
 				return err
 			}
 		},

@@ -15,10 +15,12 @@ import (
 
 func trainCommand() *cli.Command {
 	return &cli.Command{
-		Name: "train", Args: "CONFIG [key=value …]", Min: 1, Max: -1,
+		Name: "train", Args: "[CONFIG] [key=value …]", Max: -1,
 		About: "Train a model on an environment.",
 		Help: `CONFIG is YAML; vagen config show writes one with every key, and vagen config
-explain says what they mean. The model is actor_rollout_ref.model.path, a folder in
+explain says what they mean. With --preset NAME, CONFIG and the keys stand on a named
+configuration and CONFIG may be left out: vagen train --preset vagen_full env=sokoban
+actor_rollout_ref.model.path=DIR. The model is actor_rollout_ref.model.path, a folder in
 the Hugging Face layout. Configuration, metrics, curve, sample episodes and
 checkpoints go to the folder --out. When it holds a run, that run goes on after its
 newest checkpoint, and ends with the bytes of one that was never stopped;
@@ -28,9 +30,14 @@ program at once.`,
 		Setup: func(f *flag.FlagSet) cli.Run {
 			out := f.String("out", "", "`folder` to write to; without it trainer.default_local_dir")
 			resume := f.Bool("resume", false, "refuse to begin: the folder must hold a run to go on with")
+			preset := presetFlag(f)
 			dry := f.Bool("dry-run", false, "check configuration, environment and model folder, and train nothing")
 			return func(ctx context.Context, c *cli.Call) error {
-				config, err := vagen.LoadConfig(c.Args[0], c.Args[1:]...)
+				s := source(*preset, c.Args)
+				if len(c.Args) == 0 && *preset == "" {
+					return cli.Usagef("a configuration is needed: a file, --preset or key=value")
+				}
+				config, err := s.Load()
 				if err != nil {
 					return cli.Usagef("%w", err)
 				}
@@ -45,7 +52,7 @@ program at once.`,
 				}
 				if *dry {
 					_, err := fmt.Fprintf(c.Out, "%s can be trained: %d steps on %s with %s, results in %s\n",
-						c.Args[0], config.Trainer.Steps, config.Env.Name, config.Agent.Model.Path, *out)
+						s.Name(), config.Trainer.Steps, config.Env.Name, config.Agent.Model.Path, *out)
 					return err
 				}
 				return train(ctx, c, config, *out, *resume)

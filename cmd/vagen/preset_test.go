@@ -1,0 +1,40 @@
+package main
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen"
+)
+
+func TestPresetsAreListedShownAndChecked(t *testing.T) {
+	var all []vagen.PresetInfo
+	require.NoError(t, json.Unmarshal([]byte(succeed(t, "config", "presets", "--json")), &all))
+	table := succeed(t, "config", "presets")
+	for _, p := range all {
+		require.NotEmpty(t, p.About)
+		require.Contains(t, table, p.Name)
+		shown := succeed(t, "config", "show", "--preset", p.Name)
+		require.Equal(t, shown, succeed(t, "config", "show", file(t, p.Name+".yaml", shown)), "what is shown is the preset")
+		require.Contains(t, succeed(t, "config", "check", "--preset", p.Name, "env=sokoban"), "preset "+p.Name+" is a sound configuration")
+		for _, other := range p.Also {
+			require.Equal(t, shown, succeed(t, "config", "show", "--preset", other))
+		}
+	}
+	require.Contains(t, refuse(t, "config", "show", "--preset", "vagen_ful"), `unknown preset "vagen_ful", did you mean "vagen_full"?`)
+	require.Contains(t, refuse(t, "config", "check", "--preset", "_legacy", "env=sokoban"), "unknown preset")
+	require.Contains(t, refuse(t, "train"), "a configuration is needed")
+	require.Equal(t, succeed(t, "config", "show"), succeed(t, "config", "defaults"))
+}
+
+func TestFilesAndOverridesStandOnPresets(t *testing.T) {
+	in := file(t, "c.yaml", "algorithm: {high_level_gamma: 0.5}\nrollout_manager: {max_turns: 9, window_size: 9}\n")
+	out := succeed(t, "config", "show", "--preset", "vagen_full", in, "rollout_manager.max_turns=7")
+	for _, want := range []string{"adv_estimator: bi_level_gae", "high_level_gamma: 0.5", "max_turns: 7", "use_state_reward: true"} {
+		require.Contains(t, out, want)
+	}
+	errs := refuse(t, "config", "check", "--preset", "vanilla_ppo", "env=x", "critic.use_reward_mask=false")
+	require.Contains(t, errs, "set critic.use_reward_mask (preset vanilla_ppo: line 3, override 2)")
+}
