@@ -69,7 +69,7 @@ func guard[T any](ctx context.Context, s *Server, what string, release func(), f
 		err   error
 	}
 	done := make(chan answer, 1)
-	go func() {
+	s.crew.run(func() {
 		defer s.end()
 		defer cancel()
 		var a answer
@@ -77,7 +77,7 @@ func guard[T any](ctx context.Context, s *Server, what string, release func(), f
 		after() // before the answer, so that its receiver finds the session and the slot free
 		release()
 		done <- a
-	}()
+	})
 	var a answer
 	select {
 	case a = <-done:

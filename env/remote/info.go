@@ -126,20 +126,29 @@ func ParseInfo(p *reward.Parser, r reward.Response) Info {
 	if p != nil && p.Dialect() == reward.Next {
 		return nextInfo(p, r)
 	}
-	in := Info{{"llm_raw_response", r.Raw}}
-	names := slices.Sorted(maps.Keys(r.Sections))
+	in := append(make(Info, 0, 12), Field{"llm_raw_response", r.Raw}) // room for what the caller adds
 	if p != nil {
 		in = append(in, Field{"llm_response", p.Canonical(r)})
-		names = contents(p)
-	}
-	for _, name := range names {
-		field := name
-		if name == reward.SectionAnswer {
-			field = "action"
+		for _, name := range contents(p) {
+			in = append(in, Field{contentField(name), r.Sections[name]})
 		}
-		in = append(in, Field{field + "_content", r.Sections[name]})
+	} else {
+		for _, name := range slices.Sorted(maps.Keys(r.Sections)) {
+			in = append(in, Field{contentField(name), r.Sections[name]})
+		}
 	}
 	return append(in, Field{"actions", actions(r)}, Field{"format_correct", r.FormatCorrect})
+}
+
+// contentField names the field of a section's text.
+func contentField(section string) string {
+	switch section {
+	case reward.SectionAnswer:
+		return "action_content"
+	case reward.SectionThink:
+		return "think_content"
+	}
+	return section + "_content"
 }
 
 // contents lists the sections that an original parser reports, in its order.

@@ -241,7 +241,7 @@ func each[T any](s *Server, r *http.Request, ids []string, what string, f func(c
 
 // pictured writes an observation of the legacy protocol.
 func (s *Server) pictured(o env.Observation) (pyjson.Raw, error) {
-	a, err := s.observed(o, nil)
+	a, err := s.observed(o)
 	if err != nil {
 		return nil, err
 	}

@@ -219,7 +219,7 @@ func (s *Server) method(one *session, method any, data map[string]any) (f func(c
 			if err != nil {
 				return answer{}, err
 			}
-			return s.observed(o, nil)
+			return s.observed(o)
 		}, "system_prompt", nil
 	case "reset":
 		seed := int64(0)
@@ -248,7 +248,7 @@ func (s *Server) reset(ctx context.Context, one *session, seed int64) (answer, e
 	if err != nil {
 		return answer{}, err
 	}
-	return s.observed(o, Info{{"info", one.inform.ResetInfo()}})
+	return s.observed(o, Field{"info", one.inform.ResetInfo()})
 }
 
 func (s *Server) step(ctx context.Context, one *session, text string) (answer, error) {
@@ -256,14 +256,14 @@ func (s *Server) step(ctx context.Context, one *session, text string) (answer, e
 	if err != nil {
 		return answer{}, err
 	}
-	return s.observed(o.Observation, Info{{"reward", o.Reward.Sum()}, {"done", o.Done}, {"info", one.inform.StepInfo(o)}})
+	return s.observed(o.Observation, Field{"reward", o.Reward.Sum()}, Field{"done", o.Done}, Field{"info", one.inform.StepInfo(o)})
 }
 
 // observed packs an observation and what comes with it. It is called while the
 // session's turn lasts: the environment may draw its next images into the same
 // memory.
-func (s *Server) observed(o env.Observation, more Info) (answer, error) {
-	a := answer{data: append(Info{{"obs", o.Text}}, more...)}
+func (s *Server) observed(o env.Observation, more ...Field) (answer, error) {
+	a := answer{data: append(append(make(Info, 0, 1+len(more)), Field{"obs", o.Text}), more...)}
 	for i, img := range o.Images {
 		b, err := wire.EncodeImage(img, wire.Format(s.o.Images))
 		if err != nil {

@@ -40,6 +40,7 @@ type Server struct {
 	cancel context.CancelFunc
 	sweep  sync.WaitGroup // the goroutine that closes idle sessions
 	stop   chan struct{}
+	crew   *crew // runs calls of environments
 
 	mu       sync.Mutex
 	draining bool
@@ -64,6 +65,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 	}
 	s.lite, s.legacy = newSessions(s.quota), newSessions(s.quota)
 	s.base, s.cancel = context.WithCancel(context.Background())
+	s.crew = newCrew(s.stop)
 	s.route()
 	if o.SessionTimeout > 0 || o.LegacyTimeout > 0 {
 		s.sweep.Go(s.sweeper)
