@@ -5,7 +5,8 @@
 //	vagen COMMAND --help  says what one does
 //
 // It exits with 0 when all went well, 1 when what was asked for failed, 2 when the
-// command line or a configuration makes no sense, and 130 when it was interrupted.
+// command line or a configuration makes no sense, and 130 or 143 when SIGINT or
+// SIGTERM ended it. A run that could not save when it was interrupted has failed.
 // What was asked for goes to the standard output, logs and complaints to the
 // standard error.
 package main
@@ -13,15 +14,12 @@ package main
 import (
 	"context"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"vagen/internal/cli"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // the first signal ends the work in order, a second one ends the program
+	ctx, stop := cli.UntilSignal(context.Background())
 	code := cli.Main(ctx, program(), cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.LookupEnv}, os.Args[1:])
 	stop()
 	os.Exit(code)
@@ -33,7 +31,7 @@ func program() *cli.Command {
 		Name:  "vagen",
 		About: "Multi-turn reinforcement learning of vision-language-model agents.",
 		Help: `Exit codes: 0 all went well, 1 it failed, 2 the command line or a file that it
-names makes no sense, 130 interrupted.`,
+names makes no sense, 130 or 143 ended by SIGINT or SIGTERM.`,
 		Commands: []*cli.Command{
 			envCommand(),
 			playCommand(),

@@ -16,15 +16,14 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime"
-	"syscall"
 
 	"vagen"
 	"vagen/env"
 	"vagen/env/builtin"
 	"vagen/env/frozenlake"
+	"vagen/internal/cli"
 	"vagen/internal/launch"
 	"vagen/internal/rng"
 	"vagen/policy/vlm"
@@ -53,21 +52,16 @@ func main() {
 		}
 		os.Exit(2) // what is wrong has been said
 	}
-	if err := run(interruptible(), o, os.Stdout, os.Stderr); err != nil {
+	ctx, stop := cli.UntilSignal(context.Background())
+	defer stop()
+	if err := run(ctx, o, os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "quickstart:", err)
-		if errors.Is(err, context.Canceled) {
-			os.Exit(130)
+		var by cli.Signal
+		if errors.Is(err, context.Canceled) && errors.As(context.Cause(ctx), &by) {
+			os.Exit(by.Code())
 		}
 		os.Exit(1)
 	}
-}
-
-// interruptible is a context that the first Ctrl-C ends, so that the run stops in
-// order. The second one ends the program.
-func interruptible() context.Context {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	return ctx
 }
 
 // parse reads the flags. Faults are written to w, with the usage.

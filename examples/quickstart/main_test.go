@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen"
+	"vagen/internal/cli"
 )
 
 // asProgram makes the test binary behave as the program, to be sent signals.
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 		main()
 		os.Exit(0)
 	case "stuck": // a run that does not end when it is asked to
-		ctx := interruptible()
+		ctx, _ := cli.UntilSignal(context.Background())
 		fmt.Println("training")
 		<-ctx.Done()
 		select {}

@@ -23,7 +23,7 @@ const (
 	OK          = 0
 	Failed      = 1   // what was asked for could not be done
 	Usage       = 2   // the command line, or a file that it names, asks for nothing that can be done
-	Interrupted = 130 // the context was cancelled, as a shell tells of Ctrl-C
+	Interrupted = 130 // the context was cancelled, as a shell tells of Ctrl-C; 128 more than its number for another Signal
 )
 
 // ErrUsage is wrapped by errors about the command line.
@@ -80,6 +80,10 @@ func Main(ctx context.Context, root *Command, s Streams, args []string) int {
 		return OK
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		fmt.Fprintf(s.Err, "%s: interrupted\n", root.Name)
+		var by Signal
+		if errors.As(context.Cause(ctx), &by) {
+			return by.Code()
+		}
 		return Interrupted
 	}
 	fmt.Fprintf(s.Err, "%s: %v\n", root.Name, err)

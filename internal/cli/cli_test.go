@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -115,6 +116,30 @@ func TestErrorsBecomeExitCodes(t *testing.T) {
 	code, _, errs = call(ctx, context.Canceled, "fail")
 	require.Equal(t, Interrupted, code)
 	require.Equal(t, "prog: interrupted\n", errs)
+
+	ctx, why := context.WithCancelCause(t.Context())
+	why(Signal(syscall.SIGTERM))
+	code, _, _ = call(ctx, context.Canceled, "fail")
+	require.Equal(t, 143, code)
+	code, _, errs = call(ctx, errors.New("broken"), "fail")
+	require.Equal(t, Failed, code, "an interruption must not hide a failure")
+	require.Equal(t, "prog: broken\n", errs)
+}
+
+func TestSignalsEndTheContextOnce(t *testing.T) {
+	for signal, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
+		ctx, stop := UntilSignal(t.Context())
+		require.NoError(t, syscall.Kill(syscall.Getpid(), signal))
+		<-ctx.Done()
+		require.ErrorIs(t, ctx.Err(), context.Canceled)
+		var by Signal
+		require.ErrorAs(t, context.Cause(ctx), &by)
+		require.Equal(t, want, by.Code())
+		stop()
+	}
+	ctx, stop := UntilSignal(t.Context())
+	stop()
+	<-ctx.Done()
 }
 
 func TestOptionsReadYAMLValues(t *testing.T) {

@@ -60,4 +60,3 @@ func (m *Model) copy(ctx context.Context, l *learner) (*learner, error) {
 func (s *snapshot) Save(ctx context.Context, dir string) error {
 	return s.model.write(ctx, dir, s.actor, s.critic)
 }
-

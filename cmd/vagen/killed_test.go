@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen"
+	"vagen/policy/vlm"
+)
+
+// asCommand turns a process of the test into the command.
+const asCommand = "VAGEN_TEST_AS_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// command is the program itself, in a process of its own, working in a folder.
+func command(t *testing.T, dir string, args ...string) (*exec.Cmd, *bytes.Buffer) {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), os.Args[0], args...)
+	c.Env, c.Dir = append(os.Environ(), asCommand+"=1"), dir
+	said := new(bytes.Buffer)
+	c.Stderr = said
+	return c, said
+}
+
+// killable writes a model that sees and a configuration that trains it, with all
+// that a run carries: an adaptive KL coefficient, running statistics of rewards, a
+// critic, epochs, validations, the best policy, checkpoints.
+func killable(t *testing.T) []string {
+	t.Helper()
+	dir := t.TempDir()
+	shape := vlm.Small()
+	shape.Layers, shape.Hidden = 1, 32
+	model := filepath.Join(dir, "model")
+	require.NoError(t, vlm.Create(model, shape, []string{"<think>", "</think>", "<answer>", "</answer>", "Left", "Up"}, 1))
+	config := filepath.Join(dir, "run.yaml")
+	require.NoError(t, os.WriteFile(config, []byte(`
+env: {name: frozenlake, config: {render_mode: vision, prompt: brief, size: 2, format_reward: 0.1}}
+model: {backend: go, cache_tokens: 256, micro_tokens: 512}
+algorithm:
+  adv_estimator: bi_level_gae
+  use_kl_in_reward: true
+  kl_ctrl: {type: adaptive, kl_coef: 0.01, target_kl: 0.1, horizon: 100}
+reward: {normalize: environment, running: true}
+actor_rollout_ref:
+  model: {path: `+model+`}
+  actor: {ppo_mini_batch_size: 2, ppo_epochs: 2, optim: {lr: 1e-3}}
+critic: {kind: separate, optim: {lr: 1e-3}}
+data: {train_batch_size: 2, val_batch_size: 2, max_response_length: 4}
+rollout_manager: {max_turns: 2}
+trainer:
+  {total_training_steps: 7, save_freq: 2, test_freq: 3, max_actor_ckpt_to_keep: 3, max_critic_ckpt_to_keep: 2, save_best_actor: true, rollout_data_dir: run/trajectories, logger: [console]}
+`), 0o644))
+	return []string{"train", config, "--log", "warn", "--out", "run"}
+}
+
+var passing = regexp.MustCompile(`"time/[^"]*":[^,}]*,?`)
+
+// leavings is everything that a run left in its folder, times aside.
+func leavings(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		name, _ := filepath.Rel(dir, path)
+		out[name] = string(passing.ReplaceAll(raw, nil))
+		return err
+	}))
+	return out
+}
+
+// requireSame compares what two runs left, without printing weights.
+func requireSame(t *testing.T, want, got map[string]string, why string) {
+	t.Helper()
+	for name := range want {
+		require.Contains(t, got, name, why)
+	}
+	for name := range got {
+		require.Contains(t, want, name, why)
+		if filepath.Ext(name) == ".jsonl" {
+			require.Equal(t, want[name], got[name], "%s: %s", why, name)
+		}
+		require.True(t, want[name] == got[name], "%s: %s differs", why, name)
+	}
+}
+
+// kills is how often processes are killed, in all: VAGEN_KILLS, or few.
+func kills(t *testing.T) int {
+	text := os.Getenv("VAGEN_KILLS")
+	if text == "" {
+		return 3
+	}
+	n, err := strconv.Atoi(text)
+	require.NoError(t, err, "VAGEN_KILLS")
+	return n
+}
+
+// TestKilledTrainingOfAModelThatSees stops runs of the command at moments that
+// nobody chose, by SIGKILL and in order, and starts them again until they end.
+// Weights, optimiser, metrics, episodes and pictures are those of a run that nobody
+// stopped, byte for byte.
+func TestKilledTrainingOfAModelThatSees(t *testing.T) {
+	args := killable(t)
+	home := t.TempDir()
+	begin := time.Now()
+	c, said := command(t, home, args...)
+	require.NoError(t, c.Run(), said.String())
+	took := time.Since(begin)
+	want := leavings(t, filepath.Join(home, "run"))
+	for _, name := range []string{"checkpoints/step_7/optimizer/critic.safetensors", "checkpoints/actor_step_4/model.safetensors", "best_actor/best.json", "curve.png"} {
+		require.Contains(t, want, name)
+	}
+	orders := []syscall.Signal{syscall.SIGTERM, syscall.SIGINT}
+	for name, choose := range map[string]func(stopped int) syscall.Signal{
+		"killed":       func(int) syscall.Signal { return syscall.SIGKILL },
+		"told to stop": func(stopped int) syscall.Signal { return orders[stopped%2] },
+	} {
+		stopped, runs := 0, 0
+		for n := kills(t); stopped < n; runs++ {
+			home := t.TempDir()
+			for {
+				signal := choose(stopped)
+				c, said := command(t, home, args...)
+				require.NoError(t, c.Start())
+				dead := time.AfterFunc(rand.N(took), func() { _ = c.Process.Signal(signal) })
+				err := c.Wait()
+				if dead.Stop() || err == nil {
+					require.NoError(t, err, "%v: %s", signal, said)
+					break
+				}
+				stopped++
+				requireStopped(t, c, said.String(), signal)
+				requireReported(t, filepath.Join(home, "run"))
+			}
+			requireSame(t, want, leavings(t, filepath.Join(home, "run")), fmt.Sprint(name, ", run ", runs))
+		}
+		t.Logf("%s %d times in %d runs of %v", name, stopped, runs, took)
+	}
+}
+
+// requireStopped makes sure that the process tells by what signal it ended.
+func requireStopped(t *testing.T, c *exec.Cmd, said string, by syscall.Signal) {
+	t.Helper()
+	status, ok := c.ProcessState.Sys().(syscall.WaitStatus)
+	require.True(t, ok)
+	if status.Signaled() { // before it listened to signals, or because it never does
+		require.Equal(t, by, status.Signal(), said)
+		return
+	}
+	require.NotEqual(t, syscall.SIGKILL, by, said)
+	require.Equal(t, 128+int(by), status.ExitStatus(), said)
+	require.True(t, strings.HasSuffix(said, "vagen: interrupted\n"), said)
+}
+
+// requireReported makes sure that what a run said it saved is there.
+func requireReported(t *testing.T, dir string) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(dir, "metrics.jsonl"))
+	if os.IsNotExist(err) {
+		return
+	}
+	require.NoError(t, err)
+	saved := ""
+	for line := range strings.Lines(string(raw)) {
+		if _, step, ok := strings.Cut(line, `{"kind":"save","step":`); ok && strings.HasSuffix(line, "\n") {
+			saved = strings.TrimRight(step, "}\n")
+		}
+	}
+	if saved == "" {
+		return
+	}
+	p, err := (&vagen.Checkpoints{Dir: filepath.Join(dir, "checkpoints")}).Latest(t.Context())
+	require.NoError(t, err)
+	step, err := strconv.Atoi(saved)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, p.State.Step, step, "it was reported as saved")
+}

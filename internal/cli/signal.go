@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// Signal is the cause of a context that a signal ended.
+type Signal syscall.Signal
+
+// Error implements error.
+func (s Signal) Error() string { return fmt.Sprintf("signal: %v", syscall.Signal(s)) }
+
+// Code is the exit code by which shells tell of the signal.
+func (s Signal) Code() int { return 128 + int(s) }
+
+// UntilSignal returns a context that the first SIGINT or SIGTERM ends, so that work
+// stops in order. The second one ends the program.
+func UntilSignal(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case s := <-signals:
+			signal.Stop(signals)
+			cause := error(context.Canceled)
+			if n, ok := s.(syscall.Signal); ok {
+				cause = Signal(n)
+			}
+			cancel(cause)
+		case <-ctx.Done():
+			signal.Stop(signals)
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
