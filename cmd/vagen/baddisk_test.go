@@ -1,0 +1,124 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen"
+	"vagen/internal/cli"
+)
+
+// fileLimit is the environment variable with the largest size of a file that a
+// process of the test may write: a disk that is full.
+const fileLimit = "VAGEN_TEST_FILE_LIMIT"
+
+func limitFiles(bytes uint64) error {
+	return syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: bytes, Max: bytes})
+}
+
+// TestAFullDiskCostsNoCheckpoint trains until the disk is full, and goes on when
+// there is room again.
+func TestAFullDiskCostsNoCheckpoint(t *testing.T) {
+	config, out := setup(t)
+	args := []string{"train", config, "trainer.save_freq=1", "trainer.max_actor_ckpt_to_keep=null", "--log", "error", "--out", out, "trainer.total_training_steps=3"}
+	c, said := command(t, t.TempDir(), args...)
+	c.Env = append(c.Env, fileLimit+"=100000") // metrics have room, weights have none
+	require.Error(t, c.Run())
+	require.Equal(t, cli.Failed, c.ProcessState.ExitCode())
+	require.Contains(t, said.String(), "checkpoint: ")
+	require.Contains(t, said.String(), "model.safetensors")
+	require.Contains(t, said.String(), "file too large")
+	require.Empty(t, list(t, filepath.Join(out, "checkpoints")), "nothing is left of it")
+	require.NotContains(t, contents(t, filepath.Join(out, "metrics.jsonl")), `"kind":"save"`)
+
+	whole := filepath.Join(t.TempDir(), "whole")
+	args2 := append(append([]string{}, args...), "--out", whole)
+	succeed(t, args2...)
+	succeed(t, args...)
+	require.Equal(t, []string{"step_1", "step_2", "step_3"}, list(t, filepath.Join(out, "checkpoints")))
+	weights := "checkpoints/step_3/actor/model.safetensors"
+	require.True(t, contents(t, filepath.Join(whole, weights)) == contents(t, filepath.Join(out, weights)))
+
+	require.NoError(t, os.Truncate(filepath.Join(out, weights), 1000))
+	torn, said := command(t, t.TempDir(), args...)
+	require.NoError(t, torn.Run(), said.String())
+	require.True(t, contents(t, filepath.Join(whole, weights)) == contents(t, filepath.Join(out, weights)), "a torn checkpoint is made again from the one before")
+}
+
+func list(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// TestAFolderThatIsNotTheRunsIsLeftAlone: nothing is changed in a folder that
+// belongs to another run, that another process uses, or that cannot be written.
+func TestAFolderThatIsNotTheRunsIsLeftAlone(t *testing.T) {
+	config, out := setup(t)
+	succeed(t, "train", config, "--out", out, "--log", "error")
+	before := leavings(t, out)
+	for _, c := range []struct {
+		name, want string
+		args       []string
+		arrange    func() (undo func())
+	}{
+		{"another run", "run.seed: 0 → 8", []string{"run.seed=8"}, nil},
+		{"not to go on", "already holds a run", []string{"trainer.resume_mode=disable"}, nil},
+		{"in use", "another process works on the run", nil, func() func() {
+			unlock, err := (&vagen.RunFolder{Path: out}).Lock()
+			require.NoError(t, err)
+			return func() { require.NoError(t, unlock()) }
+		}},
+		{"no folder", "not a directory", []string{"--out", filepath.Join(out, "config.yaml", "run")}, nil},
+	} {
+		if c.arrange != nil {
+			defer c.arrange()()
+		}
+		code, _, errs := run(t, "", append([]string{"train", config, "--log", "error", "--out", out}, c.args...)...)
+		require.Equal(t, cli.Failed, code, "%s: %s", c.name, errs)
+		require.Contains(t, errs, c.want, c.name)
+		requireSame(t, before, leavings(t, out), c.name)
+	}
+	code, _, errs := run(t, "", "train", config, "--out", out, "--resume", "trainer.resume_mode=disable")
+	require.Equal(t, cli.Usage, code, errs)
+}
+
+// TestARunBranchesOffACheckpoint begins a run with another's checkpoint: its
+// history comes along, the other run stays as it was.
+func TestARunBranchesOffACheckpoint(t *testing.T) {
+	config, out := setup(t)
+	args := []string{"train", config, "--log", "error", "trainer.save_freq=1", "trainer.max_actor_ckpt_to_keep=null", "trainer.total_training_steps=3"}
+	succeed(t, append(args, "--out", out)...)
+	before := leavings(t, out)
+	branch := filepath.Join(t.TempDir(), "branch")
+	from := filepath.Join(out, "checkpoints", "step_1")
+	more := append(args, "trainer.resume_mode=resume_path", "trainer.resume_from_path="+from)
+	require.Contains(t, succeed(t, append(more, "--out", branch)...), "going on after step 1\n")
+	requireSame(t, before, leavings(t, out), "the run that it came from")
+	got := leavings(t, branch)
+	require.Equal(t, before["metrics.jsonl"], got["metrics.jsonl"])
+	for _, name := range []string{"actor/model.safetensors", "optimizer/actor.safetensors", "state.json"} {
+		require.True(t, before["checkpoints/step_3/"+name] == got["checkpoints/step_3/"+name], name)
+	}
+	require.NotContains(t, strings.Join(list(t, filepath.Join(branch, "checkpoints")), " "), "step_1")
+
+	code, _, errs := run(t, "", append(more, "--out", filepath.Join(t.TempDir(), "other"), "actor_rollout_ref.actor.clip_ratio=0.1")...)
+	require.Equal(t, cli.Failed, code)
+	require.Contains(t, errs, "actor_rollout_ref.actor.clip_ratio: 0.2 → 0.1")
+	require.Contains(t, errs, "trainer.allow_config_change=true")
+	c, said := command(t, t.TempDir(), append(more, "--log", "warn", "--out", filepath.Join(t.TempDir(), "other"), "actor_rollout_ref.actor.clip_ratio=0.1", "trainer.allow_config_change=true")...)
+	require.NoError(t, c.Run(), said.String())
+	require.Contains(t, said.String(), "actor_rollout_ref.actor.clip_ratio: 0.2 → 0.1", "the difference is shown all the same")
+
+	require.Contains(t, refuse(t, append(args, "--out", out, "trainer.resume_mode=resume_path", "trainer.resume_from_path="+from)...), "is of the run in "+out+" itself")
+	require.Contains(t, refuse(t, append(args, "--out", branch, "trainer.resume_mode=resume_path", "trainer.resume_from_path=none")...), "none is not a checkpoint")
+}
