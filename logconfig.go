@@ -1,6 +1,8 @@
 package vagen
 
 import (
+	"fmt"
+	"math"
 	"net"
 	"path/filepath"
 	"slices"
@@ -57,6 +59,26 @@ var loggers = []string{LogConsole, LogJSONL, LogTensorBoard, LogPrometheus, LogM
 
 // Logs reports whether trainer.logger has a name.
 func (c *LoggingConfig) Logs(name string) bool { return slices.Contains(c.Logger, name) }
+
+// Shown chooses the episodes of a validation that are worth showing.
+func (c *LoggingConfig) Shown(ts []*rollout.Trajectory) ([]*rollout.Trajectory, error) {
+	played := make([]rollout.Played, len(ts))
+	for i, t := range ts {
+		played[i] = rollout.Played{Source: t.Env, Success: t.Success, Reward: t.Return()}
+		if !t.End.Usable() {
+			played[i].Reward = math.NaN()
+		}
+	}
+	chosen, err := rollout.Choice(c.ValSelect).Choose(played, c.LogEpisodes, c.ValRatio)
+	if err != nil {
+		return nil, fmt.Errorf("vagen: %w", err)
+	}
+	out := make([]*rollout.Trajectory, len(chosen))
+	for i, k := range chosen {
+		out[i] = ts[k]
+	}
+	return out, nil
+}
 
 // logging checks what a run tells, and where.
 func (v *validator) logging(c *Config) {

@@ -42,6 +42,9 @@ type Trainer struct {
 	// KeepBest is called, with trainer.save_best_actor, when a validation was better
 	// than all before it. nil keeps nothing.
 	KeepBest func(ctx context.Context, b Best) error
+	// Played is called with what was played for a step, usable or not, before it is
+	// learned from. nil is allowed.
+	Played func(step int, ts []*rollout.Trajectory) error
 	// Watch is called after every validation with what was played. nil is allowed.
 	Watch func(step int, ts []*rollout.Trajectory) error
 	// Log receives warnings; nil discards them.
@@ -151,6 +154,11 @@ func (t *Trainer) collect(ctx context.Context, step int, m Metrics) (*batch, rol
 	}
 	if err := t.markSections(ts); err != nil {
 		return nil, took, err
+	}
+	if t.Played != nil {
+		if err := t.Played(step, ts); err != nil {
+			return nil, took, err
+		}
 	}
 	var greedy map[int]float64
 	if t.spec.Baselines {

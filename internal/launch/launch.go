@@ -14,6 +14,7 @@ import (
 
 	"vagen"
 	"vagen/env"
+	"vagen/internal/mlflow"
 	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/rollout"
@@ -64,6 +65,8 @@ type Run struct {
 	from   *vagen.Checkpoint // nil for a run that begins
 	past   []vagen.Event     // of a run that goes on
 	server *http.Server      // nil for none
+
+	archives archives
 }
 
 // Open opens the sinks, and restores the learner of a run that goes on. The folder
@@ -122,17 +125,19 @@ func (r *Run) Done() int {
 func (r *Run) Train(ctx context.Context, learner policy.Learner, envs *env.Registry) error {
 	t := &vagen.Trainer{
 		Config: r.Config, Learner: learner, Envs: envs, Sinks: r.Sinks, Log: r.log,
-		Watch: func(step int, ts []*rollout.Trajectory) error {
-			if err := r.Folder.SaveEpisodes(step, ts, r.Config.Trainer.LogEpisodes); err != nil {
-				return err
-			}
-			return r.draw()
-		},
+		Watch: r.validated,
 		KeepBest: func(ctx context.Context, b vagen.Best) error {
 			return r.Folder.SaveBest(ctx, b, policyOf(learner))
 		},
 	}
+	if a := r.archives.rollouts; a != nil {
+		t.Played = a.add
+	}
 	t.Begin = func(ctx context.Context, _ int) (*vagen.Pending, error) {
+		// A run that goes on from here does not play again what was played.
+		if err := r.archives.each((*archive).flush); err != nil {
+			return nil, err
+		}
 		s, err := t.State()
 		if err != nil {
 			return nil, err
@@ -156,6 +161,23 @@ func (r *Run) Train(ctx context.Context, learner policy.Learner, envs *env.Regis
 	return err
 }
 
+// validated keeps what was played to validate.
+func (r *Run) validated(step int, ts []*rollout.Trajectory) error {
+	if a := r.archives.validations; a != nil {
+		if err := a.add(step, ts); err != nil {
+			return err
+		}
+	}
+	shown, err := r.Config.Trainer.Shown(ts)
+	if err != nil {
+		return err
+	}
+	if err := r.Folder.SaveEpisodes(step, shown, len(shown)); err != nil {
+		return err
+	}
+	return r.draw()
+}
+
 func (r *Run) draw() error { return r.Curve.WritePNG(filepath.Join(r.Folder.Path, "curve.png")) }
 
 // policyOf writes a learner's policy alone, where it can tell it from the rest.
@@ -170,7 +192,18 @@ func policyOf(l policy.Learner) func(ctx context.Context, dir string) error {
 // model that is not there, an environment that can't be made or played.
 func Preflight(ctx context.Context, c *vagen.Config, envs *env.Registry) error {
 	return errors.Join(preflightModel("actor_rollout_ref.model.path", c.Agent.Model.Path, true),
-		preflightModel("critic.model.path", c.Critic.Model.Path, false), preflightEnv(ctx, c, envs))
+		preflightModel("critic.model.path", c.Critic.Model.Path, false), preflightEnv(ctx, c, envs), preflightLoggers(c))
+}
+
+// preflightLoggers reports addresses that the environment ought to have.
+func preflightLoggers(c *vagen.Config) error {
+	if !c.Trainer.Logs(vagen.LogMLflow) {
+		return nil
+	}
+	if _, err := mlflow.FromEnvironment(os.LookupEnv); err != nil {
+		return fmt.Errorf("%w: trainer.logger: %w", vagen.ErrConfig, err)
+	}
+	return nil
 }
 
 func preflightModel(key, path string, needed bool) error {

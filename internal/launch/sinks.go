@@ -17,6 +17,9 @@ import (
 // history see what is left of it.
 func (r *Run) open(o Options) error {
 	c := &r.Config
+	if err := r.archive(); err != nil {
+		return err
+	}
 	lines, err := r.Folder.Metrics()
 	if err != nil {
 		return err
@@ -105,6 +108,7 @@ func (r *Run) Close() error {
 			errs = append(errs, r.server.Close())
 		}
 	}
+	errs = append(errs, r.archives.each((*archive).close))
 	for _, s := range r.Sinks {
 		errs = append(errs, s.Close())
 	}
