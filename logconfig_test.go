@@ -30,6 +30,7 @@ func TestLoggingSettingsAreHeldAgainstEachOther(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	c = vagen.Default()
+	c.Env.Name = "frozenlake"
 	require.NoError(t, c.Override("trainer.log_image.enable=true"))
 	require.ErrorContains(t, c.Validate(), "says where pictures go")
 	require.NoError(t, c.Override("trainer.rollout_data_dir=x"))
