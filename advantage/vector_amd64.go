@@ -7,8 +7,8 @@ import "golang.org/x/sys/cpu"
 // vectors says that the kernels for vector registers may run.
 var vectors = cpu.X86.HasAVX2 && cpu.X86.HasFMA
 
-// blocksVector is blocks for n tokens, a multiple of four. It reads v up to and
-// including n, takes next from there, and leaves k.next alone.
+// blocksVector is blocks for n tokens, a multiple of four that is not 0. It
+// leaves k.next alone.
 //
 //go:noescape
 func blocksVector(k *scan, r, v, adv, ret *float32, n int)
@@ -36,16 +36,12 @@ func prepareVector(r, v, adv, returns *float32, n int, unset float32) bool
 
 // blocks32 is blocks for float32.
 func blocks32(k *scan, r, v, adv, ret []float32) {
-	n := len(r) - 4
-	if !vectors || n <= 0 {
+	if !vectors || len(r) == 0 {
 		blocks(k, r, v, adv, ret)
 		return
 	}
 	v, adv, ret = v[:len(r)], adv[:len(r)], ret[:len(r)]
-	// The kernel finds the following value in memory, which for the last
-	// block is not where it is.
-	blocks(k, r[n:], v[n:], adv[n:], ret[n:])
-	blocksVector(k, &r[0], &v[0], &adv[0], &ret[0], n)
+	blocksVector(k, &r[0], &v[0], &adv[0], &ret[0], len(r))
 	k.next = float64(v[0])
 }
 

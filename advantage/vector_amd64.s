@@ -7,6 +7,7 @@
 #define scan_shifted 8
 #define scan_double 40
 #define scan_carried 48
+#define scan_next 80
 #define scan_acc 88
 #define scan_shift 96
 #define scan_s1 104
@@ -15,7 +16,9 @@
 // func blocksVector(k *scan, r, v, adv, ret *float32, n int)
 //
 // A lane of a register belongs to a token of the block. The blocks are taken
-// from the last to the first; CX is where the block begins, in bytes.
+// from the last to the first; CX is where the block begins, in bytes. The deltas
+// of a block are made while the block after it is worked on: each step of a
+// block waits for the one before it, and two blocks wait less than one.
 TEXT ·blocksVector(SB), NOSPLIT, $0-48
 	MOVQ k+0(FP), AX
 	MOVQ r+8(FP), SI
@@ -37,17 +40,29 @@ TEXT ·blocksVector(SB), NOSPLIT, $0-48
 
 	SUBQ $16, CX
 
+	VCVTPS2PD    (SI)(CX*1), Y6  // r
+	VCVTPS2PD    (DI)(CX*1), Y15 // v
+	VBROADCASTSD scan_next(AX), Y0
+	VPERMPD      $0x39, Y15, Y4
+	VBLENDPD     $8, Y0, Y4, Y4  // v of the following token
+	VFMADD231PD  Y7, Y4, Y6
+	VSUBPD       Y15, Y6, Y6     // e
+
 loop:
-	VCVTPS2PD (SI)(CX*1), Y0  // r
-	VCVTPS2PD (DI)(CX*1), Y1  // v
-	VCVTPS2PD 4(DI)(CX*1), Y4 // v of the following token
+	VMOVAPD Y6, Y0
+	VMOVAPD Y15, Y1
+	SUBQ    $16, CX
+	JLT     finish
 
-	VFMADD231PD Y7, Y4, Y0
-	VSUBPD      Y1, Y0, Y0 // e
+	VCVTPS2PD   (SI)(CX*1), Y6
+	VCVTPS2PD   (DI)(CX*1), Y15
+	VCVTPS2PD   4(DI)(CX*1), Y4
+	VFMADD231PD Y7, Y4, Y6
+	VSUBPD      Y15, Y6, Y6
 
-	VPERMPD     $0x39, Y0, Y2 // e(1), e(2), e(3), and e(0), which counts 0
-	VFMADD231PD Y8, Y2, Y0    // f
-
+finish:
+	VPERMPD     $0x39, Y0, Y2     // e(1), e(2), e(3), and e(0), which counts 0
+	VFMADD231PD Y8, Y2, Y0        // f
 	VPERM2F128  $0x81, Y0, Y0, Y2 // f(2), f(3), 0, 0
 	VFMADD231PD Y9, Y2, Y0        // g
 
@@ -56,17 +71,17 @@ loop:
 	VFMADD213PD Y3, Y10, Y5 // A(0) in all lanes, for the block before
 
 	VCVTPD2PSY Y0, X2
-	VMOVUPS    X2, (R8)(CX*1)
+	VMOVUPS    X2, 16(R8)(CX*1)
 	VADDPD     Y1, Y0, Y1
 	VCVTPD2PSY Y1, X1
-	VMOVUPS    X1, (R9)(CX*1)
+	VMOVUPS    X1, 16(R9)(CX*1)
 
 	VSUBPD      Y12, Y0, Y0
 	VADDPD      Y0, Y13, Y13
 	VFMADD231PD Y0, Y0, Y14
 
-	SUBQ $16, CX
-	JGE  loop
+	TESTQ CX, CX
+	JGE   loop
 
 	VMOVSD  X5, scan_acc(AX)
 	VMOVUPD Y13, scan_s1(AX)
