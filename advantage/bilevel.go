@@ -76,7 +76,7 @@ func (p *biLevelPass[T]) do(from, to int) {
 
 func (p *biLevelPass[T]) row(row int) {
 	c := p.c
-	lo, ok := c.offsets[row], c.open(row, 0)
+	lo, ok := c.offsets[row], true
 	token, turn := p.token, p.turn
 	token.spread.shift = c.firstDelta(row, c.mask)
 	for end := c.offsets[row+1]; end > lo; {
@@ -84,6 +84,7 @@ func (p *biLevelPass[T]) row(row int) {
 		if in {
 			p.run(start, end, &token, &turn)
 		} else {
+			ok = c.skip(start, end, 0) && ok
 			// Turn ends that the mask leaves out still are turns.
 			for t := lastTrue(c.turnEnds[start:end]); t >= 0; t = lastTrue(c.turnEnds[start : start+t]) {
 				turn.step(float64(c.rewards[start+t]), float64(c.values[start+t]))

@@ -138,14 +138,16 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// open gives all tokens of the row advantage 0 and a return that is not to be
-// learned, and reports whether rewards and values are finite, under the mask or
-// not: a NaN next to the tokens that count is a sign of something broken. It
-// goes through the row from front to back, so that the recursion finds it near
-// when it comes from the back.
+// skip gives tokens that do not count advantage 0 and a return that is not to be
+// learned, and reports whether their rewards and values are finite: a NaN next
+// to the tokens that count is a sign of something broken.
+func (c *call[T]) skip(start, end int, unset T) bool {
+	return prepare(c.rewards[start:end], c.values[start:end], c.adv[start:end], c.ret[start:end], unset)
+}
+
+// open is skip for all tokens of a row.
 func (c *call[T]) open(row int, unset T) bool {
-	lo, hi := c.offsets[row], c.offsets[row+1]
-	return prepare(c.rewards[lo:hi], c.values[lo:hi], c.adv[lo:hi], c.ret[lo:hi], unset)
+	return c.skip(c.offsets[row], c.offsets[row+1], unset)
 }
 
 // close records the row's advantages for whitening. Unless ok says that all

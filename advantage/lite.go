@@ -50,7 +50,7 @@ func (p *litePass[T]) do(from, to int) {
 	c := p.c
 	for row := from; row < to; row++ {
 		lo, hi := c.offsets[row], c.offsets[row+1]
-		ok := finite(c.rewards[lo:hi]) && finite(c.values[lo:hi])
+		ok := true
 		s := recursion{gamma: p.gamma, decay: p.decay}
 		s.spread.shift = c.firstDelta(row, c.mask)
 		for end := hi; end > lo; {
@@ -59,9 +59,9 @@ func (p *litePass[T]) do(from, to int) {
 			if in {
 				advance(&s, r, v, adv, ret)
 			} else {
+				ok = c.skip(start, end, 0) && ok
 				fill(adv, T(s.acc))
-				scale(ret, v, -s.acc, 1)
-				ok = ok && finite(ret)
+				scale(ret, v, -s.acc, 1) // fits where the advantage is safe
 			}
 			end = start
 		}

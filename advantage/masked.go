@@ -64,11 +64,13 @@ func (p *maskedPass[T]) do(from, to int) {
 // advanceRow takes the recursion over the tokens of a row under the mask, gives
 // the others zeros, and reports whether all of them were finite.
 func (c *call[T]) advanceRow(row int, s *recursion) bool {
-	lo, ok := c.offsets[row], c.open(row, 0)
+	lo, ok := c.offsets[row], true
 	for end := c.offsets[row+1]; end > lo; {
 		start, in := runBefore(c.mask, lo, end)
 		if in {
 			advance(s, c.rewards[start:end], c.values[start:end], c.adv[start:end], c.ret[start:end])
+		} else {
+			ok = c.skip(start, end, 0) && ok
 		}
 		end = start
 	}

@@ -42,24 +42,39 @@ func advance[T number](s *recursion, r, v, adv, ret []T) {
 	}
 }
 
-// unpaid is what advanceUnpaid reads as rewards.
-var unpaid struct {
+// zeros is what advanceUnpaid reads as rewards and advanceUnvalued as values.
+var zeros struct {
 	f32 [1024]float32
 	f64 [1024]float64
 }
 
-// advanceUnpaid is advance over tokens without rewards.
-func advanceUnpaid[T number](s *recursion, v, adv, ret []T) {
-	var none []T
+// noughts returns the zeros of a type.
+func noughts[T number]() (z []T) {
 	switch any(T(0)).(type) {
 	case float32:
-		none = any(unpaid.f32[:]).([]T)
+		z = any(zeros.f32[:]).([]T)
 	case float64:
-		none = any(unpaid.f64[:]).([]T)
+		z = any(zeros.f64[:]).([]T)
 	}
+	return z
+}
+
+// advanceUnpaid is advance over tokens without rewards.
+func advanceUnpaid[T number](s *recursion, v, adv, ret []T) {
+	none := noughts[T]()
 	for end := len(v); end > 0; {
 		start := max(0, end-len(none))
 		advance(s, none[:end-start], v[start:end], adv[start:end], ret[start:end])
+		end = start
+	}
+}
+
+// advanceUnvalued is advance without a critic: over rewards alone.
+func advanceUnvalued[T number](s *recursion, r, adv, ret []T) {
+	none := noughts[T]()
+	for end := len(r); end > 0; {
+		start := max(0, end-len(none))
+		advance(s, r[start:end], none[:end-start], adv[start:end], ret[start:end])
 		end = start
 	}
 }

@@ -52,46 +52,29 @@ func (p *reinforcePass[T]) do(from, to int) {
 func (p *reinforcePass[T]) row(row int) {
 	c := p.c
 	lo, ok := c.offsets[row], true
-	var s spread
+	s := recursion{decay: p.gamma}
 	after := 0.0 // return of the following token, 0 if it is outside the mask
 	for end := c.offsets[row+1]; end > lo; {
 		start, in := runBefore(c.mask, lo, end)
 		r, adv, ret := c.rewards[start:end], c.adv[start:end], c.ret[start:end]
 		if in {
-			if s.n == 0 {
-				s.shift = float64(r[len(r)-1])
+			if s.spread.n == 0 {
+				s.spread.shift = float64(r[len(r)-1])
 			}
-			after = p.run(r, adv, ret, &s)
+			s.acc = 0
+			advanceUnvalued(&s, r, adv, ret)
+			after = s.acc
 		} else {
-			clear(adv)
+			ok = prepare(r, r, adv, ret, 0) && ok
 			copy(ret, r)
 			last := len(r) - 1
 			ret[last] = T(float64(r[last]) + float64(p.gamma*after))
-			ok = ok && finite(ret)
+			ok = ok && ret[last]-ret[last] == 0
 			after = 0
 		}
 		end = start
 	}
-	c.close(row, &s, ok)
-}
-
-// run sums up the rewards of a run of tokens under the mask, and returns the
-// return of its first token.
-func (p *reinforcePass[T]) run(r, adv, ret []T, s *spread) float64 {
-	n := len(r)
-	adv, ret = adv[:n], ret[:n]
-	shift, s1, s2 := s.shift, s.s1, s.s2
-	g := 0.0
-	for t := n - 1; t >= 0; t-- {
-		g = float64(r[t]) + float64(p.gamma*g)
-		adv[t], ret[t] = T(g), T(g)
-		d := g - shift
-		s1 += d
-		s2 += float64(d * d)
-	}
-	s.n += n
-	s.s1, s.s2 = s1, s2
-	return g
+	c.close(row, &s.spread, ok)
 }
 
 // ReinforcePlusPlusBaseline is REINFORCE++ with the group's mean as baseline:

@@ -1,6 +1,9 @@
 package advantage
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // ReMax subtracts what the greedy response to the same prompt scored:
 //
@@ -39,24 +42,21 @@ type remaxPass[T number] struct{ c *call[T] }
 func (p *remaxPass[T]) do(from, to int) {
 	c := p.c
 	for row := from; row < to; row++ {
-		lo, hi := c.offsets[row], c.offsets[row+1]
-		baseline, togo := float64(c.baselines[row]), 0.0
-		for end := hi; end > lo; {
+		lo, ok := c.offsets[row], true
+		s := recursion{decay: 1}
+		for end := c.offsets[row+1]; end > lo; {
 			start, in := runBefore(c.mask, lo, end)
 			r, adv, ret := c.rewards[start:end], c.adv[start:end], c.ret[start:end]
-			if !in {
-				fill(adv, T(togo))
-				fill(ret, T(togo))
-				end = start
-				continue
-			}
-			for t := len(r) - 1; t >= 0; t-- {
-				togo += float64(r[t])
-				adv[t], ret[t] = T(togo-baseline), T(togo)
+			if in {
+				advanceUnvalued(&s, r, adv, ret)
+				scale(adv, adv, float64(c.baselines[row]), 1)
+			} else {
+				ok = prepare(r, r, adv, ret, T(s.acc)) && ok
+				copy(adv, ret)
 			}
 			end = start
 		}
-		if !finite(c.rewards[lo:hi]) || !finite(c.adv[lo:hi]) || !finite(c.ret[lo:hi]) {
+		if !ok || !s.spread.safe() || !(math.Abs(float64(c.baselines[row])) < largeResult) {
 			c.examine(row, false)
 		}
 	}

@@ -269,7 +269,7 @@ func TestSpreadIsTakenNearTheData(t *testing.T) {
 // TestUnpaidStretchesMayBeLong: longer than the zeros that stand for rewards.
 func TestUnpaidStretchesMayBeLong(t *testing.T) {
 	g := newGenerator(1)
-	n := 2*len(unpaid.f32) + 5
+	n := 2*len(zeros.f32) + 5
 	v := make([]float32, n)
 	for i := range v {
 		v[i] = g.number()

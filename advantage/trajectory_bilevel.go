@@ -95,11 +95,12 @@ func (p *mixPass[T]) do(from, to int) {
 		ok := true
 		for i := len(rows) - 1; i >= 0; i-- {
 			lo := c.offsets[rows[i]]
-			ok = c.open(rows[i], 0) && ok
 			for end := c.offsets[rows[i]+1]; end > lo; {
 				start, in := c.turnBefore(lo, end)
 				if in {
 					p.turn(start, end-1, &s)
+				} else {
+					ok = c.skip(start, end, 0) && ok
 				}
 				end = start
 			}

@@ -107,7 +107,6 @@ func (p *tokenPass[T]) outcomeRows(rows []int, s *recursion) bool {
 	}
 	for i := len(rows) - 1; i >= 0; i-- {
 		lo := c.offsets[rows[i]]
-		ok = c.open(rows[i], 0) && ok
 		for end := c.offsets[rows[i]+1]; end > lo; {
 			start, in := runBefore(c.mask, lo, end)
 			if in && !paid {
@@ -121,6 +120,8 @@ func (p *tokenPass[T]) outcomeRows(rows []int, s *recursion) bool {
 			}
 			if in {
 				advanceUnpaid(s, c.values[start:end], c.adv[start:end], c.ret[start:end])
+			} else {
+				ok = c.skip(start, end, 0) && ok
 			}
 			end = start
 		}

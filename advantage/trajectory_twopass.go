@@ -67,11 +67,12 @@ func (p *twoPass[T]) do(from, to int) {
 		token, turn, ok := p.token, p.turn, true
 		for i := len(rows) - 1; i >= 0; i-- {
 			lo := c.offsets[rows[i]]
-			ok = c.open(rows[i], 0) && ok
 			for end := c.offsets[rows[i]+1]; end > lo; {
 				start, in := c.turnBefore(lo, end)
 				if in {
 					p.one(start, end-1, &token, &turn)
+				} else {
+					ok = c.skip(start, end, 0) && ok
 				}
 				end = start
 			}

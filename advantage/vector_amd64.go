@@ -84,6 +84,11 @@ func finite32(x []float32) bool {
 func prepare32(r, v, adv, ret []float32, unset float32) bool {
 	v, adv, ret = v[:len(r)], adv[:len(r)], ret[:len(r)]
 	n := whole(len(r))
-	ok := n == 0 || prepareVector(&r[0], &v[0], &adv[0], &ret[0], n, unset)
-	return prepareAll(r[n:], v[n:], adv[n:], ret[n:], unset) && ok
+	if n == 0 {
+		return prepareAll(r, v, adv, ret, unset)
+	}
+	t := len(r) - 8 // the last eight, some of them again
+	ok := t == n-8 || prepareVector(&r[t], &v[t], &adv[t], &ret[t], 8, unset)
+	ok = prepareVector(&r[0], &v[0], &adv[0], &ret[0], n, unset) && ok
+	return ok
 }

@@ -172,6 +172,9 @@ looking:
 	RET
 
 // func prepareVector(r, v, adv, returns *float32, n int, unset float32) bool
+//
+// From the last to the first, as the recursions go: memory that is read in one
+// direction all the way arrives in time.
 TEXT ·prepareVector(SB), NOSPLIT, $0-49
 	MOVQ r+0(FP), SI
 	MOVQ v+8(FP), DI
@@ -179,11 +182,7 @@ TEXT ·prepareVector(SB), NOSPLIT, $0-49
 	MOVQ returns+24(FP), R9
 	MOVQ n+32(FP), CX
 	SHLQ $2, CX
-	ADDQ CX, SI
-	ADDQ CX, DI
-	ADDQ CX, R8
-	ADDQ CX, R9
-	NEGQ CX
+	SUBQ $32, CX
 
 	VXORPS       Y2, Y2, Y2
 	VXORPS       Y3, Y3, Y3
@@ -199,8 +198,8 @@ preparing:
 	VADDPS  Y1, Y3, Y3
 	VMOVUPS Y4, (R8)(CX*1)
 	VMOVUPS Y5, (R9)(CX*1)
-	ADDQ    $32, CX
-	JLT     preparing
+	SUBQ    $32, CX
+	JGE     preparing
 
 	VADDPS    Y2, Y3, Y2
 	VCMPPS    $3, Y2, Y2, Y0 // NaN?

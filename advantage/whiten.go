@@ -123,7 +123,7 @@ func (c *call[T]) whiten(w Whitening, off offMask) error {
 		return fmt.Errorf("whitened 0, off the mask, is %v: %w", zero, ErrNotFinite)
 	}
 	p := slot[whitenPass[T]](c.scratch, whitenSlot)
-	*p = whitenPass[T]{c: c, line: l, off: off, zero: zero}
+	*p = whitenPass[T]{c: c, line: l, off: off}
 	return c.scratch.each(p, c.rows(), c.tokens())
 }
 
@@ -131,17 +131,16 @@ type whitenPass[T number] struct {
 	c    *call[T]
 	line line
 	off  offMask
-	zero T // what 0 is mapped to
 }
 
 func (p *whitenPass[T]) do(from, to int) {
 	c := p.c
 	lo, hi := c.offsets[from], c.offsets[to]
-	if p.off == mapAll {
+	if p.off != keepZeros {
 		applyLine(p.line, c.adv[lo:hi], c.adv[lo:hi])
 		// Under the mask nothing is further out than √n deviations, but what
 		// a critic says of padding may be anything.
-		if len(c.attention) > 0 && !finite(c.adv[lo:hi]) {
+		if p.off == mapAll && len(c.attention) > 0 && !finite(c.adv[lo:hi]) {
 			for row := from; row < to; row++ {
 				c.examine(row, true)
 			}
@@ -150,11 +149,8 @@ func (p *whitenPass[T]) do(from, to int) {
 	}
 	for t := lo; t < hi; {
 		end, in := runFrom(c.mask, t, hi)
-		switch adv := c.adv[t:end]; {
-		case in:
-			applyLine(p.line, adv, adv)
-		case p.off == mapZeros:
-			fill(adv, p.zero)
+		if in {
+			applyLine(p.line, c.adv[t:end], c.adv[t:end])
 		}
 		t = end
 	}
