@@ -53,7 +53,7 @@ func runBiLevel[T number](l BiLevel, c *call[T]) error {
 	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || l.Raw {
 		return err
 	}
-	return c.whiten(Whitening{}, mapZeros)
+	return c.whiten(Whitening{}, mapKnown)
 }
 
 type biLevelPass[T number] struct {

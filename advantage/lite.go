@@ -38,7 +38,7 @@ func runLite[T number](l Lite, c *call[T]) error {
 	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || l.Raw {
 		return err
 	}
-	return c.whiten(GuardedWhitening(), mapAll)
+	return c.whiten(GuardedWhitening(), mapKnown)
 }
 
 type litePass[T number] struct {

@@ -43,7 +43,7 @@ func runMasked[T number](m Masked, c *call[T]) error {
 	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || m.Raw {
 		return err
 	}
-	return c.whiten(Whitening{}, mapZeros)
+	return c.whiten(Whitening{}, mapKnown)
 }
 
 type maskedPass[T number] struct {

@@ -50,7 +50,7 @@ func runNoConcat[T number](g NoConcat, c *call[T]) error {
 		return err
 	}
 	if !g.Raw {
-		if err := c.whiten(GuardedWhitening(), mapZeros); err != nil {
+		if err := c.whiten(GuardedWhitening(), mapKnown); err != nil {
 			return err
 		}
 	}

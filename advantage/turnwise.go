@@ -40,7 +40,7 @@ func runTurnWise[T number](w TurnWise, c *call[T]) error {
 	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || w.Raw {
 		return err
 	}
-	return c.whiten(Whitening{}, mapZeros)
+	return c.whiten(Whitening{}, mapKnown)
 }
 
 type turnWisePass[T number] struct {

@@ -103,8 +103,8 @@ func applyLine[T number](l line, dst, x []T) {
 type offMask int
 
 const (
-	mapAll    offMask = iota // whatever they hold is mapped
-	mapZeros                 // they are 0, and mapped, which gives one number
+	mapAll    offMask = iota // they hold anything and are mapped
+	mapKnown                 // they hold zeros or other tokens' advantages and are mapped
 	keepZeros                // they are 0 and stay so
 )
 
@@ -138,12 +138,8 @@ func (p *whitenPass[T]) do(from, to int) {
 	lo, hi := c.offsets[from], c.offsets[to]
 	if p.off != keepZeros {
 		applyLine(p.line, c.adv[lo:hi], c.adv[lo:hi])
-		// Under the mask nothing is further out than √n deviations, but what
-		// a critic says of padding may be anything.
-		if p.off == mapAll && len(c.attention) > 0 && !finite(c.adv[lo:hi]) {
-			for row := from; row < to; row++ {
-				c.examine(row, true)
-			}
+		if p.off == mapAll {
+			p.check(from, to)
 		}
 		return
 	}
@@ -153,5 +149,22 @@ func (p *whitenPass[T]) do(from, to int) {
 			applyLine(p.line, c.adv[t:end], c.adv[t:end])
 		}
 		t = end
+	}
+}
+
+// check looks at what became of padding. Under the mask nothing is further out
+// than √n deviations, but what a critic says of padding may be anything.
+func (p *whitenPass[T]) check(from, to int) {
+	c := p.c
+	for row := from; row < to; row++ {
+		hi := c.offsets[row+1]
+		for t := c.offsets[row]; t < hi; {
+			end, in := runFrom(c.mask, t, hi)
+			if !in && !finite(c.adv[t:end]) {
+				c.examine(row, true)
+				break
+			}
+			t = end
+		}
 	}
 }
