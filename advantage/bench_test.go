@@ -86,48 +86,8 @@ func (s shape) fill(b *Batch, row int) {
 	}
 }
 
-// passRows is the least that an estimator with a critic can do: one pass in
-// order over rewards, values and a mask, which are 9 bytes a token, that writes
-// 8 bytes of advantages and returns. It is plain Go, spread over rows like the
-// estimators are. Whitening has to read and write the advantages once more, as
-// the moments are known only after the last row; turn ids are 4 bytes more.
-type passRows struct {
-	b   *Batch
-	out *Result
-}
-
-func (p *passRows) do(from, to int) {
-	lo, hi := p.b.Offsets[from], p.b.Offsets[to]
-	r, v, m := p.b.Rewards[lo:hi], p.b.Values[lo:hi], p.b.GAE[lo:hi]
-	adv, ret := p.out.Advantages[lo:hi], p.out.Returns[lo:hi]
-	v, m, adv, ret = v[:len(r)], m[:len(r)], adv[:len(r)], ret[:len(r)]
-	for t := range r {
-		x := r[t] - v[t]
-		if !m[t] {
-			x = 0
-		}
-		adv[t], ret[t] = x, x+v[t]
-	}
-}
-
-func BenchmarkPass(b *testing.B) {
-	for _, s := range shapes {
-		b.Run(s.String(), func(b *testing.B) {
-			batch := s.batch()
-			n := batch.Tokens()
-			p := &passRows{batch, &Result{Advantages: make([]float32, n), Returns: make([]float32, n)}}
-			var c crew
-			b.SetBytes(int64(17 * n))
-			b.ReportAllocs()
-			for b.Loop() {
-				c.run(p, batch.Rows(), n)
-			}
-		})
-	}
-}
-
-// BenchmarkEstimate is to be read beside BenchmarkPass of the same shape: the
-// quotient says what an estimator costs beyond touching its inputs and outputs.
+// BenchmarkEstimate takes every estimator over every shape. What that is beyond
+// touching the memory, BenchmarkBeside says.
 func BenchmarkEstimate(b *testing.B) {
 	params := DefaultParams()
 	params.Lambda, params.TurnGamma = 0.95, 0.95

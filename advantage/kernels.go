@@ -19,6 +19,26 @@ func scaleAll[T number](dst, x []T, shift, by float64) {
 	}
 }
 
+// scaleWhere is scale in place under the mask, and sets the rest to 0.
+func scaleWhere[T number](x []T, mask []bool, shift, by float64) {
+	if x, ok := any(x).([]float32); ok {
+		scaleWhere32(x, mask, shift, by)
+		return
+	}
+	scaleWhereAll(x, mask, shift, by)
+}
+
+func scaleWhereAll[T number](x []T, mask []bool, shift, by float64) {
+	mask = mask[:len(x)]
+	for t, v := range x {
+		y := T((float64(v) - shift) * by)
+		if !mask[t] {
+			y = 0
+		}
+		x[t] = y
+	}
+}
+
 // sum adds in float64 over eight strands, which hides the latency of additions
 // and is a fixed order all the same.
 func sum[T number](x []T) float64 {

@@ -103,6 +103,8 @@ func (p *tokenPass[T]) outcomeRows(rows []int, s *recursion) bool {
 	c, ok, paid := p.c, true, false
 	reward := 0.0
 	for _, row := range rows {
+		// What is read in one go arrives faster than what the mask picks.
+		ok = finite(c.rewards[c.offsets[row]:c.offsets[row+1]]) && ok
 		reward += c.maskedSum(row)
 	}
 	for i := len(rows) - 1; i >= 0; i-- {

@@ -18,6 +18,12 @@ func blocksVector(k *scan, r, v, adv, ret *float32, n int)
 //go:noescape
 func scaleVector(dst, x *float32, n int, shift, scale float64)
 
+// scaleWhereVector is scaleWhere for n numbers, a multiple of eight that is not
+// 0.
+//
+//go:noescape
+func scaleWhereVector(x *float32, mask *bool, n int, shift, scale float64)
+
 // sumVector writes the strands of sum for n numbers, a multiple of eight that
 // is not 0.
 //
@@ -62,6 +68,16 @@ func scale32(dst, x []float32, shift, by float64) {
 		scaleVector(&dst[0], &x[0], n, shift, by)
 	}
 	scaleAll(dst[n:], x[n:], shift, by)
+}
+
+// scaleWhere32 is scaleWhere for float32.
+func scaleWhere32(x []float32, mask []bool, shift, by float64) {
+	mask = mask[:len(x)]
+	n := whole(len(x))
+	if n > 0 {
+		scaleWhereVector(&x[0], &mask[0], n, shift, by)
+	}
+	scaleWhereAll(x[n:], mask[n:], shift, by)
 }
 
 // sum32 is sum for float32.

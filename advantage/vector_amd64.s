@@ -120,6 +120,42 @@ scaling:
 	VZEROUPPER
 	RET
 
+// func scaleWhereVector(x *float32, mask *bool, n int, shift, scale float64)
+//
+// A byte of the mask becomes 32 bits of ones or none, which cut out the result.
+TEXT ·scaleWhereVector(SB), NOSPLIT, $0-40
+	MOVQ x+0(FP), DI
+	MOVQ mask+8(FP), SI
+	MOVQ n+16(FP), CX
+
+	VBROADCASTSD shift+24(FP), Y2
+	VBROADCASTSD scale+32(FP), Y3
+	VPXOR        Y5, Y5, Y5
+
+	LEAQ (DI)(CX*4), DI
+	ADDQ CX, SI
+	NEGQ CX
+
+cutting:
+	VCVTPS2PD   (DI)(CX*4), Y0
+	VCVTPS2PD   16(DI)(CX*4), Y1
+	VPMOVZXBD   (SI)(CX*1), Y4
+	VSUBPD      Y2, Y0, Y0
+	VSUBPD      Y2, Y1, Y1
+	VMULPD      Y3, Y0, Y0
+	VMULPD      Y3, Y1, Y1
+	VCVTPD2PSY  Y0, X0
+	VCVTPD2PSY  Y1, X1
+	VINSERTF128 $1, X1, Y0, Y0
+	VPSUBD      Y4, Y5, Y4
+	VPAND       Y4, Y0, Y0
+	VMOVUPS     Y0, (DI)(CX*4)
+	ADDQ        $8, CX
+	JLT         cutting
+
+	VZEROUPPER
+	RET
+
 // func sumVector(x *float32, n int, strands *[8]float64)
 TEXT ·sumVector(SB), NOSPLIT, $0-24
 	MOVQ x+0(FP), SI

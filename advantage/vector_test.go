@@ -39,6 +39,11 @@ func TestVectorsGiveTheSameBits(t *testing.T) {
 			r[i], v[i] = number(), number()
 		}
 		r, v = r[from:], v[from:]
+		in := make([]bool, from+n)
+		for i := range in {
+			in[i] = g.IntN(2) == 0
+		}
+		in = in[from:]
 		for _, decay := range []float64{0, 0.95 * 0.99, 1} {
 			start := recursion{gamma: 0.99, decay: decay, next: 0.3, acc: -0.7, spread: spread{n: 3, shift: 0.1, s1: 0.2, s2: 0.3}}
 			with, without := withAndWithout(func() []uint64 {
@@ -49,11 +54,13 @@ func TestVectorsGiveTheSameBits(t *testing.T) {
 				out := bitsOf(s.next, s.acc, float64(s.spread.n), s.spread.s1, s.spread.s2, sum(r))
 				scaled := make([]float32, n+2)
 				scale32(scaled[1:n+1], r, 0.3, 1.7)
+				cut := slices.Clone(scaled)
+				scaleWhere32(cut[1:n+1], in, -0.2, 2.1)
 				set, unset := make([]float32, n+2), make([]float32, n+2)
 				if !prepare(r, v, set[1:n+1], unset[1:n+1], 7) {
 					t.Fatalf("%d finite numbers were called otherwise", n)
 				}
-				return append(out, bits32(slices.Concat(adv, ret, scaled, set, unset))...)
+				return append(out, bits32(slices.Concat(adv, ret, scaled, cut, set, unset))...)
 			})
 			if !slices.Equal(with, without) {
 				t.Fatalf("%d tokens, decay %v: other bits", n, decay)

@@ -109,7 +109,7 @@ const (
 )
 
 // whiten replaces the raw advantages by whitened ones, from the moments that
-// the rows' passes recorded.
+// the rows' passes recorded. No estimator keeps the mean.
 func (c *call[T]) whiten(w Whitening, off offMask) error {
 	for _, part := range c.scratch.parts {
 		c.raw.merge(part)
@@ -136,19 +136,14 @@ type whitenPass[T number] struct {
 func (p *whitenPass[T]) do(from, to int) {
 	c := p.c
 	lo, hi := c.offsets[from], c.offsets[to]
-	if p.off != keepZeros {
-		applyLine(p.line, c.adv[lo:hi], c.adv[lo:hi])
-		if p.off == mapAll {
-			p.check(from, to)
-		}
+	adv := c.adv[lo:hi]
+	if p.off == keepZeros {
+		scaleWhere(adv, c.mask[lo:hi], p.line.shift, p.line.scale)
 		return
 	}
-	for t := lo; t < hi; {
-		end, in := runFrom(c.mask, t, hi)
-		if in {
-			applyLine(p.line, c.adv[t:end], c.adv[t:end])
-		}
-		t = end
+	scale(adv, adv, p.line.shift, p.line.scale)
+	if p.off == mapAll {
+		p.check(from, to)
 	}
 }
 
