@@ -88,23 +88,34 @@ type KLConfig struct {
 
 // DataConfig sizes the batches of episodes.
 type DataConfig struct {
+	TrainFiles []string `yaml:"train_files" doc:"files of environments to train on, YAML or parquet as vagen dataset reads them, in place of env.name; their max_turns and lengths count before those here"`
+	ValFiles   []string `yaml:"val_files" doc:"files of environments to validate on"`
+	Shuffle    bool     `yaml:"shuffle" doc:"play the episodes of train_files in another order in every epoch"`
+	BaseSeed   int64    `yaml:"base_seed" doc:"shifts the seeds that lists of environments draw"`
+
 	TrainBatch  int `yaml:"train_batch_size" doc:"start states per step; each is played rollout_manager.n_trajectory times"`
-	ValBatch    int `yaml:"val_batch_size" doc:"validation episodes"`
-	MaxResponse int `yaml:"max_response_length" doc:"longest response of a turn in tokens"`
+	ValBatch    int `yaml:"val_batch_size" null:"0" doc:"validation episodes; with val_files, which are all played, how many at once; null is all"`
+	MaxResponse int `yaml:"max_response_length" unit:"tokens" doc:"longest response of a turn; with response_length_per_turn all that may follow a conversation's opening, observations too"`
+	PerTurn     int `yaml:"response_length_per_turn" null:"0" unit:"tokens" doc:"longest response of a turn where max_response_length is about whole conversations; null takes that of train_files if they have one"`
 	MaxPrompt   int `yaml:"max_prompt_length" doc:"longest opening of a conversation in tokens, instructions and first observation; 0 is no limit"`
 	GenBatch    int `yaml:"gen_batch_size" doc:"start states played at first for those of a step; further ones make up for such as cannot be used. 0 plays train_batch_size and makes up for none"`
 }
 
 // RolloutConfig says how episodes are played and paid.
 type RolloutConfig struct {
-	MaxTurns        int  `yaml:"max_turns" doc:"longest episode in turns"`
-	Trajectories    int  `yaml:"n_trajectory" doc:"episodes per start state"`
-	MultiTurnReward bool `yaml:"use_multi_turn_reward" doc:"put each turn's reward on the turn's last token instead of all on the row's"`
-	LossMask        bool `yaml:"use_loss_mask" doc:"keep tokens that the model did not write out of the losses"`
-	GAEMask         bool `yaml:"use_gae_mask" doc:"keep tokens that the model did not write out of masked_gae's recursion"`
-	WindowSize      *int `yaml:"window_size" doc:"turns that the model remembers with trainer.harness window; null is none"`
-	MaxTrajectory   int  `yaml:"max_trajectory_length" doc:"longest conversation in tokens; an episode without room for another response ends, or is summed up. 0 leaves it to the model"`
-	MaxObservation  int  `yaml:"max_env_response_per_turn" doc:"longest observation after the first in tokens; more is cut off. 0 is no limit"`
+	MaxTurns        int     `yaml:"max_turns" doc:"longest episode in turns"`
+	Trajectories    int     `yaml:"n_trajectory" doc:"episodes per start state"`
+	MultiTurnReward bool    `yaml:"use_multi_turn_reward" doc:"put each turn's reward on the turn's last token instead of all on the row's"`
+	LossMask        bool    `yaml:"use_loss_mask" doc:"keep tokens that the model did not write out of the losses"`
+	GAEMask         bool    `yaml:"use_gae_mask" doc:"keep tokens that the model did not write out of masked_gae's recursion"`
+	WindowSize      *int    `yaml:"window_size" doc:"turns that the model remembers with trainer.harness window; null is none"`
+	MaxTrajectory   int     `yaml:"max_trajectory_length" doc:"longest conversation in tokens; an episode without room for another response ends, or is summed up. 0 leaves it to the model"`
+	UseService      bool    `yaml:"use_service" doc:"play environments on a service at base_url, over the protocol of the full VAGEN system"`
+	BaseURL         string  `yaml:"base_url" doc:"address of the service of use_service; vagen serve is one"`
+	Timeout         float64 `yaml:"timeout" unit:"seconds" doc:"longest request to the service of use_service"`
+	MaxWorkers      int     `yaml:"max_workers" doc:"requests to the service of use_service at once, in place of run.workers"`
+
+	MaxObservation int `yaml:"max_env_response_per_turn" doc:"longest observation after the first in tokens; more is cut off. 0 is no limit"`
 }
 
 // AgentConfig groups what is about the policy.
@@ -190,7 +201,8 @@ type CriticConfig struct {
 
 // TrainerConfig says how long to train and what to write.
 type TrainerConfig struct {
-	Steps        int      `yaml:"total_training_steps" doc:"training steps"`
+	Steps        int      `yaml:"total_training_steps" null:"-1" doc:"training steps; null, and with train_files leaving it out, makes total_epochs passes over data.train_files"`
+	Epochs       int      `yaml:"total_epochs" doc:"passes over data.train_files when total_training_steps is null"`
 	Project      string   `yaml:"project_name" doc:"first part of the run folder's name"`
 	Experiment   string   `yaml:"experiment_name" doc:"second part of the run folder's name"`
 	TestFreq     int      `yaml:"test_freq" doc:"validate every so many steps; 0 or less is never"`
@@ -221,8 +233,8 @@ func Default() Config {
 		Algorithm: AlgorithmConfig{Estimator: "gae", Gamma: 1, Lambda: 1, TurnGamma: 0.99, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75, StepWeight: 1, Whiten: true, NormByStd: true, KLPenalty: "kl", KLMask: klResponse, KLCtrl: KLConfig{Type: "fixed", Coef: 0.001}, Correction: CorrectionConfig{Threshold: 2}},
 		Reward:    RewardConfig{Site: turnEnd, Aggregate: perTurn, Normalize: "none", Epsilon: 1e-8},
 		Filter:    FilterConfig{Name: "reward_variance_top_p", Settings: map[string]any{}},
-		Data:      DataConfig{TrainBatch: 1024, ValBatch: 256, MaxResponse: 512},
-		Rollout:   RolloutConfig{MaxTurns: 5, Trajectories: 1, MultiTurnReward: true, LossMask: true, GAEMask: true},
+		Data:      DataConfig{Shuffle: true, TrainFiles: []string{}, ValFiles: []string{}, TrainBatch: 1024, ValBatch: 256, MaxResponse: 512},
+		Rollout:   RolloutConfig{MaxTurns: 5, Trajectories: 1, MultiTurnReward: true, LossMask: true, GAEMask: true, BaseURL: "http://localhost:5000", Timeout: 1200, MaxWorkers: 8},
 		Agent: AgentConfig{
 			Model: AgentModelConfig{LoRAAlpha: 16, Targets: []string{}},
 			Actor: ActorConfig{
@@ -233,7 +245,7 @@ func Default() Config {
 			Rollout: SamplingConfig{Temperature: 1, TopP: 1, TopK: -1, Val: ValConfig{Temperature: 1, TopP: 1, TopK: -1}},
 		},
 		Critic:  CriticConfig{Kind: "separate", Optim: optim(1e-5), ValueClip: 0.5, ValueCoef: 1},
-		Trainer: TrainerConfig{Project: "vagen", Experiment: "run", Steps: 100, TestFreq: 20, ValBefore: true, MaxSkipped: 5, LoggingConfig: defaultLogging(), Metrics: []string{"all"}, Harness: "concat", CompactBudget: 4000, SavingConfig: defaultSaving()},
+		Trainer: TrainerConfig{Project: "vagen", Experiment: "run", Steps: 100, Epochs: 30, TestFreq: 20, ValBefore: true, MaxSkipped: 5, LoggingConfig: defaultLogging(), Metrics: []string{"all"}, Harness: "concat", CompactBudget: 4000, SavingConfig: defaultSaving()},
 	}
 }
 

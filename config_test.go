@@ -126,7 +126,7 @@ func TestEveryRangeIsChecked(t *testing.T) {
 		"algorithm.kl_ctrl.kl_coef=-1":                            "algorithm.kl_ctrl.kl_coef is -1, must be in",
 		"data.train_batch_size=0":                                 "data.train_batch_size is 0, must be positive",
 		"data.train_batch_size=1073741825":                        "data.train_batch_size is 1073741825, must be at most 1073741824",
-		"data.val_batch_size=0":                                   "data.val_batch_size is 0, must be positive",
+		"data.val_batch_size=0":                                   "data.val_batch_size is null, but there are no data.val_files",
 		"data.max_response_length=0":                              "data.max_response_length is 0, must be positive",
 		"rollout_manager.max_turns=0":                             "rollout_manager.max_turns is 0, must be positive",
 		"rollout_manager.n_trajectory=0":                          "rollout_manager.n_trajectory is 0, must be positive",

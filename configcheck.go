@@ -90,14 +90,17 @@ func (v *validator) ranges(c *Config) {
 	v.positive("run.workers", c.Run.Workers)
 	v.positive("run.waves", c.Run.Waves)
 	v.positive("data.train_batch_size", c.Data.TrainBatch)
-	v.positive("data.val_batch_size", c.Data.ValBatch)
+	v.count("data.val_batch_size", c.Data.ValBatch)
 	v.positive("data.max_response_length", c.Data.MaxResponse)
 	v.positive("rollout_manager.max_turns", c.Rollout.MaxTurns)
 	v.positive("rollout_manager.n_trajectory", c.Rollout.Trajectories)
 	a := &c.Agent.Actor
 	v.positive("actor_rollout_ref.actor.ppo_mini_batch_size", a.MiniBatch)
 	v.positive("actor_rollout_ref.actor.ppo_epochs", a.Epochs)
-	v.count("trainer.total_training_steps", c.Trainer.Steps)
+	if c.Trainer.Steps != stepsOfEpochs {
+		v.count("trainer.total_training_steps", c.Trainer.Steps)
+	}
+	v.positive("trainer.total_epochs", c.Trainer.Epochs)
 	v.count("trainer.critic_warmup", c.Trainer.CriticWarmup)
 	v.count("model.micro_tokens", c.Model.MicroTokens)
 	v.count("model.cache_tokens", c.Model.CacheTokens)
@@ -174,8 +177,26 @@ func (v *validator) names(c *Config, r Registries) {
 		v.say("algorithm.kl_ctrl: %w", err)
 	}
 	v.oneOf("critic.kind", c.Critic.Kind, "separate", "shared", "none")
-	if c.Env.Name == "" {
+	v.levels(c)
+}
+
+// levels checks where start states come from.
+func (v *validator) levels(c *Config) {
+	files := len(c.Data.TrainFiles) > 0
+	switch {
+	case c.Env.Name == "" && !files:
 		v.say("env.name is empty")
+	case c.Env.Name != "" && files:
+		v.say("env.name is %s, but data.train_files name the environments", c.Env.Name)
+	}
+	if c.Trainer.Steps == stepsOfEpochs && !files {
+		v.say("trainer.total_training_steps is null, but there are no data.train_files whose epochs could be counted")
+	}
+	if validates := c.Trainer.ValBefore || c.Trainer.TestFreq > 0; files && validates && len(c.Data.ValFiles) == 0 {
+		v.say("data.val_files is empty; without validation, set trainer.val_before_train to false and trainer.test_freq to -1")
+	}
+	if len(c.Data.ValFiles) == 0 && c.Data.ValBatch == 0 {
+		v.say("data.val_batch_size is null, but there are no data.val_files whose episodes could be counted")
 	}
 }
 
@@ -233,6 +254,9 @@ func (v *validator) contradictions(c *Config, r Registries) {
 
 // trainSeeds is the number of different training levels.
 func (c *Config) trainSeeds() int64 {
+	if len(c.Data.TrainFiles) > 0 || len(c.Data.ValFiles) > 0 {
+		return 0
+	}
 	if c.Data.GenBatch > 0 {
 		return int64(c.Trainer.Steps) * int64(c.Data.most())
 	}

@@ -82,6 +82,9 @@ func (r Registries) Load(s Source) (Config, error) {
 	l.Overrides(s.Overrides)
 	notes, given, problems := l.Finish()
 	c.Notes = gather(notes)
+	if _, told := given["trainer.total_training_steps"]; !told && len(c.Data.TrainFiles) > 0 {
+		c.Trainer.Steps = stepsOfEpochs
+	}
 	if !s.Unchecked {
 		for _, err := range c.problems(r.full()) {
 			problems = append(problems, located(err, given))

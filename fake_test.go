@@ -57,11 +57,13 @@ func (a *arena) registry(t testing.TB) *env.Registry {
 func (a *arena) open() (*env.Registry, error) {
 	r := new(env.Registry)
 	guessing := func(config map[string]any) (env.Env, error) {
-		turns, ok := config["turns"].(uint64)
-		if !ok {
-			return nil, fmt.Errorf("turns is %v", config["turns"])
+		var o struct {
+			Turns int `option:"turns"`
 		}
-		return &guess{arena: a, turns: int(turns)}, nil
+		if err := env.Decode(config, &o); err != nil || o.Turns < 1 {
+			return nil, fmt.Errorf("turns is %v (%w)", config["turns"], err)
+		}
+		return &guess{arena: a, turns: o.Turns}, nil
 	}
 	return r, errors.Join(r.Register("guess", guessing), r.Register("frozenlake", frozenlake.FromConfig))
 }

@@ -2,6 +2,7 @@ package vagen
 
 import (
 	"errors"
+	"net/url"
 
 	"vagen/rollout"
 )
@@ -18,9 +19,9 @@ func (c *Config) harnessName() string {
 func (r Registries) harness(c *Config) (rollout.Harness, error) {
 	o := rollout.HarnessOptions{Compact: rollout.Compact{Total: c.Trainer.CompactBudget, Summary: c.Trainer.CompactSummary}}
 	if o.Compact.Summary == 0 {
-		o.Compact.Summary = c.Data.MaxResponse
+		o.Compact.Summary = c.perTurn()
 		if o.Compact.Total > 0 {
-			o.Compact.Summary = rollout.DefaultSummary(o.Compact.Total, c.Data.MaxResponse)
+			o.Compact.Summary = rollout.DefaultSummary(o.Compact.Total, c.perTurn())
 		}
 	}
 	if c.Rollout.WindowSize != nil {
@@ -32,6 +33,22 @@ func (r Registries) harness(c *Config) (rollout.Harness, error) {
 // budget is what conversations may hold. The limit on a conversation covers its
 // opening, so the rest has what the longest opening leaves.
 func (c *Config) budget() rollout.Budget {
+	b := c.bounds()
+	if c.Data.PerTurn > 0 && (b.Response == 0 || c.Data.MaxResponse < b.Response) {
+		b.Response = c.Data.MaxResponse
+	}
+	return b
+}
+
+// perTurn is the longest response of a turn.
+func (c *Config) perTurn() int {
+	if c.Data.PerTurn > 0 {
+		return c.Data.PerTurn
+	}
+	return c.Data.MaxResponse
+}
+
+func (c *Config) bounds() rollout.Budget {
 	b := rollout.Budget{Prompt: c.Data.MaxPrompt, Observation: c.Rollout.MaxObservation}
 	if c.Rollout.MaxTrajectory > 0 {
 		b.Response = c.Rollout.MaxTrajectory - c.Data.MaxPrompt
@@ -41,7 +58,7 @@ func (c *Config) budget() rollout.Budget {
 
 // plan is what a run may spend, as far as the configuration tells.
 func (c *Config) plan(h rollout.Harness) *rollout.Plan {
-	return &rollout.Plan{Budget: c.budget(), Harness: h, PerTurn: c.Data.MaxResponse, MaxTurns: c.Rollout.MaxTurns}
+	return &rollout.Plan{Budget: c.budget(), Harness: h, PerTurn: c.perTurn(), MaxTurns: c.Rollout.MaxTurns}
 }
 
 // playing checks how episodes are played.
@@ -49,8 +66,18 @@ func (v *validator) playing(c *Config, r Registries) {
 	v.within("run.env_timeout", c.Run.EnvTimeout, 0, 1e6)
 	v.within("run.episode_timeout", c.Run.EpisodeTimeout, 0, 1e6)
 	v.within("run.patience", c.Run.Patience, 0, 1e6)
+	if r := &c.Rollout; r.UseService {
+		v.positive("rollout_manager.max_workers", r.MaxWorkers)
+		if u, err := url.Parse(r.BaseURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			v.say("rollout_manager.base_url is %q, must be of the form http://host:port", r.BaseURL)
+		}
+		if !(r.Timeout > 0 && r.Timeout <= 1e6) {
+			v.say("rollout_manager.timeout is %v, must be above 0 and at most 1e6", r.Timeout)
+		}
+	}
 	v.count("data.max_prompt_length", c.Data.MaxPrompt)
 	v.count("data.gen_batch_size", c.Data.GenBatch)
+	v.count("data.response_length_per_turn", c.Data.PerTurn)
 	v.count("rollout_manager.max_trajectory_length", c.Rollout.MaxTrajectory)
 	v.count("rollout_manager.max_env_response_per_turn", c.Rollout.MaxObservation)
 	v.count("trainer.compact_budget", c.Trainer.CompactBudget)

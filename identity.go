@@ -69,7 +69,7 @@ func (t *Trainer) baselines(ctx context.Context, step int, of []*rollout.Traject
 			episodes = append(episodes, t.episode(step, e.Group, 0))
 		}
 	}
-	s := policy.Sampling{MaxTokens: t.Config.Data.MaxResponse}
+	s := policy.Sampling{MaxTokens: t.Config.perTurn()}
 	ts, took, err := t.player(s).Play(ctx, episodes, rng.Derive(t.Config.Run.Seed, rng.Sample, uint64(step), 1))
 	if err != nil {
 		return nil, took, err

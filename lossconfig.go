@@ -111,7 +111,7 @@ func (c *Config) aggregation() (aggregation, error) {
 	if err != nil {
 		return aggregation{}, err
 	}
-	width := float64(c.Rollout.MaxTurns) * float64(c.Data.MaxResponse)
+	width := float64(c.Rollout.MaxTurns) * float64(c.perTurn())
 	if a.ScaleFactor != nil {
 		width = *a.ScaleFactor
 	}

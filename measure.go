@@ -15,7 +15,7 @@ func (t *Trainer) measure(b *batch, m Metrics) {
 	if len(t.metrics) == 0 {
 		return
 	}
-	in := b.diagnosis(t.Config.Data.MaxResponse)
+	in := b.diagnosis(t.Config.perTurn())
 	for _, name := range t.metrics {
 		if err := t.names.Metrics.Measure(m, in, name); err != nil {
 			m["_failed/"+name] = 1

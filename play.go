@@ -52,29 +52,24 @@ func (t *Trainer) group(step, group int) []rollout.Episode {
 	return out
 }
 
-// episode is one of a step's episodes. The levels of the start states that make up
-// for others come after those of all steps.
+// episode is one of a step's episodes.
 func (t *Trainer) episode(step, group, index int) rollout.Episode {
-	c := &t.Config
-	batch := int64(c.Data.TrainBatch)
-	level := int64(step-1)*batch + int64(group)
-	if group >= c.Data.TrainBatch {
-		level = int64(c.Trainer.Steps)*batch + int64(step-1)*(int64(c.Data.most())-batch) + int64(group) - batch
-	}
-	return rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: c.Env.Seed + level, Group: group, Index: index}
+	e := t.Levels.at(step, group)
+	e.Group, e.Index = group, index
+	return e
 }
 
 // sampling is how responses are sampled in training.
 func (t *Trainer) sampling() policy.Sampling {
 	r := &t.Config.Agent.Rollout
-	return policy.Sampling{Temperature: r.Temperature, TopP: r.TopP, TopK: max(0, r.TopK), MaxTokens: t.Config.Data.MaxResponse}
+	return policy.Sampling{Temperature: r.Temperature, TopP: r.TopP, TopK: max(0, r.TopK), MaxTokens: t.Config.perTurn()}
 }
 
 func (t *Trainer) player(s policy.Sampling) *rollout.Player {
 	c := &t.Config
 	p := &rollout.Player{
 		Policy: t.Learner, Envs: t.Envs, Sampling: s, MaxTurns: c.Rollout.MaxTurns, Harness: t.harness, Budget: c.budget(),
-		Workers: c.Run.Workers, Waves: c.Run.Waves, Log: t.Log,
+		Workers: c.workers(), Waves: c.Run.Waves, Log: t.Log,
 		EnvTimeout: seconds(c.Run.EnvTimeout), EpisodeTimeout: seconds(c.Run.EpisodeTimeout), Patience: seconds(c.Run.Patience),
 	}
 	if c.Reward.Aggregate == episodeMean {
@@ -84,6 +79,14 @@ func (t *Trainer) player(s policy.Sampling) *rollout.Player {
 		p.Retry = rollout.DefaultRetry()
 	}
 	return p
+}
+
+// workers is how many environments are at work at once.
+func (c *Config) workers() int {
+	if c.Rollout.UseService {
+		return c.Rollout.MaxWorkers
+	}
+	return c.Run.Workers
 }
 
 func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }

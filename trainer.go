@@ -52,6 +52,8 @@ type Trainer struct {
 	// Registries are where the configuration's names are looked up. The zero value
 	// knows what is built in.
 	Registries Registries
+	// Levels are the start states; nil opens those of the configuration.
+	Levels *Levels
 
 	names      Registries // with nothing absent
 	estimator  advantage.Estimator
@@ -90,6 +92,9 @@ func (t *Trainer) prepare() error {
 	}
 	if t.Log == nil {
 		t.Log = slog.New(slog.DiscardHandler)
+	}
+	if err := t.openLevels(); err != nil {
+		return err
 	}
 	c := &t.Config
 	for _, n := range c.Notes {

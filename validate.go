@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"vagen/internal/rng"
@@ -23,7 +24,7 @@ func (t *Trainer) Validate(ctx context.Context, step int) error {
 	c := &t.Config
 	begin := time.Now()
 	v := &c.Agent.Rollout.Val
-	s := policy.Sampling{Temperature: v.Temperature, TopP: v.TopP, TopK: max(0, v.TopK), MaxTokens: c.Data.MaxResponse}
+	s := policy.Sampling{Temperature: v.Temperature, TopP: v.TopP, TopK: max(0, v.TopK), MaxTokens: c.perTurn()}
 	ts, err := t.evaluate(ctx, s)
 	if err != nil {
 		return err
@@ -45,12 +46,20 @@ func (t *Trainer) Validate(ctx context.Context, step int) error {
 // evaluate plays the validation levels.
 func (t *Trainer) evaluate(ctx context.Context, s policy.Sampling) ([]*rollout.Trajectory, error) {
 	c := &t.Config
-	episodes := make([]rollout.Episode, c.Data.ValBatch)
-	for i := range episodes {
-		episodes[i] = rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: c.Env.ValSeed + int64(i), Group: i}
+	p, episodes, seed := t.player(s), t.Levels.Validation(), rng.Derive(c.Run.Seed, rng.Validate)
+	if c.Data.ValBatch == 0 {
+		ts, _, err := p.Play(ctx, episodes, seed)
+		return ts, err
 	}
-	ts, _, err := t.player(s).Play(ctx, episodes, rng.Derive(c.Run.Seed, rng.Validate))
-	return ts, err
+	var out []*rollout.Trajectory
+	for part := range slices.Chunk(episodes, c.Data.ValBatch) {
+		ts, _, err := p.Play(ctx, part, seed)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, ts...)
+	}
+	return out, nil
 }
 
 // Success is a share with its uncertainty.

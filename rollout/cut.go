@@ -11,6 +11,9 @@ import (
 // fit holds an observation that goes on with an episode against the budget, once.
 func (p *Player) fit(l *live, s *State) error {
 	limit := p.Budget.Observation
+	if l.MaxObservation > 0 && (limit == 0 || l.MaxObservation < limit) {
+		limit = l.MaxObservation
+	}
 	if !l.fresh || limit == 0 {
 		return nil
 	}

@@ -50,7 +50,7 @@ func (p *Player) next(l *live) (policy.Prompt, bool) {
 		System: l.sys, Now: l.shown, Turns: l.Turns, Budget: p.Budget, Conversations: len(l.Rows),
 		Closed: l.closed, Opening: l.opening, Spent: l.spent, Growth: l.growth,
 	}
-	s.Budget.perTurn = p.Sampling.MaxTokens
+	s.Budget.perTurn = l.longest(p)
 	if counter, ok := p.Policy.(policy.Counter); ok {
 		s.count = func(a Ask) (int, error) { return counter.Count(l.prompt(a)) }
 	}
@@ -101,10 +101,21 @@ func (p *Player) ask(l *live, s *State) (Ask, error) {
 			return a, fmt.Errorf("%w: %d tokens, Budget.Prompt is %d", ErrOpening, n, p.Budget.Prompt)
 		}
 	}
+	if l.MaxTokens > 0 && (a.MaxTokens == 0 || a.MaxTokens > l.MaxTokens) {
+		a.MaxTokens = l.MaxTokens
+	}
 	if most := p.Sampling.MaxTokens; most > 0 && a.MaxTokens >= most {
 		a.MaxTokens = 0
 	}
 	return a, nil
+}
+
+// longest is the longest response of a turn in tokens; 0 is no limit.
+func (l *live) longest(p *Player) int {
+	if most := p.Sampling.MaxTokens; l.MaxTokens == 0 || most > 0 && most < l.MaxTokens {
+		return most
+	}
+	return l.MaxTokens
 }
 
 // ErrHarness means that a harness broke its contract.

@@ -141,8 +141,13 @@ func (p *Player) check() error {
 
 func checkEpisodes(episodes []Episode) error {
 	for i, e := range episodes {
-		if e.MaxTurns < 0 {
-			return fmt.Errorf("rollout: episode %d: MaxTurns is %d, must not be negative", i, e.MaxTurns)
+		for _, n := range []struct {
+			name  string
+			value int
+		}{{"MaxTurns", e.MaxTurns}, {"MaxTokens", e.MaxTokens}, {"MaxObservation", e.MaxObservation}} {
+			if n.value < 0 {
+				return fmt.Errorf("rollout: episode %d: %s is %d, must not be negative", i, n.name, n.value)
+			}
 		}
 	}
 	return nil

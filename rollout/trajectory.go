@@ -18,6 +18,10 @@ type Episode struct {
 	// they identify the episode within a batch.
 	Group, Index int
 	MaxTurns     int // 0 takes the player's
+	// MaxTokens limits a response, and MaxObservation an observation after the first
+	// one, further than the player does; 0 does not.
+	MaxTokens, MaxObservation int
+	Source                    string // groups metrics; "" for none
 }
 
 // End says why an episode ended.

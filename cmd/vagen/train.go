@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"vagen"
-	"vagen/env/builtin"
+	"vagen/env"
 	"vagen/internal/cli"
 	"vagen/internal/launch"
 	"vagen/policy/vlm"
@@ -41,7 +41,8 @@ program at once.`,
 				if err != nil {
 					return cli.Usagef("%w", err)
 				}
-				if err := launch.Preflight(ctx, &config, builtin.Registry()); err != nil {
+				envs, levels, err := launch.Prepare(ctx, &config, c.Log)
+				if err != nil {
 					if errors.Is(err, vagen.ErrConfig) {
 						err = cli.Usagef("%w", err)
 					}
@@ -52,17 +53,27 @@ program at once.`,
 				}
 				if *dry {
 					_, err := fmt.Fprintf(c.Out, "%s can be trained: %d steps on %s with %s, results in %s\n",
-						s.Name(), config.Trainer.Steps, config.Env.Name, config.Agent.Model.Path, *out)
+						s.Name(), config.Trainer.Steps, levels, config.Agent.Model.Path, *out)
 					return err
 				}
-				return train(ctx, c, config, *out, *resume)
+				return train(ctx, c, job{config, envs, levels, *out, *resume})
 			}
 		},
 	}
 }
 
-func train(ctx context.Context, c *cli.Call, config vagen.Config, out string, resume bool) (err error) {
-	folder, err := launch.Folder(out, &config, resume, c.Log)
+// job is a training run that can begin.
+type job struct {
+	config vagen.Config
+	envs   *env.Registry
+	levels *vagen.Levels
+	out    string
+	resume bool
+}
+
+func train(ctx context.Context, c *cli.Call, j job) (err error) {
+	config := j.config
+	folder, err := launch.Folder(j.out, &config, j.resume, c.Log)
 	if errors.Is(err, vagen.ErrConfig) {
 		return cli.Usagef("%w", err)
 	}
@@ -75,8 +86,8 @@ func train(ctx context.Context, c *cli.Call, config vagen.Config, out string, re
 	}
 	defer model.Close()
 	run, err := launch.Open(ctx, folder, config, launch.Options{
-		Curve:   vagen.Curve{Title: config.Env.Name + ", " + config.Trainer.Experiment},
-		Console: c.Out, Log: c.Log, Restore: model.Restore,
+		Curve:   vagen.Curve{Title: j.levels.String() + ", " + config.Trainer.Experiment},
+		Console: c.Out, Log: c.Log, Restore: model.Restore, Levels: j.levels,
 	})
 	if err != nil {
 		return err
@@ -87,7 +98,7 @@ func train(ctx context.Context, c *cli.Call, config vagen.Config, out string, re
 	if run.Done() > 0 {
 		fmt.Fprintf(c.Out, "going on after step %d\n", run.Done())
 	}
-	if err := run.Train(ctx, model, builtin.Registry()); err != nil {
+	if err := run.Train(ctx, model, j.envs); err != nil {
 		return err
 	}
 	first, last := run.Curve.Ends()

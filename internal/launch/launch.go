@@ -49,6 +49,8 @@ type Options struct {
 	// goes on after the newest whole checkpoint of its folder, or after the one in
 	// trainer.resume_from_path, if there is one.
 	Restore func(ctx context.Context, dir string) error
+	// Levels are the start states; nil opens those of the configuration.
+	Levels *vagen.Levels
 }
 
 // Run is a run with what receives its events: metrics.jsonl in the folder, a curve,
@@ -59,6 +61,7 @@ type Run struct {
 	Curve  *vagen.Curve
 	Sinks  []vagen.Sink
 
+	levels *vagen.Levels
 	log    *slog.Logger
 	unlock func() error
 	points *vagen.Checkpoints
@@ -73,7 +76,7 @@ type Run struct {
 // is locked until Close, which must be called in the end.
 func Open(ctx context.Context, folder *vagen.RunFolder, c vagen.Config, o Options) (*Run, error) {
 	o.Curve.Train, o.Curve.Val, o.Curve.Label = "train/success", "val/success", "success"
-	r := &Run{Config: c, Folder: folder, Curve: &o.Curve, log: o.Log, points: folder.Checkpoints(&c, o.Log)}
+	r := &Run{Config: c, Folder: folder, Curve: &o.Curve, levels: o.Levels, log: o.Log, points: folder.Checkpoints(&c, o.Log)}
 	unlock, err := folder.Lock()
 	if err != nil {
 		return nil, err
@@ -124,7 +127,7 @@ func (r *Run) Done() int {
 // written, and checkpoints when they are due.
 func (r *Run) Train(ctx context.Context, learner policy.Learner, envs *env.Registry) error {
 	t := &vagen.Trainer{
-		Config: r.Config, Learner: learner, Envs: envs, Sinks: r.Sinks, Log: r.log,
+		Config: r.Config, Learner: learner, Envs: envs, Sinks: r.Sinks, Log: r.log, Levels: r.levels,
 		Watch: r.validated,
 		KeepBest: func(ctx context.Context, b vagen.Best) error {
 			return r.Folder.SaveBest(ctx, b, policyOf(learner))
@@ -190,9 +193,9 @@ func policyOf(l policy.Learner) func(ctx context.Context, dir string) error {
 
 // Preflight reports what would keep a sound configuration from being trained: a
 // model that is not there, an environment that can't be made or played.
-func Preflight(ctx context.Context, c *vagen.Config, envs *env.Registry) error {
+func Preflight(ctx context.Context, c *vagen.Config, envs *env.Registry, levels *vagen.Levels) error {
 	return errors.Join(preflightModel("actor_rollout_ref.model.path", c.Agent.Model.Path, true),
-		preflightModel("critic.model.path", c.Critic.Model.Path, false), preflightEnv(ctx, c, envs), preflightLoggers(c))
+		preflightModel("critic.model.path", c.Critic.Model.Path, false), preflightEnv(ctx, levels, envs), preflightLoggers(c))
 }
 
 // preflightLoggers reports addresses that the environment ought to have.
@@ -219,17 +222,18 @@ func preflightModel(key, path string, needed bool) error {
 	return nil
 }
 
-func preflightEnv(ctx context.Context, c *vagen.Config, envs *env.Registry) error {
-	e, err := envs.New(c.Env.Name, c.Env.Config)
+func preflightEnv(ctx context.Context, levels *vagen.Levels, envs *env.Registry) error {
+	first := levels.First()
+	e, err := envs.New(first.Env, first.Config)
 	if err != nil {
 		return fmt.Errorf("%w: env: %w", vagen.ErrConfig, err)
 	}
 	_, err = e.System(ctx)
 	if err == nil {
-		_, err = e.Reset(ctx, c.Env.Seed)
+		_, err = e.Reset(ctx, first.Seed)
 	}
 	if err = errors.Join(err, e.Close()); err != nil {
-		return fmt.Errorf("env: %s: %w", c.Env.Name, err)
+		return fmt.Errorf("env: %s: %w", first.Env, err)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -71,7 +72,7 @@ func (down) Close() error                                    { return nil }
 func TestPreflightSaysAllThatIsWrong(t *testing.T) {
 	c := vagen.Default()
 	c.Env.Name, c.Critic.Model.Path = "lake", "none"
-	err := Preflight(t.Context(), &c, builtin.Registry())
+	err := preflight(t, &c, builtin.Registry())
 	require.ErrorIs(t, err, vagen.ErrConfig)
 	for _, want := range []string{"actor_rollout_ref.model.path is empty", "critic.model.path: none is not a folder", `"lake"`} {
 		require.ErrorContains(t, err, want)
@@ -80,11 +81,18 @@ func TestPreflightSaysAllThatIsWrong(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte("{}"), 0o644))
 	c.Agent.Model.Path, c.Critic.Model.Path, c.Env.Name = dir, "", "frozenlake"
-	require.NoError(t, Preflight(t.Context(), &c, builtin.Registry()))
+	require.NoError(t, preflight(t, &c, builtin.Registry()))
 
 	var r env.Registry
 	require.NoError(t, r.Register("frozenlake", func(map[string]any) (env.Env, error) { return down{}, nil }))
-	err = Preflight(t.Context(), &c, &r)
+	err = preflight(t, &c, &r)
 	require.ErrorIs(t, err, errDown)
 	require.NotErrorIs(t, err, vagen.ErrConfig, "nothing is wrong with the configuration")
+}
+
+func preflight(t *testing.T, c *vagen.Config, envs *env.Registry) error {
+	t.Helper()
+	levels, err := Levels(t.Context(), c, envs, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	return Preflight(t.Context(), c, envs, levels)
 }

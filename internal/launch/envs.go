@@ -1,0 +1,102 @@
+package launch
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"time"
+
+	"vagen"
+	"vagen/env"
+	"vagen/env/builtin"
+	"vagen/env/dataset"
+	"vagen/env/remote"
+	"vagen/policy"
+	"vagen/policy/chat"
+	"vagen/reward/judge"
+)
+
+// Envs are the environments that a configuration is played on: the library's, or
+// with rollout_manager.use_service those of a service.
+func Envs(c *vagen.Config, log *slog.Logger) (*env.Registry, error) {
+	r := &c.Rollout
+	if !r.UseService {
+		return builtin.Registry(), nil
+	}
+	out := new(env.Registry)
+	o := remote.DefaultLegacyOptions()
+	o.URLs, o.Log = []string{r.BaseURL}, log
+	o.Timeout = time.Duration(r.Timeout * float64(time.Second))
+	for _, name := range builtin.Registry().Names() {
+		o.Name = name
+		if err := out.Register(name, served(remote.LegacyFactory(o))); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// Prepare opens environments and start states of a configuration and tries model and
+// environment, before anything is written. It completes the configuration.
+func Prepare(ctx context.Context, c *vagen.Config, log *slog.Logger) (*env.Registry, *vagen.Levels, error) {
+	envs, err := Envs(c, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	levels, err := Levels(ctx, c, envs, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	return envs, levels, Preflight(ctx, c, envs, levels)
+}
+
+// served leaves out the option that chooses rules: a service of the legacy protocol
+// knows its own alone.
+func served(f env.Factory) env.Factory {
+	return func(config map[string]any) (env.Env, error) {
+		config = maps.Clone(config)
+		if config["rules"] == "legacy" {
+			delete(config, "rules")
+		}
+		return f(config)
+	}
+}
+
+// Levels opens the start states of a configuration, completes it, and sets up who
+// judges words about the state.
+func Levels(ctx context.Context, c *vagen.Config, envs *env.Registry, log *slog.Logger) (*vagen.Levels, error) {
+	l, err := vagen.OpenLevels(ctx, c, envs.Names())
+	if err != nil || l.State == nil {
+		return l, err
+	}
+	if c.Rollout.UseService {
+		return nil, fmt.Errorf("%w: state_reward and rollout_manager.use_service: a service judges by itself", vagen.ErrConfig)
+	}
+	j, err := judgeOf(l.State, log)
+	if err != nil {
+		return nil, err
+	}
+	envs.SetJudge(j)
+	return l, nil
+}
+
+// judgeOf is the judge of a block state_reward: fixed rules, or a model behind an API
+// that is asked as the original systems ask theirs.
+func judgeOf(s *dataset.StateReward, log *slog.Logger) (env.Judge, error) {
+	if s.Scorer == "exact" {
+		j := new(judge.Rules)
+		j.Base = s.Base
+		return j, nil
+	}
+	o := chat.Defaults(chat.OpenAI, s.JudgeModel)
+	o.BaseURL, o.Log = s.JudgeURL, log
+	o.Concurrency, o.Timeout = 32, time.Minute
+	m, err := chat.New(o)
+	if err != nil {
+		return nil, fmt.Errorf("%w: state_reward: %w", vagen.ErrConfig, err)
+	}
+	j := &judge.Model{Ask: policy.Ask(m, policy.Sampling{MaxTokens: 512}), Log: log}
+	j.Base = s.Base
+	return j, nil
+}

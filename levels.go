@@ -1,0 +1,254 @@
+package vagen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"vagen/env/dataset"
+	"vagen/internal/rng"
+	"vagen/rollout"
+)
+
+// Levels are the start states of a run: those that are learned from, in the order in
+// which steps take them, and those that measure. They come from data.train_files and
+// data.val_files, else from env.name with seeds counted up.
+type Levels struct {
+	config *Config
+	train  []rollout.Episode // of files; none: env.name
+	val    []rollout.Episode
+
+	epoch int   // whose order is kept
+	order []int // of train
+
+	// State is how environments of files pay for words about the state; nil if they
+	// don't. It has to be the same in all of them.
+	State *dataset.StateReward
+	// Shared tells levels that are both learned from and measured with.
+	Shared error
+}
+
+// OpenLevels reads the files that a configuration names and completes it by what
+// they say: the number of steps where only epochs are given, the longest response of
+// a turn, where rewards about the state sit and how they are paid. known are the
+// names of the environments. It must be called before a run folder is made for the
+// configuration; a Trainer calls it itself unless its Levels are set.
+func OpenLevels(ctx context.Context, c *Config, known []string) (*Levels, error) {
+	l := &Levels{config: c, epoch: -1}
+	var problems []error
+	read := func(key string, files []string, split dataset.Split) []dataset.Episode {
+		var all []dataset.Episode
+		for _, path := range files {
+			o := dataset.Options{Known: known, Getenv: os.LookupEnv, Legacy: dataset.LegacyOptions{Split: split}}
+			episodes, err := dataset.Load(ctx, path, c.Data.BaseSeed, o)
+			if err != nil {
+				problems = append(problems, fmt.Errorf("%s: %w", key, err))
+			}
+			all = append(all, episodes...)
+		}
+		return all
+	}
+	train, val := read("data.train_files", c.Data.TrainFiles, dataset.Train), read("data.val_files", c.Data.ValFiles, dataset.Test)
+	if len(problems) == 0 {
+		problems = l.take(train, val)
+	}
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("vagen: %w: %w", ErrConfig, errors.Join(problems...))
+	}
+	return l, nil
+}
+
+// take makes episodes of lines of files.
+func (l *Levels) take(train, val []dataset.Episode) []error {
+	c := l.config
+	var problems []error
+	say := func(err error) { problems = append(problems, err) }
+	for _, part := range []struct {
+		key  string
+		from []dataset.Episode
+		into *[]rollout.Episode
+	}{{"data.train_files", train, &l.train}, {"data.val_files", val, &l.val}} {
+		made := map[int]map[string]any{} // options by entry, shared by its episodes
+		for i := range part.from {
+			e, err := l.episode(&part.from[i], made)
+			if err != nil {
+				say(fmt.Errorf("%s: episode %d (%s): %w", part.key, i, part.from[i].Name, err))
+				break
+			}
+			*part.into = append(*part.into, e)
+		}
+	}
+	if n := len(l.train); len(c.Data.TrainFiles) > 0 && n < c.Data.TrainBatch && len(problems) == 0 {
+		say(fmt.Errorf("data.train_files have %d episodes, data.train_batch_size is %d", n, c.Data.TrainBatch))
+	}
+	if len(problems) == 0 && len(train) > 0 {
+		l.Shared = dataset.Disjoint(train, val)
+		l.complete(train)
+	}
+	return problems
+}
+
+// episode is what is played for a line of a file: the options of env.config, on top
+// of them those of the file.
+func (l *Levels) episode(e *dataset.Episode, made map[int]map[string]any) (rollout.Episode, error) {
+	out := rollout.Episode{Env: e.Env, Seed: e.Seed, Source: e.Source, MaxTurns: e.MaxTurns, MaxTokens: e.ResponseTokens, MaxObservation: e.ObserveTokens}
+	switch {
+	case e.ThinkTokens != nil:
+		return out, errors.New("thinking_token_budget is for models behind an API")
+	case len(e.Stop) > 0:
+		return out, errors.New("stop_strings are for models behind an API")
+	}
+	options, ok := made[e.Entry]
+	if !ok || e.Entry == 0 { // lines of parquet files have options of their own
+		options = maps.Clone(l.config.Env.Config)
+		if options == nil {
+			options = map[string]any{}
+		}
+		maps.Copy(options, e.Options())
+		if err := l.state(e.StateReward, options); err != nil {
+			return out, err
+		}
+		made[e.Entry] = options
+	}
+	out.Config = options
+	return out, nil
+}
+
+// state tells an environment to attach claims about the state, priced as a block
+// state_reward says.
+func (l *Levels) state(s *dataset.StateReward, options map[string]any) error {
+	if s == nil || !s.Estimation.Enable && !s.Transition.Enable {
+		return nil
+	}
+	if l.State != nil && (l.State.Base != s.Base || l.State.Site != s.Site || l.State.Aggregation != s.Aggregation ||
+		l.State.Scorer != s.Scorer || l.State.JudgeURL != s.JudgeURL || l.State.JudgeModel != s.JudgeModel) {
+		return errors.New("state_reward differs from that of other environments in more than its rewards, which is more than a run can do")
+	}
+	l.State = s
+	weight := func(part dataset.Section) float64 {
+		if part.Enable {
+			return part.Reward
+		}
+		return 0
+	}
+	options["use_state_reward"] = true
+	options["grounding_reward_weight"], options["worldmodeling_reward_weight"] = weight(s.Estimation), weight(s.Transition)
+	if options["rules"] == nil {
+		options["rules"] = "next"
+	}
+	return nil
+}
+
+// complete sets what the configuration leaves to the files.
+func (l *Levels) complete(train []dataset.Episode) {
+	c := l.config
+	if c.Trainer.Steps == stepsOfEpochs {
+		c.Trainer.Steps = c.Trainer.Epochs * (len(train) / c.Data.TrainBatch)
+	}
+	longest := 0
+	for i := range train {
+		if longest = max(longest, train[i].ResponseTokens); train[i].ResponseTokens == 0 {
+			longest = 0
+			break
+		}
+	}
+	if c.Data.PerTurn == 0 && longest > 0 {
+		c.Data.PerTurn = longest
+	}
+	if l.State != nil {
+		c.Reward.Aggregate, c.Reward.Site = l.State.Aggregation, l.State.Site
+		if c.Reward.Site == "per_span" {
+			c.Reward.Site = sectionEnd
+		}
+	}
+}
+
+// stepsOfEpochs stands in total_training_steps for as many steps as
+// data.train_files and total_epochs make.
+const stepsOfEpochs = -1
+
+// episode is one of a step's. The start states that make up for others come from
+// levels after those of all steps, of files from those that come next in the epoch.
+func (l *Levels) at(step, group int) rollout.Episode {
+	c := l.config
+	batch := c.Data.TrainBatch
+	if len(l.train) == 0 {
+		level := int64(step-1)*int64(batch) + int64(group)
+		if group >= batch {
+			extra := int64(c.Data.most() - batch)
+			level = int64(c.Trainer.Steps)*int64(batch) + int64(step-1)*extra + int64(group-batch)
+		}
+		return rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: c.Env.Seed + level}
+	}
+	per := len(l.train) / batch // steps of an epoch; the rest of its order is left out
+	epoch, first := (step-1)/per, (step-1)%per*batch
+	if epoch != l.epoch {
+		l.epoch, l.order = epoch, l.shuffled(epoch)
+	}
+	return l.train[l.order[(first+group)%len(l.order)]]
+}
+
+// shuffled is the order of an epoch.
+func (l *Levels) shuffled(epoch int) []int {
+	if l.config.Data.Shuffle {
+		return rng.New(l.config.Run.Seed, rng.Level, uint64(epoch)).Perm(len(l.train))
+	}
+	return slices.Collect(func(yield func(int) bool) {
+		for i := range l.train {
+			if !yield(i) {
+				return
+			}
+		}
+	})
+}
+
+// Validation lists the validation episodes, a group each.
+func (l *Levels) Validation() []rollout.Episode {
+	c := l.config
+	out := slices.Clone(l.val)
+	if len(c.Data.ValFiles) == 0 {
+		for i := range c.Data.ValBatch {
+			out = append(out, rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: c.Env.ValSeed + int64(i)})
+		}
+	}
+	for i := range out {
+		out[i].Group = i
+	}
+	return out
+}
+
+// String names the environments that are learned from.
+func (l *Levels) String() string {
+	if len(l.train) == 0 {
+		return l.config.Env.Name
+	}
+	var names []string
+	for i := range l.train {
+		if !slices.Contains(names, l.train[i].Env) {
+			names = append(names, l.train[i].Env)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// First is a training episode to try the environments with.
+func (l *Levels) First() rollout.Episode { return l.at(1, 0) }
+
+// openLevels reads the start states unless they are there.
+func (t *Trainer) openLevels() error {
+	if t.Levels == nil {
+		var err error
+		if t.Levels, err = OpenLevels(context.Background(), &t.Config, t.Envs.Names()); err != nil {
+			return err
+		}
+	}
+	t.Levels.config = &t.Config
+	if err := t.Levels.Shared; err != nil {
+		t.Log.Warn("what is validated on is also trained on", "err", err)
+	}
+	return nil
+}
