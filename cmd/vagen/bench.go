@@ -53,7 +53,7 @@ time less so. Memory is the most that the process ever had, loading included.`,
 					{"speed", fmt.Sprintf("%.1f tokens a second", r.TokensPerSecond)},
 					{"first step", fmt.Sprintf("%.2f s", r.FirstStep)},
 					{"compiling", fmt.Sprintf("%.2f s", r.CompileSeconds)},
-					{"peak memory", fmt.Sprintf("%.1f MB", float64(r.PeakRSS)/1e6)},
+					{"peak memory", fmt.Sprintf("%.1f MB, %.1f MB planned", float64(r.PeakRSS)/1e6, float64(r.PlannedBytes)/1e6)},
 				})
 			}
 		},

@@ -66,6 +66,22 @@ func (c Config) Check() error {
 	return nil
 }
 
+func (c Config) workload() vlm.Workload {
+	w := vlm.Workload{Rows: c.Batch, Tokens: c.Seq}
+	switch c.Mode {
+	case Train:
+		w.Train = true
+	case LogProb:
+		w.Score = true
+	case Prefill:
+		w.Generate = true
+	case Decode:
+		w.Generate = true
+		w.Tokens += max(c.Steps, leastDecoded) + warmDecoded + 1
+	}
+	return w
+}
+
 // Result is what a run measured.
 type Result struct {
 	System          string  `json:"system"`
@@ -81,6 +97,7 @@ type Result struct {
 	FirstStep       float64 `json:"first_step_seconds"` // with the compiling that it needs
 	CompileSeconds  float64 `json:"compile_seconds"`
 	PeakRSS         int64   `json:"peak_rss_bytes"` // of the process so far; 0 where the system doesn't say
+	PlannedBytes    int64   `json:"planned_bytes"`  // what the memory plan foresees for it
 }
 
 // Run times the model.
@@ -89,7 +106,10 @@ func Run(ctx context.Context, m *vlm.Model, c Config) (*Result, error) {
 		return nil, err
 	}
 	r := &runner{Config: c, model: m}
-	var err error
+	plan, err := m.Plan(c.workload())
+	if err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
 	switch c.Mode {
 	case Train:
 		err = r.repeat(ctx, r.train)
@@ -115,7 +135,7 @@ func Run(ctx context.Context, m *vlm.Model, c Config) (*Result, error) {
 	return &Result{
 		System: system(), Model: m.Family(), Backend: m.Backend(), Mode: c.Mode, Batch: c.Batch, Seq: c.Seq, Steps: len(r.times),
 		MillisPerStep: float64(median) / 1e6, TokensPerSecond: float64(tokens) / median.Seconds(),
-		CPUPerStep: float64(r.cpu) / 1e6 / float64(len(r.times)), FirstStep: r.first.Seconds(), CompileSeconds: m.CompileTime().Seconds(), PeakRSS: peakRSS(),
+		CPUPerStep: float64(r.cpu) / 1e6 / float64(len(r.times)), FirstStep: r.first.Seconds(), CompileSeconds: m.CompileTime().Seconds(), PeakRSS: peakRSS(), PlannedBytes: plan.Peak(),
 	}, nil
 }
 
@@ -218,10 +238,17 @@ func (r *runner) prefill(ctx context.Context) error {
 	})
 }
 
+// leastDecoded is the least number of timed steps of decoding, and warmDecoded
+// that of those before them.
+const (
+	leastDecoded = 16
+	warmDecoded  = 4
+)
+
 // decode times the tokens of long responses, greedily. A first pass compiles.
 func (r *runner) decode(ctx context.Context) error {
-	const warm = 4
-	r.Steps = max(r.Steps, 16)
+	const warm = warmDecoded
+	r.Steps = max(r.Steps, leastDecoded)
 	prompts, err := r.prompts()
 	if err != nil {
 		return err

@@ -161,6 +161,7 @@ type Model struct {
 	pictures *pictureCache
 	chats    map[uint64]*conversation
 	batches  []*session
+	planned  bool // the memory of a training step has been logged
 	closed   bool
 }
 

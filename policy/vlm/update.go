@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"vagen/policy"
+	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 )
 
@@ -88,6 +89,10 @@ func (m *Model) Update(ctx context.Context, b *policy.Batch, o policy.Objective,
 		return policy.Stats{}, err
 	}
 	m.dropSessions()
+	m.logPlan(b)
+	if _, held := m.dev.Live(); held >= largeModel {
+		defer device.ReturnMemory()()
+	}
 	stats := policy.Stats{Tokens: len(b.Tokens)}
 	if !o.CriticOnly {
 		if err := m.updateActor(ctx, b, o, kind, opt, &stats); err != nil {
@@ -101,6 +106,10 @@ func (m *Model) Update(ctx context.Context, b *policy.Batch, o policy.Objective,
 	}
 	return stats, nil
 }
+
+// largeModel is from how many bytes on the device on the gaps between a step's
+// buffers are worth the time that it takes to avoid them.
+const largeModel = 128 << 20
 
 // marks returns the tokens at which any of the weights is not 0.
 func marks(n int, weights ...[]float32) []bool {

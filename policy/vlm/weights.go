@@ -3,6 +3,7 @@ package vlm
 import (
 	"fmt"
 	"math"
+	"runtime/debug"
 
 	"vagen/internal/rng"
 	"vagen/policy/vlm/internal/device"
@@ -35,6 +36,12 @@ type source func(group *model.Group, p model.Param, part model.Part, dst []float
 func newTensors(d *device.Device, groups []*model.Group, from source) (*tensors, error) {
 	t := &tensors{groups: groups}
 	var buf []float32
+	defer func() {
+		if large := cap(buf) > 16<<20; large {
+			buf = nil
+			debug.FreeOSMemory() // would otherwise stay for minutes
+		}
+	}()
 	for _, g := range groups {
 		arrays := make([]*device.Array, 0, len(g.Params))
 		t.arrays = append(t.arrays, arrays)

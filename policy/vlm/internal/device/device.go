@@ -36,6 +36,7 @@ type Device struct {
 	closed   bool
 
 	arrays, bytes atomic.Int64 // not freed yet
+	peak          atomic.Int64 // the most bytes so far
 }
 
 // New wraps a backend, which stays the caller's and may serve several devices.
@@ -61,6 +62,21 @@ func (d *Device) CompileTime() time.Duration {
 // Live returns how many arrays have been made and not been freed yet, and the
 // bytes that they take on the device.
 func (d *Device) Live() (arrays, bytes int64) { return d.arrays.Load(), d.bytes.Load() }
+
+// Accelerator reports whether arrays are in a memory of their own.
+func (d *Device) Accelerator() bool { return strings.Contains(d.name, "cuda") }
+
+// Resident is what arrays take of the process's memory.
+func (d *Device) Resident() int64 {
+	if d.Accelerator() {
+		return 0
+	}
+	return d.bytes.Load()
+}
+
+// Peak returns the most bytes that arrays have taken at one time. What programs
+// use while they run, their outputs aside, is not counted.
+func (d *Device) Peak() int64 { return d.peak.Load() }
 
 // Close frees every program, and leaves the backend to whoever made it. Programs
 // must not be run afterwards.
@@ -221,7 +237,10 @@ type Array struct {
 func newArray(d *Device, buffer backends.Buffer, shape shapes.Shape) *Array {
 	a := &Array{dev: d, buffer: buffer, shape: shape}
 	d.arrays.Add(1)
-	d.bytes.Add(a.Bytes())
+	now := d.bytes.Add(a.Bytes())
+	for most := d.peak.Load(); now > most && !d.peak.CompareAndSwap(most, now); {
+		most = d.peak.Load()
+	}
 	return a
 }
 

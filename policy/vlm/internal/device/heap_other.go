@@ -1,0 +1,6 @@
+//go:build !linux || !cgo
+
+package device
+
+// ReturnMemory does nothing here.
+func ReturnMemory() (restore func()) { return func() {} }

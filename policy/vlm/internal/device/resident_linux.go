@@ -1,0 +1,25 @@
+package device
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+)
+
+// Resident is the memory that the process has in RAM in bytes, 0 where the
+// system does not say.
+func Resident() int64 {
+	raw, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	fields := bytes.Fields(raw)
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, err := strconv.ParseInt(string(fields[1]), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
+}

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package device
+
+// Resident is 0: the system is not asked.
+func Resident() int64 { return 0 }

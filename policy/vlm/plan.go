@@ -1,0 +1,269 @@
+package vlm
+
+import (
+	"fmt"
+	"log/slog"
+
+	"vagen/policy"
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/model"
+)
+
+// Workload is what a Model is going to do, for a MemoryPlan. Rows are of one
+// length.
+type Workload struct {
+	Generate bool // write responses
+	Score    bool // compute log-probs or values
+	Train    bool // take optimiser steps
+
+	Rows    int // of a batch, or conversations that are open at one time
+	Tokens  int // of a row, its responses included
+	Images  int // of a row
+	Patches int // of an image
+}
+
+// MemoryPlan is an estimate of the memory that a workload takes at its peak, in
+// bytes. Scoring, training and generating follow each other: Update ends all
+// conversations.
+type MemoryPlan struct {
+	Weights     int64 // of policy, critic and reference
+	Moments     int64 // of AdamW, two for every trained weight
+	Gradients   int64
+	Activations int64 // of one micro-batch: what is kept for the backward pass, and a block's own
+	Logits      int64 // of HeadTokens tokens, with their gradients
+	Caches      int64 // keys and values of conversations, old and grown side by side
+	Program     int64 // what the process takes besides: code, runtime, executables; 0 on accelerators
+}
+
+// Peak is the most that is taken at one time.
+func (p MemoryPlan) Peak() int64 {
+	return p.Weights + p.Moments + p.Program + max(p.Caches, p.Gradients+p.Activations+p.Logits)
+}
+
+// LogValue implements slog.LogValuer: megabytes.
+func (p MemoryPlan) LogValue() slog.Value {
+	mb := func(name string, n int64) slog.Attr { return slog.String(name, fmt.Sprintf("%.0fMB", float64(n)/1e6)) }
+	return slog.GroupValue(mb("peak", p.Peak()), mb("weights", p.Weights), mb("moments", p.Moments), mb("gradients", p.Gradients),
+		mb("activations", p.Activations), mb("logits", p.Logits), mb("caches", p.Caches), mb("program", p.Program))
+}
+
+// Plan estimates the memory of a workload. Work that has been done before does
+// not count, but what the program takes is measured: the estimate is best made
+// when the model has just been opened.
+func (m *Model) Plan(w Workload) (MemoryPlan, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return MemoryPlan{}, ErrClosed
+	}
+	for _, f := range []struct {
+		name         string
+		value, least int
+	}{{"Rows", w.Rows, 1}, {"Tokens", w.Tokens, 1}, {"Images", w.Images, 0}, {"Patches", w.Patches, 0}} {
+		if f.value < f.least {
+			return MemoryPlan{}, fmt.Errorf("vlm: plan: %s is %d, must be at least %d", f.name, f.value, f.least)
+		}
+	}
+	return m.plan(w), nil
+}
+
+// compiling is what compiled programs and the compiler take.
+const compiling = 96 << 20
+
+func (m *Model) plan(w Workload) MemoryPlan {
+	p := MemoryPlan{Program: max(0, device.Resident()-m.dev.Resident()) + compiling}
+	if m.dev.Accelerator() {
+		p.Program = 0
+	}
+	for _, l := range []*learner{m.actor, m.critic, m.ref} {
+		if l != nil {
+			p.Weights += l.weights.bytes()
+		}
+	}
+	for _, a := range m.off {
+		p.Weights += a.Bytes()
+	}
+	if w.Generate {
+		p.Caches = m.cacheBytes(w)
+	}
+	layout := m.planLayout(w)
+	switch {
+	case w.Train:
+		for _, l := range []*learner{m.actor, m.critic} {
+			m.planUpdate(&p, l, layout)
+		}
+	case w.Score:
+		p.Activations = layout.through(m.net)
+		p.Logits = 4 * layout.logits(m.net.spec)
+	}
+	return p
+}
+
+// bytes is what the tensors take on the device.
+func (t *tensors) bytes() (sum int64) {
+	if t == nil {
+		return 0
+	}
+	for _, g := range t.arrays {
+		for _, a := range g {
+			sum += a.Bytes()
+		}
+	}
+	return sum
+}
+
+// planned is a micro-batch before its rows are there.
+type planned struct {
+	bins, length int
+	patches      int // of one image
+	images       int
+	chunk        int
+	several      bool // there are more micro-batches
+}
+
+func (m *Model) planLayout(w Workload) planned {
+	k := m.packer(m.net)
+	l := planned{length: bucket(w.Tokens), patches: w.Patches}
+	full := k.perPack(l.length)
+	l.bins = k.packSize(min(w.Rows, full), full, l.length, true)
+	l.several = w.Rows > full
+	if w.Images > 0 {
+		l.images = imageBucket(min(w.Rows, full) * w.Images)
+	}
+	l.chunk = m.opts.HeadTokens
+	if !l.several {
+		l.chunk = min(l.chunk, sizeClass(w.Rows*w.Tokens, 32))
+	}
+	return l
+}
+
+// planUpdate adds the optimiser step of a learner; nil has none. Steps of policy
+// and critic follow each other.
+func (m *Model) planUpdate(p *MemoryPlan, l *learner, at planned) {
+	if l == nil {
+		return
+	}
+	const float = 4
+	var trained, largest int64
+	for _, g := range trainedGroups(l.weights.groups) {
+		trained += float * int64(g.Size())
+		largest = max(largest, float*int64(g.Size()))
+	}
+	p.Moments += 2 * trained
+	activations, logits := at.kept(l.net), 4*at.logits(l.net.spec)
+	// While the first micro-batch goes back, its activations make room for
+	// gradients; with the next one, all gradients wait beside it. In the end the
+	// largest group is there twice, with its moments.
+	gradients := int64(0)
+	if at.several {
+		gradients = trained
+	}
+	if end := trained + 3*largest; end > gradients+activations+logits+2*largest {
+		gradients, activations, logits = end, 0, 0
+	} else {
+		gradients += 2 * largest
+	}
+	if gradients+activations+logits > p.Gradients+p.Activations+p.Logits {
+		p.Gradients, p.Activations, p.Logits = gradients, activations, logits
+	}
+}
+
+// logits is the size of the logits of a chunk.
+func (l planned) logits(spec *model.Config) int64 {
+	if spec.Critic {
+		return 0
+	}
+	return 4 * int64(l.chunk) * int64(spec.Text.Vocab)
+}
+
+// kept is what a training forward pass keeps, and what one block works with.
+func (l planned) kept(n *net) int64 {
+	keep := func(b *model.Block, depth, tokens, groups, length int) int64 {
+		inner, probs := blockFloats(b, tokens, groups, length)
+		all := int64(tokens) * int64(b.Hidden) * int64(depth)
+		if n.keep != keepInputs {
+			all += inner * int64(depth)
+		}
+		if n.keep == keepAll {
+			all += probs * int64(depth)
+		}
+		return all + inner + 2*probs
+	}
+	sum := keep(n.text, n.cfg.Text.Layers, l.bins*l.length, l.bins, l.length)
+	if l.images > 0 && n.vision != nil {
+		if !n.reach.vision {
+			return l.bytesOf(n, sum) + l.see(n)
+		}
+		sum += keep(n.vision, n.cfg.Vision.Depth, l.images*l.patches, l.images, l.patches)
+	}
+	return l.bytesOf(n, sum)
+}
+
+// through is what a forward pass without training works with.
+func (l planned) through(n *net) int64 {
+	inner, probs := blockFloats(n.text, l.bins*l.length, l.bins, l.length)
+	return max(l.bytesOf(n, inner+2*probs), l.see(n))
+}
+
+// see is what the vision tower works with.
+func (l planned) see(n *net) int64 {
+	if l.images == 0 || n.vision == nil {
+		return 0
+	}
+	inner, probs := blockFloats(n.vision, l.images*l.patches, l.images, l.patches)
+	return l.bytesOf(n, inner+2*probs)
+}
+
+func (l planned) bytesOf(n *net, floats int64) int64 { return floats * int64(n.compute.Size()) }
+
+// blockFloats counts what a block computes on its way: queries, keys, values,
+// attention, its sum with the input and the feed-forward part; and, apart, the
+// attention's probabilities.
+func blockFloats(b *model.Block, tokens, groups, length int) (inner, probs int64) {
+	up := 2 * b.FF
+	if b.GELU {
+		up = b.FF
+	}
+	inner = int64(tokens) * int64((2*b.Heads+2*b.KVHeads)*b.HeadDim+b.Hidden+up)
+	return inner, int64(groups) * int64(b.Heads) * int64(length) * int64(length)
+}
+
+// cacheBytes is what conversations take: their keys and values, which are there
+// twice when they grow, and what reading a prompt works with.
+func (m *Model) cacheBytes(w Workload) int64 {
+	t := &m.cfg.Text
+	var sum int64
+	for left := w.Rows; left > 0; left -= m.opts.MaxRows {
+		rows := rowBucket(min(left, m.opts.MaxRows))
+		slots := cacheLength(max(w.Tokens, m.opts.CacheTokens)) + 32
+		sum += 2 * int64(rows) * int64(slots) * int64(t.KVHeads*t.HeadDim*t.Layers)
+	}
+	rows := rowBucket(min(w.Rows, m.opts.MaxRows))
+	inner, probs := blockFloats(m.net.text, rows*w.Tokens, rows, w.Tokens)
+	l := planned{images: min(rows, w.Rows) * w.Images, patches: w.Patches}
+	return l.bytesOf(m.net, 2*sum+inner+2*probs) + 4*int64(rows)*int64(t.Vocab) + l.see(m.net)
+}
+
+// logPlan tells what the first optimiser step will take.
+func (m *Model) logPlan(b *policy.Batch) {
+	if m.planned {
+		return
+	}
+	m.planned = true
+	w := Workload{Train: true, Rows: max(1, b.Len()), Tokens: 1}
+	patches, images := 0, 0
+	for i := range b.Len() {
+		w.Tokens = max(w.Tokens, b.Offsets[i+1]-b.Offsets[i])
+		if b.Images == nil {
+			continue
+		}
+		w.Images = max(w.Images, len(b.Images[i]))
+		for _, im := range b.Images[i] {
+			if pic, err := m.picture(im); err == nil {
+				images, patches = images+1, patches+pic.grid.h*pic.grid.w
+			}
+		}
+	}
+	w.Patches = patches / max(1, images)
+	m.opts.Log.Info("memory plan of a training step", "rows", w.Rows, "tokens", w.Tokens, "plan", m.plan(w))
+}

@@ -1,0 +1,115 @@
+package vlm
+
+import (
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy"
+	"vagen/policy/vlm/internal/model"
+)
+
+func plan(t *testing.T, m *Model, w Workload) MemoryPlan {
+	t.Helper()
+	p, err := m.Plan(w)
+	require.NoError(t, err)
+	return p
+}
+
+// Every array that stays between steps is in the plan, byte for byte.
+func TestPlannedWeightsAndMomentsAreThoseThatAreThere(t *testing.T) {
+	for name, o := range map[string]Options{
+		"policy":          {},
+		"shared critic":   {Critic: SharedCritic},
+		"three models":    {Critic: SeparateCritic, Reference: true},
+		"adapters":        {LoRA: &LoRA{Rank: 2, Alpha: 4}, Reference: true},
+		"frozen tower":    {Freeze: []string{"model.visual.*"}},
+		"frozen, adapted": {LoRA: &LoRA{Rank: 2, Alpha: 4}, Critic: SeparateCritic},
+	} {
+		m := newTiny(t, model.Qwen25VL, o)
+		rows, want := fourRows(t, m)
+		p := plan(t, m, Workload{Train: true, Rows: 4, Tokens: 21})
+		_, held := m.dev.Live()
+		require.Equal(t, held, p.Weights, name)
+		b := &policy.Batch{Rows: rows, Weight: make([]float32, len(want))}
+		for i := range want {
+			if want[i] {
+				b.Weight[i] = 1
+			}
+		}
+		b.Returns, b.OldValues, b.ValueWeight = b.Weight, b.Weight, b.Weight
+		b.OldLogProbs, b.Advantages = b.Weight, b.Weight
+		o := policy.Objective{Temperature: 1, ClipLow: 0.2, ClipHigh: 0.2}
+		if m.opts.Critic != NoCritic {
+			o.ValueCoef = 1
+		}
+		_, err := m.Update(t.Context(), b, o, policy.DefaultOptimizer())
+		require.NoError(t, err)
+		_, held = m.dev.Live()
+		require.Equal(t, held, p.Weights+p.Moments, name)
+	}
+}
+
+// The device's own count of a training step, in which activations are the larger
+// part, is met within a fifth, for every choice of what is computed again.
+func TestPlannedStepsTakeWhatWasPlanned(t *testing.T) {
+	dir := tinyFolder(t, model.Llama, object{"num_hidden_layers": 4})
+	var before int64
+	for _, r := range []Recompute{RecomputeNothing, RecomputeAttention, RecomputeBlocks} {
+		m := openTiny(t, dir, Options{Recompute: r, MicroTokens: 1024, HeadTokens: 32})
+		rows := policy.Rows{Tokens: make([]int32, 2*128), Offsets: []int{0, 128, 256}}
+		imitate(t, m, rows, trues(len(rows.Tokens)), 1e-3) // moments are there from the first step on
+		imitate(t, m, rows, trues(len(rows.Tokens)), 1e-3)
+		p := plan(t, m, Workload{Train: true, Rows: 2, Tokens: 128})
+		inner, probs := blockFloats(m.net.text, 256, 2, 128)
+		used := m.dev.Peak() + 4*(inner+2*probs) + p.Logits // what a program works with inside is not counted
+		require.InEpsilon(t, used, p.Peak()-p.Program, 0.2, "recompute %s", r)
+		if before > 0 {
+			require.Less(t, m.dev.Peak(), before, "recompute %s", r)
+		}
+		before = m.dev.Peak()
+	}
+}
+
+func TestPlannedCachesAreThoseOfConversations(t *testing.T) {
+	m := newTiny(t, model.Qwen2, Options{})
+	_, weights := m.dev.Live()
+	prompts := []policy.Prompt{{Conversation: 1, Messages: say("left"), Seed: 1}, {Conversation: 2, Messages: say("right"), Seed: 2}}
+	_, err := m.Generate(t.Context(), prompts, policy.Sampling{Temperature: 1, MaxTokens: 32})
+	require.NoError(t, err)
+	_, held := m.dev.Live()
+	n := m.batches[0].slots
+	p := plan(t, m, Workload{Generate: true, Rows: 2, Tokens: n})
+	require.Equal(t, weights, p.Weights)
+	require.GreaterOrEqual(t, p.Caches, 2*(held-weights), "a grown copy beside the old one")
+	require.Greater(t, plan(t, m, Workload{Generate: true, Rows: 200, Tokens: n}).Caches, 20*p.Caches)
+}
+
+func TestPlansRefuseWhatIsNoWork(t *testing.T) {
+	m := newTiny(t, model.Qwen2, Options{})
+	for want, w := range map[string]Workload{
+		"Rows is 0, must be at least 1":     {Tokens: 1},
+		"Tokens is -1, must be at least 1":  {Rows: 1, Tokens: -1},
+		"Images is -2, must be at least 0":  {Rows: 1, Tokens: 1, Images: -2},
+		"Patches is -3, must be at least 0": {Rows: 1, Tokens: 1, Patches: -3},
+	} {
+		_, err := m.Plan(w)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestPlanIsLoggedOnceBeforeTheFirstStep(t *testing.T) {
+	var out strings.Builder
+	m := newTiny(t, model.Qwen25VL, Options{Log: slog.New(slog.NewTextHandler(&out, nil))})
+	rows, want := fourRows(t, m)
+	imitate(t, m, rows, want, 1e-3)
+	imitate(t, m, rows, want, 1e-3)
+	lines := slices.DeleteFunc(strings.Split(out.String(), "\n"), func(l string) bool { return !strings.Contains(l, "memory plan") })
+	require.Len(t, lines, 1)
+	for _, word := range []string{"rows=4", "plan.peak=", "plan.weights=", "plan.moments=", "plan.gradients=", "plan.activations=", "plan.caches="} {
+		require.Contains(t, lines[0], word)
+	}
+}
