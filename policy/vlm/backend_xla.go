@@ -56,7 +56,7 @@ func startPlugin(ctx context.Context, kind plugin.Kind, name, options string, lo
 
 // prepareEnv sets, where the user has not, the environment that XLA reads when a
 // plugin starts. This is the place for further defaults in XLA_FLAGS, each with
-// the measurement that speaks for it; malloc's settings come too late here.
+// the measurement that speaks for it. It is too late for malloc's variables.
 func prepareEnv(p plugin.Plugin, kind plugin.Kind) {
 	const checks, flags, dataDir = "GOPJRT_CUDA_CHECKS", "XLA_FLAGS", "--xla_gpu_cuda_data_dir"
 	// go-xla's check of a CUDA plugin points XLA to a folder of its author's

@@ -23,6 +23,10 @@ type conversation struct {
 
 // Generate implements policy.Policy. Conversations opened by one call advance in
 // lockstep and share a cache; continuing them together is what is fast.
+//
+// When the call fails, or ctx ends, after conversations have begun to go on, those
+// of its prompts end: some may have got a response and others not. All others stay
+// as they were, unless the device failed on a cache that they share.
 func (m *Model) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
 	return m.Stream(ctx, prompts, s, nil)
 }
@@ -45,14 +49,14 @@ func (m *Model) Stream(ctx context.Context, prompts []policy.Prompt, s policy.Sa
 		return nil, err
 	}
 	if err := m.open(prompts, turns); err != nil {
-		m.dropSessions() // rows may have moved in one half of a cache
+		m.endConversations(prompts)
 		return nil, err
 	}
 	out := make([]policy.Completion, len(prompts))
 	for i := range out {
 		out[i].Err = turns[i].err
 	}
-	for _, batch := range m.batches {
+	for _, batch := range slices.Clone(m.batches) {
 		var members []int
 		var reqs []*request
 		for i, p := range prompts {
@@ -69,7 +73,10 @@ func (m *Model) Stream(ctx context.Context, prompts []policy.Prompt, s policy.Sa
 		}
 		replies, err := batch.generate(ctx, m.actor.parts, reqs, s, m.endTokens(), m.recentTokens(s))
 		if err != nil {
-			m.dropSessions() // caches may be half-written
+			if ctx.Err() == nil {
+				m.dropSession(batch) // the device failed: the cache may be half-written
+			}
+			m.endConversations(prompts)
 			return nil, err
 		}
 		for k, i := range members {
@@ -211,6 +218,7 @@ func (m *Model) open(prompts []policy.Prompt, turns []userTurn) error {
 	}
 	for _, s := range m.batches {
 		if err := m.compact(s); err != nil {
+			m.dropSession(s) // rows may have moved in one half of the cache
 			return err
 		}
 	}
@@ -335,6 +343,10 @@ func (m *Model) complete(p policy.Prompt, t userTurn, r *reply) policy.Completio
 func (m *Model) Forget(keys ...uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.forget(keys...)
+}
+
+func (m *Model) forget(keys ...uint64) {
 	for _, key := range keys {
 		c, ok := m.chats[key]
 		if !ok {
@@ -362,6 +374,24 @@ func (s *session) empty() bool {
 		}
 	}
 	return true
+}
+
+// endConversations ends those of the prompts.
+func (m *Model) endConversations(prompts []policy.Prompt) {
+	for _, p := range prompts {
+		m.forget(p.Conversation)
+	}
+}
+
+// dropSession ends the conversations of a batch.
+func (m *Model) dropSession(s *session) {
+	var keys []uint64
+	for key, c := range m.chats {
+		if c.batch == s {
+			keys = append(keys, key)
+		}
+	}
+	m.forget(keys...)
 }
 
 // dropSessions ends all conversations.

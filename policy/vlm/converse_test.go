@@ -200,3 +200,55 @@ func TestCancelledGenerationLeavesAWorkingModel(t *testing.T) {
 		require.Equal(t, want[key].Tokens, c.Tokens)
 	}
 }
+
+// Conversations that take no part in a call that fails go on as if it had not
+// been, also those that share a cache with one that does.
+func TestBrokenCallsEndOnlyTheirConversations(t *testing.T) {
+	m := newTiny(t, model.Qwen25VL, Options{})
+	o := policy.Sampling{Temperature: 1, MaxTokens: 6}
+	more := func(key, seed uint64) policy.Prompt {
+		return policy.Prompt{Conversation: key, Seed: seed, Messages: say("on")}
+	}
+	alone := stories{}
+	alone.play(t, m, asks(), o)
+	alone.play(t, m, []policy.Prompt{more(2, 8)}, o)
+	m.Forget(keysOf(asks())...)
+
+	done := false
+	for looks := 0; !done; looks++ {
+		played := stories{}
+		played.play(t, m, asks(), o)
+		_, err := m.Generate(&countdown{t.Context(), looks}, []policy.Prompt{more(1, 5), more(77, 6)}, o)
+		if done = err == nil; !done {
+			require.NotContains(t, m.chats, uint64(1), "after %d looks", looks)
+			require.NotContains(t, m.chats, uint64(77))
+		}
+		require.Contains(t, m.chats, uint64(2))
+		played.play(t, m, []policy.Prompt{more(2, 8)}, o)
+		require.Equal(t, alone[2].tokens, played[2].tokens, "after %d looks", looks)
+		requireNear(t, alone[2].logProbs, played[2].logProbs, rowDrift, "log-probs")
+		m.Forget(append(keysOf(asks()), 77)...)
+		require.Empty(t, m.batches)
+	}
+}
+
+// torn is an image whose pixels are not there.
+type torn struct{ image.Image }
+
+func TestImagesThatPanicAreErrors(t *testing.T) {
+	m := newTiny(t, model.Qwen25VL, Options{})
+	var none *image.RGBA
+	for name, im := range map[string]image.Image{
+		"nil pointer": none, "nil embedded": torn{}, "too few pixels": &image.RGBA{Stride: 64, Rect: image.Rect(0, 0, 16, 16)},
+	} {
+		prompts := []policy.Prompt{{Conversation: 1, Messages: say("<image>", im)}, {Conversation: 2, Messages: say("left")}}
+		out, err := m.Generate(t.Context(), prompts, policy.Sampling{MaxTokens: 2})
+		require.NoError(t, err, name)
+		require.ErrorContains(t, out[0].Err, "image 0: it cannot be read", name)
+		require.NoError(t, out[1].Err, "the other conversation goes on")
+		m.Forget(1, 2)
+		rows := policy.Rows{Offsets: []int{0, 2}, Tokens: []int32{65, m.cfg.ImageToken}, Images: [][]policy.Image{{{Image: im}}}}
+		_, err = m.Score(t.Context(), &rows, trues(2), policy.Wanted{LogProbs: true}, 1)
+		require.ErrorContains(t, err, "row 0: image 0: it cannot be read", name)
+	}
+}

@@ -50,6 +50,18 @@ func (c *pictureCache) put(hash [32]byte, p picture) {
 	}
 }
 
+// guarded calls f, in which a caller's image is read, and turns a panic of the
+// image's methods into an error: a nil pointer in an image.Image, or a picture
+// whose pixels are not all there.
+func guarded(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("it cannot be read: %v", r)
+		}
+	}()
+	return f()
+}
+
 // hashImage is SHA-256 of an image's size and its 8-bit RGBA pixels.
 func hashImage(im image.Image) [32]byte {
 	b := im.Bounds()
@@ -79,7 +91,7 @@ func (m *Model) picture(im policy.Image) (picture, error) {
 		return picture{}, fmt.Errorf("image %x is not there", im.Hash[:4])
 	}
 	var patches processor.Patches
-	if err := m.proc.Patches(&patches, im.Image); err != nil {
+	if err := guarded(func() error { return m.proc.Patches(&patches, im.Image) }); err != nil {
 		return picture{}, err
 	}
 	p := picture{grid: grid{patches.Grid.H, patches.Grid.W}, pixels: patches.Pix}
@@ -103,8 +115,12 @@ func (m *Model) prepare(groups [][]image.Image) ([][]policy.Image, [][]picture, 
 						errs[i] = fmt.Errorf("vlm: image %d is nil", k)
 						break
 					}
-					ref := policy.Image{Hash: hashImage(im), Image: im}
-					pic, err := m.picture(ref)
+					ref := policy.Image{Image: im}
+					var pic picture
+					err := guarded(func() error { ref.Hash = hashImage(im); return nil })
+					if err == nil {
+						pic, err = m.picture(ref)
+					}
 					if err != nil {
 						errs[i] = fmt.Errorf("vlm: image %d: %w", k, err)
 						break

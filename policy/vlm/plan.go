@@ -67,11 +67,18 @@ func (m *Model) Plan(w Workload) (MemoryPlan, error) {
 	return m.plan(w), nil
 }
 
-// compiling is what compiled programs and the compiler take.
-const compiling = 96 << 20
+// What the compiler and compiled programs take: those that read and write, and
+// those that also learn.
+const (
+	compiling    = 96 << 20
+	compilingAll = 192 << 20
+)
 
 func (m *Model) plan(w Workload) MemoryPlan {
 	p := MemoryPlan{Program: max(0, device.Resident()-m.dev.Resident()) + compiling}
+	if w.Train {
+		p.Program += compilingAll - compiling
+	}
 	if m.dev.Accelerator() {
 		p.Program = 0
 	}

@@ -71,7 +71,8 @@ func (m *Model) Score(ctx context.Context, rows *policy.Rows, want []bool, what 
 
 // Update implements policy.Learner. It ends all conversations: their caches hold
 // what the old weights made. The policy takes its step before a separate critic
-// does: an error, or the end of ctx, between the two leaves the critic behind.
+// does. Once it has, the end of ctx no longer stops the critic: it stops
+// both or neither, unless the device fails between the two.
 func (m *Model) Update(ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer) (policy.Stats, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,6 +101,9 @@ func (m *Model) Update(ctx context.Context, b *policy.Batch, o policy.Objective,
 		}
 	}
 	if m.critic != nil && o.ValueCoef > 0 && !o.Imitate {
+		if !o.CriticOnly {
+			ctx = context.WithoutCancel(ctx)
+		}
 		if err := m.updateCritic(ctx, b, o, opt, &stats); err != nil {
 			return stats, err
 		}

@@ -371,3 +371,21 @@ func TestCancelledUpdatesChangeNothing(t *testing.T) {
 	}
 	require.NotEqual(t, weights, weightsOf(t, m.actor))
 }
+
+// Policy and separate critic are both stopped by the end of the context, or neither.
+func TestCancelledUpdatesStepPolicyAndCriticTogether(t *testing.T) {
+	m := newTiny(t, model.Qwen2, Options{Critic: SeparateCritic, MicroTokens: 24})
+	rows, want := fourRows(t, m)
+	n := evenly(want)
+	b := &policy.Batch{Rows: rows, Weight: n, ValueWeight: n, OldLogProbs: n, Advantages: n, Returns: n, OldValues: n}
+	o := policy.Objective{Temperature: 1, ClipLow: 0.2, ClipHigh: 0.2, ValueCoef: 1}
+	actor, critic := weightsOf(t, m.actor), weightsOf(t, m.critic)
+	done := false
+	for looks := 0; !done; looks++ {
+		_, err := m.Update(&countdown{t.Context(), looks}, b, o, policy.DefaultOptimizer())
+		done = err == nil
+		require.Equal(t, done, len(changed(actor, weightsOf(t, m.actor))) > 0, "after %d looks", looks)
+		require.Equal(t, done, len(changed(critic, weightsOf(t, m.critic))) > 0, "after %d looks", looks)
+		require.Less(t, looks, 50)
+	}
+}

@@ -4,6 +4,8 @@ package device
 
 /*
 #include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
 
 // Large blocks are those of 1 MB. Otherwise of 32 MB, which is as far as glibc
 // itself moves the limit up when such blocks come and go.
@@ -13,6 +15,17 @@ static void blocks(int straight) {
 	mallopt(M_TRIM_THRESHOLD, straight ? 1 << 20 : 64 << 20);
 	if (straight)
 		malloc_trim(0);
+#endif
+}
+
+// glibc settles the number of its heaps when the second thread allocates, which is
+// before any Go code runs. It would take 8 for every processor; XLA allocates
+// seldom and much, and gaps in 2 heaps are fewer. Users' own settings stand.
+__attribute__((constructor)) static void fewHeaps(void) {
+#ifdef __GLIBC__
+	const char *tunables = getenv("GLIBC_TUNABLES");
+	if (!getenv("MALLOC_ARENA_MAX") && !(tunables && strstr(tunables, "arena_max")))
+		mallopt(M_ARENA_MAX, 2);
 #endif
 }
 */
