@@ -64,30 +64,39 @@ func (t *Trainer) compareBest(ctx context.Context, step int, m Metrics) error {
 // with best.json beside it. save writes the policy to a folder that is empty. The
 // folder is never half written, and has nothing to do with checkpoints.
 func (f *RunFolder) SaveBest(ctx context.Context, b Best, save func(ctx context.Context, dir string) error) error {
-	final := filepath.Join(f.Path, bestFolder)
-	err := f.writeBest(ctx, final+unfinished, b, save)
-	if err == nil {
-		err = replace(final+unfinished, final)
-	}
-	if err != nil {
-		return fmt.Errorf("vagen: best policy of step %d: %w", b.Step, errors.Join(err, os.RemoveAll(final+unfinished)))
-	}
-	return nil
+	return f.put(bestFolder, func(dir string) error {
+		if err := save(ctx, dir); err != nil {
+			return err
+		}
+		raw, err := json.MarshalIndent(b, "", "  ")
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(dir, "best.json"), append(raw, '\n'), 0o644)
+	})
 }
 
-func (f *RunFolder) writeBest(ctx context.Context, dir string, b Best, save func(context.Context, string) error) error {
-	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
-		return err
+// SaveExport makes the folder hf/step_<n> with what save writes to an empty one.
+func (f *RunFolder) SaveExport(step int, save func(dir string) error) error {
+	return f.put(filepath.Join(exportFolder, fmt.Sprint(stepPrefix, step)), save)
+}
+
+// put makes a folder of the run, or replaces it: never by half.
+func (f *RunFolder) put(name string, write func(dir string) error) error {
+	final := filepath.Join(f.Path, name)
+	tmp := final + unfinished
+	err := errors.Join(os.RemoveAll(tmp), os.MkdirAll(tmp, 0o755))
+	if err == nil {
+		err = write(tmp)
 	}
-	if err := save(ctx, dir); err != nil {
-		return err
+	if err == nil {
+		err = syncTree(tmp)
 	}
-	raw, err := json.MarshalIndent(b, "", "  ")
+	if err == nil {
+		err = replace(tmp, final)
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("vagen: %s: %w", name, errors.Join(err, os.RemoveAll(tmp)))
 	}
-	if err := os.WriteFile(filepath.Join(dir, "best.json"), append(raw, '\n'), 0o644); err != nil {
-		return err
-	}
-	return syncTree(dir)
+	return nil
 }

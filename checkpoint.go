@@ -49,6 +49,10 @@ type Checkpoints struct {
 	// leaves out become folders actor_step_<n> with what was in their folder actor.
 	// 0 keeps all if Keep does, else none.
 	KeepActors int
+	// Export is called, where it is set, with the folder of every checkpoint that is
+	// written, before it takes its name: once there is a checkpoint, what Export made
+	// of it is there, too.
+	Export func(ctx context.Context, dir string, s State) error
 	// Log receives a warning for each folder that is passed over; nil discards them.
 	Log *slog.Logger
 }
@@ -69,6 +73,11 @@ func (c *Checkpoints) put(ctx context.Context, save func(context.Context, string
 	final := c.path(s.Step)
 	if err := c.write(ctx, final+unfinished, save, s, settings); err != nil {
 		return fmt.Errorf("vagen: checkpoint: %w", errors.Join(err, os.RemoveAll(final+unfinished)))
+	}
+	if c.Export != nil {
+		if err := c.Export(ctx, final+unfinished, s); err != nil {
+			return errors.Join(err, os.RemoveAll(final+unfinished))
+		}
 	}
 	if err := replace(final+unfinished, final); err != nil {
 		return fmt.Errorf("vagen: checkpoint: %w", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Run trains for the configured number of steps. It ends early, with the
@@ -112,10 +113,12 @@ func (t *Trainer) save(ctx context.Context, step int) error {
 		t.saved = step
 		return t.emit(done)
 	}
+	begin := time.Now()
 	p, err := t.Begin(ctx, step)
 	if err != nil {
 		return err
 	}
+	t.Log.Debug("checkpoint begun", "step", step, "waited", time.Since(begin).Seconds())
 	if p == nil {
 		t.saved = step
 		return t.emit(done)

@@ -26,6 +26,8 @@ const (
 	metricsName = "metrics.jsonl"
 	lockName    = ".lock"
 	bestFolder  = "best_actor"
+
+	exportFolder = "hf"
 )
 
 // RunFolder is where a run writes: config.yaml, metrics.jsonl, curve.png,

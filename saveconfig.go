@@ -18,6 +18,26 @@ type SavingConfig struct {
 	OnInterrupt    bool   `yaml:"save_on_interrupt" doc:"on SIGINT or SIGTERM finish the optimiser steps that were begun and save, unless save_freq is negative"`
 }
 
+// HubConfig says what is written in the layout that others load.
+type HubConfig struct {
+	Freq     *int     `yaml:"hf_save_freq" doc:"write what upload_contents says to hf/step_<n> every so many steps, a multiple of trainer.save_freq, and at the end; null is never"`
+	Contents []string `yaml:"upload_contents" doc:"what to write there, a folder each: hf_model is the policy with adapters merged in, adapter the adapter alone in PEFT's layout"`
+	Repo     string   `yaml:"repo_id" doc:"must be empty: hf upload OWNER/NAME RUN/hf/step_<n>/hf_model uploads what was written"`
+	Private  bool     `yaml:"private" doc:"must be false: hf upload --private does it"`
+}
+
+// The values of huggingface_hub.upload_contents, and the folders they make.
+const (
+	HubModel   = "hf_model"
+	HubAdapter = "adapter"
+)
+
+// Exports reports whether the policy is written for others after a step.
+func (c *Config) Exports(step int) bool {
+	n := c.Hub.Freq
+	return n != nil && (step%*n == 0 || step == c.Trainer.Steps)
+}
+
 func defaultSaving() SavingConfig {
 	actors, critics := 1, 1
 	return SavingConfig{ResumeMode: resumeAuto, KeepActors: &actors, KeepCritics: &critics, BestMetric: "val/score", OnInterrupt: true}
@@ -74,5 +94,29 @@ func (v *validator) saving(c *Config) {
 	}
 	if t.BestActor && t.TestFreq <= 0 && !t.ValBefore {
 		v.say("trainer.save_best_actor needs validations, but trainer.test_freq is %d", t.TestFreq)
+	}
+	v.hub(c)
+}
+
+func (v *validator) hub(c *Config) {
+	h := &c.Hub
+	if h.Repo != "" || h.Private {
+		v.say("huggingface_hub.repo_id is %q and private %v, but nothing is uploaded during a run: set hf_save_freq, and upload what it writes with hf upload OWNER/NAME RUN/hf/step_<n>/hf_model", h.Repo, h.Private)
+	}
+	for _, what := range h.Contents {
+		v.oneOf("huggingface_hub.upload_contents", what, HubModel, HubAdapter)
+		if a := &c.Agent.Model; h.Freq != nil && what == HubAdapter && a.LoRARank == 0 && a.Adapter == "" {
+			v.say("huggingface_hub.upload_contents has adapter, but the policy has none: set actor_rollout_ref.model.lora_rank")
+		}
+	}
+	if h.Freq == nil {
+		return
+	}
+	v.positive("huggingface_hub.hf_save_freq", *h.Freq)
+	if s := c.Trainer.SaveFreq; s < 1 || *h.Freq%s != 0 {
+		v.say("huggingface_hub.hf_save_freq is %d, must be a multiple of trainer.save_freq, which is %d", *h.Freq, s)
+	}
+	if len(h.Contents) == 0 {
+		v.say("huggingface_hub.upload_contents is empty, must be of hf_model and adapter")
 	}
 }

@@ -11,15 +11,22 @@ import (
 
 func TestContradictionsOfSavingAreRefused(t *testing.T) {
 	for want, overrides := range map[string][]string{
-		`trainer.resume_mode is "always"`:                    {"trainer.resume_mode=always"},
-		"resume_path, but trainer.resume_from_path is empty": {"trainer.resume_mode=resume_path"},
-		"but trainer.resume_mode is auto":                    {"trainer.resume_from_path=a/step_1"},
-		"trainer.max_actor_ckpt_to_keep is 0":                {"trainer.max_actor_ckpt_to_keep=0"},
-		"trainer.max_critic_ckpt_to_keep is -1":              {"trainer.max_critic_ckpt_to_keep=-1"},
-		"a checkpoint without its policy":                    {"trainer.max_critic_ckpt_to_keep=2"},
-		"keeps more checkpoints than the 1":                  {"trainer.max_critic_ckpt_to_keep=null"},
-		`trainer.best_actor_metric is "-"`:                   {"trainer.best_actor_metric='-'"},
-		"trainer.save_best_actor needs validations":          {"trainer.save_best_actor=true", "trainer.test_freq=0", "trainer.val_before_train=false"},
+		`trainer.resume_mode is "always"`:                     {"trainer.resume_mode=always"},
+		"resume_path, but trainer.resume_from_path is empty":  {"trainer.resume_mode=resume_path"},
+		"but trainer.resume_mode is auto":                     {"trainer.resume_from_path=a/step_1"},
+		"trainer.max_actor_ckpt_to_keep is 0":                 {"trainer.max_actor_ckpt_to_keep=0"},
+		"trainer.max_critic_ckpt_to_keep is -1":               {"trainer.max_critic_ckpt_to_keep=-1"},
+		"a checkpoint without its policy":                     {"trainer.max_critic_ckpt_to_keep=2"},
+		"keeps more checkpoints than the 1":                   {"trainer.max_critic_ckpt_to_keep=null"},
+		`trainer.best_actor_metric is "-"`:                    {"trainer.best_actor_metric='-'"},
+		"must be a multiple of trainer.save_freq, which is 4": {"huggingface_hub.hf_save_freq=6", "trainer.save_freq=4"},
+		"trainer.save_freq, which is 0":                       {"huggingface_hub.hf_save_freq=6"},
+		"huggingface_hub.hf_save_freq is 0":                   {"huggingface_hub.hf_save_freq=0", "trainer.save_freq=1"},
+		"upload_contents is empty":                            {"huggingface_hub.hf_save_freq=6", "trainer.save_freq=1", "huggingface_hub.upload_contents=[]"},
+		"has adapter, but the policy has none":                {"huggingface_hub.hf_save_freq=6", "trainer.save_freq=1", "huggingface_hub.upload_contents=[adapter]"},
+		`upload_contents is "hf"`:                             {"huggingface_hub.upload_contents=[hf]"},
+		"hf upload OWNER/NAME":                                {"huggingface_hub.repo_id=a/b"},
+		"trainer.save_best_actor needs validations":           {"trainer.save_best_actor=true", "trainer.test_freq=0", "trainer.val_before_train=false"},
 	} {
 		_, err := vagen.LoadConfig("", append([]string{"env.name=sokoban"}, overrides...)...)
 		require.ErrorIs(t, err, vagen.ErrConfig, want)

@@ -73,6 +73,7 @@ data: {train_batch_size: 2, val_batch_size: 2, max_response_length: 4}
 rollout_manager: {max_turns: 2}
 trainer:
   {total_training_steps: 7, save_freq: 2, test_freq: 3, max_actor_ckpt_to_keep: 3, max_critic_ckpt_to_keep: 2, save_best_actor: true, rollout_data_dir: run/trajectories, logger: [console]}
+huggingface_hub: {hf_save_freq: 4}
 `), 0o644))
 	return []string{"train", config, "--log", "warn", "--out", "run"}
 }
@@ -114,7 +115,7 @@ func requireSame(t *testing.T, want, got map[string]string, why string) {
 func kills(t *testing.T) int {
 	text := os.Getenv("VAGEN_KILLS")
 	if text == "" {
-		return 3
+		return 2
 	}
 	n, err := strconv.Atoi(text)
 	require.NoError(t, err, "VAGEN_KILLS")
@@ -133,7 +134,7 @@ func TestKilledTrainingOfAModelThatSees(t *testing.T) {
 	require.NoError(t, c.Run(), said.String())
 	took := time.Since(begin)
 	want := leavings(t, filepath.Join(home, "run"))
-	for _, name := range []string{"checkpoints/step_7/optimizer/critic.safetensors", "checkpoints/actor_step_4/model.safetensors", "best_actor/best.json", "curve.png"} {
+	for _, name := range []string{"checkpoints/step_7/optimizer/critic.safetensors", "checkpoints/actor_step_4/model.safetensors", "best_actor/best.json", "hf/step_4/hf_model/tokenizer.json", "curve.png"} {
 		require.Contains(t, want, name)
 	}
 	orders := []syscall.Signal{syscall.SIGTERM, syscall.SIGINT}

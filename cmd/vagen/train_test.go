@@ -82,6 +82,31 @@ func TestTrainingGoesOn(t *testing.T) {
 	require.Contains(t, errs, "there is no run in")
 }
 
+// TestTrainingExportsThePolicy: with adapters the model with them merged in, which
+// opens as it is, and the adapters alone.
+func TestTrainingExportsThePolicy(t *testing.T) {
+	config, out := setup(t)
+	args := []string{"train", config, "--log", "error", "--out", out, "trainer.total_training_steps=3", "trainer.save_freq=1", "huggingface_hub.hf_save_freq=2",
+		"actor_rollout_ref.model.lora_rank=2", "huggingface_hub.upload_contents=[hf_model, adapter]"}
+	succeed(t, args...)
+	require.Equal(t, []string{"step_2", "step_3"}, list(t, filepath.Join(out, "hf")))
+	folder := filepath.Join(out, "hf", "step_3")
+	require.Equal(t, []string{"adapter", "hf_model"}, list(t, folder))
+	require.True(t, contents(t, filepath.Join(out, "checkpoints/step_3/actor/adapter_model.safetensors")) == contents(t, filepath.Join(folder, "adapter/adapter_model.safetensors")))
+	m, err := vlm.Open(t.Context(), filepath.Join(folder, "hf_model"), vlm.Options{Backend: "go"})
+	require.NoError(t, err)
+	m.Close()
+
+	config, out = setup(t)
+	succeed(t, "train", config, "--log", "error", "--out", out, "trainer.save_freq=1", "huggingface_hub.hf_save_freq=1", "trainer.save_best_actor=true")
+	require.True(t, contents(t, filepath.Join(out, "checkpoints/step_1/actor/model.safetensors")) == contents(t, filepath.Join(out, "hf/step_1/hf_model/model.safetensors")))
+	for _, folder := range []string{"hf/step_1/hf_model", "best_actor"} {
+		m, err := vlm.Open(t.Context(), filepath.Join(out, folder), vlm.Options{Backend: "go"})
+		require.NoError(t, err, folder)
+		m.Close()
+	}
+}
+
 func contents(t *testing.T, path string) string {
 	t.Helper()
 	raw, err := os.ReadFile(path)

@@ -145,7 +145,7 @@ func (r *Run) Train(ctx context.Context, learner policy.Learner, envs *env.Regis
 		if err != nil {
 			return nil, err
 		}
-		return r.points.Begin(ctx, learner, s, &r.Config)
+		return r.begin(ctx, learner, s)
 	}
 	if r.from != nil {
 		if err := t.Restore(r.from.State); err != nil {
