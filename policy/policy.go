@@ -106,10 +106,24 @@ type Completion struct {
 	Text     string    // the response without end-of-turn token
 	Stop     Stop
 	Images   []Image // images of the context, in order
+	Used     Used    // by policies behind an API, where the service tells
 	// Err means that this conversation cannot go on, for a reason of its own; the
 	// other completions of the call stand. It wraps ErrNoRoom when the
 	// conversation has outgrown the model.
 	Err error
+}
+
+// Used is what a service counted of a response, and what that cost.
+type Used struct {
+	PromptTokens, CompletionTokens int64   // reasoning is part of the completion
+	Cost                           float64 // 0 without a price
+}
+
+// Add adds what was used beside it.
+func (u *Used) Add(v Used) {
+	u.PromptTokens += v.PromptTokens
+	u.CompletionTokens += v.CompletionTokens
+	u.Cost += v.Cost
 }
 
 // ErrNoRoom means that a conversation has no room left for another response.

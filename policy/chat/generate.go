@@ -192,5 +192,9 @@ func (m *Model) complete(j *job) policy.Completion {
 	}
 	a.text = m.key.strip(a.text)
 	m.accept(j.chat, j.news, a)
-	return policy.Completion{Text: a.text, LogProbs: a.logProbs, Stop: a.stop}
+	c := policy.Completion{Text: a.text, LogProbs: a.logProbs, Stop: a.stop}
+	if a.counted {
+		c.Used = policy.Used{PromptTokens: a.used.prompt, CompletionTokens: a.used.completion, Cost: m.ledger.price.cost(a.used)}
+	}
+	return c
 }

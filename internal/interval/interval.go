@@ -1,0 +1,104 @@
+// Package interval states how sure a mean or a share of a sample is.
+package interval
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Level is the probability with which the intervals of this package hold what they
+// estimate.
+const Level = 0.95
+
+// Estimate is a figure with its interval. Low and High are NaN where the sample
+// says nothing of them, Mean where it is empty.
+type Estimate struct {
+	Mean, Low, High float64
+	N               int // size of the sample
+}
+
+// Share is the share of successes in n trials, with Wilson's score interval (1927),
+// which holds its level also for few trials and shares near 0 and 1:
+//
+//	(p + z²/2n ± z·√(p(1−p)/n + z²/4n²)) / (1 + z²/n)
+func Share(successes, n int) Estimate {
+	if n == 0 {
+		return nothing
+	}
+	z := distuv.UnitNormal.Quantile(0.5 + Level/2)
+	p, m := float64(successes)/float64(n), float64(n)
+	mid, scale := p+z*z/(2*m), 1+z*z/m
+	half := z * math.Sqrt(p*(1-p)/m+z*z/(4*m*m))
+	return Estimate{Mean: p, Low: max(0, (mid-half)/scale), High: min(1, (mid+half)/scale), N: n}
+}
+
+var nothing = Estimate{Mean: math.NaN(), Low: math.NaN(), High: math.NaN()}
+
+// Mean is the mean of a sample with Student's interval: mean ± t·s/√n, s being the
+// standard deviation with n−1 below the sum and t that of n−1 degrees of freedom.
+// One number alone has no interval. Sums are taken in the order of xs.
+func Mean(xs []float64) Estimate {
+	n := float64(len(xs))
+	if n == 0 {
+		return nothing
+	}
+	var sum, squares float64
+	for _, x := range xs {
+		sum += x
+	}
+	mean := sum / n
+	if n < 2 {
+		return Estimate{Mean: mean, Low: math.NaN(), High: math.NaN(), N: 1}
+	}
+	for _, x := range xs {
+		squares += (x - mean) * (x - mean)
+	}
+	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 1}.Quantile(0.5 + Level/2)
+	half := t * math.Sqrt(squares/(n-1)/n)
+	return Estimate{Mean: mean, Low: mean - half, High: mean + half, N: len(xs)}
+}
+
+// MarshalJSON writes null for what is not known.
+func (e Estimate) MarshalJSON() ([]byte, error) {
+	known := func(x float64) *float64 {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return nil
+		}
+		return &x
+	}
+	return json.Marshal(struct {
+		Mean *float64 `json:"mean"`
+		Low  *float64 `json:"low"`
+		High *float64 `json:"high"`
+		N    int      `json:"n"`
+	}{known(e.Mean), known(e.Low), known(e.High), e.N})
+}
+
+// String shows the figure with its interval in brackets.
+func (e Estimate) String() string {
+	switch {
+	case math.IsNaN(e.Mean):
+		return "-"
+	case math.IsNaN(e.Low):
+		return digits(e.Mean)
+	}
+	return fmt.Sprintf("%s [%s, %s]", digits(e.Mean), digits(e.Low), digits(e.High))
+}
+
+// digits shows three digits of small numbers, and all before the point of large ones.
+func digits(x float64) string {
+	switch a := math.Abs(x); {
+	case a >= 100:
+		return fmt.Sprintf("%.0f", x)
+	case a >= 10:
+		return fmt.Sprintf("%.1f", x)
+	case a >= 1 || a == 0:
+		return fmt.Sprintf("%.2f", x)
+	case a >= 0.001:
+		return fmt.Sprintf("%.3f", x)
+	}
+	return fmt.Sprintf("%.2g", x)
+}

@@ -1,0 +1,67 @@
+package interval
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestSharesAreWilsons: numbers of scipy's binomtest(k, n).proportion_ci(method="wilson").
+func TestSharesAreWilsons(t *testing.T) {
+	for _, c := range []struct {
+		k, n      int
+		low, high float64
+	}{{0, 10, 0, 0.2775328}, {10, 10, 0.7224672, 1}, {5, 10, 0.2365931, 0.7634069}, {41, 128, 0.2457302, 0.4053659}} {
+		e := Share(c.k, c.n)
+		require.InDelta(t, float64(c.k)/float64(c.n), e.Mean, 0)
+		require.InDelta(t, c.low, e.Low, 1e-6) // the digits that are given
+		require.InDelta(t, c.high, e.High, 1e-6)
+	}
+	require.True(t, math.IsNaN(Share(0, 0).Mean))
+}
+
+// TestMeansAreStudents: by hand, t of 3 degrees of freedom is 3.182446, s is √(5/3).
+func TestMeansAreStudents(t *testing.T) {
+	e := Mean([]float64{1, 2, 3, 4})
+	half := 3.182446 * math.Sqrt(5.0/3/4)
+	require.InDelta(t, 2.5, e.Mean, 0)
+	require.InDelta(t, 2.5-half, e.Low, 1e-6)
+	require.InDelta(t, 2.5+half, e.High, 1e-6)
+	require.Equal(t, Estimate{Mean: 2, Low: 2, High: 2, N: 2}, Mean([]float64{2, 2}))
+	one := Mean([]float64{7})
+	require.True(t, one.Mean == 7 && math.IsNaN(one.Low) && one.N == 1)
+	raw, err := json.Marshal([]Estimate{one, Mean(nil)})
+	require.NoError(t, err)
+	require.JSONEq(t, `[{"mean":7,"low":null,"high":null,"n":1},{"mean":null,"low":null,"high":null,"n":0}]`, string(raw))
+	require.Equal(t, []string{"7.00", "-", "2.00 [2.00, 2.00]"}, []string{one.String(), Mean(nil).String(), Mean([]float64{2, 2}).String()})
+}
+
+// TestIntervalsHoldAsOftenAsTheySay draws samples whose truth is known. Of 2000
+// intervals of 95 %, 1900 hold it, give or take three times √(2000·0.05·0.95) ≈ 10.
+// Wilson's may be off by its own discreteness, a percent here.
+func TestIntervalsHoldAsOftenAsTheySay(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	means, shares := 0, 0
+	for range 2000 {
+		xs, k := make([]float64, 8), 0
+		for i := range xs {
+			xs[i] = r.NormFloat64()
+		}
+		for range 50 {
+			if r.Float64() < 0.2 {
+				k++
+			}
+		}
+		if e := Mean(xs); e.Low <= 0 && 0 <= e.High {
+			means++
+		}
+		if e := Share(k, 50); e.Low <= 0.2 && 0.2 <= e.High {
+			shares++
+		}
+	}
+	require.InDelta(t, 1900, means, 30)
+	require.InDelta(t, 1900, shares, 50)
+}
