@@ -1,7 +1,6 @@
 package vagen
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"image/png"
@@ -9,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"vagen/rollout"
 )
@@ -132,14 +132,15 @@ func (f *RunFolder) SaveEpisodes(step int, ts []*rollout.Trajectory, n int) erro
 		return fmt.Errorf("vagen: episodes: %w", err)
 	}
 	for i, t := range ts[:min(n, len(ts))] {
-		if err := saveEpisode(dir, i, t); err != nil {
+		if err := writeEpisode(dir, fmt.Sprintf("episode_%d_", i), t); err != nil {
 			return fmt.Errorf("vagen: episodes: %w", err)
 		}
 	}
 	return nil
 }
 
-func saveEpisode(dir string, i int, t *rollout.Trajectory) error {
+// writeEpisode writes an episode and its pictures, whose names begin with a prefix.
+func writeEpisode(dir, prefix string, t *rollout.Trajectory) error {
 	e := shownEpisode{Env: t.Env, Seed: t.Seed, Success: t.Success, End: string(t.End), Return: t.Return()}
 	if t.Err != nil {
 		e.Error = t.Err.Error()
@@ -153,7 +154,7 @@ func saveEpisode(dir string, i int, t *rollout.Trajectory) error {
 			s.Reward[p.Name] += p.Value
 		}
 		for j, im := range turn.Observation.Images {
-			name := fmt.Sprintf("episode_%d_turn_%d_%d.png", i, k, j)
+			name := fmt.Sprintf("%sturn_%d_%d.png", prefix, k, j)
 			out, err := os.Create(filepath.Join(dir, name))
 			if err != nil {
 				return err
@@ -165,12 +166,9 @@ func saveEpisode(dir string, i int, t *rollout.Trajectory) error {
 		}
 		e.Turns = append(e.Turns, s)
 	}
-	out, err := os.Create(filepath.Join(dir, fmt.Sprintf("episode_%d.json", i)))
-	if err != nil {
-		return err
+	name := strings.TrimSuffix(prefix, "_")
+	if name == "" {
+		name = "episode"
 	}
-	enc := json.NewEncoder(out)
-	enc.SetEscapeHTML(false) // responses are full of tags
-	enc.SetIndent("", "  ")
-	return errors.Join(enc.Encode(e), out.Close())
+	return writeJSON(filepath.Join(dir, name+".json"), e)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"vagen/internal/rng"
@@ -23,9 +22,7 @@ func (t *Trainer) Validate(ctx context.Context, step int) error {
 	}
 	c := &t.Config
 	begin := time.Now()
-	v := &c.Agent.Rollout.Val
-	s := policy.Sampling{Temperature: v.Temperature, TopP: v.TopP, TopK: max(0, v.TopK), MaxTokens: c.perTurn()}
-	ts, err := t.evaluate(ctx, s)
+	ts, err := t.evaluate(ctx, t.validating())
 	if err != nil {
 		return err
 	}
@@ -43,23 +40,39 @@ func (t *Trainer) Validate(ctx context.Context, step int) error {
 	return t.compareBest(ctx, step, m)
 }
 
+// Task is what a validation plays, as an evaluation of its own: the same episodes,
+// sampled in the same way, give the same results.
+func (t *Trainer) Task(tag string) (Task, error) {
+	if t.estimator == nil {
+		if err := t.prepare(); err != nil {
+			return Task{}, err
+		}
+	}
+	return t.task(tag, t.validating()), nil
+}
+
+// validating is how responses are sampled at validation.
+func (t *Trainer) validating() policy.Sampling {
+	v := &t.Config.Agent.Rollout.Val
+	return policy.Sampling{Temperature: v.Temperature, TopP: v.TopP, TopK: max(0, v.TopK), MaxTokens: t.Config.perTurn()}
+}
+
+func (t *Trainer) task(tag string, s policy.Sampling) Task {
+	c := &t.Config
+	return Task{
+		Tag: tag, Player: *t.player(s), Episodes: t.Levels.Validation(), AtOnce: c.Data.ValBatch, Seed: rng.Derive(c.Run.Seed, rng.Validate),
+	}
+}
+
 // evaluate plays the validation levels.
 func (t *Trainer) evaluate(ctx context.Context, s policy.Sampling) ([]*rollout.Trajectory, error) {
-	c := &t.Config
-	p, episodes, seed := t.player(s), t.Levels.Validation(), rng.Derive(c.Run.Seed, rng.Validate)
-	if c.Data.ValBatch == 0 {
-		ts, _, err := p.Play(ctx, episodes, seed)
-		return ts, err
-	}
+	k := t.task("", s)
 	var out []*rollout.Trajectory
-	for part := range slices.Chunk(episodes, c.Data.ValBatch) {
-		ts, _, err := p.Play(ctx, part, seed)
-		if err != nil {
-			return nil, err
-		}
+	err := playBatches(ctx, &k.Player, k.Episodes, k.AtOnce, k.Seed, nil, func(ts []*rollout.Trajectory) error {
 		out = append(out, ts...)
-	}
-	return out, nil
+		return nil
+	})
+	return out, err
 }
 
 // Success is a share with its uncertainty.
