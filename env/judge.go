@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"vagen/reward"
 )
@@ -21,8 +22,9 @@ type Judge interface {
 const MetricUnjudged = "unjudged_claims"
 
 // Judged is an environment whose claims a judge prices and pays, see
-// Outcome.PayClaims. A judge that fails costs the reward of the claims and
-// nothing else: the turn stands, and MetricUnjudged counts them.
+// Outcome.PayClaims. Claims that earn nothing, of the weight 0, are dropped. A
+// judge that fails costs the reward of the claims and nothing else: the turn
+// stands, and MetricUnjudged counts them.
 type Judged struct {
 	Env
 	Judge Judge
@@ -31,8 +33,12 @@ type Judged struct {
 // Step implements Env.
 func (j Judged) Step(ctx context.Context, response string) (Outcome, error) {
 	out, err := j.Env.Step(ctx, response)
-	if err != nil || len(out.Claims) == 0 {
+	if err != nil {
 		return out, err
+	}
+	out.Claims = slices.DeleteFunc(out.Claims, func(c reward.Claim) bool { return c.Weight == 0 })
+	if len(out.Claims) == 0 {
+		return out, nil
 	}
 	scores, err := j.Judge.Score(ctx, out.Claims)
 	if ctx.Err() != nil {

@@ -8,10 +8,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"vagen/env"
 	"vagen/env/builtin"
 	"vagen/internal/cli"
+	"vagen/policy"
+	"vagen/policy/chat"
+	"vagen/reward/judge"
 )
 
 func envCommand() *cli.Command {
@@ -29,6 +33,7 @@ type described struct {
 	Rules   []string       `json:"rules,omitempty"`
 	Options map[string]any `json:"options,omitempty"`
 	Prompt  string         `json:"prompt,omitempty"`
+	Format  string         `json:"format,omitempty"` // of a response
 }
 
 func envList() *cli.Command {
@@ -72,6 +77,11 @@ func envShow() *cli.Command {
 				}
 				d := describe(c.Args[0], config)
 				d.Prompt = system.Text
+				s, err := styleOf(ctx, e, "", 0)
+				if err != nil {
+					return err
+				}
+				d.Format = s.shape()
 				if *asJSON {
 					return c.JSON(d)
 				}
@@ -83,11 +93,27 @@ func envShow() *cli.Command {
 				if err := c.Table(rows); err != nil {
 					return err
 				}
-				_, err = fmt.Fprintf(c.Out, "\nSystem prompt:\n%s\n", system.Text)
+				_, err = fmt.Fprintf(c.Out, "\nResponses:\n  %s\n\nSystem prompt:\n%s\n", d.Format, system.Text)
 				return err
 			}
 		},
 	}
+}
+
+// registry holds the library's environments. Their blocks state_reward may name a
+// model that reads claims.
+func registry() *env.Registry { return builtin.RegistryWith(dialJudge) }
+
+// dialJudge connects to a judge behind an OpenAI-compatible address, with the
+// settings of the system that such blocks come from.
+func dialJudge(baseURL, model string) (judge.Ask, error) {
+	o := chat.Defaults(chat.OpenAI, model)
+	o.BaseURL, o.Concurrency, o.Timeout = baseURL, 32, time.Minute
+	m, err := chat.New(o)
+	if err != nil {
+		return nil, err
+	}
+	return policy.Ask(m, policy.Sampling{MaxTokens: 512}), nil
 }
 
 // newEnv makes the environment that arguments of the form NAME key=value … name.
@@ -96,7 +122,7 @@ func newEnv(args []string) (env.Env, map[string]any, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	e, err := builtin.Registry().New(args[0], config)
+	e, err := registry().New(args[0], config)
 	if err != nil {
 		return nil, nil, wrongUse(err)
 	}
@@ -125,6 +151,9 @@ func describe(name string, given map[string]any) described {
 				rules = k.Rules[0]
 			}
 			d.Options = env.OptionValues(k.Defaults(rules))
+			if k.Claims {
+				d.Options[judge.Key] = nil
+			}
 		}
 		maps.Copy(d.Options, given)
 		return d
@@ -159,7 +188,8 @@ func envCheck() *cli.Command {
 		Help: `What is checked: image marks, equal episodes for equal seeds, finite rewards,
 hostile responses, calls out of order, cancellation, hanging and panics. Give
 responses that act, so that more than refusals is seen; without any, some are
-made in the environment's own format. For a service of your own:
+made in the environment's own format, which for one behind a service is found in
+its system prompt. For a service of your own:
 
   vagen env check remote base_urls=http://127.0.0.1:8000 --response "<answer>up</answer>"`,
 		Setup: func(f *flag.FlagSet) cli.Run {
@@ -169,6 +199,7 @@ made in the environment's own format. For a service of your own:
 			f.IntVar(&o.Turns, "turns", 12, "turns of the longest episode")
 			f.DurationVar(&o.Timeout, "timeout", 0, "longest call; 0 is 10s")
 			var responses cli.Texts
+			format := f.String("format", "", formatUsage)
 			f.Var(&responses, "response", "`text` of a response to play; may be given again")
 			asJSON := f.Bool("json", false, "write JSON: an object with calls, turns, slowest_seconds and problems")
 			return func(ctx context.Context, c *cli.Call) error {
@@ -180,7 +211,11 @@ made in the environment's own format. For a service of your own:
 					return err
 				}
 				if o.Responses = responses; len(responses) == 0 {
-					o.Responses = attempts(e)
+					s, err := styleOf(ctx, e, *format, *first)
+					if err != nil {
+						return errors.Join(err, e.Close())
+					}
+					o.Responses = attempts(s)
 				}
 				if err := e.Close(); err != nil {
 					return err
@@ -189,7 +224,7 @@ made in the environment's own format. For a service of your own:
 					o.Seeds = append(o.Seeds, *first+int64(i))
 				}
 				o.Config = config
-				r := builtin.Registry()
+				r := registry()
 				report, err := env.Check(ctx, func(config map[string]any) (env.Env, error) { return r.New(c.Args[0], config) }, o)
 				if err != nil {
 					return err
@@ -222,12 +257,12 @@ func tell(c *cli.Call, report env.Report, asJSON bool) error {
 	return err
 }
 
-// attempts are responses in the environment's own format with answers that some
+// attempts are responses in an environment's format with answers that some
 // environments understand.
-func attempts(e env.Env) []string {
+func attempts(s style) []string {
 	var out []string
 	for _, answer := range []string{"Right", "Down", "up", "move_forward", "moveahead", "Hit", "Stand", "pick(0,0,20)", `<svg viewBox="0 0 9 9"><circle cx="4" cy="4" r="3"/></svg>`} {
-		out = append(out, respond(e, answer))
+		out = append(out, s(answer))
 	}
 	return out
 }

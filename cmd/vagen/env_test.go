@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,6 +15,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/builtin"
+	"vagen/env/remote"
 	"vagen/internal/cli"
 	"vagen/reward"
 )
@@ -113,7 +117,7 @@ func TestAnswersAreWrapped(t *testing.T) {
 		return runCommand(t, func(ctx context.Context, c *cli.Call) error {
 			lines := make(chan string, 1)
 			lines <- line
-			p := player{c: c, env: mute{}, wrap: wrap, lines: lines}
+			p := player{c: c, env: mute{}, wrap: wrap, style: thinkAndAnswer, lines: lines}
 			return p.play(ctx)
 		})
 	}
@@ -126,4 +130,85 @@ func TestAnswersAreWrapped(t *testing.T) {
 	require.Contains(t, errs, "broken by <think>-</think><answer>x</answer>")
 	_, _, errs = play("<a>x</a>", "")
 	require.Contains(t, errs, "broken by <a>x</a>")
+}
+
+// prompted is an environment that shows its format, or not, in prompt or observation.
+type prompted struct {
+	env.Env
+	system, first string
+}
+
+func (p prompted) System(context.Context) (env.Observation, error) {
+	return env.Observation{Text: p.system}, nil
+}
+
+func (p prompted) Reset(context.Context, int64) (env.Observation, error) {
+	return env.Observation{Text: p.first}, nil
+}
+
+func TestFormatsOfServicesAreFoundInWhatTheyShow(t *testing.T) {
+	const (
+		free  = "<think>-</think><answer>x</answer>"
+		world = "<observation>-</observation><think>-</think><answer>x</answer><prediction>-</prediction>"
+		inner = "<think><observation>-</observation><reasoning>-</reasoning></think><answer>x</answer>"
+		next  = "<perception>-</perception><reasoning>-</reasoning><prediction>-</prediction><answer>x</answer>"
+	)
+	for _, c := range []struct{ system, first, format, want string }{
+		{"Say <think>why</think> <answer>what</answer>", "", "", free},
+		{"Nothing", "Say <observation>o</observation>\n<think>t</think>\n<answer>a</answer>\n<prediction>p</prediction>.", "", world},
+		{"<think><observation>..</observation><reasoning>..</reasoning></think><answer>Up</answer>", "", "", inner},
+		{"<perception> </perception><reasoning> </reasoning><prediction> </prediction><answer> </answer>", "", "", next},
+		{"only <action>go</action> counts", "", "", "<action>x</action>"},
+		{"no tags at all", "none", "", free},
+		{"<think></think><answer></answer>", "", "next:wm", next},
+		{"<think></think><answer></answer>", "", "grounding", inner},
+	} {
+		s, err := styleOf(t.Context(), prompted{system: c.system, first: c.first}, c.format, 0)
+		require.NoError(t, err)
+		require.Equal(t, c.want, s("x"), c.system)
+	}
+	require.Contains(t, refuse(t, "play", "frozenlake", "--format", "wmm"), `did you mean "wm"?`)
+	require.Contains(t, refuse(t, "env", "check", "frozenlake", "--format", "future:wm"), `no dialect "future"`)
+}
+
+// A service is shown, checked and played like an environment of the library: what
+// its prompt says of responses is enough.
+func TestServicesAreShownCheckedAndPlayed(t *testing.T) {
+	o := remote.DefaultServerOptions()
+	r := builtin.Registry()
+	o.Lite = func(config map[string]any) (env.Env, error) { return r.New("sokoban", config) }
+	s, err := remote.NewServer(o)
+	require.NoError(t, err)
+	web := httptest.NewServer(s)
+	defer func() {
+		web.Close()
+		require.NoError(t, s.Close(t.Context()))
+	}()
+	at := "base_urls=" + web.URL
+	require.Contains(t, succeed(t, "env", "show", "remote", at), "<observation>…</observation><think>…</think><answer>…</answer><prediction>…</prediction>")
+	require.Regexp(t, `^remote: 0 problems`, succeed(t, "env", "check", "remote", at, "--seeds", "1", "--turns", "3"))
+	code, out, errs := run(t, "down\n", "play", "remote", at, "--turns", "1")
+	require.Equal(t, cli.OK, code, errs)
+	require.Contains(t, out, `actions ["down"]`)
+}
+
+func TestBlocksOfStateRewardsReachTheirJudge(t *testing.T) {
+	const block = "state_reward={state_estimation: {enable: true, reward: 0.5}, scorer: exact, score_base: 0}"
+	say := "<perception>The target is below and right of the player, the hole is below in the same column.</perception>" +
+		"<reasoning>r</reasoning><prediction>p</prediction><answer>Right</answer>\n"
+	code, out, errs := run(t, say, "play", "frozenlake", "desc=[SF, HG]", "prompt_format=wm", block, "--turns", "1")
+	require.Equal(t, cli.OK, code, errs)
+	require.Contains(t, out, "observation 0.5")
+	require.Contains(t, refuse(t, "env", "show", "frozenlake", "state_reward={scorrer: exact}"), `did you mean "scorer"?`)
+
+	asked := make(chan string, 1)
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.URL.Path
+		_, _ = io.WriteString(w, `{"choices":[{"message":{"role":"assistant","content":"[{\"object_id\": \"target\", \"vertical_relation\": \"below\", \"horizontal_relation\": \"right\"}]"},"finish_reason":"stop"}]}`)
+	}))
+	defer model.Close()
+	_, out, errs = run(t, say, "play", "frozenlake", "desc=[SF, HG]", "prompt_format=wm", "--turns", "1",
+		"state_reward={state_estimation: {enable: true, reward: 0.5}, score_base: 0, judge_model: m, judge_base_url: '"+model.URL+"/v1'}")
+	require.Contains(t, out, "observation 0.35", errs)
+	require.Equal(t, "/v1/chat/completions", <-asked)
 }

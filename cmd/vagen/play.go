@@ -20,7 +20,6 @@ import (
 	"vagen/internal/cli"
 	"vagen/internal/launch"
 	"vagen/internal/termimage"
-	"vagen/reward"
 )
 
 func playCommand() *cli.Command {
@@ -28,9 +27,10 @@ func playCommand() *cli.Command {
 		Name: "play", Args: "NAME [key=value …]", Min: 1, Max: -1,
 		About: "Play an environment in the terminal.",
 		Help: `Type an answer, such as Up,Left; it is put into the environment's response format.
-A line with a tag in it is sent as it is, and with --wrap an answer takes the
-place of {} in a text of yours, which environments behind a service need. An
-empty line shows the system prompt, the end of the input ends the game.
+The format of an environment behind a service is found in its system prompt;
+--format chooses another. A line with a tag in it is sent as it is, and with
+--wrap an answer takes the place of {} in a text of yours. An empty line shows
+the system prompt, the end of the input ends the game.
 
 Pictures are shown in the terminal where it can (kitty, iTerm2, sixel), else they
 are written to files.`,
@@ -39,6 +39,7 @@ are written to files.`,
 			f.Int64Var(&p.seed, "seed", 0, "seed of the level")
 			f.IntVar(&p.turns, "turns", 0, "turns to play at most; 0 is no limit")
 			f.StringVar(&p.wrap, "wrap", "", "`text` with {} where the answer goes")
+			f.StringVar(&p.format, "format", "", formatUsage)
 			inline := f.String("inline", "auto", "`protocol` for pictures: auto, kitty, iterm2, sixel or none")
 			f.StringVar(&p.folder, "images", "", "`folder` for pictures as files; without it they go to a temporary one")
 			return func(ctx context.Context, c *cli.Call) error {
@@ -50,6 +51,9 @@ are written to files.`,
 					return err
 				}
 				defer e.Close()
+				if p.style, err = styleOf(ctx, e, p.format, p.seed); err != nil {
+					return err
+				}
 				p.c, p.env, p.lines = c, e, readLines(ctx, c.In)
 				return p.play(ctx)
 			}
@@ -65,6 +69,8 @@ type player struct {
 	seed     int64
 	turns    int
 	wrap     string
+	format   string
+	style    style
 	protocol termimage.Protocol
 	folder   string
 	pictures int // shown so far
@@ -182,27 +188,7 @@ func (p *player) response(line string) string {
 	case strings.Contains(line, "</"):
 		return line
 	}
-	return respond(p.env, line)
-}
-
-// respond writes a response with an answer, in the environment's own format where
-// that is known.
-func respond(e env.Env, answer string) string {
-	for {
-		if known, ok := e.(interface{ Parser() *reward.Parser }); ok {
-			return known.Parser().Compose(func(section string) string {
-				if section == reward.SectionAnswer {
-					return answer
-				}
-				return "-"
-			})
-		}
-		inner, ok := e.(interface{ Unwrap() env.Env })
-		if !ok {
-			return "<think>-</think><answer>" + answer + "</answer>"
-		}
-		e = inner.Unwrap()
-	}
+	return p.style(line)
 }
 
 // tell shows what came of a turn.

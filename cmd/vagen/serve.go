@@ -145,7 +145,7 @@ func (s *service) host(options map[string]any) error {
 
 // factory is that of a registered environment with other defaults.
 func factory(name string, options map[string]any) (env.Factory, error) {
-	r := builtin.Registry()
+	r := registry()
 	f := remote.WithDefaults(func(config map[string]any) (env.Env, error) { return r.New(name, config) }, options)
 	e, err := f(nil)
 	if err != nil {

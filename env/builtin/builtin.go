@@ -24,36 +24,46 @@ type Kind struct {
 	// Defaults returns the struct of options under one of Rules, for
 	// env.OptionValues. Nil where a service defines the options.
 	Defaults func(rules string) any
+	// Claims says that what responses say about the state can be paid for: by the
+	// option use_state_reward and, from a Registry, by the block state_reward, see
+	// judge.StateReward.
+	Claims bool
 }
 
 // Kinds returns all environments of the library, by name.
 func Kinds() []Kind {
-	systems := []string{"lite", "legacy"}
+	systems := []string{"lite", "next", "legacy"}
 	return []Kind{
-		{"blackjack", "draw cards or stand against a dealer", nil,
-			blackjack.FromConfig, func(string) any { return blackjack.Defaults() }},
-		{"frozenlake", "walk over a lake to the goal, around its holes", systems,
-			frozenlake.FromConfig, func(r string) any { return frozenlake.Defaults(frozenlake.Rules(r)) }},
-		{"navigation", "walk to an object in a generated room, seen from inside", systems,
-			navigation.FromConfig, func(r string) any { return navigation.Defaults(navigation.Rules(r)) }},
-		{"primitive_skill", "arrange things on a table with the skills of a robot arm", systems,
-			primitiveskill.FromConfig, func(r string) any { return primitiveskill.Defaults(primitiveskill.Rules(r)) }},
-		{"remote", "whatever a service hosts that the option base_urls names", nil, remote.FromConfig, nil},
-		{"remote_legacy", "the same over the legacy protocol; env_name says which environment", nil, remote.LegacyFromConfig, nil},
-		{"sokoban", "push all boxes onto their targets", systems,
-			sokoban.FromConfig, func(r string) any { return sokoban.Defaults(sokoban.Rules(r)) }},
-		{"svg", "write SVG code that draws a given picture", []string{"episode", "service"},
-			svg.FromConfig, func(string) any { return svg.Defaults() }},
+		{Name: "blackjack", About: "draw cards or stand against a dealer", Claims: true,
+			Make: blackjack.FromConfig, Defaults: func(string) any { return blackjack.Defaults() }},
+		{Name: "frozenlake", About: "walk over a lake to the goal, around its holes", Rules: systems, Claims: true,
+			Make: frozenlake.FromConfig, Defaults: func(r string) any { return frozenlake.Defaults(frozenlake.Rules(r)) }},
+		{Name: "navigation", About: "walk to an object in a generated room, seen from inside", Rules: systems, Claims: true,
+			Make: navigation.FromConfig, Defaults: func(r string) any { return navigation.Defaults(navigation.Rules(r)) }},
+		{Name: "primitive_skill", About: "arrange things on a table with the skills of a robot arm", Rules: systems, Claims: true,
+			Make: primitiveskill.FromConfig, Defaults: func(r string) any { return primitiveskill.Defaults(primitiveskill.Rules(r)) }},
+		{Name: "remote", About: "whatever a service hosts that the option base_urls names", Make: remote.FromConfig},
+		{Name: "remote_legacy", About: "the same over the legacy protocol; env_name says which environment", Make: remote.LegacyFromConfig},
+		{Name: "sokoban", About: "push all boxes onto their targets", Rules: systems, Claims: true,
+			Make: sokoban.FromConfig, Defaults: func(r string) any { return sokoban.Defaults(sokoban.Rules(r)) }},
+		{Name: "svg", About: "write SVG code that draws a given picture", Rules: []string{"episode", "service"},
+			Make: svg.FromConfig, Defaults: func(string) any { return svg.Defaults() }},
 	}
 }
 
 // Registry returns a new registry of Kinds. The caller may add its own. Claims of
 // environments with the option use_state_reward are judged by rules, see
-// judge.Rules; SetJudge changes that.
-func Registry() *env.Registry {
+// judge.Rules; SetJudge changes that. A block state_reward needs the scorer
+// "exact" then; see RegistryWith for the other.
+func Registry() *env.Registry { return RegistryWith(nil) }
+
+// RegistryWith is Registry whose blocks state_reward may ask a language model, as
+// those with the scorer "judge" do, to which dial connects.
+func RegistryWith(dial judge.Dial) *env.Registry {
 	r := new(env.Registry)
+	all := &paid{dial: dial, judges: make(map[judgeKey]env.Judge)}
 	for _, k := range Kinds() {
-		if err := r.Register(k.Name, k.Make); err != nil {
+		if err := r.Register(k.Name, all.factory(k)); err != nil {
 			panic(fmt.Sprintf("builtin: %v", err)) // names are unique, see the tests
 		}
 	}

@@ -16,6 +16,7 @@ import (
 // Responses in several formats, so that each environment finds some that act.
 var responses = []string{
 	"<think>a</think><answer>Down,Right</answer>",
+	"<perception>the box is above</perception><reasoning>r</reasoning><prediction>p</prediction><answer>Right</answer>",
 	"<observation>o</observation><think>t</think><answer>Left</answer><prediction>p</prediction>",
 	"<think><observation>o</observation><reasoning>r</reasoning><prediction>p</prediction></think><answer>Up</answer>",
 	"<think>b</think><answer>Up,Right</answer>",
@@ -30,8 +31,10 @@ var responses = []string{
 // drawn anew each turn.
 var (
 	twoModes = []map[string]any{nil, {"render_mode": "text"}, {"render_mode": "vision"}}
-	twoRules = append(twoModes[:3:3], map[string]any{"rules": "legacy"}, map[string]any{"rules": "legacy", "render_mode": "text"})
-	small    = []map[string]any{{"resolution": 64}, {"render_mode": "text"}, {"rules": "legacy", "resolution": 64}, {"rules": "legacy", "render_mode": "text"}}
+	twoRules = append(twoModes[:3:3], map[string]any{"rules": "legacy"}, map[string]any{"rules": "legacy", "render_mode": "text"},
+		map[string]any{"rules": "next"}, map[string]any{"state_reward": block(nil), "prompt_format": "wm"})
+	small = []map[string]any{{"resolution": 64}, {"render_mode": "text"}, {"rules": "legacy", "resolution": 64}, {"rules": "legacy", "render_mode": "text"},
+		{"state_reward": block(nil), "resolution": 64, "prompt_format": "wm"}, {"rules": "next", "render_mode": "text"}}
 
 	configs = map[string][]map[string]any{
 		"blackjack": twoModes, "frozenlake": twoRules, "sokoban": twoRules, "navigation": small, "primitive_skill": small,

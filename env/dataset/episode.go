@@ -3,6 +3,8 @@ package dataset
 import (
 	"maps"
 	"slices"
+
+	"vagen/reward/judge"
 )
 
 // Split tells the episodes that are learned from and those that measure.
@@ -43,14 +45,22 @@ type Episode struct {
 // choosesRules are the environments whose option "rules" chooses the system.
 var choosesRules = []string{"frozenlake", "navigation", "primitiveskill", "sokoban"}
 
-// Options returns what the environment is made with: Config, and for an episode of
-// the legacy system the rules of that system where the environment has a choice.
+// Options returns what the environment is made with: Config with the block
+// StateReward, and for an episode of the legacy system the rules of that system
+// where the environment has a choice.
 func (e *Episode) Options() map[string]any {
-	if _, given := e.Config["rules"]; given || !e.Legacy || !slices.Contains(choosesRules, fold(e.Env)) {
+	_, given := e.Config["rules"]
+	legacy := !given && e.Legacy && slices.Contains(choosesRules, fold(e.Env))
+	if !legacy && e.StateReward == nil {
 		return e.Config
 	}
-	options := make(map[string]any, len(e.Config)+1)
+	options := make(map[string]any, len(e.Config)+2)
 	maps.Copy(options, e.Config)
-	options["rules"] = "legacy"
+	if legacy {
+		options["rules"] = "legacy"
+	}
+	if e.StateReward != nil {
+		options[judge.Key] = e.StateReward.Tree()
+	}
 	return options
 }

@@ -239,9 +239,9 @@ func (in *intake) options(v any) (*options, []error) {
 	if found, ok := in.configs[id]; ok {
 		return found, nil
 	}
-	reward, faults := takeStateReward(config)
-	if len(faults) > 0 {
-		return nil, faults
+	reward, err := takeStateReward(config)
+	if err != nil {
+		return nil, []error{err}
 	}
 	in.configs[id] = &options{config, reward}
 	return in.configs[id], nil

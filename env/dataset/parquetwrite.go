@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 
 	"github.com/parquet-go/parquet-go"
+
+	"vagen/reward/judge"
 )
 
 // ParquetOptions say how a parquet file is written. The zero value writes what the
@@ -104,7 +106,7 @@ func record(e *Episode, o ParquetOptions) (map[string]any, error) {
 		if config == nil {
 			config = map[string]any{}
 		}
-		config["state_reward"] = e.StateReward.tree()
+		config[judge.Key] = e.StateReward.Tree()
 	}
 	if len(config) > 0 {
 		count := 0

@@ -90,16 +90,15 @@ func (s *Spec) read(v any, o Options) []error {
 	if s.Config == nil {
 		s.Config = map[string]any{}
 	}
-	block, errs := takeStateReward(s.Config)
-	if len(errs) > 0 {
-		faults = append(faults, errs...)
+	block, err := takeStateReward(s.Config)
+	if err != nil {
+		faults = append(faults, err)
 	}
 	if len(faults) > 0 {
 		return faults // others would only follow from these
 	}
 	s.StateReward = block
 	faults = s.problems()
-	var err error
 	if s.env, err = registered(s.Name, o.Known); err != nil {
 		faults = append(faults, fmt.Errorf("name: %w", err))
 	}

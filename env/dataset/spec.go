@@ -91,7 +91,7 @@ func (s *Spec) problems() []error {
 		}
 	}
 	if s.StateReward != nil {
-		for _, err := range s.StateReward.problems() {
+		for _, err := range s.StateReward.Problems() {
 			bad("config.state_reward: %w", err)
 		}
 	}

@@ -17,6 +17,9 @@ import (
 // all are.
 type Ask func(ctx context.Context, prompts []string) (answers []string, errs []error, err error)
 
+// Dial connects to a language model behind an OpenAI-compatible address.
+type Dial func(baseURL, model string) (Ask, error)
+
 // Model judges with a language model. Relations are extracted from a claim by the
 // model and scored here; of a claim with a state in words or figures the model is
 // shown both and says whether the claim holds.

@@ -10,9 +10,10 @@ import (
 )
 
 // Rules judges by fixed rules. A claim that holds a JSON list of relations, as
-// the structured formats ask for, is taken at its word; any other is read
-// sentence by sentence, see Read. Claims about states that are no matter of
-// directions are compared by the figures in them.
+// the structured formats ask for, is taken at its word; one that is a map of a
+// board, as the symbolic formats ask for, says where its objects are, see Board;
+// any other is read sentence by sentence, see Read. Claims about states that are
+// no matter of directions are compared by the figures in them.
 //
 // The zero value is ready.
 type Rules struct{ Pricing }
@@ -50,6 +51,9 @@ func (r *Rules) Score(_ context.Context, claims []reward.Claim) ([]float64, erro
 // relations reads a claim.
 func relations(c reward.Claim) []reward.Relation {
 	if list, ok := reward.ExtractRelations(c.Text); ok {
+		return list
+	}
+	if list, ok := Board(c.Text, c.Env); ok {
 		return list
 	}
 	names := make(map[string]string, len(c.Truth)+1)

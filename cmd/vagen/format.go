@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"vagen/env"
+	"vagen/internal/cli"
+	"vagen/internal/nearest"
+	"vagen/reward"
+)
+
+// style puts an answer into a response format.
+type style func(answer string) string
+
+const formatUsage = "response `format` such as wm or lite:wm, with the dialect before it where several have one of that name"
+
+// styleOf finds the style of an environment: that of the named format, its own, or
+// the one that its system prompt or first observation shows, as services' do.
+func styleOf(ctx context.Context, e env.Env, format string, seed int64) (style, error) {
+	if format != "" {
+		p, err := parserNamed(format)
+		if err != nil {
+			return nil, err
+		}
+		return composed(p), nil
+	}
+	if p := parserOf(e); p != nil {
+		return composed(p), nil
+	}
+	system, err := e.System(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if p := parserShown(system.Text); p != nil {
+		return composed(p), nil
+	}
+	first, err := e.Reset(ctx, seed)
+	if err != nil {
+		return nil, err
+	}
+	if p := parserShown(first.Text); p != nil {
+		return composed(p), nil
+	}
+	return thinkAndAnswer, nil
+}
+
+// thinkAndAnswer is the style of whoever shows none.
+func thinkAndAnswer(answer string) string { return "<think>-</think><answer>" + answer + "</answer>" }
+
+// composed writes responses of a parser's format, with a dash for what else is in
+// them.
+func composed(p *reward.Parser) style {
+	return func(answer string) string {
+		return p.Compose(func(section string) string {
+			if section == reward.SectionAnswer {
+				return answer
+			}
+			return "-"
+		})
+	}
+}
+
+// parserOf returns the parser of an environment that has one, nil for others.
+func parserOf(e env.Env) *reward.Parser {
+	for {
+		if known, ok := e.(interface{ Parser() *reward.Parser }); ok {
+			return known.Parser()
+		}
+		inner, ok := e.(interface{ Unwrap() env.Env })
+		if !ok {
+			return nil
+		}
+		e = inner.Unwrap()
+	}
+}
+
+// dialects are in the order in which a format is looked for.
+var dialects = []reward.Dialect{reward.Lite, reward.Next, reward.Legacy, reward.LiteNavigation, reward.LitePrimitiveSkill}
+
+// parserNamed returns the parser of a format that was named by hand.
+func parserNamed(format string) (*reward.Parser, error) {
+	among, name := dialects, format
+	if dialect, rest, ok := strings.Cut(format, ":"); ok {
+		among, name = []reward.Dialect{reward.Dialect(dialect)}, rest
+	}
+	var known []string
+	for _, d := range among {
+		names := reward.Formats(d)
+		if slices.Contains(names, name) {
+			return reward.NewParser(name, reward.ParserOptions{Dialect: d})
+		}
+		known = append(known, names...)
+	}
+	if len(known) == 0 {
+		return nil, cli.Usagef("--format: there is no dialect %q; there are %q", among[0], reward.Dialects())
+	}
+	return nil, cli.Usagef("--format: there is no %q%s", name, nearest.Hint(name, known))
+}
+
+var tagPattern = regexp.MustCompile(`</?[a-z]+>`)
+
+// parserShown returns the parser whose tags stand one after another in a text that
+// shows a response format, the one with most tags; nil if there is none.
+func parserShown(text string) *reward.Parser {
+	var best *reward.Parser
+	most := 0
+	shown := tags(text)
+	for _, d := range dialects {
+		for _, name := range reward.Formats(d) {
+			p, err := reward.NewParser(name, reward.ParserOptions{Dialect: d})
+			if err != nil {
+				continue // formats are those of the dialect
+			}
+			sought := tags(composed(p)("-"))
+			if len(sought) > most && strings.Contains(shown, sought) {
+				best, most = p, len(sought)
+			}
+		}
+	}
+	return best
+}
+
+// tags returns the tags of a text without what stands between them.
+func tags(text string) string { return strings.Join(tagPattern.FindAllString(text, -1), "") }
+
+// shape is a response of a style as people are shown it.
+func (s style) shape() string { return strings.ReplaceAll(fmt.Sprint(s("…")), "-", "…") }

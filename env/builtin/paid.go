@@ -1,0 +1,87 @@
+package builtin
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"vagen/env"
+	"vagen/reward/judge"
+)
+
+// paid makes environments whose options have a block state_reward. Those with
+// equal blocks share a judge.
+type paid struct {
+	dial judge.Dial
+
+	mu     sync.Mutex
+	judges map[judgeKey]env.Judge
+}
+
+type judgeKey struct {
+	scorer, url, model string
+	base               float64
+}
+
+// factory is that of a kind, for options with a block, too. Services get theirs
+// as it is: whoever makes the environment pays.
+func (p *paid) factory(k Kind) env.Factory {
+	if k.Defaults == nil {
+		return k.Make
+	}
+	return func(config map[string]any) (env.Env, error) {
+		block, rest, err := judge.TakeStateReward(config)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", env.ErrOption, err)
+		}
+		if !block.Enabled() {
+			return k.Make(rest)
+		}
+		if !k.Claims {
+			return nil, fmt.Errorf("%w: %s: there is no state that responses could claim", env.ErrOption, judge.Key)
+		}
+		if rest, err = block.Into(rest); err != nil {
+			return nil, fmt.Errorf("%w: %w", env.ErrOption, err)
+		}
+		if _, given := rest["rules"]; !given && slices.Contains(k.Rules, "next") {
+			rest["rules"] = "next" // the system that has such blocks
+		}
+		j, err := p.judge(block)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", judge.Key, err)
+		}
+		e, err := k.Make(rest)
+		if err != nil {
+			return nil, err
+		}
+		return env.Judged{Env: e, Judge: j}, nil
+	}
+}
+
+func (p *paid) judge(block *judge.StateReward) (env.Judge, error) {
+	key := judgeKey{scorer: block.Scorer, base: block.Base}
+	if block.Scorer == judge.ByModel {
+		key.url, key.model = block.JudgeURL, block.JudgeModel
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if j := p.judges[key]; j != nil {
+		return j, nil
+	}
+	var j env.Judge
+	if block.Scorer == judge.ByRules {
+		j = &judge.Rules{Pricing: judge.Pricing{Base: block.Base}}
+	} else {
+		if p.dial == nil {
+			return nil, errors.New("the scorer judge needs a language model, and none can be asked here; the scorer exact reads claims by rules")
+		}
+		ask, err := p.dial(block.JudgeURL, block.JudgeModel)
+		if err != nil {
+			return nil, err
+		}
+		j = &judge.Model{Pricing: judge.Pricing{Base: block.Base}, Ask: ask}
+	}
+	p.judges[key] = j
+	return j, nil
+}

@@ -1,0 +1,173 @@
+package builtin
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/env"
+	"vagen/reward"
+	"vagen/reward/judge"
+)
+
+// block is a state_reward that pays half for observations, read by rules.
+func block(change map[string]any) map[string]any {
+	b := map[string]any{"state_estimation": map[string]any{"enable": true, "reward": 0.5}, "scorer": "exact", "score_base": 0.0}
+	for k, v := range change {
+		b[k] = v
+	}
+	return b
+}
+
+const lookAndGo = "<perception>The target is below and right of the player. The hole is below, in the same column.</perception>" +
+	"<reasoning>r</reasoning><prediction>p</prediction><answer>Right</answer>"
+
+func played(t *testing.T, r *env.Registry, config map[string]any) env.Outcome {
+	t.Helper()
+	config["desc"], config["prompt_format"] = []any{"SF", "HG"}, "wm"
+	e, err := r.New("frozenlake", config)
+	require.NoError(t, err)
+	_, err = e.Reset(t.Context(), 0)
+	require.NoError(t, err)
+	out, err := e.Step(t.Context(), lookAndGo)
+	require.NoError(t, err)
+	return out
+}
+
+func TestBlocksOfStateRewardsPayWhatTheyEnable(t *testing.T) {
+	out := played(t, Registry(), map[string]any{"state_reward": block(nil)})
+	require.True(t, out.Response.FormatCorrect, "a block chooses the rules of the newest system")
+	require.Equal(t, 0.5, out.Turn["grounding_reward"])
+	require.Equal(t, 0.5, out.Reward.Of("observation"))
+	require.NotContains(t, out.Turn, "worldmodeling_reward", "predictions are not paid for")
+	require.Len(t, out.Claims, 1)
+
+	nothing := block(map[string]any{"state_estimation": map[string]any{"enable": false}})
+	out = played(t, Registry(), map[string]any{"state_reward": nothing, "rules": "next"})
+	require.Empty(t, out.Claims)
+	require.Zero(t, out.Reward.Of("observation"))
+}
+
+func TestBaseOfABlockIsItsOwn(t *testing.T) {
+	r := Registry()
+	half := func(base float64) float64 {
+		config := map[string]any{"state_reward": block(map[string]any{"score_base": base}), "desc": []any{"SF", "HG"}, "prompt_format": "wm"}
+		e, err := r.New("frozenlake", config)
+		require.NoError(t, err)
+		_, err = e.Reset(t.Context(), 0)
+		require.NoError(t, err)
+		out, err := e.Step(t.Context(), "<perception>The target is below and right.</perception><reasoning>r</reasoning><prediction>p</prediction><answer>Right</answer>")
+		require.NoError(t, err)
+		return out.Reward.Of("observation")
+	}
+	require.InDelta(t, 0.35, half(0), 1e-12, "0.7 of it is the target's")
+	require.InDelta(t, 0.2, half(0.5), 1e-12)
+	require.InDelta(t, 0.35, half(0), 1e-12)
+}
+
+func TestBlocksMayAskAModel(t *testing.T) {
+	dialled := 0
+	r := RegistryWith(func(url, model string) (judge.Ask, error) {
+		dialled++
+		if model == "gone" {
+			return nil, errors.New("no such model")
+		}
+		require.Equal(t, "http://judge/v1 m", url+" "+model)
+		return func(_ context.Context, prompts []string) ([]string, []error, error) {
+			answers := make([]string, len(prompts))
+			for i := range answers {
+				answers[i] = `[{"object_id": "target", "vertical_relation": "below", "horizontal_relation": "right"}]`
+			}
+			return answers, make([]error, len(prompts)), nil
+		}, nil
+	})
+	asking := block(map[string]any{"scorer": "judge", "judge_base_url": "http://judge/v1", "judge_model": "m"})
+	for range 3 {
+		out := played(t, r, map[string]any{"state_reward": asking})
+		require.InDelta(t, 0.35, out.Reward.Of("observation"), 1e-12)
+	}
+	require.Equal(t, 1, dialled, "environments with equal blocks share a judge")
+
+	_, err := r.New("sokoban", map[string]any{"state_reward": block(map[string]any{"scorer": "judge", "judge_base_url": "http://judge/v1", "judge_model": "gone"})})
+	require.ErrorContains(t, err, "no such model")
+	_, err = Registry().New("sokoban", map[string]any{"state_reward": asking})
+	require.ErrorContains(t, err, "needs a language model")
+}
+
+func TestBlocksThatCannotBeMeantAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		config map[string]any
+		want   string
+	}{
+		{"sokoban", map[string]any{"state_reward": map[string]any{"scorer": "best"}}, `scorer is "best"`},
+		{"sokoban", map[string]any{"state_reward": block(nil), "use_state_reward": true}, "both given"},
+		{"sokoban", map[string]any{"state_reward": block(nil), "rules": "lite"}, "no judged state reward"},
+		{"svg", map[string]any{"state_reward": block(nil)}, "no state that responses could claim"},
+	} {
+		_, err := Registry().New(c.name, c.config)
+		require.ErrorIs(t, err, env.ErrOption, c.want)
+		require.ErrorContains(t, err, c.want)
+	}
+}
+
+// The example of a format that asks for a map is a map to the judge.
+func TestMapsInExamplesOfPromptsAreReadByTheJudge(t *testing.T) {
+	for name, objects := range map[string]int{"frozenlake": 2, "sokoban": 2} {
+		e, err := Registry().New(name, map[string]any{"rules": "legacy", "prompt_format": "grounding_worldmodeling_symbolic", "use_state_reward": true})
+		require.NoError(t, err)
+		r := exampleOf(t, e)
+		for _, section := range []string{reward.SectionObservation, reward.SectionPrediction} {
+			list, ok := judge.Board(r.Sections[section], name)
+			require.True(t, ok, "%s: %q", name, r.Sections[section])
+			require.Len(t, list, objects)
+		}
+	}
+}
+
+// A response that repeats the map it is shown is paid in full.
+func TestMapsOfTheStateArePaidInFull(t *testing.T) {
+	for _, name := range []string{"frozenlake", "sokoban"} {
+		e, err := Registry().New(name, map[string]any{"rules": "legacy", "prompt_format": "grounding_symbolic", "use_state_reward": true, "render_mode": "text"})
+		require.NoError(t, err)
+		for seed := range int64(5) {
+			o, err := e.Reset(t.Context(), seed)
+			require.NoError(t, err)
+			shown := boardOf(o.Text)
+			out, err := e.Step(t.Context(), "<think><observation>"+shown+"</observation><reasoning>r</reasoning></think><answer>Up</answer>")
+			require.NoError(t, err)
+			require.Equal(t, 0.5, out.Turn["grounding_reward"], "%s: %q", name, shown)
+		}
+	}
+}
+
+// exampleOf parses the example response of a system prompt.
+func exampleOf(t *testing.T, e env.Env) reward.Response {
+	t.Helper()
+	o, err := e.System(t.Context())
+	require.NoError(t, err)
+	_, example, ok := strings.Cut(o.Text, "For example:\n")
+	require.True(t, ok, o.Text)
+	for {
+		if known, ok := e.(interface{ Parser() *reward.Parser }); ok {
+			r := known.Parser().Parse(example)
+			require.True(t, r.FormatCorrect, example)
+			return r
+		}
+		e = e.(interface{ Unwrap() env.Env }).Unwrap()
+	}
+}
+
+// boardOf cuts the lines of cells out of an observation.
+func boardOf(text string) string {
+	var rows []string
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, " ") && strings.Contains(line, "\t") {
+			rows = append(rows, strings.TrimRight(line, "\n"))
+		}
+	}
+	return strings.Join(rows, "\n")
+}

@@ -1,0 +1,64 @@
+package judge
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestBlocksAreTakenFromOptions(t *testing.T) {
+	options := map[string]any{"size": 4}
+	s, rest, err := TakeStateReward(options)
+	require.NoError(t, err)
+	require.Nil(t, s)
+	require.Equal(t, options, rest)
+	require.False(t, s.Enabled())
+
+	options[Key] = map[string]any{"state_estimation": map[string]any{"enable": true, "reward": 0.25}, "scorer": "exact", "credit_site": "per_span"}
+	s, rest, err = TakeStateReward(options)
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"size": 4}, rest)
+	require.Contains(t, options, Key, "the caller's map stays as it is")
+	want := DefaultStateReward()
+	want.Estimation, want.Scorer = Section{Enable: true, Reward: 0.25}, ByRules
+	require.Equal(t, &want, s, "per_span is the old name of section_end")
+	require.True(t, s.Enabled())
+
+	again, _, err := TakeStateReward(map[string]any{Key: s.Tree()})
+	require.NoError(t, err)
+	require.Equal(t, s, again)
+
+	s, rest, err = TakeStateReward(map[string]any{Key: nil})
+	require.NoError(t, err)
+	require.Nil(t, s)
+	require.Empty(t, rest)
+}
+
+func TestBlocksBecomeOptions(t *testing.T) {
+	s := DefaultStateReward()
+	s.Estimation, s.Transition = Section{Enable: true, Reward: 0.25}, Section{Reward: 3}
+	out, err := s.Into(map[string]any{"size": 4})
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"size": 4, "use_state_reward": true, "grounding_reward_weight": 0.25, "worldmodeling_reward_weight": 0.0}, out)
+	for _, name := range []string{"use_state_reward", "grounding_reward_weight", "worldmodeling_reward_weight"} {
+		_, err = s.Into(map[string]any{name: 1})
+		require.ErrorContains(t, err, name)
+	}
+}
+
+func TestBadBlocksAreRefused(t *testing.T) {
+	on := map[string]any{"enable": true, "reward": 1}
+	for want, block := range map[string]any{
+		"state_reward is 3, must be a mapping":         3,
+		`unknown key "scorrer", did you mean "scorer"`: map[string]any{"scorrer": "exact"},
+		`scorer is "me"`:         map[string]any{"scorer": "me"},
+		"score_base is 1":        map[string]any{"score_base": 1},
+		`credit_site is "here"`:  map[string]any{"credit_site": "here"},
+		`aggregation is "sum"`:   map[string]any{"aggregation": "sum"},
+		"judge_base_url":         map[string]any{"state_estimation": on, "judge_model": "m"},
+		"judge_model is missing": map[string]any{"transition_prediction": on, "judge_base_url": "http://h/v1"},
+	} {
+		_, _, err := TakeStateReward(map[string]any{Key: block})
+		require.ErrorContains(t, err, want)
+	}
+}
