@@ -224,6 +224,8 @@ func TestContradictionsAreRefused(t *testing.T) {
 		"a filter's setting":        {[]string{"filter.enable=true", "filter.filter_kwargs={topp: 0.5}", "rollout_manager.n_trajectory=2"}, `did you mean "top_p"?`, `filter.filter_kwargs={"top_p":0.5}`},
 		"a filter without groups":   {[]string{"filter.enable=true"}, "filter.name reward_variance_top_p compares the episodes of a group, but rollout_manager.n_trajectory is 1", "filter.name=none"},
 		"clipping to nothing":       {[]string{"reward.clip_low=1", "reward.clip_high=0.5"}, "reward.clip_low 1 is above reward.clip_high 0.5", "reward.clip_high=1"},
+		"a block's sections at the end": {[]string{"env.config={state_reward: {state_estimation: {enable: true, reward: 1}, scorer: exact}}", "rollout_manager.use_multi_turn_reward=false"},
+			"reward.credit_site is section_end, but with rollout_manager.use_multi_turn_reward off", `env.config={"state_reward":{"scorer":"exact","credit_site":"turn_end"}}`},
 		"sections, all at the end":  {[]string{"reward.credit_site=section_end", "rollout_manager.use_multi_turn_reward=false"}, "reward.credit_site is section_end, but with rollout_manager.use_multi_turn_reward off all rewards sit at the end of the row", "reward.credit_site=turn_end"},
 		"running groups":            {[]string{"reward.normalize=group", "reward.running=true"}, "reward.running keeps statistics from step to step, but reward.normalize is group, and groups last one step", "reward.running=false"},
 		"groups of one reward":      {[]string{"reward.normalize=group", "rollout_manager.use_multi_turn_reward=false"}, "reward.normalize compares the episodes of a group, but rollout_manager.n_trajectory is 1", "rollout_manager.n_trajectory=2"},

@@ -72,7 +72,7 @@ func (t *Trainer) player(s policy.Sampling) *rollout.Player {
 		Workers: c.workers(), Waves: c.Run.Waves, Log: t.Log,
 		EnvTimeout: seconds(c.Run.EnvTimeout), EpisodeTimeout: seconds(c.Run.EpisodeTimeout), Patience: seconds(c.Run.Patience),
 	}
-	if c.Reward.Aggregate == episodeMean {
+	if _, aggregation := c.credit(); aggregation == episodeMean {
 		p.EpisodeMean = []string{reward.SectionObservation, reward.SectionPrediction}
 	}
 	if c.Run.Retry {

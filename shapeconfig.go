@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"vagen/reward"
+	"vagen/reward/judge"
 	"vagen/rollout/filter"
 )
 
@@ -18,6 +19,7 @@ type FilterConfig struct {
 // RewardConfig brings rewards to a common scale before the estimator sees them.
 // What is scaled is what is credited at one token: a turn's reward, or with
 // use_multi_turn_reward off the episode's, with section_end what a section earned.
+// A block state_reward in env.config decides over credit_site and aggregation.
 type RewardConfig struct {
 	Site      string   `yaml:"credit_site" doc:"where rewards about a section of a response, such as observation, sit: turn_end, or section_end on the section's last token"`
 	Aggregate string   `yaml:"aggregation" doc:"how a turn is paid for what it says about the state: per_turn, or episode_mean, which pays the mean of the turns as often as there could be turns"`
@@ -32,25 +34,35 @@ type RewardConfig struct {
 
 // The values of credit_site.
 const (
-	turnEnd    = "turn_end"
-	sectionEnd = "section_end"
+	turnEnd    = judge.TurnEnd
+	sectionEnd = judge.SectionEnd
 )
 
 // The values of aggregation.
 const (
-	perTurn     = "per_turn"
-	episodeMean = "episode_mean"
+	perTurn     = judge.PerTurn
+	episodeMean = judge.EpisodeMean
 )
 
 // placement says on which tokens rewards sit.
 func (c *Config) placement() reward.Placement {
-	switch {
-	case !c.Rollout.MultiTurnReward:
+	if !c.Rollout.MultiTurnReward {
 		return reward.AtLast
-	case c.Reward.Site == sectionEnd:
+	}
+	if site, _ := c.credit(); site == sectionEnd {
 		return reward.PerSpan
 	}
 	return reward.PerTurn
+}
+
+// credit says where what a turn earns for its sections sits and how the turns of an
+// episode are put together: as the block state_reward of the environment's options
+// says, if it is on, else as reward.credit_site and reward.aggregation do.
+func (c *Config) credit() (site, aggregation string) {
+	if block, _, err := judge.TakeStateReward(c.Env.Config); err == nil && block.Enabled() {
+		return block.Site, block.Aggregation
+	}
+	return c.Reward.Site, c.Reward.Aggregate
 }
 
 // normalizer is the configured normaliser, nil for none.
@@ -72,7 +84,7 @@ func (v *validator) shaping(c *Config, r Registries) {
 	v.oneOf("reward.normalize", w.Normalize, "none", string(reward.ByBatch), string(reward.ByGroup), string(reward.ByEnvironment))
 	v.oneOf("reward.credit_site", w.Site, turnEnd, sectionEnd)
 	v.oneOf("reward.aggregation", w.Aggregate, perTurn, episodeMean)
-	if w.Site == sectionEnd && !c.Rollout.MultiTurnReward {
+	if site, _ := c.credit(); site == sectionEnd && !c.Rollout.MultiTurnReward {
 		v.say("reward.credit_site is section_end, but with rollout_manager.use_multi_turn_reward off all rewards sit at the end of the row")
 	}
 	v.within("reward.epsilon", w.Epsilon, 0, large)

@@ -87,7 +87,7 @@ func (t *Trainer) prepare() error {
 	if t.Learner == nil || t.Envs == nil {
 		return fmt.Errorf("vagen: %w: Trainer needs a Learner and Envs", ErrConfig)
 	}
-	if _, ok := t.Learner.(policy.Aligner); !ok && t.Config.Reward.Site == sectionEnd {
+	if _, ok := t.Learner.(policy.Aligner); !ok && t.Config.placement() == reward.PerSpan {
 		return fmt.Errorf("vagen: %w: reward.credit_site is section_end, but a %T does not tell where sections end (policy.Aligner)", ErrConfig, t.Learner)
 	}
 	if t.Log == nil {

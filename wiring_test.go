@@ -588,6 +588,15 @@ func TestSectionsAreCreditedWhereTheyEnd(t *testing.T) {
 	c.Reward.Site = "section_end"
 	tr, _ := trainer(t, c, tagged(), &arena{})
 	require.ErrorContains(t, tr.Run(t.Context()), "does not tell where sections end")
+
+	// A block of the environment's options decides over the configuration's keys.
+	block := map[string]any{"state_estimation": map[string]any{"enable": true, "reward": 1.0}, "scorer": "exact"}
+	c.Reward.Site, c.Env.Config = "turn_end", map[string]any{"state_reward": block}
+	tr, _ = trainer(t, c, tagged(), &arena{})
+	require.ErrorContains(t, tr.Run(t.Context()), "does not tell where sections end")
+	c.Reward.Site, block["credit_site"] = "section_end", "turn_end"
+	tr, _ = trainer(t, c, tagged(), &arena{})
+	require.NotContains(t, fmt.Sprint(tr.Run(t.Context())), "does not tell where sections end")
 }
 
 // choosy is an estimator of a user's that refuses its discount.
