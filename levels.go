@@ -11,6 +11,7 @@ import (
 
 	"vagen/env/dataset"
 	"vagen/internal/rng"
+	"vagen/reward/judge"
 	"vagen/rollout"
 )
 
@@ -121,9 +122,10 @@ func (l *Levels) episode(e *dataset.Episode, made map[int]map[string]any) (rollo
 // state tells an environment to attach claims about the state, priced as a block
 // state_reward says.
 func (l *Levels) state(s *dataset.StateReward, options map[string]any) error {
-	if s == nil || !s.Estimation.Enable && !s.Transition.Enable {
+	if !s.Enabled() {
 		return nil
 	}
+	delete(options, judge.Key) // what follows is the same, with one judge for the run
 	if l.State != nil && (l.State.Base != s.Base || l.State.Site != s.Site || l.State.Aggregation != s.Aggregation ||
 		l.State.Scorer != s.Scorer || l.State.JudgeURL != s.JudgeURL || l.State.JudgeModel != s.JudgeModel) {
 		return errors.New("state_reward differs from that of other environments in more than its rewards, which is more than a run can do")

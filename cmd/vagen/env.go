@@ -8,13 +8,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"vagen/env"
 	"vagen/env/builtin"
 	"vagen/internal/cli"
-	"vagen/policy"
-	"vagen/policy/chat"
+	"vagen/internal/launch"
 	"vagen/reward/judge"
 )
 
@@ -102,19 +100,7 @@ func envShow() *cli.Command {
 
 // registry holds the library's environments. Their blocks state_reward may name a
 // model that reads claims.
-func registry() *env.Registry { return builtin.RegistryWith(dialJudge) }
-
-// dialJudge connects to a judge behind an OpenAI-compatible address, with the
-// settings of the system that such blocks come from.
-func dialJudge(baseURL, model string) (judge.Ask, error) {
-	o := chat.Defaults(chat.OpenAI, model)
-	o.BaseURL, o.Concurrency, o.Timeout = baseURL, 32, time.Minute
-	m, err := chat.New(o)
-	if err != nil {
-		return nil, err
-	}
-	return policy.Ask(m, policy.Sampling{MaxTokens: 512}), nil
-}
+func registry() *env.Registry { return builtin.RegistryWith(launch.DialJudge(nil)) }
 
 // newEnv makes the environment that arguments of the form NAME key=value … name.
 func newEnv(args []string) (env.Env, map[string]any, error) {

@@ -22,7 +22,7 @@ import (
 func Envs(c *vagen.Config, log *slog.Logger) (*env.Registry, error) {
 	r := &c.Rollout
 	if !r.UseService {
-		return builtin.Registry(), nil
+		return builtin.RegistryWith(DialJudge(log)), nil
 	}
 	out := new(env.Registry)
 	o := remote.DefaultLegacyOptions()
@@ -89,14 +89,26 @@ func judgeOf(s *dataset.StateReward, log *slog.Logger) (env.Judge, error) {
 		j.Base = s.Base
 		return j, nil
 	}
-	o := chat.Defaults(chat.OpenAI, s.JudgeModel)
-	o.BaseURL, o.Log = s.JudgeURL, log
-	o.Concurrency, o.Timeout = 32, time.Minute
-	m, err := chat.New(o)
+	ask, err := DialJudge(log)(s.JudgeURL, s.JudgeModel)
 	if err != nil {
 		return nil, fmt.Errorf("%w: state_reward: %w", vagen.ErrConfig, err)
 	}
-	j := &judge.Model{Ask: policy.Ask(m, policy.Sampling{MaxTokens: 512}), Log: log}
+	j := &judge.Model{Ask: ask, Log: log}
 	j.Base = s.Base
 	return j, nil
+}
+
+// DialJudge connects to judges behind an API, with the settings of the systems that
+// blocks state_reward come from.
+func DialJudge(log *slog.Logger) judge.Dial {
+	return func(baseURL, model string) (judge.Ask, error) {
+		o := chat.Defaults(chat.OpenAI, model)
+		o.BaseURL, o.Log = baseURL, log
+		o.Concurrency, o.Timeout = 32, time.Minute
+		m, err := chat.New(o)
+		if err != nil {
+			return nil, err
+		}
+		return policy.Ask(m, policy.Sampling{MaxTokens: 512}), nil
+	}
 }
