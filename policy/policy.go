@@ -78,6 +78,17 @@ type Sampling struct {
 	// StopStrings end a response as soon as one of them is in its text. The tokens
 	// stay, stop string included.
 	StopStrings []string
+	// Thinking limits what a response may think; the zero value does not.
+	Thinking Thinking
+}
+
+// Thinking limits the tokens between two tags. When a response has written
+// Tokens tokens behind the opening tag and not closed it, the closing tag is
+// written for it, and it goes on from there.
+type Thinking struct {
+	Tokens int    // 0 is no limit
+	Open   string // such as <think>; "" means that a response begins inside
+	Close  string // such as </think>
 }
 
 // Stop says why a response ended.
@@ -103,6 +114,7 @@ type Completion struct {
 	Context  []int32   // tokens put before the response: template, messages, image placeholders
 	Tokens   []int32   // response tokens, the end-of-turn token included when it was written
 	LogProbs []float32 // of Tokens, from the plain softmax at the sampling temperature
+	Forced   []int     // places in Tokens that Sampling.Thinking wrote; the policy did not choose them
 	Text     string    // the response without end-of-turn token
 	Stop     Stop
 	Images   []Image // images of the context, in order

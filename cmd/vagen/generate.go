@@ -36,6 +36,9 @@ front of it.`,
 			f.Float64Var(&s.TopP, "top-p", 1, "keep the smallest set of tokens with this probability")
 			f.Float64Var(&s.MinP, "min-p", 0, "drop tokens below this share of the most likely one")
 			f.IntVar(&s.MaxTokens, "max-tokens", 256, "longest response")
+			f.IntVar(&s.Thinking.Tokens, "thinking", 0, "longest thinking in tokens, after which it is closed; 0 is no limit")
+			f.StringVar(&s.Thinking.Open, "think-open", "<think>", "`tag` that opens thinking; empty when the chat template writes it")
+			f.StringVar(&s.Thinking.Close, "think-close", "</think>", "`tag` that closes it")
 			seed := f.Uint64("seed", 0, "decides what is sampled")
 			options := modelFlags(f)
 			return func(ctx context.Context, c *cli.Call) error {

@@ -70,7 +70,8 @@ func TestExtraMayReplaceWhatIsOmitted(t *testing.T) {
 func TestSamplingThatTheAPICannotDoIsRefused(t *testing.T) {
 	for api, bad := range map[API]map[string]policy.Sampling{
 		OpenAI: {"Temperature: -1": {Temperature: -1}, "Temperature: NaN": {Temperature: math.NaN()}, "Temperature: +Inf": {Temperature: math.Inf(1)},
-			"TopK: -1": {TopK: -1}, "TopP: 1.5": {TopP: 1.5}, "TopP: NaN": {TopP: math.NaN()}, "MinP: 1": {MinP: 1}},
+			"TopK: -1": {TopK: -1}, "TopP: 1.5": {TopP: 1.5}, "TopP: NaN": {TopP: math.NaN()}, "MinP: 1": {MinP: 1},
+			"Thinking.Tokens: 3": {Thinking: policy.Thinking{Tokens: 3}}},
 		Anthropic: {"Temperature: 1.1": {Temperature: 1.1}, "MinP: 0.1": {MinP: 0.1}},
 		Gemini:    {"Temperature: 2.1": {Temperature: 2.1}, "MinP: 0.1": {MinP: 0.1}},
 	} {

@@ -132,6 +132,8 @@ func (d *dialect) check(s policy.Sampling) error {
 		return fmt.Errorf("chat: Sampling.TopK: %d, but the API has no such parameter; it must be 0", s.TopK)
 	case !(s.TopP >= 0 && s.TopP <= 1):
 		return fmt.Errorf("chat: Sampling.TopP: %v is not in [0, 1]", s.TopP)
+	case s.Thinking.Tokens != 0:
+		return fmt.Errorf("chat: Sampling.Thinking.Tokens: %d, but nothing can be written into a response of an API; it must be 0", s.Thinking.Tokens)
 	case !(s.MinP >= 0 && s.MinP < 1):
 		return fmt.Errorf("chat: Sampling.MinP: %v is not in [0, 1)", s.MinP)
 	case s.MinP > 0 && d.minP == "":

@@ -2,6 +2,7 @@ package vlm
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"image"
@@ -9,7 +10,6 @@ import (
 	"slices"
 
 	"vagen/policy"
-	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/tokenizer"
 )
 
@@ -102,7 +102,7 @@ func checkSampling(s policy.Sampling) error {
 	case slices.Contains(s.StopStrings, ""):
 		return fmt.Errorf("vlm: %w: stop string %d is empty", ErrSampling, slices.Index(s.StopStrings, ""))
 	}
-	return nil
+	return checkThinking(s.Thinking)
 }
 
 // userTurn is what a prompt adds to its conversation.
@@ -149,7 +149,12 @@ func (m *Model) read(prompts []policy.Prompt, s policy.Sampling) ([]userTurn, er
 			turns[i].err = fmt.Errorf("vlm: %w", err)
 			continue
 		}
-		r := &request{tokens: ids, images: pics[i], seed: p.Seed, max: limit, stop: newStopper(m.tok, s.StopStrings)}
+		think, err := newThinker(m.tok, s.Thinking)
+		if err != nil {
+			return nil, err
+		}
+		r := &request{tokens: ids, images: pics[i], seed: p.Seed, max: limit, stop: newStopper(m.tok, s.StopStrings), think: think,
+			shared: contextKey(ids, refs[i])}
 		turns[i] = userTurn{request: r, context: ids, images: refs[i]}
 		length := len(ids) + limit
 		if c, ok := m.chats[p.Conversation]; ok {
@@ -160,6 +165,18 @@ func (m *Model) read(prompts []policy.Prompt, s policy.Sampling) ([]userTurn, er
 		}
 	}
 	return turns, nil
+}
+
+// contextKey is equal for contexts of the same tokens and images.
+func contextKey(ids []int32, images []policy.Image) string {
+	key := make([]byte, 0, 4*len(ids)+32*len(images))
+	for _, id := range ids {
+		key = binary.LittleEndian.AppendUint32(key, uint32(id))
+	}
+	for _, im := range images {
+		key = append(key, im.Hash[:]...)
+	}
+	return string(key)
 }
 
 // encode renders and tokenises a prompt's messages.
@@ -198,110 +215,6 @@ func (m *Model) encode(p policy.Prompt, pics []picture) ([]int32, error) {
 // imageMark stands in a message's text where an image goes.
 const imageMark = "<image>"
 
-// open finds rows for new conversations and shrinks batches that have emptied.
-func (m *Model) open(prompts []policy.Prompt, turns []userTurn) error {
-	var fresh []uint64
-	for i, p := range prompts {
-		if _, ok := m.chats[p.Conversation]; !ok && turns[i].err == nil {
-			fresh = append(fresh, p.Conversation)
-		}
-	}
-	for len(fresh) > 0 {
-		n := min(len(fresh), m.opts.MaxRows)
-		s := &session{net: m.net, rows: make([]*lane, rowBucket(n)), minSlots: m.opts.CacheTokens}
-		for row, key := range fresh[:n] {
-			s.rows[row] = &lane{pending: -1}
-			m.chats[key] = &conversation{batch: s, row: row}
-		}
-		m.batches = append(m.batches, s)
-		fresh = fresh[n:]
-	}
-	for _, s := range m.batches {
-		if err := m.compact(s); err != nil {
-			m.dropSession(s) // rows may have moved in one half of the cache
-			return err
-		}
-	}
-	return nil
-}
-
-// rowBucket rounds a number of rows up, so that few sizes occur: 1, 2, 4, 8, 16,
-// 32, then multiples of 32.
-func rowBucket(n int) int {
-	for _, b := range []int{1, 2, 4, 8, 16, 32} {
-		if n <= b {
-			return b
-		}
-	}
-	return (n + 31) / 32 * 32
-}
-
-// compact moves the live rows of a batch into a smaller one when enough have
-// ended. Order is kept.
-func (m *Model) compact(s *session) error {
-	var index []int32
-	for row, l := range s.rows {
-		if l != nil {
-			index = append(index, int32(row))
-		}
-	}
-	// Only to halves: every size means other executables, and below 32 rows a
-	// step hardly gets faster.
-	to := len(s.rows)
-	for to >= 64 && len(index) <= to/2 {
-		to /= 2
-	}
-	if to == len(s.rows) || s.prefix == nil {
-		return nil
-	}
-	moved := map[int]int{}
-	for row, from := range index {
-		moved[int(from)] = row
-	}
-	for len(index) < to {
-		index = append(index, 0)
-	}
-	if err := s.pickRows(index, len(moved)); err != nil {
-		return err
-	}
-	for _, c := range m.chats {
-		if c.batch == s {
-			c.row = moved[c.row]
-		}
-	}
-	return nil
-}
-
-// pickRows keeps the rows at the index, in its order. The first live of them are
-// conversations; the rest is free.
-func (s *session) pickRows(index []int32, live int) error {
-	own := scope{dev: s.net.dev}
-	defer own.free()
-	at := upload(&own, index)
-	if own.err != nil {
-		return own.err
-	}
-	for _, arrays := range []*[]*device.Array{&s.prefix, &s.recent} {
-		out, err := s.net.pick().Run(append(append([]*device.Array{}, *arrays...), at))
-		if err != nil {
-			return err
-		}
-		device.FreeAll(*arrays...)
-		*arrays = out
-	}
-	rows := make([]*lane, len(index))
-	allow, recent := make([]bool, len(index)*s.slots), make([]bool, len(index)*s.recentLen)
-	for row, from := range index {
-		if row < live {
-			rows[row] = s.rows[from]
-		}
-		copy(allow[row*s.slots:(row+1)*s.slots], s.allow[int(from)*s.slots:])
-		copy(recent[row*s.recentLen:(row+1)*s.recentLen], s.recentAllow[int(from)*s.recentLen:])
-	}
-	s.rows, s.allow, s.recentAllow = rows, allow, recent
-	return nil
-}
-
 // endTokens are the tokens that end a response.
 func (m *Model) endTokens() []int32 {
 	end := append([]int32(nil), m.cfg.EndOfTurn...)
@@ -325,7 +238,7 @@ func (m *Model) complete(p policy.Prompt, t userTurn, r *reply) policy.Completio
 	_, end := m.chat.EndOfTurn()
 	last := r.tokens[len(r.tokens)-1]
 	c.ended, c.dead = r.stopped && last == end, r.vision
-	out := policy.Completion{Context: t.context, Tokens: r.tokens, LogProbs: r.logProbs, Images: t.images, Stop: policy.StopLength}
+	out := policy.Completion{Context: t.context, Tokens: r.tokens, LogProbs: r.logProbs, Forced: r.forced, Images: t.images, Stop: policy.StopLength}
 	words := r.tokens
 	switch {
 	case r.stopped:
@@ -337,68 +250,4 @@ func (m *Model) complete(p policy.Prompt, t userTurn, r *reply) policy.Completio
 	}
 	out.Text = m.tok.Decode(words, false)
 	return out
-}
-
-// Forget implements policy.Policy.
-func (m *Model) Forget(keys ...uint64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.forget(keys...)
-}
-
-func (m *Model) forget(keys ...uint64) {
-	for _, key := range keys {
-		c, ok := m.chats[key]
-		if !ok {
-			continue
-		}
-		c.batch.rows[c.row] = nil
-		delete(m.chats, key)
-	}
-	kept := m.batches[:0]
-	for _, s := range m.batches {
-		if s.empty() {
-			s.free()
-		} else {
-			kept = append(kept, s)
-		}
-	}
-	clear(m.batches[len(kept):])
-	m.batches = kept
-}
-
-func (s *session) empty() bool {
-	for _, l := range s.rows {
-		if l != nil {
-			return false
-		}
-	}
-	return true
-}
-
-// endConversations ends those of the prompts.
-func (m *Model) endConversations(prompts []policy.Prompt) {
-	for _, p := range prompts {
-		m.forget(p.Conversation)
-	}
-}
-
-// dropSession ends the conversations of a batch.
-func (m *Model) dropSession(s *session) {
-	var keys []uint64
-	for key, c := range m.chats {
-		if c.batch == s {
-			keys = append(keys, key)
-		}
-	}
-	m.forget(keys...)
-}
-
-// dropSessions ends all conversations.
-func (m *Model) dropSessions() {
-	for _, s := range m.batches {
-		s.free()
-	}
-	m.batches = nil
-	clear(m.chats)
 }

@@ -43,13 +43,13 @@ func (n *net) genWeights(a *args) genWeights {
 }
 
 // draw applies the head to hidden states [rows, hidden] and samples.
-func (n *net) draw(w genWeights, x *Node, s model.Sampler, seeds, count, params *Node) (id, logProb *Node) {
+func (n *net) draw(w genWeights, x *Node, s model.Sampler, seeds, count, params, forced *Node) (id, logProb *Node) {
 	h := model.Head{Eps: n.cfg.Text.Eps, Tokens: true}
-	return s.Sample(h.Logits(w.head, x), seeds, count, params)
+	return s.Sample(h.Logits(w.head, x), seeds, count, params, forced)
 }
 
 // appendTokens: weights, tokens [rows·t], pos [rows·t,3], fresh [rows,t] bool,
-// last [rows], sampling inputs, [images, imageRow, deepstack…], then, unless the
+// last [m] with a place in tokens for each sample, sampling inputs, [images, imageRow, deepstack…], then, unless the
 // conversation opens here, per layer the prefix's and the recent keys and
 // values, with allow [rows, slots], recentAllow [rows, recent], at and recentAt.
 // → id, log-prob, per layer the prefix's keys and values with everything in them.
@@ -79,7 +79,7 @@ func (n *net) appendTokens(open, images bool, slots int, s model.Sampler) *devic
 			}
 			out = append(out, cache.extend(i, k, v, rows, slots)...)
 		}
-		out[0], out[1] = n.draw(w, model.TakeRows(x, last), s, seeds, count, params)
+		out[0], out[1] = n.draw(w, model.TakeRows(x, last), s, seeds, count, params, nil)
 		return out
 	})
 }
@@ -132,14 +132,18 @@ func (c *cacheIn) extend(i int, k, v *Node, rows, slots int) []*Node {
 	return []*Node{one(c.k[i], c.rk[i], k), one(c.v[i], c.rv[i], v)}
 }
 
-// step: weights, tokens [rows], pos [rows,3], sampling inputs, cache inputs with
-// at as the recent slot to write → id, log-prob, per layer recent keys, values.
+// step: weights, tokens [rows], pos [rows,3], sampling inputs with the tokens
+// [rows] that are forced, if any may be, cache inputs with at as the recent slot to write → id, log-prob, per layer recent keys, values.
 func (n *net) step(s model.Sampler) *device.Program {
 	return n.program(fmt.Sprintf("step %+v", s), func(in []*Node) []*Node {
 		a := args{in}
 		w := n.genWeights(&a)
 		tokens, pos := a.one(), a.one()
 		seeds, count, params := a.one(), a.one(), a.one()
+		var forced *Node
+		if s.Forced {
+			forced = a.one()
+		}
 		cache := newCacheIn(n, &a, false)
 		x := model.EmbedForward(w.table, tokens, nil, nil, n.compute)
 		cos, sin := n.cfg.Text.Angles(pos)
@@ -150,7 +154,7 @@ func (n *net) step(s model.Sampler) *device.Program {
 			x, k, v = n.text.Step(lw, x, cos, sin, past[0], past[1], cache.at)
 			out = append(out, k, v)
 		}
-		out[0], out[1] = n.draw(w, x, s, seeds, count, params)
+		out[0], out[1] = n.draw(w, x, s, seeds, count, params, forced)
 		return out
 	})
 }

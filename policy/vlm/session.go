@@ -3,6 +3,7 @@ package vlm
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
@@ -48,6 +49,8 @@ type request struct {
 	seed   uint64
 	max    int // longest response
 	stop   *stopper
+	think  *thinker
+	shared string            // equal for requests with the same tokens and images; "" for none
 	watch  func(token int32) // told of each token of the response; may be nil
 }
 
@@ -55,9 +58,10 @@ type request struct {
 type reply struct {
 	tokens   []int32
 	logProbs []float32
-	stopped  bool // ended by an end-of-turn token
-	halted   bool // ended by a stop string
-	vision   bool // ended by a placeholder that stands for no image: the row is unusable
+	stopped  bool  // ended by an end-of-turn token
+	halted   bool  // ended by a stop string
+	forced   []int // places in tokens that were not sampled
+	vision   bool  // ended by a placeholder that stands for no image: the row is unusable
 }
 
 func (s *session) free() {
@@ -125,7 +129,6 @@ func (t *turn) read(ctx context.Context) (*device.Array, error) {
 		return nil, err
 	}
 	s := t.session
-	b := len(s.rows)
 	length := 0
 	for row, r := range t.reqs {
 		if r != nil {
@@ -136,7 +139,8 @@ func (t *turn) read(ctx context.Context) (*device.Array, error) {
 		return nil, fmt.Errorf("vlm: generate: a conversation needs at least one token")
 	}
 	length = contextLength(length)
-	in, p, err := t.layOut(b, length)
+	p := t.places()
+	in, err := t.layOut(p, length)
 	if err != nil {
 		return nil, err
 	}
@@ -155,13 +159,19 @@ func (t *turn) read(ctx context.Context) (*device.Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.adopt(out[2:], open, length, p.fresh)
-	for row, r := range t.reqs {
-		if r != nil {
-			s.rows[row].read(r, p.next[row])
+	t.scope.own(out[0], out[1])
+	cache := out[2:]
+	if p.copies() {
+		if cache, err = t.spread(cache, p); err != nil {
+			return nil, err
 		}
 	}
-	t.scope.own(out[0], out[1])
+	s.adopt(cache, open, length, p.freshRows(length))
+	for row, r := range t.reqs {
+		if r != nil {
+			s.rows[row].read(r, p.next[p.place[row]])
+		}
+	}
 	return out[0], t.collect(out[0], out[1], nil)
 }
 
@@ -181,75 +191,6 @@ func (l *lane) read(r *request, next int32) {
 
 // contextLength rounds the length of a context up, so that few sizes occur.
 func contextLength(n int) int { return (bucket(n) + 3) / 4 * 4 }
-
-// opening is a batch of contexts laid out for the device.
-type opening struct {
-	vision *visionPlan
-	fresh  []bool
-	next   []int32 // position after the context, by row
-}
-
-// layOut builds the inputs of the append program up to the cache.
-func (t *turn) layOut(b, length int) ([]*device.Array, *opening, error) {
-	p := &opening{fresh: make([]bool, b*length), next: make([]int32, b)}
-	tokens, pos, last := make([]int32, b*length), make([]int32, 3*b*length), make([]int32, b)
-	imageRow := make([]int32, b*length)
-	for i := range imageRow {
-		imageRow[i] = -1
-	}
-	var pictures []picture
-	var holders []int
-	cfg := t.net.cfg
-	for row, r := range t.reqs {
-		last[row] = int32(row * length)
-		if r == nil {
-			continue
-		}
-		ids := t.rows[row].take(r.tokens)
-		grids := make([]grid, len(r.images))
-		for i, im := range r.images {
-			grids[i] = im.grid
-		}
-		place, next, err := positions(cfg, ids, grids)
-		if err != nil {
-			return nil, nil, fmt.Errorf("vlm: generate: row %d: %w", row, err)
-		}
-		start := t.rows[row].next
-		pictures = append(pictures, r.images...)
-		for i, id := range ids {
-			if id < 0 || int(id) >= cfg.Text.Vocab {
-				return nil, nil, fmt.Errorf("vlm: generate: row %d: token %d has id %d, must be in [0, %d)", row, i, id, cfg.Text.Vocab)
-			}
-			at := row*length + i
-			tokens[at], p.fresh[at] = id, true
-			for k := range 3 {
-				pos[3*at+k] = start + place[i][k]
-			}
-			if len(grids) > 0 && id == cfg.ImageToken {
-				holders = append(holders, at)
-			}
-		}
-		last[row] = int32(row*length + len(ids) - 1)
-		p.next[row] = start + next
-	}
-	s := &t.scope
-	in := append(t.net.genArrays(t.w), upload(s, tokens), upload(s, pos, b*length, 3), upload(s, p.fresh, b, length), upload(s, last))
-	in = append(in, t.seeds, upload(s, make([]uint32, b)), t.params)
-	if len(pictures) > 0 {
-		p.vision = planVision(cfg, pictures)
-		for i, at := range holders {
-			imageRow[at] = p.vision.row[i]
-		}
-		tr := &trace{scope: scope{dev: t.net.dev}, pack: &pack{vision: p.vision}}
-		err := t.net.see(tr, t.w, false)
-		t.scope.own(tr.arrays...)
-		if err != nil {
-			return nil, nil, err
-		}
-		in = append(append(in, tr.images, upload(s, imageRow)), tr.deep...)
-	}
-	return in, p, s.err
-}
 
 // cacheInputs lists the cache as the programs take it.
 func (t *turn) cacheInputs(at, recentAt int) ([]*device.Array, error) {
@@ -376,11 +317,11 @@ func (t *turn) write(ctx context.Context, ids *device.Array, end []int32) error 
 				return err
 			}
 		}
-		in, err := t.stepInputs(ids, n)
+		in, sampler, err := t.stepInputs(ids, n)
 		if err != nil {
 			return err
 		}
-		out, err := t.net.step(t.sampler).Run(in)
+		out, err := t.net.step(sampler).Run(in)
 		if err != nil {
 			return err
 		}
@@ -401,12 +342,12 @@ func (t *turn) write(ctx context.Context, ids *device.Array, end []int32) error 
 }
 
 // stepInputs feeds each live row's pending token.
-func (t *turn) stepInputs(ids *device.Array, n uint32) ([]*device.Array, error) {
+func (t *turn) stepInputs(ids *device.Array, n uint32) ([]*device.Array, model.Sampler, error) {
 	s := t.session
 	b := len(s.rows)
-	pos, count := make([]int32, 3*b), make([]uint32, b)
+	pos, count, forced := make([]int32, 3*b), make([]uint32, b), make([]int32, b)
 	for row, r := range t.replies {
-		count[row] = n
+		count[row], forced[row] = n, -1
 		if r == nil || s.rows[row].pending < 0 || t.ended(row) {
 			continue
 		}
@@ -414,17 +355,22 @@ func (t *turn) stepInputs(ids *device.Array, n uint32) ([]*device.Array, error) 
 		for k := range 3 {
 			pos[3*row+k] = l.next
 		}
+		forced[row] = t.reqs[row].think.next()
 		l.next++
 		l.pending = -1
 		s.recentAllow[row*s.recentLen+s.recentUsed] = true
 	}
 	u := &t.scope
 	in := append(t.net.genArrays(t.w), ids, upload(u, pos, b, 3), t.seeds, upload(u, count), t.params)
+	sampler := t.sampler
+	if sampler.Forced = slices.ContainsFunc(forced, func(id int32) bool { return id >= 0 }); sampler.Forced {
+		in = append(in, upload(u, forced))
+	}
 	if u.err != nil {
-		return nil, u.err
+		return nil, sampler, u.err
 	}
 	cache, err := t.cacheInputs(s.recentUsed, 0)
-	return append(in, cache...), err
+	return append(in, cache...), sampler, err
 }
 
 // collect appends sampled tokens to the replies that have not ended.
@@ -445,6 +391,9 @@ func (t *turn) collect(ids, logProbs *device.Array, end []int32) error {
 		t.rows[row].pending = id[row]
 		t.rows[row].length++
 		r.halted = t.reqs[row].stop.add(id[row])
+		if t.reqs[row].think.add(id[row]) {
+			r.forced = append(r.forced, len(r.tokens)-1)
+		}
 		if watch := t.reqs[row].watch; watch != nil {
 			watch(id[row])
 		}

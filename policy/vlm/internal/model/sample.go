@@ -21,6 +21,7 @@ const (
 // change from call to call are inputs of the graph.
 type Sampler struct {
 	Greedy, TopK, TopP, MinP bool
+	Forced                   bool // rows may be told their token
 }
 
 // bisections narrow a threshold from the spread of the logits (a few dozen) to
@@ -35,8 +36,9 @@ const bisections = 36
 // the noise, so a row's draw does not depend on its neighbours.
 //
 // The log-prob [rows] is that of the plain softmax at the temperature (1 when
-// greedy), before any restriction.
-func (s Sampler) Sample(logits, seeds, count, params *Node) (id, logProb *Node) {
+// greedy), before any restriction. With Forced, a row's token is that of forced
+// [rows] int32 where it is not negative; else forced may be nil.
+func (s Sampler) Sample(logits, seeds, count, params, forced *Node) (id, logProb *Node) {
 	g := logits.Graph()
 	n, vocab := dim(logits, 0), dim(logits, 1)
 	p := func(k SampleParam) *Node { return Reshape(Slice(params, AxisRange(int(k), int(k)+1))) }
@@ -71,6 +73,9 @@ func (s Sampler) Sample(logits, seeds, count, params *Node) (id, logProb *Node) 
 	best := ReduceAndKeep(score, ReduceMax, -1)
 	index := Iota(g, shape(dtypes.Int32, n, vocab), 1)
 	id = ReduceMin(Where(Equal(score, best), index, MulScalar(OnesLike(index), float64(vocab-1))), -1)
+	if s.Forced {
+		id = Where(GreaterOrEqual(forced, ZerosLike(forced)), forced, id)
+	}
 	hot := Equal(index, BroadcastToDims(Reshape(id, n, 1), n, vocab))
 	own := ReduceSum(Where(hot, z, ZerosLike(z)), -1)
 	logProb = Sub(own, Reshape(Add(Log(sum), top), n))

@@ -50,7 +50,7 @@ func (s *samplers) draw(t testing.TB, w drawing) (ids []int32, logProbs []float3
 	kind := w.sampler()
 	if s.programs[kind] == nil {
 		s.programs[kind] = s.dev.Program(fmt.Sprintf("sample %+v", kind), func(in []*Node) []*Node {
-			id, lp := kind.Sample(in[0], in[1], in[2], in[3])
+			id, lp := kind.Sample(in[0], in[1], in[2], in[3], nil)
 			return []*Node{id, lp}
 		})
 	}

@@ -1,0 +1,174 @@
+package vlm
+
+import (
+	"vagen/policy"
+	"vagen/policy/vlm/internal/device"
+)
+
+// open finds rows for new conversations and shrinks batches that have emptied.
+func (m *Model) open(prompts []policy.Prompt, turns []userTurn) error {
+	var fresh []uint64
+	for i, p := range prompts {
+		if _, ok := m.chats[p.Conversation]; !ok && turns[i].err == nil {
+			fresh = append(fresh, p.Conversation)
+		}
+	}
+	for len(fresh) > 0 {
+		n := min(len(fresh), m.opts.MaxRows)
+		s := &session{net: m.net, rows: make([]*lane, rowBucket(n)), minSlots: m.opts.CacheTokens}
+		for row, key := range fresh[:n] {
+			s.rows[row] = &lane{pending: -1}
+			m.chats[key] = &conversation{batch: s, row: row}
+		}
+		m.batches = append(m.batches, s)
+		fresh = fresh[n:]
+	}
+	for _, s := range m.batches {
+		if err := m.compact(s); err != nil {
+			m.dropSession(s) // rows may have moved in one half of the cache
+			return err
+		}
+	}
+	return nil
+}
+
+// rowBucket rounds a number of rows up, so that few sizes occur: 1, 2, 4, 8, 16,
+// 32, then multiples of 32.
+func rowBucket(n int) int {
+	for _, b := range []int{1, 2, 4, 8, 16, 32} {
+		if n <= b {
+			return b
+		}
+	}
+	return (n + 31) / 32 * 32
+}
+
+// compact moves the live rows of a batch into a smaller one when enough have
+// ended. Order is kept.
+func (m *Model) compact(s *session) error {
+	var index []int32
+	for row, l := range s.rows {
+		if l != nil {
+			index = append(index, int32(row))
+		}
+	}
+	// Only to halves: every size means other executables, and below 32 rows a
+	// step hardly gets faster.
+	to := len(s.rows)
+	for to >= 64 && len(index) <= to/2 {
+		to /= 2
+	}
+	if to == len(s.rows) || s.prefix == nil {
+		return nil
+	}
+	moved := map[int]int{}
+	for row, from := range index {
+		moved[int(from)] = row
+	}
+	for len(index) < to {
+		index = append(index, 0)
+	}
+	if err := s.pickRows(index, len(moved)); err != nil {
+		return err
+	}
+	for _, c := range m.chats {
+		if c.batch == s {
+			c.row = moved[c.row]
+		}
+	}
+	return nil
+}
+
+// pickRows keeps the rows at the index, in its order. The first live of them are
+// conversations; the rest is free.
+func (s *session) pickRows(index []int32, live int) error {
+	own := scope{dev: s.net.dev}
+	defer own.free()
+	at := upload(&own, index)
+	if own.err != nil {
+		return own.err
+	}
+	for _, arrays := range []*[]*device.Array{&s.prefix, &s.recent} {
+		out, err := s.net.pick().Run(append(append([]*device.Array{}, *arrays...), at))
+		if err != nil {
+			return err
+		}
+		device.FreeAll(*arrays...)
+		*arrays = out
+	}
+	rows := make([]*lane, len(index))
+	allow, recent := make([]bool, len(index)*s.slots), make([]bool, len(index)*s.recentLen)
+	for row, from := range index {
+		if row < live {
+			rows[row] = s.rows[from]
+		}
+		copy(allow[row*s.slots:(row+1)*s.slots], s.allow[int(from)*s.slots:])
+		copy(recent[row*s.recentLen:(row+1)*s.recentLen], s.recentAllow[int(from)*s.recentLen:])
+	}
+	s.rows, s.allow, s.recentAllow = rows, allow, recent
+	return nil
+}
+
+// Forget implements policy.Policy.
+func (m *Model) Forget(keys ...uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.forget(keys...)
+}
+
+func (m *Model) forget(keys ...uint64) {
+	for _, key := range keys {
+		c, ok := m.chats[key]
+		if !ok {
+			continue
+		}
+		c.batch.rows[c.row] = nil
+		delete(m.chats, key)
+	}
+	kept := m.batches[:0]
+	for _, s := range m.batches {
+		if s.empty() {
+			s.free()
+		} else {
+			kept = append(kept, s)
+		}
+	}
+	clear(m.batches[len(kept):])
+	m.batches = kept
+}
+
+func (s *session) empty() bool {
+	for _, l := range s.rows {
+		if l != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// endConversations ends those of the prompts.
+func (m *Model) endConversations(prompts []policy.Prompt) {
+	for _, p := range prompts {
+		m.forget(p.Conversation)
+	}
+}
+
+// dropSession ends the conversations of a batch.
+func (m *Model) dropSession(s *session) {
+	var keys []uint64
+	for key, c := range m.chats {
+		if c.batch == s {
+			keys = append(keys, key)
+		}
+	}
+	m.forget(keys...)
+}
+
+// dropSessions ends all conversations.
+func (m *Model) dropSessions() {
+	for _, s := range m.batches {
+		s.free()
+	}
+	m.batches = nil
+	clear(m.chats)
+}

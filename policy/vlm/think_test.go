@@ -1,0 +1,185 @@
+package vlm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy"
+	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/tokenizer"
+)
+
+func TestThinkingIsClosedAtItsLimit(t *testing.T) {
+	for _, family := range []model.Family{model.Qwen25VL, model.Llama} {
+		dir := tinyFolder(t, family, nil)
+		o := policy.Sampling{Temperature: 1, MaxTokens: 24}
+		prompts := asks()
+		if family == model.Llama {
+			prompts = []policy.Prompt{asks()[0], asks()[2]}
+		}
+		free := ask(t, openTiny(t, dir, Options{}), o, prompts)
+		o.Thinking = policy.Thinking{Tokens: 100, Close: "</t>"}
+		require.Equal(t, free, ask(t, openTiny(t, dir, Options{}), o, prompts), "a limit that is not reached changes nothing")
+
+		o.Thinking.Tokens = 7
+		m := openTiny(t, dir, Options{})
+		closing, err := m.tok.Encode("</t>")
+		require.NoError(t, err)
+		require.Greater(t, len(closing), 1)
+		played := stories{}
+		forced := 0
+		for i, c := range played.play(t, m, prompts, o) {
+			key := prompts[i].Conversation
+			n := min(7, len(free[key].Tokens))
+			require.Equal(t, free[key].Tokens[:n], c.Tokens[:n], "what comes before the limit")
+			requireNear(t, free[key].LogProbs[:n], c.LogProbs[:n], rowDrift, "log-probs before the limit")
+			if len(free[key].Tokens) <= 7 {
+				continue
+			}
+			require.Equal(t, closing, c.Tokens[7:7+len(closing)])
+			for k, at := range c.Forced {
+				require.Equal(t, 7+k, at)
+			}
+			require.Len(t, c.Forced, len(closing))
+			require.Equal(t, 1, strings.Count(c.Text, "</t>"))
+			forced++
+		}
+		require.Positive(t, forced)
+		played.requireScored(t, m, 1) // the log-probs of forced tokens are the policy's, too
+		played.play(t, m, []policy.Prompt{{Conversation: 1, Messages: say("on"), Seed: 9}}, o)
+		played.requireScored(t, m, 1)
+	}
+}
+
+// The count starts behind the opening tag, and again behind the next one.
+func TestThinkersCountBetweenTags(t *testing.T) {
+	tok, err := tokenizer.NewTiny([]string{"<think>"})
+	require.NoError(t, err)
+	write := func(text string, limits policy.Thinking) (string, []int) {
+		th, err := newThinker(tok, limits)
+		require.NoError(t, err)
+		ids, err := tok.Encode(text)
+		require.NoError(t, err)
+		var out, forced []int
+		for len(ids) > 0 {
+			id := th.next()
+			if id < 0 {
+				id, ids = ids[0], ids[1:]
+			}
+			if th.add(id) {
+				forced = append(forced, len(out))
+			}
+			out = append(out, int(id))
+		}
+		all := make([]int32, len(out))
+		for i, id := range out {
+			all[i] = int32(id)
+		}
+		return tok.Decode(all, false), forced
+	}
+	limits := policy.Thinking{Tokens: 3, Open: "<think>", Close: "</think>"}
+	for text, want := range map[string]string{
+		"abcdef":                                  "abcdef",
+		"ab<think>cd</think>efghi":                "ab<think>cd<</think>/think>efghi", // the tag's own letters count
+		"ab<think>cdefgh":                         "ab<think>cde</think>fgh",
+		"<think>1234<think>56789":                 "<think>123</think>4<think>567</think>89",
+		"<think>" + strings.Repeat("x", 3) + "yz": "<think>xxx</think>yz",
+	} {
+		got, forced := write(text, limits)
+		require.Equal(t, want, got)
+		require.Len(t, forced, len("</think>")*strings.Count(want, "</think>"))
+		require.True(t, slices.IsSorted(forced))
+	}
+	got, _ := write("abcdef", policy.Thinking{Tokens: 2, Close: "#"})
+	require.Equal(t, "ab#cdef", got, "without an opening tag a response begins inside")
+	got, _ = write("a#bcdef", policy.Thinking{Tokens: 2, Close: "#"})
+	require.Equal(t, "a#bcdef", got)
+	_, err = checkedThinking(-1, "x")
+	require.ErrorIs(t, err, ErrSampling)
+	_, err = checkedThinking(1, "")
+	require.ErrorIs(t, err, ErrSampling)
+}
+
+func checkedThinking(n int, end string) (policy.Thinking, error) {
+	t := policy.Thinking{Tokens: n, Close: end}
+	return t, checkThinking(t)
+}
+
+// Rows that open with the same context read it once; what they write is what they
+// would have written alone.
+func TestGroupsReadTheirPromptOnce(t *testing.T) {
+	for _, family := range []model.Family{model.Qwen25VL, model.Qwen3VL, model.Qwen2} {
+		dir := tinyFolder(t, family, nil)
+		var prompts []policy.Prompt
+		for g := range uint64(2) {
+			for k := range uint64(4) {
+				p := policy.Prompt{Conversation: 10*g + k, Messages: say(fmt.Sprint("go ", g)), Seed: 100*g + k}
+				if family != model.Qwen2 {
+					p.Messages = say(fmt.Sprint("look", strings.Repeat("!", int(g)), " <image>"), drawing(g, 16, 16))
+				}
+				prompts = append(prompts, p)
+			}
+		}
+		o := policy.Sampling{Temperature: 1, MaxTokens: 10}
+		one := openTiny(t, dir, Options{})
+		want := map[uint64]policy.Completion{}
+		for _, p := range prompts {
+			want[p.Conversation] = ask(t, one, o, []policy.Prompt{p})[p.Conversation]
+		}
+		m := openTiny(t, dir, Options{})
+		played := stories{}
+		texts, ended := map[string]bool{}, map[uint64]bool{}
+		for i, c := range played.play(t, m, prompts, o) {
+			key := prompts[i].Conversation
+			require.Equal(t, want[key].Tokens, c.Tokens, "%s: conversation %d", family, key)
+			requireNear(t, want[key].LogProbs, c.LogProbs, rowDrift, "log-probs")
+			texts[c.Text] = true
+			ended[key] = c.Stop == policy.StopVision
+		}
+		require.Greater(t, len(texts), 4, "seeds differ")
+		for round := range 2 {
+			var more []policy.Prompt
+			for _, p := range prompts {
+				if !ended[p.Conversation] {
+					more = append(more, policy.Prompt{Conversation: p.Conversation, Messages: say("on"), Seed: p.Seed + 7 + uint64(round)})
+				}
+			}
+			for i, c := range played.play(t, m, more, o) {
+				ended[more[i].Conversation] = c.Stop == policy.StopVision
+			}
+		}
+		for key := range played {
+			if ended[key] { // a placeholder without image cannot be scored
+				delete(played, key)
+			}
+		}
+		require.Greater(t, len(played), 2)
+		played.requireScored(t, m, 1) // also what follows in later turns
+	}
+}
+
+func TestSharedPromptsAreReadOncePerGroup(t *testing.T) {
+	same := func(shared ...string) *turn {
+		reqs := make([]*request, len(shared))
+		for i, s := range shared {
+			if s != "-" {
+				reqs[i] = &request{shared: s}
+			}
+		}
+		return &turn{session: &session{}, reqs: reqs}
+	}
+	p := same("a", "b", "a", "a", "b", "b", "-", "-").places()
+	require.Equal(t, []int{0, 1}, p.readers)
+	require.Equal(t, []int{0, 1, 0, 0, 1, 1, 0, 0}, p.place)
+	p = same("a", "b", "c", "a", "b", "c", "c", "c").places()
+	require.Equal(t, []int{0, 1, 2, -1}, p.readers, "up to a bucket")
+	p = same("a", "b", "c", "d", "e", "e", "e", "-").places()
+	require.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, -1}, p.readers, "too few are shared")
+	require.False(t, p.copies())
+	p = same("", "", "", "").places()
+	require.False(t, p.copies())
+}
