@@ -109,6 +109,7 @@ func (c *Checkpoints) write(ctx context.Context, dir string, save func(context.C
 	if err := errors.Join(
 		os.WriteFile(filepath.Join(dir, stateName), append(state, '\n'), 0o644),
 		os.WriteFile(filepath.Join(dir, configName), settings, 0o644),
+		saveAhead(dir, s.Ahead),
 	); err != nil {
 		return err
 	}
@@ -295,6 +296,9 @@ func OpenCheckpoint(ctx context.Context, dir string) (*Checkpoint, error) {
 	}
 	if err := json.Unmarshal(state, &p.State); err != nil {
 		return nil, fmt.Errorf("vagen: %w: %s of %s: %w", ErrTorn, stateName, dir, err)
+	}
+	if err := loadAhead(dir, p.State.Ahead); err != nil {
+		return nil, fmt.Errorf("vagen: %w: %s of %s: %w", ErrTorn, aheadFolder, dir, err)
 	}
 	if p.Config, err = os.ReadFile(filepath.Join(dir, configName)); err != nil {
 		return nil, fmt.Errorf("vagen: checkpoint: %w", err)

@@ -35,6 +35,8 @@ type RunConfig struct {
 	Workers int    `yaml:"workers" doc:"environments worked on at once; changes no result"`
 	Waves   int    `yaml:"waves" doc:"batches of episodes between which generation and environments overlap; changes results only through rounding"`
 
+	Async bool `yaml:"async" doc:"collect the coming step's episodes while a step's update runs, with the policy as it was before that update; takes the memory of one more copy of its weights. algorithm.rollout_correction can make up for the difference"`
+
 	EnvTimeout     float64 `yaml:"env_timeout" doc:"seconds that a call of an environment may take; 0 is 600, in which remote ones may ask again"`
 	EpisodeTimeout float64 `yaml:"episode_timeout" doc:"seconds that an environment may take over an episode in all; 0 is no limit"`
 	Patience       float64 `yaml:"patience" doc:"seconds until a round goes on without the environments that are still at work; 0 waits for all, which alone repeats a run to the last bit"`

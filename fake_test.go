@@ -137,6 +137,9 @@ type bandit struct {
 	updates []update
 	seeds   []uint64 // of all prompts
 	opened  map[uint64]bool
+
+	lent     []int // updates before each Lend
+	returned int   // how many of them were closed
 }
 
 // asked is what Score was asked for.
@@ -442,6 +445,33 @@ func (b *bandit) Restore(_ context.Context, dir string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.prefs, b.values = t.Prefs, t.Values
+	return nil
+}
+
+// lentBandit is a bandit's policy of one moment.
+type lentBandit struct {
+	*bandit
+	closed *int
+}
+
+// Lend implements policy.Lender.
+func (b *bandit) Lend(ctx context.Context) (policy.Lent, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c := newBandit(b.words...)
+	c.generate, c.drift = b.generate, b.drift
+	for s, p := range b.prefs {
+		c.prefs[s] = slices.Clone(p)
+	}
+	b.lent = append(b.lent, len(b.updates))
+	return lentBandit{c, &b.returned}, ctx.Err()
+}
+
+func (l lentBandit) Close() error {
+	*l.closed++
+	if len(l.opened) > 0 {
+		return fmt.Errorf("%d conversations are left open", len(l.opened))
+	}
 	return nil
 }
 

@@ -75,6 +75,9 @@ func (v *validator) playing(c *Config, r Registries) {
 			v.say("rollout_manager.timeout is %v, must be above 0 and at most 1e6", r.Timeout)
 		}
 	}
+	if mode := c.Agent.Actor.Loss.Mode; c.Run.Async && c.Algorithm.Correction.Level == nil && (mode == "gpg" || mode == "reinforce") {
+		v.say("run.async trains on what the policy of a step before played, but the loss %s takes it for its own: set algorithm.rollout_correction.rollout_is", mode)
+	}
 	v.count("data.max_prompt_length", c.Data.MaxPrompt)
 	v.count("data.gen_batch_size", c.Data.GenBatch)
 	v.count("data.response_length_per_turn", c.Data.PerTurn)

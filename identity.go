@@ -60,7 +60,7 @@ func stateKey(o env.Observation) uint64 {
 // baselines plays the start states of a step's episodes once more, greedily, and
 // returns what was earned by group. Groups whose greedy episode cannot be used are
 // missing.
-func (t *Trainer) baselines(ctx context.Context, step int, of []*rollout.Trajectory) (map[int]float64, rollout.Timing, error) {
+func (t *Trainer) baselines(ctx context.Context, p policy.Policy, step int, of []*rollout.Trajectory) (map[int]float64, rollout.Timing, error) {
 	var episodes []rollout.Episode
 	seen := map[int]bool{}
 	for _, e := range of {
@@ -70,7 +70,7 @@ func (t *Trainer) baselines(ctx context.Context, step int, of []*rollout.Traject
 		}
 	}
 	s := policy.Sampling{MaxTokens: t.Config.perTurn()}
-	ts, took, err := t.player(s).Play(ctx, episodes, rng.Derive(t.Config.Run.Seed, rng.Sample, uint64(step), 1))
+	ts, took, err := t.player(p, s).Play(ctx, episodes, rng.Derive(t.Config.Run.Seed, rng.Sample, uint64(step), 1))
 	if err != nil {
 		return nil, took, err
 	}

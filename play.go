@@ -11,11 +11,11 @@ import (
 	"vagen/rollout"
 )
 
-// play plays a step's episodes.
-func (t *Trainer) play(ctx context.Context, step int, m Metrics) ([]*rollout.Trajectory, rollout.Timing, error) {
+// play has a policy play a step's episodes.
+func (t *Trainer) play(ctx context.Context, with policy.Policy, step int, m Metrics) ([]*rollout.Trajectory, rollout.Timing, error) {
 	c := &t.Config
 	seed := rng.Derive(c.Run.Seed, rng.Sample, uint64(step))
-	p := t.player(t.sampling())
+	p := t.player(with, t.sampling())
 	if c.Data.GenBatch == 0 {
 		var episodes []rollout.Episode
 		for g := range c.Data.TrainBatch {
@@ -65,10 +65,10 @@ func (t *Trainer) sampling() policy.Sampling {
 	return policy.Sampling{Temperature: r.Temperature, TopP: r.TopP, TopK: max(0, r.TopK), MaxTokens: t.Config.perTurn()}
 }
 
-func (t *Trainer) player(s policy.Sampling) *rollout.Player {
+func (t *Trainer) player(with policy.Policy, s policy.Sampling) *rollout.Player {
 	c := &t.Config
 	p := &rollout.Player{
-		Policy: t.Learner, Envs: t.Envs, Sampling: s, MaxTurns: c.Rollout.MaxTurns, Harness: t.harness, Budget: c.budget(),
+		Policy: with, Envs: t.Envs, Sampling: s, MaxTurns: c.Rollout.MaxTurns, Harness: t.harness, Budget: c.budget(),
 		Workers: c.workers(), Waves: c.Run.Waves, Log: t.Log,
 		EnvTimeout: seconds(c.Run.EnvTimeout), EpisodeTimeout: seconds(c.Run.EpisodeTimeout), Patience: seconds(c.Run.Patience),
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
 	"vagen/advantage"
@@ -64,9 +65,10 @@ type Trainer struct {
 	kl         reward.Controller
 	normalizer *reward.Normalizer // nil for none
 	result     advantage.Result
-	skipped    int   // optimiser steps skipped in a row
-	done       int   // training steps
-	from       State // where Run begins
+	skipped    int    // optimiser steps skipped in a row
+	done       int    // training steps
+	from       State  // where Run begins
+	ahead      *Ahead // episodes of the coming step; nil when there are none
 
 	best   *Best    // validation so far
 	left   *State   // state right after the last finished step; nil before the first one
@@ -89,6 +91,9 @@ func (t *Trainer) prepare() error {
 	}
 	if _, ok := t.Learner.(policy.Aligner); !ok && t.Config.placement() == reward.PerSpan {
 		return fmt.Errorf("vagen: %w: reward.credit_site is section_end, but a %T does not tell where sections end (policy.Aligner)", ErrConfig, t.Learner)
+	}
+	if _, ok := t.Learner.(policy.Lender); !ok && t.Config.Run.Async {
+		return fmt.Errorf("vagen: %w", errNoLender(t.Learner))
 	}
 	if t.Log == nil {
 		t.Log = slog.New(slog.DiscardHandler)
@@ -120,10 +125,20 @@ func (t *Trainer) prepare() error {
 func (t *Trainer) step(ctx context.Context, step int) error {
 	watch := newClock()
 	m := Metrics{}
-	b, took, err := t.collect(ctx, step, m)
+	got, took, err := t.episodes(ctx, step)
 	if err != nil {
 		return err
 	}
+	maps.Copy(m, got.Metrics)
+	b, err := t.layOut(got)
+	if err != nil {
+		return err
+	}
+	next, err := t.begin(ctx, step+1)
+	if err != nil {
+		return err
+	}
+	defer next.stop()
 	watch.parts["rollout"], watch.parts["env"] = took.Generate, took.Env
 	watch.last = time.Now()
 	if err := t.score(ctx, b); err != nil {
@@ -145,42 +160,33 @@ func (t *Trainer) step(ctx context.Context, step int) error {
 	if err := t.learn(t.updating(ctx), b, step, m); err != nil {
 		return err
 	}
-	t.mid = false
 	watch.lap("update")
+	if t.ahead, err = next.wait(); err != nil {
+		return err
+	}
+	watch.lap("rollout")
+	t.mid = false
 	watch.write(m)
 	return t.emit(Event{Kind: KindStep, Step: step, Total: t.Config.Trainer.Steps, Metrics: m})
 }
 
-// collect plays a step's episodes and lays them out.
-func (t *Trainer) collect(ctx context.Context, step int, m Metrics) (*batch, rollout.Timing, error) {
-	ts, took, err := t.play(ctx, step, m)
-	if err != nil {
-		return nil, took, err
-	}
-	if err := t.markSections(ts); err != nil {
-		return nil, took, err
-	}
+// layOut tells of a step's episodes and makes rows of them.
+func (t *Trainer) layOut(got *Ahead) (*batch, error) {
 	if t.Played != nil {
-		if err := t.Played(step, ts); err != nil {
-			return nil, took, err
+		if err := t.Played(got.Step, got.Episodes); err != nil {
+			return nil, err
 		}
 	}
-	var greedy map[int]float64
+	ts := got.Episodes
 	if t.spec.Baselines {
-		var more rollout.Timing
-		if greedy, more, err = t.baselines(ctx, step, ts); err != nil {
-			return nil, took, err
-		}
-		took.Generate, took.Env = took.Generate+more.Generate, took.Env+more.Env
-		ts = withBaseline(ts, greedy)
-		m["train/baselines"] = float64(len(greedy))
+		ts = withBaseline(ts, got.Baselines)
 	}
 	b, err := newBatch(ts, &t.Config, t.spec)
 	if err != nil {
-		return nil, took, err
+		return nil, err
 	}
-	b.identify(t.spec, greedy)
-	return b, took, nil
+	b.identify(t.spec, got.Baselines)
+	return b, nil
 }
 
 // score asks the learner for old and reference log-probs and values.

@@ -168,3 +168,19 @@ type Snapshot interface {
 type Exporter interface {
 	Export(ctx context.Context, dir string) error
 }
+
+// Lender is a Learner that lends its policy, to be sampled from while the learner
+// itself goes on to learn.
+type Lender interface {
+	// Lend returns the policy as it is now.
+	Lend(ctx context.Context) (Lent, error)
+}
+
+// Lent is a policy that stays as it is. It may be used from another goroutine than
+// its learner, and samples what the learner would have sampled when it was lent.
+// It must be closed before its learner is.
+type Lent interface {
+	Policy
+	// Close frees what was copied.
+	Close() error
+}

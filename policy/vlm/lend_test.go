@@ -1,0 +1,65 @@
+package vlm
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy"
+	"vagen/policy/vlm/internal/model"
+)
+
+// TestLentPoliciesStayAsTheyWere: what a lent policy samples is what the model
+// would have sampled when it was lent, to the last bit, also while the model is
+// trained at the same time. All that was copied is freed.
+func TestLentPoliciesStayAsTheyWere(t *testing.T) {
+	o := policy.Sampling{Temperature: 1, MaxTokens: 8}
+	for name, lora := range map[string]*LoRA{"weights": nil, "adapters": {Rank: 2, Alpha: 4, Targets: []string{"q_proj", "down_proj"}}} {
+		m := newTiny(t, model.Qwen25VL, Options{Critic: SharedCritic, LoRA: lora})
+		train(t, m, 1)
+		want := ask(t, m, o, asks())
+		_, before := m.dev.Live()
+
+		l, err := m.Lend(t.Context())
+		require.NoError(t, err)
+		_, lent := m.dev.Live()
+		size := 0
+		for _, g := range m.actor.weights.groups {
+			size += g.Size()
+		}
+		if lora == nil {
+			require.Equal(t, int64(4*size), lent-before, "one more copy of the weights")
+		} else {
+			require.Less(t, lent-before, int64(4*size/2), "what is not trained is shared")
+		}
+
+		var got []policy.Completion
+		var wg sync.WaitGroup
+		wg.Go(func() { got, err = l.Generate(t.Context(), asks(), o) })
+		train(t, m, 2)
+		wg.Wait()
+		require.NoError(t, err)
+		for i, p := range asks() {
+			require.Equal(t, want[p.Conversation], got[i], "%s: conversation %d", name, p.Conversation)
+		}
+		for key, c := range ask(t, m, o, asks()) {
+			require.NotEqual(t, want[key].LogProbs, c.LogProbs, "the model itself has moved on")
+		}
+		l.Forget(keysOf(asks())...)
+		n, err := l.(policy.Counter).Count(asks()[0])
+		require.NoError(t, err)
+		require.Len(t, want[1].Context, n)
+
+		require.NoError(t, l.Close())
+		require.NoError(t, l.Close(), "closing twice does nothing")
+		_, after := m.dev.Live()
+		require.Equal(t, before, after)
+		_, err = l.Generate(t.Context(), asks(), o)
+		require.ErrorIs(t, err, ErrClosed)
+		train(t, m, 1)
+		require.NoError(t, m.Close())
+		_, err = m.Lend(t.Context())
+		require.ErrorIs(t, err, ErrClosed)
+	}
+}
