@@ -159,6 +159,16 @@ func (b *batch) correct(c *CorrectionConfig, m Metrics) error {
 	return nil
 }
 
+// takeSampled takes the log-probs of sampling for those before the update.
+func (b *batch) takeSampled() {
+	b.old = make([]float32, len(b.sampled))
+	for i, x := range b.sampled {
+		if b.want[i] && b.written[i] {
+			b.old[i] = x
+		}
+	}
+}
+
 // takeScores keeps what the learner says of the tokens it was asked for. Whatever
 // it left elsewhere is cleared, so that nothing can depend on it.
 func (b *batch) takeScores(s *policy.Scores, what policy.Wanted) error {

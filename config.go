@@ -71,6 +71,7 @@ type AlgorithmConfig struct {
 	TokenLambda float64          `yaml:"lambda_token" doc:"lambda within a turn of trajectory_bi_level_gae, in [0, 1]"`
 	Mix         float64          `yaml:"bi_level_mix" doc:"trajectory_bi_level_gae: 0 is token-level GAE, 1 the bi-level one, in [0, 1]"`
 	StepWeight  float64          `yaml:"step_advantage_w" doc:"gigpo: weight of the comparison between turns from one state"`
+	PassK       int              `yaml:"pass_k" doc:"grpo_passk: episodes of a group of which the best counts; 0 is all of them"`
 	Epsilon     float64          `yaml:"epsilon" doc:"added to the standard deviations of groups; 0 is 1e-6"`
 	Whiten      bool             `yaml:"whiten" doc:"whiten the advantages of estimators that do"`
 	NormByStd   bool             `yaml:"norm_adv_by_std_in_grpo" doc:"divide group-relative advantages by the group's standard deviation"`
@@ -233,7 +234,7 @@ func Default() Config {
 		Run:       RunConfig{Workers: 2, Waves: 1},
 		Env:       EnvConfig{Seed: 1_000_000},
 		Model:     ModelConfig{Backend: "auto", Recompute: "nothing"},
-		Algorithm: AlgorithmConfig{Estimator: "gae", Gamma: 1, Lambda: 1, TurnGamma: 0.99, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75, StepWeight: 1, Whiten: true, NormByStd: true, KLPenalty: "kl", KLMask: klResponse, KLCtrl: KLConfig{Type: "fixed", Coef: 0.001}, Correction: CorrectionConfig{Threshold: 2}},
+		Algorithm: AlgorithmConfig{Estimator: "gae", Gamma: 1, Lambda: 1, TurnGamma: 0.99, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75, StepWeight: 1, Whiten: true, NormByStd: true, KLPenalty: "kl", KLMask: klResponse, KLCtrl: KLConfig{Type: "fixed", Coef: 0.001}, Correction: CorrectionConfig{Threshold: "2"}},
 		Reward:    RewardConfig{Site: turnEnd, Aggregate: perTurn, Normalize: "none", Epsilon: 1e-8},
 		Filter:    FilterConfig{Name: "reward_variance_top_p", Settings: map[string]any{}},
 		Data:      DataConfig{Shuffle: true, TrainFiles: []string{}, ValFiles: []string{}, TrainBatch: 1024, ValBatch: 256, MaxResponse: 512},
@@ -260,6 +261,7 @@ func (c *Config) params() advantage.Params {
 	p.Gamma, p.Lambda, p.TurnGamma, p.NoStd = a.Gamma, a.Lambda, a.TurnGamma, !a.NormByStd
 	p.TurnLambda, p.TokenLambda, p.Mix = a.TurnLambda, a.TokenLambda, a.Mix
 	p.StepWeight, p.Epsilon, p.Raw = a.StepWeight, a.Epsilon, !a.Whiten
+	p.PassK = a.PassK
 	if a.GammaTurn != nil {
 		p.TurnGamma = *a.GammaTurn
 	}

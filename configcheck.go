@@ -117,6 +117,9 @@ func (v *validator) ranges(c *Config) {
 	v.within("algorithm.lambda_token", c.Algorithm.TokenLambda, 0, 1)
 	v.within("algorithm.bi_level_mix", c.Algorithm.Mix, 0, 1)
 	v.within("algorithm.step_advantage_w", c.Algorithm.StepWeight, 0, large)
+	if k := c.Algorithm.PassK; k > c.Rollout.Trajectories {
+		v.say("algorithm.pass_k is %d, but rollout_manager.n_trajectory is %d: the best of a group's episodes needs as many", k, c.Rollout.Trajectories)
+	}
 	v.within("algorithm.epsilon", c.Algorithm.Epsilon, 0, 1)
 	v.within("algorithm.kl_ctrl.kl_coef", c.Algorithm.KLCtrl.Coef, 0, large)
 	v.within("actor_rollout_ref.actor.clip_ratio", a.Clip, 0, 1)

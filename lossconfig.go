@@ -23,10 +23,11 @@ type PolicyLossConfig struct {
 // training.
 type CorrectionConfig struct {
 	Level      *string `yaml:"rollout_is" doc:"importance weights for what sampling and training disagree on: token, sequence, or null for none"`
-	Threshold  float64 `yaml:"rollout_is_threshold" doc:"importance weights above are cut to it"`
+	Threshold  string  `yaml:"rollout_is_threshold" number:"" doc:"importance weights above are cut to it; lower_upper, such as 0.5_5.0, drops those outside"`
 	Normalize  bool    `yaml:"rollout_is_batch_normalize" doc:"divide importance weights by their mean"`
 	Reject     *string `yaml:"rollout_rs" doc:"take tokens or rows out that sampling and training disagree on: token_k1, seq_mean_k3, …, separated by commas; null for none"`
-	Thresholds *string `yaml:"rollout_rs_threshold" doc:"allowed divergence as text, one for all or one for each of rollout_rs: '0.01', for k1 '0.5_2.0'"`
+	Thresholds *string `yaml:"rollout_rs_threshold" number:"" doc:"allowed divergence, a number for all or one for each of rollout_rs, separated by commas; for k1 also lower_upper, such as 0.5_2.0"`
+	Bypass     bool    `yaml:"bypass_mode" doc:"take log-probs as they were sampled for those before the update, and compute none: the ratios of the loss then hold what sampling and training disagree on, too"`
 }
 
 // defaultPolicyLoss has the numbers of verl.
@@ -36,7 +37,10 @@ func defaultPolicyLoss() PolicyLossConfig {
 
 // correction is the configured correction; ok is false when there is none.
 func (c *CorrectionConfig) correction() (out loss.Correction, ok bool, err error) {
-	out = loss.Correction{Threshold: c.Threshold, Normalize: c.Normalize}
+	out = loss.Correction{Normalize: c.Normalize}
+	if out.Lower, out.Threshold, err = loss.ParseBounds(c.Threshold); err != nil {
+		return out, false, fmt.Errorf("rollout_is_threshold: %w", err)
+	}
 	if c.Level != nil {
 		out.Weight = loss.Level(*c.Level)
 	}
@@ -133,6 +137,7 @@ func (v *validator) losses(c *Config) {
 	if _, _, err := c.Algorithm.Correction.correction(); err != nil {
 		v.say("algorithm.rollout_correction: %w", err)
 	}
+	v.bypass(c)
 	if a.KLLossType == "" {
 		v.say(actor + ".kl_loss_type is empty")
 	} else if err := loss.KL(a.KLLossType).Check(); err != nil {
@@ -153,5 +158,26 @@ func (v *validator) losses(c *Config) {
 	}
 	if g.loss.Mode != g.aux.Mode && !g.apart && g.aux.Mode != loss.TokenMean {
 		v.say(actor+".loss_agg_mode is %s, but loss_mode %s always takes %s, and there is no entropy or KL term to use it", g.aux.Mode, a.Loss.Mode, g.loss.Mode)
+	}
+}
+
+// bypass refuses what needs the log-probs that bypass_mode does not compute.
+func (v *validator) bypass(c *Config) {
+	r := &c.Algorithm.Correction
+	if !r.Bypass {
+		return
+	}
+	const key = "algorithm.rollout_correction."
+	if r.Level != nil {
+		v.say(key + "bypass_mode leaves what sampling and training disagree on in the ratios of the loss: " + key + "rollout_is would weigh it twice")
+	}
+	if r.Reject != nil {
+		v.say(key + "rollout_rs compares log-probs of sampling with those that " + key + "bypass_mode does not compute")
+	}
+	if !c.Rollout.LossMask {
+		v.say(key + "bypass_mode needs rollout_manager.use_loss_mask: tokens that the model did not write have no log-probs of sampling")
+	}
+	if c.Algorithm.KLInReward && c.Algorithm.KLMask == klAttention {
+		v.say(key + "bypass_mode has log-probs of response tokens alone, but algorithm.kl_mask is attention")
 	}
 }

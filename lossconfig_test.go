@@ -114,6 +114,15 @@ func TestLossSettingsAreChecked(t *testing.T) {
 		actor + "kl_loss_type=''":                                                                                       "kl_loss_type is empty",
 		corr + ".rollout_is=tokens":                                                                                     corr + `: loss: correction: weight "tokens": unknown name, did you mean "token"?`,
 		corr + ".rollout_is=token " + corr + ".rollout_is_threshold=0":                                                  corr + ": loss: correction: Threshold = 0",
+		corr + ".rollout_is=token " + corr + ".rollout_is_threshold=3_2":                                                corr + `: rollout_is_threshold: loss: bounds "3_2": want lower_upper`,
+		corr + ".rollout_is_threshold=x":                                                                                corr + `: rollout_is_threshold: loss: bounds "x": want a number or lower_upper`,
+		corr + ".bypass_mode=true " + corr + ".rollout_is=token":                                                        corr + ".rollout_is would weigh it twice",
+		corr + ".bypass_mode=true " + corr + ".rollout_rs=token_k1 " + corr + ".rollout_rs_threshold=2":                 corr + ".rollout_rs compares log-probs of sampling",
+		corr + ".bypass_mode=true rollout_manager.use_loss_mask=false":                                                  "bypass_mode needs rollout_manager.use_loss_mask",
+		corr + ".bypass_mode=true algorithm.use_kl_in_reward=true algorithm.kl_mask=attention":                          "algorithm.kl_mask is attention",
+		corr + ".loss_type=reinforce":                                                                                   "cispo under bypass_mode",
+		corr + ".rollout_rs_threshold_lower=0.5":                                                                        "write rollout_rs_threshold as lower_upper",
+		corr + ".rollout_token_veto_threshold=1e-4":                                                                     "seq_max_k1",
 		corr + ".rollout_rs=token_k4 " + corr + ".rollout_rs_threshold='0.1'":                                           corr + `: rollout_rs: loss: rejection "token_k4": unknown name`,
 		corr + ".rollout_rs=token_k1":                                                                                   corr + ": rollout_rs: loss: rejection: 0 thresholds for 1 names",
 	} {
@@ -210,6 +219,46 @@ func TestRolloutCorrectionReachesTheLearner(t *testing.T) {
 			require.InDelta(t, float64(ones)/32, m["rollout_corr/rollout_rs_masked_fraction"], 1e-12, name)
 		}
 	}
+}
+
+// TestBypassTakesLogProbsAsSampled: the learner is not asked for them, and gets
+// what was recorded for the tokens that the model wrote.
+func TestBypassTakesLogProbsAsSampled(t *testing.T) {
+	for _, critic := range []bool{true, false} {
+		config := whole()
+		config.Algorithm.Correction.Bypass = true
+		if !critic {
+			config.Algorithm.Estimator, config.Critic.Kind = "grpo", "none"
+		}
+		b := guesser()
+		tr, _ := trainer(t, config, b, &arena{})
+		asked := &scoring{bandit: b}
+		tr.Learner = asked
+		require.NoError(t, tr.Run(t.Context()))
+		for _, what := range asked.wanted {
+			require.Equal(t, policy.Wanted{Values: true}, what, "and nothing where there is no critic")
+		}
+		require.Equal(t, critic, len(asked.wanted) > 0)
+		batch, words := b.updates[0].batch, 0
+		for i, token := range batch.Tokens {
+			if b.isWord(token) && batch.Weight[i] != 0 {
+				require.Less(t, batch.OldLogProbs[i], float32(0), "token %d", i)
+				words++
+			}
+		}
+		require.Positive(t, words)
+	}
+}
+
+// scoring notes what it is asked for.
+type scoring struct {
+	*bandit
+	wanted []policy.Wanted
+}
+
+func (s *scoring) Score(ctx context.Context, rows *policy.Rows, want []bool, what policy.Wanted, temperature float64) (*policy.Scores, error) {
+	s.wanted = append(s.wanted, what)
+	return s.bandit.Score(ctx, rows, want, what, temperature)
 }
 
 func TestImportanceWeightsCanBeNormalised(t *testing.T) {

@@ -192,9 +192,16 @@ func (t *Trainer) layOut(got *Ahead) (*batch, error) {
 // score asks the learner for old and reference log-probs and values.
 func (t *Trainer) score(ctx context.Context, b *batch) error {
 	c := &t.Config
+	bypass := c.Algorithm.Correction.Bypass
 	what := policy.Wanted{
-		LogProbs: true, Values: c.Critic.Kind != "none",
+		LogProbs: !bypass, Values: c.Critic.Kind != "none",
 		Reference: c.Agent.Actor.UseKLLoss || c.Algorithm.KLInReward,
+	}
+	if bypass {
+		b.takeSampled()
+	}
+	if what == (policy.Wanted{}) {
+		return nil
 	}
 	s, err := t.Learner.Score(ctx, &b.rows, b.want, what, c.Agent.Rollout.Temperature)
 	if err != nil {

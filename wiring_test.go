@@ -434,6 +434,7 @@ func TestParametersReachTheEstimator(t *testing.T) {
 		"algorithm.lambda_token=0.5":              {"bi_level_gae": false, "trajectory_bi_level_gae": true},
 		"algorithm.bi_level_mix=0.25":             {"bi_level_gae": false, "trajectory_bi_level_gae": true},
 		"algorithm.step_advantage_w=0.25":         {"grpo": false, "gigpo": true},
+		"algorithm.pass_k=2":                      {"grpo_passk": true, "grpo": false},
 		"algorithm.epsilon=0.5":                   {"grpo": true, "trajectory_grpo": true, "grpo_passk": true, "gigpo": true, "rloo": false},
 		"algorithm.norm_adv_by_std_in_grpo=false": {"grpo": true, "trajectory_grpo": true, "grpo_passk": true, "rloo": false},
 		"algorithm.whiten=false":                  {"masked_gae": true, "bi_level_gae": true, "reinforce_plus_plus": true, "grpo": false},

@@ -61,7 +61,7 @@
 //	rloo                           RLOO      s − mean of the others
 //	opo                            OPO       s − mean weighted by length
 //	gpg                            GPG       centred, rescaled for useless groups
-//	grpo_passk                     PassK     the best one's lead over the second
+//	grpo_passk                     PassK     what a row adds to the best of k
 //	reinforce_plus_plus_baseline   ReinforcePlusPlusBaseline   centred, then whitened
 //	trajectory_grpo                TrajectoryGRPO   GRPO over episodes of many rows
 //	gigpo                          GiGPO     GRPO over episodes, and over repeated states

@@ -165,6 +165,14 @@ func ExampleGPG() {
 	// returns    0.00 -1.33 0.00 0.00 0.00 0.00 0.00 1.33
 }
 
+// The best of two rows, whichever two of the four they are.
+func ExamplePassK_two() {
+	show(advantage.PassK{K: 2, NoStd: true}, group())
+	// Output:
+	// advantages 0.00 0.00 0.00 0.17 0.00 0.17 0.00 0.67
+	// returns    0.00 0.00 0.00 0.17 0.00 0.17 0.00 0.67
+}
+
 func ExamplePassK() {
 	show(advantage.PassK{NoStd: true}, group())
 	// Output:

@@ -11,8 +11,7 @@ type groups struct {
 	mean   []float64 // of the members' scores
 	m2     []float64 // sum of squared distances to it
 
-	best []int // see leaders
-	lead []float64
+	order []int // see rising
 }
 
 // put starts over with items that have these ids.

@@ -1,8 +1,11 @@
 package advantage
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"math"
+	"slices"
 	"testing"
 )
 
@@ -124,8 +127,43 @@ func TestPassKRewardsTheLeadOfTheBest(t *testing.T) {
 	near(t, "pass@k", rowAdvantages(t, PassK{NoStd: true}, scored([]float32{1, 3, 7, 6}, 0, 0, 0, 0)), []float64{0, 0, 1, 0})
 
 	var out Result
-	if err := (PassK{}).Estimate(&out, scored([]float32{1, 2, 3}, 1, 1, 2)); !errors.Is(err, ErrGroupSize) {
-		t.Errorf("a group of one: got %v, want ErrGroupSize", err)
+	for _, k := range []int{0, 2, 3} {
+		if err := (PassK{K: k}).Estimate(&out, scored([]float32{1, 2, 3}, 1, 1, 2)); !errors.Is(err, ErrGroupSize) {
+			t.Errorf("k %d: got %v, want ErrGroupSize", k, err)
+		}
+	}
+	for _, k := range []int{-1, 1} {
+		if err := (PassK{K: k}).Estimate(&out, scored([]float32{1, 2}, 1, 1)); !errors.Is(err, ErrParameter) {
+			t.Errorf("k %d: got %v, want ErrParameter", k, err)
+		}
+	}
+}
+
+// TestPassKSumsLeadsOverAllChoices: against every choice of k rows, counted out.
+func TestPassKSumsLeadsOverAllChoices(t *testing.T) {
+	for _, scores := range [][]float32{{2, 7, 1, 7, 3, 0}, {1, 2, 4, 8, 16}, {3, 3}, {5, 5, 5}} {
+		n := len(scores)
+		for k := 2; k <= n; k++ {
+			want, choices := make([]float64, n), 0.0
+			for set := range 1 << n {
+				var in []int
+				for i := range n {
+					if set>>i&1 == 1 {
+						in = append(in, i)
+					}
+				}
+				if len(in) != k {
+					continue
+				}
+				choices++
+				slices.SortFunc(in, func(a, b int) int { return cmp.Compare(scores[a], scores[b]) })
+				want[in[k-1]] += float64(scores[in[k-1]] - scores[in[k-2]])
+			}
+			for i := range want {
+				want[i] /= choices
+			}
+			near(t, fmt.Sprint(scores, k), rowAdvantages(t, PassK{K: k, NoStd: true}, scored(scores, make([]int, n)...)), want)
+		}
 	}
 }
 

@@ -1,25 +1,33 @@
 package advantage
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 )
 
-// PassK rewards the best row of a group alone, for what it adds to the best of
-// k: the lead over the second best,
+// PassK rewards a row for what it adds to the best of k rows. With the scores of
+// a Group in rising order, s1 ≤ … ≤ sn, where a score is the sum of all rewards of
+// a row,
 //
-//	A = (s1 − s2) / (std + ε) for the best row, 0 for the others
+//	a1 = 0,   a(i+1) = ai + C(i, k−1)/C(n, k)·(s(i+1) − si),   A = a / (std + ε)
 //
-// where s is the sum of all rewards of a row and std is that of its Group with
-// n − 1. Of several best rows the first one is taken; its lead is 0 then. Every
-// token under the mask gets the row's advantage, others 0; returns are the same
-// numbers. No critic, no whitening.
+// which is what the best of k rows loses without the row, the mean over all
+// choices of k rows of the group; it loses nothing where the row is not the best,
+// or not among them. std is that of the group with n − 1. Where k is n this is the
+// lead of the best row over the second best, and 0 for the others. Equal scores have equal
+// advantages. Every token under the mask gets the row's advantage, others 0;
+// returns are the same numbers. No critic, no whitening.
 //
 // The mask is Loss, and Attention where no loss mask is in force. A batch
-// without Group is an ErrNoGroup, a group of one an ErrGroupSize.
+// without Group is an ErrNoGroup, a group of one, or of fewer rows than K, an
+// ErrGroupSize.
 //
-// See Tang et al., arXiv:2503.19595. Config name: grpo_passk.
+// See Tang et al., arXiv:2503.19595, for k = n, as verl has it, and Walder and
+// Karkhanis, arXiv:2505.15201, eq. 33, for smaller k. Config name: grpo_passk.
 type PassK struct {
+	K       int     // rows to choose, 2 or more; 0 stands for all of the group
 	NoStd   bool    // leave out the division by std + ε
 	Epsilon float64 // ε; 0 stands for DefaultEpsilon
 }
@@ -34,44 +42,61 @@ func runPassK[T number](pk PassK, c *call[T]) error {
 	if err != nil {
 		return err
 	}
+	if pk.K < 0 || pk.K == 1 {
+		return errParameter("k", float64(pk.K), "2 or more, or 0 for the whole group")
+	}
 	g, scores, err := c.scoredGroups()
 	if err != nil {
 		return err
 	}
+	least := max(2, pk.K)
 	for row, k := range g.of {
-		if g.size[k] < 2 {
-			return fmt.Errorf("group: row %d is alone in group %d: %w (2 or more)", row, c.group[row], ErrGroupSize)
+		if g.size[k] < least {
+			return fmt.Errorf("group: row %d is in group %d of %d: %w (%d or more)", row, c.group[row], g.size[k], ErrGroupSize, least)
 		}
 	}
-	best, second := g.leaders(scores)
-	clear(scores)
-	for k, row := range best {
-		lead := second[k]
+	rows := g.rising(scores)
+	for k, n := range g.size {
+		by := 1.0
 		if !pk.NoStd {
-			lead /= math.Sqrt(g.m2[k]/float64(g.size[k]-1)) + eps
+			by = math.Sqrt(g.m2[k]/float64(n-1)) + eps
 		}
-		scores[row] = lead
+		pk.leads(rows[:n], scores, by)
+		rows = rows[n:]
 	}
 	c.mask = c.lossMask()
 	return c.share(scores)
 }
 
-// leaders returns the best item of each group and its lead over the second.
-func (g *groups) leaders(scores []float64) (best []int, lead []float64) {
-	g.best, g.lead = resize(g.best, g.count()), resize(g.lead, g.count())
-	for k := range g.best {
-		g.best[k], g.lead[k] = -1, math.Inf(1)
+// leads replaces the scores of a group's rows, in rising order, by their
+// advantages.
+func (k PassK) leads(rows []int, scores []float64, by float64) {
+	n := len(rows)
+	choose := k.K
+	if choose == 0 {
+		choose = n
 	}
-	for i, s := range scores {
-		k := g.of[i]
-		switch b := g.best[k]; {
-		case b < 0:
-			g.best[k] = i
-		case s > scores[b]:
-			g.best[k], g.lead[k] = i, s-scores[b]
-		default:
-			g.lead[k] = min(g.lead[k], scores[b]-s)
-		}
+	// From the best down, C(i, k−1)/C(n, k) is the former one times (i+1−(k−1))/(i+1).
+	share := float64(choose) / float64(n)
+	for i := n - 1; i > 0; i-- {
+		scores[rows[i]] = share * (scores[rows[i]] - scores[rows[i-1]]) / by
+		share *= float64(max(0, i-choose+1)) / float64(i)
 	}
-	return g.best, g.lead
+	scores[rows[0]] = 0
+	for i := 1; i < n; i++ {
+		scores[rows[i]] += scores[rows[i-1]]
+	}
+}
+
+// rising returns the items group by group, in the order of their scores, equal
+// ones by number.
+func (g *groups) rising(scores []float64) []int {
+	g.order = resize(g.order, len(g.of))
+	for i := range g.order {
+		g.order[i] = i
+	}
+	slices.SortFunc(g.order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(g.of[a], g.of[b]), cmp.Compare(scores[a], scores[b]), cmp.Compare(a, b))
+	})
+	return g.order
 }

@@ -19,6 +19,7 @@ type Params struct {
 	NoStd       bool    // not norm_adv_by_std_in_grpo
 	Epsilon     float64 // added to standard deviations; 0 is DefaultEpsilon
 	StepWeight  float64 // weight of the step level in GiGPO
+	PassK       int     // pass_k: rows of which the best counts; 0 is the whole group
 	Raw         bool    // leave advantages unwhitened
 }
 

@@ -32,7 +32,7 @@ func TestNamesAreSorted(t *testing.T) {
 func TestParamsReachTheEstimator(t *testing.T) {
 	p := Params{
 		Gamma: 0.91, Lambda: 0.82, TurnGamma: 0.73, TurnLambda: 0.64, TokenLambda: 0.55,
-		Mix: 0.46, NoStd: true, Epsilon: 0.37, StepWeight: 0.28, Raw: true,
+		Mix: 0.46, NoStd: true, Epsilon: 0.37, StepWeight: 0.28, PassK: 5, Raw: true,
 	}
 	for name, want := range map[string]Estimator{
 		"gae":                          GAE{Gamma: 0.91, Lambda: 0.82, Raw: true},
@@ -43,7 +43,7 @@ func TestParamsReachTheEstimator(t *testing.T) {
 		"grpo":                         GRPO{NoStd: true, Epsilon: 0.37},
 		"masked_grpo":                  GRPO{NoStd: true, Epsilon: 0.37},
 		"lite_grpo":                    GRPO{NoStd: true, Epsilon: 0.37},
-		"grpo_passk":                   PassK{NoStd: true, Epsilon: 0.37},
+		"grpo_passk":                   PassK{K: 5, NoStd: true, Epsilon: 0.37},
 		"rloo":                         RLOO{},
 		"opo":                          OPO{},
 		"gpg":                          GPG{},

@@ -40,7 +40,7 @@ var specs = []Spec{
 	},
 	{
 		Name: "grpo_passk", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true,
-		New: func(p Params) Estimator { return PassK{NoStd: p.NoStd, Epsilon: p.Epsilon} },
+		New: func(p Params) Estimator { return PassK{K: p.PassK, NoStd: p.NoStd, Epsilon: p.Epsilon} },
 	},
 	{
 		Name: "rloo", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true,

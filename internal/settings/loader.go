@@ -120,7 +120,7 @@ func (l *Loader) node(name, prefix string, node ast.Node) {
 		var value any
 		err := yaml.NodeToValue(p.Value, &value)
 		if err == nil {
-			err = l.assign(place(name, p.Key), path, value)
+			err = l.assign(place(name, p.Key), path, unjoined(value, p.Value.GetToken().Value))
 		} else {
 			err = fmt.Errorf("%s: %w", path, err)
 		}

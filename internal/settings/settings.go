@@ -156,7 +156,19 @@ func parseOverride(assignment string) (path string, value any, err error) {
 	if err := yaml.Unmarshal([]byte(text), &value); err != nil {
 		return "", nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return path, value, nil
+	return path, unjoined(value, text), nil
+}
+
+// unjoined returns the text of a number that is written with underscores: a
+// setting that takes texts may mean two numbers by 0.5_5, while others take it for
+// one, as old versions of YAML do.
+func unjoined(value any, text string) any {
+	if _, isText := value.(string); !isText && strings.Contains(text, "_") {
+		if _, ok := number(value); ok {
+			return strings.TrimSpace(text)
+		}
+	}
+	return value
 }
 
 // Fill sets every key of a mapping that YAML, JSON or a table was decoded into.
@@ -195,6 +207,9 @@ func assign(fields map[string]field, path string, value any) error {
 				return fmt.Errorf("%s: the value for null: %w", path, err)
 			}
 		}
+		if _, ok := f.tag.Lookup("number"); ok {
+			value = numberText(value)
+		}
 		return set(f.Value, path, value)
 	}
 	for known, f := range fields {
@@ -210,6 +225,17 @@ func assign(fields map[string]field, path string, value any) error {
 		return set(f.Value, known, m)
 	}
 	return unknown(fields, path)
+}
+
+// numberText turns a number into its text, for settings that take either.
+func numberText(value any) any {
+	if _, isText := value.(string); isText {
+		return value
+	}
+	if x, ok := number(value); ok {
+		return strconv.FormatFloat(x, 'g', -1, 64)
+	}
+	return value
 }
 
 // with returns a copy of a map with one entry changed. The map itself may belong
@@ -335,6 +361,11 @@ func whole(value any) (int64, bool) {
 		return int64(x), x <= math.MaxInt64
 	case float64:
 		return int64(x), x == math.Trunc(x) && math.Abs(x) < 1<<53
+	case string:
+		if digits := strings.ReplaceAll(x, "_", ""); digits != x {
+			n, err := strconv.ParseInt(digits, 10, 64)
+			return n, err == nil
+		}
 	}
 	return 0, false
 }
@@ -345,7 +376,7 @@ func number(value any) (float64, bool) {
 	case float64:
 		return x, x-x == 0
 	case string:
-		f, err := strconv.ParseFloat(x, 64)
+		f, err := strconv.ParseFloat(strings.ReplaceAll(x, "_", ""), 64)
 		return f, err == nil && f-f == 0
 	}
 	n, ok := whole(value)

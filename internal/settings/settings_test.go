@@ -31,6 +31,32 @@ type inner struct {
 	Deeper deeper  `yaml:"deeper"`
 }
 
+// either is a text that numbers stand for as well.
+type either struct {
+	Bounds string  `yaml:"bounds" number:""`
+	Rate   float64 `yaml:"rate"`
+	Count  int     `yaml:"count"`
+}
+
+// TestNumbersStandForTextsWhereTheTagAllowsIt: and two numbers with an underscore
+// between them are no number there, though YAML of old reads one.
+func TestNumbersStandForTextsWhereTheTagAllowsIt(t *testing.T) {
+	for _, c := range []struct{ yaml, want string }{
+		{"0.01", "0.01"}, {"2", "2"}, {"1e-6", "1e-6"}, {"'0.5'", "0.5"}, {"0.5_2.0", "0.5_2.0"}, {"0.5_5", "0.5_5"}, {"1_2", "1_2"}, {"'0.5_5,3'", "0.5_5,3"},
+	} {
+		var loaded, set either
+		require.NoError(t, settings.Load(&loaded, []byte("bounds: "+c.yaml)), c.yaml)
+		require.Equal(t, c.want, loaded.Bounds, c.yaml)
+		require.NoError(t, settings.Override(&set, "bounds="+c.yaml), c.yaml)
+		require.Equal(t, c.want, set.Bounds, c.yaml)
+	}
+	var e either
+	require.NoError(t, settings.Load(&e, []byte("rate: 1_0.5\ncount: 1_000")))
+	require.Equal(t, either{Rate: 10.5, Count: 1000}, e)
+	require.ErrorContains(t, settings.Override(&e, "bounds=[1, 2]"), "must be a text")
+	require.ErrorContains(t, settings.Override(&e, "count=1_x"), "must be a whole number")
+}
+
 type deeper struct {
 	Word string `yaml:"word"`
 }

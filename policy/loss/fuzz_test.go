@@ -103,7 +103,7 @@ func FuzzCorrect(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := Correction{Weight: []Level{NoWeight, TokenLevel, SequenceLevel}[choice%3], Threshold: 2, Normalize: choice%2 == 0, Reject: rules}
+		c := Correction{Weight: []Level{NoWeight, TokenLevel, SequenceLevel}[choice%3], Threshold: 2, Lower: []float64{0, 0.5}[choice/3%2], Normalize: choice%2 == 0, Reject: rules}
 		var r Corrected
 		if Correct(&r, c, &CorrectionBatch[float32]{Offsets: b.Offsets, Mask: b.Mask, Trainer: b.LogProb, Rollout: b.OldLogProb}) != nil {
 			return

@@ -27,12 +27,18 @@ const (
 // w = min(Π ρ, Threshold) per row, and takes tokens or rows out of the mask
 // whose divergence is beyond what Reject allows. Weights carry no gradient.
 //
+// With Lower above 0 a weight is kept as it is within [Lower, Threshold] and
+// dropped, w = 0, outside: what sampling and training disagree on too much then
+// counts in averages but teaches nothing.
+//
 // Truncated importance sampling: Ionides, 2008, and for this use Yao et al.,
 // "Your efficient RL framework secretly brings you off-policy RL training",
-// 2025. Names and definitions follow verl's rollout correction.
+// 2025. Dropping: IcePop, Zhao et al., "Small leak can sink a great ship", 2025.
+// Names and definitions follow verl's rollout correction.
 type Correction struct {
 	Weight    Level
 	Threshold float64 // weights above are cut to it, > 0; not read without weights
+	Lower     float64 // in (0, Threshold] weights outside the two are dropped; 0 cuts
 	// Normalize divides the truncated weights by their mean over tokens (over
 	// rows at sequence level), so that they don't change the step size.
 	Normalize bool
@@ -114,7 +120,7 @@ func (d *Corrected) weigh(c Correction, offsets []int, mask []bool) {
 		lo, hi := offsets[r], offsets[r+1]
 		n := countTrue(mask[lo:hi])
 		if n > 0 && c.Weight == SequenceLevel {
-			w.addUnit(rowSum, c.Threshold)
+			w.addUnit(rowSum, c)
 		}
 		for i := lo; i < hi; i++ {
 			if !mask[i] {
@@ -123,9 +129,9 @@ func (d *Corrected) weigh(c Correction, offsets []int, mask []bool) {
 			lr := rowSum
 			if c.Weight == TokenLevel {
 				lr = d.logRatio[i]
-				w.addUnit(lr, c.Threshold)
+				w.addUnit(lr, c)
 			}
-			d.Weight[i] = float32(min(math.Exp(capped(lr)), c.Threshold))
+			d.Weight[i] = float32(c.bound(math.Exp(capped(lr))))
 		}
 	}
 	norm := w.metrics(&d.Metrics)
@@ -138,12 +144,31 @@ func (d *Corrected) weigh(c Correction, offsets []int, mask []bool) {
 	}
 }
 
+// bound cuts a weight to Threshold, or drops it outside [Lower, Threshold].
+func (c Correction) bound(w float64) float64 {
+	if c.Lower > 0 && !(w >= c.Lower && w <= c.Threshold) {
+		return 0
+	}
+	return min(w, c.Threshold)
+}
+
+// low is where weights begin to be called low: Lower, or 1/Threshold without it.
+func (c Correction) low() float64 {
+	if c.Lower > 0 {
+		return c.Lower
+	}
+	return 1 / c.Threshold
+}
+
 func (c Correction) check() error {
 	switch c.Weight {
 	case NoWeight:
 	case TokenLevel, SequenceLevel:
 		if !(c.Threshold > 0) || math.IsInf(c.Threshold, 0) {
 			return setting("correction: Threshold = %v, want more than 0", c.Threshold)
+		}
+		if !(c.Lower >= 0 && c.Lower <= c.Threshold) {
+			return setting("correction: Lower = %v, want 0 or more, at most Threshold = %v", c.Lower, c.Threshold)
 		}
 	default:
 		levels := []string{string(TokenLevel), string(SequenceLevel)}

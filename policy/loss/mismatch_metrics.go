@@ -10,12 +10,13 @@ import (
 type CorrectionMetrics struct {
 	Tokens, Rows int // counted tokens, rows with any
 
-	// Of the weights before truncation, per token or per row as the level says.
+	// Of the weights before truncation or dropping, per token or per row as the level says.
 	// All 0 without weights.
 	WeightMean, WeightMax, WeightMin float64
 	Truncated                        float64 // share above the threshold
-	Low                              float64 // share below 1/threshold
-	// EffectiveSize is (Σ w)²/(n·Σ w²) of the truncated weights, in (0, 1].
+	Low                              float64 // share below Lower, or 1/threshold without it
+	// EffectiveSize is (Σ w)²/(n·Σ w²) of the bounded weights, in (0, 1]; 0 when
+	// all were dropped.
 	EffectiveSize float64
 	NormFactor    float64 // what Normalize divided by; 0 when it did not
 
@@ -113,7 +114,7 @@ type weightStats struct {
 	cut, cut2       float64 // after truncation
 }
 
-func (s *weightStats) addUnit(logRatio, threshold float64) {
+func (s *weightStats) addUnit(logRatio float64, c Correction) {
 	w := math.Exp(capped(logRatio))
 	if s.n == 0 {
 		s.low = w
@@ -121,13 +122,13 @@ func (s *weightStats) addUnit(logRatio, threshold float64) {
 	s.n++
 	s.sum += w
 	s.top, s.low = max(s.top, w), min(s.low, w)
-	if w > threshold {
+	if w > c.Threshold {
 		s.above++
 	}
-	if w < 1/threshold {
+	if w < c.low() {
 		s.below++
 	}
-	w = min(w, threshold)
+	w = c.bound(w)
 	s.cut += w
 	s.cut2 += w * w
 }

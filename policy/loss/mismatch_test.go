@@ -52,6 +52,53 @@ func TestWeightsAreTruncatedPerTokenOrPerRow(t *testing.T) {
 	}
 }
 
+// TestWeightsOutsideBothBoundsAreDropped where there is a lower one: the ratios of
+// tokens are 2, ½, 1 and e², those of rows 1 and e².
+func TestWeightsOutsideBothBoundsAreDropped(t *testing.T) {
+	token := correct(t, Correction{Weight: TokenLevel, Threshold: 2, Lower: 0.4999}, twoRows())
+	if want := []float32{2, 0, 0.5, 1, 0}; !slices.Equal(token.Weight, want) {
+		t.Errorf("token weights %v, want %v: what is within the bounds stays", token.Weight, want)
+	}
+	if !slices.Equal(token.Mask, twoRows().Mask) {
+		t.Errorf("mask %v: dropped weights stay in averages", token.Mask)
+	}
+	token = correct(t, Correction{Weight: TokenLevel, Threshold: 2, Lower: 0.75}, twoRows())
+	if want := []float32{2, 0, 0, 1, 0}; !slices.Equal(token.Weight, want) {
+		t.Errorf("token weights %v, want %v", token.Weight, want)
+	}
+	near(t, "share above", token.Metrics.Truncated, 0.25, 0)
+	near(t, "share below the lower bound", token.Metrics.Low, 0.25, 0)
+	near(t, "effective size", token.Metrics.EffectiveSize, 3*3/(4*5.0), 1e-12)
+
+	row := correct(t, Correction{Weight: SequenceLevel, Threshold: 3, Lower: 0.5, Normalize: true}, twoRows())
+	if want := []float32{2, 0, 2, 0, 0}; !slices.Equal(row.Weight, want) {
+		t.Errorf("row weights %v, want %v: their mean is 1", row.Weight, want)
+	}
+	none := correct(t, Correction{Weight: TokenLevel, Threshold: 20, Lower: 10, Normalize: true}, twoRows())
+	if slices.Max(none.Weight) != 0 || none.Metrics.EffectiveSize != 0 || none.Metrics.NormFactor != 0 {
+		t.Errorf("all dropped: weights %v, %+v", none.Weight, none.Metrics)
+	}
+}
+
+func TestBoundsAreReadInVerlsNotation(t *testing.T) {
+	for text, want := range map[string][2]float64{"2": {0, 2}, " 1e-6 ": {0, 1e-6}, "0.5_5": {0.5, 5}, "0.5_5.0": {0.5, 5}, "3_3": {3, 3}} {
+		lower, upper, err := ParseBounds(text)
+		if err != nil || lower != want[0] || upper != want[1] {
+			t.Errorf("%q: %v, %v, %v, want %v", text, lower, upper, err, want)
+		}
+	}
+	for _, text := range []string{"", "x", "2_1", "0_1", "-1_1", "_2", "2_", "1_2_3", "NaN_2", "0.5_x"} {
+		if _, _, err := ParseBounds(text); !errors.Is(err, ErrSetting) {
+			t.Errorf("%q: got %v, want ErrSetting", text, err)
+		}
+	}
+	for _, lower := range []float64{-1, 3, math.NaN(), math.Inf(1)} {
+		if err := Correct(new(Corrected), Correction{Weight: TokenLevel, Threshold: 2, Lower: lower}, twoRows()); !errors.Is(err, ErrSetting) {
+			t.Errorf("lower %v: got %v, want ErrSetting", lower, err)
+		}
+	}
+}
+
 func TestNormalizedWeightsHaveMeanOne(t *testing.T) {
 	got := correct(t, Correction{Weight: TokenLevel, Threshold: 1.5, Normalize: true}, twoRows())
 	var sum float64

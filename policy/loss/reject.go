@@ -107,14 +107,14 @@ func parseRejection(name, limit string) (Rejection, error) {
 		upper = lower
 	}
 	var err error
-	if r.Upper, err = strconv.ParseFloat(upper, 64); err != nil {
+	if r.Upper, err = parseNumber(upper); err != nil {
 		return r, setting("rejection %s: threshold %q: want a number", name, limit)
 	}
 	switch {
 	case r.Divergence != 1 && both:
 		return r, setting("rejection %s: threshold %q: want one number", name, limit)
 	case r.Divergence == 1 && both:
-		if r.Lower, err = strconv.ParseFloat(lower, 64); err != nil {
+		if r.Lower, err = parseNumber(lower); err != nil {
 			return r, setting("rejection %s: threshold %q: want lower_upper", name, limit)
 		}
 	case r.Divergence == 1:
@@ -137,6 +137,34 @@ func (r Rejection) check() error {
 		return setting("rejection %v: Lower = %v, want more than 0, at most Upper = %v", r, r.Lower, r.Upper)
 	}
 	return nil
+}
+
+// ParseBounds reads verl's notation for the bounds of importance weights: an
+// upper one, such as "2", or "lower_upper", such as "0.5_5", for
+// [Correction.Lower] and [Correction.Threshold]. lower is 0 without one.
+func ParseBounds(s string) (lower, upper float64, err error) {
+	low, high, both := strings.Cut(strings.TrimSpace(s), "_")
+	if !both {
+		low, high = "", low
+	}
+	if upper, err = parseNumber(high); err != nil {
+		return 0, 0, setting("bounds %q: want a number or lower_upper", s)
+	}
+	if both {
+		if lower, err = parseNumber(low); err != nil || !(lower > 0 && lower <= upper) {
+			return 0, 0, setting("bounds %q: want lower_upper, with lower above 0 and at most upper", s)
+		}
+	}
+	return lower, upper, nil
+}
+
+// parseNumber reads a number. Go allows underscores between digits; here they part
+// numbers.
+func parseNumber(s string) (float64, error) {
+	if strings.Contains(s, "_") {
+		return 0, strconv.ErrSyntax
+	}
+	return strconv.ParseFloat(s, 64)
 }
 
 // of returns the divergence of one token.
