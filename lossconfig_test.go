@@ -228,7 +228,7 @@ func TestBypassTakesLogProbsAsSampled(t *testing.T) {
 		config := whole()
 		config.Algorithm.Correction.Bypass = true
 		if !critic {
-			config.Algorithm.Estimator, config.Critic.Kind = "grpo", "none"
+			config.Algorithm.Estimator, config.Critic.Kind, config.Rollout.Trajectories = "grpo", "none", 2
 		}
 		b := guesser()
 		tr, _ := trainer(t, config, b, &arena{})
