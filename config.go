@@ -24,6 +24,7 @@ type Config struct {
 	Agent     AgentConfig     `yaml:"actor_rollout_ref"`
 	Critic    CriticConfig    `yaml:"critic"`
 	Trainer   TrainerConfig   `yaml:"trainer"`
+	Stability StabilityConfig `yaml:"stability"`
 	Hub       HubConfig       `yaml:"huggingface_hub"`
 
 	Notes []Note `yaml:"-"` // on keys that were given and set nothing; of no effect
@@ -248,9 +249,10 @@ func Default() Config {
 			},
 			Rollout: SamplingConfig{Temperature: 1, TopP: 1, TopK: -1, Val: ValConfig{Temperature: 1, TopP: 1, TopK: -1}},
 		},
-		Critic:  CriticConfig{Kind: "separate", Optim: optim(1e-5), ValueClip: 0.5, ValueCoef: 1},
-		Trainer: TrainerConfig{Project: "vagen", Experiment: "run", Steps: 100, Epochs: 30, TestFreq: 20, ValBefore: true, MaxSkipped: 5, LoggingConfig: defaultLogging(), Metrics: []string{"all"}, Harness: "concat", CompactBudget: 4000, SavingConfig: defaultSaving()},
-		Hub:     HubConfig{Contents: []string{HubModel}},
+		Critic:    CriticConfig{Kind: "separate", Optim: optim(1e-5), ValueClip: 0.5, ValueCoef: 1},
+		Trainer:   TrainerConfig{Project: "vagen", Experiment: "run", Steps: 100, Epochs: 30, TestFreq: 20, ValBefore: true, MaxSkipped: 5, LoggingConfig: defaultLogging(), Metrics: []string{"all"}, Harness: "concat", CompactBudget: 4000, SavingConfig: defaultSaving()},
+		Stability: defaultStability(),
+		Hub:       HubConfig{Contents: []string{HubModel}},
 	}
 }
 

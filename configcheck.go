@@ -23,6 +23,7 @@ func (c *Config) problems(r Registries) []error {
 	v.playing(c, r)
 	v.logging(c)
 	v.saving(c)
+	v.stability(c)
 	if len(v.problems) == 0 { // what the estimator itself has to say, after the rest
 		if _, err := r.Estimators.ByName(c.Algorithm.Estimator, c.params()); err != nil {
 			v.say("algorithm.adv_estimator: %w", err)

@@ -21,11 +21,12 @@ const (
 	KindStep     = "step"     // a training step was done
 	KindValidate = "validate" // the policy was validated
 	KindSave     = "save"     // a checkpoint was written
+	KindRollback = "rollback" // what came after Step is undone
 )
 
 // Event is something that happened in a run.
 type Event struct {
-	Kind    string // one of KindImitate, KindStep, KindValidate and KindSave
+	Kind    string // one of the above
 	Step    int    // training steps done
 	Total   int    // training steps (or imitation steps) in all
 	Metrics Metrics
@@ -43,7 +44,8 @@ type Sink interface {
 type Ender interface{ Ended(err error) }
 
 // JSONLines writes events to a file, one JSON object per line: kind, step, and
-// the metrics in the order of their names, null where they are not finite.
+// the metrics in the order of their names, null where they are not finite. A
+// rollback takes the lines of what it undoes out.
 type JSONLines struct {
 	mu   sync.Mutex
 	file *os.File
@@ -63,6 +65,9 @@ func NewJSONLines(path string) (*JSONLines, error) {
 func (j *JSONLines) Event(e Event) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if e.Kind == KindRollback {
+		return j.cut(e.Step)
+	}
 	fmt.Fprintf(j.buf, `{"kind":%s,"step":%d`, quoted(e.Kind), e.Step)
 	for _, name := range slices.Sorted(maps.Keys(e.Metrics)) {
 		value, err := json.Marshal(e.Metrics[name])
@@ -74,6 +79,22 @@ func (j *JSONLines) Event(e Event) error {
 	fmt.Fprint(j.buf, "}\n")
 	if err := j.buf.Flush(); err != nil {
 		return fmt.Errorf("vagen: metrics: %w", err)
+	}
+	return nil
+}
+
+// cut takes out what happened after a step.
+func (j *JSONLines) cut(step int) error {
+	raw, err := os.ReadFile(j.file.Name())
+	if err != nil {
+		return fmt.Errorf("vagen: metrics: %w", err)
+	}
+	kept, _, err := keep(raw, func(e Event) bool { return e.Kind != KindImitate && e.Step > step })
+	if err == nil {
+		err = j.file.Truncate(int64(len(kept)))
+	}
+	if err != nil {
+		return fmt.Errorf("vagen: metrics: %s: %w", j.file.Name(), err)
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func (t *Trainer) baselines(ctx context.Context, p policy.Policy, step int, of [
 		}
 	}
 	s := policy.Sampling{MaxTokens: t.Config.perTurn()}
-	ts, took, err := t.player(p, s).Play(ctx, episodes, rng.Derive(t.Config.Run.Seed, rng.Sample, uint64(step), 1))
+	ts, took, err := t.player(p, s).Play(ctx, episodes, rng.Derive(t.seed(), rng.Sample, uint64(step), 1))
 	if err != nil {
 		return nil, took, err
 	}

@@ -47,9 +47,16 @@ func (t *Trainer) loop(ctx context.Context) error {
 			return err
 		}
 	}
-	for step := t.done + 1; step <= c.Steps; step++ {
+	for t.done < c.Steps && !t.exhausted() {
+		step := t.done + 1
 		if err := t.step(ctx, step); err != nil {
 			return err
+		}
+		switch back, err := t.inspect(ctx, step); {
+		case err != nil:
+			return err
+		case back:
+			continue
 		}
 		if err := t.finish(step); err != nil {
 			return err
@@ -89,7 +96,7 @@ func (t *Trainer) follow(ctx context.Context, step int) error {
 			return err
 		}
 	}
-	if t.saves() && c.SaveFreq >= 0 && (step == c.Steps || c.SaveFreq > 0 && step%c.SaveFreq == 0) {
+	if t.saves() && c.SaveFreq >= 0 && (step == c.Steps || t.exhausted() || c.SaveFreq > 0 && step%c.SaveFreq == 0) {
 		return t.save(ctx, step)
 	}
 	return nil

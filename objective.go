@@ -11,6 +11,8 @@ func (t *Trainer) objective(step int) policy.Objective {
 	c := &t.Config
 	o := c.Agent.Actor.objective()
 	o.Temperature, o.ValueClip, o.CriticOnly = c.Agent.Rollout.Temperature, c.Critic.ValueClip, step <= c.Trainer.CriticWarmup
+	clip, kl := c.Stability.Clip.factor(step, c.Trainer.Steps), c.Stability.KL.factor(step, c.Trainer.Steps)
+	o.ClipLow, o.ClipHigh, o.KLCoef = clip*o.ClipLow, clip*o.ClipHigh, kl*o.KLCoef
 	if c.Critic.Kind != "none" && t.spec.Critic {
 		o.ValueCoef = c.Critic.ValueCoef
 	}
@@ -38,11 +40,15 @@ func (o *OptimConfig) rate(step, total int) float64 {
 		return o.Rate
 	}
 	part := float64(step-warm-1) / float64(max(1, total-warm-1))
-	fall := 1 - part
-	if o.Style == "cosine" {
-		fall = (1 + math.Cos(math.Pi*part)) / 2
+	return o.Rate * (o.MinRatio + (1-o.MinRatio)*fall(o.Style, part))
+}
+
+// fall goes from 1 to 0 as part goes from 0 to 1: along a line, or half a cosine.
+func fall(style string, part float64) float64 {
+	if style == "cosine" {
+		return (1 + math.Cos(math.Pi*part)) / 2
 	}
-	return o.Rate * (o.MinRatio + (1-o.MinRatio)*fall)
+	return 1 - part
 }
 
 // add sums up statistics of optimiser steps.

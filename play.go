@@ -14,7 +14,7 @@ import (
 // play has a policy play a step's episodes.
 func (t *Trainer) play(ctx context.Context, with policy.Policy, step int, m Metrics) ([]*rollout.Trajectory, rollout.Timing, error) {
 	c := &t.Config
-	seed := rng.Derive(c.Run.Seed, rng.Sample, uint64(step))
+	seed := rng.Derive(t.seed(), rng.Sample, uint64(step))
 	p := t.player(with, t.sampling())
 	if c.Data.GenBatch == 0 {
 		var episodes []rollout.Episode

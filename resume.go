@@ -108,7 +108,7 @@ func (f *RunFolder) Rewind(from *State, total int) ([]Event, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("vagen: metrics: %w", err)
 	}
-	kept, events, err := keep(raw, from)
+	kept, events, err := keep(raw, func(e Event) bool { return after(e, from) })
 	if err != nil {
 		return nil, fmt.Errorf("vagen: metrics: %s: %w", path, err)
 	}
@@ -121,9 +121,9 @@ func (f *RunFolder) Rewind(from *State, total int) ([]Event, error) {
 	return events, nil
 }
 
-// keep returns the lines that happened until a checkpoint was saved, and what they
-// say. A last line without an end was being written when the process died.
-func keep(raw []byte, from *State) ([]byte, []Event, error) {
+// keep returns the lines before the first event that is over, and what they say. A
+// last line without an end was being written when the process died.
+func keep(raw []byte, over func(Event) bool) ([]byte, []Event, error) {
 	var events []Event
 	at := 0
 	for line := 1; ; line++ {
@@ -135,7 +135,7 @@ func keep(raw []byte, from *State) ([]byte, []Event, error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("line %d: %w", line, err)
 		}
-		if after(e, from) {
+		if over(e) {
 			return raw[:at], events, nil
 		}
 		events = append(events, e)

@@ -122,6 +122,13 @@ func goOn(ctx context.Context, dir string, c vagen.Config, spoil func(*vagen.Tra
 		}
 		return points.Begin(ctx, slowSaver{b}, s, &c)
 	}
+	t.Rollback = func(ctx context.Context) (vagen.State, error) {
+		p, err := points.Latest(ctx)
+		if err != nil {
+			return vagen.State{}, err
+		}
+		return p.State, b.Restore(ctx, p.Path)
+	}
 	t.KeepBest = func(ctx context.Context, best vagen.Best) error { return folder.SaveBest(ctx, best, b.Save) }
 	if spoil != nil {
 		spoil(t)

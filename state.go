@@ -18,6 +18,7 @@ type State struct {
 	Rewards json.RawMessage `json:"rewards,omitempty"` // statistics of a running normalisation
 	Ahead   *Ahead          `json:"ahead,omitempty"`   // episodes that were collected for the coming step
 	Best    *Best           `json:"best,omitempty"`    // validation that KeepBest was last called for
+	Trouble Trouble         `json:"trouble"`           // what group stability has seen
 	// Interrupted says that the run was stopped right after the step: a validation
 	// and a checkpoint that are due after it have yet to come.
 	Interrupted bool `json:"interrupted,omitempty"`
@@ -37,7 +38,7 @@ func (t *Trainer) Done() int { return t.done }
 
 // state describes this moment.
 func (t *Trainer) state() (State, error) {
-	s := State{Step: t.done, Skipped: t.skipped, Ahead: t.ahead, Best: t.best}
+	s := State{Step: t.done, Skipped: t.skipped, Ahead: t.ahead, Best: t.best, Trouble: t.trouble.clone()}
 	if t.kl != nil {
 		s.KLCoef = t.kl.Coefficient()
 	}
@@ -57,6 +58,9 @@ func (t *Trainer) Restore(s State) error {
 	if s.Step < 0 || s.Skipped < 0 || !(s.KLCoef >= 0) || math.IsInf(s.KLCoef, 1) {
 		return fmt.Errorf("vagen: state: step %d, kl_coef %v and skipped_in_a_row %d must not be negative", s.Step, s.KLCoef, s.Skipped)
 	}
+	if s.Trouble.Rollbacks < 0 || s.Trouble.Stale < 0 {
+		return fmt.Errorf("vagen: state: rollbacks %d and stale %d must not be negative", s.Trouble.Rollbacks, s.Trouble.Stale)
+	}
 	if a := s.Ahead; a != nil && a.Step != s.Step+1 {
 		return fmt.Errorf("vagen: state: step %d is followed by %d, but the episodes that were collected ahead are for step %d", s.Step, s.Step+1, a.Step)
 	}
@@ -73,7 +77,7 @@ func (t *Trainer) Restore(s State) error {
 // beginning.
 func (t *Trainer) resume() error {
 	t.done, t.saved, t.skipped = t.from.Step, t.from.Step, t.from.Skipped
-	t.best, t.ahead = t.from.Best, t.from.Ahead
+	t.best, t.ahead, t.trouble = t.from.Best, t.from.Ahead, t.from.Trouble.clone()
 	if a, ok := t.kl.(*reward.AdaptiveKL); ok && t.from.Step > 0 {
 		a.Value = t.from.KLCoef
 	}

@@ -40,6 +40,9 @@ type Trainer struct {
 	// change, with what is still being written, as Checkpoints.Begin does. There is
 	// never more than one at work; Run waits for the last one before it returns.
 	Begin func(ctx context.Context, step int) (*Pending, error)
+	// Rollback puts the learner back to the newest checkpoint and returns its state,
+	// for stability.spike.action rollback; nil makes a spike an error instead.
+	Rollback func(ctx context.Context) (State, error)
 	// KeepBest is called, with trainer.save_best_actor, when a validation was better
 	// than all before it. nil keeps nothing.
 	KeepBest func(ctx context.Context, b Best) error
@@ -69,6 +72,10 @@ type Trainer struct {
 	done       int    // training steps
 	from       State  // where Run begins
 	ahead      *Ahead // episodes of the coming step; nil when there are none
+
+	trouble Trouble         // seen so far
+	latest  Metrics         // of the last step
+	missed  map[string]bool // metrics that were looked for in vain
 
 	best   *Best    // validation so far
 	left   *State   // state right after the last finished step; nil before the first one
@@ -167,6 +174,10 @@ func (t *Trainer) step(ctx context.Context, step int) error {
 	watch.lap("rollout")
 	t.mid = false
 	watch.write(m)
+	if t.trouble.Rollbacks > 0 {
+		m["train/rollbacks"] = float64(t.trouble.Rollbacks)
+	}
+	t.latest = m
 	return t.emit(Event{Kind: KindStep, Step: step, Total: t.Config.Trainer.Steps, Metrics: m})
 }
 
@@ -218,11 +229,12 @@ func (t *Trainer) estimate(b *batch, m Metrics) error {
 	}
 	if c.Algorithm.KLInReward {
 		kind, _ := reward.ParseKL(c.Algorithm.KLPenalty)
-		kl, err := reward.ShapeKL(b.adv.Rewards, b.adv.Rewards, b.old, b.reference, b.charged(c.Algorithm.KLMask), b.rows.Offsets, kind, t.kl.Coefficient())
+		coefficient := t.kl.Coefficient() * c.Stability.KL.factor(t.done+1, c.Trainer.Steps)
+		kl, err := reward.ShapeKL(b.adv.Rewards, b.adv.Rewards, b.old, b.reference, b.charged(c.Algorithm.KLMask), b.rows.Offsets, kind, coefficient)
 		if err != nil {
 			return fmt.Errorf("vagen: %w", err)
 		}
-		m["actor/reward_kl_penalty"], m["actor/reward_kl_penalty_coeff"] = kl, t.kl.Coefficient()
+		m["actor/reward_kl_penalty"], m["actor/reward_kl_penalty_coeff"] = kl, coefficient
 		if err := t.kl.Update(kl, b.rows.Len()); err != nil {
 			return fmt.Errorf("vagen: %w", err)
 		}
@@ -251,7 +263,7 @@ func (t *Trainer) learn(ctx context.Context, b *batch, step int, m Metrics) erro
 	sum := policy.Stats{}
 	updates := 0
 	for epoch := range a.Epochs {
-		order := rng.New(c.Run.Seed, rng.Shuffle, uint64(step), uint64(epoch)).Perm(len(b.kept))
+		order := rng.New(t.seed(), rng.Shuffle, uint64(step), uint64(epoch)).Perm(len(b.kept))
 		for from := 0; from < len(order); from += a.MiniBatch {
 			members := map[int]bool{}
 			for _, i := range order[from:min(from+a.MiniBatch, len(order))] {
@@ -261,7 +273,7 @@ func (t *Trainer) learn(ctx context.Context, b *batch, step int, m Metrics) erro
 			if err != nil {
 				return fmt.Errorf("vagen: %w", err)
 			}
-			part.Seed = rng.Derive(c.Run.Seed, rng.Shuffle, uint64(step), uint64(epoch), uint64(from))
+			part.Seed = rng.Derive(t.seed(), rng.Shuffle, uint64(step), uint64(epoch), uint64(from))
 			stats, err := t.Learner.Update(ctx, part, objective, optimizer)
 			if err != nil {
 				return err

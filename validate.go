@@ -37,6 +37,7 @@ func (t *Trainer) Validate(ctx context.Context, step int) error {
 			return err
 		}
 	}
+	t.grade(step, m)
 	return t.compareBest(ctx, step, m)
 }
 

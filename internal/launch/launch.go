@@ -147,6 +147,15 @@ func (r *Run) Train(ctx context.Context, learner policy.Learner, envs *env.Regis
 		}
 		return r.begin(ctx, learner, s)
 	}
+	if b, ok := learner.(restorer); ok {
+		t.Rollback = func(ctx context.Context) (vagen.State, error) {
+			p, err := r.points.Latest(ctx)
+			if err != nil {
+				return vagen.State{}, err
+			}
+			return p.State, b.Restore(ctx, p.Path)
+		}
+	}
 	if r.from != nil {
 		if err := t.Restore(r.from.State); err != nil {
 			return err
@@ -179,6 +188,11 @@ func (r *Run) validated(step int, ts []*rollout.Trajectory) error {
 		return err
 	}
 	return r.draw()
+}
+
+// restorer is a learner that goes back to a checkpoint.
+type restorer interface {
+	Restore(ctx context.Context, dir string) error
 }
 
 func (r *Run) draw() error { return r.Curve.WritePNG(filepath.Join(r.Folder.Path, "curve.png")) }

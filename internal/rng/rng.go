@@ -18,6 +18,7 @@ const (
 	Shuffle  Purpose = iota + 1 // order of rows in an update
 	Script   Purpose = iota + 1 // scripted players
 	Validate Purpose = iota + 1 // sampling during evaluation
+	Rollback Purpose = iota + 1 // steps after a rollback
 )
 
 // Derive hashes a seed and the identity of a draw to 64 well-mixed bits.

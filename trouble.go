@@ -1,0 +1,203 @@
+package vagen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"vagen/internal/rng"
+)
+
+// ErrCollapsed means that an alarm of group stability stopped the run.
+var ErrCollapsed = errors.New("the policy has collapsed")
+
+// Trouble is what group stability remembers from step to step.
+type Trouble struct {
+	Window    []float64      `json:"window,omitempty"`    // sizes of spike.metric in the last steps
+	Rollbacks int            `json:"rollbacks,omitempty"` // so far
+	Top       *float64       `json:"top,omitempty"`       // best validation by early_stopping.metric, more being better
+	Stale     int            `json:"stale,omitempty"`     // validations since
+	Beyond    map[string]int `json:"beyond,omitempty"`    // steps in a row beyond the threshold of an alarm
+}
+
+func (t Trouble) clone() Trouble {
+	t.Window, t.Beyond = slices.Clone(t.Window), maps.Clone(t.Beyond)
+	return t
+}
+
+// add moves the window on by a size; one that is not finite is no measure.
+func (t *Trouble) add(size float64, window int) {
+	if !math.IsNaN(size) && !math.IsInf(size, 0) {
+		t.Window = append(t.Window, size)
+	}
+	t.Window = t.Window[max(0, len(t.Window)-window):]
+}
+
+// seed is the run's, and after a rollback another one: what is played and learned
+// anew must not be what went wrong.
+func (t *Trainer) seed() uint64 {
+	if t.trouble.Rollbacks == 0 {
+		return t.Config.Run.Seed
+	}
+	return rng.Derive(t.Config.Run.Seed, rng.Rollback, uint64(t.trouble.Rollbacks))
+}
+
+// inspect looks at a step that was done. back says that it was undone.
+func (t *Trainer) inspect(ctx context.Context, step int) (back bool, err error) {
+	if err := t.alarm(step); err != nil {
+		return false, err
+	}
+	c := &t.Config.Stability.Spike
+	if c.Metric == "" {
+		return false, nil
+	}
+	x, ok := t.latest[c.Metric]
+	if !ok {
+		t.miss(c.Metric, "stability.spike.metric")
+		return false, nil
+	}
+	size := math.Abs(x)
+	if !c.isSpike(t.trouble.Window, size) {
+		t.trouble.add(size, c.Window)
+		return false, nil
+	}
+	t.Log.Warn("a spike", "step", step, "metric", c.Metric, "value", x, "before", t.trouble.Window)
+	if c.Action == actWarn {
+		t.trouble.add(size, c.Window)
+		return false, nil
+	}
+	if err := t.settle(); err != nil {
+		return false, err
+	}
+	switch {
+	case c.Action == actStop || t.Rollback == nil:
+		return false, fmt.Errorf("vagen: %w: %s is %v at step %d; the newest checkpoint is of step %d", ErrDiverged, c.Metric, x, step, t.saved)
+	case t.trouble.Rollbacks >= c.MaxRollbacks:
+		return false, fmt.Errorf("vagen: %w: %s is %v at step %d, after %d rollbacks", ErrDiverged, c.Metric, x, step, t.trouble.Rollbacks)
+	case t.saved == 0:
+		t.Log.Warn("there is no checkpoint to go back to yet")
+		t.trouble.add(size, c.Window)
+		return false, nil
+	}
+	return true, t.undo(ctx, step)
+}
+
+// isSpike compares a size with those of the steps before.
+func (c *SpikeConfig) isSpike(window []float64, size float64) bool {
+	if math.IsNaN(size) || math.IsInf(size, 0) {
+		return true
+	}
+	n := float64(len(window))
+	if len(window) < max(1, (c.Window+1)/2) {
+		return false
+	}
+	var mean, square float64
+	for _, x := range window {
+		mean += x / n
+	}
+	for _, x := range window {
+		square += (x - mean) * (x - mean) / n
+	}
+	return math.Abs(size-mean) > c.Deviations*max(math.Sqrt(square), mean/20)
+}
+
+// undo goes back to the newest checkpoint. The best policy stays: it is of before
+// the spike.
+func (t *Trainer) undo(ctx context.Context, step int) error {
+	rollbacks, best := t.trouble.Rollbacks+1, t.best
+	t.mid = true
+	s, err := t.Rollback(ctx)
+	if err != nil {
+		return err
+	}
+	if err := t.Restore(s); err != nil {
+		return err
+	}
+	t.normalizer = t.Config.Reward.normalizer()
+	if err := t.resume(); err != nil {
+		return err
+	}
+	t.mid = false
+	t.trouble.Rollbacks, t.best, t.ahead = rollbacks, best, nil // what was collected ahead leads to where it went wrong
+	if err := t.note(); err != nil {
+		return err
+	}
+	t.left = t.now
+	t.Log.Warn("rolled back", "from", step, "to", s.Step, "rollbacks", rollbacks)
+	return t.emit(Event{Kind: KindRollback, Step: s.Step, Total: t.Config.Trainer.Steps, Metrics: Metrics{
+		"train/rollbacks": float64(rollbacks), "train/rolled_back_from": float64(step),
+	}})
+}
+
+// alarm rings when a metric has been beyond its threshold for long enough.
+func (t *Trainer) alarm(step int) error {
+	c := &t.Config.Stability.Alarms
+	for _, a := range c.thresholds() {
+		if a.limit == nil {
+			continue
+		}
+		x, ok := t.latest[a.metric]
+		if !ok {
+			t.miss(a.metric, "stability.alarms."+a.key)
+			continue
+		}
+		if a.above && x <= *a.limit || !a.above && x >= *a.limit { // NaN is beyond
+			delete(t.trouble.Beyond, a.key)
+			continue
+		}
+		if t.trouble.Beyond == nil {
+			t.trouble.Beyond = map[string]int{}
+		}
+		t.trouble.Beyond[a.key]++
+		if t.trouble.Beyond[a.key]%c.Patience != 0 {
+			continue
+		}
+		if c.Action == actStop {
+			return fmt.Errorf("vagen: %w: %s is %v at step %d, and stability.alarms.%s is %v; the newest checkpoint is of step %d", ErrCollapsed, a.metric, x, step, a.key, *a.limit, t.saved)
+		}
+		t.Log.Warn("the policy may be collapsing", "step", step, "metric", a.metric, "value", x, a.key, *a.limit, "steps in a row", t.trouble.Beyond[a.key])
+	}
+	return nil
+}
+
+// grade compares a validation with the best one, for early stopping.
+func (t *Trainer) grade(step int, m Metrics) {
+	c := &t.Config.Stability.Early
+	if c.Metric == "" {
+		return
+	}
+	_, rank, ok := m.figure(c.Metric)
+	if !ok {
+		t.miss(c.Metric, "stability.early_stopping.metric")
+		return
+	}
+	if t.trouble.Top == nil || rank > *t.trouble.Top+c.MinDelta {
+		t.trouble.Top, t.trouble.Stale = &rank, 0
+		return
+	}
+	if t.trouble.Stale++; t.exhausted() {
+		t.Log.Info("stopping early", "step", step, "metric", c.Metric, "validations without a better one", t.trouble.Stale)
+	}
+}
+
+// exhausted reports whether the run has gone without a better validation for too
+// long.
+func (t *Trainer) exhausted() bool {
+	c := &t.Config.Stability.Early
+	return c.Metric != "" && t.trouble.Stale >= c.Patience
+}
+
+// miss warns once of a metric that is not there.
+func (t *Trainer) miss(metric, key string) {
+	if t.missed[key] {
+		return
+	}
+	if t.missed == nil {
+		t.missed = map[string]bool{}
+	}
+	t.missed[key] = true
+	t.Log.Warn("a metric that is watched is not there", "metric", metric, "key", key)
+}
