@@ -125,6 +125,11 @@ func (v *validator) harness(c *Config, r Registries) {
 		if err := rollout.Check(h, spec, ""); errors.Is(err, rollout.ErrPair) {
 			v.say("algorithm.adv_estimator with trainer.harness %s: %w", name, err)
 		}
+		if mode := c.Agent.Actor.Loss.Mode; mode == "turn_gspo" || mode == "turn_ppo" {
+			if err := rollout.Check(nil, spec, mode); err != nil {
+				v.say("algorithm.adv_estimator with actor_rollout_ref.actor.policy_loss.loss_mode: %w", err)
+			}
+		}
 	}
 	if _, err := c.plan(h).Check(); err != nil {
 		v.say("trainer.harness %s: data.max_response_length, rollout_manager.max_trajectory_length, trainer.compact_summary_budget: %w", name, err)

@@ -21,6 +21,7 @@ func TestEveryPolicyLossHasAConfiguration(t *testing.T) {
 		c := whole()
 		a := &c.Agent.Actor
 		a.Loss.Mode, a.Entropy = name, 0
+		c.Algorithm.Estimator = "token_level_gae" // which tells turns apart
 		a.Loss.ClipCovRatio, a.Loss.ClipCovLow, a.Loss.ClipCovHigh, a.Loss.KLCovRatio, a.Loss.KLCovCoef = 0.1, 0.2, 0.3, 0.4, 0.5
 		a.TauPos, a.TauNeg = 0.6, 0.7
 		b := guesser()
@@ -68,6 +69,7 @@ func TestEntropyAndKLKeepTheConfiguredAggregation(t *testing.T) {
 		"KL":      func(a *vagen.ActorConfig) { a.Entropy, a.UseKLLoss = 0, true },
 	} {
 		c := whole()
+		c.Algorithm.Estimator = "token_level_gae"
 		c.Agent.Actor.Loss.Mode, c.Agent.Actor.Aggregation = "turn_gspo", "seq-mean-token-mean"
 		set(&c.Agent.Actor)
 		b := guesser()
@@ -125,6 +127,8 @@ func TestLossSettingsAreChecked(t *testing.T) {
 		corr + ".rollout_token_veto_threshold=1e-4":                                                                     "seq_max_k1",
 		corr + ".rollout_rs=token_k4 " + corr + ".rollout_rs_threshold='0.1'":                                           corr + `: rollout_rs: loss: rejection "token_k4": unknown name`,
 		corr + ".rollout_rs=token_k1":                                                                                   corr + ": rollout_rs: loss: rejection: 0 thresholds for 1 names",
+		actor + "policy_loss.loss_mode=turn_gspo algorithm.adv_estimator=trajectory_grpo critic.kind=none rollout_manager.n_trajectory=2": "the loss turn_gspo works on turns, which trajectory_grpo does not tell apart",
+		actor + "policy_loss.loss_mode=turn_ppo algorithm.adv_estimator=masked_gae":                                                       "the loss turn_ppo works on turns, which masked_gae does not tell apart",
 	} {
 		_, err := vagen.LoadConfig("", append([]string{"env.name=x"}, strings.Fields(set)...)...)
 		require.ErrorIs(t, err, vagen.ErrConfig, set)
