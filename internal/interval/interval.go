@@ -95,10 +95,8 @@ func digits(x float64) string {
 		return fmt.Sprintf("%.0f", x)
 	case a >= 10:
 		return fmt.Sprintf("%.1f", x)
-	case a >= 1 || a == 0:
+	case a >= 1:
 		return fmt.Sprintf("%.2f", x)
-	case a >= 0.001:
-		return fmt.Sprintf("%.3f", x)
 	}
-	return fmt.Sprintf("%.2g", x)
+	return fmt.Sprintf("%.3g", x)
 }

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"vagen"
+	"vagen/internal/cli"
+	"vagen/internal/launch"
+	"vagen/internal/settings"
+	"vagen/policy/vlm"
+)
+
+func evalCommand() *cli.Command {
+	return &cli.Command{
+		Name: "eval", Args: "CONFIG [key=value …]", Max: -1,
+		About: "Play environments with a model and sum up how it does.",
+		Help: `CONFIG is YAML with a list of environments (envs, or files in datasets) and a
+backend: a model behind an API, or one in this process. It may also be a
+configuration that trains: its validation levels are then played with the model in
+actor_rollout_ref.model.path, as training does, for instance with
+
+  vagen eval runs/a/b/config.yaml actor_rollout_ref.model.path=runs/a/b/checkpoints/step_40/actor
+
+Each episode is kept as soon as it is over, in a folder of its own below
+tag_<tag_id>; an evaluation that was stopped goes on with what is missing. Tables go
+to the standard output and to summary.txt, .md and .json. When no episode can be
+used, the exit code is 1.`,
+		Setup: func(f *flag.FlagSet) cli.Run {
+			var o evalOptions
+			f.StringVar(&o.out, "out", "", "`folder` for results, in place of experiment.dump_dir")
+			f.StringVar(&o.format, "format", "text", "`form` of the tables: text, markdown or json")
+			f.StringVar(&o.preset, "preset", "", "`name` of a configuration to start from, of those that train")
+			dry := f.Bool("dry-run", false, "check everything but the service, say what would be played, and play nothing")
+			keys := f.Bool("explain", false, "list the keys of evaluations instead, and of their backends and sampling")
+			return func(ctx context.Context, c *cli.Call) error {
+				if *keys {
+					return explainEval(c)
+				}
+				if !slices.Contains([]string{"text", "markdown", "json"}, o.format) {
+					return cli.Usagef("--format is %q, must be text, markdown or json", o.format)
+				}
+				e, err := o.prepare(ctx, c)
+				if errors.Is(err, vagen.ErrConfig) || errors.Is(err, os.ErrNotExist) {
+					return cli.Usagef("%w", err)
+				}
+				if err != nil {
+					return err
+				}
+				defer e.close()
+				if *dry {
+					return e.tell(c)
+				}
+				return e.run(ctx, c, o.format)
+			}
+		},
+	}
+}
+
+type evalOptions struct{ out, format, preset string }
+
+// evaluation is one that can be begun.
+type evaluation struct {
+	*vagen.Evaluation
+	open  func(ctx context.Context) (shut func(), err error) // sets its policy
+	shut  func()
+	about string
+}
+
+func (e *evaluation) close() {
+	if e.shut != nil {
+		e.shut()
+	}
+}
+
+// prepare reads either form of configuration.
+func (o *evalOptions) prepare(ctx context.Context, c *cli.Call) (*evaluation, error) {
+	path, overrides := splitConfig(c.Args)
+	if path == "" && o.preset == "" {
+		return nil, cli.Usagef("a configuration is needed: a file, or --preset")
+	}
+	if path != "" && o.preset == "" {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		if launch.IsEval(raw) {
+			return o.ofEval(ctx, c, path, overrides)
+		}
+	}
+	return o.ofTraining(ctx, c)
+}
+
+// ofEval makes an evaluation of a configuration of its own.
+func (o *evalOptions) ofEval(ctx context.Context, c *cli.Call, path string, overrides []string) (*evaluation, error) {
+	plan, err := launch.LoadEval(path, overrides, c.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range plan.Notes {
+		c.Log.Warn("look at the configuration", "note", n)
+	}
+	if err := plan.Check(ctx, c.Log); err != nil {
+		return nil, err
+	}
+	if o.out == "" {
+		o.out = plan.Dir()
+	}
+	e := &evaluation{about: plan.Backend.API + " " + plan.Backend.Model, Evaluation: &vagen.Evaluation{
+		Dir: o.out, Model: plan.Backend.Name, Tasks: plan.Tasks, Resume: vagen.Resume(plan.Config.Run.Resume),
+		Concurrency: plan.Config.Run.Jobs, Live: plan.Config.Run.Live, Log: c.Log,
+	}}
+	e.open = func(ctx context.Context) (shut func(), err error) {
+		e.Policy, e.Apart, shut, err = plan.Open(ctx, c.Log)
+		return shut, err
+	}
+	return e, nil
+}
+
+// ofTraining makes an evaluation of the validation of a configuration that trains.
+func (o *evalOptions) ofTraining(ctx context.Context, c *cli.Call) (*evaluation, error) {
+	config, err := source(o.preset, c.Args).Load()
+	if err != nil {
+		return nil, err
+	}
+	envs, levels, err := launch.Prepare(ctx, &config, c.Log)
+	if err != nil {
+		return nil, err
+	}
+	if o.out == "" {
+		o.out = filepath.Join(launch.RunDir(&config), "evaluation")
+	}
+	model := config.Agent.Model.Path
+	e := &evaluation{about: "local " + model, Evaluation: &vagen.Evaluation{Dir: o.out, Model: model, Live: true, Log: c.Log}}
+	t := &vagen.Trainer{Config: config, Envs: envs, Levels: levels, Log: c.Log}
+	e.Tasks = []vagen.Task{{Tag: "val", Episodes: levels.Validation()}}
+	e.open = func(ctx context.Context) (func(), error) {
+		options := launch.ModelOptions(&config, c.Log)
+		options.Critic, options.CriticPath, options.Reference = vlm.NoCritic, "", false
+		m, err := vlm.Open(ctx, model, options)
+		if err != nil {
+			return nil, err
+		}
+		t.Learner, e.Policy = m, m
+		if e.Tasks[0], err = t.Task("val"); err != nil {
+			m.Close()
+			return nil, err
+		}
+		return func() { m.Close() }, nil
+	}
+	return e, nil
+}
+
+// tell says what would be played.
+func (e *evaluation) tell(c *cli.Call) error {
+	missing, err := e.Missing()
+	if err != nil {
+		return blameConfig(err)
+	}
+	rows := [][]string{{"tag", "env", "episodes", "missing"}}
+	for i, t := range e.Tasks {
+		rows = append(rows, []string{t.Tag, t.Episodes[0].Env, fmt.Sprint(len(t.Episodes)), fmt.Sprint(len(missing[i]))})
+	}
+	if err := c.Table(rows); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.Out, "\n%s, results in %s\n", e.about, e.Dir)
+	return err
+}
+
+// run plays and shows the tables, also when nothing can be used.
+func (e *evaluation) run(ctx context.Context, c *cli.Call, format string) error {
+	var err error
+	if e.shut, err = e.open(ctx); err != nil {
+		return blameConfig(err)
+	}
+	e.Done = func(over, all int) {
+		if step := max(1, all/20); over%step == 0 || over == all {
+			c.Log.Info("episodes", "over", over, "of", all)
+		}
+	}
+	report, err := e.Run(ctx)
+	if report == nil {
+		return blameConfig(err)
+	}
+	var shown error
+	switch format {
+	case "json":
+		shown = c.JSON(report)
+	case "markdown":
+		shown = report.WriteMarkdown(c.Out)
+	default:
+		shown = report.WriteText(c.Out)
+	}
+	c.Log.Info("results", "folder", e.Dir)
+	return errors.Join(err, shown)
+}
+
+// blameConfig makes an error about a configuration the caller's mistake.
+func blameConfig(err error) error {
+	if errors.Is(err, vagen.ErrConfig) {
+		return cli.Usagef("%w", err)
+	}
+	return err
+}
+
+// explainEval lists the keys of an evaluation.
+func explainEval(c *cli.Call) error {
+	config, backend, chat := launch.DefaultEval(), launch.DefaultBackend(), launch.ChatConfig{TopP: 1}
+	var rows [][]string
+	for _, group := range []struct {
+		prefix string
+		of     any
+	}{{"", &config}, {"backends.NAME.", &backend}, {"default_chat_config.", &chat}} {
+		for _, k := range settings.Keys(group.of) {
+			rows = append(rows, []string{group.prefix + k.Path, value(k.Value), k.Doc})
+		}
+	}
+	if err := c.Table(rows); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(c.Out, "\nenvs is a list of entries as vagen dataset reads them; an entry's own chat_config, harness, max_turns and lengths count before these.")
+	return err
+}

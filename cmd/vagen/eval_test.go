@@ -1,0 +1,149 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen"
+	"vagen/internal/cli"
+)
+
+// answers serves as an OpenAI-compatible one does, Right and Down in turn by what it
+// was asked, and is down after some requests.
+type answers struct {
+	asked atomic.Int64
+	until int64 // 0 is for ever
+	mute  bool  // it says nothing
+}
+
+func (s *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if n := s.asked.Add(1); s.until > 0 && n > s.until {
+		http.Error(w, `{"error":{"message":"no credit","code":"insufficient_quota"}}`, http.StatusPaymentRequired)
+		return
+	}
+	var in struct {
+		Messages []json.RawMessage `json:"messages"`
+		Seed     int64             `json:"seed"`
+	}
+	if json.NewDecoder(r.Body).Decode(&in) != nil {
+		http.Error(w, "{}", http.StatusBadRequest)
+		return
+	}
+	if s.mute {
+		fmt.Fprint(w, `{"choices":[{"message":{"content":""},"finish_reason":"stop"}]}`)
+		return
+	}
+	move := []string{"Right", "Down"}[in.Seed%2]
+	fmt.Fprintf(w, `{"choices":[{"message":{"content":"<think>-</think><answer>%s,%s</answer>"},"finish_reason":"stop"}],"usage":{"prompt_tokens":%d,"completion_tokens":5}}`, move, move, 100*len(in.Messages))
+}
+
+// evalSetup writes an evaluation that asks a service.
+func evalSetup(t *testing.T, s *answers) (config, out string) {
+	h := httptest.NewServer(s)
+	t.Cleanup(h.Close)
+	dir := t.TempDir()
+	config = filepath.Join(dir, "eval.yaml")
+	require.NoError(t, os.WriteFile(config, []byte(`
+envs:
+  - {name: FrozenLake, n_envs: 12, tag_id: lake, seed: [1, 100, 1], max_turns: 3, response_length_per_turn: 32, config: {render_mode: text, size: 2}}
+experiment: {dump_dir: out}
+run: {backend: sglang, max_concurrent_jobs: 4}
+backends:
+  sglang: {base_url: "`+h.URL+`/v1", model: served, price: {prompt: 1, completion: 10}}
+`), 0o644))
+	return config, filepath.Join(dir, "out")
+}
+
+func TestEvaluationOfAServiceGoesOn(t *testing.T) {
+	flaky := &answers{until: 15}
+	config, out := evalSetup(t, flaky)
+	require.Contains(t, succeed(t, "eval", config, "--dry-run"), "openai served, results in "+out)
+	require.NoDirExists(t, out)
+	require.Zero(t, flaky.asked.Load())
+
+	code, _, errs := run(t, "", "eval", config)
+	require.Equal(t, cli.Failed, code)
+	require.Contains(t, errs, "no credit")
+	kept, err := filepath.Glob(filepath.Join(out, "tag_lake", "vagen-*", "result.json"))
+	require.NoError(t, err)
+	require.NotEmpty(t, kept)
+	require.Less(t, len(kept), 12)
+
+	flaky.until = 0
+	var r vagen.Report
+	require.NoError(t, json.Unmarshal([]byte(succeed(t, "eval", config, "--format", "json", "--log", "error")), &r))
+	require.Len(t, r.Rows, 1)
+	require.Equal(t, []int{12, 0}, []int{r.Rows[0].Episodes, r.Rows[0].Unusable})
+	require.Positive(t, r.Rows[0].TotalCost)
+	require.Positive(t, r.Rows[0].Success.Mean)
+	before := flaky.asked.Load()
+	md := succeed(t, "eval", config, "--format", "markdown", "--log", "error")
+	require.Equal(t, before, flaky.asked.Load(), "nothing is missing")
+	require.Contains(t, md, "| lake | served | 12 | 0 |")
+	raw, err := os.ReadFile(filepath.Join(out, "summary.md"))
+	require.NoError(t, err)
+	require.Equal(t, md, string(raw))
+
+	code, _, errs = run(t, "", "eval", config, "envs=[]")
+	require.Equal(t, cli.Usage, code)
+	require.Contains(t, errs, `unknown key "envs"`)
+	code, _, errs = run(t, "", "eval", config, "default_chat_config.max_tokens=7", "run.seed=2", "--log", "error")
+	require.Equal(t, cli.Failed, code, "other settings under the same tag")
+	require.Contains(t, errs, "force_rerun")
+}
+
+func TestAnEvaluationInWhichNothingRanFails(t *testing.T) {
+	config, out := evalSetup(t, &answers{mute: true})
+	code, shown, errs := run(t, "", "eval", config, "--log", "error")
+	require.Equal(t, cli.Failed, code, shown)
+	require.Contains(t, errs, "nothing was evaluated")
+	require.Contains(t, shown, "12 empty_generation")
+	require.FileExists(t, filepath.Join(out, "summary.txt"))
+}
+
+// TestEvaluationOfARunIsItsValidation: the numbers of vagen eval are those that
+// training wrote.
+func TestEvaluationOfARunIsItsValidation(t *testing.T) {
+	config, out := setup(t)
+	args := []string{config, "data.val_batch_size=6", "rollout_manager.max_turns=2", "data.max_response_length=6"}
+	succeed(t, append([]string{"train", "--out", out, "--log", "warn"}, args...)...)
+	var last map[string]any
+	for line := range strings.Lines(contents(t, filepath.Join(out, "metrics.jsonl"))) {
+		var m map[string]any
+		require.NoError(t, json.Unmarshal([]byte(line), &m))
+		if m["kind"] == "validate" {
+			last = m
+		}
+	}
+	actor := "actor_rollout_ref.model.path=" + filepath.Join(out, "checkpoints", "step_1", "actor")
+	var r vagen.Report
+	text := succeed(t, append(append([]string{"eval", "--format", "json", "--log", "error", "--out", out + "-eval"}, args...), actor)...)
+	require.NoError(t, json.Unmarshal([]byte(text), &r))
+	row := r.Rows[0]
+	require.InDelta(t, last["val/success"], row.Success.Mean, 0)
+	require.InDelta(t, last["val/turns"], row.Turns.Mean, 1e-12)
+	require.InDelta(t, last["val/response_tokens"], row.ResponseTokens.Mean*float64(row.Success.N), 1e-9)
+	require.InDelta(t, last["val/context_tokens"], row.PromptTokens.Mean*float64(row.Success.N), 1e-9)
+	require.InDelta(t, last["val/episodes"], row.Episodes, 0)
+}
+
+func TestEvaluationsExplainTheirKeys(t *testing.T) {
+	text := succeed(t, "eval", "--explain")
+	for _, key := range []string{"run.max_concurrent_jobs", "backends.NAME.requests_per_minute", "default_chat_config.temperature", "experiment.dump_dir"} {
+		require.Contains(t, text, key)
+	}
+	code, _, _ := run(t, "", "eval")
+	require.Equal(t, cli.Usage, code)
+	code, _, errs := run(t, "", "eval", filepath.Join(t.TempDir(), "none.yaml"))
+	require.Equal(t, cli.Usage, code)
+	require.Contains(t, errs, "no such file")
+}

@@ -1,0 +1,25 @@
+package vagen
+
+import (
+	"fmt"
+
+	"vagen/env/dataset"
+	"vagen/rollout"
+)
+
+// Playable makes episodes of lines of a dataset, numbered in Group, with options
+// that all of them share below their own. State is how their environments pay for
+// words about the state, which has to be the same for all; nil if they don't.
+func Playable(lines []dataset.Episode, options map[string]any) (episodes []rollout.Episode, state *dataset.StateReward, err error) {
+	l := &Levels{config: &Config{Env: EnvConfig{Config: options}}}
+	made := map[int]map[string]any{}
+	for i := range lines {
+		e, err := l.episode(&lines[i], made)
+		if err != nil {
+			return nil, nil, fmt.Errorf("vagen: %w: episode %d (%s): %w", ErrConfig, i, lines[i].Name, err)
+		}
+		e.Group = i
+		episodes = append(episodes, e)
+	}
+	return episodes, l.State, nil
+}
