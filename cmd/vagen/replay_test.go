@@ -1,0 +1,75 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/cli"
+	"vagen/internal/launch"
+	"vagen/rollout"
+	"vagen/rollout/store"
+)
+
+// TestAStepIsPlayedAgain replays steps of a run, then spoils what was recorded in
+// one place after the other.
+func TestAStepIsPlayedAgain(t *testing.T) {
+	config, out := setup(t)
+	episodes := filepath.Join(t.TempDir(), "episodes")
+	succeed(t, "train", config, "--log", "error", "--out", out, "trainer.total_training_steps=4", "trainer.save_freq=2", "trainer.max_actor_ckpt_to_keep=null",
+		"trainer.test_freq=3", "rollout_manager.max_turns=2", "actor_rollout_ref.actor.optim.lr=1e-3", "trainer.rollout_data_dir="+episodes)
+	before := leavings(t, out)
+	for step, from := range map[string]string{"1": "the beginning", "2": "the beginning", "3": "the checkpoint of step 2", "4": "the checkpoint of step 2"} {
+		text := succeed(t, "replay", out, "--step", step, "--log", "error")
+		require.Contains(t, text, "step "+step+" again, from "+from+": 2 episodes with ")
+		require.Contains(t, text, "everything is as it was recorded\n")
+	}
+	requireSame(t, before, leavings(t, out), "nothing is changed")
+
+	path := filepath.Join(episodes, "step_3.parquet")
+	stored, err := store.Load(path)
+	require.NoError(t, err)
+	var ts []*rollout.Trajectory
+	for _, s := range stored {
+		ts = append(ts, s.Trajectory)
+	}
+	row := &ts[1].Rows[0]
+	start, _, ok := row.TurnAt(1)
+	require.True(t, ok)
+	row.LogProbs[start] -= 1
+	require.NoError(t, store.Save(path, 3, ts))
+	lines := strings.SplitAfter(contents(t, filepath.Join(out, "metrics.jsonl")), "\n")
+	for i, line := range lines {
+		if strings.HasPrefix(line, `{"kind":"step","step":3,`) {
+			lines[i] = strings.Replace(line, `"train/turns":2`, `"train/turns":5`, 1)
+		}
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(out, "metrics.jsonl"), []byte(strings.Join(lines, "")), 0o644))
+	code, text, errs := run(t, "", "replay", out, "--step", "3", "--log", "error")
+	require.Equal(t, cli.Failed, code)
+	require.Contains(t, errs, "is not what was recorded: step 3")
+	require.Regexp(t, `first difference: episode 1 \(group 1, index 0\), turn 1, conversation 0, position \d+: log-prob of token \d+ was -`, text)
+	require.Contains(t, text, "metric train/turns: 5 → 2\n")
+	_, text, _ = run(t, "", "replay", out, "--step", "3", "--log", "error", "--json")
+	var r launch.Replayed
+	require.NoError(t, json.Unmarshal([]byte(text), &r))
+	require.Equal(t, []int{3, 2, 1, 1, start}, []int{r.Step, r.From, r.First.Episode, r.First.Turn, r.First.Token})
+
+	for want, args := range map[string][]string{
+		"--step is 0":            {out},
+		"step is 9, must be in":  {out, "--step", "9"},
+		"config.yaml: no such f": {filepath.Join(out, "none"), "--step", "1"},
+	} {
+		code, _, errs := run(t, "", append([]string{"replay", "--log", "error"}, args...)...)
+		require.NotEqual(t, cli.OK, code)
+		require.Contains(t, errs, want)
+	}
+	config, out = setup(t)
+	succeed(t, "train", config, "--log", "error", "--out", out)
+	_, _, errs = run(t, "", "replay", out, "--step", "1")
+	require.Contains(t, errs, "trainer.rollout_data_dir is null")
+}

@@ -1,0 +1,211 @@
+package launch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"vagen"
+	"vagen/env"
+	"vagen/policy"
+	"vagen/policy/vlm"
+	"vagen/rollout"
+	"vagen/rollout/store"
+)
+
+// Replayed is what came of playing a recorded step again.
+type Replayed struct {
+	Step, From int // the step, and that of the checkpoint it was reached from; 0 is the beginning
+	Episodes   int
+	Tokens     int
+	// First is where the episodes begin to differ; nil means nowhere.
+	First *rollout.Difference
+	// Metrics that differ, as "name: was → is"; those of time are not compared.
+	Metrics []string
+}
+
+// Same reports whether nothing differs.
+func (r *Replayed) Same() bool { return r.First == nil && len(r.Metrics) == 0 }
+
+// errReplayed ends a run that has reached the step.
+var errReplayed = errors.New("the step was replayed")
+
+// Replay plays a step of a run again, from the newest checkpoint before it, and
+// compares it with what the run recorded in trainer.rollout_data_dir and
+// metrics.jsonl. It changes nothing in the run's folder.
+func Replay(ctx context.Context, path string, step int, envs *env.Registry, log *slog.Logger) (*Replayed, error) {
+	c, err := vagen.LoadConfig(filepath.Join(path, "config.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	if step < 1 || step > c.Trainer.Steps {
+		return nil, fmt.Errorf("step is %d, must be in [1, %d]", step, c.Trainer.Steps)
+	}
+	episodes, err := recorded(&c, path, step)
+	if err != nil {
+		return nil, err
+	}
+	was, err := metricsOf(path, step)
+	if err != nil {
+		return nil, err
+	}
+	p, err := before(ctx, &c, path, step)
+	if err != nil {
+		return nil, err
+	}
+	model, err := vlm.Open(ctx, c.Agent.Model.Path, ModelOptions(&c, log))
+	if err != nil {
+		return nil, err
+	}
+	defer model.Close()
+	out := &Replayed{Step: step, Episodes: len(episodes)}
+	for _, t := range episodes {
+		for r := range t.Rows {
+			out.Tokens += t.Rows[r].Len()
+		}
+	}
+	t := rehearsal(c, model, envs, log)
+	if p != nil {
+		out.From = p.State.Step
+		first, err := metricsOf(path, out.From+1)
+		if err != nil {
+			return nil, err
+		}
+		// A rollback to the checkpoint is not in it, but led to another way from there.
+		if n := int(first["train/rollbacks"]); n != p.State.Trouble.Rollbacks {
+			p.State.Trouble.Rollbacks, p.State.Ahead = n, nil
+		}
+		p.State.Interrupted = false
+		if err := errors.Join(model.Restore(ctx, p.Path), t.Restore(p.State)); err != nil {
+			return nil, err
+		}
+	}
+	t.Played = func(now int, ts []*rollout.Trajectory) error {
+		if now == step {
+			out.First = rollout.FirstDifference(episodes, ts)
+		}
+		return nil
+	}
+	t.Sinks = []vagen.Sink{vagen.SinkFunc(func(e vagen.Event) error {
+		if e.Kind == vagen.KindStep && e.Step == step {
+			out.Metrics = differing(was, e.Metrics)
+			return errReplayed
+		}
+		return nil
+	})}
+	if err := t.Run(ctx); !errors.Is(err, errReplayed) {
+		return nil, err
+	}
+	return out, nil
+}
+
+// rehearsal is a run that leaves nothing behind.
+func rehearsal(c vagen.Config, learner policy.Learner, envs *env.Registry, log *slog.Logger) *vagen.Trainer {
+	c.Trainer.ValBefore, c.Trainer.TestFreq, c.Trainer.BestActor = false, 0, false
+	c.Stability.Early.Metric = "" // nothing is validated
+	c.Stability.Spike.Action, c.Stability.Alarms.Action = "warn", "warn"
+	return &vagen.Trainer{Config: c, Learner: learner, Envs: envs, Log: log}
+}
+
+// recorded reads the episodes of a step.
+func recorded(c *vagen.Config, path string, step int) ([]*rollout.Trajectory, error) {
+	dir := c.Trainer.RolloutDir
+	if dir == nil {
+		return nil, fmt.Errorf("the run in %s recorded no episodes: trainer.rollout_data_dir is null", path)
+	}
+	all, err := store.Load(filepath.Join(*dir, fmt.Sprintf(stepFile, step)))
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*rollout.Trajectory, len(all))
+	for i, s := range all {
+		if s.Step != step {
+			return nil, fmt.Errorf("%s: episode %d is of step %d, not %d", *dir, i, s.Step, step)
+		}
+		out[i] = s.Trajectory
+	}
+	return out, nil
+}
+
+// metricsOf reads what a run told of a step.
+func metricsOf(path string, step int) (vagen.Metrics, error) {
+	name := filepath.Join(path, "metrics.jsonl")
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(raw)) {
+		var all map[string]any
+		if json.Unmarshal([]byte(line), &all) != nil || all["kind"] != vagen.KindStep || all["step"] != float64(step) {
+			continue
+		}
+		m := vagen.Metrics{}
+		for key, x := range all {
+			switch x := x.(type) {
+			case float64:
+				m[key] = x
+			case nil:
+				m[key] = math.NaN()
+			}
+		}
+		delete(m, "step")
+		return m, nil
+	}
+	return nil, fmt.Errorf("%s tells of no step %d", name, step)
+}
+
+// before finds the newest whole checkpoint before a step; nil is the beginning.
+func before(ctx context.Context, c *vagen.Config, path string, step int) (*vagen.Checkpoint, error) {
+	points := (&vagen.RunFolder{Path: path}).Checkpoints(c, nil)
+	steps, err := points.Steps()
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range steps {
+		if s >= step {
+			continue
+		}
+		p, err := vagen.OpenCheckpoint(ctx, filepath.Join(points.Dir, fmt.Sprint("step_", s)))
+		if err == nil || !errors.Is(err, vagen.ErrTorn) {
+			return p, err
+		}
+	}
+	if c.Trainer.ResumeFrom == "" {
+		return nil, nil
+	}
+	p, err := vagen.OpenCheckpoint(ctx, c.Trainer.ResumeFrom)
+	if err == nil && p.State.Step >= step {
+		err = fmt.Errorf("step %d was done by the run that %s is of: replay it there", step, c.Trainer.ResumeFrom)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("the checkpoint that the run branched off from is gone: %w", err)
+	}
+	return p, err
+}
+
+// differing lists the metrics that differ, times left out.
+func differing(was, is vagen.Metrics) []string {
+	names := maps.Clone(was)
+	maps.Copy(names, is)
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		x, ok1 := was[name]
+		y, ok2 := is[name]
+		if !strings.HasPrefix(name, "time/") && (ok1 != ok2 || x != y && !(unfit(x) && unfit(y))) {
+			out = append(out, fmt.Sprintf("%s: %v → %v", name, x, y))
+		}
+	}
+	return out
+}
+
+// unfit reports whether a number has no form in metrics.jsonl.
+func unfit(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }

@@ -1,0 +1,83 @@
+package rollout_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/env"
+	"vagen/policy"
+	"vagen/reward"
+	"vagen/rollout"
+)
+
+// told is an episode of two turns in one conversation.
+func told(t *testing.T) *rollout.Trajectory {
+	tr := &rollout.Trajectory{Episode: rollout.Episode{Env: "x", Seed: 7, Group: 2, Index: 1}, Rows: make([]rollout.Row, 1), End: rollout.EndDone, Success: true,
+		Metrics: env.Metrics{"m": 1}}
+	r := &tr.Rows[0]
+	for _, turn := range [][]int32{{5, 6}, {7}} {
+		require.NoError(t, r.AppendContext(1, 1, 2))
+		require.NoError(t, r.AppendResponse(turn...))
+		tr.Turns = append(tr.Turns, rollout.Turn{Response: "go", Stop: policy.StopEnd, Reward: reward.Parts{{Name: "goal", Value: 0.5}}, Metrics: env.Metrics{"a": 2}})
+	}
+	r.LogProbs = []float32{0, 0, -1, -2, 0, 0, -3}
+	r.Images = []policy.Image{{Hash: [32]byte{1}}}
+	return tr
+}
+
+// TestTheFirstDifferenceIsFound spoils an episode in one place at a time.
+func TestTheFirstDifferenceIsFound(t *testing.T) {
+	require.Nil(t, rollout.FirstDifference([]*rollout.Trajectory{told(t), told(t)}, []*rollout.Trajectory{told(t), told(t)}))
+	for want, spoil := range map[string]func(*rollout.Trajectory){
+		"episode 1 (group 2, index 1), turn 1, conversation 0, position 6: log-prob of token 7 was -3, is -4": func(o *rollout.Trajectory) { o.Rows[0].LogProbs[6] = -4 },
+		"episode 1 (group 2, index 1), turn 0, conversation 0, position 2: token was 5, is 9": func(o *rollout.Trajectory) {
+			r := rollout.Row{LogProbs: o.Rows[0].LogProbs, Images: o.Rows[0].Images}
+			require.NoError(t, r.AppendContext(1, 1, 2))
+			require.NoError(t, r.AppendResponse(9, 6))
+			require.NoError(t, r.AppendContext(1, 1, 2))
+			require.NoError(t, r.AppendResponse(7))
+			o.Rows[0] = r
+		},
+		"turn 1, conversation 0, position 5: token was 2, is 3": func(o *rollout.Trajectory) {
+			r := rollout.Row{LogProbs: o.Rows[0].LogProbs, Images: o.Rows[0].Images}
+			require.NoError(t, r.AppendContext(1, 1, 2))
+			require.NoError(t, r.AppendResponse(5, 6))
+			require.NoError(t, r.AppendContext(1, 1, 3))
+			require.NoError(t, r.AppendResponse(7))
+			o.Rows[0] = r
+		},
+		"number of tokens was 7, is 4": func(o *rollout.Trajectory) {
+			r := rollout.Row{LogProbs: o.Rows[0].LogProbs[:4], Images: o.Rows[0].Images}
+			require.NoError(t, r.AppendContext(1, 1, 2))
+			require.NoError(t, r.AppendResponse(5, 6))
+			o.Rows[0] = r
+		},
+		"who wrote which tokens": func(o *rollout.Trajectory) {
+			r := rollout.Row{LogProbs: o.Rows[0].LogProbs, Images: o.Rows[0].Images}
+			require.NoError(t, r.AppendContext(1, 1, 2))
+			require.NoError(t, r.AppendResponse(5, 6, 1, 2, 7))
+			o.Rows[0] = r
+		},
+		"picture 0 was 010000000000, is 030000000000": func(o *rollout.Trajectory) { o.Rows[0].Images[0].Hash[0] = 3 },
+		"number of pictures was 1, is 0":              func(o *rollout.Trajectory) { o.Rows[0].Images = nil },
+		`turn 1: response was "go", is "stop"`:        func(o *rollout.Trajectory) { o.Turns[1].Response = "stop" },
+		`turn 0: observation was "", is "wall"`:       func(o *rollout.Trajectory) { o.Turns[0].Observation.Text = "wall" },
+		`turn 0: reward was "goal 0.5", is "goal 1"`:  func(o *rollout.Trajectory) { o.Turns[0].Reward = reward.Parts{{Name: "goal", Value: 1}} },
+		"turn 0: number of rewards was 1, is 0":       func(o *rollout.Trajectory) { o.Turns[0].Reward = nil },
+		`turn 1: metrics was "map[a:2]", is "map[]"`:  func(o *rollout.Trajectory) { o.Turns[1].Metrics = nil },
+		"number of turns was 2, is 1":                 func(o *rollout.Trajectory) { o.Turns = o.Turns[:1] },
+		"success was true, is false":                  func(o *rollout.Trajectory) { o.Success = false },
+		"end was done, is max_turns":                  func(o *rollout.Trajectory) { o.End = rollout.EndMaxTurns },
+		`start state was "x 7 2 1", is "x 8 2 1"`:     func(o *rollout.Trajectory) { o.Seed = 8 },
+		`metrics was "map[m:1]", is "map[m:2]"`:       func(o *rollout.Trajectory) { o.Metrics = env.Metrics{"m": 2} },
+	} {
+		o := told(t)
+		spoil(o)
+		d := rollout.FirstDifference([]*rollout.Trajectory{told(t), told(t)}, []*rollout.Trajectory{told(t), o})
+		require.NotNil(t, d, want)
+		require.Contains(t, d.String(), want)
+	}
+	d := rollout.FirstDifference([]*rollout.Trajectory{told(t)}, nil)
+	require.Equal(t, "number of episodes", d.What)
+}
