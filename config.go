@@ -98,12 +98,14 @@ type DataConfig struct {
 	Shuffle    bool     `yaml:"shuffle" doc:"play the episodes of train_files in another order in every epoch"`
 	BaseSeed   int64    `yaml:"base_seed" doc:"shifts the seeds that lists of environments draw"`
 
-	TrainBatch  int `yaml:"train_batch_size" doc:"start states per step; each is played rollout_manager.n_trajectory times"`
-	ValBatch    int `yaml:"val_batch_size" null:"0" doc:"validation episodes; with val_files, which are all played, how many at once; null is all"`
-	MaxResponse int `yaml:"max_response_length" unit:"tokens" doc:"longest response of a turn; with response_length_per_turn all that may follow a conversation's opening, observations too"`
-	PerTurn     int `yaml:"response_length_per_turn" null:"0" unit:"tokens" doc:"longest response of a turn where max_response_length is about whole conversations; null takes that of train_files if they have one"`
-	MaxPrompt   int `yaml:"max_prompt_length" doc:"longest opening of a conversation in tokens, instructions and first observation; 0 is no limit"`
-	GenBatch    int `yaml:"gen_batch_size" doc:"start states played at first for those of a step; further ones make up for such as cannot be used. 0 plays train_batch_size and makes up for none"`
+	TrainBatch  int            `yaml:"train_batch_size" doc:"start states per step; each is played rollout_manager.n_trajectory times"`
+	ValBatch    int            `yaml:"val_batch_size" null:"0" doc:"validation episodes; with val_files, which are all played, how many at once; null is all"`
+	MaxResponse int            `yaml:"max_response_length" unit:"tokens" doc:"longest response of a turn; with response_length_per_turn all that may follow a conversation's opening, observations too"`
+	PerTurn     int            `yaml:"response_length_per_turn" null:"0" unit:"tokens" doc:"longest response of a turn where max_response_length is about whole conversations; null takes that of train_files if they have one"`
+	Truncation  string         `yaml:"truncation" doc:"what becomes of an opening longer than max_prompt_length: error leaves the episode out, right cuts its observation at the end, left at the beginning"`
+	Template    map[string]any `yaml:"apply_chat_template_kwargs" doc:"variables for the model's chat template, such as enable_thinking"`
+	MaxPrompt   int            `yaml:"max_prompt_length" doc:"longest opening of a conversation in tokens, instructions and first observation; 0 is no limit"`
+	GenBatch    int            `yaml:"gen_batch_size" doc:"start states played at first for those of a step; further ones make up for such as cannot be used. 0 plays train_batch_size and makes up for none"`
 }
 
 // RolloutConfig says how episodes are played and paid.
@@ -136,6 +138,7 @@ type AgentModelConfig struct {
 	LoRARank  int      `yaml:"lora_rank" doc:"rank of low-rank adapters that are trained in place of the weights; 0 trains the weights"`
 	LoRAAlpha float64  `yaml:"lora_alpha" doc:"scale of the adapters times their rank"`
 	Targets   []string `yaml:"target_modules" doc:"linear maps with adapters, by the last parts of their names, such as q_proj; empty means all of the decoder"`
+	Recompute *bool    `yaml:"enable_gradient_checkpointing" doc:"compute the activations of blocks again in the backward pass to save memory; true is model.recompute blocks, false nothing, null leaves it to that key"`
 	Adapter   string   `yaml:"lora_adapter_path" doc:"folder of an adapter in PEFT's layout to train on, in place of a new one"`
 }
 
@@ -144,8 +147,18 @@ type PathConfig struct {
 	Path string `yaml:"path" doc:"folder of the model in the Hugging Face layout; empty starts a separate critic from the policy"`
 }
 
+// BatchConfig sizes micro-batches: what goes through the network at once. It changes
+// no result but by rounding.
+type BatchConfig struct {
+	MicroRows   int  `yaml:"ppo_micro_batch_size_per_gpu" null:"0" unit:"rows" doc:"rows, or stretches of several short ones, that go through the network at once; null is as many as model.micro_tokens allows"`
+	Dynamic     bool `yaml:"use_dynamic_bsz" doc:"size micro-batches by ppo_max_token_len_per_gpu instead of by rows"`
+	MicroTokens int  `yaml:"ppo_max_token_len_per_gpu" unit:"tokens" doc:"tokens that go through the network at once with use_dynamic_bsz"`
+}
+
 // ActorConfig sets the policy's updates.
 type ActorConfig struct {
+	BatchConfig
+	Shuffle     bool             `yaml:"shuffle" doc:"draw the episodes of mini-batches at random instead of in their order"`
 	Optim       OptimConfig      `yaml:"optim"`
 	MiniBatch   int              `yaml:"ppo_mini_batch_size" doc:"episodes per optimiser step"`
 	Epochs      int              `yaml:"ppo_epochs" doc:"passes over a step's episodes"`
@@ -170,9 +183,10 @@ type ActorConfig struct {
 // OptimConfig sets AdamW.
 type OptimConfig struct {
 	Rate        float64 `yaml:"lr" doc:"learning rate"`
+	WarmupSteps int     `yaml:"lr_warmup_steps" unit:"steps" doc:"training steps over which the rate rises from 0; 0 or less leaves it to lr_warmup_steps_ratio"`
 	WarmupRatio float64 `yaml:"lr_warmup_steps_ratio" doc:"share of the training steps over which the rate rises from 0"`
 	Style       string  `yaml:"warmup_style" doc:"constant, cosine or linear after the warm-up"`
-	MinRatio    float64 `yaml:"min_lr_ratio" doc:"share of the rate at the end of a falling schedule"`
+	MinRatio    float64 `yaml:"min_lr_ratio" null:"0" doc:"share of the rate at the end of a falling schedule"`
 	Beta1       float64 `yaml:"beta1" doc:"decay of the first moment"`
 	Beta2       float64 `yaml:"beta2" doc:"decay of the second moment"`
 	Decay       float64 `yaml:"weight_decay" doc:"decoupled weight decay"`
@@ -180,6 +194,9 @@ type OptimConfig struct {
 
 // SamplingConfig sets how responses are sampled in training; validation uses val_kwargs.
 type SamplingConfig struct {
+	Name        string    `yaml:"name" doc:"what writes the responses: xla, the model that is trained. vllm, sglang and hf are taken for it"`
+	DoSample    *bool     `yaml:"do_sample" doc:"draw tokens; learning needs that, so that false is refused"`
+	MaxImages   int       `yaml:"limit_mm_per_prompt" null:"0" unit:"images" doc:"pictures of a conversation; an episode without room for the next one ends. null is no limit"`
 	Temperature float64   `yaml:"temperature" doc:"divides the logits"`
 	TopP        float64   `yaml:"top_p" doc:"keep the smallest set of tokens with this probability; 1 keeps all"`
 	TopK        int       `yaml:"top_k" doc:"keep the k most likely tokens; -1 or 0 keeps all"`
@@ -188,6 +205,8 @@ type SamplingConfig struct {
 
 // ValConfig is SamplingConfig at validation.
 type ValConfig struct {
+	DoSample    *bool   `yaml:"do_sample" doc:"draw tokens; false takes the most likely one, as temperature 0 does, null leaves it to temperature"`
+	Episodes    int     `yaml:"n" unit:"episodes" doc:"episodes of each validation level"`
 	Temperature float64 `yaml:"temperature" doc:"divides the logits; 0 is greedy"`
 	TopP        float64 `yaml:"top_p" doc:"as in training"`
 	TopK        int     `yaml:"top_k" doc:"as in training"`
@@ -195,13 +214,22 @@ type ValConfig struct {
 
 // CriticConfig sets the critic.
 type CriticConfig struct {
-	Kind       string      `yaml:"kind" doc:"separate (a model of its own), shared (a head on the policy) or none"`
-	Model      PathConfig  `yaml:"model"`
-	Optim      OptimConfig `yaml:"optim"`
-	ValueClip  float64     `yaml:"cliprange_value" doc:"how far a value may move from the old one; 0 is off"`
-	ValueCoef  float64     `yaml:"value_coef" doc:"weight of the value loss"`
-	OnTurnEnds bool        `yaml:"use_reward_mask" doc:"train on turn ends only, which turn_wise_gae needs"`
-	ZeroHead   bool        `yaml:"zero_head" doc:"start a new value head with zeros"`
+	Enable      *bool       `yaml:"enable" doc:"false is kind none; true and null leave it to kind"`
+	Kind        string      `yaml:"kind" doc:"separate (a model of its own), shared (a head on the policy) or none"`
+	Model       PathConfig  `yaml:"model"`
+	Optim       OptimConfig `yaml:"optim"`
+	MiniBatch   *int        `yaml:"ppo_mini_batch_size" doc:"episodes per optimiser step of a separate critic; null is the actor's"`
+	Epochs      *int        `yaml:"ppo_epochs" doc:"passes of a separate critic; null is the actor's"`
+	Shuffle     *bool       `yaml:"shuffle" doc:"whether a separate critic draws its mini-batches; null is the actor's"`
+	GradClip    *float64    `yaml:"grad_clip" doc:"largest global norm of a separate critic's gradient; null is the actor's"`
+	NormLimit   *float64    `yaml:"grad_norm_threshold" doc:"skip steps of a separate critic whose gradient norm reaches this; 0 is off, null the actor's"`
+	MicroRows   int         `yaml:"ppo_micro_batch_size_per_gpu" null:"0" unit:"rows" doc:"that of the actor for a separate critic; null is the actor's"`
+	Dynamic     *bool       `yaml:"use_dynamic_bsz" doc:"that of the actor for a separate critic; null is the actor's"`
+	MicroTokens int         `yaml:"ppo_max_token_len_per_gpu" unit:"tokens" doc:"that of the actor for a separate critic"`
+	ValueClip   float64     `yaml:"cliprange_value" doc:"how far a value may move from the old one; 0 is off"`
+	ValueCoef   float64     `yaml:"value_coef" doc:"weight of the value loss"`
+	OnTurnEnds  bool        `yaml:"use_reward_mask" doc:"train on turn ends only, which turn_wise_gae needs"`
+	ZeroHead    bool        `yaml:"zero_head" doc:"start a new value head with zeros"`
 }
 
 // TrainerConfig says how long to train and what to write.
@@ -229,7 +257,7 @@ type TrainerConfig struct {
 // Default returns the defaults of the full VAGEN system where it has any.
 func Default() Config {
 	optim := func(rate float64) OptimConfig {
-		return OptimConfig{Rate: rate, Style: "constant", Beta1: 0.9, Beta2: 0.999, Decay: 0.01}
+		return OptimConfig{Rate: rate, WarmupSteps: -1, Style: "constant", Beta1: 0.9, Beta2: 0.999, Decay: 0.01}
 	}
 	return Config{
 		Run:       RunConfig{Workers: 2, Waves: 1},
@@ -238,18 +266,19 @@ func Default() Config {
 		Algorithm: AlgorithmConfig{Estimator: "gae", Gamma: 1, Lambda: 1, TurnGamma: 0.99, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75, StepWeight: 1, Whiten: true, NormByStd: true, KLPenalty: "kl", KLMask: klResponse, KLCtrl: KLConfig{Type: "fixed", Coef: 0.001}, Correction: CorrectionConfig{Threshold: "2"}},
 		Reward:    RewardConfig{Site: turnEnd, Aggregate: perTurn, Normalize: "none", Epsilon: 1e-8},
 		Filter:    FilterConfig{Name: "reward_variance_top_p", Settings: map[string]any{}},
-		Data:      DataConfig{Shuffle: true, TrainFiles: []string{}, ValFiles: []string{}, TrainBatch: 1024, ValBatch: 256, MaxResponse: 512},
+		Data:      DataConfig{Shuffle: true, Truncation: "error", Template: map[string]any{}, TrainFiles: []string{}, ValFiles: []string{}, TrainBatch: 1024, ValBatch: 256, MaxResponse: 512},
 		Rollout:   RolloutConfig{MaxTurns: 5, Trajectories: 1, MultiTurnReward: true, LossMask: true, GAEMask: true, BaseURL: "http://localhost:5000", Timeout: 1200, MaxWorkers: 8},
 		Agent: AgentConfig{
 			Model: AgentModelConfig{LoRAAlpha: 16, Targets: []string{}},
 			Actor: ActorConfig{
+				BatchConfig: BatchConfig{MicroTokens: 16384}, Shuffle: true,
 				Optim: optim(1e-6), MiniBatch: 256, Epochs: 1, GradClip: 1, NormLimit: 1000, Clip: 0.2,
 				Loss: defaultPolicyLoss(), TauPos: loss.DefaultSAPO().TauPos, TauNeg: loss.DefaultSAPO().TauNeg,
 				Aggregation: string(loss.TokenMean), Entropy: 0.001, KLLoss: 0.001, KLLossType: "low_var_kl",
 			},
-			Rollout: SamplingConfig{Temperature: 1, TopP: 1, TopK: -1, Val: ValConfig{Temperature: 1, TopP: 1, TopK: -1}},
+			Rollout: SamplingConfig{Name: "xla", Temperature: 1, TopP: 1, TopK: -1, Val: ValConfig{Episodes: 1, Temperature: 1, TopP: 1, TopK: -1}},
 		},
-		Critic:    CriticConfig{Kind: "separate", Optim: optim(1e-5), ValueClip: 0.5, ValueCoef: 1},
+		Critic:    CriticConfig{Kind: "separate", MicroTokens: 32768, Optim: optim(1e-5), ValueClip: 0.5, ValueCoef: 1},
 		Trainer:   TrainerConfig{Project: "vagen", Experiment: "run", Steps: 100, Epochs: 30, TestFreq: 20, ValBefore: true, MaxSkipped: 5, LoggingConfig: defaultLogging(), Metrics: []string{"all"}, Harness: "concat", CompactBudget: 4000, SavingConfig: defaultSaving()},
 		Stability: defaultStability(),
 		Hub:       HubConfig{Contents: []string{HubModel}},

@@ -158,7 +158,7 @@ func TestEveryRangeIsChecked(t *testing.T) {
 		"critic.optim.lr=11":                                      "critic.optim.lr is 11, must be in [0, 10]",
 		"critic.cliprange_value=-1":                               "critic.cliprange_value is -1",
 		"critic.value_coef=-1":                                    "critic.value_coef is -1",
-		"trainer.total_training_steps=-1":                         "trainer.total_training_steps is -1, must not be negative",
+		"trainer.total_training_steps=-2":                         "trainer.total_training_steps is -2, must not be negative",
 		"trainer.critic_warmup=-1":                                "trainer.critic_warmup is -1, must not be negative",
 		"algorithm.gamma_turn=2":                                  "algorithm.gamma_turn is 2, must be in [0, 1]",
 		"algorithm.lambda_turn=-1":                                "algorithm.lambda_turn is -1, must be in [0, 1]",

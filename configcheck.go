@@ -19,6 +19,7 @@ func (c *Config) problems(r Registries) []error {
 	v.names(c, r)
 	v.shaping(c, r)
 	v.contradictions(c, r)
+	v.batching(c)
 	v.losses(c)
 	v.playing(c, r)
 	v.logging(c)

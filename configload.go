@@ -85,6 +85,7 @@ func (r Registries) Load(s Source) (Config, error) {
 	if _, told := given["trainer.total_training_steps"]; !told && len(c.Data.TrainFiles) > 0 {
 		c.Trainer.Steps = stepsOfEpochs
 	}
+	c.settle()
 	if !s.Unchecked {
 		for _, err := range c.problems(r.full()) {
 			problems = append(problems, located(err, given))
@@ -154,6 +155,7 @@ func (c *Config) Override(assignment string) error {
 		return fmt.Errorf("vagen: %w: %w", ErrConfig, errors.Join(problems...))
 	}
 	c.Notes = append(slices.Clip(c.Notes), gather(notes)...)
+	c.settle()
 	return nil
 }
 

@@ -13,6 +13,7 @@ const (
 	aboutColumns   = "episodes are played from their environment and seed; columns of prompts and images are not read"
 	aboutRegister  = "write it in Go, register it and start the run from a program of your own, as examples/ownenv and the registries of Trainer show"
 	aboutNoRM      = "rewards come from environments and judges; there is no reward model"
+	aboutShaping   = "rewards are clipped and normalised by the keys of the group reward: clip_low, clip_high, normalize, center"
 	aboutProfile   = "profiles are Go's: see the metrics time/… of every step, and pprof"
 )
 
@@ -54,6 +55,8 @@ var aliases = []settings.Foreign{
 	alias("actor_rollout_ref.rollout.prompt_length", "data.max_prompt_length"),
 	alias("actor_rollout_ref.rollout.response_length", "data.max_response_length"),
 	// 1 is what the full system wants beside n_trajectory.
+	alias("actor_rollout_ref.actor.ppo_micro_batch_size", "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"),
+	alias("critic.ppo_micro_batch_size", "critic.ppo_micro_batch_size_per_gpu"),
 	alias("actor_rollout_ref.rollout.n", "rollout_manager.n_trajectory", "1"),
 }
 
@@ -98,6 +101,7 @@ var actorKeys = slicesOf(
 		"actor_rollout_ref.ref.strategy", "actor_rollout_ref.ref.fsdp_config.*", "actor_rollout_ref.ref.megatron.*"),
 	noted(aboutParallel, "actor_rollout_ref.actor.ulysses_sequence_parallel_size", "actor_rollout_ref.ref.ulysses_sequence_parallel_size"),
 	noted("the schedule runs over trainer.total_training_steps", "actor_rollout_ref.actor.optim.total_training_steps", "critic.optim.total_training_steps"),
+	noted("the critic computes again what the policy does: actor_rollout_ref.model.enable_gradient_checkpointing", "critic.model.enable_gradient_checkpointing"),
 	noted("the optimiser is AdamW", "actor_rollout_ref.actor.optim.optimizer", "actor_rollout_ref.actor.optim.optimizer_impl", "critic.optim.optimizer", "critic.optim.optimizer_impl"),
 	noted("logits are computed in pieces wherever that saves memory", "actor_rollout_ref.actor.entropy_from_logits_with_chunking", "actor_rollout_ref.actor.entropy_checkpointing",
 		"actor_rollout_ref.ref.entropy_from_logits_with_chunking", "actor_rollout_ref.ref.entropy_checkpointing"),
@@ -170,6 +174,10 @@ var otherKeys = slicesOf(
 		refused("algorithm.rollout_correction.use_pure_rollout_correction", "see algorithm.rollout_correction.loss_type", "false"),
 		refused("algorithm.rollout_correction.rollout_rs_threshold_lower", "write rollout_rs_threshold as lower_upper, such as 0.5_2.0"),
 		refused("algorithm.rollout_correction.rollout_token_veto_threshold", "rollout_rs seq_max_k1 with lower_upper as threshold leaves out rows for single tokens"),
+		refused("algorithm.reward_scaling", aboutShaping, "1", "1.0"),
+		refused("algorithm.reward_bias", aboutShaping, "0", "0.0"),
+		refused("algorithm.reward_clip", aboutShaping),
+		refused("algorithm.reward_norm", aboutShaping, "false"),
 		refused("algorithm.use_pf_ppo", "choose episodes with filter.enable and filter.name", "false"),
 		refused("algorithm.use_std_normalization", "norm_adv_by_std_in_grpo says whether groups are divided by their deviation", "false"),
 		refused("algorithm.turn_advantage_weight", "adv_estimator gigpo with step_advantage_w compares turns and episodes", "1", "1.0"),
@@ -177,5 +185,6 @@ var otherKeys = slicesOf(
 		refused("algorithm.token_reward_type", "rollout_manager.use_multi_turn_reward and reward.credit_site place rewards", "return"),
 	},
 	noted(aboutNoRM, "reward_model.*", "custom_reward_function.*", "reward_manager.*", "sandbox_fusion.*"),
-	noted("rewards are shaped by the group reward", "algorithm.pf_ppo.*", "algorithm._target_"),
+	noted(aboutShaping, "algorithm.reward_mean_level", "algorithm.reward_std_level"),
+	noted("episodes are chosen by the group filter", "algorithm.pf_ppo.*", "algorithm._target_"),
 )

@@ -49,7 +49,10 @@ func (c *Config) perTurn() int {
 }
 
 func (c *Config) bounds() rollout.Budget {
-	b := rollout.Budget{Prompt: c.Data.MaxPrompt, Observation: c.Rollout.MaxObservation}
+	b := rollout.Budget{Prompt: c.Data.MaxPrompt, Observation: c.Rollout.MaxObservation, Images: c.Agent.Rollout.MaxImages}
+	if b.Prompt > 0 && c.Data.Truncation != "error" {
+		b.Cut = rollout.Cut(c.Data.Truncation)
+	}
 	if c.Rollout.MaxTrajectory > 0 {
 		b.Response = c.Rollout.MaxTrajectory - c.Data.MaxPrompt
 	}

@@ -208,7 +208,7 @@ func (l *Levels) shuffled(epoch int) []int {
 	})
 }
 
-// Validation lists the validation episodes, a group each.
+// Validation lists the validation episodes, a group for each level.
 func (l *Levels) Validation() []rollout.Episode {
 	c := l.config
 	out := slices.Clone(l.val)
@@ -217,10 +217,14 @@ func (l *Levels) Validation() []rollout.Episode {
 			out = append(out, rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: c.Env.ValSeed + int64(i)})
 		}
 	}
-	for i := range out {
-		out[i].Group = i
+	n := max(1, c.Agent.Rollout.Val.Episodes)
+	all := make([]rollout.Episode, 0, n*len(out))
+	for group, e := range out {
+		for e.Group, e.Index = group, 0; e.Index < n; e.Index++ {
+			all = append(all, e)
+		}
 	}
-	return out
+	return all
 }
 
 // String names the environments that are learned from.
@@ -235,6 +239,14 @@ func (l *Levels) String() string {
 		}
 	}
 	return strings.Join(names, ", ")
+}
+
+// atOnce is how many validation episodes are played at once; 0 is all of them.
+func (c *Config) atOnce() int {
+	if len(c.Data.ValFiles) == 0 {
+		return 0
+	}
+	return c.Data.ValBatch
 }
 
 // First is a training episode to try the environments with.

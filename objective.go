@@ -22,17 +22,23 @@ func (t *Trainer) objective(step int) policy.Objective {
 func (t *Trainer) optimizer(step int) policy.Optimizer {
 	c := &t.Config
 	a := &c.Agent.Actor
-	o := a.Optim
-	return policy.Optimizer{
-		Rate: o.rate(step, c.Trainer.Steps), CriticRate: c.Critic.Optim.rate(step, c.Trainer.Steps),
-		Beta1: o.Beta1, Beta2: o.Beta2, Epsilon: 1e-8, WeightDecay: o.Decay, GradClip: a.GradClip, MaxGradNorm: a.NormLimit,
-	}
+	o := adamW(&a.Optim, a.GradClip, a.NormLimit)
+	o.Rate, o.CriticRate = a.Optim.rate(step, c.Trainer.Steps), c.Critic.Optim.rate(step, c.Trainer.Steps)
+	return o
+}
+
+// adamW is an optimiser without its rates.
+func adamW(o *OptimConfig, clip, limit float64) policy.Optimizer {
+	return policy.Optimizer{Beta1: o.Beta1, Beta2: o.Beta2, Epsilon: 1e-8, WeightDecay: o.Decay, GradClip: clip, MaxGradNorm: limit}
 }
 
 // rate is the learning rate of a step (from 1): it rises over the warm-up, then
 // stays, or falls to MinRatio of itself along a line or half a cosine.
 func (o *OptimConfig) rate(step, total int) float64 {
 	warm := int(math.Ceil(o.WarmupRatio * float64(total)))
+	if o.WarmupSteps > 0 {
+		warm = o.WarmupSteps
+	}
 	if step <= warm {
 		return o.Rate * float64(step) / float64(warm)
 	}

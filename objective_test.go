@@ -214,7 +214,9 @@ func TestTheObjectiveFollowsTheConfiguration(t *testing.T) {
 	a := &c.Agent.Actor
 	a.Clip, a.ClipDual, a.Entropy, a.GradClip, a.NormLimit = 0.15, 3, 0.01, 0.5, 20
 	a.Optim = vagen.OptimConfig{Rate: 0.25, Style: "constant", Beta1: 0.8, Beta2: 0.95, Decay: 0.02}
-	c.Critic.ValueClip, c.Critic.ValueCoef, c.Critic.Optim.Rate = 0.3, 0.7, 0.125
+	c.Critic.ValueClip, c.Critic.ValueCoef = 0.3, 0.7
+	c.Critic.Optim = a.Optim
+	c.Critic.Optim.Rate = 0.125
 	c.Agent.Rollout.Temperature = 0.9
 	b := guesser()
 	run(t, c, b)

@@ -99,7 +99,7 @@ func (t *Trainer) plan() error {
 	}
 	p := t.Config.plan(t.harness)
 	counter, counts := t.Learner.(policy.Counter)
-	if !counts && t.Config.budget() != (rollout.Budget{}) {
+	if !counts && !t.Config.uncounted() {
 		return fmt.Errorf("%w: data.max_prompt_length, rollout_manager.max_trajectory_length and max_env_response_per_turn: %w", ErrConfig, rollout.ErrNoCounter)
 	}
 	if c, compact := t.harness.(rollout.Compact); compact && counts {
@@ -114,4 +114,10 @@ func (t *Trainer) plan() error {
 		t.Log.Warn("the budget may not do", "doubt", d)
 	}
 	return err
+}
+
+// uncounted reports whether nothing of a conversation is bounded that takes counting
+// tokens.
+func (c *Config) uncounted() bool {
+	return c.budget() == (rollout.Budget{Images: c.Agent.Rollout.MaxImages})
 }

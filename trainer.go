@@ -10,7 +10,6 @@ import (
 
 	"vagen/advantage"
 	"vagen/env"
-	"vagen/internal/rng"
 	"vagen/policy"
 	"vagen/reward"
 	"vagen/rollout"
@@ -248,44 +247,5 @@ func (t *Trainer) estimate(b *batch, m Metrics) error {
 			b.value[i] = b.value[i] && on
 		}
 	}
-	return nil
-}
-
-// learn takes the optimiser steps of one training step.
-func (t *Trainer) learn(ctx context.Context, b *batch, step int, m Metrics) error {
-	c := &t.Config
-	a := &c.Agent.Actor
-	objective, optimizer := t.objective(step), t.optimizer(step)
-	aggregate, err := c.aggregation()
-	if err != nil {
-		return fmt.Errorf("vagen: %w", err)
-	}
-	sum := policy.Stats{}
-	updates := 0
-	for epoch := range a.Epochs {
-		order := rng.New(t.seed(), rng.Shuffle, uint64(step), uint64(epoch)).Perm(len(b.kept))
-		for from := 0; from < len(order); from += a.MiniBatch {
-			members := map[int]bool{}
-			for _, i := range order[from:min(from+a.MiniBatch, len(order))] {
-				members[b.kept[i]] = true
-			}
-			part, err := b.sub(b.at(members), aggregate)
-			if err != nil {
-				return fmt.Errorf("vagen: %w", err)
-			}
-			part.Seed = rng.Derive(t.seed(), rng.Shuffle, uint64(step), uint64(epoch), uint64(from))
-			stats, err := t.Learner.Update(ctx, part, objective, optimizer)
-			if err != nil {
-				return err
-			}
-			if err := t.count(stats); err != nil {
-				return err
-			}
-			add(&sum, stats)
-			updates++
-		}
-	}
-	report(m, sum, updates, objective)
-	m["actor/lr"] = optimizer.Rate
 	return nil
 }

@@ -61,7 +61,7 @@ func (t *Trainer) validating() policy.Sampling {
 func (t *Trainer) task(tag string, s policy.Sampling) Task {
 	c := &t.Config
 	return Task{
-		Tag: tag, Player: *t.player(t.Learner, s), Episodes: t.Levels.Validation(), AtOnce: c.Data.ValBatch, Seed: rng.Derive(c.Run.Seed, rng.Validate),
+		Tag: tag, Player: *t.player(t.Learner, s), Episodes: t.Levels.Validation(), AtOnce: c.atOnce(), Seed: rng.Derive(c.Run.Seed, rng.Validate),
 	}
 }
 

@@ -19,9 +19,26 @@ type Budget struct {
 	// cut: text from its end, then whole images. An episode cannot be used when
 	// nothing would be left.
 	Observation int
+	// Cut says from where the observation in an opening that is longer than Prompt
+	// is cut, text first, then whole images: CutRight from its end, CutLeft from its
+	// beginning. CutNothing, the zero value, leaves the episode unusable.
+	Cut Cut
+	// Images bounds the pictures of a conversation. An episode without room for the
+	// next one ends as one without room for a response does.
+	Images int
 
 	perTurn int // longest response, the player's
 }
+
+// Cut is a side of an observation.
+type Cut string
+
+// The sides.
+const (
+	CutNothing Cut = ""
+	CutLeft    Cut = "left"
+	CutRight   Cut = "right"
+)
 
 // on reports whether anything is bounded.
 func (b Budget) on() bool { return b.Prompt > 0 || b.Response > 0 || b.Observation > 0 }
@@ -45,6 +62,12 @@ func room(region, floor, spent, pending, reserve int) int {
 func (b Budget) check() error {
 	if b.Prompt < 0 || b.Response < 0 || b.Observation < 0 {
 		return fmt.Errorf("rollout: Budget: Prompt %d, Response %d and Observation %d must not be negative", b.Prompt, b.Response, b.Observation)
+	}
+	if b.Images < 0 {
+		return fmt.Errorf("rollout: Budget: Images is %d, must not be negative", b.Images)
+	}
+	if b.Cut != CutNothing && b.Cut != CutLeft && b.Cut != CutRight {
+		return fmt.Errorf("rollout: Budget: Cut is %q, must be left, right or empty", b.Cut)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ func (p *Player) fit(l *live, s *State) error {
 	if !l.fresh || limit == 0 {
 		return nil
 	}
-	o, cut, err := cutTo(l.shown, limit, func(o env.Observation) (int, error) {
+	o, cut, err := cutTo(l.shown, limit, keep, func(o env.Observation) (int, error) {
 		return s.Count(Ask{Open: !s.Going(), Messages: []policy.Message{message(policy.User, o)}})
 	})
 	if err != nil {
@@ -27,9 +27,10 @@ func (p *Player) fit(l *live, s *State) error {
 	return nil
 }
 
-// cutTo cuts an observation to a number of tokens: text from its end first, then
-// whole images, the last first. Image marks stay with their images.
-func cutTo(o env.Observation, limit int, count func(env.Observation) (int, error)) (kept env.Observation, cut bool, err error) {
+// cutTo cuts an observation to a number of tokens: text first, then whole images.
+// part says what is left of runes of text and of images; image marks stay with their
+// images.
+func cutTo(o env.Observation, limit int, part func(o env.Observation, runes, images int) env.Observation, count func(env.Observation) (int, error)) (kept env.Observation, cut bool, err error) {
 	n, err := count(o)
 	if err != nil || n <= limit {
 		return o, false, err
@@ -40,7 +41,7 @@ func cutTo(o env.Observation, limit int, count func(env.Observation) (int, error
 	}
 	for images := len(o.Images); images+least > 0; images-- {
 		fits := func(runes int) (bool, error) {
-			n, err := count(keep(o, runes, images))
+			n, err := count(part(o, runes, images))
 			return n <= limit, err
 		}
 		ok, err := fits(least)
@@ -48,10 +49,10 @@ func cutTo(o env.Observation, limit int, count func(env.Observation) (int, error
 		case err != nil:
 			return o, false, err
 		case ok && images < len(o.Images):
-			return keep(o, 0, images), true, nil // without room for an image there is none for text
+			return part(o, 0, images), true, nil // without room for an image there is none for text
 		case ok:
 			runes, err := most(least, len([]rune(o.Text)), fits)
-			return keep(o, runes, images), true, err
+			return part(o, runes, images), true, err
 		}
 	}
 	return o, false, fmt.Errorf("%w: it has %d tokens, Budget.Observation is %d", ErrObservation, n, limit)
@@ -71,6 +72,23 @@ func keep(o env.Observation, runes, images int) env.Observation {
 		runes -= n
 	}
 	return env.Observation{Text: b.String(), Images: o.Images[:images]}
+}
+
+// keepLast leaves the last runes and the last images.
+func keepLast(o env.Observation, runes, images int) env.Observation {
+	pieces := strings.Split(o.Text, env.ImageMark)
+	first := len(pieces) - 1 - images // piece before the first mark that stays
+	text := ""
+	for i := len(pieces) - 1; i >= 0; i-- {
+		letters := []rune(pieces[i])
+		n := min(runes, len(letters))
+		text = string(letters[len(letters)-n:]) + text
+		if i > first && i > 0 {
+			text = env.ImageMark + text
+		}
+		runes -= n
+	}
+	return env.Observation{Text: text, Images: o.Images[len(o.Images)-images:]}
 }
 
 // most finds the largest n in [low, limit) that fits, given that low does and that

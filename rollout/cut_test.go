@@ -116,3 +116,103 @@ func TestChoicesOfEpisodes(t *testing.T) {
 }
 
 var _ image.Image = picture(0, 0)
+
+func TestTheLastIsLeftWithItsMarks(t *testing.T) {
+	o := shownText("ab<image>cd<image>é", 2)
+	for _, c := range []struct {
+		runes, images int
+		want          string
+	}{
+		{5, 2, "ab<image>cd<image>é"}, {4, 2, "b<image>cd<image>é"}, {2, 2, "<image>d<image>é"}, {0, 2, "<image><image>"},
+		{3, 1, "cd<image>é"}, {0, 1, "<image>"}, {1, 0, "é"}, {2, 0, "dé"},
+	} {
+		got := rollout.KeepLast(o, c.runes, c.images)
+		require.Equal(t, c.want, got.Text)
+		require.Equal(t, o.Images[2-c.images:], got.Images)
+	}
+}
+
+// TestOpeningsAreCutWhereThatIsAllowed: an opening that is too long costs the
+// episode, or its beginning, or its end.
+func TestOpeningsAreCutWhereThatIsAllowed(t *testing.T) {
+	whole, _ := played(t, nil, nil)
+	first := math.MaxInt
+	for _, tr := range whole {
+		for p := range tr.Rows[0].Pieces {
+			first = min(first, p.End)
+			break
+		}
+	}
+	for _, cut := range []rollout.Cut{rollout.CutNothing, rollout.CutLeft, rollout.CutRight} {
+		ts, _ := played(t, nil, func(p *rollout.Player) { p.Budget.Prompt, p.Budget.Cut = first-1, cut })
+		for i, tr := range ts {
+			if cut == rollout.CutNothing {
+				require.Equal(t, rollout.EndBudget, tr.End)
+				require.ErrorIs(t, tr.Err, rollout.ErrOpening)
+				continue
+			}
+			require.True(t, tr.End.Usable(), "%v", tr.Err)
+			require.True(t, tr.Turns[0].Cut)
+			plain := func(o env.Observation) string { return strings.ReplaceAll(o.Text, env.ImageMark, "") }
+			was, is := plain(whole[i].Turns[0].Observation), plain(tr.Turns[0].Observation)
+			require.Less(t, len(is), len(was))
+			if cut == rollout.CutLeft {
+				require.True(t, strings.HasSuffix(was, is), "%q of %q", is, was)
+			} else {
+				require.True(t, strings.HasPrefix(was, is), "%q of %q", is, was)
+			}
+		}
+	}
+	ts, _ := played(t, nil, func(p *rollout.Player) { p.Budget.Prompt, p.Budget.Cut = 1, rollout.CutLeft })
+	require.ErrorIs(t, ts[0].Err, rollout.ErrOpening, "nothing would be left")
+}
+
+// TestEpisodesHaveLimitsOfTheirOwn: on observations, on responses, on pictures.
+func TestEpisodesHaveLimitsOfTheirOwn(t *testing.T) {
+	play := func(set func(*rollout.Episode), with func(*rollout.Player)) []*rollout.Trajectory {
+		p := player(t, &world{}, &parrot{})
+		p.MaxTurns = 6
+		if with != nil {
+			with(p)
+		}
+		es := episodes(9)
+		for i := range es {
+			set(&es[i])
+		}
+		ts, _, err := p.Play(t.Context(), es, 7)
+		require.NoError(t, err)
+		return ts
+	}
+	for _, same := range []struct {
+		episode func(*rollout.Episode)
+		player  func(*rollout.Player)
+	}{
+		{func(e *rollout.Episode) { e.MaxObservation = 12 }, func(p *rollout.Player) { p.Budget.Observation = 12 }},
+		{func(e *rollout.Episode) { e.MaxTokens = 3 }, func(p *rollout.Player) { p.Sampling.MaxTokens = 3 }},
+	} {
+		own, all := play(same.episode, nil), play(func(*rollout.Episode) {}, same.player)
+		for i := range own {
+			own[i].MaxObservation, own[i].MaxTokens = 0, 0
+		}
+		require.Equal(t, all, own)
+		require.NotEqual(t, play(func(*rollout.Episode) {}, nil), own)
+	}
+}
+
+func TestConversationsHoldSoManyPictures(t *testing.T) {
+	whole, _ := played(t, nil, nil)
+	most := 0
+	for _, tr := range whole {
+		most = max(most, len(tr.Rows[0].Images))
+	}
+	require.Greater(t, most, 2)
+	ts, _ := played(t, nil, func(p *rollout.Player) { p.Budget.Images = 2 })
+	cut := 0
+	for _, tr := range ts {
+		require.LessOrEqual(t, len(tr.Rows[0].Images), 2)
+		if tr.End == rollout.EndNoRoom {
+			cut++
+		}
+	}
+	require.Positive(t, cut)
+}

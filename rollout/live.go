@@ -98,8 +98,13 @@ func (p *Player) ask(l *live, s *State) (Ask, error) {
 			return a, err
 		}
 		if n > p.Budget.Prompt {
-			return a, fmt.Errorf("%w: %d tokens, Budget.Prompt is %d", ErrOpening, n, p.Budget.Prompt)
+			if a, err = p.shorten(l, s, h, n); err != nil {
+				return a, err
+			}
 		}
+	}
+	if err := p.images(l, a); err != nil {
+		return a, err
 	}
 	if l.MaxTokens > 0 && (a.MaxTokens == 0 || a.MaxTokens > l.MaxTokens) {
 		a.MaxTokens = l.MaxTokens
@@ -108,6 +113,52 @@ func (p *Player) ask(l *live, s *State) (Ask, error) {
 		a.MaxTokens = 0
 	}
 	return a, nil
+}
+
+// shorten cuts the observation that a conversation opens with until the opening, of
+// n tokens, fits.
+func (p *Player) shorten(l *live, s *State, h Harness, n int) (a Ask, err error) {
+	if p.Budget.Cut == CutNothing {
+		return a, fmt.Errorf("%w: %d tokens, Budget.Prompt is %d", ErrOpening, n, p.Budget.Prompt)
+	}
+	part := keep
+	if p.Budget.Cut == CutLeft {
+		part = keepLast
+	}
+	o, _, err := cutTo(l.shown, p.Budget.Prompt, part, func(o env.Observation) (int, error) {
+		s.Now = o
+		var err error
+		if a, err = protected(h, s); err != nil {
+			return 0, err
+		}
+		return s.Count(a)
+	})
+	if errors.Is(err, ErrObservation) {
+		return a, fmt.Errorf("%w: %d tokens, Budget.Prompt is %d, and there is nothing left to cut", ErrOpening, n, p.Budget.Prompt)
+	}
+	if err != nil {
+		return a, err
+	}
+	l.shown, l.cut, s.Now = o, true, o
+	return protected(h, s)
+}
+
+// images holds the pictures of a conversation against the budget.
+func (p *Player) images(l *live, a Ask) error {
+	if p.Budget.Images == 0 {
+		return nil
+	}
+	n := 0
+	if !a.Open && len(l.Rows) > 0 {
+		n = len(l.Rows[len(l.Rows)-1].Images)
+	}
+	for _, m := range a.Messages {
+		n += len(m.Images)
+	}
+	if n > p.Budget.Images {
+		return fmt.Errorf("%w: %d pictures, Budget.Images is %d", policy.ErrNoRoom, n, p.Budget.Images)
+	}
+	return nil
 }
 
 // longest is the longest response of a turn in tokens; 0 is no limit.

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"vagen"
 	"vagen/env"
@@ -29,13 +30,35 @@ func ModelOptions(c *vagen.Config, log *slog.Logger) vlm.Options {
 		MicroTokens: c.Model.MicroTokens, CacheTokens: c.Model.CacheTokens, Seed: c.Run.Seed, Log: log,
 		Adapter: c.Agent.Model.Adapter,
 	}
+	if len(c.Data.Template) > 0 {
+		o.Template = c.Data.Template
+	}
+	microBatches(&o, c)
 	if a := c.Agent.Model; a.LoRARank > 0 {
 		o.LoRA = &vlm.LoRA{Rank: a.LoRARank, Alpha: a.LoRAAlpha, Targets: a.Targets}
+		if slices.Equal(a.Targets, []string{"all-linear"}) {
+			o.LoRA.Targets = nil // all of the decoder
+		}
 	}
 	if c.Agent.Actor.Freeze {
 		o.Freeze = []string{"model.visual.*"}
 	}
 	return o
+}
+
+// microBatches sizes what goes through the network at once: by rows, or by tokens.
+func microBatches(o *vlm.Options, c *vagen.Config) {
+	a, k := &c.Agent.Actor, &c.Critic
+	if o.MicroRows = a.MicroRows; a.Dynamic {
+		o.MicroRows, o.MicroTokens = 0, a.MicroTokens
+	}
+	if k.Kind != "separate" {
+		return
+	}
+	o.CriticMicroRows = k.MicroRows
+	if dynamic := k.Dynamic; dynamic != nil && *dynamic || dynamic == nil && a.Dynamic {
+		o.CriticMicroRows, o.CriticMicroTokens = 0, k.MicroTokens
+	}
 }
 
 // Options say what a run shows, and whether it goes on.

@@ -35,6 +35,31 @@ func TestModelsFollowTheConfiguration(t *testing.T) {
 	require.Equal(t, []string{"model.visual.*"}, o.Freeze)
 	c.Agent.Model = vagen.AgentModelConfig{Adapter: "stored"}
 	require.Equal(t, "stored", ModelOptions(&c, nil).Adapter)
+	c.Agent.Model = vagen.AgentModelConfig{LoRARank: 8, LoRAAlpha: 32, Targets: []string{"all-linear"}}
+	require.Empty(t, ModelOptions(&c, nil).LoRA.Targets, "all of the decoder")
+	c.Data.Template = map[string]any{"enable_thinking": false}
+	require.Equal(t, c.Data.Template, ModelOptions(&c, nil).Template)
+}
+
+func TestMicroBatchesAreSizedByRowsOrByTokens(t *testing.T) {
+	type sizes struct{ tokens, rows, criticTokens, criticRows int }
+	for _, x := range []struct {
+		overrides []string
+		want      sizes
+	}{
+		{nil, sizes{}},
+		{[]string{"model.micro_tokens=99"}, sizes{tokens: 99}},
+		{[]string{"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2"}, sizes{rows: 2}},
+		{[]string{"actor_rollout_ref.actor.ppo_micro_batch_size=2", "critic.ppo_micro_batch_size=3"}, sizes{rows: 2, criticRows: 3}},
+		{[]string{"actor_rollout_ref.actor.use_dynamic_bsz=true"}, sizes{tokens: 16384, criticTokens: 32768}},
+		{[]string{"actor_rollout_ref.actor.use_dynamic_bsz=true", "actor_rollout_ref.actor.ppo_micro_batch_size=2", "critic.use_dynamic_bsz=false", "critic.ppo_micro_batch_size=3"}, sizes{tokens: 16384, criticRows: 3}},
+		{[]string{"actor_rollout_ref.actor.use_dynamic_bsz=true", "critic.kind=shared"}, sizes{tokens: 16384}},
+	} {
+		c, err := vagen.LoadConfig("", append(x.overrides, "env=x")...)
+		require.NoError(t, err)
+		o := ModelOptions(&c, nil)
+		require.Equal(t, x.want, sizes{o.MicroTokens, o.MicroRows, o.CriticMicroTokens, o.CriticMicroRows}, "%v", x.overrides)
+	}
 }
 
 func TestEventsOfARunGoToItsFolder(t *testing.T) {

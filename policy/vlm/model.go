@@ -82,6 +82,14 @@ type Options struct {
 	// MicroTokens is the number of tokens, padding included, that go through the
 	// network at once in scoring and training; 0 is 4096.
 	MicroTokens int
+	// MicroRows limits that to so many rows, or to so many stretches of the longest
+	// row's length with several rows in them; 0 does not.
+	MicroRows int
+	// CriticMicroTokens and CriticMicroRows are those of updates of a separate
+	// critic; 0 is as for the policy.
+	CriticMicroTokens, CriticMicroRows int
+	// Template holds variables for the chat template, such as enable_thinking.
+	Template map[string]any
 	// HeadTokens is the number of tokens whose logits are held at once; 0 is 512.
 	HeadTokens int
 	// MaxRows is the number of conversations that advance together in one batch;
@@ -120,6 +128,9 @@ func (o *Options) fill() error {
 		if *f.value < 1 {
 			say("%s is %d, must be positive", f.name, *f.value)
 		}
+	}
+	if o.MicroRows < 0 || o.CriticMicroTokens < 0 || o.CriticMicroRows < 0 {
+		say("MicroRows is %d, CriticMicroTokens %d and CriticMicroRows %d; they must not be negative", o.MicroRows, o.CriticMicroTokens, o.CriticMicroRows)
 	}
 	if o.CacheTokens < 0 {
 		say("CacheTokens is %d, must not be negative", o.CacheTokens)
@@ -208,7 +219,7 @@ func (m *Model) openText(dir string) error {
 	if m.tok, err = tokenizer.Load(dir); err != nil {
 		return fmt.Errorf("vlm: %w", err)
 	}
-	if m.chat, err = m.tok.Chat(nil); err != nil {
+	if m.chat, err = m.tok.Chat(m.opts.Template); err != nil {
 		return fmt.Errorf("vlm: %w", err)
 	}
 	if n := m.tok.VocabSize(); n > m.cfg.Text.Vocab {

@@ -36,6 +36,7 @@ func (p *pack) size() int { return p.bins * p.length }
 type packer struct {
 	cfg       *model.Config
 	budget    int
+	rows      int // most bins of a pack; 0 is no limit
 	picture   func(policy.Image) (picture, error)
 	noPacking bool
 }
@@ -76,7 +77,13 @@ func (k *packer) packs(rows *policy.Rows, want []bool) ([]*pack, error) {
 }
 
 // perPack is the number of bins of a length in a full pack.
-func (k *packer) perPack(length int) int { return max(1, k.budget/length) }
+func (k *packer) perPack(length int) int {
+	n := max(1, k.budget/length)
+	if k.rows > 0 {
+		n = min(n, k.rows)
+	}
+	return n
+}
 
 // packSize is the number of bins that a pack gets room for when some are laid
 // into it and full fit. Every size means other executables, so there are few; and

@@ -10,7 +10,16 @@ import (
 )
 
 func (m *Model) packer(n *net) *packer {
-	return &packer{cfg: n.spec, budget: m.opts.MicroTokens, picture: m.picture}
+	k := &packer{cfg: n.spec, budget: m.opts.MicroTokens, rows: m.opts.MicroRows, picture: m.picture}
+	if m.critic != nil && n == m.critic.net {
+		if m.opts.CriticMicroTokens > 0 {
+			k.budget = m.opts.CriticMicroTokens
+		}
+		if m.opts.CriticMicroRows > 0 {
+			k.rows = m.opts.CriticMicroRows
+		}
+	}
+	return k
 }
 
 // Score implements policy.Learner.
