@@ -1,0 +1,60 @@
+package main
+
+import (
+	"image/color"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+)
+
+// inks are the presets' colours.
+var inks = []color.RGBA{{110, 110, 110, 255}, {214, 134, 30, 255}, {44, 140, 80, 255}, {70, 130, 200, 255}, {170, 40, 60, 255}}
+
+// curve is a preset's mean over seeds at each validation.
+type curve struct {
+	name  string
+	steps []int
+	at    []estimate
+}
+
+// draw writes the curves, with confidence intervals as bars, to a PNG.
+func draw(path string, curves []curve) error {
+	p := plot.New()
+	for _, f := range []*font.Font{
+		&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font, &p.Y.Label.TextStyle.Font,
+		&p.X.Tick.Label.Font, &p.Y.Tick.Label.Font, &p.Legend.TextStyle.Font,
+	} {
+		f.Variant = "Sans"
+	}
+	p.X.Label.Text, p.Y.Label.Text = "training step", "success on unseen maps"
+	p.Y.Min, p.Y.Max = 0, 1
+	p.Add(plotter.NewGrid())
+	for i, c := range curves {
+		bars := struct {
+			plotter.XYs
+			plotter.YErrors
+		}{make(plotter.XYs, len(c.at)), make(plotter.YErrors, len(c.at))}
+		for k, e := range c.at {
+			// Side by side, so that bars of one step can be told apart.
+			bars.XYs[k] = plotter.XY{X: float64(c.steps[k]) + 0.06*float64(i-len(curves)/2), Y: e.mean}
+			bars.YErrors[k].Low, bars.YErrors[k].High = e.mean-max(0, e.low), min(1, e.high)-e.mean
+		}
+		line, err := plotter.NewLine(bars.XYs)
+		if err != nil {
+			return err
+		}
+		errs, err := plotter.NewYErrorBars(bars)
+		if err != nil {
+			return err
+		}
+		ink := inks[i%len(inks)]
+		line.Color, line.Width, errs.Color = ink, vg.Points(2), ink
+		p.Add(line, errs)
+		p.Legend.Add(c.name, line)
+	}
+	p.Legend.Top, p.Legend.Left = true, true
+	p.Legend.XOffs, p.Legend.YOffs = vg.Points(10), vg.Points(-6)
+	return p.Save(8*vg.Inch, 4.8*vg.Inch, path)
+}

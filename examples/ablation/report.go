@@ -1,0 +1,166 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// measure is a figure of a run.
+type measure struct {
+	name string
+	of   func(r result) float64
+}
+
+// measures are what presets are compared by: where they end, and how soon they
+// are there. The first validation is the warm start's and counts for nothing.
+var measures = []measure{
+	{"success at the end", func(r result) float64 { return r.Points[len(r.Points)-1].Success }},
+	{"mean success over training", func(r result) float64 {
+		sum := 0.0
+		for _, p := range r.Points[1:] {
+			sum += p.Success
+		}
+		return sum / float64(len(r.Points)-1)
+	}},
+}
+
+// reference is the preset that the others are compared with.
+const reference = "vagen_full"
+
+// byPreset lists a figure of every preset's runs, in the order of seeds.
+func byPreset(results []result, of func(result) float64) map[string][]float64 {
+	out := map[string][]float64{}
+	for _, r := range results {
+		out[r.Preset] = append(out[r.Preset], of(r))
+	}
+	return out
+}
+
+// report writes the document and its curves.
+func report(path string, results []result, over []uint64, s setting) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	picture := strings.TrimSuffix(path, filepath.Ext(path)) + ".png"
+	if err := draw(picture, curves(results)); err != nil {
+		return err
+	}
+	var b strings.Builder
+	b.WriteString(introduction(s, len(results)/len(presets), over))
+	var verdicts []string
+	for _, m := range measures {
+		verdicts = append(verdicts, table(&b, results, m)...)
+	}
+	fmt.Fprintf(&b, "\n![success over training](%s)\n\nLines are means over seeds, bars 95 %% confidence intervals.\n", filepath.Base(picture))
+	b.WriteString("\n## What can be said\n\n")
+	for _, v := range verdicts {
+		fmt.Fprintf(&b, "- %s\n", v)
+	}
+	b.WriteString(limits)
+	b.WriteString(timing(results))
+	return os.WriteFile(path, []byte(b.String()), 0o644)
+}
+
+func curves(results []result) []curve {
+	var out []curve
+	for _, preset := range presets {
+		c := curve{name: preset}
+		for k, p := range results[0].Points {
+			c.steps = append(c.steps, p.Step)
+			c.at = append(c.at, estimateOf(byPreset(results, func(r result) float64 { return r.Points[k].Success })[preset]))
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// table writes the comparison by one measure and returns it in words.
+func table(b *strings.Builder, results []result, m measure) (verdicts []string) {
+	values := byPreset(results, m.of)
+	ref := values[reference]
+	var others []string
+	var diffs []estimate
+	var p []float64
+	for _, preset := range presets {
+		if preset != reference {
+			d, x := paired(ref, values[preset])
+			others, diffs, p = append(others, preset), append(diffs, d), append(p, x)
+		}
+	}
+	corrected := holm(p)
+	fmt.Fprintf(b, "\n## %s\n\n| preset | mean | 95 %% CI | runs | %s − preset | 95 %% CI | p | p (Holm) |\n|---|---|---|---|---|---|---|---|\n",
+		strings.ToUpper(m.name[:1])+m.name[1:], reference)
+	for _, preset := range presets {
+		e := estimateOf(values[preset])
+		fmt.Fprintf(b, "| %s | %.3f | %.3f to %.3f | %s |", preset, e.mean, e.low, e.high, list(values[preset]))
+		k := indexOf(others, preset)
+		if k < 0 {
+			b.WriteString(" | | | |\n")
+			continue
+		}
+		fmt.Fprintf(b, " %+.3f | %+.3f to %+.3f | %s | %s |\n", diffs[k].mean, diffs[k].low, diffs[k].high, chance(p[k]), chance(corrected[k]))
+		verdicts = append(verdicts, verdict(m.name, preset, diffs[k], corrected[k]))
+	}
+	return verdicts
+}
+
+// verdict says in words what a comparison shows.
+func verdict(measure, preset string, d estimate, p float64) string {
+	switch {
+	case p >= level:
+		return fmt.Sprintf("%s, %s against %s: **not significant** (p %s): these runs do not tell the two apart.", measure, reference, preset, relation(p))
+	case d.mean > 0:
+		return fmt.Sprintf("%s, %s against %s: higher by %.3f (p %s).", measure, reference, preset, d.mean, relation(p))
+	}
+	return fmt.Sprintf("%s, %s against %s: **lower** by %.3f (p %s).", measure, reference, preset, -d.mean, relation(p))
+}
+
+// chance is a p-value as tables show it.
+func chance(p float64) string {
+	if p < 0.001 {
+		return "< 0.001"
+	}
+	return fmt.Sprintf("%.3f", p)
+}
+
+// relation is a p-value after the letter p.
+func relation(p float64) string {
+	if p < 0.001 {
+		return chance(p)
+	}
+	return "= " + chance(p)
+}
+
+func indexOf(list []string, x string) int {
+	for i, y := range list {
+		if x == y {
+			return i
+		}
+	}
+	return -1
+}
+
+func list(x []float64) string {
+	var parts []string
+	for _, v := range x {
+		parts = append(parts, fmt.Sprintf("%.2f", v))
+	}
+	return strings.Join(parts, " ")
+}
+
+func timing(results []result) string {
+	var b strings.Builder
+	b.WriteString("\n## Wall time\n\n| preset | seconds a run, mean |\n|---|---|\n")
+	total := 0.0
+	for _, preset := range presets {
+		x := byPreset(results, func(r result) float64 { return r.Seconds })[preset]
+		fmt.Fprintf(&b, "| %s | %.0f |\n", preset, estimateOf(x).mean)
+	}
+	for _, r := range results {
+		total += r.Seconds + r.Warm
+	}
+	fmt.Fprintf(&b, "\nAll %d runs and their warm starts took %.0f minutes. The first run of a process compiles for all of them.\n", len(results), total/60)
+	return b.String()
+}

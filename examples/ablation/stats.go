@@ -1,0 +1,65 @@
+package main
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// level of confidence intervals and tests.
+const level = 0.05
+
+// estimate is a mean with its 95 % confidence interval, by Student's t over runs.
+type estimate struct{ mean, low, high float64 }
+
+// estimateOf needs two numbers at least.
+func estimateOf(x []float64) estimate {
+	mean, std := stat.MeanStdDev(x, nil)
+	half := tQuantile(len(x)-1) * std / math.Sqrt(float64(len(x)))
+	return estimate{mean, mean - half, mean + half}
+}
+
+// tQuantile is the two-sided quantile of Student's t.
+func tQuantile(freedom int) float64 {
+	return distuv.StudentsT{Sigma: 1, Nu: float64(freedom)}.Quantile(1 - level/2)
+}
+
+// paired compares runs that share a seed: the mean of a−b, and the two-sided
+// p-value of the paired t-test. Differences that are all alike have the p-value 0,
+// or 1 if they are 0.
+func paired(a, b []float64) (diff estimate, p float64) {
+	d := make([]float64, len(a))
+	for i := range d {
+		d[i] = a[i] - b[i]
+	}
+	diff = estimateOf(d)
+	mean, std := stat.MeanStdDev(d, nil)
+	switch {
+	case std > 0:
+		t := math.Abs(mean) / (std / math.Sqrt(float64(len(d))))
+		return diff, 2 * distuv.StudentsT{Sigma: 1, Nu: float64(len(d) - 1)}.Survival(t)
+	case mean == 0:
+		return diff, 1
+	}
+	return diff, 0
+}
+
+// holm corrects p-values for being several (Holm 1979): the k-th smallest of n is
+// multiplied by n−k+1, none falls below a smaller one's, and none exceeds 1.
+func holm(p []float64) []float64 {
+	order := make([]int, len(p))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p[a], p[b]) })
+	out := make([]float64, len(p))
+	last := 0.0
+	for k, i := range order {
+		last = max(last, min(1, p[i]*float64(len(p)-k)))
+		out[i] = last
+	}
+	return out
+}

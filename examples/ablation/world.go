@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"vagen/env"
+	"vagen/env/frozenlake"
+	"vagen/reward"
+)
+
+// worldName is the environment's name in the registry.
+const worldName = "told_lake"
+
+// partProgress is the pay for coming nearer to the goal.
+const partProgress = "progress"
+
+// told is FrozenLake in words: a drawing of the whole lake, which is long and
+// changes little, and then what matters: where the goal is and which moves are
+// safe. Every move that shortens the way to the goal is paid at once, and every
+// detour is charged.
+type told struct {
+	*frozenlake.Env
+	progress float64
+}
+
+// newTold is the environment's factory. The option progress is the pay for one
+// cell nearer to the goal; the others are FrozenLake's.
+func newTold(config map[string]any) (env.Env, error) {
+	rest := map[string]any{}
+	t := &told{}
+	for name, value := range config {
+		if name != partProgress {
+			rest[name] = value
+			continue
+		}
+		pay, ok := value.(float64)
+		if !ok {
+			return nil, fmt.Errorf("option %q: %w: %v is not a number", name, env.ErrOption, value)
+		}
+		t.progress = pay
+	}
+	e, err := frozenlake.FromConfig(rest)
+	if err != nil {
+		return nil, err
+	}
+	lake, ok := e.(*frozenlake.Env)
+	if !ok {
+		return nil, fmt.Errorf("%w: FrozenLake made a %T", env.ErrOption, e)
+	}
+	t.Env = lake
+	return t, nil
+}
+
+// Reset implements env.Env.
+func (t *told) Reset(ctx context.Context, seed int64) (env.Observation, error) {
+	o, err := t.Env.Reset(ctx, seed)
+	return t.tell(o), err
+}
+
+// Step implements env.Env.
+func (t *told) Step(ctx context.Context, response string) (env.Outcome, error) {
+	before := t.distance()
+	out, err := t.Env.Step(ctx, response)
+	if err != nil {
+		return out, err
+	}
+	if after := t.distance(); before >= 0 && after >= 0 && after != before {
+		out.Reward = append(out.Reward, reward.Part{Name: partProgress, Value: t.progress * float64(before-after)})
+	}
+	out.Observation = t.tell(out.Observation)
+	return out, nil
+}
+
+// tell adds what matters to the drawing: the moves that lead towards the goal as
+// the crow flies, and those that do not end in a hole.
+func (t *told) tell(o env.Observation) env.Observation {
+	m, at := t.Map(), t.Player()
+	if m == nil {
+		return o
+	}
+	var near, safe []string
+	for i, step := range []frozenlake.Cell{{Col: -1}, {Row: 1}, {Col: 1}, {Row: -1}} {
+		name := strings.ToLower(frozenlake.Action(i).String())
+		next := frozenlake.Cell{Row: at.Row + step.Row, Col: at.Col + step.Col}
+		if apart(next, m.Goal()) < apart(at, m.Goal()) {
+			near = append(near, " to-"+name)
+		}
+		if kind := m.At(next); kind != 0 && kind != frozenlake.Hole {
+			safe = append(safe, " free-"+name)
+		}
+	}
+	o.Text += "\n" + strings.Join(near, "") + strings.Join(safe, "")
+	return o
+}
+
+// apart is the number of moves between two cells of an open lake.
+func apart(a, b frozenlake.Cell) int {
+	dr, dc := a.Row-b.Row, a.Col-b.Col
+	return max(dr, -dr) + max(dc, -dc)
+}
+
+// distance is the number of moves to the goal, −1 where there is no way.
+func (t *told) distance() int {
+	if t.Map() == nil {
+		return -1
+	}
+	return t.Map().Distance(t.Player())
+}
+
+// lesson is what the warm start imitates: mostly random moves, said in the right
+// form.
+func (t *told) lesson(r *rand.Rand, noise float64) string {
+	return t.Script(r, frozenlake.Noisy(noise, frozenlake.ShortestPath), 1)
+}
