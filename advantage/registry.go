@@ -53,7 +53,7 @@ const (
 // Spec tells what an estimator needs and gives. A trainer reads it to refuse
 // contradictions before anything is loaded.
 type Spec struct {
-	Name string
+	Name string // as configurations call it
 
 	// What it reads.
 

@@ -177,9 +177,9 @@ func (s *Sequence) EndsWithSummary() bool { return s.closed() }
 
 // Piece is a run of tokens of one origin.
 type Piece struct {
-	Kind       Kind
-	Start, End int // first token, one past the last
-	Turn       int // index of the turn, -1 for context
+	Kind       Kind // where its tokens come from
+	Start, End int  // first token, one past the last
+	Turn       int  // index of the turn, -1 for context
 }
 
 // Pieces yields the pieces of the sequence in order.

@@ -11,9 +11,9 @@ type span struct {
 // Span is a named part of a response, for instance its observation, prediction
 // or answer section.
 type Span struct {
-	Name       string
-	Turn       int
-	Start, End int // first token, one past the last
+	Name       string // as AddSpan was given it
+	Turn       int    // index of its turn
+	Start, End int    // first token, one past the last
 }
 
 // AddSpan names the tokens from start up to, not including, end. The span must

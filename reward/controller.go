@@ -14,7 +14,7 @@ type Controller interface {
 
 // FixedKL is a coefficient that never changes.
 type FixedKL struct {
-	Value float64 `json:"value"`
+	Value float64 `json:"value"` // the coefficient
 }
 
 // Coefficient implements Controller.

@@ -7,9 +7,9 @@ import (
 
 // Reading is a claim as a judge read it: the relations that its text states.
 type Reading struct {
-	Claim     Claim
-	Relations []Relation
-	OK        bool // the judge's answer held a list; if not, the score is 0 or the caller's choice
+	Claim     Claim      // what was said of which state
+	Relations []Relation // what the judge read in it
+	OK        bool       // the judge's answer held a list; if not, the score is 0 or the caller's choice
 }
 
 // A Scorer prices readings with the truth of their claims. Scores are between 0

@@ -116,8 +116,7 @@ func ShapeKL[F float32 | float64](dst, scores, logProbs, reference []F, mask []b
 		return 0, fmt.Errorf("reward: shape kl: the coefficient is %v, it must be finite", coefficient)
 	}
 	if reference == nil {
-		copy(dst, scores)
-		return 0, nil
+		mask, k = make([]bool, n), KLDifference
 	}
 	if math.IsNaN(k.Value(0, 0)) {
 		return 0, fmt.Errorf("reward: shape kl: no such kl penalty %q", k)
@@ -130,6 +129,9 @@ func ShapeKL[F float32 | float64](dst, scores, logProbs, reference []F, mask []b
 		for i := offsets[row]; i < offsets[row+1]; i++ {
 			dst[i] = scores[i]
 			if mask != nil && !mask[i] {
+				if !finite(float64(scores[i])) {
+					return 0, fmt.Errorf("reward: shape kl: row %d, token %d: score %v must be finite", row, i-offsets[row], scores[i])
+				}
 				continue
 			}
 			value := k.Value(float64(logProbs[i]), float64(reference[i]))
@@ -138,6 +140,10 @@ func ShapeKL[F float32 | float64](dst, scores, logProbs, reference []F, mask []b
 					row, i-offsets[row], scores[i], logProbs[i], reference[i])
 			}
 			dst[i] = F(float64(scores[i]) - coefficient*value)
+			if !finite(float64(dst[i])) {
+				return 0, fmt.Errorf("reward: shape kl: row %d, token %d: score %v less %v times %v is %v, which must be finite",
+					row, i-offsets[row], scores[i], coefficient, value, dst[i])
+			}
 			rowSum += value
 			tokens++
 		}
@@ -146,5 +152,8 @@ func ShapeKL[F float32 | float64](dst, scores, logProbs, reference []F, mask []b
 			rows++
 		}
 	}
-	return sum / float64(max(1, rows)), nil
+	if mean := sum / float64(max(1, rows)); finite(mean) {
+		return mean, nil
+	}
+	return 0, fmt.Errorf("reward: shape kl: the estimates of %d rows have no finite mean", rows)
 }

@@ -52,9 +52,9 @@ type Normalizer struct {
 
 // Moments are a count, a mean and a sum of squared distances from the mean.
 type Moments struct {
-	Count float64 `json:"count"`
-	Mean  float64 `json:"mean"`
-	M2    float64 `json:"m2"`
+	Count float64 `json:"count"` // how many numbers
+	Mean  float64 `json:"mean"`  // 0 for none
+	M2    float64 `json:"m2"`    // sum of squared distances from Mean
 }
 
 // Add takes one value in (Welford, 1962).
@@ -88,8 +88,9 @@ func (m Moments) Deviation() float64 {
 
 // Apply normalises values in place. keys tells to which group or environment each
 // value belongs; ByBatch needs none. Statistics are gathered in the order of the
-// values. A value that is not finite is an error, which leaves values and state
-// as they were.
+// values. A value that is not finite is an error, and so are values so far apart
+// that their spread is not, and a negative Epsilon or Limit. Errors leave values
+// and state as they were.
 func (n *Normalizer) Apply(values []float64, keys []string) error {
 	switch n.Scope {
 	case "", ByBatch:
@@ -100,6 +101,9 @@ func (n *Normalizer) Apply(values []float64, keys []string) error {
 		}
 	default:
 		return fmt.Errorf("reward: normalise: scope %q is not one of %s, %s, %s", n.Scope, ByBatch, ByGroup, ByEnvironment)
+	}
+	if !(n.Epsilon >= 0) || !(n.Limit >= 0) {
+		return fmt.Errorf("reward: normalise: epsilon %v and limit %v must not be negative", n.Epsilon, n.Limit)
 	}
 	key := func(i int) string {
 		if keys == nil {
@@ -117,15 +121,22 @@ func (n *Normalizer) Apply(values []float64, keys []string) error {
 		now[key(i)] = m
 	}
 	if n.Running {
-		if n.seen == nil {
-			n.seen = make(map[string]Moments)
-		}
 		for k, m := range now {
 			all := n.seen[k]
 			all.Merge(m)
-			n.seen[k] = all
+			now[k] = all
 		}
-		now = n.seen
+	}
+	for _, k := range slices.Sorted(maps.Keys(now)) {
+		if m := now[k]; !finite(m.Mean) || !finite(m.M2) {
+			return fmt.Errorf("reward: normalise: key %q: %v values have mean %v and squares %v, which must be finite", k, m.Count, m.Mean, m.M2)
+		}
+	}
+	if n.Running {
+		if n.seen == nil {
+			n.seen = make(map[string]Moments)
+		}
+		maps.Copy(n.seen, now)
 	}
 	for i, x := range values {
 		values[i] = n.scale(x, now[key(i)])
@@ -165,7 +176,7 @@ func (n *Normalizer) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("reward: normaliser state: %w", err)
 	}
 	for _, k := range slices.Sorted(maps.Keys(seen)) {
-		if m := seen[k]; m.Count < 0 || m.M2 < 0 || !finite(m.Mean) {
+		if m := seen[k]; !(m.Count >= 0) || !(m.M2 >= 0) || !finite(m.Count+m.M2) || !finite(m.Mean) {
 			return fmt.Errorf("reward: normaliser state: key %q: count %v, mean %v, m2 %v make no sense", k, m.Count, m.Mean, m.M2)
 		}
 	}

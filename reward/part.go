@@ -5,8 +5,8 @@ import "slices"
 // Part is one named component of a turn's reward, such as "format", "success"
 // or "observation" (a state reward). Values are in the environment's own units.
 type Part struct {
-	Name  string
-	Value float64
+	Name  string  // what is paid for
+	Value float64 // how much
 }
 
 // Parts is the reward of one turn in its components, in the order in which the

@@ -76,7 +76,9 @@ func Place(dst []float32, row *mask.Sequence, how Placement, turns []Parts, fina
 		return dst, fmt.Errorf("reward: place: %w", err)
 	}
 	if ends != nil {
-		addSpans(out[start:], turns, ends)
+		if err := addSpans(out[start:], turns, ends); err != nil {
+			return dst, err
+		}
 	}
 	return out, nil
 }
@@ -108,14 +110,18 @@ func apart(parts Parts, turn int, ends map[spanKey]int) Parts {
 }
 
 // addSpans puts the parts with a span of their own there.
-func addSpans(row []float32, turns []Parts, ends map[spanKey]int) {
+func addSpans(row []float32, turns []Parts, ends map[spanKey]int) error {
 	for k, parts := range turns {
 		for _, part := range parts {
 			if at, ok := ends[spanKey{k, part.Name}]; ok {
 				row[at] = float32(float64(row[at]) + part.Value)
+				if !finite(float64(row[at])) {
+					return fmt.Errorf("reward: place: turn %d: part %q of %v is too large for a token's reward", k, part.Name, part.Value)
+				}
 			}
 		}
 	}
+	return nil
 }
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

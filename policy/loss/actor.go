@@ -12,23 +12,23 @@ import (
 // Entropy and KL are aggregated by Aggregation; so is the policy loss unless it
 // insists on a mode of its own (gspo, sapo, gmpo and the turn losses do).
 type Actor struct {
-	Policy      Policy
-	Aggregation Aggregation
-	EntropyCoef float64 // ≥ 0; needs Batch.Entropy when above 0
-	KL          KL      // "" leaves the term out; else Batch.Ref is needed
-	KLCoef      float64 // ≥ 0
+	Policy      Policy      // the policy loss
+	Aggregation Aggregation // of all three terms, unless Policy has a mode of its own
+	EntropyCoef float64     // ≥ 0; needs Batch.Entropy when above 0
+	KL          KL          // "" leaves the term out; else Batch.Ref is needed
+	KLCoef      float64     // ≥ 0
 }
 
 // ActorResult is the loss of an Actor with its gradients. It keeps its memory
 // as [Result] does.
 type ActorResult struct {
-	Policy, Entropy, KL float64 // the three terms of the micro-batch, without coefficients
-	Term                float64 // Policy − EntropyCoef·Entropy + KLCoef·KL
-	Loss                float64 // Term times the factor of Aggregation.Norm
-	GradLogProb         []float64
+	Policy, Entropy, KL float64   // the three terms of the micro-batch, without coefficients
+	Term                float64   // Policy − EntropyCoef·Entropy + KLCoef·KL
+	Loss                float64   // Term times the factor of Aggregation.Norm
+	GradLogProb         []float64 // ∂Loss/∂log-prob, one per token
 	GradEntropy         []float64 // all zero when EntropyCoef is 0
 	Empty               bool      // no token counted; everything is 0
-	Metrics             Metrics
+	Metrics             Metrics   // of the policy loss
 
 	policy, kl, entropy Result
 	wide                wide

@@ -56,9 +56,9 @@ type Norm struct {
 // Aggregation turns per-token losses into the loss of a micro-batch.
 // The zero value is token-mean over a batch taken at once.
 type Aggregation struct {
-	Mode  Mode
+	Mode  Mode    // how tokens and rows of the batch are averaged
 	Width float64 // divisor of seq-mean-token-sum-norm, e.g. the longest response allowed; > 0 there
-	Norm  Norm
+	Norm  Norm    // what the batch contributes to the update
 }
 
 // Weights writes one weight per token to dst (reused where its capacity

@@ -130,6 +130,9 @@ func FuzzParseRejections(f *testing.F) {
 	f.Add("token_k1,seq_mean_k3", "0.5_2.0,0.01")
 	f.Add(",,", "_")
 	f.Fuzz(func(t *testing.T, names, limits string) {
+		if lower, upper, err := ParseBounds(limits); err == nil && lower != 0 && !(lower > 0 && lower <= upper) {
+			t.Fatalf("bounds %v and %v", lower, upper)
+		}
 		rules, err := ParseRejections(names, limits)
 		if err != nil {
 			return

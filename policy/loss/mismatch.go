@@ -36,7 +36,7 @@ const (
 // 2025. Dropping: IcePop, Zhao et al., "Small leak can sink a great ship", 2025.
 // Names and definitions follow verl's rollout correction.
 type Correction struct {
-	Weight    Level
+	Weight    Level   // what importance weights belong to; NoWeight for none
 	Threshold float64 // weights above are cut to it, > 0; not read without weights
 	Lower     float64 // in (0, Threshold] weights outside the two are dropped; 0 cuts
 	// Normalize divides the truncated weights by their mean over tokens (over
@@ -51,7 +51,7 @@ func DefaultCorrection() Correction { return Correction{Weight: TokenLevel, Thre
 // CorrectionBatch holds the log-probs that both sides gave to the same tokens,
 // laid out as [Batch] is.
 type CorrectionBatch[T Float] struct {
-	Offsets []int
+	Offsets []int  // where rows start and end, as in Batch
 	Mask    []bool // tokens that count
 	Trainer []T    // log-prob by the trainer's forward pass
 	Rollout []T    // log-prob recorded when the token was sampled
@@ -59,9 +59,9 @@ type CorrectionBatch[T Float] struct {
 
 // Corrected is what a Correction returns. It keeps its memory between calls.
 type Corrected struct {
-	Weight  []float32 // per token, 0 where the input mask is unset; nil without weights. Put it into Batch.Weight
-	Mask    []bool    // the input mask without rejected tokens. Put it into Batch.Mask
-	Metrics CorrectionMetrics
+	Weight  []float32         // per token, 0 where the input mask is unset; nil without weights. Put it into Batch.Weight
+	Mask    []bool            // the input mask without rejected tokens. Put it into Batch.Mask
+	Metrics CorrectionMetrics // of this batch
 
 	logRatio []float64
 	rowSum   []float64

@@ -81,7 +81,7 @@ type Result struct {
 	// the formulas would divide by zero; such a micro-batch can be skipped.
 	Empty bool
 
-	Metrics Metrics
+	Metrics Metrics // of the tokens that count
 
 	weights []float64
 	terms   Terms

@@ -21,7 +21,7 @@ import (
 // Note the sign: for k1 the bounds are on rollout over trainer probability, as
 // in verl. Over says what the bounds apply to.
 type Rejection struct {
-	Over         Over
+	Over         Over    // what the bounds apply to
 	Divergence   int     // 1, 2 or 3 for k1, k2, k3
 	Lower, Upper float64 // Lower is read for k1 alone; both > 0
 }

@@ -22,7 +22,7 @@ func DefaultValue() Value { return Value{Clip: 0.5} }
 
 // ValueBatch is one micro-batch for the critic, laid out as [Batch] is.
 type ValueBatch[T Float] struct {
-	Offsets []int
+	Offsets []int  // where rows start and end
 	Mask    []bool // tokens that count: the loss mask, or the turn ends
 	// ValueMask, when given, narrows Mask to the positions that have a return.
 	// Estimators that work on turns leave the others without one.
@@ -35,7 +35,7 @@ type ValueBatch[T Float] struct {
 // ValueMetrics describe the critic on this batch. Means are over counted
 // tokens; everything is 0 when there is none.
 type ValueMetrics struct {
-	Tokens       int
+	Tokens       int     // counted
 	ClipFraction float64 // tokens whose loss took the clipped side
 	ValueMean    float64 // mean of v
 	ReturnMean   float64 // mean of R
@@ -56,10 +56,10 @@ func (m ValueMetrics) All() iter.Seq2[string, float64] {
 // ValueResult is the critic's loss with its gradient by the predictions. Its
 // fields mean what those of [Result] mean, and it keeps its memory as that does.
 type ValueResult struct {
-	Term, Loss float64
-	Grad       []float64 // ∂Loss/∂v
-	Empty      bool
-	Metrics    ValueMetrics
+	Term, Loss float64      // before and after the factor of Aggregation.Norm
+	Grad       []float64    // ∂Loss/∂v
+	Empty      bool         // no token counted; everything is 0
+	Metrics    ValueMetrics // of the tokens that count
 
 	inner Result
 	mask  []bool

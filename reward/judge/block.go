@@ -20,16 +20,16 @@ type StateReward struct {
 	// Base is subtracted from each score, and the rest is scaled so that a perfect
 	// one stays 1: what guessing reaches earns nothing.
 	Base        float64 `yaml:"score_base"`
-	JudgeURL    string  `yaml:"judge_base_url"`
-	JudgeModel  string  `yaml:"judge_model"`
-	Site        string  `yaml:"credit_site"` // SectionEnd, per_span, which is its old name, or TurnEnd
-	Aggregation string  `yaml:"aggregation"` // PerTurn or EpisodeMean
-	Scorer      string  `yaml:"scorer"`      // ByModel or ByRules
+	JudgeURL    string  `yaml:"judge_base_url"` // of a service that speaks OpenAI's protocol
+	JudgeModel  string  `yaml:"judge_model"`    // as the service calls it
+	Site        string  `yaml:"credit_site"`    // SectionEnd, per_span, which is its old name, or TurnEnd
+	Aggregation string  `yaml:"aggregation"`    // PerTurn or EpisodeMean
+	Scorer      string  `yaml:"scorer"`         // ByModel or ByRules
 }
 
 // Section says whether and how much one kind of statement is paid for.
 type Section struct {
-	Enable bool    `yaml:"enable"`
+	Enable bool    `yaml:"enable"` // pay for such statements
 	Reward float64 `yaml:"reward"` // of a perfect statement, per turn
 }
 

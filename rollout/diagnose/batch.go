@@ -40,7 +40,7 @@ type Batch struct {
 	LogProb    []float32 // of the policy after the update, or during it
 	OldLogProb []float32 // of the policy before
 	Entropy    []float32 // of each token's distribution, nats
-	Advantage  []float32
+	Advantage  []float32 // as the policy learns it
 	Value      []float32 // the critic's prediction
 	Target     []float32 // the return it is trained on
 

@@ -55,7 +55,7 @@ func (r *Result) reset() {
 
 // Group is what a batch says about one start state.
 type Group struct {
-	Key          string
+	Key          string  // of its start state, as the batch names it
 	Rows         []int   // indices of its rows, increasing
 	Trajectories int     // rollouts
 	Variance     float64 // of the rollouts' returns

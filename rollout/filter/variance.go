@@ -61,9 +61,9 @@ func (f TopFraction) Filter(dst *Result, b *Batch) error {
 
 // TopK keeps the K groups with the most variance, or all when there are fewer.
 type TopK struct {
-	K       int // groups, ≥ 1
-	DDOF    int
-	Scaling Scaling
+	K       int     // groups, ≥ 1
+	DDOF    int     // see Groups
+	Scaling Scaling // of the loss, for what was dropped
 }
 
 func (f TopK) check() error {
@@ -83,8 +83,8 @@ func (f TopK) Filter(dst *Result, b *Batch) error {
 // are kept and nothing is scaled.
 type TopP struct {
 	P       float64 // share of variance, 0 to 1
-	DDOF    int
-	Scaling Scaling
+	DDOF    int     // see Groups
+	Scaling Scaling // of the loss, for what was dropped
 }
 
 // DefaultTopP holds VAGEN Lite's numbers: 0.9 of the variance, scaled by the
@@ -112,8 +112,8 @@ func (f TopP) Filter(dst *Result, b *Batch) error {
 // group has any variance, all rows are kept and nothing is scaled.
 type MinP struct {
 	P       float64 // share of the largest variance, 0 to 1
-	DDOF    int
-	Scaling Scaling
+	DDOF    int     // see Groups
+	Scaling Scaling // of the loss, for what was dropped
 }
 
 // DefaultMinP keeps groups with a tenth of the largest variance or more.
@@ -137,8 +137,8 @@ func (f MinP) Filter(dst *Result, b *Batch) error {
 // then Keep is empty, and the caller has no batch to train on.
 type DropEqual struct {
 	Tolerance float64 // returns that differ by no more than this are equal, ≥ 0
-	KeepNone  bool
-	Scaling   Scaling
+	KeepNone  bool    // keep no row, rather than all, when every group is equal
+	Scaling   Scaling // of the loss, for what was dropped
 }
 
 // DefaultDropEqual treats returns as equal that only rounding tells apart.
