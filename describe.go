@@ -2,6 +2,7 @@ package vagen
 
 import (
 	"time"
+
 	"vagen/policy"
 	"vagen/rollout"
 )

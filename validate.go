@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"time"
 
 	"vagen/internal/rng"
 	"vagen/policy"
@@ -21,14 +20,15 @@ func (t *Trainer) Validate(ctx context.Context, step int) error {
 		}
 	}
 	c := &t.Config
-	begin := time.Now()
+	watch := newClock()
 	ts, err := t.evaluate(ctx, t.validating())
 	if err != nil {
 		return err
 	}
 	m := Metrics{}
 	describe(m, "val/", ts)
-	m["time/validate"] = time.Since(begin).Seconds()
+	watch.lap("validate")
+	watch.write(m)
 	if err := t.emit(Event{Kind: KindValidate, Step: step, Total: c.Trainer.Steps, Metrics: m}); err != nil {
 		return err
 	}
