@@ -175,7 +175,8 @@ func envCheck() *cli.Command {
 hostile responses, calls out of order, cancellation, hanging and panics. Give
 responses that act, so that more than refusals is seen; without any, some are
 made in the environment's own format, which for one behind a service is found in
-its system prompt. For a service of your own:
+its system prompt. Hostile responses may hang a service that reads them with slow
+patterns: check one that nobody else uses. For a service of your own:
 
   vagen env check remote base_urls=http://127.0.0.1:8000 --response "<answer>up</answer>"`,
 		Setup: func(f *flag.FlagSet) cli.Run {
