@@ -5,9 +5,6 @@ import (
 	"errors"
 	"flag"
 	"image"
-	_ "image/gif"
-	_ "image/jpeg"
-	_ "image/png"
 	"io/fs"
 	"os"
 	"strings"
@@ -15,6 +12,7 @@ import (
 	"vagen/internal/cli"
 	"vagen/policy"
 	"vagen/policy/vlm"
+	"vagen/policy/vlm/processor"
 )
 
 func generateCommand() *cli.Command {
@@ -28,7 +26,7 @@ front of it.`,
 			prompt := f.String("prompt", "", "what to say to it")
 			system := f.String("system", "", "system message; empty leaves the chat template's")
 			var images, stops cli.Texts
-			f.Var(&images, "image", "PNG, JPEG or GIF `file`; may be given again")
+			f.Var(&images, "image", "PNG or JPEG `file`; may be given again")
 			f.Var(&stops, "stop", "`text` that ends the response; may be given again")
 			var s policy.Sampling
 			f.Float64Var(&s.Temperature, "temperature", 1, "divides the logits; 0 takes the most likely token")
@@ -93,7 +91,7 @@ func readImage(name string) (image.Image, error) {
 		return nil, cli.Usagef("%w", err)
 	}
 	defer f.Close()
-	im, _, err := image.Decode(f)
+	im, err := processor.DecodeImage(f, processor.DefaultLimits())
 	if err != nil {
 		return nil, cli.Usagef("%s: %w", name, err)
 	}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/binary"
 	"encoding/json"
+	"hash/crc32"
 	"image"
 	"image/png"
 	"os"
@@ -47,6 +49,11 @@ func TestModelMistakesAreTheCallers(t *testing.T) {
 	require.Contains(t, refuse(t, "generate", "--model", dir, "--prompt", "<image>"), "0 images")
 	require.Contains(t, refuse(t, "generate", "--model", dir, "--prompt", "x"), "config.json")
 	require.Contains(t, refuse(t, "generate", "--model", dir, "--prompt", "x", "--image", filepath.Join(dir, "none.png")), "none.png")
+	huge := filepath.Join(dir, "huge.png") // a header alone, of 50,000 by 50,000 pixels
+	header := "\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\x00\x00\xc3\x50\x00\x00\xc3\x50\x08\x06\x00\x00\x00"
+	sum := binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE([]byte(header[12:])))
+	require.NoError(t, os.WriteFile(huge, append([]byte(header), sum...), 0o644))
+	require.Contains(t, refuse(t, "generate", "--model", dir, "--prompt", "x", "--image", huge), "50000 by 50000 pixels")
 }
 
 func TestShapesAreListed(t *testing.T) {

@@ -1,0 +1,75 @@
+package vlm
+
+import (
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy"
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/model"
+)
+
+// VAGEN_SOAK is the number of decoding steps; there are a fifth as many optimiser
+// steps. Without it there are few, on the backend that compiles nothing.
+func soakSteps(t *testing.T) (steps int, backend string) {
+	t.Helper()
+	text := os.Getenv("VAGEN_SOAK")
+	if text == "" {
+		return 200, backendGo
+	}
+	n, err := strconv.Atoi(text)
+	require.NoError(t, err, "VAGEN_SOAK")
+	return max(n, 200), testBackend()
+}
+
+// soak does a piece of work so often, and watches the memory from the first fifth
+// on, when everything is compiled and heaps have their size. What arrays take
+// must come back to the byte.
+func soak(t *testing.T, m *Model, what string, times int, work func(i int)) {
+	t.Helper()
+	var arrays, bytes, resident int64
+	for i := range times {
+		work(i)
+		n, b := m.dev.Live()
+		if i == times/5 {
+			arrays, bytes, resident = n, b, device.Resident()
+		}
+		if i > times/5 {
+			require.Equal(t, arrays, n, "%s: arrays after %d", what, i)
+			require.Equal(t, bytes, b, "%s: bytes after %d", what, i)
+		}
+	}
+	grown := device.Resident() - resident
+	t.Logf("soak: %s: %d times, memory %.1f MB, %+.1f MB since the first fifth", what, times, float64(device.Resident())/1e6, float64(grown)/1e6)
+	// Heaps wander by some megabytes; a leak of one small array for every step of a
+	// long run is more than this.
+	require.Less(t, grown, int64(64<<20), "%s", what)
+}
+
+func TestMemoryStaysFlatInALongSoak(t *testing.T) {
+	steps, backend := soakSteps(t)
+	m := openTiny(t, tinyFolder(t, model.Qwen25VL, nil), Options{Backend: backend, CacheTokens: 128})
+	const response = 20
+	soak(t, m, "pieces of 20 decoding steps", steps/response, func(i int) {
+		prompts := asks()[:2]
+		for k := range prompts {
+			prompts[k].Seed = uint64(2*i + k)
+		}
+		for range 2 { // two turns
+			out, err := m.Generate(t.Context(), prompts, policy.Sampling{Temperature: 1, MaxTokens: response / 2})
+			require.NoError(t, err)
+			for k, c := range out {
+				if c.Stop == policy.StopVision {
+					m.Forget(prompts[k].Conversation) // begins anew
+				}
+				prompts[k].Messages = say("on")
+			}
+		}
+		m.Forget(keysOf(prompts)...)
+	})
+	rows, want := fourRows(t, m)
+	soak(t, m, "optimiser steps", steps/5, func(int) { imitate(t, m, rows, want, 1e-3) })
+}
