@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"os"
 
 	"vagen/internal/bench"
 	"vagen/internal/cli"
 	"vagen/policy/vlm"
+	"vagen/policy/vlm/hub"
 )
 
 func benchCommand() *cli.Command {
@@ -19,7 +21,7 @@ func benchCommand() *cli.Command {
 compiles. Times are medians; a busy machine makes them longer, and the processor
 time less so. Memory is the most that the process ever had, loading included.`,
 		Setup: func(f *flag.FlagSet) cli.Run {
-			dir := f.String("model", "", "`folder` of the model")
+			dir := f.String("model", "", "`folder` of the model, or its id on the hub")
 			var c bench.Config
 			f.Func("mode", "what to time: train, prefill, decode or logprob", func(s string) error { c.Mode = bench.Mode(s); return nil })
 			f.IntVar(&c.Batch, "batch", 8, "rows")
@@ -72,9 +74,21 @@ func modelFlags(f *flag.FlagSet) *vlm.Options {
 	return o
 }
 
-// openModel opens a folder; bad options are the caller's mistake.
+// modelFolder is the folder of that name, or else what the hub has under it.
+func modelFolder(ctx context.Context, c *cli.Call, name string) (string, error) {
+	if _, err := os.Stat(name); err == nil || !hub.IsID(name) {
+		return name, nil
+	}
+	return hub.Fetch(ctx, name, hub.Options{Log: c.Log})
+}
+
+// openModel opens a folder or a model of the hub; bad options are the caller's mistake.
 func openModel(ctx context.Context, c *cli.Call, dir string, o *vlm.Options) (*vlm.Model, error) {
 	o.Log = c.Log
+	dir, err := modelFolder(ctx, c, dir)
+	if err != nil {
+		return nil, err
+	}
 	m, err := vlm.Open(ctx, dir, *o)
 	if err != nil {
 		return nil, blame(err)

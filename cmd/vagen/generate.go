@@ -22,7 +22,7 @@ func generateCommand() *cli.Command {
 		Help: `"<image>" in the prompt marks where an image goes; images without a mark go in
 front of it.`,
 		Setup: func(f *flag.FlagSet) cli.Run {
-			dir := f.String("model", "", "`folder` of the model")
+			dir := f.String("model", "", "`folder` of the model, or its id on the hub")
 			prompt := f.String("prompt", "", "what to say to it")
 			system := f.String("system", "", "system message; empty leaves the chat template's")
 			var images, stops cli.Texts

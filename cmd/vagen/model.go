@@ -10,13 +10,14 @@ import (
 
 	"vagen/internal/cli"
 	"vagen/policy/vlm"
+	"vagen/policy/vlm/hub"
 )
 
 func modelCommand() *cli.Command {
 	return &cli.Command{
 		Name:     "model",
-		About:    "Make folders of models.",
-		Commands: []*cli.Command{modelCreate(), modelShapes()},
+		About:    "Make or fetch folders of models.",
+		Commands: []*cli.Command{modelCreate(), modelFetch(), modelShapes()},
 	}
 }
 
@@ -49,6 +50,33 @@ func modelShapes() *cli.Command {
 					return c.JSON(shapes)
 				}
 				return c.Table(rows)
+			}
+		},
+	}
+}
+
+func modelFetch() *cli.Command {
+	return &cli.Command{
+		Name: "fetch", Args: "ID", Min: 1, Max: 1,
+		About: "Download a model from the Hugging Face hub and print its folder.",
+		Help: `ID is owner/name. A download that broke off goes on where it ended, and checksums
+are compared. $HF_ENDPOINT names another hub, $HF_TOKEN lets models in that are not
+public.`,
+		Setup: func(f *flag.FlagSet) cli.Run {
+			var o hub.Options
+			f.StringVar(&o.Revision, "revision", "main", "branch, tag or commit")
+			f.StringVar(&o.Cache, "cache", "", "`folder` that models are kept in; empty is in the user's cache")
+			return func(ctx context.Context, c *cli.Call) error {
+				o.Log = c.Log
+				dir, err := hub.Fetch(ctx, c.Args[0], o)
+				if errors.Is(err, hub.ErrID) {
+					return cli.Usagef("%w", err)
+				}
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintln(c.Out, dir)
+				return err
 			}
 		},
 	}

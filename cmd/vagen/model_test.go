@@ -40,6 +40,7 @@ func TestModelsCanBeMadeMeasuredAndAsked(t *testing.T) {
 
 func TestModelMistakesAreTheCallers(t *testing.T) {
 	dir := t.TempDir()
+	require.Contains(t, refuse(t, "model", "fetch", "no-owner"), "must be owner/name")
 	require.Contains(t, refuse(t, "model", "create", "--shape", "llama", dir), "llama-135m")
 	require.Contains(t, refuse(t, "model", "create", "--dtype", "int8", dir), "int8")
 	require.Contains(t, refuse(t, "model", "create", "--hidden", "-4", dir), "Hidden is -4")

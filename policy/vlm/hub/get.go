@@ -1,0 +1,202 @@
+package hub
+
+import (
+	"context"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/http"
+	"os"
+	"time"
+)
+
+// answer asks for an address, from a byte on. Statuses other than success are
+// errors.
+func (f *fetcher) answer(ctx context.Context, address string, from int64) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	if f.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+f.Token) // net/http drops it when another host is referred to
+	}
+	if from > 0 {
+		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
+	}
+	resp, err := f.Client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	switch resp.StatusCode {
+	case http.StatusOK, http.StatusPartialContent, http.StatusRequestedRangeNotSatisfiable:
+		return resp, nil
+	}
+	resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusNotFound, http.StatusUnauthorized, http.StatusForbidden, http.StatusGone:
+		return nil, fmt.Errorf("%w: the hub answers %s; models that are not public need a token in $HF_TOKEN", ErrNotFound, resp.Status)
+	}
+	return nil, fmt.Errorf("the hub answers %s", resp.Status)
+}
+
+// again calls try until it succeeds, or fails for good, or has failed too often
+// without progress.
+func (f *fetcher) again(ctx context.Context, try func() (progress bool, err error)) error {
+	pause := f.Pause
+	for left := f.Attempts; ; {
+		progress, err := try()
+		if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrChecksum) || errors.Is(err, errHere) {
+			return err
+		}
+		if progress {
+			left, pause = f.Attempts, f.Pause
+		}
+		if left--; left <= 0 || ctx.Err() != nil {
+			return err
+		}
+		f.Log.Warn("asking the hub again", "model", f.id, "pause", pause, "why", err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+		pause *= 2
+	}
+}
+
+// errHere is wrapped by errors of this machine, for which another attempt is no
+// help.
+var errHere = errors.New("cannot be stored")
+
+func (f *fetcher) list(ctx context.Context) (*listing, error) {
+	const most = 64 << 20
+	l := &listing{}
+	err := f.again(ctx, func() (bool, error) {
+		resp, err := f.answer(ctx, f.Endpoint+"/api/models/"+f.id+"/revision/"+f.Revision+"?blobs=true", 0)
+		if err != nil {
+			return false, err
+		}
+		defer resp.Body.Close()
+		*l = listing{}
+		return false, json.NewDecoder(io.LimitReader(resp.Body, most)).Decode(l)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return l, l.check()
+}
+
+// get makes sure that a file is there.
+func (f *fetcher) get(ctx context.Context, want file, commit, path string) error {
+	size := want.Size
+	if want.LFS != nil {
+		size = want.LFS.Size
+	}
+	if info, err := os.Stat(path); err == nil && info.Size() == size {
+		return nil // it had its checksum before it got its name
+	}
+	part := path + ".part"
+	address := f.Endpoint + "/" + f.id + "/resolve/" + commit + "/" + want.Name
+	err := f.again(ctx, func() (bool, error) { return f.goOn(ctx, address, part, size) })
+	if err != nil {
+		return err
+	}
+	if err := verify(part, want, size); err != nil {
+		return errors.Join(err, os.Remove(part)) // a later call begins anew
+	}
+	f.Log.Info("fetched", "model", f.id, "file", want.Name, "bytes", size)
+	return os.Rename(part, path)
+}
+
+// goOn appends to part what is missing of size bytes. progress tells whether the
+// file has got longer than it was: where ranges are not honoured, the same bytes
+// come again.
+func (f *fetcher) goOn(ctx context.Context, address, part string, size int64) (progress bool, err error) {
+	out, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", errHere, err)
+	}
+	defer func() {
+		if e := out.Close(); err == nil && e != nil {
+			err = fmt.Errorf("%w: %w", errHere, e)
+		}
+	}()
+	at, err := out.Seek(0, io.SeekEnd)
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", errHere, err)
+	}
+	if at == size {
+		return false, nil
+	}
+	had := at
+	if at > size {
+		at = 0
+	}
+	resp, err := f.answer(ctx, address, at)
+	if err != nil {
+		return false, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusPartialContent || !beginsAt(resp, at) {
+		at = 0 // the whole file comes, or nothing that fits
+	}
+	if resp.StatusCode == http.StatusRequestedRangeNotSatisfiable {
+		return false, errors.Join(fmt.Errorf("the hub answers %s", resp.Status), out.Truncate(0))
+	}
+	if err := out.Truncate(at); err != nil {
+		return false, fmt.Errorf("%w: %w", errHere, err)
+	}
+	if _, err := out.Seek(at, io.SeekStart); err != nil {
+		return false, fmt.Errorf("%w: %w", errHere, err)
+	}
+	n, err := io.Copy(out, io.LimitReader(resp.Body, size-at+1))
+	switch {
+	case err != nil:
+		return at+n > had, err
+	case at+n < size:
+		return at+n > had, fmt.Errorf("%d of %d bytes came: %w", at+n, size, io.ErrUnexpectedEOF)
+	case at+n > size:
+		return false, fmt.Errorf("%w: more than %d bytes came", ErrChecksum, size)
+	}
+	if err := out.Sync(); err != nil {
+		return true, fmt.Errorf("%w: %w", errHere, err)
+	}
+	return true, nil
+}
+
+// beginsAt reports whether a partial answer begins at the byte asked for.
+func beginsAt(resp *http.Response, at int64) bool {
+	var from int64
+	_, err := fmt.Sscanf(resp.Header.Get("Content-Range"), "bytes %d-", &from)
+	return err == nil && from == at
+}
+
+// verify holds a file against size and checksum.
+func verify(path string, want file, size int64) error {
+	in, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	var h hash.Hash
+	sum := want.BlobID
+	if want.LFS != nil {
+		h, sum = sha256.New(), want.LFS.SHA256
+	} else {
+		h = sha1.New() // git's name of a blob, not a defence against forgery
+		fmt.Fprintf(h, "blob %d\x00", size)
+	}
+	n, err := io.Copy(h, in)
+	if err != nil {
+		return err
+	}
+	if got := hex.EncodeToString(h.Sum(nil)); n != size || got != sum {
+		return fmt.Errorf("%w: %d bytes with %s came, the hub has %d with %s", ErrChecksum, n, got, size, sum)
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+package hub
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+var (
+	// ErrID is wrapped by errors about something that is no id of a model.
+	ErrID = errors.New("not a model id")
+	// ErrChecksum is wrapped when what arrived is not what the hub says it has.
+	ErrChecksum = errors.New("checksum differs")
+	// ErrNotFound is wrapped when the hub has no such model, revision or file, or
+	// does not show it without a token.
+	ErrNotFound = errors.New("not found")
+)
+
+// DefaultEndpoint is the hub's address where $HF_ENDPOINT names no other.
+const DefaultEndpoint = "https://huggingface.co"
+
+// Options say where models come from and go to. The zero value takes the newest
+// version from the public hub into the user's cache.
+type Options struct {
+	// Endpoint is the hub's address; "" is $HF_ENDPOINT, or DefaultEndpoint.
+	Endpoint string
+	// Revision is a branch, tag or commit; "" is main.
+	Revision string
+	// Cache is the folder that models are kept in; "" is vagen/models in the user's
+	// cache folder.
+	Cache string
+	// Token is sent to the endpoint, and to no other host that it refers to; "" is
+	// $HF_TOKEN.
+	Token string
+	// Attempts is how often a file is asked for in a row without a byte of progress;
+	// 0 is 4.
+	Attempts int
+	// Pause is the time before the second attempt, doubled before every further
+	// one; 0 is one second.
+	Pause time.Duration
+	// Client makes the requests; nil is one that waits a minute for an answer.
+	Client *http.Client
+	// Log receives progress; nil discards it.
+	Log *slog.Logger
+}
+
+func (o *Options) fill() error {
+	o.Endpoint = strings.TrimSuffix(cmp.Or(o.Endpoint, os.Getenv("HF_ENDPOINT"), DefaultEndpoint), "/")
+	o.Revision = cmp.Or(o.Revision, "main")
+	o.Token = cmp.Or(o.Token, os.Getenv("HF_TOKEN"))
+	o.Attempts, o.Pause = cmp.Or(o.Attempts, 4), cmp.Or(o.Pause, time.Second)
+	if o.Client == nil {
+		t := http.DefaultTransport.(*http.Transport).Clone()
+		t.ResponseHeaderTimeout = time.Minute
+		o.Client = &http.Client{Transport: t}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if !revisionPattern.MatchString(o.Revision) || strings.Contains(o.Revision, "..") {
+		return fmt.Errorf("hub: revision is %q, must be a branch, tag or commit", o.Revision)
+	}
+	if o.Cache == "" {
+		dir, err := os.UserCacheDir()
+		if err != nil {
+			return fmt.Errorf("hub: no cache folder: %w", err)
+		}
+		o.Cache = filepath.Join(dir, "vagen", "models")
+	}
+	return nil
+}
+
+var (
+	idPattern       = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$`)
+	revisionPattern = regexp.MustCompile(`^[A-Za-z0-9][\w./-]*$`)
+	commitPattern   = regexp.MustCompile(`^[0-9a-f]{40}$`)
+)
+
+// IsID reports whether a name is an id such as Qwen/Qwen2.5-VL-3B-Instruct.
+func IsID(name string) bool { return idPattern.MatchString(name) && !strings.Contains(name, "..") }
+
+// Fetch returns the folder of a model: configuration, tokenizer, processor and
+// safetensors weights. Only what is not there yet is downloaded. Without a
+// network it returns what an earlier call has fetched whole.
+func Fetch(ctx context.Context, id string, o Options) (dir string, err error) {
+	if !IsID(id) {
+		return "", fmt.Errorf("hub: %w: %q, must be owner/name", ErrID, id)
+	}
+	if err := o.fill(); err != nil {
+		return "", err
+	}
+	f := &fetcher{Options: o, id: id, root: filepath.Join(o.Cache, strings.ReplaceAll(id, "/", "--"))}
+	listing, err := f.list(ctx)
+	if err != nil {
+		dir, there := f.earlier()
+		if !there || ctx.Err() != nil || errors.Is(err, ErrNotFound) {
+			return "", fmt.Errorf("hub: %s: %w", id, err)
+		}
+		o.Log.Warn("the hub cannot be asked; taking what was fetched before", "model", id, "folder", dir, "why", err)
+		return dir, nil
+	}
+	dir = filepath.Join(f.root, listing.Commit)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("hub: %w", err)
+	}
+	for _, file := range listing.wanted() {
+		if err := f.get(ctx, file, listing.Commit, filepath.Join(dir, file.Name)); err != nil {
+			return "", fmt.Errorf("hub: %s: %s: %w", id, file.Name, err)
+		}
+	}
+	if err := f.remember(listing.Commit); err != nil {
+		return "", fmt.Errorf("hub: %w", err)
+	}
+	return dir, nil
+}
+
+// fetcher is one call of Fetch.
+type fetcher struct {
+	Options
+	id   string
+	root string // folder of all versions of the model
+}
+
+// ref is the file that holds the commit of the revision once it has been fetched
+// whole.
+func (f *fetcher) ref() string {
+	return filepath.Join(f.root, "refs", strings.ReplaceAll(f.Revision, "/", "--"))
+}
+
+func (f *fetcher) remember(commit string) error {
+	if err := os.MkdirAll(filepath.Dir(f.ref()), 0o755); err != nil {
+		return err
+	}
+	tmp := f.ref() + ".tmp"
+	if err := os.WriteFile(tmp, []byte(commit), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(tmp, f.ref())
+}
+
+// earlier returns the folder that an earlier call has fetched whole.
+func (f *fetcher) earlier() (dir string, ok bool) {
+	commit, err := os.ReadFile(f.ref())
+	if err != nil || !commitPattern.Match(commit) {
+		return "", false
+	}
+	dir = filepath.Join(f.root, string(commit))
+	info, err := os.Stat(dir)
+	return dir, err == nil && info.IsDir()
+}
+
+// listing is what the hub says about a version of a model.
+type listing struct {
+	Commit string `json:"sha"`
+	Files  []file `json:"siblings"`
+}
+
+type file struct {
+	Name   string `json:"rfilename"`
+	Size   int64  `json:"size"`
+	BlobID string `json:"blobId"` // git's object id
+	LFS    *struct {
+		SHA256 string `json:"sha256"`
+		Size   int64  `json:"size"`
+	} `json:"lfs"`
+}
+
+// wanted are the files of a model that package vlm and its peers read: those at
+// the top, with weights as safetensors.
+func (l *listing) wanted() []file {
+	return slices.DeleteFunc(slices.Clone(l.Files), func(f file) bool {
+		return !slices.Contains([]string{".safetensors", ".json", ".jinja", ".txt"}, filepath.Ext(f.Name)) || strings.ContainsAny(f.Name, `/\`) ||
+			strings.HasPrefix(f.Name, ".")
+	})
+}
+
+func (l *listing) check() error {
+	if !commitPattern.MatchString(l.Commit) {
+		return fmt.Errorf("the hub gives commit %q, must be 40 hexadecimal digits", l.Commit)
+	}
+	for _, f := range l.wanted() {
+		if f.Size < 0 || f.LFS == nil && len(f.BlobID) != 40 || f.LFS != nil && len(f.LFS.SHA256) != 64 {
+			return fmt.Errorf("the hub gives no size and checksum for %s", f.Name)
+		}
+	}
+	if !slices.ContainsFunc(l.wanted(), func(f file) bool { return f.Name == "config.json" }) {
+		return fmt.Errorf("%w: there is no config.json", ErrNotFound)
+	}
+	return nil
+}
