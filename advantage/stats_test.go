@@ -266,8 +266,18 @@ func TestSpreadIsTakenNearTheData(t *testing.T) {
 	}
 }
 
-// TestUnpaidStretchesMayBeLong: longer than the zeros that stand for rewards.
-func TestUnpaidStretchesMayBeLong(t *testing.T) {
+// TestUnpaidAndUnvaluedStretchesMayBeLong: longer than the zeros that stand for
+// rewards or values.
+func TestUnpaidAndUnvaluedStretchesMayBeLong(t *testing.T) {
+	t.Run("unpaid", func(t *testing.T) {
+		longStretch(t, advanceUnpaid[float32], func(s *recursion, x, zeros, adv, ret []float32) { advance(s, zeros, x, adv, ret) })
+	})
+	t.Run("unvalued", func(t *testing.T) {
+		longStretch(t, advanceUnvalued[float32], func(s *recursion, x, zeros, adv, ret []float32) { advance(s, x, zeros, adv, ret) })
+	})
+}
+
+func longStretch(t *testing.T, short func(s *recursion, x, adv, ret []float32), whole func(s *recursion, x, zeros, adv, ret []float32)) {
 	g := newGenerator(1)
 	n := 2*len(zeros.f32) + 5
 	v := make([]float32, n)
@@ -276,8 +286,8 @@ func TestUnpaidStretchesMayBeLong(t *testing.T) {
 	}
 	adv, ret, wantAdv, wantRet := make([]float32, n), make([]float32, n), make([]float32, n), make([]float32, n)
 	got, want := recursion{gamma: 0.9, decay: 0.8, next: 1, acc: 2}, recursion{gamma: 0.9, decay: 0.8, next: 1, acc: 2}
-	advanceUnpaid(&got, v, adv, ret)
-	advance(&want, make([]float32, n), v, wantAdv, wantRet)
+	short(&got, v, adv, ret)
+	whole(&want, v, make([]float32, n), wantAdv, wantRet)
 	for i := range v {
 		if abs(adv[i]-wantAdv[i]) > 1e-6 || abs(ret[i]-wantRet[i]) > 1e-6 {
 			t.Fatalf("position %d: %v and %v, want %v and %v", i, adv[i], ret[i], wantAdv[i], wantRet[i])
