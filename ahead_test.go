@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -190,4 +191,24 @@ func TestWhatContradictsCollectingAheadIsRefused(t *testing.T) {
 	s := vagen.State{Step: 3, Ahead: &vagen.Ahead{Step: 3}}
 	require.ErrorContains(t, new(vagen.Trainer).Restore(s), "for step 3")
 	require.True(t, strings.HasPrefix(fmt.Sprint(new(vagen.Trainer).Restore(s)), "vagen: "))
+}
+
+// BenchmarkStep is a step in which both sides have to wait: environments that take
+// two milliseconds a turn, and four optimiser steps of two milliseconds. Collecting
+// ahead hides the shorter wait behind the longer one.
+func BenchmarkStep(b *testing.B) {
+	for name, async := range map[string]bool{"in turn": false, "ahead": true} {
+		b.Run(name, func(b *testing.B) {
+			wait := func() { time.Sleep(2 * time.Millisecond) }
+			c := small()
+			c.Run.Async, c.Run.Workers, c.Agent.Actor.MiniBatch = async, 8, 2
+			c.Trainer.Steps, c.Trainer.Metrics = b.N, []string{"none"}
+			g := guesser()
+			g.alter = func(*policy.Batch, *policy.Stats) error { wait(); return nil }
+			tr, _ := trainer(b, c, g, &arena{fault: func(int64, int) error { wait(); return nil }})
+			tr.Sinks = nil
+			b.ResetTimer()
+			require.NoError(b, tr.Run(b.Context()))
+		})
+	}
 }

@@ -31,6 +31,14 @@
 // One seed rules a run: every random draw is keyed by what it is for, so the
 // same configuration gives the same bytes, whatever the number of workers.
 //
+// With run.async the episodes of the coming step are played while a step's update
+// runs, by a copy of the policy as it was before that update. What is trained on is
+// then one step old: algorithm.rollout_correction weighs it, and the first step
+// alone is on policy. Results still do not depend on workers or processors, and a
+// checkpoint holds the episodes that wait, so that a run goes on as if it had not
+// stopped. It pays where environments make the policy wait, and costs the memory of
+// one more copy of the trained weights.
+//
 // The method is VAGEN's (arXiv:2510.16907); configuration keys have the names
 // that its users know.
 package vagen
