@@ -29,6 +29,7 @@ type options struct {
 	out     string
 	report  string
 	backend string
+	note    string
 }
 
 func main() {
@@ -59,6 +60,7 @@ func parse(args []string, w io.Writer) (options, error) {
 	f.StringVar(&o.out, "out", filepath.Join("runs", "ablation"), "folder for warm starts and results; those that are there are used")
 	f.StringVar(&o.report, "report", filepath.Join("docs", "ablation.md"), "file to write; its curves go beside it")
 	f.StringVar(&o.backend, "backend", "auto", "auto, xla, cuda or go")
+	f.StringVar(&o.note, "note", "", "a sentence about the machine, for the document")
 	err := f.Parse(args)
 	switch {
 	case err != nil:
@@ -85,7 +87,7 @@ func run(ctx context.Context, o options, set setting, say, complain io.Writer) e
 	if err = errors.Join(err, s.close()); err != nil {
 		return err
 	}
-	if err := report(o.report, results, over, set); err != nil {
+	if err := report(o, results, over, set); err != nil {
 		return err
 	}
 	fmt.Fprintf(say, "written to %s\n", o.report)

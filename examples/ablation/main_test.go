@@ -182,5 +182,5 @@ func TestFlagsAreChecked(t *testing.T) {
 	}
 	o, err := parse(nil, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, options{5, filepath.Join("runs", "ablation"), filepath.Join("docs", "ablation.md"), "auto"}, o)
+	require.Equal(t, options{5, filepath.Join("runs", "ablation"), filepath.Join("docs", "ablation.md"), "auto", ""}, o)
 }

@@ -39,7 +39,8 @@ func byPreset(results []result, of func(result) float64) map[string][]float64 {
 }
 
 // report writes the document and its curves.
-func report(path string, results []result, over []uint64, s setting) error {
+func report(o options, results []result, over []uint64, s setting) error {
+	path := o.report
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
@@ -59,7 +60,7 @@ func report(path string, results []result, over []uint64, s setting) error {
 		fmt.Fprintf(&b, "- %s\n", v)
 	}
 	b.WriteString(limits)
-	b.WriteString(timing(results))
+	b.WriteString(timing(results, o.note))
 	return os.WriteFile(path, []byte(b.String()), 0o644)
 }
 
@@ -150,7 +151,7 @@ func list(x []float64) string {
 	return strings.Join(parts, " ")
 }
 
-func timing(results []result) string {
+func timing(results []result, note string) string {
 	var b strings.Builder
 	b.WriteString("\n## Wall time\n\n| preset | seconds a run, mean |\n|---|---|\n")
 	total := 0.0
@@ -161,6 +162,6 @@ func timing(results []result) string {
 	for _, r := range results {
 		total += r.Seconds + r.Warm
 	}
-	fmt.Fprintf(&b, "\nAll %d runs and their warm starts took %.0f minutes. The first run of a process compiles for all of them.\n", len(results), total/60)
+	fmt.Fprintf(&b, "\nAll %d runs and their warm starts took %.0f minutes. Warm starts that\nfailed are not counted, and the first run of a process compiles for all of them. %s\n", len(results), total/60, note)
 	return b.String()
 }

@@ -59,14 +59,14 @@ func TestTheReportSaysWhatTheNumbersSay(t *testing.T) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "docs", "ablation.md")
-	require.NoError(t, report(path, all, []uint64{2, 7}, published()))
+	require.NoError(t, report(options{report: path, note: "On a fast machine."}, all, []uint64{2, 7}, published()))
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
 	for _, want := range []string{
 		"with 4 seeds each", "here 2, 7.", "| vagen_full | 0.603 |", "0.60 0.61 0.59 0.61", "![success over training](ablation.png)",
 		"success at the end, vagen_full against vanilla_ppo: higher by 0.295 (p < 0.001)", "success at the end, vagen_full against turn_ppo: **lower** by 0.203 (p < 0.001)",
 		"success at the end, vagen_full against masked_grpo: **not significant**", "success at the end, vagen_full against vagen_base: **not significant**",
-		"mean success over training, vagen_full against vanilla_ppo: higher by 0.221", "took 10 minutes",
+		"mean success over training, vagen_full against vanilla_ppo: higher by 0.221", "took 10 minutes", "On a fast machine.",
 	} {
 		require.Contains(t, string(raw), want)
 	}
