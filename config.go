@@ -139,7 +139,7 @@ type AgentModelConfig struct {
 	LoRAAlpha float64  `yaml:"lora_alpha" doc:"scale of the adapters times their rank"`
 	Targets   []string `yaml:"target_modules" doc:"linear maps with adapters, by the last parts of their names, such as q_proj; empty means all of the decoder"`
 	Recompute *bool    `yaml:"enable_gradient_checkpointing" doc:"compute the activations of blocks again in the backward pass to save memory; true is model.recompute blocks, false nothing, null leaves it to that key"`
-	Adapter   string   `yaml:"lora_adapter_path" doc:"folder of an adapter in PEFT's layout to train on, in place of a new one"`
+	Adapter   string   `yaml:"lora_adapter_path" null:"" doc:"folder of an adapter in PEFT's layout to train on, in place of a new one"`
 }
 
 // PathConfig names a model.
@@ -185,7 +185,7 @@ type OptimConfig struct {
 	Rate        float64 `yaml:"lr" doc:"learning rate"`
 	WarmupSteps int     `yaml:"lr_warmup_steps" unit:"steps" doc:"training steps over which the rate rises from 0; 0 or less leaves it to lr_warmup_steps_ratio"`
 	WarmupRatio float64 `yaml:"lr_warmup_steps_ratio" doc:"share of the training steps over which the rate rises from 0"`
-	Style       string  `yaml:"warmup_style" doc:"constant, cosine or linear after the warm-up"`
+	Style       string  `yaml:"warmup_style" null:"constant" doc:"constant, cosine or linear after the warm-up"`
 	MinRatio    float64 `yaml:"min_lr_ratio" null:"0" doc:"share of the rate at the end of a falling schedule"`
 	Beta1       float64 `yaml:"beta1" doc:"decay of the first moment"`
 	Beta2       float64 `yaml:"beta2" doc:"decay of the second moment"`

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"vagen/advantage"
 	"vagen/internal/presets"
 	"vagen/internal/settings"
 )
@@ -86,6 +87,7 @@ func (r Registries) Load(s Source) (Config, error) {
 		c.Trainer.Steps = stepsOfEpochs
 	}
 	c.settle()
+	c.Notes = append(c.Notes, c.idle(given)...)
 	if !s.Unchecked {
 		for _, err := range c.problems(r.full()) {
 			problems = append(problems, located(err, given))
@@ -95,6 +97,28 @@ func (r Registries) Load(s Source) (Config, error) {
 		return c, fmt.Errorf("vagen: %w: %w", ErrConfig, errors.Join(problems...))
 	}
 	return c, nil
+}
+
+// idle tells of settings that were given and that others leave without effect.
+func (c *Config) idle(given map[string]settings.Given) []Note {
+	var out []Note
+	// Whoever gives the other key as well has thought of it.
+	say := func(useless bool, key, other, about string) {
+		_, told := given[key]
+		if _, aware := given[other]; told && !aware && useless {
+			out = append(out, Note{Keys: []string{key}, About: about})
+		}
+	}
+	say(c.Algorithm.KLCtrl.Coef != 0 && !c.Algorithm.KLInReward, "algorithm.kl_ctrl.kl_coef", "algorithm.use_kl_in_reward",
+		"algorithm.use_kl_in_reward is false, so that rewards are not charged; the full VAGEN system charges them whenever use_kl_loss is false")
+	say(c.Agent.Actor.KLLoss != 0 && !c.Agent.Actor.UseKLLoss, "actor_rollout_ref.actor.kl_loss_coef", "actor_rollout_ref.actor.use_kl_loss",
+		"actor_rollout_ref.actor.use_kl_loss is false")
+	say(c.Hub.Repo != "", "huggingface_hub.repo_id", "trainer.allow_config_change",
+		"nothing is uploaded during a run: with hf_save_freq, upload what it writes with hf upload OWNER/NAME RUN/hf/step_<n>/hf_model")
+	spec, err := advantage.DefaultRegistry().Describe(c.Algorithm.Estimator)
+	say(err == nil && !spec.Critic && c.Critic.Kind != "none", "algorithm.adv_estimator", "critic.kind",
+		"it needs no critic, but critic.kind is "+c.Critic.Kind+": the critic is asked and never trained; set critic.enable to false")
+	return out
 }
 
 // PresetInfo describes a named configuration.

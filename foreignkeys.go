@@ -50,6 +50,10 @@ func alias(key, to string, harmless ...string) settings.Foreign {
 // aliases are other names of fields.
 var aliases = []settings.Foreign{
 	alias("env", "env.name"),
+	alias("trainer.val_generations_to_log_to_wandb", "trainer.log_val_generations"),
+	alias("filter.enabled", "filter.enable"),
+	alias("actor_rollout_ref.actor.optim.lr_scheduler_type", "actor_rollout_ref.actor.optim.warmup_style"),
+	alias("critic.optim.lr_scheduler_type", "critic.optim.warmup_style"),
 	alias("data.max_trajectory_length", "rollout_manager.max_trajectory_length"),
 	alias("actor_rollout_ref.rollout.max_trajectory_length", "rollout_manager.max_trajectory_length"),
 	alias("actor_rollout_ref.rollout.prompt_length", "data.max_prompt_length"),
@@ -68,12 +72,17 @@ var dataKeys = slicesOf(
 	noted("the tokenizer is that of actor_rollout_ref.model.path", "data.tokenizer"),
 	noted("run.seed decides the order of episodes", "data.seed"),
 	noted("no code comes from a model's folder", "data.trust_remote_code"),
+	noted("files are read where they lie", "data.use_shm"),
 	noted("episodes are read at once, before the run", "data.dataloader_num_workers"),
 	[]settings.Foreign{
 		refused("data.custom_cls.path", "datasets are files of package env/dataset; for others, "+aboutRegister, "vagen/gym_agent_dataset.py"),
 		refused("data.custom_cls.name", "datasets are files of package env/dataset", "AgenticDataset"),
 		refused("data.sampler.*", "data.shuffle says in which order episodes are played", "data"),
 		refused("data.datagen.*", "episodes come from files and environments"),
+		refused("data.tool_config_path", "tools are environments: "+aboutRegister),
+		refused("data.train_max_samples", "write a file with fewer episodes; n_envs says how many an entry has", "-1"),
+		refused("data.val_max_samples", "write a file with fewer episodes; n_envs says how many an entry has", "-1"),
+		refused("data.validation_shuffle", "validation plays its episodes in the order of the file", "false"),
 	},
 )
 
@@ -84,13 +93,15 @@ var modelKeys = slicesOf(
 	noted("no code comes from a model's folder", "actor_rollout_ref.model.trust_remote_code", "critic.model.trust_remote_code"),
 	noted("files are mapped into memory where they lie", "actor_rollout_ref.model.use_shm"),
 	noted("activations stay on the device; model.recompute is what saves memory", "actor_rollout_ref.model.enable_activation_offload", "critic.model.enable_activation_offload"),
-	noted("policy, generation and reference are one model in one process", "actor_rollout_ref.hybrid_engine", "actor_rollout_ref.nccl_timeout", "actor_rollout_ref.model_type", "actor_rollout_ref._target_"),
+	noted("policy, generation and reference are one model in one process", "actor_rollout_ref.hybrid_engine", "actor_rollout_ref.nccl_timeout", "actor_rollout_ref.model_type"),
 	noted("the tokenizer is that of the policy's folder", "actor_rollout_ref.model.tokenizer_path", "critic.model.tokenizer_path"),
 	[]settings.Foreign{
 		refused("actor_rollout_ref.model.external_lib", aboutRegister),
 		refused("critic.model.external_lib", aboutRegister),
-		refused("actor_rollout_ref.model.override_config.*", "change config.json in the model's folder"),
-		refused("critic.model.override_config.*", "change config.json in the model's folder"),
+		refused("actor_rollout_ref.model.override_config.*", "change config.json in the model's folder", "{}"),
+		refused("critic.model.override_config.*", "change config.json in the model's folder", "{}"),
+		refused("actor_rollout_ref.model.hf_config_path", "the configuration of a model is in its folder"),
+		refused("critic.model.lora_rank", "a separate critic is trained as a whole", "0"),
 		refused("actor_rollout_ref.model.custom_chat_template", "put the template into the model's folder"),
 		refused("actor_rollout_ref.model.exclude_modules", "name what gets adapters in target_modules"),
 	},
@@ -110,6 +121,18 @@ var actorKeys = slicesOf(
 	noted(aboutScoring, "actor_rollout_ref.ref.log_prob_micro_batch_size", "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu",
 		"actor_rollout_ref.ref.log_prob_use_dynamic_bsz", "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu"),
 	noted(aboutProfile, "actor_rollout_ref.actor.profiler.*", "actor_rollout_ref.ref.profiler.*", "actor_rollout_ref.rollout.profiler.*", "critic.profiler.*", "global_profiler.*"),
+	noted("classes are those of this library", "actor_rollout_ref._target_", "actor_rollout_ref.*._target_", "actor_rollout_ref.*.*._target_", "critic._target_", "critic.*._target_", "algorithm._target_", "algorithm.*._target_"),
+	noted("the optimiser is AdamW with beta1, beta2 and weight_decay", "actor_rollout_ref.actor.optim.betas", "actor_rollout_ref.actor.optim.override_optimizer_config", "critic.optim.betas", "critic.optim.override_optimizer_config"),
+	noted("gradients are clipped by actor.grad_clip and critic.grad_clip", "actor_rollout_ref.actor.optim.clip_grad", "critic.optim.clip_grad"),
+	noted("a cosine falls once", "actor_rollout_ref.actor.optim.num_cycles", "critic.optim.num_cycles"),
+	noted("entropy is computed when entropy_coeff is not 0", "actor_rollout_ref.actor.calculate_entropy"),
+	noted("diagnostics are chosen by trainer.metrics", "actor_rollout_ref.actor.calculate_sum_pi_squared", "actor_rollout_ref.actor.sum_pi_squared_checkpointing"),
+	noted("rollout_manager.n_trajectory says how many episodes a start state has", "actor_rollout_ref.actor.rollout_n", "actor_rollout_ref.ref.rollout_n"),
+	noted("the value loss is averaged over its tokens", "critic.loss_agg_mode"),
+	noted("the models here have no experts, and no heads for several tokens", "actor_rollout_ref.actor.router_replay.*", "actor_rollout_ref.ref.router_replay.*",
+		"actor_rollout_ref.rollout.enable_rollout_routing_replay", "actor_rollout_ref.rollout.mtp.*", "actor_rollout_ref.model.mtp.*"),
+	noted(aboutPacking, "actor_rollout_ref.actor.use_remove_padding", "actor_rollout_ref.actor.use_prefix_grouper"),
+	noted("model.recompute is what saves memory", "actor_rollout_ref.model.tiled_mlp.*", "critic.model.tiled_mlp.*", "critic.model.use_shm", "critic.model.lora_alpha", "critic.model.target_modules"),
 	noted("the seed is run.seed", "actor_rollout_ref.actor.data_loader_seed", "critic.data_loader_seed"),
 )
 
@@ -126,10 +149,14 @@ var rolloutKeys = slicesOf(
 		"actor_rollout_ref.rollout.max_num_batched_tokens", "actor_rollout_ref.rollout.max_num_seqs", "actor_rollout_ref.rollout.load_format",
 		"actor_rollout_ref.rollout.layered_summon", "actor_rollout_ref.rollout.disable_log_stats", "actor_rollout_ref.rollout.engine_kwargs.*",
 		"actor_rollout_ref.rollout.cudagraph_capture_sizes", "actor_rollout_ref.rollout.update_weights_bucket_megabytes", "actor_rollout_ref.rollout.skip_tokenizer_init",
-		"actor_rollout_ref.rollout.prometheus.*", "actor_rollout_ref.rollout.trace.*", "actor_rollout_ref.rollout.over_sample_rate"),
+		"actor_rollout_ref.rollout.prometheus.*", "actor_rollout_ref.rollout.trace.*", "actor_rollout_ref.rollout.over_sample_rate",
+		"actor_rollout_ref.rollout.logprobs_mode", "actor_rollout_ref.rollout.scheduling_policy", "actor_rollout_ref.rollout.multi_stage_wake_up",
+		"actor_rollout_ref.rollout.checkpoint_engine.*", "actor_rollout_ref.rollout.skip_dump_dir", "actor_rollout_ref.rollout.quantization_config_file"),
 	noted("log-probs of sampled tokens are always kept", "actor_rollout_ref.rollout.calculate_log_probs"),
 	[]settings.Foreign{
 		refused("actor_rollout_ref.rollout.ignore_eos", "a turn ends with the end-of-turn token: its reward sits there", "false"),
+		refused("actor_rollout_ref.rollout.skip_rollout", "vagen replay plays recorded steps again", "false"),
+		refused("actor_rollout_ref.rollout.quantization", "model.bfloat16 is the smallest arithmetic"),
 		refused("actor_rollout_ref.rollout.use_fire_sampling", "sample with temperature, top_p and top_k", "false"),
 	},
 )
@@ -138,7 +165,7 @@ var criticKeys = slicesOf(
 	noted(aboutPlacement, "critic.strategy", "critic.model.fsdp_config.*", "critic.fsdp_config.*", "critic.megatron.*"),
 	noted(aboutParallel, "critic.ulysses_sequence_parallel_size"),
 	noted(aboutScoring, "critic.forward_micro_batch_size", "critic.forward_micro_batch_size_per_gpu", "critic.forward_max_token_len_per_gpu"),
-	noted("a separate critic starts from the policy, a shared one is part of it", "critic._target_", "critic.rollout_n"),
+	noted("a separate critic starts from the policy, a shared one is part of it", "critic.rollout_n"),
 )
 
 var managerKeys = slicesOf(
@@ -158,8 +185,10 @@ var otherKeys = slicesOf(
 	noted(aboutRay, "ray_init.*", "ray_kwargs.*", "transfer_queue.*", "trainer.nnodes", "trainer.n_gpus_per_node", "trainer.device", "trainer.ray_wait_register_center_timeout",
 		"trainer.use_legacy_worker_impl", "trainer.rollout_wait_timeout"),
 	noted("micro-batches are packed to equal length, longest rows first", "trainer.balance_batch"),
+	noted("logs show what was said, without padding and special tokens", "trainer.skip_special_tokens_val", "trainer.skip_special_tokens_train"),
 	noted(aboutProfile, "trainer.profile_steps", "trainer.profile_continuous_steps"),
 	[]settings.Foreign{
+		refused("trainer.val_only", "vagen eval plays validation levels alone; so does trainer.total_training_steps 0 with val_before_train", "false"),
 		refused("trainer.default_hdfs_dir", "copy the run folder where you want it"),
 		refused("trainer.del_local_ckpt_after_load", "the checkpoint that a run goes on from is kept until a later one replaces it", "false"),
 		refused("trainer.esi_redundant_time", "SIGTERM saves and ends a run", "0"),
@@ -186,5 +215,5 @@ var otherKeys = slicesOf(
 	},
 	noted(aboutNoRM, "reward_model.*", "custom_reward_function.*", "reward_manager.*", "sandbox_fusion.*"),
 	noted(aboutShaping, "algorithm.reward_mean_level", "algorithm.reward_std_level"),
-	noted("episodes are chosen by the group filter", "algorithm.pf_ppo.*", "algorithm._target_"),
+	noted("episodes are chosen by the group filter", "algorithm.pf_ppo.*"),
 )

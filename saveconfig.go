@@ -6,7 +6,7 @@ import "strings"
 // group trainer.
 type SavingConfig struct {
 	ResumeMode  string `yaml:"resume_mode" doc:"auto goes on with the run that is in the folder, disable refuses a folder with a run, resume_path begins a run of its own with the checkpoint resume_from_path"`
-	ResumeFrom  string `yaml:"resume_from_path" doc:"folder of a checkpoint, such as runs/vagen/run/checkpoints/step_100; its run's metrics until then come along"`
+	ResumeFrom  string `yaml:"resume_from_path" null:"" off:"" doc:"folder of a checkpoint, such as runs/vagen/run/checkpoints/step_100; its run's metrics until then come along"`
 	AllowChange bool   `yaml:"allow_config_change" doc:"go on with another configuration than the run or the checkpoint has; what differs is logged"`
 	Dir         string `yaml:"default_local_dir" doc:"folder of the run; empty is runs/<project_name>/<experiment_name>"`
 
@@ -100,9 +100,6 @@ func (v *validator) saving(c *Config) {
 
 func (v *validator) hub(c *Config) {
 	h := &c.Hub
-	if h.Repo != "" || h.Private {
-		v.say("huggingface_hub.repo_id is %q and private %v, but nothing is uploaded during a run: set hf_save_freq, and upload what it writes with hf upload OWNER/NAME RUN/hf/step_<n>/hf_model", h.Repo, h.Private)
-	}
 	for _, what := range h.Contents {
 		v.oneOf("huggingface_hub.upload_contents", what, HubModel, HubAdapter)
 		if a := &c.Agent.Model; h.Freq != nil && what == HubAdapter && a.LoRARank == 0 && a.Adapter == "" {

@@ -255,7 +255,7 @@ func (l *Loader) rename(f *Foreign, path string, value any, p pending) error {
 	switch {
 	case set && old.layer > p.layer:
 		return nil
-	case set && old.layer == p.layer && display(old.Value) != display(value):
+	case set && old.layer == p.layer && old.Value != nil && !l.same(old.Value, value):
 		return fmt.Errorf("%s is %s, but %s is %s (%s): they are two names of one setting", path, display(value), old.Name, display(old.Value), old.Where)
 	}
 	if err := assign(l.fields, f.To, value); err != nil {
@@ -264,6 +264,14 @@ func (l *Loader) rename(f *Foreign, path string, value any, p pending) error {
 	delete(l.pending, f.To)
 	l.given[f.To] = Given{Where: p.where, Name: path, Value: value, layer: p.layer}
 	return nil
+}
+
+// same reports whether a value, with its references resolved, is another.
+func (l *Loader) same(old, value any) bool {
+	if resolved, err := l.resolve(old, nil); err == nil {
+		old = resolved
+	}
+	return display(old) == display(value)
 }
 
 // errCycle means that a reference leads back to its own key.

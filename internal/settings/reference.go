@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/goccy/go-yaml"
 )
 
 // refers reports whether a value refers to other keys: a text with ${key} in it,
@@ -65,6 +67,9 @@ func (l *Loader) resolveText(text string, trail []string) (any, error) {
 
 // lookUp is the final value of a key.
 func (l *Loader) lookUp(name string, trail []string) (any, error) {
+	if choice, ok := strings.CutPrefix(name, "oc.select:"); ok {
+		return l.choose(choice, trail)
+	}
 	if slices.Contains(trail, name) {
 		return nil, fmt.Errorf("${%s}: %w", name, errCycle)
 	}
@@ -95,6 +100,23 @@ func (l *Loader) lookUp(name string, trail []string) (any, error) {
 		return nil, fmt.Errorf("${%s}: only other keys can be referred to", name)
 	}
 	return nil, fmt.Errorf("${%s}: %w", name, unknown(l.fields, name))
+}
+
+// choose is the value of a key, or what stands after the comma if the key is not
+// there. A key that begins with a dot is relative to where it stands, and not there.
+func (l *Loader) choose(text string, trail []string) (any, error) {
+	name, otherwise, _ := strings.Cut(text, ",")
+	name = strings.TrimSpace(name)
+	_, other := l.others[name]
+	if _, known := l.fields[name]; known || other || FindForeign(l.foreign, name) != nil {
+		value, err := l.lookUp(name, trail)
+		if value != nil || err != nil {
+			return value, err
+		}
+	}
+	var value any
+	err := yaml.Unmarshal([]byte(otherwise), &value)
+	return value, err
 }
 
 // plainValue is a field's value as YAML would decode it.

@@ -200,6 +200,9 @@ func fill(fields map[string]field, prefix string, values map[string]any) []error
 // assign sets a field, or an entry of a map field.
 func assign(fields map[string]field, path string, value any) error {
 	if f, ok := fields[path]; ok {
+		if _, off := f.tag.Lookup("off"); off && value == false {
+			value = nil
+		}
 		if null, ok := f.tag.Lookup("null"); ok && value == nil {
 			if f.Kind() == reflect.String {
 				value = null
