@@ -36,7 +36,11 @@ func (r *Run) open(o Options) error {
 		}
 		r.Sinks = append(r.Sinks, t)
 		if o.Restore != nil {
-			if err := t.Restart(r.Done() + 1); err != nil {
+			from := 0
+			if r.from != nil {
+				from = r.Done() + 1
+			}
+			if err := t.Restart(from); err != nil {
 				return err
 			}
 		}
