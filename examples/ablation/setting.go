@@ -82,7 +82,7 @@ func (s setting) configure(preset string, seed uint64, backend string) (vagen.Co
 	// billion parameters, and has nothing worth staying near to.
 	c.Algorithm.KLInReward = false
 	a := &c.Agent.Actor
-	a.MiniBatch, a.Epochs, a.Entropy = s.episodes/4, 1, 0
+	a.MiniBatch, a.Epochs, a.Entropy, a.Shuffle = s.episodes/4, 1, 0, true
 	a.Optim = vagen.OptimConfig{Rate: 1.5e-3, Style: "constant", Beta1: 0.9, Beta2: 0.99}
 	r := &c.Agent.Rollout
 	r.Temperature, r.TopP, r.Val.Temperature, r.Val.TopP = 1, 1, 1, 1
