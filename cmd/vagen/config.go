@@ -16,7 +16,7 @@ func configCommand() *cli.Command {
 	return &cli.Command{
 		Name:     "config",
 		About:    "Show, explain and check training configurations.",
-		Commands: []*cli.Command{configShow(), configDefaults(), configExplain(), configCheck(), configPresets()},
+		Commands: []*cli.Command{configShow(), configDefaults(), configExplain(), configCheck(), configPresets(), configDoc()},
 	}
 }
 
@@ -88,6 +88,19 @@ func configPresets() *cli.Command {
 					rows = append(rows, []string{p.Name, p.About})
 				}
 				return c.Table(rows)
+			}
+		},
+	}
+}
+
+func configDoc() *cli.Command {
+	return &cli.Command{
+		Name:  "doc",
+		About: "Write the page about all keys and presets, in markdown.",
+		Setup: func(*flag.FlagSet) cli.Run {
+			return func(_ context.Context, c *cli.Call) error {
+				_, err := fmt.Fprint(c.Out, vagen.ConfigDoc())
+				return err
 			}
 		},
 	}
