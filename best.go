@@ -76,9 +76,11 @@ func (f *RunFolder) SaveBest(ctx context.Context, b Best, save func(ctx context.
 	})
 }
 
-// SaveExport makes the folder hf/step_<n> with what save writes to an empty one.
-func (f *RunFolder) SaveExport(step int, save func(dir string) error) error {
-	return f.put(filepath.Join(exportFolder, fmt.Sprint(stepPrefix, step)), save)
+// SaveExport makes the folder hf/step_<n> with what save writes to an empty one, and
+// returns its path.
+func (f *RunFolder) SaveExport(step int, save func(dir string) error) (string, error) {
+	name := filepath.Join(exportFolder, fmt.Sprint(stepPrefix, step))
+	return filepath.Join(f.Path, name), f.put(name, save)
 }
 
 // put makes a folder of the run, or replaces it: never by half.

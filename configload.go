@@ -113,8 +113,8 @@ func (c *Config) idle(given map[string]settings.Given) []Note {
 		"algorithm.use_kl_in_reward is false, so that rewards are not charged; the full VAGEN system charges them whenever use_kl_loss is false")
 	say(c.Agent.Actor.KLLoss != 0 && !c.Agent.Actor.UseKLLoss, "actor_rollout_ref.actor.kl_loss_coef", "actor_rollout_ref.actor.use_kl_loss",
 		"actor_rollout_ref.actor.use_kl_loss is false")
-	say(c.Hub.Repo != "", "huggingface_hub.repo_id", "trainer.allow_config_change",
-		"nothing is uploaded during a run: with hf_save_freq, upload what it writes with hf upload OWNER/NAME RUN/hf/step_<n>/hf_model")
+	say(c.Hub.Repo != "" && c.Hub.Freq == nil, "huggingface_hub.repo_id", "huggingface_hub.hf_save_freq",
+		"huggingface_hub.hf_save_freq is null, so that nothing is exported and uploaded")
 	spec, err := advantage.DefaultRegistry().Describe(c.Algorithm.Estimator)
 	say(err == nil && !spec.Critic && c.Critic.Kind != "none", "algorithm.adv_estimator", "critic.kind",
 		"it needs no critic, but critic.kind is "+c.Critic.Kind+": the critic is asked and never trained; set critic.enable to false")

@@ -23,7 +23,7 @@ var freeKeys = []string{
 	"trainer.project_name", "trainer.experiment_name", "trainer.remove_previous_ckpt_in_save",
 	"trainer.max_actor_ckpt_to_keep", "trainer.max_critic_ckpt_to_keep", "trainer.save_on_interrupt",
 	"trainer.log_val_generations", "trainer.val_log_select", "trainer.val_log_success_ratio", "trainer.log_image.max_pending",
-	"huggingface_hub.hf_save_freq", "huggingface_hub.upload_contents",
+	"huggingface_hub.hf_save_freq", "huggingface_hub.upload_contents", "huggingface_hub.repo_id", "huggingface_hub.private",
 }
 
 // Differences lists the keys in which two configurations differ, as lines

@@ -1,6 +1,9 @@
 package vagen
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // SavingConfig says how a run goes on and what of it is kept. Its keys are those of
 // group trainer.
@@ -22,8 +25,8 @@ type SavingConfig struct {
 type HubConfig struct {
 	Freq     *int     `yaml:"hf_save_freq" doc:"write what upload_contents says to hf/step_<n> every so many steps, a multiple of trainer.save_freq, and at the end; null is never"`
 	Contents []string `yaml:"upload_contents" doc:"what to write there, a folder each: hf_model is the policy with adapters merged in, adapter the adapter alone in PEFT's layout"`
-	Repo     string   `yaml:"repo_id" doc:"must be empty: hf upload OWNER/NAME RUN/hf/step_<n>/hf_model uploads what was written"`
-	Private  bool     `yaml:"private" doc:"must be false: hf upload --private does it"`
+	Repo     string   `yaml:"repo_id" doc:"owner/name of a model on the hub to upload that to, behind the training loop: the first of upload_contents to the root, the other to a folder. The token is HF_TOKEN of the environment; empty uploads nothing"`
+	Private  bool     `yaml:"private" doc:"make the repository private where the upload creates it"`
 }
 
 // The values of huggingface_hub.upload_contents, and the folders they make.
@@ -31,6 +34,9 @@ const (
 	HubModel   = "hf_model"
 	HubAdapter = "adapter"
 )
+
+// repository is the name of one on the hub.
+var repository = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
 // Exports reports whether the policy is written for others after a step.
 func (c *Config) Exports(step int) bool {
@@ -100,6 +106,9 @@ func (v *validator) saving(c *Config) {
 
 func (v *validator) hub(c *Config) {
 	h := &c.Hub
+	if h.Repo != "" && !repository.MatchString(h.Repo) {
+		v.say("huggingface_hub.repo_id is %q, must be owner/name", h.Repo)
+	}
 	for _, what := range h.Contents {
 		v.oneOf("huggingface_hub.upload_contents", what, HubModel, HubAdapter)
 		if a := &c.Agent.Model; h.Freq != nil && what == HubAdapter && a.LoRARank == 0 && a.Adapter == "" {

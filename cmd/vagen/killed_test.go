@@ -138,30 +138,39 @@ func TestKilledTrainingOfAModelThatSees(t *testing.T) {
 		require.Contains(t, want, name)
 	}
 	orders := []syscall.Signal{syscall.SIGTERM, syscall.SIGINT}
-	for name, choose := range map[string]func(stopped int) syscall.Signal{
+	for name, choose := range map[string]func(run int) syscall.Signal{
 		"killed":       func(int) syscall.Signal { return syscall.SIGKILL },
-		"told to stop": func(stopped int) syscall.Signal { return orders[stopped%2] },
+		"told to stop": func(run int) syscall.Signal { return orders[run%2] },
 	} {
-		stopped, runs := 0, 0
-		for n := kills(t); stopped < n; runs++ {
-			home := t.TempDir()
-			for {
-				signal := choose(stopped)
-				c, said := command(t, home, args...)
-				require.NoError(t, c.Start())
-				dead := time.AfterFunc(rand.N(took), func() { _ = c.Process.Signal(signal) })
-				err := c.Wait()
-				if dead.Stop() || err == nil {
-					require.NoError(t, err, "%v: %s", signal, said)
-					break
-				}
-				stopped++
-				requireStopped(t, c, said.String(), signal)
-				requireReported(t, filepath.Join(home, "run"))
+		t.Run(name, func(t *testing.T) {
+			stopped := 0
+			for run := 1; stopped < kills(t); run++ {
+				home := t.TempDir()
+				stopped += untilItEnds(t, args, home, took, func() syscall.Signal { return choose(run) })
+				requireSame(t, want, leavings(t, filepath.Join(home, "run")), fmt.Sprint(name, ", run ", run))
+				t.Logf("%s %d times in %d runs of %v", name, stopped, run, took)
 			}
-			requireSame(t, want, leavings(t, filepath.Join(home, "run")), fmt.Sprint(name, ", run ", runs))
+		})
+	}
+}
+
+// untilItEnds starts a run again and again, and sends it a signal each time at a
+// moment that nobody chose. It returns how often that was in time.
+func untilItEnds(t *testing.T, args []string, home string, took time.Duration, choose func() syscall.Signal) (stopped int) {
+	t.Helper()
+	for {
+		signal := choose()
+		c, said := command(t, home, args...)
+		require.NoError(t, c.Start())
+		dead := time.AfterFunc(rand.N(took), func() { _ = c.Process.Signal(signal) })
+		err := c.Wait()
+		if dead.Stop() || err == nil {
+			require.NoError(t, err, "%v: %s", signal, said)
+			return stopped
 		}
-		t.Logf("%s %d times in %d runs of %v", name, stopped, runs, took)
+		stopped++
+		requireStopped(t, c, said.String(), signal)
+		requireReported(t, filepath.Join(home, "run"))
 	}
 }
 

@@ -1,9 +1,17 @@
 package main
 
 import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -132,4 +140,61 @@ func TestTrainingIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 		}
 	}
 	require.Contains(t, refuse(t, "train", "none.yaml"), "none.yaml")
+}
+
+// TestTrainingUploadsWhatItExports against a hub that takes all files into commits,
+// and one that takes nothing.
+func TestTrainingUploadsWhatItExports(t *testing.T) {
+	config, out := setup(t)
+	args := []string{"train", config, "--log", "warn", "--out", out, "trainer.total_training_steps=2", "trainer.save_freq=1",
+		"huggingface_hub.hf_save_freq=1", "huggingface_hub.repo_id=o/n"}
+	c, said := command(t, t.TempDir(), args...)
+	c.Env = append(c.Env, "HF_TOKEN=")
+	require.Error(t, c.Run())
+	require.Equal(t, cli.Usage, c.ProcessState.ExitCode())
+	require.Contains(t, said.String(), "huggingface_hub.repo_id: the environment has no HF_TOKEN")
+	require.NoDirExists(t, out)
+
+	var mu sync.Mutex
+	var commits []string
+	works := http.NewServeMux()
+	works.HandleFunc("POST /api/repos/create", func(http.ResponseWriter, *http.Request) {})
+	works.HandleFunc("POST /api/models/o/n/preupload/main", func(w http.ResponseWriter, r *http.Request) {
+		var ask struct{ Files []map[string]any }
+		require.NoError(t, json.NewDecoder(r.Body).Decode(&ask))
+		for _, f := range ask.Files {
+			f["uploadMode"] = "regular"
+		}
+		require.NoError(t, json.NewEncoder(w).Encode(map[string]any{"files": ask.Files}))
+	})
+	works.HandleFunc("POST /api/models/o/n/commit/main", func(w http.ResponseWriter, r *http.Request) {
+		raw, err := io.ReadAll(r.Body)
+		require.NoError(t, err)
+		mu.Lock()
+		defer mu.Unlock()
+		commits = append(commits, string(raw))
+		fmt.Fprint(w, `{"commitUrl": "here"}`)
+	})
+	hub := httptest.NewServer(works)
+	defer hub.Close()
+	c, said = command(t, t.TempDir(), args...)
+	c.Env = append(c.Env, "HF_TOKEN=secret", "HF_ENDPOINT="+hub.URL)
+	require.NoError(t, c.Run(), said.String())
+	require.Len(t, commits, 2)
+	require.Contains(t, commits[1], `"summary":"hf_model of step 2"`)
+	weights := base64.StdEncoding.EncodeToString([]byte(contents(t, filepath.Join(out, "hf/step_2/hf_model/model.safetensors"))))
+	require.True(t, strings.Contains(commits[1], `"path":"model.safetensors"`) && strings.Contains(commits[1], weights))
+
+	down := httptest.NewServer(http.NotFoundHandler())
+	defer down.Close()
+	_, out = setup(t)
+	args[slices.Index(args, "--out")+1] = out
+	c, said = command(t, t.TempDir(), args...)
+	c.Env = append(c.Env, "HF_TOKEN=secret", "HF_ENDPOINT="+down.URL)
+	require.Error(t, c.Run())
+	require.Equal(t, cli.Failed, c.ProcessState.ExitCode())
+	require.Equal(t, 2, strings.Count(said.String(), "an upload failed"))
+	require.Contains(t, said.String(), "the newest export was not uploaded")
+	require.NotContains(t, said.String(), "secret")
+	require.FileExists(t, filepath.Join(out, "checkpoints/step_2/state.json"), "the run itself is done")
 }

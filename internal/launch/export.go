@@ -43,8 +43,9 @@ func (r *Run) export(ctx context.Context, learner policy.Learner) (func(ctx cont
 			return nil, err
 		}
 	}
+	uploading := ctx // which ends with the run; the checkpoint's goes on
 	return func(_ context.Context, dir string, s vagen.State) error {
-		return r.Folder.SaveExport(s.Step, func(to string) error {
+		place, err := r.Folder.SaveExport(s.Step, func(to string) error {
 			for _, what := range r.Config.Hub.Contents {
 				if what == vagen.HubModel && merges {
 					if err := os.Rename(merged, filepath.Join(to, what)); err != nil {
@@ -58,5 +59,9 @@ func (r *Run) export(ctx context.Context, learner policy.Learner) (func(ctx cont
 			}
 			return nil
 		})
+		if err == nil {
+			r.uploads.add(uploading, place, s.Step)
+		}
+		return err
 	}, nil
 }

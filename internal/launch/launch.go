@@ -84,13 +84,14 @@ type Run struct {
 	Curve  *vagen.Curve
 	Sinks  []vagen.Sink
 
-	levels *vagen.Levels
-	log    *slog.Logger
-	unlock func() error
-	points *vagen.Checkpoints
-	from   *vagen.Checkpoint // nil for a run that begins
-	past   []vagen.Event     // of a run that goes on
-	server *http.Server      // nil for none
+	levels  *vagen.Levels
+	log     *slog.Logger
+	unlock  func() error
+	uploads *uploads // nil for none
+	points  *vagen.Checkpoints
+	from    *vagen.Checkpoint // nil for a run that begins
+	past    []vagen.Event     // of a run that goes on
+	server  *http.Server      // nil for none
 
 	archives archives
 }
@@ -105,6 +106,9 @@ func Open(ctx context.Context, folder *vagen.RunFolder, c vagen.Config, o Option
 		return nil, err
 	}
 	r.unlock = unlock
+	if r.uploads, err = newUploads(&c, o.Getenv, o.Log); err != nil {
+		return nil, errors.Join(err, unlock())
+	}
 	if o.Restore != nil {
 		if err := r.restore(ctx, o.Restore); err != nil {
 			return nil, errors.Join(err, unlock())
@@ -185,6 +189,10 @@ func (r *Run) Train(ctx context.Context, learner policy.Learner, envs *env.Regis
 		}
 	}
 	err := t.Run(ctx)
+	late := r.uploads.wait()
+	if err == nil {
+		err = late
+	}
 	if err == nil {
 		err = r.draw() // of events that waited for a checkpoint, too
 	}
@@ -232,7 +240,7 @@ func policyOf(l policy.Learner) func(ctx context.Context, dir string) error {
 // model that is not there, an environment that can't be made or played.
 func Preflight(ctx context.Context, c *vagen.Config, envs *env.Registry, levels *vagen.Levels) error {
 	return errors.Join(preflightModel("actor_rollout_ref.model.path", c.Agent.Model.Path, true),
-		preflightModel("critic.model.path", c.Critic.Model.Path, false), preflightEnv(ctx, levels, envs), preflightLoggers(c))
+		preflightModel("critic.model.path", c.Critic.Model.Path, false), preflightEnv(ctx, levels, envs), preflightLoggers(c), preflightHub(c))
 }
 
 // preflightLoggers reports addresses that the environment ought to have.
@@ -244,6 +252,12 @@ func preflightLoggers(c *vagen.Config) error {
 		return fmt.Errorf("%w: trainer.logger: %w", vagen.ErrConfig, err)
 	}
 	return nil
+}
+
+// preflightHub reports that uploads would not be allowed.
+func preflightHub(c *vagen.Config) error {
+	_, err := newUploads(c, nil, nil)
+	return err
 }
 
 func preflightModel(key, path string, needed bool) error {

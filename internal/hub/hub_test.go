@@ -1,0 +1,272 @@
+package hub
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fake is a hub with storage of its own, which wants files of more than 100 bytes
+// there, and those of more than 1000 in parts of 600.
+type fake struct {
+	t       *testing.T
+	server  *httptest.Server // the endpoint
+	storage *httptest.Server
+	created []map[string]any
+	stored  map[string][]byte // by object
+	parts   map[string][][]byte
+	checked []string // objects that were verified
+	tree    map[string]string
+	commits []string
+	fail    map[string]int // status by path
+}
+
+func newFake(t *testing.T) *fake {
+	f := &fake{t: t, stored: map[string][]byte{}, parts: map[string][][]byte{}, tree: map[string]string{}, fail: map[string]int{}}
+	api := http.NewServeMux()
+	api.HandleFunc("POST /api/repos/create", f.create)
+	api.HandleFunc("POST /api/models/o/n/preupload/main", f.preupload)
+	api.HandleFunc("POST /o/n.git/info/lfs/objects/batch", f.batch)
+	api.HandleFunc("POST /verify", f.verify)
+	api.HandleFunc("POST /api/models/o/n/commit/main", f.commit)
+	f.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer secret" {
+			http.Error(w, "who are you", http.StatusUnauthorized)
+			return
+		}
+		if code := f.fail[r.URL.Path]; code != 0 {
+			http.Error(w, "not today", code)
+			return
+		}
+		api.ServeHTTP(w, r)
+	}))
+	t.Cleanup(f.server.Close)
+	f.storage = httptest.NewServer(http.HandlerFunc(f.store))
+	t.Cleanup(f.storage.Close)
+	return f
+}
+
+func (f *fake) client() *Client {
+	c, err := FromEnvironment(func(name string) (string, bool) {
+		return map[string]string{"HF_TOKEN": "secret\n", "HF_ENDPOINT": f.server.URL + "/"}[name], true
+	})
+	require.NoError(f.t, err)
+	return c
+}
+
+func read[T any](f *fake, r *http.Request) (v T) {
+	require.NoError(f.t, json.NewDecoder(r.Body).Decode(&v))
+	return v
+}
+
+func (f *fake) create(w http.ResponseWriter, r *http.Request) {
+	f.created = append(f.created, read[map[string]any](f, r))
+	if len(f.created) > 1 {
+		http.Error(w, "it is there", http.StatusConflict)
+	}
+}
+
+func (f *fake) preupload(w http.ResponseWriter, r *http.Request) {
+	var out []map[string]any
+	for _, e := range read[struct {
+		Files []struct {
+			Path, Sample string
+			Size         int64
+		}
+	}](f, r).Files {
+		sample, err := base64.StdEncoding.DecodeString(e.Sample)
+		require.NoError(f.t, err)
+		require.Len(f.t, sample, int(min(e.Size, 512)))
+		mode := "regular"
+		if e.Size > 100 {
+			mode = "lfs"
+		}
+		out = append(out, map[string]any{"path": e.Path, "uploadMode": mode, "shouldIgnore": strings.HasSuffix(e.Path, ".tmp")})
+	}
+	json.NewEncoder(w).Encode(map[string]any{"files": out})
+}
+
+type object struct {
+	OID  string `json:"oid"`
+	Size int64  `json:"size"`
+}
+
+func (f *fake) batch(w http.ResponseWriter, r *http.Request) {
+	require.Equal(f.t, lfsKind, r.Header.Get("Accept"))
+	ask := read[struct {
+		Operation string   `json:"operation"`
+		Hash      string   `json:"hash_algo"`
+		Objects   []object `json:"objects"`
+	}](f, r)
+	require.Equal(f.t, []string{"upload", "sha256"}, []string{ask.Operation, ask.Hash})
+	var out []map[string]any
+	for _, o := range ask.Objects {
+		answer := map[string]any{"oid": o.OID, "size": o.Size}
+		if _, there := f.stored[o.OID]; !there {
+			up := map[string]any{"href": f.storage.URL + "/whole/" + o.OID + "?signature=xyz"}
+			if o.Size > 1000 {
+				header := map[string]string{"chunk_size": "600"}
+				for n := int64(1); (n-1)*600 < o.Size; n++ {
+					header[fmt.Sprintf("%05d", n)] = fmt.Sprintf("%s/part/%s?n=%d", f.storage.URL, o.OID, n)
+				}
+				up = map[string]any{"href": f.storage.URL + "/complete/" + o.OID, "header": header}
+			}
+			answer["actions"] = map[string]any{"upload": up, "verify": map[string]any{"href": f.server.URL + "/verify"}}
+		}
+		out = append(out, answer)
+	}
+	json.NewEncoder(w).Encode(map[string]any{"objects": out})
+}
+
+func (f *fake) store(w http.ResponseWriter, r *http.Request) {
+	require.Empty(f.t, r.Header.Get("Authorization"), "storage must not see the token")
+	_, kind, _ := strings.Cut(r.URL.Path, "/")
+	kind, oid, _ := strings.Cut(kind, "/")
+	raw, err := io.ReadAll(r.Body)
+	require.NoError(f.t, err)
+	if code := f.fail[kind]; code != 0 {
+		http.Error(w, "disk full", code)
+		return
+	}
+	switch kind {
+	case "whole":
+		f.stored[oid] = raw
+	case "part":
+		f.parts[oid] = append(f.parts[oid], raw)
+		w.Header().Set("ETag", fmt.Sprintf(`"%d"`, len(f.parts[oid])))
+	case "complete":
+		var ask struct {
+			OID   string `json:"oid"`
+			Parts []struct {
+				PartNumber int    `json:"partNumber"`
+				ETag       string `json:"etag"`
+			} `json:"parts"`
+		}
+		require.NoError(f.t, json.Unmarshal(raw, &ask))
+		for i, p := range ask.Parts {
+			require.Equal(f.t, []any{i + 1, fmt.Sprintf(`"%d"`, i+1)}, []any{p.PartNumber, p.ETag})
+			f.stored[ask.OID] = append(f.stored[ask.OID], f.parts[ask.OID][i]...)
+		}
+	}
+}
+
+func (f *fake) verify(_ http.ResponseWriter, r *http.Request) {
+	o := read[object](f, r)
+	require.Len(f.t, f.stored[o.OID], int(o.Size))
+	f.checked = append(f.checked, o.OID)
+}
+
+func (f *fake) commit(w http.ResponseWriter, r *http.Request) {
+	require.Equal(f.t, "application/x-ndjson", r.Header.Get("Content-Type"))
+	for in := bufio.NewScanner(r.Body); in.Scan(); {
+		var line struct {
+			Key   string
+			Value struct {
+				Path, Content, Encoding, OID, Algo, Summary string
+				Size                                        int
+			}
+		}
+		require.NoError(f.t, json.Unmarshal(in.Bytes(), &line))
+		switch v := line.Value; line.Key {
+		case "header":
+			f.commits = append(f.commits, v.Summary)
+		case "file":
+			raw, err := base64.StdEncoding.DecodeString(v.Content)
+			require.NoError(f.t, err)
+			f.tree[v.Path] = string(raw)
+		case "lfsFile":
+			require.Len(f.t, f.stored[v.OID], v.Size)
+			f.tree[v.Path] = string(f.stored[v.OID])
+		}
+	}
+	json.NewEncoder(w).Encode(map[string]string{"commitUrl": f.server.URL + "/o/n/commit/1"})
+}
+
+// folder has files for every way, and two that are equal.
+func folder(t *testing.T) (string, map[string]string) {
+	dir := t.TempDir()
+	want := map[string]string{
+		"config.json": "{}", "empty": "", "model.safetensors": strings.Repeat("0123456789", 170), "sub/vocab.json": strings.Repeat("v", 300), "sub/copy.json": strings.Repeat("v", 300),
+	}
+	for name, text := range want {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "x.tmp"), []byte("left out"), 0o644))
+	return dir, want
+}
+
+func TestAFolderBecomesACommit(t *testing.T) {
+	f := newFake(t)
+	c := f.client()
+	dir, want := folder(t)
+	require.NoError(t, c.Create(t.Context(), "o/n", true))
+	require.NoError(t, c.Create(t.Context(), "o/n", true), "it may be there")
+	require.Equal(t, map[string]any{"type": "model", "name": "n", "organization": "o", "private": true}, f.created[0])
+	place, err := c.Upload(t.Context(), "o/n", dir, "", "step 4")
+	require.NoError(t, err)
+	require.Equal(t, f.server.URL+"/o/n/commit/1", place)
+	require.Equal(t, want, f.tree)
+	require.Equal(t, []string{"step 4"}, f.commits)
+	require.Len(t, f.stored, 2, "equal files are stored once")
+	require.Len(t, f.checked, 2)
+	sum := sha256.Sum256([]byte(want["model.safetensors"]))
+	require.Len(t, f.parts[hex.EncodeToString(sum[:])], 3)
+
+	f.tree = map[string]string{}
+	_, err = c.Upload(t.Context(), "o/n", dir, "hf_model", "again")
+	require.NoError(t, err)
+	require.Equal(t, want["config.json"], f.tree["hf_model/config.json"])
+	require.Len(t, f.checked, 2, "what is stored is not sent again")
+}
+
+// TestNothingIsCommittedAfterAFailure lets every place fail once.
+func TestNothingIsCommittedAfterAFailure(t *testing.T) {
+	dir, _ := folder(t)
+	for place, code := range map[string]int{
+		"/api/models/o/n/preupload/main": 403, "/o/n.git/info/lfs/objects/batch": 500, "/verify": 404, "/api/models/o/n/commit/main": 412,
+		"whole": 507, "part": 503, "complete": 400,
+	} {
+		f := newFake(t)
+		f.fail[place] = code
+		_, err := f.client().Upload(t.Context(), "o/n", dir, "", "x")
+		require.ErrorContains(t, err, fmt.Sprint(code), place)
+		require.NotContains(t, err.Error(), "secret")
+		require.NotContains(t, err.Error(), "signature")
+		require.Empty(t, f.tree, place)
+	}
+	f := newFake(t)
+	_, err := f.client().Upload(t.Context(), "o/n", t.TempDir(), "", "x")
+	require.ErrorContains(t, err, "has no files")
+	for _, repo := range []string{"n", "/n", "o/", "o/n/x", "o/n ?"} {
+		_, err := f.client().Upload(t.Context(), repo, dir, "", "x")
+		require.ErrorContains(t, err, "must be owner/name")
+	}
+}
+
+func TestTheEnvironmentHasTokenAndEndpoint(t *testing.T) {
+	env := func(token, endpoint string) func(string) (string, bool) {
+		return func(name string) (string, bool) {
+			return map[string]string{"HF_TOKEN": token, "HF_ENDPOINT": endpoint}[name], true
+		}
+	}
+	_, err := FromEnvironment(env(" ", ""))
+	require.ErrorIs(t, err, ErrNoToken)
+	c, err := FromEnvironment(env("x", ""))
+	require.NoError(t, err)
+	require.Equal(t, Endpoint, c.endpoint)
+	_, err = FromEnvironment(env("x", "hub.local"))
+	require.ErrorContains(t, err, "HF_ENDPOINT")
+}
