@@ -73,3 +73,13 @@ func TestAStepIsPlayedAgain(t *testing.T) {
 	_, _, errs = run(t, "", "replay", out, "--step", "1")
 	require.Contains(t, errs, "trainer.rollout_data_dir is null")
 }
+
+// TestAStepWithoutPicturesIsPlayedAgain: what is compared are tokens, so pictures
+// that trainer.log_image leaves out, as it does unless asked, are not missed.
+func TestAStepWithoutPicturesIsPlayedAgain(t *testing.T) {
+	config, out := setup(t)
+	episodes := filepath.Join(t.TempDir(), "episodes")
+	succeed(t, "train", config, "--log", "error", "--out", out, "env.config.render_mode=vision", "data.max_prompt_length=0", "trainer.rollout_data_dir="+episodes)
+	require.NoDirExists(t, filepath.Join(episodes, "images"))
+	require.Contains(t, succeed(t, "replay", out, "--step", "1", "--log", "error"), "everything is as it was recorded\n")
+}

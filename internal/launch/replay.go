@@ -122,16 +122,21 @@ func recorded(c *vagen.Config, path string, step int) ([]*rollout.Trajectory, er
 	if dir == nil {
 		return nil, fmt.Errorf("the run in %s recorded no episodes: trainer.rollout_data_dir is null", path)
 	}
-	all, err := store.Load(filepath.Join(*dir, fmt.Sprintf(stepFile, step)))
+	r, err := store.Open(filepath.Join(*dir, fmt.Sprintf(stepFile, step)))
 	if err != nil {
 		return nil, err
 	}
-	out := make([]*rollout.Trajectory, len(all))
-	for i, s := range all {
-		if s.Step != step {
-			return nil, fmt.Errorf("%s: episode %d is of step %d, not %d", *dir, i, s.Step, step)
+	defer r.Close()
+	r.Lenient() // pictures are not compared: trainer.log_image may have left them out
+	var out []*rollout.Trajectory
+	for s, err := range r.All() {
+		if err != nil {
+			return nil, err
 		}
-		out[i] = s.Trajectory
+		if s.Step != step {
+			return nil, fmt.Errorf("%s: episode %d is of step %d, not %d", *dir, len(out), s.Step, step)
+		}
+		out = append(out, s.Trajectory)
 	}
 	return out, nil
 }
