@@ -101,19 +101,19 @@ func (e *Evaluation) Run(ctx context.Context) (*Report, error) {
 	if err := e.check(); err != nil {
 		return nil, err
 	}
-	todo, err := e.begin()
+	missing, err := e.begin()
 	if err != nil {
 		return nil, err
 	}
 	for i := range e.Tasks {
 		t := &e.Tasks[i]
-		if len(todo[i]) == 0 {
+		if len(missing[i]) == 0 {
 			continue
 		}
 		if e.Apart {
-			err = e.playApart(ctx, t, todo[i])
+			err = e.playApart(ctx, t, missing[i])
 		} else {
-			err = e.playTogether(ctx, t, todo[i])
+			err = e.playTogether(ctx, t, missing[i])
 		}
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("vagen: evaluate: tag %s: %w", t.Tag, err), e.write())
@@ -176,9 +176,9 @@ const folderPrefix = "tag_"
 func (e *Evaluation) folder(t *Task) string { return filepath.Join(e.Dir, folderPrefix+t.Tag) }
 
 // begin reads what is there, and removes what is to be made anew.
-func (e *Evaluation) begin() (todo [][]rollout.Episode, err error) {
+func (e *Evaluation) begin() (missing [][]rollout.Episode, err error) {
 	e.results, e.over, e.all = map[string][]EpisodeResult{}, 0, 0
-	todo = make([][]rollout.Episode, len(e.Tasks))
+	missing = make([][]rollout.Episode, len(e.Tasks))
 	for i := range e.Tasks {
 		t := &e.Tasks[i]
 		stored, err := readResults(e.folder(t))
@@ -186,7 +186,7 @@ func (e *Evaluation) begin() (todo [][]rollout.Episode, err error) {
 			return nil, err
 		}
 		var stale []string
-		if todo[i], stale, err = e.missing(t, stored); err != nil {
+		if missing[i], stale, err = e.missing(t, stored); err != nil {
 			return nil, err
 		}
 		for _, id := range stale {
@@ -197,14 +197,14 @@ func (e *Evaluation) begin() (todo [][]rollout.Episode, err error) {
 		}
 		e.results[t.Tag] = stored
 		e.all += len(t.Episodes)
-		e.over += len(t.Episodes) - len(todo[i])
+		e.over += len(t.Episodes) - len(missing[i])
 	}
-	return todo, nil
+	return missing, nil
 }
 
 // missing lists the episodes of a task without a result, and the results that have
 // to go.
-func (e *Evaluation) missing(t *Task, stored []EpisodeResult) (todo []rollout.Episode, stale []string, err error) {
+func (e *Evaluation) missing(t *Task, stored []EpisodeResult) (missing []rollout.Episode, stale []string, err error) {
 	have := map[string]*EpisodeResult{}
 	for i := range stored {
 		have[stored[i].ID] = &stored[i]
@@ -214,17 +214,17 @@ func (e *Evaluation) missing(t *Task, stored []EpisodeResult) (todo []rollout.Ep
 		r := have[id]
 		switch {
 		case r == nil:
-			todo = append(todo, n.Episode)
+			missing = append(missing, n.Episode)
 		case e.Resume == ResumeOff:
 			return nil, nil, fmt.Errorf("vagen: evaluate: %w: %s has results of %s (go on with resume %s, or replace them with %s)", ErrRunExists, e.folder(t), e.Model, SkipCompleted, ForceRerun)
 		case e.Resume == ForceRerun || !r.Usable():
-			todo, stale = append(todo, n.Episode), append(stale, id)
+			missing, stale = append(missing, n.Episode), append(stale, id)
 		case r.Settings != t.settings(&n.Episode):
 			return nil, nil, fmt.Errorf("vagen: evaluate: %w: %s: %s, seed %d, was played with other settings than tag %s has now (sampling, harness, limits or options): take another tag, or replace results with %s",
 				ErrOtherConfig, filepath.Join(e.folder(t), id), r.Env, r.Seed, t.Tag, ForceRerun)
 		}
 	}
-	return todo, stale, nil
+	return missing, stale, nil
 }
 
 // nth is an episode with how many of the same environment and seed come before it.
@@ -254,11 +254,11 @@ func (e *Evaluation) id(n *nth) string {
 
 // playTogether plays a task in batches, which are the same whatever is missing of
 // them.
-func (e *Evaluation) playTogether(ctx context.Context, t *Task, todo []rollout.Episode) error {
+func (e *Evaluation) playTogether(ctx context.Context, t *Task, missing []rollout.Episode) error {
 	p := t.Player
 	p.Policy = e.Policy
 	wanted := map[int]bool{}
-	for _, ep := range todo {
+	for _, ep := range missing {
 		wanted[ep.Group] = true
 	}
 	return playBatches(ctx, &p, t.Episodes, t.AtOnce, t.Seed, wanted, func(ts []*rollout.Trajectory) error {
@@ -296,12 +296,12 @@ func playBatches(ctx context.Context, p *rollout.Player, episodes []rollout.Epis
 }
 
 // playApart plays each episode by itself, some at a time. The first error ends all.
-func (e *Evaluation) playApart(ctx context.Context, t *Task, todo []rollout.Episode) error {
+func (e *Evaluation) playApart(ctx context.Context, t *Task, missing []rollout.Episode) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	work := make(chan rollout.Episode)
 	var wg sync.WaitGroup
-	for range min(max(1, e.Concurrency), len(todo)) {
+	for range min(max(1, e.Concurrency), len(missing)) {
 		wg.Go(func() {
 			for ep := range work {
 				if err := e.playOne(ctx, t, ep); err != nil {
@@ -310,7 +310,7 @@ func (e *Evaluation) playApart(ctx context.Context, t *Task, todo []rollout.Epis
 			}
 		})
 	}
-	for _, ep := range todo {
+	for _, ep := range missing {
 		select {
 		case work <- ep:
 			continue
