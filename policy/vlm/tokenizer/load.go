@@ -33,7 +33,7 @@ const maxFile = 256 << 20
 type files map[string][]byte
 
 // Load reads the tokenizer of a model folder. An error wraps ErrUnsupported if
-// the tokenizer needs something that is not implemented here, and ErrFormat if
+// the tokenizer needs something that this package does not know, and ErrFormat if
 // its files are malformed or contradict each other.
 func Load(dir string) (*Tokenizer, error) {
 	all := files{}
