@@ -50,16 +50,9 @@ func (m *Model) adapt() error {
 			m.adapter.Pattern = decoderPattern
 		}
 	case m.opts.Adapter != "":
-		raw, err := os.ReadFile(filepath.Join(m.opts.Adapter, peft.ConfigFile))
+		c, err := m.readAdapterConfig(m.opts.Adapter)
 		if err != nil {
-			return fmt.Errorf("vlm: %w", err)
-		}
-		c, err := peft.Parse(raw)
-		if err != nil {
-			return fmt.Errorf("vlm: %s: %w", m.opts.Adapter, err)
-		}
-		if c.Dropout > 0 {
-			m.opts.Log.Warn("the adapter's dropout is not applied in training", "lora_dropout", c.Dropout)
+			return err
 		}
 		if len(c.Saved) > 0 {
 			return fmt.Errorf("vlm: %s: %w: modules_to_save is %q, which a policy does not have", m.opts.Adapter, peft.ErrConfig, c.Saved)
@@ -152,103 +145,6 @@ func (m *Model) freeze() error {
 		return fmt.Errorf("vlm: %w: Freeze fits no weight with %q", ErrOption, m.opts.Freeze[i])
 	}
 	return nil
-}
-
-// adapterSource fills adapters from a stored one, or as new ones start.
-func (m *Model) adapterSource(stored *safetensors.Reader, otherwise source) source {
-	return func(g *model.Group, p model.Param, part model.Part, dst []float32) error {
-		if stored == nil || !p.Adapter {
-			return otherwise(g, p, part, dst)
-		}
-		name, ok := adapterName(stored, m.cfg, part)
-		if !ok {
-			return fmt.Errorf("vlm: %w: %s %v is missing in %s", ErrWeights, peft.Prefix+part.Name, part.Dims, m.opts.Adapter)
-		}
-		if bad := fits(located{stored, name}, part); len(bad) > 0 {
-			return fmt.Errorf("vlm: %w: %w (in %s)", ErrWeights, errors.Join(bad...), m.opts.Adapter)
-		}
-		_, err := stored.Float32(name, dst[:0])
-		return err
-	}
-}
-
-// adapterName finds an adapter's matrix by its name in memory, or by that of
-// adapters made by older versions.
-func adapterName(r *safetensors.Reader, cfg *model.Config, part model.Part) (string, bool) {
-	for _, name := range []string{peft.Prefix + part.Name, peft.Prefix + cfg.OldName(part.Name)} {
-		if _, ok := r.Info(name); ok {
-			return name, true
-		}
-	}
-	return "", false
-}
-
-// openAdapter opens the weights of a stored adapter and refuses ones that the
-// configuration does not ask for.
-func (m *Model) openAdapter() (*safetensors.Reader, error) {
-	if m.opts.Adapter == "" {
-		return nil, nil
-	}
-	r, err := safetensors.Open(filepath.Join(m.opts.Adapter, peft.WeightsFile))
-	if err != nil {
-		return nil, fmt.Errorf("vlm: %w", err)
-	}
-	wanted := map[string]bool{}
-	for _, g := range m.cfg.Groups().All() {
-		for _, p := range g.Params {
-			if name, ok := adapterName(r, m.cfg, p.Parts[0]); p.Adapter && ok {
-				wanted[name] = true
-			}
-		}
-	}
-	extra := slices.DeleteFunc(r.Names(), func(name string) bool { return wanted[name] })
-	if len(extra) > 0 {
-		r.Close()
-		return nil, fmt.Errorf("vlm: %w: %s has weights that its target_modules do not cover: %q", ErrWeights, m.opts.Adapter, extra)
-	}
-	return r, nil
-}
-
-// dimmed returns the learner's arrays with its adapters off: their second halves
-// are the zeros of off, which has an array for each shape.
-func (l *learner) dimmed(off map[string]*device.Array) *parts {
-	t := &tensors{groups: l.weights.groups}
-	for gi, g := range l.weights.groups {
-		arrays := slices.Clone(l.weights.arrays[gi])
-		for i, p := range g.Params {
-			if p.Adapter && p.Init == model.InitZero {
-				arrays[i] = off[fmt.Sprint(p.Dims)]
-			}
-		}
-		t.arrays = append(t.arrays, arrays)
-	}
-	return l.net.parts(t)
-}
-
-// newOff makes the zeros that switch adapters off.
-func (l *learner) newOff() (map[string]*device.Array, error) {
-	off := map[string]*device.Array{}
-	for _, g := range l.weights.groups {
-		for _, p := range g.Params {
-			key := fmt.Sprint(p.Dims)
-			if !p.Adapter || p.Init != model.InitZero || off[key] != nil {
-				continue
-			}
-			a, err := device.Put(l.net.dev, make([]float32, p.Size()), p.Dims...)
-			if err != nil {
-				freeOff(off)
-				return nil, err
-			}
-			off[key] = a
-		}
-	}
-	return off, nil
-}
-
-func freeOff(off map[string]*device.Array) {
-	for _, a := range off {
-		a.Free()
-	}
 }
 
 // merged returns a group without its adapters, which are added to the weights.

@@ -3,11 +3,17 @@ package vlm
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/gomlx/gomlx/pkg/core/dtypes"
+
 	"vagen/internal/safetensors"
+	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/peft"
 )
 
 // ErrWeights is wrapped by errors about tensors that are missing, have the wrong
@@ -107,5 +113,99 @@ func stored(r *safetensors.Reader, found names, otherwise source) source {
 			return fmt.Errorf("vlm: reading %s: %w", t.Name, err)
 		}
 		return r.Release(t.Name)
+	}
+}
+
+// load puts the weights on the device.
+func (m *Model) load() error {
+	compute := dtypes.Float32
+	if m.opts.BFloat16 {
+		compute = dtypes.BFloat16
+	}
+	keep := map[Recompute]keepMode{RecomputeNothing: keepAll, RecomputeAttention: keepMost, RecomputeBlocks: keepInputs}[m.opts.Recompute]
+	k := newKernels(m.dev, m.cfg, compute, keep)
+	spec := *m.cfg
+	spec.Value = m.opts.Critic == SharedCritic
+	m.net = newNet(k, &spec)
+	stored, err := m.openAdapter(m.opts.Adapter, &spec)
+	if err != nil {
+		return err
+	}
+	defer stored.close()
+	if m.actor, err = m.loadInto(m.net, m.dir, stored, nil); err != nil {
+		return err
+	}
+	if m.opts.Reference && m.adapter != nil {
+		if m.ref, err = m.newReference(); err != nil {
+			return err
+		}
+	} else if m.opts.Reference {
+		refSpec := *m.cfg
+		if m.ref, err = m.loadInto(newNet(k, &refSpec), m.dir, nil, nil); err != nil {
+			return err
+		}
+	}
+	if m.opts.Critic != SeparateCritic {
+		return nil
+	}
+	m.critic, err = m.loadCritic(k)
+	return err
+}
+
+// loadCritic reads a separate critic: a model, or an adapter on the policy's.
+func (m *Model) loadCritic(k *kernels) (*learner, error) {
+	spec := *m.cfg
+	spec.Critic, spec.Tied = true, false
+	n, dir := newNet(k, &spec), m.opts.CriticPath
+	if dir == "" || sameFolder(dir, m.dir) {
+		return m.loadInto(n, m.dir, nil, m.base())
+	}
+	if _, err := os.Stat(filepath.Join(dir, peft.ConfigFile)); err != nil {
+		return m.loadInto(n, dir, nil, nil)
+	}
+	stored, err := m.openCriticAdapter(dir, &spec)
+	if err != nil {
+		return nil, err
+	}
+	defer stored.close()
+	return m.loadInto(n, m.dir, stored, m.base())
+}
+
+// loadInto reads a folder's weights for a net, but for those that base has. A
+// value head that the folder does not have is new, and so are adapters without a
+// stored one.
+func (m *Model) loadInto(n *net, dir string, adapter *storedAdapter, base map[string]*device.Array) (*learner, error) {
+	r, err := safetensors.OpenSharded(dir)
+	if err != nil {
+		return nil, fmt.Errorf("vlm: %w", err)
+	}
+	defer r.Close()
+	found, unused, err := resolve(r, n.spec)
+	if err != nil {
+		return nil, fmt.Errorf("%w (in %s)", err, dir)
+	}
+	unused = slices.DeleteFunc(unused, func(name string) bool { return name == "lm_head.weight" })
+	if len(unused) > 0 {
+		m.opts.Log.Warn("tensors of the checkpoint are not used", "folder", dir, "tensors", unused)
+	}
+	t, err := newTensors(m.dev, n.groups.All(), base, stored(r, found, m.adapterSource(adapter, m.newWeights())))
+	if err != nil {
+		return nil, err
+	}
+	return newLearner(n, t, found), nil
+}
+
+// newWeights fills a value head, and adapters, that no checkpoint has.
+func (m *Model) newWeights() source {
+	draw := random(m.cfg, m.opts.Seed)
+	if !m.opts.ZeroValueHead {
+		return draw
+	}
+	return func(g *model.Group, p model.Param, part model.Part, dst []float32) error {
+		if p.Adapter {
+			return draw(g, p, part, dst)
+		}
+		clear(dst)
+		return nil
 	}
 }

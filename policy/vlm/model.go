@@ -11,9 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gomlx/gomlx/pkg/core/dtypes"
-
-	"vagen/internal/safetensors"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
@@ -63,14 +60,17 @@ type Options struct {
 	// Critic is where values come from; "" is NoCritic.
 	Critic Critic
 	// CriticPath is a folder with a separate critic's weights; without it the
-	// critic starts from the policy's, with a new value head.
+	// critic starts from the policy's, with a new value head. With LoRA or Adapter
+	// it may be the folder of a critic's adapter, as Save writes it.
 	CriticPath string
 	// ZeroValueHead starts a new value head with zeros, so that the first values
 	// are 0, instead of small random weights.
 	ZeroValueHead bool
 	// Reference keeps a frozen copy of the policy for KL terms.
 	Reference bool
-	// LoRA trains adapters in place of the weights; nil trains the weights.
+	// LoRA trains adapters in place of the weights; nil trains the weights. Policy,
+	// reference, and a separate critic unless its CriticPath is another model's, then
+	// share the weights below the adapters.
 	LoRA *LoRA
 	// Adapter is a folder with a LoRA adapter in PEFT's layout, which is used and
 	// trained on.
@@ -243,89 +243,6 @@ func (m *Model) openText(dir string) error {
 	return nil
 }
 
-// load puts the weights on the device.
-func (m *Model) load() error {
-	compute := dtypes.Float32
-	if m.opts.BFloat16 {
-		compute = dtypes.BFloat16
-	}
-	keep := map[Recompute]keepMode{RecomputeNothing: keepAll, RecomputeAttention: keepMost, RecomputeBlocks: keepInputs}[m.opts.Recompute]
-	k := newKernels(m.dev, m.cfg, compute, keep)
-	spec := *m.cfg
-	spec.Value = m.opts.Critic == SharedCritic
-	m.net = newNet(k, &spec)
-	stored, err := m.openAdapter()
-	if err != nil {
-		return err
-	}
-	if stored != nil {
-		defer stored.Close()
-	}
-	if m.actor, err = m.loadInto(m.net, m.dir, stored); err != nil {
-		return err
-	}
-	if m.opts.Reference && m.adapter != nil {
-		m.ref = &learner{net: m.net}
-		if m.off, err = m.actor.newOff(); err != nil {
-			return err
-		}
-	} else if m.opts.Reference {
-		refSpec := *m.cfg
-		if m.ref, err = m.loadInto(newNet(k, &refSpec), m.dir, nil); err != nil {
-			return err
-		}
-	}
-	if m.opts.Critic != SeparateCritic {
-		return nil
-	}
-	criticSpec := *m.cfg
-	criticSpec.Critic, criticSpec.Tied = true, false
-	dir := m.opts.CriticPath
-	if dir == "" {
-		dir = m.dir
-	}
-	m.critic, err = m.loadInto(newNet(k, &criticSpec), dir, nil)
-	return err
-}
-
-// loadInto reads a folder's weights for a net. A value head that the folder
-// does not have is new, and so are adapters without a stored one.
-func (m *Model) loadInto(n *net, dir string, adapter *safetensors.Reader) (*learner, error) {
-	r, err := safetensors.OpenSharded(dir)
-	if err != nil {
-		return nil, fmt.Errorf("vlm: %w", err)
-	}
-	defer r.Close()
-	found, unused, err := resolve(r, n.spec)
-	if err != nil {
-		return nil, fmt.Errorf("%w (in %s)", err, dir)
-	}
-	unused = slices.DeleteFunc(unused, func(name string) bool { return name == "lm_head.weight" })
-	if len(unused) > 0 {
-		m.opts.Log.Warn("tensors of the checkpoint are not used", "folder", dir, "tensors", unused)
-	}
-	t, err := newTensors(m.dev, n.groups.All(), stored(r, found, m.adapterSource(adapter, m.newWeights())))
-	if err != nil {
-		return nil, err
-	}
-	return newLearner(n, t, found), nil
-}
-
-// newWeights fills a value head, and adapters, that no checkpoint has.
-func (m *Model) newWeights() source {
-	draw := random(m.cfg, m.opts.Seed)
-	if !m.opts.ZeroValueHead {
-		return draw
-	}
-	return func(g *model.Group, p model.Param, part model.Part, dst []float32) error {
-		if p.Adapter {
-			return draw(g, p, part, dst)
-		}
-		clear(dst)
-		return nil
-	}
-}
-
 // Close frees everything on the device. The Model must not be used afterwards.
 func (m *Model) Close() error {
 	m.mu.Lock()
@@ -338,7 +255,7 @@ func (m *Model) Close() error {
 	m.actor.free()
 	m.critic.free()
 	m.ref.free()
-	freeOff(m.off)
+	m.freeOff()
 	if m.dev != nil {
 		m.dev.Close()
 	}
@@ -365,32 +282,6 @@ func (m *Model) Parameters() (policyCount, criticCount int) {
 
 // Tokenizer returns the model's tokenizer.
 func (m *Model) Tokenizer() *tokenizer.Tokenizer { return m.tok }
-
-// Tie makes the reference policy, where there is one, and a separate critic's
-// trunk equal to the policy as it is now: what reinforcement learning starts
-// from after imitation.
-func (m *Model) Tie(ctx context.Context) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
-		return ErrClosed
-	}
-	if m.adapter != nil {
-		return fmt.Errorf("vlm: tie: %w: with adapters the reference is the model without them, and a critic has its own", ErrOption)
-	}
-	for _, l := range []*learner{m.ref, m.critic} {
-		if l == nil {
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := l.copyFrom(m.actor); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // CompileTime is the time spent so far in building and compiling programs.
 func (m *Model) CompileTime() time.Duration { return m.dev.CompileTime() }

@@ -48,11 +48,11 @@ type adam struct {
 func newAdam(n *net) (*adam, error) {
 	zero := func(_ *model.Group, _ model.Param, _ model.Part, dst []float32) error { clear(dst); return nil }
 	groups := trainedGroups(n.groups.All())
-	m, err := newTensors(n.dev, groups, zero)
+	m, err := newTensors(n.dev, groups, nil, zero)
 	if err != nil {
 		return nil, err
 	}
-	v, err := newTensors(n.dev, groups, zero)
+	v, err := newTensors(n.dev, groups, nil, zero)
 	if err != nil {
 		m.free()
 		return nil, err

@@ -111,9 +111,11 @@ func (t *tensors) bytes() (sum int64) {
 	if t == nil {
 		return 0
 	}
-	for _, g := range t.arrays {
-		for _, a := range g {
-			sum += a.Bytes()
+	for gi, g := range t.arrays {
+		for i, a := range g {
+			if !t.shares(gi, i) {
+				sum += a.Bytes()
+			}
 		}
 	}
 	return sum

@@ -231,7 +231,7 @@ func (r *restoring) load() error {
 		return nil
 	}
 	moments := func(prefix string) (*tensors, error) {
-		return newTensors(r.learner.net.dev, trainedGroups(r.learner.weights.groups), func(_ *model.Group, _ model.Param, part model.Part, dst []float32) error {
+		return newTensors(r.learner.net.dev, trainedGroups(r.learner.weights.groups), nil, func(_ *model.Group, _ model.Param, part model.Part, dst []float32) error {
 			_, err := r.opt.Float32(prefix+part.Name, dst[:0])
 			return err
 		})

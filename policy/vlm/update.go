@@ -63,9 +63,6 @@ func (m *Model) Score(ctx context.Context, rows *policy.Rows, want []bool, what 
 		out.Values = val
 	}
 	if what.Reference {
-		if m.adapter != nil {
-			m.ref.parts = m.actor.dimmed(m.off)
-		}
 		if out.Reference, _, _, err = run(m.ref, true, false); err != nil {
 			return nil, err
 		}

@@ -18,23 +18,30 @@ type tensors struct {
 	// host has the values of a copy, which has no arrays; nil where a parameter was
 	// not copied.
 	host [][][]float32
+	// shared marks arrays that belong to other tensors; nil where none does.
+	shared [][]bool
 }
 
 func (t *tensors) free() {
 	if t == nil {
 		return
 	}
-	for _, g := range t.arrays {
-		device.FreeAll(g...)
+	for gi, g := range t.arrays {
+		for i, a := range g {
+			if !t.shares(gi, i) {
+				a.Free()
+			}
+		}
 	}
 }
 
 // source fills a parameter's part with float32 values.
 type source func(group *model.Group, p model.Param, part model.Part, dst []float32) error
 
-// newTensors puts every parameter on the device, one at a time.
-func newTensors(d *device.Device, groups []*model.Group, from source) (*tensors, error) {
-	t := &tensors{groups: groups}
+// newTensors puts every parameter on the device, one at a time, but for those
+// whose array base has, by the name of their first part.
+func newTensors(d *device.Device, groups []*model.Group, base map[string]*device.Array, from source) (*tensors, error) {
+	t := &tensors{groups: groups, shared: make([][]bool, len(groups))}
 	var buf []float32
 	defer func() {
 		if large := cap(buf) > 16<<20; large {
@@ -42,10 +49,14 @@ func newTensors(d *device.Device, groups []*model.Group, from source) (*tensors,
 			debug.FreeOSMemory() // would otherwise stay for minutes
 		}
 	}()
-	for _, g := range groups {
+	for gi, g := range groups {
 		arrays := make([]*device.Array, 0, len(g.Params))
-		t.arrays = append(t.arrays, arrays)
-		for _, p := range g.Params {
+		t.arrays, t.shared[gi] = append(t.arrays, arrays), make([]bool, len(g.Params))
+		for i, p := range g.Params {
+			if a := base[p.Parts[0].Name]; a != nil {
+				t.arrays[gi], t.shared[gi][i] = append(t.arrays[gi], a), true
+				continue
+			}
 			if n := p.Size(); cap(buf) < n {
 				buf = make([]float32, n)
 			}
@@ -63,7 +74,7 @@ func newTensors(d *device.Device, groups []*model.Group, from source) (*tensors,
 				t.free()
 				return nil, err
 			}
-			t.arrays[len(t.arrays)-1] = append(t.arrays[len(t.arrays)-1], a)
+			t.arrays[gi] = append(t.arrays[gi], a)
 		}
 	}
 	return t, nil
@@ -204,8 +215,7 @@ func (t *tensors) replace(d *device.Device, want func(model.Param) bool, f func(
 			if err != nil {
 				return err
 			}
-			t.arrays[gi][pi].Free()
-			t.arrays[gi][pi] = a
+			t.put(gi, pi, a)
 		}
 	}
 	return nil

@@ -1,0 +1,125 @@
+package vlm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"vagen/internal/safetensors"
+	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/peft"
+)
+
+// storedAdapter are the weights of an adapter's folder. The nil one has none.
+type storedAdapter struct {
+	dir string
+	*safetensors.Reader
+}
+
+func (s *storedAdapter) close() {
+	if s != nil {
+		s.Close()
+	}
+}
+
+// readAdapterConfig reads the settings of an adapter's folder.
+func (m *Model) readAdapterConfig(dir string) (peft.Config, error) {
+	raw, err := os.ReadFile(filepath.Join(dir, peft.ConfigFile))
+	if err != nil {
+		return peft.Config{}, fmt.Errorf("vlm: %w", err)
+	}
+	c, err := peft.Parse(raw)
+	if err != nil {
+		return c, fmt.Errorf("vlm: %s: %w", dir, err)
+	}
+	if c.Dropout > 0 {
+		m.opts.Log.Warn("the adapter's dropout is not applied in training", "folder", dir, "lora_dropout", c.Dropout)
+	}
+	return c, nil
+}
+
+// openAdapter opens the weights of a stored adapter and refuses ones that the
+// model does not have. No folder means no adapter.
+func (m *Model) openAdapter(dir string, spec *model.Config) (*storedAdapter, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	r, err := safetensors.Open(filepath.Join(dir, peft.WeightsFile))
+	if err != nil {
+		return nil, fmt.Errorf("vlm: %w", err)
+	}
+	wanted := map[string]bool{}
+	groups := spec.Groups()
+	for _, g := range groups.All() {
+		for _, p := range g.Params {
+			if name, ok := adapterName(r, m.cfg, p.Parts[0]); ok && (p.Adapter || g == &groups.Score) {
+				wanted[name] = true
+			}
+		}
+	}
+	extra := slices.DeleteFunc(r.Names(), func(name string) bool { return wanted[name] })
+	if len(extra) > 0 {
+		r.Close()
+		return nil, fmt.Errorf("vlm: %w: %s has weights that its target_modules do not cover: %q", ErrWeights, dir, extra)
+	}
+	return &storedAdapter{dir, r}, nil
+}
+
+// openCriticAdapter opens a critic's adapter, which must be of the same kind as
+// the policy's: one executable serves both.
+func (m *Model) openCriticAdapter(dir string, spec *model.Config) (*storedAdapter, error) {
+	c, err := m.readAdapterConfig(dir)
+	if err != nil {
+		return nil, err
+	}
+	if m.adapter == nil {
+		return nil, fmt.Errorf("vlm: %w: CriticPath %s holds an adapter, but the policy has none", ErrOption, dir)
+	}
+	var bad []error
+	if c.Rank != m.adapter.Rank || c.Scale() != m.adapter.Scale() {
+		bad = append(bad, fmt.Errorf("rank %d, scaled by %v, but the policy's adapter has rank %d, scaled by %v; they must be the same",
+			c.Rank, c.Scale(), m.adapter.Rank, m.adapter.Scale()))
+	}
+	if saved := slices.DeleteFunc(slices.Clone(c.Saved), func(name string) bool { return name == "score" }); len(saved) > 0 {
+		bad = append(bad, fmt.Errorf("modules_to_save is %q, must be score alone", c.Saved))
+	}
+	if len(bad) > 0 {
+		return nil, fmt.Errorf("vlm: %s: %w: %w", dir, peft.ErrConfig, errors.Join(bad...))
+	}
+	return m.openAdapter(dir, spec)
+}
+
+// adapterSource fills adapters, and what is stored with them, from a stored
+// adapter; otherwise as new ones start.
+func (m *Model) adapterSource(stored *storedAdapter, otherwise source) source {
+	if stored == nil {
+		return otherwise
+	}
+	return func(g *model.Group, p model.Param, part model.Part, dst []float32) error {
+		name, ok := adapterName(stored.Reader, m.cfg, part)
+		if !ok && !p.Adapter {
+			return otherwise(g, p, part, dst)
+		}
+		if !ok {
+			return fmt.Errorf("vlm: %w: %s %v is missing in %s", ErrWeights, peft.Prefix+part.Name, part.Dims, stored.dir)
+		}
+		if bad := fits(located{stored.Reader, name}, part); len(bad) > 0 {
+			return fmt.Errorf("vlm: %w: %w (in %s)", ErrWeights, errors.Join(bad...), stored.dir)
+		}
+		_, err := stored.Float32(name, dst[:0])
+		return err
+	}
+}
+
+// adapterName finds an adapter's matrix by its name in memory, or by that of
+// adapters made by older versions.
+func adapterName(r *safetensors.Reader, cfg *model.Config, part model.Part) (string, bool) {
+	for _, name := range []string{peft.Prefix + part.Name, peft.Prefix + cfg.OldName(part.Name)} {
+		if _, ok := r.Info(name); ok {
+			return name, true
+		}
+	}
+	return "", false
+}

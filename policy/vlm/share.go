@@ -1,0 +1,186 @@
+package vlm
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/model"
+)
+
+// With adapters, the weights below them never change. Policy, critic and
+// reference then use the same arrays, which belong to the policy.
+
+// shares reports whether the array of a parameter belongs to other tensors.
+func (t *tensors) shares(group, i int) bool { return t.shared != nil && t.shared[group][i] }
+
+// base are the policy's weights below its adapters by the name of their first
+// part; nil without adapters.
+func (m *Model) base() map[string]*device.Array {
+	if m.adapter == nil {
+		return nil
+	}
+	base := map[string]*device.Array{}
+	w := m.actor.weights
+	for gi, g := range w.groups {
+		for i, p := range g.Params {
+			if p.Frozen && !p.Adapter {
+				base[p.Parts[0].Name] = w.arrays[gi][i]
+			}
+		}
+	}
+	return base
+}
+
+// onBase reports whether a learner's adapters are on the policy's weights.
+func (l *learner) onBase() bool { return l.weights.shares(0, 0) }
+
+// sameFolder reports whether two paths lead to one folder.
+func sameFolder(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
+}
+
+// newReference is the policy with its adapters off: they are zeros, of which
+// there is one array for each shape. It owns nothing.
+func (m *Model) newReference() (*learner, error) {
+	from := m.actor.weights
+	t := &tensors{groups: from.groups}
+	m.off = map[string]*device.Array{}
+	for gi, g := range from.groups {
+		arrays, shared := slices.Clone(from.arrays[gi]), make([]bool, len(g.Params))
+		for i, p := range g.Params {
+			shared[i] = true
+			if !p.Adapter {
+				continue
+			}
+			key := fmt.Sprint(p.Dims)
+			if m.off[key] == nil {
+				a, err := device.Put(m.dev, make([]float32, p.Size()), p.Dims...)
+				if err != nil {
+					return nil, err
+				}
+				m.off[key] = a
+			}
+			arrays[i] = m.off[key]
+		}
+		t.arrays, t.shared = append(t.arrays, arrays), append(t.shared, shared)
+	}
+	return newLearner(m.net, t, m.actor.names), nil
+}
+
+func (m *Model) freeOff() {
+	for _, a := range m.off {
+		a.Free()
+	}
+	m.off = nil
+}
+
+// copyAdapters replaces the adapters by those of another learner, which has all
+// of them. Until the last of them is there nothing changes.
+func (l *learner) copyAdapters(ctx context.Context, other *learner) error {
+	from := map[string]*device.Array{}
+	for gi, g := range other.weights.groups {
+		for i, p := range g.Params {
+			from[p.Parts[0].Name] = other.weights.arrays[gi][i]
+		}
+	}
+	var fresh []*device.Array
+	err := l.weights.eachAdapter(func(_, _ int, p model.Param) error {
+		a, err := duplicate(ctx, l.net.dev, from[p.Parts[0].Name], p)
+		if err == nil {
+			fresh = append(fresh, a)
+		}
+		return err
+	})
+	if err != nil {
+		device.FreeAll(fresh...)
+		return err
+	}
+	return l.weights.eachAdapter(func(gi, i int, _ model.Param) error {
+		l.weights.put(gi, i, fresh[0])
+		fresh = fresh[1:]
+		return nil
+	})
+}
+
+// eachAdapter visits the adapters by group and place.
+func (t *tensors) eachAdapter(visit func(group, i int, p model.Param) error) error {
+	for gi, g := range t.groups {
+		for i, p := range g.Params {
+			if !p.Adapter {
+				continue
+			}
+			if err := visit(gi, i, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// put gives a parameter an array of the tensors' own.
+func (t *tensors) put(group, i int, a *device.Array) {
+	if t.shares(group, i) {
+		t.shared[group][i] = false
+	} else {
+		t.arrays[group][i].Free()
+	}
+	t.arrays[group][i] = a
+}
+
+// Tie makes the reference policy, where there is one, and a separate critic's
+// trunk equal to the policy as it is now: what reinforcement learning starts
+// from after imitation. With adapters the reference then is the model with a
+// frozen copy of the policy's adapter instead of none, and the critic's adapter
+// becomes the policy's. A critic on another model's weights is an error then: they
+// would have to change, but checkpoints hold adapters alone. What the reference is
+// stands in no checkpoint.
+func (m *Model) Tie(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return ErrClosed
+	}
+	if m.adapter != nil {
+		return m.tieAdapters(ctx)
+	}
+	for _, l := range []*learner{m.ref, m.critic} {
+		if l == nil {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := l.copyFrom(m.actor); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tieAdapters is Tie where only adapters differ.
+func (m *Model) tieAdapters(ctx context.Context) error {
+	if m.critic != nil && !m.critic.onBase() {
+		return fmt.Errorf("vlm: tie: %w: the critic's weights, of %s, are another model's than those below the policy's adapter", ErrOption, m.opts.CriticPath)
+	}
+	if m.ref != nil {
+		if err := m.ref.copyAdapters(ctx, m.actor); err != nil {
+			return fmt.Errorf("vlm: tie: %w", err)
+		}
+		m.freeOff()
+	}
+	if m.critic == nil {
+		return nil
+	}
+	if err := m.critic.copyAdapters(ctx, m.actor); err != nil {
+		return fmt.Errorf("vlm: tie: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package vlm
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy"
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/peft"
+)
+
+// copyFolder copies the files of a folder.
+func copyFolder(t *testing.T, dir string) string {
+	t.Helper()
+	to := t.TempDir()
+	require.NoError(t, os.CopyFS(filepath.Join(to, "copy"), os.DirFS(dir)))
+	return filepath.Join(to, "copy")
+}
+
+func adapterBytes(x *tensors) (sum int64) {
+	_ = x.eachAdapter(func(gi, i int, _ model.Param) error { sum += x.arrays[gi][i].Bytes(); return nil })
+	return sum
+}
+
+func held(m *Model) int64 { _, bytes := m.dev.Live(); return bytes }
+
+// One base, two adapters, a value head, and for the reference a zero for every
+// shape: with AdamW's moments, of what is trained alone.
+func TestPolicyCriticAndReferenceShareTheBase(t *testing.T) {
+	for _, family := range []model.Family{model.Qwen25VL, model.Llama} {
+		dir := tinyFolder(t, family, nil)
+		base := held(openTiny(t, dir, Options{}))
+		m := openTiny(t, dir, Options{LoRA: lora(), Critic: SeparateCritic, Reference: true})
+		const score = 4 * (16 + 1) // hidden size and bias
+		adapters := adapterBytes(m.actor.weights)
+		var off int64
+		for _, a := range m.off {
+			off += a.Bytes()
+		}
+		require.Equal(t, base+2*adapters+score+off, held(m), family)
+		train(t, m, 2)
+		require.Equal(t, base+3*(2*adapters+score)+off, held(m), family)
+		require.NoError(t, m.Close())
+		require.Zero(t, held(m), "shared arrays are freed once")
+	}
+}
+
+// A critic on a copy of the folder has weights of its own: what it computes, what
+// it learns and what is saved is the same, number by number.
+func TestSharingTheBaseChangesNoNumber(t *testing.T) {
+	dir := tinyFolder(t, model.Qwen25VL, nil)
+	o := Options{LoRA: lora(), Critic: SeparateCritic, Reference: true, Seed: 5}
+	shared := openTiny(t, dir, o)
+	o.CriticPath = copyFolder(t, dir)
+	own := openTiny(t, dir, o)
+	require.True(t, shared.critic.onBase())
+	require.False(t, own.critic.onBase())
+	require.Greater(t, held(own), held(shared))
+
+	b := playedBatch(t, shared)
+	aim := policy.Objective{Temperature: 1, ClipLow: 0.2, ClipHigh: 0.2, ValueCoef: 0.7, ValueClip: 0.3, KL: "k3", KLCoef: 0.1}
+	a1, c1, _ := gradientsOf(t, shared, b, aim)
+	a2, c2, _ := gradientsOf(t, own, b, aim)
+	require.Equal(t, a2, a1)
+	require.Equal(t, c2, c1)
+	require.Contains(t, sortedNames(c1), "score.weight")
+	require.Greater(t, len(c1), 20)
+	train(t, shared, 2)
+	train(t, own, 2)
+	require.Equal(t, weightsOf(t, own.actor), weightsOf(t, shared.actor))
+	require.Equal(t, weightsOf(t, own.critic), weightsOf(t, shared.critic))
+	require.NotEqual(t, adapterOf(t, shared.actor), adapterOf(t, shared.critic), "each learns its own")
+	want, got := save(t, own), save(t, shared)
+	for _, folder := range []string{criticFolder, optimizerFolder} {
+		requireSameFiles(t, filepath.Join(want, folder), filepath.Join(got, folder))
+	}
+}
+
+// adapterOf are a learner's adapters by name.
+func adapterOf(t *testing.T, l *learner) map[string][]float32 {
+	t.Helper()
+	out := map[string][]float32{}
+	for name, x := range weightsOf(t, l) {
+		if strings.Contains(name, ".lora_") {
+			out[name] = x
+		}
+	}
+	require.NotEmpty(t, out)
+	return out
+}
+
+// The critic does not enter what is exported, and the exported policy is the
+// policy with its adapter.
+func TestExportsDoNotKnowTheSharingCritic(t *testing.T) {
+	dir := tinyFolder(t, model.Qwen25VL, nil)
+	m := openTiny(t, dir, Options{LoRA: lora(), Critic: SeparateCritic})
+	train(t, m, 3)
+	out := filepath.Join(t.TempDir(), "merged")
+	require.NoError(t, m.Export(t.Context(), out))
+	plain := openTiny(t, out, Options{})
+	rows, want := fourRows(t, m)
+	requireNear(t, logProbsOf(t, m, rows, want), logProbsOf(t, plain, rows, want), rowDrift, "log-probs")
+	require.NotContains(t, weightsOf(t, plain.actor), "score.weight")
+}
+
+func TestSavedCriticAdaptersOpenAsCriticPath(t *testing.T) {
+	dir := tinyFolder(t, model.Qwen2, nil)
+	m := openTiny(t, dir, Options{LoRA: lora(), Critic: SeparateCritic})
+	train(t, m, 2)
+	saved := save(t, m)
+	actor, critic := filepath.Join(saved, actorFolder), filepath.Join(saved, criticFolder)
+	again := openTiny(t, dir, Options{Adapter: actor, Critic: SeparateCritic, CriticPath: critic, Seed: 99})
+	require.Equal(t, weightsOf(t, m.actor), weightsOf(t, again.actor))
+	require.Equal(t, weightsOf(t, m.critic), weightsOf(t, again.critic), "the value head, too")
+	require.True(t, again.critic.onBase())
+
+	fail := func(want string, is error, o Options) {
+		o.Backend, o.Critic, o.CriticPath = backendGo, SeparateCritic, critic
+		_, err := Open(t.Context(), dir, o)
+		require.ErrorIs(t, err, is)
+		require.ErrorContains(t, err, want)
+	}
+	fail("the policy has none", ErrOption, Options{})
+	fail("they must be the same", peft.ErrConfig, Options{LoRA: &LoRA{Rank: 3, Alpha: 7, Targets: lora().Targets}})
+	fail("do not cover", ErrWeights, Options{LoRA: &LoRA{Rank: 3, Alpha: 6, Targets: []string{"q_proj"}}})
+}
+
+// After Tie the reference is the adapted model, frozen, and the critic's trunk
+// starts from it; the weights below are not copied.
+func TestTieCopiesTheAdapter(t *testing.T) {
+	m := newTiny(t, model.Qwen25VL, Options{LoRA: lora(), Critic: SeparateCritic, Reference: true})
+	rows, want := fourRows(t, m)
+	scores := func() *policy.Scores {
+		s, err := m.Score(t.Context(), &rows, want, policy.Wanted{LogProbs: true, Reference: true}, 1)
+		require.NoError(t, err)
+		return s
+	}
+	imitate(t, m, rows, want, 1e-2)
+	first := scores()
+	require.NotEqual(t, first.LogProbs, first.Reference)
+	head := weightsOf(t, m.critic)["score.weight"]
+	before := held(m)
+	var off int64
+	for _, a := range m.off {
+		off += a.Bytes()
+	}
+	require.NoError(t, m.Tie(t.Context()))
+	require.Equal(t, before+adapterBytes(m.actor.weights)-off, held(m), "an adapter more, the zeros less")
+	tied := scores()
+	require.Equal(t, first.LogProbs, tied.LogProbs)
+	require.Equal(t, first.LogProbs, tied.Reference)
+	require.Equal(t, adapterOf(t, m.actor), adapterOf(t, m.critic))
+	require.Equal(t, head, weightsOf(t, m.critic)["score.weight"], "the value head stays")
+
+	after := held(m)
+	train(t, m, 2)
+	later := scores()
+	require.Equal(t, tied.Reference, later.Reference, "it stays as it was")
+	require.NotEqual(t, tied.LogProbs, later.LogProbs)
+	require.NoError(t, m.Tie(t.Context()))
+	require.Equal(t, later.LogProbs, scores().Reference, "and can be tied again")
+	require.Greater(t, held(m), after, "moments of the critic")
+	require.NoError(t, m.Close())
+	require.Zero(t, held(m))
+}
+
+func TestTieRefusesACriticOnAnotherModel(t *testing.T) {
+	dir := tinyFolder(t, model.Qwen2, nil)
+	m := openTiny(t, dir, Options{LoRA: lora(), Critic: SeparateCritic, CriticPath: copyFolder(t, dir)})
+	err := m.Tie(t.Context())
+	require.ErrorIs(t, err, ErrOption)
+	require.ErrorContains(t, err, "another model's")
+}
+
+// Copying that ends half way leaves the adapters, and the memory, as they were.
+func TestTieThatIsStoppedChangesNothing(t *testing.T) {
+	m := newTiny(t, model.Qwen2, Options{LoRA: lora(), Critic: SeparateCritic, Reference: true})
+	train(t, m, 1)
+	before, was := held(m), adapterOf(t, m.critic)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, m.Tie(ctx), context.Canceled)
+	require.Equal(t, before, held(m))
+	require.Equal(t, was, adapterOf(t, m.critic))
+	for _, a := range m.ref.weights.arrays[len(m.ref.weights.arrays)-2] {
+		_, err := device.ReadNew[float32](a)
+		require.NoError(t, err)
+	}
+}
