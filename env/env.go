@@ -4,12 +4,21 @@ import (
 	"context"
 	"image"
 
+	"vagen/env/internal/calls"
 	"vagen/reward"
 )
 
 // ImageMark stands in an observation's text where an image belongs. The k-th
 // mark belongs to the k-th image.
 const ImageMark = "<image>"
+
+// Errors of the order of calls and of seeds. The environments below this folder
+// wrap them; those over HTTP have their own, see package remote.
+var (
+	ErrNotReset = calls.ErrNotReset
+	ErrClosed   = calls.ErrClosed
+	ErrSeed     = calls.ErrSeed
+)
 
 // Env is one live instance of an environment. Its methods are called one at a
 // time, from any goroutine: System and Reset first, then Step until an Outcome

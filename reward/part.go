@@ -13,6 +13,13 @@ type Part struct {
 // environment paid them.
 type Parts []Part
 
+// Pay adds a part, unless it is worth nothing.
+func (p *Parts) Pay(name string, value float64) {
+	if value != 0 {
+		*p = append(*p, Part{Name: name, Value: value})
+	}
+}
+
 // Sum adds the parts in order.
 func (p Parts) Sum() float64 {
 	var sum float64

@@ -2,12 +2,13 @@ package blackjack
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"image"
 	"math/rand/v2"
 
 	"vagen/env"
+	"vagen/env/internal/calls"
+	"vagen/env/internal/pay"
 	"vagen/env/internal/words"
 	"vagen/reward"
 )
@@ -21,9 +22,9 @@ const (
 
 // Errors of the order of calls.
 var (
-	ErrNotReset = errors.New("Reset has not been called")
-	ErrClosed   = errors.New("the environment is closed")
-	ErrSeed     = errors.New("seeds are not negative")
+	ErrNotReset = env.ErrNotReset
+	ErrClosed   = env.ErrClosed
+	ErrSeed     = env.ErrSeed
 )
 
 // Words of the actions.
@@ -35,6 +36,7 @@ const (
 
 // Env is one live game. It implements env.Env.
 type Env struct {
+	calls  calls.Guard
 	o      Options
 	parser *reward.Parser
 	deck   deck
@@ -42,7 +44,7 @@ type Env struct {
 	dealer, player Hand
 	shown          Card // the dealer's open card as pictures show it
 	over           bool
-	ready, closed  bool
+	ready          bool
 }
 
 var _ env.Env = (*Env)(nil)
@@ -58,12 +60,12 @@ func New(o Options) (*Env, error) {
 	if err != nil {
 		return nil, fmt.Errorf("blackjack: %w", err)
 	}
-	return &Env{o: o, parser: parser}, nil
+	return &Env{calls: calls.Guard{Env: "blackjack"}, o: o, parser: parser}, nil
 }
 
 // System returns the system prompt.
 func (e *Env) System(ctx context.Context) (env.Observation, error) {
-	if err := e.usable(ctx, false); err != nil {
+	if err := e.calls.Open(ctx); err != nil {
 		return env.Observation{}, err
 	}
 	return env.Observation{Text: e.systemPrompt()}, nil
@@ -71,11 +73,8 @@ func (e *Env) System(ctx context.Context) (env.Observation, error) {
 
 // Reset deals the hands of the seed, which must not be negative.
 func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
-	if err := e.usable(ctx, false); err != nil {
+	if err := e.calls.Reset(ctx, seed); err != nil {
 		return env.Observation{}, err
-	}
-	if seed < 0 {
-		return env.Observation{}, fmt.Errorf("blackjack: reset: seed %d: %w", seed, ErrSeed)
 	}
 	e.deck.stream.Seed(uint64(seed))
 	e.dealer = Hand{e.deck.card(), e.deck.card()}
@@ -90,7 +89,7 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 // Step plays one turn. It never fails because of the text. Once the game is over,
 // turns change and pay nothing.
 func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
-	if err := e.usable(ctx, true); err != nil {
+	if err := e.calls.Step(ctx, e.ready); err != nil {
 		return env.Outcome{}, err
 	}
 	r := e.parser.Parse(response)
@@ -123,30 +122,13 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	}
 	out := e.outcome(r, parts, valid, won)
 	if e.o.UseStateReward {
-		e.claim(&out, before, valid && r.FormatCorrect)
+		pay.Claims(&out, valid && r.FormatCorrect, pay.Turn[string]{
+			Env: "blackjack", Before: before, After: e.state(),
+			Grounding: e.o.GroundingWeight, WorldModeling: e.o.WorldModelingWeight,
+			Truth: func(c *reward.Claim, state string) { c.State = state },
+		})
 	}
 	return out, nil
-}
-
-// claim hands what the response says to a judge, if its format is rewarded; if
-// not, the judged metrics are zero.
-func (e *Env) claim(out *env.Outcome, before string, formatted bool) {
-	for _, c := range []struct {
-		section, state string
-		weight         float64
-	}{
-		{reward.SectionObservation, before, e.o.GroundingWeight},
-		{reward.SectionPrediction, e.state(), e.o.WorldModelingWeight},
-	} {
-		text := out.Response.Sections[c.section]
-		switch {
-		case text == "":
-		case !formatted:
-			out.Turn[env.ClaimMetric(c.section)] = 0
-		default:
-			out.Claims = append(out.Claims, reward.Claim{Section: c.section, Text: text, State: c.state, Env: "blackjack", Weight: c.weight})
-		}
-	}
 }
 
 // state is what judges are told about the table, as JSON.
@@ -186,22 +168,7 @@ func (e *Env) outcome(r reward.Response, parts reward.Parts, valid, won bool) en
 }
 
 // Close ends the use of the environment.
-func (e *Env) Close() error {
-	e.closed = true
-	return nil
-}
-
-func (e *Env) usable(ctx context.Context, started bool) error {
-	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("blackjack: %w", context.Cause(ctx))
-	case e.closed:
-		return fmt.Errorf("blackjack: %w", ErrClosed)
-	case started && !e.ready:
-		return fmt.Errorf("blackjack: step: %w", ErrNotReset)
-	}
-	return nil
-}
+func (e *Env) Close() error { return e.calls.Close() }
 
 func (e *Env) observe(said string) env.Observation {
 	if e.o.RenderMode == Vision {

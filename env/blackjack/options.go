@@ -1,13 +1,11 @@
 package blackjack
 
 import (
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"vagen/env"
-	"vagen/internal/nearest"
+	"vagen/env/internal/options"
 )
 
 // Modes of rendering.
@@ -63,28 +61,16 @@ func FromConfig(config map[string]any) (env.Env, error) {
 
 // Validate reports everything that is wrong with the options.
 func (o *Options) Validate() error {
-	var errs []error
-	bad := func(name, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("blackjack: option %q: %w: %s", name, env.ErrOption, fmt.Sprintf(format, args...)))
-	}
-	oneOf := func(name, value string, allowed ...string) {
-		if !slices.Contains(allowed, value) {
-			bad(name, "%q is not one of %s%s", value, strings.Join(allowed, ", "), nearest.Hint(value, allowed))
-		}
-	}
-	oneOf("render_mode", o.RenderMode, Text, Vision)
-	oneOf("prompt_format", o.PromptFormat, "no_think", "free_think", "grounding", "worldmodeling", "grounding_worldmodeling")
+	f := options.Check("blackjack")
+	f.OneOf("render_mode", o.RenderMode, Text, Vision)
+	f.OneOf("prompt_format", o.PromptFormat, "no_think", "free_think", "grounding", "worldmodeling", "grounding_worldmodeling")
 	if o.UseStateReward && !strings.Contains(o.PromptFormat, "grounding") && !strings.Contains(o.PromptFormat, "worldmodeling") {
-		bad("use_state_reward", "the format %q says nothing about the state; grounding, worldmodeling and grounding_worldmodeling do", o.PromptFormat)
+		f.Add("use_state_reward", "the format %q says nothing about the state; grounding, worldmodeling and grounding_worldmodeling do", o.PromptFormat)
 	}
 	if o.MaxActions != 1 {
-		bad("max_actions_per_step", "%d; a turn has one action", o.MaxActions)
+		f.Add("max_actions_per_step", "%d; a turn has one action", o.MaxActions)
 	}
-	if o.ActionSep == "" {
-		bad("action_sep", "it is empty")
-	}
-	if o.ImagePlaceholder != env.ImageMark {
-		bad("image_placeholder", "%q; images are always marked %q", o.ImagePlaceholder, env.ImageMark)
-	}
-	return errors.Join(errs...)
+	f.ActionSep(o.ActionSep)
+	f.ImagePlaceholder(o.ImagePlaceholder)
+	return f.Err()
 }

@@ -2,12 +2,13 @@ package frozenlake
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"image"
 	"strings"
 
 	"vagen/env"
+	"vagen/env/internal/calls"
+	"vagen/env/internal/pay"
 	"vagen/env/internal/words"
 	"vagen/reward"
 )
@@ -24,22 +25,22 @@ const (
 
 // Errors of the order of calls.
 var (
-	ErrNotReset = errors.New("Reset has not been called")
-	ErrClosed   = errors.New("the environment is closed")
+	ErrNotReset = env.ErrNotReset
+	ErrClosed   = env.ErrClosed
 )
 
 // Env is one live FrozenLake. It implements env.Env.
 type Env struct {
+	calls  calls.Guard
 	o      Options
 	parser *reward.Parser
 	draw   *Renderer // nil in text mode
 	fixed  *Map      // the map of all episodes, nil when it is drawn at each Reset
 	luck   luck
 
-	level  *Map
-	at     Cell
-	turn   int // finished turns of the episode
-	closed bool
+	level *Map
+	at    Cell
+	turn  int // finished turns of the episode
 }
 
 var _ env.Env = (*Env)(nil)
@@ -61,7 +62,7 @@ func New(o Options) (*Env, error) {
 	if err != nil {
 		return nil, fmt.Errorf("frozenlake: %w", err)
 	}
-	e := &Env{o: o, parser: parser, luck: new(chance)}
+	e := &Env{calls: calls.Guard{Env: "frozenlake"}, o: o, parser: parser, luck: new(chance)}
 	switch {
 	case len(o.Desc) > 0:
 		e.fixed, err = Parse(o.Desc)
@@ -79,7 +80,7 @@ func New(o Options) (*Env, error) {
 
 // System returns the system prompt.
 func (e *Env) System(ctx context.Context) (env.Observation, error) {
-	if err := e.usable(ctx, false); err != nil {
+	if err := e.calls.Open(ctx); err != nil {
 		return env.Observation{}, err
 	}
 	return env.Observation{Text: e.systemPrompt()}, nil
@@ -87,7 +88,7 @@ func (e *Env) System(ctx context.Context) (env.Observation, error) {
 
 // Reset starts the episode of the seed, which must not be negative.
 func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
-	if err := e.usable(ctx, false); err != nil {
+	if err := e.calls.Open(ctx); err != nil {
 		return env.Observation{}, err
 	}
 	if seed < 0 {
@@ -111,7 +112,7 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 // again, and pay again for the goal, but not under the next rules; without one
 // they are neither.
 func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
-	if err := e.usable(ctx, true); err != nil {
+	if err := e.calls.Step(ctx, e.level != nil); err != nil {
 		return env.Outcome{}, err
 	}
 	before := e.at
@@ -135,22 +136,7 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 }
 
 // Close ends the use of the environment.
-func (e *Env) Close() error {
-	e.closed = true
-	return nil
-}
-
-func (e *Env) usable(ctx context.Context, started bool) error {
-	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("frozenlake: %w", context.Cause(ctx))
-	case e.closed:
-		return fmt.Errorf("frozenlake: %w", ErrClosed)
-	case started && e.level == nil:
-		return fmt.Errorf("frozenlake: step: %w", ErrNotReset)
-	}
-	return nil
-}
+func (e *Env) Close() error { return e.calls.Close() }
 
 // play makes the moves of a response until one is unknown or the episode ends.
 // It returns the words of the moves made, whether the turn counts as valid, and
@@ -193,11 +179,6 @@ const (
 
 // pay fills in the reward parts and the claims of a turn.
 func (e *Env) pay(out *env.Outcome, before Cell, acted, valid, first bool) {
-	add := func(name string, value float64) {
-		if value != 0 {
-			out.Reward = append(out.Reward, reward.Part{Name: name, Value: value})
-		}
-	}
 	formatted := out.Response.FormatCorrect && acted
 	if e.o.Rules == Legacy {
 		formatted = out.Response.FormatCorrect && valid
@@ -210,62 +191,29 @@ func (e *Env) pay(out *env.Outcome, before Cell, acted, valid, first bool) {
 				bonus += gymReward
 			}
 		}
-		add(PartSuccess, bonus)
+		out.Reward.Pay(PartSuccess, bonus)
 	}
 	if formatted {
-		add(PartFormat, e.o.FormatReward)
-		e.payState(out, before, add)
+		out.Reward.Pay(PartFormat, e.o.FormatReward)
+		e.payState(out, before)
 	}
 	if first && e.level.At(e.at) == Hole {
-		add(PartHole, -e.o.HolePenalty)
+		out.Reward.Pay(PartHole, -e.o.HolePenalty)
 	}
-	add(PartTurn, -e.o.TurnCost)
+	out.Reward.Pay(PartTurn, -e.o.TurnCost)
 	if e.o.UseStateReward {
-		e.claim(out, before, formatted)
+		pay.Claims(out, formatted, pay.Turn[Cell]{
+			Env: "frozenlake", Before: before, After: e.at,
+			Grounding: e.o.GroundingWeight, WorldModeling: e.o.WorldModelingWeight,
+			Truth: func(c *reward.Claim, at Cell) { c.Truth = e.level.Relations(at) },
+		})
 	}
 }
 
 // payState pays for what the response says about the state.
-func (e *Env) payState(out *env.Outcome, before Cell, add func(string, float64)) {
-	for _, part := range []struct {
-		name   string
-		weight float64
-		at     Cell
-		holes  bool
-	}{
-		{PartObservation, e.o.ObservationReward, before, e.o.DescribeHoles},
-		{PartPrediction, e.o.PredictionReward, e.at, false},
-	} {
-		if part.weight == 0 {
-			continue
-		}
-		score := Score(out.Response.Sections[part.name], e.level.Describe(part.at, part.holes))
-		out.Turn[part.name+"_score"] = score
-		add(part.name, part.weight*score)
-	}
-}
-
-// claim hands what the response says to a judge, if its format is rewarded; if
-// not, the judged metrics are zero.
-func (e *Env) claim(out *env.Outcome, before Cell, formatted bool) {
-	for _, c := range []struct {
-		section, metric string
-		at              Cell
-		weight          float64
-	}{
-		{reward.SectionObservation, "grounding_reward", before, e.o.GroundingWeight},
-		{reward.SectionPrediction, "worldmodeling_reward", e.at, e.o.WorldModelingWeight},
-	} {
-		text := out.Response.Sections[c.section]
-		switch {
-		case text == "":
-		case !formatted:
-			out.Turn[c.metric] = 0
-		default:
-			out.Claims = append(out.Claims, reward.Claim{Section: c.section, Text: text,
-				Truth: e.level.Relations(c.at), Env: "frozenlake", Weight: c.weight})
-		}
-	}
+func (e *Env) payState(out *env.Outcome, before Cell) {
+	pay.Description(out, PartObservation, e.o.ObservationReward, func() string { return e.level.Describe(before, e.o.DescribeHoles) })
+	pay.Description(out, PartPrediction, e.o.PredictionReward, func() string { return e.level.Describe(e.at, false) })
 }
 
 func (e *Env) observe(moved []string, first bool) env.Observation {

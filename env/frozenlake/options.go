@@ -1,13 +1,8 @@
 package frozenlake
 
 import (
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
-
 	"vagen/env"
-	"vagen/internal/nearest"
+	"vagen/env/internal/options"
 	"vagen/reward"
 )
 
@@ -115,82 +110,48 @@ func Defaults(r Rules) Options {
 // the rule set that the option "rules" names, Lite without it. It is an
 // env.Factory.
 func FromConfig(config map[string]any) (env.Env, error) {
-	rules := Lite
-	if name, ok := config["rules"].(string); ok {
-		rules = Rules(name)
-	}
-	o := Defaults(rules)
-	if err := env.Decode(config, &o); err != nil {
-		return nil, fmt.Errorf("frozenlake: %w", err)
+	o, err := options.Read("frozenlake", config, Defaults)
+	if err != nil {
+		return nil, err
 	}
 	return New(o)
 }
 
 // Validate reports everything that is wrong with the options.
 func (o *Options) Validate() error {
-	var errs []error
-	bad := func(name, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("frozenlake: option %q: %w: %s", name, env.ErrOption, fmt.Sprintf(format, args...)))
+	f := options.Check("frozenlake")
+	f.ActionSep(o.ActionSep)
+	f.ImagePlaceholder(o.ImagePlaceholder)
+	if o.MapSeed != nil && *o.MapSeed < 0 {
+		f.Add("map_seed", "%d is negative", *o.MapSeed)
 	}
-	oneOf := func(name, value string, allowed ...string) {
-		if !slices.Contains(allowed, value) {
-			bad(name, "%q is not one of %s%s", value, strings.Join(allowed, ", "), nearest.Hint(value, allowed))
-		}
-	}
-	oneOf("rules", string(o.Rules), string(Lite), string(Legacy), string(Next))
-	oneOf("render_mode", o.RenderMode, Text, Vision)
-	oneOf("prompt", o.Prompt, Full, Brief)
-	if f := promptFormats(o.Rules); f != nil {
-		oneOf("prompt_format", o.PromptFormat, f...)
-	}
-	if len(o.Desc) == 0 && (o.Size < minSize || o.Size > maxSize) {
-		bad("size", "%d is outside %d..%d", o.Size, minSize, maxSize)
-	}
-	if o.TileSize < minTile || o.TileSize > maxTile {
-		bad("tile_size", "%d is outside %d..%d", o.TileSize, minTile, maxTile)
-	}
-	for name, p := range map[string]float64{"p": o.P, "slip_prob": o.SlipProb} {
+	f.Positive("max_actions_per_step", o.MaxActions)
+	probability := func(name string, p float64) {
 		if !(p >= 0 && p <= 1) {
-			bad(name, "%v is not a probability", p)
+			f.Add(name, "%v is not a probability", p)
 		}
 	}
-	if o.Rules == Legacy && o.SlipProb != 0 {
-		bad("slip_prob", "%v: the legacy rules have is_slippery only", o.SlipProb)
+	probability("p", o.P)
+	f.OneOf("prompt", o.Prompt, Full, Brief)
+	if formats := promptFormats(o.Rules); formats != nil {
+		f.OneOf("prompt_format", o.PromptFormat, formats...)
 	}
-	switch {
-	case o.Rules == Lite && o.UseStateReward:
-		bad("use_state_reward", "the lite rules have no judged state reward")
-	case o.Rules == Next && o.UseStateReward && !strings.Contains(o.PromptFormat, "wm") && o.PromptFormat != reward.ObservePredict:
-		bad("use_state_reward", "the format %q says nothing about the state; wm does", o.PromptFormat)
+	f.OneOf("render_mode", o.RenderMode, Text, Vision)
+	f.OneOf("rules", string(o.Rules), string(Lite), string(Legacy), string(Next))
+	if len(o.Desc) == 0 {
+		options.Within(f, "size", o.Size, minSize, maxSize)
+	}
+	probability("slip_prob", o.SlipProb)
+	if o.Rules == Legacy && o.SlipProb != 0 {
+		f.Add("slip_prob", "%v: the legacy rules have is_slippery only", o.SlipProb)
 	}
 	if o.Rules != Next && o.StrictFormat {
-		bad("strict_format", "the %s rules have no such option; next have", o.Rules)
+		f.Add("strict_format", "the %s rules have no such option; next have", o.Rules)
 	}
-	if o.MaxActions < 1 {
-		bad("max_actions_per_step", "%d is below 1", o.MaxActions)
-	}
-	if o.ActionSep == "" {
-		bad("action_sep", "it is empty")
-	}
-	if o.ImagePlaceholder != env.ImageMark {
-		bad("image_placeholder", "%q; images are always marked %q", o.ImagePlaceholder, env.ImageMark)
-	}
-	if o.MapSeed != nil && *o.MapSeed < 0 {
-		bad("map_seed", "%d is negative", *o.MapSeed)
-	}
-	slices.SortStableFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return errors.Join(errs...)
+	options.Within(f, "tile_size", o.TileSize, minTile, maxTile)
+	f.StateReward(o.UseStateReward, string(o.Rules), o.PromptFormat)
+	return f.Err()
 }
 
 // promptFormats returns the formats that have a prompt in this environment.
-func promptFormats(r Rules) []string {
-	switch r {
-	case Lite:
-		return reward.Formats(reward.Lite)
-	case Next:
-		return reward.Formats(reward.Next)
-	case Legacy:
-		return slices.DeleteFunc(reward.Formats(reward.Legacy), func(f string) bool { return f == "raw_response" })
-	}
-	return nil
-}
+func promptFormats(r Rules) []string { return options.Formats(string(r), reward.Lite) }

@@ -2,12 +2,13 @@ package navigation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"image"
 	"strings"
 
 	"vagen/env"
+	"vagen/env/internal/calls"
+	"vagen/env/internal/pay"
 	"vagen/env/internal/words"
 	"vagen/reward"
 )
@@ -21,9 +22,9 @@ const (
 
 // Errors of the order of calls.
 var (
-	ErrNotReset = errors.New("Reset has not been called")
-	ErrClosed   = errors.New("the environment is closed")
-	ErrSeed     = errors.New("seeds are not negative")
+	ErrNotReset = env.ErrNotReset
+	ErrClosed   = env.ErrClosed
+	ErrSeed     = env.ErrSeed
 )
 
 // legacySuccess is what the legacy rules pay at the target.
@@ -31,6 +32,7 @@ const legacySuccess = 10
 
 // Env is one live environment. It implements env.Env.
 type Env struct {
+	calls  calls.Guard
 	o      Options
 	parser *reward.Parser
 	tasks  TaskSet
@@ -41,7 +43,6 @@ type Env struct {
 	steps     int  // actions that count
 	succeeded bool // the last action did what it should
 	formatted bool // every turn's format was correct
-	closed    bool
 }
 
 var _ env.Env = (*Env)(nil)
@@ -78,12 +79,12 @@ func NewFrom(o Options, tasks TaskSet) (*Env, error) {
 	if err != nil {
 		return nil, fmt.Errorf("navigation: %w", err)
 	}
-	return &Env{o: o, parser: parser, tasks: tasks}, nil
+	return &Env{calls: calls.Guard{Env: "navigation"}, o: o, parser: parser, tasks: tasks}, nil
 }
 
 // System returns the system prompt.
 func (e *Env) System(ctx context.Context) (env.Observation, error) {
-	if err := e.usable(ctx, false); err != nil {
+	if err := e.calls.Open(ctx); err != nil {
 		return env.Observation{}, err
 	}
 	return env.Observation{Text: e.systemPrompt()}, nil
@@ -92,11 +93,8 @@ func (e *Env) System(ctx context.Context) (env.Observation, error) {
 // Reset starts the task of the seed, which must not be negative: the one at seed
 // mod number of tasks.
 func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
-	if err := e.usable(ctx, false); err != nil {
+	if err := e.calls.Reset(ctx, seed); err != nil {
 		return env.Observation{}, err
-	}
-	if seed < 0 {
-		return env.Observation{}, fmt.Errorf("navigation: reset: seed %d: %w", seed, ErrSeed)
 	}
 	task, scene, err := e.tasks.At(int(seed % int64(e.tasks.Len())))
 	if err != nil {
@@ -111,7 +109,7 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 // fails because of the text. Turns played after the end go on as the originals do,
 // and pay again at the target.
 func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
-	if err := e.usable(ctx, true); err != nil {
+	if err := e.calls.Step(ctx, e.scene != nil); err != nil {
 		return env.Outcome{}, err
 	}
 	r := e.parser.Parse(response)
@@ -125,29 +123,21 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	e.measure(&out, t, before)
 	e.pay(&out, t)
 	if e.o.UseStateReward {
-		e.claim(&out, before, out.Response.FormatCorrect && t.valid)
+		pay.Claims(&out, out.Response.FormatCorrect && t.valid, pay.Turn[Agent]{
+			Env: "navigation", Before: before, After: e.agent,
+			Grounding: e.o.GroundingWeight, WorldModeling: e.o.WorldModelingWeight,
+			Truth: func(c *reward.Claim, a Agent) {
+				s := e.state(a)
+				c.Truth, c.State = s.Relations(), s.JSON()
+			},
+		})
 	}
 	out.Observation = e.observe(func(view string) string { return e.nextText(view, t.words, out.Reward.Sum()) })
 	return out, nil
 }
 
 // Close ends the use of the environment.
-func (e *Env) Close() error {
-	e.closed = true
-	return nil
-}
-
-func (e *Env) usable(ctx context.Context, started bool) error {
-	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("navigation: %w", context.Cause(ctx))
-	case e.closed:
-		return fmt.Errorf("navigation: %w", ErrClosed)
-	case started && e.scene == nil:
-		return fmt.Errorf("navigation: step: %w", ErrNotReset)
-	}
-	return nil
-}
+func (e *Env) Close() error { return e.calls.Close() }
 
 // played is what the actions of a turn did.
 type played struct {
@@ -222,51 +212,22 @@ func (e *Env) measure(out *env.Outcome, t played, before Agent) {
 
 // pay fills in the reward parts of a turn.
 func (e *Env) pay(out *env.Outcome, t played) {
-	add := func(name string, value float64) {
-		if value != 0 {
-			out.Reward = append(out.Reward, reward.Part{Name: name, Value: value})
-		}
-	}
 	if e.o.Rules == Legacy {
 		if t.success {
-			add(PartSuccess, legacySuccess)
+			out.Reward.Pay(PartSuccess, legacySuccess)
 		}
 		if t.valid && out.Response.FormatCorrect {
-			add(PartFormat, e.o.FormatReward)
+			out.Reward.Pay(PartFormat, e.o.FormatReward)
 		}
 		return
 	}
 	if t.valid && out.Response.FormatCorrect {
-		add(PartFormat, e.o.PerTurnFormat)
+		out.Reward.Pay(PartFormat, e.o.PerTurnFormat)
 	}
 	if t.success {
-		add(PartSuccess, e.o.SuccessReward)
+		out.Reward.Pay(PartSuccess, e.o.SuccessReward)
 		if e.formatted {
-			add(PartAllFormats, e.o.FormatReward)
-		}
-	}
-}
-
-// claim hands what the response says to a judge, if its format is rewarded; if
-// not, the judged metrics are zero.
-func (e *Env) claim(out *env.Outcome, before Agent, formatted bool) {
-	for _, c := range []struct {
-		section string
-		agent   Agent
-		weight  float64
-	}{
-		{reward.SectionObservation, before, e.o.GroundingWeight},
-		{reward.SectionPrediction, e.agent, e.o.WorldModelingWeight},
-	} {
-		text := out.Response.Sections[c.section]
-		switch {
-		case text == "":
-		case !formatted:
-			out.Turn[env.ClaimMetric(c.section)] = 0
-		default:
-			s := e.state(c.agent)
-			out.Claims = append(out.Claims, reward.Claim{Section: c.section, Text: text,
-				Truth: s.Relations(), State: s.JSON(), Env: "navigation", Weight: c.weight})
+			out.Reward.Pay(PartAllFormats, e.o.FormatReward)
 		}
 	}
 }

@@ -1,14 +1,8 @@
 package navigation
 
 import (
-	"errors"
-	"fmt"
-	"math"
-	"slices"
-	"strings"
-
 	"vagen/env"
-	"vagen/internal/nearest"
+	"vagen/env/internal/options"
 	"vagen/reward"
 )
 
@@ -113,84 +107,43 @@ func Defaults(r Rules) Options {
 // the rule set that the option "rules" names, Lite without it. It is an
 // env.Factory.
 func FromConfig(config map[string]any) (env.Env, error) {
-	rules := Lite
-	if name, ok := config["rules"].(string); ok {
-		rules = Rules(name)
-	}
-	o := Defaults(rules)
-	if err := env.Decode(config, &o); err != nil {
-		return nil, fmt.Errorf("navigation: %w", err)
+	o, err := options.Read("navigation", config, Defaults)
+	if err != nil {
+		return nil, err
 	}
 	return New(o)
 }
 
 // Validate reports everything that is wrong with the options.
 func (o *Options) Validate() error {
-	var errs []error
-	bad := func(name, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("navigation: option %q: %w: %s", name, env.ErrOption, fmt.Sprintf(format, args...)))
-	}
-	oneOf := func(name, value string, allowed ...string) {
-		if !slices.Contains(allowed, value) {
-			bad(name, "%q is not one of %s%s", value, strings.Join(allowed, ", "), nearest.Hint(value, allowed))
-		}
-	}
-	within := func(name string, value, low, high float64) {
-		if !(value >= low && value <= high) {
-			bad(name, "%v is outside %v..%v", value, low, high)
-		}
-	}
-	oneOf("rules", string(o.Rules), string(Lite), string(Legacy), string(Next))
-	oneOf("render_mode", o.RenderMode, Text, Vision)
-	if f := promptFormats(o.Rules); f != nil {
-		oneOf("prompt_format", o.PromptFormat, f...)
-	}
+	f := options.Check("navigation")
+	f.ActionSep(o.ActionSep)
+	options.Within(f, "down_sample_ratio", o.DownSample, 1e-6, 1)
 	if o.TaskDir == "" {
-		oneOf("eval_set", o.EvalSet, EvalSets()...)
+		f.OneOf("eval_set", o.EvalSet, EvalSets()...)
 	}
-	within("down_sample_ratio", o.DownSample, 1e-6, 1)
-	within("resolution", float64(o.Resolution), 32, 1024)
-	within("fov", o.FOV, 20, 150)
-	within("step_length", o.StepLength, 0.01, 5)
-	within("success_threshold", o.SuccessThreshold, 0, 100)
-	within("max_steps", float64(o.MaxSteps), 1, 1e6)
-	within("example_count", float64(o.ExampleCount), 0, 1)
-	within("max_objects_in_state", float64(o.MaxObjects), 0, 1000)
-	for name, v := range map[string]float64{"success_reward": o.SuccessReward, "format_reward": o.FormatReward, "per_turn_format_reward": o.PerTurnFormat} {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			bad(name, "%v is not finite", v)
-		}
+	options.Within(f, "example_count", float64(o.ExampleCount), 0, 1)
+	f.Finite("format_reward", o.FormatReward)
+	options.Within(f, "fov", o.FOV, 20, 150)
+	f.ImagePlaceholder(o.ImagePlaceholder)
+	f.Positive("max_actions_per_step", o.MaxActions)
+	options.Within(f, "max_objects_in_state", float64(o.MaxObjects), 0, 1000)
+	options.Within(f, "max_steps", float64(o.MaxSteps), 1, 1e6)
+	f.Finite("per_turn_format_reward", o.PerTurnFormat)
+	if formats := promptFormats(o.Rules); formats != nil {
+		f.OneOf("prompt_format", o.PromptFormat, formats...)
 	}
-	if o.MaxActions < 1 {
-		bad("max_actions_per_step", "%d is below 1", o.MaxActions)
-	}
-	if o.ActionSep == "" {
-		bad("action_sep", "it is empty")
-	}
-	if o.ImagePlaceholder != env.ImageMark {
-		bad("image_placeholder", "%q; images are always marked %q", o.ImagePlaceholder, env.ImageMark)
-	}
-	switch {
-	case o.Rules == Lite && o.UseStateReward:
-		bad("use_state_reward", "the lite rules have no judged state reward")
-	case o.Rules == Next && o.UseStateReward && !strings.Contains(o.PromptFormat, "wm") && o.PromptFormat != reward.ObservePredict:
-		bad("use_state_reward", "the format %q says nothing about the state; wm does", o.PromptFormat)
-	}
-	slices.SortStableFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return errors.Join(errs...)
+	f.OneOf("render_mode", o.RenderMode, Text, Vision)
+	options.Within(f, "resolution", float64(o.Resolution), 32, 1024)
+	f.OneOf("rules", string(o.Rules), string(Lite), string(Legacy), string(Next))
+	options.Within(f, "step_length", o.StepLength, 0.01, 5)
+	f.Finite("success_reward", o.SuccessReward)
+	options.Within(f, "success_threshold", o.SuccessThreshold, 0, 100)
+	f.StateReward(o.UseStateReward, string(o.Rules), o.PromptFormat)
+	return f.Err()
 }
 
 // promptFormats returns the formats that have a prompt in this environment.
 func promptFormats(r Rules) []string {
-	switch r {
-	case Lite:
-		return reward.Formats(reward.LiteNavigation)
-	case Next:
-		return reward.Formats(reward.Next)
-	case Legacy:
-		return slices.DeleteFunc(reward.Formats(reward.Legacy), func(f string) bool {
-			return f == "raw_response" || strings.HasSuffix(f, "_symbolic") || strings.HasSuffix(f, "_structured")
-		})
-	}
-	return nil
+	return options.Formats(string(r), reward.LiteNavigation, "_symbolic", "_structured")
 }

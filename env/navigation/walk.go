@@ -1,12 +1,12 @@
 package navigation
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
 
+	"vagen/env/internal/baseline"
 	"vagen/reward"
 )
 
@@ -160,22 +160,5 @@ func SuccessRate(o Options, w Walker, first int64, episodes, actions int, random
 	if err != nil {
 		return 0, err
 	}
-	ctx := context.Background()
-	wins := 0
-	for i := range int64(episodes) {
-		if _, err := e.Reset(ctx, first+i); err != nil {
-			return 0, err
-		}
-		r := rand.New(rand.NewPCG(randomness, uint64(first+i)))
-		for done := false; !done; {
-			out, err := e.Step(ctx, e.Script(r, w, actions))
-			if err != nil {
-				return 0, fmt.Errorf("navigation: success rate: %w", err)
-			}
-			if done = out.Done; out.Success {
-				wins++
-			}
-		}
-	}
-	return float64(wins) / float64(max(1, episodes)), nil
+	return baseline.SuccessRate(e, first, episodes, math.MaxInt, randomness, func(r *rand.Rand) string { return e.Script(r, w, actions) })
 }

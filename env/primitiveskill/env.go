@@ -2,12 +2,13 @@ package primitiveskill
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"image"
 
 	"vagen/env"
+	"vagen/env/internal/calls"
+	"vagen/env/internal/pay"
 	"vagen/env/internal/words"
 	"vagen/internal/rng"
 	"vagen/reward"
@@ -23,9 +24,9 @@ const (
 
 // Errors of the order of calls.
 var (
-	ErrNotReset = errors.New("Reset has not been called")
-	ErrClosed   = errors.New("the environment is closed")
-	ErrSeed     = errors.New("seeds are not negative")
+	ErrNotReset = env.ErrNotReset
+	ErrClosed   = env.ErrClosed
+	ErrSeed     = env.ErrSeed
 )
 
 // skillCost is what the legacy rules charge for a skill.
@@ -33,6 +34,7 @@ const skillCost = 0.1
 
 // Env is one live environment. It implements env.Env.
 type Env struct {
+	calls  calls.Guard
 	o      Options
 	task   *task
 	parser *reward.Parser
@@ -40,7 +42,6 @@ type Env struct {
 	world  *world // nil before the first Reset
 	first  float64
 	skills int // run in this episode
-	closed bool
 }
 
 var _ env.Env = (*Env)(nil)
@@ -62,12 +63,12 @@ func New(o Options) (*Env, error) {
 	if err != nil {
 		return nil, fmt.Errorf("primitiveskill: %w", err)
 	}
-	return &Env{o: o, task: tasks[o.Task], parser: parser}, nil
+	return &Env{calls: calls.Guard{Env: "primitiveskill"}, o: o, task: tasks[o.Task], parser: parser}, nil
 }
 
 // System returns the system prompt.
 func (e *Env) System(ctx context.Context) (env.Observation, error) {
-	if err := e.usable(ctx, false); err != nil {
+	if err := e.calls.Open(ctx); err != nil {
 		return env.Observation{}, err
 	}
 	return env.Observation{Text: e.systemPrompt()}, nil
@@ -75,11 +76,8 @@ func (e *Env) System(ctx context.Context) (env.Observation, error) {
 
 // Reset starts the episode of the seed, which must not be negative.
 func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
-	if err := e.usable(ctx, false); err != nil {
+	if err := e.calls.Reset(ctx, seed); err != nil {
 		return env.Observation{}, err
-	}
-	if seed < 0 {
-		return env.Observation{}, fmt.Errorf("primitiveskill: reset: seed %d: %w", seed, ErrSeed)
 	}
 	name := fnv.New64a()
 	name.Write([]byte(e.o.Task))
@@ -92,7 +90,7 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 // episode is done when the task is solved or the skills are used up; turns played
 // beyond that go on as the originals do.
 func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
-	if err := e.usable(ctx, true); err != nil {
+	if err := e.calls.Step(ctx, e.world != nil); err != nil {
 		return env.Outcome{}, err
 	}
 	r := e.parser.Parse(response)
@@ -112,7 +110,11 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	out.Trajectory = env.Metrics{"success": words.Number(now.success)}
 	e.pay(&out, t, now, now.potential()-was)
 	if e.o.UseStateReward {
-		e.claim(&out, before, r.FormatCorrect && t.valid)
+		pay.Claims(&out, r.FormatCorrect && t.valid, pay.Turn[*world]{
+			Env: "primitive_skill", Before: before, After: e.world,
+			Grounding: e.o.GroundingWeight, WorldModeling: e.o.WorldModelingWeight,
+			Truth: func(c *reward.Claim, w *world) { c.State = e.task.state(w).JSON() },
+		})
 	}
 	out.Observation = e.observe(t.words, false)
 	return out, nil
@@ -147,23 +149,18 @@ func (e *Env) play(r reward.Response) (t played) {
 
 // pay fills in the reward parts of a turn.
 func (e *Env) pay(out *env.Outcome, t played, now verdict, progress float64) {
-	add := func(name string, value float64) {
-		if value != 0 {
-			out.Reward = append(out.Reward, reward.Part{Name: name, Value: value})
-		}
-	}
 	if t.valid && out.Response.FormatCorrect {
-		add(PartFormat, e.o.FormatReward)
+		out.Reward.Pay(PartFormat, e.o.FormatReward)
 	}
 	switch {
 	case e.o.Rules != Legacy:
-		add(PartStage, progress)
+		out.Reward.Pay(PartStage, progress)
 		if now.success {
-			add(PartSuccess, e.o.SuccessReward)
+			out.Reward.Pay(PartSuccess, e.o.SuccessReward)
 		}
 	case e.o.EachTurn:
-		add(PartStage, progress)
-		add(PartSkills, -skillCost*float64(len(t.words)))
+		out.Reward.Pay(PartStage, progress)
+		out.Reward.Pay(PartSkills, -skillCost*float64(len(t.words)))
 	}
 }
 
@@ -177,46 +174,8 @@ func (e *Env) FinalReward() float64 {
 	return e.task.judge(e.world).potential() - e.first - skillCost*float64(e.skills)
 }
 
-// claim hands what the response says to a judge, if its format is rewarded; if
-// not, the judged metrics are zero.
-func (e *Env) claim(out *env.Outcome, before *world, formatted bool) {
-	for _, c := range []struct {
-		section string
-		world   *world
-		weight  float64
-	}{
-		{reward.SectionObservation, before, e.o.GroundingWeight},
-		{reward.SectionPrediction, e.world, e.o.WorldModelingWeight},
-	} {
-		text := out.Response.Sections[c.section]
-		switch {
-		case text == "":
-		case !formatted:
-			out.Turn[env.ClaimMetric(c.section)] = 0
-		default:
-			out.Claims = append(out.Claims, reward.Claim{Section: c.section, Text: text,
-				State: e.task.state(c.world).JSON(), Env: "primitive_skill", Weight: c.weight})
-		}
-	}
-}
-
 // Close ends the use of the environment.
-func (e *Env) Close() error {
-	e.closed = true
-	return nil
-}
-
-func (e *Env) usable(ctx context.Context, started bool) error {
-	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("primitiveskill: %w", context.Cause(ctx))
-	case e.closed:
-		return fmt.Errorf("primitiveskill: %w", ErrClosed)
-	case started && e.world == nil:
-		return fmt.Errorf("primitiveskill: step: %w", ErrNotReset)
-	}
-	return nil
-}
+func (e *Env) Close() error { return e.calls.Close() }
 
 func (e *Env) observe(done []string, first bool) env.Observation {
 	if e.o.RenderMode == Text {

@@ -1,14 +1,8 @@
 package primitiveskill
 
 import (
-	"errors"
-	"fmt"
-	"math"
-	"slices"
-	"strings"
-
 	"vagen/env"
-	"vagen/internal/nearest"
+	"vagen/env/internal/options"
 	"vagen/reward"
 )
 
@@ -103,74 +97,34 @@ func Defaults(r Rules) Options {
 // the rule set that the option "rules" names, Lite without it. It is an
 // env.Factory.
 func FromConfig(config map[string]any) (env.Env, error) {
-	rules := Lite
-	if name, ok := config["rules"].(string); ok {
-		rules = Rules(name)
-	}
-	o := Defaults(rules)
-	if err := env.Decode(config, &o); err != nil {
-		return nil, fmt.Errorf("primitiveskill: %w", err)
+	o, err := options.Read("primitiveskill", config, Defaults)
+	if err != nil {
+		return nil, err
 	}
 	return New(o)
 }
 
 // Validate reports everything that is wrong with the options.
 func (o *Options) Validate() error {
-	var errs []error
-	bad := func(name, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("primitiveskill: option %q: %w: %s", name, env.ErrOption, fmt.Sprintf(format, args...)))
+	f := options.Check("primitiveskill")
+	f.ActionSep(o.ActionSep)
+	f.OneOf("env_id", o.Task, Tasks()...)
+	f.Finite("format_reward", o.FormatReward)
+	f.ImagePlaceholder(o.ImagePlaceholder)
+	f.Positive("max_actions_per_step", o.MaxActions)
+	f.Positive("max_steps", o.MaxSteps)
+	if formats := promptFormats(o.Rules); formats != nil {
+		f.OneOf("prompt_format", o.PromptFormat, formats...)
 	}
-	oneOf := func(name, value string, allowed ...string) {
-		if !slices.Contains(allowed, value) {
-			bad(name, "%q is not one of %s%s", value, strings.Join(allowed, ", "), nearest.Hint(value, allowed))
-		}
-	}
-	oneOf("rules", string(o.Rules), string(Lite), string(Legacy), string(Next))
-	oneOf("env_id", o.Task, Tasks()...)
-	oneOf("render_mode", o.RenderMode, Text, Vision)
-	if f := promptFormats(o.Rules); f != nil {
-		oneOf("prompt_format", o.PromptFormat, f...)
-	}
-	if o.Resolution < 64 || o.Resolution > 1024 {
-		bad("resolution", "%d is outside 64..1024", o.Resolution)
-	}
-	for name, v := range map[string]int{"max_steps": o.MaxSteps, "max_actions_per_step": o.MaxActions} {
-		if v < 1 {
-			bad(name, "%d is below 1", v)
-		}
-	}
-	for name, v := range map[string]float64{"format_reward": o.FormatReward, "success_reward": o.SuccessReward} {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			bad(name, "%v is not finite", v)
-		}
-	}
-	if o.ActionSep == "" {
-		bad("action_sep", "it is empty")
-	}
-	if o.ImagePlaceholder != env.ImageMark {
-		bad("image_placeholder", "%q; images are always marked %q", o.ImagePlaceholder, env.ImageMark)
-	}
-	switch {
-	case o.Rules == Lite && o.UseStateReward:
-		bad("use_state_reward", "the lite rules have no judged state reward")
-	case o.Rules == Next && o.UseStateReward && !strings.Contains(o.PromptFormat, "wm") && o.PromptFormat != reward.ObservePredict:
-		bad("use_state_reward", "the format %q says nothing about the state; wm does", o.PromptFormat)
-	}
-	slices.SortStableFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return errors.Join(errs...)
+	f.OneOf("render_mode", o.RenderMode, Text, Vision)
+	options.Within(f, "resolution", o.Resolution, 64, 1024)
+	f.OneOf("rules", string(o.Rules), string(Lite), string(Legacy), string(Next))
+	f.Finite("success_reward", o.SuccessReward)
+	f.StateReward(o.UseStateReward, string(o.Rules), o.PromptFormat)
+	return f.Err()
 }
 
 // promptFormats returns the formats that have a prompt in this environment.
 func promptFormats(r Rules) []string {
-	switch r {
-	case Lite:
-		return reward.Formats(reward.LitePrimitiveSkill)
-	case Next:
-		return reward.Formats(reward.Next)
-	case Legacy:
-		return slices.DeleteFunc(reward.Formats(reward.Legacy), func(f string) bool {
-			return f == "raw_response" || strings.HasSuffix(f, "_symbolic")
-		})
-	}
-	return nil
+	return options.Formats(string(r), reward.LitePrimitiveSkill, "_symbolic")
 }

@@ -11,7 +11,6 @@ import (
 	"vagen/env"
 	"vagen/env/remote/internal/pyjson"
 	"vagen/env/remote/internal/wire"
-	"vagen/reward"
 )
 
 // LegacyClient is an environment that a service of the legacy protocol hosts. It
@@ -113,9 +112,7 @@ func (c *LegacyClient) Step(ctx context.Context, response string) (out env.Outco
 		if err != nil {
 			return env.Outcome{}, err
 		}
-		if final != 0 {
-			out.Reward = append(out.Reward, reward.Part{Name: PartFinal, Value: final})
-		}
+		out.Reward.Pay(PartFinal, final)
 	}
 	return out, nil
 }

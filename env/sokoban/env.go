@@ -2,12 +2,13 @@ package sokoban
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"image"
 	"strings"
 
 	"vagen/env"
+	"vagen/env/internal/calls"
+	"vagen/env/internal/pay"
 	"vagen/env/internal/words"
 	"vagen/reward"
 )
@@ -25,12 +26,13 @@ const (
 
 // Errors of the order of calls.
 var (
-	ErrNotReset = errors.New("Reset has not been called")
-	ErrClosed   = errors.New("the environment is closed")
+	ErrNotReset = env.ErrNotReset
+	ErrClosed   = env.ErrClosed
 )
 
 // Env is one live Sokoban. It implements env.Env.
 type Env struct {
+	calls  calls.Guard
 	o      Options
 	parser *reward.Parser
 	draw   *Renderer // nil in text mode
@@ -40,7 +42,6 @@ type Env struct {
 	turn     int // finished turns of the episode
 	onTarget int // boxes on targets after the last move, 0 at the start whatever stands there
 	solved   bool
-	closed   bool
 }
 
 var _ env.Env = (*Env)(nil)
@@ -62,7 +63,7 @@ func New(o Options) (*Env, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sokoban: %w", err)
 	}
-	e := &Env{o: o, parser: parser}
+	e := &Env{calls: calls.Guard{Env: "sokoban"}, o: o, parser: parser}
 	if len(o.Desc) > 0 {
 		if e.fixed, err = Parse(o.Desc); err != nil {
 			return nil, err
@@ -76,7 +77,7 @@ func New(o Options) (*Env, error) {
 
 // System returns the system prompt.
 func (e *Env) System(ctx context.Context) (env.Observation, error) {
-	if err := e.usable(ctx, false); err != nil {
+	if err := e.calls.Open(ctx); err != nil {
 		return env.Observation{}, err
 	}
 	return env.Observation{Text: e.systemPrompt()}, nil
@@ -84,7 +85,7 @@ func (e *Env) System(ctx context.Context) (env.Observation, error) {
 
 // Reset starts the episode of the seed, which must not be negative.
 func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
-	if err := e.usable(ctx, false); err != nil {
+	if err := e.calls.Open(ctx); err != nil {
 		return env.Observation{}, err
 	}
 	room, err := e.furnished(ctx, seed)
@@ -130,7 +131,7 @@ func (e *Env) accepts(r *Room) bool {
 // episode is done when every target holds a box; turns played beyond that go on
 // as the originals do.
 func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
-	if err := e.usable(ctx, true); err != nil {
+	if err := e.calls.Step(ctx, e.room != nil); err != nil {
 		return env.Outcome{}, err
 	}
 	r := e.parser.Parse(response)
@@ -150,22 +151,7 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 }
 
 // Close ends the use of the environment.
-func (e *Env) Close() error {
-	e.closed = true
-	return nil
-}
-
-func (e *Env) usable(ctx context.Context, started bool) error {
-	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("sokoban: %w", context.Cause(ctx))
-	case e.closed:
-		return fmt.Errorf("sokoban: %w", ErrClosed)
-	case started && e.room == nil:
-		return fmt.Errorf("sokoban: step: %w", ErrNotReset)
-	}
-	return nil
-}
+func (e *Env) Close() error { return e.calls.Close() }
 
 // played is what the moves of a turn did.
 type played struct {
@@ -227,28 +213,27 @@ const (
 
 // pay fills in the reward parts and the claims of a turn.
 func (e *Env) pay(out *env.Outcome, before *Room, t played) {
-	add := func(name string, value float64) {
-		if value != 0 {
-			out.Reward = append(out.Reward, reward.Part{Name: name, Value: value})
-		}
-	}
 	formatted := out.Response.FormatCorrect && len(t.moved) > 0
 	if e.o.Rules == Legacy {
 		formatted = out.Response.FormatCorrect && t.valid
-		add(PartMove, -moveCost*float64(len(t.moved)))
-		add(PartBox, boxReward*float64(t.boxes))
-		add(PartSuccess, finalReward*float64(t.solved))
+		out.Reward.Pay(PartMove, -moveCost*float64(len(t.moved)))
+		out.Reward.Pay(PartBox, boxReward*float64(t.boxes))
+		out.Reward.Pay(PartSuccess, finalReward*float64(t.solved))
 	} else if t.success && !(e.solved && e.o.Rules == Next) {
-		add(PartSuccess, e.o.SuccessReward)
+		out.Reward.Pay(PartSuccess, e.o.SuccessReward)
 	}
 	e.solved = e.solved || t.success
 	if formatted {
-		add(PartFormat, e.o.FormatReward)
-		e.payState(out, before, add)
+		out.Reward.Pay(PartFormat, e.o.FormatReward)
+		e.payState(out, before)
 	}
-	add(PartTurn, -e.o.TurnCost)
+	out.Reward.Pay(PartTurn, -e.o.TurnCost)
 	if e.o.UseStateReward {
-		e.claim(out, before, formatted)
+		pay.Claims(out, formatted, pay.Turn[*Room]{
+			Env: "sokoban", Before: before, After: e.room,
+			Grounding: e.o.GroundingWeight, WorldModeling: e.o.WorldModelingWeight,
+			Truth: func(c *reward.Claim, room *Room) { c.Truth = room.Relations() },
+		})
 	}
 }
 
@@ -262,46 +247,9 @@ func (e *Env) view() *Room {
 }
 
 // payState pays for what the response says about the state.
-func (e *Env) payState(out *env.Outcome, before *Room, add func(string, float64)) {
-	for _, part := range []struct {
-		name   string
-		weight float64
-		room   *Room
-		moves  bool
-	}{
-		{PartObservation, e.o.ObservationReward, before, e.o.DescribeMoves},
-		{PartPrediction, e.o.PredictionReward, e.room, false},
-	} {
-		if part.weight == 0 {
-			continue
-		}
-		score := words.Score(out.Response.Sections[part.name], part.room.Describe(part.moves))
-		out.Turn[part.name+"_score"] = score
-		add(part.name, part.weight*score)
-	}
-}
-
-// claim hands what the response says to a judge, if its format is rewarded; if
-// not, the judged metrics are zero.
-func (e *Env) claim(out *env.Outcome, before *Room, formatted bool) {
-	for _, c := range []struct {
-		section string
-		room    *Room
-		weight  float64
-	}{
-		{reward.SectionObservation, before, e.o.GroundingWeight},
-		{reward.SectionPrediction, e.room, e.o.WorldModelingWeight},
-	} {
-		text := out.Response.Sections[c.section]
-		switch {
-		case text == "":
-		case !formatted:
-			out.Turn[env.ClaimMetric(c.section)] = 0
-		default:
-			out.Claims = append(out.Claims, reward.Claim{Section: c.section, Text: text,
-				Truth: c.room.Relations(), Env: "sokoban", Weight: c.weight})
-		}
-	}
+func (e *Env) payState(out *env.Outcome, before *Room) {
+	pay.Description(out, PartObservation, e.o.ObservationReward, func() string { return before.Describe(e.o.DescribeMoves) })
+	pay.Description(out, PartPrediction, e.o.PredictionReward, func() string { return e.room.Describe(false) })
 }
 
 func (e *Env) observe(moved []string, first bool) env.Observation {

@@ -1,13 +1,8 @@
 package sokoban
 
 import (
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
-
 	"vagen/env"
-	"vagen/internal/nearest"
+	"vagen/env/internal/options"
 	"vagen/reward"
 )
 
@@ -124,85 +119,45 @@ func Defaults(r Rules) Options {
 // the rule set that the option "rules" names, Lite without it. It is an
 // env.Factory.
 func FromConfig(config map[string]any) (env.Env, error) {
-	rules := Lite
-	if name, ok := config["rules"].(string); ok {
-		rules = Rules(name)
-	}
-	o := Defaults(rules)
-	if err := env.Decode(config, &o); err != nil {
-		return nil, fmt.Errorf("sokoban: %w", err)
+	o, err := options.Read("sokoban", config, Defaults)
+	if err != nil {
+		return nil, err
 	}
 	return New(o)
 }
 
 // Validate reports everything that is wrong with the options.
 func (o *Options) Validate() error {
-	var errs []error
-	bad := func(name, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("sokoban: option %q: %w: %s", name, env.ErrOption, fmt.Sprintf(format, args...)))
-	}
-	oneOf := func(name, value string, allowed ...string) {
-		if !slices.Contains(allowed, value) {
-			bad(name, "%q is not one of %s%s", value, strings.Join(allowed, ", "), nearest.Hint(value, allowed))
-		}
-	}
-	oneOf("rules", string(o.Rules), string(Lite), string(Legacy), string(Next))
-	oneOf("render_mode", o.RenderMode, Text, Vision)
-	oneOf("prompt", o.Prompt, Full, Brief)
-	oneOf("retry", string(o.Retry), string(RetryHash), string(RetryLCG))
-	if f := promptFormats(o.Rules); f != nil {
-		oneOf("prompt_format", o.PromptFormat, f...)
+	f := options.Check("sokoban")
+	f.OneOf("rules", string(o.Rules), string(Lite), string(Legacy), string(Next))
+	f.OneOf("render_mode", o.RenderMode, Text, Vision)
+	f.OneOf("prompt", o.Prompt, Full, Brief)
+	f.OneOf("retry", string(o.Retry), string(RetryHash), string(RetryLCG))
+	if formats := promptFormats(o.Rules); formats != nil {
+		f.OneOf("prompt_format", o.PromptFormat, formats...)
 	}
 	if min(o.Room[0], o.Room[1]) < minSide || max(o.Room[0], o.Room[1]) > maxSide {
-		bad("dim_room", "%v has a side outside %d..%d", o.Room, minSide, maxSide)
+		f.Add("dim_room", "%v has a side outside %d..%d", o.Room, minSide, maxSide)
 	}
-	if o.Boxes < 1 || o.Boxes > maxBoxes {
-		bad("num_boxes", "%d is outside 1..%d", o.Boxes, maxBoxes)
-	}
+	options.Within(f, "num_boxes", o.Boxes, 1, maxBoxes)
 	if s := o.MinSolution; s != nil && (s[0] < 0 || s[0] > s[1]) {
-		bad("min_solution_steps", "%v is not a range", *s)
+		f.Add("min_solution_steps", "%v is not a range", *s)
 	}
 	if o.MinSolution != nil && o.Rules == Legacy {
-		bad("min_solution_steps", "the legacy rules accept every room")
+		f.Add("min_solution_steps", "the legacy rules accept every room")
 	}
-	if o.TileSize < minTile || o.TileSize > maxTile {
-		bad("tile_size", "%d is outside %d..%d", o.TileSize, minTile, maxTile)
-	}
-	for _, limit := range []struct {
-		name  string
-		value int
-	}{{"max_actions_per_step", o.MaxActions}, {"reset_seed_max_tries", o.MaxTries}, {"min_solution_bfs_max_depth", o.SolveDepth}} {
-		if limit.value < 1 {
-			bad(limit.name, "%d is below 1", limit.value)
-		}
-	}
-	switch {
-	case o.Rules == Lite && o.UseStateReward:
-		bad("use_state_reward", "the lite rules have no judged state reward")
-	case o.Rules == Next && o.UseStateReward && !strings.Contains(o.PromptFormat, "wm") && o.PromptFormat != reward.ObservePredict:
-		bad("use_state_reward", "the format %q says nothing about the state; wm does", o.PromptFormat)
-	}
+	options.Within(f, "tile_size", o.TileSize, minTile, maxTile)
+	f.Positive("max_actions_per_step", o.MaxActions)
+	f.Positive("reset_seed_max_tries", o.MaxTries)
+	f.Positive("min_solution_bfs_max_depth", o.SolveDepth)
+	f.StateReward(o.UseStateReward, string(o.Rules), o.PromptFormat)
 	if o.Rules != Next && o.StrictFormat {
-		bad("strict_format", "the %s rules have no such option; next have", o.Rules)
+		f.Add("strict_format", "the %s rules have no such option; next have", o.Rules)
 	}
-	if o.ActionSep == "" {
-		bad("action_sep", "it is empty")
-	}
-	if o.ImagePlaceholder != env.ImageMark {
-		bad("image_placeholder", "%q; images are always marked %q", o.ImagePlaceholder, env.ImageMark)
-	}
-	return errors.Join(errs...)
+	f.ActionSep(o.ActionSep)
+	f.ImagePlaceholder(o.ImagePlaceholder)
+	return f.Err()
 }
 
 // promptFormats returns the formats that have a prompt in this environment.
-func promptFormats(r Rules) []string {
-	switch r {
-	case Lite:
-		return reward.Formats(reward.Lite)
-	case Next:
-		return reward.Formats(reward.Next)
-	case Legacy:
-		return slices.DeleteFunc(reward.Formats(reward.Legacy), func(f string) bool { return f == "raw_response" })
-	}
-	return nil
-}
+func promptFormats(r Rules) []string { return options.Formats(string(r), reward.Lite) }

@@ -1,11 +1,10 @@
 package sokoban
 
 import (
-	"context"
-	"fmt"
 	"math/rand/v2"
 	"strings"
 
+	"vagen/env/internal/baseline"
 	"vagen/reward"
 )
 
@@ -74,23 +73,5 @@ func SuccessRate(o Options, w Walker, first int64, episodes, turns, moves int, r
 	if err != nil {
 		return 0, err
 	}
-	ctx := context.Background()
-	wins := 0
-	for i := range int64(episodes) {
-		if _, err := e.Reset(ctx, first+i); err != nil {
-			return 0, err
-		}
-		r := rand.New(rand.NewPCG(randomness, uint64(first+i)))
-		for range turns {
-			out, err := e.Step(ctx, e.Script(r, w, moves))
-			if err != nil {
-				return 0, fmt.Errorf("sokoban: success rate: %w", err)
-			}
-			if out.Success {
-				wins++
-				break
-			}
-		}
-	}
-	return float64(wins) / float64(max(1, episodes)), nil
+	return baseline.SuccessRate(e, first, episodes, turns, randomness, func(r *rand.Rand) string { return e.Script(r, w, moves) })
 }

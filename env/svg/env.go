@@ -2,13 +2,13 @@ package svg
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"image"
 	"image/draw"
 	"time"
 
 	"vagen/env"
+	"vagen/env/internal/calls"
 	"vagen/env/internal/words"
 	svgdraw "vagen/env/svg/internal/draw"
 	"vagen/reward"
@@ -23,8 +23,8 @@ const (
 
 // Errors of the order of calls.
 var (
-	ErrNotReset = errors.New("Reset has not been called")
-	ErrClosed   = errors.New("the environment is closed")
+	ErrNotReset = env.ErrNotReset
+	ErrClosed   = env.ErrClosed
 )
 
 // Render draws SVG code into a square picture on white, size pixels a side. Code
@@ -47,6 +47,7 @@ const maxSize = 4096
 
 // Env is one live environment. It implements env.Env.
 type Env struct {
+	calls   calls.Guard
 	o       Options
 	weights Scores
 	data    *Dataset
@@ -61,7 +62,6 @@ type Env struct {
 	attempt image.Image // what the last turn drew
 	last    float64     // total score of the turn before
 	scored  bool        // there was one
-	closed  bool
 }
 
 var _ env.Env = (*Env)(nil)
@@ -99,7 +99,7 @@ func NewFrom(o Options, data *Dataset) (*Env, error) {
 	if err != nil {
 		return nil, fmt.Errorf("svg: %w", err)
 	}
-	e := &Env{o: o, weights: o.weights(), data: data, parser: format, format: format}
+	e := &Env{calls: calls.Guard{Env: "svg"}, o: o, weights: o.weights(), data: data, parser: format, format: format}
 	if o.Rules == Service {
 		if e.parser, err = reward.NewParser("raw_response", po); err != nil {
 			return nil, fmt.Errorf("svg: %w", err)
@@ -111,7 +111,7 @@ func NewFrom(o Options, data *Dataset) (*Env, error) {
 
 // System returns the system prompt.
 func (e *Env) System(ctx context.Context) (env.Observation, error) {
-	if err := e.usable(ctx, false); err != nil {
+	if err := e.calls.Open(ctx); err != nil {
 		return env.Observation{}, err
 	}
 	return env.Observation{Text: e.systemPrompt()}, nil
@@ -120,7 +120,7 @@ func (e *Env) System(ctx context.Context) (env.Observation, error) {
 // Reset shows the picture of the seed's sample. A sample that can't be drawn is
 // an error that names it.
 func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
-	if err := e.usable(ctx, false); err != nil {
+	if err := e.calls.Open(ctx); err != nil {
 		return env.Observation{}, err
 	}
 	sample := e.data.Pick(seed)
@@ -137,7 +137,7 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 // It fails, with ErrScore, when a scorer gives no score. Turns played after a
 // turn that was done are judged like any other.
 func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
-	if err := e.usable(ctx, true); err != nil {
+	if err := e.calls.Step(ctx, e.target != nil); err != nil {
 		return env.Outcome{}, err
 	}
 	out := env.Outcome{Response: e.parser.Parse(response), Trajectory: env.Metrics{"success": 0}}
@@ -275,22 +275,7 @@ func (e *Env) measure(out *env.Outcome, s Scores) {
 }
 
 // Close ends the use of the environment.
-func (e *Env) Close() error {
-	e.closed = true
-	return nil
-}
-
-func (e *Env) usable(ctx context.Context, started bool) error {
-	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("svg: %w", context.Cause(ctx))
-	case e.closed:
-		return fmt.Errorf("svg: %w", ErrClosed)
-	case started && e.target == nil:
-		return fmt.Errorf("svg: step: %w", ErrNotReset)
-	}
-	return nil
-}
+func (e *Env) Close() error { return e.calls.Close() }
 
 // Sample returns the drawing to reproduce in the current episode.
 func (e *Env) Sample() Sample { return e.sample }

@@ -1,14 +1,11 @@
 package svg
 
 import (
-	"errors"
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 
 	"vagen/env"
-	"vagen/internal/nearest"
+	"vagen/env/internal/options"
 	"vagen/reward"
 )
 
@@ -122,57 +119,40 @@ func (o *Options) weights() Scores {
 
 // Validate reports everything that is wrong with the options.
 func (o *Options) Validate() error {
-	var errs []error
-	bad := func(name, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("svg: option %q: %w: %s", name, env.ErrOption, fmt.Sprintf(format, args...)))
-	}
-	oneOf := func(name, value string, allowed ...string) {
-		if !slices.Contains(allowed, value) {
-			bad(name, "%q is not one of %s%s", value, strings.Join(allowed, ", "), nearest.Hint(value, allowed))
-		}
-	}
-	oneOf("rules", string(o.Rules), string(Episode), string(Service))
-	oneOf("prompt_format", o.PromptFormat, promptFormats()...)
-	oneOf("model_size", o.ModelSize, "small", "base", "large")
-	oneOf("render_mode", o.RenderMode, "vision")
-	if o.MaxActions < 1 {
-		bad("max_actions_per_step", "%d is below 1", o.MaxActions)
-	}
-	if o.ActionSep == "" {
-		bad("action_sep", "it is empty")
-	}
-	if o.ImagePlaceholder != env.ImageMark {
-		bad("image_placeholder", "%q; images are always marked %q", o.ImagePlaceholder, env.ImageMark)
-	}
+	f := options.Check("svg")
+	f.OneOf("rules", string(o.Rules), string(Episode), string(Service))
+	f.OneOf("prompt_format", o.PromptFormat, promptFormats()...)
+	f.OneOf("model_size", o.ModelSize, "small", "base", "large")
+	f.OneOf("render_mode", o.RenderMode, "vision")
+	f.Positive("max_actions_per_step", o.MaxActions)
+	f.ActionSep(o.ActionSep)
+	f.ImagePlaceholder(o.ImagePlaceholder)
 	if o.UseStateReward {
-		bad("use_state_reward", "a drawing has no state that could be claimed")
+		f.Add("use_state_reward", "a drawing has no state that could be claimed")
 	}
 	if !(o.ScoreTimeout >= 0 && o.ScoreTimeout <= 3600) {
-		bad("score_timeout", "%v is outside 0..3600 seconds", o.ScoreTimeout)
+		f.Add("score_timeout", "%v is outside 0..3600 seconds", o.ScoreTimeout)
 	}
 	w := o.weights()
-	for _, s := range []struct {
-		name   string
-		weight float64
-	}{
-		{"dino_weight", w.DINO}, {"dreamsim_weight", w.DreamSim}, {"structural_weight", w.Structural}, {"perceptual_weight", w.Perceptual},
-	} {
-		if !(s.weight >= 0) || math.IsInf(s.weight, 1) {
-			bad(s.name, "%v is not a weight; weights are finite and not negative", s.weight)
+	weight := func(name string, value float64) {
+		if !(value >= 0) || math.IsInf(value, 1) {
+			f.Add(name, "%v is not a weight; weights are finite and not negative", value)
 		}
 	}
+	weight("dino_weight", w.DINO)
+	weight("dreamsim_weight", w.DreamSim)
+	weight("structural_weight", w.Structural)
+	weight("perceptual_weight", w.Perceptual)
 	if w.DINO > 0 && o.DINO == nil && o.DINOURL == "" {
-		bad("dino_weight", "%v, but nothing gives the score: set dino_url", w.DINO)
+		f.Add("dino_weight", "%v, but nothing gives the score: set dino_url", w.DINO)
 	}
 	if w.DreamSim > 0 && o.DreamSim == nil && o.DreamSimURL == "" {
-		bad("dreamsim_weight", "%v, but nothing gives the score: set dreamsim_url", w.DreamSim)
+		f.Add("dreamsim_weight", "%v, but nothing gives the score: set dreamsim_url", w.DreamSim)
 	}
-	return errors.Join(errs...)
+	return f.Err()
 }
 
 // promptFormats returns the formats that ask for free text around the code.
 func promptFormats() []string {
-	return slices.DeleteFunc(reward.Formats(reward.Legacy), func(f string) bool {
-		return f == "raw_response" || strings.HasSuffix(f, "_symbolic") || strings.HasSuffix(f, "_structured")
-	})
+	return options.Formats("legacy", reward.Legacy, "_symbolic", "_structured")
 }

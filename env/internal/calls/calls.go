@@ -1,0 +1,62 @@
+// Package calls watches the order in which the methods of an environment are
+// called.
+package calls
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Errors that a Guard's wrap; package env hands them on.
+var (
+	ErrNotReset = errors.New("Reset has not been called")
+	ErrClosed   = errors.New("the environment is closed")
+	ErrSeed     = errors.New("seeds are not negative")
+)
+
+// Guard refuses calls that cannot be served. Its errors begin with the name of the
+// environment and wrap the context's cause or one of these.
+type Guard struct {
+	Env    string
+	closed bool
+}
+
+// Open refuses calls after Close, or when the context is over.
+func (g *Guard) Open(ctx context.Context) error {
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: %w", g.Env, context.Cause(ctx))
+	case g.closed:
+		return fmt.Errorf("%s: %w", g.Env, ErrClosed)
+	}
+	return nil
+}
+
+// Reset is Open for a Reset that takes no negative seeds.
+func (g *Guard) Reset(ctx context.Context, seed int64) error {
+	if err := g.Open(ctx); err != nil {
+		return err
+	}
+	if seed < 0 {
+		return fmt.Errorf("%s: reset: seed %d: %w", g.Env, seed, ErrSeed)
+	}
+	return nil
+}
+
+// Step is Open for a Step, which needs an episode.
+func (g *Guard) Step(ctx context.Context, episode bool) error {
+	if err := g.Open(ctx); err != nil {
+		return err
+	}
+	if !episode {
+		return fmt.Errorf("%s: step: %w", g.Env, ErrNotReset)
+	}
+	return nil
+}
+
+// Close refuses all calls from now on. It returns nil.
+func (g *Guard) Close() error {
+	g.closed = true
+	return nil
+}

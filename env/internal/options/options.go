@@ -1,0 +1,117 @@
+// Package options reads and checks the options of environments.
+package options
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"vagen/env"
+	"vagen/internal/nearest"
+	"vagen/reward"
+)
+
+// Read decodes the options of a configuration over the defaults of the rule set
+// that its option "rules" names, "" without one. Errors begin with the name of the
+// environment.
+func Read[R ~string, O any](name string, config map[string]any, defaults func(R) O) (O, error) {
+	rules, _ := config["rules"].(string)
+	o := defaults(R(rules))
+	if err := env.Decode(config, &o); err != nil {
+		return o, fmt.Errorf("%s: %w", name, err)
+	}
+	return o, nil
+}
+
+// Formats returns the prompt formats of a rule set, nil if there is no such set:
+// those of Lite in the given dialect, and those of Legacy that mark sections with
+// tags, without those that end in one of the suffixes.
+func Formats(rules string, lite reward.Dialect, without ...string) []string {
+	switch rules {
+	case "lite":
+		return reward.Formats(lite)
+	case "next":
+		return reward.Formats(reward.Next)
+	case "legacy":
+		return slices.DeleteFunc(reward.Formats(reward.Legacy), func(format string) bool {
+			return format == "raw_response" ||
+				slices.ContainsFunc(without, func(suffix string) bool { return strings.HasSuffix(format, suffix) })
+		})
+	}
+	return nil
+}
+
+// Faults collects what is wrong with the options of an environment. Each fault
+// names the environment and the option and wraps env.ErrOption.
+type Faults struct {
+	env  string
+	list []error
+}
+
+// Check returns Faults without any, of the named environment.
+func Check(name string) *Faults { return &Faults{env: name} }
+
+// Err returns all faults in the order found, nil when there are none.
+func (f *Faults) Err() error { return errors.Join(f.list...) }
+
+// Add reports an option: what was found, and what is allowed.
+func (f *Faults) Add(option, format string, args ...any) {
+	f.list = append(f.list, fmt.Errorf("%s: option %q: %w: %s", f.env, option, env.ErrOption, fmt.Sprintf(format, args...)))
+}
+
+// OneOf reports text that is none of the allowed ones, with the nearest of them.
+func (f *Faults) OneOf(option, value string, allowed ...string) {
+	if !slices.Contains(allowed, value) {
+		f.Add(option, "%q is not one of %s%s", value, strings.Join(allowed, ", "), nearest.Hint(value, allowed))
+	}
+}
+
+// Within reports a number outside low..high.
+func Within[N int | float64](f *Faults, option string, value, low, high N) {
+	if !(value >= low && value <= high) {
+		f.Add(option, "%v is outside %v..%v", value, low, high)
+	}
+}
+
+// Positive reports a count below 1.
+func (f *Faults) Positive(option string, value int) {
+	if value < 1 {
+		f.Add(option, "%d is below 1", value)
+	}
+}
+
+// Finite reports infinities and NaN.
+func (f *Faults) Finite(option string, value float64) {
+	if math.IsNaN(value) || math.IsInf(value, 0) {
+		f.Add(option, "%v is not finite", value)
+	}
+}
+
+// ActionSep reports a separator of actions, the option action_sep, that separates
+// nothing.
+func (f *Faults) ActionSep(sep string) {
+	if sep == "" {
+		f.Add("action_sep", "it is empty")
+	}
+}
+
+// ImagePlaceholder reports any mark of images but the one there is; old
+// configurations set it.
+func (f *Faults) ImagePlaceholder(mark string) {
+	if mark != env.ImageMark {
+		f.Add("image_placeholder", "%q; images are always marked %q", mark, env.ImageMark)
+	}
+}
+
+// StateReward reports judged state reward where the rule set has none, or where
+// responses in the format claim nothing that could be judged.
+func (f *Faults) StateReward(on bool, rules, format string) {
+	switch {
+	case on && rules == "lite":
+		f.Add("use_state_reward", "the lite rules have no judged state reward")
+	case on && rules == "next" && !strings.Contains(format, "wm") && format != reward.ObservePredict:
+		f.Add("use_state_reward", "the format %q says nothing about the state; wm does", format)
+	}
+}
