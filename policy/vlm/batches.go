@@ -13,8 +13,9 @@ func (m *Model) open(prompts []policy.Prompt, turns []userTurn) error {
 			fresh = append(fresh, p.Conversation)
 		}
 	}
+	most := m.opts.MaxRows
 	for len(fresh) > 0 {
-		n := min(len(fresh), m.opts.MaxRows)
+		n := min(len(fresh), most)
 		s := &session{net: m.net, rows: make([]*lane, rowBucket(n)), minSlots: m.opts.CacheTokens}
 		for row, key := range fresh[:n] {
 			s.rows[row] = &lane{pending: -1}
@@ -22,6 +23,7 @@ func (m *Model) open(prompts []policy.Prompt, turns []userTurn) error {
 		}
 		m.batches = append(m.batches, s)
 		fresh = fresh[n:]
+		most = m.waitingRows()
 	}
 	for _, s := range m.batches {
 		if err := m.compact(s); err != nil {
@@ -30,6 +32,16 @@ func (m *Model) open(prompts []policy.Prompt, turns []userTurn) error {
 		}
 	}
 	return nil
+}
+
+// waitingRows is how many conversations that find no row in the first batch share
+// one. Smaller batches may join rows that are being written sooner, but each reads
+// and decodes on its own if it does not: they are made where that is cheap.
+func (m *Model) waitingRows() int {
+	if m.opts.MaxRows > 4*stepCost(m.dev) {
+		return m.opts.MaxRows
+	}
+	return max(1, m.opts.MaxRows/2)
 }
 
 // rowBucket rounds a number of rows up, so that few sizes occur: 1, 2, 4, 8, 16,

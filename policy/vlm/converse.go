@@ -22,7 +22,9 @@ type conversation struct {
 }
 
 // Generate implements policy.Policy. Conversations opened by one call advance in
-// lockstep and share a cache; continuing them together is what is fast.
+// lockstep and share a cache; continuing them together is what is fast. Rows whose
+// responses have ended cost little: when most have, the others go on in a smaller
+// batch, and conversations that found no room in the first one take their places.
 //
 // When the call fails, or ctx ends, after conversations have begun to go on, those
 // of its prompts end: some may have got a response and others not. All others stay
@@ -56,34 +58,52 @@ func (m *Model) Stream(ctx context.Context, prompts []policy.Prompt, s policy.Sa
 	for i := range out {
 		out[i].Err = turns[i].err
 	}
-	for _, batch := range slices.Clone(m.batches) {
-		var members []int
-		var reqs []*request
-		for i, p := range prompts {
-			if c := m.chats[p.Conversation]; turns[i].err == nil && c.batch == batch {
-				turns[i].request.row = c.row
-				if watch != nil {
-					turns[i].request.watch = func(token int32) { watch(i, token) }
-				}
-				members, reqs = append(members, i), append(reqs, turns[i].request)
-			}
-		}
-		if len(reqs) == 0 {
-			continue
-		}
-		replies, err := batch.generate(ctx, m.actor.parts, reqs, s, m.endTokens(), m.recentTokens(s))
-		if err != nil {
-			if ctx.Err() == nil {
-				m.dropSession(batch) // the device failed: the cache may be half-written
-			}
-			m.endConversations(prompts)
-			return nil, err
-		}
-		for k, i := range members {
-			out[i] = m.complete(prompts[i], turns[i], replies[k])
-		}
+	if err := m.answer(ctx, prompts, turns, s, watch, out); err != nil {
+		m.endConversations(prompts)
+		return nil, err
 	}
 	return out, nil
+}
+
+// answer has the device write the responses of all turns that can go on.
+func (m *Model) answer(ctx context.Context, prompts []policy.Prompt, turns []userTurn, s policy.Sampling, watch func(int, int32), out []policy.Completion) error {
+	c, err := newCall(m.net, m.actor.parts, s, m.endTokens(), m.opts.MaxRows)
+	if err != nil {
+		return err
+	}
+	defer c.free()
+	var flights []*flight
+	seats := make([]*seat, len(prompts))
+	for _, batch := range m.batches {
+		f := c.fly(batch)
+		for i, p := range prompts {
+			if c := m.chats[p.Conversation]; turns[i].err == nil && c.batch == batch {
+				r := turns[i].request
+				r.row = c.row
+				if watch != nil {
+					r.watch = func(token int32) { watch(i, token) }
+				}
+				seats[i] = f.sit(r)
+			}
+		}
+		if len(f.live()) > 0 {
+			flights = append(flights, f)
+		}
+	}
+	if err := c.run(ctx, flights); err != nil {
+		if ctx.Err() == nil { // the device failed: caches may be half-written
+			for _, f := range flights {
+				m.dropSession(f.session)
+			}
+		}
+		return err
+	}
+	for i, p := range prompts {
+		if seats[i] != nil {
+			out[i] = m.complete(p, turns[i], &seats[i].reply)
+		}
+	}
+	return nil
 }
 
 // ErrSampling is wrapped by errors about sampling settings.
@@ -222,14 +242,6 @@ func (m *Model) endTokens() []int32 {
 		end = append(end, id)
 	}
 	return end
-}
-
-// recentTokens is the length of the recent stretch of a cache.
-func (m *Model) recentTokens(s policy.Sampling) int {
-	if s.MaxTokens == 0 {
-		return 32
-	}
-	return min(s.MaxTokens, 32)
 }
 
 // complete turns a reply into a completion.

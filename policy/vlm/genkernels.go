@@ -119,12 +119,7 @@ func (c *cacheIn) extend(i int, k, v *Node, rows, slots int) []*Node {
 		if !c.open {
 			return model.Write(model.Write(old, recent, c.at, pure), fresh, c.recentAt, pure)
 		}
-		d := fresh.Shape().Dimensions
-		if d[2] == slots {
-			return fresh
-		}
-		pad := Zeros(fresh.Graph(), shapes.Make(fresh.DType(), d[0], d[1], slots-d[2], d[3]))
-		return Concatenate([]*Node{fresh, pad}, 2)
+		return lengthened(fresh, slots)
 	}
 	if c.open {
 		return []*Node{one(nil, nil, k), one(nil, nil, v)}
@@ -185,14 +180,46 @@ func (n *net) pick() *device.Program {
 	})
 }
 
+// board: arrays [from, heads, length, d], with more as many [rows, heads, slots,
+// d], index [rows] → rows of the former at the index, with slots slots; where the
+// index is −1, rows of the latter.
+func (n *net) board(slots int, more bool) *device.Program {
+	return n.program(fmt.Sprintf("board %d %v", slots, more), func(in []*Node) []*Node {
+		a, index := args{in[:len(in)-1]}, in[len(in)-1]
+		half := len(a.in)
+		if more {
+			half /= 2
+		}
+		from := a.take(half)
+		at := Reshape(Max(index, ZerosLike(index)), index.Shape().Size(), 1)
+		out := make([]*Node, half)
+		for i, x := range from {
+			out[i] = lengthened(Gather(x, at), slots)
+			if more {
+				here := Reshape(GreaterOrEqual(index, ZerosLike(index)), index.Shape().Size(), 1, 1, 1)
+				out[i] = Where(BroadcastToShape(here, out[i].Shape()), out[i], a.one())
+			}
+		}
+		return out
+	})
+}
+
+// lengthened pads x [rows, heads, length, d] with zeros to slots slots.
+func lengthened(x *Node, slots int) *Node {
+	d := x.Shape().Dimensions
+	if d[2] == slots {
+		return x
+	}
+	pad := Zeros(x.Graph(), shapes.Make(x.DType(), d[0], d[1], slots-d[2], d[3]))
+	return Concatenate([]*Node{x, pad}, 2)
+}
+
 // grow: arrays [rows, heads, length, d] → the same with slots slots.
 func (n *net) grow(slots int) *device.Program {
 	return n.program(fmt.Sprintf("grow %d", slots), func(in []*Node) []*Node {
 		out := make([]*Node, len(in))
 		for i, x := range in {
-			d := x.Shape().Dimensions
-			pad := Zeros(x.Graph(), shapes.Make(x.DType(), d[0], d[1], slots-d[2], d[3]))
-			out[i] = Concatenate([]*Node{x, pad}, 2)
+			out[i] = lengthened(x, slots)
 		}
 		return out
 	})

@@ -482,15 +482,22 @@ func (r *recordedModel) compareGreedy(m *Model) {
 		s.rows[i] = &lane{pending: -1}
 	}
 	defer s.free()
-	replies, err := s.generate(r.t.Context(), m.actor.parts, reqs, policy.Sampling{MaxTokens: most}, nil, 8)
+	c, err := newCall(m.net, m.actor.parts, policy.Sampling{MaxTokens: most}, nil, len(reqs))
 	require.NoError(r.t, err)
+	defer c.free()
+	c.recentTokens = 8
+	f := c.fly(s)
+	for _, q := range reqs {
+		f.sit(q)
+	}
+	require.NoError(r.t, c.run(r.t.Context(), []*flight{f}))
 	for i, target := range targets {
 		name, row := target.row.test.Name, target.row.row
 		n := target.req.max
 		ids := r.ints(name + ".greedy_ids")[row*n : (row+1)*n]
 		logProbs := r.floats(name + ".greedy_logprobs")[row*n : (row+1)*n]
 		margins := r.floats(name + ".greedy_margin")[row*n : (row+1)*n]
-		got := replies[i]
+		got := f.seats[i].reply
 		for k, id := range ids {
 			// Two logits may both be off by the tolerance; and an image placeholder
 			// ends a response.

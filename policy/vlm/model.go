@@ -93,7 +93,7 @@ type Options struct {
 	// HeadTokens is the number of tokens whose logits are held at once; 0 is 512.
 	HeadTokens int
 	// MaxRows is the number of conversations that advance together in one batch;
-	// 0 is 128. More are split.
+	// 0 is 128. Of more, some wait until others have ended and left them room.
 	MaxRows int
 	// CacheTokens is the smallest length of a conversation's cache. Setting it to
 	// the longest conversation avoids recompiling while conversations grow.

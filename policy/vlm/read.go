@@ -19,21 +19,21 @@ type opening struct {
 }
 
 // places settles which contexts are read where.
-func (t *turn) places() *opening {
-	n := len(t.reqs)
+func (f *flight) places() *opening {
+	n := len(f.seats)
 	p := &opening{place: make([]int, n)}
-	if t.prefix == nil {
-		p.share(t.reqs)
+	if f.prefix == nil {
+		p.share(f.seats)
 	}
 	// Another size of the batch means other executables: it must save enough.
-	if size := rowBucket(len(p.readers)); t.prefix == nil && 2*size <= n {
+	if size := rowBucket(len(p.readers)); f.prefix == nil && 2*size <= n {
 		for len(p.readers) < size {
 			p.readers = append(p.readers, -1)
 		}
 		return p
 	}
 	p.readers = make([]int, n)
-	for row, r := range t.reqs {
+	for row, r := range f.seats {
 		p.readers[row], p.place[row] = row, row
 		if r == nil {
 			p.readers[row] = -1
@@ -42,10 +42,10 @@ func (t *turn) places() *opening {
 	return p
 }
 
-// share gives requests with the same context one place.
-func (p *opening) share(reqs []*request) {
+// share gives seats with the same context one place.
+func (p *opening) share(seats []*seat) {
 	first := map[string]int{}
-	for row, r := range reqs {
+	for row, r := range seats {
 		if r == nil {
 			continue
 		}
@@ -76,21 +76,21 @@ func (p *opening) freshRows(length int) []bool {
 
 // spread copies a cache of places to the rows that share them. It consumes the
 // arrays.
-func (t *turn) spread(arrays []*device.Array, p *opening) ([]*device.Array, error) {
+func (f *flight) spread(own *scope, arrays []*device.Array, p *opening) ([]*device.Array, error) {
 	defer device.FreeAll(arrays...)
 	index := make([]int32, len(p.place))
 	for row, at := range p.place {
 		index[row] = int32(at)
 	}
-	at := upload(&t.scope, index)
-	if t.scope.err != nil {
-		return nil, t.scope.err
+	at := upload(own, index)
+	if own.err != nil {
+		return nil, own.err
 	}
-	return t.net.pick().Run(append(append([]*device.Array{}, arrays...), at))
+	return f.net.pick().Run(append(append([]*device.Array{}, arrays...), at))
 }
 
 // layOut builds the inputs of the append program up to the cache.
-func (t *turn) layOut(p *opening, length int) ([]*device.Array, error) {
+func (f *flight) layOut(s *scope, p *opening, length int) ([]*device.Array, error) {
 	b := len(p.readers)
 	p.fresh, p.next = make([]bool, b*length), make([]int32, b)
 	tokens, pos, ends := make([]int32, b*length), make([]int32, 3*b*length), make([]int32, b)
@@ -100,14 +100,14 @@ func (t *turn) layOut(p *opening, length int) ([]*device.Array, error) {
 	}
 	var pictures []picture
 	var holders []int
-	cfg := t.net.cfg
+	cfg := f.net.cfg
 	for place, row := range p.readers {
 		ends[place] = int32(place * length)
 		if row < 0 {
 			continue
 		}
-		r := t.reqs[row]
-		ids := t.rows[row].take(r.tokens)
+		r := f.seats[row]
+		ids := r.lane.take(r.request.tokens)
 		grids := make([]grid, len(r.images))
 		for i, im := range r.images {
 			grids[i] = im.grid
@@ -116,7 +116,7 @@ func (t *turn) layOut(p *opening, length int) ([]*device.Array, error) {
 		if err != nil {
 			return nil, fmt.Errorf("vlm: generate: row %d: %w", row, err)
 		}
-		start := t.rows[row].next
+		start := r.lane.next
 		pictures = append(pictures, r.images...)
 		for i, id := range ids {
 			if id < 0 || int(id) >= cfg.Text.Vocab {
@@ -138,17 +138,16 @@ func (t *turn) layOut(p *opening, length int) ([]*device.Array, error) {
 	for row, place := range p.place {
 		last[row] = ends[place]
 	}
-	s := &t.scope
-	in := append(t.net.genArrays(t.w), upload(s, tokens), upload(s, pos, b*length, 3), upload(s, p.fresh, b, length), upload(s, last))
-	in = append(in, t.seeds, upload(s, make([]uint32, len(last))), t.params)
+	in := append(f.net.genArrays(f.call.w), upload(s, tokens), upload(s, pos, b*length, 3), upload(s, p.fresh, b, length), upload(s, last))
+	in = append(in, f.uploadSeeds(s), upload(s, make([]uint32, len(last))), f.call.params)
 	if len(pictures) > 0 {
 		p.vision = planVision(cfg, pictures)
 		for i, at := range holders {
 			imageRow[at] = p.vision.row[i]
 		}
-		tr := &trace{scope: scope{dev: t.net.dev}, pack: &pack{vision: p.vision}}
-		err := t.net.see(tr, t.w, false)
-		t.scope.own(tr.arrays...)
+		tr := &trace{scope: scope{dev: f.net.dev}, pack: &pack{vision: p.vision}}
+		err := f.net.see(tr, f.call.w, false)
+		s.own(tr.arrays...)
 		if err != nil {
 			return nil, err
 		}

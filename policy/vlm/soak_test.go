@@ -70,6 +70,18 @@ func TestMemoryStaysFlatInALongSoak(t *testing.T) {
 		}
 		m.Forget(keysOf(prompts)...)
 	})
+	// One response is longer than the others and leaves them.
+	soak(t, m, "ragged turns of 40 decoding steps", steps/40, func(i int) {
+		prompts := make([]policy.Prompt, 8)
+		for k := range prompts {
+			prompts[k] = policy.Prompt{Conversation: uint64(k), Seed: uint64(8*i + k), Messages: say("go"), MaxTokens: 3}
+		}
+		prompts[i%8].MaxTokens = 40
+		_, err := m.Generate(t.Context(), prompts, policy.Sampling{MaxTokens: 3})
+		require.NoError(t, err)
+		m.Forget(keysOf(prompts)...)
+	})
+	require.True(t, regrouped(m))
 	rows, want := fourRows(t, m)
 	soak(t, m, "optimiser steps", steps/5, func(int) { imitate(t, m, rows, want, 1e-3) })
 }

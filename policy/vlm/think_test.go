@@ -163,14 +163,14 @@ func TestGroupsReadTheirPromptOnce(t *testing.T) {
 }
 
 func TestSharedPromptsAreReadOncePerGroup(t *testing.T) {
-	same := func(shared ...string) *turn {
-		reqs := make([]*request, len(shared))
+	same := func(shared ...string) *flight {
+		seats := make([]*seat, len(shared))
 		for i, s := range shared {
 			if s != "-" {
-				reqs[i] = &request{shared: s}
+				seats[i] = &seat{request: &request{shared: s}}
 			}
 		}
-		return &turn{session: &session{}, reqs: reqs}
+		return &flight{session: &session{}, seats: seats}
 	}
 	p := same("a", "b", "a", "a", "b", "b", "-", "-").places()
 	require.Equal(t, []int{0, 1}, p.readers)

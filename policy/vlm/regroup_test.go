@@ -1,0 +1,234 @@
+package vlm
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy"
+	"vagen/policy/vlm/internal/model"
+)
+
+// crowd are conversations with responses of up to short tokens, and of up to long
+// tokens where it says so. What is sampled with their seeds is as long as that.
+func crowd(t *testing.T, m *Model, n, short, long int, isLong func(i int) bool) []policy.Prompt {
+	t.Helper()
+	prompts := make([]policy.Prompt, n)
+	for i := range prompts {
+		p := policy.Prompt{Conversation: uint64(i), Messages: say(strings.Repeat("go ", 1+i%3)), MaxTokens: short, Seed: uint64(1000 * i)}
+		if isLong(i) {
+			p.MaxTokens = long
+		}
+		if m.cfg.Vision != nil && i%2 == 1 {
+			p.Messages = say("look <image>", drawing(uint64(i), 16, 8))
+		}
+		for len(ask(t, m, policy.Sampling{Temperature: 1, MaxTokens: 1}, []policy.Prompt{p})[p.Conversation].Tokens) < p.MaxTokens {
+			p.Seed++
+		}
+		prompts[i] = p
+	}
+	return prompts
+}
+
+// goOn is another turn of the conversations.
+func goOn(prompts []policy.Prompt) []policy.Prompt {
+	out := slices.Clone(prompts)
+	for i := range out {
+		out[i].Messages, out[i].MaxTokens, out[i].Seed = say("on"), 5, out[i].Seed+7
+	}
+	return out
+}
+
+// regrouped reports whether rows went on in another batch.
+func regrouped(m *Model) bool {
+	for name := range m.net.programs {
+		if strings.HasPrefix(name, "board ") {
+			return true
+		}
+	}
+	return false
+}
+
+// without drops conversations that wrote a placeholder, which cannot go on.
+func (s stories) without(prompts []policy.Prompt, stop policy.Stop) []policy.Prompt {
+	return slices.DeleteFunc(slices.Clone(prompts), func(p policy.Prompt) bool {
+		ended := s[p.Conversation].last.Stop == stop
+		if ended {
+			delete(s, p.Conversation)
+		}
+		return ended
+	})
+}
+
+// The long response is flushed to its home while it is alone, and all
+// conversations go on afterwards with everything in their caches.
+func TestLongResponsesGoOnAlone(t *testing.T) {
+	o := policy.Sampling{Temperature: 1, MaxTokens: 70}
+	for _, family := range []model.Family{model.Qwen25VL, model.Qwen2} {
+		dir := tinyFolder(t, family, nil)
+		one := openTiny(t, dir, Options{MaxRows: 1})
+		prompts := crowd(t, one, 8, 3, 70, func(i int) bool { return i == 5 })
+		alone := stories{}
+		for _, p := range prompts {
+			alone.play(t, one, []policy.Prompt{p}, o)
+		}
+		require.False(t, regrouped(one), "one row has nobody to leave")
+
+		m := openTiny(t, dir, Options{})
+		var first []policy.Completion
+		for again := range 2 {
+			played := stories{}
+			out := played.play(t, m, prompts, o)
+			require.True(t, regrouped(m))
+			if again == 0 {
+				first = out
+			}
+			require.Equal(t, first, out, "bit for bit")
+			for i, p := range prompts {
+				require.Equal(t, alone[p.Conversation].tokens, played[p.Conversation].tokens, "%s: conversation %d", family, i)
+				requireNear(t, alone[p.Conversation].logProbs, played[p.Conversation].logProbs, rowDrift, "log-probs")
+			}
+			next := goOn(played.without(prompts, policy.StopVision))
+			for range 2 {
+				played.play(t, m, next, o)
+				next = goOn(played.without(next, policy.StopVision))
+			}
+			require.Greater(t, len(played), 4)
+			played.requireScored(t, m, 1)
+			m.Forget(keysOf(prompts)...)
+		}
+		arrays, _ := m.dev.Live()
+		untouched, _ := openTiny(t, dir, Options{}).dev.Live()
+		require.Equal(t, untouched, arrays)
+	}
+}
+
+// With room for four rows, those that wait begin while a long response is still
+// being written.
+func TestWaitingConversationsTakeFreedRows(t *testing.T) {
+	o := policy.Sampling{Temperature: 1, MaxTokens: 50}
+	dir := tinyFolder(t, model.Qwen2, nil)
+	one := openTiny(t, dir, Options{MaxRows: 1})
+	prompts := crowd(t, one, 8, 4, 50, func(i int) bool { return i == 2 || i > 4 })
+	alone := stories{}
+	for _, p := range prompts {
+		alone.play(t, one, []policy.Prompt{p}, o)
+	}
+	m := openTiny(t, dir, Options{MaxRows: 4})
+	var order []int
+	out, err := m.Stream(t.Context(), prompts, o, func(prompt int, _ int32) { order = append(order, prompt) })
+	require.NoError(t, err)
+	require.Len(t, m.batches, 3)
+	last := func(i int) int { return len(order) - 1 - slices.Index(reversed(order), i) }
+	require.Less(t, slices.Index(order, 4), last(2), "the first one that waits begins before the long response ends")
+	require.Less(t, slices.Index(order, 6), last(2))
+	played := stories{}
+	for i, p := range prompts {
+		require.NoError(t, out[i].Err)
+		played[p.Conversation] = &story{}
+		played[p.Conversation].add(out[i])
+		require.Equal(t, alone[p.Conversation].tokens, played[p.Conversation].tokens, "conversation %d", i)
+		requireNear(t, alone[p.Conversation].logProbs, played[p.Conversation].logProbs, rowDrift, "log-probs")
+	}
+	for range 2 {
+		played.play(t, m, goOn(prompts), o)
+	}
+	played.requireScored(t, m, 1)
+	m.Forget(keysOf(prompts)...)
+	require.Empty(t, m.batches)
+}
+
+func reversed(s []int) []int {
+	s = slices.Clone(s)
+	slices.Reverse(s)
+	return s
+}
+
+// A call that ends anywhere, also while rows are away from home, harms nobody who
+// takes no part in it, and leaves nothing behind.
+func TestCallsThatBreakWhileRowsAreAwayHarmNobodyElse(t *testing.T) {
+	o := policy.Sampling{Temperature: 1, MaxTokens: 40}
+	dir := tinyFolder(t, model.Qwen2, nil)
+	m := openTiny(t, dir, Options{MaxRows: 8})
+	before, _ := m.dev.Live()
+	prompts := crowd(t, m, 12, 3, 40, func(i int) bool { return i == 3 || i > 8 })
+	rest, part := goOn(prompts[:2]), goOn(prompts[2:])
+	for i := range part {
+		part[i].MaxTokens = prompts[2+i].MaxTokens
+	}
+	alone := stories{}
+	alone.play(t, m, prompts, policy.Sampling{Temperature: 1, MaxTokens: 3})
+	alone.play(t, m, rest, o)
+	m.Forget(keysOf(prompts)...)
+	for i := range prompts {
+		prompts[i].MaxTokens = 0
+	}
+	done := false
+	for looks := 0; !done; looks += 3 {
+		played := stories{}
+		played.play(t, m, prompts, policy.Sampling{Temperature: 1, MaxTokens: 3})
+		_, err := m.Generate(&countdown{t.Context(), looks}, part, o)
+		if done = err == nil; !done {
+			require.Len(t, m.chats, len(rest), "after %d looks", looks)
+		}
+		played.play(t, m, rest, o)
+		for _, p := range rest {
+			require.Equal(t, alone[p.Conversation].tokens, played[p.Conversation].tokens, "after %d looks", looks)
+			requireNear(t, alone[p.Conversation].logProbs, played[p.Conversation].logProbs, rowDrift, "log-probs")
+		}
+		m.Forget(keysOf(prompts)...)
+		after, _ := m.dev.Live()
+		require.Equal(t, before, after, "after %d looks", looks)
+	}
+	require.True(t, regrouped(m))
+}
+
+// The rule in numbers: a step costs 8 and one for each row, a switch 8 steps.
+func TestRowsRegroupWhereItPays(t *testing.T) {
+	c := &call{maxRows: 32, fixed: 8}
+	// flying has rows of which some have written age of at most most tokens.
+	flying := func(rows, live, age, most int) *flight {
+		f := c.fly(&session{rows: make([]*lane, rows)})
+		for row := range live {
+			p := f.sit(&request{row: row, max: most})
+			p.reply.tokens = make([]int32, age)
+		}
+		return f
+	}
+	for _, test := range []struct {
+		rows, live, age, most int
+		want                  bool
+	}{
+		{8, 1, 18, 100, false}, // 18·(16−9) < 8·16
+		{8, 1, 19, 100, true},
+		{8, 1, 90, 100, false}, // 10 steps are left
+		{8, 5, 50, 100, false}, // the bucket stays
+		{8, 4, 50, 100, true},
+		{8, 8, 50, 100, false},
+		{32, 1, 11, 100, true},
+		{1, 1, 50, 100, false},
+	} {
+		require.Equal(t, test.want, c.narrows(flying(test.rows, test.live, test.age, test.most)), "%+v", test)
+	}
+	fresh := func(live, most int) *flight { return flying(rowBucket(live), live, 0, most) }
+	for name, test := range map[string]struct {
+		f       *flight
+		waiting []*flight
+		want    int
+	}{
+		"nobody waits":                {flying(8, 4, 50, 100), nil, 0},
+		"the first goes anyway":       {nil, []*flight{fresh(32, 100), fresh(32, 100)}, 1},
+		"small ones together":         {nil, []*flight{fresh(1, 100), fresh(1, 100), fresh(1, 100), fresh(1, 100)}, 4},
+		"short ones on their own":     {nil, []*flight{fresh(1, 8), fresh(1, 8)}, 1},
+		"no room":                     {flying(32, 17, 50, 100), []*flight{fresh(16, 100)}, 0},
+		"room":                        {flying(32, 16, 50, 100), []*flight{fresh(16, 100), fresh(16, 100)}, 1},
+		"hardly any time is left":     {flying(32, 16, 98, 100), []*flight{fresh(16, 100)}, 0},
+		"a bucket that is too large":  {flying(16, 15, 50, 100), []*flight{fresh(2, 100)}, 0},
+		"places that would stay free": {flying(16, 14, 50, 100), []*flight{fresh(2, 100)}, 1},
+	} {
+		require.Equal(t, test.want, c.boarding(test.f, test.waiting), name)
+	}
+	require.Equal(t, 50, flying(1, 1, 50, 101).expected(), "as long again")
+}
