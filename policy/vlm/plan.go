@@ -20,6 +20,7 @@ type Workload struct {
 	Tokens  int // of a row, its responses included
 	Images  int // of a row
 	Patches int // of an image
+	Wanted  int // tokens of a row that the loss, or a score, is at; 0 is all of them
 }
 
 // MemoryPlan is an estimate of the memory that a workload takes at its peak, in
@@ -32,24 +33,25 @@ type MemoryPlan struct {
 	Activations int64 // of one micro-batch: what is kept for the backward pass, and a block's own
 	Logits      int64 // of HeadTokens tokens, with their gradients
 	Caches      int64 // keys and values of conversations, old and grown side by side
-	Program     int64 // what the process takes besides: code, runtime, executables; 0 on accelerators
+	Program     int64 // code, the compiler, executables, gaps between buffers; 0 on accelerators
+	Heap        int64 // Go's own memory, trajectories and pictures of the whole process among it, with the garbage that piles up; 0 on accelerators
 }
 
 // Peak is the most that is taken at one time.
 func (p MemoryPlan) Peak() int64 {
-	return p.Weights + p.Moments + p.Program + max(p.Caches, p.Gradients+p.Activations+p.Logits)
+	return p.Weights + p.Moments + p.Program + p.Heap + max(p.Caches, p.Gradients+p.Activations+p.Logits)
 }
 
 // LogValue implements slog.LogValuer: megabytes.
 func (p MemoryPlan) LogValue() slog.Value {
 	mb := func(name string, n int64) slog.Attr { return slog.String(name, fmt.Sprintf("%.0fMB", float64(n)/1e6)) }
 	return slog.GroupValue(mb("peak", p.Peak()), mb("weights", p.Weights), mb("moments", p.Moments), mb("gradients", p.Gradients),
-		mb("activations", p.Activations), mb("logits", p.Logits), mb("caches", p.Caches), mb("program", p.Program))
+		mb("activations", p.Activations), mb("logits", p.Logits), mb("caches", p.Caches), mb("program", p.Program), mb("heap", p.Heap))
 }
 
 // Plan estimates the memory of a workload. Work that has been done before does
-// not count, but what the program takes is measured: the estimate is best made
-// when the model has just been opened.
+// not count, but what program and heap take is measured: an estimate that is made
+// before trajectories are there knows nothing of them.
 func (m *Model) Plan(w Workload) (MemoryPlan, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -59,7 +61,7 @@ func (m *Model) Plan(w Workload) (MemoryPlan, error) {
 	for _, f := range []struct {
 		name         string
 		value, least int
-	}{{"Rows", w.Rows, 1}, {"Tokens", w.Tokens, 1}, {"Images", w.Images, 0}, {"Patches", w.Patches, 0}} {
+	}{{"Rows", w.Rows, 1}, {"Tokens", w.Tokens, 1}, {"Images", w.Images, 0}, {"Patches", w.Patches, 0}, {"Wanted", w.Wanted, 0}} {
 		if f.value < f.least {
 			return MemoryPlan{}, fmt.Errorf("vlm: plan: %s is %d, must be at least %d", f.name, f.value, f.least)
 		}
@@ -71,16 +73,17 @@ func (m *Model) Plan(w Workload) (MemoryPlan, error) {
 // those that also learn.
 const (
 	compiling    = 96 << 20
-	compilingAll = 192 << 20
+	compilingAll = 256 << 20
 )
 
 func (m *Model) plan(w Workload) MemoryPlan {
-	p := MemoryPlan{Program: max(0, device.Resident()-m.dev.Resident()) + compiling}
+	now, next := device.GoMemory()
+	p := MemoryPlan{Program: max(0, device.Resident()-m.dev.Resident()-now) + compiling, Heap: next}
 	if w.Train {
 		p.Program += compilingAll - compiling
 	}
 	if m.dev.Accelerator() {
-		p.Program = 0
+		p.Program, p.Heap = 0, 0
 	}
 	for _, l := range []*learner{m.actor, m.critic, m.ref} {
 		if l != nil {
@@ -141,7 +144,11 @@ func (m *Model) planLayout(w Workload) planned {
 	}
 	l.chunk = m.opts.HeadTokens
 	if !l.several {
-		l.chunk = min(l.chunk, sizeClass(w.Rows*w.Tokens, 32))
+		wanted := w.Tokens
+		if w.Wanted > 0 {
+			wanted = w.Wanted
+		}
+		l.chunk = min(l.chunk, sizeClass(w.Rows*wanted, 32))
 	}
 	return l
 }
@@ -196,16 +203,31 @@ func (l planned) kept(n *net) int64 {
 		if n.keep == keepAll {
 			all += probs * int64(depth)
 		}
-		return all + inner + 2*probs
+		return all
 	}
-	sum := keep(n.text, n.cfg.Text.Layers, l.bins*l.length, l.bins, l.length)
-	if l.images > 0 && n.vision != nil {
-		if !n.reach.vision {
-			return l.bytesOf(n, sum) + l.see(n)
+	inner, probs := blockFloats(n.text, l.bins*l.length, l.bins, l.length)
+	sum := l.bytesOf(n, keep(n.text, n.cfg.Text.Layers, l.bins*l.length, l.bins, l.length)+inner+2*probs)
+	if l.images == 0 || n.vision == nil {
+		return sum
+	}
+	if !n.reach.vision {
+		return max(sum, l.see(n)) // which is over before the decoder begins
+	}
+	v := n.cfg.Vision
+	full := 0
+	for i := range v.Depth {
+		if v.Full(i) {
+			full++
 		}
-		sum += keep(n.vision, n.cfg.Vision.Depth, l.images*l.patches, l.images, l.patches)
 	}
-	return l.bytesOf(n, sum)
+	patches := l.images * l.patches
+	tower := keep(n.vision, full, patches, l.images, l.patches)
+	if full < v.Depth {
+		side := v.WindowCells() * v.Merge
+		window := max(1, min(l.patches, side*side))
+		tower += keep(n.vision, v.Depth-full, patches, patches/window, window)
+	}
+	return sum + l.bytesOf(n, tower)
 }
 
 // through is what a forward pass without training works with.
@@ -260,7 +282,13 @@ func (m *Model) logPlan(b *policy.Batch) {
 	}
 	m.planned = true
 	w := Workload{Train: true, Rows: max(1, b.Len()), Tokens: 1}
-	patches, images := 0, 0
+	patches, images, wanted := 0, 0, 0
+	for _, want := range marks(len(b.Tokens), b.Weight, b.ValueWeight) {
+		if want {
+			wanted++
+		}
+	}
+	w.Wanted = (wanted + w.Rows - 1) / w.Rows
 	for i := range b.Len() {
 		w.Tokens = max(w.Tokens, b.Offsets[i+1]-b.Offsets[i])
 		if b.Images == nil {

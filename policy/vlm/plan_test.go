@@ -2,6 +2,7 @@ package vlm
 
 import (
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -66,7 +67,7 @@ func TestPlannedStepsTakeWhatWasPlanned(t *testing.T) {
 		p := plan(t, m, Workload{Train: true, Rows: 2, Tokens: 128})
 		inner, probs := blockFloats(m.net.text, 256, 2, 128)
 		used := m.dev.Peak() + 4*(inner+2*probs) + p.Logits // what a program works with inside is not counted
-		require.InEpsilon(t, used, p.Peak()-p.Program, 0.2, "recompute %s", r)
+		require.InEpsilon(t, used, p.Peak()-p.Program-p.Heap, 0.2, "recompute %s", r)
 		if before > 0 {
 			require.Less(t, m.dev.Peak(), before, "recompute %s", r)
 		}
@@ -88,12 +89,41 @@ func TestPlannedCachesAreThoseOfConversations(t *testing.T) {
 	require.Greater(t, plan(t, m, Workload{Generate: true, Rows: 200, Tokens: n}).Caches, 20*p.Caches)
 }
 
+// What Go has on its heap is counted with the garbage that the collector lets pile
+// up, apart from the program.
+func TestPlansCountTheHeapOfTheProcess(t *testing.T) {
+	m := newTiny(t, model.Qwen2, Options{})
+	w := Workload{Train: true, Rows: 1, Tokens: 8}
+	runtime.GC()
+	before := plan(t, m, w)
+	require.Positive(t, before.Heap)
+	const size = 64 << 20
+	pictures := make([]byte, size)
+	for i := range pictures {
+		pictures[i] = byte(i)
+	}
+	runtime.GC()
+	after := plan(t, m, w)
+	require.InDelta(t, 2*size, after.Heap-before.Heap, size/2, "as much again, before it is collected")
+	require.InDelta(t, before.Program, after.Program, size/2)
+	runtime.KeepAlive(pictures)
+}
+
+func TestFewerWantedTokensTakeFewerLogits(t *testing.T) {
+	m := newTiny(t, model.Qwen2, Options{HeadTokens: 512, MicroTokens: 1024})
+	all := plan(t, m, Workload{Train: true, Rows: 2, Tokens: 256})
+	some := plan(t, m, Workload{Train: true, Rows: 2, Tokens: 256, Wanted: 16})
+	require.Equal(t, all.Logits/16, some.Logits)
+	require.Equal(t, all.Activations, some.Activations)
+}
+
 func TestPlansRefuseWhatIsNoWork(t *testing.T) {
 	m := newTiny(t, model.Qwen2, Options{})
 	for want, w := range map[string]Workload{
 		"Rows is 0, must be at least 1":     {Tokens: 1},
 		"Tokens is -1, must be at least 1":  {Rows: 1, Tokens: -1},
 		"Images is -2, must be at least 0":  {Rows: 1, Tokens: 1, Images: -2},
+		"Wanted is -4, must be at least 0":  {Rows: 1, Tokens: 1, Wanted: -4},
 		"Patches is -3, must be at least 0": {Rows: 1, Tokens: 1, Patches: -3},
 	} {
 		_, err := m.Plan(w)
@@ -109,7 +139,7 @@ func TestPlanIsLoggedOnceBeforeTheFirstStep(t *testing.T) {
 	imitate(t, m, rows, want, 1e-3)
 	lines := slices.DeleteFunc(strings.Split(out.String(), "\n"), func(l string) bool { return !strings.Contains(l, "memory plan") })
 	require.Len(t, lines, 1)
-	for _, word := range []string{"rows=4", "plan.peak=", "plan.weights=", "plan.moments=", "plan.gradients=", "plan.activations=", "plan.caches="} {
+	for _, word := range []string{"rows=4", "plan.peak=", "plan.weights=", "plan.moments=", "plan.gradients=", "plan.activations=", "plan.caches=", "plan.program=", "plan.heap="} {
 		require.Contains(t, lines[0], word)
 	}
 }

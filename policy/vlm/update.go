@@ -96,10 +96,10 @@ func (m *Model) Update(ctx context.Context, b *policy.Batch, o policy.Objective,
 		return policy.Stats{}, err
 	}
 	m.dropSessions()
-	m.logPlan(b)
 	if _, held := m.dev.Live(); held >= largeModel {
 		defer device.ReturnMemory()()
 	}
+	m.logPlan(b)
 	stats := policy.Stats{Tokens: len(b.Tokens)}
 	if !o.CriticOnly {
 		if err := m.updateActor(ctx, b, o, kind, opt, &stats); err != nil {

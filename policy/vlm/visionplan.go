@@ -103,7 +103,7 @@ func (p *visionPlan) addImage(cfg *model.Config, im picture, real bool, windowSi
 	var order []int32
 	if v.Window > 0 {
 		var sizes []int
-		order, sizes = windows(a, b, max(1, v.Window/v.Merge/v.Patch))
+		order, sizes = windows(a, b, v.WindowCells())
 		*windowSizes = append(*windowSizes, sizes...)
 	} else {
 		order = make([]int32, a*b)

@@ -92,6 +92,9 @@ func (v *Vision) Full(block int) bool {
 	return false
 }
 
+// WindowCells is the side of a window in merged patches.
+func (v *Vision) WindowCells() int { return max(1, v.Window/v.Merge/v.Patch) }
+
 // InvFreq returns the rotary frequencies of half a head, θ^(−2i/D), with
 // Llama 3's scaling where the config asks for it.
 func (t *Text) InvFreq() []float64 {

@@ -1,0 +1,24 @@
+package device
+
+import "runtime/metrics"
+
+// GoMemory is what Go's own memory takes of the process's now, and what it grows
+// to before the garbage collector ends its next round, if no more is kept.
+func GoMemory() (now, next int64) {
+	s := []metrics.Sample{
+		{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
+		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/heap/goal:bytes"},
+	}
+	metrics.Read(s)
+	at := func(i int) int64 {
+		if s[i].Value.Kind() != metrics.KindUint64 {
+			return 0 // another version of Go
+		}
+		return int64(s[i].Value.Uint64())
+	}
+	total, released, objects, goal := at(0), at(1), at(2), at(3)
+	now = total - released
+	// Space between objects is reused first.
+	beside := now - objects
+	return now, max(now, goal+beside/4)
+}
