@@ -23,6 +23,7 @@ type batch struct {
 
 	turn    []int32   // of each token in its row; context belongs to the turn after it
 	written []bool    // tokens that the model wrote
+	forced  []bool    // of those, the ones that it did not choose
 	sampled []float32 // their log-probs when they were sampled, 0 elsewhere
 	rollout []float32 // importance weights, nil for none
 
@@ -57,6 +58,7 @@ func newBatch(ts []*rollout.Trajectory, c *Config, spec advantage.Spec) (*batch,
 			b.loss = row.Loss(b.loss, o)
 			b.value = row.Value(b.value, o)
 			b.written = row.Response(b.written)
+			b.forced = row.Span(b.forced, mask.Forced)
 			b.sampled = append(b.sampled, row.LogProbs...)
 			b.trajectory = append(b.trajectory, len(b.used))
 		}
@@ -105,7 +107,7 @@ func (b *batch) charged(kind string) []bool {
 	}
 	out := make([]bool, len(b.written))
 	for i := range out {
-		out[i] = b.written[i] && b.adv.Attention[i]
+		out[i] = b.written[i] && !b.forced[i] && b.adv.Attention[i]
 	}
 	return out
 }
@@ -126,7 +128,7 @@ func (b *batch) turns() {
 
 // correct weighs the tokens by what sampling and training disagree on, and takes
 // those out of the policy's loss that they disagree on too much. Tokens that the
-// model did not write were not sampled: their weight is 1.
+// model did not write, or choose, were not sampled: their weight is 1.
 func (b *batch) correct(c *CorrectionConfig, m Metrics) error {
 	correction, on, err := c.correction()
 	if err != nil {
@@ -137,7 +139,7 @@ func (b *batch) correct(c *CorrectionConfig, m Metrics) error {
 	}
 	judged := make([]bool, len(b.loss))
 	for i := range judged {
-		judged[i] = b.loss[i] && b.written[i]
+		judged[i] = b.loss[i] && b.written[i] && !b.forced[i]
 	}
 	var got loss.Corrected
 	err = loss.Correct(&got, correction, &loss.CorrectionBatch[float32]{Offsets: b.rows.Offsets, Mask: judged, Trainer: b.old, Rollout: b.sampled})

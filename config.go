@@ -200,6 +200,9 @@ type SamplingConfig struct {
 	Temperature float64   `yaml:"temperature" doc:"divides the logits"`
 	TopP        float64   `yaml:"top_p" doc:"keep the smallest set of tokens with this probability; 1 keeps all"`
 	TopK        int       `yaml:"top_k" doc:"keep the k most likely tokens; -1 or 0 keeps all"`
+	Thinking    int       `yaml:"thinking_budget" unit:"tokens" doc:"longest thinking between two tags; then the closing tag is written for the model, in training and validation. Tokens of such a tag are not learned. 0 is no limit"`
+	ThinkOpen   string    `yaml:"thinking_open" doc:"tag that opens thinking; empty where the chat template writes it, so that responses begin inside"`
+	ThinkClose  string    `yaml:"thinking_close" doc:"tag that closes thinking"`
 	Val         ValConfig `yaml:"val_kwargs"`
 }
 
@@ -276,7 +279,7 @@ func Default() Config {
 				Loss: defaultPolicyLoss(), TauPos: loss.DefaultSAPO().TauPos, TauNeg: loss.DefaultSAPO().TauNeg,
 				Aggregation: string(loss.TokenMean), Entropy: 0.001, KLLoss: 0.001, KLLossType: "low_var_kl",
 			},
-			Rollout: SamplingConfig{Name: "xla", Temperature: 1, TopP: 1, TopK: -1, Val: ValConfig{Episodes: 1, Temperature: 1, TopP: 1, TopK: -1}},
+			Rollout: SamplingConfig{Name: "xla", Temperature: 1, TopP: 1, TopK: -1, ThinkOpen: "<think>", ThinkClose: "</think>", Val: ValConfig{Episodes: 1, Temperature: 1, TopP: 1, TopK: -1}},
 		},
 		Critic:    CriticConfig{Kind: "separate", MicroTokens: 32768, Optim: optim(1e-5), ValueClip: 0.5, ValueCoef: 1},
 		Trainer:   TrainerConfig{Project: "vagen", Experiment: "run", Steps: 100, Epochs: 30, TestFreq: 20, ValBefore: true, MaxSkipped: 5, LoggingConfig: defaultLogging(), Metrics: []string{"all"}, Harness: "concat", CompactBudget: 4000, SavingConfig: defaultSaving()},

@@ -71,6 +71,19 @@ func (v *validator) topK(key string, x int) {
 	}
 }
 
+// thinking holds the limit on thinking against that of responses.
+func (v *validator) thinking(c *Config) {
+	r, perTurn := &c.Agent.Rollout, c.perTurn()
+	switch {
+	case r.Thinking < 0:
+		v.say("actor_rollout_ref.rollout.thinking_budget is %d, must not be negative", r.Thinking)
+	case r.Thinking > 0 && r.ThinkClose == "":
+		v.say("actor_rollout_ref.rollout.thinking_budget is %d, but thinking_close is empty: there is no tag to close thinking with", r.Thinking)
+	case r.Thinking > 0 && perTurn > 0 && r.Thinking >= perTurn:
+		v.say("actor_rollout_ref.rollout.thinking_budget is %d, but a response has at most %d tokens: it would never be reached", r.Thinking, perTurn)
+	}
+}
+
 func (v *validator) within(key string, x, low, high float64) {
 	if !(x >= low && x <= high) {
 		v.say("%s is %v, must be in [%v, %v]", key, x, low, high)
@@ -144,6 +157,7 @@ func (v *validator) ranges(c *Config) {
 	}
 	v.within("actor_rollout_ref.rollout.top_p", r.TopP, 0, 1)
 	v.topK("actor_rollout_ref.rollout.top_k", r.TopK)
+	v.thinking(c)
 	v.within("actor_rollout_ref.rollout.val_kwargs.temperature", r.Val.Temperature, 0, large)
 	v.within("actor_rollout_ref.rollout.val_kwargs.top_p", r.Val.TopP, 0, 1)
 	v.topK("actor_rollout_ref.rollout.val_kwargs.top_k", r.Val.TopK)

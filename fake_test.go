@@ -241,6 +241,9 @@ func (b *bandit) Generate(ctx context.Context, prompts []policy.Prompt, s policy
 		}
 		c.Tokens, c.LogProbs = []int32{int32(word), b.end()}, []float32{float32(math.Log(probs[word])), 0}
 		c.Text, c.Stop = b.words[word], policy.StopEnd
+		if s.Thinking.Tokens > 0 {
+			c.Forced = []int{1}
+		}
 	}
 	return out, ctx.Err()
 }

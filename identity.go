@@ -69,8 +69,7 @@ func (t *Trainer) baselines(ctx context.Context, p policy.Policy, step int, of [
 			episodes = append(episodes, t.episode(step, e.Group, 0))
 		}
 	}
-	s := policy.Sampling{MaxTokens: t.Config.perTurn()}
-	ts, took, err := t.player(p, s).Play(ctx, episodes, rng.Derive(t.seed(), rng.Sample, uint64(step), 1))
+	ts, took, err := t.player(p, t.greedy()).Play(ctx, episodes, rng.Derive(t.seed(), rng.Sample, uint64(step), 1))
 	if err != nil {
 		return nil, took, err
 	}

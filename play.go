@@ -62,7 +62,18 @@ func (t *Trainer) episode(step, group, index int) rollout.Episode {
 // sampling is how responses are sampled in training.
 func (t *Trainer) sampling() policy.Sampling {
 	r := &t.Config.Agent.Rollout
-	return policy.Sampling{Temperature: r.Temperature, TopP: r.TopP, TopK: max(0, r.TopK), MaxTokens: t.Config.perTurn()}
+	s := t.greedy()
+	s.Temperature, s.TopP, s.TopK = r.Temperature, r.TopP, max(0, r.TopK)
+	return s
+}
+
+// greedy takes the most likely tokens, within the bounds of every response.
+func (t *Trainer) greedy() policy.Sampling {
+	s := policy.Sampling{MaxTokens: t.Config.perTurn()}
+	if r := &t.Config.Agent.Rollout; r.Thinking > 0 {
+		s.Thinking = policy.Thinking{Tokens: r.Thinking, Open: r.ThinkOpen, Close: r.ThinkClose}
+	}
+	return s
 }
 
 func (t *Trainer) player(with policy.Policy, s policy.Sampling) *rollout.Player {

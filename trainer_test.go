@@ -167,6 +167,39 @@ func TestMetricsOfAStep(t *testing.T) {
 	}
 }
 
+// TestForcedTokensAreNotLearned: the bandit's end token, on which the turn's reward
+// sits, counts as written for it. The word before it is learned all the same, and
+// the critic learns both.
+func TestForcedTokensAreNotLearned(t *testing.T) {
+	for _, estimator := range []string{"masked_gae", "bi_level_gae"} {
+		c := small()
+		c.Algorithm.Estimator, c.Agent.Rollout.Thinking, c.Agent.Rollout.ThinkOpen = estimator, 1, ""
+		b := guesser()
+		forced := 0.0
+		for _, e := range run(t, c, b).steps() {
+			forced += e.Metrics["train/forced_tokens"]
+		}
+		require.Positive(t, forced)
+		require.NotEmpty(t, b.updates)
+		words := 0
+		for _, u := range b.updates {
+			for i, id := range u.batch.Tokens {
+				switch {
+				case b.isWord(id):
+					words++
+					require.Positive(t, u.batch.Weight[i])
+					require.Positive(t, u.batch.ValueWeight[i])
+					require.NotZero(t, u.batch.Advantages[i])
+				case id == b.end():
+					require.Zero(t, u.batch.Weight[i], "%s: a forced token", estimator)
+					require.Positive(t, u.batch.ValueWeight[i])
+				}
+			}
+		}
+		require.Positive(t, words)
+	}
+}
+
 // TestMetricsCountWhatWasPlayed holds the figures of a step against its episodes:
 // two turns of two context and two response tokens, and the system prompt.
 func TestMetricsCountWhatWasPlayed(t *testing.T) {

@@ -55,7 +55,9 @@ func (t *Trainer) Task(tag string) (Task, error) {
 // validating is how responses are sampled at validation.
 func (t *Trainer) validating() policy.Sampling {
 	v := &t.Config.Agent.Rollout.Val
-	return policy.Sampling{Temperature: v.Temperature, TopP: v.TopP, TopK: max(0, v.TopK), MaxTokens: t.Config.perTurn()}
+	s := t.greedy()
+	s.Temperature, s.TopP, s.TopK = v.Temperature, v.TopP, max(0, v.TopK)
+	return s
 }
 
 func (t *Trainer) task(tag string, s policy.Sampling) Task {

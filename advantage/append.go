@@ -15,7 +15,9 @@ type Row struct {
 }
 
 // Append adds a row to the batch, with masks and turn ends from the record of
-// who wrote its tokens. Masks that are switched off stay absent. Baselines and
+// who wrote its tokens. Masks that are switched off stay absent. Tokens that were
+// forced on the model take part like those that it chose, so that a reward on one
+// counts; the policy's loss then leaves them out, by [mask.Sequence.Loss]. Baselines and
 // States, where an estimator wants them, are the caller's to append.
 //
 // Rewards and values of another length than the sequence are an ErrLength and
@@ -32,7 +34,7 @@ func (b *Batch) Append(s *mask.Sequence, o mask.Options, r Row) error {
 	b.Rewards = append(b.Rewards, r.Rewards...)
 	b.Values = append(b.Values, r.Values...)
 	if o.UseLossMask {
-		b.Loss = s.Loss(b.Loss, o)
+		b.Loss = s.Response(b.Loss)
 	}
 	if o.UseGAEMask {
 		b.GAE = s.Advantage(b.GAE, o)

@@ -19,8 +19,8 @@ type Batch struct {
 	Values  []float32 // critic's estimate at the state the token was chosen in; nil without a critic
 	// Attention marks real tokens; nil means that all are.
 	Attention []bool
-	// Loss marks the tokens whose loss counts, normally those that the model
-	// wrote; nil means that no loss mask is in force.
+	// Loss marks the tokens that have a loss, normally those that the model wrote;
+	// nil means that no loss mask is in force.
 	Loss []bool
 	// GAE marks the tokens that are steps of the masked recursion; nil means
 	// that no advantage mask is in force.

@@ -32,8 +32,8 @@
 // reward of a turn on the turn's last token, that of an episode on the last one
 // of all. Values are what the critic says before it sees the token.
 //
-// The policy learns from out.Advantages under b.Loss; what stands elsewhere
-// means nothing. The critic learns out.Returns under out.ValueMask where there
+// The policy learns from out.Advantages under b.Loss, tokens aside that were
+// forced on it; what stands elsewhere means nothing. The critic learns out.Returns under out.ValueMask where there
 // is one, else under b.Loss, and for turn_wise_gae under b.TurnEnd.
 //
 // # Which one

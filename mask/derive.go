@@ -49,12 +49,20 @@ func (s *Sequence) Response(dst []bool) []bool {
 	return dst
 }
 
-// Loss appends the loss mask: the tokens whose loss counts.
+// Loss appends the loss mask: the tokens whose policy loss counts. Those that were
+// forced on the model are not among them, since it did not choose them.
 func (s *Sequence) Loss(dst []bool, o Options) []bool {
 	if !o.UseLossMask {
 		return s.Attention(dst)
 	}
-	return s.Response(dst)
+	n := len(dst)
+	dst = s.Response(dst)
+	for _, p := range s.spans {
+		if p.name == Forced {
+			clear(dst[n+p.start : n+p.end])
+		}
+	}
+	return dst
 }
 
 // Advantage appends the advantage (GAE) mask: the tokens that are steps of the
@@ -67,13 +75,17 @@ func (s *Sequence) Advantage(dst []bool, o Options) []bool {
 }
 
 // Value appends the value mask: turn ends when the critic learns turn by turn,
-// else the loss mask. An estimator that supervises other positions publishes a
-// value mask of its own.
+// else the response mask, or every token without a loss mask. Forced tokens are
+// among them: what they lead to is worth as much as if they had been chosen. An
+// estimator that supervises other positions publishes a value mask of its own.
 func (s *Sequence) Value(dst []bool, o Options) []bool {
-	if o.ValueAtTurnEnd {
+	switch {
+	case o.ValueAtTurnEnd:
 		return s.TurnEnd(dst)
+	case !o.UseLossMask:
+		return s.Attention(dst)
 	}
-	return s.Loss(dst, o)
+	return s.Response(dst)
 }
 
 // TurnEnd appends the mask of turn ends: the last token of each response.

@@ -74,6 +74,24 @@ func TestMasksFollowWhoWroteWhat(t *testing.T) {
 	}
 }
 
+// TestForcedTokensHaveNoPolicyLoss: they stay steps of the response, on which the
+// critic learns and rewards may sit.
+func TestForcedTokensHaveNoPolicyLoss(t *testing.T) {
+	s := twoTurns(t)
+	for _, at := range []int{3, 7} {
+		if err := s.AddSpan(mask.Forced, at, at+1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	on := mask.DefaultOptions()
+	wantMask(t, "loss", s.Loss([]bool{true}, on), "100101000")
+	wantMask(t, "loss, off", s.Loss(nil, mask.Options{}), "11111111")
+	wantMask(t, "response", s.Response(nil), "00111001")
+	wantMask(t, "advantage", s.Advantage(nil, on), "00111001")
+	wantMask(t, "value", s.Value(nil, on), "00111001")
+	wantMask(t, "turn end", s.TurnEnd(nil), "00001001")
+}
+
 // TestLossAndAdvantageSwitchesAreIndependent: each option moves its mask alone.
 func TestLossAndAdvantageSwitchesAreIndependent(t *testing.T) {
 	s := twoTurns(t)
@@ -415,8 +433,10 @@ func TestKindsHaveNames(t *testing.T) {
 // TestDerivationsAllocateNothing when the destination is large enough.
 func TestDerivationsAllocateNothing(t *testing.T) {
 	s := twoTurns(t)
-	if err := s.AddSpan("answer", 2, 4); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"answer", mask.Forced} {
+		if err := s.AddSpan(name, 2, 4); err != nil {
+			t.Fatal(err)
+		}
 	}
 	m, turns, kinds, rewards := make([]bool, 64), make([]int32, 64), make([]mask.Kind, 64), make([]float32, 64)
 	perTurn := []float64{1, 2}

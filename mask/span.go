@@ -16,6 +16,11 @@ type Span struct {
 	Start, End int    // first token, one past the last
 }
 
+// Forced is the name of spans of tokens that stand in a response without the model
+// having chosen them, such as a tag that was closed for it. They belong to the
+// response and to the recursions over it, but not to the policy's loss.
+const Forced = "forced tokens"
+
 // AddSpan names the tokens from start up to, not including, end. The span must
 // be non-empty and lie inside one turn, else the error is an ErrSpan. Spans may
 // overlap and may share names; they keep the order in which they were added.

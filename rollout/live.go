@@ -281,6 +281,10 @@ func (row *Row) append(c policy.Completion, said int, summary bool) error {
 			return fmt.Errorf("the policy gave the log-prob %v for token %d, must be finite", x, i)
 		}
 	}
+	forced, err := runs(c.Forced, len(c.Tokens))
+	if err != nil {
+		return err
+	}
 	kind, write := mask.Observation, row.AppendResponse
 	if row.Turns() == 0 {
 		kind = mask.Prompt
@@ -291,7 +295,29 @@ func (row *Row) append(c policy.Completion, said int, summary bool) error {
 	if err := errors.Join(row.AppendContext(kind, c.Context...), write(c.Tokens...)); err != nil {
 		return err
 	}
+	start := row.Len() - len(c.Tokens)
+	for _, run := range forced {
+		if err := row.AddSpan(mask.Forced, start+run[0], start+run[1]); err != nil {
+			return err
+		}
+	}
 	row.LogProbs = append(append(row.LogProbs, make([]float32, len(c.Context))...), c.LogProbs...)
 	row.Images = append(row.Images, c.Images...)
 	return nil
+}
+
+// runs joins places in a response of n tokens to stretches [first, one past the last).
+func runs(places []int, n int) ([][2]int, error) {
+	var out [][2]int
+	for k, at := range places {
+		if at < 0 || at >= n || k > 0 && at <= places[k-1] {
+			return nil, fmt.Errorf("the policy says that token %d of %d was forced, after %v; places must increase and be in the response", at, n, places[:k])
+		}
+		if last := len(out) - 1; last >= 0 && out[last][1] == at {
+			out[last][1]++
+		} else {
+			out = append(out, [2]int{at, at + 1})
+		}
+	}
+	return out, nil
 }

@@ -139,6 +139,7 @@ type Counts struct {
 	Cut                       int         // observations that were cut to the budget
 	Retried                   int         // attempts that failed before
 	Tokens                    int         // written by the policy
+	Forced                    int         // of Tokens, those that it did not choose
 	Context                   int         // read by the policy
 	ByEnd                     map[End]int // how many ended so
 }
@@ -171,6 +172,11 @@ func Count(ts []*Trajectory) Counts {
 			}
 			if seq.EndsWithSummary() {
 				c.Summaries++
+			}
+			for s := range seq.Spans {
+				if s.Name == mask.Forced {
+					c.Forced += s.End - s.Start
+				}
 			}
 			for p := range seq.Pieces {
 				if p.Kind == mask.Response {

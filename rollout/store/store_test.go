@@ -45,7 +45,7 @@ func (babbler) Generate(_ context.Context, prompts []policy.Prompt, _ policy.Sam
 		for _, b := range []byte(c.Text) {
 			c.Tokens, c.LogProbs = append(c.Tokens, int32(b)), append(c.LogProbs, -r.Float32())
 		}
-		c.Stop = policy.StopEnd
+		c.Stop, c.Forced = policy.StopEnd, []int{2, 3, 5}
 	}
 	return out, nil
 }
@@ -157,7 +157,9 @@ func TestTrajectoriesComeBack(t *testing.T) {
 	require.Greater(t, rows, len(ts), "some episodes have several rows")
 	require.Positive(t, summaries)
 	require.Positive(t, failed)
-	require.Equal(t, rollout.Count(ts), rollout.Count(plainTrajectories(got)))
+	count := rollout.Count(plainTrajectories(got))
+	require.Equal(t, rollout.Count(ts), count)
+	require.Positive(t, count.Forced)
 }
 
 func plainTrajectories(in []Stored) (out []*rollout.Trajectory) {
