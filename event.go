@@ -10,9 +10,8 @@ import (
 	"sync"
 )
 
-// Metrics are named numbers of an event. Names that begin with "time/" are
-// durations in seconds; everything else is the same in every run of one
-// configuration.
+// Metrics are named numbers of an event. All but those that are Measured are the
+// same in every run of one configuration.
 type Metrics map[string]float64
 
 // Kinds of events.

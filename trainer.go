@@ -173,6 +173,7 @@ func (t *Trainer) step(ctx context.Context, step int) error {
 	watch.lap("rollout")
 	t.mid = false
 	watch.write(m)
+	t.weigh(m)
 	if t.trouble.Rollbacks > 0 {
 		m["train/rollbacks"] = float64(t.trouble.Rollbacks)
 	}

@@ -26,7 +26,7 @@ func untimed(j journal) []map[string]uint64 {
 	for _, e := range j {
 		bits := map[string]uint64{}
 		for name, x := range e.Metrics {
-			if !strings.HasPrefix(name, "time/") {
+			if !vagen.Measured(name) {
 				bits[name] = math.Float64bits(x)
 			}
 		}
@@ -163,6 +163,7 @@ func TestMetricsOfAStep(t *testing.T) {
 		for _, name := range append(want, "time/rest", "time/step") {
 			require.Contains(t, e.Metrics, name, e.Kind)
 		}
+		require.Equal(t, e.Kind == "step", e.Metrics["perf/host_memory_peak_mb"] > 0, e.Kind)
 		require.InDelta(t, e.Metrics["time/step"], parts, 1e-9)
 	}
 }

@@ -169,6 +169,13 @@ type Exporter interface {
 	Export(ctx context.Context, dir string) error
 }
 
+// Gauged is a Learner that tells what it takes of its machine.
+type Gauged interface {
+	// Gauges returns figures by name, such as device_memory_mb in 10⁶ bytes. It does
+	// not wait for work that goes on.
+	Gauges() map[string]float64
+}
+
 // Lender is a Learner that lends its policy, to be sampled from while the learner
 // itself goes on to learn.
 type Lender interface {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"vagen/internal/rng"
+	"vagen/internal/usage"
 	"vagen/policy"
 	"vagen/policy/vlm"
 )
@@ -135,7 +136,7 @@ func Run(ctx context.Context, m *vlm.Model, c Config) (*Result, error) {
 	return &Result{
 		System: system(), Model: m.Family(), Backend: m.Backend(), Mode: c.Mode, Batch: c.Batch, Seq: c.Seq, Steps: len(r.times),
 		MillisPerStep: float64(median) / 1e6, TokensPerSecond: float64(tokens) / median.Seconds(),
-		CPUPerStep: float64(r.cpu) / 1e6 / float64(len(r.times)), FirstStep: r.first.Seconds(), CompileSeconds: m.CompileTime().Seconds(), PeakRSS: peakRSS(), PlannedBytes: plan.Peak(),
+		CPUPerStep: float64(r.cpu) / 1e6 / float64(len(r.times)), FirstStep: r.first.Seconds(), CompileSeconds: m.CompileTime().Seconds(), PeakRSS: usage.PeakResident(), PlannedBytes: plan.Peak(),
 	}, nil
 }
 
@@ -166,7 +167,7 @@ func (r *runner) repeat(ctx context.Context, f func(context.Context) error) erro
 	for i := range r.Steps + 1 {
 		start := time.Now()
 		if i == 1 {
-			cpu = cpuTime()
+			cpu = usage.CPUTime()
 		}
 		if err := f(ctx); err != nil {
 			return err
@@ -177,7 +178,7 @@ func (r *runner) repeat(ctx context.Context, f func(context.Context) error) erro
 			r.times = append(r.times, took)
 		}
 	}
-	r.cpu = cpuTime() - cpu
+	r.cpu = usage.CPUTime() - cpu
 	return nil
 }
 
@@ -260,7 +261,7 @@ func (r *runner) decode(ctx context.Context) error {
 		last := -1
 		out, err := r.model.Stream(ctx, prompts, policy.Sampling{MaxTokens: r.Steps + warm + 1}, func(prompt int, _ int32) {
 			if last < 0 || prompt <= last { // the first row of a step
-				at, cpu = append(at, time.Now()), append(cpu, cpuTime())
+				at, cpu = append(at, time.Now()), append(cpu, usage.CPUTime())
 				if len(at) == 2 && pass == 0 {
 					r.first = time.Since(start)
 				}

@@ -51,6 +51,14 @@ func tinyRun(harness string) vagen.Config {
 	return c
 }
 
+// tinyShape is that of the smallest model with a vision tower.
+func tinyShape() vlm.Shape {
+	s := vlm.Small()
+	s.Layers, s.Hidden, s.FF, s.Heads, s.HeadDim, s.RopeSections = 1, 16, 16, 1, 16, [3]int{4, 2, 2}
+	s.VisionHidden, s.VisionFF, s.VisionHeads = 16, 16, 1
+	return s
+}
+
 // watched is a model that takes down what it learns from.
 type watched struct {
 	*vlm.Model
@@ -66,17 +74,14 @@ func (w watched) Update(ctx context.Context, b *policy.Batch, o policy.Objective
 	return w.Model.Update(ctx, b, o, opt)
 }
 
-var durations = regexp.MustCompile(`"time/[^"]*":[^,}]*,?`)
+var durations = regexp.MustCompile(`"(?:time|perf)/[^"]*":[^,}]*,?`)
 
 // trainTiny runs a configuration and returns everything that it leaves, times aside:
 // metrics, episodes with their pictures, weights, and what was learned from.
 func trainTiny(t *testing.T, c vagen.Config) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
-	shape := vlm.Small()
-	shape.Layers, shape.Hidden, shape.FF, shape.Heads, shape.HeadDim, shape.RopeSections = 1, 16, 16, 1, 16, [3]int{4, 2, 2}
-	shape.VisionHidden, shape.VisionFF, shape.VisionHeads = 16, 16, 1
-	require.NoError(t, vlm.Create(filepath.Join(dir, "model"), shape, lakeWords, 3))
+	require.NoError(t, vlm.Create(filepath.Join(dir, "model"), tinyShape(), lakeWords, 3))
 	m, err := vlm.Open(t.Context(), filepath.Join(dir, "model"), ModelOptions(&c, nil))
 	require.NoError(t, err)
 	defer m.Close()

@@ -197,7 +197,7 @@ func before(ctx context.Context, c *vagen.Config, path string, step int) (*vagen
 	return p, err
 }
 
-// differing lists the metrics that differ, times left out.
+// differing lists the metrics that differ, those of the machine left out.
 func differing(was, is vagen.Metrics) []string {
 	names := maps.Clone(was)
 	maps.Copy(names, is)
@@ -205,7 +205,7 @@ func differing(was, is vagen.Metrics) []string {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		x, ok1 := was[name]
 		y, ok2 := is[name]
-		if !strings.HasPrefix(name, "time/") && (ok1 != ok2 || x != y && !(unfit(x) && unfit(y))) {
+		if !vagen.Measured(name) && (ok1 != ok2 || x != y && !(unfit(x) && unfit(y))) {
 			out = append(out, fmt.Sprintf("%s: %v → %v", name, x, y))
 		}
 	}

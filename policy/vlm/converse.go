@@ -138,14 +138,21 @@ func (m *Model) read(prompts []policy.Prompt, s policy.Sampling) ([]userTurn, er
 	turns := make([]userTurn, len(prompts))
 	groups := make([][]image.Image, len(prompts))
 	seen := map[uint64]int{}
+	opens := false // a conversation
 	for i, p := range prompts {
 		if j, ok := seen[p.Conversation]; ok {
 			return nil, fmt.Errorf("vlm: prompts %d and %d continue the same conversation, %d", j, i, p.Conversation)
 		}
 		seen[p.Conversation] = i
+		if _, goesOn := m.chats[p.Conversation]; !goesOn {
+			opens = true
+		}
 		for _, msg := range p.Messages {
 			groups[i] = append(groups[i], msg.Images...)
 		}
+	}
+	if opens {
+		m.pictures.played()
 	}
 	refs, pics, errs := m.prepare(groups)
 	for i, p := range prompts {

@@ -176,7 +176,10 @@ type Model struct {
 	closed   bool
 }
 
-var _ policy.Learner = (*Model)(nil)
+var (
+	_ policy.Learner = (*Model)(nil)
+	_ policy.Gauged  = (*Model)(nil)
+)
 
 // Open loads the model of a folder: config.json, tokenizer, image processor and
 // safetensors weights.
@@ -195,7 +198,7 @@ func Open(ctx context.Context, dir string, o Options) (*Model, error) {
 	if cfg.Critic {
 		return nil, fmt.Errorf("vlm: %w: %s holds a critic, which cannot write; it is named by CriticPath", ErrOption, dir)
 	}
-	m := &Model{opts: o, dir: dir, cfg: cfg, chats: map[uint64]*conversation{}, pictures: newPictureCache(512 << 20)}
+	m := &Model{opts: o, dir: dir, cfg: cfg, chats: map[uint64]*conversation{}, pictures: newPictureCache(playedPictures)}
 	if err := m.openText(dir); err != nil {
 		return nil, err
 	}
@@ -282,6 +285,17 @@ func (m *Model) Parameters() (policyCount, criticCount int) {
 
 // Tokenizer returns the model's tokenizer.
 func (m *Model) Tokenizer() *tokenizer.Tokenizer { return m.tok }
+
+// Gauges implements policy.Gauged: the executables that have been compiled for the
+// shapes met so far, and what arrays take on the device, now and at most.
+func (m *Model) Gauges() map[string]float64 {
+	_, held := m.dev.Live()
+	return map[string]float64{
+		"executables":           float64(m.dev.Executables()),
+		"device_memory_mb":      float64(held) / 1e6,
+		"device_memory_peak_mb": float64(m.dev.Peak()) / 1e6,
+	}
+}
 
 // CompileTime is the time spent so far in building and compiling programs.
 func (m *Model) CompileTime() time.Duration { return m.dev.CompileTime() }

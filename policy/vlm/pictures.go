@@ -13,40 +13,79 @@ import (
 	"vagen/policy/vlm/processor"
 )
 
-// pictureCache keeps processed images between generation and training, up to a
-// number of bytes; the oldest go first.
+// pictureCache keeps processed images between generation and training. It has two
+// halves: what is asked for moves to the new one, and the old one goes when another
+// round of conversations begins, or when the new one is full. What a step played
+// is so dropped while the next but one is played, and never takes more than limit
+// bytes.
 type pictureCache struct {
-	mu    sync.Mutex
-	limit int
-	size  int
-	by    map[[32]byte]picture
-	order [][32]byte
+	mu       sync.Mutex
+	limit    int
+	size     int // bytes in fresh
+	fresh    map[[32]byte]picture
+	old      map[[32]byte]picture
+	learning bool // there has been a training step in this round
 }
 
+// Most bytes of processed images: those of a policy that only plays, which are of
+// no use once they have been read, and those of one that learns.
+const (
+	playedPictures  = 64 << 20
+	learnedPictures = 512 << 20
+)
+
 func newPictureCache(limit int) *pictureCache {
-	return &pictureCache{limit: limit, by: map[[32]byte]picture{}}
+	return &pictureCache{limit: limit, fresh: map[[32]byte]picture{}}
 }
 
 func (c *pictureCache) get(hash [32]byte) (picture, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p, ok := c.by[hash]
+	p, ok := c.fresh[hash]
+	if ok {
+		return p, true
+	}
+	if p, ok = c.old[hash]; ok {
+		c.keep(hash, p)
+	}
 	return p, ok
 }
 
 func (c *pictureCache) put(hash [32]byte, p picture) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.by[hash]; ok {
-		return
+	if _, ok := c.fresh[hash]; !ok {
+		c.keep(hash, p)
 	}
-	c.by[hash] = p
-	c.order = append(c.order, hash)
+}
+
+func (c *pictureCache) keep(hash [32]byte, p picture) {
+	if c.size > 0 && c.size+len(p.pixels) > c.limit/2 {
+		c.turn()
+	}
+	c.fresh[hash] = p
 	c.size += len(p.pixels)
-	for c.size > c.limit && len(c.order) > 1 {
-		c.size -= len(c.by[c.order[0]].pixels)
-		delete(c.by, c.order[0])
-		c.order = c.order[1:]
+}
+
+func (c *pictureCache) turn() {
+	c.old, c.fresh, c.size = c.fresh, map[[32]byte]picture{}, 0
+}
+
+// learned notes a training step.
+func (c *pictureCache) learned() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.learning, c.limit = true, learnedPictures
+}
+
+// played notes that conversations begin: a round does if something has been learned
+// from the one before.
+func (c *pictureCache) played() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.learning {
+		c.turn()
+		c.learning = false
 	}
 }
 

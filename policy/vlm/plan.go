@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"log/slog"
 
+	"vagen/internal/usage"
 	"vagen/policy"
-	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 )
 
@@ -77,8 +77,8 @@ const (
 )
 
 func (m *Model) plan(w Workload) MemoryPlan {
-	now, next := device.GoMemory()
-	p := MemoryPlan{Program: max(0, device.Resident()-m.dev.Resident()-now) + compiling, Heap: next}
+	now, next := usage.GoMemory()
+	p := MemoryPlan{Program: max(0, usage.Resident()-m.dev.Resident()-now) + compiling, Heap: next}
 	if w.Train {
 		p.Program += compilingAll - compiling
 	}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/usage"
 	"vagen/policy"
-	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 )
 
@@ -35,15 +35,15 @@ func soak(t *testing.T, m *Model, what string, times int, work func(i int)) {
 		work(i)
 		n, b := m.dev.Live()
 		if i == times/5 {
-			arrays, bytes, resident = n, b, device.Resident()
+			arrays, bytes, resident = n, b, usage.Resident()
 		}
 		if i > times/5 {
 			require.Equal(t, arrays, n, "%s: arrays after %d", what, i)
 			require.Equal(t, bytes, b, "%s: bytes after %d", what, i)
 		}
 	}
-	grown := device.Resident() - resident
-	t.Logf("soak: %s: %d times, memory %.1f MB, %+.1f MB since the first fifth", what, times, float64(device.Resident())/1e6, float64(grown)/1e6)
+	grown := usage.Resident() - resident
+	t.Logf("soak: %s: %d times, memory %.1f MB, %+.1f MB since the first fifth", what, times, float64(usage.Resident())/1e6, float64(grown)/1e6)
 	// Heaps wander by some megabytes; a leak of one small array for every step of a
 	// long run is more than this.
 	require.Less(t, grown, int64(64<<20), "%s", what)

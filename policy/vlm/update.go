@@ -96,6 +96,7 @@ func (m *Model) Update(ctx context.Context, b *policy.Batch, o policy.Objective,
 		return policy.Stats{}, err
 	}
 	m.dropSessions()
+	m.pictures.learned()
 	if _, held := m.dev.Live(); held >= largeModel {
 		defer device.ReturnMemory()()
 	}

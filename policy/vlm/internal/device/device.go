@@ -16,7 +16,6 @@ import (
 
 	"github.com/gomlx/gomlx/backends"
 	"github.com/gomlx/gomlx/pkg/core/dtypes"
-	"github.com/gomlx/gomlx/pkg/core/graph"
 	"github.com/gomlx/gomlx/pkg/core/shapes"
 )
 
@@ -33,16 +32,24 @@ type Device struct {
 	mu       sync.Mutex
 	programs []*Program
 	compiled time.Duration
+	most     int    // executables at one time
+	runs     uint64 // so far
 	closed   bool
 
+	executables   atomic.Int64 // of all programs
 	arrays, bytes atomic.Int64 // not freed yet
 	peak          atomic.Int64 // the most bytes so far
 }
 
+// mostExecutables bounds what executables take of the host's memory, which is about
+// a megabyte each. A training step of one configuration has some dozens; what
+// conversations of all lengths need over weeks has no such limit.
+const mostExecutables = 512
+
 // New wraps a backend, which stays the caller's and may serve several devices.
 // The name is for messages, such as "xla:cpu" or "go".
 func New(backend backends.Backend, name string) *Device {
-	return &Device{backend: backend, name: name, pure: backend.String() == "go"}
+	return &Device{backend: backend, name: name, pure: backend.String() == "go", most: mostExecutables}
 }
 
 // Name tells which backend this is.
@@ -58,6 +65,9 @@ func (d *Device) CompileTime() time.Duration {
 	defer d.mu.Unlock()
 	return d.compiled
 }
+
+// Executables returns how many executables there are, of all programs and shapes.
+func (d *Device) Executables() int { return int(d.executables.Load()) }
 
 // Live returns how many arrays have been made and not been freed yet, and the
 // bytes that they take on the device.
@@ -93,6 +103,7 @@ func (d *Device) Close() {
 		}
 		p.compiled = nil
 	}
+	d.executables.Store(0)
 }
 
 // catch runs f and turns a panic into an error that names what was done.
@@ -108,123 +119,6 @@ func catch(what string, f func()) (err error) {
 	}()
 	f()
 	return nil
-}
-
-// Builder makes the outputs of a graph from its inputs. It may panic, as GoMLX
-// graph code does.
-type Builder func(in []*graph.Node) []*graph.Node
-
-// Program is a graph that is compiled anew for every signature of input shapes
-// it meets. Keep the number of different shapes small.
-type Program struct {
-	dev      *Device
-	name     string
-	build    Builder
-	compiled map[string]*executable
-}
-
-type executable struct {
-	graph *graph.Graph
-	dims  []shapes.Shape // of the outputs
-}
-
-// Program declares a program. Nothing is compiled until it runs.
-func (d *Device) Program(name string, build Builder) *Program {
-	p := &Program{dev: d, name: name, build: build, compiled: map[string]*executable{}}
-	d.mu.Lock()
-	d.programs = append(d.programs, p)
-	d.mu.Unlock()
-	return p
-}
-
-// Executables returns how many shapes the program has been compiled for.
-func (p *Program) Executables() int {
-	p.dev.mu.Lock()
-	defer p.dev.mu.Unlock()
-	return len(p.compiled)
-}
-
-func signature(in []*Array) string {
-	var b strings.Builder
-	for _, a := range in {
-		fmt.Fprintf(&b, "%d%v;", a.shape.DType, a.shape.Dimensions)
-	}
-	return b.String()
-}
-
-// Run executes the program. Arrays listed in donate (by their index in in) are
-// consumed: they are freed, and their memory may be reused for the outputs.
-func (p *Program) Run(in []*Array, donate ...int) ([]*Array, error) {
-	d := p.dev
-	buffers := make([]backends.Buffer, len(in))
-	for i, a := range in {
-		if a == nil || a.buffer == nil {
-			return nil, fmt.Errorf("%w: program %s: input %d has been freed", ErrClosed, p.name, i)
-		}
-		buffers[i] = a.buffer
-	}
-	gifts := make([]bool, len(in))
-	for _, i := range donate {
-		gifts[i] = true
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return nil, ErrClosed
-	}
-	exe, err := p.executable(in)
-	if err != nil {
-		return nil, err
-	}
-	var out []*Array
-	err = catch("run "+p.name, func() {
-		tensors := exe.graph.RunWithBuffers(buffers, gifts, 0)
-		out = make([]*Array, len(tensors))
-		for i, t := range tensors {
-			// The tensor is only a shell around the buffer: take the buffer out.
-			buf, err := t.DonateBuffer(d.backend, 0)
-			if err != nil {
-				panic(err)
-			}
-			out[i] = newArray(d, buf, exe.dims[i])
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	for _, i := range donate {
-		in[i].consumed(d.pure)
-	}
-	return out, nil
-}
-
-// executable returns the graph compiled for the shapes of in. The device is locked.
-func (p *Program) executable(in []*Array) (*executable, error) {
-	key := signature(in)
-	if exe, ok := p.compiled[key]; ok {
-		return exe, nil
-	}
-	start := time.Now()
-	exe := &executable{}
-	err := catch("compile "+p.name, func() {
-		g := graph.NewGraph(p.dev.backend, p.name)
-		nodes := make([]*graph.Node, len(in))
-		for i, a := range in {
-			nodes[i] = graph.Parameter(g, fmt.Sprintf("p%d", i), a.shape)
-		}
-		outputs := p.build(nodes)
-		for _, o := range outputs {
-			exe.dims = append(exe.dims, o.Shape())
-		}
-		g.Compile(outputs...)
-		exe.graph = g
-	})
-	if err != nil {
-		return nil, err
-	}
-	p.dev.compiled += time.Since(start)
-	p.compiled[key] = exe
-	return exe, nil
 }
 
 // Array is a buffer on the device.

@@ -235,3 +235,45 @@ func TestLiveArraysAreCounted(t *testing.T) {
 		live(0, 0)
 	})
 }
+
+// What has not run for the longest time makes room, whichever program it is of, and
+// is compiled again when it is wanted.
+func TestOldExecutablesMakeRoomForNewOnes(t *testing.T) {
+	devicetest.Each(t, func(t *testing.T, d *device.Device) {
+		d.Keep(3)
+		p, q := d.Program("sum", sum), d.Program("another sum", sum)
+		run := func(p *device.Program, n int) {
+			t.Helper()
+			x := make([]float32, n)
+			for i := range x {
+				x[i] = float32(i)
+			}
+			a := put(t, d, x)
+			out, err := p.Run([]*device.Array{a, a})
+			require.NoError(t, err)
+			require.EqualValues(t, 2*(n-1), read[float32](t, out[0])[n-1])
+			device.FreeAll(a, out[0], out[1])
+		}
+		run(p, 1)
+		run(p, 2)
+		run(q, 1)
+		require.Equal(t, 3, d.Executables())
+		run(p, 1) // so that p has not run with 2 for the longest time
+		run(q, 2)
+		require.Equal(t, []int{3, 1, 2}, []int{d.Executables(), p.Executables(), q.Executables()})
+		spent := d.CompileTime()
+		run(p, 1)
+		run(q, 1)
+		run(q, 2)
+		require.Equal(t, spent, d.CompileTime(), "these were kept")
+		run(p, 2)
+		require.Greater(t, d.CompileTime(), spent)
+		require.Equal(t, []int{3, 1, 2}, []int{d.Executables(), p.Executables(), q.Executables()})
+		for n := range 20 {
+			run(p, n+3)
+		}
+		require.Equal(t, []int{3, 3, 0}, []int{d.Executables(), p.Executables(), q.Executables()})
+		d.Close()
+		require.Zero(t, d.Executables())
+	})
+}

@@ -18,6 +18,12 @@ static void blocks(int straight) {
 #endif
 }
 
+static void trim(void) {
+#ifdef __GLIBC__
+	malloc_trim(0);
+#endif
+}
+
 // glibc settles the number of its heaps when the second thread allocates, which is
 // before any Go code runs. It would take 8 for every processor; XLA allocates
 // seldom and much, and gaps in 2 heaps are fewer. Users' own settings stand.
@@ -41,3 +47,7 @@ func ReturnMemory() (restore func()) {
 	C.blocks(1)
 	return func() { C.blocks(0) }
 }
+
+// trim gives pages of the C library's heaps that nothing is on back to the system.
+// A compiler leaves many of them.
+func trim() { C.trim() }

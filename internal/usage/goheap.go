@@ -1,4 +1,4 @@
-package device
+package usage
 
 import "runtime/metrics"
 

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package device
+package usage
 
 // Resident is 0: the system is not asked.
 func Resident() int64 { return 0 }

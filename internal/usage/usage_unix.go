@@ -1,6 +1,6 @@
 //go:build unix
 
-package bench
+package usage
 
 import (
 	"runtime"
@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// peakRSS is the most memory that the process has had in RAM.
-func peakRSS() int64 {
+// PeakResident is the most memory that the process has had in RAM, in bytes.
+func PeakResident() int64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return 0
@@ -20,8 +20,8 @@ func peakRSS() int64 {
 	return int64(u.Maxrss) * 1024
 }
 
-// cpuTime is the processor time that the process has used.
-func cpuTime() time.Duration {
+// CPUTime is the processor time that the process has used.
+func CPUTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return 0

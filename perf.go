@@ -1,0 +1,42 @@
+package vagen
+
+import (
+	"runtime/metrics"
+	"strings"
+
+	"vagen/internal/usage"
+	"vagen/policy"
+)
+
+// Measured reports whether a metric is of the machine that a run was on: it begins
+// with "time/", which are seconds, or with "perf/", which are megabytes of memory
+// and the like. All others are the same in every run of one configuration.
+func Measured(name string) bool {
+	return strings.HasPrefix(name, "time/") || strings.HasPrefix(name, "perf/")
+}
+
+// weigh writes what the process takes of its machine when a step has ended, and what
+// its learner says of itself. Figures that the system does not tell are left out.
+func (t *Trainer) weigh(m Metrics) {
+	const mb = 1e6
+	heap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(heap)
+	live := 0.0
+	if heap[0].Value.Kind() == metrics.KindUint64 {
+		live = float64(heap[0].Value.Uint64())
+	}
+	for name, bytes := range map[string]float64{
+		"host_memory_mb":      float64(usage.Resident()),
+		"host_memory_peak_mb": float64(usage.PeakResident()),
+		"go_heap_mb":          live,
+	} {
+		if bytes > 0 {
+			m["perf/"+name] = bytes / mb
+		}
+	}
+	if l, ok := t.Learner.(policy.Gauged); ok {
+		for name, x := range l.Gauges() {
+			m["perf/"+name] = x
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package vlm
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy"
+	"vagen/policy/vlm/internal/model"
+)
+
+// processed is a picture of so many bytes with a hash of its own.
+func processed(name byte, bytes int) (hash [32]byte, p picture) {
+	return [32]byte{name}, picture{pixels: make([]byte, bytes)}
+}
+
+// held lists which of the pictures a…z are still there, without asking for them.
+func (c *pictureCache) held() (names string, bytes int) {
+	for name := byte('a'); name <= 'z'; name++ {
+		for _, half := range []map[[32]byte]picture{c.fresh, c.old} {
+			if p, ok := half[[32]byte{name}]; ok {
+				names, bytes = names+string(name), bytes+len(p.pixels)
+				break
+			}
+		}
+	}
+	return names, bytes
+}
+
+func TestPicturesOfAStepGoInTheNextButOne(t *testing.T) {
+	c := newPictureCache(1000)
+	hold := func(want, why string) {
+		t.Helper()
+		got, _ := c.held()
+		require.Equal(t, want, got, why)
+	}
+	c.put(processed('a', 10))
+	c.put(processed('b', 10))
+	c.played()
+	c.played()
+	hold("ab", "nothing has been learned: a conversation beside others begins no round")
+	c.learned()
+	c.learned()
+	hold("ab", "several optimiser steps")
+	c.played()
+	c.put(processed('c', 10))
+	hold("abc", "a step collected ahead is played while the one before is learned from")
+	_, ok := c.get([32]byte{'a'})
+	require.True(t, ok)
+	c.learned()
+	c.played()
+	hold("ac", "b was not asked for in a whole round")
+	c.learned()
+	c.played()
+	hold("", "all of them were not")
+	_, ok = c.get([32]byte{'a'})
+	require.False(t, ok)
+}
+
+func TestPicturesStayWithinTheirLimit(t *testing.T) {
+	c := newPictureCache(100)
+	for name := byte('a'); name <= 'z'; name++ {
+		c.put(processed(name, 20))
+		c.put(processed(name, 20)) // again: nothing
+		_, bytes := c.held()
+		require.LessOrEqual(t, bytes, 100)
+		_, ok := c.get([32]byte{name})
+		require.True(t, ok)
+	}
+	names, _ := c.held()
+	require.Equal(t, "wxyz", names)
+	c.put(processed('a', 500)) // one that is larger than the limit is kept alone, for it is about to be read
+	_, ok := c.get([32]byte{'a'})
+	require.True(t, ok)
+	c.learned()
+	require.Equal(t, learnedPictures, c.limit)
+}
+
+// Every step shows pictures that no step before has shown.
+func TestProcessedPicturesDoNotPileUpOverSteps(t *testing.T) {
+	m := newTiny(t, model.Qwen3VL, Options{MicroTokens: 64})
+	var shown [][32]byte // two a step
+	for step := range uint64(5) {
+		out, err := m.Generate(t.Context(), []policy.Prompt{
+			{Conversation: 1, Messages: say("<image> left?", drawing(100+2*step, 24, 24)), Seed: step},
+			{Conversation: 2, Messages: say("<image> left?", drawing(101+2*step, 24, 24)), Seed: step},
+		}, policy.Sampling{Temperature: 1, MaxTokens: 4})
+		require.NoError(t, err)
+		shown = append(shown, out[0].Images[0].Hash, out[1].Images[0].Hash)
+		for i, hash := range shown {
+			_, fresh := m.pictures.fresh[hash]
+			_, old := m.pictures.old[hash]
+			require.Equal(t, i/2+1 >= int(step), fresh || old, "in step %d, a picture of step %d", step, i/2)
+		}
+		train(t, m, 1)
+	}
+}
