@@ -22,28 +22,30 @@ import (
 	"vagen/env/builtin"
 	"vagen/policy"
 	"vagen/policy/vlm"
+	"vagen/rollout"
 )
 
 // lakeWords are the tokens of their own of the tiny model.
 var lakeWords = []string{
 	"<answer>", "</answer>", "system\n", "user\n", "assistant\n", "Reach", " the", " goal", " avoid", " holes", "Turn",
 	" 1", " 2", " 3", " 4", "Left", "Down", "Right", "Up",
+	rollout.DefaultRequest, rollout.DefaultHeading, // else compact rows are long, and slow
 }
 
 // tinyRun is a configuration of two steps on FrozenLake in pictures, with a model
 // that the pure-Go backend trains in a moment.
 func tinyRun(harness string) vagen.Config {
 	c := vagen.Default()
-	c.Model.Backend, c.Model.CacheTokens = "go", 128
+	c.Model.Backend, c.Model.CacheTokens = "go", 64
 	c.Env.Name, c.Env.Config = "frozenlake", map[string]any{
-		"render_mode": "vision", "prompt": "brief", "prompt_format": "answer", "max_actions_per_step": 1, "turn_cost": 0.1,
+		"render_mode": "vision", "tile_size": 14, "prompt": "brief", "prompt_format": "answer", "max_actions_per_step": 1, "turn_cost": 0.1,
 	}
 	c.Algorithm.Estimator = "token_level_gae"
 	c.Data.TrainBatch, c.Data.ValBatch, c.Data.MaxResponse = 2, 2, 5
 	c.Rollout.Trajectories, c.Rollout.MaxTurns = 2, 4
 	c.Agent.Actor.MiniBatch, c.Agent.Actor.Optim.Rate, c.Critic.Kind = 2, 1e-2, "shared"
 	c.Trainer.Steps, c.Trainer.TestFreq, c.Trainer.SaveFreq = 2, 2, 2
-	c.Trainer.Harness, c.Trainer.CompactBudget, c.Trainer.CompactSummary = harness, 110, 4
+	c.Trainer.Harness, c.Trainer.CompactBudget, c.Trainer.CompactSummary = harness, 62, 4
 	if harness == "window" {
 		two := 2
 		c.Rollout.WindowSize = &two
@@ -108,6 +110,32 @@ func trainTiny(t *testing.T, c vagen.Config) map[string]string {
 	return out
 }
 
+// trained is what trainTiny leaves for a harness, or one ahead of its updates, with
+// one worker on one processor. Tests share it.
+func trained(t *testing.T, harness string) map[string]string {
+	t.Helper()
+	if runs[harness] == nil {
+		runs[harness] = trainOn(t, harness, 1, 1)
+	}
+	return runs[harness]
+}
+
+var runs = make(map[string]map[string]string)
+
+// trainOn is trained with so many workers on so many processors.
+func trainOn(t *testing.T, harness string, workers, procs int) map[string]string {
+	t.Helper()
+	name, ahead := strings.CutSuffix(harness, " ahead")
+	c := tinyRun(name)
+	c.Run.Workers = workers
+	if c.Run.Async = ahead; ahead {
+		token := "token"
+		c.Algorithm.Correction.Level = &token
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
+	return trainTiny(t, c)
+}
+
 // stepsOf reads the metrics of training steps.
 func stepsOf(t *testing.T, run map[string]string) (out []map[string]any) {
 	for line := range bytes.Lines([]byte(run["metrics.jsonl"])) {
@@ -126,13 +154,8 @@ func stepsOf(t *testing.T, run map[string]string) (out []map[string]any) {
 func TestEveryHarnessTrainsTheModel(t *testing.T) {
 	first := map[string]string{}
 	for _, harness := range []string{"concat", "no_concat", "window", "compact", "concat ahead", "compact ahead"} {
-		name, ahead := strings.CutSuffix(harness, " ahead")
-		c := tinyRun(name)
-		if c.Run.Async = ahead; ahead {
-			token := "token"
-			c.Algorithm.Correction.Level = &token
-		}
-		run := trainTiny(t, c)
+		name, _ := strings.CutSuffix(harness, " ahead")
+		run := trained(t, harness)
 		steps := stepsOf(t, run)
 		require.Len(t, steps, 2, harness)
 		for _, m := range steps {
@@ -158,17 +181,10 @@ func TestEveryHarnessTrainsTheModel(t *testing.T) {
 // metrics, trajectories and weights, whatever the harness.
 func TestTheModelsRunsRepeatThemselves(t *testing.T) {
 	for _, harness := range []string{"concat", "no_concat", "compact", "compact ahead"} {
-		name, ahead := strings.CutSuffix(harness, " ahead")
-		c := tinyRun(name)
-		c.Run.Async, c.Run.Workers = ahead, 1
-		want := trainTiny(t, c)
+		want := trained(t, harness)
 		require.NotEmpty(t, want["metrics.jsonl"])
-		for _, how := range []struct{ workers, procs int }{{2, 1}, {8, 1}, {1, 2}, {2, 2}, {8, 2}} {
-			before := runtime.GOMAXPROCS(how.procs)
-			c.Run.Workers = how.workers
-			got := trainTiny(t, c)
-			runtime.GOMAXPROCS(before)
-			require.Equal(t, want, got, "%s: %d workers, %d processors", harness, how.workers, how.procs)
+		for _, on := range []struct{ workers, procs int }{{2, 1}, {8, 2}} {
+			require.Equal(t, want, trainOn(t, harness, on.workers, on.procs), "%s: %d workers, %d processors", harness, on.workers, on.procs)
 		}
 	}
 }
