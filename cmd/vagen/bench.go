@@ -43,7 +43,7 @@ time less so. Memory is the most that the process ever had, loading included.`,
 				defer m.Close()
 				r, err := bench.Run(ctx, m, c)
 				if err != nil {
-					return err
+					return blame(err)
 				}
 				if *asJSON {
 					return json.NewEncoder(call.Out).Encode(r)

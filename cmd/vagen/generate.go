@@ -13,6 +13,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/policy/vlm/processor"
+	"vagen/policy/vlm/tokenizer"
 )
 
 func generateCommand() *cli.Command {
@@ -103,13 +104,18 @@ func write(ctx context.Context, c *cli.Call, m *vlm.Model, p policy.Prompt, s po
 	d := m.Tokenizer().NewDecoder(true)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	written := false
 	show := func(text string) {
+		written = written || text != ""
 		if _, err := c.Out.Write([]byte(text)); err != nil {
 			stop(err) // nobody reads on
 		}
 	}
 	out, err := m.Stream(ctx, []policy.Prompt{p}, s, func(_ int, token int32) { show(d.Add(token)) })
-	show(d.Flush() + "\n")
+	show(d.Flush())
+	if written || err == nil && out[0].Err == nil {
+		show("\n")
+	}
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
 	}
@@ -125,7 +131,7 @@ func write(ctx context.Context, c *cli.Call, m *vlm.Model, p policy.Prompt, s po
 
 // blame marks errors about what the caller named as the caller's mistake.
 func blame(err error) error {
-	for _, mistake := range []error{vlm.ErrOption, vlm.ErrBackend, vlm.ErrSampling, fs.ErrNotExist} {
+	for _, mistake := range []error{vlm.ErrOption, vlm.ErrBackend, vlm.ErrSampling, policy.ErrNoRoom, processor.ErrImage, tokenizer.ErrText, fs.ErrNotExist} {
 		if errors.Is(err, mistake) {
 			return cli.Usagef("%w", err)
 		}

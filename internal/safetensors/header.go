@@ -132,6 +132,9 @@ func checkSpans(wrong *problems, spans []span, dataBytes int64) {
 		}
 		return cmp.Compare(a.end, b.end)
 	})
+	if cutShort(wrong, spans, dataBytes) {
+		return
+	}
 	var at int64 // everything before is accounted for
 	var last string
 	for _, s := range spans {
@@ -159,6 +162,26 @@ func checkSpans(wrong *problems, spans []span, dataBytes int64) {
 	if at < dataBytes {
 		wrong.addf("%d bytes of data after the last tensor", dataBytes-at)
 	}
+}
+
+// cutShort finds out whether the file ends too early, and reports it in one
+// sentence. The spans are sorted. A single tensor outside the data is reported by
+// itself.
+func cutShort(wrong *problems, spans []span, dataBytes int64) bool {
+	var beyond, end int64
+	for _, s := range spans {
+		if s.begin <= s.end && s.end > dataBytes {
+			beyond++
+			end = max(end, s.end)
+		}
+	}
+	if beyond < 2 {
+		return false
+	}
+	at := slices.IndexFunc(spans, func(s span) bool { return s.end > dataBytes })
+	wrong.addf("%d bytes of data, but %d of %d tensors, from %q on, end behind them, the last at byte %d: the file has been cut short",
+		dataBytes, beyond, len(spans), spans[at].Name, end)
+	return true
 }
 
 // tokens reads JSON of a known structure. Because every caller says what comes

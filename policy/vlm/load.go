@@ -42,6 +42,8 @@ func resolve(r *safetensors.Reader, cfg *model.Config) (found names, unused []st
 				name, info, ok := lookUp(r, cfg, part.Name)
 				switch {
 				case !ok && strings.HasPrefix(part.Name, "score."): // a new value head
+				case !ok && cfg.OldName(part.Name) != part.Name:
+					problems = append(problems, fmt.Errorf("%s %v is missing, and so is %s", part.Name, part.Dims, cfg.OldName(part.Name)))
 				case !ok:
 					problems = append(problems, fmt.Errorf("%s %v is missing", part.Name, part.Dims))
 				case !slices.Equal(info.Shape, part.Dims):
@@ -61,7 +63,7 @@ func resolve(r *safetensors.Reader, cfg *model.Config) (found names, unused []st
 		used["lm_head.weight"] = true
 	}
 	if len(problems) > 0 {
-		return nil, nil, fmt.Errorf("vlm: %w: %w", ErrWeights, errors.Join(problems...))
+		return nil, nil, fmt.Errorf("%w, in %d places:\n%w", ErrWeights, len(problems), errors.Join(problems...))
 	}
 	for _, name := range r.Names() {
 		if !used[name] {
@@ -182,7 +184,7 @@ func (m *Model) loadInto(n *net, dir string, adapter *storedAdapter, base map[st
 	defer r.Close()
 	found, unused, err := resolve(r, n.spec)
 	if err != nil {
-		return nil, fmt.Errorf("%w (in %s)", err, dir)
+		return nil, fmt.Errorf("vlm: %s: %w", dir, err)
 	}
 	unused = slices.DeleteFunc(unused, func(name string) bool { return name == "lm_head.weight" })
 	if len(unused) > 0 {

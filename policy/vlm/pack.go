@@ -57,6 +57,11 @@ func (k *packer) packs(rows *policy.Rows, want []bool) ([]*pack, error) {
 		return nil, nil
 	}
 	size := func(i int) int { return rows.Offsets[i+1] - rows.Offsets[i] }
+	for _, i := range order {
+		if most := k.cfg.Text.MaxPositions; most > 0 && size(i) > most {
+			return nil, fmt.Errorf("vlm: row %d has %d tokens, the model reads %d", i, size(i), most)
+		}
+	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(size(b), size(a)) })
 	var out []*pack
 	shelves := k.arrange(order, size)

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"encoding/json"
+	"image"
+	"image/png"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/cli"
+	"vagen/internal/safetensors"
+)
+
+// TestDamagedModelsAreNamed: every command that opens a model says in one message
+// what is wrong with its folder, all of it, and writes nothing.
+func TestDamagedModelsAreNamed(t *testing.T) {
+	good := filepath.Join(t.TempDir(), "good")
+	succeed(t, "model", "create", "--shape", "quickstart", "--layers", "1", good)
+	const file = "model.safetensors"
+	config := func(dir, key string, value any) {
+		name := filepath.Join(dir, "config.json")
+		raw, err := os.ReadFile(name)
+		require.NoError(t, err)
+		var c map[string]any
+		require.NoError(t, json.Unmarshal(raw, &c))
+		c[key] = value
+		raw, err = json.Marshal(c)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(name, raw, 0o644))
+	}
+	for name, c := range map[string]struct {
+		harm func(dir string)
+		want []string
+	}{
+		"unknown architecture": {func(dir string) { config(dir, "model_type", "mamba") }, []string{`"mamba"`, "qwen2_5_vl", "llama"}},
+		"impossible sizes": {func(dir string) {
+			config(dir, "num_attention_heads", 0)
+			config(dir, "num_hidden_layers", 2_000_000_000)
+		},
+			[]string{"num_attention_heads is 0", "num_hidden_layers is 2000000000"}},
+		"cut short":    {func(dir string) { require.NoError(t, os.Truncate(filepath.Join(dir, file), 500_000)) }, []string{file, "has been cut short"}},
+		"empty":        {func(dir string) { require.NoError(t, os.WriteFile(filepath.Join(dir, file), nil, 0o644)) }, []string{file, "0 bytes"}},
+		"overlapping":  {func(dir string) { move(t, filepath.Join(dir, file), -4) }, []string{file, "overlaps"}},
+		"out of range": {func(dir string) { move(t, filepath.Join(dir, file), 1<<40) }, []string{file, "outside the"}},
+		"tensors that do not fit": {func(dir string) { reshape(t, filepath.Join(dir, file)) }, []string{
+			"in 3 places", "norm.weight [96] is missing", "norm1.weight has shape [1 64], must be [64]", "up_proj.weight [288 96] is missing"}},
+	} {
+		dir := filepath.Join(t.TempDir(), "m")
+		require.NoError(t, os.CopyFS(dir, os.DirFS(good)))
+		c.harm(dir)
+		for _, line := range [][]string{
+			{"generate", "--backend", "go", "--model", dir, "--prompt", "x"},
+			{"bench", "--backend", "go", "--model", dir, "--mode", "decode"},
+		} {
+			code, out, complaint := run(t, "", line...)
+			require.Contains(t, []int{cli.Failed, cli.Usage}, code, name)
+			require.Empty(t, out, name)
+			for _, want := range append(c.want, dir) {
+				require.Contains(t, complaint, want, name)
+			}
+		}
+	}
+}
+
+// move shifts the place of the second tensor.
+func move(t *testing.T, name string, by int64) {
+	t.Helper()
+	raw, err := os.ReadFile(name)
+	require.NoError(t, err)
+	n := 8 + int(raw[0]) + int(raw[1])<<8 + int(raw[2])<<16
+	var header map[string]any
+	require.NoError(t, json.Unmarshal(raw[8:n], &header))
+	for _, tensor := range header {
+		at, ok := tensor.(map[string]any)["data_offsets"].([]any)
+		if ok && at[0].(float64) > 0 && (by > 0 || at[0].(float64) < 400_000) {
+			at[0], at[1] = at[0].(float64)+float64(by), at[1].(float64)+float64(by)
+			break
+		}
+	}
+	text, err := json.Marshal(header)
+	require.NoError(t, err)
+	size := len(text)
+	head := []byte{byte(size), byte(size >> 8), byte(size >> 16), 0, 0, 0, 0, 0}
+	require.NoError(t, os.WriteFile(name, slices.Concat(head, text, raw[n:]), 0o644))
+}
+
+// reshape drops two tensors and gives a third another shape.
+func reshape(t *testing.T, name string) {
+	t.Helper()
+	r, err := safetensors.Open(name)
+	require.NoError(t, err)
+	defer r.Close()
+	var list []safetensors.Tensor
+	values := map[string][]float32{}
+	for _, key := range r.Names() {
+		info, _ := r.Info(key)
+		x, err := r.Float32(key, nil)
+		require.NoError(t, err)
+		if key == "model.norm.weight" || strings.HasSuffix(key, "layers.0.mlp.up_proj.weight") {
+			continue
+		}
+		if strings.HasSuffix(key, "blocks.0.norm1.weight") {
+			info.Shape = []int{1, len(x)}
+		}
+		list, values[key] = append(list, info), x
+	}
+	w, err := safetensors.Create(name+".new", list, nil)
+	require.NoError(t, err)
+	defer w.Close()
+	for _, info := range list {
+		require.NoError(t, w.Float32(info.Name, values[info.Name]))
+	}
+	require.NoError(t, w.Commit())
+	require.NoError(t, os.Rename(name+".new", name))
+}
+
+// TestRequestsThatDoNotFitAreTheCallers: what a model cannot read is refused before
+// anything is written.
+func TestRequestsThatDoNotFitAreTheCallers(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "m")
+	succeed(t, "model", "create", "--shape", "quickstart", "--layers", "1", dir)
+	thin := filepath.Join(t.TempDir(), "thin.png")
+	f, err := os.Create(thin)
+	require.NoError(t, err)
+	require.NoError(t, png.Encode(f, image.NewRGBA(image.Rect(0, 0, 4000, 2))))
+	require.NoError(t, f.Close())
+	ask := func(args ...string) string {
+		return refuse(t, append([]string{"generate", "--model", dir, "--backend", "go"}, args...)...)
+	}
+	require.Contains(t, ask("--prompt", "x", "--image", thin), "200 times")
+	require.Contains(t, ask("--prompt", "a <image> b <image>", "--image", thin), "2 marks <image>, but there are 1 images")
+	require.Contains(t, ask("--prompt", "a <|image_pad|> b"), "stands for an image")
+	require.Contains(t, ask("--prompt", strings.Repeat("x", 5000)), "the model reads 2048")
+	require.Contains(t, ask("--prompt", "x", "--max-tokens", "1000000"), "the model reads 2048")
+	require.Contains(t, ask("--prompt", "x", "--temperature", "-1"), "temperature is -1")
+	for _, mode := range []string{"decode", "prefill"} {
+		require.Contains(t, refuse(t, "bench", "--model", dir, "--backend", "go", "--mode", mode, "--batch", "1", "--seq", "3000"), "the model reads 2048")
+	}
+	for _, mode := range []string{"train", "logprob"} {
+		code, out, complaint := run(t, "", "bench", "--model", dir, "--backend", "go", "--mode", mode, "--batch", "1", "--seq", "3000")
+		require.Equal(t, cli.Failed, code)
+		require.Empty(t, out)
+		require.Contains(t, complaint, "row 0 has 3000 tokens, the model reads 2048")
+	}
+}
