@@ -200,7 +200,7 @@ type SamplingConfig struct {
 	Temperature float64   `yaml:"temperature" doc:"divides the logits"`
 	TopP        float64   `yaml:"top_p" doc:"keep the smallest set of tokens with this probability; 1 keeps all"`
 	TopK        int       `yaml:"top_k" doc:"keep the k most likely tokens; -1 or 0 keeps all"`
-	Thinking    int       `yaml:"thinking_budget" unit:"tokens" doc:"longest thinking between two tags; then the closing tag is written for the model, in training and validation. Tokens of such a tag are not learned. 0 is no limit"`
+	Thinking    int       `yaml:"thinking_token_budget" null:"0" unit:"tokens" doc:"longest thinking between two tags; then the closing tag is written for the model, in training and validation. Tokens of such a tag are not learned. null is no limit"`
 	ThinkOpen   string    `yaml:"thinking_open" doc:"tag that opens thinking; empty where the chat template writes it, so that responses begin inside"`
 	ThinkClose  string    `yaml:"thinking_close" doc:"tag that closes thinking"`
 	Val         ValConfig `yaml:"val_kwargs"`

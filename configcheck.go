@@ -76,11 +76,11 @@ func (v *validator) thinking(c *Config) {
 	r, perTurn := &c.Agent.Rollout, c.perTurn()
 	switch {
 	case r.Thinking < 0:
-		v.say("actor_rollout_ref.rollout.thinking_budget is %d, must not be negative", r.Thinking)
+		v.say("actor_rollout_ref.rollout.thinking_token_budget is %d, must not be negative", r.Thinking)
 	case r.Thinking > 0 && r.ThinkClose == "":
-		v.say("actor_rollout_ref.rollout.thinking_budget is %d, but thinking_close is empty: there is no tag to close thinking with", r.Thinking)
+		v.say("actor_rollout_ref.rollout.thinking_token_budget is %d, but thinking_close is empty: there is no tag to close thinking with", r.Thinking)
 	case r.Thinking > 0 && perTurn > 0 && r.Thinking >= perTurn:
-		v.say("actor_rollout_ref.rollout.thinking_budget is %d, but a response has at most %d tokens: it would never be reached", r.Thinking, perTurn)
+		v.say("actor_rollout_ref.rollout.thinking_token_budget is %d, but a response has at most %d tokens: it would never be reached", r.Thinking, perTurn)
 	}
 }
 

@@ -83,6 +83,11 @@ func (l *Levels) take(train, val []dataset.Episode) []error {
 			*part.into = append(*part.into, e)
 		}
 	}
+	if len(problems) == 0 {
+		if err := l.thinking(slices.Concat(train, val)); err != nil {
+			say(err)
+		}
+	}
 	if n := len(l.train); len(c.Data.TrainFiles) > 0 && n < c.Data.TrainBatch && len(problems) == 0 {
 		say(fmt.Errorf("data.train_files have %d episodes, data.train_batch_size is %d", n, c.Data.TrainBatch))
 	}
@@ -97,10 +102,7 @@ func (l *Levels) take(train, val []dataset.Episode) []error {
 // of them those of the file.
 func (l *Levels) episode(e *dataset.Episode, made map[int]map[string]any) (rollout.Episode, error) {
 	out := rollout.Episode{Env: e.Env, Seed: e.Seed, Source: e.Source, MaxTurns: e.MaxTurns, MaxTokens: e.ResponseTokens, MaxObservation: e.ObserveTokens}
-	switch {
-	case e.ThinkTokens != nil:
-		return out, errors.New("thinking_token_budget is for models behind an API")
-	case len(e.Stop) > 0:
+	if len(e.Stop) > 0 {
 		return out, errors.New("stop_strings are for models behind an API")
 	}
 	options, ok := made[e.Entry]
@@ -117,6 +119,29 @@ func (l *Levels) episode(e *dataset.Episode, made map[int]map[string]any) (rollo
 	}
 	out.Config = options
 	return out, nil
+}
+
+// thinking takes the limit on thinking of the files, which has to be one for all.
+func (l *Levels) thinking(all []dataset.Episode) error {
+	const key = "thinking_token_budget"
+	limit := &l.config.Agent.Rollout.Thinking
+	for i := range all {
+		switch n := all[i].ThinkTokens; {
+		case n == nil && all[0].ThinkTokens == nil:
+		case n == nil || all[0].ThinkTokens == nil:
+			return fmt.Errorf("%s of %s and of %s differ: one has none, but a run has one for all", key, all[0].Name, all[i].Name)
+		case *n != *all[0].ThinkTokens:
+			return fmt.Errorf("%s of %s and of %s differ, %d and %d, but a run has one for all", key, all[0].Name, all[i].Name, *all[0].ThinkTokens, *n)
+		case *n == 0:
+			return fmt.Errorf("%s of %s is 0: thinking can be closed after its first token at the earliest", key, all[i].Name)
+		case *limit > 0 && *limit != *n:
+			return fmt.Errorf("%s of %s is %d, but actor_rollout_ref.rollout.%s is %d", key, all[i].Name, *n, key, *limit)
+		}
+	}
+	if len(all) > 0 && all[0].ThinkTokens != nil {
+		*limit = *all[0].ThinkTokens
+	}
+	return nil
 }
 
 // state tells an environment to attach claims about the state, priced as a block

@@ -100,14 +100,34 @@ envs:
 	require.Len(t, l.Validation(), 5)
 }
 
+func TestFilesLimitThinking(t *testing.T) {
+	path := written(t, "envs: [{name: guess, n_envs: 4, thinking_token_budget: 2, config: {turns: 2}}]")
+	open := func(overrides ...string) (vagen.Config, error) {
+		c, err := fromFiles(t, path, append(overrides, "data.val_files=["+path+"]")...)
+		require.NoError(t, err)
+		_, err = vagen.OpenLevels(t.Context(), &c, []string{"guess"})
+		return c, err
+	}
+	c, err := open()
+	require.NoError(t, err)
+	require.Equal(t, 2, c.Agent.Rollout.Thinking)
+	_, err = open("actor_rollout_ref.rollout.thinking_token_budget=2")
+	require.NoError(t, err, "saying the same is no contradiction")
+	_, err = open("actor_rollout_ref.rollout.thinking_token_budget=3")
+	require.ErrorContains(t, err, "thinking_token_budget of guess is 2, but actor_rollout_ref.rollout.thinking_token_budget is 3")
+}
+
 func TestBadFilesAreReportedTogether(t *testing.T) {
 	for want, train := range map[string]string{
 		"data.train_files: ": filepath.Join(t.TempDir(), "none.yaml"),
 		`no environment is called "gues", did you mean "guess"?`:           written(t, "envs: [{name: gues, n_envs: 5}]"),
 		"data.train_files have 2 episodes, data.train_batch_size is 3":     written(t, "envs: [{name: guess, n_envs: 2, config: {turns: 2}}]"),
-		"episode 0 (guess): thinking_token_budget is for models behind an": written(t, "envs: [{name: guess, n_envs: 3, thinking_token_budget: 5, config: {turns: 2}}]"),
-		"episode 0 (guess): stop_strings are for models behind an API":     written(t, "envs: [{name: guess, n_envs: 3, stop_strings: [x], config: {turns: 2}}]"),
-		"episode 3 (guess): state_reward differs":                          written(t, "envs: [{name: guess, n_envs: 3, config: {state_reward: {state_estimation: {enable: true}, scorer: exact}}}, {name: guess, n_envs: 3, config: {state_reward: {state_estimation: {enable: true}, scorer: exact, score_base: 0.1}}}]"),
+		"thinking_token_budget of guess and of guess differ: one has none": written(t, "envs: [{name: guess, n_envs: 3, thinking_token_budget: 5, config: {turns: 2}}]"),
+		"thinking_token_budget of guess and of guess differ, 5 and 6": written(t,
+			"envs: [{name: guess, n_envs: 3, thinking_token_budget: 5, config: {turns: 2}}, {name: guess, n_envs: 3, thinking_token_budget: 6, config: {turns: 2}}]"),
+		"thinking_token_budget of guess is 0":                          written(t, "envs: [{name: guess, n_envs: 3, thinking_token_budget: 0, config: {turns: 2}}]"),
+		"episode 0 (guess): stop_strings are for models behind an API": written(t, "envs: [{name: guess, n_envs: 3, stop_strings: [x], config: {turns: 2}}]"),
+		"episode 3 (guess): state_reward differs":                      written(t, "envs: [{name: guess, n_envs: 3, config: {state_reward: {state_estimation: {enable: true}, scorer: exact}}}, {name: guess, n_envs: 3, config: {state_reward: {state_estimation: {enable: true}, scorer: exact, score_base: 0.1}}}]"),
 	} {
 		c, err := fromFiles(t, train)
 		require.NoError(t, err)

@@ -1,6 +1,7 @@
 package vagen
 
 import (
+	"errors"
 	"fmt"
 
 	"vagen/env/dataset"
@@ -15,6 +16,9 @@ func Playable(lines []dataset.Episode, options map[string]any) (episodes []rollo
 	made := map[int]map[string]any{}
 	for i := range lines {
 		e, err := l.episode(&lines[i], made)
+		if lines[i].ThinkTokens != nil {
+			err = errors.New("thinking_token_budget is for training: nothing can be written into a response here")
+		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("vagen: %w: episode %d (%s): %w", ErrConfig, i, lines[i].Name, err)
 		}
