@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"image/color"
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -37,6 +38,9 @@ func (c *Curve) Event(e Event) error {
 		c.train = extend(c.train, e, c.Train)
 	case KindValidate:
 		c.val = extend(c.val, e, c.Val)
+	case KindRollback:
+		undone := func(p plotter.XY) bool { return p.X > float64(e.Step) }
+		c.train, c.val = slices.DeleteFunc(c.train, undone), slices.DeleteFunc(c.val, undone)
 	}
 	return nil
 }

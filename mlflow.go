@@ -26,7 +26,9 @@ import (
 // It never keeps training waiting and never fails it. Metrics wait in memory
 // while the server is away, which the log says once, and are sent when it is back;
 // when too many wait, the oldest are dropped and counted. A run that goes on is
-// continued under its id, without sending what the server has.
+// continued under its id, without sending what the server has. A rollback takes back
+// what waits; what has been sent MLflow keeps, with the values of the way that was
+// gone instead behind it at the same steps.
 type MLflow struct {
 	client *mlflow.Client
 	config Config
@@ -37,7 +39,8 @@ type MLflow struct {
 	mu      sync.Mutex
 	waiting []mlflow.Metric
 	dropped int
-	err     error // of the run, as Ended was told
+	back    *int64 // step of the last rollback, until the goroutine has seen it
+	err     error  // of the run, as Ended was told
 	closed  bool
 
 	wake  chan struct{}
@@ -86,6 +89,12 @@ func (m *MLflow) Event(e Event) error {
 	now := time.Now().UnixMilli()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if e.Kind == KindRollback {
+		step := int64(e.Step)
+		m.back = &step
+		m.waiting = slices.DeleteFunc(m.waiting, func(x mlflow.Metric) bool { return x.Step > step })
+		return nil
+	}
 	for _, name := range slices.Sorted(maps.Keys(e.Metrics)) {
 		if x := e.Metrics[name]; !math.IsNaN(x) && !math.IsInf(x, 0) {
 			m.waiting = append(m.waiting, mlflow.Metric{Key: mlflow.Name(name), Value: x, Time: now, Step: int64(e.Step)})
@@ -207,6 +216,12 @@ func (m *MLflow) send(ctx context.Context) (closed bool, err error) {
 		m.log.Warn("metrics were dropped while MLflow was away; they are in metrics.jsonl", "metrics", dropped)
 	}
 	m.waiting = nil
+	if m.back != nil { // later steps come again, with other values
+		for name, step := range m.have {
+			m.have[name] = min(step, *m.back)
+		}
+		m.back = nil
+	}
 	m.mu.Unlock()
 	fresh := make([]mlflow.Metric, 0, len(batch))
 	for _, x := range batch {

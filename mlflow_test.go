@@ -27,6 +27,7 @@ type tracker struct {
 	exists  bool // the experiment
 	runs    map[string]map[string]any
 	metrics map[string]float64 // newest, by run/name/step
+	latest  int                // step that a run has of a
 	params  map[string]string
 	auth    string
 	calls   []string
@@ -88,7 +89,7 @@ func (s *tracker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			fail(404, "RESOURCE_DOES_NOT_EXIST")
 			return
 		}
-		fmt.Fprint(w, `{"run":{"data":{"metrics":[{"key":"a","step":2}]}}}`)
+		fmt.Fprintf(w, `{"run":{"data":{"metrics":[{"key":"a","step":%d}]}}}`, s.latest)
 	case "runs/log-batch":
 		for _, p := range in.Params {
 			s.params[p.Key] = p.Value
@@ -110,7 +111,7 @@ func (s *tracker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func track(t *testing.T) (*tracker, func(string) (string, bool)) {
-	s := &tracker{runs: map[string]map[string]any{}, metrics: map[string]float64{}, params: map[string]string{}}
+	s := &tracker{latest: 2, runs: map[string]map[string]any{}, metrics: map[string]float64{}, params: map[string]string{}}
 	h := httptest.NewServer(s)
 	t.Cleanup(h.Close)
 	return s, func(name string) (string, bool) {

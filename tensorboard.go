@@ -58,11 +58,14 @@ const (
 	valueSimple      = 2
 )
 
-// Event implements Sink. Metrics that are not finite are left out. What is
-// written has reached the file before Event returns.
+// Event implements Sink. Metrics that are not finite are left out, and a rollback is
+// written as a Restart. What is written has reached the file before Event returns.
 func (t *TensorBoard) Event(e Event) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if e.Kind == KindRollback {
+		return t.restart(e.Step + 1)
+	}
 	var summary []byte
 	for _, name := range slices.Sorted(maps.Keys(e.Metrics)) {
 		x := e.Metrics[name]
@@ -83,10 +86,14 @@ func (t *TensorBoard) Event(e Event) error {
 }
 
 // Restart says that steps from this one on are done anew: TensorBoard forgets what
-// older files of the folder have of them.
+// the folder's files have of them so far.
 func (t *TensorBoard) Restart(step int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.restart(step)
+}
+
+func (t *TensorBoard) restart(step int) error {
 	event := appendWallTime(nil, t.now())
 	event = protowire.AppendVarint(protowire.AppendTag(event, eventStep, protowire.VarintType), uint64(step))
 	session := protowire.AppendVarint(protowire.AppendTag(nil, sessionStatus, protowire.VarintType), sessionStart)

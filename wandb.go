@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,7 +25,8 @@ import (
 //
 // W&B wants steps that only go up, so all events of a training step become one
 // row, which is written when the next step's comes, or with Close. Imitation has
-// no training steps: its last figures stand in the row of step 0.
+// no training steps: its last figures stand in the row of step 0. A rollback takes
+// the rows of what it undoes out of the file.
 type WandB struct {
 	mu      sync.Mutex
 	file    *wandb.File
@@ -32,8 +34,15 @@ type WandB struct {
 	now     func() time.Time
 	step    int
 	row     map[string]float64 // nil for none
+	written []writtenRow       // in order of steps
 	code    int                // of the run's end
 	stopped bool
+}
+
+// writtenRow is where the row of a step begins in the file.
+type writtenRow struct {
+	step int
+	at   wandb.Mark
 }
 
 // NewWandB begins the run's file below dir, with the configuration as W&B shows
@@ -94,6 +103,9 @@ func nested(keys []settings.Key) map[string]any {
 func (w *WandB) Event(e Event) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if e.Kind == KindRollback {
+		return w.cut(e.Step)
+	}
 	step := e.Step
 	if e.Kind == KindImitate {
 		step = 0
@@ -113,6 +125,23 @@ func (w *WandB) Event(e Event) error {
 	return nil
 }
 
+// cut takes out the rows of later steps.
+func (w *WandB) cut(step int) error {
+	if w.step > step {
+		w.row = nil
+	}
+	keep := slices.IndexFunc(w.written, func(r writtenRow) bool { return r.step > step })
+	if keep < 0 {
+		return nil
+	}
+	from := w.written[keep].at
+	w.written = w.written[:keep]
+	if err := w.file.Rewind(from); err != nil {
+		return fmt.Errorf("vagen: %w", err)
+	}
+	return nil
+}
+
 // flush writes the row of a step.
 func (w *WandB) flush() error {
 	if w.row == nil {
@@ -120,6 +149,7 @@ func (w *WandB) flush() error {
 	}
 	row := w.row
 	w.row = nil
+	w.written = append(w.written, writtenRow{w.step, w.file.Mark()})
 	if err := w.file.Log(w.step, w.now(), row); err != nil {
 		return fmt.Errorf("vagen: %w", err)
 	}

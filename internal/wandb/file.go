@@ -74,7 +74,7 @@ type Run struct {
 
 // File is a file that is being written.
 type File struct {
-	out   io.WriteCloser
+	out   *os.File
 	at    int // in the file
 	count int64
 	start time.Time
@@ -137,6 +137,28 @@ func (f *File) Log(step int, at time.Time, figures map[string]float64) error {
 	if err := f.record(recordHistory, history); err != nil {
 		return fmt.Errorf("wandb: %w", err)
 	}
+	return nil
+}
+
+// Mark is a place between two records of a File.
+type Mark struct {
+	at    int
+	count int64
+}
+
+// Mark returns the place behind what has been written.
+func (f *File) Mark() Mark { return Mark{f.at, f.count} }
+
+// Rewind takes out what was written behind a mark.
+func (f *File) Rewind(m Mark) error {
+	err := f.out.Truncate(int64(m.at))
+	if err == nil {
+		_, err = f.out.Seek(int64(m.at), io.SeekStart)
+	}
+	if err != nil {
+		return fmt.Errorf("wandb: %w", err)
+	}
+	f.at, f.count = m.at, m.count
 	return nil
 }
 

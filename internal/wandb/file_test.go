@@ -113,3 +113,30 @@ func TestFilesThatCannotBeWrittenAreErrors(t *testing.T) {
 	_, err = Create(filepath.Join(t.TempDir(), "a"), Run{Config: map[string]any{"f": func() {}}})
 	require.ErrorContains(t, err, "the setting f")
 }
+
+// TestRewoundFilesAreThoseOfOtherWays: a file from which rows were taken out is the
+// file in which they never were, whatever blocks they ended in.
+func TestRewoundFilesAreThoseOfOtherWays(t *testing.T) {
+	start := time.Unix(1000, 0)
+	write := func(detour int) []byte {
+		path := filepath.Join(t.TempDir(), "run-a.wandb")
+		f, err := Create(path, Run{ID: "a", Start: start})
+		require.NoError(t, err)
+		require.NoError(t, f.Log(1, start, map[string]float64{"loss": 1}))
+		if detour > 0 {
+			mark := f.Mark()
+			for i := range detour {
+				require.NoError(t, f.Log(2+i, start, map[string]float64{strings.Repeat("m", 1000): -1}))
+			}
+			require.NoError(t, f.Rewind(mark))
+		}
+		require.NoError(t, f.Log(2, start, map[string]float64{"loss": 2}))
+		require.NoError(t, f.Finish(0))
+		raw, err := os.ReadFile(path)
+		require.NoError(t, err)
+		return raw
+	}
+	for _, detour := range []int{1, 3, 100} {
+		require.Equal(t, write(0), write(detour), detour)
+	}
+}

@@ -1,0 +1,135 @@
+package vagen_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"vagen"
+)
+
+// undone is a run that goes back from step 4 to step 2, with the values of the way
+// that is kept: the step's number.
+func undone() []vagen.Event {
+	at := func(step int, x float64) vagen.Event {
+		return vagen.Event{Kind: vagen.KindStep, Step: step, Metrics: vagen.Metrics{"a": x}}
+	}
+	return []vagen.Event{
+		at(1, 1), at(2, 2), at(3, -3), at(4, -4),
+		{Kind: vagen.KindRollback, Step: 2, Metrics: vagen.Metrics{"train/rollbacks": 1}},
+		at(3, 3), at(4, 4), at(5, 5),
+	}
+}
+
+func tellAll(t *testing.T, s vagen.Sink) {
+	t.Helper()
+	for _, e := range undone() {
+		require.NoError(t, s.Event(e))
+	}
+	require.NoError(t, s.Close())
+}
+
+// only returns the content of the one file that a pattern names.
+func only(t *testing.T, pattern ...string) (path string, raw []byte) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(pattern...))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	raw, err = os.ReadFile(files[0])
+	require.NoError(t, err)
+	return files[0], raw
+}
+
+// TensorBoard forgets what comes at and after the step of a session that starts.
+func TestTensorBoardForgetsWhatWasUndone(t *testing.T) {
+	dir := t.TempDir()
+	s, err := vagen.NewTensorBoard(dir)
+	require.NoError(t, err)
+	tellAll(t, s)
+	path, _ := only(t, dir, "events.out.tfevents.*")
+	var steps []uint64
+	for i, r := range tfRecords(t, path) {
+		event := fields(t, r)
+		if i == 0 {
+			continue
+		}
+		step, _ := protowire.ConsumeVarint(event[2][0])
+		if session := event[7]; session != nil {
+			require.Equal(t, []byte{8, 1}, session[0], "status START")
+			require.EqualValues(t, 3, step)
+			steps = steps[:2]
+			continue
+		}
+		steps = append(steps, step)
+	}
+	require.Equal(t, []uint64{1, 2, 3, 4, 5}, steps)
+}
+
+func TestWandBFilesTellOfTheWayThatWasKept(t *testing.T) {
+	c := vagen.Default()
+	for name, events := range map[string]func(*testing.T, vagen.Sink){
+		"undone": tellAll,
+		"straight": func(t *testing.T, s vagen.Sink) {
+			for _, e := range append(undone()[:2:2], undone()[5:]...) {
+				require.NoError(t, s.Event(e))
+			}
+			require.NoError(t, s.Close())
+		},
+	} {
+		dir := t.TempDir()
+		w, err := vagen.NewWandB(dir, &c)
+		require.NoError(t, err)
+		events(t, w)
+		_, raw := only(t, w.Dir(), "run-*.wandb")
+		require.Equal(t, 10, bytes.Count(raw, []byte("\x12\x05_step")), "%s: five rows, each as history and as summary", name)
+		for _, x := range []string{"1", "2", "3", "4", "5"} {
+			require.Contains(t, string(raw), "\x12\x01a\x82\x01\x01"+x, name)
+		}
+		require.NotContains(t, string(raw), "\x12\x01a\x82\x01\x02-", name)
+	}
+}
+
+// What waits for MLflow when a rollback comes is not sent; the steps that are done
+// anew are, also where the server has had them.
+func TestMLflowGetsTheWayThatWasKept(t *testing.T) {
+	s, getenv := track(t)
+	dir := t.TempDir()
+	c := vagen.Default()
+	tell := func() {
+		s.mu.Lock() // the server does not answer until all is told
+		m, err := vagen.NewMLflow(dir, &c, getenv, nil)
+		require.NoError(t, err)
+		for _, e := range undone() {
+			require.NoError(t, m.Event(e))
+		}
+		s.mu.Unlock()
+		require.NoError(t, m.Close())
+	}
+	tell()
+	require.Equal(t, map[string]float64{"r0/a/1": 1, "r0/a/2": 2, "r0/a/3": 3, "r0/a/4": 4, "r0/a/5": 5}, s.metrics)
+	require.NotContains(t, strings.Join(s.calls, ","), "twice")
+	s.latest, s.metrics = 4, map[string]float64{"r0/a/4": -4}
+	tell()
+	require.Equal(t, map[string]float64{"r0/a/3": 3, "r0/a/4": 4, "r0/a/5": 5}, s.metrics)
+}
+
+func TestCurvesShowTheWayThatWasKept(t *testing.T) {
+	c := &vagen.Curve{Train: "a", Val: "val"}
+	for _, e := range undone() {
+		require.NoError(t, c.Event(e))
+		if e.Kind == vagen.KindStep {
+			require.NoError(t, c.Event(vagen.Event{Kind: vagen.KindValidate, Step: e.Step, Metrics: vagen.Metrics{"val": e.Metrics["a"]}}))
+		}
+		if e.Step == 2 && e.Kind == vagen.KindRollback {
+			_, last := c.Ends()
+			require.Equal(t, 2.0, last)
+		}
+	}
+	first, last := c.Ends()
+	require.Equal(t, []float64{1, 5}, []float64{first, last})
+}
