@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 
 	"github.com/gomlx/gomlx/backends"
@@ -46,26 +45,10 @@ func startPlugin(ctx context.Context, kind plugin.Kind, name, options string, lo
 	if strings.Contains(p.Path, ",") {
 		return nil, fmt.Errorf("%w: %s: GoMLX cannot load a plugin from a path with a comma: %s", errNoEngine, name, p.Path)
 	}
-	prepareEnv(p, kind)
+	plugin.PrepareEnv(p, kind)
 	b, err := construct(func() (backends.Backend, error) { return xla.New(p.Path + options) })
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: loading %s: %w", errNoEngine, name, p.Path, err)
 	}
 	return &engine{backend: b, name: name, detail: p.Path}, nil
-}
-
-// prepareEnv sets, where the user has not, the environment that XLA reads when a
-// plugin starts. This is the place for further defaults in XLA_FLAGS, each with
-// the measurement that speaks for it. It is too late for malloc's variables.
-func prepareEnv(p plugin.Plugin, kind plugin.Kind) {
-	const checks, flags, dataDir = "GOPJRT_CUDA_CHECKS", "XLA_FLAGS", "--xla_gpu_cuda_data_dir"
-	// go-xla's check of a CUDA plugin points XLA to a folder of its author's
-	// machine, and takes any plugin under a folder named after NVIDIA for one.
-	if os.Getenv(checks) == "" {
-		_ = os.Setenv(checks, "0")
-	}
-	old := os.Getenv(flags)
-	if data := plugin.CUDAData(p); kind == plugin.CUDA && data != "" && !strings.Contains(old, dataDir) {
-		_ = os.Setenv(flags, strings.TrimSpace(old+" "+dataDir+"="+data))
-	}
 }

@@ -37,31 +37,3 @@ func TestDamagedPluginIsAnErrorAlsoForAuto(t *testing.T) {
 		}
 	}
 }
-
-func TestEnvironmentOfTheUserIsKept(t *testing.T) {
-	root := t.TempDir()
-	ptxas := filepath.Join(root, "nvidia", "cu13", "bin", "ptxas")
-	require.NoError(t, os.MkdirAll(filepath.Dir(ptxas), 0o755))
-	require.NoError(t, os.WriteFile(ptxas, nil, 0o755))
-	p := plugin.Plugin{Path: filepath.Join(root, "nvidia", "pjrt_c_api_cuda_plugin.so")}
-	ours := "--xla_gpu_cuda_data_dir=" + filepath.Join(root, "nvidia", "cu13")
-	for _, c := range []struct {
-		kind         plugin.Kind
-		before, want string
-	}{
-		{plugin.CUDA, "", ours},
-		{plugin.CUDA, "--xla_dump_to=/d", "--xla_dump_to=/d " + ours},
-		{plugin.CUDA, "--xla_gpu_cuda_data_dir=/mine", "--xla_gpu_cuda_data_dir=/mine"},
-		{plugin.CPU, "", ""},
-		{plugin.CPU, "--xla_dump_to=/d", "--xla_dump_to=/d"},
-	} {
-		t.Setenv("XLA_FLAGS", c.before)
-		t.Setenv("GOPJRT_CUDA_CHECKS", "")
-		prepareEnv(p, c.kind)
-		require.Equal(t, c.want, os.Getenv("XLA_FLAGS"))
-		require.Equal(t, "0", os.Getenv("GOPJRT_CUDA_CHECKS"))
-	}
-	t.Setenv("GOPJRT_CUDA_CHECKS", "yes")
-	prepareEnv(p, plugin.CPU)
-	require.Equal(t, "yes", os.Getenv("GOPJRT_CUDA_CHECKS"))
-}

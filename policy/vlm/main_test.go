@@ -23,7 +23,10 @@ func TestMain(m *testing.M) {
 // testBackend is the choice of backend for tests whose numbers matter. Tests of
 // what happens around them use backendGo, which compiles nothing.
 func testBackend() string {
-	if devicetest.Required() {
+	switch {
+	case devicetest.Kind() == plugin.CUDA:
+		return backendCUDA
+	case devicetest.Required():
 		return backendXLA
 	}
 	return backendAuto

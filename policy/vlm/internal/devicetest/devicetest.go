@@ -1,5 +1,6 @@
 // Package devicetest opens devices for tests of graphs: GoMLX's pure-Go backend,
-// and XLA on the CPU where its plugin is installed.
+// and XLA on the CPU where its plugin is installed. With VAGEN_TEST_BACKEND set
+// to cuda XLA runs on an NVIDIA GPU instead, and must be there.
 //
 // Where the plugin must be there, as on the machines that decide whether a change
 // is good, set VAGEN_REQUIRE_XLA to 1: then it is installed, or the tests fail,
@@ -15,14 +16,26 @@ import (
 	"github.com/gomlx/gomlx/backends"
 	"github.com/gomlx/gomlx/backends/simplego"
 
+	"vagen/internal/plugin"
 	"vagen/policy/vlm/internal/device"
 )
 
-// requireXLA is the environment variable that turns a missing plugin into a failure.
-const requireXLA = "VAGEN_REQUIRE_XLA"
+// Environment variables.
+const (
+	requireXLA  = "VAGEN_REQUIRE_XLA"  // 1 turns a missing plugin into a failure
+	testBackend = "VAGEN_TEST_BACKEND" // cuda has XLA use a GPU
+)
 
 // Required reports whether tests must run on XLA.
-func Required() bool { return os.Getenv(requireXLA) == "1" }
+func Required() bool { return os.Getenv(requireXLA) == "1" || Kind() == plugin.CUDA }
+
+// Kind is the hardware on which XLA runs.
+func Kind() plugin.Kind {
+	if os.Getenv(testBackend) == string(plugin.CUDA) {
+		return plugin.CUDA
+	}
+	return plugin.CPU
+}
 
 // errMissing means that this machine, or this build, has no XLA.
 var errMissing = errors.New("no XLA")
@@ -51,7 +64,7 @@ func xla(t testing.TB) (*device.Device, bool) {
 	b, err := xlaBackend()
 	switch {
 	case err == nil:
-		return open(t, b, "xla:cpu"), true
+		return open(t, b, "xla:"+string(Kind())), true
 	case errors.Is(err, errMissing) && !Required():
 		return nil, false
 	}

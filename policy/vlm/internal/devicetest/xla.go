@@ -22,7 +22,7 @@ var xlaBackend = sync.OnceValues(func() (b backends.Backend, err error) {
 			return plugin.Ensure(ctx, kind, nil)
 		}
 	}
-	p, err := find(context.Background(), plugin.CPU)
+	p, err := find(context.Background(), Kind())
 	if errors.Is(err, plugin.ErrMissing) {
 		return nil, fmt.Errorf("%w: %w", errMissing, err)
 	}
@@ -34,5 +34,9 @@ var xlaBackend = sync.OnceValues(func() (b backends.Backend, err error) {
 			err = fmt.Errorf("starting %s: %v", p.Path, r)
 		}
 	}()
+	plugin.PrepareEnv(p, Kind())
+	if Kind() == plugin.CUDA {
+		return xlabackend.New(p.Path)
+	}
 	return xlabackend.New(p.Path + ",shared_buffers")
 })
