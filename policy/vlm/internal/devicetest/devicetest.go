@@ -58,8 +58,8 @@ func open(t testing.TB, b backends.Backend, name string) *device.Device {
 	return d
 }
 
-// xla returns XLA's device and whether there is one.
-func xla(t testing.TB) (*device.Device, bool) {
+// withXLA returns XLA's device and whether there is one.
+func withXLA(t testing.TB) (*device.Device, bool) {
 	t.Helper()
 	b, err := xlaBackend()
 	switch {
@@ -77,7 +77,7 @@ func xla(t testing.TB) (*device.Device, bool) {
 func Each(t *testing.T, f func(t *testing.T, d *device.Device)) {
 	t.Helper()
 	t.Run("go", func(t *testing.T) { f(t, Go(t)) })
-	if d, ok := xla(t); ok {
+	if d, ok := withXLA(t); ok {
 		t.Run("xla", func(t *testing.T) { f(t, d) })
 	}
 }
@@ -85,7 +85,7 @@ func Each(t *testing.T, f func(t *testing.T, d *device.Device)) {
 // Best opens XLA where it is, else pure Go.
 func Best(t testing.TB) *device.Device {
 	t.Helper()
-	if d, ok := xla(t); ok {
+	if d, ok := withXLA(t); ok {
 		return d
 	}
 	return Go(t)

@@ -9,9 +9,9 @@ import (
 	"sync"
 
 	"github.com/gomlx/gomlx/backends"
-	xlabackend "github.com/gomlx/gomlx/backends/xla"
 
 	"vagen/internal/plugin"
+	"vagen/policy/vlm/internal/xla"
 )
 
 // xlaBackend starts the plugin once for the process.
@@ -29,14 +29,8 @@ var xlaBackend = sync.OnceValues(func() (b backends.Backend, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("starting %s: %v", p.Path, r)
-		}
-	}()
-	plugin.PrepareEnv(p, Kind())
-	if Kind() == plugin.CUDA {
-		return xlabackend.New(p.Path)
+	if b, err = xla.Start(p, Kind()); err != nil {
+		return nil, fmt.Errorf("starting %s: %w", p.Path, err)
 	}
-	return xlabackend.New(p.Path + ",shared_buffers")
+	return b, nil
 })

@@ -1,0 +1,2 @@
+// Package xla starts XLA from a PJRT plugin. Without cgo it is empty.
+package xla

@@ -1,0 +1,88 @@
+//go:build cgo
+
+package xla
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/gomlx/go-xla/pkg/pjrt"
+	"github.com/gomlx/gomlx/backends"
+	"github.com/gomlx/gomlx/backends/xla"
+
+	"vagen/internal/plugin"
+)
+
+// Environment variables about a GPU's memory, under the names that JAX gave them.
+const (
+	memoryFraction = "XLA_PYTHON_CLIENT_MEM_FRACTION" // in (0, 1]
+	preallocate    = "XLA_PYTHON_CLIENT_PREALLOCATE"  // true or false
+	allocator      = "XLA_PYTHON_CLIENT_ALLOCATOR"    // default, bfc, platform or cuda_async
+)
+
+// trainedFraction is the share of a GPU's memory that is taken where the
+// environment says nothing: what is left is for the driver and for libraries
+// that allocate by themselves. JAX's own 0.75 leaves room for a second framework.
+const trainedFraction = 0.9
+
+// Start loads a plugin that has been checked and makes the backend of a kind. It
+// sets the environment that XLA reads, where the user has not.
+//
+// The plugin is named by its path. By name, GoMLX would load every plugin on the
+// search path to see whether it can be loaded, also those that nobody checked,
+// and might start an installation of its own. Shared buffers, which GoMLX ties
+// to the name "cpu", are asked for on the CPU.
+func Start(p plugin.Plugin, kind plugin.Kind) (b backends.Backend, err error) {
+	if strings.Contains(p.Path, ",") {
+		return nil, fmt.Errorf("GoMLX cannot load a plugin from a path with a comma: %s", p.Path)
+	}
+	name, options := p.Path+",shared_buffers", pjrt.NamedValuesMap(nil)
+	if kind == plugin.CUDA {
+		name = p.Path
+		if options, err = gpuOptions(os.Getenv); err != nil {
+			return nil, err
+		}
+	}
+	plugin.PrepareEnv(p, kind)
+	defer func() {
+		if r := recover(); r != nil { // GoMLX panics
+			b, err = nil, fmt.Errorf("%v", r)
+		}
+	}()
+	made, err := xla.NewWithOptions(name, options)
+	if err != nil {
+		return nil, err
+	}
+	return made, nil
+}
+
+// gpuOptions are the options of the client of a GPU.
+func gpuOptions(getenv func(string) string) (pjrt.NamedValuesMap, error) {
+	out := pjrt.NamedValuesMap{"memory_fraction": float32(trainedFraction)}
+	var bad []error
+	if s := getenv(memoryFraction); s != "" {
+		x, err := strconv.ParseFloat(s, 32)
+		if err != nil || !(x > 0 && x <= 1) {
+			bad = append(bad, fmt.Errorf("$%s is %q, must be a number above 0 and at most 1", memoryFraction, s))
+		}
+		out["memory_fraction"] = float32(x)
+	}
+	if s := getenv(preallocate); s != "" {
+		on, err := strconv.ParseBool(s)
+		if err != nil {
+			bad = append(bad, fmt.Errorf("$%s is %q, must be true or false", preallocate, s))
+		}
+		out["preallocate"] = on
+	}
+	switch s := getenv(allocator); s {
+	case "":
+	case "default", "bfc", "platform", "cuda_async":
+		out["allocator"] = s
+	default:
+		bad = append(bad, fmt.Errorf("$%s is %q, must be default, bfc, platform or cuda_async", allocator, s))
+	}
+	return out, errors.Join(bad...)
+}
