@@ -14,14 +14,15 @@ func TestEnvironmentOfTheUserIsKept(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Dir(ptxas), 0o755))
 	require.NoError(t, os.WriteFile(ptxas, nil, 0o755))
 	p := Plugin{Path: filepath.Join(root, "nvidia", "pjrt_c_api_cuda_plugin.so")}
-	ours := "--xla_gpu_cuda_data_dir=" + filepath.Join(root, "nvidia", "cu13")
+	data := "--xla_gpu_cuda_data_dir=" + filepath.Join(root, "nvidia", "cu13")
+	const tune, triton = "--xla_gpu_autotune_level=0", "--xla_gpu_enable_triton_gemm=false"
 	for _, c := range []struct {
 		kind         Kind
 		before, want string
 	}{
-		{CUDA, "", ours},
-		{CUDA, "--xla_dump_to=/d", "--xla_dump_to=/d " + ours},
-		{CUDA, "--xla_gpu_cuda_data_dir=/mine", "--xla_gpu_cuda_data_dir=/mine"},
+		{CUDA, "", data + " " + tune + " " + triton},
+		{CUDA, "--xla_dump_to=/d", "--xla_dump_to=/d " + data + " " + tune + " " + triton},
+		{CUDA, "--xla_gpu_cuda_data_dir=/mine --xla_gpu_autotune_level=4", "--xla_gpu_cuda_data_dir=/mine --xla_gpu_autotune_level=4 " + triton},
 		{CPU, "", ""},
 		{CPU, "--xla_dump_to=/d", "--xla_dump_to=/d"},
 	} {
@@ -34,4 +35,24 @@ func TestEnvironmentOfTheUserIsKept(t *testing.T) {
 	t.Setenv("GOPJRT_CUDA_CHECKS", "yes")
 	PrepareEnv(p, CPU)
 	require.Equal(t, "yes", os.Getenv("GOPJRT_CUDA_CHECKS"))
+}
+
+func TestFloat32IsNotTF32UnlessAllowed(t *testing.T) {
+	const override = "NVIDIA_TF32_OVERRIDE"
+	for _, c := range []struct {
+		kind                 Kind
+		allow, before, after string
+	}{
+		{CUDA, "", "", "0"},
+		{CUDA, "false", "", "0"},
+		{CUDA, "1", "", ""},
+		{CUDA, "", "1", "1"},
+		{CPU, "", "", ""},
+	} {
+		t.Setenv("XLA_FLAGS", "")
+		t.Setenv(AllowTF32, c.allow)
+		t.Setenv(override, c.before)
+		PrepareEnv(Plugin{}, c.kind)
+		require.Equal(t, c.after, os.Getenv(override), "%+v", c)
+	}
 }

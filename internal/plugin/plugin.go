@@ -83,9 +83,7 @@ func newSetup(kind Kind, log *slog.Logger) *setup {
 
 // forbidden names the environment variable that forbids installing, if one does.
 func forbidden() (name string, ok bool) {
-	switch strings.ToLower(os.Getenv(NoInstall)) {
-	case "", "0", "false":
-	default:
+	if switchedOn(NoInstall) {
 		return NoInstall, true
 	}
 	if _, set := os.LookupEnv(noAutoInstall); set {

@@ -176,8 +176,9 @@ func (m *Model) dropSession(s *session) {
 	m.forget(keys...)
 }
 
-// dropSessions ends all conversations.
+// dropSessions ends all conversations, before the weights change.
 func (m *Model) dropSessions() {
+	m.dropNarrow()
 	for _, s := range m.batches {
 		s.free()
 	}

@@ -67,7 +67,11 @@ func (m *Model) Stream(ctx context.Context, prompts []policy.Prompt, s policy.Sa
 
 // answer has the device write the responses of all turns that can go on.
 func (m *Model) answer(ctx context.Context, prompts []policy.Prompt, turns []userTurn, s policy.Sampling, watch func(int, int32), out []policy.Completion) error {
-	c, err := newCall(m.net, m.actor.parts, s, m.endTokens(), m.opts.MaxRows)
+	weights, err := m.writer()
+	if err != nil {
+		return err
+	}
+	c, err := newCall(m.net, weights, s, m.endTokens(), m.opts.MaxRows)
 	if err != nil {
 		return err
 	}

@@ -172,7 +172,9 @@ type Model struct {
 	pictures *pictureCache
 	chats    map[uint64]*conversation
 	batches  []*session
-	planned  bool // the memory of a training step has been logged
+	narrow   *parts          // what writer returns, if it has copies
+	narrowed []*device.Array // the copies
+	planned  bool            // the memory of a training step has been logged
 	closed   bool
 }
 

@@ -32,7 +32,7 @@ type MemoryPlan struct {
 	Gradients   int64
 	Activations int64 // of one micro-batch: what is kept for the backward pass, and a block's own
 	Logits      int64 // of HeadTokens tokens, with their gradients
-	Caches      int64 // keys and values of conversations, old and grown side by side
+	Caches      int64 // keys and values of conversations, old and grown side by side, and narrower copies of the weights that write them
 	Program     int64 // code, the compiler, executables, gaps between buffers; 0 on accelerators
 	Heap        int64 // Go's own memory, trajectories and pictures of the whole process among it, with the garbage that piles up; 0 on accelerators
 }
@@ -94,7 +94,7 @@ func (m *Model) plan(w Workload) MemoryPlan {
 		p.Weights += a.Bytes()
 	}
 	if w.Generate {
-		p.Caches = m.cacheBytes(w)
+		p.Caches = m.cacheBytes(w) + m.narrowBytes()
 	}
 	layout := m.planLayout(w)
 	switch {

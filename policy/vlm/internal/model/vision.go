@@ -69,7 +69,8 @@ func (c *Config) PatchBackward(weights []*Node, in PatchInput, dy *Node) []*Node
 	}
 	n := rows(dy)
 	d := Mul(Reshape(dy, n, 1, v.Hidden), Reshape(in.TableWeight, n, 4, 1))
-	table := Scatter(Reshape(in.TableIndex, 4*n, 1), Reshape(d, 4*n, v.Hidden), weights[2].Shape(), false, false)
+	// Not Scatter, which tells XLA that no index comes twice: a GPU then adds only one of them.
+	table := ScatterSum(Zeros(dy.Graph(), weights[2].Shape()), Reshape(in.TableIndex, 4*n, 1), Reshape(d, 4*n, v.Hidden), false, false)
 	return append(grads, db, table)
 }
 

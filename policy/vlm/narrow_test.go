@@ -1,0 +1,61 @@
+package vlm
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy"
+	"vagen/policy/vlm/internal/model"
+)
+
+// TestNarrowCopiesWriteTheSame: it makes no difference whether a matrix is
+// narrowed once or at every use, but for what a compiler may skip: on a CPU it
+// does not round what it widens again at once.
+func TestNarrowCopiesWriteTheSame(t *testing.T) {
+	for _, lora := range []*LoRA{nil, {Rank: 2, Alpha: 4}} {
+		m := newTiny(t, model.Qwen25VL, Options{BFloat16: true, LoRA: lora})
+		rows, want := fourRows(t, m)
+		score := func() []float32 {
+			s, err := m.Score(t.Context(), &rows, want, policy.Wanted{LogProbs: true}, 1)
+			require.NoError(t, err)
+			return s.LogProbs
+		}
+		_, before := m.dev.Live()
+		wide := score()
+		require.NoError(t, m.makeNarrow())
+		_, during := m.dev.Live()
+		require.Greater(t, during, before)
+		actor := m.actor.parts
+		m.actor.parts = m.narrow
+		narrow := score()
+		m.actor.parts = actor
+		limit := 0.02 // log-probs of size 6, in steps of 1/256 of their terms
+		if m.dev.Accelerator() {
+			limit = rowDrift
+		}
+		requireNear(t, wide, narrow, limit, "log-probs")
+
+		b := &policy.Batch{Rows: rows, Weight: make([]float32, len(rows.Tokens))}
+		b.Weight[1] = 1
+		_, err := m.Update(t.Context(), b, policy.Objective{Imitate: true, Temperature: 1}, policy.DefaultOptimizer())
+		require.NoError(t, err)
+		require.Nil(t, m.narrow, "copies of weights that have changed")
+		require.Nil(t, m.narrowed)
+	}
+}
+
+// TestOnlyNarrowComputingCopiesWeights: float32 has no use for copies.
+func TestOnlyNarrowComputingCopiesWeights(t *testing.T) {
+	for _, narrow := range []bool{false, true} {
+		m := newTiny(t, model.Qwen25VL, Options{BFloat16: narrow})
+		_, before := m.dev.Live()
+		copies := m.narrowBytes()
+		w, err := m.writer()
+		require.NoError(t, err)
+		_, after := m.dev.Live()
+		require.Equal(t, copies, after-before)
+		require.Equal(t, narrow && m.dev.Accelerator(), w != m.actor.parts)
+		require.Equal(t, narrow && m.dev.Accelerator(), copies > 0)
+	}
+}
