@@ -15,14 +15,14 @@ func TestEnvironmentOfTheUserIsKept(t *testing.T) {
 	require.NoError(t, os.WriteFile(ptxas, nil, 0o755))
 	p := Plugin{Path: filepath.Join(root, "nvidia", "pjrt_c_api_cuda_plugin.so")}
 	data := "--xla_gpu_cuda_data_dir=" + filepath.Join(root, "nvidia", "cu13")
-	const tune, triton = "--xla_gpu_autotune_level=0", "--xla_gpu_enable_triton_gemm=false"
+	const tune, rest = "--xla_gpu_autotune_level=0", "--xla_gpu_deterministic_ops=true --xla_gpu_enable_triton_gemm=false"
 	for _, c := range []struct {
 		kind         Kind
 		before, want string
 	}{
-		{CUDA, "", data + " " + tune + " " + triton},
-		{CUDA, "--xla_dump_to=/d", "--xla_dump_to=/d " + data + " " + tune + " " + triton},
-		{CUDA, "--xla_gpu_cuda_data_dir=/mine --xla_gpu_autotune_level=4", "--xla_gpu_cuda_data_dir=/mine --xla_gpu_autotune_level=4 " + triton},
+		{CUDA, "", data + " " + tune + " " + rest},
+		{CUDA, "--xla_dump_to=/d", "--xla_dump_to=/d " + data + " " + tune + " " + rest},
+		{CUDA, "--xla_gpu_cuda_data_dir=/mine --xla_gpu_autotune_level=4", "--xla_gpu_cuda_data_dir=/mine --xla_gpu_autotune_level=4 " + rest},
 		{CPU, "", ""},
 		{CPU, "--xla_dump_to=/d", "--xla_dump_to=/d"},
 	} {
