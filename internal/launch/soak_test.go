@@ -47,7 +47,7 @@ func TestTrainingTakesFlatMemory(t *testing.T) {
 	steps, backend := soakSteps(t)
 	dir := t.TempDir()
 	c := tinyRun("concat")
-	c.Model.Backend, c.Env.Config["format_reward"] = backend, 0.1
+	c.Model.Backend, c.Env.Config["format_reward"], c.Env.Config["tile_size"] = backend, 0.1, 28
 	c.Critic.Kind, c.Algorithm.KLInReward, c.Data.TrainBatch, c.Agent.Actor.MiniBatch = "separate", true, 4, 8
 	c.Rollout.MaxTurns, c.Agent.Actor.Optim.Rate = 2, 1e-4
 	c.Trainer.Steps, c.Trainer.SaveFreq, c.Trainer.TestFreq = steps, 5, -1
