@@ -104,6 +104,7 @@ type DataConfig struct {
 	PerTurn     int            `yaml:"response_length_per_turn" null:"0" unit:"tokens" doc:"longest response of a turn where max_response_length is about whole conversations; null takes that of train_files if they have one"`
 	Truncation  string         `yaml:"truncation" doc:"what becomes of an opening longer than max_prompt_length: error leaves the episode out, right cuts its observation at the end, left at the beginning"`
 	Template    map[string]any `yaml:"apply_chat_template_kwargs" doc:"variables for the model's chat template, such as enable_thinking"`
+	DropLong    bool           `yaml:"filter_overlong_prompts" doc:"before the first step reset every environment of train_files and val_files once, and leave out those whose opening is longer than max_prompt_length; otherwise they cost their episode when they are played. total_epochs counts steps by the files as they are"`
 	MaxPrompt   int            `yaml:"max_prompt_length" doc:"longest opening of a conversation in tokens, instructions and first observation; 0 is no limit"`
 	GenBatch    int            `yaml:"gen_batch_size" doc:"start states played at first for those of a step; further ones make up for such as cannot be used. 0 plays train_batch_size and makes up for none"`
 }

@@ -127,6 +127,8 @@ type bandit struct {
 	generate, score func(ctx context.Context) error
 	// poison puts NaN where no number was asked for.
 	poison bool
+	// more is what Count adds, by the last message's text.
+	more map[string]int
 	// drift moves the policy away from its reference before anything is scored.
 	drift float64
 
@@ -251,7 +253,7 @@ func (b *bandit) Generate(ctx context.Context, prompts []policy.Prompt, s policy
 // Count implements policy.Counter.
 func (b *bandit) Count(p policy.Prompt) (int, error) {
 	tokens, _ := b.read(p.Messages)
-	return len(tokens), nil
+	return len(tokens) + b.more[p.Messages[len(p.Messages)-1].Text], nil
 }
 
 func (b *bandit) greedy(s int32) []float64 {

@@ -67,8 +67,7 @@ var aliases = []settings.Foreign{
 var dataKeys = slicesOf(
 	noted(aboutColumns, "data.image_key", "data.video_key", "data.prompt_key", "data.reward_fn_key", "data.return_raw_input_ids", "data.return_raw_chat",
 		"data.return_full_prompt", "data.return_multi_modal_inputs", "data.image_patch_size"),
-	noted("the text of an opening is known when its environment has been reset: an episode with a longer one than data.max_prompt_length is left out and counted then",
-		"data.filter_overlong_prompts", "data.filter_overlong_prompts_workers"),
+	noted("run.workers says how many environments are at work at once", "data.filter_overlong_prompts_workers"),
 	noted("the tokenizer is that of actor_rollout_ref.model.path", "data.tokenizer"),
 	noted("run.seed decides the order of episodes", "data.seed"),
 	noted("no code comes from a model's folder", "data.trust_remote_code"),

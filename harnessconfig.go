@@ -82,6 +82,12 @@ func (v *validator) playing(c *Config, r Registries) {
 		v.say("run.async trains on what the policy of a step before played, but the loss %s takes it for its own: set algorithm.rollout_correction.rollout_is", mode)
 	}
 	v.count("data.max_prompt_length", c.Data.MaxPrompt)
+	switch {
+	case c.Data.DropLong && c.Data.MaxPrompt == 0:
+		v.say("data.filter_overlong_prompts is set, but data.max_prompt_length is 0: no opening is too long")
+	case c.Data.DropLong && len(c.Data.TrainFiles) == 0 && len(c.Data.ValFiles) == 0:
+		v.say("data.filter_overlong_prompts is about data.train_files and data.val_files, but there are none")
+	}
 	v.count("data.gen_batch_size", c.Data.GenBatch)
 	v.count("data.response_length_per_turn", c.Data.PerTurn)
 	v.count("rollout_manager.max_trajectory_length", c.Rollout.MaxTrajectory)

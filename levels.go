@@ -23,6 +23,8 @@ type Levels struct {
 	train  []rollout.Episode // of files; none: env.name
 	val    []rollout.Episode
 
+	dropped bool // those with long openings have been left out
+
 	epoch int   // whose order is kept
 	order []int // of train
 

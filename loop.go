@@ -12,7 +12,7 @@ import (
 // reached the sinks. With trainer.save_on_interrupt the steps that are done are
 // saved before; if that fails, its error is returned in place of the context's.
 func (t *Trainer) Run(ctx context.Context) error {
-	if err := t.prepare(); err != nil {
+	if err := t.prepare(ctx); err != nil {
 		return err
 	}
 	if t.Config.Trainer.SaveFreq < 0 && t.saves() {

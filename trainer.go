@@ -87,7 +87,7 @@ type Trainer struct {
 }
 
 // prepare checks the configuration and makes what the loop needs.
-func (t *Trainer) prepare() error {
+func (t *Trainer) prepare(ctx context.Context) error {
 	t.names = t.Registries.full()
 	if err := t.names.Validate(&t.Config); err != nil {
 		return fmt.Errorf("vagen: %w", err)
@@ -124,6 +124,9 @@ func (t *Trainer) prepare() error {
 		return fmt.Errorf("vagen: %w", err)
 	}
 	t.normalizer = c.Reward.normalizer()
+	if err := t.dropLong(ctx); err != nil {
+		return err
+	}
 	return t.resume()
 }
 

@@ -15,7 +15,7 @@ import (
 // sampling, are the same at every step.
 func (t *Trainer) Validate(ctx context.Context, step int) error {
 	if t.estimator == nil {
-		if err := t.prepare(); err != nil {
+		if err := t.prepare(ctx); err != nil {
 			return err
 		}
 	}
@@ -45,7 +45,7 @@ func (t *Trainer) Validate(ctx context.Context, step int) error {
 // sampled in the same way, give the same results.
 func (t *Trainer) Task(tag string) (Task, error) {
 	if t.estimator == nil {
-		if err := t.prepare(); err != nil {
+		if err := t.prepare(context.Background()); err != nil {
 			return Task{}, err
 		}
 	}
@@ -92,7 +92,7 @@ func (s Success) String() string { return fmt.Sprintf("%.2f ± %.2f", s.Rate, s.
 // among usable episodes.
 func (t *Trainer) Evaluate(ctx context.Context, s policy.Sampling) (Success, []*rollout.Trajectory, error) {
 	if t.estimator == nil {
-		if err := t.prepare(); err != nil {
+		if err := t.prepare(ctx); err != nil {
 			return Success{}, nil, err
 		}
 	}

@@ -46,18 +46,7 @@ func (l *live) fail(end End, err error) {
 // next has the harness say what the policy is asked. It returns false when the
 // episode ends instead.
 func (p *Player) next(l *live) (policy.Prompt, bool) {
-	s := &State{
-		System: l.sys, Now: l.shown, Turns: l.Turns, Budget: p.Budget, Conversations: len(l.Rows),
-		Closed: l.closed, Opening: l.opening, Spent: l.spent, Growth: l.growth,
-	}
-	s.Budget.perTurn = l.longest(p)
-	if counter, ok := p.Policy.(policy.Counter); ok {
-		s.count = func(a Ask) (int, error) { return counter.Count(l.prompt(a)) }
-	}
-	if l.closed {
-		s.Summary = l.Rows[len(l.Rows)-1].Summary
-	}
-	a, err := p.ask(l, s)
+	a, err := p.ask(l, p.state(l))
 	if err != nil {
 		l.refuse(err)
 		return policy.Prompt{}, false
@@ -69,15 +58,36 @@ func (p *Player) next(l *live) (policy.Prompt, bool) {
 	return l.prompt(a), true
 }
 
+// state is what a harness sees of an episode.
+func (p *Player) state(l *live) *State {
+	s := &State{
+		System: l.sys, Now: l.shown, Turns: l.Turns, Budget: p.Budget, Conversations: len(l.Rows),
+		Closed: l.closed, Opening: l.opening, Spent: l.spent, Growth: l.growth,
+	}
+	s.Budget.perTurn = l.longest(p)
+	if counter, ok := p.Policy.(policy.Counter); ok {
+		s.count = func(a Ask) (int, error) { return counter.Count(l.prompt(a)) }
+	}
+	if l.closed {
+		s.Summary = l.Rows[len(l.Rows)-1].Summary
+	}
+	return s
+}
+
+// harness is the one that asks.
+func (p *Player) harness() Harness {
+	if p.Harness == nil {
+		return Concat{}
+	}
+	return p.Harness
+}
+
 // ask has the harness decide, within the budget.
 func (p *Player) ask(l *live, s *State) (Ask, error) {
 	if err := p.fit(l, s); err != nil {
 		return Ask{}, err
 	}
-	h := p.Harness
-	if h == nil {
-		h = Concat{}
-	}
+	h := p.harness()
 	a, err := protected(h, s)
 	if err != nil {
 		return a, err

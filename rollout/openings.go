@@ -1,0 +1,51 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+
+	"vagen/policy"
+)
+
+// Openings tells how many tokens the first conversation of each episode opens with:
+// instructions and first observation, as the harness lays them out and the policy,
+// which has to be a policy.Counter, counts them. It makes, resets and closes the
+// environments, and plays nothing. An episode whose environment or harness fails has
+// −1: playing it will say why.
+func (p *Player) Openings(ctx context.Context, episodes []Episode) ([]int, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	if _, counts := p.Policy.(policy.Counter); !counts {
+		return nil, fmt.Errorf("rollout: openings: %w", ErrNoCounter)
+	}
+	lives, place := make([]*live, len(episodes)), map[*live]int{}
+	for i, e := range episodes {
+		lives[i] = &live{Trajectory: &Trajectory{Episode: e}}
+		place[lives[i]] = i
+	}
+	out := make([]int, len(episodes))
+	p.each(lives, func(l *live) { out[place[l]] = p.opening(ctx, l) })
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// opening is what an episode opens with, in tokens, or −1.
+func (p *Player) opening(ctx context.Context, l *live) int {
+	if p.open(ctx, l); l.over {
+		return -1
+	}
+	defer p.shut(l.Env, l.env)
+	s := p.state(l)
+	a, err := protected(p.harness(), s)
+	if err != nil {
+		return -1
+	}
+	n, err := s.Count(a)
+	if err != nil {
+		return -1
+	}
+	return n
+}
