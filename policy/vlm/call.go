@@ -86,8 +86,9 @@ func (f *flight) expected() int {
 func (c *call) cost(rows int) int { return c.fixed + rows }
 
 // switchSteps is what rows have to gain by going on in another batch, in steps of
-// that batch: caches are copied, and the first time programs are compiled.
-const switchSteps = 8
+// that batch: caches are copied, and the first time programs are compiled. Responses
+// of some twenty tokens are over before it pays.
+const switchSteps = 10
 
 // narrows reports whether the live rows of a flight should go on alone.
 func (c *call) narrows(f *flight) bool {

@@ -185,7 +185,7 @@ func TestCallsThatBreakWhileRowsAreAwayHarmNobodyElse(t *testing.T) {
 	require.True(t, regrouped(m))
 }
 
-// The rule in numbers: a step costs 8 and one for each row, a switch 8 steps.
+// The rule in numbers: a step costs 8 and one for each row, a switch 10 steps.
 func TestRowsRegroupWhereItPays(t *testing.T) {
 	c := &call{maxRows: 32, fixed: 8}
 	// flying has rows of which some have written age of at most most tokens.
@@ -201,13 +201,13 @@ func TestRowsRegroupWhereItPays(t *testing.T) {
 		rows, live, age, most int
 		want                  bool
 	}{
-		{8, 1, 18, 100, false}, // 18·(16−9) < 8·16
-		{8, 1, 19, 100, true},
+		{8, 1, 22, 100, false}, // 22·(16−9) < 10·16
+		{8, 1, 23, 100, true},
 		{8, 1, 90, 100, false}, // 10 steps are left
 		{8, 5, 50, 100, false}, // the bucket stays
 		{8, 4, 50, 100, true},
 		{8, 8, 50, 100, false},
-		{32, 1, 11, 100, true},
+		{32, 1, 13, 100, true},
 		{1, 1, 50, 100, false},
 	} {
 		require.Equal(t, test.want, c.narrows(flying(test.rows, test.live, test.age, test.most)), "%+v", test)

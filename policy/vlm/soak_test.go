@@ -71,12 +71,12 @@ func TestMemoryStaysFlatInALongSoak(t *testing.T) {
 		m.Forget(keysOf(prompts)...)
 	})
 	// One response is longer than the others and leaves them.
-	soak(t, m, "ragged turns of 40 decoding steps", steps/40, func(i int) {
+	soak(t, m, "ragged turns of 50 decoding steps", steps/50, func(i int) {
 		prompts := make([]policy.Prompt, 8)
 		for k := range prompts {
 			prompts[k] = policy.Prompt{Conversation: uint64(k), Seed: uint64(8*i + k), Messages: say("go"), MaxTokens: 3}
 		}
-		prompts[i%8].MaxTokens = 40
+		prompts[i%8].MaxTokens = 50
 		_, err := m.Generate(t.Context(), prompts, policy.Sampling{MaxTokens: 3})
 		require.NoError(t, err)
 		m.Forget(keysOf(prompts)...)
