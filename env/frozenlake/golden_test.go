@@ -2,19 +2,14 @@ package frozenlake
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"slices"
 	"testing"
 
 	"vagen/env"
-	"vagen/env/internal/words"
+	"vagen/env/internal/recorded"
 	"vagen/internal/golden"
 	"vagen/reward"
 )
-
-// Sums may be added in another order than the original's.
-var sums = golden.Tolerance{Abs: 1e-9}
 
 type episode struct {
 	Config  map[string]any `json:"config"`
@@ -32,26 +27,7 @@ type episode struct {
 }
 
 type step struct {
-	Kind     string  `json:"kind"`
-	Response string  `json:"response"`
-	Grid     string  `json:"grid"`
-	Reward   float64 `json:"reward"`
-	Done     bool    `json:"done"`
-	Success  *bool   `json:"success"`
-	Metrics  struct {
-		Turn map[string]json.RawMessage `json:"turn_metrics"`
-		Traj map[string]bool            `json:"traj_metrics"`
-	} `json:"metrics"`
-	ValidActions []string `json:"valid_actions"`
-	Parsed       struct {
-		Actions        []string          `json:"actions"`
-		FormatCorrect  bool              `json:"format_correct"`
-		FormatRewarded *bool             `json:"is_format_rewarded"`
-		StateReward    bool              `json:"use_state_reward"`
-		Observation    []reward.Relation `json:"observation_state"`
-		Prediction     []reward.Relation `json:"prediction_state"`
-	} `json:"parsed"`
-	Player      [2]int    `json:"player"`
+	recorded.Turn
 	GymUniforms []float64 `json:"gym_uniforms"`
 	SlipDraws   [][2]any  `json:"slip_draws"`
 }
@@ -124,11 +100,11 @@ func playEpisode(t *testing.T, tally *golden.Tally, rules Rules, ep episode) {
 	if _, err := e.Reset(ctx, ep.Seed); err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
-	equalLists(t, tally, what+": level", e.level.Rows(), ep.Initial.Desc)
+	recorded.Lists(t, tally, what+": level", e.level.Rows(), ep.Initial.Desc)
 	golden.Equal(t, tally, what+": player", [2]int{e.at.Row, e.at.Col}, ep.Initial.Player)
 	golden.Equal(t, tally, what+": grid", e.level.Text(rules, e.at), ep.ResetGrid)
 	if ep.ResetState != nil {
-		equalLists(t, tally, what+": state", e.level.Relations(e.at), ep.ResetState)
+		recorded.Lists(t, tally, what+": state", e.level.Relations(e.at), ep.ResetState)
 	}
 	total := 0.0
 	for i, s := range ep.Steps {
@@ -144,60 +120,16 @@ func playEpisode(t *testing.T, tally *golden.Tally, rules Rules, ep episode) {
 	}
 	golden.Equal(t, tally, what+": extra reward of the end", ep.ComputeReward, 0)
 	golden.Equal(t, tally, what+": number of turns", len(ep.Steps) > 0, true)
-	tally.Float(t, what+": total reward", total, ep.TotalReward, sums)
+	tally.Float(t, what+": total reward", total, ep.TotalReward, recorded.Sums)
 }
 
 func compareTurn(t *testing.T, tally *golden.Tally, what string, e *Env, out env.Outcome, s step) {
-	tally.Float(t, what+": reward", out.Reward.Sum(), s.Reward, sums)
-	golden.Equal(t, tally, what+": done", out.Done, s.Done)
+	s.Compare(t, tally, what, out, PartFormat)
 	golden.Equal(t, tally, what+": grid", e.level.Text(e.o.Rules, e.at), s.Grid)
 	golden.Equal(t, tally, what+": player", [2]int{e.at.Row, e.at.Col}, s.Player)
-	if s.Success != nil {
-		golden.Equal(t, tally, what+": success", out.Success, *s.Success)
-	}
-	golden.Equal(t, tally, what+": number of turn metrics", len(out.Turn), len(s.Metrics.Turn))
-	for name, raw := range s.Metrics.Turn {
-		golden.Equal(t, tally, what+": "+name, out.Turn[name], metric(t, raw))
-	}
-	for name, want := range s.Metrics.Traj {
-		golden.Equal(t, tally, what+": "+name, out.Trajectory[name], words.Number(want))
-	}
-	equalLists(t, tally, what+": actions", out.Response.Actions, s.Parsed.Actions)
-	golden.Equal(t, tally, what+": format", out.Response.FormatCorrect, s.Parsed.FormatCorrect)
-	text := e.observationText(e.level.Text(e.o.Rules, e.at), s.ValidActions, false)
 	if e.draw == nil {
+		text := e.observationText(e.level.Text(e.o.Rules, e.at), s.ValidActions, false)
 		golden.Equal(t, tally, what+": observation", out.Observation.Text, text)
-	}
-	if s.Parsed.FormatRewarded != nil {
-		golden.Equal(t, tally, what+": format rewarded", out.Reward.Of(PartFormat) != 0, *s.Parsed.FormatRewarded)
-	}
-	golden.Equal(t, tally, what+": state reward", len(out.Claims) > 0, s.Parsed.Observation != nil || s.Parsed.Prediction != nil)
-	for _, c := range out.Claims {
-		want := s.Parsed.Observation
-		if c.Section == reward.SectionPrediction {
-			want = s.Parsed.Prediction
-		}
-		equalLists(t, tally, what+": claim about "+c.Section, c.Truth, want)
-	}
-}
-
-func metric(t *testing.T, raw json.RawMessage) float64 {
-	var b bool
-	if json.Unmarshal(raw, &b) == nil {
-		return words.Number(b)
-	}
-	var f float64
-	if err := json.Unmarshal(raw, &f); err != nil {
-		t.Fatalf("metric %s: %v", raw, err)
-	}
-	return f
-}
-
-func equalLists[T comparable](t *testing.T, tally *golden.Tally, what string, got, want []T) {
-	t.Helper()
-	tally.Add(1)
-	if !slices.Equal(got, want) {
-		t.Errorf("%s: got %v, want %v", what, got, want)
 	}
 }
 
@@ -227,7 +159,13 @@ func TestLevelsEqualTheOriginals(t *testing.T) {
 				t.Errorf("seed %d: %v", c.Seed, err)
 				continue
 			}
-			equalLists(t, tally, fmt.Sprintf("%s seed %d size %d p %v", rules, c.Seed, c.Size, c.P), m.Rows(), c.Desc)
+			recorded.Lists(t, tally, fmt.Sprintf("%s seed %d size %d p %v", rules, c.Seed, c.Size, c.P), m.Rows(), c.Desc)
 		}
 	}
+}
+
+// Recorded from whole steps of the legacy service with a scripted judge
+// (testdata/envs/state_reward.json, part service).
+func TestJudgedTurnsEqualTheOriginal(t *testing.T) {
+	recorded.Judged(t, "frozenlake", "FrozenLake", FromConfig, func(recorded.Episode) reward.Scorer { return reward.FrozenLakeScorer() })
 }

@@ -2,7 +2,6 @@ package frozenlake
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"vagen/env/internal/words"
@@ -51,31 +50,14 @@ func (e *Env) systemPrompt() string {
 // observationText puts a drawing of the lake, or the mark of its picture, into
 // the words of a turn.
 func (e *Env) observationText(lake string, moved []string, first bool) string {
-	var b strings.Builder
-	b.Grow(len(lake) + 96) // the words around it, without instructions
 	if e.o.Prompt == Brief {
-		b.WriteString(lake)
-		if e.draw == nil {
-			b.WriteByte('\n')
-		}
-		b.WriteString("Turn ")
-		b.WriteString(strconv.Itoa(e.turn + 1))
-		return b.String()
+		return words.Brief(lake, e.draw == nil, e.turn+1)
 	}
-	if first {
-		b.WriteString("This is the lake:\n")
-	} else {
-		b.WriteString("Moves made: ")
-		b.WriteString(words.List(moved))
-		b.WriteString(". This is the lake now:\n")
-	}
-	b.WriteString(lake)
-	b.WriteString("\nWhat do you do?")
+	text := words.Shown("lake", lake, moved, first)
 	if e.o.Rules == Legacy {
-		b.WriteByte('\n')
-		b.WriteString(e.formatText())
+		text += "\n" + e.formatText()
 	}
-	return b.String()
+	return text
 }
 
 // formatText asks for the response's format and says in which words or notation

@@ -8,17 +8,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"vagen/env"
-	"vagen/env/internal/words"
+	"vagen/env/internal/recorded"
 	"vagen/internal/golden"
 	"vagen/reward"
 )
-
-// Sums may be added in another order than the original's.
-var sums = golden.Tolerance{Abs: 1e-9}
 
 type episode struct {
 	Config  map[string]any `json:"config"`
@@ -37,27 +33,9 @@ type episode struct {
 }
 
 type step struct {
-	Kind     string  `json:"kind"`
-	Response string  `json:"response"`
-	Grid     string  `json:"grid"`
-	Reward   float64 `json:"reward"`
-	Done     bool    `json:"done"`
-	Success  *bool   `json:"success"`
-	Metrics  struct {
-		Turn map[string]json.RawMessage `json:"turn_metrics"`
-		Traj map[string]bool            `json:"traj_metrics"`
-	} `json:"metrics"`
-	ValidActions []string `json:"valid_actions"`
-	Parsed       struct {
-		Actions        []string          `json:"actions"`
-		FormatCorrect  bool              `json:"format_correct"`
-		FormatRewarded *bool             `json:"is_format_rewarded"`
-		Observation    []reward.Relation `json:"observation_state"`
-		Prediction     []reward.Relation `json:"prediction_state"`
-	} `json:"parsed"`
+	recorded.Turn
 	RoomState []string `json:"room_state"`
 	OnTarget  int      `json:"boxes_on_target"`
-	Player    [2]int   `json:"player"`
 }
 
 // digits writes a room as the originals number it: fixed cells, and with them
@@ -115,12 +93,12 @@ func playEpisode(t *testing.T, tally *golden.Tally, rules Rules, ep episode) {
 		t.Fatalf("%s: %v", what, err)
 	}
 	fixed, state := digits(e.room)
-	equalLists(t, tally, what+": fixed", fixed, ep.Initial.Fixed)
-	equalLists(t, tally, what+": state", state, ep.Initial.State)
+	recorded.Lists(t, tally, what+": fixed", fixed, ep.Initial.Fixed)
+	recorded.Lists(t, tally, what+": state", state, ep.Initial.State)
 	golden.Equal(t, tally, what+": player", [2]int{e.room.player.Row, e.room.player.Col}, ep.Initial.Player)
 	golden.Equal(t, tally, what+": grid", e.room.Text(rules), ep.ResetGrid)
 	if ep.ResetState != nil {
-		equalLists(t, tally, what+": relations", e.room.Relations(), ep.ResetState)
+		recorded.Lists(t, tally, what+": relations", e.room.Relations(), ep.ResetState)
 	}
 	total := 0.0
 	for i, s := range ep.Steps {
@@ -133,63 +111,19 @@ func playEpisode(t *testing.T, tally *golden.Tally, rules Rules, ep episode) {
 		total += out.Reward.Sum()
 	}
 	golden.Equal(t, tally, what+": extra reward of the end", ep.ComputeReward, 0)
-	tally.Float(t, what+": total reward", total, ep.TotalReward, sums)
+	tally.Float(t, what+": total reward", total, ep.TotalReward, recorded.Sums)
 }
 
 func compareTurn(t *testing.T, tally *golden.Tally, what string, e *Env, out env.Outcome, s step) {
-	tally.Float(t, what+": reward", out.Reward.Sum(), s.Reward, sums)
-	golden.Equal(t, tally, what+": done", out.Done, s.Done)
+	s.Compare(t, tally, what, out, PartFormat)
 	golden.Equal(t, tally, what+": grid", e.room.Text(e.o.Rules), s.Grid)
 	golden.Equal(t, tally, what+": player", [2]int{e.room.player.Row, e.room.player.Col}, s.Player)
 	golden.Equal(t, tally, what+": boxes on target", e.onTarget, s.OnTarget)
 	_, state := digits(e.room)
-	equalLists(t, tally, what+": state", state, s.RoomState)
-	if s.Success != nil {
-		golden.Equal(t, tally, what+": success", out.Success, *s.Success)
-	}
-	golden.Equal(t, tally, what+": number of turn metrics", len(out.Turn), len(s.Metrics.Turn))
-	for name, raw := range s.Metrics.Turn {
-		golden.Equal(t, tally, what+": "+name, out.Turn[name], metric(t, raw))
-	}
-	for name, want := range s.Metrics.Traj {
-		golden.Equal(t, tally, what+": "+name, out.Trajectory[name], words.Number(want))
-	}
-	equalLists(t, tally, what+": actions", out.Response.Actions, s.Parsed.Actions)
-	golden.Equal(t, tally, what+": format", out.Response.FormatCorrect, s.Parsed.FormatCorrect)
-	text := e.observationText(e.room.Text(e.o.Rules), s.ValidActions, false)
+	recorded.Lists(t, tally, what+": state", state, s.RoomState)
 	if e.draw == nil {
+		text := e.observationText(e.room.Text(e.o.Rules), s.ValidActions, false)
 		golden.Equal(t, tally, what+": observation", out.Observation.Text, text)
-	}
-	if s.Parsed.FormatRewarded != nil {
-		golden.Equal(t, tally, what+": format rewarded", out.Reward.Of(PartFormat) != 0, *s.Parsed.FormatRewarded)
-	}
-	golden.Equal(t, tally, what+": state reward", len(out.Claims) > 0, s.Parsed.Observation != nil || s.Parsed.Prediction != nil)
-	for _, c := range out.Claims {
-		want := s.Parsed.Observation
-		if c.Section == reward.SectionPrediction {
-			want = s.Parsed.Prediction
-		}
-		equalLists(t, tally, what+": claim about "+c.Section, c.Truth, want)
-	}
-}
-
-func metric(t *testing.T, raw json.RawMessage) float64 {
-	var b bool
-	if json.Unmarshal(raw, &b) == nil {
-		return words.Number(b)
-	}
-	var f float64
-	if err := json.Unmarshal(raw, &f); err != nil {
-		t.Fatalf("metric %s: %v", raw, err)
-	}
-	return f
-}
-
-func equalLists[T comparable](t *testing.T, tally *golden.Tally, what string, got, want []T) {
-	t.Helper()
-	tally.Add(1)
-	if !slices.Equal(got, want) {
-		t.Errorf("%s: got %v, want %v", what, got, want)
 	}
 }
 
@@ -223,8 +157,8 @@ func TestRoomsEqualTheOriginals(t *testing.T) {
 				continue
 			}
 			fixed, state := digits(room)
-			equalLists(t, tally, what+": fixed", fixed, c.Fixed)
-			equalLists(t, tally, what+": state", state, c.State)
+			recorded.Lists(t, tally, what+": fixed", fixed, c.Fixed)
+			recorded.Lists(t, tally, what+": state", state, c.State)
 		}
 	}
 }
@@ -254,81 +188,12 @@ func TestRetrySeedsEqualPythons(t *testing.T) {
 	}
 }
 
-type judgedEpisode struct {
-	Env    string
-	Config map[string]any
-	Seed   int64
-	Keep   int `json:"top_strings_m"`
-	TopK   int `json:"top_strings_k"`
-	Turns  []struct {
-		Response string
-		Judge    []struct {
-			Type, Content string
-			State         []reward.Relation
-			EnvName       string             `json:"env_name"`
-			Parsed        *[]reward.Relation `json:"parsed_response"`
-		}
-		Reward  float64
-		Done    bool
-		Metrics map[string]json.RawMessage `json:"turn_metrics"`
-	}
-}
-
 // Recorded from whole steps of the legacy service with a scripted judge
 // (testdata/envs/state_reward.json, part service).
 func TestJudgedTurnsEqualTheOriginal(t *testing.T) {
-	const file = "envs/state_reward.json"
-	var recorded struct{ Service []judgedEpisode }
-	golden.Read(t, file, &recorded)
-	tally := golden.NewTally(t, file+" (service, Sokoban)")
-	for i, ep := range recorded.Service {
-		if ep.Env != "sokoban" {
-			continue
-		}
-		tally.Case()
-		playJudged(t, tally, fmt.Sprintf("episode %d", i), ep)
-	}
-}
-
-func playJudged(t *testing.T, tally *golden.Tally, what string, ep judgedEpisode) {
-	ep.Config["rules"] = string(Legacy)
-	made, err := FromConfig(ep.Config)
-	if err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
-	if _, err := made.Reset(context.Background(), ep.Seed); err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
-	scorer := reward.SokobanScorer()
-	scorer.Keep, scorer.TopK = ep.Keep, ep.TopK
-	for k, turn := range ep.Turns {
-		what := fmt.Sprintf("%s turn %d", what, k)
-		out, err := made.Step(context.Background(), turn.Response)
-		if err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
-		golden.Equal(t, tally, what+": claims", len(out.Claims), len(turn.Judge))
-		var readings []reward.Reading
-		for j, c := range out.Claims {
-			judge := turn.Judge[j]
-			golden.Equal(t, tally, what+": kind of claim", env.ClaimMetric(c.Section), judge.Type+"_reward")
-			golden.Equal(t, tally, what+": claim", c.Text, judge.Content)
-			golden.Equal(t, tally, what+": environment", c.Env, judge.EnvName)
-			equalLists(t, tally, what+": truth", c.Truth, judge.State)
-			reading := reward.Reading{Claim: c, OK: judge.Parsed != nil}
-			if reading.OK {
-				reading.Relations = *judge.Parsed
-			}
-			readings = append(readings, reading)
-		}
-		if err := out.PayClaims(scorer.Score(readings)); err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
-		tally.Float(t, what+": reward", out.Reward.Sum(), turn.Reward, sums)
-		golden.Equal(t, tally, what+": done", out.Done, turn.Done)
-		golden.Equal(t, tally, what+": number of metrics", len(out.Turn), len(turn.Metrics))
-		for name, raw := range turn.Metrics {
-			tally.Float(t, what+": "+name, out.Turn[name], metric(t, raw), sums)
-		}
-	}
+	recorded.Judged(t, "sokoban", "Sokoban", FromConfig, func(ep recorded.Episode) reward.Scorer {
+		s := reward.SokobanScorer()
+		s.Keep, s.TopK = ep.Keep, ep.TopK
+		return s
+	})
 }

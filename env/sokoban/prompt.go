@@ -2,7 +2,6 @@ package sokoban
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"vagen/env/internal/words"
@@ -44,31 +43,14 @@ func (e *Env) systemPrompt() string {
 // observationText puts a drawing of the room, or the mark of its picture, into
 // the words of a turn.
 func (e *Env) observationText(room string, moved []string, first bool) string {
-	var b strings.Builder
-	b.Grow(len(room) + 96) // the words around it, without instructions
 	if e.o.Prompt == Brief {
-		b.WriteString(room)
-		if e.draw == nil {
-			b.WriteByte('\n')
-		}
-		b.WriteString("Turn ")
-		b.WriteString(strconv.Itoa(e.turn + 1))
-		return b.String()
+		return words.Brief(room, e.draw == nil, e.turn+1)
 	}
-	if first {
-		b.WriteString("This is the room:\n")
-	} else {
-		b.WriteString("Moves made: ")
-		b.WriteString(words.List(moved))
-		b.WriteString(". This is the room now:\n")
-	}
-	b.WriteString(room)
-	b.WriteString("\nWhat do you do?")
+	text := words.Shown("room", room, moved, first)
 	if e.o.Rules == Legacy {
-		b.WriteByte('\n')
-		b.WriteString(e.formatText())
+		text += "\n" + e.formatText()
 	}
-	return b.String()
+	return text
 }
 
 // formatText asks for the response's format and says in which words or notation

@@ -41,6 +41,24 @@ func List(words []string) string {
 	return b.String()
 }
 
+// Shown shows a level, drawn or by the mark of its picture, after the moves that led
+// there, or at the start of an episode.
+func Shown(noun, level string, moved []string, first bool) string {
+	if first {
+		return "This is the " + noun + ":\n" + level + "\nWhat do you do?"
+	}
+	return "Moves made: " + List(moved) + ". This is the " + noun + " now:\n" + level + "\nWhat do you do?"
+}
+
+// Brief is Shown in a row as short as can be: a picture, or a drawing with a line of
+// its own, and the number of the turn.
+func Brief(level string, drawing bool, turn int) string {
+	if drawing {
+		level += "\n"
+	}
+	return level + "Turn " + strconv.Itoa(turn)
+}
+
 // Plural writes a number of things.
 func Plural(n int, noun string) string {
 	if n == 1 {

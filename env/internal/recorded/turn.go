@@ -1,0 +1,94 @@
+// Package recorded helps tests to compare environments with recorded episodes of
+// the original ones.
+package recorded
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"vagen/env"
+	"vagen/env/internal/words"
+	"vagen/internal/golden"
+	"vagen/reward"
+)
+
+// Sums may be added in another order than the originals'.
+var Sums = golden.Tolerance{Abs: 1e-9}
+
+// Turn is what recordings of any environment hold of a turn.
+type Turn struct {
+	Kind     string  `json:"kind"`
+	Response string  `json:"response"`
+	Grid     string  `json:"grid"`
+	Reward   float64 `json:"reward"`
+	Done     bool    `json:"done"`
+	Success  *bool   `json:"success"`
+	Metrics  struct {
+		Turn map[string]json.RawMessage `json:"turn_metrics"`
+		Traj map[string]bool            `json:"traj_metrics"`
+	} `json:"metrics"`
+	ValidActions []string `json:"valid_actions"`
+	Parsed       struct {
+		Actions        []string          `json:"actions"`
+		FormatCorrect  bool              `json:"format_correct"`
+		FormatRewarded *bool             `json:"is_format_rewarded"`
+		Observation    []reward.Relation `json:"observation_state"`
+		Prediction     []reward.Relation `json:"prediction_state"`
+	} `json:"parsed"`
+	Player [2]int `json:"player"`
+}
+
+// Compare compares an outcome with the turn: rewards, metrics, and what was
+// understood of the response. format names the reward part of the format.
+func (s *Turn) Compare(t *testing.T, tally *golden.Tally, what string, out env.Outcome, format string) {
+	t.Helper()
+	tally.Float(t, what+": reward", out.Reward.Sum(), s.Reward, Sums)
+	golden.Equal(t, tally, what+": done", out.Done, s.Done)
+	if s.Success != nil {
+		golden.Equal(t, tally, what+": success", out.Success, *s.Success)
+	}
+	golden.Equal(t, tally, what+": number of turn metrics", len(out.Turn), len(s.Metrics.Turn))
+	for name, raw := range s.Metrics.Turn {
+		golden.Equal(t, tally, what+": "+name, out.Turn[name], metric(t, raw))
+	}
+	for name, want := range s.Metrics.Traj {
+		golden.Equal(t, tally, what+": "+name, out.Trajectory[name], words.Number(want))
+	}
+	Lists(t, tally, what+": actions", out.Response.Actions, s.Parsed.Actions)
+	golden.Equal(t, tally, what+": format", out.Response.FormatCorrect, s.Parsed.FormatCorrect)
+	if s.Parsed.FormatRewarded != nil {
+		golden.Equal(t, tally, what+": format rewarded", out.Reward.Of(format) != 0, *s.Parsed.FormatRewarded)
+	}
+	golden.Equal(t, tally, what+": state reward", len(out.Claims) > 0, s.Parsed.Observation != nil || s.Parsed.Prediction != nil)
+	for _, c := range out.Claims {
+		want := s.Parsed.Observation
+		if c.Section == reward.SectionPrediction {
+			want = s.Parsed.Prediction
+		}
+		Lists(t, tally, what+": claim about "+c.Section, c.Truth, want)
+	}
+}
+
+// metric reads a number, or a yes or no.
+func metric(t *testing.T, raw json.RawMessage) float64 {
+	t.Helper()
+	var b bool
+	if json.Unmarshal(raw, &b) == nil {
+		return words.Number(b)
+	}
+	var f float64
+	if err := json.Unmarshal(raw, &f); err != nil {
+		t.Fatalf("metric %s: %v", raw, err)
+	}
+	return f
+}
+
+// Lists compares two lists that must be the same.
+func Lists[T comparable](t *testing.T, tally *golden.Tally, what string, got, want []T) {
+	t.Helper()
+	tally.Add(1)
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
