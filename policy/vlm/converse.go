@@ -34,7 +34,7 @@ func (m *Model) Generate(ctx context.Context, prompts []policy.Prompt, s policy.
 }
 
 // Stream is Generate that calls watch with each token when it is sampled, by the
-// index of its prompt; rows of a decoding step are told of in order. watch must
+// index of its prompt; the order of the calls is the same at every run. watch must
 // be quick, for the device waits, and must not call the Model. Tokens become
 // text one by one with the tokenizer's NewDecoder.
 func (m *Model) Stream(ctx context.Context, prompts []policy.Prompt, s policy.Sampling, watch func(prompt int, token int32)) ([]policy.Completion, error) {
