@@ -26,6 +26,7 @@ type kernels struct {
 
 	mu       sync.Mutex
 	programs map[string]*device.Program
+	ready    map[string]bool // kinds of steps that have been prepared
 }
 
 // keepMode says how much of a block's forward pass waits for its backward pass.
@@ -38,7 +39,7 @@ const (
 )
 
 func newKernels(d *device.Device, cfg *model.Config, compute dtypes.DType, keep keepMode) *kernels {
-	k := &kernels{dev: d, cfg: cfg, compute: compute, keep: keep, groups: cfg.Groups(), programs: map[string]*device.Program{}}
+	k := &kernels{dev: d, cfg: cfg, compute: compute, keep: keep, groups: cfg.Groups(), programs: map[string]*device.Program{}, ready: map[string]bool{}}
 	k.text = cfg.TextBlock(compute)
 	if cfg.Vision != nil {
 		k.vision = cfg.VisionBlock(compute)

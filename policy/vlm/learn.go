@@ -70,6 +70,9 @@ func (l *learner) learn(ctx context.Context, packs []*pack, h *model.Head, loss 
 // The trace is consumed.
 func (l *learner) learnFrom(ctx context.Context, first *trace, packs []*pack, h *model.Head, loss *model.Loss, cols func(*pack) columns, hyper []float32, chunk int) (*gradients, []float64, error) {
 	defer first.drop()
+	if err := l.prepare(packs[0], h, loss, chunk); err != nil {
+		return nil, nil, err
+	}
 	g := newGradients(l.parts)
 	sum := make([]float64, model.Stats)
 	s := scope{dev: l.net.dev}
@@ -100,6 +103,14 @@ func (l *learner) learnFrom(ctx context.Context, first *trace, packs []*pack, h 
 		addSums(sum, stats)
 	}
 	return g, sum, nil
+}
+
+// prepare lets what the first pack and the first optimiser step need be compiled.
+func (l *learner) prepare(p *pack, h *model.Head, loss *model.Loss, chunk int) error {
+	if err := l.net.prepare(l.parts, p, h, loss, chunk); err != nil || l.adam != nil {
+		return err
+	}
+	return l.net.prepareAdam(l.weights)
 }
 
 // apply takes the optimiser step and frees the gradients.

@@ -9,6 +9,7 @@ package device
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,11 +32,14 @@ type Device struct {
 
 	mu       sync.Mutex
 	programs []*Program
-	compiled time.Duration
 	most     int    // executables at one time
 	runs     uint64 // so far
 	closed   bool
 
+	compiling sync.WaitGroup // in the background
+	compilers chan struct{}  // those at work in the background
+
+	compileTime   atomic.Int64 // nanoseconds
 	executables   atomic.Int64 // of all programs
 	arrays, bytes atomic.Int64 // not freed yet
 	peak          atomic.Int64 // the most bytes so far
@@ -49,7 +53,8 @@ const mostExecutables = 512
 // New wraps a backend, which stays the caller's and may serve several devices.
 // The name is for messages, such as "xla:cpu" or "go".
 func New(backend backends.Backend, name string) *Device {
-	return &Device{backend: backend, name: name, pure: backend.String() == "go", most: mostExecutables}
+	return &Device{backend: backend, name: name, pure: backend.String() == "go", most: mostExecutables,
+		compilers: make(chan struct{}, runtime.GOMAXPROCS(0))}
 }
 
 // Name tells which backend this is.
@@ -59,12 +64,9 @@ func (d *Device) Name() string { return d.name }
 // avoid Pad, DynamicSlice, DynamicUpdateSlice, shifts, Clamp and Reverse.
 func (d *Device) PureGo() bool { return d.pure }
 
-// CompileTime is the time spent so far in building and compiling programs.
-func (d *Device) CompileTime() time.Duration {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.compiled
-}
+// CompileTime is the time spent so far in building and compiling programs, that of
+// programs which are compiled at the same time counted for each.
+func (d *Device) CompileTime() time.Duration { return time.Duration(d.compileTime.Load()) }
 
 // Executables returns how many executables there are, of all programs and shapes.
 func (d *Device) Executables() int { return int(d.executables.Load()) }
@@ -92,14 +94,20 @@ func (d *Device) Peak() int64 { return d.peak.Load() }
 // must not be run afterwards.
 func (d *Device) Close() {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
+	was := d.closed
+	d.closed = true
+	d.mu.Unlock()
+	if was {
 		return
 	}
-	d.closed = true
+	d.compiling.Wait()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for _, p := range d.programs {
 		for _, e := range p.compiled {
-			e.graph.Finalize()
+			if e.compiled() {
+				e.free()
+			}
 		}
 		p.compiled = nil
 	}
@@ -156,6 +164,9 @@ func (a *Array) Size() int { return a.shape.Size() }
 
 // Bytes returns the size on the device.
 func (a *Array) Bytes() int64 { return int64(a.shape.Memory()) }
+
+// Shape returns type and dimensions.
+func (a *Array) Shape() shapes.Shape { return a.shape }
 
 // DType returns the element type.
 func (a *Array) DType() dtypes.DType { return a.shape.DType }

@@ -277,3 +277,58 @@ func TestOldExecutablesMakeRoomForNewOnes(t *testing.T) {
 		require.Zero(t, d.Executables())
 	})
 }
+
+// Prepared programs run as others do, whichever is compiled first; Prepare tells the
+// shapes of outputs, and what is wrong is an error there and of each Run.
+func TestPreparedProgramsRunWithoutCompilingAgain(t *testing.T) {
+	devicetest.Each(t, func(t *testing.T, d *device.Device) {
+		programs := make([]*device.Program, 6)
+		a := put(t, d, []float32{1, 2, 3})
+		defer a.Free()
+		for i := range programs {
+			programs[i] = d.Program(fmt.Sprint("sum ", i), sum)
+			for range 2 {
+				dims, err := programs[i].Prepare(a.Shape(), a.Shape())
+				require.NoError(t, err)
+				require.Len(t, dims, 2)
+				require.True(t, a.Shape().Equal(dims[1]))
+			}
+		}
+		require.Len(t, d.Unused(), len(programs))
+		for _, p := range programs {
+			out, err := p.Run([]*device.Array{a, a})
+			require.NoError(t, err)
+			require.Equal(t, []float32{2, 4, 6}, read[float32](t, out[0]))
+			device.FreeAll(out...)
+			require.Equal(t, 1, p.Executables())
+		}
+		require.Empty(t, d.Unused())
+
+		bad := d.Program("bad", func(in []*graph.Node) []*graph.Node { panic(errors.New("no such thing")) })
+		for range 2 {
+			_, err := bad.Prepare(a.Shape())
+			require.ErrorContains(t, err, "no such thing")
+			_, err = bad.Run([]*device.Array{a})
+			require.ErrorContains(t, err, "no such thing")
+			require.Zero(t, bad.Executables())
+		}
+		require.Equal(t, len(programs), d.Executables())
+	})
+}
+
+// Close waits for compilers in the background, and nothing is prepared after it.
+func TestCloseWaitsForWhatIsBeingPrepared(t *testing.T) {
+	devicetest.Each(t, func(t *testing.T, d *device.Device) {
+		a := put(t, d, []float32{1})
+		for i := range 4 {
+			_, err := d.Program(fmt.Sprint("sum ", i), sum).Prepare(a.Shape(), a.Shape())
+			require.NoError(t, err)
+		}
+		late := d.Program("late", sum)
+		a.Free()
+		d.Close()
+		require.Zero(t, d.Executables())
+		_, err := late.Prepare(a.Shape(), a.Shape())
+		require.ErrorIs(t, err, device.ErrClosed)
+	})
+}

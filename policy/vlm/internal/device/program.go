@@ -25,9 +25,31 @@ type Program struct {
 }
 
 type executable struct {
-	graph *graph.Graph
-	dims  []shapes.Shape // of the outputs
-	last  uint64         // run of the device
+	graph   *graph.Graph
+	outputs []*graph.Node  // until it is compiled
+	dims    []shapes.Shape // of the outputs
+	last    uint64         // run of the device
+
+	ready chan struct{} // closed when the compiler has ended
+	err   error         // of the compiler
+	ran   bool
+	gone  bool // has been freed
+}
+
+// compiled reports whether the compiler has ended.
+func (e *executable) compiled() bool {
+	select {
+	case <-e.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// free frees a compiled executable. The device is locked.
+func (e *executable) free() {
+	e.gone = true
+	e.graph.Finalize()
 }
 
 // Program declares a program. Nothing is compiled until it runs.
@@ -46,10 +68,10 @@ func (p *Program) Executables() int {
 	return len(p.compiled)
 }
 
-func signature(in []*Array) string {
+func signature(in []shapes.Shape) string {
 	var b strings.Builder
-	for _, a := range in {
-		fmt.Fprintf(&b, "%d%v;", a.shape.DType, a.shape.Dimensions)
+	for _, s := range in {
+		fmt.Fprintf(&b, "%d%v;", s.DType, s.Dimensions)
 	}
 	return b.String()
 }
@@ -58,26 +80,23 @@ func signature(in []*Array) string {
 // consumed: they are freed, and their memory may be reused for the outputs.
 func (p *Program) Run(in []*Array, donate ...int) ([]*Array, error) {
 	d := p.dev
-	buffers := make([]backends.Buffer, len(in))
+	buffers, dims := make([]backends.Buffer, len(in)), make([]shapes.Shape, len(in))
 	for i, a := range in {
 		if a == nil || a.buffer == nil {
 			return nil, fmt.Errorf("%w: program %s: input %d has been freed", ErrClosed, p.name, i)
 		}
-		buffers[i] = a.buffer
+		buffers[i], dims[i] = a.buffer, a.shape
 	}
 	gifts := make([]bool, len(in))
 	for _, i := range donate {
 		gifts[i] = true
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return nil, ErrClosed
-	}
-	exe, err := p.executable(in)
+	exe, err := p.locked(dims)
 	if err != nil {
 		return nil, err
 	}
+	defer d.mu.Unlock()
+	exe.ran = true
 	var out []*Array
 	err = catch("run "+p.name, func() {
 		tensors := exe.graph.RunWithBuffers(buffers, gifts, 0)
@@ -100,40 +119,134 @@ func (p *Program) Run(in []*Array, donate ...int) ([]*Array, error) {
 	return out, nil
 }
 
-// executable returns the graph compiled for the shapes of in. The device is locked.
-func (p *Program) executable(in []*Array) (*executable, error) {
-	key := signature(in)
-	p.dev.runs++
-	if exe, ok := p.compiled[key]; ok {
-		exe.last = p.dev.runs
-		return exe, nil
+// locked returns the executable for the shapes of the inputs, with the device
+// locked so that it stays there. It compiles it, or waits for whoever does.
+func (p *Program) locked(in []shapes.Shape) (*executable, error) {
+	for {
+		exe, mine, err := p.find(in)
+		if err != nil {
+			return nil, err
+		}
+		if mine {
+			exe.err = p.trace(exe, in)
+			p.finish(exe, in)
+		}
+		<-exe.ready
+		if exe.err != nil {
+			return nil, exe.err
+		}
+		p.dev.mu.Lock()
+		switch {
+		case p.dev.closed:
+			p.dev.mu.Unlock()
+			return nil, ErrClosed
+		case !exe.gone:
+			return exe, nil
+		}
+		p.dev.mu.Unlock() // freed since, for others
 	}
-	p.dev.makeRoom()
-	start := time.Now()
-	exe := &executable{last: p.dev.runs}
-	err := catch("compile "+p.name, func() {
-		g := graph.NewGraph(p.dev.backend, p.name)
-		nodes := make([]*graph.Node, len(in))
-		for i, a := range in {
-			nodes[i] = graph.Parameter(g, fmt.Sprintf("p%d", i), a.shape)
-		}
-		outputs := p.build(nodes)
-		for _, o := range outputs {
-			exe.dims = append(exe.dims, o.Shape())
-		}
-		g.Compile(outputs...)
-		exe.graph = g
-	})
+}
+
+// Prepare lets the program be compiled for inputs of these shapes in the
+// background, so that several programs are at the same time, and returns the shapes
+// of its outputs. A Run that needs it waits; what is wrong with it is Run's error.
+// On the pure-Go backend, where compiling takes no time, nothing is compiled.
+func (p *Program) Prepare(in ...shapes.Shape) ([]shapes.Shape, error) {
+	exe, mine, err := p.find(in)
 	if err != nil {
 		return nil, err
+	}
+	if !mine {
+		<-exe.ready
+		return exe.dims, exe.err
+	}
+	if exe.err = p.trace(exe, in); exe.err != nil || p.dev.pure {
+		p.finish(exe, in)
+		return exe.dims, exe.err
+	}
+	dims := exe.dims
+	p.dev.compiling.Go(func() {
+		p.dev.compilers <- struct{}{}
+		defer func() { <-p.dev.compilers }()
+		p.finish(exe, in)
+	})
+	return dims, nil
+}
+
+// find returns the program's executable for the shapes. When there is none it makes
+// room for one, which is the caller's to trace and to finish.
+func (p *Program) find(in []shapes.Shape) (exe *executable, mine bool, err error) {
+	d := p.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, false, ErrClosed
+	}
+	key := signature(in)
+	d.runs++
+	exe, ok := p.compiled[key]
+	if !ok {
+		d.makeRoom()
+		exe = &executable{ready: make(chan struct{})}
+		p.compiled[key] = exe
+		d.executables.Add(1)
+	}
+	exe.last = d.runs
+	return exe, !ok, nil
+}
+
+// trace builds the graph.
+func (p *Program) trace(exe *executable, in []shapes.Shape) error {
+	start := time.Now()
+	defer func() { p.dev.compileTime.Add(int64(time.Since(start))) }()
+	return catch("compile "+p.name, func() {
+		g := graph.NewGraph(p.dev.backend, p.name)
+		nodes := make([]*graph.Node, len(in))
+		for i, s := range in {
+			nodes[i] = graph.Parameter(g, fmt.Sprintf("p%d", i), s)
+		}
+		exe.outputs = p.build(nodes)
+		for _, o := range exe.outputs {
+			exe.dims = append(exe.dims, o.Shape())
+		}
+		exe.graph = g
+	})
+}
+
+// finish compiles a traced graph, or takes it back when tracing or compiling fails.
+func (p *Program) finish(exe *executable, in []shapes.Shape) {
+	defer close(exe.ready)
+	start := time.Now()
+	if exe.err == nil {
+		exe.err = catch("compile "+p.name, func() { exe.graph.Compile(exe.outputs...) })
+	}
+	exe.outputs = nil
+	p.dev.compileTime.Add(int64(time.Since(start)))
+	if exe.err != nil {
+		p.dev.mu.Lock()
+		defer p.dev.mu.Unlock()
+		delete(p.compiled, signature(in))
+		p.dev.executables.Add(-1)
+		return
 	}
 	if !p.dev.pure {
 		trim() // what the compiler worked with
 	}
-	p.dev.compiled += time.Since(start)
-	p.compiled[key] = exe
-	p.dev.executables.Add(1)
-	return exe, nil
+}
+
+// Unused lists executables that have been prepared and have not run, by the names
+// of their programs and the shapes of their inputs.
+func (d *Device) Unused() (names []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, p := range d.programs {
+		for key, exe := range p.compiled {
+			if !exe.ran {
+				names = append(names, p.name+" "+key)
+			}
+		}
+	}
+	return names
 }
 
 // makeRoom frees the executable that has not run for the longest time, when there
@@ -147,7 +260,7 @@ func (d *Device) makeRoom() {
 	last := d.runs
 	for _, p := range d.programs {
 		for key, exe := range p.compiled {
-			if exe.last < last {
+			if exe.last < last && exe.compiled() {
 				of, oldest, last = p, key, exe.last
 			}
 		}
@@ -155,7 +268,7 @@ func (d *Device) makeRoom() {
 	if of == nil {
 		return
 	}
-	of.compiled[oldest].graph.Finalize()
+	of.compiled[oldest].free()
 	delete(of.compiled, oldest)
 	d.executables.Add(-1)
 }

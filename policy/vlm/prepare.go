@@ -1,0 +1,111 @@
+package vlm
+
+import (
+	"fmt"
+
+	"github.com/gomlx/gomlx/pkg/core/dtypes"
+	"github.com/gomlx/gomlx/pkg/core/shapes"
+
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/model"
+)
+
+// prepare lets the programs of a training step be compiled side by side before the
+// first of them runs: one after the other they would keep one processor busy while
+// the others wait. It follows the way of a pack through the network by shapes
+// alone. What it leaves out is compiled when it is met: the vision tower, and
+// programs of a second micro-batch.
+func (n *net) prepare(w *parts, p *pack, h *model.Head, loss *model.Loss, chunkSize int) error {
+	chunk := p.chunks(chunkSize)
+	if len(chunk) == 0 {
+		return nil
+	}
+	images := 0
+	if p.vision != nil {
+		images = p.vision.patches / (n.cfg.Vision.Merge * n.cfg.Vision.Merge)
+	}
+	key := fmt.Sprint(n.spec.Critic, p.bins, p.length, images, len(chunk[0].at), len(chunk) > 1, *h, loss.Key())
+	if n.prepared(key) {
+		return nil
+	}
+	ints := func(dims ...int) shapes.Shape { return shapes.Make(dtypes.Int32, dims...) }
+	floats := func(dims ...int) shapes.Shape { return shapes.Make(dtypes.Float32, dims...) }
+	size, c := p.size(), len(chunk[0].at)
+
+	in := with(w.embed, ints(size), ints(size, 3))
+	if images > 0 {
+		in = append(in, shapes.Make(n.compute, images, n.cfg.Text.Hidden), ints(size))
+	}
+	out, err := n.embed().Prepare(in...)
+	if err != nil {
+		return err
+	}
+	x, cos, sin, segment := out[0], out[1], out[2], ints(p.bins, p.length)
+	if out, err = n.layer(true).Prepare(with(w.layers[0], x, cos, sin, segment)...); err != nil {
+		return err
+	}
+	kept := append([]shapes.Shape{x}, out[1:]...)
+
+	if out, err = n.zeroLike().Prepare(x); err != nil {
+		return err
+	}
+	dx := out[0]
+	slots := n.headSlots(h, newGradients(w).parts)
+	in = with(n.headInputs(h, w), x, ints(c), ints(size), ints(c), floats(c, int(model.Columns)), floats(int(model.HyperParams)), dx)
+	if out, err = n.update(h, loss, slots).Prepare(in...); err != nil {
+		return err
+	}
+	if len(chunk) > 1 {
+		if _, err := n.update(h, loss, slots).Prepare(append(in, out[1:len(out)-1]...)...); err != nil {
+			return err
+		}
+	}
+	dx = out[0]
+	last := len(w.layers) - 1
+	if last >= n.reach.layer {
+		in = append(with(w.layers[last], dx, cos, sin, segment), kept...)
+		_, err = n.layerBack(&n.groups.Layers[last]).Prepare(in...)
+	}
+	return err
+}
+
+// with are the shapes of arrays, and others behind them.
+func with(arrays []*device.Array, more ...shapes.Shape) []shapes.Shape {
+	out := make([]shapes.Shape, 0, len(arrays)+len(more))
+	for _, a := range arrays {
+		out = append(out, a.Shape())
+	}
+	return append(out, more...)
+}
+
+// prepared reports whether a kind of step has been prepared, and notes it.
+func (k *kernels) prepared(key string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	was := k.ready[key]
+	k.ready[key] = true
+	return was
+}
+
+// prepareAdam lets the optimiser's programs be compiled in the background.
+func (n *net) prepareAdam(w *tensors) error {
+	for i, g := range w.groups {
+		var grads, in []shapes.Shape
+		for _, k := range g.Trained() {
+			grads = append(grads, w.arrays[i][k].Shape())
+		}
+		if len(grads) == 0 {
+			continue
+		}
+		for range 4 { // weights, both moments, gradients
+			in = append(in, grads...)
+		}
+		if _, err := n.squares().Prepare(grads...); err != nil {
+			return err
+		}
+		if _, err := n.adam().Prepare(append(in, shapes.Make(dtypes.Float32, int(model.OptParams)))...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
