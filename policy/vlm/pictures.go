@@ -22,6 +22,8 @@ type pictureCache struct {
 	mu       sync.Mutex
 	limit    int
 	size     int // bytes in fresh
+	oldSize  int // bytes in old
+	seen     int // bytes of all pictures so far
 	fresh    map[[32]byte]picture
 	old      map[[32]byte]picture
 	learning bool // there has been a training step in this round
@@ -55,8 +57,17 @@ func (c *pictureCache) put(hash [32]byte, p picture) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, ok := c.fresh[hash]; !ok {
+		c.seen += len(p.pixels)
 		c.keep(hash, p)
 	}
+}
+
+// growth is by how many bytes the cache grows in training if the pictures so far
+// come back.
+func (c *pictureCache) growth() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return int64(max(0, min(c.seen, learnedPictures)-c.size-c.oldSize))
 }
 
 func (c *pictureCache) keep(hash [32]byte, p picture) {
@@ -68,7 +79,7 @@ func (c *pictureCache) keep(hash [32]byte, p picture) {
 }
 
 func (c *pictureCache) turn() {
-	c.old, c.fresh, c.size = c.fresh, map[[32]byte]picture{}, 0
+	c.old, c.oldSize, c.fresh, c.size = c.fresh, c.size, map[[32]byte]picture{}, 0
 }
 
 // learned notes a training step.

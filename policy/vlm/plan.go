@@ -81,6 +81,7 @@ func (m *Model) plan(w Workload) MemoryPlan {
 	p := MemoryPlan{Program: max(0, usage.Resident()-m.dev.Resident()-now) + compiling, Heap: next}
 	if w.Train {
 		p.Program += compilingAll - compiling
+		p.Heap += 2 * m.pictures.growth() // and as much in garbage
 	}
 	if m.dev.Accelerator() {
 		p.Program, p.Heap = 0, 0

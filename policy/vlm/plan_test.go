@@ -109,6 +109,23 @@ func TestPlansCountTheHeapOfTheProcess(t *testing.T) {
 	runtime.KeepAlive(pictures)
 }
 
+// A policy that only plays forgets pictures soon, one that learns keeps them.
+func TestPlansExpectThePicturesBack(t *testing.T) {
+	c := newPictureCache(playedPictures)
+	for i := range byte(40) {
+		c.put([32]byte{i}, picture{pixels: make([]byte, 4<<20)})
+		require.EqualValues(t, max(0, (int(i)+1)*4<<20-c.size-c.oldSize), c.growth())
+	}
+	require.Greater(t, c.growth(), int64(90<<20))
+	m := newTiny(t, model.Qwen25VL, Options{})
+	w := Workload{Train: true, Rows: 1, Tokens: 8}
+	before := plan(t, m, w)
+	m.pictures.seen = 200 << 20
+	require.InDelta(t, 400<<20, plan(t, m, w).Heap-before.Heap, 64<<20)
+	m.pictures.seen = 1 << 40
+	require.InDelta(t, 2*learnedPictures, plan(t, m, w).Heap-before.Heap, 64<<20)
+}
+
 func TestFewerWantedTokensTakeFewerLogits(t *testing.T) {
 	m := newTiny(t, model.Qwen2, Options{HeadTokens: 512, MicroTokens: 1024})
 	all := plan(t, m, Workload{Train: true, Rows: 2, Tokens: 256})
