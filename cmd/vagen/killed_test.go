@@ -52,13 +52,14 @@ func command(t *testing.T, dir string, args ...string) (*exec.Cmd, *bytes.Buffer
 func killable(t *testing.T) []string {
 	t.Helper()
 	dir := t.TempDir()
-	shape := vlm.Small()
-	shape.Layers, shape.Hidden = 1, 32
+	shape := vlm.Small() // as little as pure Go trains in a moment, under the race detector, too
+	shape.Layers, shape.Hidden, shape.FF, shape.Heads, shape.HeadDim, shape.RopeSections = 1, 16, 16, 1, 16, [3]int{4, 2, 2}
+	shape.VisionHidden, shape.VisionFF, shape.VisionHeads = 16, 16, 1
 	model := filepath.Join(dir, "model")
 	require.NoError(t, vlm.Create(model, shape, []string{"<think>", "</think>", "<answer>", "</answer>", "Left", "Up"}, 1))
 	config := filepath.Join(dir, "run.yaml")
 	require.NoError(t, os.WriteFile(config, []byte(`
-env: {name: frozenlake, config: {render_mode: vision, prompt: brief, size: 2, format_reward: 0.1}}
+env: {name: frozenlake, config: {render_mode: vision, tile_size: 14, prompt: brief, size: 2, format_reward: 0.1}}
 model: {backend: go, cache_tokens: 256, micro_tokens: 512}
 algorithm:
   adv_estimator: bi_level_gae

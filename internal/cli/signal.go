@@ -14,6 +14,10 @@ type Signal syscall.Signal
 // Error implements error.
 func (s Signal) Error() string { return fmt.Sprintf("signal: %v", syscall.Signal(s)) }
 
+// Is makes an error that names the cause of the end, as context.Cause tells it, one of
+// context.Canceled.
+func (s Signal) Is(target error) bool { return target == context.Canceled }
+
 // Code is the exit code by which shells tell of the signal.
 func (s Signal) Code() int { return 128 + int(s) }
 
