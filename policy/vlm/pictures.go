@@ -62,12 +62,12 @@ func (c *pictureCache) put(hash [32]byte, p picture) {
 	}
 }
 
-// growth is by how many bytes the cache grows in training if the pictures so far
-// come back.
+// growth is by how many bytes the cache grows in training, which keeps two rounds,
+// if the pictures so far come back or as many others do.
 func (c *pictureCache) growth() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return int64(max(0, min(c.seen, learnedPictures)-c.size-c.oldSize))
+	return int64(max(0, min(2*c.seen, learnedPictures)-c.size-c.oldSize))
 }
 
 func (c *pictureCache) keep(hash [32]byte, p picture) {
