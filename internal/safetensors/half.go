@@ -43,7 +43,3 @@ func toBrain(v float32) uint16 {
 	}
 	return uint16((bits + 0x7fff + bits>>16&1) >> 16)
 }
-
-// RoundBF16 returns v rounded to the nearest bfloat16, ties to even, which is
-// what storing v as BF16 and reading it back gives.
-func RoundBF16(v float32) float32 { return math.Float32frombits(uint32(toBrain(v)) << 16) }

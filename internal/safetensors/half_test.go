@@ -50,5 +50,5 @@ func TestRoundingGoesToTheNearestAndTiesToEven(t *testing.T) {
 	require.Equal(t, uint16(0x7c00), toHalf(65520))
 	require.Equal(t, uint16(0x7bff), toHalf(math.Nextafter32(65520, 0)))
 	require.True(t, math.IsNaN(float64(brain(toBrain(math.Float32frombits(0x7f800001))))), "a NaN with low bits only")
-	require.Equal(t, float32(1.0078125), RoundBF16(1.00781))
+	require.Equal(t, float32(1.0078125), brain(toBrain(1.00781)))
 }
