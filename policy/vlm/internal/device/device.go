@@ -39,7 +39,11 @@ type Device struct {
 	compiling sync.WaitGroup // in the background
 	compilers chan struct{}  // those at work in the background
 
-	compileTime   atomic.Int64 // nanoseconds
+	clockMu     sync.Mutex
+	building    int       // programs at this time
+	since       time.Time // when there was one
+	compileTime time.Duration
+
 	executables   atomic.Int64 // of all programs
 	arrays, bytes atomic.Int64 // not freed yet
 	peak          atomic.Int64 // the most bytes so far
@@ -64,9 +68,29 @@ func (d *Device) Name() string { return d.name }
 // avoid Pad, DynamicSlice, DynamicUpdateSlice, shifts, Clamp and Reverse.
 func (d *Device) PureGo() bool { return d.pure }
 
-// CompileTime is the time spent so far in building and compiling programs, that of
-// programs which are compiled at the same time counted for each.
-func (d *Device) CompileTime() time.Duration { return time.Duration(d.compileTime.Load()) }
+// CompileTime is the time so far during which programs were built and compiled, one
+// or several at the same time.
+func (d *Device) CompileTime() time.Duration {
+	d.clockMu.Lock()
+	defer d.clockMu.Unlock()
+	return d.compileTime
+}
+
+// clock counts the time until stop is called to CompileTime.
+func (d *Device) clock() (stop func()) {
+	d.clockMu.Lock()
+	defer d.clockMu.Unlock()
+	if d.building++; d.building == 1 {
+		d.since = time.Now()
+	}
+	return func() {
+		d.clockMu.Lock()
+		defer d.clockMu.Unlock()
+		if d.building--; d.building == 0 {
+			d.compileTime += time.Since(d.since)
+		}
+	}
+}
 
 // Executables returns how many executables there are, of all programs and shapes.
 func (d *Device) Executables() int { return int(d.executables.Load()) }

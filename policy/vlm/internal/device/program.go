@@ -3,7 +3,6 @@ package device
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/gomlx/gomlx/backends"
 	"github.com/gomlx/gomlx/pkg/core/graph"
@@ -197,8 +196,7 @@ func (p *Program) find(in []shapes.Shape) (exe *executable, mine bool, err error
 
 // trace builds the graph.
 func (p *Program) trace(exe *executable, in []shapes.Shape) error {
-	start := time.Now()
-	defer func() { p.dev.compileTime.Add(int64(time.Since(start))) }()
+	defer p.dev.clock()()
 	return catch("compile "+p.name, func() {
 		g := graph.NewGraph(p.dev.backend, p.name)
 		nodes := make([]*graph.Node, len(in))
@@ -216,12 +214,12 @@ func (p *Program) trace(exe *executable, in []shapes.Shape) error {
 // finish compiles a traced graph, or takes it back when tracing or compiling fails.
 func (p *Program) finish(exe *executable, in []shapes.Shape) {
 	defer close(exe.ready)
-	start := time.Now()
+	stop := p.dev.clock()
 	if exe.err == nil {
 		exe.err = catch("compile "+p.name, func() { exe.graph.Compile(exe.outputs...) })
 	}
 	exe.outputs = nil
-	p.dev.compileTime.Add(int64(time.Since(start)))
+	stop()
 	if exe.err != nil {
 		p.dev.mu.Lock()
 		defer p.dev.mu.Unlock()
