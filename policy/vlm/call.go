@@ -48,10 +48,10 @@ func (c *call) free() { c.params.Free() }
 
 // stepCost is the part of a decoding step that does not depend on the rows, as
 // so many rows. With a 135M model on a CPU, 1, 8 and 32 rows take 47, 185 and 350
-// ms; an accelerator reads the weights for a hundred rows as fast as for one.
+// ms; on an H100, 1, 32 and 128 rows take 5.0, 4.9 and 6.1.
 func stepCost(d *device.Device) int {
 	if d.Accelerator() {
-		return 128
+		return 512
 	}
 	return 8
 }
