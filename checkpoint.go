@@ -131,7 +131,7 @@ func (c *Checkpoints) write(ctx context.Context, dir string, save func(context.C
 // Between the two renames the old folder still stands, under a name that is not a
 // checkpoint's: a run that stops right there goes on from the one before.
 func replace(from, to string) error {
-	old := to + ".old"
+	old := to + discarded
 	if err := os.RemoveAll(old); err != nil {
 		return err
 	}

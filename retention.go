@@ -14,7 +14,8 @@ import (
 const (
 	actorFolder = "actor"       // the policy in a checkpoint
 	actorPrefix = "actor_step_" // a policy that is left of one
-	leaving     = ".gone"       // ends the name of a checkpoint that is being removed
+	leaving     = ".gone"       // ends the name of a checkpoint that is being removed but for its policy
+	discarded   = ".old"        // ends the name of one that is being removed, or that a newer one replaces
 )
 
 // Tidy removes what the numbers of kept checkpoints do not cover, counted back from
@@ -47,12 +48,17 @@ func (c *Checkpoints) prune(newest int) error {
 			whole++
 			continue
 		}
-		// The name goes first, so that a folder with a checkpoint's name is never half removed.
-		gone := c.path(step) + leaving
+		// The name goes first, so that a folder with a checkpoint's name is never half
+		// removed. It says, too, whether the policy stays: half removed, the rest could not.
+		keep := !over && c.KeepActors > 0
+		gone := c.path(step) + discarded
+		if keep {
+			gone = c.path(step) + leaving
+		}
 		if err := os.Rename(c.path(step), gone); err != nil {
 			return err
 		}
-		if err := c.strip(step, gone, !over && c.KeepActors > 0); err != nil {
+		if err := c.strip(step, gone, keep); err != nil {
 			return err
 		}
 	}
@@ -80,12 +86,12 @@ func (c *Checkpoints) sweep() error {
 		path := filepath.Join(c.Dir, e.Name())
 		if digits, gone := strings.CutSuffix(name, leaving); gone {
 			if step, err := strconv.Atoi(digits); err == nil {
-				if err := c.strip(step, path, c.KeepActors > 0 && !passing(path)); err != nil {
+				if err := c.strip(step, path, c.KeepActors > 0); err != nil {
 					return err
 				}
 			}
 		}
-		if strings.HasSuffix(name, unfinished) || strings.HasSuffix(name, ".old") {
+		if strings.HasSuffix(name, unfinished) || strings.HasSuffix(name, discarded) {
 			if err := os.RemoveAll(path); err != nil {
 				return err
 			}
@@ -94,17 +100,18 @@ func (c *Checkpoints) sweep() error {
 	return nil
 }
 
-// strip removes a checkpoint, with keep all but its policy.
+// strip removes a checkpoint, with keep all but its policy. It may have been stopped
+// before at any place: a policy that has been moved already stays.
 func (c *Checkpoints) strip(step int, dir string, keep bool) error {
-	if keep {
-		to := filepath.Join(c.Dir, actorPrefix+strconv.Itoa(step))
-		err := os.RemoveAll(to)
-		if err == nil {
-			err = os.Rename(filepath.Join(dir, actorFolder), to)
+	from, to := filepath.Join(dir, actorFolder), filepath.Join(c.Dir, actorPrefix+strconv.Itoa(step))
+	_, err := os.Stat(from)
+	if keep && err == nil {
+		if err = os.RemoveAll(to); err == nil {
+			err = os.Rename(from, to)
 		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // some learners have no such folder
-			return err
-		}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // some learners have no such folder
+		return err
 	}
 	return os.RemoveAll(dir)
 }
