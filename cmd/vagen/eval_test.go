@@ -21,12 +21,12 @@ import (
 // was asked, and is down after some requests.
 type answers struct {
 	asked atomic.Int64
-	until int64 // 0 is for ever
-	mute  bool  // it says nothing
+	until atomic.Int64 // 0 is for ever
+	mute  bool         // it says nothing
 }
 
 func (s *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if n := s.asked.Add(1); s.until > 0 && n > s.until {
+	if n, until := s.asked.Add(1), s.until.Load(); until > 0 && n > until {
 		http.Error(w, `{"error":{"message":"no credit","code":"insufficient_quota"}}`, http.StatusPaymentRequired)
 		return
 	}
@@ -64,7 +64,8 @@ backends:
 }
 
 func TestEvaluationOfAServiceGoesOn(t *testing.T) {
-	flaky := &answers{until: 15}
+	flaky := &answers{}
+	flaky.until.Store(15)
 	config, out := evalSetup(t, flaky)
 	require.Contains(t, succeed(t, "eval", config, "--dry-run"), "openai served, results in "+out)
 	require.NoDirExists(t, out)
@@ -78,7 +79,7 @@ func TestEvaluationOfAServiceGoesOn(t *testing.T) {
 	require.NotEmpty(t, kept)
 	require.Less(t, len(kept), 12)
 
-	flaky.until = 0
+	flaky.until.Store(0)
 	var r vagen.Report
 	require.NoError(t, json.Unmarshal([]byte(succeed(t, "eval", config, "--format", "json", "--log", "error")), &r))
 	require.Len(t, r.Rows, 1)
