@@ -25,7 +25,7 @@ var ErrNothingRan = errors.New("nothing was evaluated")
 type Task struct {
 	Tag      string            // names the results and their folder, tag_<Tag>
 	Player   rollout.Player    // plays them; its Policy is the evaluation's
-	Episodes []rollout.Episode // each has a number of its own in Group
+	Episodes []rollout.Episode // told apart by Group and Index
 	AtOnce   int               // episodes of a batch; 0 is all of them
 	Seed     uint64            // decides all sampling
 }
@@ -158,6 +158,9 @@ func (e *Evaluation) check() error {
 		if len(t.Episodes) == 0 {
 			say("task %d (%s): it has no episodes", i, t.Tag)
 		}
+		if k := twice(t.Episodes); k >= 0 {
+			say("task %d (%s): episode %d has group %d and index %d as one before it; results would be mixed", i, t.Tag, k, t.Episodes[k].Group, t.Episodes[k].Index)
+		}
 		if t.AtOnce < 0 {
 			say("task %d (%s): AtOnce is %d, must not be negative", i, t.Tag, t.AtOnce)
 		}
@@ -227,6 +230,24 @@ func (e *Evaluation) missing(t *Task, stored []EpisodeResult) (missing []rollout
 	return missing, stale, nil
 }
 
+// place tells an episode from the others of its task.
+type place struct{ group, index int }
+
+func placeOf(e *rollout.Episode) place { return place{e.Group, e.Index} }
+
+// twice returns the first episode in the place of one before it, -1 for none.
+func twice(episodes []rollout.Episode) int {
+	seen := map[place]bool{}
+	for i := range episodes {
+		at := placeOf(&episodes[i])
+		if seen[at] {
+			return i
+		}
+		seen[at] = true
+	}
+	return -1
+}
+
 // nth is an episode with how many of the same environment and seed come before it.
 type nth struct {
 	rollout.Episode
@@ -257,9 +278,9 @@ func (e *Evaluation) id(n *nth) string {
 func (e *Evaluation) playTogether(ctx context.Context, t *Task, missing []rollout.Episode) error {
 	p := t.Player
 	p.Policy = e.Policy
-	wanted := map[int]bool{}
-	for _, ep := range missing {
-		wanted[ep.Group] = true
+	wanted := map[place]bool{}
+	for i := range missing {
+		wanted[placeOf(&missing[i])] = true
 	}
 	return playBatches(ctx, &p, t.Episodes, t.AtOnce, t.Seed, wanted, func(ts []*rollout.Trajectory) error {
 		for _, tr := range ts {
@@ -272,14 +293,14 @@ func (e *Evaluation) playTogether(ctx context.Context, t *Task, missing []rollou
 }
 
 // playBatches plays episodes, so many at once, and hands each batch over when it is
-// over. Of a batch it plays those whose groups are wanted; nil wants all.
-func playBatches(ctx context.Context, p *rollout.Player, episodes []rollout.Episode, atOnce int, seed uint64, wanted map[int]bool, take func([]*rollout.Trajectory) error) error {
+// over. Of a batch it plays those that are wanted; nil wants all.
+func playBatches(ctx context.Context, p *rollout.Player, episodes []rollout.Episode, atOnce int, seed uint64, wanted map[place]bool, take func([]*rollout.Trajectory) error) error {
 	if atOnce == 0 {
 		atOnce = max(1, len(episodes))
 	}
 	for batch := range slices.Chunk(episodes, atOnce) {
 		if wanted != nil {
-			batch = slices.DeleteFunc(slices.Clone(batch), func(e rollout.Episode) bool { return !wanted[e.Group] })
+			batch = slices.DeleteFunc(slices.Clone(batch), func(e rollout.Episode) bool { return !wanted[placeOf(&e)] })
 		}
 		if len(batch) == 0 {
 			continue
@@ -342,7 +363,7 @@ func (e *Evaluation) playOne(ctx context.Context, t *Task, ep rollout.Episode) e
 
 // take keeps what was played.
 func (e *Evaluation) take(t *Task, tr *rollout.Trajectory, used policy.Used) error {
-	i := slices.IndexFunc(t.Episodes, func(ep rollout.Episode) bool { return ep.Group == tr.Group })
+	i := slices.IndexFunc(t.Episodes, func(ep rollout.Episode) bool { return placeOf(&ep) == placeOf(&tr.Episode) })
 	n := numbered(t.Episodes[:i+1])[i]
 	r := resultOf(tr, used)
 	r.ID, r.Tag, r.Model, r.Repeat, r.Settings = e.id(&n), t.Tag, e.Model, n.repeat, t.settings(&n.Episode)

@@ -105,9 +105,16 @@ func TestEvaluationsGoOnWithWhatIsMissing(t *testing.T) {
 }
 
 // TestEvaluationIsValidation: the trainer's own validation and an evaluation of its
-// task give the same numbers.
+// task give the same numbers, also where a level has several episodes.
 func TestEvaluationIsValidation(t *testing.T) {
-	c := small()
+	for _, n := range []int{1, 3} {
+		c := small()
+		c.Agent.Rollout.Val.Episodes = n
+		evaluationIsValidation(t, c)
+	}
+}
+
+func evaluationIsValidation(t *testing.T, c vagen.Config) {
 	tr, j := trainer(t, c, guesser(), &arena{})
 	require.NoError(t, tr.Validate(t.Context(), 0))
 	m := (*j)[0].Metrics
@@ -117,6 +124,7 @@ func TestEvaluationIsValidation(t *testing.T) {
 	r, err := e.Run(t.Context())
 	require.NoError(t, err)
 	row := r.Rows[0]
+	require.Equal(t, c.Data.ValBatch*c.Agent.Rollout.Val.Episodes, row.Episodes)
 	require.Positive(t, m["val/success"])
 	require.InDelta(t, m["val/episodes"], row.Episodes, 0)
 	require.InDelta(t, m["val/success"], row.Success.Mean, 0)
@@ -199,6 +207,7 @@ func TestEvaluationsThatMakeNoSenseAreRefused(t *testing.T) {
 		`the tag "" is not`:                          func(e *vagen.Evaluation) { e.Tasks[1].Tag = "" },
 		`the tag "SHORT" is another task's`:          func(e *vagen.Evaluation) { e.Tasks[1].Tag = "SHORT" },
 		"it has no episodes":                         func(e *vagen.Evaluation) { e.Tasks[1].Episodes = nil },
+		"episode 3 has group 1 and index 0 as one":   func(e *vagen.Evaluation) { e.Tasks[1].Episodes[3].Group = 1 },
 		"AtOnce is -1":                               func(e *vagen.Evaluation) { e.Tasks[1].AtOnce = -1 },
 		`Resume is "on"`:                             func(e *vagen.Evaluation) { e.Resume = "on" },
 		"none may be empty":                          func(e *vagen.Evaluation) { e.Model = "" },
