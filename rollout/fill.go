@@ -104,7 +104,7 @@ func (c *Counts) add(o Counts) {
 	c.Episodes, c.Usable, c.Success = c.Episodes+o.Episodes, c.Usable+o.Usable, c.Success+o.Success
 	c.Turns, c.Rows, c.Summaries = c.Turns+o.Turns, c.Rows+o.Rows, c.Summaries+o.Summaries
 	c.Cut, c.Retried = c.Cut+o.Cut, c.Retried+o.Retried
-	c.Tokens, c.Context = c.Tokens+o.Tokens, c.Context+o.Context
+	c.Tokens, c.Forced, c.Context = c.Tokens+o.Tokens, c.Forced+o.Forced, c.Context+o.Context
 	for end, n := range o.ByEnd {
 		c.ByEnd[end] += n
 	}

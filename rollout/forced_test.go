@@ -44,6 +44,18 @@ func TestForcedTokensAreRecorded(t *testing.T) {
 	require.Equal(t, 3*n, rollout.Count(ts).Forced)
 }
 
+// TestFilledBatchesCountAsTheirEpisodesDo: what Fill counts over its rounds is what
+// Count says of the same trajectories.
+func TestFilledBatchesCountAsTheirEpisodesDo(t *testing.T) {
+	p := player(t, &world{}, forcing(1, 2, 4))
+	got, all, _, err := p.Fill(t.Context(), rollout.Filling{Groups: 3, Episodes: func(g int) []rollout.Episode {
+		return []rollout.Episode{{Env: "fake", Seed: int64(g)}}
+	}}, 7)
+	require.NoError(t, err)
+	require.Positive(t, all.Forced)
+	require.Equal(t, rollout.Count(got), all)
+}
+
 func TestForcedTokensThatAreNotThereEndTheEpisode(t *testing.T) {
 	for _, places := range [][]int{{5}, {-1}, {2, 2}, {3, 1}} {
 		w := &world{}
