@@ -280,10 +280,10 @@ func (c *Config) atOnce() int {
 func (l *Levels) First() rollout.Episode { return l.at(1, 0) }
 
 // openLevels reads the start states unless they are there.
-func (t *Trainer) openLevels() error {
+func (t *Trainer) openLevels(ctx context.Context) error {
 	if t.Levels == nil {
 		var err error
-		if t.Levels, err = OpenLevels(context.Background(), &t.Config, t.Envs.Names()); err != nil {
+		if t.Levels, err = OpenLevels(ctx, &t.Config, t.Envs.Names()); err != nil {
 			return err
 		}
 	}

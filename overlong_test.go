@@ -1,11 +1,13 @@
 package vagen_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"vagen"
+	"vagen/policy"
 )
 
 // Colour 0, which levels show first whose seed is a multiple of 3, is a long opening.
@@ -37,6 +39,17 @@ func TestLongOpeningsAreLeftOutOfFiles(t *testing.T) {
 	_, err := tr.Task("again")
 	require.NoError(t, err)
 	require.Len(t, a.seeds, played, "once is enough")
+
+	tr, _ = open("data.filter_overlong_prompts=true")
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _, err = tr.Evaluate(over, policy.Sampling{MaxTokens: 4})
+	require.ErrorIs(t, err, context.Canceled)
+	_, ts, err := tr.Evaluate(t.Context(), policy.Sampling{MaxTokens: 4})
+	require.NoError(t, err)
+	for _, e := range ts {
+		require.NotZero(t, e.Seed%3, "what was stopped while it left them out is begun anew")
+	}
 
 	tr, a = open()
 	require.NoError(t, tr.Run(t.Context()))

@@ -105,9 +105,6 @@ func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Se
 // plan holds the budget against the model that plays, and warns of what may not
 // work.
 func (t *Trainer) plan() error {
-	if t.harness == nil {
-		return nil // its error has been noted
-	}
 	p := t.Config.plan(t.harness)
 	counter, counts := t.Learner.(policy.Counter)
 	if !counts && !t.Config.uncounted() {

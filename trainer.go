@@ -58,6 +58,7 @@ type Trainer struct {
 	// Levels are the start states; nil opens those of the configuration.
 	Levels *Levels
 
+	ready      bool       // prepare ended well
 	names      Registries // with nothing absent
 	estimator  advantage.Estimator
 	spec       advantage.Spec
@@ -86,14 +87,22 @@ type Trainer struct {
 	mid    bool     // the learner is between two steps' weights
 }
 
+// prepared makes sure that prepare was called, and ended well.
+func (t *Trainer) prepared(ctx context.Context) error {
+	if t.ready {
+		return nil
+	}
+	return t.prepare(ctx)
+}
+
 // prepare checks the configuration and makes what the loop needs.
 func (t *Trainer) prepare(ctx context.Context) error {
-	t.names = t.Registries.full()
-	if err := t.names.Validate(&t.Config); err != nil {
-		return fmt.Errorf("vagen: %w", err)
+	t.ready = false
+	if err := t.outline(ctx); err != nil {
+		return err
 	}
-	if t.Learner == nil || t.Envs == nil {
-		return fmt.Errorf("vagen: %w: Trainer needs a Learner and Envs", ErrConfig)
+	if t.Learner == nil {
+		return fmt.Errorf("vagen: %w: Trainer needs a Learner", ErrConfig)
 	}
 	if _, ok := t.Learner.(policy.Aligner); !ok && t.Config.placement() == reward.PerSpan {
 		return fmt.Errorf("vagen: %w: reward.credit_site is section_end, but a %T does not tell where sections end (policy.Aligner)", ErrConfig, t.Learner)
@@ -101,25 +110,18 @@ func (t *Trainer) prepare(ctx context.Context) error {
 	if _, ok := t.Learner.(policy.Lender); !ok && t.Config.Run.Async {
 		return fmt.Errorf("vagen: %w", errNoLender(t.Learner))
 	}
-	if t.Log == nil {
-		t.Log = slog.New(slog.DiscardHandler)
-	}
-	if err := t.openLevels(); err != nil {
-		return err
-	}
 	c := &t.Config
 	for _, n := range c.Notes {
 		t.Log.Info("keys of other systems set nothing here", "keys", n.Keys, "about", n.About)
 	}
 	k := &c.Algorithm.KLCtrl
-	var errs [7]error
+	var errs [6]error
 	t.estimator, errs[0] = t.names.Estimators.ByName(c.Algorithm.Estimator, c.params())
 	t.spec, errs[1] = t.names.Estimators.Describe(c.Algorithm.Estimator)
 	t.kl, errs[2] = reward.NewController(k.Type, k.Coef, k.Target, k.Horizon)
 	t.filter, errs[3] = t.names.filter(c)
 	t.metrics, errs[4] = t.names.metrics(c)
-	t.harness, errs[5] = t.names.harness(c)
-	errs[6] = t.plan()
+	errs[5] = t.plan()
 	if err := errors.Join(errs[:]...); err != nil {
 		return fmt.Errorf("vagen: %w", err)
 	}
@@ -127,7 +129,34 @@ func (t *Trainer) prepare(ctx context.Context) error {
 	if err := t.dropLong(ctx); err != nil {
 		return err
 	}
-	return t.resume()
+	if err := t.resume(); err != nil {
+		return err
+	}
+	t.ready = true
+	return nil
+}
+
+// outline is the part of prepare that takes no learner: it checks the
+// configuration and finds out what is played, and how it is laid out.
+func (t *Trainer) outline(ctx context.Context) error {
+	t.names = t.Registries.full()
+	if err := t.names.Validate(&t.Config); err != nil {
+		return fmt.Errorf("vagen: %w", err)
+	}
+	if t.Envs == nil {
+		return fmt.Errorf("vagen: %w: Trainer needs Envs", ErrConfig)
+	}
+	if t.Log == nil {
+		t.Log = slog.New(slog.DiscardHandler)
+	}
+	if err := t.openLevels(ctx); err != nil {
+		return err
+	}
+	var err error
+	if t.harness, err = t.names.harness(&t.Config); err != nil {
+		return fmt.Errorf("vagen: %w", err)
+	}
+	return nil
 }
 
 // step is one training step.

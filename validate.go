@@ -14,10 +14,8 @@ import (
 // result as an event of kind KindValidate. The levels, and the randomness of
 // sampling, are the same at every step.
 func (t *Trainer) Validate(ctx context.Context, step int) error {
-	if t.estimator == nil {
-		if err := t.prepare(ctx); err != nil {
-			return err
-		}
+	if err := t.prepared(ctx); err != nil {
+		return err
 	}
 	c := &t.Config
 	watch := newClock()
@@ -42,12 +40,16 @@ func (t *Trainer) Validate(ctx context.Context, step int) error {
 }
 
 // Task is what a validation plays, as an evaluation of its own: the same episodes,
-// sampled in the same way, give the same results.
+// sampled in the same way, give the same results. A Trainer that has no Learner yet
+// tells it, too, but for what takes one: data.filter_overlong_prompts has left
+// nothing out.
 func (t *Trainer) Task(tag string) (Task, error) {
-	if t.estimator == nil {
-		if err := t.prepare(context.Background()); err != nil {
-			return Task{}, err
-		}
+	ctx, get := context.Background(), t.prepared
+	if t.Learner == nil {
+		get = t.outline
+	}
+	if err := get(ctx); err != nil {
+		return Task{}, err
 	}
 	return t.task(tag, t.validating()), nil
 }
@@ -91,10 +93,8 @@ func (s Success) String() string { return fmt.Sprintf("%.2f ± %.2f", s.Rate, s.
 // Evaluate plays the validation levels once and returns the share of successes
 // among usable episodes.
 func (t *Trainer) Evaluate(ctx context.Context, s policy.Sampling) (Success, []*rollout.Trajectory, error) {
-	if t.estimator == nil {
-		if err := t.prepare(ctx); err != nil {
-			return Success{}, nil, err
-		}
+	if err := t.prepared(ctx); err != nil {
+		return Success{}, nil, err
 	}
 	ts, err := t.evaluate(ctx, s)
 	if err != nil {

@@ -138,7 +138,11 @@ func (o *evalOptions) ofTraining(ctx context.Context, c *cli.Call) (*evaluation,
 	model := config.Agent.Model.Path
 	e := &evaluation{about: "local " + model, Evaluation: &vagen.Evaluation{Dir: o.out, Model: model, Live: true, Log: c.Log}}
 	t := &vagen.Trainer{Config: config, Envs: envs, Levels: levels, Log: c.Log}
-	e.Tasks = []vagen.Task{{Tag: "val", Episodes: levels.Validation()}}
+	task, err := t.Task("val") // as it is before there is a model
+	if err != nil {
+		return nil, err
+	}
+	e.Tasks = []vagen.Task{task}
 	e.open = func(ctx context.Context) (func(), error) {
 		options := launch.ModelOptions(&config, c.Log)
 		options.Critic, options.CriticPath, options.Reference = vlm.NoCritic, "", false

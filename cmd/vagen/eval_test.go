@@ -127,7 +127,10 @@ func TestEvaluationOfARunIsItsValidation(t *testing.T) {
 	}
 	actor := "actor_rollout_ref.model.path=" + filepath.Join(out, "checkpoints", "step_1", "actor")
 	var r vagen.Report
-	text := succeed(t, append(append([]string{"eval", "--format", "json", "--log", "error", "--out", out + "-eval"}, args...), actor)...)
+	eval := append(append([]string{"eval", "--format", "json", "--log", "error", "--out", out + "-eval"}, args...), actor)
+	require.Regexp(t, `val +frozenlake +6 +6\n`, succeed(t, append(eval, "--dry-run")...))
+	text := succeed(t, eval...)
+	require.Regexp(t, `val +frozenlake +6 +0\n`, succeed(t, append(eval, "--dry-run")...), "it knows what it has played")
 	require.NoError(t, json.Unmarshal([]byte(text), &r))
 	row := r.Rows[0]
 	require.InDelta(t, last["val/success"], row.Success.Mean, 0)
