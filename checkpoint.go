@@ -129,16 +129,21 @@ func (c *Checkpoints) write(ctx context.Context, dir string, save func(context.C
 
 // replace puts a written folder in the place of another of the same meaning.
 // Between the two renames the old folder still stands, under a name that is not a
-// checkpoint's: a run that stops right there goes on from the one before.
+// checkpoint's: a run that stops right there goes on from the one before, or puts
+// this one back if there is none.
 func replace(from, to string) error {
 	old := to + discarded
 	if err := os.RemoveAll(old); err != nil {
 		return err
 	}
-	if err := os.Rename(to, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	moved := os.Rename(to, old)
+	if moved != nil && !errors.Is(moved, fs.ErrNotExist) {
+		return moved
 	}
 	if err := os.Rename(from, to); err != nil {
+		if moved == nil {
+			err = errors.Join(err, os.Rename(old, to))
+		}
 		return err
 	}
 	if err := syncPath(filepath.Dir(to)); err != nil {
@@ -211,10 +216,11 @@ func syncPath(path string) error {
 
 // Steps lists the steps that have a folder, the newest first. A folder that a
 // stopped save left behind is not among them.
-func (c *Checkpoints) Steps() ([]int, error) { return c.list(stepPrefix) }
+func (c *Checkpoints) Steps() ([]int, error) { return c.numbers(stepPrefix, "") }
 
-// list returns the numbers of the folders whose names have a prefix, the largest first.
-func (c *Checkpoints) list(prefix string) ([]int, error) {
+// numbers are those of the folders whose names are one between a prefix and a
+// suffix, the largest first.
+func (c *Checkpoints) numbers(prefix, suffix string) ([]int, error) {
 	entries, err := os.ReadDir(c.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -224,9 +230,9 @@ func (c *Checkpoints) list(prefix string) ([]int, error) {
 	}
 	var steps []int
 	for _, e := range entries {
-		digits, is := strings.CutPrefix(e.Name(), prefix)
+		digits := strings.TrimSuffix(strings.TrimPrefix(e.Name(), prefix), suffix)
 		step, err := strconv.Atoi(digits)
-		if is && err == nil && step >= 0 && e.IsDir() {
+		if err == nil && e.Name() == prefix+strconv.Itoa(step)+suffix && step >= 0 && e.IsDir() {
 			steps = append(steps, step)
 		}
 	}
@@ -242,7 +248,8 @@ type Checkpoint struct {
 }
 
 // Latest finds the newest whole checkpoint. Those that are not whole are passed
-// over with a warning. ErrNoCheckpoint says that there is none.
+// over with a warning. Where nothing else is left, one that was being replaced when
+// its process stopped gets its name back. ErrNoCheckpoint says that there is none.
 func (c *Checkpoints) Latest(ctx context.Context) (*Checkpoint, error) {
 	steps, err := c.Steps()
 	if err != nil {
@@ -258,6 +265,34 @@ func (c *Checkpoints) Latest(ctx context.Context) (*Checkpoint, error) {
 		case c.Log != nil:
 			c.Log.Warn("passing over a checkpoint", "err", err)
 		}
+	}
+	return c.displaced(ctx)
+}
+
+// displaced puts the newest whole checkpoint back that was moved away and not
+// replaced.
+func (c *Checkpoints) displaced(ctx context.Context) (*Checkpoint, error) {
+	steps, err := c.numbers(stepPrefix, discarded)
+	if err != nil {
+		return nil, err
+	}
+	for _, step := range steps {
+		final := c.path(step)
+		if _, err := os.Stat(final); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		p, err := OpenCheckpoint(ctx, final+discarded)
+		if errors.Is(err, ErrTorn) {
+			continue
+		}
+		if err == nil {
+			p.Path = final
+			err = os.Rename(final+discarded, final)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("vagen: checkpoints: %w", err)
+		}
+		return p, nil
 	}
 	return nil, fmt.Errorf("vagen: %w in %s", ErrNoCheckpoint, c.Dir)
 }

@@ -73,6 +73,17 @@ func TestACheckpointIsReplacedWhole(t *testing.T) {
 	require.Equal(t, []string{"step_7"}, names(t, points.Dir), "nothing is left of the failure")
 	require.Equal(t, "2", saved())
 
+	s.err = nil
+	points.Export = func(_ context.Context, dir string, _ vagen.State) error { return os.RemoveAll(dir) }
+	require.ErrorIs(t, points.Save(t.Context(), s, state, &c), os.ErrNotExist, "there is nothing to put in its place")
+	require.Equal(t, []string{"step_7"}, names(t, points.Dir))
+	require.Equal(t, "2", saved())
+
+	require.NoError(t, os.Mkdir(filepath.Join(points.Dir, "step_007"), 0o755))
+	steps, err := points.Steps()
+	require.NoError(t, err)
+	require.Equal(t, []int{7}, steps, "somebody's folder with a similar name is none of them")
+
 	p, err := points.Latest(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, state, p.State)
@@ -133,6 +144,38 @@ func TestATornCheckpointIsPassedOver(t *testing.T) {
 		_, err = vagen.OpenCheckpoint(t.Context(), filepath.Join(points.Dir, "step_20"))
 		require.ErrorIs(t, err, vagen.ErrTorn)
 	}
+}
+
+// TestACheckpointThatWasBeingReplacedIsNotLost stops between the two renames of a
+// replacement, with no other checkpoint to go back to.
+func TestACheckpointThatWasBeingReplacedIsNotLost(t *testing.T) {
+	c := vagen.Default()
+	stopped := func() *vagen.Checkpoints {
+		points := &vagen.Checkpoints{Dir: t.TempDir(), Keep: 1}
+		require.NoError(t, points.Save(t.Context(), &saver{}, vagen.State{Step: 7, Interrupted: true}, &c))
+		final := filepath.Join(points.Dir, "step_7")
+		require.NoError(t, os.Rename(final, final+".old"))
+		require.NoError(t, os.MkdirAll(final+".tmp", 0o755))
+		return points
+	}
+	points := stopped()
+	p, err := points.Latest(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(points.Dir, "step_7"), p.Path)
+	require.Equal(t, vagen.State{Step: 7, Interrupted: true}, p.State)
+	require.NoError(t, points.Tidy(7))
+	require.Equal(t, []string{"step_7"}, names(t, points.Dir))
+
+	points = stopped() // half removed instead
+	require.NoError(t, os.Remove(filepath.Join(points.Dir, "step_7.old", "saved")))
+	_, err = points.Latest(t.Context())
+	require.ErrorIs(t, err, vagen.ErrNoCheckpoint)
+
+	points = stopped()
+	require.NoError(t, points.Save(t.Context(), &saver{}, vagen.State{Step: 3}, &c))
+	p, err = points.Latest(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 3, p.State.Step, "a save ends what was stopped")
 }
 
 func TestNoCheckpointIsAnErrorOfItsOwn(t *testing.T) {

@@ -119,7 +119,7 @@ func (c *Checkpoints) strip(step int, dir string, keep bool) error {
 // dropActors removes the oldest policies that stand apart, beside so many whole
 // checkpoints.
 func (c *Checkpoints) dropActors(whole int) error {
-	steps, err := c.list(actorPrefix)
+	steps, err := c.numbers(actorPrefix, "")
 	if err != nil || c.Keep < 1 {
 		return err
 	}
