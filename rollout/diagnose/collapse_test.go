@@ -115,6 +115,15 @@ func TestWhatCannotBeMeasuredIsNotWritten(t *testing.T) {
 	}
 }
 
+func TestNGramsOfNoWordsAreRefused(t *testing.T) {
+	for _, n := range []int{0, -1} {
+		err := TemplateCollapse(n)(map[string]float64{}, &Batch{Text: []string{"two words"}, Group: []string{"a"}})
+		if !errors.Is(err, ErrSetting) {
+			t.Errorf("n-grams of %d words: got %v, want ErrSetting", n, err)
+		}
+	}
+}
+
 func TestWordsAreComparedNotLetters(t *testing.T) {
 	b := &Batch{Group: []string{"a", "b"}, Text: []string{"ab c", "a bc"}}
 	if got := measured(t, TemplateCollapse(2), b); got["template/repeated"] != 0 || got["template/distinct_n"] != 1 {

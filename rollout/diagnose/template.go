@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"fmt"
 	"math"
 	"strings"
 )
@@ -23,10 +24,14 @@ import (
 // and one of them with two texts that share an n-gram; what cannot be measured
 // is not written. Its cost is linear in the number of words.
 //
-// Compare runs at the same n and group size only. distinct-n: Li et al.,
+// n is 1 or more; with less the metric is an ErrSetting. Compare runs at the same n
+// and group size only. distinct-n: Li et al.,
 // arXiv:1510.03055; the notion of template collapse: RAGEN-2, arXiv:2604.06268.
 func TemplateCollapse(n int) Metric {
 	return func(dst map[string]float64, b *Batch) error {
+		if n < 1 {
+			return fmt.Errorf("diagnose: n-grams of %d words, want 1 or more: %w", n, ErrSetting)
+		}
 		if err := b.check(); err != nil {
 			return err
 		}
