@@ -13,7 +13,7 @@ import (
 // seeds with unhelpful responses; give responses that act to check more of it.
 type CheckOptions struct {
 	Config    map[string]any // options for the factory
-	Seeds     []int64        // episodes to play; nil means 0, 1, 2, 3
+	Seeds     []int64        // episodes to play; none means 0, 1, 2, 3
 	Responses []string       // played in turn, over and over
 	Turns     int            // longest episode; 0 means 12
 	Timeout   time.Duration  // longest call; 0 means one minute, which leaves room for a busy machine
@@ -72,7 +72,7 @@ func (r Report) Err() error {
 // The error is for a check that could not be made: the factory failed or ctx
 // ended. The report is valid up to there.
 func Check(ctx context.Context, f Factory, o CheckOptions) (Report, error) {
-	if o.Seeds == nil {
+	if len(o.Seeds) == 0 {
 		o.Seeds = []int64{0, 1, 2, 3}
 	}
 	if o.Turns == 0 {
@@ -111,19 +111,21 @@ func (c *checker) fault(rule, format string, args ...any) {
 	c.report.Problems = append(c.report.Problems, Problem{Rule: rule, Seed: c.seed, Turn: c.turn, Detail: fmt.Sprintf(format, args...)})
 }
 
-func (c *checker) create() (Env, error) {
-	e, err := c.f(c.o.Config)
-	if err == nil && e == nil {
+func (c *checker) create() (e Env, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the factory panicked: %v", p)
+		}
+	}()
+	if e, err = c.f(c.o.Config); err == nil && e == nil {
 		err = errors.New("the factory returned no environment")
 	}
 	return e, err
 }
 
-// close ends an instance unless a call is still under way on it.
+// close ends an instance.
 func (c *checker) close(e Env) {
-	if !c.stuck {
-		guard(c, "Close", func(context.Context) (struct{}, error) { return struct{}{}, e.Close() })
-	}
+	guard(c, "Close", func(context.Context) (struct{}, error) { return struct{}{}, e.Close() })
 }
 
 // order calls the methods in orders that a careless caller might choose.

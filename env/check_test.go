@@ -7,6 +7,7 @@ import (
 	"image"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -128,6 +129,39 @@ func TestCheckReportsAFactoryThatFails(t *testing.T) {
 	require.ErrorIs(t, err, broken)
 	_, err = env.Check(t.Context(), func(map[string]any) (env.Env, error) { return nil, nil }, env.CheckOptions{})
 	require.Error(t, err)
+	_, err = env.Check(t.Context(), func(map[string]any) (env.Env, error) { panic("no display") }, env.CheckOptions{})
+	require.ErrorContains(t, err, "the factory panicked: no display")
+}
+
+// stuck is a counter whose first call of Step does not come back.
+type stuck struct {
+	counter
+	calls *atomic.Int64
+}
+
+func (s *stuck) Step(context.Context, string) (env.Outcome, error) {
+	s.calls.Add(1)
+	select {}
+}
+
+func (s *stuck) Close() error { s.calls.Add(1); return nil }
+
+// TestCheckCallsNothingBehindACallThatHangs: calls of an environment come one at a
+// time, also then.
+func TestCheckCallsNothingBehindACallThatHangs(t *testing.T) {
+	var calls atomic.Int64
+	report, err := env.Check(t.Context(), func(map[string]any) (env.Env, error) { return &stuck{calls: &calls}, nil },
+		env.CheckOptions{Timeout: time.Millisecond})
+	require.NoError(t, err)
+	require.Len(t, report.Problems, 1)
+	require.Equal(t, "hang", report.Problems[0].Rule)
+	require.LessOrEqual(t, calls.Load(), int64(1))
+}
+
+func TestCheckTakesNoSeedsForTheUsualOnes(t *testing.T) {
+	report, err := env.Check(t.Context(), func(map[string]any) (env.Env, error) { return &counter{}, nil }, env.CheckOptions{Seeds: []int64{}})
+	require.NoError(t, err)
+	require.Positive(t, report.Turns)
 }
 
 func TestCheckEndsWithItsContext(t *testing.T) {

@@ -17,12 +17,17 @@ import (
 )
 
 // guard makes one call with a deadline and catches its panic. The last result is
-// false when the call did not come back or panicked, which is reported.
+// false when the call did not come back or panicked, which is reported, and when it
+// was not made because one before it has not come back.
 func guard[T any](c *checker, name string, call func(context.Context) (T, error)) (T, error, bool) {
 	type answer struct {
 		value T
 		err   error
 		crash string
+	}
+	var zero T
+	if c.stuck {
+		return zero, nil, false
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, c.o.Timeout)
 	defer cancel()
@@ -42,7 +47,6 @@ func guard[T any](c *checker, name string, call func(context.Context) (T, error)
 	// A call that honours its context comes back shortly after the deadline.
 	patience := time.NewTimer(c.o.Timeout + c.o.Timeout/2)
 	defer patience.Stop()
-	var zero T
 	select {
 	case a := <-done:
 		took := time.Since(start)

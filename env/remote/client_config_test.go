@@ -118,6 +118,7 @@ func TestFactoryDoesNotKeepTheConfiguration(t *testing.T) {
 	assert.Equal(t, map[string]any{"size": 4}, o.Config)
 	assert.Equal(t, map[string]any{"size": 5, "token": "k"}, config)
 	assert.Equal(t, map[string]any{"a": 1, "b": 3}, received(t, map[string]any{"a": 1, "b": 2}, map[string]any{"b": 3}))
+	assert.Equal(t, map[string]any{"b": 3}, received(t, nil, map[string]any{"b": 3}), "no defaults are none")
 }
 
 // received returns what a factory gets behind WithDefaults.

@@ -147,7 +147,9 @@ func (s *Server) settle(id, name string, order map[string]any) error {
 	return nil
 }
 
-// list enters a legacy environment and closes the one whose name it takes.
+// list enters a legacy environment and closes the one whose name it takes. It is
+// called within a piece of work that Close waits for, which is why another one may
+// follow without asking whether the service is shutting down.
 func (s *Server) list(one *session) {
 	before := s.legacy.add(one)
 	s.opened(one)
@@ -156,9 +158,7 @@ func (s *Server) list(one *session) {
 	}
 	s.quota.give()
 	s.metrics.closed("replaced")
-	if s.begin() != nil {
-		return
-	}
+	s.work.Add(1)
 	go func() {
 		defer s.end()
 		before.turn <- struct{}{} // a call may be under way

@@ -3,6 +3,7 @@ package remote
 import (
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -157,6 +158,38 @@ func TestEnvironmentOfTheSameNameIsReplaced(t *testing.T) {
 		assert.EqualValues(t, 2, closed.Load())
 		assert.EqualValues(t, 1, ask(t, s, http.MethodGet, "/health", nil).data["active_environments"])
 		assert.Contains(t, ask(t, s, http.MethodGet, "/metrics", nil).text, "vagen_env_sessions_closed_total{reason=\"replaced\"} 2\n")
+	})
+}
+
+// One that is replaced while the service shuts down is closed, too: it is on no
+// list any more, from which Close could know it.
+func TestEnvironmentThatIsReplacedDuringShutdownIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var closed atomic.Int64
+		hold := make(chan struct{})
+		var made atomic.Int64
+		plain := counted(&closed)
+		r := new(env.Registry)
+		require.NoError(t, r.Register("stub", func(config map[string]any) (env.Env, error) {
+			if made.Add(1) > 1 {
+				<-hold
+			}
+			return plain(config)
+		}))
+		o := DefaultServerOptions()
+		o.Legacy = r
+		s, err := NewServer(o)
+		require.NoError(t, err)
+		post(t, s, "/environments", Info{{"ids2configs", Info{{"a", order("stub", nil)}}}})
+		var both sync.WaitGroup
+		both.Go(func() { post(t, s, "/environments", Info{{"ids2configs", Info{{"a", order("stub", nil)}}}}) })
+		synctest.Wait()
+		both.Go(func() { assert.NoError(t, s.Close(t.Context())) })
+		synctest.Wait()
+		close(hold)
+		both.Wait()
+		synctest.Wait()
+		assert.EqualValues(t, 2, closed.Load())
 	})
 }
 

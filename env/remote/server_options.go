@@ -119,7 +119,8 @@ func (o *ServerOptions) Validate() error {
 //	WithDefaults(sokoban.FromConfig, map[string]any{"rules": "legacy"})
 func WithDefaults(f env.Factory, options map[string]any) env.Factory {
 	return func(config map[string]any) (env.Env, error) {
-		merged := maps.Clone(options)
+		merged := map[string]any{}
+		maps.Copy(merged, options)
 		maps.Copy(merged, config)
 		return f(merged)
 	}
