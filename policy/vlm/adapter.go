@@ -235,8 +235,8 @@ func (m *Model) saveAdapter(ctx context.Context, l *learner, dir string) error {
 }
 
 // Export writes the policy to dir as a Hugging Face folder that needs nothing
-// else: with adapters merged into the weights, and without a value head. dir
-// must not hold a model.
+// else: with adapters merged into the weights, and without a value head. A dir
+// that holds a model stays as it is, and is an error.
 func (m *Model) Export(ctx context.Context, dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -108,11 +108,6 @@ func (m *Model) saveModel(ctx context.Context, l *learner, dir string, score boo
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("vlm: save: %w", err)
 	}
-	for _, name := range modelFiles {
-		if err := copyFile(filepath.Join(m.dir, name), filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("vlm: save: %w", err)
-		}
-	}
 	shared := l.net.spec.Value
 	include := func(group int) bool { return !shared || l.isScore(group) == score }
 	var list []safetensors.Tensor
@@ -126,10 +121,15 @@ func (m *Model) saveModel(ctx context.Context, l *learner, dir string, score boo
 		}
 	}
 	w, err := safetensors.CreateSharded(dir, list, nil, safetensors.DefaultShardBytes)
-	if err != nil {
+	if err != nil { // such as that a model is there: nothing of it has been touched
 		return fmt.Errorf("vlm: save: %w", err)
 	}
 	defer w.Close()
+	for _, name := range modelFiles {
+		if err := copyFile(filepath.Join(m.dir, name), filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("vlm: save: %w", err)
+		}
+	}
 	for gi := range l.weights.groups {
 		if !include(gi) {
 			continue

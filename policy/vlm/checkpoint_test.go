@@ -318,3 +318,12 @@ func TestCancelledSavesAndRestoresLeaveTheModel(t *testing.T) {
 		requireSameFiles(t, good, save(t, m))
 	}
 }
+
+// A folder that holds a model stays as it is, that of the model itself above all.
+func TestExportRefusesTheFolderOfAModel(t *testing.T) {
+	dir := tinyFolder(t, model.Qwen2, nil)
+	before := files(t, dir)
+	m := openTiny(t, dir, Options{})
+	require.ErrorIs(t, m.Export(t.Context(), dir), safetensors.ErrExists)
+	require.Equal(t, before, files(t, dir))
+}
