@@ -146,6 +146,7 @@ func TestAdaptersThatFitNoMapAreRefused(t *testing.T) {
 	for want, l := range map[string]LoRA{
 		"rank is 0":       {Alpha: 1},
 		"alpha is 0":      {Rank: 1},
+		"rank is 1099511": {Rank: 1 << 40, Alpha: 1},
 		"no linear map":   {Rank: 1, Alpha: 1, Targets: []string{"nothing"}},
 		"lm_head":         {Rank: 1, Alpha: 1, Targets: []string{"q_proj", "lm_head"}},
 		"mlp.0":           {Rank: 1, Alpha: 1, Pattern: ".*"},
@@ -207,4 +208,34 @@ func TestFreezingThatFitsNothingIsRefused(t *testing.T) {
 		require.ErrorIs(t, err, ErrOption)
 		require.ErrorContains(t, err, want)
 	}
+}
+
+// What training does not change is in the checkpoint too: another seed, or another
+// adapter to start from, would draw it anew.
+func TestFrozenPartsOfAdaptersAreRestored(t *testing.T) {
+	dir := tinyFolder(t, model.Qwen2, nil)
+	for _, critic := range []Critic{SharedCritic, SeparateCritic} {
+		o := Options{LoRA: lora(), Critic: critic, Freeze: []string{"*.lora_A.weight"}, Seed: 4}
+		m := openTiny(t, dir, o)
+		train(t, m, 1)
+		o.Seed = 5
+		again := openTiny(t, dir, o)
+		require.NotEqual(t, weightsOf(t, m.actor), weightsOf(t, again.actor))
+		require.NoError(t, again.Restore(t.Context(), save(t, m)))
+		require.Equal(t, weightsOf(t, m.actor), weightsOf(t, again.actor), critic)
+		if critic == SeparateCritic {
+			require.Equal(t, weightsOf(t, m.critic), weightsOf(t, again.critic))
+		}
+	}
+}
+
+func TestCheckpointsWithMoreAdaptersAreRefused(t *testing.T) {
+	dir := tinyFolder(t, model.Qwen2, nil)
+	saved := save(t, openTiny(t, dir, Options{LoRA: lora()}))
+	fewer := *lora()
+	fewer.Targets = fewer.Targets[:1]
+	m := openTiny(t, dir, Options{LoRA: &fewer})
+	err := m.Restore(t.Context(), saved)
+	require.ErrorIs(t, err, ErrCheckpoint)
+	require.ErrorContains(t, err, lora().Targets[1]+".lora_A.weight is in the checkpoint, but the model has no such adapter")
 }

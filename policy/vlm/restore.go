@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"vagen/internal/safetensors"
 	"vagen/policy/vlm/internal/model"
@@ -105,8 +106,10 @@ func openWeights(dir string) (*safetensors.Reader, error) {
 }
 
 // stored reports whether checkpoints hold a parameter: with adapters they hold
-// nothing else but value heads.
-func (l *learner) stored(p model.Param) bool { return l.net.cfg.LoRA == nil || !p.Frozen }
+// nothing else but value heads, whether these are trained or not.
+func (l *learner) stored(p model.Param) bool {
+	return l.net.cfg.LoRA == nil || p.Adapter || strings.HasPrefix(p.Parts[0].Name, "score.")
+}
 
 func (r *restoring) close() {
 	for _, w := range r.weights {
@@ -152,10 +155,25 @@ func (r *restoring) checkAdapter(now *peft.Config) []error {
 	if err != nil {
 		return []error{fmt.Errorf("%s: %w", name, err)}
 	}
+	var bad []error
 	if was.Scale() != now.Scale() {
-		return []error{fmt.Errorf("%s: rank %d and alpha %v scale the adapter by %v, must be %v", name, was.Rank, was.Alpha, was.Scale(), now.Scale())}
+		bad = append(bad, fmt.Errorf("%s: rank %d and alpha %v scale the adapter by %v, must be %v", name, was.Rank, was.Alpha, was.Scale(), now.Scale()))
 	}
-	return nil
+	used := map[string]bool{}
+	for _, at := range r.found {
+		used[at.name] = true
+	}
+	for _, name := range r.weights[0].Names() {
+		if !used[name] && isAdapter(name) {
+			bad = append(bad, fmt.Errorf("%s is in the checkpoint, but the model has no such adapter", name))
+		}
+	}
+	return bad
+}
+
+// isAdapter reports whether a tensor of a checkpoint is a half of an adapter.
+func isAdapter(name string) bool {
+	return strings.HasSuffix(name, model.LoraA) || strings.HasSuffix(name, model.LoraB)
 }
 
 // find locates a part's weights, and makes sure of its moments where it is trained.

@@ -39,6 +39,9 @@ type Config struct {
 	Base           string   // model that it was made for
 }
 
+// mostRank is more than the width of any model, and keeps sizes inside an int.
+const mostRank = 1 << 16
+
 // Scale is the factor of the adapter's product.
 func (c Config) Scale() float64 {
 	if c.RankStabilized {
@@ -130,8 +133,8 @@ func empty(raw json.RawMessage) bool {
 // Check names every value that makes no sense.
 func (c Config) Check() error {
 	var bad []error
-	if c.Rank < 1 {
-		bad = append(bad, fmt.Errorf("rank is %d, must be positive", c.Rank))
+	if c.Rank < 1 || c.Rank > mostRank {
+		bad = append(bad, fmt.Errorf("rank is %d, must be in [1, %d]", c.Rank, mostRank))
 	}
 	if !(c.Alpha > 0) || math.IsInf(c.Alpha, 0) {
 		bad = append(bad, fmt.Errorf("alpha is %v, must be positive and finite", c.Alpha))
