@@ -190,6 +190,7 @@ func (n *net) forwardLayer(t *trace, lw []*device.Array, i int, train bool) erro
 // backward takes dx, the gradient of the last layer's output, to the gradients
 // of all trained parameters but the head's, which it adds to g. dx is consumed.
 func (n *net) backward(w *parts, g *gradients, t *trace, dx *device.Array) error {
+	t.own(dx)
 	var dDeep []*device.Array
 	for i := len(w.layers) - 1; i >= n.reach.layer; i-- {
 		if i < len(t.deep) && n.reach.vision {

@@ -10,7 +10,7 @@
 //	tok, err := tokenizer.Load(dir)
 //	…
 //	ids, err := tok.Encode("Where is the box?")
-//	chat, err := tok.Chat()
+//	chat, err := tok.Chat(nil)
 //	text, err := chat.Open([]tokenizer.Message{tokenizer.Text("user", "Where is the box?")})
 //
 // Encoding follows Hugging Face's order: added tokens are cut out literally,
