@@ -87,10 +87,14 @@ func checkColumns(b *policy.Batch, o *policy.Objective, critic bool) error {
 	return nil
 }
 
+// leastTemperature is what logits can be divided by: quotients by much less are
+// infinite in float32.
+const leastTemperature = 1e-9
+
 // checkTemperature refuses what logits cannot be divided by.
 func checkTemperature(t float64) error {
-	if !(t > 0) || math.IsInf(t, 0) {
-		return fmt.Errorf("temperature is %v, must be above 0 and finite", t)
+	if !(t >= leastTemperature) || math.IsInf(t, 0) {
+		return fmt.Errorf("temperature is %v, must be at least %v and finite", t, leastTemperature)
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"image"
-	"math"
 	"slices"
 
 	"vagen/policy"
@@ -115,8 +114,8 @@ var ErrSampling = errors.New("bad sampling")
 
 func checkSampling(s policy.Sampling) error {
 	switch {
-	case !(s.Temperature >= 0) || math.IsInf(s.Temperature, 0):
-		return fmt.Errorf("vlm: %w: temperature is %v, must be 0 or more and finite", ErrSampling, s.Temperature)
+	case s.Temperature != 0 && checkTemperature(s.Temperature) != nil:
+		return fmt.Errorf("vlm: %w: %w, or 0 for the most likely token", ErrSampling, checkTemperature(s.Temperature))
 	case s.TopK < 0:
 		return fmt.Errorf("vlm: %w: top-k is %d, must not be negative", ErrSampling, s.TopK)
 	case !(s.TopP >= 0 && s.TopP <= 1):
@@ -187,12 +186,12 @@ func (m *Model) read(prompts []policy.Prompt, s policy.Sampling) ([]userTurn, er
 		r := &request{tokens: ids, images: pics[i], seed: p.Seed, max: limit, stop: newStopper(m.tok, s.StopStrings), think: think,
 			shared: contextKey(ids, refs[i])}
 		turns[i] = userTurn{request: r, context: ids, images: refs[i]}
-		length := len(ids) + limit
+		length := len(ids)
 		if c, ok := m.chats[p.Conversation]; ok {
 			length += c.batch.rows[c.row].length
 		}
-		if most := m.cfg.Text.MaxPositions; most > 0 && length > most {
-			turns[i].err = fmt.Errorf("vlm: %w: %d tokens with the response, the model reads %d", policy.ErrNoRoom, length, most)
+		if most := m.cfg.Text.MaxPositions; most > 0 && limit > most-length {
+			turns[i].err = fmt.Errorf("vlm: %w: %d tokens and %d of the response, the model reads %d", policy.ErrNoRoom, length, limit, most)
 		}
 	}
 	return turns, nil

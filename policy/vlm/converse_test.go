@@ -2,7 +2,10 @@ package vlm
 
 import (
 	"image"
+	"image/color"
 	"maps"
+	"math"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -123,6 +126,10 @@ func TestConversationsThatOutgrowTheModelSaySo(t *testing.T) {
 	require.NoError(t, got[1].Err)
 	require.ErrorIs(t, got[2].Err, policy.ErrNoRoom)
 	require.NotContains(t, m.chats, uint64(3))
+	// No limit at all is too many tokens, too.
+	out, err := m.Generate(t.Context(), []policy.Prompt{p(4)}, policy.Sampling{MaxTokens: math.MaxInt})
+	require.NoError(t, err)
+	require.ErrorIs(t, out[0].Err, policy.ErrNoRoom)
 }
 
 func TestForgettingFreesTheCache(t *testing.T) {
@@ -250,5 +257,28 @@ func TestImagesThatPanicAreErrors(t *testing.T) {
 		rows := policy.Rows{Offsets: []int{0, 2}, Tokens: []int32{65, m.cfg.ImageToken}, Images: [][]policy.Image{{{Image: im}}}}
 		_, err = m.Score(t.Context(), &rows, trues(2), policy.Wanted{LogProbs: true}, 1)
 		require.ErrorContains(t, err, "row 0: image 0: it cannot be read", name)
+	}
+}
+
+// vast is an image that is computed, of any size.
+type vast struct{ image.Rectangle }
+
+func (v vast) Bounds() image.Rectangle { return v.Rectangle }
+
+func (vast) At(int, int) color.Color { panic("was read") }
+
+// What an image takes while it is made smaller is bounded before it is set aside.
+func TestVastImagesAreRefusedUnread(t *testing.T) {
+	im := vast{image.Rect(0, 0, 1<<15, 1<<15)}
+	for _, family := range []model.Family{model.Qwen25VL, model.Qwen2} {
+		m := newTiny(t, family, Options{})
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		out, err := m.Generate(t.Context(), []policy.Prompt{{Conversation: 1, Messages: say("<image>", im)}}, policy.Sampling{MaxTokens: 2})
+		runtime.ReadMemStats(&after)
+		require.NoError(t, err)
+		require.Error(t, out[0].Err)
+		require.NotContains(t, out[0].Err.Error(), "it cannot be read")
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20))
 	}
 }

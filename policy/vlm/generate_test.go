@@ -244,6 +244,7 @@ func TestSamplingSettingsAreChecked(t *testing.T) {
 	nan := math.NaN()
 	for want, o := range map[string]policy.Sampling{
 		"temperature is -1":         {Temperature: -1, MaxTokens: 1},
+		"temperature is 1e-50":      {Temperature: 1e-50, MaxTokens: 1},
 		"temperature is NaN":        {Temperature: nan, MaxTokens: 1},
 		"temperature is +Inf":       {Temperature: math.Inf(1), MaxTokens: 1},
 		"top-k is -2":               {TopK: -2, MaxTokens: 1},

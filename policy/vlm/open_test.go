@@ -161,17 +161,17 @@ func TestUpdateRefusesWhatItCannotLearn(t *testing.T) {
 		return out
 	}
 	for want, f := range map[string]func(b *policy.Batch, o *policy.Objective, opt *policy.Optimizer){
-		"temperature is 0, must be above 0": func(_ *policy.Batch, o *policy.Objective, _ *policy.Optimizer) { o.Temperature = 0 },
-		"temperature is +Inf":               func(_ *policy.Batch, o *policy.Objective, _ *policy.Optimizer) { o.Temperature = math.Inf(1) },
-		"k7":                                func(_ *policy.Batch, o *policy.Objective, _ *policy.Optimizer) { o.KL = "k7" },
-		"Weight is missing":                 func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.Weight = nil },
-		"ValueWeight is missing":            func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.ValueWeight = nil },
-		"OldLogProbs is missing":            func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.OldLogProbs = nil },
-		"Advantages is missing":             func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.Advantages = nil },
-		"Reference is missing":              func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.Reference = nil },
-		"Returns is missing":                func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.Returns = nil },
-		"OldValues is missing":              func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.OldValues = nil },
-		"Advantages has 3 numbers for":      func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.Advantages = b.Advantages[:3] },
+		"temperature is 0, must be at least 1e-09": func(_ *policy.Batch, o *policy.Objective, _ *policy.Optimizer) { o.Temperature = 0 },
+		"temperature is +Inf":                      func(_ *policy.Batch, o *policy.Objective, _ *policy.Optimizer) { o.Temperature = math.Inf(1) },
+		"k7":                                       func(_ *policy.Batch, o *policy.Objective, _ *policy.Optimizer) { o.KL = "k7" },
+		"Weight is missing":                        func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.Weight = nil },
+		"ValueWeight is missing":                   func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.ValueWeight = nil },
+		"OldLogProbs is missing":                   func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.OldLogProbs = nil },
+		"Advantages is missing":                    func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.Advantages = nil },
+		"Reference is missing":                     func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.Reference = nil },
+		"Returns is missing":                       func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.Returns = nil },
+		"OldValues is missing":                     func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.OldValues = nil },
+		"Advantages has 3 numbers for":             func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) { b.Advantages = b.Advantages[:3] },
 		"Advantages at token 5 is NaN": func(b *policy.Batch, _ *policy.Objective, _ *policy.Optimizer) {
 			b.Advantages = poison(b.Advantages, 5, math.NaN())
 		},

@@ -129,13 +129,29 @@ func hashImage(im image.Image) [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
+// hash sets an image's hash, for which its pixels are copied, once its size has
+// been found to be one that can be read.
+func (m *Model) hash(im *policy.Image) error {
+	b := im.Image.Bounds()
+	if m.proc == nil {
+		return m.noVision()
+	}
+	if _, err := m.proc.Grid(b.Dx(), b.Dy()); err != nil {
+		return err
+	}
+	im.Hash = hashImage(im.Image)
+	return nil
+}
+
+func (m *Model) noVision() error { return fmt.Errorf("%s has no vision tower", m.cfg.Family) }
+
 // picture returns a processed image, from the cache where it is there.
 func (m *Model) picture(im policy.Image) (picture, error) {
 	if p, ok := m.pictures.get(im.Hash); ok {
 		return p, nil
 	}
 	if m.proc == nil {
-		return picture{}, fmt.Errorf("%s has no vision tower", m.cfg.Family)
+		return picture{}, m.noVision()
 	}
 	if im.Image == nil {
 		return picture{}, fmt.Errorf("image %x is not there", im.Hash[:4])
@@ -167,7 +183,7 @@ func (m *Model) prepare(groups [][]image.Image) ([][]policy.Image, [][]picture, 
 					}
 					ref := policy.Image{Image: im}
 					var pic picture
-					err := guarded(func() error { ref.Hash = hashImage(im); return nil })
+					err := guarded(func() error { return m.hash(&ref) })
 					if err == nil {
 						pic, err = m.picture(ref)
 					}

@@ -55,9 +55,14 @@ type Grid struct{ T, H, W int }
 // Patches returns the number of patches.
 func (g Grid) Patches() int { return g.T * g.H * g.W }
 
-// Grid returns the grid that an image of this size gets.
+// Grid returns the grid that an image of this size gets. An image of more than
+// 2²⁸ pixels, or that would become one, is an error that wraps ErrImage, as are
+// those that [SmartSize] refuses.
 func (p *Processor) Grid(width, height int) (Grid, error) {
 	h, w, err := SmartSize(height, width, p.cfg.factor(), p.cfg.MinPixels, p.cfg.MaxPixels)
+	if err == nil && width*height > maxPixels {
+		err = fmt.Errorf("processor: %w: %d by %d pixels, more than %d in all", ErrImage, width, height, maxPixels)
+	}
 	if err == nil && h*w > maxPixels {
 		err = fmt.Errorf("processor: %w: %d by %d pixels become %d by %d, more than %d pixels", ErrImage, width, height, w, h, maxPixels)
 	}
