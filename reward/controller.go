@@ -26,7 +26,10 @@ func (c *FixedKL) Update(kl float64, _ int) error { return checkKL(kl) }
 // AdaptiveKL steers the KL towards a target (Ziegler et al., arXiv:1909.08593,
 // section 2.2): after a step of n rows,
 //
-//	Value ← Value · (1 + clip(kl/Target − 1, −0.2, 0.2) · n/Horizon)
+//	Value ← Value · max(0, 1 + clip(kl/Target − 1, −0.2, 0.2) · n/Horizon)
+//
+// The bound is not the paper's: without it a step of more than 5·Horizon rows makes
+// the coefficient negative, and the penalty a reward.
 type AdaptiveKL struct {
 	Value   float64 `json:"value"`   // the coefficient
 	Target  float64 `json:"target"`  // wanted KL, above 0
@@ -45,7 +48,7 @@ func (c *AdaptiveKL) Update(kl float64, rows int) error {
 		return fmt.Errorf("reward: adaptive kl: target %v and horizon %v must be above 0", c.Target, c.Horizon)
 	}
 	miss := min(max(kl/c.Target-1, -0.2), 0.2)
-	c.Value *= 1 + miss*float64(rows)/c.Horizon
+	c.Value *= max(0, 1+miss*float64(rows)/c.Horizon)
 	return nil
 }
 

@@ -139,6 +139,17 @@ func TestControllersRefuseNumbersThatWouldSpoilThem(t *testing.T) {
 	}
 }
 
+// TestACoefficientIsNeverNegative: a step of more rows than five horizons would turn
+// the penalty into a reward.
+func TestACoefficientIsNeverNegative(t *testing.T) {
+	a := &AdaptiveKL{Value: 0.2, Target: 0.1, Horizon: 100}
+	require.NoError(t, a.Update(0, 600))
+	require.Zero(t, a.Coefficient())
+	b := &AdaptiveKL{Value: 0.2, Target: 0.1, Horizon: 100}
+	require.NoError(t, b.Update(0, 400))
+	require.InDelta(t, 0.2*(1-0.8), b.Coefficient(), 1e-15)
+}
+
 func TestControllerStateSurvivesSaving(t *testing.T) {
 	a := &AdaptiveKL{Value: 0.2, Target: 0.1, Horizon: 100}
 	require.NoError(t, a.Update(0.3, 10))
