@@ -3,6 +3,7 @@ package vagen_test
 import (
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -162,13 +163,15 @@ func TestBatchesAreMadeUpFor(t *testing.T) {
 // TestFaultsAreRetriedOnRequest has every environment fail once.
 func TestFaultsAreRetriedOnRequest(t *testing.T) {
 	for _, retry := range []bool{false, true} {
-		seen := map[int64]bool{}
+		var seen sync.Map
 		a := &arena{fault: func(seed int64, turn int) error {
-			if turn == 0 && seed%2 == 0 && !seen[seed] {
-				seen[seed] = true
-				return errBroken
+			if turn > 0 || seed%2 != 0 {
+				return nil
 			}
-			return nil
+			if _, again := seen.LoadOrStore(seed, true); again {
+				return nil
+			}
+			return errBroken
 		}}
 		c := whole()
 		c.Run.Workers, c.Run.Retry = 1, retry

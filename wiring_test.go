@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -485,12 +486,10 @@ func TestReMaxSubtractsTheGreedyEpisode(t *testing.T) {
 func TestAnEpisodeWithoutBaselineIsLeftOut(t *testing.T) {
 	c := whole()
 	c.Algorithm.Estimator, c.Critic.Kind = "remax", "none"
-	calls := 0
+	var calls atomic.Int64
 	a := &arena{fault: func(seed int64, turn int) error {
-		if seed == 1_000_003 && turn == 0 {
-			if calls++; calls == 2 {
-				return errBroken
-			}
+		if seed == 1_000_003 && turn == 0 && calls.Add(1) == 2 {
+			return errBroken
 		}
 		return nil
 	}}

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/cli"
@@ -161,15 +162,15 @@ func TestTrainingUploadsWhatItExports(t *testing.T) {
 	works.HandleFunc("POST /api/repos/create", func(http.ResponseWriter, *http.Request) {})
 	works.HandleFunc("POST /api/models/o/n/preupload/main", func(w http.ResponseWriter, r *http.Request) {
 		var ask struct{ Files []map[string]any }
-		require.NoError(t, json.NewDecoder(r.Body).Decode(&ask))
+		assert.NoError(t, json.NewDecoder(r.Body).Decode(&ask))
 		for _, f := range ask.Files {
 			f["uploadMode"] = "regular"
 		}
-		require.NoError(t, json.NewEncoder(w).Encode(map[string]any{"files": ask.Files}))
+		assert.NoError(t, json.NewEncoder(w).Encode(map[string]any{"files": ask.Files}))
 	})
 	works.HandleFunc("POST /api/models/o/n/commit/main", func(w http.ResponseWriter, r *http.Request) {
 		raw, err := io.ReadAll(r.Body)
-		require.NoError(t, err)
+		assert.NoError(t, err)
 		mu.Lock()
 		defer mu.Unlock()
 		commits = append(commits, string(raw))
@@ -180,6 +181,8 @@ func TestTrainingUploadsWhatItExports(t *testing.T) {
 	c, said = command(t, t.TempDir(), args...)
 	c.Env = append(c.Env, "HF_TOKEN=secret", "HF_ENDPOINT="+hub.URL)
 	require.NoError(t, c.Run(), said.String())
+	mu.Lock()
+	defer mu.Unlock()
 	require.Len(t, commits, 2)
 	require.Contains(t, commits[1], `"summary":"hf_model of step 2"`)
 	weights := base64.StdEncoding.EncodeToString([]byte(contents(t, filepath.Join(out, "hf/step_2/hf_model/model.safetensors"))))

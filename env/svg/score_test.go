@@ -1,6 +1,7 @@
 package svg
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -12,10 +13,11 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -96,21 +98,20 @@ func TestTotalIsAWeightedSumThatIsNotNegative(t *testing.T) {
 }
 
 func TestHTTPScorerSendsBothPicturesAndTriesAgain(t *testing.T) {
-	calls := 0
+	var calls atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		calls++
 		var request map[string]string
-		require.NoError(t, json.NewDecoder(r.Body).Decode(&request))
-		require.Equal(t, "dino", request["metric"])
-		require.Equal(t, "base", request["model"])
+		assert.NoError(t, json.NewDecoder(r.Body).Decode(&request))
+		assert.Equal(t, "dino", request["metric"])
+		assert.Equal(t, "base", request["model"])
 		for name, want := range map[string]int{"target": 3, "attempt": 4} {
 			raw, err := base64.StdEncoding.DecodeString(request[name])
-			require.NoError(t, err)
-			img, err := png.Decode(strings.NewReader(string(raw)))
-			require.NoError(t, err)
-			require.Equal(t, want, img.Bounds().Dx(), name)
+			assert.NoError(t, err)
+			size, err := png.DecodeConfig(bytes.NewReader(raw))
+			assert.NoError(t, err)
+			assert.Equal(t, want, size.Width, name)
 		}
-		if calls < 3 {
+		if calls.Add(1) < 3 {
 			http.Error(w, "loading", http.StatusServiceUnavailable)
 			return
 		}
@@ -121,14 +122,14 @@ func TestHTTPScorerSendsBothPicturesAndTriesAgain(t *testing.T) {
 	score, err := s.Score(t.Context(), image.NewGray(image.Rect(0, 0, 3, 3)), image.NewGray(image.Rect(0, 0, 4, 4)))
 	require.NoError(t, err)
 	require.Equal(t, 0.75, score)
-	require.Equal(t, 3, calls)
+	require.EqualValues(t, 3, calls.Load())
 }
 
 func TestHTTPScorerSaysWhyThereIsNoScore(t *testing.T) {
 	for name, c := range map[string]struct {
 		status int
 		body   string
-		calls  int
+		calls  int64
 		want   string
 	}{
 		"busy for good": {503, "loading", 2, "503"},
@@ -137,9 +138,9 @@ func TestHTTPScorerSaysWhyThereIsNoScore(t *testing.T) {
 		"no JSON":       {200, `<html>`, 1, "<html>"},
 		"too large":     {200, `{"score": 1e999}`, 1, "1e999"},
 	} {
-		calls := 0
+		var calls atomic.Int64
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			calls++
+			calls.Add(1)
 			w.WriteHeader(c.status)
 			fmt.Fprint(w, c.body)
 		}))
@@ -149,7 +150,7 @@ func TestHTTPScorerSaysWhyThereIsNoScore(t *testing.T) {
 		require.ErrorIs(t, err, ErrScore, name)
 		require.ErrorContains(t, err, c.want, name)
 		require.ErrorContains(t, err, "dreamsim", name)
-		require.Equal(t, c.calls, calls, name)
+		require.Equal(t, c.calls, calls.Load(), name)
 	}
 	cause := errors.New("time is up")
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -13,8 +13,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -24,6 +26,8 @@ type fake struct {
 	t       *testing.T
 	server  *httptest.Server // the endpoint
 	storage *httptest.Server
+
+	mu      sync.Mutex // of what handlers note
 	created []map[string]any
 	stored  map[string][]byte // by object
 	parts   map[string][][]byte
@@ -42,6 +46,8 @@ func newFake(t *testing.T) *fake {
 	api.HandleFunc("POST /verify", f.verify)
 	api.HandleFunc("POST /api/models/o/n/commit/main", f.commit)
 	f.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
 		if r.Header.Get("Authorization") != "Bearer secret" {
 			http.Error(w, "who are you", http.StatusUnauthorized)
 			return
@@ -67,7 +73,7 @@ func (f *fake) client() *Client {
 }
 
 func read[T any](f *fake, r *http.Request) (v T) {
-	require.NoError(f.t, json.NewDecoder(r.Body).Decode(&v))
+	assert.NoError(f.t, json.NewDecoder(r.Body).Decode(&v))
 	return v
 }
 
@@ -87,8 +93,8 @@ func (f *fake) preupload(w http.ResponseWriter, r *http.Request) {
 		}
 	}](f, r).Files {
 		sample, err := base64.StdEncoding.DecodeString(e.Sample)
-		require.NoError(f.t, err)
-		require.Len(f.t, sample, int(min(e.Size, 512)))
+		assert.NoError(f.t, err)
+		assert.Len(f.t, sample, int(min(e.Size, 512)))
 		mode := "regular"
 		if e.Size > 100 {
 			mode = "lfs"
@@ -104,13 +110,13 @@ type object struct {
 }
 
 func (f *fake) batch(w http.ResponseWriter, r *http.Request) {
-	require.Equal(f.t, lfsKind, r.Header.Get("Accept"))
+	assert.Equal(f.t, lfsKind, r.Header.Get("Accept"))
 	ask := read[struct {
 		Operation string   `json:"operation"`
 		Hash      string   `json:"hash_algo"`
 		Objects   []object `json:"objects"`
 	}](f, r)
-	require.Equal(f.t, []string{"upload", "sha256"}, []string{ask.Operation, ask.Hash})
+	assert.Equal(f.t, []string{"upload", "sha256"}, []string{ask.Operation, ask.Hash})
 	var out []map[string]any
 	for _, o := range ask.Objects {
 		answer := map[string]any{"oid": o.OID, "size": o.Size}
@@ -131,11 +137,13 @@ func (f *fake) batch(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *fake) store(w http.ResponseWriter, r *http.Request) {
-	require.Empty(f.t, r.Header.Get("Authorization"), "storage must not see the token")
+	assert.Empty(f.t, r.Header.Get("Authorization"), "storage must not see the token")
 	_, kind, _ := strings.Cut(r.URL.Path, "/")
 	kind, oid, _ := strings.Cut(kind, "/")
 	raw, err := io.ReadAll(r.Body)
-	require.NoError(f.t, err)
+	assert.NoError(f.t, err)
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if code := f.fail[kind]; code != 0 {
 		http.Error(w, "disk full", code)
 		return
@@ -154,9 +162,9 @@ func (f *fake) store(w http.ResponseWriter, r *http.Request) {
 				ETag       string `json:"etag"`
 			} `json:"parts"`
 		}
-		require.NoError(f.t, json.Unmarshal(raw, &ask))
+		assert.NoError(f.t, json.Unmarshal(raw, &ask))
 		for i, p := range ask.Parts {
-			require.Equal(f.t, []any{i + 1, fmt.Sprintf(`"%d"`, i+1)}, []any{p.PartNumber, p.ETag})
+			assert.Equal(f.t, []any{i + 1, fmt.Sprintf(`"%d"`, i+1)}, []any{p.PartNumber, p.ETag})
 			f.stored[ask.OID] = append(f.stored[ask.OID], f.parts[ask.OID][i]...)
 		}
 	}
@@ -164,12 +172,12 @@ func (f *fake) store(w http.ResponseWriter, r *http.Request) {
 
 func (f *fake) verify(_ http.ResponseWriter, r *http.Request) {
 	o := read[object](f, r)
-	require.Len(f.t, f.stored[o.OID], int(o.Size))
+	assert.Len(f.t, f.stored[o.OID], int(o.Size))
 	f.checked = append(f.checked, o.OID)
 }
 
 func (f *fake) commit(w http.ResponseWriter, r *http.Request) {
-	require.Equal(f.t, "application/x-ndjson", r.Header.Get("Content-Type"))
+	assert.Equal(f.t, "application/x-ndjson", r.Header.Get("Content-Type"))
 	for in := bufio.NewScanner(r.Body); in.Scan(); {
 		var line struct {
 			Key   string
@@ -178,16 +186,16 @@ func (f *fake) commit(w http.ResponseWriter, r *http.Request) {
 				Size                                        int
 			}
 		}
-		require.NoError(f.t, json.Unmarshal(in.Bytes(), &line))
+		assert.NoError(f.t, json.Unmarshal(in.Bytes(), &line))
 		switch v := line.Value; line.Key {
 		case "header":
 			f.commits = append(f.commits, v.Summary)
 		case "file":
 			raw, err := base64.StdEncoding.DecodeString(v.Content)
-			require.NoError(f.t, err)
+			assert.NoError(f.t, err)
 			f.tree[v.Path] = string(raw)
 		case "lfsFile":
-			require.Len(f.t, f.stored[v.OID], v.Size)
+			assert.Len(f.t, f.stored[v.OID], v.Size)
 			f.tree[v.Path] = string(f.stored[v.OID])
 		}
 	}
