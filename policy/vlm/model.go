@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"vagen/internal/usage"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
@@ -175,6 +176,7 @@ type Model struct {
 	narrow   *parts          // what writer returns, if it has copies
 	narrowed []*device.Array // the copies
 	planned  bool            // the memory of a training step has been logged
+	limit    func() (bytes int64, says string)
 	closed   bool
 }
 
@@ -200,7 +202,7 @@ func Open(ctx context.Context, dir string, o Options) (*Model, error) {
 	if cfg.Critic {
 		return nil, fmt.Errorf("vlm: %w: %s holds a critic, which cannot write; it is named by CriticPath", ErrOption, dir)
 	}
-	m := &Model{opts: o, dir: dir, cfg: cfg, chats: map[uint64]*conversation{}, pictures: newPictureCache(playedPictures)}
+	m := &Model{opts: o, dir: dir, cfg: cfg, chats: map[uint64]*conversation{}, pictures: newPictureCache(playedPictures), limit: usage.Limit}
 	if err := m.openText(dir); err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ type MemoryPlan struct {
 	Gradients   int64
 	Activations int64 // of one micro-batch: what is kept for the backward pass, and a block's own
 	Logits      int64 // of HeadTokens tokens, with their gradients
-	Caches      int64 // keys and values of conversations, old and grown side by side, and narrower copies of the weights that write them
+	Caches      int64 // keys and values of conversations, old and grown side by side, copies of those that go on in other batches, and narrower copies of the weights that write them
 	Program     int64 // code, the compiler, executables, gaps between buffers; 0 on accelerators
 	Heap        int64 // Go's own memory, trajectories and pictures of the whole process among it, with the garbage that piles up; 0 on accelerators
 }
@@ -44,7 +44,7 @@ func (p MemoryPlan) Peak() int64 {
 
 // LogValue implements slog.LogValuer: megabytes.
 func (p MemoryPlan) LogValue() slog.Value {
-	mb := func(name string, n int64) slog.Attr { return slog.String(name, fmt.Sprintf("%.0fMB", float64(n)/1e6)) }
+	mb := func(name string, n int64) slog.Attr { return slog.String(name, megabytes(n)) }
 	return slog.GroupValue(mb("peak", p.Peak()), mb("weights", p.Weights), mb("moments", p.Moments), mb("gradients", p.Gradients),
 		mb("activations", p.Activations), mb("logits", p.Logits), mb("caches", p.Caches), mb("program", p.Program), mb("heap", p.Heap))
 }
@@ -260,23 +260,35 @@ func blockFloats(b *model.Block, tokens, groups, length int) (inner, probs int64
 	return inner, int64(groups) * int64(b.Heads) * int64(length) * int64(length)
 }
 
-// cacheBytes is what conversations take: their keys and values, which are there
-// twice when they grow, and what reading a prompt works with.
+// cacheBytes is what conversations take, and what reading a prompt works with.
 func (m *Model) cacheBytes(w Workload) int64 {
-	t := &m.cfg.Text
-	var sum int64
-	for left := w.Rows; left > 0; left -= m.opts.MaxRows {
-		rows := rowBucket(min(left, m.opts.MaxRows))
-		slots := cacheLength(max(w.Tokens, m.opts.CacheTokens)) + 32
-		sum += 2 * int64(rows) * int64(slots) * int64(t.KVHeads*t.HeadDim*t.Layers)
-	}
 	rows := rowBucket(min(w.Rows, m.opts.MaxRows))
 	inner, probs := blockFloats(m.net.text, rows*w.Tokens, rows, w.Tokens)
 	l := planned{images: min(rows, w.Rows) * w.Images, patches: w.Patches}
-	return l.bytesOf(m.net, 2*sum+inner+2*probs) + 4*int64(rows)*int64(t.Vocab) + l.see(m.net)
+	return l.bytesOf(m.net, m.cacheFloats(w)+inner+2*probs) + 4*int64(rows)*int64(m.cfg.Text.Vocab) + l.see(m.net)
 }
 
-// logPlan tells what the first optimiser step will take.
+// cacheFloats counts the keys and values of conversations. Besides those of all
+// batches there are, at one time, those of the largest as they were before they
+// grew, and those of rows that go on in another batch: the rest of one batch, at
+// most half of it, or of several, as many rows as a batch has.
+func (m *Model) cacheFloats(w Workload) int64 {
+	t := &m.cfg.Text
+	slots := cacheLength(max(w.Tokens, m.opts.CacheTokens)) + 32
+	of := func(rows int) int64 { return 2 * int64(rows) * int64(slots) * int64(t.KVHeads*t.HeadDim*t.Layers) }
+	var sum int64
+	for left := w.Rows; left > 0; left -= m.opts.MaxRows {
+		sum += of(rowBucket(min(left, m.opts.MaxRows)))
+	}
+	most := rowBucket(min(w.Rows, m.opts.MaxRows))
+	if w.Rows > m.opts.MaxRows {
+		return sum + 2*of(most)
+	}
+	return sum + of(most) + of(most/2)
+}
+
+// logPlan tells what the first optimiser step will take, and warns where that is
+// more than the process may have. What an accelerator has is not looked at.
 func (m *Model) logPlan(b *policy.Batch) {
 	if m.planned {
 		return
@@ -303,5 +315,12 @@ func (m *Model) logPlan(b *policy.Batch) {
 		}
 	}
 	w.Patches = patches / max(1, images)
-	m.opts.Log.Info("memory plan of a training step", "rows", w.Rows, "tokens", w.Tokens, "plan", m.plan(w))
+	p := m.plan(w)
+	m.opts.Log.Info("memory plan of a training step", "rows", w.Rows, "tokens", w.Tokens, "plan", p)
+	if limit, says := m.limit(); limit > 0 && p.Peak() > limit && !m.dev.Accelerator() {
+		m.opts.Log.Warn("a training step is planned to take more memory than there is; MicroTokens, Recompute and LoRA make it smaller",
+			"plan", megabytes(p.Peak()), "limit", megabytes(limit), "says", says)
+	}
 }
+
+func megabytes(n int64) string { return fmt.Sprintf("%.0fMB", float64(n)/1e6) }

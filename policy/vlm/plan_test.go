@@ -89,6 +89,29 @@ func TestPlannedCachesAreThoseOfConversations(t *testing.T) {
 	require.Greater(t, plan(t, m, Workload{Generate: true, Rows: 200, Tokens: n}).Caches, 20*p.Caches)
 }
 
+// Rows that go on in another batch are in the plan, besides the batch that they
+// left, which grows meanwhile; so are those of several batches.
+func TestPlannedCachesHoldRowsThatGoOnElsewhere(t *testing.T) {
+	dir := tinyFolder(t, model.Qwen2, nil)
+	one := openTiny(t, dir, Options{MaxRows: 1})
+	prompts := crowd(t, one, 16, 4, 100, func(i int) bool { return i < 4 || i >= 8 })
+	for i := range 4 {
+		prompts[8+i].MaxTokens = 40 // they leave room for the last four
+	}
+	for name, rows := range map[string]int{"half of one batch": 8, "three batches, one after the other": 16} {
+		m := openTiny(t, dir, Options{MaxRows: 8, CacheTokens: 384})
+		_, weights := m.dev.Live()
+		_, err := m.Generate(t.Context(), prompts[:rows], policy.Sampling{Temperature: 1, MaxTokens: 100})
+		require.NoError(t, err)
+		require.True(t, regrouped(m))
+		require.Equal(t, 384, m.batches[0].slots)
+		const inputs = 32 << 10 // of one program, such as masks
+		plan := 4 * m.cacheFloats(Workload{Rows: rows, Tokens: 384})
+		require.LessOrEqual(t, m.dev.Peak()-weights, plan+inputs, name)
+		require.Greater(t, m.dev.Peak()-weights, plan*8/10, name)
+	}
+}
+
 // What Go has on its heap is counted with the garbage that the collector lets pile
 // up, apart from the program.
 func TestPlansCountTheHeapOfTheProcess(t *testing.T) {
@@ -158,5 +181,19 @@ func TestPlanIsLoggedOnceBeforeTheFirstStep(t *testing.T) {
 	require.Len(t, lines, 1)
 	for _, word := range []string{"rows=4", "plan.peak=", "plan.weights=", "plan.moments=", "plan.gradients=", "plan.activations=", "plan.caches=", "plan.program=", "plan.heap="} {
 		require.Contains(t, lines[0], word)
+	}
+}
+
+func TestPlansBeyondTheMachineAreWarnedOf(t *testing.T) {
+	for limit, want := range map[int64]bool{0: false, 1 << 20: true, 1 << 50: false} {
+		var out strings.Builder
+		m := newTiny(t, model.Qwen2, Options{Log: slog.New(slog.NewTextHandler(&out, nil))})
+		m.limit = func() (int64, string) { return limit, "/some/file" }
+		rows, marks := fourRows(t, m)
+		imitate(t, m, rows, marks, 1e-3)
+		require.Equal(t, want, strings.Contains(out.String(), "more memory than there is"), limit)
+		if want {
+			require.Regexp(t, `level=WARN .* plan=\d+MB limit=1MB says=/some/file`, out.String())
+		}
 	}
 }

@@ -32,6 +32,7 @@ func regroup(from ...*flight) (*flight, error) {
 			return nil, err
 		}
 		at += len(g.live())
+		g.drop() // makes room for the next
 	}
 	if err := f.startRecent(c.recentTokens); err != nil {
 		f.free()
