@@ -31,6 +31,11 @@ func (m *Model) Generate(ctx context.Context, prompts []policy.Prompt, s policy.
 	if err := m.dialect.check(s); err != nil {
 		return nil, err
 	}
+	for _, stop := range s.StopStrings {
+		if !slices.Contains(m.o.Stop, stop) {
+			return nil, fmt.Errorf("chat: Sampling.StopStrings: %q is not in Options.Stop, with which services end a response", stop)
+		}
+	}
 	jobs, err := m.begin(prompts, s)
 	if err != nil {
 		return nil, err

@@ -47,7 +47,8 @@ type Options struct {
 	// first elsewhere.
 	MaxTokensField string
 
-	// Stop lists texts that end a response. They are not part of it.
+	// Stop lists texts that end a response. They are not part of it. Stop strings
+	// of a Sampling must be among them.
 	Stop []string
 	// LogProbs asks for the log-probs of the chosen tokens. They are whatever the
 	// service computes, most often before temperature and top-p. Anthropic has

@@ -71,12 +71,14 @@ func TestSamplingThatTheAPICannotDoIsRefused(t *testing.T) {
 	for api, bad := range map[API]map[string]policy.Sampling{
 		OpenAI: {"Temperature: -1": {Temperature: -1}, "Temperature: NaN": {Temperature: math.NaN()}, "Temperature: +Inf": {Temperature: math.Inf(1)},
 			"TopK: -1": {TopK: -1}, "TopP: 1.5": {TopP: 1.5}, "TopP: NaN": {TopP: math.NaN()}, "MinP: 1": {MinP: 1},
-			"Thinking.Tokens: 3": {Thinking: policy.Thinking{Tokens: 3}}},
+			"Thinking.Tokens: 3": {Thinking: policy.Thinking{Tokens: 3}}, "StopStrings: \"b\"": {StopStrings: []string{"a", "b"}}},
 		Anthropic: {"Temperature: 1.1": {Temperature: 1.1}, "MinP: 0.1": {MinP: 0.1}},
 		Gemini:    {"Temperature: 2.1": {Temperature: 2.1}, "MinP: 0.1": {MinP: 0.1}},
 	} {
 		for want, s := range bad {
-			m := newModel(t, options(t, api, "http://test"))
+			o := options(t, api, "http://test")
+			o.Stop = []string{"a"}
+			m := newModel(t, o)
 			s.MaxTokens = 1
 			_, err := m.Generate(context.Background(), []policy.Prompt{prompt(1, user("hi"))}, s)
 			require.ErrorContains(t, err, "chat: Sampling."+want)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"image"
 	"image/color"
 	stddraw "image/draw"
@@ -20,15 +21,20 @@ type picture struct {
 	width, height int
 }
 
-// encode compresses an image.
-func (p *Pictures) encode(im image.Image) (*picture, error) {
+// encode compresses an image. A panic of the image's methods, such as those of a
+// nil pointer, is an error.
+func (p *Pictures) encode(im image.Image) (_ *picture, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("it cannot be read: %v", r)
+		}
+	}()
 	if im == nil || im.Bounds().Empty() {
 		return nil, errors.New("it is empty")
 	}
 	im = p.shrink(im)
 	var b bytes.Buffer
 	mime := "image/png"
-	var err error
 	if p.JPEG > 0 {
 		mime = "image/jpeg"
 		err = jpeg.Encode(&b, flat(im), &jpeg.Options{Quality: p.JPEG})
