@@ -11,6 +11,7 @@ import (
 	"hash"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"time"
 )
@@ -77,7 +78,7 @@ func (f *fetcher) list(ctx context.Context) (*listing, error) {
 	const most = 64 << 20
 	l := &listing{}
 	err := f.again(ctx, func() (bool, error) {
-		resp, err := f.answer(ctx, f.Endpoint+"/api/models/"+f.id+"/revision/"+f.Revision+"?blobs=true", 0)
+		resp, err := f.answer(ctx, f.Endpoint+"/api/models/"+f.id+"/revision/"+url.PathEscape(f.Revision)+"?blobs=true", 0)
 		if err != nil {
 			return false, err
 		}
@@ -101,7 +102,7 @@ func (f *fetcher) get(ctx context.Context, want file, commit, path string) error
 		return nil // it had its checksum before it got its name
 	}
 	part := path + ".part"
-	address := f.Endpoint + "/" + f.id + "/resolve/" + commit + "/" + want.Name
+	address := f.Endpoint + "/" + f.id + "/resolve/" + commit + "/" + url.PathEscape(want.Name)
 	err := f.again(ctx, func() (bool, error) { return f.goOn(ctx, address, part, size) })
 	if err != nil {
 		return err

@@ -286,3 +286,16 @@ func TestOtherHostsDoNotSeeTheToken(t *testing.T) {
 	h.requireWhole(t, dir)
 	require.Empty(t, <-seen)
 }
+
+// Branches may have slashes in their names, which separate nothing in an address.
+func TestRevisionsWithSlashesAreOnePartOfTheAddress(t *testing.T) {
+	var asked string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = r.URL.EscapedPath()
+		http.NotFound(w, r)
+	}))
+	defer s.Close()
+	_, err := Fetch(t.Context(), "who/what", Options{Endpoint: s.URL, Cache: t.TempDir(), Revision: "refs/pr/1"})
+	require.ErrorIs(t, err, ErrNotFound)
+	require.Equal(t, "/api/models/who/what/revision/refs%2Fpr%2F1", asked)
+}
