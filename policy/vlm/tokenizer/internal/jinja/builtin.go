@@ -10,6 +10,7 @@ import (
 
 func bindMethod(m function, of any) function {
 	return func(s *state, line int, args []any, kw map[string]any) any {
+		s.weigh(line, of)
 		return m(s, line, append([]any{of}, args...), kw)
 	}
 }

@@ -84,6 +84,7 @@ func (e indexExpr) eval(s *state, sc *scope) any {
 		if name, ok := at.(string); ok {
 			return attribute(e.line, of, name)
 		}
+		s.weigh(e.line, v)
 		r := []rune(v)
 		if i, ok := position(at, len(r)); ok {
 			return string(r[i])
@@ -125,6 +126,7 @@ func (e sliceExpr) eval(s *state, sc *scope) any {
 	}
 	from, hasFrom := bound(e.from)
 	to, hasTo := bound(e.to)
+	s.weigh(e.line, of)
 	switch v := of.(type) {
 	case string:
 		return string(slice([]rune(v), from, to, step, hasFrom, hasTo))
@@ -199,6 +201,7 @@ func (e filterExpr) eval(s *state, sc *scope) any {
 		failAt(e.line, "filter %q is not supported", e.name)
 	}
 	of := e.of.eval(s, sc)
+	s.weigh(e.line, of)
 	args, kw := evalArgs(s, sc, e.args, e.kw)
 	return fn(s, e.line, append([]any{of}, args...), kw)
 }

@@ -2,6 +2,7 @@ package jinja
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -137,6 +138,8 @@ func TestRaisedExceptionsAreTold(t *testing.T) {
 
 func TestHostileTemplatesEnd(t *testing.T) {
 	grow := "{% set ns = namespace(x='xxxxxxxxxxxxxxxx', l=[1]) %}{% for i in range(100) %}"
+	long := "{% set ns = namespace(x='xxxxxxxxxxxxxxxx', y='') %}{% for i in range(14) %}{% set ns.x = ns.x + ns.x %}{% endfor %}" +
+		"{% set ns.y = ns.x ~ '' %}{% for i in range(2000) %}"
 	for name, src := range map[string]string{
 		"loops":     "{% for a in range(10000) %}{% for b in range(10000) %}{% for c in range(10000) %}{% endfor %}{% endfor %}{% endfor %}",
 		"range":     "{{ range(1000000000)|length }}",
@@ -151,10 +154,25 @@ func TestHostileTemplatesEnd(t *testing.T) {
 		"minus":     "{{ " + strings.Repeat("-", 100000) + "1 }}",
 		"blocks":    strings.Repeat("{% if x %}", 100000),
 		"elifs":     "{% if x %}" + strings.Repeat("{% elif x %}", 100000) + "{% endif %}",
+		"sums":      "{{ " + strings.Repeat("1+", 1<<19) + "1 }}",
+		"length":    long + "{{ ns.x|length }}{% endfor %}",
+		"methods":   long + "{{ ns.x.strip('y').startswith('y') }}{% endfor %}",
+		"search":    long + "{{ 'y' in ns.x }}{% endfor %}",
+		"equality":  long + "{{ ns.x == ns.y }}{% endfor %}",
+		"slices":    long + "{{ ns.x[0] ~ ns.x[:1] }}{% endfor %}",
+		// Lists that hold the same one twice, again and again, have a billion ends.
+		"equal lists": "{% set ns = namespace(x=[1], y=[1]) %}{% for i in range(24) %}{% set ns.x = [ns.x, ns.x] %}{% set ns.y = [ns.y, ns.y] %}{% endfor %}{{ ns.x == ns.y }}",
 	} {
 		_, err := render(src, nil)
 		require.Error(t, err, name)
 	}
+}
+
+// What goes wrong in this package is an error too, and never an empty text.
+func TestMistakesOfThePackageAreErrors(t *testing.T) {
+	broken := function(func(*state, int, []any, map[string]any) any { return []int{}[1] })
+	_, err := render("{{ f() }}", map[string]any{"f": broken})
+	require.ErrorContains(t, err, "jinja: runtime error: index out of range")
 }
 
 // Variables are the caller's: rendering does not change them.
@@ -182,8 +200,10 @@ func FuzzRender(f *testing.F) {
 		}
 		tpl, err := Parse(src)
 		if err != nil {
+			require.NotContains(t, err.Error(), "runtime error")
 			return
 		}
-		_, _ = tpl.Render(map[string]any{"messages": []any{map[string]any{"role": "user", "content": "héllo"}}, "x": nil})
+		_, err = tpl.Render(map[string]any{"messages": []any{map[string]any{"role": "user", "content": "héllo"}}, "x": nil})
+		require.NotContains(t, fmt.Sprint(err), "runtime error")
 	})
 }

@@ -82,7 +82,9 @@ func (e compareExpr) eval(s *state, sc *scope) any {
 	a := e.first.eval(s, sc)
 	for i, op := range e.ops {
 		b := e.rest[i].eval(s, sc)
-		if !compare(e.line, op, a, b) {
+		s.weigh(e.line, a)
+		s.weigh(e.line, b)
+		if !s.compare(e.line, op, a, b) {
 			return false
 		}
 		a = b
@@ -90,16 +92,16 @@ func (e compareExpr) eval(s *state, sc *scope) any {
 	return true
 }
 
-func compare(line int, op string, a, b any) bool {
+func (s *state) compare(line int, op string, a, b any) bool {
 	switch op {
 	case "==":
-		return equal(a, b)
+		return s.equal(line, a, b)
 	case "!=":
-		return !equal(a, b)
+		return !s.equal(line, a, b)
 	case "in":
-		return member(line, a, b)
+		return s.member(line, a, b)
 	case "not in":
-		return !member(line, a, b)
+		return !s.member(line, a, b)
 	}
 	var c int
 	if x, y, ok := numbers(a, b); ok {
@@ -134,19 +136,19 @@ func order(x, y float64) int {
 	return 0
 }
 
-func member(line int, a, b any) bool {
+func (s *state) member(line int, a, b any) bool {
 	switch list := b.(type) {
 	case string:
-		s, ok := a.(string)
+		part, ok := a.(string)
 		if !ok {
 			failAt(line, "cannot look for %s in a text", typeName(a))
 		}
-		return strings.Contains(list, s)
+		return strings.Contains(list, part)
 	case []any:
-		return slices.ContainsFunc(list, func(v any) bool { return equal(a, v) })
+		return slices.ContainsFunc(list, func(v any) bool { return s.equal(line, a, v) })
 	case map[string]any:
-		s, ok := a.(string)
-		_, found := list[s]
+		key, ok := a.(string)
+		_, found := list[key]
 		return ok && found
 	case undefined:
 		return false

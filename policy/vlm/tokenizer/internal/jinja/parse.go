@@ -2,22 +2,30 @@ package jinja
 
 import "fmt"
 
-// maxNesting bounds how deep statements and expressions nest.
-const maxNesting = 100
+const (
+	// maxSource bounds a template, and with it how deep a chain such as 1+1+… can
+	// make evaluation go. Those of released models have some kilobytes.
+	maxSource = 1 << 19
+	// maxNesting bounds how deep statements and expressions nest.
+	maxNesting = 100
+)
 
 // Template is a parsed template. It is safe for concurrent use.
 type Template struct{ body []stmt }
 
 // Parse reads a template. An error gives the line and what was found.
 func Parse(src string) (t *Template, err error) {
+	if len(src) > maxSource {
+		return nil, fmt.Errorf("jinja: a template of %d bytes, allowed %d", len(src), maxSource)
+	}
 	tokens, err := lex(src)
 	if err != nil {
 		return nil, fmt.Errorf("jinja: %w", err)
 	}
 	p := &parser{tokens: tokens}
 	defer func() {
-		if f, ok := recover().(failure); ok {
-			t, err = nil, fmt.Errorf("jinja: %w", f.err)
+		if r := recover(); r != nil {
+			t, err = nil, recovered(r)
 		}
 	}()
 	body := p.block()
@@ -29,6 +37,15 @@ func Parse(src string) (t *Template, err error) {
 
 // failure carries an error up through panics; it never leaves the package.
 type failure struct{ err error }
+
+// recovered is the error of a panic: a failure's, or that of a mistake in this
+// package.
+func recovered(r any) error {
+	if f, ok := r.(failure); ok {
+		return fmt.Errorf("jinja: %w", f.err)
+	}
+	return fmt.Errorf("jinja: %v", r)
+}
 
 func failAt(line int, format string, args ...any) {
 	panic(failure{fmt.Errorf("line %d: %s", line, fmt.Sprintf(format, args...))})

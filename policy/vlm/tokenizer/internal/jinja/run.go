@@ -1,7 +1,6 @@
 package jinja
 
 import (
-	"fmt"
 	"maps"
 	"strings"
 )
@@ -25,8 +24,8 @@ func (t *Template) Render(vars map[string]any) (out string, err error) {
 	}
 	s.out = &strings.Builder{}
 	defer func() {
-		if f, ok := recover().(failure); ok {
-			out, err = "", fmt.Errorf("jinja: %w", f.err)
+		if r := recover(); r != nil {
+			out, err = "", recovered(r)
 		}
 	}()
 	runAll(t.body, s, s.top)
@@ -72,6 +71,19 @@ type (
 
 func (s *state) step(line int) {
 	if s.steps++; s.steps > maxSteps {
+		failAt(line, "more than %d steps", maxSteps)
+	}
+}
+
+// weigh counts the size of a value that is gone through as a whole.
+func (s *state) weigh(line int, v any) {
+	switch v := v.(type) {
+	case string:
+		s.steps += len(v) / 64
+	case []any:
+		s.steps += len(v) / 64
+	}
+	if s.steps > maxSteps {
 		failAt(line, "more than %d steps", maxSteps)
 	}
 }
@@ -145,7 +157,9 @@ func (x setStmt) run(s *state, sc *scope) control {
 }
 
 func (f forStmt) run(s *state, sc *scope) control {
-	items := iterate(f.line, f.list.eval(s, sc))
+	list := f.list.eval(s, sc)
+	s.weigh(f.line, list)
+	items := iterate(f.line, list)
 	if f.where != nil {
 		var kept []any
 		for _, item := range items {

@@ -91,7 +91,10 @@ func number(v any) (float64, bool) {
 	return 0, false
 }
 
-func equal(a, b any) bool {
+// equal compares lists and dictionaries by what they hold.
+func (s *state) equal(line int, a, b any) bool {
+	s.step(line)
+	inside := func(a, b any) bool { return s.equal(line, a, b) }
 	if x, y, ok := numbers(a, b); ok {
 		return x == y
 	}
@@ -103,10 +106,10 @@ func equal(a, b any) bool {
 		return ok && x == y
 	case []any:
 		y, ok := b.([]any)
-		return ok && slices.EqualFunc(x, y, equal)
+		return ok && slices.EqualFunc(x, y, inside)
 	case map[string]any:
 		y, ok := b.(map[string]any)
-		return ok && maps.EqualFunc(x, y, equal)
+		return ok && maps.EqualFunc(x, y, inside)
 	case undefined:
 		_, ok := b.(undefined)
 		return ok
