@@ -51,7 +51,7 @@ type HTTPScorer struct {
 	Model   string // model of the measure, may be empty
 	Client  *http.Client
 	Timeout time.Duration // of one try; 0 means 30 s
-	Tries   int           // 0 means 3
+	Tries   int           // 0 or less means 3
 	Pause   time.Duration // before the second try, doubled for each further one; 0 means 500 ms
 }
 
@@ -73,7 +73,7 @@ func (s *HTTPScorer) Score(ctx context.Context, target, attempt image.Image) (fl
 		return 0, fmt.Errorf("svg: %s score: %w", s.Metric, err)
 	}
 	tries, pause := s.Tries, s.Pause
-	if tries == 0 {
+	if tries <= 0 {
 		tries = 3
 	}
 	if pause == 0 {

@@ -127,16 +127,18 @@ func TestHTTPScorerSendsBothPicturesAndTriesAgain(t *testing.T) {
 
 func TestHTTPScorerSaysWhyThereIsNoScore(t *testing.T) {
 	for name, c := range map[string]struct {
+		tries  int
 		status int
 		body   string
 		calls  int64
 		want   string
 	}{
-		"busy for good": {503, "loading", 2, "503"},
-		"refused":       {400, "which metric?", 1, "which metric?"},
-		"no score":      {200, `{"scores": [1]}`, 1, "no finite score"},
-		"no JSON":       {200, `<html>`, 1, "<html>"},
-		"too large":     {200, `{"score": 1e999}`, 1, "1e999"},
+		"busy for good":  {2, 503, "loading", 2, "503"},
+		"less than none": {-1, 503, "loading", 3, "503"},
+		"refused":        {2, 400, "which metric?", 1, "which metric?"},
+		"no score":       {2, 200, `{"scores": [1]}`, 1, "no finite score"},
+		"no JSON":        {2, 200, `<html>`, 1, "<html>"},
+		"too large":      {2, 200, `{"score": 1e999}`, 1, "1e999"},
 	} {
 		var calls atomic.Int64
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -144,7 +146,7 @@ func TestHTTPScorerSaysWhyThereIsNoScore(t *testing.T) {
 			w.WriteHeader(c.status)
 			fmt.Fprint(w, c.body)
 		}))
-		s := HTTPScorer{URL: server.URL, Metric: "dreamsim", Tries: 2, Pause: time.Millisecond}
+		s := HTTPScorer{URL: server.URL, Metric: "dreamsim", Tries: c.tries, Pause: time.Millisecond}
 		_, err := s.Score(t.Context(), blank(), blank())
 		server.Close()
 		require.ErrorIs(t, err, ErrScore, name)
