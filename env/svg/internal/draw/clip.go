@@ -9,7 +9,7 @@ func (r *renderer) clipped(n *node, f frame) mask {
 	}
 	inner := f
 	inner.depth++
-	inner.s = f.s.of(r.sheet.styled(clip), f.v)
+	inner.s = f.s.of(r.styled(clip), f.v)
 	inner.m = f.m.then(parseTransform(clip.attr("transform")))
 	if clip.attr("clipPathUnits") == "objectBoundingBox" {
 		box, ok := r.boxOf(n, f)
@@ -33,10 +33,10 @@ func (r *renderer) clipped(n *node, f frame) mask {
 
 // clipShape adds a shape, or what a reference names, to the area of a clip path.
 func (r *renderer) clipShape(n *node, f frame, m mask) {
-	if r.elements++; r.elements > r.limits.Elements {
+	if r.elements++; r.elements > r.limits.Elements || r.err != nil {
 		return // draw reports it
 	}
-	f.s = f.s.of(r.sheet.styled(n), f.v)
+	f.s = f.s.of(r.styled(n), f.v)
 	f.m = f.m.then(parseTransform(n.attr("transform")))
 	if n.name == "use" {
 		if target := r.ids[reference(n.attr("href"))]; target != nil && target.name != "use" {

@@ -9,6 +9,9 @@ import (
 // declaration is one property of a style.
 type declaration struct{ name, value string }
 
+// maxDeclarations bounds those of one style; further ones are forgotten.
+const maxDeclarations = 256
+
 // declarations reads "name: value; name: value".
 func declarations(text string) []declaration {
 	var list []declaration
@@ -16,6 +19,9 @@ func declarations(text string) []declaration {
 		name, value, ok := strings.Cut(one, ":")
 		if !ok {
 			continue
+		}
+		if len(list) == maxDeclarations {
+			break
 		}
 		value, _, _ = strings.Cut(value, "!") // of importance there is one level only
 		list = append(list, declaration{strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(value)})
@@ -51,19 +57,21 @@ type rule struct {
 	style    []declaration
 }
 
-func (r *rule) fits(n *node) bool {
+// fits also returns how many elements it looked at.
+func (r *rule) fits(n *node) (ok bool, looks int) {
 	last := len(r.selector) - 1
 	if !r.selector[last].fits(n) {
-		return false
+		return false, 1
 	}
 	for last--; last >= 0; last-- {
 		for n = n.parent; n != nil && !r.selector[last].fits(n); n = n.parent {
+			looks++
 		}
 		if n == nil {
-			return false
+			return false, looks + 1
 		}
 	}
-	return true
+	return true, looks + len(r.selector)
 }
 
 // sheet is a style sheet: rules in order of increasing weight.
@@ -146,16 +154,24 @@ func parseCompound(word string) (c compound, weight int, ok bool) {
 	return c, weight, true
 }
 
+// declarationWork is what a declaration counts as, in crossings.
+const declarationWork = 20
+
 // styled returns the declarations that hold for an element, later ones winning:
 // its own attributes, those of the sheet, its style attribute.
-func (s sheet) styled(n *node) []declaration {
+func (r *renderer) styled(n *node) []declaration {
 	list := make([]declaration, 0, len(n.attrs)+4)
 	for _, a := range n.attrs {
 		list = append(list, declaration(a))
 	}
-	for i := range s {
-		if s[i].fits(n) {
-			list = append(list, s[i].style...)
+	for i := range r.sheet {
+		ok, work := r.sheet[i].fits(n)
+		if ok {
+			list = append(list, r.sheet[i].style...)
+			work += declarationWork * len(r.sheet[i].style)
+		}
+		if !r.spend(work) {
+			break
 		}
 	}
 	return append(list, declarations(n.attr("style"))...)

@@ -96,7 +96,7 @@ func (r *renderer) stops(chain []*node, opacity float64) []stop {
 			if c.name != "stop" || len(list) == maxStops {
 				continue
 			}
-			s := initialStyle.of(r.sheet.styled(c), viewport{font: initialStyle.font})
+			s := initialStyle.of(r.styled(c), viewport{font: initialStyle.font})
 			at := fraction(c.attr("offset"), 0)
 			if len(list) > 0 {
 				at = max(at, list[len(list)-1].at)
@@ -169,9 +169,6 @@ func radial(center, focus point, radius float64) func(point) float64 {
 
 // fold brings an offset into [0, 1].
 func fold(t float64, spread string) float64 {
-	if math.IsNaN(t) {
-		return 0
-	}
 	switch spread {
 	case "repeat":
 		t -= math.Floor(t)
@@ -179,6 +176,9 @@ func fold(t float64, spread string) float64 {
 		if t = math.Mod(math.Abs(t), 2); t > 1 {
 			t = 2 - t
 		}
+	}
+	if math.IsNaN(t) { // infinite offsets have become that, too
+		return 0
 	}
 	return min(max(t, 0), 1)
 }

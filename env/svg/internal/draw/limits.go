@@ -13,7 +13,7 @@ type Limits struct {
 	Depth    int // of nesting, references included
 	Segments int // of one path
 	Rules    int // of style sheets
-	Work     int // crossings of outlines with sample lines, and pixels of layers
+	Work     int // crossings of outlines with sample lines, pixels of layers, and what takes as long
 }
 
 // DefaultLimits returns the limits that the environment uses. Code at the limit

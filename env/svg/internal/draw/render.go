@@ -74,6 +74,9 @@ func (r *renderer) spend(work int) bool {
 	if r.work += work; r.work > r.limits.Work && r.err == nil {
 		r.err = fmt.Errorf("drawing takes more than %d crossings: %w", r.limits.Work, ErrLimit)
 	}
+	if r.err == nil && r.ctx.Err() != nil {
+		r.err = context.Cause(r.ctx)
+	}
 	return r.err == nil
 }
 
@@ -167,7 +170,7 @@ func (r *renderer) draw(n *node, f frame) {
 
 // enter applies an element's own style, transform and clip path.
 func (r *renderer) enter(n *node, f frame) (frame, bool) {
-	f.s = f.s.of(r.sheet.styled(n), f.v)
+	f.s = f.s.of(r.styled(n), f.v)
 	f.v.font = f.s.font
 	if t := n.attr("transform"); t != "" {
 		f.m = f.m.then(parseTransform(t))
@@ -260,8 +263,10 @@ func (r *renderer) use(n *node, f frame) {
 
 // shape fills and strokes a basic shape or path.
 func (r *renderer) shape(n *node, f frame) {
-	p, ok := r.outline(n, f.v)
-	if ok && !f.s.hidden {
+	if f.s.hidden {
+		return
+	}
+	if p, ok := r.outline(n, f.v); ok {
 		r.paint(&p, f)
 	}
 }
@@ -306,9 +311,9 @@ func (r *renderer) fill(lines []polyline, f frame) {
 // stroke hands the pieces of a stroke to the scanner, all in one direction, so
 // that overlaps stay inside by the non-zero rule.
 func (r *renderer) stroke(lines []polyline, fine float64, f frame) {
-	f.s.pen.stroke(lines, fine, func(piece []point) {
+	f.s.pen.stroke(lines, fine, func(piece []point) bool {
 		if !r.spend(40 * len(piece)) {
-			return
+			return false
 		}
 		area := 0.0
 		for i := range piece {
@@ -321,6 +326,7 @@ func (r *renderer) stroke(lines []polyline, fine float64, f frame) {
 			slices.Reverse(piece)
 		}
 		r.canvas.scan.add(piece)
+		return true
 	})
 }
 

@@ -171,6 +171,11 @@ func TestHostileCodeIsBounded(t *testing.T) {
 	for i := range 40 {
 		uses += fmt.Sprintf(`<g id="a%d"><use href="#a%d"/><use href="#a%d"/></g>`, i+1, i, i)
 	}
+	long := "M0 0" + strings.Repeat("h1v1", 9000)
+	gradient := func(spread string) string {
+		return doc(`<linearGradient id="g" gradientUnits="userSpaceOnUse" spreadMethod="` + spread + `" x2="0" y2="1e-150" gradientTransform="matrix(1e200 0 0 1e-210 0 0)">` +
+			`<stop stop-color="red"/></linearGradient><rect width="9" height="9" fill="url(#g)"/>`)
+	}
 	for name, c := range map[string]struct {
 		code string
 		want error
@@ -196,6 +201,13 @@ func TestHostileCodeIsBounded(t *testing.T) {
 		"huge scale":      {doc(`<g transform="scale(1e200)"><g transform="scale(1e200)"><circle r="1e-300" stroke="red"/></g></g>`), nil},
 		"no scale":        {doc(`<g transform="scale(0)"><circle r="1" stroke="red"/></g>`), nil},
 		"tiny dashes":     {doc(`<path d="M0 0L1e9 1e9" stroke="red" stroke-dasharray="1e-9 0 1e-9"/>`), nil},
+		"huge dash":       {doc(`<path d="M0 0H9" stroke="red" stroke-dasharray="1.5e308" stroke-dashoffset="-1"/>`), nil},
+		"huge repeats":    {gradient("repeat"), nil},
+		"huge reflection": {gradient("reflect"), nil},
+		"style bomb":      {doc(`<style>` + strings.Repeat("*,", 400) + `*{` + strings.Repeat("a:b;", 10_000) + `}</style>` + strings.Repeat("<g/>", 40)), ErrLimit},
+		"selectors":       {doc(`<style>` + strings.Repeat("a b c d e f.x g.x *{a:b}", 500) + `</style>` + strings.Repeat("<g>", 50) + strings.Repeat(`<g/>`, 9000)), ErrLimit},
+		"clip bomb":       {doc(`<path id="p" d="` + long + `"/><clipPath id="c">` + strings.Repeat(`<use x="1e6" href="#p"/>`, 3000) + `</clipPath><g clip-path="url(#c)"/>`), ErrLimit},
+		"text bomb":       {doc(`<text visibility="hidden" id="p">` + strings.Repeat("a", 2000) + `</text>` + strings.Repeat(`<use href="#p"/>`, 3000)), ErrLimit},
 		"bad view":        {`<svg viewBox="0 0 -5 1e400"><rect width="9" height="9"/></svg>`, nil},
 		"not UTF-8":       {"<svg>\xff<rect/></svg>", nil},
 		"cut off":         {`<svg><g><rect width="9`, nil},

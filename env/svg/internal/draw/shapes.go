@@ -3,8 +3,16 @@ package draw
 import "math"
 
 // outline returns the path of a shape in user units; ok is false for an element
-// that is no shape or draws nothing.
+// that is no shape or draws nothing, and when too much has been drawn.
 func (r *renderer) outline(n *node, v viewport) (path, bool) {
+	p, ok := r.outlined(n, v)
+	return p, r.spend(outlineWork*len(p.points)) && ok
+}
+
+// outlineWork is what reading a point counts as, in crossings.
+const outlineWork = 10
+
+func (r *renderer) outlined(n *node, v viewport) (path, bool) {
 	get := func(name string, along axis) float64 { return v.lengthOr(n.attr(name), along, 0) }
 	switch n.name {
 	case "path":

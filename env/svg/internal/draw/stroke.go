@@ -18,13 +18,15 @@ type stroker struct {
 	pen
 	half  float64
 	arc   float64 // largest angle between two points of a round piece
-	emit  func(piece []point)
+	emit  func(piece []point) bool
 	piece []point
+	over  bool // emit wants no more
 }
 
-// stroke calls emit with the pieces of a stroke of the lines. tolerance is for
-// round pieces, in user units. The piece passed to emit is reused.
-func (pn pen) stroke(lines []polyline, tolerance float64, emit func(piece []point)) {
+// stroke calls emit with the pieces of a stroke of the lines, and goes on while it
+// returns true. tolerance is for round pieces, in user units. The piece passed to
+// emit is reused.
+func (pn pen) stroke(lines []polyline, tolerance float64, emit func(piece []point) bool) {
 	half := pn.width / 2
 	if !(half > 0) || !finite(half) {
 		return
@@ -35,13 +37,15 @@ func (pn pen) stroke(lines []polyline, tolerance float64, emit func(piece []poin
 	}
 	for _, l := range lines {
 		for _, d := range pn.dashed(l) {
-			s.line(d)
+			if s.line(d); s.over {
+				return
+			}
 		}
 	}
 }
 
 func (s *stroker) flush() {
-	s.emit(s.piece)
+	s.over = s.over || !s.emit(s.piece)
 	s.piece = s.piece[:0]
 }
 
@@ -165,13 +169,13 @@ func (pn pen) dashed(l polyline) []polyline {
 	for _, d := range pn.dashes {
 		total += d
 	}
-	if !(total > 0) || !finite(total, pn.dashOffset) {
-		return []polyline{l}
-	}
 	pattern := pn.dashes
 	if len(pattern)%2 == 1 {
 		pattern = append(append([]float64(nil), pattern...), pattern...)
 		total *= 2
+	}
+	if !(total > 0) || !finite(total, pn.dashOffset) {
+		return []polyline{l}
 	}
 	i, left := 0, math.Mod(pn.dashOffset, total)
 	if left < 0 {

@@ -20,6 +20,9 @@ var (
 // maxText bounds the characters of one text element.
 const maxText = 2000
 
+// glyphWork is what measuring and placing a character counts as, in crossings.
+const glyphWork = 500
+
 // run is text in one style that starts at one place.
 type run struct {
 	text  string
@@ -34,6 +37,9 @@ func (r *renderer) text(n *node, f frame) {
 	runs := r.runs(n, f, nil)
 	pen := point{}
 	for i, t := range runs {
+		if !r.spend(glyphWork * min(len(t.text), maxText)) {
+			return
+		}
 		if t.at != nil {
 			pen = *t.at
 			if width := measure(runs[i:]); t.style.anchor == "middle" {
@@ -78,7 +84,7 @@ func (r *renderer) runs(n *node, f frame, list []run) []run {
 				return list // draw reports it
 			}
 			inner := f
-			inner.s = f.s.of(r.sheet.styled(c), f.v)
+			inner.s = f.s.of(r.styled(c), f.v)
 			inner.s.opacity *= f.s.opacity
 			inner.v.font = inner.s.font
 			before := len(list)
