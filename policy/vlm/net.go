@@ -256,11 +256,7 @@ func newGradients(w *parts) *gradients {
 // run executes a backward program; acc, when there is one, goes last and is
 // donated.
 func (g *gradients) run(p *device.Program, in, acc []*device.Array) ([]*device.Array, error) {
-	donate := make([]int, len(acc))
-	for i := range acc {
-		donate[i] = len(in) + i
-	}
-	return p.Run(append(in, acc...), donate...)
+	return p.Run(append(in, acc...), from(len(in), len(acc))...)
 }
 
 // list returns the gradients in the order of model.Groups.All. Groups that no

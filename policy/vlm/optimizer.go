@@ -141,11 +141,7 @@ func (a *adam) stepGroup(w []*device.Array, trained []int, m, v, g []*device.Arr
 		in = append(in, w[i])
 	}
 	in = append(append(append(in, m...), v...), g...)
-	donate := make([]int, 0, 3*n)
-	for i := range 3 * n {
-		donate = append(donate, i)
-	}
-	out, err := a.net.adam().Run(append(in, hyper), donate...)
+	out, err := a.net.adam().Run(append(in, hyper), from(0, 3*n)...)
 	if err != nil {
 		return err
 	}

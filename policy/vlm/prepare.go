@@ -36,27 +36,28 @@ func (n *net) prepare(w *parts, p *pack, h *model.Head, loss *model.Loss, chunkS
 	if images > 0 {
 		in = append(in, shapes.Make(n.compute, images, n.cfg.Text.Hidden), ints(size))
 	}
-	out, err := n.embed().Prepare(in...)
+	out, err := n.embed().Prepare(in)
 	if err != nil {
 		return err
 	}
 	x, cos, sin, segment := out[0], out[1], out[2], ints(p.bins, p.length)
-	if out, err = n.layer(true).Prepare(with(w.layers[0], x, cos, sin, segment)...); err != nil {
+	if out, err = n.layer(true).Prepare(with(w.layers[0], x, cos, sin, segment)); err != nil {
 		return err
 	}
 	kept := append([]shapes.Shape{x}, out[1:]...)
 
-	if out, err = n.zeroLike().Prepare(x); err != nil {
+	if out, err = n.zeroLike().Prepare([]shapes.Shape{x}); err != nil {
 		return err
 	}
 	dx := out[0]
 	slots := n.headSlots(h, newGradients(w).parts)
 	in = with(n.headInputs(h, w), x, ints(c), ints(size), ints(c), floats(c, int(model.Columns)), floats(int(model.HyperParams)), dx)
-	if out, err = n.update(h, loss, slots).Prepare(in...); err != nil {
+	if out, err = n.update(h, loss, slots).Prepare(in); err != nil {
 		return err
 	}
 	if len(chunk) > 1 {
-		if _, err := n.update(h, loss, slots).Prepare(append(in, out[1:len(out)-1]...)...); err != nil {
+		acc := out[1 : len(out)-1]
+		if _, err := n.update(h, loss, slots).Prepare(append(in, acc...), from(len(in), len(acc))...); err != nil {
 			return err
 		}
 	}
@@ -64,7 +65,7 @@ func (n *net) prepare(w *parts, p *pack, h *model.Head, loss *model.Loss, chunkS
 	last := len(w.layers) - 1
 	if last >= n.reach.layer {
 		in = append(with(w.layers[last], dx, cos, sin, segment), kept...)
-		_, err = n.layerBack(&n.groups.Layers[last]).Prepare(in...)
+		_, err = n.layerBack(&n.groups.Layers[last]).Prepare(in)
 	}
 	return err
 }
@@ -76,6 +77,15 @@ func with(arrays []*device.Array, more ...shapes.Shape) []shapes.Shape {
 		out = append(out, a.Shape())
 	}
 	return append(out, more...)
+}
+
+// from are n places of a program's inputs from the first on.
+func from(first, n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = first + i
+	}
+	return out
 }
 
 // prepared reports whether a kind of step has been prepared, and notes it.
@@ -100,10 +110,11 @@ func (n *net) prepareAdam(w *tensors) error {
 		for range 4 { // weights, both moments, gradients
 			in = append(in, grads...)
 		}
-		if _, err := n.squares().Prepare(grads...); err != nil {
+		if _, err := n.squares().Prepare(grads); err != nil {
 			return err
 		}
-		if _, err := n.adam().Prepare(append(in, shapes.Make(dtypes.Float32, int(model.OptParams)))...); err != nil {
+		in = append(in, shapes.Make(dtypes.Float32, int(model.OptParams)))
+		if _, err := n.adam().Prepare(in, from(0, 3*len(grads))...); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gomlx/gomlx/pkg/core/dtypes"
 	"github.com/gomlx/gomlx/pkg/core/graph"
+	"github.com/gomlx/gomlx/pkg/core/shapes"
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy/vlm/internal/device"
@@ -100,6 +101,12 @@ func TestDonatedInputsAreConsumed(t *testing.T) {
 		}
 		require.Equal(t, []float32{5, 10}, read[float32](t, acc))
 		require.Equal(t, []float32{1, 2}, read[float32](t, one))
+
+		for _, in := range [][]*device.Array{{one, one}, {acc, one, one}} {
+			_, err := p.Run(in, len(in)-1)
+			require.ErrorContains(t, err, "is donated and is another input, too")
+			require.Equal(t, []float32{1, 2}, read[float32](t, one), "it is still there")
+		}
 	})
 }
 
@@ -183,11 +190,13 @@ func runInParallel(t *testing.T, d *device.Device) {
 		wg.Go(func() {
 			for i := range 20 {
 				x, err := device.Put(d, []float32{float32(g), float32(i)})
-				if err != nil {
+				y, err2 := device.Put(d, []float32{float32(g), float32(i)})
+				if err = errors.Join(err, err2); err != nil {
 					errs[g] = err
 					return
 				}
-				out, err := p.Run([]*device.Array{x, x}, 1)
+				out, err := p.Run([]*device.Array{x, y}, 1)
+				x.Free()
 				if err == nil {
 					var got []float32
 					if got, err = device.ReadNew[float32](out[0]); err == nil && (got[0] != float32(2*g) || got[1] != float32(2*i)) {
@@ -288,7 +297,7 @@ func TestPreparedProgramsRunWithoutCompilingAgain(t *testing.T) {
 		for i := range programs {
 			programs[i] = d.Program(fmt.Sprint("sum ", i), sum)
 			for range 2 {
-				dims, err := programs[i].Prepare(a.Shape(), a.Shape())
+				dims, err := programs[i].Prepare([]shapes.Shape{a.Shape(), a.Shape()})
 				require.NoError(t, err)
 				require.Len(t, dims, 2)
 				require.True(t, a.Shape().Equal(dims[1]))
@@ -306,7 +315,7 @@ func TestPreparedProgramsRunWithoutCompilingAgain(t *testing.T) {
 
 		bad := d.Program("bad", func(in []*graph.Node) []*graph.Node { panic(errors.New("no such thing")) })
 		for range 2 {
-			_, err := bad.Prepare(a.Shape())
+			_, err := bad.Prepare([]shapes.Shape{a.Shape()})
 			require.ErrorContains(t, err, "no such thing")
 			_, err = bad.Run([]*device.Array{a})
 			require.ErrorContains(t, err, "no such thing")
@@ -321,14 +330,14 @@ func TestCloseWaitsForWhatIsBeingPrepared(t *testing.T) {
 	devicetest.Each(t, func(t *testing.T, d *device.Device) {
 		a := put(t, d, []float32{1})
 		for i := range 4 {
-			_, err := d.Program(fmt.Sprint("sum ", i), sum).Prepare(a.Shape(), a.Shape())
+			_, err := d.Program(fmt.Sprint("sum ", i), sum).Prepare([]shapes.Shape{a.Shape(), a.Shape()})
 			require.NoError(t, err)
 		}
 		late := d.Program("late", sum)
 		a.Free()
 		d.Close()
 		require.Zero(t, d.Executables())
-		_, err := late.Prepare(a.Shape(), a.Shape())
+		_, err := late.Prepare([]shapes.Shape{a.Shape(), a.Shape()})
 		require.ErrorIs(t, err, device.ErrClosed)
 	})
 }

@@ -2,6 +2,7 @@ package device
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gomlx/gomlx/backends"
@@ -24,6 +25,7 @@ type Program struct {
 }
 
 type executable struct {
+	key     string // among the program's
 	graph   *graph.Graph
 	outputs []*graph.Node  // until it is compiled
 	dims    []shapes.Shape // of the outputs
@@ -67,16 +69,21 @@ func (p *Program) Executables() int {
 	return len(p.compiled)
 }
 
-func signature(in []shapes.Shape) string {
+// signature tells executables of a program apart.
+func signature(in []shapes.Shape, donate []int) string {
 	var b strings.Builder
 	for _, s := range in {
 		fmt.Fprintf(&b, "%d%v;", s.DType, s.Dimensions)
+	}
+	if len(donate) > 0 {
+		fmt.Fprint(&b, donate)
 	}
 	return b.String()
 }
 
 // Run executes the program. Arrays listed in donate (by their index in in) are
-// consumed: they are freed, and their memory may be reused for the outputs.
+// consumed: outputs of their shapes are written over them, in the order of both, and
+// those that no output is left for are freed.
 func (p *Program) Run(in []*Array, donate ...int) ([]*Array, error) {
 	d := p.dev
 	buffers, dims := make([]backends.Buffer, len(in)), make([]shapes.Shape, len(in))
@@ -89,8 +96,11 @@ func (p *Program) Run(in []*Array, donate ...int) ([]*Array, error) {
 	gifts := make([]bool, len(in))
 	for _, i := range donate {
 		gifts[i] = true
+		if k := slices.Index(in, in[i]); k != i || slices.Contains(in[i+1:], in[i]) {
+			return nil, fmt.Errorf("device: program %s: input %d is donated and is another input, too", p.name, i)
+		}
 	}
-	exe, err := p.locked(dims)
+	exe, err := p.locked(dims, donate)
 	if err != nil {
 		return nil, err
 	}
@@ -120,15 +130,15 @@ func (p *Program) Run(in []*Array, donate ...int) ([]*Array, error) {
 
 // locked returns the executable for the shapes of the inputs, with the device
 // locked so that it stays there. It compiles it, or waits for whoever does.
-func (p *Program) locked(in []shapes.Shape) (*executable, error) {
+func (p *Program) locked(in []shapes.Shape, donate []int) (*executable, error) {
 	for {
-		exe, mine, err := p.find(in)
+		exe, mine, err := p.find(in, donate)
 		if err != nil {
 			return nil, err
 		}
 		if mine {
-			exe.err = p.trace(exe, in)
-			p.finish(exe, in)
+			exe.err = p.trace(exe, in, donate)
+			p.finish(exe)
 		}
 		<-exe.ready
 		if exe.err != nil {
@@ -146,12 +156,12 @@ func (p *Program) locked(in []shapes.Shape) (*executable, error) {
 	}
 }
 
-// Prepare lets the program be compiled for inputs of these shapes in the
-// background, so that several programs are at the same time, and returns the shapes
+// Prepare lets the program be compiled for inputs of these shapes, some of which will
+// be donated, in the background, so that several programs are at the same time, and returns the shapes
 // of its outputs. A Run that needs it waits; what is wrong with it is Run's error.
 // On the pure-Go backend, where compiling takes no time, nothing is compiled.
-func (p *Program) Prepare(in ...shapes.Shape) ([]shapes.Shape, error) {
-	exe, mine, err := p.find(in)
+func (p *Program) Prepare(in []shapes.Shape, donate ...int) ([]shapes.Shape, error) {
+	exe, mine, err := p.find(in, donate)
 	if err != nil {
 		return nil, err
 	}
@@ -159,34 +169,34 @@ func (p *Program) Prepare(in ...shapes.Shape) ([]shapes.Shape, error) {
 		<-exe.ready
 		return exe.dims, exe.err
 	}
-	if exe.err = p.trace(exe, in); exe.err != nil || p.dev.pure {
-		p.finish(exe, in)
+	if exe.err = p.trace(exe, in, donate); exe.err != nil || p.dev.pure {
+		p.finish(exe)
 		return exe.dims, exe.err
 	}
 	dims := exe.dims
 	p.dev.compiling.Go(func() {
 		p.dev.compilers <- struct{}{}
 		defer func() { <-p.dev.compilers }()
-		p.finish(exe, in)
+		p.finish(exe)
 	})
 	return dims, nil
 }
 
 // find returns the program's executable for the shapes. When there is none it makes
 // room for one, which is the caller's to trace and to finish.
-func (p *Program) find(in []shapes.Shape) (exe *executable, mine bool, err error) {
+func (p *Program) find(in []shapes.Shape, donate []int) (exe *executable, mine bool, err error) {
 	d := p.dev
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
 		return nil, false, ErrClosed
 	}
-	key := signature(in)
+	key := signature(in, donate)
 	d.runs++
 	exe, ok := p.compiled[key]
 	if !ok {
 		d.makeRoom()
-		exe = &executable{ready: make(chan struct{})}
+		exe = &executable{key: key, ready: make(chan struct{})}
 		p.compiled[key] = exe
 		d.executables.Add(1)
 	}
@@ -195,7 +205,7 @@ func (p *Program) find(in []shapes.Shape) (exe *executable, mine bool, err error
 }
 
 // trace builds the graph.
-func (p *Program) trace(exe *executable, in []shapes.Shape) error {
+func (p *Program) trace(exe *executable, in []shapes.Shape, donate []int) error {
 	defer p.dev.clock()()
 	return catch("compile "+p.name, func() {
 		g := graph.NewGraph(p.dev.backend, p.name)
@@ -207,12 +217,13 @@ func (p *Program) trace(exe *executable, in []shapes.Shape) error {
 		for _, o := range exe.outputs {
 			exe.dims = append(exe.dims, o.Shape())
 		}
+		inPlace(g, in, donate, exe.outputs)
 		exe.graph = g
 	})
 }
 
 // finish compiles a traced graph, or takes it back when tracing or compiling fails.
-func (p *Program) finish(exe *executable, in []shapes.Shape) {
+func (p *Program) finish(exe *executable) {
 	defer close(exe.ready)
 	stop := p.dev.clock()
 	if exe.err == nil {
@@ -223,7 +234,7 @@ func (p *Program) finish(exe *executable, in []shapes.Shape) {
 	if exe.err != nil {
 		p.dev.mu.Lock()
 		defer p.dev.mu.Unlock()
-		delete(p.compiled, signature(in))
+		delete(p.compiled, exe.key)
 		p.dev.executables.Add(-1)
 		return
 	}
