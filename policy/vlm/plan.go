@@ -169,13 +169,17 @@ func (m *Model) planUpdate(p *MemoryPlan, l *learner, at planned) {
 	p.Moments += 2 * trained
 	activations, logits := at.kept(l.net), 4*at.logits(l.net.spec)
 	// While the first micro-batch goes back, its activations make room for
-	// gradients; with the next one, all gradients wait beside it. In the end the
-	// largest group is there twice, with its moments.
+	// gradients; with the next one, all gradients wait beside it. In the end, where
+	// arrays are not written over, the largest group is there twice, with its moments.
 	gradients := int64(0)
 	if at.several {
 		gradients = trained
 	}
-	if end := trained + 3*largest; end > gradients+activations+logits+2*largest {
+	end := trained
+	if m.dev.PureGo() {
+		end += 3 * largest
+	}
+	if end > gradients+activations+logits+2*largest {
 		gradients, activations, logits = end, 0, 0
 	} else {
 		gradients += 2 * largest

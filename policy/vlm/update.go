@@ -98,7 +98,7 @@ func (m *Model) Update(ctx context.Context, b *policy.Batch, o policy.Objective,
 	m.dropSessions()
 	m.pictures.learned()
 	if _, held := m.dev.Live(); held >= largeModel {
-		defer device.ReturnMemory()()
+		device.Trim() // of what was generated and scored
 	}
 	m.logPlan(b)
 	stats := policy.Stats{Tokens: len(b.Tokens)}
@@ -118,8 +118,8 @@ func (m *Model) Update(ctx context.Context, b *policy.Batch, o policy.Objective,
 	return stats, nil
 }
 
-// largeModel is from how many bytes on the device on the gaps between a step's
-// buffers are worth the time that it takes to avoid them.
+// largeModel is from how many bytes on the device on the gaps that other work has
+// left between buffers are worth the time that it takes to give them back.
 const largeModel = 128 << 20
 
 // marks returns the tokens at which any of the weights is not 0.

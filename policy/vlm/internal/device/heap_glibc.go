@@ -7,14 +7,28 @@ package device
 #include <stdlib.h>
 #include <string.h>
 
-// Large blocks are those of 1 MB. Otherwise of 32 MB, which is as far as glibc
-// itself moves the limit up when such blocks come and go.
-static void blocks(int straight) {
+// settle sets a parameter of glibc's heap where the environment does not.
+static void settle(int param, int value, const char *variable, const char *tunable) {
 #ifdef __GLIBC__
-	mallopt(M_MMAP_THRESHOLD, straight ? 1 << 20 : 32 << 20);
-	mallopt(M_TRIM_THRESHOLD, straight ? 1 << 20 : 64 << 20);
-	if (straight)
-		malloc_trim(0);
+	const char *tunables = getenv("GLIBC_TUNABLES");
+	if (!getenv(variable) && !(tunables && strstr(tunables, tunable)))
+		mallopt(param, value);
+#endif
+}
+
+// XLA allocates seldom and much. glibc settles the number of its heaps when the
+// second thread allocates, which is before any Go code runs; it would take 8 for
+// every processor, and gaps in 2 heaps are fewer.
+//
+// Blocks of up to 32 MB, the most that glibc admits, come from heaps: of those that
+// come straight from the system every page has to be cleared each time, which took a
+// sixth of a training step. Where such blocks come and go glibc would move the limit
+// up by itself, late and by chance.
+__attribute__((constructor)) static void settleHeaps(void) {
+#ifdef __GLIBC__
+	settle(M_ARENA_MAX, 2, "MALLOC_ARENA_MAX", "arena_max");
+	settle(M_MMAP_THRESHOLD, 32 << 20, "MALLOC_MMAP_THRESHOLD_", "mmap_threshold");
+	settle(M_TRIM_THRESHOLD, 64 << 20, "MALLOC_TRIM_THRESHOLD_", "trim_threshold");
 #endif
 }
 
@@ -23,31 +37,10 @@ static void trim(void) {
 	malloc_trim(0);
 #endif
 }
-
-// glibc settles the number of its heaps when the second thread allocates, which is
-// before any Go code runs. It would take 8 for every processor; XLA allocates
-// seldom and much, and gaps in 2 heaps are fewer. Users' own settings stand.
-__attribute__((constructor)) static void fewHeaps(void) {
-#ifdef __GLIBC__
-	const char *tunables = getenv("GLIBC_TUNABLES");
-	if (!getenv("MALLOC_ARENA_MAX") && !(tunables && strstr(tunables, "arena_max")))
-		mallopt(M_ARENA_MAX, 2);
-#endif
-}
 */
 import "C"
 
-// ReturnMemory makes the C library take large buffers straight from the system
-// and give them back when they are freed, until the returned function is called.
-// XLA's buffers of a training step are of many sizes; carved from heaps, as they
-// are otherwise, they leave gaps that take as much memory as the step. It costs
-// some time where buffers come and go quickly, as in decoding. The setting is the
-// whole process's. With other C libraries than glibc nothing happens.
-func ReturnMemory() (restore func()) {
-	C.blocks(1)
-	return func() { C.blocks(0) }
-}
-
-// trim gives pages of the C library's heaps that nothing is on back to the system.
-// A compiler leaves many of them.
-func trim() { C.trim() }
+// Trim gives pages of the C library's heaps that nothing is on back to the system:
+// a compiler leaves many of them, and so do buffers of other sizes than those that
+// come next. With other C libraries than glibc nothing happens.
+func Trim() { C.trim() }

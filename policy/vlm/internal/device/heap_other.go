@@ -2,8 +2,5 @@
 
 package device
 
-// ReturnMemory does nothing here.
-func ReturnMemory() (restore func()) { return func() {} }
-
-// trim does nothing here.
-func trim() {}
+// Trim does nothing here.
+func Trim() {}

@@ -239,7 +239,7 @@ func (p *Program) finish(exe *executable) {
 		return
 	}
 	if !p.dev.pure {
-		trim() // what the compiler worked with
+		Trim() // what the compiler worked with
 	}
 }
 
