@@ -178,18 +178,29 @@ func (f *flight) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	out, err := f.net.step(sampler).Run(in)
+	out, err := f.net.step(sampler).Run(in, f.recentPlaces(len(in))...)
 	if err != nil {
 		return err
 	}
 	own.own(out[0], out[1])
 	half := (len(out) - 2) / 2
-	device.FreeAll(f.recent...)
 	for i := range half {
 		f.recent[i], f.recent[half+i] = out[2+2*i], out[3+2*i]
 	}
 	f.recentUsed++
 	return f.collect(out[0], out[1])
+}
+
+// recentPlaces are those of the recent keys and values among a step's n inputs, in
+// the order in which they come out again, so that they are written over.
+func (f *flight) recentPlaces(n int) []int {
+	half := len(f.recent) / 2
+	first := n - 4 - len(f.recent) // allow, recentAllow and two slots are last
+	out := make([]int, 0, len(f.recent))
+	for i := range half {
+		out = append(out, first+i, first+half+i)
+	}
+	return out
 }
 
 func (f *flight) stepInputs(own *scope) ([]*device.Array, model.Sampler, error) {

@@ -146,7 +146,7 @@ func (n *net) step(s model.Sampler) *device.Program {
 		for i, lw := range w.layers {
 			past := cache.past(i)
 			var k, v *Node
-			x, k, v = n.text.Step(lw, x, cos, sin, past[0], past[1], cache.at)
+			x, k, v = n.text.Step(lw, x, cos, sin, past[0], past[1], cache.at, n.dev.PureGo())
 			out = append(out, k, v)
 		}
 		out[0], out[1] = n.draw(w, x, s, seeds, count, params, forced)

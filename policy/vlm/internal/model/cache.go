@@ -35,26 +35,21 @@ func (b *Block) Append(weights []*Node, x, cos, sin *Node, length int, past []Pa
 
 // Step is Append for one token per row whose key and value go into slot at (a
 // scalar int32) of the recent stretch before attention. It returns the block's
-// output and the recent stretch with the token in it.
-func (b *Block) Step(weights []*Node, x, cos, sin *Node, past Past, recent Past, at *Node) (y, k, v *Node) {
+// output and the recent stretch with the token in it, which XLA writes over the old
+// one where that is donated. pure is as in Write.
+func (b *Block) Step(weights []*Node, x, cos, sin *Node, past Past, recent Past, at *Node, pure bool) (y, k, v *Node) {
 	w := b.weights(weights)
 	x = cast(x, b.Compute)
 	n := rows(x)
 	l := &Layout{Groups: n, Length: 1}
 	q, k0, v0 := b.heads(w, b.norm(x, w.norm1, w.norm1b))
 	q, k0 = b.rotated(w, q, k0, cos, sin)
-	k, v = put(recent.K, l.split(k0), at), put(recent.V, l.split(v0), at)
+	k, v = Write(recent.K, l.split(k0), at, pure), Write(recent.V, l.split(v0), at, pure)
 	o := b.attendPast(b.fold(l.split(q)), 1, []Past{past, {K: k, V: v, Allow: recent.Allow}}, nil)
 	attn := Reshape(l.join(b.unfold(o)), n, b.Heads*b.HeadDim)
 	mid := Add(x, b.project(mapOut, w, attn, w.out, w.outB))
 	ff, _ := b.feedForward(w, b.norm(mid, w.norm2, w.norm2b))
 	return Add(mid, ff), k, v
-}
-
-// put writes x [rows, heads, 1, d] into slot at of c [rows, heads, length, d].
-func put(c, x, at *Node) *Node {
-	here := Equal(Iota(c.Graph(), shape(dtypes.Int32, c.Shape().Dimensions...), 2), BroadcastToDims(at, c.Shape().Dimensions...))
-	return Where(here, BroadcastToShape(x, c.Shape()), c)
 }
 
 // attendPast is softmax attention of q [rows, KV, reps·length, d] over several
@@ -111,8 +106,12 @@ func Write(c, x, at *Node, pure bool) *Node {
 		zero := ScalarZero(c.Graph(), dtypes.Int32)
 		return DynamicUpdateSlice(c, x, []*Node{zero, zero, at, zero})
 	}
-	// A 0/1 matrix moves the new slots to their places.
 	g, length, m := c.Graph(), dim(c, 2), dim(x, 2)
+	if m == 1 {
+		here := Equal(Iota(g, shape(dtypes.Int32, c.Shape().Dimensions...), 2), BroadcastToDims(at, c.Shape().Dimensions...))
+		return Where(here, BroadcastToShape(x, c.Shape()), c)
+	}
+	// A 0/1 matrix moves the new slots to their places.
 	from := Sub(Iota(g, shape(dtypes.Int32, length, m), 0), BroadcastToDims(at, length, m))
 	move := ConvertDType(Equal(from, Iota(g, shape(dtypes.Int32, length, m), 1)), c.DType())
 	moved := TransposeAllDims(DotGeneral(move, []int{1}, nil, x, []int{2}, nil), 1, 2, 0, 3)
