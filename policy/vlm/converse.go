@@ -94,7 +94,7 @@ func (m *Model) answer(ctx context.Context, prompts []policy.Prompt, turns []use
 		}
 	}
 	if err := c.run(ctx, flights); err != nil {
-		if ctx.Err() == nil { // the device failed: caches may be half-written
+		if ended := ctx.Err(); ended == nil || !errors.Is(err, ended) { // the device failed: caches may be half-written
 			for _, f := range flights {
 				m.dropSession(f.session)
 			}

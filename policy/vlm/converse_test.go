@@ -1,6 +1,7 @@
 package vlm
 
 import (
+	"context"
 	"image"
 	"image/color"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy"
+	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 )
 
@@ -281,4 +283,22 @@ func TestVastImagesAreRefusedUnread(t *testing.T) {
 		require.NotContains(t, out[0].Err.Error(), "it cannot be read")
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20))
 	}
+}
+
+// A device that fails while a call is being cancelled has left a cache half-written
+// all the same.
+func TestFailingDevicesEndConversationsOfCancelledCalls(t *testing.T) {
+	m := newTiny(t, model.Qwen2, Options{})
+	both := []policy.Prompt{{Conversation: 1, Messages: say("left")}, {Conversation: 2, Messages: say("right")}}
+	_, err := m.Generate(t.Context(), both, policy.Sampling{MaxTokens: 1})
+	require.NoError(t, err)
+	require.Len(t, m.chats, 2)
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err = m.Stream(ctx, []policy.Prompt{{Conversation: 1, Messages: say("on")}}, policy.Sampling{MaxTokens: 32}, func(int, int32) {
+		cancel()
+		m.dev.Close()
+	})
+	require.ErrorIs(t, err, device.ErrClosed)
+	require.Empty(t, m.chats, "the other one shared the cache")
+	require.Empty(t, m.batches)
 }

@@ -9,6 +9,7 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/loss"
+	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 )
 
@@ -388,4 +389,24 @@ func TestCancelledUpdatesStepPolicyAndCriticTogether(t *testing.T) {
 		require.Equal(t, done, len(changed(critic, weightsOf(t, m.critic))) > 0, "after %d looks", looks)
 		require.Less(t, looks, 50)
 	}
+}
+
+func TestFailedBackwardPassesLeaveNothingOnTheDevice(t *testing.T) {
+	m := newTiny(t, model.Qwen2, Options{})
+	rows, want := fourRows(t, m)
+	m.dropSessions()
+	packs, err := m.packer(m.net).packs(&rows, want)
+	require.NoError(t, err)
+	before, _ := m.dev.Live()
+	tr, err := m.net.forward(m.actor.parts, packs[0], true)
+	require.NoError(t, err)
+	dx, err := m.net.zeroLike().Run([]*device.Array{tr.x})
+	require.NoError(t, err)
+	g := newGradients(m.actor.parts)
+	tr.cos.Free() // what every layer needs
+	require.ErrorIs(t, m.net.backward(m.actor.parts, g, tr, dx[0]), device.ErrClosed)
+	tr.free()
+	m.net.freeGradients(g)
+	after, _ := m.dev.Live()
+	require.Equal(t, before, after)
 }
