@@ -278,6 +278,16 @@ func TestGeneratedScenesAreFoundByName(t *testing.T) {
 	}
 }
 
+func TestAFileThatIsPutRightIsReadAgain(t *testing.T) {
+	o := Defaults(Lite)
+	o.TaskDir = filepath.Join(t.TempDir(), "x.json")
+	_, err := New(o)
+	require.ErrorIs(t, err, ErrTask)
+	require.NoError(t, os.Rename(writeTasks(t, "x.json", floorPlan("FloorPlan1", "Mug", 2, 1, 0, 0, 0, 0)), o.TaskDir))
+	_, err = New(o)
+	require.NoError(t, err)
+}
+
 func TestBadTasksAreNamed(t *testing.T) {
 	good := floorPlan("FloorPlan1", "Mug", 2, 1, 0, 0, 0, 0)
 	for want, change := range map[string]func(*Task){

@@ -177,7 +177,11 @@ func (o *Options) source() (TaskSet, error) {
 		path = filepath.Join(path, o.EvalSet+".json")
 	}
 	read, _ := readSets.LoadOrStore(path, sync.OnceValues(func() (TaskSet, error) { return ReadTasks(path) }))
-	return read.(func() (TaskSet, error))()
+	set, err := read.(func() (TaskSet, error))()
+	if err != nil {
+		readSets.Delete(path) // the file may be put right
+	}
+	return set, err
 }
 
 // generatedName takes the name of a generated scene apart.
