@@ -138,6 +138,8 @@ func (f *fetcher) goOn(ctx context.Context, address, part string, size int64) (p
 	if at > size {
 		at = 0
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	resp, err := f.answer(ctx, address, at)
 	if err != nil {
 		return false, err
@@ -155,7 +157,12 @@ func (f *fetcher) goOn(ctx context.Context, address, part string, size int64) (p
 	if _, err := out.Seek(at, io.SeekStart); err != nil {
 		return false, fmt.Errorf("%w: %w", errHere, err)
 	}
-	n, err := io.Copy(out, io.LimitReader(resp.Body, size-at+1))
+	watch := time.AfterFunc(f.Stall, func() { cancel(errStalled) })
+	defer watch.Stop()
+	n, err := io.Copy(out, io.LimitReader(watched{resp.Body, watch, f.Stall}, size-at+1))
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
 	switch {
 	case err != nil:
 		return at+n > had, err
@@ -168,6 +175,21 @@ func (f *fetcher) goOn(ctx context.Context, address, part string, size int64) (p
 		return true, fmt.Errorf("%w: %w", errHere, err)
 	}
 	return true, nil
+}
+
+var errStalled = errors.New("the download stood still")
+
+// watched puts a timer off with every read.
+type watched struct {
+	io.Reader
+	timer *time.Timer
+	limit time.Duration
+}
+
+func (w watched) Read(b []byte) (int, error) {
+	n, err := w.Reader.Read(b)
+	w.timer.Reset(w.limit)
+	return n, err
 }
 
 // beginsAt reports whether a partial answer begins at the byte asked for.

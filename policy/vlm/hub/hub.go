@@ -47,6 +47,9 @@ type Options struct {
 	// Pause is the time before the second attempt, doubled before every further
 	// one; 0 is one second.
 	Pause time.Duration
+	// Stall is how long a download may stand still before it is asked for again; 0
+	// is one minute.
+	Stall time.Duration
 	// Client makes the requests; nil is one that waits a minute for an answer.
 	Client *http.Client
 	// Log receives progress; nil discards it.
@@ -57,7 +60,7 @@ func (o *Options) fill() error {
 	o.Endpoint = strings.TrimSuffix(cmp.Or(o.Endpoint, os.Getenv("HF_ENDPOINT"), DefaultEndpoint), "/")
 	o.Revision = cmp.Or(o.Revision, "main")
 	o.Token = cmp.Or(o.Token, os.Getenv("HF_TOKEN"))
-	o.Attempts, o.Pause = cmp.Or(o.Attempts, 4), cmp.Or(o.Pause, time.Second)
+	o.Attempts, o.Pause, o.Stall = cmp.Or(o.Attempts, 4), cmp.Or(o.Pause, time.Second), cmp.Or(o.Stall, time.Minute)
 	if o.Client == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.ResponseHeaderTimeout = time.Minute

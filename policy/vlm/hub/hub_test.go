@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -285,6 +286,34 @@ func TestOtherHostsDoNotSeeTheToken(t *testing.T) {
 	require.NoError(t, err)
 	h.requireWhole(t, dir)
 	require.Empty(t, <-seen)
+}
+
+// An answer that stops coming is given up, and asked for again from there on.
+func TestDownloadsThatStandStillAreAskedForAgain(t *testing.T) {
+	h := serve(t)
+	gone := make(chan struct{})
+	defer close(gone)
+	var hung atomic.Bool
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/model.safetensors") || hung.Swap(true) {
+			h.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Length", "80000")
+		_, _ = w.Write([]byte("weights!"))
+		w.(http.Flusher).Flush()
+		select {
+		case <-gone:
+		case <-r.Context().Done():
+		}
+	}))
+	defer s.Close()
+	o := h.options(t)
+	o.Endpoint, o.Stall = s.URL, 20*time.Millisecond
+	dir, err := Fetch(t.Context(), "who/what", o)
+	require.NoError(t, err)
+	h.requireWhole(t, dir)
+	require.Contains(t, h.requests(), "/who/what/resolve/"+commit+"/model.safetensors bytes=8-")
 }
 
 // Branches may have slashes in their names, which separate nothing in an address.
