@@ -6,7 +6,6 @@ import "slices"
 const maxSolved = 1 << 20
 
 // position is a room during the search for a solution.
-// which need no order, at twelve bits each.
 type position struct {
 	player uint16
 	boxes  [maxBoxes]uint16 // sorted
