@@ -122,7 +122,7 @@ func TestReadTimeoutIsForTheBodyAlone(t *testing.T) {
 	checkGoroutines(t)
 	hold, enter := make(chan struct{}), make(chan struct{})
 	o := DefaultServerOptions()
-	o.ReadTimeout = 100 * time.Millisecond
+	o.ReadTimeout = 500 * time.Millisecond
 	o.Lite = func(config map[string]any) (env.Env, error) {
 		e, err := newStub(config)
 		e.hold, e.enter = hold, enter
@@ -153,7 +153,7 @@ func TestReadTimeoutIsForTheBodyAlone(t *testing.T) {
 	require.NoError(t, err)
 	go func() {
 		<-enter
-		time.Sleep(3 * o.ReadTimeout)
+		time.Sleep(2 * o.ReadTimeout)
 		close(hold)
 	}()
 	_, err = c.Step(t.Context(), "x")

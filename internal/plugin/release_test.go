@@ -62,7 +62,7 @@ func TestSlowDownloadIsNotTakenForAStall(t *testing.T) {
 	sandbox(t)
 	body := tarball(t, "pjrt_c_api_cpu_plugin.so", string(good("slow")))
 	r := newRelease()
-	r.stall = time.Second
+	r.stall = 3 * time.Second
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for piece := range slices.Chunk(body, len(body)/24) { // takes longer than a stall, each piece much less
 			time.Sleep(r.stall / 20)
