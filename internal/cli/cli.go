@@ -86,7 +86,8 @@ func Main(ctx context.Context, root *Command, s Streams, args []string) int {
 		}
 		return Interrupted
 	}
-	fmt.Fprintf(s.Err, "%s: %v\n", root.Name, err)
+	said := root.Name + ": " // which errors of a library of that name begin with
+	fmt.Fprintln(s.Err, said+strings.TrimPrefix(err.Error(), said))
 	if errors.Is(err, ErrUsage) {
 		return Usage
 	}

@@ -56,6 +56,14 @@ func TestFlagsMayStandAnywhere(t *testing.T) {
 	}
 }
 
+func TestErrorsNameTheProgramOnce(t *testing.T) {
+	for _, text := range []string{"no such step", "prog: no such step"} {
+		code, _, errs := call(t.Context(), errors.New(text), "fail")
+		require.Equal(t, Failed, code)
+		require.Equal(t, "prog: no such step\n", errs)
+	}
+}
+
 func TestDashesEndFlags(t *testing.T) {
 	for _, args := range [][]string{{"--", "--mark", "-h"}, {"--mark", "!", "--", "--mark", "-h"}} {
 		_, out, _ := call(t.Context(), nil, append([]string{"words", "echo"}, args...)...)
