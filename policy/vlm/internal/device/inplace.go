@@ -20,13 +20,13 @@ const aliased = "tf.aliasing_output"
 //
 // GoMLX v0.26.0 has no way to say it, but the function that it builds is there to be
 // found. Where it is not (another backend or version), programs run as before.
-func inPlace(g *graph.Graph, in []shapes.Shape, donate []int, out []*graph.Node) bool {
+func inPlace(g *graph.Graph, in []shapes.Shape, donate []int, out []*graph.Node) {
 	if len(donate) == 0 {
-		return false
+		return
 	}
 	f := function(g)
 	if f == nil || len(f.Inputs) != len(in) {
-		return false
+		return
 	}
 	taken := make([]bool, len(out))
 	for _, i := range donate {
@@ -42,7 +42,6 @@ func inPlace(g *graph.Graph, in []shapes.Shape, donate []int, out []*graph.Node)
 			break
 		}
 	}
-	return true
 }
 
 // function is the StableHLO function that a graph on XLA is built into, nil where
