@@ -35,7 +35,7 @@ func startPlugin(ctx context.Context, kind plugin.Kind, log *slog.Logger) (*engi
 	if err != nil {
 		return nil, fmt.Errorf("backend %s: %w", name, err)
 	}
-	b, err := xla.Start(p, kind)
+	b, err := xla.Start(p, kind, log)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: loading %s: %w", errNoEngine, name, p.Path, err)
 	}

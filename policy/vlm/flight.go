@@ -70,6 +70,7 @@ type flight struct {
 	seats    []*seat // by row; nil for rows that take no part
 	gathered bool
 	seeds    *device.Array
+	mask     *device.Array // the prefix's allow, while it stays as it is
 }
 
 // sit gives a request its row. The flight is at home.
@@ -168,6 +169,7 @@ func (f *flight) step(ctx context.Context) error {
 		return err
 	}
 	if f.recentUsed == f.recentLen {
+		f.unmask()
 		if err := f.flush(); err != nil {
 			return err
 		}
@@ -195,7 +197,7 @@ func (f *flight) step(ctx context.Context) error {
 // the order in which they come out again, so that they are written over.
 func (f *flight) recentPlaces(n int) []int {
 	half := len(f.recent) / 2
-	first := n - 4 - len(f.recent) // allow, recentAllow and two slots are last
+	first := n - 2 - len(f.recent) // the masks are last
 	out := make([]int, 0, len(f.recent))
 	for i := range half {
 		out = append(out, first+i, first+half+i)
@@ -203,39 +205,46 @@ func (f *flight) recentPlaces(n int) []int {
 	return out
 }
 
+// unmask forgets the mask on the device.
+func (f *flight) unmask() {
+	f.mask.Free()
+	f.mask = nil
+}
+
 func (f *flight) stepInputs(own *scope) ([]*device.Array, model.Sampler, error) {
 	b := len(f.seats)
-	tokens, pos, count, forced := make([]int32, b), make([]int32, 3*b), make([]uint32, b), make([]int32, b)
+	now := make([]int32, b*nowColumns)
+	sampler := f.call.sampler
 	for row := range f.seats {
-		forced[row] = -1
+		now[row*nowColumns+nowForced] = -1
+		now[row*nowColumns+nowSlot] = int32(f.recentUsed)
 	}
 	for _, row := range f.live() {
 		p := f.seats[row]
-		l := p.lane
+		l, here := p.lane, now[row*nowColumns:]
+		here[nowToken], here[nowCount], here[nowForced] = l.pending, int32(len(p.reply.tokens)), p.think.next()
 		for k := range 3 {
-			pos[3*row+k] = l.next
+			here[nowPosition+k] = l.next
 		}
-		tokens[row], count[row], forced[row] = l.pending, uint32(len(p.reply.tokens)), p.think.next()
+		sampler.Forced = sampler.Forced || here[nowForced] >= 0
 		l.next++
 		l.pending = -1
 		f.recentAllow[row*f.recentLen+f.recentUsed] = true
 	}
+	// Seeds and mask stay for the next steps.
+	stay := &scope{dev: f.net.dev}
 	if f.seeds == nil {
-		if f.seeds = f.uploadSeeds(own); own.err != nil {
-			return nil, f.call.sampler, own.err
-		}
-		own.arrays = own.arrays[:len(own.arrays)-1] // it stays for the next steps
+		f.seeds = f.uploadSeeds(stay)
 	}
-	in := append(f.net.genArrays(f.call.w), upload(own, tokens), upload(own, pos, b, 3), f.seeds, upload(own, count), f.call.params)
-	sampler := f.call.sampler
-	if sampler.Forced = slices.ContainsFunc(forced, func(id int32) bool { return id >= 0 }); sampler.Forced {
-		in = append(in, upload(own, forced))
+	if f.mask == nil {
+		f.mask = upload(stay, f.allow, b, f.slots)
 	}
-	if own.err != nil {
-		return nil, sampler, own.err
+	if stay.err != nil {
+		return nil, sampler, stay.err
 	}
-	cache, err := f.cacheInputs(own, f.recentUsed, 0)
-	return append(in, cache...), sampler, err
+	in := append(f.net.genArrays(f.call.w), upload(own, now, b, nowColumns), f.seeds, f.call.params)
+	in = append(append(in, f.prefix...), f.recent...)
+	return append(in, f.mask, upload(own, f.recentAllow, b, f.recentLen)), sampler, own.err
 }
 
 // collect appends sampled tokens to the replies that have not ended.

@@ -3,6 +3,7 @@ package vlm
 import (
 	"fmt"
 
+	"github.com/gomlx/gomlx/pkg/core/dtypes"
 	. "github.com/gomlx/gomlx/pkg/core/graph"
 	"github.com/gomlx/gomlx/pkg/core/shapes"
 
@@ -98,10 +99,15 @@ func newCacheIn(n *net, a *args, open bool) *cacheIn {
 	if open {
 		return c
 	}
-	l := len(n.groups.Layers)
-	c.k, c.v, c.rk, c.rv = a.take(l), a.take(l), a.take(l), a.take(l)
-	c.allow, c.recentAllow, c.at, c.recentAt = a.one(), a.one(), a.one(), a.one()
+	c.takeCache(a)
+	c.at, c.recentAt = a.one(), a.one()
 	return c
+}
+
+func (c *cacheIn) takeCache(a *args) {
+	l := len(c.net.groups.Layers)
+	c.k, c.v, c.rk, c.rv = a.take(l), a.take(l), a.take(l), a.take(l)
+	c.allow, c.recentAllow = a.one(), a.one()
 }
 
 func (c *cacheIn) past(i int) []model.Past {
@@ -127,30 +133,49 @@ func (c *cacheIn) extend(i int, k, v *Node, rows, slots int) []*Node {
 	return []*Node{one(c.k[i], c.rk[i], k), one(c.v[i], c.rv[i], v)}
 }
 
-// step: weights, tokens [rows], pos [rows,3], sampling inputs with the tokens
-// [rows] that are forced, if any may be, cache inputs with at as the recent slot to write → id, log-prob, per layer recent keys, values.
+// Columns of the int32 numbers [rows, nowColumns] that a decoding step reads: the
+// token and its position, how many tokens the response has, the token that the row
+// must answer with or −1, and the recent slot to write, which is the same for all.
+const (
+	nowToken = iota
+	nowPosition
+	nowCount   = nowPosition + 3
+	nowForced  = nowCount + 1
+	nowSlot    = nowForced + 1
+	nowColumns = nowSlot + 1
+)
+
+// step: weights, now, seeds, sampling parameters, per layer the prefix's and the
+// recent keys and values, allow, recentAllow → id, log-prob, per layer recent keys, values.
 func (n *net) step(s model.Sampler) *device.Program {
-	return n.program(fmt.Sprintf("step %+v", s), func(in []*Node) []*Node {
+	return n.fused(fmt.Sprintf("step %+v", s), func(in []*Node) ([]*Node, []device.Kernel) {
 		a := args{in}
 		w := n.genWeights(&a)
-		tokens, pos := a.one(), a.one()
-		seeds, count, params := a.one(), a.one(), a.one()
-		var forced *Node
-		if s.Forced {
-			forced = a.one()
-		}
-		cache := newCacheIn(n, &a, false)
+		now, seeds, params := a.one(), a.one(), a.one()
+		rows := now.Shape().Dimensions[0]
+		column := func(k int) *Node { return Reshape(Slice(now, AxisRange(), AxisRange(k, k+1)), rows) }
+		tokens, pos := column(nowToken), Slice(now, AxisRange(), AxisRange(nowPosition, nowPosition+3))
+		count, forced := ConvertDType(column(nowCount), dtypes.Uint32), column(nowForced)
+		cache := &cacheIn{net: n}
+		cache.takeCache(&a)
+		cache.at = Reshape(Slice(now, AxisRange(0, 1), AxisRange(nowSlot, nowSlot+1)))
 		x := model.EmbedForward(w.table, tokens, nil, nil, n.compute)
 		cos, sin := n.cfg.Text.Angles(pos)
 		out := []*Node{nil, nil}
+		var kernels model.StepKernels
 		for i, lw := range w.layers {
 			past := cache.past(i)
-			var k, v *Node
-			x, k, v = n.text.Step(lw, x, cos, sin, past[0], past[1], cache.at, n.dev.PureGo())
+			y, k, v := n.text.Step(lw, x, cos, sin, past[0], past[1], cache.at, n.dev.PureGo())
+			kernels.Block(n.text, lw, x, cos, sin, past[0], past[1], cache.at, y, k, v)
+			x = y
 			out = append(out, k, v)
 		}
-		out[0], out[1] = n.draw(w, x, s, seeds, count, params, forced)
-		return out
+		h := model.Head{Eps: n.cfg.Text.Eps, Tokens: true}
+		normed := h.Normed(w.head, x)
+		logits := h.Project(w.head, normed)
+		kernels.Product(normed, w.head.Table, logits)
+		out[0], out[1] = s.Sample(logits, seeds, count, params, forced)
+		return out, kernels
 	})
 }
 

@@ -49,11 +49,16 @@ func newKernels(d *device.Device, cfg *model.Config, compute dtypes.DType, keep 
 
 // program returns the program of a name, declared on first use.
 func (k *kernels) program(name string, build device.Builder) *device.Program {
+	return k.fused(name, func(in []*Node) ([]*Node, []device.Kernel) { return build(in), nil })
+}
+
+// fused is program for a graph with kernels.
+func (k *kernels) fused(name string, build device.FusedBuilder) *device.Program {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p, ok := k.programs[name]
 	if !ok {
-		p = k.dev.Program(name, build)
+		p = k.dev.Fused(name, build)
 		k.programs[name] = p
 	}
 	return p

@@ -94,6 +94,7 @@ func (f *flight) drop() {
 	}
 	f.seeds.Free()
 	f.seeds = nil
+	f.unmask()
 	if f.gathered {
 		f.free()
 	}

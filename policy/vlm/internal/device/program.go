@@ -3,7 +3,7 @@ package device
 import (
 	"fmt"
 	"slices"
-	"strings"
+	"strconv"
 
 	"github.com/gomlx/gomlx/backends"
 	"github.com/gomlx/gomlx/pkg/core/graph"
@@ -14,13 +14,16 @@ import (
 // graph code does.
 type Builder func(in []*graph.Node) []*graph.Node
 
+// FusedBuilder is a Builder that says which parts of the graph kernels can do.
+type FusedBuilder func(in []*graph.Node) (out []*graph.Node, kernels []Kernel)
+
 // Program is a graph that is compiled anew for every signature of input shapes
 // it meets. Keep the number of different shapes small: a device keeps so many
 // executables and no more, and frees those that have not run for the longest time.
 type Program struct {
 	dev      *Device
 	name     string
-	build    Builder
+	build    FusedBuilder
 	compiled map[string]*executable
 }
 
@@ -29,6 +32,7 @@ type executable struct {
 	graph   *graph.Graph
 	outputs []*graph.Node  // until it is compiled
 	dims    []shapes.Shape // of the outputs
+	fused   bool           // calls kernels
 	last    uint64         // run of the device
 
 	ready chan struct{} // closed when the compiler has ended
@@ -55,6 +59,11 @@ func (e *executable) free() {
 
 // Program declares a program. Nothing is compiled until it runs.
 func (d *Device) Program(name string, build Builder) *Program {
+	return d.Fused(name, func(in []*graph.Node) ([]*graph.Node, []Kernel) { return build(in), nil })
+}
+
+// Fused is Program for a graph with kernels.
+func (d *Device) Fused(name string, build FusedBuilder) *Program {
 	p := &Program{dev: d, name: name, build: build, compiled: map[string]*executable{}}
 	d.mu.Lock()
 	d.programs = append(d.programs, p)
@@ -69,16 +78,33 @@ func (p *Program) Executables() int {
 	return len(p.compiled)
 }
 
+// UsesKernels reports whether all executables of the program call kernels.
+func (p *Program) UsesKernels() bool {
+	p.dev.mu.Lock()
+	defer p.dev.mu.Unlock()
+	for _, e := range p.compiled {
+		if !e.fused {
+			return false
+		}
+	}
+	return len(p.compiled) > 0
+}
+
 // signature tells executables of a program apart.
 func signature(in []shapes.Shape, donate []int) string {
-	var b strings.Builder
+	b := make([]byte, 0, 16*len(in)) // a decoding step has hundreds of inputs
+	number := func(n int, end byte) { b = append(strconv.AppendInt(b, int64(n), 10), end) }
 	for _, s := range in {
-		fmt.Fprintf(&b, "%d%v;", s.DType, s.Dimensions)
+		number(int(s.DType), ':')
+		for _, d := range s.Dimensions {
+			number(d, ' ')
+		}
+		b = append(b, ';')
 	}
-	if len(donate) > 0 {
-		fmt.Fprint(&b, donate)
+	for _, i := range donate {
+		number(i, ' ')
 	}
-	return b.String()
+	return string(b)
 }
 
 // Run executes the program. Arrays listed in donate (by their index in in) are
@@ -213,10 +239,12 @@ func (p *Program) trace(exe *executable, in []shapes.Shape, donate []int) error 
 		for i, s := range in {
 			nodes[i] = graph.Parameter(g, fmt.Sprintf("p%d", i), s)
 		}
-		exe.outputs = p.build(nodes)
+		var kernels []Kernel
+		exe.outputs, kernels = p.build(nodes)
 		for _, o := range exe.outputs {
 			exe.dims = append(exe.dims, o.Shape())
 		}
+		exe.fused = p.dev.useKernels(g, exe.outputs, kernels)
 		inPlace(g, in, donate, exe.outputs)
 		exe.graph = g
 	})

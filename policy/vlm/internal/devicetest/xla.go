@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 
 	"github.com/gomlx/gomlx/backends"
@@ -29,7 +30,7 @@ var xlaBackend = sync.OnceValues(func() (b backends.Backend, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if b, err = xla.Start(p, Kind()); err != nil {
+	if b, err = xla.Start(p, Kind(), slog.New(slog.DiscardHandler)); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", p.Path, err)
 	}
 	return b, nil

@@ -5,6 +5,7 @@ package xla
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/gomlx/gomlx/backends/xla"
 
 	"vagen/internal/plugin"
+	"vagen/policy/vlm/internal/fused"
 )
 
 // Environment variables about a GPU's memory, under the names that JAX gave them.
@@ -34,8 +36,9 @@ const trainedFraction = 0.9
 // The plugin is named by its path. By name, GoMLX would load every plugin on the
 // search path to see whether it can be loaded, also those that nobody checked,
 // and might start an installation of its own. Shared buffers, which GoMLX ties
-// to the name "cpu", are asked for on the CPU.
-func Start(p plugin.Plugin, kind plugin.Kind) (b backends.Backend, err error) {
+// to the name "cpu", are asked for on the CPU. There, too, the plugin is told of our own
+// functions; log hears why where it cannot be.
+func Start(p plugin.Plugin, kind plugin.Kind, log *slog.Logger) (b backends.Backend, err error) {
 	if strings.Contains(p.Path, ",") {
 		return nil, fmt.Errorf("GoMLX cannot load a plugin from a path with a comma: %s", p.Path)
 	}
@@ -55,6 +58,11 @@ func Start(p plugin.Plugin, kind plugin.Kind) (b backends.Backend, err error) {
 	made, err := xla.NewWithOptions(name, options)
 	if err != nil {
 		return nil, err
+	}
+	if kind == plugin.CPU {
+		if err := fused.Register(p.Path); err != nil {
+			log.Debug("decoding runs on XLA's own products", "why", err)
+		}
 	}
 	return made, nil
 }

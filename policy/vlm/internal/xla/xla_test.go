@@ -3,6 +3,7 @@
 package xla
 
 import (
+	"log/slog"
 	"testing"
 
 	"github.com/gomlx/go-xla/pkg/pjrt"
@@ -34,6 +35,6 @@ func TestMemoryOfAGPUFollowsTheEnvironment(t *testing.T) {
 }
 
 func TestPathWithACommaIsRefused(t *testing.T) {
-	_, err := Start(plugin.Plugin{Path: "/a,b/plugin.so"}, plugin.CPU)
+	_, err := Start(plugin.Plugin{Path: "/a,b/plugin.so"}, plugin.CPU, slog.New(slog.DiscardHandler))
 	require.ErrorContains(t, err, "/a,b/plugin.so")
 }

@@ -1,0 +1,191 @@
+package device
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/gomlx/go-xla/pkg/stablehlo"
+	"github.com/gomlx/gomlx/pkg/core/graph"
+
+	"vagen/policy/vlm/internal/fused"
+)
+
+// Kernel is a function of package fused that does the work of a part of a graph: of
+// all nodes between In and Out. The part stays in the graph, where it says what the
+// function computes, and is what runs on other backends than XLA's CPU.
+type Kernel struct {
+	Name    string
+	In, Out []*graph.Node
+	Over    map[int]int // outputs that are written over inputs, by index
+	Config  []Setting
+}
+
+// Setting is an attribute of a kernel: a float32 or an int64.
+type Setting struct {
+	Name  string
+	Value any
+}
+
+// literal is an attribute in MLIR's own form.
+type literal string
+
+func (l literal) ToStableHLO() string { return string(l) }
+
+func (k *Kernel) attributes() map[string]any {
+	config := make([]string, len(k.Config))
+	for i, s := range k.Config {
+		switch v := s.Value.(type) {
+		case float32:
+			config[i] = fmt.Sprintf("%s = %e : f32", s.Name, v)
+		default:
+			config[i] = fmt.Sprintf("%s = %d : i64", s.Name, v)
+		}
+	}
+	alias := []string{}
+	for out := range k.Out {
+		if in, ok := k.Over[out]; ok {
+			at := fmt.Sprint(out)
+			if len(k.Out) == 1 {
+				at = ""
+			}
+			alias = append(alias, fmt.Sprintf("#stablehlo.output_operand_alias<output_tuple_indices = [%s], operand_index = %d, operand_tuple_indices = []>", at, in))
+		}
+	}
+	return map[string]any{
+		"call_target_name":       k.Name,
+		"api_version":            int32(4), // a typed function
+		"backend_config":         literal("{" + strings.Join(config, ", ") + "}"),
+		"output_operand_aliases": literal("[" + strings.Join(alias, ", ") + "]"),
+	}
+}
+
+// useKernels puts calls of kernels into the function that a graph is built into, and
+// takes out what nothing needs any more. It reports whether it could: where the
+// function is not to be found (see inPlace), or a kernel does not fit it, the graph
+// runs as it is.
+func (d *Device) useKernels(g *graph.Graph, out []*graph.Node, kernels []Kernel) bool {
+	f := function(g)
+	if f == nil || !fused.Registered() || d.Accelerator() || len(kernels) == 0 {
+		return false
+	}
+	all := f.Statements
+	for _, k := range kernels {
+		if all = k.insert(f, all); all == nil {
+			return false
+		}
+	}
+	roots := values(out)
+	if roots == nil {
+		return false
+	}
+	if all = needed(all, roots); !ordered(f, all) {
+		return false
+	}
+	f.Statements = all
+	return true
+}
+
+// insert is a function's statements with the call in the place of the last of those
+// that make its outputs, and without the others; nil if the kernel does not fit them.
+func (k *Kernel) insert(f *stablehlo.Function, all []*stablehlo.Statement) []*stablehlo.Statement {
+	call := &stablehlo.Statement{Builder: f.Builder, Function: f, Inputs: values(k.In), Outputs: values(k.Out), Attributes: k.attributes()}
+	if call.Inputs == nil || call.Outputs == nil || !setOp(call, "CustomCall") {
+		return nil
+	}
+	out := make([]*stablehlo.Statement, 0, len(all))
+	at, made := 0, 0
+	for _, s := range all {
+		if len(s.Outputs) == 1 && slices.Contains(call.Outputs, s.Outputs[0]) {
+			at = len(out)
+			made++
+			continue
+		}
+		out = append(out, s)
+	}
+	if made != len(call.Outputs) {
+		return nil
+	}
+	return slices.Insert(out, at, call)
+}
+
+// needed leaves out statements that none of the values depends on.
+func needed(all []*stablehlo.Statement, roots []*stablehlo.Value) []*stablehlo.Statement {
+	live := map[*stablehlo.Value]bool{}
+	for _, v := range roots {
+		live[v] = true
+	}
+	var kept []*stablehlo.Statement
+	for _, s := range slices.Backward(all) {
+		if slices.ContainsFunc(s.Outputs, func(v *stablehlo.Value) bool { return live[v] }) {
+			kept = append(kept, s)
+			uses(s, func(v *stablehlo.Value) { live[v] = true })
+		}
+	}
+	slices.Reverse(kept)
+	return kept
+}
+
+// ordered reports whether every value is made before it is used.
+func ordered(f *stablehlo.Function, all []*stablehlo.Statement) bool {
+	made := map[*stablehlo.Value]bool{}
+	for _, v := range f.Inputs {
+		made[v] = true
+	}
+	for _, s := range all {
+		if slices.ContainsFunc(s.Inputs, func(v *stablehlo.Value) bool { return !made[v] }) {
+			return false
+		}
+		for _, v := range s.Outputs {
+			made[v] = true
+		}
+	}
+	return true
+}
+
+// uses calls f with every value that the statement reads, in its closures, too.
+func uses(s *stablehlo.Statement, f func(*stablehlo.Value)) {
+	for _, v := range s.Inputs {
+		f(v)
+	}
+	for _, closure := range s.FunctionParameters {
+		for _, inner := range closure.Statements {
+			uses(inner, f)
+		}
+	}
+}
+
+// setOp sets what the statement does, whose type is internal to go-xla, by its name.
+func setOp(s *stablehlo.Statement, name string) bool {
+	op := reflect.ValueOf(&s.OpType).Elem()
+	for i := range int64(256) {
+		op.SetInt(i)
+		if s.OpType.String() == name {
+			return true
+		}
+	}
+	return false
+}
+
+// values are those of nodes in the StableHLO function, nil where they are not to be
+// found. Like function it reads fields that are not exported.
+func values(nodes []*graph.Node) []*stablehlo.Value {
+	out := make([]*stablehlo.Value, len(nodes))
+	for i, n := range nodes {
+		ops := reflect.ValueOf(n).Elem().FieldByName("outputOps")
+		if !ops.IsValid() || ops.Kind() != reflect.Slice || ops.Len() != 1 {
+			return nil
+		}
+		op := ops.Index(0).Elem()
+		if op.Kind() != reflect.Pointer || op.IsNil() || op.Elem().Kind() != reflect.Struct {
+			return nil
+		}
+		v := op.Elem().FieldByName("value")
+		if !v.IsValid() || v.Type() != reflect.TypeFor[*stablehlo.Value]() {
+			return nil
+		}
+		out[i] = (*stablehlo.Value)(v.UnsafePointer())
+	}
+	return out
+}

@@ -1,0 +1,143 @@
+package device_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/gomlx/gomlx/pkg/core/graph"
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/devicetest"
+	"vagen/policy/vlm/internal/fused"
+)
+
+// product is x·wᵀ + 1, the product by a kernel.
+func product(d *device.Device) *device.Program {
+	return d.Fused("product", func(in []*graph.Node) ([]*graph.Node, []device.Kernel) {
+		y := graph.DotGeneral(in[0], []int{1}, nil, in[1], []int{1}, nil)
+		return []*graph.Node{graph.AddScalar(y, 1)}, []device.Kernel{{Name: fused.Product, In: in, Out: []*graph.Node{y}}}
+	})
+}
+
+func draw(n int, seed uint64) []float32 {
+	r := rand.New(rand.NewPCG(seed, 7))
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(r.NormFloat64())
+	}
+	return x
+}
+
+// fusedDevice is XLA's CPU with kernels; the test is skipped where there is none.
+func fusedDevice(t *testing.T) *device.Device {
+	t.Helper()
+	d := devicetest.Best(t)
+	if d.PureGo() || d.Accelerator() || !fused.Registered() {
+		t.Skip("no kernels here")
+	}
+	return d
+}
+
+// Kernels take the place of the products of any shape, and the sums agree with those in
+// float64. Every number of rows has its own way through the kernel, and so have
+// lengths that vectors do not divide.
+func TestKernelsMultiply(t *testing.T) {
+	d := fusedDevice(t)
+	for _, rows := range []int{1, 2, 3, 4, 5, 7, 8, 16, 19} {
+		for _, dims := range [][2]int{{1, 1}, {5, 3}, {8, 40}, {33, 7}, {64, 1001}, {576, 960}, {1000, 96}} {
+			in, out := dims[0], dims[1]
+			x, w := draw(rows*in, 1), draw(out*in, 2)
+			p := product(d)
+			got := first(t, p, putDims(t, d, x, rows, in), putDims(t, d, w, out, in))
+			require.True(t, p.UsesKernels())
+			for r := range rows {
+				for o := range out {
+					want, size := 1.0, 1.0
+					for k := range in {
+						z := float64(x[r*in+k]) * float64(w[o*in+k])
+						want, size = want+z, size+math.Abs(z)
+					}
+					require.InDelta(t, want, got[r*out+o], 2e-6*size, "%d rows, %d to %d, row %d, output %d", rows, in, out, r, o)
+				}
+			}
+		}
+	}
+}
+
+// Which thread does which share changes nothing, nor that several devices want the
+// threads at the same time.
+func TestKernelsGiveTheSameBitsAgain(t *testing.T) {
+	const in, out = 512, 4096
+	var want [][]float32
+	var group sync.WaitGroup
+	devices := []*device.Device{fusedDevice(t), fusedDevice(t), fusedDevice(t)}
+	got := make([][][]float32, len(devices))
+	run := func(d *device.Device, times int) (all [][]float32) {
+		p := product(d)
+		for range times {
+			for _, rows := range []int{1, 3} {
+				all = append(all, first(t, p, putDims(t, d, draw(rows*in, 3), rows, in), putDims(t, d, draw(out*in, 4), out, in)))
+			}
+		}
+		return all
+	}
+	want = run(devices[0], 1)
+	for i, d := range devices {
+		group.Go(func() { got[i] = run(d, 10) })
+	}
+	group.Wait()
+	for i := range got {
+		for k, g := range got[i] {
+			require.Equal(t, want[k%2], g)
+		}
+	}
+}
+
+// A kernel whose nodes are not where they must be is left out, and the graph does its
+// work.
+func TestGraphsRunWhereKernelsDoNotFit(t *testing.T) {
+	d := fusedDevice(t)
+	p := d.Fused("misfit", func(in []*graph.Node) ([]*graph.Node, []device.Kernel) {
+		y := graph.Add(in[0], in[1])
+		z := graph.Mul(y, in[1])
+		return []*graph.Node{y, z}, []device.Kernel{{Name: fused.Product, In: []*graph.Node{z, in[1]}, Out: []*graph.Node{y}}}
+	})
+	x, y := putDims(t, d, []float32{1, 2}, 1, 2), putDims(t, d, []float32{3, 5}, 1, 2)
+	out, err := p.Run([]*device.Array{x, y})
+	require.NoError(t, err)
+	require.False(t, p.UsesKernels())
+	got, err := device.ReadNew[float32](out[1])
+	require.NoError(t, err)
+	require.Equal(t, []float32{12, 35}, got)
+}
+
+// What a kernel refuses is the program's error.
+func TestKernelsRefuseWhatTheyDoNotKnow(t *testing.T) {
+	d := fusedDevice(t)
+	p := d.Fused("refused", func(in []*graph.Node) ([]*graph.Node, []device.Kernel) {
+		y := graph.Add(in[0], in[1])
+		return []*graph.Node{y}, []device.Kernel{{Name: fused.Block, In: in, Out: []*graph.Node{y}}}
+	})
+	_, err := p.Run([]*device.Array{putDims(t, d, []float32{1, 2}, 1, 2), putDims(t, d, []float32{3, 5}, 1, 2)})
+	require.ErrorContains(t, err, "attributes")
+}
+
+func putDims(t testing.TB, d *device.Device, x []float32, dims ...int) *device.Array {
+	t.Helper()
+	a, err := device.Put(d, x, dims...)
+	require.NoError(t, err)
+	return a
+}
+
+func first(t testing.TB, p *device.Program, in ...*device.Array) []float32 {
+	t.Helper()
+	out, err := p.Run(in)
+	require.NoError(t, err)
+	got, err := device.ReadNew[float32](out[0])
+	require.NoError(t, err)
+	device.FreeAll(append(in, out...)...)
+	return got
+}

@@ -1,0 +1,308 @@
+#include "block.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "dot.h"
+#include "team.h"
+
+// GRAIN is the least that a share of a product reads, in numbers: below it, handing
+// out shares takes longer than it saves.
+enum { GRAIN = 8192 };
+
+// MANY is how many places a loop over heads should have.
+enum { MANY = 8 };
+
+static int64_t grain(int64_t in) { return in < GRAIN ? GRAIN / in : 1; }
+
+// state is what the loops of one run share.
+typedef struct {
+	const block *b;
+	float *n, *qkv, *attn, *mid, *up, *act;
+	int64_t wide;       // of a row of qkv
+	int64_t together;   // heads that are attended at a time
+	_Atomic int failed; // for want of memory
+} state;
+
+SIMD static float dot(const float *a, const float *b, int64_t n) {
+	v8 s = {0};
+	int64_t k = 0;
+	for (; k + 8 <= n; k += 8)
+		s += load(a + k) * load(b + k);
+	float z = sum(s);
+	for (; k < n; k++)
+		z += a[k] * b[k];
+	return z;
+}
+
+// norm is x / sqrt(mean(x²) + eps) · w.
+SIMD static void norm(const float *x, const float *w, float eps, int64_t n, float *y) {
+	float scale = 1 / sqrtf(dot(x, x, n) / (float)n + eps);
+	for (int64_t i = 0; i < n; i++)
+		y[i] = x[i] * scale * w[i];
+}
+
+SIMD static void add(float *y, const float *x, int64_t n) {
+	for (int64_t i = 0; i < n; i++)
+		y[i] += x[i];
+}
+
+// rotate turns the pairs (x[i], x[i + half]) by the angles.
+SIMD static void rotate(float *x, const float *cos, const float *sin, int64_t half) {
+	for (int64_t i = 0; i < half; i++) {
+		float a = x[i], c = x[i + half];
+		x[i] = a * cos[i] - c * sin[i];
+		x[i + half] = c * cos[i] + a * sin[i];
+	}
+}
+
+// exponent is eˣ to within two units in the last place: 2ⁿ·eᶠ with n the nearest whole
+// number to x/ln 2, so that |f| ≤ ln 2/2, where six terms of the series are enough.
+SIMD static v8 exponent(v8 x) {
+	const v8 zero = {0}, shift = zero + 12582912.0f; // adding 1.5·2²³ rounds to whole numbers
+	const v8 low = zero - 87, high = zero + 88;
+	i8 tiny = x < low, huge = x > high;
+	v8 z = (v8)(((i8)x & ~huge) | ((i8)high & huge));
+	v8 n = z * 1.44269504f + shift;
+	i8 power = (i8)n - (i8)shift;
+	n -= shift;
+	v8 f = z - n * 0.693359375f + n * 2.12194440e-4f;
+	v8 p = f * 1.9875691500e-4f + 1.3981999507e-3f;
+	p = p * f + 8.3334519073e-3f;
+	p = p * f + 4.1665795894e-2f;
+	p = p * f + 1.6666665459e-1f;
+	p = p * f + 5.0000001201e-1f;
+	p = p * f * f + f + 1;
+	return (v8)((i8)(p * (v8)((power + 127) << 23)) & ~tiny);
+}
+
+// exp_all sets x to exp(x − top), and returns the sum of that.
+SIMD static float exp_all(float *x, int64_t n, float top) {
+	v8 total = {0};
+	int64_t i = 0;
+	for (; i + 8 <= n; i += 8) {
+		v8 e = exponent(load(x + i) - top);
+		store(x + i, e);
+		total += e;
+	}
+	float rest[8] = {0};
+	if (i < n) {
+		memcpy(rest, x + i, (n - i) * sizeof *x);
+		store(rest, exponent(load(rest) - top));
+		memcpy(x + i, rest, (n - i) * sizeof *x);
+		for (int64_t k = n - i; k < 8; k++)
+			rest[k] = 0;
+	}
+	return sum(total + load(rest));
+}
+
+// silu_times is gate·σ(gate)·up.
+SIMD static void silu_times(const float *gate, const float *up, int64_t n, float *y) {
+	int64_t i = 0;
+	for (; i + 8 <= n; i += 8) {
+		v8 g = load(gate + i);
+		store(y + i, g / (1 + exponent(-g)) * load(up + i));
+	}
+	for (; i < n; i++)
+		y[i] = gate[i] / (1 + expf(-gate[i])) * up[i];
+}
+
+static void project_qkv(void *of, int64_t from, int64_t to) {
+	state *s = of;
+	dot_rows(s->b->qkv, s->b->hidden, from, to, s->n, s->b->rows, s->qkv, s->wide);
+}
+
+// place finishes the row's q, k and v, and puts k and v into the cache.
+SIMD static void place(state *s, int64_t row) {
+	const block *b = s->b;
+	int64_t half = b->dim / 2;
+	float *x = s->qkv + row * s->wide;
+	if (b->qkv_b)
+		add(x, b->qkv_b, s->wide);
+	for (int64_t h = 0; h < b->heads + b->kv; h++, x += b->dim) {
+		const float *w = h < b->heads ? b->q_norm : b->k_norm;
+		if (w)
+			norm(x, w, b->eps, b->dim, x);
+		rotate(x, b->cos + row * half, b->sin + row * half, half);
+	}
+	x -= b->kv * b->dim;
+	for (int64_t h = 0; h < b->kv; h++) {
+		int64_t slot = ((row * b->kv + h) * b->recent.length + b->at) * b->dim;
+		memcpy(b->recent.k + slot, x + h * b->dim, b->dim * sizeof *x);
+		memcpy(b->recent.v + slot, x + (b->kv + h) * b->dim, b->dim * sizeof *x);
+	}
+}
+
+// masked is the score of a slot that is not the row's. It is finite, as in the graph,
+// so that a row which may see nothing stays finite, too.
+static const float masked = -1e9f;
+
+// hide scales the scores of a stretch's slots, takes out those of slots that are not the
+// row's, and returns the greatest of the others and top.
+SIMD static float hide(const block *b, const stretch *c, int64_t row, float *scores, float top) {
+	const uint8_t *allow = c->allow + row * c->length;
+	float scale = 1 / sqrtf((float)b->dim);
+	for (int64_t i = 0; i < c->length; i++) {
+		scores[i] = allow[i] ? scores[i] * scale : masked;
+		top = scores[i] > top ? scores[i] : top;
+	}
+	return top;
+}
+
+// blend adds the values of a stretch by their weights to VECTORS·8 numbers.
+#define BLEND(NAME, VECTORS)                                                                    \
+	SIMD static void NAME(const float *v, int64_t dim, const float *weight, int64_t n, float *y) { \
+		v8 s[VECTORS];                                                                          \
+		for (int j = 0; j < VECTORS; j++)                                                       \
+			s[j] = load(y + 8 * j);                                                             \
+		for (int64_t i = 0; i < n; i++) {                                                       \
+			if (weight[i] == 0)                                                                 \
+				continue;                                                                       \
+			for (int j = 0; j < VECTORS; j++)                                                   \
+				s[j] += weight[i] * load(v + i * dim + 8 * j);                                  \
+		}                                                                                       \
+		for (int j = 0; j < VECTORS; j++)                                                       \
+			store(y + 8 * j, s[j]);                                                             \
+	}
+
+BLEND(blend8, 8)
+BLEND(blend1, 1)
+
+SIMD static void blend(const float *v, int64_t dim, const float *weight, int64_t n, float *y) {
+	int64_t k = 0;
+	for (; k + 64 <= dim; k += 64)
+		blend8(v + k, dim, weight, n, y + k);
+	for (; k + 8 <= dim; k += 8)
+		blend1(v + k, dim, weight, n, y + k);
+	for (; k < dim; k++)
+		for (int64_t i = 0; i < n; i++)
+			y[k] += weight[i] * v[i * dim + k];
+}
+
+// attend has one place for s->together heads of a row, which share a key head.
+SIMD static void attend(void *of, int64_t from, int64_t to) {
+	state *s = of;
+	const block *b = s->b;
+	int64_t dim = b->dim, n = s->together, past = b->past.length, recent = b->recent.length, slots = past + recent;
+	float *scores = malloc(n * slots * sizeof *scores);
+	if (!scores) {
+		s->failed = 1;
+		return;
+	}
+	for (int64_t i = from; i < to; i++) {
+		int64_t row = i * n / b->heads, head = i * n % b->heads, kv = row * b->kv + head / (b->heads / b->kv);
+		const float *q = s->qkv + row * s->wide + head * dim;
+		float *y = s->attn + i * n * dim, *weight = scores;
+		dot_rows(b->past.k + kv * past * dim, dim, 0, past, q, n, weight, slots);
+		dot_rows(b->recent.k + kv * recent * dim, dim, 0, recent, q, n, weight + past, slots);
+		memset(y, 0, n * dim * sizeof *y);
+		for (int64_t h = 0; h < n; h++, weight += slots, y += dim) {
+			float top = hide(b, &b->past, row, weight, -INFINITY);
+			top = hide(b, &b->recent, row, weight + past, top);
+			float scale = 1 / exp_all(weight, slots, top);
+			blend(b->past.v + kv * past * dim, dim, weight, past, y);
+			blend(b->recent.v + kv * recent * dim, dim, weight + past, recent, y);
+			for (int64_t k = 0; k < dim; k++)
+				y[k] *= scale;
+		}
+	}
+	free(scores);
+}
+
+// residual is a product with places [from, to) of each row's output, to which bias and
+// x are added.
+SIMD static void residual(const block *b, const float *w, const float *bias, const float *in, int64_t width, const float *x, float *y, int64_t from, int64_t to) {
+	dot_rows(w, width, from, to, in, b->rows, y, b->hidden);
+	for (int64_t row = 0; row < b->rows; row++) {
+		if (bias)
+			add(y + row * b->hidden + from, bias + from, to - from);
+		add(y + row * b->hidden + from, x + row * b->hidden + from, to - from);
+	}
+}
+
+static void project_out(void *of, int64_t from, int64_t to) {
+	state *s = of;
+	const block *b = s->b;
+	residual(b, b->out, b->out_b, s->attn, b->heads * b->dim, b->x, s->mid, from, to);
+}
+
+static void project_down(void *of, int64_t from, int64_t to) {
+	state *s = of;
+	const block *b = s->b;
+	residual(b, b->down, b->down_b, s->act, b->ff, s->mid, b->y, from, to);
+}
+
+// project_up is silu(gate)·up: the rows of the gate stand before those of up.
+SIMD static void project_up(void *of, int64_t from, int64_t to) {
+	state *s = of;
+	const block *b = s->b;
+	int64_t ff = b->ff;
+	dot_rows(b->up, b->hidden, from, to, s->n, b->rows, s->up, 2 * ff);
+	dot_rows(b->up, b->hidden, ff + from, ff + to, s->n, b->rows, s->up, 2 * ff);
+	for (int64_t row = 0; row < b->rows; row++) {
+		float *gate = s->up + row * 2 * ff, *up = gate + ff;
+		if (b->up_b) {
+			add(gate + from, b->up_b + from, to - from);
+			add(up + from, b->up_b + ff + from, to - from);
+		}
+		silu_times(gate + from, up + from, to - from, s->act + row * ff + from);
+	}
+}
+
+static void norms(const block *b, const float *x, const float *w, float *y) {
+	for (int64_t row = 0; row < b->rows; row++)
+		norm(x + row * b->hidden, w, b->eps, b->hidden, y + row * b->hidden);
+}
+
+static const char no_memory[] = "vagen: a block's step finds no memory";
+
+const char *block_run(const block *b) {
+	state s = {.b = b, .wide = (b->heads + 2 * b->kv) * b->dim};
+	int64_t each[] = {b->hidden, s.wide, b->heads * b->dim, b->hidden, 2 * b->ff, b->ff};
+	float **to[] = {&s.n, &s.qkv, &s.attn, &s.mid, &s.up, &s.act};
+	// Heads that share a key head also share the reading of it, if there are places enough
+	// for all threads without.
+	s.together = b->rows * b->kv >= MANY ? b->heads / b->kv : 1;
+	enum { PARTS = sizeof each / sizeof *each };
+	int64_t all = 0;
+	for (int i = 0; i < PARTS; i++)
+		all += each[i];
+	float *memory = malloc(all * b->rows * sizeof *memory), *at = memory;
+	if (!memory)
+		return no_memory;
+	for (int i = 0; i < PARTS; at += each[i++] * b->rows)
+		*to[i] = at;
+
+	int taken = team_take();
+	norms(b, b->x, b->norm1, s.n);
+	team_loop(taken, project_qkv, &s, s.wide, grain(b->hidden));
+	for (int64_t row = 0; row < b->rows; row++)
+		place(&s, row);
+	team_loop(taken, attend, &s, b->rows * b->heads / s.together, 1);
+	team_loop(taken, project_out, &s, b->hidden, grain(b->heads * b->dim));
+	norms(b, s.mid, b->norm2, s.n);
+	team_loop(taken, project_up, &s, b->ff, grain(2 * b->hidden));
+	team_loop(taken, project_down, &s, b->hidden, grain(b->ff));
+	team_leave(taken);
+	free(memory);
+	return s.failed ? no_memory : 0;
+}
+
+typedef struct {
+	const float *x, *w;
+	float *y;
+	int64_t rows, in, out;
+} product_job;
+
+static void product_share(void *of, int64_t from, int64_t to) {
+	product_job *p = of;
+	dot_rows(p->w, p->in, from, to, p->x, p->rows, p->y, p->out);
+}
+
+void product(const float *x, const float *w, float *y, int64_t rows, int64_t in, int64_t out) {
+	product_job p = {x, w, y, rows, in, out};
+	int taken = team_take();
+	team_loop(taken, product_share, &p, out, grain(in));
+	team_leave(taken);
+}

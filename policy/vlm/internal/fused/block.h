@@ -1,0 +1,33 @@
+#ifndef VAGEN_FUSED_BLOCK_H
+#define VAGEN_FUSED_BLOCK_H
+
+#include <stdint.h>
+
+// stretch is a part of the cache: keys and values [rows, kv, length, dim], and which
+// slots hold a token of the row, [rows, length].
+typedef struct {
+	float *k, *v;
+	const uint8_t *allow;
+	int64_t length;
+} stretch;
+
+// block is a decoder block that reads one token for each row. Biases and norms that
+// it does not have are null.
+typedef struct {
+	int64_t rows, hidden, heads, kv, dim, ff;
+	float eps;
+	const float *x;         // [rows, hidden]
+	const float *cos, *sin; // [rows, dim/2]
+	stretch past, recent;
+	int64_t at; // slot of recent that the token's key and value go to
+	const float *norm1, *qkv, *qkv_b, *q_norm, *k_norm, *out, *out_b, *norm2, *up, *up_b, *down, *down_b;
+	float *y; // [rows, hidden]
+} block;
+
+// block_run returns 0, or else why it could not run.
+const char *block_run(const block *b);
+
+// product sets y [rows, out] to x [rows, in] times w [out, in] transposed.
+void product(const float *x, const float *w, float *y, int64_t rows, int64_t in, int64_t out);
+
+#endif

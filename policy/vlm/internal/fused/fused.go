@@ -1,0 +1,29 @@
+//go:build cgo && (linux || darwin)
+
+package fused
+
+// #cgo CFLAGS: -O3
+// #cgo linux LDFLAGS: -ldl -lm
+// #include <stdlib.h>
+// #include "register.h"
+import "C"
+
+import (
+	"errors"
+	"runtime"
+	"unsafe"
+)
+
+func register(path string) error {
+	if C.fused_able() == 0 {
+		return errors.New("the processor has no AVX2 and FMA")
+	}
+	p, block, product := C.CString(path), C.CString(Block), C.CString(Product)
+	defer C.free(unsafe.Pointer(p))
+	defer C.free(unsafe.Pointer(block))
+	defer C.free(unsafe.Pointer(product))
+	if why := C.fused_register(p, block, product, C.int(runtime.GOMAXPROCS(0))); why != nil {
+		return errors.New(C.GoString(why))
+	}
+	return nil
+}

@@ -1,0 +1,7 @@
+//go:build !cgo || !(linux || darwin)
+
+package fused
+
+import "errors"
+
+func register(string) error { return errors.New("needs cgo, on Linux or macOS") }

@@ -1,0 +1,184 @@
+#include "register.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#include "abi.h"
+#include "block.h"
+#include "team.h"
+
+static failure *fail(const call *c, const char *why) {
+	failure_args a = {sizeof a, NULL, why, 13};
+	return c->api->fail(&a);
+}
+
+// asked answers when the call only asks for the version of the interface that this was
+// built for. What is used here has been the same in all of version 0.
+static int asked(const call *c) {
+	for (extension *e = c->extensions; e; e = e->next)
+		if (e->type == EXTENSION_METADATA) {
+			metadata_extension *m = (metadata_extension *)e;
+			m->metadata->version.major = c->api->version.major;
+			m->metadata->version.minor = c->api->version.minor;
+			m->metadata->traits = 0;
+			return 1;
+		}
+	return c->stage != STAGE_EXECUTE;
+}
+
+static const void *attribute(const call *c, const char *name) {
+	for (int64_t i = 0; i < c->config.n; i++) {
+		const span *s = c->config.names[i];
+		if (c->config.kinds[i] == ATTRIBUTE_SCALAR && s->length == strlen(name) && !memcmp(s->text, name, s->length))
+			return ((const scalar *)c->config.of[i])->value;
+	}
+	return NULL;
+}
+
+// reader hands out the buffers of a call one after the other.
+typedef struct {
+	const buffers *of;
+	int64_t at;
+	int bad; // one was missing, or of another type or rank
+} reader;
+
+static buffer *next(reader *r, int32_t type, int64_t rank) {
+	static int64_t no_dims[4];
+	static buffer none = {.dims = no_dims};
+	if (r->at >= r->of->n || r->of->of[r->at]->type != type || r->of->of[r->at]->rank != rank) {
+		r->bad = 1;
+		return &none;
+	}
+	return r->of->of[r->at++];
+}
+
+static const float *floats(reader *r, int64_t rank) { return next(r, TYPE_F32, rank)->data; }
+
+static stretch cache(reader *r) {
+	buffer *k = next(r, TYPE_F32, 4), *v = next(r, TYPE_F32, 4), *allow = next(r, TYPE_PRED, 2);
+	return (stretch){k->data, v->data, allow->data, k->dims[2]};
+}
+
+// returned gives a part of the cache that has been written to as a result. XLA makes
+// result and argument one, so there is nothing to copy.
+static void returned(reader *out, stretch *s, int64_t numbers) {
+	float **of[] = {&s->k, &s->v};
+	for (int i = 0; i < 2; i++) {
+		float *to = next(out, TYPE_F32, 4)->data;
+		if (to && to != *of[i])
+			memcpy(to, *of[i], numbers * sizeof *to);
+		*of[i] = to;
+	}
+}
+
+static failure *on_block(call *c) {
+	if (asked(c))
+		return NULL;
+	const float *eps = attribute(c, "eps");
+	const int64_t *has = attribute(c, "has");
+	if (!eps || !has)
+		return fail(c, "vagen: a block's attributes are missing");
+	reader in = {.of = &c->args}, out = {.of = &c->results};
+	buffer *x = next(&in, TYPE_F32, 2);
+	block b = {.eps = *eps, .x = x->data, .rows = x->dims[0], .hidden = x->dims[1]};
+	b.cos = floats(&in, 2);
+	b.sin = floats(&in, 2);
+	b.past = cache(&in);
+	buffer *keys = in.at < in.of->n ? in.of->of[in.at] : x;
+	b.recent = cache(&in);
+	const int32_t *at = next(&in, TYPE_S32, 0)->data;
+	b.norm1 = floats(&in, 1);
+	b.qkv = floats(&in, 2);
+	if (*has & HAS_QKV_BIAS)
+		b.qkv_b = floats(&in, 1);
+	if (*has & HAS_QK_NORM) {
+		b.q_norm = floats(&in, 1);
+		b.k_norm = floats(&in, 1);
+	}
+	buffer *project = next(&in, TYPE_F32, 2);
+	b.out = project->data;
+	if (*has & HAS_OUT_BIAS)
+		b.out_b = floats(&in, 1);
+	b.norm2 = floats(&in, 1);
+	buffer *up = next(&in, TYPE_F32, 2);
+	b.up = up->data;
+	if (*has & HAS_MLP_BIAS)
+		b.up_b = floats(&in, 1);
+	b.down = floats(&in, 2);
+	if (*has & HAS_MLP_BIAS)
+		b.down_b = floats(&in, 1);
+	b.y = next(&out, TYPE_F32, 2)->data;
+	if (in.bad || out.bad || in.at != in.of->n || keys->rank != 4)
+		return fail(c, "vagen: a block's arguments are not what they should be");
+	b.kv = keys->dims[1];
+	b.dim = keys->dims[3];
+	b.heads = project->dims[1] / b.dim;
+	b.ff = up->dims[0] / 2;
+	returned(&out, &b.recent, b.rows * b.kv * b.recent.length * b.dim);
+	if (out.bad)
+		return fail(c, "vagen: a block's results are not what they should be");
+	// XLA, too, moves a slot that is out of range into it.
+	b.at = *at < 0 ? 0 : *at >= b.recent.length ? b.recent.length - 1 : *at;
+	const char *why = block_run(&b);
+	return why ? fail(c, why) : NULL;
+}
+
+static failure *on_product(call *c) {
+	if (asked(c))
+		return NULL;
+	reader in = {.of = &c->args}, out = {.of = &c->results};
+	buffer *x = next(&in, TYPE_F32, 2), *w = next(&in, TYPE_F32, 2), *y = next(&out, TYPE_F32, 2);
+	if (in.bad || out.bad)
+		return fail(c, "vagen: a product's arguments are not what they should be");
+	product(x->data, w->data, y->data, x->dims[0], x->dims[1], w->dims[0]);
+	return NULL;
+}
+
+int fused_able(void) {
+#if defined(__x86_64__)
+	__builtin_cpu_init();
+	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+	return 1;
+#endif
+}
+
+static const char host[] = "Host";
+
+// add makes a function known under a name, in the way of newer plugins, or else in that
+// of older ones, which refuse a struct that is too short for them.
+static int add(const pjrt_api *api, const ffi_extension *ffi, const char *name, failure *(*f)(call *)) {
+	register_args a = {sizeof a, name, strlen(name), (void *)f, host, strlen(host), 0};
+	register_args_2 b = {sizeof b, name, strlen(name), 1, (void *)f, host, strlen(host), 0};
+	a.size = offsetof(register_args, traits) + sizeof a.traits;
+	b.size = offsetof(register_args_2, traits) + sizeof b.traits;
+	void *ways[] = {&a, &b};
+	for (int i = 0; i < 2; i++) {
+		pjrt_error *e = ffi->register_function(ways[i]);
+		if (!e)
+			return 1;
+		pjrt_error_args gone = {sizeof gone, NULL, e};
+		api->destroy_error(&gone);
+	}
+	return 0;
+}
+
+const char *fused_register(const char *path, const char *block, const char *product, int threads) {
+	void *plugin = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+	if (!plugin)
+		return "the plugin is not loaded";
+	const pjrt_api *(*get)(void) = (const pjrt_api *(*)(void))dlsym(plugin, "GetPjrtApi");
+	if (!get)
+		return "the plugin has no GetPjrtApi";
+	const pjrt_api *api = get();
+	for (extension *e = api->extensions; e; e = e->next) {
+		if (e->type != EXTENSION_FFI || e->size < sizeof(ffi_extension))
+			continue;
+		const ffi_extension *ffi = (const ffi_extension *)e;
+		if (!add(api, ffi, block, on_block) || !add(api, ffi, product, on_product))
+			return "the plugin refuses functions";
+		team_start(threads);
+		return NULL;
+	}
+	return "the plugin takes no functions";
+}

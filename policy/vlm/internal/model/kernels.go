@@ -1,0 +1,57 @@
+package model
+
+import (
+	"slices"
+
+	"github.com/gomlx/gomlx/pkg/core/dtypes"
+	. "github.com/gomlx/gomlx/pkg/core/graph"
+
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/fused"
+)
+
+// fusedRows is the most rows that kernels decode: at 32 XLA, whose products are better
+// the more rows there are, takes as long.
+const fusedRows = 16
+
+// StepKernels collects the parts of a decoding step that kernels can do.
+type StepKernels []device.Kernel
+
+// fusible reports whether kernels, which know float32 alone, can do these rows.
+func fusible(x *Node, weights ...*Node) bool {
+	if x.Shape().Dimensions[0] > fusedRows {
+		return false
+	}
+	for _, n := range slices.Concat(weights, []*Node{x}) {
+		if n.DType() != dtypes.Float32 {
+			return false
+		}
+	}
+	return true
+}
+
+// Block adds a block's step, where its kernel can do it. The order is that of the kernel's arguments.
+func (s *StepKernels) Block(b *Block, weights []*Node, x, cos, sin *Node, past, recent Past, at, y, k, v *Node) {
+	if b.LayerNorm || b.GELU || b.Adapters != nil || !fusible(x, slices.Concat(weights, []*Node{past.K, recent.K})...) {
+		return
+	}
+	has := int64(0)
+	for _, f := range []struct {
+		on  bool
+		bit int64
+	}{{b.QKVBias, fused.HasQKVBias}, {b.QKNorm, fused.HasQKNorm}, {b.OutBias, fused.HasOutBias}, {b.MLPBias, fused.HasMLPBias}} {
+		if f.on {
+			has |= f.bit
+		}
+	}
+	in := append([]*Node{x, cos, sin, past.K, past.V, past.Allow, recent.K, recent.V, recent.Allow, at}, weights...)
+	*s = append(*s, device.Kernel{Name: fused.Block, In: in, Out: []*Node{y, k, v}, Over: map[int]int{1: 6, 2: 7},
+		Config: []device.Setting{{Name: "eps", Value: float32(b.Eps)}, {Name: "has", Value: has}}})
+}
+
+// Product adds y = x · wᵀ.
+func (s *StepKernels) Product(x, w, y *Node) {
+	if fusible(x, w) {
+		*s = append(*s, device.Kernel{Name: fused.Product, In: []*Node{x, w}, Out: []*Node{y}})
+	}
+}
