@@ -194,6 +194,7 @@ func (m *Model) loadInto(n *net, dir string, adapter *storedAdapter, base map[st
 	if err != nil {
 		return nil, err
 	}
+	device.HugePages(slices.Concat(t.arrays...))
 	return newLearner(n, t, found), nil
 }
 

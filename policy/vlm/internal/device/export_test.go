@@ -6,16 +6,4 @@ import "unsafe"
 func (d *Device) Keep(most int) { d.most = most }
 
 // Place is where XLA keeps an array on the CPU, nil on other backends.
-func (a *Array) Place() unsafe.Pointer {
-	b, ok := a.buffer.(interface {
-		UnsafePointer() (unsafe.Pointer, error)
-	})
-	if !ok {
-		return nil
-	}
-	p, err := b.UnsafePointer()
-	if err != nil {
-		return nil
-	}
-	return p
-}
+func (a *Array) Place() unsafe.Pointer { return a.place() }
