@@ -47,8 +47,9 @@ func newCall(n *net, w *parts, o policy.Sampling, end []int32, maxRows int) (*ca
 func (c *call) free() { c.params.Free() }
 
 // stepCost is the part of a decoding step that does not depend on the rows, as
-// so many rows. With a 135M model on a CPU, 1, 8 and 32 rows take 47, 185 and 350
-// ms; on an H100, 1, 32 and 128 rows take 5.0, 4.9 and 6.1.
+// so many rows. With a 135M model on a CPU, 1, 8 and 32 rows take 18, 31 and 135
+// ms, which would make it 4; smaller models have more of it. On an H100, 1, 32 and
+// 128 rows take 5.0, 4.9 and 6.1.
 func stepCost(d *device.Device) int {
 	if d.Accelerator() {
 		return 512

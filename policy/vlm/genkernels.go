@@ -170,11 +170,7 @@ func (n *net) step(s model.Sampler) *device.Program {
 			x = y
 			out = append(out, k, v)
 		}
-		h := model.Head{Eps: n.cfg.Text.Eps, Tokens: true}
-		normed := h.Normed(w.head, x)
-		logits := h.Project(w.head, normed)
-		kernels.Product(normed, w.head.Table, logits)
-		out[0], out[1] = s.Sample(logits, seeds, count, params, forced)
+		out[0], out[1] = n.draw(w, x, s, seeds, count, params, forced)
 		return out, kernels
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gomlx/go-xla/pkg/stablehlo"
+	"github.com/gomlx/go-xla/pkg/types/dtypes"
 	"github.com/gomlx/gomlx/pkg/core/graph"
 
 	"vagen/policy/vlm/internal/fused"
@@ -61,13 +62,13 @@ func (k *Kernel) attributes() map[string]any {
 	}
 }
 
-// useKernels puts calls of kernels into the function that a graph is built into, and
-// takes out what nothing needs any more. It reports whether it could: where the
-// function is not to be found (see inPlace), or a kernel does not fit it, the graph
-// runs as it is.
+// useKernels puts calls of kernels into the function that a graph is built into, those
+// of products of few rows among them, and takes out what nothing needs any more. It
+// reports whether there are any: where the function is not to be found (see inPlace), or
+// a kernel does not fit it, the graph runs as it is.
 func (d *Device) useKernels(g *graph.Graph, out []*graph.Node, kernels []Kernel) bool {
 	f := function(g)
-	if f == nil || !fused.Registered() || d.Accelerator() || len(kernels) == 0 {
+	if f == nil || !fused.Registered() || d.Accelerator() {
 		return false
 	}
 	all := f.Statements
@@ -83,7 +84,46 @@ func (d *Device) useKernels(g *graph.Graph, out []*graph.Node, kernels []Kernel)
 	if all = needed(all, roots); !ordered(f, all) {
 		return false
 	}
+	all, found := products(all)
 	f.Statements = all
+	return found || len(kernels) > 0
+}
+
+// products has calls of the kernel in the place of products of few rows, and reports
+// whether there are any.
+func products(all []*stablehlo.Statement) (out []*stablehlo.Statement, found bool) {
+	for _, s := range all {
+		if plainProduct(s) {
+			call := &stablehlo.Statement{Builder: s.Builder, Function: s.Function, Inputs: s.Inputs, Outputs: s.Outputs, Attributes: (&Kernel{Name: fused.Product}).attributes()}
+			if setOp(call, "CustomCall") {
+				s, found = call, true
+			}
+		}
+		out = append(out, s)
+	}
+	return out, found
+}
+
+// plainProduct reports whether a statement is x·wᵀ in float32 for few rows of x.
+func plainProduct(s *stablehlo.Statement) bool {
+	axes, ok := s.Attributes["dot_dimension_numbers"].(interface{ ToStableHLO() string })
+	if !ok || s.OpType.String() != "DotGeneral" {
+		return false
+	}
+	for _, v := range append(s.Inputs[:2:2], s.Outputs...) {
+		if shape := v.Shape(); shape.Rank() != 2 || shape.DType != dtypes.Float32 {
+			return false
+		}
+	}
+	if s.Inputs[0].Shape().Dimensions[0] > fused.MostRows {
+		return false
+	}
+	text := strings.Join(strings.Fields(axes.ToStableHLO()), "")
+	for _, want := range []string{"lhs_batching_dimensions=[]", "rhs_batching_dimensions=[]", "lhs_contracting_dimensions=[1]", "rhs_contracting_dimensions=[1]"} {
+		if !strings.Contains(text, want) {
+			return false
+		}
+	}
 	return true
 }
 

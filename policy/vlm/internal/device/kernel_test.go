@@ -17,8 +17,7 @@ import (
 // product is x·wᵀ + 1, the product by a kernel.
 func product(d *device.Device) *device.Program {
 	return d.Fused("product", func(in []*graph.Node) ([]*graph.Node, []device.Kernel) {
-		y := graph.DotGeneral(in[0], []int{1}, nil, in[1], []int{1}, nil)
-		return []*graph.Node{graph.AddScalar(y, 1)}, []device.Kernel{{Name: fused.Product, In: in, Out: []*graph.Node{y}}}
+		return []*graph.Node{graph.AddScalar(graph.DotGeneral(in[0], []int{1}, nil, in[1], []int{1}, nil), 1)}, nil
 	})
 }
 
@@ -46,7 +45,7 @@ func fusedDevice(t *testing.T) *device.Device {
 // lengths that vectors do not divide.
 func TestKernelsMultiply(t *testing.T) {
 	d := fusedDevice(t)
-	for _, rows := range []int{1, 2, 3, 4, 5, 7, 8, 16, 19} {
+	for _, rows := range []int{1, 2, 3, 4, 5, 7, 8, 16} {
 		for _, dims := range [][2]int{{1, 1}, {5, 3}, {8, 40}, {33, 7}, {64, 1001}, {576, 960}, {1000, 96}} {
 			in, out := dims[0], dims[1]
 			x, w := draw(rows*in, 1), draw(out*in, 2)
@@ -65,6 +64,52 @@ func TestKernelsMultiply(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Other products stay XLA's: those of many rows, those that sum over other axes, and
+// those of programs that are not to have kernels.
+func TestOtherProductsStay(t *testing.T) {
+	d := fusedDevice(t)
+	const n = 17
+	x, w := draw(n*n, 1), draw(n*n, 2)
+	at := func(x []float32, row, column int) float64 { return float64(x[row*n+column]) }
+	rows := func(in []*graph.Node, to int) *graph.Node { return graph.Slice(in[0], graph.AxisRange(0, to)) }
+	for name, c := range map[string]struct {
+		build func(in []*graph.Node) *graph.Node
+		want  func(row, column, k int) float64
+	}{
+		"many rows": {func(in []*graph.Node) *graph.Node {
+			return graph.DotGeneral(in[0], []int{1}, nil, in[1], []int{1}, nil)
+		},
+			func(i, j, k int) float64 { return at(x, i, k) * at(w, j, k) }},
+		"w as it is": {func(in []*graph.Node) *graph.Node {
+			return graph.DotGeneral(rows(in, 3), []int{1}, nil, in[1], []int{0}, nil)
+		}, func(i, j, k int) float64 { return at(x, i, k) * at(w, k, j) }},
+		"vectors": {func(in []*graph.Node) *graph.Node {
+			return graph.DotGeneral(rows(in, 3), []int{1}, []int{0}, graph.Slice(in[1], graph.AxisRange(0, 3)), []int{1}, []int{0})
+		}, func(i, _, k int) float64 { return at(x, i, k) * at(w, i, k) }},
+	} {
+		p := d.Fused(name, func(in []*graph.Node) ([]*graph.Node, []device.Kernel) { return []*graph.Node{c.build(in)}, nil })
+		a, b := putDims(t, d, x, n, n), putDims(t, d, w, n, n)
+		out, err := p.Run([]*device.Array{a, b})
+		require.NoError(t, err)
+		require.False(t, p.UsesKernels(), name)
+		got, err := device.ReadNew[float32](out[0])
+		require.NoError(t, err)
+		columns := len(got) / out[0].Dims()[0]
+		for i, g := range got {
+			want := 0.0
+			for k := range n {
+				want += c.want(i/columns, i%columns, k)
+			}
+			require.InDelta(t, want, g, 1e-4, "%s, number %d", name, i)
+		}
+	}
+	p := d.Program("plain", func(in []*graph.Node) []*graph.Node {
+		return []*graph.Node{graph.DotGeneral(rows(in, 1), []int{1}, nil, in[1], []int{1}, nil)}
+	})
+	first(t, p, putDims(t, d, x, n, n), putDims(t, d, w, n, n))
+	require.False(t, p.UsesKernels())
 }
 
 // Which thread does which share changes nothing, nor that several devices want the
@@ -103,7 +148,7 @@ func TestGraphsRunWhereKernelsDoNotFit(t *testing.T) {
 	p := d.Fused("misfit", func(in []*graph.Node) ([]*graph.Node, []device.Kernel) {
 		y := graph.Add(in[0], in[1])
 		z := graph.Mul(y, in[1])
-		return []*graph.Node{y, z}, []device.Kernel{{Name: fused.Product, In: []*graph.Node{z, in[1]}, Out: []*graph.Node{y}}}
+		return []*graph.Node{y, z}, []device.Kernel{{Name: fused.Block, In: []*graph.Node{z, in[1]}, Out: []*graph.Node{y}}}
 	})
 	x, y := putDims(t, d, []float32{1, 2}, 1, 2), putDims(t, d, []float32{3, 5}, 1, 2)
 	out, err := p.Run([]*device.Array{x, y})

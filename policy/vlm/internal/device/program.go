@@ -14,7 +14,8 @@ import (
 // graph code does.
 type Builder func(in []*graph.Node) []*graph.Node
 
-// FusedBuilder is a Builder that says which parts of the graph kernels can do.
+// FusedBuilder is a Builder that says which parts of the graph kernels can do. The
+// products of few rows, x·wᵀ, need not be said.
 type FusedBuilder func(in []*graph.Node) (out []*graph.Node, kernels []Kernel)
 
 // Program is a graph that is compiled anew for every signature of input shapes
@@ -24,6 +25,7 @@ type Program struct {
 	dev      *Device
 	name     string
 	build    FusedBuilder
+	fused    bool // may call kernels
 	compiled map[string]*executable
 }
 
@@ -59,12 +61,16 @@ func (e *executable) free() {
 
 // Program declares a program. Nothing is compiled until it runs.
 func (d *Device) Program(name string, build Builder) *Program {
-	return d.Fused(name, func(in []*graph.Node) ([]*graph.Node, []Kernel) { return build(in), nil })
+	return d.declare(&Program{name: name, build: func(in []*graph.Node) ([]*graph.Node, []Kernel) { return build(in), nil }})
 }
 
 // Fused is Program for a graph with kernels.
 func (d *Device) Fused(name string, build FusedBuilder) *Program {
-	p := &Program{dev: d, name: name, build: build, compiled: map[string]*executable{}}
+	return d.declare(&Program{name: name, build: build, fused: true})
+}
+
+func (d *Device) declare(p *Program) *Program {
+	p.dev, p.compiled = d, map[string]*executable{}
 	d.mu.Lock()
 	d.programs = append(d.programs, p)
 	d.mu.Unlock()
@@ -244,7 +250,7 @@ func (p *Program) trace(exe *executable, in []shapes.Shape, donate []int) error 
 		for _, o := range exe.outputs {
 			exe.dims = append(exe.dims, o.Shape())
 		}
-		exe.fused = p.dev.useKernels(g, exe.outputs, kernels)
+		exe.fused = p.fused && p.dev.useKernels(g, exe.outputs, kernels)
 		inPlace(g, in, donate, exe.outputs)
 		exe.graph = g
 	})

@@ -31,6 +31,10 @@ const (
 	Product = "vagen_product"
 )
 
+// MostRows is the most rows for which the functions are to be used: at 32 XLA, whose
+// products are better the more rows there are, takes as long.
+const MostRows = 16
+
 // Bits of a Block's attribute "has".
 const (
 	HasQKVBias = 1 << iota

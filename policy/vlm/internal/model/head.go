@@ -143,10 +143,5 @@ func (h *Head) Update(w HeadWeights, loss *Loss, x, at, slot, target, cols, hype
 // Logits applies the final norm and the output head to hidden states [n,
 // hidden]: [n, vocab] float32, not divided by a temperature.
 func (h *Head) Logits(w HeadWeights, x *Node) *Node {
-	return h.Project(w, h.Normed(w, x))
+	return f32(linear(rmsNorm(x, w.Norm, h.Eps), w.Table, nil))
 }
-
-// Normed is the final norm, and Project takes its output to the logits.
-func (h *Head) Normed(w HeadWeights, x *Node) *Node { return rmsNorm(x, w.Norm, h.Eps) }
-
-func (h *Head) Project(w HeadWeights, normed *Node) *Node { return f32(linear(normed, w.Table, nil)) }

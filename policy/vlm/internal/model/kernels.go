@@ -10,16 +10,12 @@ import (
 	"vagen/policy/vlm/internal/fused"
 )
 
-// fusedRows is the most rows that kernels decode: at 32 XLA, whose products are better
-// the more rows there are, takes as long.
-const fusedRows = 16
-
-// StepKernels collects the parts of a decoding step that kernels can do.
+// StepKernels collects the blocks of a decoding step that kernels can do.
 type StepKernels []device.Kernel
 
 // fusible reports whether kernels, which know float32 alone, can do these rows.
 func fusible(x *Node, weights ...*Node) bool {
-	if x.Shape().Dimensions[0] > fusedRows {
+	if x.Shape().Dimensions[0] > fused.MostRows {
 		return false
 	}
 	for _, n := range slices.Concat(weights, []*Node{x}) {
@@ -47,11 +43,4 @@ func (s *StepKernels) Block(b *Block, weights []*Node, x, cos, sin *Node, past, 
 	in := append([]*Node{x, cos, sin, past.K, past.V, past.Allow, recent.K, recent.V, recent.Allow, at}, weights...)
 	*s = append(*s, device.Kernel{Name: fused.Block, In: in, Out: []*Node{y, k, v}, Over: map[int]int{1: 6, 2: 7},
 		Config: []device.Setting{{Name: "eps", Value: float32(b.Eps)}, {Name: "has", Value: has}}})
-}
-
-// Product adds y = x · wᵀ.
-func (s *StepKernels) Product(x, w, y *Node) {
-	if fusible(x, w) {
-		*s = append(*s, device.Kernel{Name: fused.Product, In: []*Node{x, w}, Out: []*Node{y}})
-	}
 }
