@@ -244,7 +244,8 @@ func (f *flight) stepInputs(own *scope) ([]*device.Array, model.Sampler, error) 
 	}
 	in := append(f.net.genArrays(f.call.w), upload(own, now, b, nowColumns), f.seeds, f.call.params)
 	in = append(append(in, f.prefix...), f.recent...)
-	return append(in, f.mask, upload(own, f.recentAllow, b, f.recentLen)), sampler, own.err
+	in = append(in, f.mask, upload(own, f.recentAllow, b, f.recentLen))
+	return in, sampler, own.err
 }
 
 // collect appends sampled tokens to the replies that have not ended.

@@ -39,7 +39,7 @@ func (k *Kernel) attributes() map[string]any {
 	for i, s := range k.Config {
 		switch v := s.Value.(type) {
 		case float32:
-			config[i] = fmt.Sprintf("%s = %e : f32", s.Name, v)
+			config[i] = fmt.Sprintf("%s = %.9e : f32", s.Name, v)
 		default:
 			config[i] = fmt.Sprintf("%s = %d : i64", s.Name, v)
 		}

@@ -141,6 +141,25 @@ func TestKernelsGiveTheSameBitsAgain(t *testing.T) {
 	}
 }
 
+// Numbers below the normal range are zero to every thread, as they are to XLA's.
+func TestKernelsFlushDenormals(t *testing.T) {
+	const in, out = 512, 4096
+	d := fusedDevice(t)
+	x, w := make([]float32, in), make([]float32, out*in)
+	for i := range w {
+		w[i] = 1e-20
+	}
+	copy(x, w)
+	p := d.Fused("tiny", func(in []*graph.Node) ([]*graph.Node, []device.Kernel) {
+		return []*graph.Node{graph.DotGeneral(in[0], []int{1}, nil, in[1], []int{1}, nil)}, nil
+	})
+	for range 20 {
+		for _, y := range first(t, p, putDims(t, d, x, 1, in), putDims(t, d, w, out, in)) {
+			require.Zero(t, y) // not 512 times 1e-40, which is in range
+		}
+	}
+}
+
 // A kernel whose nodes are not where they must be is left out, and the graph does its
 // work.
 func TestGraphsRunWhereKernelsDoNotFit(t *testing.T) {

@@ -111,8 +111,17 @@ typedef struct {
 typedef struct {
 	size_t size;
 	extension *extensions;
+	const pjrt_error *error;
+	const char *message;
+	size_t length;
+} pjrt_message_args;
+
+typedef struct {
+	size_t size;
+	extension *extensions;
 	api_version version;
 	void (*destroy_error)(pjrt_error_args *);
+	void (*message)(pjrt_message_args *);
 } pjrt_api;
 
 // Before 2026 the number of an FFI version stood before the function.

@@ -97,15 +97,22 @@ SIMD static float exp_all(float *x, int64_t n, float top) {
 	return sum(total + load(rest));
 }
 
-// silu_times is gate·σ(gate)·up.
+// silu_times is gate·σ(gate)·up. Numbers behind the last whole vector are computed as a
+// vector, too: shares end anywhere, and what a number becomes may not depend on that.
 SIMD static void silu_times(const float *gate, const float *up, int64_t n, float *y) {
 	int64_t i = 0;
 	for (; i + 8 <= n; i += 8) {
 		v8 g = load(gate + i);
 		store(y + i, g / (1 + exponent(-g)) * load(up + i));
 	}
-	for (; i < n; i++)
-		y[i] = gate[i] / (1 + expf(-gate[i])) * up[i];
+	if (i < n) {
+		float rest[2][8] = {{0}};
+		memcpy(rest[0], gate + i, (n - i) * sizeof *gate);
+		memcpy(rest[1], up + i, (n - i) * sizeof *up);
+		v8 g = load(rest[0]);
+		store(rest[0], g / (1 + exponent(-g)) * load(rest[1]));
+		memcpy(y + i, rest[0], (n - i) * sizeof *y);
+	}
 }
 
 static void project_qkv(void *of, int64_t from, int64_t to) {
@@ -274,6 +281,7 @@ const char *block_run(const block *b) {
 	for (int i = 0; i < PARTS; at += each[i++] * b->rows)
 		*to[i] = at;
 
+	uint64_t mode = flush_denormals();
 	int taken = team_take();
 	norms(b, b->x, b->norm1, s.n);
 	team_loop(taken, project_qkv, &s, s.wide, grain(b->hidden));
@@ -285,6 +293,7 @@ const char *block_run(const block *b) {
 	team_loop(taken, project_up, &s, b->ff, grain(2 * b->hidden));
 	team_loop(taken, project_down, &s, b->hidden, grain(b->ff));
 	team_leave(taken);
+	restore_denormals(mode);
 	free(memory);
 	return s.failed ? no_memory : 0;
 }
@@ -302,7 +311,9 @@ static void product_share(void *of, int64_t from, int64_t to) {
 
 void product(const float *x, const float *w, float *y, int64_t rows, int64_t in, int64_t out) {
 	product_job p = {x, w, y, rows, in, out};
+	uint64_t mode = flush_denormals();
 	int taken = team_take();
 	team_loop(taken, product_share, &p, out, grain(in));
 	team_leave(taken);
+	restore_denormals(mode);
 }

@@ -54,9 +54,10 @@ func Register(path string) error {
 	if os.Getenv(Variable) == "0" {
 		return errors.New("fused: switched off by $" + Variable)
 	}
-	if err := register(path); err != nil {
+	err := register(path)
+	registered.Store(err == nil) // a second plugin that refuses them is reason to do without
+	if err != nil {
 		return fmt.Errorf("fused: %w", err)
 	}
-	registered.Store(true)
 	return nil
 }

@@ -60,6 +60,8 @@ SIMD static void pair(const float *w, int64_t in, const float *x, int64_t n, flo
 }
 
 SIMD void dot_rows(const float *w, int64_t in, int64_t from, int64_t to, const float *x, int64_t n, float *y, int64_t ld) {
+	if (n < 1)
+		return;
 	if (n <= 2) {
 		few(w, in, from, to, x, n, y, ld);
 		return;

@@ -145,22 +145,33 @@ int fused_able(void) {
 
 static const char host[] = "Host";
 
+// about_size takes an error, and reports whether it is that a struct is too short.
+static int about_size(const pjrt_api *api, pjrt_error *e) {
+	pjrt_message_args m = {.size = sizeof m, .error = e};
+	api->message(&m);
+	static const char size[] = "size";
+	int found = 0;
+	for (size_t i = 0; !found && i + strlen(size) <= m.length; i++)
+		found = !memcmp(m.message + i, size, strlen(size));
+	pjrt_error_args gone = {sizeof gone, NULL, e};
+	api->destroy_error(&gone);
+	return found;
+}
+
 // add makes a function known under a name, in the way of newer plugins, or else in that
-// of older ones, which refuse a struct that is too short for them.
+// of older ones, for which the newer struct is too short.
 static int add(const pjrt_api *api, const ffi_extension *ffi, const char *name, failure *(*f)(call *)) {
-	register_args a = {sizeof a, name, strlen(name), (void *)f, host, strlen(host), 0};
-	register_args_2 b = {sizeof b, name, strlen(name), 1, (void *)f, host, strlen(host), 0};
-	a.size = offsetof(register_args, traits) + sizeof a.traits;
-	b.size = offsetof(register_args_2, traits) + sizeof b.traits;
-	void *ways[] = {&a, &b};
-	for (int i = 0; i < 2; i++) {
-		pjrt_error *e = ffi->register_function(ways[i]);
-		if (!e)
-			return 1;
-		pjrt_error_args gone = {sizeof gone, NULL, e};
-		api->destroy_error(&gone);
-	}
-	return 0;
+	register_args a = {offsetof(register_args, traits) + sizeof a.traits, name, strlen(name), (void *)f, host, strlen(host), 0};
+	pjrt_error *e = ffi->register_function(&a);
+	if (!e)
+		return 1;
+	if (!about_size(api, e))
+		return 0;
+	register_args_2 b = {offsetof(register_args_2, traits) + sizeof b.traits, name, strlen(name), 1, (void *)f, host, strlen(host), 0};
+	e = ffi->register_function(&b);
+	if (e)
+		about_size(api, e);
+	return !e;
 }
 
 const char *fused_register(const char *path, const char *block, const char *product, int threads) {

@@ -61,8 +61,31 @@ static void help(void) {
 	}
 }
 
+#if defined(__x86_64__)
+uint64_t flush_denormals(void) {
+	unsigned mode = __builtin_ia32_stmxcsr();
+	__builtin_ia32_ldmxcsr(mode | 0x8040); // results and operands
+	return mode;
+}
+
+void restore_denormals(uint64_t mode) { __builtin_ia32_ldmxcsr((unsigned)mode); }
+#elif defined(__aarch64__)
+uint64_t flush_denormals(void) {
+	uint64_t mode;
+	__asm__ volatile("mrs %0, fpcr" : "=r"(mode));
+	__asm__ volatile("msr fpcr, %0" : : "r"(mode | UINT64_C(1) << 24));
+	return mode;
+}
+
+void restore_denormals(uint64_t mode) { __asm__ volatile("msr fpcr, %0" : : "r"(mode)); }
+#else
+uint64_t flush_denormals(void) { return 0; }
+void restore_denormals(uint64_t mode) { (void)mode; }
+#endif
+
 static void *helper(void *unused) {
 	(void)unused;
+	flush_denormals();
 	for (;;) {
 		for (int looks = 0; looks < LOOKS; looks++) {
 			if (open_shares()) {

@@ -3,6 +3,12 @@
 
 #include <stdint.h>
 
+// flush_denormals has this thread take numbers below the normal range for zero, as those
+// of XLA do and those of the team, so that a result does not depend on the thread; they
+// are slow besides. restore_denormals takes back what it returned.
+uint64_t flush_denormals(void);
+void restore_denormals(uint64_t mode);
+
 // work is a share of a loop: places [from, to).
 typedef void work(void *of, int64_t from, int64_t to);
 

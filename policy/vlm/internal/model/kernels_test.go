@@ -3,6 +3,8 @@ package model
 import (
 	"fmt"
 	"math"
+	"slices"
+	"sync"
 	"testing"
 
 	"github.com/gomlx/gomlx/pkg/core/dtypes"
@@ -36,75 +38,125 @@ func TestBlockKernelsDoWhatTheGraphDoes(t *testing.T) {
 	}
 }
 
-func checkBlockKernel(t *testing.T, d *device.Device, b *Block, rows int) {
+// blockStep is a block's step with its inputs.
+type blockStep struct {
+	block    *Block
+	operands []operand // parameters, x, cos, sin, past keys and values, recent ones
+	allow    [2][]bool
+	rows     int
+}
+
+func newBlockStep(b *Block, rows int) *blockStep {
 	const past, recent = 11, 24
 	r := newSource(uint64(rows))
-	allow := func(length int) *device.Array {
-		x := make([]bool, rows*length)
-		for i := range x {
-			x[i] = r.IntN(3) > 0 && i >= length // the first row sees nothing
+	s := &blockStep{block: b, rows: rows}
+	for i, length := range []int{past, recent} {
+		s.allow[i] = make([]bool, rows*length)
+		for k := range s.allow[i] {
+			s.allow[i][k] = r.IntN(3) > 0 && k >= length // the first row sees nothing
 		}
-		a, err := device.Put(d, x, rows, length)
-		require.NoError(t, err)
-		return a
 	}
 	angle := r.normal(0, 2, rows, b.HeadDim/2)
-	operands := append(blockParams(r, b), r.normal(0, 1, rows, b.Hidden),
+	s.operands = append(blockParams(r, b), r.normal(0, 1, rows, b.Hidden),
 		floats(each(angle.f, math.Cos), angle.dims...), floats(each(angle.f, math.Sin), angle.dims...))
-	weights := len(operands) - 3
 	for _, length := range []int{past, past, recent, recent} {
-		operands = append(operands, r.normal(0, 1, rows, b.KVHeads, length, b.HeadDim))
+		s.operands = append(s.operands, r.normal(0, 1, rows, b.KVHeads, length, b.HeadDim))
+	}
+	return s
+}
+
+func (s *blockStep) build(t *testing.T, n []*Node) (out []*Node, use StepKernels) {
+	weights := len(s.operands) - 7
+	w, n := n[:weights], n[weights:]
+	x, cos, sin, at := n[0], n[1], n[2], n[9]
+	p, q := Past{K: n[3], V: n[4], Allow: n[7]}, Past{K: n[5], V: n[6], Allow: n[8]}
+	y, k, v := s.block.Step(w, x, cos, sin, p, q, at, false)
+	use.Block(s.block, w, x, cos, sin, p, q, at, y, k, v)
+	require.Len(t, use, 1)
+	return []*Node{y, k, v}, use
+}
+
+// run runs a program several times, and returns its outputs each time.
+func (s *blockStep) run(t *testing.T, d *device.Device, p *device.Program, times int) (all [][][]float32) {
+	var in []*device.Array
+	for _, o := range s.operands {
+		in = append(in, o.put(t, d))
+	}
+	for _, allow := range s.allow {
+		a, err := device.Put(d, allow, s.rows, len(allow)/s.rows)
+		require.NoError(t, err)
+		in = append(in, a)
 	}
 	at, err := device.Scalar(d, int32(7))
 	require.NoError(t, err)
-	in := []*device.Array{}
-	for _, o := range operands {
-		in = append(in, o.put(t, d))
+	in = append(in, at)
+	for range times {
+		out, err := p.Run(in)
+		require.NoError(t, err)
+		var numbers [][]float32
+		for _, a := range out {
+			x, err := device.ReadNew[float32](a)
+			require.NoError(t, err)
+			numbers = append(numbers, x)
+		}
+		all = append(all, numbers)
+		device.FreeAll(out...)
 	}
-	in = append(in, allow(past), allow(recent), at)
+	device.FreeAll(in...)
+	return all
+}
 
-	step := func(n []*Node, use *StepKernels) []*Node {
-		w, n := n[:weights], n[weights:]
-		x, cos, sin, at := n[0], n[1], n[2], n[9]
-		p, q := Past{K: n[3], V: n[4], Allow: n[7]}, Past{K: n[5], V: n[6], Allow: n[8]}
-		y, k, v := b.Step(w, x, cos, sin, p, q, at, false)
-		use.Block(b, w, x, cos, sin, p, q, at, y, k, v)
-		require.Len(t, *use, 1)
-		return []*Node{y, k, v}
-	}
-	graph := d.Program("graph", func(n []*Node) []*Node { return step(n, &StepKernels{}) })
-	want := outputs(t, graph, in)
+func (s *blockStep) kernel(t *testing.T, d *device.Device) *device.Program {
+	return d.Fused("block", func(n []*Node) ([]*Node, []device.Kernel) {
+		out, use := s.build(t, n)
+		return out, use
+	})
+}
+
+func checkBlockKernel(t *testing.T, d *device.Device, b *Block, rows int) {
+	s := newBlockStep(b, rows)
+	graph := d.Program("graph", func(n []*Node) []*Node {
+		out, _ := s.build(t, n)
+		return out
+	})
+	products := d.Fused("products", func(n []*Node) ([]*Node, []device.Kernel) {
+		out, _ := s.build(t, n)
+		return out, nil
+	})
+	want := s.run(t, d, graph, 1)[0]
 	require.False(t, graph.UsesKernels())
-	for what, p := range map[string]*device.Program{
-		"block": d.Fused("block", func(n []*Node) ([]*Node, []device.Kernel) {
-			var use StepKernels
-			out := step(n, &use)
-			return out, use
-		}),
-		"products": d.Fused("products", func(n []*Node) ([]*Node, []device.Kernel) { return step(n, &StepKernels{}), nil }),
-	} {
-		got := outputs(t, p, in)
+	for what, p := range map[string]*device.Program{"block": s.kernel(t, d), "products": products} {
+		got := s.run(t, d, p, 2)
 		require.True(t, p.UsesKernels())
-		require.Equal(t, got, outputs(t, p, in))
+		require.Equal(t, got[0], got[1])
 		for i := range want {
 			most := 0.0
 			for _, x := range want[i] {
 				most = max(most, math.Abs(float64(x)))
 			}
 			for k, x := range want[i] {
-				require.InDelta(t, x, got[i][k], 3e-6*most, "%s: output %d, number %d", what, i, k)
+				require.InDelta(t, x, got[0][i][k], 3e-6*most, "%s: output %d, number %d", what, i, k)
 			}
 		}
 	}
 }
 
-func outputs(t *testing.T, p *device.Program, in []*device.Array) (all [][]float32) {
-	out, err := p.Run(in)
-	require.NoError(t, err)
-	for _, a := range out {
-		x, err := device.ReadNew[float32](a)
-		require.NoError(t, err)
-		all = append(all, x)
+// Which thread does which share of a block changes nothing, nor that another device has
+// the threads at the time, so that one does all.
+func TestBlockKernelsGiveTheSameBitsAgain(t *testing.T) {
+	devices := []*device.Device{devicetest.Best(t), devicetest.Best(t)}
+	if devices[0].PureGo() || devices[0].Accelerator() || !fused.Registered() {
+		t.Skip("no kernels here")
 	}
-	return all
+	s := newBlockStep(&Block{Hidden: 200, Heads: 8, KVHeads: 4, HeadDim: 24, FF: 1531, Eps: 1e-6, Causal: true, Compute: dtypes.Float32}, 2)
+	want := s.run(t, devices[0], s.kernel(t, devices[0]), 1)[0]
+	var group sync.WaitGroup
+	got := make([][][][]float32, len(devices))
+	for i, d := range devices {
+		group.Go(func() { got[i] = s.run(t, d, s.kernel(t, d), 200) })
+	}
+	group.Wait()
+	for _, g := range slices.Concat(got...) {
+		require.Equal(t, want, g)
+	}
 }
