@@ -30,21 +30,11 @@ func draw(n int, seed uint64) []float32 {
 	return x
 }
 
-// fusedDevice is XLA's CPU with kernels; the test is skipped where there is none.
-func fusedDevice(t *testing.T) *device.Device {
-	t.Helper()
-	d := devicetest.Best(t)
-	if d.PureGo() || d.Accelerator() || !fused.Registered() {
-		t.Skip("no kernels here")
-	}
-	return d
-}
-
 // Kernels take the place of the products of any shape, and the sums agree with those in
 // float64. Every number of rows has its own way through the kernel, and so have
 // lengths that vectors do not divide.
 func TestKernelsMultiply(t *testing.T) {
-	d := fusedDevice(t)
+	d := devicetest.Kernels(t)
 	for _, rows := range []int{1, 2, 3, 4, 5, 7, 8, 16} {
 		for _, dims := range [][2]int{{1, 1}, {5, 3}, {8, 40}, {33, 7}, {64, 1001}, {576, 960}, {1000, 96}} {
 			in, out := dims[0], dims[1]
@@ -69,7 +59,7 @@ func TestKernelsMultiply(t *testing.T) {
 // Other products stay XLA's: those of many rows, those that sum over other axes, and
 // those of programs that are not to have kernels.
 func TestOtherProductsStay(t *testing.T) {
-	d := fusedDevice(t)
+	d := devicetest.Kernels(t)
 	const n = 17
 	x, w := draw(n*n, 1), draw(n*n, 2)
 	at := func(x []float32, row, column int) float64 { return float64(x[row*n+column]) }
@@ -118,7 +108,7 @@ func TestKernelsGiveTheSameBitsAgain(t *testing.T) {
 	const in, out = 512, 4096
 	var want [][]float32
 	var group sync.WaitGroup
-	devices := []*device.Device{fusedDevice(t), fusedDevice(t), fusedDevice(t)}
+	devices := []*device.Device{devicetest.Kernels(t), devicetest.Kernels(t), devicetest.Kernels(t)}
 	got := make([][][]float32, len(devices))
 	run := func(d *device.Device, times int) (all [][]float32) {
 		p := product(d)
@@ -144,7 +134,7 @@ func TestKernelsGiveTheSameBitsAgain(t *testing.T) {
 // Numbers below the normal range are zero to every thread, as they are to XLA's.
 func TestKernelsFlushDenormals(t *testing.T) {
 	const in, out = 512, 4096
-	d := fusedDevice(t)
+	d := devicetest.Kernels(t)
 	x, w := make([]float32, in), make([]float32, out*in)
 	for i := range w {
 		w[i] = 1e-20
@@ -163,7 +153,7 @@ func TestKernelsFlushDenormals(t *testing.T) {
 // A kernel whose nodes are not where they must be is left out, and the graph does its
 // work.
 func TestGraphsRunWhereKernelsDoNotFit(t *testing.T) {
-	d := fusedDevice(t)
+	d := devicetest.Kernels(t)
 	p := d.Fused("misfit", func(in []*graph.Node) ([]*graph.Node, []device.Kernel) {
 		y := graph.Add(in[0], in[1])
 		z := graph.Mul(y, in[1])
@@ -180,7 +170,7 @@ func TestGraphsRunWhereKernelsDoNotFit(t *testing.T) {
 
 // What a kernel refuses is the program's error.
 func TestKernelsRefuseWhatTheyDoNotKnow(t *testing.T) {
-	d := fusedDevice(t)
+	d := devicetest.Kernels(t)
 	p := d.Fused("refused", func(in []*graph.Node) ([]*graph.Node, []device.Kernel) {
 		y := graph.Add(in[0], in[1])
 		return []*graph.Node{y}, []device.Kernel{{Name: fused.Block, In: in, Out: []*graph.Node{y}}}

@@ -18,6 +18,7 @@ import (
 
 	"vagen/internal/plugin"
 	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/fused"
 )
 
 // Environment variables.
@@ -89,4 +90,20 @@ func Best(t testing.TB) *device.Device {
 		return d
 	}
 	return Go(t)
+}
+
+// Kernels opens a device whose programs may call kernels. The test is skipped where
+// there are none: but where XLA must be there, and the processor can run them, their
+// absence is a failure.
+func Kernels(t testing.TB) *device.Device {
+	t.Helper()
+	d := Best(t)
+	switch {
+	case !d.PureGo() && !d.Accelerator() && fused.Registered():
+		return d
+	case Required() && Kind() == plugin.CPU && fused.Able():
+		t.Fatal("devicetest: the plugin has not taken the kernels")
+	}
+	t.Skip("no kernels on this machine")
+	return nil
 }

@@ -43,6 +43,10 @@ const (
 	HasMLPBias
 )
 
+// Able reports whether this build and this processor can run the functions, and nobody
+// has switched them off.
+func Able() bool { return os.Getenv(Variable) != "0" && able() }
+
 var registered atomic.Bool
 
 // Registered reports whether programs for XLA's CPU may call the functions.

@@ -14,8 +14,10 @@ import (
 	"unsafe"
 )
 
+func able() bool { return C.fused_able() != 0 }
+
 func register(path string) error {
-	if C.fused_able() == 0 {
+	if !able() {
 		return errors.New("the processor has no AVX2 and FMA")
 	}
 	p, block, product := C.CString(path), C.CString(Block), C.CString(Product)

@@ -4,4 +4,6 @@ package fused
 
 import "errors"
 
+func able() bool { return false }
+
 func register(string) error { return errors.New("needs cgo, on Linux or macOS") }

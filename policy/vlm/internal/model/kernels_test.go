@@ -20,10 +20,7 @@ import (
 // of blocks and numbers of rows, with slots that a row may not see, and rows that
 // may see nothing. So are its products by kernels alone. The same bits come again.
 func TestBlockKernelsDoWhatTheGraphDoes(t *testing.T) {
-	d := devicetest.Best(t)
-	if d.PureGo() || d.Accelerator() || !fused.Registered() {
-		t.Skip("no kernels here")
-	}
+	d := devicetest.Kernels(t)
 	for name, b := range map[string]Block{
 		"llama":          {Hidden: 96, Heads: 6, KVHeads: 2, HeadDim: 16, FF: 88, Eps: 1e-5},
 		"qwen2":          {Hidden: 64, Heads: 4, KVHeads: 4, HeadDim: 16, FF: 72, Eps: 1e-6, QKVBias: true},
@@ -144,10 +141,7 @@ func checkBlockKernel(t *testing.T, d *device.Device, b *Block, rows int) {
 // Which thread does which share of a block changes nothing, nor that another device has
 // the threads at the time, so that one does all.
 func TestBlockKernelsGiveTheSameBitsAgain(t *testing.T) {
-	devices := []*device.Device{devicetest.Best(t), devicetest.Best(t)}
-	if devices[0].PureGo() || devices[0].Accelerator() || !fused.Registered() {
-		t.Skip("no kernels here")
-	}
+	devices := []*device.Device{devicetest.Kernels(t), devicetest.Kernels(t)}
 	s := newBlockStep(&Block{Hidden: 200, Heads: 8, KVHeads: 4, HeadDim: 24, FF: 1531, Eps: 1e-6, Causal: true, Compute: dtypes.Float32}, 2)
 	want := s.run(t, devices[0], s.kernel(t, devices[0]), 1)[0]
 	var group sync.WaitGroup
