@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"vagen/env"
+	"vagen/internal/redact"
 	"vagen/mask"
 	"vagen/rollout"
 )
@@ -27,7 +28,7 @@ func encode(step int, t *rollout.Trajectory, keep func(image.Image) (string, err
 		End: string(t.End), Success: t.Success, Attempt: int64(t.Attempt), Metrics: values(t.Metrics),
 	}
 	if t.Err != nil {
-		r.Error = t.Err.Error()
+		r.Error = redact.Text(t.Err.Error())
 	}
 	for i := range t.Turns {
 		turn, err := encodeTurn(&t.Turns[i], keep)
@@ -104,12 +105,13 @@ func values(m env.Metrics) (out []value) {
 	return out
 }
 
-// encodeConfig writes options as JSON in which floats stay floats.
+// encodeConfig writes options, without their secrets, as JSON in which floats stay
+// floats.
 func encodeConfig(config map[string]any) (string, error) {
 	if len(config) == 0 {
 		return "", nil
 	}
-	raw, err := json.Marshal(pointed(config))
+	raw, err := json.Marshal(pointed(redact.Value("config", config)))
 	if err != nil {
 		return "", fmt.Errorf("config: %w", err)
 	}
