@@ -188,6 +188,22 @@ var (
 // Open loads the model of a folder: config.json, tokenizer, image processor and
 // safetensors weights.
 func Open(ctx context.Context, dir string, o Options) (*Model, error) {
+	m, err := describe(dir, o)
+	if err != nil {
+		return nil, err
+	}
+	if m.dev, err = openDevice(ctx, m.opts.Backend, m.opts.Log); err != nil {
+		return nil, err
+	}
+	if err := m.load(); err != nil {
+		m.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// describe is the part of Open that needs no device and reads no weights.
+func describe(dir string, o Options) (*Model, error) {
 	if err := o.fill(); err != nil {
 		return nil, err
 	}
@@ -206,17 +222,7 @@ func Open(ctx context.Context, dir string, o Options) (*Model, error) {
 	if err := m.openText(dir); err != nil {
 		return nil, err
 	}
-	if err := m.adapt(); err != nil {
-		return nil, err
-	}
-	if m.dev, err = openDevice(ctx, o.Backend, o.Log); err != nil {
-		return nil, err
-	}
-	if err := m.load(); err != nil {
-		m.Close()
-		return nil, err
-	}
-	return m, nil
+	return m, m.adapt()
 }
 
 // openText reads tokenizer, chat template and image processor, and holds them

@@ -101,7 +101,7 @@ func Fetch(ctx context.Context, id string, o Options) (dir string, err error) {
 	if err := o.fill(); err != nil {
 		return "", err
 	}
-	f := &fetcher{Options: o, id: id, root: filepath.Join(o.Cache, strings.ReplaceAll(id, "/", "--"))}
+	f := newFetcher(id, o)
 	listing, err := f.list(ctx)
 	if err != nil {
 		dir, there := f.earlier()
@@ -124,6 +124,11 @@ func Fetch(ctx context.Context, id string, o Options) (dir string, err error) {
 		return "", fmt.Errorf("hub: %w", err)
 	}
 	return dir, nil
+}
+
+// newFetcher takes options that have been filled.
+func newFetcher(id string, o Options) *fetcher {
+	return &fetcher{Options: o, id: id, root: filepath.Join(o.Cache, strings.ReplaceAll(id, "/", "--"))}
 }
 
 // fetcher is one call of Fetch.

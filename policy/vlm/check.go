@@ -1,0 +1,81 @@
+package vlm
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"vagen/internal/safetensors"
+	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/internal/peft"
+)
+
+// Description is what Check finds out about a model.
+type Description struct {
+	Family string // as Model.Family
+	Vision bool   // it reads images
+}
+
+// Check reports what Open would refuse in a model's folder, and in those of its critic
+// and adapter, without a device and without reading weights: configuration, tokenizer,
+// chat template, image processor, and the names, shapes and types of all tensors. A
+// stored head is compared with the embedding that the configuration ties it to.
+func Check(ctx context.Context, dir string, o Options) (Description, error) {
+	m, err := describe(dir, o)
+	if err != nil {
+		return Description{}, err
+	}
+	d := Description{Family: m.Family(), Vision: m.cfg.Vision != nil}
+	for _, check := range []func() error{m.checkPolicy, m.checkCritic} {
+		if err := ctx.Err(); err != nil {
+			return d, err
+		}
+		if err := check(); err != nil {
+			return d, err
+		}
+	}
+	return d, nil
+}
+
+func (m *Model) checkPolicy() error {
+	spec := *m.cfg
+	spec.Value = m.opts.Critic == SharedCritic
+	stored, err := m.openAdapter(m.opts.Adapter, &spec)
+	if err != nil {
+		return err
+	}
+	stored.close()
+	return checkTensors(m.dir, &spec)
+}
+
+func (m *Model) checkCritic() error {
+	dir := m.opts.CriticPath
+	if m.opts.Critic != SeparateCritic || dir == "" || sameFolder(dir, m.dir) {
+		return nil // none, or a copy of the policy
+	}
+	spec := *m.cfg
+	spec.Critic, spec.Tied = true, false
+	if _, err := os.Stat(filepath.Join(dir, peft.ConfigFile)); err != nil {
+		return checkTensors(dir, &spec)
+	}
+	stored, err := m.openCriticAdapter(dir, &spec)
+	if err != nil {
+		return err
+	}
+	stored.close()
+	return nil
+}
+
+// checkTensors holds the headers of a folder's weights against a model.
+func checkTensors(dir string, spec *model.Config) error {
+	r, err := safetensors.OpenSharded(dir)
+	if err != nil {
+		return fmt.Errorf("vlm: %w", err)
+	}
+	defer r.Close()
+	if _, _, err := resolve(r, spec); err != nil {
+		return fmt.Errorf("vlm: %s: %w", dir, err)
+	}
+	return nil
+}
