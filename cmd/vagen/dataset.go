@@ -73,12 +73,19 @@ parquet file has the columns of the original system, which reads it, too.`,
 			var o dataset.ParquetOptions
 			f.BoolVar(&o.JSON, "json-config", false, "write options as JSON text instead of columns")
 			against := f.String("against", "", "`file` whose levels must not be in this one; nothing is written if one is")
+			force := f.Bool("force", false, "replace FILE.parquet if it exists")
 			return func(ctx context.Context, c *cli.Call) error {
 				if !strings.HasSuffix(strings.ToLower(c.Args[1]), ".parquet") {
 					return cli.Usagef("%s does not end in .parquet", c.Args[1])
 				}
+				if _, err := os.Lstat(c.Args[1]); err == nil && !*force {
+					return cli.Usagef("%s exists; --force replaces it", c.Args[1])
+				}
 				episodes, err := r.load(ctx, c, c.Args[0])
 				if err != nil {
+					return err
+				}
+				if err := countable(c.Args[0], episodes); err != nil {
 					return err
 				}
 				if err := r.apart(ctx, c, episodes, *against); err != nil {
@@ -92,6 +99,16 @@ parquet file has the columns of the original system, which reads it, too.`,
 			}
 		},
 	}
+}
+
+// countable refuses negative seeds, which environments do not take.
+func countable(path string, episodes []dataset.Episode) error {
+	for i := range episodes {
+		if e := &episodes[i]; e.Seed < 0 {
+			return cli.Usagef("%s: seed of episode %d (%s) is %d, must not be negative", path, i, e.Name, e.Seed)
+		}
+	}
+	return nil
 }
 
 // kindOf is what a dataset has of one environment.

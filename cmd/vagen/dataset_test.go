@@ -49,7 +49,7 @@ func TestLegacyDatasetsMayBeSeparated(t *testing.T) {
 	require.Equal(t, cli.Failed, code)
 	require.Contains(t, errs, "datasets overlap")
 	require.NoFileExists(t, test)
-	succeed(t, "dataset", "build", in, train, "--separate")
+	succeed(t, "dataset", "build", in, train, "--separate", "--force")
 	succeed(t, "dataset", "build", in, test, "--separate", "--split", "test", "--against", train)
 	require.Contains(t, succeed(t, "dataset", "show", test, "--against", train), "frozenlake")
 }
@@ -66,4 +66,18 @@ func TestDatasetsThatMakeNoSenseAreRefused(t *testing.T) {
 	mine := file(t, "a.yaml", "envs: [{name: Mine, n_envs: 1}]")
 	require.Contains(t, refuse(t, "dataset", "show", mine), `"Mine"`)
 	require.Contains(t, succeed(t, "dataset", "show", mine, "--any-env"), "Mine")
+}
+
+// TestDatasetsReplaceNoFileUnasked and hold no seed that environments refuse.
+func TestDatasetsReplaceNoFileUnasked(t *testing.T) {
+	in, out := file(t, "a.yaml", lakes), file(t, "a.parquet", "precious")
+	require.Contains(t, refuse(t, "dataset", "build", in, out), out+" exists; --force replaces it")
+	require.Equal(t, "precious", contents(t, out))
+	require.Contains(t, succeed(t, "dataset", "build", in, out, "--force"), "22 episodes in ")
+	before := contents(t, out)
+
+	negative := file(t, "b.yaml", "envs:\n  - {name: FrozenLake, n_envs: 2, seed_list: [4, -3]}\n")
+	errs := refuse(t, "dataset", "build", negative, out, "--force")
+	require.Contains(t, errs, negative+": seed of episode 1 (FrozenLake) is -3, must not be negative")
+	require.Equal(t, before, contents(t, out))
 }
