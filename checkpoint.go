@@ -61,7 +61,7 @@ type Checkpoints struct {
 // in place of what may be there, and removes what Keep does not cover. When it
 // fails, checkpoints that were there before are still there.
 func (c *Checkpoints) Save(ctx context.Context, l policy.Learner, s State, config *Config) error {
-	settings, err := config.YAML()
+	settings, err := config.stored()
 	if err != nil {
 		return fmt.Errorf("vagen: checkpoint: %w", err)
 	}
@@ -186,6 +186,35 @@ func measureFile(path string) (fileSum, error) {
 	return fileSum{Size: n, SHA256: hex.EncodeToString(h.Sum(nil))}, err
 }
 
+// verify holds the files of a checkpoint against its manifest, which must list the
+// run's state, its configuration and something of the learner. Links are followed.
+func verify(ctx context.Context, dir string, want map[string]fileSum) error {
+	learner := slices.ContainsFunc(slices.Collect(maps.Keys(want)), func(name string) bool { return name != stateName && name != configName })
+	_, state := want[stateName]
+	if _, config := want[configName]; !state || !config || !learner {
+		return fmt.Errorf("vagen: %w: %s of %s must list %s, %s and the files of the learner; it lists %d files", ErrTorn, manifestName, dir, stateName, configName, len(want))
+	}
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("vagen: checkpoint: %w", err)
+		}
+		sum := want[name]
+		local := filepath.FromSlash(name)
+		if !filepath.IsLocal(local) {
+			return fmt.Errorf("vagen: %w: %s of %s lists %q, which is outside the folder", ErrTorn, manifestName, dir, name)
+		}
+		switch got, err := measureFile(filepath.Join(dir, local)); {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("vagen: %w: %s is missing in %s", ErrTorn, name, dir)
+		case err != nil:
+			return fmt.Errorf("vagen: checkpoint: %w", err)
+		case got != sum:
+			return fmt.Errorf("vagen: %w: %s in %s has %d bytes with SHA-256 %s, but was saved with %d and %s", ErrTorn, name, dir, got.Size, got.SHA256, sum.Size, sum.SHA256)
+		}
+	}
+	return nil
+}
+
 // writeFile writes a file that is, whenever the machine stops, the old one or the
 // new one.
 func writeFile(path string, data []byte) error {
@@ -232,12 +261,21 @@ func (c *Checkpoints) numbers(prefix, suffix string) ([]int, error) {
 	for _, e := range entries {
 		digits := strings.TrimSuffix(strings.TrimPrefix(e.Name(), prefix), suffix)
 		step, err := strconv.Atoi(digits)
-		if err == nil && e.Name() == prefix+strconv.Itoa(step)+suffix && step >= 0 && e.IsDir() {
+		if err == nil && e.Name() == prefix+strconv.Itoa(step)+suffix && step >= 0 && isFolder(c.Dir, e) {
 			steps = append(steps, step)
 		}
 	}
 	slices.SortFunc(steps, func(a, b int) int { return b - a })
 	return steps, nil
+}
+
+// isFolder reports whether an entry is a folder, or a link to one.
+func isFolder(dir string, e fs.DirEntry) bool {
+	if e.Type()&fs.ModeSymlink == 0 {
+		return e.IsDir()
+	}
+	info, err := os.Stat(filepath.Join(dir, e.Name()))
+	return err == nil && info.IsDir()
 }
 
 // Checkpoint is one checkpoint that was found whole.
@@ -249,24 +287,32 @@ type Checkpoint struct {
 
 // Latest finds the newest whole checkpoint. Those that are not whole are passed
 // over with a warning. Where nothing else is left, one that was being replaced when
-// its process stopped gets its name back. ErrNoCheckpoint says that there is none.
+// its process stopped gets its name back. ErrNoCheckpoint says that there is none;
+// the error then wraps ErrTorn, too, if some were passed over, and says why.
 func (c *Checkpoints) Latest(ctx context.Context) (*Checkpoint, error) {
 	steps, err := c.Steps()
 	if err != nil {
 		return nil, err
 	}
+	var torn []error
 	for _, step := range steps {
 		p, err := OpenCheckpoint(ctx, c.path(step))
-		switch {
-		case err == nil:
+		if err == nil {
 			return p, nil
-		case !errors.Is(err, ErrTorn):
+		}
+		if !errors.Is(err, ErrTorn) {
 			return nil, err
-		case c.Log != nil:
+		}
+		torn = append(torn, err)
+		if c.Log != nil {
 			c.Log.Warn("passing over a checkpoint", "err", err)
 		}
 	}
-	return c.displaced(ctx)
+	p, err := c.displaced(ctx)
+	if errors.Is(err, ErrNoCheckpoint) && len(torn) > 0 {
+		err = fmt.Errorf("%w:\n%w", err, errors.Join(torn...))
+	}
+	return p, err
 }
 
 // displaced puts the newest whole checkpoint back that was moved away and not
@@ -311,18 +357,8 @@ func OpenCheckpoint(ctx context.Context, dir string) (*Checkpoint, error) {
 	if err := json.Unmarshal(raw, &want); err != nil {
 		return nil, fmt.Errorf("vagen: %w: %s of %s: %w", ErrTorn, manifestName, dir, err)
 	}
-	got, err := measureFiles(ctx, dir)
-	if err != nil {
-		return nil, fmt.Errorf("vagen: checkpoint: %w", err)
-	}
-	for _, name := range slices.Sorted(maps.Keys(want)) {
-		sum := want[name]
-		switch g, ok := got[name]; {
-		case !ok:
-			return nil, fmt.Errorf("vagen: %w: %s is missing in %s", ErrTorn, name, dir)
-		case g != sum:
-			return nil, fmt.Errorf("vagen: %w: %s in %s has %d bytes with SHA-256 %s, but was saved with %d and %s", ErrTorn, name, dir, g.Size, g.SHA256, sum.Size, sum.SHA256)
-		}
+	if err := verify(ctx, dir, want); err != nil {
+		return nil, err
 	}
 	p := &Checkpoint{Path: dir}
 	state, err := os.ReadFile(filepath.Join(dir, stateName))

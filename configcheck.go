@@ -276,6 +276,11 @@ func (c *Config) trainSeeds() int64 {
 	if len(c.Data.TrainFiles) > 0 || len(c.Data.ValFiles) > 0 {
 		return 0
 	}
+	return c.countedSeeds()
+}
+
+// countedSeeds is the number of levels that training counts up from env.train_seed.
+func (c *Config) countedSeeds() int64 {
 	if c.Data.GenBatch > 0 {
 		return int64(c.Trainer.Steps) * int64(c.Data.most())
 	}

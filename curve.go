@@ -132,10 +132,16 @@ func addMark(p *plot.Plot, m Mark, width float64) error {
 	return nil
 }
 
-// Ends returns the first and the last validation value, 0 when there is none.
-func (c *Curve) Ends() (first, last float64) {
-	if len(c.val) == 0 {
-		return 0, 0
+// Ends returns the validation value before the first step and the last one after a
+// step, NaN for what was not measured.
+func (c *Curve) Ends() (before, trained float64) {
+	before, trained = math.NaN(), math.NaN()
+	for _, p := range c.val {
+		if p.X > 0 {
+			trained = p.Y
+		} else {
+			before = p.Y
+		}
 	}
-	return c.val[0].Y, c.val[len(c.val)-1].Y
+	return before, trained
 }

@@ -86,10 +86,15 @@ func TestGapsInACurveStayGaps(t *testing.T) {
 	drawn(t, c)
 }
 
-func TestEndsOfAnEmptyCurveAreZero(t *testing.T) {
-	first, last := new(vagen.Curve).Ends()
-	require.Zero(t, first)
-	require.Zero(t, last)
+func TestEndsThatWereNotMeasuredAreNoNumbers(t *testing.T) {
+	before, trained := new(vagen.Curve).Ends()
+	require.True(t, math.IsNaN(before))
+	require.True(t, math.IsNaN(trained))
+	c := &vagen.Curve{Val: "b"}
+	require.NoError(t, c.Event(vagen.Event{Kind: "validate", Step: 4, Metrics: vagen.Metrics{"b": 0.5}}))
+	before, trained = c.Ends()
+	require.True(t, math.IsNaN(before))
+	require.Equal(t, 0.5, trained)
 }
 
 func TestCurvesReportWhatTheyCannotDraw(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"vagen/env"
+	"vagen/internal/redact"
 	"vagen/mask"
 	"vagen/policy"
 	"vagen/rollout"
@@ -83,9 +84,9 @@ func resultOf(t *rollout.Trajectory, used policy.Used) EpisodeResult {
 	return r
 }
 
-// settings sums up what an episode of the task is played with.
+// settings sums up what an episode of the task is played with, secrets aside.
 func (t *Task) settings(e *rollout.Episode) string {
-	options, err := json.Marshal(e.Config)
+	options, err := json.Marshal(redact.Value("config", e.Config))
 	if err != nil { // what has no form in JSON still has a text
 		options = fmt.Append(nil, e.Config)
 	}

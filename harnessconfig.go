@@ -3,6 +3,8 @@ package vagen
 import (
 	"errors"
 	"net/url"
+	"strconv"
+	"strings"
 
 	"vagen/rollout"
 )
@@ -72,7 +74,11 @@ func (v *validator) playing(c *Config, r Registries) {
 	if r := &c.Rollout; r.UseService {
 		v.positive("rollout_manager.max_workers", r.MaxWorkers)
 		if u, err := url.Parse(r.BaseURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			v.say("rollout_manager.base_url is %q, must be of the form http://host:port", r.BaseURL)
+			found := strconv.Quote(r.BaseURL)
+			if strings.Contains(r.BaseURL, "@") {
+				found = "not shown, as it may hold a password"
+			}
+			v.say("rollout_manager.base_url is %s; it must be of the form http://host:port", found)
 		}
 		if !(r.Timeout > 0 && r.Timeout <= 1e6) {
 			v.say("rollout_manager.timeout is %v, must be above 0 and at most 1e6", r.Timeout)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -93,11 +94,29 @@ func (l *Levels) take(train, val []dataset.Episode) []error {
 	if n := len(l.train); len(c.Data.TrainFiles) > 0 && n < c.Data.TrainBatch && len(problems) == 0 {
 		say(fmt.Errorf("data.train_files have %d episodes, data.train_batch_size is %d", n, c.Data.TrainBatch))
 	}
+	if len(problems) == 0 {
+		l.Shared = dataset.Disjoint(l.learned(train, val), val)
+	}
 	if len(problems) == 0 && len(train) > 0 {
-		l.Shared = dataset.Disjoint(train, val)
 		l.complete(train)
 	}
 	return problems
+}
+
+// learned are the levels that are learned from, as far as files can have them, too: of
+// those that env.name counts up, the ones whose seeds val has.
+func (l *Levels) learned(train, val []dataset.Episode) []dataset.Episode {
+	c := l.config
+	if len(c.Data.TrainFiles) > 0 {
+		return train
+	}
+	var out []dataset.Episode
+	for i := range val {
+		if s := val[i].Seed; val[i].Env == c.Env.Name && s >= c.Env.Seed && s-c.Env.Seed < c.countedSeeds() {
+			out = append(out, dataset.Episode{Name: c.Env.Name, Env: c.Env.Name, Seed: s, Config: c.Env.Config})
+		}
+	}
+	return out
 }
 
 // episode is what is played for a line of a file: the options of env.config, on top
@@ -279,6 +298,34 @@ func (c *Config) atOnce() int {
 // First is a training episode to try the environments with.
 func (l *Levels) First() rollout.Episode { return l.at(1, 0) }
 
+// Samples lists an episode of every environment, with all of its options, that is
+// learned from or measured with; at most n.
+func (l *Levels) Samples(n int) []rollout.Episode {
+	var out []rollout.Episode
+	seen := map[string]bool{}
+	add := func(e *rollout.Episode) {
+		if kind := e.Env + shown(e.Config); e.Env != "" && len(out) < n && !seen[kind] { // "" validates nothing
+			seen[kind] = true
+			out = append(out, *e)
+		}
+	}
+	first, val := l.First(), l.Validation()
+	add(&first)
+	for _, all := range [][]rollout.Episode{l.train, val} {
+		for i := 0; i < len(all) && len(out) < n; i++ {
+			if i == 0 || !sameOptions(&all[i-1], &all[i]) {
+				add(&all[i])
+			}
+		}
+	}
+	return out
+}
+
+// sameOptions reports whether two episodes share their options.
+func sameOptions(a, b *rollout.Episode) bool {
+	return a.Env == b.Env && reflect.ValueOf(a.Config).Pointer() == reflect.ValueOf(b.Config).Pointer()
+}
+
 // openLevels reads the start states unless they are there.
 func (t *Trainer) openLevels(ctx context.Context) error {
 	if t.Levels == nil {
@@ -286,10 +333,10 @@ func (t *Trainer) openLevels(ctx context.Context) error {
 		if t.Levels, err = OpenLevels(ctx, &t.Config, t.Envs.Names()); err != nil {
 			return err
 		}
+		if err := t.Levels.Shared; err != nil { // whoever sets Levels has seen it
+			t.Log.Warn("levels of validation are also trained on", "err", err)
+		}
 	}
 	t.Levels.config = &t.Config
-	if err := t.Levels.Shared; err != nil {
-		t.Log.Warn("what is validated on is also trained on", "err", err)
-	}
 	return nil
 }

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"vagen/internal/mlflow"
-	"vagen/internal/settings"
 	"vagen/rollout"
 )
 
@@ -290,7 +289,7 @@ func (m *MLflow) begin(ctx context.Context) error {
 		m.log.Warn("the id of MLflow's run cannot be kept; if this run goes on later, it will be another one there", "err", err)
 	}
 	var params []mlflow.Pair
-	for _, k := range settings.Keys(&m.config) {
+	for _, k := range safeKeys(&m.config) {
 		params = append(params, mlflow.Pair{Key: k.Path, Value: shown(k.Value)})
 	}
 	if err := m.client.Params(ctx, run, params); err != nil {

@@ -45,7 +45,7 @@ func (c *Checkpoints) Begin(ctx context.Context, l policy.Learner, s State, conf
 	if !ok {
 		return nil, c.Save(ctx, l, s, config)
 	}
-	settings, err := config.YAML()
+	settings, err := config.stored()
 	if err != nil {
 		return nil, fmt.Errorf("vagen: checkpoint: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"vagen/internal/redact"
 	"vagen/internal/settings"
 )
 
@@ -27,10 +28,10 @@ var freeKeys = []string{
 }
 
 // Differences lists the keys in which two configurations differ, as lines
-// "key: old → new" in the order of the keys.
+// "key: old → new" in the order of the keys. Secrets are neither compared nor shown.
 func Differences(old, new *Config) []string {
 	var lines []string
-	before, after := settings.Keys(old), settings.Keys(new)
+	before, after := safeKeys(old), safeKeys(new)
 	for i, k := range before {
 		was, is := shown(k.Value), shown(after[i].Value)
 		if was != is && !slices.Contains(freeKeys, k.Path) {
@@ -38,6 +39,20 @@ func Differences(old, new *Config) []string {
 		}
 	}
 	return lines
+}
+
+// safeKeys are the settings of a configuration without their secrets.
+func safeKeys(c *Config) []settings.Key {
+	keys := settings.Keys(c)
+	for i := range keys {
+		keys[i].Value = safeValue(keys[i])
+	}
+	return keys
+}
+
+// safeValue is a setting's value without its secrets.
+func safeValue(k settings.Key) any {
+	return redact.Value(k.Path[strings.LastIndexByte(k.Path, '.')+1:], k.Value)
 }
 
 // shown is a setting's value as one line.
@@ -51,8 +66,9 @@ func shown(value any) string {
 
 // OpenRun opens the folder of a run to go on with it. A configuration that
 // differs from the folder's is an ErrOtherConfig that lists the differences,
-// unless allow is true; the folder's is then replaced, and Changed lists them. Keys
-// that change no number, such as run.workers, may always differ.
+// unless allow is true: Changed lists them, and Lock replaces the folder's. Keys
+// that change no number, such as run.workers, may always differ. A folder in which
+// another process works is an ErrRunBusy.
 func OpenRun(path string, c *Config, allow bool) (*RunFolder, error) {
 	name := filepath.Join(path, configName)
 	raw, err := os.ReadFile(name)
@@ -63,18 +79,17 @@ func OpenRun(path string, c *Config, allow bool) (*RunFolder, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &RunFolder{Path: path, Changed: lines}
-	if len(lines) == 0 {
-		return f, nil
+	f := &RunFolder{Path: path, Changed: lines, read: raw}
+	if len(lines) > 0 {
+		if f.pending, err = c.stored(); err != nil {
+			return nil, fmt.Errorf("vagen: %w", err)
+		}
 	}
-	raw, err = c.YAML()
+	unlock, err := LockFolder(path)
 	if err != nil {
-		return nil, fmt.Errorf("vagen: %w", err)
+		return nil, err
 	}
-	if err := writeFile(name, raw); err != nil {
-		return nil, fmt.Errorf("vagen: %w", err)
-	}
-	return f, nil
+	return f, unlock()
 }
 
 // compare lists how a configuration differs from the one in a file.
@@ -119,6 +134,29 @@ func (f *RunFolder) Rewind(from *State, total int) ([]Event, error) {
 		events[i].Total = total
 	}
 	return events, nil
+}
+
+// LastSave is the latest step at which metrics.jsonl reports a checkpoint; ok is
+// false when it reports none.
+func (f *RunFolder) LastSave() (step int, ok bool, err error) {
+	path := filepath.Join(f.Path, metricsName)
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("vagen: metrics: %w", err)
+	}
+	_, events, err := keep(raw, func(Event) bool { return false })
+	if err != nil {
+		return 0, false, fmt.Errorf("vagen: metrics: %s: %w", path, err)
+	}
+	for _, e := range events {
+		if e.Kind == KindSave {
+			step, ok = max(step, e.Step), true
+		}
+	}
+	return step, ok, nil
 }
 
 // keep returns the lines before the first event that is over, and what they say. A

@@ -48,6 +48,9 @@ func (c *Checkpoints) prune(newest int) error {
 			whole++
 			continue
 		}
+		if info, err := os.Lstat(c.path(step)); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			continue // the user keeps it elsewhere
+		}
 		// The name goes first, so that a folder with a checkpoint's name is never half
 		// removed. It says, too, whether the policy stays: half removed, the rest could not.
 		keep := !over && c.KeepActors > 0

@@ -2,6 +2,7 @@ package vagen_test
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -131,5 +132,6 @@ func TestCurvesShowTheWayThatWasKept(t *testing.T) {
 		}
 	}
 	first, last := c.Ends()
-	require.Equal(t, []float64{1, 5}, []float64{first, last})
+	require.True(t, math.IsNaN(first), "nothing was validated before the first step")
+	require.Equal(t, 5.0, last)
 }

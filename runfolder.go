@@ -1,6 +1,8 @@
 package vagen
 
 import (
+	"bytes"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"image/png"
@@ -10,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"vagen/internal/redact"
 	"vagen/rollout"
 )
 
@@ -25,6 +28,7 @@ const (
 	configName  = "config.yaml"
 	metricsName = "metrics.jsonl"
 	lockName    = ".lock"
+	idName      = "run.id"
 	bestFolder  = "best_actor"
 
 	exportFolder = "hf"
@@ -34,50 +38,132 @@ const (
 // checkpoints and episodes.
 type RunFolder struct {
 	Path string
-	// Changed lists how the configuration of a run that goes on was changed.
+	// Changed lists how the configuration differs from that of the run, which Lock
+	// replaces.
 	Changed []string
+
+	read    []byte // config.yaml as OpenRun found it
+	pending []byte // what Lock writes there; nil for nothing
 }
 
-// CreateRun makes the folder of a new run and writes its configuration there. A
-// folder with a run in it is an ErrRunExists.
+// CreateRun makes the folder of a new run and writes its configuration there,
+// without its secrets. A folder with a run in it is an ErrRunExists.
 func CreateRun(path string, c *Config) (*RunFolder, error) {
+	exists := fmt.Errorf("vagen: %w: %s (choose another, resume it with trainer.resume_mode=auto, or remove it)", ErrRunExists, path)
 	name := filepath.Join(path, configName)
 	if _, err := os.Stat(name); err == nil {
-		return nil, fmt.Errorf("vagen: %w: %s (choose another, go on with it by trainer.resume_mode=auto, or remove it)", ErrRunExists, path)
+		return nil, exists
+	}
+	raw, err := c.stored()
+	if err != nil {
+		return nil, fmt.Errorf("vagen: %w", err)
 	}
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return nil, fmt.Errorf("vagen: %w", err)
 	}
-	raw, err := c.YAML()
+	unlock, err := LockFolder(path)
 	if err != nil {
-		return nil, fmt.Errorf("vagen: %w", err)
+		return nil, err
 	}
-	if err := writeFile(name, raw); err != nil {
+	if _, err = os.Stat(name); err == nil { // another process was faster
+		return nil, errors.Join(exists, unlock())
+	}
+	if err := errors.Join(writeFile(name, raw), unlock()); err != nil {
 		return nil, fmt.Errorf("vagen: %w", err)
 	}
 	return &RunFolder{Path: path}, nil
 }
 
 // Lock keeps other processes from working in the folder until unlock is called or
-// the process ends, however it does. ErrRunBusy says that another one does.
+// the process ends, however it does. ErrRunBusy says that another one does. A changed
+// configuration that OpenRun accepted is written once the folder is locked; if
+// another process replaced the one that it was compared with, Lock fails with
+// ErrOtherConfig.
 func (f *RunFolder) Lock() (unlock func() error, err error) {
-	name := filepath.Join(f.Path, lockName)
-	file, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
+	if unlock, err = LockFolder(f.Path); err != nil {
+		return nil, err
+	}
+	if err := f.settleConfig(); err != nil {
+		return nil, errors.Join(err, unlock())
+	}
+	return unlock, nil
+}
+
+// settleConfig writes the configuration that OpenRun accepted.
+func (f *RunFolder) settleConfig() error {
+	if f.read == nil {
+		return nil
+	}
+	name := filepath.Join(f.Path, configName)
+	now, err := os.ReadFile(name)
+	if err != nil {
+		return fmt.Errorf("vagen: %w", err)
+	}
+	if !bytes.Equal(now, f.read) {
+		return fmt.Errorf("vagen: %w: %s was replaced by another process in the meantime; start again", ErrOtherConfig, name)
+	}
+	if f.pending == nil {
+		return nil
+	}
+	if err := writeFile(name, f.pending); err != nil {
+		return fmt.Errorf("vagen: %w", err)
+	}
+	f.read, f.pending = f.pending, nil
+	return nil
+}
+
+// LockFolder keeps other processes that lock the folder out of it until unlock is
+// called or the process ends. ErrRunBusy says that another one has the lock.
+func LockFolder(path string) (unlock func() error, err error) {
+	file, err := os.OpenFile(filepath.Join(path, lockName), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("vagen: %w", err)
 	}
 	if err := lockFile(file); err != nil {
-		return nil, fmt.Errorf("vagen: %s: %w", f.Path, errors.Join(err, file.Close()))
+		return nil, fmt.Errorf("vagen: %s: %w", path, errors.Join(err, file.Close()))
 	}
 	return file.Close, nil
 }
 
-// Inherit puts the metrics of another run into the folder, whose own are lost: the
-// history of a run that branches off. A folder without metrics lends nothing.
-func (f *RunFolder) Inherit(from string) error {
-	raw, err := os.ReadFile(filepath.Join(from, metricsName))
+// RunID is the random name that the run in a folder was given, "" where there is none.
+func RunID(path string) (string, error) {
+	raw, err := os.ReadFile(filepath.Join(path, idName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("vagen: %w", err)
+	}
+	return strings.TrimSpace(string(raw)), nil
+}
+
+// ID is the random name of the run, which is made and kept in run.id when it is
+// first asked for. The folder must be locked.
+func (f *RunFolder) ID() (string, error) {
+	id, err := RunID(f.Path)
+	if err != nil || id != "" {
+		return id, err
+	}
+	id = rand.Text()
+	if err := writeFile(filepath.Join(f.Path, idName), []byte(id+"\n")); err != nil {
+		return "", fmt.Errorf("vagen: %w", err)
+	}
+	return id, nil
+}
+
+// Inherit puts the metrics of another run, up to a checkpoint of it, into the folder,
+// whose own are lost: the history of a run that branches off. A folder without
+// metrics lends nothing.
+func (f *RunFolder) Inherit(from string, at *State) error {
+	path := filepath.Join(from, metricsName)
+	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
+	}
+	if err == nil {
+		if raw, _, err = keep(raw, func(e Event) bool { return after(e, at) }); err != nil {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
 	}
 	if err == nil {
 		err = writeFile(filepath.Join(f.Path, metricsName), raw)
@@ -143,7 +229,7 @@ func (f *RunFolder) SaveEpisodes(step int, ts []*rollout.Trajectory, n int) erro
 func writeEpisode(dir, prefix string, t *rollout.Trajectory) error {
 	e := shownEpisode{Env: t.Env, Seed: t.Seed, Success: t.Success, End: string(t.End), Return: t.Return()}
 	if t.Err != nil {
-		e.Error = t.Err.Error()
+		e.Error = redact.Text(t.Err.Error())
 	}
 	for k, turn := range t.Turns {
 		s := shownTurn{

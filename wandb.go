@@ -67,7 +67,7 @@ func NewWandB(dir string, c *Config) (*WandB, error) {
 		return nil, fmt.Errorf("vagen: wandb: %w", err)
 	}
 	f, err := wandb.Create(filepath.Join(path, "run-"+id+".wandb"), wandb.Run{
-		ID: id, Project: c.Trainer.Project, Name: c.Trainer.Experiment, Start: start, Config: nested(settings.Keys(c)),
+		ID: id, Project: c.Trainer.Project, Name: c.Trainer.Experiment, Start: start, Config: nested(safeKeys(c)),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("vagen: %w", err)

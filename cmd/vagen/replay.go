@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 
-	"vagen/env/builtin"
 	"vagen/internal/cli"
 	"vagen/internal/launch"
 )
@@ -16,12 +15,13 @@ var errDiffers = errors.New("the step is not what was recorded")
 
 func replayCommand() *cli.Command {
 	return &cli.Command{
-		Name: "replay", Args: "RUN", Min: 1, Max: 1,
+		Name: "replay", Args: "RUN [key=value …]", Min: 1, Max: -1,
 		About: "Play a step of a run again, and show where it first differs from what was recorded.",
 		Help: `RUN is the folder of a run with trainer.rollout_data_dir, of which nothing is
 changed. The step is reached from the newest checkpoint before it, or from the
 beginning, with the configuration of the run; episodes are compared token by token
-and to the last bit of their log-probs, then rewards, ends and metrics. Run it where
+and to the last bit of their log-probs, then all else that is stored, and metrics. key=value
+gives a secret anew, such as env.config.token, which no file of a run holds. Run it where
 the run was begun, so that relative names of files mean the same. It fails when
 anything differs, as it may on another processor or backend.`,
 		Setup: func(f *flag.FlagSet) cli.Run {
@@ -31,7 +31,7 @@ anything differs, as it may on another processor or backend.`,
 				if *step < 1 {
 					return cli.Usagef("--step is %d, must name a training step", *step)
 				}
-				r, err := launch.Replay(ctx, c.Args[0], *step, builtin.Registry(), c.Log)
+				r, err := launch.Replay(ctx, c.Args[0], c.Args[1:], *step, nil, c.Log)
 				if err != nil {
 					return err
 				}

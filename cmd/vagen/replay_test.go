@@ -59,6 +59,13 @@ func TestAStepIsPlayedAgain(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(text), &r))
 	require.Equal(t, []int{3, 2, 1, 1, start}, []int{r.Step, r.From, r.First.Episode, r.First.Turn, r.First.Token})
 
+	row.LogProbs[start] += 1
+	ts[1].Turns[1].Parsed.Actions = append(ts[1].Turns[1].Parsed.Actions, "Up")
+	require.NoError(t, store.Save(path, 3, ts))
+	code, text, _ = run(t, "", "replay", out, "--step", "3", "--log", "error")
+	require.Equal(t, cli.Failed, code)
+	require.Contains(t, text, "length of turns[1].parsed.actions was ")
+
 	for want, args := range map[string][]string{
 		"--step is 0":            {out},
 		"step is 9, must be in":  {out, "--step", "9"},

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
+	"strings"
 
 	"vagen"
 	"vagen/env"
@@ -31,7 +33,7 @@ program at once.`,
 			out := f.String("out", "", "`folder` to write to; without it trainer.default_local_dir")
 			resume := f.Bool("resume", false, "refuse to begin: the folder must hold a run to go on with")
 			preset := presetFlag(f)
-			dry := f.Bool("dry-run", false, "check configuration, environment and model folder, and train nothing")
+			dry := f.Bool("dry-run", false, "check all that can be checked without loading weights, and train nothing")
 			return func(ctx context.Context, c *cli.Call) error {
 				s := source(*preset, c.Args)
 				if len(c.Args) == 0 && *preset == "" {
@@ -43,18 +45,27 @@ program at once.`,
 				}
 				envs, levels, err := launch.Prepare(ctx, &config, c.Log)
 				if err != nil {
-					if errors.Is(err, vagen.ErrConfig) {
-						err = cli.Usagef("%w", err)
-					}
-					return err
+					return asUsage(err)
 				}
 				if *out == "" {
 					*out = launch.RunDir(&config)
 				}
 				if *dry {
+					if err := launch.CheckFolder(*out, &config, *resume); err != nil {
+						return asUsage(err)
+					}
+					for _, n := range config.Notes {
+						fmt.Fprintf(c.Out, "sets nothing: %s\n", n)
+					}
+					if levels.Shared != nil {
+						fmt.Fprintf(c.Out, "levels of validation are also trained on: %v\n", levels.Shared)
+					}
 					_, err := fmt.Fprintf(c.Out, "%s can be trained: %d steps on %s with %s, results in %s\n",
 						s.Name(), config.Trainer.Steps, levels, config.Agent.Model.Path, *out)
 					return err
+				}
+				if levels.Shared != nil {
+					c.Log.Warn("levels of validation are also trained on", "err", levels.Shared)
 				}
 				return train(ctx, c, job{config, envs, levels, *out, *resume})
 			}
@@ -74,11 +85,8 @@ type job struct {
 func train(ctx context.Context, c *cli.Call, j job) (err error) {
 	config := j.config
 	folder, err := launch.Folder(j.out, &config, j.resume, c.Log)
-	if errors.Is(err, vagen.ErrConfig) {
-		return cli.Usagef("%w", err)
-	}
 	if err != nil {
-		return err
+		return asUsage(err)
 	}
 	model, err := vlm.Open(ctx, config.Agent.Model.Path, launch.ModelOptions(&config, c.Log))
 	if err != nil {
@@ -101,7 +109,31 @@ func train(ctx context.Context, c *cli.Call, j job) (err error) {
 	if err := run.Train(ctx, model, j.envs); err != nil {
 		return err
 	}
-	first, last := run.Curve.Ends()
-	_, err = fmt.Fprintf(c.Out, "success: before %.2f, trained %.2f\n", first, last)
+	_, err = fmt.Fprintln(c.Out, outcome(run.Curve.Ends()))
 	return err
+}
+
+// asUsage makes a wrong command line of a wrong configuration.
+func asUsage(err error) error {
+	if errors.Is(err, vagen.ErrConfig) {
+		return cli.Usagef("%w", err)
+	}
+	return err
+}
+
+// outcome is the share of successes, as far as it was measured.
+func outcome(before, trained float64) string {
+	var parts []string
+	for _, p := range []struct {
+		name  string
+		share float64
+	}{{"before", before}, {"trained", trained}} {
+		if !math.IsNaN(p.share) {
+			parts = append(parts, fmt.Sprintf("%s %.2f", p.name, p.share))
+		}
+	}
+	if len(parts) == 0 {
+		return "success was not measured: no validation ran"
+	}
+	return "success: " + strings.Join(parts, ", ")
 }

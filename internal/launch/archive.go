@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"image/png"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -21,6 +20,7 @@ import (
 // the order of the steps, so that what it leaves depends on nothing else.
 type archive struct {
 	dir     string
+	release func() error // unlocks the folder
 	gallery *store.Gallery
 	jobs    chan job
 	done    chan struct{}
@@ -38,49 +38,42 @@ type job struct {
 
 const stepFile = "step_%d.parquet"
 
-// ownerName names the run that a folder belongs to.
-const ownerName = "run.txt"
+// claim makes a folder the run's and locks it until release. A folder with the
+// episodes of another run, or in which another process works, is refused, unchanged.
+func claim(dir string, run owner) (release func() error, err error) {
+	if err := run.check(dir); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	if release, err = vagen.LockFolder(dir); err != nil {
+		return nil, err
+	}
+	if err = run.check(dir); err == nil { // another process may have been faster
+		err = run.write(dir)
+	}
+	if err != nil {
+		return nil, errors.Join(err, release())
+	}
+	return release, nil
+}
 
-// newArchive writes to dir, from the step after done on: files of later steps are
-// what the run left when it was stopped, and go. done is -1 for a run that begins.
-// A folder of another run is refused.
-func newArchive(dir string, c *vagen.Config, done int, log *slog.Logger) (*archive, error) {
+// newArchive writes to a folder that the run has claimed, from the step after done
+// on: files of later steps are what the run left when it was stopped, and go. done is
+// -1 for a run that begins.
+func newArchive(dir string, release func() error, c *vagen.Config, done int, log *slog.Logger) (*archive, error) {
 	o := &c.Trainer.LogImage
 	g, err := store.OpenGallery(dir, store.GalleryOptions{NamesOnly: !o.Enable, Level: level(o.Level), Quota: int64(o.Quota) << 20, Log: log})
 	if err != nil {
 		return nil, err
 	}
-	if err := own(dir, c.Trainer.Project+"/"+c.Trainer.Experiment+"\n"); err != nil {
-		return nil, err
-	}
 	if err := forget(dir, done); err != nil {
 		return nil, err
 	}
-	a := &archive{dir: dir, gallery: g, jobs: make(chan job, o.MaxPending-1), done: make(chan struct{})}
+	a := &archive{dir: dir, release: release, gallery: g, jobs: make(chan job, o.MaxPending-1), done: make(chan struct{})}
 	go a.work()
 	return a, nil
-}
-
-// own holds a folder's owner against a run, or makes the run its owner.
-func own(dir, name string) error {
-	path := filepath.Join(dir, ownerName)
-	raw, err := os.ReadFile(path)
-	switch {
-	case err == nil && string(raw) == name:
-		return nil
-	case err == nil:
-		return fmt.Errorf("%w: %s holds the episodes of %q, and this run is %q", vagen.ErrRunExists, dir, strings.TrimSpace(string(raw)), strings.TrimSpace(name))
-	case !errors.Is(err, fs.ErrNotExist):
-		return err
-	}
-	found, err := filepath.Glob(filepath.Join(dir, "step_*.parquet"))
-	if err == nil && len(found) > 0 {
-		err = fmt.Errorf("%w: %s holds episodes, and no %s that says whose", vagen.ErrRunExists, dir, ownerName)
-	}
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, []byte(name), 0o644)
 }
 
 // level is a compression level of zlib in the terms of image/png, which has four.
@@ -148,37 +141,102 @@ func (a *archive) flush() error {
 	return a.failure()
 }
 
-// close writes what is left and ends the goroutine.
+// close writes what is left, ends the goroutine and unlocks the folder.
 func (a *archive) close() error {
 	close(a.jobs)
 	<-a.done
-	return a.failure()
+	return errors.Join(a.failure(), a.release())
 }
 
 // archives are those of a run, by what they hold; nil ones hold nothing.
-type archives struct{ rollouts, validations *archive }
+type archives struct {
+	rollouts, validations *archive
+	claims                [2]func() error // of folders that have no archive yet
+}
 
-// archive opens the folders that a configuration names.
+// archiveDirs are the folders for episodes that a configuration names, with their
+// keys; nil is none.
+func archiveDirs(c *vagen.Config) [2]struct {
+	key string
+	dir *string
+} {
+	t := &c.Trainer
+	return [2]struct {
+		key string
+		dir *string
+	}{{"trainer.rollout_data_dir", t.RolloutDir}, {"trainer.validation_data_dir", t.ValDir}}
+}
+
+// checkArchives refuses folders for episodes that belong to another run than the one
+// in a folder, which may be yet to be made. It changes nothing.
+func checkArchives(path string, c *vagen.Config) error {
+	run, err := ownerOf(path)
+	if err != nil {
+		return err
+	}
+	for _, d := range archiveDirs(c) {
+		if d.dir == nil {
+			continue
+		}
+		if err := run.check(*d.dir); err != nil {
+			return fmt.Errorf("%w: %s: %w", vagen.ErrConfig, d.key, err)
+		}
+	}
+	return nil
+}
+
+// claimArchives makes the folders for episodes the run's.
+func (r *Run) claimArchives() error {
+	if t := &r.Config.Trainer; t.RolloutDir == nil && t.ValDir == nil {
+		return nil
+	}
+	if _, err := r.Folder.ID(); err != nil {
+		return err
+	}
+	run, err := ownerOf(r.Folder.Path)
+	if err != nil {
+		return err
+	}
+	for i, d := range archiveDirs(&r.Config) {
+		if d.dir == nil {
+			continue
+		}
+		if r.archives.claims[i], err = claim(*d.dir, run); err != nil {
+			return fmt.Errorf("%s: %w", d.key, err)
+		}
+	}
+	return nil
+}
+
+// archive opens the folders that were claimed.
 func (r *Run) archive() error {
-	t := &r.Config.Trainer
 	done := -1
 	if r.from != nil {
 		done = r.from.State.Step
 	}
-	for _, d := range []struct {
-		key string
-		dir *string
-		a   **archive
-	}{{"rollout_data_dir", t.RolloutDir, &r.archives.rollouts}, {"validation_data_dir", t.ValDir, &r.archives.validations}} {
+	into := [2]**archive{&r.archives.rollouts, &r.archives.validations}
+	for i, d := range archiveDirs(&r.Config) {
 		if d.dir == nil {
 			continue
 		}
-		var err error
-		if *d.a, err = newArchive(*d.dir, &r.Config, done, r.log); err != nil {
-			return fmt.Errorf("trainer.%s: %w", d.key, err)
+		a, err := newArchive(*d.dir, r.archives.claims[i], &r.Config, done, r.log)
+		if err != nil {
+			return fmt.Errorf("%s: %w", d.key, err)
 		}
+		*into[i], r.archives.claims[i] = a, nil
 	}
 	return nil
+}
+
+// close closes the archives, and unlocks folders that never became one.
+func (s *archives) close() error {
+	errs := []error{s.each((*archive).close)}
+	for _, release := range s.claims {
+		if release != nil {
+			errs = append(errs, release())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // each calls f for the folders that there are.

@@ -44,7 +44,7 @@ func TestEpisodesOfARunAreThoseOfOneThatNobodyStopped(t *testing.T) {
 	c := vagen.Default()
 	c.Trainer.LogImage.Enable, c.Trainer.LogImage.MaxPending = true, 1
 	play := func(dir string, done, from, to int) {
-		a, err := newArchive(dir, &c, done, nil)
+		a, err := claimed(dir, owner{"R", "run"}, &c, done)
 		require.NoError(t, err)
 		for step := from; step <= to; step++ {
 			require.NoError(t, a.add(step, shot(step)))
@@ -64,24 +64,47 @@ func TestEpisodesOfARunAreThoseOfOneThatNobodyStopped(t *testing.T) {
 	require.Equal(t, files(t, whole), files(t, stopped))
 }
 
+// claimed opens an archive as a run does.
+func claimed(dir string, run owner, c *vagen.Config, done int) (*archive, error) {
+	release, err := claim(dir, run)
+	if err != nil {
+		return nil, err
+	}
+	return newArchive(dir, release, c, done, nil)
+}
+
 func TestFoldersOfOtherRunsAreRefused(t *testing.T) {
-	c, other := vagen.Default(), vagen.Default()
-	other.Trainer.Experiment = "another"
-	dir := t.TempDir()
-	a, err := newArchive(dir, &c, -1, nil)
+	c := vagen.Default()
+	dir, home := t.TempDir(), t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(home, "run.id"), []byte("A\n"), 0o644))
+	first := owner{"A", home}
+	a, err := claimed(dir, first, &c, -1)
 	require.NoError(t, err)
+	_, err = claim(dir, first)
+	require.ErrorIs(t, err, vagen.ErrRunBusy, "one process at a time")
 	require.NoError(t, a.close())
-	_, err = newArchive(dir, &other, -1, nil)
-	require.ErrorIs(t, err, vagen.ErrRunExists)
-	require.ErrorContains(t, err, `holds the episodes of "vagen/run", and this run is "vagen/another"`)
+	for name, other := range map[string]owner{"another run": {"B", home}, "a run that begins": {"", home}, "a copy of the run": {"A", home + "-copy"}} {
+		_, err = claim(dir, other)
+		require.ErrorIs(t, err, vagen.ErrRunExists, name)
+		require.ErrorContains(t, err, home, name)
+	}
+	moved := home + "-moved"
+	require.NoError(t, os.Rename(home, moved))
+	release, err := claim(dir, owner{"A", moved})
+	require.NoError(t, err, "the run was moved")
+	require.NoError(t, release())
+	was, ok, err := recordedOwner(dir)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, owner{"A", moved}, was)
 
 	dir = t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "step_7.parquet"), nil, 0o644))
-	_, err = newArchive(dir, &c, -1, nil)
+	_, err = claim(dir, first)
 	require.ErrorIs(t, err, vagen.ErrRunExists)
-	require.FileExists(t, filepath.Join(dir, "step_7.parquet"))
+	require.Equal(t, map[string]string{"/step_7.parquet": ""}, files(t, dir), "nothing is changed")
 
-	_, err = newArchive(filepath.Join(dir, "step_7.parquet"), &c, -1, nil)
+	_, err = claim(filepath.Join(dir, "step_7.parquet"), first)
 	require.Error(t, err, "it is no folder")
 }
 
@@ -90,7 +113,7 @@ func TestFoldersOfOtherRunsAreRefused(t *testing.T) {
 func TestEpisodesThatCannotBeWrittenEndTheRun(t *testing.T) {
 	c := vagen.Default()
 	dir := filepath.Join(t.TempDir(), "a")
-	a, err := newArchive(dir, &c, -1, nil)
+	a, err := claimed(dir, owner{"R", "run"}, &c, -1)
 	require.NoError(t, err)
 	require.NoError(t, os.RemoveAll(dir))
 	_ = a.add(1, shot(1))

@@ -40,6 +40,9 @@ func Envs(c *vagen.Config, log *slog.Logger) (*env.Registry, error) {
 // Prepare opens environments and start states of a configuration and tries model and
 // environment, before anything is written. It completes the configuration.
 func Prepare(ctx context.Context, c *vagen.Config, log *slog.Logger) (*env.Registry, *vagen.Levels, error) {
+	if err := c.CheckSecrets(); err != nil {
+		return nil, nil, err
+	}
 	envs, err := Envs(c, log)
 	if err != nil {
 		return nil, nil, err

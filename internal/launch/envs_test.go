@@ -36,13 +36,15 @@ func TestEnvironmentsComeFromAServiceOnRequest(t *testing.T) {
 	require.NoError(t, err)
 	levels, err := Levels(t.Context(), &c, envs, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
-	require.NoError(t, preflightEnv(t.Context(), levels, envs))
+	_, err = preflightEnvs(t.Context(), levels, envs)
+	require.NoError(t, err)
 	first := levels.First()
 	require.Equal(t, "legacy", first.Config["rules"], "the service is not told")
 	require.Equal(t, 60, c.Trainer.Steps)
 
 	h.Close()
-	require.Error(t, preflightEnv(timeout(t), levels, envs))
+	_, err = preflightEnvs(timeout(t), levels, envs)
+	require.Error(t, err)
 }
 
 func TestJudgesAreThoseOfTheFile(t *testing.T) {
@@ -59,7 +61,8 @@ func TestJudgesAreThoseOfTheFile(t *testing.T) {
 		require.NoError(t, err)
 		levels, err := Levels(t.Context(), &c, envs, slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
-		require.NoError(t, preflightEnv(t.Context(), levels, envs))
+		_, err = preflightEnvs(t.Context(), levels, envs)
+		require.NoError(t, err)
 		c.Rollout.UseService = true
 		_, err = Levels(t.Context(), &c, envs, slog.New(slog.DiscardHandler))
 		require.ErrorContains(t, err, "a service judges by itself")

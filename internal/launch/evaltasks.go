@@ -319,7 +319,7 @@ func (e *Eval) chatOptions(log *slog.Logger) (chat.Options, error) {
 func (e *Eval) Check(ctx context.Context, log *slog.Logger) error {
 	var errs []error
 	if e.Backend.API == local {
-		errs = append(errs, preflightModel("backends."+e.Config.Run.Backend+".model", e.at(e.Backend.Model), true))
+		errs = append(errs, modelFolder("backends."+e.Config.Run.Backend+".model", e.at(e.Backend.Model), true))
 	} else {
 		_, err := e.chatOptions(log)
 		errs = append(errs, err)

@@ -20,21 +20,48 @@ func RunDir(c *vagen.Config) string {
 	return filepath.Join("runs", c.Trainer.Project, c.Trainer.Experiment)
 }
 
-// Folder makes the folder of a run, or opens the one that is there to go on with
-// it, as trainer.resume_mode says. With must there has to be a run.
-func Folder(path string, c *vagen.Config, must bool, log *slog.Logger) (*vagen.RunFolder, error) {
+// CheckFolder reports what Folder would refuse, and makes no folder.
+func CheckFolder(path string, c *vagen.Config, must bool) error {
+	if err := checkFolder(path, c, must); err != nil {
+		return err
+	}
+	_, err := os.Stat(filepath.Join(path, "config.yaml"))
+	if err != nil && !must {
+		return nil
+	}
+	if c.Trainer.ResumeMode == "disable" {
+		_, err = vagen.CreateRun(path, c) // refused: there is a run
+	} else {
+		_, err = vagen.OpenRun(path, c, c.Trainer.AllowChange)
+	}
+	return err
+}
+
+// checkFolder holds the settings about resuming, and the folders for episodes,
+// against what is on the disk.
+func checkFolder(path string, c *vagen.Config, must bool) error {
 	t := &c.Trainer
 	if must && t.ResumeMode == "disable" {
-		return nil, fmt.Errorf("%w: a run shall go on, but trainer.resume_mode is disable", vagen.ErrConfig)
+		return fmt.Errorf("%w: --resume needs an existing run, but trainer.resume_mode is disable", vagen.ErrConfig)
 	}
 	if t.ResumeFrom != "" {
 		if _, err := os.Stat(filepath.Join(t.ResumeFrom, "manifest.json")); err != nil {
-			return nil, fmt.Errorf("%w: trainer.resume_from_path: %s is not a checkpoint: %w", vagen.ErrConfig, t.ResumeFrom, err)
+			return fmt.Errorf("%w: trainer.resume_from_path: %s is not a checkpoint: %w", vagen.ErrConfig, t.ResumeFrom, err)
 		}
 		if within(path, t.ResumeFrom) {
-			return nil, fmt.Errorf("%w: trainer.resume_from_path: %s is of the run in %s itself; choose another folder for what branches off, or resume_mode auto", vagen.ErrConfig, t.ResumeFrom, path)
+			return fmt.Errorf("%w: trainer.resume_from_path: %s is of the run in %s itself; choose another folder for what branches off, or resume_mode auto", vagen.ErrConfig, t.ResumeFrom, path)
 		}
 	}
+	return checkArchives(path, c)
+}
+
+// Folder makes the folder of a run, or opens the one that is there to resume it, as
+// trainer.resume_mode says. With must there has to be a run.
+func Folder(path string, c *vagen.Config, must bool, log *slog.Logger) (*vagen.RunFolder, error) {
+	if err := checkFolder(path, c, must); err != nil {
+		return nil, err
+	}
+	t := &c.Trainer
 	if t.ResumeMode == "disable" {
 		return vagen.CreateRun(path, c)
 	}
@@ -66,8 +93,10 @@ func within(dir, path string) bool {
 	return err1 == nil && err2 == nil && err3 == nil && filepath.IsLocal(rel)
 }
 
-// origin finds the checkpoint to go on from: the newest whole one of the run, or
-// the one that it branches off from, whose run lends its history. nil is none.
+// origin finds the checkpoint to resume from: the newest whole one of the run, or
+// the one that it branches off from, whose metrics until then are copied. nil means
+// that the run begins. A run that has saved and of which no whole checkpoint is found
+// is refused: beginning anew would remove what is left of it.
 func (r *Run) origin(ctx context.Context) (*vagen.Checkpoint, error) {
 	p, err := r.points.Latest(ctx)
 	if err == nil {
@@ -76,13 +105,29 @@ func (r *Run) origin(ctx context.Context) (*vagen.Checkpoint, error) {
 	if !errors.Is(err, vagen.ErrNoCheckpoint) {
 		return nil, err
 	}
-	from := r.Config.Trainer.ResumeFrom
-	if from == "" {
-		return nil, nil
+	lost := err
+	if errors.Is(lost, vagen.ErrTorn) {
+		return nil, fmt.Errorf("%w\n%s", lost, remedy)
 	}
-	if p, err = vagen.OpenCheckpoint(ctx, from); err != nil {
+	from := r.Config.Trainer.ResumeFrom
+	if from != "" {
+		if p, err = vagen.OpenCheckpoint(ctx, from); err != nil {
+			return nil, err
+		}
+	}
+	saved, ok, err := r.Folder.LastSave()
+	if err != nil {
 		return nil, err
 	}
+	if ok && (p == nil || saved > p.State.Step) {
+		return nil, fmt.Errorf("%w, but its metrics.jsonl reports a checkpoint of step %d\n%s", lost, saved, remedy)
+	}
+	if p == nil {
+		return nil, nil
+	}
 	p.State.Best = nil // its policy stays with the other run
-	return p, r.Folder.Inherit(filepath.Dir(filepath.Dir(filepath.Clean(from))))
+	return p, r.Folder.Inherit(filepath.Dir(filepath.Dir(filepath.Clean(from))), &p.State)
 }
+
+// remedy says what to do about checkpoints that are damaged or missing.
+const remedy = "nothing was changed: restore the checkpoint (a copy of it, or the disk that it is on), or begin a new run in another folder with --out"

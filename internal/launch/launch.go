@@ -5,7 +5,6 @@ package launch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -15,7 +14,6 @@ import (
 
 	"vagen"
 	"vagen/env"
-	"vagen/internal/mlflow"
 	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/rollout"
@@ -109,9 +107,12 @@ func Open(ctx context.Context, folder *vagen.RunFolder, c vagen.Config, o Option
 	if r.uploads, err = newUploads(&c, o.Getenv, o.Log); err != nil {
 		return nil, errors.Join(err, unlock())
 	}
+	if err := r.claimArchives(); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
 	if o.Restore != nil {
 		if err := r.restore(ctx, o.Restore); err != nil {
-			return nil, errors.Join(err, unlock())
+			return nil, errors.Join(err, r.Close())
 		}
 	}
 	if err := r.open(o); err != nil {
@@ -234,59 +235,6 @@ func policyOf(l policy.Learner) func(ctx context.Context, dir string) error {
 		return e.Export
 	}
 	return l.Save
-}
-
-// Preflight reports what would keep a sound configuration from being trained: a
-// model that is not there, an environment that can't be made or played.
-func Preflight(ctx context.Context, c *vagen.Config, envs *env.Registry, levels *vagen.Levels) error {
-	return errors.Join(preflightModel("actor_rollout_ref.model.path", c.Agent.Model.Path, true),
-		preflightModel("critic.model.path", c.Critic.Model.Path, false), preflightEnv(ctx, levels, envs), preflightLoggers(c), preflightHub(c))
-}
-
-// preflightLoggers reports addresses that the environment ought to have.
-func preflightLoggers(c *vagen.Config) error {
-	if !c.Trainer.Logs(vagen.LogMLflow) {
-		return nil
-	}
-	if _, err := mlflow.FromEnvironment(os.LookupEnv); err != nil {
-		return fmt.Errorf("%w: trainer.logger: %w", vagen.ErrConfig, err)
-	}
-	return nil
-}
-
-// preflightHub reports that uploads would not be allowed.
-func preflightHub(c *vagen.Config) error {
-	_, err := newUploads(c, nil, nil)
-	return err
-}
-
-func preflightModel(key, path string, needed bool) error {
-	if path == "" {
-		if needed {
-			return fmt.Errorf("%w: %s is empty, must be a folder with a model", vagen.ErrConfig, key)
-		}
-		return nil
-	}
-	if _, err := os.Stat(filepath.Join(path, "config.json")); err != nil {
-		return fmt.Errorf("%w: %s: %s is not a folder with a model: %w", vagen.ErrConfig, key, path, err)
-	}
-	return nil
-}
-
-func preflightEnv(ctx context.Context, levels *vagen.Levels, envs *env.Registry) error {
-	first := levels.First()
-	e, err := envs.New(first.Env, first.Config)
-	if err != nil {
-		return fmt.Errorf("%w: env: %w", vagen.ErrConfig, err)
-	}
-	_, err = e.System(ctx)
-	if err == nil {
-		_, err = e.Reset(ctx, first.Seed)
-	}
-	if err = errors.Join(err, e.Close()); err != nil {
-		return fmt.Errorf("env: %s: %w", first.Env, err)
-	}
-	return nil
 }
 
 // IsTerminal reports whether w is a terminal.

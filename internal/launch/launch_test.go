@@ -103,8 +103,8 @@ func TestPreflightSaysAllThatIsWrong(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte("{}"), 0o644))
+	dir := filepath.Join(t.TempDir(), "model")
+	require.NoError(t, vlm.Create(dir, tinyShape(), nil, 1))
 	c.Agent.Model.Path, c.Critic.Model.Path, c.Env.Name = dir, "", "frozenlake"
 	require.NoError(t, preflight(t, &c, builtin.Registry()))
 

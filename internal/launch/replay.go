@@ -41,11 +41,18 @@ var errReplayed = errors.New("the step was replayed")
 
 // Replay plays a step of a run again, from the newest checkpoint before it, and
 // compares it with what the run recorded in trainer.rollout_data_dir and
-// metrics.jsonl. It changes nothing in the run's folder.
-func Replay(ctx context.Context, path string, step int, envs *env.Registry, log *slog.Logger) (*Replayed, error) {
-	c, err := vagen.LoadConfig(filepath.Join(path, "config.yaml"))
+// metrics.jsonl: everything that is stored of them. It changes nothing in the run's
+// folder. overrides, of the form key=value, give secrets anew, which no file of a run
+// holds; they must not change anything else. nil envs are those of the configuration.
+func Replay(ctx context.Context, path string, overrides []string, step int, envs *env.Registry, log *slog.Logger) (*Replayed, error) {
+	c, err := replayed(filepath.Join(path, "config.yaml"), overrides)
 	if err != nil {
 		return nil, err
+	}
+	if envs == nil {
+		if envs, err = Envs(&c, log); err != nil {
+			return nil, err
+		}
 	}
 	if step < 1 || step > c.Trainer.Steps {
 		return nil, fmt.Errorf("step is %d, must be in [1, %d]", step, c.Trainer.Steps)
@@ -91,7 +98,11 @@ func Replay(ctx context.Context, path string, step int, envs *env.Registry, log 
 	}
 	t.Played = func(now int, ts []*rollout.Trajectory) error {
 		if now == step {
-			out.First = rollout.FirstDifference(episodes, ts)
+			if out.First = rollout.FirstDifference(episodes, ts); out.First == nil {
+				var err error
+				out.First, err = store.FirstDifference(recordOf(&c, step), step, ts)
+				return err
+			}
 		}
 		return nil
 	}
@@ -116,13 +127,34 @@ func rehearsal(c vagen.Config, learner policy.Learner, envs *env.Registry, log *
 	return &vagen.Trainer{Config: c, Learner: learner, Envs: envs, Log: log}
 }
 
+// replayed reads the configuration of a run, with the secrets that overrides give.
+func replayed(path string, overrides []string) (vagen.Config, error) {
+	c, err := vagen.LoadConfig(path, overrides...)
+	if err != nil {
+		return c, err
+	}
+	was, err := vagen.LoadConfig(path)
+	if err != nil {
+		return c, err
+	}
+	if lines := vagen.Differences(&was, &c); len(lines) > 0 {
+		return c, fmt.Errorf("%w: a step is replayed with the configuration of its run, and only secrets may be given anew:\n  %s", vagen.ErrOtherConfig, strings.Join(lines, "\n  "))
+	}
+	return c, c.CheckSecrets()
+}
+
+// recordOf is the file with the episodes of a step.
+func recordOf(c *vagen.Config, step int) string {
+	return filepath.Join(*c.Trainer.RolloutDir, fmt.Sprintf(stepFile, step))
+}
+
 // recorded reads the episodes of a step.
 func recorded(c *vagen.Config, path string, step int) ([]*rollout.Trajectory, error) {
 	dir := c.Trainer.RolloutDir
 	if dir == nil {
 		return nil, fmt.Errorf("the run in %s recorded no episodes: trainer.rollout_data_dir is null", path)
 	}
-	r, err := store.Open(filepath.Join(*dir, fmt.Sprintf(stepFile, step)))
+	r, err := store.Open(recordOf(c, step))
 	if err != nil {
 		return nil, err
 	}

@@ -112,7 +112,7 @@ func (r *Run) Close() error {
 			errs = append(errs, r.server.Close())
 		}
 	}
-	errs = append(errs, r.archives.each((*archive).close))
+	errs = append(errs, r.archives.close())
 	for _, s := range r.Sinks {
 		errs = append(errs, s.Close())
 	}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen"
+	"vagen/internal/cli"
+)
+
+// TestSecondRunKeepsTheEpisodesOfTheFirst: runs have the same names by default; each
+// has its own folder for episodes nevertheless, and a run whose folder was removed has
+// not left its episodes to the next one.
+func TestSecondRunKeepsTheEpisodesOfTheFirst(t *testing.T) {
+	config, out := setup(t)
+	episodes, checks := filepath.Join(t.TempDir(), "episodes"), filepath.Join(t.TempDir(), "checks")
+	args := []string{"train", config, "--log", "error", "trainer.rollout_data_dir=" + episodes, "trainer.validation_data_dir=" + checks, "--out"}
+	succeed(t, append(args, out)...)
+	before, before2 := leavings(t, episodes), leavings(t, checks)
+	require.Contains(t, before, "step_1.parquet")
+	require.Contains(t, before2, "step_1.parquet")
+
+	second := out + "-second"
+	for _, flags := range [][]string{{"--dry-run"}, nil} {
+		errs := refuse(t, append(append(args, second), flags...)...)
+		require.Contains(t, errs, "trainer.rollout_data_dir: ")
+		require.Contains(t, errs, "the run")
+		require.Contains(t, errs, out)
+		require.NoDirExists(t, second)
+	}
+	succeed(t, append(args, out)...) // the first run itself
+	requireSame(t, before, leavings(t, episodes), "rollouts")
+	requireSame(t, before2, leavings(t, checks), "validations")
+
+	require.NoError(t, os.RemoveAll(out))
+	refuse(t, append(args, out)...)
+	requireSame(t, before, leavings(t, episodes), "of a run that was removed")
+}
+
+// TestARunWithoutAWholeCheckpointIsNotBegunAnew: damage, links and disks that are
+// away cost no metrics and no checkpoint.
+func TestARunWithoutAWholeCheckpointIsNotBegunAnew(t *testing.T) {
+	config, out := setup(t)
+	args := []string{"train", config, "--log", "error", "--out", out}
+	succeed(t, args...)
+	points := filepath.Join(out, "checkpoints")
+	point := filepath.Join(points, "step_1")
+	whole := leavings(t, out)
+	refused := func(why string, want ...string) {
+		t.Helper()
+		before := leavings(t, out)
+		code, _, errs := run(t, "", args...)
+		require.Equal(t, cli.Failed, code, why)
+		for _, w := range append(want, "nothing was changed", "--out") {
+			require.Contains(t, errs, w, why)
+		}
+		requireSame(t, before, leavings(t, out), why)
+	}
+	for name := range whole {
+		name, in := strings.CutPrefix(name, "checkpoints/step_1/")
+		if !in {
+			continue
+		}
+		path := filepath.Join(point, name)
+		raw, err := os.ReadFile(path)
+		require.NoError(t, err)
+		bad := append([]byte{}, raw...)
+		bad[len(bad)/2] ^= 1
+		require.NoError(t, os.WriteFile(path, bad, 0o644))
+		if name != "manifest.json" {
+			refused("one bit of "+name, "checkpoint is not whole", name)
+		} else {
+			refused("one bit of "+name, "checkpoint is not whole")
+			require.NoError(t, os.WriteFile(path, []byte("{}"), 0o644))
+			refused("an empty manifest", "manifest.json of "+point+" must list state.json")
+		}
+		require.NoError(t, os.WriteFile(path, raw, 0o644))
+	}
+	disk := filepath.Join(t.TempDir(), "disk")
+	require.NoError(t, os.CopyFS(disk, os.DirFS(points)))
+	require.NoError(t, os.RemoveAll(points))
+	refused("the folder is gone", "metrics.jsonl reports a checkpoint of step 1")
+	require.NoError(t, os.Symlink(disk+"-away", points))
+	refused("its disk is away", "metrics.jsonl reports a checkpoint of step 1")
+
+	require.NoError(t, os.Remove(points))
+	require.NoError(t, os.Mkdir(points, 0o755))
+	require.NoError(t, os.Symlink(filepath.Join(disk, "step_1"), point))
+	require.NoError(t, os.Rename(filepath.Join(disk, "step_1", "actor"), filepath.Join(disk, "actor")))
+	require.NoError(t, os.Symlink(filepath.Join(disk, "actor"), filepath.Join(disk, "step_1", "actor")))
+	require.Contains(t, succeed(t, args...), "after step 1\n", "links are followed")
+	require.FileExists(t, filepath.Join(disk, "actor", "config.json"))
+	require.NoError(t, os.Remove(point))
+	require.NoError(t, os.Remove(points))
+	require.NoError(t, os.Remove(filepath.Join(disk, "step_1", "actor")))
+	require.NoError(t, os.Rename(filepath.Join(disk, "actor"), filepath.Join(disk, "step_1", "actor")))
+	require.NoError(t, os.Symlink(disk, points))
+	require.Contains(t, succeed(t, args...), "after step 1\n", "the folder of checkpoints may be a link")
+}
+
+// TestARefusedProcessLeavesTheConfiguration of the run that another one works on.
+func TestARefusedProcessLeavesTheConfiguration(t *testing.T) {
+	config, out := setup(t)
+	args := []string{"train", config, "--log", "error", "--out", out}
+	succeed(t, args...)
+	before := leavings(t, out)
+	unlock, err := (&vagen.RunFolder{Path: out}).Lock()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, unlock()) }()
+	code, _, errs := run(t, "", append(args, "algorithm.gamma=0.5", "trainer.allow_config_change=true")...)
+	require.Equal(t, cli.Failed, code)
+	require.Contains(t, errs, "another process works on the run")
+	requireSame(t, before, leavings(t, out), "it was refused")
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy/vlm"
+)
+
+// TestADryRunFindsWhatTrainingWouldRefuse in the folder of a model, without loading it.
+func TestADryRunFindsWhatTrainingWouldRefuse(t *testing.T) {
+	config, out := setup(t)
+	good := filepath.Join(filepath.Dir(config), "model")
+	for name, c := range map[string]struct {
+		harm func(dir string) error
+		want string
+	}{
+		"weights cut short": {func(dir string) error { return os.Truncate(filepath.Join(dir, "model.safetensors"), 4000) }, "cut short"},
+		"no weights":        {func(dir string) error { return os.Remove(filepath.Join(dir, "model.safetensors")) }, "model.safetensors"},
+		"other shapes": {func(dir string) error {
+			raw, err := os.ReadFile(filepath.Join(dir, "config.json"))
+			if err != nil {
+				return err
+			}
+			text := strings.Replace(string(raw), `"num_hidden_layers": 1`, `"num_hidden_layers": 2`, 1)
+			require.NotEqual(t, string(raw), text)
+			return os.WriteFile(filepath.Join(dir, "config.json"), []byte(text), 0o644)
+		}, "is missing"},
+		"no tokenizer": {func(dir string) error { return os.Remove(filepath.Join(dir, "tokenizer.json")) }, "tokenizer"},
+		"no processor": {func(dir string) error { return os.Remove(filepath.Join(dir, "preprocessor_config.json")) }, "preprocessor_config.json"},
+	} {
+		dir := filepath.Join(t.TempDir(), "m")
+		require.NoError(t, os.CopyFS(dir, os.DirFS(good)))
+		require.NoError(t, c.harm(dir), name)
+		for key, args := range map[string][]string{
+			"actor_rollout_ref.model.path": nil,
+			"critic.model.path":            {"critic.kind=separate"},
+		} {
+			if key == "critic.model.path" && c.want != "cut short" {
+				continue // only weights are read there
+			}
+			args := append([]string{"train", config, key + "=" + dir, "--out", out}, args...)
+			for _, flags := range [][]string{{"--dry-run"}, nil} {
+				require.Contains(t, refuse(t, append(args, flags...)...), c.want, "%s: %s", name, key)
+				require.NoDirExists(t, out)
+			}
+		}
+	}
+}
+
+// TestADryRunShowsWhatSetsNothing and levels that are both trained on and measured with.
+func TestADryRunShowsWhatSetsNothing(t *testing.T) {
+	config, out := setup(t)
+	text := succeed(t, "train", config, "--dry-run", "--out", out, "huggingface_hub.repo_id=o/n")
+	require.Contains(t, text, "sets nothing: huggingface_hub.repo_id: ")
+	require.Contains(t, text, "can be trained")
+
+	envs := func(seeds string) string {
+		return file(t, "envs.yaml", "envs:\n  - {name: FrozenLake, n_envs: 2, seed_list: "+seeds+", config: {render_mode: text, size: 2}}\n")
+	}
+	a, b, apart := envs("[7, 8]"), envs("[8, 9]"), envs("[1, 2]")
+	for why, args := range map[string][]string{
+		"both from files":        {"env.name=''", "data.train_files=" + a, "data.val_files=" + b},
+		"training from env.name": {"data.val_files=" + b, "env.train_seed=7"},
+		"":                       {"env.name=''", "data.train_files=" + a, "data.val_files=" + apart},
+	} {
+		args = append([]string{"train", config, "--dry-run", "--out", out}, args...)
+		text := succeed(t, args...)
+		if why == "" {
+			require.NotContains(t, text, "also trained on")
+			continue
+		}
+		require.Contains(t, text, "levels of validation are also trained on: ", why)
+		require.Contains(t, text, "frozenlake seed 8", why)
+	}
+	require.Contains(t, refuse(t, "train", config, "--dry-run", "env.train_seed=0", "env.val_seed=1"), "overlap training levels")
+}
+
+// TestPicturesNeedAModelThatSees: that is found before anything is loaded or written.
+func TestPicturesNeedAModelThatSees(t *testing.T) {
+	config, out := setup(t)
+	shape, err := vlm.NamedShape("qwen3-0_6b")
+	require.NoError(t, err)
+	shape.Layers, shape.Hidden, shape.FF, shape.Heads, shape.KVHeads, shape.HeadDim, shape.Vocab = 1, 16, 16, 1, 1, 16, 300
+	blind := filepath.Join(t.TempDir(), "blind")
+	require.NoError(t, vlm.Create(blind, shape, nil, 1))
+	args := []string{"train", config, "actor_rollout_ref.model.path=" + blind, "--out", out}
+	require.Contains(t, succeed(t, append(args, "--dry-run")...), "can be trained", "it reads text")
+	pictures := file(t, "envs.yaml", "envs:\n  - {name: FrozenLake, n_envs: 2, seed_list: [7, 8], config: {render_mode: vision, size: 2}}\n")
+	for _, more := range []string{"env.config.render_mode=vision", "data.val_files=" + pictures} {
+		for _, flags := range [][]string{{"--dry-run"}, nil} {
+			errs := refuse(t, append(append(args, more), flags...)...)
+			require.Contains(t, errs, "frozenlake shows pictures, but the model in "+blind)
+			require.Contains(t, errs, "reads text only")
+			require.NoDirExists(t, out)
+		}
+	}
+}
+
+// TestAnIDOfTheHubNamesTheCommandThatFetchesIt, or the folder where it is already.
+func TestAnIDOfTheHubNamesTheCommandThatFetchesIt(t *testing.T) {
+	config, out := setup(t)
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	t.Setenv("HOME", cache)
+	args := []string{"train", config, "actor_rollout_ref.model.path=Qwen/Qwen2.5-VL-3B-Instruct", "--out", out}
+	errs := refuse(t, args...)
+	require.Contains(t, errs, "vagen model fetch Qwen/Qwen2.5-VL-3B-Instruct\n")
+	require.Contains(t, errs, "set actor_rollout_ref.model.path to the folder that it prints, ")
+	require.Contains(t, errs, filepath.Join("Qwen--Qwen2.5-VL-3B-Instruct", "<commit>"))
+	require.NoDirExists(t, out)
+	require.NotContains(t, refuse(t, "train", config, "actor_rollout_ref.model.path=/none"), "model fetch")
+
+	_, root, ok := strings.Cut(errs, "the folder that it prints, ")
+	require.True(t, ok)
+	root, _, ok = strings.Cut(root, string(filepath.Separator)+"<commit>")
+	require.True(t, ok)
+	commit := strings.Repeat("a", 40)
+	require.NoError(t, os.MkdirAll(filepath.Join(root, commit), 0o755))
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "refs"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(root, "refs", "main"), []byte(commit), 0o644))
+	require.Contains(t, refuse(t, args...), "has been fetched: set actor_rollout_ref.model.path="+filepath.Join(root, commit))
+}
+
+// TestOnlyWhatWasMeasuredIsReported at the end of training.
+func TestOnlyWhatWasMeasuredIsReported(t *testing.T) {
+	for want, args := range map[string][]string{
+		"success was not measured: no validation ran\n": {"trainer.val_before_train=false", "trainer.test_freq=0"},
+		"success: trained ":                             {"trainer.val_before_train=false"},
+		"success: before ":                              {"trainer.test_freq=0"},
+	} {
+		config, out := setup(t)
+		text := succeed(t, append([]string{"train", config, "--out", out, "--log", "error"}, args...)...)
+		require.Contains(t, text, want)
+		require.NotContains(t, text, "before 0.00, trained 0.00")
+		if want == "success: before " {
+			require.NotContains(t, text, "trained ")
+		}
+	}
+}
