@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -29,7 +30,14 @@ func guarded(t *testing.T) string {
 	t.Helper()
 	r := builtin.Registry()
 	o := remote.DefaultServerOptions()
-	o.Lite = func(config map[string]any) (env.Env, error) { return r.New("frozenlake", config) }
+	o.Lite = func(config map[string]any) (env.Env, error) {
+		if config["api_key"] != canary || fmt.Sprint(config["headers"]) != "map[X-Own:"+canary+"]" {
+			return nil, errors.New("the secrets of the options did not arrive")
+		}
+		delete(config, "api_key")
+		delete(config, "headers")
+		return r.New("frozenlake", config)
+	}
 	o.Legacy, o.APIKey = r, canary
 	s, err := remote.NewServer(o)
 	require.NoError(t, err)
@@ -89,7 +97,7 @@ func requireSecret(t *testing.T, dirs ...string) {
 // in no file, log or message of a run, which resumes and replays all the same.
 func TestNoArtefactOfARunHoldsASecret(t *testing.T) {
 	host := guarded(t)
-	options := fmt.Sprintf(`{base_urls: ["http://:%s@%s"], token: %s, render_mode: text, prompt: brief, size: 2}`, canary, host, canary)
+	options := fmt.Sprintf(`{base_urls: ["http://:%s@%s"], token: %s, api_key: %s, headers: {X-Own: %s}, render_mode: text, prompt: brief, size: 2}`, canary, host, canary, canary, canary)
 	file := filepath.Join(t.TempDir(), "envs.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("envs:\n  - {name: remote, n_envs: 4, seed: [1, 100, 1], config: "+options+"}\n"), 0o644))
 	for name, with := range map[string]struct{ options, secrets []string }{
