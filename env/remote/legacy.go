@@ -138,6 +138,11 @@ func (s *Server) settle(id, name string, order map[string]any) error {
 	if err == nil {
 		err = s.make(one, func(config map[string]any) (env.Env, error) { return s.o.Legacy.New(name, config) }, config)
 	}
+	if errors.Is(err, env.ErrRefused) {
+		listed = true // not at all
+		s.quota.give()
+		return err
+	}
 	if err != nil {
 		s.log.Warn("environment was not made", "id", id, "kind", name, "err", err)
 		one.failure = err

@@ -119,6 +119,11 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, rt route, id str
 		}
 		return a, nil
 	}
+	if err := s.admissible(r); err != nil && !rt.public {
+		s.metrics.refused("origin")
+		s.log.Warn("request refused", "route", rt.name, "from", r.RemoteAddr, "err", err)
+		return detail(http.StatusForbidden, err.Error()), nil
+	}
 	if !rt.public && !s.authorized(r) {
 		s.metrics.refused("key")
 		s.log.Warn("request without the right key", "route", rt.name, "from", r.RemoteAddr)

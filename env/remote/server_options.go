@@ -23,7 +23,8 @@ const (
 // of 0 means what its comment says.
 type ServerOptions struct {
 	// Lite makes an environment for each POST /connect from its env_config. Nil
-	// turns the Lite protocol off.
+	// turns the Lite protocol off. Clients choose the options: an env.Guard keeps
+	// addresses, paths and secrets from them, here and in Legacy.
 	Lite env.Factory
 	// Legacy makes the environments of POST /environments by env_name. Nil turns
 	// the legacy protocol off. Its clients expect the rules of the legacy system,
@@ -35,6 +36,13 @@ type ServerOptions struct {
 	// which clients use whose base URL is http://:KEY@host. Empty asks for none,
 	// which Serve allows only where no other machine can connect.
 	APIKey string
+	// Hosts are names by which clients may address the service, and whose pages may
+	// ask it, ports apart. The address of the connection is always allowed, with
+	// loopback names where that is a loopback address; without Hosts, a service
+	// with an APIKey answers to every name. Any other name gets status 403: it is
+	// what a web page shows that had a browser look up its own name anew. So does a
+	// request from a page (with the header Origin) of any other host or port.
+	Hosts []string
 
 	// SessionTimeout closes Lite sessions that no /call has used for so long, and
 	// LegacyTimeout legacy environments. 0 keeps them until they are closed.
