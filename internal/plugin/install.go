@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"vagen/internal/filelock"
 )
 
 // setup is one search, and perhaps one installation.
