@@ -73,6 +73,7 @@ func (s *service) flags(f *flag.FlagSet) {
 	f.DurationVar(&o.LegacyTimeout, "legacy-timeout", o.LegacyTimeout, "close legacy environments that are idle for so long; 0 is never")
 	f.DurationVar(&o.SweepEvery, "sweep-every", o.SweepEvery, "how often idle ones are looked for")
 	f.IntVar(&o.MaxSessions, "max-sessions", o.MaxSessions, "environments alive; 0 is no limit")
+	f.IntVar(&o.MaxBatch, "max-batch", o.MaxBatch, "environments that one legacy request makes; 0 is no limit")
 	f.IntVar(&o.MaxInFlight, "max-inflight", o.MaxInFlight, "requests worked on at once; 0 is no limit")
 	f.DurationVar(&o.AdmitTimeout, "admit-timeout", o.AdmitTimeout, "how long a request waits for its turn before it is refused")
 	f.DurationVar(&o.CallTimeout, "call-timeout", o.CallTimeout, "longest call of an environment")

@@ -51,6 +51,7 @@ type ServerOptions struct {
 	SweepEvery     time.Duration // how often these two are checked
 
 	MaxSessions  int           // environments alive, of both protocols; 0 is no limit
+	MaxBatch     int           // environments that one legacy request makes; 0 is no limit
 	MaxInFlight  int           // requests worked on at once; 0 is no limit
 	AdmitTimeout time.Duration // how long a request waits for its turn before it is refused
 	// CallTimeout limits each call of an environment. One that does not return is
@@ -75,12 +76,12 @@ type ServerOptions struct {
 }
 
 // DefaultServerOptions returns the settings of the original services where these
-// have one.
+// have one. Those have no MaxSessions and MaxBatch.
 func DefaultServerOptions() ServerOptions {
 	limits := DefaultLimits()
 	limits.Body = 16 << 20
 	return ServerOptions{
-		SessionTimeout: time.Hour, SweepEvery: time.Minute,
+		MaxSessions: 1 << 14, MaxBatch: 1 << 12, SessionTimeout: time.Hour, SweepEvery: time.Minute,
 		AdmitTimeout: 5 * time.Second, CallTimeout: 10 * time.Minute,
 		ReadTimeout: time.Minute, WriteTimeout: time.Minute, DrainTimeout: 30 * time.Second,
 		BatchWorkers: 32, Images: PNG, Limits: limits,
@@ -109,7 +110,7 @@ func (o *ServerOptions) Validate() error {
 	for _, n := range []struct {
 		name         string
 		value, least int
-	}{{"MaxSessions", o.MaxSessions, 0}, {"MaxInFlight", o.MaxInFlight, 0}, {"BatchWorkers", o.BatchWorkers, 1}} {
+	}{{"MaxSessions", o.MaxSessions, 0}, {"MaxBatch", o.MaxBatch, 0}, {"MaxInFlight", o.MaxInFlight, 0}, {"BatchWorkers", o.BatchWorkers, 1}} {
 		if n.value < n.least {
 			f.bad(n.name, "%d is below %d", n.value, n.least)
 		}
