@@ -78,10 +78,10 @@ func (s *Server) sealed(a answer, err error) (reply, error) {
 		body: wire.Encode(boundary, data, a.images, wire.Format(s.o.Images).Type())}, nil
 }
 
-// errNoSession is the error of decode about a session that is not listed.
-type errNoSession string
+// missingSessionError is the error of decode about a session that is not listed.
+type missingSessionError string
 
-func (e errNoSession) Error() string { return "Session " + clip(string(e), 100) + " not found" }
+func (e missingSessionError) Error() string { return "Session " + clip(string(e), 100) + " not found" }
 
 // decode reads a request of the Lite protocol. No method uses its images, but bad
 // ones are refused, as the original does. A call of an unknown session is refused
@@ -90,7 +90,7 @@ func (s *Server) decode(r *http.Request, body []byte, call bool) (map[string]any
 	m, err := wire.Split(r.Header.Get("Content-Type"), body, s.o.Limits.Parts)
 	if err == nil && call {
 		if id, ok := pyjson.Member(m.Raw, "session_id"); ok && id != "" && s.lite.get(id) == nil {
-			return nil, errNoSession(id)
+			return nil, missingSessionError(id)
 		}
 	}
 	if err == nil {
@@ -182,7 +182,7 @@ func (s *Server) dispatch(r *http.Request, body []byte, release func()) reply {
 	data, err := s.decode(r, body, true)
 	if err != nil {
 		release()
-		if missing := errNoSession(""); errors.As(err, &missing) {
+		if missing := missingSessionError(""); errors.As(err, &missing) {
 			return detail(http.StatusNotFound, missing.Error())
 		}
 		return s.failed(err, "call")
@@ -220,7 +220,7 @@ func (s *Server) dispatch(r *http.Request, body []byte, release func()) reply {
 }
 
 func notFound(id any) reply {
-	return detail(http.StatusNotFound, errNoSession(fmt.Sprint(id)).Error())
+	return detail(http.StatusNotFound, missingSessionError(fmt.Sprint(id)).Error())
 }
 
 // method finds what a call asks for and reads its parameters.
