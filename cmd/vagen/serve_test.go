@@ -94,6 +94,42 @@ func TestServedWithAKey(t *testing.T) {
 	}
 }
 
+func TestClientsOfAServiceChooseNoPathUnlessItIsAllowed(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.svg"), []byte(`<svg viewBox="0 0 9 9"/>`), 0o600))
+	for _, args := range [][]string{nil, {"--allow-option", "data_dir"}} {
+		url, stop := serve(t, unset, append([]string{"--env", "svg"}, args...)...)
+		code, _, errs := run(t, "", "play", "remote", "base_urls="+url, "retries=0", "data_dir="+dir)
+		if args == nil {
+			require.Equal(t, cli.Failed, code)
+			require.Contains(t, errs, "only the operator of the service may set it")
+		} else {
+			require.Equal(t, cli.OK, code, errs)
+		}
+		code, _ = stop()
+		require.Equal(t, cli.OK, code)
+	}
+}
+
+func TestServiceAnswersNoPageOfAnotherHost(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want int
+	}{{nil, http.StatusForbidden}, {[]string{"--allow-host", "evil.example"}, http.StatusOK}} {
+		url, stop := serve(t, unset, append([]string{"--env", "sokoban"}, c.args...)...)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/sessions", nil)
+		require.NoError(t, err)
+		r.Host = "evil.example"
+		r.Header.Set("Origin", "http://evil.example")
+		got, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, got.Body.Close())
+		require.Equal(t, c.want, got.StatusCode)
+		code, _ := stop()
+		require.Equal(t, cli.OK, code)
+	}
+}
+
 func TestServicesThatMakeNoSenseAreRefused(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--env is needed":                {},
@@ -103,6 +139,8 @@ func TestServicesThatMakeNoSenseAreRefused(t *testing.T) {
 		"registered already":             {"--env", "sokoban", "--env", "sokoban", "--protocol", "legacy"},
 		`did you mean "dim_room"?`:       {"--env", "sokoban", "dim_rom=[6, 6]"},
 		"MaxSessions: -1 is below 0":     {"--env", "sokoban", "--max-sessions", "-1"},
+		`did you mean "data_dir"?`:       {"--env", "svg", "--allow-option", "data_dri"},
+		"MaxBatch: -1 is below 0":        {"--env", "sokoban", "--max-batch", "-1"},
 		`"gif" is neither`:               {"--env", "sokoban", "--image-format", "gif"},
 		"--api-key-env or --api-key-fil": {"--env", "sokoban", "--addr", "0.0.0.0:0"},
 		"variable NONE is empty":         {"--env", "sokoban", "--api-key-env", "NONE"},

@@ -17,13 +17,13 @@ const (
 // Options are an environment's settings; Defaults gives the published ones. In
 // configurations they have the names of their tags.
 type Options struct {
-	RenderMode       string   `option:"render_mode"`   // Text or Vision
-	PromptFormat     string   `option:"prompt_format"` // a legacy format, see package reward
-	ActionSep        string   `option:"action_sep"`
+	RenderMode       string   `option:"render_mode" kind:"text"`   // Text or Vision
+	PromptFormat     string   `option:"prompt_format" kind:"text"` // a legacy format, see package reward
+	ActionSep        string   `option:"action_sep" kind:"text"`
 	MaxActions       int      `option:"max_actions_per_step"` // 1: one decision a turn
 	UseExample       bool     `option:"use_example_in_sys_prompt"`
-	ImagePlaceholder string   `option:"image_placeholder"`  // must be env.ImageMark; accepted for old configurations
-	SpecialTokens    []string `option:"special_token_list"` // removed from sections
+	ImagePlaceholder string   `option:"image_placeholder" kind:"text"`  // must be env.ImageMark; accepted for old configurations
+	SpecialTokens    []string `option:"special_token_list" kind:"text"` // removed from sections
 	FormatReward     float64  `option:"format_reward"`
 	// InvalidReward is the reward of a turn without a known action.
 	InvalidReward float64 `option:"invalid_reward"`
@@ -35,7 +35,7 @@ type Options struct {
 	WorldModelingWeight float64 `option:"worldmodeling_reward_weight"`
 
 	// These are accepted for old configurations and change nothing.
-	EnvName string `option:"env_name"`
+	EnvName string `option:"env_name" kind:"text"`
 	Natural bool   `option:"natural"`
 	Sab     bool   `option:"sab"`
 }

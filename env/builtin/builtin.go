@@ -24,10 +24,30 @@ type Kind struct {
 	// Defaults returns the struct of options under one of Rules, for
 	// env.OptionValues. Nil where a service defines the options.
 	Defaults func(rules string) any
+	// Own returns the struct of the options that the environment does not pass on
+	// to a service, where a service defines the others.
+	Own func() any
 	// Claims says that what responses say about the state can be paid for: by the
 	// option use_state_reward and, from a Registry, by the block state_reward, see
 	// judge.StateReward.
 	Claims bool
+}
+
+// OptionKinds declares the options of the environment and of its block
+// state_reward, for env.Guard.
+func (k Kind) OptionKinds() map[string]env.OptionKind {
+	kinds := map[string]env.OptionKind{}
+	if k.Defaults != nil {
+		kinds = env.OptionKinds(k.Defaults(""))
+	} else if k.Own != nil {
+		kinds = env.OptionKinds(k.Own())
+	}
+	if k.Claims {
+		for name, kind := range env.OptionKinds(judge.StateReward{}) {
+			kinds[judge.Key+"."+name] = kind
+		}
+	}
+	return kinds
 }
 
 // Kinds returns all environments of the library, by name.
@@ -42,8 +62,8 @@ func Kinds() []Kind {
 			Make: navigation.FromConfig, Defaults: func(r string) any { return navigation.Defaults(navigation.Rules(r)) }},
 		{Name: "primitive_skill", About: "arrange things on a table with the skills of a robot arm", Rules: systems, Claims: true,
 			Make: primitiveskill.FromConfig, Defaults: func(r string) any { return primitiveskill.Defaults(primitiveskill.Rules(r)) }},
-		{Name: "remote", About: "whatever a service hosts that the option base_urls names", Make: remote.FromConfig},
-		{Name: "remote_legacy", About: "the same over the legacy protocol; env_name says which environment", Make: remote.LegacyFromConfig},
+		{Name: "remote", About: "whatever a service hosts that the option base_urls names", Make: remote.FromConfig, Own: remote.OwnOptions},
+		{Name: "remote_legacy", About: "the same over the legacy protocol; env_name says which environment", Make: remote.LegacyFromConfig, Own: remote.OwnOptions},
 		{Name: "sokoban", About: "push all boxes onto their targets", Rules: systems, Claims: true,
 			Make: sokoban.FromConfig, Defaults: func(r string) any { return sokoban.Defaults(sokoban.Rules(r)) }},
 		{Name: "svg", About: "write SVG code that draws a given picture", Rules: []string{"episode", "service"},

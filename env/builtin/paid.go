@@ -17,7 +17,12 @@ type paid struct {
 
 	mu     sync.Mutex
 	judges map[judgeKey]env.Judge
+	order  []judgeKey // of judges, oldest first
 }
+
+// maxJudges is how many judges are kept for further environments. Environments keep
+// the one that they were made with.
+const maxJudges = 64
 
 type judgeKey struct {
 	scorer, url, model string
@@ -82,6 +87,10 @@ func (p *paid) judge(block *judge.StateReward) (env.Judge, error) {
 		}
 		j = &judge.Model{Pricing: judge.Pricing{Base: block.Base}, Ask: ask}
 	}
-	p.judges[key] = j
+	if len(p.order) == maxJudges {
+		delete(p.judges, p.order[0])
+		p.order = slices.Delete(p.order, 0, 1)
+	}
+	p.judges[key], p.order = j, append(p.order, key)
 	return j, nil
 }

@@ -3,6 +3,7 @@ package builtin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -170,4 +171,21 @@ func boardOf(text string) string {
 		}
 	}
 	return strings.Join(rows, "\n")
+}
+
+func TestJudgesOfManyAddressesAreNotKeptForEver(t *testing.T) {
+	p := &paid{judges: map[judgeKey]env.Judge{}, dial: func(string, string) (judge.Ask, error) {
+		return func(context.Context, []string) ([]string, []error, error) { return nil, nil, nil }, nil
+	}}
+	block := judge.DefaultStateReward()
+	for i := range 10 * maxJudges {
+		block.JudgeURL = fmt.Sprintf("http://host%d/v1", i)
+		j, err := p.judge(&block)
+		require.NoError(t, err)
+		again, err := p.judge(&block)
+		require.NoError(t, err)
+		require.Same(t, j, again)
+		require.LessOrEqual(t, len(p.judges), maxJudges)
+		require.Len(t, p.order, len(p.judges))
+	}
 }

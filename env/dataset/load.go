@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"vagen/internal/safeyaml"
 )
 
 // Load reads the episodes of a file: YAML in either form, or parquet if its name
@@ -38,7 +40,7 @@ func load(ctx context.Context, path string, base int64, o Options) (episodes []E
 	default:
 		return nil, fmt.Errorf("dataset: %w: the ending %q is none of .yaml, .yml, .parquet", ErrFile, ext)
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	data, err := io.ReadAll(io.LimitReader(f, safeyaml.MaxBytes+1))
 	if err != nil {
 		return nil, err
 	}

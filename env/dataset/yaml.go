@@ -8,14 +8,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
-)
 
-// What a file may have, so that none exhausts the machine.
-const (
-	maxFile   = 16 << 20 // bytes
-	maxValues = 1 << 20  // those that aliases repeat included
-	maxDepth  = 64       // values inside values
+	"vagen/internal/safeyaml"
 )
 
 // document is a YAML file whose top is a mapping.
@@ -33,13 +27,7 @@ func parse(data []byte, getenv func(string) (string, bool)) (doc *document, err 
 			doc, err = nil, fmt.Errorf("it can't be parsed: %v", p)
 		}
 	}()
-	if len(data) > maxFile {
-		return nil, fmt.Errorf("it has %d bytes or more, %d are allowed", len(data), maxFile)
-	}
-	if deep(data) {
-		return nil, fmt.Errorf("it has more than %d values inside each other", maxDepth)
-	}
-	file, err := parser.ParseBytes(data, 0)
+	file, err := safeyaml.Parse(data)
 	if err != nil {
 		return nil, tidy(err)
 	}
@@ -115,36 +103,11 @@ func line(n ast.Node) int {
 	return 0
 }
 
-// deep reports whether brackets or list marks nest deeper than allowed, which a
-// parser that calls itself for each would pay with its stack. Brackets in quotes
-// count, too; no sensible text has that many.
-func deep(data []byte) bool {
-	open, marks := 0, 0
-	for i, b := range data {
-		switch b {
-		case '[', '{':
-			open++
-		case ']', '}':
-			open = max(open-1, 0)
-		case '-', '?':
-			if i+1 < len(data) && (data[i+1] == ' ' || data[i+1] == '\t') {
-				marks++
-			}
-		case '\n':
-			marks = 0
-		}
-		if open > maxDepth || marks > maxDepth {
-			return true
-		}
-	}
-	return false
-}
-
 // plain reduces what decoders make to few types. Null entries of mappings go: null
 // means that a key is not given.
 func plain(v any, count *int, depth int) (any, error) {
-	if *count++; *count > maxValues || depth > maxDepth {
-		return nil, fmt.Errorf("there are more than %d values, or more than %d inside each other", maxValues, maxDepth)
+	if *count++; *count > safeyaml.MaxValues || depth > safeyaml.MaxDepth {
+		return nil, fmt.Errorf("there are more than %d values, or more than %d inside each other", safeyaml.MaxValues, safeyaml.MaxDepth)
 	}
 	switch v := v.(type) {
 	case nil, bool, int64, float64, string:

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/safeyaml"
 )
 
 const specs = `
@@ -112,7 +114,7 @@ func TestBadSpecsAreReportedWithLineAndKey(t *testing.T) {
 		strings.Replace(entry(""), "2", "4194304", 1) + "  - {name: sokoban, n_envs: 1}\n": {"more than 4194304 episodes"},
 		"a: " + strings.Repeat("[", 100000):                                                {"inside each other"},
 		"a: " + strings.Repeat("- ", 100000):                                               {"inside each other"},
-		strings.Repeat("a", maxFile+1):                                                     {"16777216 are allowed"},
+		strings.Repeat("a", safeyaml.MaxBytes+1):                                           {"16777216 are allowed"},
 	} {
 		_, err := ReadSpecs([]byte(text), Options{Known: known})
 		shown := text[:min(len(text), 200)]

@@ -38,28 +38,28 @@ type Options struct {
 	//
 	// Next is Lite with the formats of August 2026: the whole response must have the
 	// shape, and answers of too many actions are malformed. Success pays once.
-	Rules Rules `option:"rules"`
+	Rules Rules `option:"rules" kind:"text"`
 
-	Size       int      `option:"size"`     // rows and columns, 2..64
-	P          float64  `option:"p"`        // probability of a frozen cell
-	Desc       []string `option:"desc"`     // rows of a fixed map instead of a drawn one
-	MapSeed    *int64   `option:"map_seed"` // draws one map for all episodes; seeds then decide slips alone
+	Size       int      `option:"size"`             // rows and columns, 2..64
+	P          float64  `option:"p"`                // probability of a frozen cell
+	Desc       []string `option:"desc" kind:"text"` // rows of a fixed map instead of a drawn one
+	MapSeed    *int64   `option:"map_seed"`         // draws one map for all episodes; seeds then decide slips alone
 	Slippery   bool     `option:"is_slippery"`
 	SlipProb   float64  `option:"slip_prob"` // probability that a move goes to one of its sides; lite only
 	MaxActions int      `option:"max_actions_per_step"`
-	ActionSep  string   `option:"action_sep"`
+	ActionSep  string   `option:"action_sep" kind:"text"`
 
-	RenderMode string `option:"render_mode"` // Text or Vision
-	TileSize   int    `option:"tile_size"`   // pixels of a cell's side, 14..128
-	Shading    bool   `option:"shading"`     // see Renderer
-	Cracks     bool   `option:"cracks"`      // see Renderer
+	RenderMode string `option:"render_mode" kind:"text"` // Text or Vision
+	TileSize   int    `option:"tile_size"`               // pixels of a cell's side, 14..128
+	Shading    bool   `option:"shading"`                 // see Renderer
+	Cracks     bool   `option:"cracks"`                  // see Renderer
 
-	PromptFormat     string   `option:"prompt_format"` // a format of the rule set, see package reward
-	Prompt           string   `option:"prompt"`        // Full, or Brief for models with a small vocabulary
+	PromptFormat     string   `option:"prompt_format" kind:"text"` // a format of the rule set, see package reward
+	Prompt           string   `option:"prompt" kind:"text"`        // Full, or Brief for models with a small vocabulary
 	UseExample       bool     `option:"use_example_in_sys_prompt"`
-	StrictFormat     bool     `option:"strict_format"`      // a malformed turn does nothing; next only
-	ImagePlaceholder string   `option:"image_placeholder"`  // must be env.ImageMark; accepted for old configurations
-	SpecialTokens    []string `option:"special_token_list"` // removed from sections; legacy only
+	StrictFormat     bool     `option:"strict_format"`                  // a malformed turn does nothing; next only
+	ImagePlaceholder string   `option:"image_placeholder" kind:"text"`  // must be env.ImageMark; accepted for old configurations
+	SpecialTokens    []string `option:"special_token_list" kind:"text"` // removed from sections; legacy only
 
 	SuccessReward float64 `option:"success_reward"` // lite only
 	FormatReward  float64 `option:"format_reward"`

@@ -43,12 +43,12 @@ type Options struct {
 	//
 	// Next is Lite with the formats of August 2026: the whole response must have the
 	// shape, and answers of too many actions are malformed.
-	Rules Rules `option:"rules"`
+	Rules Rules `option:"rules" kind:"text"`
 
 	// EvalSet is one of EvalSets, or the name without .json of a file in TaskDir.
 	// TaskDir may also be a file itself; "" means the built-in sets.
-	EvalSet    string  `option:"eval_set"`
-	TaskDir    string  `option:"task_dir"`
+	EvalSet    string  `option:"eval_set" kind:"text"`
+	TaskDir    string  `option:"task_dir" kind:"path"`
 	DownSample float64 `option:"down_sample_ratio"` // below 1: every round(1/ratio)-th task
 
 	Resolution       int     `option:"resolution"`        // pixels of the picture's side, 32..1024
@@ -57,13 +57,13 @@ type Options struct {
 	SuccessThreshold float64 `option:"success_threshold"` // metres
 	MaxSteps         int     `option:"max_steps"`         // actions of an episode; the successful one isn't counted
 	MaxActions       int     `option:"max_actions_per_step"`
-	ActionSep        string  `option:"action_sep"`
+	ActionSep        string  `option:"action_sep" kind:"text"`
 
-	RenderMode       string   `option:"render_mode"`   // Vision, or Text: the state in words, which is this package's own
-	PromptFormat     string   `option:"prompt_format"` // a format of the rule set, see package reward
-	ExampleCount     int      `option:"example_count"` // examples in the system prompt, 0 or 1
-	ImagePlaceholder string   `option:"image_placeholder"`
-	SpecialTokens    []string `option:"special_token_list"` // removed from sections; legacy only
+	RenderMode       string   `option:"render_mode" kind:"text"`   // Vision, or Text: the state in words, which is this package's own
+	PromptFormat     string   `option:"prompt_format" kind:"text"` // a format of the rule set, see package reward
+	ExampleCount     int      `option:"example_count"`             // examples in the system prompt, 0 or 1
+	ImagePlaceholder string   `option:"image_placeholder" kind:"text"`
+	SpecialTokens    []string `option:"special_token_list" kind:"text"` // removed from sections; legacy only
 
 	SuccessReward float64 `option:"success_reward"` // lite only
 	FormatReward  float64 `option:"format_reward"`
@@ -77,7 +77,7 @@ type Options struct {
 	WorldModelingWeight float64 `option:"worldmodeling_reward_weight"`
 
 	// These are read by no rule; old configurations have them.
-	EnvName          string  `option:"env_name"`
+	EnvName          string  `option:"env_name" kind:"text"`
 	Multiview        bool    `option:"multiview"`
 	GPUDevice        int     `option:"gpu_device"`
 	MaxActionPenalty float64 `option:"max_action_penalty"`

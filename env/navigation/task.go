@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"vagen/env"
+	"vagen/internal/regular"
 )
 
 // Position is a place in metres: x to the east, y up, z to the north.
@@ -89,7 +92,7 @@ type fileSet struct {
 // every target of the file's tasks at its place and leaves every start free, and
 // a way from each start to its target.
 func ReadTasks(name string) (TaskSet, error) {
-	raw, err := os.ReadFile(name)
+	raw, err := regular.ReadFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("navigation: %w: %w", ErrTask, err)
 	}
@@ -174,6 +177,9 @@ func (o *Options) source() (TaskSet, error) {
 	}
 	path := o.TaskDir
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		if !filepath.IsLocal(o.EvalSet + ".json") {
+			return nil, fmt.Errorf("navigation: option %q: %w: %q is not the name of a file below task_dir", "eval_set", env.ErrOption, o.EvalSet)
+		}
 		path = filepath.Join(path, o.EvalSet+".json")
 	}
 	read, _ := readSets.LoadOrStore(path, sync.OnceValues(func() (TaskSet, error) { return ReadTasks(path) }))

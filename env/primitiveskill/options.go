@@ -37,19 +37,19 @@ type Options struct {
 	//
 	// Next is Lite with the formats of August 2026: the whole response must have the
 	// shape, and answers of too many actions are malformed.
-	Rules Rules `option:"rules"`
+	Rules Rules `option:"rules" kind:"text"`
 
-	Task       string `option:"env_id"` // one of Tasks
+	Task       string `option:"env_id" kind:"text"` // one of Tasks
 	MaxSteps   int    `option:"max_steps"`
 	MaxActions int    `option:"max_actions_per_step"`
-	ActionSep  string `option:"action_sep"`
+	ActionSep  string `option:"action_sep" kind:"text"`
 
-	RenderMode       string   `option:"render_mode"`
-	Resolution       int      `option:"resolution"`    // pixels of the picture's side, 64..1024; the original's is 300
-	MaskSuccess      bool     `option:"mask_success"`  // hides from observations how far the task is done
-	PromptFormat     string   `option:"prompt_format"` // a format of the rule set, see package reward
-	ImagePlaceholder string   `option:"image_placeholder"`
-	SpecialTokens    []string `option:"special_token_list"` // removed from sections; legacy only
+	RenderMode       string   `option:"render_mode" kind:"text"`
+	Resolution       int      `option:"resolution"`                // pixels of the picture's side, 64..1024; the original's is 300
+	MaskSuccess      bool     `option:"mask_success"`              // hides from observations how far the task is done
+	PromptFormat     string   `option:"prompt_format" kind:"text"` // a format of the rule set, see package reward
+	ImagePlaceholder string   `option:"image_placeholder" kind:"text"`
+	SpecialTokens    []string `option:"special_token_list" kind:"text"` // removed from sections; legacy only
 
 	FormatReward  float64 `option:"format_reward"`
 	SuccessReward float64 `option:"success_reward"` // lite only
@@ -69,9 +69,9 @@ type Options struct {
 	WorldModelingWeight float64 `option:"worldmodeling_reward_weight"`
 
 	// These are read by no rule; old configurations have them.
-	EnvName     string `option:"env_name"`
+	EnvName     string `option:"env_name" kind:"text"`
 	RecordVideo bool   `option:"record_video"`
-	VideoDir    string `option:"video_record_dir"`
+	VideoDir    string `option:"video_record_dir" kind:"path"`
 	GPUDevice   int    `option:"gpu_device"`
 }
 

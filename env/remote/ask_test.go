@@ -49,6 +49,7 @@ func askContext(t testing.TB, ctx context.Context, s *Server, method, path strin
 		}
 	}
 	r := httptest.NewRequestWithContext(ctx, method, path, bytes.NewReader(raw))
+	r.Host = "localhost"
 	r.Header.Set("Content-Type", kind)
 	for _, f := range change {
 		f(r)

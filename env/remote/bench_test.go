@@ -84,6 +84,7 @@ func BenchmarkHandler(b *testing.B) {
 			raw := loadRequest(b, "/call", Info{{"session_id", id}, {"method", "step"}, {"params", Info{{"action_str", l.action}}}})
 			_, raw, _ = bytes.Cut(raw, []byte("\r\n\r\n"))
 			r := httptest.NewRequest(http.MethodPost, "/call", nil)
+			r.Host = "localhost"
 			r.Header.Set("Content-Type", `multipart/form-data; boundary="`+loadBoundary+`"`)
 			r.ContentLength = int64(len(raw))
 			var body bytes.Reader

@@ -6,21 +6,21 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"vagen/env"
+	"vagen/internal/regular"
 )
 
 // settings are the named options that a client takes for itself; all others go to
 // the service.
 type settings struct {
-	BaseURLs      any      `option:"base_urls"`
-	BaseURL       string   `option:"base_url"`
-	URLFile       string   `option:"url_file"`
+	BaseURLs      any      `option:"base_urls" kind:"address"`
+	BaseURL       string   `option:"base_url" kind:"address"`
+	URLFile       string   `option:"url_file" kind:"path"`
 	Timeout       *float64 `option:"timeout"`
 	Retries       *int     `option:"retries"`
 	Backoff       *float64 `option:"backoff"`
@@ -28,15 +28,19 @@ type settings struct {
 	JitterMin     *float64 `option:"backoff_jitter_min"`
 	JitterRange   *float64 `option:"backoff_jitter_range"`
 	JitterSeed    int64    `option:"jitter_seed"`
-	Token         string   `option:"token"`
+	Token         string   `option:"token" kind:"secret"`
 	LogRetries    *bool    `option:"log_retries"`
 	FailoverAfter *int     `option:"failover_after_failures"`
-	Compat        string   `option:"compat"`
+	Compat        string   `option:"compat" kind:"text"`
 	Resend        bool     `option:"resend"`
 	MaxResponse   *float64 `option:"max_response_mb"`
 	MaxPixels     *int     `option:"max_image_pixels"`
 	MaxImages     *int     `option:"max_images"`
 }
+
+// OwnOptions returns the struct of the options that clients take for themselves,
+// for env.OptionKinds.
+func OwnOptions() any { return settings{} }
 
 // FromConfig makes a Client from named options. These are its own, with the names
 // that the original client knows,
@@ -214,7 +218,7 @@ func (s settings) urls() ([]string, error) {
 	if s.URLFile == "" {
 		return nil, nil
 	}
-	f, err := os.Open(s.URLFile)
+	f, err := regular.Open(s.URLFile)
 	if err != nil {
 		return nil, fmt.Errorf("remote: option %q: %w: %w", "url_file", env.ErrOption, err)
 	}

@@ -52,7 +52,11 @@ func parameters(r *http.Request, body []byte, name string) (map[string]any, *rep
 	}
 	v, err := pyjson.Parse(body)
 	if err != nil {
-		a := page(http.StatusBadRequest, err.Error())
+		status := http.StatusBadRequest
+		if errors.Is(err, pyjson.ErrLimit) {
+			status = http.StatusRequestEntityTooLarge
+		}
+		a := page(status, err.Error())
 		return nil, &a
 	}
 	data, _ := v.(map[string]any)
@@ -88,6 +92,10 @@ func (s *Server) create(r *http.Request, _ string, body []byte) reply {
 	wanted, err := mapping(data, "ids2configs")
 	if err != nil {
 		return s.broken(err)
+	}
+	if limit := s.o.MaxBatch; limit > 0 && len(wanted) > limit {
+		s.metrics.refused("sessions")
+		return s.broken(fmt.Errorf("ids2configs: %w: found %d, at most %d are allowed", errBatch, len(wanted), limit))
 	}
 	known := s.o.Legacy.Names()
 	for id, v := range wanted {
@@ -137,6 +145,11 @@ func (s *Server) settle(id, name string, order map[string]any) error {
 	config, err := mapping(order, "env_config")
 	if err == nil {
 		err = s.make(one, func(config map[string]any) (env.Env, error) { return s.o.Legacy.New(name, config) }, config)
+	}
+	if errors.Is(err, env.ErrRefused) {
+		listed = true // not at all
+		s.quota.give()
+		return err
 	}
 	if err != nil {
 		s.log.Warn("environment was not made", "id", id, "kind", name, "err", err)

@@ -212,6 +212,9 @@ func names(v any) ([]string, error) {
 }
 
 func (s *Server) oneReset(r *http.Request, id string, body []byte) reply {
+	if _, err := s.members([]string{id}); err != nil {
+		return s.broken(err)
+	}
 	data, bad := parameters(r, body, "")
 	if bad != nil {
 		return *bad
@@ -225,6 +228,9 @@ func (s *Server) oneReset(r *http.Request, id string, body []byte) reply {
 }
 
 func (s *Server) oneStep(r *http.Request, id string, body []byte) reply {
+	if _, err := s.members([]string{id}); err != nil {
+		return s.broken(err)
+	}
 	data, bad := parameters(r, body, "action")
 	if bad != nil {
 		return *bad

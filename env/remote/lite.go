@@ -78,10 +78,24 @@ func (s *Server) sealed(a answer, err error) (reply, error) {
 		body: wire.Encode(boundary, data, a.images, wire.Format(s.o.Images).Type())}, nil
 }
 
+// missingSessionError is the error of decode about a session that is not listed.
+type missingSessionError string
+
+func (e missingSessionError) Error() string { return "Session " + clip(string(e), 100) + " not found" }
+
 // decode reads a request of the Lite protocol. No method uses its images, but bad
-// ones are refused, as the original does.
-func (s *Server) decode(r *http.Request, body []byte) (map[string]any, error) {
-	m, err := wire.Decode(r.Header.Get("Content-Type"), body, s.o.Limits.Parts)
+// ones are refused, as the original does. A call of an unknown session is refused
+// before its values are read.
+func (s *Server) decode(r *http.Request, body []byte, call bool) (map[string]any, error) {
+	m, err := wire.Split(r.Header.Get("Content-Type"), body, s.o.Limits.Parts)
+	if err == nil && call {
+		if id, ok := pyjson.Member(m.Raw, "session_id"); ok && id != "" && s.lite.get(id) == nil {
+			return nil, missingSessionError(id)
+		}
+	}
+	if err == nil {
+		m.Data, err = m.Decode()
+	}
 	room := s.o.Limits.Pixels
 	for i := 0; i < len(m.Images) && err == nil; i++ {
 		err = wire.CheckImage(m.Images[i].Data, &room)
@@ -95,7 +109,7 @@ func (s *Server) connect(r *http.Request, _ string, body []byte) reply {
 	if err != nil {
 		return s.failed(err, "connect")
 	}
-	data, err := s.decode(r, body)
+	data, err := s.decode(r, body, false)
 	var config map[string]any
 	if err == nil {
 		config, err = mapping(data, "env_config")
@@ -165,9 +179,12 @@ func (s *Server) call(r *http.Request, _ string, body []byte) reply {
 }
 
 func (s *Server) dispatch(r *http.Request, body []byte, release func()) reply {
-	data, err := s.decode(r, body)
+	data, err := s.decode(r, body, true)
 	if err != nil {
 		release()
+		if missing := missingSessionError(""); errors.As(err, &missing) {
+			return detail(http.StatusNotFound, missing.Error())
+		}
 		return s.failed(err, "call")
 	}
 	id, method := data["session_id"], data["method"]
@@ -203,7 +220,7 @@ func (s *Server) dispatch(r *http.Request, body []byte, release func()) reply {
 }
 
 func notFound(id any) reply {
-	return detail(http.StatusNotFound, "Session "+clip(fmt.Sprint(id), 100)+" not found")
+	return detail(http.StatusNotFound, missingSessionError(fmt.Sprint(id)).Error())
 }
 
 // method finds what a call asks for and reads its parameters.

@@ -85,7 +85,7 @@ func loadRequest(t testing.TB, path string, in Info) []byte {
 	data, err := pyjson.Append(nil, in, pyjson.Lite)
 	require.NoError(t, err)
 	body := wire.Encode(loadBoundary, data, nil, "image/png")
-	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: service\r\nContent-Type: multipart/form-data; boundary=\"%s\"\r\nContent-Length: %d\r\n\r\n",
+	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=\"%s\"\r\nContent-Length: %d\r\n\r\n",
 		path, loadBoundary, len(body))
 	return append([]byte(head), body...)
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"vagen/env"
 	"vagen/env/remote/internal/pyjson"
 )
 
@@ -62,6 +63,10 @@ func statusOf(err error) int {
 		return http.StatusServiceUnavailable
 	case errors.Is(err, errLate):
 		return http.StatusGatewayTimeout
+	case errors.Is(err, pyjson.ErrLimit), errors.Is(err, errBatch):
+		return http.StatusRequestEntityTooLarge
+	case errors.Is(err, env.ErrRefused):
+		return http.StatusForbidden
 	}
 	return http.StatusInternalServerError
 }

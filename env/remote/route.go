@@ -119,6 +119,14 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, rt route, id str
 		}
 		return a, nil
 	}
+	if r.ContentLength != 0 { // also for a body that is not read, which net/http waits for
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.o.ReadTimeout)) // recorders of tests have none
+	}
+	if err := s.admissible(r); err != nil && !rt.public {
+		s.metrics.refused("origin")
+		s.log.Warn("request refused", "route", rt.name, "from", r.RemoteAddr, "err", err)
+		return detail(http.StatusForbidden, err.Error()), nil
+	}
 	if !rt.public && !s.authorized(r) {
 		s.metrics.refused("key")
 		s.log.Warn("request without the right key", "route", rt.name, "from", r.RemoteAddr)
@@ -147,8 +155,6 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength == 0 {
 		return nil, nil
 	}
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(s.o.ReadTimeout)) // recorders of tests have none
 	limited := http.MaxBytesReader(w, r.Body, s.o.Limits.Body)
 	var body []byte
 	var err error
@@ -159,7 +165,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		body, err = io.ReadAll(limited)
 	}
 	if err == nil {
-		_ = control.SetReadDeadline(time.Time{})
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	}
 	return body, err
 }

@@ -23,7 +23,8 @@ const (
 // of 0 means what its comment says.
 type ServerOptions struct {
 	// Lite makes an environment for each POST /connect from its env_config. Nil
-	// turns the Lite protocol off.
+	// turns the Lite protocol off. Clients choose the options: an env.Guard keeps
+	// addresses, paths and secrets from them, here and in Legacy.
 	Lite env.Factory
 	// Legacy makes the environments of POST /environments by env_name. Nil turns
 	// the legacy protocol off. Its clients expect the rules of the legacy system,
@@ -35,6 +36,13 @@ type ServerOptions struct {
 	// which clients use whose base URL is http://:KEY@host. Empty asks for none,
 	// which Serve allows only where no other machine can connect.
 	APIKey string
+	// Hosts are names by which clients may address the service, and whose pages may
+	// ask it, ports apart. The address of the connection is always allowed, with
+	// loopback names where that is a loopback address; without Hosts, a service
+	// with an APIKey answers to every name. Any other name gets status 403: it is
+	// what a web page shows that had a browser look up its own name anew. So does a
+	// request from a page (with the header Origin) of any other host or port.
+	Hosts []string
 
 	// SessionTimeout closes Lite sessions that no /call has used for so long, and
 	// LegacyTimeout legacy environments. 0 keeps them until they are closed.
@@ -43,6 +51,7 @@ type ServerOptions struct {
 	SweepEvery     time.Duration // how often these two are checked
 
 	MaxSessions  int           // environments alive, of both protocols; 0 is no limit
+	MaxBatch     int           // environments that one legacy request makes; 0 is no limit
 	MaxInFlight  int           // requests worked on at once; 0 is no limit
 	AdmitTimeout time.Duration // how long a request waits for its turn before it is refused
 	// CallTimeout limits each call of an environment. One that does not return is
@@ -67,12 +76,12 @@ type ServerOptions struct {
 }
 
 // DefaultServerOptions returns the settings of the original services where these
-// have one.
+// have one. Those have no MaxSessions and MaxBatch.
 func DefaultServerOptions() ServerOptions {
 	limits := DefaultLimits()
 	limits.Body = 16 << 20
 	return ServerOptions{
-		SessionTimeout: time.Hour, SweepEvery: time.Minute,
+		MaxSessions: 1 << 14, MaxBatch: 1 << 12, SessionTimeout: time.Hour, SweepEvery: time.Minute,
 		AdmitTimeout: 5 * time.Second, CallTimeout: 10 * time.Minute,
 		ReadTimeout: time.Minute, WriteTimeout: time.Minute, DrainTimeout: 30 * time.Second,
 		BatchWorkers: 32, Images: PNG, Limits: limits,
@@ -101,7 +110,7 @@ func (o *ServerOptions) Validate() error {
 	for _, n := range []struct {
 		name         string
 		value, least int
-	}{{"MaxSessions", o.MaxSessions, 0}, {"MaxInFlight", o.MaxInFlight, 0}, {"BatchWorkers", o.BatchWorkers, 1}} {
+	}{{"MaxSessions", o.MaxSessions, 0}, {"MaxBatch", o.MaxBatch, 0}, {"MaxInFlight", o.MaxInFlight, 0}, {"BatchWorkers", o.BatchWorkers, 1}} {
 		if n.value < n.least {
 			f.bad(n.name, "%d is below %d", n.value, n.least)
 		}

@@ -31,6 +31,9 @@ type session struct {
 // errFull is answered when the limit of sessions is reached.
 var errFull = errors.New("max sessions limit reached")
 
+// errBatch is wrapped by the error about a request for too many environments.
+var errBatch = errors.New("too many environments in one request")
+
 // sessions are the live environments of one protocol.
 type sessions struct {
 	quota *quota

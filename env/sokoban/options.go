@@ -40,13 +40,13 @@ type Options struct {
 	// Next is Lite with the formats of August 2026: the whole response must have the
 	// shape, and answers of too many actions are malformed. Success pays once, and
 	// Retry is RetryLCG.
-	Rules Rules `option:"rules"`
+	Rules Rules `option:"rules" kind:"text"`
 
-	Room       [2]int   `option:"dim_room"`  // rows and columns, walls included, 3..32 each
-	Boxes      int      `option:"num_boxes"` // 1..9
-	Desc       []string `option:"desc"`      // rows of a fixed room as Parse reads them
+	Room       [2]int   `option:"dim_room"`         // rows and columns, walls included, 3..32 each
+	Boxes      int      `option:"num_boxes"`        // 1..9
+	Desc       []string `option:"desc" kind:"text"` // rows of a fixed room as Parse reads them
 	MaxActions int      `option:"max_actions_per_step"`
-	ActionSep  string   `option:"action_sep"`
+	ActionSep  string   `option:"action_sep" kind:"text"`
 
 	// MinSolution accepts only rooms whose shortest solution has a number of
 	// moves in this range, searched up to SolveDepth moves; a room without one
@@ -55,19 +55,19 @@ type Options struct {
 	SolveDepth  int     `option:"min_solution_bfs_max_depth"`
 	MaxTries    int     `option:"reset_seed_max_tries"` // seeds tried at each Reset
 	// Retry names the seed to go on with after one that gave no accepted room.
-	Retry RetryRule `option:"retry"`
+	Retry RetryRule `option:"retry" kind:"text"`
 
-	RenderMode string `option:"render_mode"` // Text or Vision
-	TileSize   int    `option:"tile_size"`   // pixels of a cell's side, 14..128
-	Shading    bool   `option:"shading"`     // see Renderer
-	Edges      bool   `option:"edges"`       // see Renderer
+	RenderMode string `option:"render_mode" kind:"text"` // Text or Vision
+	TileSize   int    `option:"tile_size"`               // pixels of a cell's side, 14..128
+	Shading    bool   `option:"shading"`                 // see Renderer
+	Edges      bool   `option:"edges"`                   // see Renderer
 
-	PromptFormat     string   `option:"prompt_format"` // a format of the rule set, see package reward
-	Prompt           string   `option:"prompt"`        // Full, or Brief for models with a small vocabulary
+	PromptFormat     string   `option:"prompt_format" kind:"text"` // a format of the rule set, see package reward
+	Prompt           string   `option:"prompt" kind:"text"`        // Full, or Brief for models with a small vocabulary
 	UseExample       bool     `option:"use_example_in_sys_prompt"`
-	StrictFormat     bool     `option:"strict_format"`      // a malformed turn does nothing; next only
-	ImagePlaceholder string   `option:"image_placeholder"`  // must be env.ImageMark; accepted for old configurations
-	SpecialTokens    []string `option:"special_token_list"` // removed from sections; legacy only
+	StrictFormat     bool     `option:"strict_format"`                  // a malformed turn does nothing; next only
+	ImagePlaceholder string   `option:"image_placeholder" kind:"text"`  // must be env.ImageMark; accepted for old configurations
+	SpecialTokens    []string `option:"special_token_list" kind:"text"` // removed from sections; legacy only
 
 	SuccessReward float64 `option:"success_reward"` // lite only
 	FormatReward  float64 `option:"format_reward"`

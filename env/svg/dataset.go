@@ -15,7 +15,9 @@ import (
 	"sync"
 	"time"
 
+	"vagen/env"
 	"vagen/internal/numpyrand"
+	"vagen/internal/regular"
 )
 
 // Sample is one drawing to reproduce.
@@ -89,6 +91,9 @@ func fromFolder(in fs.FS, root string) (*Dataset, error) {
 		if err != nil || e.IsDir() || !strings.EqualFold(path.Ext(name), ".svg") {
 			return err
 		}
+		if info, err := fs.Stat(in, name); err != nil || !info.Mode().IsRegular() {
+			return err // reading a pipe would wait for its other end
+		}
 		code, err := fs.ReadFile(in, name)
 		samples = append(samples, Sample{Name: strings.TrimPrefix(name, root+"/"), Code: string(code)})
 		return err
@@ -103,7 +108,7 @@ func fromFolder(in fs.FS, root string) (*Dataset, error) {
 const maxLine = 16 << 20
 
 func fromLines(name string) (*Dataset, error) {
-	f, err := os.Open(name)
+	f, err := regular.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("svg: %w: %w", ErrDataset, err)
 	}
@@ -136,7 +141,11 @@ func fromLines(name string) (*Dataset, error) {
 
 // source finds what the options say about data.
 func (o *Options) source() (string, error) {
-	named := filepath.Join(o.DataDir, strings.ReplaceAll(o.DatasetName, "/", "-"), o.Split)
+	below := filepath.Join(strings.ReplaceAll(o.DatasetName, "/", "-"), o.Split)
+	if below != "" && !filepath.IsLocal(below) {
+		return "", fmt.Errorf("svg: options dataset_name and split: %w: they lead to %q, which is not below data_dir", env.ErrOption, below)
+	}
+	named := filepath.Join(o.DataDir, below)
 	for _, name := range []string{named, named + ".jsonl", o.DataDir} {
 		if _, err := os.Stat(name); err == nil {
 			return name, nil

@@ -36,20 +36,20 @@ type Options struct {
 	//	structural score     if it has a weight           always
 	//	more turn metrics                                 svg_is_valid, dino_score,
 	//	                                                  dreamsim_score
-	Rules Rules `option:"rules"`
+	Rules Rules `option:"rules" kind:"text"`
 
 	// DataDir is a folder of SVG files, a file of JSON lines, or a folder that
 	// holds one of these as <dataset name with / as ->/<split>, the file with
 	// .jsonl behind. "" means the icons of this package; see Load.
-	DataDir     string `option:"data_dir"`
-	DatasetName string `option:"dataset_name"`
-	Split       string `option:"split"`
+	DataDir     string `option:"data_dir" kind:"path"`
+	DatasetName string `option:"dataset_name" kind:"text"`
+	Split       string `option:"split" kind:"text"`
 
-	PromptFormat     string   `option:"prompt_format"` // a legacy format, see package reward
-	ActionSep        string   `option:"action_sep"`
-	MaxActions       int      `option:"max_actions_per_step"` // the first one counts
-	ImagePlaceholder string   `option:"image_placeholder"`    // must be env.ImageMark; accepted for old configurations
-	SpecialTokens    []string `option:"special_token_list"`   // removed from sections
+	PromptFormat     string   `option:"prompt_format" kind:"text"` // a legacy format, see package reward
+	ActionSep        string   `option:"action_sep" kind:"text"`
+	MaxActions       int      `option:"max_actions_per_step"`           // the first one counts
+	ImagePlaceholder string   `option:"image_placeholder" kind:"text"`  // must be env.ImageMark; accepted for old configurations
+	SpecialTokens    []string `option:"special_token_list" kind:"text"` // removed from sections
 
 	FormatReward  float64 `option:"format_reward"`
 	FormatPenalty float64 `option:"format_penalty"` // added, so it is negative or 0
@@ -64,19 +64,19 @@ type Options struct {
 	// DINOURL and DreamSimURL are the services that give these scores, see
 	// HTTPScorer; a scorer set on DINO or DreamSim comes first. A score with a
 	// scorer is always asked for, so that its metric is there whatever its weight.
-	DINOURL      string  `option:"dino_url"`
-	DreamSimURL  string  `option:"dreamsim_url"`
+	DINOURL      string  `option:"dino_url" kind:"address"`
+	DreamSimURL  string  `option:"dreamsim_url" kind:"address"`
 	ScoreTimeout float64 `option:"score_timeout"` // seconds of one try; 0 means 30
 	DINO         Scorer
 	DreamSim     Scorer
-	ModelSize    string `option:"model_size"` // small, base or large: the DINO model asked for
+	ModelSize    string `option:"model_size" kind:"text"` // small, base or large: the DINO model asked for
 
 	// Seed, Device, UseStateReward and RenderMode are read by no rule; old
 	// configurations have them. There is no state to reward, and no text mode.
 	Seed           int64          `option:"seed"`
-	Device         map[string]any `option:"device"`
+	Device         map[string]any `option:"device" kind:"text"`
 	UseStateReward bool           `option:"use_state_reward"`
-	RenderMode     string         `option:"render_mode"`
+	RenderMode     string         `option:"render_mode" kind:"text"`
 }
 
 // DefaultPerceptual is the weight of the perceptual score when no score has one.

@@ -13,6 +13,8 @@ import (
 	"math"
 	"net/http"
 	"time"
+
+	"vagen/internal/origin"
 )
 
 // Scores are how alike two pictures are by each measure, each in [0, 1] for the
@@ -44,12 +46,13 @@ var ErrScore = errors.New("no score")
 //	{"metric": "dino", "model": "small", "target": "<PNG in base64>", "attempt": "<PNG in base64>"}
 //
 // and the answer a JSON object {"score": 0.73}. A try that fails for reasons that
-// may pass (no connection, time out, status 429 or 5xx) is repeated.
+// may pass (no connection, time out, status 429 or 5xx) is repeated. Errors say
+// nothing of what an answer holds: they may reach clients that may not see it.
 type HTTPScorer struct {
 	URL     string
-	Metric  string // name of the measure: dino or dreamsim
-	Model   string // model of the measure, may be empty
-	Client  *http.Client
+	Metric  string        // name of the measure: dino or dreamsim
+	Model   string        // model of the measure, may be empty
+	Client  *http.Client  // nil follows no redirect to another scheme, host or port
 	Timeout time.Duration // of one try; 0 means 30 s
 	Tries   int           // 0 or less means 3
 	Pause   time.Duration // before the second try, doubled for each further one; 0 means 500 ms
@@ -116,7 +119,7 @@ func (s *HTTPScorer) ask(ctx context.Context, body []byte) (score float64, passi
 	request.Header.Set("Content-Type", "application/json")
 	client := s.Client
 	if client == nil {
-		client = http.DefaultClient
+		client = &http.Client{CheckRedirect: origin.Stay}
 	}
 	response, err := client.Do(request)
 	if err != nil {
@@ -129,16 +132,16 @@ func (s *HTTPScorer) ask(ctx context.Context, body []byte) (score float64, passi
 	}
 	if response.StatusCode != http.StatusOK {
 		passing = response.StatusCode == http.StatusTooManyRequests || response.StatusCode >= 500
-		return 0, passing, fmt.Errorf("the service answered %s: %.200q", response.Status, raw)
+		return 0, passing, fmt.Errorf("the service answered with status %d", response.StatusCode)
 	}
 	var answer struct {
 		Score *float64 `json:"score"`
 	}
 	if err := json.Unmarshal(raw, &answer); err != nil {
-		return 0, false, fmt.Errorf("the answer %.200q: %w", raw, err)
+		return 0, false, errors.New("the answer is not a JSON object with a number as score")
 	}
 	if answer.Score == nil || math.IsNaN(*answer.Score) || math.IsInf(*answer.Score, 0) {
-		return 0, false, fmt.Errorf("the answer %.200q has no finite score", raw)
+		return 0, false, errors.New("the answer has no finite score")
 	}
 	return *answer.Score, false, nil
 }

@@ -19,6 +19,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"vagen/internal/origin"
 )
 
 func drawing(t *testing.T, body string) image.Image {
@@ -135,10 +137,10 @@ func TestHTTPScorerSaysWhyThereIsNoScore(t *testing.T) {
 	}{
 		"busy for good":  {2, 503, "loading", 2, "503"},
 		"less than none": {-1, 503, "loading", 3, "503"},
-		"refused":        {2, 400, "which metric?", 1, "which metric?"},
+		"refused":        {2, 400, "which metric?", 1, "status 400"},
 		"no score":       {2, 200, `{"scores": [1]}`, 1, "no finite score"},
-		"no JSON":        {2, 200, `<html>`, 1, "<html>"},
-		"too large":      {2, 200, `{"score": 1e999}`, 1, "1e999"},
+		"no JSON":        {2, 200, `<html>`, 1, "not a JSON object"},
+		"too large":      {2, 200, `{"score": 1e999}`, 1, "not a JSON object"},
 	} {
 		var calls atomic.Int64
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -152,6 +154,7 @@ func TestHTTPScorerSaysWhyThereIsNoScore(t *testing.T) {
 		require.ErrorIs(t, err, ErrScore, name)
 		require.ErrorContains(t, err, c.want, name)
 		require.ErrorContains(t, err, "dreamsim", name)
+		require.NotContains(t, err.Error(), c.body, name)
 		require.Equal(t, c.calls, calls.Load(), name)
 	}
 	cause := errors.New("time is up")
@@ -188,4 +191,28 @@ func FuzzScores(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A scorer's address may be a client's choice: what answers elsewhere stays there.
+func TestHTTPScorerFollowsNoRedirectToAnotherService(t *testing.T) {
+	var reached atomic.Int64
+	inside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		reached.Add(1)
+		fmt.Fprint(w, `{"score": 0.5}`)
+	}))
+	defer inside.Close()
+	mux := http.NewServeMux()
+	mux.Handle("/away", http.RedirectHandler(inside.URL, http.StatusTemporaryRedirect))
+	mux.Handle("/here", http.RedirectHandler("/score", http.StatusTemporaryRedirect))
+	mux.HandleFunc("/score", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"score": 0.25}`) })
+	outside := httptest.NewServer(mux)
+	defer outside.Close()
+	s := HTTPScorer{URL: outside.URL + "/away", Metric: "dino", Tries: 1}
+	_, err := s.Score(t.Context(), blank(), blank())
+	require.ErrorIs(t, err, origin.ErrForeign)
+	require.Zero(t, reached.Load())
+	s.URL = outside.URL + "/here"
+	score, err := s.Score(t.Context(), blank(), blank())
+	require.NoError(t, err)
+	require.Equal(t, 0.25, score)
 }

@@ -17,6 +17,9 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
+
+	"vagen/internal/origin"
 )
 
 // Endpoint is the hub's address.
@@ -29,10 +32,16 @@ var ErrNoToken = errors.New("the environment has no HF_TOKEN")
 // to storage.
 const maxInline = 16 << 20
 
-// Client uploads with a token, which it shows to the endpoint alone.
+// stall is how long a request may stand still. It covers the time that the hub takes
+// to answer when all bytes are sent.
+const stall = 2 * time.Minute
+
+// Client uploads with a token, which it shows to the endpoint alone: to its scheme,
+// host and port, also where an answer redirects elsewhere.
 type Client struct {
 	endpoint, token string
 	http            *http.Client
+	stall           time.Duration
 }
 
 // FromEnvironment makes a client from HF_TOKEN and, where it is set, HF_ENDPOINT.
@@ -49,7 +58,8 @@ func FromEnvironment(getenv func(string) (string, bool)) (*Client, error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("hub: HF_ENDPOINT is %q, must be an address such as %s", endpoint, Endpoint)
 	}
-	return &Client{endpoint: strings.TrimRight(endpoint, "/"), token: strings.TrimSpace(token), http: &http.Client{}}, nil
+	return &Client{endpoint: strings.TrimRight(endpoint, "/"), token: strings.TrimSpace(token), stall: stall,
+		http: &http.Client{CheckRedirect: origin.KeepKeys}}, nil
 }
 
 // Create makes a repository of a model, unless it is there.
@@ -207,7 +217,24 @@ func (e *statusError) Error() string { return e.text }
 // do makes a request and reads the answer as JSON into answer, unless that is nil.
 func (c *Client) do(r *http.Request, answer any) (http.Header, error) {
 	place := r.Method + " " + r.URL.Scheme + "://" + r.URL.Host + r.URL.Path // what follows may be a signature
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	watch := time.AfterFunc(c.stall, func() { cancel(errStalled) })
+	defer watch.Stop()
+	r = r.WithContext(ctx)
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = watched{r.Body, watch, c.stall}
+		if again := r.GetBody; again != nil {
+			r.GetBody = func() (io.ReadCloser, error) {
+				body, err := again()
+				return watched{body, watch, c.stall}, err
+			}
+		}
+	}
 	resp, err := c.http.Do(r)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
 	if err != nil {
 		var u *url.Error
 		if errors.As(err, &u) {
@@ -216,7 +243,10 @@ func (c *Client) do(r *http.Request, answer any) (http.Header, error) {
 		return nil, fmt.Errorf("hub: %s: %w", place, err)
 	}
 	defer resp.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, 32<<20))
+	raw, err := io.ReadAll(io.LimitReader(watched{resp.Body, watch, c.stall}, 32<<20))
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("hub: %s: %w", place, err)
 	}
@@ -231,9 +261,25 @@ func (c *Client) do(r *http.Request, answer any) (http.Header, error) {
 	return resp.Header, nil
 }
 
+// errStalled ends a request of which nothing moves.
+var errStalled = errors.New("the transfer stood still")
+
+// watched puts a timer off whenever bytes move.
+type watched struct {
+	io.ReadCloser
+	timer *time.Timer
+	limit time.Duration
+}
+
+func (w watched) Read(b []byte) (int, error) {
+	n, err := w.ReadCloser.Read(b)
+	w.timer.Reset(w.limit)
+	return n, err
+}
+
 // own reports whether an address is the endpoint's.
 func (c *Client) own(address string) bool {
 	a, err1 := url.Parse(address)
 	b, err2 := url.Parse(c.endpoint)
-	return err1 == nil && err2 == nil && a.Scheme == b.Scheme && a.Host == b.Host
+	return err1 == nil && err2 == nil && origin.Same(a, b)
 }

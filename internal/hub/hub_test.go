@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -277,4 +278,34 @@ func TestTheEnvironmentHasTokenAndEndpoint(t *testing.T) {
 	require.Equal(t, Endpoint, c.endpoint)
 	_, err = FromEnvironment(env("x", "hub.local"))
 	require.ErrorContains(t, err, "HF_ENDPOINT")
+}
+
+func TestTokenStaysWithTheEndpointsSchemeHostAndPort(t *testing.T) {
+	seen := make(chan string, 1)
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen <- r.Header.Get("Authorization")
+		fmt.Fprint(w, "{}")
+	}))
+	defer other.Close()
+	f := newFake(t)
+	f.server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		assert.Equal(t, "Bearer secret", r.Header.Get("Authorization"))
+		http.Redirect(w, r, other.URL+r.URL.Path, http.StatusTemporaryRedirect)
+	})
+	require.NoError(t, f.client().Create(t.Context(), "o/n", true))
+	require.Empty(t, <-seen, "another port of the same host")
+}
+
+func TestUploadsThatStandStillEnd(t *testing.T) {
+	f := newFake(t)
+	release := make(chan struct{})
+	f.storage.Config.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }) // reads nothing
+	defer close(release)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "large"), make([]byte, 900), 0o600))
+	c := f.client()
+	require.Equal(t, stall, c.stall)
+	c.stall = 200 * time.Millisecond
+	_, err := c.Upload(t.Context(), "o/n", dir, "", "m")
+	require.ErrorIs(t, err, errStalled)
 }

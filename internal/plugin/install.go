@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"vagen/internal/filelock"
 )
 
 // setup is one search, and perhaps one installation.
@@ -90,7 +92,9 @@ func (s *setup) install(ctx context.Context, dir string) (Plugin, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return Plugin{}, err
 	}
-	unlock, err := lock(ctx, filepath.Join(dir, ".lock"), s.log)
+	unlock, err := filelock.Lock(ctx, filepath.Join(dir, ".lock"), func() {
+		s.log.Info("another process is installing the XLA plugin: waiting for it", "folder", dir)
+	})
 	if err != nil {
 		return Plugin{}, err
 	}

@@ -196,33 +196,6 @@ func TestInstallersAtTheSameTimeFetchOnce(t *testing.T) {
 	require.EqualValues(t, 1, asked.Load())
 }
 
-func TestWaitingForAnotherInstallerIsToldAndCanBeCancelled(t *testing.T) {
-	path := filepath.Join(t.TempDir(), ".lock")
-	unlock, err := lock(t.Context(), path, slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	h := &hook{f: cancel}
-	_, err = lock(ctx, path, slog.New(h))
-	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorContains(t, err, path)
-	require.Len(t, h.attrs("another process is installing the XLA plugin: waiting for it"), 1)
-	unlock()
-	unlock, err = lock(t.Context(), path, slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
-	unlock()
-}
-
-// hook calls f when something is logged.
-type hook struct {
-	journal
-	f func()
-}
-
-func (h *hook) Handle(ctx context.Context, r slog.Record) error {
-	h.f()
-	return h.journal.Handle(ctx, r)
-}
-
 func TestHomeThatCannotBeWrittenIsAReason(t *testing.T) {
 	sandbox(t)
 	home := os.Getenv("HOME")

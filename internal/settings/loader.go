@@ -10,7 +10,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
+
+	"vagen/internal/safeyaml"
 )
 
 // Loader fills a struct from several sources, each on top of those before it, and
@@ -58,7 +59,7 @@ func NewLoader(v any, foreign []Foreign) *Loader {
 // messages; "" leaves it out.
 func (l *Loader) YAML(name string, raw []byte) {
 	l.layer++
-	file, err := parser.ParseBytes(raw, 0)
+	file, err := safeyaml.Parse(raw)
 	if err != nil {
 		l.problems = append(l.problems, at(name, err))
 		return

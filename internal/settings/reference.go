@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml"
+	"vagen/internal/safeyaml"
 )
 
 // refers reports whether a value refers to other keys: a text with ${key} in it,
@@ -114,9 +114,7 @@ func (l *Loader) choose(text string, trail []string) (any, error) {
 			return value, err
 		}
 	}
-	var value any
-	err := yaml.Unmarshal([]byte(otherwise), &value)
-	return value, err
+	return safeyaml.Value([]byte(otherwise))
 }
 
 // plainValue is a field's value as YAML would decode it.

@@ -16,9 +16,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-
 	"vagen/internal/nearest"
+	"vagen/internal/safeyaml"
 )
 
 // ErrSetting is wrapped by every error of this package.
@@ -153,7 +152,7 @@ func parseOverride(assignment string) (path string, value any, err error) {
 	if !ok {
 		return "", nil, fmt.Errorf("override %q must have the form key=value", assignment)
 	}
-	if err := yaml.Unmarshal([]byte(text), &value); err != nil {
+	if value, err = safeyaml.Value([]byte(text)); err != nil {
 		return "", nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return path, unjoined(value, text), nil
@@ -206,8 +205,11 @@ func assign(fields map[string]field, path string, value any) error {
 		if null, ok := f.tag.Lookup("null"); ok && value == nil {
 			if f.Kind() == reflect.String {
 				value = null
-			} else if err := yaml.Unmarshal([]byte(null), &value); err != nil {
-				return fmt.Errorf("%s: the value for null: %w", path, err)
+			} else {
+				var err error
+				if value, err = safeyaml.Value([]byte(null)); err != nil {
+					return fmt.Errorf("%s: the value for null: %w", path, err)
+				}
 			}
 		}
 		if _, ok := f.tag.Lookup("number"); ok {

@@ -1,12 +1,14 @@
 package settings_test
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/safeyaml"
 	"vagen/internal/settings"
 )
 
@@ -345,4 +347,24 @@ func TestFillSetsNestedAndEmbeddedFields(t *testing.T) {
 		texts = append(texts, err.Error())
 	}
 	require.Equal(t, []string{"inner is 3 (int), must be a mapping", "name is 2 (int), must be a text", `unknown key "turn", did you mean "turns"?`}, texts)
+}
+
+// A text of a hundred thousand bytes must not cost gigabytes, nor a day.
+func TestHostileYAMLIsRefusedBeforeItCosts(t *testing.T) {
+	deep := strings.Repeat("[", 80_000)
+	laughs := "a0: &a0 [1,1,1,1,1,1,1,1,1,1]\n"
+	for i := range 8 {
+		laughs += fmt.Sprintf("a%d: &a%d [%s*a%d]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*a%d,", i), 9), i)
+	}
+	for _, text := range []string{"options: " + deep, "options:\n  " + strings.ReplaceAll(strings.TrimSpace(laughs), "\n", "\n  ")} {
+		var o struct {
+			Options map[string]any `yaml:"options"`
+		}
+		require.ErrorIs(t, settings.Load(&o, []byte(text)), safeyaml.ErrLimit)
+		require.Nil(t, o.Options)
+	}
+	var o struct {
+		Options map[string]any `yaml:"options"`
+	}
+	require.ErrorIs(t, settings.Override(&o, "options.a="+deep), safeyaml.ErrLimit)
 }

@@ -20,11 +20,11 @@ type StateReward struct {
 	// Base is subtracted from each score, and the rest is scaled so that a perfect
 	// one stays 1: what guessing reaches earns nothing.
 	Base        float64 `yaml:"score_base"`
-	JudgeURL    string  `yaml:"judge_base_url"` // of a service that speaks OpenAI's protocol
-	JudgeModel  string  `yaml:"judge_model"`    // as the service calls it
-	Site        string  `yaml:"credit_site"`    // SectionEnd, per_span, which is its old name, or TurnEnd
-	Aggregation string  `yaml:"aggregation"`    // PerTurn or EpisodeMean
-	Scorer      string  `yaml:"scorer"`         // ByModel or ByRules
+	JudgeURL    string  `yaml:"judge_base_url" kind:"address"` // of a service that speaks OpenAI's protocol
+	JudgeModel  string  `yaml:"judge_model" kind:"address"`    // as the service calls it
+	Site        string  `yaml:"credit_site" kind:"text"`       // SectionEnd, per_span, which is its old name, or TurnEnd
+	Aggregation string  `yaml:"aggregation" kind:"text"`       // PerTurn or EpisodeMean
+	Scorer      string  `yaml:"scorer" kind:"text"`            // ByModel or ByRules
 }
 
 // Section says whether and how much one kind of statement is paid for.

@@ -24,7 +24,7 @@ func (f *fetcher) answer(ctx context.Context, address string, from int64) (*http
 		return nil, err
 	}
 	if f.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+f.Token) // net/http drops it when another host is referred to
+		req.Header.Set("Authorization", "Bearer "+f.Token)
 	}
 	if from > 0 {
 		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))

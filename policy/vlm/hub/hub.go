@@ -13,6 +13,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"vagen/internal/filelock"
+	"vagen/internal/origin"
 )
 
 var (
@@ -38,8 +41,8 @@ type Options struct {
 	// Cache is the folder that models are kept in; "" is vagen/models in the user's
 	// cache folder.
 	Cache string
-	// Token is sent to the endpoint, and to no other host that it refers to; "" is
-	// $HF_TOKEN.
+	// Token is sent to the endpoint's scheme, host and port, and to no other that it
+	// refers to; "" is $HF_TOKEN.
 	Token string
 	// Attempts is how often a file is asked for in a row without a byte of progress;
 	// 0 is 4.
@@ -66,6 +69,14 @@ func (o *Options) fill() error {
 		t.ResponseHeaderTimeout = time.Minute
 		o.Client = &http.Client{Transport: t}
 	}
+	own, theirs := *o.Client, o.Client.CheckRedirect
+	own.CheckRedirect = func(next *http.Request, via []*http.Request) error {
+		if err := origin.KeepKeys(next, via); err != nil || theirs == nil {
+			return err
+		}
+		return theirs(next, via)
+	}
+	o.Client = &own
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -115,6 +126,13 @@ func Fetch(ctx context.Context, id string, o Options) (dir string, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("hub: %w", err)
 	}
+	unlock, err := filelock.Lock(ctx, filepath.Join(f.root, "lock"), func() {
+		o.Log.Info("another process is fetching the model; waiting for it", "model", id)
+	})
+	if err != nil {
+		return "", fmt.Errorf("hub: %s: %w", id, err)
+	}
+	defer unlock()
 	for _, file := range listing.wanted() {
 		if err := f.get(ctx, file, listing.Commit, filepath.Join(dir, file.Name)); err != nil {
 			return "", fmt.Errorf("hub: %s: %s: %w", id, file.Name, err)

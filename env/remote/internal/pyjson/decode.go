@@ -9,14 +9,22 @@ import (
 	"unicode/utf8"
 )
 
-// ErrSyntax is wrapped by the errors of Parse.
-var ErrSyntax = errors.New("not JSON")
+// ErrSyntax is wrapped by the errors of Parse about what is no JSON, ErrLimit by
+// those about too many values.
+var (
+	ErrSyntax = errors.New("not JSON")
+	ErrLimit  = fmt.Errorf("more than %d values", MaxValues)
+)
+
+// MaxValues limits the values of a text, those within others included: an empty
+// object takes seven bytes there, and hundreds in memory.
+const MaxValues = 1 << 18
 
 // Parse reads one value: nil, bool, int64, float64, string, []any or
 // map[string]any. It takes what Python's json.loads takes: NaN and Infinity are
 // numbers, the last of several members with one name counts, integers too large
 // for 64 bits become floats. Half of a surrogate pair becomes U+FFFD. Nesting is
-// limited to a depth of 100. Errors name the offset.
+// limited to a depth of 100, and the number of values to MaxValues. Errors name the offset.
 func Parse(data []byte) (any, error) {
 	if !utf8.Valid(data) {
 		return nil, fmt.Errorf("pyjson: %w: the text is not UTF-8", ErrSyntax)
@@ -36,8 +44,9 @@ func Parse(data []byte) (any, error) {
 }
 
 type reader struct {
-	data []byte
-	at   int
+	data   []byte
+	at     int
+	values int // read so far
 }
 
 func (r *reader) fail(what string) error {
@@ -83,6 +92,9 @@ var words = []struct {
 
 func (r *reader) value(depth int) (any, error) {
 	r.space()
+	if r.values++; r.values > MaxValues {
+		return nil, ErrLimit
+	}
 	switch c := r.peek(); {
 	case (c == '{' || c == '[') && depth == maxDepth:
 		return nil, r.fail(errDeep.Error())

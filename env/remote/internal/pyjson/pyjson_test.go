@@ -138,3 +138,27 @@ func BenchmarkAppend(b *testing.B) {
 	}
 	b.SetBytes(int64(len(dst)))
 }
+
+func TestTextsOfTooManyValuesAreRefused(t *testing.T) {
+	list := func(n int, value string) []byte {
+		return []byte("[" + strings.Repeat(value+",", n-1) + value + "]")
+	}
+	_, err := Parse(list(MaxValues-1, "0"))
+	assert.NoError(t, err)
+	_, err = Parse(list(MaxValues, "0"))
+	assert.ErrorIs(t, err, ErrLimit)
+	_, err = Parse(list(MaxValues/2, `{"":0}`))
+	assert.ErrorIs(t, err, ErrLimit, "values within others count")
+}
+
+func TestMemberReadsOneTextAndNothingElse(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"id": "a"}`: "a", ` { "x" : [1, {"id": "no", "]}": "\"},"}] , "id" : "b\u0041" , "y": 1 } `: "bA",
+		`{"id": "a", "id": "b"}`: "b", `{"id": "a", "id": 3}`: "", `{"id": 3}`: "", `{"x": {"id": "a"}}`: "",
+		`{"id": "a"`: "", `[]`: "", ``: "", `{}`: "", `{"id": "a", "x": "`: "", `{"id" "a"}`: "",
+	} {
+		got, ok := Member([]byte(text), "id")
+		assert.Equal(t, want, got, text)
+		assert.Equal(t, want != "", ok, text)
+	}
+}

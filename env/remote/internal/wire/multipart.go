@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -13,7 +14,8 @@ import (
 
 // Message is a decoded body.
 type Message struct {
-	Data   map[string]any // the JSON part; empty when there is none
+	Data   map[string]any // the JSON part; empty when there is none. Decode fills it.
+	Raw    []byte         // the JSON part as it came
 	Images []Image        // still encoded, in order
 	Closed bool           // the closing boundary was there
 }
@@ -101,8 +103,21 @@ func Encode(boundary string, data []byte, images [][]byte, imageType string) []b
 // first boundary. The last JSON part counts; if it is no object, Data holds the
 // value as _data, and as _data_raw the text if it is no JSON at all.
 //
-// No more than maxParts parts are read; the error wraps ErrLimit then.
+// No more than maxParts parts and pyjson.MaxValues values are read; the error wraps
+// ErrLimit then.
 func Decode(contentType string, body []byte, maxParts int) (Message, error) {
+	m, err := Split(contentType, body, maxParts)
+	if err != nil {
+		return Message{}, err
+	}
+	if m.Data, err = m.Decode(); err != nil {
+		return Message{}, err
+	}
+	return m, nil
+}
+
+// Split is Decode without Data.
+func Split(contentType string, body []byte, maxParts int) (Message, error) {
 	boundary, err := Boundary(contentType)
 	if err != nil {
 		return Message{}, err
@@ -123,13 +138,10 @@ func Decode(contentType string, body []byte, maxParts int) (Message, error) {
 		}
 		switch kind := contentTypeOf(head); {
 		case strings.Contains(kind, "application/json"):
-			m.Data = object(payload)
+			m.Raw = payload
 		case strings.HasPrefix(kind, "image/"):
 			m.Images = append(m.Images, Image{Type: kind, Data: payload})
 		}
-	}
-	if m.Data == nil {
-		m.Data = map[string]any{}
 	}
 	return m, nil
 }
@@ -155,14 +167,22 @@ func contentTypeOf(head []byte) string {
 	return kind
 }
 
-func object(payload []byte) map[string]any {
-	switch v, err := pyjson.Parse(payload); v := v.(type) {
+// Decode reads the JSON part, see the function Decode.
+func (m *Message) Decode() (map[string]any, error) {
+	if m.Raw == nil {
+		return map[string]any{}, nil
+	}
+	v, err := pyjson.Parse(m.Raw)
+	switch v := v.(type) {
 	case map[string]any:
-		return v
+		return v, nil
 	default:
 		if err == nil {
-			return map[string]any{"_data": v}
+			return map[string]any{"_data": v}, nil
 		}
 	}
-	return map[string]any{"_data_raw": strings.ToValidUTF8(string(payload), "")}
+	if errors.Is(err, pyjson.ErrLimit) {
+		return nil, fmt.Errorf("%w: %w", ErrLimit, err)
+	}
+	return map[string]any{"_data_raw": strings.ToValidUTF8(string(m.Raw), "")}, nil
 }

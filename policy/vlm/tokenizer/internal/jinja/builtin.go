@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 func bindMethod(m function, of any) function {
@@ -48,7 +49,7 @@ var globals = map[string]function{
 		return ns
 	},
 	"dict": func(_ *state, _ int, _ []any, kw map[string]any) any { return kw },
-	"range": func(_ *state, line int, args []any, _ map[string]any) any {
+	"range": func(s *state, line int, args []any, _ map[string]any) any {
 		var n [3]int
 		for i, a := range args {
 			v, ok := a.(int)
@@ -69,8 +70,12 @@ var globals = map[string]function{
 		}
 		var list []any
 		for i := from; step > 0 && i < to || step < 0 && i > to; i += step {
+			s.step(line)
 			if list = append(list, i); len(list) > maxSteps/10 {
 				failAt(line, "range of more than %d numbers", maxSteps/10)
+			}
+			if next := i + step; (next > i) != (step > 0) {
+				break // past the largest integer
 			}
 		}
 		return list
@@ -79,12 +84,17 @@ var globals = map[string]function{
 
 // strip is Python's: without an argument white space, else any of its characters.
 func strip(name string, left, right bool) function {
-	return func(_ *state, line int, args []any, kw map[string]any) any {
+	return func(st *state, line int, args []any, kw map[string]any) any {
 		s := str(line, name, args[0])
 		drop := unicode.IsSpace
-		if set := arg(args, kw, 1, "chars", nil); set != nil {
-			chars := str(line, name, set)
-			drop = func(r rune) bool { return strings.ContainsRune(chars, r) }
+		if given := arg(args, kw, 1, "chars", nil); given != nil {
+			chars := str(line, name, given)
+			st.spend(line, len(chars)/4)
+			set := make(map[rune]bool)
+			for _, r := range chars {
+				set[r] = true
+			}
+			drop = func(r rune) bool { return set[r] }
 		}
 		if left {
 			s = strings.TrimLeftFunc(s, drop)
@@ -103,10 +113,14 @@ func mapText(name string, fn func(string) string) function {
 }
 
 func affix(name string, has func(s, part string) bool) function {
-	return func(_ *state, line int, args []any, _ map[string]any) any {
+	return func(st *state, line int, args []any, _ map[string]any) any {
 		s := str(line, name, args[0])
 		if list, ok := arg(args, nil, 1, "", "").([]any); ok {
-			return slices.ContainsFunc(list, func(v any) bool { return has(s, str(line, name, v)) })
+			return slices.ContainsFunc(list, func(v any) bool {
+				st.step(line)
+				st.weigh(line, v)
+				return has(s, str(line, name, v))
+			})
 		}
 		return has(s, str(line, name, arg(args, nil, 1, "", nil)))
 	}
@@ -139,7 +153,7 @@ var textMethods = map[string]method{
 		}
 		return s.sized(line, strings.ReplaceAll(of, old, to))
 	},
-	"split": func(_ *state, line int, args []any, kw map[string]any) any {
+	"split": func(st *state, line int, args []any, kw map[string]any) any {
 		s, limit := str(line, "split", args[0]), -1
 		if n, ok := arg(args, kw, 2, "maxsplit", -1).(int); ok && n >= 0 {
 			limit = n + 1
@@ -150,6 +164,7 @@ var textMethods = map[string]method{
 			if by == "" {
 				failAt(line, "split by an empty text")
 			}
+			st.alloc(line, listEntry*strings.Count(s, by))
 			parts = strings.SplitN(s, by, limit)
 		} else if limit < 0 {
 			parts = strings.Fields(s)
@@ -169,7 +184,8 @@ var textMethods = map[string]method{
 
 func join(s *state, line int, list any, sep string) string {
 	var b strings.Builder
-	for i, v := range iterate(line, list) {
+	for i, v := range s.iterate(line, list) {
+		s.step(line)
 		if i > 0 {
 			b.WriteString(sep)
 		}
@@ -188,24 +204,25 @@ var dictMethods = map[string]method{
 		}
 		return arg(args, nil, 2, "", nil)
 	},
-	"keys":  func(_ *state, line int, args []any, _ map[string]any) any { return iterate(line, args[0]) },
+	"keys":  func(s *state, line int, args []any, _ map[string]any) any { return s.iterate(line, args[0]) },
 	"items": items,
-	"values": func(_ *state, line int, args []any, _ map[string]any) any {
+	"values": func(s *state, line int, args []any, _ map[string]any) any {
 		var list []any
-		for _, k := range iterate(line, args[0]) {
+		for _, k := range s.iterate(line, args[0]) {
 			list = append(list, args[0].(map[string]any)[k.(string)])
 		}
 		return list
 	},
 }
 
-func items(_ *state, line int, args []any, _ map[string]any) any {
+func items(s *state, line int, args []any, _ map[string]any) any {
 	d, ok := args[0].(map[string]any)
 	if !ok {
 		failAt(line, "items of %s", typeName(args[0]))
 	}
 	var list []any
-	for _, k := range iterate(line, d) {
+	for _, k := range s.iterate(line, d) {
+		s.alloc(line, 2*listEntry)
 		list = append(list, []any{k, d[k.(string)]})
 	}
 	return list
@@ -222,22 +239,22 @@ var filters = map[string]function{
 	},
 	"length": length,
 	"count":  length,
-	"list":   func(_ *state, line int, args []any, _ map[string]any) any { return iterate(line, args[0]) },
+	"list":   func(s *state, line int, args []any, _ map[string]any) any { return s.iterate(line, args[0]) },
 	"items":  items,
-	"first": func(_ *state, line int, args []any, _ map[string]any) any {
-		if list := iterate(line, args[0]); len(list) > 0 {
+	"first": func(s *state, line int, args []any, _ map[string]any) any {
+		if list := s.iterate(line, args[0]); len(list) > 0 {
 			return list[0]
 		}
 		return undefined{"first"}
 	},
-	"last": func(_ *state, line int, args []any, _ map[string]any) any {
-		if list := iterate(line, args[0]); len(list) > 0 {
+	"last": func(s *state, line int, args []any, _ map[string]any) any {
+		if list := s.iterate(line, args[0]); len(list) > 0 {
 			return list[len(list)-1]
 		}
 		return undefined{"last"}
 	},
 	"reverse": func(s *state, line int, args []any, _ map[string]any) any {
-		list := slices.Clone(iterate(line, args[0]))
+		list := slices.Clone(s.iterate(line, args[0]))
 		slices.Reverse(list)
 		if _, ok := args[0].(string); ok {
 			return join(s, line, list, "")
@@ -253,11 +270,14 @@ var filters = map[string]function{
 	"tojson":  toJSON,
 }
 
-func length(_ *state, line int, args []any, _ map[string]any) any {
-	if d, ok := args[0].(map[string]any); ok {
-		return len(d)
+func length(s *state, line int, args []any, _ map[string]any) any {
+	switch v := args[0].(type) {
+	case map[string]any:
+		return len(v)
+	case string:
+		return utf8.RuneCountInString(v)
 	}
-	return len(iterate(line, args[0]))
+	return len(s.iterate(line, args[0]))
 }
 
 func otherwise(_ *state, _ int, args []any, kw map[string]any) any {

@@ -17,6 +17,7 @@ func (e nameExpr) eval(s *state, sc *scope) any {
 }
 
 func (e listExpr) eval(s *state, sc *scope) any {
+	s.alloc(0, listEntry*len(e.items))
 	list := make([]any, len(e.items))
 	for i, item := range e.items {
 		list[i] = item.eval(s, sc)
@@ -25,6 +26,7 @@ func (e listExpr) eval(s *state, sc *scope) any {
 }
 
 func (e dictExpr) eval(s *state, sc *scope) any {
+	s.alloc(0, scopeSize+dictEntry*len(e.keys))
 	d := map[string]any{}
 	for i, k := range e.keys {
 		key, ok := k.eval(s, sc).(string)
@@ -85,6 +87,7 @@ func (e indexExpr) eval(s *state, sc *scope) any {
 			return attribute(e.line, of, name)
 		}
 		s.weigh(e.line, v)
+		s.alloc(e.line, 4*len(v))
 		r := []rune(v)
 		if i, ok := position(at, len(r)); ok {
 			return string(r[i])
@@ -129,9 +132,10 @@ func (e sliceExpr) eval(s *state, sc *scope) any {
 	s.weigh(e.line, of)
 	switch v := of.(type) {
 	case string:
-		return string(slice([]rune(v), from, to, step, hasFrom, hasTo))
+		s.alloc(e.line, 4*len(v))
+		return s.made(e.line, string(slice([]rune(v), from, to, step, hasFrom, hasTo)))
 	case []any:
-		return slice(v, from, to, step, hasFrom, hasTo)
+		return s.made(e.line, slice(v, from, to, step, hasFrom, hasTo))
 	}
 	failAt(e.line, "cannot slice %s", typeName(of))
 	return nil
@@ -180,7 +184,8 @@ func (e callExpr) eval(s *state, sc *scope) any {
 		failAt(e.line, "cannot call %s: not a supported function or method", name)
 	}
 	args, kw := evalArgs(s, sc, e.args, e.kw)
-	return fn(s, e.line, args, kw)
+	s.alloc(e.line, scopeSize)
+	return s.made(e.line, fn(s, e.line, args, kw))
 }
 
 func evalArgs(s *state, sc *scope, args []expr, kw map[string]expr) ([]any, map[string]any) {
@@ -203,7 +208,8 @@ func (e filterExpr) eval(s *state, sc *scope) any {
 	of := e.of.eval(s, sc)
 	s.weigh(e.line, of)
 	args, kw := evalArgs(s, sc, e.args, e.kw)
-	return fn(s, e.line, append([]any{of}, args...), kw)
+	s.alloc(e.line, scopeSize)
+	return s.made(e.line, fn(s, e.line, append([]any{of}, args...), kw))
 }
 
 func (e testExpr) eval(s *state, sc *scope) any {

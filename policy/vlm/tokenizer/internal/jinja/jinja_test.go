@@ -3,6 +3,7 @@ package jinja
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -160,11 +161,31 @@ func TestHostileTemplatesEnd(t *testing.T) {
 		"search":    long + "{{ 'y' in ns.x }}{% endfor %}",
 		"equality":  long + "{{ ns.x == ns.y }}{% endfor %}",
 		"slices":    long + "{{ ns.x[0] ~ ns.x[:1] }}{% endfor %}",
+		"ranges":    "{% set ns = namespace(x=[]) %}{% for a in range(20000) %}{% set ns.x = [ns.x, range(20000)] %}{% endfor %}",
+		"discarded": "{% for a in range(20000) %}{% for b in range(20000) if false %}{% endfor %}{% endfor %}",
+		"cuts":      "{% set l = range(15000) %}{% set ns = namespace(x=[]) %}{% for a in range(15000) %}{% set ns.x = [ns.x, l[1:]] %}{% endfor %}",
+		"sorted":    "{% set d = {'a': 1} %}{% set l = range(15000) %}{% for a in l %}{{ l|reverse|length }}{% endfor %}",
+		"spelled":   long + "{{ ns.x|list|length }}{% endfor %}",
+		"kept": "{% set ns = namespace(x='xxxxxxxxxxxxxxxx', l=[]) %}{% for i in range(14) %}{% set ns.x = ns.x + ns.x %}{% endfor %}" +
+			"{% for i in range(10000) %}{% set ns.l = [ns.l, ns.x ~ i] %}{% endfor %}",
+		"stripped": "{% set ns = namespace(x='xxxxxxxxxxxxxxxx', y='yyyyyyyyyyyyyyyy') %}{% for i in range(15) %}{% set ns.x = ns.x + ns.x %}{% set ns.y = ns.y + ns.y %}{% endfor %}" +
+			"{% for i in range(1000) %}{{ ns.x.strip(ns.y ~ 'x') }}{% endfor %}",
+		"prefixes": long + "{{ ns.x.startswith([ns.y ~ 'a', ns.y ~ 'b', ns.y ~ 'c', ns.y ~ 'd']) }}{% endfor %}",
+		"sought":   long + "{{ ns.y in [ns.x ~ 'a', ns.x ~ 'b', ns.x ~ 'c'] }}{% endfor %}",
+		"macros":   "{% for i in range(15000) %}" + strings.Repeat("{% macro m() %}{% endmacro %}", 1000) + "{% endfor %}",
+		"breaks":   "{% for i in range(15000) %}" + strings.Repeat("{% set x %}{% endset %}", 1000) + "{% endfor %}",
+		"doubled":  "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(40) }}",
+		"largest":  "{{ range(9223372036854775000, 9223372036854775807, 1000)|length }}{{ range(100000)|length }}",
 		// Lists that hold the same one twice, again and again, have a billion ends.
 		"equal lists": "{% set ns = namespace(x=[1], y=[1]) %}{% for i in range(24) %}{% set ns.x = [ns.x, ns.x] %}{% set ns.y = [ns.y, ns.y] %}{% endfor %}{{ ns.x == ns.y }}",
 	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
 		_, err := render(src, nil)
+		runtime.ReadMemStats(&after)
 		require.Error(t, err, name)
+		require.NotContains(t, err.Error(), "runtime error", name)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<29), "%s: bytes in all, also of the parser", name)
 	}
 }
 
@@ -190,6 +211,9 @@ func FuzzRender(f *testing.F) {
 		"{% for m in messages %}{{ m.role + '\\n' + m['content']|trim }}{% endfor %}",
 		"{%- set ns = namespace(a=1) -%}{% if x is not none %}{{ ns.a ~ [1,2][0] }}{% else %}{{ 'a'.split('b')[-1] }}{% endif %}",
 		"{% macro f(a, b=2) %}{{ a }}{% endmacro %}{{ f(1) }}{# c #}{{ messages[::-1][0].content[1:] }}",
+		"{% set ns = namespace(x=[]) %}{% for a in range(20000) %}{% set ns.x = [ns.x, range(20000)] %}{% endfor %}",
+		"{% for a in range(9999) %}{% for b in range(9999) if a in [b] %}{{ loop.index }}{% endfor %}{% endfor %}",
+		"{% set ns = namespace(x='x') %}{% for a in range(99) %}{% set ns.x = (ns.x ~ ns.x).replace('x', 'yx')|reverse %}{% endfor %}",
 		"{{ range(3)|list|length // 2 % 3 }}{{ {'a': 1}.a }}",
 	} {
 		f.Add(src)
@@ -203,7 +227,11 @@ func FuzzRender(f *testing.F) {
 			require.NotContains(t, err.Error(), "runtime error")
 			return
 		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
 		_, err = tpl.Render(map[string]any{"messages": []any{map[string]any{"role": "user", "content": "héllo"}}, "x": nil})
+		runtime.ReadMemStats(&after)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<29))
 		require.NotContains(t, fmt.Sprint(err), "runtime error")
 	})
 }

@@ -21,18 +21,20 @@ func (e binaryExpr) eval(s *state, sc *scope) any {
 	}
 	b := e.b.eval(s, sc)
 	if e.op == "~" {
-		return s.sized(e.line, text(e.line, a)+text(e.line, b))
+		x, y := text(e.line, a), text(e.line, b)
+		s.alloc(e.line, len(x)+len(y))
+		return s.sized(e.line, x+y)
 	}
 	switch x := a.(type) {
 	case string:
 		if y, ok := b.(string); ok && e.op == "+" {
+			s.alloc(e.line, len(x)+len(y))
 			return s.sized(e.line, x+y)
 		}
 	case []any:
 		if y, ok := b.([]any); ok && e.op == "+" {
-			if s.steps += len(x) + len(y); s.steps > maxSteps {
-				failAt(e.line, "more than %d steps", maxSteps)
-			}
+			s.spend(e.line, len(x)+len(y))
+			s.alloc(e.line, listEntry*(len(x)+len(y)))
 			return slices.Concat(x, y)
 		}
 	case int:
@@ -46,7 +48,7 @@ func (e binaryExpr) eval(s *state, sc *scope) any {
 
 // sized bounds texts that grow without being written.
 func (s *state) sized(line int, t string) string {
-	s.steps += len(t) / 1024
+	s.spend(line, len(t)/1024)
 	if len(t) > maxOutput {
 		failAt(line, "a text of more than %d bytes", maxOutput)
 	}

@@ -8,7 +8,14 @@ import (
 const (
 	maxSteps  = 200_000
 	maxOutput = 1 << 20 // bytes, also of a text on the way
+	maxMemory = 1 << 27 // bytes of all values made, also of those that are gone again
 	maxCalls  = 50      // macros in macros
+
+	// What values take in memory, about, in bytes.
+	listEntry = 32   // with a number or the head of a text
+	dictEntry = 128  // with its name
+	scopeSize = 512  // with its map
+	loopSize  = 1024 // with the scope of its body
 )
 
 // RaisedError is the error of a template that calls raise_exception.
@@ -37,6 +44,7 @@ type state struct {
 	out   *strings.Builder
 	size  int
 	steps int
+	bytes int // made so far, see maxMemory
 	calls int
 }
 
@@ -75,16 +83,42 @@ func (s *state) step(line int) {
 	}
 }
 
+// spend counts work that is more than a step, before it is done.
+func (s *state) spend(line, steps int) {
+	if s.steps += steps; s.steps > maxSteps {
+		failAt(line, "more than %d steps", maxSteps)
+	}
+}
+
+// alloc counts memory, where it can be before it is taken.
+func (s *state) alloc(line, bytes int) {
+	if s.bytes += bytes; s.bytes > maxMemory {
+		failAt(line, "more than %d bytes of values", maxMemory)
+	}
+}
+
+// made counts the memory of a value that a function or operator returns.
+func (s *state) made(line int, v any) any {
+	switch v := v.(type) {
+	case string:
+		s.alloc(line, len(v))
+	case []any:
+		s.alloc(line, listEntry*len(v))
+	case map[string]any:
+		s.alloc(line, dictEntry*len(v))
+	}
+	return v
+}
+
 // weigh counts the size of a value that is gone through as a whole.
 func (s *state) weigh(line int, v any) {
 	switch v := v.(type) {
 	case string:
-		s.steps += len(v) / 64
+		s.spend(line, len(v)/64)
 	case []any:
-		s.steps += len(v) / 64
-	}
-	if s.steps > maxSteps {
-		failAt(line, "more than %d steps", maxSteps)
+		s.spend(line, len(v)/16)
+	case map[string]any:
+		s.spend(line, len(v)/16)
 	}
 }
 
@@ -107,6 +141,7 @@ func (s *state) capture(body []stmt, sc *scope) string {
 
 func runAll(list []stmt, s *state, sc *scope) control {
 	for _, st := range list {
+		s.step(0)
 		if c := st.run(s, sc); c != goOn {
 			return c
 		}
@@ -115,7 +150,6 @@ func runAll(list []stmt, s *state, sc *scope) control {
 }
 
 func (d dataStmt) run(s *state, _ *scope) control {
-	s.step(0)
 	s.write(0, d.text)
 	return goOn
 }
@@ -141,6 +175,7 @@ func (x setStmt) run(s *state, sc *scope) control {
 	if x.value != nil {
 		v = x.value.eval(s, sc)
 	} else {
+		s.alloc(x.line, scopeSize)
 		v = s.capture(x.body, &scope{map[string]any{}, sc})
 	}
 	if x.attr == "" {
@@ -159,12 +194,14 @@ func (x setStmt) run(s *state, sc *scope) control {
 func (f forStmt) run(s *state, sc *scope) control {
 	list := f.list.eval(s, sc)
 	s.weigh(f.line, list)
-	items := iterate(f.line, list)
+	items := s.iterate(f.line, list)
 	if f.where != nil {
 		var kept []any
 		for _, item := range items {
+			s.step(f.line)
+			s.alloc(f.line, scopeSize)
 			inner := &scope{map[string]any{}, sc}
-			f.bind(inner, item)
+			f.bind(s, inner, item)
 			if truth(f.where.eval(s, inner)) {
 				kept = append(kept, item)
 			}
@@ -176,8 +213,9 @@ func (f forStmt) run(s *state, sc *scope) control {
 	}
 	for i, item := range items {
 		s.step(f.line)
+		s.alloc(f.line, loopSize)
 		inner := &scope{map[string]any{"loop": loopAt(items, i)}, sc}
-		f.bind(inner, item)
+		f.bind(s, inner, item)
 		if runAll(f.body, s, inner) == breakLoop {
 			break
 		}
@@ -185,12 +223,12 @@ func (f forStmt) run(s *state, sc *scope) control {
 	return goOn
 }
 
-func (f forStmt) bind(sc *scope, item any) {
+func (f forStmt) bind(s *state, sc *scope, item any) {
 	if len(f.names) == 1 {
 		sc.vars[f.names[0]] = item
 		return
 	}
-	parts := iterate(f.line, item)
+	parts := s.iterate(f.line, item)
 	if len(parts) != len(f.names) {
 		failAt(f.line, "%d values for %d names", len(parts), len(f.names))
 	}
@@ -214,12 +252,14 @@ func loopAt(items []any, i int) namespace {
 	return loop
 }
 
-func (m macroStmt) run(_ *state, sc *scope) control {
+func (m macroStmt) run(s *state, sc *scope) control {
+	s.alloc(0, scopeSize)
 	sc.vars[m.name] = function(func(s *state, line int, args []any, kw map[string]any) any {
 		if s.calls++; s.calls > maxCalls {
 			failAt(line, "macros call each other more than %d deep", maxCalls)
 		}
 		defer func() { s.calls-- }()
+		s.alloc(line, scopeSize)
 		inner := &scope{map[string]any{}, sc}
 		if len(args) > len(m.params) {
 			failAt(line, "macro %s takes %d arguments, found %d", m.name, len(m.params), len(args))

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 )
 
 func typeName(v any) string {
@@ -103,7 +104,11 @@ func (s *state) equal(line int, a, b any) bool {
 		return b == nil
 	case string:
 		y, ok := b.(string)
-		return ok && x == y
+		if !ok || len(x) != len(y) {
+			return false
+		}
+		s.weigh(line, x)
+		return x == y
 	case []any:
 		y, ok := b.([]any)
 		return ok && slices.EqualFunc(x, y, inside)
@@ -119,19 +124,22 @@ func (s *state) equal(line int, a, b any) bool {
 
 // iterate returns what a loop over a value visits. Dictionaries go by sorted
 // keys: the order of insertion is not kept here.
-func iterate(line int, v any) []any {
+func (s *state) iterate(line int, v any) []any {
 	switch v := v.(type) {
 	case undefined:
 		return nil
 	case []any:
 		return v
 	case string:
+		s.alloc(line, 2*listEntry*utf8.RuneCountInString(v))
 		var list []any
 		for _, r := range v {
 			list = append(list, string(r))
 		}
 		return list
 	case map[string]any:
+		s.weigh(line, v)
+		s.alloc(line, 2*listEntry*len(v))
 		var list []any
 		for _, k := range slices.Sorted(maps.Keys(v)) {
 			list = append(list, k)

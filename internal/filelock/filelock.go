@@ -1,15 +1,16 @@
-package plugin
+// Package filelock keeps processes that change the same files apart.
+package filelock
 
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
 )
 
-// lock waits until no other process, and no other call in this one, holds the
+// Lock waits until no other process, and no other call in this one, holds the
 // lock on a file. The system releases it when a process dies; the file stays.
-func lock(ctx context.Context, path string, log *slog.Logger) (unlock func(), err error) {
+// waiting is called once before it waits.
+func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	const poll = 100 * time.Millisecond
 	for waited := false; ; waited = true {
 		unlock, held, err := tryLock(path)
@@ -20,7 +21,7 @@ func lock(ctx context.Context, path string, log *slog.Logger) (unlock func(), er
 			return unlock, nil
 		}
 		if !waited {
-			log.Info("another process is installing the XLA plugin: waiting for it", "lock", path)
+			waiting()
 		}
 		select {
 		case <-ctx.Done():

@@ -1,0 +1,150 @@
+package builtin
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/env"
+	"vagen/env/remote"
+	"vagen/reward/judge"
+)
+
+// reaching are names of options that one expects to reach the network or files.
+var reaching = regexp.MustCompile(`url|addr|host|endpoint|dir$|folder|file|path|(^|_)(token|key|secret|password)s?$`)
+
+// nest writes an option with dots in its name as nested mappings.
+func nest(name string, value any) map[string]any {
+	outer, inner, below := strings.Cut(name, ".")
+	if below {
+		value = nest(inner, value)
+	}
+	return map[string]any{outer: value}
+}
+
+func TestEveryOptionDeclaresWhatItReaches(t *testing.T) {
+	kept := map[string]bool{}
+	for _, k := range Kinds() {
+		kinds := k.OptionKinds()
+		require.NotEmpty(t, kinds, k.Name)
+		for name, kind := range kinds {
+			require.NotEmpty(t, kind, "%s: the option %s declares no kind", k.Name, name)
+			if kind != env.KindNumber && kind != env.KindText {
+				kept[name] = true
+			} else if kind == env.KindText {
+				require.NotRegexp(t, reaching, name, k.Name)
+			}
+		}
+	}
+	for _, name := range []string{"base_url", "base_urls", "data_dir", "dino_url", "dreamsim_url", "state_reward.judge_base_url",
+		"state_reward.judge_model", "task_dir", "token", "url_file", "video_record_dir"} {
+		require.True(t, kept[name], name)
+	}
+}
+
+func TestClientsChooseNoAddressPathOrSecret(t *testing.T) {
+	for _, k := range Kinds() {
+		g := env.Guard{Kinds: k.OptionKinds()}
+		for name, kind := range g.Kinds {
+			_, err := g.Merge(nest(name, "x"))
+			if kind == env.KindNumber || kind == env.KindText {
+				require.NoError(t, err, "%s: %s", k.Name, name)
+				continue
+			}
+			for _, value := range []any{"x", []any{"x"}, map[string]any{"x": "y"}, 7} {
+				_, err := g.Merge(nest(name, value))
+				require.ErrorIs(t, err, env.ErrRefused, "%s: %s", k.Name, name)
+				require.ErrorIs(t, err, env.ErrOption)
+				require.ErrorContains(t, err, name)
+			}
+			_, err = g.Merge(nest(name, ""))
+			require.NoError(t, err, "an empty value asks for nothing")
+			g.Allow = []string{name}
+			got, err := g.Merge(nest(name, "x"))
+			require.NoError(t, err)
+			require.Equal(t, nest(name, "x"), got)
+			g.Allow = nil
+			g.Fixed = nest(name, "operator")
+			got, err = g.Merge(nest(name, ""))
+			require.NoError(t, err)
+			require.Equal(t, g.Fixed, got)
+			_, err = g.Merge(nest(name, "x"))
+			require.ErrorIs(t, err, env.ErrRefused)
+			_, err = g.Merge(nest(name, "operator"))
+			require.NoError(t, err)
+			g.Fixed = nil
+		}
+		for _, name := range []string{"undeclared", "undeclared.below", judge.Key + ".undeclared"} {
+			_, err := g.Merge(nest(name, "x"))
+			require.ErrorIs(t, err, env.ErrRefused, "%s: %s", k.Name, name)
+		}
+	}
+}
+
+func TestClientsThatChooseTheAddressGetNoSecretOfTheOperator(t *testing.T) {
+	for _, k := range Kinds() {
+		if k.Name != "remote" {
+			continue
+		}
+		g := env.Guard{Kinds: k.OptionKinds(), Allow: []string{"base_urls"},
+			Fixed: map[string]any{"base_urls": "http://ours", "token": "secret"}}
+		got, err := g.Merge(map[string]any{"timeout": 3})
+		require.NoError(t, err)
+		require.Equal(t, map[string]any{"base_urls": "http://ours", "token": "secret", "timeout": 3}, got)
+		got, err = g.Merge(map[string]any{"base_urls": "http://theirs"})
+		require.NoError(t, err)
+		require.Equal(t, map[string]any{"base_urls": "http://theirs"}, got)
+	}
+}
+
+// On both wires a client that names the address of a judge gets status 403, and
+// nobody asks the judge.
+func TestServedEnvironmentsDialOnlyWhereTheOperatorSays(t *testing.T) {
+	var dialled []string
+	all := RegistryWith(func(url, _ string) (judge.Ask, error) {
+		dialled = append(dialled, url)
+		return func(context.Context, []string) ([]string, []error, error) { return nil, nil, nil }, nil
+	})
+	var kinds map[string]env.OptionKind
+	for _, k := range Kinds() {
+		if k.Name == "sokoban" {
+			kinds = k.OptionKinds()
+		}
+	}
+	fixed := map[string]any{judge.Key: map[string]any{"judge_base_url": "http://ours/v1", "judge_model": "m"}}
+	o := remote.DefaultServerOptions()
+	o.Lite = env.Guard{Kinds: kinds, Fixed: fixed}.Factory(func(config map[string]any) (env.Env, error) { return all.New("sokoban", config) })
+	o.Legacy = new(env.Registry)
+	require.NoError(t, o.Legacy.Register("sokoban", o.Lite))
+	s, err := remote.NewServer(o)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close(t.Context())) }()
+	h := httptest.NewServer(s)
+	defer h.Close()
+	send := func(path, kind, body string) int {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.URL+path, strings.NewReader(body))
+		require.NoError(t, err)
+		r.Header.Set("Content-Type", kind)
+		a, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, a.Body)
+		require.NoError(t, err)
+		require.NoError(t, a.Body.Close())
+		return a.StatusCode
+	}
+	for url, want := range map[string]int{`"judge_base_url": "http://theirs/v1", `: 403, "": 200} {
+		config := fmt.Sprintf(`{"state_reward": {%s"state_estimation": {"enable": true, "reward": 1}}}`, url)
+		require.Equal(t, want, send("/connect", `multipart/form-data; boundary=b`,
+			"--b\r\nContent-Type: application/json\r\n\r\n"+`{"env_config": `+config+"}\r\n--b--\r\n"))
+		require.Equal(t, want, send("/environments", "application/json",
+			`{"ids2configs": {"a": {"env_name": "sokoban", "env_config": `+config+`}}}`))
+	}
+	require.Equal(t, []string{"http://ours/v1"}, dialled)
+}

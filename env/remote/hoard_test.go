@@ -1,0 +1,68 @@
+package remote
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"vagen/env/remote/internal/pyjson"
+	"vagen/env/remote/internal/wire"
+)
+
+func TestOneRequestMakesABoundedNumberOfEnvironments(t *testing.T) {
+	o := DefaultServerOptions()
+	assert.Positive(t, o.MaxBatch)
+	assert.Positive(t, o.MaxSessions)
+	var closed atomic.Int64
+	s := serve(t, func(o *ServerOptions) { o.Legacy, o.MaxBatch = legacyStubs(t, &closed), 2 })
+	orders := func(n int) Info {
+		var in Info
+		for i := range n {
+			in = append(in, Field{fmt.Sprint(i), order("stub", nil)})
+		}
+		return Info{{"ids2configs", in}}
+	}
+	a := post(t, s, "/environments", orders(3))
+	assert.Equal(t, http.StatusRequestEntityTooLarge, a.status)
+	assert.Contains(t, a.text, "found 3, at most 2 are allowed")
+	assert.Zero(t, s.legacy.len())
+	assert.Equal(t, http.StatusOK, post(t, s, "/environments", orders(2)).status)
+}
+
+func TestRequestsOfTooManyValuesAreRefusedOnBothWires(t *testing.T) {
+	var closed atomic.Int64
+	s := serve(t, func(o *ServerOptions) { o.Legacy = legacyStubs(t, &closed) })
+	many := `{"ids2configs": {}, "x": [` + strings.Repeat(`{"":0},`, pyjson.MaxValues/2) + `0]}`
+	as := func(kind string) func(*http.Request) {
+		return func(r *http.Request) { r.Header.Set("Content-Type", kind) }
+	}
+	a := ask(t, s, http.MethodPost, "/environments", []byte(many), as("application/json"))
+	assert.Equal(t, http.StatusRequestEntityTooLarge, a.status)
+	body := wire.Encode("b", []byte(many), nil, "")
+	a = ask(t, s, http.MethodPost, "/connect", body, as(wire.ContentType("multipart/form-data", "b")))
+	assert.Equal(t, http.StatusRequestEntityTooLarge, a.status)
+	assert.Contains(t, a.text, "values")
+}
+
+// What follows the name of a session that does not exist is not read: it would be
+// an error of its own.
+func TestCallsOfUnknownSessionsAreRefusedUnread(t *testing.T) {
+	var closed atomic.Int64
+	s := serve(t, func(o *ServerOptions) { o.Legacy = legacyStubs(t, &closed) })
+	many := "[" + strings.Repeat("0,", pyjson.MaxValues) + "0]"
+	body := wire.Encode("b", []byte(`{"x": `+many+`, "session_id": "who", "method": "step"}`), nil, "")
+	a := ask(t, s, http.MethodPost, "/call", body, func(r *http.Request) {
+		r.Header.Set("Content-Type", wire.ContentType("multipart/form-data", "b"))
+	})
+	assert.Equal(t, http.StatusNotFound, a.status)
+	assert.Equal(t, "Session who not found", a.detail)
+	for _, path := range []string{"/step/who", "/reset/who"} {
+		a = ask(t, s, http.MethodPost, path, []byte(`{"action": `+many+`}`), func(r *http.Request) { r.Header.Set("Content-Type", "application/json") })
+		assert.Equal(t, http.StatusInternalServerError, a.status)
+		assert.Contains(t, a.text, "Environment who not found")
+	}
+}

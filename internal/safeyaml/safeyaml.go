@@ -1,0 +1,150 @@
+// Package safeyaml reads YAML of unknown origin: what a small text could make the
+// parser or its callers spend is bounded before they spend it.
+package safeyaml
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// What a text may have.
+const (
+	MaxBytes  = 16 << 20
+	MaxValues = 1 << 20 // those that aliases repeat included
+	MaxDepth  = 64      // values inside values
+)
+
+// ErrLimit is wrapped by errors about texts that have more.
+var ErrLimit = errors.New("too large to read")
+
+// Parse reads all documents of a text.
+func Parse(data []byte) (file *ast.File, err error) {
+	defer func() { // the parser is foreign code, and so is what it reads
+		if p := recover(); p != nil {
+			file, err = nil, fmt.Errorf("it can't be parsed: %v", p)
+		}
+	}()
+	if len(data) > MaxBytes {
+		return nil, fmt.Errorf("%w: it has %d bytes or more, %d are allowed", ErrLimit, len(data), MaxBytes)
+	}
+	if deep(data) {
+		return nil, tooDeep()
+	}
+	if file, err = parser.ParseBytes(data, 0); err != nil {
+		return nil, err
+	}
+	c := counter{anchors: map[string]int{}}
+	for _, doc := range file.Docs {
+		if doc.Body == nil {
+			continue
+		}
+		if _, err := c.count(doc.Body, 0); err != nil {
+			return nil, err
+		}
+	}
+	return file, nil
+}
+
+// Value decodes a text of one document; an empty one is nil.
+func Value(data []byte) (v any, err error) {
+	if _, err := Parse(data); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			v, err = nil, fmt.Errorf("it can't be read: %v", p)
+		}
+	}()
+	err = yaml.Unmarshal(data, &v)
+	return v, err
+}
+
+func tooDeep() error {
+	return fmt.Errorf("%w: it has more than %d values inside each other", ErrLimit, MaxDepth)
+}
+
+// deep reports whether marks of nesting stand deeper than allowed, which a parser
+// that calls itself for each would pay with its stack. Marks in quotes count, too;
+// no sensible text has that many.
+func deep(data []byte) bool {
+	open, marks := 0, 0
+	for i, b := range data {
+		switch b {
+		case '[', '{':
+			open++
+		case ']', '}':
+			open = max(open-1, 0)
+		case '-', '?':
+			if i+1 < len(data) && (data[i+1] == ' ' || data[i+1] == '\t') {
+				marks++
+			}
+		case '\n':
+			marks = 0
+		}
+		if open > MaxDepth || marks > MaxDepth {
+			return true
+		}
+	}
+	return false
+}
+
+// counter adds up values as they are when aliases are replaced by what they name.
+type counter struct {
+	anchors map[string]int // values below; 0 while they are counted
+}
+
+func (c *counter) count(n ast.Node, depth int) (int, error) {
+	if depth > 2*MaxDepth { // a mapping's value is two nodes below it
+		return 0, tooDeep()
+	}
+	total := 1
+	add := func(below ...ast.Node) error {
+		for _, b := range below {
+			if b == nil {
+				continue
+			}
+			k, err := c.count(b, depth+1)
+			if err != nil {
+				return err
+			}
+			if total += k; total > MaxValues {
+				return fmt.Errorf("%w: it has more than %d values, those that aliases repeat included", ErrLimit, MaxValues)
+			}
+		}
+		return nil
+	}
+	var err error
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		for _, pair := range n.Values {
+			if err = add(pair.Key, pair.Value); err != nil {
+				break
+			}
+		}
+	case *ast.MappingValueNode:
+		err = add(n.Key, n.Value)
+	case *ast.MappingKeyNode:
+		err = add(n.Value)
+	case *ast.SequenceNode:
+		err = add(n.Values...)
+	case *ast.TagNode:
+		err = add(n.Value)
+	case *ast.AnchorNode:
+		name := n.Name.String()
+		c.anchors[name] = 0
+		if err = add(n.Value); err == nil {
+			c.anchors[name] = total
+		}
+	case *ast.AliasNode:
+		size, known := c.anchors[n.Value.String()]
+		if known && size == 0 {
+			return 0, fmt.Errorf("the alias *%s stands in what it names", n.Value)
+		}
+		total = max(size, 1)
+	}
+	return total, err
+}
