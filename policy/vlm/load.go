@@ -114,6 +114,9 @@ func stored(r *safetensors.Reader, found names, otherwise source) source {
 		if _, err := r.Float32(t.Name, dst[:0]); err != nil {
 			return fmt.Errorf("vlm: reading %s: %w", t.Name, err)
 		}
+		if err := checkFinite(t.Name, dst); err != nil {
+			return fmt.Errorf("vlm: reading %w", err)
+		}
 		return r.Release(t.Name)
 	}
 }
