@@ -117,7 +117,7 @@ type stage struct {
 func newStage(t *testing.T, host string, all []exchange) *stage {
 	st := &stage{known: map[string]string{}, stubs: map[string]*stub{}}
 	s := serve(t, func(o *ServerOptions) {
-		o.AdmitTimeout = 20 * time.Millisecond
+		o.AdmitTimeout = 500 * time.Millisecond // the slot may become free a moment after the answer
 		for _, e := range all {
 			if e.host != host {
 				continue
