@@ -109,6 +109,7 @@ func (m *Model) answer(ctx context.Context, prompts []policy.Prompt, turns []use
 	return nil
 }
 
+// errPlaceholder is why a conversation is dead whose response could not be read again.
 var errPlaceholder = errors.New("its last response ends with an image placeholder for which there is no image")
 
 // ErrSampling is wrapped by errors about sampling settings.
@@ -264,14 +265,16 @@ func (m *Model) complete(p policy.Prompt, t userTurn, r *reply) policy.Completio
 	}
 	_, end := m.chat.EndOfTurn()
 	last := r.tokens[len(r.tokens)-1]
-	c.ended = r.stopped && last == end
+	if c.ended = r.stopped && last == end; r.vision {
+		c.dead = errPlaceholder
+	}
 	out := policy.Completion{Context: t.context, Tokens: r.tokens, LogProbs: r.logProbs, Forced: r.forced, Images: t.images, Stop: policy.StopLength}
 	words := r.tokens
 	switch {
 	case r.stopped:
 		out.Stop, words = policy.StopEnd, words[:len(words)-1]
 	case r.vision:
-		out.Stop, c.dead = policy.StopVision, errPlaceholder
+		out.Stop = policy.StopVision
 	case r.halted:
 		out.Stop = policy.StopString
 	}
