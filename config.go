@@ -116,7 +116,7 @@ type RolloutConfig struct {
 	MultiTurnReward bool    `yaml:"use_multi_turn_reward" doc:"put each turn's reward on the turn's last token instead of all on the row's"`
 	LossMask        bool    `yaml:"use_loss_mask" doc:"keep tokens that the model did not write out of the losses"`
 	GAEMask         bool    `yaml:"use_gae_mask" doc:"keep tokens that the model did not write out of masked_gae's recursion"`
-	WindowSize      *int    `yaml:"window_size" doc:"turns that the model remembers with trainer.harness window; null is none"`
+	WindowSize      *int    `yaml:"window_size" doc:"turns before the current one that the model remembers with trainer.harness window; 0 is the current turn alone; null is no window: harness concat shows all turns"`
 	MaxTrajectory   int     `yaml:"max_trajectory_length" doc:"longest conversation in tokens; an episode without room for another response ends, or is summed up. 0 leaves it to the model"`
 	UseService      bool    `yaml:"use_service" doc:"play environments on a service at base_url, over the protocol of the full VAGEN system"`
 	BaseURL         string  `yaml:"base_url" doc:"address of the service of use_service; vagen serve is one"`

@@ -41,6 +41,9 @@ func estimate[E any](dst *Result, b *Batch, name string, e E, run func(E, *call[
 	}
 	mem, n := dst.mem, b.Tokens()
 	dst.Advantages, dst.Returns = resize(dst.Advantages, n), resize(dst.Returns, n)
+	if err := checkShared(dst, mem.valueMask, b); err != nil {
+		return fmt.Errorf("advantage: %s: %w", name, err)
+	}
 	c := &mem.call
 	*c = call[float32]{
 		name: name, offsets: b.Offsets,

@@ -12,6 +12,9 @@ type Estimator interface {
 	// Estimate fills dst for all tokens of b. It resizes dst as needed and
 	// allocates nothing when dst was used for a batch of this size before. It
 	// reads b and keeps no reference to it. After an error dst is unspecified.
+	//
+	// The slices of dst share no memory with b or with each other: the estimators
+	// of this package refuse that with ErrShared.
 	Estimate(dst *Result, b *Batch) error
 }
 
@@ -42,6 +45,8 @@ var (
 	ErrGroupSize = errors.New("group too small")
 	// ErrUnknown means that no estimator has this name.
 	ErrUnknown = errors.New("unknown estimator")
+	// ErrShared means that a Result would overwrite the batch, or itself.
+	ErrShared = errors.New("memory is shared")
 	// ErrConflict means that two rows claim to be the same row of a trajectory
 	// and differ.
 	ErrConflict = errors.New("two different rows with one identity")

@@ -2,7 +2,8 @@ package advantage
 
 // Result receives what an estimator computes. The zero value is ready to use;
 // reuse it from step to step and the memory is reused with it. It must not be
-// used by two calls at a time, and a copy shares its memory.
+// used by two calls at a time, and a copy shares its memory. A batch that is made
+// of its slices needs another Result to be estimated into (see ErrShared).
 type Result struct {
 	// Advantages has one entry per token. Positions outside the estimator's
 	// mask hold what its documentation says; they belong to no loss.

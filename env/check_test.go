@@ -89,7 +89,7 @@ func check(t *testing.T, c counter) env.Report {
 	report, err := env.Check(t.Context(), func(map[string]any) (env.Env, error) {
 		made := c
 		return &made, nil
-	}, env.CheckOptions{Responses: []string{"go", "go on"}, Timeout: 200 * time.Millisecond})
+	}, env.CheckOptions{Responses: []string{"go", "go on"}, Timeout: time.Second})
 	require.NoError(t, err)
 	return report
 }

@@ -414,7 +414,7 @@ func recordedTranscript(t *testing.T, c golden.Case) (tr rollout.Transcript, fin
 	for i := 1; i <= step; i++ {
 		tr.Turns = append(tr.Turns, rollout.Turn{Observation: shown(i - 1), Response: records[i].Info.Raw, Reward: reward.Parts{{Value: records[i].Reward}}})
 	}
-	tr.Last = number(t, c.Params, "window_size")
+	golden.Decode(t, c.Params, "window_size", &tr.Last)
 	if final = need[bool](t, c.Params, "is_final"); !final {
 		now := shown(step)
 		tr.Now = &now
@@ -430,10 +430,24 @@ func recordedTranscript(t *testing.T, c golden.Case) (tr rollout.Transcript, fin
 func TestTranscriptsKeepTheWholeTurn(t *testing.T) {
 	turns := []rollout.Turn{{Observation: env.Observation{Text: "a"}, Response: "b <image>"}, {Observation: env.Observation{Text: "c"}, Response: "d"}}
 	all := (&rollout.Transcript{Turns: turns}).Messages()
-	for _, last := range []int{-1, 2, 3} {
-		require.Equal(t, all, (&rollout.Transcript{Turns: turns, Last: last}).Messages())
+	for _, last := range []int{2, 3} {
+		require.Equal(t, all, (&rollout.Transcript{Turns: turns, Last: &last}).Messages())
 	}
 	require.Equal(t, "b ", all[1].Text)
-	require.Equal(t, all[2:], (&rollout.Transcript{Turns: turns, Last: 1}).Messages())
-	require.True(t, slices.EqualFunc(turns[1:], (&rollout.Transcript{Turns: turns, Last: 1}).Kept(), func(a, b rollout.Turn) bool { return a.Response == b.Response }))
+	one := 1
+	require.Equal(t, all[2:], (&rollout.Transcript{Turns: turns, Last: &one}).Messages())
+	require.True(t, slices.EqualFunc(turns[1:], (&rollout.Transcript{Turns: turns, Last: &one}).Kept(), func(a, b rollout.Turn) bool { return a.Response == b.Response }))
+}
+
+// TestAWindowOfZeroShowsTheCurrentObservationAlone: the original starts at
+// max(0, step − window_size), which is the current step for 0; only null keeps all.
+func TestAWindowOfZeroShowsTheCurrentObservationAlone(t *testing.T) {
+	turns := []rollout.Turn{{Observation: env.Observation{Text: "a"}, Response: "b"}, {Observation: env.Observation{Text: "c"}, Response: "d"}}
+	now := env.Observation{Text: "e"}
+	for _, last := range []int{0, -1} {
+		tr := &rollout.Transcript{System: env.Observation{Text: "s"}, Turns: turns, Now: &now, Last: &last}
+		require.Empty(t, tr.Kept())
+		require.Equal(t, []policy.Message{{Role: policy.System, Text: "s"}, {Role: policy.User, Text: "e"}}, tr.Messages())
+	}
+	require.Len(t, (&rollout.Transcript{Turns: turns, Now: &now}).Messages(), 5, "all turns")
 }

@@ -174,9 +174,6 @@ func (w Window) Next(s *State) (Ask, error) {
 	if s.Going() && len(s.Turns) <= w.Size {
 		return s.goOn()
 	}
-	t := Transcript{System: s.System, Turns: s.Turns, Now: &s.Now, Last: w.Size}
-	if w.Size <= 0 {
-		t.Turns = nil
-	}
+	t := Transcript{System: s.System, Turns: s.Turns, Now: &s.Now, Last: &w.Size}
 	return s.Open(t.Messages()...), nil
 }

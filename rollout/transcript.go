@@ -13,9 +13,10 @@ type Transcript struct {
 	System env.Observation  // empty without instructions
 	Turns  []Turn           // played
 	Now    *env.Observation // shown after the last turn; nil ends with its response
-	// Last leaves out all turns but the last ones, and the responses before them;
-	// 0 and less leaves out none.
-	Last int
+	// Last, when set, is the number of turns to show: the ones before the last
+	// that many are left out. 0, and less, leaves out all turns, so that Now stands
+	// alone; nil shows all.
+	Last *int
 	// Begin and End, when set, surround each response, as models of the full VAGEN
 	// system expect it that learn from marked text. Package mask reads the marks.
 	Begin, End string
@@ -23,10 +24,10 @@ type Transcript struct {
 
 // Kept returns the turns that the transcript shows.
 func (t *Transcript) Kept() []Turn {
-	if t.Last <= 0 || t.Last >= len(t.Turns) {
+	if t.Last == nil {
 		return t.Turns
 	}
-	return t.Turns[len(t.Turns)-t.Last:]
+	return t.Turns[len(t.Turns)-min(max(0, *t.Last), len(t.Turns)):]
 }
 
 // Messages returns the messages. Image marks that the policy wrote are dropped, as

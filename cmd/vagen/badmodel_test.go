@@ -47,6 +47,7 @@ func TestDamagedModelsAreNamed(t *testing.T) {
 		"empty":        {func(dir string) { require.NoError(t, os.WriteFile(filepath.Join(dir, file), nil, 0o644)) }, []string{file, "0 bytes"}},
 		"overlapping":  {func(dir string) { move(t, filepath.Join(dir, file), -4) }, []string{file, "overlaps"}},
 		"out of range": {func(dir string) { move(t, filepath.Join(dir, file), 1<<40) }, []string{file, "outside the"}},
+		"not a number": {func(dir string) { notANumber(t, filepath.Join(dir, file)) }, []string{file, ".weight: entry ", " is NaN, must be finite"}},
 		"tensors that do not fit": {func(dir string) { reshape(t, filepath.Join(dir, file)) }, []string{
 			"in 3 places", "norm.weight [96] is missing", "norm1.weight has shape [1 64], must be [64]", "up_proj.weight [288 96] is missing"}},
 	} {
@@ -65,6 +66,15 @@ func TestDamagedModelsAreNamed(t *testing.T) {
 			}
 		}
 	}
+}
+
+// notANumber makes the last entry of the last tensor NaN.
+func notANumber(t *testing.T, name string) {
+	t.Helper()
+	raw, err := os.ReadFile(name)
+	require.NoError(t, err)
+	copy(raw[len(raw)-4:], []byte{0xff, 0xff, 0xff, 0xff}) // of float32 as of bfloat16
+	require.NoError(t, os.WriteFile(name, raw, 0o644))
 }
 
 // move shifts the place of the second tensor.

@@ -37,7 +37,7 @@ func TestServingOtherMachinesNeedsAKey(t *testing.T) {
 		if c.refused {
 			assert.ErrorIs(t, err, ErrKeyNeeded)
 		}
-		_, err = net.DialTimeout("tcp", ln.Addr().String(), time.Second)
+		_, err = net.DialTimeout("tcp", ln.Addr().String(), time.Minute)
 		assert.Error(t, err, "the listener is closed in any case")
 	}
 	o := DefaultServerOptions()
@@ -122,7 +122,7 @@ func TestReadTimeoutIsForTheBodyAlone(t *testing.T) {
 	checkGoroutines(t)
 	hold, enter := make(chan struct{}), make(chan struct{})
 	o := DefaultServerOptions()
-	o.ReadTimeout = 500 * time.Millisecond
+	o.ReadTimeout = time.Second
 	o.Lite = func(config map[string]any) (env.Env, error) {
 		e, err := newStub(config)
 		e.hold, e.enter = hold, enter

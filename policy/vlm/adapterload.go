@@ -108,8 +108,13 @@ func (m *Model) adapterSource(stored *storedAdapter, otherwise source) source {
 		if bad := fits(located{stored.Reader, name}, part); len(bad) > 0 {
 			return fmt.Errorf("vlm: %w: %w (in %s)", ErrWeights, errors.Join(bad...), stored.dir)
 		}
-		_, err := stored.Float32(name, dst[:0])
-		return err
+		if _, err := stored.Float32(name, dst[:0]); err != nil {
+			return fmt.Errorf("vlm: reading %s: %w", name, err)
+		}
+		if err := checkFinite(name, dst); err != nil {
+			return fmt.Errorf("vlm: reading %w (in %s)", err, stored.dir)
+		}
+		return nil
 	}
 }
 

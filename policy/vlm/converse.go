@@ -16,8 +16,8 @@ import (
 type conversation struct {
 	batch *session
 	row   int
-	ended bool // the last response ended with the end-of-turn token
-	dead  bool // the last response ended with a placeholder for which there is no image
+	ended bool  // the last response ended with the end-of-turn token
+	dead  error // why the conversation cannot be continued
 }
 
 // Generate implements policy.Policy. Conversations opened by one call advance in
@@ -109,6 +109,9 @@ func (m *Model) answer(ctx context.Context, prompts []policy.Prompt, turns []use
 	return nil
 }
 
+// errPlaceholder is why a conversation is dead whose response could not be read again.
+var errPlaceholder = errors.New("its last response ends with an image placeholder for which there is no image")
+
 // ErrSampling is wrapped by errors about sampling settings.
 var ErrSampling = errors.New("bad sampling")
 
@@ -170,8 +173,8 @@ func (m *Model) read(prompts []policy.Prompt, s policy.Sampling) ([]userTurn, er
 		if limit < 1 {
 			return nil, fmt.Errorf("vlm: prompt %d: the response may have %d tokens, must be at least 1", i, limit)
 		}
-		if c, ok := m.chats[p.Conversation]; ok && c.dead {
-			turns[i].err = fmt.Errorf("vlm: conversation %d ended with an image placeholder for which there is no image", p.Conversation)
+		if c, ok := m.chats[p.Conversation]; ok && c.dead != nil {
+			turns[i].err = fmt.Errorf("vlm: conversation %d has ended: %w", p.Conversation, c.dead)
 			continue
 		}
 		ids, err := m.encode(p, pics[i])
@@ -257,9 +260,14 @@ func (m *Model) endTokens() []int32 {
 // complete turns a reply into a completion.
 func (m *Model) complete(p policy.Prompt, t userTurn, r *reply) policy.Completion {
 	c := m.chats[p.Conversation]
+	if c.dead = r.broken; r.broken != nil {
+		return policy.Completion{Err: r.broken}
+	}
 	_, end := m.chat.EndOfTurn()
 	last := r.tokens[len(r.tokens)-1]
-	c.ended, c.dead = r.stopped && last == end, r.vision
+	if c.ended = r.stopped && last == end; r.vision {
+		c.dead = errPlaceholder
+	}
 	out := policy.Completion{Context: t.context, Tokens: r.tokens, LogProbs: r.logProbs, Forced: r.forced, Images: t.images, Stop: policy.StopLength}
 	words := r.tokens
 	switch {

@@ -30,6 +30,7 @@ type reply struct {
 	halted   bool  // ended by a stop string
 	forced   []int // places in tokens that were not sampled
 	vision   bool  // ended by a placeholder that stands for no image: the row is unusable
+	broken   error // the model's numbers were not finite: the row is unusable
 }
 
 // seat is a conversation that takes part in a call.
@@ -42,11 +43,16 @@ type seat struct {
 
 // ended reports whether the response is complete.
 func (p *seat) ended() bool {
-	return p.stopped || p.halted || p.vision || len(p.reply.tokens) >= p.max
+	return p.stopped || p.halted || p.vision || p.broken != nil || len(p.reply.tokens) >= p.max
 }
 
-// add appends a sampled token to the response.
+// add appends a sampled token to the response. One whose log-prob is not finite was
+// drawn from logits that are no distribution (see Sampler.Sample) and is not used.
 func (p *seat) add(c *call, id int32, logProb float32) {
+	if logProb-logProb != 0 {
+		p.broken = fmt.Errorf("vlm: generate: token %d of the response: log-prob is %v, must be finite: %w", len(p.reply.tokens), logProb, ErrNotFinite)
+		return
+	}
 	p.reply.tokens, p.logProbs = append(p.reply.tokens, id), append(p.logProbs, logProb)
 	p.lane.pending = id
 	p.lane.length++

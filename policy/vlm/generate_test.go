@@ -194,7 +194,7 @@ func TestResponsesStopWhereTheyMust(t *testing.T) {
 		require.Equal(t, free.Tokens[:first+1], got[0].Tokens)
 		both := []policy.Prompt{{Conversation: 1, Messages: say("and?")}, {Conversation: 9, Messages: say("who?")}}
 		got = played.play(t, m, both, o)
-		require.ErrorContains(t, got[0].Err, "conversation 1 ended with an image placeholder")
+		require.ErrorContains(t, got[0].Err, "conversation 1 has ended: its last response ends with an image placeholder")
 		require.NoError(t, got[1].Err, "the others stand")
 		require.NotEmpty(t, got[1].Tokens)
 	})

@@ -30,6 +30,13 @@ type manifest struct {
 		Decay float64    `json:"weight_decay"`
 		Clip  float64    `json:"grad_clip"`
 	} `json:"adamw"`
+	// Sensitivity is how far training from weights with relative noise moved its
+	// numbers; LossTolerance what that allows losses 1, 2, 3 to be off by.
+	Sensitivity struct {
+		Noise     float64   `json:"relative_noise"`
+		GradNorms []float64 `json:"grad_norms"`
+	} `json:"train_sensitivity"`
+	LossTolerance []float64 `json:"train_loss_tolerance"`
 }
 
 type recordedCase struct {

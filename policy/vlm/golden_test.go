@@ -64,7 +64,11 @@ func TestModelsAgreeWithTransformers(t *testing.T) {
 		if !r.Critic {
 			r.compareGreedy(m)
 		}
+		weights := r.numbers(l, l.weights)
 		grads := r.compareTraining(m, l)
+		if grads != nil {
+			r.compareNoisyTraining(m, l, weights)
+		}
 		if !recomputed && m.cfg.Vision != nil && grads != nil {
 			recomputed = true
 			for _, what := range []Recompute{RecomputeAttention, RecomputeBlocks} {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/golden"
+	"vagen/internal/rng"
 	"vagen/policy"
 	"vagen/policy/vlm/internal/model"
 )
@@ -21,13 +22,26 @@ const gradLimit = 1e-4
 // that share is up to 4e-5.
 const pureLossLimit = 1e-4
 
+// noiseSeeds is how many trainings are compared that start from weights with noise.
+// Another processor sums in another order, which moves every number by a rounding:
+// noise of that size, at which the recording's sensitivity was measured, must leave
+// training within its tolerances.
+const noiseSeeds = 3
+
+// sensitivityFactor is how many times its measured sensitivity a number of a later
+// step may be off. The sensitivity is the largest change in five trainings from
+// weights with noise; the recorded tolerances of the losses use the same factor.
+const sensitivityFactor = 4
+
 // rounding is how far summing in float32 moves a gradient, as a share of its
-// tensor's largest entry.
-const rounding = 1e-6
+// tensor's largest entry: the largest gap between recordings in float32 and in
+// float64, over all recorded models.
+const rounding = 1.3e-5
 
 // signal is how large a gradient must be, as a share of its tensor's largest
-// entry, for the sign of the optimiser's first step to be more than rounding.
-const signal = 1e-5
+// entry, for the sign of the optimiser's first step to be more than rounding: both
+// the recording and this run may be off by it.
+const signal = 2*rounding + 1e-6
 
 // training is the recorded batch.
 type training struct {
@@ -97,7 +111,7 @@ func (r *recordedModel) numbers(l *learner, t *tensors) map[string][]float32 {
 	return out
 }
 
-// compareTraining takes the recorded three steps. It returns the gradients of
+// compareTraining runs the recorded three steps. It returns the gradients of
 // the first, nil when no training was recorded.
 func (r *recordedModel) compareTraining(m *Model, l *learner) map[string][]float32 {
 	s := r.training(l)
@@ -121,12 +135,6 @@ func (r *recordedModel) compareTraining(m *Model, l *learner) map[string][]float
 	require.False(r.t, skipped)
 	r.tally.Float(r.t, "gradient norm 0", norm, norms[0], gradNormLimit)
 	r.compareStep(before, grads, r.numbers(l, l.weights), min(1, r.AdamW.Clip/(norm+1e-6)))
-	later := laterLossLimit
-	if m.dev.PureGo() {
-		// It sums number by number, which is coarser than the pairwise sums of others.
-		// What the first steps are off by stays while the loss falls to a part.
-		later.Abs = pureLossLimit * losses[0]
-	}
 	for step := 1; step < len(losses); step++ {
 		stats, err := m.Update(r.t.Context(), &s.batch, s.aim, opt)
 		require.NoError(r.t, err)
@@ -134,12 +142,61 @@ func (r *recordedModel) compareTraining(m *Model, l *learner) map[string][]float
 		if r.Critic {
 			loss, norm = stats.ValueLoss, stats.CriticNorm
 		}
-		r.tally.Float(r.t, fmt.Sprint("loss ", step), loss, losses[step], later)
+		limit := r.laterLoss(step, losses[step])
+		if m.dev.PureGo() {
+			// It sums number by number, which is coarser than the pairwise sums of others.
+			// What the first steps are off by stays while the loss falls to a part.
+			limit.Abs = max(limit.Abs, pureLossLimit*losses[0])
+		}
+		r.tally.Float(r.t, fmt.Sprint("loss ", step), loss, losses[step], limit)
 		if step < len(norms) {
-			r.tally.Float(r.t, fmt.Sprint("gradient norm ", step), norm, norms[step], gradNormLimit)
+			r.tally.Float(r.t, fmt.Sprint("gradient norm ", step), norm, norms[step], r.laterNorm(step, norms[step]))
 		}
 	}
 	return grads
+}
+
+// laterLoss is the tolerance of the loss after some steps: the larger of a share of
+// it and of what its recorded sensitivity allows. A loss near its minimum hangs on
+// rounding far more than the first one, a critic's most of all.
+func (r *recordedModel) laterLoss(step int, loss float64) golden.Tolerance {
+	limit := laterLossLimit.Rel * math.Abs(loss)
+	if step <= len(r.LossTolerance) {
+		limit = max(limit, r.LossTolerance[step-1])
+	}
+	return golden.Tolerance{Abs: limit}
+}
+
+// laterNorm is laterLoss for the norm of the gradients.
+func (r *recordedModel) laterNorm(step int, norm float64) golden.Tolerance {
+	limit := gradNormLimit.Rel * norm
+	if step < len(r.Sensitivity.GradNorms) {
+		limit = max(limit, sensitivityFactor*r.Sensitivity.GradNorms[step])
+	}
+	return golden.Tolerance{Abs: limit}
+}
+
+// compareNoisyTraining compares training from weights that are off by about a
+// rounding, where the recording says how far that moves it. weights are those of
+// the checkpoint.
+func (r *recordedModel) compareNoisyTraining(m *Model, l *learner, weights map[string][]float32) {
+	if r.Sensitivity.Noise == 0 {
+		return
+	}
+	all := func(model.Param) bool { return true }
+	for seed := range uint64(noiseSeeds) {
+		random := rng.New(seed, rng.Init)
+		require.NoError(r.t, l.weights.replace(m.dev, all, func(part model.Part, _ []float32) ([]float32, error) {
+			noisy := make([]float32, part.Size())
+			for i, w := range weights[part.Name] {
+				noisy[i] = float32(float64(w) * (1 + r.Sensitivity.Noise*random.NormFloat64()))
+			}
+			return noisy, nil
+		}))
+		l.adam.free()
+		l.adam = nil // made anew by the first update
+		r.compareTraining(m, l)
+	}
 }
 
 // excerpt takes the recorded part of a tensor: all of a vector, rows of the

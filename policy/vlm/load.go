@@ -103,9 +103,9 @@ func checkTied(r *safetensors.Reader, cfg *model.Config, found names) error {
 	return nil
 }
 
-// stored fills parameters from a checkpoint. Parts that found does not have are
+// stored fills parameters from the checkpoint in dir. Parts that found does not have are
 // filled by otherwise.
-func stored(r *safetensors.Reader, found names, otherwise source) source {
+func stored(r *safetensors.Reader, dir string, found names, otherwise source) source {
 	return func(g *model.Group, p model.Param, part model.Part, dst []float32) error {
 		t, ok := found[part.Name]
 		if !ok {
@@ -113,6 +113,9 @@ func stored(r *safetensors.Reader, found names, otherwise source) source {
 		}
 		if _, err := r.Float32(t.Name, dst[:0]); err != nil {
 			return fmt.Errorf("vlm: reading %s: %w", t.Name, err)
+		}
+		if err := checkFinite(t.Name, dst); err != nil {
+			return fmt.Errorf("vlm: reading %s: %w", filepath.Join(dir, r.Shard(t.Name)), err)
 		}
 		return r.Release(t.Name)
 	}
@@ -190,7 +193,7 @@ func (m *Model) loadInto(n *net, dir string, adapter *storedAdapter, base map[st
 	if len(unused) > 0 {
 		m.opts.Log.Warn("tensors of the checkpoint are not used", "folder", dir, "tensors", unused)
 	}
-	t, err := newTensors(m.dev, n.groups.All(), base, stored(r, found, m.adapterSource(adapter, m.newWeights())))
+	t, err := newTensors(m.dev, n.groups.All(), base, stored(r, dir, found, m.adapterSource(adapter, m.newWeights())))
 	if err != nil {
 		return nil, err
 	}

@@ -19,8 +19,8 @@ import (
 // Save wrote. The reference policy, where there is one, stays as it is. All
 // conversations end.
 //
-// The files are checked first. What is missing or misshapen is listed at once in
-// an error that wraps ErrCheckpoint, and the model stays as it was.
+// The files are checked first. What is missing, misshapen or not finite is listed
+// at once in an error that wraps ErrCheckpoint, and the model stays as it was.
 func (m *Model) Restore(ctx context.Context, dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -72,6 +72,7 @@ type restoring struct {
 	opt     *safetensors.Reader // nil without file
 	steps   int
 	found   map[string]located // weights by the part's name
+	buf     []float32
 }
 
 // located is a tensor in a file.
@@ -192,7 +193,7 @@ func (r *restoring) find(part model.Part, trained bool) []error {
 	if place.reader == nil {
 		return append(bad, fmt.Errorf("%s %v is not in %q", t.Name, part.Dims, r.folders))
 	}
-	bad = append(bad, fits(place, part)...)
+	bad = append(bad, r.sound(place, part)...)
 	if r.opt != nil && trained {
 		masters := t.DType != safetensors.F32
 		for _, s := range []struct {
@@ -207,7 +208,7 @@ func (r *restoring) find(part model.Part, trained bool) []error {
 				bad = append(bad, fmt.Errorf("%s %v is not in %s", name, part.Dims, r.optimizer))
 				continue
 			}
-			bad = append(bad, fits(located{r.opt, name}, part)...)
+			bad = append(bad, r.sound(located{r.opt, name}, part)...)
 		}
 		if masters {
 			place = located{r.opt, "master." + part.Name}
@@ -215,6 +216,21 @@ func (r *restoring) find(part model.Part, trained bool) []error {
 	}
 	r.found[part.Name] = place
 	return bad
+}
+
+// sound is fits, and looks at the numbers of a tensor that does.
+func (r *restoring) sound(at located, part model.Part) []error {
+	if bad := fits(at, part); len(bad) > 0 {
+		return bad
+	}
+	var err error
+	if r.buf, err = at.reader.Float32(at.name, r.buf[:0]); err == nil {
+		err = errors.Join(checkFinite(at.name, r.buf), at.reader.Release(at.name))
+	}
+	if err != nil {
+		return []error{err}
+	}
+	return nil
 }
 
 // fits compares a tensor's shape and type with the part's.

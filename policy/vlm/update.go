@@ -2,6 +2,7 @@ package vlm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"vagen/policy"
@@ -45,7 +46,13 @@ func (m *Model) Score(ctx context.Context, rows *policy.Rows, want []bool, what 
 	out := &policy.Scores{}
 	n := len(rows.Tokens)
 	run := func(l *learner, tokens, value bool) (lp, ent, val []float32, err error) {
-		return l.score(ctx, packs, l.net.head(tokens, value), n, m.opts.HeadTokens, temperature)
+		if lp, ent, val, err = l.score(ctx, packs, l.net.head(tokens, value), n, m.opts.HeadTokens, temperature); err != nil {
+			return nil, nil, nil, err
+		}
+		if err = errors.Join(checkFinite("log-probs", lp), checkFinite("entropies", ent), checkFinite("values", val)); err != nil {
+			return nil, nil, nil, fmt.Errorf("vlm: score: %w", err)
+		}
+		return lp, ent, val, nil
 	}
 	tokens := what.LogProbs || what.Entropy
 	shared := what.Values && m.critic == nil

@@ -23,6 +23,10 @@
 // Every filter is deterministic. Groups are ranked by falling variance, equal
 // ones by first appearance; kept rows stay in their order.
 //
+// Returns must be finite, and so must their sum over a trajectory: others are an
+// ErrNotFinite. A variance that is too large for a float64 is reported as
+// math.MaxFloat64; such groups are still ranked by how large it is.
+//
 // [Registry] builds filters by name from the key=value settings of a
 // configuration, and takes users' own.
 package filter

@@ -58,8 +58,10 @@ type Group struct {
 	Key          string  // of its start state, as the batch names it
 	Rows         []int   // indices of its rows, increasing
 	Trajectories int     // rollouts
-	Variance     float64 // of the rollouts' returns
+	Variance     float64 // of the rollouts' returns; math.MaxFloat64 when it is larger than that
 	Min, Max     float64 // smallest and largest return of a rollout
+
+	spread float64 // standard deviation, where the variance is too large for a float64
 }
 
 // Groups sorts the rows of a batch into groups, in order of first appearance.
@@ -95,6 +97,11 @@ func Groups(b *Batch, ddof int) ([]Group, error) {
 		returns[g] = append(returns[g], b.Return[row])
 	}
 	for g := range groups {
+		for _, x := range returns[g] {
+			if math.IsInf(x, 0) {
+				return nil, fmt.Errorf("filter: returns of a trajectory (group %q) add up to %v: %w", groups[g].Key, x, ErrNotFinite)
+			}
+		}
 		groups[g].measure(returns[g], ddof)
 	}
 	return groups, nil
@@ -117,6 +124,26 @@ func (g *Group) measure(returns []float64, ddof int) {
 		g.Variance += (x - mean) * (x - mean)
 	}
 	g.Variance /= float64(n - ddof)
+	if math.IsInf(g.Variance, 0) || math.IsNaN(g.Variance) {
+		d := deviation(returns, max(g.Max, -g.Min), ddof)
+		if g.Variance = d * d; math.IsInf(g.Variance, 0) {
+			g.Variance, g.spread = math.MaxFloat64, d
+		}
+	}
+}
+
+// deviation is the standard deviation of returns, the largest of which has that
+// size. It scales them to [−1, 1], so that squares and sums stay finite.
+func deviation(returns []float64, size float64, ddof int) float64 {
+	var mean, sum float64
+	n := float64(len(returns))
+	for _, x := range returns {
+		mean += x / size / n
+	}
+	for _, x := range returns {
+		sum += (x/size - mean) * (x/size - mean)
+	}
+	return min(math.Sqrt(sum/(n-float64(ddof)))*size, math.MaxFloat64)
 }
 
 func (b *Batch) check() error {
@@ -155,9 +182,21 @@ func MeanVariance(groups []Group) float64 {
 	if len(groups) == 0 {
 		return 0
 	}
-	var sum float64
-	for _, g := range groups {
-		sum += g.Variance
+	variances := make([]float64, len(groups))
+	for g := range groups {
+		variances[g] = groups[g].Variance
 	}
-	return sum / float64(len(groups))
+	return mean(variances)
+}
+
+// mean is the mean of finite numbers, whose sum may be too large for a float64.
+func mean(x []float64) float64 {
+	var sum, parts float64
+	for _, v := range x {
+		sum, parts = sum+v, parts+v/float64(len(x))
+	}
+	if math.IsInf(sum, 0) {
+		return min(parts, math.MaxFloat64)
+	}
+	return sum / float64(len(x))
 }

@@ -101,7 +101,7 @@ func (f TopP) Filter(dst *Result, b *Batch) error {
 		}
 		n, held := 0, 0.0
 		for ; n < len(r.order) && held < f.P*r.total; n++ {
-			held += r.groups[r.order[n]].Variance
+			held += r.weight[r.order[n]]
 		}
 		dst.Metrics["filter/train/top_p/cumulative_variance_ratio"] = held / r.total
 		r.take(max(1, n))
@@ -124,8 +124,8 @@ func (f MinP) check() error { return checkShare("min_p", f.P) }
 // Filter implements [Filter].
 func (f MinP) Filter(dst *Result, b *Batch) error {
 	return ranked(dst, b, "min_p", f.DDOF, f.Scaling, f.check(), func(r *ranking) {
-		n, least := 0, f.P*r.groups[r.order[0]].Variance
-		for n < len(r.order) && r.groups[r.order[n]].Variance >= least {
+		n, least := 0, f.P*r.weight[r.order[0]]
+		for n < len(r.order) && r.weight[r.order[n]] >= least {
 			n++
 		}
 		r.take(n)
@@ -172,7 +172,38 @@ func (f DropEqual) Filter(dst *Result, b *Batch) error {
 type ranking struct {
 	groups []Group
 	order  []int
-	total  float64 // variance of all groups, added up in order of appearance
+	weight []float64 // by group: its variance, in units in which the total is finite
+	total  float64   // weight of all groups, added up in order of appearance
+}
+
+func newRanking(groups []Group) *ranking {
+	r := &ranking{groups: groups, order: make([]int, len(groups)), weight: make([]float64, len(groups))}
+	for g := range groups {
+		r.order[g], r.weight[g] = g, groups[g].Variance
+		r.total += groups[g].Variance
+	}
+	slices.SortStableFunc(r.order, func(i, j int) int {
+		return cmp.Or(cmp.Compare(groups[j].Variance, groups[i].Variance), cmp.Compare(groups[j].spread, groups[i].spread))
+	})
+	// Variances that are too large for a float64, or whose sum is, are taken in units
+	// of the largest one.
+	if most := groups[r.order[0]].deviation(); math.IsInf(r.total, 0) || groups[r.order[0]].spread > 0 {
+		r.total = 0
+		for g := range groups {
+			share := groups[g].deviation() / most
+			r.weight[g] = share * share
+			r.total += r.weight[g]
+		}
+	}
+	return r
+}
+
+// deviation is the standard deviation of the rollouts' returns.
+func (g *Group) deviation() float64 {
+	if g.spread > 0 {
+		return g.spread
+	}
+	return math.Sqrt(g.Variance)
 }
 
 func (r *ranking) take(n int) { r.order = r.order[:min(n, len(r.order))] }
@@ -194,12 +225,7 @@ func ranked(dst *Result, b *Batch, name string, ddof int, scaling Scaling, bad e
 	if len(groups) == 0 {
 		return nil
 	}
-	r := &ranking{groups: groups, order: make([]int, len(groups))}
-	for g := range groups {
-		r.order[g] = g
-		r.total += groups[g].Variance
-	}
-	slices.SortStableFunc(r.order, func(i, j int) int { return cmp.Compare(groups[j].Variance, groups[i].Variance) })
+	r := newRanking(groups)
 	pick(r)
 	for _, g := range r.order {
 		dst.Keep = append(dst.Keep, groups[g].Rows...)
@@ -235,14 +261,13 @@ func (r *Result) variances(prefix string, groups []Group, of []int) {
 	if len(of) == 0 {
 		return
 	}
-	least, most, sum := math.Inf(1), math.Inf(-1), 0.0
-	for _, g := range of {
-		v := groups[g].Variance
-		least, most, sum = min(least, v), max(most, v), sum+v
+	variances := make([]float64, len(of))
+	for i, g := range of {
+		variances[i] = groups[g].Variance
 	}
-	r.Metrics[prefix+"mean_variance"] = sum / float64(len(of))
-	r.Metrics[prefix+"min_variance"] = least
-	r.Metrics[prefix+"max_variance"] = most
+	r.Metrics[prefix+"mean_variance"] = mean(variances)
+	r.Metrics[prefix+"min_variance"] = slices.Min(variances)
+	r.Metrics[prefix+"max_variance"] = slices.Max(variances)
 }
 
 func checkShare(key string, x float64) error {

@@ -309,7 +309,7 @@ func TestDownloadsThatStandStillAreAskedForAgain(t *testing.T) {
 	}))
 	defer s.Close()
 	o := h.options(t)
-	o.Endpoint, o.Stall = s.URL, 20*time.Millisecond
+	o.Endpoint, o.Stall = s.URL, 500*time.Millisecond // the first bytes must come in that time
 	dir, err := Fetch(t.Context(), "who/what", o)
 	require.NoError(t, err)
 	h.requireWhole(t, dir)

@@ -36,7 +36,8 @@ const bisections = 36
 // the noise, so a row's draw does not depend on its neighbours.
 //
 // The log-prob [rows] is that of the plain softmax at the temperature (1 when
-// greedy), before any restriction. With Forced, a row's token is that of forced
+// greedy), before any restriction. It is NaN for the whole row where a logit is NaN
+// or +Inf; a token whose logit is −Inf has no chance. With Forced, a row's token is that of forced
 // [rows] int32 where it is not negative; else forced may be nil.
 func (s Sampler) Sample(logits, seeds, count, params, forced *Node) (id, logProb *Node) {
 	g := logits.Graph()

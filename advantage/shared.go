@@ -1,0 +1,53 @@
+package advantage
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// checkShared refuses a Result whose memory is also that of the batch, or whose
+// advantages and returns share memory: an estimator would read what it has just
+// written. All slices of the result have their final length, but for spareMask,
+// which may get one entry per token.
+func checkShared(dst *Result, spareMask []bool, b *Batch) error {
+	spareMask = spareMask[:min(cap(spareMask), b.Tokens())]
+	for _, out := range [...]struct {
+		name    string
+		numbers []float32
+	}{{"advantages", dst.Advantages}, {"returns", dst.Returns}} {
+		for _, in := range [...]struct {
+			name    string
+			numbers []float32
+		}{{"rewards", b.Rewards}, {"values", b.Values}, {"baselines", b.Baselines}} {
+			if overlap(out.numbers, in.numbers) {
+				return errShared(out.name, in.name)
+			}
+		}
+	}
+	for _, in := range [...]struct {
+		name string
+		mask []bool
+	}{{"attention", b.Attention}, {"loss", b.Loss}, {"gae", b.GAE}, {"turn_end", b.TurnEnd}} {
+		if overlap(spareMask, in.mask) {
+			return errShared("value mask", in.name)
+		}
+	}
+	if overlap(dst.Advantages, dst.Returns) {
+		return errShared("advantages", "returns")
+	}
+	return nil
+}
+
+func errShared(out, other string) error {
+	return fmt.Errorf("result: %s: same memory as %s: %w (memory of its own)", out, other, ErrShared)
+}
+
+// overlap reports whether two slices have an element in common.
+func overlap[E any](a, b []E) bool {
+	if len(a) == 0 || len(b) == 0 {
+		return false
+	}
+	first := func(s []E) uintptr { return uintptr(unsafe.Pointer(&s[0])) }
+	last := func(s []E) uintptr { return uintptr(unsafe.Pointer(&s[len(s)-1])) }
+	return first(a) <= last(b) && first(b) <= last(a)
+}

@@ -1,0 +1,82 @@
+package filter
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+)
+
+// huge has groups with standard deviations 1e200, ½, 5e250, 0 and 1e160: the
+// variances of three of them are beyond float64.
+func huge() *Batch {
+	return &Batch{
+		Group:  []string{"a", "a", "b", "b", "c", "c", "d", "d", "e", "e"},
+		Return: []float64{-1e200, 1e200, 0, 1, 0, 1e251, math.MaxFloat64, math.MaxFloat64, 1e160, -1e160},
+	}
+}
+
+// TestHugeReturnsAreRankedAndMeasured: the square of a finite return may be
+// infinite. Groups are still ranked by their variance, and metrics stay finite.
+func TestHugeReturnsAreRankedAndMeasured(t *testing.T) {
+	for name, c := range map[string]struct {
+		f    Filter
+		keep []int
+	}{
+		"one":              {TopK{K: 1}, []int{4, 5}},
+		"two":              {TopFraction{Fraction: 0.4}, []int{0, 1, 4, 5}},
+		"three":            {TopK{K: 3, DDOF: 1}, []int{0, 1, 4, 5, 8, 9}},
+		"four":             {TopK{K: 4}, []int{0, 1, 2, 3, 4, 5, 8, 9}},
+		"most variance":    {TopP{P: 0.9}, []int{4, 5}},
+		"a share of best":  {MinP{P: 0.1}, []int{4, 5}},
+		"all but the same": {DropEqual{}, []int{0, 1, 2, 3, 4, 5, 8, 9}},
+	} {
+		got := run(t, c.f, huge())
+		if !slices.Equal(got.Keep, c.keep) {
+			t.Errorf("%s: kept %v, want %v", name, got.Keep, c.keep)
+		}
+		for metric, x := range got.Metrics {
+			if math.IsNaN(x) || math.IsInf(x, 0) {
+				t.Errorf("%s: %s is %v", name, metric, x)
+			}
+		}
+	}
+	got := run(t, TopP{P: 0.9}, huge()).Metrics
+	if ratio := got["filter/train/top_p/cumulative_variance_ratio"]; ratio != 1 {
+		t.Errorf("the kept group holds %v of the variance, want 1 to within float64", ratio)
+	}
+	if most := got["filter/train/original/max_variance"]; most != math.MaxFloat64 {
+		t.Errorf("the largest variance is %v, want the largest float64", most)
+	}
+}
+
+// TestVariancesWhoseSumOverflowsAreShared: each variance fits, their sum does not.
+func TestVariancesWhoseSumOverflowsAreShared(t *testing.T) {
+	b := &Batch{Group: []string{"a", "a", "b", "b"}, Return: []float64{-1.2e154, 1.2e154, 1.3e154, -1.3e154}}
+	got := run(t, TopP{P: 0.5}, b)
+	if !slices.Equal(got.Keep, []int{2, 3}) {
+		t.Errorf("kept %v, want group b", got.Keep)
+	}
+	share := 1.3 * 1.3 / (1.3*1.3 + 1.2*1.2)
+	if ratio := got.Metrics["filter/train/top_p/cumulative_variance_ratio"]; math.Abs(ratio-share) > 1e-12 {
+		t.Errorf("group b holds %v of the variance, want %v", ratio, share)
+	}
+	groups, err := Groups(b, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := (1.2e154/2*1.2e154 + 1.3e154/2*1.3e154)
+	if mean := MeanVariance(groups); math.Abs(mean/want-1) > 1e-12 {
+		t.Errorf("the mean variance is %v, want %v", mean, want)
+	}
+}
+
+// TestTrajectoriesThatAddUpToInfinityAreRefused: rows may be finite where their
+// sum is not.
+func TestTrajectoriesThatAddUpToInfinityAreRefused(t *testing.T) {
+	b := &Batch{Group: []string{"a", "a", "a"}, Trajectory: []string{"x", "x", "y"}, Return: []float64{math.MaxFloat64, math.MaxFloat64, 0}}
+	var r Result
+	if err := (TopK{K: 1}).Filter(&r, b); !errors.Is(err, ErrNotFinite) {
+		t.Errorf("got %v, want %v", err, ErrNotFinite)
+	}
+}
