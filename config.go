@@ -13,6 +13,10 @@ var ErrConfig = errors.New("bad configuration")
 // Config says how to train. Keys have the names that VAGEN's users know; fields
 // without a counterpart there stand in the groups run, env and model.
 type Config struct {
+	// System says which generation of VAGEN keys and names come from; "" is this
+	// library. It chooses defaults and estimators when a Source is loaded.
+	System string `yaml:"system" null:"" doc:"generation of VAGEN that the keys come from: legacy (the full system), lite or next. It chooses the defaults of that generation, and what gae, grpo and bi_level_gae mean in algorithm.adv_estimator; null is the defaults and names of this library. Defaults of logging, validation frequency and saving are this library's with any"`
+
 	Run       RunConfig       `yaml:"run"`
 	Env       EnvConfig       `yaml:"env"`
 	Model     ModelConfig     `yaml:"model"`
@@ -27,7 +31,7 @@ type Config struct {
 	Stability StabilityConfig `yaml:"stability"`
 	Hub       HubConfig       `yaml:"huggingface_hub"`
 
-	Notes []Note `yaml:"-"` // on keys that were given and set nothing; of no effect
+	Notes []Note `yaml:"-"` // on keys without effect, and on what may surprise; of no effect
 }
 
 // RunConfig is about the run as a whole.

@@ -177,6 +177,7 @@ func (v *validator) ranges(c *Config) {
 }
 
 func (v *validator) names(c *Config, r Registries) {
+	v.oneOf("system", c.System, "", systemLegacy, systemLite, systemNext)
 	if _, err := r.Estimators.Describe(c.Algorithm.Estimator); err != nil {
 		v.say("algorithm.adv_estimator: %w", err)
 	}

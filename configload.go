@@ -13,11 +13,12 @@ import (
 	"vagen/internal/settings"
 )
 
-// Note tells of a key of VAGEN that a configuration gives and that sets nothing
-// here, and what does its job.
+// Note is a remark on keys that a configuration gives: they set nothing here, or
+// may mean something else than expected.
 type Note struct {
-	Keys  []string // that the same is to be said about
+	Keys  []string // that the remark is about
 	About string
+	Warn  bool // the run may differ from what its author expects
 }
 
 // String is the note on one line.
@@ -62,41 +63,85 @@ func (s Source) Load() (Config, error) { return Registries{}.Load(s) }
 
 // Load is Source.Load with these names.
 func (r Registries) Load(s Source) (Config, error) {
-	c := Default()
-	l := settings.NewLoader(&c, foreignKeys)
+	in, err := s.read("")
+	if err != nil {
+		return in.config, fmt.Errorf("vagen: %w: %w", ErrConfig, err)
+	}
+	c := &in.config
+	in.withoutCritic(r.full())
+	c.Notes = gather(in.notes)
+	c.Notes = append(c.Notes, c.idle(in.given)...)
+	if note, err := s.generation(in); err != nil {
+		return *c, fmt.Errorf("vagen: %w: %w", ErrConfig, err)
+	} else if note != nil {
+		c.Notes = append(c.Notes, *note)
+	}
+	if !s.Unchecked {
+		for _, err := range c.problems(r.full()) {
+			in.problems = append(in.problems, located(err, in.given))
+		}
+	}
+	if len(in.problems) > 0 {
+		return *c, fmt.Errorf("vagen: %w: %w", ErrConfig, errors.Join(in.problems...))
+	}
+	return *c, nil
+}
+
+// loaded is a configuration with what is known of how it was read.
+type loaded struct {
+	config   Config
+	notes    []settings.Note
+	given    map[string]settings.Given
+	problems []error
+}
+
+// read reads the parts of a source on top of the defaults of a generation: those of
+// system, or if that is empty those of the generation that the source names.
+func (s Source) read(system string) (loaded, error) {
+	in := loaded{config: Default()}
+	var layers []presets.Layer
 	if s.Preset != "" {
-		layers, err := presets.Layers(s.Preset)
-		if err != nil {
-			return c, fmt.Errorf("vagen: %w: %w", ErrConfig, err)
+		var err error
+		if layers, err = presets.Layers(s.Preset); err != nil {
+			return in, err
+		}
+	}
+	var raw []byte
+	if s.Path != "" {
+		var err error
+		if raw, err = os.ReadFile(s.Path); err != nil {
+			return in, err
+		}
+	}
+	fill := func(c *Config, system string) *settings.Loader {
+		l := settings.NewLoader(c, foreignKeys)
+		if below, ok := presets.System(system); ok {
+			for _, p := range below {
+				l.Base("system "+system, p.YAML)
+			}
+			c.System = system
 		}
 		for _, p := range layers {
-			l.YAML("preset "+p.Name, p.YAML)
+			l.Base("preset "+p.Name, p.YAML)
 		}
-	}
-	if s.Path != "" {
-		raw, err := os.ReadFile(s.Path)
-		if err != nil {
-			return c, fmt.Errorf("vagen: %w: %w", ErrConfig, err)
+		if s.Path != "" {
+			l.YAML(s.Path, raw)
 		}
-		l.YAML(s.Path, raw)
+		l.Overrides(s.Overrides)
+		return l
 	}
-	l.Overrides(s.Overrides)
-	notes, given, problems := l.Finish()
-	c.Notes = gather(notes)
-	if _, told := given["trainer.total_training_steps"]; !told && len(c.Data.TrainFiles) > 0 {
+	if system == "" { // what the source says, whatever else is in it
+		probe := Default()
+		fill(&probe, "").Finish()
+		system = probe.System
+	}
+	in.notes, in.given, in.problems = fill(&in.config, system).Finish()
+	c := &in.config
+	if _, told := in.given["trainer.total_training_steps"]; !told && len(c.Data.TrainFiles) > 0 {
 		c.Trainer.Steps = stepsOfEpochs
 	}
 	c.settle()
-	c.Notes = append(c.Notes, c.idle(given)...)
-	if !s.Unchecked {
-		for _, err := range c.problems(r.full()) {
-			problems = append(problems, located(err, given))
-		}
-	}
-	if len(problems) > 0 {
-		return c, fmt.Errorf("vagen: %w: %w", ErrConfig, errors.Join(problems...))
-	}
-	return c, nil
+	return in, nil
 }
 
 // idle tells of settings that were given and that others leave without effect.
@@ -104,13 +149,13 @@ func (c *Config) idle(given map[string]settings.Given) []Note {
 	var out []Note
 	// Whoever gives the other key as well has thought of it.
 	say := func(useless bool, key, other, about string) {
-		_, told := given[key]
-		if _, aware := given[other]; told && !aware && useless {
-			out = append(out, Note{Keys: []string{key}, About: about})
+		g, told := given[key]
+		if _, aware := given[other]; told && !g.Base && !aware && useless {
+			out = append(out, Note{Keys: []string{key}, About: about, Warn: true})
 		}
 	}
 	say(c.Algorithm.KLCtrl.Coef != 0 && !c.Algorithm.KLInReward, "algorithm.kl_ctrl.kl_coef", "algorithm.use_kl_in_reward",
-		"algorithm.use_kl_in_reward is false, so that rewards are not charged; the full VAGEN system charges them whenever use_kl_loss is false")
+		"algorithm.use_kl_in_reward is false, so that rewards are not charged; the full VAGEN system charges them whenever use_kl_loss is false, and so does system: legacy")
 	say(c.Agent.Actor.KLLoss != 0 && !c.Agent.Actor.UseKLLoss, "actor_rollout_ref.actor.kl_loss_coef", "actor_rollout_ref.actor.use_kl_loss",
 		"actor_rollout_ref.actor.use_kl_loss is false")
 	say(c.Hub.Repo != "" && c.Hub.Freq == nil, "huggingface_hub.repo_id", "huggingface_hub.hf_save_freq",

@@ -3,6 +3,7 @@ package vagen
 // settle makes keys that say the same say it both: the ones that VAGEN's users know,
 // and those that the rest of the package goes by.
 func (c *Config) settle() {
+	c.Algorithm.Estimator = c.estimatorName()
 	if on := c.Critic.Enable; on != nil && !*on {
 		c.Critic.Kind = "none"
 	}
@@ -23,6 +24,9 @@ func (c *Config) settle() {
 func (v *validator) unsettled(c *Config) {
 	other := *c
 	other.settle()
+	if a, b := c.Algorithm.Estimator, other.Algorithm.Estimator; a != b {
+		v.say("algorithm.adv_estimator is %s, but system is %s, whose %s is called %s here", a, c.System, a, b)
+	}
 	if other.Critic.Kind != c.Critic.Kind {
 		v.say("critic.enable is false, but critic.kind is %s", c.Critic.Kind)
 	}

@@ -234,7 +234,11 @@ func configCheck() *cli.Command {
 					return cli.Usagef("%w", err)
 				}
 				for _, n := range config.Notes {
-					fmt.Fprintf(c.Out, "sets nothing: %s\n", n)
+					kind := "sets nothing"
+					if n.Warn {
+						kind = "warning"
+					}
+					fmt.Fprintf(c.Out, "%s: %s\n", kind, n)
 				}
 				_, err = fmt.Fprintf(c.Out, "%s is a sound configuration\n", s.Name())
 				return err

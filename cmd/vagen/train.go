@@ -52,6 +52,7 @@ program at once.`,
 					*out = launch.RunDir(&config)
 				}
 				if *dry {
+					config.LogNotes(c.Log)
 					_, err := fmt.Fprintf(c.Out, "%s can be trained: %d steps on %s with %s, results in %s\n",
 						s.Name(), config.Trainer.Steps, levels, config.Agent.Model.Path, *out)
 					return err

@@ -22,6 +22,7 @@ type Loader struct {
 	refer   bool // references are resolved
 
 	layer    int // of the source that is read
+	base     int // the last layer that is a base
 	given    map[string]Given
 	pending  map[string]pending // fields whose values refer to other keys
 	others   map[string]pending // values of foreign keys, by key
@@ -35,6 +36,7 @@ type Given struct {
 	Where string // "" for sources that nobody wrote by hand
 	Name  string // the key that was written, the field's or an alias
 	Value any
+	Base  bool // by a base, see Loader.Base
 	layer int
 }
 
@@ -52,6 +54,13 @@ func NewLoader(v any, foreign []Foreign) *Loader {
 		fields: index(v), foreign: foreign, refer: foreign != nil,
 		given: map[string]Given{}, pending: map[string]pending{}, others: map[string]pending{},
 	}
+}
+
+// Base reads a document that nobody wrote for this occasion, such as a preset, as a
+// source of its own, below those of YAML and Overrides.
+func (l *Loader) Base(name string, raw []byte) {
+	l.base = l.layer + 1
+	l.YAML(name, raw)
 }
 
 // YAML reads a document as a source of its own. name stands before the lines of
@@ -196,6 +205,7 @@ func (l *Loader) owner(path string) string {
 }
 
 func (l *Loader) set(g Given, path string) error {
+	g.Base = g.layer <= l.base
 	l.given[path] = g
 	delete(l.pending, path)
 	if l.refer && refers(g.Value) {
@@ -262,7 +272,7 @@ func (l *Loader) rename(f *Foreign, path string, value any, p pending) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	delete(l.pending, f.To)
-	l.given[f.To] = Given{Where: p.where, Name: path, Value: value, layer: p.layer}
+	l.given[f.To] = Given{Where: p.where, Name: path, Value: value, Base: p.layer <= l.base, layer: p.layer}
 	return nil
 }
 
