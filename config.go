@@ -51,7 +51,7 @@ type RunConfig struct {
 // EnvConfig names the environment to train on.
 type EnvConfig struct {
 	Name    string         `yaml:"name" doc:"environment, by its name in the registry"`
-	Config  map[string]any `yaml:"config" doc:"options of the environment"`
+	Config  map[string]any `yaml:"config" replaces:"state_reward: use_state_reward grounding_reward_weight worldmodeling_reward_weight; use_state_reward: state_reward" doc:"options of the environment. A mapping adds to what a preset or a file before it says, and null for an option takes it away, for all of env.config all of them; state_reward replaces a preset's use_state_reward and its weights, and null or false for it switches them off"`
 	Seed    int64          `yaml:"train_seed" doc:"first seed of the training levels"`
 	ValSeed int64          `yaml:"val_seed" doc:"first seed of the validation levels; must not reach into the training levels"`
 }

@@ -27,6 +27,8 @@ type Loader struct {
 	pending  map[string]pending // fields whose values refer to other keys
 	others   map[string]pending // values of foreign keys, by key
 	order    []string           // of others
+	starts   map[string]mapStart
+	entries  map[string]int // the layer of entries of maps, by key
 	problems []error
 	notes    []Note
 }
@@ -53,6 +55,7 @@ func NewLoader(v any, foreign []Foreign) *Loader {
 	return &Loader{
 		fields: index(v), foreign: foreign, refer: foreign != nil,
 		given: map[string]Given{}, pending: map[string]pending{}, others: map[string]pending{},
+		starts: map[string]mapStart{}, entries: map[string]int{},
 	}
 }
 
@@ -211,6 +214,9 @@ func (l *Loader) set(g Given, path string) error {
 	if l.refer && refers(g.Value) {
 		l.pending[path] = pending{g.Value, g.Where, g.layer}
 		return nil
+	}
+	if owner := l.owner(path); l.fields[owner].Kind() == reflect.Map {
+		return l.setMap(owner, path, g.Value)
 	}
 	return assign(l.fields, path, g.Value)
 }
