@@ -199,7 +199,7 @@ type OptimConfig struct {
 
 // SamplingConfig sets how responses are sampled in training; validation uses val_kwargs.
 type SamplingConfig struct {
-	Name        string    `yaml:"name" doc:"what writes the responses: xla, the model that is trained. vllm, sglang and hf are taken for it"`
+	Name        string    `yaml:"name" doc:"what writes the responses: xla, the model that is trained, in this process. vllm, sglang and hf are accepted with a warning and mean the same"`
 	DoSample    *bool     `yaml:"do_sample" doc:"draw tokens; learning needs that, so that false is refused"`
 	MaxImages   int       `yaml:"limit_mm_per_prompt" null:"0" unit:"images" doc:"pictures of a conversation; an episode without room for the next one ends. null is no limit"`
 	Temperature float64   `yaml:"temperature" doc:"divides the logits"`

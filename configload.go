@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"vagen/advantage"
 	"vagen/internal/presets"
 	"vagen/internal/settings"
 )
@@ -69,7 +68,8 @@ func (r Registries) Load(s Source) (Config, error) {
 	}
 	c := &in.config
 	in.withoutCritic(r.full())
-	c.Notes = gather(in.notes)
+	in.notes = append(in.notes, in.refuseUnread(r.full())...)
+	c.Notes = append(gather(in.notes), c.Notes...)
 	c.Notes = append(c.Notes, c.idle(in.given)...)
 	if note, err := s.generation(in); err != nil {
 		return *c, fmt.Errorf("vagen: %w: %w", ErrConfig, err)
@@ -77,7 +77,8 @@ func (r Registries) Load(s Source) (Config, error) {
 		c.Notes = append(c.Notes, *note)
 	}
 	if !s.Unchecked {
-		for _, err := range c.problems(r.full()) {
+		problems := c.problems(r.full())
+		for _, err := range append(problems, in.unreadProblems(problems)...) {
 			in.problems = append(in.problems, located(err, in.given))
 		}
 	}
@@ -93,6 +94,8 @@ type loaded struct {
 	notes    []settings.Note
 	given    map[string]settings.Given
 	problems []error
+	unread   []unreadError
+	base     Config // what the source stands on, without its file and overrides
 }
 
 // read reads the parts of a source on top of the defaults of a generation: those of
@@ -113,10 +116,10 @@ func (s Source) read(system string) (loaded, error) {
 			return in, err
 		}
 	}
-	fill := func(c *Config, system string) *settings.Loader {
+	below := func(c *Config, system string) *settings.Loader {
 		l := settings.NewLoader(c, foreignKeys)
-		if below, ok := presets.System(system); ok {
-			for _, p := range below {
+		if defaults, ok := presets.System(system); ok {
+			for _, p := range defaults {
 				l.Base("system "+system, p.YAML)
 			}
 			c.System = system
@@ -124,6 +127,10 @@ func (s Source) read(system string) (loaded, error) {
 		for _, p := range layers {
 			l.Base("preset "+p.Name, p.YAML)
 		}
+		return l
+	}
+	fill := func(c *Config, system string) *settings.Loader {
+		l := below(c, system)
 		if s.Path != "" {
 			l.YAML(s.Path, raw)
 		}
@@ -136,34 +143,15 @@ func (s Source) read(system string) (loaded, error) {
 		system = probe.System
 	}
 	in.notes, in.given, in.problems = fill(&in.config, system).Finish()
+	in.base = Default()
+	below(&in.base, system).Finish() // what is wrong with it is in problems
+	in.base.settle()
 	c := &in.config
 	if _, told := in.given["trainer.total_training_steps"]; !told && len(c.Data.TrainFiles) > 0 {
 		c.Trainer.Steps = stepsOfEpochs
 	}
 	c.settle()
 	return in, nil
-}
-
-// idle tells of settings that were given and that others leave without effect.
-func (c *Config) idle(given map[string]settings.Given) []Note {
-	var out []Note
-	// Whoever gives the other key as well has thought of it.
-	say := func(useless bool, key, other, about string) {
-		g, told := given[key]
-		if _, aware := given[other]; told && !g.Base && !aware && useless {
-			out = append(out, Note{Keys: []string{key}, About: about, Warn: true})
-		}
-	}
-	say(c.Algorithm.KLCtrl.Coef != 0 && !c.Algorithm.KLInReward, "algorithm.kl_ctrl.kl_coef", "algorithm.use_kl_in_reward",
-		"algorithm.use_kl_in_reward is false, so that rewards are not charged; the full VAGEN system charges them whenever use_kl_loss is false, and so does system: legacy")
-	say(c.Agent.Actor.KLLoss != 0 && !c.Agent.Actor.UseKLLoss, "actor_rollout_ref.actor.kl_loss_coef", "actor_rollout_ref.actor.use_kl_loss",
-		"actor_rollout_ref.actor.use_kl_loss is false")
-	say(c.Hub.Repo != "" && c.Hub.Freq == nil, "huggingface_hub.repo_id", "huggingface_hub.hf_save_freq",
-		"huggingface_hub.hf_save_freq is null, so that nothing is exported and uploaded")
-	spec, err := advantage.DefaultRegistry().Describe(c.Algorithm.Estimator)
-	say(err == nil && !spec.Critic && c.Critic.Kind != "none", "algorithm.adv_estimator", "critic.kind",
-		"it needs no critic, but critic.kind is "+c.Critic.Kind+": the critic is asked and never trained; set critic.enable to false")
-	return out
 }
 
 // PresetInfo describes a named configuration.
@@ -197,14 +185,22 @@ func gather(notes []settings.Note) []Note {
 	return out
 }
 
-// located adds to an error about settings where those were given that it names.
-func located(err error, given map[string]settings.Given) error {
-	var places []string
+// keysIn are the words of an error that could be keys.
+func keysIn(err error) []string {
 	words := strings.FieldsFunc(err.Error(), func(r rune) bool {
 		return r != '.' && r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
 	})
-	for _, w := range words {
-		g, ok := given[strings.Trim(w, ".")]
+	for i, w := range words {
+		words[i] = strings.Trim(w, ".")
+	}
+	return words
+}
+
+// located adds to an error about settings where those were given that it names.
+func located(err error, given map[string]settings.Given) error {
+	var places []string
+	for _, w := range keysIn(err) {
+		g, ok := given[w]
 		if ok && g.Where != "" && !slices.Contains(places, g.Where) {
 			places = append(places, g.Where)
 		}

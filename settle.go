@@ -38,6 +38,10 @@ func (v *validator) unsettled(c *Config) {
 	}
 }
 
+// ownGeneration is the only rollout.name that is what it says; the others are accepted
+// with a warning, because every file of VAGEN has one of them.
+const ownGeneration = "xla"
+
 // batching checks what of an update is not about its mathematics.
 func (v *validator) batching(c *Config) {
 	const actor, sampling = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
@@ -65,7 +69,7 @@ func (v *validator) batching(c *Config) {
 		v.say("critic.kind is shared: such a critic is updated with the policy, and critic.ppo_epochs, ppo_mini_batch_size, shuffle, grad_clip and grad_norm_threshold can't differ from the actor's")
 	}
 	r := &c.Agent.Rollout
-	v.oneOf(sampling+".name", r.Name, "xla", "vllm", "sglang", "hf")
+	v.oneOf(sampling+".name", r.Name, ownGeneration, "vllm", "sglang", "hf")
 	if r.DoSample != nil && !*r.DoSample {
 		v.say(sampling + ".do_sample is false, but learning compares responses that were drawn: leave it true, or set val_kwargs.do_sample for validation alone")
 	}

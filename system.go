@@ -105,6 +105,16 @@ func (in *loaded) marked() (system string, keys []string) {
 	return "", nil
 }
 
+// ofGeneration reports whether a key is one of a generation's alone.
+func ofGeneration(system, key string) bool {
+	for _, g := range generationKeys {
+		if g.system == system {
+			return slices.ContainsFunc(g.keys, func(pattern string) bool { return settings.Covers(pattern, key) })
+		}
+	}
+	return false
+}
+
 // withoutCritic leaves the critic out, as every generation does, where the estimator
 // needs none and neither of the critic's keys was given.
 func (in *loaded) withoutCritic(r Registries) {

@@ -156,7 +156,7 @@ func TestTheResponsesAPIIsRefused(t *testing.T) {
 		{"vllm: {model: m, base_url: 'http://127.0.0.1:1/v1'}", ""},
 	} {
 		name, _, _ := strings.Cut(c.block, ":")
-		_, err := LoadEval(evalFile(t, "envs: [{name: sokoban, n_envs: 1, tag_id: x}]\nrun: {backend: "+name+"}\nbackends: {"+c.block+"}\n"), nil, nothing)
+		_, err := LoadEval(evalFile(t, "envs: [{name: sokoban, n_envs: 1, tag_id: x, response_length_per_turn: 9}]\nrun: {backend: "+name+"}\nbackends: {"+c.block+"}\n"), nil, nothing)
 		if c.want == "" {
 			require.NoError(t, err, c.block)
 		} else {

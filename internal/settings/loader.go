@@ -67,7 +67,8 @@ func (l *Loader) Base(name string, raw []byte) {
 }
 
 // YAML reads a document as a source of its own. name stands before the lines of
-// messages; "" leaves it out.
+// messages; "" leaves it out. A document with every key, as Marshal writes it, is a
+// base: it does not tell which values somebody chose.
 func (l *Loader) YAML(name string, raw []byte) {
 	l.layer++
 	file, err := parser.ParseBytes(raw, 0)
@@ -80,6 +81,12 @@ func (l *Loader) YAML(name string, raw []byte) {
 			l.node(name, "", doc.Body)
 		}
 	}
+	for path := range l.fields {
+		if l.given[path].layer != l.layer {
+			return
+		}
+	}
+	l.base = l.layer // has every key
 }
 
 // Overrides applies key=value texts, as Override does, as a source of its own.
@@ -208,7 +215,6 @@ func (l *Loader) owner(path string) string {
 }
 
 func (l *Loader) set(g Given, path string) error {
-	g.Base = g.layer <= l.base
 	l.given[path] = g
 	delete(l.pending, path)
 	if l.refer && refers(g.Value) {
@@ -238,6 +244,10 @@ func (l *Loader) Finish() ([]Note, map[string]Given, []error) {
 		if err != nil {
 			l.problems = append(l.problems, at(p.where, err))
 		}
+	}
+	for path, g := range l.given {
+		g.Base = g.layer <= l.base
+		l.given[path] = g
 	}
 	return l.notes, l.given, l.problems
 }
@@ -278,7 +288,7 @@ func (l *Loader) rename(f *Foreign, path string, value any, p pending) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	delete(l.pending, f.To)
-	l.given[f.To] = Given{Where: p.where, Name: path, Value: value, Base: p.layer <= l.base, layer: p.layer}
+	l.given[f.To] = Given{Where: p.where, Name: path, Value: value, layer: p.layer}
 	return nil
 }
 
