@@ -269,8 +269,8 @@ func (v *validator) contradictions(c *Config, r Registries) {
 		case !spec.Critic:
 			v.say("trainer.critic_warmup is %d, but algorithm.adv_estimator %s trains no critic", warmup, name)
 		}
-		if n := c.Trainer.Steps; n > 0 && warmup >= n {
-			v.say("trainer.critic_warmup is %d, but trainer.total_training_steps is %d: the policy would never be trained", warmup, n)
+		if n := c.Trainer.Steps; n > 0 && warmup > n { // as many train the critic alone on purpose
+			v.say("trainer.critic_warmup is %d, but trainer.total_training_steps is %d: the run would end before its warm-up", warmup, n)
 		}
 	}
 	if c.Critic.Kind != "separate" && c.Critic.Model.Path != "" {

@@ -104,7 +104,7 @@ func TestSettingsThatOthersSwitchOffAreRefused(t *testing.T) {
 		require.ErrorContains(t, err, key+" is ", set)
 		require.ErrorContains(t, err, want, set)
 	}
-	_, err := vagen.LoadConfig("", "env=x", "reward.center=true", "algorithm.kl_penalty=mse", "algorithm.lambda_turn=0.5", "trainer.critic_warmup=100")
+	_, err := vagen.LoadConfig("", "env=x", "reward.center=true", "algorithm.kl_penalty=mse", "algorithm.lambda_turn=0.5", "trainer.critic_warmup=101")
 	require.Equal(t, 4, strings.Count(err.Error(), "\n")+1, err.Error())
 	c, err := vagen.LoadConfig("", "env=x", "reward.center=false", "algorithm.lam=1", "actor_rollout_ref.model.lora_alpha=8")
 	require.NoError(t, err, "values that ask for nothing")
@@ -148,7 +148,7 @@ func TestAnotherEngineIsWarnedOf(t *testing.T) {
 func TestSchedulesAndBoundsThatContradictThemselvesAreRefused(t *testing.T) {
 	const actor = "actor_rollout_ref.actor."
 	for set, want := range map[string]string{
-		"trainer.critic_warmup=100":         "trainer.critic_warmup is 100, but trainer.total_training_steps is 100: the policy would never be trained",
+		"trainer.critic_warmup=101":         "trainer.critic_warmup is 101, but trainer.total_training_steps is 100: the run would end before its warm-up",
 		actor + "clip_ratio_low=0.3":        "clip_ratio_low is 0.3, but clip_ratio_high is 0.2",
 		actor + "clip_ratio_high=0.1":       "clip_ratio_low is 0.2, but clip_ratio_high is 0.1",
 		actor + "optim.lr_warmup_steps=101": "lr_warmup_steps is 101, but trainer.total_training_steps is 100",
@@ -159,6 +159,6 @@ func TestSchedulesAndBoundsThatContradictThemselvesAreRefused(t *testing.T) {
 		require.ErrorIs(t, err, vagen.ErrConfig)
 		require.ErrorContains(t, err, want)
 	}
-	_, err := vagen.LoadConfig("", "env=x", "trainer.critic_warmup=99", actor+"clip_ratio_low=1", actor+"clip_ratio_high=0.5", actor+"optim.lr_warmup_steps=100")
+	_, err := vagen.LoadConfig("", "env=x", "trainer.critic_warmup=100", actor+"clip_ratio_low=1", actor+"clip_ratio_high=0.5", actor+"optim.lr_warmup_steps=100")
 	require.NoError(t, err)
 }
