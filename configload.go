@@ -213,9 +213,14 @@ func located(err error, given map[string]settings.Given) error {
 
 // Override applies one key=value.
 func (c *Config) Override(assignment string) error {
+	system := c.System
 	l := settings.NewLoader(c, foreignKeys)
 	l.Overrides([]string{assignment})
 	notes, _, problems := l.Finish()
+	if c.System != system {
+		problems = append(problems, fmt.Errorf("system is %q, but the defaults of %q are already read: set it where the configuration is loaded", c.System, system))
+		c.System = system
+	}
 	if len(problems) > 0 {
 		return fmt.Errorf("vagen: %w: %w", ErrConfig, errors.Join(problems...))
 	}

@@ -42,6 +42,8 @@ func TestSystemGivesEachGenerationItsDefaultsAndNames(t *testing.T) {
 	_, err := vagen.LoadConfig("", "env=x", "system=full")
 	require.ErrorContains(t, err, `system is "full", must be one of`)
 	d := vagen.Default()
+	require.ErrorContains(t, d.Override("system=lite"), `system is "lite", but the defaults of "" are already read`)
+	require.Equal(t, vagen.Default(), d)
 	d.Env.Name, d.System = "x", "lite"
 	require.ErrorContains(t, d.Validate(), "algorithm.adv_estimator is gae, but system is lite, whose gae is called lite_gae here")
 }
