@@ -92,6 +92,7 @@ func (in *loaded) marked() (system string, keys []string) {
 		written = append(written, n.Key)
 	}
 	slices.Sort(written)
+	written = slices.Compact(written)
 	for _, g := range generationKeys {
 		for _, key := range written {
 			if slices.ContainsFunc(g.keys, func(pattern string) bool { return settings.Covers(pattern, key) }) {

@@ -71,7 +71,7 @@ func (in *loaded) refuseUnread(r Registries) []settings.Note {
 			continue
 		}
 		if u.note {
-			notes = append(notes, settings.Note{Key: u.key, Where: g.Where, About: "sets nothing: " + u.about})
+			notes = append(notes, settings.Note{Key: u.key, Where: g.Where, About: u.about})
 			continue
 		}
 		in.unread = append(in.unread, unreadError{u.key, fmt.Errorf("%s is %s, but %s", u.key, valueText(value), u.about)})
