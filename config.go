@@ -13,6 +13,10 @@ var ErrConfig = errors.New("bad configuration")
 // Config says how to train. Keys have the names that VAGEN's users know; fields
 // without a counterpart there stand in the groups run, env and model.
 type Config struct {
+	// System says which generation of VAGEN keys and names come from; "" is this
+	// library. It chooses defaults and estimators when a Source is loaded.
+	System string `yaml:"system" null:"" doc:"generation of VAGEN that the keys come from: legacy (the full system), lite or next. It chooses the defaults of that generation, and what gae, grpo and bi_level_gae mean in algorithm.adv_estimator; null is the defaults and names of this library. Defaults of logging, validation frequency and saving are this library's with any"`
+
 	Run       RunConfig       `yaml:"run"`
 	Env       EnvConfig       `yaml:"env"`
 	Model     ModelConfig     `yaml:"model"`
@@ -27,7 +31,7 @@ type Config struct {
 	Stability StabilityConfig `yaml:"stability"`
 	Hub       HubConfig       `yaml:"huggingface_hub"`
 
-	Notes []Note `yaml:"-"` // on keys that were given and set nothing; of no effect
+	Notes []Note `yaml:"-"` // on keys without effect, and on what may surprise; of no effect
 }
 
 // RunConfig is about the run as a whole.
@@ -47,7 +51,7 @@ type RunConfig struct {
 // EnvConfig names the environment to train on.
 type EnvConfig struct {
 	Name    string         `yaml:"name" doc:"environment, by its name in the registry"`
-	Config  map[string]any `yaml:"config" doc:"options of the environment"`
+	Config  map[string]any `yaml:"config" replaces:"state_reward: use_state_reward grounding_reward_weight worldmodeling_reward_weight; use_state_reward: state_reward" doc:"options of the environment. A mapping adds to what a preset or a file before it says, and null for an option takes it away, for all of env.config all of them; state_reward replaces a preset's use_state_reward and its weights, and null or false for it switches them off"`
 	Seed    int64          `yaml:"train_seed" doc:"first seed of the training levels"`
 	ValSeed int64          `yaml:"val_seed" doc:"first seed of the validation levels; must not reach into the training levels"`
 }
@@ -195,7 +199,7 @@ type OptimConfig struct {
 
 // SamplingConfig sets how responses are sampled in training; validation uses val_kwargs.
 type SamplingConfig struct {
-	Name        string    `yaml:"name" doc:"what writes the responses: xla, the model that is trained. vllm, sglang and hf are taken for it"`
+	Name        string    `yaml:"name" doc:"what writes the responses: xla, the model that is trained, in this process. vllm, sglang and hf are accepted with a warning and mean the same"`
 	DoSample    *bool     `yaml:"do_sample" doc:"draw tokens; learning needs that, so that false is refused"`
 	MaxImages   int       `yaml:"limit_mm_per_prompt" null:"0" unit:"images" doc:"pictures of a conversation; an episode without room for the next one ends. null is no limit"`
 	Temperature float64   `yaml:"temperature" doc:"divides the logits"`

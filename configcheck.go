@@ -144,6 +144,10 @@ func (v *validator) ranges(c *Config) {
 	if a.ClipHigh != nil {
 		v.within("actor_rollout_ref.actor.clip_ratio_high", *a.ClipHigh, 0, large)
 	}
+	// A lower bound of 1 is none: ratios are positive.
+	if o := a.objective(); o.ClipLow > o.ClipHigh && o.ClipLow < 1 && o.ClipHigh >= 0 {
+		v.say("actor_rollout_ref.actor.clip_ratio_low is %v, but clip_ratio_high is %v: the lower bound must not be wider than the upper one (null takes clip_ratio)", o.ClipLow, o.ClipHigh)
+	}
 	v.within("actor_rollout_ref.actor.grad_norm_threshold", a.NormLimit, 0, large)
 	v.within("actor_rollout_ref.actor.clip_ratio_c", a.ClipDual, 0, large)
 	v.within("actor_rollout_ref.actor.grad_clip", a.GradClip, 0, large)
@@ -161,6 +165,12 @@ func (v *validator) ranges(c *Config) {
 	v.within("actor_rollout_ref.rollout.val_kwargs.temperature", r.Val.Temperature, 0, large)
 	v.within("actor_rollout_ref.rollout.val_kwargs.top_p", r.Val.TopP, 0, 1)
 	v.topK("actor_rollout_ref.rollout.val_kwargs.top_k", r.Val.TopK)
+	if r.Val.Temperature == 0 && r.Val.DoSample != nil && *r.Val.DoSample {
+		v.say("actor_rollout_ref.rollout.val_kwargs.do_sample is true, but val_kwargs.temperature is 0, which always takes the most likely token")
+	}
+	if r.Val.Temperature == 0 && r.Val.Episodes > 1 {
+		v.say("actor_rollout_ref.rollout.val_kwargs.n is %d, but val_kwargs.temperature is 0: all episodes of a level would be the same", r.Val.Episodes)
+	}
 	for _, group := range []struct {
 		key string
 		o   *OptimConfig
@@ -173,10 +183,14 @@ func (v *validator) ranges(c *Config) {
 		v.within(key+".beta2", o.Beta2, 0, 0.9999999)
 		v.within(key+".weight_decay", o.Decay, 0, 10)
 		v.oneOf(key+".warmup_style", o.Style, "constant", "cosine", "linear")
+		if n := c.Trainer.Steps; n > 0 && o.WarmupSteps > n {
+			v.say("%s.lr_warmup_steps is %d, but trainer.total_training_steps is %d: the learning rate would never reach %v", key, o.WarmupSteps, n, o.Rate)
+		}
 	}
 }
 
 func (v *validator) names(c *Config, r Registries) {
+	v.oneOf("system", c.System, "", systemLegacy, systemLite, systemNext)
 	if _, err := r.Estimators.Describe(c.Algorithm.Estimator); err != nil {
 		v.say("algorithm.adv_estimator: %w", err)
 	}
@@ -254,6 +268,9 @@ func (v *validator) contradictions(c *Config, r Registries) {
 			v.say("trainer.critic_warmup is %d, but critic.kind is none", warmup)
 		case !spec.Critic:
 			v.say("trainer.critic_warmup is %d, but algorithm.adv_estimator %s trains no critic", warmup, name)
+		}
+		if n := c.Trainer.Steps; n > 0 && warmup > n { // as many train the critic alone on purpose
+			v.say("trainer.critic_warmup is %d, but trainer.total_training_steps is %d: the run would end before its warm-up", warmup, n)
 		}
 	}
 	if c.Critic.Kind != "separate" && c.Critic.Model.Path != "" {

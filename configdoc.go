@@ -12,7 +12,7 @@ import (
 func ConfigDoc() string {
 	var b strings.Builder
 	b.WriteString("# Configuration keys\n\nMade by `vagen config doc`. Keys are set in YAML, nested or dotted, or as `key=value` after the file;\n" +
-		"later ones win, and `${other.key}` takes another key's value.\n\n## Presets\n\n| name | what it is |\n| --- | --- |\n")
+		"later ones win, and `${other.key}` takes another key's value.\n\n" + configRules + "## Presets\n\n| name | what it is |\n| --- | --- |\n")
 	for _, p := range Presets() {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", p.Name, cell(p.About))
 	}
@@ -40,3 +40,19 @@ func ConfigDoc() string {
 
 // cell keeps a text inside its cell of a table.
 func cell(text string) string { return strings.ReplaceAll(text, "|", "\\|") }
+
+// configRules say how the parts of a configuration go together.
+const configRules = `## Rules
+
+- ` + "`system: legacy`, `lite` or `next`" + ` takes the defaults of that generation of VAGEN, and its names: ` + "`gae` and `grpo`" + ` of lite and next are
+  ` + "`lite_gae` and `lite_grpo`" + ` here, ` + "`bi_level_gae`" + ` of next is ` + "`trajectory_bi_level_gae`" + `. Presets set it. A file with keys of one
+  generation and without ` + "`system`" + ` is read with this library's defaults; a warning names those that differ.
+- Maps such as ` + "`env.config` and `filter.filter_kwargs`" + ` are merged: a file or an override adds entries to a preset's. An entry that is
+  null is removed; ` + "`env.config: null`" + ` removes all of them, and ` + "`env.config.size: 6`" + ` below it starts anew.
+- ` + "`env.config.state_reward`" + ` replaces a preset's ` + "`use_state_reward`" + ` and its weights; null, false or ` + "`state_reward.enabled: false`" + ` switch it off.
+- A setting that the estimator, the loss, the harness or another setting leaves without effect is an error when a file or an
+  override gives it a value of its own. Settings that the original's files contain anyway are accepted with a note. What a preset
+  sets for its own estimator returns to the default under another one. A file with every key, as a run writes it, gets warnings.
+- ` + "`actor_rollout_ref.rollout.name: vllm`, `sglang` or `hf`" + ` loads with a warning: generation runs in this process.
+
+`

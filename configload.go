@@ -8,16 +8,16 @@ import (
 	"slices"
 	"strings"
 
-	"vagen/advantage"
 	"vagen/internal/presets"
 	"vagen/internal/settings"
 )
 
-// Note tells of a key of VAGEN that a configuration gives and that sets nothing
-// here, and what does its job.
+// Note is a remark on keys that a configuration gives: they set nothing here, or
+// may mean something else than expected.
 type Note struct {
-	Keys  []string // that the same is to be said about
+	Keys  []string // that the remark is about
 	About string
+	Warn  bool // the run may differ from what its author expects
 }
 
 // String is the note on one line.
@@ -62,63 +62,96 @@ func (s Source) Load() (Config, error) { return Registries{}.Load(s) }
 
 // Load is Source.Load with these names.
 func (r Registries) Load(s Source) (Config, error) {
-	c := Default()
-	l := settings.NewLoader(&c, foreignKeys)
+	in, err := s.read("")
+	if err != nil {
+		return in.config, fmt.Errorf("vagen: %w: %w", ErrConfig, err)
+	}
+	c := &in.config
+	in.withoutCritic(r.full())
+	in.notes = append(in.notes, in.refuseUnread(r.full())...)
+	c.Notes = append(gather(in.notes), c.Notes...)
+	c.Notes = append(c.Notes, c.idle(in.given)...)
+	if note, err := s.generation(in); err != nil {
+		return *c, fmt.Errorf("vagen: %w: %w", ErrConfig, err)
+	} else if note != nil {
+		c.Notes = append(c.Notes, *note)
+	}
+	if !s.Unchecked {
+		problems := c.problems(r.full())
+		for _, err := range append(problems, in.unreadProblems(problems)...) {
+			in.problems = append(in.problems, located(err, in.given))
+		}
+	}
+	if len(in.problems) > 0 {
+		return *c, fmt.Errorf("vagen: %w: %w", ErrConfig, errors.Join(in.problems...))
+	}
+	return *c, nil
+}
+
+// loaded is a configuration with what is known of how it was read.
+type loaded struct {
+	config   Config
+	notes    []settings.Note
+	given    map[string]settings.Given
+	problems []error
+	unread   []unreadError
+	base     Config // what the source stands on, without its file and overrides
+}
+
+// read reads the parts of a source on top of the defaults of a generation: those of
+// system, or if that is empty those of the generation that the source names.
+func (s Source) read(system string) (loaded, error) {
+	in := loaded{config: Default()}
+	var layers []presets.Layer
 	if s.Preset != "" {
-		layers, err := presets.Layers(s.Preset)
-		if err != nil {
-			return c, fmt.Errorf("vagen: %w: %w", ErrConfig, err)
+		var err error
+		if layers, err = presets.Layers(s.Preset); err != nil {
+			return in, err
+		}
+	}
+	var raw []byte
+	if s.Path != "" {
+		var err error
+		if raw, err = os.ReadFile(s.Path); err != nil {
+			return in, err
+		}
+	}
+	below := func(c *Config, system string) *settings.Loader {
+		l := settings.NewLoader(c, foreignKeys)
+		if defaults, ok := presets.System(system); ok {
+			for _, p := range defaults {
+				l.Base("system "+system, p.YAML)
+			}
+			c.System = system
 		}
 		for _, p := range layers {
-			l.YAML("preset "+p.Name, p.YAML)
+			l.Base("preset "+p.Name, p.YAML)
 		}
+		return l
 	}
-	if s.Path != "" {
-		raw, err := os.ReadFile(s.Path)
-		if err != nil {
-			return c, fmt.Errorf("vagen: %w: %w", ErrConfig, err)
+	fill := func(c *Config, system string) *settings.Loader {
+		l := below(c, system)
+		if s.Path != "" {
+			l.YAML(s.Path, raw)
 		}
-		l.YAML(s.Path, raw)
+		l.Overrides(s.Overrides)
+		return l
 	}
-	l.Overrides(s.Overrides)
-	notes, given, problems := l.Finish()
-	c.Notes = gather(notes)
-	if _, told := given["trainer.total_training_steps"]; !told && len(c.Data.TrainFiles) > 0 {
+	if system == "" { // what the source says, whatever else is in it
+		probe := Default()
+		fill(&probe, "").Finish()
+		system = probe.System
+	}
+	in.notes, in.given, in.problems = fill(&in.config, system).Finish()
+	in.base = Default()
+	below(&in.base, system).Finish() // what is wrong with it is in problems
+	in.base.settle()
+	c := &in.config
+	if _, told := in.given["trainer.total_training_steps"]; !told && len(c.Data.TrainFiles) > 0 {
 		c.Trainer.Steps = stepsOfEpochs
 	}
 	c.settle()
-	c.Notes = append(c.Notes, c.idle(given)...)
-	if !s.Unchecked {
-		for _, err := range c.problems(r.full()) {
-			problems = append(problems, located(err, given))
-		}
-	}
-	if len(problems) > 0 {
-		return c, fmt.Errorf("vagen: %w: %w", ErrConfig, errors.Join(problems...))
-	}
-	return c, nil
-}
-
-// idle tells of settings that were given and that others leave without effect.
-func (c *Config) idle(given map[string]settings.Given) []Note {
-	var out []Note
-	// Whoever gives the other key as well has thought of it.
-	say := func(useless bool, key, other, about string) {
-		_, told := given[key]
-		if _, aware := given[other]; told && !aware && useless {
-			out = append(out, Note{Keys: []string{key}, About: about})
-		}
-	}
-	say(c.Algorithm.KLCtrl.Coef != 0 && !c.Algorithm.KLInReward, "algorithm.kl_ctrl.kl_coef", "algorithm.use_kl_in_reward",
-		"algorithm.use_kl_in_reward is false, so that rewards are not charged; the full VAGEN system charges them whenever use_kl_loss is false")
-	say(c.Agent.Actor.KLLoss != 0 && !c.Agent.Actor.UseKLLoss, "actor_rollout_ref.actor.kl_loss_coef", "actor_rollout_ref.actor.use_kl_loss",
-		"actor_rollout_ref.actor.use_kl_loss is false")
-	say(c.Hub.Repo != "" && c.Hub.Freq == nil, "huggingface_hub.repo_id", "huggingface_hub.hf_save_freq",
-		"huggingface_hub.hf_save_freq is null, so that nothing is exported and uploaded")
-	spec, err := advantage.DefaultRegistry().Describe(c.Algorithm.Estimator)
-	say(err == nil && !spec.Critic && c.Critic.Kind != "none", "algorithm.adv_estimator", "critic.kind",
-		"it needs no critic, but critic.kind is "+c.Critic.Kind+": the critic is asked and never trained; set critic.enable to false")
-	return out
+	return in, nil
 }
 
 // PresetInfo describes a named configuration.
@@ -152,14 +185,22 @@ func gather(notes []settings.Note) []Note {
 	return out
 }
 
-// located adds to an error about settings where those were given that it names.
-func located(err error, given map[string]settings.Given) error {
-	var places []string
+// keysIn are the words of an error that could be keys.
+func keysIn(err error) []string {
 	words := strings.FieldsFunc(err.Error(), func(r rune) bool {
 		return r != '.' && r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
 	})
-	for _, w := range words {
-		g, ok := given[strings.Trim(w, ".")]
+	for i, w := range words {
+		words[i] = strings.Trim(w, ".")
+	}
+	return words
+}
+
+// located adds to an error about settings where those were given that it names.
+func located(err error, given map[string]settings.Given) error {
+	var places []string
+	for _, w := range keysIn(err) {
+		g, ok := given[w]
 		if ok && g.Where != "" && !slices.Contains(places, g.Where) {
 			places = append(places, g.Where)
 		}
@@ -172,9 +213,14 @@ func located(err error, given map[string]settings.Given) error {
 
 // Override applies one key=value.
 func (c *Config) Override(assignment string) error {
+	system := c.System
 	l := settings.NewLoader(c, foreignKeys)
 	l.Overrides([]string{assignment})
 	notes, _, problems := l.Finish()
+	if c.System != system {
+		problems = append(problems, fmt.Errorf("system is %q, but the defaults of %q are already read: set it where the configuration is loaded", c.System, system))
+		c.System = system
+	}
 	if len(problems) > 0 {
 		return fmt.Errorf("vagen: %w: %w", ErrConfig, errors.Join(problems...))
 	}

@@ -3,6 +3,7 @@ package vagen
 // settle makes keys that say the same say it both: the ones that VAGEN's users know,
 // and those that the rest of the package goes by.
 func (c *Config) settle() {
+	c.Algorithm.Estimator = c.estimatorName()
 	if on := c.Critic.Enable; on != nil && !*on {
 		c.Critic.Kind = "none"
 	}
@@ -23,6 +24,9 @@ func (c *Config) settle() {
 func (v *validator) unsettled(c *Config) {
 	other := *c
 	other.settle()
+	if a, b := c.Algorithm.Estimator, other.Algorithm.Estimator; a != b {
+		v.say("algorithm.adv_estimator is %s, but system is %s, whose %s is called %s here", a, c.System, a, b)
+	}
 	if other.Critic.Kind != c.Critic.Kind {
 		v.say("critic.enable is false, but critic.kind is %s", c.Critic.Kind)
 	}
@@ -33,6 +37,10 @@ func (v *validator) unsettled(c *Config) {
 		v.say("actor_rollout_ref.rollout.val_kwargs.do_sample is false, but val_kwargs.temperature is %v", c.Agent.Rollout.Val.Temperature)
 	}
 }
+
+// ownGeneration is the only rollout.name that is what it says; the others are accepted
+// with a warning, because every file of VAGEN has one of them.
+const ownGeneration = "xla"
 
 // batching checks what of an update is not about its mathematics.
 func (v *validator) batching(c *Config) {
@@ -61,7 +69,7 @@ func (v *validator) batching(c *Config) {
 		v.say("critic.kind is shared: such a critic is updated with the policy, and critic.ppo_epochs, ppo_mini_batch_size, shuffle, grad_clip and grad_norm_threshold can't differ from the actor's")
 	}
 	r := &c.Agent.Rollout
-	v.oneOf(sampling+".name", r.Name, "xla", "vllm", "sglang", "hf")
+	v.oneOf(sampling+".name", r.Name, ownGeneration, "vllm", "sglang", "hf")
 	if r.DoSample != nil && !*r.DoSample {
 		v.say(sampling + ".do_sample is false, but learning compares responses that were drawn: leave it true, or set val_kwargs.do_sample for validation alone")
 	}

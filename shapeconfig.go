@@ -13,7 +13,7 @@ import (
 type FilterConfig struct {
 	Enable   bool           `yaml:"enable" doc:"drop groups of episodes that teach little before the update"`
 	Name     string         `yaml:"name" doc:"filter by name: reward_variance, reward_variance_top_k, reward_variance_top_p, reward_variance_min_p, drop_equal (dapo), none"`
-	Settings map[string]any `yaml:"filter_kwargs" doc:"settings of the filter"`
+	Settings map[string]any `yaml:"filter_kwargs" doc:"settings of the filter; a mapping adds to a preset's, and null takes a setting away"`
 }
 
 // RewardConfig brings rewards to a common scale before the estimator sees them.
@@ -106,7 +106,7 @@ func (v *validator) shaping(c *Config, r Registries) {
 	if w.Normalize == string(reward.ByGroup) && c.Rollout.Trajectories < 2 && !c.Rollout.MultiTurnReward {
 		v.say("reward.normalize compares the episodes of a group, but rollout_manager.n_trajectory is %d", c.Rollout.Trajectories)
 	}
-	if _, err := r.filter(c); err != nil {
+	if _, err := r.Filters.New(c.Filter.Name, c.Filter.Settings); err != nil { // enabled or not
 		v.say("filter: %w", err)
 	}
 	ours := slices.Contains(filter.Builtin().Names(), c.Filter.Name) && c.Filter.Name != "none"

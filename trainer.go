@@ -111,9 +111,7 @@ func (t *Trainer) prepare(ctx context.Context) error {
 		return fmt.Errorf("vagen: %w", errNoLender(t.Learner))
 	}
 	c := &t.Config
-	for _, n := range c.Notes {
-		t.Log.Info("keys of other systems set nothing here", "keys", n.Keys, "about", n.About)
-	}
+	c.LogNotes(t.Log)
 	k := &c.Algorithm.KLCtrl
 	var errs [6]error
 	t.estimator, errs[0] = t.names.Estimators.ByName(c.Algorithm.Estimator, c.params())

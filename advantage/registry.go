@@ -3,6 +3,7 @@ package advantage
 import (
 	"errors"
 	"fmt"
+	"reflect"
 
 	"vagen/internal/byname"
 )
@@ -78,6 +79,14 @@ type Spec struct {
 
 	// New makes the estimator. ByName checks the parameters afterwards.
 	New func(Params) Estimator
+}
+
+// Reads reports whether the estimator depends on a hyperparameter, which change alters.
+// Estimators that are no plain values, such as functions, count as reading all.
+func (s Spec) Reads(change func(*Params)) bool {
+	was, is := DefaultParams(), DefaultParams()
+	change(&is)
+	return !reflect.DeepEqual(s.New(was), s.New(is))
 }
 
 // Registry maps names to estimators. The zero value is empty and ready, and all

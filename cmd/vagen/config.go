@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"strings"
 
 	"vagen"
@@ -233,12 +234,21 @@ func configCheck() *cli.Command {
 				if err != nil {
 					return cli.Usagef("%w", err)
 				}
-				for _, n := range config.Notes {
-					fmt.Fprintf(c.Out, "sets nothing: %s\n", n)
-				}
+				printNotes(c.Out, &config)
 				_, err = fmt.Fprintf(c.Out, "%s is a sound configuration\n", s.Name())
 				return err
 			}
 		},
+	}
+}
+
+// printNotes prints the notes of a configuration, one a line.
+func printNotes(w io.Writer, c *vagen.Config) {
+	for _, n := range c.Notes {
+		kind := "sets nothing"
+		if n.Warn {
+			kind = "warning"
+		}
+		fmt.Fprintf(w, "%s: %s\n", kind, n)
 	}
 }

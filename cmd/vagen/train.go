@@ -54,9 +54,7 @@ program at once.`,
 					if err := launch.CheckFolder(*out, &config, *resume); err != nil {
 						return asUsage(err)
 					}
-					for _, n := range config.Notes {
-						fmt.Fprintf(c.Out, "sets nothing: %s\n", n)
-					}
+					printNotes(c.Out, &config)
 					if levels.Shared != nil {
 						fmt.Fprintf(c.Out, "levels of validation are also trained on: %v\n", levels.Shared)
 					}

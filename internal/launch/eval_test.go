@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -141,4 +142,26 @@ backends:
 	require.ErrorContains(t, err, "there are no environments")
 	_, err = LoadEval(filepath.Join(t.TempDir(), "none.yaml"), nil, nothing)
 	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// TestTheResponsesAPIIsRefused instead of being asked by chat completions, and a known
+// service needs its address.
+func TestTheResponsesAPIIsRefused(t *testing.T) {
+	for _, c := range []struct{ block, want string }{
+		{"openai_responses: {model: m}", `backends.openai_responses: api is "openai_responses", which is not supported: api openai asks`},
+		{"azure_responses: {model: m}", `api is "azure_responses", which is not supported`},
+		{"mine: {model: m, api: openai_responses}", `backends.mine: api is "openai_responses", which is not supported`},
+		{"vllm: {model: m}", "backends.vllm: base_url is empty, which is the address of OpenAI"},
+		{"openai_responses: {model: m, api: openai}", ""},
+		{"vllm: {model: m, base_url: 'http://127.0.0.1:1/v1'}", ""},
+	} {
+		name, _, _ := strings.Cut(c.block, ":")
+		_, err := LoadEval(evalFile(t, "envs: [{name: sokoban, n_envs: 1, tag_id: x, response_length_per_turn: 9}]\nrun: {backend: "+name+"}\nbackends: {"+c.block+"}\n"), nil, nothing)
+		if c.want == "" {
+			require.NoError(t, err, c.block)
+		} else {
+			require.ErrorIs(t, err, vagen.ErrConfig)
+			require.ErrorContains(t, err, c.want)
+		}
+	}
 }

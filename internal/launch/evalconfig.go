@@ -264,11 +264,20 @@ func (e *Eval) backend() (BackendConfig, []error) {
 			b.API = "gemini"
 		case local:
 			b.API = local
+		case "openai_responses", "azure_responses":
+			b.API = strings.ToLower(name) // refused below
+		case "sglang", "vllm", "together", "azure":
+			b.API = "openai"
+			if b.BaseURL == "" {
+				say("base_url is empty, which is the address of OpenAI: set that of %s, or api: openai if OpenAI is meant", name)
+			}
 		default:
 			b.API = "openai"
 		}
 	}
-	if apis := []string{"openai", "anthropic", "gemini", local}; !slices.Contains(apis, b.API) {
+	if apis := []string{"openai", "anthropic", "gemini", local}; strings.HasSuffix(b.API, "_responses") {
+		say("api is %q, which is not supported: api openai asks the same models by chat completions, allowed are %q", b.API, apis)
+	} else if !slices.Contains(apis, b.API) {
 		say("api is %q, must be one of %q", b.API, apis)
 	}
 	if b.Model == "" {

@@ -88,6 +88,23 @@ func Layers(name string) ([]Layer, error) {
 		names := Names()
 		return nil, fmt.Errorf("%w %q%s; there are %s", ErrUnknown, name, nearest.Hint(name, names), strings.Join(names, ", "))
 	}
+	return stack(all, at)
+}
+
+// System returns the defaults of a generation of VAGEN as documents to be put below
+// everything else, and whether there is one with this name.
+func System(name string) ([]Layer, bool) {
+	all := read()
+	at := slices.IndexFunc(all, func(p Preset) bool { return p.Name == "_system_"+name })
+	if at < 0 {
+		return nil, false
+	}
+	layers, err := stack(all, at)
+	return layers, err == nil
+}
+
+// stack returns a document and those below it, the lowest first.
+func stack(all []Preset, at int) ([]Layer, error) {
 	var out []Layer
 	for {
 		p := all[at]
@@ -96,7 +113,7 @@ func Layers(name string) ([]Layer, error) {
 			return out, nil
 		}
 		if at = slices.IndexFunc(all, func(q Preset) bool { return q.Name == p.on }); at < 0 || len(out) > len(all) {
-			return nil, fmt.Errorf("preset %s stands on %q, which is none", p.Name, p.on)
+			return nil, fmt.Errorf("preset %s is on %q, which does not exist", p.Name, p.on)
 		}
 	}
 }

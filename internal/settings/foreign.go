@@ -47,6 +47,9 @@ func matches(pattern, path string) bool {
 	return len(want) == len(have) && agree(want, have)
 }
 
+// Covers reports whether a pattern, as Foreign.Key is one, covers a key.
+func Covers(pattern, key string) bool { return matches(pattern, key) }
+
 // leads reports whether a pattern covers keys below a path.
 func leads(pattern, path string) bool {
 	want, have := strings.Split(pattern, "."), strings.Split(path, ".")

@@ -23,10 +23,13 @@ type Loader struct {
 	refer   bool // references are resolved
 
 	layer    int // of the source that is read
+	base     int // the last layer that is a base
 	given    map[string]Given
 	pending  map[string]pending // fields whose values refer to other keys
 	others   map[string]pending // values of foreign keys, by key
 	order    []string           // of others
+	starts   map[string]mapStart
+	entries  map[string]int // the layer of entries of maps, by key
 	problems []error
 	notes    []Note
 }
@@ -36,6 +39,7 @@ type Given struct {
 	Where string // "" for sources that nobody wrote by hand
 	Name  string // the key that was written, the field's or an alias
 	Value any
+	Base  bool // by a base, see Loader.Base
 	layer int
 }
 
@@ -52,11 +56,20 @@ func NewLoader(v any, foreign []Foreign) *Loader {
 	return &Loader{
 		fields: index(v), foreign: foreign, refer: foreign != nil,
 		given: map[string]Given{}, pending: map[string]pending{}, others: map[string]pending{},
+		starts: map[string]mapStart{}, entries: map[string]int{},
 	}
 }
 
+// Base reads a document that nobody wrote for this occasion, such as a preset, as a
+// source of its own, below those of YAML and Overrides.
+func (l *Loader) Base(name string, raw []byte) {
+	l.base = l.layer + 1
+	l.YAML(name, raw)
+}
+
 // YAML reads a document as a source of its own. name stands before the lines of
-// messages; "" leaves it out.
+// messages; "" leaves it out. A document with every key, as Marshal writes it, is a
+// base: it does not tell which values somebody chose.
 func (l *Loader) YAML(name string, raw []byte) {
 	l.layer++
 	file, err := safeyaml.Parse(raw)
@@ -69,6 +82,12 @@ func (l *Loader) YAML(name string, raw []byte) {
 			l.node(name, "", doc.Body)
 		}
 	}
+	for path := range l.fields {
+		if l.given[path].layer != l.layer {
+			return
+		}
+	}
+	l.base = l.layer // has every key
 }
 
 // Overrides applies key=value texts, as Override does, as a source of its own.
@@ -203,6 +222,9 @@ func (l *Loader) set(g Given, path string) error {
 		l.pending[path] = pending{g.Value, g.Where, g.layer}
 		return nil
 	}
+	if owner := l.owner(path); l.fields[owner].Kind() == reflect.Map {
+		return l.setMap(owner, path, g.Value)
+	}
 	return assign(l.fields, path, g.Value)
 }
 
@@ -223,6 +245,10 @@ func (l *Loader) Finish() ([]Note, map[string]Given, []error) {
 		if err != nil {
 			l.problems = append(l.problems, at(p.where, err))
 		}
+	}
+	for path, g := range l.given {
+		g.Base = g.layer <= l.base
+		l.given[path] = g
 	}
 	return l.notes, l.given, l.problems
 }

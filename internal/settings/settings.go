@@ -243,8 +243,9 @@ func numberText(value any) any {
 	return value
 }
 
-// with returns a copy of a map with one entry changed. The map itself may belong
-// to somebody else: structs share their maps when they are copied.
+// with returns a copy of a map with one entry changed, or removed if it exists and
+// the value is nil. Structs share their maps when they are copied, so the map itself
+// must stay as it is.
 func with(m map[string]any, names []string, value any) (map[string]any, error) {
 	out := maps.Clone(m)
 	if out == nil {
@@ -263,6 +264,10 @@ func with(m map[string]any, names []string, value any) (map[string]any, error) {
 		if value, err = with(inner, names[1:], value); err != nil {
 			return nil, err
 		}
+	}
+	if _, there := out[name]; there && value == nil {
+		delete(out, name)
+		return out, nil
 	}
 	out[name] = value
 	return out, nil

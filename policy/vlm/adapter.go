@@ -64,7 +64,14 @@ func (m *Model) adapt() error {
 			return fmt.Errorf("vlm: %w: LoRA: %w", ErrOption, err)
 		}
 		m.cfg.LoRA = &model.LoRA{Rank: m.adapter.Rank, Scale: m.adapter.Scale(), Match: m.adapter.Match()}
-		if err := checkTargets(m.cfg); err != nil {
+		var err error
+		if m.opts.LoRA != nil {
+			err = absentTargets(m.cfg, m.adapter.Targets)
+		}
+		if err == nil {
+			err = checkTargets(m.cfg)
+		}
+		if err != nil {
 			return fmt.Errorf("vlm: %w: LoRA: %w", ErrOption, err)
 		}
 	}
@@ -102,6 +109,37 @@ func checkTargets(cfg *model.Config) error {
 		return errors.New("no linear map of the model is a target")
 	}
 	return nil
+}
+
+// absentTargets reports targets that no linear map has in its name, with those that
+// there are.
+func absentTargets(cfg *model.Config, targets []string) error {
+	g := cfg.Groups()
+	var maps, names []string
+	for _, stack := range [][]model.Group{g.Layers, g.Blocks} {
+		for i := range stack {
+			for _, p := range stack[i].Params {
+				for _, part := range p.Parts {
+					if len(part.Dims) == 2 && !p.Adapter {
+						maps = append(maps, part.Module())
+						names = append(names, part.Module()[strings.LastIndex(part.Module(), ".")+1:])
+					}
+				}
+			}
+		}
+	}
+	var absent []string
+	for _, target := range targets {
+		on := peft.Config{Targets: []string{target}}.Match()
+		if !slices.ContainsFunc(maps, on) {
+			absent = append(absent, target)
+		}
+	}
+	if len(absent) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return fmt.Errorf("target_modules: the model has no linear map %q in its blocks, there are %q", absent, slices.Compact(names))
 }
 
 // alike reports whether parameters of two layers have the same place in them.

@@ -15,6 +15,7 @@ import (
 // StateReward is the block state_reward among an environment's options: pay for
 // what a response says about the state before and after the turn.
 type StateReward struct {
+	On         *bool   `yaml:"enabled"`               // false pays for nothing; nil leaves it to the sections
 	Estimation Section `yaml:"state_estimation"`      // the state before the turn
 	Transition Section `yaml:"transition_prediction"` // the state after it
 	// Base is subtracted from each score, and the rest is scaled so that a perfect
@@ -62,7 +63,7 @@ func DefaultStateReward() StateReward {
 
 // TakeStateReward separates the block from an environment's other options, of
 // which it returns a copy. Without a block it returns nil and the options as they
-// are. The error names everything that is wrong with the block.
+// are; null and false stand for none. The error names everything that is wrong with the block.
 func TakeStateReward(options map[string]any) (*StateReward, map[string]any, error) {
 	v, ok := options[Key]
 	if !ok {
@@ -70,12 +71,12 @@ func TakeStateReward(options map[string]any) (*StateReward, map[string]any, erro
 	}
 	rest := maps.Clone(options)
 	delete(rest, Key)
-	if v == nil {
+	if v == nil || v == false {
 		return nil, rest, nil
 	}
 	block, ok := v.(map[string]any)
 	if !ok {
-		return nil, rest, fmt.Errorf("%s is %v, must be a mapping", Key, v)
+		return nil, rest, fmt.Errorf("%s is %v, must be a mapping, false or null", Key, v)
 	}
 	s := DefaultStateReward()
 	faults := settings.Fill(&s, block)
@@ -93,7 +94,7 @@ func TakeStateReward(options map[string]any) (*StateReward, map[string]any, erro
 
 // Enabled reports whether anything is paid for.
 func (s *StateReward) Enabled() bool {
-	return s != nil && (s.Estimation.Enable || s.Transition.Enable)
+	return s != nil && (s.On == nil || *s.On) && (s.Estimation.Enable || s.Transition.Enable)
 }
 
 // Problems are what is wrong with the block.
@@ -161,9 +162,13 @@ func (s *StateReward) Into(options map[string]any) (map[string]any, error) {
 // Tree returns the block as files have it.
 func (s *StateReward) Tree() map[string]any {
 	section := func(c Section) map[string]any { return map[string]any{"enable": c.Enable, "reward": c.Reward} }
-	return map[string]any{
+	out := map[string]any{
 		"state_estimation": section(s.Estimation), "transition_prediction": section(s.Transition),
 		"score_base": s.Base, "judge_base_url": s.JudgeURL, "judge_model": s.JudgeModel,
 		"credit_site": s.Site, "aggregation": s.Aggregation, "scorer": s.Scorer,
 	}
+	if s.On != nil {
+		out["enabled"] = *s.On
+	}
+	return out
 }

@@ -1,0 +1,96 @@
+package settings
+
+import (
+	"maps"
+	"reflect"
+	"strings"
+)
+
+// Maps are merged from source to source: a mapping adds entries to those of earlier
+// sources, at all depths, and replaces those of the same name. null removes what
+// earlier sources gave: an entry, or as the value of the whole map all of them.
+//
+// The tag replaces lists, for entries that exclude each other, "name: others", with
+// semicolons between. Where a source gives an entry of that name, the others are
+// removed if they come from earlier sources.
+
+// setMap sets a map, or an entry of it, as the current source asks.
+func (l *Loader) setMap(owner, path string, value any) error {
+	f := l.fields[owner]
+	start, known := l.starts[owner]
+	if !known || start.layer != l.layer {
+		m, _ := f.Interface().(map[string]any)
+		start = mapStart{m, l.layer}
+	}
+	defer func() { l.starts[owner] = start }()
+	given, whole := value.(map[string]any)
+	names := []string{}
+	switch entry, below := strings.CutPrefix(path, owner+"."); {
+	case below:
+		name, _, _ := strings.Cut(entry, ".")
+		names = append(names, name)
+	case whole:
+		for name := range given {
+			names = append(names, name)
+		}
+		value = merged(start.value, given)
+	case value == nil:
+		start.value = nil
+	}
+	for _, name := range names {
+		l.entries[owner+"."+name] = l.layer
+	}
+	if err := assign(l.fields, path, value); err != nil {
+		return err
+	}
+	m, _ := f.Interface().(map[string]any)
+	m, start.value = maps.Clone(m), maps.Clone(start.value)
+	for _, name := range names {
+		for _, other := range replaced(f.tag, name) {
+			if l.entries[owner+"."+other] < l.layer {
+				delete(m, other)
+				delete(start.value, other)
+			}
+		}
+	}
+	f.Set(reflect.ValueOf(m))
+	return nil
+}
+
+// mapStart is a map before a source sets anything of it.
+type mapStart struct {
+	value map[string]any
+	layer int
+}
+
+// merged is a map with the entries of another on top.
+func merged(below, top map[string]any) map[string]any {
+	out := maps.Clone(below)
+	if out == nil {
+		out = map[string]any{}
+	}
+	for name, value := range top {
+		old, there := out[name]
+		inner, both := value.(map[string]any)
+		under, isMap := old.(map[string]any)
+		switch {
+		case value == nil && there:
+			delete(out, name)
+		case both && isMap:
+			out[name] = merged(under, inner)
+		default:
+			out[name] = value
+		}
+	}
+	return out
+}
+
+// replaced are the entries that the one of this name replaces.
+func replaced(tag reflect.StructTag, name string) []string {
+	for rule := range strings.SplitSeq(tag.Get("replaces"), ";") {
+		if from, to, ok := strings.Cut(rule, ":"); ok && strings.TrimSpace(from) == name {
+			return strings.Fields(to)
+		}
+	}
+	return nil
+}
