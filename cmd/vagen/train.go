@@ -31,7 +31,7 @@ program at once.`,
 			out := f.String("out", "", "`folder` to write to; without it trainer.default_local_dir")
 			resume := f.Bool("resume", false, "refuse to begin: the folder must hold a run to go on with")
 			preset := presetFlag(f)
-			dry := f.Bool("dry-run", false, "check configuration, environment and model folder, and train nothing")
+			dry := f.Bool("dry-run", false, "check configuration and environment, open the model, show the memory plan, and train nothing")
 			return func(ctx context.Context, c *cli.Call) error {
 				s := source(*preset, c.Args)
 				if len(c.Args) == 0 && *preset == "" {
@@ -51,12 +51,11 @@ program at once.`,
 				if *out == "" {
 					*out = launch.RunDir(&config)
 				}
+				j := job{config, envs, levels, *out, *resume}
 				if *dry {
-					_, err := fmt.Fprintf(c.Out, "%s can be trained: %d steps on %s with %s, results in %s\n",
-						s.Name(), config.Trainer.Steps, levels, config.Agent.Model.Path, *out)
-					return err
+					return dryRun(ctx, c, j, s.Name())
 				}
-				return train(ctx, c, job{config, envs, levels, *out, *resume})
+				return train(ctx, c, j)
 			}
 		},
 	}
@@ -69,6 +68,22 @@ type job struct {
 	levels *vagen.Levels
 	out    string
 	resume bool
+}
+
+// dryRun opens the model and says what training it would take.
+func dryRun(ctx context.Context, c *cli.Call, j job, name string) error {
+	model, err := vlm.Open(ctx, j.config.Agent.Model.Path, launch.ModelOptions(&j.config, c.Log))
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	plan, err := launch.Plan(ctx, &j.config, model, j.envs, j.levels)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.Out, "%s can be trained: %d steps on %s with %s, results in %s\nmemory plan: %v\n",
+		name, j.config.Trainer.Steps, j.levels, j.config.Agent.Model.Path, j.out, plan)
+	return err
 }
 
 func train(ctx context.Context, c *cli.Call, j job) (err error) {

@@ -153,6 +153,9 @@ func (r *Run) Done() int {
 // Train trains a learner. After every validation episodes and the curve are
 // written, and checkpoints when they are due.
 func (r *Run) Train(ctx context.Context, learner policy.Learner, envs *env.Registry) error {
+	if err := r.plan(ctx, learner, envs); err != nil {
+		return err
+	}
 	t := &vagen.Trainer{
 		Config: r.Config, Learner: learner, Envs: envs, Sinks: r.Sinks, Log: r.log, Levels: r.levels,
 		Watch: r.validated,
@@ -274,19 +277,8 @@ func preflightModel(key, path string, needed bool) error {
 }
 
 func preflightEnv(ctx context.Context, levels *vagen.Levels, envs *env.Registry) error {
-	first := levels.First()
-	e, err := envs.New(first.Env, first.Config)
-	if err != nil {
-		return fmt.Errorf("%w: env: %w", vagen.ErrConfig, err)
-	}
-	_, err = e.System(ctx)
-	if err == nil {
-		_, err = e.Reset(ctx, first.Seed)
-	}
-	if err = errors.Join(err, e.Close()); err != nil {
-		return fmt.Errorf("env: %s: %w", first.Env, err)
-	}
-	return nil
+	_, _, err := opening(ctx, levels, envs)
+	return err
 }
 
 // IsTerminal reports whether w is a terminal.
