@@ -84,7 +84,7 @@ func (m *Model) Plan(w Workload) (MemoryPlan, error) {
 // comes on top of what the process has when the plan is made.
 const (
 	compilingReads = 104_000_000
-	compilingAll   = 150_000_000
+	compilingAll   = 160_000_000
 	interpreting   = 8_000_000
 	// Arrays below 32 MB leave gaps between each other, of about a third of the
 	// activations and at most this.
