@@ -33,19 +33,29 @@ func NewConsole(w io.Writer, terminal bool) *Console {
 func (c *Console) Event(e Event) error {
 	switch e.Kind {
 	case KindImitate:
-		return c.bar(e, fmt.Sprintf("imitation  loss %.3f", e.Metrics["imitate/loss"]))
+		return c.bar(e, "imitation  loss "+e.show("%.3f", "imitate/loss"))
 	case KindStep:
-		text := fmt.Sprintf("training  success %.2f  score %+.2f  format %.2f  entropy %.2f  %.1f s/step",
-			e.Metrics["train/success"], e.Metrics["train/score"], e.Metrics["train/format_correct"], e.Metrics["actor/entropy"], e.Metrics["time/step"])
+		text := fmt.Sprintf("training  success %s  score %s  format %s  entropy %s  %s s/step",
+			e.show("%.2f", "train/success"), e.show("%+.2f", "train/score"), e.show("%.2f", "train/format_correct"),
+			e.show("%.2f", "actor/entropy"), e.show("%.1f", "time/step"))
 		if bad := e.Metrics["train/unusable"]; bad > 0 {
 			text += fmt.Sprintf("  %d unusable", int(bad))
 		}
 		return c.bar(e, text)
 	case KindValidate:
-		return c.line(fmt.Sprintf("validation after step %d: success %.2f on %d unseen levels, %.1f turns, format %.2f",
-			e.Step, e.Metrics["val/success"], int(e.Metrics["val/episodes"]), e.Metrics["val/turns"], e.Metrics["val/format_correct"]))
+		return c.line(fmt.Sprintf("validation after step %d: success %s on %d unseen levels, %s turns, format %s",
+			e.Step, e.show("%.2f", "val/success"), int(e.Metrics["val/episodes"]), e.show("%.1f", "val/turns"), e.show("%.2f", "val/format_correct")))
 	}
 	return nil
+}
+
+// show formats a metric; "-" stands for one that was not measured.
+func (e Event) show(format, name string) string {
+	x, ok := e.Metrics[name]
+	if !ok {
+		return "-"
+	}
+	return fmt.Sprintf(format, x)
 }
 
 // bar draws progress and the time left.

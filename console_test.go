@@ -43,9 +43,9 @@ func TestConsoleWritesALinePerEvent(t *testing.T) {
 [████████████████████████] 32/32  left 0s  imitation  loss 0.500
 validation after step 0: success 0.25 on 256 unseen levels, 3.1 turns, format 1.00
 [████████················] 1/3  left --  training  success 0.30  score +0.51  format 0.90  entropy 0.70  10.0 s/step
-[████████████████········] 2/3  left 10s  training  success 0.40  score -0.50  format 0.00  entropy 0.00  10.0 s/step  3 unusable
-validation after step 2: success 0.50 on 256 unseen levels, 0.0 turns, format 0.00
-[████████████████████████] 3/3  left 0s  training  success 0.60  score +0.00  format 0.00  entropy 0.00  0.0 s/step
+[████████████████········] 2/3  left 10s  training  success 0.40  score -0.50  format -  entropy -  10.0 s/step  3 unusable
+validation after step 2: success 0.50 on 256 unseen levels, - turns, format -
+[████████████████████████] 3/3  left 0s  training  success 0.60  score -  format -  entropy -  - s/step
 `, show(t, false, shownEvents...))
 }
 
@@ -55,8 +55,8 @@ func TestConsoleKeepsTheBarInPlace(t *testing.T) {
 	require.Equal(t, []string{
 		"[████████████████████████] 32/32  left 0s  imitation  loss 0.500",
 		"validation after step 0: success 0.25 on 256 unseen levels, 3.1 turns, format 1.00",
-		"validation after step 2: success 0.50 on 256 unseen levels, 0.0 turns, format 0.00",
-		"[████████████████████████] 3/3  left 0s  training  success 0.60  score +0.00  format 0.00  entropy 0.00  0.0 s/step",
+		"validation after step 2: success 0.50 on 256 unseen levels, - turns, format -",
+		"[████████████████████████] 3/3  left 0s  training  success 0.60  score -  format -  entropy -  - s/step",
 		"",
 	}, screen(show(t, true, shownEvents...)))
 }

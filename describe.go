@@ -83,5 +83,7 @@ func describe(m Metrics, prefix string, ts []*rollout.Trajectory) {
 		m[prefix+"reward/"+name] = x / n
 	}
 	m[prefix+"score"] = total / n
-	m[prefix+"format_correct"], m[prefix+"truncated"] = format/float64(c.Turns), cut/float64(c.Turns)
+	if c.Turns > 0 {
+		m[prefix+"format_correct"], m[prefix+"truncated"] = format/float64(c.Turns), cut/float64(c.Turns)
+	}
 }

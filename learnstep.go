@@ -74,15 +74,17 @@ func (t *Trainer) learn(ctx context.Context, b *batch, step int, m Metrics) erro
 		if err := t.run(ctx, p, b, step, aggregate, m); err != nil {
 			return err
 		}
-		m["actor/lr"] = p.optimizer.Rate
+		if _, updated := m["train/trained_tokens"]; updated && !p.objective.CriticOnly {
+			m["actor/lr"] = p.optimizer.Rate
+		}
 	}
 	return nil
 }
 
 // run takes the optimiser steps of one pass.
 func (t *Trainer) run(ctx context.Context, p pass, b *batch, step int, aggregate aggregation, m Metrics) error {
-	sum := policy.Stats{}
-	updates := 0
+	var sum figures
+	tokens := 0
 	for epoch := range p.epochs {
 		order := t.order(p.shuffle, step, epoch, len(b.kept))
 		for from := 0; from < len(order); from += p.miniBatch {
@@ -102,11 +104,14 @@ func (t *Trainer) run(ctx context.Context, p pass, b *batch, step int, aggregate
 			if err := t.count(stats); err != nil {
 				return err
 			}
-			add(&sum, stats)
-			updates++
+			sum.add(t.measured(stats, part, p.objective))
+			tokens += stats.Tokens
 		}
 	}
-	report(m, sum, updates, p.objective)
+	sum.write(m)
+	if tokens > 0 {
+		m["train/trained_tokens"] = float64(tokens)
+	}
 	return nil
 }
 

@@ -2,8 +2,11 @@ package vagen
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
+
 	"vagen/policy"
 )
 
@@ -57,67 +60,72 @@ func fall(style string, part float64) float64 {
 	return 1 - part
 }
 
-// add sums up statistics of optimiser steps.
-func add(sum *policy.Stats, s policy.Stats) {
-	sum.PolicyLoss += s.PolicyLoss
-	sum.ValueLoss += s.ValueLoss
-	sum.Entropy += s.Entropy
-	sum.KL += s.KL
-	sum.ApproxKL += s.ApproxKL
-	sum.ClipFrac += s.ClipFrac
-	sum.ClipFracLow += s.ClipFracLow
-	sum.ValueClip += s.ValueClip
-	sum.RatioMax = max(sum.RatioMax, s.RatioMax)
-	sum.GradNorm += s.GradNorm
-	sum.CriticNorm += s.CriticNorm
-	sum.Tokens += s.Tokens
-	for name, x := range s.Metrics {
-		if sum.Metrics == nil {
-			sum.Metrics = map[string]float64{}
-		}
-		old, seen := sum.Metrics[name]
+// figures averages what the optimiser steps of a training step measured. A figure
+// is averaged over the steps that measured it; one that none did is absent.
+type figures struct {
+	sum   Metrics
+	steps map[string]int
+}
+
+// add adds the figures of an optimiser step. Those whose names end in _max and
+// _min are the largest and the smallest of all steps.
+func (f *figures) add(m Metrics) {
+	if f.sum == nil {
+		f.sum, f.steps = Metrics{}, map[string]int{}
+	}
+	for name, x := range m {
+		old, seen := f.sum[name]
+		f.steps[name]++
 		switch {
 		case !seen:
-			sum.Metrics[name] = x
+			f.sum[name] = x
 		case strings.HasSuffix(name, "_max"):
-			sum.Metrics[name] = max(old, x)
+			f.sum[name] = max(old, x)
 		case strings.HasSuffix(name, "_min"):
-			sum.Metrics[name] = min(old, x)
+			f.sum[name] = min(old, x)
 		default:
-			sum.Metrics[name] = old + x
+			f.sum[name] = old + x
 		}
-	}
-	if s.Skipped {
-		sum.Skipped = true
 	}
 }
 
-// report writes means over optimiser steps under verl's names.
-func report(m Metrics, s policy.Stats, n int, o policy.Objective) {
-	if n == 0 {
-		return
-	}
-	mean := func(x float64) float64 { return x / float64(n) }
-	m["actor/pg_loss"], m["actor/entropy"], m["actor/ppo_kl"] = mean(s.PolicyLoss), mean(s.Entropy), mean(s.ApproxKL)
-	m["actor/pg_clipfrac"], m["actor/grad_norm"], m["actor/ratio_max"] = mean(s.ClipFrac), mean(s.GradNorm), s.RatioMax
-	if o.ClipDual > 0 {
-		m["actor/pg_clipfrac_lower"] = mean(s.ClipFracLow)
-	}
-	if o.KL != "" {
-		m["actor/kl_loss"] = mean(s.KL)
-	}
-	if o.ValueCoef > 0 {
-		m["critic/vf_loss"], m["critic/vf_clipfrac"] = mean(s.ValueLoss), mean(s.ValueClip)
-		if s.CriticNorm > 0 {
-			m["critic/grad_norm"] = mean(s.CriticNorm)
-		}
-	}
-	m["train/trained_tokens"] = float64(s.Tokens)
-	for name, x := range s.Metrics {
-		if m[name] = mean(x); strings.HasSuffix(name, "_max") || strings.HasSuffix(name, "_min") {
+// write writes the averages.
+func (f *figures) write(m Metrics) {
+	for name, x := range f.sum {
+		if m[name] = x / float64(f.steps[name]); strings.HasSuffix(name, "_max") || strings.HasSuffix(name, "_min") {
 			m[name] = x
 		}
 	}
+}
+
+// measured are the figures of one optimiser step under verl's names. A step that
+// updated no policy, or no critic, has none of it; nor has one without a token that
+// the loss is about.
+func (t *Trainer) measured(s policy.Stats, b *policy.Batch, o policy.Objective) Metrics {
+	m := Metrics{}
+	if !o.CriticOnly && weighted(b.Weight) {
+		m["actor/pg_loss"], m["actor/entropy"], m["actor/ppo_kl"] = s.PolicyLoss, s.Entropy, s.ApproxKL
+		m["actor/pg_clipfrac"], m["actor/grad_norm"], m["actor/ratio_max"] = s.ClipFrac, s.GradNorm, s.RatioMax
+		if o.ClipDual > 0 {
+			m["actor/pg_clipfrac_lower"] = s.ClipFracLow
+		}
+		if o.KL != "" {
+			m["actor/kl_loss"] = s.KL
+		}
+		maps.Copy(m, s.Metrics)
+	}
+	if o.ValueCoef > 0 && weighted(b.ValueWeight) {
+		m["critic/vf_loss"], m["critic/vf_clipfrac"] = s.ValueLoss, s.ValueClip
+		if t.Config.Critic.Kind == "separate" {
+			m["critic/grad_norm"] = s.CriticNorm
+		}
+	}
+	return m
+}
+
+// weighted reports whether any token counts.
+func weighted(weights []float32) bool {
+	return slices.ContainsFunc(weights, func(w float32) bool { return w != 0 })
 }
 
 // count stops a run whose optimiser steps keep being skipped.

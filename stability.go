@@ -1,6 +1,10 @@
 package vagen
 
-import "strings"
+import (
+	"math"
+	"slices"
+	"strings"
+)
 
 // StabilityConfig says what is done when a run goes wrong, when it is good enough,
 // and how bounds and penalties move over the steps.
@@ -31,14 +35,20 @@ type EarlyConfig struct {
 	MinDelta float64 `yaml:"min_delta" doc:"by how much a validation has to be better to count"`
 }
 
-// AlarmConfig watches for a policy that collapses.
+// AlarmConfig watches for a policy that collapses. The defaults are what no healthy
+// run was seen to reach, so that an alarm is worth reading. An alarm whose metric was
+// not measured in a step leaves that step out. While it is on, steps have the metric
+// alarm/<key>: for how many steps in a row the metric has been beyond its limit.
 type AlarmConfig struct {
-	Action       string   `yaml:"action" doc:"warn or stop"`
-	Patience     int      `yaml:"patience" doc:"steps in a row beyond a threshold that ring the alarm"`
-	MinEntropy   *float64 `yaml:"min_entropy" doc:"least actor/entropy in nats per token; null is no alarm"`
-	MinFormat    *float64 `yaml:"min_format" doc:"least share of well-formed responses, train/format_correct; null is no alarm"`
-	MaxTruncated *float64 `yaml:"max_truncated" doc:"largest share of responses cut off by the limit, train/truncated; null is no alarm"`
-	MaxRepeated  *float64 `yaml:"max_repeated" doc:"largest share of phrases that are also said for other start states, template/repeated; null is no alarm"`
+	Action       string   `yaml:"action" doc:"warn, in the log and with the metrics alarm/<key>, or stop"`
+	Patience     int      `yaml:"patience" doc:"steps in a row beyond a limit that turn its alarm on; one step within it turns it off. 3 leaves out single bad batches"`
+	MinEntropy   *float64 `yaml:"min_entropy" doc:"least actor/entropy in nats per token; null is no alarm. Below 0.01 the samples of a group are nearly copies of each other: exploration has ended"`
+	MinFormat    *float64 `yaml:"min_format" doc:"least share of well-formed responses, train/format_correct; null is no alarm. Below 0.05 the environment understands nearly nothing and rewards say little"`
+	MaxTruncated *float64 `yaml:"max_truncated" doc:"largest share of responses cut off by the limit, train/truncated; null is no alarm. Above 0.9 responses run on without an end, or data.max_response_length is too small for the task"`
+	MaxEqual     *float64 `yaml:"max_equal_groups" doc:"largest share of groups whose episodes all earned the same, reward_variance/zero_share, where rollout_manager.n_trajectory is above 1; null is no alarm. Above 0.99 comparing episodes teaches nothing; falling variance precedes collapse (RAGEN, arXiv:2504.20073)"`
+	MaxKL        *float64 `yaml:"max_kl" doc:"largest actor/ppo_kl in nats per token, of either sign: how far a step's updates move the policy; null is no alarm. PPO aims at 0.01 to 0.05, above 0.5 its trust region does not hold"`
+	MaxRatio     *float64 `yaml:"max_ratio" doc:"largest actor/ratio_max, the largest probability ratio of a token in a step; null is no alarm. Above 1e6 a token that was next to impossible became common, or old and new log-probs do not belong together"`
+	MaxRepeated  *float64 `yaml:"max_repeated" doc:"largest share of phrases that are also said for other start states, template/repeated; null is no alarm, the default because short answers in a fixed format repeat themselves in healthy runs"`
 }
 
 // ScheduleConfig moves a number over the training steps.
@@ -58,8 +68,16 @@ func defaultStability() StabilityConfig {
 	return StabilityConfig{
 		Spike:  SpikeConfig{Window: 20, Deviations: 6, Action: actWarn, MaxRollbacks: 3},
 		Early:  EarlyConfig{Patience: 5},
-		Alarms: AlarmConfig{Action: actWarn, Patience: 3},
+		Alarms: defaultAlarms(),
 		Clip:   ScheduleConfig{Style: "constant", End: 1}, KL: ScheduleConfig{Style: "constant", End: 1},
+	}
+}
+
+func defaultAlarms() AlarmConfig {
+	limit := func(x float64) *float64 { return &x }
+	return AlarmConfig{
+		Action: actWarn, Patience: 3, MinEntropy: limit(0.01), MinFormat: limit(0.05), MaxTruncated: limit(0.9),
+		MaxEqual: limit(0.99), MaxKL: limit(0.5), MaxRatio: limit(1e6),
 	}
 }
 
@@ -96,6 +114,9 @@ func (v *validator) stability(c *Config) {
 			v.within("stability.alarms."+a.key, *a.limit, 0, a.most)
 		}
 	}
+	if s.Alarms.MaxRepeated != nil && !slices.Contains(c.Trainer.Metrics, "all") && !slices.Contains(c.Trainer.Metrics, "template_collapse") {
+		v.say("stability.alarms.max_repeated is set, but trainer.metrics is %q: it needs template_collapse", c.Trainer.Metrics)
+	}
 	for _, schedule := range []struct {
 		key string
 		c   *ScheduleConfig
@@ -111,9 +132,9 @@ func (v *validator) stability(c *Config) {
 // threshold is one alarm.
 type threshold struct {
 	key, metric string
-	limit       *float64
-	above       bool // rings above the limit; else below
-	most        float64
+	limit       *float64 // nil for no alarm
+	above       bool     // on when the size of the metric is above the limit; else when it is below
+	most        float64  // that the limit may be
 }
 
 func (c *AlarmConfig) thresholds() []threshold {
@@ -121,6 +142,17 @@ func (c *AlarmConfig) thresholds() []threshold {
 		{"min_entropy", "actor/entropy", c.MinEntropy, false, large},
 		{"min_format", "train/format_correct", c.MinFormat, false, 1},
 		{"max_truncated", "train/truncated", c.MaxTruncated, true, 1},
+		{"max_equal_groups", "reward_variance/zero_share", c.MaxEqual, true, 1},
+		{"max_kl", "actor/ppo_kl", c.MaxKL, true, large},
+		{"max_ratio", "actor/ratio_max", c.MaxRatio, true, large},
 		{"max_repeated", "template/repeated", c.MaxRepeated, true, 1},
 	}
+}
+
+// beyond reports whether a metric is beyond the limit; NaN is.
+func (a *threshold) beyond(x float64) bool {
+	if a.above {
+		return !(math.Abs(x) <= *a.limit)
+	}
+	return !(x >= *a.limit)
 }

@@ -207,6 +207,7 @@ func (t *Trainer) step(ctx context.Context, step int) error {
 	if t.trouble.Rollbacks > 0 {
 		m["train/rollbacks"] = float64(t.trouble.Rollbacks)
 	}
+	t.alarm(step, m)
 	t.latest = m
 	return t.emit(Event{Kind: KindStep, Step: step, Total: t.Config.Trainer.Steps, Metrics: m})
 }

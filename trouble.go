@@ -20,7 +20,7 @@ type Trouble struct {
 	Rollbacks int            `json:"rollbacks,omitempty"` // so far
 	Top       *float64       `json:"top,omitempty"`       // best validation by early_stopping.metric, more being better
 	Stale     int            `json:"stale,omitempty"`     // validations since
-	Beyond    map[string]int `json:"beyond,omitempty"`    // steps in a row beyond the threshold of an alarm
+	Beyond    map[string]int `json:"beyond,omitempty"`    // steps in a row beyond the limit of an alarm
 }
 
 func (t Trouble) clone() Trouble {
@@ -47,7 +47,7 @@ func (t *Trainer) seed() uint64 {
 
 // inspect looks at a step that was done. back says that it was undone.
 func (t *Trainer) inspect(ctx context.Context, step int) (back bool, err error) {
-	if err := t.alarm(step); err != nil {
+	if err := t.collapsed(step); err != nil {
 		return false, err
 	}
 	c := &t.Config.Stability.Spike
@@ -56,7 +56,9 @@ func (t *Trainer) inspect(ctx context.Context, step int) (back bool, err error) 
 	}
 	x, ok := t.latest[c.Metric]
 	if !ok {
-		t.miss(c.Metric, "stability.spike.metric")
+		if _, updated := t.latest["actor/lr"]; updated { // critic warm-up measures no policy
+			t.miss(c.Metric, "stability.spike.metric")
+		}
 		return false, nil
 	}
 	size := math.Abs(x)
@@ -132,33 +134,51 @@ func (t *Trainer) undo(ctx context.Context, step int) error {
 	}})
 }
 
-// alarm rings when a metric has been beyond its threshold for long enough.
-func (t *Trainer) alarm(step int) error {
+// alarmPrefix begins the metrics of alarms that are on.
+const alarmPrefix = "alarm/"
+
+// alarm counts for how many steps in a row each metric has been beyond its limit,
+// and writes the alarms that are on. An alarm is logged when it turns on and when it
+// turns off, not in between. A metric that was not measured changes nothing.
+func (t *Trainer) alarm(step int, m Metrics) {
 	c := &t.Config.Stability.Alarms
 	for _, a := range c.thresholds() {
-		if a.limit == nil {
+		x, ok := m[a.metric]
+		if a.limit == nil || !ok || a.key == "max_equal_groups" && t.Config.Rollout.Trajectories < 2 {
 			continue
 		}
-		x, ok := t.latest[a.metric]
-		if !ok {
-			t.miss(a.metric, "stability.alarms."+a.key)
-			continue
-		}
-		if a.above && x <= *a.limit || !a.above && x >= *a.limit { // NaN is beyond
-			delete(t.trouble.Beyond, a.key)
+		n := t.trouble.Beyond[a.key]
+		if !a.beyond(x) {
+			if delete(t.trouble.Beyond, a.key); n >= c.Patience {
+				t.Log.Info("alarm off", "step", step, "metric", a.metric, "value", x, "stability.alarms."+a.key, *a.limit, "steps", n)
+			}
 			continue
 		}
 		if t.trouble.Beyond == nil {
 			t.trouble.Beyond = map[string]int{}
 		}
-		t.trouble.Beyond[a.key]++
-		if t.trouble.Beyond[a.key]%c.Patience != 0 {
-			continue
+		n++
+		t.trouble.Beyond[a.key] = n
+		if n >= c.Patience {
+			m[alarmPrefix+a.key] = float64(n)
 		}
-		if c.Action == actStop {
-			return fmt.Errorf("vagen: %w: %s is %v at step %d, and stability.alarms.%s is %v; the newest checkpoint is of step %d", ErrCollapsed, a.metric, x, step, a.key, *a.limit, t.saved)
+		if n == c.Patience {
+			t.Log.Warn("alarm: the policy may be collapsing", "step", step, "metric", a.metric, "value", x, "stability.alarms."+a.key, *a.limit, "steps in a row", n)
 		}
-		t.Log.Warn("the policy may be collapsing", "step", step, "metric", a.metric, "value", x, a.key, *a.limit, "steps in a row", t.trouble.Beyond[a.key])
+	}
+}
+
+// collapsed is the error of a step with an alarm that is on, where alarms stop the run.
+func (t *Trainer) collapsed(step int) error {
+	c := &t.Config.Stability.Alarms
+	if c.Action != actStop {
+		return nil
+	}
+	for _, a := range c.thresholds() {
+		if n, ok := t.latest[alarmPrefix+a.key]; ok {
+			return fmt.Errorf("vagen: %w: %s is %v at step %d, beyond stability.alarms.%s of %v for %v steps in a row; the newest checkpoint is of step %d",
+				ErrCollapsed, a.metric, t.latest[a.metric], step, a.key, *a.limit, n, t.saved)
+		}
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ program at once.`,
 			out := f.String("out", "", "`folder` to write to; without it trainer.default_local_dir")
 			resume := f.Bool("resume", false, "refuse to begin: the folder must hold a run to go on with")
 			preset := presetFlag(f)
-			dry := f.Bool("dry-run", false, "check all that can be checked without loading weights, and train nothing")
+			dry := f.Bool("dry-run", false, "check configuration, environments, folders and model, show the memory plan, and train nothing")
 			return func(ctx context.Context, c *cli.Call) error {
 				s := source(*preset, c.Args)
 				if len(c.Args) == 0 && *preset == "" {
@@ -50,22 +50,14 @@ program at once.`,
 				if *out == "" {
 					*out = launch.RunDir(&config)
 				}
+				j := job{config, envs, levels, *out, *resume}
 				if *dry {
-					if err := launch.CheckFolder(*out, &config, *resume); err != nil {
-						return asUsage(err)
-					}
-					printNotes(c.Out, &config)
-					if levels.Shared != nil {
-						fmt.Fprintf(c.Out, "levels of validation are also trained on: %v\n", levels.Shared)
-					}
-					_, err := fmt.Fprintf(c.Out, "%s can be trained: %d steps on %s with %s, results in %s\n",
-						s.Name(), config.Trainer.Steps, levels, config.Agent.Model.Path, *out)
-					return err
+					return dryRun(ctx, c, j, s.Name())
 				}
 				if levels.Shared != nil {
 					c.Log.Warn("levels of validation are also trained on", "err", levels.Shared)
 				}
-				return train(ctx, c, job{config, envs, levels, *out, *resume})
+				return train(ctx, c, j)
 			}
 		},
 	}
@@ -78,6 +70,29 @@ type job struct {
 	levels *vagen.Levels
 	out    string
 	resume bool
+}
+
+// dryRun checks the folder, opens the model, and prints notes and the memory plan.
+func dryRun(ctx context.Context, c *cli.Call, j job, name string) error {
+	if err := launch.CheckFolder(j.out, &j.config, j.resume); err != nil {
+		return asUsage(err)
+	}
+	printNotes(c.Out, &j.config)
+	if j.levels.Shared != nil {
+		fmt.Fprintf(c.Out, "levels of validation are also trained on: %v\n", j.levels.Shared)
+	}
+	model, err := vlm.Open(ctx, j.config.Agent.Model.Path, launch.ModelOptions(&j.config, c.Log))
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	plan, err := launch.Plan(ctx, &j.config, model, j.envs, j.levels)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.Out, "%s can be trained: %d steps on %s with %s, results in %s\nmemory plan: %v\n",
+		name, j.config.Trainer.Steps, j.levels, j.config.Agent.Model.Path, j.out, plan)
+	return err
 }
 
 func train(ctx context.Context, c *cli.Call, j job) (err error) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -48,6 +49,7 @@ func TestTrainingWritesARunFolder(t *testing.T) {
 	config, out := setup(t)
 	require.Contains(t, succeed(t, "train", config, "--out", out, "--dry-run"), "can be trained: 1 steps on frozenlake")
 	require.NoDirExists(t, out)
+	require.Regexp(t, `(?m)^memory plan: \d+MB at the peak: weights \d+MB, .*program \d+MB, heap \d+MB`, succeed(t, "train", config, "--out", out, "--dry-run"))
 
 	text := succeed(t, "train", config, "run.seed=3", "--out", out, "--log", "warn")
 	require.Contains(t, text, "results in "+out)
@@ -141,6 +143,31 @@ func TestTrainingIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 		}
 	}
 	require.Contains(t, refuse(t, "train", "none.yaml"), "none.yaml")
+}
+
+// TestTheMemoryPlanComesBeforeEverythingElse of a run: before the first validation.
+func TestTheMemoryPlanComesBeforeEverythingElse(t *testing.T) {
+	config, out := setup(t)
+	var both lockedBuffer
+	code := cli.Main(t.Context(), program(), cli.Streams{
+		In: strings.NewReader(""), Out: &both, Err: &both, Getenv: func(string) (string, bool) { return "", false },
+	}, []string{"train", config, "--out", out})
+	require.Zero(t, code, both.text.String())
+	plan, validated := strings.Index(both.text.String(), "memory plan of the run"), strings.Index(both.text.String(), "validation after step 0")
+	require.Positive(t, plan)
+	require.Greater(t, validated, plan)
+}
+
+// lockedBuffer takes what several goroutines write.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
 }
 
 // TestTrainingUploadsWhatItExports against a hub that takes all files into commits,

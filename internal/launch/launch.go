@@ -154,6 +154,9 @@ func (r *Run) Done() int {
 // Train trains a learner. After every validation episodes and the curve are
 // written, and checkpoints when they are due.
 func (r *Run) Train(ctx context.Context, learner policy.Learner, envs *env.Registry) error {
+	if err := r.plan(ctx, learner, envs); err != nil {
+		return err
+	}
 	t := &vagen.Trainer{
 		Config: r.Config, Learner: learner, Envs: envs, Sinks: r.Sinks, Log: r.log, Levels: r.levels,
 		Watch: r.validated,

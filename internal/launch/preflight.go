@@ -92,11 +92,11 @@ func modelFolder(key, path string, needed bool) error {
 // played, and names one that shows pictures.
 func preflightEnvs(ctx context.Context, levels *vagen.Levels, envs *env.Registry) (pictures string, err error) {
 	for _, e := range levels.Samples(maxTried) {
-		shows, err := try(ctx, envs, e)
+		system, first, err := try(ctx, envs, e)
 		if err != nil {
 			return "", err
 		}
-		if shows && pictures == "" {
+		if len(system.Images)+len(first.Images) > 0 && pictures == "" {
 			pictures = e.Env
 		}
 	}
@@ -107,19 +107,19 @@ func preflightEnvs(ctx context.Context, levels *vagen.Levels, envs *env.Registry
 // have options of its own.
 const maxTried = 32
 
-// try makes and resets an environment, and reports whether it shows pictures.
-func try(ctx context.Context, envs *env.Registry, of rollout.Episode) (pictures bool, err error) {
+// try makes and resets an environment. It returns the system prompt and the first
+// observation.
+func try(ctx context.Context, envs *env.Registry, of rollout.Episode) (system, first env.Observation, err error) {
 	e, err := envs.New(of.Env, of.Config)
 	if err != nil {
-		return false, fmt.Errorf("%w: env: %w", vagen.ErrConfig, err)
+		return system, first, fmt.Errorf("%w: env: %w", vagen.ErrConfig, err)
 	}
-	system, err := e.System(ctx)
-	var first env.Observation
+	system, err = e.System(ctx)
 	if err == nil {
 		first, err = e.Reset(ctx, of.Seed)
 	}
 	if err = errors.Join(err, e.Close()); err != nil {
-		return false, fmt.Errorf("env: %s: %w", of.Env, err)
+		return system, first, fmt.Errorf("env: %s: %w", of.Env, err)
 	}
-	return len(system.Images)+len(first.Images) > 0, nil
+	return system, first, nil
 }

@@ -9,13 +9,26 @@ import (
 
 var _ policy.Counter = (*Model)(nil)
 
+// Size is what a prompt takes.
+type Size struct {
+	Tokens  int // those that stand for images included
+	Images  int
+	Patches int // of the largest image
+}
+
 // Count implements policy.Counter: the tokens that Generate would read for the
 // prompt, those that end the response before it included.
 func (m *Model) Count(p policy.Prompt) (int, error) {
+	s, err := m.Size(p)
+	return s.Tokens, err
+}
+
+// Size is what Generate would read for the prompt.
+func (m *Model) Size(p policy.Prompt) (Size, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return 0, ErrClosed
+		return Size{}, ErrClosed
 	}
 	var images []image.Image
 	for _, msg := range p.Messages {
@@ -23,11 +36,15 @@ func (m *Model) Count(p policy.Prompt) (int, error) {
 	}
 	_, pics, errs := m.prepare([][]image.Image{images})
 	if errs[0] != nil {
-		return 0, errs[0]
+		return Size{}, errs[0]
 	}
 	ids, err := m.encode(p, pics[0])
 	if err != nil {
-		return 0, fmt.Errorf("vlm: %w", err)
+		return Size{}, fmt.Errorf("vlm: %w", err)
 	}
-	return len(ids), nil
+	s := Size{Tokens: len(ids), Images: len(images)}
+	for _, pic := range pics[0] {
+		s.Patches = max(s.Patches, pic.grid.h*pic.grid.w)
+	}
+	return s, nil
 }

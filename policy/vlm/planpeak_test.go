@@ -1,0 +1,188 @@
+//go:build linux
+
+package vlm
+
+import (
+	"encoding/json"
+	"fmt"
+	"image"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/rng"
+	"vagen/internal/usage"
+	"vagen/policy"
+	"vagen/policy/vlm/internal/model"
+)
+
+// The environment of a process of this test: the case of plannedCases that it
+// measures.
+const (
+	planCase   = "VAGEN_TEST_PLAN_CASE"
+	planResult = "VAGEN_TEST_PLAN_RESULT" // the file that it writes
+)
+
+// plannedCase is a model and what it does.
+type plannedCase struct {
+	family  model.Family // of a tiny model; "" is the quickstart's shape
+	layers  int          // of the tiny model's decoder, 0 is 2
+	options Options
+	w       Workload
+}
+
+// plannedRun is what a process foresaw and took.
+type plannedRun struct {
+	Planned, Peak int64
+	Plan          MemoryPlan
+}
+
+func plannedCases() map[string]plannedCase {
+	step := func(rows, tokens, images, patches int) Workload {
+		return Workload{Generate: true, Score: true, Train: true, Rows: rows, Tokens: tokens, Images: images, Patches: patches}
+	}
+	pure := Options{Backend: backendGo}
+	return map[string]plannedCase{
+		"text on pure Go":     {family: model.Qwen2, w: step(4, 32, 0, 0), options: pure},
+		"pictures on pure Go": {family: model.Qwen25VL, w: step(4, 64, 1, 36), options: pure},
+		"four layers":         {family: model.Llama, layers: 4, w: Workload{Train: true, Rows: 2, Tokens: 128}},
+		"three models":        {family: model.Qwen3VL, w: step(4, 64, 1, 36), options: Options{Critic: SeparateCritic, Reference: true}},
+		"adapters":            {family: model.Qwen25VL, w: step(4, 64, 1, 36), options: Options{LoRA: &LoRA{Rank: 2, Alpha: 4}}},
+		"quickstart, texts":   {w: Workload{Train: true, Rows: 64, Tokens: 256}},
+		"quickstart, its step": {w: step(32, 200, 4, 64),
+			options: Options{MicroTokens: 2240, CacheTokens: 256, Critic: SharedCritic, Reference: true}},
+	}
+}
+
+// measurePlan runs the case in this process, and writes what it took.
+func measurePlan(t *testing.T, c plannedCase) plannedRun {
+	var dir string
+	if c.family == "" {
+		dir = t.TempDir()
+		require.NoError(t, Create(dir, Small(), []string{"<think>"}, 1))
+	} else {
+		changes := object{}
+		if c.layers > 0 {
+			changes["num_hidden_layers"] = c.layers
+		}
+		dir = tinyFolder(t, c.family, changes)
+	}
+	o := c.options
+	if o.Backend == "" {
+		o.Backend = testBackend()
+	}
+	m, err := Open(t.Context(), dir, o)
+	require.NoError(t, err)
+	defer m.Close()
+	p, err := m.Plan(c.w)
+	require.NoError(t, err)
+	out := plannedRun{Plan: p, Planned: p.Peak()}
+	rows, want := plannedRows(t, m, c.w)
+	for range 2 {
+		if c.w.Generate {
+			generateRows(t, m, c.w)
+		}
+		if c.w.Score {
+			_, err := m.Score(t.Context(), &rows, want, policy.Wanted{LogProbs: true, Values: m.opts.Critic != NoCritic, Reference: m.opts.Reference}, 1)
+			require.NoError(t, err)
+		}
+		if c.w.Train {
+			even := evenly(want)
+			b := &policy.Batch{Rows: rows, Weight: even, Returns: even, OldValues: even, OldLogProbs: even, Advantages: even, ValueWeight: even}
+			ob := policy.Objective{Temperature: 1, ClipLow: 0.2, ClipHigh: 0.2}
+			if m.opts.Critic != NoCritic {
+				ob.ValueCoef = 1
+			}
+			_, err := m.Update(t.Context(), b, ob, policy.DefaultOptimizer())
+			require.NoError(t, err)
+		}
+	}
+	out.Peak = usage.PeakResident()
+	return out
+}
+
+// picture is a picture of the workload's size.
+func (w Workload) picture(m *Model, seed int) image.Image {
+	side := int(math.Sqrt(float64(w.Patches))) * m.cfg.Vision.Patch
+	return drawing(uint64(seed), side, side)
+}
+
+// plannedRows are rows of a workload, the images first.
+func plannedRows(t *testing.T, m *Model, w Workload) (policy.Rows, []bool) {
+	draw := rng.New(1, rng.Init, 0)
+	rows := policy.Rows{Offsets: []int{0}}
+	for i := range w.Rows {
+		var images []policy.Image
+		first := len(rows.Tokens)
+		for k := range w.Images {
+			img := w.picture(m, i*w.Images+k)
+			images = append(images, policy.Image{Hash: hashImage(img), Image: img})
+			pic, err := m.picture(images[k])
+			require.NoError(t, err)
+			rows.Tokens = append(rows.Tokens, 0)
+			for range pic.grid.tokens(m.cfg.Vision.Merge) {
+				rows.Tokens = append(rows.Tokens, m.cfg.ImageToken)
+			}
+		}
+		for len(rows.Tokens)-first < w.Tokens {
+			rows.Tokens = append(rows.Tokens, int32(draw.IntN(200)))
+		}
+		rows.Offsets = append(rows.Offsets, len(rows.Tokens))
+		rows.Images = append(rows.Images, images)
+	}
+	want := trues(len(rows.Tokens))
+	for _, at := range rows.Offsets[:w.Rows] {
+		want[at] = false
+	}
+	return rows, want
+}
+
+func generateRows(t *testing.T, m *Model, w Workload) {
+	const written = 16
+	var prompts []policy.Prompt
+	for i := range w.Rows {
+		message := say("")
+		for k := range w.Images {
+			message[0].Text += "<image>"
+			message[0].Images = append(message[0].Images, w.picture(m, i*w.Images+k))
+		}
+		for range max(0, w.Tokens-written-20*(1+w.Images)) {
+			message[0].Text += fmt.Sprint(i % 10)
+		}
+		prompts = append(prompts, policy.Prompt{Conversation: uint64(i + 1), Messages: message, Seed: uint64(i)})
+	}
+	_, err := m.Generate(t.Context(), prompts, policy.Sampling{Temperature: 1, MaxTokens: written})
+	require.NoError(t, err)
+	for i := range w.Rows {
+		m.Forget(uint64(i + 1))
+	}
+}
+
+// TestPlannedPeaksAreThoseOfTheProcess: what is planned before the first step is
+// within a fifth of the most memory that a process of its own then takes. The
+// process is this test again, with a case in its environment.
+func TestPlannedPeaksAreThoseOfTheProcess(t *testing.T) {
+	if name := os.Getenv(planCase); name != "" {
+		raw, err := json.Marshal(measurePlan(t, plannedCases()[name]))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(os.Getenv(planResult), raw, 0o644))
+		return
+	}
+	for name := range plannedCases() {
+		file := filepath.Join(t.TempDir(), "run.json")
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestPlannedPeaksAreThoseOfTheProcess$")
+		cmd.Env = append(os.Environ(), planCase+"="+name, planResult+"="+file)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s: %s", name, out)
+		raw, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var r plannedRun
+		require.NoError(t, json.Unmarshal(raw, &r))
+		t.Logf("%s: planned %s, took %s", name, megabytes(r.Planned), megabytes(r.Peak))
+		require.InEpsilon(t, r.Peak, r.Planned, 0.2, "%s: %+v", name, r)
+	}
+}
