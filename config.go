@@ -46,7 +46,7 @@ type RunConfig struct {
 
 // EnvConfig names the environment to train on.
 type EnvConfig struct {
-	Name    string         `yaml:"name" doc:"environment, by its name in the registry"`
+	Name    string         `yaml:"name" null:"" doc:"environment, by its name in the registry"`
 	Config  map[string]any `yaml:"config" doc:"options of the environment"`
 	Seed    int64          `yaml:"train_seed" doc:"first seed of the training levels"`
 	ValSeed int64          `yaml:"val_seed" doc:"first seed of the validation levels; must not reach into the training levels"`
@@ -106,7 +106,7 @@ type DataConfig struct {
 	Template    map[string]any `yaml:"apply_chat_template_kwargs" doc:"variables for the model's chat template, such as enable_thinking"`
 	DropLong    bool           `yaml:"filter_overlong_prompts" doc:"before the first step reset every environment of train_files and val_files once, and leave out those whose opening is longer than max_prompt_length; otherwise they cost their episode when they are played. total_epochs counts steps by the files as they are"`
 	MaxPrompt   int            `yaml:"max_prompt_length" doc:"longest opening of a conversation in tokens, instructions and first observation; 0 is no limit"`
-	GenBatch    int            `yaml:"gen_batch_size" doc:"start states played at first for those of a step; further ones make up for such as cannot be used. 0 plays train_batch_size and makes up for none"`
+	GenBatch    int            `yaml:"gen_batch_size" null:"0" doc:"start states played at first for those of a step; further ones make up for such as cannot be used. 0 plays train_batch_size and makes up for none"`
 }
 
 // RolloutConfig says how episodes are played and paid.
@@ -135,7 +135,7 @@ type AgentConfig struct {
 
 // AgentModelConfig names the policy's model and says what of it is trained.
 type AgentModelConfig struct {
-	Path      string   `yaml:"path" doc:"folder of the model in the Hugging Face layout"`
+	Path      string   `yaml:"path" null:"" doc:"folder of the model in the Hugging Face layout"`
 	LoRARank  int      `yaml:"lora_rank" doc:"rank of low-rank adapters that are trained in place of the weights; 0 trains the weights"`
 	LoRAAlpha float64  `yaml:"lora_alpha" doc:"scale of the adapters times their rank"`
 	Targets   []string `yaml:"target_modules" doc:"linear maps with adapters, by the last parts of their names, such as q_proj; empty means all of the decoder"`
@@ -145,7 +145,7 @@ type AgentModelConfig struct {
 
 // PathConfig names a model.
 type PathConfig struct {
-	Path string `yaml:"path" doc:"folder of the model in the Hugging Face layout; empty starts a separate critic from the policy"`
+	Path string `yaml:"path" null:"" doc:"folder of the model in the Hugging Face layout; empty starts a separate critic from the policy"`
 }
 
 // BatchConfig sizes micro-batches: what goes through the network at once. It changes
@@ -202,7 +202,7 @@ type SamplingConfig struct {
 	TopP        float64   `yaml:"top_p" doc:"keep the smallest set of tokens with this probability; 1 keeps all"`
 	TopK        int       `yaml:"top_k" doc:"keep the k most likely tokens; -1 or 0 keeps all"`
 	Thinking    int       `yaml:"thinking_token_budget" null:"0" unit:"tokens" doc:"longest thinking between two tags; then the closing tag is written for the model, in training and validation. Tokens of such a tag are not learned. null is no limit"`
-	ThinkOpen   string    `yaml:"thinking_open" doc:"tag that opens thinking; empty where the chat template writes it, so that responses begin inside"`
+	ThinkOpen   string    `yaml:"thinking_open" null:"" doc:"tag that opens thinking; empty where the chat template writes it, so that responses begin inside"`
 	ThinkClose  string    `yaml:"thinking_close" doc:"tag that closes thinking"`
 	Val         ValConfig `yaml:"val_kwargs"`
 }

@@ -41,7 +41,7 @@ func registered(name string, known []string) (string, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return "", fmt.Errorf("no environment is called %q%s; known are %s", name, nearest.Hint(name, known), strings.Join(known, ", "))
+		return "", fmt.Errorf("no environment is called %q%s; known are %s; others are played on a service, by the name remote with the address in the option base_urls", name, nearest.Hint(name, known), strings.Join(known, ", "))
 	}
 	return "", fmt.Errorf("%q may be any of %s", name, strings.Join(found, ", "))
 }
