@@ -3,6 +3,7 @@ package vagen
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"vagen/internal/rng"
 	"vagen/policy"
@@ -71,10 +72,18 @@ func (t *Trainer) learn(ctx context.Context, b *batch, step int, m Metrics) erro
 		return fmt.Errorf("vagen: %w", err)
 	}
 	for _, p := range t.passes(step) {
+		begin := time.Now()
 		if err := t.run(ctx, p, b, step, aggregate, m); err != nil {
 			return err
 		}
+		updated(m, &p.objective, time.Since(begin))
 		m["actor/lr"] = p.optimizer.Rate
+		if p.objective.ValueCoef > 0 {
+			m["critic/lr"] = p.optimizer.CriticRate
+			if t.Config.Critic.Kind == "shared" {
+				m["critic/lr"] = p.optimizer.Rate
+			}
+		}
 	}
 	return nil
 }

@@ -221,6 +221,14 @@ func (l *Levels) at(step, group int) rollout.Episode {
 	return l.train[l.order[(first+group)%len(l.order)]]
 }
 
+// epochOf is the epoch of a step, from 0; without files there is one alone.
+func (l *Levels) epochOf(step int) int {
+	if len(l.train) == 0 {
+		return 0
+	}
+	return (step - 1) / (len(l.train) / l.config.Data.TrainBatch)
+}
+
 // shuffled is the order of an epoch.
 func (l *Levels) shuffled(epoch int) []int {
 	if l.config.Data.Shuffle {
