@@ -136,7 +136,7 @@ func goOn(ctx context.Context, dir string, c vagen.Config, spoil func(*vagen.Tra
 	return errors.Join(t.Run(ctx), metrics.Close())
 }
 
-var times = regexp.MustCompile(`"(?:time|perf)/[^"]*":[^,}]*,?`)
+var times = regexp.MustCompile(`"(?:time|timing_s|timing_per_token_ms|perf)/[^"]*":[^,}]*,?`)
 
 // outcome is everything that a finished run leaves, times aside.
 func outcome(t *testing.T, dir string) map[string]string {
