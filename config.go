@@ -118,7 +118,7 @@ type RolloutConfig struct {
 	GAEMask         bool    `yaml:"use_gae_mask" doc:"keep tokens that the model did not write out of masked_gae's recursion"`
 	WindowSize      *int    `yaml:"window_size" doc:"turns that the model remembers with trainer.harness window; null is none"`
 	MaxTrajectory   int     `yaml:"max_trajectory_length" doc:"longest conversation in tokens; an episode without room for another response ends, or is summed up. 0 leaves it to the model"`
-	UseService      bool    `yaml:"use_service" doc:"play environments on a service at base_url, over the protocol of the full VAGEN system"`
+	UseService      bool    `yaml:"use_service" doc:"play environments on a service at base_url, over the protocol of the full VAGEN system; env.name may then be any that the service knows"`
 	BaseURL         string  `yaml:"base_url" doc:"address of the service of use_service; vagen serve is one"`
 	Timeout         float64 `yaml:"timeout" unit:"seconds" doc:"longest request to the service of use_service"`
 	MaxWorkers      int     `yaml:"max_workers" doc:"requests to the service of use_service at once, in place of run.workers"`

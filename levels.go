@@ -46,7 +46,7 @@ func OpenLevels(ctx context.Context, c *Config, known []string) (*Levels, error)
 	read := func(key string, files []string, split dataset.Split) []dataset.Episode {
 		var all []dataset.Episode
 		for _, path := range files {
-			o := dataset.Options{Known: known, Getenv: os.LookupEnv, Legacy: dataset.LegacyOptions{Split: split}}
+			o := dataset.Options{Known: known, Open: c.Rollout.UseService, Getenv: os.LookupEnv, Legacy: dataset.LegacyOptions{Split: split}}
 			episodes, err := dataset.Load(ctx, path, c.Data.BaseSeed, o)
 			if err != nil {
 				problems = append(problems, fmt.Errorf("%s: %w", key, err))

@@ -17,6 +17,16 @@ func fold(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
 }
 
+// registered is the function registered, where a name beyond those that are known may
+// mean itself.
+func (o *Options) registered(name string) (string, error) {
+	out, err := registered(name, o.Known)
+	if err != nil && o.Open {
+		return name, nil
+	}
+	return out, err
+}
+
 // registered returns the name in the registry that an environment's name in a file
 // means: the same, or the one that differs in case, underscores and hyphens alone.
 // Without a list of known names every name means itself.
