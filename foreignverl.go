@@ -5,7 +5,7 @@ import "vagen/internal/settings"
 // What does the job of further groups of keys of verl.
 const (
 	aboutUnread = "VAGEN's base file has this key, but its code never reads it; rewards are clipped and normalised by clip_low, clip_high, normalize and center of the group reward"
-	aboutGroups = "filter.enable with filter.name drop_equal leaves out groups whose episodes all score alike; data.gen_batch_size plays more start states to fill the step"
+	aboutGroups = "filter.enable with filter.name drop_equal leaves out groups whose episodes all score alike; others are not played in their place"
 	aboutLoRA   = "adapters are set by lora_rank, lora_alpha, target_modules and lora_adapter_path of actor_rollout_ref.model"
 	aboutLevels = "VAGEN's base file has this key, but its code never reads it; reward.normalize names the scope of the statistics"
 	aboutQAT    = "weights are trained without quantization"

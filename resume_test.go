@@ -344,6 +344,32 @@ func TestAnotherConfigurationIsShownAndRefused(t *testing.T) {
 	require.ErrorIs(t, err, vagen.ErrConfig)
 }
 
+// TestARunMayBeMadeLonger: by more steps than it had, without allow_config_change;
+// what depends on their number is told of.
+func TestARunMayBeMadeLonger(t *testing.T) {
+	for style, want := range map[string][]string{
+		"constant": {"trainer.total_training_steps: 3 → 5"},
+		"cosine":   {"trainer.total_training_steps: 3 → 5", "schedules: from here on they are those of a run of 5 steps"},
+	} {
+		dir := filepath.Join(t.TempDir(), "run")
+		c := small()
+		c.Agent.Actor.Optim.Style = style
+		_, err := vagen.CreateRun(dir, &c)
+		require.NoError(t, err)
+		c.Trainer.Steps = 5
+		f, err := vagen.OpenRun(dir, &c, false)
+		require.NoError(t, err)
+		require.Equal(t, want, f.Changed)
+		c.Trainer.Steps = 4
+		_, err = vagen.OpenRun(dir, &c, false)
+		require.ErrorIs(t, err, vagen.ErrOtherConfig, "shorter is another run")
+		require.ErrorContains(t, err, "5 → 4")
+		c.Trainer.Steps, c.Algorithm.Gamma = 6, 0.5
+		_, err = vagen.OpenRun(dir, &c, false)
+		require.ErrorContains(t, err, "algorithm.gamma: 1 → 0.5")
+	}
+}
+
 func TestRewindKeepsWhatWasSavedAndTellsIt(t *testing.T) {
 	f := &vagen.RunFolder{Path: t.TempDir()}
 	path := filepath.Join(f.Path, "metrics.jsonl")
