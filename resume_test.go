@@ -345,7 +345,7 @@ func TestAnotherConfigurationIsShownAndRefused(t *testing.T) {
 }
 
 // TestARunMayBeMadeLonger: by more steps than it had, without allow_config_change;
-// what depends on their number is told of.
+// schedules that depend on their number are named.
 func TestARunMayBeMadeLonger(t *testing.T) {
 	for style, want := range map[string][]string{
 		"constant": {"trainer.total_training_steps: 3 → 5"},
