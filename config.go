@@ -50,7 +50,7 @@ type RunConfig struct {
 
 // EnvConfig names the environment to train on.
 type EnvConfig struct {
-	Name    string         `yaml:"name" doc:"environment, by its name in the registry"`
+	Name    string         `yaml:"name" null:"" doc:"environment, by its name in the registry"`
 	Config  map[string]any `yaml:"config" replaces:"state_reward: use_state_reward grounding_reward_weight worldmodeling_reward_weight; use_state_reward: state_reward" doc:"options of the environment. A mapping adds to what a preset or a file before it says, and null for an option takes it away, for all of env.config all of them; state_reward replaces a preset's use_state_reward and its weights, and null or false for it switches them off"`
 	Seed    int64          `yaml:"train_seed" doc:"first seed of the training levels"`
 	ValSeed int64          `yaml:"val_seed" doc:"first seed of the validation levels; must not reach into the training levels"`
@@ -110,7 +110,7 @@ type DataConfig struct {
 	Template    map[string]any `yaml:"apply_chat_template_kwargs" doc:"variables for the model's chat template, such as enable_thinking"`
 	DropLong    bool           `yaml:"filter_overlong_prompts" doc:"before the first step reset every environment of train_files and val_files once, and leave out those whose opening is longer than max_prompt_length; otherwise they cost their episode when they are played. total_epochs counts steps by the files as they are"`
 	MaxPrompt   int            `yaml:"max_prompt_length" doc:"longest opening of a conversation in tokens, instructions and first observation; 0 is no limit"`
-	GenBatch    int            `yaml:"gen_batch_size" doc:"start states played at first for those of a step; further ones make up for such as cannot be used. 0 plays train_batch_size and makes up for none"`
+	GenBatch    int            `yaml:"gen_batch_size" null:"0" doc:"start states played at first for those of a step; further ones make up for such as cannot be used. 0 plays train_batch_size and makes up for none"`
 }
 
 // RolloutConfig says how episodes are played and paid.
@@ -122,7 +122,7 @@ type RolloutConfig struct {
 	GAEMask         bool    `yaml:"use_gae_mask" doc:"keep tokens that the model did not write out of masked_gae's recursion"`
 	WindowSize      *int    `yaml:"window_size" doc:"turns before the current one that the model remembers with trainer.harness window; 0 is the current turn alone; null is no window: harness concat shows all turns"`
 	MaxTrajectory   int     `yaml:"max_trajectory_length" doc:"longest conversation in tokens; an episode without room for another response ends, or is summed up. 0 leaves it to the model"`
-	UseService      bool    `yaml:"use_service" doc:"play environments on a service at base_url, over the protocol of the full VAGEN system"`
+	UseService      bool    `yaml:"use_service" doc:"play environments on a service at base_url, over the protocol of the full VAGEN system; env.name may then be any that the service knows"`
 	BaseURL         string  `yaml:"base_url" doc:"address of the service of use_service; vagen serve is one"`
 	Timeout         float64 `yaml:"timeout" unit:"seconds" doc:"longest request to the service of use_service"`
 	MaxWorkers      int     `yaml:"max_workers" doc:"requests to the service of use_service at once, in place of run.workers"`
@@ -139,7 +139,7 @@ type AgentConfig struct {
 
 // AgentModelConfig names the policy's model and says what of it is trained.
 type AgentModelConfig struct {
-	Path      string   `yaml:"path" doc:"folder of the model in the Hugging Face layout"`
+	Path      string   `yaml:"path" null:"" doc:"folder of the model in the Hugging Face layout"`
 	LoRARank  int      `yaml:"lora_rank" doc:"rank of low-rank adapters that are trained in place of the weights; 0 trains the weights"`
 	LoRAAlpha float64  `yaml:"lora_alpha" doc:"scale of the adapters times their rank"`
 	Targets   []string `yaml:"target_modules" doc:"linear maps with adapters, by the last parts of their names, such as q_proj; empty means all of the decoder"`
@@ -149,7 +149,7 @@ type AgentModelConfig struct {
 
 // PathConfig names a model.
 type PathConfig struct {
-	Path string `yaml:"path" doc:"folder of the model in the Hugging Face layout; empty starts a separate critic from the policy"`
+	Path string `yaml:"path" null:"" doc:"folder of the model in the Hugging Face layout; empty starts a separate critic from the policy"`
 }
 
 // BatchConfig sizes micro-batches: what goes through the network at once. It changes
@@ -206,7 +206,7 @@ type SamplingConfig struct {
 	TopP        float64   `yaml:"top_p" doc:"keep the smallest set of tokens with this probability; 1 keeps all"`
 	TopK        int       `yaml:"top_k" doc:"keep the k most likely tokens; -1 or 0 keeps all"`
 	Thinking    int       `yaml:"thinking_token_budget" null:"0" unit:"tokens" doc:"longest thinking between two tags; then the closing tag is written for the model, in training and validation. Tokens of such a tag are not learned. null is no limit"`
-	ThinkOpen   string    `yaml:"thinking_open" doc:"tag that opens thinking; empty where the chat template writes it, so that responses begin inside"`
+	ThinkOpen   string    `yaml:"thinking_open" null:"" doc:"tag that opens thinking; empty where the chat template writes it, so that responses begin inside"`
 	ThinkClose  string    `yaml:"thinking_close" doc:"tag that closes thinking"`
 	Val         ValConfig `yaml:"val_kwargs"`
 }

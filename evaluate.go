@@ -17,7 +17,8 @@ import (
 	"vagen/rollout"
 )
 
-// ErrNothingRan means that no episode of an evaluation can be used.
+// ErrNothingRan means that no episode of an evaluation can be used, or none of
+// those that were played this time.
 var ErrNothingRan = errors.New("nothing was evaluated")
 
 // Task is a part of an evaluation with results of its own: episodes that are played
@@ -70,6 +71,7 @@ type Evaluation struct {
 	mu      sync.Mutex
 	results map[string][]EpisodeResult // by tag, of all models
 	over    int
+	usable  int // of the episodes that this Run played
 	all     int
 	written time.Time
 	lanes   atomic.Uint64
@@ -123,12 +125,24 @@ func (e *Evaluation) Run(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	r := e.report()
+	if n := played(missing); n > 0 && e.usable == 0 {
+		return r, fmt.Errorf("vagen: evaluate: %w: none of the %d episodes that were played can be used", ErrNothingRan, n)
+	}
 	for _, row := range r.Rows {
 		if row.Model == e.Model && row.Episodes > row.Unusable {
 			return r, nil
 		}
 	}
 	return r, fmt.Errorf("vagen: evaluate: %w: none of %d episodes can be used", ErrNothingRan, e.all)
+}
+
+// played counts the episodes of a Run.
+func played(missing [][]rollout.Episode) int {
+	n := 0
+	for _, part := range missing {
+		n += len(part)
+	}
+	return n
 }
 
 // check reports what makes no sense.
@@ -180,7 +194,7 @@ func (e *Evaluation) folder(t *Task) string { return filepath.Join(e.Dir, folder
 
 // begin reads what is there, and removes what is to be made anew.
 func (e *Evaluation) begin() (missing [][]rollout.Episode, err error) {
-	e.results, e.over, e.all = map[string][]EpisodeResult{}, 0, 0
+	e.results, e.over, e.all, e.usable = map[string][]EpisodeResult{}, 0, 0, 0
 	missing = make([][]rollout.Episode, len(e.Tasks))
 	for i := range e.Tasks {
 		t := &e.Tasks[i]
@@ -289,7 +303,9 @@ func (e *Evaluation) take(t *Task, tr *rollout.Trajectory, used policy.Used) err
 	if e.Done != nil {
 		e.Done(e.over, e.all)
 	}
-	if !r.Usable() {
+	if r.Usable() {
+		e.usable++
+	} else {
 		e.Log.Warn("an episode cannot be used", "tag", t.Tag, "env", r.Env, "seed", r.Seed, "end", r.End, "err", r.Error)
 	}
 	const often = 5 * time.Second

@@ -13,14 +13,13 @@ const (
 	aboutColumns   = "episodes are played from their environment and seed; columns of prompts and images are not read"
 	aboutRegister  = "write it in Go, register it and start the run from a program of your own, as examples/ownenv and the registries of Trainer show"
 	aboutNoRM      = "rewards come from environments and judges; there is no reward model"
-	aboutShaping   = "rewards are clipped and normalised by the keys of the group reward: clip_low, clip_high, normalize, center"
 	aboutProfile   = "profiles are Go's: see the metrics time/… of every step, and pprof"
 )
 
 // foreignKeys are the keys of VAGEN and of verl below it that are no fields of
 // Config. The first entry that covers a key counts.
 var foreignKeys = slicesOf(
-	aliases, dataKeys, modelKeys, actorKeys, rolloutKeys, criticKeys, managerKeys, otherKeys,
+	aliases, stateKeys, verlKeys, dataKeys, modelKeys, actorKeys, rolloutKeys, criticKeys, managerKeys, otherKeys,
 )
 
 func slicesOf(groups ...[]settings.Foreign) []settings.Foreign {
@@ -202,10 +201,6 @@ var otherKeys = slicesOf(
 		refused("algorithm.rollout_correction.use_pure_rollout_correction", "see algorithm.rollout_correction.loss_type", "false"),
 		refused("algorithm.rollout_correction.rollout_rs_threshold_lower", "write rollout_rs_threshold as lower_upper, such as 0.5_2.0"),
 		refused("algorithm.rollout_correction.rollout_token_veto_threshold", "rollout_rs seq_max_k1 with lower_upper as threshold leaves out rows for single tokens"),
-		refused("algorithm.reward_scaling", aboutShaping, "1", "1.0"),
-		refused("algorithm.reward_bias", aboutShaping, "0", "0.0"),
-		refused("algorithm.reward_clip", aboutShaping),
-		refused("algorithm.reward_norm", aboutShaping, "false"),
 		refused("algorithm.use_pf_ppo", "choose episodes with filter.enable and filter.name", "false"),
 		refused("algorithm.use_std_normalization", "norm_adv_by_std_in_grpo says whether groups are divided by their deviation", "false"),
 		refused("algorithm.turn_advantage_weight", "adv_estimator gigpo with step_advantage_w compares turns and episodes", "1", "1.0"),
@@ -213,6 +208,5 @@ var otherKeys = slicesOf(
 		refused("algorithm.token_reward_type", "rollout_manager.use_multi_turn_reward and reward.credit_site place rewards", "return"),
 	},
 	noted(aboutNoRM, "reward_model.*", "custom_reward_function.*", "reward_manager.*", "sandbox_fusion.*"),
-	noted(aboutShaping, "algorithm.reward_mean_level", "algorithm.reward_std_level"),
 	noted("episodes are chosen by the group filter", "algorithm.pf_ppo.*"),
 )

@@ -3,6 +3,7 @@ package vagen
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"vagen/internal/rng"
 	"vagen/policy"
@@ -71,11 +72,22 @@ func (t *Trainer) learn(ctx context.Context, b *batch, step int, m Metrics) erro
 		return fmt.Errorf("vagen: %w", err)
 	}
 	for _, p := range t.passes(step) {
+		begin := time.Now()
 		if err := t.run(ctx, p, b, step, aggregate, m); err != nil {
 			return err
 		}
-		if _, updated := m["train/trained_tokens"]; updated && !p.objective.CriticOnly {
+		updated(m, &p.objective, time.Since(begin))
+		if _, measured := m["train/trained_tokens"]; !measured {
+			continue
+		}
+		if !p.objective.CriticOnly {
 			m["actor/lr"] = p.optimizer.Rate
+		}
+		if p.objective.ValueCoef > 0 {
+			m["critic/lr"] = p.optimizer.CriticRate
+			if t.Config.Critic.Kind == "shared" {
+				m["critic/lr"] = p.optimizer.Rate
+			}
 		}
 	}
 	return nil

@@ -47,7 +47,7 @@ func OpenLevels(ctx context.Context, c *Config, known []string) (*Levels, error)
 	read := func(key string, files []string, split dataset.Split) []dataset.Episode {
 		var all []dataset.Episode
 		for _, path := range files {
-			o := dataset.Options{Known: known, Getenv: os.LookupEnv, Legacy: dataset.LegacyOptions{Split: split}}
+			o := dataset.Options{Known: known, Open: c.Rollout.UseService, Getenv: os.LookupEnv, Legacy: dataset.LegacyOptions{Split: split}}
 			episodes, err := dataset.Load(ctx, path, c.Data.BaseSeed, o)
 			if err != nil {
 				problems = append(problems, fmt.Errorf("%s: %w", key, err))
@@ -238,6 +238,14 @@ func (l *Levels) at(step, group int) rollout.Episode {
 		l.epoch, l.order = epoch, l.shuffled(epoch)
 	}
 	return l.train[l.order[(first+group)%len(l.order)]]
+}
+
+// epochOf is the epoch of a step, from 0; without files there is one alone.
+func (l *Levels) epochOf(step int) int {
+	if len(l.train) == 0 {
+		return 0
+	}
+	return (step - 1) / (len(l.train) / l.config.Data.TrainBatch)
 }
 
 // shuffled is the order of an epoch.

@@ -31,7 +31,7 @@ type LoggingConfig struct {
 // LogImageConfig says whether pictures are stored with the episodes of
 // rollout_data_dir and validation_data_dir.
 type LogImageConfig struct {
-	Enable     bool `yaml:"enable" doc:"store pictures as PNG files in the folder images beside the episodes, each once, named by what it shows; otherwise only the names are kept"`
+	Enable     bool `yaml:"enable" doc:"store pictures as PNG files in the folder images beside the episodes of rollout_data_dir and validation_data_dir, each once, named by what it shows; otherwise only the names are kept"`
 	MaxPending int  `yaml:"max_pending" doc:"steps whose pictures may wait to be written while training goes on; one more waits for them"`
 	Level      int  `yaml:"png_compress_level" doc:"0 (none), 1 (fast), 2 to 8 (as usual) or 9 (small)"`
 	Quota      int  `yaml:"disk_quota_mb" doc:"megabytes of pictures that a folder may hold; those beyond it are left out, with a warning. 0 is no limit"`
@@ -120,9 +120,6 @@ func (v *validator) logging(c *Config) {
 	v.count("trainer.log_image.disk_quota_mb", m.Quota)
 	if m.Level < 0 || m.Level > 9 {
 		v.say("trainer.log_image.png_compress_level is %d, must be from 0 to 9", m.Level)
-	}
-	if m.Enable && t.RolloutDir == nil && t.ValDir == nil {
-		v.say("trainer.log_image.enable is true, but neither trainer.rollout_data_dir nor trainer.validation_data_dir says where pictures go")
 	}
 	if !t.ImageMarks {
 		v.say("trainer.replace_image_tokens_for_logging is false, but texts hold marks, not placeholders: those are in rows[].tokens of the files in trainer.rollout_data_dir")

@@ -2,6 +2,7 @@ package vagen
 
 import (
 	"runtime/metrics"
+	"slices"
 	"strings"
 
 	"vagen/internal/usage"
@@ -9,10 +10,13 @@ import (
 )
 
 // Measured reports whether a metric is of the machine that a run was on: it begins
-// with "time/", which are seconds, or with "perf/", which are megabytes of memory
-// and the like. All others are the same in every run of one configuration.
+// with "time/" or "timing_s/", which are seconds, with "timing_per_token_ms/", or with
+// "perf/", which are megabytes of memory, tokens per second and the like. All others
+// are the same in every run of one configuration.
 func Measured(name string) bool {
-	return strings.HasPrefix(name, "time/") || strings.HasPrefix(name, "perf/")
+	return slices.ContainsFunc([]string{"time/", "timing_s/", "timing_per_token_ms/", "perf/"}, func(prefix string) bool {
+		return strings.HasPrefix(name, prefix)
+	})
 }
 
 // weigh writes what the process takes of its machine when a step has ended, and what

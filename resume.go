@@ -67,8 +67,8 @@ func shown(value any) string {
 // OpenRun opens the folder of a run to go on with it. A configuration that
 // differs from the folder's is an ErrOtherConfig that lists the differences,
 // unless allow is true: Changed lists them, and Lock replaces the folder's. Keys
-// that change no number, such as run.workers, may always differ. A folder in which
-// another process works is an ErrRunBusy.
+// that change no number, such as run.workers, may always differ, and the number of
+// steps may grow. A folder in which another process works is an ErrRunBusy.
 func OpenRun(path string, c *Config, allow bool) (*RunFolder, error) {
 	name := filepath.Join(path, configName)
 	raw, err := os.ReadFile(name)
@@ -92,17 +92,34 @@ func OpenRun(path string, c *Config, allow bool) (*RunFolder, error) {
 	return f, unlock()
 }
 
-// compare lists how a configuration differs from the one in a file.
+// compare lists how a configuration differs from the one in a file. A run may be
+// made longer without allow.
 func compare(name string, raw []byte, c *Config, allow bool) ([]string, error) {
 	old := Default()
 	if err := settings.Load(&old, raw); err != nil {
 		return nil, fmt.Errorf("vagen: %w: %s: %w", ErrConfig, name, err)
 	}
 	lines := Differences(&old, c)
-	if len(lines) > 0 && !allow {
-		return nil, fmt.Errorf("vagen: %w: %s (trainer.allow_config_change=true goes on with this one):\n  %s", ErrOtherConfig, name, strings.Join(lines, "\n  "))
+	other := slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
+		return c.Trainer.Steps > old.Trainer.Steps && (strings.HasPrefix(line, "trainer.total_training_steps:") || strings.HasPrefix(line, "trainer.total_epochs:"))
+	})
+	if len(other) < len(lines) && c.scheduled() {
+		lines = append(lines, fmt.Sprintf("schedules: from here on they are those of a run of %d steps", c.Trainer.Steps))
+	}
+	if len(other) > 0 && !allow {
+		return nil, fmt.Errorf("vagen: %w: %s (trainer.allow_config_change=true goes on with this one):\n  %s", ErrOtherConfig, name, strings.Join(other, "\n  "))
 	}
 	return lines, nil
+}
+
+// scheduled reports whether anything depends on the number of steps.
+func (c *Config) scheduled() bool {
+	for _, o := range []*OptimConfig{&c.Agent.Actor.Optim, &c.Critic.Optim} {
+		if o.Style != "constant" || o.WarmupSteps <= 0 && o.WarmupRatio > 0 {
+			return true
+		}
+	}
+	return c.Stability.Clip.Style != "constant" || c.Stability.KL.Style != "constant"
 }
 
 // Fits holds a configuration against the one that the checkpoint was saved with, as

@@ -136,7 +136,7 @@ func goOn(ctx context.Context, dir string, c vagen.Config, spoil func(*vagen.Tra
 	return errors.Join(t.Run(ctx), metrics.Close())
 }
 
-var times = regexp.MustCompile(`"(?:time|perf)/[^"]*":[^,}]*,?`)
+var times = regexp.MustCompile(`"(?:time|timing_s|timing_per_token_ms|perf)/[^"]*":[^,}]*,?`)
 
 // outcome is everything that a finished run leaves, times aside.
 func outcome(t *testing.T, dir string) map[string]string {
@@ -361,6 +361,32 @@ func TestAnotherConfigurationIsShownAndRefused(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte("nonsense: 1\n"), 0o644))
 	_, err = vagen.OpenRun(dir, &c, false)
 	require.ErrorIs(t, err, vagen.ErrConfig)
+}
+
+// TestARunMayBeMadeLonger: by more steps than it had, without allow_config_change;
+// schedules that depend on their number are named.
+func TestARunMayBeMadeLonger(t *testing.T) {
+	for style, want := range map[string][]string{
+		"constant": {"trainer.total_training_steps: 3 → 5"},
+		"cosine":   {"trainer.total_training_steps: 3 → 5", "schedules: from here on they are those of a run of 5 steps"},
+	} {
+		dir := filepath.Join(t.TempDir(), "run")
+		c := small()
+		c.Agent.Actor.Optim.Style = style
+		_, err := vagen.CreateRun(dir, &c)
+		require.NoError(t, err)
+		c.Trainer.Steps = 5
+		f, err := vagen.OpenRun(dir, &c, false)
+		require.NoError(t, err)
+		require.Equal(t, want, f.Changed)
+		c.Trainer.Steps = 4
+		_, err = vagen.OpenRun(dir, &c, false)
+		require.ErrorIs(t, err, vagen.ErrOtherConfig, "shorter is another run")
+		require.ErrorContains(t, err, "5 → 4")
+		c.Trainer.Steps, c.Algorithm.Gamma = 6, 0.5
+		_, err = vagen.OpenRun(dir, &c, false)
+		require.ErrorContains(t, err, "algorithm.gamma: 1 → 0.5")
+	}
 }
 
 func TestRewindKeepsWhatWasSavedAndTellsIt(t *testing.T) {

@@ -11,7 +11,7 @@ type SavingConfig struct {
 	ResumeMode  string `yaml:"resume_mode" doc:"auto goes on with the run that is in the folder, disable refuses a folder with a run, resume_path begins a run of its own with the checkpoint resume_from_path"`
 	ResumeFrom  string `yaml:"resume_from_path" null:"" off:"" doc:"folder of a checkpoint, such as runs/vagen/run/checkpoints/step_100; its run's metrics until then come along"`
 	AllowChange bool   `yaml:"allow_config_change" doc:"go on with another configuration than the run or the checkpoint has; what differs is logged"`
-	Dir         string `yaml:"default_local_dir" doc:"folder of the run; empty is runs/<project_name>/<experiment_name>"`
+	Dir         string `yaml:"default_local_dir" null:"" doc:"folder of the run; empty is runs/<project_name>/<experiment_name>"`
 
 	RemovePrevious bool   `yaml:"remove_previous_ckpt_in_save" doc:"keep the newest checkpoint alone, however many the two keys below allow"`
 	KeepActors     *int   `yaml:"max_actor_ckpt_to_keep" doc:"newest policies to keep; null keeps all. Those that max_critic_ckpt_to_keep leaves out stand apart, as actor_step_<n>, and nothing can go on from them"`
@@ -25,7 +25,7 @@ type SavingConfig struct {
 type HubConfig struct {
 	Freq     *int     `yaml:"hf_save_freq" doc:"write what upload_contents says to hf/step_<n> every so many steps, a multiple of trainer.save_freq, and at the end; null is never"`
 	Contents []string `yaml:"upload_contents" doc:"what to write there, a folder each: hf_model is the policy with adapters merged in, adapter the adapter alone in PEFT's layout"`
-	Repo     string   `yaml:"repo_id" doc:"owner/name of a model on the hub to upload that to, behind the training loop: the first of upload_contents to the root, the other to a folder. The token is HF_TOKEN of the environment; empty uploads nothing"`
+	Repo     string   `yaml:"repo_id" null:"" doc:"owner/name of a model on the hub to upload that to, or name alone for the owner of the token, behind the training loop: the first of upload_contents to the root, the other to a folder. The token is HF_TOKEN of the environment; empty uploads nothing"`
 	Private  bool     `yaml:"private" doc:"make the repository private where the upload creates it"`
 }
 
@@ -36,7 +36,7 @@ const (
 )
 
 // repository is the name of one on the hub.
-var repository = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$`)
+var repository = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
 // Exports reports whether the policy is written for others after a step.
 func (c *Config) Exports(step int) bool {
@@ -106,8 +106,8 @@ func (v *validator) saving(c *Config) {
 
 func (v *validator) hub(c *Config) {
 	h := &c.Hub
-	if h.Repo != "" && !repository.MatchString(h.Repo) {
-		v.say("huggingface_hub.repo_id is %q, must be owner/name", h.Repo)
+	if h.Repo != "" && h.Freq != nil && !repository.MatchString(h.Repo) {
+		v.say("huggingface_hub.repo_id is %q, must be owner/name, or name for the owner of the token", h.Repo)
 	}
 	for _, what := range h.Contents {
 		v.oneOf("huggingface_hub.upload_contents", what, HubModel, HubAdapter)

@@ -25,7 +25,7 @@ func TestContradictionsOfSavingAreRefused(t *testing.T) {
 		"upload_contents is empty":                            {"huggingface_hub.hf_save_freq=6", "trainer.save_freq=1", "huggingface_hub.upload_contents=[]"},
 		"has adapter, but the policy has none":                {"huggingface_hub.hf_save_freq=6", "trainer.save_freq=1", "huggingface_hub.upload_contents=[adapter]"},
 		`upload_contents is "hf"`:                             {"huggingface_hub.upload_contents=[hf]"},
-		`huggingface_hub.repo_id is "a"`:                      {"huggingface_hub.repo_id=a", "huggingface_hub.hf_save_freq=1", "trainer.save_freq=1"},
+		`huggingface_hub.repo_id is "a b"`:                    {"huggingface_hub.repo_id=a b", "huggingface_hub.hf_save_freq=1", "trainer.save_freq=1"},
 		"trainer.save_best_actor needs validations":           {"trainer.save_best_actor=true", "trainer.test_freq=0", "trainer.val_before_train=false"},
 	} {
 		_, err := vagen.LoadConfig("", append([]string{"env.name=sokoban"}, overrides...)...)

@@ -21,7 +21,7 @@ type StabilityConfig struct {
 // before it than so many of their standard deviations; a deviation is never taken
 // for less than a twentieth of the mean.
 type SpikeConfig struct {
-	Metric       string  `yaml:"metric" doc:"metric of a step that is watched, such as actor/grad_norm or critic/vf_loss; empty watches none"`
+	Metric       string  `yaml:"metric" null:"" doc:"metric of a step that is watched, such as actor/grad_norm or critic/vf_loss; empty watches none"`
 	Window       int     `yaml:"window" doc:"steps that a step is compared with; fewer than half of them raise no suspicion"`
 	Deviations   float64 `yaml:"deviations" doc:"standard deviations from the mean of the window that make a spike"`
 	Action       string  `yaml:"action" doc:"warn, rollback (go back to the newest checkpoint and play other episodes from there) or stop"`
@@ -30,7 +30,7 @@ type SpikeConfig struct {
 
 // EarlyConfig ends a run that gets no better.
 type EarlyConfig struct {
-	Metric   string  `yaml:"metric" doc:"metric of validation that has to grow, or with a minus in front to fall; empty never stops early"`
+	Metric   string  `yaml:"metric" null:"" doc:"metric of validation that has to grow, or with a minus in front to fall; empty never stops early"`
 	Patience int     `yaml:"patience" doc:"validations in a row without a better one after which the run saves and ends"`
 	MinDelta float64 `yaml:"min_delta" doc:"by how much a validation has to be better to count"`
 }

@@ -187,6 +187,7 @@ func (t *Trainer) step(ctx context.Context, step int) error {
 	if err := t.estimate(b, m); err != nil {
 		return err
 	}
+	watch.lap("advantages")
 	t.measure(b, m)
 	if err := t.drop(b, m); err != nil {
 		return err
@@ -204,6 +205,7 @@ func (t *Trainer) step(ctx context.Context, step int) error {
 	t.mid = false
 	watch.write(m)
 	t.weigh(m)
+	t.dashboard(b, step, m)
 	if t.trouble.Rollbacks > 0 {
 		m["train/rollbacks"] = float64(t.trouble.Rollbacks)
 	}

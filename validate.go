@@ -24,9 +24,10 @@ func (t *Trainer) Validate(ctx context.Context, step int) error {
 		return err
 	}
 	m := Metrics{}
-	describe(m, "val/", ts)
+	validated(m, ts, max(1, c.Agent.Rollout.Val.Episodes))
 	watch.lap("validate")
 	watch.write(m)
+	m["timing_s/testing"] = m["time/validate"]
 	if err := t.emit(Event{Kind: KindValidate, Step: step, Total: c.Trainer.Steps, Metrics: m}); err != nil {
 		return err
 	}

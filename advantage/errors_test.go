@@ -83,7 +83,7 @@ func name0(name string) string {
 	switch name {
 	case "masked_grpo", "lite_grpo":
 		return "grpo"
-	case "no_concat_gae_last":
+	case "no_concat_gae_first", "no_concat_gae_last":
 		return "no_concat_gae"
 	}
 	return name

@@ -21,7 +21,8 @@ package advantage
 // Attention where no loss mask is in force. Fewer than two tokens in the batch
 // are an ErrEmptyMask, and two different rows with one identity an ErrConflict.
 //
-// Config names: no_concat_gae, no_concat_gae_last.
+// Config names: no_concat_gae, or no_concat_gae_first, its older name, and
+// no_concat_gae_last.
 type NoConcat struct {
 	Gamma  float64 // discount per row, in [0, 1]
 	Lambda float64 // bias (0) against variance (1), in [0, 1]

@@ -52,6 +52,7 @@ func TestParamsReachTheEstimator(t *testing.T) {
 		"remax":                        ReMax{},
 		"gigpo":                        GiGPO{Gamma: 0.91, StepWeight: 0.28, NoStd: true, Epsilon: 0.37},
 		"no_concat_gae":                NoConcat{Gamma: 0.91, Lambda: 0.82, Raw: true},
+		"no_concat_gae_first":          NoConcat{Gamma: 0.91, Lambda: 0.82, Raw: true},
 		"no_concat_gae_last":           NoConcat{Gamma: 0.91, Lambda: 0.82, Last: true, Raw: true},
 		"default_gae":                  TrajectoryOutcome{Gamma: 0.91, Lambda: 0.82, Raw: true},
 		"token_level_gae":              TrajectoryToken{Gamma: 0.91, Lambda: 0.82, Raw: true},

@@ -76,6 +76,10 @@ var specs = []Spec{
 		Name: "no_concat_gae", Mask: MaskLoss, Rewards: SiteMask, Critic: true, ValueMask: true, Whitens: true,
 		New: func(p Params) Estimator { return NoConcat{Gamma: p.Gamma, Lambda: p.Lambda, Raw: p.Raw} },
 	},
+	{ // what earlier versions of VAGEN call no_concat_gae
+		Name: "no_concat_gae_first", Mask: MaskLoss, Rewards: SiteMask, Critic: true, ValueMask: true, Whitens: true,
+		New: func(p Params) Estimator { return NoConcat{Gamma: p.Gamma, Lambda: p.Lambda, Raw: p.Raw} },
+	},
 	{
 		Name: "no_concat_gae_last", Mask: MaskLoss, Rewards: SiteMask, Critic: true, ValueMask: true, Whitens: true,
 		New: func(p Params) Estimator {

@@ -24,8 +24,9 @@ var (
 type Registry struct {
 	factories byname.Table[Factory]
 
-	mu    sync.RWMutex // of judge
-	judge Judge
+	mu        sync.RWMutex // of what follows
+	judge     Judge
+	otherwise func(name string) Factory
 }
 
 // SetJudge has the claims of environments that New makes from now on judged and
@@ -48,16 +49,27 @@ func (r *Registry) Register(name string, f Factory) error {
 	return nil
 }
 
+// SetOtherwise has names that are not registered made by the factory that f returns
+// for them; nil, as at first, makes them unknown.
+func (r *Registry) SetOtherwise(f func(name string) Factory) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.otherwise = f
+}
+
 // New makes an environment by name. The error wraps ErrUnknown when nothing has
-// that name, and names the nearest one.
+// that name and there is no SetOtherwise, and names the nearest one.
 func (r *Registry) New(name string, config map[string]any) (Env, error) {
+	r.mu.RLock()
+	judge, otherwise := r.judge, r.otherwise
+	r.mu.RUnlock()
 	f, err := r.factories.Get(name, ErrUnknown)
+	if err != nil && otherwise != nil {
+		f, err = otherwise(name), nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("env: %w", err)
 	}
-	r.mu.RLock()
-	judge := r.judge
-	r.mu.RUnlock()
 	e, err := f(config)
 	if err != nil {
 		return nil, fmt.Errorf("env: %s: %w", name, err)

@@ -30,7 +30,7 @@ actor_rollout_ref.model.path, as training does, for instance with
 Each episode is kept as soon as it is over, in a folder of its own below
 tag_<tag_id>; an evaluation that was stopped goes on with what is missing. Tables go
 to the standard output and to summary.txt, .md and .json. When no episode can be
-used, the exit code is 1.`,
+used, or none of those that were played, the exit code is 1.`,
 		Setup: func(f *flag.FlagSet) cli.Run {
 			var o evalOptions
 			f.StringVar(&o.out, "out", "", "`folder` for results, in place of experiment.dump_dir")
@@ -128,6 +128,14 @@ func (o *evalOptions) ofTraining(ctx context.Context, c *cli.Call) (*evaluation,
 	if err != nil {
 		return nil, err
 	}
+	model, a := config.Agent.Model.Path, &config.Agent.Model
+	folder, adapter, err := launch.ModelAt(a.Path, a.Adapter)
+	if err != nil {
+		return nil, err
+	}
+	if a.Path = folder; adapter != "" {
+		a.Adapter, a.LoRARank = adapter, 0 // the adapter brings its own rank
+	}
 	envs, levels, err := launch.Prepare(ctx, &config, c.Log)
 	if err != nil {
 		return nil, err
@@ -135,7 +143,6 @@ func (o *evalOptions) ofTraining(ctx context.Context, c *cli.Call) (*evaluation,
 	if o.out == "" {
 		o.out = filepath.Join(launch.RunDir(&config), "evaluation")
 	}
-	model := config.Agent.Model.Path
 	e := &evaluation{about: "local " + model, Evaluation: &vagen.Evaluation{Dir: o.out, Model: model, Live: true, Log: c.Log}}
 	t := &vagen.Trainer{Config: config, Envs: envs, Levels: levels, Log: c.Log}
 	task, err := t.Task("val") // as it is before there is a model
@@ -146,7 +153,7 @@ func (o *evalOptions) ofTraining(ctx context.Context, c *cli.Call) (*evaluation,
 	e.open = func(ctx context.Context) (func(), error) {
 		options := launch.ModelOptions(&config, c.Log)
 		options.Critic, options.CriticPath, options.Reference = vlm.NoCritic, "", false
-		m, err := vlm.Open(ctx, model, options)
+		m, err := vlm.Open(ctx, folder, options)
 		if err != nil {
 			return nil, err
 		}

@@ -111,11 +111,32 @@ func TestAnEvaluationInWhichNothingRanFails(t *testing.T) {
 	require.FileExists(t, filepath.Join(out, "summary.txt"))
 }
 
+// TestAnEvaluationWhoseNewEpisodesAllFailFailsBesideOlderResults: what was played
+// before does not hide that nothing works any more.
+func TestAnEvaluationWhoseNewEpisodesAllFailFailsBesideOlderResults(t *testing.T) {
+	s := &answers{}
+	s.until.Store(15)
+	config, _ := evalSetup(t, s)
+	code, _, _ := run(t, "", "eval", config, "--log", "error")
+	require.Equal(t, cli.Failed, code)
+	s.until.Store(0)
+	s.mute = true
+	code, shown, errs := run(t, "", "eval", config, "--log", "error")
+	require.Equal(t, cli.Failed, code, shown)
+	require.Contains(t, errs, "episodes that were played can be used")
+	require.NotContains(t, shown, "12 empty_generation", "older results are in the table")
+}
+
 // TestEvaluationOfARunIsItsValidation: the numbers of vagen eval are those that
-// training wrote.
+// training wrote, also where the checkpoint holds adapters alone.
 func TestEvaluationOfARunIsItsValidation(t *testing.T) {
+	t.Run("weights", func(t *testing.T) { evaluated(t) })
+	t.Run("adapters", func(t *testing.T) { evaluated(t, "actor_rollout_ref.model.lora_rank=2") })
+}
+
+func evaluated(t *testing.T, more ...string) {
 	config, out := setup(t)
-	args := []string{config, "data.val_batch_size=6", "rollout_manager.max_turns=2", "data.max_response_length=6"}
+	args := append([]string{config, "data.val_batch_size=6", "rollout_manager.max_turns=2", "data.max_response_length=6"}, more...)
 	succeed(t, append([]string{"train", "--out", out, "--log", "warn"}, args...)...)
 	var last map[string]any
 	for line := range strings.Lines(contents(t, filepath.Join(out, "metrics.jsonl"))) {

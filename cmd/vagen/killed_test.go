@@ -79,7 +79,7 @@ huggingface_hub: {hf_save_freq: 4}
 	return []string{"train", config, "--log", "warn", "--out", "run"}
 }
 
-var passing = regexp.MustCompile(`"(?:time|perf)/[^"]*":[^,}]*,?`)
+var passing = regexp.MustCompile(`"(?:time|timing_s|timing_per_token_ms|perf)/[^"]*":[^,}]*,?`)
 
 // leavings is everything that a run left in its folder but times and its random name.
 func leavings(t *testing.T, dir string) map[string]string {

@@ -85,7 +85,12 @@ func TestTrainingGoesOn(t *testing.T) {
 	require.Equal(t, contents(t, filepath.Join(whole, weights)), contents(t, filepath.Join(out, weights)))
 	require.Equal(t, strings.Count(contents(t, filepath.Join(whole, "metrics.jsonl")), "\n"), strings.Count(contents(t, filepath.Join(out, "metrics.jsonl")), "\n"))
 
-	code, _, errs := run(t, "", append(args, out, "--resume", "algorithm.gamma=0.5")...)
+	require.Contains(t, succeed(t, append(args, out, "trainer.total_training_steps=3")...), "going on after step 2\n", "a finished run may be made longer")
+	require.FileExists(t, filepath.Join(out, "checkpoints/step_3/actor/model.safetensors"))
+	code, _, errs := run(t, "", append(args, out, "--resume")...)
+	require.Equal(t, cli.Failed, code)
+	require.Contains(t, errs, "trainer.total_training_steps: 3 → 2")
+	code, _, errs = run(t, "", append(args, out, "--resume", "trainer.total_training_steps=3", "algorithm.gamma=0.5")...)
 	require.Equal(t, cli.Failed, code)
 	require.Contains(t, errs, "algorithm.gamma: 1 → 0.5")
 	code, _, errs = run(t, "", append(args, out+"-none", "--resume")...)

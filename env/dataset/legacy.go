@@ -106,7 +106,7 @@ func (e *LegacyEntry) read(v any, o Options) []error {
 		return append(faults, fmt.Errorf("env_name: %s", why))
 	}
 	var err error
-	if e.registered, err = registered(e.Env, o.Known); err != nil {
+	if e.registered, err = o.registered(e.Env); err != nil {
 		faults = append(faults, fmt.Errorf("env_name: %w", err))
 	}
 	for _, n := range []struct {

@@ -17,6 +17,16 @@ func fold(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
 }
 
+// registered is the function registered, where a name beyond those that are known may
+// mean itself.
+func (o *Options) registered(name string) (string, error) {
+	out, err := registered(name, o.Known)
+	if err != nil && o.Open {
+		return name, nil
+	}
+	return out, err
+}
+
 // registered returns the name in the registry that an environment's name in a file
 // means: the same, or the one that differs in case, underscores and hyphens alone.
 // Without a list of known names every name means itself.
@@ -41,7 +51,7 @@ func registered(name string, known []string) (string, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return "", fmt.Errorf("no environment is called %q%s; known are %s", name, nearest.Hint(name, known), strings.Join(known, ", "))
+		return "", fmt.Errorf("no environment is called %q%s; known are %s; others are played on a service, by the name remote with the address in the option base_urls", name, nearest.Hint(name, known), strings.Join(known, ", "))
 	}
 	return "", fmt.Errorf("%q may be any of %s", name, strings.Join(found, ", "))
 }

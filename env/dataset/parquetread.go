@@ -153,7 +153,7 @@ func (in *intake) episode(v any) (Episode, []error) {
 	faults = append(faults, errs...)
 	name, ok := in.names[r.Info.Name]
 	if !ok {
-		if name, err = registered(r.Info.Name, in.o.Known); err != nil {
+		if name, err = in.o.registered(r.Info.Name); err != nil {
 			faults = append(faults, fmt.Errorf("extra_info.env_name: %w", err))
 		}
 		in.names[r.Info.Name] = name // once is enough

@@ -16,6 +16,8 @@ type Options struct {
 	// mean one: case, underscores and hyphens don't count, and RemoteEnv is
 	// remote. Nil takes every name.
 	Known []string
+	// Open takes any other name for itself, as a service may know it.
+	Open bool
 	// Getenv looks up NAME in texts like ${oc.env:NAME,default}. Without it such
 	// texts are errors, so that nothing depends on the machine unasked.
 	Getenv func(name string) (string, bool)
@@ -99,7 +101,7 @@ func (s *Spec) read(v any, o Options) []error {
 	}
 	s.StateReward = block
 	faults = s.problems()
-	if s.env, err = registered(s.Name, o.Known); err != nil {
+	if s.env, err = o.registered(s.Name); err != nil {
 		faults = append(faults, fmt.Errorf("name: %w", err))
 	}
 	return faults

@@ -77,6 +77,24 @@ func (c *Client) Create(ctx context.Context, repo string, private bool) error {
 	return err
 }
 
+// Full is the name of a repository with its owner: that of the token where repo
+// names none.
+func (c *Client) Full(ctx context.Context, repo string) (string, error) {
+	if strings.Contains(repo, "/") {
+		return repo, nil
+	}
+	var user struct {
+		Name string `json:"name"`
+	}
+	if err := c.send(ctx, http.MethodGet, c.endpoint+"/api/whoami-v2", "", true, nil, 0, &user); err != nil {
+		return "", err
+	}
+	if user.Name == "" {
+		return "", fmt.Errorf("hub: the repository is %q, and the endpoint names no user for the token: write owner/name", repo)
+	}
+	return user.Name + "/" + repo, nil
+}
+
 func split(repo string) (owner, name string, err error) {
 	owner, name, ok := strings.Cut(repo, "/")
 	if !ok || owner == "" || name == "" || strings.ContainsAny(name, "/ ?#") || strings.ContainsAny(owner, " ?#") {
@@ -195,7 +213,9 @@ func (c *Client) send(ctx context.Context, method, address, kind string, token b
 		return fmt.Errorf("hub: %w", err)
 	}
 	r.ContentLength = size
-	r.Header.Set("Content-Type", kind)
+	if kind != "" {
+		r.Header.Set("Content-Type", kind)
+	}
 	if kind == lfsKind {
 		r.Header.Set("Accept", kind)
 	}

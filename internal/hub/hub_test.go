@@ -42,6 +42,10 @@ func newFake(t *testing.T) *fake {
 	f := &fake{t: t, stored: map[string][]byte{}, parts: map[string][][]byte{}, tree: map[string]string{}, fail: map[string]int{}}
 	api := http.NewServeMux()
 	api.HandleFunc("POST /api/repos/create", f.create)
+	api.HandleFunc("GET /api/whoami-v2", func(w http.ResponseWriter, _ *http.Request) {
+		_, err := io.WriteString(w, `{"type": "user", "name": "o"}`)
+		require.NoError(t, err)
+	})
 	api.HandleFunc("POST /api/models/o/n/preupload/main", f.preupload)
 	api.HandleFunc("POST /o/n.git/info/lfs/objects/batch", f.batch)
 	api.HandleFunc("POST /verify", f.verify)
@@ -239,6 +243,19 @@ func TestAFolderBecomesACommit(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, want["config.json"], f.tree["hf_model/config.json"])
 	require.Len(t, f.checked, 2, "what is stored is not sent again")
+}
+
+func TestARepositoryWithoutOwnerIsTheTokens(t *testing.T) {
+	f := newFake(t)
+	full, err := f.client().Full(t.Context(), "n")
+	require.NoError(t, err)
+	require.Equal(t, "o/n", full)
+	f.fail["/api/whoami-v2"] = http.StatusForbidden
+	_, err = f.client().Full(t.Context(), "n")
+	require.ErrorContains(t, err, "403")
+	full, err = f.client().Full(t.Context(), "a/n")
+	require.NoError(t, err)
+	require.Equal(t, "a/n", full, "the endpoint is not asked")
 }
 
 // TestNothingIsCommittedAfterAFailure lets every place fail once.

@@ -18,7 +18,7 @@ import (
 )
 
 // Envs are the environments that a configuration is played on: the library's, or
-// with rollout_manager.use_service those of a service.
+// with rollout_manager.use_service whatever a service hosts, by any name.
 func Envs(c *vagen.Config, log *slog.Logger) (*env.Registry, error) {
 	r := &c.Rollout
 	if !r.UseService {
@@ -28,12 +28,17 @@ func Envs(c *vagen.Config, log *slog.Logger) (*env.Registry, error) {
 	o := remote.DefaultLegacyOptions()
 	o.URLs, o.Log = []string{r.BaseURL}, log
 	o.Timeout = time.Duration(r.Timeout * float64(time.Second))
-	for _, name := range builtin.Registry().Names() {
-		o.Name = name
-		if err := out.Register(name, served(remote.LegacyFactory(o))); err != nil {
+	hosted := func(name string) env.Factory {
+		named := o
+		named.Name = name
+		return served(remote.LegacyFactory(named))
+	}
+	for _, name := range builtin.Registry().Names() { // files may write them in other cases
+		if err := out.Register(name, hosted(name)); err != nil {
 			return nil, err
 		}
 	}
+	out.SetOtherwise(hosted) // only the service knows what it hosts
 	return out, nil
 }
 

@@ -47,6 +47,44 @@ func TestEnvironmentsComeFromAServiceOnRequest(t *testing.T) {
 	require.Error(t, err)
 }
 
+// TestAServiceMayHostEnvironmentsOfAnyName: one that this library does not have is
+// asked for under the name that the file or env.name has.
+func TestAServiceMayHostEnvironmentsOfAnyName(t *testing.T) {
+	var legacy env.Registry
+	require.NoError(t, legacy.Register("alfWorld", remote.WithDefaults(frozenlake.FromConfig, map[string]any{"rules": "legacy"})))
+	o := remote.DefaultServerOptions()
+	o.Legacy = &legacy
+	server, err := remote.NewServer(o)
+	require.NoError(t, err)
+	h := httptest.NewServer(server)
+	t.Cleanup(func() { h.Close(); _ = server.Close(t.Context()) })
+
+	path := filepath.Join(t.TempDir(), "env_config.yaml")
+	require.NoError(t, os.WriteFile(path, []byte("env1:\n  env_name: alfWorld\n  env_config: {render_mode: text}\n  train_size: 4\n  test_size: 2\n"), 0o644))
+	for _, from := range [][]string{
+		{"data.train_files=" + path, "data.val_files=" + path},
+		{"env.name=alfWorld", "env.config={render_mode: text}"},
+	} {
+		args := append(from, "data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2", "rollout_manager.base_url="+h.URL, "rollout_manager.timeout=20")
+		c, err := vagen.LoadConfig("", append(args, "rollout_manager.use_service=True")...)
+		require.NoError(t, err)
+		envs, err := Envs(&c, slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		levels, err := Levels(t.Context(), &c, envs, slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		_, err = preflightEnvs(t.Context(), levels, envs)
+		require.NoError(t, err)
+
+		c.Rollout.UseService = false
+		if envs, err = Envs(&c, slog.New(slog.DiscardHandler)); err == nil {
+			if levels, err = Levels(t.Context(), &c, envs, slog.New(slog.DiscardHandler)); err == nil {
+				_, err = preflightEnvs(t.Context(), levels, envs)
+			}
+		}
+		require.ErrorContains(t, err, "alfWorld", "without a service it is unknown")
+	}
+}
+
 func TestJudgesAreThoseOfTheFile(t *testing.T) {
 	file := func(scorer string) string {
 		path := filepath.Join(t.TempDir(), "envs.yaml")

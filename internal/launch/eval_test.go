@@ -2,6 +2,7 @@ package launch
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,6 +49,55 @@ func evalFile(t *testing.T, text string) string {
 	path := filepath.Join(t.TempDir(), "eval.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 	return path
+}
+
+// TestKeysGoToTheServicesThatTheDocumentationNames: with a base_url to blocks that are
+// called like the service, and to others only by key_env.
+func TestKeysGoToTheServicesThatTheDocumentationNames(t *testing.T) {
+	t.Setenv("OPENAI_API_KEY", "sk-one")
+	t.Setenv("ANTHROPIC_API_KEY", "")
+	text := strings.Replace(evalText, `    stop_strings: ["</answer>"]`+"\n", "", 1)
+	path := evalFile(t, strings.Replace(text, "backends:\n", `backends:
+  openai: {base_url: "http://127.0.0.1:1/v1", model: m}
+  mine: {base_url: "http://127.0.0.1:1/v1", model: m, key_env: MY_KEY}
+  anthropic: {base_url: "http://127.0.0.1:1/v1", model: m}
+`, 1))
+	for _, c := range [][]string{
+		{"OPENAI_API_KEY", "run.backend=openai"},
+		{"OTHER", "run.backend=openai", "backends.openai.key_env=OTHER"},
+		{"", "run.backend=openai", "backends.openai.api_key=EMPTY"},
+		{"", "run.backend=sglang"},
+		{"MY_KEY", "run.backend=mine"},
+		{"", "run.backend=anthropic"}, // it is not set
+	} {
+		e, err := LoadEval(path, c[1:], nothing)
+		require.NoError(t, err)
+		o, err := e.chatOptions(slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		require.Equal(t, c[0], o.KeyEnv, c[1])
+	}
+}
+
+// TestAnAdaptersModelIsTheOneItNames, or the error says how to give it.
+func TestAnAdaptersModelIsTheOneItNames(t *testing.T) {
+	base, adapter := t.TempDir(), t.TempDir()
+	write := func(dir, name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	about := fmt.Sprintf(`{"peft_type": "LORA", "r": 2, "lora_alpha": 4, "target_modules": ["q_proj"], "base_model_name_or_path": %q}`, base)
+	write(adapter, "adapter_config.json", about)
+	_, _, err := ModelAt(adapter, "")
+	require.ErrorIs(t, err, vagen.ErrConfig)
+	require.ErrorContains(t, err, "lora_adapter_path")
+	write(base, "config.json", "{}")
+	model, with, err := ModelAt(adapter, "")
+	require.NoError(t, err)
+	require.Equal(t, []string{base, adapter}, []string{model, with})
+	_, _, err = ModelAt(adapter, "another")
+	require.ErrorContains(t, err, "one adapter")
+	model, with, err = ModelAt(base, "another")
+	require.NoError(t, err)
+	require.Equal(t, []string{base, "another"}, []string{model, with})
 }
 
 func TestEvaluationsAreReadAsVAGENWritesThem(t *testing.T) {

@@ -62,7 +62,7 @@ type BackendConfig struct {
 	Name  string `yaml:"name" doc:"how results call it; without it model"`
 
 	BaseURL     string         `yaml:"base_url" doc:"address of the service with its version, such as http://127.0.0.1:30000/v1; null is the public one of the API"`
-	KeyEnv      string         `yaml:"key_env" doc:"environment variable that holds the key; at the public addresses that of the API when empty"`
+	KeyEnv      string         `yaml:"key_env" doc:"environment variable that holds the key. Empty is that of the API at its public address, such as OPENAI_API_KEY, and with any base_url in the blocks openai, claude, anthropic and gemini, if it is set and api_key is not EMPTY; no key goes to other addresses"`
 	APIKey      string         `yaml:"api_key" doc:"must be empty or EMPTY: keys are in the environment, where they end up in no file"`
 	Concurrency int            `yaml:"max_concurrency" doc:"requests at once"`
 	Requests    int            `yaml:"requests_per_minute" doc:"most requests in any minute; 0 is no limit"`

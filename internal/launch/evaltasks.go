@@ -268,7 +268,11 @@ func (e *Eval) Dir() string { return e.at(e.Config.Experiment.DumpDir) }
 func (e *Eval) Open(ctx context.Context, log *slog.Logger) (p policy.Policy, apart bool, shut func(), err error) {
 	b := &e.Backend
 	if b.API == local {
-		m, err := vlm.Open(ctx, e.at(b.Model), vlm.Options{Backend: b.Engine, BFloat16: b.BFloat16, CacheTokens: b.CacheTokens, Adapter: b.Adapter, Seed: e.Config.Run.Seed, Log: log})
+		model, adapter, err := ModelAt(e.at(b.Model), b.Adapter)
+		if err != nil {
+			return nil, false, nil, err
+		}
+		m, err := vlm.Open(ctx, model, vlm.Options{Backend: b.Engine, BFloat16: b.BFloat16, CacheTokens: b.CacheTokens, Adapter: adapter, Seed: e.Config.Run.Seed, Log: log})
 		if err != nil {
 			return nil, false, nil, err
 		}
@@ -288,11 +292,28 @@ func (e *Eval) Open(ctx context.Context, log *slog.Logger) (p policy.Policy, apa
 	}, nil
 }
 
+// ownNames are the backends that are called like the service whose key they are sent,
+// whatever their address; the others are sent the key in key_env alone.
+var ownNames = map[string]string{"openai": "openai", "claude": "anthropic", "anthropic": "anthropic", "gemini": "gemini"}
+
+// firstSet is the first of some environment variables that has a value, "" for none.
+func firstSet(names []string) string {
+	for _, name := range names {
+		if os.Getenv(name) != "" {
+			return name
+		}
+	}
+	return ""
+}
+
 // chatOptions are those of the model behind an API.
 func (e *Eval) chatOptions(log *slog.Logger) (chat.Options, error) {
 	b := &e.Backend
 	o := chat.Defaults(chat.API(b.API), b.Model)
 	o.BaseURL, o.KeyEnv, o.Concurrency = b.BaseURL, b.KeyEnv, b.Concurrency
+	if o.KeyEnv == "" && o.BaseURL != "" && b.APIKey == "" && ownNames[strings.ToLower(e.Config.Run.Backend)] == b.API {
+		o.KeyEnv = firstSet(chat.KeyVariables(chat.API(b.API)))
+	}
 	o.RequestsPerMinute, o.TokensPerMinute, o.ImageTokens = b.Requests, b.Tokens, e.images
 	o.Retries, o.Backoff, o.MaxDelay, o.Timeout = b.Retries, seconds(b.MinBackoff), seconds(b.MaxBackoff), seconds(b.Timeout)
 	for i := range e.Tasks { // services take them with every request
@@ -319,7 +340,11 @@ func (e *Eval) chatOptions(log *slog.Logger) (chat.Options, error) {
 func (e *Eval) Check(ctx context.Context, log *slog.Logger) error {
 	var errs []error
 	if e.Backend.API == local {
-		errs = append(errs, modelFolder("backends."+e.Config.Run.Backend+".model", e.at(e.Backend.Model), true))
+		model, _, err := ModelAt(e.at(e.Backend.Model), e.Backend.Adapter)
+		if err == nil {
+			err = modelFolder("backends."+e.Config.Run.Backend+".model", model, true)
+		}
+		errs = append(errs, err)
 	} else {
 		_, err := e.chatOptions(log)
 		errs = append(errs, err)

@@ -76,7 +76,7 @@ func (w watched) Update(ctx context.Context, b *policy.Batch, o policy.Objective
 	return w.Model.Update(ctx, b, o, opt)
 }
 
-var durations = regexp.MustCompile(`"(?:time|perf)/[^"]*":[^,}]*,?`)
+var durations = regexp.MustCompile(`"(?:time|timing_s|timing_per_token_ms|perf)/[^"]*":[^,}]*,?`)
 
 // trainTiny runs a configuration and returns everything that it leaves, times aside:
 // metrics, episodes with their pictures, weights, and what was learned from.

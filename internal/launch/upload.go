@@ -21,7 +21,7 @@ type uploads struct {
 	log    *slog.Logger
 
 	last chan struct{} // closed when the newest upload is done
-	made bool          // the repository is there
+	repo string        // with its owner; "" until it was made
 	err  error         // of the newest upload
 }
 
@@ -62,18 +62,22 @@ func (u *uploads) add(ctx context.Context, dir string, step int) {
 }
 
 func (u *uploads) upload(ctx context.Context, dir string, step int) error {
-	if !u.made {
-		if err := u.client.Create(ctx, u.c.Repo, u.c.Private); err != nil {
+	if u.repo == "" {
+		repo, err := u.client.Full(ctx, u.c.Repo)
+		if err == nil {
+			err = u.client.Create(ctx, repo, u.c.Private)
+		}
+		if err != nil {
 			return err
 		}
-		u.made = true
+		u.repo = repo
 	}
 	for i, what := range u.c.Contents {
 		to := what
 		if i == 0 { // readers look for a model in the repository's root
 			to = ""
 		}
-		place, err := u.client.Upload(ctx, u.c.Repo, filepath.Join(dir, what), to, fmt.Sprintf("%s of step %d", what, step))
+		place, err := u.client.Upload(ctx, u.repo, filepath.Join(dir, what), to, fmt.Sprintf("%s of step %d", what, step))
 		if err != nil {
 			return err
 		}

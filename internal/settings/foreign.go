@@ -75,7 +75,7 @@ func FindForeign(all []Foreign, path string) *Foreign {
 	return nil
 }
 
-// harmless reports whether a value asks for nothing. null always does.
+// harmless reports whether a value asks for nothing. null and an empty text always do.
 func (f *Foreign) harmless(value any) bool {
-	return value == nil || slices.Contains(f.Harmless, display(value))
+	return value == nil || value == "" || slices.Contains(f.Harmless, display(value))
 }

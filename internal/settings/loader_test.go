@@ -101,16 +101,16 @@ func TestReferencesTakeFinalValues(t *testing.T) {
 	require.Equal(t, "plain", s.Name)
 
 	for yaml, want := range map[string]string{
-		"name: ${name}":                            "f.yaml: line 1: name: ${name}: the reference leads back to its own key",
-		"name: ${title}":                           "the reference leads back to its own key",
-		"name: ${layers}\nlayers: ['${name}']":     "the reference leads back to its own key",
-		"name: ${inner.cuont}":                     `${inner.cuont}: unknown key "inner.cuont", did you mean "inner.count"?`,
-		"name: ${oc.env:HOME}":                     "${oc.env:HOME}: only other keys can be referred to",
-		"name: ${inner.rate":                       "a reference has no closing brace",
-		"name: ${inner.count}":                     "name is 0 (int64), must be a text",
-		"inner: {count: 'x${inner.rate}'}":         "inner.count is x0.0 (string), must be a whole number",
-		"engine: {gone: '${inner.rate}'}":          "engine.gone is 0.0, which is not supported",
-		"n: ${inner.deeper.word}\ninner: {big: 3}": "n: inner.count is  (string), must be a whole number",
+		"name: ${name}":                        "f.yaml: line 1: name: ${name}: the reference leads back to its own key",
+		"name: ${title}":                       "the reference leads back to its own key",
+		"name: ${layers}\nlayers: ['${name}']": "the reference leads back to its own key",
+		"name: ${inner.cuont}":                 `${inner.cuont}: unknown key "inner.cuont", did you mean "inner.count"?`,
+		"name: ${oc.env:HOME}":                 "${oc.env:HOME}: only other keys can be referred to",
+		"name: ${inner.rate":                   "a reference has no closing brace",
+		"name: ${inner.count}":                 "name is 0 (int64), must be a text",
+		"inner: {count: 'x${inner.rate}'}":     "inner.count is x0.0 (string), must be a whole number",
+		"engine: {gone: '${inner.rate}'}":      "engine.gone is 0.0, which is not supported",
+		"n: ${title}\nname: x":                 "n: inner.count is x (string), must be a whole number",
 	} {
 		_, _, faults := loaded(yaml)
 		require.Contains(t, faults, want, yaml)

@@ -202,7 +202,11 @@ func assign(fields map[string]field, path string, value any) error {
 		if _, off := f.tag.Lookup("off"); off && value == false {
 			value = nil
 		}
-		if null, ok := f.tag.Lookup("null"); ok && value == nil {
+		null, nullable := f.tag.Lookup("null")
+		if value == "" && (f.Kind() == reflect.Pointer || nullable && f.Kind() != reflect.String) {
+			value = nil // an empty text leaves unset what can be unset
+		}
+		if nullable && value == nil {
 			if f.Kind() == reflect.String {
 				value = null
 			} else {
@@ -276,6 +280,9 @@ func with(m map[string]any, names []string, value any) (map[string]any, error) {
 // set converts a decoded value to the field's type.
 func set(f reflect.Value, path string, value any) error {
 	fail := func(want string) error {
+		if value == nil {
+			return fmt.Errorf("%s is null, must be %s", path, want)
+		}
 		return fmt.Errorf("%s is %v (%T), must be %s", path, value, value, want)
 	}
 	switch f.Kind() {

@@ -128,7 +128,7 @@ func TestFaultsNameLineKeyValueAndNearest(t *testing.T) {
 		"hidden: 3":                           `line 1: unknown key "hidden"`,
 		"zzzzzzzzzzzzzzzzzzzzzzzzzz: 3":       `line 1: unknown key "zzzzzzzzzzzzzzzzzzzzzzzzzz"`,
 		"name: 5":                             "line 1: name is 5 (uint64), must be a text",
-		"name:":                               "line 1: name is <nil> (<nil>), must be a text",
+		"name:":                               "line 1: name is null, must be a text",
 		"name: [a]":                           "line 1: name is [a] ([]interface {}), must be a text",
 		"inner: 5":                            "line 1: inner must be a mapping of keys to values",
 		"inner: {deeper: [a]}":                "line 1: inner.deeper must be a mapping of keys to values",

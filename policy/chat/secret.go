@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -21,6 +22,10 @@ var usual = map[API][]string{
 	Anthropic: {"ANTHROPIC_API_KEY"},
 	Gemini:    {"GEMINI_API_KEY", "GOOGLE_API_KEY"},
 }
+
+// KeyVariables are the environment variables that hold a key of an API where
+// Options.KeyEnv names none, the first one that is set counting.
+func KeyVariables(a API) []string { return slices.Clone(usual[a]) }
 
 // findKey reads the key from the environment.
 func findKey(o *Options) (*secret, error) {

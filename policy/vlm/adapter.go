@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -270,6 +271,27 @@ func (m *Model) saveAdapter(ctx context.Context, l *learner, dir string) error {
 		return fmt.Errorf("vlm: save: %w", err)
 	}
 	return nil
+}
+
+// AdapterBase reports whether a folder holds an adapter in PEFT's layout and no model,
+// as the folder actor of a checkpoint with adapters does, and names the folder of the
+// model that the adapter is for, "" if the adapter does not tell.
+func AdapterBase(dir string) (base string, ok bool, err error) {
+	if _, err := os.Stat(filepath.Join(dir, "config.json")); err == nil {
+		return "", false, nil
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, peft.ConfigFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("vlm: %w", err)
+	}
+	c, err := peft.Parse(raw)
+	if err != nil {
+		return "", false, fmt.Errorf("vlm: %s: %w", dir, err)
+	}
+	return c.Base, true, nil
 }
 
 // Export writes the policy to dir as a Hugging Face folder that needs nothing
