@@ -134,15 +134,20 @@ func fromLines(name string) (*Dataset, error) {
 	return NewDataset(samples)
 }
 
-// source finds what the options say about data.
+// source finds what the options say about data. A folder without a data set's name
+// and split below it holds the data itself, unless the options ask for one of them.
 func (o *Options) source() (string, error) {
 	named := filepath.Join(o.DataDir, strings.ReplaceAll(o.DatasetName, "/", "-"), o.Split)
-	for _, name := range []string{named, named + ".jsonl", o.DataDir} {
+	places := []string{named, named + ".jsonl"}
+	if own := Defaults(); o.DatasetName == own.DatasetName && o.Split == own.Split {
+		places = append(places, o.DataDir)
+	}
+	for _, name := range places {
 		if _, err := os.Stat(name); err == nil {
 			return name, nil
 		}
 	}
-	return "", fmt.Errorf("svg: option %q: %w: there is neither %q, nor %q, nor %q", "data_dir", ErrDataset, named, named+".jsonl", o.DataDir)
+	return "", fmt.Errorf("svg: option %q: %w: there is none of %q", "data_dir", ErrDataset, places)
 }
 
 // loaded keeps data sets of files, which the environments of a run share.
