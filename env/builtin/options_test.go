@@ -157,7 +157,7 @@ func recordOf(t *testing.T, k Kind, config map[string]any) string {
 		}
 	}
 	show(e.System(ctx))
-	for seed := range int64(1) {
+	for _, seed := range []int64{1} {
 		show(e.Reset(ctx, seed))
 		for _, r := range append(responses, richer...) {
 			out, err := e.Step(ctx, strings.ReplaceAll(r, ">o<", ">the box is above<"))
