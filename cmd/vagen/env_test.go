@@ -202,7 +202,8 @@ func TestBlocksOfStateRewardsReachTheirJudge(t *testing.T) {
 	require.Contains(t, out, "observation 0.5")
 	require.Contains(t, refuse(t, "env", "show", "frozenlake", "state_reward={scorrer: exact}"), `did you mean "scorer"?`)
 	shown := succeed(t, "env", "show", "frozenlake")
-	for name := range judge.DefaultStateReward().Tree() {
+	keys := judge.DefaultStateReward()
+	for name := range keys.Tree() {
 		require.Contains(t, shown, "\n  "+name+" ", "the reference explains every key")
 	}
 
