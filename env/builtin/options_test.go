@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"image"
+	"maps"
 	"reflect"
 	"strings"
 	"testing"
@@ -143,7 +144,12 @@ func effective(t *testing.T, seen map[string]string, k Kind, name string) bool {
 
 // recordOf plays short episodes and writes down all that an agent and its trainer see.
 func recordOf(t *testing.T, k Kind, config map[string]any) string {
-	e, err := k.Make(config)
+	small := maps.Clone(config)
+	if _, drawn := env.OptionValues(k.Defaults(""))["resolution"]; drawn && config["resolution"] == nil {
+		small = map[string]any{"resolution": 64} // pictures that are drawn quickly
+		maps.Copy(small, config)
+	}
+	e, err := k.Make(small)
 	if err != nil {
 		return "refused: " + err.Error()
 	}

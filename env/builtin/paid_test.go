@@ -220,6 +220,8 @@ func TestDictionariesOfPlacesArePaidLikeLists(t *testing.T) {
 	for _, text := range []string{
 		`{"player": (0, 0), "target": (1, 1), "hole": (1, 0)}`, `{'player': (0,0), 'target': (1,1), 'holes': [(1,0)]}`,
 		`{{"player":[0,0],"goal":[1,1],"hole_1":[1,0]}}`,
+		`[{"object": "goal", "vertical": "down", "horizontal": "right"}, {"object": "hole", "vertical": "down", "horizontal": "same"}]`,
+		`{"target": {"vertical": "below", "horizontal": "right"}, "holes": [{"vertical": "below", "horizontal": "same"}]}`,
 		`{"player": {"row": 0, "column": 0}, "target": {"row": 1, "column": 1}, "hole": {"row": 1, "column": 0}}`,
 		`[{'object_id': 'target', 'vertical_relation': 'below', 'horizontal_relation': 'right'}, {'object_id': 'hole', 'vertical_relation': 'below', 'horizontal_relation': 'same'}]`,
 		`[{"object_id": "target", "vertical_relation": "below", "horizontal_relation": "right"}, {"object_id": "hole", "vertical_relation": "below", "horizontal_relation": "same"}]`,

@@ -52,12 +52,30 @@ func places(text string, names map[string]string) ([]reward.Relation, bool) {
 	return list, found
 }
 
-// listed reads a list of relations in Python's notation.
-func listed(text string) ([]reward.Relation, bool) {
-	if _, ok := literal(text).([]any); !ok {
+// listed reads a list of relations with the keys object, vertical and horizontal
+// or in Python's notation.
+func listed(text string, names map[string]string) ([]reward.Relation, bool) {
+	entries, ok := literal(text).([]any)
+	if !ok {
 		return nil, false
 	}
-	return reward.ExtractRelations(toJSON(text))
+	list := []reward.Relation{}
+	for _, v := range entries {
+		entry, ok := v.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		key, ok := entry["object_id"].(string)
+		if !ok {
+			key, _ = entry["object"].(string)
+		}
+		if object, ok := kind(key, names); ok {
+			if r, ok := related(object, entry); ok {
+				list = append(list, r)
+			}
+		}
+	}
+	return list, len(list) > 0
 }
 
 // kind is the object that a key such as "boxes" or "hole_2" names.
@@ -99,9 +117,24 @@ func related(object string, v any) (r reward.Relation, ok bool) {
 		return r, false
 	}
 	r.Object = object
-	r.Vertical, _ = entry["vertical_relation"].(string)
-	r.Horizontal, _ = entry["horizontal_relation"].(string)
+	r.Vertical, r.Horizontal = direction(entry, "vertical"), direction(entry, "horizontal")
 	return r, r.Vertical != "" || r.Horizontal != ""
+}
+
+// direction reads one of the two directions of an object, under its full or its
+// short key.
+func direction(entry map[string]any, key string) string {
+	text, ok := entry[key+"_relation"].(string)
+	if !ok {
+		text, _ = entry[key].(string)
+	}
+	switch text = strings.ToLower(strings.TrimSpace(text)); text {
+	case "up":
+		return reward.Above
+	case "down":
+		return reward.Below
+	}
+	return text
 }
 
 func sign(v float64) int {

@@ -3,6 +3,7 @@ package judge
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -54,10 +55,13 @@ func relations(c reward.Claim) []reward.Relation {
 	if list, ok := places(c.Text, names); ok {
 		return list
 	}
-	if list, ok := reward.ExtractRelations(c.Text); ok {
-		return list
+	list, ok := reward.ExtractRelations(c.Text)
+	if !ok || !slices.ContainsFunc(list, func(r reward.Relation) bool { return r.Object != "" }) {
+		if other, found := listed(c.Text, names); found {
+			return other
+		}
 	}
-	if list, ok := listed(c.Text); ok {
+	if ok {
 		return list
 	}
 	if list, ok := Board(c.Text, c.Env); ok {
