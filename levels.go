@@ -133,6 +133,11 @@ func (l *Levels) episode(e *dataset.Episode, made map[int]map[string]any) (rollo
 			options = map[string]any{}
 		}
 		maps.Copy(options, e.Options())
+		if e.StateReward != nil {
+			if err := e.StateReward.For(e.Env); err != nil {
+				return out, err
+			}
+		}
 		if err := l.state(e.StateReward, options); err != nil {
 			return out, err
 		}
@@ -172,8 +177,7 @@ func (l *Levels) state(s *dataset.StateReward, options map[string]any) error {
 		return nil
 	}
 	delete(options, judge.Key) // what follows is the same, with one judge for the run
-	if l.State != nil && (l.State.Base != s.Base || l.State.Site != s.Site || l.State.Aggregation != s.Aggregation ||
-		l.State.Scorer != s.Scorer || l.State.JudgeURL != s.JudgeURL || l.State.JudgeModel != s.JudgeModel) {
+	if l.State != nil && !l.State.SameJudge(s) {
 		return errors.New("state_reward differs from that of other environments in more than its rewards, which is more than a run can do")
 	}
 	l.State = s

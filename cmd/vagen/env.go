@@ -91,6 +91,16 @@ func envShow() *cli.Command {
 				if err := c.Table(rows); err != nil {
 					return err
 				}
+				if _, paid := d.Options[judge.Key]; paid {
+					fmt.Fprintf(c.Out, "\n%s pays for statements about the state, as a mapping of\n", judge.Key)
+					rows = nil
+					for _, r := range judge.Reference() {
+						rows = append(rows, []string{"  " + r[0], r[1], r[2]})
+					}
+					if err := c.Table(rows); err != nil {
+						return err
+					}
+				}
 				_, err = fmt.Fprintf(c.Out, "\nResponses:\n  %s\n\nSystem prompt:\n%s\n", d.Format, system.Text)
 				return err
 			}

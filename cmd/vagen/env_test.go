@@ -18,6 +18,7 @@ import (
 	"vagen/env/remote"
 	"vagen/internal/cli"
 	"vagen/reward"
+	"vagen/reward/judge"
 )
 
 func TestEnvironmentsAreListed(t *testing.T) {
@@ -200,6 +201,11 @@ func TestBlocksOfStateRewardsReachTheirJudge(t *testing.T) {
 	require.Equal(t, cli.OK, code, errs)
 	require.Contains(t, out, "observation 0.5")
 	require.Contains(t, refuse(t, "env", "show", "frozenlake", "state_reward={scorrer: exact}"), `did you mean "scorer"?`)
+	shown := succeed(t, "env", "show", "frozenlake")
+	keys := judge.DefaultStateReward()
+	for name := range keys.Tree() {
+		require.Contains(t, shown, "\n  "+name+" ", "the reference explains every key")
+	}
 
 	asked := make(chan string, 1)
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

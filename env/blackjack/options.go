@@ -34,10 +34,11 @@ type Options struct {
 	GroundingWeight     float64 `option:"grounding_reward_weight"`
 	WorldModelingWeight float64 `option:"worldmodeling_reward_weight"`
 
-	// These are accepted for old configurations and change nothing.
+	// EnvName is "blackjack" or "". The others are accepted for old configurations:
+	// in the original, too, they change nothing.
 	EnvName string `option:"env_name" kind:"text"`
-	Natural bool   `option:"natural"`
-	Sab     bool   `option:"sab"`
+	Natural bool   `option:"natural" noted:"the original's bonus for a natural is never paid"`
+	Sab     bool   `option:"sab" noted:"it changes the bonus for a natural, which is never paid"`
 }
 
 // Defaults returns the published settings.
@@ -70,6 +71,7 @@ func (o *Options) Validate() error {
 	if o.MaxActions != 1 {
 		f.Add("max_actions_per_step", "%d; a turn has one action", o.MaxActions)
 	}
+	f.EnvName(o.EnvName, "blackjack")
 	f.ActionSep(o.ActionSep)
 	f.ImagePlaceholder(o.ImagePlaceholder)
 	return f.Err()

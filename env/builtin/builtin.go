@@ -81,7 +81,7 @@ func Registry() *env.Registry { return RegistryWith(nil) }
 // those with the scorer "judge" do, to which dial connects.
 func RegistryWith(dial judge.Dial) *env.Registry {
 	r := new(env.Registry)
-	all := &paid{dial: dial, judges: make(map[judgeKey]env.Judge)}
+	all := &paid{dial: dial, judges: make(map[judge.StateReward]env.Judge)}
 	for _, k := range Kinds() {
 		if err := r.Register(k.Name, all.factory(k)); err != nil {
 			panic(fmt.Sprintf("builtin: %v", err)) // names are unique, see the tests

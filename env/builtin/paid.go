@@ -16,18 +16,13 @@ type paid struct {
 	dial judge.Dial
 
 	mu     sync.Mutex
-	judges map[judgeKey]env.Judge
-	order  []judgeKey // of judges, oldest first
+	judges map[judge.StateReward]env.Judge // by block; see judge
+	order  []judge.StateReward             // of judges, oldest first
 }
 
 // maxJudges is how many judges are kept for further environments. Environments keep
 // the one that they were made with.
 const maxJudges = 64
-
-type judgeKey struct {
-	scorer, url, model string
-	base               float64
-}
 
 // factory is that of a kind, for options with a block, too. Services get theirs
 // as it is: whoever makes the environment pays.
@@ -45,6 +40,9 @@ func (p *paid) factory(k Kind) env.Factory {
 		}
 		if !k.Claims {
 			return nil, fmt.Errorf("%w: %s: there is no state that responses could claim", env.ErrOption, judge.Key)
+		}
+		if err := block.For(k.Name); err != nil {
+			return nil, fmt.Errorf("%w: %w", env.ErrOption, err)
 		}
 		if rest, err = block.Into(rest); err != nil {
 			return nil, fmt.Errorf("%w: %w", env.ErrOption, err)
@@ -65,9 +63,9 @@ func (p *paid) factory(k Kind) env.Factory {
 }
 
 func (p *paid) judge(block *judge.StateReward) (env.Judge, error) {
-	key := judgeKey{scorer: block.Scorer, base: block.Base}
+	key := judge.StateReward{Base: block.Base, Scorer: block.Scorer, Scoring: block.Scoring, Phrases: block.Phrases}
 	if block.Scorer == judge.ByModel {
-		key.url, key.model = block.JudgeURL, block.JudgeModel
+		key.JudgeURL, key.JudgeModel = block.JudgeURL, block.JudgeModel
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +74,7 @@ func (p *paid) judge(block *judge.StateReward) (env.Judge, error) {
 	}
 	var j env.Judge
 	if block.Scorer == judge.ByRules {
-		j = &judge.Rules{Pricing: judge.Pricing{Base: block.Base}}
+		j = &judge.Rules{Pricing: judge.Pricing{Base: block.Base, Scorers: block.Scorers()}}
 	} else {
 		if p.dial == nil {
 			return nil, errors.New("the scorer judge needs a language model, and none can be asked here; the scorer exact reads claims by rules")
@@ -85,7 +83,7 @@ func (p *paid) judge(block *judge.StateReward) (env.Judge, error) {
 		if err != nil {
 			return nil, err
 		}
-		j = &judge.Model{Pricing: judge.Pricing{Base: block.Base}, Ask: ask}
+		j = &judge.Model{Pricing: judge.Pricing{Base: block.Base, Scorers: block.Scorers()}, Ask: ask}
 	}
 	if len(p.order) == maxJudges {
 		delete(p.judges, p.order[0])

@@ -174,7 +174,7 @@ func boardOf(text string) string {
 }
 
 func TestJudgesOfManyAddressesAreNotKeptForEver(t *testing.T) {
-	p := &paid{judges: map[judgeKey]env.Judge{}, dial: func(string, string) (judge.Ask, error) {
+	p := &paid{judges: map[judge.StateReward]env.Judge{}, dial: func(string, string) (judge.Ask, error) {
 		return func(context.Context, []string) ([]string, []error, error) { return nil, nil, nil }, nil
 	}}
 	block := judge.DefaultStateReward()
@@ -187,5 +187,72 @@ func TestJudgesOfManyAddressesAreNotKeptForEver(t *testing.T) {
 		require.Same(t, j, again)
 		require.LessOrEqual(t, len(p.judges), maxJudges)
 		require.Len(t, p.order, len(p.judges))
+	}
+}
+
+// Sokoban's own score of the legacy system and its penalty for stock phrases come
+// from a configuration.
+func TestBlocksReachTheLegacyScoreAndThePenaltyForStockPhrases(t *testing.T) {
+	r := Registry()
+	play := func(change map[string]any, turns ...string) []float64 {
+		config := map[string]any{"rules": "legacy", "prompt_format": "grounding", "desc": []any{"######", "#____#", "#P_XO#", "######"},
+			"state_reward": block(change)}
+		e, err := r.New("sokoban", config)
+		require.NoError(t, err)
+		_, err = e.Reset(t.Context(), 0)
+		require.NoError(t, err)
+		var paid []float64
+		for _, text := range turns {
+			out, err := e.Step(t.Context(), "<think><observation>"+text+"</observation><reasoning>r</reasoning></think><answer>Left</answer>")
+			require.NoError(t, err)
+			paid = append(paid, out.Reward.Of("observation"))
+		}
+		return paid
+	}
+	const right = "The box is right, same row. The target is right, same row."
+	const half = "The box is right, same row. The target is right."
+	require.InDeltaSlice(t, []float64{0.5, 0.375}, play(nil, right, half), 1e-12, "half agreements, times 0.5")
+	own := map[string]any{"scoring": "exact_matches", "stock_phrases": map[string]any{"top": 0}}
+	require.InDeltaSlice(t, []float64{0.5, 0.25, 0}, play(own, right, half, "Boxes."), 1e-12, "exact ones")
+	own["stock_phrases"] = map[string]any{"top": 1, "penalty": 0.2}
+	require.InDeltaSlice(t, []float64{-0.1, 0.5}, play(own, "Hm.", right), 1e-12, "the only text so far is a stock phrase")
+	own["stock_phrases"] = map[string]any{"top": 1, "penalty": 0.4, "enough": 2.5}
+	require.InDeltaSlice(t, []float64{-0.2}, play(own, right), 1e-12, "nothing is enough")
+
+	for want, config := range map[string]map[string]any{
+		`scoring is "best"`:                {"scoring": "best"},
+		"stock_phrases is for scoring":     {"stock_phrases": map[string]any{"top": 3}},
+		"keep must be positive":            {"scoring": "exact_matches", "stock_phrases": map[string]any{"keep": 0}},
+		"for sokoban and frozenlake alone": {"scoring": "exact_matches"},
+	} {
+		_, err := r.New("navigation", map[string]any{"prompt_format": "wm", "state_reward": block(config)})
+		require.ErrorIs(t, err, env.ErrOption)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// Structured descriptions are dictionaries of places, as the originals ask for, or
+// lists of relations; the prompt's own example is read as what it says.
+func TestDictionariesOfPlacesArePaidLikeLists(t *testing.T) {
+	r := Registry()
+	for _, text := range []string{
+		`{"player": (0, 0), "target": (1, 1), "hole": (1, 0)}`, `{'player': (0,0), 'target': (1,1), 'holes': [(1,0)]}`,
+		`{{"player":[0,0],"goal":[1,1],"hole_1":[1,0]}}`,
+		`[{"object": "goal", "vertical": "down", "horizontal": "right"}, {"object": "hole", "vertical": "down", "horizontal": "same"}]`,
+		`{"target": {"vertical": "below", "horizontal": "right"}, "holes": [{"vertical": "below", "horizontal": "same"}]}`,
+		`{"player": {"row": 0, "column": 0}, "target": {"row": 1, "column": 1}, "hole": {"row": 1, "column": 0}}`,
+		`[{'object_id': 'target', 'vertical_relation': 'below', 'horizontal_relation': 'right'}, {'object_id': 'hole', 'vertical_relation': 'below', 'horizontal_relation': 'same'}]`,
+		`[{"object_id": "target", "vertical_relation": "below", "horizontal_relation": "right"}, {"object_id": "hole", "vertical_relation": "below", "horizontal_relation": "same"}]`,
+	} {
+		e, err := r.New("frozenlake", map[string]any{"rules": "legacy", "prompt_format": "grounding_structured", "desc": []any{"SF", "HG"}, "state_reward": block(nil)})
+		require.NoError(t, err)
+		system, err := e.System(t.Context())
+		require.NoError(t, err)
+		require.Contains(t, system.Text, `{"player": (row, column), "target": (row, column)`)
+		_, err = e.Reset(t.Context(), 0)
+		require.NoError(t, err)
+		out, err := e.Step(t.Context(), "<think><observation>"+text+"</observation><reasoning>r</reasoning></think><answer>Right</answer>")
+		require.NoError(t, err)
+		require.Equal(t, 0.5, out.Reward.Of("observation"), text)
 	}
 }

@@ -302,3 +302,19 @@ func FuzzStep(f *testing.F) {
 		}
 	})
 }
+
+func TestOptionsThatNothingReadsAreRefused(t *testing.T) {
+	for want, config := range map[string]map[string]any{
+		`"success_reward": bad option: 5 has no effect under the legacy rules; leave it out, or choose the rules lite or next`: {"rules": "legacy", "success_reward": 5},
+		`"min_actions_to_succeed": bad option: 7 has no effect`:                                                                {"rules": "legacy", "min_actions_to_succeed": 7},
+		`"special_token_list"`: {"special_token_list": []any{"<a>"}},
+		`"map_seed"`:           {"desc": []any{"SF", "FG"}, "map_seed": 3},
+		`"use_state_reward": bad option: the format "free_think" says nothing about the state`: {"rules": "legacy", "prompt_format": "free_think", "use_state_reward": true},
+	} {
+		_, err := FromConfig(config)
+		require.ErrorContains(t, err, want)
+		require.ErrorIs(t, err, env.ErrOption)
+	}
+	_, err := FromConfig(map[string]any{"rules": "legacy", "min_actions_to_succeed": 5})
+	require.NoError(t, err, "old configurations repeat the default")
+}

@@ -57,11 +57,11 @@ type Options struct {
 	PromptFormat     string   `option:"prompt_format" kind:"text"` // a format of the rule set, see package reward
 	Prompt           string   `option:"prompt" kind:"text"`        // Full, or Brief for models with a small vocabulary
 	UseExample       bool     `option:"use_example_in_sys_prompt"`
-	StrictFormat     bool     `option:"strict_format"`                  // a malformed turn does nothing; next only
-	ImagePlaceholder string   `option:"image_placeholder" kind:"text"`  // must be env.ImageMark; accepted for old configurations
-	SpecialTokens    []string `option:"special_token_list" kind:"text"` // removed from sections; legacy only
+	StrictFormat     bool     `option:"strict_format"`                                 // a malformed turn does nothing; next only
+	ImagePlaceholder string   `option:"image_placeholder" kind:"text"`                 // must be env.ImageMark; accepted for old configurations
+	SpecialTokens    []string `option:"special_token_list" kind:"text" rules:"legacy"` // removed from sections
 
-	SuccessReward float64 `option:"success_reward"` // lite only
+	SuccessReward float64 `option:"success_reward" rules:"lite next"`
 	FormatReward  float64 `option:"format_reward"`
 	HolePenalty   float64 `option:"hole_penalty"` // subtracted on the turn that ends in a hole
 	TurnCost      float64 `option:"turn_cost"`    // subtracted on every turn
@@ -80,8 +80,8 @@ type Options struct {
 	GroundingWeight     float64 `option:"grounding_reward_weight"`
 	WorldModelingWeight float64 `option:"worldmodeling_reward_weight"`
 
-	// MinActions is read by no rule; the legacy configuration has it.
-	MinActions int `option:"min_actions_to_succeed"`
+	// MinActions is read by no rule, in the original either.
+	MinActions int `option:"min_actions_to_succeed" unread:"no rule of this environment reads it, as in the original"`
 }
 
 // Defaults returns the published settings of a rule set, with pictures of 28
@@ -149,6 +149,10 @@ func (o *Options) Validate() error {
 		f.Add("strict_format", "the %s rules have no such option; next have", o.Rules)
 	}
 	options.Within(f, "tile_size", o.TileSize, minTile, maxTile)
+	if len(o.Desc) > 0 && o.MapSeed != nil {
+		f.Add("map_seed", "%d, but desc gives the map; leave one of them out", *o.MapSeed)
+	}
+	options.Unread(f, string(o.Rules), *o, Defaults(o.Rules))
 	f.StateReward(o.UseStateReward, string(o.Rules), o.PromptFormat)
 	return f.Err()
 }

@@ -67,6 +67,8 @@ func (e *Env) formatText() string {
 	switch {
 	case e.positional():
 		return text + words.Positions("the goal, called target,", "each hole")
+	case !e.describing() && strings.HasSuffix(e.o.PromptFormat, "_structured"):
+		return text + words.Places("target", "hole")
 	case !e.describing():
 		return text + words.Relations(e.o.PromptFormat, "target", "hole")
 	case len(e.parser.Sections()) < 3:
@@ -109,7 +111,7 @@ func (e *Env) exampleState(at Cell, holes bool, otherwise string) string {
 	case strings.HasSuffix(e.o.PromptFormat, "_symbolic"):
 		return exampleLake.Text(e.o.Rules, at)
 	case strings.HasSuffix(e.o.PromptFormat, "_structured"):
-		return words.JSON(exampleLake.Relations(at))
+		return exampleLake.places(at)
 	case e.positional():
 		return words.Said(exampleLake.Relations(at))
 	}

@@ -109,3 +109,14 @@ func (m *Map) Relations(player Cell) []reward.Relation {
 	}
 	return list
 }
+
+// places writes the level as the structured formats want it.
+func (m *Map) places(player Cell) string {
+	holes := words.Things{Kind: "hole"}
+	for i, kind := range m.cells {
+		if kind == Hole {
+			holes.At = append(holes.At, [2]int{i / m.n, i % m.n})
+		}
+	}
+	return words.Dictionary([2]int{player.Row, player.Col}, words.Things{Kind: "target", At: [][2]int{{m.goal.Row, m.goal.Col}}}, holes)
+}

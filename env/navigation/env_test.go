@@ -340,7 +340,7 @@ func TestBadOptionsAreNamed(t *testing.T) {
 		_, err := FromConfig(config)
 		require.ErrorContains(t, err, want, "%v", config)
 	}
-	_, err := FromConfig(map[string]any{"env_name": "navigation", "gpu_device": 1, "multiview": false, "max_action_penalty": -0.1})
+	_, err := FromConfig(map[string]any{"rules": "legacy", "env_name": "navigation", "gpu_device": 0, "multiview": false, "max_action_penalty": -0.1})
 	require.NoError(t, err)
 }
 

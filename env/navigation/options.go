@@ -63,11 +63,11 @@ type Options struct {
 	PromptFormat     string   `option:"prompt_format" kind:"text"` // a format of the rule set, see package reward
 	ExampleCount     int      `option:"example_count"`             // examples in the system prompt, 0 or 1
 	ImagePlaceholder string   `option:"image_placeholder" kind:"text"`
-	SpecialTokens    []string `option:"special_token_list" kind:"text"` // removed from sections; legacy only
+	SpecialTokens    []string `option:"special_token_list" kind:"text" rules:"legacy"` // removed from sections
 
-	SuccessReward float64 `option:"success_reward"` // lite only
+	SuccessReward float64 `option:"success_reward" rules:"lite next"`
 	FormatReward  float64 `option:"format_reward"`
-	PerTurnFormat float64 `option:"per_turn_format_reward"` // lite only
+	PerTurnFormat float64 `option:"per_turn_format_reward" rules:"lite next"`
 
 	// UseStateReward attaches claims for a judge to the outcomes of turns whose
 	// format is rewarded; the weights are those of a perfect claim. Not lite.
@@ -76,11 +76,12 @@ type Options struct {
 	GroundingWeight     float64 `option:"grounding_reward_weight"`
 	WorldModelingWeight float64 `option:"worldmodeling_reward_weight"`
 
-	// These are read by no rule; old configurations have them.
+	// EnvName is "navigation" or "". The others are read by no rule; old
+	// configurations have them, and values but the defaults are refused.
 	EnvName          string  `option:"env_name" kind:"text"`
-	Multiview        bool    `option:"multiview"`
-	GPUDevice        int     `option:"gpu_device"`
-	MaxActionPenalty float64 `option:"max_action_penalty"`
+	Multiview        bool    `option:"multiview" unread:"there is one view, from the agent's eyes"`
+	GPUDevice        int     `option:"gpu_device" unread:"pictures are drawn without a GPU"`
+	MaxActionPenalty float64 `option:"max_action_penalty" unread:"no rule reads it, as in the original"`
 }
 
 // Defaults returns the published settings of a rule set. It returns those of Lite
@@ -139,6 +140,8 @@ func (o *Options) Validate() error {
 	options.Within(f, "step_length", o.StepLength, 0.01, 5)
 	f.Finite("success_reward", o.SuccessReward)
 	options.Within(f, "success_threshold", o.SuccessThreshold, 0, 100)
+	f.EnvName(o.EnvName, "navigation")
+	options.Unread(f, string(o.Rules), *o, Defaults(o.Rules))
 	f.StateReward(o.UseStateReward, string(o.Rules), o.PromptFormat)
 	return f.Err()
 }

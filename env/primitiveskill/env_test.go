@@ -319,7 +319,7 @@ func TestBadOptionsAreNamed(t *testing.T) {
 	o := Defaults(Lite)
 	o.SuccessReward = math.NaN()
 	require.ErrorContains(t, o.Validate(), "finite")
-	_, err := FromConfig(map[string]any{"env_name": "primitive_skill", "gpu_device": 1, "record_video": true, "video_record_dir": "x"})
+	_, err := FromConfig(map[string]any{"env_name": "primitive_skill", "gpu_device": 0, "record_video": false, "video_record_dir": "x"})
 	require.NoError(t, err)
 }
 

@@ -49,10 +49,10 @@ type Options struct {
 	MaskSuccess      bool     `option:"mask_success"`              // hides from observations how far the task is done
 	PromptFormat     string   `option:"prompt_format" kind:"text"` // a format of the rule set, see package reward
 	ImagePlaceholder string   `option:"image_placeholder" kind:"text"`
-	SpecialTokens    []string `option:"special_token_list" kind:"text"` // removed from sections; legacy only
+	SpecialTokens    []string `option:"special_token_list" kind:"text" rules:"legacy"` // removed from sections
 
 	FormatReward  float64 `option:"format_reward"`
-	SuccessReward float64 `option:"success_reward"` // lite only
+	SuccessReward float64 `option:"success_reward" rules:"lite next"`
 
 	// EachTurn pays what the legacy environment pays at the end of an episode,
 	//
@@ -60,7 +60,7 @@ type Options struct {
 	//
 	// turn by turn, in parts that add up to it whenever the episode is stopped.
 	// Without it no turn pays that, and FinalReward returns it. Legacy only.
-	EachTurn bool `option:"progress_each_turn"`
+	EachTurn bool `option:"progress_each_turn" rules:"legacy"`
 
 	// UseStateReward attaches claims for a judge to the outcomes of turns whose
 	// format is rewarded; the weights are those of a perfect claim. Not lite.
@@ -68,11 +68,12 @@ type Options struct {
 	GroundingWeight     float64 `option:"grounding_reward_weight"`
 	WorldModelingWeight float64 `option:"worldmodeling_reward_weight"`
 
-	// These are read by no rule; old configurations have them.
+	// EnvName is "primitive_skill" or "". The others are read by no rule; old
+	// configurations have them.
 	EnvName     string `option:"env_name" kind:"text"`
-	RecordVideo bool   `option:"record_video"`
-	VideoDir    string `option:"video_record_dir" kind:"path"`
-	GPUDevice   int    `option:"gpu_device"`
+	RecordVideo bool   `option:"record_video" unread:"no videos are recorded"`
+	VideoDir    string `option:"video_record_dir" kind:"path" noted:"it belongs to record_video, which is off"`
+	GPUDevice   int    `option:"gpu_device" unread:"pictures are drawn without a GPU"`
 }
 
 // Defaults returns the published settings of a rule set. It returns those of Lite
@@ -120,6 +121,8 @@ func (o *Options) Validate() error {
 	options.Within(f, "resolution", o.Resolution, 64, 1024)
 	f.OneOf("rules", string(o.Rules), string(Lite), string(Legacy), string(Next))
 	f.Finite("success_reward", o.SuccessReward)
+	f.EnvName(o.EnvName, "primitive_skill")
+	options.Unread(f, string(o.Rules), *o, Defaults(o.Rules))
 	f.StateReward(o.UseStateReward, string(o.Rules), o.PromptFormat)
 	return f.Err()
 }

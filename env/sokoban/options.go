@@ -52,7 +52,7 @@ type Options struct {
 	// moves in this range, searched up to SolveDepth moves; a room without one
 	// counts as 0. Nil accepts all. Lite only.
 	MinSolution *[2]int `option:"min_solution_steps"`
-	SolveDepth  int     `option:"min_solution_bfs_max_depth"`
+	SolveDepth  int     `option:"min_solution_bfs_max_depth" rules:"lite next"`
 	MaxTries    int     `option:"reset_seed_max_tries"` // seeds tried at each Reset
 	// Retry names the seed to go on with after one that gave no accepted room.
 	Retry RetryRule `option:"retry" kind:"text"`
@@ -65,11 +65,11 @@ type Options struct {
 	PromptFormat     string   `option:"prompt_format" kind:"text"` // a format of the rule set, see package reward
 	Prompt           string   `option:"prompt" kind:"text"`        // Full, or Brief for models with a small vocabulary
 	UseExample       bool     `option:"use_example_in_sys_prompt"`
-	StrictFormat     bool     `option:"strict_format"`                  // a malformed turn does nothing; next only
-	ImagePlaceholder string   `option:"image_placeholder" kind:"text"`  // must be env.ImageMark; accepted for old configurations
-	SpecialTokens    []string `option:"special_token_list" kind:"text"` // removed from sections; legacy only
+	StrictFormat     bool     `option:"strict_format"`                                 // a malformed turn does nothing; next only
+	ImagePlaceholder string   `option:"image_placeholder" kind:"text"`                 // must be env.ImageMark; accepted for old configurations
+	SpecialTokens    []string `option:"special_token_list" kind:"text" rules:"legacy"` // removed from sections
 
-	SuccessReward float64 `option:"success_reward"` // lite only
+	SuccessReward float64 `option:"success_reward" rules:"lite next"`
 	FormatReward  float64 `option:"format_reward"`
 	TurnCost      float64 `option:"turn_cost"` // subtracted on every turn
 
@@ -87,9 +87,10 @@ type Options struct {
 	GroundingWeight     float64 `option:"grounding_reward_weight"`
 	WorldModelingWeight float64 `option:"worldmodeling_reward_weight"`
 
-	// MaxSteps and MinActions are read by no rule; old configurations have them.
-	MaxSteps   int `option:"max_steps"`
-	MinActions int `option:"min_actions_to_succeed"`
+	// MaxSteps never ends an episode, in the original either. MinActions is read
+	// where the seeds of a data set are chosen, see package dataset.
+	MaxSteps   int `option:"max_steps" noted:"it ends no episode, as in the original"`
+	MinActions int `option:"min_actions_to_succeed" noted:"package dataset reads it where it chooses seeds"`
 }
 
 // Defaults returns the published settings of a rule set, with pictures of 28
@@ -150,6 +151,7 @@ func (o *Options) Validate() error {
 	f.Positive("max_actions_per_step", o.MaxActions)
 	f.Positive("reset_seed_max_tries", o.MaxTries)
 	f.Positive("min_solution_bfs_max_depth", o.SolveDepth)
+	options.Unread(f, string(o.Rules), *o, Defaults(o.Rules))
 	f.StateReward(o.UseStateReward, string(o.Rules), o.PromptFormat)
 	if o.Rules != Next && o.StrictFormat {
 		f.Add("strict_format", "the %s rules have no such option; next have", o.Rules)

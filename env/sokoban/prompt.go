@@ -60,6 +60,8 @@ func (e *Env) formatText() string {
 	switch {
 	case e.positional():
 		return text + words.Positions("each target", "each box")
+	case e.dictionary():
+		return text + words.Places("box", "target")
 	case !e.describing():
 		return text + words.Relations(e.o.PromptFormat, "target", "box")
 	case len(e.parser.Sections()) < 3:
@@ -119,12 +121,20 @@ func (e *Env) exampleState(r *Room, moves bool, otherwise string) string {
 		return r.Describe(moves)
 	case strings.HasSuffix(e.o.PromptFormat, "_symbolic"):
 		return r.Text(e.o.Rules)
+	case e.dictionary():
+		return r.places()
 	case strings.HasSuffix(e.o.PromptFormat, "_structured"):
 		return words.JSON(r.Relations())
 	case e.positional():
 		return words.Said(r.Relations())
 	}
 	return otherwise
+}
+
+// dictionary reports whether sections are to be dictionaries of places. Of the
+// structured formats, the original asks in one for a list of relations.
+func (e *Env) dictionary() bool {
+	return !e.describing() && strings.HasSuffix(e.o.PromptFormat, "_structured") && e.o.PromptFormat != "grounding_worldmodeling_structured"
 }
 
 // positional reports whether sections are to be written in the words that judges read

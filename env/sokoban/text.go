@@ -99,3 +99,18 @@ func (e *Env) Describe() string {
 // Score returns the share of words of text that stand where the words of truth
 // do, from 0 to 1. It is 0 when the numbers of words differ.
 func Score(text, truth string) float64 { return words.Score(text, truth) }
+
+// places writes the room as the structured formats want it.
+func (r *Room) places() string {
+	boxes, targets := words.Things{Kind: "box"}, words.Things{Kind: "target"}
+	for i := range r.fixed {
+		at := [2]int{i / r.cols, i % r.cols}
+		if r.boxes[i] {
+			boxes.At = append(boxes.At, at)
+		}
+		if r.fixed[i] == target {
+			targets.At = append(targets.At, at)
+		}
+	}
+	return words.Dictionary([2]int{r.player.Row, r.player.Col}, boxes, targets)
+}

@@ -139,19 +139,24 @@ func fromLines(name string) (*Dataset, error) {
 	return NewDataset(samples)
 }
 
-// source finds what the options say about data.
+// source finds what the options say about data. A folder without a data set's name
+// and split below it holds the data itself, unless the options ask for one of them.
 func (o *Options) source() (string, error) {
 	below := filepath.Join(strings.ReplaceAll(o.DatasetName, "/", "-"), o.Split)
 	if below != "" && !filepath.IsLocal(below) {
 		return "", fmt.Errorf("svg: options dataset_name and split: %w: they lead to %q, which is not below data_dir", env.ErrOption, below)
 	}
 	named := filepath.Join(o.DataDir, below)
-	for _, name := range []string{named, named + ".jsonl", o.DataDir} {
+	places := []string{named, named + ".jsonl"}
+	if own := Defaults(); o.DatasetName == own.DatasetName && o.Split == own.Split {
+		places = append(places, o.DataDir)
+	}
+	for _, name := range places {
 		if _, err := os.Stat(name); err == nil {
 			return name, nil
 		}
 	}
-	return "", fmt.Errorf("svg: option %q: %w: there is neither %q, nor %q, nor %q", "data_dir", ErrDataset, named, named+".jsonl", o.DataDir)
+	return "", fmt.Errorf("svg: option %q: %w: there is none of %q", "data_dir", ErrDataset, places)
 }
 
 // loaded keeps data sets of files, which the environments of a run share.

@@ -361,3 +361,22 @@ func FuzzExtract(f *testing.F) {
 		}
 	})
 }
+
+// A split that does not exist would play the same drawings in training and in
+// evaluation.
+func TestSplitsWithoutDataAreRefused(t *testing.T) {
+	for option, value := range map[string]string{"split": "test", "dataset_name": "somebody/icons"} {
+		_, err := FromConfig(map[string]any{option: value})
+		require.ErrorIs(t, err, env.ErrOption)
+		require.ErrorContains(t, err, option)
+		require.ErrorContains(t, err, "set data_dir")
+
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "a.svg"), []byte("<svg viewBox='0 0 9 9'/>"), 0o600))
+		_, err = FromConfig(map[string]any{"data_dir": dir})
+		require.NoError(t, err, "a plain folder is the data set by default")
+		_, err = FromConfig(map[string]any{"data_dir": dir, option: value})
+		require.ErrorIs(t, err, ErrDataset)
+		require.ErrorContains(t, err, value[len(value)-4:])
+	}
+}

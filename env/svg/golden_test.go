@@ -140,14 +140,22 @@ func TestCheckAcceptsWhatTheOriginalDoes(t *testing.T) {
 	}
 }
 
-// Another renderer puts other shades on the pixels along edges, and cuts corners
-// of rectangles a little differently: in the mean over a picture that is well
-// below half a level of 255, and few pixels differ by more than 48. Text is drawn
-// in the typefaces of the machine there and in the library's own here, so that
-// only the share of ink is compared.
-func TestPicturesAreLikeTheOriginals(t *testing.T) {
+// Another renderer puts other shades on the pixels along edges: in the mean over a
+// picture that is well below half a level of 255, and few pixels differ by more
+// than 48. Text is drawn in the typefaces of the machine there and in the
+// library's own here, so that only the share of ink is compared.
+func TestPicturesAreLikeTheOriginals(t *testing.T) { comparePictures(t, file) }
+
+// Strokes of every join and cap, inherited ones, tight bends, dashes and dots; the
+// file says how the pictures were made.
+func TestStrokesAreLikeTheOriginals(t *testing.T) { comparePictures(t, "envs/svg_strokes.json") }
+
+func comparePictures(t *testing.T, file string) {
+	t.Helper()
+	var rec recording
+	golden.Read(t, file, &rec)
 	tally := golden.NewTally(t, file+" (pictures)")
-	for _, c := range readRecording(t).Cases {
+	for _, c := range rec.Cases {
 		tally.Case()
 		want := picture(t, c.PNG)
 		got, err := Render(t.Context(), c.SVG, Size)

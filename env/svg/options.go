@@ -40,14 +40,15 @@ type Options struct {
 
 	// DataDir is a folder of SVG files, a file of JSON lines, or a folder that
 	// holds one of these as <dataset name with / as ->/<split>, the file with
-	// .jsonl behind. "" means the icons of this package; see Load.
+	// .jsonl behind; see Load. "" means the icons of this package, which have no
+	// splits.
 	DataDir     string `option:"data_dir" kind:"path"`
 	DatasetName string `option:"dataset_name" kind:"text"`
 	Split       string `option:"split" kind:"text"`
 
 	PromptFormat     string   `option:"prompt_format" kind:"text"` // a legacy format, see package reward
 	ActionSep        string   `option:"action_sep" kind:"text"`
-	MaxActions       int      `option:"max_actions_per_step"`           // the first one counts
+	MaxActions       int      `option:"max_actions_per_step" noted:"the first action counts, as in the original"`
 	ImagePlaceholder string   `option:"image_placeholder" kind:"text"`  // must be env.ImageMark; accepted for old configurations
 	SpecialTokens    []string `option:"special_token_list" kind:"text"` // removed from sections
 
@@ -71,10 +72,10 @@ type Options struct {
 	DreamSim     Scorer
 	ModelSize    string `option:"model_size" kind:"text"` // small, base or large: the DINO model asked for
 
-	// Seed, Device, UseStateReward and RenderMode are read by no rule; old
-	// configurations have them. There is no state to reward, and no text mode.
-	Seed           int64          `option:"seed"`
-	Device         map[string]any `option:"device" kind:"text"`
+	// These are read by no rule; old configurations have them. There is no state to
+	// reward, and no text mode.
+	Seed           int64          `option:"seed" noted:"the seed of an episode chooses its drawing"`
+	Device         map[string]any `option:"device" kind:"text" noted:"the services of dino_url and dreamsim_url have devices of their own"`
 	UseStateReward bool           `option:"use_state_reward"`
 	RenderMode     string         `option:"render_mode" kind:"text"`
 }
@@ -132,6 +133,14 @@ func (o *Options) Validate() error {
 	}
 	if !(o.ScoreTimeout >= 0 && o.ScoreTimeout <= 3600) {
 		f.Add("score_timeout", "%v is outside 0..3600 seconds", o.ScoreTimeout)
+	}
+	if o.DataDir == "" {
+		own := Defaults()
+		for _, by := range []struct{ name, value, own string }{{"dataset_name", o.DatasetName, own.DatasetName}, {"split", o.Split, own.Split}} {
+			if by.value != by.own {
+				f.Add(by.name, "%q, but the built-in icons are one set without splits; set data_dir to a folder with the data", by.value)
+			}
+		}
 	}
 	w := o.weights()
 	weight := func(name string, value float64) {

@@ -93,17 +93,13 @@ func Levels(ctx context.Context, c *vagen.Config, envs *env.Registry, log *slog.
 // that is asked as the original systems ask theirs.
 func judgeOf(s *dataset.StateReward, log *slog.Logger) (env.Judge, error) {
 	if s.Scorer == "exact" {
-		j := new(judge.Rules)
-		j.Base = s.Base
-		return j, nil
+		return &judge.Rules{Pricing: judge.Pricing{Base: s.Base, Scorers: s.Scorers()}}, nil
 	}
 	ask, err := DialJudge(log)(s.JudgeURL, s.JudgeModel)
 	if err != nil {
 		return nil, fmt.Errorf("%w: state_reward: %w", vagen.ErrConfig, err)
 	}
-	j := &judge.Model{Ask: ask, Log: log}
-	j.Base = s.Base
-	return j, nil
+	return &judge.Model{Pricing: judge.Pricing{Base: s.Base, Scorers: s.Scorers()}, Ask: ask, Log: log}, nil
 }
 
 // DialJudge connects to judges behind an API, with the settings of the systems that

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"vagen/internal/settings"
+	"vagen/reward"
 )
 
 // StateReward is the block state_reward among an environment's options: pay for
@@ -26,6 +27,20 @@ type StateReward struct {
 	Site        string  `yaml:"credit_site" kind:"text"`       // SectionEnd, per_span, which is its old name, or TurnEnd
 	Aggregation string  `yaml:"aggregation" kind:"text"`       // PerTurn or EpisodeMean
 	Scorer      string  `yaml:"scorer" kind:"text"`            // ByModel or ByRules
+	// Scoring compares what was read with the truth: HalfAgreements, or
+	// ExactMatches, which is the legacy system's score of Sokoban. FrozenLake has it,
+	// too, with holes for boxes; other environments don't.
+	Scoring string       `yaml:"scoring" kind:"text"`
+	Phrases StockPhrases `yaml:"stock_phrases"` // of ExactMatches
+}
+
+// StockPhrases is the penalty for texts that occur often; see
+// reward.RepetitionScorer. All environments that share a judge share the memory.
+type StockPhrases struct {
+	Keep    int     `yaml:"keep"`    // texts remembered for each section
+	Top     int     `yaml:"top"`     // the most frequent ones, which are stock phrases; 0 punishes none
+	Enough  float64 `yaml:"enough"`  // sum of both F1 values from which a stock phrase is fine
+	Penalty float64 `yaml:"penalty"` // subtracted score
 }
 
 // Section says whether and how much one kind of statement is paid for.
@@ -43,6 +58,9 @@ const (
 	ByModel     = "judge"
 	ByRules     = "exact"
 
+	HalfAgreements = "half_agreements"
+	ExactMatches   = "exact_matches"
+
 	perSpan = "per_span"
 )
 
@@ -58,7 +76,42 @@ const (
 
 // DefaultStateReward returns the block without entries.
 func DefaultStateReward() StateReward {
-	return StateReward{Base: 0.334, Site: SectionEnd, Aggregation: PerTurn, Scorer: ByModel}
+	legacy := reward.SokobanScorer()
+	return StateReward{Base: 0.334, Site: SectionEnd, Aggregation: PerTurn, Scorer: ByModel, Scoring: HalfAgreements,
+		Phrases: StockPhrases{Keep: legacy.Keep, Top: legacy.TopK, Enough: legacy.Enough, Penalty: legacy.Penalty}}
+}
+
+// Scorers returns the scorers that the block asks for, as Pricing has them: nil for
+// HalfAgreements. Each call returns new ones, which remember nothing yet.
+func (s *StateReward) Scorers() map[string]reward.Scorer {
+	if s.Scoring != ExactMatches {
+		return nil
+	}
+	scorers := make(map[string]reward.Scorer)
+	for name, objects := range exactObjects {
+		scorers[name] = &reward.RepetitionScorer{Objects: objects,
+			Keep: s.Phrases.Keep, TopK: s.Phrases.Top, Enough: s.Phrases.Enough, Penalty: s.Phrases.Penalty}
+	}
+	return scorers
+}
+
+// exactObjects are the objects that ExactMatches compares, by environment.
+var exactObjects = map[string][]string{"sokoban": {"target", "box"}, "frozenlake": {"target", "hole"}}
+
+// For reports what the named environment cannot do of the block.
+func (s *StateReward) For(environment string) error {
+	if s.Enabled() && s.Scoring == ExactMatches && exactObjects[strings.ToLower(environment)] == nil {
+		return fmt.Errorf("%s: scoring is %s, which is for sokoban and frozenlake alone; %s has %s", Key, ExactMatches, environment, HalfAgreements)
+	}
+	return nil
+}
+
+// SameJudge reports whether two blocks can share a judge and differ at most in
+// which sections are paid for and how much.
+func (s *StateReward) SameJudge(other *StateReward) bool {
+	a, b := *s, *other
+	a.Estimation, a.Transition, b.Estimation, b.Transition = Section{}, Section{}, Section{}, Section{}
+	return a == b
 }
 
 // TakeStateReward separates the block from an environment's other options, of
@@ -108,6 +161,7 @@ func (s *StateReward) Problems() []error {
 		{"credit_site", s.Site, []string{SectionEnd, perSpan, TurnEnd}},
 		{"aggregation", s.Aggregation, []string{PerTurn, EpisodeMean}},
 		{"scorer", s.Scorer, []string{ByModel, ByRules}},
+		{"scoring", s.Scoring, []string{HalfAgreements, ExactMatches}},
 	} {
 		if !slices.Contains(c.allowed, c.value) {
 			bad("%s is %q, must be one of %s", c.key, c.value, strings.Join(c.allowed, ", "))
@@ -123,6 +177,12 @@ func (s *StateReward) Problems() []error {
 	}
 	if !(s.Base >= 0 && s.Base < 1) {
 		bad("score_base is %v, must be in [0, 1)", s.Base)
+	}
+	if s.Scoring == HalfAgreements && s.Phrases != DefaultStateReward().Phrases {
+		bad("stock_phrases is for scoring %s, found %s", ExactMatches, s.Scoring)
+	}
+	if p := s.Phrases; p.Keep < 1 || p.Top < 0 || p.Top > p.Keep || !(p.Enough >= 0) || !(p.Penalty >= 0) || math.IsInf(p.Enough+p.Penalty, 0) {
+		bad("stock_phrases is %+v; keep must be positive, top within 0..keep, enough and penalty finite and not negative", p)
 	}
 	if s.Scorer != ByModel || !s.Enabled() {
 		return out
@@ -165,10 +225,30 @@ func (s *StateReward) Tree() map[string]any {
 	out := map[string]any{
 		"state_estimation": section(s.Estimation), "transition_prediction": section(s.Transition),
 		"score_base": s.Base, "judge_base_url": s.JudgeURL, "judge_model": s.JudgeModel,
-		"credit_site": s.Site, "aggregation": s.Aggregation, "scorer": s.Scorer,
+		"credit_site": s.Site, "aggregation": s.Aggregation, "scorer": s.Scorer, "scoring": s.Scoring,
+		"stock_phrases": map[string]any{"keep": s.Phrases.Keep, "top": s.Phrases.Top, "enough": s.Phrases.Enough, "penalty": s.Phrases.Penalty},
 	}
 	if s.On != nil {
 		out["enabled"] = *s.On
 	}
 	return out
+}
+
+// Reference lists the keys of the block with their defaults and meanings.
+func Reference() [][3]string {
+	d := DefaultStateReward()
+	return [][3]string{
+		{"enabled", "", "false switches the block off, whatever its sections say"},
+		{"state_estimation", "{enable: false, reward: 0}", "pay for statements about the state before the turn, and how much for a perfect one"},
+		{"transition_prediction", "{enable: false, reward: 0}", "the same about the state after the turn"},
+		{"score_base", fmt.Sprint(d.Base), "score of guessing, which earns nothing; 0 is off"},
+		{"scorer", d.Scorer, "judge asks a language model what a statement says, exact reads it by rules"},
+		{"judge_base_url", "", "OpenAI-compatible address of that model"},
+		{"judge_model", "", "its name there"},
+		{"scoring", d.Scoring, "half_agreements: half a point per equal direction; exact_matches: the legacy score of Sokoban, for sokoban and frozenlake"},
+		{"stock_phrases", fmt.Sprintf("{keep: %d, top: %d, enough: %v, penalty: %v}", d.Phrases.Keep, d.Phrases.Top, d.Phrases.Enough, d.Phrases.Penalty),
+			"with exact_matches: of the texts kept, the top most frequent score -penalty unless both F1 values sum to enough; top 0 is off"},
+		{"credit_site", d.Site, "section_end pays at the statement's last token, turn_end at the turn's"},
+		{"aggregation", d.Aggregation, "per_turn, or episode_mean: scaled by turn limit / turns played"},
+	}
 }

@@ -3,15 +3,16 @@ package judge
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
 	"vagen/reward"
 )
 
-// Rules judges by fixed rules. A claim that holds a JSON list of relations, as
-// the structured formats ask for, is taken at its word; one that is a map of a
-// board, as the symbolic formats ask for, says where its objects are, see Board;
+// Rules judges by fixed rules. A claim that holds a JSON list of relations, or a
+// dictionary of the places of player and objects, as the structured formats ask
+// for, is taken at its word; one that is a map of a board, as the symbolic formats ask for, says where its objects are, see Board;
 // any other is read sentence by sentence, see Read. Claims about states that are
 // no matter of directions are compared by the figures in them.
 //
@@ -50,25 +51,41 @@ func (r *Rules) Score(_ context.Context, claims []reward.Claim) ([]float64, erro
 
 // relations reads a claim.
 func relations(c reward.Claim) []reward.Relation {
-	if list, ok := reward.ExtractRelations(c.Text); ok {
+	names := named(c)
+	if list, ok := places(c.Text, names); ok {
+		return list
+	}
+	list, ok := reward.ExtractRelations(c.Text)
+	if !ok || !slices.ContainsFunc(list, func(r reward.Relation) bool { return r.Object != "" }) {
+		if other, found := listed(c.Text, names); found {
+			return other
+		}
+	}
+	if ok {
 		return list
 	}
 	if list, ok := Board(c.Text, c.Env); ok {
 		return list
 	}
-	names := make(map[string]string, len(c.Truth)+1)
+	if c.Env == "navigation" {
+		return read(c.Text, names, directions)
+	}
+	return read(c.Text, names, positions)
+}
+
+// named maps the words for a claim's objects, in lower case, to their ids.
+func named(c reward.Claim) map[string]string {
+	names := make(map[string]string, len(c.Truth)+3)
 	for _, t := range c.Truth {
 		names[strings.ToLower(t.Object)] = t.Object
 	}
 	switch c.Env {
-	case "navigation":
-		return read(c.Text, names, directions)
 	case "frozenlake":
 		names["goal"], names["target"], names["hole"] = "target", "target", "hole"
 	case "sokoban":
 		names["target"], names["box"] = "target", "box"
 	}
-	return read(c.Text, names, positions)
+	return names
 }
 
 // price scores readings environment by environment, each in order.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -105,12 +106,48 @@ func (f *Faults) ImagePlaceholder(mark string) {
 	}
 }
 
+// Unread reports options that are not read and yet differ from the defaults of the
+// rule set. Fields of the struct o say so by a tag besides that of the name:
+//
+//	rules:"lite next"   read under these rules alone
+//	unread:"why"        never read; old configurations have it
+//	noted:"why"         never read, and accepted with any value
+func Unread[O any](f *Faults, rules string, o, defaults O) {
+	got, want := reflect.ValueOf(o), reflect.ValueOf(defaults)
+	for i := range got.NumField() {
+		field := got.Type().Field(i)
+		name, value := field.Tag.Get("option"), got.Field(i)
+		if name == "" || reflect.DeepEqual(value.Interface(), want.Field(i).Interface()) {
+			continue
+		}
+		if value.Kind() == reflect.Pointer {
+			value = value.Elem()
+		}
+		if readers := strings.Fields(field.Tag.Get("rules")); len(readers) > 0 && !slices.Contains(readers, rules) {
+			f.Add(name, "%v has no effect under the %s rules; leave it out, or choose the rules %s", value, rules, strings.Join(readers, " or "))
+		}
+		if why := field.Tag.Get("unread"); why != "" {
+			f.Add(name, "%v has no effect: %s; leave it out", value, why)
+		}
+	}
+}
+
+// EnvName reports the name of another environment; old configurations repeat it
+// among the options.
+func (f *Faults) EnvName(name string, known ...string) {
+	if name != "" {
+		f.OneOf("env_name", name, known...)
+	}
+}
+
 // StateReward reports judged state reward where the rule set has none, or where
 // responses in the format claim nothing that could be judged.
 func (f *Faults) StateReward(on bool, rules, format string) {
 	switch {
 	case on && rules == "lite":
 		f.Add("use_state_reward", "the lite rules have no judged state reward")
+	case on && rules == "legacy" && !strings.Contains(format, "grounding") && !strings.Contains(format, "worldmodeling") && format != reward.ObservePredict:
+		f.Add("use_state_reward", "the format %q says nothing about the state; grounding, worldmodeling and grounding_worldmodeling do", format)
 	case on && rules == "next" && !strings.Contains(format, "wm") && format != reward.ObservePredict:
 		f.Add("use_state_reward", "the format %q says nothing about the state; wm does", format)
 	}

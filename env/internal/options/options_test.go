@@ -40,7 +40,8 @@ pond: option "reward": bad option: -Inf is not finite
 pond: option "action_sep": bad option: it is empty
 pond: option "image_placeholder": bad option: "<img>"; images are always marked "<image>"
 pond: option "use_state_reward": bad option: the lite rules have no judged state reward
-pond: option "use_state_reward": bad option: the format "answer" says nothing about the state; wm does`)
+pond: option "use_state_reward": bad option: the format "answer" says nothing about the state; wm does
+pond: option "use_state_reward": bad option: the format "free_think" says nothing about the state; grounding, worldmodeling and grounding_worldmodeling do`)
 }
 
 type rules string

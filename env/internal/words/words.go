@@ -141,6 +141,41 @@ func Relations(format, target, other string) string {
 	return ""
 }
 
+// Places asks for a dictionary of the places of the player and of kinds of
+// objects, as the originals' structured formats do.
+func Places(kinds ...string) string {
+	parts := make([]string, len(kinds))
+	for i, k := range kinds {
+		parts[i] = `"` + k + `": (row, column)`
+	}
+	return ` Give what you see and expect as a dictionary, rows counted from the top and columns from the left, both from 0: {"player": (row, column), ` +
+		strings.Join(parts, ", ") + `}. Where there are several of a kind, give a list of their places.`
+}
+
+// Things are the places, row and column, of the objects of a kind.
+type Things struct {
+	Kind string
+	At   [][2]int
+}
+
+// Dictionary writes places as Places asks for them.
+func Dictionary(player [2]int, all ...Things) string {
+	place := func(at [2]int) string { return "(" + strconv.Itoa(at[0]) + ", " + strconv.Itoa(at[1]) + ")" }
+	parts := []string{`"player": ` + place(player)}
+	for _, t := range all {
+		list := make([]string, len(t.At))
+		for i, at := range t.At {
+			list[i] = place(at)
+		}
+		text := strings.Join(list, ", ")
+		if len(list) != 1 {
+			text = "[" + text + "]"
+		}
+		parts = append(parts, `"`+t.Kind+`": `+text)
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
 // JSON writes relations as a structured format wants them.
 func JSON(list []reward.Relation) string {
 	parts := make([]string, len(list))

@@ -19,6 +19,11 @@ const (
 // flatten turns a path into lines that are nowhere farther from it than about
 // tolerance, in the path's own units.
 func (p *path) flatten(tolerance float64) []polyline {
+	return p.flattened(func(from, a, b, to point) int { return pieces(from, a, b, to, tolerance) })
+}
+
+// flattened turns a path into lines, as many for each curve as count says.
+func (p *path) flattened(count func(from, a, b, to point) int) []polyline {
 	var lines []polyline
 	var now polyline
 	end := func(closed bool) {
@@ -44,7 +49,7 @@ func (p *path) flatten(tolerance float64) []polyline {
 		case cubeTo:
 			from := now.points[len(now.points)-1]
 			a, b, to := p.points[i], p.points[i+1], p.points[i+2]
-			n := pieces(from, a, b, to, tolerance)
+			n := count(from, a, b, to)
 			if total += n; total > maxPoints {
 				n = 1
 			}
@@ -73,8 +78,26 @@ func pieces(from, a, b, to point, tolerance float64) int {
 	return int(min(n, maxPieces))
 }
 
+// halvings is pieces as the original renderer counts them: it halves a curve until
+// the control points are within tolerance of its ends' line. Dashes are measured
+// along these lines.
+func halvings(from, a, b, to point, tolerance float64) int {
+	d := max(from.add(b).sub(a.mul(2)).length(), a.add(to).sub(b.mul(2)).length())
+	n := 1
+	for float64(n*n)*tolerance < d && n < maxPieces {
+		n *= 2
+	}
+	return n
+}
+
 func cubeAt(p0, p1, p2, p3 point, t float64) point {
 	s := 1 - t
 	a, b, c, d := s*s*s, 3*s*s*t, 3*s*t*t, t*t*t
 	return point{a*p0.x + b*p1.x + c*p2.x + d*p3.x, a*p0.y + b*p1.y + c*p2.y + d*p3.y}
+}
+
+// slopeAt is the derivative of a cubic, but for a factor.
+func slopeAt(p0, p1, p2, p3 point, t float64) point {
+	s := 1 - t
+	return p1.sub(p0).mul(s * s).add(p2.sub(p1).mul(2 * s * t)).add(p3.sub(p2).mul(t * t))
 }

@@ -51,6 +51,9 @@ func (m matrix) apply(p point) point {
 	return point{m.a*p.x + m.c*p.y + m.e, m.b*p.x + m.d*p.y + m.f}
 }
 
+// direction maps a vector rather than a place.
+func (m matrix) direction(p point) point { return point{m.a*p.x + m.c*p.y, m.b*p.x + m.d*p.y} }
+
 // inverse reports false for a matrix that flattens the plane.
 func (m matrix) inverse() (matrix, bool) {
 	det := m.a*m.d - m.b*m.c

@@ -13,6 +13,9 @@ import (
 // tolerance is how far flattened curves may be from the true ones, in pixels.
 const tolerance = 0.025
 
+// originalTolerance is that of the original renderer.
+const originalTolerance = 0.1
+
 // frame is what an element takes over from those around it.
 type frame struct {
 	m     matrix // user units to pixels
@@ -292,7 +295,7 @@ func (r *renderer) paint(p *path, f frame) {
 		r.apply(f.s.evenOdd, f.clip, ink)
 	}
 	if ink := r.shader(f.s.stroke, box, f, f.s.strokeOpacity*f.s.opacity); ink != nil {
-		r.stroke(lines, fine, f)
+		r.stroke(p, fine, f)
 		r.apply(false, f.clip, ink)
 	}
 }
@@ -308,26 +311,38 @@ func (r *renderer) fill(lines []polyline, f frame) {
 	}
 }
 
-// stroke hands the pieces of a stroke to the scanner, all in one direction, so
-// that overlaps stay inside by the non-zero rule.
-func (r *renderer) stroke(lines []polyline, fine float64, f frame) {
-	f.s.pen.stroke(lines, fine, func(piece []point) bool {
-		if !r.spend(40 * len(piece)) {
-			return false
-		}
+// stroke hands the outlines of a stroke to the scanner. Pieces of dashes all run
+// in one direction, so that overlaps stay inside by the non-zero rule.
+func (r *renderer) stroke(p *path, fine float64, f frame) {
+	if _, _, dashed := f.s.pen.pattern(); !dashed {
+		f.s.pen.outline(p, f.m, fine, func(outline []point) bool { return r.scanned(outline, f.m) })
+		return
+	}
+	coarse := fine / tolerance * originalTolerance
+	lines := p.flattened(func(from, a, b, to point) int { return halvings(from, a, b, to, coarse) })
+	f.s.pen.pieces(lines, f.m, fine, func(piece []point) bool {
 		area := 0.0
-		for i := range piece {
-			piece[i] = f.m.apply(piece[i])
-		}
 		for i, q := range piece {
 			area += q.cross(piece[(i+1)%len(piece)])
 		}
 		if area < 0 {
 			slices.Reverse(piece)
 		}
-		r.canvas.scan.add(piece)
-		return true
+		return r.scanned(piece, f.m)
 	})
+}
+
+// scanned hands an outline in user units to the scanner, which it overwrites; it
+// reports whether there was work left for it.
+func (r *renderer) scanned(outline []point, m matrix) bool {
+	if !r.spend(40 * len(outline)) {
+		return false
+	}
+	for i := range outline {
+		outline[i] = m.apply(outline[i])
+	}
+	r.canvas.scan.add(outline)
+	return true
 }
 
 // apply paints what the scanner holds, or drops it when there is too much.

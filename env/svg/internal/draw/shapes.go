@@ -51,6 +51,10 @@ func corners(n *node, v viewport) (rx, ry float64) {
 	return max(rx, 0), max(ry, 0)
 }
 
+// cornerReach is how far the control points of a rounded corner lie from its ends,
+// in radii.
+const cornerReach = 4 * (math.Sqrt2 - 1) / 3
+
 func rectangle(x, y, w, h, rx, ry float64) (p path, ok bool) {
 	if !(w > 0 && h > 0) || !finite(x, y, w, h) {
 		return p, false
@@ -64,15 +68,18 @@ func rectangle(x, y, w, h, rx, ry float64) (p path, ok bool) {
 		p.close()
 		return p, true
 	}
+	// Every other corner bulges a little less than an ellipse, as the original
+	// renderer has them.
+	cx, cy := cornerReach*rx, cornerReach*ry
 	p.move(point{x + rx, y})
 	p.line(point{x + w - rx, y})
-	p.arc(rx, ry, 0, false, true, point{x + w, y + ry})
+	p.cube(point{x + w - rx + cx, y}, point{x + w, y + cy}, point{x + w, y + ry})
 	p.line(point{x + w, y + h - ry})
-	p.arc(rx, ry, 0, false, true, point{x + w - rx, y + h})
+	p.cube(point{x + w, y + h - ry + cy}, point{x + w - rx + cx, y + h}, point{x + w - rx, y + h})
 	p.line(point{x + rx, y + h})
-	p.arc(rx, ry, 0, false, true, point{x, y + h - ry})
+	p.cube(point{x + rx - cx, y + h}, point{x, y + h - cy}, point{x, y + h - ry})
 	p.line(point{x, y + ry})
-	p.arc(rx, ry, 0, false, true, point{x + rx, y})
+	p.cube(point{x, y + ry - cy}, point{x + rx - cx, y}, point{x + rx, y})
 	p.close()
 	return p, true
 }

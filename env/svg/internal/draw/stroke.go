@@ -12,29 +12,36 @@ type pen struct {
 	dashOffset float64
 }
 
-// stroker covers a stroke with convex pieces: one for each line, join and cap.
-// They overlap, and go around in either direction.
+// stroker covers a stroke of dashes with convex pieces: one for each line, join
+// and cap. They overlap, and run around in either direction.
 type stroker struct {
 	pen
 	half  float64
 	arc   float64 // largest angle between two points of a round piece
+	m     matrix  // to pixels
 	emit  func(piece []point) bool
 	piece []point
 	over  bool // emit wants no more
 }
 
-// stroke calls emit with the pieces of a stroke of the lines, and goes on while it
-// returns true. tolerance is for round pieces, in user units. The piece passed to
-// emit is reused.
-func (pn pen) stroke(lines []polyline, tolerance float64, emit func(piece []point) bool) {
+// roundStep is the largest angle between two points of a round piece that keeps
+// the tolerance, in user units.
+func (pn pen) roundStep(tolerance float64) float64 {
+	if half := pn.width / 2; tolerance < half {
+		return max(2*math.Acos(1-tolerance/half), 2*math.Pi/128)
+	}
+	return math.Pi / 2
+}
+
+// pieces calls emit with the pieces of a dashed stroke of the lines, and continues
+// while it returns true. tolerance is for round pieces, in user units. The piece
+// passed to emit is reused.
+func (pn pen) pieces(lines []polyline, m matrix, tolerance float64, emit func(piece []point) bool) {
 	half := pn.width / 2
 	if !(half > 0) || !finite(half) {
 		return
 	}
-	s := stroker{pen: pn, half: half, emit: emit, arc: math.Pi / 2}
-	if tolerance < half {
-		s.arc = max(2*math.Acos(1-tolerance/half), 2*math.Pi/128)
-	}
+	s := stroker{pen: pn, half: half, m: m, emit: emit, arc: pn.roundStep(tolerance)}
 	for _, l := range lines {
 		for _, d := range pn.dashed(l) {
 			if s.line(d); s.over {
@@ -96,15 +103,11 @@ func (l polyline) distinct() polyline {
 	return out
 }
 
-// dot is a line without length: what its caps leave of it.
+// dot is a line without length: its round caps. A square cap needs a direction,
+// and the original renderer draws none here.
 func (s *stroker) dot(p point) {
-	switch s.cap {
-	case "round":
-		s.fan(p, 0, 2*math.Pi)
-		s.flush()
-	case "square":
-		h := s.half
-		s.piece = append(s.piece, p.add(point{-h, -h}), p.add(point{-h, h}), p.add(point{h, h}), p.add(point{h, -h}))
+	if s.cap == "round" {
+		s.piece = fan(s.piece, p, 0, 2*math.Pi, s.half, s.arc)
 		s.flush()
 	}
 }
@@ -114,7 +117,7 @@ func (s *stroker) end(p, outward point) {
 	side := outward.left().mul(s.half)
 	switch s.cap {
 	case "round":
-		s.fan(p, math.Atan2(side.y, side.x), math.Pi)
+		s.piece = fan(s.piece, p, math.Atan2(side.y, side.x), math.Pi, s.half, s.arc)
 		s.flush()
 	case "square":
 		tip := outward.mul(s.half)
@@ -123,18 +126,20 @@ func (s *stroker) end(p, outward point) {
 	}
 }
 
-// fan appends an arc around p; |turn| is at most a full turn.
-func (s *stroker) fan(p point, first, turn float64) {
-	n := max(1, int(math.Ceil(math.Abs(turn)/s.arc)))
+// fan appends an arc around p in steps of at most the given angle; |turn| is at
+// most a full turn.
+func fan(to []point, p point, first, turn, radius, step float64) []point {
+	n := max(1, int(math.Ceil(math.Abs(turn)/step)))
 	for i := range n + 1 {
-		s.piece = append(s.piece, p.add(polar(first+turn*float64(i)/float64(n), s.half)))
+		to = append(to, p.add(polar(first+turn*float64(i)/float64(n), radius)))
 	}
+	return to
 }
 
 // join fills the gap on the outer side of a bend at p. Where a curve was cut into
 // lines it is always round.
 func (s *stroker) join(p, in, out point, corner bool) {
-	turn := math.Atan2(in.cross(out), in.dot(out))
+	turn := angle(in, out)
 	if math.Abs(turn) < 1e-6 {
 		return
 	}
@@ -148,33 +153,42 @@ func (s *stroker) join(p, in, out point, corner bool) {
 		kind = "round"
 	}
 	s.piece = append(s.piece, p)
-	switch ratio := 1 / math.Cos(turn/2); {
+	switch {
 	case kind == "round":
-		s.fan(p, math.Atan2(a.y, a.x), turn)
-	case kind != "bevel" && ratio > 0 && ratio <= max(s.miterLimit, 1):
+		s.piece = fan(s.piece, p, math.Atan2(a.y, a.x), turn, s.half, s.arc)
+	case kind != "bevel" && s.mitered(in, out, s.m):
 		middle, _ := a.add(b).unit()
-		s.piece = append(s.piece, p.add(a), p.add(middle.mul(s.half*ratio)), p.add(b))
+		s.piece = append(s.piece, p.add(a), p.add(middle.mul(s.half/math.Cos(turn/2))), p.add(b))
 	default:
 		s.piece = append(s.piece, p.add(a), p.add(b))
 	}
 	s.flush()
 }
 
-// maxDashes bounds the dashes of one line.
-const maxDashes = 4096
+// Bounds of the dashes of one line. One without length gets a little, so that its
+// caps have a direction.
+const (
+	maxDashes = 4096
+	minDash   = 1e-6
+)
+
+// pattern returns the lengths of dashes and gaps, an even number, and their sum;
+// ok is false for a stroke without dashes.
+func (pn pen) pattern() (pattern []float64, total float64, ok bool) {
+	pattern = pn.dashes
+	if len(pattern)%2 == 1 {
+		pattern = append(append([]float64(nil), pattern...), pattern...)
+	}
+	for _, d := range pattern {
+		total += d
+	}
+	return pattern, total, total > 0 && finite(total, pn.dashOffset)
+}
 
 // dashed cuts a line into its dashes; without a pattern it is the line itself.
 func (pn pen) dashed(l polyline) []polyline {
-	total := 0.0
-	for _, d := range pn.dashes {
-		total += d
-	}
-	pattern := pn.dashes
-	if len(pattern)%2 == 1 {
-		pattern = append(append([]float64(nil), pattern...), pattern...)
-		total *= 2
-	}
-	if !(total > 0) || !finite(total, pn.dashOffset) {
+	pattern, total, ok := pn.pattern()
+	if !ok {
 		return []polyline{l}
 	}
 	i, left := 0, math.Mod(pn.dashOffset, total)
@@ -188,13 +202,15 @@ func (pn pen) dashed(l polyline) []polyline {
 	return cut(l, pattern, i, pattern[i]-left)
 }
 
-// cut walks along the line with dash i of the pattern, of which left remains.
+// cut walks along the line with dash i of the pattern, of which left remains. Where
+// a closed line ends in a dash and starts with one, they are joined.
 func cut(l polyline, pattern []float64, i int, left float64) []polyline {
 	points, corners := l.points, l.corner
 	if l.closed {
 		points, corners = append(append([]point(nil), points...), points[0]), append(append([]bool(nil), corners...), true)
 	}
 	var out []polyline
+	inDash := i%2 == 0
 	now := polyline{points: []point{points[0]}, corner: []bool{true}}
 	for k := 1; k < len(points); k++ {
 		a, b := points[k-1], points[k]
@@ -207,13 +223,19 @@ func cut(l polyline, pattern []float64, i int, left float64) []polyline {
 				out = append(out, now)
 			}
 			i = (i + 1) % len(pattern)
-			left = pattern[i]
+			left = max(pattern[i], minDash)
 			now = polyline{points: []point{a}, corner: []bool{true}}
 		}
 		left -= rest
 		now.points, now.corner = append(now.points, b), append(now.corner, corners[k])
 	}
-	if i%2 == 0 && len(now.points) > 1 {
+	switch {
+	case i%2 != 0 || len(now.points) < 2:
+	case l.closed && inDash && len(out) == 0:
+		return []polyline{l}
+	case l.closed && inDash:
+		out[0].points, out[0].corner = append(now.points, out[0].points[1:]...), append(now.corner, out[0].corner[1:]...)
+	default:
 		out = append(out, now)
 	}
 	return out

@@ -57,10 +57,19 @@ func (s style) of(list []declaration, v viewport) style {
 		}
 	}
 	v.font = s.font
+	inherited := s.pen
 	for _, d := range list {
 		if d.value != "inherit" {
 			s.set(d, v)
 		}
+	}
+	// The original renderer draws these caps and joins; any other value, butt and
+	// miter included, keeps what the parent has.
+	if s.pen.cap != "round" && s.pen.cap != "square" {
+		s.pen.cap = inherited.cap
+	}
+	if s.pen.join != "round" && s.pen.join != "bevel" {
+		s.pen.join = inherited.join
 	}
 	return s
 }

@@ -1,0 +1,203 @@
+package judge
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+
+	"vagen/reward"
+)
+
+// places reads a dictionary of places, as the originals' structured formats ask
+// for, and returns where its objects are as seen from the player:
+//
+//	{"player": (2, 3), "target": (3, 2), "hole": [(0, 1), (1, 1)]}
+//
+// Places are pairs of row and column, or objects with these keys; an object that
+// occurs several times has a list of places, or keys with numbers. Instead of a
+// place, and then without a player, an object may have its relations. JSON and
+// Python's notation are read, names are those of names. It reports false for
+// anything else.
+func places(text string, names map[string]string) ([]reward.Relation, bool) {
+	entries, ok := literal(text).(map[string]any)
+	if !ok {
+		return nil, false
+	}
+	player, known := [2]float64{}, false
+	for key, v := range entries {
+		if slices.Contains([]string{"player", "agent", "me", "you"}, strings.ToLower(key)) {
+			player, known = place(v)
+		}
+	}
+	list, found := []reward.Relation{}, known
+	for _, key := range slices.Sorted(maps.Keys(entries)) {
+		object, ok := kind(key, names)
+		if !ok {
+			continue
+		}
+		all, several := entries[key].([]any)
+		if _, one := place(entries[key]); one || !several {
+			all = []any{entries[key]}
+		}
+		for _, v := range all {
+			if at, ok := place(v); ok && known {
+				list = append(list, reward.Relate(object, sign(at[0]-player[0]), sign(at[1]-player[1])))
+			} else if r, ok := related(object, v); ok {
+				list, found = append(list, r), true
+			}
+		}
+	}
+	return list, found
+}
+
+// listed reads a list of relations with the keys object, vertical and horizontal
+// or in Python's notation.
+func listed(text string, names map[string]string) ([]reward.Relation, bool) {
+	entries, ok := literal(text).([]any)
+	if !ok {
+		return nil, false
+	}
+	list := []reward.Relation{}
+	for _, v := range entries {
+		entry, ok := v.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		key, ok := entry["object_id"].(string)
+		if !ok {
+			key, _ = entry["object"].(string)
+		}
+		if object, ok := kind(key, names); ok {
+			if r, ok := related(object, entry); ok {
+				list = append(list, r)
+			}
+		}
+	}
+	return list, len(list) > 0
+}
+
+// kind is the object that a key such as "boxes" or "hole_2" names.
+func kind(key string, names map[string]string) (string, bool) {
+	key = strings.TrimRightFunc(strings.ToLower(strings.TrimSpace(key)), func(r rune) bool { return unicode.IsDigit(r) || r == '_' || r == ' ' })
+	for _, ending := range []string{"", "s", "es"} {
+		if name, ok := names[strings.TrimSuffix(key, ending)]; ok {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+// place reads a row and a column.
+func place(v any) (at [2]float64, ok bool) {
+	switch v := v.(type) {
+	case []any:
+		if len(v) != 2 {
+			return at, false
+		}
+		row, okRow := v[0].(float64)
+		column, okColumn := v[1].(float64)
+		return [2]float64{row, column}, okRow && okColumn
+	case map[string]any:
+		row, okRow := v["row"].(float64)
+		column, okColumn := v["column"].(float64)
+		if !okColumn {
+			column, okColumn = v["col"].(float64)
+		}
+		return [2]float64{row, column}, okRow && okColumn
+	}
+	return at, false
+}
+
+// related reads the relations of an object.
+func related(object string, v any) (r reward.Relation, ok bool) {
+	entry, ok := v.(map[string]any)
+	if !ok {
+		return r, false
+	}
+	r.Object = object
+	r.Vertical, r.Horizontal = direction(entry, "vertical"), direction(entry, "horizontal")
+	return r, r.Vertical != "" || r.Horizontal != ""
+}
+
+// direction reads one of the two directions of an object, under its full or its
+// short key.
+func direction(entry map[string]any, key string) string {
+	text, ok := entry[key+"_relation"].(string)
+	if !ok {
+		text, _ = entry[key].(string)
+	}
+	switch text = strings.ToLower(strings.TrimSpace(text)); text {
+	case "up":
+		return reward.Above
+	case "down":
+		return reward.Below
+	}
+	return text
+}
+
+func sign(v float64) int {
+	switch {
+	case v < 0:
+		return -1
+	case v > 0:
+		return 1
+	}
+	return 0
+}
+
+// maxLiteral bounds the text that is read as one value.
+const maxLiteral = 1 << 16
+
+// literal reads a text that is a value of JSON or of Python, perhaps in a block of
+// code, nil if it is none.
+func literal(text string) any {
+	text = strings.TrimFunc(text, pythonSpace)
+	if inner, ok := strings.CutPrefix(text, "```"); ok {
+		inner = strings.TrimLeftFunc(inner, unicode.IsLetter)
+		text = strings.TrimFunc(strings.TrimSuffix(inner, "```"), pythonSpace)
+	}
+	if text == "" || len(text) > maxLiteral || text[0] != '{' && text[0] != '[' {
+		return nil
+	}
+	if strings.HasPrefix(text, "{{") && strings.HasSuffix(text, "}}") {
+		text = text[1 : len(text)-1] // prompts that double braces get them back
+	}
+	var v any
+	if json.Unmarshal([]byte(text), &v) != nil && json.Unmarshal([]byte(toJSON(text)), &v) != nil {
+		return nil
+	}
+	return v
+}
+
+// toJSON rewrites Python's tuples, quotes and None.
+func toJSON(text string) string {
+	var b strings.Builder
+	quote := byte(0)
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case quote != 0 && c == quote:
+			quote = 0
+			b.WriteByte('"')
+		case quote != 0 && c == '"':
+			b.WriteString(`\"`)
+		case quote != 0:
+			b.WriteByte(c)
+		case c == '\'' || c == '"':
+			quote = c
+			b.WriteByte('"')
+		case c == '(':
+			b.WriteByte('[')
+		case c == ')':
+			b.WriteByte(']')
+		case strings.HasPrefix(text[i:], "None"):
+			b.WriteString("null")
+			i += len("None") - 1
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
