@@ -43,7 +43,7 @@ func TestDamagedModelsAreNamed(t *testing.T) {
 			config(dir, "num_hidden_layers", 2_000_000_000)
 		},
 			[]string{"num_attention_heads is 0", "num_hidden_layers is 2000000000"}},
-		"cut short":    {func(dir string) { require.NoError(t, os.Truncate(filepath.Join(dir, file), 500_000)) }, []string{file, "has been cut short"}},
+		"cut short":    {func(dir string) { require.NoError(t, os.Truncate(filepath.Join(dir, file), 500_000)) }, []string{file, "is truncated"}},
 		"empty":        {func(dir string) { require.NoError(t, os.WriteFile(filepath.Join(dir, file), nil, 0o644)) }, []string{file, "0 bytes"}},
 		"overlapping":  {func(dir string) { move(t, filepath.Join(dir, file), -4) }, []string{file, "overlaps"}},
 		"out of range": {func(dir string) { move(t, filepath.Join(dir, file), 1<<40) }, []string{file, "outside the"}},

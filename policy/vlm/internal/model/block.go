@@ -35,7 +35,7 @@ type blockWeights struct {
 	adapters      [blockMapCount][]adapter
 }
 
-// slots lists the fields that this kind of block has, in parameter order.
+// slots lists the fields that this block uses, in parameter order.
 func (b *Block) slots(w *blockWeights) []**Node {
 	s := []**Node{&w.norm1}
 	add := func(on bool, f **Node) {
@@ -75,13 +75,13 @@ func (b *Block) flatten(w *blockWeights) []*Node {
 	return out
 }
 
-// Kept is what a forward pass keeps for its backward pass. Probs may be nil:
-// they are then computed again from Q and K.
+// Kept holds the activations that a forward pass saves for its backward pass.
+// If Probs is nil, the backward pass recomputes it from Q and K.
 type Kept struct {
 	X, Q, K, V, Probs, Attn, Mid, Up *Node
 }
 
-// List returns the kept nodes in a fixed order, and FromList reads them back.
+// List returns the saved nodes in a fixed order; KeptFrom is its inverse.
 func (k *Kept) List() []*Node {
 	out := []*Node{k.X, k.Q, k.K, k.V, k.Attn, k.Mid, k.Up}
 	if k.Probs != nil {
@@ -99,21 +99,21 @@ func KeptFrom(n []*Node) *Kept {
 	return k
 }
 
-// Layout says how a flat matrix of tokens [tokens, …] falls into the groups
-// that attend to each other.
+// Layout divides a flat matrix of tokens [tokens, …] into groups; attention is
+// inside a group.
 type Layout struct {
 	Groups, Length int // tokens of a group, padding included
-	// Index [groups·length] and Inverse [tokens] map group slots to tokens and
-	// back when groups differ in length; an index of "tokens" is a padding slot, an
-	// inverse of "slots" a padding token.
-	// Both are nil when the tokens of the groups simply follow each other.
+	// Index [groups·length] and Inverse [tokens] map group positions to tokens and
+	// back when groups differ in length. An index equal to the number of tokens is
+	// a padding position; an inverse equal to the number of positions is a padding
+	// token. Both are nil when the groups are contiguous and equally long.
 	Index, Inverse *Node
-	// Segment [groups, length] int32 marks who may see whom: only equal segments
-	// attend to each other. nil means everybody in the group.
+	// Segment [groups, length] int32 restricts attention: tokens attend only to
+	// tokens with the same segment. nil allows attention in the whole group.
 	Segment *Node
 }
 
-// split brings [tokens, heads, headDim] to [groups, heads, length, headDim].
+// split reshapes [tokens, heads, headDim] to [groups, heads, length, headDim].
 func (l *Layout) split(x *Node) *Node {
 	heads, hd := dim(x, 1), dim(x, 2)
 	if l.Index != nil {
@@ -133,8 +133,8 @@ func (l *Layout) join(x *Node) *Node {
 	return Reshape(x, dim(x, 0), heads, hd)
 }
 
-// masked is what a score becomes where attention is not allowed. It is finite
-// so that a row which may see nothing stays finite too.
+// masked replaces a score where attention is not allowed. It is finite so that a
+// row that may attend to nothing stays finite.
 const masked = -1e9
 
 // allow returns [groups, 1, length, length] bool, or nil when all is allowed.
@@ -173,7 +173,7 @@ func (b *Block) probs(q, k *Node, l *Layout) *Node {
 	return cast(softmax(scores), q.DType())
 }
 
-// fold brings [G, heads, L, d] to [G, KV, R·L, d], and unfold back.
+// fold reshapes [G, heads, L, d] to [G, KV, R·L, d]; unfold is its inverse.
 func (b *Block) fold(x *Node) *Node {
 	g, l, d := dim(x, 0), dim(x, 2), dim(x, 3)
 	return Reshape(x, g, b.KVHeads, b.Heads/b.KVHeads*l, d)
@@ -199,8 +199,7 @@ func (b *Block) normBack(dy, x, w *Node) (dx, dw, db *Node) {
 	return dx, dw, nil
 }
 
-// heads computes q, k and v of the tokens, each [tokens, heads, headDim]. The
-// third result is what normalising q and k needs in the backward pass.
+// heads computes q, k and v of the tokens, each [tokens, heads, headDim].
 func (b *Block) heads(w *blockWeights, x *Node) (q, k, v *Node) {
 	n := rows(x)
 	qkv := b.project(mapQKV, w, x, w.qkv, w.qkvB)
@@ -211,7 +210,8 @@ func (b *Block) heads(w *blockWeights, x *Node) (q, k, v *Node) {
 	return q, k, v
 }
 
-// rotated applies the norms of q and k, where the block has them, and positions.
+// rotated applies the norms of q and k, if the block has them, and the rotary
+// positions.
 func (b *Block) rotated(w *blockWeights, q, k, cos, sin *Node) (*Node, *Node) {
 	if b.QKNorm {
 		q, k = rmsNorm(q, w.qNorm, b.Eps), rmsNorm(k, w.kNorm, b.Eps)
@@ -257,12 +257,12 @@ func (b *Block) Forward(weights []*Node, x, cos, sin *Node, l *Layout) (*Node, *
 	return Add(kept.Mid, y), kept
 }
 
-// Backward takes the gradient of the block's output to that of its input and
-// to float32 gradients of its parameters, in their order.
+// Backward maps the gradient of the block's output to that of its input and to
+// float32 gradients of its parameters, in their order.
 func (b *Block) Backward(weights []*Node, kept *Kept, cos, sin *Node, l *Layout, dy *Node) (*Node, []*Node) {
 	w := b.weights(weights)
 	g := &blockWeights{}
-	b.slots(g) // makes room for the adapters
+	b.slots(g) // allocates the adapters' entries
 	dy = cast(dy, b.Compute)
 
 	// Feed-forward half.
@@ -293,7 +293,7 @@ func (b *Block) Backward(weights []*Node, kept *Kept, cos, sin *Node, l *Layout,
 	return Add(dMid, d), b.flatten(g)
 }
 
-// attendBack takes the gradient of the attention's output [tokens, heads,
+// attendBack maps the gradient of the attention's output [tokens, heads,
 // headDim] to those of the rotated q and k and of v.
 func (b *Block) attendBack(kept *Kept, l *Layout, do *Node) (dq, dk, dv *Node) {
 	p := kept.Probs
@@ -302,7 +302,7 @@ func (b *Block) attendBack(kept *Kept, l *Layout, do *Node) (dq, dk, dv *Node) {
 	}
 	o := l.split(Reshape(kept.Attn, rows(kept.Attn), b.Heads, b.HeadDim))
 	do = l.split(do)
-	// Σ_j P_ij·dP_ij equals Σ_d O_id·dO_id, which is far shorter.
+	// Σ_j P_ij·dP_ij equals Σ_d O_id·dO_id, which is cheaper: d is far below the length.
 	inner := b.fold(ReduceAndKeep(Mul(f32(o), f32(do)), ReduceSum, -1))
 	do = b.fold(do)
 	dv = DotGeneral(p, []int{2}, []int{0, 1}, do, []int{2}, []int{0, 1})

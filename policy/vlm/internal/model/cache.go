@@ -7,15 +7,15 @@ import (
 	. "github.com/gomlx/gomlx/pkg/core/graph"
 )
 
-// Past is a stretch of keys and values that new tokens may attend to.
+// Past is a segment of the KV cache: keys and values that new tokens may attend to.
 type Past struct {
 	K, V  *Node // [rows, KV heads, length, headDim]
 	Allow *Node // [rows, length] bool: which slots hold a token of the row
 }
 
 // Append runs the block on length new tokens of each row, x [rows·length,
-// hidden] row by row, which see the stretches of past and, causally, each other
-// where fresh [rows, length] bool marks real tokens. It returns the block's
+// hidden] row by row. They attend to the segments of past and, causally, to each
+// other where fresh [rows, length] bool marks real tokens. It returns the block's
 // output and the new keys and values [rows, KV heads, length, headDim].
 func (b *Block) Append(weights []*Node, x, cos, sin *Node, length int, past []Past, fresh *Node) (y, k, v *Node) {
 	w := b.weights(weights)
@@ -33,10 +33,10 @@ func (b *Block) Append(weights []*Node, x, cos, sin *Node, length int, past []Pa
 	return Add(mid, ff), k, v
 }
 
-// Step is Append for one token per row whose key and value go into slot at (a
-// scalar int32) of the recent stretch before attention. It returns the block's
-// output and the recent stretch with the token in it, which XLA writes over the old
-// one where that is donated. pure is as in Write.
+// Step is Append for one token per row. Its key and value are written to slot at
+// (a scalar int32) of the segment recent before attention. Step returns the
+// block's output and the updated segment; if recent is donated, XLA updates it in
+// place. pure is as in Write.
 func (b *Block) Step(weights []*Node, x, cos, sin *Node, past Past, recent Past, at *Node, pure bool) (y, k, v *Node) {
 	w := b.weights(weights)
 	x = cast(x, b.Compute)
@@ -53,7 +53,7 @@ func (b *Block) Step(weights []*Node, x, cos, sin *Node, past Past, recent Past,
 }
 
 // attendPast is softmax attention of q [rows, KV, reps·length, d] over several
-// stretches with one common normaliser. The stretch own is causal.
+// segments with one common normaliser. The segment own is causal.
 func (b *Block) attendPast(q *Node, length int, past []Past, own *Past) *Node {
 	g := q.Graph()
 	n, kv, rl := dim(q, 0), dim(q, 1), dim(q, 2)
@@ -99,7 +99,7 @@ func (b *Block) attendPast(q *Node, length int, past []Past, own *Past) *Node {
 }
 
 // Write copies x [rows, heads, m, d] into slots [at, at+m) of c, at a scalar
-// int32. pure selects operations that GoMLX's pure-Go backend has.
+// int32. pure restricts it to operations that GoMLX's pure-Go backend has.
 func Write(c, x, at *Node, pure bool) *Node {
 	x = cast(x, c.DType())
 	if !pure {
@@ -111,7 +111,7 @@ func Write(c, x, at *Node, pure bool) *Node {
 		here := Equal(Iota(g, shape(dtypes.Int32, c.Shape().Dimensions...), 2), BroadcastToDims(at, c.Shape().Dimensions...))
 		return Where(here, BroadcastToShape(x, c.Shape()), c)
 	}
-	// A 0/1 matrix moves the new slots to their places.
+	// A 0/1 matrix moves the new entries to their slots.
 	from := Sub(Iota(g, shape(dtypes.Int32, length, m), 0), BroadcastToDims(at, length, m))
 	move := ConvertDType(Equal(from, Iota(g, shape(dtypes.Int32, length, m), 1)), c.DType())
 	moved := TransposeAllDims(DotGeneral(move, []int{1}, nil, x, []int{2}, nil), 1, 2, 0, 3)

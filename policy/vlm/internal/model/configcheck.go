@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// bounded is a size of a config with its name and the binary logarithm of what
-// is allowed. The limits are far above any model; they keep products of sizes
+// bounded is a size of a config with its name and the binary logarithm of its
+// upper limit. The limits are far above any model; they keep products of sizes
 // inside an int.
 type bounded struct {
 	name  string
@@ -23,10 +23,12 @@ func inRange(say func(format string, args ...any), sizes []bounded) {
 	}
 }
 
-// mostParameters is what a model may have: more than any machine holds.
+// mostParameters is the upper limit on a model's parameters. No machine can hold
+// so many.
 const mostParameters = 1e13
 
-// checkSize refuses sizes that are allowed one by one but not together.
+// checkSize rejects sizes that are each allowed but together give too many
+// parameters.
 func (c *Config) checkSize() []error {
 	var total float64
 	for _, g := range c.Groups().All() {

@@ -11,8 +11,8 @@ import (
 // ErrConfig is wrapped by every error about a config.json.
 var ErrConfig = errors.New("bad config.json")
 
-// configFile is the union of the keys we read. Fields of the decoder stand at
-// the top level (flat) or under text_config (nested).
+// configFile is the union of the keys we read. Fields of the decoder are at the
+// top level (flat) or under text_config (nested).
 type configFile struct {
 	ModelType     string      `json:"model_type"`
 	Architectures []string    `json:"architectures"`
@@ -92,14 +92,14 @@ func (l *intOrList) UnmarshalJSON(raw []byte) error {
 	}
 	var many []int32
 	if err := json.Unmarshal(raw, &many); err != nil {
-		return fmt.Errorf("want a token id or a list of them, found %.40s", raw)
+		return fmt.Errorf("found %.40s, must be a token id or a list of them", raw)
 	}
 	*l = many
 	return nil
 }
 
-// ParseConfig reads a config.json, flat or nested. The error lists everything
-// that is wrong and wraps ErrConfig.
+// ParseConfig reads a config.json, flat or nested. The error lists all problems
+// and wraps ErrConfig.
 func ParseConfig(raw []byte) (*Config, error) {
 	var f configFile
 	if err := json.Unmarshal(raw, &f); err != nil {

@@ -25,8 +25,8 @@ const (
 	JointColumns
 )
 
-// Figure names an entry of the statistics of a policy loss over tokens that
-// count, all weighing the same.
+// Figure names an entry of the unweighted statistics of a policy loss over the
+// tokens that count.
 type Figure int
 
 // The entries of the figures [Figures] float64, as loss.Metrics has them.
@@ -44,8 +44,7 @@ const (
 )
 
 // JointLoss is a policy loss over all tokens of an optimiser step at once, with
-// the KL term. It computes in float64, which for a few numbers per token costs
-// nothing.
+// the KL term. It computes in float64, which is cheap for a few numbers per token.
 type JointLoss struct {
 	PolicyLoss
 	KL      string // "" or a name of package policy/loss
@@ -84,15 +83,15 @@ func (l *JointLoss) Eval(cols, hyper *Node, segments *Segments) (slopes, stats, 
 	return cast(slopes, dtypes.Float32), stats, figures
 }
 
-// tally collects numbers per token that are summed at the end, all at once:
-// every reduction of its own costs compile time.
+// tally collects per-token numbers and sums them in one reduction at the end,
+// because every separate reduction costs compile time.
 type tally struct {
 	mask, one *Node
 	stats     [Stats]*Node   // summed
 	figures   [Figures]*Node // averaged
 }
 
-// loss notes what there is to say about a policy loss.
+// loss adds the statistics of a policy loss.
 func (t *tally) loss(p *PolicyTerms, w *Node) {
 	held, _ := within(p.LogRatio, num(w, -maxLogRatio), num(w, maxLogRatio))
 	t.stats[StatPolicy], t.stats[StatApproxKL] = Mul(w, p.Loss), Neg(Mul(w, p.LogRatio))
@@ -106,7 +105,7 @@ func (t *tally) loss(p *PolicyTerms, w *Node) {
 	t.figures[FigureK3], t.figures[FigureRatioMean] = Sub(Expm1(held), held), Exp(held)
 }
 
-// results adds everything up.
+// results computes the sums, averages, extremes and spread.
 func (t *tally) results(p *PolicyTerms) (stats, figures *Node) {
 	columns := append(append([]*Node{t.one}, t.stats[:]...), t.figures[:]...)
 	if p.Joint != nil {
@@ -123,7 +122,7 @@ func (t *tally) results(p *PolicyTerms) (stats, figures *Node) {
 	tokens := Max(part(0, 1), Ones(sums.Graph(), shape(sums.DType(), 1)))
 	stats, figures = part(1, int(Stats)), Div(part(1+int(Stats), int(Figures)), tokens)
 
-	// Extremes and a spread are no sums: their entries are 0 so far.
+	// Extremes and the spread are not sums; their entries are still 0 here.
 	ratio := cappedRatio(p.LogRatio)
 	top := ReduceAllMax(where(t.mask, ratio))
 	low := ReduceAllMin(Where(t.mask, ratio, BroadcastToShape(top, ratio.Shape())))
@@ -132,13 +131,13 @@ func (t *tally) results(p *PolicyTerms) (stats, figures *Node) {
 	if p.Joint != nil {
 		moments := Div(part(1+int(Stats)+int(Figures), 2), tokens)
 		mean, square := Slice(moments, AxisRange(0, 1)), Slice(moments, AxisRange(1, 2))
-		spread := Sqrt(Max(Sub(square, Mul(mean, mean)), ZerosLike(mean))) // rounding can take it below 0
+		spread := Sqrt(Max(Sub(square, Mul(mean, mean)), ZerosLike(mean))) // rounding can make the difference negative
 		figures = Add(figures, at(spread, int(FigureJointStd), int(Figures)))
 	}
 	return stats, figures
 }
 
-// at is a vector of n zeros but for x, of one element, at place i.
+// at is a vector of n zeros except for x, of one element, at index i.
 func at(x *Node, i, n int) *Node {
 	place := Iota(x.Graph(), shape(x.DType(), n), 0)
 	return Where(Equal(place, num(x, float64(i))), BroadcastToDims(Reshape(x), n), ZerosLike(place))

@@ -10,10 +10,10 @@ import (
 	"vagen/policy/vlm/internal/fused"
 )
 
-// StepKernels collects the blocks of a decoding step that kernels can do.
+// StepKernels collects kernel calls for the blocks of a decoding step.
 type StepKernels []device.Kernel
 
-// fusible reports whether kernels, which know float32 alone, can do these rows.
+// fusible reports whether kernels can compute these rows: few enough, and float32.
 func fusible(x *Node, weights ...*Node) bool {
 	if x.Shape().Dimensions[0] > fused.MostRows {
 		return false
@@ -26,7 +26,8 @@ func fusible(x *Node, weights ...*Node) bool {
 	return true
 }
 
-// Block adds a block's step, where its kernel can do it. The order is that of the kernel's arguments.
+// Block adds a block's step if the kernel supports it. Inputs and outputs are in
+// the order of the kernel's arguments.
 func (s *StepKernels) Block(b *Block, weights []*Node, x, cos, sin *Node, past, recent Past, at, y, k, v *Node) {
 	if b.LayerNorm || b.GELU || b.Adapters != nil || !fusible(x, slices.Concat(weights, []*Node{past.K, recent.K})...) {
 		return

@@ -6,7 +6,7 @@ import (
 
 // LoRA adds a low-rank product to linear maps of the blocks (Hu et al.,
 // arXiv:2106.09685): y = W·x + b + Scale·B·(A·x), with A [rank, in] and B [out,
-// rank]. Every other weight but a value head's is frozen.
+// rank]. Every other weight except a value head's is frozen.
 type LoRA struct {
 	Rank  int
 	Scale float64
