@@ -81,7 +81,7 @@ func TestOtherTemplatesAreReadToo(t *testing.T) {
 	c = chatOf(t, alternating)
 	require.False(t, c.RewritesHistory())
 	_, err = c.Open([]Message{Text(RoleSystem, "s"), Text(RoleUser, "a")})
-	require.ErrorContains(t, err, "takes no system message")
+	require.ErrorContains(t, err, "does not support a system message")
 	_, err = c.Open([]Message{Text(RoleUser, "a"), Text(RoleUser, "b")})
 	require.ErrorContains(t, err, "message 1: ")
 	_, err = c.Open([]Message{Text(RoleAssistant, "a"), Text(RoleUser, "b")})
@@ -110,7 +110,7 @@ func TestTemplatesThatDoMoreAreRefusedWithWhatTheyDo(t *testing.T) {
 		"does not come out once":            "{% for m in messages %}{{ m.content }}{{ m.content }}<|im_end|>{% endfor %}" + end,
 		"in order":                          "{% for m in messages|reverse %}{{ m.content }}<|im_end|>{% endfor %}" + end,
 		"more than string messages":         "{% for m in messages %}{{ m.role ~ m.content.replace('<tag>', '') }}<|im_end|>{% endfor %}" + end,
-		"not strung together":               "{% for m in messages %}{{ loop.index ~ m.role ~ m.content }}<|im_end|>{% endfor %}" + end,
+		"not simply concatenated":           "{% for m in messages %}{{ loop.index ~ m.role ~ m.content }}<|im_end|>{% endfor %}" + end,
 		"add_generation_prompt turns":       "{% for m in messages %}{{ m.role ~ m.content }}<|im_end|>{% endfor %}",
 		`does not begin with a token`:       "{% for m in messages %}{{ m.role ~ m.content }} end{% endfor %}" + end,
 		"the template raised: not today":    "{{ raise_exception('not today') }}",
