@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// endWithChildren makes the end of a command's context end what it started,
-// too: what is called python is often a script that starts another.
+// endWithChildren makes cancellation of a command's context also kill its child
+// processes: "python" is often a script that starts another program.
 func endWithChildren(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

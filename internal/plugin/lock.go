@@ -20,7 +20,7 @@ func lock(ctx context.Context, path string, log *slog.Logger) (unlock func(), er
 			return unlock, nil
 		}
 		if !waited {
-			log.Info("another process is installing the XLA plugin: waiting for it", "lock", path)
+			log.Info("waiting for another process that installs the XLA plugin", "lock", path)
 		}
 		select {
 		case <-ctx.Done():

@@ -22,13 +22,13 @@ import (
 // with: its pjrt.DefaultCPUVersion, a package that needs cgo.
 const ReleaseVersion = "v0.83.3"
 
-// release gets the plugin that go-xla's installer would install. The installer
-// tells where it lies and unpacks it. Its own download takes no context and
-// draws on standard output, so that part is done here.
+// release fetches the plugin that go-xla's installer would install. The installer
+// returns the address and unpacks the file. The download is implemented here, because
+// the installer's takes no context and writes to standard output.
 type release struct {
 	lookUp func(platform, version string) (url string, err error)
-	answer time.Duration // how long the look-up may take before the network counts as unreachable
-	stall  time.Duration // how long a download may stand still
+	answer time.Duration // time limit of the look-up, after which the network counts as unreachable
+	stall  time.Duration // time limit for a download without progress
 
 	mu      sync.Mutex
 	pending *inquiry
@@ -64,7 +64,7 @@ func (r *release) fetch(ctx context.Context, s *setup, stage string) (fetched, e
 		arrange(files, s, filepath.Join(stage, outDir))
 }
 
-// arrange moves the plugin and licences among the files to where they belong.
+// arrange moves the plugin and the licences to their places.
 func arrange(files []string, s *setup, out string) error {
 	found := false
 	for _, file := range files {
@@ -91,7 +91,7 @@ func arrange(files []string, s *setup, out string) error {
 		}
 	}
 	if !found {
-		return fmt.Errorf("the archive holds no plugin: %w", fs.ErrNotExist)
+		return fmt.Errorf("the archive contains no plugin: %w", fs.ErrNotExist)
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ type inquiry struct {
 	err  error
 }
 
-// url asks go-xla's installer, which also shows whether the network is in reach.
+// url asks go-xla's installer for the address, which also tests whether the network is reachable.
 func (r *release) url(ctx context.Context, platform string) (string, error) {
 	q := r.inquire(platform)
 	timer := time.NewTimer(r.answer)
@@ -128,7 +128,7 @@ func (r *release) url(ctx context.Context, platform string) (string, error) {
 	}
 }
 
-// plain takes the address, which is long and told twice, off a network error.
+// plain removes the address, which is long and repeated, from a network error.
 func plain(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
@@ -136,8 +136,8 @@ func plain(err error) error {
 	return err
 }
 
-// inquire starts a look-up, or takes over the one that an earlier call has given
-// up on: the installer's cannot be stopped, and one of them at a time is enough.
+// inquire starts a look-up, or reuses one that an earlier call stopped waiting for: the
+// installer's look-up cannot be cancelled, and one at a time is enough.
 func (r *release) inquire(platform string) *inquiry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,10 +156,10 @@ func (r *release) inquire(platform string) *inquiry {
 	return q
 }
 
-var errStalled = errors.New("the download stood still")
+var errStalled = errors.New("the download made no progress")
 
-// download copies what link names into a file. It stops with the context, or
-// when nothing arrives for too long.
+// download copies the content of link to a file. It stops with the context, or when
+// nothing arrives for too long.
 func (r *release) download(ctx context.Context, s *setup, link, file string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -190,7 +190,7 @@ func (r *release) download(ctx context.Context, s *setup, link, file string) err
 	return cause(ctx, err)
 }
 
-// cause prefers the reason why a context ended to the error that this led to.
+// cause returns the context's cause if it has ended, else err.
 func cause(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)

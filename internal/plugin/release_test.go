@@ -89,21 +89,21 @@ func TestBadDownloadsAreRefused(t *testing.T) {
 			w.Header().Set("Content-Length", "100000")
 			_, _ = w.Write(whole)
 		}, "EOF"},
-		"without a plugin": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(tarball(t, "README", "hello")) }, "holds no plugin"},
+		"without a plugin": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(tarball(t, "README", "hello")) }, "contains no plugin"},
 		"not an archive":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(good("x")) }, "unpacking"},
 		"standing still": {func(w http.ResponseWriter, r *http.Request) {
 			_, _ = w.Write(whole[:10])
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
 			gone.Add(1)
-		}, "stood still"},
+		}, "no progress"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			user := sandbox(t)
 			server := httptest.NewServer(c.serve)
 			defer server.Close() // waits for the handler
 			r := releaseAt(server.URL + "/x.tar.gz")
-			if c.says == "stood still" {
+			if c.says == "no progress" {
 				r.stall = 200 * time.Millisecond
 			}
 			_, err := newTest(nil, source{"release", r.fetch}).ensure(t.Context())
