@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// PeakResident is the most memory that the process has had in RAM, in bytes.
+// PeakResident returns the process's largest resident memory so far, in bytes.
 func PeakResident() int64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
