@@ -84,12 +84,12 @@ func TestMistakesOnTheCommandLineAreUsageErrors(t *testing.T) {
 		"prog needs a command":                       {},
 		`did you mean "words"?`:                      {"word"},
 		`prog words has no command "ecko"`:           {"words", "ecko"},
-		"no flag --marc, did you mean --mark?":       {"words", "echo", "a", "--marc", "b"},
+		"unknown flag --marc, did you mean --mark?":       {"words", "echo", "a", "--marc", "b"},
 		"prog words echo [flags] WORD …":             {"words", "echo"},
-		"4 arguments don't fit":                      {"words", "echo", "a", "b", "c", "d"},
+		"found 4 arguments":                      {"words", "echo", "a", "b", "c", "d"},
 		"flag needs an argument: -mark":              {"words", "echo", "a", "--mark"},
 		`invalid value "loud" for flag -log`:         {"words", "echo", "a", "--log", "loud"},
-		`prog has no command "nothing"; there are w`: {"help", "nothing"},
+		`prog has no command "nothing"; known commands: w`: {"help", "nothing"},
 	} {
 		code, out, errs := call(t.Context(), nil, args...)
 		require.Equal(t, Usage, code, args)
