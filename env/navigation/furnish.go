@@ -11,8 +11,8 @@ import (
 	"vagen/internal/rng"
 )
 
-// furniture lists what stands in a kind of room, in the order in which it gets its
-// place. Names after the first few are optional: each is there half of the time.
+// furniture lists the furniture of a kind of room, in the order of placement. Names
+// under often are optional: each is used with probability one half.
 var furniture = map[room]struct {
 	always, often []string
 	side          [2]float64 // shortest and longest wall in metres
@@ -23,7 +23,7 @@ var furniture = map[room]struct {
 	bathroom: {[]string{"Bathtub", "SinkCabinet", "Toilet"}, []string{"LaundryHamper", "GarbageCan", "HousePlant", "SinkCabinet", "Box"}, [2]float64{3.8, 5.2}},
 }
 
-// furnished makes a room of a kind.
+// furnished generates a room of a kind.
 func furnished(name string, kind room, r *rand.Rand) *Scene {
 	plan := furniture[kind]
 	side := func() float64 {
@@ -35,8 +35,8 @@ func furnished(name string, kind room, r *rand.Rand) *Scene {
 	return s
 }
 
-// fill puts furniture into a room, each piece only if ok agrees with the room as
-// it is then.
+// fill places furniture in a room. A piece is kept only if ok returns true for the
+// room with it.
 func (s *Scene) fill(always, often []string, r *rand.Rand, ok func() bool) {
 	names := append([]string(nil), always...)
 	for _, n := range often {
@@ -61,8 +61,7 @@ func (s *Scene) fill(always, often []string, r *rand.Rand, ok func() bool) {
 	}
 }
 
-// spot draws a place for a piece of furniture: with its back to a wall, or
-// anywhere.
+// spot draws a position for a piece of furniture: with its back to a wall, or anywhere.
 func (s *Scene) spot(k *kind, r *rand.Rand) (center rays.Vec, turns int) {
 	turns = r.IntN(4)
 	w, d := k.w, k.d
@@ -73,7 +72,7 @@ func (s *Scene) spot(k *kind, r *rand.Rand) (center rays.Vec, turns int) {
 	center = rays.V(along(s.lo.X, s.hi.X, w), k.h/2, along(s.lo.Z, s.hi.Z, d))
 	if k.place == onWall {
 		const gap = 0.01
-		switch turns { // the front looks away from the wall
+		switch turns { // the front faces away from the wall
 		case 0:
 			center.Z = s.lo.Z + d/2 + gap
 		case 1:
@@ -87,7 +86,7 @@ func (s *Scene) spot(k *kind, r *rand.Rand) (center rays.Vec, turns int) {
 	return center, turns
 }
 
-// fits reports whether a piece stands inside the room and clear of others.
+// fits reports whether a piece is inside the room and does not touch others.
 func (s *Scene) fits(k *kind, center rays.Vec, turns int) bool {
 	w, d := k.w, k.d
 	if turns%2 != 0 {
@@ -106,7 +105,7 @@ func (s *Scene) fits(k *kind, center rays.Vec, turns int) bool {
 	return true
 }
 
-// open reports whether the free cells hang together, but for corners of a few.
+// open reports whether the free cells are connected, except for small corners.
 func (s *Scene) open() bool {
 	seen := make([]bool, len(s.blocked))
 	total, largest := 0, 0
@@ -121,7 +120,7 @@ func (s *Scene) open() bool {
 			c := stack[len(stack)-1]
 			stack = stack[:len(stack)-1]
 			for _, n := range [4]int{c - 1, c + 1, c - s.cols, c + s.cols} {
-				// The room has a blocked frame, so rows don't run into each other.
+				// The room has a blocked frame, so neighbours never wrap to the next row.
 				if n >= 0 && n < len(seen) && !s.blocked[n] && !seen[n] {
 					seen[n] = true
 					stack = append(stack, n)
@@ -133,7 +132,7 @@ func (s *Scene) open() bool {
 	return largest > 0 && total-largest <= total/20
 }
 
-// decorate puts things on furniture, no type twice.
+// decorate puts objects on furniture, each type at most once.
 func (s *Scene) decorate(r *rand.Rand) {
 	var things []*kind
 	for i := range catalog {
@@ -156,7 +155,7 @@ func (s *Scene) decorate(r *rand.Rand) {
 	}
 }
 
-// lay puts the first thing that fits onto a surface, and returns the others.
+// lay puts the first object that fits onto a surface and returns the others.
 func (s *Scene) lay(things []*kind, under Object, top float64, r *rand.Rand) []*kind {
 	for i, k := range things {
 		turns := s.outward(under)
@@ -179,8 +178,8 @@ func (s *Scene) lay(things []*kind, under Object, top float64, r *rand.Rand) []*
 	return things
 }
 
-// outward is the turn by which a thing on furniture looks into the room: away
-// from the wall that is nearest.
+// outward is the turn by which an object on furniture faces the room: away from the
+// nearest wall.
 func (s *Scene) outward(o Object) int {
 	best, turns := math.Inf(1), 0
 	for i, d := range [4]float64{o.Center[2] - s.lo.Z, o.Center[0] - s.lo.X, s.hi.Z - o.Center[2], s.hi.X - o.Center[0]} {
@@ -191,7 +190,7 @@ func (s *Scene) outward(o Object) int {
 	return turns
 }
 
-// roomFor reports whether nothing else lies on a surface within a footprint.
+// roomFor reports whether a footprint on a surface is free of other objects.
 func (s *Scene) roomFor(at rays.Vec, w, d, top float64) bool {
 	const gap = 0.03
 	for i := range s.objects {
@@ -206,7 +205,7 @@ func (s *Scene) roomFor(at rays.Vec, w, d, top float64) bool {
 	return true
 }
 
-// standIn makes a room for a scene that isn't at hand, with its tasks in it.
+// standIn generates a substitute room for an unavailable scene and its tasks.
 func standIn(name string, tasks []Task) (*Scene, error) {
 	h := fnv.New64a()
 	h.Write([]byte(name))
@@ -222,7 +221,7 @@ func standIn(name string, tasks []Task) (*Scene, error) {
 		cover(t.Target.X, t.Target.Z, max(k.w, k.d)/2+0.05+0.5*r.Float64())
 	}
 	if hi.X-lo.X > maxSpan || hi.Z-lo.Z > maxSpan {
-		return nil, fmt.Errorf("navigation: %w: scene %q: its tasks spread over %.1f by %.1f m, allowed are %d", ErrTask, name, hi.X-lo.X, hi.Z-lo.Z, maxSpan)
+		return nil, fmt.Errorf("navigation: %w: scene %q: its tasks span %.1f by %.1f m, must be at most %d", ErrTask, name, hi.X-lo.X, hi.Z-lo.Z, maxSpan)
 	}
 	kind := standInKind(name, r)
 	s := newScene(name, kind, lo, hi, r)
@@ -242,9 +241,9 @@ func standIn(name string, tasks []Task) (*Scene, error) {
 		}
 	}
 	if !solvable() {
-		return nil, fmt.Errorf("navigation: %w: scene %q: a start lies outside of the room or has no way to its target", ErrTask, name)
+		return nil, fmt.Errorf("navigation: %w: scene %q: a start is outside the room or has no path to its target", ErrTask, name)
 	}
-	// What the tasks name stays the only one of its type.
+	// The tasks' targets must be unique in their type.
 	others := func(names []string) []string {
 		return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return s.count(n) > 0 })
 	}
@@ -254,7 +253,7 @@ func standIn(name string, tasks []Task) (*Scene, error) {
 	return s, nil
 }
 
-// standInKind follows AI2-THOR's numbers: floor plans below 200 are kitchens, then
+// standInKind returns the kind of room by AI2-THOR's numbering: floor plans below 200 are kitchens, then
 // living rooms, bedrooms from 300 and bathrooms from 400.
 func standInKind(name string, r *rand.Rand) room {
 	var n int
@@ -285,9 +284,9 @@ func (s *Scene) reachableFor(t Task) bool {
 	return true
 }
 
-// placeTarget puts the target of a task where the task says, on a block of its own
-// when it would float. What would bar the way of a task is left out, the target's
-// own body last: then it can be walked through, but is seen.
+// placeTarget puts the target of a task at the task's position, on a block if it would
+// float. Objects that would block the path of a task are left out, the target's own
+// body last: it is then visible but can be walked through.
 func (s *Scene) placeTarget(t Task, r *rand.Rand, ok func() bool) {
 	k := kindOf(t.TargetType)
 	center := rays.V(t.Target.X, max(t.Target.Y, k.h/2), t.Target.Z)

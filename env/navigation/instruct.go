@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// instruct words a task in a style.
+// instruct writes the instruction of a task in a style.
 func instruct(style string, k *kind, tint string, where room, r *rand.Rand) string {
 	name := spoken(k.name)
 	fill := func(patterns ...string) string {

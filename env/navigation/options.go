@@ -22,10 +22,10 @@ const (
 	Vision = "vision"
 )
 
-// Options are an environment's settings; Defaults gives the published ones. In
-// configurations they have the names of their tags.
+// Options are an environment's settings; Defaults returns the published ones. The tags
+// are their names in configurations.
 type Options struct {
-	// Rules decides the remaining defaults and what the two columns below say.
+	// Rules selects the other defaults and the behaviour in the table below.
 	//
 	//	                      lite                          legacy
 	//	action words          move_forward, move_backward,  moveahead, moveback,
@@ -41,8 +41,8 @@ type Options struct {
 	//	format instructions   in the system prompt and the  after every observation,
 	//	                      first observation             too
 	//
-	// Next is Lite with the formats of August 2026: the whole response must have the
-	// shape, and answers of too many actions are malformed.
+	// Next is Lite with the formats of August 2026: the format must match the whole
+	// response, and responses with too many actions are malformed.
 	Rules Rules `option:"rules"`
 
 	// EvalSet is one of EvalSets, or the name without .json of a file in TaskDir.
@@ -59,7 +59,7 @@ type Options struct {
 	MaxActions       int     `option:"max_actions_per_step"`
 	ActionSep        string  `option:"action_sep"`
 
-	RenderMode       string   `option:"render_mode"`   // Vision, or Text: the state in words, which is this package's own
+	RenderMode       string   `option:"render_mode"`   // Vision, or Text: a description in words, which only this package has
 	PromptFormat     string   `option:"prompt_format"` // a format of the rule set, see package reward
 	ExampleCount     int      `option:"example_count"` // examples in the system prompt, 0 or 1
 	ImagePlaceholder string   `option:"image_placeholder"`
@@ -76,15 +76,15 @@ type Options struct {
 	GroundingWeight     float64 `option:"grounding_reward_weight"`
 	WorldModelingWeight float64 `option:"worldmodeling_reward_weight"`
 
-	// These are read by no rule; old configurations have them.
+	// These have no effect; they are accepted for old configurations.
 	EnvName          string  `option:"env_name"`
 	Multiview        bool    `option:"multiview"`
 	GPUDevice        int     `option:"gpu_device"`
 	MaxActionPenalty float64 `option:"max_action_penalty"`
 }
 
-// Defaults returns the published settings of a rule set. It returns those of Lite
-// for a rule set that does not exist.
+// Defaults returns the published settings of a rule set, and those of Lite for an
+// unknown one.
 func Defaults(r Rules) Options {
 	o := Options{
 		Rules: Lite, EvalSet: "base", DownSample: 1, Resolution: 255, FOV: 100, StepLength: 0.3, SuccessThreshold: 1,
@@ -103,8 +103,8 @@ func Defaults(r Rules) Options {
 	return o
 }
 
-// FromConfig makes an environment from named options on top of the defaults of
-// the rule set that the option "rules" names, Lite without it. It is an
+// FromConfig creates an environment from named options on top of the defaults of the
+// rule set that the option "rules" names (Lite by default). It is an
 // env.Factory.
 func FromConfig(config map[string]any) (env.Env, error) {
 	o, err := options.Read("navigation", config, Defaults)
@@ -114,7 +114,7 @@ func FromConfig(config map[string]any) (env.Env, error) {
 	return New(o)
 }
 
-// Validate reports everything that is wrong with the options.
+// Validate returns an error that lists all invalid options.
 func (o *Options) Validate() error {
 	f := options.Check("navigation")
 	f.ActionSep(o.ActionSep)

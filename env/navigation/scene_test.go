@@ -311,7 +311,7 @@ func TestBadTasksAreNamed(t *testing.T) {
 	set, err := NewTaskSet([]Task{good, far}, "far")
 	require.NoError(t, err)
 	_, _, err = set.At(0)
-	require.ErrorContains(t, err, "spread over")
+	require.ErrorContains(t, err, "tasks span")
 }
 
 func FuzzTasks(f *testing.F) {
