@@ -22,14 +22,14 @@ const (
 	PartSkills  = "skills"
 )
 
-// Errors of the order of calls.
+// Errors of calls in the wrong order.
 var (
 	ErrNotReset = env.ErrNotReset
 	ErrClosed   = env.ErrClosed
 	ErrSeed     = env.ErrSeed
 )
 
-// skillCost is what the legacy rules charge for a skill.
+// skillCost is the legacy rules' cost of a skill.
 const skillCost = 0.1
 
 // Env is one live environment. It implements env.Env.
@@ -46,8 +46,7 @@ type Env struct {
 
 var _ env.Env = (*Env)(nil)
 
-// New makes an environment. Errors list everything that is wrong with the
-// options.
+// New creates an environment. The error lists all invalid options.
 func New(o Options) (*Env, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -86,9 +85,9 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 	return e.observe(nil, true), nil
 }
 
-// Step runs the skills of one response. It never fails because of the text. The
-// episode is done when the task is solved or the skills are used up; turns played
-// beyond that go on as the originals do.
+// Step runs the skills of one response. No response text makes it fail. The episode is
+// done when the task is solved or the skills are used up. As in the originals, turns
+// after the end are played, too.
 func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	if err := e.calls.Step(ctx, e.world != nil); err != nil {
 		return env.Outcome{}, err
@@ -120,7 +119,7 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	return out, nil
 }
 
-// played is what the skills of a turn did.
+// played is the result of a turn's skills.
 type played struct {
 	words []string // of the skills run
 	valid bool     // there are actions, and all were run
@@ -147,7 +146,7 @@ func (e *Env) play(r reward.Response) (t played) {
 	return t
 }
 
-// pay fills in the reward parts of a turn.
+// pay sets the reward parts of a turn.
 func (e *Env) pay(out *env.Outcome, t played, now verdict, progress float64) {
 	if t.valid && out.Response.FormatCorrect {
 		out.Reward.Pay(PartFormat, e.o.FormatReward)
@@ -164,8 +163,8 @@ func (e *Env) pay(out *env.Outcome, t played, now verdict, progress float64) {
 	}
 }
 
-// FinalReward returns what the legacy rules pay at the end of the episode beyond
-// the turns: 0 when the turns have paid it, see Options.EachTurn, or under the
+// FinalReward returns the legacy rules' reward at the end of the episode in addition to
+// the turns': 0 if the turns already include it (see Options.EachTurn), or under the
 // lite rules.
 func (e *Env) FinalReward() float64 {
 	if e.world == nil || e.o.Rules != Legacy || e.o.EachTurn {
@@ -174,7 +173,7 @@ func (e *Env) FinalReward() float64 {
 	return e.task.judge(e.world).potential() - e.first - skillCost*float64(e.skills)
 }
 
-// Close ends the use of the environment.
+// Close closes the environment.
 func (e *Env) Close() error { return e.calls.Close() }
 
 func (e *Env) observe(done []string, first bool) env.Observation {
@@ -192,7 +191,7 @@ func (e *Env) View() image.Image {
 	return e.world.draw(e.o.Task, e.o.Resolution)
 }
 
-// Parser returns what reads the responses.
+// Parser returns the parser of responses.
 func (e *Env) Parser() *reward.Parser { return e.parser }
 
 // Options returns the settings.

@@ -9,14 +9,14 @@ import (
 	"vagen/reward"
 )
 
-// Player chooses the next skill. Players see the world itself, not what an agent
-// is shown; e is not to be changed.
+// Player chooses the next skill. Players see the world itself, not only the agent's
+// observation. They must not change e.
 type Player func(r *rand.Rand, e *Env, w World) Skill
 
-// World is a copy of a world that a player plans on.
+// World is a copy of a world for a player's planning.
 type World struct{ w *world }
 
-// Position returns where an object or a target is, named as in a State.
+// Position returns the position of an object or a target, named as in a State.
 func (w World) Position(key string) Point { return w.w.position(key) }
 
 // Holding returns the name of the object in the gripper, "" for none.
@@ -27,10 +27,10 @@ func (w World) Holding() string {
 	return w.w.bodies[w.w.held].name
 }
 
-// high is a height from which things may be let go: z may be larger than needed.
+// high is a height from which objects are released: z may be larger than needed.
 const high = 0.12
 
-// Solve takes the next step of a known solution, from wherever the world is.
+// Solve returns the next skill of a known solution, from any state of the world.
 func Solve(_ *rand.Rand, e *Env, world World) Skill {
 	w := world.w
 	switch e.o.Task {
@@ -67,7 +67,7 @@ func Solve(_ *rand.Rand, e *Env, world World) Skill {
 	return Skill{Name: Push, At: Point{0, 0, high}, To: Point{0, 0, high}}
 }
 
-// bring takes an object, or puts it down if it is held.
+// bring picks an object, or places it if it is held.
 func (w *world) bring(name string, to Point) Skill {
 	if w.holding(name) {
 		return Skill{Name: Place, At: Point{to.X, to.Y, high}}
@@ -75,8 +75,8 @@ func (w *world) bring(name string, to Point) Skill {
 	return Skill{Name: Pick, At: w.body(name).at}
 }
 
-// lane finds a place for a cube on the line x = 0, near to its own y and clear of
-// others.
+// lane returns a position for a cube on the line x = 0, close to its own y and away from
+// other cubes.
 func (w *world) lane(name string) Point {
 	b := w.body(name)
 	y := b.at.Y
@@ -122,7 +122,7 @@ func Clumsy(r *rand.Rand, e *Env, world World) Skill {
 	return Skill{Name: Pick, At: w.bodies[r.IntN(len(w.bodies))].at}
 }
 
-// Noisy acts as Clumsy with probability eps, else as p does.
+// Noisy acts as Clumsy with probability eps, otherwise as p.
 func Noisy(eps float64, p Player) Player {
 	return func(r *rand.Rand, e *Env, w World) Skill {
 		if r.Float64() < eps {
@@ -132,10 +132,10 @@ func Noisy(eps float64, p Player) Player {
 	}
 }
 
-// Script writes the response with which a player would play the current turn, of
-// at most the given number of skills, in the environment's format. What it says
-// about the state before and after is true. The environment does not change.
-// Script returns "" before Reset.
+// Script writes the response with which a player would play the current turn, with at
+// most the given number of skills, in the environment's format. Its statements about the
+// state before and after are true. The environment does not change. Script returns ""
+// before Reset.
 func (e *Env) Script(r *rand.Rand, p Player, skills int) string {
 	if e.world == nil {
 		return ""
@@ -170,11 +170,11 @@ func (e *Env) Script(r *rand.Rand, p Player, skills int) string {
 	})
 }
 
-// SuccessRate plays a player on the seeds first, first+1, … in turns of the given
-// number of skills and returns the share of episodes in which it solves the task
-// before they end. Equal arguments give equal results.
+// SuccessRate plays a player on the seeds first, first+1, … in turns of the given number
+// of skills and returns the share of episodes in which it solves the task. Equal
+// arguments give equal results.
 func SuccessRate(o Options, p Player, first int64, episodes, skills int, randomness uint64) (float64, error) {
-	o.RenderMode = Text // drawing changes nothing
+	o.RenderMode = Text // pictures do not affect the result
 	e, err := New(o)
 	if err != nil {
 		return 0, err

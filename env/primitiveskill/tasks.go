@@ -23,7 +23,7 @@ func Tasks() []string {
 // span is a range of one coordinate in metres.
 type span [2]float64
 
-// task is what is to be done, where, and how it is judged.
+// task is a task with its workspace, start and success test.
 type task struct {
 	instruction string
 	workspace   [3]span
@@ -33,12 +33,12 @@ type task struct {
 	judge       func(w *world) verdict
 }
 
-// verdict is what a task says of a world.
+// verdict is the evaluation of a world by a task.
 type verdict struct {
 	success bool
 	flags   []flag // in the order of the original
-	// stages are those that the potential knows. The original looks for names of
-	// the form stage_N_success, which only AlignTwoCube has.
+	// stages are those that affect the potential. The original looks for names of the
+	// form stage_N_success, which only AlignTwoCube has.
 	stages []bool
 }
 
@@ -114,8 +114,8 @@ var tasks = map[string]*task{
 	},
 }
 
-// minApart is how far the sampler of the original keeps cubes apart: twice half
-// of a cube's diagonal and 20 mm.
+// minApart is the original sampler's minimum distance between cubes: twice the sum of
+// half of a cube's diagonal and 20 mm.
 var minApart = 2 * (cubeHalf*math.Sqrt2 + 0.02)
 
 func table(bodies []body) *world {
@@ -125,7 +125,7 @@ func table(bodies []body) *world {
 
 func between(r *rand.Rand, s span) float64 { return s[0] + r.Float64()*(s[1]-s[0]) }
 
-// spot is where a cube may start.
+// spot is the range of a cube's start position.
 type spot struct {
 	name  string
 	color color.RGBA
@@ -198,7 +198,7 @@ func judgeApple(w *world) verdict {
 		{"stage0_success", held}, {"stage1_success", inside && !held}, {"success", success}}}
 }
 
-// position returns what a state key stands for.
+// position returns the position that a state key names.
 func (w *world) position(key string) Point {
 	switch key {
 	case "left_target_position":

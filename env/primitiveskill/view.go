@@ -16,11 +16,11 @@ var eye = func() rays.Eye {
 	return rays.Eye{At: seen(from), Pitch: down, FOV: 180 / math.Pi}
 }()
 
-// seen brings a place into the frame of pictures: y to the right, z up, and x
-// towards the eye.
+// seen converts a position to the frame of pictures: y to the right, z up, and x towards
+// the eye.
 func seen(p Point) rays.Vec { return rays.V(p.Y, p.Z, -p.X) }
 
-// solid returns a form around a place.
+// solid returns a form around a position.
 func solid(form rays.Form, at Point, x, y, z float64, c color.RGBA) rays.Solid {
 	half := rays.V(y, z, x)
 	return rays.Solid{Form: form, Lo: seen(at).Sub(half), Hi: seen(at).Add(half), Color: c}
@@ -110,7 +110,7 @@ func ground(name string, table bool, from, dir rays.Vec) (t float64, c color.RGB
 	return lit(wood, 7)
 }
 
-// off is how far a number is from the next multiple of a tenth.
+// off is the distance of a number from the nearest multiple of 0.1.
 func off(v float64) float64 { return math.Abs(v - math.Round(v*10)/10) }
 
 // arm draws the robot: a base, two beams of balls and the gripper.
