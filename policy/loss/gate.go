@@ -88,8 +88,8 @@ func (p SAPO) Terms(t *Terms, b *Batch[float64]) error {
 	return nil
 }
 
-// GMPO maximises the geometric mean of a row's clipped token ratios, which a
-// single wild token cannot dominate. With δ = new − old log-prob and Ā the mean
+// GMPO maximises the geometric mean of a row's clipped token ratios, which a single
+// outlier cannot dominate. With δ = new − old log-prob and Ā the mean
 // advantage of the row's n counted tokens,
 //
 //	δ' = sgn(A)·min(sgn(A)·δ, sgn(A)·clip(δ, −Low, High))

@@ -2,16 +2,16 @@ package loss
 
 import "math"
 
-// maxLogRatio bounds a log-ratio before it is exponentiated, where a loss asks
-// for it: exp(20) is about 4.9e8. It is verl's constant.
+// maxLogRatio is the limit to which losses clamp a log-ratio before exp: exp(20) is about
+// 4.9e8. It is verl's constant.
 const maxLogRatio = 20
 
-// maxLogTurn caps the log-ratio of rows and turns, after verl's GSPO.
+// maxLogTurn is the upper limit of the log-ratio of rows and turns, after verl's GSPO.
 const maxLogTurn = 10
 
-// The helpers below carry a value together with its derivative. At a kink they
-// take the mean of both sides for max and min, and pass the derivative at the
-// edges of a clamp, which is what automatic differentiation in PyTorch does.
+// The functions below return a value together with its derivative. Where there is no
+// derivative, max and min return the mean of both sides, and clamp the derivative at its
+// edges, as automatic differentiation in PyTorch does.
 
 func maxOf(a, da, b, db float64) (v, dv float64) {
 	switch {
@@ -33,8 +33,8 @@ func minOf(a, da, b, db float64) (v, dv float64) {
 	return a, (da + db) / 2
 }
 
-// clamp returns x inside [lo, hi] and the factor that its derivative takes: 1
-// inside, 0 outside.
+// clamp returns x limited to [lo, hi] and the factor of its derivative: 1 inside, 0
+// outside.
 func clamp(x, lo, hi float64) (v, pass float64) {
 	switch {
 	case x < lo:
@@ -45,8 +45,7 @@ func clamp(x, lo, hi float64) (v, pass float64) {
 	return x, 1
 }
 
-// capped bounds a log-ratio for statistics, so that one wild token leaves a
-// readable number instead of infinity.
+// capped clamps a log-ratio for statistics, so that an outlier cannot make them infinite.
 func capped(logRatio float64) float64 {
 	return math.Max(-maxLogRatio, math.Min(maxLogRatio, logRatio))
 }

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// CorrectionMetrics say how far rollout and trainer are apart. Means are over
-// counted tokens unless a row is named; everything is 0 when there is none.
+// CorrectionMetrics describe the difference between rollout and trainer. Means are over
+// counted tokens unless a row is named; everything is 0 if there is none.
 type CorrectionMetrics struct {
 	Tokens, Rows int // counted tokens, rows with any
 
@@ -18,9 +18,9 @@ type CorrectionMetrics struct {
 	// EffectiveSize is (Σ w)²/(n·Σ w²) of the bounded weights, in (0, 1]; 0 when
 	// all were dropped.
 	EffectiveSize float64
-	NormFactor    float64 // what Normalize divided by; 0 when it did not
+	NormFactor    float64 // divisor of Normalize; 0 without it
 
-	Rejected     float64 // share of tokens taken out of the mask
+	Rejected     float64 // share of tokens removed from the mask
 	RejectedRows float64 // share of rows that lost a token
 
 	KL       float64 // mean of rollout − trainer log-prob: estimates KL(rollout‖trainer)
@@ -63,7 +63,7 @@ func (m CorrectionMetrics) All() iter.Seq2[string, float64] {
 	}
 }
 
-// divergence measures what needs no weights.
+// divergence computes the metrics that need no weights.
 func (m *CorrectionMetrics) divergence(d *Corrected, offsets []int, mask []bool) {
 	m.Tokens, m.Rows = count(offsets, mask)
 	if m.Tokens == 0 {
