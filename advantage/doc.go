@@ -51,7 +51,7 @@
 //	default_gae              TrajectoryOutcome   all reward at the end of the episode
 //	token_level_gae          TrajectoryToken     masked_gae across rows
 //	turn_level_gae           TrajectoryTurn      turns are the steps; critic on first tokens
-//	trajectory_bi_level_gae  TrajectoryBiLevel   turn-level and token-level advantages, mixed
+//	trajectory_bi_level_gae  TrajectoryBiLevel   discount between turns, mixed with the plain recursion
 //	bi_level_gae_published   TrajectoryTwoPass   bi_level_gae across rows
 //	no_concat_gae[_last]     NoConcat            rows are the steps
 //

@@ -39,8 +39,8 @@ const (
 	MaskGAE       Mask = "gae"       // GAE, which has to be there
 )
 
-// Site names the tokens whose rewards an estimator counts. A reward anywhere
-// elsewhere is silently ignored, so it must be placed accordingly.
+// Site names the tokens whose rewards an estimator counts. Rewards on other
+// tokens are silently ignored.
 type Site string
 
 // The sites of Spec.

@@ -2,9 +2,9 @@ package advantage
 
 import "math"
 
-// TrajectoryBiLevel is the newest bi-level estimation of VAGEN: one recursion
-// over the tokens of an episode whose clock ticks slower inside a turn than
-// between turns, mixed with the plain one.
+// TrajectoryBiLevel is the newest bi-level estimation of VAGEN: a recursion
+// over the tokens of an episode that discounts only between turns, mixed with the
+// plain one.
 //
 // Over the tokens p1 < … < pn that the model wrote in an episode,
 //
