@@ -13,8 +13,8 @@ type Rows struct {
 // Len returns the number of rows.
 func (r *Rows) Len() int { return max(0, len(r.Offsets)-1) }
 
-// Wanted selects the numbers that Score computes.
-type Wanted struct {
+// ScoreRequest selects the numbers that Score computes.
+type ScoreRequest struct {
 	LogProbs  bool // under the policy, at the temperature
 	Reference bool // log-probs under the reference policy
 	Values    bool // of the critic
@@ -129,7 +129,7 @@ type Stats struct {
 type Learner interface {
 	Policy
 	// Score computes log-probs and values at the tokens where want is set.
-	Score(ctx context.Context, rows *Rows, want []bool, what Wanted, temperature float64) (*Scores, error)
+	Score(ctx context.Context, rows *Rows, want []bool, what ScoreRequest, temperature float64) (*Scores, error)
 	// Update takes one optimiser step.
 	Update(ctx context.Context, b *Batch, o Objective, opt Optimizer) (Stats, error)
 	// Save writes a checkpoint to dir, which must not exist or be empty.
@@ -168,24 +168,24 @@ type Exporter interface {
 	Export(ctx context.Context, dir string) error
 }
 
-// Gauged is a Learner that reports its use of the machine.
-type Gauged interface {
+// MetricsReporter is a Learner that reports its use of the machine.
+type MetricsReporter interface {
 	// Gauges returns figures by name, such as device_memory_mb in 10⁶ bytes. It does not
 	// wait for work in progress.
 	Gauges() map[string]float64
 }
 
-// Lender is a Learner that can copy its policy, so that rollouts are sampled from the
+// PolicySnapshotter is a Learner that can copy its policy, so that rollouts are sampled from the
 // copy while the learner continues training.
-type Lender interface {
-	// Lend returns a copy of the current policy.
-	Lend(ctx context.Context) (Lent, error)
+type PolicySnapshotter interface {
+	// SnapshotPolicy returns a copy of the current policy.
+	SnapshotPolicy(ctx context.Context) (PolicySnapshot, error)
 }
 
-// Lent is an immutable copy of a policy. It may be used from another goroutine than its
+// PolicySnapshot is an immutable copy of a policy. It may be used from another goroutine than its
 // learner, and samples what the learner would have sampled when it was copied. It must
 // be closed before its learner is.
-type Lent interface {
+type PolicySnapshot interface {
 	Policy
 	// Close frees the copy.
 	Close() error

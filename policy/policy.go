@@ -117,21 +117,21 @@ type Completion struct {
 	Text     string    // the response without end-of-turn token
 	Stop     Stop
 	Images   []Image // images of the context, in order
-	Used     Used    // for policies behind an API, if the service reports it
+	Usage    Usage   // for policies behind an API, if the service reports it
 	// Err means that this conversation cannot continue, for a reason of its own; the
 	// other completions of the call are valid. It wraps ErrNoRoom if the conversation
 	// has reached the model's context length.
 	Err error
 }
 
-// Used is the token usage and cost of a response, as counted by a service.
-type Used struct {
+// Usage is the token usage and cost of a response, as counted by a service.
+type Usage struct {
 	PromptTokens, CompletionTokens int64   // reasoning is part of the completion
 	Cost                           float64 // 0 without a price
 }
 
 // Add adds the usage v.
-func (u *Used) Add(v Used) {
+func (u *Usage) Add(v Usage) {
 	u.PromptTokens += v.PromptTokens
 	u.CompletionTokens += v.CompletionTokens
 	u.Cost += v.Cost

@@ -42,7 +42,7 @@ environments are closed, for which --drain-timeout is allowed.
 type service struct {
 	remote.ServerOptions
 	addr      string
-	envs      cli.Texts
+	envs      cli.StringList
 	protocols string
 	keyEnv    string
 	keyFile   string

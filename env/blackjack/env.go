@@ -111,7 +111,7 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 			parts = append(parts, reward.Part{Name: PartGame, Value: -1})
 		}
 	case Stand, Stick:
-		parts, won = e.settle()
+		parts, won = e.playDealer()
 	default:
 		valid = false
 		parts = append(parts, reward.Part{Name: PartInvalid, Value: e.o.InvalidReward})
@@ -136,8 +136,8 @@ func (e *Env) state() string {
 		e.player.Sum(), e.dealer[0].Value, e.player.Ace(), e.player.Sum() > 21)
 }
 
-// settle plays the dealer's turn and compares the hands.
-func (e *Env) settle() (parts reward.Parts, won bool) {
+// playDealer plays the dealer's turn and compares the hands.
+func (e *Env) playDealer() (parts reward.Parts, won bool) {
 	e.over = true
 	for e.dealer.Sum() < 17 {
 		e.dealer = append(e.dealer, e.deck.card())

@@ -65,10 +65,10 @@ func (o *Options) Validate() error {
 	f.OneOf("render_mode", o.RenderMode, Text, Vision)
 	f.OneOf("prompt_format", o.PromptFormat, "no_think", "free_think", "grounding", "worldmodeling", "grounding_worldmodeling")
 	if o.UseStateReward && !strings.Contains(o.PromptFormat, "grounding") && !strings.Contains(o.PromptFormat, "worldmodeling") {
-		f.Add("use_state_reward", "the format %q contains no statements about the state; use grounding, worldmodeling or grounding_worldmodeling", o.PromptFormat)
+		f.Addf("use_state_reward", "the format %q contains no statements about the state; use grounding, worldmodeling or grounding_worldmodeling", o.PromptFormat)
 	}
 	if o.MaxActions != 1 {
-		f.Add("max_actions_per_step", "%d, must be 1", o.MaxActions)
+		f.Addf("max_actions_per_step", "%d, must be 1", o.MaxActions)
 	}
 	f.ActionSep(o.ActionSep)
 	f.ImagePlaceholder(o.ImagePlaceholder)

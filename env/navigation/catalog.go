@@ -256,8 +256,8 @@ func kindOf(name string) *kind {
 	return k
 }
 
-// spoken splits the name of a type into words: GarbageCan becomes "garbage can".
-func spoken(name string) string {
+// spacedName splits the name of a type into words: GarbageCan becomes "garbage can".
+func spacedName(name string) string {
 	var b strings.Builder
 	runes := []rune(name)
 	for i, r := range runes {

@@ -105,7 +105,7 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 }
 
 // Step plays the actions of one response, if its format is correct. No response text
-// makes it fail. As in the originals, turns after the end are played, too, and are
+// makes it fail. As in the originals, turns after the end are turnResult, too, and are
 // rewarded again at the target.
 func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	if err := e.calls.Step(ctx, e.scene != nil); err != nil {
@@ -113,14 +113,14 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	}
 	r := e.parser.Parse(response)
 	if e.o.Rules == Next {
-		r = words.Hold(r, false)
+		r = words.EnforceFormat(r, false)
 	}
 	before := e.agent
 	e.formatted = e.formatted && r.FormatCorrect
 	t := e.play(r)
 	out := env.Outcome{Response: r, Done: t.done, Success: t.success}
-	e.measure(&out, t, before)
-	e.pay(&out, t)
+	e.setMetrics(&out, t, before)
+	e.setRewards(&out, t)
 	if e.o.UseStateReward {
 		pay.Claims(&out, out.Response.FormatCorrect && t.valid, pay.Turn[Agent]{
 			Env: "navigation", Before: before, After: e.agent,
@@ -138,8 +138,8 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 // Close closes the environment.
 func (e *Env) Close() error { return e.calls.Close() }
 
-// played is the result of a turn's actions.
-type played struct {
+// turnResult is the result of a turn's actions.
+type turnResult struct {
 	words   []string // of the executed actions
 	valid   bool     // the turn counts as valid
 	done    bool
@@ -149,7 +149,7 @@ type played struct {
 // play executes the actions of a response until one is unknown, the target is reached
 // or the actions are used up. Under the legacy rules a turn is valid if it has actions
 // and all are known, under the lite rules if at least one was executed.
-func (e *Env) play(r reward.Response) (t played) {
+func (e *Env) play(r reward.Response) (t turnResult) {
 	t.valid = len(r.Actions) > 0
 	if r.FormatCorrect {
 		for i, word := range r.Actions {
@@ -192,8 +192,8 @@ func (e *Env) arrived() bool {
 	return e.agent.distance(e.task.Target.X, e.task.Target.Z) <= e.o.SuccessThreshold
 }
 
-// measure sets the metrics.
-func (e *Env) measure(out *env.Outcome, t played, before Agent) {
+// setMetrics sets the metrics.
+func (e *Env) setMetrics(out *env.Outcome, t turnResult, before Agent) {
 	out.Turn = env.Metrics{
 		"action_is_valid":     words.Number(t.valid),
 		"action_is_effective": words.Number(before.i != e.agent.i || before.j != e.agent.j),
@@ -209,8 +209,8 @@ func (e *Env) measure(out *env.Outcome, t played, before Agent) {
 	}
 }
 
-// pay sets the reward parts of a turn.
-func (e *Env) pay(out *env.Outcome, t played) {
+// setRewards sets the reward parts of a turn.
+func (e *Env) setRewards(out *env.Outcome, t turnResult) {
 	if e.o.Rules == Legacy {
 		if t.success {
 			out.Reward.Pay(PartSuccess, legacySuccess)

@@ -23,8 +23,8 @@ var furniture = map[room]struct {
 	bathroom: {[]string{"Bathtub", "SinkCabinet", "Toilet"}, []string{"LaundryHamper", "GarbageCan", "HousePlant", "SinkCabinet", "Box"}, [2]float64{3.8, 5.2}},
 }
 
-// furnished generates a room of a kind.
-func furnished(name string, kind room, r *rand.Rand) *Scene {
+// generateRoom generates a room of a kind.
+func generateRoom(name string, kind room, r *rand.Rand) *Scene {
 	plan := furniture[kind]
 	side := func() float64 {
 		return math.Round((plan.side[0]+r.Float64()*(plan.side[1]-plan.side[0]))/gridSize) * gridSize
@@ -47,13 +47,13 @@ func (s *Scene) fill(always, often []string, r *rand.Rand, ok func() bool) {
 	for _, n := range names {
 		k := kinds[n]
 		for range 30 {
-			center, turns := s.spot(k, r)
+			center, turns := s.drawPosition(k, r)
 			if !s.fits(k, center, turns) {
 				continue
 			}
 			before := s.mark()
-			s.put(k, center, turns, pick(r, k.tints))
-			if s.open() && ok() {
+			s.addObject(k, center, turns, drawWord(r, k.tints))
+			if s.connected() && ok() {
 				break
 			}
 			s.undo(before)
@@ -61,8 +61,8 @@ func (s *Scene) fill(always, often []string, r *rand.Rand, ok func() bool) {
 	}
 }
 
-// spot draws a position for a piece of furniture: with its back to a wall, or anywhere.
-func (s *Scene) spot(k *kind, r *rand.Rand) (center rays.Vec, turns int) {
+// drawPosition draws a position for a piece of furniture: with its back to a wall, or anywhere.
+func (s *Scene) drawPosition(k *kind, r *rand.Rand) (center rays.Vec, turns int) {
 	turns = r.IntN(4)
 	w, d := k.w, k.d
 	if turns%2 != 0 {
@@ -105,8 +105,8 @@ func (s *Scene) fits(k *kind, center rays.Vec, turns int) bool {
 	return true
 }
 
-// open reports whether the free cells are connected, except for small corners.
-func (s *Scene) open() bool {
+// connected reports whether the free cells are connected, except for small corners.
+func (s *Scene) connected() bool {
 	seen := make([]bool, len(s.blocked))
 	total, largest := 0, 0
 	var stack []int
@@ -148,15 +148,15 @@ func (s *Scene) decorate(r *rand.Rand) {
 			continue
 		}
 		for range 1 + r.IntN(3) {
-			if things = s.lay(things, under, k.top, r); len(things) == 0 {
+			if things = s.putOnSurface(things, under, k.top, r); len(things) == 0 {
 				return
 			}
 		}
 	}
 }
 
-// lay puts the first object that fits onto a surface and returns the others.
-func (s *Scene) lay(things []*kind, under Object, top float64, r *rand.Rand) []*kind {
+// putOnSurface puts the first object that fits onto a surface and returns the others.
+func (s *Scene) putOnSurface(things []*kind, under Object, top float64, r *rand.Rand) []*kind {
 	for i, k := range things {
 		turns := s.outward(under)
 		w, d := k.w, k.d
@@ -170,7 +170,7 @@ func (s *Scene) lay(things []*kind, under Object, top float64, r *rand.Rand) []*
 		for range 12 {
 			at := rays.V(under.Center[0]+(r.Float64()-0.5)*free[0], top+k.h/2, under.Center[2]+(r.Float64()-0.5)*free[1])
 			if s.roomFor(at, w, d, top) {
-				s.put(k, at, turns, pick(r, k.tints))
+				s.addObject(k, at, turns, drawWord(r, k.tints))
 				return append(append([]*kind(nil), things[:i]...), things[i+1:]...)
 			}
 		}
@@ -205,8 +205,8 @@ func (s *Scene) roomFor(at rays.Vec, w, d, top float64) bool {
 	return true
 }
 
-// standIn generates a substitute room for an unavailable scene and its tasks.
-func standIn(name string, tasks []Task) (*Scene, error) {
+// substituteScene generates a substitute room for an unavailable scene and its tasks.
+func substituteScene(name string, tasks []Task) (*Scene, error) {
 	h := fnv.New64a()
 	h.Write([]byte(name))
 	r := rng.New(h.Sum64(), rng.Level)
@@ -223,7 +223,7 @@ func standIn(name string, tasks []Task) (*Scene, error) {
 	if hi.X-lo.X > maxSpan || hi.Z-lo.Z > maxSpan {
 		return nil, fmt.Errorf("navigation: %w: scene %q: its tasks span %.1f by %.1f m, must be at most %d", ErrTask, name, hi.X-lo.X, hi.Z-lo.Z, maxSpan)
 	}
-	kind := standInKind(name, r)
+	kind := substituteKind(name, r)
 	s := newScene(name, kind, lo, hi, r)
 	solvable := func() bool {
 		for _, t := range tasks {
@@ -253,9 +253,9 @@ func standIn(name string, tasks []Task) (*Scene, error) {
 	return s, nil
 }
 
-// standInKind returns the kind of room by AI2-THOR's numbering: floor plans below 200 are kitchens, then
+// substituteKind returns the kind of room by AI2-THOR's numbering: floor plans below 200 are kitchens, then
 // living rooms, bedrooms from 300 and bathrooms from 400.
-func standInKind(name string, r *rand.Rand) room {
+func substituteKind(name string, r *rand.Rand) room {
 	var n int
 	if _, err := fmt.Sscanf(name, "FloorPlan%d", &n); err == nil {
 		switch {
@@ -290,7 +290,7 @@ func (s *Scene) reachableFor(t Task) bool {
 func (s *Scene) placeTarget(t Task, r *rand.Rand, ok func() bool) {
 	k := kindOf(t.TargetType)
 	center := rays.V(t.Target.X, max(t.Target.Y, k.h/2), t.Target.Z)
-	tint := pick(r, k.tints)
+	tint := drawWord(r, k.tints)
 	bottom := center.Y - k.h/2
 	for _, width := range []float64{0.6, 0.4, 0.25} {
 		if bottom < 0.15 || bottom > 1.2 {
@@ -299,14 +299,14 @@ func (s *Scene) placeTarget(t Task, r *rand.Rand, ok func() bool) {
 		base := kind{name: "Block", w: max(width, k.w+0.02), h: bottom, d: max(width, k.d+0.02), tints: "beige",
 			parts: []part{{box, 0, 0, 0, 1, 0.95, 1, own}, {box, -0.01, 0.95, -0.01, 1.01, 1, 1.01, ownDark}}}
 		before := s.mark()
-		s.put(&base, rays.V(center.X, bottom/2, center.Z), 0, "beige")
+		s.addObject(&base, rays.V(center.X, bottom/2, center.Z), 0, "beige")
 		if ok() {
 			break
 		}
 		s.undo(before)
 	}
 	blocked := append([]bool(nil), s.blocked...)
-	s.put(k, center, 0, tint)
+	s.addObject(k, center, 0, tint)
 	if !ok() {
 		s.blocked = blocked
 	}

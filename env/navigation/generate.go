@@ -79,7 +79,7 @@ func (s generatedSet) At(i int) (Task, *Scene, error) {
 	if s.style == "long_horizon" {
 		t.Start.Rotation = float64((g.yaw + 180) % 360)
 	}
-	t.Instruction = instruct(s.style, kindOf(o.Type), o.Color, g.scene.room, rng.New(1, rng.Level, uint64(i), uint64(len(s.style)+len(s.split))))
+	t.Instruction = instruction(s.style, kindOf(o.Type), o.Color, g.scene.room, rng.New(1, rng.Level, uint64(i), uint64(len(s.style)+len(s.split))))
 	return t, g.scene, nil
 }
 
@@ -109,16 +109,16 @@ func generate(split string, i int) (generated, error) {
 	for try := range uint64(maxRooms) {
 		r := rng.New(family.Sum64(), rng.Level, uint64(i), try)
 		kind := []room{kitchen, living, bedroom, bathroom}[i%4]
-		scene := furnished(sceneName(split, i), kind, r)
-		if g, ok := assign(scene, r); ok {
+		scene := generateRoom(sceneName(split, i), kind, r)
+		if g, ok := chooseTask(scene, r); ok {
 			return g, nil
 		}
 	}
 	return generated{}, fmt.Errorf("navigation: %w: no task was found in %d rooms of %s", ErrTask, maxRooms, sceneName(split, i))
 }
 
-// assign chooses a target that is unique in its type, and a start.
-func assign(s *Scene, r *rand.Rand) (generated, bool) {
+// chooseTask chooses a target that is unique in its type, and a start.
+func chooseTask(s *Scene, r *rand.Rand) (generated, bool) {
 	for _, target := range r.Perm(len(s.objects)) {
 		o := &s.objects[target]
 		if s.count(o.Type) != 1 {
@@ -133,7 +133,7 @@ func assign(s *Scene, r *rand.Rand) (generated, bool) {
 			}
 			yaw := facing(start, o)
 			eye := rays.Eye{At: rays.V(start.X, eyeHeight, start.Z), Yaw: float64(yaw), FOV: 100}
-			if s.sees(eye, target) && s.reachable(start, o.Center[0], o.Center[2]) {
+			if s.visible(eye, target) && s.reachable(start, o.Center[0], o.Center[2]) {
 				return generated{s, target, start, yaw}, true
 			}
 		}

@@ -28,7 +28,7 @@ type Object struct {
 	Size   [3]float64 // width along x, height, depth along z
 }
 
-// Scene is a furnished room with an occupancy grid of its floor. It is immutable and
+// Scene is a generateRoom room with an occupancy grid of its floor. It is immutable and
 // safe for concurrent use.
 type Scene struct {
 	name    string
@@ -93,9 +93,9 @@ func (s *Scene) clear(x0, z0, x1, z1 float64) bool {
 	return true
 }
 
-// put adds an object with its centre at center, turned clockwise by a number of quarter
+// addObject adds an object with its centre at center, turned clockwise by a number of quarter
 // turns. At 0 its front, the side of greatest depth, faces north.
-func (s *Scene) put(k *kind, center rays.Vec, turns int, tint string) {
+func (s *Scene) addObject(k *kind, center rays.Vec, turns int, tint string) {
 	w, d := k.w, k.d
 	if turns%2 != 0 {
 		w, d = d, w
@@ -149,17 +149,17 @@ func (s *Scene) block(x0, z0, x1, z1 float64) {
 	}
 }
 
-// mark is a scene's state for undo.
-type mark struct {
+// sceneState is a scene's state for undo.
+type sceneState struct {
 	objects, solids int
 	blocked         []bool
 }
 
-func (s *Scene) mark() mark {
-	return mark{len(s.objects), len(s.solids), append([]bool(nil), s.blocked...)}
+func (s *Scene) mark() sceneState {
+	return sceneState{len(s.objects), len(s.solids), append([]bool(nil), s.blocked...)}
 }
 
-func (s *Scene) undo(m mark) {
+func (s *Scene) undo(m sceneState) {
 	s.objects, s.solids, s.blocked = s.objects[:m.objects], s.solids[:m.solids], m.blocked
 }
 
@@ -183,8 +183,8 @@ func (s *Scene) Objects() []Object { return s.objects }
 // Bounds returns the positions of the walls: the room is between (x0, z0) and (x1, z1).
 func (s *Scene) Bounds() (x0, z0, x1, z1 float64) { return s.lo.X, s.lo.Z, s.hi.X, s.hi.Z }
 
-// pick draws one of the words of a list.
-func pick(r *rand.Rand, list string) string {
+// drawWord draws one of the words of a list.
+func drawWord(r *rand.Rand, list string) string {
 	words := strings.Fields(list)
 	return words[r.IntN(len(words))]
 }

@@ -14,14 +14,14 @@ import (
 // are in metres over the floor, with two decimals; directions are ahead, right, left
 // and back, relative to the agent's view.
 type State struct {
-	TargetType string     `json:"target_obj_type"`
-	Distance   float64    `json:"target_distance_to_player"`
-	Direction  string     `json:"target_direction_to_player"`
-	Visible    []Sighting `json:"visible_objects"` // nearest first
+	TargetType string          `json:"target_obj_type"`
+	Distance   float64         `json:"target_distance_to_player"`
+	Direction  string          `json:"target_direction_to_player"`
+	Visible    []VisibleObject `json:"visible_objects"` // nearest first
 }
 
-// Sighting is an object in view.
-type Sighting struct {
+// VisibleObject is an object in view.
+type VisibleObject struct {
 	Type      string  `json:"type"`
 	Direction string  `json:"direction_to_player"`
 	Distance  float64 `json:"distance_to_player"`
@@ -72,8 +72,8 @@ func (a Agent) distance(x, z float64) float64 {
 	return math.Hypot(x-ax, z-az)
 }
 
-// cents rounds to two decimals, as Python's round does.
-func cents(v float64) float64 {
+// roundCents rounds to two decimals, as Python's round does.
+func roundCents(v float64) float64 {
 	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'f', 2, 64), 64)
 	if err != nil {
 		return v
@@ -84,17 +84,17 @@ func cents(v float64) float64 {
 // state describes the world from an agent's view, with at most MaxObjects objects.
 func (e *Env) state(a Agent) State {
 	t := e.task.Target
-	s := State{TargetType: e.task.TargetType, Distance: cents(a.distance(t.X, t.Z)), Direction: a.direction(t.X, t.Z), Visible: []Sighting{}}
+	s := State{TargetType: e.task.TargetType, Distance: roundCents(a.distance(t.X, t.Z)), Direction: a.direction(t.X, t.Z), Visible: []VisibleObject{}}
 	x, z := a.Position()
 	eye := rays.Eye{At: rays.V(x, eyeHeight, z), Yaw: a.Yaw(), Pitch: float64(a.Horizon), FOV: e.o.FOV}
 	for i := range e.scene.objects {
-		if !e.scene.sees(eye, i) {
+		if !e.scene.visible(eye, i) {
 			continue
 		}
 		c := e.scene.objects[i].Center
-		s.Visible = append(s.Visible, Sighting{e.scene.objects[i].Type, a.direction(c[0], c[2]), cents(a.distance(c[0], c[2]))})
+		s.Visible = append(s.Visible, VisibleObject{e.scene.objects[i].Type, a.direction(c[0], c[2]), roundCents(a.distance(c[0], c[2]))})
 	}
-	slices.SortStableFunc(s.Visible, func(p, q Sighting) int {
+	slices.SortStableFunc(s.Visible, func(p, q VisibleObject) int {
 		switch {
 		case p.Distance < q.Distance:
 			return -1

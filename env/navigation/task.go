@@ -37,7 +37,7 @@ type Task struct {
 	Instruction string   `json:"instruction"`
 }
 
-// ErrTask is wrapped by errors about tasks that can't be played.
+// ErrTask is wrapped by errors about tasks that can't be turnResult.
 var ErrTask = errors.New("bad task")
 
 // TaskSet is a list of tasks with their scenes. Its methods are safe for
@@ -125,7 +125,7 @@ func NewTaskSet(tasks []Task, name string) (TaskSet, error) {
 				made, err := generate(split, i)
 				return made.scene, err
 			}
-			return standIn(scene, group)
+			return substituteScene(scene, group)
 		})
 	}
 	return s, nil

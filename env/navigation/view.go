@@ -59,9 +59,9 @@ func (s *Scene) wall(from, dir rays.Vec) (t float64, rgb color.RGBA, surface int
 // visibility is the visible range in metres, as in the original.
 const visibility = 10
 
-// sees reports whether an object is in the picture, within the visible range, and part
+// visible reports whether an object is in the picture, within the visible range, and part
 // of its centre is not hidden.
-func (s *Scene) sees(eye rays.Eye, object int) bool {
+func (s *Scene) visible(eye rays.Eye, object int) bool {
 	o := &s.objects[object]
 	middle := rays.Vec{X: o.Center[0], Y: o.Center[1], Z: o.Center[2]}
 	if d := middle.Sub(eye.At); d.Dot(d) > visibility*visibility {

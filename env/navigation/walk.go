@@ -142,10 +142,10 @@ func (s State) Sentence() string {
 			fmt.Fprintf(&b, "The %s is ahead, %.2f m away. ", name, away)
 		}
 	}
-	where(spoken(s.TargetType), s.Direction, s.Distance)
+	where(spacedName(s.TargetType), s.Direction, s.Distance)
 	for _, v := range s.Visible {
 		if v.Type != s.TargetType {
-			where(spoken(v.Type), v.Direction, v.Distance)
+			where(spacedName(v.Type), v.Direction, v.Distance)
 		}
 	}
 	return strings.TrimSpace(b.String())

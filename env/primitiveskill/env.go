@@ -87,14 +87,14 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 
 // Step runs the skills of one response. No response text makes it fail. The episode is
 // done when the task is solved or the skills are used up. As in the originals, turns
-// after the end are played, too.
+// after the end are turnResult, too.
 func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	if err := e.calls.Step(ctx, e.world != nil); err != nil {
 		return env.Outcome{}, err
 	}
 	r := e.parser.Parse(response)
 	if e.o.Rules == Next {
-		r = words.Hold(r, false)
+		r = words.EnforceFormat(r, false)
 	}
 	before := e.world
 	was := e.task.judge(before).potential()
@@ -107,7 +107,7 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 		out.Turn["format_correct"] = words.Number(r.FormatCorrect)
 	}
 	out.Trajectory = env.Metrics{"success": words.Number(now.success)}
-	e.pay(&out, t, now, now.potential()-was)
+	e.setRewards(&out, t, now, now.potential()-was)
 	if e.o.UseStateReward {
 		pay.Claims(&out, r.FormatCorrect && t.valid, pay.Turn[*world]{
 			Env: "primitive_skill", Before: before, After: e.world,
@@ -119,8 +119,8 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	return out, nil
 }
 
-// played is the result of a turn's skills.
-type played struct {
+// turnResult is the result of a turn's skills.
+type turnResult struct {
 	words []string // of the skills run
 	valid bool     // there are actions, and all were run
 	done  bool
@@ -128,7 +128,7 @@ type played struct {
 
 // play runs the skills of a response until one is not valid, the task is solved or
 // the skills of the episode are used up.
-func (e *Env) play(r reward.Response) (t played) {
+func (e *Env) play(r reward.Response) (t turnResult) {
 	for i, text := range r.Actions {
 		s, ok := e.task.parseSkill(text)
 		if !ok {
@@ -146,8 +146,8 @@ func (e *Env) play(r reward.Response) (t played) {
 	return t
 }
 
-// pay sets the reward parts of a turn.
-func (e *Env) pay(out *env.Outcome, t played, now verdict, progress float64) {
+// setRewards sets the reward parts of a turn.
+func (e *Env) setRewards(out *env.Outcome, t turnResult, now verdict, progress float64) {
 	if t.valid && out.Response.FormatCorrect {
 		out.Reward.Pay(PartFormat, e.o.FormatReward)
 	}

@@ -37,26 +37,26 @@ func Solve(_ *rand.Rand, e *Env, world World) Skill {
 	case AlignTwoCube:
 		for _, name := range []string{"red_cube", "green_cube"} {
 			if b := w.body(name); math.Abs(b.at.X) > 0.005 || w.holding(name) {
-				return w.bring(name, w.lane(name))
+				return w.pickOrPlace(name, w.freeLinePosition(name))
 			}
 		}
 	case PlaceTwoCube:
 		if b := w.body("red_cube"); math.Hypot(b.at.X-leftTarget.X, b.at.Y-leftTarget.Y) > 0.02 || w.holding("red_cube") {
-			return w.bring("red_cube", leftTarget)
+			return w.pickOrPlace("red_cube", leftTarget)
 		}
-		return w.bring("green_cube", rightTarget)
+		return w.pickOrPlace("green_cube", rightTarget)
 	case StackThreeCube:
 		if v := e.task.judge(w); !v.flagged("stage1_success") {
-			return w.bring("red_cube", w.body("green_cube").at)
+			return w.pickOrPlace("red_cube", w.body("green_cube").at)
 		}
-		return w.bring("purple_cube", w.body("red_cube").at)
+		return w.pickOrPlace("purple_cube", w.body("red_cube").at)
 	case PutAppleInDrawer:
 		point := w.position("drawer_position")
 		if v := e.task.judge(w); !v.flagged("stage1_success") {
 			if w.drawer.open < 0.25 { // too narrow to put something in
 				return Skill{Name: Push, At: Point{drawerX, w.drawer.front() - 0.03, drawerZ}, To: Point{drawerX, -0.3, drawerZ}}
 			}
-			s := w.bring("apple", point)
+			s := w.pickOrPlace("apple", point)
 			if s.Name == Place {
 				s.At.Z = 0.4
 			}
@@ -67,17 +67,17 @@ func Solve(_ *rand.Rand, e *Env, world World) Skill {
 	return Skill{Name: Push, At: Point{0, 0, high}, To: Point{0, 0, high}}
 }
 
-// bring picks an object, or places it if it is held.
-func (w *world) bring(name string, to Point) Skill {
+// pickOrPlace picks an object, or places it if it is held.
+func (w *world) pickOrPlace(name string, to Point) Skill {
 	if w.holding(name) {
 		return Skill{Name: Place, At: Point{to.X, to.Y, high}}
 	}
 	return Skill{Name: Pick, At: w.body(name).at}
 }
 
-// lane returns a position for a cube on the line x = 0, close to its own y and away from
+// freeLinePosition returns a position for a cube on the line x = 0, close to its own y and away from
 // other cubes.
-func (w *world) lane(name string) Point {
+func (w *world) freeLinePosition(name string) Point {
 	b := w.body(name)
 	y := b.at.Y
 	if w.holding(name) {
@@ -111,13 +111,13 @@ func (v verdict) flagged(name string) bool {
 
 // Clumsy picks objects at random and puts them anywhere in the workspace.
 func Clumsy(r *rand.Rand, e *Env, world World) Skill {
-	p := Point{between(r, e.task.workspace[0]), between(r, e.task.workspace[1]), between(r, e.task.workspace[2])}
+	p := Point{uniform(r, e.task.workspace[0]), uniform(r, e.task.workspace[1]), uniform(r, e.task.workspace[2])}
 	w := world.w
 	switch {
 	case w.held >= 0:
 		return Skill{Name: Place, At: p}
 	case r.IntN(3) == 0:
-		return Skill{Name: Push, At: p, To: Point{between(r, e.task.workspace[0]), between(r, e.task.workspace[1]), p.Z}}
+		return Skill{Name: Push, At: p, To: Point{uniform(r, e.task.workspace[0]), uniform(r, e.task.workspace[1]), p.Z}}
 	}
 	return Skill{Name: Pick, At: w.bodies[r.IntN(len(w.bodies))].at}
 }

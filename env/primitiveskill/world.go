@@ -136,7 +136,7 @@ func (w *world) place(p Point) {
 	i := w.held
 	w.held = -1
 	w.bodies[i].at = p
-	w.rest(i)
+	w.comeToRest(i)
 }
 
 // release drops the held body at the arm's home position.
@@ -146,10 +146,10 @@ func (w *world) release() {
 	}
 }
 
-// rest brings a falling body to rest: on the highest body below whose centre is under
+// comeToRest brings a falling body to rest: on the highest body below whose centre is under
 // its own, otherwise on the ground or in the drawer. A body that hits another one away
 // from its centre slides off.
-func (w *world) rest(i int) {
+func (w *world) comeToRest(i int) {
 	b := &w.bodies[i]
 	for range len(w.bodies) + 1 {
 		under := -1
@@ -184,8 +184,8 @@ func (w *world) ground(x, y float64) float64 {
 	return 0
 }
 
-// settle lets all unsupported bodies fall, lowest first.
-func (w *world) settle() {
+// dropUnsupported lets all unsupported bodies fall, lowest first.
+func (w *world) dropUnsupported() {
 	order := make([]int, 0, len(w.bodies))
 	for i := range w.bodies {
 		if i != w.held {
@@ -232,10 +232,10 @@ func (w *world) push(from, to Point) {
 	for i := range moved {
 		if by := moved[i]; by > 0 {
 			moved[i] = 0
-			w.carry(i, sweep, by, moved)
+			w.moveWithLoad(i, sweep, by, moved)
 		}
 	}
-	w.settle()
+	w.dropUnsupported()
 }
 
 // stroke is the path of the gripper over the table.
@@ -262,9 +262,9 @@ func (s stroke) shift(b *body) float64 {
 	return s.length + contact - along
 }
 
-// carry moves a body with the bodies on top of it, and pushes those it collides with.
+// moveWithLoad moves a body with the bodies on top of it, and pushes those it collides with.
 // moved holds the remaining distances of the stroke; bodies on top move along instead.
-func (w *world) carry(i int, s stroke, by float64, moved []float64) {
+func (w *world) moveWithLoad(i int, s stroke, by float64, moved []float64) {
 	was := w.bodies[i]
 	w.bodies[i].at.X += s.ux * by
 	w.bodies[i].at.Y += s.uy * by
@@ -279,15 +279,15 @@ func (w *world) carry(i int, s stroke, by float64, moved []float64) {
 			moved[j] = 0
 		case w.over(o, b) && math.Abs(o.at.Z-b.at.Z) < b.half:
 			gap := (o.at.X-b.at.X)*s.ux + (o.at.Y-b.at.Y)*s.uy
-			if ahead := o.half + b.half + 0.001 - gap; gap >= 0 && by < maxCarry {
-				w.carry(j, s, min(ahead, maxCarry), moved)
+			if ahead := o.half + b.half + 0.001 - gap; gap >= 0 && by < maxMove {
+				w.moveWithLoad(j, s, min(ahead, maxMove), moved)
 			}
 		}
 	}
 }
 
-// maxCarry limits chains of bodies that push each other.
-const maxCarry = 1
+// maxMove limits chains of bodies that push each other.
+const maxMove = 1
 
 // slide moves the drawer's front when the gripper passes it: from outside it closes the
 // drawer, from inside it opens it.

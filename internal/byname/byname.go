@@ -15,8 +15,8 @@ import (
 // Table holds entries by name. The zero value is empty and ready, and all methods
 // are safe for concurrent use.
 type Table[T any] struct {
-	mu     sync.RWMutex
-	things map[string]T
+	mu      sync.RWMutex
+	entries map[string]T
 }
 
 // Add registers an entry under a name. If the name is taken it changes nothing and
@@ -24,13 +24,13 @@ type Table[T any] struct {
 func (t *Table[T]) Add(name string, thing T) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, taken := t.things[name]; taken {
+	if _, taken := t.entries[name]; taken {
 		return false
 	}
-	if t.things == nil {
-		t.things = map[string]T{}
+	if t.entries == nil {
+		t.entries = map[string]T{}
 	}
-	t.things[name] = thing
+	t.entries[name] = thing
 	return true
 }
 
@@ -39,17 +39,17 @@ func (t *Table[T]) Add(name string, thing T) bool {
 func (t *Table[T]) AddAll(things map[string]T) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.things == nil {
-		t.things = make(map[string]T, len(things))
+	if t.entries == nil {
+		t.entries = make(map[string]T, len(things))
 	}
-	maps.Copy(t.things, things)
+	maps.Copy(t.entries, things)
 }
 
 // Get returns the entry with a name. If there is none, the error wraps unknown and lists
 // the nearest name and all names.
 func (t *Table[T]) Get(name string, unknown error) (T, error) {
 	t.mu.RLock()
-	thing, ok := t.things[name]
+	thing, ok := t.entries[name]
 	t.mu.RUnlock()
 	if ok {
 		return thing, nil
@@ -62,5 +62,5 @@ func (t *Table[T]) Get(name string, unknown error) (T, error) {
 func (t *Table[T]) Names() []string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return slices.Sorted(maps.Keys(t.things))
+	return slices.Sorted(maps.Keys(t.entries))
 }

@@ -20,14 +20,14 @@ func Options(args []string) (map[string]any, error) {
 	return o.Options, nil
 }
 
-// Texts is a flag that may be given several times.
-type Texts []string
+// StringList is a flag that may be given several times.
+type StringList []string
 
 // String implements flag.Value.
-func (t *Texts) String() string { return fmt.Sprint([]string(*t)) }
+func (t *StringList) String() string { return fmt.Sprint([]string(*t)) }
 
 // Set implements flag.Value.
-func (t *Texts) Set(s string) error {
+func (t *StringList) Set(s string) error {
 	*t = append(*t, s)
 	return nil
 }

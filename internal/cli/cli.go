@@ -140,7 +140,7 @@ func (c *Command) run(ctx context.Context, path string, s Streams, args []string
 	}
 	args, err := parse(f, args)
 	if err != nil {
-		return Usagef("%s: %s; see %s --help", path, complaint(f, err), path)
+		return Usagef("%s: %s; see %s --help", path, rewordFlagError(f, err), path)
 	}
 	if n := len(args); n < c.Min || c.Max >= 0 && n > c.Max {
 		return Usagef("%s: found %d arguments; usage: %s", path, n, c.synopsis(path))
@@ -185,8 +185,8 @@ func parse(f *flag.FlagSet, args []string) ([]string, error) {
 	return rest, nil
 }
 
-// complaint rewords an error of a FlagSet.
-func complaint(f *flag.FlagSet, err error) string {
+// rewordFlagError rewords an error of a FlagSet.
+func rewordFlagError(f *flag.FlagSet, err error) string {
 	text := err.Error()
 	name, unknown := strings.CutPrefix(text, "flag provided but not defined: -")
 	if !unknown {

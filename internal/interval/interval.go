@@ -25,7 +25,7 @@ type Estimate struct {
 //	(p + z²/2n ± z·√(p(1−p)/n + z²/4n²)) / (1 + z²/n)
 func Share(successes, n int) Estimate {
 	if n == 0 {
-		return nothing
+		return unknown
 	}
 	z := distuv.UnitNormal.Quantile(0.5 + Level/2)
 	p, m := float64(successes)/float64(n), float64(n)
@@ -34,7 +34,7 @@ func Share(successes, n int) Estimate {
 	return Estimate{Mean: p, Low: max(0, (mid-half)/scale), High: min(1, (mid+half)/scale), N: n}
 }
 
-var nothing = Estimate{Mean: math.NaN(), Low: math.NaN(), High: math.NaN()}
+var unknown = Estimate{Mean: math.NaN(), Low: math.NaN(), High: math.NaN()}
 
 // Mean is the mean of a sample with Student's interval: mean ± t·s/√n, where s is the
 // standard deviation with divisor n−1 and t has n−1 degrees of freedom. A single number
@@ -42,7 +42,7 @@ var nothing = Estimate{Mean: math.NaN(), Low: math.NaN(), High: math.NaN()}
 func Mean(xs []float64) Estimate {
 	n := float64(len(xs))
 	if n == 0 {
-		return nothing
+		return unknown
 	}
 	var sum, squares float64
 	for _, x := range xs {

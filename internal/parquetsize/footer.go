@@ -26,7 +26,7 @@ func Footer(r io.ReaderAt, size int64) error {
 		return err
 	}
 	w := walker{data: raw}
-	if w.record(0); w.err != nil {
+	if w.structFields(0); w.err != nil {
 		return fmt.Errorf("%w: footer: %w", ErrSize, w.err)
 	}
 	return nil
@@ -92,8 +92,8 @@ func (w *walker) byte() byte {
 	return b
 }
 
-// record walks over the fields of a struct.
-func (w *walker) record(depth int) {
+// structFields walks over the fields of a struct.
+func (w *walker) structFields(depth int) {
 	for w.err == nil {
 		head := w.byte()
 		if head == kindStop {
@@ -136,7 +136,7 @@ func (w *walker) value(kind byte, depth int) {
 			w.items(n, depth, kinds>>4, kinds&15)
 		}
 	case kindStruct:
-		w.record(depth)
+		w.structFields(depth)
 	default:
 		w.fail("a value of the unknown kind %d", kind)
 	}

@@ -104,7 +104,7 @@ func chunk(m *format.ColumnMetaData, r io.ReaderAt, size, most int64) (unfolded 
 // header reads the header of a page and returns its length, too.
 func header(r io.ReaderAt, at, end int64) (*format.PageHeader, int64, error) {
 	for longest := 1 << 12; ; longest *= 16 { // headers contain values, as statistics
-		raw, err := some(r, at, end, longest)
+		raw, err := readSome(r, at, end, longest)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -154,7 +154,7 @@ func content(r io.ReaderAt, at int64, h *format.PageHeader, codec format.Compres
 	want := uint64(h.UncompressedPageSize)
 	switch codec {
 	case format.Snappy:
-		data, err := some(r, at, end, binary.MaxVarintLen64)
+		data, err := readSome(r, at, end, binary.MaxVarintLen64)
 		if err != nil {
 			return err
 		}
@@ -177,8 +177,8 @@ func content(r io.ReaderAt, at int64, h *format.PageHeader, codec format.Compres
 	return nil
 }
 
-// some reads up to n bytes.
-func some(r io.ReaderAt, at, end int64, n int) ([]byte, error) {
+// readSome reads up to n bytes.
+func readSome(r io.ReaderAt, at, end int64, n int) ([]byte, error) {
 	raw := make([]byte, min(int64(n), end-at))
 	if _, err := r.ReadAt(raw, at); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
@@ -190,7 +190,7 @@ func some(r io.ReaderAt, at, end int64, n int) ([]byte, error) {
 // possible decompressed size.
 func zstdSize(r io.ReaderAt, at, end int64) (size uint64, err error) {
 	const magic, longestBlock = 0xFD2FB528, 128 << 10
-	data, err := some(r, at, end, 18)
+	data, err := readSome(r, at, end, 18)
 	if err != nil {
 		return 0, err
 	}
@@ -218,7 +218,7 @@ func zstdSize(r io.ReaderAt, at, end int64) (size uint64, err error) {
 	}
 	at += int64(n + length)
 	for last := false; !last; {
-		data, err := some(r, at, end, 3)
+		data, err := readSome(r, at, end, 3)
 		if err != nil {
 			return 0, err
 		}

@@ -17,7 +17,7 @@ var gpuFlags = []struct{ name, value string }{
 	// by measured time differs from run to run.
 	{"xla_gpu_autotune_level", "0"},
 	// Deterministic operations. Without this flag two runs of the same seed differed
-	// after one step; with it they were equal. The time per step did not change beyond
+	// after one step; with it they were equal. The time per step did not change exceeds
 	// its variation.
 	{"xla_gpu_deterministic_ops", "true"},
 	// Triton's matrix products ignore the switch for TF32.

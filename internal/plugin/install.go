@@ -18,7 +18,7 @@ type setup struct {
 	goos, goarch string
 	ldConf       string        // the linker's configuration
 	sources      []source      // where to get a plugin, first choice first
-	limit        time.Duration // for the whole installation
+	timeout      time.Duration // for the whole installation
 	log          *slog.Logger
 }
 
@@ -49,7 +49,7 @@ func (s *setup) ensure(ctx context.Context) (Plugin, error) {
 		return p, err
 	}
 	missing := err
-	if env, ok := forbidden(); ok {
+	if env, ok := installDisabledBy(); ok {
 		return Plugin{}, fmt.Errorf("%w; installing one is disabled by $%s", missing, env)
 	}
 	if len(s.sources) == 0 {
@@ -62,7 +62,7 @@ func (s *setup) ensure(ctx context.Context) (Plugin, error) {
 	if err != nil {
 		return Plugin{}, fmt.Errorf("%w; it cannot be installed: %w", missing, err)
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, s.limit, fmt.Errorf("gave up after %v", s.limit))
+	limited, cancel := context.WithTimeoutCause(ctx, s.timeout, fmt.Errorf("gave up after %v", s.timeout))
 	defer cancel()
 	p, err = s.install(limited, dir)
 	switch {
@@ -98,11 +98,11 @@ func (s *setup) install(ctx context.Context, dir string) (Plugin, error) {
 	if p, err := s.find(ctx); !errors.Is(err, ErrMissing) {
 		return p, err // another process installed it meanwhile
 	}
-	sweep(dir)
+	removeLeftovers(dir)
 	var problems []error
 	for _, src := range s.sources {
 		s.log.Info("installing the XLA plugin", "kind", string(s.kind), "from", src.name, "into", dir)
-		p, err := s.attempt(ctx, src, dir)
+		p, err := s.installFrom(ctx, src, dir)
 		if err == nil {
 			s.log.Info("XLA plugin installed",
 				"file", p.Path, "sha256", p.SHA256, "source", p.Source)
@@ -114,15 +114,15 @@ func (s *setup) install(ctx context.Context, dir string) (Plugin, error) {
 			break
 		}
 	}
-	return Plugin{}, several(problems)
+	return Plugin{}, joinedErrors(problems)
 }
 
-// several joins errors on one line, for logs.
-type several []error
+// joinedErrors joins errors on one line, for logs.
+type joinedErrors []error
 
-func (s several) Unwrap() []error { return s }
+func (s joinedErrors) Unwrap() []error { return s }
 
-func (s several) Error() string {
+func (s joinedErrors) Error() string {
 	var b strings.Builder
 	for i, err := range s {
 		if i > 0 {
@@ -133,9 +133,9 @@ func (s several) Error() string {
 	return b.String()
 }
 
-// sweep removes the temporary folders of processes that were killed while installing.
+// removeLeftovers removes the temporary folders of processes that were killed while installing.
 // The folder is locked, so none of them is in use.
-func sweep(dir string) {
+func removeLeftovers(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), stagePrefix) {
@@ -144,8 +144,8 @@ func sweep(dir string) {
 	}
 }
 
-// attempt fetches the plugin from one source, checks it and moves it into dir.
-func (s *setup) attempt(ctx context.Context, src source, dir string) (Plugin, error) {
+// installFrom fetches the plugin from one source, checks it and moves it into dir.
+func (s *setup) installFrom(ctx context.Context, src source, dir string) (Plugin, error) {
 	stage, err := os.MkdirTemp(dir, stagePrefix+"*")
 	if err != nil {
 		return Plugin{}, err
@@ -159,7 +159,7 @@ func (s *setup) attempt(ctx context.Context, src source, dir string) (Plugin, er
 	if err != nil {
 		return Plugin{}, err
 	}
-	p, err := s.seal(ctx, filepath.Join(out, got.plugin), got.source)
+	p, err := s.verifyAndRecord(ctx, filepath.Join(out, got.plugin), got.source)
 	if err != nil {
 		return Plugin{}, err
 	}
@@ -170,8 +170,8 @@ func (s *setup) attempt(ctx context.Context, src source, dir string) (Plugin, er
 	return p, nil
 }
 
-// seal checks a new plugin, syncs it and writes its sidecar.
-func (s *setup) seal(ctx context.Context, file, source string) (Plugin, error) {
+// verifyAndRecord checks a new plugin, syncs it and writes its sidecar.
+func (s *setup) verifyAndRecord(ctx context.Context, file, source string) (Plugin, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return Plugin{}, err
@@ -184,7 +184,7 @@ func (s *setup) seal(ctx context.Context, file, source string) (Plugin, error) {
 	if err := checkFormat(f, info.Size(), s.goos, s.goarch); err != nil {
 		return Plugin{}, fmt.Errorf("not a complete shared library for %s/%s: %w", s.goos, s.goarch, err)
 	}
-	if lacks := unmet(ctx, file); lacks != "" {
+	if lacks := missingLibraries(ctx, file); lacks != "" {
 		return Plugin{}, fmt.Errorf("missing libraries or symbols on this system: %s", lacks)
 	}
 	p := Plugin{Size: info.Size(), Source: source}
@@ -201,9 +201,9 @@ func (s *setup) seal(ctx context.Context, file, source string) (Plugin, error) {
 	return p, writeSynced(file+recordSuffix, strings.NewReader(rec.text(filepath.Base(file))))
 }
 
-// unmet uses the dynamic loader to list libraries and symbol versions that the plugin
+// missingLibraries uses the dynamic loader to list libraries and symbol versions that the plugin
 // needs and the system does not have. Without ldd it returns "".
-func unmet(ctx context.Context, file string) string {
+func missingLibraries(ctx context.Context, file string) string {
 	ldd, err := exec.LookPath("ldd")
 	if err != nil {
 		return ""

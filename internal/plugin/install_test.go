@@ -169,7 +169,7 @@ func TestInstallingHasALimit(t *testing.T) {
 		<-ctx.Done()
 		return fetched{}, context.Cause(ctx)
 	}})
-	s.limit = time.Millisecond
+	s.timeout = time.Millisecond
 	_, err := s.ensure(t.Context())
 	require.ErrorIs(t, err, ErrMissing)
 	require.ErrorContains(t, err, "gave up after 1ms")

@@ -68,7 +68,7 @@ func findPip(ctx context.Context, stage string) ([]string, error) {
 	if len(problems) == 0 {
 		return nil, errors.New("no pip found: python3, python, pip3 and pip are missing in $PATH")
 	}
-	return nil, fmt.Errorf("no working pip: %w", several(problems))
+	return nil, fmt.Errorf("no working pip: %w", joinedErrors(problems))
 }
 
 // run runs a command in the stage, which also holds its temporary files, so that
@@ -82,7 +82,7 @@ func run(ctx context.Context, stage string, argv ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, exe, argv[1:]...)
 	cmd.Dir = stage
 	cmd.Env = append(os.Environ(), "TMPDIR="+stage)
-	endWithChildren(cmd)
+	killChildrenOnCancel(cmd)
 	cmd.WaitDelay = grace
 	text, err := cmd.CombinedOutput()
 	if err == nil {

@@ -77,12 +77,12 @@ func newSetup(kind Kind, log *slog.Logger) *setup {
 		log = slog.New(slog.DiscardHandler)
 	}
 	s := &setup{kind: kind, goos: runtime.GOOS, goarch: runtime.GOARCH, ldConf: "/etc/ld.so.conf", log: log}
-	s.sources, s.limit = sources(kind, s.goos, s.goarch)
+	s.sources, s.timeout = sources(kind, s.goos, s.goarch)
 	return s
 }
 
-// forbidden names the environment variable that forbids installing, if one does.
-func forbidden() (name string, ok bool) {
+// installDisabledBy names the environment variable that forbids installing, if one does.
+func installDisabledBy() (name string, ok bool) {
 	if switchedOn(NoInstall) {
 		return NoInstall, true
 	}

@@ -60,18 +60,18 @@ func (s *setup) defaultDirs() []string {
 	switch s.goos {
 	case "linux":
 		dirs = append(dirs, system+"/go-xla", system+"/go-xla/nvidia", system+"/gomlx/pjrt")
-		dirs = append(dirs, absolutes("LD_LIBRARY_PATH")...)
+		dirs = append(dirs, absoluteDirs("LD_LIBRARY_PATH")...)
 		dirs = append(dirs, linkerDirs(s.ldConf, 0)...)
 	case "darwin":
 		dirs = append(dirs, system+"/go-xla", system+"/gomlx/pjrt")
-		dirs = append(dirs, absolutes("DYLD_LIBRARY_PATH")...)
-		dirs = append(dirs, absolutes("LD_LIBRARY_PATH")...)
+		dirs = append(dirs, absoluteDirs("DYLD_LIBRARY_PATH")...)
+		dirs = append(dirs, absoluteDirs("LD_LIBRARY_PATH")...)
 	}
 	return dirs
 }
 
-// absolutes are the absolute folders of a list in the environment.
-func absolutes(env string) []string {
+// absoluteDirs are the absolute folders of a list in the environment.
+func absoluteDirs(env string) []string {
 	return slices.DeleteFunc(filepath.SplitList(os.Getenv(env)), func(d string) bool { return !filepath.IsAbs(d) })
 }
 

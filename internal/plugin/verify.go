@@ -82,7 +82,7 @@ func hash(ctx context.Context, f *os.File) (string, error) {
 }
 
 // checkFormat rejects files that crash the dynamic loader. Linux maps a truncated file
-// without an error, and the process dies of SIGBUS at the first access beyond the end;
+// without an error, and the process dies of SIGBUS at the first access exceeds the end;
 // macOS and Windows check lengths themselves.
 func checkFormat(r io.ReaderAt, size int64, goos, goarch string) error {
 	switch goos {
@@ -130,7 +130,7 @@ func checkELF(r io.ReaderAt, size int64, goarch string) error {
 		if p.Type == elf.PT_LOAD {
 			loads++
 		}
-		if beyond(p.Off, p.Filesz, size) {
+		if exceeds(p.Off, p.Filesz, size) {
 			return fmt.Errorf("segment %d ends at byte %d of %d: the file is truncated", i, p.Off+p.Filesz, size)
 		}
 	}
@@ -138,16 +138,16 @@ func checkELF(r io.ReaderAt, size int64, goarch string) error {
 		return errors.New("no loadable segment")
 	}
 	for i, s := range f.Sections {
-		if s.Type != elf.SHT_NOBITS && s.Type != elf.SHT_NULL && beyond(s.Offset, s.FileSize, size) {
+		if s.Type != elf.SHT_NOBITS && s.Type != elf.SHT_NULL && exceeds(s.Offset, s.FileSize, size) {
 			return fmt.Errorf("section %d ends at byte %d of %d: the file is truncated", i, s.Offset+s.FileSize, size)
 		}
 	}
 	return nil
 }
 
-// beyond reports whether [off, off+n) exceeds a file of that size. The numbers
+// exceeds reports whether [off, off+n) exceeds a file of that size. The numbers
 // come from the file and may overflow.
-func beyond(off, n uint64, size int64) bool {
+func exceeds(off, n uint64, size int64) bool {
 	return off > uint64(size) || n > uint64(size)-off
 }
 

@@ -81,7 +81,7 @@ func (w wheel) unpack(ctx context.Context, file, licenses string, place func(nam
 			return fmt.Errorf("%s: unsafe path %q", filepath.Base(file), f.Name)
 		}
 		to := place(f.Name)
-		if name := about(f.Name); name != "" {
+		if name := licensePath(f.Name); name != "" {
 			to = filepath.Join(licenses, w.name+"-"+w.version, filepath.FromSlash(name))
 		}
 		if to == "" {
@@ -94,9 +94,9 @@ func (w wheel) unpack(ctx context.Context, file, licenses string, place func(nam
 	return nil
 }
 
-// about returns the name, relative to a wheel's metadata folder, of a licence file; it
+// licensePath returns the name, relative to a wheel's metadata folder, of a licence file; it
 // is empty for all other files.
-func about(name string) string {
+func licensePath(name string) string {
 	dir, rest, ok := strings.Cut(name, ".dist-info/")
 	if base := path.Base(rest); !ok || strings.Contains(dir, "/") || base != "METADATA" && !isLicense(base) {
 		return ""

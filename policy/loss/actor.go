@@ -31,7 +31,7 @@ type ActorResult struct {
 	Metrics             Metrics   // of the policy loss
 
 	policy, kl, entropy Result
-	wide                wide
+	wide                float64Copy
 }
 
 // All yields metrics and terms under the names that verl logs them with.

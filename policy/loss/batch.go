@@ -53,14 +53,14 @@ func (b *Batch[T]) check() error {
 	return nil
 }
 
-// wide holds the float64 copy of a float32 batch between calls.
-type wide struct {
+// float64Copy holds the float64 copy of a float32 batch between calls.
+type float64Copy struct {
 	batch                             Batch[float64]
 	logp, old, adv, weight, ref, entr []float64
 }
 
 // widen returns the batch in float64: itself if it is float64, else a copy in w's memory.
-func widen[T Float](w *wide, b *Batch[T]) *Batch[float64] {
+func widen[T Float](w *float64Copy, b *Batch[T]) *Batch[float64] {
 	if same, ok := any(b).(*Batch[float64]); ok {
 		return same
 	}

@@ -45,7 +45,7 @@ func clamp(x, lo, hi float64) (v, pass float64) {
 	return x, 1
 }
 
-// capped clamps a log-ratio for statistics, so that an outlier cannot make them infinite.
-func capped(logRatio float64) float64 {
+// clampedRatio clamps a log-ratio for statistics, so that an outlier cannot make them infinite.
+func clampedRatio(logRatio float64) float64 {
 	return math.Max(-maxLogRatio, math.Min(maxLogRatio, logRatio))
 }

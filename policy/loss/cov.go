@@ -90,8 +90,8 @@ func Chosen[T Float](dst []bool, p Policy, b *Batch[T]) ([]bool, error) {
 		return dst, err
 	}
 	var t Terms
-	w := widen(&wide{}, b)
-	if err := t.start(w); err != nil {
+	w := widen(&float64Copy{}, b)
+	if err := t.reset(w); err != nil {
 		return dst, err
 	}
 	for _, i := range chooser.choose(&t, w) {

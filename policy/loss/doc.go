@@ -51,7 +51,7 @@
 // [Correct] corrects for rollouts sampled by other kernels than the trainer's.
 //
 // Losses that are computed elsewhere, such as on an accelerator, match those here if they
-// use the results that need a sort or a random draw ([Chosen]), weigh tokens by the
+// use the results that need a sort or a random draw ([Chosen]), setWeights tokens by the
 // loss's aggregation ([ModeOf], [Aggregation.Weights]) and reject invalid turn ids
 // ([CheckTurns]).
 //

@@ -23,7 +23,7 @@ func (p CISPO) Terms(t *Terms, b *Batch[float64]) error {
 		if !m {
 			continue
 		}
-		t.LogRatio[i] = capped(t.LogRatio[i])
+		t.LogRatio[i] = clampedRatio(t.LogRatio[i])
 		w, pass := clamp(math.Exp(t.LogRatio[i]), 1-p.Low, 1+p.High)
 		if pass == 0 {
 			t.Clipped++

@@ -50,7 +50,7 @@ func DefaultCorrection() Correction { return Correction{Weight: TokenLevel, Thre
 
 // CorrectionBatch holds both log-probs of the same tokens, with the layout of [Batch].
 type CorrectionBatch[T Float] struct {
-	Offsets []int  // where rows start and end, as in Batch
+	Offsets []int  // where rows reset and end, as in Batch
 	Mask    []bool // tokens that count
 	Trainer []T    // log-prob by the trainer's forward pass
 	Rollout []T    // log-prob recorded when the token was sampled
@@ -101,13 +101,13 @@ func Correct[T Float](dst *Corrected, c Correction, b *CorrectionBatch[T]) error
 	dst.Metrics = CorrectionMetrics{}
 	dst.Metrics.divergence(dst, b.Offsets, b.Mask)
 	logPerplexity(&dst.Metrics, b)
-	dst.weigh(c, b.Offsets, b.Mask)
+	dst.setWeights(c, b.Offsets, b.Mask)
 	dst.reject(c.Reject, b.Offsets, b.Mask)
 	return nil
 }
 
-// weigh sets Weight.
-func (d *Corrected) weigh(c Correction, offsets []int, mask []bool) {
+// setWeights sets Weight.
+func (d *Corrected) setWeights(c Correction, offsets []int, mask []bool) {
 	if c.Weight == NoWeight {
 		d.Weight = nil
 		return
@@ -130,7 +130,7 @@ func (d *Corrected) weigh(c Correction, offsets []int, mask []bool) {
 				lr = d.logRatio[i]
 				w.addUnit(lr, c)
 			}
-			d.Weight[i] = float32(c.bound(math.Exp(capped(lr))))
+			d.Weight[i] = float32(c.bound(math.Exp(clampedRatio(lr))))
 		}
 	}
 	norm := w.metrics(&d.Metrics)

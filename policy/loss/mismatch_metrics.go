@@ -73,7 +73,7 @@ func (m *CorrectionMetrics) divergence(d *Corrected, offsets []int, mask []bool)
 		if !mask[i] {
 			continue
 		}
-		c := capped(lr)
+		c := clampedRatio(lr)
 		m.KL -= lr
 		m.K3 += math.Expm1(c) - c
 		m.Chi2 += math.Expm1(2 * c)
@@ -83,7 +83,7 @@ func (m *CorrectionMetrics) divergence(d *Corrected, offsets []int, mask []bool)
 	m.KL, m.K3, m.Chi2 = m.KL/n, m.K3/n, m.Chi2/n
 	for r, sum := range d.rowSum {
 		if countTrue(mask[offsets[r]:offsets[r+1]]) > 0 {
-			m.Chi2Rows += math.Expm1(2 * capped(sum))
+			m.Chi2Rows += math.Expm1(2 * clampedRatio(sum))
 		}
 	}
 	m.Chi2Rows /= float64(m.Rows)
@@ -115,7 +115,7 @@ type weightStats struct {
 }
 
 func (s *weightStats) addUnit(logRatio float64, c Correction) {
-	w := math.Exp(capped(logRatio))
+	w := math.Exp(clampedRatio(logRatio))
 	if s.n == 0 {
 		s.low = w
 	}

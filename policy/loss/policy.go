@@ -31,8 +31,8 @@ type Terms struct {
 	score []float64
 }
 
-// start resets the terms and sets the log-ratios.
-func (t *Terms) start(b *Batch[float64]) error {
+// reset resets the terms and sets the log-ratios.
+func (t *Terms) reset(b *Batch[float64]) error {
 	n := len(b.LogProb)
 	t.Loss, t.Slope, t.LogRatio = zeros(t.Loss, n), zeros(t.Slope, n), zeros(t.LogRatio, n)
 	t.Mode, t.Weighted, t.Clipped, t.ClippedLower = "", false, 0, 0
@@ -56,7 +56,7 @@ func ModeOf(p Policy) (Mode, error) {
 	}
 	var t Terms
 	b := &Batch[float64]{Offsets: []int{0}}
-	if err := t.start(b); err != nil {
+	if err := t.reset(b); err != nil {
 		return "", err
 	}
 	if err := p.Terms(&t, b); err != nil {
@@ -84,7 +84,7 @@ type Result struct {
 
 	weights []float64
 	terms   Terms
-	wide    wide
+	wide    float64Copy
 }
 
 // Eval evaluates a policy loss on a batch. The result is
@@ -108,7 +108,7 @@ func Eval[T Float](dst *Result, p Policy, a Aggregation, b *Batch[T]) error {
 
 func evalWide(dst *Result, p Policy, a Aggregation, b *Batch[float64]) error {
 	t := &dst.terms
-	if err := t.start(b); err != nil {
+	if err := t.reset(b); err != nil {
 		return err
 	}
 	if err := p.Terms(t, b); err != nil {

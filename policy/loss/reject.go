@@ -166,9 +166,9 @@ func parseNumber(s string) (float64, error) {
 	return strconv.ParseFloat(s, 64)
 }
 
-// of returns the divergence of one token.
-func (r Rejection) of(logRatio float64) float64 {
-	c := capped(logRatio)
+// divergence returns the divergence of one token.
+func (r Rejection) divergence(logRatio float64) float64 {
+	c := clampedRatio(logRatio)
 	switch r.Divergence {
 	case 1:
 		return -c
@@ -194,7 +194,7 @@ func (r Rejection) allowsRow(logRatio []float64, mask []bool) bool {
 		if !m {
 			continue
 		}
-		v := r.of(logRatio[i])
+		v := r.divergence(logRatio[i])
 		if r.Over == SeqMax && !r.allows(v) {
 			return false
 		}
@@ -225,7 +225,7 @@ func (d *Corrected) reject(rules []Rejection, offsets []int, mask []bool) {
 				continue
 			}
 			for i := lo; i < hi; i++ {
-				if mask[i] && !r.allows(r.of(d.logRatio[i])) {
+				if mask[i] && !r.allows(r.divergence(d.logRatio[i])) {
 					d.Mask[i] = false
 				}
 			}

@@ -38,7 +38,7 @@ func TestTrainingAnAdapterChangesNothingElse(t *testing.T) {
 		m := newTiny(t, family, o)
 		rows, want := fourRows(t, m)
 		before := weightsOf(t, m.actor)
-		first, err := m.Score(t.Context(), &rows, want, policy.Wanted{LogProbs: true, Reference: true}, 1)
+		first, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true, Reference: true}, 1)
 		require.NoError(t, err)
 		require.Equal(t, first.Reference, first.LogProbs, "a new adapter adds nothing")
 		train(t, m, 2)
@@ -50,7 +50,7 @@ func TestTrainingAnAdapterChangesNothingElse(t *testing.T) {
 				require.Contains(t, changed(before, weightsOf(t, m.actor)), name, "every adapter is trained")
 			}
 		}
-		after, err := m.Score(t.Context(), &rows, want, policy.Wanted{LogProbs: true, Reference: true}, 1)
+		after, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true, Reference: true}, 1)
 		require.NoError(t, err)
 		require.Equal(t, first.Reference, after.Reference)
 		require.NotEqual(t, first.LogProbs, after.LogProbs)
@@ -72,7 +72,7 @@ func TestAdaptedModelsWriteWhatTheyScore(t *testing.T) {
 
 func logProbsOf(t *testing.T, m *Model, rows policy.Rows, want []bool) []float32 {
 	t.Helper()
-	s, err := m.Score(t.Context(), &rows, want, policy.Wanted{LogProbs: true}, 1)
+	s, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true}, 1)
 	require.NoError(t, err)
 	return s.LogProbs
 }

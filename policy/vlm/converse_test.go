@@ -90,7 +90,7 @@ func TestEncodedConversationsCanBeScored(t *testing.T) {
 	require.Len(t, pieces, 2)
 	rows := policy.Rows{Tokens: append(pieces[0].Tokens, pieces[1].Tokens...), Images: [][]policy.Image{images}}
 	rows.Offsets = []int{0, len(rows.Tokens)}
-	_, err = m.Score(t.Context(), &rows, trues(len(rows.Tokens)), policy.Wanted{LogProbs: true}, 1)
+	_, err = m.Score(t.Context(), &rows, trues(len(rows.Tokens)), policy.ScoreRequest{LogProbs: true}, 1)
 	require.NoError(t, err)
 
 	pad := m.tok.Decode([]int32{m.cfg.ImageToken}, false)
@@ -257,7 +257,7 @@ func TestImagesThatPanicAreErrors(t *testing.T) {
 		require.NoError(t, out[1].Err, "the other conversation goes on")
 		m.Forget(1, 2)
 		rows := policy.Rows{Offsets: []int{0, 2}, Tokens: []int32{65, m.cfg.ImageToken}, Images: [][]policy.Image{{{Image: im}}}}
-		_, err = m.Score(t.Context(), &rows, trues(2), policy.Wanted{LogProbs: true}, 1)
+		_, err = m.Score(t.Context(), &rows, trues(2), policy.ScoreRequest{LogProbs: true}, 1)
 		require.ErrorContains(t, err, "row 0: image 0: it cannot be read", name)
 	}
 }

@@ -9,8 +9,8 @@ import (
 
 var _ policy.Counter = (*Model)(nil)
 
-// Count implements policy.Counter: the tokens that Generate would read for the
-// prompt, those that end the response before it included.
+// Count implements policy.Counter: the tokens that Generate would read for the prompt,
+// including those that end the previous response.
 func (m *Model) Count(p policy.Prompt) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -21,7 +21,7 @@ func (m *Model) Count(p policy.Prompt) (int, error) {
 	for _, msg := range p.Messages {
 		images = append(images, msg.Images...)
 	}
-	_, pics, errs := m.prepare([][]image.Image{images})
+	_, pics, errs := m.prepareImages([][]image.Image{images})
 	if errs[0] != nil {
 		return 0, errs[0]
 	}

@@ -103,7 +103,7 @@ func candidates(m *Model, context []int32, images []policy.Image) (policy.Rows, 
 func distribution(t *testing.T, m *Model, context []int32, images []policy.Image, temperature float64) []float32 {
 	t.Helper()
 	rows, want := candidates(m, context, images)
-	s, err := m.Score(t.Context(), &rows, want, policy.Wanted{LogProbs: true}, temperature)
+	s, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true}, temperature)
 	require.NoError(t, err)
 	var out []float32
 	for _, end := range rows.Offsets[1:] {
@@ -147,7 +147,7 @@ func TestReportedLogProbsAreThoseOfThePlainSoftmaxAtTheTemperature(t *testing.T)
 func (s stories) requireScored(t *testing.T, m *Model, temperature float64) {
 	t.Helper()
 	rows, written, logProbs := s.rows(sortedKeys(s))
-	scores, err := m.Score(t.Context(), &rows, written, policy.Wanted{LogProbs: true}, temperature)
+	scores, err := m.Score(t.Context(), &rows, written, policy.ScoreRequest{LogProbs: true}, temperature)
 	require.NoError(t, err)
 	n := 0
 	for i, w := range written {

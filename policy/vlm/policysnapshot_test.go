@@ -21,7 +21,7 @@ func TestLentPoliciesStayAsTheyWere(t *testing.T) {
 		want := ask(t, m, o, asks())
 		_, before := m.dev.Live()
 
-		l, err := m.Lend(t.Context())
+		l, err := m.SnapshotPolicy(t.Context())
 		require.NoError(t, err)
 		_, lent := m.dev.Live()
 		size := 0
@@ -59,7 +59,7 @@ func TestLentPoliciesStayAsTheyWere(t *testing.T) {
 		require.ErrorIs(t, err, ErrClosed)
 		train(t, m, 1)
 		require.NoError(t, m.Close())
-		_, err = m.Lend(t.Context())
+		_, err = m.SnapshotPolicy(t.Context())
 		require.ErrorIs(t, err, ErrClosed)
 	}
 }

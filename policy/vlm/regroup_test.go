@@ -189,10 +189,10 @@ func TestCallsThatBreakWhileRowsAreAwayHarmNobodyElse(t *testing.T) {
 func TestRowsRegroupWhereItPays(t *testing.T) {
 	c := &call{maxRows: 32, fixed: 8}
 	// flying has rows of which some have written age of at most most tokens.
-	flying := func(rows, live, age, most int) *flight {
-		f := c.fly(&session{rows: make([]*lane, rows)})
+	flying := func(rows, live, age, most int) *decodeBatch {
+		f := c.newDecodeBatch(&session{rows: make([]*rowState, rows)})
 		for row := range live {
-			p := f.sit(&request{row: row, max: most})
+			p := f.assign(&request{row: row, max: most})
 			p.reply.tokens = make([]int32, age)
 		}
 		return f
@@ -210,25 +210,25 @@ func TestRowsRegroupWhereItPays(t *testing.T) {
 		{32, 1, 13, 100, true},
 		{1, 1, 50, 100, false},
 	} {
-		require.Equal(t, test.want, c.narrows(flying(test.rows, test.live, test.age, test.most)), "%+v", test)
+		require.Equal(t, test.want, c.shouldShrink(flying(test.rows, test.live, test.age, test.most)), "%+v", test)
 	}
-	fresh := func(live, most int) *flight { return flying(rowBucket(live), live, 0, most) }
+	fresh := func(live, most int) *decodeBatch { return flying(rowBucket(live), live, 0, most) }
 	for name, test := range map[string]struct {
-		f       *flight
-		waiting []*flight
+		f       *decodeBatch
+		waiting []*decodeBatch
 		want    int
 	}{
 		"nobody waits":                {flying(8, 4, 50, 100), nil, 0},
-		"the first goes anyway":       {nil, []*flight{fresh(32, 100), fresh(32, 100)}, 1},
-		"small ones together":         {nil, []*flight{fresh(1, 100), fresh(1, 100), fresh(1, 100), fresh(1, 100)}, 4},
-		"short ones on their own":     {nil, []*flight{fresh(1, 8), fresh(1, 8)}, 1},
-		"no room":                     {flying(32, 17, 50, 100), []*flight{fresh(16, 100)}, 0},
-		"room":                        {flying(32, 16, 50, 100), []*flight{fresh(16, 100), fresh(16, 100)}, 1},
-		"hardly any time is left":     {flying(32, 16, 98, 100), []*flight{fresh(16, 100)}, 0},
-		"a bucket that is too large":  {flying(16, 15, 50, 100), []*flight{fresh(2, 100)}, 0},
-		"places that would stay free": {flying(16, 14, 50, 100), []*flight{fresh(2, 100)}, 1},
+		"the first goes anyway":       {nil, []*decodeBatch{fresh(32, 100), fresh(32, 100)}, 1},
+		"small ones together":         {nil, []*decodeBatch{fresh(1, 100), fresh(1, 100), fresh(1, 100), fresh(1, 100)}, 4},
+		"short ones on their own":     {nil, []*decodeBatch{fresh(1, 8), fresh(1, 8)}, 1},
+		"no room":                     {flying(32, 17, 50, 100), []*decodeBatch{fresh(16, 100)}, 0},
+		"room":                        {flying(32, 16, 50, 100), []*decodeBatch{fresh(16, 100), fresh(16, 100)}, 1},
+		"hardly any time is left":     {flying(32, 16, 98, 100), []*decodeBatch{fresh(16, 100)}, 0},
+		"a bucket that is too large":  {flying(16, 15, 50, 100), []*decodeBatch{fresh(2, 100)}, 0},
+		"places that would stay free": {flying(16, 14, 50, 100), []*decodeBatch{fresh(2, 100)}, 1},
 	} {
-		require.Equal(t, test.want, c.boarding(test.f, test.waiting), name)
+		require.Equal(t, test.want, c.countToMerge(test.f, test.waiting), name)
 	}
-	require.Equal(t, 50, flying(1, 1, 50, 101).expected(), "as long again")
+	require.Equal(t, 50, flying(1, 1, 50, 101).expectedSteps(), "as long again")
 }

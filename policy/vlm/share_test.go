@@ -137,7 +137,7 @@ func TestTieCopiesTheAdapter(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{LoRA: lora(), Critic: SeparateCritic, Reference: true})
 	rows, want := fourRows(t, m)
 	scores := func() *policy.Scores {
-		s, err := m.Score(t.Context(), &rows, want, policy.Wanted{LogProbs: true, Reference: true}, 1)
+		s, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true, Reference: true}, 1)
 		require.NoError(t, err)
 		return s
 	}

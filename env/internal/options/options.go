@@ -56,43 +56,43 @@ func Check(name string) *Faults { return &Faults{env: name} }
 // Err returns all faults in the order found, nil when there are none.
 func (f *Faults) Err() error { return errors.Join(f.list...) }
 
-// Add reports an option: what was found, and what is allowed.
-func (f *Faults) Add(option, format string, args ...any) {
+// Addf reports an option: what was found, and what is allowed.
+func (f *Faults) Addf(option, format string, args ...any) {
 	f.list = append(f.list, fmt.Errorf("%s: option %q: %w: %s", f.env, option, env.ErrOption, fmt.Sprintf(format, args...)))
 }
 
 // OneOf reports a text that is not one of the allowed ones, with the nearest of them.
 func (f *Faults) OneOf(option, value string, allowed ...string) {
 	if !slices.Contains(allowed, value) {
-		f.Add(option, "%q is not one of %s%s", value, strings.Join(allowed, ", "), nearest.Hint(value, allowed))
+		f.Addf(option, "%q is not one of %s%s", value, strings.Join(allowed, ", "), nearest.Hint(value, allowed))
 	}
 }
 
 // Within reports a number outside low..high.
 func Within[N int | float64](f *Faults, option string, value, low, high N) {
 	if !(value >= low && value <= high) {
-		f.Add(option, "%v is outside %v..%v", value, low, high)
+		f.Addf(option, "%v is outside %v..%v", value, low, high)
 	}
 }
 
 // Positive reports a count below 1.
 func (f *Faults) Positive(option string, value int) {
 	if value < 1 {
-		f.Add(option, "%d is below 1", value)
+		f.Addf(option, "%d is below 1", value)
 	}
 }
 
 // Finite reports infinities and NaN.
 func (f *Faults) Finite(option string, value float64) {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
-		f.Add(option, "%v is not finite", value)
+		f.Addf(option, "%v is not finite", value)
 	}
 }
 
 // ActionSep reports an empty separator of actions (option action_sep).
 func (f *Faults) ActionSep(sep string) {
 	if sep == "" {
-		f.Add("action_sep", "empty, must be a non-empty text")
+		f.Addf("action_sep", "empty, must be a non-empty text")
 	}
 }
 
@@ -100,7 +100,7 @@ func (f *Faults) ActionSep(sep string) {
 // set this option.
 func (f *Faults) ImagePlaceholder(mark string) {
 	if mark != env.ImageMark {
-		f.Add("image_placeholder", "%q, must be %q", mark, env.ImageMark)
+		f.Addf("image_placeholder", "%q, must be %q", mark, env.ImageMark)
 	}
 }
 
@@ -109,8 +109,8 @@ func (f *Faults) ImagePlaceholder(mark string) {
 func (f *Faults) StateReward(on bool, rules, format string) {
 	switch {
 	case on && rules == "lite":
-		f.Add("use_state_reward", "the lite rules have no judged state reward")
+		f.Addf("use_state_reward", "the lite rules have no judged state reward")
 	case on && rules == "next" && !strings.Contains(format, "wm") && format != reward.ObservePredict:
-		f.Add("use_state_reward", "the format %q contains no statements about the state; use wm", format)
+		f.Addf("use_state_reward", "the format %q contains no statements about the state; use wm", format)
 	}
 }

@@ -37,10 +37,10 @@ pond: option "size": bad option: 1 is outside 2..64
 pond: option "share": bad option: NaN is outside 0.5..1
 pond: option "steps": bad option: 0 is below 1
 pond: option "reward": bad option: -Inf is not finite
-pond: option "action_sep": bad option: it is empty
-pond: option "image_placeholder": bad option: "<img>"; images are always marked "<image>"
+pond: option "action_sep": bad option: empty, must be a non-empty text
+pond: option "image_placeholder": bad option: "<img>", must be "<image>"
 pond: option "use_state_reward": bad option: the lite rules have no judged state reward
-pond: option "use_state_reward": bad option: the format "answer" says nothing about the state; wm does`)
+pond: option "use_state_reward": bad option: the format "answer" contains no statements about the state; use wm`)
 }
 
 type rules string

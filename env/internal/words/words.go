@@ -9,9 +9,9 @@ import (
 	"vagen/reward"
 )
 
-// Hold applies the rules of the newest environments: a turn with too many actions is
+// EnforceFormat applies the rules of the newest environments: a turn with too many actions is
 // malformed and, if strict, a malformed turn has no effect.
-func Hold(r reward.Response, strict bool) reward.Response {
+func EnforceFormat(r reward.Response, strict bool) reward.Response {
 	r.FormatCorrect = r.FormatCorrect && r.Dropped == 0
 	if strict && !r.FormatCorrect {
 		r.Actions = nil
@@ -41,18 +41,18 @@ func List(words []string) string {
 	return b.String()
 }
 
-// Shown is the observation of a level, drawn or as the mark of its picture, after the
+// LevelText is the observation of a level, drawn or as the mark of its picture, after the
 // moves that led there, or at the start of an episode.
-func Shown(noun, level string, moved []string, first bool) string {
+func LevelText(noun, level string, moved []string, first bool) string {
 	if first {
 		return "This is the " + noun + ":\n" + level + "\nWhat do you do?"
 	}
 	return "Moves made: " + List(moved) + ". This is the " + noun + " now:\n" + level + "\nWhat do you do?"
 }
 
-// Brief is Shown in the shortest form: a picture, or a drawing on its own lines, and the
+// BriefLevelText is LevelText in the shortest form: a picture, or a drawing on its own lines, and the
 // number of the turn.
-func Brief(level string, drawing bool, turn int) string {
+func BriefLevelText(level string, drawing bool, turn int) string {
 	if drawing {
 		level += "\n"
 	}
@@ -82,11 +82,11 @@ func Format(p *reward.Parser) string {
 	for _, name := range p.Sections() {
 		what = append(what, "<"+p.Tag(name)+"> holds "+sections[name])
 	}
-	return "Answer in this form: " + p.Compose(func(string) string { return "…" }) + " where " + strings.Join(what, ", ") + "." + besides(p)
+	return "Answer in this form: " + p.Compose(func(string) string { return "…" }) + " where " + strings.Join(what, ", ") + "." + otherText(p)
 }
 
-// besides describes other text that a response may contain, "" if none.
-func besides(p *reward.Parser) string {
+// otherText describes other text that a response may contain, "" if none.
+func otherText(p *reward.Parser) string {
 	switch name := p.Format(); {
 	case p.Dialect() == reward.Lite && name == "free_wm":
 		return " Your thoughts stand between these blocks."
@@ -107,8 +107,8 @@ func Positions(things ...string) string {
 		" whether it is above, below or in the same row, and left, right or in the same column, as seen from you."
 }
 
-// Said describes relations in that vocabulary.
-func Said(list []reward.Relation) string {
+// RelationsText describes relations in that vocabulary.
+func RelationsText(list []reward.Relation) string {
 	parts := make([]string, len(list))
 	for i, r := range list {
 		vertical, horizontal := r.Vertical, r.Horizontal
@@ -150,9 +150,9 @@ func JSON(list []reward.Relation) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-// Place describes a position as descriptions do: up, down or same, then left, right or
+// DirectionText describes a position as descriptions do: up, down or same, then left, right or
 // same.
-func Place(r reward.Relation) string {
+func DirectionText(r reward.Relation) string {
 	vertical := r.Vertical
 	switch vertical {
 	case reward.Above:

@@ -29,11 +29,11 @@ type Device struct {
 	name    string
 	pure    bool // GoMLX's pure-Go backend, which lacks some operations
 
-	mu       sync.Mutex
-	programs []*Program
-	most     int    // limit on executables
-	runs     uint64 // counter of executions
-	closed   bool
+	mu             sync.Mutex
+	programs       []*Program
+	maxExecutables int    // limit on executables
+	runs           uint64 // counter of executions
+	closed         bool
 
 	compiling sync.WaitGroup // background compilations
 	compilers chan struct{}  // semaphore of background compilations
@@ -48,15 +48,15 @@ type Device struct {
 	peak          atomic.Int64 // maximum of bytes
 }
 
-// mostExecutables limits the host memory used by executables, which is about a
+// maxExecutables limits the host memory used by executables, which is about a
 // megabyte each. A training step of one configuration has some dozens; the prompt
 // lengths met over weeks of training would need an unlimited number.
-const mostExecutables = 512
+const maxExecutables = 512
 
 // New wraps a backend, which the caller still owns and may share between devices.
 // The name is for messages, such as "xla:cpu" or "go".
 func New(backend backends.Backend, name string) *Device {
-	return &Device{backend: backend, name: name, pure: backend.String() == "go", most: mostExecutables,
+	return &Device{backend: backend, name: name, pure: backend.String() == "go", maxExecutables: maxExecutables,
 		compilers: make(chan struct{}, runtime.GOMAXPROCS(0))}
 }
 
@@ -75,8 +75,8 @@ func (d *Device) CompileTime() time.Duration {
 	return d.compileTime
 }
 
-// clock adds the time until stop is called to CompileTime.
-func (d *Device) clock() (stop func()) {
+// startCompileTimer adds the time until stop is called to CompileTime.
+func (d *Device) startCompileTimer() (stop func()) {
 	d.clockMu.Lock()
 	defer d.clockMu.Unlock()
 	if d.building++; d.building == 1 {
@@ -169,8 +169,8 @@ func newArray(d *Device, buffer backends.Buffer, shape shapes.Shape) *Array {
 	return a
 }
 
-// forget stops tracking the buffer without freeing it.
-func (a *Array) forget() {
+// disown stops tracking the buffer without freeing it.
+func (a *Array) disown() {
 	if a.buffer == nil {
 		return
 	}
@@ -264,14 +264,14 @@ func (a *Array) Free() {
 		return
 	}
 	_ = catch("free", func() { _ = a.dev.backend.BufferFinalize(a.buffer) })
-	a.forget()
+	a.disown()
 }
 
 // consumed drops a donated buffer. XLA marks it deleted, but its handle must still
 // be freed; the pure-Go backend has taken ownership of it.
 func (a *Array) consumed(pure bool) {
 	if pure {
-		a.forget()
+		a.disown()
 	} else {
 		a.Free()
 	}

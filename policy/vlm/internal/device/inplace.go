@@ -8,9 +8,9 @@ import (
 	"github.com/gomlx/gomlx/pkg/core/shapes"
 )
 
-// aliased is the attribute of an input of a StableHLO function that names the
+// aliasAttribute is the attribute of an input of a StableHLO function that names the
 // output that may overwrite it when it is donated.
-const aliased = "tf.aliasing_output"
+const aliasAttribute = "tf.aliasing_output"
 
 // inPlace lets XLA write outputs over donated inputs, which would otherwise only be
 // freed: an optimiser step would hold weights and moments twice and allocate fresh
@@ -39,7 +39,7 @@ func inPlace(g *graph.Graph, in []shapes.Shape, donate []int, out []*graph.Node)
 			if f.Inputs[i].Attributes == nil {
 				f.Inputs[i].Attributes = map[string]any{}
 			}
-			f.Inputs[i].Attributes[aliased] = int32(k)
+			f.Inputs[i].Attributes[aliasAttribute] = int32(k)
 			break
 		}
 	}

@@ -19,7 +19,7 @@ import (
 type Kernel struct {
 	Name    string
 	In, Out []*graph.Node
-	Over    map[int]int // output index to index of the input it is written over
+	Aliases map[int]int // output index to index of the input it is written over
 	Config  []Setting
 }
 
@@ -46,7 +46,7 @@ func (k *Kernel) attributes() map[string]any {
 	}
 	alias := []string{}
 	for out := range k.Out {
-		if in, ok := k.Over[out]; ok {
+		if in, ok := k.Aliases[out]; ok {
 			at := fmt.Sprint(out)
 			if len(k.Out) == 1 {
 				at = ""
@@ -81,17 +81,17 @@ func (d *Device) useKernels(g *graph.Graph, out []*graph.Node, kernels []Kernel)
 	if roots == nil {
 		return false
 	}
-	if all = needed(all, roots); !ordered(f, all) {
+	if all = removeUnused(all, roots); !definedBeforeUse(f, all) {
 		return false
 	}
-	all, found := products(all)
+	all, found := replaceProducts(all)
 	f.Statements = all
 	return found || len(kernels) > 0
 }
 
-// products replaces products of few rows by calls of the kernel, and reports
+// replaceProducts replaces products of few rows by calls of the kernel, and reports
 // whether there are any.
-func products(all []*stablehlo.Statement) (out []*stablehlo.Statement, found bool) {
+func replaceProducts(all []*stablehlo.Statement) (out []*stablehlo.Statement, found bool) {
 	for _, s := range all {
 		if plainProduct(s) {
 			call := &stablehlo.Statement{Builder: s.Builder, Function: s.Function, Inputs: s.Inputs, Outputs: s.Outputs, Attributes: (&Kernel{Name: fused.Product}).attributes()}
@@ -115,7 +115,7 @@ func plainProduct(s *stablehlo.Statement) bool {
 			return false
 		}
 	}
-	if s.Inputs[0].Shape().Dimensions[0] > fused.MostRows {
+	if s.Inputs[0].Shape().Dimensions[0] > fused.MaxRows {
 		return false
 	}
 	text := strings.Join(strings.Fields(axes.ToStableHLO()), "")
@@ -151,8 +151,8 @@ func (k *Kernel) insert(f *stablehlo.Function, all []*stablehlo.Statement) []*st
 	return slices.Insert(out, at, call)
 }
 
-// needed removes statements that none of the values depends on.
-func needed(all []*stablehlo.Statement, roots []*stablehlo.Value) []*stablehlo.Statement {
+// removeUnused removes statements that none of the values depends on.
+func removeUnused(all []*stablehlo.Statement, roots []*stablehlo.Value) []*stablehlo.Statement {
 	live := map[*stablehlo.Value]bool{}
 	for _, v := range roots {
 		live[v] = true
@@ -168,8 +168,8 @@ func needed(all []*stablehlo.Statement, roots []*stablehlo.Value) []*stablehlo.S
 	return kept
 }
 
-// ordered reports whether every value is defined before it is used.
-func ordered(f *stablehlo.Function, all []*stablehlo.Statement) bool {
+// definedBeforeUse reports whether every value is defined before it is used.
+func definedBeforeUse(f *stablehlo.Function, all []*stablehlo.Statement) bool {
 	made := map[*stablehlo.Value]bool{}
 	for _, v := range f.Inputs {
 		made[v] = true

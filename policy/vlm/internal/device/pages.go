@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// place returns the address of the array in host memory, nil if it has none.
-func (a *Array) place() unsafe.Pointer {
+// hostAddress returns the address of the array in host memory, nil if it has none.
+func (a *Array) hostAddress() unsafe.Pointer {
 	b, ok := a.buffer.(interface {
 		UnsafePointer() (unsafe.Pointer, error)
 	})
@@ -24,9 +24,9 @@ func (a *Array) place() unsafe.Pointer {
 // span is an address range of the process.
 type span struct{ from, to uintptr }
 
-// apart is the largest gap between two arrays in one span. It covers the
+// maxGap is the largest gap between two arrays in one span. It covers the
 // allocator's headers and small arrays between them.
-const apart = 64 << 10
+const maxGap = 64 << 10
 
 // HugePages asks the system to keep long-lived arrays in large pages. Reading a
 // model's weights from small pages takes up to a fifth longer because of address
@@ -34,14 +34,14 @@ const apart = 64 << 10
 func HugePages(arrays []*Array) {
 	var spans []span
 	for _, a := range arrays {
-		if p := uintptr(a.place()); p != 0 {
+		if p := uintptr(a.hostAddress()); p != 0 {
 			spans = append(spans, span{p, p + uintptr(a.Bytes())})
 		}
 	}
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	for len(spans) > 0 {
 		s, n := spans[0], 1
-		for ; n < len(spans) && spans[n].from <= s.to+apart; n++ {
+		for ; n < len(spans) && spans[n].from <= s.to+maxGap; n++ {
 			s.to = max(s.to, spans[n].to)
 		}
 		hugePages(s)

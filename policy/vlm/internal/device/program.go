@@ -35,12 +35,12 @@ type executable struct {
 	outputs []*graph.Node  // nil once compiled
 	dims    []shapes.Shape // of the outputs
 	fused   bool           // calls kernels
-	last    uint64         // value of Device.runs at its last run
+	lastRun uint64         // value of Device.runs at its last run
 
 	ready chan struct{} // closed when compilation has finished
 	err   error         // of compilation
 	ran   bool
-	gone  bool // has been freed
+	freed bool // has been freed
 }
 
 // compiled reports whether compilation has finished.
@@ -53,9 +53,9 @@ func (e *executable) compiled() bool {
 	}
 }
 
-// free frees a compiled executable. The device is locked.
+// free frees a compiled executable. The device is lockedExecutable.
 func (e *executable) free() {
-	e.gone = true
+	e.freed = true
 	e.graph.Finalize()
 }
 
@@ -132,7 +132,7 @@ func (p *Program) Run(in []*Array, donate ...int) ([]*Array, error) {
 			return nil, fmt.Errorf("device: program %s: donated input %d is also passed as another input", p.name, i)
 		}
 	}
-	exe, err := p.locked(dims, donate)
+	exe, err := p.lockedExecutable(dims, donate)
 	if err != nil {
 		return nil, err
 	}
@@ -160,12 +160,12 @@ func (p *Program) Run(in []*Array, donate ...int) ([]*Array, error) {
 	return out, nil
 }
 
-// locked returns the executable for the shapes of the inputs and leaves the device
-// locked, so that the executable is not freed. It compiles the executable, or waits
+// lockedExecutable returns the executable for the shapes of the inputs and leaves the device
+// lockedExecutable, so that the executable is not freed. It compiles the executable, or waits
 // for another caller's compilation.
-func (p *Program) locked(in []shapes.Shape, donate []int) (*executable, error) {
+func (p *Program) lockedExecutable(in []shapes.Shape, donate []int) (*executable, error) {
 	for {
-		exe, mine, err := p.find(in, donate)
+		exe, mine, err := p.lookUp(in, donate)
 		if err != nil {
 			return nil, err
 		}
@@ -182,7 +182,7 @@ func (p *Program) locked(in []shapes.Shape, donate []int) (*executable, error) {
 		case p.dev.closed:
 			p.dev.mu.Unlock()
 			return nil, ErrClosed
-		case !exe.gone:
+		case !exe.freed:
 			return exe, nil
 		}
 		p.dev.mu.Unlock() // freed meanwhile to make room
@@ -195,7 +195,7 @@ func (p *Program) locked(in []shapes.Shape, donate []int) (*executable, error) {
 // compilation's error. On the pure-Go backend, where compilation takes no time,
 // nothing is compiled.
 func (p *Program) Prepare(in []shapes.Shape, donate ...int) ([]shapes.Shape, error) {
-	exe, mine, err := p.find(in, donate)
+	exe, mine, err := p.lookUp(in, donate)
 	if err != nil {
 		return nil, err
 	}
@@ -216,9 +216,9 @@ func (p *Program) Prepare(in []shapes.Shape, donate ...int) ([]shapes.Shape, err
 	return dims, nil
 }
 
-// find returns the program's executable for the shapes. If there is none, it creates
+// lookUp returns the program's executable for the shapes. If there is none, it creates
 // one (mine is true), which the caller must trace and finish.
-func (p *Program) find(in []shapes.Shape, donate []int) (exe *executable, mine bool, err error) {
+func (p *Program) lookUp(in []shapes.Shape, donate []int) (exe *executable, mine bool, err error) {
 	d := p.dev
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -234,13 +234,13 @@ func (p *Program) find(in []shapes.Shape, donate []int) (exe *executable, mine b
 		p.compiled[key] = exe
 		d.executables.Add(1)
 	}
-	exe.last = d.runs
+	exe.lastRun = d.runs
 	return exe, !ok, nil
 }
 
 // trace builds the graph.
 func (p *Program) trace(exe *executable, in []shapes.Shape, donate []int) error {
-	defer p.dev.clock()()
+	defer p.dev.startCompileTimer()()
 	return catch("compile "+p.name, func() {
 		g := graph.NewGraph(p.dev.backend, p.name)
 		nodes := make([]*graph.Node, len(in))
@@ -261,7 +261,7 @@ func (p *Program) trace(exe *executable, in []shapes.Shape, donate []int) error 
 // finish compiles a traced graph, or removes it if tracing or compiling fails.
 func (p *Program) finish(exe *executable) {
 	defer close(exe.ready)
-	stop := p.dev.clock()
+	stop := p.dev.startCompileTimer()
 	if exe.err == nil {
 		exe.err = catch("compile "+p.name, func() { exe.graph.Compile(exe.outputs...) })
 	}
@@ -295,9 +295,9 @@ func (d *Device) Unused() (names []string) {
 }
 
 // makeRoom frees the least recently used executable if the limit is reached. The
-// device must be locked.
+// device must be lockedExecutable.
 func (d *Device) makeRoom() {
-	if d.Executables() < d.most {
+	if d.Executables() < d.maxExecutables {
 		return
 	}
 	var of *Program
@@ -305,8 +305,8 @@ func (d *Device) makeRoom() {
 	last := d.runs
 	for _, p := range d.programs {
 		for key, exe := range p.compiled {
-			if exe.last < last && exe.compiled() {
-				of, oldest, last = p, key, exe.last
+			if exe.lastRun < last && exe.compiled() {
+				of, oldest, last = p, key, exe.lastRun
 			}
 		}
 	}

@@ -31,9 +31,9 @@ const (
 	Product = "vagen_product"
 )
 
-// MostRows is the largest number of rows for which the functions are used. XLA's
+// MaxRows is the largest number of rows for which the functions are used. XLA's
 // products improve with the number of rows; at 32 rows XLA takes as long.
-const MostRows = 16
+const MaxRows = 16
 
 // Bits of a Block's attribute "has".
 const (

@@ -75,14 +75,14 @@ func (b *Block) flatten(w *blockWeights) []*Node {
 	return out
 }
 
-// Kept holds the activations that a forward pass saves for its backward pass.
+// Activations holds the activations that a forward pass saves for its backward pass.
 // If Probs is nil, the backward pass recomputes it from Q and K.
-type Kept struct {
+type Activations struct {
 	X, Q, K, V, Probs, Attn, Mid, Up *Node
 }
 
-// List returns the saved nodes in a fixed order; KeptFrom is its inverse.
-func (k *Kept) List() []*Node {
+// List returns the saved nodes in a fixed order; ActivationsFrom is its inverse.
+func (k *Activations) List() []*Node {
 	out := []*Node{k.X, k.Q, k.K, k.V, k.Attn, k.Mid, k.Up}
 	if k.Probs != nil {
 		out = append(out, k.Probs)
@@ -90,9 +90,9 @@ func (k *Kept) List() []*Node {
 	return out
 }
 
-// KeptFrom is the inverse of Kept.List.
-func KeptFrom(n []*Node) *Kept {
-	k := &Kept{X: n[0], Q: n[1], K: n[2], V: n[3], Attn: n[4], Mid: n[5], Up: n[6]}
+// ActivationsFrom is the inverse of Activations.List.
+func ActivationsFrom(n []*Node) *Activations {
+	k := &Activations{X: n[0], Q: n[1], K: n[2], V: n[3], Attn: n[4], Mid: n[5], Up: n[6]}
 	if len(n) > 7 {
 		k.Probs = n[7]
 	}
@@ -137,8 +137,8 @@ func (l *Layout) join(x *Node) *Node {
 // row that may attend to nothing stays finite.
 const masked = -1e9
 
-// allow returns [groups, 1, length, length] bool, or nil when all is allowed.
-func (l *Layout) allow(g *Graph, causal bool) *Node {
+// attentionMask returns [groups, 1, length, length] bool, or nil when all is allowed.
+func (l *Layout) attentionMask(g *Graph, causal bool) *Node {
 	var ok *Node
 	if l.Segment != nil {
 		ok = Equal(Reshape(l.Segment, l.Groups, l.Length, 1), Reshape(l.Segment, l.Groups, 1, l.Length))
@@ -163,7 +163,7 @@ func (l *Layout) allow(g *Graph, causal bool) *Node {
 // head) and k [G, KV, L, d]; the result is [G, KV, R·L, L].
 func (b *Block) probs(q, k *Node, l *Layout) *Node {
 	scores := MulScalar(f32(DotGeneral(q, []int{3}, []int{0, 1}, k, []int{3}, []int{0, 1})), 1/math.Sqrt(float64(b.HeadDim)))
-	if ok := l.allow(q.Graph(), b.Causal); ok != nil {
+	if ok := l.attentionMask(q.Graph(), b.Causal); ok != nil {
 		g, kv, rep := dim(q, 0), dim(q, 1), dim(q, 2)/l.Length
 		s := Reshape(scores, g, kv*rep, l.Length, l.Length)
 		ok = BroadcastToShape(ok, s.Shape())
@@ -173,13 +173,13 @@ func (b *Block) probs(q, k *Node, l *Layout) *Node {
 	return cast(softmax(scores), q.DType())
 }
 
-// fold reshapes [G, heads, L, d] to [G, KV, R·L, d]; unfold is its inverse.
-func (b *Block) fold(x *Node) *Node {
+// groupHeads reshapes [G, heads, L, d] to [G, KV, R·L, d]; unfold is its inverse.
+func (b *Block) groupHeads(x *Node) *Node {
 	g, l, d := dim(x, 0), dim(x, 2), dim(x, 3)
 	return Reshape(x, g, b.KVHeads, b.Heads/b.KVHeads*l, d)
 }
 
-func (b *Block) unfold(x *Node) *Node {
+func (b *Block) ungroupHeads(x *Node) *Node {
 	g, d := dim(x, 0), dim(x, 3)
 	return Reshape(x, g, b.Heads, dim(x, 2)*b.KVHeads/b.Heads, d)
 }
@@ -210,9 +210,9 @@ func (b *Block) heads(w *blockWeights, x *Node) (q, k, v *Node) {
 	return q, k, v
 }
 
-// rotated applies the norms of q and k, if the block has them, and the rotary
+// normAndRotate applies the norms of q and k, if the block has them, and the rotary
 // positions.
-func (b *Block) rotated(w *blockWeights, q, k, cos, sin *Node) (*Node, *Node) {
+func (b *Block) normAndRotate(w *blockWeights, q, k, cos, sin *Node) (*Node, *Node) {
 	if b.QKNorm {
 		q, k = rmsNorm(q, w.qNorm, b.Eps), rmsNorm(k, w.kNorm, b.Eps)
 	}
@@ -242,15 +242,15 @@ func (b *Block) activateBack(dy, up *Node) *Node {
 
 // Forward runs the block on x [tokens, hidden] with rotary cos and sin
 // [tokens, headDim/2]. weights are the block's parameters in order.
-func (b *Block) Forward(weights []*Node, x, cos, sin *Node, l *Layout) (*Node, *Kept) {
+func (b *Block) Forward(weights []*Node, x, cos, sin *Node, l *Layout) (*Node, *Activations) {
 	w := b.weights(weights)
 	x = cast(x, b.Compute)
 	q, k, v := b.heads(w, b.norm(x, w.norm1, w.norm1b))
-	q, k = b.rotated(w, q, k, cos, sin)
-	kept := &Kept{X: x, Q: b.fold(l.split(q)), K: l.split(k), V: l.split(v)}
+	q, k = b.normAndRotate(w, q, k, cos, sin)
+	kept := &Activations{X: x, Q: b.groupHeads(l.split(q)), K: l.split(k), V: l.split(v)}
 	kept.Probs = b.probs(kept.Q, kept.K, l)
 	o := DotGeneral(kept.Probs, []int{3}, []int{0, 1}, kept.V, []int{2}, []int{0, 1})
-	kept.Attn = Reshape(l.join(b.unfold(o)), rows(x), b.Heads*b.HeadDim)
+	kept.Attn = Reshape(l.join(b.ungroupHeads(o)), rows(x), b.Heads*b.HeadDim)
 	kept.Mid = Add(x, b.project(mapOut, w, kept.Attn, w.out, w.outB))
 	y, up := b.feedForward(w, b.norm(kept.Mid, w.norm2, w.norm2b))
 	kept.Up = up
@@ -259,7 +259,7 @@ func (b *Block) Forward(weights []*Node, x, cos, sin *Node, l *Layout) (*Node, *
 
 // Backward maps the gradient of the block's output to that of its input and to
 // float32 gradients of its parameters, in their order.
-func (b *Block) Backward(weights []*Node, kept *Kept, cos, sin *Node, l *Layout, dy *Node) (*Node, []*Node) {
+func (b *Block) Backward(weights []*Node, kept *Activations, cos, sin *Node, l *Layout, dy *Node) (*Node, []*Node) {
 	w := b.weights(weights)
 	g := &blockWeights{}
 	b.slots(g) // allocates the adapters' entries
@@ -294,8 +294,8 @@ func (b *Block) Backward(weights []*Node, kept *Kept, cos, sin *Node, l *Layout,
 }
 
 // attendBack maps the gradient of the attention's output [tokens, heads,
-// headDim] to those of the rotated q and k and of v.
-func (b *Block) attendBack(kept *Kept, l *Layout, do *Node) (dq, dk, dv *Node) {
+// headDim] to those of the normAndRotate q and k and of v.
+func (b *Block) attendBack(kept *Activations, l *Layout, do *Node) (dq, dk, dv *Node) {
 	p := kept.Probs
 	if p == nil {
 		p = b.probs(kept.Q, kept.K, l)
@@ -303,12 +303,12 @@ func (b *Block) attendBack(kept *Kept, l *Layout, do *Node) (dq, dk, dv *Node) {
 	o := l.split(Reshape(kept.Attn, rows(kept.Attn), b.Heads, b.HeadDim))
 	do = l.split(do)
 	// Σ_j P_ij·dP_ij equals Σ_d O_id·dO_id, which is cheaper: d is far below the length.
-	inner := b.fold(ReduceAndKeep(Mul(f32(o), f32(do)), ReduceSum, -1))
-	do = b.fold(do)
+	inner := b.groupHeads(ReduceAndKeep(Mul(f32(o), f32(do)), ReduceSum, -1))
+	do = b.groupHeads(do)
 	dv = DotGeneral(p, []int{2}, []int{0, 1}, do, []int{2}, []int{0, 1})
 	dp := f32(DotGeneral(do, []int{3}, []int{0, 1}, kept.V, []int{3}, []int{0, 1}))
 	ds := cast(MulScalar(Mul(f32(p), Sub(dp, inner)), 1/math.Sqrt(float64(b.HeadDim))), b.Compute)
 	dq = DotGeneral(ds, []int{3}, []int{0, 1}, kept.K, []int{2}, []int{0, 1})
 	dk = DotGeneral(ds, []int{2}, []int{0, 1}, kept.Q, []int{2}, []int{0, 1})
-	return l.join(b.unfold(dq)), l.join(dk), l.join(dv)
+	return l.join(b.ungroupHeads(dq)), l.join(dk), l.join(dv)
 }

@@ -322,11 +322,11 @@ func FuzzParseConfig(f *testing.F) {
 			for _, p := range g.Params {
 				size := p.Size()
 				require.Positive(t, size)
-				require.LessOrEqual(t, size, int(mostParameters))
+				require.LessOrEqual(t, size, int(maxParameters))
 				total += size
 			}
 		}
-		require.LessOrEqual(t, total, int(mostParameters))
+		require.LessOrEqual(t, total, int(maxParameters))
 		require.Len(t, c.Text.InvFreq(), c.Text.HeadDim/2)
 		for _, axis := range c.Text.Axis() {
 			require.Contains(t, []int{0, 1, 2}, axis)

@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// bounded is a size of a config with its name and the binary logarithm of its
+// sizeLimit is a size of a config with its name and the binary logarithm of its
 // upper limit. The limits are far above any model; they keep products of sizes
 // inside an int.
-type bounded struct {
+type sizeLimit struct {
 	name  string
 	value int
 	bits  int
 }
 
-func inRange(say func(format string, args ...any), sizes []bounded) {
+func checkRanges(say func(format string, args ...any), sizes []sizeLimit) {
 	for _, f := range sizes {
 		if f.value < 1 || f.value > 1<<f.bits {
 			say("%s is %d, must be in [1, 2^%d]", f.name, f.value, f.bits)
@@ -23,9 +23,9 @@ func inRange(say func(format string, args ...any), sizes []bounded) {
 	}
 }
 
-// mostParameters is the upper limit on a model's parameters. No machine can hold
+// maxParameters is the upper limit on a model's parameters. No machine can hold
 // so many.
-const mostParameters = 1e13
+const maxParameters = 1e13
 
 // checkSize rejects sizes that are each allowed but together give too many
 // parameters.
@@ -40,8 +40,8 @@ func (c *Config) checkSize() []error {
 			total += size
 		}
 	}
-	if total > mostParameters {
-		return []error{fmt.Errorf("the sizes make a model of %.3g parameters, at most %.0g are allowed", total, mostParameters)}
+	if total > maxParameters {
+		return []error{fmt.Errorf("the sizes make a model of %.3g parameters, at most %.0g are allowed", total, maxParameters)}
 	}
 	return nil
 }
@@ -49,7 +49,7 @@ func (c *Config) checkSize() []error {
 func (t *configText) check(family Family, x *Text) []error {
 	var bad []error
 	say := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
-	inRange(say, []bounded{
+	checkRanges(say, []sizeLimit{
 		{"vocab_size", x.Vocab, 24}, {"hidden_size", x.Hidden, 20}, {"intermediate_size", x.FF, 20},
 		{"num_hidden_layers", x.Layers, 12}, {"num_attention_heads", x.Heads, 12},
 	})
@@ -107,11 +107,11 @@ func (t *configText) check(family Family, x *Text) []error {
 	return bad
 }
 
-func (v *configVis) check(family Family, c *Config) []error {
+func (v *configVision) check(family Family, c *Config) []error {
 	x := c.Vision
 	var bad []error
 	say := func(format string, args ...any) { bad = append(bad, fmt.Errorf("vision_config: "+format, args...)) }
-	inRange(say, []bounded{
+	checkRanges(say, []sizeLimit{
 		{"depth", x.Depth, 12}, {"hidden_size", x.Hidden, 20}, {"intermediate_size", x.FF, 20}, {"num_heads", x.Heads, 12},
 		{"patch_size", x.Patch, 10}, {"spatial_merge_size", x.Merge, 4}, {"temporal_patch_size", x.Temporal, 4},
 	})

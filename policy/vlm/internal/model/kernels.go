@@ -15,7 +15,7 @@ type StepKernels []device.Kernel
 
 // fusible reports whether kernels can compute these rows: few enough, and float32.
 func fusible(x *Node, weights ...*Node) bool {
-	if x.Shape().Dimensions[0] > fused.MostRows {
+	if x.Shape().Dimensions[0] > fused.MaxRows {
 		return false
 	}
 	for _, n := range slices.Concat(weights, []*Node{x}) {
@@ -28,7 +28,7 @@ func fusible(x *Node, weights ...*Node) bool {
 
 // Block adds a block's step if the kernel supports it. Inputs and outputs are in
 // the order of the kernel's arguments.
-func (s *StepKernels) Block(b *Block, weights []*Node, x, cos, sin *Node, past, recent Past, at, y, k, v *Node) {
+func (s *StepKernels) Block(b *Block, weights []*Node, x, cos, sin *Node, past, recent CacheSegment, at, y, k, v *Node) {
 	if b.LayerNorm || b.GELU || b.Adapters != nil || !fusible(x, slices.Concat(weights, []*Node{past.K, recent.K})...) {
 		return
 	}
@@ -42,6 +42,6 @@ func (s *StepKernels) Block(b *Block, weights []*Node, x, cos, sin *Node, past, 
 		}
 	}
 	in := append([]*Node{x, cos, sin, past.K, past.V, past.Allow, recent.K, recent.V, recent.Allow, at}, weights...)
-	*s = append(*s, device.Kernel{Name: fused.Block, In: in, Out: []*Node{y, k, v}, Over: map[int]int{1: 6, 2: 7},
+	*s = append(*s, device.Kernel{Name: fused.Block, In: in, Out: []*Node{y, k, v}, Aliases: map[int]int{1: 6, 2: 7},
 		Config: []device.Setting{{Name: "eps", Value: float32(b.Eps)}, {Name: "has", Value: has}}})
 }

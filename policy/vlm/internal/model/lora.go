@@ -104,8 +104,8 @@ func (b *Block) projectBack(m int, w, g *blockWeights, dy, x, matrix *Node, bias
 	return dx, dw, db
 }
 
-// adapted adds the parameters of a block's adapters to its others.
-func (c *Config) adapted(params []Param) []Param {
+// withAdapters adds the parameters of a block's adapters to its others.
+func (c *Config) withAdapters(params []Param) []Param {
 	if c.LoRA == nil {
 		return params
 	}

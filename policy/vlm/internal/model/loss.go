@@ -185,7 +185,7 @@ func (t *terms) policy(l *Loss, aux *Node) *Node {
 // cappedRatio is exp of the clamped log-ratio, for statistics: an outlier cannot
 // make them infinite.
 func cappedRatio(logRatio *Node) *Node {
-	v, _ := within(logRatio, num(logRatio, -maxLogRatio), num(logRatio, maxLogRatio))
+	v, _ := clamp(logRatio, num(logRatio, -maxLogRatio), num(logRatio, maxLogRatio))
 	return Exp(v)
 }
 

@@ -127,7 +127,7 @@ const (
 func num(x *Node, v float64) *Node { return Scalar(x.Graph(), x.DType(), v) }
 
 // clamp limits x to [low, high]; inside marks entries that were already in it.
-func within(x, low, high *Node) (v, inside *Node) {
+func clamp(x, low, high *Node) (v, inside *Node) {
 	return Min(Max(x, low), high), LogicalAnd(GreaterOrEqual(x, low), LessOrEqual(x, high))
 }
 
@@ -136,7 +136,7 @@ func where(on, a *Node) *Node { return Where(on, a, ZerosLike(a)) }
 
 // boundedRatio is exp of the clamped log-ratio; inside marks tokens whose log-ratio was not clamped.
 func (t *PolicyTerms) boundedRatio() (ratio, inside *Node) {
-	t.LogRatio, inside = within(t.LogRatio, num(t.LogRatio, -maxLogRatio), num(t.LogRatio, maxLogRatio))
+	t.LogRatio, inside = clamp(t.LogRatio, num(t.LogRatio, -maxLogRatio), num(t.LogRatio, maxLogRatio))
 	return Exp(t.LogRatio), inside
 }
 
@@ -144,7 +144,7 @@ func (t *PolicyTerms) boundedRatio() (ratio, inside *Node) {
 // clipped side is the larger one. On a tie the derivative is the mean of both sides'.
 func clipped(ratio *Node, in PolicyInput) (l, d, won *Node) {
 	free := Neg(Mul(in.Advantage, ratio))
-	held, inside := within(ratio, OneMinus(Hyper(in.Hyper, ClipLow)), OnePlus(Hyper(in.Hyper, ClipHigh)))
+	held, inside := clamp(ratio, OneMinus(Hyper(in.Hyper, ClipLow)), OnePlus(Hyper(in.Hyper, ClipHigh)))
 	bound := Neg(Mul(in.Advantage, held))
 	dBound := where(inside, free)
 	won = GreaterThan(bound, free)
@@ -171,7 +171,7 @@ func (p PolicyLoss) ppo(t *PolicyTerms, in PolicyInput) {
 
 func cispo(t *PolicyTerms, in PolicyInput) {
 	ratio, _ := t.boundedRatio()
-	w, inside := within(ratio, OneMinus(Hyper(in.Hyper, ClipLow)), OnePlus(Hyper(in.Hyper, ClipHigh)))
+	w, inside := clamp(ratio, OneMinus(Hyper(in.Hyper, ClipLow)), OnePlus(Hyper(in.Hyper, ClipHigh)))
 	t.Clipped = LogicalNot(inside)
 	t.Slope = Neg(Mul(w, in.Advantage))
 	t.Loss = Mul(t.Slope, in.LogProb)
@@ -212,7 +212,7 @@ func gmpo(t *PolicyTerms, in PolicyInput) {
 	mean := func(x *Node) *Node {
 		return Div(in.Segments.sum(where(in.Mask, x)), Max(in.Segments.sum(cast(in.Mask, x.DType())), num(x, 1)))
 	}
-	held, inside := within(d, Neg(Hyper(in.Hyper, ClipLow)), Hyper(in.Hyper, ClipHigh))
+	held, inside := clamp(d, Neg(Hyper(in.Hyper, ClipLow)), Hyper(in.Hyper, ClipHigh))
 	up, down := GreaterThan(in.Advantage, zero), LessThan(in.Advantage, zero)
 	worse := where(up, Min(d, held))
 	worse = Where(down, Max(d, held), worse)

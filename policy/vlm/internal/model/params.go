@@ -170,7 +170,7 @@ func (c *Config) Groups() *Groups {
 	base := c.decoderPrefix()
 	g.Embed = Group{"embed", []Param{matrix(base+"embed_tokens.weight", c.Text.Vocab, c.Text.Hidden)}}
 	for i := range c.Text.Layers {
-		g.Layers = append(g.Layers, Group{fmt.Sprintf("layer %d", i), c.adapted(c.textParams(fmt.Sprintf("%slayers.%d.", base, i)))})
+		g.Layers = append(g.Layers, Group{fmt.Sprintf("layer %d", i), c.withAdapters(c.textParams(fmt.Sprintf("%slayers.%d.", base, i)))})
 	}
 	g.Head = Group{"head", []Param{vector(base+"norm.weight", c.Text.Hidden, InitOne)}}
 	if !c.Critic && !c.Tied {
@@ -253,7 +253,7 @@ func (c *Config) visionGroups(g *Groups) {
 			matrix(base+"pos_embed.weight", v.Positions, v.Hidden))
 	}
 	for i := range v.Depth {
-		g.Blocks = append(g.Blocks, Group{fmt.Sprintf("vision block %d", i), c.adapted(c.visionParams(fmt.Sprintf("%sblocks.%d.", base, i)))})
+		g.Blocks = append(g.Blocks, Group{fmt.Sprintf("vision block %d", i), c.withAdapters(c.visionParams(fmt.Sprintf("%sblocks.%d.", base, i)))})
 	}
 	cell := v.Merge * v.Merge * v.Hidden
 	if c.Family == Qwen3VL {

@@ -53,7 +53,7 @@ func (s Sampler) Sample(logits, seeds, count, params, forced *Node) (id, logProb
 		if s.TopK {
 			k := p(SampleTopK)
 			cut := bisect(low, top, func(t *Node) *Node {
-				return GreaterOrEqual(count1(GreaterOrEqual(z, t)), k)
+				return GreaterOrEqual(countTrue(GreaterOrEqual(z, t)), k)
 			})
 			weight = Where(GreaterOrEqual(z, cut), weight, ZerosLike(weight))
 		}
@@ -83,7 +83,7 @@ func (s Sampler) Sample(logits, seeds, count, params, forced *Node) (id, logProb
 	return id, logProb
 }
 
-func count1(mask *Node) *Node {
+func countTrue(mask *Node) *Node {
 	return ReduceAndKeep(ConvertDType(mask, dtypes.Float32), ReduceSum, -1)
 }
 

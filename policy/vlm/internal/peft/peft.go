@@ -39,8 +39,8 @@ type Config struct {
 	Base           string   // base model of the adapter
 }
 
-// mostRank is more than the width of any model, and keeps sizes inside an int.
-const mostRank = 1 << 16
+// maxRank is more than the width of any model, and keeps sizes inside an int.
+const maxRank = 1 << 16
 
 // Scale is the factor of the adapter's product.
 func (c Config) Scale() float64 {
@@ -67,9 +67,9 @@ type file struct {
 // read are the supported keys; idle keys do not affect a loaded adapter and are
 // ignored. Every other key must be empty: null, false, 0 or without elements.
 var (
-	read = []string{"peft_type", "r", "lora_alpha", "target_modules", "use_rslora", "bias", "modules_to_save", "lora_dropout",
+	supportedKeys = []string{"peft_type", "r", "lora_alpha", "target_modules", "use_rslora", "bias", "modules_to_save", "lora_dropout",
 		"base_model_name_or_path", "init_lora_weights"}
-	idle = []string{"auto_mapping", "revision", "inference_mode", "task_type", "peft_version", "megatron_core", "qalora_group_size"}
+	ignoredKeys = []string{"auto_mapping", "revision", "inference_mode", "task_type", "peft_version", "megatron_core", "qalora_group_size"}
 )
 
 // Parse reads a configuration ; the error lists all unsupported settings.
@@ -91,7 +91,7 @@ func Parse(raw []byte) (Config, error) {
 		say("init_lora_weights is %s, which changes the base model; must be true, false or \"gaussian\"", init)
 	}
 	for _, key := range slices.Sorted(maps.Keys(all)) {
-		if !slices.Contains(read, key) && !slices.Contains(idle, key) && !empty(all[key]) {
+		if !slices.Contains(supportedKeys, key) && !slices.Contains(ignoredKeys, key) && !empty(all[key]) {
 			say("%s is %s, must be empty: it is not supported", key, all[key])
 		}
 	}
@@ -133,8 +133,8 @@ func empty(raw json.RawMessage) bool {
 // Check returns an error that lists every invalid value.
 func (c Config) Check() error {
 	var bad []error
-	if c.Rank < 1 || c.Rank > mostRank {
-		bad = append(bad, fmt.Errorf("rank is %d, must be in [1, %d]", c.Rank, mostRank))
+	if c.Rank < 1 || c.Rank > maxRank {
+		bad = append(bad, fmt.Errorf("rank is %d, must be in [1, %d]", c.Rank, maxRank))
 	}
 	if !(c.Alpha > 0) || math.IsInf(c.Alpha, 0) {
 		bad = append(bad, fmt.Errorf("alpha is %v, must be positive and finite", c.Alpha))

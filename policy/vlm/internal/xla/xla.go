@@ -25,10 +25,10 @@ const (
 	allocator      = "XLA_PYTHON_CLIENT_ALLOCATOR"    // default, bfc, platform or cuda_async
 )
 
-// trainedFraction is the default share of a GPU's memory. The rest is for the
+// defaultMemoryFraction is the default share of a GPU's memory. The rest is for the
 // driver and for libraries that allocate by themselves. JAX's default of 0.75
 // leaves room for a second framework.
-const trainedFraction = 0.9
+const defaultMemoryFraction = 0.9
 
 // Start loads a verified plugin and creates the backend for a kind of hardware. It
 // sets the environment variables that XLA reads, unless the user has set them.
@@ -69,7 +69,7 @@ func Start(p plugin.Plugin, kind plugin.Kind, log *slog.Logger) (b backends.Back
 
 // gpuOptions are the options of the client of a GPU.
 func gpuOptions(getenv func(string) string) (pjrt.NamedValuesMap, error) {
-	out := pjrt.NamedValuesMap{"memory_fraction": float32(trainedFraction)}
+	out := pjrt.NamedValuesMap{"memory_fraction": float32(defaultMemoryFraction)}
 	var bad []error
 	if s := getenv(memoryFraction); s != "" {
 		x, err := strconv.ParseFloat(s, 32)
