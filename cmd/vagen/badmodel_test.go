@@ -135,16 +135,16 @@ func TestRequestsThatDoNotFitAreTheCallers(t *testing.T) {
 	require.Contains(t, ask("--prompt", "x", "--image", thin), "200 times")
 	require.Contains(t, ask("--prompt", "a <image> b <image>", "--image", thin), "2 marks <image>, but there are 1 images")
 	require.Contains(t, ask("--prompt", "a <|image_pad|> b"), "stands for an image")
-	require.Contains(t, ask("--prompt", strings.Repeat("x", 5000)), "the model reads 2048")
-	require.Contains(t, ask("--prompt", "x", "--max-tokens", "1000000"), "the model reads 2048")
+	require.Contains(t, ask("--prompt", strings.Repeat("x", 5000)), "the model allows 2048")
+	require.Contains(t, ask("--prompt", "x", "--max-tokens", "1000000"), "the model allows 2048")
 	require.Contains(t, ask("--prompt", "x", "--temperature", "-1"), "temperature is -1")
 	for _, mode := range []string{"decode", "prefill"} {
-		require.Contains(t, refuse(t, "bench", "--model", dir, "--backend", "go", "--mode", mode, "--batch", "1", "--seq", "3000"), "the model reads 2048")
+		require.Contains(t, refuse(t, "bench", "--model", dir, "--backend", "go", "--mode", mode, "--batch", "1", "--seq", "3000"), "the model allows 2048")
 	}
 	for _, mode := range []string{"train", "logprob"} {
 		code, out, complaint := run(t, "", "bench", "--model", dir, "--backend", "go", "--mode", mode, "--batch", "1", "--seq", "3000")
 		require.Equal(t, cli.Failed, code)
 		require.Empty(t, out)
-		require.Contains(t, complaint, "row 0 has 3000 tokens, the model reads 2048")
+		require.Contains(t, complaint, "row 0 has 3000 tokens, the model allows 2048")
 	}
 }

@@ -237,5 +237,5 @@ func TestCheckpointsWithMoreAdaptersAreRefused(t *testing.T) {
 	m := openTiny(t, dir, Options{LoRA: &fewer})
 	err := m.Restore(t.Context(), saved)
 	require.ErrorIs(t, err, ErrCheckpoint)
-	require.ErrorContains(t, err, lora().Targets[1]+".lora_A.weight is in the checkpoint, but the model has no such adapter")
+	require.ErrorContains(t, err, lora().Targets[1]+".lora_A.weight is in the checkpoint, but the model does not have this adapter")
 }

@@ -253,12 +253,12 @@ func TestImagesThatPanicAreErrors(t *testing.T) {
 		prompts := []policy.Prompt{{Conversation: 1, Messages: say("<image>", im)}, {Conversation: 2, Messages: say("left")}}
 		out, err := m.Generate(t.Context(), prompts, policy.Sampling{MaxTokens: 2})
 		require.NoError(t, err, name)
-		require.ErrorContains(t, out[0].Err, "image 0: it cannot be read", name)
+		require.ErrorContains(t, out[0].Err, "image 0: image cannot be read", name)
 		require.NoError(t, out[1].Err, "the other conversation goes on")
 		m.Forget(1, 2)
 		rows := policy.Rows{Offsets: []int{0, 2}, Tokens: []int32{65, m.cfg.ImageToken}, Images: [][]policy.Image{{{Image: im}}}}
 		_, err = m.Score(t.Context(), &rows, trues(2), policy.ScoreRequest{LogProbs: true}, 1)
-		require.ErrorContains(t, err, "row 0: image 0: it cannot be read", name)
+		require.ErrorContains(t, err, "row 0: image 0: image cannot be read", name)
 	}
 }
 
@@ -280,7 +280,7 @@ func TestVastImagesAreRefusedUnread(t *testing.T) {
 		runtime.ReadMemStats(&after)
 		require.NoError(t, err)
 		require.Error(t, out[0].Err)
-		require.NotContains(t, out[0].Err.Error(), "it cannot be read")
+		require.NotContains(t, out[0].Err.Error(), "image cannot be read")
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20))
 	}
 }

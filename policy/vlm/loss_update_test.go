@@ -343,7 +343,7 @@ func TestUpdateRefusesLossesItCannotTakeBeforeItStarts(t *testing.T) {
 		"weight of a token left out": {func(b *policy.Batch, _ *policy.Objective) {
 			b.AuxWeight = slices.Clone(b.AuxWeight)
 			b.AuxWeight[slices.Index(mask, false)] = 1
-		}, nil, "AuxWeight at token 0 is 1, but Weight leaves the token out"},
+		}, nil, "AuxWeight at token 0 is 1, must be 0 because Weight is 0"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			batch, o := *b, good

@@ -107,13 +107,13 @@ type Options struct {
 
 func (o *Options) fill() error {
 	var bad []error
-	say := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
+	addf := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
 	pick := func(name string, got *string, otherwise string, allowed ...string) {
 		if *got == "" {
 			*got = otherwise
 		}
 		if !slices.Contains(allowed, *got) {
-			say("%s is %q, must be one of %q", name, *got, allowed)
+			addf("%s is %q, must be one of %q", name, *got, allowed)
 		}
 	}
 	pick("Recompute", (*string)(&o.Recompute), string(RecomputeNothing), string(RecomputeNothing), string(RecomputeAttention), string(RecomputeBlocks))
@@ -127,17 +127,17 @@ func (o *Options) fill() error {
 			*f.value = f.otherwise
 		}
 		if *f.value < 1 {
-			say("%s is %d, must be positive", f.name, *f.value)
+			addf("%s is %d, must be positive", f.name, *f.value)
 		}
 	}
 	if o.MicroRows < 0 || o.CriticMicroTokens < 0 || o.CriticMicroRows < 0 {
-		say("MicroRows is %d, CriticMicroTokens %d and CriticMicroRows %d; they must not be negative", o.MicroRows, o.CriticMicroTokens, o.CriticMicroRows)
+		addf("MicroRows is %d, CriticMicroTokens %d and CriticMicroRows %d; they must not be negative", o.MicroRows, o.CriticMicroTokens, o.CriticMicroRows)
 	}
 	if o.CacheTokens < 0 {
-		say("CacheTokens is %d, must not be negative", o.CacheTokens)
+		addf("CacheTokens is %d, must not be negative", o.CacheTokens)
 	}
 	if o.CriticPath != "" && o.Critic != SeparateCritic {
-		say("CriticPath is %q, but Critic is %q", o.CriticPath, o.Critic)
+		addf("CriticPath is %q, but Critic is %q", o.CriticPath, o.Critic)
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

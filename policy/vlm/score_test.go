@@ -211,7 +211,7 @@ func TestScoreRefusesWhatItCannotScore(t *testing.T) {
 		temp   float64
 		err    string
 	}{
-		"too few marks":            {nil, want[1:], lp, 1, "marks for"},
+		"too few marks":            {nil, want[1:], lp, 1, "want has"},
 		"no offsets":               {func(r *policy.Rows) { r.Offsets = nil }, want, lp, 1, "row offsets must go from 0"},
 		"offsets from 1":           {func(r *policy.Rows) { r.Offsets = append([]int{1}, r.Offsets[1:]...) }, want, lp, 1, "row offsets must go from 0"},
 		"offsets that stop early":  {func(r *policy.Rows) { r.Offsets = r.Offsets[:3] }, want, lp, 1, "row offsets must go from 0"},
@@ -223,7 +223,7 @@ func TestScoreRefusesWhatItCannotScore(t *testing.T) {
 		"an image too few":         {func(r *policy.Rows) { r.Images[0] = nil }, want, lp, 1, "row 0: token 3 is an image placeholder"},
 		"no images":                {func(r *policy.Rows) { r.Images = nil }, want, lp, 1, "is an image placeholder"},
 		"an image of another size": {func(r *policy.Rows) { r.Images[0] = r.Images[2][:1] }, want, lp, 1, "row 0: "},
-		"an image that is gone":    {func(r *policy.Rows) { r.Images[0] = []policy.Image{{Hash: [32]byte{7}}} }, want, lp, 1, "row 0: image 0: image 07000000 is not there"},
+		"an image that is gone":    {func(r *policy.Rows) { r.Images[0] = []policy.Image{{Hash: [32]byte{7}}} }, want, lp, 1, "row 0: image 0: image 07000000 is missing"},
 		"temperature 0":            {nil, want, lp, 0, "temperature is 0, must be at least 1e-09 and finite"},
 		"temperature of nothing":   {nil, want, lp, 1e-50, "temperature is 1e-50, must be at least 1e-09 and finite"},
 		"temperature NaN":          {nil, want, lp, math.NaN(), "temperature is NaN"},

@@ -145,7 +145,7 @@ func TestMisuseIsAnError(t *testing.T) {
 		_, err := device.Put(d, []float32{1, 2, 3}, 2, 2)
 		require.ErrorContains(t, err, "3 numbers, shape [2 2] needs another count")
 		a := put(t, d, []float32{1, 2})
-		require.ErrorContains(t, device.Read(a, make([]float32, 3)), "2 numbers into a slice of 3")
+		require.ErrorContains(t, device.Read(a, make([]float32, 3)), "2 numbers, but the slice has length 3")
 		require.Error(t, device.Read(a, make([]int32, 2)), "another type")
 		require.Equal(t, []float32{1, 2}, read[float32](t, a))
 

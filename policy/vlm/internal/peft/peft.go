@@ -80,19 +80,19 @@ func Parse(raw []byte) (Config, error) {
 		return Config{}, fmt.Errorf("peft: %w: %w", ErrConfig, err)
 	}
 	var bad []error
-	say := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
+	addf := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
 	if f.Type != "LORA" {
-		say("peft_type is %q, must be \"LORA\"", f.Type)
+		addf("peft_type is %q, must be \"LORA\"", f.Type)
 	}
 	if f.Bias != "" && f.Bias != "none" {
-		say("bias is %q, must be \"none\"", f.Bias)
+		addf("bias is %q, must be \"none\"", f.Bias)
 	}
 	if init := string(f.Init); !slices.Contains([]string{"", "null", "true", "false", `"gaussian"`}, init) {
-		say("init_lora_weights is %s, which changes the base model; must be true, false or \"gaussian\"", init)
+		addf("init_lora_weights is %s, which changes the base model; must be true, false or \"gaussian\"", init)
 	}
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		if !slices.Contains(supportedKeys, key) && !slices.Contains(ignoredKeys, key) && !empty(all[key]) {
-			say("%s is %s, must be empty: it is not supported", key, all[key])
+			addf("%s is %s, must be empty: it is not supported", key, all[key])
 		}
 	}
 	c := Config{Rank: 8, Alpha: 8, RankStabilized: f.Stable, Saved: f.Saved, Dropout: f.Dropout}
