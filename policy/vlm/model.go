@@ -173,7 +173,7 @@ type Model struct {
 	pictures *pictureCache
 	chats    map[uint64]*conversation
 	batches  []*session
-	narrow   *parts          // result of writer, if it has copies
+	narrow   *parts          // result of generationWeights, if it has copies
 	narrowed []*device.Array // the copies
 	planned  bool            // the memory of a training step has been logged
 	limit    func() (bytes int64, says string)

@@ -53,13 +53,13 @@ func (m *Model) makeNarrow() error {
 	return err
 }
 
-// dropNarrow frees the copies that writer made.
+// dropNarrow frees the copies that generationWeights made.
 func (m *Model) dropNarrow() {
 	device.FreeAll(m.narrowed...)
 	m.narrow, m.narrowed = nil, nil
 }
 
-// narrowBytes is the size of writer's copies.
+// narrowBytes is the size of generationWeights' copies.
 func (m *Model) narrowBytes() int64 {
 	if !m.narrows() {
 		return 0

@@ -171,7 +171,7 @@ func (k *packer) arrange(order []int, size func(int) int) []*binSet {
 	return two
 }
 
-// work estimates a layer's work for shelves in packs.
+// work estimates a layer's work for binSets in packs.
 func (k *packer) work(shelves ...*binSet) float64 {
 	var sum float64
 	for _, s := range shelves {
