@@ -152,7 +152,7 @@ func TestAdaptersThatFitNoMapAreRefused(t *testing.T) {
 		"mlp.0":           {Rank: 1, Alpha: 1, Pattern: ".*"},
 		"the same in all": {Rank: 1, Alpha: 1, Pattern: `.*layers\.0\..*q_proj`},
 		"pattern":         {Rank: 1, Alpha: 1, Pattern: "("},
-		"either targets":  {Rank: 1, Alpha: 1, Pattern: ".*q_proj", Targets: []string{"q_proj"}},
+		"exactly one of":  {Rank: 1, Alpha: 1, Pattern: ".*q_proj", Targets: []string{"q_proj"}},
 	} {
 		if want == "lm_head" {
 			dir = tinyFolder(t, model.Qwen25VL, object{"tie_word_embeddings": false})

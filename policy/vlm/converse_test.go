@@ -115,7 +115,7 @@ func TestConversationsThatOutgrowTheModelSaySo(t *testing.T) {
 		c := played.play(t, m, []policy.Prompt{p(1)}, o)[0]
 		if c.Err != nil {
 			require.ErrorIs(t, c.Err, policy.ErrNoRoom)
-			require.ErrorContains(t, c.Err, "the model reads 80")
+			require.ErrorContains(t, c.Err, "the model allows 80")
 			break
 		}
 		require.LessOrEqual(t, len(played[1].tokens), 80)

@@ -175,7 +175,7 @@ func TestTieRefusesACriticOnAnotherModel(t *testing.T) {
 	m := openTiny(t, dir, Options{LoRA: lora(), Critic: SeparateCritic, CriticPath: copyFolder(t, dir)})
 	err := m.Tie(t.Context())
 	require.ErrorIs(t, err, ErrOption)
-	require.ErrorContains(t, err, "another model's")
+	require.ErrorContains(t, err, "are not the policy's")
 }
 
 // Copying that ends half way leaves the adapters, and the memory, as they were.
