@@ -19,9 +19,9 @@ import (
 
 func sortedKeys[V any](m map[uint64]V) []uint64 { return slices.Sorted(maps.Keys(m)) }
 
-// playOn lets conversations of different lengths go on in turns, some resting:
-// caches grow, have holes, and take in a response that is longer than their
-// recent stretch.
+// playOn continues conversations of different lengths in turns, some of them paused:
+// caches grow, have gaps, and contain a response that is longer than their recent
+// segment.
 func playOn(t *testing.T, m *Model, o policy.Sampling) stories {
 	t.Helper()
 	images := m.cfg.Vision != nil

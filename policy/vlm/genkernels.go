@@ -191,7 +191,7 @@ func (n *net) flush() *device.Program {
 
 // selectRows: arrays, index [m] → the rows of each array at the index.
 func (n *net) selectRows() *device.Program {
-	return n.program("pick", func(in []*Node) []*Node {
+	return n.program("select rows", func(in []*Node) []*Node {
 		index := in[len(in)-1]
 		out := make([]*Node, len(in)-1)
 		for i, x := range in[:len(in)-1] {
@@ -205,7 +205,7 @@ func (n *net) selectRows() *device.Program {
 // index [rows] → rows of the former at the index, padded to slots; where the index is −1,
 // rows of the latter.
 func (n *net) gatherRows(slots int, more bool) *device.Program {
-	return n.program(fmt.Sprintf("board %d %v", slots, more), func(in []*Node) []*Node {
+	return n.program(fmt.Sprintf("gather rows %d %v", slots, more), func(in []*Node) []*Node {
 		a, index := args{in[:len(in)-1]}, in[len(in)-1]
 		half := len(a.in)
 		if more {
