@@ -107,7 +107,7 @@ func (c *collecting) stop() {
 }
 
 func errNoLender(l policy.Learner) error {
-	return fmt.Errorf("%w: run.async collects episodes while the learner changes, but a %T does not lend its policy (policy.PolicySnapshotter)", ErrConfig, l)
+	return fmt.Errorf("%w: run.async collects episodes while the learner changes, but a %T cannot snapshot its policy (policy.PolicySnapshotter)", ErrConfig, l)
 }
 
 // Names of what a checkpoint keeps of an Ahead.

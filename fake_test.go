@@ -459,8 +459,8 @@ type lentBandit struct {
 	closed *int
 }
 
-// Lend implements policy.PolicySnapshotter.
-func (b *bandit) Lend(ctx context.Context) (policy.PolicySnapshot, error) {
+// SnapshotPolicy implements policy.PolicySnapshotter.
+func (b *bandit) SnapshotPolicy(ctx context.Context) (policy.PolicySnapshot, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := newBandit(b.words...)
