@@ -134,7 +134,7 @@ func TestRequestsThatDoNotFitAreTheCallers(t *testing.T) {
 	}
 	require.Contains(t, ask("--prompt", "x", "--image", thin), "200 times")
 	require.Contains(t, ask("--prompt", "a <image> b <image>", "--image", thin), "2 marks <image>, but there are 1 images")
-	require.Contains(t, ask("--prompt", "a <|image_pad|> b"), "stands for an image")
+	require.Contains(t, ask("--prompt", "a <|image_pad|> b"), "is the image placeholder")
 	require.Contains(t, ask("--prompt", strings.Repeat("x", 5000)), "the model allows 2048")
 	require.Contains(t, ask("--prompt", "x", "--max-tokens", "1000000"), "the model allows 2048")
 	require.Contains(t, ask("--prompt", "x", "--temperature", "-1"), "temperature is -1")
