@@ -68,11 +68,11 @@ func (t *Trainer) begin(ctx context.Context, step int) (*collecting, error) {
 	if !t.Config.Run.Async || step > t.Config.Trainer.Steps {
 		return nil, nil
 	}
-	lender, ok := t.Learner.(policy.Lender)
+	lender, ok := t.Learner.(policy.PolicySnapshotter)
 	if !ok {
 		return nil, errNoLender(t.Learner)
 	}
-	lent, err := lender.Lend(ctx)
+	lent, err := lender.SnapshotPolicy(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (c *collecting) stop() {
 }
 
 func errNoLender(l policy.Learner) error {
-	return fmt.Errorf("%w: run.async collects episodes while the learner changes, but a %T does not lend its policy (policy.Lender)", ErrConfig, l)
+	return fmt.Errorf("%w: run.async collects episodes while the learner changes, but a %T cannot snapshot its policy (policy.PolicySnapshotter)", ErrConfig, l)
 }
 
 // Names of what a checkpoint keeps of an Ahead.

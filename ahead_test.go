@@ -180,7 +180,7 @@ func TestWhatContradictsCollectingAheadIsRefused(t *testing.T) {
 	tr.Learner = unlent{tr.Learner}
 	err := tr.Run(t.Context())
 	require.ErrorIs(t, err, vagen.ErrConfig)
-	require.ErrorContains(t, err, "does not lend its policy")
+	require.ErrorContains(t, err, "cannot snapshot its policy")
 
 	c := ahead(small())
 	c.Agent.Actor.Loss.Mode = "gpg"

@@ -173,7 +173,7 @@ func (b *batch) takeSampled() {
 
 // takeScores keeps what the learner says of the tokens it was asked for. Whatever
 // it left elsewhere is cleared, so that nothing can depend on it.
-func (b *batch) takeScores(s *policy.Scores, what policy.Wanted) error {
+func (b *batch) takeScores(s *policy.Scores, what policy.ScoreRequest) error {
 	for _, column := range []struct {
 		name  string
 		asked bool

@@ -21,7 +21,7 @@ var unmet = []string{
 	"val/rows", "val/retried", "val/observations_cut", "val/summaries", "val/forced_tokens",
 	"train/played", "train/played_unusable", "train/baselines", "train/rollbacks", "train/rolled_back_from",
 	"actor/ratio_mean", "actor/ratio_min", "actor/ppo_kl_k3", "actor/ppo_kl_abs", "actor/loss_tokens", "actor/loss_rows",
-	"actor/turns_per_row", "actor/turn_len_mean", "actor/turn_log_ratio_std", "critic/grad_norm",
+	"actor/turns_per_row", "actor/turn_len_mean", "actor/turn_log_ratio_std",
 	"imitate/loss", "imitate/grad_norm", "imitate/lr", "_failed/<metric>",
 	"perf/executables", "perf/device_memory_mb", "perf/device_memory_peak_mb", "perf/max_memory_allocated_gb",
 }

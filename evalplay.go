@@ -20,7 +20,7 @@ func (e *Evaluation) playTogether(ctx context.Context, t *Task, missing []rollou
 	}
 	return playBatches(ctx, &p, t.Episodes, t.AtOnce, t.Seed, wanted, func(ts []*rollout.Trajectory) error {
 		for _, tr := range ts {
-			if err := e.take(t, tr, policy.Used{}); err != nil {
+			if err := e.take(t, tr, policy.Usage{}); err != nil {
 				return err
 			}
 		}
@@ -102,7 +102,7 @@ func (e *Evaluation) playOne(ctx context.Context, t *Task, ep rollout.Episode) e
 type lane struct {
 	policy.Policy
 	base uint64
-	used policy.Used
+	used policy.Usage
 }
 
 // Generate implements policy.Policy.
@@ -113,7 +113,7 @@ func (l *lane) Generate(ctx context.Context, prompts []policy.Prompt, s policy.S
 	}
 	out, err := l.Policy.Generate(ctx, own, s)
 	for i := range out {
-		l.used.Add(out[i].Used)
+		l.used.Add(out[i].Usage)
 	}
 	return out, err
 }

@@ -52,7 +52,7 @@ type EpisodeResult struct {
 func (r *EpisodeResult) Usable() bool { return rollout.End(r.End).Usable() }
 
 // resultOf sums up a trajectory.
-func resultOf(t *rollout.Trajectory, used policy.Used) EpisodeResult {
+func resultOf(t *rollout.Trajectory, used policy.Usage) EpisodeResult {
 	r := EpisodeResult{
 		Env: t.Env, Seed: t.Seed, Source: t.Source, End: string(t.End), Success: t.Success, Score: t.Return(),
 		Reward: map[string]float64{}, Metrics: t.Metrics, Turns: len(t.Turns),

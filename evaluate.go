@@ -288,7 +288,7 @@ func (e *Evaluation) id(n *nth) string {
 }
 
 // take keeps what was played.
-func (e *Evaluation) take(t *Task, tr *rollout.Trajectory, used policy.Used) error {
+func (e *Evaluation) take(t *Task, tr *rollout.Trajectory, used policy.Usage) error {
 	i := slices.IndexFunc(t.Episodes, func(ep rollout.Episode) bool { return placeOf(&ep) == placeOf(&tr.Episode) })
 	n := numbered(t.Episodes[:i+1])[i]
 	r := resultOf(tr, used)

@@ -245,7 +245,7 @@ func (p *priced) Generate(ctx context.Context, prompts []policy.Prompt, s policy
 	out, err := p.bandit.Generate(ctx, prompts, s)
 	for i := range out {
 		out[i].Tokens, out[i].LogProbs, out[i].Context = nil, nil, nil
-		out[i].Used = policy.Used{PromptTokens: 100, CompletionTokens: 10, Cost: 0.5}
+		out[i].Usage = policy.Usage{PromptTokens: 100, CompletionTokens: 10, Cost: 0.5}
 	}
 	return out, err
 }

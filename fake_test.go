@@ -148,7 +148,7 @@ type bandit struct {
 type asked struct {
 	rows *policy.Rows
 	want []bool
-	what policy.Wanted
+	what policy.ScoreRequest
 	temp float64
 }
 
@@ -288,7 +288,7 @@ func each(r *policy.Rows, f func(i int, s int32)) {
 
 func (b *bandit) isWord(token int32) bool { return token < b.end() }
 
-func (b *bandit) Score(ctx context.Context, rows *policy.Rows, want []bool, what policy.Wanted, temperature float64) (*policy.Scores, error) {
+func (b *bandit) Score(ctx context.Context, rows *policy.Rows, want []bool, what policy.ScoreRequest, temperature float64) (*policy.Scores, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.asked = append(b.asked, asked{rows, want, what, temperature})
@@ -459,8 +459,8 @@ type lentBandit struct {
 	closed *int
 }
 
-// Lend implements policy.Lender.
-func (b *bandit) Lend(ctx context.Context) (policy.Lent, error) {
+// SnapshotPolicy implements policy.PolicySnapshotter.
+func (b *bandit) SnapshotPolicy(ctx context.Context) (policy.PolicySnapshot, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := newBandit(b.words...)

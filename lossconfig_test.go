@@ -154,7 +154,7 @@ type other struct {
 	shift float32
 }
 
-func (o other) Score(ctx context.Context, rows *policy.Rows, want []bool, what policy.Wanted, temperature float64) (*policy.Scores, error) {
+func (o other) Score(ctx context.Context, rows *policy.Rows, want []bool, what policy.ScoreRequest, temperature float64) (*policy.Scores, error) {
 	out, err := o.bandit.Score(ctx, rows, want, what, temperature)
 	for i, token := range rows.Tokens {
 		switch {
@@ -240,7 +240,7 @@ func TestBypassTakesLogProbsAsSampled(t *testing.T) {
 		tr.Learner = asked
 		require.NoError(t, tr.Run(t.Context()))
 		for _, what := range asked.wanted {
-			require.Equal(t, policy.Wanted{Values: true}, what, "and nothing where there is no critic")
+			require.Equal(t, policy.ScoreRequest{Values: true}, what, "and nothing where there is no critic")
 		}
 		require.Equal(t, critic, len(asked.wanted) > 0)
 		batch, words := b.updates[0].batch, 0
@@ -257,10 +257,10 @@ func TestBypassTakesLogProbsAsSampled(t *testing.T) {
 // scoring notes what it is asked for.
 type scoring struct {
 	*bandit
-	wanted []policy.Wanted
+	wanted []policy.ScoreRequest
 }
 
-func (s *scoring) Score(ctx context.Context, rows *policy.Rows, want []bool, what policy.Wanted, temperature float64) (*policy.Scores, error) {
+func (s *scoring) Score(ctx context.Context, rows *policy.Rows, want []bool, what policy.ScoreRequest, temperature float64) (*policy.Scores, error) {
 	s.wanted = append(s.wanted, what)
 	return s.bandit.Score(ctx, rows, want, what, temperature)
 }

@@ -240,7 +240,7 @@ func TestWithoutCriticNobodyAsksForValues(t *testing.T) {
 	c.Algorithm.Estimator, c.Rollout.Trajectories, c.Critic.Kind = "grpo", 2, "none"
 	b := guesser()
 	m := run(t, c, b)[0].Metrics
-	require.Equal(t, policy.Wanted{LogProbs: true}, b.asked[0].what)
+	require.Equal(t, policy.ScoreRequest{LogProbs: true}, b.asked[0].what)
 	require.Zero(t, b.updates[0].objective.ValueCoef)
 	require.NotContains(t, m, "critic/vf_loss")
 	require.NotContains(t, m, "explained_variance")
@@ -323,7 +323,7 @@ func TestTheLearnersFiguresAreAveraged(t *testing.T) {
 // short gives fewer numbers than there are tokens.
 type short struct{ *bandit }
 
-func (s short) Score(ctx context.Context, rows *policy.Rows, want []bool, what policy.Wanted, temperature float64) (*policy.Scores, error) {
+func (s short) Score(ctx context.Context, rows *policy.Rows, want []bool, what policy.ScoreRequest, temperature float64) (*policy.Scores, error) {
 	out, err := s.bandit.Score(ctx, rows, want, what, temperature)
 	out.LogProbs = out.LogProbs[1:]
 	return out, err

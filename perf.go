@@ -38,7 +38,7 @@ func (t *Trainer) weigh(m Metrics) {
 			m["perf/"+name] = bytes / mb
 		}
 	}
-	if l, ok := t.Learner.(policy.Gauged); ok {
+	if l, ok := t.Learner.(policy.MetricsReporter); ok {
 		for name, x := range l.Gauges() {
 			m["perf/"+name] = x
 		}

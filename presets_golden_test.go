@@ -91,7 +91,7 @@ func openPreset(t *testing.T, g golden.Case) *presetRun {
 		t.Fatal(err)
 	}
 	p.scores = slices.Clone(p.batch.adv.Rewards)
-	what := policy.Wanted{LogProbs: true, Reference: c.Algorithm.KLInReward, Values: c.Critic.Kind != "none"}
+	what := policy.ScoreRequest{LogProbs: true, Reference: c.Algorithm.KLInReward, Values: c.Critic.Kind != "none"}
 	require.NoError(t, p.batch.takeScores(&policy.Scores{
 		LogProbs: p.ragged("old_log_probs"), Reference: p.ragged("ref_log_prob"), Values: p.ragged("values"),
 	}, what))

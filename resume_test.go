@@ -379,6 +379,9 @@ func TestARunMayBeMadeLonger(t *testing.T) {
 		f, err := vagen.OpenRun(dir, &c, false)
 		require.NoError(t, err)
 		require.Equal(t, want, f.Changed)
+		unlock, err := f.Lock() // writes the configuration
+		require.NoError(t, err)
+		require.NoError(t, unlock())
 		c.Trainer.Steps = 4
 		_, err = vagen.OpenRun(dir, &c, false)
 		require.ErrorIs(t, err, vagen.ErrOtherConfig, "shorter is another run")

@@ -107,7 +107,7 @@ func (t *Trainer) prepare(ctx context.Context) error {
 	if _, ok := t.Learner.(policy.Aligner); !ok && t.Config.placement() == reward.PerSpan {
 		return fmt.Errorf("vagen: %w: reward.credit_site is section_end, but a %T does not tell where sections end (policy.Aligner)", ErrConfig, t.Learner)
 	}
-	if _, ok := t.Learner.(policy.Lender); !ok && t.Config.Run.Async {
+	if _, ok := t.Learner.(policy.PolicySnapshotter); !ok && t.Config.Run.Async {
 		return fmt.Errorf("vagen: %w", errNoLender(t.Learner))
 	}
 	c := &t.Config
@@ -237,14 +237,14 @@ func (t *Trainer) layOut(got *Ahead) (*batch, error) {
 func (t *Trainer) score(ctx context.Context, b *batch) error {
 	c := &t.Config
 	bypass := c.Algorithm.Correction.Bypass
-	what := policy.Wanted{
+	what := policy.ScoreRequest{
 		LogProbs: !bypass, Values: c.Critic.Kind != "none",
 		Reference: c.Agent.Actor.UseKLLoss || c.Algorithm.KLInReward,
 	}
 	if bypass {
 		b.takeSampled()
 	}
-	if what == (policy.Wanted{}) {
+	if what == (policy.ScoreRequest{}) {
 		return nil
 	}
 	s, err := t.Learner.Score(ctx, &b.rows, b.want, what, c.Agent.Rollout.Temperature)

@@ -18,7 +18,7 @@ func TestHyperparametersThatTheEstimatorDoesNotReadAreRefused(t *testing.T) {
 		"gae": "gamma lam", "masked_gae": "gamma lam", "lite_gae": "gamma lam", "bi_level_gae": "gamma lam high_level_gamma gamma_turn",
 		"turn_wise_gae": "lam high_level_gamma gamma_turn", "grpo": "norm_adv_by_std_in_grpo", "masked_grpo": "norm_adv_by_std_in_grpo", "lite_grpo": "norm_adv_by_std_in_grpo",
 		"grpo_passk": "pass_k norm_adv_by_std_in_grpo", "rloo": "", "opo": "", "gpg": "", "reinforce_plus_plus": "gamma", "reinforce_plus_plus_baseline": "", "remax": "",
-		"gigpo": "gamma step_advantage_w norm_adv_by_std_in_grpo", "no_concat_gae": "gamma lam", "no_concat_gae_last": "gamma lam", "default_gae": "gamma lam",
+		"gigpo": "gamma step_advantage_w norm_adv_by_std_in_grpo", "no_concat_gae": "gamma lam", "no_concat_gae_last": "gamma lam", "no_concat_gae_first": "gamma lam", "default_gae": "gamma lam",
 		"token_level_gae": "gamma lam", "turn_level_gae": "gamma lam", "trajectory_bi_level_gae": "gamma_turn high_level_gamma lambda_turn lambda_token bi_level_mix",
 		"bi_level_gae_published": "gamma lam high_level_gamma gamma_turn", "trajectory_grpo": "norm_adv_by_std_in_grpo",
 	}

@@ -66,7 +66,7 @@ func (in *loaded) refuseUnread(r Registries) []settings.Note {
 			continue
 		}
 		// A key of another generation asks for that one's estimator whatever its value.
-		asks := !settled && ofGeneration(systemNext, u.key) && g.Value != nil
+		asks := !settled && ofGeneration(systemNext, u.key) && valueText(value) != "null"
 		if !asks && (plain || reflect.DeepEqual(value, base[u.key])) {
 			continue
 		}

@@ -6,7 +6,7 @@ import (
 	"vagen/mask"
 )
 
-// Row is what belongs to one row beside its tokens.
+// Row holds the data of one row besides its tokens.
 type Row struct {
 	Rewards []float32 // one per token
 	Values  []float32 // one per token, or nil without a critic
@@ -14,14 +14,13 @@ type Row struct {
 	Group, Trajectory, Turn int // see Batch
 }
 
-// Append adds a row to the batch, with masks and turn ends from the record of
-// who wrote its tokens. Masks that are switched off stay absent. Tokens that were
-// forced on the model take part like those that it chose, so that a reward on one
-// counts; the policy's loss then leaves them out, by [mask.Sequence.Loss]. Baselines and
-// States, where an estimator wants them, are the caller's to append.
+// Append adds a row to the batch, with masks and turn ends from its sequence.
+// Masks that are switched off stay absent. Forced tokens are treated like chosen ones,
+// so that a reward on them counts; [mask.Sequence.Loss] excludes them from the policy's
+// loss. The caller appends Baselines and States if the estimator needs them.
 //
-// Rewards and values of another length than the sequence are an ErrLength and
-// leave the batch as it was.
+// Rewards and values must have the length of the sequence; otherwise the error is an
+// ErrLength and the batch is unchanged.
 func (b *Batch) Append(s *mask.Sequence, o mask.Options, r Row) error {
 	n := s.Len()
 	if len(r.Rewards) != n || r.Values != nil && len(r.Values) != n {

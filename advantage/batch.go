@@ -4,13 +4,13 @@ import "fmt"
 
 // Batch holds training rows of different lengths back to back. Row i is the
 // part [Offsets[i], Offsets[i+1]) of every per-token slice. Nothing is padded;
-// rows that come padded from elsewhere say so in Attention.
+// Attention marks the padding of rows that were padded elsewhere.
 //
-// Only Offsets and Rewards are always needed. [Describe] tells what else an
-// estimator reads; it ignores the rest.
+// Only Offsets and Rewards are always needed. [Describe] lists the other
+// columns that an estimator reads; it ignores the rest.
 type Batch struct {
-	// Offsets has one entry more than there are rows, starts with 0, never
-	// falls, and ends with the number of tokens.
+	// Offsets has one entry more than there are rows, starts with 0, does
+	// not decrease, and ends with the number of tokens.
 	Offsets []int
 
 	// Per token.
@@ -20,15 +20,15 @@ type Batch struct {
 	// Attention marks real tokens; nil means that all are.
 	Attention []bool
 	// Loss marks the tokens that have a loss, normally those that the model wrote;
-	// nil means that no loss mask is in force.
+	// nil means without a loss mask.
 	Loss []bool
 	// GAE marks the tokens that are steps of the masked recursion; nil means
-	// that no advantage mask is in force.
+	// without an advantage mask.
 	GAE []bool
 	// TurnEnd marks the last token of each turn.
 	TurnEnd []bool
 
-	// Per row. Identities are arbitrary ints; [Interner] makes them of strings.
+	// Per row. Identities are arbitrary ints; [Interner] derives them from strings.
 
 	Group      []int // rows with one start state, compared with each other
 	Trajectory []int // rows of one episode; it needs to be unique within its group only
@@ -48,7 +48,7 @@ func (b *Batch) Rows() int { return max(0, len(b.Offsets)-1) }
 // Tokens returns the number of tokens.
 func (b *Batch) Tokens() int { return len(b.Rewards) }
 
-// Row returns where row i starts and ends in the per-token slices.
+// Row returns the start and end of row i in the per-token slices.
 func (b *Batch) Row(i int) (start, end int) { return b.Offsets[i], b.Offsets[i+1] }
 
 // Reset empties all slices and keeps their memory.
@@ -60,8 +60,8 @@ func (b *Batch) Reset() {
 	b.States = b.States[:0]
 }
 
-// Check reports whether all slices fit each other. Optional slices may be
-// empty. It does not look at the numbers; every estimator checks those it
+// Check checks that the lengths of all slices match. Optional slices may be
+// empty. It does not check the numbers; every estimator checks those it
 // reads.
 func (b *Batch) Check() error {
 	if err := checkOffsets(b.Offsets, len(b.Rewards)); err != nil {

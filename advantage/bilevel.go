@@ -10,16 +10,16 @@ import "fmt"
 //	Hk = δk + γHλ·H(k+1)
 //
 // Token level, over the positions under the mask, backwards: at a turn end the
-// recursion starts afresh with A = Hk; before it
+// recursion restarts with A = Hk; before it
 //
 //	δt = r(t) + γ·V(next) − V(t),   At = δt + γλ·A(next)
 //
 // where next is the following position under the mask. So a turn's credit from
 // later turns arrives at its last token, discounted by turns, and is spread
-// over the turn's tokens, discounted by tokens. A stretch without turn end runs
-// on into the next turn.
+// over the turn's tokens, discounted by tokens. Tokens without a turn end belong to
+// the next turn.
 //
-// The mask is Loss, and Attention where no loss mask is in force. Returns are
+// The mask is Loss, or Attention without a loss mask. Returns are
 // A + V under the mask, 0 elsewhere. Advantages are whitened over the mask,
 // which maps the zeros elsewhere to one constant. A row without token under the
 // mask stays 0. When the last token under the mask is not a turn end, the error
@@ -30,7 +30,7 @@ type BiLevel struct {
 	Gamma     float64 // γ, discount per token within a turn, in [0, 1]
 	Lambda    float64 // λ of both levels, in [0, 1]
 	TurnGamma float64 // γH, discount per turn, in [0, 1]
-	Raw       bool    // leave advantages unwhitened
+	Raw       bool    // do not whiten advantages
 }
 
 // Estimate implements [Estimator].
@@ -58,7 +58,7 @@ func runBiLevel[T number](l BiLevel, c *call[T]) error {
 
 type biLevelPass[T number] struct {
 	c           *call[T]
-	token, turn recursion // as they start in every row
+	token, turn recursion // state at the start of every row
 }
 
 func (p *biLevelPass[T]) do(from, to int) {
@@ -85,7 +85,7 @@ func (p *biLevelPass[T]) row(row int) {
 			p.run(start, end, &token, &turn)
 		} else {
 			ok = c.skip(start, end, 0) && ok
-			// Turn ends that the mask leaves out still are turns.
+			// Turn ends outside the mask also end turns.
 			for t := lastTrue(c.turnEnds[start:end]); t >= 0; t = lastTrue(c.turnEnds[start : start+t]) {
 				turn.step(float64(c.rewards[start+t]), float64(c.values[start+t]))
 			}
@@ -95,7 +95,7 @@ func (p *biLevelPass[T]) row(row int) {
 	c.close(row, &token.spread, ok)
 }
 
-// run takes the recursions over a run of tokens under the mask.
+// run applies the recursions to a run of tokens under the mask.
 func (p *biLevelPass[T]) run(start, end int, token, turn *recursion) {
 	c := p.c
 	for end > start {

@@ -75,13 +75,13 @@ func (c *call[T]) rows() int { return max(0, len(c.offsets)-1) }
 
 func (c *call[T]) tokens() int { return len(c.rewards) }
 
-// publishValueMask makes room for a value mask.
+// publishValueMask allocates a value mask.
 func (c *call[T]) publishValueMask() {
 	c.spareMask = resize(c.spareMask, c.tokens())
 	c.valueMask = c.spareMask
 }
 
-// publishTurnID makes room for turn ids.
+// publishTurnID allocates turn ids.
 func (c *call[T]) publishTurnID() {
 	c.spareID = resize(c.spareID, c.tokens())
 	c.turnID = c.spareID
@@ -95,7 +95,7 @@ func (c *call[T]) attentionMask() []bool {
 	return c.scratch.allTrue(c.tokens())
 }
 
-// lossMask returns Loss, and attention where no loss mask is in force.
+// lossMask returns Loss, or attention without a loss mask.
 func (c *call[T]) lossMask() []bool {
 	if len(c.loss) > 0 {
 		return c.loss
@@ -103,7 +103,7 @@ func (c *call[T]) lossMask() []bool {
 	return c.attentionMask()
 }
 
-// needValues refuses a batch without values. An empty batch has none to miss.
+// needValues returns an error for a non-empty batch without values.
 func (c *call[T]) needValues() error {
 	if len(c.values) == 0 && c.tokens() > 0 {
 		return fmt.Errorf("values: %w", ErrNoCritic)
@@ -111,7 +111,7 @@ func (c *call[T]) needValues() error {
 	return nil
 }
 
-// needTurnEnds refuses a batch without turn ends.
+// needTurnEnds returns an error for a batch without turn ends.
 func (c *call[T]) needTurnEnds() error {
 	if len(c.turnEnds) == 0 && c.tokens() > 0 {
 		return fmt.Errorf("turn_end: %w", ErrNoMask)
@@ -119,7 +119,7 @@ func (c *call[T]) needTurnEnds() error {
 	return nil
 }
 
-// unit refuses a hyperparameter outside [0, 1].
+// unit returns an error for a hyperparameter outside [0, 1].
 func unit(name string, x float64) error {
 	if !(x >= 0 && x <= 1) {
 		return errParameter(name, x, "[0, 1]")

@@ -2,8 +2,8 @@ package advantage
 
 import "errors"
 
-// Estimator turns the rewards, values and masks of a batch into advantages and
-// returns.
+// Estimator computes advantages and returns from the rewards, values and masks of
+// a batch.
 //
 // Implementations in this package are small values whose fields are their
 // hyperparameters, used as written. They keep no state between calls, so one
@@ -18,8 +18,8 @@ type Estimator interface {
 	Estimate(dst *Result, b *Batch) error
 }
 
-// Errors that callers may want to tell apart. What Estimate returns wraps one
-// of them and names estimator, field, row and position.
+// Errors for callers to distinguish. Errors of Estimate wrap one of them and name
+// estimator, field, row and position.
 var (
 	// ErrLength means that a slice of the batch has the wrong length, or that
 	// Offsets do not describe rows.
@@ -47,7 +47,7 @@ var (
 	ErrUnknown = errors.New("unknown estimator")
 	// ErrShared means that a Result would overwrite the batch, or itself.
 	ErrShared = errors.New("memory is shared")
-	// ErrConflict means that two rows claim to be the same row of a trajectory
-	// and differ.
+	// ErrConflict means that two different rows have the same identity in a
+	// trajectory.
 	ErrConflict = errors.New("two different rows with one identity")
 )

@@ -1,7 +1,7 @@
 package advantage
 
-// GAE is generalized advantage estimation over all tokens of a row, whoever
-// wrote them: the estimator of a plain language-model PPO.
+// GAE is generalized advantage estimation over all tokens of a row,
+// including context: the estimator of a plain language-model PPO.
 //
 //	δt = rt + γ·V(t+1) − V(t),   V after the last token = 0
 //	At = δt + γλ·A(t+1),   Rt = At + V(t)
@@ -15,7 +15,7 @@ package advantage
 type GAE struct {
 	Gamma  float64 // discount per token, in [0, 1]
 	Lambda float64 // bias (0) against variance (1), in [0, 1]
-	Raw    bool    // leave advantages unwhitened
+	Raw    bool    // do not whiten advantages
 }
 
 // Estimate implements [Estimator].

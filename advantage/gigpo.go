@@ -23,10 +23,10 @@ import (
 // AS = 0, so the estimator falls back on the episode level there. Returns are
 // the same numbers; both are 0 off the mask. No critic, no whitening.
 //
-// A turn is a run of tokens under the mask; where the batch has TurnEnd, turn
-// ends part runs that touch. States holds one key per turn, copies of rows
-// included; another count is an ErrLength. The mask is Loss, and Attention where
-// no loss mask is in force. Rows of one Trajectory are put together in the order
+// A turn is a run of tokens under the mask; if the batch has TurnEnd, turn
+// ends separate adjacent runs. States holds one key per turn, copies of rows
+// included; another count is an ErrLength. The mask is Loss, or Attention without a
+// loss mask. Rows of one Trajectory are joined in the order
 // of Turn. A batch without Group or States is an ErrNoGroup, two different rows
 // with one identity are an ErrConflict. TurnID is published.
 //
@@ -34,8 +34,8 @@ import (
 type GiGPO struct {
 	Gamma      float64 // γ, discount per turn, in [0, 1]
 	StepWeight float64 // ω, not negative; the paper uses 1
-	NoStd      bool    // leave out both divisions by std + ε
-	Epsilon    float64 // ε; 0 stands for DefaultEpsilon
+	NoStd      bool    // omit both divisions by std + ε
+	Epsilon    float64 // ε; 0 means DefaultEpsilon
 }
 
 // Estimate implements [Estimator].

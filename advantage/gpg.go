@@ -1,6 +1,6 @@
 package advantage
 
-// GPG centres scores in their group and makes up for groups that teach nothing:
+// GPG centres scores in their group and rescales for groups without a signal:
 //
 //	A = α·(s − mean),   α = rows / rows with s ≠ 0
 //
@@ -10,11 +10,11 @@ package advantage
 // the same numbers. No critic, no division by a standard deviation, no
 // whitening.
 //
-// The mask is Loss, and Attention where no loss mask is in force. A batch
+// The mask is Loss, or Attention without a loss mask. A batch
 // without Group is an ErrNoGroup.
 //
-// See Chu et al., arXiv:2504.02546, as in verl, which takes rows with score 0
-// for the useless ones. Config name: gpg.
+// See Chu et al., arXiv:2504.02546, as in verl, which counts rows with score 0
+// as those without a signal. Config name: gpg.
 type GPG struct{}
 
 // Estimate implements [Estimator].

@@ -14,7 +14,7 @@ type groups struct {
 	order []int // see rising
 }
 
-// put starts over with items that have these ids.
+// put resets the groups to items with these ids.
 func (g *groups) put(ids []int) {
 	if g.number == nil {
 		g.number = make(map[int]int)
@@ -93,8 +93,8 @@ func (p *scorePass[T]) do(from, to int) {
 	}
 }
 
-// share gives every token under the mask its row's advantage, as advantage and
-// as return, and 0 elsewhere. With whiten set it also records the moments.
+// share sets advantage and return of every token under the mask to its row's
+// advantage, and to 0 elsewhere. With whiten set it also records the moments.
 func (c *call[T]) share(advantages []float64) error {
 	for row, a := range advantages {
 		if x := T(a); x-x != 0 {

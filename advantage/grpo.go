@@ -6,12 +6,12 @@ import "math"
 //
 //	A = (s − mean) / (std + ε),   std² = Σ (s − mean)² / (n − 1)
 //
-// where s is the sum of all rewards of the row, whoever wrote the token, and
+// where s is the sum of all rewards of the row, whether or not the model wrote the token, and
 // mean and std are taken over the rows with the same Group. No critic is
-// needed. A group of one is compared with nothing: mean 0, std 1. In a group
+// needed. For a group of one, mean is 0 and std is 1. In a group
 // with equal scores all advantages are 0, since sums and means are in float64.
 //
-// The mask is Loss, and Attention where no loss mask is in force; advantages
+// The mask is Loss, or Attention without a loss mask; advantages
 // are 0 elsewhere. Returns are the same numbers. Nothing is whitened. A batch
 // without Group is an ErrNoGroup.
 //
@@ -19,10 +19,10 @@ import "math"
 // arXiv:2503.20783 (Dr. GRPO). Config names: grpo; masked_grpo and lite_grpo, which
 // promise a loss mask.
 type GRPO struct {
-	// NoStd leaves out the division by std + ε.
+	// NoStd omits the division by std + ε.
 	NoStd bool
-	// Epsilon is ε; 0 stands for DefaultEpsilon, as a group of equal scores
-	// has to be divided by something.
+	// Epsilon is ε; 0 means DefaultEpsilon, because the standard deviation of
+	// equal scores is 0.
 	Epsilon float64
 }
 

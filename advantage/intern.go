@@ -25,5 +25,5 @@ func (in *Interner) IDs(dst []int, strings ...string) []int {
 	return dst
 }
 
-// Len returns how many different strings were seen.
+// Len returns the number of different strings.
 func (in *Interner) Len() int { return len(in.ids) }

@@ -1,7 +1,7 @@
 package advantage
 
-// The loops over plain numbers. Each has a twin for float32 in vector registers
-// that gives the same bits, where the machine has such registers.
+// Loops over plain numbers. Each has a vectorised version for float32 that gives
+// the same bits, if the machine supports it.
 
 // scale is y = (x − shift)·by, number by number.
 func scale[T number](dst, x []T, shift, by float64) {

@@ -1,6 +1,6 @@
 package advantage
 
-// Lite is the masked recursion in the form that VAGEN-Lite takes from verl: the
+// Lite is the masked recursion in the form that VAGEN-Lite uses, from verl: the
 // recursion walks over every column, and tokens outside the mask pass it
 // through instead of being left out.
 //
@@ -11,16 +11,16 @@ package advantage
 // Under the mask the numbers are those of [Masked], up to the guard of
 // whitening. Outside it, a position holds the advantage of the next model token
 // before whitening, and a return that belongs to no state of the policy; the
-// loss mask has to keep both out.
+// loss mask must exclude both.
 //
-// The mask is Loss, and Attention where no loss mask is in force. Advantages
+// The mask is Loss, or Attention without a loss mask. Advantages
 // are whitened over the mask with [GuardedWhitening].
 //
 // Config name: lite_gae.
 type Lite struct {
 	Gamma  float64 // discount per model token, in [0, 1]
 	Lambda float64 // bias (0) against variance (1), in [0, 1]
-	Raw    bool    // leave advantages unwhitened
+	Raw    bool    // do not whiten advantages
 }
 
 // Estimate implements [Estimator].

@@ -14,7 +14,7 @@ import "fmt"
 //
 // so rewards and values elsewhere do not count. Returns are 0 elsewhere.
 // Advantages are whitened over GAE; whitening maps the zeros elsewhere to one
-// constant, which a loss mask keeps out of the loss. A row without GAE token
+// constant, which a loss mask excludes from the loss. A row without GAE token
 // stays 0. A batch without GAE mask is an ErrNoMask.
 //
 // See Schulman et al., arXiv:1506.02438, eq. 16, and VAGEN, arXiv:2510.16907.
@@ -22,7 +22,7 @@ import "fmt"
 type Masked struct {
 	Gamma  float64 // discount per model token, in [0, 1]
 	Lambda float64 // bias (0) against variance (1), in [0, 1]
-	Raw    bool    // leave advantages unwhitened
+	Raw    bool    // do not whiten advantages
 }
 
 // Estimate implements [Estimator].
@@ -61,7 +61,7 @@ func (p *maskedPass[T]) do(from, to int) {
 	}
 }
 
-// advanceRow takes the recursion over the tokens of a row under the mask, gives
+// advanceRow applies the recursion to the tokens of a row under the mask, gives
 // the others zeros, and reports whether all of them were finite.
 func (c *call[T]) advanceRow(row int, s *recursion) bool {
 	lo, ok := c.offsets[row], true

@@ -27,7 +27,7 @@ type NoConcat struct {
 	Gamma  float64 // discount per row, in [0, 1]
 	Lambda float64 // bias (0) against variance (1), in [0, 1]
 	Last   bool    // anchor at the last token instead of the first
-	Raw    bool    // leave advantages unwhitened
+	Raw    bool    // do not whiten advantages
 }
 
 // Estimate implements [Estimator].
@@ -100,7 +100,7 @@ func (p *noConcatPass[T]) row(row int, s *recursion) bool {
 	return ok
 }
 
-// anchor returns the position whose value stands for the row, -1 for none.
+// anchor returns the position whose value is used as the row's value, -1 for none.
 func (p *noConcatPass[T]) anchor(m []bool) int {
 	if p.last {
 		return lastTrue(m)

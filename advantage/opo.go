@@ -12,7 +12,7 @@ package advantage
 // mask gets the row's advantage, others 0; returns are the same numbers. No
 // critic, no division by a standard deviation, no whitening.
 //
-// The mask is Loss, and Attention where no loss mask is in force. A batch
+// The mask is Loss, or Attention without a loss mask. A batch
 // without Group is an ErrNoGroup.
 //
 // See Hao et al., arXiv:2505.23585. Config name: opo.

@@ -20,16 +20,16 @@ import (
 // advantages. Every token under the mask gets the row's advantage, others 0;
 // returns are the same numbers. No critic, no whitening.
 //
-// The mask is Loss, and Attention where no loss mask is in force. A batch
+// The mask is Loss, or Attention without a loss mask. A batch
 // without Group is an ErrNoGroup, a group of one, or of fewer rows than K, an
 // ErrGroupSize.
 //
 // See Tang et al., arXiv:2503.19595, for k = n, as verl has it, and Walder and
 // Karkhanis, arXiv:2505.15201, eq. 33, for smaller k. Config name: grpo_passk.
 type PassK struct {
-	K       int     // rows to choose, 2 or more; 0 stands for all of the group
+	K       int     // rows to choose, 2 or more; 0 means all of the group
 	NoStd   bool    // leave out the division by std + ε
-	Epsilon float64 // ε; 0 stands for DefaultEpsilon
+	Epsilon float64 // ε; 0 means DefaultEpsilon
 }
 
 // Estimate implements [Estimator].

@@ -2,7 +2,7 @@ package advantage
 
 import "math"
 
-// recursion is the state of an advantage recursion between two stretches of
+// recursion is the state of an advantage recursion between two runs of
 // tokens. It runs backwards:
 //
 //	A(t) = r(t) + gamma·V(next) − V(t) + decay·A(next)
@@ -15,7 +15,7 @@ type recursion struct {
 	spread       spread  // of the advantages so far
 }
 
-// advance steps over a stretch of tokens that all count, last token first.
+// advance processes a run of tokens that all count, last token first.
 //
 // It does not look for NaN: whatever is not finite ends up in the sum of
 // squares, where close finds it.

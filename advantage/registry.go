@@ -21,7 +21,7 @@ type Params struct {
 	Epsilon     float64 // added to standard deviations; 0 is DefaultEpsilon
 	StepWeight  float64 // weight of the step level in GiGPO
 	PassK       int     // pass_k: rows of which the best counts; 0 is the whole group
-	Raw         bool    // leave advantages unwhitened
+	Raw         bool    // do not whiten advantages
 }
 
 // DefaultParams returns the published numbers: no discount per token, λ 1, turn
@@ -40,18 +40,18 @@ const (
 	MaskGAE       Mask = "gae"       // GAE, which has to be there
 )
 
-// Site names the tokens whose rewards an estimator counts. A reward anywhere
-// else is lost without a word, so it has to be placed accordingly.
+// Site names the tokens whose rewards an estimator counts. Rewards on other
+// tokens are silently ignored.
 type Site string
 
 // The sites of Spec.
 const (
-	SiteAll     Site = "all"      // every token of the row, whoever wrote it
+	SiteAll     Site = "all"      // every token of the row, also context
 	SiteMask    Site = "mask"     // tokens under the estimator's mask, and turn ends where those are needed
 	SiteTurnEnd Site = "turn_end" // TurnEnd alone
 )
 
-// Spec tells what an estimator needs and gives. A trainer reads it to refuse
+// Spec describes the inputs and outputs of an estimator. A trainer reads it to reject
 // contradictions before anything is loaded.
 type Spec struct {
 	Name string // as configurations call it
@@ -60,13 +60,13 @@ type Spec struct {
 
 	Mask      Mask // the mask it works under
 	Rewards   Site // where rewards have to be
-	NeedLoss  bool // the name promises a loss mask: a run without one contradicts it
+	NeedLoss  bool // the name implies a loss mask, so a run must have one
 	Critic    bool // Values
 	TurnEnds  bool // TurnEnd, as more than a hint
 	Groups    bool // compares rows or episodes of one Group
 	Baselines bool // Baselines
 	States    bool // States
-	// RowLocal says that a row is taken for a whole episode. Without it, rows
+	// RowLocal means that a row is treated as a whole episode. Without it, rows
 	// of one Trajectory are put together, so that harnesses may split episodes.
 	RowLocal     bool
 	Undiscounted bool // has no discount per token: needs gamma = 1
@@ -77,7 +77,7 @@ type Spec struct {
 	TurnIDs   bool // Result.TurnID, which turn-level losses need
 	ValueMask bool // Result.ValueMask, which the critic's loss must obey
 
-	// New makes the estimator. ByName checks the parameters afterwards.
+	// New creates the estimator. ByName checks the parameters afterwards.
 	New func(Params) Estimator
 }
 
@@ -117,8 +117,8 @@ func (r *Registry) Describe(name string) (Spec, error) {
 	return s, nil
 }
 
-// ByName makes the estimator with this name. Errors are those of Describe, and
-// ErrParameter for a hyperparameter that the estimator refuses.
+// ByName creates the estimator with this name. Errors are those of Describe, and
+// ErrParameter for a hyperparameter that the estimator rejects.
 func (r *Registry) ByName(name string, p Params) (Estimator, error) {
 	s, err := r.Describe(name)
 	if err != nil {
@@ -129,7 +129,7 @@ func (r *Registry) ByName(name string, p Params) (Estimator, error) {
 	}
 	est := s.New(p)
 	// Estimators look at their parameters before they look at the batch, so an
-	// empty one brings bad parameters to light, and nothing else matters here.
+	// empty batch is enough to check the parameters.
 	if err := est.Estimate(new(Result), new(Batch)); errors.Is(err, ErrParameter) {
 		return nil, err
 	}
@@ -148,10 +148,10 @@ func DefaultRegistry() *Registry {
 
 var defaults = DefaultRegistry()
 
-// ByName makes an estimator of this package from its configuration name.
+// ByName creates an estimator of this package from its configuration name.
 func ByName(name string, p Params) (Estimator, error) { return defaults.ByName(name, p) }
 
-// Describe tells what an estimator of this package needs and gives.
+// Describe returns the inputs and outputs of an estimator of this package.
 func Describe(name string) (Spec, error) { return defaults.Describe(name) }
 
 // Names returns the names of the estimators of this package.

@@ -11,12 +11,12 @@ package advantage
 // without one the whole row counts. Advantages are 0 outside the mask, returns
 // are not. Fewer than two tokens under the mask are an ErrEmptyMask.
 //
-// The mask is Loss, and Attention where no loss mask is in force.
+// The mask is Loss, or Attention without a loss mask.
 //
 // See Hu, arXiv:2501.03262. Config name: reinforce_plus_plus.
 type ReinforcePlusPlus struct {
 	Gamma float64 // discount per token, in [0, 1]
-	Raw   bool    // leave advantages unwhitened
+	Raw   bool    // do not whiten advantages
 }
 
 // Estimate implements [Estimator].
@@ -83,11 +83,11 @@ func (p *reinforcePass[T]) row(row int) {
 // Fewer than two tokens under the mask are an ErrEmptyMask, a batch without
 // Group is an ErrNoGroup.
 //
-// The mask is Loss, and Attention where no loss mask is in force.
+// The mask is Loss, or Attention without a loss mask.
 //
 // See Hu, arXiv:2501.03262. Config name: reinforce_plus_plus_baseline.
 type ReinforcePlusPlusBaseline struct {
-	Raw bool // leave advantages unwhitened
+	Raw bool // do not whiten advantages
 }
 
 // Estimate implements [Estimator].

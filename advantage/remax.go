@@ -6,7 +6,7 @@ import "fmt"
 //
 //	Rt = Σ over i ≥ t of r(i)·m(i),   At = Rt − baseline·m(t)
 //
-// m is the mask: Loss, and Attention where no loss mask is in force. Outside it
+// m is the mask: Loss, or Attention without a loss mask. Outside it
 // advantage and return are both the sum of what is still to come; a loss mask
 // keeps them out. There is one baseline per row, in Baselines; without them the
 // error is an ErrNoGroup. No critic, no whitening.

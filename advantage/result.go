@@ -6,7 +6,7 @@ package advantage
 // of its slices needs another Result to be estimated into (see ErrShared).
 type Result struct {
 	// Advantages has one entry per token. Positions outside the estimator's
-	// mask hold what its documentation says; they belong to no loss.
+	// mask are as documented by the estimator; they are not part of a loss.
 	Advantages []float32
 	// Returns has one entry per token: what the critic learns. IgnoreReturn
 	// marks positions that it must not learn, for the estimators that publish

@@ -9,7 +9,7 @@ package advantage
 // group of one keeps its score. Every token under the mask gets the row's
 // advantage, others 0; returns are the same numbers. No critic, no whitening.
 //
-// The mask is Loss, and Attention where no loss mask is in force. A batch
+// The mask is Loss, or Attention without a loss mask. A batch
 // without Group is an ErrNoGroup.
 //
 // See Ahmadian et al., arXiv:2402.14740. Config name: rloo.

@@ -2,7 +2,7 @@ package advantage
 
 import "math"
 
-// scan is the innermost loop of the advantage recursions. It takes four tokens
+// scan is the innermost loop of the advantage recursions. It processes four tokens
 // at a time, and a parallel prefix sum within them: what is left to do one after
 // the other is a product and a sum per four tokens. With x the decay, e the
 // deltas of tokens 0 … 3, and A(4) the advantage of the token after them,
@@ -23,7 +23,7 @@ type scan struct {
 	s1, s2    [4]float64 // sums of the advantages minus shift, and of their squares
 }
 
-// start readies a scan that goes on where the recursion stands.
+// start prepares a scan that continues from the state of the recursion.
 func (k *scan) start(s *recursion) {
 	x, x2 := s.decay, s.decay*s.decay
 	*k = scan{
@@ -41,7 +41,7 @@ func (k *scan) stop(s *recursion, n int) {
 	s.spread.s2 += (k.s2[0] + k.s2[1]) + (k.s2[2] + k.s2[3])
 }
 
-// blocks takes the recursion over tokens whose number is a multiple of four,
+// blocks applies the recursion to tokens whose number is a multiple of four,
 // the last four first. The kernel for vector registers does the same steps; the
 // sums with 0 are there because it does them, and a −0 shows.
 func blocks[T number](k *scan, r, v, adv, ret []T) {

@@ -25,7 +25,7 @@ type scratch struct {
 	problem error
 }
 
-// begin readies the scratch memory for a batch.
+// begin prepares the scratch memory for a batch.
 func (s *scratch) begin(rows int) {
 	s.parts = resize(s.parts, rows)
 	clear(s.parts)

@@ -17,7 +17,7 @@ type episodes struct {
 	copied bool  // some row is a copy
 }
 
-// identity is what makes a trajectory: its number counts within its group.
+// identity identifies a trajectory: its number is unique only within its group.
 type identity struct{ group, trajectory int }
 
 // count returns the number of episodes.

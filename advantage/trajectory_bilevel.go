@@ -2,9 +2,9 @@ package advantage
 
 import "math"
 
-// TrajectoryBiLevel is the newest bi-level estimation of VAGEN: one recursion
-// over the tokens of an episode whose clock ticks slower inside a turn than
-// between turns, mixed with the plain one.
+// TrajectoryBiLevel is the newest bi-level estimation of VAGEN: a recursion
+// over the tokens of an episode that discounts only between turns, mixed with the
+// plain one.
 //
 // Over the tokens p1 < … < pn that the model wrote in an episode,
 //
@@ -31,7 +31,7 @@ type TrajectoryBiLevel struct {
 	TurnLambda  float64 // λH, in [0, 1]
 	TokenLambda float64 // λ within a turn, in [0, 1]
 	Mix         float64 // 0 is the plain recursion, 1 the bi-level one
-	Raw         bool    // leave advantages unwhitened
+	Raw         bool    // do not whiten advantages
 }
 
 // DefaultTrajectoryBiLevel returns the published numbers.
@@ -109,7 +109,7 @@ func (p *mixPass[T]) do(from, to int) {
 	}
 }
 
-// turn takes the recursions over one turn, from start to its last token.
+// turn applies the recursions to one turn, from start to its last token.
 func (p *mixPass[T]) turn(start, last int, s *mixState) {
 	c, m := p.c, &s.mixed
 	reward, value := float64(c.rewards[last]), float64(c.values[last])

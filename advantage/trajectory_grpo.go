@@ -6,7 +6,7 @@ import (
 )
 
 // TrajectoryGRPO compares the episodes of a group with each other, however many
-// rows an episode was laid out in: every token that the model wrote gets
+// rows an episode consists of: every token that the model wrote gets
 //
 //	A = (s − mean) / (std + ε),   std² = Σ (s − mean)² / n
 //
@@ -16,14 +16,14 @@ import (
 // give 0. Returns are the same numbers; both are 0 off the mask. No critic, no
 // whitening, no turn ids.
 //
-// The mask is Loss, and Attention where no loss mask is in force. A batch
+// The mask is Loss, or Attention without a loss mask. A batch
 // without Group is an ErrNoGroup, two different rows with one identity are an
 // ErrConflict.
 //
 // Config name: trajectory_grpo.
 type TrajectoryGRPO struct {
 	NoStd   bool    // leave out the division by std + ε
-	Epsilon float64 // ε; 0 stands for DefaultEpsilon
+	Epsilon float64 // ε; 0 means DefaultEpsilon
 }
 
 // Estimate implements [Estimator].

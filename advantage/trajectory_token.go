@@ -1,7 +1,7 @@
 package advantage
 
 // TrajectoryToken is generalized advantage estimation over all tokens that the
-// model wrote in an episode, however many rows the episode was laid out in.
+// model wrote in an episode, in one or several rows.
 //
 // The rows of a trajectory are put together in turn order. Let p1 < … < pn be
 // the tokens under the mask of all of them:
@@ -14,7 +14,7 @@ package advantage
 // row there are; off the mask advantages and returns are 0. TurnID is
 // published.
 //
-// The mask is Loss, and Attention where no loss mask is in force. A row without
+// The mask is Loss, or Attention without a loss mask. A row without
 // token under it is passed over; fewer than two tokens in the batch are an
 // ErrEmptyMask, and two different rows with one identity an ErrConflict.
 //
@@ -22,7 +22,7 @@ package advantage
 type TrajectoryToken struct {
 	Gamma  float64 // discount per model token, in [0, 1]
 	Lambda float64 // bias (0) against variance (1), in [0, 1]
-	Raw    bool    // leave advantages unwhitened
+	Raw    bool    // do not whiten advantages
 }
 
 // Estimate implements [Estimator].
@@ -42,7 +42,7 @@ func runTrajectoryToken[T number](g TrajectoryToken, c *call[T]) error {
 type TrajectoryOutcome struct {
 	Gamma  float64 // discount per model token, in [0, 1]
 	Lambda float64 // bias (0) against variance (1), in [0, 1]
-	Raw    bool    // leave advantages unwhitened
+	Raw    bool    // do not whiten advantages
 }
 
 // Estimate implements [Estimator].

@@ -1,7 +1,7 @@
 package advantage
 
 // TrajectoryTurn is advantage estimation with the turns of an episode as steps,
-// however many rows the episode was laid out in.
+// in one or several rows.
 //
 // Turn k has reward rk, the sum over its tokens, and value Vk, the critic's at
 // its first token: the state in which the turn was begun.
@@ -22,7 +22,7 @@ package advantage
 type TrajectoryTurn struct {
 	Gamma  float64 // discount per turn, in [0, 1]
 	Lambda float64 // bias (0) against variance (1), in [0, 1]
-	Raw    bool    // leave advantages unwhitened
+	Raw    bool    // do not whiten advantages
 }
 
 // Estimate implements [Estimator].

@@ -1,7 +1,7 @@
 package advantage
 
 // TrajectoryTwoPass is [BiLevel], the two passes of the published VAGEN, over
-// episodes that may be laid out in several rows.
+// episodes that may consist of several rows.
 //
 // The rewards of a turn are first summed onto its last token. Turn level, over
 // the last tokens e1 < … < eK of an episode's turns:
@@ -24,7 +24,7 @@ type TrajectoryTwoPass struct {
 	Gamma     float64 // γ, discount per token within a turn, in [0, 1]
 	Lambda    float64 // λ of both levels, in [0, 1]
 	TurnGamma float64 // γH, discount per turn, in [0, 1]
-	Raw       bool    // leave advantages unwhitened
+	Raw       bool    // do not whiten advantages
 }
 
 // Estimate implements [Estimator].
@@ -81,7 +81,7 @@ func (p *twoPass[T]) do(from, to int) {
 	}
 }
 
-// one takes the recursions over one turn, from start to its last token.
+// one applies the recursions to one turn, from start to its last token.
 func (p *twoPass[T]) one(start, last int, token, turn *recursion) {
 	c := p.c
 	value := float64(c.values[last])

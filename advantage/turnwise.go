@@ -12,7 +12,7 @@ package advantage
 // it; tokens after the last turn end get 0. Returns are H + V at the turn ends
 // and 0 elsewhere, so the critic has to be trained on turn ends.
 //
-// The mask is Loss, and Attention where no loss mask is in force. Advantages
+// The mask is Loss, or Attention without a loss mask. Advantages
 // are whitened over the turn ends, one vote per turn, and the same map is
 // applied everywhere. Fewer than two turn ends in the batch are an
 // ErrEmptyMask. A row without turn end stays 0.
@@ -22,7 +22,7 @@ package advantage
 type TurnWise struct {
 	TurnGamma float64 // γH, discount per turn, in [0, 1]
 	Lambda    float64 // bias (0) against variance (1), in [0, 1]
-	Raw       bool    // leave advantages unwhitened
+	Raw       bool    // do not whiten advantages
 }
 
 // Estimate implements [Estimator].

@@ -4,7 +4,7 @@ package advantage
 
 import "golang.org/x/sys/cpu"
 
-// vectors says that the kernels for vector registers may run.
+// vectors reports whether the vector kernels can run.
 var vectors = cpu.X86.HasAVX2 && cpu.X86.HasFMA
 
 // blocksVector is blocks for n tokens, a multiple of four that is not 0. It

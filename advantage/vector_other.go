@@ -2,7 +2,7 @@
 
 package advantage
 
-// vectors says that there are no kernels for vector registers.
+// vectors is false: there are no vector kernels here.
 var vectors = false
 
 // blocks32 is blocks for float32.

@@ -99,7 +99,7 @@ func applyLine[T number](l line, dst, x []T) {
 	scale(dst, x, l.shift, l.scale)
 }
 
-// offMask says what whitening makes of positions outside the mask.
+// offMask is the treatment of positions outside the mask in whitening.
 type offMask int
 
 const (
@@ -148,7 +148,7 @@ func (p *whitenPass[T]) do(from, to int) {
 }
 
 // check looks at what became of padding. Under the mask nothing is further out
-// than √n deviations, but what a critic says of padding may be anything.
+// than √n deviations, but a critic's values of padding are arbitrary.
 func (p *whitenPass[T]) check(from, to int) {
 	c := p.c
 	for row := from; row < to; row++ {

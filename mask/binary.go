@@ -58,9 +58,8 @@ func (s *Sequence) AppendBinary(b []byte) ([]byte, error) {
 // MarshalBinary returns the stored form of the sequence. It never fails.
 func (s *Sequence) MarshalBinary() ([]byte, error) { return s.AppendBinary(nil) }
 
-// UnmarshalBinary replaces the sequence by a stored one. Bytes that no sequence
-// was stored as are an ErrFormat and leave the sequence as it was; memory use
-// is bounded by the number of bytes.
+// UnmarshalBinary replaces the sequence by a stored one. Invalid data gives an ErrFormat
+// and leaves the sequence unchanged. Memory use is limited by the length of data.
 func (s *Sequence) UnmarshalBinary(data []byte) error {
 	r := reader{rest: data}
 	stored, err := r.sequence()
@@ -83,7 +82,7 @@ func (r *reader) sequence() (*Sequence, error) {
 		return nil, err
 	}
 	if v != version {
-		return nil, fmt.Errorf("version %d: %w (%d)", v, ErrFormat, version)
+		return nil, fmt.Errorf("version %d: %w (must be %d)", v, ErrFormat, version)
 	}
 	pieces, err := r.pieces()
 	if err != nil {
@@ -109,8 +108,8 @@ type storedPiece struct {
 	n    int
 }
 
-// pieces reads the table of segments. Their tokens take at least a byte each,
-// so no length can be larger than what is left.
+// pieces reads the table of segments. Tokens take at least a byte each, so no length can
+// exceed the number of remaining bytes.
 func (r *reader) pieces() ([]storedPiece, error) {
 	count, err := r.number("segments", len(r.rest))
 	if err != nil {
@@ -131,8 +130,8 @@ func (r *reader) pieces() ([]storedPiece, error) {
 	return pieces, nil
 }
 
-// piece reads the tokens of a segment and appends them, by the same rules as if
-// they were recorded now.
+// piece reads the tokens of a segment and appends them, with the same checks as when
+// recording.
 func (r *reader) piece(s *Sequence, p storedPiece) error {
 	ids := make([]int32, 0, min(p.n, len(r.rest)))
 	for range p.n {

@@ -1,16 +1,16 @@
 package mask
 
-// Options says which masks are in force. The switches are independent: both
-// masks are derived from the response mask, and each covers every token when it
-// is off, as the original systems then fall back on attention.
+// Options selects which masks are applied. The switches are independent. Both masks are
+// derived from the response mask; a mask that is off covers every token, as in the
+// original systems, which then use the attention mask.
 type Options struct {
-	// UseLossMask keeps context tokens out of the policy and value losses.
+	// UseLossMask excludes context tokens from the policy and value losses.
 	UseLossMask bool
-	// UseGAEMask keeps context tokens out of the advantage recursion of the
+	// UseGAEMask excludes context tokens from the advantage recursion of the
 	// masked estimator.
 	UseGAEMask bool
-	// ValueAtTurnEnd trains the critic on turn ends only, which is what
-	// turn-wise advantages need (critic.use_reward_mask).
+	// ValueAtTurnEnd trains the critic on turn ends only, as turn-wise advantages
+	// require (critic.use_reward_mask).
 	ValueAtTurnEnd bool
 }
 
@@ -49,8 +49,8 @@ func (s *Sequence) Response(dst []bool) []bool {
 	return dst
 }
 
-// Loss appends the loss mask: the tokens whose policy loss counts. Those that were
-// forced on the model are not among them, since it did not choose them.
+// Loss appends the loss mask: the tokens whose policy loss counts. It excludes forced
+// tokens, which the model did not choose.
 func (s *Sequence) Loss(dst []bool, o Options) []bool {
 	if !o.UseLossMask {
 		return s.Attention(dst)
@@ -74,10 +74,10 @@ func (s *Sequence) Advantage(dst []bool, o Options) []bool {
 	return s.Response(dst)
 }
 
-// Value appends the value mask: turn ends when the critic learns turn by turn,
-// else the response mask, or every token without a loss mask. Forced tokens are
-// among them: what they lead to is worth as much as if they had been chosen. An
-// estimator that supervises other positions publishes a value mask of its own.
+// Value appends the value mask: turn ends if the critic learns turn by turn, otherwise
+// the response mask, or every token without a loss mask. It includes forced tokens,
+// because the state after them has a value like any other. An estimator that supervises
+// other positions publishes its own value mask.
 func (s *Sequence) Value(dst []bool, o Options) []bool {
 	switch {
 	case o.ValueAtTurnEnd:
@@ -99,8 +99,8 @@ func (s *Sequence) TurnEnd(dst []bool) []bool {
 	return dst
 }
 
-// Seam appends the mask of the seam: the last token of a summary that closes
-// the conversation. There is at most one.
+// Seam appends the seam mask: the last token of a summary that closes the conversation.
+// It marks at most one token.
 func (s *Sequence) Seam(dst []bool) []bool {
 	n := len(dst)
 	dst = fill(dst, s.Len(), false)
@@ -113,8 +113,8 @@ func (s *Sequence) Seam(dst []bool) []bool {
 // Attention appends true for every token.
 func (s *Sequence) Attention(dst []bool) []bool { return fill(dst, s.Len(), true) }
 
-// LastResponse returns the position of the last token that the model wrote, and
-// -1 when there is none.
+// LastResponse returns the position of the last token that the model wrote, -1 if there
+// is none.
 func (s *Sequence) LastResponse() int {
 	for i := len(s.segments) - 1; i >= 0; i-- {
 		if s.segments[i].kind == Response {

@@ -1,13 +1,12 @@
 // Package mask records who wrote which token of a training row, and derives
 // from that record every mask that training needs.
 //
-// A row is a conversation: context that the model read (system prompt,
-// observations, template tokens) and responses that the model wrote. Marks put
-// into the text to find the responses again are fragile: truncation drops them,
-// retokenisation moves them. A [Sequence] is filled while the tokens are
-// produced, and holds each token together with its kind, its turn and the spans
-// it belongs to. Its length is the length of every mask derived from it,
-// because there is nothing else that they could be derived from.
+// A row is a conversation: context that the model read (system prompt, observations,
+// template tokens) and responses that the model wrote. Finding the responses afterwards
+// by special tokens in the text is fragile: truncation drops such marks, retokenisation
+// moves them. A [Sequence] is filled while the tokens are produced, and stores each
+// token with its kind, its turn and its spans. All masks are derived from it, so their
+// length is always that of the sequence.
 //
 //	var s mask.Sequence
 //	s.AppendContext(mask.Prompt, prompt...)        // system prompt, first observation
@@ -21,16 +20,16 @@
 //	Response    written by the model
 //	Loss        Response, or every token when the loss mask is off
 //	Advantage   Response, or every token when the advantage (GAE) mask is off
-//	TurnEnd     last token of each turn, where turn rewards sit
+//	TurnEnd     last token of each turn, where turn rewards are placed
 //	Value       positions that train the critic
-//	Attention   every token: rows are ragged and hold no padding
+//	Attention   every token: rows are ragged, without padding
 //	Span        tokens of the spans with one name, for credit per span
 //	Seam        end of a summary that closes a conversation
 //
-// All of them append to the slice they are given and allocate nothing when its
-// capacity suffices, so rows can be strung together into one flat array.
+// All functions append to the given slice and do not allocate if its capacity
+// suffices, so rows can be concatenated in one flat array.
 //
-// Loss mask and advantage mask come from the same response mask and are two
-// switches, following VAGEN (arXiv:2510.16907): the first says which tokens
-// move the policy, the second over which tokens the advantage recursion steps.
+// Loss mask and advantage mask are derived from the same response mask by two separate
+// switches, following VAGEN (arXiv:2510.16907): the first selects the tokens that train
+// the policy, the second the tokens that are steps of the advantage recursion.
 package mask

@@ -5,23 +5,22 @@ import (
 	"slices"
 )
 
-// Marks find the responses of a row by two special tokens around each of them,
-// as rows of older systems have to be read. Sequences that are recorded while
-// their tokens are produced need none of this.
+// Marks find the responses of a row by two special tokens around each of them, for rows
+// of older systems. Sequences that are recorded while their tokens are produced do not
+// need them.
 type Marks struct {
 	Begin, End int32 // different token ids
-	// PairByOrder pairs the k-th begin mark with the k-th end mark, whatever
-	// stands between them, and removes and shifts tokens as the original does.
-	// It is there to reproduce old runs: once truncation has cut off a mark,
-	// later turns lose their masks without a word. Without it, marks that do
-	// not enclose a turn are an ErrOrphanMark.
+	// PairByOrder pairs the k-th begin mark with the k-th end mark, regardless of the
+	// tokens between them, and removes and shifts tokens as the original does. It
+	// reproduces old runs: if truncation has removed a mark, later turns silently
+	// lose their masks. Without PairByOrder, marks that do not enclose a turn give an
+	// ErrOrphanMark.
 	PairByOrder bool
 }
 
-// FromMarks makes a sequence of a marked row without padding. The marks are
-// removed; the tokens between a pair are one turn, and a pair with nothing
-// between it is none. Context before the first turn is Prompt, all other
-// context Observation.
+// FromMarks returns the sequence of a marked row without padding. The marks are removed;
+// the tokens between a pair are one turn, and an empty pair is no turn. Context before
+// the first turn is Prompt, all other context Observation.
 func FromMarks(ids []int32, m Marks) (*Sequence, error) {
 	if m.Begin == m.End {
 		return nil, fmt.Errorf("mask: marks: begin and end are both %d: %w (two different ids)", m.Begin, ErrOrphanMark)
@@ -47,13 +46,13 @@ func FromMarks(ids []int32, m Marks) (*Sequence, error) {
 		}
 	}
 	if open >= 0 {
-		return nil, fmt.Errorf("mask: marks: position %d: the turn begun here is never ended: %w", open, ErrOrphanMark)
+		return nil, fmt.Errorf("mask: marks: position %d: the turn that begins here has no end mark: %w", open, ErrOrphanMark)
 	}
 	s.addContext(ids[from:])
 	return s, nil
 }
 
-// addContext appends context of the kind that its place implies.
+// addContext appends context of the kind that its position implies.
 func (s *Sequence) addContext(ids []int32) {
 	kind := Prompt
 	if s.turns > 0 {
@@ -69,16 +68,15 @@ func (s *Sequence) addTurn(ids []int32) {
 	}
 }
 
-// marked is a row whose tokens carry the two masks that marks imply.
+// marked is a row with the two masks derived from its marks.
 type marked struct {
 	ids       []int32
 	loss, end []bool
 }
 
-// fromOrder follows the original step by step. Each paired mark is a hole. The
-// stretches between successive holes move left, one place further for each
-// hole; holes out of order give stretches of no length, and what they should
-// have removed stays.
+// fromOrder reproduces the original step by step. Each paired mark is a hole. The tokens
+// between successive holes move left, one more position for each hole. Holes out of
+// order enclose no tokens, and the tokens between them remain.
 func fromOrder(ids []int32, m Marks) (*Sequence, error) {
 	var begins, ends []int
 	for t, id := range ids {
@@ -115,7 +113,7 @@ func (r marked) clone() marked {
 	return marked{ids: slices.Clone(r.ids), loss: slices.Clone(r.loss), end: slices.Clone(r.end)}
 }
 
-// move copies the tokens [from, to) of src so many places further left.
+// move copies the tokens [from, to) of src to the left by a number of positions.
 func (r marked) move(src marked, from, to, by int) error {
 	if from >= to {
 		return nil
@@ -129,7 +127,7 @@ func (r marked) move(src marked, from, to, by int) error {
 	return nil
 }
 
-// sequence reads the first n tokens as context and turns.
+// sequence returns the first n tokens as context and turns.
 func (r marked) sequence(n int) *Sequence {
 	s := new(Sequence)
 	from := 0

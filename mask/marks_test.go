@@ -37,8 +37,8 @@ func TestOrphanMarksAreNamed(t *testing.T) {
 		{"end first", []int32{7, end, begin, 8, end}, "position 1: end mark"},
 		{"end twice", []int32{begin, 8, end, end}, "position 3: end mark"},
 		{"begin twice", []int32{begin, 8, begin, 9, end}, "position 2: begin mark inside the turn begun at 0"},
-		{"first never ended", []int32{begin, 8}, "position 0: the turn begun here"},
-		{"never ended", []int32{begin, 8, end, 7, begin, 9}, "position 4: the turn begun here"},
+		{"first never ended", []int32{begin, 8}, "position 0: the turn that begins here"},
+		{"never ended", []int32{begin, 8, end, 7, begin, 9}, "position 4: the turn that begins here"},
 	} {
 		_, err := mask.FromMarks(c.ids, mask.Marks{Begin: begin, End: end})
 		if !errors.Is(err, mask.ErrOrphanMark) || !strings.Contains(err.Error(), c.word) {

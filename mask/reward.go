@@ -2,11 +2,10 @@ package mask
 
 import "fmt"
 
-// PlaceTurnRewards appends one reward per token: the k-th reward on the last
-// token of the k-th turn, and final, the reward of the whole episode, added on
-// the last turn's end. A count other than Turns is an ErrTurns, a number that
-// is not finite as a float32 an ErrNotFinite; with no turn there is nowhere to
-// put final, so it has to be 0 then.
+// PlaceTurnRewards appends one reward per token: the k-th reward on the last token of
+// the k-th turn, and final, the reward of the whole episode, added at the last turn's
+// end. A count other than Turns is an ErrTurns, a number that is not finite as a float32
+// an ErrNotFinite. Without turns final must be 0.
 func (s *Sequence) PlaceTurnRewards(dst []float32, rewards []float64, final float64) ([]float32, error) {
 	if len(rewards) != s.turns || s.turns == 0 && final != 0 {
 		return dst, fmt.Errorf("mask: turn rewards: %d rewards, final %v, %d turns: %w", len(rewards), final, s.turns, ErrTurns)
@@ -34,9 +33,9 @@ func (s *Sequence) PlaceTurnRewards(dst []float32, rewards []float64, final floa
 	return dst, nil
 }
 
-// PlaceOutcome appends one reward per token: the whole score on the last token
-// of the row, 0 elsewhere. A score other than 0 needs a token to sit on, else the
-// error is an ErrTurns; one that is not finite as a float32 is an ErrNotFinite.
+// PlaceOutcome appends one reward per token: the whole score on the last token of the
+// row, 0 elsewhere. A score other than 0 for a row without tokens is an ErrTurns; one
+// that is not finite as a float32 is an ErrNotFinite.
 func (s *Sequence) PlaceOutcome(dst []float32, score float64) ([]float32, error) {
 	if !storable(score) {
 		return dst, fmt.Errorf("mask: outcome: %v: %w", score, ErrNotFinite)
@@ -52,7 +51,7 @@ func (s *Sequence) PlaceOutcome(dst []float32, score float64) ([]float32, error)
 	return dst, nil
 }
 
-// storable reports whether a number is finite, as the float32 that it becomes.
+// storable reports whether a number is finite as a float32.
 func storable(x float64) bool {
 	y := float32(x)
 	return y-y == 0

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Kind says who wrote a token, and when.
+// Kind is the origin of a token.
 type Kind uint8
 
 // The kinds of tokens.
@@ -30,7 +30,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
-// Errors that callers may want to tell apart.
+// Errors for callers to distinguish.
 var (
 	// ErrKind means that tokens of this kind cannot be appended here.
 	ErrKind = errors.New("kind not allowed here")
@@ -40,7 +40,7 @@ var (
 	ErrClosed = errors.New("the conversation was closed by a summary")
 	// ErrSpan means that a span is not inside one turn.
 	ErrSpan = errors.New("span not inside one turn")
-	// ErrTurns means that there are not as many rewards as turns.
+	// ErrTurns means that the number of rewards is not the number of turns.
 	ErrTurns = errors.New("number of rewards differs from number of turns")
 	// ErrNotFinite means that a reward is NaN or infinite, or too large for a
 	// float32.
@@ -60,9 +60,9 @@ type segment struct {
 	summary bool // a response that closes the conversation
 }
 
-// Sequence is a row of tokens with who wrote them. The zero value is empty and
-// ready to use. It only grows, or is cut at its end by [Sequence.Truncate];
-// there is no way to give it a mask of another length than its tokens.
+// Sequence is a row of tokens with their origins. The zero value is empty and ready to
+// use. It only grows, or is truncated by [Sequence.Truncate], so its masks always have
+// the length of its tokens.
 //
 // A Sequence is not safe for concurrent writing. Use [Sequence.Clone] to copy
 // it; a plain assignment shares memory.
@@ -104,15 +104,15 @@ func (s *Sequence) Equal(o *Sequence) bool {
 	return slices.Equal(s.tokens, o.tokens) && slices.Equal(s.segments, o.segments) && slices.Equal(s.spans, o.spans)
 }
 
-// AppendContext appends tokens that the model reads. The kind is Prompt or
-// Observation; Prompt is an ErrKind once there is a response. Context pieces of
-// one kind that follow each other become one piece; no tokens is no change.
+// AppendContext appends tokens that the model reads. The kind is Prompt or Observation;
+// Prompt is an ErrKind after a response. Adjacent context pieces of one kind are joined;
+// without tokens nothing changes.
 func (s *Sequence) AppendContext(kind Kind, ids ...int32) error {
 	switch {
 	case kind != Prompt && kind != Observation:
-		return fmt.Errorf("mask: context: kind %v: %w (prompt or observation)", kind, ErrKind)
+		return fmt.Errorf("mask: context: kind %v: %w (must be prompt or observation)", kind, ErrKind)
 	case kind == Prompt && s.turns > 0:
-		return fmt.Errorf("mask: context: prompt after %d turns: %w (observation)", s.turns, ErrKind)
+		return fmt.Errorf("mask: context: prompt after %d turns: %w (must be observation)", s.turns, ErrKind)
 	case s.closed():
 		return fmt.Errorf("mask: context: %w", ErrClosed)
 	}
@@ -120,7 +120,7 @@ func (s *Sequence) AppendContext(kind Kind, ids ...int32) error {
 	return nil
 }
 
-// context appends context that is known to be allowed.
+// context appends context without checks.
 func (s *Sequence) context(kind Kind, ids []int32) {
 	if len(ids) == 0 {
 		return
@@ -129,14 +129,14 @@ func (s *Sequence) context(kind Kind, ids []int32) {
 	s.segments = appendSegment(s.segments, segment{end: len(s.tokens), kind: kind})
 }
 
-// AppendResponse appends one turn: all tokens that the model wrote in one go,
-// the end-of-turn token included when it was written. The last of them is the
-// turn end. A response without tokens is an ErrEmptyTurn.
+// AppendResponse appends one turn: all tokens of a response, including the end-of-turn
+// token if the model wrote it. The last of them is the turn end. A response without
+// tokens is an ErrEmptyTurn.
 func (s *Sequence) AppendResponse(ids ...int32) error { return s.appendTurn(false, ids) }
 
-// AppendSummary appends the turn in which the model sums up a conversation that
-// is about to be closed. It is trained on like any response; its last token is
-// the seam to the next conversation, and nothing can be appended after it.
+// AppendSummary appends the turn in which the model summarises a conversation that is
+// about to be closed. It is trained like any response. Its last token is the seam to the
+// next conversation, and nothing can be appended after it.
 func (s *Sequence) AppendSummary(ids ...int32) error { return s.appendTurn(true, ids) }
 
 func (s *Sequence) appendTurn(summary bool, ids []int32) error {
@@ -150,15 +150,15 @@ func (s *Sequence) appendTurn(summary bool, ids []int32) error {
 	return nil
 }
 
-// turn appends a turn that is known to be allowed.
+// turn appends a turn without checks.
 func (s *Sequence) turn(ids []int32, summary bool) {
 	s.tokens = append(s.tokens, ids...)
 	s.segments = append(s.segments, segment{end: len(s.tokens), kind: Response, summary: summary})
 	s.turns++
 }
 
-// appendSegment keeps the rule that context pieces of one kind that follow each
-// other are one piece.
+// appendSegment appends a segment and joins it with the last one if both are context of
+// one kind.
 func appendSegment(dst []segment, g segment) []segment {
 	if n := len(dst); n > 0 && g.kind != Response && dst[n-1].kind == g.kind {
 		dst[n-1].end = g.end
@@ -177,7 +177,7 @@ func (s *Sequence) EndsWithSummary() bool { return s.closed() }
 
 // Piece is a run of tokens of one origin.
 type Piece struct {
-	Kind       Kind // where its tokens come from
+	Kind       Kind // origin of its tokens
 	Start, End int  // first token, one past the last
 	Turn       int  // index of the turn, -1 for context
 }
@@ -198,8 +198,8 @@ func (s *Sequence) Pieces(yield func(Piece) bool) {
 	}
 }
 
-// TurnAt returns first token and one past the last token of a turn, and false
-// when there is no such turn.
+// TurnAt returns a turn's first token and one past its last token, and false if there is
+// no such turn.
 func (s *Sequence) TurnAt(turn int) (start, end int, ok bool) {
 	for p := range s.Pieces {
 		if p.Turn == turn && turn >= 0 {

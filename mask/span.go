@@ -11,19 +11,19 @@ type span struct {
 // Span is a named part of a response, for instance its observation, prediction
 // or answer section.
 type Span struct {
-	Name       string // as AddSpan was given it
+	Name       string // as passed to AddSpan
 	Turn       int    // index of its turn
 	Start, End int    // first token, one past the last
 }
 
-// Forced is the name of spans of tokens that stand in a response without the model
-// having chosen them, such as a tag that was closed for it. They belong to the
-// response and to the recursions over it, but not to the policy's loss.
+// Forced is the name of spans of response tokens that the model did not choose, such as
+// a closing tag that was inserted. They belong to the response and to the recursions over
+// it, but not to the policy's loss.
 const Forced = "forced tokens"
 
-// AddSpan names the tokens from start up to, not including, end. The span must
-// be non-empty and lie inside one turn, else the error is an ErrSpan. Spans may
-// overlap and may share names; they keep the order in which they were added.
+// AddSpan names the tokens in [start, end). The span must be non-empty and inside one
+// turn, otherwise the error is an ErrSpan. Spans may overlap and may share names; they
+// keep the order in which they were added.
 func (s *Sequence) AddSpan(name string, start, end int) error {
 	if start < 0 || start >= end || end > s.Len() {
 		return fmt.Errorf("mask: span %q [%d, %d): %w (0 ≤ start < end ≤ %d)", name, start, end, ErrSpan, s.Len())
@@ -35,7 +35,7 @@ func (s *Sequence) AddSpan(name string, start, end int) error {
 	return nil
 }
 
-// turnOf returns the turn that holds all tokens of [start, end), else -1.
+// turnOf returns the turn that contains [start, end), or -1.
 func (s *Sequence) turnOf(start, end int) int {
 	for p := range s.Pieces {
 		if p.Turn >= 0 && p.Start <= start && end <= p.End {
@@ -70,8 +70,8 @@ func (s *Sequence) Span(dst []bool, name string) []bool {
 	return dst
 }
 
-// SpanEnd appends the mask of the last token of each span of this name, where
-// the reward of a section sits.
+// SpanEnd appends the mask of the last token of each span of this name, where the reward
+// of a section is placed.
 func (s *Sequence) SpanEnd(dst []bool, name string) []bool {
 	n := len(dst)
 	dst = fill(dst, s.Len(), false)

@@ -2,10 +2,10 @@ package mask
 
 // Truncate keeps the first n tokens and returns how many turns were lost.
 //
-// A turn that crosses the cut is lost as a whole: half a response is no action
-// the model took. Its remaining tokens stay in the row as observation, so they
-// are read but never trained on. Spans that cross the cut go as well. An n of
-// Len or more changes nothing; a negative n keeps nothing.
+// A turn that crosses the cut is lost completely, because half a response is not an
+// action of the model. Its remaining tokens stay in the row as observation: they are
+// read but not trained on. Spans that cross the cut are removed, too. An n of Len or more
+// changes nothing; a negative n counts as 0.
 func (s *Sequence) Truncate(n int) (lost int) {
 	n = max(n, 0)
 	if n >= s.Len() {
@@ -38,10 +38,9 @@ func (s *Sequence) Truncate(n int) (lost int) {
 	return lost
 }
 
-// Trim cuts numbers that were recorded per token to the length of the row and
-// sets those after the last turn to 0, in place. After Truncate it brings
-// rewards and the like back in line with the tokens: nothing is paid for a turn
-// that was lost. Fewer numbers than tokens are returned as they are.
+// Trim truncates per-token numbers to the length of the row and sets those after the
+// last turn to 0, in place. After Truncate it makes rewards and similar columns match the
+// tokens: a lost turn has no reward. A slice shorter than the row keeps its length.
 func (s *Sequence) Trim(perToken []float32) []float32 {
 	if len(perToken) < s.Len() {
 		return perToken

@@ -5,13 +5,13 @@ import (
 	"sync/atomic"
 )
 
-// askKeys numbers the conversations of Ask from the top down, so that they meet
-// no caller's own, which count from the bottom.
+// askKeys numbers the conversations of Ask downwards from the largest key, so that they
+// do not collide with callers' keys, which count up from 0.
 var askKeys atomic.Uint64
 
-// Ask returns a function that puts questions to a policy, each in a conversation
-// of its own that is forgotten afterwards. It returns the answers in order; errs
-// holds the failures of single conversations, err that of the call.
+// Ask returns a function that asks a policy questions, each in a conversation of its own
+// that is forgotten afterwards. It returns the answers in order; errs holds the errors of
+// single conversations, err that of the call.
 func Ask(p Policy, s Sampling) func(ctx context.Context, questions []string) (answers []string, errs []error, err error) {
 	return func(ctx context.Context, questions []string) ([]string, []error, error) {
 		prompts := make([]Prompt, len(questions))

@@ -1,10 +1,9 @@
-// Package policy is the contract between an agent's model and everything around
-// it.
+// Package policy is the interface between an agent's model and the rest of the library.
 //
-// A Policy answers conversations with responses. What it read and wrote is
-// reported token by token, with log-probs, and kept: token in, token out.
-// A Learner is a Policy that also scores rows of tokens and takes optimiser
-// steps on them. Package policy/vlm is a Learner for vision-language models,
-// package policy/chat holds policies behind an API, which cannot learn. The
-// losses in plain Go are in package policy/loss.
+// A Policy answers conversations with responses. It reports every token that it read and
+// wrote, with log-probs, and keeps these tokens for the next turn, so that nothing is
+// tokenised twice. A Learner is a Policy that also scores rows of tokens and takes
+// optimiser steps on them. Package policy/vlm is a Learner for vision-language models;
+// package policy/chat has policies behind an API, which cannot learn. Package policy/loss
+// has the losses in plain Go.
 package policy

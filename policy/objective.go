@@ -6,8 +6,7 @@ import (
 	"vagen/policy/loss"
 )
 
-// LossOptions are the settings of the policy loss in the words of package
-// policy/loss.
+// LossOptions returns the settings of the policy loss as options of package policy/loss.
 func (o *Objective) LossOptions() loss.Options {
 	return loss.Options{
 		ClipLow: o.ClipLow, ClipHigh: o.ClipHigh, DualClip: o.ClipDual, Clamp: !o.Unclamped,
@@ -17,9 +16,8 @@ func (o *Objective) LossOptions() loss.Options {
 	}
 }
 
-// PolicyLoss builds the policy loss in plain Go: what a Learner has to agree
-// with, and the check of name and settings. Errors wrap loss.ErrUnknown and
-// loss.ErrSetting.
+// PolicyLoss builds the policy loss in plain Go. It is the reference for a Learner, and
+// validates name and settings. Errors wrap loss.ErrUnknown and loss.ErrSetting.
 func (o *Objective) PolicyLoss() (loss.Policy, error) {
 	name := o.Loss
 	if name == "" {

@@ -6,7 +6,7 @@ import (
 	"image"
 )
 
-// Role says who speaks in a Message.
+// Role is the author of a Message.
 type Role string
 
 // The roles of a conversation.
@@ -16,132 +16,131 @@ const (
 	Assistant Role = "assistant"
 )
 
-// Message is one entry of a conversation. "<image>" in Text marks where each of
-// the Images goes.
+// Message is one entry of a conversation. "<image>" in Text marks the position of each
+// image.
 type Message struct {
 	Role   Role
 	Text   string
 	Images []image.Image
 }
 
-// Policy writes responses.
+// Policy generates responses.
 type Policy interface {
-	// Generate continues each of the prompts' conversations by one response and
-	// returns one completion per prompt, in order. Rows are independent: what a
-	// row samples depends on its own conversation and seed alone.
+	// Generate continues each prompt's conversation by one response and returns one
+	// completion per prompt, in order. Rows are independent: what a row samples depends
+	// only on its own conversation and seed.
 	Generate(ctx context.Context, prompts []Prompt, s Sampling) ([]Completion, error)
-	// Forget ends conversations and frees what is kept for them. Unknown keys
-	// are ignored.
+	// Forget ends conversations and frees their state. Unknown keys are ignored.
 	Forget(keys ...uint64)
 }
 
-// Counter is a policy that tells how long a text is before it reads it. Budgets
-// need it.
+// Counter is a policy that can count the tokens of a prompt before generation. Token
+// budgets need it.
 type Counter interface {
-	// Count returns the number of tokens that Generate would put before its
-	// response to the prompt, image placeholders included. Policies that do not
-	// tokenise may estimate it.
+	// Count returns the number of tokens that Generate would read before its response
+	// to the prompt, including image placeholders. Policies that do not tokenise may
+	// estimate it.
 	Count(p Prompt) (int, error)
 }
 
-// Aligner is a policy that tells which part of a response each of its tokens is.
+// Aligner is a policy that maps a response's tokens to positions in its text.
 type Aligner interface {
-	// Ends returns, for each token of a response, where in the response's text
-	// what has been written up to and including it ends, in bytes. Positions beyond
-	// the text stand for an end-of-turn token.
+	// Ends returns, for each token of a response, the byte position in the response's
+	// text up to which the text is complete after that token. Positions beyond the text
+	// mean an end-of-turn token.
 	Ends(tokens []int32) []int
 }
 
 // Prompt asks for one response.
 type Prompt struct {
-	// Conversation identifies the conversation. The first prompt with a key
-	// opens it, later ones continue it: the policy keeps what was read and
-	// written before, token by token, and nothing is tokenised twice.
+	// Conversation identifies the conversation. The first prompt with a key opens it,
+	// later ones continue it: the policy keeps all tokens read and written before, and
+	// nothing is tokenised twice.
 	Conversation uint64
-	// Messages are the messages since the last completion: system and user
-	// when the conversation opens, user afterwards. The opening may repeat
-	// earlier turns, the assistant's included. The last message is the user's.
+	// Messages are the messages since the last completion: system and user when the
+	// conversation opens, user afterwards. The opening may contain earlier turns,
+	// including the assistant's. The last message is the user's.
 	Messages []Message
-	// Seed decides what is sampled. It is the only source of randomness.
+	// Seed is the only source of randomness in sampling.
 	Seed uint64
 	// MaxTokens limits the response; 0 means Sampling.MaxTokens.
 	MaxTokens int
 }
 
-// Sampling says how tokens are chosen.
+// Sampling is the method of choosing tokens.
 type Sampling struct {
-	Temperature float64 // divides the logits; 0 takes the most likely token
+	Temperature float64 // divides the logits; 0 chooses the most likely token
 	TopK        int     // keep the k most likely tokens; 0 keeps all
 	TopP        float64 // keep the smallest set with this probability; 0 or 1 keeps all
 	MinP        float64 // drop tokens below this share of the most likely one; 0 drops none
 	MaxTokens   int     // longest response, end-of-turn token included
-	// StopStrings end a response as soon as one of them is in its text. The tokens
-	// stay, stop string included.
+	// StopStrings end a response as soon as one of them is in its text. The response
+	// includes the stop string.
 	StopStrings []string
-	// Thinking limits what a response may think; the zero value does not.
+	// Thinking limits the reasoning in a response; the zero value is no limit.
 	Thinking Thinking
 }
 
-// Thinking limits the tokens between two tags. When a response has written
-// Tokens tokens behind the opening tag and not closed it, the closing tag is
-// written for it, and it goes on from there.
+// Thinking limits the number of tokens between two tags. If a response has Tokens tokens
+// after the opening tag and no closing tag, the closing tag is inserted, and generation
+// continues after it.
 type Thinking struct {
 	Tokens int    // 0 is no limit
-	Open   string // such as <think>; "" means that a response begins inside
+	Open   string // such as <think>; "" means that a response starts inside the tags
 	Close  string // such as </think>
 }
 
-// Stop says why a response ended.
+// Stop is the reason why a response ended.
 type Stop string
 
-// The causes of an ended response.
+// The reasons.
 const (
 	StopEnd    Stop = "end"    // the model wrote an end-of-turn token
 	StopLength Stop = "length" // the limit was reached first
 	StopString Stop = "string" // one of the stop strings was written
-	StopFilter Stop = "filter" // the service refused to go on (API policies only)
-	// StopVision means that the model wrote an image placeholder, for which there
-	// is no image: the conversation cannot be used.
+	StopFilter Stop = "filter" // the service's content filter stopped the response (API policies only)
+	// StopVision means that the model wrote an image placeholder, for which there is no
+	// image: the conversation cannot be continued.
 	StopVision Stop = "vision token"
 )
 
-// Completion is one response, and the context tokens that came before it.
+// Completion is one response, and the context tokens before it.
 //
 // Context and Tokens together are exactly what the model read and wrote in this
-// call; strung together over the calls of a conversation they are its training
-// row. Policies behind an API may leave both empty and fill Text alone.
+// call; concatenated over the calls of a conversation they are its training row.
+// Policies behind an API may leave both empty and set only Text.
 type Completion struct {
-	Context  []int32   // tokens put before the response: template, messages, image placeholders
-	Tokens   []int32   // response tokens, the end-of-turn token included when it was written
+	Context  []int32   // tokens before the response: template, messages, image placeholders
+	Tokens   []int32   // response tokens, including the end-of-turn token if it was written
 	LogProbs []float32 // of Tokens, from the plain softmax at the sampling temperature
-	Forced   []int     // places in Tokens that Sampling.Thinking wrote; the policy did not choose them
+	Forced   []int     // indices in Tokens of tokens inserted by Sampling.Thinking, which the policy did not choose
 	Text     string    // the response without end-of-turn token
 	Stop     Stop
 	Images   []Image // images of the context, in order
-	Used     Used    // by policies behind an API, where the service tells
-	// Err means that this conversation cannot go on, for a reason of its own; the
-	// other completions of the call stand. It wraps ErrNoRoom when the
-	// conversation has outgrown the model.
+	Usage    Usage   // for policies behind an API, if the service reports it
+	// Err means that this conversation cannot continue, for a reason of its own; the
+	// other completions of the call are valid. It wraps ErrNoRoom if the conversation
+	// has reached the model's context length.
 	Err error
 }
 
-// Used is what a service counted of a response, and what that cost.
-type Used struct {
+// Usage is the token usage and cost of a response, as counted by a service.
+type Usage struct {
 	PromptTokens, CompletionTokens int64   // reasoning is part of the completion
 	Cost                           float64 // 0 without a price
 }
 
-// Add adds what was used beside it.
-func (u *Used) Add(v Used) {
+// Add adds the usage v.
+func (u *Usage) Add(v Usage) {
 	u.PromptTokens += v.PromptTokens
 	u.CompletionTokens += v.CompletionTokens
 	u.Cost += v.Cost
 }
 
-// ErrNoRoom means that a conversation has no room left for another response.
+// ErrNoRoom means that a conversation's context has no room for another response.
 var ErrNoRoom = errors.New("no room for another response")
 
-// Image is a picture as a policy keeps it between generation and training.
+// Image is an image as a policy stores it between generation and training.
 type Image struct {
 	Hash  [32]byte    // SHA-256 of size and RGB pixels
 	Image image.Image // as the environment drew it

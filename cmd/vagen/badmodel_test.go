@@ -43,7 +43,7 @@ func TestDamagedModelsAreNamed(t *testing.T) {
 			config(dir, "num_hidden_layers", 2_000_000_000)
 		},
 			[]string{"num_attention_heads is 0", "num_hidden_layers is 2000000000"}},
-		"cut short":    {func(dir string) { require.NoError(t, os.Truncate(filepath.Join(dir, file), 500_000)) }, []string{file, "has been cut short"}},
+		"cut short":    {func(dir string) { require.NoError(t, os.Truncate(filepath.Join(dir, file), 500_000)) }, []string{file, "is truncated"}},
 		"empty":        {func(dir string) { require.NoError(t, os.WriteFile(filepath.Join(dir, file), nil, 0o644)) }, []string{file, "0 bytes"}},
 		"overlapping":  {func(dir string) { move(t, filepath.Join(dir, file), -4) }, []string{file, "overlaps"}},
 		"out of range": {func(dir string) { move(t, filepath.Join(dir, file), 1<<40) }, []string{file, "outside the"}},
@@ -144,17 +144,17 @@ func TestRequestsThatDoNotFitAreTheCallers(t *testing.T) {
 	}
 	require.Contains(t, ask("--prompt", "x", "--image", thin), "200 times")
 	require.Contains(t, ask("--prompt", "a <image> b <image>", "--image", thin), "2 marks <image>, but there are 1 images")
-	require.Contains(t, ask("--prompt", "a <|image_pad|> b"), "stands for an image")
-	require.Contains(t, ask("--prompt", strings.Repeat("x", 5000)), "the model reads 2048")
-	require.Contains(t, ask("--prompt", "x", "--max-tokens", "1000000"), "the model reads 2048")
+	require.Contains(t, ask("--prompt", "a <|image_pad|> b"), "is the image placeholder")
+	require.Contains(t, ask("--prompt", strings.Repeat("x", 5000)), "the model allows 2048")
+	require.Contains(t, ask("--prompt", "x", "--max-tokens", "1000000"), "the model allows 2048")
 	require.Contains(t, ask("--prompt", "x", "--temperature", "-1"), "temperature is -1")
 	for _, mode := range []string{"decode", "prefill"} {
-		require.Contains(t, refuse(t, "bench", "--model", dir, "--backend", "go", "--mode", mode, "--batch", "1", "--seq", "3000"), "the model reads 2048")
+		require.Contains(t, refuse(t, "bench", "--model", dir, "--backend", "go", "--mode", mode, "--batch", "1", "--seq", "3000"), "the model allows 2048")
 	}
 	for _, mode := range []string{"train", "logprob"} {
 		code, out, complaint := run(t, "", "bench", "--model", dir, "--backend", "go", "--mode", mode, "--batch", "1", "--seq", "3000")
 		require.Equal(t, cli.Failed, code)
 		require.Empty(t, out)
-		require.Contains(t, complaint, "row 0 has 3000 tokens, the model reads 2048")
+		require.Contains(t, complaint, "row 0 has 3000 tokens, the model allows 2048")
 	}
 }

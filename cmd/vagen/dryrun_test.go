@@ -56,7 +56,7 @@ func TestADryRunFindsWhatTrainingWouldRefuse(t *testing.T) {
 func TestADryRunShowsWhatSetsNothing(t *testing.T) {
 	config, out := setup(t)
 	text := succeed(t, "train", config, "--dry-run", "--out", out, "huggingface_hub.repo_id=o/n")
-	require.Contains(t, text, "sets nothing: huggingface_hub.repo_id: ")
+	require.Contains(t, text, "warning: huggingface_hub.repo_id: ")
 	require.Contains(t, text, "can be trained")
 
 	envs := func(seeds string) string {

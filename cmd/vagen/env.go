@@ -195,7 +195,7 @@ patterns: check one that nobody else uses. For a service of your own:
 			seeds := f.Int("seeds", 4, "number of seeds")
 			f.IntVar(&o.Turns, "turns", 12, "turns of the longest episode")
 			f.DurationVar(&o.Timeout, "timeout", 0, "longest call; 0 is 10s")
-			var responses cli.Texts
+			var responses cli.StringList
 			format := f.String("format", "", formatUsage)
 			f.Var(&responses, "response", "`text` of a response to play; may be given again")
 			asJSON := f.Bool("json", false, "write JSON: an object with calls, turns, slowest_seconds and problems")

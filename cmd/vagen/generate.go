@@ -26,7 +26,7 @@ front of it.`,
 			dir := f.String("model", "", "`folder` of the model, or its id on the hub")
 			prompt := f.String("prompt", "", "what to say to it")
 			system := f.String("system", "", "system message; empty leaves the chat template's")
-			var images, stops cli.Texts
+			var images, stops cli.StringList
 			f.Var(&images, "image", "PNG or JPEG `file`; may be given again")
 			f.Var(&stops, "stop", "`text` that ends the response; may be given again")
 			var s policy.Sampling

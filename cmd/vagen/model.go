@@ -92,7 +92,7 @@ image processor. transformers loads it too.`,
 			name := f.String("shape", "quickstart", "`name` of a shape; one of "+strings.Join(vlm.ShapeNames(), ", "))
 			dtype := f.String("dtype", "", "store weights in float32 or bfloat16; the shape's own when empty")
 			seed := f.Uint64("seed", 0, "decides the weights")
-			var words cli.Texts
+			var words cli.StringList
 			f.Var(&words, "word", "`text` that is one token; may be given again")
 			untied := f.Bool("untied", false, "give the output head weights of its own")
 			sizes := map[string]*int{}

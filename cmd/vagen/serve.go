@@ -50,9 +50,9 @@ environments are closed, for which --drain-timeout is allowed.
 type service struct {
 	remote.ServerOptions
 	addr      string
-	envs      cli.Texts
-	allow     cli.Texts
-	hosts     cli.Texts
+	envs      cli.StringList
+	allow     cli.StringList
+	hosts     cli.StringList
 	protocols string
 	keyEnv    string
 	keyFile   string

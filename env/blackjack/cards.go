@@ -18,7 +18,7 @@ var suitNames = [...]string{"clubs", "diamonds", "hearts", "spades"}
 // String returns the suit's name.
 func (s Suit) String() string { return suitNames[s%4] }
 
-// Card is a card. Its value decides the game, the rest is for show.
+// Card is a card. Only its value affects the game.
 type Card struct {
 	Value int  // 1 for an ace, 10 for ten and picture cards
 	Face  byte // A, 2 to 9, J, Q or K
@@ -37,7 +37,7 @@ func (d *deck) card() Card {
 	return Card{Value: value, Suit: suit, Face: d.face(value)}
 }
 
-// face draws the picture of a card that counts ten and names the others.
+// face draws the face of a card of value ten and returns the face of the others.
 func (d *deck) face(value int) byte {
 	switch value {
 	case 10:
@@ -51,7 +51,7 @@ func (d *deck) face(value int) byte {
 // Hand is the cards of one side.
 type Hand []Card
 
-// Ace reports whether an ace counts eleven without taking the hand over 21.
+// Ace reports whether an ace counts eleven without exceeding 21.
 func (h Hand) Ace() bool {
 	sum, ace := 0, false
 	for _, c := range h {
@@ -61,7 +61,7 @@ func (h Hand) Ace() bool {
 	return ace && sum+10 <= 21
 }
 
-// Sum returns what the hand counts, with an ace at eleven where that fits.
+// Sum returns the hand's value, with an ace counted as eleven if that fits.
 func (h Hand) Sum() int {
 	sum := 0
 	for _, c := range h {
@@ -73,7 +73,7 @@ func (h Hand) Sum() int {
 	return sum
 }
 
-// score is what a hand is worth in the end: nothing when it is over 21.
+// score is the final value of a hand: 0 above 21.
 func (h Hand) score() int {
 	if s := h.Sum(); s <= 21 {
 		return s

@@ -4,7 +4,7 @@
 // Stick), which ends the episode: the dealer draws up to 17, and the hand that is
 // nearer to 21 without going over it wins. Cards come from an endless deck.
 //
-// Rules, rewards and formats are those of VAGEN's legacy branch, and a seed deals
-// the same cards. Two settings, natural and sab, are accepted and change nothing,
-// as in the original, where the test for a natural hand never succeeds.
+// Rules, rewards and formats are those of VAGEN's legacy branch, and a seed gives the
+// same cards. Two settings, natural and sab, are accepted and have no effect, as in the
+// original, where the test for a natural hand never succeeds.
 package blackjack

@@ -20,7 +20,7 @@ const (
 	PartInvalid = "invalid" // a turn without a known action
 )
 
-// Errors of the order of calls.
+// Errors of calls in the wrong order.
 var (
 	ErrNotReset = env.ErrNotReset
 	ErrClosed   = env.ErrClosed
@@ -42,15 +42,14 @@ type Env struct {
 	deck   deck
 
 	dealer, player Hand
-	shown          Card // the dealer's open card as pictures show it
+	shown          Card // the dealer's open card as drawn in pictures
 	over           bool
 	ready          bool
 }
 
 var _ env.Env = (*Env)(nil)
 
-// New makes an environment. Errors list everything that is wrong with the
-// options.
+// New creates an environment. The error lists all invalid options.
 func New(o Options) (*Env, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -79,15 +78,15 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 	e.deck.stream.Seed(uint64(seed))
 	e.dealer = Hand{e.deck.card(), e.deck.card()}
 	e.player = Hand{e.deck.card(), e.deck.card()}
-	// The original draws suit and picture of the open card anew for display.
+	// The original draws suit and face of the open card again for display.
 	e.shown = Card{Value: e.dealer[0].Value, Suit: Suit(e.deck.stream.IntN(4))}
 	e.shown.Face = e.deck.face(e.shown.Value)
 	e.ready, e.over = true, false
 	return e.observe("This is the table:"), nil
 }
 
-// Step plays one turn. It never fails because of the text. Once the game is over,
-// turns change and pay nothing.
+// Step plays one turn. No response text makes it fail. Once the game is over, turns have
+// no effect and no reward.
 func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	if err := e.calls.Step(ctx, e.ready); err != nil {
 		return env.Outcome{}, err
@@ -112,7 +111,7 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 			parts = append(parts, reward.Part{Name: PartGame, Value: -1})
 		}
 	case Stand, Stick:
-		parts, won = e.settle()
+		parts, won = e.playDealer()
 	default:
 		valid = false
 		parts = append(parts, reward.Part{Name: PartInvalid, Value: e.o.InvalidReward})
@@ -131,14 +130,14 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	return out, nil
 }
 
-// state is what judges are told about the table, as JSON.
+// state is the table's state for judges, as JSON.
 func (e *Env) state() string {
 	return fmt.Sprintf(`{"player_sum": %d, "dealer_showing": %d, "usable_ace": %t, "is_player_bust": %t}`,
 		e.player.Sum(), e.dealer[0].Value, e.player.Ace(), e.player.Sum() > 21)
 }
 
-// settle lets the dealer draw and compares the hands.
-func (e *Env) settle() (parts reward.Parts, won bool) {
+// playDealer plays the dealer's turn and compares the hands.
+func (e *Env) playDealer() (parts reward.Parts, won bool) {
 	e.over = true
 	for e.dealer.Sum() < 17 {
 		e.dealer = append(e.dealer, e.deck.card())
@@ -167,7 +166,7 @@ func (e *Env) outcome(r reward.Response, parts reward.Parts, valid, won bool) en
 	}
 }
 
-// Close ends the use of the environment.
+// Close closes the environment.
 func (e *Env) Close() error { return e.calls.Close() }
 
 func (e *Env) observe(said string) env.Observation {
@@ -180,8 +179,8 @@ func (e *Env) observe(said string) env.Observation {
 // Hands returns the cards on the table. They must not be changed.
 func (e *Env) Hands() (dealer, player Hand) { return e.dealer, e.player }
 
-// Player decides in a game between Hit and Stand. Players see the cards
-// themselves, not what an agent is shown.
+// Player chooses between Hit and Stand. Players see the cards themselves, not only the
+// agent's observation.
 type Player func(r *rand.Rand, hand Hand, open Card) string
 
 // Random hits half of the time.
@@ -192,7 +191,7 @@ func Random(r *rand.Rand, _ Hand, _ Card) string {
 	return Stand
 }
 
-// StandAt hits below a sum and stands from there on, as the dealer does at 17.
+// StandAt hits below a sum and stands otherwise, as the dealer does at 17.
 func StandAt(sum int) Player {
 	return func(_ *rand.Rand, hand Hand, _ Card) string {
 		if hand.Sum() < sum {
@@ -228,5 +227,5 @@ func (e *Env) Script(r *rand.Rand, p Player) string {
 // Claiming implements env.Claimant.
 func (e *Env) Claiming() bool { return e.o.UseStateReward }
 
-// Parser returns what reads the responses.
+// Parser returns the parser of responses.
 func (e *Env) Parser() *reward.Parser { return e.parser }

@@ -14,8 +14,8 @@ const (
 	Vision = "vision"
 )
 
-// Options are an environment's settings; Defaults gives the published ones. In
-// configurations they have the names of their tags.
+// Options are an environment's settings; Defaults returns the published ones. The tags
+// are their names in configurations.
 type Options struct {
 	RenderMode       string   `option:"render_mode" kind:"text"`   // Text or Vision
 	PromptFormat     string   `option:"prompt_format" kind:"text"` // a legacy format, see package reward
@@ -50,8 +50,8 @@ func Defaults() Options {
 	}
 }
 
-// FromConfig makes an environment from named options on top of the defaults. It
-// is an env.Factory.
+// FromConfig creates an environment from named options on top of the defaults. It is an
+// env.Factory.
 func FromConfig(config map[string]any) (env.Env, error) {
 	o := Defaults()
 	if err := env.Decode(config, &o); err != nil {
@@ -60,16 +60,16 @@ func FromConfig(config map[string]any) (env.Env, error) {
 	return New(o)
 }
 
-// Validate reports everything that is wrong with the options.
+// Validate returns an error that lists all invalid options.
 func (o *Options) Validate() error {
 	f := options.Check("blackjack")
 	f.OneOf("render_mode", o.RenderMode, Text, Vision)
 	f.OneOf("prompt_format", o.PromptFormat, "no_think", "free_think", "grounding", "worldmodeling", "grounding_worldmodeling")
 	if o.UseStateReward && !strings.Contains(o.PromptFormat, "grounding") && !strings.Contains(o.PromptFormat, "worldmodeling") {
-		f.Add("use_state_reward", "the format %q says nothing about the state; grounding, worldmodeling and grounding_worldmodeling do", o.PromptFormat)
+		f.Addf("use_state_reward", "the format %q contains no statements about the state; use grounding, worldmodeling or grounding_worldmodeling", o.PromptFormat)
 	}
 	if o.MaxActions != 1 {
-		f.Add("max_actions_per_step", "%d; a turn has one action", o.MaxActions)
+		f.Addf("max_actions_per_step", "%d, must be 1", o.MaxActions)
 	}
 	f.EnvName(o.EnvName, "blackjack")
 	f.ActionSep(o.ActionSep)

@@ -8,7 +8,7 @@ import (
 	"vagen/reward"
 )
 
-// systemPrompt says what the game is, how to act in it and how to answer.
+// systemPrompt describes the game, the actions and the response format.
 func (e *Env) systemPrompt() string {
 	var b strings.Builder
 	b.WriteString("You play blackjack against a dealer. Get nearer to 21 than the dealer without going over it. " +
@@ -36,14 +36,14 @@ func (e *Env) systemPrompt() string {
 	return b.String()
 }
 
-// observationText puts the table, or the mark of its picture, into the words of a
-// turn.
+// observationText is the text of an observation; table describes the table or is the
+// mark of its picture.
 func (e *Env) observationText(said, table string) string {
 	return said + "\n" + table + "\nWhat do you do?\n" + words.Format(e.parser)
 }
 
-// tableText describes what the player may see: the own hand and the dealer's
-// open card, all of the dealer's cards when the game is over.
+// tableText describes what is visible to the player: the player's hand and the dealer's
+// open card, or all of the dealer's cards when the game is over.
 func (e *Env) tableText() string {
 	ace := "no usable ace"
 	if e.player.Ace() {

@@ -52,8 +52,8 @@ func (e *Env) picture() *image.RGBA {
 	return img
 }
 
-// place returns where card i of n lies. Cards that don't fit side by side lie
-// over one another, so that the upper left corner of each can be seen.
+// place returns the position of card i of n. Cards that do not fit side by side overlap,
+// so that the upper left corner of each is visible.
 func place(i, n, top int) image.Rectangle {
 	step := cardWide + gap
 	if n > 1 {
@@ -91,7 +91,7 @@ func drawBack(img *image.RGBA, r image.Rectangle) {
 	}
 }
 
-// stamp draws a bitmap of rows of dots, '#' being ink.
+// stamp draws a bitmap of rows of dots, where '#' is drawn.
 func stamp(img *image.RGBA, x, y, scale int, rows []string, ink color.RGBA) {
 	for i, row := range rows {
 		for j := range row {

@@ -118,7 +118,7 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	before := e.at
 	r := e.parser.Parse(response)
 	if e.o.Rules == Next {
-		r = words.Hold(r, e.o.StrictFormat)
+		r = words.EnforceFormat(r, e.o.StrictFormat)
 	}
 	moved, valid, first := e.play(r)
 	e.turn++

@@ -123,12 +123,12 @@ func (o *Options) Validate() error {
 	f.ActionSep(o.ActionSep)
 	f.ImagePlaceholder(o.ImagePlaceholder)
 	if o.MapSeed != nil && *o.MapSeed < 0 {
-		f.Add("map_seed", "%d is negative", *o.MapSeed)
+		f.Addf("map_seed", "%d is negative", *o.MapSeed)
 	}
 	f.Positive("max_actions_per_step", o.MaxActions)
 	probability := func(name string, p float64) {
 		if !(p >= 0 && p <= 1) {
-			f.Add(name, "%v is not a probability", p)
+			f.Addf(name, "%v is not a probability", p)
 		}
 	}
 	probability("p", o.P)
@@ -143,14 +143,14 @@ func (o *Options) Validate() error {
 	}
 	probability("slip_prob", o.SlipProb)
 	if o.Rules == Legacy && o.SlipProb != 0 {
-		f.Add("slip_prob", "%v: the legacy rules have is_slippery only", o.SlipProb)
+		f.Addf("slip_prob", "%v: the legacy rules have is_slippery only", o.SlipProb)
 	}
 	if o.Rules != Next && o.StrictFormat {
-		f.Add("strict_format", "the %s rules have no such option; next have", o.Rules)
+		f.Addf("strict_format", "the %s rules have no such option; next have", o.Rules)
 	}
 	options.Within(f, "tile_size", o.TileSize, minTile, maxTile)
 	if len(o.Desc) > 0 && o.MapSeed != nil {
-		f.Add("map_seed", "%d, but desc gives the map; leave one of them out", *o.MapSeed)
+		f.Addf("map_seed", "%d, but desc gives the map; leave one of them out", *o.MapSeed)
 	}
 	options.Unread(f, string(o.Rules), *o, Defaults(o.Rules))
 	f.StateReward(o.UseStateReward, string(o.Rules), o.PromptFormat)

@@ -51,9 +51,9 @@ func (e *Env) systemPrompt() string {
 // the words of a turn.
 func (e *Env) observationText(lake string, moved []string, first bool) string {
 	if e.o.Prompt == Brief {
-		return words.Brief(lake, e.draw == nil, e.turn+1)
+		return words.BriefLevelText(lake, e.draw == nil, e.turn+1)
 	}
-	text := words.Shown("lake", lake, moved, first)
+	text := words.LevelText("lake", lake, moved, first)
 	if e.o.Rules == Legacy {
 		text += "\n" + e.formatText()
 	}
@@ -113,7 +113,7 @@ func (e *Env) exampleState(at Cell, holes bool, otherwise string) string {
 	case strings.HasSuffix(e.o.PromptFormat, "_structured"):
 		return exampleLake.places(at)
 	case e.positional():
-		return words.Said(exampleLake.Relations(at))
+		return words.RelationsText(exampleLake.Relations(at))
 	}
 	return otherwise
 }

@@ -64,7 +64,7 @@ func (m *Map) symbol(rules Rules, c, player Cell) rune {
 // also tells what lies to the left, below, to the right and above: the word of
 // the move if it is safe, hole, or none at the border.
 func (m *Map) Describe(player Cell, holes bool) string {
-	text := "goal " + words.Place(reward.Relate("", m.goal.Row-player.Row, m.goal.Col-player.Col))
+	text := "goal " + words.DirectionText(reward.Relate("", m.goal.Row-player.Row, m.goal.Col-player.Col))
 	if !holes {
 		return text
 	}

@@ -2,10 +2,10 @@ package navigation
 
 import "math"
 
-// Action is what the agent can do.
+// Action is an action of the agent.
 type Action uint8
 
-// The actions, in the order of the original's numbers.
+// The actions, in the order of the original's action numbers.
 const (
 	MoveAhead Action = iota
 	MoveBack
@@ -27,7 +27,7 @@ var actionWords = map[Rules][Actions]string{
 	Legacy: {"moveahead", "moveback", "moveright", "moveleft", "rotateright", "rotateleft", "lookup", "lookdown"},
 }
 
-// Word returns the word of an action in a rule set, "" when there is none.
+// Word returns the word of an action in a rule set, "" if it has none.
 func (a Action) Word(r Rules) string {
 	if a >= Actions {
 		return ""
@@ -35,18 +35,18 @@ func (a Action) Word(r Rules) string {
 	return actionWords[r][a]
 }
 
-// turn is the heading of a move, relative to where the agent looks.
+// turn is the heading of a move, relative to the agent's.
 var turn = [4]Heading{MoveAhead: 0, MoveBack: 2, MoveRight: 1, MoveLeft: 3}
 
-// Limits of looking up and down in degrees, with the step between.
+// Limits of the camera's horizon in degrees, and the step of one action.
 const (
 	highest  = -30
 	lowest   = 60
 	lookStep = 30
 )
 
-// Agent is where the agent stands and how it looks. It moves on a lattice around
-// its start, so that ways back lead exactly there.
+// Agent is the agent's position and view. It moves on a lattice around its start, so
+// that moving back leads exactly to the start.
 type Agent struct {
 	Look    Heading
 	Horizon int // degrees downwards
@@ -56,8 +56,8 @@ type Agent struct {
 	i, j           int // steps to the east and north of the start
 }
 
-// newAgent starts at a pose; its rotation is taken to the nearest quarter, its
-// horizon to the nearest that looking leads to.
+// newAgent starts at a pose. It rounds the rotation to a multiple of 90 degrees and
+// the horizon to a value that looking up and down can reach.
 func newAgent(p Pose, step float64) Agent {
 	quarter := int(math.Round(p.Rotation/90)) % 4
 	horizon := int(math.Round(p.Horizon/lookStep)) * lookStep
@@ -65,16 +65,16 @@ func newAgent(p Pose, step float64) Agent {
 		startX: p.Position.X, startZ: p.Position.Z, step: step}
 }
 
-// Position returns where the agent stands.
+// Position returns the agent's position.
 func (a Agent) Position() (x, z float64) {
 	return a.startX + float64(a.i)*a.step, a.startZ + float64(a.j)*a.step
 }
 
-// Yaw returns where the agent looks, in degrees clockwise from north.
+// Yaw returns the agent's rotation in degrees clockwise from north.
 func (a Agent) Yaw() float64 { return 90 * float64(a.Look) }
 
-// Do returns the agent after an action, and whether the action succeeded: a move
-// whose way is blocked, or a look beyond the limits, changes nothing.
+// Do returns the agent after an action, and whether the action succeeded: a blocked
+// move, or a look beyond the limits, changes nothing.
 func (a Agent) Do(s *Scene, action Action) (Agent, bool) {
 	switch action {
 	case MoveAhead, MoveBack, MoveRight, MoveLeft:

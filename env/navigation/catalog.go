@@ -25,7 +25,7 @@ type part struct {
 	ink        ink
 }
 
-// ink is a colour: that of the object, or one of the palette.
+// ink is a colour: the object's own, or one of the palette.
 type ink uint8
 
 const (
@@ -53,7 +53,7 @@ var palette = map[ink]color.RGBA{
 	leaf: {62, 142, 62, 255}, soil: {92, 64, 44, 255}, red: {206, 44, 40, 255}, yellow: {246, 206, 70, 255}, blue: {44, 96, 190, 255},
 }
 
-// tints are the colours that objects come in.
+// tints are the colours of objects.
 var tints = map[string]color.RGBA{
 	"red": {204, 42, 40, 255}, "green": {46, 150, 70, 255}, "blue": {44, 98, 200, 255}, "yellow": {244, 204, 60, 255},
 	"orange": {240, 134, 36, 255}, "purple": {134, 66, 178, 255}, "pink": {236, 122, 166, 255}, "white": {244, 244, 240, 255},
@@ -73,7 +73,7 @@ const (
 
 var roomNames = map[room]string{kitchen: "kitchen", living: "living room", bedroom: "bedroom", bathroom: "bathroom"}
 
-// place is where an object stands.
+// place is where an object can be placed.
 type place uint8
 
 const (
@@ -88,8 +88,8 @@ type kind struct {
 	w, h, d float64 // metres
 	place   place
 	rooms   room
-	top     float64 // height of a surface that carries objects, 0 without one
-	tints   string  // colours it comes in
+	top     float64 // height of a surface for other objects, 0 without one
+	tints   string  // possible colours
 	purpose string  // completes "something …"
 	look    string  // completes "the <colour> …"
 	parts   []part
@@ -175,7 +175,7 @@ var catalog = []kind{
 	{name: "Box", w: 0.42, h: 0.32, d: 0.36, place: onFloor, rooms: anywhere, tints: "brown beige",
 		purpose: "to pack things into", look: "carton with a strip of tape",
 		parts: []part{{box, 0, 0, 0, 1, 1, 1, own}, {box, 0.44, 0.01, -0.005, 0.56, 1.005, 1.005, cream}}},
-	// Things on furniture.
+	// Objects on furniture.
 	{name: "Television", w: 1.0, h: 0.6, d: 0.12, rooms: living | bedroom, tints: "black", purpose: "to watch films on", look: "wide flat screen",
 		parts: []part{{box, 0, 0.1, 0.3, 1, 1, 0.9, own}, {box, 0.03, 0.14, 0.9, 0.97, 0.96, 0.95, blue}, {box, 0.35, 0, 0, 0.65, 0.1, 1, dark}}},
 	{name: "Microwave", w: 0.5, h: 0.3, d: 0.36, rooms: kitchen, tints: "white black gray", purpose: "to warm food up in", look: "box with a window and buttons",
@@ -232,7 +232,7 @@ var catalog = []kind{
 		parts: []part{{tube, 0, 0, 0, 1, 0.65, 1, own}, {tube, 0.35, 0.65, 0.35, 0.65, 0.8, 0.65, white}, {box, 0.2, 0.8, 0.3, 0.8, 1, 1.2, red}}},
 }
 
-// kinds finds kinds by name.
+// kinds maps names to kinds.
 var kinds = func() map[string]*kind {
 	m := make(map[string]*kind, len(catalog))
 	for i := range catalog {
@@ -241,8 +241,8 @@ var kinds = func() map[string]*kind {
 	return m
 }()
 
-// kindOf returns the kind of a type. A type that the catalogue lacks, as files of
-// tasks may name, is a small object whose form and colour follow from its name.
+// kindOf returns the kind of a type. A type that is not in the catalogue, which task
+// files may name, is a small object whose form and colour are derived from its name.
 func kindOf(name string) *kind {
 	if k := kinds[name]; k != nil {
 		return k
@@ -256,8 +256,8 @@ func kindOf(name string) *kind {
 	return k
 }
 
-// spoken turns the name of a type into words: GarbageCan is a garbage can.
-func spoken(name string) string {
+// spacedName splits the name of a type into words: GarbageCan becomes "garbage can".
+func spacedName(name string) string {
 	var b strings.Builder
 	runes := []rune(name)
 	for i, r := range runes {

@@ -20,14 +20,14 @@ const (
 	PartAllFormats = "all_formats"
 )
 
-// Errors of the order of calls.
+// Errors of calls in the wrong order.
 var (
 	ErrNotReset = env.ErrNotReset
 	ErrClosed   = env.ErrClosed
 	ErrSeed     = env.ErrSeed
 )
 
-// legacySuccess is what the legacy rules pay at the target.
+// legacySuccess is the legacy rules' reward at the target.
 const legacySuccess = 10
 
 // Env is one live environment. It implements env.Env.
@@ -41,14 +41,13 @@ type Env struct {
 	scene     *Scene // nil before the first Reset
 	agent     Agent
 	steps     int  // actions that count
-	succeeded bool // the last action did what it should
+	succeeded bool // the last action succeeded
 	formatted bool // every turn's format was correct
 }
 
 var _ env.Env = (*Env)(nil)
 
-// New makes an environment. Errors list everything that is wrong with the
-// options.
+// New creates an environment. The error lists all invalid options.
 func New(o Options) (*Env, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -60,13 +59,13 @@ func New(o Options) (*Env, error) {
 	return NewFrom(o, tasks)
 }
 
-// NewFrom is New with tasks that the caller has.
+// NewFrom is New with the caller's tasks.
 func NewFrom(o Options, tasks TaskSet) (*Env, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	if tasks == nil || tasks.Len() == 0 {
-		return nil, fmt.Errorf("navigation: %w: there are none", ErrTask)
+		return nil, fmt.Errorf("navigation: %w: the task set is empty", ErrTask)
 	}
 	po := reward.ParserOptions{Dialect: reward.LiteNavigation, ActionSep: o.ActionSep, MaxActions: o.MaxActions}
 	switch o.Rules {
@@ -105,23 +104,23 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 	return e.observe(e.firstText), nil
 }
 
-// Step plays the actions of one response, if its format is correct. It never
-// fails because of the text. Turns played after the end go on as the originals do,
-// and pay again at the target.
+// Step plays the actions of one response, if its format is correct. No response text
+// makes it fail. As in the originals, turns after the end are turnResult, too, and are
+// rewarded again at the target.
 func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	if err := e.calls.Step(ctx, e.scene != nil); err != nil {
 		return env.Outcome{}, err
 	}
 	r := e.parser.Parse(response)
 	if e.o.Rules == Next {
-		r = words.Hold(r, false)
+		r = words.EnforceFormat(r, false)
 	}
 	before := e.agent
 	e.formatted = e.formatted && r.FormatCorrect
 	t := e.play(r)
 	out := env.Outcome{Response: r, Done: t.done, Success: t.success}
-	e.measure(&out, t, before)
-	e.pay(&out, t)
+	e.setMetrics(&out, t, before)
+	e.setRewards(&out, t)
 	if e.o.UseStateReward {
 		pay.Claims(&out, out.Response.FormatCorrect && t.valid, pay.Turn[Agent]{
 			Env: "navigation", Before: before, After: e.agent,
@@ -136,21 +135,21 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	return out, nil
 }
 
-// Close ends the use of the environment.
+// Close closes the environment.
 func (e *Env) Close() error { return e.calls.Close() }
 
-// played is what the actions of a turn did.
-type played struct {
-	words   []string // of the actions made
+// turnResult is the result of a turn's actions.
+type turnResult struct {
+	words   []string // of the executed actions
 	valid   bool     // the turn counts as valid
 	done    bool
 	success bool
 }
 
-// play makes the actions of a response until one is unknown, the target is
-// reached or the actions are used up. The legacy rules call a turn valid when it
-// has actions and none is unknown, the lite rules when at least one was made.
-func (e *Env) play(r reward.Response) (t played) {
+// play executes the actions of a response until one is unknown, the target is reached
+// or the actions are used up. Under the legacy rules a turn is valid if it has actions
+// and all are known, under the lite rules if at least one was executed.
+func (e *Env) play(r reward.Response) (t turnResult) {
 	t.valid = len(r.Actions) > 0
 	if r.FormatCorrect {
 		for i, word := range r.Actions {
@@ -177,7 +176,7 @@ func (e *Env) play(r reward.Response) (t played) {
 	return t
 }
 
-// action finds the action of a word, in any case.
+// action returns the action of a word, in upper or lower case.
 func (e *Env) action(word string) (Action, bool) {
 	word = strings.ToLower(word)
 	for a, name := range actionWords[e.o.Rules] {
@@ -188,13 +187,13 @@ func (e *Env) action(word string) (Action, bool) {
 	return 0, false
 }
 
-// arrived reports whether the agent is near enough to the target.
+// arrived reports whether the agent is within the threshold of the target.
 func (e *Env) arrived() bool {
 	return e.agent.distance(e.task.Target.X, e.task.Target.Z) <= e.o.SuccessThreshold
 }
 
-// measure fills in the metrics.
-func (e *Env) measure(out *env.Outcome, t played, before Agent) {
+// setMetrics sets the metrics.
+func (e *Env) setMetrics(out *env.Outcome, t turnResult, before Agent) {
 	out.Turn = env.Metrics{
 		"action_is_valid":     words.Number(t.valid),
 		"action_is_effective": words.Number(before.i != e.agent.i || before.j != e.agent.j),
@@ -210,8 +209,8 @@ func (e *Env) measure(out *env.Outcome, t played, before Agent) {
 	}
 }
 
-// pay fills in the reward parts of a turn.
-func (e *Env) pay(out *env.Outcome, t played) {
+// setRewards sets the reward parts of a turn.
+func (e *Env) setRewards(out *env.Outcome, t turnResult) {
 	if e.o.Rules == Legacy {
 		if t.success {
 			out.Reward.Pay(PartSuccess, legacySuccess)
@@ -232,8 +231,8 @@ func (e *Env) pay(out *env.Outcome, t played) {
 	}
 }
 
-// observe shows what the agent sees; text puts the view, or the mark of its
-// picture, into words.
+// observe returns the agent's view as an observation; text formats the view, which is
+// a description or the mark of a picture.
 func (e *Env) observe(text func(view string) string) env.Observation {
 	if e.o.RenderMode == Text {
 		return env.Observation{Text: text(e.viewText())}
@@ -241,7 +240,7 @@ func (e *Env) observe(text func(view string) string) env.Observation {
 	return env.Observation{Text: text(env.ImageMark), Images: []image.Image{e.View()}}
 }
 
-// View draws what the agent sees, nil before the first Reset.
+// View draws the agent's view, nil before the first Reset.
 func (e *Env) View() image.Image {
 	if e.scene == nil {
 		return nil
@@ -253,13 +252,13 @@ func (e *Env) View() image.Image {
 // Task returns the task of the current episode.
 func (e *Env) Task() Task { return e.task }
 
-// Scene returns its scene, nil before the first Reset.
+// Scene returns the task's scene, nil before the first Reset.
 func (e *Env) Scene() *Scene { return e.scene }
 
-// Agent returns where the agent is.
+// Agent returns the agent's position and view.
 func (e *Env) Agent() Agent { return e.agent }
 
-// Parser returns what reads the responses.
+// Parser returns the parser of responses.
 func (e *Env) Parser() *reward.Parser { return e.parser }
 
 // Options returns the settings.

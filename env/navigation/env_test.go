@@ -25,9 +25,9 @@ func (hall) Len() int { return 3 }
 
 func (hall) At(i int) (Task, *Scene, error) {
 	s := newScene("hall", living, rays.V(-3, 0, -3), rays.V(3, 0, 3), rand.New(rand.NewPCG(1, 1)))
-	s.put(kinds["Mug"], rays.V(0, 0.07, 2), 0, "red")
+	s.addObject(kinds["Mug"], rays.V(0, 0.07, 2), 0, "red")
 	for z := -2.5; z < 2.5; z += 0.5 {
-		s.put(kinds["Safe"], rays.V(1.225, 0.25, z), 0, "gray")
+		s.addObject(kinds["Safe"], rays.V(1.225, 0.25, z), 0, "gray")
 	}
 	return Task{TargetType: "Mug", Target: Position{X: 0, Y: 0.07, Z: 2}, Scene: "hall", Instruction: fmt.Sprintf("Go to mug %d.", i),
 		Start: Pose{Position: Position{X: 0, Y: 0.9, Z: -1}, Rotation: float64(90 * i)}}, s, nil
@@ -88,7 +88,7 @@ func TestLitePaysEachTurnsFormatAndTheTarget(t *testing.T) {
 // near rounds away what sums of steps leave behind.
 func near(m env.Metrics) env.Metrics {
 	for k, v := range m {
-		m[k] = cents(v)
+		m[k] = roundCents(v)
 	}
 	return m
 }
@@ -195,7 +195,7 @@ func TestStateSaysWhereThingsAre(t *testing.T) {
 		require.GreaterOrEqual(t, v.Distance, last, "nearest first")
 		last = v.Distance
 	}
-	require.Contains(t, s.Visible, Sighting{"Safe", Right, 1.58})
+	require.Contains(t, s.Visible, VisibleObject{"Safe", Right, 1.58})
 	for _, c := range []struct{ turns, want string }{{"rotateleft", Right}, {"rotateleft", Back}, {"rotateleft", Left}, {"rotateleft", Ahead}} {
 		play(t, e, act(Legacy, c.turns))
 		require.Equal(t, c.want, e.State().Direction)

@@ -11,8 +11,8 @@ import (
 	"vagen/internal/rng"
 )
 
-// furniture lists what stands in a kind of room, in the order in which it gets its
-// place. Names after the first few are optional: each is there half of the time.
+// furniture lists the furniture of a kind of room, in the order of placement. Names
+// under often are optional: each is used with probability one half.
 var furniture = map[room]struct {
 	always, often []string
 	side          [2]float64 // shortest and longest wall in metres
@@ -23,8 +23,8 @@ var furniture = map[room]struct {
 	bathroom: {[]string{"Bathtub", "SinkCabinet", "Toilet"}, []string{"LaundryHamper", "GarbageCan", "HousePlant", "SinkCabinet", "Box"}, [2]float64{3.8, 5.2}},
 }
 
-// furnished makes a room of a kind.
-func furnished(name string, kind room, r *rand.Rand) *Scene {
+// generateRoom generates a room of a kind.
+func generateRoom(name string, kind room, r *rand.Rand) *Scene {
 	plan := furniture[kind]
 	side := func() float64 {
 		return math.Round((plan.side[0]+r.Float64()*(plan.side[1]-plan.side[0]))/gridSize) * gridSize
@@ -35,8 +35,8 @@ func furnished(name string, kind room, r *rand.Rand) *Scene {
 	return s
 }
 
-// fill puts furniture into a room, each piece only if ok agrees with the room as
-// it is then.
+// fill places furniture in a room. A piece is kept only if ok returns true for the
+// room with it.
 func (s *Scene) fill(always, often []string, r *rand.Rand, ok func() bool) {
 	names := append([]string(nil), always...)
 	for _, n := range often {
@@ -47,13 +47,13 @@ func (s *Scene) fill(always, often []string, r *rand.Rand, ok func() bool) {
 	for _, n := range names {
 		k := kinds[n]
 		for range 30 {
-			center, turns := s.spot(k, r)
+			center, turns := s.drawPosition(k, r)
 			if !s.fits(k, center, turns) {
 				continue
 			}
 			before := s.mark()
-			s.put(k, center, turns, pick(r, k.tints))
-			if s.open() && ok() {
+			s.addObject(k, center, turns, drawWord(r, k.tints))
+			if s.connected() && ok() {
 				break
 			}
 			s.undo(before)
@@ -61,9 +61,8 @@ func (s *Scene) fill(always, often []string, r *rand.Rand, ok func() bool) {
 	}
 }
 
-// spot draws a place for a piece of furniture: with its back to a wall, or
-// anywhere.
-func (s *Scene) spot(k *kind, r *rand.Rand) (center rays.Vec, turns int) {
+// drawPosition draws a position for a piece of furniture: with its back to a wall, or anywhere.
+func (s *Scene) drawPosition(k *kind, r *rand.Rand) (center rays.Vec, turns int) {
 	turns = r.IntN(4)
 	w, d := k.w, k.d
 	if turns%2 != 0 {
@@ -73,7 +72,7 @@ func (s *Scene) spot(k *kind, r *rand.Rand) (center rays.Vec, turns int) {
 	center = rays.V(along(s.lo.X, s.hi.X, w), k.h/2, along(s.lo.Z, s.hi.Z, d))
 	if k.place == onWall {
 		const gap = 0.01
-		switch turns { // the front looks away from the wall
+		switch turns { // the front faces away from the wall
 		case 0:
 			center.Z = s.lo.Z + d/2 + gap
 		case 1:
@@ -87,7 +86,7 @@ func (s *Scene) spot(k *kind, r *rand.Rand) (center rays.Vec, turns int) {
 	return center, turns
 }
 
-// fits reports whether a piece stands inside the room and clear of others.
+// fits reports whether a piece is inside the room and does not touch others.
 func (s *Scene) fits(k *kind, center rays.Vec, turns int) bool {
 	w, d := k.w, k.d
 	if turns%2 != 0 {
@@ -106,8 +105,8 @@ func (s *Scene) fits(k *kind, center rays.Vec, turns int) bool {
 	return true
 }
 
-// open reports whether the free cells hang together, but for corners of a few.
-func (s *Scene) open() bool {
+// connected reports whether the free cells are connected, except for small corners.
+func (s *Scene) connected() bool {
 	seen := make([]bool, len(s.blocked))
 	total, largest := 0, 0
 	var stack []int
@@ -121,7 +120,7 @@ func (s *Scene) open() bool {
 			c := stack[len(stack)-1]
 			stack = stack[:len(stack)-1]
 			for _, n := range [4]int{c - 1, c + 1, c - s.cols, c + s.cols} {
-				// The room has a blocked frame, so rows don't run into each other.
+				// The room has a blocked frame, so neighbours never wrap to the next row.
 				if n >= 0 && n < len(seen) && !s.blocked[n] && !seen[n] {
 					seen[n] = true
 					stack = append(stack, n)
@@ -133,7 +132,7 @@ func (s *Scene) open() bool {
 	return largest > 0 && total-largest <= total/20
 }
 
-// decorate puts things on furniture, no type twice.
+// decorate puts objects on furniture, each type at most once.
 func (s *Scene) decorate(r *rand.Rand) {
 	var things []*kind
 	for i := range catalog {
@@ -149,15 +148,15 @@ func (s *Scene) decorate(r *rand.Rand) {
 			continue
 		}
 		for range 1 + r.IntN(3) {
-			if things = s.lay(things, under, k.top, r); len(things) == 0 {
+			if things = s.putOnSurface(things, under, k.top, r); len(things) == 0 {
 				return
 			}
 		}
 	}
 }
 
-// lay puts the first thing that fits onto a surface, and returns the others.
-func (s *Scene) lay(things []*kind, under Object, top float64, r *rand.Rand) []*kind {
+// putOnSurface puts the first object that fits onto a surface and returns the others.
+func (s *Scene) putOnSurface(things []*kind, under Object, top float64, r *rand.Rand) []*kind {
 	for i, k := range things {
 		turns := s.outward(under)
 		w, d := k.w, k.d
@@ -171,7 +170,7 @@ func (s *Scene) lay(things []*kind, under Object, top float64, r *rand.Rand) []*
 		for range 12 {
 			at := rays.V(under.Center[0]+(r.Float64()-0.5)*free[0], top+k.h/2, under.Center[2]+(r.Float64()-0.5)*free[1])
 			if s.roomFor(at, w, d, top) {
-				s.put(k, at, turns, pick(r, k.tints))
+				s.addObject(k, at, turns, drawWord(r, k.tints))
 				return append(append([]*kind(nil), things[:i]...), things[i+1:]...)
 			}
 		}
@@ -179,8 +178,8 @@ func (s *Scene) lay(things []*kind, under Object, top float64, r *rand.Rand) []*
 	return things
 }
 
-// outward is the turn by which a thing on furniture looks into the room: away
-// from the wall that is nearest.
+// outward is the turn by which an object on furniture faces the room: away from the
+// nearest wall.
 func (s *Scene) outward(o Object) int {
 	best, turns := math.Inf(1), 0
 	for i, d := range [4]float64{o.Center[2] - s.lo.Z, o.Center[0] - s.lo.X, s.hi.Z - o.Center[2], s.hi.X - o.Center[0]} {
@@ -191,7 +190,7 @@ func (s *Scene) outward(o Object) int {
 	return turns
 }
 
-// roomFor reports whether nothing else lies on a surface within a footprint.
+// roomFor reports whether a footprint on a surface is free of other objects.
 func (s *Scene) roomFor(at rays.Vec, w, d, top float64) bool {
 	const gap = 0.03
 	for i := range s.objects {
@@ -206,8 +205,8 @@ func (s *Scene) roomFor(at rays.Vec, w, d, top float64) bool {
 	return true
 }
 
-// standIn makes a room for a scene that isn't at hand, with its tasks in it.
-func standIn(name string, tasks []Task) (*Scene, error) {
+// substituteScene generates a substitute room for an unavailable scene and its tasks.
+func substituteScene(name string, tasks []Task) (*Scene, error) {
 	h := fnv.New64a()
 	h.Write([]byte(name))
 	r := rng.New(h.Sum64(), rng.Level)
@@ -222,9 +221,9 @@ func standIn(name string, tasks []Task) (*Scene, error) {
 		cover(t.Target.X, t.Target.Z, max(k.w, k.d)/2+0.05+0.5*r.Float64())
 	}
 	if hi.X-lo.X > maxSpan || hi.Z-lo.Z > maxSpan {
-		return nil, fmt.Errorf("navigation: %w: scene %q: its tasks spread over %.1f by %.1f m, allowed are %d", ErrTask, name, hi.X-lo.X, hi.Z-lo.Z, maxSpan)
+		return nil, fmt.Errorf("navigation: %w: scene %q: its tasks span %.1f by %.1f m, must be at most %d", ErrTask, name, hi.X-lo.X, hi.Z-lo.Z, maxSpan)
 	}
-	kind := standInKind(name, r)
+	kind := substituteKind(name, r)
 	s := newScene(name, kind, lo, hi, r)
 	solvable := func() bool {
 		for _, t := range tasks {
@@ -242,9 +241,9 @@ func standIn(name string, tasks []Task) (*Scene, error) {
 		}
 	}
 	if !solvable() {
-		return nil, fmt.Errorf("navigation: %w: scene %q: a start lies outside of the room or has no way to its target", ErrTask, name)
+		return nil, fmt.Errorf("navigation: %w: scene %q: a start is outside the room or has no path to its target", ErrTask, name)
 	}
-	// What the tasks name stays the only one of its type.
+	// The tasks' targets must be unique in their type.
 	others := func(names []string) []string {
 		return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return s.count(n) > 0 })
 	}
@@ -254,9 +253,9 @@ func standIn(name string, tasks []Task) (*Scene, error) {
 	return s, nil
 }
 
-// standInKind follows AI2-THOR's numbers: floor plans below 200 are kitchens, then
+// substituteKind returns the kind of room by AI2-THOR's numbering: floor plans below 200 are kitchens, then
 // living rooms, bedrooms from 300 and bathrooms from 400.
-func standInKind(name string, r *rand.Rand) room {
+func substituteKind(name string, r *rand.Rand) room {
 	var n int
 	if _, err := fmt.Sscanf(name, "FloorPlan%d", &n); err == nil {
 		switch {
@@ -285,13 +284,13 @@ func (s *Scene) reachableFor(t Task) bool {
 	return true
 }
 
-// placeTarget puts the target of a task where the task says, on a block of its own
-// when it would float. What would bar the way of a task is left out, the target's
-// own body last: then it can be walked through, but is seen.
+// placeTarget puts the target of a task at the task's position, on a block if it would
+// float. Objects that would block the path of a task are left out, the target's own
+// body last: it is then visible but can be walked through.
 func (s *Scene) placeTarget(t Task, r *rand.Rand, ok func() bool) {
 	k := kindOf(t.TargetType)
 	center := rays.V(t.Target.X, max(t.Target.Y, k.h/2), t.Target.Z)
-	tint := pick(r, k.tints)
+	tint := drawWord(r, k.tints)
 	bottom := center.Y - k.h/2
 	for _, width := range []float64{0.6, 0.4, 0.25} {
 		if bottom < 0.15 || bottom > 1.2 {
@@ -300,14 +299,14 @@ func (s *Scene) placeTarget(t Task, r *rand.Rand, ok func() bool) {
 		base := kind{name: "Block", w: max(width, k.w+0.02), h: bottom, d: max(width, k.d+0.02), tints: "beige",
 			parts: []part{{box, 0, 0, 0, 1, 0.95, 1, own}, {box, -0.01, 0.95, -0.01, 1.01, 1, 1.01, ownDark}}}
 		before := s.mark()
-		s.put(&base, rays.V(center.X, bottom/2, center.Z), 0, "beige")
+		s.addObject(&base, rays.V(center.X, bottom/2, center.Z), 0, "beige")
 		if ok() {
 			break
 		}
 		s.undo(before)
 	}
 	blocked := append([]bool(nil), s.blocked...)
-	s.put(k, center, 0, tint)
+	s.addObject(k, center, 0, tint)
 	if !ok() {
 		s.blocked = blocked
 	}

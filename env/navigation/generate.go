@@ -13,14 +13,14 @@ import (
 	"vagen/internal/rng"
 )
 
-// The two families of generated rooms, which have none in common.
+// The two families of generated rooms, which share no room.
 const (
 	evaluation  = "eval"
 	training    = "train"
 	scenePrefix = "room-"
 )
 
-// generatedTasks is how many tasks a set has, as in the original's files.
+// generatedTasks returns the number of tasks of a set, as in the original's files.
 func generatedTasks(split string) int {
 	if split == training {
 		return 1200
@@ -30,14 +30,14 @@ func generatedTasks(split string) int {
 
 func sceneName(split string, i int) string { return fmt.Sprintf("%s%s-%d", scenePrefix, split, i) }
 
-// styles are the ways in which a set asks for its targets.
+// styles are the styles of instruction, one per set.
 var styles = []string{"base", "common_sense", "complex_instruction", "visual_appearance", "long_horizon"}
 
 // EvalSets returns the names of the built-in sets: base, common_sense,
 // complex_instruction, visual_appearance and long_horizon with 60 tasks each, and
-// the same with _train and 1200. Sets of one kind share their rooms and targets:
-// they differ in the words of the instruction, and long_horizon starts with the
-// target behind the agent's back.
+// the same with _train and 1200. Sets of one kind share their rooms and targets and
+// differ in the instructions; in long_horizon the target is behind the agent at the
+// start.
 func EvalSets() []string {
 	var names []string
 	for _, s := range styles {
@@ -54,7 +54,7 @@ type generatedSet struct {
 func builtIn(name string) (TaskSet, error) {
 	style, train := strings.CutSuffix(name, "_train")
 	if !slices.Contains(styles, style) {
-		return nil, fmt.Errorf("navigation: %w: %q is no built-in set%s; sets are %s",
+		return nil, fmt.Errorf("navigation: %w: %q is not a built-in set%s; sets are %s",
 			ErrTask, name, nearest.Hint(name, EvalSets()), strings.Join(EvalSets(), ", "))
 	}
 	s := generatedSet{style: style, split: evaluation}
@@ -79,11 +79,11 @@ func (s generatedSet) At(i int) (Task, *Scene, error) {
 	if s.style == "long_horizon" {
 		t.Start.Rotation = float64((g.yaw + 180) % 360)
 	}
-	t.Instruction = instruct(s.style, kindOf(o.Type), o.Color, g.scene.room, rng.New(1, rng.Level, uint64(i), uint64(len(s.style)+len(s.split))))
+	t.Instruction = instruction(s.style, kindOf(o.Type), o.Color, g.scene.room, rng.New(1, rng.Level, uint64(i), uint64(len(s.style)+len(s.split))))
 	return t, g.scene, nil
 }
 
-// agentHeight is the y of the agent's middle, which tasks give.
+// agentHeight is the y coordinate of the agent's centre in tasks.
 const agentHeight = 0.9009999
 
 // generated is a room with a target and a start from which the target is in view.
@@ -94,31 +94,31 @@ type generated struct {
 	yaw    int
 }
 
-// Bounds of generated tasks. The ways are those of both rule sets.
+// Bounds of generated tasks. Path lengths hold for both rule sets.
 const (
-	nearestStart  = 2.5 // metres from the target, as the crow flies
+	nearestStart  = 2.5 // metres from the target, straight-line distance
 	farthestStart = 6.0
 	longestWay    = 20 // moves
-	maxRooms      = 64 // tried for a task
+	maxRooms      = 64 // maximum tried per task
 )
 
-// generate makes room i of a family with its task.
+// generate generates room i of a family with its task.
 func generate(split string, i int) (generated, error) {
 	family := fnv.New64a()
 	family.Write([]byte(split))
 	for try := range uint64(maxRooms) {
 		r := rng.New(family.Sum64(), rng.Level, uint64(i), try)
 		kind := []room{kitchen, living, bedroom, bathroom}[i%4]
-		scene := furnished(sceneName(split, i), kind, r)
-		if g, ok := assign(scene, r); ok {
+		scene := generateRoom(sceneName(split, i), kind, r)
+		if g, ok := chooseTask(scene, r); ok {
 			return g, nil
 		}
 	}
 	return generated{}, fmt.Errorf("navigation: %w: no task was found in %d rooms of %s", ErrTask, maxRooms, sceneName(split, i))
 }
 
-// assign chooses a target of which there is one, and a start.
-func assign(s *Scene, r *rand.Rand) (generated, bool) {
+// chooseTask chooses a target that is unique in its type, and a start.
+func chooseTask(s *Scene, r *rand.Rand) (generated, bool) {
 	for _, target := range r.Perm(len(s.objects)) {
 		o := &s.objects[target]
 		if s.count(o.Type) != 1 {
@@ -133,7 +133,7 @@ func assign(s *Scene, r *rand.Rand) (generated, bool) {
 			}
 			yaw := facing(start, o)
 			eye := rays.Eye{At: rays.V(start.X, eyeHeight, start.Z), Yaw: float64(yaw), FOV: 100}
-			if s.sees(eye, target) && s.reachable(start, o.Center[0], o.Center[2]) {
+			if s.visible(eye, target) && s.reachable(start, o.Center[0], o.Center[2]) {
 				return generated{s, target, start, yaw}, true
 			}
 		}
@@ -141,15 +141,14 @@ func assign(s *Scene, r *rand.Rand) (generated, bool) {
 	return generated{}, false
 }
 
-// facing returns the multiple of 90 degrees that looks most straight at an
-// object.
+// facing returns the multiple of 90 degrees that points most directly at an object.
 func facing(from rays.Vec, o *Object) int {
 	angle := math.Atan2(o.Center[0]-from.X, o.Center[2]-from.Z) * 180 / math.Pi
 	return (int(math.Round(angle/90))*90 + 360) % 360
 }
 
-// reachable reports whether both rule sets, as published, let the agent reach the
-// target in few moves.
+// reachable reports whether the agent can reach the target in few moves under both
+// published rule sets.
 func (s *Scene) reachable(start rays.Vec, x, z float64) bool {
 	for _, rules := range []Rules{Lite, Legacy} {
 		o := Defaults(rules)

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// instruct words a task in a style.
-func instruct(style string, k *kind, tint string, where room, r *rand.Rand) string {
-	name := spoken(k.name)
+// instruction writes the instruction of a task in a style.
+func instruction(style string, k *kind, tint string, where room, r *rand.Rand) string {
+	name := spacedName(k.name)
 	fill := func(patterns ...string) string {
 		return strings.NewReplacer("NAME", name, "PURPOSE", k.purpose, "COLOR", tint, "LOOK", k.look, "ROOM", roomNames[where]).
 			Replace(patterns[r.IntN(len(patterns))])

@@ -22,10 +22,10 @@ const (
 	Vision = "vision"
 )
 
-// Options are an environment's settings; Defaults gives the published ones. In
-// configurations they have the names of their tags.
+// Options are an environment's settings; Defaults returns the published ones. The tags
+// are their names in configurations.
 type Options struct {
-	// Rules decides the remaining defaults and what the two columns below say.
+	// Rules selects the other defaults and the behaviour in the table below.
 	//
 	//	                      lite                          legacy
 	//	action words          move_forward, move_backward,  moveahead, moveback,
@@ -41,8 +41,8 @@ type Options struct {
 	//	format instructions   in the system prompt and the  after every observation,
 	//	                      first observation             too
 	//
-	// Next is Lite with the formats of August 2026: the whole response must have the
-	// shape, and answers of too many actions are malformed.
+	// Next is Lite with the formats of August 2026: the format must match the whole
+	// response, and responses with too many actions are malformed.
 	Rules Rules `option:"rules" kind:"text"`
 
 	// EvalSet is one of EvalSets, or the name without .json of a file in TaskDir.
@@ -84,8 +84,8 @@ type Options struct {
 	MaxActionPenalty float64 `option:"max_action_penalty" unread:"no rule reads it, as in the original"`
 }
 
-// Defaults returns the published settings of a rule set. It returns those of Lite
-// for a rule set that does not exist.
+// Defaults returns the published settings of a rule set, and those of Lite for an
+// unknown one.
 func Defaults(r Rules) Options {
 	o := Options{
 		Rules: Lite, EvalSet: "base", DownSample: 1, Resolution: 255, FOV: 100, StepLength: 0.3, SuccessThreshold: 1,
@@ -104,8 +104,8 @@ func Defaults(r Rules) Options {
 	return o
 }
 
-// FromConfig makes an environment from named options on top of the defaults of
-// the rule set that the option "rules" names, Lite without it. It is an
+// FromConfig creates an environment from named options on top of the defaults of the
+// rule set that the option "rules" names (Lite by default). It is an
 // env.Factory.
 func FromConfig(config map[string]any) (env.Env, error) {
 	o, err := options.Read("navigation", config, Defaults)
@@ -115,7 +115,7 @@ func FromConfig(config map[string]any) (env.Env, error) {
 	return New(o)
 }
 
-// Validate reports everything that is wrong with the options.
+// Validate returns an error that lists all invalid options.
 func (o *Options) Validate() error {
 	f := options.Check("navigation")
 	f.ActionSep(o.ActionSep)

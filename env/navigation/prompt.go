@@ -10,7 +10,7 @@ import (
 	"vagen/reward"
 )
 
-// systemPrompt says what the world is, how to act in it and how to answer.
+// systemPrompt describes the world, the actions and the response format.
 func (e *Env) systemPrompt() string {
 	w := actionWords[e.o.Rules]
 	var b strings.Builder
@@ -34,12 +34,12 @@ func (e *Env) systemPrompt() string {
 	return b.String()
 }
 
-// firstText shows the task and the first view.
+// firstText is the first observation: the task and the view.
 func (e *Env) firstText(view string) string {
 	return "Your task: " + clean(e.task.Instruction) + "\nThis is what you see:\n" + view + "\nWhat do you do?\n" + e.formatText()
 }
 
-// nextText shows what came of a turn.
+// nextText is the observation after a turn.
 func (e *Env) nextText(view string, done []string, earned float64) string {
 	var b strings.Builder
 	b.WriteString("Actions made: ")
@@ -68,10 +68,10 @@ func (e *Env) nextText(view string, done []string, earned float64) string {
 	return b.String()
 }
 
-// clean keeps marks of images out of texts that come from files.
+// clean removes image marks from texts of files.
 func clean(text string) string { return strings.ReplaceAll(text, env.ImageMark, "") }
 
-// formatText asks for the response's format.
+// formatText is the instruction about the response's format.
 func (e *Env) formatText() string {
 	text := words.Format(e.parser)
 	if e.o.UseStateReward {
@@ -106,7 +106,7 @@ func (e *Env) example() string {
 	})
 }
 
-// viewText is the view in words.
+// viewText describes the view in words.
 func (e *Env) viewText() string {
 	var b strings.Builder
 	s := e.state(e.agent)
@@ -117,7 +117,7 @@ func (e *Env) viewText() string {
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		fmt.Fprintf(&b, "%s %s %.2f m", spoken(v.Type), v.Direction, v.Distance)
+		fmt.Fprintf(&b, "%s %s %.2f m", spacedName(v.Type), v.Direction, v.Distance)
 	}
 	b.WriteString("\nA step is free:")
 	none := true

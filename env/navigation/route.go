@@ -2,21 +2,21 @@ package navigation
 
 import "math"
 
-// Heading is a direction of the compass: 0 north (+z), 1 east (+x), 2 south,
+// Heading is a compass direction: 0 north (+z), 1 east (+x), 2 south,
 // 3 west.
 type Heading uint8
 
 var headings = [4][2]float64{{0, 1}, {1, 0}, {0, -1}, {-1, 0}}
 
-// Route returns a shortest way from one place to within threshold of another, in
-// steps of the given length to north, east, south and west. Of equally short ways
-// it is the same one every time. ok is false when there is none; a start within
-// threshold has a way without steps.
+// Route returns a shortest path from one position to within threshold of another, in
+// steps of the given length to north, east, south and west. Ties are always resolved
+// the same way. ok is false if there is no path; from a start within threshold the path
+// has no steps.
 func (s *Scene) Route(x, z, tx, tz, step, threshold float64) (way []Heading, ok bool) {
 	if !s.Free(x, z) || !(step > 0) {
 		return nil, false
 	}
-	// Cell (i, j) of the lattice is the place (x + i·step, z + j·step).
+	// Cell (i, j) of the lattice is the position (x + i·step, z + j·step).
 	reach := int(math.Ceil(max(s.hi.X-s.lo.X, s.hi.Z-s.lo.Z)/step)) + 1
 	side := 2*reach + 1
 	if side > maxLattice {
@@ -50,7 +50,7 @@ func (s *Scene) Route(x, z, tx, tz, step, threshold float64) (way []Heading, ok 
 // maxLattice bounds the side of the lattice that Route searches.
 const maxLattice = 4001
 
-// trace walks back to the start.
+// trace reconstructs the path from its end.
 func trace(from []int8, at, side int) []Heading {
 	var way []Heading
 	for from[at] > 0 {

@@ -16,10 +16,10 @@ const (
 	bodyRadius  = 0.2 // of the agent
 	eyeHeight   = 1.576
 	wallHeight  = 2.6
-	lowestBlock = 0.08 // what is lower can be walked over
+	lowestBlock = 0.08 // lower objects can be walked over
 )
 
-// Object is a thing in a scene.
+// Object is an object in a scene.
 type Object struct {
 	Type   string
 	ID     string // Type|x|y|z as AI2-THOR writes it
@@ -28,8 +28,8 @@ type Object struct {
 	Size   [3]float64 // width along x, height, depth along z
 }
 
-// Scene is a furnished room with an occupancy grid of its floor. It is not
-// changed after it was made, and safe for concurrent use.
+// Scene is a generateRoom room with an occupancy grid of its floor. It is immutable and
+// safe for concurrent use.
 type Scene struct {
 	name    string
 	room    room
@@ -43,11 +43,11 @@ type Scene struct {
 	blocked    []bool // cell (col, row) by row·cols + col: the agent can't stand there
 }
 
-// newScene makes an empty room.
+// newScene returns an empty room.
 func newScene(name string, kind room, lo, hi rays.Vec, r *rand.Rand) *Scene {
 	s := &Scene{name: name, room: kind, lo: rays.V(lo.X, 0, lo.Z), hi: rays.V(hi.X, wallHeight, hi.Z)}
 	base := [][3]uint8{{214, 206, 190}, {196, 208, 214}, {208, 200, 210}, {202, 212, 196}}[r.IntN(4)]
-	// Each wall has a shade of its own, so that pictures tell where one looks.
+	// Each wall has its own shade, so that pictures show the direction of view.
 	for i, shift := range [4]int{8, -14, -30, -4} {
 		part := func(c uint8) uint8 { return uint8(min(max(int(c)+shift, 0), 255)) }
 		s.colors[i] = color.RGBA{part(base[0]), part(base[1]), part(base[2]), 255}
@@ -67,21 +67,21 @@ func newScene(name string, kind room, lo, hi rays.Vec, r *rand.Rand) *Scene {
 	return s
 }
 
-// cell returns the middle of a cell.
+// cell returns the centre of a cell.
 func (s *Scene) cell(col, row int) (x, z float64) {
 	return s.lo.X + (float64(col)+0.5)*gridSize, s.lo.Z + (float64(row)+0.5)*gridSize
 }
 
-// Free reports whether the agent can stand at a place.
+// Free reports whether the agent can stand at a position.
 func (s *Scene) Free(x, z float64) bool {
-	// Places on the line between two cells belong to the upper one, however sums
-	// of steps were rounded.
+	// Positions on the border of two cells belong to the upper cell, whatever the
+	// rounding of sums of steps.
 	const nudge = 1e-6
 	col, row := int(math.Floor((x-s.lo.X)/gridSize+nudge)), int(math.Floor((z-s.lo.Z)/gridSize+nudge))
 	return col >= 0 && row >= 0 && col < s.cols && row < s.rows && !s.blocked[row*s.cols+col]
 }
 
-// clear reports whether the agent can walk straight from one place to another.
+// clear reports whether the agent can walk straight from one position to another.
 func (s *Scene) clear(x0, z0, x1, z1 float64) bool {
 	n := int(math.Ceil(math.Hypot(x1-x0, z1-z0) / (gridSize / 2)))
 	for i := 1; i <= n; i++ {
@@ -93,9 +93,9 @@ func (s *Scene) clear(x0, z0, x1, z1 float64) bool {
 	return true
 }
 
-// put adds an object whose middle is at center, turned by so many quarters
-// clockwise. Its front, the side of greatest depth, looks north at first.
-func (s *Scene) put(k *kind, center rays.Vec, turns int, tint string) {
+// addObject adds an object with its centre at center, turned clockwise by a number of quarter
+// turns. At 0 its front, the side of greatest depth, faces north.
+func (s *Scene) addObject(k *kind, center rays.Vec, turns int, tint string) {
 	w, d := k.w, k.d
 	if turns%2 != 0 {
 		w, d = d, w
@@ -149,21 +149,21 @@ func (s *Scene) block(x0, z0, x1, z1 float64) {
 	}
 }
 
-// mark remembers a scene before something is added.
-type mark struct {
+// sceneState is a scene's state for undo.
+type sceneState struct {
 	objects, solids int
 	blocked         []bool
 }
 
-func (s *Scene) mark() mark {
-	return mark{len(s.objects), len(s.solids), append([]bool(nil), s.blocked...)}
+func (s *Scene) mark() sceneState {
+	return sceneState{len(s.objects), len(s.solids), append([]bool(nil), s.blocked...)}
 }
 
-func (s *Scene) undo(m mark) {
+func (s *Scene) undo(m sceneState) {
 	s.objects, s.solids, s.blocked = s.objects[:m.objects], s.solids[:m.solids], m.blocked
 }
 
-// count returns how many objects have a type.
+// count returns the number of objects of a type.
 func (s *Scene) count(name string) int {
 	n := 0
 	for i := range s.objects {
@@ -177,14 +177,14 @@ func (s *Scene) count(name string) int {
 // Name returns the name of the scene.
 func (s *Scene) Name() string { return s.name }
 
-// Objects returns the things in the scene. The slice must not be changed.
+// Objects returns the objects in the scene. The slice must not be changed.
 func (s *Scene) Objects() []Object { return s.objects }
 
-// Bounds returns the walls: the room lies between (x0, z0) and (x1, z1).
+// Bounds returns the positions of the walls: the room is between (x0, z0) and (x1, z1).
 func (s *Scene) Bounds() (x0, z0, x1, z1 float64) { return s.lo.X, s.lo.Z, s.hi.X, s.hi.Z }
 
-// pick draws one of the words of a list.
-func pick(r *rand.Rand, list string) string {
+// drawWord draws one of the words of a list.
+func drawWord(r *rand.Rand, list string) string {
 	words := strings.Fields(list)
 	return words[r.IntN(len(words))]
 }

@@ -62,7 +62,7 @@ func TestRoomsOfTrainingAndEvaluationDiffer(t *testing.T) {
 			seen[key] = g.scene.name
 			require.Equal(t, 1, g.scene.count(g.scene.objects[g.target].Type), "the target is the only one of its type")
 			require.True(t, g.scene.Free(g.start.X, g.start.Z))
-			require.True(t, g.scene.open(), g.scene.name)
+			require.True(t, g.scene.connected(), g.scene.name)
 		}
 	}
 }
@@ -81,7 +81,7 @@ func TestSetsAskForTheSameTargetsInOtherWords(t *testing.T) {
 		require.Equal(t, base.Start.Position, task.Start.Position)
 		require.False(t, words[task.Instruction], task.Instruction)
 		words[task.Instruction] = true
-		names := strings.Contains(task.Instruction, spoken(task.TargetType))
+		names := strings.Contains(task.Instruction, spacedName(task.TargetType))
 		require.Equal(t, style != "common_sense" && style != "visual_appearance", names, "%s: %s", style, task.Instruction)
 		target := -1
 		for i, o := range scene.objects {
@@ -90,7 +90,7 @@ func TestSetsAskForTheSameTargetsInOtherWords(t *testing.T) {
 			}
 		}
 		eye := rays.Eye{At: rays.V(task.Start.Position.X, eyeHeight, task.Start.Position.Z), Yaw: task.Start.Rotation, Pitch: 0, FOV: 100}
-		require.Equal(t, style != "long_horizon", scene.sees(eye, target), style)
+		require.Equal(t, style != "long_horizon", scene.visible(eye, target), style)
 	}
 	_, err := builtIn("base_test")
 	require.ErrorIs(t, err, ErrTask)
@@ -120,7 +120,7 @@ func TestEveryKindHasWhatItNeeds(t *testing.T) {
 	require.Equal(t, kindOf("Quux"), kindOf("Quux"))
 	require.NotEqual(t, kindOf("Quux").parts, kindOf("Quuy").parts)
 	for name, want := range map[string]string{"GarbageCan": "garbage can", "TVStand": "tv stand", "CD": "cd", "Bed": "bed"} {
-		require.Equal(t, want, spoken(name))
+		require.Equal(t, want, spacedName(name))
 	}
 }
 
@@ -148,7 +148,7 @@ func TestRoutesAreShortest(t *testing.T) {
 
 func TestPicturesShowThingsWhereTheyAre(t *testing.T) {
 	s := newScene("empty", living, rays.V(-4, 0, -4), rays.V(4, 0, 4), rand.New(rand.NewPCG(1, 1)))
-	s.put(&kind{name: "Ball", w: 0.4, h: 0.4, d: 0.4, parts: []part{{globe, 0, 0, 0, 1, 1, 1, own}}}, rays.V(1, 1.2, 2), 0, "red")
+	s.addObject(&kind{name: "Ball", w: 0.4, h: 0.4, d: 0.4, parts: []part{{globe, 0, 0, 0, 1, 1, 1, own}}}, rays.V(1, 1.2, 2), 0, "red")
 	reds := func(x, z, yaw, horizon float64) (n int, cx, cy float64) {
 		img := s.Render(x, z, yaw, horizon, 100, 200)
 		for py := range 200 {
@@ -188,17 +188,17 @@ func TestPicturesShowThingsWhereTheyAre(t *testing.T) {
 
 func TestCamerasSeeWhatIsNotHidden(t *testing.T) {
 	s := newScene("empty", living, rays.V(-4, 0, -4), rays.V(4, 0, 14), rand.New(rand.NewPCG(1, 1)))
-	s.put(kinds["Mug"], rays.V(0, 1, 2), 0, "red")
-	s.put(kinds["Mug"], rays.V(0, 1, 11), 0, "red")
+	s.addObject(kinds["Mug"], rays.V(0, 1, 2), 0, "red")
+	s.addObject(kinds["Mug"], rays.V(0, 1, 11), 0, "red")
 	eye := rays.Eye{At: rays.V(0, eyeHeight, 0), Yaw: 0, Pitch: 0, FOV: 100}
-	require.True(t, s.sees(eye, 0))
-	require.False(t, s.sees(eye, 1), "more than 10 m away")
+	require.True(t, s.visible(eye, 0))
+	require.False(t, s.visible(eye, 1), "more than 10 m away")
 	eye.Yaw = 90
-	require.False(t, s.sees(eye, 0))
+	require.False(t, s.visible(eye, 0))
 	eye.Yaw = 0
-	s.put(kinds["Fridge"], rays.V(0, 0.9, 1), 0, "white")
-	require.False(t, s.sees(eye, 0), "behind the fridge")
-	require.True(t, s.sees(eye, 2))
+	s.addObject(kinds["Fridge"], rays.V(0, 0.9, 1), 0, "white")
+	require.False(t, s.visible(eye, 0), "behind the fridge")
+	require.True(t, s.visible(eye, 2))
 }
 
 // writeTasks writes a file in the original's format and returns its name.
@@ -311,7 +311,7 @@ func TestBadTasksAreNamed(t *testing.T) {
 	set, err := NewTaskSet([]Task{good, far}, "far")
 	require.NoError(t, err)
 	_, _, err = set.At(0)
-	require.ErrorContains(t, err, "spread over")
+	require.ErrorContains(t, err, "tasks span")
 }
 
 func FuzzTasks(f *testing.F) {

@@ -10,18 +10,18 @@ import (
 	"vagen/reward"
 )
 
-// State is what the legacy environment tells a judge about the world. Distances
-// are in metres over the floor, with two decimals; directions are ahead, right,
-// left and back, as the agent looks.
+// State is the world's state as the legacy environment gives it to a judge. Distances
+// are in metres over the floor, with two decimals; directions are ahead, right, left
+// and back, relative to the agent's view.
 type State struct {
-	TargetType string     `json:"target_obj_type"`
-	Distance   float64    `json:"target_distance_to_player"`
-	Direction  string     `json:"target_direction_to_player"`
-	Visible    []Sighting `json:"visible_objects"` // nearest first
+	TargetType string          `json:"target_obj_type"`
+	Distance   float64         `json:"target_distance_to_player"`
+	Direction  string          `json:"target_direction_to_player"`
+	Visible    []VisibleObject `json:"visible_objects"` // nearest first
 }
 
-// Sighting is an object in view.
-type Sighting struct {
+// VisibleObject is an object in view.
+type VisibleObject struct {
 	Type      string  `json:"type"`
 	Direction string  `json:"direction_to_player"`
 	Distance  float64 `json:"distance_to_player"`
@@ -36,7 +36,7 @@ func (s State) JSON() string {
 	return string(raw)
 }
 
-// Directions relative to where the agent looks.
+// Directions relative to the agent's view.
 const (
 	Ahead = "ahead"
 	Right = "right"
@@ -44,7 +44,7 @@ const (
 	Back  = "back"
 )
 
-// direction returns where a place is for an agent: ahead up to 45 degrees to
+// direction returns the direction of a position for an agent: ahead up to 45 degrees to
 // either side, right and left up to 135.
 func (a Agent) direction(x, z float64) string {
 	ax, az := a.Position()
@@ -66,14 +66,14 @@ func (a Agent) direction(x, z float64) string {
 	return Back
 }
 
-// distance is how far a place is over the floor.
+// distance is the distance of a position over the floor.
 func (a Agent) distance(x, z float64) float64 {
 	ax, az := a.Position()
 	return math.Hypot(x-ax, z-az)
 }
 
-// cents rounds to two decimals, as Python's round does.
-func cents(v float64) float64 {
+// roundCents rounds to two decimals, as Python's round does.
+func roundCents(v float64) float64 {
 	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'f', 2, 64), 64)
 	if err != nil {
 		return v
@@ -81,20 +81,20 @@ func cents(v float64) float64 {
 	return r
 }
 
-// state describes the world as an agent sees it, with at most so many objects.
+// state describes the world from an agent's view, with at most MaxObjects objects.
 func (e *Env) state(a Agent) State {
 	t := e.task.Target
-	s := State{TargetType: e.task.TargetType, Distance: cents(a.distance(t.X, t.Z)), Direction: a.direction(t.X, t.Z), Visible: []Sighting{}}
+	s := State{TargetType: e.task.TargetType, Distance: roundCents(a.distance(t.X, t.Z)), Direction: a.direction(t.X, t.Z), Visible: []VisibleObject{}}
 	x, z := a.Position()
 	eye := rays.Eye{At: rays.V(x, eyeHeight, z), Yaw: a.Yaw(), Pitch: float64(a.Horizon), FOV: e.o.FOV}
 	for i := range e.scene.objects {
-		if !e.scene.sees(eye, i) {
+		if !e.scene.visible(eye, i) {
 			continue
 		}
 		c := e.scene.objects[i].Center
-		s.Visible = append(s.Visible, Sighting{e.scene.objects[i].Type, a.direction(c[0], c[2]), cents(a.distance(c[0], c[2]))})
+		s.Visible = append(s.Visible, VisibleObject{e.scene.objects[i].Type, a.direction(c[0], c[2]), roundCents(a.distance(c[0], c[2]))})
 	}
-	slices.SortStableFunc(s.Visible, func(p, q Sighting) int {
+	slices.SortStableFunc(s.Visible, func(p, q VisibleObject) int {
 		switch {
 		case p.Distance < q.Distance:
 			return -1
@@ -107,9 +107,8 @@ func (e *Env) state(a Agent) State {
 	return s
 }
 
-// Relations says the state as relations: ahead is above and back is below, as on a
-// map with the agent's view upwards. The target comes first, under the name
-// target.
+// Relations returns the state as relations: ahead is above and back is below, as on a
+// map with the agent's view upwards. The target is first, with the name "target".
 func (s State) Relations() []reward.Relation {
 	list := []reward.Relation{relate("target", s.Direction)}
 	for _, v := range s.Visible {
@@ -130,7 +129,7 @@ func relate(name, direction string) reward.Relation {
 	return reward.Relate(name, 1, 0)
 }
 
-// State returns what there is to know now, the zero State before the first Reset.
+// State returns the current state, the zero State before the first Reset.
 func (e *Env) State() State {
 	if e.scene == nil {
 		return State{}

@@ -14,14 +14,14 @@ import (
 	"vagen/internal/regular"
 )
 
-// Position is a place in metres: x to the east, y up, z to the north.
+// Position is a position in metres: x to the east, y up, z to the north.
 type Position struct {
 	X float64 `json:"x"`
 	Y float64 `json:"y"`
 	Z float64 `json:"z"`
 }
 
-// Pose is where the agent starts and how it looks: Rotation in degrees clockwise
+// Pose is the agent's initial position and view: Rotation in degrees clockwise
 // from north, Horizon in degrees downwards.
 type Pose struct {
 	Position Position `json:"position"`
@@ -29,18 +29,18 @@ type Pose struct {
 	Horizon  float64  `json:"horizon"`
 }
 
-// Task is one episode, as the files of the original environment hold it.
+// Task is one episode, in the format of the original environment's files.
 type Task struct {
 	TargetType  string   `json:"targetObjectType"`
 	TargetID    string   `json:"targetObjectIds"`
 	Target      Position `json:"target_position"`
 	Start       Pose     `json:"agentPose"`
 	Scene       string   `json:"scene"`
-	Hide        []string `json:"object_to_hide"` // read by no rule
+	Hide        []string `json:"object_to_hide"` // has no effect
 	Instruction string   `json:"instruction"`
 }
 
-// ErrTask is wrapped by errors about tasks that can't be played.
+// ErrTask is wrapped by errors about tasks that can't be turnResult.
 var ErrTask = errors.New("bad task")
 
 // TaskSet is a list of tasks with their scenes. Its methods are safe for
@@ -51,7 +51,7 @@ type TaskSet interface {
 	At(i int) (Task, *Scene, error)
 }
 
-// maxSpan bounds rooms in metres.
+// maxSpan is the largest side of a room in metres.
 const maxSpan = 60
 
 func (t *Task) validate() error {
@@ -61,7 +61,7 @@ func (t *Task) validate() error {
 		"agentPose x": p.X, "agentPose z": p.Z, "rotation": t.Start.Rotation, "horizon": t.Start.Horizon,
 	} {
 		if math.IsNaN(v) || math.Abs(v) > 1000 {
-			return fmt.Errorf("%s is %v, outside ±1000", name, v)
+			return fmt.Errorf("%s is %v, must be within ±1000", name, v)
 		}
 	}
 	switch {
@@ -70,13 +70,13 @@ func (t *Task) validate() error {
 	case t.Scene == "":
 		return errors.New("scene is missing")
 	case math.Abs(p.X-t.Target.X) > maxSpan/2 || math.Abs(p.Z-t.Target.Z) > maxSpan/2:
-		return fmt.Errorf("the target is %.1f m from the start, allowed are %d", math.Hypot(p.X-t.Target.X, p.Z-t.Target.Z), maxSpan/2)
+		return fmt.Errorf("the target is %.1f m from the start, must be at most %d", math.Hypot(p.X-t.Target.X, p.Z-t.Target.Z), maxSpan/2)
 	}
 	return nil
 }
 
-// fileSet holds the tasks of a file. A scene is built when the first of its tasks
-// is asked for, from its name and all its tasks.
+// fileSet holds the tasks of a file. A scene is built on first use of one of its tasks,
+// from its name and all its tasks.
 type fileSet struct {
 	tasks  []Task
 	scenes map[string]func() (*Scene, error)
@@ -86,11 +86,11 @@ type fileSet struct {
 //
 //	{"tasks": [{"scene": …, "agentPose": …, "target_position": …, "targetObjectType": …, "instruction": …}, …]}
 //
-// Scenes that this package has generated itself are found by their names. All
-// others, the floor plans of AI2-THOR among them, are not at hand: a room stands
-// in for them whose furniture follows from the hash of the scene's name. It has
-// every target of the file's tasks at its place and leaves every start free, and
-// a way from each start to its target.
+// Scenes that this package generated are found by their names. All others, including
+// AI2-THOR's floor plans, are not available; a room whose furniture is derived from the
+// hash of the scene's name replaces them. It has the targets of all tasks of the file
+// at their positions, leaves the starts free, and has a path from each start to its
+// target.
 func ReadTasks(name string) (TaskSet, error) {
 	raw, err := regular.ReadFile(name)
 	if err != nil {
@@ -109,10 +109,10 @@ func parseTasks(raw []byte, name string) (TaskSet, error) {
 	return NewTaskSet(file.Tasks, name)
 }
 
-// NewTaskSet is ReadTasks for tasks in memory; name is for messages.
+// NewTaskSet is ReadTasks for tasks in memory; name is used in messages.
 func NewTaskSet(tasks []Task, name string) (TaskSet, error) {
 	if len(tasks) == 0 {
-		return nil, fmt.Errorf("navigation: %w: %s: it has no tasks", ErrTask, name)
+		return nil, fmt.Errorf("navigation: %w: %s: found no tasks, must be at least one", ErrTask, name)
 	}
 	groups := make(map[string][]Task)
 	for i, t := range tasks {
@@ -128,7 +128,7 @@ func NewTaskSet(tasks []Task, name string) (TaskSet, error) {
 				made, err := generate(split, i)
 				return made.scene, err
 			}
-			return standIn(scene, group)
+			return substituteScene(scene, group)
 		})
 	}
 	return s, nil
@@ -147,7 +147,7 @@ func (s *fileSet) At(i int) (Task, *Scene, error) {
 	return t, scene, nil
 }
 
-// sampled is every n-th task of a set.
+// sampled contains every n-th task of a set.
 type sampled struct {
 	TaskSet
 	every int
@@ -156,7 +156,7 @@ type sampled struct {
 func (s sampled) Len() int                       { return (s.TaskSet.Len() + s.every - 1) / s.every }
 func (s sampled) At(i int) (Task, *Scene, error) { return s.TaskSet.At(i * s.every) }
 
-// readSets keeps the task sets of files, which the environments of a run share.
+// readSets caches the task sets of files, because the environments of a run share them.
 var readSets sync.Map // path → func() (TaskSet, error)
 
 // taskSet returns the tasks that the options name.
@@ -185,12 +185,12 @@ func (o *Options) source() (TaskSet, error) {
 	read, _ := readSets.LoadOrStore(path, sync.OnceValues(func() (TaskSet, error) { return ReadTasks(path) }))
 	set, err := read.(func() (TaskSet, error))()
 	if err != nil {
-		readSets.Delete(path) // the file may be put right
+		readSets.Delete(path) // retry next time: the file may be corrected
 	}
 	return set, err
 }
 
-// generatedName takes the name of a generated scene apart.
+// generatedName parses the name of a generated scene.
 func generatedName(name string) (split string, i int, ok bool) {
 	rest, ok := strings.CutPrefix(name, scenePrefix)
 	if !ok {

@@ -8,16 +8,15 @@ import (
 	"vagen/env/internal/rays"
 )
 
-// Render draws the view from a place at eye height, looking into a direction given
-// in degrees, clockwise from north and downwards, with a field of view in degrees
-// from edge to edge. The picture is square, size pixels a side. Equal arguments
-// give equal bytes.
+// Render draws the view from a position at eye height. yaw (clockwise), horizon
+// (downwards) and the field of view fov (from edge to edge) are in degrees. The picture
+// is square with a side of size pixels. Equal arguments give equal bytes.
 func (s *Scene) Render(x, z, yaw, horizon, fov float64, size int) *image.RGBA {
 	w := rays.World{Solids: s.solids, Background: s.wall, Shade: rays.Lit}
 	return w.Draw(rays.Eye{At: rays.Vec{X: x, Y: eyeHeight, Z: z}, Yaw: yaw, Pitch: horizon, FOV: fov}, size)
 }
 
-// wall returns where a ray leaves the room, with the colour and a number of the
+// wall returns where a ray leaves the room, with the colour and the number of the
 // surface: walls with a baseboard and a seam each metre, a chequered floor, the
 // ceiling.
 func (s *Scene) wall(from, dir rays.Vec) (t float64, rgb color.RGBA, surface int32) {
@@ -57,12 +56,12 @@ func (s *Scene) wall(from, dir rays.Vec) (t float64, rgb color.RGBA, surface int
 	return t, rays.Lit(c, rays.Vec{Y: 0.5}, away), int32(side)*4 + part + 8
 }
 
-// visibility is how far objects are seen, in metres, as in the original.
+// visibility is the visible range in metres, as in the original.
 const visibility = 10
 
-// sees reports whether an object is in the picture, near enough, and some of its
-// middle not hidden.
-func (s *Scene) sees(eye rays.Eye, object int) bool {
+// visible reports whether an object is in the picture, within the visible range, and part
+// of its centre is not hidden.
+func (s *Scene) visible(eye rays.Eye, object int) bool {
 	o := &s.objects[object]
 	middle := rays.Vec{X: o.Center[0], Y: o.Center[1], Z: o.Center[2]}
 	if d := middle.Sub(eye.At); d.Dot(d) > visibility*visibility {

@@ -10,21 +10,21 @@ import (
 	"vagen/reward"
 )
 
-// Goal is what an agent is to reach.
+// Goal is the target of an agent.
 type Goal struct {
 	X, Z      float64
 	Threshold float64
 }
 
-// Walker chooses an action. Walkers see the scene itself, not what an agent is
-// shown.
+// Walker chooses an action. Walkers see the scene itself, not only the agent's
+// observation.
 type Walker func(r *rand.Rand, s *Scene, a Agent, g Goal) Action
 
-// Random does anything: all actions are equally likely.
+// Random chooses all actions with equal probability.
 func Random(r *rand.Rand, _ *Scene, _ Agent, _ Goal) Action { return Action(r.IntN(int(Actions))) }
 
-// ShortestPath makes the next move of a shortest way to the goal, to whatever
-// side. Without a way it acts as Random.
+// ShortestPath makes the next move of a shortest path to the goal, in any direction.
+// Without a path it acts as Random.
 func ShortestPath(r *rand.Rand, s *Scene, a Agent, g Goal) Action {
 	h, ok := next(s, a, g)
 	if !ok {
@@ -38,8 +38,8 @@ func ShortestPath(r *rand.Rand, s *Scene, a Agent, g Goal) Action {
 	return MoveAhead
 }
 
-// Facing follows a shortest way but always goes ahead: it turns first, so that
-// what it sees is where it goes.
+// Facing follows a shortest path but only moves ahead: it turns first, so that the
+// agent looks where it goes.
 func Facing(r *rand.Rand, s *Scene, a Agent, g Goal) Action {
 	h, ok := next(s, a, g)
 	if !ok {
@@ -63,8 +63,8 @@ func next(s *Scene, a Agent, g Goal) (Heading, bool) {
 	return way[0], true
 }
 
-// Beeline goes straight towards the goal along the longer of the two axes and
-// knows of no furniture: what an agent reaches that sees the target alone.
+// Beeline moves straight towards the goal along the longer of the two axes and ignores
+// furniture. It is a baseline for an agent that perceives only the target.
 func Beeline(_ *rand.Rand, _ *Scene, a Agent, g Goal) Action {
 	x, z := a.Position()
 	dx, dz := g.X-x, g.Z-z
@@ -87,7 +87,7 @@ func Beeline(_ *rand.Rand, _ *Scene, a Agent, g Goal) Action {
 	return MoveAhead
 }
 
-// Noisy acts at random with probability eps, else as w does.
+// Noisy acts at random with probability eps, otherwise as w.
 func Noisy(eps float64, w Walker) Walker {
 	return func(r *rand.Rand, s *Scene, a Agent, g Goal) Action {
 		if r.Float64() < eps {
@@ -97,10 +97,10 @@ func Noisy(eps float64, w Walker) Walker {
 	}
 }
 
-// Script writes the response with which a walker would play the current turn, of
-// at most the given number of actions, in the environment's format. What it says
-// about the state before and after is true. The environment does not change.
-// Script returns "" before Reset.
+// Script writes the response with which a walker would play the current turn, with at
+// most the given number of actions, in the environment's format. Its statements about
+// the state before and after are true. The environment does not change. Script returns
+// "" before Reset.
 func (e *Env) Script(r *rand.Rand, w Walker, actions int) string {
 	if e.scene == nil {
 		return ""
@@ -129,7 +129,7 @@ func (e *Env) Script(r *rand.Rand, w Walker, actions int) string {
 	})
 }
 
-// Sentence says where the target and the visible objects are.
+// Sentence describes the positions of the target and the visible objects.
 func (s State) Sentence() string {
 	var b strings.Builder
 	where := func(name, direction string, away float64) {
@@ -142,20 +142,20 @@ func (s State) Sentence() string {
 			fmt.Fprintf(&b, "The %s is ahead, %.2f m away. ", name, away)
 		}
 	}
-	where(spoken(s.TargetType), s.Direction, s.Distance)
+	where(spacedName(s.TargetType), s.Direction, s.Distance)
 	for _, v := range s.Visible {
 		if v.Type != s.TargetType {
-			where(spoken(v.Type), v.Direction, v.Distance)
+			where(spacedName(v.Type), v.Direction, v.Distance)
 		}
 	}
 	return strings.TrimSpace(b.String())
 }
 
-// SuccessRate plays a walker on the tasks of the seeds first, first+1, … in turns
-// of the given number of actions and returns the share of episodes in which it
-// reaches the target before they end. Equal arguments give equal results.
+// SuccessRate plays a walker on the tasks of the seeds first, first+1, … in turns of the
+// given number of actions and returns the share of episodes in which it reaches the
+// target. Equal arguments give equal results.
 func SuccessRate(o Options, w Walker, first int64, episodes, actions int, randomness uint64) (float64, error) {
-	o.RenderMode = Text // drawing changes nothing
+	o.RenderMode = Text // pictures do not affect the result
 	e, err := New(o)
 	if err != nil {
 		return 0, err

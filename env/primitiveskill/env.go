@@ -22,14 +22,14 @@ const (
 	PartSkills  = "skills"
 )
 
-// Errors of the order of calls.
+// Errors of calls in the wrong order.
 var (
 	ErrNotReset = env.ErrNotReset
 	ErrClosed   = env.ErrClosed
 	ErrSeed     = env.ErrSeed
 )
 
-// skillCost is what the legacy rules charge for a skill.
+// skillCost is the legacy rules' cost of a skill.
 const skillCost = 0.1
 
 // Env is one live environment. It implements env.Env.
@@ -46,8 +46,7 @@ type Env struct {
 
 var _ env.Env = (*Env)(nil)
 
-// New makes an environment. Errors list everything that is wrong with the
-// options.
+// New creates an environment. The error lists all invalid options.
 func New(o Options) (*Env, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -86,16 +85,16 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 	return e.observe(nil, true), nil
 }
 
-// Step runs the skills of one response. It never fails because of the text. The
-// episode is done when the task is solved or the skills are used up; turns played
-// beyond that go on as the originals do.
+// Step runs the skills of one response. No response text makes it fail. The episode is
+// done when the task is solved or the skills are used up. As in the originals, turns
+// after the end are turnResult, too.
 func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	if err := e.calls.Step(ctx, e.world != nil); err != nil {
 		return env.Outcome{}, err
 	}
 	r := e.parser.Parse(response)
 	if e.o.Rules == Next {
-		r = words.Hold(r, false)
+		r = words.EnforceFormat(r, false)
 	}
 	before := e.world
 	was := e.task.judge(before).potential()
@@ -108,7 +107,7 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 		out.Turn["format_correct"] = words.Number(r.FormatCorrect)
 	}
 	out.Trajectory = env.Metrics{"success": words.Number(now.success)}
-	e.pay(&out, t, now, now.potential()-was)
+	e.setRewards(&out, t, now, now.potential()-was)
 	if e.o.UseStateReward {
 		pay.Claims(&out, r.FormatCorrect && t.valid, pay.Turn[*world]{
 			Env: "primitive_skill", Before: before, After: e.world,
@@ -120,8 +119,8 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	return out, nil
 }
 
-// played is what the skills of a turn did.
-type played struct {
+// turnResult is the result of a turn's skills.
+type turnResult struct {
 	words []string // of the skills run
 	valid bool     // there are actions, and all were run
 	done  bool
@@ -129,7 +128,7 @@ type played struct {
 
 // play runs the skills of a response until one is not valid, the task is solved or
 // the skills of the episode are used up.
-func (e *Env) play(r reward.Response) (t played) {
+func (e *Env) play(r reward.Response) (t turnResult) {
 	for i, text := range r.Actions {
 		s, ok := e.task.parseSkill(text)
 		if !ok {
@@ -147,8 +146,8 @@ func (e *Env) play(r reward.Response) (t played) {
 	return t
 }
 
-// pay fills in the reward parts of a turn.
-func (e *Env) pay(out *env.Outcome, t played, now verdict, progress float64) {
+// setRewards sets the reward parts of a turn.
+func (e *Env) setRewards(out *env.Outcome, t turnResult, now verdict, progress float64) {
 	if t.valid && out.Response.FormatCorrect {
 		out.Reward.Pay(PartFormat, e.o.FormatReward)
 	}
@@ -164,8 +163,8 @@ func (e *Env) pay(out *env.Outcome, t played, now verdict, progress float64) {
 	}
 }
 
-// FinalReward returns what the legacy rules pay at the end of the episode beyond
-// the turns: 0 when the turns have paid it, see Options.EachTurn, or under the
+// FinalReward returns the legacy rules' reward at the end of the episode in addition to
+// the turns': 0 if the turns already include it (see Options.EachTurn), or under the
 // lite rules.
 func (e *Env) FinalReward() float64 {
 	if e.world == nil || e.o.Rules != Legacy || e.o.EachTurn {
@@ -174,7 +173,7 @@ func (e *Env) FinalReward() float64 {
 	return e.task.judge(e.world).potential() - e.first - skillCost*float64(e.skills)
 }
 
-// Close ends the use of the environment.
+// Close closes the environment.
 func (e *Env) Close() error { return e.calls.Close() }
 
 func (e *Env) observe(done []string, first bool) env.Observation {
@@ -192,7 +191,7 @@ func (e *Env) View() image.Image {
 	return e.world.draw(e.o.Task, e.o.Resolution)
 }
 
-// Parser returns what reads the responses.
+// Parser returns the parser of responses.
 func (e *Env) Parser() *reward.Parser { return e.parser }
 
 // Options returns the settings.

@@ -264,14 +264,14 @@ func TestPicturesShowThingsWhereTheyAre(t *testing.T) {
 				}
 			}
 		}
-		px, py, _ := eye.Project(seen(p))
+		px, py, _ := eye.Project(toPictureFrame(p))
 		require.Greater(t, n, 60.0, "%v", p)
 		require.InDelta(t, (px+1)*150, cx/n, 2, "%v", p)
 		require.InDelta(t, (1-py)*150, cy/n, 2, "%v", p)
 	}
 	// Larger y is further to the right, larger x is lower.
-	left, low, _ := eye.Project(seen(Point{0.1, -0.1, 0}))
-	right, up, _ := eye.Project(seen(Point{-0.1, 0.1, 0}))
+	left, low, _ := eye.Project(toPictureFrame(Point{0.1, -0.1, 0}))
+	right, up, _ := eye.Project(toPictureFrame(Point{-0.1, 0.1, 0}))
 	require.True(t, left < 0 && right > 0 && low < up)
 	require.Equal(t, e.View(), e.View())
 	drawn := make(map[string]bool)

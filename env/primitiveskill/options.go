@@ -22,12 +22,12 @@ const (
 	Vision = "vision"
 )
 
-// Options are an environment's settings; Defaults gives the published ones. In
-// configurations they have the names of their tags.
+// Options are an environment's settings; Defaults returns the published ones. The tags
+// are their names in configurations.
 type Options struct {
-	// Rules decides the remaining defaults and what the two columns below say. The
-	// potential is 10 at success; before, only AlignTwoCube has one: 2 when the
-	// red cube lies right, 4 when the green one does.
+	// Rules selects the other defaults and the behaviour in the table below. The potential
+	// is 10 at success; before that only AlignTwoCube has one: 2 if the red cube is
+	// correctly placed, 4 if the green one is.
 	//
 	//	                  lite                              legacy
 	//	"format" pays if  format correct and all actions valid, in both
@@ -35,8 +35,8 @@ type Options struct {
 	//	"success" pays    SuccessReward                     nothing
 	//	"skills" pays     nothing                           −0.1 for each, see EachTurn
 	//
-	// Next is Lite with the formats of August 2026: the whole response must have the
-	// shape, and answers of too many actions are malformed.
+	// Next is Lite with the formats of August 2026: the format must match the whole
+	// response, and responses with too many actions are malformed.
 	Rules Rules `option:"rules" kind:"text"`
 
 	Task       string `option:"env_id" kind:"text"` // one of Tasks
@@ -54,12 +54,12 @@ type Options struct {
 	FormatReward  float64 `option:"format_reward"`
 	SuccessReward float64 `option:"success_reward" rules:"lite next"`
 
-	// EachTurn pays what the legacy environment pays at the end of an episode,
+	// EachTurn distributes the legacy environment's reward at the end of an episode,
 	//
 	//	potential − potential at the start − 0.1·skills
 	//
-	// turn by turn, in parts that add up to it whenever the episode is stopped.
-	// Without it no turn pays that, and FinalReward returns it. Legacy only.
+	// over the turns, in parts whose sum is correct whenever the episode is stopped.
+	// Without it the turns do not include this reward; FinalReward returns it. Legacy only.
 	EachTurn bool `option:"progress_each_turn" rules:"legacy"`
 
 	// UseStateReward attaches claims for a judge to the outcomes of turns whose
@@ -76,8 +76,8 @@ type Options struct {
 	GPUDevice   int    `option:"gpu_device" unread:"pictures are drawn without a GPU"`
 }
 
-// Defaults returns the published settings of a rule set. It returns those of Lite
-// for a rule set that does not exist.
+// Defaults returns the published settings of a rule set, and those of Lite for an
+// unknown one.
 func Defaults(r Rules) Options {
 	o := Options{
 		Rules: Lite, Task: AlignTwoCube, MaxSteps: 10, MaxActions: 2, ActionSep: "|", RenderMode: Vision, Resolution: 300, MaskSuccess: true,
@@ -94,8 +94,8 @@ func Defaults(r Rules) Options {
 	return o
 }
 
-// FromConfig makes an environment from named options on top of the defaults of
-// the rule set that the option "rules" names, Lite without it. It is an
+// FromConfig creates an environment from named options on top of the defaults of the
+// rule set that the option "rules" names (Lite by default). It is an
 // env.Factory.
 func FromConfig(config map[string]any) (env.Env, error) {
 	o, err := options.Read("primitiveskill", config, Defaults)
@@ -105,7 +105,7 @@ func FromConfig(config map[string]any) (env.Env, error) {
 	return New(o)
 }
 
-// Validate reports everything that is wrong with the options.
+// Validate returns an error that lists all invalid options.
 func (o *Options) Validate() error {
 	f := options.Check("primitiveskill")
 	f.ActionSep(o.ActionSep)

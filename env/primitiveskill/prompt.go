@@ -8,7 +8,7 @@ import (
 	"vagen/reward"
 )
 
-// systemPrompt says what the world is, how to act in it and how to answer.
+// systemPrompt describes the world, the skills and the response format.
 func (e *Env) systemPrompt() string {
 	var b strings.Builder
 	b.WriteString("You command a robot arm with a gripper. Each observation gives the task, the places of the objects, and what else is known")
@@ -43,7 +43,7 @@ func (e *Env) names() string {
 	return strings.Join(list, ", ")
 }
 
-// observationText shows the state; image is the mark of the picture, if any.
+// observationText describes the state; image is the mark of the picture, if any.
 func (e *Env) observationText(image string, done []string, first bool) string {
 	var b strings.Builder
 	if first {
@@ -68,8 +68,8 @@ func (e *Env) observationText(image string, done []string, first bool) string {
 	return b.String()
 }
 
-// clean writes commands anew, so that nothing but commands gets from a response
-// into an observation.
+// clean rewrites commands from their parsed form, so that no other text of a response
+// gets into an observation.
 func clean(commands []string) []string {
 	list := make([]string, len(commands))
 	for i, c := range commands {
@@ -81,8 +81,8 @@ func clean(commands []string) []string {
 	return list
 }
 
-// formatText asks for the response's format, and for places in the notation of a
-// structured one.
+// formatText is the instruction about the response's format, including the notation of
+// positions in a structured one.
 func (e *Env) formatText() string {
 	text := words.Format(e.parser)
 	if !strings.HasSuffix(e.o.PromptFormat, "_structured") {

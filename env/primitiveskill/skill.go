@@ -22,11 +22,11 @@ const (
 	Push  = "push"
 )
 
-// parseSkill reads a command as the original does: a name in any case, an opening
-// bracket, and numbers of millimetres with commas between; text behind the closing
-// bracket, or from a second opening one on, is not read, and the closing bracket
-// may be missing. Coordinates are brought into the workspace. ok is false for
-// another name, another count of numbers, or what is no number.
+// parseSkill parses a command as the original does: a name in upper or lower case, an
+// opening bracket, and numbers of millimetres separated by commas. Text after the closing
+// bracket, or after a second opening one, is ignored, and the closing bracket may be
+// missing. Coordinates are clamped to the workspace. ok is false for an unknown name, a
+// wrong count of numbers, or an invalid number.
 func (t *task) parseSkill(text string) (s Skill, ok bool) {
 	name, rest, found := strings.Cut(text, "(")
 	if !found {
@@ -61,7 +61,7 @@ func (t *task) parseSkill(text string) (s Skill, ok bool) {
 	return s, true
 }
 
-// number reads a number as Python's float does, but for NaN, which is no place.
+// number parses a number as Python's float does, except that NaN is invalid.
 func number(text string) (float64, bool) {
 	text = strings.TrimFunc(text, unicode.IsSpace)
 	if strings.ContainsAny(text, "xXpP") {
@@ -81,7 +81,7 @@ func number(text string) (float64, bool) {
 
 func digit(c byte) bool { return c >= '0' && c <= '9' }
 
-// do runs a skill; the arm goes home afterwards.
+// do runs a skill; the arm returns home afterwards.
 func (w *world) do(s Skill) {
 	switch s.Name {
 	case Pick:

@@ -9,14 +9,14 @@ import (
 	"vagen/reward"
 )
 
-// Player chooses the next skill. Players see the world itself, not what an agent
-// is shown; e is not to be changed.
+// Player chooses the next skill. Players see the world itself, not only the agent's
+// observation. They must not change e.
 type Player func(r *rand.Rand, e *Env, w World) Skill
 
-// World is a copy of a world that a player plans on.
+// World is a copy of a world for a player's planning.
 type World struct{ w *world }
 
-// Position returns where an object or a target is, named as in a State.
+// Position returns the position of an object or a target, named as in a State.
 func (w World) Position(key string) Point { return w.w.position(key) }
 
 // Holding returns the name of the object in the gripper, "" for none.
@@ -27,36 +27,36 @@ func (w World) Holding() string {
 	return w.w.bodies[w.w.held].name
 }
 
-// high is a height from which things may be let go: z may be larger than needed.
+// high is a height from which objects are released: z may be larger than needed.
 const high = 0.12
 
-// Solve takes the next step of a known solution, from wherever the world is.
+// Solve returns the next skill of a known solution, from any state of the world.
 func Solve(_ *rand.Rand, e *Env, world World) Skill {
 	w := world.w
 	switch e.o.Task {
 	case AlignTwoCube:
 		for _, name := range []string{"red_cube", "green_cube"} {
 			if b := w.body(name); math.Abs(b.at.X) > 0.005 || w.holding(name) {
-				return w.bring(name, w.lane(name))
+				return w.pickOrPlace(name, w.freeLinePosition(name))
 			}
 		}
 	case PlaceTwoCube:
 		if b := w.body("red_cube"); math.Hypot(b.at.X-leftTarget.X, b.at.Y-leftTarget.Y) > 0.02 || w.holding("red_cube") {
-			return w.bring("red_cube", leftTarget)
+			return w.pickOrPlace("red_cube", leftTarget)
 		}
-		return w.bring("green_cube", rightTarget)
+		return w.pickOrPlace("green_cube", rightTarget)
 	case StackThreeCube:
 		if v := e.task.judge(w); !v.flagged("stage1_success") {
-			return w.bring("red_cube", w.body("green_cube").at)
+			return w.pickOrPlace("red_cube", w.body("green_cube").at)
 		}
-		return w.bring("purple_cube", w.body("red_cube").at)
+		return w.pickOrPlace("purple_cube", w.body("red_cube").at)
 	case PutAppleInDrawer:
 		point := w.position("drawer_position")
 		if v := e.task.judge(w); !v.flagged("stage1_success") {
 			if w.drawer.open < 0.25 { // too narrow to put something in
 				return Skill{Name: Push, At: Point{drawerX, w.drawer.front() - 0.03, drawerZ}, To: Point{drawerX, -0.3, drawerZ}}
 			}
-			s := w.bring("apple", point)
+			s := w.pickOrPlace("apple", point)
 			if s.Name == Place {
 				s.At.Z = 0.4
 			}
@@ -67,17 +67,17 @@ func Solve(_ *rand.Rand, e *Env, world World) Skill {
 	return Skill{Name: Push, At: Point{0, 0, high}, To: Point{0, 0, high}}
 }
 
-// bring takes an object, or puts it down if it is held.
-func (w *world) bring(name string, to Point) Skill {
+// pickOrPlace picks an object, or places it if it is held.
+func (w *world) pickOrPlace(name string, to Point) Skill {
 	if w.holding(name) {
 		return Skill{Name: Place, At: Point{to.X, to.Y, high}}
 	}
 	return Skill{Name: Pick, At: w.body(name).at}
 }
 
-// lane finds a place for a cube on the line x = 0, near to its own y and clear of
-// others.
-func (w *world) lane(name string) Point {
+// freeLinePosition returns a position for a cube on the line x = 0, close to its own y and away from
+// other cubes.
+func (w *world) freeLinePosition(name string) Point {
 	b := w.body(name)
 	y := b.at.Y
 	if w.holding(name) {
@@ -111,18 +111,18 @@ func (v verdict) flagged(name string) bool {
 
 // Clumsy picks objects at random and puts them anywhere in the workspace.
 func Clumsy(r *rand.Rand, e *Env, world World) Skill {
-	p := Point{between(r, e.task.workspace[0]), between(r, e.task.workspace[1]), between(r, e.task.workspace[2])}
+	p := Point{uniform(r, e.task.workspace[0]), uniform(r, e.task.workspace[1]), uniform(r, e.task.workspace[2])}
 	w := world.w
 	switch {
 	case w.held >= 0:
 		return Skill{Name: Place, At: p}
 	case r.IntN(3) == 0:
-		return Skill{Name: Push, At: p, To: Point{between(r, e.task.workspace[0]), between(r, e.task.workspace[1]), p.Z}}
+		return Skill{Name: Push, At: p, To: Point{uniform(r, e.task.workspace[0]), uniform(r, e.task.workspace[1]), p.Z}}
 	}
 	return Skill{Name: Pick, At: w.bodies[r.IntN(len(w.bodies))].at}
 }
 
-// Noisy acts as Clumsy with probability eps, else as p does.
+// Noisy acts as Clumsy with probability eps, otherwise as p.
 func Noisy(eps float64, p Player) Player {
 	return func(r *rand.Rand, e *Env, w World) Skill {
 		if r.Float64() < eps {
@@ -132,10 +132,10 @@ func Noisy(eps float64, p Player) Player {
 	}
 }
 
-// Script writes the response with which a player would play the current turn, of
-// at most the given number of skills, in the environment's format. What it says
-// about the state before and after is true. The environment does not change.
-// Script returns "" before Reset.
+// Script writes the response with which a player would play the current turn, with at
+// most the given number of skills, in the environment's format. Its statements about the
+// state before and after are true. The environment does not change. Script returns ""
+// before Reset.
 func (e *Env) Script(r *rand.Rand, p Player, skills int) string {
 	if e.world == nil {
 		return ""
@@ -170,11 +170,11 @@ func (e *Env) Script(r *rand.Rand, p Player, skills int) string {
 	})
 }
 
-// SuccessRate plays a player on the seeds first, first+1, … in turns of the given
-// number of skills and returns the share of episodes in which it solves the task
-// before they end. Equal arguments give equal results.
+// SuccessRate plays a player on the seeds first, first+1, … in turns of the given number
+// of skills and returns the share of episodes in which it solves the task. Equal
+// arguments give equal results.
 func SuccessRate(o Options, p Player, first int64, episodes, skills int, randomness uint64) (float64, error) {
-	o.RenderMode = Text // drawing changes nothing
+	o.RenderMode = Text // pictures do not affect the result
 	e, err := New(o)
 	if err != nil {
 		return 0, err

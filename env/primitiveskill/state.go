@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Position is where something is, in whole millimetres.
+// Position is the position of an object or target, in whole millimetres.
 type Position struct {
 	Name string // as the original names it, such as red_cube_position
 	At   [3]int // x, y, z
 }
 
-// State is what the legacy environment tells a judge about the world, in the
-// order in which observations show it.
+// State is the world's state as the legacy environment gives it to a judge, in the order
+// of observations.
 type State []Position
 
 // state returns the positions that a task shows.
@@ -43,8 +43,8 @@ func (s State) list() string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-// other writes what else observations say: what a task shows always, or all there
-// is when success is not masked.
+// other is the other information of observations: the part that a task always shows, or
+// all if success is not masked.
 func (t *task) other(w *world, masked bool) string {
 	var parts []string
 	for _, f := range t.judge(w).flags {
@@ -68,7 +68,7 @@ func (t *task) other(w *world, masked bool) string {
 	return strings.Join(parts, ", ")
 }
 
-// State returns where things are now, nil before the first Reset.
+// State returns the current positions, nil before the first Reset.
 func (e *Env) State() State {
 	if e.world == nil {
 		return nil
@@ -76,7 +76,7 @@ func (e *Env) State() State {
 	return e.task.state(e.world)
 }
 
-// Sentence says where things are.
+// Sentence describes the positions in words.
 func (s State) Sentence() string {
 	parts := make([]string, len(s))
 	for i, p := range s {

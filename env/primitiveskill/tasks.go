@@ -23,7 +23,7 @@ func Tasks() []string {
 // span is a range of one coordinate in metres.
 type span [2]float64
 
-// task is what is to be done, where, and how it is judged.
+// task is a task with its workspace, start and success test.
 type task struct {
 	instruction string
 	workspace   [3]span
@@ -33,12 +33,12 @@ type task struct {
 	judge       func(w *world) verdict
 }
 
-// verdict is what a task says of a world.
+// verdict is the evaluation of a world by a task.
 type verdict struct {
 	success bool
 	flags   []flag // in the order of the original
-	// stages are those that the potential knows. The original looks for names of
-	// the form stage_N_success, which only AlignTwoCube has.
+	// stages are those that affect the potential. The original looks for names of the
+	// form stage_N_success, which only AlignTwoCube has.
 	stages []bool
 }
 
@@ -81,7 +81,7 @@ var tasks = map[string]*task{
 		instruction: "Bring both cubes onto the line x = 0, side by side along y. 10 mm off are allowed.",
 		workspace:   tableTop, stateKeys: []string{"red_cube_position", "green_cube_position"},
 		start: func(r *rand.Rand) *world {
-			return table(cubes(r, 0.06, spot{"red_cube", red, span{0.1, 0.15}, span{-0.2, 0.1}}, spot{"green_cube", green, span{0.1, 0.15}, span{0.1, 0.2}}))
+			return table(cubes(r, 0.06, startRange{"red_cube", red, span{0.1, 0.15}, span{-0.2, 0.1}}, startRange{"green_cube", green, span{0.1, 0.15}, span{0.1, 0.2}}))
 		},
 		judge: judgeAlign,
 	},
@@ -89,7 +89,7 @@ var tasks = map[string]*task{
 		instruction: "Put the red cube onto the left target and the green cube onto the right target.",
 		workspace:   tableTop, stateKeys: []string{"red_cube_position", "green_cube_position", "left_target_position", "right_target_position"},
 		start: func(r *rand.Rand) *world {
-			return table(cubes(r, minApart, spot{"red_cube", red, span{-0.1, 0}, span{-0.1, 0.1}}, spot{"green_cube", green, span{-0.1, 0}, span{-0.1, 0.1}}))
+			return table(cubes(r, minDistance, startRange{"red_cube", red, span{-0.1, 0}, span{-0.1, 0.1}}, startRange{"green_cube", green, span{-0.1, 0}, span{-0.1, 0.1}}))
 		},
 		judge: judgePlace,
 	},
@@ -98,7 +98,7 @@ var tasks = map[string]*task{
 		workspace:   tableTop, stateKeys: []string{"red_cube_position", "green_cube_position", "purple_cube_position"}, infoKeys: []string{"cube_size"},
 		start: func(r *rand.Rand) *world {
 			x, y := tableTop[0], tableTop[1]
-			return table(cubes(r, minApart, spot{"red_cube", red, x, y}, spot{"green_cube", green, x, y}, spot{"purple_cube", purple, x, y}))
+			return table(cubes(r, minDistance, startRange{"red_cube", red, x, y}, startRange{"green_cube", green, x, y}, startRange{"purple_cube", purple, x, y}))
 		},
 		judge: judgeStack,
 	},
@@ -107,43 +107,43 @@ var tasks = map[string]*task{
 		workspace:   [3]span{{-0.5, -0.1}, {-0.6, 0.2}, {0.01, 0.65}}, stateKeys: []string{"apple_position", "drawer_position"}, infoKeys: []string{"drawer_open_value"},
 		start: func(r *rand.Rand) *world {
 			apple := body{name: "apple", half: appleRadius, ball: true, color: color.RGBA{200, 40, 36, 255}}
-			apple.at = Point{between(r, span{-0.15, -0.1}), between(r, span{0.1, 0.2}), appleRadius}
+			apple.at = Point{uniform(r, span{-0.15, -0.1}), uniform(r, span{0.1, 0.2}), appleRadius}
 			return &world{bodies: []body{apple}, held: -1, home: Point{0, 0, 0.65}, gripper: Point{0, 0, 0.65}, drawer: &drawer{open: 0.6 * travel}}
 		},
 		judge: judgeApple,
 	},
 }
 
-// minApart is how far the sampler of the original keeps cubes apart: twice half
-// of a cube's diagonal and 20 mm.
-var minApart = 2 * (cubeHalf*math.Sqrt2 + 0.02)
+// minDistance is the original sampler's minimum distance between cubes: twice the sum of
+// half of a cube's diagonal and 20 mm.
+var minDistance = 2 * (cubeHalf*math.Sqrt2 + 0.02)
 
 func table(bodies []body) *world {
 	home := Point{0, 0, 0.3}
 	return &world{bodies: bodies, held: -1, home: home, gripper: home}
 }
 
-func between(r *rand.Rand, s span) float64 { return s[0] + r.Float64()*(s[1]-s[0]) }
+func uniform(r *rand.Rand, s span) float64 { return s[0] + r.Float64()*(s[1]-s[0]) }
 
-// spot is where a cube may start.
-type spot struct {
+// startRange is the range of a cube's start position.
+type startRange struct {
 	name  string
 	color color.RGBA
 	x, y  span
 }
 
 // cubes puts cubes on the table, apart from each other.
-func cubes(r *rand.Rand, apart float64, spots ...spot) []body {
+func cubes(r *rand.Rand, apart float64, spots ...startRange) []body {
 	var list []body
 	for _, s := range spots {
 		b := body{name: s.name, half: cubeHalf, color: s.color}
 		for range 100 {
-			b.at = Point{between(r, s.x), between(r, s.y), cubeHalf}
+			b.at = Point{uniform(r, s.x), uniform(r, s.y), cubeHalf}
 			if !slices.ContainsFunc(list, func(o body) bool { return math.Hypot(o.at.X-b.at.X, o.at.Y-b.at.Y) < apart }) {
 				break
 			}
 		}
-		b.yaw = between(r, span{-45, 45})
+		b.yaw = uniform(r, span{-45, 45})
 		list = append(list, b)
 	}
 	return list
@@ -198,7 +198,7 @@ func judgeApple(w *world) verdict {
 		{"stage0_success", held}, {"stage1_success", inside && !held}, {"success", success}}}
 }
 
-// position returns what a state key stands for.
+// position returns the position that a state key names.
 func (w *world) position(key string) Point {
 	switch key {
 	case "left_target_position":

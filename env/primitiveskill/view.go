@@ -13,17 +13,17 @@ import (
 var eye = func() rays.Eye {
 	from, to := Point{1, 0, 0.6}, Point{-0.2, 0, 0.2}
 	down := math.Atan2(from.Z-to.Z, from.X-to.X) * 180 / math.Pi
-	return rays.Eye{At: seen(from), Pitch: down, FOV: 180 / math.Pi}
+	return rays.Eye{At: toPictureFrame(from), Pitch: down, FOV: 180 / math.Pi}
 }()
 
-// seen brings a place into the frame of pictures: y to the right, z up, and x
-// towards the eye.
-func seen(p Point) rays.Vec { return rays.V(p.Y, p.Z, -p.X) }
+// toPictureFrame converts a position to the frame of pictures: y to the right, z up, and x towards
+// the eye.
+func toPictureFrame(p Point) rays.Vec { return rays.V(p.Y, p.Z, -p.X) }
 
-// solid returns a form around a place.
+// solid returns a form around a position.
 func solid(form rays.Form, at Point, x, y, z float64, c color.RGBA) rays.Solid {
 	half := rays.V(y, z, x)
-	return rays.Solid{Form: form, Lo: seen(at).Sub(half), Hi: seen(at).Add(half), Color: c}
+	return rays.Solid{Form: form, Lo: toPictureFrame(at).Sub(half), Hi: toPictureFrame(at).Add(half), Color: c}
 }
 
 // Colours of the scene.
@@ -101,7 +101,7 @@ func ground(name string, table bool, from, dir rays.Vec) (t float64, c color.RGB
 			}
 		}
 	}
-	if off(x) < 0.002 || off(y) < 0.002 {
+	if gridDistance(x) < 0.002 || gridDistance(y) < 0.002 {
 		if math.Abs(x) < 0.003 {
 			return lit(line, 5) // x = 0
 		}
@@ -110,8 +110,8 @@ func ground(name string, table bool, from, dir rays.Vec) (t float64, c color.RGB
 	return lit(wood, 7)
 }
 
-// off is how far a number is from the next multiple of a tenth.
-func off(v float64) float64 { return math.Abs(v - math.Round(v*10)/10) }
+// gridDistance is the distance of a number from the nearest multiple of 0.1.
+func gridDistance(v float64) float64 { return math.Abs(v - math.Round(v*10)/10) }
 
 // arm draws the robot: a base, two beams of balls and the gripper.
 func (w *world) arm() []rays.Solid {

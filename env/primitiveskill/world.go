@@ -6,22 +6,22 @@ import (
 	"slices"
 )
 
-// Point is a place in metres: x towards the eye, y to its right, z up.
+// Point is a position in metres: x towards the eye, y to its right, z up.
 type Point struct{ X, Y, Z float64 }
 
 // Sizes in metres.
 const (
 	cubeHalf    = 0.02
 	appleRadius = 0.037
-	reach       = 0.02 // from the gripper to the centre of what it can take
-	fingers     = 0.01 // from the gripper's middle to what it pushes
+	reach       = 0.02 // from the gripper to the centre of an object it can pick
+	fingers     = 0.01 // from the gripper's centre to a pushed object
 )
 
 // body is an object that can be moved.
 type body struct {
 	name  string
 	at    Point
-	yaw   float64 // degrees, for show
+	yaw   float64 // degrees, only drawn
 	half  float64 // of its height and width
 	ball  bool
 	color color.RGBA
@@ -33,7 +33,7 @@ func (b *body) bottom() float64 { return b.at.Z - b.half }
 // drawer is a drawer that opens towards larger y. Its front is closed at
 // closedFront.
 type drawer struct {
-	open float64 // how far, from 0 to travel
+	open float64 // distance, from 0 to travel
 }
 
 // The drawer's place and sizes.
@@ -55,12 +55,12 @@ const (
 // front is the y of the drawer's front, where its handle is.
 func (d *drawer) front() float64 { return closedFront + d.open }
 
-// holds reports whether something over a place falls into the drawer.
+// holds reports whether something above a position falls into the drawer.
 func (d *drawer) holds(x, y float64) bool {
 	return math.Abs(x-drawerX) <= drawerHalf && y <= d.front()-frontGap && y >= d.front()-drawerDepth
 }
 
-// world is a table with what lies on it, and the arm.
+// world is a table with its objects, and the arm.
 type world struct {
 	bodies  []body
 	held    int // index of the body in the gripper, −1 for none
@@ -92,7 +92,7 @@ func (w *world) body(name string) *body {
 // holding reports whether the gripper holds a body.
 func (w *world) holding(name string) bool { return w.held >= 0 && w.bodies[w.held].name == name }
 
-// pick takes the nearest body at a place.
+// pick takes the nearest body at a position.
 func (w *world) pick(p Point) {
 	w.release()
 	best := math.Inf(1)
@@ -111,7 +111,7 @@ func (w *world) pick(p Point) {
 	w.bodies[found].at, w.bodies[found].yaw = w.home, 0
 }
 
-// covered reports whether something lies on a body.
+// covered reports whether another body is on top of a body.
 func (w *world) covered(i int) bool {
 	b := &w.bodies[i]
 	for j := range w.bodies {
@@ -128,7 +128,7 @@ func (w *world) over(a, b *body) bool {
 	return max(math.Abs(a.at.X-b.at.X), math.Abs(a.at.Y-b.at.Y)) < a.half+b.half-slack
 }
 
-// place lets the held body go over a place.
+// place releases the held body above a position.
 func (w *world) place(p Point) {
 	if w.held < 0 {
 		return
@@ -136,20 +136,20 @@ func (w *world) place(p Point) {
 	i := w.held
 	w.held = -1
 	w.bodies[i].at = p
-	w.rest(i)
+	w.comeToRest(i)
 }
 
-// release drops what the gripper holds where the arm is at home.
+// release drops the held body at the arm's home position.
 func (w *world) release() {
 	if w.held >= 0 {
 		w.place(w.home)
 	}
 }
 
-// rest brings a body that comes from above to rest: on the highest body below
-// whose middle is under its own, else on the ground or in the drawer. A body that
-// meets another one off its middle slides off.
-func (w *world) rest(i int) {
+// comeToRest brings a falling body to rest: on the highest body below whose centre is under
+// its own, otherwise on the ground or in the drawer. A body that hits another one away
+// from its centre slides off.
+func (w *world) comeToRest(i int) {
 	b := &w.bodies[i]
 	for range len(w.bodies) + 1 {
 		under := -1
@@ -184,8 +184,8 @@ func (w *world) ground(x, y float64) float64 {
 	return 0
 }
 
-// settle lets everything fall that has lost its support, lowest first.
-func (w *world) settle() {
+// dropUnsupported lets all unsupported bodies fall, lowest first.
+func (w *world) dropUnsupported() {
 	order := make([]int, 0, len(w.bodies))
 	for i := range w.bodies {
 		if i != w.held {
@@ -213,7 +213,7 @@ func (w *world) settle() {
 	}
 }
 
-// push sweeps the gripper from one place to another.
+// push moves the gripper from one position to another.
 func (w *world) push(from, to Point) {
 	w.release()
 	dx, dy := to.X-from.X, to.Y-from.Y
@@ -232,20 +232,20 @@ func (w *world) push(from, to Point) {
 	for i := range moved {
 		if by := moved[i]; by > 0 {
 			moved[i] = 0
-			w.carry(i, sweep, by, moved)
+			w.moveWithLoad(i, sweep, by, moved)
 		}
 	}
-	w.settle()
+	w.dropUnsupported()
 }
 
-// stroke is the way of the gripper over the table.
+// stroke is the path of the gripper over the table.
 type stroke struct {
 	from   Point
 	ux, uy float64 // direction
 	length float64
 }
 
-// shift returns by how much a stroke moves a body.
+// shift returns the distance by which a stroke moves a body.
 func (s stroke) shift(b *body) float64 {
 	if math.Abs(b.at.Z-s.from.Z) > b.half+fingers {
 		return 0
@@ -262,9 +262,9 @@ func (s stroke) shift(b *body) float64 {
 	return s.length + contact - along
 }
 
-// carry moves a body with what lies on it, and pushes those that it runs into.
-// moved holds what the stroke itself will still move; a load goes along instead.
-func (w *world) carry(i int, s stroke, by float64, moved []float64) {
+// moveWithLoad moves a body with the bodies on top of it, and pushes those it collides with.
+// moved holds the remaining distances of the stroke; bodies on top move along instead.
+func (w *world) moveWithLoad(i int, s stroke, by float64, moved []float64) {
 	was := w.bodies[i]
 	w.bodies[i].at.X += s.ux * by
 	w.bodies[i].at.Y += s.uy * by
@@ -279,18 +279,18 @@ func (w *world) carry(i int, s stroke, by float64, moved []float64) {
 			moved[j] = 0
 		case w.over(o, b) && math.Abs(o.at.Z-b.at.Z) < b.half:
 			gap := (o.at.X-b.at.X)*s.ux + (o.at.Y-b.at.Y)*s.uy
-			if ahead := o.half + b.half + 0.001 - gap; gap >= 0 && by < maxCarry {
-				w.carry(j, s, min(ahead, maxCarry), moved)
+			if ahead := o.half + b.half + 0.001 - gap; gap >= 0 && by < maxMove {
+				w.moveWithLoad(j, s, min(ahead, maxMove), moved)
 			}
 		}
 	}
 }
 
-// maxCarry ends chains of bodies that push each other.
-const maxCarry = 1
+// maxMove limits chains of bodies that push each other.
+const maxMove = 1
 
-// slide moves the drawer's front when the gripper sweeps over it: from outside it
-// pushes the drawer in, from inside out.
+// slide moves the drawer's front when the gripper passes it: from outside it closes the
+// drawer, from inside it opens it.
 func (w *world) slide(from, to Point) {
 	d := w.drawer
 	if max(math.Abs(from.X-drawerX), math.Abs(to.X-drawerX)) > frontHalf || min(from.Z, to.Z) < frontLow || max(from.Z, to.Z) > frontHigh {

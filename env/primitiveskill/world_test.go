@@ -128,7 +128,7 @@ func TestTheDrawerFollowsTheGripper(t *testing.T) {
 	require.InDelta(t, travel, w.drawer.open, 1e-9, "it opens to its stop")
 	apple := w.body("apple")
 	apple.at = Point{-0.5, -0.3, 0.5}
-	w.rest(0)
+	w.comeToRest(0)
 	require.InDelta(t, drawerFloor+appleRadius, apple.at.Z, 1e-9)
 	do("push(-500,0,200,-500,-600,200)")
 	require.InDelta(t, 0.03, w.drawer.open, 1e-9)

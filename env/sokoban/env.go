@@ -136,7 +136,7 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	}
 	r := e.parser.Parse(response)
 	if e.o.Rules == Next {
-		r = words.Hold(r, e.o.StrictFormat)
+		r = words.EnforceFormat(r, e.o.StrictFormat)
 	}
 	before := e.view()
 	t := e.play(r)

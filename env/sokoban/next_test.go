@@ -72,7 +72,7 @@ func TestNextRefusesWhatBelongsToOthers(t *testing.T) {
 	o := Defaults(Next)
 	o.UseStateReward, o.PromptFormat = true, "free_think"
 	_, err := New(o)
-	require.ErrorContains(t, err, "says nothing about the state")
+	require.ErrorContains(t, err, "no statements about the state")
 	o = Defaults(Lite)
 	o.StrictFormat = true
 	_, err = New(o)

@@ -138,14 +138,14 @@ func (o *Options) Validate() error {
 		f.OneOf("prompt_format", o.PromptFormat, formats...)
 	}
 	if min(o.Room[0], o.Room[1]) < minSide || max(o.Room[0], o.Room[1]) > maxSide {
-		f.Add("dim_room", "%v has a side outside %d..%d", o.Room, minSide, maxSide)
+		f.Addf("dim_room", "%v has a side outside %d..%d", o.Room, minSide, maxSide)
 	}
 	options.Within(f, "num_boxes", o.Boxes, 1, maxBoxes)
 	if s := o.MinSolution; s != nil && (s[0] < 0 || s[0] > s[1]) {
-		f.Add("min_solution_steps", "%v is not a range", *s)
+		f.Addf("min_solution_steps", "%v is not a range", *s)
 	}
 	if o.MinSolution != nil && o.Rules == Legacy {
-		f.Add("min_solution_steps", "the legacy rules accept every room")
+		f.Addf("min_solution_steps", "the legacy rules accept every room")
 	}
 	options.Within(f, "tile_size", o.TileSize, minTile, maxTile)
 	f.Positive("max_actions_per_step", o.MaxActions)
@@ -154,7 +154,7 @@ func (o *Options) Validate() error {
 	options.Unread(f, string(o.Rules), *o, Defaults(o.Rules))
 	f.StateReward(o.UseStateReward, string(o.Rules), o.PromptFormat)
 	if o.Rules != Next && o.StrictFormat {
-		f.Add("strict_format", "the %s rules have no such option; next have", o.Rules)
+		f.Addf("strict_format", "the %s rules have no such option; next have", o.Rules)
 	}
 	f.ActionSep(o.ActionSep)
 	f.ImagePlaceholder(o.ImagePlaceholder)

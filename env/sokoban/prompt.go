@@ -44,9 +44,9 @@ func (e *Env) systemPrompt() string {
 // the words of a turn.
 func (e *Env) observationText(room string, moved []string, first bool) string {
 	if e.o.Prompt == Brief {
-		return words.Brief(room, e.draw == nil, e.turn+1)
+		return words.BriefLevelText(room, e.draw == nil, e.turn+1)
 	}
-	text := words.Shown("room", room, moved, first)
+	text := words.LevelText("room", room, moved, first)
 	if e.o.Rules == Legacy {
 		text += "\n" + e.formatText()
 	}
@@ -126,7 +126,7 @@ func (e *Env) exampleState(r *Room, moves bool, otherwise string) string {
 	case strings.HasSuffix(e.o.PromptFormat, "_structured"):
 		return words.JSON(r.Relations())
 	case e.positional():
-		return words.Said(r.Relations())
+		return words.RelationsText(r.Relations())
 	}
 	return otherwise
 }

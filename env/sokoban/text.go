@@ -65,7 +65,7 @@ func (r *Room) Describe(moves bool) string {
 		}
 		b.WriteString(rel.Object)
 		b.WriteByte(' ')
-		b.WriteString(words.Place(rel))
+		b.WriteString(words.DirectionText(rel))
 	}
 	if !moves {
 		return b.String()

@@ -129,23 +129,23 @@ func (o *Options) Validate() error {
 	f.ActionSep(o.ActionSep)
 	f.ImagePlaceholder(o.ImagePlaceholder)
 	if o.UseStateReward {
-		f.Add("use_state_reward", "a drawing has no state that could be claimed")
+		f.Addf("use_state_reward", "a drawing has no state that could be claimed")
 	}
 	if !(o.ScoreTimeout >= 0 && o.ScoreTimeout <= 3600) {
-		f.Add("score_timeout", "%v is outside 0..3600 seconds", o.ScoreTimeout)
+		f.Addf("score_timeout", "%v is outside 0..3600 seconds", o.ScoreTimeout)
 	}
 	if o.DataDir == "" {
 		own := Defaults()
 		for _, by := range []struct{ name, value, own string }{{"dataset_name", o.DatasetName, own.DatasetName}, {"split", o.Split, own.Split}} {
 			if by.value != by.own {
-				f.Add(by.name, "%q, but the built-in icons are one set without splits; set data_dir to a folder with the data", by.value)
+				f.Addf(by.name, "%q, but the built-in icons are one set without splits; set data_dir to a folder with the data", by.value)
 			}
 		}
 	}
 	w := o.weights()
 	weight := func(name string, value float64) {
 		if !(value >= 0) || math.IsInf(value, 1) {
-			f.Add(name, "%v is not a weight; weights are finite and not negative", value)
+			f.Addf(name, "%v is not a weight; weights are finite and not negative", value)
 		}
 	}
 	weight("dino_weight", w.DINO)
@@ -153,10 +153,10 @@ func (o *Options) Validate() error {
 	weight("structural_weight", w.Structural)
 	weight("perceptual_weight", w.Perceptual)
 	if w.DINO > 0 && o.DINO == nil && o.DINOURL == "" {
-		f.Add("dino_weight", "%v, but nothing gives the score: set dino_url", w.DINO)
+		f.Addf("dino_weight", "%v, but nothing gives the score: set dino_url", w.DINO)
 	}
 	if w.DreamSim > 0 && o.DreamSim == nil && o.DreamSimURL == "" {
-		f.Add("dreamsim_weight", "%v, but nothing gives the score: set dreamsim_url", w.DreamSim)
+		f.Addf("dreamsim_weight", "%v, but nothing gives the score: set dreamsim_url", w.DreamSim)
 	}
 	return f.Err()
 }

@@ -220,7 +220,7 @@ func (r *runner) train(ctx context.Context) error {
 
 func (r *runner) score(ctx context.Context) error {
 	rows, want := r.rows()
-	_, err := r.model.Score(ctx, rows, want, policy.Wanted{LogProbs: true}, 1)
+	_, err := r.model.Score(ctx, rows, want, policy.ScoreRequest{LogProbs: true}, 1)
 	return err
 }
 

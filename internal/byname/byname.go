@@ -1,5 +1,5 @@
-// Package byname keeps things by name: it is what the registries of environments,
-// harnesses, filters, metrics and losses have in common.
+// Package byname is a table of entries by name. The registries of environments,
+// harnesses, filters, metrics and losses are built on it.
 package byname
 
 import (
@@ -12,45 +12,44 @@ import (
 	"vagen/internal/nearest"
 )
 
-// Table holds things by name. The zero value is empty and ready, and all methods
+// Table holds entries by name. The zero value is empty and ready, and all methods
 // are safe for concurrent use.
 type Table[T any] struct {
-	mu     sync.RWMutex
-	things map[string]T
+	mu      sync.RWMutex
+	entries map[string]T
 }
 
-// Add puts a thing under a name, and reports false without changing anything
-// when the name is taken: to replace a thing silently would change the runs that
-// name it.
+// Add registers an entry under a name. If the name is taken it changes nothing and
+// returns false: silent replacement would change the runs that use the name.
 func (t *Table[T]) Add(name string, thing T) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, taken := t.things[name]; taken {
+	if _, taken := t.entries[name]; taken {
 		return false
 	}
-	if t.things == nil {
-		t.things = map[string]T{}
+	if t.entries == nil {
+		t.entries = map[string]T{}
 	}
-	t.things[name] = thing
+	t.entries[name] = thing
 	return true
 }
 
-// AddAll puts things under all of their names, for tables that are being filled
-// by those who own them: it replaces what is there.
+// AddAll registers entries under all of their names and replaces existing ones. It is
+// for tables that their owner fills.
 func (t *Table[T]) AddAll(things map[string]T) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.things == nil {
-		t.things = make(map[string]T, len(things))
+	if t.entries == nil {
+		t.entries = make(map[string]T, len(things))
 	}
-	maps.Copy(t.things, things)
+	maps.Copy(t.entries, things)
 }
 
-// Get returns what has a name. For a name that nothing has, the error wraps
-// unknown, and tells the nearest name and all of them.
+// Get returns the entry with a name. If there is none, the error wraps unknown and lists
+// the nearest name and all names.
 func (t *Table[T]) Get(name string, unknown error) (T, error) {
 	t.mu.RLock()
-	thing, ok := t.things[name]
+	thing, ok := t.entries[name]
 	t.mu.RUnlock()
 	if ok {
 		return thing, nil
@@ -63,5 +62,5 @@ func (t *Table[T]) Get(name string, unknown error) (T, error) {
 func (t *Table[T]) Names() []string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return slices.Sorted(maps.Keys(t.things))
+	return slices.Sorted(maps.Keys(t.entries))
 }

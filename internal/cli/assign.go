@@ -7,27 +7,27 @@ import (
 )
 
 // Options reads arguments of the form key=value, with the value in YAML, into a
-// mapping. Dots in a key lead into mappings below.
+// mapping. Dots in a key select nested mappings.
 func Options(args []string) (map[string]any, error) {
 	o := struct {
 		Options map[string]any `yaml:"options"`
 	}{map[string]any{}}
 	for _, arg := range args {
 		if err := settings.Override(&o, "options."+arg); err != nil {
-			return nil, Usagef("%q is no option of the form key=value: %w", arg, err)
+			return nil, Usagef("found %q, must be an option of the form key=value: %w", arg, err)
 		}
 	}
 	return o.Options, nil
 }
 
-// Texts is a flag that may be given several times.
-type Texts []string
+// StringList is a flag that may be given several times.
+type StringList []string
 
 // String implements flag.Value.
-func (t *Texts) String() string { return fmt.Sprint([]string(*t)) }
+func (t *StringList) String() string { return fmt.Sprint([]string(*t)) }
 
 // Set implements flag.Value.
-func (t *Texts) Set(s string) error {
+func (t *StringList) Set(s string) error {
 	*t = append(*t, s)
 	return nil
 }

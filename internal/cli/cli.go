@@ -1,8 +1,8 @@
-// Package cli runs a program made of subcommands: it finds the command, parses
+// Package cli runs a program with subcommands: it finds the command, parses
 // its flags, writes help and turns errors into exit codes.
 //
-// Flags and arguments may come in any order; "--" ends the flags. What a command
-// is asked for goes to Out, everything else to Err, so that output can be piped.
+// Flags and arguments may be in any order; "--" ends the flags. A command's result is
+// written to Out, everything else to Err, so that output can be piped.
 package cli
 
 import (
@@ -21,9 +21,9 @@ import (
 // The exit codes of Main.
 const (
 	OK          = 0
-	Failed      = 1   // what was asked for could not be done
-	Usage       = 2   // the command line, or a file that it names, asks for nothing that can be done
-	Interrupted = 130 // the context was cancelled, as a shell tells of Ctrl-C; 128 more than its number for another Signal
+	Failed      = 1   // the command failed
+	Usage       = 2   // the command line, or a file that it names, is invalid
+	Interrupted = 130 // the context was cancelled by Ctrl-C; for another Signal 128 plus its number
 )
 
 // ErrUsage is wrapped by errors about the command line.
@@ -34,7 +34,7 @@ func Usagef(format string, args ...any) error {
 	return fmt.Errorf("%w%w", hidden{ErrUsage}, fmt.Errorf(format, args...))
 }
 
-// hidden is an error for errors.Is alone, which shows nothing.
+// hidden is an error that errors.Is finds and that has no text.
 type hidden struct{ error }
 
 func (hidden) Error() string   { return "" }
@@ -58,7 +58,7 @@ type Command struct {
 // Run does the work of a command. An error from Usagef is the caller's mistake.
 type Run func(ctx context.Context, c *Call) error
 
-// Streams connect a program with its surroundings.
+// Streams are a program's input, output and environment.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -86,7 +86,7 @@ func Main(ctx context.Context, root *Command, s Streams, args []string) int {
 		}
 		return Interrupted
 	}
-	said := root.Name + ": " // which errors of a library of that name begin with
+	said := root.Name + ": " // errors of a library of that name already have this prefix
 	fmt.Fprintln(s.Err, said+strings.TrimPrefix(err.Error(), said))
 	if errors.Is(err, ErrUsage) {
 		return Usage
@@ -128,10 +128,10 @@ func (c *Command) find(path, name string) (*Command, error) {
 		}
 		names[i] = sub.Name
 	}
-	return nil, Usagef("%s has no command %q%s; there are %s", path, name, nearest.Hint(name, names), strings.Join(names, ", "))
+	return nil, Usagef("%s has no command %q%s; known commands: %s", path, name, nearest.Hint(name, names), strings.Join(names, ", "))
 }
 
-// run parses the flags and does the work.
+// run parses the flags and runs the command.
 func (c *Command) run(ctx context.Context, path string, s Streams, args []string) error {
 	f, work, level := c.flags(path)
 	if slices.ContainsFunc(beforeDashes(args), isHelp) {
@@ -140,22 +140,22 @@ func (c *Command) run(ctx context.Context, path string, s Streams, args []string
 	}
 	args, err := parse(f, args)
 	if err != nil {
-		return Usagef("%s: %s; see %s --help", path, complaint(f, err), path)
+		return Usagef("%s: %s; see %s --help", path, rewordFlagError(f, err), path)
 	}
 	if n := len(args); n < c.Min || c.Max >= 0 && n > c.Max {
-		return Usagef("%s: %d arguments don't fit; the form is: %s", path, n, c.synopsis(path))
+		return Usagef("%s: found %d arguments; usage: %s", path, n, c.synopsis(path))
 	}
 	log := slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: level}))
 	return work(ctx, &Call{Streams: s, Args: args, Log: log})
 }
 
-// flags declares the flags of a command and the ones that all have.
+// flags declares the flags of a command and the common ones.
 func (c *Command) flags(path string) (*flag.FlagSet, Run, *slog.LevelVar) {
 	f := flag.NewFlagSet(path, flag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	work := c.Setup(f)
 	level := new(slog.LevelVar)
-	f.TextVar(level, "log", level, "least `level` of what is logged: debug, info, warn or error")
+	f.TextVar(level, "log", level, "minimum log `level`: debug, info, warn or error")
 	return f, work, level
 }
 
@@ -166,7 +166,7 @@ func beforeDashes(args []string) []string {
 	return args
 }
 
-// parse parses flags wherever they stand and returns the other arguments.
+// parse parses flags at any position and returns the other arguments.
 func parse(f *flag.FlagSet, args []string) ([]string, error) {
 	var rest []string
 	for len(args) > 0 {
@@ -185,8 +185,8 @@ func parse(f *flag.FlagSet, args []string) ([]string, error) {
 	return rest, nil
 }
 
-// complaint is an error of a FlagSet in the words of this package.
-func complaint(f *flag.FlagSet, err error) string {
+// rewordFlagError rewords an error of a FlagSet.
+func rewordFlagError(f *flag.FlagSet, err error) string {
 	text := err.Error()
 	name, unknown := strings.CutPrefix(text, "flag provided but not defined: -")
 	if !unknown {
@@ -198,5 +198,5 @@ func complaint(f *flag.FlagSet, err error) string {
 	if n := nearest.Name(name, names); n != "" {
 		hint = ", did you mean --" + n + "?"
 	}
-	return fmt.Sprintf("there is no flag --%s%s", name, hint)
+	return fmt.Sprintf("unknown flag --%s%s", name, hint)
 }

@@ -19,7 +19,7 @@ func echo() *Command {
 		Name: "echo", Args: "WORD …", About: "Write words.", Min: 1, Max: 3,
 		Setup: func(f *flag.FlagSet) Run {
 			mark := f.String("mark", "!", "`text` to end with")
-			var tags Texts
+			var tags StringList
 			f.Var(&tags, "tag", "`word` in front; may be given again")
 			return func(_ context.Context, c *Call) error {
 				c.Log.Info("echoing")
@@ -81,15 +81,15 @@ func TestLogLevelSilencesLogs(t *testing.T) {
 
 func TestMistakesOnTheCommandLineAreUsageErrors(t *testing.T) {
 	for want, args := range map[string][]string{
-		"prog needs a command":                       {},
-		`did you mean "words"?`:                      {"word"},
-		`prog words has no command "ecko"`:           {"words", "ecko"},
-		"no flag --marc, did you mean --mark?":       {"words", "echo", "a", "--marc", "b"},
-		"prog words echo [flags] WORD …":             {"words", "echo"},
-		"4 arguments don't fit":                      {"words", "echo", "a", "b", "c", "d"},
-		"flag needs an argument: -mark":              {"words", "echo", "a", "--mark"},
-		`invalid value "loud" for flag -log`:         {"words", "echo", "a", "--log", "loud"},
-		`prog has no command "nothing"; there are w`: {"help", "nothing"},
+		"prog needs a command":                             {},
+		`did you mean "words"?`:                            {"word"},
+		`prog words has no command "ecko"`:                 {"words", "ecko"},
+		"unknown flag --marc, did you mean --mark?":        {"words", "echo", "a", "--marc", "b"},
+		"prog words echo [flags] WORD …":                   {"words", "echo"},
+		"found 4 arguments":                                {"words", "echo", "a", "b", "c", "d"},
+		"flag needs an argument: -mark":                    {"words", "echo", "a", "--mark"},
+		`invalid value "loud" for flag -log`:               {"words", "echo", "a", "--log", "loud"},
+		`prog has no command "nothing"; known commands: w`: {"help", "nothing"},
 	} {
 		code, out, errs := call(t.Context(), nil, args...)
 		require.Equal(t, Usage, code, args)

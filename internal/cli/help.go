@@ -46,7 +46,7 @@ func writeHelp(w io.Writer, c *Command, path string) {
 		fmt.Fprint(t, "\nFlags:\n")
 		f.VisitAll(func(g *flag.Flag) { writeFlag(t, g) })
 	}
-	t.Flush() // what fails to write help has nobody to tell
+	t.Flush() // an error of writing help cannot be reported
 }
 
 func writeFlag(w io.Writer, g *flag.Flag) {

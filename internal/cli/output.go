@@ -8,10 +8,10 @@ import (
 	"text/tabwriter"
 )
 
-// JSON writes a value to Out, indented, with characters as they are.
+// JSON writes a value to Out, indented, without escaping of HTML characters.
 func (c *Call) JSON(v any) error {
 	e := json.NewEncoder(c.Out)
-	e.SetEscapeHTML(false) // texts are full of tags
+	e.SetEscapeHTML(false) // model responses contain tags
 	e.SetIndent("", "  ")
 	return e.Encode(v)
 }
@@ -19,7 +19,7 @@ func (c *Call) JSON(v any) error {
 // Table writes rows to Out in aligned columns.
 func (c *Call) Table(rows [][]string) error { return Table(c.Out, rows) }
 
-// Table writes rows in columns that are aligned and two spaces apart.
+// Table writes rows in aligned columns, two spaces apart.
 func Table(w io.Writer, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range rows {

@@ -14,15 +14,14 @@ type Signal syscall.Signal
 // Error implements error.
 func (s Signal) Error() string { return fmt.Sprintf("signal: %v", syscall.Signal(s)) }
 
-// Is makes an error that names the cause of the end, as context.Cause tells it, one of
-// context.Canceled.
+// Is makes the cause, as context.Cause returns it, match context.Canceled.
 func (s Signal) Is(target error) bool { return target == context.Canceled }
 
-// Code is the exit code by which shells tell of the signal.
+// Code is the shells' exit code for the signal.
 func (s Signal) Code() int { return 128 + int(s) }
 
-// UntilSignal returns a context that the first SIGINT or SIGTERM ends, so that work
-// stops in order. The second one ends the program.
+// UntilSignal returns a context that ends at the first SIGINT or SIGTERM, so that work
+// can stop in order. The second signal ends the program.
 func UntilSignal(ctx context.Context) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 1)

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// ContentType is what an HTTP answer in this format says of itself.
+// ContentType is the Content-Type of an HTTP response in this format.
 const ContentType = "text/plain; version=0.0.4; charset=utf-8"
 
-// Writer collects the lines of one answer. The zero value is empty.
+// Writer collects the lines of one response. The zero value is empty.
 type Writer struct{ strings.Builder }
 
 // Family begins a metric: kind is gauge, counter or histogram.
@@ -29,7 +29,7 @@ func (w *Writer) Sample(name, labels string, v float64) {
 	w.WriteString(" " + Number(v) + "\n")
 }
 
-// Number writes a number as the format wants it.
+// Number writes a number in the format's syntax.
 func Number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 // Counter writes a counter without labels.

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// tryLock takes the lock unless it is held elsewhere.
+// tryLock acquires the lock unless it is held elsewhere.
 func tryLock(path string) (unlock func(), held bool, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// tryLock takes the lock unless it is held elsewhere: it opens the file and
-// shares it with nobody.
+// tryLock acquires the lock unless it is held elsewhere: it opens the file without
+// sharing.
 func tryLock(path string) (unlock func(), held bool, err error) {
 	const sharingViolation = syscall.Errno(32)
 	name, err := syscall.UTF16PtrFromString(path)

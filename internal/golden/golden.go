@@ -2,8 +2,8 @@
 //
 // The numbers live in the folder named by the environment variable
 // VAGEN_GOLDEN, else in testdata at the root of the module. A relative
-// VAGEN_GOLDEN is taken from the module's root, so that one setting serves the
-// tests of every package.
+// VAGEN_GOLDEN is relative to the module's root, so that one setting serves the tests of
+// every package.
 package golden
 
 import (
@@ -85,8 +85,8 @@ func (c Case) HasTag(tag string) bool {
 	return false
 }
 
-// Decode unmarshals one field into dst and reports whether the field was there.
-// A field of another shape than dst fails the test.
+// Decode unmarshals one field into dst and reports whether the field exists. A field that
+// does not fit dst fails the test.
 func Decode(t testing.TB, fields map[string]json.RawMessage, name string, dst any) bool {
 	t.Helper()
 	raw, ok := fields[name]
@@ -99,7 +99,7 @@ func Decode(t testing.TB, fields map[string]json.RawMessage, name string, dst an
 	return true
 }
 
-// Need is Decode for a field that must be there.
+// Need is Decode for a field that must exist.
 func Need(t testing.TB, fields map[string]json.RawMessage, name string, dst any) {
 	t.Helper()
 	if !Decode(t, fields, name, dst) {

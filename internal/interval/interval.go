@@ -1,4 +1,4 @@
-// Package interval states how sure a mean or a share of a sample is.
+// Package interval computes confidence intervals of means and shares.
 package interval
 
 import (
@@ -9,24 +9,23 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Level is the probability with which the intervals of this package hold what they
-// estimate.
+// Level is the confidence level of this package's intervals.
 const Level = 0.95
 
-// Estimate is a figure with its interval. Low and High are NaN where the sample
-// says nothing of them, Mean where it is empty.
+// Estimate is a figure with its confidence interval. Low and High are NaN if the sample
+// does not determine them, Mean if it is empty.
 type Estimate struct {
 	Mean, Low, High float64
 	N               int // size of the sample
 }
 
 // Share is the share of successes in n trials, with Wilson's score interval (1927),
-// which holds its level also for few trials and shares near 0 and 1:
+// which keeps its level also for few trials and shares near 0 and 1:
 //
 //	(p + z²/2n ± z·√(p(1−p)/n + z²/4n²)) / (1 + z²/n)
 func Share(successes, n int) Estimate {
 	if n == 0 {
-		return nothing
+		return unknown
 	}
 	z := distuv.UnitNormal.Quantile(0.5 + Level/2)
 	p, m := float64(successes)/float64(n), float64(n)
@@ -35,15 +34,15 @@ func Share(successes, n int) Estimate {
 	return Estimate{Mean: p, Low: max(0, (mid-half)/scale), High: min(1, (mid+half)/scale), N: n}
 }
 
-var nothing = Estimate{Mean: math.NaN(), Low: math.NaN(), High: math.NaN()}
+var unknown = Estimate{Mean: math.NaN(), Low: math.NaN(), High: math.NaN()}
 
-// Mean is the mean of a sample with Student's interval: mean ± t·s/√n, s being the
-// standard deviation with n−1 below the sum and t that of n−1 degrees of freedom.
-// One number alone has no interval. Sums are taken in the order of xs.
+// Mean is the mean of a sample with Student's interval: mean ± t·s/√n, where s is the
+// standard deviation with divisor n−1 and t has n−1 degrees of freedom. A single number
+// has no interval. Sums are computed in the order of xs.
 func Mean(xs []float64) Estimate {
 	n := float64(len(xs))
 	if n == 0 {
-		return nothing
+		return unknown
 	}
 	var sum, squares float64
 	for _, x := range xs {
@@ -61,7 +60,7 @@ func Mean(xs []float64) Estimate {
 	return Estimate{Mean: mean, Low: mean - half, High: mean + half, N: len(xs)}
 }
 
-// MarshalJSON writes null for what is not known.
+// MarshalJSON writes null for NaN.
 func (e Estimate) MarshalJSON() ([]byte, error) {
 	known := func(x float64) *float64 {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
@@ -88,7 +87,7 @@ func (e Estimate) String() string {
 	return fmt.Sprintf("%s [%s, %s]", digits(e.Mean), digits(e.Low), digits(e.High))
 }
 
-// digits shows three digits of small numbers, and all before the point of large ones.
+// digits formats three significant digits, and all integer digits of large numbers.
 func digits(x float64) string {
 	switch a := math.Abs(x); {
 	case a >= 100:

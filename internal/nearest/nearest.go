@@ -27,8 +27,8 @@ func Hint(name string, known []string) string {
 	return ""
 }
 
-// distance is the Levenshtein distance in characters. Names are cut to 64
-// characters: longer ones come from bad input, not from a slip of the hand.
+// distance is the Levenshtein distance in characters. Names are truncated to 64
+// characters: longer ones are bad input, not misspellings.
 func distance(a, b string) int {
 	x, y := clip(a), clip(b)
 	row := make([]int, len(y)+1)

@@ -3,6 +3,6 @@
 // SeedSequence), numpy's legacy RandomState and the random module of the Python
 // standard library (both MT19937).
 //
-// The streams exist so that a seed names the same level here and there. Draws of
-// this library's own come from package rng.
+// With these streams a seed gives the same level here and in the Python environments.
+// This library's own draws use package rng.
 package numpyrand

@@ -46,7 +46,7 @@ func (g *PCG64) step() {
 	g.hi, _ = bits.Add64(hi, g.incHi, carry)
 }
 
-// Uint64 returns the next 64 bits. It leaves a half kept by Uint32 alone.
+// Uint64 returns the next 64 bits. It does not use a half kept by Uint32.
 func (g *PCG64) Uint64() uint64 {
 	g.step()
 	return bits.RotateLeft64(g.hi^g.lo, -int(g.hi>>58))

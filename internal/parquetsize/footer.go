@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// Footer walks over the description at the end of a file, before anything is made
-// of it: lists that say they are longer than what follows are refused.
+// Footer checks the footer of a file before it is decoded: lists that claim to be longer
+// than the remaining data are errors.
 func Footer(r io.ReaderAt, size int64) error {
 	var tail [8]byte
 	if size < int64(len(tail)) {
@@ -26,13 +26,13 @@ func Footer(r io.ReaderAt, size int64) error {
 		return err
 	}
 	w := walker{data: raw}
-	if w.record(0); w.err != nil {
+	if w.structFields(0); w.err != nil {
 		return fmt.Errorf("%w: footer: %w", ErrSize, w.err)
 	}
 	return nil
 }
 
-// walker goes over Thrift's compact protocol.
+// walker walks over Thrift's compact protocol.
 type walker struct {
 	data []byte
 	err  error
@@ -66,7 +66,7 @@ func (w *walker) fail(format string, args ...any) {
 
 func (w *walker) take(n uint64) {
 	if n > uint64(len(w.data)) {
-		w.fail("%d bytes of %d", n, len(w.data))
+		w.fail("%d bytes needed, %d left", n, len(w.data))
 		return
 	}
 	w.data = w.data[n:]
@@ -75,7 +75,7 @@ func (w *walker) take(n uint64) {
 func (w *walker) uvarint() uint64 {
 	x, n := binary.Uvarint(w.data)
 	if n <= 0 {
-		w.fail("a number is cut")
+		w.fail("a number is truncated")
 		return 0
 	}
 	w.data = w.data[n:]
@@ -84,7 +84,7 @@ func (w *walker) uvarint() uint64 {
 
 func (w *walker) byte() byte {
 	if len(w.data) == 0 {
-		w.fail("it ends early")
+		w.fail("the data is truncated")
 		return kindStop
 	}
 	b := w.data[0]
@@ -92,26 +92,26 @@ func (w *walker) byte() byte {
 	return b
 }
 
-// record goes over the fields of a struct.
-func (w *walker) record(depth int) {
+// structFields walks over the fields of a struct.
+func (w *walker) structFields(depth int) {
 	for w.err == nil {
 		head := w.byte()
 		if head == kindStop {
 			return
 		}
-		if head>>4 == 0 { // the number of the field follows
+		if head>>4 == 0 { // the field number follows
 			w.uvarint()
 		}
-		if kind := head & 15; kind != kindTrue && kind != kindFalse { // which have no bytes of their own
+		if kind := head & 15; kind != kindTrue && kind != kindFalse { // booleans have no data bytes
 			w.value(kind, depth+1)
 		}
 	}
 }
 
-// value goes over a value.
+// value walks over a value.
 func (w *walker) value(kind byte, depth int) {
 	if depth > maxDepth {
-		w.fail("more than %d values inside each other", maxDepth)
+		w.fail("values nested more than %d deep", maxDepth)
 		return
 	}
 	switch kind {
@@ -136,16 +136,16 @@ func (w *walker) value(kind byte, depth int) {
 			w.items(n, depth, kinds>>4, kinds&15)
 		}
 	case kindStruct:
-		w.record(depth)
+		w.structFields(depth)
 	default:
 		w.fail("a value of the unknown kind %d", kind)
 	}
 }
 
-// items goes over the items of a list or a map, each of which has a byte at least.
+// items walks over the items of a list or a map, each of at least one byte.
 func (w *walker) items(n uint64, depth int, kinds ...byte) {
 	if n > uint64(len(w.data)) {
-		w.fail("a list of %d in %d bytes", n, len(w.data))
+		w.fail("a list of %d items in %d bytes", n, len(w.data))
 		return
 	}
 	for range n {

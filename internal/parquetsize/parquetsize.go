@@ -1,6 +1,6 @@
-// Package parquetsize holds what a parquet file says of its sizes against the file
-// itself, before a reader believes it: headers of a few bytes may promise pages of
-// gigabytes, for which memory is taken first and looked at later.
+// Package parquetsize compares the sizes declared in a parquet file with the file itself
+// before a reader trusts them: headers of a few bytes may declare pages of gigabytes, for
+// which the reader would allocate memory before it looks at the data.
 package parquetsize
 
 import (
@@ -15,21 +15,21 @@ import (
 )
 
 // ErrSize is wrapped by the errors of Check.
-var ErrSize = errors.New("sizes make no sense")
+var ErrSize = errors.New("inconsistent sizes")
 
-// Bounds on what a file of some size may unfold to.
+// Limits on the decompressed size of a file.
 const (
-	// least is granted to every file.
+	// least is allowed for every file.
 	least = 8 << 20
-	// ratio bounds bytes, and values, by the bytes of the file. A table of one
-	// number over and over may be smaller, no file that is worth reading is.
+	// ratio limits bytes, and values, relative to the bytes of the file. A table of one
+	// repeated number may exceed it, but no useful file does.
 	ratio = 2048
 )
 
-// Check walks over the headers of all pages, without reading them. It returns an
-// error if a page reaches beyond its column, if values are more or fewer than the
-// footer says, or if the file would unfold to more than 8 MiB and 2048 times its own
-// size, in all or in values of one column.
+// Check walks over the headers of all pages, without reading them. It returns an error
+// if a page reaches beyond its column, if the number of values differs from the footer's,
+// or if the decompressed size, in all or in values of one column, exceeds both 8 MiB and
+// 2048 times the file's size.
 func Check(f *parquet.File, r io.ReaderAt, size int64) error {
 	most := least + ratio*size
 	var bytes int64
@@ -47,7 +47,7 @@ func Check(f *parquet.File, r io.ReaderAt, size int64) error {
 				return fmt.Errorf("%w: row group %d, column %d: %w", ErrSize, g, c, err)
 			}
 			if bytes += unfolded; bytes > most {
-				return fmt.Errorf("%w: a file of %d bytes unfolds to %d or more", ErrSize, size, bytes)
+				return fmt.Errorf("%w: a file of %d bytes decompresses to %d or more", ErrSize, size, bytes)
 			}
 		}
 	}
@@ -57,7 +57,7 @@ func Check(f *parquet.File, r io.ReaderAt, size int64) error {
 	return nil
 }
 
-// chunk walks over the pages of one column and returns what they unfold to.
+// chunk walks over the pages of one column and returns their decompressed size.
 func chunk(m *format.ColumnMetaData, r io.ReaderAt, size, most int64) (unfolded int64, err error) {
 	at := m.DataPageOffset
 	if d := m.DictionaryPageOffset; d > 0 && d < at {
@@ -67,7 +67,7 @@ func chunk(m *format.ColumnMetaData, r io.ReaderAt, size, most int64) (unfolded 
 		return 0, fmt.Errorf("%d values in a file of %d bytes", m.NumValues, size)
 	}
 	if at < 0 || m.TotalCompressedSize < 0 || at > size || m.TotalCompressedSize > size-at {
-		return 0, fmt.Errorf("%d bytes at %d of %d", m.TotalCompressedSize, at, size)
+		return 0, fmt.Errorf("column of %d bytes at offset %d of a file of %d", m.TotalCompressedSize, at, size)
 	}
 	end := at + m.TotalCompressedSize
 	var values int64
@@ -78,7 +78,7 @@ func chunk(m *format.ColumnMetaData, r io.ReaderAt, size, most int64) (unfolded 
 		}
 		at += n
 		if h.CompressedPageSize < 0 || int64(h.CompressedPageSize) > end-at || h.UncompressedPageSize < 0 {
-			return 0, fmt.Errorf("page at %d: %d bytes, %d unfolded, of %d in the column", at, h.CompressedPageSize, h.UncompressedPageSize, end-at)
+			return 0, fmt.Errorf("page at %d: %d bytes, %d decompressed, of %d left in the column", at, h.CompressedPageSize, h.UncompressedPageSize, end-at)
 		}
 		count := countOf(h)
 		if count < 0 || count > most {
@@ -91,7 +91,7 @@ func chunk(m *format.ColumnMetaData, r io.ReaderAt, size, most int64) (unfolded 
 			return 0, fmt.Errorf("page at %d: %w", at, err)
 		}
 		if unfolded += int64(h.UncompressedPageSize) + count; unfolded > most {
-			return 0, fmt.Errorf("a file of %d bytes unfolds to %d or more", size, unfolded)
+			return 0, fmt.Errorf("a file of %d bytes decompresses to %d or more", size, unfolded)
 		}
 		at += int64(h.CompressedPageSize)
 	}
@@ -103,8 +103,8 @@ func chunk(m *format.ColumnMetaData, r io.ReaderAt, size, most int64) (unfolded 
 
 // header reads the header of a page and returns its length, too.
 func header(r io.ReaderAt, at, end int64) (*format.PageHeader, int64, error) {
-	for longest := 1 << 12; ; longest *= 16 { // headers have values in them, as statistics
-		raw, err := some(r, at, end, longest)
+	for longest := 1 << 12; ; longest *= 16 { // headers contain values, as statistics
+		raw, err := readSome(r, at, end, longest)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -119,7 +119,7 @@ func header(r io.ReaderAt, at, end int64) (*format.PageHeader, int64, error) {
 	}
 }
 
-// countOf is how many values a page holds.
+// countOf returns the number of values in a page.
 func countOf(h *format.PageHeader) int64 {
 	switch {
 	case h.DataPageHeader.Valid:
@@ -138,7 +138,7 @@ func countOf(h *format.PageHeader) int64 {
 	return 0
 }
 
-// content holds the sizes that compressed data has in itself against the header's.
+// content compares the size stored in compressed data with the page header's.
 func content(r io.ReaderAt, at int64, h *format.PageHeader, codec format.CompressionCodec) error {
 	end := at + int64(h.CompressedPageSize)
 	if h.DataPageHeaderV2.Valid {
@@ -154,31 +154,31 @@ func content(r io.ReaderAt, at int64, h *format.PageHeader, codec format.Compres
 	want := uint64(h.UncompressedPageSize)
 	switch codec {
 	case format.Snappy:
-		data, err := some(r, at, end, binary.MaxVarintLen64)
+		data, err := readSome(r, at, end, binary.MaxVarintLen64)
 		if err != nil {
 			return err
 		}
 		if size, k := binary.Uvarint(data); k <= 0 || size > want {
-			return fmt.Errorf("it says that it unfolds to %d bytes, its header %d", size, want)
+			return fmt.Errorf("compressed data declares %d bytes, the page header %d", size, want)
 		}
 	case format.Zstd:
 		size, err := zstdSize(r, at, end)
 		if err != nil {
 			return err
 		}
-		// The last bound of a block is reached by few: encoders may end them sooner.
+		// The size of a zstd block is an upper limit: encoders may use less.
 		if size > 4*want+least {
-			return fmt.Errorf("it may unfold to %d bytes, its header says %d", size, want)
+			return fmt.Errorf("compressed data allows at most %d bytes, the page header declares %d", size, want)
 		}
 	case format.Lz4, format.Lz4Raw:
-		// parquet-go 0.32 reads other numbers from such pages than pyarrow wrote.
-		return errors.New("it is compressed with LZ4, which is not read reliably; zstd, snappy, gzip, brotli and none are")
+		// parquet-go 0.32 reads such pages of pyarrow wrongly.
+		return errors.New("compression is LZ4, must be zstd, snappy, gzip, brotli or none: LZ4 is not read reliably")
 	}
 	return nil
 }
 
-// some reads up to n bytes.
-func some(r io.ReaderAt, at, end int64, n int) ([]byte, error) {
+// readSome reads up to n bytes.
+func readSome(r io.ReaderAt, at, end int64, n int) ([]byte, error) {
 	raw := make([]byte, min(int64(n), end-at))
 	if _, err := r.ReadAt(raw, at); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
@@ -186,16 +186,16 @@ func some(r io.ReaderAt, at, end int64, n int) ([]byte, error) {
 	return raw, nil
 }
 
-// zstdSize walks over the blocks of one zstd frame (RFC 8878) and returns the most
-// that it may unfold to.
+// zstdSize walks over the blocks of one zstd frame (RFC 8878) and returns its largest
+// possible decompressed size.
 func zstdSize(r io.ReaderAt, at, end int64) (size uint64, err error) {
 	const magic, longestBlock = 0xFD2FB528, 128 << 10
-	data, err := some(r, at, end, 18)
+	data, err := readSome(r, at, end, 18)
 	if err != nil {
 		return 0, err
 	}
 	if len(data) < 5 || binary.LittleEndian.Uint32(data) != magic {
-		return 0, errors.New("it is no zstd frame")
+		return 0, errors.New("not a zstd frame")
 	}
 	descriptor := data[4]
 	single, checksum := descriptor>>5&1 == 1, descriptor>>2&1 == 1
@@ -208,7 +208,7 @@ func zstdSize(r io.ReaderAt, at, end int64) (size uint64, err error) {
 		length = 1
 	}
 	if n+length > len(data) {
-		return 0, errors.New("its zstd frame is cut")
+		return 0, errors.New("the zstd frame is truncated")
 	}
 	var raw [8]byte
 	copy(raw[:], data[n:n+length])
@@ -218,21 +218,21 @@ func zstdSize(r io.ReaderAt, at, end int64) (size uint64, err error) {
 	}
 	at += int64(n + length)
 	for last := false; !last; {
-		data, err := some(r, at, end, 3)
+		data, err := readSome(r, at, end, 3)
 		if err != nil {
 			return 0, err
 		}
 		if len(data) < 3 {
-			return 0, errors.New("its zstd frame is cut")
+			return 0, errors.New("the zstd frame is truncated")
 		}
 		block := uint64(data[0]) | uint64(data[1])<<8 | uint64(data[2])<<16
 		at += 3
 		last = block&1 == 1
 		switch stored := block >> 3; block >> 1 & 3 {
-		case 0: // as it is
+		case 0: // uncompressed
 			size += stored
 			at += int64(stored)
-		case 1: // one byte again and again
+		case 1: // one repeated byte
 			size += stored
 			at++
 		default:
@@ -244,7 +244,7 @@ func zstdSize(r io.ReaderAt, at, end int64) (size uint64, err error) {
 		at += 4
 	}
 	if at != end {
-		return 0, fmt.Errorf("its zstd frame ends at %d of %d", at, end)
+		return 0, fmt.Errorf("the zstd frame ends at %d, the page at %d", at, end)
 	}
 	return max(size, declared), nil
 }

@@ -72,14 +72,14 @@ func TestFootersThatPromiseMoreThanFollowsAreRefused(t *testing.T) {
 	footer := func(raw []byte) error { return parquetsize.Footer(bytes.NewReader(raw), int64(len(raw))) }
 	require.NoError(t, footer(file(0x15, 2, 0x19, 0x1c, 0, 0)))
 	for says, raw := range map[string][]byte{
-		"a list of 268435455 in 1 bytes": file(0x19, 0xfc, 0xff, 0xff, 0xff, 0x7f, 0),
-		"16383 bytes of 1":               file(0x18, 0xff, 0x7f, 0),
-		"it ends early":                  file(0x15, 2),
-		"a number is cut":                file(0x15, 0xff),
-		"the unknown kind 14":            file(0x1e, 0),
-		"more than 32 values":            file(bytes.Repeat([]byte{0x1c}, 200)...),
-		"a footer of 1000000 bytes":      append([]byte("PAR1\x40\x42\x0f\x00"), "PAR1"...),
-		"a file of 3 bytes":              []byte("PAR"),
+		"a list of 268435455 items in 1 bytes": file(0x19, 0xfc, 0xff, 0xff, 0xff, 0x7f, 0),
+		"16383 bytes needed, 1 left":           file(0x18, 0xff, 0x7f, 0),
+		"the data is truncated":                file(0x15, 2),
+		"a number is truncated":                file(0x15, 0xff),
+		"the unknown kind 14":                  file(0x1e, 0),
+		"more than 32 deep":                    file(bytes.Repeat([]byte{0x1c}, 200)...),
+		"a footer of 1000000 bytes":            append([]byte("PAR1\x40\x42\x0f\x00"), "PAR1"...),
+		"a file of 3 bytes":                    []byte("PAR"),
 	} {
 		require.ErrorIs(t, footer(raw), parquetsize.ErrSize)
 		require.ErrorContains(t, footer(raw), says)

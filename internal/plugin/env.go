@@ -9,31 +9,32 @@ import (
 // set to other than "", "0" or "false".
 const AllowTF32 = "VAGEN_TF32"
 
-// gpuFlags are defaults of XLA on a GPU, by the flags' names, measured on an
-// H100 with a Llama of 135 million parameters (8 rows of 256 tokens).
+// gpuFlags are defaults for XLA's flags on a GPU, measured on an H100 with a Llama of
+// 135 million parameters (8 rows of 256 tokens).
 var gpuFlags = []struct{ name, value string }{
-	// Trying out kernels made the first step of training wait for 45 s instead of
-	// 2 s, and of writing 28 s instead of 4 s. No step was faster for it. Besides,
-	// what is chosen by a stopwatch differs from run to run.
+	// No autotuning. With it the first training step took 45 s instead of 2 s, and the
+	// first generation 28 s instead of 4 s, and no step became faster. Besides, a choice
+	// by measured time differs from run to run.
 	{"xla_gpu_autotune_level", "0"},
-	// Two runs of the same seed differed after one step without it, and were equal
-	// with it. Steps took as long, within what they differ by anyway.
+	// Deterministic operations. Without this flag two runs of the same seed differed
+	// after one step; with it they were equal. The time per step did not change exceeds
+	// its variation.
 	{"xla_gpu_deterministic_ops", "true"},
-	// Triton's matrix products take no notice of the switch for TF32.
+	// Triton's matrix products ignore the switch for TF32.
 	{"xla_gpu_enable_triton_gemm", "false"},
 }
 
-// PrepareEnv sets, where the user has not, the environment that XLA reads when a
-// plugin starts. It is too late for malloc's variables.
+// PrepareEnv sets the environment variables that XLA reads when a plugin starts,
+// unless the user has set them. At that time it is too late for malloc's variables.
 func PrepareEnv(p Plugin, kind Kind) {
-	// go-xla's check of a CUDA plugin points XLA to a folder of its author's
-	// machine, and takes any plugin under a folder named after NVIDIA for one.
+	// go-xla's check of a CUDA plugin directs XLA to a folder that exists only on its
+	// author's machine, for every plugin under a folder named after NVIDIA.
 	setDefault("GOPJRT_CUDA_CHECKS", "0")
 	if kind != CUDA {
 		return
 	}
-	// NVIDIA's libraries use TF32 unless told otherwise, which moves log-probs by
-	// 0.01: float32 is to mean float32, as it does for PyTorch.
+	// NVIDIA's libraries use TF32 by default, which changes log-probs by 0.01. Disable
+	// it, as PyTorch does, so that float32 means float32.
 	if !switchedOn(AllowTF32) {
 		setDefault("NVIDIA_TF32_OVERRIDE", "0")
 	}
@@ -56,7 +57,7 @@ func setDefault(name, value string) {
 	}
 }
 
-// switchedOn reports whether a variable is set to something that means yes.
+// switchedOn reports whether a variable is set to other than "", "0" or "false".
 func switchedOn(name string) bool {
 	switch strings.ToLower(os.Getenv(name)) {
 	case "", "0", "false":

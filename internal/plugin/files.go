@@ -7,7 +7,7 @@ import (
 	"runtime"
 )
 
-// writeSynced creates a file with what r holds and forces it to the disk.
+// writeSynced creates a file with the content of r and syncs it.
 func writeSynced(path string, r io.Reader) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -26,7 +26,7 @@ func writeSynced(path string, r io.Reader) error {
 	return f.Close()
 }
 
-// syncDir makes renames in a folder last. Windows cannot and need not do that.
+// syncDir makes renames in a folder durable. Windows does not support or need it.
 func syncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil

@@ -69,7 +69,7 @@ func unset(t *testing.T, name string) {
 // newTest is a setup for linux/amd64 with the sources given.
 func newTest(log *slog.Logger, list ...source) *setup {
 	s := newSetup(CPU, log)
-	s.goos, s.goarch, s.sources, s.limit = "linux", "amd64", list, time.Minute
+	s.goos, s.goarch, s.sources, s.timeout = "linux", "amd64", list, time.Minute
 	return s
 }
 

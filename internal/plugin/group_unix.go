@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// endWithChildren makes the end of a command's context end what it started,
-// too: what is called python is often a script that starts another.
-func endWithChildren(cmd *exec.Cmd) {
+// killChildrenOnCancel makes cancellation of a command's context also kill its child
+// processes: "python" is often a script that starts another program.
+func killChildrenOnCancel(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }

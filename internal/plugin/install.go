@@ -14,28 +14,28 @@ import (
 	"vagen/internal/filelock"
 )
 
-// setup is one search, and perhaps one installation.
+// setup is one search and, if necessary, one installation.
 type setup struct {
 	kind         Kind
 	goos, goarch string
 	ldConf       string        // the linker's configuration
 	sources      []source      // where to get a plugin, first choice first
-	limit        time.Duration // for the whole installation
+	timeout      time.Duration // for the whole installation
 	log          *slog.Logger
 }
 
 // source is one place to get a plugin from.
 type source struct {
 	name string
-	// fetch gets a plugin, using the folder stage as it likes, and unpacks it in
-	// stage/out, which is laid out like the user's folder.
+	// fetch gets a plugin and unpacks it in stage/out, which has the layout of the
+	// user's folder. It may use the folder stage for temporary files.
 	fetch func(ctx context.Context, s *setup, stage string) (fetched, error)
 }
 
 // fetched is a plugin unpacked in a stage.
 type fetched struct {
 	plugin string // where it is, relative to stage/out
-	source string // for the sidecar: what it is, one line
+	source string // a one-line description for the sidecar
 }
 
 const (
@@ -51,32 +51,32 @@ func (s *setup) ensure(ctx context.Context) (Plugin, error) {
 		return p, err
 	}
 	missing := err
-	if env, ok := forbidden(); ok {
-		return Plugin{}, fmt.Errorf("%w, and $%s forbids installing one", missing, env)
+	if env, ok := installDisabledBy(); ok {
+		return Plugin{}, fmt.Errorf("%w; installing one is disabled by $%s", missing, env)
 	}
 	if len(s.sources) == 0 {
-		return Plugin{}, fmt.Errorf("%w, and none is known for %s/%s", missing, s.goos, s.goarch)
+		return Plugin{}, fmt.Errorf("%w; no plugin is available for %s/%s", missing, s.goos, s.goarch)
 	}
 	if s.kind == CUDA && !hasGPU() {
-		return Plugin{}, fmt.Errorf("%w, and this machine shows no NVIDIA GPU to install one for", missing)
+		return Plugin{}, fmt.Errorf("%w; not installed because no NVIDIA GPU was found", missing)
 	}
 	dir, err := userDir()
 	if err != nil {
-		return Plugin{}, fmt.Errorf("%w, and none can be installed: %w", missing, err)
+		return Plugin{}, fmt.Errorf("%w; it cannot be installed: %w", missing, err)
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, s.limit, fmt.Errorf("gave up after %v", s.limit))
+	limited, cancel := context.WithTimeoutCause(ctx, s.timeout, fmt.Errorf("gave up after %v", s.timeout))
 	defer cancel()
 	p, err = s.install(limited, dir)
 	switch {
 	case err == nil || errors.Is(err, ErrCorrupt):
 		return p, err
-	case ctx.Err() != nil: // the caller's doing, and no statement about plugins
+	case ctx.Err() != nil: // cancelled by the caller
 		return Plugin{}, fmt.Errorf("plugin: installing was stopped: %w", context.Cause(ctx))
 	}
-	return Plugin{}, fmt.Errorf("%w, and installing one failed: %w", missing, err)
+	return Plugin{}, fmt.Errorf("%w; installation failed: %w", missing, err)
 }
 
-// hasGPU guesses whether there is an NVIDIA GPU, before gigabytes are fetched.
+// hasGPU reports whether there seems to be an NVIDIA GPU, to avoid a useless download of gigabytes.
 func hasGPU() bool {
 	for _, pattern := range []string{"/dev/nvidia*", "/dev/dxg"} {
 		if found, _ := filepath.Glob(pattern); len(found) > 0 {
@@ -87,7 +87,7 @@ func hasGPU() bool {
 	return err == nil
 }
 
-// install puts a plugin into dir while no other process does.
+// install puts a plugin into dir under a lock between processes.
 func (s *setup) install(ctx context.Context, dir string) (Plugin, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return Plugin{}, err
@@ -100,33 +100,33 @@ func (s *setup) install(ctx context.Context, dir string) (Plugin, error) {
 	}
 	defer unlock()
 	if p, err := s.find(ctx); !errors.Is(err, ErrMissing) {
-		return p, err // another process was faster
+		return p, err // another process installed it meanwhile
 	}
-	sweep(dir)
+	removeLeftovers(dir)
 	var problems []error
 	for _, src := range s.sources {
-		s.log.Info("fetching the XLA plugin, this once", "kind", string(s.kind), "from", src.name, "into", dir)
-		p, err := s.attempt(ctx, src, dir)
+		s.log.Info("installing the XLA plugin", "kind", string(s.kind), "from", src.name, "into", dir)
+		p, err := s.installFrom(ctx, src, dir)
 		if err == nil {
-			s.log.Info("installed the XLA plugin; later runs work offline",
+			s.log.Info("XLA plugin installed",
 				"file", p.Path, "sha256", p.SHA256, "source", p.Source)
 			return p, nil
 		}
 		problems = append(problems, fmt.Errorf("%s: %w", src.name, err))
-		s.log.Debug("no XLA plugin from here", "from", src.name, "error", err.Error())
+		s.log.Debug("XLA plugin source failed", "from", src.name, "error", err.Error())
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return Plugin{}, several(problems)
+	return Plugin{}, joinedErrors(problems)
 }
 
-// several are errors told on one line, as a log needs them.
-type several []error
+// joinedErrors joins errors on one line, for logs.
+type joinedErrors []error
 
-func (s several) Unwrap() []error { return s }
+func (s joinedErrors) Unwrap() []error { return s }
 
-func (s several) Error() string {
+func (s joinedErrors) Error() string {
 	var b strings.Builder
 	for i, err := range s {
 		if i > 0 {
@@ -137,9 +137,9 @@ func (s several) Error() string {
 	return b.String()
 }
 
-// sweep removes what processes left that were killed while installing. The
-// folder is locked, so none of it is in use.
-func sweep(dir string) {
+// removeLeftovers removes the temporary folders of processes that were killed while installing.
+// The folder is locked, so none of them is in use.
+func removeLeftovers(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), stagePrefix) {
@@ -148,8 +148,8 @@ func sweep(dir string) {
 	}
 }
 
-// attempt gets the plugin from one source, checks it and moves it into dir.
-func (s *setup) attempt(ctx context.Context, src source, dir string) (Plugin, error) {
+// installFrom fetches the plugin from one source, checks it and moves it into dir.
+func (s *setup) installFrom(ctx context.Context, src source, dir string) (Plugin, error) {
 	stage, err := os.MkdirTemp(dir, stagePrefix+"*")
 	if err != nil {
 		return Plugin{}, err
@@ -163,7 +163,7 @@ func (s *setup) attempt(ctx context.Context, src source, dir string) (Plugin, er
 	if err != nil {
 		return Plugin{}, err
 	}
-	p, err := s.seal(ctx, filepath.Join(out, got.plugin), got.source)
+	p, err := s.verifyAndRecord(ctx, filepath.Join(out, got.plugin), got.source)
 	if err != nil {
 		return Plugin{}, err
 	}
@@ -174,8 +174,8 @@ func (s *setup) attempt(ctx context.Context, src source, dir string) (Plugin, er
 	return p, nil
 }
 
-// seal checks a fresh plugin, forces it to the disk and writes its sidecar.
-func (s *setup) seal(ctx context.Context, file, source string) (Plugin, error) {
+// verifyAndRecord checks a new plugin, syncs it and writes its sidecar.
+func (s *setup) verifyAndRecord(ctx context.Context, file, source string) (Plugin, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return Plugin{}, err
@@ -186,10 +186,10 @@ func (s *setup) seal(ctx context.Context, file, source string) (Plugin, error) {
 		return Plugin{}, err
 	}
 	if err := checkFormat(f, info.Size(), s.goos, s.goarch); err != nil {
-		return Plugin{}, fmt.Errorf("it is not a whole shared library for %s/%s: %w", s.goos, s.goarch, err)
+		return Plugin{}, fmt.Errorf("not a complete shared library for %s/%s: %w", s.goos, s.goarch, err)
 	}
-	if lacks := unmet(ctx, file); lacks != "" {
-		return Plugin{}, fmt.Errorf("it needs what this system lacks: %s", lacks)
+	if lacks := missingLibraries(ctx, file); lacks != "" {
+		return Plugin{}, fmt.Errorf("missing libraries or symbols on this system: %s", lacks)
 	}
 	p := Plugin{Size: info.Size(), Source: source}
 	if p.SHA256, err = hash(ctx, f); err != nil {
@@ -205,9 +205,9 @@ func (s *setup) seal(ctx context.Context, file, source string) (Plugin, error) {
 	return p, writeSynced(file+recordSuffix, strings.NewReader(rec.text(filepath.Base(file))))
 }
 
-// unmet asks the dynamic loader for libraries and symbol versions that the
-// plugin needs and the system does not have. Without ldd it finds nothing.
-func unmet(ctx context.Context, file string) string {
+// missingLibraries uses the dynamic loader to list libraries and symbol versions that the plugin
+// needs and the system does not have. Without ldd it returns "".
+func missingLibraries(ctx context.Context, file string) string {
 	ldd, err := exec.LookPath("ldd")
 	if err != nil {
 		return ""
@@ -224,9 +224,9 @@ func unmet(ctx context.Context, file string) string {
 	return strings.Join(lacks, "; ")
 }
 
-// publish renames everything in out into dir: licences first, the plugin next
-// and its sidecar last, so that being killed in between leaves no sidecar beside
-// a plugin that it does not describe.
+// publish renames everything in out into dir: first licences, then the plugin, then
+// its sidecar. If the process is killed in between, no sidecar describes another
+// plugin.
 func publish(out, dir string) error {
 	entries, err := os.ReadDir(out)
 	if err != nil {
@@ -247,7 +247,7 @@ func publish(out, dir string) error {
 		}
 		if e.IsDir() {
 			if _, err := os.Lstat(to); err == nil {
-				return fmt.Errorf("%s is in the way and holds no plugin; move it away or delete it", to)
+				return fmt.Errorf("%s exists and is not a plugin; move or delete it", to)
 			}
 		}
 		if !strings.HasSuffix(to, recordSuffix) {

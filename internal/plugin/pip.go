@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// download has pip fetch wheels into the stage and returns their files in the
-// same order, each with the SHA-256 that is pinned. Where pip looks is for the
-// user's configuration of pip to say.
+// download runs pip to fetch wheels into the stage and returns their files in the same
+// order, each with the pinned SHA-256. The index is the one in the user's pip
+// configuration.
 func download(ctx context.Context, stage string, wheels ...wheel) ([]string, error) {
 	pip, err := findPip(ctx, stage)
 	if err != nil {
@@ -29,7 +29,7 @@ func download(ctx context.Context, stage string, wheels ...wheel) ([]string, err
 	if err := os.WriteFile(list, []byte(text.String()), 0o644); err != nil {
 		return nil, err
 	}
-	// One retry: pip's own five would keep a machine without network for long.
+	// One retry: pip's default of five takes long without network.
 	_, err = run(ctx, stage, append(pip, "download", "--quiet", "--no-input", "--disable-pip-version-check",
 		"--retries", "1", "--no-deps", "--only-binary=:all:", "--require-hashes", "--dest", dir, "-r", list)...)
 	if err != nil {
@@ -66,15 +66,15 @@ func findPip(ctx context.Context, stage string) ([]string, error) {
 		}
 	}
 	if len(problems) == 0 {
-		return nil, errors.New("neither python3, python, pip3 nor pip is in $PATH")
+		return nil, errors.New("no pip found: python3, python, pip3 and pip are missing in $PATH")
 	}
-	return nil, fmt.Errorf("no pip that works: %w", several(problems))
+	return nil, fmt.Errorf("no working pip: %w", joinedErrors(problems))
 }
 
-// run runs a command in the stage, which also takes its temporary files, so that
-// killing it leaves nothing behind. The error carries the end of what it said.
+// run runs a command in the stage, which also holds its temporary files, so that
+// killing it leaves nothing behind. The error includes the end of its output.
 func run(ctx context.Context, stage string, argv ...string) ([]byte, error) {
-	const grace = 5 * time.Second // for pipes that somebody keeps open
+	const grace = 5 * time.Second // for pipes that a child process keeps open
 	exe, err := exec.LookPath(argv[0])
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func run(ctx context.Context, stage string, argv ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, exe, argv[1:]...)
 	cmd.Dir = stage
 	cmd.Env = append(os.Environ(), "TMPDIR="+stage)
-	endWithChildren(cmd)
+	killChildrenOnCancel(cmd)
 	cmd.WaitDelay = grace
 	text, err := cmd.CombinedOutput()
 	if err == nil {

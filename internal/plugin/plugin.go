@@ -1,15 +1,15 @@
 // Package plugin finds, checks and installs the PJRT plugin: the shared library
 // with XLA's compiler and runtime that the policy loads when a program starts.
 //
-// Find looks where go-xla looks. Ensure installs the plugin when Find has none:
+// Find searches where go-xla searches. Ensure installs the plugin if Find finds none:
 //
 //   - for the CPU the release that go-xla names, else a pinned wheel fetched by pip;
 //   - for CUDA a pinned set of wheels fetched by pip.
 //
-// Everything is unpacked beside its destination and renamed into place, under a
-// lock between processes, so that a folder holds a whole plugin or none. A
-// sidecar records size and SHA-256; later starts compare them before anything
-// is loaded, and need no network.
+// Files are unpacked beside their destination and renamed into place, under a lock
+// between processes, so that a folder contains a complete plugin or none. A sidecar
+// records size and SHA-256; later starts compare them before loading anything, and
+// need no network.
 package plugin
 
 import (
@@ -23,25 +23,25 @@ import (
 )
 
 var (
-	// ErrMissing is wrapped by errors that say why there is no plugin.
+	// ErrMissing is wrapped by errors about a missing plugin.
 	ErrMissing = errors.New("no plugin")
-	// ErrCorrupt is wrapped when a file is there that must not be loaded. A
-	// damaged library can kill the process inside the dynamic loader, where
-	// nothing can be caught.
+	// ErrCorrupt is wrapped when a file exists but must not be loaded. A damaged
+	// library can kill the process inside the dynamic loader, where nothing can be
+	// caught.
 	ErrCorrupt = errors.New("damaged plugin")
 )
 
-// Environment variables that are read here.
+// Environment variables of this package.
 const (
 	// NoInstall forbids installing anything when set to other than "", "0" or "false".
 	NoInstall = "VAGEN_NO_PLUGIN_INSTALL"
-	// noAutoInstall is GoMLX's switch. Being set is enough, whatever the value.
+	// noAutoInstall is GoMLX's switch. Any value has this effect.
 	noAutoInstall = "GOMLX_NO_AUTO_INSTALL"
 	// SearchPath is go-xla's list of folders to search instead of its own.
 	SearchPath = "PJRT_PLUGIN_LIBRARY_PATH"
 )
 
-// Kind is the hardware that a plugin drives.
+// Kind is the hardware that a plugin supports.
 type Kind string
 
 // The kinds of plugins.
@@ -54,8 +54,8 @@ const (
 type Plugin struct {
 	Path   string // absolute
 	Size   int64  // bytes
-	SHA256 string // lower-case hex; empty if no sidecar says what it should be
-	Source string // where it came from, by the sidecar; empty without one
+	SHA256 string // lower-case hex; empty without a sidecar
+	Source string // origin according to the sidecar; empty without one
 }
 
 // Find returns the plugin that go-xla would load, or else the one in the user's
@@ -65,9 +65,9 @@ func Find(ctx context.Context, kind Kind) (Plugin, error) {
 	return newSetup(kind, nil).find(ctx)
 }
 
-// Ensure is Find, and installs a plugin into the user's folder if there is
-// none, unless the environment forbids it. It may take minutes, which it tells
-// to log; log may be nil.
+// Ensure is Find, but installs a plugin into the user's folder if there is none,
+// unless the environment forbids it. This may take minutes; progress is logged to
+// log, which may be nil.
 func Ensure(ctx context.Context, kind Kind, log *slog.Logger) (Plugin, error) {
 	return newSetup(kind, log).ensure(ctx)
 }
@@ -77,12 +77,12 @@ func newSetup(kind Kind, log *slog.Logger) *setup {
 		log = slog.New(slog.DiscardHandler)
 	}
 	s := &setup{kind: kind, goos: runtime.GOOS, goarch: runtime.GOARCH, ldConf: "/etc/ld.so.conf", log: log}
-	s.sources, s.limit = sources(kind, s.goos, s.goarch)
+	s.sources, s.timeout = sources(kind, s.goos, s.goarch)
 	return s
 }
 
-// forbidden names the environment variable that forbids installing, if one does.
-func forbidden() (name string, ok bool) {
+// installDisabledBy names the environment variable that forbids installing, if one does.
+func installDisabledBy() (name string, ok bool) {
 	if switchedOn(NoInstall) {
 		return NoInstall, true
 	}
@@ -92,7 +92,7 @@ func forbidden() (name string, ok bool) {
 	return "", false
 }
 
-// find searches and verifies.
+// find searches for a plugin and verifies it.
 func (s *setup) find(ctx context.Context) (Plugin, error) {
 	dirs := s.searchDirs()
 	path, ok := search(dirs, s.kind)
@@ -102,7 +102,7 @@ func (s *setup) find(ctx context.Context) (Plugin, error) {
 	return verify(ctx, path, s.goos, s.goarch)
 }
 
-// summary shortens a list of folders, which ends in the linker's many.
+// summary shortens a list of folders; the linker's folders at its end are many.
 func summary(dirs []string) string {
 	const most = 3
 	if len(dirs) > most {

@@ -22,20 +22,20 @@ import (
 // with: its pjrt.DefaultCPUVersion, a package that needs cgo.
 const ReleaseVersion = "v0.83.3"
 
-// release gets the plugin that go-xla's installer would install. The installer
-// tells where it lies and unpacks it. Its own download takes no context and
-// draws on standard output, so that part is done here.
+// release fetches the plugin that go-xla's installer would install. The installer
+// returns the address and unpacks the file. The download is implemented here, because
+// the installer's takes no context and writes to standard output.
 type release struct {
-	lookUp func(platform, version string) (url string, err error)
-	answer time.Duration // how long the look-up may take before the network counts as unreachable
-	stall  time.Duration // how long a download may stand still
+	lookUp        func(platform, version string) (url string, err error)
+	lookupTimeout time.Duration // time limit of the look-up, after which the network counts as unreachable
+	stallTimeout  time.Duration // time limit for a download without progress
 
 	mu      sync.Mutex
-	pending *inquiry
+	pending *lookup
 }
 
 func newRelease() *release {
-	return &release{lookUp: installer.CPUGetDownloadURL, answer: 10 * time.Second, stall: 30 * time.Second}
+	return &release{lookUp: installer.CPUGetDownloadURL, lookupTimeout: 10 * time.Second, stallTimeout: 30 * time.Second}
 }
 
 func (r *release) fetch(ctx context.Context, s *setup, stage string) (fetched, error) {
@@ -61,11 +61,11 @@ func (r *release) fetch(ctx context.Context, s *setup, stage string) (fetched, e
 		return fetched{}, fmt.Errorf("unpacking %s: %w", name, err)
 	}
 	return fetched{plugin: fileName(s.kind, s.goos), source: "go-xla's release " + ReleaseVersion + " " + name},
-		arrange(files, s, filepath.Join(stage, outDir))
+		moveFiles(files, s, filepath.Join(stage, outDir))
 }
 
-// arrange moves the plugin and licences among the files to where they belong.
-func arrange(files []string, s *setup, out string) error {
+// moveFiles moves the plugin and the licences to their places.
+func moveFiles(files []string, s *setup, out string) error {
 	found := false
 	for _, file := range files {
 		info, err := os.Lstat(file)
@@ -91,7 +91,7 @@ func arrange(files []string, s *setup, out string) error {
 		}
 	}
 	if !found {
-		return fmt.Errorf("the archive holds no plugin: %w", fs.ErrNotExist)
+		return fmt.Errorf("the archive contains no plugin: %w", fs.ErrNotExist)
 	}
 	return nil
 }
@@ -106,45 +106,45 @@ func isLicense(name string) bool {
 	return false
 }
 
-// inquiry is a look-up under way.
-type inquiry struct {
+// lookup is a look-up under way.
+type lookup struct {
 	done chan struct{} // closed when the rest is set
 	url  string
 	err  error
 }
 
-// url asks go-xla's installer, which also shows whether the network is in reach.
+// url asks go-xla's installer for the address, which also tests whether the network is reachable.
 func (r *release) url(ctx context.Context, platform string) (string, error) {
-	q := r.inquire(platform)
-	timer := time.NewTimer(r.answer)
+	q := r.startLookup(platform)
+	timer := time.NewTimer(r.lookupTimeout)
 	defer timer.Stop()
 	select {
 	case <-q.done:
-		return q.url, plain(q.err)
+		return q.url, withoutURL(q.err)
 	case <-timer.C:
-		return "", fmt.Errorf("no answer within %v", r.answer)
+		return "", fmt.Errorf("no answer within %v", r.lookupTimeout)
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
 }
 
-// plain takes the address, which is long and told twice, off a network error.
-func plain(err error) error {
+// withoutURL removes the address, which is long and repeated, from a network error.
+func withoutURL(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
 	}
 	return err
 }
 
-// inquire starts a look-up, or takes over the one that an earlier call has given
-// up on: the installer's cannot be stopped, and one of them at a time is enough.
-func (r *release) inquire(platform string) *inquiry {
+// startLookup starts a look-up, or reuses one that an earlier call stopped waiting for: the
+// installer's look-up cannot be cancelled, and one at a time is enough.
+func (r *release) startLookup(platform string) *lookup {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.pending != nil {
 		return r.pending
 	}
-	q := &inquiry{done: make(chan struct{})}
+	q := &lookup{done: make(chan struct{})}
 	r.pending = q
 	go func() {
 		q.url, q.err = r.lookUp(platform, ReleaseVersion)
@@ -156,14 +156,14 @@ func (r *release) inquire(platform string) *inquiry {
 	return q
 }
 
-var errStalled = errors.New("the download stood still")
+var errStalled = errors.New("the download made no progress")
 
-// download copies what link names into a file. It stops with the context, or
-// when nothing arrives for too long.
+// download copies the content of link to a file. It stops with the context, or when
+// nothing arrives for too long.
 func (r *release) download(ctx context.Context, s *setup, link, file string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	watch := time.AfterFunc(r.stall, func() { cancel(errStalled) })
+	watch := time.AfterFunc(r.stallTimeout, func() { cancel(errStalled) })
 	defer watch.Stop()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, link, nil)
 	if err != nil {
@@ -180,7 +180,7 @@ func (r *release) download(ctx context.Context, s *setup, link, file string) err
 	tell := time.NewTicker(15 * time.Second)
 	defer tell.Stop()
 	err = writeSynced(file, &progress{r: resp.Body, step: func(read int64) {
-		watch.Reset(r.stall)
+		watch.Reset(r.stallTimeout)
 		select {
 		case <-tell.C:
 			s.log.Info("downloading the XLA plugin", "bytes", read, "of", resp.ContentLength)
@@ -190,7 +190,7 @@ func (r *release) download(ctx context.Context, s *setup, link, file string) err
 	return cause(ctx, err)
 }
 
-// cause prefers the reason why a context ended to the error that this led to.
+// cause returns the context's cause if it has ended, else err.
 func cause(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)

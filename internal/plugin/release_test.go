@@ -62,10 +62,10 @@ func TestSlowDownloadIsNotTakenForAStall(t *testing.T) {
 	sandbox(t)
 	body := tarball(t, "pjrt_c_api_cpu_plugin.so", string(good("slow")))
 	r := newRelease()
-	r.stall = 3 * time.Second
+	r.stallTimeout = 3 * time.Second
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for piece := range slices.Chunk(body, len(body)/24) { // takes longer than a stall, each piece much less
-			time.Sleep(r.stall / 20)
+			time.Sleep(r.stallTimeout / 20)
 			_, _ = w.Write(piece)
 			w.(http.Flusher).Flush()
 		}
@@ -89,22 +89,22 @@ func TestBadDownloadsAreRefused(t *testing.T) {
 			w.Header().Set("Content-Length", "100000")
 			_, _ = w.Write(whole)
 		}, "EOF"},
-		"without a plugin": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(tarball(t, "README", "hello")) }, "holds no plugin"},
+		"without a plugin": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(tarball(t, "README", "hello")) }, "contains no plugin"},
 		"not an archive":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(good("x")) }, "unpacking"},
 		"standing still": {func(w http.ResponseWriter, r *http.Request) {
 			_, _ = w.Write(whole[:10])
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
 			gone.Add(1)
-		}, "stood still"},
+		}, "no progress"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			user := sandbox(t)
 			server := httptest.NewServer(c.serve)
 			defer server.Close() // waits for the handler
 			r := releaseAt(server.URL + "/x.tar.gz")
-			if c.says == "stood still" {
-				r.stall = 200 * time.Millisecond
+			if c.says == "no progress" {
+				r.stallTimeout = 200 * time.Millisecond
 			}
 			_, err := newTest(nil, source{"release", r.fetch}).ensure(t.Context())
 			require.ErrorIs(t, err, ErrMissing)
@@ -120,7 +120,7 @@ func TestSilentNetworkIsGivenUpAndAskedOnlyOnce(t *testing.T) {
 	var asked atomic.Int32
 	answer := make(chan struct{})
 	r := newRelease()
-	r.answer = time.Millisecond
+	r.lookupTimeout = time.Millisecond
 	r.lookUp = func(string, string) (string, error) {
 		asked.Add(1)
 		<-answer
@@ -138,11 +138,11 @@ func TestSilentNetworkIsGivenUpAndAskedOnlyOnce(t *testing.T) {
 	_, err := r.url(ctx, "linux_amd64")
 	require.Error(t, err)
 
-	q := r.inquire("linux_amd64")
+	q := r.startLookup("linux_amd64")
 	close(answer)
 	<-q.done
 	require.ErrorContains(t, q.err, "the answer came")
-	r.answer = time.Minute
+	r.lookupTimeout = time.Minute
 	_, err = r.url(t.Context(), "linux_amd64")
 	require.ErrorContains(t, err, "the answer came")
 	require.EqualValues(t, 2, asked.Load(), "an answered question is asked anew")

@@ -15,14 +15,14 @@ import (
 func userDir() (string, error) {
 	lib, err := installer.DefaultHomeLibPath()
 	if err != nil {
-		return "", fmt.Errorf("plugin: no folder for libraries of the user: %w", err)
+		return "", fmt.Errorf("plugin: no user folder for libraries: %w", err)
 	}
 	return filepath.Join(lib, "go-xla"), nil
 }
 
 // searchDirs lists the folders in which go-xla v0.1.4 looks for plugins, in its
-// order, then the user's folder if it is not among them: with a search path
-// set, go-xla would ignore what has been installed there.
+// order, then the user's folder if it is not among them: if a search path is set,
+// go-xla would ignore plugins installed there.
 func (s *setup) searchDirs() []string {
 	var dirs []string
 	if list, set := os.LookupEnv(SearchPath); set {
@@ -60,25 +60,25 @@ func (s *setup) defaultDirs() []string {
 	switch s.goos {
 	case "linux":
 		dirs = append(dirs, system+"/go-xla", system+"/go-xla/nvidia", system+"/gomlx/pjrt")
-		dirs = append(dirs, absolutes("LD_LIBRARY_PATH")...)
+		dirs = append(dirs, absoluteDirs("LD_LIBRARY_PATH")...)
 		dirs = append(dirs, linkerDirs(s.ldConf, 0)...)
 	case "darwin":
 		dirs = append(dirs, system+"/go-xla", system+"/gomlx/pjrt")
-		dirs = append(dirs, absolutes("DYLD_LIBRARY_PATH")...)
-		dirs = append(dirs, absolutes("LD_LIBRARY_PATH")...)
+		dirs = append(dirs, absoluteDirs("DYLD_LIBRARY_PATH")...)
+		dirs = append(dirs, absoluteDirs("LD_LIBRARY_PATH")...)
 	}
 	return dirs
 }
 
-// absolutes are the absolute folders of a list in the environment.
-func absolutes(env string) []string {
+// absoluteDirs are the absolute folders of a list in the environment.
+func absoluteDirs(env string) []string {
 	return slices.DeleteFunc(filepath.SplitList(os.Getenv(env)), func(d string) bool { return !filepath.IsAbs(d) })
 }
 
 // linkerDirs reads the folders of the dynamic linker's configuration. A file
 // that cannot be read has none.
 func linkerDirs(conf string, depth int) []string {
-	const deepest = 8 // includes may form a circle
+	const deepest = 8 // includes may be circular
 	f, err := os.Open(conf)
 	if err != nil || depth > deepest {
 		return nil
@@ -107,8 +107,8 @@ func linkerDirs(conf string, depth int) []string {
 	return dirs
 }
 
-// search returns the first file with one of the names that go-xla knows. Links
-// that lead nowhere don't count.
+// search returns the first file with one of the names that go-xla knows. Broken links
+// are ignored.
 func search(dirs []string, kind Kind) (string, bool) {
 	for _, dir := range dirs {
 		for _, ext := range []string{".so", ".dylib", ".dll"} {
@@ -123,8 +123,8 @@ func search(dirs []string, kind Kind) (string, bool) {
 	return "", false
 }
 
-// fileName is the name under which a plugin is installed. go-xla has it end in
-// .so on macOS too.
+// fileName is the name under which a plugin is installed. go-xla uses the extension
+// .so on macOS, too.
 func fileName(kind Kind, goos string) string {
 	ext := ".so"
 	if goos == "windows" {

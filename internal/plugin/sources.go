@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// cpuWheels hold builds of XLA's CPU plugin, 63 MB each, 200 to 270 MB unpacked.
-// The first names its licences and those of its parts, but needs the system's
-// C++ library; the second brings its own.
+// cpuWheels contain builds of XLA's CPU plugin, 63 MB each, 200 to 270 MB unpacked.
+// The first lists its licences and those of its components, but needs the system's
+// C++ library; the second includes it.
 var cpuWheels = []wheel{
 	{"lammps-jax-pjrt-cpu", "0.11.2", "1319390d948b39f69f7dade496b7c385149d9ca6097a6b62114da113216d9ad1", "pjrt_c_api_cpu_plugin.so"},
 	{"fastatomstruct-xla-cpu", "2026.6.23", "88b1c430b341b4bea40a37420311c9c75db6e22b46d2ff95b6986577bee6afe9", "libpjrt_cpu.so"},
 }
 
-// cudaWheels are JAX's plugin for CUDA 13, of the same XLA as the first CPU
-// wheel, with the oldest NVIDIA libraries that it admits: those it was built
-// with, which ask least of the driver (580 or newer). 1.9 GB, 2.9 GB unpacked.
+// cudaWheels are JAX's plugin for CUDA 13, of the same XLA as the first CPU wheel, with
+// the oldest NVIDIA libraries that it supports: those it was built with, which need the
+// oldest driver (580 or newer). 1.9 GB, 2.9 GB unpacked.
 var cudaWheels = []wheel{
 	{"jax-cuda13-pjrt", "0.11.2", "e5ff589d43064913bb74027682d89639c7ea48f9f81c2bae6fc75117e913f93e", "xla_cuda_plugin.so"},
 	{"nvidia-cublas", "13.1.2.11", "e1ad7b57879088bc79e31cc172891a64332f76ae733084d4aaaaa65499b9b3de", ""},
@@ -38,11 +38,11 @@ var cudaWheels = []wheel{
 	{"nvidia-nvvm", "13.0.88", "c5f41ffeb6466944a026dfa5317d7d85355c119bbec279205d22f1869d1054e0", ""},
 }
 
-// goXLA is shared by all calls of the process: it keeps its look-up.
+// goXLA is shared by all calls of the process, because it keeps a pending look-up.
 var goXLA = newRelease()
 
-// sources lists where to get a plugin for a platform, first choice first, and
-// how long getting it may take altogether.
+// sources lists where a platform's plugin can be fetched, first choice first, and
+// returns the time limit for all attempts together.
 func sources(kind Kind, goos, goarch string) ([]source, time.Duration) {
 	const forCPU, forCUDA = 20 * time.Minute, time.Hour
 	wheels := goos == "linux" && goarch == "amd64"
@@ -65,12 +65,12 @@ func sources(kind Kind, goos, goarch string) ([]source, time.Duration) {
 	return list, forCPU
 }
 
-// nvidiaDir is the folder, in that of the user, in which the CUDA plugin finds
-// NVIDIA's libraries: it looks in ../nvidia, as seen from its own folder.
+// nvidiaDir is the subfolder of the user's folder in which the CUDA plugin finds
+// NVIDIA's libraries: it looks in ../nvidia relative to its own folder.
 const nvidiaDir = "nvidia"
 
-// CUDAData is the toolkit that goes with an installed CUDA plugin, where XLA
-// finds ptxas and libdevice; empty if there is none beside the plugin.
+// CUDAData returns the toolkit folder of an installed CUDA plugin, where XLA finds
+// ptxas and libdevice; empty if there is none beside the plugin.
 func CUDAData(p Plugin) string {
 	base := filepath.Join(filepath.Dir(filepath.Dir(p.Path)), nvidiaDir)
 	for _, dir := range []string{filepath.Join(base, "cu13"), base} {
@@ -104,9 +104,9 @@ func (b bundle) fetch(ctx context.Context, s *setup, stage string) (fetched, err
 		if err != nil {
 			return fetched{}, err
 		}
-		_ = os.Remove(files[i]) // makes room for what is unpacked next
+		_ = os.Remove(files[i]) // frees disk space for the next wheel
 	}
-	// cuDNN looks for these beside itself, in the layout of CUDA 12.
+	// cuDNN searches these beside itself, in the layout of CUDA 12.
 	for _, old := range []string{"cublas", "cuda_nvrtc"} {
 		if err := os.Symlink("cu13", filepath.Join(out, nvidiaDir, old)); err != nil {
 			return fetched{}, err

@@ -16,14 +16,14 @@ import (
 	"strings"
 )
 
-// verify decides whether the dynamic loader may see the file. With a sidecar,
-// size and SHA-256 must match; the headers are checked in any case.
+// verify checks a file before the dynamic loader opens it. With a sidecar, size and
+// SHA-256 must match; the headers are always checked.
 func verify(ctx context.Context, path, goos, goarch string) (Plugin, error) {
 	damaged := func(format string, args ...any) error {
 		return fmt.Errorf("plugin: %w: %s %w; delete the file and run again", ErrCorrupt, path, fmt.Errorf(format, args...))
 	}
-	// The sidecar stands beside the library itself. go-xla's own installer turns
-	// the plugin's name into a link to another file, which ours says nothing about.
+	// The sidecar is beside the library itself. go-xla's own installer makes the
+	// plugin's name a link to another file, which our sidecar does not describe.
 	file, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return Plugin{}, fmt.Errorf("plugin: %w", err)
@@ -59,7 +59,7 @@ func verify(ctx context.Context, path, goos, goarch string) (Plugin, error) {
 		p.SHA256, p.Source = rec.sha256, rec.source
 	}
 	if err := checkFormat(f, p.Size, goos, goarch); err != nil {
-		return Plugin{}, damaged("is not a whole shared library for %s/%s: %w", goos, goarch, err)
+		return Plugin{}, damaged("is not a complete shared library for %s/%s: %w", goos, goarch, err)
 	}
 	return p, nil
 }
@@ -81,9 +81,9 @@ func hash(ctx context.Context, f *os.File) (string, error) {
 	}
 }
 
-// checkFormat refuses what the dynamic loader would map without looking twice.
-// On Linux it maps a truncated file gladly and the process dies of SIGBUS at
-// the first access behind the end; macOS and Windows check lengths themselves.
+// checkFormat rejects files that crash the dynamic loader. Linux maps a truncated file
+// without an error, and the process dies of SIGBUS at the first access exceeds the end;
+// macOS and Windows check lengths themselves.
 func checkFormat(r io.ReaderAt, size int64, goos, goarch string) error {
 	switch goos {
 	case "linux":
@@ -114,7 +114,7 @@ var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AA
 func checkELF(r io.ReaderAt, size int64, goarch string) error {
 	f, err := elf.NewFile(r)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("headers lie behind its %d bytes: the file is cut off", size)
+		return fmt.Errorf("headers beyond the end of its %d bytes: the file is truncated", size)
 	}
 	if err != nil {
 		return err
@@ -130,31 +130,31 @@ func checkELF(r io.ReaderAt, size int64, goarch string) error {
 		if p.Type == elf.PT_LOAD {
 			loads++
 		}
-		if beyond(p.Off, p.Filesz, size) {
-			return fmt.Errorf("segment %d ends at byte %d of %d: the file is cut off", i, p.Off+p.Filesz, size)
+		if exceeds(p.Off, p.Filesz, size) {
+			return fmt.Errorf("segment %d ends at byte %d of %d: the file is truncated", i, p.Off+p.Filesz, size)
 		}
 	}
 	if loads == 0 {
-		return errors.New("it has no segment to load")
+		return errors.New("no loadable segment")
 	}
 	for i, s := range f.Sections {
-		if s.Type != elf.SHT_NOBITS && s.Type != elf.SHT_NULL && beyond(s.Offset, s.FileSize, size) {
-			return fmt.Errorf("section %d ends at byte %d of %d: the file is cut off", i, s.Offset+s.FileSize, size)
+		if s.Type != elf.SHT_NOBITS && s.Type != elf.SHT_NULL && exceeds(s.Offset, s.FileSize, size) {
+			return fmt.Errorf("section %d ends at byte %d of %d: the file is truncated", i, s.Offset+s.FileSize, size)
 		}
 	}
 	return nil
 }
 
-// beyond reports whether [off, off+n) leaves a file of that size. The numbers
+// exceeds reports whether [off, off+n) exceeds a file of that size. The numbers
 // come from the file and may overflow.
-func beyond(off, n uint64, size int64) bool {
+func exceeds(off, n uint64, size int64) bool {
 	return off > uint64(size) || n > uint64(size)-off
 }
 
-// recordSuffix is what a sidecar's name adds to its plugin's.
+// recordSuffix is appended to a plugin's name to form its sidecar's.
 const recordSuffix = ".sha256"
 
-// record is what a sidecar says. Its text is also valid input of sha256sum -c:
+// record is the content of a sidecar. Its text is also valid input of sha256sum -c:
 //
 //	# size 201600336
 //	# source wheel name 1.2.3

@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// wheel is a Python package of which only files are wanted; none of its Python
-// is ever run.
+// wheel is a Python package of which only files are used; its Python code is never
+// run.
 type wheel struct {
 	name, version string
 	sha256        string // of the wheel, lower-case hex
@@ -42,9 +42,9 @@ func (w wheel) check(ctx context.Context, file string) error {
 	return nil
 }
 
-var errHash = errors.New("this is not the wheel that was pinned")
+var errHash = errors.New("not the pinned wheel")
 
-// requirement is a line of a pip requirements file that admits this wheel alone.
+// requirement is a line of a pip requirements file that allows only this wheel.
 func (w wheel) requirement() string {
 	return fmt.Sprintf("%s==%s --hash=sha256:%s\n", w.name, w.version, w.sha256)
 }
@@ -57,13 +57,13 @@ func (w wheel) find(dir string) (string, error) {
 		return "", err
 	}
 	if len(files) != 1 {
-		return "", fmt.Errorf("pip left %d files for %v, want one", len(files), w)
+		return "", fmt.Errorf("pip downloaded %d files for %v, must be one", len(files), w)
 	}
 	return files[0], nil
 }
 
-// unpack writes the files of a wheel to where place puts them; an empty place
-// leaves a file out. Licences and the package's metadata go to licenses.
+// unpack writes the files of a wheel to the paths that place returns and omits files
+// for which it returns "". Licences and the package's metadata go to licenses.
 func (w wheel) unpack(ctx context.Context, file, licenses string, place func(name string) string) error {
 	z, err := zip.OpenReader(file)
 	if err != nil {
@@ -81,7 +81,7 @@ func (w wheel) unpack(ctx context.Context, file, licenses string, place func(nam
 			return fmt.Errorf("%s: unsafe path %q", filepath.Base(file), f.Name)
 		}
 		to := place(f.Name)
-		if name := about(f.Name); name != "" {
+		if name := licensePath(f.Name); name != "" {
 			to = filepath.Join(licenses, w.name+"-"+w.version, filepath.FromSlash(name))
 		}
 		if to == "" {
@@ -94,9 +94,9 @@ func (w wheel) unpack(ctx context.Context, file, licenses string, place func(nam
 	return nil
 }
 
-// about returns the name, within a wheel's folder of metadata, of a file that
-// tells its licence; it is empty for all other files.
-func about(name string) string {
+// licensePath returns the name, relative to a wheel's metadata folder, of a licence file; it
+// is empty for all other files.
+func licensePath(name string) string {
 	dir, rest, ok := strings.Cut(name, ".dist-info/")
 	if base := path.Base(rest); !ok || strings.Contains(dir, "/") || base != "METADATA" && !isLicense(base) {
 		return ""
@@ -104,7 +104,7 @@ func about(name string) string {
 	return strings.TrimPrefix(rest, "licenses/")
 }
 
-// extract writes one file of an archive, which checks its CRC on the way.
+// extract writes one file of an archive, and checks its CRC.
 func extract(f *zip.File, to string) error {
 	r, err := f.Open()
 	if err != nil {
@@ -120,7 +120,7 @@ func extract(f *zip.File, to string) error {
 	return nil
 }
 
-// fetch gets the plugin out of one wheel.
+// fetch fetches the plugin from one wheel.
 func (w wheel) fetch(ctx context.Context, s *setup, stage string) (fetched, error) {
 	files, err := download(ctx, stage, w)
 	if err != nil {

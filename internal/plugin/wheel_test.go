@@ -83,11 +83,11 @@ func TestWheelsThatAreNotThePinnedOneAreRefused(t *testing.T) {
 		says  string
 	}{
 		"wrong hash":     {map[string][]byte{name: other}, w.sha256, "must be " + w.sha256},
-		"cut off":        {map[string][]byte{name: file[:len(file)/2]}, w.sha256, "not the wheel that was pinned"},
+		"cut off":        {map[string][]byte{name: file[:len(file)/2]}, w.sha256, "not the pinned wheel"},
 		"unsafe path":    {map[string][]byte{name: unsafe}, digest(unsafe), "unsafe path"},
 		"not a zip":      {map[string][]byte{name: []byte("x")}, digest([]byte("x")), "not a valid zip"},
 		"without plugin": {map[string][]byte{name: bare}, digest(bare), "no such file"},
-		"another wheel":  {map[string][]byte{"else-1-py3-none-any.whl": file}, w.sha256, "pip left 0 files"},
+		"another wheel":  {map[string][]byte{"else-1-py3-none-any.whl": file}, w.sha256, "pip downloaded 0 files"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			user := sandbox(t)
@@ -126,12 +126,12 @@ func TestFirstPipThatWorksIsUsed(t *testing.T) {
 		withPip(t, map[string]string{"python3": broken}, nil)
 		_, err := newTest(nil, source{"wheel", w.fetch}).ensure(t.Context())
 		require.ErrorIs(t, err, ErrMissing)
-		require.ErrorContains(t, err, "no pip that works")
+		require.ErrorContains(t, err, "no working pip")
 		require.ErrorContains(t, err, "No module named pip")
 
 		withPip(t, nil, nil)
 		_, err = newTest(nil, source{"wheel", w.fetch}).ensure(t.Context())
-		require.ErrorContains(t, err, "neither python3")
+		require.ErrorContains(t, err, "no pip found")
 	})
 }
 
@@ -167,7 +167,7 @@ func TestPluginThatTheSystemCannotLoadIsPassedOver(t *testing.T) {
 	withPip(t, map[string]string{"pip": fakePip, "ldd": "#!/bin/sh\necho '\tlibc.so.6 => /lib/libc.so.6'\necho '\tlibstdc++.so.6 => not found'\n"}, map[string][]byte{name: file})
 	_, err := newTest(nil, source{"wheel", w.fetch}).ensure(t.Context())
 	require.ErrorIs(t, err, ErrMissing)
-	require.ErrorContains(t, err, "it needs what this system lacks: libstdc++.so.6 => not found")
+	require.ErrorContains(t, err, "missing libraries or symbols on this system: libstdc++.so.6 => not found")
 }
 
 func TestBundleOfWheelsBecomesOneFolder(t *testing.T) {
@@ -197,7 +197,7 @@ func TestBundleOfWheelsBecomesOneFolder(t *testing.T) {
 
 	require.NoError(t, os.Remove(p.Path))
 	_, err = s.install(t.Context(), user)
-	require.ErrorContains(t, err, "is in the way", "libraries of unknown origin are not mixed with new ones")
+	require.ErrorContains(t, err, "exists and is not a plugin", "libraries of unknown origin are not mixed with new ones")
 }
 
 func TestPinsAreWellFormed(t *testing.T) {

@@ -1,13 +1,13 @@
 // Package rng derives every random draw of a run from one seed.
 //
-// A draw is keyed by what it is for (run seed, step, group, episode, turn,
-// purpose), never by how many draws came before it, so neither the number of
-// workers nor a resume changes it.
+// A draw is keyed by its identity (run seed, step, group, episode, turn, purpose), not by
+// the number of draws before it, so neither the number of workers nor a resume changes
+// it.
 package rng
 
 import "math/rand/v2"
 
-// Purpose keeps draws for different uses apart.
+// Purpose separates the draws for different uses.
 type Purpose uint64
 
 // The purposes of the library's own draws.

@@ -13,13 +13,13 @@ import (
 // DefaultShardBytes is a common size of shards.
 const DefaultShardBytes = 5_000_000_000
 
-// CreateSharded starts the weights of a model folder: model.safetensors if all
+// CreateSharded starts writing the weights of a model folder: model.safetensors if all
 // fits into maxShard bytes of data, else model-00001-of-0000N.safetensors and so
 // on, filled in the given order, with model.safetensors.index.json. A tensor
 // larger than maxShard gets a file of its own; maxShard ≤ 0 means no limit.
 //
 // The folder must exist and hold no weights yet, else the error wraps ErrExists:
-// mixing the shards of two models is never wanted. See [Create] for the rest.
+// shards of two models must not be mixed. See [Create] for details.
 func CreateSharded(dir string, tensors []Tensor, metadata map[string]string, maxShard int64) (*Writer, error) {
 	w := &Writer{label: dir, tensors: cloneTensors(tensors)}
 	if err := w.plan(dir, metadata, maxShard); err != nil {
@@ -66,7 +66,7 @@ func (w *Writer) plan(dir string, metadata map[string]string, maxShard int64) er
 	return err
 }
 
-// split returns how many tensors go into each shard, and the bytes of all.
+// split returns how many tensors go into each shard, and the total bytes.
 func split(tensors []Tensor, maxShard int64) (counts []int, total int64) {
 	counts = []int{0}
 	var size int64
@@ -83,7 +83,7 @@ func split(tensors []Tensor, maxShard int64) (counts []int, total int64) {
 	return counts, total
 }
 
-// checkEmpty refuses a folder that holds weights of any layout.
+// checkEmpty returns an error if a folder already contains weights of any layout.
 func checkEmpty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -110,7 +110,7 @@ func createTemp(path string) (*os.File, error) {
 	}
 }
 
-// writeFile replaces path as a whole.
+// writeFile replaces path atomically.
 func writeFile(path string, data []byte) error {
 	f, err := createTemp(path)
 	if err != nil {

@@ -6,8 +6,8 @@
 // data bytes it occupies; the key "__metadata__" holds strings. The ranges must
 // tile the data exactly. See https://github.com/huggingface/safetensors.
 //
-// [Open] and [OpenSharded] check all of that before anything is used, and report
-// every fault they find rather than the first. Nothing copies a whole file:
+// [Open] and [OpenSharded] check all of that first and report every fault they find
+// instead of only the first. Nothing copies a whole file:
 // [Reader.Bytes] is a view of a memory map, and the conversions stream through a
 // buffer of [chunkBytes], so that loading a model costs the caller's own memory
 // and little else.

@@ -5,9 +5,9 @@ import (
 	"syscall"
 )
 
-// dropPages gives the whole pages inside [begin, end) back. The mapping is of a
-// file and read-only, so that a later access reads them again. It is a hint: a
-// failure changes nothing but the memory in use.
+// dropPages releases the whole pages inside [begin, end). The mapping is read-only and
+// backed by a file, so a later access reads them again. It is a hint: a failure only
+// affects memory use.
 func dropPages(mapped []byte, begin, end int64) {
 	page := int64(os.Getpagesize())
 	begin = (begin + page - 1) / page * page

@@ -10,7 +10,7 @@ import (
 type DType uint8
 
 // The element types of whole bytes that the format defines. The packed types of
-// fewer than eight bits (F4, F6) are refused on reading.
+// fewer than eight bits (F4, F6) are rejected when reading.
 const (
 	Bool DType = iota + 1
 	U8
@@ -70,7 +70,7 @@ func (d DType) Size() int {
 
 func (d DType) valid() bool { return d >= Bool && int(d) < len(dtypes) }
 
-// Tensor names a tensor and says what it holds. An empty shape is a scalar.
+// Tensor describes a tensor. An empty shape is a scalar.
 type Tensor struct {
 	Name  string
 	DType DType
@@ -96,8 +96,8 @@ func (t Tensor) clone() Tensor {
 	return t
 }
 
-// checkedBytes is Bytes with every way to go wrong reported. A zero dimension
-// does not excuse an overflow among the others.
+// checkedBytes is Bytes with checks for negative sizes and overflow. A zero dimension
+// does not hide an overflow among the others.
 func (t Tensor) checkedBytes() (int64, error) {
 	if !t.DType.valid() {
 		return 0, fmt.Errorf("has no dtype")

@@ -9,7 +9,7 @@ import (
 var (
 	// ErrFormat reports a file or an index that breaks the format.
 	ErrFormat = errors.New("not a valid safetensors file")
-	// ErrNotFound reports a tensor or a shard that is not there.
+	// ErrNotFound reports a tensor or a shard that does not exist.
 	ErrNotFound = errors.New("not found")
 	// ErrDType reports a conversion that the element type does not allow.
 	ErrDType = errors.New("wrong dtype")
@@ -19,10 +19,10 @@ var (
 	ErrExists = errors.New("already exists")
 )
 
-// maxProblems bounds how many faults one error spells out.
+// maxProblems bounds the faults listed in one error.
 const maxProblems = 10
 
-// problems collects what is wrong with an input so that one error names it all.
+// problems collects the faults of an input for one error.
 type problems struct {
 	list []string
 	more int

@@ -19,7 +19,7 @@ const (
 	metadataKey = "__metadata__"
 )
 
-// span is a tensor and where its bytes lie, counted from the start of the data.
+// span is a tensor and its range of bytes, relative to the start of the data.
 type span struct {
 	Tensor
 	begin, end int64
@@ -31,7 +31,7 @@ type header struct {
 }
 
 // parseHeader reads the JSON and checks it against the number of data bytes.
-// Syntax errors end it at once; all other faults are listed together.
+// Syntax errors stop it at once; all other faults are listed together.
 func parseHeader(raw []byte, dataBytes int64) (*header, error) {
 	if !utf8.Valid(raw) {
 		return nil, fmt.Errorf("%w: the header is not UTF-8", ErrFormat)
@@ -123,8 +123,8 @@ func (p *headerParser) span(name string) (span, error) {
 	return s, err
 }
 
-// checkSpans sorts the spans by position and reports what does not fit: sizes
-// that contradict the shape, ranges outside the data, overlaps and holes.
+// checkSpans sorts the spans by position and reports faults: sizes that contradict the
+// shape, ranges outside the data, overlaps and gaps.
 func checkSpans(wrong *problems, spans []span, dataBytes int64) {
 	slices.SortStableFunc(spans, func(a, b span) int {
 		if a.begin != b.begin {
@@ -135,7 +135,7 @@ func checkSpans(wrong *problems, spans []span, dataBytes int64) {
 	if cutShort(wrong, spans, dataBytes) {
 		return
 	}
-	var at int64 // everything before is accounted for
+	var at int64 // end of the data covered so far
 	var last string
 	for _, s := range spans {
 		if s.begin > s.end || s.end > dataBytes {
@@ -153,7 +153,7 @@ func checkSpans(wrong *problems, spans []span, dataBytes int64) {
 		case s.begin < at:
 			wrong.addf("tensor %q overlaps %q", s.Name, last)
 		case s.begin > at:
-			wrong.addf("a hole of %d bytes before tensor %q", s.begin-at, s.Name)
+			wrong.addf("a gap of %d bytes before tensor %q", s.begin-at, s.Name)
 		}
 		if s.end >= at {
 			at, last = s.end, s.Name
@@ -164,9 +164,9 @@ func checkSpans(wrong *problems, spans []span, dataBytes int64) {
 	}
 }
 
-// cutShort finds out whether the file ends too early, and reports it in one
-// sentence. The spans are sorted. A single tensor outside the data is reported by
-// itself.
+// cutShort reports in one problem that the file is truncated, if several tensors lie
+// beyond its end. The spans are sorted. A single tensor outside the data is reported
+// separately.
 func cutShort(wrong *problems, spans []span, dataBytes int64) bool {
 	var beyond, end int64
 	for _, s := range spans {
@@ -179,14 +179,14 @@ func cutShort(wrong *problems, spans []span, dataBytes int64) bool {
 		return false
 	}
 	at := slices.IndexFunc(spans, func(s span) bool { return s.end > dataBytes })
-	wrong.addf("%d bytes of data, but %d of %d tensors, from %q on, end behind them, the last at byte %d: the file has been cut short",
+	wrong.addf("%d bytes of data, but %d of %d tensors, from %q on, end beyond them, the last at byte %d: the file is truncated",
 		dataBytes, beyond, len(spans), spans[at].Name, end)
 	return true
 }
 
-// tokens reads JSON of a known structure. Because every caller says what comes
-// next, nesting deeper than that structure ends with an error at once, however
-// deep the input goes on. Unlike encoding/json it refuses a repeated key.
+// tokens reads JSON of a known structure. Every caller states what comes next, so
+// deeper nesting than that structure is an error at once. Unlike encoding/json it
+// rejects a repeated key.
 type tokens struct{ dec *json.Decoder }
 
 func newTokens(raw []byte) *tokens {

@@ -32,8 +32,8 @@ func (r *Reader) Int64(name string, dst []int64) ([]int64, error) {
 	return convert(r, name, dst, decodeInt64)
 }
 
-// convert streams the tensor through decode, which fills dst from src and
-// reports false for a type it doesn't take.
+// convert streams the tensor through decode, which fills dst from src and returns an
+// error for an unsupported type.
 func convert[T any](r *Reader, name string, dst []T, decode func(DType, []T, []byte) error) ([]T, error) {
 	err := r.with(name, func(p place) error {
 		n := p.Len()

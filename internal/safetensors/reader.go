@@ -26,7 +26,7 @@ type place struct {
 }
 
 // Open opens one file and checks it in full except for the values. The file
-// must not be cut short while the Reader is open.
+// must not be truncated while the Reader is open.
 func Open(path string) (*Reader, error) { return open(path, true) }
 
 func open(path string, mapping bool) (*Reader, error) {
@@ -42,7 +42,7 @@ func open(path string, mapping bool) (*Reader, error) {
 	return r, nil
 }
 
-// add opens one file more. The error names it.
+// add opens another file. The error includes its name.
 func (r *Reader) add(path string, mapping bool) (*header, *source, error) {
 	src, head, err := openSource(path, mapping)
 	if err != nil {
@@ -93,9 +93,9 @@ func (r *Reader) Bytes(name string) ([]byte, error) {
 	return b, err
 }
 
-// Release tells the system that the pages behind the tensor's view are not
-// needed for now. The view stays valid; using it again reads the file again.
-// Call it after handing the bytes to a device, so that they do not count twice.
+// Release tells the system that the pages behind the tensor's view are not needed for
+// now. The view stays valid; accessing it reads the file again. Call it after copying
+// the bytes to a device, so that they do not occupy memory twice.
 func (r *Reader) Release(name string) error {
 	return r.with(name, func(p place) error {
 		p.src.release(p.span)

@@ -165,8 +165,8 @@ func TestOpenNamesWhatIsWrong(t *testing.T) {
 		{"reversed offsets", tensor("F32", "[1]", "[4,0]"), 4, []string{"[4, 0) outside"}},
 		{"beyond the data", tensor("F32", "[2]", "[0,8]"), 4, []string{"outside the 4 bytes"}},
 		{"many beyond the data", `{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[3],"data_offsets":[2,5]},"c":{"dtype":"U8","shape":[4],"data_offsets":[5,9]}}`, 4,
-			[]string{`4 bytes of data, but 2 of 3 tensors, from "b" on, end behind them, the last at byte 9: the file has been cut short`}},
-		{"hole at the start", tensor("U8", "[1]", "[3,4]"), 4, []string{"hole of 3 bytes"}},
+			[]string{`4 bytes of data, but 2 of 3 tensors, from "b" on, end beyond them, the last at byte 9: the file is truncated`}},
+		{"gap at the start", tensor("U8", "[1]", "[3,4]"), 4, []string{"gap of 3 bytes"}},
 		{"rest at the end", tensor("U8", "[1]", "[0,1]"), 4, []string{"3 bytes of data after the last tensor"}},
 		{"no tensors but data", `{}`, 4, []string{"4 bytes of data"}},
 		{"overlap", `{"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},"b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}}`, 4,
@@ -186,7 +186,7 @@ func TestOpenNamesWhatIsWrong(t *testing.T) {
 		{"text after", `{}{}`, 0, []string{"after the object"}},
 		{"not UTF-8", "{\"\xff\":1}", 0, []string{"UTF-8"}},
 		{"several at once", `{"a":{"dtype":"F7","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[5],"data_offsets":[2,3]}}`, 4,
-			[]string{`unknown dtype "F7"`, "needs 5 bytes", "hole of 1 bytes", "after the last tensor"}},
+			[]string{`unknown dtype "F7"`, "needs 5 bytes", "gap of 1 bytes", "after the last tensor"}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

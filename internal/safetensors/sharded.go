@@ -19,7 +19,7 @@ const (
 
 // OpenSharded opens the weights of a model folder: model.safetensors if there is
 // one, else the files named by the weight_map of model.safetensors.index.json.
-// A tensor is taken from the file that the map gives, whatever else the shards
+// A tensor is read from the file that the map gives, whatever other tensors the shards
 // hold. The error lists every missing shard and tensor and wraps ErrNotFound, or
 // wraps ErrFormat when a file or the index is malformed; an index may only name
 // plain *.safetensors files in the same folder.
@@ -47,8 +47,8 @@ func openSharded(dir string, mapping bool) (*Reader, error) {
 	return r, nil
 }
 
-// addShards opens the files in the order of their names and takes from each the
-// tensors that the map places there.
+// addShards opens the files in the order of their names and adds from each the tensors
+// that the map assigns to it.
 func (r *Reader) addShards(dir string, weights map[string]string, mapping bool) error {
 	byShard := map[string][]string{}
 	for name, shard := range weights {
@@ -132,8 +132,8 @@ func parseIndex(raw []byte) (map[string]string, error) {
 	return weights, wrong.err(ErrFormat)
 }
 
-// plainName reports whether an index may name this file: no folder, nothing
-// hidden or special, so that a downloaded index cannot point elsewhere.
+// plainName reports whether an index may contain this file name: no folder, not hidden,
+// not special, so that a downloaded index cannot refer to files elsewhere.
 func plainName(name string) bool {
 	return strings.HasSuffix(name, ".safetensors") && name[0] != '.' &&
 		!strings.ContainsAny(name, "/\\:\x00") && filepath.IsLocal(name)

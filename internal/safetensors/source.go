@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// source is one open file. Conversions always read through ReadAt: it needs no
-// resident pages, and a file cut short under us is an error rather than a fault.
+// source is one open file. Conversions always use ReadAt: it needs no resident pages,
+// and a file truncated while it is open gives an error instead of a fault.
 type source struct {
 	path   string
 	file   *os.File

@@ -9,9 +9,9 @@ import (
 )
 
 // Writer writes tensors one after the other, in the order given to [Create] or
-// [CreateSharded]. Nothing has its final name before [Writer.Commit]; a Writer
-// that is closed without it leaves nothing behind. After an error the only thing
-// left to do is Close. It is not safe for concurrent use.
+// [CreateSharded]. No file has its final name before [Writer.Commit]; closing a Writer
+// without Commit removes its files. After an error only Close is allowed. It is not
+// safe for concurrent use.
 type Writer struct {
 	label   string // for messages: the file or the folder
 	parts   []part
@@ -28,7 +28,7 @@ type Writer struct {
 	failed  error
 }
 
-// part is one file: where it goes, where it is until then, and its tensors.
+// part is one file: its final path, its temporary path and its tensors.
 type part struct {
 	path    string
 	temp    string // "" until created
@@ -38,10 +38,10 @@ type part struct {
 
 // Create starts one file at path, which is replaced on Commit. The bytes depend
 // only on the arguments and the values. Metadata gets "format": "pt", which
-// transformers insists on, unless it says otherwise.
+// transformers requires, unless it has that key.
 //
-// Tensors lie back to back from a multiple of 8 on, so every one is aligned to
-// its element size if wider types come first.
+// Tensors follow each other without gaps from a multiple of 8 on, so every one is
+// aligned to its element size if wider types come first.
 func Create(path string, tensors []Tensor, metadata map[string]string) (*Writer, error) {
 	w := &Writer{label: path, tensors: cloneTensors(tensors)}
 	if err := checkTensors(w.tensors); err != nil {
@@ -103,7 +103,7 @@ func (w *Writer) finishPart() error {
 	return err
 }
 
-// advance moves to the next tensor, and to the next file where that begins there.
+// advance moves to the next tensor, and to the next file if it is in that file.
 func (w *Writer) advance() error {
 	w.at++
 	if w.at == len(w.tensors) {
@@ -119,9 +119,9 @@ func (w *Writer) advance() error {
 }
 
 // Float32 writes values of the named tensor, which must be the next in order,
-// rounded to the tensor's type (F32, F16 or BF16; ties to even). A large tensor
-// may come in several calls; an empty one needs a call too. A finite value that
-// the type would turn into an infinity is an error.
+// rounded to the tensor's type (F32, F16 or BF16; ties to even). A large tensor may be
+// written in several calls; an empty one needs one call. A finite value that would
+// become infinite in the type is an error.
 func (w *Writer) Float32(name string, src []float32) error {
 	return w.with(name, func(t Tensor) error {
 		if t.DType != F32 && t.DType != F16 && t.DType != BF16 {
@@ -146,7 +146,7 @@ func (w *Writer) Float32(name string, src []float32) error {
 }
 
 // Bytes writes little-endian bytes of the named tensor, which must be the next
-// in order, as they are. A large tensor may come in several calls.
+// in order, as they are. A large tensor may be written in several calls.
 func (w *Writer) Bytes(name string, raw []byte) error {
 	return w.with(name, func(Tensor) error {
 		if int64(len(raw)) > w.left {
@@ -162,7 +162,7 @@ func (w *Writer) write(b []byte) error {
 	return err
 }
 
-// with checks that it is the named tensor's turn, runs fn, and moves on.
+// with checks that the named tensor is the next one, runs fn, and advances.
 func (w *Writer) with(name string, fn func(Tensor) error) error {
 	if w.done {
 		return fmt.Errorf("safetensors: %s: %w", w.label, ErrClosed)
@@ -192,8 +192,8 @@ func (w *Writer) step(name string, fn func(Tensor) error) error {
 	return w.advance()
 }
 
-// Commit checks that all tensors are complete, syncs the files, gives them their
-// names (of shards, the index last) and syncs the folder.
+// Commit checks that all tensors are complete, syncs the files, renames them to their
+// final names (the index of shards last) and syncs the folder.
 func (w *Writer) Commit() error {
 	if w.done {
 		return fmt.Errorf("safetensors: %s: %w", w.label, ErrClosed)
@@ -210,7 +210,7 @@ func (w *Writer) Commit() error {
 
 func (w *Writer) commit() error {
 	if w.at < len(w.tensors) {
-		return fmt.Errorf("tensor %q: %d bytes were not written", w.tensors[w.at].Name, w.left)
+		return fmt.Errorf("tensor %q: %d bytes are missing", w.tensors[w.at].Name, w.left)
 	}
 	if err := w.finishPart(); err != nil {
 		return err
@@ -230,7 +230,7 @@ func (w *Writer) commit() error {
 	return syncDir(dir)
 }
 
-// Close discards what Commit has not named. It is safe to defer.
+// Close removes files that were not committed. It is safe to defer.
 func (w *Writer) Close() error {
 	w.discard()
 	return nil

@@ -114,7 +114,7 @@ func TestNothingHasANameBeforeCommit(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, w.Float32(sample[0].Name, values(sample[0])))
 	err = w.Commit()
-	require.ErrorContains(t, err, `"scalar": 4 bytes were not written`)
+	require.ErrorContains(t, err, `"scalar": 4 bytes are missing`)
 	require.ErrorIs(t, w.Commit(), ErrClosed)
 	require.NoError(t, w.Close())
 	entries, err := os.ReadDir(dir)

@@ -7,12 +7,11 @@ import (
 	"strconv"
 )
 
-// levels of each of red, green and blue: 216 colours, of the 256 that all
-// terminals have.
+// levels per colour channel: 216 colours, of the 256 that all terminals have.
 const levels = 6
 
-// sixel writes a picture in bands of six rows, of which each character shows one
-// column in one colour (DEC STD 070, chapter 9).
+// sixel writes a picture in bands of six rows. Each character shows one column of a
+// band in one colour (DEC STD 070, chapter 9).
 func sixel(out *bytes.Buffer, m image.Image) {
 	box := m.Bounds()
 	fmt.Fprintf(out, "\x1bPq\"1;1;%d;%d", box.Dx(), box.Dy())

@@ -1,4 +1,4 @@
-// Package termimage shows pictures in terminals that can: with the graphics
+// Package termimage shows pictures in terminals that support it: with the graphics
 // protocol of kitty, the inline images of iTerm2, or sixels.
 package termimage
 
@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Protocol is how a terminal takes pictures.
+// Protocol is a terminal's graphics protocol.
 type Protocol string
 
 // The protocols.
@@ -26,9 +26,9 @@ const (
 // Protocols returns all of them.
 func Protocols() []Protocol { return []Protocol{None, Kitty, ITerm, Sixel} }
 
-// Detect tells a terminal's protocol from the variables that it sets. Terminals
-// that say nothing of themselves get None: what they don't understand would fill
-// the screen with letters.
+// Detect returns a terminal's protocol, based on its environment variables. For
+// unidentified terminals it returns None: a terminal that does not understand a protocol
+// prints it as text.
 func Detect(getenv func(name string) (string, bool)) Protocol {
 	get := func(name string) string {
 		v, _ := getenv(name)
@@ -37,7 +37,7 @@ func Detect(getenv func(name string) (string, bool)) Protocol {
 	term, program := get("TERM"), get("TERM_PROGRAM")
 	switch {
 	case get("TMUX") != "" || strings.HasPrefix(term, "screen"):
-		return None // passes none of them on
+		return None // multiplexers do not pass them on
 	case get("KITTY_WINDOW_ID") != "" || strings.Contains(term, "kitty") || strings.Contains(term, "ghostty") || program == "ghostty":
 		return Kitty
 	case program == "iterm.app" || program == "wezterm" || program == "vscode" || get("LC_TERMINAL") == "iterm2":
@@ -65,13 +65,13 @@ func Write(w io.Writer, p Protocol, m image.Image) error {
 	case Sixel:
 		sixel(&out, m)
 	default:
-		return fmt.Errorf("termimage: %q shows no pictures", p)
+		return fmt.Errorf("termimage: protocol %q cannot show pictures", p)
 	}
 	_, err := w.Write(out.Bytes())
 	return err
 }
 
-// kitty writes a PNG in parts of at most 4096 characters, as its protocol wants.
+// kitty writes a PNG in parts of at most 4096 characters, as the protocol requires.
 func kitty(out *bytes.Buffer, m image.Image) error {
 	var b bytes.Buffer
 	if err := png.Encode(&b, m); err != nil {

@@ -115,7 +115,7 @@ type broken struct{}
 func (broken) Write([]byte) (int, error) { return 0, errors.New("gone") }
 
 func TestWhatCannotBeShownIsAnError(t *testing.T) {
-	require.ErrorContains(t, Write(&bytes.Buffer{}, None, noise(1, 1)), `"none" shows no pictures`)
+	require.ErrorContains(t, Write(&bytes.Buffer{}, None, noise(1, 1)), `"none" cannot show pictures`)
 	for _, p := range Protocols()[1:] {
 		require.ErrorContains(t, Write(broken{}, p, noise(1, 1)), "gone")
 		require.NoError(t, Write(&bytes.Buffer{}, p, noise(1, 1)))

@@ -2,8 +2,9 @@ package usage
 
 import "runtime/metrics"
 
-// GoMemory is what Go's own memory takes of the process's now, and what it grows
-// to before the garbage collector ends its next round, if no more is kept.
+// GoMemory returns the memory that the Go runtime uses now, and the amount to which it
+// can grow before the garbage collector finishes its next cycle, if nothing more is
+// retained.
 func GoMemory() (now, next int64) {
 	s := []metrics.Sample{
 		{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},

@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// Limit is the memory that the process may have, in bytes, and the file that says
-// so: what the machine has, or less where a control group (cgroup v2) that the
-// process is in allows less.
+// Limit returns the memory limit of the process in bytes, and the file that sets it: the
+// machine's memory, or a lower limit of a control group (cgroup v2) of the process.
 func Limit() (limit int64, says string) { return limitUnder("/") }
 
 // limitUnder reads the system's files below root.
@@ -31,7 +30,7 @@ func limitUnder(root string) (limit int64, says string) {
 		if err != nil {
 			continue
 		}
-		// Without a limit it says max, which is no number.
+		// Without a limit the file contains "max", which is not a number.
 		if n, err := strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64); err == nil && (limit == 0 || n < limit) {
 			limit, says = n, file
 		}
@@ -39,7 +38,7 @@ func limitUnder(root string) (limit int64, says string) {
 	return limit, says
 }
 
-// controlGroup is the process's, "" where there is none.
+// controlGroup returns the process's control group, "" if it has none.
 func controlGroup(root string) string {
 	raw, _ := os.ReadFile(filepath.Join(root, "/proc/self/cgroup"))
 	for line := range bytes.Lines(raw) {
@@ -50,7 +49,7 @@ func controlGroup(root string) string {
 	return ""
 }
 
-// parent is the group above, "" above the highest.
+// parent returns the parent group, "" for the root.
 func parent(group string) string {
 	if group == "/" {
 		return ""

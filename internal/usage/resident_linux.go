@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// Resident is the memory that the process has in RAM in bytes, 0 where the
-// system does not say.
+// Resident returns the process's resident memory in bytes, 0 if the system does not
+// report it.
 func Resident() int64 {
 	raw, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

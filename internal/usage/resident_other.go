@@ -2,5 +2,5 @@
 
 package usage
 
-// Resident is 0: the system is not asked.
+// Resident returns 0: not supported here.
 func Resident() int64 { return 0 }

@@ -1,3 +1,3 @@
-// Package usage tells what this process takes of its machine. Where the system does
-// not say, figures are 0.
+// Package usage reports the memory and processor time that this process uses. Figures
+// that the system does not report are 0.
 package usage

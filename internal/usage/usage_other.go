@@ -4,8 +4,8 @@ package usage
 
 import "time"
 
-// PeakResident is not known here.
+// PeakResident returns 0: not supported here.
 func PeakResident() int64 { return 0 }
 
-// CPUTime is not known here.
+// CPUTime returns 0: not supported here.
 func CPUTime() time.Duration { return 0 }

@@ -199,7 +199,7 @@ func (m *Model) complete(j *job) policy.Completion {
 	m.accept(j.chat, j.news, a)
 	c := policy.Completion{Text: a.text, LogProbs: a.logProbs, Stop: a.stop}
 	if a.counted {
-		c.Used = policy.Used{PromptTokens: a.used.prompt, CompletionTokens: a.used.completion, Cost: m.ledger.price.cost(a.used)}
+		c.Usage = policy.Usage{PromptTokens: a.used.prompt, CompletionTokens: a.used.completion, Cost: m.ledger.price.cost(a.used)}
 	}
 	return c
 }

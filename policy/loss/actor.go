@@ -9,11 +9,11 @@ import (
 //
 //	L = policy loss − EntropyCoef·entropy + KLCoef·KL(π‖π_ref)
 //
-// Entropy and KL are aggregated by Aggregation; so is the policy loss unless it
-// insists on a mode of its own (gspo, sapo, gmpo and the turn losses do).
+// Entropy and KL are aggregated by Aggregation; so is the policy loss unless it has a
+// fixed mode of its own (gspo, sapo, gmpo and the turn losses do).
 type Actor struct {
 	Policy      Policy      // the policy loss
-	Aggregation Aggregation // of all three terms, unless Policy has a mode of its own
+	Aggregation Aggregation // of all three terms, unless Policy has a fixed mode
 	EntropyCoef float64     // ≥ 0; needs Batch.Entropy when above 0
 	KL          KL          // "" leaves the term out; else Batch.Ref is needed
 	KLCoef      float64     // ≥ 0
@@ -31,7 +31,7 @@ type ActorResult struct {
 	Metrics             Metrics   // of the policy loss
 
 	policy, kl, entropy Result
-	wide                wide
+	wide                float64Copy
 }
 
 // All yields metrics and terms under the names that verl logs them with.
@@ -97,7 +97,7 @@ func evalEntropy(dst *Result, a Aggregation, b *Batch[float64]) error {
 
 func (a Actor) check(ref, entropy bool, tokens int) error {
 	if a.Policy == nil {
-		return setting("actor: Policy is nil")
+		return setting("actor: Policy is nil, must be set")
 	}
 	if !(a.EntropyCoef >= 0) || !finite(a.EntropyCoef) {
 		return setting("actor: EntropyCoef = %v, want 0 or more", a.EntropyCoef)

@@ -8,12 +8,12 @@ import (
 	"vagen/internal/nearest"
 )
 
-// Mode says how per-token losses become one number. The names are those of
+// Mode is the aggregation of per-token losses to one number. The names are those of
 // verl's loss_agg_mode. Let m be the mask, ℓ the per-token loss, and count only
 // rows with a counted token:
 //
 //	token-mean               Σ m·ℓ / Σ m                      every token weighs the same
-//	seq-mean-token-sum       mean over rows of Σ m·ℓ          long rows weigh more
+//	seq-mean-token-sum       mean over rows of Σ m·ℓ          long rows setWeights more
 //	seq-mean-token-mean      mean over rows of Σ m·ℓ / Σ m    every row weighs the same (GRPO)
 //	seq-mean-token-sum-norm  Σ m·ℓ / Width                    constant divisor (Dr. GRPO, arXiv:2503.20783)
 //
@@ -30,7 +30,7 @@ const (
 
 var modeNames = []string{string(TokenMean), string(SeqMeanTokenSum), string(SeqMeanTokenMean), string(SeqMeanTokenSumNorm)}
 
-// Norm says what a micro-batch contributes to the update that it is part of.
+// Norm is the contribution of a micro-batch to its update.
 // The zero value treats it as the whole update. At most one of the three
 // choices may be set:
 //
@@ -39,9 +39,9 @@ var modeNames = []string{string(TokenMean), string(SeqMeanTokenSum), string(SeqM
 //     mean over rows of per-row means, whatever the Mode says.
 //   - MiniBatch n: the mean inside the micro-batch, times its rows / n, for
 //     micro-batches of unequal size.
-//   - Tokens and Rows: sums divided by the counts of the whole update, so that
-//     splitting it changes nothing. This is what the papers write. Token-mean
-//     needs Tokens, the seq-mean modes need Rows (rows with a counted token).
+//   - Tokens and Rows: sums divided by the counts of the whole update, so that the
+//     split into micro-batches does not matter. This is the formula of the papers.
+//     Token-mean needs Tokens, the seq-mean modes need Rows (rows with a counted token).
 type Norm struct {
 	Accumulation int // micro-batches in the update
 	MiniBatch    int // rows in the update, empty ones included
@@ -53,7 +53,7 @@ type Norm struct {
 	Workers int
 }
 
-// Aggregation turns per-token losses into the loss of a micro-batch.
+// Aggregation aggregates per-token losses to the loss of a micro-batch.
 // The zero value is token-mean over a batch taken at once.
 type Aggregation struct {
 	Mode  Mode    // how tokens and rows of the batch are averaged
@@ -61,14 +61,14 @@ type Aggregation struct {
 	Norm  Norm    // what the batch contributes to the update
 }
 
-// Weights writes one weight per token to dst (reused where its capacity
-// suffices) and returns it with the factor that Norm asks for, such that
+// Weights writes one weight per token to dst (reused if its capacity suffices) and
+// returns it with the factor that Norm requires, such that
 //
 //	loss = factor · Σ weight·ℓ,   ∂loss/∂ℓ = factor·weight
 //
-// Weights of tokens that do not count are zero, so a device graph needs one
-// multiply and one sum for every mode. A batch without a counted token has only
-// zero weights: its loss and gradient are zero.
+// Weights of tokens that do not count are zero, so a device graph needs one multiply and
+// one sum for every mode. For a batch without a counted token all weights are zero, and
+// so are loss and gradient.
 func (a Aggregation) Weights(dst []float64, offsets []int, mask []bool) ([]float64, float64, error) {
 	if err := a.check(); err != nil {
 		return dst, 0, err
@@ -97,7 +97,7 @@ func (a Aggregation) Weights(dst []float64, offsets []int, mask []bool) ([]float
 	return dst, a.factor(len(offsets) - 1), nil
 }
 
-// divisor is what the sum over tokens (or over rows) is divided by.
+// divisor is the divisor of the sum over tokens (or over rows).
 func (a Aggregation) divisor(tokens, rows int) (float64, error) {
 	n := a.Norm
 	whole := n.Tokens > 0 || n.Rows > 0
@@ -169,7 +169,7 @@ func (a Aggregation) check() error {
 }
 
 // Aggregate returns the loss of per-token losses ℓ and writes ∂loss/∂ℓ to grad
-// (reused where its capacity suffices).
+// (reused if its capacity suffices).
 func Aggregate[T Float](grad []float64, a Aggregation, offsets []int, mask []bool, perToken []T) (float64, []float64, error) {
 	grad, factor, err := a.Weights(grad, offsets, mask)
 	if err != nil {

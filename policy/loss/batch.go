@@ -1,10 +1,10 @@
 package loss
 
-// Float is how per-token numbers are stored: float32 in training, float64 where
-// every digit matters. Arithmetic is float64 either way.
+// Float is the storage type of per-token numbers: float32 in training, float64 for full
+// precision. Arithmetic is float64 in both cases.
 type Float interface{ float32 | float64 }
 
-// Batch is one micro-batch of training rows, strung together without padding.
+// Batch is one micro-batch of training rows, concatenated without padding.
 //
 // All columns have one entry per token, context included. Only tokens whose
 // Mask is set are read; the others may hold anything.
@@ -17,19 +17,19 @@ type Batch[T Float] struct {
 	Advantage  []T // how much better than expected; already whitened
 
 	Weight  []T     // optional: rollout correction, multiplies a token's loss, no gradient
-	Ref     []T     // log-prob of the reference policy; needed by KL terms alone
-	Entropy []T     // entropy of the token's distribution; needed by the entropy term alone
-	Turn    []int32 // turn of each counted token, not decreasing inside a row; turn losses alone
+	Ref     []T     // log-prob of the reference policy; only for KL terms
+	Entropy []T     // entropy of the token's distribution; only for the entropy term
+	Turn    []int32 // turn of each counted token, not decreasing inside a row; only for turn losses
 
-	// Seed decides the random choices of losses that make any (ClipCov). Equal
-	// seeds and batches give equal losses.
+	// Seed determines the random choices of losses that have any (ClipCov). Equal seeds
+	// and batches give equal losses.
 	Seed uint64
 }
 
 // Rows returns the number of rows, empty ones included.
 func (b *Batch[T]) Rows() int { return max(len(b.Offsets)-1, 0) }
 
-// check is what every policy loss needs of its batch.
+// check checks the columns that every policy loss needs.
 func (b *Batch[T]) check() error {
 	if err := checkLayout(b.Offsets, b.Mask, len(b.LogProb)); err != nil {
 		return err
@@ -53,14 +53,14 @@ func (b *Batch[T]) check() error {
 	return nil
 }
 
-// wide holds the float64 copy of a float32 batch between calls.
-type wide struct {
+// float64Copy holds the float64 copy of a float32 batch between calls.
+type float64Copy struct {
 	batch                             Batch[float64]
 	logp, old, adv, weight, ref, entr []float64
 }
 
-// of returns the batch in float64: itself if it is, else a copy in w's memory.
-func widen[T Float](w *wide, b *Batch[T]) *Batch[float64] {
+// widen returns the batch in float64: itself if it is float64, else a copy in w's memory.
+func widen[T Float](w *float64Copy, b *Batch[T]) *Batch[float64] {
 	if same, ok := any(b).(*Batch[float64]); ok {
 		return same
 	}
@@ -79,7 +79,7 @@ func widen[T Float](w *wide, b *Batch[T]) *Batch[float64] {
 	return &w.batch
 }
 
-// convert copies src into memory kept in buf; nil stays nil.
+// convert copies src to buf, which is reused; nil stays nil.
 func convert[T Float](buf *[]float64, src []T) []float64 {
 	if src == nil {
 		return nil
@@ -91,7 +91,7 @@ func convert[T Float](buf *[]float64, src []T) []float64 {
 	return *buf
 }
 
-// grow returns a slice of length n in the memory of s where that suffices. Its
+// grow returns a slice of length n, in the memory of s if its capacity suffices. The
 // contents are unspecified.
 func grow[E any](s []E, n int) []E {
 	if cap(s) < n {

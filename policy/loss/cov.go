@@ -8,12 +8,12 @@ import (
 	"vagen/internal/rng"
 )
 
-// ClipCov is PPO's surrogate that drops a few of the tokens which drain entropy
-// fastest. A token's covariance is
+// ClipCov is PPO's surrogate without a few of the tokens that reduce entropy most. A
+// token's covariance is
 //
 //	c = (A − mean A)·(log π − mean log π),   means over counted tokens
 //
-// Among tokens with CovLow < c < CovHigh that PPO's clip left alone, at most
+// Among tokens with CovLow < c < CovHigh that PPO's clip did not affect, at most
 // max(1, ⌊Ratio·tokens⌋) drawn at random with Batch.Seed get ℓ = 0 and no
 // gradient; every other token has ℓ of [PPO] without clamp or dual clip.
 // Metrics.ClipFraction is the share of dropped tokens.
@@ -52,7 +52,7 @@ func (p ClipCov) Terms(t *Terms, b *Batch[float64]) error {
 	return nil
 }
 
-// choose fills in the terms of PPO and returns the tokens to drop.
+// choose sets the terms of PPO and returns the tokens to drop.
 func (p ClipCov) choose(t *Terms, b *Batch[float64]) []int {
 	n := t.covariance(b)
 	t.order = t.order[:0]
@@ -69,11 +69,10 @@ func (p ClipCov) choose(t *Terms, b *Batch[float64]) []int {
 	return draw(t.order, shareOf(p.Ratio, n), b.Seed)
 }
 
-// Chosen tells which tokens of a batch [ClipCov] drops or [KLCov] penalises, one
-// entry per token in dst, which is reused where its capacity suffices; of other
-// losses it chooses none. It serves losses that are computed elsewhere, such as
-// on an accelerator: with these tokens given, the rest is arithmetic. Errors are
-// those of [Eval].
+// Chosen returns which tokens of a batch [ClipCov] drops or [KLCov] penalises, one entry
+// per token in dst, which is reused if its capacity suffices; none for other losses. It
+// is for losses that are computed elsewhere, such as on an accelerator, which then need
+// no sort or random draw. Errors are those of [Eval].
 func Chosen[T Float](dst []bool, p Policy, b *Batch[T]) ([]bool, error) {
 	dst = grow(dst, len(b.Mask))
 	clear(dst)
@@ -91,8 +90,8 @@ func Chosen[T Float](dst []bool, p Policy, b *Batch[T]) ([]bool, error) {
 		return dst, err
 	}
 	var t Terms
-	w := widen(&wide{}, b)
-	if err := t.start(w); err != nil {
+	w := widen(&float64Copy{}, b)
+	if err := t.reset(w); err != nil {
 		return dst, err
 	}
 	for _, i := range chooser.choose(&t, w) {
@@ -101,13 +100,12 @@ func Chosen[T Float](dst []bool, p Policy, b *Batch[T]) ([]bool, error) {
 	return dst, nil
 }
 
-// KLCov is the unclipped surrogate with a penalty on the tokens that drain
-// entropy fastest:
+// KLCov is the unclipped surrogate with a penalty on the tokens that reduce entropy most:
 //
 //	ℓ = −A·ρ                      ordinary tokens
 //	ℓ = −A·ρ + Coef·|new − old|   the max(1, ⌊Ratio·tokens⌋) with the largest covariance
 //
-// with the covariance of [ClipCov]; of equal ones the earlier token is taken.
+// with the covariance of [ClipCov]; ties are resolved in favour of the earlier token.
 //
 // Cui et al., arXiv:2505.22617, section 4.2.
 type KLCov struct {
@@ -138,7 +136,7 @@ func (p KLCov) Terms(t *Terms, b *Batch[float64]) error {
 	return nil
 }
 
-// choose fills in the unclipped surrogate and returns the tokens to penalise.
+// choose sets the unclipped surrogate and returns the tokens to penalise.
 func (p KLCov) choose(t *Terms, b *Batch[float64]) []int {
 	n := t.covariance(b)
 	t.order = t.order[:0]
@@ -154,7 +152,7 @@ func (p KLCov) choose(t *Terms, b *Batch[float64]) []int {
 	return t.order[:min(shareOf(p.Ratio, n), len(t.order))]
 }
 
-// covariance fills t.score and returns the number of counted tokens.
+// covariance sets t.score and returns the number of counted tokens.
 func (t *Terms) covariance(b *Batch[float64]) int {
 	t.score = zeros(t.score, len(b.Mask))
 	var adv, logp float64

@@ -1,10 +1,9 @@
 // Package loss holds the losses of reinforcement learning on tokens, in plain
 // Go, each with its gradient.
 //
-// It is the reference that the losses on the accelerator must agree with, and
-// the place to read what a loss does: every formula stands above its code with
-// its source. Everything is computed in float64 whatever the storage, summed in
-// token order, and allocates nothing once a result has been used.
+// It is the reference for the losses on the accelerator: every formula is above its code
+// with its source. Everything is computed in float64 whatever the storage type, and
+// summed in token order; evaluation into a reused result does not allocate.
 //
 // # Policy losses
 //
@@ -24,12 +23,12 @@
 //	kl_cov               KLCov      nothing; penalises such tokens     entropy collapses, small models
 //	reinforce, gpg       Reinforce  nothing                            exactly on-policy data
 //
-// [Registry] builds them by name. A loss of one's own implements [Policy].
+// [Registry] builds them by name. Custom losses implement [Policy].
 //
 // # Aggregation
 //
-// [Aggregation] has a [Mode] (how tokens and rows of a micro-batch are averaged)
-// and a [Norm] (what a micro-batch contributes to the update). The original code
+// [Aggregation] has a [Mode] (how tokens and rows of a micro-batch are averaged) and a
+// [Norm] (the contribution of a micro-batch to the update). The original code
 // averages inside each micro-batch and divides by the number of micro-batches;
 // the papers divide by the count of tokens in the whole update. These differ
 // when rows differ in length, so Norm makes the choice explicit:
@@ -47,16 +46,16 @@
 //
 // # The rest
 //
-// [EvalValue] is the critic's loss, [EvalActor] the policy's with entropy and
-// KL terms, [Logits] goes from logits to log-prob and entropy and back, and
-// [Correct] makes up for rollouts sampled by other kernels than the trainer's.
+// [EvalValue] is the critic's loss, [EvalActor] the policy's with entropy and KL terms,
+// [Logits] computes log-prob and entropy from logits and the gradient back, and
+// [Correct] corrects for rollouts sampled by other kernels than the trainer's.
 //
-// Losses that are computed elsewhere, such as on an accelerator, agree with those
-// here when they are given what needs a sort or a draw ([Chosen]), weigh tokens as
-// the loss insists ([ModeOf], [Aggregation.Weights]) and refuse what is refused
-// here ([CheckTurns]).
+// Losses that are computed elsewhere, such as on an accelerator, match those here if they
+// use the results that need a sort or a random draw ([Chosen]), setWeights tokens by the
+// loss's aggregation ([ModeOf], [Aggregation.Weights]) and reject invalid turn ids
+// ([CheckTurns]).
 //
-// Derivatives at kinks follow automatic differentiation in PyTorch: max and min
-// take the mean of both sides on a tie, clamps pass the derivative at their
-// edges.
+// At points without a derivative the result is that of automatic differentiation in
+// PyTorch: max and min give the mean of both sides on a tie, clamps pass the derivative
+// at their edges.
 package loss

@@ -7,13 +7,12 @@ import (
 	"sort"
 )
 
-// Errors that callers may want to tell apart. The messages around them name the
-// column, the row and the position.
+// Errors for callers to distinguish. Messages name the column, the row and the position.
 var (
 	// ErrLength means that columns of one batch differ in length, or that row
 	// offsets do not tile them.
 	ErrLength = errors.New("lengths do not agree")
-	// ErrMissing means that a column is absent that this loss cannot do without.
+	// ErrMissing means that a column that this loss needs is absent.
 	ErrMissing = errors.New("column is missing")
 	// ErrNotFinite means that a counted token holds NaN or infinity, or that the
 	// loss itself overflowed there.
@@ -32,7 +31,7 @@ var (
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// locate turns a flat index into row and position for messages.
+// locate converts a flat index to row and position, for messages.
 func locate(offsets []int, i int) (row, pos int) {
 	row = sort.Search(len(offsets), func(k int) bool { return offsets[k] > i }) - 1
 	return row, i - offsets[row]
@@ -69,8 +68,8 @@ func checkLayout(offsets []int, mask []bool, n int) error {
 	return nil
 }
 
-// checkColumn checks length, and that counted tokens are finite. An absent
-// column passes when it is optional.
+// checkColumn checks the length, and that counted tokens are finite. An optional column
+// may be absent.
 func checkColumn[T Float](name string, x []T, offsets []int, mask []bool, optional bool) error {
 	if x == nil && optional {
 		return nil

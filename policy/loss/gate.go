@@ -23,7 +23,7 @@ func (p CISPO) Terms(t *Terms, b *Batch[float64]) error {
 		if !m {
 			continue
 		}
-		t.LogRatio[i] = capped(t.LogRatio[i])
+		t.LogRatio[i] = clampedRatio(t.LogRatio[i])
 		w, pass := clamp(math.Exp(t.LogRatio[i]), 1-p.Low, 1+p.High)
 		if pass == 0 {
 			t.Clipped++
@@ -88,8 +88,8 @@ func (p SAPO) Terms(t *Terms, b *Batch[float64]) error {
 	return nil
 }
 
-// GMPO maximises the geometric mean of a row's clipped token ratios, which a
-// single wild token cannot dominate. With δ = new − old log-prob and Ā the mean
+// GMPO maximises the geometric mean of a row's clipped token ratios, which a single
+// outlier cannot dominate. With δ = new − old log-prob and Ā the mean
 // advantage of the row's n counted tokens,
 //
 //	δ' = sgn(A)·min(sgn(A)·δ, sgn(A)·clip(δ, −Low, High))

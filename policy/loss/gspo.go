@@ -2,8 +2,7 @@ package loss
 
 import "math"
 
-// GSPO takes the whole row as one action, with the geometric mean of its token
-// ratios:
+// GSPO treats the whole row as one action, with the geometric mean of its token ratios:
 //
 //	ln s = Σ m·(new − old) / Σ m over the row, at most 10
 //	ℓ    = max(−A·s, −A·clip(s, 1−Low, 1+High)) at every token

@@ -16,8 +16,8 @@ import (
 //	mse, k2           d²/2                           gradient of the true divergence in expectation
 //	low_var_kl, k3    clip(exp(−d) + d − 1, ±10)     unbiased value, never negative
 //
-// A trailing "+" keeps the value and takes the gradient of k2 instead, as in
-// "k3+". The empty KL stands for no term at all.
+// A trailing "+" keeps the value and uses the gradient of k2, as in "k3+". The empty KL
+// means no term.
 //
 // J. Schulman, "Approximating KL divergence", 2020.
 type KL string
@@ -70,8 +70,8 @@ func lowVarKL(d float64) (v, dv float64) {
 	return v, -e
 }
 
-// parts returns the function of a checked kind, and whether the gradient of k2
-// takes the place of its own.
+// parts returns the function of a valid kind, and whether the gradient is k2's instead of
+// its own.
 func (k KL) parts() (f func(d float64) (v, dv float64), straight bool) {
 	base, straight := strings.CutSuffix(string(k), "+")
 	return klKinds[base], straight

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Logits are the unnormalised scores that a model gave to every token of its
-// vocabulary, one row of Vocab numbers per position.
+// Logits are the unnormalised scores of a model for every token of its vocabulary, one
+// row of Vocab numbers per position.
 type Logits[T Float] struct {
 	Values []T     // positions × Vocab, row-major, before the temperature
 	Vocab  int     // ≥ 1
@@ -14,12 +14,12 @@ type Logits[T Float] struct {
 	// Temperature divides the logits first; it must be the one that the tokens
 	// were sampled at, > 0.
 	Temperature float64
-	// Mask says which positions to compute; the others get zeros and are not
-	// read. nil computes all.
+	// Mask selects the positions to compute; the others get zeros and are not read. nil
+	// computes all.
 	Mask []bool
 }
 
-// Softmax holds what the losses need of logits z (after the temperature):
+// Softmax holds the results of logits z (after the temperature):
 //
 //	log-prob = z_label − logsumexp(z)
 //	entropy  = logsumexp(z) − Σ softmax(z)·z,   in nats
@@ -52,9 +52,9 @@ func (l *Logits[T]) Forward(dst *Softmax) error {
 	return nil
 }
 
-// row returns the largest logit, ln Σ exp(z − largest) and the entropy of one
-// position. Subtracting the largest logit first keeps large ones from
-// overflowing, and from swallowing the digits of the entropy.
+// row returns the largest logit, ln Σ exp(z − largest) and the entropy of one position.
+// Subtracting the largest logit first avoids overflow and loss of precision in the
+// entropy.
 func (l *Logits[T]) row(i int) (top, logSum, entropy float64, err error) {
 	top = math.Inf(-1)
 	for j := range l.Vocab {
@@ -78,9 +78,9 @@ func (l *Logits[T]) row(i int) (top, logSum, entropy float64, err error) {
 // at is one logit after the temperature.
 func (l *Logits[T]) at(i, j int) float64 { return float64(l.Values[i*l.Vocab+j]) / l.Temperature }
 
-// Backward writes the gradient by the undivided logits to dst (reused where its
-// capacity suffices) and returns it, given s from Forward and the gradients by
-// log-prob and by entropy; either may be nil for none. With p = softmax(z),
+// Backward writes the gradient by the logits before division by the temperature to dst
+// (reused if its capacity suffices) and returns it, given s from Forward and the
+// gradients by log-prob and by entropy; either may be nil. With p = softmax(z),
 // temperature T and entropy H,
 //
 //	∂/∂logit_j = [ g_logp·(1{j = label} − p_j) − g_H·p_j·(ln p_j + H) ] / T

@@ -5,26 +5,25 @@ import (
 	"math"
 )
 
-// Metrics describe how far the policy has moved in this batch and how much of
-// it the loss held back. Means are over counted tokens; everything is 0 when
-// there is none.
+// Metrics describe how far the policy has moved in this batch and how much the loss
+// limited it. Means are over counted tokens; everything is 0 if there is none.
 type Metrics struct {
 	Tokens int // counted tokens
 	Rows   int // rows with a counted token
 
 	ClipFraction      float64 // tokens whose loss took the clipped branch
-	ClipFractionLower float64 // tokens held by the dual clip (or, for GMPO, clipped at A < 0)
+	ClipFractionLower float64 // tokens limited by the dual clip (or, for GMPO, clipped at A < 0)
 
 	KL    float64 // mean of old − new log-prob: estimates KL(old‖new), may be negative
 	K3    float64 // mean of ρ − 1 − ln ρ, ρ = new/old: same, never negative
 	AbsKL float64 // mean of |new − old|
 
-	RatioMean, RatioMin, RatioMax float64 // of exp(new − old), each capped at exp(±20)
+	RatioMean, RatioMin, RatioMax float64 // of exp(new − old), each clampedRatio at exp(±20)
 
 	// Of turn losses only; TurnsPerRow is 0 for the others.
 	TurnsPerRow     float64 // over all rows, empty ones included
 	TurnLength      float64 // counted tokens per turn, weighted by tokens
-	TurnLogRatioStd float64 // spread of the turn log-ratio over tokens; near or above ln(1+ε) the clip is everything
+	TurnLogRatioStd float64 // spread of the turn log-ratio over tokens; near or above ln(1+ε) most turns are clipped
 }
 
 // All yields the metrics under the names that verl logs them with, in a fixed
@@ -59,7 +58,7 @@ func (m Metrics) All() iter.Seq2[string, float64] {
 	}
 }
 
-// measure fills in what can be said of every policy loss.
+// measure sets the metrics that all policy losses share.
 func (m *Metrics) measure(t *Terms, b *Batch[float64]) {
 	*m = t.turns
 	m.Tokens, m.Rows = count(b.Offsets, b.Mask)
@@ -71,7 +70,7 @@ func (m *Metrics) measure(t *Terms, b *Batch[float64]) {
 		if !b.Mask[i] {
 			continue
 		}
-		c := capped(lr)
+		c := clampedRatio(lr)
 		ratio := math.Exp(c)
 		m.KL -= lr
 		m.AbsKL += math.Abs(lr)

@@ -7,7 +7,7 @@ import (
 	"vagen/internal/nearest"
 )
 
-// Level says what an importance weight belongs to.
+// Level is the unit of an importance weight.
 type Level string
 
 // The levels of importance weights.
@@ -17,47 +17,46 @@ const (
 	SequenceLevel Level = "sequence" // one per row, the product of its tokens' ratios: unbiased, high variance
 )
 
-// Correction makes up for the difference between the policy that wrote the
-// tokens and the same policy as the trainer computes it: other kernels, other
-// precision, weights some steps old. With the ratio of a token,
+// Correction corrects for the difference between the policy that wrote the tokens and the
+// same policy as computed by the trainer: other kernels, other precision, weights some
+// steps old. With the ratio of a token,
 //
 //	ρ = exp(trainer − rollout log-prob),   log-ratio clamped to ±20
 //
 // it truncates importance weights, w = min(ρ, Threshold) per token or
-// w = min(Π ρ, Threshold) per row, and takes tokens or rows out of the mask
-// whose divergence is beyond what Reject allows. Weights carry no gradient.
+// w = min(Π ρ, Threshold) per row, and removes tokens or rows from the mask whose
+// divergence exceeds the bounds of Reject. Weights carry no gradient.
 //
-// With Lower above 0 a weight is kept as it is within [Lower, Threshold] and
-// dropped, w = 0, outside: what sampling and training disagree on too much then
-// counts in averages but teaches nothing.
+// With Lower above 0 a weight is unchanged within [Lower, Threshold] and set to 0
+// outside: tokens on which sampling and training disagree too much then count in
+// averages but have no gradient.
 //
 // Truncated importance sampling: Ionides, 2008, and for this use Yao et al.,
 // "Your efficient RL framework secretly brings you off-policy RL training",
 // 2025. Dropping: IcePop, Zhao et al., "Small leak can sink a great ship", 2025.
 // Names and definitions follow verl's rollout correction.
 type Correction struct {
-	Weight    Level   // what importance weights belong to; NoWeight for none
-	Threshold float64 // weights above are cut to it, > 0; not read without weights
-	Lower     float64 // in (0, Threshold] weights outside the two are dropped; 0 cuts
+	Weight    Level   // unit of importance weights; NoWeight for none
+	Threshold float64 // larger weights are truncated to it, > 0; ignored without weights
+	Lower     float64 // in (0, Threshold]: weights outside [Lower, Threshold] become 0; 0: larger weights are truncated
 	// Normalize divides the truncated weights by their mean over tokens (over
 	// rows at sequence level), so that they don't change the step size.
 	Normalize bool
-	Reject    []Rejection // all of them must let a token pass
+	Reject    []Rejection // a token must pass all of them
 }
 
 // DefaultCorrection truncates token weights at 2.
 func DefaultCorrection() Correction { return Correction{Weight: TokenLevel, Threshold: 2} }
 
-// CorrectionBatch holds the log-probs that both sides gave to the same tokens,
-// laid out as [Batch] is.
+// CorrectionBatch holds both log-probs of the same tokens, with the layout of [Batch].
 type CorrectionBatch[T Float] struct {
-	Offsets []int  // where rows start and end, as in Batch
+	Offsets []int  // where rows reset and end, as in Batch
 	Mask    []bool // tokens that count
 	Trainer []T    // log-prob by the trainer's forward pass
 	Rollout []T    // log-prob recorded when the token was sampled
 }
 
-// Corrected is what a Correction returns. It keeps its memory between calls.
+// Corrected is the result of a Correction. Its memory is reused between calls.
 type Corrected struct {
 	Weight  []float32         // per token, 0 where the input mask is unset; nil without weights. Put it into Batch.Weight
 	Mask    []bool            // the input mask without rejected tokens. Put it into Batch.Mask
@@ -102,13 +101,13 @@ func Correct[T Float](dst *Corrected, c Correction, b *CorrectionBatch[T]) error
 	dst.Metrics = CorrectionMetrics{}
 	dst.Metrics.divergence(dst, b.Offsets, b.Mask)
 	logPerplexity(&dst.Metrics, b)
-	dst.weigh(c, b.Offsets, b.Mask)
+	dst.setWeights(c, b.Offsets, b.Mask)
 	dst.reject(c.Reject, b.Offsets, b.Mask)
 	return nil
 }
 
-// weigh fills Weight.
-func (d *Corrected) weigh(c Correction, offsets []int, mask []bool) {
+// setWeights sets Weight.
+func (d *Corrected) setWeights(c Correction, offsets []int, mask []bool) {
 	if c.Weight == NoWeight {
 		d.Weight = nil
 		return
@@ -131,7 +130,7 @@ func (d *Corrected) weigh(c Correction, offsets []int, mask []bool) {
 				lr = d.logRatio[i]
 				w.addUnit(lr, c)
 			}
-			d.Weight[i] = float32(c.bound(math.Exp(capped(lr))))
+			d.Weight[i] = float32(c.bound(math.Exp(clampedRatio(lr))))
 		}
 	}
 	norm := w.metrics(&d.Metrics)
@@ -144,7 +143,7 @@ func (d *Corrected) weigh(c Correction, offsets []int, mask []bool) {
 	}
 }
 
-// bound cuts a weight to Threshold, or drops it outside [Lower, Threshold].
+// bound truncates a weight to Threshold, or sets it to 0 outside [Lower, Threshold].
 func (c Correction) bound(w float64) float64 {
 	if c.Lower > 0 && !(w >= c.Lower && w <= c.Threshold) {
 		return 0
@@ -152,7 +151,7 @@ func (c Correction) bound(w float64) float64 {
 	return min(w, c.Threshold)
 }
 
-// low is where weights begin to be called low: Lower, or 1/Threshold without it.
+// low is the limit below which weights count as low: Lower, or 1/Threshold without it.
 func (c Correction) low() float64 {
 	if c.Lower > 0 {
 		return c.Lower

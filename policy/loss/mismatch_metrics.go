@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// CorrectionMetrics say how far rollout and trainer are apart. Means are over
-// counted tokens unless a row is named; everything is 0 when there is none.
+// CorrectionMetrics describe the difference between rollout and trainer. Means are over
+// counted tokens unless a row is named; everything is 0 if there is none.
 type CorrectionMetrics struct {
 	Tokens, Rows int // counted tokens, rows with any
 
@@ -18,9 +18,9 @@ type CorrectionMetrics struct {
 	// EffectiveSize is (Σ w)²/(n·Σ w²) of the bounded weights, in (0, 1]; 0 when
 	// all were dropped.
 	EffectiveSize float64
-	NormFactor    float64 // what Normalize divided by; 0 when it did not
+	NormFactor    float64 // divisor of Normalize; 0 without it
 
-	Rejected     float64 // share of tokens taken out of the mask
+	Rejected     float64 // share of tokens removed from the mask
 	RejectedRows float64 // share of rows that lost a token
 
 	KL       float64 // mean of rollout − trainer log-prob: estimates KL(rollout‖trainer)
@@ -63,7 +63,7 @@ func (m CorrectionMetrics) All() iter.Seq2[string, float64] {
 	}
 }
 
-// divergence measures what needs no weights.
+// divergence computes the metrics that need no weights.
 func (m *CorrectionMetrics) divergence(d *Corrected, offsets []int, mask []bool) {
 	m.Tokens, m.Rows = count(offsets, mask)
 	if m.Tokens == 0 {
@@ -73,7 +73,7 @@ func (m *CorrectionMetrics) divergence(d *Corrected, offsets []int, mask []bool)
 		if !mask[i] {
 			continue
 		}
-		c := capped(lr)
+		c := clampedRatio(lr)
 		m.KL -= lr
 		m.K3 += math.Expm1(c) - c
 		m.Chi2 += math.Expm1(2 * c)
@@ -83,7 +83,7 @@ func (m *CorrectionMetrics) divergence(d *Corrected, offsets []int, mask []bool)
 	m.KL, m.K3, m.Chi2 = m.KL/n, m.K3/n, m.Chi2/n
 	for r, sum := range d.rowSum {
 		if countTrue(mask[offsets[r]:offsets[r+1]]) > 0 {
-			m.Chi2Rows += math.Expm1(2 * capped(sum))
+			m.Chi2Rows += math.Expm1(2 * clampedRatio(sum))
 		}
 	}
 	m.Chi2Rows /= float64(m.Rows)
@@ -115,7 +115,7 @@ type weightStats struct {
 }
 
 func (s *weightStats) addUnit(logRatio float64, c Correction) {
-	w := math.Exp(capped(logRatio))
+	w := math.Exp(clampedRatio(logRatio))
 	if s.n == 0 {
 		s.low = w
 	}

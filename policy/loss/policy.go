@@ -2,26 +2,26 @@ package loss
 
 import "fmt"
 
-// Policy is a policy loss: it says what one token costs and how that changes
-// with the token's log-prob. [Eval] does the rest (checks, rollout weights,
-// aggregation, metrics), so a loss of one's own is its formula and nothing more.
+// Policy is a policy loss: the loss of one token and its derivative by the token's
+// log-prob. [Eval] does the rest (checks, rollout weights, aggregation, metrics), so a
+// custom loss consists of its formula only.
 //
 // Implementations must not keep t or b, and must be usable by several
 // goroutines at once.
 type Policy interface {
-	// Terms fills t.Loss and t.Slope at the tokens with b.Mask set. Lengths and
-	// finiteness of b are checked already, except for b.Turn.
+	// Terms sets t.Loss and t.Slope at the tokens with b.Mask set. Lengths and finiteness
+	// of b are already checked, except for b.Turn.
 	Terms(t *Terms, b *Batch[float64]) error
 }
 
-// Terms is what a Policy fills in. Slices have one entry per token; entries of
-// tokens that do not count stay as they are and are not read.
+// Terms is the output of a Policy. Slices have one entry per token; entries of tokens
+// that do not count are not read.
 type Terms struct {
 	Loss     []float64 // ℓ; all zero at first
 	Slope    []float64 // ∂ℓ/∂ log-prob of the same token; all zero at first
-	LogRatio []float64 // log-prob − old log-prob; a loss that clamps it writes back what it used, for the metrics
+	LogRatio []float64 // log-prob − old log-prob; a loss that clamps it writes the clamped value back, for the metrics
 
-	Mode     Mode // aggregation that the loss insists on; "" leaves the caller's
+	Mode     Mode // fixed aggregation of the loss; "" uses the caller's
 	Weighted bool // ℓ and its slope contain b.Weight already
 
 	Clipped, ClippedLower int // tokens, for the metrics
@@ -31,8 +31,8 @@ type Terms struct {
 	score []float64
 }
 
-// start empties the terms and fills in the log-ratios.
-func (t *Terms) start(b *Batch[float64]) error {
+// reset resets the terms and sets the log-ratios.
+func (t *Terms) reset(b *Batch[float64]) error {
 	n := len(b.LogProb)
 	t.Loss, t.Slope, t.LogRatio = zeros(t.Loss, n), zeros(t.Slope, n), zeros(t.LogRatio, n)
 	t.Mode, t.Weighted, t.Clipped, t.ClippedLower = "", false, 0, 0
@@ -48,16 +48,15 @@ func (t *Terms) start(b *Batch[float64]) error {
 	return nil
 }
 
-// ModeOf returns the aggregation that a loss insists on, or "" when it leaves
-// the choice to the caller. Whoever weighs tokens before the loss is evaluated
-// needs it.
+// ModeOf returns the fixed aggregation of a loss, or "" if the caller chooses it. Code
+// that weighs tokens before the loss is evaluated needs it.
 func ModeOf(p Policy) (Mode, error) {
 	if p == nil {
-		return "", setting("policy loss is nil")
+		return "", setting("policy loss is nil, must be set")
 	}
 	var t Terms
 	b := &Batch[float64]{Offsets: []int{0}}
-	if err := t.start(b); err != nil {
+	if err := t.reset(b); err != nil {
 		return "", err
 	}
 	if err := p.Terms(&t, b); err != nil {
@@ -66,26 +65,26 @@ func ModeOf(p Policy) (Mode, error) {
 	return t.Mode, nil
 }
 
-// Result is a loss with its gradient. It keeps the memory it needs: evaluating
-// into the same Result again allocates nothing unless the batch has grown.
+// Result is a loss with its gradient. Its memory is reused: evaluating into the same
+// Result again allocates only if the batch has grown.
 type Result struct {
-	// Term is the aggregated loss of the micro-batch, as one would log it.
+	// Term is the aggregated loss of the micro-batch, for logs.
 	Term float64
-	// Loss is what the micro-batch contributes to the update: Term times the
-	// factor that Aggregation.Norm asks for.
+	// Loss is the micro-batch's contribution to the update: Term times the factor of
+	// Aggregation.Norm.
 	Loss float64
 	// Grad is ∂Loss/∂log-prob, one entry per token, 0 where the mask is unset.
 	// It is overwritten by the next evaluation.
 	Grad []float64
-	// Empty means that no token counted. Term, Loss and Grad are 0 then, where
-	// the formulas would divide by zero; such a micro-batch can be skipped.
+	// Empty means that no token counted. Term, Loss and Grad are then 0, because the
+	// formulas would divide by zero; such a micro-batch can be skipped.
 	Empty bool
 
 	Metrics Metrics // of the tokens that count
 
 	weights []float64
 	terms   Terms
-	wide    wide
+	wide    float64Copy
 }
 
 // Eval evaluates a policy loss on a batch. The result is
@@ -99,7 +98,7 @@ type Result struct {
 // token ErrNotFinite, as does a loss that overflows.
 func Eval[T Float](dst *Result, p Policy, a Aggregation, b *Batch[T]) error {
 	if p == nil {
-		return setting("policy loss is nil")
+		return setting("policy loss is nil, must be set")
 	}
 	if err := b.check(); err != nil {
 		return err
@@ -109,7 +108,7 @@ func Eval[T Float](dst *Result, p Policy, a Aggregation, b *Batch[T]) error {
 
 func evalWide(dst *Result, p Policy, a Aggregation, b *Batch[float64]) error {
 	t := &dst.terms
-	if err := t.start(b); err != nil {
+	if err := t.reset(b); err != nil {
 		return err
 	}
 	if err := p.Terms(t, b); err != nil {

@@ -12,8 +12,8 @@ import "math"
 // Schulman et al., arXiv:1707.06347, eq. 7; unequal ranges: DAPO,
 // arXiv:2503.14476; dual clip: Ye et al., arXiv:1912.09729, eq. 3.
 //
-// All fields are used as written; Low = High = 0 is legal and stops every
-// improvement beyond the old policy. See [DefaultPPO] and [LegacyPPO].
+// All fields are used literally; Low = High = 0 is allowed and stops every improvement
+// over the old policy. See [DefaultPPO] and [LegacyPPO].
 type PPO struct {
 	Low, High float64 // how far ρ may move below and above 1; Low in [0, 1], High ≥ 0
 	Dual      float64 // largest factor on a negative advantage, > 1; 0 switches the dual clip off
@@ -25,7 +25,7 @@ type PPO struct {
 func DefaultPPO() PPO { return PPO{Low: 0.2, High: 0.2, Dual: 3, Clamp: true} }
 
 // LegacyPPO is the policy loss of the full VAGEN system: ±0.2, no dual clip,
-// log-ratio as it is. A log-ratio above 709 overflows and is an error.
+// log-ratio not clamped. A log-ratio above 709 overflows and is an error.
 func LegacyPPO() PPO { return PPO{Low: 0.2, High: 0.2} }
 
 // Terms implements [Policy].
@@ -64,8 +64,8 @@ func (p PPO) token(t *Terms, ratio, adv float64) (float64, float64) {
 	return l, d
 }
 
-// clipped is max(−A·ρ, −A·clip(ρ)) with its derivative by ln ρ, and whether the
-// clipped side won.
+// clipped is max(−A·ρ, −A·clip(ρ)) with its derivative by ln ρ, and whether the clipped
+// side is the larger one.
 func clipped(ratio, adv, low, high float64) (l, d float64, won bool) {
 	first, dFirst := -adv*ratio, -adv*ratio
 	inside, pass := clamp(ratio, 1-low, 1+high)
@@ -98,9 +98,9 @@ func checkClip(name string, low, high float64) error {
 //
 //	ℓ = −A·log π
 //
-// without ratio or clip (Williams, 1992; GPG, arXiv:2504.02546). OldLogProb
-// feeds the metrics alone; put truncated importance weights into Batch.Weight
-// when the data is not on-policy.
+// without ratio or clip (Williams, 1992; GPG, arXiv:2504.02546). OldLogProb is used only
+// for the metrics; put truncated importance weights into Batch.Weight if the data is not
+// on-policy.
 type Reinforce struct{}
 
 // Terms implements [Policy].

@@ -7,9 +7,8 @@ import (
 	"vagen/internal/byname"
 )
 
-// Options are the settings that policy losses are built from by name. Each loss
-// reads its own and ignores the rest. Start from [DefaultOptions]; a zero means
-// zero.
+// Options are the settings for building policy losses by name. Each loss uses its own and
+// ignores the others. Start from [DefaultOptions]; a zero is used literally.
 type Options struct {
 	ClipLow  float64 // ppo, gspo, turn_gspo, turn_ppo, cispo, clip_cov: below 1; gmpo: of the log-ratio
 	ClipHigh float64 // same, above 1
@@ -39,8 +38,8 @@ func DefaultOptions() Options {
 	}
 }
 
-// Builder makes a policy loss from settings. It returns ErrSetting for settings
-// that the loss would refuse, so that a run fails before it starts.
+// Builder creates a policy loss from settings. It returns ErrSetting for settings that
+// the loss would reject, so that a run fails before it starts.
 type Builder func(Options) (Policy, error)
 
 // Registry finds policy losses by name. The zero value is empty and ready to
@@ -50,7 +49,7 @@ type Registry struct {
 	builders byname.Table[Builder]
 }
 
-// Builtin returns a registry of its own for the caller, with
+// Builtin returns a new registry with
 //
 //	vanilla, ppo                  PPO
 //	gspo                          GSPO
@@ -103,14 +102,14 @@ func Builtin() *Registry {
 	return r
 }
 
-// Register adds a loss. A name that is taken, or empty, is an error: silently
-// replacing a loss would change runs that name it.
+// Register adds a loss. An empty name, or one already registered, is an error: silently
+// replacing a loss would change runs that use its name.
 func (r *Registry) Register(name string, build Builder) error {
 	if name == "" || build == nil {
-		return setting("registry: a loss needs a name and a builder")
+		return setting("registry: found no name or no builder, both are needed")
 	}
 	if !r.builders.Add(name, build) {
-		return setting("registry: %q is taken", name)
+		return setting("registry: %q is already registered", name)
 	}
 	return nil
 }

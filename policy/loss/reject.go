@@ -10,28 +10,27 @@ import (
 	"vagen/internal/nearest"
 )
 
-// Rejection takes tokens or whole rows out of the mask whose divergence is out
-// of bounds. With ln ρ the trainer's minus the rollout's log-prob, clamped to
-// ±20, a token's divergence is
+// Rejection removes tokens or whole rows from the mask whose divergence is out of bounds.
+// With ln ρ the trainer's minus the rollout's log-prob, clamped to ±20, a token's
+// divergence is
 //
 //	k1  −ln ρ              kept within [ln Lower, ln Upper]
 //	k2  (ln ρ)²/2          kept up to Upper
 //	k3  ρ − 1 − ln ρ       kept up to Upper
 //
 // Note the sign: for k1 the bounds are on rollout over trainer probability, as
-// in verl. Over says what the bounds apply to.
+// in verl. Over is what the bounds apply to.
 type Rejection struct {
 	Over         Over    // what the bounds apply to
 	Divergence   int     // 1, 2 or 3 for k1, k2, k3
 	Lower, Upper float64 // Lower is read for k1 alone; both > 0
 }
 
-// Over says what a Rejection judges.
+// Over is the unit of a Rejection.
 type Over string
 
-// What a Rejection judges: single tokens, or rows by the sum, mean or largest
-// of their tokens' divergence. SeqMax of k1 wants every token of the row within
-// the bounds, which is a veto by single tokens.
+// The units: single tokens, or rows by the sum, mean or largest of their tokens'
+// divergence. SeqMax of k1 requires every token of the row to be within the bounds.
 const (
 	Token   Over = "token"
 	SeqSum  Over = "seq_sum"
@@ -56,8 +55,8 @@ func (r Rejection) String() string { return fmt.Sprintf("%s_k%d", r.Over, r.Dive
 
 // ParseRejections reads verl's notation: names separated by commas, such as
 // "token_k1,seq_mean_k3", and either one threshold for all or one for each,
-// such as "0.5_2.0,0.01". A threshold of k1 is lower_upper; a single number u
-// stands for 1/u and u. Repeated names count once.
+// such as "0.5_2.0,0.01". A threshold of k1 is lower_upper; a single number u means 1/u
+// and u. Repeated names count once.
 func ParseRejections(names, thresholds string) ([]Rejection, error) {
 	wanted := fields(names)
 	limits := fields(thresholds)
@@ -158,8 +157,8 @@ func ParseBounds(s string) (lower, upper float64, err error) {
 	return lower, upper, nil
 }
 
-// parseNumber reads a number. Go allows underscores between digits; here they part
-// numbers.
+// parseNumber parses a number. It rejects underscores, which Go allows between digits but
+// which separate two numbers here.
 func parseNumber(s string) (float64, error) {
 	if strings.Contains(s, "_") {
 		return 0, strconv.ErrSyntax
@@ -167,9 +166,9 @@ func parseNumber(s string) (float64, error) {
 	return strconv.ParseFloat(s, 64)
 }
 
-// of returns the divergence of one token.
-func (r Rejection) of(logRatio float64) float64 {
-	c := capped(logRatio)
+// divergence returns the divergence of one token.
+func (r Rejection) divergence(logRatio float64) float64 {
+	c := clampedRatio(logRatio)
 	switch r.Divergence {
 	case 1:
 		return -c
@@ -195,7 +194,7 @@ func (r Rejection) allowsRow(logRatio []float64, mask []bool) bool {
 		if !m {
 			continue
 		}
-		v := r.of(logRatio[i])
+		v := r.divergence(logRatio[i])
 		if r.Over == SeqMax && !r.allows(v) {
 			return false
 		}
@@ -211,8 +210,8 @@ func (r Rejection) allowsRow(logRatio []float64, mask []bool) bool {
 	return r.allows(sum)
 }
 
-// reject fills Mask and its metrics. Every rejection judges the input mask, so
-// their order does not matter.
+// reject sets Mask and its metrics. Every rejection is applied to the input mask, so their
+// order does not matter.
 func (d *Corrected) reject(rules []Rejection, offsets []int, mask []bool) {
 	d.Mask = append(d.Mask[:0], mask...)
 	tokens, rows := 0, 0
@@ -226,7 +225,7 @@ func (d *Corrected) reject(rules []Rejection, offsets []int, mask []bool) {
 				continue
 			}
 			for i := lo; i < hi; i++ {
-				if mask[i] && !r.allows(r.of(d.logRatio[i])) {
+				if mask[i] && !r.allows(r.divergence(d.logRatio[i])) {
 					d.Mask[i] = false
 				}
 			}

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// TurnGSPO takes a turn as one action, with the geometric mean of its token
-// ratios. Let turn k of a row have n counted tokens:
+// TurnGSPO treats a turn as one action, with the geometric mean of its token ratios. Let
+// turn k of a row have n counted tokens:
 //
 //	ln s = Σ (new − old) / n over the turn, at most 10
 //	ℓ    = max(−A·s, −A·clip(s, 1−Low, 1+High)) / n at each of its tokens
@@ -14,12 +14,12 @@ import (
 // The gradient flows per token, as in [GSPO]. Aggregation is always
 // seq-mean-token-sum: a turn counts once, the turns of a row add up, rows are
 // averaged. Entropy and KL terms keep their own aggregation, so next to a row
-// of K turns their coefficients weigh 1/K of what they do next to GSPO.
+// of K turns their coefficients setWeights 1/K of what they do next to GSPO.
 //
 // With one turn per row this is GSPO; with one token per turn it is the clipped
 // surrogate of PPO. Source: VAGEN, 2026; ratio after arXiv:2507.18071.
 //
-// Needs Batch.Turn. Turns are told apart per row by their id.
+// Needs Batch.Turn. Turns of a row are distinguished by their id.
 type TurnGSPO struct {
 	Low, High float64 // how far s may move below and above 1; Low in [0, 1], High ≥ 0
 }
@@ -29,7 +29,7 @@ func (p TurnGSPO) Terms(t *Terms, b *Batch[float64]) error {
 	return turnTerms(t, b, "turn_gspo", p.Low, p.High, true)
 }
 
-// TurnPPO takes a turn as one action with its plain ratio:
+// TurnPPO treats a turn as one action with its plain ratio:
 //
 //	ln R = Σ (new − old) over the turn, at most 10
 //	ℓ    = max(−A·R, −A·clip(R, 1−Low, 1+High)) at each of its tokens
@@ -79,8 +79,8 @@ func turnTerms(t *Terms, b *Batch[float64], name string, low, high float64, mean
 	return nil
 }
 
-// turnEnd returns where the turn of the first counted token at or after lo
-// ends. Tokens that do not count belong to any turn.
+// turnEnd returns the end of the turn of the first counted token at or after lo. Tokens
+// that do not count belong to any turn.
 func turnEnd(b *Batch[float64], lo, end int) int {
 	id, open := int32(0), false
 	for i := lo; i < end; i++ {
@@ -95,7 +95,7 @@ func turnEnd(b *Batch[float64], lo, end int) int {
 	return end
 }
 
-// CheckTurns checks the turn ids of counted tokens: they start at 0 or above and
+// CheckTurns checks the turn ids of counted tokens: they reset at 0 or above and
 // do not decrease inside a row. Ids of other tokens are not read. Errors wrap
 // ErrMissing, ErrLength and ErrTurn.
 func CheckTurns(offsets []int, mask []bool, turn []int32) error {
@@ -147,6 +147,6 @@ func (s *turnStats) metrics(rows int) Metrics {
 	return Metrics{
 		TurnsPerRow:     float64(s.turns) / float64(rows),
 		TurnLength:      s.length / float64(s.tokens),
-		TurnLogRatioStd: math.Sqrt(max(s.m2, 0) / float64(s.tokens)), // rounding can take m2 below 0
+		TurnLogRatioStd: math.Sqrt(max(s.m2, 0) / float64(s.tokens)), // rounding can make m2 negative
 	}
 }

@@ -13,8 +13,8 @@ import (
 // Schulman's PPO code; the papers on VAGEN write the plain (v − R)², which is
 // Clip = +Inf with Plain set.
 type Value struct {
-	Clip  float64 // how far v may move from V, ≥ 0; +Inf switches the clip off and needs no V
-	Plain bool    // leave the factor ½ out
+	Clip  float64 // largest distance of v from V, ≥ 0; +Inf disables the clip and needs no V
+	Plain bool    // omit the factor ½
 }
 
 // DefaultValue clips at 0.5.
@@ -22,10 +22,10 @@ func DefaultValue() Value { return Value{Clip: 0.5} }
 
 // ValueBatch is one micro-batch for the critic, laid out as [Batch] is.
 type ValueBatch[T Float] struct {
-	Offsets []int  // where rows start and end
+	Offsets []int  // where rows reset and end
 	Mask    []bool // tokens that count: the loss mask, or the turn ends
-	// ValueMask, when given, narrows Mask to the positions that have a return.
-	// Estimators that work on turns leave the others without one.
+	// ValueMask, if given, restricts Mask to the positions that have a return. Turn-wise
+	// estimators give other positions no return.
 	ValueMask []bool
 	Value     []T // v, at the state before each token
 	OldValue  []T // V
@@ -36,7 +36,7 @@ type ValueBatch[T Float] struct {
 // tokens; everything is 0 when there is none.
 type ValueMetrics struct {
 	Tokens       int     // counted
-	ClipFraction float64 // tokens whose loss took the clipped side
+	ClipFraction float64 // tokens whose loss is the clipped one
 	ValueMean    float64 // mean of v
 	ReturnMean   float64 // mean of R
 	AbsError     float64 // mean of |v − R|
@@ -53,8 +53,8 @@ func (m ValueMetrics) All() iter.Seq2[string, float64] {
 	}
 }
 
-// ValueResult is the critic's loss with its gradient by the predictions. Its
-// fields mean what those of [Result] mean, and it keeps its memory as that does.
+// ValueResult is the critic's loss with its gradient by the predictions. Its fields are
+// those of [Result], and its memory is reused likewise.
 type ValueResult struct {
 	Term, Loss float64      // before and after the factor of Aggregation.Norm
 	Grad       []float64    // ∂Loss/∂v

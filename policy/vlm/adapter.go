@@ -19,11 +19,10 @@ import (
 	"vagen/policy/vlm/internal/peft"
 )
 
-// LoRA sets low-rank adapters (Hu et al., arXiv:2106.09685) that are trained in
-// place of the weights: of a linear map W they make W + s·B·A with s =
-// Alpha/Rank, A of Rank rows, random at first, and B of Rank columns, zero at
-// first. Value heads are trained in full. The reference policy is the model with
-// its adapters off and takes no memory.
+// LoRA sets low-rank adapters (Hu et al., arXiv:2106.09685) that are trained instead of
+// the weights: a linear map W becomes W + s·B·A with s = Alpha/Rank, A of Rank rows,
+// initially random, and B of Rank columns, initially zero. Value heads are trained in
+// full. The reference policy is the model without its adapters and needs no memory.
 type LoRA struct {
 	Rank           int
 	Alpha          float64
@@ -37,11 +36,11 @@ type LoRA struct {
 	Pattern string
 }
 
-// decoderPattern fits the linear maps of decoder layers, of all families.
+// decoderPattern matches the linear maps of decoder layers, of all families.
 const decoderPattern = `model\.(language_model\.)?layers\.\d+\.(self_attn\.[qkvo]|mlp\.(gate|up|down))_proj`
 
-// adapt settles from the options which adapters there are and what is frozen.
-func (m *Model) adapt() error {
+// configureAdapters determines the adapters and the frozen parameters from the options.
+func (m *Model) configureAdapters() error {
 	switch lora := m.opts.LoRA; {
 	case lora != nil && m.opts.Adapter != "":
 		return fmt.Errorf("vlm: %w: LoRA and Adapter are both set, but a stored adapter brings its own settings", ErrOption)
@@ -76,11 +75,11 @@ func (m *Model) adapt() error {
 			return fmt.Errorf("vlm: %w: LoRA: %w", ErrOption, err)
 		}
 	}
-	return m.freeze()
+	return m.configureFrozen()
 }
 
-// checkTargets makes sure that the adapters are on linear maps of blocks, on the
-// same in each layer, for one executable serves them all.
+// checkTargets checks that the adapters are on linear maps of blocks, and on the same
+// ones in each layer, because one executable serves all layers.
 func checkTargets(cfg *model.Config) error {
 	g := cfg.Groups()
 	inner := map[*model.Group]bool{}
@@ -88,7 +87,7 @@ func checkTargets(cfg *model.Config) error {
 	for _, stack := range [][]model.Group{g.Layers, g.Blocks} {
 		for i := range stack {
 			inner[&stack[i]] = true
-			if a, b := stack[0].Params, stack[i].Params; len(a) != len(b) || !slices.EqualFunc(a, b, alike) {
+			if a, b := stack[0].Params, stack[i].Params; len(a) != len(b) || !slices.EqualFunc(a, b, sameRole) {
 				return fmt.Errorf("%s has other adapters than %s; they must be the same in all layers", stack[i].Name, stack[0].Name)
 			}
 			found = found || slices.ContainsFunc(stack[i].Params, func(p model.Param) bool { return p.Adapter })
@@ -143,16 +142,16 @@ func absentTargets(cfg *model.Config, targets []string) error {
 	return fmt.Errorf("target_modules: the model has no linear map %q in its blocks, there are %q", absent, slices.Compact(names))
 }
 
-// alike reports whether parameters of two layers have the same place in them.
-func alike(a, b model.Param) bool {
+// sameRole reports whether parameters of two layers have the same role in them.
+func sameRole(a, b model.Param) bool {
 	place := func(p model.Param) string { return layerNumber.ReplaceAllString(p.Parts[0].Name, ".") }
 	return place(a) == place(b)
 }
 
 var layerNumber = regexp.MustCompile(`\.(layers|blocks)\.\d+\.`)
 
-// freeze settles which weights the options leave as they are.
-func (m *Model) freeze() error {
+// configureFrozen determines the frozen weights from Options.Freeze.
+func (m *Model) configureFrozen() error {
 	if len(m.opts.Freeze) == 0 {
 		return nil
 	}
@@ -186,8 +185,8 @@ func (m *Model) freeze() error {
 	return nil
 }
 
-// merged returns a group without its adapters, which are added to the weights.
-// What it made must be freed.
+// merged returns a group with its adapters merged into the weights. The caller must free
+// the arrays in made.
 func (l *learner) merged(gi int) (t *tensors, made []*device.Array, err error) {
 	t = l.weights.part(gi)
 	g, n := l.weights.groups[gi], len(t.groups[0].Params)
@@ -206,8 +205,8 @@ func (l *learner) merged(gi int) (t *tensors, made []*device.Array, err error) {
 	return t, made, nil
 }
 
-// mergeAdapters: weights of a block, adapters behind them → weights with the
-// adapters in them.
+// mergeAdapters: weights of a block, followed by its adapters → weights with the adapters
+// merged in.
 func (k *kernels) mergeAdapters(block *model.Block, n int) *device.Program {
 	name := "merge adapters"
 	if block == k.vision {
@@ -216,14 +215,14 @@ func (k *kernels) mergeAdapters(block *model.Block, n int) *device.Program {
 	return k.program(name, func(in []*Node) []*Node { return block.Merge(in)[:n] })
 }
 
-// besideAdapter reports whether a parameter is stored with an adapter: it is of it,
-// or of a critic's value head.
+// besideAdapter reports whether a parameter is stored in an adapter's folder: it belongs
+// to the adapter, or to a critic's value head.
 func (l *learner) besideAdapter(group int, p model.Param) bool {
 	return p.Adapter || l.net.spec.Critic && l.isScore(group)
 }
 
-// saveAdapter writes a folder that PEFT reads: the adapters, and a critic's value
-// head as a module that is stored in full.
+// saveAdapter writes a folder that PEFT reads: the adapters, and a critic's value head as
+// a module that is stored in full.
 func (m *Model) saveAdapter(ctx context.Context, l *learner, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("vlm: save: %w", err)
@@ -294,9 +293,9 @@ func AdapterBase(dir string) (base string, ok bool, err error) {
 	return c.Base, true, nil
 }
 
-// Export writes the policy to dir as a Hugging Face folder that needs nothing
-// else: with adapters merged into the weights, and without a value head. A dir
-// that holds a model stays as it is, and is an error.
+// Export writes the policy to dir as a self-contained Hugging Face folder: adapters are
+// merged into the weights, and there is no value head. A dir that already holds a model
+// is an error and is not changed.
 func (m *Model) Export(ctx context.Context, dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -28,7 +28,7 @@ func TestAdaptersAgreeWithPEFT(t *testing.T) {
 		require.NoError(r.t, err)
 		defer m.Close()
 		r.spec = m.actor.net.spec
-		scores := r.scoreAll(m, policy.Wanted{LogProbs: true, Reference: true})
+		scores := r.scoreAll(m, policy.ScoreRequest{LogProbs: true, Reference: true})
 		for _, name := range r.names() {
 			r.compareLogProbs("lora."+name, scores.LogProbs)
 			r.compareLogProbs(name, scores.Reference)
@@ -41,7 +41,7 @@ func TestAdaptersAgreeWithPEFT(t *testing.T) {
 		plain, err := Open(r.t.Context(), filepath.Join(out, "merged"), Options{Backend: testBackend(), MicroTokens: goldenTokens})
 		require.NoError(r.t, err)
 		defer plain.Close()
-		merged := r.scoreAll(plain, policy.Wanted{LogProbs: true})
+		merged := r.scoreAll(plain, policy.ScoreRequest{LogProbs: true})
 		for _, name := range r.names() {
 			r.compareLogProbs("lora."+name, merged.LogProbs)
 		}
@@ -69,7 +69,7 @@ func sameTensors(t *testing.T, a, b string) {
 	}
 }
 
-func (r *recordedModel) scoreAll(m *Model, what policy.Wanted) *policy.Scores {
+func (r *recordedModel) scoreAll(m *Model, what policy.ScoreRequest) *policy.Scores {
 	want := make([]bool, len(r.all.Tokens))
 	for i := range want {
 		want[i] = true

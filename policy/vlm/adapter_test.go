@@ -38,7 +38,7 @@ func TestTrainingAnAdapterChangesNothingElse(t *testing.T) {
 		m := newTiny(t, family, o)
 		rows, want := fourRows(t, m)
 		before := weightsOf(t, m.actor)
-		first, err := m.Score(t.Context(), &rows, want, policy.Wanted{LogProbs: true, Reference: true}, 1)
+		first, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true, Reference: true}, 1)
 		require.NoError(t, err)
 		require.Equal(t, first.Reference, first.LogProbs, "a new adapter adds nothing")
 		train(t, m, 2)
@@ -50,7 +50,7 @@ func TestTrainingAnAdapterChangesNothingElse(t *testing.T) {
 				require.Contains(t, changed(before, weightsOf(t, m.actor)), name, "every adapter is trained")
 			}
 		}
-		after, err := m.Score(t.Context(), &rows, want, policy.Wanted{LogProbs: true, Reference: true}, 1)
+		after, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true, Reference: true}, 1)
 		require.NoError(t, err)
 		require.Equal(t, first.Reference, after.Reference)
 		require.NotEqual(t, first.LogProbs, after.LogProbs)
@@ -72,7 +72,7 @@ func TestAdaptedModelsWriteWhatTheyScore(t *testing.T) {
 
 func logProbsOf(t *testing.T, m *Model, rows policy.Rows, want []bool) []float32 {
 	t.Helper()
-	s, err := m.Score(t.Context(), &rows, want, policy.Wanted{LogProbs: true}, 1)
+	s, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true}, 1)
 	require.NoError(t, err)
 	return s.LogProbs
 }
@@ -154,7 +154,7 @@ func TestAdaptersThatFitNoMapAreRefused(t *testing.T) {
 		"mlp.0":           {Rank: 1, Alpha: 1, Pattern: ".*"},
 		"the same in all": {Rank: 1, Alpha: 1, Pattern: `.*layers\.0\..*q_proj`},
 		"pattern":         {Rank: 1, Alpha: 1, Pattern: "("},
-		"either targets":  {Rank: 1, Alpha: 1, Pattern: ".*q_proj", Targets: []string{"q_proj"}},
+		"exactly one of":  {Rank: 1, Alpha: 1, Pattern: ".*q_proj", Targets: []string{"q_proj"}},
 	} {
 		if want == "lm_head" {
 			dir = tinyFolder(t, model.Qwen25VL, object{"tie_word_embeddings": false})
@@ -239,5 +239,5 @@ func TestCheckpointsWithMoreAdaptersAreRefused(t *testing.T) {
 	m := openTiny(t, dir, Options{LoRA: &fewer})
 	err := m.Restore(t.Context(), saved)
 	require.ErrorIs(t, err, ErrCheckpoint)
-	require.ErrorContains(t, err, lora().Targets[1]+".lora_A.weight is in the checkpoint, but the model has no such adapter")
+	require.ErrorContains(t, err, lora().Targets[1]+".lora_A.weight is in the checkpoint, but the model does not have this adapter")
 }

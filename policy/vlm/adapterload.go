@@ -12,7 +12,7 @@ import (
 	"vagen/policy/vlm/internal/peft"
 )
 
-// storedAdapter are the weights of an adapter's folder. The nil one has none.
+// storedAdapter holds the weights of an adapter's folder. nil means no adapter.
 type storedAdapter struct {
 	dir string
 	*safetensors.Reader
@@ -40,8 +40,8 @@ func (m *Model) readAdapterConfig(dir string) (peft.Config, error) {
 	return c, nil
 }
 
-// openAdapter opens the weights of a stored adapter and refuses ones that the
-// model does not have. No folder means no adapter.
+// openAdapter opens the weights of a stored adapter and rejects weights that the model
+// does not have. An empty dir means no adapter.
 func (m *Model) openAdapter(dir string, spec *model.Config) (*storedAdapter, error) {
 	if dir == "" {
 		return nil, nil
@@ -67,8 +67,8 @@ func (m *Model) openAdapter(dir string, spec *model.Config) (*storedAdapter, err
 	return &storedAdapter{dir, r}, nil
 }
 
-// openCriticAdapter opens a critic's adapter, which must be of the same kind as
-// the policy's: one executable serves both.
+// openCriticAdapter opens a critic's adapter. It must have the same settings as the
+// policy's, because one executable serves both.
 func (m *Model) openCriticAdapter(dir string, spec *model.Config) (*storedAdapter, error) {
 	c, err := m.readAdapterConfig(dir)
 	if err != nil {
@@ -91,8 +91,8 @@ func (m *Model) openCriticAdapter(dir string, spec *model.Config) (*storedAdapte
 	return m.openAdapter(dir, spec)
 }
 
-// adapterSource fills adapters, and what is stored with them, from a stored
-// adapter; otherwise as new ones start.
+// adapterSource fills adapters, and parameters stored with them, from a stored adapter;
+// without one, from otherwise.
 func (m *Model) adapterSource(stored *storedAdapter, otherwise source) source {
 	if stored == nil {
 		return otherwise
@@ -118,8 +118,8 @@ func (m *Model) adapterSource(stored *storedAdapter, otherwise source) source {
 	}
 }
 
-// adapterName finds an adapter's matrix by its name in memory, or by that of
-// adapters made by older versions.
+// adapterName finds an adapter's matrix by its name in memory, or by the name that older
+// versions wrote.
 func adapterName(r *safetensors.Reader, cfg *model.Config, part model.Part) (string, bool) {
 	for _, name := range []string{peft.Prefix + part.Name, peft.Prefix + cfg.OldName(part.Name)} {
 		if _, ok := r.Info(name); ok {

@@ -15,9 +15,9 @@ import (
 	"vagen/policy/vlm/internal/device"
 )
 
-// Names of the engines that run a model's graphs.
+// Names of the backends that run a model's graphs.
 const (
-	backendAuto = "auto" // XLA on the CPU if it can be had, else Go
+	backendAuto = "auto" // XLA on the CPU if available, else Go
 	backendXLA  = "xla"  // XLA on the CPU
 	backendCUDA = "cuda" // XLA on an NVIDIA GPU
 	backendGo   = "go"   // GoMLX in pure Go: needs nothing, 15 to 25 times slower
@@ -27,8 +27,8 @@ var (
 	// ErrBackend is wrapped by errors about a backend that does not exist.
 	ErrBackend = errors.New("unknown backend")
 
-	// errNoEngine is wrapped when a backend cannot be had on this machine, for
-	// which auto has an answer.
+	// errNoEngine is wrapped when a backend is not available on this machine; auto then
+	// uses pure Go.
 	errNoEngine = errors.New("backend is not available")
 )
 
@@ -36,25 +36,24 @@ var (
 type engine struct {
 	backend backends.Backend
 	name    string // such as "xla:cpu"
-	detail  string // for people: what it runs on, or why auto has chosen it
-	slow    bool   // chosen for want of something better
+	detail  string // description: the hardware, or why auto chose it
+	slow    bool   // fallback because XLA is not available
 }
 
-// opener makes an engine.
+// opener opens an engine.
 type opener func(context.Context, *slog.Logger) (*engine, error)
 
 var openers = map[string]opener{backendXLA: openXLA, backendCUDA: openCUDA, backendGo: openGo}
 
-// engines keeps the process's backends by the name of the choice. They live as
-// long as it does: a PJRT client holds thread pools, and on a GPU most of the
-// memory, and its buffers may be collected long after the last device was
-// closed, which the client must not be destroyed before.
-type engines map[string]*slot
+// engines holds the process's backends by name. They are never closed: a PJRT client
+// holds thread pools and, on a GPU, most of the memory, and must outlive its buffers,
+// which may be garbage collected long after the last device was closed.
+type engines map[string]*engineEntry
 
-type slot struct {
-	turn chan struct{} // holds the token of whoever may look
-	open opener
-	have *engine
+type engineEntry struct {
+	lock   chan struct{} // semaphore of size one that guards have
+	open   opener
+	engine *engine
 }
 
 var processEngines = newEngines(openers)
@@ -62,16 +61,16 @@ var processEngines = newEngines(openers)
 func newEngines(openers map[string]opener) engines {
 	e := engines{}
 	for name, f := range openers {
-		e[name] = &slot{turn: make(chan struct{}, 1), open: f}
+		e[name] = &engineEntry{lock: make(chan struct{}, 1), open: f}
 	}
-	e[backendAuto] = &slot{turn: make(chan struct{}, 1), open: e.settle}
+	e[backendAuto] = &engineEntry{lock: make(chan struct{}, 1), open: e.chooseAuto}
 	return e
 }
 
-// openDevice opens a device on a backend: "auto" or "", "xla", "cuda" or "go".
-// With auto it tells log, in one line, which backend that is and why. XLA's
-// plugin is installed if there is none. Closing the device leaves the backend,
-// which other devices share. The log may be nil.
+// openDevice opens a device on a backend: "auto" or "", "xla", "cuda" or "go". With auto
+// it logs the chosen backend and the reason. XLA's plugin is installed if there is none.
+// Closing the device does not close the backend, which other devices share. The log may
+// be nil.
 func openDevice(ctx context.Context, choice string, log *slog.Logger) (*device.Device, error) {
 	return processEngines.device(ctx, choice, log)
 }
@@ -97,14 +96,14 @@ func (e engines) device(ctx context.Context, choice string, log *slog.Logger) (*
 	return device.New(found.backend, found.name), nil
 }
 
-// settle takes XLA on the CPU if it can be had, else pure Go. The process stays
-// with that: models that are trained together must run on the same backend. A
-// damaged plugin is an error: it is better to delete a file than to train 20
+// chooseAuto chooses XLA on the CPU if it is available, else pure Go. The choice holds for
+// the whole process, because models that are trained together must run on the same
+// backend. A damaged plugin is an error: deleting a file is better than training 20
 // times slower.
-func (e engines) settle(ctx context.Context, log *slog.Logger) (*engine, error) {
+func (e engines) chooseAuto(ctx context.Context, log *slog.Logger) (*engine, error) {
 	found, err := e.get(ctx, backendXLA, log)
 	if err == nil {
-		return &engine{backend: found.backend, name: found.name, detail: "its plugin is there: " + found.detail}, nil
+		return &engine{backend: found.backend, name: found.name, detail: "plugin found: " + found.detail}, nil
 	}
 	if !errors.Is(err, errNoEngine) {
 		return nil, err
@@ -116,35 +115,35 @@ func (e engines) settle(ctx context.Context, log *slog.Logger) (*engine, error) 
 	return &engine{backend: found.backend, name: found.name, detail: why.Error(), slow: true}, nil
 }
 
-// get returns the process's engine of that name and opens it at the first call.
-// A failure is not kept: the next call tries again.
+// get returns the process's engine of that name; the first call opens it. Failures are
+// not cached: the next call tries again.
 func (e engines) get(ctx context.Context, name string, log *slog.Logger) (*engine, error) {
 	s := e[name]
 	if s == nil {
 		return nil, fmt.Errorf("%w %q: must be one of %s", ErrBackend, name, strings.Join(slices.Sorted(maps.Keys(e)), ", "))
 	}
 	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
+	case s.lock <- struct{}{}:
+		defer func() { <-s.lock }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if s.have != nil {
-		return s.have, nil
+	if s.engine != nil {
+		return s.engine, nil
 	}
-	if ctx.Err() != nil { // select picks either when both are ready
+	if ctx.Err() != nil { // select may choose either case if both are ready
 		return nil, context.Cause(ctx)
 	}
 	found, err := s.open(ctx, log)
 	if err != nil {
 		return nil, err
 	}
-	s.have = found
+	s.engine = found
 	return found, nil
 }
 
-// openGo makes the pure-Go backend. Operations must run one after another: run
-// in parallel, they can wait for workers that wait for them.
+// openGo opens the pure-Go backend. Operations must run sequentially: in parallel they
+// can deadlock waiting for workers.
 func openGo(context.Context, *slog.Logger) (*engine, error) {
 	b, err := construct(func() (backends.Backend, error) { return simplego.New("ops_sequential") })
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"vagen/policy/vlm/internal/xla"
 )
 
-// xlaHint says how to get XLA where pure Go has been chosen.
+// xlaHint explains how to get XLA after the fallback to pure Go.
 const xlaHint = "go needs no set-up but is 15 to 25 times slower than XLA: allow installing the XLA plugin (unset $" + plugin.NoInstall +
 	" and $GOMLX_NO_AUTO_INSTALL, have network and pip once), or put a PJRT CPU plugin into a folder and name it in $" + plugin.SearchPath
 

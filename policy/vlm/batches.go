@@ -5,8 +5,8 @@ import (
 	"vagen/policy/vlm/internal/device"
 )
 
-// open finds rows for new conversations and shrinks batches that have emptied.
-func (m *Model) open(prompts []policy.Prompt, turns []userTurn) error {
+// assignRows assigns rows to new conversations and shrinks batches with many free rows.
+func (m *Model) assignRows(prompts []policy.Prompt, turns []promptTurn) error {
 	var fresh []uint64
 	for i, p := range prompts {
 		if _, ok := m.chats[p.Conversation]; !ok && turns[i].err == nil {
@@ -16,9 +16,9 @@ func (m *Model) open(prompts []policy.Prompt, turns []userTurn) error {
 	most := m.opts.MaxRows
 	for len(fresh) > 0 {
 		n := min(len(fresh), most)
-		s := &session{net: m.net, rows: make([]*lane, rowBucket(n)), minSlots: m.opts.CacheTokens}
+		s := &session{net: m.net, rows: make([]*rowState, rowBucket(n)), minSlots: m.opts.CacheTokens}
 		for row, key := range fresh[:n] {
-			s.rows[row] = &lane{pending: -1}
+			s.rows[row] = &rowState{pending: -1}
 			m.chats[key] = &conversation{batch: s, row: row}
 		}
 		m.batches = append(m.batches, s)
@@ -27,16 +27,16 @@ func (m *Model) open(prompts []policy.Prompt, turns []userTurn) error {
 	}
 	for _, s := range m.batches {
 		if err := m.compact(s); err != nil {
-			m.dropSession(s) // rows may have moved in one half of the cache
+			m.dropSession(s) // rows may have moved in only half of the cache's arrays
 			return err
 		}
 	}
 	return nil
 }
 
-// waitingRows is how many conversations that find no row in the first batch share
-// one. Smaller batches may join rows that are being written sooner, but each reads
-// and decodes on its own if it does not: they are made where that is cheap.
+// waitingRows is the batch size for conversations that find no row in the first batch.
+// Smaller batches may join a running batch sooner, but otherwise each reads and decodes
+// separately, so they are used where that is cheap.
 func (m *Model) waitingRows() int {
 	if m.opts.MaxRows > 4*stepCost(m.dev) {
 		return m.opts.MaxRows
@@ -44,7 +44,7 @@ func (m *Model) waitingRows() int {
 	return max(1, m.opts.MaxRows/2)
 }
 
-// rowBucket rounds a number of rows up, so that few sizes occur: 1, 2, 4, 8, 16,
+// rowBucket rounds a number of rows up, to limit the number of different sizes: 1, 2, 4, 8, 16,
 // 32, then multiples of 32.
 func rowBucket(n int) int {
 	for _, b := range []int{1, 2, 4, 8, 16, 32} {
@@ -55,8 +55,8 @@ func rowBucket(n int) int {
 	return (n + 31) / 32 * 32
 }
 
-// compact moves the live rows of a batch into a smaller one when enough have
-// ended. Order is kept.
+// compact moves the live rows of a batch to a smaller one when enough of them have ended.
+// The order is kept.
 func (m *Model) compact(s *session) error {
 	var index []int32
 	for row, l := range s.rows {
@@ -64,8 +64,8 @@ func (m *Model) compact(s *session) error {
 			index = append(index, int32(row))
 		}
 	}
-	// Only to halves: every size means other executables, and below 32 rows a
-	// step hardly gets faster.
+	// Only to halves: every size means other executables, and below 32 rows a step
+	// hardly gets faster.
 	to := len(s.rows)
 	for to >= 64 && len(index) <= to/2 {
 		to /= 2
@@ -92,7 +92,7 @@ func (m *Model) compact(s *session) error {
 }
 
 // pickRows keeps the rows at the index, in its order. The first live of them are
-// conversations; the rest is free.
+// conversations; the others are free.
 func (s *session) pickRows(index []int32, live int) error {
 	own := scope{dev: s.net.dev}
 	defer own.free()
@@ -101,14 +101,14 @@ func (s *session) pickRows(index []int32, live int) error {
 		return own.err
 	}
 	for _, arrays := range []*[]*device.Array{&s.prefix, &s.recent} {
-		out, err := s.net.pick().Run(append(append([]*device.Array{}, *arrays...), at))
+		out, err := s.net.selectRows().Run(append(append([]*device.Array{}, *arrays...), at))
 		if err != nil {
 			return err
 		}
 		device.FreeAll(*arrays...)
 		*arrays = out
 	}
-	rows := make([]*lane, len(index))
+	rows := make([]*rowState, len(index))
 	allow, recent := make([]bool, len(index)*s.slots), make([]bool, len(index)*s.recentLen)
 	for row, from := range index {
 		if row < live {
@@ -158,7 +158,7 @@ func (s *session) empty() bool {
 	return true
 }
 
-// endConversations ends those of the prompts.
+// endConversations ends the prompts' conversations.
 func (m *Model) endConversations(prompts []policy.Prompt) {
 	for _, p := range prompts {
 		m.forget(p.Conversation)

@@ -19,11 +19,11 @@ import (
 const (
 	actorFolder     = "actor"     // the policy, in the layout it was loaded from
 	criticFolder    = "critic"    // a separate critic, or a shared one's value head
-	optimizerFolder = "optimizer" // moments, and float32 masters where the layout stores less
+	optimizerFolder = "optimizer" // moments, and float32 masters where the weights are stored in a narrower type
 )
 
-// modelFiles are copied from the folder that a model was loaded from when they
-// are there: everything that other programs need besides the weights.
+// modelFiles are the files besides the weights that other programs need. They are copied
+// from the model's folder if they exist.
 var modelFiles = []string{
 	"config.json", "generation_config.json", "preprocessor_config.json", "processor_config.json",
 	"video_preprocessor_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
@@ -33,13 +33,12 @@ var modelFiles = []string{
 // ErrCheckpoint is wrapped by errors about checkpoints that do not fit the model.
 var ErrCheckpoint = errors.New("checkpoint does not fit the model")
 
-// Save implements policy.Learner. It writes the folders actor, critic and
-// optimizer into dir: actor loads in transformers and vLLM as it is, with adapters
-// as a PEFT folder of these alone, for which Export has the alternative; all
-// together restore the model with Restore. A folder that is not empty is an
-// error that wraps fs.ErrExist: what an older checkpoint left there would be
-// restored with this one. Nothing is synced as a whole: a caller that needs an
-// all-or-nothing checkpoint writes to a temporary folder and renames it.
+// Save implements policy.Learner. It writes the folders actor, critic and optimizer to
+// dir. actor loads in transformers and vLLM; with adapters it is a PEFT folder with only
+// the adapters (see Export for merged weights). Restore needs all of them. A folder that
+// is not empty is an error that wraps fs.ErrExist, because files of an older checkpoint
+// would be restored with this one. The folder is not synced as a whole: for an atomic
+// checkpoint, write to a temporary folder and rename it.
 func (m *Model) Save(ctx context.Context, dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -49,8 +48,8 @@ func (m *Model) Save(ctx context.Context, dir string) error {
 	return m.write(ctx, dir, m.actor, m.critic)
 }
 
-// write saves the learners as they are on the device, or copies of them. It reads
-// nothing of the model that changes. critic may be nil.
+// write saves the learners from the device, or copies of them. It does not read mutable
+// state of the model. critic may be nil.
 func (m *Model) write(ctx context.Context, dir string, actor, critic *learner) error {
 	switch entries, err := os.ReadDir(dir); {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
@@ -87,9 +86,9 @@ func (m *Model) write(ctx context.Context, dir string, actor, critic *learner) e
 	return m.saveOptimizer(ctx, critic, filepath.Join(dir, optimizerFolder, "critic.safetensors"))
 }
 
-// as tells how a part is stored: its checkpoint's name and type, or its own
-// name in float32 when it is new.
-func (l *learner) as(part model.Part) safetensors.Tensor {
+// storedAs returns how a part is stored: the checkpoint's name and type, or its own name in
+// float32 if it is new.
+func (l *learner) storedAs(part model.Part) safetensors.Tensor {
 	if t, ok := l.names[part.Name]; ok {
 		return t
 	}
@@ -101,9 +100,8 @@ func (l *learner) isScore(group int) bool {
 	return l.weights.groups[group].Name == l.net.groups.Score.Name
 }
 
-// saveModel writes a Hugging Face folder. Of a policy with a shared value head
-// it writes the policy alone, or, with score, the head alone. Adapters are merged
-// into the weights.
+// saveModel writes a Hugging Face folder. Of a policy with a shared value head it writes
+// either the policy or, if score is set, the head. Adapters are merged into the weights.
 func (m *Model) saveModel(ctx context.Context, l *learner, dir string, score bool) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("vlm: save: %w", err)
@@ -115,13 +113,13 @@ func (m *Model) saveModel(ctx context.Context, l *learner, dir string, score boo
 		for _, p := range g.Params {
 			for _, part := range p.Parts {
 				if include(gi) && !p.Adapter {
-					list = append(list, l.as(part))
+					list = append(list, l.storedAs(part))
 				}
 			}
 		}
 	}
 	w, err := safetensors.CreateSharded(dir, list, nil, safetensors.DefaultShardBytes)
-	if err != nil { // such as that a model is there: nothing of it has been touched
+	if err != nil { // for example if a model exists, which is then unchanged
 		return fmt.Errorf("vlm: save: %w", err)
 	}
 	defer w.Close()
@@ -139,7 +137,7 @@ func (m *Model) saveModel(ctx context.Context, l *learner, dir string, score boo
 		}
 		one, made, err := l.merged(gi)
 		if err == nil {
-			err = one.each(func(part model.Part, x []float32) error { return w.Float32(l.as(part).Name, x) })
+			err = one.each(func(part model.Part, x []float32) error { return w.Float32(l.storedAs(part).Name, x) })
 		}
 		device.FreeAll(made...)
 		if err != nil {
@@ -169,12 +167,12 @@ func copyFile(from, to string) error {
 	return dst.Close()
 }
 
-// stepsKey is where the number of optimiser steps stands in the metadata.
+// stepsKey is the metadata key of the number of optimiser steps.
 const stepsKey = "adam_steps"
 
-// series are the tensors of an optimiser file: first and second moments, and
+// optimizerSeries are the tensors of an optimiser file: first and second moments, and float32
 // masters of trained weights that are stored in a narrower type.
-func (l *learner) series() []struct {
+func (l *learner) optimizerSeries() []struct {
 	prefix string
 	t      *tensors
 	want   func(model.Part) bool
@@ -188,7 +186,7 @@ func (l *learner) series() []struct {
 			}
 		}
 	}
-	narrow := func(part model.Part) bool { return !frozen[part.Name] && l.as(part).DType != safetensors.F32 }
+	narrow := func(part model.Part) bool { return !frozen[part.Name] && l.storedAs(part).DType != safetensors.F32 }
 	return []struct {
 		prefix string
 		t      *tensors
@@ -196,13 +194,13 @@ func (l *learner) series() []struct {
 	}{{"m.", l.adam.m, all}, {"v.", l.adam.v, all}, {"master.", l.weights, narrow}}
 }
 
-// saveOptimizer writes the moments; nothing before the first update.
+// saveOptimizer writes the moments, and nothing before the first update.
 func (m *Model) saveOptimizer(ctx context.Context, l *learner, path string) error {
 	if l.adam == nil {
 		return nil
 	}
 	var list []safetensors.Tensor
-	for _, s := range l.series() {
+	for _, s := range l.optimizerSeries() {
 		for _, g := range s.t.groups {
 			for _, p := range g.Params {
 				for _, part := range p.Parts {
@@ -218,7 +216,7 @@ func (m *Model) saveOptimizer(ctx context.Context, l *learner, path string) erro
 		return fmt.Errorf("vlm: save: %w", err)
 	}
 	defer w.Close()
-	for _, s := range l.series() {
+	for _, s := range l.optimizerSeries() {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

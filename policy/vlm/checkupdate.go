@@ -9,8 +9,8 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// checkUpdate holds a batch and an objective against each other before anything
-// is computed, and finds the graph of the policy loss.
+// checkUpdate checks a batch against an objective before anything is computed, and returns
+// the graph of the policy loss.
 func checkUpdate(b *policy.Batch, o *policy.Objective, critic bool) (model.LossKind, error) {
 	if err := checkTemperature(o.Temperature); err != nil {
 		return "", fmt.Errorf("vlm: update: %w", err)
@@ -42,8 +42,8 @@ func checkUpdate(b *policy.Batch, o *policy.Objective, critic bool) (model.LossK
 	return kind, nil
 }
 
-// checkColumns names the first column whose length is wrong, which holds what
-// cannot be used, or which the objective needs and does not have.
+// checkColumns returns an error for the first column whose length or values are invalid,
+// or that the objective needs and the batch does not have.
 func checkColumns(b *policy.Batch, o *policy.Objective, critic bool) error {
 	n := len(b.Tokens)
 	policyNeeds := !o.CriticOnly && !o.Imitate
@@ -81,20 +81,20 @@ func checkColumns(b *policy.Batch, o *policy.Objective, critic bool) error {
 	}
 	for i, x := range b.AuxWeight {
 		if x != 0 && b.Weight != nil && b.Weight[i] == 0 {
-			return fmt.Errorf("vlm: update: AuxWeight at token %d is %v, but Weight leaves the token out", i, x)
+			return fmt.Errorf("vlm: update: AuxWeight at token %d is %v, must be 0 because Weight is 0", i, x)
 		}
 	}
 	return nil
 }
 
-// leastTemperature is what logits can be divided by: quotients by much less are
-// infinite in float32.
-const leastTemperature = 1e-9
+// minTemperature is the smallest divisor of logits: much smaller ones give infinity in
+// float32.
+const minTemperature = 1e-9
 
-// checkTemperature refuses what logits cannot be divided by.
+// checkTemperature rejects invalid divisors of logits.
 func checkTemperature(t float64) error {
-	if !(t >= leastTemperature) || math.IsInf(t, 0) {
-		return fmt.Errorf("temperature is %v, must be at least %v and finite", t, leastTemperature)
+	if !(t >= minTemperature) || math.IsInf(t, 0) {
+		return fmt.Errorf("temperature is %v, must be at least %v and finite", t, minTemperature)
 	}
 	return nil
 }

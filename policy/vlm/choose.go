@@ -5,9 +5,9 @@ import (
 	"log/slog"
 )
 
-// ChooseBackend settles which backend a choice leads to on this machine, as Open
-// would: "xla:cpu", "xla:cuda" or "go". It installs XLA's plugin where Open
-// would, and tells log which backend it is and why.
+// ChooseBackend returns the backend that a choice selects on this machine, as Open would:
+// "xla:cpu", "xla:cuda" or "go". It installs XLA's plugin if Open would, and logs the
+// backend and the reason.
 func ChooseBackend(ctx context.Context, choice string, log *slog.Logger) (string, error) {
 	d, err := openDevice(ctx, choice, log)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"vagen/policy/vlm/tokenizer"
 )
 
-// conversation is a prompt's key on the policy's side.
+// conversation is the policy's state for a prompt's key.
 type conversation struct {
 	batch *session
 	row   int
@@ -20,22 +20,22 @@ type conversation struct {
 	dead  error // why the conversation cannot be continued
 }
 
-// Generate implements policy.Policy. Conversations opened by one call advance in
-// lockstep and share a cache; continuing them together is what is fast. Rows whose
-// responses have ended cost little: when most have, the others go on in a smaller
-// batch, and conversations that found no room in the first one take their places.
+// Generate implements policy.Policy. Conversations opened by one call advance in lockstep
+// and share a cache; continuing them together is fastest. Ended rows cost little: when
+// most have ended, the others move to a smaller batch, and conversations for which the
+// first batch had no room take the free rows.
 //
-// When the call fails, or ctx ends, after conversations have begun to go on, those
-// of its prompts end: some may have got a response and others not. All others stay
-// as they were, unless the device failed on a cache that they share.
+// If the call fails or ctx ends after generation has started, all conversations of its
+// prompts end, because some may have got a response and others not. Other conversations
+// are unchanged, unless the device failed on a cache that they share.
 func (m *Model) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
 	return m.Stream(ctx, prompts, s, nil)
 }
 
-// Stream is Generate that calls watch with each token when it is sampled, by the
-// index of its prompt; the order of the calls is the same at every run. watch must
-// be quick, for the device waits, and must not call the Model. Tokens become
-// text one by one with the tokenizer's NewDecoder.
+// Stream is Generate that calls watch with each sampled token and the index of its prompt.
+// The order of the calls is the same in every run. watch must be quick, because the device
+// waits for it, and must not call the Model. The tokenizer's NewDecoder converts tokens to
+// text one by one.
 func (m *Model) Stream(ctx context.Context, prompts []policy.Prompt, s policy.Sampling, watch func(prompt int, token int32)) ([]policy.Completion, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -45,11 +45,11 @@ func (m *Model) Stream(ctx context.Context, prompts []policy.Prompt, s policy.Sa
 	if err := checkSampling(s); err != nil {
 		return nil, err
 	}
-	turns, err := m.read(prompts, s)
+	turns, err := m.readPrompts(prompts, s)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.open(prompts, turns); err != nil {
+	if err := m.assignRows(prompts, turns); err != nil {
 		m.endConversations(prompts)
 		return nil, err
 	}
@@ -57,16 +57,16 @@ func (m *Model) Stream(ctx context.Context, prompts []policy.Prompt, s policy.Sa
 	for i := range out {
 		out[i].Err = turns[i].err
 	}
-	if err := m.answer(ctx, prompts, turns, s, watch, out); err != nil {
+	if err := m.generateTurns(ctx, prompts, turns, s, watch, out); err != nil {
 		m.endConversations(prompts)
 		return nil, err
 	}
 	return out, nil
 }
 
-// answer has the device write the responses of all turns that can go on.
-func (m *Model) answer(ctx context.Context, prompts []policy.Prompt, turns []userTurn, s policy.Sampling, watch func(int, int32), out []policy.Completion) error {
-	weights, err := m.writer()
+// generateTurns generates the responses of all turns without an error.
+func (m *Model) generateTurns(ctx context.Context, prompts []policy.Prompt, turns []promptTurn, s policy.Sampling, watch func(int, int32), out []policy.Completion) error {
+	weights, err := m.generationWeights()
 	if err != nil {
 		return err
 	}
@@ -75,10 +75,10 @@ func (m *Model) answer(ctx context.Context, prompts []policy.Prompt, turns []use
 		return err
 	}
 	defer c.free()
-	var flights []*flight
-	seats := make([]*seat, len(prompts))
+	var batches []*decodeBatch
+	sequences := make([]*sequence, len(prompts))
 	for _, batch := range m.batches {
-		f := c.fly(batch)
+		f := c.newDecodeBatch(batch)
 		for i, p := range prompts {
 			if c := m.chats[p.Conversation]; turns[i].err == nil && c.batch == batch {
 				r := turns[i].request
@@ -86,24 +86,24 @@ func (m *Model) answer(ctx context.Context, prompts []policy.Prompt, turns []use
 				if watch != nil {
 					r.watch = func(token int32) { watch(i, token) }
 				}
-				seats[i] = f.sit(r)
+				sequences[i] = f.assign(r)
 			}
 		}
-		if len(f.live()) > 0 {
-			flights = append(flights, f)
+		if len(f.unfinished()) > 0 {
+			batches = append(batches, f)
 		}
 	}
-	if err := c.run(ctx, flights); err != nil {
-		if ended := ctx.Err(); ended == nil || !errors.Is(err, ended) { // the device failed: caches may be half-written
-			for _, f := range flights {
+	if err := c.run(ctx, batches); err != nil {
+		if ended := ctx.Err(); ended == nil || !errors.Is(err, ended) { // the device failed: caches may be partly written
+			for _, f := range batches {
 				m.dropSession(f.session)
 			}
 		}
 		return err
 	}
 	for i, p := range prompts {
-		if seats[i] != nil {
-			out[i] = m.complete(p, turns[i], &seats[i].reply)
+		if sequences[i] != nil {
+			out[i] = m.completion(p, turns[i], &sequences[i].reply)
 		}
 	}
 	return nil
@@ -131,17 +131,17 @@ func checkSampling(s policy.Sampling) error {
 	return checkThinking(s.Thinking)
 }
 
-// userTurn is what a prompt adds to its conversation.
-type userTurn struct {
+// promptTurn is the part of a conversation that a prompt adds.
+type promptTurn struct {
 	request *request
 	context []int32
 	images  []policy.Image
-	err     error // why this conversation cannot go on
+	err     error // why this conversation cannot continue
 }
 
-// read turns the prompts' messages into tokens and processed images.
-func (m *Model) read(prompts []policy.Prompt, s policy.Sampling) ([]userTurn, error) {
-	turns := make([]userTurn, len(prompts))
+// readPrompts converts the prompts' messages to tokens and processed images.
+func (m *Model) readPrompts(prompts []policy.Prompt, s policy.Sampling) ([]promptTurn, error) {
+	turns := make([]promptTurn, len(prompts))
 	groups := make([][]image.Image, len(prompts))
 	seen := map[uint64]int{}
 	opens := false // a conversation
@@ -158,9 +158,9 @@ func (m *Model) read(prompts []policy.Prompt, s policy.Sampling) ([]userTurn, er
 		}
 	}
 	if opens {
-		m.pictures.played()
+		m.pictures.startRound()
 	}
-	refs, pics, errs := m.prepare(groups)
+	refs, pics, errs := m.prepareImages(groups)
 	for i, p := range prompts {
 		if errs[i] != nil {
 			turns[i].err = errs[i]
@@ -182,19 +182,19 @@ func (m *Model) read(prompts []policy.Prompt, s policy.Sampling) ([]userTurn, er
 			turns[i].err = fmt.Errorf("vlm: %w", err)
 			continue
 		}
-		think, err := newThinker(m.tok, s.Thinking)
+		think, err := newThinkingLimiter(m.tok, s.Thinking)
 		if err != nil {
 			return nil, err
 		}
-		r := &request{tokens: ids, images: pics[i], seed: p.Seed, max: limit, stop: newStopper(m.tok, s.StopStrings), think: think,
+		r := &request{tokens: ids, images: pics[i], seed: p.Seed, max: limit, stop: newStopDetector(m.tok, s.StopStrings), think: think,
 			shared: contextKey(ids, refs[i])}
-		turns[i] = userTurn{request: r, context: ids, images: refs[i]}
+		turns[i] = promptTurn{request: r, context: ids, images: refs[i]}
 		length := len(ids)
 		if c, ok := m.chats[p.Conversation]; ok {
 			length += c.batch.rows[c.row].length
 		}
 		if most := m.cfg.Text.MaxPositions; most > 0 && limit > most-length {
-			turns[i].err = fmt.Errorf("vlm: %w: %d tokens and %d of the response, the model reads %d", policy.ErrNoRoom, length, limit, most)
+			turns[i].err = fmt.Errorf("vlm: %w: %d tokens and %d of the response, the model allows %d", policy.ErrNoRoom, length, limit, most)
 		}
 	}
 	return turns, nil
@@ -245,7 +245,7 @@ func (m *Model) encode(p policy.Prompt, pics []picture) ([]int32, error) {
 	return m.tok.ExpandImages(nil, ids, counts)
 }
 
-// imageMark stands in a message's text where an image goes.
+// imageMark marks the position of an image in a message's text.
 const imageMark = "<image>"
 
 // endTokens are the tokens that end a response.
@@ -257,8 +257,8 @@ func (m *Model) endTokens() []int32 {
 	return end
 }
 
-// complete turns a reply into a completion.
-func (m *Model) complete(p policy.Prompt, t userTurn, r *reply) policy.Completion {
+// completion converts a reply to a completion.
+func (m *Model) completion(p policy.Prompt, t promptTurn, r *reply) policy.Completion {
 	c := m.chats[p.Conversation]
 	if c.dead = r.broken; r.broken != nil {
 		return policy.Completion{Err: r.broken}

@@ -19,9 +19,9 @@ import (
 
 func sortedKeys[V any](m map[uint64]V) []uint64 { return slices.Sorted(maps.Keys(m)) }
 
-// playOn lets conversations of different lengths go on in turns, some resting:
-// caches grow, have holes, and take in a response that is longer than their
-// recent stretch.
+// playOn continues conversations of different lengths in turns, some of them paused:
+// caches grow, have gaps, and contain a response that is longer than their recent
+// segment.
 func playOn(t *testing.T, m *Model, o policy.Sampling) stories {
 	t.Helper()
 	images := m.cfg.Vision != nil
@@ -90,7 +90,7 @@ func TestEncodedConversationsCanBeScored(t *testing.T) {
 	require.Len(t, pieces, 2)
 	rows := policy.Rows{Tokens: append(pieces[0].Tokens, pieces[1].Tokens...), Images: [][]policy.Image{images}}
 	rows.Offsets = []int{0, len(rows.Tokens)}
-	_, err = m.Score(t.Context(), &rows, trues(len(rows.Tokens)), policy.Wanted{LogProbs: true}, 1)
+	_, err = m.Score(t.Context(), &rows, trues(len(rows.Tokens)), policy.ScoreRequest{LogProbs: true}, 1)
 	require.NoError(t, err)
 
 	pad := m.tok.Decode([]int32{m.cfg.ImageToken}, false)
@@ -115,7 +115,7 @@ func TestConversationsThatOutgrowTheModelSaySo(t *testing.T) {
 		c := played.play(t, m, []policy.Prompt{p(1)}, o)[0]
 		if c.Err != nil {
 			require.ErrorIs(t, c.Err, policy.ErrNoRoom)
-			require.ErrorContains(t, c.Err, "the model reads 80")
+			require.ErrorContains(t, c.Err, "the model allows 80")
 			break
 		}
 		require.LessOrEqual(t, len(played[1].tokens), 80)
@@ -253,12 +253,12 @@ func TestImagesThatPanicAreErrors(t *testing.T) {
 		prompts := []policy.Prompt{{Conversation: 1, Messages: say("<image>", im)}, {Conversation: 2, Messages: say("left")}}
 		out, err := m.Generate(t.Context(), prompts, policy.Sampling{MaxTokens: 2})
 		require.NoError(t, err, name)
-		require.ErrorContains(t, out[0].Err, "image 0: it cannot be read", name)
+		require.ErrorContains(t, out[0].Err, "image 0: image cannot be read", name)
 		require.NoError(t, out[1].Err, "the other conversation goes on")
 		m.Forget(1, 2)
 		rows := policy.Rows{Offsets: []int{0, 2}, Tokens: []int32{65, m.cfg.ImageToken}, Images: [][]policy.Image{{{Image: im}}}}
-		_, err = m.Score(t.Context(), &rows, trues(2), policy.Wanted{LogProbs: true}, 1)
-		require.ErrorContains(t, err, "row 0: image 0: it cannot be read", name)
+		_, err = m.Score(t.Context(), &rows, trues(2), policy.ScoreRequest{LogProbs: true}, 1)
+		require.ErrorContains(t, err, "row 0: image 0: image cannot be read", name)
 	}
 }
 
@@ -280,7 +280,7 @@ func TestVastImagesAreRefusedUnread(t *testing.T) {
 		runtime.ReadMemStats(&after)
 		require.NoError(t, err)
 		require.Error(t, out[0].Err)
-		require.NotContains(t, out[0].Err.Error(), "it cannot be read")
+		require.NotContains(t, out[0].Err.Error(), "image cannot be read")
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20))
 	}
 }

@@ -16,8 +16,8 @@ type Size struct {
 	Patches int // of the largest image
 }
 
-// Count implements policy.Counter: the tokens that Generate would read for the
-// prompt, those that end the response before it included.
+// Count implements policy.Counter: the tokens that Generate would read for the prompt,
+// including those that end the previous response.
 func (m *Model) Count(p policy.Prompt) (int, error) {
 	s, err := m.Size(p)
 	return s.Tokens, err
@@ -34,7 +34,7 @@ func (m *Model) Size(p policy.Prompt) (Size, error) {
 	for _, msg := range p.Messages {
 		images = append(images, msg.Images...)
 	}
-	_, pics, errs := m.prepare([][]image.Image{images})
+	_, pics, errs := m.prepareImages([][]image.Image{images})
 	if errs[0] != nil {
 		return Size{}, errs[0]
 	}

@@ -14,12 +14,12 @@ import (
 	"vagen/policy/vlm/tokenizer"
 )
 
-// Create writes the folder of a new model to dir: random weights from the seed,
-// and a tokenizer to which each of the words is one token. The folder must not
-// hold a model yet. Open, and transformers, load it.
+// Create writes the folder of a new model to dir: random weights from the seed, and a
+// tokenizer with one token for each of the words. The folder must not hold a model yet.
+// Open and transformers load it.
 //
-// Matrices start normal with variance 1/(3·inputs), like PyTorch's linear
-// layers, embeddings with deviation 0.05, norms with 1 and biases with 0.
+// Matrices are initialised normally with variance 1/(3·inputs), like PyTorch's linear
+// layers, embeddings with standard deviation 0.05, norms with 1 and biases with 0.
 func Create(dir string, s Shape, words []string, seed uint64) error {
 	tok, err := tokenizer.NewTiny(words)
 	if err != nil {
@@ -44,7 +44,7 @@ func Create(dir string, s Shape, words []string, seed uint64) error {
 	if s.BFloat16 {
 		dtype = safetensors.BF16
 	}
-	if err := writeWeights(dir, cfg, dtype, drawn(cfg, seed)); err != nil {
+	if err := writeWeights(dir, cfg, dtype, createSource(cfg, seed)); err != nil {
 		return fmt.Errorf("vlm: create: %w", err)
 	}
 	if err := tok.Save(dir); err != nil {
@@ -101,9 +101,9 @@ func writeWeights(dir string, cfg *model.Config, dtype safetensors.DType, from s
 	return w.Commit()
 }
 
-// drawn fills parameters as Create starts them. Every part has its own stream of
-// the seed.
-func drawn(cfg *model.Config, seed uint64) source {
+// createSource fills parameters with Create's initial values. Every part has its own random
+// stream.
+func createSource(cfg *model.Config, seed uint64) source {
 	embed := cfg.Groups().Embed.Params[0].Parts[0].Name
 	return func(_ *model.Group, p model.Param, part model.Part, dst []float32) error {
 		switch p.Init {

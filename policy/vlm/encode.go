@@ -11,20 +11,20 @@ import (
 
 var _ policy.Encoder = (*Model)(nil)
 
-// Encode implements policy.Encoder: the tokens of a conversation as Generate
-// would have read and written them, turn by turn. What follows the last message
-// of the assistant is not part of it.
+// Encode implements policy.Encoder: the tokens of a conversation as Generate would have
+// read and written them, turn by turn. Messages after the assistant's last one are
+// ignored.
 func (m *Model) Encode(messages []policy.Message) ([]policy.Piece, []policy.Image, error) {
 	var groups [][]image.Image
 	for _, msg := range messages {
 		groups = append(groups, msg.Images)
 	}
-	refs, pics, errs := m.prepare(groups)
+	refs, pics, errs := m.prepareImages(groups)
 	if err := errors.Join(errs...); err != nil {
 		return nil, nil, err
 	}
 	var out []policy.Piece
-	var images, fresh []policy.Image // fresh ones are of messages that await a response
+	var images, fresh []policy.Image // fresh: images since the last response
 	var pending []tokenizer.Message
 	var counts []int
 	for i, msg := range messages {
@@ -48,7 +48,7 @@ func (m *Model) Encode(messages []policy.Message) ([]policy.Piece, []policy.Imag
 		}
 		response, err := m.tok.Encode(msg.Text)
 		if err == nil && m.cfg.Vision != nil {
-			response, err = m.tok.ExpandImages(nil, response, nil) // refuses placeholders
+			response, err = m.tok.ExpandImages(nil, response, nil) // rejects placeholders
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("vlm: message %d: %w", i, err)
@@ -61,7 +61,7 @@ func (m *Model) Encode(messages []policy.Message) ([]policy.Piece, []policy.Imag
 	return out, images, nil
 }
 
-// renderContext is what the policy reads before a response.
+// renderContext returns the tokens that the policy reads before a response.
 func (m *Model) renderContext(msgs []tokenizer.Message, counts []int, opened bool) ([]int32, error) {
 	render := m.chat.Open
 	if opened {
@@ -78,8 +78,8 @@ func (m *Model) renderContext(msgs []tokenizer.Message, counts []int, opened boo
 	return m.tok.ExpandImages(nil, ids, counts)
 }
 
-// Ends implements policy.Aligner. A character that several tokens make up belongs
-// to the last of them.
+// Ends implements policy.Aligner. A character of several tokens belongs to the last of
+// them.
 func (m *Model) Ends(tokens []int32) []int {
 	d := m.tok.NewDecoder(false)
 	ends := make([]int, len(tokens))

@@ -175,7 +175,7 @@ func TestScoresThatAreNotFiniteAreRefused(t *testing.T) {
 			}
 			return old, nil
 		}))
-		_, err := m.Score(t.Context(), &rows, want, policy.Wanted{LogProbs: what == "log-probs", Values: what == "values"}, 1)
+		_, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: what == "log-probs", Values: what == "values"}, 1)
 		require.ErrorIs(t, err, ErrNotFinite)
 		require.ErrorContains(t, err, "vlm: score: ")
 		require.ErrorContains(t, err, what+": entry ")

@@ -9,8 +9,8 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// trainedNodes keeps the gradients of a group's parameters that are trained. The
-// others are not computed then, for nothing reads them.
+// trainedNodes returns the gradients of a group's trained parameters. The others are not
+// computed, because nothing uses them.
 func trainedNodes(grads []*Node, g *model.Group) []*Node {
 	var out []*Node
 	for _, i := range g.Trained() {
@@ -19,8 +19,8 @@ func trainedNodes(grads []*Node, g *model.Group) []*Node {
 	return out
 }
 
-// frozenKey tells backward programs of groups apart by what is trained. It is ""
-// when everything is.
+// frozenKey distinguishes backward programs of groups by their trained parameters. It is
+// "" if all are trained.
 func frozenKey(g *model.Group) string {
 	trained := g.Trained()
 	if len(trained) == len(g.Params) {
@@ -29,7 +29,7 @@ func frozenKey(g *model.Group) string {
 	return fmt.Sprintf(" trained=%v", trained)
 }
 
-// trained reports whether any parameter of the groups is.
+// trained reports whether any parameter of the groups is trained.
 func trained(groups ...model.Group) bool {
 	for _, g := range groups {
 		if len(g.Trained()) > 0 {
@@ -39,15 +39,15 @@ func trained(groups ...model.Group) bool {
 	return false
 }
 
-// reach says how far back gradients must go.
-type reach struct {
+// gradientReach is how far back gradients are needed.
+type gradientReach struct {
 	vision bool // into the vision tower
 	embed  bool // to the embedding table
-	layer  int  // to this decoder layer; 0 when they go beyond it
+	layer  int  // down to this decoder layer; 0 if also below the decoder
 }
 
-func newReach(g *model.Groups) reach {
-	r := reach{vision: trained(g.Patch, g.Merger) || trained(g.Blocks...) || trained(g.Deepstack...), embed: trained(g.Embed)}
+func newGradientReach(g *model.Groups) gradientReach {
+	r := gradientReach{vision: trained(g.Patch, g.Merger) || trained(g.Blocks...) || trained(g.Deepstack...), embed: trained(g.Embed)}
 	if r.vision || r.embed {
 		return r
 	}
@@ -57,8 +57,8 @@ func newReach(g *model.Groups) reach {
 	return r
 }
 
-// trainedGroups are groups of the trained parameters alone; groups without any
-// have none.
+// trainedGroups returns the groups restricted to their trained parameters, including
+// groups without any.
 func trainedGroups(groups []*model.Group) []*model.Group {
 	out := make([]*model.Group, len(groups))
 	for i, g := range groups {
@@ -73,9 +73,9 @@ func trainedGroups(groups []*model.Group) []*model.Group {
 
 // headSlot is where the gradient of one of the head's weights is accumulated.
 type headSlot struct {
-	param int // place among the head's weights in program order
+	param int // index among the head's weights in program order
 	to    *[]*device.Array
-	at    int // place in to
+	at    int // index in to
 	room  int // length of to
 }
 

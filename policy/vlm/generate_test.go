@@ -103,7 +103,7 @@ func candidates(m *Model, context []int32, images []policy.Image) (policy.Rows, 
 func distribution(t *testing.T, m *Model, context []int32, images []policy.Image, temperature float64) []float32 {
 	t.Helper()
 	rows, want := candidates(m, context, images)
-	s, err := m.Score(t.Context(), &rows, want, policy.Wanted{LogProbs: true}, temperature)
+	s, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true}, temperature)
 	require.NoError(t, err)
 	var out []float32
 	for _, end := range rows.Offsets[1:] {
@@ -147,7 +147,7 @@ func TestReportedLogProbsAreThoseOfThePlainSoftmaxAtTheTemperature(t *testing.T)
 func (s stories) requireScored(t *testing.T, m *Model, temperature float64) {
 	t.Helper()
 	rows, written, logProbs := s.rows(sortedKeys(s))
-	scores, err := m.Score(t.Context(), &rows, written, policy.Wanted{LogProbs: true}, temperature)
+	scores, err := m.Score(t.Context(), &rows, written, policy.ScoreRequest{LogProbs: true}, temperature)
 	require.NoError(t, err)
 	n := 0
 	for i, w := range written {
@@ -211,8 +211,8 @@ func TestBadPromptsCostTheirConversationAlone(t *testing.T) {
 		"more marks than images":    {say("<image> <image>", drawing(1, 8, 8)), "2 marks"},
 		"more images than marks":    {say("no mark", drawing(1, 8, 8)), "0 marks"},
 		"a mark without an image":   {say("<image>"), "1 marks"},
-		"a placeholder in the text": {say("see " + pad), "stands for an image"},
-		"placeholder and image":     {say(pad+"<image>", drawing(1, 8, 8)), "stands for an image"},
+		"a placeholder in the text": {say("see " + pad), "is the image placeholder"},
+		"placeholder and image":     {say(pad+"<image>", drawing(1, 8, 8)), "is the image placeholder"},
 		"an empty image":            {say("<image>", image.NewRGBA(image.Rect(0, 0, 0, 0))), "image 0"},
 		"no image at all":           {say("<image><image>", drawing(1, 8, 8), nil), "image 1 is nil"},
 		"an image much too long":    {say("<image>", image.NewGray(image.Rect(0, 0, 3000, 2))), "image 0"},

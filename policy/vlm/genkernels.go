@@ -11,14 +11,14 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// genWeights are the weights of a whole model as one program's inputs.
+// genWeights are the weights of a whole model as inputs of one program.
 type genWeights struct {
 	table  *Node
 	layers [][]*Node
 	head   model.HeadWeights
 }
 
-// genArrays lists the arrays that genWeights reads.
+// genArrays returns the arrays that genWeights reads.
 func (n *net) genArrays(w *parts) []*device.Array {
 	in := append([]*device.Array{}, w.embed...)
 	for _, l := range w.layers {
@@ -43,17 +43,17 @@ func (n *net) genWeights(a *args) genWeights {
 	return w
 }
 
-// draw applies the head to hidden states [rows, hidden] and samples.
-func (n *net) draw(w genWeights, x *Node, s model.Sampler, seeds, count, params, forced *Node) (id, logProb *Node) {
+// sampleTokens applies the head to hidden states [rows, hidden] and samples.
+func (n *net) sampleTokens(w genWeights, x *Node, s model.Sampler, seeds, count, params, forced *Node) (id, logProb *Node) {
 	h := model.Head{Eps: n.cfg.Text.Eps, Tokens: true}
 	return s.Sample(h.Logits(w.head, x), seeds, count, params, forced)
 }
 
-// appendTokens: weights, tokens [rows·t], pos [rows·t,3], fresh [rows,t] bool,
-// last [m] with a place in tokens for each sample, sampling inputs, [images, imageRow, deepstack…], then, unless the
-// conversation opens here, per layer the prefix's and the recent keys and
-// values, with allow [rows, slots], recentAllow [rows, recent], at and recentAt.
-// → id, log-prob, per layer the prefix's keys and values with everything in them.
+// appendTokens: weights, tokens [rows·t], pos [rows·t,3], fresh [rows,t] bool, last [m]
+// with the index in tokens for each sample, sampling inputs, [images, imageRow,
+// deepstack…], then, unless open, per layer the prefix's and the recent keys and values,
+// with allow [rows, slots], recentAllow [rows, recent], at and recentAt.
+// → id, log-prob, per layer the prefix's keys and values including all others.
 func (n *net) appendTokens(open, images bool, slots int, s model.Sampler) *device.Program {
 	name := fmt.Sprintf("append open=%v images=%v slots=%d %+v", open, images, slots, s)
 	return n.program(name, func(in []*Node) []*Node {
@@ -80,12 +80,12 @@ func (n *net) appendTokens(open, images bool, slots int, s model.Sampler) *devic
 			}
 			out = append(out, cache.extend(i, k, v, rows, slots)...)
 		}
-		out[0], out[1] = n.draw(w, model.TakeRows(x, last), s, seeds, count, params, nil)
+		out[0], out[1] = n.sampleTokens(w, model.TakeRows(x, last), s, seeds, count, params, nil)
 		return out
 	})
 }
 
-// cacheIn is the cache as a program reads it.
+// cacheIn is the cache as inputs of a program.
 type cacheIn struct {
 	net                *net
 	open               bool
@@ -110,15 +110,15 @@ func (c *cacheIn) takeCache(a *args) {
 	c.allow, c.recentAllow = a.one(), a.one()
 }
 
-func (c *cacheIn) past(i int) []model.Past {
+func (c *cacheIn) past(i int) []model.CacheSegment {
 	if c.open {
 		return nil
 	}
-	return []model.Past{{K: c.k[i], V: c.v[i], Allow: c.allow}, {K: c.rk[i], V: c.rv[i], Allow: c.recentAllow}}
+	return []model.CacheSegment{{K: c.k[i], V: c.v[i], Allow: c.allow}, {K: c.rk[i], V: c.rv[i], Allow: c.recentAllow}}
 }
 
-// extend writes the recent stretch at slot at and the new keys and values at
-// slot recentAt, or, for an opening, into a fresh cache from slot 0 on.
+// extend writes the recent segment at slot at and the new keys and values at slot
+// recentAt, or, if open, into a new cache from slot 0 on.
 func (c *cacheIn) extend(i int, k, v *Node, rows, slots int) []*Node {
 	pure := c.net.dev.PureGo()
 	one := func(old, recent, fresh *Node) *Node {
@@ -133,9 +133,9 @@ func (c *cacheIn) extend(i int, k, v *Node, rows, slots int) []*Node {
 	return []*Node{one(c.k[i], c.rk[i], k), one(c.v[i], c.rv[i], v)}
 }
 
-// Columns of the int32 numbers [rows, nowColumns] that a decoding step reads: the
-// token and its position, how many tokens the response has, the token that the row
-// must answer with or −1, and the recent slot to write, which is the same for all.
+// Columns of the int32 numbers [rows, nowColumns] that a decoding step reads: the token and
+// its position, the number of tokens of the response, the forced next token or −1, and the
+// recent slot to write, which is the same for all rows.
 const (
 	nowToken = iota
 	nowPosition
@@ -170,7 +170,7 @@ func (n *net) step(s model.Sampler) *device.Program {
 			x = y
 			out = append(out, k, v)
 		}
-		out[0], out[1] = n.draw(w, x, s, seeds, count, params, forced)
+		out[0], out[1] = n.sampleTokens(w, x, s, seeds, count, params, forced)
 		return out, kernels
 	})
 }
@@ -189,9 +189,9 @@ func (n *net) flush() *device.Program {
 	})
 }
 
-// pick: arrays, index [m] → the rows of each array at the index.
-func (n *net) pick() *device.Program {
-	return n.program("pick", func(in []*Node) []*Node {
+// selectRows: arrays, index [m] → the rows of each array at the index.
+func (n *net) selectRows() *device.Program {
+	return n.program("select rows", func(in []*Node) []*Node {
 		index := in[len(in)-1]
 		out := make([]*Node, len(in)-1)
 		for i, x := range in[:len(in)-1] {
@@ -201,11 +201,11 @@ func (n *net) pick() *device.Program {
 	})
 }
 
-// board: arrays [from, heads, length, d], with more as many [rows, heads, slots,
-// d], index [rows] → rows of the former at the index, with slots slots; where the
-// index is −1, rows of the latter.
-func (n *net) board(slots int, more bool) *device.Program {
-	return n.program(fmt.Sprintf("board %d %v", slots, more), func(in []*Node) []*Node {
+// gatherRows: arrays [from, heads, length, d], if more is set as many [rows, heads, slots, d],
+// index [rows] → rows of the former at the index, padded to slots; where the index is −1,
+// rows of the latter.
+func (n *net) gatherRows(slots int, more bool) *device.Program {
+	return n.program(fmt.Sprintf("gather rows %d %v", slots, more), func(in []*Node) []*Node {
 		a, index := args{in[:len(in)-1]}, in[len(in)-1]
 		half := len(a.in)
 		if more {
@@ -246,7 +246,7 @@ func (n *net) grow(slots int) *device.Program {
 	})
 }
 
-// emptyCache makes zeroed keys and values: one array for each of them and layer.
+// emptyCache returns zeroed keys and values: one array each per layer.
 func (n *net) emptyCache(rows, length int) ([]*device.Array, error) {
 	t := &n.cfg.Text
 	dims := []int{rows, t.KVHeads, length, t.HeadDim}

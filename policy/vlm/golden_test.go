@@ -114,7 +114,7 @@ func (r *recordedModel) compareText(m *Model) {
 		prompt := row.test.Prompts[row.row]
 		msgs := prompt.messages(r.t, r.all.Images[row.index])
 		what := fmt.Sprintf("%s row %d: ", row.test.Name, row.row)
-		_, pics, errs := m.prepare([][]image.Image{imagesOf(msgs)})
+		_, pics, errs := m.prepareImages([][]image.Image{imagesOf(msgs)})
 		require.NoError(r.t, errs[0])
 		ids, err := m.encode(policy.Prompt{Messages: msgs}, pics[0])
 		require.NoError(r.t, err)
@@ -178,9 +178,9 @@ func (r *recordedModel) compareScores(m *Model) {
 	for i := range want {
 		want[i] = true
 	}
-	what := policy.Wanted{LogProbs: true, Entropy: true}
+	what := policy.ScoreRequest{LogProbs: true, Entropy: true}
 	if r.Critic {
-		what = policy.Wanted{Values: true}
+		what = policy.ScoreRequest{Values: true}
 	}
 	got, err := m.Score(r.t.Context(), &r.all, want, what, 1)
 	require.NoError(r.t, err)
@@ -481,27 +481,27 @@ func (r *recordedModel) compareGreedy(m *Model) {
 		targets, reqs = append(targets, target{row, q}), append(reqs, q)
 	}
 	require.NotEmpty(r.t, reqs)
-	s := &session{net: m.net, rows: make([]*lane, rowBucket(len(reqs)))}
+	s := &session{net: m.net, rows: make([]*rowState, rowBucket(len(reqs)))}
 	for i := range reqs {
-		s.rows[i] = &lane{pending: -1}
+		s.rows[i] = &rowState{pending: -1}
 	}
 	defer s.free()
 	c, err := newCall(m.net, m.actor.parts, policy.Sampling{MaxTokens: most}, nil, len(reqs))
 	require.NoError(r.t, err)
 	defer c.free()
 	c.recentTokens = 8
-	f := c.fly(s)
+	f := c.newDecodeBatch(s)
 	for _, q := range reqs {
-		f.sit(q)
+		f.assign(q)
 	}
-	require.NoError(r.t, c.run(r.t.Context(), []*flight{f}))
+	require.NoError(r.t, c.run(r.t.Context(), []*decodeBatch{f}))
 	for i, target := range targets {
 		name, row := target.row.test.Name, target.row.row
 		n := target.req.max
 		ids := r.ints(name + ".greedy_ids")[row*n : (row+1)*n]
 		logProbs := r.floats(name + ".greedy_logprobs")[row*n : (row+1)*n]
 		margins := r.floats(name + ".greedy_margin")[row*n : (row+1)*n]
-		got := f.seats[i].reply
+		got := f.sequences[i].reply
 		for k, id := range ids {
 			// Two logits may both be off by the tolerance; and an image placeholder
 			// ends a response.

@@ -10,7 +10,7 @@ func (n *net) head(tokens, value bool) *model.Head {
 	return &model.Head{Eps: n.cfg.Text.Eps, Tokens: tokens && !n.spec.Critic, Value: value && (n.spec.Value || n.spec.Critic)}
 }
 
-// headInputs lists a head's weights in program order.
+// headInputs returns a head's weights in program order.
 func (n *net) headInputs(h *model.Head, w *parts) []*device.Array {
 	in := []*device.Array{w.head[0]}
 	if h.Tokens {
@@ -26,18 +26,18 @@ func (n *net) headInputs(h *model.Head, w *parts) []*device.Array {
 	return in
 }
 
-// chunk is a piece of a pack's wanted tokens.
+// chunk is a part of a pack's scored tokens.
 type chunk struct {
 	at, target []int32
-	slot       []int32 // [positions]: place in the chunk, or size
+	slot       []int32 // [positions]: index in the chunk, or size
 	from, to   int     // of pack.at
 }
 
-// chunks cuts the pack's wanted tokens into pieces of equal size, so that one
-// executable serves all and the logits of a piece fit into memory. A batch of few
-// tokens gets a smaller piece.
+// chunks divides the pack's scored tokens into chunks of equal size, so that one executable
+// serves all and the logits of a chunk fit into memory. A batch of few tokens gets a
+// smaller size.
 func (p *pack) chunks(size int) []chunk {
-	if p.alone && len(p.at) <= size {
+	if p.single && len(p.at) <= size {
 		size = min(size, sizeClass(len(p.at), 32))
 	}
 	var out []chunk
@@ -58,12 +58,12 @@ func (p *pack) chunks(size int) []chunk {
 	return out
 }
 
-// scored are the head's outputs at a pack's wanted tokens.
+// scored are the head's outputs at a pack's scored tokens.
 type scored struct {
 	logProb, entropy, value []float32
 }
 
-// scoreTrace runs the head over the pack's wanted tokens.
+// scoreTrace runs the head over the pack's scored tokens.
 func (n *net) scoreTrace(h *model.Head, w *parts, t *trace, chunkSize int, temperature float64) (*scored, error) {
 	out := &scored{}
 	hyper := make([]float32, model.HyperParams)
@@ -108,7 +108,7 @@ func appendRead(dst []float32, a *device.Array, n int) ([]float32, error) {
 	return append(dst, all[:n]...), nil
 }
 
-// columns is the loss's input for a pack, row by row model.Columns numbers.
+// columns is the loss's input for a pack: model.Columns numbers per token.
 type columns []float32
 
 // learnTrace runs head, loss and backward pass over a pack, adds the gradients
@@ -152,7 +152,7 @@ func (n *net) learnTrace(h *model.Head, loss *model.Loss, w *parts, g *gradients
 	return stats, n.backward(w, g, t, dx)
 }
 
-// addSums joins the statistics of parts of a step.
+// addSums adds the statistics of parts of a step.
 func addSums[T float32 | float64](sum []float64, part []T) {
 	for i, x := range part {
 		if model.Stat(i) == model.StatRatioMax {

@@ -13,14 +13,13 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// Losses that join tokens of a row, a turn or the whole step need the log-probs
-// of all of them, but a step's tokens go through the network pack by pack. So a
-// step has three phases: log-probs of all packs; the loss over all tokens, which
-// gives each token's derivative by its own log-prob; the backward pass with that
-// derivative as the token's weight. By the chain rule this is the gradient of
-// the loss, and how the rows are packed does not enter it.
+// Losses that combine tokens of a row, a turn or the whole step need the log-probs of all
+// of them, but a step's tokens are processed pack by pack. So a step has three phases:
+// log-probs of all packs; the loss over all tokens, which gives each token's derivative by
+// its own log-prob; the backward pass with that derivative as the token's weight. By the
+// chain rule this is the gradient of the loss, independent of the packing.
 
-// jointResult is what the second phase gives.
+// jointResult is the result of the second phase.
 type jointResult struct {
 	slopes  []float32 // flat like Rows.Tokens: policy loss and KL by log-prob
 	sums    []float64 // [model.Stats], of policy loss and KL
@@ -30,7 +29,7 @@ type jointResult struct {
 
 // evalJoint runs the first two phases. The caller frees the trace.
 func (m *Model) evalJoint(ctx context.Context, s *step, packs []*pack) (*jointResult, error) {
-	first, logProb, err := s.learner.ahead(ctx, packs, s.head, len(s.batch.Tokens), m.opts.HeadTokens, s.objective.Temperature)
+	first, logProb, err := s.learner.forwardLogProbs(ctx, packs, s.head, len(s.batch.Tokens), m.opts.HeadTokens, s.objective.Temperature)
 	if err != nil {
 		return nil, err
 	}
@@ -43,9 +42,9 @@ func (m *Model) evalJoint(ctx context.Context, s *step, packs []*pack) (*jointRe
 	return r, nil
 }
 
-// ahead computes the log-probs of all packs, and keeps the forward pass of the
-// first for its backward pass. There is room for one at a time.
-func (l *learner) ahead(ctx context.Context, packs []*pack, h *model.Head, n, chunk int, temperature float64) (*trace, []float32, error) {
+// forwardLogProbs computes the log-probs of all packs, and keeps the forward pass of the first pack
+// for its backward pass. Memory allows only one.
+func (l *learner) forwardLogProbs(ctx context.Context, packs []*pack, h *model.Head, n, chunk int, temperature float64) (*trace, []float32, error) {
 	logProb, _, _, err := l.score(ctx, packs[1:], h, n, chunk, temperature)
 	if err != nil {
 		return nil, nil, err
@@ -75,16 +74,16 @@ func (m *Model) evalJointAt(s *step, packs []*pack, logProb []float32) (*jointRe
 	return s.learner.net.runJoint(s, t, t.columns(s.batch, logProb, chosen))
 }
 
-// jointly are the tokens that a joint loss reads, in the order of the rows:
-// those with weight that have a log-prob.
-type jointly struct {
+// jointTokenSet are the tokens of a joint loss, in the order of the rows: those with weight and
+// log-prob.
+type jointTokenSet struct {
 	source []int    // index in Rows.Tokens
-	runs   [][2]int // from, to in source of the tokens that act together
+	runs   [][2]int // from, to in source of the tokens of one row or turn
 	byTurn bool
 }
 
-func jointTokens(b *policy.Batch, packs []*pack, byTurn bool) *jointly {
-	t := &jointly{byTurn: byTurn}
+func jointTokens(b *policy.Batch, packs []*pack, byTurn bool) *jointTokenSet {
+	t := &jointTokenSet{byTurn: byTurn}
 	for _, p := range packs {
 		for _, at := range p.source {
 			if b.Weight[at] != 0 {
@@ -107,9 +106,9 @@ func jointTokens(b *policy.Batch, packs []*pack, byTurn bool) *jointly {
 	return t
 }
 
-// chosenTokens are the tokens, flat like Rows.Tokens, that covariance losses
-// treat apart; nil for other losses.
-func chosenTokens(b *policy.Batch, o policy.Objective, t *jointly, logProb []float32) ([]bool, error) {
+// chosenTokens marks the tokens, flat like Rows.Tokens, that covariance losses drop or
+// penalise; nil for other losses.
+func chosenTokens(b *policy.Batch, o policy.Objective, t *jointTokenSet, logProb []float32) ([]bool, error) {
 	if k, err := model.KindOf(o.Loss); err != nil || k != model.ClipCov && k != model.KLCov {
 		return nil, err
 	}
@@ -125,14 +124,13 @@ func chosenTokens(b *policy.Batch, o policy.Objective, t *jointly, logProb []flo
 		Offsets: b.Offsets, Mask: mask, LogProb: logProb, OldLogProb: b.OldLogProbs, Advantage: b.Advantages, Seed: b.Seed,
 	})
 	if errors.Is(err, loss.ErrNotFinite) {
-		return nil, nil // the gradient will not be finite either, which skips the step
+		return nil, nil // the gradient is not finite either, so the step is skipped
 	}
 	return chosen, err
 }
 
-// columns lays the numbers of the tokens out for model.JointLoss, padded to a
-// size of which there are few.
-func (t *jointly) columns(b *policy.Batch, logProb []float32, chosen []bool) []float32 {
+// columns arranges the tokens' numbers for model.JointLoss, padded to one of few sizes.
+func (t *jointTokenSet) columns(b *policy.Batch, logProb []float32, chosen []bool) []float32 {
 	out := make([]float32, sizeClass(len(t.source), 64)*int(model.JointColumns))
 	aux := b.AuxWeight
 	if aux == nil {
@@ -157,12 +155,12 @@ func (t *jointly) columns(b *policy.Batch, logProb []float32, chosen []bool) []f
 	return out
 }
 
-// sizeClass rounds n up to least times a power of two: every size is another
-// executable, and tokens of a loss are cheap.
+// sizeClass rounds n up to least times a power of two: every size means another
+// executable, and a loss's tokens are cheap.
 func sizeClass(n, least int) int { return least << bits.Len(uint((max(n, 1)-1)/least)) }
 
 // segments are the tables of model.Segments for n tokens with padding.
-func (t *jointly) segments(n int) (members []int32, width int, of []int32) {
+func (t *jointTokenSet) segments(n int) (members []int32, width int, of []int32) {
 	for _, r := range t.runs {
 		width = max(width, r[1]-r[0])
 	}
@@ -180,7 +178,7 @@ func (t *jointly) segments(n int) (members []int32, width int, of []int32) {
 }
 
 // runJoint runs the program of a joint loss.
-func (n *net) runJoint(s *step, t *jointly, cols []float32) (*jointResult, error) {
+func (n *net) runJoint(s *step, t *jointTokenSet, cols []float32) (*jointResult, error) {
 	l := &model.JointLoss{PolicyLoss: model.PolicyLoss{Kind: s.loss.Kind}, KL: s.loss.KL, Rollout: s.loss.Rollout}
 	sc := scope{dev: n.dev}
 	defer sc.free()
@@ -217,12 +215,12 @@ func (n *net) runJoint(s *step, t *jointly, cols []float32) (*jointResult, error
 	return r, nil
 }
 
-// metrics puts the figures of the device and what the layout says together.
-func (t *jointly) metrics(b *policy.Batch, figures []float64) loss.Metrics {
+// metrics combines the device's figures with those of the layout.
+func (t *jointTokenSet) metrics(b *policy.Batch, figures []float64) loss.Metrics {
 	m := loss.Metrics{
-		Tokens: len(t.source), ClipFraction: figures[model.FigureClipped], ClipFractionLower: figures[model.FigureClippedLow],
-		KL: figures[model.FigureKL], K3: figures[model.FigureK3], AbsKL: figures[model.FigureAbsKL],
-		RatioMean: figures[model.FigureRatioMean], RatioMin: figures[model.FigureRatioMin], RatioMax: figures[model.FigureRatioMax],
+		Tokens: len(t.source), ClipFraction: figures[model.JointStatClipped], ClipFractionLower: figures[model.JointStatClippedLow],
+		KL: figures[model.JointStatKL], K3: figures[model.JointStatK3], AbsKL: figures[model.JointStatAbsKL],
+		RatioMean: figures[model.JointStatRatioMean], RatioMin: figures[model.JointStatRatioMin], RatioMax: figures[model.JointStatRatioMax],
 	}
 	row := 0
 	for i, at := range t.source {
@@ -241,6 +239,6 @@ func (t *jointly) metrics(b *policy.Batch, figures []float64) loss.Metrics {
 		squares += float64((r[1] - r[0]) * (r[1] - r[0]))
 	}
 	m.TurnsPerRow, m.TurnLength = float64(len(t.runs))/float64(b.Len()), squares/float64(len(t.source))
-	m.TurnLogRatioStd = figures[model.FigureJointStd]
+	m.TurnLogRatioStd = figures[model.JointStatStd]
 	return m
 }

@@ -11,9 +11,9 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// kernels are the executables of one architecture. Weights are arguments, so
-// actor, critic and reference share them, and a model's depth costs no compile
-// time: there is one executable per kind of block and shape.
+// kernels holds the programs of one architecture. Weights are inputs, so actor, critic and
+// reference share them, and compile time does not grow with the depth: there is one
+// executable per kind of block and shape.
 type kernels struct {
 	dev     *device.Device
 	cfg     *model.Config
@@ -22,20 +22,20 @@ type kernels struct {
 
 	text   *model.Block
 	vision *model.Block
-	groups *model.Groups // of the architecture; heads differ from net to net
+	groups *model.Groups // of the architecture; nets differ in their heads
 
 	mu       sync.Mutex
 	programs map[string]*device.Program
 	ready    map[string]bool // kinds of steps that have been prepared
 }
 
-// keepMode says how much of a block's forward pass waits for its backward pass.
+// keepMode selects the activations of a block that are kept for its backward pass.
 type keepMode uint8
 
 const (
-	keepAll    keepMode = iota // everything, attention probabilities included
+	keepAll    keepMode = iota // everything, including attention probabilities
 	keepMost                   // all but the attention probabilities
-	keepInputs                 // the block's input only: the block is computed again
+	keepInputs                 // only the block's input; the block is recomputed
 )
 
 func newKernels(d *device.Device, cfg *model.Config, compute dtypes.DType, keep keepMode) *kernels {
@@ -64,7 +64,7 @@ func (k *kernels) fused(name string, build device.FusedBuilder) *device.Program 
 	return p
 }
 
-// args hands out a program's inputs piece by piece.
+// args reads a program's inputs in order.
 type args struct{ in []*Node }
 
 func (a *args) one() *Node {
@@ -81,7 +81,7 @@ func (a *args) take(n int) []*Node {
 
 func (a *args) rest() []*Node { return a.take(len(a.in)) }
 
-// accumulate adds fresh gradients to acc where there is one.
+// accumulate adds new gradients to acc if there is one.
 func accumulate(grads, acc []*Node) []*Node {
 	for i := range acc {
 		grads[i] = Add(acc[i], grads[i])
@@ -136,9 +136,9 @@ func rowLayout(segment *Node) *model.Layout {
 
 func (k *kernels) textParams() int { return len(k.groups.Layers[0].Params) }
 
-// kept lists what a training forward pass returns besides its output. The
-// block's input is not among it: the caller has it.
-func (k *kernels) kept(kept *model.Kept) []*Node {
+// kept returns the additional outputs of a training forward pass. The block's input is not
+// among them, because the caller has it.
+func (k *kernels) kept(kept *model.Activations) []*Node {
 	if k.keep == keepInputs {
 		return nil
 	}
@@ -170,22 +170,22 @@ func (k *kernels) layerBack(group *model.Group) *device.Program {
 		a := args{in}
 		w, dy, cos, sin := a.take(n), a.one(), a.one(), a.one()
 		layout := rowLayout(a.one())
-		kept := k.recall(k.text, &a, w, cos, sin, layout)
+		kept := k.restoreActivations(k.text, &a, w, cos, sin, layout)
 		dx, grads := k.text.Backward(w, kept, cos, sin, layout, dy)
 		return append([]*Node{dx}, accumulate(trainedNodes(grads, group), a.rest())...)
 	})
 }
 
-// recall reads what the forward pass kept, or computes it again.
-func (k *kernels) recall(b *model.Block, a *args, w []*Node, cos, sin *Node, l *model.Layout) *model.Kept {
+// restoreActivations reads the kept activations of the forward pass, or recomputes them.
+func (k *kernels) restoreActivations(b *model.Block, a *args, w []*Node, cos, sin *Node, l *model.Layout) *model.Activations {
 	switch k.keep {
 	case keepInputs:
 		_, kept := b.Forward(w, a.one(), cos, sin, l)
 		return kept
 	case keepMost:
-		return model.KeptFrom(a.take(7))
+		return model.ActivationsFrom(a.take(7))
 	default:
-		return model.KeptFrom(a.take(8))
+		return model.ActivationsFrom(a.take(8))
 	}
 }
 

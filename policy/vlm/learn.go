@@ -7,13 +7,13 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// learner is a set of weights with its optimiser.
+// learner is a set of weights with its optimiser state.
 type learner struct {
 	net     *net
 	weights *tensors
 	parts   *parts
 	adam    *adam // nil until the first update
-	names   names // how the checkpoint calls and stores its tensors
+	names   names // names and types of its tensors in the checkpoint
 }
 
 func newLearner(n *net, t *tensors, as names) *learner {
@@ -66,8 +66,8 @@ func (l *learner) learn(ctx context.Context, packs []*pack, h *model.Head, loss 
 	return l.learnFrom(ctx, nil, packs, h, loss, cols, hyper, chunk)
 }
 
-// learnFrom is learn with the forward pass of the first pack, if it has been made.
-// The trace is consumed.
+// learnFrom is learn with the forward pass of the first pack, if it was already computed.
+// It consumes the trace.
 func (l *learner) learnFrom(ctx context.Context, first *trace, packs []*pack, h *model.Head, loss *model.Loss, cols func(*pack) columns, hyper []float32, chunk int) (*gradients, []float64, error) {
 	defer first.drop()
 	if err := l.prepare(packs[0], h, loss, chunk); err != nil {
@@ -105,7 +105,7 @@ func (l *learner) learnFrom(ctx context.Context, first *trace, packs []*pack, h 
 	return g, sum, nil
 }
 
-// prepare lets what the first pack and the first optimiser step need be compiled.
+// prepare compiles the programs of the first pack and the first optimiser step in the background.
 func (l *learner) prepare(p *pack, h *model.Head, loss *model.Loss, chunk int) error {
 	if err := l.net.prepare(l.parts, p, h, loss, chunk); err != nil || l.adam != nil {
 		return err
@@ -124,7 +124,7 @@ func (l *learner) apply(g *gradients, opt policy.Optimizer, rate float64) (norm 
 	return l.adam.step(l.weights, l.net.list(g.parts), opt, rate)
 }
 
-// perToken are the flat per-token numbers that the loss's columns come from.
+// perToken are the flat per-token numbers from which the loss's columns are built.
 type perToken [model.Columns][]float32
 
 func numbersOf(b *policy.Batch) perToken {
@@ -135,7 +135,7 @@ func numbersOf(b *policy.Batch) perToken {
 	}
 }
 
-// columns lays out what belongs to a pack.
+// columns returns the columns of a pack.
 func (x perToken) columns(p *pack) columns {
 	out := make(columns, len(p.source)*int(model.Columns))
 	for c, values := range x {
@@ -152,7 +152,7 @@ func (x perToken) columns(p *pack) columns {
 // gather builds the loss's columns of a pack from a batch.
 func gather(b *policy.Batch) func(*pack) columns { return numbersOf(b).columns }
 
-// hyperNumbers are the settings that change no graph.
+// hyperNumbers are the settings that are inputs of the graphs.
 func hyperNumbers(o policy.Objective) []float64 {
 	h := make([]float64, model.HyperParams)
 	h[model.Temperature] = o.Temperature
@@ -171,8 +171,8 @@ func hyperParams(o policy.Objective) []float32 {
 	return h
 }
 
-// copyFrom replaces the weights by those of another learner, name by name. Parts
-// that the other does not have stay.
+// copyFrom replaces the weights by those of another learner, by name. Parts that the other
+// does not have are unchanged.
 func (l *learner) copyFrom(other *learner) error {
 	values := map[string][]float32{}
 	err := other.weights.each(func(part model.Part, x []float32) error {

@@ -23,12 +23,12 @@ var ErrWeights = errors.New("weights do not fit the config")
 // weightTypes are the types of tensors that are widened to float32.
 var weightTypes = []safetensors.DType{safetensors.F32, safetensors.BF16, safetensors.F16}
 
-// names maps every part of a model to the tensor of a checkpoint that holds it,
-// accepting the old and the new layout tensor by tensor.
+// names maps every part of a model to its tensor in a checkpoint, in the old or the new
+// layout.
 type names map[string]safetensors.Tensor
 
-// resolve finds every parameter in the checkpoint and lists all problems at
-// once. A value head may be missing. unused are tensors that nothing reads.
+// resolve finds every parameter in the checkpoint; its error lists all problems. A value
+// head may be missing. unused are tensors that the model does not have.
 func resolve(r *safetensors.Reader, cfg *model.Config) (found names, unused []string, err error) {
 	found = names{}
 	used := map[string]bool{}
@@ -41,7 +41,7 @@ func resolve(r *safetensors.Reader, cfg *model.Config) (found names, unused []st
 			for _, part := range p.Parts {
 				name, info, ok := lookUp(r, cfg, part.Name)
 				switch {
-				case !ok && strings.HasPrefix(part.Name, "score."): // a new value head
+				case !ok && strings.HasPrefix(part.Name, "score."): // it becomes a new value head
 				case !ok && cfg.OldName(part.Name) != part.Name:
 					problems = append(problems, fmt.Errorf("%s %v is missing, and so is %s", part.Name, part.Dims, cfg.OldName(part.Name)))
 				case !ok:
@@ -73,7 +73,7 @@ func resolve(r *safetensors.Reader, cfg *model.Config) (found names, unused []st
 	return found, unused, nil
 }
 
-// lookUp finds a tensor by its name in memory, or by its older name.
+// lookUp finds a tensor by its name in memory, or by the name of the older layout.
 func lookUp(r *safetensors.Reader, cfg *model.Config, name string) (string, safetensors.Tensor, bool) {
 	if info, ok := r.Info(name); ok {
 		return name, info, true
@@ -83,8 +83,8 @@ func lookUp(r *safetensors.Reader, cfg *model.Config, name string) (string, safe
 	return old, info, ok
 }
 
-// checkTied refuses a checkpoint whose config ties the head to the embedding
-// but which stores another head.
+// checkTied rejects a checkpoint whose config ties the head to the embedding but that
+// stores a different head.
 func checkTied(r *safetensors.Reader, cfg *model.Config, found names) error {
 	if _, ok := r.Info("lm_head.weight"); !ok {
 		return nil
@@ -98,14 +98,14 @@ func checkTied(r *safetensors.Reader, cfg *model.Config, found names) error {
 		return err
 	}
 	if string(head) != string(embed) {
-		return errors.New("config.json ties lm_head to the embedding, but lm_head.weight differs from it")
+		return errors.New("config.json ties lm_head to the embedding, but lm_head.weight is stored and differs from it")
 	}
 	return nil
 }
 
-// stored fills parameters from the checkpoint in dir. Parts that found does not have are
-// filled by otherwise.
-func stored(r *safetensors.Reader, dir string, found names, otherwise source) source {
+// checkpointSource fills parameters from the checkpoint in dir, and those that it does not
+// have from otherwise.
+func checkpointSource(r *safetensors.Reader, dir string, found names, otherwise source) source {
 	return func(g *model.Group, p model.Param, part model.Part, dst []float32) error {
 		t, ok := found[part.Name]
 		if !ok {
@@ -176,9 +176,8 @@ func (m *Model) loadCritic(k *kernels) (*learner, error) {
 	return m.loadInto(n, m.dir, stored, m.base())
 }
 
-// loadInto reads a folder's weights for a net, but for those that base has. A
-// value head that the folder does not have is new, and so are adapters without a
-// stored one.
+// loadInto loads a folder's weights for a net, except those in base. A missing value head
+// is created, and so are adapters without a stored one.
 func (m *Model) loadInto(n *net, dir string, adapter *storedAdapter, base map[string]*device.Array) (*learner, error) {
 	r, err := safetensors.OpenSharded(dir)
 	if err != nil {
@@ -193,7 +192,7 @@ func (m *Model) loadInto(n *net, dir string, adapter *storedAdapter, base map[st
 	if len(unused) > 0 {
 		m.opts.Log.Warn("tensors of the checkpoint are not used", "folder", dir, "tensors", unused)
 	}
-	t, err := newTensors(m.dev, n.groups.All(), base, stored(r, dir, found, m.adapterSource(adapter, m.newWeights())))
+	t, err := newTensors(m.dev, n.groups.All(), base, checkpointSource(r, dir, found, m.adapterSource(adapter, m.newWeights())))
 	if err != nil {
 		return nil, err
 	}
@@ -201,9 +200,9 @@ func (m *Model) loadInto(n *net, dir string, adapter *storedAdapter, base map[st
 	return newLearner(n, t, found), nil
 }
 
-// newWeights fills a value head, and adapters, that no checkpoint has.
+// newWeights fills value heads and adapters that are not in a checkpoint.
 func (m *Model) newWeights() source {
-	draw := random(m.cfg, m.opts.Seed)
+	draw := initSource(m.cfg, m.opts.Seed)
 	if !m.opts.ZeroValueHead {
 		return draw
 	}

@@ -74,7 +74,7 @@ func lossRows() (rows policy.Rows, mask []bool, turn []int32) {
 func lossBatch(t *testing.T, m *Model, temperature float64) (b *policy.Batch, mask []bool, logProb, entropy []float32) {
 	t.Helper()
 	rows, mask, turn := lossRows()
-	s, err := m.Score(t.Context(), &rows, mask, policy.Wanted{LogProbs: true, Entropy: true}, temperature)
+	s, err := m.Score(t.Context(), &rows, mask, policy.ScoreRequest{LogProbs: true, Entropy: true}, temperature)
 	require.NoError(t, err)
 	b = &policy.Batch{Rows: rows, Turn: turn, Seed: 3}
 	r := rand.New(rand.NewPCG(8, 9))
@@ -278,7 +278,7 @@ func TestUpdateReportsTheLossAndTakesTheStep(t *testing.T) {
 				require.InDelta(t, want.Metrics.TurnLogRatioStd, stats.Metrics["actor/turn_log_ratio_std"], 1e-5)
 				require.InDelta(t, want.Metrics.ClipFraction, stats.ClipFrac, 1e-5, "turns weigh their tokens equally")
 			}
-			s, err := m.Score(t.Context(), &b.Rows, mask, policy.Wanted{LogProbs: true}, o.Temperature)
+			s, err := m.Score(t.Context(), &b.Rows, mask, policy.ScoreRequest{LogProbs: true}, o.Temperature)
 			require.NoError(t, err)
 			require.NotEqual(t, logProb, s.LogProbs)
 		})
@@ -343,7 +343,7 @@ func TestUpdateRefusesLossesItCannotTakeBeforeItStarts(t *testing.T) {
 		"weight of a token left out": {func(b *policy.Batch, _ *policy.Objective) {
 			b.AuxWeight = slices.Clone(b.AuxWeight)
 			b.AuxWeight[slices.Index(mask, false)] = 1
-		}, nil, "AuxWeight at token 0 is 1, but Weight leaves the token out"},
+		}, nil, "AuxWeight at token 0 is 1, must be 0 because Weight is 0"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			batch, o := *b, good

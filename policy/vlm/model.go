@@ -20,7 +20,7 @@ import (
 	"vagen/policy/vlm/tokenizer"
 )
 
-// Critic says where values come from.
+// Critic is the source of values.
 type Critic string
 
 // The kinds of critics.
@@ -30,7 +30,7 @@ const (
 	SeparateCritic Critic = "separate" // a model of its own, as in VAGEN
 )
 
-// Recompute says what the backward pass computes again instead of keeping it.
+// Recompute selects what the backward pass recomputes instead of keeping it.
 type Recompute string
 
 // The choices, from fastest to smallest.
@@ -41,65 +41,65 @@ const (
 )
 
 var (
-	// ErrOption is wrapped by errors about Options, and by calls that need
-	// another one than the model was opened with.
+	// ErrOption is wrapped by errors about Options, and by calls that need other Options
+	// than those of the model.
 	ErrOption = errors.New("bad option")
 	// ErrClosed is returned by a Model that has been closed.
 	ErrClosed = errors.New("vlm: the model has been closed")
 )
 
-// Options configure a Model. The zero value generates and scores on the best
-// backend at hand; DefaultOptions adds what training usually wants.
+// Options configure a Model. The zero value generates and scores on the best available
+// backend; DefaultOptions has the usual settings for training.
 type Options struct {
 	// Backend is auto, xla, cuda or go; "" is auto.
 	Backend string
 	// BFloat16 computes activations and products in bfloat16. Weights stay
-	// float32. It pays on accelerators, not on CPUs.
+	// float32. It is faster on accelerators, not on CPUs.
 	BFloat16 bool
 	// Recompute trades time for memory in training; "" is RecomputeNothing.
 	Recompute Recompute
-	// Critic is where values come from; "" is NoCritic.
+	// Critic is the source of values; "" is NoCritic.
 	Critic Critic
-	// CriticPath is a folder with a separate critic's weights; without it the
-	// critic starts from the policy's, with a new value head. With LoRA or Adapter
-	// it may be the folder of a critic's adapter, as Save writes it.
+	// CriticPath is a folder with a separate critic's weights. By default the critic
+	// starts from the policy's weights with a new value head. With LoRA or Adapter it may
+	// be the folder of a critic's adapter, as Save writes it.
 	CriticPath string
-	// ZeroValueHead starts a new value head with zeros, so that the first values
-	// are 0, instead of small random weights.
+	// ZeroValueHead initialises a new value head with zeros instead of small random
+	// weights, so that the first values are 0.
 	ZeroValueHead bool
 	// Reference keeps a frozen copy of the policy for KL terms.
 	Reference bool
-	// LoRA trains adapters in place of the weights; nil trains the weights. Policy,
-	// reference, and a separate critic unless its CriticPath is another model's, then
-	// share the weights below the adapters.
+	// LoRA trains adapters instead of the weights; nil trains the weights. Policy,
+	// reference and a separate critic then share the base weights, unless CriticPath is
+	// another model.
 	LoRA *LoRA
-	// Adapter is a folder with a LoRA adapter in PEFT's layout, which is used and
-	// trained on.
+	// Adapter is a folder with a LoRA adapter in PEFT's layout, from which training
+	// continues.
 	Adapter string
-	// Freeze names weights that are not trained, as in transformers' module tree;
-	// * stands for anything. "model.visual.*" is the vision tower,
+	// Freeze names weights that are not trained, by their names in transformers' module tree;
+	// * matches anything. "model.visual.*" is the vision tower,
 	// "*.embed_tokens.weight" the token embedding.
 	Freeze []string
-	// MicroTokens is the number of tokens, padding included, that go through the
-	// network at once in scoring and training; 0 is 4096.
+	// MicroTokens is the number of tokens, including padding, of a micro-batch in scoring
+	// and training; 0 is 4096.
 	MicroTokens int
-	// MicroRows limits that to so many rows, or to so many stretches of the longest
-	// row's length with several rows in them; 0 does not.
+	// MicroRows limits a micro-batch to so many rows (or, if short rows are packed, bins of
+	// the longest row's length); 0 is no limit.
 	MicroRows int
-	// CriticMicroTokens and CriticMicroRows are those of updates of a separate
-	// critic; 0 is as for the policy.
+	// CriticMicroTokens and CriticMicroRows are the same for updates of a separate critic;
+	// 0 means the policy's.
 	CriticMicroTokens, CriticMicroRows int
 	// Template holds variables for the chat template, such as enable_thinking.
 	Template map[string]any
-	// HeadTokens is the number of tokens whose logits are held at once; 0 is 512.
+	// HeadTokens is the number of tokens whose logits are in memory at once; 0 is 512.
 	HeadTokens int
-	// MaxRows is the number of conversations that advance together in one batch;
-	// 0 is 128. Of more, some wait until others have ended and left them room.
+	// MaxRows is the number of conversations that advance together in one batch; 0 is
+	// 128. Further ones wait for free rows.
 	MaxRows int
 	// CacheTokens is the smallest length of a conversation's cache. Setting it to
 	// the longest conversation avoids recompiling while conversations grow.
 	CacheTokens int
-	// Seed draws new weights.
+	// Seed is the random seed of new weights.
 	Seed uint64
 	// Log receives progress and warnings; nil discards them.
 	Log *slog.Logger
@@ -107,13 +107,13 @@ type Options struct {
 
 func (o *Options) fill() error {
 	var bad []error
-	say := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
+	addf := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
 	pick := func(name string, got *string, otherwise string, allowed ...string) {
 		if *got == "" {
 			*got = otherwise
 		}
 		if !slices.Contains(allowed, *got) {
-			say("%s is %q, must be one of %q", name, *got, allowed)
+			addf("%s is %q, must be one of %q", name, *got, allowed)
 		}
 	}
 	pick("Recompute", (*string)(&o.Recompute), string(RecomputeNothing), string(RecomputeNothing), string(RecomputeAttention), string(RecomputeBlocks))
@@ -127,17 +127,17 @@ func (o *Options) fill() error {
 			*f.value = f.otherwise
 		}
 		if *f.value < 1 {
-			say("%s is %d, must be positive", f.name, *f.value)
+			addf("%s is %d, must be positive", f.name, *f.value)
 		}
 	}
 	if o.MicroRows < 0 || o.CriticMicroTokens < 0 || o.CriticMicroRows < 0 {
-		say("MicroRows is %d, CriticMicroTokens %d and CriticMicroRows %d; they must not be negative", o.MicroRows, o.CriticMicroTokens, o.CriticMicroRows)
+		addf("MicroRows is %d, CriticMicroTokens %d and CriticMicroRows %d; they must not be negative", o.MicroRows, o.CriticMicroTokens, o.CriticMicroRows)
 	}
 	if o.CacheTokens < 0 {
-		say("CacheTokens is %d, must not be negative", o.CacheTokens)
+		addf("CacheTokens is %d, must not be negative", o.CacheTokens)
 	}
 	if o.CriticPath != "" && o.Critic != SeparateCritic {
-		say("CriticPath is %q, but Critic is %q", o.CriticPath, o.Critic)
+		addf("CriticPath is %q, but Critic is %q", o.CriticPath, o.Critic)
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -168,12 +168,12 @@ type Model struct {
 	ref    *learner // nil without reference
 
 	adapter *peft.Config             // nil without LoRA
-	off     map[string]*device.Array // switches adapters off for the reference
+	off     map[string]*device.Array // zero adapters of the reference
 
 	pictures *pictureCache
 	chats    map[uint64]*conversation
 	batches  []*session
-	narrow   *parts          // what writer returns, if it has copies
+	narrow   *parts          // result of generationWeights, if it has copies
 	narrowed []*device.Array // the copies
 	planned  bool            // the memory of a training step has been logged
 	limit    func() (bytes int64, says string)
@@ -181,8 +181,8 @@ type Model struct {
 }
 
 var (
-	_ policy.Learner = (*Model)(nil)
-	_ policy.Gauged  = (*Model)(nil)
+	_ policy.Learner         = (*Model)(nil)
+	_ policy.MetricsReporter = (*Model)(nil)
 )
 
 // Open loads the model of a folder: config.json, tokenizer, image processor and
@@ -216,17 +216,17 @@ func describe(dir string, o Options) (*Model, error) {
 		return nil, fmt.Errorf("vlm: %s: %w", dir, err)
 	}
 	if cfg.Critic {
-		return nil, fmt.Errorf("vlm: %w: %s holds a critic, which cannot write; it is named by CriticPath", ErrOption, dir)
+		return nil, fmt.Errorf("vlm: %w: %s is a critic, which cannot generate; use it as CriticPath", ErrOption, dir)
 	}
 	m := &Model{opts: o, dir: dir, cfg: cfg, chats: map[uint64]*conversation{}, pictures: newPictureCache(playedPictures), limit: usage.Limit}
 	if err := m.openText(dir); err != nil {
 		return nil, err
 	}
-	return m, m.adapt()
+	return m, m.configureAdapters()
 }
 
-// openText reads tokenizer, chat template and image processor, and holds them
-// against the config.
+// openText loads tokenizer, chat template and image processor, and checks them against
+// the config.
 func (m *Model) openText(dir string) error {
 	var err error
 	if m.tok, err = tokenizer.Load(dir); err != nil {
@@ -246,7 +246,7 @@ func (m *Model) openText(dir string) error {
 	}
 	c, v := m.proc.Config(), m.cfg.Vision
 	if c.PatchSize != v.Patch || c.MergeSize != v.Merge || c.TemporalPatchSize != v.Temporal {
-		return fmt.Errorf("vlm: %s: image processor has patches of %d, merged by %d, %d frames; the vision tower wants %d, %d, %d",
+		return fmt.Errorf("vlm: %s: image processor has patches of %d, merged by %d, %d frames; the vision tower needs %d, %d, %d",
 			dir, c.PatchSize, c.MergeSize, c.TemporalPatchSize, v.Patch, v.Merge, v.Temporal)
 	}
 	if pad := m.tok.Special().ImagePad; pad != m.cfg.ImageToken {
@@ -275,10 +275,10 @@ func (m *Model) Close() error {
 	return nil
 }
 
-// Backend tells where the model runs.
+// Backend returns the name of the backend.
 func (m *Model) Backend() string { return m.dev.Name() }
 
-// Parameters is the number of trained numbers: of the policy, and of a separate
+// Parameters returns the numbers of trained parameters: of the policy, and of a separate
 // critic.
 func (m *Model) Parameters() (policyCount, criticCount int) {
 	count := func(l *learner) (n int) {
@@ -296,8 +296,8 @@ func (m *Model) Parameters() (policyCount, criticCount int) {
 // Tokenizer returns the model's tokenizer.
 func (m *Model) Tokenizer() *tokenizer.Tokenizer { return m.tok }
 
-// Gauges implements policy.Gauged: the executables that have been compiled for the
-// shapes met so far, and what arrays take on the device, now and at most.
+// Gauges implements policy.MetricsReporter: the number of compiled executables, and the device
+// memory of arrays, now and at most.
 func (m *Model) Gauges() map[string]float64 {
 	_, held := m.dev.Live()
 	return map[string]float64{
@@ -307,8 +307,8 @@ func (m *Model) Gauges() map[string]float64 {
 	}
 }
 
-// CompileTime is the time spent so far in building and compiling programs.
+// CompileTime returns the time spent in building and compiling programs.
 func (m *Model) CompileTime() time.Duration { return m.dev.CompileTime() }
 
-// Family is the architecture, as config.json calls it.
+// Family returns the architecture by its name in config.json.
 func (m *Model) Family() string { return string(m.cfg.Family) }

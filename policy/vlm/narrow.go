@@ -8,15 +8,14 @@ import (
 	"vagen/policy/vlm/internal/device"
 )
 
-// writer returns the weights with which responses are written. On an accelerator
-// that computes in a narrower type than float32, these are copies of the
-// decoder's matrices in that type: every step of writing reads all of them, so
-// that narrowing them each time would cost more than the step. The copies last
-// until the weights change.
+// generationWeights returns the weights for generation. On an accelerator that computes in a narrower
+// type than float32, these are copies of the decoder's matrices in that type: every
+// decoding step reads all of them, and converting them each time would cost more than the
+// step. The copies are kept until the weights change.
 //
-// On a CPU XLA widens such matrices again before it multiplies, so that copies
-// would gain little there.
-func (m *Model) writer() (*parts, error) {
+// On a CPU XLA converts such matrices back to float32 before it multiplies, so copies would
+// gain little.
+func (m *Model) generationWeights() (*parts, error) {
 	if !m.narrows() {
 		return m.actor.parts, nil
 	}
@@ -54,13 +53,13 @@ func (m *Model) makeNarrow() error {
 	return err
 }
 
-// dropNarrow frees the copies that writer made.
+// dropNarrow frees the copies that generationWeights made.
 func (m *Model) dropNarrow() {
 	device.FreeAll(m.narrowed...)
 	m.narrow, m.narrowed = nil, nil
 }
 
-// narrowBytes is what writer's copies take.
+// narrowBytes is the size of generationWeights' copies.
 func (m *Model) narrowBytes() int64 {
 	if !m.narrows() {
 		return 0
@@ -75,7 +74,7 @@ func (m *Model) narrowBytes() int64 {
 	return int64(numbers) * int64(m.net.compute.Size())
 }
 
-// matrices are the arrays of a group but for norms and biases.
+// matrices are the arrays of a group without norms and biases.
 func matrices(group []*device.Array) (out []*device.Array) {
 	for _, a := range group {
 		if isMatrix(a) {
@@ -87,7 +86,7 @@ func matrices(group []*device.Array) (out []*device.Array) {
 
 func isMatrix(a *device.Array) bool { return len(a.Dims()) > 1 }
 
-// replaceMatrices returns the group with others in place of its matrices.
+// replaceMatrices returns the group with its matrices replaced by others.
 func replaceMatrices(group, others []*device.Array) []*device.Array {
 	out := make([]*device.Array, len(group))
 	for i, a := range group {

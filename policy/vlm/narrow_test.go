@@ -17,7 +17,7 @@ func TestNarrowCopiesWriteTheSame(t *testing.T) {
 		m := newTiny(t, model.Qwen25VL, Options{BFloat16: true, LoRA: lora})
 		rows, want := fourRows(t, m)
 		score := func() []float32 {
-			s, err := m.Score(t.Context(), &rows, want, policy.Wanted{LogProbs: true}, 1)
+			s, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true}, 1)
 			require.NoError(t, err)
 			return s.LogProbs
 		}
@@ -51,7 +51,7 @@ func TestOnlyNarrowComputingCopiesWeights(t *testing.T) {
 		m := newTiny(t, model.Qwen25VL, Options{BFloat16: narrow})
 		_, before := m.dev.Live()
 		copies := m.narrowBytes()
-		w, err := m.writer()
+		w, err := m.generationWeights()
 		require.NoError(t, err)
 		_, after := m.dev.Live()
 		require.Equal(t, copies, after-before)

@@ -8,17 +8,17 @@ import (
 // net runs one architecture's kernels on packs of rows, with any weights.
 type net struct {
 	*kernels               // shared by all nets of the architecture
-	spec     *model.Config // like kernels.cfg, but for the heads
+	spec     *model.Config // like kernels.cfg, except for the heads
 	groups   *model.Groups
-	reach    reach
+	reach    gradientReach
 }
 
 func newNet(k *kernels, spec *model.Config) *net {
 	g := spec.Groups()
-	return &net{kernels: k, spec: spec, groups: g, reach: newReach(g)}
+	return &net{kernels: k, spec: spec, groups: g, reach: newGradientReach(g)}
 }
 
-// parts are a model's arrays by their place in the network.
+// parts are a model's arrays by their role in the network.
 type parts struct {
 	patch  []*device.Array
 	blocks [][]*device.Array
@@ -60,7 +60,7 @@ func (n *net) parts(t *tensors) *parts {
 	return p
 }
 
-// scope owns arrays until it ends.
+// scope owns temporary arrays until it is freed.
 type scope struct {
 	dev    *device.Device
 	arrays []*device.Array
@@ -74,8 +74,8 @@ func (s *scope) own(a ...*device.Array) []*device.Array {
 	return a
 }
 
-// upload puts data on the device for the life of the scope. The first error
-// sticks and makes later uploads do nothing.
+// upload copies data to the device for the lifetime of the scope. After the first error
+// later uploads do nothing.
 func upload[T int32 | uint32 | float32 | float64 | uint8 | bool](s *scope, data []T, dims ...int) *device.Array {
 	if s.err != nil {
 		return nil
@@ -89,7 +89,7 @@ func upload[T int32 | uint32 | float32 | float64 | uint8 | bool](s *scope, data 
 	return a
 }
 
-// trace is one forward pass: what the head reads and what going back needs.
+// trace is one forward pass: inputs of the head and of the backward pass.
 type trace struct {
 	scope
 	pack *pack
@@ -110,7 +110,7 @@ type trace struct {
 	layouts                      [2][]*device.Array // window, full
 }
 
-// drop frees a trace that may be nil, or freed already.
+// drop frees a trace, which may be nil or already freed.
 func (t *trace) drop() {
 	if t != nil {
 		t.free()
@@ -138,7 +138,7 @@ func (n *net) forwardInto(t *trace, w *parts, train bool) error {
 	}
 	in := append(append([]*device.Array{}, w.embed...), t.tokens, t.pos)
 	if p.vision != nil {
-		if err := n.see(t, w, train && n.reach.vision); err != nil {
+		if err := n.visionForward(t, w, train && n.reach.vision); err != nil {
 			return err
 		}
 		t.imageRow = upload(&t.scope, p.imageRow)
@@ -187,8 +187,8 @@ func (n *net) forwardLayer(t *trace, lw []*device.Array, i int, train bool) erro
 	return nil
 }
 
-// backward takes dx, the gradient of the last layer's output, to the gradients
-// of all trained parameters but the head's, which it adds to g. dx is consumed.
+// backward maps dx, the gradient of the last layer's output, to the gradients of all
+// trained parameters except the head's, and adds them to g. It consumes dx.
 func (n *net) backward(w *parts, g *gradients, t *trace, dx *device.Array) error {
 	t.own(dx)
 	var dDeep []*device.Array
@@ -236,11 +236,11 @@ func (n *net) backwardEmbed(w *parts, g *gradients, t *trace, dx *device.Array, 
 	if !images || !n.reach.vision {
 		return nil
 	}
-	return n.unsee(w, g, t, out[0], dDeep)
+	return n.visionBackward(w, g, t, out[0], dDeep)
 }
 
-// gradients accumulate over the micro-batches of a step. A part is nil until
-// something has been added.
+// gradients accumulate over the micro-batches of a step. A part is nil until a gradient is
+// added.
 type gradients struct {
 	parts *parts
 }
@@ -253,8 +253,7 @@ func newGradients(w *parts) *gradients {
 	}}
 }
 
-// run executes a backward program; acc, when there is one, goes last and is
-// donated.
+// run executes a backward program; acc, if there is one, is the last input and is donated.
 func (g *gradients) run(p *device.Program, in, acc []*device.Array) ([]*device.Array, error) {
 	return p.Run(append(in, acc...), from(len(in), len(acc))...)
 }

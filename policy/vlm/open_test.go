@@ -65,7 +65,7 @@ func TestOpenSaysWhatIsWrongWithAFolder(t *testing.T) {
 			vision := maps.Clone(tinyObject(t, model.Qwen25VL, nil)["vision_config"].(object))
 			vision["patch_size"] = 8
 			change(object{"vision_config": vision})(t, dir)
-		}, Options{}, nil, []string{"image processor has patches of 4", "the vision tower wants 8"}},
+		}, Options{}, nil, []string{"image processor has patches of 4", "the vision tower needs 8"}},
 		"another placeholder": {change(object{"image_token_id": 99}), Options{}, nil, []string{"image_token_id is 99, the tokenizer's image placeholder is "}},
 		"missing and misshaped tensors": {tensorsOf(func(tensors map[string]safetensors.Tensor, values map[string][]float32) {
 			delete(tensors, "model.norm.weight")
@@ -83,7 +83,7 @@ func TestOpenSaysWhatIsWrongWithAFolder(t *testing.T) {
 		}},
 		"a head that is not the tied one": {tensorsOf(func(tensors map[string]safetensors.Tensor, values map[string][]float32) {
 			tensors["lm_head.weight"], values["lm_head.weight"] = tensors["model.embed_tokens.weight"], make([]float32, 272*16)
-		}), Options{}, ErrWeights, []string{"ties lm_head to the embedding, but lm_head.weight differs"}},
+		}), Options{}, ErrWeights, []string{"ties lm_head to the embedding, but lm_head.weight is stored and differs"}},
 		"torn weights": {func(t *testing.T, dir string) {
 			require.NoError(t, os.Truncate(filepath.Join(dir, "model.safetensors"), 5000))
 		}, Options{}, nil, []string{"model.safetensors"}},

@@ -38,7 +38,7 @@ func checkOptimizer(o policy.Optimizer) error {
 	return nil
 }
 
-// adam holds the moments of one set of weights: of those that are trained.
+// adam holds the moments of the trained weights of one set.
 type adam struct {
 	net   *net
 	m, v  *tensors
@@ -90,9 +90,9 @@ func (a *adam) norm(grads [][]*device.Array) (float64, error) {
 	return math.Sqrt(sum), nil
 }
 
-// step updates the weights w in place. It returns the norm of the gradients
-// before clipping, and whether the step was skipped because that norm was not
-// finite or reached the limit. Groups without gradients are left alone.
+// step updates the weights w in place. It returns the norm of the gradients before
+// clipping, and whether the step was skipped because that norm was not finite or reached
+// the limit. Groups without gradients are not changed.
 func (a *adam) step(w *tensors, grads [][]*device.Array, opt policy.Optimizer, rate float64) (norm float64, skipped bool, err error) {
 	if norm, err = a.norm(grads); err != nil {
 		return 0, false, err
@@ -132,8 +132,8 @@ func (a *adam) step(w *tensors, grads [][]*device.Array, opt policy.Optimizer, r
 	return norm, false, nil
 }
 
-// stepGroup replaces the arrays of one group by updated ones; of the weights
-// those at the places of trained.
+// stepGroup updates the arrays of one group; of the weights only those at the indices in
+// trained.
 func (a *adam) stepGroup(w []*device.Array, trained []int, m, v, g []*device.Array, hyper *device.Array) error {
 	n := len(trained)
 	in := make([]*device.Array, 0, 4*n+1)

@@ -10,11 +10,11 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// pack is a micro-batch: rows laid into bins of equal length, several short rows
-// to a bin where they fit. Rows of a bin do not see each other.
+// pack is a micro-batch: rows arranged in bins of equal length, several short rows per bin
+// if they fit. Rows of a bin do not attend to each other.
 type pack struct {
 	bins, length int
-	alone        bool // the only one of its batch: its size, and that of its chunks, may be its own
+	single       bool // the only pack of its batch: its size and chunk size may differ from other packs'
 
 	tokens   []int32 // [bins·length]; 0 in padding
 	segment  []int32 // [bins·length]: which row of the bin, −1 in padding
@@ -23,7 +23,7 @@ type pack struct {
 	slot     []int32 // [rows of the vision output]: position of each, or bins·length
 	vision   *visionPlan
 
-	// One entry per token whose log-prob or value is wanted.
+	// One entry per token whose log-prob or value is computed.
 	at     []int32 // position in the pack from which it is predicted
 	target []int32 // the token
 	source []int   // its index in Rows.Tokens
@@ -41,8 +41,8 @@ type packer struct {
 	noPacking bool
 }
 
-// packs lays the rows out. want marks the tokens whose scores are needed; the
-// first token of a row has none. Rows without any wanted token are left out.
+// packs arranges the rows in packs. want marks the tokens to score; the first token of a
+// row has no score. Rows without such tokens are left out.
 func (k *packer) packs(rows *policy.Rows, want []bool) ([]*pack, error) {
 	if err := checkRows(rows, len(want)); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (k *packer) packs(rows *policy.Rows, want []bool) ([]*pack, error) {
 	size := func(i int) int { return rows.Offsets[i+1] - rows.Offsets[i] }
 	for _, i := range order {
 		if most := k.cfg.Text.MaxPositions; most > 0 && size(i) > most {
-			return nil, fmt.Errorf("vlm: row %d has %d tokens, the model reads %d", i, size(i), most)
+			return nil, fmt.Errorf("vlm: row %d has %d tokens, the model allows %d", i, size(i), most)
 		}
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(size(b), size(a)) })
@@ -74,7 +74,7 @@ func (k *packer) packs(rows *policy.Rows, want []bool) ([]*pack, error) {
 			if err != nil {
 				return nil, err
 			}
-			p.alone = alone
+			p.single = alone
 			out = append(out, p)
 		}
 	}
@@ -90,24 +90,24 @@ func (k *packer) perPack(length int) int {
 	return n
 }
 
-// packSize is the number of bins that a pack gets room for when some are laid
-// into it and full fit. Every size means other executables, so there are few; and
-// a pack that is not alone has a size of its own only where that saves more time
-// than compiling takes.
+// packSize is the number of bins for which a pack is allocated if it contains bins and a
+// full one contains full. Every size means other executables, so there are few; a pack
+// that is not alone has a size of its own only if that saves more time than compiling
+// takes.
 func (k *packer) packSize(bins, full, length int, alone bool) int {
-	size := min(rung(bins), full)
+	size := min(sizeStep(bins), full)
 	if !alone && float64((full-size)*length)*k.workAt(length)*float64(k.cfg.Text.Layers) < worthCompiling {
 		return full
 	}
 	return size
 }
 
-// worthCompiling is a number of multiplications which take about as long as
-// compiling does, one or two seconds on a small CPU.
+// worthCompiling is the number of multiplications that take about as long as compiling:
+// one or two seconds on a small CPU.
 const worthCompiling = 1 << 36
 
-// rung rounds n up to 1, 2, 3, 4, 6, 8, 12, 16, 24, ….
-func rung(n int) int {
+// sizeStep rounds n up to 1, 2, 3, 4, 6, 8, 12, 16, 24, ….
+func sizeStep(n int) int {
 	if n <= 4 {
 		return max(n, 1)
 	}
@@ -118,16 +118,16 @@ func rung(n int) int {
 	return size
 }
 
-// shelf is a set of bins of one length with rows in them.
-type shelf struct {
+// binSet is a set of bins of one length with rows in them.
+type binSet struct {
 	length int
 	bins   [][]int
-	room   []int // left in each bin
+	room   []int // free tokens of each bin
 }
 
-// put places rows, longest first, each into the first bin with room for it. Rows
-// without room open a bin of their own, or are returned when open is not set.
-func (s *shelf) put(rows []int, size func(int) int, open, single bool) (left []int) {
+// put places rows, longest first, each into the first bin with room for it. Rows without
+// room open a new bin, or are returned if open is not set.
+func (s *binSet) put(rows []int, size func(int) int, open, single bool) (left []int) {
 rows:
 	for _, i := range rows {
 		if !single {
@@ -149,30 +149,30 @@ rows:
 	return left
 }
 
-// arrange lays rows, longest first, into bins of the longest row's length; or
-// those that fit, and that fill no gap there, into bins of half that length,
-// when that is less work.
-func (k *packer) arrange(order []int, size func(int) int) []*shelf {
-	long := &shelf{length: bucket(size(order[0]))}
+// arrange places rows, longest first, into bins of the longest row's length. Rows that fit
+// into half of that length and into no gap get bins of half the length if that is less
+// work.
+func (k *packer) arrange(order []int, size func(int) int) []*binSet {
+	long := &binSet{length: bucket(size(order[0]))}
 	long.put(order, size, true, k.noPacking)
-	one := []*shelf{long}
+	one := []*binSet{long}
 	half := bucket((long.length + 1) / 2)
 	at := slices.IndexFunc(order, func(i int) bool { return size(i) <= half })
 	if at <= 0 {
 		return one
 	}
-	upper, lower := &shelf{length: long.length}, &shelf{length: half}
+	upper, lower := &binSet{length: long.length}, &binSet{length: half}
 	upper.put(order[:at], size, true, k.noPacking)
 	lower.put(upper.put(order[at:], size, false, k.noPacking), size, true, k.noPacking)
-	two := []*shelf{upper, lower}
+	two := []*binSet{upper, lower}
 	if len(lower.bins) == 0 || k.work(one...) <= k.work(two...) {
 		return one
 	}
 	return two
 }
 
-// work estimates what a layer does for shelves in packs.
-func (k *packer) work(shelves ...*shelf) float64 {
+// work estimates a layer's work for binSets in packs.
+func (k *packer) work(shelves ...*binSet) float64 {
 	var sum float64
 	for _, s := range shelves {
 		n := k.perPack(s.length)
@@ -197,7 +197,7 @@ func (k *packer) workAt(length int) float64 {
 func checkRows(rows *policy.Rows, want int) error {
 	n := len(rows.Tokens)
 	if want != n {
-		return fmt.Errorf("vlm: %d marks for %d tokens", want, n)
+		return fmt.Errorf("vlm: want has %d entries for %d tokens", want, n)
 	}
 	if len(rows.Offsets) == 0 || rows.Offsets[0] != 0 || rows.Offsets[rows.Len()] != n {
 		return fmt.Errorf("vlm: row offsets must go from 0 to the number of tokens, %d", n)
@@ -213,7 +213,7 @@ func checkRows(rows *policy.Rows, want int) error {
 	return nil
 }
 
-// fill lays out the rows of some bins as one pack with room for size bins.
+// fill builds a pack of size bins from the rows of some bins.
 func (k *packer) fill(rows *policy.Rows, want []bool, bins [][]int, size, length int) (*pack, error) {
 	p := &pack{bins: size, length: length}
 	n := p.size()

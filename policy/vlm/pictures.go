@@ -14,10 +14,10 @@ import (
 )
 
 // pictureCache keeps processed images between generation and training. It has two
-// halves: what is asked for moves to the new one, and the old one goes when another
-// round of conversations begins, or when the new one is full. What a step played
-// is so dropped while the next but one is played, and never takes more than limit
-// bytes.
+// generations: used images move to the new one, and the old one is dropped when another
+// round of conversations begins, or when the new one is full. So the images of a step are
+// dropped during the generation of the step after the next, and a generation never exceeds
+// limit bytes.
 type pictureCache struct {
 	mu       sync.Mutex
 	limit    int
@@ -29,8 +29,8 @@ type pictureCache struct {
 	learning bool // there has been a training step in this round
 }
 
-// Most bytes of processed images: those of a policy that only plays, which are of
-// no use once they have been read, and those of one that learns.
+// Limits on the bytes of processed images: for a policy that only generates, which does not
+// need them again, and for one that is trained.
 const (
 	playedPictures  = 64 << 20
 	learnedPictures = 512 << 20
@@ -48,7 +48,7 @@ func (c *pictureCache) get(hash [32]byte) (picture, bool) {
 		return p, true
 	}
 	if p, ok = c.old[hash]; ok {
-		c.keep(hash, p)
+		c.store(hash, p)
 	}
 	return p, ok
 }
@@ -58,55 +58,54 @@ func (c *pictureCache) put(hash [32]byte, p picture) {
 	defer c.mu.Unlock()
 	if _, ok := c.fresh[hash]; !ok {
 		c.seen += len(p.pixels)
-		c.keep(hash, p)
+		c.store(hash, p)
 	}
 }
 
-// growth is by how many bytes the cache grows in training, which keeps two rounds,
-// if the pictures so far come back or as many others do.
+// growth is the number of bytes by which the cache grows in training, which keeps two
+// rounds, if further images are as large as those so far.
 func (c *pictureCache) growth() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return int64(max(0, min(2*c.seen, learnedPictures)-c.size-c.oldSize))
 }
 
-func (c *pictureCache) keep(hash [32]byte, p picture) {
+func (c *pictureCache) store(hash [32]byte, p picture) {
 	if c.size > 0 && c.size+len(p.pixels) > c.limit/2 {
-		c.turn()
+		c.rotate()
 	}
 	c.fresh[hash] = p
 	c.size += len(p.pixels)
 }
 
-func (c *pictureCache) turn() {
+func (c *pictureCache) rotate() {
 	c.old, c.oldSize, c.fresh, c.size = c.fresh, c.size, map[[32]byte]picture{}, 0
 }
 
-// learned notes a training step.
-func (c *pictureCache) learned() {
+// markTraining records a training step.
+func (c *pictureCache) markTraining() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.learning, c.limit = true, learnedPictures
 }
 
-// played notes that conversations begin: a round does if something has been learned
-// from the one before.
-func (c *pictureCache) played() {
+// startRound records that conversations begin. It starts a new round if there was a training
+// step in the current one.
+func (c *pictureCache) startRound() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.learning {
-		c.turn()
+		c.rotate()
 		c.learning = false
 	}
 }
 
-// guarded calls f, in which a caller's image is read, and turns a panic of the
-// image's methods into an error: a nil pointer in an image.Image, or a picture
-// whose pixels are not all there.
+// guarded calls f, which reads a caller's image, and converts a panic of the image's
+// methods to an error: the image.Image may be a nil pointer or have too few pixels.
 func guarded(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("it cannot be read: %v", r)
+			err = fmt.Errorf("image cannot be read: %v", r)
 		}
 	}()
 	return f()
@@ -129,8 +128,8 @@ func hashImage(im image.Image) [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-// hash sets an image's hash, for which its pixels are copied, once its size has
-// been found to be one that can be read.
+// hash sets an image's hash after it has checked that the size is valid. Hashing copies the
+// pixels.
 func (m *Model) hash(im *policy.Image) error {
 	b := im.Image.Bounds()
 	if m.proc == nil {
@@ -145,7 +144,7 @@ func (m *Model) hash(im *policy.Image) error {
 
 func (m *Model) noVision() error { return fmt.Errorf("%s has no vision tower", m.cfg.Family) }
 
-// picture returns a processed image, from the cache where it is there.
+// picture returns a processed image, from the cache if possible.
 func (m *Model) picture(im policy.Image) (picture, error) {
 	if p, ok := m.pictures.get(im.Hash); ok {
 		return p, nil
@@ -154,7 +153,7 @@ func (m *Model) picture(im policy.Image) (picture, error) {
 		return picture{}, m.noVision()
 	}
 	if im.Image == nil {
-		return picture{}, fmt.Errorf("image %x is not there", im.Hash[:4])
+		return picture{}, fmt.Errorf("image %x is missing", im.Hash[:4])
 	}
 	var patches processor.Patches
 	if err := guarded(func() error { return m.proc.Patches(&patches, im.Image) }); err != nil {
@@ -165,10 +164,9 @@ func (m *Model) picture(im policy.Image) (picture, error) {
 	return p, nil
 }
 
-// prepare hashes and processes the images of several prompts side by side. The
-// result does not depend on how many workers there are. There is one error, or
-// nil, per prompt.
-func (m *Model) prepare(groups [][]image.Image) ([][]policy.Image, [][]picture, []error) {
+// prepareImages hashes and processes the images of several prompts in parallel. The result does
+// not depend on the number of workers. There is one error, or nil, per prompt.
+func (m *Model) prepareImages(groups [][]image.Image) ([][]policy.Image, [][]picture, []error) {
 	refs, pics := make([][]policy.Image, len(groups)), make([][]picture, len(groups))
 	errs := make([]error, len(groups))
 	work := make(chan int)

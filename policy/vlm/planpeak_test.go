@@ -87,7 +87,7 @@ func measurePlan(t *testing.T, c plannedCase) plannedRun {
 			generateRows(t, m, c.w)
 		}
 		if c.w.Score {
-			_, err := m.Score(t.Context(), &rows, want, policy.Wanted{LogProbs: true, Values: m.opts.Critic != NoCritic, Reference: m.opts.Reference}, 1)
+			_, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true, Values: m.opts.Critic != NoCritic, Reference: m.opts.Reference}, 1)
 			require.NoError(t, err)
 		}
 		if c.w.Train {

@@ -12,17 +12,17 @@ type grid struct{ h, w int }
 // tokens is the number of placeholder tokens of the image.
 func (g grid) tokens(merge int) int { return g.h * g.w / (merge * merge) }
 
-// position is a token's place on the three axes of multimodal rotary positions
+// position is a token's position on the three axes of multimodal rotary positions
 // (Qwen2-VL, arXiv:2409.12191, §2.1): time, height, width.
 type position [3]int32
 
-// positions numbers the tokens of a row. Text counts up on all three axes
-// together; an image of a×b merged cells takes (0, row, column) from where the
-// text stopped, and the text goes on at the largest of them plus one. The second
-// result is the position of a token that would follow.
+// positions numbers the tokens of a row. Text counts up on all three axes together. An
+// image of a×b merged cells takes (0, row, column) relative to the end of the text, and the
+// text continues at the largest of them plus one. The second result is the position of the
+// next token.
 //
-// Images belong to the runs of the placeholder token in order. A placeholder
-// without an image, a run that is cut short and an image left over are errors.
+// Images are matched to the runs of the placeholder token in order. A placeholder without
+// an image, a truncated run and an image without a run are errors.
 func positions(cfg *model.Config, tokens []int32, images []grid) ([]position, int32, error) {
 	pos := make([]position, len(tokens))
 	cur, image := int32(0), 0
@@ -54,9 +54,9 @@ func positions(cfg *model.Config, tokens []int32, images []grid) ([]position, in
 	return pos, cur, nil
 }
 
-// windows numbers the merged cells of an image row by row, cuts them into square
-// windows of side cells from the top left, and returns the cells window by
-// window with the number of cells of each. Windows at the border are smaller.
+// windows numbers the merged cells of an image row by row, divides them into square windows
+// of side cells from the top left, and returns the cells window by window with the number
+// of cells of each. Windows at the border are smaller.
 func windows(a, b, side int) (order []int32, sizes []int) {
 	order = make([]int32, 0, a*b)
 	for top := 0; top < a; top += side {

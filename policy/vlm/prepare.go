@@ -10,11 +10,10 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// prepare lets the programs of a training step be compiled side by side before the
-// first of them runs: one after the other they would keep one processor busy while
-// the others wait. It follows the way of a pack through the network by shapes
-// alone. What it leaves out is compiled when it is met: the vision tower, and
-// programs of a second micro-batch.
+// prepare compiles the programs of a training step in parallel before the first of them
+// runs; sequential compilation would use only one processor. It derives the shapes of all
+// inputs without running anything. Other programs are compiled on first use: those of the
+// vision tower and of a second micro-batch.
 func (n *net) prepare(w *parts, p *pack, h *model.Head, loss *model.Loss, chunkSize int) error {
 	chunk := p.chunks(chunkSize)
 	if len(chunk) == 0 {
@@ -70,7 +69,7 @@ func (n *net) prepare(w *parts, p *pack, h *model.Head, loss *model.Loss, chunkS
 	return err
 }
 
-// with are the shapes of arrays, and others behind them.
+// with returns the shapes of arrays, followed by others.
 func with(arrays []*device.Array, more ...shapes.Shape) []shapes.Shape {
 	out := make([]shapes.Shape, 0, len(arrays)+len(more))
 	for _, a := range arrays {
@@ -79,7 +78,7 @@ func with(arrays []*device.Array, more ...shapes.Shape) []shapes.Shape {
 	return append(out, more...)
 }
 
-// from are n places of a program's inputs from the first on.
+// from returns n indices of a program's inputs, starting at first.
 func from(first, n int) []int {
 	out := make([]int, n)
 	for i := range out {
@@ -88,7 +87,7 @@ func from(first, n int) []int {
 	return out
 }
 
-// prepared reports whether a kind of step has been prepared, and notes it.
+// prepared reports whether a kind of step was already prepared, and marks it as prepared.
 func (k *kernels) prepared(key string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -97,7 +96,7 @@ func (k *kernels) prepared(key string) bool {
 	return was
 }
 
-// prepareAdam lets the optimiser's programs be compiled in the background.
+// prepareAdam compiles the optimiser's programs in the background.
 func (n *net) prepareAdam(w *tensors) error {
 	for i, g := range w.groups {
 		var grads, in []shapes.Shape

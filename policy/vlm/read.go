@@ -6,26 +6,25 @@ import (
 	"vagen/policy/vlm/internal/device"
 )
 
-// opening is a batch of contexts laid out for the device. When conversations
-// open with the same context, as those of a group do, it is read once and its
-// part of the cache copied.
-type opening struct {
-	readers []int // by place in the batch: the row whose context is read there, −1 for none
-	place   []int // by row: where its context is read
+// contextBatch is a batch of contexts for the append program. If conversations open with the
+// same context, as in a group, it is read once and its part of the cache is copied.
+type contextBatch struct {
+	readers []int // by index in the batch: the row whose context is read, −1 for none
+	index   []int // by row: index in the batch
 
 	vision *visionPlan
 	fresh  []bool  // [places·length]
-	next   []int32 // position after the context, by place
+	next   []int32 // position after the context, by index
 }
 
-// places settles which contexts are read where.
-func (f *flight) places() *opening {
-	n := len(f.seats)
-	p := &opening{place: make([]int, n)}
+// planContexts determines which contexts are read, and their indices in the batch.
+func (f *decodeBatch) planContexts() *contextBatch {
+	n := len(f.sequences)
+	p := &contextBatch{index: make([]int, n)}
 	if f.prefix == nil {
-		p.share(f.seats)
+		p.shareContexts(f.sequences)
 	}
-	// Another size of the batch means other executables: it must save enough.
+	// Another size of the batch means other executables: it must halve the batch.
 	if size := rowBucket(len(p.readers)); f.prefix == nil && 2*size <= n {
 		for len(p.readers) < size {
 			p.readers = append(p.readers, -1)
@@ -33,8 +32,8 @@ func (f *flight) places() *opening {
 		return p
 	}
 	p.readers = make([]int, n)
-	for row, r := range f.seats {
-		p.readers[row], p.place[row] = row, row
+	for row, r := range f.sequences {
+		p.readers[row], p.index[row] = row, row
 		if r == nil {
 			p.readers[row] = -1
 		}
@@ -42,10 +41,10 @@ func (f *flight) places() *opening {
 	return p
 }
 
-// share gives seats with the same context one place.
-func (p *opening) share(seats []*seat) {
+// shareContexts gives rows with the same context one index.
+func (p *contextBatch) shareContexts(sequences []*sequence) {
 	first := map[string]int{}
-	for row, r := range seats {
+	for row, r := range sequences {
 		if r == nil {
 			continue
 		}
@@ -55,42 +54,41 @@ func (p *opening) share(seats []*seat) {
 			first[r.shared] = at
 			p.readers = append(p.readers, row)
 		}
-		p.place[row] = at
+		p.index[row] = at
 	}
 }
 
-// copies reports whether rows share places.
-func (p *opening) copies() bool { return len(p.readers) != len(p.place) }
+// sharesContexts reports whether rows share contexts.
+func (p *contextBatch) sharesContexts() bool { return len(p.readers) != len(p.index) }
 
-// freshRows is fresh by row.
-func (p *opening) freshRows(length int) []bool {
-	if !p.copies() {
+// freshRows returns fresh by row.
+func (p *contextBatch) freshRows(length int) []bool {
+	if !p.sharesContexts() {
 		return p.fresh
 	}
-	out := make([]bool, 0, len(p.place)*length)
-	for _, at := range p.place {
+	out := make([]bool, 0, len(p.index)*length)
+	for _, at := range p.index {
 		out = append(out, p.fresh[at*length:(at+1)*length]...)
 	}
 	return out
 }
 
-// spread copies a cache of places to the rows that share them. It consumes the
-// arrays.
-func (f *flight) spread(own *scope, arrays []*device.Array, p *opening) ([]*device.Array, error) {
+// copyShared copies a cache by index to the rows that share it. It consumes the arrays.
+func (f *decodeBatch) copyShared(own *scope, arrays []*device.Array, p *contextBatch) ([]*device.Array, error) {
 	defer device.FreeAll(arrays...)
-	index := make([]int32, len(p.place))
-	for row, at := range p.place {
+	index := make([]int32, len(p.index))
+	for row, at := range p.index {
 		index[row] = int32(at)
 	}
 	at := upload(own, index)
 	if own.err != nil {
 		return nil, own.err
 	}
-	return f.net.pick().Run(append(append([]*device.Array{}, arrays...), at))
+	return f.net.selectRows().Run(append(append([]*device.Array{}, arrays...), at))
 }
 
-// layOut builds the inputs of the append program up to the cache.
-func (f *flight) layOut(s *scope, p *opening, length int) ([]*device.Array, error) {
+// contextInputs builds the inputs of the append program before the cache.
+func (f *decodeBatch) contextInputs(s *scope, p *contextBatch, length int) ([]*device.Array, error) {
 	b := len(p.readers)
 	p.fresh, p.next = make([]bool, b*length), make([]int32, b)
 	tokens, pos, ends := make([]int32, b*length), make([]int32, 3*b*length), make([]int32, b)
@@ -106,8 +104,8 @@ func (f *flight) layOut(s *scope, p *opening, length int) ([]*device.Array, erro
 		if row < 0 {
 			continue
 		}
-		r := f.seats[row]
-		ids := r.lane.take(r.request.tokens)
+		r := f.sequences[row]
+		ids := r.state.unread(r.request.tokens)
 		grids := make([]grid, len(r.images))
 		for i, im := range r.images {
 			grids[i] = im.grid
@@ -116,7 +114,7 @@ func (f *flight) layOut(s *scope, p *opening, length int) ([]*device.Array, erro
 		if err != nil {
 			return nil, fmt.Errorf("vlm: generate: row %d: %w", row, err)
 		}
-		start := r.lane.next
+		start := r.state.next
 		pictures = append(pictures, r.images...)
 		for i, id := range ids {
 			if id < 0 || int(id) >= cfg.Text.Vocab {
@@ -134,8 +132,8 @@ func (f *flight) layOut(s *scope, p *opening, length int) ([]*device.Array, erro
 		ends[place] = int32(place*length + len(ids) - 1)
 		p.next[place] = start + next
 	}
-	last := make([]int32, len(p.place))
-	for row, place := range p.place {
+	last := make([]int32, len(p.index))
+	for row, place := range p.index {
 		last[row] = ends[place]
 	}
 	in := append(f.net.genArrays(f.call.w), upload(s, tokens), upload(s, pos, b*length, 3), upload(s, p.fresh, b, length), upload(s, last))
@@ -146,7 +144,7 @@ func (f *flight) layOut(s *scope, p *opening, length int) ([]*device.Array, erro
 			imageRow[at] = p.vision.row[i]
 		}
 		tr := &trace{scope: scope{dev: f.net.dev}, pack: &pack{vision: p.vision}}
-		err := f.net.see(tr, f.call.w, false)
+		err := f.net.visionForward(tr, f.call.w, false)
 		s.own(tr.arrays...)
 		if err != nil {
 			return nil, err

@@ -2,37 +2,37 @@ package vlm
 
 import "vagen/policy/vlm/internal/device"
 
-// regroup puts the live rows of flights together, in order, in a batch that has
-// just room for them. What the flights have written goes home first, so that rows
-// that stay behind are complete. It consumes the flights, also when it fails.
-func regroup(from ...*flight) (*flight, error) {
+// regroup gathers the unfinished rows of batches, in order, into the smallest batch with
+// room for them. It first copies their recent keys and values back to the sessions, so that
+// the remaining rows are complete. It consumes the batches, also on failure.
+func regroup(from ...*decodeBatch) (*decodeBatch, error) {
 	c := from[0].call
-	f := &flight{call: c, session: &session{net: c.net}, gathered: true}
+	f := &decodeBatch{call: c, session: &session{net: c.net}, gathered: true}
 	defer func() {
 		for _, g := range from {
-			g.drop()
+			g.release()
 		}
 	}()
 	for _, g := range from {
 		if err := g.flush(); err != nil {
 			return nil, err
 		}
-		for _, row := range g.live() {
-			f.seats, f.rows = append(f.seats, g.seats[row]), append(f.rows, g.seats[row].lane)
+		for _, row := range g.unfinished() {
+			f.sequences, f.rows = append(f.sequences, g.sequences[row]), append(f.rows, g.sequences[row].state)
 		}
 		f.slots, f.used = max(f.slots, g.slots), max(f.used, g.used)
 	}
-	f.rows = append(f.rows, make([]*lane, rowBucket(len(f.seats))-len(f.seats))...)
-	f.seats = append(f.seats, make([]*seat, len(f.rows)-len(f.seats))...)
+	f.rows = append(f.rows, make([]*rowState, rowBucket(len(f.sequences))-len(f.sequences))...)
+	f.sequences = append(f.sequences, make([]*sequence, len(f.rows)-len(f.sequences))...)
 	f.allow = make([]bool, len(f.rows)*f.slots)
 	at := 0
 	for _, g := range from {
-		if err := f.take(g, at); err != nil {
+		if err := f.copyPrefixes(g, at); err != nil {
 			f.free()
 			return nil, err
 		}
-		at += len(g.live())
-		g.drop() // makes room for the next
+		at += len(g.unfinished())
+		g.release() // frees memory for the next
 	}
 	if err := f.startRecent(c.recentTokens); err != nil {
 		f.free()
@@ -41,15 +41,15 @@ func regroup(from ...*flight) (*flight, error) {
 	return f, nil
 }
 
-// take copies the prefixes of another flight's live rows to the rows from at on.
-func (f *flight) take(g *flight, at int) error {
+// copyPrefixes copies the prefixes of another batch's unfinished rows to the rows from at on.
+func (f *decodeBatch) copyPrefixes(g *decodeBatch, at int) error {
 	own := &scope{dev: f.net.dev}
 	defer own.free()
 	index := make([]int32, len(f.rows))
 	for row := range index {
 		index[row] = -1
 	}
-	for i, row := range g.live() {
+	for i, row := range g.unfinished() {
 		index[at+i] = int32(row)
 		copy(f.allow[(at+i)*f.slots:], g.allow[row*g.slots:(row+1)*g.slots])
 	}
@@ -58,7 +58,7 @@ func (f *flight) take(g *flight, at int) error {
 	if own.err != nil {
 		return own.err
 	}
-	out, err := f.net.board(f.slots, f.prefix != nil).Run(in)
+	out, err := f.net.gatherRows(f.slots, f.prefix != nil).Run(in)
 	if err != nil {
 		return err
 	}
@@ -67,71 +67,70 @@ func (f *flight) take(g *flight, at int) error {
 	return nil
 }
 
-// flush moves what is in the recent stretch into the prefix, at the rows' homes,
-// too.
-func (f *flight) flush() error {
-	if err := f.unload(); err != nil {
+// flush moves the recent segment into the prefix, also in the rows' sessions.
+func (f *decodeBatch) flush() error {
+	if err := f.copyRecent(); err != nil {
 		return err
 	}
-	for _, home := range f.homes() {
-		if err := home.flushRecent(); err != nil {
+	for _, owner := range f.sessions() {
+		if err := owner.flushRecent(); err != nil {
 			return err
 		}
 	}
 	return f.flushRecent()
 }
 
-// land brings the rows home at the end of their flight.
-func (f *flight) land() error {
-	defer f.drop()
-	return f.unload()
+// finish copies the recent segment to the sessions and releases the batch.
+func (f *decodeBatch) finish() error {
+	defer f.release()
+	return f.copyRecent()
 }
 
-// drop lets go of what the flight holds besides its rows' homes. It is nil-safe.
-func (f *flight) drop() {
+// release frees what the batch holds apart from the rows' sessions. f may be nil.
+func (f *decodeBatch) release() {
 	if f == nil {
 		return
 	}
 	f.seeds.Free()
 	f.seeds = nil
-	f.unmask()
+	f.dropMask()
 	if f.gathered {
 		f.free()
 	}
 }
 
-// homes lists the homes of the rows of a gathered flight.
-func (f *flight) homes() []*session {
+// sessions returns the sessions of the rows of a gathered batch.
+func (f *decodeBatch) sessions() []*session {
 	var out []*session
-	for _, p := range f.seats {
-		if f.gathered && p != nil && (len(out) == 0 || out[len(out)-1] != p.home) {
-			out = append(out, p.home) // rows of a home stand together
+	for _, p := range f.sequences {
+		if f.gathered && p != nil && (len(out) == 0 || out[len(out)-1] != p.session) {
+			out = append(out, p.session) // rows of a session are adjacent
 		}
 	}
 	return out
 }
 
-// unload copies the recent stretch of a gathered flight to the rows' homes, whose
-// own is empty.
-func (f *flight) unload() error {
+// copyRecent copies the recent segment of a gathered batch to the rows' sessions, whose own
+// recent segment is empty.
+func (f *decodeBatch) copyRecent() error {
 	if f.recentUsed == 0 {
 		return nil
 	}
-	for _, home := range f.homes() {
-		if err := f.unloadTo(home); err != nil {
+	for _, owner := range f.sessions() {
+		if err := f.copyRecentTo(owner); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (f *flight) unloadTo(home *session) error {
+func (f *decodeBatch) copyRecentTo(owner *session) error {
 	own := &scope{dev: f.net.dev}
 	defer own.free()
-	index := make([]int32, len(home.rows))
-	allow := make([]bool, len(home.rows)*f.recentLen)
-	for row, p := range f.seats {
-		if p != nil && p.home == home {
+	index := make([]int32, len(owner.rows))
+	allow := make([]bool, len(owner.rows)*f.recentLen)
+	for row, p := range f.sequences {
+		if p != nil && p.session == owner {
 			index[p.row] = int32(row)
 			copy(allow[p.row*f.recentLen:(p.row+1)*f.recentLen], f.recentAllow[row*f.recentLen:])
 		}
@@ -140,11 +139,11 @@ func (f *flight) unloadTo(home *session) error {
 	if own.err != nil {
 		return own.err
 	}
-	out, err := f.net.pick().Run(in)
+	out, err := f.net.selectRows().Run(in)
 	if err != nil {
 		return err
 	}
-	device.FreeAll(home.recent...)
-	home.recent, home.recentLen, home.recentUsed, home.recentAllow = out, f.recentLen, f.recentUsed, allow
+	device.FreeAll(owner.recent...)
+	owner.recent, owner.recentLen, owner.recentUsed, owner.recentAllow = out, f.recentLen, f.recentUsed, allow
 	return nil
 }

@@ -44,7 +44,7 @@ func goOn(prompts []policy.Prompt) []policy.Prompt {
 // regrouped reports whether rows went on in another batch.
 func regrouped(m *Model) bool {
 	for name := range m.net.programs {
-		if strings.HasPrefix(name, "board ") {
+		if strings.HasPrefix(name, "gather rows ") {
 			return true
 		}
 	}
@@ -62,8 +62,8 @@ func (s stories) without(prompts []policy.Prompt, stop policy.Stop) []policy.Pro
 	})
 }
 
-// The long response is flushed to its home while it is alone, and all
-// conversations go on afterwards with everything in their caches.
+// The long response is flushed to its session while it is alone, and all
+// conversations continue afterwards with everything in their caches.
 func TestLongResponsesGoOnAlone(t *testing.T) {
 	o := policy.Sampling{Temperature: 1, MaxTokens: 70}
 	for _, family := range []model.Family{model.Qwen25VL, model.Qwen2} {
@@ -74,7 +74,7 @@ func TestLongResponsesGoOnAlone(t *testing.T) {
 		for _, p := range prompts {
 			alone.play(t, one, []policy.Prompt{p}, o)
 		}
-		require.False(t, regrouped(one), "one row has nobody to leave")
+		require.False(t, regrouped(one), "one row cannot be separated")
 
 		m := openTiny(t, dir, Options{})
 		var first []policy.Completion
@@ -146,9 +146,9 @@ func reversed(s []int) []int {
 	return s
 }
 
-// A call that ends anywhere, also while rows are away from home, harms nobody who
-// takes no part in it, and leaves nothing behind.
-func TestCallsThatBreakWhileRowsAreAwayHarmNobodyElse(t *testing.T) {
+// A call that fails at any point, also while rows are in a gathered batch, does not
+// affect other conversations, and leaks no arrays.
+func TestFailedCallsDoNotAffectOtherConversations(t *testing.T) {
 	o := policy.Sampling{Temperature: 1, MaxTokens: 40}
 	dir := tinyFolder(t, model.Qwen2, nil)
 	m := openTiny(t, dir, Options{MaxRows: 8})
@@ -188,11 +188,11 @@ func TestCallsThatBreakWhileRowsAreAwayHarmNobodyElse(t *testing.T) {
 // The rule in numbers: a step costs 8 and one for each row, a switch 10 steps.
 func TestRowsRegroupWhereItPays(t *testing.T) {
 	c := &call{maxRows: 32, fixed: 8}
-	// flying has rows of which some have written age of at most most tokens.
-	flying := func(rows, live, age, most int) *flight {
-		f := c.fly(&session{rows: make([]*lane, rows)})
+	// decoding has rows of which some have written age of at most most tokens.
+	decoding := func(rows, live, age, most int) *decodeBatch {
+		f := c.newDecodeBatch(&session{rows: make([]*rowState, rows)})
 		for row := range live {
-			p := f.sit(&request{row: row, max: most})
+			p := f.assign(&request{row: row, max: most})
 			p.reply.tokens = make([]int32, age)
 		}
 		return f
@@ -210,25 +210,25 @@ func TestRowsRegroupWhereItPays(t *testing.T) {
 		{32, 1, 13, 100, true},
 		{1, 1, 50, 100, false},
 	} {
-		require.Equal(t, test.want, c.narrows(flying(test.rows, test.live, test.age, test.most)), "%+v", test)
+		require.Equal(t, test.want, c.shouldShrink(decoding(test.rows, test.live, test.age, test.most)), "%+v", test)
 	}
-	fresh := func(live, most int) *flight { return flying(rowBucket(live), live, 0, most) }
+	fresh := func(live, most int) *decodeBatch { return decoding(rowBucket(live), live, 0, most) }
 	for name, test := range map[string]struct {
-		f       *flight
-		waiting []*flight
+		f       *decodeBatch
+		waiting []*decodeBatch
 		want    int
 	}{
-		"nobody waits":                {flying(8, 4, 50, 100), nil, 0},
-		"the first goes anyway":       {nil, []*flight{fresh(32, 100), fresh(32, 100)}, 1},
-		"small ones together":         {nil, []*flight{fresh(1, 100), fresh(1, 100), fresh(1, 100), fresh(1, 100)}, 4},
-		"short ones on their own":     {nil, []*flight{fresh(1, 8), fresh(1, 8)}, 1},
-		"no room":                     {flying(32, 17, 50, 100), []*flight{fresh(16, 100)}, 0},
-		"room":                        {flying(32, 16, 50, 100), []*flight{fresh(16, 100), fresh(16, 100)}, 1},
-		"hardly any time is left":     {flying(32, 16, 98, 100), []*flight{fresh(16, 100)}, 0},
-		"a bucket that is too large":  {flying(16, 15, 50, 100), []*flight{fresh(2, 100)}, 0},
-		"places that would stay free": {flying(16, 14, 50, 100), []*flight{fresh(2, 100)}, 1},
+		"no batch waits":              {decoding(8, 4, 50, 100), nil, 0},
+		"the first goes anyway":       {nil, []*decodeBatch{fresh(32, 100), fresh(32, 100)}, 1},
+		"small ones together":         {nil, []*decodeBatch{fresh(1, 100), fresh(1, 100), fresh(1, 100), fresh(1, 100)}, 4},
+		"short ones on their own":     {nil, []*decodeBatch{fresh(1, 8), fresh(1, 8)}, 1},
+		"no room":                     {decoding(32, 17, 50, 100), []*decodeBatch{fresh(16, 100)}, 0},
+		"room":                        {decoding(32, 16, 50, 100), []*decodeBatch{fresh(16, 100), fresh(16, 100)}, 1},
+		"hardly any time is left":     {decoding(32, 16, 98, 100), []*decodeBatch{fresh(16, 100)}, 0},
+		"a bucket that is too large":  {decoding(16, 15, 50, 100), []*decodeBatch{fresh(2, 100)}, 0},
+		"places that would stay free": {decoding(16, 14, 50, 100), []*decodeBatch{fresh(2, 100)}, 1},
 	} {
-		require.Equal(t, test.want, c.boarding(test.f, test.waiting), name)
+		require.Equal(t, test.want, c.countToMerge(test.f, test.waiting), name)
 	}
-	require.Equal(t, 50, flying(1, 1, 50, 101).expected(), "as long again")
+	require.Equal(t, 50, decoding(1, 1, 50, 101).expectedSteps(), "as long again")
 }

@@ -15,12 +15,11 @@ import (
 	"vagen/policy/vlm/internal/peft"
 )
 
-// Restore replaces weights and optimiser state by those of a checkpoint that
-// Save wrote. The reference policy, where there is one, stays as it is. All
-// conversations end.
+// Restore replaces weights and optimiser state by those of a checkpoint that Save wrote.
+// The reference policy is unchanged. All conversations end.
 //
-// The files are checked first. What is missing, misshapen or not finite is listed
-// at once in an error that wraps ErrCheckpoint, and the model stays as it was.
+// All files are checked first. Tensors that are missing, misshapen or not finite are listed
+// together in an error that wraps ErrCheckpoint, and the model is unchanged.
 func (m *Model) Restore(ctx context.Context, dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -31,9 +30,9 @@ func (m *Model) Restore(ctx context.Context, dir string) error {
 	if m.opts.Critic == SharedCritic {
 		folders = append(folders, filepath.Join(dir, criticFolder))
 	}
-	plans := []*restoring{{learner: m.actor, folders: folders, optimizer: filepath.Join(dir, optimizerFolder, "actor.safetensors")}}
+	plans := []*restoration{{learner: m.actor, folders: folders, optimizer: filepath.Join(dir, optimizerFolder, "actor.safetensors")}}
 	if m.critic != nil {
-		plans = append(plans, &restoring{learner: m.critic, folders: []string{filepath.Join(dir, criticFolder)},
+		plans = append(plans, &restoration{learner: m.critic, folders: []string{filepath.Join(dir, criticFolder)},
 			optimizer: filepath.Join(dir, optimizerFolder, "critic.safetensors")})
 	}
 	var problems []error
@@ -62,11 +61,11 @@ func (m *Model) Restore(ctx context.Context, dir string) error {
 	return nil
 }
 
-// restoring is the way of a learner's state from files to the device.
-type restoring struct {
+// restoration loads a learner's state from files to the device.
+type restoration struct {
 	learner   *learner
-	folders   []string // of weights; the first one that has a tensor gives it
-	optimizer string   // file, absent where no step had been taken
+	folders   []string // of weights; the first folder with a tensor is used
+	optimizer string   // file, absent before the first step
 
 	weights []*safetensors.Reader
 	opt     *safetensors.Reader // nil without file
@@ -81,7 +80,7 @@ type located struct {
 	name   string
 }
 
-func (r *restoring) open() error {
+func (r *restoration) open() error {
 	for _, dir := range r.folders {
 		w, err := openWeights(dir)
 		if err != nil {
@@ -106,13 +105,13 @@ func openWeights(dir string) (*safetensors.Reader, error) {
 	return w, err
 }
 
-// stored reports whether checkpoints hold a parameter: with adapters they hold
-// nothing else but value heads, whether these are trained or not.
+// stored reports whether checkpoints contain a parameter: with adapters they contain only
+// the adapters and value heads, trained or not.
 func (l *learner) stored(p model.Param) bool {
 	return l.net.cfg.LoRA == nil || p.Adapter || strings.HasPrefix(p.Parts[0].Name, "score.")
 }
 
-func (r *restoring) close() {
+func (r *restoration) close() {
 	for _, w := range r.weights {
 		w.Close()
 	}
@@ -121,8 +120,8 @@ func (r *restoring) close() {
 	}
 }
 
-// check finds every tensor and lists what is wrong.
-func (r *restoring) check() []error {
+// check finds every tensor and returns all problems.
+func (r *restoration) check() []error {
 	r.found = map[string]located{}
 	var bad []error
 	for _, g := range r.learner.weights.groups {
@@ -145,8 +144,8 @@ func (r *restoring) check() []error {
 	return bad
 }
 
-// checkAdapter holds the stored adapter's configuration against the model's.
-func (r *restoring) checkAdapter(now *peft.Config) []error {
+// checkAdapter compares the stored adapter's configuration with the model's.
+func (r *restoration) checkAdapter(now *peft.Config) []error {
 	name := filepath.Join(r.folders[0], peft.ConfigFile)
 	raw, err := os.ReadFile(name)
 	if err != nil {
@@ -166,22 +165,22 @@ func (r *restoring) checkAdapter(now *peft.Config) []error {
 	}
 	for _, name := range r.weights[0].Names() {
 		if !used[name] && isAdapter(name) {
-			bad = append(bad, fmt.Errorf("%s is in the checkpoint, but the model has no such adapter", name))
+			bad = append(bad, fmt.Errorf("%s is in the checkpoint, but the model does not have this adapter", name))
 		}
 	}
 	return bad
 }
 
-// isAdapter reports whether a tensor of a checkpoint is a half of an adapter.
+// isAdapter reports whether a tensor of a checkpoint is a matrix of an adapter.
 func isAdapter(name string) bool {
 	return strings.HasSuffix(name, model.LoraA) || strings.HasSuffix(name, model.LoraB)
 }
 
-// find locates a part's weights, and makes sure of its moments where it is trained.
-func (r *restoring) find(part model.Part, trained bool) []error {
+// find locates a part's weights, and checks its moments if it is trained.
+func (r *restoration) find(part model.Part, trained bool) []error {
 	var bad []error
 	place := located{}
-	t := r.learner.as(part)
+	t := r.learner.storedAs(part)
 	old := r.learner.net.cfg.OldName(part.Name)
 	for _, w := range slices.Backward(r.weights) {
 		for _, name := range []string{old, part.Name, t.Name, peft.Prefix + part.Name} {
@@ -219,7 +218,7 @@ func (r *restoring) find(part model.Part, trained bool) []error {
 }
 
 // sound is fits, and looks at the numbers of a tensor that does.
-func (r *restoring) sound(at located, part model.Part) []error {
+func (r *restoration) sound(at located, part model.Part) []error {
 	if bad := fits(at, part); len(bad) > 0 {
 		return bad
 	}
@@ -246,7 +245,7 @@ func fits(at located, part model.Part) (bad []error) {
 }
 
 // load replaces weights and moments.
-func (r *restoring) load() error {
+func (r *restoration) load() error {
 	l := r.learner
 	err := l.weights.replace(l.net.dev, l.stored, func(part model.Part, _ []float32) ([]float32, error) {
 		at := r.found[part.Name]

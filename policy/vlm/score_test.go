@@ -11,7 +11,7 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-var everything = policy.Wanted{LogProbs: true, Reference: true, Values: true, Entropy: true}
+var everything = policy.ScoreRequest{LogProbs: true, Reference: true, Values: true, Entropy: true}
 
 func score(t *testing.T, m *Model, rows policy.Rows, want []bool) *policy.Scores {
 	t.Helper()
@@ -69,7 +69,7 @@ func TestScoreComputesWhatIsWantedWhereItIsWanted(t *testing.T) {
 	for i := range want {
 		want[i] = i%3 == 0 // first tokens of rows among them
 	}
-	for name, what := range map[string]policy.Wanted{
+	for name, what := range map[string]policy.ScoreRequest{
 		"log-probs": {LogProbs: true}, "reference": {Reference: true}, "values": {Values: true}, "entropies": {Entropy: true},
 	} {
 		got, err := m.Score(t.Context(), &rows, want, what, 1)
@@ -118,7 +118,7 @@ func TestTemperatureDividesTheLogits(t *testing.T) {
 	}
 	require.InDelta(t, 1, total, rowDrift, "the probabilities of all tokens")
 	rows := policy.Rows{Offsets: []int{0, 4}, Tokens: append(context, 0)}
-	s, err := m.Score(t.Context(), &rows, []bool{false, false, false, true}, policy.Wanted{Entropy: true}, temperature)
+	s, err := m.Score(t.Context(), &rows, []bool{false, false, false, true}, policy.ScoreRequest{Entropy: true}, temperature)
 	require.NoError(t, err)
 	require.InDelta(t, entropy, s.Entropy[3], rowDrift)
 }
@@ -126,7 +126,7 @@ func TestTemperatureDividesTheLogits(t *testing.T) {
 func TestReferenceStaysThePolicyThatWasOpened(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{Reference: true})
 	rows, want := fourRows(t, m)
-	both := policy.Wanted{LogProbs: true, Reference: true}
+	both := policy.ScoreRequest{LogProbs: true, Reference: true}
 	scores := func() *policy.Scores {
 		s, err := m.Score(t.Context(), &rows, want, both, 1)
 		require.NoError(t, err)
@@ -149,7 +149,7 @@ func TestNewCriticsStartFromThePolicy(t *testing.T) {
 	values := func(o Options) []float32 {
 		m := openTiny(t, dir, o)
 		rows, want := fourRows(t, m)
-		s, err := m.Score(t.Context(), &rows, want, policy.Wanted{Values: true}, 1)
+		s, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{Values: true}, 1)
 		require.NoError(t, err)
 		return s.Values
 	}
@@ -187,9 +187,9 @@ func TestBFloat16ComputesTheSameModelCoarsely(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen25VL, nil)
 	m := openTiny(t, dir, Options{})
 	rows, want := fourRows(t, m)
-	exact, err := m.Score(t.Context(), &rows, want, policy.Wanted{LogProbs: true}, 1)
+	exact, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true}, 1)
 	require.NoError(t, err)
-	coarse, err := openTiny(t, dir, Options{BFloat16: true}).Score(t.Context(), &rows, want, policy.Wanted{LogProbs: true}, 1)
+	coarse, err := openTiny(t, dir, Options{BFloat16: true}).Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true}, 1)
 	require.NoError(t, err)
 	require.NotEqual(t, exact.LogProbs, coarse.LogProbs)
 	requireNear(t, exact.LogProbs, coarse.LogProbs, 0.5, "log-prob")
@@ -203,15 +203,15 @@ func TestBFloat16ComputesTheSameModelCoarsely(t *testing.T) {
 func TestScoreRefusesWhatItCannotScore(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{})
 	rows, want := fourRows(t, m)
-	lp := policy.Wanted{LogProbs: true}
+	lp := policy.ScoreRequest{LogProbs: true}
 	for name, c := range map[string]struct {
 		change func(r *policy.Rows)
 		want   []bool
-		what   policy.Wanted
+		what   policy.ScoreRequest
 		temp   float64
 		err    string
 	}{
-		"too few marks":            {nil, want[1:], lp, 1, "marks for"},
+		"too few marks":            {nil, want[1:], lp, 1, "want has"},
 		"no offsets":               {func(r *policy.Rows) { r.Offsets = nil }, want, lp, 1, "row offsets must go from 0"},
 		"offsets from 1":           {func(r *policy.Rows) { r.Offsets = append([]int{1}, r.Offsets[1:]...) }, want, lp, 1, "row offsets must go from 0"},
 		"offsets that stop early":  {func(r *policy.Rows) { r.Offsets = r.Offsets[:3] }, want, lp, 1, "row offsets must go from 0"},
@@ -223,13 +223,13 @@ func TestScoreRefusesWhatItCannotScore(t *testing.T) {
 		"an image too few":         {func(r *policy.Rows) { r.Images[0] = nil }, want, lp, 1, "row 0: token 3 is an image placeholder"},
 		"no images":                {func(r *policy.Rows) { r.Images = nil }, want, lp, 1, "is an image placeholder"},
 		"an image of another size": {func(r *policy.Rows) { r.Images[0] = r.Images[2][:1] }, want, lp, 1, "row 0: "},
-		"an image that is gone":    {func(r *policy.Rows) { r.Images[0] = []policy.Image{{Hash: [32]byte{7}}} }, want, lp, 1, "row 0: image 0: image 07000000 is not there"},
+		"an image that is gone":    {func(r *policy.Rows) { r.Images[0] = []policy.Image{{Hash: [32]byte{7}}} }, want, lp, 1, "row 0: image 0: image 07000000 is missing"},
 		"temperature 0":            {nil, want, lp, 0, "temperature is 0, must be at least 1e-09 and finite"},
 		"temperature of nothing":   {nil, want, lp, 1e-50, "temperature is 1e-50, must be at least 1e-09 and finite"},
 		"temperature NaN":          {nil, want, lp, math.NaN(), "temperature is NaN"},
 		"temperature without end":  {nil, want, lp, math.Inf(1), "temperature is +Inf"},
-		"no reference":             {nil, want, policy.Wanted{Reference: true}, 1, "without a reference"},
-		"no critic":                {nil, want, policy.Wanted{Values: true}, 1, "without a critic"},
+		"no reference":             {nil, want, policy.ScoreRequest{Reference: true}, 1, "without a reference"},
+		"no critic":                {nil, want, policy.ScoreRequest{Values: true}, 1, "without a critic"},
 	} {
 		r, _ := pick(rows, 0, 1, 2, 3)
 		if c.change != nil {

@@ -6,16 +6,16 @@ import (
 
 // session is a batch of conversations that share a cache.
 //
-// All rows write to the same slots. Where a row has nothing to write its slot is
-// marked invalid and hidden from attention; positions are counted per row, so
-// holes change nothing. Keys and values of the current response go to a short
-// recent stretch, so that a decoding step copies little; they move to the long
-// prefix when the conversation goes on.
+// All rows write to the same slots. If a row has nothing to write, its slot is marked
+// invalid and masked in attention; positions are counted per row, so gaps do not matter.
+// Keys and values of the current response are written to a short recent segment, so that a
+// decoding step copies little; they move to the long prefix when the conversation
+// continues.
 type session struct {
 	net   *net
-	rows  []*lane // as many as the cache has rows; nil is a free row
-	slots int     // length of the prefix
-	used  int     // slots of the prefix that may hold something
+	rows  []*rowState // one per row of the cache; nil is a free row
+	slots int         // length of the prefix
+	used  int         // slots of the prefix in use
 
 	minSlots int // the prefix has at least this length
 
@@ -28,11 +28,11 @@ type session struct {
 	recentAllow []bool // [rows·recentLen]
 }
 
-// lane is one conversation in a session.
-type lane struct {
+// rowState is the state of one conversation in a session.
+type rowState struct {
 	next    int32 // position of the next token
 	pending int32 // last sampled token, not yet in the cache; −1 for none
-	length  int   // tokens so far, pending included
+	length  int   // tokens so far, including pending
 }
 
 func (s *session) free() {
@@ -41,24 +41,23 @@ func (s *session) free() {
 	s.prefix, s.recent = nil, nil
 }
 
-// take returns what the lane has to read: the pending token and the context.
-func (l *lane) take(context []int32) []int32 {
+// unread returns the tokens to read: the pending token and the context.
+func (l *rowState) unread(context []int32) []int32 {
 	if l.pending < 0 {
 		return context
 	}
 	return append([]int32{l.pending}, context...)
 }
 
-// read notes that the lane has read its request.
-func (l *lane) read(r *request, next int32) {
+// advance updates the state after the request was read.
+func (l *rowState) advance(r *request, next int32) {
 	l.length += len(r.tokens)
 	l.next, l.pending = next, -1
 }
 
-// adopt replaces the prefix by the one that the append program returned (keys
-// and values alternate), in which the recent stretch and length new slots stand
-// behind what was used before.
-func (s *session) adopt(arrays []*device.Array, open bool, length int, fresh []bool) {
+// setPrefix replaces the prefix by the output of the append program (keys and values
+// alternate), in which the recent segment and length new slots follow the slots in use.
+func (s *session) setPrefix(arrays []*device.Array, open bool, length int, fresh []bool) {
 	half := len(arrays) / 2
 	sorted := make([]*device.Array, len(arrays))
 	for i := range half {
@@ -69,7 +68,7 @@ func (s *session) adopt(arrays []*device.Array, open bool, length int, fresh []b
 	if open {
 		s.allow = make([]bool, len(s.rows)*s.slots)
 	} else {
-		s.keepRecent()
+		s.commitRecent()
 	}
 	for row := range s.rows {
 		copy(s.allow[row*s.slots+s.used:], fresh[row*length:(row+1)*length])
@@ -77,8 +76,8 @@ func (s *session) adopt(arrays []*device.Array, open bool, length int, fresh []b
 	s.used += length
 }
 
-// keepRecent marks the recent slots as part of the prefix.
-func (s *session) keepRecent() {
+// commitRecent marks the recent slots as part of the prefix.
+func (s *session) commitRecent() {
 	for row := range s.rows {
 		copy(s.allow[row*s.slots+s.used:], s.recentAllow[row*s.recentLen:row*s.recentLen+s.recentUsed])
 	}
@@ -87,8 +86,8 @@ func (s *session) keepRecent() {
 	clear(s.recentAllow)
 }
 
-// makeRoom grows the prefix so that the recent stretch and length more slots fit.
-func (s *session) makeRoom(length int) error {
+// growPrefix grows the prefix so that the recent segment and length more slots fit.
+func (s *session) growPrefix(length int) error {
 	need := s.used + max(s.recentUsed+length, s.recentLen)
 	if s.slots >= need {
 		return nil
@@ -126,7 +125,7 @@ func cacheLength(n int) int {
 	return size
 }
 
-// startRecent gets an empty recent stretch of the given length.
+// startRecent starts an empty recent segment of the given length.
 func (s *session) startRecent(length int) error {
 	s.recentUsed = 0
 	if s.recent != nil && s.recentLen == length {
@@ -142,12 +141,12 @@ func (s *session) startRecent(length int) error {
 	return nil
 }
 
-// flushRecent moves the recent stretch into the prefix.
+// flushRecent moves the recent segment into the prefix.
 func (s *session) flushRecent() error {
 	if s.recentUsed == 0 {
 		return nil
 	}
-	if err := s.makeRoom(0); err != nil {
+	if err := s.growPrefix(0); err != nil {
 		return err
 	}
 	at, err := device.Scalar(s.net.dev, int32(s.used))
@@ -161,11 +160,11 @@ func (s *session) flushRecent() error {
 	}
 	device.FreeAll(s.prefix...)
 	s.prefix = out
-	s.keepRecent()
+	s.commitRecent()
 	return nil
 }
 
-// cacheInputs lists the cache, and the slots to write at, as the programs take them.
+// cacheInputs returns the cache, and the slots to write at, as inputs of the programs.
 func (s *session) cacheInputs(own *scope, at, recentAt int) ([]*device.Array, error) {
 	b := len(s.rows)
 	in := append(append([]*device.Array{}, s.prefix...), s.recent...)

@@ -12,41 +12,41 @@ import (
 	"vagen/policy/vlm/tokenizer"
 )
 
-// ErrShape is wrapped by errors about a Shape that cannot be made.
+// ErrShape is wrapped by errors about an invalid Shape.
 var ErrShape = errors.New("bad model shape")
 
 // Shape is the size of a new model.
 type Shape struct {
-	// Family is the architecture: qwen2_5_vl, which "" also means, or one that
-	// reads text only: llama, qwen2 or qwen3.
+	// Family is the architecture: qwen2_5_vl, which is the default, or a text-only one:
+	// llama, qwen2 or qwen3.
 	Family string
 
 	Hidden, FF, Layers int
 	Heads, KVHeads     int
 	HeadDim            int
-	Vocab              int // rows of the embedding; fewer than the tokenizer has ids means as many, rounded up to 32
+	Vocab              int // rows of the embedding; if below the tokenizer's number of ids, that number rounded up to a multiple of 32
 	Untied             bool
 	Eps                float64 // of RMSNorm; 0 means 1e-6
 	RopeTheta          float64
-	RopeSections       [3]int // halves of the head's width that turn with t, h and w
+	RopeSections       [3]int // frequencies of half a head that use the t, h and w positions
 	MaxPositions       int
 	BFloat16           bool // store weights in bfloat16
 
-	// The rest is for families with a vision tower.
+	// The other fields are for families with a vision tower.
 
 	VisionHidden          int
 	VisionFF, VisionDepth int
 	VisionHeads           int
 	Window                int   // side of an attention window in pixels
 	FullBlocks            []int // vision blocks that attend over the whole image
-	Patch                 int   // side of a patch; 2×2 of them are a token
+	Patch                 int   // side of a patch; 2×2 of them form a token
 	Mean, Std             [3]float64
-	MinPixels             int // smaller images are made larger; 0 means one token
-	MaxPixels             int // larger images are made smaller
+	MinPixels             int // smaller images are enlarged; 0 means one token
+	MaxPixels             int // larger images are shrunk
 }
 
-// Small returns the shape of the quickstart: 0.5 million parameters that read
-// pictures of 28-pixel tiles, one token to a tile.
+// Small returns the shape of the quickstart: 0.5 million parameters, for pictures of
+// 28-pixel tiles, one token per tile.
 func Small() Shape {
 	return Shape{
 		Hidden: 96, FF: 288, Layers: 3, Heads: 3, KVHeads: 1, HeadDim: 32, RopeTheta: 10000, RopeSections: [3]int{6, 5, 5},
@@ -55,8 +55,8 @@ func Small() Shape {
 	}
 }
 
-// namedShapes are shapes to measure and try things with. Those of released
-// models are named after them.
+// namedShapes are shapes for measurements and experiments. Those of released models have
+// their names.
 var namedShapes = map[string]func() Shape{
 	"quickstart": Small,
 	"llama-135m": func() Shape { // SmolLM-135M
@@ -83,8 +83,8 @@ var namedShapes = map[string]func() Shape{
 	},
 }
 
-// qwenVision is what the released Qwen2.5-VL models have in common, with a tower
-// of the given size in which every fourth part ends with full attention.
+// qwenVision is the common part of the released Qwen2.5-VL models, with a tower of the
+// given size in which every fourth part ends with full attention.
 func qwenVision(depth, hidden, ff, heads int) Shape {
 	c := processor.Qwen25VL()
 	s := Shape{
@@ -98,15 +98,15 @@ func qwenVision(depth, hidden, ff, heads int) Shape {
 	return s
 }
 
-// ShapeNames lists what NamedShape knows.
+// ShapeNames returns the names that NamedShape accepts.
 func ShapeNames() []string { return slices.Sorted(maps.Keys(namedShapes)) }
 
-// NamedShape returns a shape by its name: those of some released models, to
-// measure speed and memory without their weights.
+// NamedShape returns a shape by its name: those of some released models, to measure speed
+// and memory without their weights.
 func NamedShape(name string) (Shape, error) {
 	f, ok := namedShapes[name]
 	if !ok {
-		return Shape{}, fmt.Errorf("vlm: %w: %q is none of %s", ErrShape, name, strings.Join(ShapeNames(), ", "))
+		return Shape{}, fmt.Errorf("vlm: %w: found %q, must be one of %s", ErrShape, name, strings.Join(ShapeNames(), ", "))
 	}
 	return f(), nil
 }
@@ -166,7 +166,7 @@ func (s Shape) config(tok *tokenizer.Tokenizer) (map[string]any, error) {
 	return c, nil
 }
 
-// visionConfig are the keys that a model with a vision tower has beyond others.
+// visionConfig returns the additional keys of a model with a vision tower.
 func (s Shape) visionConfig(sp tokenizer.Special) map[string]any {
 	return map[string]any{
 		"rope_scaling":   map[string]any{"type": "mrope", "mrope_section": s.RopeSections},
@@ -181,8 +181,8 @@ func (s Shape) visionConfig(sp tokenizer.Special) map[string]any {
 	}
 }
 
-// check names every field that must be positive and is not. What the fields must
-// be to each other is for the config's own check.
+// check returns an error for every field that must be positive and is not. Relations
+// between fields are checked by the config's own check.
 func (s Shape) check(vision bool) error {
 	type field struct {
 		name  string

@@ -10,14 +10,14 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// With adapters, the weights below them never change. Policy, critic and
-// reference then use the same arrays, which belong to the policy.
+// With adapters, the base weights never change. Policy, critic and reference then share
+// the same arrays, which the policy owns.
 
 // shares reports whether the array of a parameter belongs to other tensors.
 func (t *tensors) shares(group, i int) bool { return t.shared != nil && t.shared[group][i] }
 
-// base are the policy's weights below its adapters by the name of their first
-// part; nil without adapters.
+// base returns the policy's weights without its adapters by the name of their first part;
+// nil without adapters.
 func (m *Model) base() map[string]*device.Array {
 	if m.adapter == nil {
 		return nil
@@ -34,10 +34,10 @@ func (m *Model) base() map[string]*device.Array {
 	return base
 }
 
-// onBase reports whether a learner's adapters are on the policy's weights.
+// onBase reports whether a learner shares the policy's base weights.
 func (l *learner) onBase() bool { return l.weights.shares(0, 0) }
 
-// sameFolder reports whether two paths lead to one folder.
+// sameFolder reports whether two paths name the same folder.
 func sameFolder(a, b string) bool {
 	x, err := os.Stat(a)
 	if err != nil {
@@ -47,8 +47,8 @@ func sameFolder(a, b string) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// newReference is the policy with its adapters off: they are zeros, of which
-// there is one array for each shape. It owns nothing.
+// newReference returns the policy without its adapters: they are replaced by zeros, one
+// array per shape. It owns no arrays.
 func (m *Model) newReference() (*learner, error) {
 	from := m.actor.weights
 	t := &tensors{groups: from.groups}
@@ -82,8 +82,8 @@ func (m *Model) freeOff() {
 	m.off = nil
 }
 
-// copyAdapters replaces the adapters by those of another learner, which has all
-// of them. Until the last of them is there nothing changes.
+// copyAdapters replaces the adapters by those of another learner, which must have all of
+// them. If copying fails, nothing changes.
 func (l *learner) copyAdapters(ctx context.Context, other *learner) error {
 	from := map[string]*device.Array{}
 	for gi, g := range other.weights.groups {
@@ -110,7 +110,7 @@ func (l *learner) copyAdapters(ctx context.Context, other *learner) error {
 	})
 }
 
-// eachAdapter visits the adapters by group and place.
+// eachAdapter visits the adapters by group and index.
 func (t *tensors) eachAdapter(visit func(group, i int, p model.Param) error) error {
 	for gi, g := range t.groups {
 		for i, p := range g.Params {
@@ -125,7 +125,7 @@ func (t *tensors) eachAdapter(visit func(group, i int, p model.Param) error) err
 	return nil
 }
 
-// put gives a parameter an array of the tensors' own.
+// put sets a parameter's array, which the tensors then own.
 func (t *tensors) put(group, i int, a *device.Array) {
 	if t.shares(group, i) {
 		t.shared[group][i] = false
@@ -135,13 +135,12 @@ func (t *tensors) put(group, i int, a *device.Array) {
 	t.arrays[group][i] = a
 }
 
-// Tie makes the reference policy, where there is one, and a separate critic's
-// trunk equal to the policy as it is now: what reinforcement learning starts
-// from after imitation. With adapters the reference then is the model with a
-// frozen copy of the policy's adapter instead of none, and the critic's adapter
-// becomes the policy's. A critic on another model's weights is an error then: they
-// would have to change, but checkpoints hold adapters alone. What the reference is
-// stands in no checkpoint.
+// Tie sets the reference policy, if there is one, and a separate critic's trunk to the
+// current policy. Reinforcement learning starts from this state after imitation. With
+// adapters, the reference becomes the model with a frozen copy of the policy's adapter
+// instead of none, and the critic's adapter becomes the policy's. A critic on another
+// model's weights is then an error: its weights would have to change, but checkpoints
+// contain only adapters. Checkpoints do not contain the reference.
 func (m *Model) Tie(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -168,7 +167,7 @@ func (m *Model) Tie(ctx context.Context) error {
 // tieAdapters is Tie where only adapters differ.
 func (m *Model) tieAdapters(ctx context.Context) error {
 	if m.critic != nil && !m.critic.onBase() {
-		return fmt.Errorf("vlm: tie: %w: the critic's weights, of %s, are another model's than those below the policy's adapter", ErrOption, m.opts.CriticPath)
+		return fmt.Errorf("vlm: tie: %w: the critic's base weights (%s) are not the policy's", ErrOption, m.opts.CriticPath)
 	}
 	if m.ref != nil {
 		if err := m.ref.copyAdapters(ctx, m.actor); err != nil {

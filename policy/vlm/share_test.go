@@ -137,7 +137,7 @@ func TestTieCopiesTheAdapter(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{LoRA: lora(), Critic: SeparateCritic, Reference: true})
 	rows, want := fourRows(t, m)
 	scores := func() *policy.Scores {
-		s, err := m.Score(t.Context(), &rows, want, policy.Wanted{LogProbs: true, Reference: true}, 1)
+		s, err := m.Score(t.Context(), &rows, want, policy.ScoreRequest{LogProbs: true, Reference: true}, 1)
 		require.NoError(t, err)
 		return s
 	}
@@ -175,7 +175,7 @@ func TestTieRefusesACriticOnAnotherModel(t *testing.T) {
 	m := openTiny(t, dir, Options{LoRA: lora(), Critic: SeparateCritic, CriticPath: copyFolder(t, dir)})
 	err := m.Tie(t.Context())
 	require.ErrorIs(t, err, ErrOption)
-	require.ErrorContains(t, err, "another model's")
+	require.ErrorContains(t, err, "are not the policy's")
 }
 
 // Copying that ends half way leaves the adapters, and the memory, as they were.

@@ -7,15 +7,15 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// snapshot is a model's state in the host's memory.
+// snapshot is a copy of a model's state in host memory.
 type snapshot struct {
 	model         *Model
 	actor, critic *learner // copies
 }
 
-// Snapshot implements policy.Snapshotter. It takes four bytes for each weight and
-// eight for each that is trained, until the snapshot has been saved and let go;
-// with adapters the weights below them take none.
+// Snapshot implements policy.Snapshotter. It uses four bytes of host memory for each weight
+// and eight more for each trained one, until the snapshot is saved and garbage collected;
+// with adapters the base weights are not copied.
 func (m *Model) Snapshot(ctx context.Context) (policy.Snapshot, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -33,7 +33,7 @@ func (m *Model) Snapshot(ctx context.Context) (policy.Snapshot, error) {
 	return s, err
 }
 
-// copy reads what write reads of a learner.
+// copy copies the state of a learner that write needs.
 func (m *Model) copy(ctx context.Context, l *learner) (*learner, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

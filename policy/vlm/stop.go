@@ -6,29 +6,29 @@ import (
 	"vagen/policy/vlm/tokenizer"
 )
 
-// stopper looks for stop strings in a response while it is written.
-type stopper struct {
+// stopDetector detects stop strings in a response during generation.
+type stopDetector struct {
 	stops   []string
 	decoder *tokenizer.Decoder
-	tail    string // as much of the text's end as may begin a stop string
+	tail    string // end of the text that may be the start of a stop string
 	keep    int
 }
 
-// newStopper returns nil when there is nothing to look for.
-func newStopper(tok *tokenizer.Tokenizer, stops []string) *stopper {
+// newStopDetector returns nil if there are no stop strings.
+func newStopDetector(tok *tokenizer.Tokenizer, stops []string) *stopDetector {
 	if len(stops) == 0 {
 		return nil
 	}
-	s := &stopper{stops: stops, decoder: tok.NewDecoder(false)}
+	s := &stopDetector{stops: stops, decoder: tok.NewDecoder(false)}
 	for _, stop := range stops {
 		s.keep = max(s.keep, len(stop)-1)
 	}
 	return s
 }
 
-// add takes the response's next token and reports whether a stop string is in
-// the text now. It is nil-safe.
-func (s *stopper) add(token int32) bool {
+// add adds the response's next token and reports whether the text now contains a stop
+// string. s may be nil.
+func (s *stopDetector) add(token int32) bool {
 	if s == nil {
 		return false
 	}

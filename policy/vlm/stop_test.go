@@ -17,7 +17,7 @@ func TestStopperFindsStringsAcrossTokens(t *testing.T) {
 		"</a":         0,
 		"naïve é</a>": 13, // characters of two bytes
 	} {
-		s := newStopper(tok, []string{"</a>", "</left>"})
+		s := newStopDetector(tok, []string{"</a>", "</left>"})
 		ids, err := tok.Encode(text)
 		require.NoError(t, err)
 		got := 0
@@ -29,7 +29,7 @@ func TestStopperFindsStringsAcrossTokens(t *testing.T) {
 		}
 		require.Equal(t, want, got, text)
 	}
-	require.False(t, newStopper(tok, nil).add(1), "nothing to look for")
+	require.False(t, newStopDetector(tok, nil).add(1), "nothing to look for")
 }
 
 func TestStopStringsEndTheirRowAlone(t *testing.T) {
@@ -39,7 +39,7 @@ func TestStopStringsEndTheirRowAlone(t *testing.T) {
 	tok := m.Tokenizer()
 	stop := tok.Decode(free[1].Tokens[3:5], false)
 	at := 0
-	s := newStopper(tok, []string{stop})
+	s := newStopDetector(tok, []string{stop})
 	for i, id := range free[1].Tokens {
 		if s.add(id) {
 			at = i + 1

@@ -8,16 +8,16 @@ import (
 	"vagen/policy/vlm/tokenizer"
 )
 
-// thinker counts the tokens that a response writes behind an opening tag, and
-// closes the tag for it at the limit.
-type thinker struct {
+// thinkingLimiter counts the tokens of a response after an opening tag, and forces the closing tag
+// at the limit.
+type thinkingLimiter struct {
 	limits  policy.Thinking
 	closing []int32 // tokens of the closing tag
 	decoder *tokenizer.Decoder
-	tail    string // as much of the text's end as may begin a tag
+	tail    string // end of the text that may be the start of a tag
 	inside  bool
 	count   int
-	pending []int32 // to be written next
+	pending []int32 // forced next tokens
 }
 
 func checkThinking(t policy.Thinking) error {
@@ -30,8 +30,8 @@ func checkThinking(t policy.Thinking) error {
 	return nil
 }
 
-// newThinker returns nil when there is no limit.
-func newThinker(tok *tokenizer.Tokenizer, t policy.Thinking) (*thinker, error) {
+// newThinkingLimiter returns nil if there is no limit.
+func newThinkingLimiter(tok *tokenizer.Tokenizer, t policy.Thinking) (*thinkingLimiter, error) {
 	if t.Tokens == 0 {
 		return nil, nil
 	}
@@ -39,20 +39,20 @@ func newThinker(tok *tokenizer.Tokenizer, t policy.Thinking) (*thinker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("vlm: %w: Thinking.Close: %w", ErrSampling, err)
 	}
-	return &thinker{limits: t, closing: closing, decoder: tok.NewDecoder(false), inside: t.Open == ""}, nil
+	return &thinkingLimiter{limits: t, closing: closing, decoder: tok.NewDecoder(false), inside: t.Open == ""}, nil
 }
 
-// next is the token that must be written next, −1 when it is sampled. It is
-// nil-safe, as is add.
-func (t *thinker) next() int32 {
+// next returns the token that is forced next, −1 if the next token is sampled. t may be
+// nil, also in add.
+func (t *thinkingLimiter) next() int32 {
 	if t == nil || len(t.pending) == 0 {
 		return -1
 	}
 	return t.pending[0]
 }
 
-// add takes the response's next token and reports whether it was forced.
-func (t *thinker) add(token int32) bool {
+// add adds the response's next token and reports whether it was forced.
+func (t *thinkingLimiter) add(token int32) bool {
 	if t == nil {
 		return false
 	}

@@ -60,7 +60,7 @@ func TestThinkersCountBetweenTags(t *testing.T) {
 	tok, err := tokenizer.NewTiny([]string{"<think>"})
 	require.NoError(t, err)
 	write := func(text string, limits policy.Thinking) (string, []int) {
-		th, err := newThinker(tok, limits)
+		th, err := newThinkingLimiter(tok, limits)
 		require.NoError(t, err)
 		ids, err := tok.Encode(text)
 		require.NoError(t, err)
@@ -163,23 +163,23 @@ func TestGroupsReadTheirPromptOnce(t *testing.T) {
 }
 
 func TestSharedPromptsAreReadOncePerGroup(t *testing.T) {
-	same := func(shared ...string) *flight {
-		seats := make([]*seat, len(shared))
+	same := func(shared ...string) *decodeBatch {
+		sequences := make([]*sequence, len(shared))
 		for i, s := range shared {
 			if s != "-" {
-				seats[i] = &seat{request: &request{shared: s}}
+				sequences[i] = &sequence{request: &request{shared: s}}
 			}
 		}
-		return &flight{session: &session{}, seats: seats}
+		return &decodeBatch{session: &session{}, sequences: sequences}
 	}
-	p := same("a", "b", "a", "a", "b", "b", "-", "-").places()
+	p := same("a", "b", "a", "a", "b", "b", "-", "-").planContexts()
 	require.Equal(t, []int{0, 1}, p.readers)
-	require.Equal(t, []int{0, 1, 0, 0, 1, 1, 0, 0}, p.place)
-	p = same("a", "b", "c", "a", "b", "c", "c", "c").places()
+	require.Equal(t, []int{0, 1, 0, 0, 1, 1, 0, 0}, p.index)
+	p = same("a", "b", "c", "a", "b", "c", "c", "c").planContexts()
 	require.Equal(t, []int{0, 1, 2, -1}, p.readers, "up to a bucket")
-	p = same("a", "b", "c", "d", "e", "e", "e", "-").places()
+	p = same("a", "b", "c", "d", "e", "e", "e", "-").planContexts()
 	require.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, -1}, p.readers, "too few are shared")
-	require.False(t, p.copies())
-	p = same("", "", "", "").places()
-	require.False(t, p.copies())
+	require.False(t, p.sharesContexts())
+	p = same("", "", "", "").planContexts()
+	require.False(t, p.sharesContexts())
 }

@@ -24,7 +24,7 @@ func (m *Model) packer(n *net) *packer {
 }
 
 // Score implements policy.Learner.
-func (m *Model) Score(ctx context.Context, rows *policy.Rows, want []bool, what policy.Wanted, temperature float64) (*policy.Scores, error) {
+func (m *Model) Score(ctx context.Context, rows *policy.Rows, want []bool, what policy.ScoreRequest, temperature float64) (*policy.Scores, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -82,10 +82,10 @@ func (m *Model) Score(ctx context.Context, rows *policy.Rows, want []bool, what 
 	return out, nil
 }
 
-// Update implements policy.Learner. It ends all conversations: their caches hold
-// what the old weights made. The policy takes its step before a separate critic
-// does. Once it has, the end of ctx no longer stops the critic: it stops
-// both or neither, unless the device fails between the two.
+// Update implements policy.Learner. It ends all conversations, because their caches were
+// computed with the old weights. The policy is updated before a separate critic. Once it
+// has been updated, the end of ctx no longer stops the critic: both are updated or
+// neither, unless the device fails between the two.
 func (m *Model) Update(ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer) (policy.Stats, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -103,9 +103,9 @@ func (m *Model) Update(ctx context.Context, b *policy.Batch, o policy.Objective,
 		return policy.Stats{}, err
 	}
 	m.dropSessions()
-	m.pictures.learned()
+	m.pictures.markTraining()
 	if _, held := m.dev.Live(); held >= largeModel {
-		device.Trim() // of what was generated and scored
+		device.Trim() // memory of generation and scoring
 	}
 	m.logPlan(b)
 	stats := policy.Stats{Tokens: len(b.Tokens)}
@@ -125,8 +125,8 @@ func (m *Model) Update(ctx context.Context, b *policy.Batch, o policy.Objective,
 	return stats, nil
 }
 
-// largeModel is from how many bytes on the device on the gaps that other work has
-// left between buffers are worth the time that it takes to give them back.
+// largeModel is the model size in bytes from which fragmentation by other work is worth the
+// time of returning memory to the system.
 const largeModel = 128 << 20
 
 // marks returns the tokens at which any of the weights is not 0.
@@ -147,7 +147,7 @@ func (m *Model) updateActor(ctx context.Context, b *policy.Batch, o policy.Objec
 		want = marks(len(b.Tokens), b.Weight, b.ValueWeight)
 	}
 	s := m.policyStep(b, o, kind, shared)
-	if err := m.take(ctx, s, want, opt, opt.Rate); err != nil {
+	if err := m.runStep(ctx, s, want, opt, opt.Rate); err != nil {
 		return err
 	}
 	stats.GradNorm, stats.Skipped, stats.Metrics = s.norm, s.skipped, s.metrics
@@ -164,7 +164,7 @@ func (m *Model) updateActor(ctx context.Context, b *policy.Batch, o policy.Objec
 
 func (m *Model) updateCritic(ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer, stats *policy.Stats) error {
 	s := &step{learner: m.critic, head: m.critic.net.head(false, true), loss: &model.Loss{Value: true}, batch: b, objective: o}
-	if err := m.take(ctx, s, marks(len(b.Tokens), b.ValueWeight), opt, opt.CriticRate); err != nil {
+	if err := m.runStep(ctx, s, marks(len(b.Tokens), b.ValueWeight), opt, opt.CriticRate); err != nil {
 		return err
 	}
 	stats.CriticNorm, stats.Skipped = s.norm, stats.Skipped || s.skipped
@@ -197,8 +197,8 @@ func (m *Model) policyStep(b *policy.Batch, o policy.Objective, kind model.LossK
 	return &step{learner: m.actor, head: m.net.head(true, value), loss: l, batch: b, objective: o}
 }
 
-// take computes the gradients of a step and applies them.
-func (m *Model) take(ctx context.Context, s *step, want []bool, opt policy.Optimizer, rate float64) error {
+// runStep computes the gradients of a step and applies the optimiser.
+func (m *Model) runStep(ctx context.Context, s *step, want []bool, opt policy.Optimizer, rate float64) error {
 	g, err := m.gradients(ctx, s, want)
 	if err != nil {
 		return err
@@ -211,7 +211,7 @@ func (m *Model) take(ctx context.Context, s *step, want []bool, opt policy.Optim
 	return err
 }
 
-// gradients of a step, nil when it has no tokens. The caller frees them.
+// gradients returns the gradients of a step, nil if it has no tokens. The caller frees them.
 func (m *Model) gradients(ctx context.Context, s *step, want []bool) (*gradients, error) {
 	s.sums = make([]float64, model.Stats)
 	packs, err := m.packer(s.learner.net).packs(&s.batch.Rows, want)

@@ -66,7 +66,7 @@ func gradientsOf(t *testing.T, m *Model, b *policy.Batch, o policy.Objective) (a
 func playedBatch(t *testing.T, m *Model) *policy.Batch {
 	t.Helper()
 	rows, want := fourRows(t, m)
-	what := policy.Wanted{LogProbs: true, Values: m.opts.Critic != NoCritic}
+	what := policy.ScoreRequest{LogProbs: true, Values: m.opts.Critic != NoCritic}
 	s, err := m.Score(t.Context(), &rows, want, what, 1)
 	require.NoError(t, err)
 	r := rand.New(rand.NewPCG(9, 1))
@@ -204,7 +204,7 @@ func TestClippedValueLossIsThatOfPackageLoss(t *testing.T) {
 	m := newTiny(t, model.Qwen2, Options{Critic: SeparateCritic})
 	b := playedBatch(t, m)
 	mask := marks(len(b.Tokens), b.ValueWeight)
-	s, err := m.Score(t.Context(), &b.Rows, mask, policy.Wanted{Values: true}, 1)
+	s, err := m.Score(t.Context(), &b.Rows, mask, policy.ScoreRequest{Values: true}, 1)
 	require.NoError(t, err)
 	weights, factor, err := loss.Aggregation{Mode: loss.TokenMean}.Weights(nil, b.Offsets, mask)
 	require.NoError(t, err)

@@ -76,7 +76,7 @@ func (k *kernels) visionBlockBack(even bool, group *model.Group) *device.Program
 		a := args{in}
 		w, dy, cos, sin := a.take(n), a.one(), a.one(), a.one()
 		l := visionLayout(&a, even)
-		kept := k.recall(k.vision, &a, w, cos, sin, l)
+		kept := k.restoreActivations(k.vision, &a, w, cos, sin, l)
 		dx, grads := k.vision.Backward(w, kept, cos, sin, l, dy)
 		return append([]*Node{dx}, accumulate(trainedNodes(grads, group), a.rest())...)
 	})

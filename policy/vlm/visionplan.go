@@ -6,8 +6,8 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// bucket rounds n up so that few different sizes occur: at most four per
-// doubling, so at most a quarter is wasted.
+// bucket rounds n up to limit the number of different sizes: at most four per doubling, so
+// at most a quarter is wasted.
 func bucket(n int) int {
 	if n <= 4 {
 		return max(n, 1)
@@ -16,8 +16,8 @@ func bucket(n int) int {
 	return (n + step - 1) / step * step
 }
 
-// imageBucket rounds a number of equal images up: 1, 2, 4, 8, 16, then multiples
-// of 16. The steps are coarse because every size means another executable.
+// imageBucket rounds a number of equal images up: 1, 2, 4, 8, 16, then multiples of 16. The
+// steps are coarse because every size means another executable.
 func imageBucket(n int) int {
 	if n > 16 {
 		return (n + 15) / 16 * 16
@@ -25,15 +25,15 @@ func imageBucket(n int) int {
 	return 1 << bits.Len(uint(n-1))
 }
 
-// picture is an image as the vision tower reads it.
+// picture is an image in the input format of the vision tower.
 type picture struct {
 	grid   grid
 	pixels []byte // [patches, channels·patch·patch], cell by cell, row-major inside a cell
 }
 
-// visionPlan lays the images of a micro-batch out for the vision tower. Patches
-// stand in window order, so that the groups of every block are contiguous; the
-// order is undone when tokens look up their rows of the merger's output.
+// visionPlan is the input of the vision tower for the images of a micro-batch. Patches are
+// in window order, so that the groups of every block are contiguous; tokens undo that order
+// when they look up their rows of the merger's output.
 type visionPlan struct {
 	patches int
 	pixels  []byte
@@ -42,12 +42,12 @@ type visionPlan struct {
 	tableW  []float32
 	window  segments // groups of windowed blocks
 	full    segments // groups of the other blocks: whole images
-	// row [cells] gives for each merged cell of the images, in order, its row of
-	// the merger's output.
+	// row [cells] is, for each merged cell of the images in order, its row of the merger's
+	// output.
 	row []int32
 }
 
-// segments are contiguous runs of patches that attend among themselves.
+// segments are contiguous runs of patches that attend to each other.
 type segments struct {
 	groups, length int
 	even           bool    // all runs have the same length: no index needed
@@ -56,7 +56,7 @@ type segments struct {
 	inverse        []int32 // [patches]: slot, or groups·length for padding
 }
 
-// planVision lays out images. There must be at least one.
+// planVision plans images, of which there must be at least one.
 func planVision(cfg *model.Config, images []picture) *visionPlan {
 	v := cfg.Vision
 	cell := v.Merge * v.Merge
@@ -66,7 +66,7 @@ func planVision(cfg *model.Config, images []picture) *visionPlan {
 	for _, im := range images {
 		even = even && im.grid == images[0].grid
 	}
-	pad := 0 // images of zeros that fill the batch up to a bucket
+	pad := 0 // images of zeros that pad the batch to a bucket size
 	if even {
 		pad = imageBucket(len(images)) - len(images)
 	}
@@ -93,8 +93,8 @@ func planVision(cfg *model.Config, images []picture) *visionPlan {
 	return p
 }
 
-// addImage appends the patches of one image. Without real content the pixels
-// are zeros and the cells are not recorded.
+// addImage appends the patches of one image. If real is false, the pixels are zeros and the
+// cells are not recorded.
 func (p *visionPlan) addImage(cfg *model.Config, im picture, real bool, windowSizes *[]int) {
 	v := cfg.Vision
 	cell := v.Merge * v.Merge
@@ -136,9 +136,8 @@ func (p *visionPlan) addImage(cfg *model.Config, im picture, real bool, windowSi
 	}
 }
 
-// addTable adds the four entries of the learned position table around a patch
-// and their bilinear weights; the table's corners lie on the image's (aligned
-// corners).
+// addTable adds the four entries of the learned position table around a patch and their
+// bilinear weights; the table's corners are aligned with the image's corners.
 func (p *visionPlan) addTable(v *model.Vision, g grid, row, col int) {
 	side := 1
 	for side*side < v.Positions {
@@ -150,13 +149,13 @@ func (p *visionPlan) addTable(v *model.Vision, g grid, row, col int) {
 	p.tableW = append(p.tableW, (1-fr)*(1-fc), (1-fr)*fc, fr*(1-fc), fr*fc)
 }
 
-// between places index i of n evenly on 0…side−1 and returns the neighbours and
-// the fraction of the way to the second.
+// between maps index i of n evenly to 0…side−1 and returns the neighbours and the fraction
+// of the distance to the second.
 func between(i, n, side int) (lo, hi int, f float32) {
 	if n == 1 {
 		return 0, min(1, side-1), 0
 	}
-	// In float32, as the original computes it.
+	// In float32, as in the original.
 	x := float32(i) * (float32(side-1) / float32(n-1))
 	if i == n-1 {
 		x = float32(side - 1)
@@ -165,7 +164,7 @@ func between(i, n, side int) (lo, hi int, f float32) {
 	return lo, min(lo+1, side-1), x - float32(lo)
 }
 
-// padPatches fills up with patches that belong to no group.
+// padPatches pads with patches that belong to no group.
 func (p *visionPlan) padPatches(v *model.Vision, to int) {
 	extra := to - p.patches
 	p.place = append(p.place, make([]int32, 2*extra)...)
@@ -177,7 +176,7 @@ func (p *visionPlan) padPatches(v *model.Vision, to int) {
 	p.patches = to
 }
 
-// layoutSegments arranges runs of the given sizes, the first at patch 0.
+// layoutSegments returns the layout of runs of the given sizes, the first at patch 0.
 func layoutSegments(sizes []int, patches int) segments {
 	s := segments{groups: len(sizes), even: true}
 	total := 0

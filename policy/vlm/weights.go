@@ -15,7 +15,7 @@ import (
 type tensors struct {
 	groups []*model.Group
 	arrays [][]*device.Array
-	// host has the values of a copy, which has no arrays; nil where a parameter was
+	// host has the values of a host copy, which has no arrays; nil for parameters that were
 	// not copied.
 	host [][][]float32
 	// shared marks arrays that belong to other tensors; nil where none does.
@@ -38,15 +38,15 @@ func (t *tensors) free() {
 // source fills a parameter's part with float32 values.
 type source func(group *model.Group, p model.Param, part model.Part, dst []float32) error
 
-// newTensors puts every parameter on the device, one at a time, but for those
-// whose array base has, by the name of their first part.
+// newTensors uploads every parameter, one at a time, except those whose array is in base,
+// by the name of their first part.
 func newTensors(d *device.Device, groups []*model.Group, base map[string]*device.Array, from source) (*tensors, error) {
 	t := &tensors{groups: groups, shared: make([][]bool, len(groups))}
 	var buf []float32
 	defer func() {
 		if large := cap(buf) > 16<<20; large {
 			buf = nil
-			debug.FreeOSMemory() // would otherwise stay for minutes
+			debug.FreeOSMemory() // the memory would otherwise be kept for minutes
 		}
 	}()
 	for gi, g := range groups {
@@ -80,9 +80,9 @@ func newTensors(d *device.Device, groups []*model.Group, base map[string]*device
 	return t, nil
 }
 
-// random fills parameters as new models are initialised: normal matrices, ones
-// for norms, zeros for biases. Every part has its own stream of the seed.
-func random(cfg *model.Config, seed uint64) source {
+// initSource fills parameters with the initial values of new models: normal matrices, ones for
+// norms, zeros for biases. Every part has its own random stream.
+func initSource(cfg *model.Config, seed uint64) source {
 	return func(_ *model.Group, p model.Param, part model.Part, dst []float32) error {
 		switch p.Init {
 		case model.InitOne:
@@ -127,7 +127,7 @@ func (t *tensors) each(visit func(part model.Part, values []float32) error) erro
 			if err != nil {
 				return err
 			}
-			if values == nil { // was not copied: nobody wants it
+			if values == nil { // was not copied
 				continue
 			}
 			at := 0
@@ -142,7 +142,7 @@ func (t *tensors) each(visit func(part model.Part, values []float32) error) erro
 	return nil
 }
 
-// read returns the values of a parameter, in buf unless they are a copy's.
+// read returns the values of a parameter, in buf unless they are in host memory.
 func (t *tensors) read(group, i int, buf []float32) ([]float32, error) {
 	if t.host != nil {
 		return t.host[group][i], nil
@@ -153,7 +153,7 @@ func (t *tensors) read(group, i int, buf []float32) ([]float32, error) {
 	return buf, nil
 }
 
-// part returns the tensors of one group without its adapters.
+// part returns the tensors of one group, without adapters.
 func (t *tensors) part(group int) *tensors {
 	plain := &model.Group{Name: t.groups[group].Name}
 	for _, p := range t.groups[group].Params {
@@ -171,7 +171,7 @@ func (t *tensors) part(group int) *tensors {
 	return one
 }
 
-// copy reads the parameters that want wants into the host's memory.
+// copy copies the parameters that want selects to host memory.
 func (t *tensors) copy(want func(group int, p model.Param) bool) (*tensors, error) {
 	c := &tensors{groups: t.groups, host: make([][][]float32, len(t.groups))}
 	for gi, g := range t.groups {
@@ -190,8 +190,7 @@ func (t *tensors) copy(want func(group int, p model.Param) bool) (*tensors, erro
 	return c, nil
 }
 
-// replace puts new values in the place of old ones, parameter by parameter, where
-// want says so.
+// replace replaces the values of the parameters that want selects, one parameter at a time.
 func (t *tensors) replace(d *device.Device, want func(model.Param) bool, f func(part model.Part, old []float32) ([]float32, error)) error {
 	for gi, g := range t.groups {
 		for pi, p := range g.Params {

@@ -8,7 +8,7 @@ import (
 	"vagen/reward"
 )
 
-// Errors that callers may want to tell apart.
+// Errors for callers to distinguish.
 var (
 	// ErrLength means that columns of a batch differ in length.
 	ErrLength = errors.New("lengths do not agree")
@@ -20,18 +20,18 @@ var (
 	ErrUnknown = errors.New("unknown name")
 )
 
-// Batch is what metrics look at. Every column may be nil; a metric that needs
-// it writes nothing then. Token columns are strung together without padding,
-// one entry per token, context included.
+// Batch is the input of metrics. Every column may be nil; a metric that needs it then
+// writes nothing. Token columns are concatenated without padding, one entry per token,
+// including context.
 type Batch struct {
 	// Per row.
 	Group      []string       // start state
-	Trajectory []string       // rollout, where one has several rows
-	Score      []float64      // sum of the row's scores, as the environment paid them
+	Trajectory []string       // rollout, if one has several rows
+	Score      []float64      // sum of the row's scores, as given by the environment
 	Shaped     []float64      // same after KL shaping
 	Parts      []reward.Parts // the parts of its score
 	Truncated  []bool         // a limit ended the response, not the model
-	Text       []string       // the response, best its reasoning alone
+	Text       []string       // the response, preferably only its reasoning
 
 	// Per token. Offsets has one entry more than there are rows.
 	Offsets    []int
@@ -40,9 +40,9 @@ type Batch struct {
 	LogProb    []float32 // of the policy after the update, or during it
 	OldLogProb []float32 // of the policy before
 	Entropy    []float32 // of each token's distribution, nats
-	Advantage  []float32 // as the policy learns it
+	Advantage  []float32 // as used to train the policy
 	Value      []float32 // the critic's prediction
-	Target     []float32 // the return it is trained on
+	Target     []float32 // the return that the critic is trained on
 
 	MaxLength int          // longest response allowed; 0 means unknown
 	Cross     *CrossScores // responses scored under other start states
@@ -56,8 +56,8 @@ func (b *Batch) Rows() int {
 	return max(len(b.Group), len(b.Score), len(b.Shaped), len(b.Parts), len(b.Truncated), len(b.Text))
 }
 
-// check checks lengths and layout. Every exported metric calls it first, so that
-// none of them can be led outside a column.
+// check checks lengths and layout. Every exported metric calls it first, so that no
+// metric reads beyond a column.
 func (b *Batch) check() error {
 	rows, tokens := b.Rows(), len(b.Mask)
 	if b.Offsets != nil {
@@ -87,7 +87,7 @@ func (b *Batch) check() error {
 		{"target", b.Target == nil, len(b.Target), tokens},
 	} {
 		if !c.absent && c.have != c.want {
-			return fmt.Errorf("diagnose: %s has %d entries, want %d: %w", c.name, c.have, c.want, ErrLength)
+			return fmt.Errorf("diagnose: %s has %d entries, must have %d: %w", c.name, c.have, c.want, ErrLength)
 		}
 	}
 	return nil
@@ -95,12 +95,12 @@ func (b *Batch) check() error {
 
 func checkOffsets(offsets []int, tokens int) error {
 	if len(offsets) == 0 {
-		return fmt.Errorf("diagnose: offsets are empty, want one more than there are rows: %w", ErrLength)
+		return fmt.Errorf("diagnose: offsets are empty, must be one more than rows: %w", ErrLength)
 	}
 	last := 0
 	for i, o := range offsets {
 		if o < last || (i == 0 && o != 0) {
-			return fmt.Errorf("diagnose: offsets[%d] = %d after %d, want them to start at 0 and not decrease: %w", i, o, last, ErrLength)
+			return fmt.Errorf("diagnose: offsets[%d] = %d after %d, must start at 0 and not decrease: %w", i, o, last, ErrLength)
 		}
 		last = o
 	}
@@ -137,7 +137,7 @@ func checkFinite(name string, x []float64) error {
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// spread writes mean, max and min of x under a prefix; nothing for no numbers.
+// spread writes mean, max and min of x under a prefix; nothing if x is empty.
 func spread(dst map[string]float64, prefix string, x []float64) {
 	if len(x) == 0 {
 		return

@@ -5,36 +5,36 @@ import (
 	"math"
 )
 
-// CrossScores are responses scored by the policy under every start state of the
-// batch, not only the one that they answered: one forward pass per pair.
+// CrossScores are responses scored by the policy under every start state of the batch,
+// not only under their own: one forward pass per pair.
 type CrossScores struct {
 	// LogProb holds ln p(response i | start state j) at i·Starts + j, summed
 	// over the tokens of the response.
 	LogProb []float64
-	Starts  int   // start states, ≥ 2; no two of them the same
+	Starts  int   // start states, ≥ 2; all different
 	Own     []int // per response: the start state that it answered
-	Tokens  []int // per response: its tokens, ≥ 1; nil leaves the per-token numbers out
+	Tokens  []int // per response: its tokens, ≥ 1; nil omits the per-token numbers
 }
 
-// MutualInformation says how much the responses tell about the start state, by
-// the policy's own probabilities. With ℓ_ij = ln p(response i | start j), N start
-// states, all equally likely, and own(i) the one that response i answered,
+// MutualInformation measures how much the responses depend on the start state, by the
+// policy's own probabilities. With ℓ_ij = ln p(response i | start j), N start states, all
+// equally likely, and own(i) the start state of response i,
 //
 //	matched_i  = ℓ_i,own(i)
 //	marginal_i = ln (1/N) Σ_j exp ℓ_ij
 //
 // it writes, as means over responses, in nats
 //
-//	mutual_information            matched − marginal: near 0 is template collapse, ln N is the most
+//	mutual_information            matched − marginal: near 0 is template collapse, ln N is the maximum
 //	mutual_information/share      the same divided by ln N
 //	conditional_entropy           −matched: how varied responses are, given the start
 //	marginal_entropy              −marginal
-//	retrieval_accuracy            share of responses most likely under their own start; ties share it out
+//	retrieval_accuracy            share of responses most likely under their own start; ties count as fractions
 //	retrieval_accuracy/chance     1/N
 //	mutual_information/per_token, conditional_entropy/per_token
 //	                              with ℓ divided by the response's length first
 //
-// The estimate can be slightly negative when there is nothing to tell.
+// The estimate can be slightly negative when there is no dependence.
 // RAGEN-2, arXiv:2604.06268.
 func MutualInformation(dst map[string]float64, b *Batch) error {
 	c := b.Cross
@@ -84,7 +84,7 @@ func logMeanExp(l []float64, scale float64) float64 {
 	return top + math.Log(sum/float64(len(l)))
 }
 
-// retrieved is 1 when own is the largest, 1/k when k share the place.
+// retrieved is 1 if own is the largest, 1/k if k are equally large.
 func retrieved(l []float64, own int) float64 {
 	ties := 0
 	for _, v := range l {

@@ -9,7 +9,7 @@ import (
 //
 //	response_length/mean, /min, /max, /p95
 //	response_length/clip_ratio  share of rows as long as MaxLength (when known)
-//	response_length/truncated   share of rows that a limit ended (when known)
+//	response_length/truncated   share of rows ended by a limit (when known)
 //	prompt_length/mean, /min, /max  the row's other tokens: context
 //
 // p95 is the smallest length that at least 95 % of the rows do not exceed.

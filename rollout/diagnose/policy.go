@@ -6,15 +6,15 @@ import (
 	"vagen/rollout/filter"
 )
 
-// maxLogRatio bounds log-ratios before they are exponentiated, so that one wild
-// token leaves a readable mean.
+// maxLogRatio is the limit to which log-ratios are clamped before exp, so that a mean
+// stays readable in spite of outliers.
 const maxLogRatio = 20
 
 // RewardVariance writes, over the groups with Score as return,
 //
 //	reward_variance             mean of the variances inside groups
 //	reward_variance/min, /max
-//	reward_variance/zero_share  share of groups whose rollouts all earned the same
+//	reward_variance/zero_share  share of groups in which all rollouts have the same return
 //
 // Variances divide by n; a group of one has variance 0 and counts as equal.
 func RewardVariance(dst map[string]float64, b *Batch) error {
@@ -59,7 +59,7 @@ func Entropy(dst map[string]float64, b *Batch) error {
 }
 
 // ClipFraction returns a metric that writes the share of counted tokens whose
-// update PPO's clip holds back, with ratio ρ = exp(new − old log-prob):
+// update PPO's clip stops, with ratio ρ = exp(new − old log-prob):
 //
 //	clip_fraction/high  A > 0 and ρ > 1 + high
 //	clip_fraction/low   A < 0 and ρ < 1 − low
@@ -146,9 +146,9 @@ func logRatios(b *Batch) ([]float64, error) {
 //
 //	explained_variance  1 − Var(target − value)/(Var(target) + 1e-5)
 //
-// over the positions that have a target. 1 means that the critic knows every
-// return, 0 that it knows no more than their mean; it can be far below 0. The
-// 1e-5 is that of VAGEN's logs. Written for two positions or more.
+// over the positions that have a target. 1 means that the critic predicts every return,
+// 0 that it is no better than their mean; it can be far below 0. The 1e-5 is that of
+// VAGEN's logs. It is written for two positions or more.
 func ExplainedVariance(dst map[string]float64, b *Batch) error {
 	if err := b.check(); err != nil {
 		return err
@@ -184,7 +184,7 @@ func (b *Batch) critic() (target, value []float64, err error) {
 	return target, value, err
 }
 
-// Data writes mean, max and min of what training saw, under VAGEN's names:
+// Data writes mean, max and min of the training data, under VAGEN's names:
 // critic/score and critic/rewards over rows (before and after KL shaping),
 // critic/advantages, critic/returns and critic/values over counted tokens, and
 // critic/vf_explained_var.

@@ -9,9 +9,8 @@ import (
 	"vagen/internal/byname"
 )
 
-// Metric measures a batch and writes what it finds to dst, under names of its
-// own. It writes nothing when the batch lacks a column that it needs, and must
-// not change the batch.
+// Metric measures a batch and writes the results to dst, under names of its own. If the
+// batch lacks a column that it needs, it writes nothing. It must not change the batch.
 type Metric func(dst map[string]float64, b *Batch) error
 
 // Options are the settings of the built-in metrics.
@@ -30,7 +29,7 @@ type Registry struct {
 	metrics byname.Table[Metric]
 }
 
-// Builtin returns a registry of its own for the caller.
+// Builtin returns a new registry with the metrics of this package.
 func Builtin(o Options) (*Registry, error) {
 	if !(o.ClipLow >= 0) || !(o.ClipHigh >= 0) || !finite(o.ClipLow+o.ClipHigh) {
 		return nil, fmt.Errorf("diagnose: ClipLow, ClipHigh = %v, %v, want 0 or more: %w", o.ClipLow, o.ClipHigh, ErrSetting)
@@ -54,13 +53,13 @@ func Builtin(o Options) (*Registry, error) {
 	return r, nil
 }
 
-// Register adds a metric. A name that is taken, or empty, is an error.
+// Register adds a metric. An empty name, or one already registered, is an error.
 func (r *Registry) Register(name string, m Metric) error {
 	if name == "" || m == nil {
-		return fmt.Errorf("diagnose: registry: a metric needs a name and a function: %w", ErrSetting)
+		return fmt.Errorf("diagnose: registry: found no name or no function, both are needed: %w", ErrSetting)
 	}
 	if !r.metrics.Add(name, m) {
-		return fmt.Errorf("diagnose: registry: %q is taken: %w", name, ErrSetting)
+		return fmt.Errorf("diagnose: registry: %q is already registered: %w", name, ErrSetting)
 	}
 	return nil
 }
@@ -68,10 +67,9 @@ func (r *Registry) Register(name string, m Metric) error {
 // Names returns the known names in alphabetical order.
 func (r *Registry) Names() []string { return r.metrics.Names() }
 
-// Measure runs the named metrics, all of them in alphabetical order when none
-// is named. A metric that fails does not keep the others from running; its
-// error is returned with what the others found in dst. A metric that reports
-// NaN or infinity has failed: such a number is left out.
+// Measure runs the named metrics, or all of them in alphabetical order if none is named.
+// If a metric fails, the others still run; the error is returned with their results in
+// dst. A metric that reports NaN or infinity has failed, and such a number is left out.
 func (r *Registry) Measure(dst map[string]float64, b *Batch, names ...string) error {
 	if len(names) == 0 {
 		names = r.Names()

@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// AdvantageShare says which part of the reward the updates come from. A row's
-// pull on the policy is its advantage mass, split over the parts by how far
-// each is from what is usual for the row's start state. With
+// AdvantageShare measures which part of the reward drives the updates. A row's influence
+// on the policy is its advantage mass, divided among the parts by their distance from
+// the mean for the row's start state. With
 //
 //	M_i   = Σ |A| over the counted tokens of row i
 //	x_ik  = sum of part k in row i
@@ -20,10 +20,10 @@ import (
 //	advantage_share/<k>        Σ_i M_i · d_ik / Σ_j d_ij, divided by Σ_i M_i
 //	advantage_share/unexplained
 //
-// The shares add up to 1. A part that is the same for all rollouts of a group,
-// such as a format reward that everybody earns, has no share there however
-// large it is. It is an attribution, not a gradient: mass that a critic or
-// discounting moved between turns of a row stays with the row.
+// The shares add up to 1. A part that is the same for all rollouts of a group, such as a
+// format reward that every rollout gets, has no share there however large it is. This is
+// an attribution, not a gradient: mass that a critic or discounting moved between turns
+// of a row stays with the row.
 func AdvantageShare(dst map[string]float64, b *Batch) error {
 	if err := b.check(); err != nil {
 		return err
@@ -104,8 +104,8 @@ func partTable(b *Batch) (names []string, parts [][]float64, err error) {
 	return names, parts, nil
 }
 
-// distances returns d_ik by part and row. Distances that are rounding of the
-// mean, below 1e-12 of the largest value, are 0.
+// distances returns d_ik by part and row. Distances below 1e-12 of the largest value are
+// rounding errors of the mean and count as 0.
 func distances(group []string, parts [][]float64) [][]float64 {
 	key := func(row int) string {
 		if group == nil {

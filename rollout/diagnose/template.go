@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// TemplateCollapse returns a metric that says how much responses depend on the
-// start state, from their text alone. Each text becomes the counts of its
-// n-grams of words, as a vector v of length 1 (a text of fewer than n words is
-// one n-gram; an empty one is left out). With cosine similarity v·w it writes
+// TemplateCollapse returns a metric of how much responses depend on the start state,
+// based on their text alone. Each text is represented by the counts of its n-grams of
+// words, as a vector v of length 1 (a text of fewer than n words is one n-gram; an empty
+// one is skipped). With cosine similarity v·w it writes
 //
 //	template/distinct_n   different n-grams / n-grams
 //	template/repeated     n-grams that also occur for another start state / n-grams
@@ -17,15 +17,15 @@ import (
 //	template/within       mean similarity of texts of one start state
 //	template/index        across / within
 //
-// The index is near 0 while responses speak about what was asked, and goes to 1
-// as they become one template: then a text resembles those of other start
-// states as much as its own group's. It has no bias from few samples, as an
-// estimate of mutual information from counts would have. It needs two groups,
-// and one of them with two texts that share an n-gram; what cannot be measured
-// is not written. Its cost is linear in the number of words.
+// The index is near 0 while responses depend on the input, and approaches 1 as they
+// become one template: then a text resembles those of other start states as much as its
+// own group's. Unlike an estimate of mutual information from counts, it has no bias with
+// few samples. It needs two groups, one of them with two texts that share an n-gram;
+// values that cannot be computed are not written. Its cost is linear in the number of
+// words.
 //
-// n is 1 or more; with less the metric is an ErrSetting. Compare runs at the same n
-// and group size only. distinct-n: Li et al.,
+// n must be at least 1, otherwise the metric is an ErrSetting. Compare runs only at the
+// same n and group size. distinct-n: Li et al.,
 // arXiv:1510.03055; the notion of template collapse: RAGEN-2, arXiv:2604.06268.
 func TemplateCollapse(n int) Metric {
 	return func(dst map[string]float64, b *Batch) error {
@@ -146,9 +146,9 @@ func (c *corpus) repeated() float64 {
 	return sum / float64(c.total)
 }
 
-// similarity returns the mean cosine similarity of pairs inside groups and of
-// pairs across groups, NaN where there is no pair. Since all vectors have
-// length 1, the sum over pairs of a set is (‖Σ v‖² − n)/2.
+// similarity returns the mean cosine similarity of pairs inside groups and of pairs
+// across groups, NaN if there is no pair. Since all vectors have length 1, the sum over
+// the pairs of a set is (‖Σ v‖² − n)/2.
 func (c *corpus) similarity() (within, across float64) {
 	all := make([]float64, len(c.homes))
 	byGroup := make([][]int, c.groups)
@@ -187,8 +187,8 @@ func (d *doc) addTo(acc []float64) {
 	}
 }
 
-// drain returns the squared length of acc, whose entries are those of the
-// members, and sets it to zero.
+// drain returns the squared length of acc, whose entries are those of the members, and
+// resets it to zero.
 func (c *corpus) drain(acc []float64, members []int) (square float64) {
 	for _, i := range members {
 		for _, id := range c.docs[i].grams {
@@ -199,7 +199,7 @@ func (c *corpus) drain(acc []float64, members []int) (square float64) {
 	return square
 }
 
-// mean of similarities, which rounding may have taken out of [0, 1].
+// mean of similarities, clamped to [0, 1] against rounding errors.
 func mean(sum, n float64) float64 {
 	if n == 0 {
 		return math.NaN()

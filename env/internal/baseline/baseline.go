@@ -1,4 +1,4 @@
-// Package baseline measures what players that are no models reach.
+// Package baseline measures the success rates of scripted players.
 package baseline
 
 import (
@@ -10,7 +10,7 @@ import (
 
 // SuccessRate plays the episodes of the seeds first, first+1, …, each until it is
 // done or for the given number of turns, and returns the share that succeed. script
-// writes the responses from randomness that depends on the key and the seed alone.
+// writes the responses with randomness that depends only on the key and the seed.
 func SuccessRate(e env.Env, first int64, episodes, turns int, key uint64, script func(*rand.Rand) string) (float64, error) {
 	ctx := context.Background()
 	wins := 0

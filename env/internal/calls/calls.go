@@ -1,5 +1,4 @@
-// Package calls watches the order in which the methods of an environment are
-// called.
+// Package calls checks the order in which the methods of an environment are called.
 package calls
 
 import (
@@ -8,21 +7,21 @@ import (
 	"fmt"
 )
 
-// Errors that a Guard's wrap; package env hands them on.
+// Errors that a Guard's errors wrap; package env exports them.
 var (
 	ErrNotReset = errors.New("Reset has not been called")
 	ErrClosed   = errors.New("the environment is closed")
-	ErrSeed     = errors.New("seeds are not negative")
+	ErrSeed     = errors.New("the seed must not be negative")
 )
 
-// Guard refuses calls that cannot be served. Its errors begin with the name of the
-// environment and wrap the context's cause or one of these.
+// Guard rejects calls in a wrong order. Its errors begin with the name of the
+// environment and wrap the context's cause or one of the errors above.
 type Guard struct {
 	Env    string
 	closed bool
 }
 
-// Open refuses calls after Close, or when the context is over.
+// Open returns an error after Close or when the context has ended.
 func (g *Guard) Open(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
@@ -33,7 +32,7 @@ func (g *Guard) Open(ctx context.Context) error {
 	return nil
 }
 
-// Reset is Open for a Reset that takes no negative seeds.
+// Reset is Open for Reset, whose seed must not be negative.
 func (g *Guard) Reset(ctx context.Context, seed int64) error {
 	if err := g.Open(ctx); err != nil {
 		return err
@@ -44,7 +43,7 @@ func (g *Guard) Reset(ctx context.Context, seed int64) error {
 	return nil
 }
 
-// Step is Open for a Step, which needs an episode.
+// Step is Open for Step, which needs an episode.
 func (g *Guard) Step(ctx context.Context, episode bool) error {
 	if err := g.Open(ctx); err != nil {
 		return err
@@ -55,7 +54,7 @@ func (g *Guard) Step(ctx context.Context, episode bool) error {
 	return nil
 }
 
-// Close refuses all calls from now on. It returns nil.
+// Close makes all later calls fail. It returns nil.
 func (g *Guard) Close() error {
 	g.closed = true
 	return nil

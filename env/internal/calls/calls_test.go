@@ -15,7 +15,7 @@ func TestGuardRefusesWhatComesTooEarlyOrTooLate(t *testing.T) {
 	require.NoError(t, g.Step(ctx, true))
 	require.EqualError(t, g.Step(ctx, false), "pond: step: Reset has not been called")
 	require.ErrorIs(t, g.Step(ctx, false), ErrNotReset)
-	require.EqualError(t, g.Reset(ctx, -1), "pond: reset: seed -1: seeds are not negative")
+	require.EqualError(t, g.Reset(ctx, -1), "pond: reset: seed -1: the seed must not be negative")
 	require.ErrorIs(t, g.Reset(ctx, -1), ErrSeed)
 
 	require.NoError(t, g.Close())

@@ -14,8 +14,8 @@ import (
 	"vagen/reward"
 )
 
-// Read decodes the options of a configuration over the defaults of the rule set
-// that its option "rules" names, "" without one. Errors begin with the name of the
+// Read decodes the options of a configuration over the defaults of the rule set that its
+// option "rules" names, "" by default. Errors begin with the name of the
 // environment.
 func Read[R ~string, O any](name string, config map[string]any, defaults func(R) O) (O, error) {
 	rules, _ := config["rules"].(string)
@@ -26,9 +26,9 @@ func Read[R ~string, O any](name string, config map[string]any, defaults func(R)
 	return o, nil
 }
 
-// Formats returns the prompt formats of a rule set, nil if there is no such set:
-// those of Lite in the given dialect, and those of Legacy that mark sections with
-// tags, without those that end in one of the suffixes.
+// Formats returns the prompt formats of a rule set, nil if it is unknown: Lite's in the
+// given dialect, and those of Legacy that mark sections with tags, except those with one
+// of the suffixes.
 func Formats(rules string, lite reward.Dialect, without ...string) []string {
 	switch rules {
 	case "lite":
@@ -44,65 +44,64 @@ func Formats(rules string, lite reward.Dialect, without ...string) []string {
 	return nil
 }
 
-// Faults collects what is wrong with the options of an environment. Each fault
-// names the environment and the option and wraps env.ErrOption.
+// Faults collects invalid options of an environment. Each fault names the environment
+// and the option and wraps env.ErrOption.
 type Faults struct {
 	env  string
 	list []error
 }
 
-// Check returns Faults without any, of the named environment.
+// Check returns empty Faults for the named environment.
 func Check(name string) *Faults { return &Faults{env: name} }
 
 // Err returns all faults in the order found, nil when there are none.
 func (f *Faults) Err() error { return errors.Join(f.list...) }
 
-// Add reports an option: what was found, and what is allowed.
-func (f *Faults) Add(option, format string, args ...any) {
+// Addf reports an option: what was found, and what is allowed.
+func (f *Faults) Addf(option, format string, args ...any) {
 	f.list = append(f.list, fmt.Errorf("%s: option %q: %w: %s", f.env, option, env.ErrOption, fmt.Sprintf(format, args...)))
 }
 
-// OneOf reports text that is none of the allowed ones, with the nearest of them.
+// OneOf reports a text that is not one of the allowed ones, with the nearest of them.
 func (f *Faults) OneOf(option, value string, allowed ...string) {
 	if !slices.Contains(allowed, value) {
-		f.Add(option, "%q is not one of %s%s", value, strings.Join(allowed, ", "), nearest.Hint(value, allowed))
+		f.Addf(option, "%q is not one of %s%s", value, strings.Join(allowed, ", "), nearest.Hint(value, allowed))
 	}
 }
 
 // Within reports a number outside low..high.
 func Within[N int | float64](f *Faults, option string, value, low, high N) {
 	if !(value >= low && value <= high) {
-		f.Add(option, "%v is outside %v..%v", value, low, high)
+		f.Addf(option, "%v is outside %v..%v", value, low, high)
 	}
 }
 
 // Positive reports a count below 1.
 func (f *Faults) Positive(option string, value int) {
 	if value < 1 {
-		f.Add(option, "%d is below 1", value)
+		f.Addf(option, "%d is below 1", value)
 	}
 }
 
 // Finite reports infinities and NaN.
 func (f *Faults) Finite(option string, value float64) {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
-		f.Add(option, "%v is not finite", value)
+		f.Addf(option, "%v is not finite", value)
 	}
 }
 
-// ActionSep reports a separator of actions, the option action_sep, that separates
-// nothing.
+// ActionSep reports an empty separator of actions (option action_sep).
 func (f *Faults) ActionSep(sep string) {
 	if sep == "" {
-		f.Add("action_sep", "it is empty")
+		f.Addf("action_sep", "empty, must be a non-empty text")
 	}
 }
 
-// ImagePlaceholder reports any mark of images but the one there is; old
-// configurations set it.
+// ImagePlaceholder reports a placeholder other than env.ImageMark; old configurations
+// set this option.
 func (f *Faults) ImagePlaceholder(mark string) {
 	if mark != env.ImageMark {
-		f.Add("image_placeholder", "%q; images are always marked %q", mark, env.ImageMark)
+		f.Addf("image_placeholder", "%q, must be %q", mark, env.ImageMark)
 	}
 }
 
@@ -124,10 +123,10 @@ func Unread[O any](f *Faults, rules string, o, defaults O) {
 			value = value.Elem()
 		}
 		if readers := strings.Fields(field.Tag.Get("rules")); len(readers) > 0 && !slices.Contains(readers, rules) {
-			f.Add(name, "%v has no effect under the %s rules; leave it out, or choose the rules %s", value, rules, strings.Join(readers, " or "))
+			f.Addf(name, "%v has no effect under the %s rules; leave it out, or choose the rules %s", value, rules, strings.Join(readers, " or "))
 		}
 		if why := field.Tag.Get("unread"); why != "" {
-			f.Add(name, "%v has no effect: %s; leave it out", value, why)
+			f.Addf(name, "%v has no effect: %s; leave it out", value, why)
 		}
 	}
 }
@@ -140,15 +139,15 @@ func (f *Faults) EnvName(name string, known ...string) {
 	}
 }
 
-// StateReward reports judged state reward where the rule set has none, or where
-// responses in the format claim nothing that could be judged.
+// StateReward reports judged state reward with a rule set without it, or with a format
+// that makes no statements about the state.
 func (f *Faults) StateReward(on bool, rules, format string) {
 	switch {
 	case on && rules == "lite":
-		f.Add("use_state_reward", "the lite rules have no judged state reward")
+		f.Addf("use_state_reward", "the lite rules have no judged state reward")
 	case on && rules == "legacy" && !strings.Contains(format, "grounding") && !strings.Contains(format, "worldmodeling") && format != reward.ObservePredict:
-		f.Add("use_state_reward", "the format %q says nothing about the state; grounding, worldmodeling and grounding_worldmodeling do", format)
+		f.Addf("use_state_reward", "the format %q contains no statements about the state; use grounding, worldmodeling or grounding_worldmodeling", format)
 	case on && rules == "next" && !strings.Contains(format, "wm") && format != reward.ObservePredict:
-		f.Add("use_state_reward", "the format %q says nothing about the state; wm does", format)
+		f.Addf("use_state_reward", "the format %q contains no statements about the state; use wm", format)
 	}
 }

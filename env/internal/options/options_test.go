@@ -37,11 +37,11 @@ pond: option "size": bad option: 1 is outside 2..64
 pond: option "share": bad option: NaN is outside 0.5..1
 pond: option "steps": bad option: 0 is below 1
 pond: option "reward": bad option: -Inf is not finite
-pond: option "action_sep": bad option: it is empty
-pond: option "image_placeholder": bad option: "<img>"; images are always marked "<image>"
+pond: option "action_sep": bad option: empty, must be a non-empty text
+pond: option "image_placeholder": bad option: "<img>", must be "<image>"
 pond: option "use_state_reward": bad option: the lite rules have no judged state reward
-pond: option "use_state_reward": bad option: the format "answer" says nothing about the state; wm does
-pond: option "use_state_reward": bad option: the format "free_think" says nothing about the state; grounding, worldmodeling and grounding_worldmodeling do`)
+pond: option "use_state_reward": bad option: the format "answer" contains no statements about the state; use wm
+pond: option "use_state_reward": bad option: the format "free_think" contains no statements about the state; use grounding, worldmodeling or grounding_worldmodeling`)
 }
 
 type rules string

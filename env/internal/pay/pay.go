@@ -1,4 +1,4 @@
-// Package pay rewards what responses say about the state.
+// Package pay rewards statements about the state in responses.
 package pay
 
 import (
@@ -7,9 +7,9 @@ import (
 	"vagen/reward"
 )
 
-// Description pays for a section that says the state in the words of an
-// environment: the share of right words times the weight, as a part named after
-// the section. At the weight 0 it does nothing.
+// Description rewards a section that describes the state in an environment's vocabulary:
+// the share of correct words times the weight, as a part named after the section. With
+// weight 0 it does nothing.
 func Description(out *env.Outcome, section string, weight float64, truth func() string) {
 	if weight == 0 {
 		return
@@ -19,17 +19,17 @@ func Description(out *env.Outcome, section string, weight float64, truth func() 
 	out.Reward.Pay(section, weight*score)
 }
 
-// Turn is what a judge has to know about the claims of a turn. S is a state of the
-// environment.
+// Turn is the information that a judge needs about the claims of a turn. S is a state of
+// the environment.
 type Turn[S any] struct {
 	Env                      string  // name under which judges know the environment
-	Before, After            S       // the turn; observations are about the first, predictions about the other
+	Before, After            S       // states before and after the turn, for observations and predictions
 	Grounding, WorldModeling float64 // weights of perfect claims about them
-	// Truth fills in what is true of a state.
+	// Truth sets the true facts of a state.
 	Truth func(*reward.Claim, S)
 }
 
-// Claims hands what a response says to a judge, if its format is rewarded; if not,
+// Claims passes a response's statements to a judge if its format is rewarded; otherwise
 // the judged metrics are zero.
 func Claims[S any](out *env.Outcome, rewarded bool, t Turn[S]) {
 	t.claim(out, rewarded, reward.SectionObservation, t.Before, t.Grounding)

@@ -6,29 +6,29 @@ import (
 	"math"
 )
 
-// World is what a picture shows.
+// World is a scene to draw.
 type World struct {
 	Solids []Solid
-	// Background returns where a ray ends if it meets no solid before, in lengths
-	// of dir, with the colour seen there and a number of the surface, from 0 to
+	// Background returns where a ray that hits no solid ends, in lengths of dir, with
+	// the colour there and the number of the surface, from 0 to
 	// 63. Surfaces with different numbers have a visible border.
 	Background func(from, dir Vec) (t float64, rgb color.RGBA, surface int32)
-	// Shade returns how a colour looks on a surface with a normal, so many metres
-	// away.
+	// Shade returns the visible colour of a surface with a normal at a distance in
+	// metres.
 	Shade func(c color.RGBA, normal Vec, away float64) color.RGBA
 }
 
-// Pixels that share a list of solids.
+// tileSide is the side of a tile of pixels that share a list of solids.
 const tileSide = 16
 
-// canvas draws what an eye sees: it casts a ray through the middle of every pixel,
-// and four where neighbours show different surfaces.
+// canvas draws the view of an eye: it casts a ray through the centre of every pixel,
+// and four where neighbouring pixels show different surfaces.
 type canvas struct {
 	world              *World
 	eye                Eye
 	size               int
 	forward, right, up Vec
-	tiles              [][]int32 // solids that may be seen, by tile
+	tiles              [][]int32 // solids that may be visible, by tile
 	perRow             int
 }
 
@@ -51,8 +51,7 @@ func (w *World) Draw(eye Eye, size int) *image.RGBA {
 	return img
 }
 
-// sort lists the solids of each tile by the box around their corners in the
-// picture.
+// sort lists the solids of each tile by the bounding box of their projected corners.
 func (c *canvas) sort() {
 	c.perRow = (c.size + tileSide - 1) / tileSide
 	c.tiles = make([][]int32, c.perRow*c.perRow)
@@ -73,7 +72,7 @@ func (c *canvas) sort() {
 	}
 }
 
-// frame returns the part of the picture in which a solid may be seen.
+// frame returns the part of the picture in which a solid may be visible.
 func (c *canvas) frame(s *Solid) (x0, y0, x1, y1 float64, seen bool) {
 	x0, y0, x1, y1 = 1, 1, -1, -1
 	sin, cos := SinCos(s.Yaw)
@@ -103,7 +102,7 @@ func (c *canvas) frame(s *Solid) (x0, y0, x1, y1 float64, seen bool) {
 	return x0, y0, x1, y1, x0 <= 1 && x1 >= -1 && y0 <= 1 && y1 >= -1
 }
 
-// cast returns the colour of a point of a pixel and a number of the surface seen.
+// cast returns the colour of a point of a pixel and the number of its surface.
 func (c *canvas) cast(px, py int, dx, dy float64) (color.RGBA, int32) {
 	x := (float64(px)+dx)*2/float64(c.size) - 1
 	y := 1 - (float64(py)+dy)*2/float64(c.size)
@@ -128,7 +127,7 @@ func (c *canvas) cast(px, py int, dx, dy float64) (color.RGBA, int32) {
 	return c.world.Shade(solid.Color, normal, nearest*math.Sqrt(dir.Dot(dir))), 32*hit + face + 64
 }
 
-// smooth draws pixels again that lie where surfaces meet, from four rays.
+// smooth redraws pixels at the borders of surfaces, from four rays each.
 func (c *canvas) smooth(img *image.RGBA, surfaces []int32) {
 	n := c.size
 	for py := range n {

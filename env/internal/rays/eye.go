@@ -2,7 +2,7 @@ package rays
 
 import "math"
 
-// Eye is where a picture is seen from.
+// Eye is the camera of a picture.
 type Eye struct {
 	At    Vec
 	Yaw   float64 // degrees clockwise, seen from above
@@ -10,8 +10,8 @@ type Eye struct {
 	FOV   float64 // degrees, from edge to edge, both ways
 }
 
-// axes returns the directions forward, right and up, the latter two as long as
-// half of the picture one metre ahead.
+// axes returns the directions forward, right and up; the length of the latter two is
+// half of the picture's side at a distance of one metre.
 func (e Eye) axes() (forward, right, up Vec) {
 	sy, cy := SinCos(e.Yaw)
 	sp, cp := SinCos(e.Pitch)
@@ -24,8 +24,8 @@ func (e Eye) axes() (forward, right, up Vec) {
 
 func (e Eye) half() float64 { return math.Tan(e.FOV * math.Pi / 360) }
 
-// Project returns where a place lies in the picture, −1..1 to the right and up,
-// and how far ahead it is; what is not ahead isn't in the picture.
+// Project returns the position of a point in the picture, −1..1 to the right and up, and
+// its distance ahead; points that are not ahead are not in the picture.
 func (e Eye) Project(p Vec) (x, y, ahead float64) {
 	forward, right, up := e.axes()
 	d := p.Sub(e.At)

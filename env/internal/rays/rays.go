@@ -1,4 +1,4 @@
-// Package rays draws small worlds of simple solids by casting rays.
+// Package rays draws small scenes of simple solids by ray casting.
 package rays
 
 import (
@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// Vec is a place or direction in metres: X to the right of an eye without yaw, Y
-// up, Z ahead of it.
+// Vec is a position or direction in metres: X to the right of an eye without yaw, Y up,
+// Z ahead of it.
 type Vec struct{ X, Y, Z float64 }
 
 // V returns the vector of three numbers.
@@ -37,11 +37,11 @@ type Solid struct {
 	Lo, Hi Vec
 	Yaw    float64
 	Color  color.RGBA
-	Object int // whatever it belongs to
+	Object int // index of the object it belongs to
 }
 
-// Hit returns how far along a ray, in lengths of dir, the solid is met, and the
-// normal there; ok is false when it is missed, or when the ray starts inside.
+// Hit returns the distance to the solid along a ray, in lengths of dir, and the normal
+// there; ok is false if the ray misses the solid or starts inside it.
 func (s *Solid) Hit(from, dir Vec) (t float64, normal Vec, ok bool) {
 	if s.Yaw != 0 {
 		return s.hitTurned(from, dir)
@@ -66,7 +66,7 @@ func (s *Solid) hitTurned(from, dir Vec) (t float64, normal Vec, ok bool) {
 	return t, Vec{normal.X*cos + normal.Z*sin, normal.Y, normal.Z*cos - normal.X*sin}, ok
 }
 
-// hitBox cuts the ray with the three pairs of planes.
+// hitBox intersects the ray with the three pairs of planes.
 func (s *Solid) hitBox(from, dir Vec) (t float64, normal Vec, ok bool) {
 	near, far := math.Inf(-1), math.Inf(1)
 	for i, c := range [3]struct{ from, dir, lo, hi float64 }{
@@ -92,7 +92,7 @@ func (s *Solid) hitBox(from, dir Vec) (t float64, normal Vec, ok bool) {
 	return near, normal, near <= far && near > 0
 }
 
-// round brings the ray into the frame where the solid is a ball, or a tube, of
+// round transforms the ray to the frame in which the solid is a ball, or a tube, of
 // radius 1 around the origin.
 func (s *Solid) round(from, dir Vec) (f, d, half Vec) {
 	half = s.Hi.Sub(s.Lo).Mul(0.5)
@@ -114,7 +114,7 @@ func (s *Solid) hitGlobe(from, dir Vec) (t float64, normal Vec, ok bool) {
 
 func (s *Solid) hitTube(from, dir Vec) (t float64, normal Vec, ok bool) {
 	f, d, half := s.round(from, dir)
-	// The mantle.
+	// The lateral surface.
 	a, b, c := d.X*d.X+d.Z*d.Z, f.X*d.X+f.Z*d.Z, f.X*f.X+f.Z*f.Z-1
 	if root := b*b - a*c; root >= 0 && a > 0 {
 		t = (-b - math.Sqrt(root)) / a
@@ -132,8 +132,7 @@ func (s *Solid) hitTube(from, dir Vec) (t float64, normal Vec, ok bool) {
 	return t, Vec{0, end, 0}, t > 0 && x*x+z*z <= 1
 }
 
-// First returns the first solid that a ray meets and how far away it is, −1 when
-// it meets none.
+// First returns the first solid that a ray hits and its distance, −1 if it hits none.
 func First(solids []Solid, from, dir Vec) (index int, t float64) {
 	index, t = -1, math.Inf(1)
 	for i := range solids {

@@ -34,8 +34,8 @@ type judgedTurn struct {
 }
 
 // Judged plays the recorded episodes of an environment (testdata/envs/
-// state_reward.json, part service) with claims paid by a scorer, and compares them
-// turn by turn. name is for the log.
+// state_reward.json, part service) with claims rewarded by a scorer, and compares them
+// turn by turn. name is used in the log.
 func Judged(t *testing.T, environment, name string, open env.Factory, scorer func(Episode) reward.Scorer) {
 	const file = "envs/state_reward.json"
 	var recorded struct{ Service []Episode }

@@ -1,4 +1,4 @@
-// Package recorded helps tests to compare environments with recorded episodes of
+// Package recorded compares environments in tests with recorded episodes of
 // the original ones.
 package recorded
 
@@ -13,10 +13,10 @@ import (
 	"vagen/reward"
 )
 
-// Sums may be added in another order than the originals'.
+// Sums is the tolerance for sums, whose order may differ from the originals'.
 var Sums = golden.Tolerance{Abs: 1e-9}
 
-// Turn is what recordings of any environment hold of a turn.
+// Turn is a recorded turn of any environment.
 type Turn struct {
 	Kind     string  `json:"kind"`
 	Response string  `json:"response"`
@@ -39,8 +39,8 @@ type Turn struct {
 	Player [2]int `json:"player"`
 }
 
-// Compare compares an outcome with the turn: rewards, metrics, and what was
-// understood of the response. format names the reward part of the format.
+// Compare compares an outcome with the turn: rewards, metrics, and the parsed response.
+// format names the reward part of the format.
 func (s *Turn) Compare(t *testing.T, tally *golden.Tally, what string, out env.Outcome, format string) {
 	t.Helper()
 	tally.Float(t, what+": reward", out.Reward.Sum(), s.Reward, Sums)

@@ -2,24 +2,24 @@ package tiles
 
 import "image/color"
 
-// Units is the side of a cell on the grid on which art is drawn: the size of two
-// by two vision patches of 14 pixels.
+// Units is the side of a cell on the drawing grid: the size of two by two vision patches
+// of 14 pixels.
 const Units = 28
 
 // Middle is the centre of a cell.
 const Middle = Units / 2.0
 
-// Point returns where the centre of a pixel lies on the grid of art.
+// Point returns the centre of a pixel on the drawing grid.
 func Point(x, y, size int) (float64, float64) {
 	scale := float64(Units) / float64(size)
 	return (float64(x) + 0.5) * scale, (float64(y) + 0.5) * scale
 }
 
-// Shade is what row or column i of n loses of its colour: 28 of 255 a step, less
-// on large maps, so that the last step keeps colours apart.
+// Shade is the darkening of row or column i of n: 28 of 255 per step, less on large
+// maps, so that colours stay distinct in the last step.
 func Shade(i, n int) uint8 { return uint8(i * min(28, 112/n)) }
 
-// Darken takes red and green away.
+// Darken subtracts from red and green.
 func Darken(c color.RGBA, red, green uint8) color.RGBA {
 	c.R -= min(c.R, red)
 	c.G -= min(c.G, green)
@@ -43,7 +43,7 @@ func Abs(x float64) float64 {
 // Part is a part of the player's figure.
 type Part uint8
 
-// The parts of the figure; Nothing is beside it.
+// The parts of the figure; Nothing is outside of it.
 const (
 	Nothing Part = iota
 	Face
@@ -51,8 +51,8 @@ const (
 	Rim
 )
 
-// Figure is the player: someone in a wide coat with a hood, seen from the front,
-// within the inner twenty units.
+// Figure is the player: a person in a wide coat with a hood, seen from the front, within
+// the inner twenty units.
 func Figure(x, y float64) Part {
 	coat := func(grow float64) bool {
 		half := 2.5 + (y-11)*0.42 + grow

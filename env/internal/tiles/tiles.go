@@ -1,4 +1,4 @@
-// Package tiles keeps drawn cells of pictures and puts them together.
+// Package tiles caches drawn cells and composes pictures from them.
 package tiles
 
 import (
@@ -7,19 +7,19 @@ import (
 	"sync"
 )
 
-// maxBytes bounds an Atlas; a full one starts anew.
+// maxBytes is the size of an Atlas at which it is emptied.
 const maxBytes = 32 << 20
 
-// Atlas keeps the pixels of square cells by what they depend on. The zero value
-// is empty and ready, and it is safe for concurrent use.
+// Atlas caches the pixels of square cells by key. The zero value is empty and ready to
+// use, and it is safe for concurrent use.
 type Atlas[K comparable] struct {
 	mu    sync.RWMutex
 	tiles map[K][]byte
 	bytes int
 }
 
-// Get returns the pixels of a cell, row by row, four bytes each. A cell that is
-// not kept is drawn by calling at for each pixel. The result must not be changed.
+// Get returns the pixels of a cell, row by row, four bytes each. A cell that is not in
+// the cache is drawn by calling at for each pixel. The result must not be changed.
 func (a *Atlas[K]) Get(key K, size int, at func(x, y int) color.RGBA) []byte {
 	a.mu.RLock()
 	tile := a.tiles[key]

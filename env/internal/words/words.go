@@ -9,9 +9,9 @@ import (
 	"vagen/reward"
 )
 
-// Hold applies the rule of the newest environments that a turn with too many
-// actions is malformed and, if strict, that a malformed turn does nothing.
-func Hold(r reward.Response, strict bool) reward.Response {
+// EnforceFormat applies the rules of the newest environments: a turn with too many actions is
+// malformed and, if strict, a malformed turn has no effect.
+func EnforceFormat(r reward.Response, strict bool) reward.Response {
 	r.FormatCorrect = r.FormatCorrect && r.Dropped == 0
 	if strict && !r.FormatCorrect {
 		r.Actions = nil
@@ -41,25 +41,25 @@ func List(words []string) string {
 	return b.String()
 }
 
-// Shown shows a level, drawn or by the mark of its picture, after the moves that led
-// there, or at the start of an episode.
-func Shown(noun, level string, moved []string, first bool) string {
+// LevelText is the observation of a level, drawn or as the mark of its picture, after the
+// moves that led there, or at the start of an episode.
+func LevelText(noun, level string, moved []string, first bool) string {
 	if first {
 		return "This is the " + noun + ":\n" + level + "\nWhat do you do?"
 	}
 	return "Moves made: " + List(moved) + ". This is the " + noun + " now:\n" + level + "\nWhat do you do?"
 }
 
-// Brief is Shown in a row as short as can be: a picture, or a drawing with a line of
-// its own, and the number of the turn.
-func Brief(level string, drawing bool, turn int) string {
+// BriefLevelText is LevelText in the shortest form: a picture, or a drawing on its own lines, and the
+// number of the turn.
+func BriefLevelText(level string, drawing bool, turn int) string {
 	if drawing {
 		level += "\n"
 	}
 	return level + "Turn " + strconv.Itoa(turn)
 }
 
-// Plural writes a number of things.
+// Plural formats a count with its noun.
 func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -67,7 +67,7 @@ func Plural(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun + "s"
 }
 
-// sections says what belongs into each section.
+// sections describes the content of each section.
 var sections = map[string]string{
 	reward.SectionThink:       "your thoughts",
 	reward.SectionObservation: "what you see now",
@@ -76,17 +76,17 @@ var sections = map[string]string{
 	reward.SectionPrediction:  "what you will see after them",
 }
 
-// Format asks for a response in the parser's format.
+// Format is the instruction to respond in the parser's format.
 func Format(p *reward.Parser) string {
 	var what []string
 	for _, name := range p.Sections() {
 		what = append(what, "<"+p.Tag(name)+"> holds "+sections[name])
 	}
-	return "Answer in this form: " + p.Compose(func(string) string { return "…" }) + " where " + strings.Join(what, ", ") + "." + besides(p)
+	return "Answer in this form: " + p.Compose(func(string) string { return "…" }) + " where " + strings.Join(what, ", ") + "." + otherText(p)
 }
 
-// besides says what else may stand in a response, where that is something.
-func besides(p *reward.Parser) string {
+// otherText describes other text that a response may contain, "" if none.
+func otherText(p *reward.Parser) string {
 	switch name := p.Format(); {
 	case p.Dialect() == reward.Lite && name == "free_wm":
 		return " Your thoughts stand between these blocks."
@@ -100,15 +100,15 @@ func besides(p *reward.Parser) string {
 	return ""
 }
 
-// Positions asks for positions in the closed vocabulary that judges by rule read,
-// of things such as "the target" and "each hole".
+// Positions is the instruction to describe positions in the closed vocabulary that
+// rule-based judges parse, for objects such as "the target" and "each hole".
 func Positions(things ...string) string {
 	return " Say of " + strings.Join(things, " and of ") +
 		" whether it is above, below or in the same row, and left, right or in the same column, as seen from you."
 }
 
-// Said says relations in that vocabulary.
-func Said(list []reward.Relation) string {
+// RelationsText describes relations in that vocabulary.
+func RelationsText(list []reward.Relation) string {
 	parts := make([]string, len(list))
 	for i, r := range list {
 		vertical, horizontal := r.Vertical, r.Horizontal
@@ -127,9 +127,9 @@ func Said(list []reward.Relation) string {
 	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
-// Relations asks for the notation of a structured or symbolic format, "" for
-// other formats. target is the object that there is always, other the kind of
-// which there may be many.
+// Relations is the instruction for the notation of a structured or symbolic format, ""
+// for other formats. target is the object that always exists, other the kind of which
+// there may be many.
 func Relations(format, target, other string) string {
 	switch {
 	case strings.HasSuffix(format, "_symbolic"):
@@ -176,7 +176,7 @@ func Dictionary(player [2]int, all ...Things) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// JSON writes relations as a structured format wants them.
+// JSON writes relations in the notation of a structured format.
 func JSON(list []reward.Relation) string {
 	parts := make([]string, len(list))
 	for i, r := range list {
@@ -185,9 +185,9 @@ func JSON(list []reward.Relation) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-// Place says where something is as descriptions do: up, down or same, then left,
-// right or same.
-func Place(r reward.Relation) string {
+// DirectionText describes a position as descriptions do: up, down or same, then left, right or
+// same.
+func DirectionText(r reward.Relation) string {
 	vertical := r.Vertical
 	switch vertical {
 	case reward.Above:
@@ -198,11 +198,11 @@ func Place(r reward.Relation) string {
 	return vertical + " " + r.Horizontal
 }
 
-// maxWords bounds what Score compares.
+// maxWords is the largest number of words that Score compares.
 const maxWords = 64
 
-// Score returns the share of words of text that stand where the words of truth
-// do, from 0 to 1. It is 0 when the numbers of words differ.
+// Score returns the share of words of text that equal the words of truth at the same
+// index, from 0 to 1. It is 0 if the numbers of words differ.
 func Score(text, truth string) float64 {
 	said, total := fields(text)
 	want, n := fields(truth)
@@ -218,8 +218,8 @@ func Score(text, truth string) float64 {
 	return float64(right) / float64(min(n, maxWords))
 }
 
-// fields splits text into words without allocating. total counts those that are
-// not kept, too, up to one more than fit.
+// fields splits text into words without allocating. total also counts words beyond
+// maxWords, up to maxWords+1.
 func fields(text string) (words [maxWords]string, total int) {
 	for word := range strings.FieldsSeq(text) {
 		if total == maxWords {
@@ -231,7 +231,7 @@ func fields(text string) (words [maxWords]string, total int) {
 	return words, total
 }
 
-// Number is 1 for true and 0 for false, as metrics have it.
+// Number is 1 for true and 0 for false, as in metrics.
 func Number(b bool) float64 {
 	if b {
 		return 1

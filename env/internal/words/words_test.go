@@ -28,16 +28,16 @@ func TestSentences(t *testing.T) {
 	require.Equal(t, "[]", List(nil))
 	require.Equal(t, "1 move", Plural(1, "move"))
 	require.Equal(t, "3 moves", Plural(3, "move"))
-	require.Equal(t, "up same", Place(reward.Relate("", -1, 0)))
-	require.Equal(t, "down left", Place(reward.Relate("", 1, -4)))
+	require.Equal(t, "up same", DirectionText(reward.Relate("", -1, 0)))
+	require.Equal(t, "down left", DirectionText(reward.Relate("", 1, -4)))
 	p, err := reward.NewParser("no_think", reward.ParserOptions{Dialect: reward.LiteNavigation})
 	require.NoError(t, err)
 	require.Equal(t, "Answer in this form: <action>…</action> where <action> holds your moves.", Format(p))
 }
 
 func TestLevelsAreShownInTheSameWords(t *testing.T) {
-	require.Equal(t, "This is the pond:\n~o~\nWhat do you do?", Shown("pond", "~o~", nil, true))
-	require.Equal(t, "Moves made: ['Up', 'Hop']. This is the pond now:\n~o~\nWhat do you do?", Shown("pond", "~o~", []string{"Up", "Hop"}, false))
-	require.Equal(t, "~o~\nTurn 2", Brief("~o~", true, 2))
-	require.Equal(t, "<image>Turn 2", Brief("<image>", false, 2))
+	require.Equal(t, "This is the pond:\n~o~\nWhat do you do?", LevelText("pond", "~o~", nil, true))
+	require.Equal(t, "Moves made: ['Up', 'Hop']. This is the pond now:\n~o~\nWhat do you do?", LevelText("pond", "~o~", []string{"Up", "Hop"}, false))
+	require.Equal(t, "~o~\nTurn 2", BriefLevelText("~o~", true, 2))
+	require.Equal(t, "<image>Turn 2", BriefLevelText("<image>", false, 2))
 }

@@ -12,8 +12,8 @@ import (
 )
 
 var (
-	// ErrUnsupported reports a setting that asks for other image processing than
-	// this package does.
+	// ErrUnsupported reports a setting that needs image processing that this
+	// package does not implement.
 	ErrUnsupported = errors.New("not supported")
 	// ErrConfig reports settings that contradict each other or are malformed.
 	ErrConfig = errors.New("bad configuration")
@@ -21,15 +21,15 @@ var (
 	ErrImage = errors.New("image cannot be used")
 )
 
-// Config says how images become patches. The fields are those of
+// Config describes how images are converted to patches. The fields are those of
 // preprocessor_config.json and are used as written.
 type Config struct {
 	PatchSize         int // P, side of a patch in pixels
 	TemporalPatchSize int // T, frames in a patch; an image fills all of them
-	MergeSize         int // M, side in patches of what becomes one token
+	MergeSize         int // M, side of one token, in patches
 
-	// MinPixels and MaxPixels bound the area after resizing, as far as sides
-	// that are multiples of P·M allow. A token stands for (P·M)² pixels.
+	// MinPixels and MaxPixels bound the area after resizing, as far as that is
+	// possible with sides that are multiples of P·M. One token covers (P·M)² pixels.
 	MinPixels, MaxPixels int
 
 	Rescale float64    // pixel values are multiplied by this, then
@@ -69,7 +69,7 @@ func Qwen3VL() Config {
 // maxFactor bounds P·M and T, so that sizes cannot overflow.
 const maxFactor = 1024
 
-// Validate reports all that is wrong with c; the error wraps ErrConfig.
+// Validate reports all invalid fields of c; the error wraps ErrConfig.
 func (c Config) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) {
@@ -110,7 +110,7 @@ func (c Config) Validate() error {
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// factor is what sides are multiples of.
+// factor is the number of pixels of which sides are multiples.
 func (c Config) factor() int { return c.PatchSize * c.MergeSize }
 
 const (
@@ -119,7 +119,7 @@ const (
 	maxConfigFile = 1 << 20
 )
 
-// fileConfig is the part of the files that decides patches.
+// fileConfig is the part of the files that affects patches.
 type fileConfig struct {
 	DoConvertRGB *bool `json:"do_convert_rgb"`
 	DoResize     *bool `json:"do_resize"`
@@ -141,7 +141,7 @@ type fileConfig struct {
 	ImageProcessor    *fileConfig `json:"image_processor"`
 }
 
-// sizeConfig bounds numbers of pixels, whatever its keys say.
+// sizeConfig bounds numbers of pixels, in spite of its keys' names.
 type sizeConfig struct {
 	ShortestEdge *int `json:"shortest_edge"`
 	LongestEdge  *int `json:"longest_edge"`
@@ -150,8 +150,8 @@ type sizeConfig struct {
 // LoadConfig reads the image processor's settings from a model folder: the part
 // "image_processor" of processor_config.json if there is one, else
 // preprocessor_config.json. The pixel bounds are min_pixels and max_pixels, or
-// size.shortest_edge and size.longest_edge; the former win. Settings that are
-// missing have the defaults of transformers' Qwen2-VL processor.
+// size.shortest_edge and size.longest_edge; the former take precedence. Settings that are
+// missing get the defaults of transformers' Qwen2-VL processor.
 func LoadConfig(dir string) (Config, error) {
 	var outer fileConfig
 	name := processorFile
@@ -195,7 +195,7 @@ func readJSON(path string, dst any) error {
 	return nil
 }
 
-// knownTypes do the steps of this package. An absent type counts as the first.
+// knownTypes are the image processors that this package implements; the type may be absent.
 var knownTypes = []string{"", "Qwen2VLImageProcessor", "Qwen2VLImageProcessorFast", "Qwen2VLImageProcessorPil", "Qwen2_5_VLImageProcessor", "Qwen3VLImageProcessor", "Qwen3VLImageProcessorFast"}
 
 const bicubicCode = 3 // of Pillow's resampling filters

@@ -29,10 +29,10 @@ var formats = []struct {
 	{"JPEG", "\xff\xd8", jpeg.DecodeConfig, jpeg.Decode},
 }
 
-// DecodeImage reads a PNG or JPEG image. Its size is checked in the header,
-// before memory is set aside for the pixels. PNG is exact; JPEG may differ by a
-// level or two from other decoders, as the format allows, and is not turned by
-// its orientation tag. An error wraps ErrImage.
+// DecodeImage reads a PNG or JPEG image. It checks the size in the header before it
+// allocates memory for the pixels. PNG is exact; JPEG may differ by a level or two
+// from other decoders, as the format allows, and its orientation tag is ignored. An
+// error wraps ErrImage.
 func DecodeImage(r io.Reader, limits Limits) (image.Image, error) {
 	if limits.Bytes < 1 || limits.Side < 1 || limits.Pixels < 1 {
 		return nil, fmt.Errorf("processor: %w: limits %+v, all must be at least 1", ErrConfig, limits)
@@ -62,5 +62,5 @@ func DecodeImage(r io.Reader, limits Limits) (image.Image, error) {
 		}
 		return img, nil
 	}
-	return nil, fmt.Errorf("processor: %w: neither PNG nor JPEG, it begins with %q", ErrImage, raw[:min(len(raw), 8)])
+	return nil, fmt.Errorf("processor: %w: begins with %q, must be PNG or JPEG", ErrImage, raw[:min(len(raw), 8)])
 }

@@ -1,8 +1,8 @@
-// Package processor turns images into the patches that the vision towers of
+// Package processor converts images to the patches that the vision towers of
 // Qwen2-VL, Qwen2.5-VL and Qwen3-VL read, bit for bit as transformers does with
 // Pillow up to version 12.
 //
-// An image goes through five steps: 8-bit RGB with transparency over white; the
+// An image goes through five steps: 8-bit RGB with transparency composited over white; the
 // size rule ([SmartSize]); Pillow's bicubic resampling; scaling and normalising;
 // and cutting into patches. The patches of a [Config] with P = PatchSize,
 // M = MergeSize, T = TemporalPatchSize are ordered block by block, a block being
@@ -13,9 +13,9 @@
 // and within a patch by channel, copy (T times the same), y, x.
 //
 // There are two forms. [Processor.Patches] gives one byte per value, without the
-// copies: what a trainer keeps, and a device can normalise by itself with
-// [Processor.Scale]. [Processor.Normalize] makes of it the float32 rows that the
-// patch embedding multiplies with.
+// copies; a trainer stores this form, and a device can normalise it with
+// [Processor.Scale]. [Processor.Normalize] converts it to the float32 rows that are
+// the input of the patch embedding.
 //
 //	p, err := processor.Load(dir)
 //	…

@@ -7,14 +7,14 @@ import (
 	"sync"
 )
 
-// Processor makes patches of images. It is safe for concurrent use.
+// Processor converts images to patches. It is safe for concurrent use.
 type Processor struct {
 	cfg   Config
 	table [3][256]float32 // normalised value of each byte, per channel
 	pool  sync.Pool       // of *work
 }
 
-// work holds what one image needs on the way.
+// work holds the buffers for processing one image.
 type work struct {
 	rgb, across, down []byte
 	kx, ky            *weights
@@ -55,9 +55,9 @@ type Grid struct{ T, H, W int }
 // Patches returns the number of patches.
 func (g Grid) Patches() int { return g.T * g.H * g.W }
 
-// Grid returns the grid that an image of this size gets. An image of more than
-// 2²⁸ pixels, or that would become one, is an error that wraps ErrImage, as are
-// those that [SmartSize] refuses.
+// Grid returns the patch grid for an image of this size. It returns an error that
+// wraps ErrImage if the image has more than 2²⁸ pixels before or after resizing, or
+// if [SmartSize] rejects it.
 func (p *Processor) Grid(width, height int) (Grid, error) {
 	h, w, err := SmartSize(height, width, p.cfg.factor(), p.cfg.MinPixels, p.cfg.MaxPixels)
 	if err == nil && width*height > maxPixels {
@@ -95,7 +95,7 @@ type Patches struct {
 // large enough. An error wraps ErrImage.
 func (p *Processor) Patches(dst *Patches, img image.Image) error {
 	if img == nil {
-		return fmt.Errorf("processor: %w: it is nil", ErrImage)
+		return fmt.Errorf("processor: %w: image is nil", ErrImage)
 	}
 	b := img.Bounds()
 	grid, err := p.Grid(b.Dx(), b.Dy())
@@ -144,9 +144,9 @@ func (p *Processor) cut(dst, src []byte, grid Grid) {
 }
 
 // Normalize appends to dst the float32 rows of the patches in pix, [rows, Dim],
-// as transformers' pixel_values: scaled, normalised, and each channel repeated
+// equal to transformers' pixel_values: scaled, normalised, and each channel repeated
 // for every frame of a patch. pix holds whole rows of one or several images, as
-// made by Patches; a rest is left out.
+// returned by Patches; an incomplete last row is ignored.
 func (p *Processor) Normalize(dst []float32, pix []byte) []float32 {
 	plane := p.cfg.PatchSize * p.cfg.PatchSize
 	n := len(pix) / p.PixDim()
@@ -170,10 +170,10 @@ func (p *Processor) Normalize(dst []float32, pix []byte) []float32 {
 	return dst
 }
 
-// Scale returns, per channel, the factor and the offset of normalisation: a
-// byte v of channel c stands for v·factor[c] + offset[c]. It serves devices
-// that normalise by themselves; in float32 the result is within a few units in
-// the last place of Normalize's.
+// Scale returns the factor and the offset of normalisation per channel: byte v of
+// channel c means v·factor[c] + offset[c]. It is for devices that normalise
+// themselves; in float32 the result differs from Normalize's by a few units in the
+// last place.
 func (p *Processor) Scale() (factor, offset [3]float32) {
 	for ch := range 3 {
 		factor[ch] = float32(p.cfg.Rescale / p.cfg.Std[ch])

@@ -353,7 +353,7 @@ func TestDecodeImageReadsPNGAndJPEG(t *testing.T) {
 	_, err = DecodeImage(bytes.NewReader(raw), Limits{})
 	require.ErrorIs(t, err, ErrConfig)
 	_, err = DecodeImage(bytes.NewReader([]byte("GIF89a…")), DefaultLimits())
-	require.ErrorContains(t, err, "neither PNG nor JPEG")
+	require.ErrorContains(t, err, "must be PNG or JPEG")
 
 	b.Reset()
 	require.NoError(t, jpeg.Encode(&b, img, nil))

@@ -8,7 +8,7 @@ const (
 )
 
 // cubic is the Catmull-Rom kernel (a = −1/2). Every product is rounded, so that
-// machines which could fuse multiply and add agree with those which cannot.
+// machines with and without fused multiply-add give the same result.
 func cubic(x float64) float64 {
 	const a = -0.5
 	x = math.Abs(x)
@@ -21,7 +21,7 @@ func cubic(x float64) float64 {
 	return 0
 }
 
-// weights says how each output pixel of one axis is made: from length taps
+// weights defines how each output pixel of one axis is computed: from length taps
 // source pixels, beginning at start.
 type weights struct {
 	in, out int
@@ -31,9 +31,9 @@ type weights struct {
 	w       []int32 // [out, taps], in fractions of 1 << precision
 }
 
-// newWeights is Pillow's precompute_coeffs and normalize_coeffs_8bpc: the kernel
-// is stretched when shrinking, cut at the border, scaled to sum 1 in double and
-// then rounded half away from zero.
+// newWeights is Pillow's precompute_coeffs and normalize_coeffs_8bpc: the kernel is
+// widened when shrinking, truncated at the border, normalised to sum 1 in float64
+// and then rounded half away from zero.
 func newWeights(in, out int) *weights {
 	scale := float64(in) / float64(out)
 	stretch := max(scale, 1)
@@ -65,9 +65,9 @@ func newWeights(in, out int) *weights {
 	return k
 }
 
-// resize is Pillow's 8-bit bicubic of an interleaved RGB image: all rows first,
-// then all columns, each rounded to 8 bits; a pass that changes nothing is left
-// out. The result lies in work's buffers or is src itself.
+// resize is Pillow's 8-bit bicubic resampling of an interleaved RGB image: first all
+// rows, then all columns, each rounded to 8 bits. A pass that changes nothing is
+// skipped. The result is in work's buffers or is src itself.
 func (s *work) resize(src []byte, width, height, toWidth, toHeight int) []byte {
 	if toWidth != width {
 		s.across = grow(s.across, toWidth*height*3)
@@ -82,7 +82,7 @@ func (s *work) resize(src []byte, width, height, toWidth, toHeight int) []byte {
 	return src
 }
 
-// weights keeps the last ones of an axis: an environment's images are alike.
+// weights caches the last weights of an axis, because an environment's images usually have one size.
 func (s *work) weights(kept **weights, in, out int) *weights {
 	if *kept == nil || (*kept).in != in || (*kept).out != out {
 		*kept = newWeights(in, out)
@@ -111,8 +111,8 @@ func resizeRows(dst, src []byte, width, height int, k *weights) {
 	}
 }
 
-// resizeColumns goes row by row through its output and reads whole rows of the
-// input, which is kind to the memory.
+// resizeColumns iterates over output rows and reads whole input rows, which uses the
+// cache well.
 func resizeColumns(dst, src []byte, width int, k *weights) {
 	n := width * 3
 	sums := make([]int32, n)

@@ -5,9 +5,9 @@ import (
 	"image/color"
 )
 
-// rgb writes the image as interleaved 8-bit RGB. Transparency goes over white
-// with Pillow's integer arithmetic, grey is repeated, palettes are looked up,
-// and of 16 bits the upper 8 are kept.
+// rgb writes the image as interleaved 8-bit RGB. Transparency is composited over
+// white with Pillow's integer arithmetic, grey is repeated, palettes are looked up,
+// and of 16 bits the upper 8 are used.
 func rgb(dst []byte, img image.Image) {
 	b := img.Bounds()
 	width := b.Dx()
@@ -75,7 +75,7 @@ func rows(dst []byte, b image.Rectangle, row func(out []byte, y int)) {
 	}
 }
 
-// flatten writes any colour over white.
+// flatten composites any colour over white.
 func flatten(dst []byte, c color.Color) {
 	if n, ok := c.(color.NRGBA); ok {
 		over(dst, n.R, n.G, n.B, n.A)

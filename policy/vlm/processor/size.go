@@ -12,9 +12,9 @@ const (
 	maxRatio  = 200 // longer side over shorter side
 )
 
-// SmartSize returns the size to which an image is resized: sides that are
-// multiples of factor, an area within [minPixels, maxPixels] as far as those
-// allow, and about the same ratio of sides.
+// SmartSize returns the size to which an image is resized: sides that are multiples
+// of factor, an area within [minPixels, maxPixels] as far as such sides allow, and
+// about the same aspect ratio.
 //
 //	h' = round(h/f)·f, w' = round(w/f)·f   (ties to even)
 //	if h'·w' > max:  b = √(h·w/max),    h' = max(f, ⌊h/b/f⌋·f), w' likewise
@@ -43,8 +43,8 @@ func SmartSize(height, width, factor, minPixels, maxPixels int) (h, w int, err e
 		w = max(factor, int(math.Floor(x/b/f))*factor)
 	case h*w < minPixels:
 		b := math.Sqrt(float64(minPixels) / (y * x))
-		// Products are rounded before they are divided, also where the
-		// processor could fuse the operations.
+		// Products are rounded before the division, so that fused multiply-add cannot
+		// change the result.
 		h = int(math.Ceil(float64(y*b)/f)) * factor
 		w = int(math.Ceil(float64(x*b)/f)) * factor
 	}

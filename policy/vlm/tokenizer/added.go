@@ -7,20 +7,20 @@ import (
 	"unicode/utf8"
 )
 
-// added is a token that is cut out of the text literally, whatever the merges say.
+// added is a token that is matched literally in the text, before any merges.
 type added struct {
 	ID         int32  `json:"id"`
 	Content    string `json:"content"`
 	SingleWord bool   `json:"single_word"` // only where no word character adjoins
-	LStrip     bool   `json:"lstrip"`      // takes the white space before it
-	RStrip     bool   `json:"rstrip"`      // takes the white space after it
+	LStrip     bool   `json:"lstrip"`      // absorbs the white space before it
+	RStrip     bool   `json:"rstrip"`      // absorbs the white space after it
 	Normalized bool   `json:"normalized"`  // matched after normalisation, not before
-	Special    bool   `json:"special"`     // left out when decoding skips special tokens
+	Special    bool   `json:"special"`     // omitted when decoding skips special tokens
 }
 
-// matcher finds the longest of a set of tokens at a place.
+// matcher finds the longest of a set of tokens at a position.
 type matcher struct {
-	first  [256]bool // bytes that begin a token: most places are passed over by this alone
+	first  [256]bool // first bytes of tokens, to skip most positions quickly
 	nodes  []node
 	tokens []*added
 }
@@ -70,10 +70,10 @@ func (m *matcher) longest(s string) (found *added, size int) {
 	return found, size
 }
 
-// split calls text for the parts of s between tokens, never for an empty one,
-// and token for the tokens, in order, until one of them fails.
+// split calls text for the non-empty parts of s between tokens, and token for the
+// tokens, in order, until a call fails.
 func (m *matcher) split(s string, text func(string) error, token func(*added) error) error {
-	done := 0 // everything before is handed out
+	done := 0 // everything before this index was passed on
 	for i := 0; i < len(s); {
 		if !m.first[s[i]] {
 			i++
@@ -138,13 +138,13 @@ func isWord(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Other_Alphabetic, unicode.Pc, unicode.Join_Control)
 }
 
-// checkAdded sorts the tokens by id and refuses contradictions.
+// checkAdded sorts the tokens by id and rejects contradictions.
 func checkAdded(tokens []*added, vocab map[string]int32, byID map[int32]string) error {
 	slices.SortFunc(tokens, func(a, b *added) int { return int(a.ID) - int(b.ID) })
 	seen := map[string]int32{}
 	for _, t := range tokens {
 		if t.Content == "" || t.ID < 0 {
-			return fmt.Errorf("%w: added token %q with id %d", ErrFormat, t.Content, t.ID)
+			return fmt.Errorf("%w: added token %q: id %d is not allowed", ErrFormat, t.Content, t.ID)
 		}
 		if id, ok := seen[t.Content]; ok && id != t.ID {
 			return fmt.Errorf("%w: added token %q has ids %d and %d", ErrFormat, t.Content, id, t.ID)

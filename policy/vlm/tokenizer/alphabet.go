@@ -1,8 +1,8 @@
 package tokenizer
 
-// Byte-level BPE writes every byte as one printable character: printable
-// Latin-1 stands for itself, the other 68 bytes for U+0100 and up, in order.
-// The table is that of GPT-2 (Radford et al. 2019).
+// Byte-level BPE writes every byte as one printable character: printable Latin-1
+// bytes as themselves, the other 68 bytes as U+0100 and up, in order. The table is
+// GPT-2's (Radford et al. 2019).
 var (
 	byteToRune [256]rune
 	runeToByte = map[rune]byte{}
@@ -21,9 +21,9 @@ func init() {
 	}
 }
 
-// toBytes maps a vocabulary entry to the bytes it stands for. An entry with a
-// character outside the alphabet stands for its own UTF-8, as an added token
-// that contains a space does.
+// toBytes maps a vocabulary entry to the bytes it encodes. An entry with a character
+// outside the alphabet, such as an added token that contains a space, encodes its own
+// UTF-8.
 func toBytes(entry string) string {
 	b := make([]byte, 0, len(entry))
 	for _, r := range entry {

@@ -2,13 +2,13 @@ package tokenizer
 
 import "fmt"
 
-// bpe merges bytes into tokens. Merging takes the pair of lowest rank, leftmost
-// first, until none is left (Sennrich et al. 2016, arXiv:1508.07909).
+// bpe merges bytes into tokens. It applies the merge of lowest rank, leftmost first,
+// until none applies (Sennrich et al. 2016, arXiv:1508.07909).
 type bpe struct {
 	vocab        map[string]int32 // by bytes
 	bytes        [256]int32       // token of each single byte, -1 if there is none
 	merges       map[uint64]merge
-	ignoreMerges bool // a piece that is a token is taken whole
+	ignoreMerges bool // a piece that is a token is not split
 }
 
 type merge struct{ rank, id int32 }
@@ -17,7 +17,7 @@ func pair(a, b int32) uint64 { return uint64(uint32(a))<<32 | uint64(uint32(b)) 
 
 const (
 	noRank = int32(1<<31 - 1)
-	// heapFrom is the length from which a heap beats scanning for the lowest rank.
+	// heapFrom is the length from which a heap is faster than scanning for the lowest rank.
 	heapFrom = 48
 )
 
@@ -52,8 +52,8 @@ func (m *bpe) rank(a, b int32) merge {
 	return merge{rank: noRank}
 }
 
-// mergeScan merges ids in place and returns how many are left. It takes time
-// proportional to the length times the merges.
+// mergeScan merges ids in place and returns the remaining number. Its time is
+// proportional to the length times the number of merges.
 func (m *bpe) mergeScan(ids []int32) int {
 	var next [heapFrom]merge // next[i] would join ids[i] and ids[i+1]
 	n := len(ids)
@@ -85,7 +85,7 @@ func (m *bpe) mergeScan(ids []int32) int {
 }
 
 // mergeHeap is mergeScan in time n·log n: tokens form a linked list, candidate
-// merges a heap in which entries that have gone stale are passed over.
+// merges a heap whose outdated entries are skipped.
 func (m *bpe) mergeHeap(ids []int32) int {
 	n := len(ids)
 	links := make([]link, n)
@@ -135,8 +135,8 @@ func (m *bpe) mergeHeap(ids []int32) int {
 
 type link struct{ prev, next int32 }
 
-// candidate is a merge of the token at a position with the one after it, valid
-// while both are still what they were.
+// candidate is a merge of the token at a position with the next one. It is valid
+// while both are unchanged.
 type candidate struct {
 	merge
 	at, left, right int32

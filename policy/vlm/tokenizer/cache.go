@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	maxCached  = 64      // bytes of a piece worth keeping
-	generation = 1 << 14 // pieces kept before the older half is dropped
+	maxCached  = 64      // bytes longest piece that is cached
+	generation = 1 << 14 // pieces in one generation
 )
 
-// cache remembers the ids of pieces. It holds two generations: when the young
-// one is full it becomes the old one, so memory is bounded and what is in use
-// survives. The zero value is ready.
+// cache stores the ids of pieces in two generations: when the young one is full, it
+// replaces the old one. So memory is bounded and recently used entries survive. The
+// zero value is ready to use.
 type cache struct {
 	mu         sync.RWMutex
 	young, old map[string][]int32

@@ -5,37 +5,36 @@ import (
 	"strings"
 )
 
-// Chat renders conversations. What it writes was read off the checkpoint's own
-// template and checked against it (see [Tokenizer.Chat]); rendering itself only
-// strings texts together, so a conversation can be rendered piece by piece:
+// Chat renders conversations. Its texts are derived from the checkpoint's own
+// template and verified against it (see [Tokenizer.Chat]). Rendering only
+// concatenates texts, so a conversation can be rendered piece by piece:
 //
 //	opening, _ := chat.Open(first)           // model reads this, writes a response
 //	next, _ := chat.Continue(more, ended)    // model reads this, writes the next one
 //
-// Opening, response and continuation, one after the other, are the text of
-// Render for the whole conversation, so no token that was read or written ever
-// needs to be tokenised again. Templates for which that does not hold are told
-// by [Chat.RewritesHistory].
+// Opening, response and continuation, concatenated, are the text of Render for the
+// whole conversation, so tokens that were read or written never need to be tokenised
+// again. [Chat.RewritesHistory] reports templates for which this does not hold.
 //
 // A Chat is immutable and safe for concurrent use.
 type Chat struct {
 	open      string // before the first message, unless it is a system message
-	system    turn   // its before includes what opens the conversation
+	system    turn   // its before includes the start of the conversation
 	user      turn
 	assistant turn
 	generate  string // asks for a response
-	image     string // stands for an image, "" if the template takes none
+	image     string // placeholder of an image, "" if the template supports none
 	pad       string // the token inside image that is repeated per merged patch
 	end       string // token that ends a response, the first of assistant.after
 	endID     int32
 
-	hasSystem bool // the template takes a system message
-	repeats   bool // it takes messages of the same role in a row
-	leads     bool // it takes a conversation that begins with the assistant
+	hasSystem bool // the template supports a system message
+	repeats   bool // it supports consecutive messages of the same role
+	leads     bool // it supports a conversation that begins with the assistant
 	rewrites  bool
 }
 
-// turn is what surrounds the text of a role's message.
+// turn is the text around a role's message.
 type turn struct {
 	before, after string
 	trim          bool // white space around the text is dropped
@@ -54,12 +53,12 @@ func (c *Chat) EndOfTurn() (text string, id int32) { return c.end, c.endID }
 // TakesImages reports whether messages may have images.
 func (c *Chat) TakesImages() bool { return c.image != "" }
 
-// RewritesHistory reports that the template does not repeat earlier responses as
+// RewritesHistory reports that the template does not reproduce earlier responses as
 // they were written: it drops their reasoning or the white space around them, or
-// opens a response in another way than it shows one. Piecewise rendering keeps
-// what the model read and wrote, because a model that is trained on its own
-// tokens must see what it saw when it wrote them; it then differs from what the
-// template makes of the finished conversation.
+// starts a response differently than it shows one. Rendering piece by piece keeps
+// what the model read and wrote, because a model that is trained on its own tokens
+// needs the context in which it wrote them. The result then differs from the
+// template's rendering of the finished conversation.
 func (c *Chat) RewritesHistory() bool { return c.rewrites }
 
 // Render returns the whole conversation, with a request for a response at the
@@ -79,10 +78,10 @@ func (c *Chat) Render(messages []Message, generate bool) (string, error) {
 // Open renders the messages that open a conversation and asks for a response.
 func (c *Chat) Open(messages []Message) (string, error) { return c.Render(messages, true) }
 
-// Continue renders what follows a response: what is left of the turn's end, the
-// messages, and the request for the next response. Ended says whether the
-// response's last token was [Chat.EndOfTurn]; if it was not (a length limit, or
-// another stop token) the turn is ended here.
+// Continue renders the text after a response: the rest of the turn's end, the
+// messages, and the request for the next response. ended means that the response's
+// last token was [Chat.EndOfTurn]; if it was not (a length limit, or another stop
+// token), Continue ends the turn.
 func (c *Chat) Continue(messages []Message, ended bool) (string, error) {
 	var b strings.Builder
 	rest := c.assistant.after
@@ -118,33 +117,33 @@ func (c *Chat) write(b *strings.Builder, messages []Message, previous string, ge
 		b.WriteString(c.generate)
 	}
 	if c.pad != "" && strings.Count(b.String()[start:], c.pad) != pads {
-		return fmt.Errorf("tokenizer: %w: the messages' text contains %s, which stands for an image", ErrText, c.pad)
+		return fmt.Errorf("tokenizer: %w: the messages' text contains %s, which is the image placeholder", ErrText, c.pad)
 	}
 	return nil
 }
 
-// check refuses what the template was not seen to do.
+// check rejects messages for which the template was not verified.
 func (c *Chat) check(m Message, previous string) error {
 	switch m.Role {
 	case RoleSystem:
 		if previous != "" {
-			return fmt.Errorf("%w: a system message after the %s's, it can only be the first", ErrText, previous)
+			return fmt.Errorf("%w: a system message after the %s's, must be the first message", ErrText, previous)
 		}
 		if !c.hasSystem {
-			return fmt.Errorf("%w: the chat template takes no system message", ErrText)
+			return fmt.Errorf("%w: the chat template does not support a system message", ErrText)
 		}
 	case RoleUser, RoleAssistant:
 		if m.Role == previous && !c.repeats {
-			return fmt.Errorf("%w: two %s messages in a row, which the chat template does not take", ErrText, m.Role)
+			return fmt.Errorf("%w: two %s messages in a row, which the chat template does not support", ErrText, m.Role)
 		}
 		if m.Role == RoleAssistant && (previous == "" || previous == RoleSystem) && !c.leads {
-			return fmt.Errorf("%w: the conversation begins with the assistant, which the chat template does not take", ErrText)
+			return fmt.Errorf("%w: the conversation begins with the assistant, which the chat template does not support", ErrText)
 		}
 	default:
 		return fmt.Errorf("%w: role %q, want %s, %s or %s", ErrText, m.Role, RoleSystem, RoleUser, RoleAssistant)
 	}
 	if m.Images() > 0 && (c.image == "" || m.Role != RoleUser) {
-		return fmt.Errorf("%w: an image in a %s message, which the chat template does not take", ErrText, m.Role)
+		return fmt.Errorf("%w: an image in a %s message, which the chat template does not support", ErrText, m.Role)
 	}
 	return nil
 }

@@ -81,7 +81,7 @@ func TestOtherTemplatesAreReadToo(t *testing.T) {
 	c = chatOf(t, alternating)
 	require.False(t, c.RewritesHistory())
 	_, err = c.Open([]Message{Text(RoleSystem, "s"), Text(RoleUser, "a")})
-	require.ErrorContains(t, err, "takes no system message")
+	require.ErrorContains(t, err, "does not support a system message")
 	_, err = c.Open([]Message{Text(RoleUser, "a"), Text(RoleUser, "b")})
 	require.ErrorContains(t, err, "message 1: ")
 	_, err = c.Open([]Message{Text(RoleAssistant, "a"), Text(RoleUser, "b")})
@@ -104,15 +104,15 @@ func TestOtherTemplatesAreReadToo(t *testing.T) {
 func TestTemplatesThatDoMoreAreRefusedWithWhatTheyDo(t *testing.T) {
 	const end = `{% if add_generation_prompt %}<|im_start|>assistant{% endif %}`
 	for want, template := range map[string]string{
-		"has none":                          "",
+		"has no chat template":              "",
 		`statement "include"`:               "{% include 'x' %}",
 		`filter "urlize"`:                   "{% for m in messages %}{{ m.content|urlize }}{% endfor %}",
-		"does not come out once":            "{% for m in messages %}{{ m.content }}{{ m.content }}<|im_end|>{% endfor %}" + end,
+		"must each appear once":             "{% for m in messages %}{{ m.content }}{{ m.content }}<|im_end|>{% endfor %}" + end,
 		"in order":                          "{% for m in messages|reverse %}{{ m.content }}<|im_end|>{% endfor %}" + end,
-		"more than string messages":         "{% for m in messages %}{{ m.role ~ m.content.replace('<tag>', '') }}<|im_end|>{% endfor %}" + end,
-		"not strung together":               "{% for m in messages %}{{ loop.index ~ m.role ~ m.content }}<|im_end|>{% endfor %}" + end,
-		"add_generation_prompt turns":       "{% for m in messages %}{{ m.role ~ m.content }}<|im_end|>{% endfor %}",
-		`does not begin with a token`:       "{% for m in messages %}{{ m.role ~ m.content }} end{% endfor %}" + end,
+		"more than concatenate messages":    "{% for m in messages %}{{ m.role ~ m.content.replace('<tag>', '') }}<|im_end|>{% endfor %}" + end,
+		"not simply concatenated":           "{% for m in messages %}{{ loop.index ~ m.role ~ m.content }}<|im_end|>{% endfor %}" + end,
+		"add_generation_prompt changes":     "{% for m in messages %}{{ m.role ~ m.content }}<|im_end|>{% endfor %}",
+		`must begin with a single token`:    "{% for m in messages %}{{ m.role ~ m.content }} end{% endfor %}" + end,
 		"the template raised: not today":    "{{ raise_exception('not today') }}",
 		"cannot call strftime_now":          "{{ strftime_now('%Y') }}{% for m in messages %}{{ m.content }}<|im_end|>{% endfor %}" + end,
 		`expected "userone<|im_end|>assist`: "{% for m in messages %}{{ m.role ~ m.content }}{% if messages|length > 3 %}!{% endif %}<|im_end|>{% endfor %}" + end,
@@ -246,9 +246,9 @@ func TestExpandImages(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int32{9, 1, pad, pad, pad, 2, pad}, got)
 	for want, counts := range map[string][]int{
-		"token 3 is a placeholder too many": {3},
-		"2 image placeholders for 3 images": {3, 1, 1},
-		"image 1 has 0 tokens":              {3, 0},
+		"token 3 is one placeholder too many": {3},
+		"2 image placeholders for 3 images":   {3, 1, 1},
+		"image 1 has 0 tokens":                {3, 0},
 	} {
 		_, err := tok.ExpandImages(nil, []int32{1, pad, 2, pad}, counts)
 		require.ErrorIs(t, err, ErrText)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// fileSpec is tokenizer.json as far as it decides ids.
+// fileSpec is tokenizer.json restricted to the settings that affect ids.
 type fileSpec struct {
 	AddedTokens   []*added        `json:"added_tokens"`
 	Normalizer    json.RawMessage `json:"normalizer"`
@@ -55,7 +55,7 @@ func (p *mergePair) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// kind returns the type of a component, "" for none.
+// kind returns the type of a component, "" if there is none.
 func kind(raw json.RawMessage) (string, error) {
 	if len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
 		return "", nil
@@ -86,7 +86,7 @@ func newBPE(m modelSpec) (*bpe, error) {
 	ids := make(map[int32]string, len(m.Vocab))
 	for entry, id := range m.Vocab {
 		if other, ok := ids[id]; ok || id < 0 || id >= maxID {
-			return nil, fmt.Errorf("%w: model.vocab: id %d of %q is taken by %q or out of range", ErrFormat, id, entry, other)
+			return nil, fmt.Errorf("%w: model.vocab: id %d of %q is out of range or also the id of %q", ErrFormat, id, entry, other)
 		}
 		ids[id] = entry
 		b.vocab[toBytes(entry)] = id
@@ -102,7 +102,7 @@ func newBPE(m modelSpec) (*bpe, error) {
 		right, okR := m.Vocab[p[1]]
 		joint, okJ := m.Vocab[p[0]+p[1]]
 		if !okL || !okR || !okJ {
-			return nil, fmt.Errorf("%w: model.merges[%d]: %q and %q, or what they make, are not in the vocabulary", ErrFormat, i, p[0], p[1])
+			return nil, fmt.Errorf("%w: model.merges[%d]: %q and %q, or their concatenation, are not in the vocabulary", ErrFormat, i, p[0], p[1])
 		}
 		if _, ok := b.merges[pair(left, right)]; !ok {
 			b.merges[pair(left, right)] = merge{int32(i), joint}
@@ -179,7 +179,7 @@ func hasByteLevel(raw json.RawMessage) bool {
 	return strings.Contains(string(raw), `"ByteLevel"`)
 }
 
-// newNormalizer reports whether text is to be NFC-normalised.
+// newNormalizer reports whether text must be NFC-normalised.
 func newNormalizer(raw json.RawMessage) (nfc bool, err error) {
 	name, err := kind(raw)
 	if err != nil {
@@ -209,7 +209,7 @@ func newNormalizer(raw json.RawMessage) (nfc bool, err error) {
 	return false, fmt.Errorf("%w: normalizer %q", ErrUnsupported, name)
 }
 
-// checkDecoder refuses anything but the byte alphabet.
+// checkDecoder rejects all decoders except ByteLevel.
 func checkDecoder(raw json.RawMessage) error {
 	switch name, err := kind(raw); {
 	case err != nil:
@@ -221,7 +221,7 @@ func checkDecoder(raw json.RawMessage) error {
 	}
 }
 
-// frame is what the post-processor puts around a text.
+// frame holds the ids that the post-processor adds around a text.
 type frame struct{ before, after []int32 }
 
 func newFrame(raw json.RawMessage) (frame, error) {

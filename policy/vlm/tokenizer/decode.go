@@ -2,10 +2,9 @@ package tokenizer
 
 import "unicode/utf8"
 
-// Decode returns the text of ids, without special tokens if asked for. The
-// bytes of all tokens are strung together first; each maximal invalid part
-// becomes one U+FFFD. Ids without a token, such as the padding rows of an
-// embedding, add nothing.
+// Decode returns the text of ids, optionally without special tokens. It concatenates
+// the bytes of all tokens first; each maximal invalid part becomes one U+FFFD. Ids
+// without a token, such as the padding rows of an embedding, are ignored.
 func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) string {
 	var b []byte
 	for _, id := range ids {
@@ -21,8 +20,8 @@ func (t *Tokenizer) appendToken(b []byte, id int32, skipSpecial bool) []byte {
 	return append(b, t.tokens[id].bytes...)
 }
 
-// Decoder is Decode one token at a time: text comes out as soon as its
-// characters are complete. Everything that Add and Flush return, in order, is
+// Decoder is Decode one token at a time: it returns text as soon as its characters
+// are complete. The concatenation of everything that Add and Flush return equals
 // what Decode returns for the same ids. The zero value is not usable; see
 // [Tokenizer.NewDecoder].
 type Decoder struct {
@@ -37,7 +36,7 @@ func (t *Tokenizer) NewDecoder(skipSpecial bool) *Decoder {
 	return &Decoder{t: t, skip: skipSpecial}
 }
 
-// Add takes the next id and returns the text that it completes, often "".
+// Add adds the next id and returns the text that it completes, often "".
 func (d *Decoder) Add(id int32) string {
 	d.held = d.t.appendToken(d.held, id, d.skip)
 	done := len(d.held) - unfinished(d.held)
@@ -49,7 +48,7 @@ func (d *Decoder) Add(id int32) string {
 	return string(d.buf)
 }
 
-// Flush ends the stream: a character left incomplete comes out as U+FFFD. The
+// Flush ends the stream: an incomplete character becomes U+FFFD. The
 // Decoder can be used for another stream afterwards.
 func (d *Decoder) Flush() string {
 	d.buf = appendText(d.buf[:0], d.held)
@@ -88,8 +87,8 @@ func unfinished(b []byte) int {
 	return 0
 }
 
-// subpart returns how many bytes at the start of b begin a character, at least
-// 1, without being one; open reports that they end with b and could go on.
+// subpart returns the length (at least 1) of the maximal invalid part at the start of
+// b. open reports that it reaches the end of b and more bytes could complete it.
 func subpart(b []byte) (n int, open bool) {
 	need, low, high := 0, byte(0x80), byte(0xbf)
 	switch c := b[0]; {

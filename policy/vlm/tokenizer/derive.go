@@ -9,16 +9,15 @@ import (
 	"vagen/policy/vlm/tokenizer/internal/jinja"
 )
 
-// Chat reads the chat template of the checkpoint: it runs the template on short
-// conversations, takes from the results what is put around each message, and
-// then checks that stringing these texts together gives the template's own
-// output for a range of other conversations. A template that does anything else
-// to its messages, or that needs a construct this package does not know, is
-// refused with ErrUnsupported and the difference found.
+// Chat derives the chat format from the checkpoint's template: it runs the template
+// on short conversations, extracts the text around each message, and then verifies
+// that concatenating these texts reproduces the template's output for a range of
+// other conversations. A template that changes messages in any other way, or that
+// uses an unknown construct, is rejected with ErrUnsupported and the difference.
 //
-// Vars are further variables for the template, such as "enable_thinking":
-// false; nil is none. Functions that depend on the time are not offered, so the
-// result is always the same.
+// vars are further variables for the template, such as "enable_thinking": false;
+// nil means none. Functions that depend on the time are not provided, so the result
+// is always the same.
 func (t *Tokenizer) Chat(vars map[string]any) (*Chat, error) {
 	c, err := t.derive(vars)
 	if err != nil {
@@ -29,7 +28,7 @@ func (t *Tokenizer) Chat(vars map[string]any) (*Chat, error) {
 
 func (t *Tokenizer) derive(vars map[string]any) (*Chat, error) {
 	if t.template == "" {
-		return nil, fmt.Errorf("%w: the checkpoint has none", ErrUnsupported)
+		return nil, fmt.Errorf("%w: the checkpoint has no chat template", ErrUnsupported)
 	}
 	parsed, err := jinja.Parse(t.template)
 	if err != nil {
@@ -46,7 +45,7 @@ func (t *Tokenizer) derive(vars map[string]any) (*Chat, error) {
 	}
 	a, size := t.raw.longest(c.assistant.after)
 	if a == nil {
-		return nil, fmt.Errorf("%w: a response ends with %q, which does not begin with a token of its own", ErrUnsupported, c.assistant.after)
+		return nil, fmt.Errorf("%w: a response ends with %q, must begin with a single token", ErrUnsupported, c.assistant.after)
 	}
 	c.end, c.endID = c.assistant.after[:size], a.ID
 	if id := t.special.ImagePad; id >= 0 {
@@ -59,7 +58,7 @@ func (t *Tokenizer) derive(vars map[string]any) (*Chat, error) {
 	return c, nil
 }
 
-// probe runs a template on conversations made up for the purpose.
+// probe runs a template on artificial conversations.
 type probe struct {
 	template *jinja.Template
 	vars     map[string]any
@@ -91,14 +90,14 @@ func (p *probe) cut(messages ...Message) ([]string, error) {
 	for _, text := range []string{textA, textB, textC}[:len(messages)] {
 		before, after, ok := strings.Cut(out, text)
 		if !ok || strings.Contains(after, text) {
-			return nil, fmt.Errorf("a message's text does not come out once and in order: %q", out)
+			return nil, fmt.Errorf("the messages' texts must each appear once and in order, found: %q", out)
 		}
 		parts, out = append(parts, before), after
 	}
 	return append(parts, out), nil
 }
 
-// parts finds out what surrounds each message.
+// parts determines the text around each message.
 func (p *probe) parts() (*Chat, error) {
 	one, err := p.cut(Text(RoleUser, textA))
 	if err != nil {
@@ -119,7 +118,7 @@ func (p *probe) parts() (*Chat, error) {
 	c.user.before, ok[1] = strings.CutPrefix(three[2], c.assistant.after)
 	c.open, ok[2] = strings.CutSuffix(one[0], c.user.before)
 	if ok != [3]bool{true, true, true} {
-		return nil, fmt.Errorf("messages are not strung together: %q, %q and %q surround three of them, %q and %q one", three[0], three[1], three[2], one[0], one[1])
+		return nil, fmt.Errorf("messages are not simply concatenated: %q, %q and %q surround three of them, %q and %q one", three[0], three[1], three[2], one[0], one[1])
 	}
 	plain, err := p.render(false, Text(RoleUser, textA))
 	if err != nil {
@@ -130,14 +129,14 @@ func (p *probe) parts() (*Chat, error) {
 		return nil, err
 	}
 	if c.generate, ok[0] = strings.CutPrefix(asking, plain); !ok[0] || c.generate == "" {
-		return nil, fmt.Errorf("add_generation_prompt turns %q into %q", plain, asking)
+		return nil, fmt.Errorf("add_generation_prompt changes %q to %q, must only append", plain, asking)
 	}
 	p.systemPart(c)
 	p.trims(c)
 	return c, nil
 }
 
-// systemPart is optional: some templates take no system message.
+// systemPart is optional: some templates support no system message.
 func (p *probe) systemPart(c *Chat) {
 	parts, err := p.cut(Text(RoleSystem, textA), Text(RoleUser, textB))
 	if err != nil {
@@ -149,7 +148,7 @@ func (p *probe) systemPart(c *Chat) {
 	}
 }
 
-// trims finds out which roles' texts lose the white space around them.
+// trims determines which roles' texts are trimmed.
 func (p *probe) trims(c *Chat) {
 	pad := func(s string) string { return " \n " + s + "\t\n " }
 	try := func(t *turn, messages ...Message) {
@@ -164,7 +163,7 @@ func (p *probe) trims(c *Chat) {
 	}
 }
 
-// images finds out what stands for an image.
+// images determines the placeholder of an image.
 func (p *probe) images(c *Chat) {
 	out, err := p.render(false, Message{RoleUser, []Part{{Text: textA}, {Image: true}, {Text: textB}}})
 	if err != nil {
@@ -177,8 +176,8 @@ func (p *probe) images(c *Chat) {
 	}
 }
 
-// verify compares a Chat with the template it was read from. Conversations that
-// a template may refuse or render in its own way decide what the Chat takes.
+// verify compares a Chat with the template it was derived from. Conversations that a
+// template may reject or render in its own way determine which ones Chat supports.
 func (p *probe) verify(c *Chat) error {
 	u, a, s := probeText(RoleUser), probeText(RoleAssistant), probeText(RoleSystem)
 	must := [][]Message{
@@ -239,9 +238,9 @@ func imageProbes(system bool) [][]Message {
 	return list
 }
 
-var errDiffers = errors.New("the template does more than string messages together")
+var errDiffers = errors.New("the template does more than concatenate messages")
 
-// compare renders a conversation in both ways, with and without a request for a
+// compare renders a conversation with the Chat and with the template, with and without a request for a
 // response.
 func (p *probe) compare(c *Chat, messages []Message) error {
 	free := *c

@@ -1,11 +1,11 @@
-// Package tokenizer turns text into token ids and back for the byte-level BPE
+// Package tokenizer converts text to token ids and back for the byte-level BPE
 // vocabularies of the Qwen2, Qwen3, Llama 3 and SmolLM families, and renders
 // conversations the way their chat templates do.
 //
-// [Load] reads a model folder in the Hugging Face layout. What tokenizer.json
-// asks for is done exactly or refused: an unknown normalizer, split pattern,
-// post-processor or chat template is an error that names it, never a guess.
-// No id is built in; special tokens are looked up by their text.
+// [Load] reads a model folder in the Hugging Face layout. Settings of tokenizer.json
+// are implemented exactly or rejected: an unknown normalizer, split pattern,
+// post-processor or chat template is an error that names it. No id is built in;
+// special tokens are looked up by their text.
 //
 //	tok, err := tokenizer.Load(dir)
 //	…
@@ -13,7 +13,7 @@
 //	chat, err := tok.Chat(nil)
 //	text, err := chat.Open([]tokenizer.Message{tokenizer.Text("user", "Where is the box?")})
 //
-// Encoding follows Hugging Face's order: added tokens are cut out literally,
+// Encoding follows Hugging Face's order: added tokens are matched literally,
 // longest match first; the rest is normalised, split by the pre-tokenizer, and
 // merged by rank within each piece.
 package tokenizer

@@ -4,7 +4,7 @@ import "errors"
 
 var (
 	// ErrUnsupported reports a setting of a tokenizer or chat template that this
-	// package does not implement; using the model would need a guess.
+	// package does not implement.
 	ErrUnsupported = errors.New("not supported")
 	// ErrFormat reports a file that contradicts itself or is malformed.
 	ErrFormat = errors.New("malformed")

@@ -13,8 +13,8 @@ import (
 	"strconv"
 )
 
-// The files of a tokenizer, by name. Only the first is needed; the rest is read
-// where present, and all are written back as they were.
+// The files of a tokenizer, by name. Only the first is required; the others are read
+// if present, and all are written back unchanged.
 const (
 	tokenizerFile = "tokenizer.json"
 	configFile    = "tokenizer_config.json"
@@ -116,7 +116,7 @@ func unmarshal(all files, name string, dst any) error {
 	return nil
 }
 
-// setPipeline reads the components; every unsupported one is reported.
+// setPipeline reads the components; the error lists every unsupported one.
 func (t *Tokenizer) setPipeline(spec fileSpec) error {
 	var errs [5]error
 	t.bpe, errs[0] = newBPE(spec.Model)
@@ -185,7 +185,7 @@ func (t *Tokenizer) setSpecial(cfg *config) {
 	}
 }
 
-// config is tokenizer_config.json as far as it adds to tokenizer.json.
+// config is tokenizer_config.json restricted to what it adds to tokenizer.json.
 type config struct {
 	BOS          tokenText         `json:"bos_token"`
 	EOS          tokenText         `json:"eos_token"`
@@ -226,8 +226,8 @@ func readConfig(all files) (*config, error) {
 	return c, err
 }
 
-// merge returns the added tokens of both files. What the config declares
-// special is special; a token that only the config knows is added under its id.
+// merge returns the added tokens of both files. Tokens that the config declares
+// special are special; a token that only the config has is added under its id.
 func (c *config) merge(spec fileSpec) ([]*added, error) {
 	list := slices.Clone(spec.AddedTokens)
 	known := map[string]*added{}
@@ -270,8 +270,8 @@ func (c *config) merge(spec fileSpec) ([]*added, error) {
 	return list, checkAdded(list, spec.Model.Vocab, byID)
 }
 
-// findTemplate returns the chat template, "" if there is none. A file of its
-// own goes before one inside the config, as in transformers.
+// findTemplate returns the chat template, "" if there is none. A separate file takes
+// precedence over the config, as in transformers.
 func findTemplate(all files, inConfig json.RawMessage) (string, error) {
 	if raw, ok := all[jinjaFile]; ok {
 		return string(raw), nil

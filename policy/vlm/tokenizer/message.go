@@ -19,7 +19,7 @@ type Message struct {
 	Parts []Part
 }
 
-// Part is a piece of text, or the place of an image.
+// Part is a piece of text, or the position of an image.
 type Part struct {
 	Text  string
 	Image bool // instead of Text
@@ -30,8 +30,8 @@ func Text(role, text string) Message {
 	return Message{Role: role, Parts: []Part{{Text: text}}}
 }
 
-// Marked returns a message whose images stand where mark stands in text, such
-// as "<image>". The number of images must be that of the marks.
+// Marked returns a message with images in place of the occurrences of mark in text,
+// such as "<image>". There must be as many marks as images.
 func Marked(role, text, mark string, images int) (Message, error) {
 	m := Message{Role: role}
 	for {
@@ -66,7 +66,7 @@ func (m Message) Images() int {
 	return n
 }
 
-// content is what a template gets: a text, or a list if there are images.
+// content is the message as templates expect it: a text, or a list if there are images.
 func (m Message) content() any {
 	if m.Images() == 0 {
 		return m.text("")
@@ -82,7 +82,7 @@ func (m Message) content() any {
 	return list
 }
 
-// text joins the parts, with image standing for each image.
+// text joins the parts, with the text image for each image.
 func (m Message) text(image string) string {
 	if len(m.Parts) == 1 && !m.Parts[0].Image {
 		return m.Parts[0].Text

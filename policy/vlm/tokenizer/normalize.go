@@ -8,8 +8,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// normalizeNFC is Unicode normalization form C. Into runs of more than 30
-// combining marks x/text puts U+034F, which the normal form does not have.
+// normalizeNFC is Unicode normalization form C. In runs of more than 30 combining
+// marks x/text inserts U+034F, which is not part of the normal form.
 func normalizeNFC(s string) string {
 	if norm.NFC.IsNormalString(s) {
 		return s
@@ -21,8 +21,8 @@ func normalizeNFC(s string) string {
 	return composeNFC(s)
 }
 
-// composeNFC is the definition (UAX #15): decompose, put marks in canonical
-// order, compose. It serves the text that x/text changes in another way.
+// composeNFC implements the definition (UAX #15): decompose, put marks in canonical
+// order, compose. It is used for text that x/text would change otherwise.
 func composeNFC(s string) string {
 	type char struct {
 		r   rune

@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// A scanner returns the length of the first piece of a non-empty string; the
-// pieces cover the string. The patterns below need a negative look-ahead, which
-// Go's regexp does not have, so each is a hand-written automaton that takes the
-// same alternative as a backtracking engine and reads every byte a bounded
-// number of times.
+// A scanner returns the length of the first piece of a non-empty string; the pieces
+// cover the string. The patterns below need a negative look-ahead, which Go's regexp
+// does not have, so each is a hand-written automaton that chooses the same
+// alternative as a backtracking engine and reads every byte a bounded number of
+// times.
 type scanner func(s string) int
 
 // The split patterns of the supported families, as tokenizer.json spells them.
@@ -49,8 +49,8 @@ func scanGPT2(s string) int {
 	return spaces(s)
 }
 
-// scanModern is the pattern of Qwen2 and of Llama 3, which differ in how many
-// digits make a piece.
+// scanModern is the pattern of Qwen2 and of Llama 3, which differ in the number of
+// digits per piece.
 func scanModern(s string, digits int) int {
 	if n := contraction(s, true); n > 0 {
 		return n

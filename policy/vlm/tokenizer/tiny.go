@@ -41,18 +41,17 @@ var tinySpecial = []string{
 	"<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>",
 }
 
-// NewTiny makes a complete tokenizer for a small model trained from scratch: one
-// token per byte (ids 0 to 255, the id being the byte), the special tokens and
-// the chat template of Qwen2.5-VL, then words, each as one token that is cut out
-// of the text wherever it occurs, longest first. There are no merges, so any
-// other text costs a token per byte. Save writes a folder that transformers'
-// AutoTokenizer loads.
+// NewTiny creates a complete tokenizer for a small model trained from scratch: one
+// token per byte (ids 0 to 255, equal to the byte), the special tokens and the chat
+// template of Qwen2.5-VL, then words. Each word is one token that is matched wherever
+// it occurs, longest first. There are no merges, so other text costs one token per
+// byte. Save writes a folder that transformers' AutoTokenizer loads.
 //
-// Words are taken as they stand: " goal" and "goal" are two. A word of one ASCII
-// character is its byte's token already. The error lists words that are empty,
-// repeated, not UTF-8, reserved, or not decodable: an added token that consists
-// only of ASCII and certain Latin characters is decoded by byte-level tokenizers
-// as other bytes, for instance "é".
+// Words are used literally: " goal" and "goal" are two words. A word of one ASCII
+// character is the token of that byte. The error lists words that are empty,
+// repeated, not UTF-8, reserved, or not decodable: byte-level tokenizers decode an
+// added token that consists only of ASCII and certain Latin characters, for instance
+// "é", to other bytes.
 func NewTiny(words []string) (*Tokenizer, error) {
 	spec, err := tinySpec(words)
 	if err != nil {
@@ -77,7 +76,7 @@ func NewTiny(words []string) (*Tokenizer, error) {
 	return t, nil
 }
 
-// tinyFile is tokenizer.json as it is written, with the keys in usual order.
+// tinyFile is tokenizer.json as NewTiny writes it, with the keys in the usual order.
 type tinyFile struct {
 	Version       string    `json:"version"`
 	Truncation    any       `json:"truncation"`
@@ -137,7 +136,7 @@ func tinySpec(words []string) (tinyFile, error) {
 		case !utf8.ValidString(word):
 			bad(i, "is not valid UTF-8")
 		case seen[word]:
-			bad(i, "is there already")
+			bad(i, "is repeated")
 		case toBytes(word) != word:
 			bad(i, "cannot be decoded as an added token")
 		case len(word) == 1:

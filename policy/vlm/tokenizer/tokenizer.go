@@ -23,7 +23,7 @@ type Tokenizer struct {
 	names    map[string]string // special tokens by the names templates use
 }
 
-// token is what an id stands for when decoding.
+// token is the decoded form of an id.
 type token struct {
 	bytes   string
 	special bool
@@ -33,10 +33,10 @@ type token struct {
 // step is one stage of the pre-tokenizer.
 type step struct {
 	scan   scanner
-	prefix bool // instead: put a space in front of a piece that has none
+	prefix bool // instead of scanning: prepend a space to a piece that has none
 }
 
-// Special holds the ids with a meaning of their own, -1 where the vocabulary
+// Special holds the ids with a special meaning, -1 where the vocabulary
 // has no such token. The first four are named by tokenizer_config.json, the
 // others are looked up by their text.
 type Special struct {
@@ -50,7 +50,7 @@ type Special struct {
 	VideoPad    int32 // <|video_pad|>
 }
 
-// Special returns the ids with a meaning of their own.
+// Special returns the ids with a special meaning.
 func (t *Tokenizer) Special() Special { return t.special }
 
 // VocabSize returns the number of ids, added tokens included: every id that
@@ -58,8 +58,8 @@ func (t *Tokenizer) Special() Special { return t.special }
 // here on have no text.
 func (t *Tokenizer) VocabSize() int { return len(t.tokens) }
 
-// PaddedSize returns VocabSize rounded up to a multiple, the number of rows to
-// give an embedding. Multiples below 2 round nothing.
+// PaddedSize returns VocabSize rounded up to a multiple, the number of rows for an
+// embedding. Multiples below 2 do not round.
 func (t *Tokenizer) PaddedSize(multiple int) int {
 	n := t.VocabSize()
 	if multiple < 2 {
@@ -78,7 +78,7 @@ func (t *Tokenizer) TokenID(s string) (int32, bool) {
 	return id, ok
 }
 
-// Token returns the bytes that an id stands for, which need not be whole
+// Token returns the bytes of an id, which need not be whole
 // characters, and reports whether the id is in use.
 func (t *Tokenizer) Token(id int32) (string, bool) {
 	if id < 0 || int(id) >= len(t.tokens) || t.tokens[id].bytes == "" {
@@ -87,21 +87,21 @@ func (t *Tokenizer) Token(id int32) (string, bool) {
 	return t.tokens[id].bytes, true
 }
 
-// IsSpecial reports whether decoding without special tokens leaves id out.
+// IsSpecial reports whether decoding without special tokens omits id.
 func (t *Tokenizer) IsSpecial(id int32) bool {
 	return id >= 0 && int(id) < len(t.tokens) && t.tokens[id].special
 }
 
-// Encode returns the ids of text as it stands, with nothing put around it.
+// Encode returns the ids of text, with nothing added around it.
 // Added tokens in the text become their ids: see [Tokenizer.Reserved]. Invalid
 // UTF-8 is an error that wraps ErrText and gives the position.
 func (t *Tokenizer) Encode(text string) ([]int32, error) {
 	return t.Append(nil, text)
 }
 
-// EncodeFramed is Encode with what the post-processor of tokenizer.json puts
-// around a text, such as the first token of Llama 3. Rendered chats already
-// have it and want Encode.
+// EncodeFramed is Encode plus the ids that the post-processor of tokenizer.json adds
+// around a text, such as the first token of Llama 3. Rendered chats already include
+// them; use Encode for those.
 func (t *Tokenizer) EncodeFramed(text string) ([]int32, error) {
 	ids, err := t.Append(append([]int32(nil), t.frame.before...), text)
 	if err != nil {
@@ -135,7 +135,7 @@ func (t *Tokenizer) Append(dst []int32, text string) ([]int32, error) {
 	return dst, nil
 }
 
-// pieces sends s through the rest of the pre-tokenizer and encodes what comes out.
+// pieces applies the remaining steps of the pre-tokenizer to s and encodes the result.
 func (t *Tokenizer) pieces(dst []int32, s string, steps []step) ([]int32, error) {
 	if len(steps) == 0 {
 		return t.piece(dst, s)
@@ -157,7 +157,7 @@ func (t *Tokenizer) pieces(dst []int32, s string, steps []step) ([]int32, error)
 	return dst, nil
 }
 
-// piece encodes one piece, from the cache if it was seen lately.
+// piece encodes one piece, from the cache if it is there.
 func (t *Tokenizer) piece(dst []int32, s string) ([]int32, error) {
 	if len(s) == 1 || len(s) > maxCached {
 		return t.bpe.append(dst, s)
@@ -177,13 +177,12 @@ func (t *Tokenizer) piece(dst []int32, s string) ([]int32, error) {
 type Reserved struct {
 	Text    string
 	ID      int32
-	Special bool // decoding can leave it out
+	Special bool // decoding can omit it
 }
 
-// Reserved returns the added tokens that Encode would cut out of text, in
-// order. It tells two things that matter for agents: whether a tag such as
-// <think> is one token of this model, and whether text from outside contains
-// control tokens such as <|im_end|>.
+// Reserved returns the added tokens that Encode would match in text, in order. It
+// shows whether a tag such as <think> is one token of this model, and whether text
+// from outside contains control tokens such as <|im_end|>.
 func (t *Tokenizer) Reserved(text string) []Reserved {
 	var list []Reserved
 	found := func(a *added) error {
@@ -199,9 +198,9 @@ func (t *Tokenizer) Reserved(text string) []Reserved {
 	return list
 }
 
-// ReservedTags returns the added tokens that look like tags, such as <think>
-// and </think>, and are not special: a response format that uses them asks the
-// model for single tokens that its pre-training gave a meaning.
+// ReservedTags returns the added tokens that look like tags, such as <think> and
+// </think>, and are not special. A response format that uses them makes the model
+// write single tokens that already have a meaning from pre-training.
 func (t *Tokenizer) ReservedTags() []string {
 	var tags []string
 	for _, tok := range t.tokens {

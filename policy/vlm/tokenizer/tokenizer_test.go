@@ -181,19 +181,19 @@ func TestMalformedFilesAreNamed(t *testing.T) {
 		}
 	}
 	for want, edit := range map[string]func(map[string]any){
-		`vocab is empty`:                     model("vocab", `{}`),
-		`id 5 of`:                            model("vocab", `{"a":5,"b":5}`),
-		`id -1 of "a"`:                       model("vocab", `{"a":-1}`),
-		`id 99999999 of`:                     model("vocab", `{"a":99999999}`),
-		`model.merges[0]: "a" and "b"`:       model("merges", `["a b"]`),
-		`merge "ab"`:                         model("merges", `["ab"]`),
-		`merge of 3 parts`:                   model("merges", `[["a","b","c"]]`),
-		`added_tokens[7] is null`:            add(`null`),
-		`added token "" with id 300`:         add(`{"id":300,"content":""}`),
-		`"<|im_end|>" has ids 258 and 300`:   add(`{"id":300,"content":"<|im_end|>"}`),
-		`id 97 means both "a" and the added`: add(`{"id":97,"content":"x y"}`),
-		`token "a" has id 300, but 97`:       add(`{"id":300,"content":"a"}`),
-		`token id 99999999`:                  add(`{"id":99999999,"content":"x y"}`),
+		`vocab is empty`:                        model("vocab", `{}`),
+		`id 5 of`:                               model("vocab", `{"a":5,"b":5}`),
+		`id -1 of "a"`:                          model("vocab", `{"a":-1}`),
+		`id 99999999 of`:                        model("vocab", `{"a":99999999}`),
+		`model.merges[0]: "a" and "b"`:          model("merges", `["a b"]`),
+		`merge "ab"`:                            model("merges", `["ab"]`),
+		`merge of 3 parts`:                      model("merges", `[["a","b","c"]]`),
+		`added_tokens[7] is null`:               add(`null`),
+		`added token "": id 300 is not allowed`: add(`{"id":300,"content":""}`),
+		`"<|im_end|>" has ids 258 and 300`:      add(`{"id":300,"content":"<|im_end|>"}`),
+		`id 97 means both "a" and the added`:    add(`{"id":97,"content":"x y"}`),
+		`token "a" has id 300, but 97`:          add(`{"id":300,"content":"a"}`),
+		`token id 99999999`:                     add(`{"id":99999999,"content":"x y"}`),
 		`gives no id`: func(f map[string]any) {
 			f["post_processor"] = json.RawMessage(`{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"A"}}]}`)
 		},
@@ -316,8 +316,8 @@ func TestPaddedSize(t *testing.T) {
 func TestTinyRefusesWordsItCannotHold(t *testing.T) {
 	_, err := NewTiny([]string{"ok", "", "ok", "\xff", "<|im_end|>", "é", "V", "V", "Ġx"})
 	require.ErrorIs(t, err, ErrText)
-	for _, want := range []string{`word 1, "", is empty`, `word 2, "ok", is there already`, `word 3, "\xff", is not valid`,
-		`word 4, "<|im_end|>", is there already`, `word 5, "é", cannot be decoded`, `word 7, "V", is there already`, `word 8, "Ġx", cannot`} {
+	for _, want := range []string{`word 1, "", is empty`, `word 2, "ok", is repeated`, `word 3, "\xff", is not valid`,
+		`word 4, "<|im_end|>", is repeated`, `word 5, "é", cannot be decoded`, `word 7, "V", is repeated`, `word 8, "Ġx", cannot`} {
 		require.ErrorContains(t, err, want)
 	}
 	tok := tiny(t, "V", " é", "机器")

@@ -1,9 +1,8 @@
 // Package device runs GoMLX graphs on buffers that stay on the device.
 //
-// It is the edge at which GoMLX's panics become errors. A Device owns the
-// programs compiled for a backend; an Array is one buffer on the device with its
-// shape; a Program is one graph, compiled once for every signature of input
-// shapes that it meets.
+// It converts GoMLX's panics to errors. A Device owns the programs compiled for a
+// backend; an Array is one buffer on the device with its shape; a Program is one
+// graph, compiled once for every signature of input shapes.
 package device
 
 import (
@@ -30,54 +29,54 @@ type Device struct {
 	name    string
 	pure    bool // GoMLX's pure-Go backend, which lacks some operations
 
-	mu       sync.Mutex
-	programs []*Program
-	most     int    // executables at one time
-	runs     uint64 // so far
-	closed   bool
+	mu             sync.Mutex
+	programs       []*Program
+	maxExecutables int    // limit on executables
+	runs           uint64 // counter of executions
+	closed         bool
 
-	compiling sync.WaitGroup // in the background
-	compilers chan struct{}  // those at work in the background
+	compiling sync.WaitGroup // background compilations
+	compilers chan struct{}  // semaphore of background compilations
 
 	clockMu     sync.Mutex
-	building    int       // programs at this time
-	since       time.Time // when there was one
+	building    int       // programs being built or compiled now
+	since       time.Time // start of the current building period
 	compileTime time.Duration
 
 	executables   atomic.Int64 // of all programs
-	arrays, bytes atomic.Int64 // not freed yet
-	peak          atomic.Int64 // the most bytes so far
+	arrays, bytes atomic.Int64 // live
+	peak          atomic.Int64 // maximum of bytes
 }
 
-// mostExecutables bounds what executables take of the host's memory, which is about
-// a megabyte each. A training step of one configuration has some dozens; what
-// conversations of all lengths need over weeks has no such limit.
-const mostExecutables = 512
+// maxExecutables limits the host memory used by executables, which is about a
+// megabyte each. A training step of one configuration has some dozens; the prompt
+// lengths met over weeks of training would need an unlimited number.
+const maxExecutables = 512
 
-// New wraps a backend, which stays the caller's and may serve several devices.
+// New wraps a backend, which the caller still owns and may share between devices.
 // The name is for messages, such as "xla:cpu" or "go".
 func New(backend backends.Backend, name string) *Device {
-	return &Device{backend: backend, name: name, pure: backend.String() == "go", most: mostExecutables,
+	return &Device{backend: backend, name: name, pure: backend.String() == "go", maxExecutables: maxExecutables,
 		compilers: make(chan struct{}, runtime.GOMAXPROCS(0))}
 }
 
-// Name tells which backend this is.
+// Name returns the backend's name.
 func (d *Device) Name() string { return d.name }
 
 // PureGo reports whether the backend is GoMLX's pure-Go one. Graphs must then
 // avoid Pad, DynamicSlice, DynamicUpdateSlice, shifts, Clamp and Reverse.
 func (d *Device) PureGo() bool { return d.pure }
 
-// CompileTime is the time so far during which programs were built and compiled, one
-// or several at the same time.
+// CompileTime is the total time during which at least one program was being built
+// or compiled.
 func (d *Device) CompileTime() time.Duration {
 	d.clockMu.Lock()
 	defer d.clockMu.Unlock()
 	return d.compileTime
 }
 
-// clock counts the time until stop is called to CompileTime.
-func (d *Device) clock() (stop func()) {
+// startCompileTimer adds the time until stop is called to CompileTime.
+func (d *Device) startCompileTimer() (stop func()) {
 	d.clockMu.Lock()
 	defer d.clockMu.Unlock()
 	if d.building++; d.building == 1 {
@@ -92,17 +91,17 @@ func (d *Device) clock() (stop func()) {
 	}
 }
 
-// Executables returns how many executables there are, of all programs and shapes.
+// Executables returns the number of executables of all programs and shapes.
 func (d *Device) Executables() int { return int(d.executables.Load()) }
 
-// Live returns how many arrays have been made and not been freed yet, and the
-// bytes that they take on the device.
+// Live returns the number of arrays that were created and not freed yet, and
+// their bytes on the device.
 func (d *Device) Live() (arrays, bytes int64) { return d.arrays.Load(), d.bytes.Load() }
 
-// Accelerator reports whether arrays are in a memory of their own.
+// Accelerator reports whether arrays are in memory separate from the host's.
 func (d *Device) Accelerator() bool { return strings.Contains(d.name, "cuda") }
 
-// Resident is what arrays take of the process's memory.
+// Resident returns the bytes of the process's memory that arrays use.
 func (d *Device) Resident() int64 {
 	if d.Accelerator() {
 		return 0
@@ -110,11 +109,11 @@ func (d *Device) Resident() int64 {
 	return d.bytes.Load()
 }
 
-// Peak returns the most bytes that arrays have taken at one time. What programs
-// use while they run, their outputs aside, is not counted.
+// Peak returns the maximum of the bytes of live arrays. Temporary memory of
+// running programs, except their outputs, is not counted.
 func (d *Device) Peak() int64 { return d.peak.Load() }
 
-// Close frees every program, and leaves the backend to whoever made it. Programs
+// Close frees every program, but not the backend, which the caller owns. Programs
 // must not be run afterwards.
 func (d *Device) Close() {
 	d.mu.Lock()
@@ -138,7 +137,7 @@ func (d *Device) Close() {
 	d.executables.Store(0)
 }
 
-// catch runs f and turns a panic into an error that names what was done.
+// catch runs f and converts a panic to an error that names the operation.
 func catch(what string, f func()) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -170,8 +169,8 @@ func newArray(d *Device, buffer backends.Buffer, shape shapes.Shape) *Array {
 	return a
 }
 
-// forget leaves the buffer to somebody else.
-func (a *Array) forget() {
+// disown stops tracking the buffer without freeing it.
+func (a *Array) disown() {
 	if a.buffer == nil {
 		return
 	}
@@ -203,7 +202,7 @@ func Put[T dtypes.Supported](d *Device, data []T, dims ...int) (*Array, error) {
 	}
 	shape := shapes.Make(dtypes.FromGenericsType[T](), dims...)
 	if shape.Size() != len(data) {
-		return nil, fmt.Errorf("device: put: %d numbers do not fill shape %v", len(data), dims)
+		return nil, fmt.Errorf("device: put: %d numbers, shape %v needs another count", len(data), dims)
 	}
 	var buf backends.Buffer
 	err := catch("put", func() {
@@ -240,7 +239,7 @@ func Read[T dtypes.Supported](a *Array, dst []T) error {
 		return fmt.Errorf("%w: read of a freed array", ErrClosed)
 	}
 	if len(dst) != a.Size() {
-		return fmt.Errorf("device: read: %d numbers into a slice of %d", a.Size(), len(dst))
+		return fmt.Errorf("device: read: %d numbers, but the slice has length %d", a.Size(), len(dst))
 	}
 	return catch("read", func() {
 		if err := a.dev.backend.BufferToFlatData(a.buffer, dst); err != nil {
@@ -258,21 +257,21 @@ func ReadNew[T dtypes.Supported](a *Array) ([]T, error) {
 	return dst, Read(a, dst)
 }
 
-// Free releases the buffer now rather than when it is collected. Freeing twice,
+// Free releases the buffer now instead of at garbage collection. Freeing twice,
 // or freeing nil, does nothing.
 func (a *Array) Free() {
 	if a == nil || a.buffer == nil {
 		return
 	}
 	_ = catch("free", func() { _ = a.dev.backend.BufferFinalize(a.buffer) })
-	a.forget()
+	a.disown()
 }
 
-// consumed forgets a donated buffer. XLA marks it deleted but its handle still
-// has to be freed; the pure-Go backend has taken it over.
+// consumed drops a donated buffer. XLA marks it deleted, but its handle must still
+// be freed; the pure-Go backend has taken ownership of it.
 func (a *Array) consumed(pure bool) {
 	if pure {
-		a.forget()
+		a.disown()
 	} else {
 		a.Free()
 	}

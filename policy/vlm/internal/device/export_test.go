@@ -3,7 +3,7 @@ package device
 import "unsafe"
 
 // Keep bounds the number of executables that a device keeps.
-func (d *Device) Keep(most int) { d.most = most }
+func (d *Device) Keep(most int) { d.maxExecutables = most }
 
 // Place is where XLA keeps an array on the CPU, nil on other backends.
-func (a *Array) Place() unsafe.Pointer { return a.place() }
+func (a *Array) Place() unsafe.Pointer { return a.hostAddress() }

@@ -7,8 +7,8 @@ package device
 #include <stdlib.h>
 #include <string.h>
 
-// settle sets a parameter of glibc's heap where the environment does not.
-static void settle(int param, int value, const char *variable, const char *tunable) {
+// set_default sets a parameter of glibc's heap unless the environment sets it.
+static void set_default(int param, int value, const char *variable, const char *tunable) {
 #ifdef __GLIBC__
 	const char *tunables = getenv("GLIBC_TUNABLES");
 	if (!getenv(variable) && !(tunables && strstr(tunables, tunable)))
@@ -16,19 +16,20 @@ static void settle(int param, int value, const char *variable, const char *tunab
 #endif
 }
 
-// XLA allocates seldom and much. glibc settles the number of its heaps when the
-// second thread allocates, which is before any Go code runs; it would take 8 for
-// every processor, and gaps in 2 heaps are fewer.
+// XLA makes few, large allocations. glibc fixes the number of its heaps when the
+// second thread allocates, which is before any Go code runs. Its default is 8 per
+// processor; 2 heaps leave less fragmentation.
 //
-// Blocks of up to 32 MB, the most that glibc admits, come from heaps: of those that
-// come straight from the system every page has to be cleared each time, which took a
-// sixth of a training step. Where such blocks come and go glibc would move the limit
+// Blocks of up to 32 MB, glibc's maximum, are allocated from heaps. Blocks mapped
+// directly from the system have every page cleared each time, which took a sixth
+// of a training step. glibc raises this threshold by itself, but late and not
+// deterministically.
 // up by itself, late and by chance.
-__attribute__((constructor)) static void settleHeaps(void) {
+__attribute__((constructor)) static void set_heap_defaults(void) {
 #ifdef __GLIBC__
-	settle(M_ARENA_MAX, 2, "MALLOC_ARENA_MAX", "arena_max");
-	settle(M_MMAP_THRESHOLD, 32 << 20, "MALLOC_MMAP_THRESHOLD_", "mmap_threshold");
-	settle(M_TRIM_THRESHOLD, 64 << 20, "MALLOC_TRIM_THRESHOLD_", "trim_threshold");
+	set_default(M_ARENA_MAX, 2, "MALLOC_ARENA_MAX", "arena_max");
+	set_default(M_MMAP_THRESHOLD, 32 << 20, "MALLOC_MMAP_THRESHOLD_", "mmap_threshold");
+	set_default(M_TRIM_THRESHOLD, 64 << 20, "MALLOC_TRIM_THRESHOLD_", "trim_threshold");
 #endif
 }
 
@@ -40,7 +41,7 @@ static void trim(void) {
 */
 import "C"
 
-// Trim gives pages of the C library's heaps that nothing is on back to the system:
-// a compiler leaves many of them, and so do buffers of other sizes than those that
-// come next. With other C libraries than glibc nothing happens.
+// Trim returns unused pages of the C library's heaps to the system. Compilation
+// leaves many of them, and so do buffers of sizes that are not used again. It does
+// nothing with C libraries other than glibc.
 func Trim() { C.trim() }

@@ -8,18 +8,19 @@ import (
 	"github.com/gomlx/gomlx/pkg/core/shapes"
 )
 
-// aliased is the attribute by which an input of a StableHLO function names the
-// output that may be written over it, when it is donated.
-const aliased = "tf.aliasing_output"
+// aliasAttribute is the attribute of an input of a StableHLO function that names the
+// output that may overwrite it when it is donated.
+const aliasAttribute = "tf.aliasing_output"
 
-// inPlace lets XLA write outputs over donated inputs, which without it are only
-// freed: an optimiser's step would hold weights and moments twice, and take fresh
-// memory from the system for them. Each donated input takes the first output of
-// its shape that is left, so programs should list both in the same order; where
-// that does not fit what the graph does, XLA copies.
+// inPlace lets XLA write outputs over donated inputs, which would otherwise only be
+// freed: an optimiser step would hold weights and moments twice and allocate fresh
+// memory for them. Each donated input is matched to the first unmatched output of
+// its shape, so programs should list both in the same order. Where the graph does
+// not permit it, XLA copies.
 //
-// GoMLX v0.26.0 has no way to say it, but the function that it builds is there to be
-// found. Where it is not (another backend or version), programs run as before.
+// GoMLX v0.26.0 has no API for this, but the function it builds is accessible by
+// reflection. Where it is not (another backend or version), programs run without
+// aliasing.
 func inPlace(g *graph.Graph, in []shapes.Shape, donate []int, out []*graph.Node) {
 	if len(donate) == 0 {
 		return
@@ -38,14 +39,14 @@ func inPlace(g *graph.Graph, in []shapes.Shape, donate []int, out []*graph.Node)
 			if f.Inputs[i].Attributes == nil {
 				f.Inputs[i].Attributes = map[string]any{}
 			}
-			f.Inputs[i].Attributes[aliased] = int32(k)
+			f.Inputs[i].Attributes[aliasAttribute] = int32(k)
 			break
 		}
 	}
 }
 
-// function is the StableHLO function that a graph on XLA is built into, nil where
-// there is none. It reads two fields that are not exported, and writes none.
+// function returns the StableHLO function that a graph on XLA is built into, or
+// nil if it is not found. It reads two unexported fields and writes none.
 func function(g *graph.Graph) *stablehlo.Function {
 	builder := reflect.ValueOf(g).Elem().FieldByName("builder")
 	if !builder.IsValid() || builder.Kind() != reflect.Interface {

@@ -13,13 +13,13 @@ import (
 	"vagen/policy/vlm/internal/fused"
 )
 
-// Kernel is a function of package fused that does the work of a part of a graph: of
-// all nodes between In and Out. The part stays in the graph, where it says what the
-// function computes, and is what runs on other backends than XLA's CPU.
+// Kernel is a function of package fused that replaces a part of a graph: all nodes
+// between In and Out. The part stays in the graph as the definition of what the
+// function computes, and runs on backends other than XLA's CPU.
 type Kernel struct {
 	Name    string
 	In, Out []*graph.Node
-	Over    map[int]int // outputs that are written over inputs, by index
+	Aliases map[int]int // output index to index of the input it is written over
 	Config  []Setting
 }
 
@@ -46,7 +46,7 @@ func (k *Kernel) attributes() map[string]any {
 	}
 	alias := []string{}
 	for out := range k.Out {
-		if in, ok := k.Over[out]; ok {
+		if in, ok := k.Aliases[out]; ok {
 			at := fmt.Sprint(out)
 			if len(k.Out) == 1 {
 				at = ""
@@ -62,10 +62,10 @@ func (k *Kernel) attributes() map[string]any {
 	}
 }
 
-// useKernels puts calls of kernels into the function that a graph is built into, those
-// of products of few rows among them, and takes out what nothing needs any more. It
-// reports whether there are any: where the function is not to be found (see inPlace), or
-// a kernel does not fit it, the graph runs as it is.
+// useKernels inserts calls of kernels into the function that a graph is built into,
+// also for products of few rows, and removes statements that are no longer used. It
+// reports whether there are any calls. If the function is not found (see inPlace),
+// or a kernel does not match it, the graph runs unchanged.
 func (d *Device) useKernels(g *graph.Graph, out []*graph.Node, kernels []Kernel) bool {
 	f := function(g)
 	if f == nil || !fused.Registered() || d.Accelerator() {
@@ -81,17 +81,17 @@ func (d *Device) useKernels(g *graph.Graph, out []*graph.Node, kernels []Kernel)
 	if roots == nil {
 		return false
 	}
-	if all = needed(all, roots); !ordered(f, all) {
+	if all = removeUnused(all, roots); !definedBeforeUse(f, all) {
 		return false
 	}
-	all, found := products(all)
+	all, found := replaceProducts(all)
 	f.Statements = all
 	return found || len(kernels) > 0
 }
 
-// products has calls of the kernel in the place of products of few rows, and reports
+// replaceProducts replaces products of few rows by calls of the kernel, and reports
 // whether there are any.
-func products(all []*stablehlo.Statement) (out []*stablehlo.Statement, found bool) {
+func replaceProducts(all []*stablehlo.Statement) (out []*stablehlo.Statement, found bool) {
 	for _, s := range all {
 		if plainProduct(s) {
 			call := &stablehlo.Statement{Builder: s.Builder, Function: s.Function, Inputs: s.Inputs, Outputs: s.Outputs, Attributes: (&Kernel{Name: fused.Product}).attributes()}
@@ -115,7 +115,7 @@ func plainProduct(s *stablehlo.Statement) bool {
 			return false
 		}
 	}
-	if s.Inputs[0].Shape().Dimensions[0] > fused.MostRows {
+	if s.Inputs[0].Shape().Dimensions[0] > fused.MaxRows {
 		return false
 	}
 	text := strings.Join(strings.Fields(axes.ToStableHLO()), "")
@@ -127,8 +127,9 @@ func plainProduct(s *stablehlo.Statement) bool {
 	return true
 }
 
-// insert is a function's statements with the call in the place of the last of those
-// that make its outputs, and without the others; nil if the kernel does not fit them.
+// insert returns a function's statements with the kernel call in place of the last
+// statement that computes one of its outputs, and without the others; nil if the
+// kernel does not match.
 func (k *Kernel) insert(f *stablehlo.Function, all []*stablehlo.Statement) []*stablehlo.Statement {
 	call := &stablehlo.Statement{Builder: f.Builder, Function: f, Inputs: values(k.In), Outputs: values(k.Out), Attributes: k.attributes()}
 	if call.Inputs == nil || call.Outputs == nil || !setOp(call, "CustomCall") {
@@ -150,8 +151,8 @@ func (k *Kernel) insert(f *stablehlo.Function, all []*stablehlo.Statement) []*st
 	return slices.Insert(out, at, call)
 }
 
-// needed leaves out statements that none of the values depends on.
-func needed(all []*stablehlo.Statement, roots []*stablehlo.Value) []*stablehlo.Statement {
+// removeUnused removes statements that none of the values depends on.
+func removeUnused(all []*stablehlo.Statement, roots []*stablehlo.Value) []*stablehlo.Statement {
 	live := map[*stablehlo.Value]bool{}
 	for _, v := range roots {
 		live[v] = true
@@ -167,8 +168,8 @@ func needed(all []*stablehlo.Statement, roots []*stablehlo.Value) []*stablehlo.S
 	return kept
 }
 
-// ordered reports whether every value is made before it is used.
-func ordered(f *stablehlo.Function, all []*stablehlo.Statement) bool {
+// definedBeforeUse reports whether every value is defined before it is used.
+func definedBeforeUse(f *stablehlo.Function, all []*stablehlo.Statement) bool {
 	made := map[*stablehlo.Value]bool{}
 	for _, v := range f.Inputs {
 		made[v] = true
@@ -184,7 +185,7 @@ func ordered(f *stablehlo.Function, all []*stablehlo.Statement) bool {
 	return true
 }
 
-// uses calls f with every value that the statement reads, in its closures, too.
+// uses calls f with every value that the statement reads, including those in its closures.
 func uses(s *stablehlo.Statement, f func(*stablehlo.Value)) {
 	for _, v := range s.Inputs {
 		f(v)
@@ -196,7 +197,7 @@ func uses(s *stablehlo.Statement, f func(*stablehlo.Value)) {
 	}
 }
 
-// setOp sets what the statement does, whose type is internal to go-xla, by its name.
+// setOp sets the statement's operation by name; its type is internal to go-xla.
 func setOp(s *stablehlo.Statement, name string) bool {
 	op := reflect.ValueOf(&s.OpType).Elem()
 	for i := range int64(256) {
@@ -208,8 +209,8 @@ func setOp(s *stablehlo.Statement, name string) bool {
 	return false
 }
 
-// values are those of nodes in the StableHLO function, nil where they are not to be
-// found. Like function it reads fields that are not exported.
+// values returns the values of nodes in the StableHLO function, nil if they are not
+// found. Like function it reads unexported fields.
 func values(nodes []*graph.Node) []*stablehlo.Value {
 	out := make([]*stablehlo.Value, len(nodes))
 	for i, n := range nodes {

@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// place is where XLA keeps an array in the machine's memory, nil where it does not.
-func (a *Array) place() unsafe.Pointer {
+// hostAddress returns the address of the array in host memory, nil if it has none.
+func (a *Array) hostAddress() unsafe.Pointer {
 	b, ok := a.buffer.(interface {
 		UnsafePointer() (unsafe.Pointer, error)
 	})
@@ -21,27 +21,27 @@ func (a *Array) place() unsafe.Pointer {
 	return p
 }
 
-// span is a stretch of the process's memory.
+// span is an address range of the process.
 type span struct{ from, to uintptr }
 
-// apart is how far two arrays may be from each other in one span: what an allocator
-// and small arrays put between them.
-const apart = 64 << 10
+// maxGap is the largest gap between two arrays in one span. It covers the
+// allocator's headers and small arrays between them.
+const maxGap = 64 << 10
 
-// HugePages asks the system to keep arrays that stay for long in large pages: reading
-// the weights of a model in small ones takes up to a fifth longer, as the processor
-// has to look up where each is. Where the system does not, nothing changes.
+// HugePages asks the system to keep long-lived arrays in large pages. Reading a
+// model's weights from small pages takes up to a fifth longer because of address
+// translation. If the system does not support it, nothing changes.
 func HugePages(arrays []*Array) {
 	var spans []span
 	for _, a := range arrays {
-		if p := uintptr(a.place()); p != 0 {
+		if p := uintptr(a.hostAddress()); p != 0 {
 			spans = append(spans, span{p, p + uintptr(a.Bytes())})
 		}
 	}
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	for len(spans) > 0 {
 		s, n := spans[0], 1
-		for ; n < len(spans) && spans[n].from <= s.to+apart; n++ {
+		for ; n < len(spans) && spans[n].from <= s.to+maxGap; n++ {
 			s.to = max(s.to, spans[n].to)
 		}
 		hugePages(s)

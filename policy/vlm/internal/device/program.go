@@ -10,17 +10,17 @@ import (
 	"github.com/gomlx/gomlx/pkg/core/shapes"
 )
 
-// Builder makes the outputs of a graph from its inputs. It may panic, as GoMLX
+// Builder builds the outputs of a graph from its inputs. It may panic, as GoMLX
 // graph code does.
 type Builder func(in []*graph.Node) []*graph.Node
 
-// FusedBuilder is a Builder that says which parts of the graph kernels can do. The
-// products of few rows, x·wᵀ, need not be said.
+// FusedBuilder is a Builder that also returns the parts of the graph that kernels
+// can replace. Products of few rows, x·wᵀ, are found automatically.
 type FusedBuilder func(in []*graph.Node) (out []*graph.Node, kernels []Kernel)
 
-// Program is a graph that is compiled anew for every signature of input shapes
-// it meets. Keep the number of different shapes small: a device keeps so many
-// executables and no more, and frees those that have not run for the longest time.
+// Program is a graph that is compiled for every signature of input shapes it is
+// run with. Keep the number of different shapes small: a device keeps a limited
+// number of executables and frees the least recently used.
 type Program struct {
 	dev      *Device
 	name     string
@@ -30,20 +30,20 @@ type Program struct {
 }
 
 type executable struct {
-	key     string // among the program's
+	key     string // signature within the program
 	graph   *graph.Graph
-	outputs []*graph.Node  // until it is compiled
+	outputs []*graph.Node  // nil once compiled
 	dims    []shapes.Shape // of the outputs
 	fused   bool           // calls kernels
-	last    uint64         // run of the device
+	lastRun uint64         // value of Device.runs at its last run
 
-	ready chan struct{} // closed when the compiler has ended
-	err   error         // of the compiler
+	ready chan struct{} // closed when compilation has finished
+	err   error         // of compilation
 	ran   bool
-	gone  bool // has been freed
+	freed bool // has been freed
 }
 
-// compiled reports whether the compiler has ended.
+// compiled reports whether compilation has finished.
 func (e *executable) compiled() bool {
 	select {
 	case <-e.ready:
@@ -53,9 +53,9 @@ func (e *executable) compiled() bool {
 	}
 }
 
-// free frees a compiled executable. The device is locked.
+// free frees a compiled executable. The device is lockedExecutable.
 func (e *executable) free() {
-	e.gone = true
+	e.freed = true
 	e.graph.Finalize()
 }
 
@@ -96,7 +96,7 @@ func (p *Program) UsesKernels() bool {
 	return len(p.compiled) > 0
 }
 
-// signature tells executables of a program apart.
+// signature is the key of an executable within its program.
 func signature(in []shapes.Shape, donate []int) string {
 	b := make([]byte, 0, 16*len(in)) // a decoding step has hundreds of inputs
 	number := func(n int, end byte) { b = append(strconv.AppendInt(b, int64(n), 10), end) }
@@ -114,8 +114,8 @@ func signature(in []shapes.Shape, donate []int) string {
 }
 
 // Run executes the program. Arrays listed in donate (by their index in in) are
-// consumed: outputs of their shapes are written over them, in the order of both, and
-// those that no output is left for are freed.
+// consumed: outputs of the same shape overwrite them, matched in order, and those
+// without a matching output are freed.
 func (p *Program) Run(in []*Array, donate ...int) ([]*Array, error) {
 	d := p.dev
 	buffers, dims := make([]backends.Buffer, len(in)), make([]shapes.Shape, len(in))
@@ -129,10 +129,10 @@ func (p *Program) Run(in []*Array, donate ...int) ([]*Array, error) {
 	for _, i := range donate {
 		gifts[i] = true
 		if k := slices.Index(in, in[i]); k != i || slices.Contains(in[i+1:], in[i]) {
-			return nil, fmt.Errorf("device: program %s: input %d is donated and is another input, too", p.name, i)
+			return nil, fmt.Errorf("device: program %s: donated input %d is also passed as another input", p.name, i)
 		}
 	}
-	exe, err := p.locked(dims, donate)
+	exe, err := p.lockedExecutable(dims, donate)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (p *Program) Run(in []*Array, donate ...int) ([]*Array, error) {
 		tensors := exe.graph.RunWithBuffers(buffers, gifts, 0)
 		out = make([]*Array, len(tensors))
 		for i, t := range tensors {
-			// The tensor is only a shell around the buffer: take the buffer out.
+			// The tensor only wraps the buffer: extract the buffer.
 			buf, err := t.DonateBuffer(d.backend, 0)
 			if err != nil {
 				panic(err)
@@ -160,11 +160,12 @@ func (p *Program) Run(in []*Array, donate ...int) ([]*Array, error) {
 	return out, nil
 }
 
-// locked returns the executable for the shapes of the inputs, with the device
-// locked so that it stays there. It compiles it, or waits for whoever does.
-func (p *Program) locked(in []shapes.Shape, donate []int) (*executable, error) {
+// lockedExecutable returns the executable for the shapes of the inputs and leaves the device
+// lockedExecutable, so that the executable is not freed. It compiles the executable, or waits
+// for another caller's compilation.
+func (p *Program) lockedExecutable(in []shapes.Shape, donate []int) (*executable, error) {
 	for {
-		exe, mine, err := p.find(in, donate)
+		exe, mine, err := p.lookUp(in, donate)
 		if err != nil {
 			return nil, err
 		}
@@ -181,19 +182,20 @@ func (p *Program) locked(in []shapes.Shape, donate []int) (*executable, error) {
 		case p.dev.closed:
 			p.dev.mu.Unlock()
 			return nil, ErrClosed
-		case !exe.gone:
+		case !exe.freed:
 			return exe, nil
 		}
-		p.dev.mu.Unlock() // freed since, for others
+		p.dev.mu.Unlock() // freed meanwhile to make room
 	}
 }
 
-// Prepare lets the program be compiled for inputs of these shapes, some of which will
-// be donated, in the background, so that several programs are at the same time, and returns the shapes
-// of its outputs. A Run that needs it waits; what is wrong with it is Run's error.
-// On the pure-Go backend, where compiling takes no time, nothing is compiled.
+// Prepare compiles the program in the background for inputs of these shapes, some of
+// which will be donated, so that several programs compile in parallel. It returns the
+// shapes of the outputs. A Run that needs the executable waits for it and returns the
+// compilation's error. On the pure-Go backend, where compilation takes no time,
+// nothing is compiled.
 func (p *Program) Prepare(in []shapes.Shape, donate ...int) ([]shapes.Shape, error) {
-	exe, mine, err := p.find(in, donate)
+	exe, mine, err := p.lookUp(in, donate)
 	if err != nil {
 		return nil, err
 	}
@@ -214,9 +216,9 @@ func (p *Program) Prepare(in []shapes.Shape, donate ...int) ([]shapes.Shape, err
 	return dims, nil
 }
 
-// find returns the program's executable for the shapes. When there is none it makes
-// room for one, which is the caller's to trace and to finish.
-func (p *Program) find(in []shapes.Shape, donate []int) (exe *executable, mine bool, err error) {
+// lookUp returns the program's executable for the shapes. If there is none, it creates
+// one (mine is true), which the caller must trace and finish.
+func (p *Program) lookUp(in []shapes.Shape, donate []int) (exe *executable, mine bool, err error) {
 	d := p.dev
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -232,13 +234,13 @@ func (p *Program) find(in []shapes.Shape, donate []int) (exe *executable, mine b
 		p.compiled[key] = exe
 		d.executables.Add(1)
 	}
-	exe.last = d.runs
+	exe.lastRun = d.runs
 	return exe, !ok, nil
 }
 
 // trace builds the graph.
 func (p *Program) trace(exe *executable, in []shapes.Shape, donate []int) error {
-	defer p.dev.clock()()
+	defer p.dev.startCompileTimer()()
 	return catch("compile "+p.name, func() {
 		g := graph.NewGraph(p.dev.backend, p.name)
 		nodes := make([]*graph.Node, len(in))
@@ -256,10 +258,10 @@ func (p *Program) trace(exe *executable, in []shapes.Shape, donate []int) error 
 	})
 }
 
-// finish compiles a traced graph, or takes it back when tracing or compiling fails.
+// finish compiles a traced graph, or removes it if tracing or compiling fails.
 func (p *Program) finish(exe *executable) {
 	defer close(exe.ready)
-	stop := p.dev.clock()
+	stop := p.dev.startCompileTimer()
 	if exe.err == nil {
 		exe.err = catch("compile "+p.name, func() { exe.graph.Compile(exe.outputs...) })
 	}
@@ -273,12 +275,12 @@ func (p *Program) finish(exe *executable) {
 		return
 	}
 	if !p.dev.pure {
-		Trim() // what the compiler worked with
+		Trim() // the compiler's working memory
 	}
 }
 
-// Unused lists executables that have been prepared and have not run, by the names
-// of their programs and the shapes of their inputs.
+// Unused lists executables that were prepared but never run, by program name and
+// input shapes.
 func (d *Device) Unused() (names []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -292,10 +294,10 @@ func (d *Device) Unused() (names []string) {
 	return names
 }
 
-// makeRoom frees the executable that has not run for the longest time, when there
-// are as many as there may be. The device is locked.
+// makeRoom frees the least recently used executable if the limit is reached. The
+// device must be lockedExecutable.
 func (d *Device) makeRoom() {
-	if d.Executables() < d.most {
+	if d.Executables() < d.maxExecutables {
 		return
 	}
 	var of *Program
@@ -303,8 +305,8 @@ func (d *Device) makeRoom() {
 	last := d.runs
 	for _, p := range d.programs {
 		for key, exe := range p.compiled {
-			if exe.last < last && exe.compiled() {
-				of, oldest, last = p, key, exe.last
+			if exe.lastRun < last && exe.compiled() {
+				of, oldest, last = p, key, exe.lastRun
 			}
 		}
 	}

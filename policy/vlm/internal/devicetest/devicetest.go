@@ -1,10 +1,10 @@
 // Package devicetest opens devices for tests of graphs: GoMLX's pure-Go backend,
-// and XLA on the CPU where its plugin is installed. With VAGEN_TEST_BACKEND set
-// to cuda XLA runs on an NVIDIA GPU instead, and must be there.
+// and XLA on the CPU if its plugin is installed. With VAGEN_TEST_BACKEND=cuda XLA
+// runs on an NVIDIA GPU instead, and tests fail if it is missing.
 //
-// Where the plugin must be there, as on the machines that decide whether a change
-// is good, set VAGEN_REQUIRE_XLA to 1: then it is installed, or the tests fail,
-// instead of leaving them to pure Go. Without it nothing is installed.
+// Set VAGEN_REQUIRE_XLA=1 where the plugin is required, such as in continuous
+// integration: it is then installed, and tests fail if that is not possible. By
+// default nothing is installed, and tests without a plugin use pure Go only.
 package devicetest
 
 import (
@@ -73,8 +73,8 @@ func withXLA(t testing.TB) (*device.Device, bool) {
 	return nil, false
 }
 
-// Each runs the test on every backend of this machine: pure Go, and XLA where
-// it is.
+// Each runs the test on every backend of this machine: pure Go, and XLA if it is
+// installed.
 func Each(t *testing.T, f func(t *testing.T, d *device.Device)) {
 	t.Helper()
 	t.Run("go", func(t *testing.T) { f(t, Go(t)) })
@@ -83,7 +83,7 @@ func Each(t *testing.T, f func(t *testing.T, d *device.Device)) {
 	}
 }
 
-// Best opens XLA where it is, else pure Go.
+// Best opens XLA if it is installed, else pure Go.
 func Best(t testing.TB) *device.Device {
 	t.Helper()
 	if d, ok := withXLA(t); ok {
@@ -92,9 +92,8 @@ func Best(t testing.TB) *device.Device {
 	return Go(t)
 }
 
-// Kernels opens a device whose programs may call kernels. The test is skipped where
-// there are none: but where XLA must be there, and the processor can run them, their
-// absence is a failure.
+// Kernels opens a device whose programs may call kernels. Without kernels the test is
+// skipped, or fails if XLA is required and the processor supports them.
 func Kernels(t testing.TB) *device.Device {
 	t.Helper()
 	d := Best(t)
@@ -102,7 +101,7 @@ func Kernels(t testing.TB) *device.Device {
 	case !d.PureGo() && !d.Accelerator() && fused.Registered():
 		return d
 	case Required() && Kind() == plugin.CPU && fused.Able():
-		t.Fatal("devicetest: the plugin has not taken the kernels")
+		t.Fatal("devicetest: the plugin did not accept the kernels")
 	}
 	t.Skip("no kernels on this machine")
 	return nil

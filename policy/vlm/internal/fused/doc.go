@@ -1,18 +1,18 @@
-// Package fused has functions of our own for XLA's CPU: the step of a decoder block,
-// and the product of a few rows with a matrix, in float32.
+// Package fused has custom functions for XLA's CPU backend: the decoding step of a
+// decoder block, and the product of a few rows with a matrix, in float32.
 //
-// Decoding few rows is a matter of reading all weights once for each token, and XLA's
-// products take up to four times as long as that; between them it runs some thirty
-// small operations a block. These functions read weights in long runs, as fast as memory
-// gives them, and leave nothing between two products but arithmetic.
+// Decoding few rows is bound by reading all weights once per token. XLA's products
+// take up to four times as long as that, and between them it runs some thirty small
+// operations per block. These functions read weights sequentially at full memory
+// bandwidth and do all other arithmetic between two products at once.
 //
-// They are C, compiled by cgo with the vector extensions that GCC and Clang share, and
-// become known to a plugin through PJRT's FFI extension; a program calls them by custom
-// calls (package device puts those in). What they compute is written down in the graphs
-// whose place they take (package model), and tests hold the two against each other. A
-// plugin without that extension, or a processor without AVX2, runs the graphs.
+// They are written in C, compiled by cgo with the vector extensions that GCC and
+// Clang share, and registered with a plugin through PJRT's FFI extension; programs
+// call them by custom calls, which package device inserts. The graphs that they
+// replace (package model) define what they compute, and tests compare the two. With
+// a plugin without that extension, or a processor without AVX2, the graphs run.
 //
-// Results do not depend on how many threads there are, nor on which of them did what.
+// Results do not depend on the number of threads or on the scheduling.
 package fused
 
 import (
@@ -22,7 +22,7 @@ import (
 	"sync/atomic"
 )
 
-// Variable, set to 0 in the environment, leaves everything to XLA.
+// Variable is the environment variable that disables the functions when it is 0.
 const Variable = "VAGEN_KERNELS"
 
 // Names of the functions in a program.
@@ -31,9 +31,9 @@ const (
 	Product = "vagen_product"
 )
 
-// MostRows is the most rows for which the functions are to be used: at 32 XLA, whose
-// products are better the more rows there are, takes as long.
-const MostRows = 16
+// MaxRows is the largest number of rows for which the functions are used. XLA's
+// products improve with the number of rows; at 32 rows XLA takes as long.
+const MaxRows = 16
 
 // Bits of a Block's attribute "has".
 const (
@@ -43,8 +43,8 @@ const (
 	HasMLPBias
 )
 
-// Able reports whether this build and this processor can run the functions, and nobody
-// has switched them off.
+// Able reports whether this build and this processor can run the functions and
+// they are not disabled.
 func Able() bool { return os.Getenv(Variable) != "0" && able() }
 
 var registered atomic.Bool
@@ -52,14 +52,14 @@ var registered atomic.Bool
 // Registered reports whether programs for XLA's CPU may call the functions.
 func Registered() bool { return registered.Load() }
 
-// Register makes the functions known to a CPU plugin that has been loaded from the
-// path. Programs do without them where it fails.
+// Register registers the functions with the CPU plugin that was loaded from path. If
+// it fails, programs do not use them.
 func Register(path string) error {
 	if os.Getenv(Variable) == "0" {
-		return errors.New("fused: switched off by $" + Variable)
+		return errors.New("fused: disabled by $" + Variable)
 	}
 	err := register(path)
-	registered.Store(err == nil) // a second plugin that refuses them is reason to do without
+	registered.Store(err == nil) // if a second plugin rejects them, none uses them
 	if err != nil {
 		return fmt.Errorf("fused: %w", err)
 	}

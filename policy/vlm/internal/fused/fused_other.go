@@ -6,4 +6,6 @@ import "errors"
 
 func able() bool { return false }
 
-func register(string) error { return errors.New("needs cgo, on Linux or macOS") }
+func register(string) error {
+	return errors.New("fused: not supported by this build; needs cgo on Linux or macOS")
+}

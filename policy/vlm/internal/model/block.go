@@ -35,7 +35,7 @@ type blockWeights struct {
 	adapters      [blockMapCount][]adapter
 }
 
-// slots lists the fields that this kind of block has, in parameter order.
+// slots lists the fields that this block uses, in parameter order.
 func (b *Block) slots(w *blockWeights) []**Node {
 	s := []**Node{&w.norm1}
 	add := func(on bool, f **Node) {
@@ -75,14 +75,14 @@ func (b *Block) flatten(w *blockWeights) []*Node {
 	return out
 }
 
-// Kept is what a forward pass keeps for its backward pass. Probs may be nil:
-// they are then computed again from Q and K.
-type Kept struct {
+// Activations holds the activations that a forward pass saves for its backward pass.
+// If Probs is nil, the backward pass recomputes it from Q and K.
+type Activations struct {
 	X, Q, K, V, Probs, Attn, Mid, Up *Node
 }
 
-// List returns the kept nodes in a fixed order, and FromList reads them back.
-func (k *Kept) List() []*Node {
+// List returns the saved nodes in a fixed order; ActivationsFrom is its inverse.
+func (k *Activations) List() []*Node {
 	out := []*Node{k.X, k.Q, k.K, k.V, k.Attn, k.Mid, k.Up}
 	if k.Probs != nil {
 		out = append(out, k.Probs)
@@ -90,30 +90,30 @@ func (k *Kept) List() []*Node {
 	return out
 }
 
-// KeptFrom is the inverse of Kept.List.
-func KeptFrom(n []*Node) *Kept {
-	k := &Kept{X: n[0], Q: n[1], K: n[2], V: n[3], Attn: n[4], Mid: n[5], Up: n[6]}
+// ActivationsFrom is the inverse of Activations.List.
+func ActivationsFrom(n []*Node) *Activations {
+	k := &Activations{X: n[0], Q: n[1], K: n[2], V: n[3], Attn: n[4], Mid: n[5], Up: n[6]}
 	if len(n) > 7 {
 		k.Probs = n[7]
 	}
 	return k
 }
 
-// Layout says how a flat matrix of tokens [tokens, …] falls into the groups
-// that attend to each other.
+// Layout divides a flat matrix of tokens [tokens, …] into groups; attention is
+// inside a group.
 type Layout struct {
 	Groups, Length int // tokens of a group, padding included
-	// Index [groups·length] and Inverse [tokens] map group slots to tokens and
-	// back when groups differ in length; an index of "tokens" is a padding slot, an
-	// inverse of "slots" a padding token.
-	// Both are nil when the tokens of the groups simply follow each other.
+	// Index [groups·length] and Inverse [tokens] map group positions to tokens and
+	// back when groups differ in length. An index equal to the number of tokens is
+	// a padding position; an inverse equal to the number of positions is a padding
+	// token. Both are nil when the groups are contiguous and equally long.
 	Index, Inverse *Node
-	// Segment [groups, length] int32 marks who may see whom: only equal segments
-	// attend to each other. nil means everybody in the group.
+	// Segment [groups, length] int32 restricts attention: tokens attend only to
+	// tokens with the same segment. nil allows attention in the whole group.
 	Segment *Node
 }
 
-// split brings [tokens, heads, headDim] to [groups, heads, length, headDim].
+// split reshapes [tokens, heads, headDim] to [groups, heads, length, headDim].
 func (l *Layout) split(x *Node) *Node {
 	heads, hd := dim(x, 1), dim(x, 2)
 	if l.Index != nil {
@@ -133,12 +133,12 @@ func (l *Layout) join(x *Node) *Node {
 	return Reshape(x, dim(x, 0), heads, hd)
 }
 
-// masked is what a score becomes where attention is not allowed. It is finite
-// so that a row which may see nothing stays finite too.
+// masked replaces a score where attention is not allowed. It is finite so that a
+// row that may attend to nothing stays finite.
 const masked = -1e9
 
-// allow returns [groups, 1, length, length] bool, or nil when all is allowed.
-func (l *Layout) allow(g *Graph, causal bool) *Node {
+// attentionMask returns [groups, 1, length, length] bool, or nil when all is allowed.
+func (l *Layout) attentionMask(g *Graph, causal bool) *Node {
 	var ok *Node
 	if l.Segment != nil {
 		ok = Equal(Reshape(l.Segment, l.Groups, l.Length, 1), Reshape(l.Segment, l.Groups, 1, l.Length))
@@ -163,7 +163,7 @@ func (l *Layout) allow(g *Graph, causal bool) *Node {
 // head) and k [G, KV, L, d]; the result is [G, KV, R·L, L].
 func (b *Block) probs(q, k *Node, l *Layout) *Node {
 	scores := MulScalar(f32(DotGeneral(q, []int{3}, []int{0, 1}, k, []int{3}, []int{0, 1})), 1/math.Sqrt(float64(b.HeadDim)))
-	if ok := l.allow(q.Graph(), b.Causal); ok != nil {
+	if ok := l.attentionMask(q.Graph(), b.Causal); ok != nil {
 		g, kv, rep := dim(q, 0), dim(q, 1), dim(q, 2)/l.Length
 		s := Reshape(scores, g, kv*rep, l.Length, l.Length)
 		ok = BroadcastToShape(ok, s.Shape())
@@ -173,13 +173,13 @@ func (b *Block) probs(q, k *Node, l *Layout) *Node {
 	return cast(softmax(scores), q.DType())
 }
 
-// fold brings [G, heads, L, d] to [G, KV, R·L, d], and unfold back.
-func (b *Block) fold(x *Node) *Node {
+// groupHeads reshapes [G, heads, L, d] to [G, KV, R·L, d]; unfold is its inverse.
+func (b *Block) groupHeads(x *Node) *Node {
 	g, l, d := dim(x, 0), dim(x, 2), dim(x, 3)
 	return Reshape(x, g, b.KVHeads, b.Heads/b.KVHeads*l, d)
 }
 
-func (b *Block) unfold(x *Node) *Node {
+func (b *Block) ungroupHeads(x *Node) *Node {
 	g, d := dim(x, 0), dim(x, 3)
 	return Reshape(x, g, b.Heads, dim(x, 2)*b.KVHeads/b.Heads, d)
 }
@@ -199,8 +199,7 @@ func (b *Block) normBack(dy, x, w *Node) (dx, dw, db *Node) {
 	return dx, dw, nil
 }
 
-// heads computes q, k and v of the tokens, each [tokens, heads, headDim]. The
-// third result is what normalising q and k needs in the backward pass.
+// heads computes q, k and v of the tokens, each [tokens, heads, headDim].
 func (b *Block) heads(w *blockWeights, x *Node) (q, k, v *Node) {
 	n := rows(x)
 	qkv := b.project(mapQKV, w, x, w.qkv, w.qkvB)
@@ -211,8 +210,9 @@ func (b *Block) heads(w *blockWeights, x *Node) (q, k, v *Node) {
 	return q, k, v
 }
 
-// rotated applies the norms of q and k, where the block has them, and positions.
-func (b *Block) rotated(w *blockWeights, q, k, cos, sin *Node) (*Node, *Node) {
+// normAndRotate applies the norms of q and k, if the block has them, and the rotary
+// positions.
+func (b *Block) normAndRotate(w *blockWeights, q, k, cos, sin *Node) (*Node, *Node) {
 	if b.QKNorm {
 		q, k = rmsNorm(q, w.qNorm, b.Eps), rmsNorm(k, w.kNorm, b.Eps)
 	}
@@ -242,27 +242,27 @@ func (b *Block) activateBack(dy, up *Node) *Node {
 
 // Forward runs the block on x [tokens, hidden] with rotary cos and sin
 // [tokens, headDim/2]. weights are the block's parameters in order.
-func (b *Block) Forward(weights []*Node, x, cos, sin *Node, l *Layout) (*Node, *Kept) {
+func (b *Block) Forward(weights []*Node, x, cos, sin *Node, l *Layout) (*Node, *Activations) {
 	w := b.weights(weights)
 	x = cast(x, b.Compute)
 	q, k, v := b.heads(w, b.norm(x, w.norm1, w.norm1b))
-	q, k = b.rotated(w, q, k, cos, sin)
-	kept := &Kept{X: x, Q: b.fold(l.split(q)), K: l.split(k), V: l.split(v)}
+	q, k = b.normAndRotate(w, q, k, cos, sin)
+	kept := &Activations{X: x, Q: b.groupHeads(l.split(q)), K: l.split(k), V: l.split(v)}
 	kept.Probs = b.probs(kept.Q, kept.K, l)
 	o := DotGeneral(kept.Probs, []int{3}, []int{0, 1}, kept.V, []int{2}, []int{0, 1})
-	kept.Attn = Reshape(l.join(b.unfold(o)), rows(x), b.Heads*b.HeadDim)
+	kept.Attn = Reshape(l.join(b.ungroupHeads(o)), rows(x), b.Heads*b.HeadDim)
 	kept.Mid = Add(x, b.project(mapOut, w, kept.Attn, w.out, w.outB))
 	y, up := b.feedForward(w, b.norm(kept.Mid, w.norm2, w.norm2b))
 	kept.Up = up
 	return Add(kept.Mid, y), kept
 }
 
-// Backward takes the gradient of the block's output to that of its input and
-// to float32 gradients of its parameters, in their order.
-func (b *Block) Backward(weights []*Node, kept *Kept, cos, sin *Node, l *Layout, dy *Node) (*Node, []*Node) {
+// Backward maps the gradient of the block's output to that of its input and to
+// float32 gradients of its parameters, in their order.
+func (b *Block) Backward(weights []*Node, kept *Activations, cos, sin *Node, l *Layout, dy *Node) (*Node, []*Node) {
 	w := b.weights(weights)
 	g := &blockWeights{}
-	b.slots(g) // makes room for the adapters
+	b.slots(g) // allocates the adapters' entries
 	dy = cast(dy, b.Compute)
 
 	// Feed-forward half.
@@ -293,22 +293,22 @@ func (b *Block) Backward(weights []*Node, kept *Kept, cos, sin *Node, l *Layout,
 	return Add(dMid, d), b.flatten(g)
 }
 
-// attendBack takes the gradient of the attention's output [tokens, heads,
-// headDim] to those of the rotated q and k and of v.
-func (b *Block) attendBack(kept *Kept, l *Layout, do *Node) (dq, dk, dv *Node) {
+// attendBack maps the gradient of the attention's output [tokens, heads,
+// headDim] to those of the normAndRotate q and k and of v.
+func (b *Block) attendBack(kept *Activations, l *Layout, do *Node) (dq, dk, dv *Node) {
 	p := kept.Probs
 	if p == nil {
 		p = b.probs(kept.Q, kept.K, l)
 	}
 	o := l.split(Reshape(kept.Attn, rows(kept.Attn), b.Heads, b.HeadDim))
 	do = l.split(do)
-	// Σ_j P_ij·dP_ij equals Σ_d O_id·dO_id, which is far shorter.
-	inner := b.fold(ReduceAndKeep(Mul(f32(o), f32(do)), ReduceSum, -1))
-	do = b.fold(do)
+	// Σ_j P_ij·dP_ij equals Σ_d O_id·dO_id, which is cheaper: d is far below the length.
+	inner := b.groupHeads(ReduceAndKeep(Mul(f32(o), f32(do)), ReduceSum, -1))
+	do = b.groupHeads(do)
 	dv = DotGeneral(p, []int{2}, []int{0, 1}, do, []int{2}, []int{0, 1})
 	dp := f32(DotGeneral(do, []int{3}, []int{0, 1}, kept.V, []int{3}, []int{0, 1}))
 	ds := cast(MulScalar(Mul(f32(p), Sub(dp, inner)), 1/math.Sqrt(float64(b.HeadDim))), b.Compute)
 	dq = DotGeneral(ds, []int{3}, []int{0, 1}, kept.K, []int{2}, []int{0, 1})
 	dk = DotGeneral(ds, []int{2}, []int{0, 1}, kept.Q, []int{2}, []int{0, 1})
-	return l.join(b.unfold(dq)), l.join(dk), l.join(dv)
+	return l.join(b.ungroupHeads(dq)), l.join(dk), l.join(dv)
 }

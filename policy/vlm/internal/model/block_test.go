@@ -19,7 +19,7 @@ type setting struct {
 	layout  func(in []*Node) *Layout // in: the layout's inputs
 	extra   []operand                // those inputs
 	sees    func(i, j int) bool      // the same in words
-	dropped bool                     // Kept.Probs is computed again
+	dropped bool                     // Activations.Probs is computed again
 }
 
 // inBins says that tokens lie in bins of the given length and that only equal
@@ -94,7 +94,7 @@ func (s setting) pair(seed uint64) pair {
 			if s.dropped {
 				kept.Probs = nil
 			}
-			kept = KeptFrom(kept.List()) // as a program's outputs and inputs carry it
+			kept = ActivationsFrom(kept.List()) // as a program's outputs and inputs carry it
 			dx, grads := b.Backward(in[:n], kept, in[n+1], in[n+2], layout(in), dy[0])
 			return append([]*Node{dx}, grads...)
 		},

@@ -7,60 +7,60 @@ import (
 	. "github.com/gomlx/gomlx/pkg/core/graph"
 )
 
-// Past is a stretch of keys and values that new tokens may attend to.
-type Past struct {
+// CacheSegment is a segment of the KV cache: keys and values that new tokens may attend to.
+type CacheSegment struct {
 	K, V  *Node // [rows, KV heads, length, headDim]
 	Allow *Node // [rows, length] bool: which slots hold a token of the row
 }
 
 // Append runs the block on length new tokens of each row, x [rows·length,
-// hidden] row by row, which see the stretches of past and, causally, each other
-// where fresh [rows, length] bool marks real tokens. It returns the block's
+// hidden] row by row. They attend to the segments of past and, causally, to each
+// other where fresh [rows, length] bool marks real tokens. It returns the block's
 // output and the new keys and values [rows, KV heads, length, headDim].
-func (b *Block) Append(weights []*Node, x, cos, sin *Node, length int, past []Past, fresh *Node) (y, k, v *Node) {
+func (b *Block) Append(weights []*Node, x, cos, sin *Node, length int, past []CacheSegment, fresh *Node) (y, k, v *Node) {
 	w := b.weights(weights)
 	x = cast(x, b.Compute)
 	n := rows(x) / length
 	l := &Layout{Groups: n, Length: length}
 	q, k0, v0 := b.heads(w, b.norm(x, w.norm1, w.norm1b))
-	q, k0 = b.rotated(w, q, k0, cos, sin)
+	q, k0 = b.normAndRotate(w, q, k0, cos, sin)
 	k, v = l.split(k0), l.split(v0)
-	own := Past{K: k, V: v, Allow: fresh}
-	o := b.attendPast(b.fold(l.split(q)), length, past, &own)
-	attn := Reshape(l.join(b.unfold(o)), n*length, b.Heads*b.HeadDim)
+	own := CacheSegment{K: k, V: v, Allow: fresh}
+	o := b.attendPast(b.groupHeads(l.split(q)), length, past, &own)
+	attn := Reshape(l.join(b.ungroupHeads(o)), n*length, b.Heads*b.HeadDim)
 	mid := Add(x, b.project(mapOut, w, attn, w.out, w.outB))
 	ff, _ := b.feedForward(w, b.norm(mid, w.norm2, w.norm2b))
 	return Add(mid, ff), k, v
 }
 
-// Step is Append for one token per row whose key and value go into slot at (a
-// scalar int32) of the recent stretch before attention. It returns the block's
-// output and the recent stretch with the token in it, which XLA writes over the old
-// one where that is donated. pure is as in Write.
-func (b *Block) Step(weights []*Node, x, cos, sin *Node, past Past, recent Past, at *Node, pure bool) (y, k, v *Node) {
+// Step is Append for one token per row. Its key and value are written to slot at
+// (a scalar int32) of the segment recent before attention. Step returns the
+// block's output and the updated segment; if recent is donated, XLA updates it in
+// place. pure is as in Write.
+func (b *Block) Step(weights []*Node, x, cos, sin *Node, past CacheSegment, recent CacheSegment, at *Node, pure bool) (y, k, v *Node) {
 	w := b.weights(weights)
 	x = cast(x, b.Compute)
 	n := rows(x)
 	l := &Layout{Groups: n, Length: 1}
 	q, k0, v0 := b.heads(w, b.norm(x, w.norm1, w.norm1b))
-	q, k0 = b.rotated(w, q, k0, cos, sin)
+	q, k0 = b.normAndRotate(w, q, k0, cos, sin)
 	k, v = Write(recent.K, l.split(k0), at, pure), Write(recent.V, l.split(v0), at, pure)
-	o := b.attendPast(b.fold(l.split(q)), 1, []Past{past, {K: k, V: v, Allow: recent.Allow}}, nil)
-	attn := Reshape(l.join(b.unfold(o)), n, b.Heads*b.HeadDim)
+	o := b.attendPast(b.groupHeads(l.split(q)), 1, []CacheSegment{past, {K: k, V: v, Allow: recent.Allow}}, nil)
+	attn := Reshape(l.join(b.ungroupHeads(o)), n, b.Heads*b.HeadDim)
 	mid := Add(x, b.project(mapOut, w, attn, w.out, w.outB))
 	ff, _ := b.feedForward(w, b.norm(mid, w.norm2, w.norm2b))
 	return Add(mid, ff), k, v
 }
 
 // attendPast is softmax attention of q [rows, KV, reps·length, d] over several
-// stretches with one common normaliser. The stretch own is causal.
-func (b *Block) attendPast(q *Node, length int, past []Past, own *Past) *Node {
+// segments with one common normaliser. The segment own is causal.
+func (b *Block) attendPast(q *Node, length int, past []CacheSegment, own *CacheSegment) *Node {
 	g := q.Graph()
 	n, kv, rl := dim(q, 0), dim(q, 1), dim(q, 2)
 	reps := rl / length
 	all := past
 	if own != nil {
-		all = append(append([]Past{}, past...), *own)
+		all = append(append([]CacheSegment{}, past...), *own)
 	}
 	score := make([]*Node, len(all))
 	var top *Node
@@ -99,7 +99,7 @@ func (b *Block) attendPast(q *Node, length int, past []Past, own *Past) *Node {
 }
 
 // Write copies x [rows, heads, m, d] into slots [at, at+m) of c, at a scalar
-// int32. pure selects operations that GoMLX's pure-Go backend has.
+// int32. pure restricts it to operations that GoMLX's pure-Go backend has.
 func Write(c, x, at *Node, pure bool) *Node {
 	x = cast(x, c.DType())
 	if !pure {
@@ -111,7 +111,7 @@ func Write(c, x, at *Node, pure bool) *Node {
 		here := Equal(Iota(g, shape(dtypes.Int32, c.Shape().Dimensions...), 2), BroadcastToDims(at, c.Shape().Dimensions...))
 		return Where(here, BroadcastToShape(x, c.Shape()), c)
 	}
-	// A 0/1 matrix moves the new slots to their places.
+	// A 0/1 matrix moves the new entries to their slots.
 	from := Sub(Iota(g, shape(dtypes.Int32, length, m), 0), BroadcastToDims(at, length, m))
 	move := ConvertDType(Equal(from, Iota(g, shape(dtypes.Int32, length, m), 1)), c.DType())
 	moved := TransposeAllDims(DotGeneral(move, []int{1}, nil, x, []int{2}, nil), 1, 2, 0, 3)

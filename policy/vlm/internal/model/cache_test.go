@@ -34,28 +34,28 @@ func TestAppendingAndSteppingEqualOnePass(t *testing.T) {
 				c := dim(x, 1)
 				return Reshape(Slice(Reshape(x, rows, length, c), AxisRange(), AxisRange(from, to)), rows*(to-from), c)
 			}
-			appendPart := func(from, to int, past []Past) (y, k, v *Node) {
+			appendPart := func(from, to int, past []CacheSegment) (y, k, v *Node) {
 				return b.Append(w, part(x, from, to), part(cos, from, to), part(sin, from, to), to-from, past, all(true, to-from))
 			}
 			y, k, v := appendPart(0, length, nil)
 
 			// Two tokens; two more and a hole of garbage; the last two see both.
 			y1, k1, v1 := appendPart(0, 2, nil)
-			y2, k2, v2 := appendPart(2, 4, []Past{{k1, v1, all(true, 2)}})
+			y2, k2, v2 := appendPart(2, 4, []CacheSegment{{k1, v1, all(true, 2)}})
 			hole := MulScalar(Ones(g, shape(dtypes.Float32, rows, 2, 1, 4)), 50)
-			holed := Past{Concatenate([]*Node{hole, k2}, 2), Concatenate([]*Node{hole, v2}, 2), Concatenate([]*Node{all(false, 1), all(true, 2)}, 1)}
-			y3, k3, v3 := appendPart(4, 6, []Past{{k1, v1, all(true, 2)}, holed})
+			holed := CacheSegment{Concatenate([]*Node{hole, k2}, 2), Concatenate([]*Node{hole, v2}, 2), Concatenate([]*Node{all(false, 1), all(true, 2)}, 1)}
+			y3, k3, v3 := appendPart(4, 6, []CacheSegment{{k1, v1, all(true, 2)}, holed})
 			join := func(axis int, n ...*Node) *Node { return Concatenate(n, axis) }
 			asRows := func(y *Node, l int) *Node { return Reshape(y, rows, l, 6) }
 			yParts := join(1, asRows(y1, 2), asRows(y2, 2), asRows(y3, 2))
 
 			// Token by token behind the first two.
-			recent := Past{K: MulScalar(OnesLike(k), 70), V: MulScalar(OnesLike(v), 70)}
+			recent := CacheSegment{K: MulScalar(OnesLike(k), 70), V: MulScalar(OnesLike(v), 70)}
 			steps := []*Node{asRows(y1, 2)}
 			for i := range length - 2 {
 				recent.Allow = LessOrEqual(Iota(g, shape(dtypes.Int32, rows, length), 1), Const(g, int32(i)))
 				var s *Node
-				s, recent.K, recent.V = b.Step(w, part(x, 2+i, 3+i), part(cos, 2+i, 3+i), part(sin, 2+i, 3+i), Past{k1, v1, all(true, 2)}, recent, Const(g, int32(i)), d.PureGo())
+				s, recent.K, recent.V = b.Step(w, part(x, 2+i, 3+i), part(cos, 2+i, 3+i), part(sin, 2+i, 3+i), CacheSegment{k1, v1, all(true, 2)}, recent, Const(g, int32(i)), d.PureGo())
 				steps = append(steps, asRows(s, 1))
 			}
 			tail := func(c *Node) *Node { return Slice(c, AxisRange(), AxisRange(), AxisRange(2, length)) }
@@ -87,8 +87,8 @@ func TestInvalidSlotsAreNotSeen(t *testing.T) {
 			in := append(append([]operand{}, w...), x, cos, sin, k)
 			return run(t, d, in, func(in []*Node) []*Node {
 				g := in[0].Graph()
-				past := Past{in[n+3], in[n+3], Const(g, [][]bool{{true, false, true}, {false, false, false}})}
-				y, _, _ := b.Append(in[:n], in[n], in[n+1], in[n+2], 2, []Past{past}, Const(g, [][]bool{{true, true}, {false, true}}))
+				past := CacheSegment{in[n+3], in[n+3], Const(g, [][]bool{{true, false, true}, {false, false, false}})}
+				y, _, _ := b.Append(in[:n], in[n], in[n+1], in[n+2], 2, []CacheSegment{past}, Const(g, [][]bool{{true, true}, {false, true}}))
 				return []*Node{y}
 			})[0]
 		}

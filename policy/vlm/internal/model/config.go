@@ -31,7 +31,7 @@ type Config struct {
 	Value  bool    // a value head beside the output head
 
 	LoRA   *LoRA                  // adapters of the blocks; nil without
-	Frozen func(name string) bool // parameters that take no gradient, by their parts' names; nil for none
+	Frozen func(name string) bool // selects parameters without gradient by their parts' names; nil for none
 
 	ImageToken, VideoToken int32 // placeholders, -1 without vision
 	VisionStart, VisionEnd int32
@@ -47,15 +47,15 @@ type Text struct {
 	Heads, KVHeads, HeadDim   int
 	Eps                       float64
 	Theta                     float64
-	Sections                  []int // of the head's half, for the t, h, w positions; nil without mrope
-	Interleaved               bool  // sections take turns instead of runs
+	Sections                  []int // frequencies of half a head that use the t, h, w positions; nil without mrope
+	Interleaved               bool  // sections alternate instead of being contiguous
 	QKVBias, QKNorm           bool
 	OutBias, MLPBias          bool
 	Scaling                   *RopeScaling
 	MaxPositions              int
 }
 
-// RopeScaling is Llama 3's stretching of long wavelengths.
+// RopeScaling is Llama 3's scaling of long wavelengths.
 type RopeScaling struct {
 	Factor, LowFreq, HighFreq float64
 	OriginalContext           int
@@ -122,8 +122,8 @@ func (t *Text) InvFreq() []float64 {
 	return inv
 }
 
-// Axis tells for each frequency of half a head which position it turns with:
-// 0 for t (or the only one), 1 for h, 2 for w.
+// Axis returns, for each frequency of half a head, the position it uses: 0 for t
+// (or the only one), 1 for h, 2 for w.
 func (t *Text) Axis() []int {
 	axis := make([]int, t.HeadDim/2)
 	if t.Sections == nil {

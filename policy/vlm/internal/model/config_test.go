@@ -186,7 +186,7 @@ func TestBadConfigsSayWhatIsWrong(t *testing.T) {
 		"deepstack levels": {object{"model_type": "qwen3_vl"}, object{"deepstack_visual_indexes": []int{0, 1, 2}, "hidden_act": nil}, []string{"3 deepstack levels for 2 decoder layers"}},
 		"sections of a text model": {object{"model_type": "qwen2", "vision_config": nil, "rope_scaling": object{"mrope_section": []int{4}}}, nil,
 			[]string{"mrope_section is [4]"}},
-		"end of turn": {object{"eos_token_id": "no"}, nil, []string{"want a token id or a list of them"}},
+		"end of turn": {object{"eos_token_id": "no"}, nil, []string{"must be a token id or a list of them"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := parse(t, flat(c.text, c.vision))
@@ -322,11 +322,11 @@ func FuzzParseConfig(f *testing.F) {
 			for _, p := range g.Params {
 				size := p.Size()
 				require.Positive(t, size)
-				require.LessOrEqual(t, size, int(mostParameters))
+				require.LessOrEqual(t, size, int(maxParameters))
 				total += size
 			}
 		}
-		require.LessOrEqual(t, total, int(mostParameters))
+		require.LessOrEqual(t, total, int(maxParameters))
 		require.Len(t, c.Text.InvFreq(), c.Text.HeadDim/2)
 		for _, axis := range c.Text.Axis() {
 			require.Contains(t, []int{0, 1, 2}, axis)

@@ -6,27 +6,29 @@ import (
 	"slices"
 )
 
-// bounded is a size of a config with its name and the binary logarithm of what
-// is allowed. The limits are far above any model; they keep products of sizes
+// sizeLimit is a size of a config with its name and the binary logarithm of its
+// upper limit. The limits are far above any model; they keep products of sizes
 // inside an int.
-type bounded struct {
+type sizeLimit struct {
 	name  string
 	value int
 	bits  int
 }
 
-func inRange(say func(format string, args ...any), sizes []bounded) {
+func checkRanges(addf func(format string, args ...any), sizes []sizeLimit) {
 	for _, f := range sizes {
 		if f.value < 1 || f.value > 1<<f.bits {
-			say("%s is %d, must be in [1, 2^%d]", f.name, f.value, f.bits)
+			addf("%s is %d, must be in [1, 2^%d]", f.name, f.value, f.bits)
 		}
 	}
 }
 
-// mostParameters is what a model may have: more than any machine holds.
-const mostParameters = 1e13
+// maxParameters is the upper limit on a model's parameters. No machine can hold
+// so many.
+const maxParameters = 1e13
 
-// checkSize refuses sizes that are allowed one by one but not together.
+// checkSize rejects sizes that are each allowed but together give too many
+// parameters.
 func (c *Config) checkSize() []error {
 	var total float64
 	for _, g := range c.Groups().All() {
@@ -38,115 +40,115 @@ func (c *Config) checkSize() []error {
 			total += size
 		}
 	}
-	if total > mostParameters {
-		return []error{fmt.Errorf("the sizes make a model of %.3g parameters, at most %.0g are allowed", total, mostParameters)}
+	if total > maxParameters {
+		return []error{fmt.Errorf("the sizes make a model of %.3g parameters, at most %.0g are allowed", total, maxParameters)}
 	}
 	return nil
 }
 
 func (t *configText) check(family Family, x *Text) []error {
 	var bad []error
-	say := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
-	inRange(say, []bounded{
+	addf := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
+	checkRanges(addf, []sizeLimit{
 		{"vocab_size", x.Vocab, 24}, {"hidden_size", x.Hidden, 20}, {"intermediate_size", x.FF, 20},
 		{"num_hidden_layers", x.Layers, 12}, {"num_attention_heads", x.Heads, 12},
 	})
 	if x.MaxPositions < 0 {
-		say("max_position_embeddings is %d, must not be negative", x.MaxPositions)
+		addf("max_position_embeddings is %d, must not be negative", x.MaxPositions)
 	}
 	if len(bad) > 0 {
 		return bad
 	}
 	if x.KVHeads < 1 || x.Heads%x.KVHeads != 0 {
-		say("num_key_value_heads is %d, must divide num_attention_heads = %d", x.KVHeads, x.Heads)
+		addf("num_key_value_heads is %d, must divide num_attention_heads = %d", x.KVHeads, x.Heads)
 	}
 	if x.HeadDim < 2 || x.HeadDim%2 != 0 || x.HeadDim > 4096 {
-		say("head_dim is %d, must be even and in [2, 4096]", x.HeadDim)
+		addf("head_dim is %d, must be even and in [2, 4096]", x.HeadDim)
 	}
 	if t.Act != "" && t.Act != "silu" {
-		say("hidden_act is %q, only silu is supported", t.Act)
+		addf("hidden_act is %q, only silu is supported", t.Act)
 	}
 	if t.UseSlidingWindow {
-		say("use_sliding_window is true, sliding-window attention is not supported")
+		addf("use_sliding_window is true, sliding-window attention is not supported")
 	}
 	if !(x.Eps > 0 && x.Eps < 1) {
-		say("rms_norm_eps is %v, must be in (0, 1)", x.Eps)
+		addf("rms_norm_eps is %v, must be in (0, 1)", x.Eps)
 	}
 	if !(x.Theta > 1) {
-		say("rope_theta is %v, must be above 1", x.Theta)
+		addf("rope_theta is %v, must be above 1", x.Theta)
 	}
 	for _, r := range []*configRope{t.Scaling, t.Rope} {
 		if r == nil {
 			continue
 		}
 		if k := r.kind(); !slices.Contains([]string{"", "default", "mrope", "llama3"}, k) {
-			say("rope type %q is not supported; supported are default, mrope, llama3", k)
+			addf("rope type %q is not supported; supported are default, mrope, llama3", k)
 		}
 	}
 	if s := x.Scaling; s != nil && !(s.Factor > 0 && s.LowFreq > 0 && s.HighFreq > s.LowFreq && s.OriginalContext > 0) {
-		say("llama3 rope scaling %+v needs factor > 0, 0 < low_freq_factor < high_freq_factor, original_max_position_embeddings > 0", *s)
+		addf("llama3 rope scaling %+v needs factor > 0, 0 < low_freq_factor < high_freq_factor, original_max_position_embeddings > 0", *s)
 	}
 	vl := family == Qwen25VL || family == Qwen3VL
 	if len(x.Sections) != 3 && (vl || x.Sections != nil) {
-		say("mrope_section is %v, must have three entries", x.Sections)
+		addf("mrope_section is %v, must have three entries", x.Sections)
 	}
 	if len(x.Sections) == 3 {
 		sum := 0
 		for _, n := range x.Sections {
 			if n < 0 {
-				say("mrope_section is %v, must not be negative", x.Sections)
+				addf("mrope_section is %v, must not be negative", x.Sections)
 			}
 			sum += n
 		}
 		if sum != x.HeadDim/2 {
-			say("mrope_section %v adds up to %d, must be half of head_dim = %d", x.Sections, sum, x.HeadDim/2)
+			addf("mrope_section %v adds up to %d, must be half of head_dim = %d", x.Sections, sum, x.HeadDim/2)
 		}
 	}
 	return bad
 }
 
-func (v *configVis) check(family Family, c *Config) []error {
+func (v *configVision) check(family Family, c *Config) []error {
 	x := c.Vision
 	var bad []error
-	say := func(format string, args ...any) { bad = append(bad, fmt.Errorf("vision_config: "+format, args...)) }
-	inRange(say, []bounded{
+	addf := func(format string, args ...any) { bad = append(bad, fmt.Errorf("vision_config: "+format, args...)) }
+	checkRanges(addf, []sizeLimit{
 		{"depth", x.Depth, 12}, {"hidden_size", x.Hidden, 20}, {"intermediate_size", x.FF, 20}, {"num_heads", x.Heads, 12},
 		{"patch_size", x.Patch, 10}, {"spatial_merge_size", x.Merge, 4}, {"temporal_patch_size", x.Temporal, 4},
 	})
 	if x.Channels != 3 {
-		say("in_channels is %d, only 3 is supported", x.Channels)
+		addf("in_channels is %d, only 3 is supported", x.Channels)
 	}
 	if len(bad) > 0 {
 		return bad
 	}
 	if x.Hidden%x.Heads != 0 || x.HeadDim()%4 != 0 {
-		say("hidden_size %d over num_heads %d must give heads of a multiple of 4", x.Hidden, x.Heads)
+		addf("hidden_size %d over num_heads %d must give heads of a multiple of 4", x.Hidden, x.Heads)
 	}
 	if x.Out != c.Text.Hidden {
-		say("out_hidden_size is %d, must be the decoder's hidden_size %d", x.Out, c.Text.Hidden)
+		addf("out_hidden_size is %d, must be the decoder's hidden_size %d", x.Out, c.Text.Hidden)
 	}
 	if family == Qwen25VL && (x.Window < x.Patch*x.Merge) {
-		say("window_size is %d, must be at least patch_size·spatial_merge_size = %d", x.Window, x.Patch*x.Merge)
+		addf("window_size is %d, must be at least patch_size·spatial_merge_size = %d", x.Window, x.Patch*x.Merge)
 	}
 	act := "silu"
 	if family == Qwen3VL {
 		act = "gelu_pytorch_tanh"
 	}
 	if v.Act != "" && v.Act != act {
-		say("hidden_act is %q, only %s is supported", v.Act, act)
+		addf("hidden_act is %q, only %s is supported", v.Act, act)
 	}
 	if family == Qwen3VL {
 		if side := int(math.Sqrt(float64(x.Positions))); x.Positions > 1<<20 || side < 1 || side*side != x.Positions {
-			say("num_position_embeddings is %d, must be a square in [1, 2^20]", x.Positions)
+			addf("num_position_embeddings is %d, must be a square in [1, 2^20]", x.Positions)
 		}
 		for k, d := range x.Deepstack {
 			if d < 0 || d >= x.Depth || k > 0 && d <= x.Deepstack[k-1] {
-				say("deepstack_visual_indexes is %v, must rise and stay in [0, %d)", x.Deepstack, x.Depth)
+				addf("deepstack_visual_indexes is %v, must rise and stay in [0, %d)", x.Deepstack, x.Depth)
 				break
 			}
 		}
 		if len(x.Deepstack) > c.Text.Layers {
-			say("%d deepstack levels for %d decoder layers", len(x.Deepstack), c.Text.Layers)
+			addf("%d deepstack levels for %d decoder layers", len(x.Deepstack), c.Text.Layers)
 		}
 	}
 	return bad

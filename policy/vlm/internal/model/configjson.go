@@ -11,18 +11,18 @@ import (
 // ErrConfig is wrapped by every error about a config.json.
 var ErrConfig = errors.New("bad config.json")
 
-// configFile is the union of the keys we read. Fields of the decoder stand at
-// the top level (flat) or under text_config (nested).
+// configFile is the union of the keys we read. Fields of the decoder are at the
+// top level (flat) or under text_config (nested).
 type configFile struct {
-	ModelType     string      `json:"model_type"`
-	Architectures []string    `json:"architectures"`
-	Tie           *bool       `json:"tie_word_embeddings"`
-	Text          *configText `json:"text_config"`
-	Vision        *configVis  `json:"vision_config"`
-	ImageToken    *int32      `json:"image_token_id"`
-	VideoToken    *int32      `json:"video_token_id"`
-	VisionStart   *int32      `json:"vision_start_token_id"`
-	VisionEnd     *int32      `json:"vision_end_token_id"`
+	ModelType     string        `json:"model_type"`
+	Architectures []string      `json:"architectures"`
+	Tie           *bool         `json:"tie_word_embeddings"`
+	Text          *configText   `json:"text_config"`
+	Vision        *configVision `json:"vision_config"`
+	ImageToken    *int32        `json:"image_token_id"`
+	VideoToken    *int32        `json:"video_token_id"`
+	VisionStart   *int32        `json:"vision_start_token_id"`
+	VisionEnd     *int32        `json:"vision_end_token_id"`
 	configText
 }
 
@@ -61,7 +61,7 @@ type configRope struct {
 	Original    int      `json:"original_max_position_embeddings"`
 }
 
-type configVis struct {
+type configVision struct {
 	Depth      int    `json:"depth"`
 	Hidden     int    `json:"hidden_size"`
 	FF         int    `json:"intermediate_size"`
@@ -92,14 +92,14 @@ func (l *intOrList) UnmarshalJSON(raw []byte) error {
 	}
 	var many []int32
 	if err := json.Unmarshal(raw, &many); err != nil {
-		return fmt.Errorf("want a token id or a list of them, found %.40s", raw)
+		return fmt.Errorf("found %.40s, must be a token id or a list of them", raw)
 	}
 	*l = many
 	return nil
 }
 
-// ParseConfig reads a config.json, flat or nested. The error lists everything
-// that is wrong and wraps ErrConfig.
+// ParseConfig reads a config.json, flat or nested. The error lists all problems
+// and wraps ErrConfig.
 func ParseConfig(raw []byte) (*Config, error) {
 	var f configFile
 	if err := json.Unmarshal(raw, &f); err != nil {
@@ -116,9 +116,9 @@ func ParseConfig(raw []byte) (*Config, error) {
 	}
 	c := &Config{
 		Family: family, ImageToken: id(f.ImageToken), VideoToken: id(f.VideoToken),
-		VisionStart: id(f.VisionStart), VisionEnd: id(f.VisionEnd), BOS: id(first(t.BOS, f.configText.BOS)),
+		VisionStart: id(f.VisionStart), VisionEnd: id(f.VisionEnd), BOS: id(firstNonNil(t.BOS, f.configText.BOS)),
 		NormMean: [3]float64{0.48145466, 0.4578275, 0.40821073}, NormStd: [3]float64{0.26862954, 0.26130258, 0.27577711},
-		InitRange: value(t.InitRange, 0.02),
+		InitRange: valueOr(t.InitRange, 0.02),
 	}
 	if family == Qwen3VL {
 		c.NormMean, c.NormStd = [3]float64{0.5, 0.5, 0.5}, [3]float64{0.5, 0.5, 0.5}
@@ -165,7 +165,7 @@ func id(p *int32) int32 {
 	return *p
 }
 
-func first[T any](ps ...*T) *T {
+func firstNonNil[T any](ps ...*T) *T {
 	for _, p := range ps {
 		if p != nil {
 			return p
@@ -174,7 +174,7 @@ func first[T any](ps ...*T) *T {
 	return nil
 }
 
-func value[T any](p *T, otherwise T) T {
+func valueOr[T any](p *T, otherwise T) T {
 	if p == nil {
 		return otherwise
 	}
@@ -184,8 +184,8 @@ func value[T any](p *T, otherwise T) T {
 func (t *configText) build(family Family) Text {
 	out := Text{
 		Vocab: t.Vocab, Hidden: t.Hidden, FF: t.FF, Layers: t.Layers, Heads: t.Heads,
-		KVHeads: value(t.KVHeads, t.Heads), Eps: value(t.Eps, 1e-6), MaxPositions: t.MaxPositions,
-		Theta: value(t.Theta, 10000),
+		KVHeads: valueOr(t.KVHeads, t.Heads), Eps: valueOr(t.Eps, 1e-6), MaxPositions: t.MaxPositions,
+		Theta: valueOr(t.Theta, 10000),
 	}
 	if t.HeadDim != nil {
 		out.HeadDim = *t.HeadDim
@@ -197,21 +197,21 @@ func (t *configText) build(family Family) Text {
 		out.QKVBias = true
 	case Qwen3, Qwen3VL:
 		out.QKNorm = true
-		out.QKVBias = value(t.AttentionBias, false)
+		out.QKVBias = valueOr(t.AttentionBias, false)
 		out.OutBias = out.QKVBias
 	case Llama:
-		out.QKVBias = value(t.AttentionBias, false)
+		out.QKVBias = valueOr(t.AttentionBias, false)
 		out.OutBias = out.QKVBias
-		out.MLPBias = value(t.MLPBias, false)
+		out.MLPBias = valueOr(t.MLPBias, false)
 	}
 	for _, r := range []*configRope{t.Scaling, t.Rope} {
 		if r == nil {
 			continue
 		}
-		out.Theta = value(r.Theta, out.Theta)
+		out.Theta = valueOr(r.Theta, out.Theta)
 		if r.Sections != nil {
 			out.Sections = r.Sections
-			out.Interleaved = value(r.Interleaved, family == Qwen3VL)
+			out.Interleaved = valueOr(r.Interleaved, family == Qwen3VL)
 		}
 		if r.kind() == "llama3" {
 			out.Scaling = &RopeScaling{Factor: r.Factor, LowFreq: r.LowFreq, HighFreq: r.HighFreq, OriginalContext: r.Original}
@@ -227,7 +227,7 @@ func (r *configRope) kind() string {
 	return r.Type
 }
 
-func (v *configVis) build(family Family) *Vision {
+func (v *configVision) build(family Family) *Vision {
 	channels := v.InChans
 	if channels == 0 {
 		channels = v.InChannels

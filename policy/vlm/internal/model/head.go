@@ -6,7 +6,7 @@ import (
 )
 
 // Head is the end of the decoder: the final norm, then log-probs over the
-// vocabulary, a value, or both, at chosen positions only.
+// vocabulary, a value, or both, at selected positions only.
 type Head struct {
 	Eps    float64
 	Tokens bool // has an output head
@@ -43,8 +43,8 @@ func (h *Head) Weights(in []*Node) HeadWeights {
 	return w
 }
 
-// scores are a head's outputs, each [n] float32, and what the backward pass
-// needs of the way there.
+// scores are a head's outputs, each [n] float32, and the intermediate results
+// that the backward pass needs.
 type scores struct {
 	LogProb, Entropy, Value *Node
 
@@ -54,7 +54,7 @@ type scores struct {
 }
 
 // forward reads x [tokens, hidden] at positions at [n] int32. target [n] int32
-// are the tokens whose log-probs are wanted: those that follow the positions.
+// are the tokens whose log-probs it computes: those that follow the positions.
 func (h *Head) forward(w HeadWeights, x, at, target, temperature *Node) *scores {
 	s := &scores{picked: takeRows(x, at)}
 	s.normed = rmsNorm(s.picked, w.Norm, h.Eps)
@@ -80,13 +80,14 @@ func (h *Head) forward(w HeadWeights, x, at, target, temperature *Node) *scores 
 	return s
 }
 
-// Forward returns log-probs, entropies and values [n]; what the head lacks is nil.
+// Forward returns log-probs, entropies and values [n], nil for an output that the
+// head does not have.
 func (h *Head) Forward(w HeadWeights, x, at, target, temperature *Node) (logProb, entropy, value *Node) {
 	s := h.forward(w, x, at, target, temperature)
 	return s.LogProb, s.Entropy, s.Value
 }
 
-// backward takes the gradients of log-probs, entropies and values (nil where
+// backward maps the gradients of log-probs, entropies and values (nil where
 // zero) to those of the picked hidden states and the parameters.
 func (h *Head) backward(w HeadWeights, s *scores, temperature, dLogProb, dEntropy, dValue *Node) (dPicked *Node, g HeadWeights) {
 	n := dim(s.picked, 0)
@@ -124,10 +125,10 @@ func (h *Head) backward(w HeadWeights, s *scores, temperature, dLogProb, dEntrop
 	return dPicked, g
 }
 
-// Update runs the head forward, the loss, and back. slot [tokens] int32 is the
-// inverse of at: the place of each token among the positions, n for none. The
-// gradient of x is added to dx; parameter gradients are added to acc when it is
-// not nil, in the order of HeadWeights.List.
+// Update runs the head's forward pass, the loss, and the backward pass. slot
+// [tokens] int32 is the inverse of at: the index of each token among the
+// positions, n for none. The gradient of x is added to dx. Parameter gradients, in
+// the order of HeadWeights.List, are added to acc if it is not nil.
 func (h *Head) Update(w HeadWeights, loss *Loss, x, at, slot, target, cols, hyper, dx *Node, acc []*Node) (*Node, []*Node, *Node) {
 	temperature := Hyper(hyper, Temperature)
 	s := h.forward(w, x, at, target, temperature)

@@ -25,27 +25,26 @@ const (
 	JointColumns
 )
 
-// Figure names an entry of the statistics of a policy loss over tokens that
-// count, all weighing the same.
-type Figure int
+// JointStat names an entry of the unweighted statistics of a policy loss over the
+// tokens that count.
+type JointStat int
 
-// The entries of the figures [Figures] float64, as loss.Metrics has them.
+// The entries of the figures [JointStats] float64, as loss.Metrics has them.
 const (
-	FigureClipped Figure = iota
-	FigureClippedLow
-	FigureKL
-	FigureK3
-	FigureAbsKL
-	FigureRatioMean
-	FigureRatioMin
-	FigureRatioMax
-	FigureJointStd // spread of the turns' log-ratio over tokens
-	Figures
+	JointStatClipped JointStat = iota
+	JointStatClippedLow
+	JointStatKL
+	JointStatK3
+	JointStatAbsKL
+	JointStatRatioMean
+	JointStatRatioMin
+	JointStatRatioMax
+	JointStatStd // spread of the turns' log-ratio over tokens
+	JointStats
 )
 
 // JointLoss is a policy loss over all tokens of an optimiser step at once, with
-// the KL term. It computes in float64, which for a few numbers per token costs
-// nothing.
+// the KL term. It computes in float64, which is cheap for a few numbers per token.
 type JointLoss struct {
 	PolicyLoss
 	KL      string // "" or a name of package policy/loss
@@ -73,7 +72,7 @@ func (l *JointLoss) Eval(cols, hyper *Node, segments *Segments) (slopes, stats, 
 	p := l.Terms(in)
 	w, aux := column(JointWeight), column(JointAux)
 	slopes = where(in.Mask, Mul(w, p.Slope))
-	t := tally{mask: in.Mask, one: cast(in.Mask, dtypes.Float64)}
+	t := statSums{mask: in.Mask, one: cast(in.Mask, dtypes.Float64)}
 	t.loss(&p, w)
 	if l.KL != "" {
 		kl, d := klTerm(l.KL, Sub(in.LogProb, column(JointReference)))
@@ -84,30 +83,30 @@ func (l *JointLoss) Eval(cols, hyper *Node, segments *Segments) (slopes, stats, 
 	return cast(slopes, dtypes.Float32), stats, figures
 }
 
-// tally collects numbers per token that are summed at the end, all at once:
-// every reduction of its own costs compile time.
-type tally struct {
+// statSums collects per-token numbers and sums them in one reduction at the end,
+// because every separate reduction costs compile time.
+type statSums struct {
 	mask, one *Node
-	stats     [Stats]*Node   // summed
-	figures   [Figures]*Node // averaged
+	stats     [Stats]*Node      // summed
+	figures   [JointStats]*Node // averaged
 }
 
-// loss notes what there is to say about a policy loss.
-func (t *tally) loss(p *PolicyTerms, w *Node) {
-	held, _ := within(p.LogRatio, num(w, -maxLogRatio), num(w, maxLogRatio))
+// loss adds the statistics of a policy loss.
+func (t *statSums) loss(p *PolicyTerms, w *Node) {
+	held, _ := clamp(p.LogRatio, num(w, -maxLogRatio), num(w, maxLogRatio))
 	t.stats[StatPolicy], t.stats[StatApproxKL] = Mul(w, p.Loss), Neg(Mul(w, p.LogRatio))
 	if p.Clipped != nil {
-		t.stats[StatClipped], t.figures[FigureClipped] = where(p.Clipped, w), where(p.Clipped, t.one)
+		t.stats[StatClipped], t.figures[JointStatClipped] = where(p.Clipped, w), where(p.Clipped, t.one)
 	}
 	if p.ClippedLow != nil {
-		t.stats[StatClippedLow], t.figures[FigureClippedLow] = where(p.ClippedLow, w), where(p.ClippedLow, t.one)
+		t.stats[StatClippedLow], t.figures[JointStatClippedLow] = where(p.ClippedLow, w), where(p.ClippedLow, t.one)
 	}
-	t.figures[FigureKL], t.figures[FigureAbsKL] = Neg(p.LogRatio), Abs(p.LogRatio)
-	t.figures[FigureK3], t.figures[FigureRatioMean] = Sub(Expm1(held), held), Exp(held)
+	t.figures[JointStatKL], t.figures[JointStatAbsKL] = Neg(p.LogRatio), Abs(p.LogRatio)
+	t.figures[JointStatK3], t.figures[JointStatRatioMean] = Sub(Expm1(held), held), Exp(held)
 }
 
-// results adds everything up.
-func (t *tally) results(p *PolicyTerms) (stats, figures *Node) {
+// results computes the sums, averages, extremes and spread.
+func (t *statSums) results(p *PolicyTerms) (stats, figures *Node) {
 	columns := append(append([]*Node{t.one}, t.stats[:]...), t.figures[:]...)
 	if p.Joint != nil {
 		columns = append(columns, p.Joint, Mul(p.Joint, p.Joint))
@@ -121,24 +120,24 @@ func (t *tally) results(p *PolicyTerms) (stats, figures *Node) {
 	sums := ReduceSum(Concatenate(columns, 1), 0)
 	part := func(from, n int) *Node { return Slice(sums, AxisRange(from, from+n)) }
 	tokens := Max(part(0, 1), Ones(sums.Graph(), shape(sums.DType(), 1)))
-	stats, figures = part(1, int(Stats)), Div(part(1+int(Stats), int(Figures)), tokens)
+	stats, figures = part(1, int(Stats)), Div(part(1+int(Stats), int(JointStats)), tokens)
 
-	// Extremes and a spread are no sums: their entries are 0 so far.
+	// Extremes and the spread are not sums; their entries are still 0 here.
 	ratio := cappedRatio(p.LogRatio)
 	top := ReduceAllMax(where(t.mask, ratio))
 	low := ReduceAllMin(Where(t.mask, ratio, BroadcastToShape(top, ratio.Shape())))
 	stats = Add(stats, at(top, int(StatRatioMax), int(Stats)))
-	figures = Add(figures, Add(at(low, int(FigureRatioMin), int(Figures)), at(top, int(FigureRatioMax), int(Figures))))
+	figures = Add(figures, Add(at(low, int(JointStatRatioMin), int(JointStats)), at(top, int(JointStatRatioMax), int(JointStats))))
 	if p.Joint != nil {
-		moments := Div(part(1+int(Stats)+int(Figures), 2), tokens)
+		moments := Div(part(1+int(Stats)+int(JointStats), 2), tokens)
 		mean, square := Slice(moments, AxisRange(0, 1)), Slice(moments, AxisRange(1, 2))
-		spread := Sqrt(Max(Sub(square, Mul(mean, mean)), ZerosLike(mean))) // rounding can take it below 0
-		figures = Add(figures, at(spread, int(FigureJointStd), int(Figures)))
+		spread := Sqrt(Max(Sub(square, Mul(mean, mean)), ZerosLike(mean))) // rounding can make the difference negative
+		figures = Add(figures, at(spread, int(JointStatStd), int(JointStats)))
 	}
 	return stats, figures
 }
 
-// at is a vector of n zeros but for x, of one element, at place i.
+// at is a vector of n zeros except for x, of one element, at index i.
 func at(x *Node, i, n int) *Node {
 	place := Iota(x.Graph(), shape(x.DType(), n), 0)
 	return Where(Equal(place, num(x, float64(i))), BroadcastToDims(Reshape(x), n), ZerosLike(place))

@@ -62,7 +62,7 @@ func sizeFor(t *testing.T, cases []golden.Case) int {
 
 // compareLoss holds value, gradient and figures against what was recorded, as
 // far as it was.
-func compareLoss(t *testing.T, tally *golden.Tally, c golden.Case, got jointResult, value string, figures map[string]Figure) {
+func compareLoss(t *testing.T, tally *golden.Tally, c golden.Case, got jointResult, value string, figures map[string]JointStat) {
 	t.Helper()
 	tol := onDevice(c.Tolerance)
 	tally.Float(t, c.Name+": "+value, got.stats[StatPolicy], number(t, c.Expected, value, 0), tol)
@@ -92,7 +92,7 @@ func TestTurnLossesOnTheDeviceAgreeWithRecordedOnes(t *testing.T) {
 		clip := number(t, c.Params, "clip_ratio", 0)
 		got := j.eval(t, JointLoss{PolicyLoss: PolicyLoss{Kind: kind}, Rollout: b.Weight != nil}, b, weight, nil, nil, map[HyperParam]float64{
 			ClipLow: number(t, c.Params, "clip_ratio_low", clip), ClipHigh: number(t, c.Params, "clip_ratio_high", clip)})
-		compareLoss(t, tally, c, got, "loss", map[string]Figure{"pg_clipfrac": FigureClipped, "ppo_kl": FigureKL, "turn_log_ratio_std": FigureJointStd})
+		compareLoss(t, tally, c, got, "loss", map[string]JointStat{"pg_clipfrac": JointStatClipped, "ppo_kl": JointStatKL, "turn_log_ratio_std": JointStatStd})
 	}
 }
 
@@ -107,7 +107,7 @@ func TestPolicyLossWithoutBoundsAgreesWithRecordedOnes(t *testing.T) {
 		clip := number(t, c.Params, "cliprange", 0)
 		got := j.eval(t, JointLoss{PolicyLoss: PolicyLoss{Kind: PPO, Unclamped: true}}, b, weight, nil, nil,
 			map[HyperParam]float64{ClipLow: clip, ClipHigh: clip})
-		compareLoss(t, tally, c, got, "pg_loss", map[string]Figure{"pg_clipfrac": FigureClipped, "ppo_kl": FigureKL})
+		compareLoss(t, tally, c, got, "pg_loss", map[string]JointStat{"pg_clipfrac": JointStatClipped, "ppo_kl": JointStatKL})
 	}
 }
 
@@ -137,7 +137,7 @@ func TestTheOtherPolicyLossesOnTheDeviceAgreeWithRecordedOnes(t *testing.T) {
 		chosen, err := loss.Chosen(nil, plain, b)
 		require.NoError(t, err)
 		got := j.eval(t, JointLoss{PolicyLoss: PolicyLoss{Kind: kind}, Rollout: b.Weight != nil}, b, weight, nil, chosen, hyper)
-		compareLoss(t, tally, c, got, "loss", map[string]Figure{"pg_clipfrac": FigureClipped, "pg_clipfrac_lower": FigureClippedLow})
+		compareLoss(t, tally, c, got, "loss", map[string]JointStat{"pg_clipfrac": JointStatClipped, "pg_clipfrac_lower": JointStatClippedLow})
 	}
 }
 

@@ -189,21 +189,21 @@ func TestEveryPolicyLossOnTheDeviceIsThatOfPackageLoss(t *testing.T) {
 				j := newJointRuns(d, 128)
 				l := JointLoss{c.graph, "k3", true}
 				t.Run("random", func(t *testing.T) {
-					reached := map[Figure]float64{}
+					reached := map[JointStat]float64{}
 					for seed := range uint64(12) {
 						requireJoint(t, j, c.plain, l, c.hyper, raggedBatch(seed), reached)
 					}
 					if c.hyper[ClipHigh] > 0 {
-						require.Positive(t, reached[FigureClipped], "the batches must reach the clip")
+						require.Positive(t, reached[JointStatClipped], "the batches must reach the clip")
 					}
 					if c.graph.Kind == GMPO || c.hyper[ClipDual] > 0 {
-						require.Positive(t, reached[FigureClippedLow], "the batches must reach the lower clip")
+						require.Positive(t, reached[JointStatClippedLow], "the batches must reach the lower clip")
 					}
 				})
 				t.Run("row of weight 0", func(t *testing.T) {
 					b := raggedBatch(3) // a single zero takes the whole row out of GMPO
 					b.Weight[slices.Index(b.Mask, true)] = 0
-					requireJoint(t, j, c.plain, l, c.hyper, b, map[Figure]float64{})
+					requireJoint(t, j, c.plain, l, c.hyper, b, map[JointStat]float64{})
 				})
 				t.Run("nothing counts", func(t *testing.T) {
 					b := raggedBatch(1)
@@ -215,7 +215,7 @@ func TestEveryPolicyLossOnTheDeviceIsThatOfPackageLoss(t *testing.T) {
 				for _, k := range atKinks {
 					if k.of == name {
 						t.Run(k.name, func(t *testing.T) {
-							requireJoint(t, j, k.plain, l, k.hyper, k.batch(), map[Figure]float64{})
+							requireJoint(t, j, k.plain, l, k.hyper, k.batch(), map[JointStat]float64{})
 						})
 					}
 				}
@@ -264,7 +264,7 @@ var atKinks = []struct {
 	{"unmoved tokens", "kl_cov", loss.KLCov{Ratio: 1, Coef: 1}, map[HyperParam]float64{CovCoef: 1}, level(5, 1, 0)},
 }
 
-func requireJoint(t *testing.T, j *jointRuns, plain loss.Policy, l JointLoss, hyper map[HyperParam]float64, b *loss.Batch[float64], reached map[Figure]float64) {
+func requireJoint(t *testing.T, j *jointRuns, plain loss.Policy, l JointLoss, hyper map[HyperParam]float64, b *loss.Batch[float64], reached map[JointStat]float64) {
 	t.Helper()
 	actor := loss.Actor{Policy: plain, Aggregation: loss.Aggregation{Mode: loss.TokenMean}, KL: loss.KL(l.KL), KLCoef: 0.3}
 	var want loss.ActorResult
@@ -296,13 +296,13 @@ func requireJoint(t *testing.T, j *jointRuns, plain loss.Policy, l JointLoss, hy
 	near("kl", got.stats[StatKL], want.KL, slopeTolerance)
 	near("largest ratio", got.stats[StatRatioMax], want.Metrics.RatioMax, jointTolerance)
 	m := want.Metrics
-	for f, v := range map[Figure]float64{FigureClipped: m.ClipFraction, FigureClippedLow: m.ClipFractionLower, FigureKL: m.KL, FigureK3: m.K3,
-		FigureAbsKL: m.AbsKL, FigureRatioMean: m.RatioMean, FigureRatioMin: m.RatioMin, FigureRatioMax: m.RatioMax} {
+	for f, v := range map[JointStat]float64{JointStatClipped: m.ClipFraction, JointStatClippedLow: m.ClipFractionLower, JointStatKL: m.KL, JointStatK3: m.K3,
+		JointStatAbsKL: m.AbsKL, JointStatRatioMean: m.RatioMean, JointStatRatioMin: m.RatioMin, JointStatRatioMax: m.RatioMax} {
 		near("figure", got.figures[f], v, jointTolerance)
 		reached[f] += v
 	}
 	if m.TurnsPerRow > 0 {
-		near("spread of turns", got.figures[FigureJointStd], m.TurnLogRatioStd, 1e-9) // a root of differences
+		near("spread of turns", got.figures[JointStatStd], m.TurnLogRatioStd, 1e-9) // a root of differences
 	}
 }
 

@@ -10,12 +10,12 @@ import (
 	"vagen/policy/vlm/internal/fused"
 )
 
-// StepKernels collects the blocks of a decoding step that kernels can do.
+// StepKernels collects kernel calls for the blocks of a decoding step.
 type StepKernels []device.Kernel
 
-// fusible reports whether kernels, which know float32 alone, can do these rows.
+// fusible reports whether kernels can compute these rows: few enough, and float32.
 func fusible(x *Node, weights ...*Node) bool {
-	if x.Shape().Dimensions[0] > fused.MostRows {
+	if x.Shape().Dimensions[0] > fused.MaxRows {
 		return false
 	}
 	for _, n := range slices.Concat(weights, []*Node{x}) {
@@ -26,8 +26,9 @@ func fusible(x *Node, weights ...*Node) bool {
 	return true
 }
 
-// Block adds a block's step, where its kernel can do it. The order is that of the kernel's arguments.
-func (s *StepKernels) Block(b *Block, weights []*Node, x, cos, sin *Node, past, recent Past, at, y, k, v *Node) {
+// Block adds a block's step if the kernel supports it. Inputs and outputs are in
+// the order of the kernel's arguments.
+func (s *StepKernels) Block(b *Block, weights []*Node, x, cos, sin *Node, past, recent CacheSegment, at, y, k, v *Node) {
 	if b.LayerNorm || b.GELU || b.Adapters != nil || !fusible(x, slices.Concat(weights, []*Node{past.K, recent.K})...) {
 		return
 	}
@@ -41,6 +42,6 @@ func (s *StepKernels) Block(b *Block, weights []*Node, x, cos, sin *Node, past, 
 		}
 	}
 	in := append([]*Node{x, cos, sin, past.K, past.V, past.Allow, recent.K, recent.V, recent.Allow, at}, weights...)
-	*s = append(*s, device.Kernel{Name: fused.Block, In: in, Out: []*Node{y, k, v}, Over: map[int]int{1: 6, 2: 7},
+	*s = append(*s, device.Kernel{Name: fused.Block, In: in, Out: []*Node{y, k, v}, Aliases: map[int]int{1: 6, 2: 7},
 		Config: []device.Setting{{Name: "eps", Value: float32(b.Eps)}, {Name: "has", Value: has}}})
 }

@@ -29,7 +29,7 @@ func TestBlockKernelsDoWhatTheGraphDoes(t *testing.T) {
 		"heads in pairs": {Hidden: 24, Heads: 2, KVHeads: 2, HeadDim: 130, FF: 1, Eps: 1e-6},
 	} {
 		b.Causal, b.Compute = true, dtypes.Float32
-		for _, rows := range []int{1, 3, fused.MostRows} {
+		for _, rows := range []int{1, 3, fused.MaxRows} {
 			t.Run(fmt.Sprint(name, rows), func(t *testing.T) { checkBlockKernel(t, d, &b, rows) })
 		}
 	}
@@ -66,7 +66,7 @@ func (s *blockStep) build(t *testing.T, n []*Node) (out []*Node, use StepKernels
 	weights := len(s.operands) - 7
 	w, n := n[:weights], n[weights:]
 	x, cos, sin, at := n[0], n[1], n[2], n[9]
-	p, q := Past{K: n[3], V: n[4], Allow: n[7]}, Past{K: n[5], V: n[6], Allow: n[8]}
+	p, q := CacheSegment{K: n[3], V: n[4], Allow: n[7]}, CacheSegment{K: n[5], V: n[6], Allow: n[8]}
 	y, k, v := s.block.Step(w, x, cos, sin, p, q, at, false)
 	use.Block(s.block, w, x, cos, sin, p, q, at, y, k, v)
 	require.Len(t, use, 1)

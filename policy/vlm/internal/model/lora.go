@@ -6,7 +6,7 @@ import (
 
 // LoRA adds a low-rank product to linear maps of the blocks (Hu et al.,
 // arXiv:2106.09685): y = W·x + b + Scale·B·(A·x), with A [rank, in] and B [out,
-// rank]. Every other weight but a value head's is frozen.
+// rank]. Every other weight except a value head's is frozen.
 type LoRA struct {
 	Rank  int
 	Scale float64
@@ -104,8 +104,8 @@ func (b *Block) projectBack(m int, w, g *blockWeights, dy, x, matrix *Node, bias
 	return dx, dw, db
 }
 
-// adapted adds the parameters of a block's adapters to its others.
-func (c *Config) adapted(params []Param) []Param {
+// withAdapters adds the parameters of a block's adapters to its others.
+func (c *Config) withAdapters(params []Param) []Param {
 	if c.LoRA == nil {
 		return params
 	}

@@ -70,7 +70,7 @@ const (
 )
 
 // Loss is a loss whose value at a token depends on that token alone, or whose
-// policy part has been evaluated before.
+// policy part was evaluated before (Given).
 type Loss struct {
 	Imitate bool   // maximise the log-probs of the targets; everything else is ignored
 	Policy  bool   // the policy loss of this kind, with the two terms below
@@ -82,13 +82,13 @@ type Loss struct {
 	Unclamped bool     // PPO: don't bound the log-ratio
 	Rollout   bool     // the policy loss has importance weights
 	Aux       bool     // entropy and KL have weights of their own
-	// Given says that policy loss and KL have been evaluated before: their
-	// derivative by the log-prob is a column.
+	// Given means that policy loss and KL were evaluated before: the column Slope
+	// is their derivative by the log-prob.
 	Given bool
 }
 
-// AfterJoint is what is left of a loss once a JointLoss has been evaluated: one
-// graph for all of them.
+// AfterJoint is the remaining loss after a JointLoss was evaluated. Its graph is
+// the same for all policy losses.
 func (l *Loss) AfterJoint() *Loss {
 	return &Loss{Policy: true, Given: true, Value: l.Value, Entropy: l.Entropy, Aux: l.Aux}
 }
@@ -97,7 +97,7 @@ func (l *Loss) AfterJoint() *Loss {
 func (l *Loss) Key() string { return fmt.Sprintf("%+v", *l) }
 
 // gradients evaluates the loss and returns its derivatives with respect to each
-// token's log-prob, entropy and value (nil where they cannot matter), and the
+// token's log-prob, entropy and value (nil where they are zero), and the
 // statistics.
 func (l *Loss) gradients(s *scores, cols, hyper *Node) (dLogProb, dEntropy, dValue, stats *Node) {
 	t := terms{s: s, cols: cols, hyper: hyper, stats: make([]*Node, Stats)}
@@ -125,7 +125,7 @@ func (l *Loss) gradients(s *scores, cols, hyper *Node) (dLogProb, dEntropy, dVal
 	return dLogProb, dEntropy, dValue, t.vector()
 }
 
-// terms carries what the parts of a loss share.
+// terms holds the inputs and statistics that the parts of a loss share.
 type terms struct {
 	s           *scores
 	cols, hyper *Node
@@ -182,10 +182,10 @@ func (t *terms) policy(l *Loss, aux *Node) *Node {
 	return Add(d, Mul(Mul(Hyper(t.hyper, KLCoef), aux), slope))
 }
 
-// cappedRatio is the ratio of a log-ratio, for statistics: one wild token leaves
-// a number that can be read.
+// cappedRatio is exp of the clamped log-ratio, for statistics: an outlier cannot
+// make them infinite.
 func cappedRatio(logRatio *Node) *Node {
-	v, _ := within(logRatio, num(logRatio, -maxLogRatio), num(logRatio, maxLogRatio))
+	v, _ := clamp(logRatio, num(logRatio, -maxLogRatio), num(logRatio, maxLogRatio))
 	return Exp(v)
 }
 
@@ -194,8 +194,8 @@ func cappedRatio(logRatio *Node) *Node {
 //
 //	k1 d    abs |d|    k2 d²/2    k3 exp(−d) + d − 1, at most 10
 //
-// under any of the names that package policy/loss has for them. A trailing "+"
-// takes the derivative of k2 instead.
+// under any of the names that package policy/loss has for them. With a trailing
+// "+" the derivative is that of k2.
 func klTerm(kind string, d *Node) (kl, slope *Node) {
 	if base, ok := strings.CutSuffix(kind, "+"); ok {
 		kl, _ = klTerm(base, d)
@@ -231,7 +231,7 @@ func (t *terms) value() *Node {
 	loss := Max(Mul(e1, e1), Mul(e2, e2))
 	t.put(StatValue, MulScalar(Mul(w, loss), 0.5))
 	t.put(StatValueClip, Where(byClip, w, ZerosLike(w)))
-	// Where the clipped error is the larger one, V itself is outside the band
-	// and moving it changes nothing.
+	// Where the clipped error is the larger one, V is outside the clip range and
+	// the loss does not depend on it.
 	return Mul(Mul(Hyper(t.hyper, ValueCoef), w), Where(byClip, ZerosLike(e1), e1))
 }

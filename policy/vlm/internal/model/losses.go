@@ -6,8 +6,8 @@ import (
 	. "github.com/gomlx/gomlx/pkg/core/graph"
 )
 
-// LossKind names a policy loss. Formulas, sources and what each is for stand in
-// package policy/loss, which is the reference.
+// LossKind names a policy loss. Package policy/loss is the reference for
+// formulas, sources and use.
 type LossKind string
 
 // The policy losses.
@@ -58,7 +58,7 @@ func (k LossKind) ByTurn() bool { return k == TurnGSPO || k == TurnPPO }
 
 // PolicyLoss is a policy loss as a graph: for every token its loss and the
 // slope, the derivative by the token's own log-prob, as package policy/loss
-// defines them, kinks included. It computes in the type of its inputs.
+// defines them, including the points where they have no derivative. It computes in the type of its inputs.
 //
 // What may change from step to step is input; the fields change the graph.
 type PolicyLoss struct {
@@ -81,7 +81,7 @@ type PolicyInput struct {
 type PolicyTerms struct {
 	Loss, Slope *Node // with rollout weights
 	// Clipped are the tokens whose loss took the clipped branch, ClippedLow those
-	// held by the dual clip; bool, nil for none.
+	// limited by the dual clip; bool, nil for none.
 	Clipped, ClippedLow *Node
 	LogRatio            *Node // as the loss used it
 	Joint               *Node // log-ratio of the token's turn or row; nil without
@@ -126,25 +126,25 @@ const (
 // num is a constant in the type of x.
 func num(x *Node, v float64) *Node { return Scalar(x.Graph(), x.DType(), v) }
 
-// within is x kept within [low, high], and whether it was there already.
-func within(x, low, high *Node) (v, inside *Node) {
+// clamp limits x to [low, high]; inside marks entries that were already in it.
+func clamp(x, low, high *Node) (v, inside *Node) {
 	return Min(Max(x, low), high), LogicalAnd(GreaterOrEqual(x, low), LessOrEqual(x, high))
 }
 
 // where is a at the tokens that are on, else 0.
 func where(on, a *Node) *Node { return Where(on, a, ZerosLike(a)) }
 
-// boundedRatio is the ratio of tokens with its log bounded, and where it was.
+// boundedRatio is exp of the clamped log-ratio; inside marks tokens whose log-ratio was not clamped.
 func (t *PolicyTerms) boundedRatio() (ratio, inside *Node) {
-	t.LogRatio, inside = within(t.LogRatio, num(t.LogRatio, -maxLogRatio), num(t.LogRatio, maxLogRatio))
+	t.LogRatio, inside = clamp(t.LogRatio, num(t.LogRatio, -maxLogRatio), num(t.LogRatio, maxLogRatio))
 	return Exp(t.LogRatio), inside
 }
 
 // clipped is max(−A·ρ, −A·clip(ρ)), its derivative by ln ρ, and where the
-// clipped side won. On a tie the derivative is the mean of both sides'.
+// clipped side is the larger one. On a tie the derivative is the mean of both sides'.
 func clipped(ratio *Node, in PolicyInput) (l, d, won *Node) {
 	free := Neg(Mul(in.Advantage, ratio))
-	held, inside := within(ratio, OneMinus(Hyper(in.Hyper, ClipLow)), OnePlus(Hyper(in.Hyper, ClipHigh)))
+	held, inside := clamp(ratio, OneMinus(Hyper(in.Hyper, ClipLow)), OnePlus(Hyper(in.Hyper, ClipHigh)))
 	bound := Neg(Mul(in.Advantage, held))
 	dBound := where(inside, free)
 	won = GreaterThan(bound, free)
@@ -171,7 +171,7 @@ func (p PolicyLoss) ppo(t *PolicyTerms, in PolicyInput) {
 
 func cispo(t *PolicyTerms, in PolicyInput) {
 	ratio, _ := t.boundedRatio()
-	w, inside := within(ratio, OneMinus(Hyper(in.Hyper, ClipLow)), OnePlus(Hyper(in.Hyper, ClipHigh)))
+	w, inside := clamp(ratio, OneMinus(Hyper(in.Hyper, ClipLow)), OnePlus(Hyper(in.Hyper, ClipHigh)))
 	t.Clipped = LogicalNot(inside)
 	t.Slope = Neg(Mul(w, in.Advantage))
 	t.Loss = Mul(t.Slope, in.LogProb)
@@ -205,14 +205,14 @@ func (p PolicyLoss) jointAction(t *PolicyTerms, in PolicyInput) {
 	}
 }
 
-// gmpo gives each token its row's loss; a slope is the derivative of the row's
-// loss times the tokens by which the aggregation divides.
+// gmpo gives each token its row's loss. A slope is the derivative of the row's
+// loss times the number of tokens by which the aggregation divides.
 func gmpo(t *PolicyTerms, in PolicyInput) {
 	d, zero := t.LogRatio, num(t.LogRatio, 0)
 	mean := func(x *Node) *Node {
 		return Div(in.Segments.sum(where(in.Mask, x)), Max(in.Segments.sum(cast(in.Mask, x.DType())), num(x, 1)))
 	}
-	held, inside := within(d, Neg(Hyper(in.Hyper, ClipLow)), Hyper(in.Hyper, ClipHigh))
+	held, inside := clamp(d, Neg(Hyper(in.Hyper, ClipLow)), Hyper(in.Hyper, ClipHigh))
 	up, down := GreaterThan(in.Advantage, zero), LessThan(in.Advantage, zero)
 	worse := where(up, Min(d, held))
 	worse = Where(down, Max(d, held), worse)

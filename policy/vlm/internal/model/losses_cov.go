@@ -4,7 +4,7 @@ import (
 	. "github.com/gomlx/gomlx/pkg/core/graph"
 )
 
-// clipCov is PPO's surrogate without the tokens that have been drawn.
+// clipCov is PPO's surrogate without the tokens that were drawn at random (PolicyInput.Chosen).
 func clipCov(t *PolicyTerms, in PolicyInput) {
 	l, d, _ := clipped(Exp(t.LogRatio), in)
 	t.Loss, t.Slope = Where(in.Chosen, ZerosLike(l), l), Where(in.Chosen, ZerosLike(d), d)
@@ -12,7 +12,8 @@ func clipCov(t *PolicyTerms, in PolicyInput) {
 }
 
 // klCov is the plain surrogate with a penalty at the tokens of largest
-// covariance. Which these are needs a sort, which the accelerator is spared.
+// covariance. The caller selects them, because that needs a sort, which is slow
+// on an accelerator.
 func klCov(t *PolicyTerms, in PolicyInput) {
 	coef := Hyper(in.Hyper, CovCoef)
 	plain := Neg(Mul(in.Advantage, Exp(t.LogRatio)))

@@ -25,15 +25,15 @@ type Part struct {
 	Dims []int
 }
 
-// Init says how a new parameter starts.
+// Init says how a new parameter is initialised.
 type Init uint8
 
-// The ways to start.
+// The initialisations.
 const (
 	InitNormal Init = iota // normal, with the config's standard deviation
 	InitOne
 	InitZero
-	InitUniform // between ±1/√(inputs), as PEFT starts the first half of an adapter
+	InitUniform // between ±1/√(inputs), as PEFT initialises the first half of an adapter
 )
 
 // Module is the name of the module that the part is the weight of.
@@ -53,7 +53,7 @@ func product(dims []int) int {
 	return n
 }
 
-// Group is a set of parameters that the graphs take together.
+// Group is a set of parameters that are passed to the graphs together.
 type Group struct {
 	Name   string
 	Params []Param
@@ -68,7 +68,7 @@ func (g Group) Size() int {
 	return n
 }
 
-// Trained lists the parameters that take gradients by their place.
+// Trained lists the parameters that take gradients by index.
 func (g *Group) Trained() []int {
 	var out []int
 	for i, p := range g.Params {
@@ -124,7 +124,7 @@ func matrix(name string, out, in int) Param {
 	return Param{Parts: []Part{{name, []int{out, in}}}, Dims: []int{out, in}}
 }
 
-// stack puts matrices [out, in] (or vectors, with in 0) under each other.
+// stack puts matrices [out, in] (or vectors, with in 0) on top of each other, by rows.
 func stack(in int, init Init, parts ...Part) Param {
 	total := 0
 	for _, p := range parts {
@@ -170,7 +170,7 @@ func (c *Config) Groups() *Groups {
 	base := c.decoderPrefix()
 	g.Embed = Group{"embed", []Param{matrix(base+"embed_tokens.weight", c.Text.Vocab, c.Text.Hidden)}}
 	for i := range c.Text.Layers {
-		g.Layers = append(g.Layers, Group{fmt.Sprintf("layer %d", i), c.adapted(c.textParams(fmt.Sprintf("%slayers.%d.", base, i)))})
+		g.Layers = append(g.Layers, Group{fmt.Sprintf("layer %d", i), c.withAdapters(c.textParams(fmt.Sprintf("%slayers.%d.", base, i)))})
 	}
 	g.Head = Group{"head", []Param{vector(base+"norm.weight", c.Text.Hidden, InitOne)}}
 	if !c.Critic && !c.Tied {
@@ -253,7 +253,7 @@ func (c *Config) visionGroups(g *Groups) {
 			matrix(base+"pos_embed.weight", v.Positions, v.Hidden))
 	}
 	for i := range v.Depth {
-		g.Blocks = append(g.Blocks, Group{fmt.Sprintf("vision block %d", i), c.adapted(c.visionParams(fmt.Sprintf("%sblocks.%d.", base, i)))})
+		g.Blocks = append(g.Blocks, Group{fmt.Sprintf("vision block %d", i), c.withAdapters(c.visionParams(fmt.Sprintf("%sblocks.%d.", base, i)))})
 	}
 	cell := v.Merge * v.Merge * v.Hidden
 	if c.Family == Qwen3VL {

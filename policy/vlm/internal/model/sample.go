@@ -21,19 +21,20 @@ const (
 // change from call to call are inputs of the graph.
 type Sampler struct {
 	Greedy, TopK, TopP, MinP bool
-	Forced                   bool // rows may be told their token
+	Forced                   bool // a row's token may be given by the caller
 }
 
-// bisections narrow a threshold from the spread of the logits (a few dozen) to
-// below the spacing of float32, so that the set above it is exact.
+// bisections is the number of halvings that narrow a threshold from the range of
+// the logits (a few dozen) to below the spacing of float32, so that the set above
+// the threshold is exact.
 const bisections = 36
 
 // Sample picks one token per row of logits [rows, vocab]. It keeps the top-k
-// tokens, of those the smallest set with probability top-p, of those the ones
-// with at least min-p of the best one's probability, and draws from what is
-// left in proportion (the order of Hugging Face's processors). seeds [rows, 2]
-// and count [rows] are uint32; together with the token's id they alone decide
-// the noise, so a row's draw does not depend on its neighbours.
+// tokens, then the smallest subset of them with probability top-p, then those
+// with at least min-p of the best token's probability, and draws from the
+// remaining tokens in proportion (the order of Hugging Face's processors).
+// seeds [rows, 2] and count [rows] are uint32. The noise depends only on them and
+// on the token's id, so a row's draw does not depend on other rows.
 //
 // The log-prob [rows] is that of the plain softmax at the temperature (1 when
 // greedy), before any restriction. It is NaN for the whole row where a logit is NaN
@@ -53,7 +54,7 @@ func (s Sampler) Sample(logits, seeds, count, params, forced *Node) (id, logProb
 		if s.TopK {
 			k := p(SampleTopK)
 			cut := bisect(low, top, func(t *Node) *Node {
-				return GreaterOrEqual(count1(GreaterOrEqual(z, t)), k)
+				return GreaterOrEqual(countTrue(GreaterOrEqual(z, t)), k)
 			})
 			weight = Where(GreaterOrEqual(z, cut), weight, ZerosLike(weight))
 		}
@@ -83,7 +84,7 @@ func (s Sampler) Sample(logits, seeds, count, params, forced *Node) (id, logProb
 	return id, logProb
 }
 
-func count1(mask *Node) *Node {
+func countTrue(mask *Node) *Node {
 	return ReduceAndKeep(ConvertDType(mask, dtypes.Float32), ReduceSum, -1)
 }
 
@@ -102,9 +103,9 @@ func bisect(low, top *Node, ok func(t *Node) *Node) *Node {
 }
 
 // gumbel is −log(−log(1 − v)) with v uniform in (0, 1) from a hash of (seed,
-// count, token). Large noise comes from small v, of which float32 can tell 2³²
-// steps apart; u = 1 − v itself would round to 1, and the noise to infinity, once
-// in 2²⁴ tokens.
+// count, token). Large noise comes from small v, where float32 distinguishes 2³²
+// steps. With u = 1 − v instead, u would round to 1, and the noise to infinity,
+// once in 2²⁴ tokens.
 func gumbel(g *Graph, seeds, count *Node, n, vocab int) *Node {
 	c := func(x uint32) *Node { return Const(g, [][]uint32{{x}}) }
 	token := Iota(g, shape(dtypes.Uint32, 1, vocab), 1)
@@ -116,7 +117,7 @@ func gumbel(g *Graph, seeds, count *Node, n, vocab int) *Node {
 	return Neg(Log(Neg(Log1P(Neg(v)))))
 }
 
-// mix32 is a 32-bit finaliser with low bias (constants found by C. Wellons'
+// mix32 is a 32-bit hash finaliser with low bias (constants found by C. Wellons'
 // hash prospector). Shifts are written as divisions, which every backend has.
 func mix32(x *Node, c func(uint32) *Node) *Node {
 	shift := func(k uint) *Node {

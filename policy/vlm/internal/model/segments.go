@@ -4,11 +4,11 @@ import (
 	. "github.com/gomlx/gomlx/pkg/core/graph"
 )
 
-// Segments cuts n tokens into runs of different length, such as rows or turns.
-// Sums over a run read its tokens through a table, which unlike a scatter adds
-// them in one order on every device.
+// Segments groups n tokens into runs of different length, such as rows or turns.
+// Sums over a run gather its tokens through a table. Unlike a scatter, that adds
+// them in the same order on every device.
 type Segments struct {
-	Members *Node // [segments, width] int32: the tokens of each run, n in the places left over
+	Members *Node // [segments, width] int32: the tokens of each run, padded with n
 	Of      *Node // [n] int32: the run of each token
 }
 

@@ -6,8 +6,8 @@ import (
 )
 
 // EmbedForward looks up tokens [n] int32 in the table [vocab, hidden]. Where
-// imageRow [n] int32 is not negative, that row of images [m, hidden] takes the
-// place of the token's. Both may be nil. The result is [n, hidden].
+// imageRow [n] int32 is not negative, that row of images [m, hidden] replaces the
+// token's embedding. images and imageRow may be nil. The result is [n, hidden].
 func EmbedForward(table, tokens, images, imageRow *Node, compute dtypes.DType) *Node {
 	x := cast(takeRows(table, tokens), compute)
 	if images == nil {
@@ -18,9 +18,10 @@ func EmbedForward(table, tokens, images, imageRow *Node, compute dtypes.DType) *
 	return Where(BroadcastToShape(Reshape(on, rows(x), 1), pic.Shape()), pic, x)
 }
 
-// EmbedBackward takes dx [n, hidden] to the gradient of the table, added to acc
-// (nil for a fresh one), and of the images when there are some. slot [m] int32
-// is the position of each image row in the tokens, n when it has none.
+// EmbedBackward returns the gradients, for the result's gradient dx [n, hidden],
+// of the table, added to acc (nil: not added), and of the images if there are
+// any. slot [m] int32 is the position of each image row in the tokens, n if it
+// has none.
 func EmbedBackward(table, tokens, imageRow, slot, dx, acc *Node) (dTable, dImages *Node) {
 	dx = f32(dx)
 	dText := dx
@@ -62,8 +63,8 @@ func (t *Text) Angles(pos *Node) (cos, sin *Node) {
 	return Cos(angle), Sin(angle)
 }
 
-// AddRows adds row imageRow[i] of images to row i of x where it is not negative:
-// Qwen3-VL's deepstack features enter the decoder so.
+// AddRows adds row imageRow[i] of images to row i of x where imageRow[i] is not
+// negative. Qwen3-VL's deepstack features enter the decoder this way.
 func AddRows(x, images, imageRow *Node) *Node {
 	pic := takeRows(cast(images, x.DType()), MaxScalar(imageRow, 0))
 	on := GreaterOrEqual(imageRow, ScalarZero(imageRow.Graph(), dtypes.Int32))

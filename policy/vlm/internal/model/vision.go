@@ -17,7 +17,7 @@ type PatchInput struct {
 	TableWeight *Node // [patches, 4] float32
 }
 
-// pixels brings bytes to normalised floats: (x/255 − mean) / std per channel.
+// pixels converts bytes to normalised floats: (x/255 − mean) / std per channel.
 func (c *Config) pixels(bytes *Node) *Node {
 	v := c.Vision
 	area := v.Patch * v.Patch
@@ -30,8 +30,8 @@ func (c *Config) pixels(bytes *Node) *Node {
 	return Div(Sub(x, Const(g, [][]float32{mean})), Const(g, [][]float32{std}))
 }
 
-// frameWeight adds the convolution's weights over its frames: an image is shown
-// to all of them. The result is [hidden, channels·patch·patch].
+// frameWeight sums the convolution's weights over its frames, because an image
+// is repeated in every frame. The result is [hidden, channels·patch·patch].
 func (c *Config) frameWeight(w *Node) *Node {
 	v := c.Vision
 	area := v.Patch * v.Patch
@@ -69,13 +69,13 @@ func (c *Config) PatchBackward(weights []*Node, in PatchInput, dy *Node) []*Node
 	}
 	n := rows(dy)
 	d := Mul(Reshape(dy, n, 1, v.Hidden), Reshape(in.TableWeight, n, 4, 1))
-	// Not Scatter, which tells XLA that no index comes twice: a GPU then adds only one of them.
+	// Not Scatter: it promises XLA that indices are unique, and a GPU then adds only one of several equal ones.
 	table := ScatterSum(Zeros(dy.Graph(), weights[2].Shape()), Reshape(in.TableIndex, 4*n, 1), Reshape(d, 4*n, v.Hidden), false, false)
 	return append(grads, db, table)
 }
 
 // VisionAngles returns cos and sin [patches, headDim/2] of the patches' rows
-// and columns: half of the frequencies turn with each.
+// and columns: half of the frequencies use each.
 func (c *Config) VisionAngles(place *Node) (cos, sin *Node) {
 	quarter := c.Vision.HeadDim() / 4
 	inv := make([]float32, quarter)
@@ -88,10 +88,10 @@ func (c *Config) VisionAngles(place *Node) (cos, sin *Node) {
 	return Cos(angle), Sin(angle)
 }
 
-// Merger turns cells of Merge×Merge patches, whose rows follow each other, into
-// tokens of the decoder's width: norm, two linear maps with an exact GELU.
+// Merger turns cells of Merge×Merge patches, whose rows are adjacent, into
+// tokens of the decoder's width: norm, then two linear maps with an exact GELU.
 type Merger struct {
-	Cell      int  // patches of a cell
+	Cell      int  // patches per cell
 	LayerNorm bool // Qwen3-VL; else RMSNorm
 	NormCell  bool // normalise the whole cell instead of each patch (deepstack)
 }
@@ -138,7 +138,7 @@ func (m *Merger) Forward(weights []*Node, x *Node) *Node {
 	return linear(geluErf(linear(m.normed(x, norm, normB), fc1, fc1B)), fc2, fc2B)
 }
 
-// Backward takes the gradient of the result to those of x and the parameters.
+// Backward maps the gradient of the result to those of x and the parameters.
 func (m *Merger) Backward(weights []*Node, x, dy *Node) (*Node, []*Node) {
 	norm, normB, fc1, fc1B, fc2, _ := m.parts(weights)
 	dy = cast(dy, x.DType())

@@ -21,7 +21,7 @@ const (
 	WeightsFile = "adapter_model.safetensors"
 )
 
-// Prefix stands before the name of a module in the weights file.
+// Prefix is the prefix of module names in the weights file.
 const Prefix = "base_model.model."
 
 // ErrConfig is wrapped by errors about an adapter's configuration.
@@ -36,11 +36,11 @@ type Config struct {
 	Pattern        string   // regular expression for whole names, instead of Targets
 	Saved          []string // modules that are trained and stored in full
 	Dropout        float64  // on the adapter's input in training
-	Base           string   // model that it was made for
+	Base           string   // base model of the adapter
 }
 
-// mostRank is more than the width of any model, and keeps sizes inside an int.
-const mostRank = 1 << 16
+// maxRank is more than the width of any model, and keeps sizes inside an int.
+const maxRank = 1 << 16
 
 // Scale is the factor of the adapter's product.
 func (c Config) Scale() float64 {
@@ -64,15 +64,15 @@ type file struct {
 	Init    json.RawMessage `json:"init_lora_weights"`
 }
 
-// read are the keys of file; idle ones change nothing about a loaded adapter.
-// Every other key must be empty: null, false, 0 or without elements.
+// read are the supported keys; idle keys do not affect a loaded adapter and are
+// ignored. Every other key must be empty: null, false, 0 or without elements.
 var (
-	read = []string{"peft_type", "r", "lora_alpha", "target_modules", "use_rslora", "bias", "modules_to_save", "lora_dropout",
+	supportedKeys = []string{"peft_type", "r", "lora_alpha", "target_modules", "use_rslora", "bias", "modules_to_save", "lora_dropout",
 		"base_model_name_or_path", "init_lora_weights"}
-	idle = []string{"auto_mapping", "revision", "inference_mode", "task_type", "peft_version", "megatron_core", "qalora_group_size"}
+	ignoredKeys = []string{"auto_mapping", "revision", "inference_mode", "task_type", "peft_version", "megatron_core", "qalora_group_size"}
 )
 
-// Parse reads a configuration and names everything in it that is not supported.
+// Parse reads a configuration ; the error lists all unsupported settings.
 func Parse(raw []byte) (Config, error) {
 	var f file
 	var all map[string]json.RawMessage
@@ -80,19 +80,19 @@ func Parse(raw []byte) (Config, error) {
 		return Config{}, fmt.Errorf("peft: %w: %w", ErrConfig, err)
 	}
 	var bad []error
-	say := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
+	addf := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
 	if f.Type != "LORA" {
-		say("peft_type is %q, must be \"LORA\"", f.Type)
+		addf("peft_type is %q, must be \"LORA\"", f.Type)
 	}
 	if f.Bias != "" && f.Bias != "none" {
-		say("bias is %q, must be \"none\"", f.Bias)
+		addf("bias is %q, must be \"none\"", f.Bias)
 	}
 	if init := string(f.Init); !slices.Contains([]string{"", "null", "true", "false", `"gaussian"`}, init) {
-		say("init_lora_weights is %s, which changes the base model; must be true, false or \"gaussian\"", init)
+		addf("init_lora_weights is %s, which changes the base model; must be true, false or \"gaussian\"", init)
 	}
 	for _, key := range slices.Sorted(maps.Keys(all)) {
-		if !slices.Contains(read, key) && !slices.Contains(idle, key) && !empty(all[key]) {
-			say("%s is %s, which is not supported", key, all[key])
+		if !slices.Contains(supportedKeys, key) && !slices.Contains(ignoredKeys, key) && !empty(all[key]) {
+			addf("%s is %s, must be empty: it is not supported", key, all[key])
 		}
 	}
 	c := Config{Rank: 8, Alpha: 8, RankStabilized: f.Stable, Saved: f.Saved, Dropout: f.Dropout}
@@ -130,17 +130,17 @@ func empty(raw json.RawMessage) bool {
 	return slices.Contains([]string{"null", "false", "0", "0.0", `""`, "[]", "{}"}, string(bytes.TrimSpace(raw)))
 }
 
-// Check names every value that makes no sense.
+// Check returns an error that lists every invalid value.
 func (c Config) Check() error {
 	var bad []error
-	if c.Rank < 1 || c.Rank > mostRank {
-		bad = append(bad, fmt.Errorf("rank is %d, must be in [1, %d]", c.Rank, mostRank))
+	if c.Rank < 1 || c.Rank > maxRank {
+		bad = append(bad, fmt.Errorf("rank is %d, must be in [1, %d]", c.Rank, maxRank))
 	}
 	if !(c.Alpha > 0) || math.IsInf(c.Alpha, 0) {
 		bad = append(bad, fmt.Errorf("alpha is %v, must be positive and finite", c.Alpha))
 	}
 	if (len(c.Targets) == 0) == (c.Pattern == "") {
-		bad = append(bad, fmt.Errorf("there must be either targets, of which there are %d, or a pattern, which is %q", len(c.Targets), c.Pattern))
+		bad = append(bad, fmt.Errorf("%d targets and pattern %q, must be exactly one of the two", len(c.Targets), c.Pattern))
 	}
 	if slices.Contains(c.Targets, "") {
 		bad = append(bad, errors.New("a target is empty"))
@@ -162,9 +162,9 @@ func (c Config) pattern() (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// Match returns the function that tells whether a module has an adapter: the
-// pattern fits its whole name, or a target is the name or its last parts. The
-// configuration must be one that Check accepts.
+// Match returns a function that reports whether a module has an adapter: the
+// pattern matches its whole name, or a target equals the name or its last parts.
+// The configuration must be valid (see Check).
 func (c Config) Match() func(module string) bool {
 	if c.Pattern != "" {
 		re, err := c.pattern()

@@ -25,22 +25,22 @@ const (
 	allocator      = "XLA_PYTHON_CLIENT_ALLOCATOR"    // default, bfc, platform or cuda_async
 )
 
-// trainedFraction is the share of a GPU's memory that is taken where the
-// environment says nothing: what is left is for the driver and for libraries
-// that allocate by themselves. JAX's own 0.75 leaves room for a second framework.
-const trainedFraction = 0.9
+// defaultMemoryFraction is the default share of a GPU's memory. The rest is for the
+// driver and for libraries that allocate by themselves. JAX's default of 0.75
+// leaves room for a second framework.
+const defaultMemoryFraction = 0.9
 
-// Start loads a plugin that has been checked and makes the backend of a kind. It
-// sets the environment that XLA reads, where the user has not.
+// Start loads a verified plugin and creates the backend for a kind of hardware. It
+// sets the environment variables that XLA reads, unless the user has set them.
 //
 // The plugin is named by its path. By name, GoMLX would load every plugin on the
-// search path to see whether it can be loaded, also those that nobody checked,
-// and might start an installation of its own. Shared buffers, which GoMLX ties
-// to the name "cpu", are asked for on the CPU. There, too, the plugin is told of our own
-// functions; log hears why where it cannot be.
+// search path, also unverified ones, to test whether it loads, and might start an
+// installation of its own. On the CPU, Start enables shared buffers, which GoMLX
+// only does for the name "cpu", and registers the functions of package fused; if
+// that fails, the reason is logged at debug level.
 func Start(p plugin.Plugin, kind plugin.Kind, log *slog.Logger) (b backends.Backend, err error) {
 	if strings.Contains(p.Path, ",") {
-		return nil, fmt.Errorf("GoMLX cannot load a plugin from a path with a comma: %s", p.Path)
+		return nil, fmt.Errorf("xla: plugin path %q contains a comma, which GoMLX does not support", p.Path)
 	}
 	name, options := p.Path+",shared_buffers", pjrt.NamedValuesMap(nil)
 	if kind == plugin.CUDA {
@@ -61,7 +61,7 @@ func Start(p plugin.Plugin, kind plugin.Kind, log *slog.Logger) (b backends.Back
 	}
 	if kind == plugin.CPU {
 		if err := fused.Register(p.Path); err != nil {
-			log.Debug("decoding runs on XLA's own products", "why", err)
+			log.Debug("decoding without fused kernels", "why", err)
 		}
 	}
 	return made, nil
@@ -69,7 +69,7 @@ func Start(p plugin.Plugin, kind plugin.Kind, log *slog.Logger) (b backends.Back
 
 // gpuOptions are the options of the client of a GPU.
 func gpuOptions(getenv func(string) string) (pjrt.NamedValuesMap, error) {
-	out := pjrt.NamedValuesMap{"memory_fraction": float32(trainedFraction)}
+	out := pjrt.NamedValuesMap{"memory_fraction": float32(defaultMemoryFraction)}
 	var bad []error
 	if s := getenv(memoryFraction); s != "" {
 		x, err := strconv.ParseFloat(s, 32)

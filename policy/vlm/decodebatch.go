@@ -9,17 +9,17 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// request asks a conversation to read tokens and write a response.
+// request is a request to read tokens in a conversation and write a response.
 type request struct {
 	row    int // in its session
 	tokens []int32
 	images []picture
 	seed   uint64
 	max    int // longest response
-	stop   *stopper
-	think  *thinker
+	stop   *stopDetector
+	think  *thinkingLimiter
 	shared string            // equal for requests with the same tokens and images; "" for none
-	watch  func(token int32) // told of each token of the response; may be nil
+	watch  func(token int32) // called with each token of the response; may be nil
 }
 
 // reply is the response to a request.
@@ -28,34 +28,34 @@ type reply struct {
 	logProbs []float32
 	stopped  bool  // ended by an end-of-turn token
 	halted   bool  // ended by a stop string
-	forced   []int // places in tokens that were not sampled
-	vision   bool  // ended by a placeholder that stands for no image: the row is unusable
-	broken   error // the model's numbers were not finite: the row is unusable
+	forced   []int // indices in tokens that were not sampled
+	vision   bool  // ended by an image placeholder: the row cannot be continued
+	broken   error // the model's numbers were not finite: the row cannot be used
 }
 
-// seat is a conversation that takes part in a call.
-type seat struct {
+// sequence is a conversation with a request in a call.
+type sequence struct {
 	*request
 	reply
-	lane *lane
-	home *session // where its keys and values stay between calls
+	state   *rowState
+	session *session // holds its keys and values between calls
 }
 
 // ended reports whether the response is complete.
-func (p *seat) ended() bool {
+func (p *sequence) ended() bool {
 	return p.stopped || p.halted || p.vision || p.broken != nil || len(p.reply.tokens) >= p.max
 }
 
 // add appends a sampled token to the response. One whose log-prob is not finite was
 // drawn from logits that are no distribution (see Sampler.Sample) and is not used.
-func (p *seat) add(c *call, id int32, logProb float32) {
+func (p *sequence) add(c *call, id int32, logProb float32) {
 	if logProb-logProb != 0 {
 		p.broken = fmt.Errorf("vlm: generate: token %d of the response: log-prob is %v, must be finite: %w", len(p.reply.tokens), logProb, ErrNotFinite)
 		return
 	}
 	p.reply.tokens, p.logProbs = append(p.reply.tokens, id), append(p.logProbs, logProb)
-	p.lane.pending = id
-	p.lane.length++
+	p.state.pending = id
+	p.state.length++
 	p.halted = p.stop.add(id)
 	if p.think.add(id) {
 		p.forced = append(p.forced, len(p.reply.tokens)-1)
@@ -67,29 +67,28 @@ func (p *seat) add(c *call, id int32, logProb float32) {
 	p.vision = c.net.cfg.Vision != nil && (id == c.net.cfg.ImageToken || id == c.net.cfg.VideoToken)
 }
 
-// flight is the rows that decode together: a session in which all of them are at
-// home, or one that was gathered from several or from the rows of one that have
-// not ended.
-type flight struct {
+// decodeBatch is a batch of rows that decode together: either a session with rows in place, or
+// a gathered batch with the unfinished rows of one or several sessions.
+type decodeBatch struct {
 	call *call
 	*session
-	seats    []*seat // by row; nil for rows that take no part
-	gathered bool
-	seeds    *device.Array
-	mask     *device.Array // the prefix's allow, while it stays as it is
+	sequences []*sequence // by row; nil for rows without a request
+	gathered  bool
+	seeds     *device.Array
+	mask      *device.Array // the prefix's allow on the device; nil if it has changed
 }
 
-// sit gives a request its row. The flight is at home.
-func (f *flight) sit(r *request) *seat {
-	p := &seat{request: r, lane: f.rows[r.row], home: f.session}
-	f.seats[r.row] = p
+// assign assigns a request to its row. The batch must not be gathered.
+func (f *decodeBatch) assign(r *request) *sequence {
+	p := &sequence{request: r, state: f.rows[r.row], session: f.session}
+	f.sequences[r.row] = p
 	return p
 }
 
-// live lists the rows whose responses are not complete.
-func (f *flight) live() []int {
+// unfinished returns the rows whose responses are not complete.
+func (f *decodeBatch) unfinished() []int {
 	var rows []int
-	for row, p := range f.seats {
+	for row, p := range f.sequences {
 		if p != nil && !p.ended() {
 			rows = append(rows, row)
 		}
@@ -97,20 +96,20 @@ func (f *flight) live() []int {
 	return rows
 }
 
-// uploadSeeds puts the seeds of the rows on the device.
-func (f *flight) uploadSeeds(own *scope) *device.Array {
-	seeds := make([]uint32, 2*len(f.seats))
-	for row, p := range f.seats {
+// uploadSeeds uploads the seeds of the rows.
+func (f *decodeBatch) uploadSeeds(own *scope) *device.Array {
+	seeds := make([]uint32, 2*len(f.sequences))
+	for row, p := range f.sequences {
 		if p != nil {
 			seeds[2*row], seeds[2*row+1] = uint32(p.seed), uint32(p.seed>>32)
 		}
 	}
-	return upload(own, seeds, len(f.seats), 2)
+	return upload(own, seeds, len(f.sequences), 2)
 }
 
-// read appends the requests' contexts, each behind its row's pending token, and
-// samples the first token of every response. The flight is at home.
-func (f *flight) read(ctx context.Context) error {
+// readContexts appends the requests' contexts, each after its row's pending token, and samples the
+// first token of every response. The batch must not be gathered.
+func (f *decodeBatch) readContexts(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -118,21 +117,21 @@ func (f *flight) read(ctx context.Context) error {
 	defer own.free()
 	s := f.session
 	length := 0
-	for _, p := range f.seats {
+	for _, p := range f.sequences {
 		if p != nil {
-			length = max(length, len(p.lane.take(p.request.tokens)))
+			length = max(length, len(p.state.unread(p.request.tokens)))
 		}
 	}
 	if length == 0 {
 		return fmt.Errorf("vlm: generate: a conversation needs at least one token")
 	}
 	length = contextLength(length)
-	p := f.places()
-	in, err := f.layOut(own, p, length)
+	p := f.planContexts()
+	in, err := f.contextInputs(own, p, length)
 	if err != nil {
 		return err
 	}
-	if err := s.makeRoom(length); err != nil {
+	if err := s.growPrefix(length); err != nil {
 		return err
 	}
 	open := s.prefix == nil
@@ -149,15 +148,15 @@ func (f *flight) read(ctx context.Context) error {
 	}
 	own.own(out[0], out[1])
 	cache := out[2:]
-	if p.copies() {
-		if cache, err = f.spread(own, cache, p); err != nil {
+	if p.sharesContexts() {
+		if cache, err = f.copyShared(own, cache, p); err != nil {
 			return err
 		}
 	}
-	s.adopt(cache, open, length, p.freshRows(length))
-	for row, seat := range f.seats {
-		if seat != nil {
-			seat.lane.read(seat.request, p.next[p.place[row]])
+	s.setPrefix(cache, open, length, p.freshRows(length))
+	for row, seq := range f.sequences {
+		if seq != nil {
+			seq.state.advance(seq.request, p.next[p.index[row]])
 		}
 	}
 	if err := f.collect(out[0], out[1]); err != nil {
@@ -166,16 +165,16 @@ func (f *flight) read(ctx context.Context) error {
 	return s.startRecent(f.call.recentTokens)
 }
 
-// contextLength rounds the length of a context up, so that few sizes occur.
+// contextLength rounds the length of a context up, to limit the number of different sizes.
 func contextLength(n int) int { return (bucket(n) + 3) / 4 * 4 }
 
 // step feeds each live row's pending token and samples the next one.
-func (f *flight) step(ctx context.Context) error {
+func (f *decodeBatch) step(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if f.recentUsed == f.recentLen {
-		f.unmask()
+		f.dropMask()
 		if err := f.flush(); err != nil {
 			return err
 		}
@@ -186,7 +185,7 @@ func (f *flight) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	out, err := f.net.step(sampler).Run(in, f.recentPlaces(len(in))...)
+	out, err := f.net.step(sampler).Run(in, f.recentIndices(len(in))...)
 	if err != nil {
 		return err
 	}
@@ -199,9 +198,9 @@ func (f *flight) step(ctx context.Context) error {
 	return f.collect(out[0], out[1])
 }
 
-// recentPlaces are those of the recent keys and values among a step's n inputs, in
-// the order in which they come out again, so that they are written over.
-func (f *flight) recentPlaces(n int) []int {
+// recentIndices returns the indices of the recent keys and values among a step's n inputs,
+// in the order of the outputs, so that the step updates them in place.
+func (f *decodeBatch) recentIndices(n int) []int {
 	half := len(f.recent) / 2
 	first := n - 2 - len(f.recent) // the masks are last
 	out := make([]int, 0, len(f.recent))
@@ -211,23 +210,23 @@ func (f *flight) recentPlaces(n int) []int {
 	return out
 }
 
-// unmask forgets the mask on the device.
-func (f *flight) unmask() {
+// dropMask frees the mask on the device.
+func (f *decodeBatch) dropMask() {
 	f.mask.Free()
 	f.mask = nil
 }
 
-func (f *flight) stepInputs(own *scope) ([]*device.Array, model.Sampler, error) {
-	b := len(f.seats)
+func (f *decodeBatch) stepInputs(own *scope) ([]*device.Array, model.Sampler, error) {
+	b := len(f.sequences)
 	now := make([]int32, b*nowColumns)
 	sampler := f.call.sampler
-	for row := range f.seats {
+	for row := range f.sequences {
 		now[row*nowColumns+nowForced] = -1
 		now[row*nowColumns+nowSlot] = int32(f.recentUsed)
 	}
-	for _, row := range f.live() {
-		p := f.seats[row]
-		l, here := p.lane, now[row*nowColumns:]
+	for _, row := range f.unfinished() {
+		p := f.sequences[row]
+		l, here := p.state, now[row*nowColumns:]
 		here[nowToken], here[nowCount], here[nowForced] = l.pending, int32(len(p.reply.tokens)), p.think.next()
 		for k := range 3 {
 			here[nowPosition+k] = l.next
@@ -237,7 +236,7 @@ func (f *flight) stepInputs(own *scope) ([]*device.Array, model.Sampler, error) 
 		l.pending = -1
 		f.recentAllow[row*f.recentLen+f.recentUsed] = true
 	}
-	// Seeds and mask stay for the next steps.
+	// Seeds and mask are kept for the next steps.
 	stay := &scope{dev: f.net.dev}
 	if f.seeds == nil {
 		f.seeds = f.uploadSeeds(stay)
@@ -255,7 +254,7 @@ func (f *flight) stepInputs(own *scope) ([]*device.Array, model.Sampler, error) 
 }
 
 // collect appends sampled tokens to the replies that have not ended.
-func (f *flight) collect(ids, logProbs *device.Array) error {
+func (f *decodeBatch) collect(ids, logProbs *device.Array) error {
 	id, err := device.ReadNew[int32](ids)
 	if err != nil {
 		return err
@@ -264,8 +263,8 @@ func (f *flight) collect(ids, logProbs *device.Array) error {
 	if err != nil {
 		return err
 	}
-	for _, row := range f.live() {
-		f.seats[row].add(f.call, id[row], lp[row])
+	for _, row := range f.unfinished() {
+		f.sequences[row].add(f.call, id[row], lp[row])
 	}
 	return nil
 }

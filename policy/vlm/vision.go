@@ -6,8 +6,8 @@ import (
 	"vagen/policy/vlm/internal/device"
 )
 
-// layoutOf returns the uploaded layout of a vision block and whether its groups
-// are even.
+// layoutOf returns the uploaded layout of a vision block and whether its groups have equal
+// lengths.
 func (n *net) layoutOf(t *trace, block int) ([]*device.Array, bool) {
 	if n.cfg.Vision.Full(block) {
 		return t.layouts[1], t.pack.vision.full.even
@@ -23,7 +23,7 @@ func uploadLayout(s *scope, g segments) []*device.Array {
 	return out
 }
 
-// patchInputs are the vision tower's inputs in program order.
+// patchInputs returns the vision tower's inputs in program order.
 func (t *trace) patchInputs() []*device.Array {
 	in := []*device.Array{t.pixels, t.place}
 	if t.table != nil {
@@ -32,8 +32,8 @@ func (t *trace) patchInputs() []*device.Array {
 	return in
 }
 
-// see runs the vision tower on the pack's images.
-func (n *net) see(t *trace, w *parts, train bool) error {
+// visionForward runs the vision tower's forward pass on the pack's images.
+func (n *net) visionForward(t *trace, w *parts, train bool) error {
 	v := t.pack.vision
 	t.pixels = upload(&t.scope, v.pixels, v.patches, n.cfg.Vision.PatchDim())
 	t.place = upload(&t.scope, v.place, v.patches, 2)
@@ -63,23 +63,23 @@ func (n *net) see(t *trace, w *parts, train bool) error {
 		t.own(out...)
 		if train {
 			t.vkept = append(t.vkept, append([]*device.Array{x}, out[1:]...))
-		} else if i == 0 || !n.merges(i-1) {
+		} else if i == 0 || !n.feedsMerger(i-1) {
 			x.Free()
 		}
 		x = out[0]
-		if n.merges(i) {
+		if n.feedsMerger(i) {
 			t.vout[i] = x
 		}
 	}
-	return n.mergeAll(t, w)
+	return n.runMergers(t, w)
 }
 
-// merges reports whether a merger reads the output of the block.
-func (n *net) merges(block int) bool {
+// feedsMerger reports whether a merger reads the output of the block.
+func (n *net) feedsMerger(block int) bool {
 	return block == n.cfg.Vision.Depth-1 || slices.Contains(n.cfg.Vision.Deepstack, block)
 }
 
-func (n *net) mergeAll(t *trace, w *parts) error {
+func (n *net) runMergers(t *trace, w *parts) error {
 	last := t.vout[len(t.vout)-1]
 	out, err := n.merge(false).Run(append(append([]*device.Array{}, w.merger...), last))
 	if err != nil {
@@ -96,9 +96,9 @@ func (n *net) mergeAll(t *trace, w *parts) error {
 	return nil
 }
 
-// unsee takes the gradients of the image tokens, and of the deepstack features,
-// back through the vision tower.
-func (n *net) unsee(w *parts, g *gradients, t *trace, dImages *device.Array, dDeep []*device.Array) error {
+// visionBackward runs the vision tower's backward pass from the gradients of the image tokens and
+// of the deepstack features.
+func (n *net) visionBackward(w *parts, g *gradients, t *trace, dImages *device.Array, dDeep []*device.Array) error {
 	last := len(w.blocks) - 1
 	in := append(append([]*device.Array{}, w.merger...), t.vout[last], dImages)
 	out, err := g.run(n.mergeBack(false, &n.groups.Merger), in, g.parts.merger)
@@ -109,7 +109,7 @@ func (n *net) unsee(w *parts, g *gradients, t *trace, dImages *device.Array, dDe
 	t.own(dx)
 	g.parts.merger = out[1:]
 	for i := last; i >= 0; i-- {
-		if dx, err = n.unmerge(w, g, t, i, dx, dDeep); err != nil {
+		if dx, err = n.deepstackBackward(w, g, t, i, dx, dDeep); err != nil {
 			return err
 		}
 		layout, even := n.layoutOf(t, i)
@@ -132,8 +132,8 @@ func (n *net) unsee(w *parts, g *gradients, t *trace, dImages *device.Array, dDe
 	return err
 }
 
-// unmerge adds what the deepstack mergers of block i contribute to its gradient.
-func (n *net) unmerge(w *parts, g *gradients, t *trace, i int, dx *device.Array, dDeep []*device.Array) (*device.Array, error) {
+// deepstackBackward adds the contribution of the deepstack mergers of block i to its gradient.
+func (n *net) deepstackBackward(w *parts, g *gradients, t *trace, i int, dx *device.Array, dDeep []*device.Array) (*device.Array, error) {
 	for k, block := range n.cfg.Vision.Deepstack {
 		if block != i {
 			continue

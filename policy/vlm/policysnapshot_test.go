@@ -10,10 +10,10 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// TestLentPoliciesStayAsTheyWere: what a lent policy samples is what the model
-// would have sampled when it was lent, to the last bit, also while the model is
+// TestPolicySnapshotsDoNotChange: a policy snapshot samples what the model
+// would have sampled when it was created, to the last bit, also while the model is
 // trained at the same time. All that was copied is freed.
-func TestLentPoliciesStayAsTheyWere(t *testing.T) {
+func TestPolicySnapshotsDoNotChange(t *testing.T) {
 	o := policy.Sampling{Temperature: 1, MaxTokens: 8}
 	for name, lora := range map[string]*LoRA{"weights": nil, "adapters": {Rank: 2, Alpha: 4, Targets: []string{"q_proj", "down_proj"}}} {
 		m := newTiny(t, model.Qwen25VL, Options{Critic: SharedCritic, LoRA: lora})
@@ -21,7 +21,7 @@ func TestLentPoliciesStayAsTheyWere(t *testing.T) {
 		want := ask(t, m, o, asks())
 		_, before := m.dev.Live()
 
-		l, err := m.Lend(t.Context())
+		l, err := m.SnapshotPolicy(t.Context())
 		require.NoError(t, err)
 		_, lent := m.dev.Live()
 		size := 0
@@ -59,7 +59,7 @@ func TestLentPoliciesStayAsTheyWere(t *testing.T) {
 		require.ErrorIs(t, err, ErrClosed)
 		train(t, m, 1)
 		require.NoError(t, m.Close())
-		_, err = m.Lend(t.Context())
+		_, err = m.SnapshotPolicy(t.Context())
 		require.ErrorIs(t, err, ErrClosed)
 	}
 }

@@ -9,29 +9,29 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// lent is a policy with weights of its own and conversations of its own. It shares
-// the device, and what was compiled for it, with the model that it was lent by.
-type lent struct {
+// policySnapshot is a policy with its own weights and conversations. It shares the device and the
+// compiled programs with the model that created it.
+type policySnapshot struct {
 	m   *Model
 	own []*device.Array // copied weights
 }
 
 var (
-	_ policy.Lender  = (*Model)(nil)
-	_ policy.Counter = (*lent)(nil)
+	_ policy.PolicySnapshotter = (*Model)(nil)
+	_ policy.Counter           = (*policySnapshot)(nil)
 )
 
-// Lend implements policy.Lender. It takes four bytes on the device for each weight
-// that is trained, until Close; weights that are not trained are shared, so that
-// with adapters a copy takes little. Executions of both take turns on the device.
-// Restore and Tie end the sharing: what was lent before fails from then on.
-func (m *Model) Lend(ctx context.Context) (policy.Lent, error) {
+// SnapshotPolicy implements policy.PolicySnapshotter. It uses four bytes on the device for each trained weight
+// until Close; frozen weights are shared, so that with adapters a copy is small. The
+// executions of both policies alternate on the device. After Restore or Tie an earlier copy
+// fails.
+func (m *Model) SnapshotPolicy(ctx context.Context) (policy.PolicySnapshot, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
 		return nil, ErrClosed
 	}
-	l := &lent{m: &Model{
+	l := &policySnapshot{m: &Model{
 		opts: m.opts, dir: m.dir, dev: m.dev, cfg: m.cfg, tok: m.tok, chat: m.chat, proc: m.proc, net: m.net,
 		pictures: m.pictures, chats: map[uint64]*conversation{},
 	}}
@@ -46,7 +46,7 @@ func (m *Model) Lend(ctx context.Context) (policy.Lent, error) {
 			a, err := duplicate(ctx, m.dev, from, p)
 			if err != nil {
 				device.FreeAll(l.own...)
-				return nil, fmt.Errorf("vlm: lend: %w", err)
+				return nil, fmt.Errorf("vlm: policy snapshot: %w", err)
 			}
 			arrays[i], l.own = a, append(l.own, a)
 		}
@@ -56,7 +56,7 @@ func (m *Model) Lend(ctx context.Context) (policy.Lent, error) {
 	return l, nil
 }
 
-// duplicate copies a parameter by way of the host.
+// duplicate copies a parameter through host memory.
 func duplicate(ctx context.Context, d *device.Device, a *device.Array, p model.Param) (*device.Array, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -69,18 +69,18 @@ func duplicate(ctx context.Context, d *device.Device, a *device.Array, p model.P
 }
 
 // Generate implements policy.Policy.
-func (l *lent) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
+func (l *policySnapshot) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
 	return l.m.Generate(ctx, prompts, s)
 }
 
 // Forget implements policy.Policy.
-func (l *lent) Forget(keys ...uint64) { l.m.Forget(keys...) }
+func (l *policySnapshot) Forget(keys ...uint64) { l.m.Forget(keys...) }
 
 // Count implements policy.Counter.
-func (l *lent) Count(p policy.Prompt) (int, error) { return l.m.Count(p) }
+func (l *policySnapshot) Count(p policy.Prompt) (int, error) { return l.m.Count(p) }
 
-// Close implements policy.Lent.
-func (l *lent) Close() error {
+// Close implements policy.PolicySnapshot.
+func (l *policySnapshot) Close() error {
 	l.m.mu.Lock()
 	defer l.m.mu.Unlock()
 	l.m.closed = true
