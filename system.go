@@ -84,7 +84,7 @@ func (s Source) generation(in loaded) (*Note, error) {
 func (in *loaded) marked() (system string, keys []string) {
 	var written []string
 	for _, g := range in.given {
-		if !g.Base && g.Value != nil {
+		if !g.Base && g.Value != nil && g.Value != "" {
 			written = append(written, g.Name)
 		}
 	}
