@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vagen"
 	"vagen/internal/cli"
+	"vagen/train/run"
 )
 
 // fileLimit is the environment variable with the largest size of a file that a
@@ -74,7 +74,7 @@ func TestAFolderThatIsNotTheRunsIsLeftAlone(t *testing.T) {
 		{"another run", "run.seed: 0 → 8", []string{"run.seed=8"}, nil},
 		{"not to go on", "already holds a run", []string{"trainer.resume_mode=disable"}, nil},
 		{"in use", "another process works on the run", nil, func() func() {
-			unlock, err := (&vagen.RunFolder{Path: out}).Lock()
+			unlock, err := (&run.Folder{Path: out}).Lock()
 			require.NoError(t, err)
 			return func() { require.NoError(t, unlock()) }
 		}},
@@ -83,12 +83,12 @@ func TestAFolderThatIsNotTheRunsIsLeftAlone(t *testing.T) {
 		if c.arrange != nil {
 			defer c.arrange()()
 		}
-		code, _, errs := run(t, "", append([]string{"train", config, "--log", "error", "--out", out}, c.args...)...)
+		code, _, errs := launchRun(t, "", append([]string{"train", config, "--log", "error", "--out", out}, c.args...)...)
 		require.Equal(t, cli.Failed, code, "%s: %s", c.name, errs)
 		require.Contains(t, errs, c.want, c.name)
 		requireSame(t, before, leavings(t, out), c.name)
 	}
-	code, _, errs := run(t, "", "train", config, "--out", out, "--resume", "trainer.resume_mode=disable")
+	code, _, errs := launchRun(t, "", "train", config, "--out", out, "--resume", "trainer.resume_mode=disable")
 	require.Equal(t, cli.Usage, code, errs)
 }
 
@@ -111,7 +111,7 @@ func TestARunBranchesOffACheckpoint(t *testing.T) {
 	}
 	require.NotContains(t, strings.Join(list(t, filepath.Join(branch, "checkpoints")), " "), "step_1")
 
-	code, _, errs := run(t, "", append(more, "--out", filepath.Join(t.TempDir(), "other"), "actor_rollout_ref.actor.clip_ratio=0.1")...)
+	code, _, errs := launchRun(t, "", append(more, "--out", filepath.Join(t.TempDir(), "other"), "actor_rollout_ref.actor.clip_ratio=0.1")...)
 	require.Equal(t, cli.Failed, code)
 	require.Contains(t, errs, "actor_rollout_ref.actor.clip_ratio: 0.2 → 0.1")
 	require.Contains(t, errs, "trainer.allow_config_change=true")

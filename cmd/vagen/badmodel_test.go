@@ -58,7 +58,7 @@ func TestDamagedModelsAreNamed(t *testing.T) {
 			{"generate", "--backend", "go", "--model", dir, "--prompt", "x"},
 			{"bench", "--backend", "go", "--model", dir, "--mode", "decode"},
 		} {
-			code, out, complaint := run(t, "", line...)
+			code, out, complaint := launchRun(t, "", line...)
 			require.Contains(t, []int{cli.Failed, cli.Usage}, code, name)
 			require.Empty(t, out, name)
 			for _, want := range append(c.want, dir) {
@@ -152,7 +152,7 @@ func TestRequestsThatDoNotFitAreTheCallers(t *testing.T) {
 		require.Contains(t, refuse(t, "bench", "--model", dir, "--backend", "go", "--mode", mode, "--batch", "1", "--seq", "3000"), "the model allows 2048")
 	}
 	for _, mode := range []string{"train", "logprob"} {
-		code, out, complaint := run(t, "", "bench", "--model", dir, "--backend", "go", "--mode", mode, "--batch", "1", "--seq", "3000")
+		code, out, complaint := launchRun(t, "", "bench", "--model", dir, "--backend", "go", "--mode", mode, "--batch", "1", "--seq", "3000")
 		require.Equal(t, cli.Failed, code)
 		require.Empty(t, out)
 		require.Contains(t, complaint, "row 0 has 3000 tokens, the model allows 2048")

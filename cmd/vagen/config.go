@@ -7,10 +7,10 @@ import (
 	"io"
 	"strings"
 
-	"vagen"
 	"vagen/internal/cli"
 	"vagen/internal/nearest"
 	"vagen/internal/settings"
+	"vagen/train/config"
 )
 
 func configCommand() *cli.Command {
@@ -32,25 +32,25 @@ func configShow() *cli.Command {
 			return func(_ context.Context, c *cli.Call) error {
 				s := source(*preset, c.Args)
 				s.Unchecked = true
-				config, err := s.Load()
+				cfg, err := s.Load()
 				if err != nil {
 					return cli.Usagef("%w", err)
 				}
-				return showConfig(c, &config, *asJSON)
+				return showConfig(c, &cfg, *asJSON)
 			}
 		},
 	}
 }
 
-func showConfig(c *cli.Call, config *vagen.Config, asJSON bool) error {
+func showConfig(c *cli.Call, cfg *config.Config, asJSON bool) error {
 	if asJSON {
 		values := map[string]any{}
-		for _, k := range settings.Keys(config) {
+		for _, k := range settings.Keys(cfg) {
 			values[k.Path] = k.Value
 		}
 		return c.JSON(values)
 	}
-	raw, err := config.YAML()
+	raw, err := cfg.YAML()
 	if err != nil {
 		return err
 	}
@@ -65,8 +65,8 @@ func configDefaults() *cli.Command {
 		Setup: func(f *flag.FlagSet) cli.Run {
 			asJSON := f.Bool("json", false, "write JSON: an object of keys and values")
 			return func(_ context.Context, c *cli.Call) error {
-				config := vagen.Default()
-				return showConfig(c, &config, *asJSON)
+				cfg := config.Default()
+				return showConfig(c, &cfg, *asJSON)
 			}
 		},
 	}
@@ -80,7 +80,7 @@ func configPresets() *cli.Command {
 		Setup: func(f *flag.FlagSet) cli.Run {
 			asJSON := f.Bool("json", false, "write JSON: a list of presets")
 			return func(_ context.Context, c *cli.Call) error {
-				all := vagen.Presets()
+				all := config.Presets()
 				if *asJSON {
 					return c.JSON(all)
 				}
@@ -100,7 +100,7 @@ func configDoc() *cli.Command {
 		About: "Write the page about all keys and presets, in markdown.",
 		Setup: func(*flag.FlagSet) cli.Run {
 			return func(_ context.Context, c *cli.Call) error {
-				_, err := fmt.Fprint(c.Out, vagen.ConfigDoc())
+				_, err := fmt.Fprint(c.Out, config.Page())
 				return err
 			}
 		},
@@ -114,9 +114,9 @@ func presetFlag(f *flag.FlagSet) *string {
 
 // source is a configuration from a preset, a file and overrides, of which each may
 // be missing.
-func source(preset string, args []string) vagen.Source {
+func source(preset string, args []string) config.Source {
 	path, overrides := splitConfig(args)
-	return vagen.Source{Preset: preset, Path: path, Overrides: overrides}
+	return config.Source{Preset: preset, Path: path, Overrides: overrides}
 }
 
 // splitConfig tells a file's name from key=value overrides after it.
@@ -173,7 +173,7 @@ func (k explained) standing() string {
 
 // explain finds the keys that some words name, in their order.
 func explain(words []string) ([]explained, error) {
-	keys := vagen.Settings()
+	keys := config.Settings()
 	var out []explained
 	if len(words) == 0 {
 		for _, k := range keys {
@@ -200,15 +200,15 @@ func explain(words []string) ([]explained, error) {
 
 // named are the key of that name, else the keys of that group, else those with the
 // word in their names.
-func named(keys []vagen.Setting, word string) []vagen.Setting {
-	if k, ok := vagen.Explain(word); ok {
-		return []vagen.Setting{k}
+func named(keys []config.Setting, word string) []config.Setting {
+	if k, ok := config.Explain(word); ok {
+		return []config.Setting{k}
 	}
 	for _, matches := range []func(path string) bool{
 		func(path string) bool { return strings.HasPrefix(path, word+".") },
 		func(path string) bool { return strings.Contains(path, word) },
 	} {
-		var out []vagen.Setting
+		var out []config.Setting
 		for _, k := range keys {
 			if matches(k.Key) {
 				out = append(out, k)
@@ -230,11 +230,11 @@ func configCheck() *cli.Command {
 			preset := presetFlag(f)
 			return func(_ context.Context, c *cli.Call) error {
 				s := source(*preset, c.Args)
-				config, err := s.Load()
+				cfg, err := s.Load()
 				if err != nil {
 					return cli.Usagef("%w", err)
 				}
-				printNotes(c.Out, &config)
+				printNotes(c.Out, &cfg)
 				_, err = fmt.Fprintf(c.Out, "%s is a sound configuration\n", s.Name())
 				return err
 			}
@@ -243,7 +243,7 @@ func configCheck() *cli.Command {
 }
 
 // printNotes prints the notes of a configuration, one a line.
-func printNotes(w io.Writer, c *vagen.Config) {
+func printNotes(w io.Writer, c *config.Config) {
 	for _, n := range c.Notes {
 		kind := "sets nothing"
 		if n.Warn {

@@ -45,7 +45,7 @@ func TestLegacyDatasetsMayBeSeparated(t *testing.T) {
 	dir := t.TempDir()
 	train, test := filepath.Join(dir, "train.parquet"), filepath.Join(dir, "test.parquet")
 	succeed(t, "dataset", "build", in, train)
-	code, _, errs := run(t, "", "dataset", "build", in, test, "--split", "test", "--against", train)
+	code, _, errs := launchRun(t, "", "dataset", "build", in, test, "--split", "test", "--against", train)
 	require.Equal(t, cli.Failed, code)
 	require.Contains(t, errs, "datasets overlap")
 	require.NoFileExists(t, test)

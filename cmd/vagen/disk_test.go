@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vagen"
 	"vagen/internal/cli"
+	"vagen/train/run"
 )
 
 // TestSecondRunKeepsTheEpisodesOfTheFirst: runs have the same names by default; each
@@ -53,7 +53,7 @@ func TestARunWithoutAWholeCheckpointIsNotBegunAnew(t *testing.T) {
 	refused := func(why string, want ...string) {
 		t.Helper()
 		before := leavings(t, out)
-		code, _, errs := run(t, "", args...)
+		code, _, errs := launchRun(t, "", args...)
 		require.Equal(t, cli.Failed, code, why)
 		for _, w := range append(want, "nothing was changed", "--out") {
 			require.Contains(t, errs, w, why)
@@ -108,10 +108,10 @@ func TestARefusedProcessLeavesTheConfiguration(t *testing.T) {
 	args := []string{"train", config, "--log", "error", "--out", out}
 	succeed(t, args...)
 	before := leavings(t, out)
-	unlock, err := (&vagen.RunFolder{Path: out}).Lock()
+	unlock, err := (&run.Folder{Path: out}).Lock()
 	require.NoError(t, err)
 	defer func() { require.NoError(t, unlock()) }()
-	code, _, errs := run(t, "", append(args, "algorithm.gamma=0.5", "trainer.allow_config_change=true")...)
+	code, _, errs := launchRun(t, "", append(args, "algorithm.gamma=0.5", "trainer.allow_config_change=true")...)
 	require.Equal(t, cli.Failed, code)
 	require.Contains(t, errs, "another process works on the run")
 	requireSame(t, before, leavings(t, out), "it was refused")

@@ -12,8 +12,8 @@ import (
 	"vagen/env"
 	"vagen/env/builtin"
 	"vagen/internal/cli"
-	"vagen/internal/launch"
 	"vagen/reward/judge"
+	"vagen/train/run"
 )
 
 func envCommand() *cli.Command {
@@ -110,7 +110,7 @@ func envShow() *cli.Command {
 
 // registry holds the library's environments. Their blocks state_reward may name a
 // model that reads claims.
-func registry() *env.Registry { return builtin.RegistryWith(launch.DialJudge(nil)) }
+func registry() *env.Registry { return builtin.RegistryWith(run.DialJudge(nil)) }
 
 // newEnv makes the environment that arguments of the form NAME key=value … name.
 func newEnv(args []string) (env.Env, map[string]any, error) {

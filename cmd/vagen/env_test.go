@@ -70,29 +70,29 @@ func TestProblemsOfACheckAreAFailure(t *testing.T) {
 }
 
 func TestPlayingAnEpisodeToItsEnd(t *testing.T) {
-	code, out, errs := run(t, "\nright\n<think>by hand</think><answer>up,up</answer>\n", "play", "frozenlake", "desc=[FFFG, FFFF, FFFF, FFSF]", "render_mode=text", "--turns", "2")
+	code, out, errs := launchRun(t, "\nright\n<think>by hand</think><answer>up,up</answer>\n", "play", "frozenlake", "desc=[FFFG, FFFF, FFFF, FFSF]", "render_mode=text", "--turns", "2")
 	require.Equal(t, cli.OK, code, errs)
 	require.Contains(t, out, "Moves are Left, Down, Right and Up", "an empty line shows the prompt")
 	require.Contains(t, out, `actions ["right"], reward 0.02 (format 0.02)`)
 	require.Contains(t, out, `actions ["up" "up"]`)
 	require.Contains(t, out, "The limit of 2 turns is reached")
 
-	_, out, _ = run(t, "right,up,up,up\n", "play", "frozenlake", "desc=[FFFG, FFFF, FFFF, FFSF]", "render_mode=text")
+	_, out, _ = launchRun(t, "right,up,up,up\n", "play", "frozenlake", "desc=[FFFG, FFFF, FFFF, FFSF]", "render_mode=text")
 	require.Contains(t, out, "The episode is over, solved, after 1 turns")
-	_, out, _ = run(t, "", "play", "frozenlake", "render_mode=text")
+	_, out, _ = launchRun(t, "", "play", "frozenlake", "render_mode=text")
 	require.Contains(t, out, "The game was left after 0 turns")
 }
 
 func TestPicturesOfAGameBecomeFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pictures")
-	code, out, errs := run(t, "right\n", "play", "frozenlake", "render_mode=vision", "--images", dir)
+	code, out, errs := launchRun(t, "right\n", "play", "frozenlake", "render_mode=vision", "--images", dir)
 	require.Equal(t, cli.OK, code, errs)
 	for _, name := range []string{"001.png", "002.png"} {
 		require.Contains(t, out, "["+filepath.Join(dir, name)+"]")
 		_, err := os.Stat(filepath.Join(dir, name))
 		require.NoError(t, err)
 	}
-	_, out, _ = run(t, "", "play", "frozenlake", "render_mode=vision", "--inline", "kitty")
+	_, out, _ = launchRun(t, "", "play", "frozenlake", "render_mode=vision", "--inline", "kitty")
 	require.Contains(t, out, "\x1b_Gf=100,a=T")
 	require.Contains(t, refuse(t, "play", "frozenlake", "--inline", "ascii"), `--inline is "ascii"`)
 	require.Contains(t, refuse(t, "play", "frozenlake", "--wrap", "x"), "needs {}")
@@ -188,7 +188,7 @@ func TestServicesAreShownCheckedAndPlayed(t *testing.T) {
 	at := "base_urls=" + web.URL
 	require.Contains(t, succeed(t, "env", "show", "remote", at), "<observation>…</observation><think>…</think><answer>…</answer><prediction>…</prediction>")
 	require.Regexp(t, `^remote: 0 problems`, succeed(t, "env", "check", "remote", at, "--seeds", "1", "--turns", "3"))
-	code, out, errs := run(t, "down\n", "play", "remote", at, "--turns", "1")
+	code, out, errs := launchRun(t, "down\n", "play", "remote", at, "--turns", "1")
 	require.Equal(t, cli.OK, code, errs)
 	require.Contains(t, out, `actions ["down"]`)
 }
@@ -197,7 +197,7 @@ func TestBlocksOfStateRewardsReachTheirJudge(t *testing.T) {
 	const block = "state_reward={state_estimation: {enable: true, reward: 0.5}, scorer: exact, score_base: 0}"
 	say := "<perception>The target is below and right of the player, the hole is below in the same column.</perception>" +
 		"<reasoning>r</reasoning><prediction>p</prediction><answer>Right</answer>\n"
-	code, out, errs := run(t, say, "play", "frozenlake", "desc=[SF, HG]", "prompt_format=wm", block, "--turns", "1")
+	code, out, errs := launchRun(t, say, "play", "frozenlake", "desc=[SF, HG]", "prompt_format=wm", block, "--turns", "1")
 	require.Equal(t, cli.OK, code, errs)
 	require.Contains(t, out, "observation 0.5")
 	require.Contains(t, refuse(t, "env", "show", "frozenlake", "state_reward={scorrer: exact}"), `did you mean "scorer"?`)
@@ -213,7 +213,7 @@ func TestBlocksOfStateRewardsReachTheirJudge(t *testing.T) {
 		_, _ = io.WriteString(w, `{"choices":[{"message":{"role":"assistant","content":"[{\"object_id\": \"target\", \"vertical_relation\": \"below\", \"horizontal_relation\": \"right\"}]"},"finish_reason":"stop"}]}`)
 	}))
 	defer model.Close()
-	_, out, errs = run(t, say, "play", "frozenlake", "desc=[SF, HG]", "prompt_format=wm", "--turns", "1",
+	_, out, errs = launchRun(t, say, "play", "frozenlake", "desc=[SF, HG]", "prompt_format=wm", "--turns", "1",
 		"state_reward={state_estimation: {enable: true, reward: 0.5}, score_base: 0, judge_model: m, judge_base_url: '"+model.URL+"/v1'}")
 	require.Contains(t, out, "observation 0.35", errs)
 	require.Equal(t, "/v1/chat/completions", <-asked)

@@ -9,11 +9,13 @@ import (
 	"path/filepath"
 	"slices"
 
-	"vagen"
 	"vagen/internal/cli"
-	"vagen/internal/launch"
 	"vagen/internal/settings"
 	"vagen/policy/vlm"
+	"vagen/rollout/evaluate"
+	"vagen/train"
+	"vagen/train/config"
+	"vagen/train/run"
 )
 
 func evalCommand() *cli.Command {
@@ -46,7 +48,7 @@ used, or none of those that were played, the exit code is 1.`,
 					return cli.Usagef("--format is %q, must be text, markdown or json", o.format)
 				}
 				e, err := o.prepare(ctx, c)
-				if errors.Is(err, vagen.ErrConfig) || errors.Is(err, os.ErrNotExist) {
+				if errors.Is(err, config.ErrConfig) || errors.Is(err, os.ErrNotExist) {
 					return cli.Usagef("%w", err)
 				}
 				if err != nil {
@@ -66,7 +68,7 @@ type evalOptions struct{ out, format, preset string }
 
 // evaluation is one that can be begun.
 type evaluation struct {
-	*vagen.Evaluation
+	*evaluate.Evaluation
 	open  func(ctx context.Context) (shut func(), err error) // sets its policy
 	shut  func()
 	about string
@@ -89,7 +91,7 @@ func (o *evalOptions) prepare(ctx context.Context, c *cli.Call) (*evaluation, er
 		if err != nil {
 			return nil, err
 		}
-		if launch.IsEval(raw) {
+		if run.IsEval(raw) {
 			return o.ofEval(ctx, c, path, overrides)
 		}
 	}
@@ -98,7 +100,7 @@ func (o *evalOptions) prepare(ctx context.Context, c *cli.Call) (*evaluation, er
 
 // ofEval makes an evaluation of a configuration of its own.
 func (o *evalOptions) ofEval(ctx context.Context, c *cli.Call, path string, overrides []string) (*evaluation, error) {
-	plan, err := launch.LoadEval(path, overrides, c.Getenv)
+	plan, err := run.LoadEval(path, overrides, c.Getenv)
 	if err != nil {
 		return nil, err
 	}
@@ -111,8 +113,8 @@ func (o *evalOptions) ofEval(ctx context.Context, c *cli.Call, path string, over
 	if o.out == "" {
 		o.out = plan.Dir()
 	}
-	e := &evaluation{about: plan.Backend.API + " " + plan.Backend.Model, Evaluation: &vagen.Evaluation{
-		Dir: o.out, Model: plan.Backend.Name, Tasks: plan.Tasks, Resume: vagen.Resume(plan.Config.Run.Resume),
+	e := &evaluation{about: plan.Backend.API + " " + plan.Backend.Model, Evaluation: &evaluate.Evaluation{
+		Dir: o.out, Model: plan.Backend.Name, Tasks: plan.Tasks, Resume: evaluate.Resume(plan.Config.Run.Resume),
 		Concurrency: plan.Config.Run.Jobs, Live: plan.Config.Run.Live, Log: c.Log,
 	}}
 	e.open = func(ctx context.Context) (shut func(), err error) {
@@ -124,34 +126,34 @@ func (o *evalOptions) ofEval(ctx context.Context, c *cli.Call, path string, over
 
 // ofTraining makes an evaluation of the validation of a configuration that trains.
 func (o *evalOptions) ofTraining(ctx context.Context, c *cli.Call) (*evaluation, error) {
-	config, err := source(o.preset, c.Args).Load()
+	cfg, err := source(o.preset, c.Args).Load()
 	if err != nil {
 		return nil, err
 	}
-	model, a := config.Agent.Model.Path, &config.Agent.Model
-	folder, adapter, err := launch.ModelAt(a.Path, a.Adapter)
+	model, a := cfg.Agent.Model.Path, &cfg.Agent.Model
+	folder, adapter, err := run.ModelAt(a.Path, a.Adapter)
 	if err != nil {
 		return nil, err
 	}
 	if a.Path = folder; adapter != "" {
 		a.Adapter, a.LoRARank = adapter, 0 // the adapter brings its own rank
 	}
-	envs, levels, err := launch.Prepare(ctx, &config, c.Log)
+	envs, levels, err := run.Prepare(ctx, &cfg, c.Log)
 	if err != nil {
 		return nil, err
 	}
 	if o.out == "" {
-		o.out = filepath.Join(launch.RunDir(&config), "evaluation")
+		o.out = filepath.Join(run.Dir(&cfg), "evaluation")
 	}
-	e := &evaluation{about: "local " + model, Evaluation: &vagen.Evaluation{Dir: o.out, Model: model, Live: true, Log: c.Log}}
-	t := &vagen.Trainer{Config: config, Envs: envs, Levels: levels, Log: c.Log}
+	e := &evaluation{about: "local " + model, Evaluation: &evaluate.Evaluation{Dir: o.out, Model: model, Live: true, Log: c.Log}}
+	t := &train.Trainer{Config: cfg, Envs: envs, Levels: levels, Log: c.Log}
 	task, err := t.Task("val") // as it is before there is a model
 	if err != nil {
 		return nil, err
 	}
-	e.Tasks = []vagen.Task{task}
+	e.Tasks = []evaluate.Task{task}
 	e.open = func(ctx context.Context) (func(), error) {
-		options := launch.ModelOptions(&config, c.Log)
+		options := run.ModelOptions(&cfg, c.Log)
 		options.Critic, options.CriticPath, options.Reference = vlm.NoCritic, "", false
 		m, err := vlm.Open(ctx, folder, options)
 		if err != nil {
@@ -214,7 +216,7 @@ func (e *evaluation) run(ctx context.Context, c *cli.Call, format string) error 
 
 // blameConfig makes an error about a configuration the caller's mistake.
 func blameConfig(err error) error {
-	if errors.Is(err, vagen.ErrConfig) {
+	if errors.Is(err, config.ErrConfig) {
 		return cli.Usagef("%w", err)
 	}
 	return err
@@ -222,12 +224,12 @@ func blameConfig(err error) error {
 
 // explainEval lists the keys of an evaluation.
 func explainEval(c *cli.Call) error {
-	config, backend, chat := launch.DefaultEval(), launch.DefaultBackend(), launch.ChatConfig{TopP: 1}
+	cfg, backend, chat := run.DefaultEval(), run.DefaultBackend(), run.ChatConfig{TopP: 1}
 	var rows [][]string
 	for _, group := range []struct {
 		prefix string
 		of     any
-	}{{"", &config}, {"backends.NAME.", &backend}, {"default_chat_config.", &chat}} {
+	}{{"", &cfg}, {"backends.NAME.", &backend}, {"default_chat_config.", &chat}} {
 		for _, k := range settings.Keys(group.of) {
 			rows = append(rows, []string{group.prefix + k.Path, value(k.Value), k.Doc})
 		}

@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vagen"
 	"vagen/internal/cli"
+	"vagen/rollout/evaluate"
 )
 
 // answers serves as an OpenAI-compatible one does, Right and Down in turn by what it
@@ -71,7 +71,7 @@ func TestEvaluationOfAServiceGoesOn(t *testing.T) {
 	require.NoDirExists(t, out)
 	require.Zero(t, flaky.asked.Load())
 
-	code, _, errs := run(t, "", "eval", config)
+	code, _, errs := launchRun(t, "", "eval", config)
 	require.Equal(t, cli.Failed, code)
 	require.Contains(t, errs, "no credit")
 	kept, err := filepath.Glob(filepath.Join(out, "tag_lake", "vagen-*", "result.json"))
@@ -80,7 +80,7 @@ func TestEvaluationOfAServiceGoesOn(t *testing.T) {
 	require.Less(t, len(kept), 12)
 
 	flaky.until.Store(0)
-	var r vagen.Report
+	var r evaluate.Report
 	require.NoError(t, json.Unmarshal([]byte(succeed(t, "eval", config, "--format", "json", "--log", "error")), &r))
 	require.Len(t, r.Rows, 1)
 	require.Equal(t, []int{12, 0}, []int{r.Rows[0].Episodes, r.Rows[0].Unusable})
@@ -94,17 +94,17 @@ func TestEvaluationOfAServiceGoesOn(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, md, string(raw))
 
-	code, _, errs = run(t, "", "eval", config, "envs=[]")
+	code, _, errs = launchRun(t, "", "eval", config, "envs=[]")
 	require.Equal(t, cli.Usage, code)
 	require.Contains(t, errs, `unknown key "envs"`)
-	code, _, errs = run(t, "", "eval", config, "default_chat_config.max_tokens=7", "run.seed=2", "--log", "error")
+	code, _, errs = launchRun(t, "", "eval", config, "default_chat_config.max_tokens=7", "run.seed=2", "--log", "error")
 	require.Equal(t, cli.Failed, code, "other settings under the same tag")
 	require.Contains(t, errs, "force_rerun")
 }
 
 func TestAnEvaluationInWhichNothingRanFails(t *testing.T) {
 	config, out := evalSetup(t, &answers{mute: true})
-	code, shown, errs := run(t, "", "eval", config, "--log", "error")
+	code, shown, errs := launchRun(t, "", "eval", config, "--log", "error")
 	require.Equal(t, cli.Failed, code, shown)
 	require.Contains(t, errs, "nothing was evaluated")
 	require.Contains(t, shown, "12 empty_generation")
@@ -117,11 +117,11 @@ func TestAnEvaluationWhoseNewEpisodesAllFailFailsBesideOlderResults(t *testing.T
 	s := &answers{}
 	s.until.Store(15)
 	config, _ := evalSetup(t, s)
-	code, _, _ := run(t, "", "eval", config, "--log", "error")
+	code, _, _ := launchRun(t, "", "eval", config, "--log", "error")
 	require.Equal(t, cli.Failed, code)
 	s.until.Store(0)
 	s.mute = true
-	code, shown, errs := run(t, "", "eval", config, "--log", "error")
+	code, shown, errs := launchRun(t, "", "eval", config, "--log", "error")
 	require.Equal(t, cli.Failed, code, shown)
 	require.Contains(t, errs, "episodes that were played can be used")
 	require.NotContains(t, shown, "12 empty_generation", "older results are in the table")
@@ -147,7 +147,7 @@ func evaluated(t *testing.T, more ...string) {
 		}
 	}
 	actor := "actor_rollout_ref.model.path=" + filepath.Join(out, "checkpoints", "step_1", "actor")
-	var r vagen.Report
+	var r evaluate.Report
 	eval := append(append([]string{"eval", "--format", "json", "--log", "error", "--out", out + "-eval"}, args...), actor)
 	require.Regexp(t, `val +frozenlake +6 +6\n`, succeed(t, append(eval, "--dry-run")...))
 	text := succeed(t, eval...)
@@ -166,9 +166,9 @@ func TestEvaluationsExplainTheirKeys(t *testing.T) {
 	for _, key := range []string{"run.max_concurrent_jobs", "backends.NAME.requests_per_minute", "default_chat_config.temperature", "experiment.dump_dir"} {
 		require.Contains(t, text, key)
 	}
-	code, _, _ := run(t, "", "eval")
+	code, _, _ := launchRun(t, "", "eval")
 	require.Equal(t, cli.Usage, code)
-	code, _, errs := run(t, "", "eval", filepath.Join(t.TempDir(), "none.yaml"))
+	code, _, errs := launchRun(t, "", "eval", filepath.Join(t.TempDir(), "none.yaml"))
 	require.Equal(t, cli.Usage, code)
 	require.Contains(t, errs, "no such file")
 }

@@ -17,8 +17,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vagen"
 	"vagen/policy/vlm"
+	"vagen/train/run"
 )
 
 // asCommand turns a process of the test into the command.
@@ -142,17 +142,17 @@ func TestKilledTrainingOfAModelThatSees(t *testing.T) {
 		require.Contains(t, want, name)
 	}
 	orders := []syscall.Signal{syscall.SIGTERM, syscall.SIGINT}
-	for name, choose := range map[string]func(run int) syscall.Signal{
+	for name, choose := range map[string]func(session int) syscall.Signal{
 		"killed":       func(int) syscall.Signal { return syscall.SIGKILL },
-		"told to stop": func(run int) syscall.Signal { return orders[run%2] },
+		"told to stop": func(session int) syscall.Signal { return orders[session%2] },
 	} {
 		t.Run(name, func(t *testing.T) {
 			stopped := 0
-			for run := 1; stopped < kills(t); run++ {
+			for session := 1; stopped < kills(t); session++ {
 				home := t.TempDir()
-				stopped += untilItEnds(t, args, home, took, func() syscall.Signal { return choose(run) })
-				requireSame(t, want, leavings(t, filepath.Join(home, "run")), fmt.Sprint(name, ", run ", run))
-				t.Logf("%s %d times in %d runs of %v", name, stopped, run, took)
+				stopped += untilItEnds(t, args, home, took, func() syscall.Signal { return choose(session) })
+				requireSame(t, want, leavings(t, filepath.Join(home, "run")), fmt.Sprint(name, ", run ", session))
+				t.Logf("%s %d times in %d runs of %v", name, stopped, session, took)
 			}
 		})
 	}
@@ -209,7 +209,7 @@ func requireReported(t *testing.T, dir string) {
 	if saved == "" {
 		return
 	}
-	p, err := (&vagen.Checkpoints{Dir: filepath.Join(dir, "checkpoints")}).Latest(t.Context())
+	p, err := (&run.Checkpoints{Dir: filepath.Join(dir, "checkpoints")}).Latest(t.Context())
 	require.NoError(t, err)
 	step, err := strconv.Atoi(saved)
 	require.NoError(t, err)

@@ -13,7 +13,7 @@ import (
 )
 
 // run runs a command line in this process.
-func run(t *testing.T, in string, args ...string) (code int, stdout, stderr string) {
+func launchRun(t *testing.T, in string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	code = cli.Main(t.Context(), program(), cli.Streams{
@@ -34,7 +34,7 @@ func runCommand(t *testing.T, work cli.Run) (code int, stdout, stderr string) {
 // succeed runs a command line that must work and returns what it writes.
 func succeed(t *testing.T, args ...string) string {
 	t.Helper()
-	code, out, errs := run(t, "", args...)
+	code, out, errs := launchRun(t, "", args...)
 	require.Equal(t, cli.OK, code, "%v: %s", args, errs)
 	return out
 }
@@ -42,7 +42,7 @@ func succeed(t *testing.T, args ...string) string {
 // refuse runs a command line that must be refused and returns the complaint.
 func refuse(t *testing.T, args ...string) string {
 	t.Helper()
-	code, out, errs := run(t, "", args...)
+	code, out, errs := launchRun(t, "", args...)
 	require.Equal(t, cli.Usage, code, "%v: %s", args, errs)
 	require.Empty(t, out)
 	return errs

@@ -34,7 +34,7 @@ func TestModelsCanBeMadeMeasuredAndAsked(t *testing.T) {
 	require.NoError(t, f.Close())
 	ask := []string{"generate", "--model", dir, "--backend", "go", "--image", picture, "--prompt", "where?", "--max-tokens", "5", "--seed", "3"}
 	require.Equal(t, succeed(t, ask...), succeed(t, ask...), "the seed decides")
-	_, _, logged := run(t, "", ask...)
+	_, _, logged := launchRun(t, "", ask...)
 	require.Contains(t, logged, "tokens=5")
 }
 

@@ -6,11 +6,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vagen"
+	"vagen/train/config"
 )
 
 func TestPresetsAreListedShownAndChecked(t *testing.T) {
-	var all []vagen.PresetInfo
+	var all []config.Preset
 	require.NoError(t, json.Unmarshal([]byte(succeed(t, "config", "presets", "--json")), &all))
 	table := succeed(t, "config", "presets")
 	for _, p := range all {

@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"vagen/internal/cli"
-	"vagen/internal/launch"
+	"vagen/train/run"
 )
 
 // errDiffers makes the command fail when a replay is not what was recorded.
@@ -31,7 +31,7 @@ anything differs, as it may on another processor or backend.`,
 				if *step < 1 {
 					return cli.Usagef("--step is %d, must name a training step", *step)
 				}
-				r, err := launch.Replay(ctx, c.Args[0], c.Args[1:], *step, nil, c.Log)
+				r, err := run.Replay(ctx, c.Args[0], c.Args[1:], *step, nil, c.Log)
 				if err != nil {
 					return err
 				}
@@ -47,7 +47,7 @@ anything differs, as it may on another processor or backend.`,
 	}
 }
 
-func show(c *cli.Call, r *launch.Replayed, asJSON bool) error {
+func show(c *cli.Call, r *run.Replayed, asJSON bool) error {
 	if asJSON {
 		return c.JSON(r)
 	}

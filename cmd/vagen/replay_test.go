@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/cli"
-	"vagen/internal/launch"
 	"vagen/rollout"
 	"vagen/rollout/store"
+	"vagen/train/run"
 )
 
 // TestAStepIsPlayedAgain replays steps of a run, then spoils what was recorded in
@@ -49,20 +49,20 @@ func TestAStepIsPlayedAgain(t *testing.T) {
 		}
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(out, "metrics.jsonl"), []byte(strings.Join(lines, "")), 0o644))
-	code, text, errs := run(t, "", "replay", out, "--step", "3", "--log", "error")
+	code, text, errs := launchRun(t, "", "replay", out, "--step", "3", "--log", "error")
 	require.Equal(t, cli.Failed, code)
 	require.Contains(t, errs, "is not what was recorded: step 3")
 	require.Regexp(t, `first difference: episode 1 \(group 1, index 0\), turn 1, conversation 0, position \d+: log-prob of token \d+ was -`, text)
 	require.Contains(t, text, "metric train/turns: 5 → 2\n")
-	_, text, _ = run(t, "", "replay", out, "--step", "3", "--log", "error", "--json")
-	var r launch.Replayed
+	_, text, _ = launchRun(t, "", "replay", out, "--step", "3", "--log", "error", "--json")
+	var r run.Replayed
 	require.NoError(t, json.Unmarshal([]byte(text), &r))
 	require.Equal(t, []int{3, 2, 1, 1, start}, []int{r.Step, r.From, r.First.Episode, r.First.Turn, r.First.Token})
 
 	row.LogProbs[start] += 1
 	ts[1].Turns[1].Parsed.Actions = append(ts[1].Turns[1].Parsed.Actions, "Up")
 	require.NoError(t, store.Save(path, 3, ts))
-	code, text, _ = run(t, "", "replay", out, "--step", "3", "--log", "error")
+	code, text, _ = launchRun(t, "", "replay", out, "--step", "3", "--log", "error")
 	require.Equal(t, cli.Failed, code)
 	require.Contains(t, text, "length of turns[1].parsed.actions was ")
 
@@ -71,13 +71,13 @@ func TestAStepIsPlayedAgain(t *testing.T) {
 		"step is 9, must be in":  {out, "--step", "9"},
 		"config.yaml: no such f": {filepath.Join(out, "none"), "--step", "1"},
 	} {
-		code, _, errs := run(t, "", append([]string{"replay", "--log", "error"}, args...)...)
+		code, _, errs := launchRun(t, "", append([]string{"replay", "--log", "error"}, args...)...)
 		require.NotEqual(t, cli.OK, code)
 		require.Contains(t, errs, want)
 	}
 	config, out = setup(t)
 	succeed(t, "train", config, "--log", "error", "--out", out)
-	_, _, errs = run(t, "", "replay", out, "--step", "1")
+	_, _, errs = launchRun(t, "", "replay", out, "--step", "1")
 	require.Contains(t, errs, "trainer.rollout_data_dir is null")
 }
 

@@ -114,7 +114,7 @@ func TestNoArtefactOfARunHoldsASecret(t *testing.T) {
 			all := append(args, with.secrets...)
 			said := func(args ...string) (int, string) {
 				t.Helper()
-				code, text, errs := run(t, "", args...)
+				code, text, errs := launchRun(t, "", args...)
 				require.NotContains(t, text+errs, canary)
 				return code, text + errs
 			}
@@ -160,7 +160,7 @@ func TestASecretIsNotShownWhenItIsRefused(t *testing.T) {
 			{"env.name=remote", "env.config={base_urls: [\"" + url + "\"], token: " + canary + "-wrong, retries: 0, timeout: 2}"},
 			{"rollout_manager.use_service=true", "rollout_manager.timeout=2", "rollout_manager.base_url=" + url, "env.config={retries: 0}"},
 		} {
-			code, text, errs := run(t, "", append([]string{"train", config, "--log", "debug", "--out", out}, args...)...)
+			code, text, errs := launchRun(t, "", append([]string{"train", config, "--log", "debug", "--out", out}, args...)...)
 			require.NotEqual(t, cli.OK, code)
 			require.NotContains(t, text+errs, canary)
 			require.NoDirExists(t, out)

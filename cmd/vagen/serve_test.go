@@ -56,11 +56,11 @@ func unset(string) (string, bool) { return "", false }
 
 func TestServedEnvironmentsArePlayed(t *testing.T) {
 	url, stop := serve(t, unset, "--env", "frozenlake", "--protocol", "lite,legacy", "render_mode=text", "desc=[SF, FG]")
-	code, out, errs := run(t, "right,down\n", "play", "remote", "base_urls="+url)
+	code, out, errs := launchRun(t, "right,down\n", "play", "remote", "base_urls="+url)
 	require.Equal(t, cli.OK, code, errs)
 	require.Contains(t, out, "The episode is over, solved, after 1 turns with a reward of 1.02.")
 
-	code, out, errs = run(t, "Right,Down\n", "play", "remote_legacy", "base_url="+url, "env_name=frozenlake", "prompt_format=free_think")
+	code, out, errs = launchRun(t, "Right,Down\n", "play", "remote_legacy", "base_url="+url, "env_name=frozenlake", "prompt_format=free_think")
 	require.Equal(t, cli.OK, code, errs)
 	require.Contains(t, out, "with a reward of 10.5.", "the legacy rules pay 10 and 0.5 for the format")
 
@@ -83,10 +83,10 @@ func TestServedWithAKey(t *testing.T) {
 	getenv := func(name string) (string, bool) { return "secret", name == "KEY" }
 	for _, flags := range [][]string{{"--api-key-env", "KEY"}, {"--api-key-file", file}} {
 		url, stop := serve(t, getenv, append(flags, "--env", "sokoban")...)
-		code, _, errs := run(t, "", "play", "remote", "base_urls="+url, "retries=0")
+		code, _, errs := launchRun(t, "", "play", "remote", "base_urls="+url, "retries=0")
 		require.Equal(t, cli.Failed, code)
 		require.Contains(t, errs, "refuses the key")
-		code, _, errs = run(t, "", "play", "remote", "base_urls="+url, "token=secret", "render_mode=text")
+		code, _, errs = launchRun(t, "", "play", "remote", "base_urls="+url, "token=secret", "render_mode=text")
 		require.Equal(t, cli.OK, code, errs)
 		code, log := stop()
 		require.Equal(t, cli.OK, code)
@@ -99,7 +99,7 @@ func TestClientsOfAServiceChooseNoPathUnlessItIsAllowed(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.svg"), []byte(`<svg viewBox="0 0 9 9"/>`), 0o600))
 	for _, args := range [][]string{nil, {"--allow-option", "data_dir"}} {
 		url, stop := serve(t, unset, append([]string{"--env", "svg"}, args...)...)
-		code, _, errs := run(t, "", "play", "remote", "base_urls="+url, "retries=0", "data_dir="+dir)
+		code, _, errs := launchRun(t, "", "play", "remote", "base_urls="+url, "retries=0", "data_dir="+dir)
 		if args == nil {
 			require.Equal(t, cli.Failed, code)
 			require.Contains(t, errs, "only the operator of the service may set it")
@@ -148,10 +148,10 @@ func TestServicesThatMakeNoSenseAreRefused(t *testing.T) {
 	} {
 		require.Contains(t, refuse(t, append([]string{"serve", "--log", "error"}, args...)...), want)
 	}
-	code, _, errs := run(t, "", "serve", "--env", "sokoban", "--api-key-file", "/does/not/exist")
+	code, _, errs := launchRun(t, "", "serve", "--env", "sokoban", "--api-key-file", "/does/not/exist")
 	require.Equal(t, cli.Failed, code)
 	require.Contains(t, errs, "the API key: ")
-	code, _, errs = run(t, "", "serve", "--env", "sokoban", "--addr", "nowhere")
+	code, _, errs = launchRun(t, "", "serve", "--env", "sokoban", "--addr", "nowhere")
 	require.Equal(t, cli.Failed, code)
 	require.Contains(t, errs, "nowhere")
 }

@@ -8,11 +8,13 @@ import (
 	"math"
 	"strings"
 
-	"vagen"
 	"vagen/env"
 	"vagen/internal/cli"
-	"vagen/internal/launch"
 	"vagen/policy/vlm"
+	"vagen/train"
+	"vagen/train/config"
+	"vagen/train/run"
+	"vagen/train/track/curve"
 )
 
 func trainCommand() *cli.Command {
@@ -39,25 +41,25 @@ program at once.`,
 				if len(c.Args) == 0 && *preset == "" {
 					return cli.Usagef("a configuration is needed: a file, --preset or key=value")
 				}
-				config, err := s.Load()
+				cfg, err := s.Load()
 				if err != nil {
 					return cli.Usagef("%w", err)
 				}
-				envs, levels, err := launch.Prepare(ctx, &config, c.Log)
+				envs, levels, err := run.Prepare(ctx, &cfg, c.Log)
 				if err != nil {
 					return asUsage(err)
 				}
 				if *out == "" {
-					*out = launch.RunDir(&config)
+					*out = run.Dir(&cfg)
 				}
-				j := job{config, envs, levels, *out, *resume}
+				j := job{cfg, envs, levels, *out, *resume}
 				if *dry {
 					return dryRun(ctx, c, j, s.Name())
 				}
 				if levels.Shared != nil {
 					c.Log.Warn("levels of validation are also trained on", "err", levels.Shared)
 				}
-				return train(ctx, c, j)
+				return trainModel(ctx, c, j)
 			}
 		},
 	}
@@ -65,28 +67,28 @@ program at once.`,
 
 // job is a training run that can begin.
 type job struct {
-	config vagen.Config
+	config config.Config
 	envs   *env.Registry
-	levels *vagen.Levels
+	levels *train.Levels
 	out    string
 	resume bool
 }
 
 // dryRun checks the folder, opens the model, and prints notes and the memory plan.
 func dryRun(ctx context.Context, c *cli.Call, j job, name string) error {
-	if err := launch.CheckFolder(j.out, &j.config, j.resume); err != nil {
+	if err := run.CheckFolder(j.out, &j.config, j.resume); err != nil {
 		return asUsage(err)
 	}
 	printNotes(c.Out, &j.config)
 	if j.levels.Shared != nil {
 		fmt.Fprintf(c.Out, "levels of validation are also trained on: %v\n", j.levels.Shared)
 	}
-	model, err := vlm.Open(ctx, j.config.Agent.Model.Path, launch.ModelOptions(&j.config, c.Log))
+	model, err := vlm.Open(ctx, j.config.Agent.Model.Path, run.ModelOptions(&j.config, c.Log))
 	if err != nil {
 		return err
 	}
 	defer model.Close()
-	plan, err := launch.Plan(ctx, &j.config, model, j.envs, j.levels)
+	plan, err := run.Plan(ctx, &j.config, model, j.envs, j.levels)
 	if err != nil {
 		return err
 	}
@@ -95,40 +97,40 @@ func dryRun(ctx context.Context, c *cli.Call, j job, name string) error {
 	return err
 }
 
-func train(ctx context.Context, c *cli.Call, j job) (err error) {
-	config := j.config
-	folder, err := launch.Folder(j.out, &config, j.resume, c.Log)
+func trainModel(ctx context.Context, c *cli.Call, j job) (err error) {
+	cfg := j.config
+	folder, err := run.PrepareFolder(j.out, &cfg, j.resume, c.Log)
 	if err != nil {
 		return asUsage(err)
 	}
-	model, err := vlm.Open(ctx, config.Agent.Model.Path, launch.ModelOptions(&config, c.Log))
+	model, err := vlm.Open(ctx, cfg.Agent.Model.Path, run.ModelOptions(&cfg, c.Log))
 	if err != nil {
 		return err
 	}
 	defer model.Close()
-	run, err := launch.Open(ctx, folder, config, launch.Options{
-		Curve:   vagen.Curve{Title: j.levels.String() + ", " + config.Trainer.Experiment},
+	session, err := run.Open(ctx, folder, cfg, run.Options{
+		Curve:   curve.Curve{Title: j.levels.String() + ", " + cfg.Trainer.Experiment},
 		Console: c.Out, Log: c.Log, Restore: model.Restore, Levels: j.levels,
 	})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, run.Close()) }()
+	defer func() { err = errors.Join(err, session.Close()) }()
 	params, _ := model.Parameters()
 	fmt.Fprintf(c.Out, "%.2f M parameters on %s, results in %s\n", float64(params)/1e6, model.Backend(), folder.Path)
-	if run.Done() > 0 {
-		fmt.Fprintf(c.Out, "going on after step %d\n", run.Done())
+	if session.Done() > 0 {
+		fmt.Fprintf(c.Out, "going on after step %d\n", session.Done())
 	}
-	if err := run.Train(ctx, model, j.envs); err != nil {
+	if err := session.Train(ctx, model, j.envs); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(c.Out, outcome(run.Curve.Ends()))
+	_, err = fmt.Fprintln(c.Out, outcome(session.Curve.Ends()))
 	return err
 }
 
 // asUsage makes a wrong command line of a wrong configuration.
 func asUsage(err error) error {
-	if errors.Is(err, vagen.ErrConfig) {
+	if errors.Is(err, config.ErrConfig) {
 		return cli.Usagef("%w", err)
 	}
 	return err

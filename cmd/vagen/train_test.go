@@ -61,10 +61,10 @@ func TestTrainingWritesARunFolder(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(raw), "seed: 3\n")
 
-	code, _, errs := run(t, "", "train", config, "--out", out, "run.seed=3", "trainer.resume_mode=disable")
+	code, _, errs := launchRun(t, "", "train", config, "--out", out, "run.seed=3", "trainer.resume_mode=disable")
 	require.Equal(t, cli.Failed, code)
 	require.Contains(t, errs, "already holds a run")
-	code, _, errs = run(t, "", "train", config, "--out", out)
+	code, _, errs = launchRun(t, "", "train", config, "--out", out)
 	require.Equal(t, cli.Failed, code)
 	require.Contains(t, errs, "run.seed: 3 → 0")
 }
@@ -87,13 +87,13 @@ func TestTrainingGoesOn(t *testing.T) {
 
 	require.Contains(t, succeed(t, append(args, out, "trainer.total_training_steps=3")...), "going on after step 2\n", "a finished run may be made longer")
 	require.FileExists(t, filepath.Join(out, "checkpoints/step_3/actor/model.safetensors"))
-	code, _, errs := run(t, "", append(args, out, "--resume")...)
+	code, _, errs := launchRun(t, "", append(args, out, "--resume")...)
 	require.Equal(t, cli.Failed, code)
 	require.Contains(t, errs, "trainer.total_training_steps: 3 → 2")
-	code, _, errs = run(t, "", append(args, out, "--resume", "trainer.total_training_steps=3", "algorithm.gamma=0.5")...)
+	code, _, errs = launchRun(t, "", append(args, out, "--resume", "trainer.total_training_steps=3", "algorithm.gamma=0.5")...)
 	require.Equal(t, cli.Failed, code)
 	require.Contains(t, errs, "algorithm.gamma: 1 → 0.5")
-	code, _, errs = run(t, "", append(args, out+"-none", "--resume")...)
+	code, _, errs = launchRun(t, "", append(args, out+"-none", "--resume")...)
 	require.Equal(t, cli.Failed, code)
 	require.Contains(t, errs, "there is no run in")
 }

@@ -19,15 +19,18 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"vagen"
 	"vagen/env"
 	"vagen/env/builtin"
 	"vagen/env/frozenlake"
 	"vagen/internal/cli"
-	"vagen/internal/launch"
 	"vagen/internal/rng"
 	"vagen/policy/vlm"
 	"vagen/rollout"
+	"vagen/train"
+	"vagen/train/config"
+	"vagen/train/run"
+	"vagen/train/track"
+	"vagen/train/track/curve"
 )
 
 // options are the flags.
@@ -54,7 +57,7 @@ func main() {
 	}
 	ctx, stop := cli.UntilSignal(context.Background())
 	defer stop()
-	if err := run(ctx, o, os.Stdout, os.Stderr); err != nil {
+	if err := launchRun(ctx, o, os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "quickstart:", err)
 		var by cli.Signal
 		if errors.Is(err, context.Canceled) && errors.As(context.Cause(ctx), &by) {
@@ -106,7 +109,7 @@ func (o *options) check(rest []string) error {
 	return nil
 }
 
-func run(ctx context.Context, o options, out, complaints io.Writer) error {
+func launchRun(ctx context.Context, o options, out, complaints io.Writer) error {
 	r := recipes[o.recipe]
 	c := r.configure(o)
 	if err := c.Validate(); err != nil {
@@ -123,7 +126,7 @@ func run(ctx context.Context, o options, out, complaints io.Writer) error {
 		fmt.Fprintln(out, "The pure-Go backend is about twenty times slower than XLA: this run is cut down to show that\n"+
 			"everything works. Do not expect the success rate to rise.")
 	}
-	folder, err := vagen.CreateRun(o.out, &c)
+	folder, err := run.CreateFolder(o.out, &c)
 	if err != nil {
 		return err
 	}
@@ -139,38 +142,38 @@ func run(ctx context.Context, o options, out, complaints io.Writer) error {
 	if err != nil {
 		return err
 	}
-	run, err := launch.Open(ctx, folder, c, launch.Options{Console: out, Log: log, Curve: vagen.Curve{
+	session, err := run.Open(ctx, folder, c, run.Options{Console: out, Log: log, Curve: curve.Curve{
 		Title: "Visual FrozenLake, " + c.Trainer.Experiment,
-		Marks: []vagen.Mark{{Name: "random actions", Value: refs.random}, {Name: "blind to holes", Value: refs.blind}, {Name: "shortest path", Value: refs.shortest}},
+		Marks: []curve.Mark{{Name: "random actions", Value: refs.random}, {Name: "blind to holes", Value: refs.blind}, {Name: "shortest path", Value: refs.shortest}},
 	}})
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(learn(ctx, run, model, r), run.Close()); err != nil {
+	if err := errors.Join(learn(ctx, session, model, r), session.Close()); err != nil {
 		return err
 	}
-	first, last := run.Curve.Ends()
+	first, last := session.Curve.Ends()
 	fmt.Fprintf(out, "hole-blind walker %.2f, shortest path %.2f\n", refs.blind, refs.shortest)
 	fmt.Fprintf(out, "success: random %.2f, warm start %.2f, trained %.2f\n", refs.random, first, last)
 	return nil
 }
 
 // learn imitates, then plays.
-func learn(ctx context.Context, run *launch.Run, model *vlm.Model, r recipe) error {
+func learn(ctx context.Context, session *run.Run, model *vlm.Model, r recipe) error {
 	envs := builtin.Registry()
-	if err := warmUp(ctx, model, envs, run.Config, r, run.Sinks); err != nil {
+	if err := warmUp(ctx, model, envs, session.Config, r, session.Sinks); err != nil {
 		return err
 	}
-	return run.Train(ctx, model, envs)
+	return session.Train(ctx, model, envs)
 }
 
 // newModel makes the model's folder and opens it.
-func newModel(ctx context.Context, folder *vagen.RunFolder, r recipe, c vagen.Config, log *slog.Logger) (*vlm.Model, error) {
+func newModel(ctx context.Context, folder *run.Folder, r recipe, c config.Config, log *slog.Logger) (*vlm.Model, error) {
 	dir := filepath.Join(folder.Path, "model")
 	if err := vlm.Create(dir, r.shape, words, c.Run.Seed); err != nil {
 		return nil, err
 	}
-	return vlm.Open(ctx, dir, launch.ModelOptions(&c, log))
+	return vlm.Open(ctx, dir, run.ModelOptions(&c, log))
 }
 
 // scores are what scripted players reach on the validation levels.
@@ -178,7 +181,7 @@ type scores struct{ random, blind, shortest float64 }
 
 // references plays the validation levels with walkers that need no model. Chance
 // is averaged over twenty plays.
-func references(c vagen.Config, r recipe) (scores, error) {
+func references(c config.Config, r recipe) (scores, error) {
 	var s scores
 	o := frozenlake.Defaults(frozenlake.Lite)
 	for _, w := range []struct {
@@ -198,7 +201,7 @@ func references(c vagen.Config, r recipe) (scores, error) {
 }
 
 // warmUp imitates a player that mostly acts at random but says what is true.
-func warmUp(ctx context.Context, model *vlm.Model, envs *env.Registry, c vagen.Config, r recipe, sinks []vagen.Sink) error {
+func warmUp(ctx context.Context, model *vlm.Model, envs *env.Registry, c config.Config, r recipe, sinks []track.Sink) error {
 	// Levels in front of the training levels, which neither training nor
 	// validation sees.
 	next := c.Env.Seed
@@ -209,7 +212,7 @@ func warmUp(ctx context.Context, model *vlm.Model, envs *env.Registry, c vagen.C
 			return err
 		}
 		l.Seed = c.Run.Seed + uint64(n)
-		if err := vagen.Imitate(ctx, model, ts, l.Imitation, sinks...); err != nil {
+		if err := train.Imitate(ctx, model, ts, l.Imitation, sinks...); err != nil {
 			return err
 		}
 	}
@@ -217,7 +220,7 @@ func warmUp(ctx context.Context, model *vlm.Model, envs *env.Registry, c vagen.C
 }
 
 // demonstrate records the scripted episodes of a lesson.
-func demonstrate(ctx context.Context, model *vlm.Model, envs *env.Registry, c vagen.Config, r recipe, l lesson, first int64, n uint64) ([]*rollout.Trajectory, error) {
+func demonstrate(ctx context.Context, model *vlm.Model, envs *env.Registry, c config.Config, r recipe, l lesson, first int64, n uint64) ([]*rollout.Trajectory, error) {
 	episodes := make([]rollout.Episode, l.transcripts)
 	for i := range episodes {
 		episodes[i] = rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: first + int64(i), Group: i, MaxTurns: l.turns}

@@ -17,8 +17,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vagen"
 	"vagen/internal/cli"
+	"vagen/train/config"
+	"vagen/train/run"
 )
 
 // asProgram makes the test binary behave as the program, to be sent signals.
@@ -49,7 +50,7 @@ func tiny() recipe {
 		r.lessons[i].Every = 1
 	}
 	r.shape.Layers, r.shape.Hidden = 1, 32
-	r.config = func(c *vagen.Config) {
+	r.config = func(c *config.Config) {
 		full(c)
 		c.Data.TrainBatch, c.Data.ValBatch, c.Agent.Actor.MiniBatch = 4, 2, 4
 		c.Trainer.LogEpisodes = 1
@@ -134,8 +135,8 @@ func TestBadSettingsAreFoundBeforeAnythingIsMade(t *testing.T) {
 		out := filepath.Join(t.TempDir(), "run")
 		o, err := parse(append([]string{"-out", out}, strings.Fields(args)...), os.Stderr)
 		require.NoError(t, err)
-		err = run(t.Context(), o, os.Stdout, os.Stderr)
-		require.ErrorIs(t, err, vagen.ErrConfig, args)
+		err = launchRun(t.Context(), o, os.Stdout, os.Stderr)
+		require.ErrorIs(t, err, config.ErrConfig, args)
 		require.ErrorContains(t, err, want)
 		require.NoDirExists(t, out)
 	}
@@ -174,7 +175,7 @@ func TestARunWritesItsFolder(t *testing.T) {
 		o, err := parse(list, os.Stderr)
 		require.NoError(t, err)
 		var said bytes.Buffer
-		require.NoError(t, run(t.Context(), o, &said, os.Stderr))
+		require.NoError(t, launchRun(t.Context(), o, &said, os.Stderr))
 		for _, want := range []string{"pure-Go backend", "recipe tiny: for tests", "[████████████████████████] 2/2", "success: random"} {
 			require.Contains(t, said.String(), want)
 		}
@@ -195,12 +196,12 @@ func TestARunWritesItsFolder(t *testing.T) {
 			first = weights
 		}
 		require.True(t, bytes.Equal(first, weights), "the number of workers changes no weight")
-		c, err := vagen.LoadConfig(filepath.Join(out, "config.yaml"))
+		c, err := config.Load(filepath.Join(out, "config.yaml"))
 		require.NoError(t, err, "what is written can be read")
 		require.Equal(t, uint64(4), c.Run.Seed)
 
 		before := metrics(t, out)
-		require.ErrorIs(t, run(t.Context(), o, &said, os.Stderr), vagen.ErrRunExists)
+		require.ErrorIs(t, launchRun(t.Context(), o, &said, os.Stderr), run.ErrExists)
 		require.Equal(t, before, metrics(t, out), "another run's folder is left alone")
 	}
 }
@@ -210,7 +211,7 @@ func TestAFolderThatCannotBeMadeIsAnError(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, nil, 0o644))
 	o, err := parse([]string{"-recipe", "tiny", "-backend", "go", "-out", filepath.Join(file, "run")}, os.Stderr)
 	require.NoError(t, err)
-	err = run(t.Context(), o, &bytes.Buffer{}, os.Stderr)
+	err = launchRun(t.Context(), o, &bytes.Buffer{}, os.Stderr)
 	var path *os.PathError
 	require.ErrorAs(t, err, &path)
 }
@@ -225,7 +226,7 @@ func TestACancelledRunKeepsWhatItHas(t *testing.T) {
 			cancel()
 		}
 	})
-	require.ErrorIs(t, run(ctx, o, said, os.Stderr), context.Canceled)
+	require.ErrorIs(t, launchRun(ctx, o, said, os.Stderr), context.Canceled)
 	lines := metrics(t, out)
 	require.Equal(t, line{"step", 1}, lines[len(lines)-1])
 }

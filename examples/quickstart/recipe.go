@@ -5,9 +5,10 @@ import (
 	"maps"
 	"slices"
 
-	"vagen"
 	"vagen/policy"
 	"vagen/policy/vlm"
+	"vagen/train"
+	"vagen/train/config"
 )
 
 // recipe is everything that a run of the quickstart depends on beside its flags.
@@ -20,14 +21,14 @@ type recipe struct {
 
 	noise   float64 // share of the script's actions that are random
 	lessons []lesson
-	config  func(c *vagen.Config)
+	config  func(c *config.Config)
 	steps   int // of reinforcement learning
 }
 
 // lesson is one part of the imitation: scripted episodes of so many turns.
 type lesson struct {
 	transcripts, turns int
-	vagen.Imitation
+	train.Imitation
 }
 
 // words are what the agent reads and writes, one token each.
@@ -79,20 +80,20 @@ func lessons(first, whole, turns int) []lesson {
 	}
 }
 
-func imitation(batch int, rate float64) vagen.Imitation {
+func imitation(batch int, rate float64) train.Imitation {
 	opt := policy.DefaultOptimizer()
 	opt.Rate = rate
-	return vagen.Imitation{Batch: batch, Epochs: 1, Optimizer: opt, Warmup: 20, Every: 16}
+	return train.Imitation{Batch: batch, Epochs: 1, Optimizer: opt, Warmup: 20, Every: 16}
 }
 
 // full is VAGEN-Full at this size: bi-level GAE, both masks, turn rewards and
 // state rewards; the critic is a head on the policy.
-func full(c *vagen.Config) {
+func full(c *config.Config) {
 	c.Algorithm.Estimator, c.Algorithm.TurnGamma, c.Algorithm.Lambda = "bi_level_gae", 0.95, 0.95
 	c.Data.TrainBatch, c.Data.ValBatch, c.Data.MaxResponse = 128, 256, 24
 	a := &c.Agent.Actor
 	a.MiniBatch, a.Epochs, a.Entropy = 32, 2, 0
-	a.Optim = vagen.OptimConfig{Rate: 3e-4, WarmupRatio: 0.08, Style: "constant", Beta1: 0.9, Beta2: 0.99}
+	a.Optim = config.OptimConfig{Rate: 3e-4, WarmupRatio: 0.08, Style: "constant", Beta1: 0.9, Beta2: 0.99}
 	a.Optim.Style, a.Optim.MinRatio = "linear", 0.2
 	// The warm start is the reference: what the agent says stays readable and true.
 	a.UseKLLoss, a.KLLoss, a.KLLossType = true, 0.05, "low_var_kl"
@@ -101,8 +102,8 @@ func full(c *vagen.Config) {
 }
 
 // configure writes a recipe as a configuration.
-func (r recipe) configure(o options) vagen.Config {
-	c := vagen.Default()
+func (r recipe) configure(o options) config.Config {
+	c := config.Default()
 	c.Run.Seed, c.Run.Workers = o.seed, o.workers
 	c.Model.Backend, c.Model.CacheTokens, c.Model.MicroTokens = o.backend, 256, 2240
 	c.Env.Name, c.Env.Config = "frozenlake", r.env
@@ -126,7 +127,7 @@ func (r recipe) reduced() recipe {
 		r.lessons[i].transcripts = min(r.lessons[i].transcripts, most)
 	}
 	inner := r.config
-	r.config = func(c *vagen.Config) {
+	r.config = func(c *config.Config) {
 		inner(c)
 		d, a := &c.Data, &c.Agent.Actor
 		d.TrainBatch, d.ValBatch, a.MiniBatch, a.Epochs = min(d.TrainBatch, 16), min(d.ValBatch, 16), min(a.MiniBatch, 16), 1

@@ -1,0 +1,46 @@
+package durable
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// fileSum is what the manifest says of one file.
+type Sum struct {
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"`
+}
+
+// measureFiles sums up all files below dir but the manifest, by slashed names.
+func Sums(ctx context.Context, dir, except string) (map[string]Sum, error) {
+	out := map[string]Sum{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return errors.Join(err, ctx.Err())
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil || name == except {
+			return err
+		}
+		out[filepath.ToSlash(name)], err = SumOf(path)
+		return err
+	})
+	return out, err
+}
+
+func SumOf(path string) (Sum, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Sum{}, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	n, err := io.Copy(h, f)
+	return Sum{Size: n, SHA256: hex.EncodeToString(h.Sum(nil))}, err
+}

@@ -1,0 +1,17 @@
+package traintest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// written puts a configuration file into a folder of the test's.
+func WriteFile(t testing.TB, yaml string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "run.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(yaml), 0o644))
+	return path
+}

@@ -1,0 +1,111 @@
+package traintest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+)
+
+// tracker behaves like an MLflow server, as its reference describes it.
+type MLflowServer struct {
+	Mu      sync.Mutex
+	Broken  int // requests to fail
+	Refuse  bool
+	exists  bool // the experiment
+	Runs    map[string]map[string]any
+	Metrics map[string]float64 // newest, by run/name/step
+	Latest  int                // step that a run has of a
+	Params  map[string]string
+	Auth    string
+	Calls   []string
+}
+
+func (s *MLflowServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	s.Auth = r.Header.Get("Authorization")
+	what := r.URL.Path[len("/sub/api/2.0/mlflow/"):]
+	s.Calls = append(s.Calls, what)
+	fail := func(status int, code string) {
+		w.WriteHeader(status)
+		fmt.Fprintf(w, `{"error_code":%q,"message":"no"}`, code)
+	}
+	if s.Broken > 0 {
+		s.Broken--
+		fail(503, "TEMPORARILY_UNAVAILABLE")
+		return
+	}
+	if s.Refuse {
+		fail(401, "UNAUTHENTICATED")
+		return
+	}
+	var in struct {
+		RunID  string `json:"run_id"`
+		Name   string `json:"run_name"`
+		Status string `json:"status"`
+		Params []struct{ Key, Value string }
+		Values []struct {
+			Key   string
+			Value float64
+			Step  int64
+		} `json:"metrics"`
+	}
+	if r.Method == http.MethodPost {
+		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+			fail(400, "BAD_REQUEST")
+			return
+		}
+	}
+	switch what {
+	case "experiments/get-by-name":
+		if !s.exists {
+			fail(404, "RESOURCE_DOES_NOT_EXIST")
+			return
+		}
+		fmt.Fprint(w, `{"experiment":{"experiment_id":"7","lifecycle_stage":"active"}}`)
+	case "experiments/create":
+		s.exists = true
+		fmt.Fprint(w, `{"experiment_id":"7"}`)
+	case "runs/create":
+		id := fmt.Sprintf("r%d", len(s.Runs))
+		s.Runs[id] = map[string]any{"name": in.Name}
+		fmt.Fprintf(w, `{"run":{"info":{"run_id":%q}}}`, id)
+	case "runs/get":
+		id := r.URL.Query().Get("run_id")
+		if s.Runs[id] == nil {
+			fail(404, "RESOURCE_DOES_NOT_EXIST")
+			return
+		}
+		fmt.Fprintf(w, `{"run":{"data":{"metrics":[{"key":"a","step":%d}]}}}`, s.Latest)
+	case "runs/log-batch":
+		for _, p := range in.Params {
+			s.Params[p.Key] = p.Value
+		}
+		for _, m := range in.Values {
+			key := fmt.Sprintf("%s/%s/%d", in.RunID, m.Key, m.Step)
+			if _, twice := s.Metrics[key]; twice {
+				s.Calls = append(s.Calls, "twice "+key)
+			}
+			s.Metrics[key] = m.Value
+		}
+		fmt.Fprint(w, `{}`)
+	case "runs/update":
+		s.Runs[in.RunID]["status"] = in.Status
+		fmt.Fprint(w, `{}`)
+	default:
+		fail(404, "ENDPOINT_NOT_FOUND")
+	}
+}
+
+func NewMLflowServer(t *testing.T) (*MLflowServer, func(string) (string, bool)) {
+	s := &MLflowServer{Latest: 2, Runs: map[string]map[string]any{}, Metrics: map[string]float64{}, Params: map[string]string{}}
+	h := httptest.NewServer(s)
+	t.Cleanup(h.Close)
+	return s, func(name string) (string, bool) {
+		v, ok := map[string]string{"MLFLOW_TRACKING_URI": h.URL + "/sub/", "MLFLOW_TRACKING_TOKEN": "secret"}[name]
+		return v, ok
+	}
+}

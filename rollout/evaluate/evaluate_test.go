@@ -1,0 +1,274 @@
+package evaluate_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/traintest"
+	"vagen/policy"
+	"vagen/rollout"
+	"vagen/rollout/evaluate"
+	"vagen/train/config"
+)
+
+// evaluation plays the guessing game, two tasks of it.
+func evaluation(t testing.TB, dir string, p policy.Policy, a *traintest.Arena) *evaluate.Evaluation {
+	task := func(tag string, n int, turns uint64) evaluate.Task {
+		k := evaluate.Task{Tag: tag, Seed: 5, AtOnce: 3, Player: rollout.Player{Envs: a.Registry(t), MaxTurns: 4, Sampling: policy.Sampling{Temperature: 1, MaxTokens: 4}}}
+		for i := range n {
+			k.Episodes = append(k.Episodes, rollout.Episode{Env: "guess", Config: map[string]any{"turns": turns}, Seed: int64(i / 2), Group: i})
+		}
+		return k
+	}
+	return &evaluate.Evaluation{Dir: dir, Model: "bandit", Policy: p, Tasks: []evaluate.Task{task("short", 8, 1), task("long", 4, 3)}}
+}
+
+// stored reads the summary of a folder.
+func stored(t testing.TB, dir string) string {
+	raw, err := os.ReadFile(filepath.Join(dir, "summary.json"))
+	require.NoError(t, err)
+	return string(raw)
+}
+
+// TestEvaluationsGoOnWithWhatIsMissing: stopped anywhere, one ends as if it had not
+// been, and no episode is played or written twice.
+func TestEvaluationsGoOnWithWhatIsMissing(t *testing.T) {
+	for _, apart := range []bool{false, true} {
+		whole := t.TempDir()
+		e := evaluation(t, whole, traintest.Guesser(), &traintest.Arena{})
+		e.Apart, e.Concurrency = apart, 3
+		_, err := e.Run(t.Context())
+		require.NoError(t, err)
+		want := stored(t, whole)
+
+		dir := t.TempDir()
+		a := &traintest.Arena{}
+		written := map[string]os.FileInfo{}
+		for stop := 1; stop <= 12; stop += 4 {
+			ctx, cancel := context.WithCancel(t.Context())
+			e := evaluation(t, dir, traintest.Guesser(), a)
+			e.Apart, e.Live = apart, true
+			e.Done = func(over, all int) {
+				require.Equal(t, 12, all)
+				if over >= stop {
+					cancel()
+				}
+			}
+			_, err := e.Run(ctx)
+			cancel()
+			if stop < 8 {
+				require.ErrorIs(t, err, context.Canceled)
+			}
+			files, err := filepath.Glob(filepath.Join(dir, "tag_*", "*", "result.json"))
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, len(files), stop)
+			for _, f := range files {
+				info, err := os.Stat(f)
+				require.NoError(t, err)
+				if before := written[f]; before != nil {
+					require.True(t, os.SameFile(before, info) && before.ModTime().Equal(info.ModTime()), "%s is written once", f)
+				}
+				written[f] = info
+			}
+		}
+		e = evaluation(t, dir, traintest.Guesser(), a)
+		e.Apart = apart
+		r, err := e.Run(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want, stored(t, dir))
+		require.Len(t, r.Rows, 2)
+		require.Equal(t, []int{8, 4}, []int{r.Rows[0].Episodes, r.Rows[1].Episodes})
+		missing, err := e.Missing()
+		require.NoError(t, err)
+		require.Empty(t, missing[0])
+
+		steps := len(a.Seeds)
+		_, err = e.Run(t.Context())
+		require.NoError(t, err)
+		require.Len(t, a.Seeds, steps, "nothing is played when nothing is missing")
+		e.Resume = evaluate.ResumeOff
+		_, err = e.Run(t.Context())
+		require.ErrorIs(t, err, evaluate.ErrResultsExist)
+		e.Resume = evaluate.ForceRerun
+		_, err = e.Run(t.Context())
+		require.NoError(t, err)
+		require.Len(t, a.Seeds, steps+12)
+		require.Equal(t, want, stored(t, dir))
+	}
+}
+
+// TestEvaluationIsValidation: the trainer's own validation and an evaluation of its
+// task give the same numbers, also where a level has several episodes.
+func TestEvaluationIsValidation(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		c := traintest.Small()
+		c.Agent.Rollout.Val.Episodes = n
+		evaluationIsValidation(t, c)
+	}
+}
+
+func evaluationIsValidation(t *testing.T, c config.Config) {
+	tr, j := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+	require.NoError(t, tr.Validate(t.Context(), 0))
+	m := (*j)[0].Metrics
+	task, err := tr.Task("val")
+	require.NoError(t, err)
+	e := &evaluate.Evaluation{Dir: t.TempDir(), Model: "m", Policy: tr.Learner, Tasks: []evaluate.Task{task}}
+	r, err := e.Run(t.Context())
+	require.NoError(t, err)
+	row := r.Rows[0]
+	require.Equal(t, c.Data.ValBatch*c.Agent.Rollout.Val.Episodes, row.Episodes)
+	require.Positive(t, m["val/success"])
+	require.InDelta(t, m["val/episodes"], row.Episodes, 0)
+	require.InDelta(t, m["val/success"], row.Success.Mean, 0)
+	// Sums in another order.
+	const tol = 1e-12
+	require.InDelta(t, m["val/score"], row.Score.Mean, tol)
+	require.InDelta(t, m["val/turns"], row.Turns.Mean, tol)
+	require.InDelta(t, m["val/reward/guess"], row.Reward["guess"].Mean, tol)
+	require.InDelta(t, m["val/format_correct"], row.FormatCorrect, tol)
+	require.InDelta(t, m["val/response_tokens"], row.ResponseTokens.Mean*float64(row.Episodes), tol*m["val/response_tokens"])
+	require.Less(t, row.Success.Low, row.Success.Mean)
+	require.Greater(t, row.Success.High, row.Success.Mean)
+}
+
+// TestFailedEpisodesArePlayedAgain and count as nothing until they can be used.
+func TestFailedEpisodesArePlayedAgain(t *testing.T) {
+	dir := t.TempDir()
+	broken := &traintest.Arena{Fault: func(seed int64, _ int) error {
+		if seed < 2 {
+			return traintest.ErrBroken
+		}
+		return nil
+	}}
+	e := evaluation(t, dir, traintest.Guesser(), broken)
+	r, err := e.Run(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []int{8, 4, 4}, []int{r.Rows[0].Episodes, r.Rows[0].Unusable, r.Rows[0].Success.N})
+	require.Equal(t, map[string]int{"done": 4, "env_error": 4}, r.Rows[0].ByEnd)
+	require.Equal(t, 4, r.Rows[1].Unusable)
+	missing, err := e.Missing()
+	require.NoError(t, err)
+	require.Equal(t, []int{4, 4}, []int{len(missing[0]), len(missing[1])})
+	r, err = evaluation(t, dir, traintest.Guesser(), &traintest.Arena{}).Run(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []int{8, 0, 0}, []int{r.Rows[0].Episodes, r.Rows[0].Unusable, r.Rows[1].Unusable})
+
+	down := &traintest.Arena{Fault: func(int64, int) error { return traintest.ErrBroken }}
+	r, err = evaluation(t, t.TempDir(), traintest.Guesser(), down).Run(t.Context())
+	require.ErrorIs(t, err, evaluate.ErrNothingRan)
+	require.NotNil(t, r)
+	var text bytes.Buffer
+	require.NoError(t, r.WriteText(&text))
+	require.Contains(t, text.String(), "8 env_error")
+}
+
+// TestResultsAreNotMixed: other settings under the tag are refused, other models
+// stand beside.
+func TestResultsAreNotMixed(t *testing.T) {
+	dir := t.TempDir()
+	_, err := evaluation(t, dir, traintest.Guesser(), &traintest.Arena{}).Run(t.Context())
+	require.NoError(t, err)
+	for name, change := range map[string]func(*evaluate.Task){
+		"sampling": func(k *evaluate.Task) { k.Player.Sampling.Temperature = 0 },
+		"harness":  func(k *evaluate.Task) { k.Player.Harness = rollout.NoConcat{} },
+		"limit":    func(k *evaluate.Task) { k.Player.MaxTurns = 2 },
+		"options":  func(k *evaluate.Task) { k.Episodes[3].Config = map[string]any{"turns": uint64(2)} },
+		"seed":     func(k *evaluate.Task) { k.Seed++ },
+	} {
+		e := evaluation(t, dir, traintest.Guesser(), &traintest.Arena{})
+		change(&e.Tasks[0])
+		_, err := e.Run(t.Context())
+		require.ErrorIs(t, err, evaluate.ErrOtherSettings, name)
+	}
+	e := evaluation(t, dir, traintest.Guesser(), &traintest.Arena{})
+	e.Model = "another"
+	r, err := e.Run(t.Context())
+	require.NoError(t, err)
+	require.Len(t, r.Rows, 4)
+	require.Equal(t, []string{"another", "bandit", "another", "bandit"}, []string{r.Rows[0].Model, r.Rows[1].Model, r.Rows[2].Model, r.Rows[3].Model})
+	var md bytes.Buffer
+	require.NoError(t, r.WriteMarkdown(&md))
+	require.Equal(t, 2*(2+4+1)+1, strings.Count(md.String(), "\n"))
+	require.NotContains(t, md.String(), "cost", "nothing was paid")
+}
+
+func TestEvaluationsThatMakeNoSenseAreRefused(t *testing.T) {
+	for says, change := range map[string]func(*evaluate.Evaluation){
+		`the tag "../x" is not the name of a folder`: func(e *evaluate.Evaluation) { e.Tasks[1].Tag = "../x" },
+		`the tag "a/b" is not the name of a folder`:  func(e *evaluate.Evaluation) { e.Tasks[1].Tag = "a/b" },
+		`the tag "" is not`:                          func(e *evaluate.Evaluation) { e.Tasks[1].Tag = "" },
+		`the tag "SHORT" is another task's`:          func(e *evaluate.Evaluation) { e.Tasks[1].Tag = "SHORT" },
+		"it has no episodes":                         func(e *evaluate.Evaluation) { e.Tasks[1].Episodes = nil },
+		"episode 3 has group 1 and index 0 as one":   func(e *evaluate.Evaluation) { e.Tasks[1].Episodes[3].Group = 1 },
+		"AtOnce is -1":                               func(e *evaluate.Evaluation) { e.Tasks[1].AtOnce = -1 },
+		`Resume is "on"`:                             func(e *evaluate.Evaluation) { e.Resume = "on" },
+		"none may be empty":                          func(e *evaluate.Evaluation) { e.Model = "" },
+	} {
+		e := evaluation(t, t.TempDir(), traintest.Guesser(), &traintest.Arena{})
+		change(e)
+		_, err := e.Run(t.Context())
+		require.ErrorIs(t, err, evaluate.ErrSettings)
+		require.ErrorContains(t, err, says)
+		_, err = e.Missing()
+		require.ErrorContains(t, err, says)
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tag_short"), nil, 0o644))
+	_, err := evaluation(t, dir, traintest.Guesser(), &traintest.Arena{}).Run(t.Context())
+	require.Error(t, err, "a file is in the way")
+	dir = t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "tag_short", "x"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tag_short", "x", "result.json"), []byte("{"), 0o644))
+	_, err = evaluation(t, dir, traintest.Guesser(), &traintest.Arena{}).Run(t.Context())
+	require.ErrorContains(t, err, "result.json", "what cannot be read is not passed over")
+}
+
+// priced is a policy behind an API: it counts, and is paid.
+type priced struct {
+	*traintest.Bandit
+	calls atomic.Int64
+	fail  int64 // the call that fails
+}
+
+func (p *priced) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
+	if p.calls.Add(1) == p.fail {
+		return nil, errors.New("no credit")
+	}
+	out, err := p.Bandit.Generate(ctx, prompts, s)
+	for i := range out {
+		out[i].Tokens, out[i].LogProbs, out[i].Context = nil, nil, nil
+		out[i].Usage = policy.Usage{PromptTokens: 100, CompletionTokens: 10, Cost: 0.5}
+	}
+	return out, err
+}
+
+// TestCostsAreCountedByEpisode, and a policy that fails ends the evaluation, which
+// goes on later.
+func TestCostsAreCountedByEpisode(t *testing.T) {
+	dir := t.TempDir()
+	e := evaluation(t, dir, &priced{Bandit: traintest.Guesser(), fail: 5}, &traintest.Arena{})
+	e.Apart, e.Concurrency = true, 2
+	_, err := e.Run(t.Context())
+	require.ErrorContains(t, err, "no credit")
+	var half evaluate.Report
+	require.NoError(t, json.Unmarshal([]byte(stored(t, dir)), &half))
+	require.Positive(t, half.Rows[0].Episodes, "what was played stays")
+	e.Policy = &priced{Bandit: traintest.Guesser()}
+	r, err := e.Run(t.Context())
+	require.NoError(t, err)
+	long := r.Rows[1]
+	require.Equal(t, []float64{30, 300, 1.5, 6}, []float64{long.ResponseTokens.Mean, long.PromptTokens.Mean, long.Cost.Mean, long.TotalCost}, "three turns an episode")
+	var text bytes.Buffer
+	require.NoError(t, r.WriteText(&text))
+	require.Contains(t, text.String(), "total cost")
+}

@@ -1,0 +1,134 @@
+package evaluate
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"vagen/policy"
+	"vagen/rollout"
+)
+
+// playTogether plays a task in batches, which are the same whatever is missing of
+// them.
+func (e *Evaluation) playTogether(ctx context.Context, t *Task, missing []rollout.Episode) error {
+	p := t.Player
+	p.Policy = e.Policy
+	wanted := map[place]bool{}
+	for i := range missing {
+		wanted[placeOf(&missing[i])] = true
+	}
+	return PlayBatches(ctx, &p, t.Episodes, t.AtOnce, t.Seed, wanted, func(ts []*rollout.Trajectory) error {
+		for _, tr := range ts {
+			if err := e.take(t, tr, policy.Usage{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// playBatches plays episodes, so many at once, and hands each batch over when it is
+// over. Of a batch it plays those that are wanted; nil wants all.
+func PlayBatches(ctx context.Context, p *rollout.Player, episodes []rollout.Episode, atOnce int, seed uint64, wanted map[place]bool, take func([]*rollout.Trajectory) error) error {
+	if atOnce == 0 {
+		atOnce = max(1, len(episodes))
+	}
+	for batch := range slices.Chunk(episodes, atOnce) {
+		if wanted != nil {
+			batch = slices.DeleteFunc(slices.Clone(batch), func(e rollout.Episode) bool { return !wanted[placeOf(&e)] })
+		}
+		if len(batch) == 0 {
+			continue
+		}
+		ts, _, err := p.Play(ctx, batch, seed)
+		if err != nil {
+			return err
+		}
+		if err := take(ts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// playApart plays each episode by itself, some at a time. The first error ends all.
+func (e *Evaluation) playApart(ctx context.Context, t *Task, missing []rollout.Episode) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	work := make(chan rollout.Episode)
+	var wg sync.WaitGroup
+	for range min(max(1, e.Concurrency), len(missing)) {
+		wg.Go(func() {
+			for ep := range work {
+				if err := e.playOne(ctx, t, ep); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	for _, ep := range missing {
+		select {
+		case work <- ep:
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	close(work)
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+func (e *Evaluation) playOne(ctx context.Context, t *Task, ep rollout.Episode) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	l := &lane{Policy: e.Policy, base: e.lanes.Add(1) << 32}
+	p := t.Player
+	p.Policy = l
+	if c, ok := e.Policy.(policy.Counter); ok {
+		p.Policy = countingLane{l, c}
+	}
+	ts, _, err := p.Play(ctx, []rollout.Episode{ep}, t.Seed)
+	if err != nil {
+		return err
+	}
+	return e.take(t, ts[0], l.used)
+}
+
+// lane gives an episode conversations of its own in a policy that others use, too,
+// and adds up what it has used.
+type lane struct {
+	policy.Policy
+	base uint64
+	used policy.Usage
+}
+
+// Generate implements policy.Policy.
+func (l *lane) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
+	own := slices.Clone(prompts)
+	for i := range own {
+		own[i].Conversation += l.base
+	}
+	out, err := l.Policy.Generate(ctx, own, s)
+	for i := range out {
+		l.used.Add(out[i].Usage)
+	}
+	return out, err
+}
+
+// Forget implements policy.Policy.
+func (l *lane) Forget(keys ...uint64) {
+	own := slices.Clone(keys)
+	for i := range own {
+		own[i] += l.base
+	}
+	l.Policy.Forget(own...)
+}
+
+// countingLane is a lane in a policy that counts.
+type countingLane struct {
+	*lane
+	policy.Counter
+}

@@ -1,0 +1,215 @@
+package evaluate
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"vagen/internal/cli"
+	"vagen/internal/durable"
+	"vagen/internal/interval"
+)
+
+// Estimate is a figure of a sample with its interval of 95 %: Wilson's for shares,
+// Student's for means. Low and High are NaN (null in JSON) where there are too few
+// episodes.
+type Estimate = interval.Estimate
+
+// Row is what an evaluation says of a model in a task. Figures are of the episodes
+// that can be used.
+type Row struct {
+	Tag      string         `json:"tag_id"`
+	Model    string         `json:"model"`
+	Episodes int            `json:"episodes"`
+	Unusable int            `json:"unusable"`
+	ByEnd    map[string]int `json:"finish_reasons"`
+
+	Success        Estimate            `json:"success"`
+	Score          Estimate            `json:"score"`
+	Reward         map[string]Estimate `json:"reward"`
+	Turns          Estimate            `json:"turns"`
+	FormatCorrect  float64             `json:"format_correct"` // share of all turns
+	Truncated      float64             `json:"truncated"`      // likewise
+	ResponseTokens Estimate            `json:"response_tokens"`
+	PromptTokens   Estimate            `json:"prompt_tokens"`
+	Cost           Estimate            `json:"cost"`       // of an episode
+	TotalCost      float64             `json:"total_cost"` // unusable episodes included
+}
+
+// Report is the table of an evaluation: a row for each tag and model.
+type Report struct {
+	Level float64 `json:"confidence"`
+	Rows  []Row   `json:"rows"`
+}
+
+// report sums up all results, tags in the order of the tasks, models by name.
+func (e *Evaluation) report() *Report {
+	out := &Report{Level: interval.Level}
+	for i := range e.Tasks {
+		byModel := map[string][]EpisodeResult{}
+		for _, r := range e.results[e.Tasks[i].Tag] {
+			byModel[r.Model] = append(byModel[r.Model], r)
+		}
+		for _, model := range slices.Sorted(maps.Keys(byModel)) {
+			rs := byModel[model]
+			slices.SortFunc(rs, func(a, b EpisodeResult) int { return strings.Compare(a.ID, b.ID) })
+			out.Rows = append(out.Rows, summarize(rs))
+		}
+	}
+	return out
+}
+
+// summarize makes a row of the results of one tag and model.
+func summarize(rs []EpisodeResult) Row {
+	row := Row{Tag: rs[0].Tag, Model: rs[0].Model, Episodes: len(rs), ByEnd: map[string]int{}, Reward: map[string]Estimate{}}
+	var used []EpisodeResult
+	success, turns, format, cut := 0, 0, 0, 0
+	for _, r := range rs {
+		row.ByEnd[r.End]++
+		row.TotalCost += r.Cost
+		if !r.Usable() {
+			row.Unusable++
+			continue
+		}
+		used = append(used, r)
+		if r.Success {
+			success++
+		}
+		turns, format, cut = turns+r.Turns, format+r.FormatCorrect, cut+r.Truncated
+	}
+	mean := func(of func(*EpisodeResult) float64) Estimate {
+		xs := make([]float64, len(used))
+		for i := range used {
+			xs[i] = of(&used[i])
+		}
+		return interval.Mean(xs)
+	}
+	row.Success = interval.Share(success, len(used))
+	row.Score = mean(func(r *EpisodeResult) float64 { return r.Score })
+	for _, name := range parts(used) {
+		row.Reward[name] = mean(func(r *EpisodeResult) float64 { return r.Reward[name] })
+	}
+	row.Turns = mean(func(r *EpisodeResult) float64 { return float64(r.Turns) })
+	row.ResponseTokens = mean(func(r *EpisodeResult) float64 { return float64(r.ResponseTokens) })
+	row.PromptTokens = mean(func(r *EpisodeResult) float64 { return float64(r.PromptTokens) })
+	row.Cost = mean(func(r *EpisodeResult) float64 { return r.Cost })
+	if turns > 0 {
+		row.FormatCorrect, row.Truncated = float64(format)/float64(turns), float64(cut)/float64(turns)
+	}
+	return row
+}
+
+// tables are the rows as texts: what episodes came to, and what their rewards are
+// made of.
+func (r *Report) tables() (figures, rewards [][]string) {
+	costs := slices.ContainsFunc(r.Rows, func(row Row) bool { return row.TotalCost > 0 })
+	head := []string{"tag", "model", "episodes", "unusable", "success", "score", "turns", "format", "truncated", "response tokens", "prompt tokens"}
+	if costs {
+		head = append(head, "cost", "total cost")
+	}
+	figures, rewards = [][]string{head}, [][]string{{"tag", "model", "reward", "mean per episode"}}
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		line := []string{
+			row.Tag, row.Model, fmt.Sprint(row.Episodes), row.failures(), row.Success.String(), row.Score.String(), row.Turns.String(),
+			fmt.Sprintf("%.2f", row.FormatCorrect), fmt.Sprintf("%.2f", row.Truncated), row.ResponseTokens.String(), row.PromptTokens.String(),
+		}
+		if costs {
+			line = append(line, row.Cost.String(), fmt.Sprintf("%.4g", row.TotalCost))
+		}
+		figures = append(figures, line)
+		for _, name := range slices.Sorted(maps.Keys(row.Reward)) {
+			rewards = append(rewards, []string{row.Tag, row.Model, name, row.Reward[name].String()})
+		}
+	}
+	return figures, rewards
+}
+
+// failures says how many episodes cannot be used, and why.
+func (r *Row) failures() string {
+	if r.Unusable == 0 {
+		return "0"
+	}
+	var why []string
+	for _, end := range slices.Sorted(maps.Keys(r.ByEnd)) {
+		if e := (EpisodeResult{End: end}); !e.Usable() {
+			why = append(why, fmt.Sprintf("%d %s", r.ByEnd[end], end))
+		}
+	}
+	return strings.Join(why, ", ")
+}
+
+// legend explains the brackets.
+const legend = "In brackets: intervals of 95 %, Wilson's for success, Student's for means over episodes."
+
+// WriteText writes the tables in aligned columns.
+func (r *Report) WriteText(w io.Writer) error {
+	figures, rewards := r.tables()
+	if err := cli.Table(w, figures); err != nil {
+		return err
+	}
+	if len(rewards) > 1 {
+		fmt.Fprintln(w)
+		if err := cli.Table(w, rewards); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", legend)
+	return err
+}
+
+// WriteMarkdown writes the tables in the form of GitHub's Markdown.
+func (r *Report) WriteMarkdown(w io.Writer) error {
+	figures, rewards := r.tables()
+	for _, table := range [][][]string{figures, rewards} {
+		if len(table) < 2 {
+			continue
+		}
+		for i, line := range table {
+			for j := range line {
+				line[j] = strings.NewReplacer("|", `\|`, "\n", " ").Replace(line[j])
+			}
+			fmt.Fprintf(w, "| %s |\n", strings.Join(line, " | "))
+			if i == 0 {
+				fmt.Fprintf(w, "|%s\n", strings.Repeat(" --- |", len(line)))
+			}
+		}
+		fmt.Fprintln(w)
+	}
+	_, err := fmt.Fprintln(w, legend)
+	return err
+}
+
+// Save writes summary.json, summary.md and summary.txt into a folder.
+func (r *Report) Save(dir string) error {
+	var text, markdown bytes.Buffer
+	err := os.MkdirAll(dir, 0o755)
+	if err == nil {
+		err = r.WriteText(&text)
+	}
+	if err == nil {
+		err = r.WriteMarkdown(&markdown)
+	}
+	base := filepath.Join(dir, "summary")
+	if err == nil {
+		err = durable.WriteJSON(base+".json"+durable.Unfinished, r)
+	}
+	if err == nil {
+		err = os.Rename(base+".json"+durable.Unfinished, base+".json")
+	}
+	if err == nil {
+		err = durable.WriteFile(base+".txt", text.Bytes())
+	}
+	if err == nil {
+		err = durable.WriteFile(base+".md", markdown.Bytes())
+	}
+	if err != nil {
+		return fmt.Errorf("vagen: evaluate: %w", err)
+	}
+	return nil
+}

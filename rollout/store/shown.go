@@ -1,0 +1,69 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"vagen/internal/durable"
+	"vagen/internal/redact"
+	"vagen/rollout"
+)
+
+// shownTurn is a turn as episodes are written out.
+type shownTurn struct {
+	Observation string             `json:"observation"`
+	Images      []string           `json:"images"`
+	Response    string             `json:"response"`
+	Stop        string             `json:"stop"`
+	Actions     []string           `json:"actions"`
+	Reward      map[string]float64 `json:"reward"`
+	Metrics     map[string]float64 `json:"metrics"`
+}
+
+type shownEpisode struct {
+	Env     string      `json:"env"`
+	Seed    int64       `json:"seed"`
+	Success bool        `json:"success"`
+	End     string      `json:"end"`
+	Error   string      `json:"error,omitempty"`
+	Return  float64     `json:"return"`
+	Turns   []shownTurn `json:"turns"`
+}
+
+// writeEpisode writes an episode and its pictures, whose names begin with a prefix.
+func WriteEpisode(dir, prefix string, t *rollout.Trajectory) error {
+	e := shownEpisode{Env: t.Env, Seed: t.Seed, Success: t.Success, End: string(t.End), Return: t.Return()}
+	if t.Err != nil {
+		e.Error = redact.Text(t.Err.Error())
+	}
+	for k, turn := range t.Turns {
+		s := shownTurn{
+			Observation: turn.Observation.Text, Response: turn.Response, Stop: string(turn.Stop), Actions: turn.Parsed.Actions,
+			Reward: map[string]float64{}, Metrics: turn.Metrics,
+		}
+		for _, p := range turn.Reward {
+			s.Reward[p.Name] += p.Value
+		}
+		for j, im := range turn.Observation.Images {
+			name := fmt.Sprintf("%sturn_%d_%d.png", prefix, k, j)
+			out, err := os.Create(filepath.Join(dir, name))
+			if err != nil {
+				return err
+			}
+			if err := errors.Join(png.Encode(out, im), out.Close()); err != nil {
+				return err
+			}
+			s.Images = append(s.Images, name)
+		}
+		e.Turns = append(e.Turns, s)
+	}
+	name := strings.TrimSuffix(prefix, "_")
+	if name == "" {
+		name = "episode"
+	}
+	return durable.WriteJSON(filepath.Join(dir, name+".json"), e)
+}

@@ -1,0 +1,316 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"vagen/env"
+	"vagen/internal/rng"
+	"vagen/policy"
+	"vagen/policy/vlm"
+	"vagen/rollout"
+	"vagen/train"
+	"vagen/train/config"
+	"vagen/train/run"
+	"vagen/train/track"
+)
+
+// study trains every preset with every seed. What is done is kept in files, so
+// that a study that was stopped goes on with the first run that is missing.
+type study struct {
+	setting
+	out     string
+	backend string
+	envs    *env.Registry
+	log     *slog.Logger
+	say     io.Writer
+
+	model *vlm.Model // all runs share what was compiled for it; nil until it is needed
+}
+
+// point is a validation.
+type point struct {
+	Step    int     `json:"step"`
+	Success float64 `json:"success"`
+	Score   float64 `json:"score"` // mean return
+	Turns   float64 `json:"turns"`
+}
+
+// result is what a run leaves.
+type result struct {
+	Preset  string  `json:"preset"`
+	Seed    uint64  `json:"seed"`
+	Points  []point `json:"points"`
+	Seconds float64 `json:"seconds"` // of wall time
+	Warm    float64 `json:"warm"`    // seconds of the seed's warm start, if this run made it
+}
+
+// errExam means that a seed's warm start does not reach what the runs start from.
+var errExam = errors.New("the agent fails its exam after all lessons")
+
+// run makes the results of so many seeds, and lists those that were passed over
+// because their warm start failed: what the presets make of them says nothing.
+func (s *study) run(ctx context.Context, seeds int) (all []result, over []uint64, err error) {
+	for seed := uint64(0); len(all) < seeds*len(presets); seed++ {
+		if len(over) > seeds {
+			return all, over, fmt.Errorf("seeds %d: %w", over, errExam)
+		}
+		of, err := s.seed(ctx, seed)
+		switch {
+		case errors.Is(err, errExam):
+			fmt.Fprintf(s.say, "seed %d is passed over: %v\n", seed, err)
+			over = append(over, seed)
+		case err != nil:
+			return all, over, err
+		}
+		all = append(all, of...)
+	}
+	return all, over, nil
+}
+
+// seed makes the results of one seed.
+func (s *study) seed(ctx context.Context, seed uint64) (all []result, err error) {
+	failed := filepath.Join(s.out, fmt.Sprintf("seed%d", seed), "failed")
+	if _, err := os.Stat(failed); err == nil {
+		return nil, errExam
+	}
+	for _, preset := range presets {
+		r, err := s.result(ctx, preset, seed)
+		if errors.Is(err, errExam) {
+			return nil, errors.Join(err, os.WriteFile(failed, nil, 0o644))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s, seed %d: %w", preset, seed, err)
+		}
+		all = append(all, r)
+		fmt.Fprintf(s.say, "%-12s seed %d:", preset, seed)
+		for _, p := range r.Points {
+			fmt.Fprintf(s.say, " %.2f", p.Success)
+		}
+		fmt.Fprintf(s.say, "  %.0f s\n", r.Seconds)
+	}
+	return all, nil
+}
+
+// result reads a run's result, or trains for it.
+func (s *study) result(ctx context.Context, preset string, seed uint64) (result, error) {
+	c, err := s.configure(preset, seed, s.backend)
+	if err != nil {
+		return result{}, err
+	}
+	settings, err := c.YAML()
+	if err != nil {
+		return result{}, err
+	}
+	dir := filepath.Join(s.out, fmt.Sprintf("seed%d", seed), preset)
+	name := filepath.Join(dir, "result.json")
+	raw, err := os.ReadFile(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return s.train(ctx, c, preset, dir, settings)
+	case err != nil:
+		return result{}, err
+	}
+	was, err := os.ReadFile(filepath.Join(dir, "config.yaml"))
+	if err != nil {
+		return result{}, err
+	}
+	if !slices.Equal(was, settings) {
+		return result{}, fmt.Errorf("%s has results of another configuration: choose another -out, or remove it", dir)
+	}
+	var r result
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return r, fmt.Errorf("%s: %w", name, err)
+	}
+	return r, nil
+}
+
+// train is a run from the warm start of its seed. It begins anew whatever a
+// stopped one left.
+func (s *study) train(ctx context.Context, c config.Config, preset, dir string, settings []byte) (result, error) {
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
+		return result{}, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "config.yaml"), settings, 0o644); err != nil {
+		return result{}, err
+	}
+	start, warm, err := s.start(ctx, c)
+	if err != nil {
+		return result{}, err
+	}
+	if err := s.model.Restore(ctx, start); err != nil {
+		return result{}, err
+	}
+	lines, err := track.NewJSONLines(filepath.Join(dir, "metrics.jsonl"))
+	if err != nil {
+		return result{}, err
+	}
+	r := result{Preset: preset, Seed: c.Run.Seed, Warm: warm}
+	t := &train.Trainer{Config: c, Learner: s.model, Envs: s.envs, Log: s.log, Sinks: []track.Sink{lines, track.SinkFunc(func(e track.Event) error {
+		if m := e.Metrics; e.Kind == track.KindValidate {
+			r.Points = append(r.Points, point{e.Step, m["val/success"], m["val/score"], m["val/turns"]})
+		}
+		return nil
+	})}}
+	begin := time.Now()
+	if err := errors.Join(t.Run(ctx), lines.Close()); err != nil {
+		return r, err
+	}
+	r.Seconds = time.Since(begin).Seconds()
+	return r, writeJSON(filepath.Join(dir, "result.json"), r)
+}
+
+// start returns the folder with a seed's warm start, making it when it is not
+// there, and the seconds that took. The model is open afterwards.
+func (s *study) start(ctx context.Context, c config.Config) (dir string, seconds float64, err error) {
+	dir = filepath.Join(s.out, fmt.Sprintf("seed%d", c.Run.Seed), "start")
+	begin := time.Now()
+	if s.model == nil {
+		if s.model, err = s.open(ctx, c); err != nil {
+			return dir, 0, err
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "actor")); err == nil {
+		return dir, 0, nil
+	}
+	if err := s.fresh(ctx, c.Run.Seed); err != nil {
+		return dir, 0, err
+	}
+	if err := s.teach(ctx, c); err != nil {
+		return dir, 0, err
+	}
+	tmp := dir + ".tmp"
+	if err := errors.Join(os.RemoveAll(tmp), os.RemoveAll(dir)); err != nil {
+		return dir, 0, err
+	}
+	if err := s.model.Save(ctx, tmp); err != nil {
+		return dir, 0, err
+	}
+	// The optimiser of the lessons stays behind: reinforcement learning starts with
+	// one of its own.
+	err = errors.Join(os.RemoveAll(filepath.Join(tmp, "optimizer")), os.Rename(tmp, dir))
+	return dir, time.Since(begin).Seconds(), err
+}
+
+// open makes a model and opens it with a value head, which GRPO leaves alone.
+func (s *study) open(ctx context.Context, c config.Config) (*vlm.Model, error) {
+	dir, err := s.create(c.Run.Seed)
+	if err != nil {
+		return nil, err
+	}
+	o := run.ModelOptions(&c, s.log)
+	o.Critic, o.ZeroValueHead, o.Reference = vlm.SharedCritic, true, false
+	return vlm.Open(ctx, dir, o)
+}
+
+// create writes a new model with the weights of a seed.
+func (s *study) create(seed uint64) (string, error) {
+	dir := filepath.Join(s.out, fmt.Sprintf("seed%d", seed), "new")
+	if err := os.RemoveAll(dir); err != nil {
+		return "", err
+	}
+	return dir, vlm.Create(dir, shape(), words, seed)
+}
+
+// fresh gives the open model the new weights of a seed and a value head of zeros.
+func (s *study) fresh(ctx context.Context, seed uint64) error {
+	dir, err := s.create(seed)
+	if err != nil {
+		return err
+	}
+	c, err := s.configure(presets[0], seed, s.backend)
+	if err != nil {
+		return err
+	}
+	// What was compiled belongs to a model that is open; so the weights come by way
+	// of a checkpoint of another one.
+	o := run.ModelOptions(&c, s.log)
+	o.Critic, o.ZeroValueHead, o.Reference = vlm.SharedCritic, true, false
+	other, err := vlm.Open(ctx, dir, o)
+	if err != nil {
+		return err
+	}
+	saved := filepath.Join(filepath.Dir(dir), "zero")
+	if err := os.RemoveAll(saved); err != nil {
+		return errors.Join(err, other.Close())
+	}
+	if err := errors.Join(other.Save(ctx, saved), other.Close()); err != nil {
+		return err
+	}
+	return s.model.Restore(ctx, saved)
+}
+
+// teach imitates scripted turns, lesson by lesson, until the agent has begun to
+// understand what it reads: how long that takes depends on where its weights
+// began, and a run of twelve steps cannot make up for it.
+func (s *study) teach(ctx context.Context, c config.Config) error {
+	// Lessons are on maps in front of the training maps, exams on maps before those.
+	first := c.Env.Seed - int64(s.lessons*s.lesson)
+	exam := c
+	exam.Env.ValSeed = first - int64(s.maps)
+	for n := range s.lessons {
+		ts, err := s.demonstrate(ctx, c, first+int64(n*s.lesson))
+		if err != nil {
+			return err
+		}
+		o := s.teaching
+		o.Seed = rng.Derive(c.Run.Seed, rng.Shuffle, uint64(n))
+		if err := train.Imitate(ctx, s.model, ts, o); err != nil {
+			return err
+		}
+		t := &train.Trainer{Config: exam, Learner: s.model, Envs: s.envs, Log: s.log}
+		share, _, err := t.Evaluate(ctx, policy.Sampling{Temperature: 1, MaxTokens: c.Data.MaxResponse})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(s.say, "seed %d, lesson %d: success %v\n", c.Run.Seed, n+1, share)
+		if share.Rate >= s.passed {
+			return nil
+		}
+	}
+	return errExam
+}
+
+// demonstrate records a lesson: the first turns of episodes on maps from the given
+// one on.
+func (s *study) demonstrate(ctx context.Context, c config.Config, first int64) ([]*rollout.Trajectory, error) {
+	episodes := make([]rollout.Episode, s.lesson)
+	for i := range episodes {
+		episodes[i] = rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: first + int64(i), Group: i, MaxTurns: 1}
+	}
+	return rollout.Demonstrate(ctx, s.model, s.envs, episodes, func(e env.Env, ep rollout.Episode, _ int) (string, error) {
+		t, ok := e.(*told)
+		if !ok {
+			return "", fmt.Errorf("the lessons are for %s, not for %T", worldName, e)
+		}
+		return t.lesson(rng.New(c.Run.Seed, rng.Script, uint64(ep.Seed)), s.noise), nil
+	})
+}
+
+func (s *study) close() error {
+	if s.model == nil {
+		return nil
+	}
+	return s.model.Close()
+}
+
+// writeJSON puts a file in place in one go.
+func writeJSON(path string, v any) error {
+	raw, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(path+".tmp", append(raw, '\n'), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(path+".tmp", path)
+}

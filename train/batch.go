@@ -1,0 +1,264 @@
+package train
+
+import (
+	"fmt"
+
+	"vagen/advantage"
+	"vagen/mask"
+	"vagen/policy"
+	"vagen/policy/loss"
+	"vagen/rollout"
+	"vagen/train/config"
+	"vagen/train/track"
+)
+
+// batch is a step's trajectories as flat rows.
+type batch struct {
+	rows       policy.Rows
+	adv        advantage.Batch
+	trajectory []int // of each row, index into the usable trajectories
+	used       []*rollout.Trajectory
+	kept       []int // indices into used, of those that are trained on
+
+	loss, value []bool // per token: whose policy and value terms count
+	want        []bool // either of them, or a step of the recursion
+
+	turn    []int32   // of each token in its row; context belongs to the turn after it
+	written []bool    // tokens that the model wrote
+	forced  []bool    // of those, the ones that it did not choose
+	sampled []float32 // their log-probs when they were sampled, 0 elsewhere
+	rollout []float32 // importance weights, nil for none
+
+	old, reference, values []float32
+	result                 advantage.Result
+}
+
+// newBatch lays usable trajectories out as rows. Values and KL shaping come later.
+func newBatch(ts []*rollout.Trajectory, c *config.Config, spec advantage.Spec) (*batch, error) {
+	b := &batch{rows: policy.Rows{Offsets: []int{0}}}
+	o := masks(c)
+	for _, t := range ts {
+		if !t.End.Usable() {
+			continue
+		}
+		for r := range t.Rows {
+			row := &t.Rows[r]
+			if row.Turns() == 0 {
+				continue
+			}
+			rewards, err := t.Rewards(nil, r, c.Placement())
+			if err != nil {
+				return nil, err
+			}
+			err = b.adv.Append(&row.Sequence, o, advantage.Row{Rewards: rewards, Group: t.Group, Trajectory: t.Index, Turn: r})
+			if err != nil {
+				return nil, fmt.Errorf("vagen: group %d, episode %d: %w", t.Group, t.Index, err)
+			}
+			b.rows.Tokens = append(b.rows.Tokens, row.Tokens()...)
+			b.rows.Offsets = append(b.rows.Offsets, len(b.rows.Tokens))
+			b.rows.Images = append(b.rows.Images, row.Images)
+			b.loss = row.Loss(b.loss, o)
+			b.value = row.Value(b.value, o)
+			b.written = row.Response(b.written)
+			b.forced = row.Span(b.forced, mask.Forced)
+			b.sampled = append(b.sampled, row.LogProbs...)
+			b.trajectory = append(b.trajectory, len(b.used))
+		}
+		b.kept = append(b.kept, len(b.used))
+		b.used = append(b.used, t)
+	}
+	if b.rows.Len() == 0 {
+		return nil, fmt.Errorf("vagen: %w: none of %d episodes can be used", ErrNoRows, len(ts))
+	}
+	b.choose(spec, c.Algorithm.KLInReward && c.Algorithm.KLMask == config.KLAttention)
+	b.turns()
+	return b, nil
+}
+
+// masks says which masks are in force.
+func masks(c *config.Config) mask.Options {
+	return mask.Options{UseLossMask: c.Rollout.LossMask, UseGAEMask: c.Rollout.GAEMask, ValueAtTurnEnd: c.Critic.OnTurnEnds}
+}
+
+// choose decides for which tokens the learner is asked: those with a loss, and the
+// steps of the estimator's recursion; all of them on request. A row's first token
+// is none of them, since nothing predicts it.
+func (b *batch) choose(spec advantage.Spec, all bool) {
+	b.want, b.adv.Attention = make([]bool, len(b.loss)), make([]bool, len(b.loss))
+	for i := range b.want {
+		b.adv.Attention[i] = true
+		b.want[i] = all || b.loss[i] || b.value[i] || b.adv.TurnEnd[i] || (b.adv.GAE != nil && b.adv.GAE[i]) ||
+			(spec.Critic && spec.Mask == advantage.MaskAttention)
+	}
+	for i := range b.rows.Len() {
+		first := b.rows.Offsets[i]
+		b.loss[first], b.value[first], b.want[first], b.adv.Attention[first] = false, false, false, false
+	}
+}
+
+// charged marks the tokens that the KL in the reward is about.
+func (b *batch) charged(kind string) []bool {
+	if kind == config.KLAttention {
+		return b.adv.Attention
+	}
+	out := make([]bool, len(b.written))
+	for i := range out {
+		out[i] = b.written[i] && !b.forced[i] && b.adv.Attention[i]
+	}
+	return out
+}
+
+// turns numbers the turns of every row from 0.
+func (b *batch) turns() {
+	b.turn = make([]int32, len(b.loss))
+	for row := range b.rows.Len() {
+		id := int32(0)
+		for i := b.rows.Offsets[row]; i < b.rows.Offsets[row+1]; i++ {
+			b.turn[i] = id
+			if b.adv.TurnEnd[i] {
+				id++
+			}
+		}
+	}
+}
+
+// correct weighs the tokens by what sampling and training disagree on, and takes
+// those out of the policy's loss that they disagree on too much. Tokens that the
+// model did not write, or choose, were not sampled: their weight is 1.
+func (b *batch) correct(c *config.CorrectionConfig, m track.Metrics) error {
+	correction, on, err := c.Correction()
+	if err != nil {
+		return fmt.Errorf("vagen: %w", err)
+	}
+	if !on {
+		return nil
+	}
+	judged := make([]bool, len(b.loss))
+	for i := range judged {
+		judged[i] = b.loss[i] && b.written[i] && !b.forced[i]
+	}
+	var got loss.Corrected
+	err = loss.Correct(&got, correction, &loss.CorrectionBatch[float32]{Offsets: b.rows.Offsets, Mask: judged, Trainer: b.old, Rollout: b.sampled})
+	if err != nil {
+		return fmt.Errorf("vagen: %w", err)
+	}
+	b.rollout = got.Weight
+	for i, on := range judged {
+		switch {
+		case on:
+			b.loss[i] = got.Mask[i]
+		case b.loss[i] && b.rollout != nil:
+			b.rollout[i] = 1
+		}
+	}
+	for name, x := range got.Metrics.All() {
+		m[name] = x
+	}
+	return nil
+}
+
+// takeSampled takes the log-probs of sampling for those before the update.
+func (b *batch) takeSampled() {
+	b.old = make([]float32, len(b.sampled))
+	for i, x := range b.sampled {
+		if b.want[i] && b.written[i] {
+			b.old[i] = x
+		}
+	}
+}
+
+// takeScores keeps what the learner says of the tokens it was asked for. Whatever
+// it left elsewhere is cleared, so that nothing can depend on it.
+func (b *batch) takeScores(s *policy.Scores, what policy.ScoreRequest) error {
+	for _, column := range []struct {
+		name  string
+		asked bool
+		from  []float32
+		into  *[]float32
+	}{
+		{"log-probs", what.LogProbs, s.LogProbs, &b.old},
+		{"reference log-probs", what.Reference, s.Reference, &b.reference},
+		{"values", what.Values, s.Values, &b.values},
+	} {
+		if !column.asked {
+			continue
+		}
+		if len(column.from) != len(b.want) {
+			return fmt.Errorf("vagen: the learner gave %d %s for %d tokens", len(column.from), column.name, len(b.want))
+		}
+		for i, on := range b.want {
+			if !on {
+				column.from[i] = 0
+			}
+		}
+		*column.into = column.from
+	}
+	b.adv.Values = b.values
+	return nil
+}
+
+// at lists the rows of a mini-batch of trajectories.
+func (b *batch) at(members map[int]bool) []int {
+	var rows []int
+	for row, t := range b.trajectory {
+		if members[t] {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// slice cuts the rows out of per-token numbers.
+func slice[T any](offsets, rows []int, x []T) []T {
+	if x == nil {
+		return nil
+	}
+	var out []T
+	for _, r := range rows {
+		out = append(out, x[offsets[r]:offsets[r+1]]...)
+	}
+	return out
+}
+
+// sub makes the learner's batch of some rows, weighted for one optimiser step.
+func (b *batch) sub(rows []int, a config.Aggregation) (*policy.Batch, error) {
+	out := &policy.Batch{Rows: policy.Rows{Offsets: []int{0}}}
+	var counted, value []bool
+	off := b.rows.Offsets
+	for _, r := range rows {
+		out.Tokens = append(out.Tokens, b.rows.Tokens[off[r]:off[r+1]]...)
+		out.Offsets = append(out.Offsets, len(out.Tokens))
+		out.Images = append(out.Images, b.rows.Images[r])
+		counted = append(counted, b.loss[off[r]:off[r+1]]...)
+		value = append(value, b.value[off[r]:off[r+1]]...)
+	}
+	var err error
+	if out.Weight, err = weigh(a.Loss, out.Offsets, counted); err != nil {
+		return nil, err
+	}
+	if a.Apart {
+		if out.AuxWeight, err = weigh(a.Aux, out.Offsets, counted); err != nil {
+			return nil, err
+		}
+	}
+	if out.ValueWeight, err = weigh(loss.Aggregation{}, out.Offsets, value); err != nil {
+		return nil, err
+	}
+	out.RolloutWeight, out.Turn = slice(off, rows, b.rollout), slice(off, rows, b.turn)
+	out.OldLogProbs, out.Reference, out.OldValues = slice(off, rows, b.old), slice(off, rows, b.reference), slice(off, rows, b.values)
+	out.Advantages, out.Returns = slice(off, rows, b.result.Advantages), slice(off, rows, b.result.Returns)
+	return out, nil
+}
+
+// weigh turns a mask into each token's share of a loss.
+func weigh(a loss.Aggregation, offsets []int, counted []bool) ([]float32, error) {
+	weights, factor, err := a.Weights(nil, offsets, counted)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]float32, len(weights))
+	for i, w := range weights {
+		out[i] = float32(factor * w)
+	}
+	return out, nil
+}

@@ -1,0 +1,79 @@
+package config
+
+// settle makes keys that say the same say it both: the ones that VAGEN's users know,
+// and those that the rest of the package goes by.
+func (c *Config) resolveAliases() {
+	c.Algorithm.Estimator = c.estimatorName()
+	if on := c.Critic.Enable; on != nil && !*on {
+		c.Critic.Kind = "none"
+	}
+	switch again := c.Agent.Model.Recompute; {
+	case again == nil:
+	case !*again:
+		c.Model.Recompute = "nothing"
+	case c.Model.Recompute == "nothing":
+		c.Model.Recompute = "blocks"
+	}
+	if draw := c.Agent.Rollout.Val.DoSample; draw != nil && !*draw {
+		c.Agent.Rollout.Val.Temperature = 0
+	}
+}
+
+// unsettled reports keys that settle would change, in configurations that were made
+// in Go.
+func (v *validator) aliases(c *Config) {
+	other := *c
+	other.resolveAliases()
+	if a, b := c.Algorithm.Estimator, other.Algorithm.Estimator; a != b {
+		v.say("algorithm.adv_estimator is %s, but system is %s, whose %s is called %s here", a, c.System, a, b)
+	}
+	if other.Critic.Kind != c.Critic.Kind {
+		v.say("critic.enable is false, but critic.kind is %s", c.Critic.Kind)
+	}
+	if other.Model.Recompute != c.Model.Recompute {
+		v.say("actor_rollout_ref.model.enable_gradient_checkpointing is %t, but model.recompute is %s", *c.Agent.Model.Recompute, c.Model.Recompute)
+	}
+	if other.Agent.Rollout.Val.Temperature != c.Agent.Rollout.Val.Temperature {
+		v.say("actor_rollout_ref.rollout.val_kwargs.do_sample is false, but val_kwargs.temperature is %v", c.Agent.Rollout.Val.Temperature)
+	}
+}
+
+// ownGeneration is the only rollout.name that is what it says; the others are accepted
+// with a warning, because every file of VAGEN has one of them.
+const ownGeneration = "xla"
+
+// batching checks what of an update is not about its mathematics.
+func (v *validator) batching(c *Config) {
+	const actor, sampling = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+	v.aliases(c)
+	a, k := &c.Agent.Actor, &c.Critic
+	v.count(actor+".ppo_micro_batch_size_per_gpu", a.MicroRows)
+	v.count("critic.ppo_micro_batch_size_per_gpu", k.MicroRows)
+	v.positive(actor+".ppo_max_token_len_per_gpu", a.BatchConfig.MicroTokens)
+	v.positive("critic.ppo_max_token_len_per_gpu", k.MicroTokens)
+	if a.Dynamic && c.Model.MicroTokens > 0 {
+		v.say(actor+".use_dynamic_bsz sizes micro-batches by ppo_max_token_len_per_gpu, but model.micro_tokens is %d: set one of them", c.Model.MicroTokens)
+	}
+	if k.Epochs != nil {
+		v.positive("critic.ppo_epochs", *k.Epochs)
+	}
+	if k.MiniBatch != nil {
+		v.positive("critic.ppo_mini_batch_size", *k.MiniBatch)
+	}
+	for key, x := range map[string]*float64{"critic.grad_clip": k.GradClip, "critic.grad_norm_threshold": k.NormLimit} {
+		if x != nil {
+			v.within(key, *x, 0, large)
+		}
+	}
+	if own := k.Epochs != nil || k.MiniBatch != nil || k.GradClip != nil || k.NormLimit != nil || k.Shuffle != nil; own && k.Kind == "shared" {
+		v.say("critic.kind is shared: such a critic is updated with the policy, and critic.ppo_epochs, ppo_mini_batch_size, shuffle, grad_clip and grad_norm_threshold can't differ from the actor's")
+	}
+	r := &c.Agent.Rollout
+	v.oneOf(sampling+".name", r.Name, ownGeneration, "vllm", "sglang", "hf")
+	if r.DoSample != nil && !*r.DoSample {
+		v.say(sampling + ".do_sample is false, but learning compares responses that were drawn: leave it true, or set val_kwargs.do_sample for validation alone")
+	}
+	v.count(sampling+".limit_mm_per_prompt", r.MaxImages)
+	v.positive(sampling+".val_kwargs.n", r.Val.Episodes)
+	v.oneOf("data.truncation", c.Data.Truncation, "error", "left", "right")
+}

@@ -1,0 +1,377 @@
+package config_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/advantage"
+	"vagen/internal/traintest"
+	"vagen/train/config"
+)
+
+func TestDefaultsNeedAnEnvironmentAndNothingElse(t *testing.T) {
+	c := config.Default()
+	err := c.Validate()
+	require.ErrorIs(t, err, config.ErrConfig)
+	require.EqualError(t, err, "bad configuration: env.name is empty")
+	c.Env.Name = "frozenlake"
+	require.NoError(t, c.Validate())
+	got, err := config.Load("", "env.name=frozenlake")
+	require.NoError(t, err)
+	require.Equal(t, c, got)
+}
+
+func TestFilesAndOverridesStandOnTheDefaults(t *testing.T) {
+	path := traintest.WriteFile(t, "env: {name: sokoban, config: {size: 6}}\nalgorithm.gamma: 0.5\nactor_rollout_ref: {actor: {optim: {lr: 1e-6}, clip_ratio_high: 0.28}}\n")
+	got, err := config.Load(path, "env.config.boxes=2", "+algorithm.lam=0.25", "env.name=frozenlake", "env.config.deep.er=[a]", "actor_rollout_ref.actor.clip_ratio_high=null")
+	require.NoError(t, err)
+	want := config.Default()
+	want.Env.Name = "frozenlake"
+	want.Env.Config = map[string]any{"size": uint64(6), "boxes": uint64(2), "deep": map[string]any{"er": []any{"a"}}}
+	want.Algorithm.Gamma, want.Algorithm.Lambda = 0.5, 0.25
+	require.Equal(t, want, got)
+
+	require.NoError(t, got.Override("trainer.total_training_steps=7"))
+	require.Equal(t, 7, got.Trainer.Steps)
+	err = got.Override("trainer.total_steps=7")
+	require.ErrorIs(t, err, config.ErrConfig)
+	require.ErrorContains(t, err, `unknown key "trainer.total_steps"`)
+}
+
+// TestTheFileOfTheExampleLoads: the one that the package's example speaks of.
+func TestTheFileOfTheExampleLoads(t *testing.T) {
+	c, err := config.Load(traintest.WriteFile(t, "env: {name: frozenlake, config: {render_mode: vision}}\nactor_rollout_ref.model.path: /models/Qwen2.5-VL-3B-Instruct\n"))
+	require.NoError(t, err)
+	require.Equal(t, "/models/Qwen2.5-VL-3B-Instruct", c.Agent.Model.Path)
+}
+
+func TestAFileThatIsNotThereIsAnError(t *testing.T) {
+	_, err := config.Load(filepath.Join(t.TempDir(), "absent.yaml"))
+	require.ErrorIs(t, err, config.ErrConfig)
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// TestAllMistakesAreReportedAtOnce has one of every kind: unknown keys, wrong
+// types, ranges, names and contradictions, in the file and in the overrides.
+func TestAllMistakesAreReportedAtOnce(t *testing.T) {
+	path := traintest.WriteFile(t, `env:
+  nam: x
+algorithm:
+  gama: 0.9
+  lam: 1.5
+  adv_estimator: maskd_gae
+data:
+  train_batch_size: many
+critic:
+  kind: none
+trainer:
+  critic_warmup: 3
+`)
+	_, err := config.Load(path, "run.sed=3", "run.waves=0", "oops")
+	require.ErrorIs(t, err, config.ErrConfig)
+	for _, want := range []string{
+		path + ":",
+		`line 2: unknown key "env.nam", did you mean "env.name"?`,
+		`line 4: unknown key "algorithm.gama", did you mean "algorithm.gamma"?`,
+		"line 8: data.train_batch_size is many (string), must be a whole number",
+		`unknown key "run.sed", did you mean "run.seed"?`,
+		`override "oops" must have the form key=value`,
+		"run.waves is 0, must be positive",
+		"algorithm.lam is 1.5, must be in [0, 1]",
+		`algorithm.adv_estimator: advantage: "maskd_gae": unknown`, `did you mean "masked_gae"?`,
+		"env.name is empty",
+	} {
+		require.ErrorContains(t, err, want)
+	}
+	require.Equal(t, 1, strings.Count(err.Error(), "bad configuration"), "%v", err)
+	_, again := config.Load(path, "run.sed=3", "run.waves=0", "oops")
+	require.EqualError(t, again, err.Error(), "in the same order every time")
+}
+
+// TestEveryRangeIsChecked spoils one setting of a good configuration at a time.
+func TestEveryRangeIsChecked(t *testing.T) {
+	for override, want := range map[string]string{
+		"run.workers=0":                      "run.workers is 0, must be positive",
+		"run.waves=-1":                       "run.waves is -1, must be positive",
+		"env.name=''":                        "env.name is empty",
+		"env.train_seed=2305843009213693953": "env.train_seed is 2305843009213693953, must be in [-2^61, 2^61]",
+		"env.val_seed=-2305843009213693953":  "env.val_seed is -2305843009213693953, must be in [-2^61, 2^61]",
+		"model.backend=tpu":                  `model.backend is "tpu", must be one of ["auto" "xla" "cuda" "go"]`,
+		"model.recompute=all":                `model.recompute is "all", must be one of`,
+		"model.micro_tokens=-1":              "model.micro_tokens is -1, must not be negative",
+		"actor_rollout_ref.rollout.thinking_token_budget=-1":      "thinking_token_budget is -1, must not be negative",
+		"model.cache_tokens=-1":                                   "model.cache_tokens is -1, must not be negative",
+		"actor_rollout_ref.model.lora_rank=-1":                    "lora_rank is -1",
+		"algorithm.adv_estimator=ppo":                             `algorithm.adv_estimator: advantage: "ppo": unknown`,
+		"algorithm.gamma=1.1":                                     "algorithm.gamma is 1.1, must be in [0, 1]",
+		"algorithm.lam=-0.1":                                      "algorithm.lam is -0.1, must be in [0, 1]",
+		"algorithm.high_level_gamma=2":                            "algorithm.high_level_gamma is 2, must be in [0, 1]",
+		"algorithm.kl_penalty=kll":                                `algorithm.kl_penalty: reward: kl penalty "kll" is not one of`,
+		"algorithm.kl_ctrl.type=adaptiv":                          `algorithm.kl_ctrl: reward: kl controller "adaptiv" is not one of fixed, adaptive`,
+		"algorithm.kl_ctrl.type=adaptive":                         "algorithm.kl_ctrl: reward: adaptive kl controller: target 0 and horizon 0 must be above 0",
+		"algorithm.kl_ctrl.kl_coef=-1":                            "algorithm.kl_ctrl.kl_coef is -1, must be in",
+		"data.train_batch_size=0":                                 "data.train_batch_size is 0, must be positive",
+		"data.train_batch_size=1073741825":                        "data.train_batch_size is 1073741825, must be at most 1073741824",
+		"data.val_batch_size=0":                                   "data.val_batch_size is null, but there are no data.val_files",
+		"data.max_response_length=0":                              "data.max_response_length is 0, must be positive",
+		"rollout_manager.max_turns=0":                             "rollout_manager.max_turns is 0, must be positive",
+		"rollout_manager.n_trajectory=0":                          "rollout_manager.n_trajectory is 0, must be positive",
+		"actor_rollout_ref.actor.ppo_mini_batch_size=0":           "actor_rollout_ref.actor.ppo_mini_batch_size is 0, must be positive",
+		"actor_rollout_ref.actor.ppo_epochs=0":                    "actor_rollout_ref.actor.ppo_epochs is 0, must be positive",
+		"actor_rollout_ref.actor.grad_clip=-1":                    "actor_rollout_ref.actor.grad_clip is -1",
+		"actor_rollout_ref.actor.grad_norm_threshold=-1":          "actor_rollout_ref.actor.grad_norm_threshold is -1",
+		"actor_rollout_ref.actor.clip_ratio=1.5":                  "actor_rollout_ref.actor.clip_ratio is 1.5, must be in [0, 1]",
+		"actor_rollout_ref.actor.clip_ratio_low=-0.1":             "actor_rollout_ref.actor.clip_ratio_low is -0.1, must be in [0, 1]",
+		"actor_rollout_ref.actor.clip_ratio_high=-0.1":            "actor_rollout_ref.actor.clip_ratio_high is -0.1",
+		"actor_rollout_ref.actor.clip_ratio_c=-1":                 "actor_rollout_ref.actor.clip_ratio_c is -1",
+		"actor_rollout_ref.actor.loss_agg_mode=mean":              `actor_rollout_ref.actor.loss_agg_mode is "mean", must be one of`,
+		"actor_rollout_ref.actor.kl_loss_coef=-1":                 "actor_rollout_ref.actor.kl_loss_coef is -1",
+		"actor_rollout_ref.actor.kl_loss_type=k4":                 `actor_rollout_ref.actor.kl_loss_type: loss: kl "k4": unknown name`,
+		"actor_rollout_ref.actor.optim.lr=-1":                     "actor_rollout_ref.actor.optim.lr is -1, must be in [0, 10]",
+		"actor_rollout_ref.actor.optim.lr_warmup_steps_ratio=1.5": "actor_rollout_ref.actor.optim.lr_warmup_steps_ratio is 1.5, must be in [0, 1]",
+		"actor_rollout_ref.actor.optim.warmup_style=fast":         `actor_rollout_ref.actor.optim.warmup_style is "fast", must be one of`,
+		"actor_rollout_ref.actor.optim.min_lr_ratio=2":            "actor_rollout_ref.actor.optim.min_lr_ratio is 2, must be in [0, 1]",
+		"actor_rollout_ref.actor.optim.beta1=1":                   "actor_rollout_ref.actor.optim.beta1 is 1, must be in",
+		"actor_rollout_ref.actor.optim.beta2=1":                   "actor_rollout_ref.actor.optim.beta2 is 1, must be in",
+		"actor_rollout_ref.actor.optim.weight_decay=-1":           "actor_rollout_ref.actor.optim.weight_decay is -1, must be in [0, 10]",
+		"actor_rollout_ref.rollout.temperature=0":                 "actor_rollout_ref.rollout.temperature is 0, must be above 0 in training",
+		"actor_rollout_ref.rollout.top_p=1.5":                     "actor_rollout_ref.rollout.top_p is 1.5, must be in [0, 1]",
+		"actor_rollout_ref.rollout.top_k=-2":                      "actor_rollout_ref.rollout.top_k is -2, must be -1 or more",
+		"actor_rollout_ref.rollout.val_kwargs.temperature=-1":     "actor_rollout_ref.rollout.val_kwargs.temperature is -1",
+		"actor_rollout_ref.rollout.val_kwargs.top_p=-1":           "actor_rollout_ref.rollout.val_kwargs.top_p is -1",
+		"actor_rollout_ref.rollout.val_kwargs.top_k=-2":           "actor_rollout_ref.rollout.val_kwargs.top_k is -2",
+		"critic.kind=own":                                         `critic.kind is "own", must be one of ["separate" "shared" "none"]`,
+		"critic.optim.lr=11":                                      "critic.optim.lr is 11, must be in [0, 10]",
+		"critic.cliprange_value=-1":                               "critic.cliprange_value is -1",
+		"critic.value_coef=-1":                                    "critic.value_coef is -1",
+		"trainer.total_training_steps=-2":                         "trainer.total_training_steps is -2, must not be negative",
+		"trainer.critic_warmup=-1":                                "trainer.critic_warmup is -1, must not be negative",
+		"algorithm.gamma_turn=2":                                  "algorithm.gamma_turn is 2, must be in [0, 1]",
+		"algorithm.lambda_turn=-1":                                "algorithm.lambda_turn is -1, must be in [0, 1]",
+		"algorithm.lambda_token=2":                                "algorithm.lambda_token is 2, must be in [0, 1]",
+		"algorithm.bi_level_mix=2":                                "algorithm.bi_level_mix is 2, must be in [0, 1]",
+		"algorithm.step_advantage_w=-1":                           "algorithm.step_advantage_w is -1, must be in",
+		"algorithm.epsilon=2":                                     "algorithm.epsilon is 2, must be in [0, 1]",
+		"reward.normalize=all":                                    `reward.normalize is "all", must be one of ["none" "batch" "group" "environment"]`,
+		"reward.credit_site=end":                                  `reward.credit_site is "end", must be one of ["turn_end" "section_end"]`,
+		"reward.epsilon=-1":                                       "reward.epsilon is -1, must be in",
+		"reward.limit=-1":                                         "reward.limit is -1, must be in",
+		"reward.clip_low=2e12":                                    "reward.clip_low is 2e+12, must be in",
+		"reward.clip_high=-2e12":                                  "reward.clip_high is -2e+12, must be in",
+		"trainer.metrics=[entropie]":                              `trainer.metrics: "entropie" is not a metric, did you mean "entropy"?`,
+		"trainer.metrics=[all,entropy]":                           `trainer.metrics: "all" is not a metric`,
+		"trainer.max_skipped_updates=0":                           "trainer.max_skipped_updates is 0, must be positive",
+		"run.env_timeout=-1":                                      "run.env_timeout is -1, must be in",
+		"run.episode_timeout=-1":                                  "run.episode_timeout is -1, must be in",
+		"run.patience=-1":                                         "run.patience is -1, must be in",
+		"data.max_prompt_length=-1":                               "data.max_prompt_length is -1, must not be negative",
+		"data.gen_batch_size=-1":                                  "data.gen_batch_size is -1, must not be negative",
+		"rollout_manager.window_size=-1":                          "rollout_manager.window_size is -1, must not be negative",
+		"rollout_manager.max_trajectory_length=-1":                "rollout_manager.max_trajectory_length is -1, must not be negative",
+		"rollout_manager.max_env_response_per_turn=-1":            "rollout_manager.max_env_response_per_turn is -1, must not be negative",
+		"trainer.compact_budget=-1":                               "trainer.compact_budget is -1, must not be negative",
+		"trainer.compact_summary_budget=-1":                       "trainer.compact_summary_budget is -1, must not be negative",
+		"trainer.harness=conct":                                   `trainer.harness: rollout: "conct": unknown harness, did you mean "concat"?`,
+	} {
+		_, err := config.Load("", "env.name=x", override)
+		require.ErrorIs(t, err, config.ErrConfig, override)
+		require.ErrorContains(t, err, want, override)
+		require.NotContains(t, err.Error(), "\n", "%s: one mistake, one line", override)
+	}
+	c := config.Default()
+	c.Env.Name, c.Algorithm.Gamma, c.Agent.Rollout.Temperature = "x", math.NaN(), math.Inf(1)
+	require.ErrorContains(t, c.Validate(), "algorithm.gamma is NaN")
+	require.ErrorContains(t, c.Validate(), "temperature is +Inf")
+}
+
+// TestContradictionsAreRefused sets what does not go together, and then what makes
+// it good again.
+func TestContradictionsAreRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		set  []string
+		says string
+		cure string
+	}{
+		"values without a critic":   {[]string{"critic.kind=none"}, "algorithm.adv_estimator gae needs values, but critic.kind is none", "algorithm.adv_estimator=reinforce_plus_plus"},
+		"a group of one":            {[]string{"algorithm.adv_estimator=grpo"}, "algorithm.adv_estimator grpo compares episodes of one start state, but rollout_manager.n_trajectory is 1", "rollout_manager.n_trajectory=2"},
+		"shaped baselines":          {[]string{"algorithm.adv_estimator=remax", "reward.clip_low=0"}, "algorithm.adv_estimator remax subtracts what the greedy episode was paid, but group reward changes what the others are", "reward.clip_low=null"},
+		"a discount for nothing":    {[]string{"algorithm.adv_estimator=trajectory_bi_level_gae", "algorithm.gamma=0.9"}, "algorithm.adv_estimator trajectory_bi_level_gae has no discount per token, but algorithm.gamma is 0.9", "algorithm.gamma=1"},
+		"no GAE mask":               {[]string{"algorithm.adv_estimator=masked_gae", "rollout_manager.use_gae_mask=false"}, "algorithm.adv_estimator masked_gae walks over the GAE mask, but rollout_manager.use_gae_mask is false", "rollout_manager.use_gae_mask=true"},
+		"no loss mask":              {[]string{"algorithm.adv_estimator=masked_grpo", "rollout_manager.n_trajectory=2", "rollout_manager.use_loss_mask=false"}, "algorithm.adv_estimator masked_grpo promises a loss mask, but rollout_manager.use_loss_mask is false", "rollout_manager.use_loss_mask=true"},
+		"turn-wise, all tokens":     {[]string{"algorithm.adv_estimator=turn_wise_gae"}, "set critic.use_reward_mask", "critic.use_reward_mask=true"},
+		"warming up a shared head":  {[]string{"critic.kind=shared", "trainer.critic_warmup=2"}, "trainer.critic_warmup is 2, but a shared critic cannot be trained alone", "trainer.critic_warmup=0"},
+		"warming up nothing":        {[]string{"critic.kind=none", "algorithm.adv_estimator=reinforce_plus_plus", "trainer.critic_warmup=2"}, "trainer.critic_warmup is 2, but critic.kind is none", "critic.kind=separate algorithm.adv_estimator=gae"},
+		"warming up without values": {[]string{"algorithm.adv_estimator=grpo", "rollout_manager.n_trajectory=2", "trainer.critic_warmup=2"}, "trainer.critic_warmup is 2, but algorithm.adv_estimator grpo trains no critic", "trainer.critic_warmup=0"},
+		"two adapters":              {[]string{"actor_rollout_ref.model.lora_rank=8", "actor_rollout_ref.model.lora_adapter_path=/x"}, "lora_rank is 8, but the adapter in lora_adapter_path brings its own", "actor_rollout_ref.model.lora_rank=0"},
+		"a path for nothing":        {[]string{"critic.kind=shared", "critic.model.path=/x"}, "critic.model.path is set, but critic.kind is shared", "critic.kind=separate"},
+		"KL twice":                  {[]string{"algorithm.use_kl_in_reward=true", "actor_rollout_ref.actor.use_kl_loss=true"}, "charge for the same thing twice: choose one", "algorithm.use_kl_in_reward=false"},
+		"large mini-batches":        {[]string{"data.train_batch_size=4", "rollout_manager.n_trajectory=3", "actor_rollout_ref.actor.ppo_mini_batch_size=13"}, "actor_rollout_ref.actor.ppo_mini_batch_size is 13, but a step has only 12 episodes", "actor_rollout_ref.actor.ppo_mini_batch_size=12"},
+		"a filter nobody knows":     {[]string{"filter.enable=true", "filter.name=reward_varianc", "rollout_manager.n_trajectory=2"}, `filter: filter: "reward_varianc": unknown name, did you mean "reward_variance"?`, "filter.name=reward_variance"},
+		"a filter's setting":        {[]string{"filter.enable=true", "filter.filter_kwargs={topp: 0.5}", "rollout_manager.n_trajectory=2"}, `did you mean "top_p"?`, `filter.filter_kwargs={"top_p":0.5}`},
+		"a filter without groups":   {[]string{"filter.enable=true"}, "filter.name reward_variance_top_p compares the episodes of a group, but rollout_manager.n_trajectory is 1", "filter.name=none"},
+		"clipping to nothing":       {[]string{"reward.clip_low=1", "reward.clip_high=0.5"}, "reward.clip_low 1 is above reward.clip_high 0.5", "reward.clip_high=1"},
+		"a block's sections at the end": {[]string{"env.config={state_reward: {state_estimation: {enable: true, reward: 1}, scorer: exact}}", "rollout_manager.use_multi_turn_reward=false"},
+			"reward.credit_site is section_end, but with rollout_manager.use_multi_turn_reward off", `env.config={"state_reward":{"scorer":"exact","credit_site":"turn_end"}}`},
+		"sections, all at the end":  {[]string{"reward.credit_site=section_end", "rollout_manager.use_multi_turn_reward=false"}, "reward.credit_site is section_end, but with rollout_manager.use_multi_turn_reward off all rewards sit at the end of the row", "reward.credit_site=turn_end"},
+		"running groups":            {[]string{"reward.normalize=group", "reward.running=true"}, "reward.running keeps statistics from step to step, but reward.normalize is group, and groups last one step", "reward.running=false"},
+		"groups of one reward":      {[]string{"reward.normalize=group", "rollout_manager.use_multi_turn_reward=false"}, "reward.normalize compares the episodes of a group, but rollout_manager.n_trajectory is 1", "rollout_manager.n_trajectory=2"},
+		"rows and episodes":         {[]string{"trainer.harness=no_concat"}, "algorithm.adv_estimator with trainer.harness no_concat: settings do not fit together: gae takes a row for a whole episode", "algorithm.adv_estimator=no_concat_gae"},
+		"rows of compaction":        {[]string{"trainer.harness=compact"}, "gae takes a row for a whole episode", "algorithm.adv_estimator=default_gae"},
+		"two names of a harness":    {[]string{"trainer.concat_multi_turn=true", "trainer.harness=no_concat", "algorithm.adv_estimator=no_concat_gae"}, "trainer.harness is no_concat, but trainer.concat_multi_turn is true: set one of them", "trainer.concat_multi_turn=false"},
+		"no window":                 {[]string{"trainer.harness=window", "algorithm.adv_estimator=default_gae"}, "trainer.harness window needs rollout_manager.window_size", "rollout_manager.window_size=2"},
+		"a window nobody uses":      {[]string{"rollout_manager.window_size=4"}, "rollout_manager.window_size is 4, but trainer.harness concat shows the model all of up to 5 turns: choose the harness window", "rollout_manager.window_size=5"},
+		"compaction of nothing":     {[]string{"trainer.harness=compact", "algorithm.adv_estimator=default_gae", "trainer.compact_budget=0"}, "trainer.harness compact never sums up", "trainer.compact_budget=900"},
+		"long summaries":            {[]string{"trainer.harness=compact", "algorithm.adv_estimator=default_gae", "trainer.compact_summary_budget=513"}, "a summary may be longer than a response: 513 and 512 tokens", "trainer.compact_summary_budget=512"},
+		"long openings of nothing":  {[]string{"data.filter_overlong_prompts=true", "data.max_prompt_length=9"}, "data.filter_overlong_prompts is about data.train_files and data.val_files", "data.filter_overlong_prompts=false"},
+		"no opening is too long":    {[]string{"data.filter_overlong_prompts=true"}, "data.filter_overlong_prompts is set, but data.max_prompt_length is 0", "data.filter_overlong_prompts=false"},
+		"thinking without an end":   {[]string{"actor_rollout_ref.rollout.thinking_token_budget=5", "actor_rollout_ref.rollout.thinking_close=''"}, "thinking_token_budget is 5, but thinking_close is empty", "actor_rollout_ref.rollout.thinking_close=</t>"},
+		"thinking for too long":     {[]string{"actor_rollout_ref.rollout.thinking_token_budget=512"}, "thinking_token_budget is 512, but a response has at most 512 tokens", "actor_rollout_ref.rollout.thinking_token_budget=511"},
+		"long responses":            {[]string{"rollout_manager.max_trajectory_length=600", "data.max_prompt_length=100"}, "a response may be longer than the response region: 512 of 500 tokens", "data.max_response_length=500"},
+		"long prompts":              {[]string{"rollout_manager.max_trajectory_length=600", "data.max_prompt_length=600"}, "rollout_manager.max_trajectory_length is 600, but data.max_prompt_length alone is 600", "data.max_prompt_length=80"},
+		"fewer than enough":         {[]string{"data.gen_batch_size=1000"}, "data.gen_batch_size is 1000, but data.train_batch_size is 1024", "data.gen_batch_size=1024 env.train_seed=9000000"},
+		"no greedy episodes":        {[]string{"algorithm.adv_estimator=remax", "data.gen_batch_size=2000"}, "algorithm.adv_estimator remax has a greedy episode for the start states of train_batch_size alone", "data.gen_batch_size=0"},
+		"levels that overlap":       {[]string{"env.val_seed=999745"}, "validation levels [999745, 1000001) overlap training levels [1000000, 1102400)", "env.val_seed=999744"},
+		"levels that overlap after": {[]string{"env.val_seed=1102399"}, "validation levels [1102399, 1102655) overlap training levels [1000000, 1102400)", "env.val_seed=1102400"},
+	} {
+		set := append([]string{"env.name=x"}, c.set...)
+		_, err := config.Load("", set...)
+		require.ErrorIs(t, err, config.ErrConfig, name)
+		require.ErrorContains(t, err, c.says, name)
+		require.NotContains(t, err.Error(), "\n", "%s: one mistake, one line", name)
+		_, err = config.Load("", append(set, strings.Fields(c.cure)...)...)
+		require.NoError(t, err, "%s: cured", name)
+	}
+}
+
+// TestLevelsOverlapWhenTheyDo compares the check with counting, in a small world.
+func TestLevelsOverlapWhenTheyDo(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	overlaps := 0
+	for range 3000 {
+		c := config.Default()
+		c.Env.Name, c.Data.TrainBatch, c.Data.ValBatch, c.Trainer.Steps = "x", 1+r.IntN(3), 1+r.IntN(4), r.IntN(4)
+		c.Agent.Actor.MiniBatch = 1
+		c.Env.Seed, c.Env.ValSeed = r.Int64N(20)-10, r.Int64N(20)-10
+		train := map[int64]bool{}
+		for i := range int64(c.Trainer.Steps * c.Data.TrainBatch) {
+			train[c.Env.Seed+i] = true
+		}
+		overlap := false
+		for i := range int64(c.Data.ValBatch) {
+			overlap = overlap || train[c.Env.ValSeed+i]
+		}
+		if overlap {
+			overlaps++
+		}
+		require.Equal(t, overlap, c.Validate() != nil, "%+v %+v %+v", c.Env, c.Data, c.Trainer)
+	}
+	require.Greater(t, overlaps, 300, "both cases occur")
+	require.Less(t, overlaps, 2700)
+	c := config.Default()
+	c.Env.Name, c.Env.Seed, c.Env.ValSeed, c.Data.TrainBatch, c.Trainer.Steps = "x", 1<<61, -1<<61, 1<<30, 1<<30
+	require.NoError(t, c.Validate(), "no sum overflows")
+}
+
+// TestEveryEstimatorHasAConfiguration: each name of package advantage can be
+// trained with.
+func TestEveryEstimatorHasAConfiguration(t *testing.T) {
+	for _, name := range advantage.Names() {
+		c := config.Default()
+		c.Env.Name, c.Algorithm.Estimator, c.Rollout.Trajectories = "x", name, 2
+		c.Critic.OnTurnEnds = name == "turn_wise_gae"
+		require.NoError(t, c.Validate(), name)
+	}
+}
+
+// TestConfigurationsComeBackFromYAML writes configurations of random settings,
+// reads them, and compares.
+func TestConfigurationsComeBackFromYAML(t *testing.T) {
+	for seed := range uint64(50) {
+		want := random(rand.New(rand.NewPCG(seed, 1)))
+		require.NoError(t, want.Validate(), "seed %d", seed)
+		raw, err := want.YAML()
+		require.NoError(t, err)
+		got, err := config.Load(traintest.WriteFile(t, string(raw)))
+		require.NoError(t, err, "%s", raw)
+		got.Notes = nil // on settings that the random others leave without effect
+		require.Equal(t, want, got)
+		again, err := got.YAML()
+		require.NoError(t, err)
+		require.Equal(t, string(raw), string(again))
+	}
+	d := config.Default()
+	raw, err := d.YAML()
+	require.NoError(t, err)
+	for _, key := range []string{"\nrollout_manager:", "\nalgorithm:", "  high_level_gamma: 0.99\n", "    clip_ratio_low: null\n", "      lr: 1.0e-06\n"} {
+		require.Contains(t, string(raw), key)
+	}
+}
+
+// random is a valid configuration with many settings off their defaults.
+func random(r *rand.Rand) config.Config {
+	c := config.Default()
+	flip := func() bool { return r.IntN(2) == 0 }
+	c.Run = config.RunConfig{Seed: r.Uint64(), Workers: 1 + r.IntN(64), Waves: 1 + r.IntN(4)}
+	c.Env = config.EnvConfig{Name: "lake", Seed: 1 << 40, ValSeed: r.Int64N(1 << 30), Config: map[string]any{
+		"size": r.Uint64N(9), "p": r.Float64(), "desc": []any{"SF", "FG"}, "mode": []string{"on", "text", "1e5", "a: b"}[r.IntN(4)], "nested": map[string]any{"x": flip(), "none": nil},
+	}}
+	c.Model = config.ModelConfig{Backend: "go", BFloat16: flip(), Recompute: "blocks", MicroTokens: r.IntN(9999), CacheTokens: r.IntN(9999)}
+	c.Algorithm.Gamma, c.Algorithm.Lambda, c.Algorithm.TurnGamma = r.Float64(), r.Float64(), r.Float64()
+	c.Algorithm.KLCtrl = config.KLConfig{Type: "adaptive", Coef: r.ExpFloat64() * 1e-9, Target: r.ExpFloat64() + 1e-3, Horizon: 1e4}
+	c.Agent.Model.Path = fmt.Sprintf("/models/%d é \"x\"", r.IntN(9))
+	c.Agent.Actor.Optim.Rate, c.Agent.Actor.Optim.WarmupRatio = r.Float64()*1e-5, r.Float64()
+	if flip() {
+		low, high := r.Float64(), 1+r.Float64()
+		c.Agent.Actor.ClipLow, c.Agent.Actor.ClipHigh = &low, &high
+	}
+	c.Agent.Actor.UseKLLoss, c.Agent.Rollout.TopK, c.Agent.Rollout.Val.Temperature = flip(), r.IntN(50)-1, 0
+	c.Critic.ZeroHead, c.Critic.OnTurnEnds = flip(), flip()
+	c.Trainer.Project = []string{"", "null", "yes", "1.0", "- a", "日本"}[r.IntN(6)]
+	c.Trainer.ValBefore = flip()
+	return c
+}
+
+// FuzzLoadConfig: no bytes make LoadConfig panic; what it accepts, it writes and
+// accepts again, and every refusal is an ErrConfig.
+func FuzzLoadConfig(f *testing.F) {
+	d := config.Default()
+	raw, err := d.YAML()
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, s := range []string{string(raw), "", "env: {name: x}", "env: {name: x, config: {a: [1, {b: c}]}}\nenv.config.d: 5", "algorithm: {gamma: .nan}", `{"run": {"seed": 18446744073709551615}, "env": {"name": "x"}}`, "a: &b [*b]"} {
+		f.Add([]byte(s))
+	}
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		path := filepath.Join(dir, "fuzz.yaml")
+		if err := os.WriteFile(path, raw, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c, err := config.Load(path)
+		if err != nil {
+			if !errors.Is(err, config.ErrConfig) {
+				t.Fatalf("%q: %v is no ErrConfig", raw, err)
+			}
+			return
+		}
+		once, err := c.YAML()
+		if err != nil {
+			t.Fatalf("%q is accepted, but cannot be written: %v", raw, err)
+		}
+		if err := os.WriteFile(path, once, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := config.Load(path); err != nil {
+			t.Fatalf("%q is written as %s, which is refused: %v", raw, once, err)
+		}
+	})
+}

@@ -1,0 +1,67 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"vagen/internal/redact"
+	"vagen/internal/settings"
+)
+
+// freeKeys may differ when a run goes on: they change no number.
+var freeKeys = []string{
+	"run.workers", "trainer.logger", "trainer.prometheus_address", "trainer.resume_mode", "trainer.resume_from_path", "trainer.allow_config_change", "trainer.default_local_dir",
+	"trainer.project_name", "trainer.experiment_name", "trainer.remove_previous_ckpt_in_save",
+	"trainer.max_actor_ckpt_to_keep", "trainer.max_critic_ckpt_to_keep", "trainer.save_on_interrupt",
+	"trainer.log_val_generations", "trainer.val_log_select", "trainer.val_log_success_ratio", "trainer.log_image.max_pending",
+	"huggingface_hub.hf_save_freq", "huggingface_hub.upload_contents", "huggingface_hub.repo_id", "huggingface_hub.private",
+}
+
+// Differences lists the keys in which two configurations differ, as lines
+// "key: old → new" in the order of the keys. Secrets are neither compared nor shown.
+func Differences(old, new *Config) []string {
+	var lines []string
+	before, after := SafeKeys(old), SafeKeys(new)
+	for i, k := range before {
+		was, is := ValueText(k.Value), ValueText(after[i].Value)
+		if was != is && !slices.Contains(freeKeys, k.Path) {
+			lines = append(lines, fmt.Sprintf("%s: %s → %s", k.Path, was, is))
+		}
+	}
+	return lines
+}
+
+// safeKeys are the settings of a configuration without their secrets.
+func SafeKeys(c *Config) []settings.Key {
+	keys := settings.Keys(c)
+	for i := range keys {
+		keys[i].Value = safeValue(keys[i])
+	}
+	return keys
+}
+
+// safeValue is a setting's value without its secrets.
+func safeValue(k settings.Key) any {
+	return redact.Value(k.Path[strings.LastIndexByte(k.Path, '.')+1:], k.Value)
+}
+
+// shown is a setting's value as one line.
+func ValueText(value any) string {
+	raw, err := json.Marshal(value)
+	if err != nil { // what has no JSON form still has a text
+		return fmt.Sprint(value)
+	}
+	return string(raw)
+}
+
+// scheduled reports whether anything depends on the number of steps.
+func (c *Config) Scheduled() bool {
+	for _, o := range []*OptimConfig{&c.Agent.Actor.Optim, &c.Critic.Optim} {
+		if o.Style != "constant" || o.WarmupSteps <= 0 && o.WarmupRatio > 0 {
+			return true
+		}
+	}
+	return c.Stability.Clip.Style != "constant" || c.Stability.KL.Style != "constant"
+}

@@ -1,0 +1,152 @@
+package config
+
+import (
+	"errors"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"vagen/rollout"
+)
+
+// harnessName is the harness by either of its keys.
+func (c *Config) harnessName() string {
+	if one := c.Trainer.ConcatMultiTurn; one != nil && !*one {
+		return "no_concat"
+	}
+	return c.Trainer.Harness
+}
+
+// harness makes the harness of a configuration.
+func (r Registries) NewHarness(c *Config) (rollout.Harness, error) {
+	o := rollout.HarnessOptions{Compact: rollout.Compact{Total: c.Trainer.CompactBudget, Summary: c.Trainer.CompactSummary}}
+	if o.Compact.Summary == 0 {
+		o.Compact.Summary = c.PerTurn()
+		if o.Compact.Total > 0 {
+			o.Compact.Summary = rollout.DefaultSummary(o.Compact.Total, c.PerTurn())
+		}
+	}
+	if c.Rollout.WindowSize != nil {
+		o.Window = *c.Rollout.WindowSize
+	}
+	return r.Harnesses.New(c.harnessName(), o)
+}
+
+// budget is what conversations may hold. The limit on a conversation covers its
+// opening, so the rest has what the longest opening leaves.
+func (c *Config) Budget() rollout.Budget {
+	b := c.bounds()
+	if c.Data.PerTurn > 0 && (b.Response == 0 || c.Data.MaxResponse < b.Response) {
+		b.Response = c.Data.MaxResponse
+	}
+	return b
+}
+
+// perTurn is the longest response of a turn.
+func (c *Config) PerTurn() int {
+	if c.Data.PerTurn > 0 {
+		return c.Data.PerTurn
+	}
+	return c.Data.MaxResponse
+}
+
+func (c *Config) bounds() rollout.Budget {
+	b := rollout.Budget{Prompt: c.Data.MaxPrompt, Observation: c.Rollout.MaxObservation, Images: c.Agent.Rollout.MaxImages}
+	if b.Prompt > 0 && c.Data.Truncation != "error" {
+		b.Cut = rollout.Cut(c.Data.Truncation)
+	}
+	if c.Rollout.MaxTrajectory > 0 {
+		b.Response = c.Rollout.MaxTrajectory - c.Data.MaxPrompt
+	}
+	return b
+}
+
+// plan is what a run may spend, as far as the configuration tells.
+func (c *Config) Plan(h rollout.Harness) *rollout.Plan {
+	return &rollout.Plan{Budget: c.Budget(), Harness: h, PerTurn: c.PerTurn(), MaxTurns: c.Rollout.MaxTurns}
+}
+
+// playing checks how episodes are played.
+func (v *validator) playing(c *Config, r Registries) {
+	v.within("run.env_timeout", c.Run.EnvTimeout, 0, 1e6)
+	v.within("run.episode_timeout", c.Run.EpisodeTimeout, 0, 1e6)
+	v.within("run.patience", c.Run.Patience, 0, 1e6)
+	if r := &c.Rollout; r.UseService {
+		v.positive("rollout_manager.max_workers", r.MaxWorkers)
+		if u, err := url.Parse(r.BaseURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			found := strconv.Quote(r.BaseURL)
+			if strings.Contains(r.BaseURL, "@") {
+				found = "not shown, as it may hold a password"
+			}
+			v.say("rollout_manager.base_url is %s; it must be of the form http://host:port", found)
+		}
+		if !(r.Timeout > 0 && r.Timeout <= 1e6) {
+			v.say("rollout_manager.timeout is %v, must be above 0 and at most 1e6", r.Timeout)
+		}
+	}
+	if mode := c.Agent.Actor.Loss.Mode; c.Run.Async && c.Algorithm.Correction.Level == nil && (mode == "gpg" || mode == "reinforce") {
+		v.say("run.async trains on what the policy of a step before played, but the loss %s takes it for its own: set algorithm.rollout_correction.rollout_is", mode)
+	}
+	v.count("data.max_prompt_length", c.Data.MaxPrompt)
+	switch {
+	case c.Data.DropLong && c.Data.MaxPrompt == 0:
+		v.say("data.filter_overlong_prompts is set, but data.max_prompt_length is 0: no opening is too long")
+	case c.Data.DropLong && len(c.Data.TrainFiles) == 0 && len(c.Data.ValFiles) == 0:
+		v.say("data.filter_overlong_prompts is about data.train_files and data.val_files, but there are none")
+	}
+	v.count("data.gen_batch_size", c.Data.GenBatch)
+	v.count("data.response_length_per_turn", c.Data.PerTurn)
+	v.count("rollout_manager.max_trajectory_length", c.Rollout.MaxTrajectory)
+	v.count("rollout_manager.max_env_response_per_turn", c.Rollout.MaxObservation)
+	v.count("trainer.compact_budget", c.Trainer.CompactBudget)
+	v.count("trainer.compact_summary_budget", c.Trainer.CompactSummary)
+	if w := c.Rollout.WindowSize; w != nil {
+		v.count("rollout_manager.window_size", *w)
+	}
+	if n := c.Data.GenBatch; n > 0 && n < c.Data.TrainBatch {
+		v.say("data.gen_batch_size is %d, but data.train_batch_size is %d", n, c.Data.TrainBatch)
+	}
+	if spec, err := r.Estimators.Describe(c.Algorithm.Estimator); err == nil && spec.Baselines && c.Data.GenBatch > 0 {
+		v.say("algorithm.adv_estimator %s has a greedy episode for the start states of train_batch_size alone, but data.gen_batch_size is %d", spec.Name, c.Data.GenBatch)
+	}
+	if n := c.Rollout.MaxTrajectory; n > 0 && n <= c.Data.MaxPrompt {
+		v.say("rollout_manager.max_trajectory_length is %d, but data.max_prompt_length alone is %d", n, c.Data.MaxPrompt)
+		return
+	}
+	v.harness(c, r)
+}
+
+func (v *validator) harness(c *Config, r Registries) {
+	name := c.harnessName()
+	h, err := r.NewHarness(c)
+	if err != nil {
+		v.say("trainer.harness: %w", err)
+		return
+	}
+	if one, set := c.Trainer.ConcatMultiTurn, c.Trainer.Harness; one != nil && set != "concat" && (*one || set != "no_concat") {
+		v.say("trainer.harness is %s, but trainer.concat_multi_turn is %t: set one of them", set, *one)
+	}
+	w := c.Rollout.WindowSize
+	switch {
+	case w != nil && *w < 0: // has been noted
+	case name == "window" && w == nil:
+		v.say("trainer.harness window needs rollout_manager.window_size")
+	case name == "concat" && w != nil && *w < c.Rollout.MaxTurns:
+		v.say("rollout_manager.window_size is %d, but trainer.harness concat shows the model all of up to %d turns: choose the harness window", *w, c.Rollout.MaxTurns)
+	case name == "compact" && c.Trainer.CompactBudget == 0 && c.Rollout.MaxTrajectory == 0:
+		v.say("trainer.harness compact never sums up: set trainer.compact_budget or rollout_manager.max_trajectory_length")
+	}
+	if spec, err := r.Estimators.Describe(c.Algorithm.Estimator); err == nil {
+		if err := rollout.Check(h, spec, ""); errors.Is(err, rollout.ErrPair) {
+			v.say("algorithm.adv_estimator with trainer.harness %s: %w", name, err)
+		}
+		if mode := c.Agent.Actor.Loss.Mode; mode == "turn_gspo" || mode == "turn_ppo" {
+			if err := rollout.Check(nil, spec, mode); err != nil {
+				v.say("algorithm.adv_estimator with actor_rollout_ref.actor.policy_loss.loss_mode: %w", err)
+			}
+		}
+	}
+	if _, err := c.Plan(h).Check(); err != nil {
+		v.say("trainer.harness %s: data.max_response_length, rollout_manager.max_trajectory_length, trainer.compact_summary_budget: %w", name, err)
+	}
+}

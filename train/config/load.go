@@ -1,0 +1,276 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"vagen/internal/presets"
+	"vagen/internal/settings"
+)
+
+// Note is a remark on keys that a configuration gives: they set nothing here, or
+// may mean something else than expected.
+type Note struct {
+	Keys  []string // that the remark is about
+	About string
+	Warn  bool // the run may differ from what its author expects
+}
+
+// String is the note on one line.
+func (n Note) String() string { return strings.Join(n.Keys, ", ") + ": " + n.About }
+
+// LoadConfig reads a YAML file on top of the defaults and applies key=value
+// overrides. It reports all mistakes at once, contradictions included, with the
+// line of the file or the number of the override. path may be "". What is accepted
+// without effect is in the configuration's Notes.
+func Load(path string, overrides ...string) (Config, error) {
+	return Registries{}.LoadConfig(path, overrides...)
+}
+
+// LoadConfig is the function LoadConfig with these names.
+func (r Registries) LoadConfig(path string, overrides ...string) (Config, error) {
+	return r.Load(Source{Path: path, Overrides: overrides})
+}
+
+// Source says what a configuration is read from, each part on top of those before
+// it: the defaults, a preset, a YAML file, overrides of the form key=value.
+type Source struct {
+	Preset    string // "" for none
+	Path      string // "" for none
+	Overrides []string
+	// Unchecked leaves out what Validate checks: the result may be incomplete.
+	Unchecked bool
+}
+
+// Name is what the source is called: its file, else its preset.
+func (s Source) Name() string {
+	switch {
+	case s.Path != "":
+		return s.Path
+	case s.Preset != "":
+		return "preset " + s.Preset
+	}
+	return "this"
+}
+
+// Load reads a configuration as LoadConfig does.
+func (s Source) Load() (Config, error) { return Registries{}.Load(s) }
+
+// Load is Source.Load with these names.
+func (r Registries) Load(s Source) (Config, error) {
+	in, err := s.read("")
+	if err != nil {
+		return in.config, fmt.Errorf("vagen: %w: %w", ErrConfig, err)
+	}
+	c := &in.config
+	in.withoutCritic(r.WithBuiltins())
+	in.notes = append(in.notes, in.refuseUnread(r.WithBuiltins())...)
+	c.Notes = append(gatherNotes(in.notes), c.Notes...)
+	c.Notes = append(c.Notes, c.idle(in.given)...)
+	if note, err := s.generation(in); err != nil {
+		return *c, fmt.Errorf("vagen: %w: %w", ErrConfig, err)
+	} else if note != nil {
+		c.Notes = append(c.Notes, *note)
+	}
+	if !s.Unchecked {
+		problems := c.problems(r.WithBuiltins())
+		for _, err := range append(problems, in.unreadProblems(problems)...) {
+			in.problems = append(in.problems, located(err, in.given))
+		}
+	}
+	if len(in.problems) > 0 {
+		return *c, fmt.Errorf("vagen: %w: %w", ErrConfig, errors.Join(in.problems...))
+	}
+	return *c, nil
+}
+
+// loaded is a configuration with what is known of how it was read.
+type loaded struct {
+	config   Config
+	notes    []settings.Note
+	given    map[string]settings.Given
+	problems []error
+	unread   []unreadError
+	base     Config // what the source stands on, without its file and overrides
+}
+
+// read reads the parts of a source on top of the defaults of a generation: those of
+// system, or if that is empty those of the generation that the source names.
+func (s Source) read(system string) (loaded, error) {
+	in := loaded{config: Default()}
+	var layers []presets.Layer
+	if s.Preset != "" {
+		var err error
+		if layers, err = presets.Layers(s.Preset); err != nil {
+			return in, err
+		}
+	}
+	var raw []byte
+	if s.Path != "" {
+		var err error
+		if raw, err = os.ReadFile(s.Path); err != nil {
+			return in, err
+		}
+	}
+	below := func(c *Config, system string) *settings.Loader {
+		l := settings.NewLoader(c, foreignKeys)
+		if defaults, ok := presets.System(system); ok {
+			for _, p := range defaults {
+				l.Base("system "+system, p.YAML)
+			}
+			c.System = system
+		}
+		for _, p := range layers {
+			l.Base("preset "+p.Name, p.YAML)
+		}
+		return l
+	}
+	fill := func(c *Config, system string) *settings.Loader {
+		l := below(c, system)
+		if s.Path != "" {
+			l.YAML(s.Path, raw)
+		}
+		l.Overrides(s.Overrides)
+		return l
+	}
+	if system == "" { // what the source says, whatever else is in it
+		probe := Default()
+		fill(&probe, "").Finish()
+		system = probe.System
+	}
+	in.notes, in.given, in.problems = fill(&in.config, system).Finish()
+	in.base = Default()
+	below(&in.base, system).Finish() // what is wrong with it is in problems
+	in.base.resolveAliases()
+	c := &in.config
+	if _, told := in.given["trainer.total_training_steps"]; !told && len(c.Data.TrainFiles) > 0 {
+		c.Trainer.Steps = StepsFromEpochs
+	}
+	c.resolveAliases()
+	return in, nil
+}
+
+// PresetInfo describes a named configuration.
+type Preset struct {
+	Name  string   `json:"name"`
+	About string   `json:"about"`
+	Also  []string `json:"also,omitempty"` // further names
+}
+
+// Presets lists the configurations that Source.Preset and --preset know by name.
+func Presets() []Preset {
+	var out []Preset
+	for _, p := range presets.All() {
+		out = append(out, Preset{Name: p.Name, About: p.About, Also: p.Also})
+	}
+	return out
+}
+
+// gather puts the keys of equal notes together.
+func gatherNotes(notes []settings.Note) []Note {
+	var out []Note
+	at := map[string]int{}
+	for _, n := range notes {
+		i, ok := at[n.About]
+		if !ok {
+			i, at[n.About] = len(out), len(out)
+			out = append(out, Note{About: n.About})
+		}
+		out[i].Keys = append(out[i].Keys, n.Key)
+	}
+	return out
+}
+
+// keysIn are the words of an error that could be keys.
+func keysIn(err error) []string {
+	words := strings.FieldsFunc(err.Error(), func(r rune) bool {
+		return r != '.' && r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
+	})
+	for i, w := range words {
+		words[i] = strings.Trim(w, ".")
+	}
+	return words
+}
+
+// located adds to an error about settings where those were given that it names.
+func located(err error, given map[string]settings.Given) error {
+	var places []string
+	for _, w := range keysIn(err) {
+		g, ok := given[w]
+		if ok && g.Where != "" && !slices.Contains(places, g.Where) {
+			places = append(places, g.Where)
+		}
+	}
+	if len(places) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w (%s)", err, strings.Join(places, ", "))
+}
+
+// Override applies one key=value.
+func (c *Config) Override(assignment string) error {
+	system := c.System
+	l := settings.NewLoader(c, foreignKeys)
+	l.Overrides([]string{assignment})
+	notes, _, problems := l.Finish()
+	if c.System != system {
+		problems = append(problems, fmt.Errorf("system is %q, but the defaults of %q are already read: set it where the configuration is loaded", c.System, system))
+		c.System = system
+	}
+	if len(problems) > 0 {
+		return fmt.Errorf("vagen: %w: %w", ErrConfig, errors.Join(problems...))
+	}
+	c.Notes = append(slices.Clip(c.Notes), gatherNotes(notes)...)
+	c.resolveAliases()
+	return nil
+}
+
+// YAML writes the configuration with every key.
+func (c *Config) YAML() ([]byte, error) { return settings.Marshal(c) }
+
+// Setting describes a key of configurations.
+type Setting struct {
+	Key     string
+	Kind    string // "setting"; of keys of other systems "noted", "refused" or "alias"
+	About   string
+	Unit    string // of numbers; "" without one
+	Default any    // of settings; nil is null
+}
+
+// Settings lists the keys of configurations: those that set something, in their
+// order, then those of other systems that are known, in alphabetic order. A part *
+// of such a key stands for any part, at its end for all that follows.
+func Settings() []Setting {
+	c := Default()
+	var out []Setting
+	for _, k := range settings.Keys(&c) {
+		out = append(out, Setting{Key: k.Path, Kind: "setting", About: k.Doc, Unit: k.Unit, Default: k.Value})
+	}
+	others := map[string]Setting{}
+	for _, f := range foreignKeys {
+		if _, ok := others[f.Key]; !ok {
+			others[f.Key] = Setting{Key: f.Key, Kind: string(f.Kind), About: f.About}
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(others)) {
+		out = append(out, others[key])
+	}
+	return out
+}
+
+// Explain describes one key, also one of another system that an entry with * covers.
+func Explain(key string) (Setting, bool) {
+	for _, s := range Settings() {
+		if s.Key == key && s.Kind == "setting" {
+			return s, true
+		}
+	}
+	if f := settings.FindForeign(foreignKeys, key); f != nil {
+		return Setting{Key: key, Kind: string(f.Kind), About: f.About}, true
+	}
+	return Setting{}, false
+}

@@ -1,0 +1,61 @@
+package config_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/traintest"
+	"vagen/train/config"
+)
+
+func TestKeysOfOtherSystemsAreNotedAndTold(t *testing.T) {
+	path := traintest.WriteFile(t, "env: frozenlake\nactor_rollout_ref:\n  actor: {fsdp_config: {param_offload: true}, strategy: fsdp}\n  rollout: {gpu_memory_utilization: 0.4, n: 8}\n")
+	c, err := config.Load(path, "trainer.nnodes=1")
+	require.NoError(t, err)
+	require.Equal(t, "frozenlake", c.Env.Name)
+	require.Equal(t, 8, c.Rollout.Trajectories)
+	var keys []string
+	for _, n := range c.Notes {
+		require.NotEmpty(t, n.About)
+		keys = append(keys, n.Keys...)
+	}
+	require.Equal(t, []string{"actor_rollout_ref.actor.fsdp_config.param_offload", "actor_rollout_ref.actor.strategy", "actor_rollout_ref.rollout.gpu_memory_utilization", "trainer.nnodes"}, keys)
+	require.NoError(t, c.Override("trainer.n_gpus_per_node=8"))
+	require.Len(t, c.Notes, 4, "notes of equal text are put together in one source, and kept apart between two")
+	raw, err := c.YAML()
+	require.NoError(t, err)
+	require.NotContains(t, string(raw), "gpu_memory_utilization", "what sets nothing is not written")
+
+	for _, bad := range []string{"custom_reward_function.path=f.py", "reward_model.enable=true", "actor_rollout_ref.model.external_lib=mine"} {
+		_, err := config.Load("", "env=x", bad)
+		require.ErrorIs(t, err, config.ErrConfig)
+		require.ErrorContains(t, err, "override 2: ")
+		require.ErrorContains(t, err, "which is not supported: ")
+	}
+}
+
+func TestContradictionsNameWhereTheirKeysWereGiven(t *testing.T) {
+	path := traintest.WriteFile(t, "env: {name: x}\nalgorithm:\n  gamma: 2\ncritic:\n  kind: none\n")
+	_, err := config.Load(path, "trainer.critic_warmup=3")
+	require.ErrorContains(t, err, "algorithm.gamma is 2, must be in [0, 1] ("+path+": line 3)")
+	require.ErrorContains(t, err, "trainer.critic_warmup is 3, but critic.kind is none (override 1, "+path+": line 5)")
+}
+
+func TestEveryKeyIsExplained(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range config.Settings() {
+		require.NotEmpty(t, s.About, s.Key)
+		require.False(t, seen[s.Key], s.Key)
+		seen[s.Key] = true
+	}
+	s, ok := config.Explain("algorithm.gamma")
+	require.True(t, ok)
+	require.Equal(t, "setting", s.Kind)
+	require.Equal(t, 1.0, s.Default)
+	s, ok = config.Explain("actor_rollout_ref.actor.fsdp_config.wrap_policy.min_num_params")
+	require.True(t, ok)
+	require.Equal(t, "noted", s.Kind)
+	_, ok = config.Explain("algorithm.gama")
+	require.False(t, ok)
+}

@@ -1,0 +1,127 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"vagen/internal/nearest"
+	"vagen/rollout"
+)
+
+// LoggingConfig is the part of TrainerConfig that says what a run tells, and where.
+type LoggingConfig struct {
+	Logger     []string `yaml:"logger" doc:"who is told of metrics: console, jsonl, tensorboard, prometheus, mlflow, wandb. metrics.jsonl is written in any case, because a run goes on from it; wandb writes W&B's offline form, which wandb sync uploads"`
+	Prometheus string   `yaml:"prometheus_address" doc:"host:port at which Prometheus finds /metrics, when logger has prometheus"`
+
+	LogEpisodes int     `yaml:"log_val_generations" doc:"validation episodes to write out with their images, by val_log_select; 0 is none"`
+	ValSelect   string  `yaml:"val_log_select" doc:"which those are: balanced (successes and failures of each environment), first, failures, successes, worst or best (by reward)"`
+	ValRatio    float64 `yaml:"val_log_success_ratio" doc:"share of successes that balanced looks for, in [0, 1]"`
+
+	RolloutDir *string        `yaml:"rollout_data_dir" doc:"folder for the episodes of every training step, step_<n>.parquet each; null writes none"`
+	ValDir     *string        `yaml:"validation_data_dir" doc:"folder for the episodes of every validation, likewise"`
+	LogImage   LogImageConfig `yaml:"log_image"`
+	SkipPad    bool           `yaml:"skip_pad_tokens" doc:"keep padding out of what is logged; there is none here, so that both values mean the same"`
+	ImageMarks bool           `yaml:"replace_image_tokens_for_logging" doc:"show <image> in logged texts where a picture stands, which is the only form; the placeholder tokens are in rows[].tokens of the parquet files"`
+}
+
+// LogImageConfig says whether pictures are stored with the episodes of
+// rollout_data_dir and validation_data_dir.
+type LogImageConfig struct {
+	Enable     bool `yaml:"enable" doc:"store pictures as PNG files in the folder images beside the episodes of rollout_data_dir and validation_data_dir, each once, named by what it shows; otherwise only the names are kept"`
+	MaxPending int  `yaml:"max_pending" doc:"steps whose pictures may wait to be written while training goes on; one more waits for them"`
+	Level      int  `yaml:"png_compress_level" doc:"0 (none), 1 (fast), 2 to 8 (as usual) or 9 (small)"`
+	Quota      int  `yaml:"disk_quota_mb" doc:"megabytes of pictures that a folder may hold; those beyond it are left out, with a warning. 0 is no limit"`
+}
+
+func defaultLogging() LoggingConfig {
+	return LoggingConfig{
+		Logger: []string{LogConsole, LogJSONL}, Prometheus: "localhost:9464",
+		LogEpisodes: 4, ValSelect: string(rollout.ChooseBalanced), ValRatio: 0.5,
+		LogImage: LogImageConfig{MaxPending: 2}, SkipPad: true, ImageMarks: true,
+	}
+}
+
+// The values of trainer.logger.
+const (
+	LogConsole     = "console"
+	LogJSONL       = "jsonl"
+	LogTensorBoard = "tensorboard"
+	LogPrometheus  = "prometheus"
+	LogMLflow      = "mlflow"
+	LogWandB       = "wandb"
+)
+
+var loggers = []string{LogConsole, LogJSONL, LogTensorBoard, LogPrometheus, LogMLflow, LogWandB}
+
+// Logs reports whether trainer.logger has a name.
+func (c *LoggingConfig) Logs(name string) bool { return slices.Contains(c.Logger, name) }
+
+// Shown chooses the episodes of a validation that are worth showing.
+func (c *LoggingConfig) Shown(ts []*rollout.Trajectory) ([]*rollout.Trajectory, error) {
+	played := make([]rollout.Played, len(ts))
+	for i, t := range ts {
+		played[i] = rollout.Played{Source: t.Env, Success: t.Success, Reward: t.Return()}
+		if !t.End.Usable() {
+			played[i].Reward = math.NaN()
+		}
+	}
+	chosen, err := rollout.Choice(c.ValSelect).Choose(played, c.LogEpisodes, c.ValRatio)
+	if err != nil {
+		return nil, fmt.Errorf("vagen: %w", err)
+	}
+	out := make([]*rollout.Trajectory, len(chosen))
+	for i, k := range chosen {
+		out[i] = ts[k]
+	}
+	return out, nil
+}
+
+// logging checks what a run tells, and where.
+func (v *validator) logging(c *Config) {
+	t := &c.Trainer
+	for i, name := range t.Logger {
+		switch {
+		case !slices.Contains(loggers, name):
+			v.say("trainer.logger: %q is not one of %q%s", name, loggers, nearest.Hint(name, loggers))
+		case slices.Contains(t.Logger[:i], name):
+			v.say("trainer.logger has %s twice", name)
+		}
+	}
+	if t.Logs(LogPrometheus) {
+		if _, port, err := net.SplitHostPort(t.Prometheus); err != nil {
+			v.say("trainer.prometheus_address is %q, must be host:port: %w", t.Prometheus, err)
+		} else if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+			v.say("trainer.prometheus_address is %q, its port must be from 0 to 65535", t.Prometheus)
+		}
+	}
+	v.count("trainer.log_val_generations", t.LogEpisodes)
+	v.within("trainer.val_log_success_ratio", t.ValRatio, 0, 1)
+	if _, err := rollout.Choice(t.ValSelect).Choose(nil, 0, 0); err != nil {
+		v.say("trainer.val_log_select is %q, must be one of %q", t.ValSelect, []rollout.Choice{
+			rollout.ChooseBalanced, rollout.ChooseFirst, rollout.ChooseFailures, rollout.ChooseSuccesses, rollout.ChooseWorst, rollout.ChooseBest})
+	}
+	for _, dir := range []struct {
+		key  string
+		path *string
+	}{{"rollout_data_dir", t.RolloutDir}, {"validation_data_dir", t.ValDir}} {
+		if dir.path != nil && *dir.path == "" {
+			v.say("trainer.%s is empty, must be a folder, or null for none", dir.key)
+		}
+	}
+	if t.RolloutDir != nil && t.ValDir != nil && filepath.Clean(*t.RolloutDir) == filepath.Clean(*t.ValDir) {
+		v.say("trainer.rollout_data_dir and trainer.validation_data_dir are both %q, in which files of one step would have one name", *t.RolloutDir)
+	}
+	m := &t.LogImage
+	v.positive("trainer.log_image.max_pending", m.MaxPending)
+	v.count("trainer.log_image.disk_quota_mb", m.Quota)
+	if m.Level < 0 || m.Level > 9 {
+		v.say("trainer.log_image.png_compress_level is %d, must be from 0 to 9", m.Level)
+	}
+	if !t.ImageMarks {
+		v.say("trainer.replace_image_tokens_for_logging is false, but texts hold marks, not placeholders: those are in rows[].tokens of the files in trainer.rollout_data_dir")
+	}
+}

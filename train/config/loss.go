@@ -1,0 +1,183 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	"vagen/policy"
+	"vagen/policy/loss"
+)
+
+// PolicyLossConfig chooses the policy loss, with what only some losses have.
+type PolicyLossConfig struct {
+	Mode         string  `yaml:"loss_mode" doc:"policy loss by name: vanilla (ppo), gspo, turn_gspo, turn_ppo, cispo, sapo, geo_mean (gmpo), clip_cov, kl_cov, gpg (reinforce)"`
+	ClampRatio   bool    `yaml:"clamp_log_ratio" doc:"vanilla: bound a token's log-ratio to 20 either way; the full VAGEN system does not"`
+	ClipCovRatio float64 `yaml:"clip_cov_ratio" doc:"clip_cov: share of tokens that may be dropped"`
+	ClipCovLow   float64 `yaml:"clip_cov_lb" doc:"clip_cov: tokens with a covariance above this may be dropped"`
+	ClipCovHigh  float64 `yaml:"clip_cov_ub" doc:"clip_cov: and below this"`
+	KLCovRatio   float64 `yaml:"kl_cov_ratio" doc:"kl_cov: share of tokens that are penalised"`
+	KLCovCoef    float64 `yaml:"ppo_kl_coef" doc:"kl_cov: weight of the penalty"`
+}
+
+// CorrectionConfig makes up for log-probs that differ between sampling and
+// training.
+type CorrectionConfig struct {
+	Level      *string `yaml:"rollout_is" doc:"importance weights for what sampling and training disagree on: token, sequence, or null for none"`
+	Threshold  string  `yaml:"rollout_is_threshold" number:"" doc:"importance weights above are cut to it; lower_upper, such as 0.5_5.0, drops those outside"`
+	Normalize  bool    `yaml:"rollout_is_batch_normalize" doc:"divide importance weights by their mean"`
+	Reject     *string `yaml:"rollout_rs" doc:"take tokens or rows out that sampling and training disagree on: token_k1, seq_mean_k3, …, separated by commas; null for none"`
+	Thresholds *string `yaml:"rollout_rs_threshold" number:"" doc:"allowed divergence, a number for all or one for each of rollout_rs, separated by commas; for k1 also lower_upper, such as 0.5_2.0"`
+	Bypass     bool    `yaml:"bypass_mode" doc:"take log-probs as they were sampled for those before the update, and compute none: the ratios of the loss then hold what sampling and training disagree on, too"`
+}
+
+// defaultPolicyLoss has the numbers of verl.
+func defaultPolicyLoss() PolicyLossConfig {
+	return PolicyLossConfig{Mode: "vanilla", ClampRatio: true, ClipCovRatio: 0.0002, ClipCovLow: 1, ClipCovHigh: 5, KLCovRatio: 0.0002, KLCovCoef: 0.1}
+}
+
+// correction is the configured correction; ok is false when there is none.
+func (c *CorrectionConfig) Correction() (out loss.Correction, ok bool, err error) {
+	out = loss.Correction{Normalize: c.Normalize}
+	if out.Lower, out.Threshold, err = loss.ParseBounds(c.Threshold); err != nil {
+		return out, false, fmt.Errorf("rollout_is_threshold: %w", err)
+	}
+	if c.Level != nil {
+		out.Weight = loss.Level(*c.Level)
+	}
+	if c.Reject != nil {
+		limits := ""
+		if c.Thresholds != nil {
+			limits = *c.Thresholds
+		}
+		if out.Reject, err = loss.ParseRejections(*c.Reject, limits); err != nil {
+			return out, false, fmt.Errorf("rollout_rs: %w", err)
+		}
+	}
+	// An empty batch is what checks the settings.
+	if err := loss.Correct(&loss.Corrected{}, out, &loss.CorrectionBatch[float32]{Offsets: []int{0}}); err != nil {
+		return out, false, err
+	}
+	return out, out.Weight != loss.NoWeight || out.Reject != nil, nil
+}
+
+// objective is what the actor's settings ask of an optimiser step.
+func (a *ActorConfig) Objective() policy.Objective {
+	l := &a.Loss
+	o := policy.Objective{
+		Loss: l.Mode, ClipLow: a.Clip, ClipHigh: a.Clip, ClipDual: a.ClipDual, Unclamped: !l.ClampRatio,
+		TauPos: a.TauPos, TauNeg: a.TauNeg,
+		CovRatio: l.ClipCovRatio, CovLow: l.ClipCovLow, CovHigh: l.ClipCovHigh, CovCoef: l.KLCovCoef,
+		EntropyCoef: a.Entropy,
+	}
+	if l.Mode == "kl_cov" {
+		o.CovRatio = l.KLCovRatio
+	}
+	if a.ClipLow != nil {
+		o.ClipLow = *a.ClipLow
+	}
+	if a.ClipHigh != nil {
+		o.ClipHigh = *a.ClipHigh
+	}
+	if a.UseKLLoss {
+		o.KL, o.KLCoef = lossKL(a.KLLossType), a.KLLoss
+	}
+	return o
+}
+
+// lossKL is the name that policy.Objective has for an estimate of the KL.
+func lossKL(name string) string {
+	base, plus := strings.CutSuffix(name, "+")
+	if short, ok := map[string]string{"kl": "k1", "mse": "k2", "low_var_kl": "k3"}[base]; ok {
+		base = short
+	}
+	if plus {
+		base += "+"
+	}
+	return base
+}
+
+// aggregation says how tokens are averaged: in the policy loss, and in the
+// entropy and KL terms, which keep the configured mode where the loss insists on
+// one of its own.
+type Aggregation struct {
+	Loss, Aux loss.Aggregation
+	Apart     bool // the two differ, and there is such a term
+}
+
+func (c *Config) Aggregation() (Aggregation, error) {
+	a := &c.Agent.Actor
+	o := a.Objective()
+	p, err := o.PolicyLoss()
+	if err != nil {
+		return Aggregation{}, err
+	}
+	own, err := loss.ModeOf(p)
+	if err != nil {
+		return Aggregation{}, err
+	}
+	width := float64(c.Rollout.MaxTurns) * float64(c.PerTurn())
+	if a.ScaleFactor != nil {
+		width = *a.ScaleFactor
+	}
+	out := Aggregation{Aux: loss.Aggregation{Mode: loss.Mode(a.Aggregation), Width: width}}
+	out.Loss = out.Aux
+	if own != "" && own != out.Aux.Mode {
+		out.Loss.Mode, out.Apart = own, o.EntropyCoef != 0 || o.KL != ""
+	}
+	return out, nil
+}
+
+// losses checks what the losses have to say about their settings.
+func (v *validator) losses(c *Config) {
+	const actor = "actor_rollout_ref.actor"
+	a := &c.Agent.Actor
+	if _, err := loss.Builtin().New(a.Loss.Mode, loss.DefaultOptions()); err != nil {
+		v.say(actor+".policy_loss.loss_mode: %w", err)
+	}
+	if _, _, err := c.Algorithm.Correction.Correction(); err != nil {
+		v.say("algorithm.rollout_correction: %w", err)
+	}
+	v.bypass(c)
+	if a.KLLossType == "" {
+		v.say(actor + ".kl_loss_type is empty")
+	} else if err := loss.KL(a.KLLossType).Check(); err != nil {
+		v.say(actor+".kl_loss_type: %w", err)
+	}
+	modes := []string{string(loss.TokenMean), string(loss.SeqMeanTokenSum), string(loss.SeqMeanTokenMean), string(loss.SeqMeanTokenSumNorm)}
+	v.oneOf(actor+".loss_agg_mode", a.Aggregation, modes...)
+	if a.ScaleFactor != nil && !(*a.ScaleFactor > 0 && *a.ScaleFactor <= large) {
+		v.say(actor+".loss_scale_factor is %v, must be above 0", *a.ScaleFactor)
+	}
+	if len(v.problems) > 0 {
+		return
+	}
+	g, err := c.Aggregation()
+	if err != nil {
+		v.say(actor+".policy_loss: %w", err)
+		return
+	}
+	if g.Loss.Mode != g.Aux.Mode && !g.Apart && g.Aux.Mode != loss.TokenMean {
+		v.say(actor+".loss_agg_mode is %s, but loss_mode %s always takes %s, and there is no entropy or KL term to use it", g.Aux.Mode, a.Loss.Mode, g.Loss.Mode)
+	}
+}
+
+// bypass refuses what needs the log-probs that bypass_mode does not compute.
+func (v *validator) bypass(c *Config) {
+	r := &c.Algorithm.Correction
+	if !r.Bypass {
+		return
+	}
+	const key = "algorithm.rollout_correction."
+	if r.Level != nil {
+		v.say(key + "bypass_mode leaves what sampling and training disagree on in the ratios of the loss: " + key + "rollout_is would weigh it twice")
+	}
+	if r.Reject != nil {
+		v.say(key + "rollout_rs compares log-probs of sampling with those that " + key + "bypass_mode does not compute")
+	}
+	if !c.Rollout.LossMask {
+		v.say(key + "bypass_mode needs rollout_manager.use_loss_mask: tokens that the model did not write have no log-probs of sampling")
+	}
+	if c.Algorithm.KLInReward && c.Algorithm.KLMask == KLAttention {
+		v.say(key + "bypass_mode has log-probs of response tokens alone, but algorithm.kl_mask is attention")
+	}
+}

@@ -1,0 +1,114 @@
+package config_test
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/env"
+	"vagen/env/builtin"
+	"vagen/internal/traintest"
+	"vagen/reward/judge"
+	"vagen/train/config"
+)
+
+// paidPresets are the presets that pay for statements about the state.
+func paidPresets(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	for _, p := range config.Presets() {
+		c, err := config.Source{Preset: p.Name, Unchecked: true}.Load()
+		require.NoError(t, err)
+		if c.Env.Config["use_state_reward"] == true || c.Env.Config[judge.Key] != nil {
+			out = append(out, p.Name)
+		}
+	}
+	require.Contains(t, out, "vagen_full")
+	return out
+}
+
+// TestAFileAddsToAPresetsMapAsOverridesDo: entry by entry, and null takes away.
+func TestAFileAddsToAPresetsMapAsOverridesDo(t *testing.T) {
+	load := func(yaml string, overrides ...string) map[string]any {
+		t.Helper()
+		s := config.Source{Preset: "vagen_full", Overrides: append(overrides, "env.name=sokoban")}
+		if yaml != "" {
+			s.Path = traintest.WriteFile(t, yaml)
+		}
+		c, err := s.Load()
+		require.NoError(t, err)
+		return c.Env.Config
+	}
+	preset := load("")
+	want := maps.Clone(preset)
+	want["max_steps"] = uint64(9)
+	require.Equal(t, want, load("env: {config: {max_steps: 9}}"))
+	require.Equal(t, want, load("env.config.max_steps: 9"))
+	require.Equal(t, want, load("", "env.config.max_steps=9"))
+	require.Equal(t, want, load("", "env.config={max_steps: 9}"))
+	require.Equal(t, preset, load("", "env.config={}"))
+
+	delete(want, "render_mode")
+	require.Equal(t, want, load("env: {config: {max_steps: 9, render_mode: null}}"))
+	require.Equal(t, want, load("", "env.config.max_steps=9", "env.config.render_mode=null"))
+	require.Equal(t, map[string]any{"max_steps": uint64(9)}, load("env.config: null\nenv.config.max_steps: 9"), "all of a preset's options")
+	require.Equal(t, map[string]any{"max_steps": uint64(9)}, load("env.config: null", "env.config.max_steps=9"))
+	require.Equal(t, preset, load(""), "the preset stays as it is")
+}
+
+// TestEveryPresetsStateRewardCanGetAJudge by a block in a file or an override, and the
+// environment accepts the result.
+func TestEveryPresetsStateRewardCanGetAJudge(t *testing.T) {
+	const block = "{state_estimation: {enable: true, reward: 0.25}, scorer: judge, judge_base_url: 'http://127.0.0.1:1/v1', judge_model: m}"
+	registry := func(asked *[]string) *env.Registry {
+		return builtin.RegistryWith(func(baseURL, model string) (judge.Ask, error) {
+			*asked = append(*asked, baseURL+" "+model)
+			return nil, nil
+		})
+	}
+	for _, preset := range paidPresets(t) {
+		for _, s := range []config.Source{
+			{Preset: preset, Overrides: []string{"env.config.state_reward=" + block}},
+			{Preset: preset, Overrides: []string{"env.config={state_reward: " + block + "}"}},
+			{Preset: preset, Path: traintest.WriteFile(t, "env: {config: {state_reward: "+block+"}}")},
+		} {
+			s.Overrides = append(s.Overrides, "env.name=sokoban")
+			c, err := s.Load()
+			require.NoError(t, err, preset)
+			var asked []string
+			e, err := registry(&asked).New("sokoban", c.Env.Config)
+			require.NoError(t, err, preset)
+			require.IsType(t, env.Judged{}, e)
+			require.NoError(t, e.Close())
+			require.Equal(t, []string{"http://127.0.0.1:1/v1 m"}, asked)
+		}
+	}
+	c, err := config.Load("", "env.name=sokoban", "env.config.state_reward="+block, "env.config.use_state_reward=true")
+	require.NoError(t, err)
+	_, err = builtin.Registry().New("sokoban", c.Env.Config)
+	require.ErrorContains(t, err, "both given", "in one source the two contradict each other")
+}
+
+// TestEveryPresetsStateRewardCanBeSwitchedOff.
+func TestEveryPresetsStateRewardCanBeSwitchedOff(t *testing.T) {
+	for _, preset := range paidPresets(t) {
+		for _, off := range []string{"env.config.state_reward=null", "env.config.state_reward=false", "env.config.state_reward.enabled=false", "env.config.use_state_reward=false"} {
+			c, err := config.Source{Preset: preset, Overrides: []string{"env.name=sokoban", off}}.Load()
+			require.NoError(t, err, off)
+			e, err := builtin.Registry().New("sokoban", c.Env.Config)
+			require.NoError(t, err, off)
+			claims, ok := e.(interface{ Claiming() bool })
+			require.True(t, ok && !claims.Claiming(), "%s of %s", off, preset)
+			require.NoError(t, e.Close())
+		}
+	}
+}
+
+// TestADisabledFiltersSettingsAreChecked: they would be wrong once it is enabled.
+func TestADisabledFiltersSettingsAreChecked(t *testing.T) {
+	_, err := config.Load("", "env=x", "filter.filter_kwargs={topp: 0.5}")
+	require.ErrorContains(t, err, `did you mean "top_p"?`)
+	_, err = config.Load("", "env=x", "filter.name=reward_variance", "filter.filter_kwargs.topk=0.5")
+	require.NoError(t, err)
+}

@@ -1,0 +1,119 @@
+package config
+
+import (
+	"slices"
+
+	"vagen/reward"
+	"vagen/reward/judge"
+	"vagen/rollout/filter"
+)
+
+// FilterConfig drops groups of episodes before the update. Settings are those of
+// package rollout/filter.
+type FilterConfig struct {
+	Enable   bool           `yaml:"enable" doc:"drop groups of episodes that teach little before the update"`
+	Name     string         `yaml:"name" doc:"filter by name: reward_variance, reward_variance_top_k, reward_variance_top_p, reward_variance_min_p, drop_equal (dapo), none"`
+	Settings map[string]any `yaml:"filter_kwargs" doc:"settings of the filter; a mapping adds to a preset's, and null takes a setting away"`
+}
+
+// RewardConfig brings rewards to a common scale before the estimator sees them.
+// What is scaled is what is credited at one token: a turn's reward, or with
+// use_multi_turn_reward off the episode's, with section_end what a section earned.
+// A block state_reward in env.config decides over credit_site and aggregation.
+type RewardConfig struct {
+	Site      string   `yaml:"credit_site" doc:"where rewards about a section of a response, such as observation, sit: turn_end, or section_end on the section's last token"`
+	Aggregate string   `yaml:"aggregation" doc:"how a turn is paid for what it says about the state: per_turn, or episode_mean, which pays the mean of the turns as often as there could be turns"`
+	ClipLow   *float64 `yaml:"clip_low" doc:"smallest reward; null is no bound"`
+	ClipHigh  *float64 `yaml:"clip_high" doc:"largest reward; null is no bound"`
+	Normalize string   `yaml:"normalize" doc:"divide rewards by the standard deviation of none, batch, group or environment"`
+	Center    bool     `yaml:"center" doc:"subtract the mean, too"`
+	Running   bool     `yaml:"running" doc:"take the statistics of all steps so far instead of one step's"`
+	Epsilon   float64  `yaml:"epsilon" doc:"added to the standard deviation"`
+	Limit     float64  `yaml:"limit" doc:"normalised rewards are clipped to ± this; 0 is no bound"`
+}
+
+// The values of credit_site.
+const (
+	turnEnd    = judge.TurnEnd
+	SectionEnd = judge.SectionEnd
+)
+
+// The values of aggregation.
+const (
+	perTurn     = judge.PerTurn
+	EpisodeMean = judge.EpisodeMean
+)
+
+// placement says on which tokens rewards sit.
+func (c *Config) Placement() reward.Placement {
+	if !c.Rollout.MultiTurnReward {
+		return reward.AtLast
+	}
+	if site, _ := c.Credit(); site == SectionEnd {
+		return reward.PerSpan
+	}
+	return reward.PerTurn
+}
+
+// credit says where what a turn earns for its sections sits and how the turns of an
+// episode are put together: as the block state_reward of the environment's options
+// says, if it is on, else as reward.credit_site and reward.aggregation do.
+func (c *Config) Credit() (site, aggregation string) {
+	if block, _, err := judge.TakeStateReward(c.Env.Config); err == nil && block.Enabled() {
+		return block.Site, block.Aggregation
+	}
+	return c.Reward.Site, c.Reward.Aggregate
+}
+
+// normalizer is the configured normaliser, nil for none.
+func (c *RewardConfig) Normalizer() *reward.Normalizer {
+	if c.Normalize == "none" {
+		return nil
+	}
+	return &reward.Normalizer{Scope: reward.Scope(c.Normalize), Center: c.Center, Running: c.Running, Epsilon: c.Epsilon, Limit: c.Limit}
+}
+
+// changes reports whether rewards are anything but passed on.
+func (c *RewardConfig) Changes() bool {
+	return c.ClipLow != nil || c.ClipHigh != nil || c.Normalize != "none"
+}
+
+// shaping checks filter and reward settings.
+func (v *validator) shaping(c *Config, r Registries) {
+	w := &c.Reward
+	v.oneOf("reward.normalize", w.Normalize, "none", string(reward.ByBatch), string(reward.ByGroup), string(reward.ByEnvironment))
+	v.oneOf("reward.credit_site", w.Site, turnEnd, SectionEnd)
+	v.oneOf("reward.aggregation", w.Aggregate, perTurn, EpisodeMean)
+	if site, _ := c.Credit(); site == SectionEnd && !c.Rollout.MultiTurnReward {
+		v.say("reward.credit_site is section_end, but with rollout_manager.use_multi_turn_reward off all rewards sit at the end of the row")
+	}
+	v.within("reward.epsilon", w.Epsilon, 0, large)
+	v.within("reward.limit", w.Limit, 0, large)
+	for _, bound := range []struct {
+		key string
+		x   *float64
+	}{{"reward.clip_low", w.ClipLow}, {"reward.clip_high", w.ClipHigh}} {
+		if bound.x != nil {
+			v.within(bound.key, *bound.x, -large, large)
+		}
+	}
+	if w.ClipLow != nil && w.ClipHigh != nil && *w.ClipLow > *w.ClipHigh {
+		v.say("reward.clip_low %v is above reward.clip_high %v", *w.ClipLow, *w.ClipHigh)
+	}
+	if w.Normalize == string(reward.ByGroup) && w.Running {
+		v.say("reward.running keeps statistics from step to step, but reward.normalize is group, and groups last one step")
+	}
+	if w.Normalize == string(reward.ByGroup) && c.Rollout.Trajectories < 2 && !c.Rollout.MultiTurnReward {
+		v.say("reward.normalize compares the episodes of a group, but rollout_manager.n_trajectory is %d", c.Rollout.Trajectories)
+	}
+	if _, err := r.Filters.New(c.Filter.Name, c.Filter.Settings); err != nil { // enabled or not
+		v.say("filter: %w", err)
+	}
+	ours := slices.Contains(filter.Builtin().Names(), c.Filter.Name) && c.Filter.Name != "none"
+	if c.Filter.Enable && ours && c.Rollout.Trajectories < 2 {
+		v.say("filter.name %s compares the episodes of a group, but rollout_manager.n_trajectory is %d", c.Filter.Name, c.Rollout.Trajectories)
+	}
+	if _, err := r.MetricNames(c); err != nil {
+		v.say("trainer.metrics: %w", err)
+	}
+}

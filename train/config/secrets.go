@@ -1,0 +1,49 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+
+	"vagen/internal/redact"
+	"vagen/internal/settings"
+)
+
+// Redacted is the configuration without its secrets: tokens, keys and passwords, also
+// those in URLs, read REDACTED. It is what is written to files and sent to services.
+func (c *Config) Redacted() (Config, error) {
+	out := *c
+	for _, k := range settings.Keys(c) {
+		safe := safeValue(k)
+		if ValueText(safe) == ValueText(k.Value) {
+			continue
+		}
+		if err := settings.Set(&out, k.Path, safe); err != nil {
+			return out, fmt.Errorf("vagen: %w", err)
+		}
+	}
+	return out, nil
+}
+
+// stored is the configuration as files hold it.
+func (c *Config) Stored() ([]byte, error) {
+	safe, err := c.Redacted()
+	if err != nil {
+		return nil, err
+	}
+	return safe.YAML()
+}
+
+// CheckSecrets is an ErrConfig that names every secret that was redacted where the
+// configuration was read from, and has to be given anew.
+func (c *Config) CheckSecrets() error {
+	var bad []error
+	for _, k := range settings.Keys(c) {
+		for _, at := range redact.Marked(k.Path, k.Value) {
+			bad = append(bad, fmt.Errorf("%s: a secret in it is %s, because files of a run hold none; give it anew as %s=…", at, redact.Mark, at))
+		}
+	}
+	if len(bad) == 0 {
+		return nil
+	}
+	return fmt.Errorf("vagen: %w: %w", ErrConfig, errors.Join(bad...))
+}

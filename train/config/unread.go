@@ -1,0 +1,201 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"vagen/advantage"
+	"vagen/internal/settings"
+	"vagen/policy/loss"
+)
+
+// A setting is unread when the rest of the configuration leaves it without effect: the
+// estimator has no such hyperparameter, the loss no such bound. One that somebody wrote
+// is an error, unless its value is the default's or the preset's and so asks for
+// nothing. Those of presets return to the default.
+
+// unread is a setting without effect.
+type unread struct {
+	key   string
+	about string // what has no use for it, as the end of a sentence "is 1, but …"
+	note  bool   // accepted with a note, because the original's files have it, too
+}
+
+// unreadSettings lists what of a configuration has no effect.
+func (c *Config) unreadSettings(r Registries) []unread {
+	out := slices.Concat(c.unreadByEstimator(r), c.unreadByLoss())
+	when := func(idle bool, about string, keys ...string) {
+		for _, key := range keys {
+			if idle {
+				out = append(out, unread{key: key, about: about})
+			}
+		}
+	}
+	harness := c.harnessName()
+	when(slices.Contains([]string{"concat", "no_concat", "window"}, harness), "trainer.harness "+harness+" does not read it; compact does", "trainer.compact_budget", "trainer.compact_summary_budget")
+	when(harness == "no_concat" || harness == "compact", "trainer.harness "+harness+" does not read it; window does", "rollout_manager.window_size")
+	when(c.Reward.Normalize == "none", "reward.normalize is none", "reward.center", "reward.running", "reward.epsilon", "reward.limit")
+	correction := &c.Algorithm.Correction
+	when(correction.Level == nil, "algorithm.rollout_correction.rollout_is is null", "algorithm.rollout_correction.rollout_is_threshold", "algorithm.rollout_correction.rollout_is_batch_normalize")
+	when(correction.Reject == nil, "algorithm.rollout_correction.rollout_rs is null", "algorithm.rollout_correction.rollout_rs_threshold")
+	when(!c.Algorithm.KLInReward, "algorithm.use_kl_in_reward is false", "algorithm.kl_penalty", "algorithm.kl_mask", "algorithm.kl_ctrl.type")
+	actor := &c.Agent.Actor
+	positive := actor.ScaleFactor == nil || *actor.ScaleFactor > 0 // others have an error of their own
+	when(positive && actor.Aggregation != "seq-mean-token-sum-norm", "actor_rollout_ref.actor.loss_agg_mode is "+actor.Aggregation, "actor_rollout_ref.actor.loss_scale_factor")
+	for _, o := range []struct {
+		key string
+		*OptimConfig
+	}{{"actor_rollout_ref.actor.optim", &actor.Optim}, {"critic.optim", &c.Critic.Optim}} {
+		when(o.Style == "constant", o.key+".warmup_style is constant", o.key+".min_lr_ratio")
+		when(o.WarmupSteps > 0, fmt.Sprintf("%s.lr_warmup_steps is %d, which takes its place", o.key, o.WarmupSteps), o.key+".lr_warmup_steps_ratio")
+	}
+	when(c.Agent.Rollout.Thinking == 0 && len(c.Data.TrainFiles) == 0, "actor_rollout_ref.rollout.thinking_token_budget is null",
+		"actor_rollout_ref.rollout.thinking_open", "actor_rollout_ref.rollout.thinking_close")
+	return append(out, c.unreadNotes()...)
+}
+
+// unreadNotes are settings without effect that the original's files have as well,
+// switched off like here.
+func (c *Config) unreadNotes() []unread {
+	var out []unread
+	when := func(idle bool, about string, keys ...string) {
+		for _, key := range keys {
+			if idle {
+				out = append(out, unread{key: key, about: about, note: true})
+			}
+		}
+	}
+	when(c.Algorithm.KLCtrl.Type == "fixed", "algorithm.kl_ctrl.type is fixed", "algorithm.kl_ctrl.target_kl", "algorithm.kl_ctrl.horizon")
+	when(!c.Filter.Enable, "filter.enable is false", "filter.name", "filter.filter_kwargs")
+	when(!c.Rollout.UseService, "rollout_manager.use_service is false", "rollout_manager.base_url", "rollout_manager.timeout", "rollout_manager.max_workers")
+	m := &c.Agent.Model
+	when(m.LoRARank == 0, "actor_rollout_ref.model.lora_rank is 0", "actor_rollout_ref.model.lora_alpha", "actor_rollout_ref.model.target_modules")
+	when(!c.Agent.Actor.Dynamic, "actor_rollout_ref.actor.use_dynamic_bsz is false", "actor_rollout_ref.actor.ppo_max_token_len_per_gpu")
+	when(c.Trainer.ValSelect != "balanced", "trainer.val_log_select is "+c.Trainer.ValSelect, "trainer.val_log_success_ratio")
+	when(!c.Trainer.Logs(LogPrometheus), "trainer.logger has no prometheus", "trainer.prometheus_address")
+	when(len(c.Data.TrainFiles) > 0, "start states come from data.train_files", "env.train_seed")
+	when(len(c.Data.ValFiles) > 0, "start states come from data.val_files", "env.val_seed")
+	for _, k := range settings.Keys(c) {
+		when(c.Critic.Kind == "none" && strings.HasPrefix(k.Path, "critic.") && k.Path != "critic.kind" && k.Path != "critic.enable", "critic.kind is none", k.Path)
+	}
+	return out
+}
+
+// hyperparameters are the keys of advantage.Params, each with a change of its field.
+var hyperparameters = []struct {
+	key    string
+	change func(*advantage.Params)
+}{
+	{"algorithm.gamma", func(p *advantage.Params) { p.Gamma /= 2 }},
+	{"algorithm.lam", func(p *advantage.Params) { p.Lambda /= 2 }},
+	{"algorithm.high_level_gamma", func(p *advantage.Params) { p.TurnGamma /= 2 }},
+	{"algorithm.gamma_turn", func(p *advantage.Params) { p.TurnGamma /= 2 }},
+	{"algorithm.lambda_turn", func(p *advantage.Params) { p.TurnLambda /= 2 }},
+	{"algorithm.lambda_token", func(p *advantage.Params) { p.TokenLambda /= 2 }},
+	{"algorithm.bi_level_mix", func(p *advantage.Params) { p.Mix /= 2 }},
+	{"algorithm.step_advantage_w", func(p *advantage.Params) { p.StepWeight /= 2 }},
+	{"algorithm.pass_k", func(p *advantage.Params) { p.PassK++ }},
+	{"algorithm.epsilon", func(p *advantage.Params) { p.Epsilon++ }},
+	{"algorithm.whiten", func(p *advantage.Params) { p.Raw = !p.Raw }},
+	{"algorithm.norm_adv_by_std_in_grpo", func(p *advantage.Params) { p.NoStd = !p.NoStd }},
+}
+
+// unreadByEstimator are the hyperparameters that the estimator does not have.
+func (c *Config) unreadByEstimator(r Registries) []unread {
+	name := c.Algorithm.Estimator
+	spec, err := r.Estimators.Describe(name)
+	if err != nil {
+		return nil
+	}
+	var out []unread
+	for _, h := range hyperparameters {
+		if spec.Reads(h.change) || spec.Undiscounted && h.key == "algorithm.gamma" {
+			continue
+		}
+		u := unread{key: h.key, about: fmt.Sprintf("algorithm.adv_estimator %s does not read it; these do: %s", name, strings.Join(r.readers(h.change), ", "))}
+		if slices.Contains([]string{"algorithm.lambda_turn", "algorithm.lambda_token", "algorithm.bi_level_mix"}, h.key) {
+			u.about += " (bi_level_gae of system: next)"
+		}
+		// The scripts of the full system set it for all of its estimators.
+		u.note = h.key == "algorithm.high_level_gamma" && slices.Contains([]string{"gae", "masked_gae", "grpo", "masked_grpo"}, name)
+		out = append(out, u)
+	}
+	return out
+}
+
+// readers are the estimators that have a hyperparameter.
+func (r Registries) readers(change func(*advantage.Params)) []string {
+	var out []string
+	for _, name := range r.Estimators.Names() {
+		if spec, err := r.Estimators.Describe(name); err == nil && spec.Reads(change) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// lossSettings are the keys of policy losses, each with a change of its field.
+var lossSettings = []struct {
+	key    string
+	change func(*ActorConfig)
+}{
+	{"clip_ratio", func(a *ActorConfig) { a.Clip /= 2 }},
+	{"clip_ratio_low", func(a *ActorConfig) { a.ClipLow = half(a.ClipLow) }},
+	{"clip_ratio_high", func(a *ActorConfig) { a.ClipHigh = half(a.ClipHigh) }},
+	{"clip_ratio_c", func(a *ActorConfig) { a.ClipDual += 2 }},
+	{"tau_pos", func(a *ActorConfig) { a.TauPos++ }},
+	{"tau_neg", func(a *ActorConfig) { a.TauNeg++ }},
+	{"policy_loss.clamp_log_ratio", func(a *ActorConfig) { a.Loss.ClampRatio = !a.Loss.ClampRatio }},
+	{"policy_loss.clip_cov_ratio", func(a *ActorConfig) { a.Loss.ClipCovRatio /= 2 }},
+	{"policy_loss.clip_cov_lb", func(a *ActorConfig) { a.Loss.ClipCovLow /= 2 }},
+	{"policy_loss.clip_cov_ub", func(a *ActorConfig) { a.Loss.ClipCovHigh++ }},
+	{"policy_loss.kl_cov_ratio", func(a *ActorConfig) { a.Loss.KLCovRatio /= 2 }},
+	{"policy_loss.ppo_kl_coef", func(a *ActorConfig) { a.Loss.KLCovCoef /= 2 }},
+}
+
+func half(x *float64) *float64 {
+	y := 0.05
+	if x != nil {
+		y = *x / 2
+	}
+	return &y
+}
+
+// unreadByLoss are the settings that the policy loss does not have.
+func (c *Config) unreadByLoss() []unread {
+	const actor = "actor_rollout_ref.actor."
+	mode := c.Agent.Actor.Loss.Mode
+	published := Default().Agent.Actor
+	build := func(mode string, a ActorConfig) (any, error) {
+		a.Loss.Mode = mode
+		o := a.Objective()
+		o.EntropyCoef, o.KL = 0, ""
+		return o.PolicyLoss()
+	}
+	reads := func(mode string, change func(*ActorConfig)) (bool, error) {
+		was, err := build(mode, published)
+		if err != nil {
+			return false, err
+		}
+		a := published
+		change(&a)
+		is, err := build(mode, a)
+		return err != nil || !reflect.DeepEqual(was, is), nil
+	}
+	var out []unread
+	for _, s := range lossSettings {
+		if read, err := reads(mode, s.change); read || err != nil { // an unknown loss has its own error
+			continue
+		}
+		var others []string
+		for _, other := range loss.Builtin().Names() {
+			if read, err := reads(other, s.change); read && err == nil {
+				others = append(others, other)
+			}
+		}
+		out = append(out, unread{key: actor + s.key, about: fmt.Sprintf("%spolicy_loss.loss_mode %s does not read it; these do: %s", actor, mode, strings.Join(others, ", "))})
+	}
+	return out
+}

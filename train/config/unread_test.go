@@ -1,0 +1,165 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/advantage"
+	"vagen/internal/traintest"
+	"vagen/policy/loss"
+	"vagen/train/config"
+)
+
+// TestHyperparametersThatTheEstimatorDoesNotReadAreRefused, for every estimator and
+// every hyperparameter: what is accepted is read.
+func TestHyperparametersThatTheEstimatorDoesNotReadAreRefused(t *testing.T) {
+	read := map[string]string{ // by estimators, without whiten and epsilon
+		"gae": "gamma lam", "masked_gae": "gamma lam", "lite_gae": "gamma lam", "bi_level_gae": "gamma lam high_level_gamma gamma_turn",
+		"turn_wise_gae": "lam high_level_gamma gamma_turn", "grpo": "norm_adv_by_std_in_grpo", "masked_grpo": "norm_adv_by_std_in_grpo", "lite_grpo": "norm_adv_by_std_in_grpo",
+		"grpo_passk": "pass_k norm_adv_by_std_in_grpo", "rloo": "", "opo": "", "gpg": "", "reinforce_plus_plus": "gamma", "reinforce_plus_plus_baseline": "", "remax": "",
+		"gigpo": "gamma step_advantage_w norm_adv_by_std_in_grpo", "no_concat_gae": "gamma lam", "no_concat_gae_last": "gamma lam", "no_concat_gae_first": "gamma lam", "default_gae": "gamma lam",
+		"token_level_gae": "gamma lam", "turn_level_gae": "gamma lam", "trajectory_bi_level_gae": "gamma_turn high_level_gamma lambda_turn lambda_token bi_level_mix",
+		"bi_level_gae_published": "gamma lam high_level_gamma gamma_turn", "trajectory_grpo": "norm_adv_by_std_in_grpo",
+	}
+	for _, name := range advantage.Names() {
+		for key, value := range map[string]string{
+			"gamma": "0.9", "lam": "0.9", "high_level_gamma": "0.9", "gamma_turn": "0.9", "lambda_turn": "0.9", "lambda_token": "0.9", "bi_level_mix": "0.9",
+			"step_advantage_w": "0.5", "pass_k": "2", "norm_adv_by_std_in_grpo": "false",
+		} {
+			_, err := config.Load("", "env=x", "system=null", "algorithm.adv_estimator="+name, "rollout_manager.n_trajectory=2", "critic.use_reward_mask=true", "algorithm."+key+"="+value)
+			scripts := key == "high_level_gamma" && strings.Contains(" gae masked_gae grpo masked_grpo ", " "+name+" ")
+			switch want, known := read[name]; {
+			case !known:
+				t.Errorf("%s is new", name)
+			case strings.Contains(" "+want+" ", " "+key+" ") || scripts:
+				require.NoError(t, err, "%s %s", name, key)
+			case name == "trajectory_bi_level_gae" && key == "gamma":
+				require.ErrorContains(t, err, "has no discount per token")
+			default:
+				require.ErrorContains(t, err, "but algorithm.adv_estimator "+name+" does not read it; these do: ", "%s %s", name, key)
+				require.ErrorContains(t, err, "(override 6, override 3", "where both were given")
+			}
+		}
+	}
+}
+
+// TestKeysOfTheNewestBiLevelGAEDoNotRunAnotherOne: with the published name they get
+// the algorithm of their generation, or an error that names it.
+func TestKeysOfTheNewestBiLevelGAEDoNotRunAnotherOne(t *testing.T) {
+	keys := []string{"env=x", "algorithm.adv_estimator=bi_level_gae", "algorithm.bi_level_mix=0.75", "algorithm.lambda_turn=0.95"}
+	_, err := config.Load("", keys...)
+	require.ErrorContains(t, err, "algorithm.bi_level_mix is 0.75, but algorithm.adv_estimator bi_level_gae does not read it; these do: trajectory_bi_level_gae (bi_level_gae of system: next)")
+	require.ErrorContains(t, err, "algorithm.lambda_turn is 0.95")
+	c, err := config.Load("", append(keys, "system=next", "actor_rollout_ref.actor.ppo_mini_batch_size=32")...)
+	require.NoError(t, err)
+	require.Equal(t, "trajectory_bi_level_gae", c.Algorithm.Estimator)
+}
+
+// TestSettingsThatTheLossDoesNotReadAreRefused, for every loss and every setting.
+func TestSettingsThatTheLossDoesNotReadAreRefused(t *testing.T) {
+	const actor = "actor_rollout_ref.actor."
+	read := map[string]string{
+		"vanilla": "clip_ratio_low clip_ratio_c clamp_log_ratio", "gspo": "clip_ratio_low", "turn_gspo": "clip_ratio_low", "turn_ppo": "clip_ratio_low", "cispo": "clip_ratio_low",
+		"sapo": "tau_pos tau_neg", "gmpo": "clip_ratio_low", "clip_cov": "clip_ratio_low clip_cov_ratio clip_cov_lb clip_cov_ub", "kl_cov": "kl_cov_ratio ppo_kl_coef", "reinforce": "",
+	}
+	alias := map[string]string{"ppo": "vanilla", "geo_mean": "gmpo", "gpg": "reinforce"}
+	for _, mode := range loss.Builtin().Names() {
+		for key, value := range map[string]string{
+			"clip_ratio_low": "0.1", "clip_ratio_c": "4", "tau_pos": "3", "tau_neg": "3", "policy_loss.clamp_log_ratio": "false", "policy_loss.clip_cov_ratio": "0.1",
+			"policy_loss.clip_cov_lb": "0.5", "policy_loss.clip_cov_ub": "6", "policy_loss.kl_cov_ratio": "0.1", "policy_loss.ppo_kl_coef": "0.2",
+		} {
+			name := mode
+			if other, ok := alias[mode]; ok {
+				name = other
+			}
+			want, known := read[name]
+			require.True(t, known, mode)
+			_, err := config.Load("", "env=x", "algorithm.adv_estimator=token_level_gae", actor+"policy_loss.loss_mode="+mode, actor+key+"="+value)
+			if strings.Contains(" "+want+" ", " "+strings.TrimPrefix(key, "policy_loss.")+" ") {
+				require.NoError(t, err, "%s %s", mode, key)
+			} else {
+				require.ErrorContains(t, err, actor+key, "%s %s", mode, key)
+				require.ErrorContains(t, err, "loss_mode "+mode+" does not read it; these do: ")
+			}
+		}
+	}
+}
+
+// TestSettingsThatOthersSwitchOffAreRefused, all at once.
+func TestSettingsThatOthersSwitchOffAreRefused(t *testing.T) {
+	for set, want := range map[string]string{
+		"trainer.compact_budget=900": "trainer.harness concat does not read it",
+		"reward.center=true":         "reward.normalize is none",
+		"reward.limit=3":             "reward.normalize is none",
+		"algorithm.rollout_correction.rollout_is_threshold=3": "rollout_is is null",
+		"algorithm.kl_penalty=mse":                            "algorithm.use_kl_in_reward is false",
+		"algorithm.kl_mask=attention":                         "algorithm.use_kl_in_reward is false",
+		"actor_rollout_ref.actor.loss_scale_factor=7":         "loss_agg_mode is token-mean",
+		"critic.optim.min_lr_ratio=0.1":                       "critic.optim.warmup_style is constant",
+		"actor_rollout_ref.rollout.thinking_close=</t>":       "thinking_token_budget is null",
+	} {
+		_, err := config.Load("", "env=x", set)
+		key, _, _ := strings.Cut(set, "=")
+		require.ErrorContains(t, err, key+" is ", set)
+		require.ErrorContains(t, err, want, set)
+	}
+	_, err := config.Load("", "env=x", "reward.center=true", "algorithm.kl_penalty=mse", "algorithm.lambda_turn=0.5", "trainer.critic_warmup=101")
+	require.Equal(t, 4, strings.Count(err.Error(), "\n")+1, err.Error())
+	c, err := config.Load("", "env=x", "reward.center=false", "algorithm.lam=1", "actor_rollout_ref.model.lora_alpha=8")
+	require.NoError(t, err, "values that ask for nothing")
+	require.Contains(t, c.Notes[0].String(), "actor_rollout_ref.model.lora_rank is 0")
+}
+
+// TestPresetsGiveWayToAnotherEstimatorAndLoss: what a preset says for its own does not
+// contradict the one that a run uses, and the run's file loads again.
+func TestPresetsGiveWayToAnotherEstimatorAndLoss(t *testing.T) {
+	c, err := config.Source{Preset: "next_bi_level", Overrides: []string{"env=x", "algorithm.adv_estimator=default_gae", "actor_rollout_ref.actor.policy_loss.loss_mode=gspo"}}.Load()
+	require.NoError(t, err)
+	require.Nil(t, c.Algorithm.GammaTurn)
+	require.Zero(t, c.Agent.Actor.ClipDual)
+	raw, err := c.YAML()
+	require.NoError(t, err)
+	again, err := config.Load(traintest.WriteFile(t, string(raw)))
+	require.NoError(t, err)
+	require.Equal(t, c.Algorithm, again.Algorithm)
+	_, err = config.Load(traintest.WriteFile(t, string(raw)), "algorithm.lambda_turn=0.5")
+	require.ErrorContains(t, err, "algorithm.lambda_turn is 0.5, but")
+	c, err = config.Load(traintest.WriteFile(t, strings.Replace(string(raw), "lambda_turn: 0.95", "lambda_turn: 0.5", 1)))
+	require.NoError(t, err, "a file with every key does not tell what was chosen")
+	require.Contains(t, warnings(c), "algorithm.lambda_turn")
+}
+
+// TestAnotherEngineIsWarnedOf: files of VAGEN name one, and generation does not use it.
+func TestAnotherEngineIsWarnedOf(t *testing.T) {
+	for _, name := range []string{"vllm", "sglang", "hf"} {
+		c, err := config.Load("", "env=x", "actor_rollout_ref.rollout.name="+name)
+		require.NoError(t, err)
+		require.Contains(t, warnings(c), "generation runs in this process, with the model that is trained (xla): "+name+" is not started")
+	}
+	c, err := config.Load("", "env=x", "actor_rollout_ref.rollout.name=xla")
+	require.NoError(t, err)
+	require.Empty(t, warnings(c))
+	_, err = config.Load("", "env=x", "actor_rollout_ref.rollout.name=tgi")
+	require.Error(t, err)
+}
+
+// TestSchedulesAndBoundsThatContradictThemselvesAreRefused.
+func TestSchedulesAndBoundsThatContradictThemselvesAreRefused(t *testing.T) {
+	const actor = "actor_rollout_ref.actor."
+	for set, want := range map[string]string{
+		"trainer.critic_warmup=101":         "trainer.critic_warmup is 101, but trainer.total_training_steps is 100: the run would end before its warm-up",
+		actor + "clip_ratio_low=0.3":        "clip_ratio_low is 0.3, but clip_ratio_high is 0.2",
+		actor + "clip_ratio_high=0.1":       "clip_ratio_low is 0.2, but clip_ratio_high is 0.1",
+		actor + "optim.lr_warmup_steps=101": "lr_warmup_steps is 101, but trainer.total_training_steps is 100",
+		"actor_rollout_ref.rollout.val_kwargs.temperature=0 actor_rollout_ref.rollout.val_kwargs.n=2":            "val_kwargs.n is 2, but val_kwargs.temperature is 0",
+		"actor_rollout_ref.rollout.val_kwargs.temperature=0 actor_rollout_ref.rollout.val_kwargs.do_sample=true": "do_sample is true, but val_kwargs.temperature is 0",
+	} {
+		_, err := config.Load("", append(strings.Fields(set), "env=x")...)
+		require.ErrorIs(t, err, config.ErrConfig)
+		require.ErrorContains(t, err, want)
+	}
+	_, err := config.Load("", "env=x", "trainer.critic_warmup=100", actor+"clip_ratio_low=1", actor+"clip_ratio_high=0.5", actor+"optim.lr_warmup_steps=100")
+	require.NoError(t, err)
+}

@@ -1,0 +1,90 @@
+package train
+
+import (
+	"time"
+
+	"vagen/policy"
+	"vagen/rollout"
+	"vagen/train/track"
+)
+
+// clock measures the parts of a step.
+type clock struct {
+	start, last time.Time
+	parts       map[string]time.Duration
+}
+
+func newClock() *clock {
+	now := time.Now()
+	return &clock{start: now, last: now, parts: map[string]time.Duration{}}
+}
+
+// lap adds the time since the last lap to a part.
+func (c *clock) lap(part string) {
+	now := time.Now()
+	c.parts[part] += now.Sub(c.last)
+	c.last = now
+}
+
+// write adds the parts, and what none of them covers, to metrics.
+func (c *clock) write(m track.Metrics) {
+	total := time.Since(c.start)
+	rest := total
+	for part, d := range c.parts {
+		m["time/"+part] = d.Seconds()
+		rest -= d
+	}
+	m["time/rest"] = rest.Seconds()
+	m["time/step"] = total.Seconds()
+}
+
+// describe writes what trajectories show: success, returns by part, lengths, ends.
+func describe(m track.Metrics, prefix string, ts []*rollout.Trajectory) {
+	c := rollout.Count(ts)
+	m[prefix+"episodes"] = float64(c.Episodes)
+	m[prefix+"unusable"] = float64(c.Episodes - c.Usable)
+	for end, n := range c.ByEnd {
+		m[prefix+"end/"+string(end)] = float64(n)
+	}
+	if c.Usable == 0 {
+		return
+	}
+	n := float64(c.Usable)
+	m[prefix+"success"] = float64(c.Success) / n
+	m[prefix+"turns"] = float64(c.Turns) / n
+	m[prefix+"response_tokens"], m[prefix+"context_tokens"] = float64(c.Tokens), float64(c.Context)
+	for name, count := range map[string]int{"retried": c.Retried, "observations_cut": c.Cut, "summaries": c.Summaries, "forced_tokens": c.Forced} {
+		if count > 0 {
+			m[prefix+name] = float64(count)
+		}
+	}
+	if c.Rows > c.Usable {
+		m[prefix+"rows"] = float64(c.Rows) / n
+	}
+	parts := track.Metrics{}
+	var total, format, cut float64
+	for _, t := range ts {
+		if !t.End.Usable() {
+			continue
+		}
+		for _, turn := range t.Turns {
+			for _, p := range turn.Reward {
+				parts[p.Name] += p.Value
+				total += p.Value
+			}
+			if turn.Parsed.FormatCorrect {
+				format++
+			}
+			if turn.Stop == policy.StopLength {
+				cut++
+			}
+		}
+	}
+	for name, x := range parts {
+		m[prefix+"reward/"+name] = x / n
+	}
+	m[prefix+"score"] = total / n
+	if c.Turns > 0 {
+		m[prefix+"format_correct"], m[prefix+"truncated"] = format/float64(c.Turns), cut/float64(c.Turns)
+	}
+}

@@ -1,0 +1,75 @@
+package train_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"vagen/advantage"
+	"vagen/env/builtin"
+	"vagen/mask"
+	"vagen/policy/vlm"
+	"vagen/train"
+	"vagen/train/config"
+	"vagen/train/track"
+)
+
+// Train a model from a folder in the Hugging Face layout. run.yaml names the
+// folder and the environment:
+//
+//	env: {name: frozenlake, config: {render_mode: vision}}
+//	actor_rollout_ref.model.path: /models/Qwen2.5-VL-3B-Instruct
+func Example_train() {
+	ctx := context.Background()
+	c, err := config.Load("run.yaml", "trainer.total_training_steps=100")
+	if err != nil {
+		log.Fatal(err)
+	}
+	model, err := vlm.Open(ctx, c.Agent.Model.Path, vlm.Options{Critic: vlm.SeparateCritic})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer model.Close()
+	metrics, err := track.NewJSONLines("metrics.jsonl")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer metrics.Close()
+	t := train.Trainer{Config: c, Learner: model, Envs: builtin.Registry(), Sinks: []track.Sink{metrics}}
+	if err := t.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// Embed the estimators in a trainer of one's own.
+func Example_embed() {
+	prompt, reply := []int32{1, 2}, []int32{11, 12, 9}
+	answer, reply2 := []int32{3, 4}, []int32{13, 9}
+	values := []float32{0, 0, 0.2, 0.3, 0.4, 0, 0, 0.6, 0.8} // of a critic; not read where the model did not write
+
+	var row mask.Sequence
+	must(row.AppendContext(mask.Prompt, prompt...))      // system prompt and first observation
+	must(row.AppendResponse(reply...))                   // a turn; its last token is the turn end
+	must(row.AppendContext(mask.Observation, answer...)) // what the environment said
+	must(row.AppendResponse(reply2...))
+	rewards, err := row.PlaceTurnRewards(nil, []float64{0.1, 1}, 0)
+	must(err)
+
+	var b advantage.Batch
+	must(b.Append(&row, mask.DefaultOptions(), advantage.Row{Rewards: rewards, Values: values}))
+
+	est := advantage.BiLevel{Gamma: 1, Lambda: 1, TurnGamma: 0.95, Raw: true} // Raw: one row is too little to whiten
+	var out advantage.Result                                                  // reused from step to step: no allocation
+	must(est.Estimate(&out, &b))
+	fmt.Printf("%.2f\n", out.Advantages)
+	fmt.Printf("%.2f\n", out.Returns)
+	// Output:
+	// [0.00 0.00 0.85 0.75 0.65 0.00 0.00 0.40 0.20]
+	// [0.00 0.00 1.05 1.05 1.05 0.00 0.00 1.00 1.00]
+}
+
+func must(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}

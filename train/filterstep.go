@@ -1,0 +1,46 @@
+package train
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+
+	"vagen/rollout/filter"
+	"vagen/train/track"
+)
+
+// drop leaves out of the update what the filter does not keep, and scales the
+// advantages of the rest. Groups are compared by what the environment paid.
+func (t *Trainer) drop(b *batch, m track.Metrics) error {
+	if t.filter == nil {
+		return nil
+	}
+	in := filter.Batch{}
+	for _, episode := range b.used {
+		in.Group = append(in.Group, strconv.Itoa(episode.Group))
+		in.Return = append(in.Return, episode.Return())
+	}
+	var out filter.Result
+	if err := t.filter.Filter(&out, &in); err != nil {
+		return fmt.Errorf("vagen: %w", err)
+	}
+	last := -1
+	for _, i := range out.Keep {
+		if i <= last || i >= len(b.used) {
+			return fmt.Errorf("vagen: filter %s: it keeps episode %d after %d, of %d", t.Config.Filter.Name, i, last, len(b.used))
+		}
+		last = i
+	}
+	b.kept = out.Keep
+	if out.Scale != 1 {
+		for i, a := range b.result.Advantages {
+			b.result.Advantages[i] = float32(float64(a) * out.Scale)
+		}
+	}
+	maps.Copy(m, out.Metrics)
+	m["filter/dropped"], m["filter/scale"] = float64(len(b.used)-len(b.kept)), out.Scale
+	if len(b.kept) == 0 {
+		t.Log.Warn("the filter left no episode: this step updates nothing", "filter", t.Config.Filter.Name)
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package train
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+
+	"vagen/advantage"
+	"vagen/env"
+	"vagen/internal/rng"
+	"vagen/policy"
+	"vagen/rollout"
+)
+
+// identify adds what single estimators compare by: the greedy episode's return
+// for ReMax, the states that turns began in for GiGPO.
+func (b *batch) identify(spec advantage.Spec, greedy map[int]float64) {
+	for row := range b.rows.Len() {
+		t := b.used[b.trajectory[row]]
+		if spec.Baselines {
+			b.adv.Baselines = append(b.adv.Baselines, float32(greedy[t.Group]))
+		}
+		if spec.States {
+			b.adv.States = states(b.adv.States, t, b.adv.Turn[row])
+		}
+	}
+}
+
+// states appends one key for each turn of a row: equal for equal observations.
+func states(dst []uint64, t *rollout.Trajectory, row int) []uint64 {
+	for _, turn := range t.Turns {
+		if turn.Row == row {
+			dst = append(dst, stateKey(turn.Observation))
+		}
+	}
+	if t.Rows[row].EndsWithSummary() { // a turn that began in no state of the environment
+		dst = append(dst, rng.Derive(0, rng.Sample, uint64(t.Group), uint64(t.Index), uint64(row)))
+	}
+	return dst
+}
+
+// stateKey is a hash of what an observation shows.
+func stateKey(o env.Observation) uint64 {
+	h := sha256.New()
+	h.Write([]byte(o.Text))
+	for _, im := range o.Images {
+		box := im.Bounds()
+		buf := binary.LittleEndian.AppendUint32(nil, uint32(box.Dx()))
+		for y := box.Min.Y; y < box.Max.Y; y++ {
+			for x := box.Min.X; x < box.Max.X; x++ {
+				r, g, b, _ := im.At(x, y).RGBA()
+				buf = append(buf, byte(r>>8), byte(g>>8), byte(b>>8))
+			}
+		}
+		h.Write(buf)
+	}
+	return binary.LittleEndian.Uint64(h.Sum(nil))
+}
+
+// baselines plays the start states of a step's episodes once more, greedily, and
+// returns what was earned by group. Groups whose greedy episode cannot be used are
+// missing.
+func (t *Trainer) baselines(ctx context.Context, p policy.Policy, step int, of []*rollout.Trajectory) (map[int]float64, rollout.Timing, error) {
+	var episodes []rollout.Episode
+	seen := map[int]bool{}
+	for _, e := range of {
+		if !seen[e.Group] {
+			seen[e.Group] = true
+			episodes = append(episodes, t.episode(step, e.Group, 0))
+		}
+	}
+	ts, took, err := t.player(p, t.greedy()).Play(ctx, episodes, rng.Derive(t.seed(), rng.Sample, uint64(step), 1))
+	if err != nil {
+		return nil, took, err
+	}
+	out := map[int]float64{}
+	for _, e := range ts {
+		if e.End.Usable() {
+			out[e.Group] = e.Return()
+		}
+	}
+	return out, took, nil
+}
+
+// withBaseline leaves out the episodes that have nothing to be compared with.
+func withBaseline(ts []*rollout.Trajectory, greedy map[int]float64) []*rollout.Trajectory {
+	var out []*rollout.Trajectory
+	for _, t := range ts {
+		if _, ok := greedy[t.Group]; ok {
+			out = append(out, t)
+		}
+	}
+	return out
+}

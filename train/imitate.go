@@ -1,0 +1,99 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"vagen/internal/rng"
+	"vagen/policy"
+	"vagen/policy/loss"
+	"vagen/rollout"
+	"vagen/train/track"
+)
+
+// Imitation sets supervised training on transcripts.
+type Imitation struct {
+	Batch  int // transcripts per optimiser step
+	Epochs int // passes over the transcripts
+	// Optimizer is AdamW; its Rate is reached after Warmup steps and falls to a
+	// tenth over the last fifth of all steps.
+	Optimizer policy.Optimizer
+	Warmup    int
+	Every     int // steps between events; 0 is 10
+	Seed      uint64
+}
+
+// Imitate trains the learner to write the responses of transcripts, as
+// rollout.Demonstrate records them. The loss is the mean negative log-prob of the
+// response tokens of a batch. Sinks receive events of kind KindImitate.
+func Imitate(ctx context.Context, learner policy.Learner, ts []*rollout.Trajectory, o Imitation, sinks ...track.Sink) error {
+	if o.Batch < 1 || o.Epochs < 1 {
+		return fmt.Errorf("vagen: imitation: Batch %d and Epochs %d must be positive", o.Batch, o.Epochs)
+	}
+	if len(ts) == 0 {
+		return errors.New("vagen: imitation: there are no transcripts")
+	}
+	perEpoch := (len(ts) + o.Batch - 1) / o.Batch
+	total := perEpoch * o.Epochs
+	every := o.Every
+	if every == 0 {
+		every = 10
+	}
+	watch := newClock()
+	for epoch := range o.Epochs {
+		order := rng.New(o.Seed, rng.Shuffle, uint64(epoch)).Perm(len(ts))
+		for k := range perEpoch {
+			step := epoch*perEpoch + k + 1
+			b, err := transcripts(ts, order[k*o.Batch:min((k+1)*o.Batch, len(order))])
+			if err != nil {
+				return err
+			}
+			opt := o.Optimizer
+			opt.Rate = o.rate(step, total)
+			stats, err := learner.Update(ctx, b, policy.Objective{Imitate: true, Temperature: 1}, opt)
+			if err != nil {
+				return err
+			}
+			if step%every != 0 && step != total {
+				continue
+			}
+			m := track.Metrics{"imitate/loss": stats.PolicyLoss, "imitate/grad_norm": stats.GradNorm, "imitate/lr": opt.Rate}
+			watch.write(m)
+			for _, s := range sinks {
+				if err := s.Event(track.Event{Kind: track.KindImitate, Step: step, Total: total, Metrics: m}); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (o *Imitation) rate(step, total int) float64 {
+	rate := o.Optimizer.Rate
+	if o.Warmup > 0 {
+		rate *= min(1, float64(step)/float64(o.Warmup))
+	}
+	return rate * (1 - 0.9*max(0, float64(step-1)/float64(total)-0.8)*5)
+}
+
+// transcripts makes the batch of one imitation step.
+func transcripts(ts []*rollout.Trajectory, members []int) (*policy.Batch, error) {
+	b := &policy.Batch{Rows: policy.Rows{Offsets: []int{0}}}
+	var counted []bool
+	for _, i := range members {
+		for r := range ts[i].Rows {
+			row := &ts[i].Rows[r]
+			b.Tokens = append(b.Tokens, row.Tokens()...)
+			b.Offsets = append(b.Offsets, len(b.Tokens))
+			b.Images = append(b.Images, row.Images)
+			counted = row.Response(counted)
+		}
+	}
+	var err error
+	if b.Weight, err = weigh(loss.Aggregation{}, b.Offsets, counted); err != nil {
+		return nil, fmt.Errorf("vagen: imitation: %w", err)
+	}
+	return b, nil
+}

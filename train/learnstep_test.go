@@ -1,0 +1,129 @@
+package train_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/traintest"
+	"vagen/train"
+	"vagen/train/config"
+)
+
+// TestASeparateCriticHasPassesOfItsOwn: before the policy's, in its own mini-batches,
+// as often as it says; with the same settings both are updated at once.
+func TestASeparateCriticHasPassesOfItsOwn(t *testing.T) {
+	base := func() config.Config {
+		c := traintest.Small()
+		c.Trainer.Steps, c.Data.TrainBatch, c.Rollout.Trajectories = 1, 4, 1
+		c.Agent.Actor.MiniBatch, c.Agent.Actor.Epochs, c.Agent.Actor.GradClip = 4, 1, 1
+		c.Critic.Kind, c.Critic.ValueCoef = "separate", 0.5
+		c.Critic.Optim.Beta1, c.Critic.Optim.Beta2, c.Critic.Optim.Decay = c.Agent.Actor.Optim.Beta1, c.Agent.Actor.Optim.Beta2, c.Agent.Actor.Optim.Decay
+		return c
+	}
+	beta := base().Critic.Optim.Beta2
+	told := func(critic bool, coef float64, rows int, clip, beta float64) traintest.Told {
+		return traintest.Told{Critic: critic, Coef: coef, Rows: rows, Clip: clip, Beta: beta}
+	}
+	both := told(false, 0.5, 4, 1, beta)
+	two, three, half := 2, 3, 0.5
+	for name, x := range map[string]struct {
+		set  func(c *config.Config)
+		want []traintest.Told
+	}{
+		"the actor's":  {func(*config.Config) {}, []traintest.Told{both}},
+		"mini-batches": {func(c *config.Config) { c.Critic.MiniBatch = &two }, []traintest.Told{told(true, 0.5, 2, 1, beta), told(true, 0.5, 2, 1, beta), told(false, 0, 4, 1, beta)}},
+		"epochs":       {func(c *config.Config) { c.Critic.Epochs = &three }, []traintest.Told{told(true, 0.5, 4, 1, beta), told(true, 0.5, 4, 1, beta), told(true, 0.5, 4, 1, beta), told(false, 0, 4, 1, beta)}},
+		"clip":         {func(c *config.Config) { c.Critic.GradClip = &half }, []traintest.Told{told(true, 0.5, 4, 0.5, beta), told(false, 0, 4, 1, beta)}},
+		"moments":      {func(c *config.Config) { c.Critic.Optim.Beta2 = 0.5 }, []traintest.Told{told(true, 0.5, 4, 1, 0.5), told(false, 0, 4, 1, beta)}},
+		"warm-up":      {func(c *config.Config) { c.Critic.GradClip, c.Trainer.CriticWarmup = &half, 1 }, []traintest.Told{told(true, 0.5, 4, 0.5, beta)}},
+		"no critic's": {func(c *config.Config) {
+			c.Critic.GradClip, c.Critic.Kind, c.Algorithm.Estimator, c.Rollout.Trajectories = &half, "none", "grpo", 2
+		}, []traintest.Told{told(false, 0, 4, 1, beta), told(false, 0, 4, 1, beta)}},
+	} {
+		c := base()
+		x.set(&c)
+		b := traintest.Guesser()
+		m := traintest.Run(t, c, b).Steps()[0].Metrics
+		require.Equal(t, x.want, b.Told(), name)
+		if c.Critic.Kind == "separate" {
+			require.Contains(t, m, "critic/vf_loss", name)
+		}
+		require.Equal(t, c.Trainer.CriticWarmup == 0, traintest.Has(m, "actor/lr"), name)
+	}
+	c := base()
+	c.Critic.Kind, c.Critic.Epochs = "shared", &two
+	require.ErrorContains(t, c.Validate(), "critic.kind is shared: such a critic is updated with the policy")
+}
+
+// TestMiniBatchesAreDrawnOnRequest: in the order of the episodes otherwise.
+func TestMiniBatchesAreDrawnOnRequest(t *testing.T) {
+	rows := func(shuffle bool) (out [][]int32) {
+		c := traintest.Small()
+		c.Trainer.Steps, c.Data.TrainBatch, c.Rollout.Trajectories, c.Agent.Actor.MiniBatch, c.Agent.Actor.Shuffle = 1, 8, 1, 1, shuffle
+		b := traintest.Guesser()
+		traintest.Run(t, c, b)
+		for _, u := range b.Updates {
+			out = append(out, u.Batch.Tokens)
+		}
+		require.Equal(t, b.Asked[0].Rows.Len(), 8)
+		if !shuffle {
+			for i, r := range out {
+				require.Equal(t, b.Asked[0].Rows.Tokens[b.Asked[0].Rows.Offsets[i]:b.Asked[0].Rows.Offsets[i+1]], r)
+			}
+		}
+		return out
+	}
+	require.NotEqual(t, rows(true), rows(false))
+	require.ElementsMatch(t, rows(true), rows(false))
+}
+
+func TestKeysThatSayTheSameAgree(t *testing.T) {
+	c, err := config.Load("", "env=x", "critic.enable=false", "algorithm.adv_estimator=grpo", "rollout_manager.n_trajectory=2",
+		"actor_rollout_ref.model.enable_gradient_checkpointing=true", "actor_rollout_ref.rollout.val_kwargs.do_sample=false")
+	require.NoError(t, err)
+	require.Equal(t, "none", c.Critic.Kind)
+	require.Equal(t, "blocks", c.Model.Recompute)
+	require.Zero(t, c.Agent.Rollout.Val.Temperature)
+	require.NoError(t, c.Override("actor_rollout_ref.model.enable_gradient_checkpointing=false"))
+	require.Equal(t, "nothing", c.Model.Recompute)
+
+	no, yes := false, true
+	for want, set := range map[string]func(c *config.Config){
+		"critic.enable is false, but critic.kind is separate":                   func(c *config.Config) { c.Critic.Enable = &no },
+		"enable_gradient_checkpointing is true, but model.recompute is nothing": func(c *config.Config) { c.Agent.Model.Recompute = &yes },
+		"do_sample is false, but val_kwargs.temperature is 1":                   func(c *config.Config) { c.Agent.Rollout.Val.DoSample = &no },
+		"rollout.do_sample is false, but learning compares responses":           func(c *config.Config) { c.Agent.Rollout.DoSample = &no },
+	} {
+		c := config.Default()
+		c.Env.Name = "x"
+		set(&c)
+		require.ErrorContains(t, c.Validate(), want)
+	}
+}
+
+func TestWarmUpCountsStepsOrAShare(t *testing.T) {
+	rates := func(steps int, ratio float64) (out []float64) {
+		c := traintest.Small()
+		c.Trainer.Steps, c.Agent.Actor.Optim.Rate, c.Agent.Actor.Optim.WarmupSteps, c.Agent.Actor.Optim.WarmupRatio = 4, 1, steps, ratio
+		for _, e := range traintest.Run(t, c, traintest.Guesser()).Steps() {
+			out = append(out, e.Metrics["actor/lr"])
+		}
+		return out
+	}
+	require.Equal(t, []float64{0.5, 1, 1, 1}, rates(-1, 0.5))
+	require.Equal(t, []float64{0.25, 0.5, 0.75, 1}, rates(4, 0.5))
+	require.Equal(t, []float64{1, 1, 1, 1}, rates(0, 0))
+}
+
+func TestValidationLevelsArePlayedSeveralTimes(t *testing.T) {
+	c := traintest.Small()
+	c.Agent.Rollout.Val.Episodes, c.Data.ValBatch = 3, 2
+	l, err := train.OpenLevels(t.Context(), &c, nil)
+	require.NoError(t, err)
+	var got [][3]int64
+	for _, e := range l.Validation() {
+		got = append(got, [3]int64{int64(e.Group), int64(e.Index), e.Seed - c.Env.ValSeed})
+	}
+	require.Equal(t, [][3]int64{{0, 0, 0}, {0, 1, 0}, {0, 2, 0}, {1, 0, 1}, {1, 1, 1}, {1, 2, 1}}, got)
+}

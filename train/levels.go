@@ -1,0 +1,351 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"vagen/env/dataset"
+	"vagen/internal/rng"
+	"vagen/reward/judge"
+	"vagen/rollout"
+	"vagen/train/config"
+)
+
+// Levels are the start states of a run: those that are learned from, in the order in
+// which steps take them, and those that measure. They come from data.train_files and
+// data.val_files, else from env.name with seeds counted up.
+type Levels struct {
+	config *config.Config
+	train  []rollout.Episode // of files; none: env.name
+	val    []rollout.Episode
+
+	dropped bool // those with long openings have been left out
+
+	epoch int   // whose order is kept
+	order []int // of train
+
+	// State is how environments of files pay for words about the state; nil if they
+	// don't. It has to be the same in all of them.
+	State *dataset.StateReward
+	// Shared tells levels that are both learned from and measured with.
+	Shared error
+}
+
+// OpenLevels reads the files that a configuration names and completes it by what
+// they say: the number of steps where only epochs are given, the longest response of
+// a turn, where rewards about the state sit and how they are paid. known are the
+// names of the environments. It must be called before a run folder is made for the
+// configuration; a Trainer calls it itself unless its Levels are set.
+func OpenLevels(ctx context.Context, c *config.Config, known []string) (*Levels, error) {
+	l := &Levels{config: c, epoch: -1}
+	var problems []error
+	read := func(key string, files []string, split dataset.Split) []dataset.Episode {
+		var all []dataset.Episode
+		for _, path := range files {
+			o := dataset.Options{Known: known, Open: c.Rollout.UseService, Getenv: os.LookupEnv, Legacy: dataset.LegacyOptions{Split: split}}
+			episodes, err := dataset.Load(ctx, path, c.Data.BaseSeed, o)
+			if err != nil {
+				problems = append(problems, fmt.Errorf("%s: %w", key, err))
+			}
+			all = append(all, episodes...)
+		}
+		return all
+	}
+	train, val := read("data.train_files", c.Data.TrainFiles, dataset.Train), read("data.val_files", c.Data.ValFiles, dataset.Test)
+	if len(problems) == 0 {
+		problems = l.take(train, val)
+	}
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("vagen: %w: %w", config.ErrConfig, errors.Join(problems...))
+	}
+	return l, nil
+}
+
+// take makes episodes of lines of files.
+func (l *Levels) take(train, val []dataset.Episode) []error {
+	c := l.config
+	var problems []error
+	say := func(err error) { problems = append(problems, err) }
+	for _, part := range []struct {
+		key  string
+		from []dataset.Episode
+		into *[]rollout.Episode
+	}{{"data.train_files", train, &l.train}, {"data.val_files", val, &l.val}} {
+		made := map[int]map[string]any{} // options by entry, shared by its episodes
+		for i := range part.from {
+			e, err := l.episode(&part.from[i], made)
+			if err != nil {
+				say(fmt.Errorf("%s: episode %d (%s): %w", part.key, i, part.from[i].Name, err))
+				break
+			}
+			*part.into = append(*part.into, e)
+		}
+	}
+	if len(problems) == 0 {
+		if err := l.thinking(slices.Concat(train, val)); err != nil {
+			say(err)
+		}
+	}
+	if n := len(l.train); len(c.Data.TrainFiles) > 0 && n < c.Data.TrainBatch && len(problems) == 0 {
+		say(fmt.Errorf("data.train_files have %d episodes, data.train_batch_size is %d", n, c.Data.TrainBatch))
+	}
+	if len(problems) == 0 {
+		l.Shared = dataset.Disjoint(l.learned(train, val), val)
+	}
+	if len(problems) == 0 && len(train) > 0 {
+		l.complete(train)
+	}
+	return problems
+}
+
+// learned are the levels that are learned from, as far as files can have them, too: of
+// those that env.name counts up, the ones whose seeds val has.
+func (l *Levels) learned(train, val []dataset.Episode) []dataset.Episode {
+	c := l.config
+	if len(c.Data.TrainFiles) > 0 {
+		return train
+	}
+	var out []dataset.Episode
+	for i := range val {
+		if s := val[i].Seed; val[i].Env == c.Env.Name && s >= c.Env.Seed && s-c.Env.Seed < c.CountedSeeds() {
+			out = append(out, dataset.Episode{Name: c.Env.Name, Env: c.Env.Name, Seed: s, Config: c.Env.Config})
+		}
+	}
+	return out
+}
+
+// episode is what is played for a line of a file: the options of env.config, on top
+// of them those of the file.
+func (l *Levels) episode(e *dataset.Episode, made map[int]map[string]any) (rollout.Episode, error) {
+	out := rollout.Episode{Env: e.Env, Seed: e.Seed, Source: e.Source, MaxTurns: e.MaxTurns, MaxTokens: e.ResponseTokens, MaxObservation: e.ObserveTokens}
+	if len(e.Stop) > 0 {
+		return out, errors.New("stop_strings are for models behind an API")
+	}
+	options, ok := made[e.Entry]
+	if !ok || e.Entry == 0 { // lines of parquet files have options of their own
+		options = maps.Clone(l.config.Env.Config)
+		if options == nil {
+			options = map[string]any{}
+		}
+		maps.Copy(options, e.Options())
+		if e.StateReward != nil {
+			if err := e.StateReward.For(e.Env); err != nil {
+				return out, err
+			}
+		}
+		if err := l.state(e.StateReward, options); err != nil {
+			return out, err
+		}
+		made[e.Entry] = options
+	}
+	out.Config = options
+	return out, nil
+}
+
+// thinking takes the limit on thinking of the files, which has to be one for all.
+func (l *Levels) thinking(all []dataset.Episode) error {
+	const key = "thinking_token_budget"
+	limit := &l.config.Agent.Rollout.Thinking
+	for i := range all {
+		switch n := all[i].ThinkTokens; {
+		case n == nil && all[0].ThinkTokens == nil:
+		case n == nil || all[0].ThinkTokens == nil:
+			return fmt.Errorf("%s of %s and of %s differ: one has none, but a run has one for all", key, all[0].Name, all[i].Name)
+		case *n != *all[0].ThinkTokens:
+			return fmt.Errorf("%s of %s and of %s differ, %d and %d, but a run has one for all", key, all[0].Name, all[i].Name, *all[0].ThinkTokens, *n)
+		case *n == 0:
+			return fmt.Errorf("%s of %s is 0: thinking can be closed after its first token at the earliest", key, all[i].Name)
+		case *limit > 0 && *limit != *n:
+			return fmt.Errorf("%s of %s is %d, but actor_rollout_ref.rollout.%s is %d", key, all[i].Name, *n, key, *limit)
+		}
+	}
+	if len(all) > 0 && all[0].ThinkTokens != nil {
+		*limit = *all[0].ThinkTokens
+	}
+	return nil
+}
+
+// state tells an environment to attach claims about the state, priced as a block
+// state_reward says.
+func (l *Levels) state(s *dataset.StateReward, options map[string]any) error {
+	if !s.Enabled() {
+		return nil
+	}
+	delete(options, judge.Key) // what follows is the same, with one judge for the run
+	if l.State != nil && !l.State.SameJudge(s) {
+		return errors.New("state_reward differs from that of other environments in more than its rewards, which is more than a run can do")
+	}
+	l.State = s
+	weight := func(part dataset.Section) float64 {
+		if part.Enable {
+			return part.Reward
+		}
+		return 0
+	}
+	options["use_state_reward"] = true
+	options["grounding_reward_weight"], options["worldmodeling_reward_weight"] = weight(s.Estimation), weight(s.Transition)
+	if options["rules"] == nil {
+		options["rules"] = "next"
+	}
+	return nil
+}
+
+// complete sets what the configuration leaves to the files.
+func (l *Levels) complete(train []dataset.Episode) {
+	c := l.config
+	if c.Trainer.Steps == config.StepsFromEpochs {
+		c.Trainer.Steps = c.Trainer.Epochs * (len(train) / c.Data.TrainBatch)
+	}
+	longest := 0
+	for i := range train {
+		if longest = max(longest, train[i].ResponseTokens); train[i].ResponseTokens == 0 {
+			longest = 0
+			break
+		}
+	}
+	if c.Data.PerTurn == 0 && longest > 0 {
+		c.Data.PerTurn = longest
+	}
+	if l.State != nil {
+		c.Reward.Aggregate, c.Reward.Site = l.State.Aggregation, l.State.Site
+		if c.Reward.Site == "per_span" {
+			c.Reward.Site = config.SectionEnd
+		}
+	}
+}
+
+// episode is one of a step's. The start states that make up for others come from
+// levels after those of all steps, of files from those that come next in the epoch.
+func (l *Levels) at(step, group int) rollout.Episode {
+	c := l.config
+	batch := c.Data.TrainBatch
+	if len(l.train) == 0 {
+		level := int64(step-1)*int64(batch) + int64(group)
+		if group >= batch {
+			extra := int64(c.Data.MaxStartStates() - batch)
+			level = int64(c.Trainer.Steps)*int64(batch) + int64(step-1)*extra + int64(group-batch)
+		}
+		return rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: c.Env.Seed + level}
+	}
+	per := len(l.train) / batch // steps of an epoch; the rest of its order is left out
+	epoch, first := (step-1)/per, (step-1)%per*batch
+	if epoch != l.epoch {
+		l.epoch, l.order = epoch, l.shuffled(epoch)
+	}
+	return l.train[l.order[(first+group)%len(l.order)]]
+}
+
+// epochOf is the epoch of a step, from 0; without files there is one alone.
+func (l *Levels) epochOf(step int) int {
+	if len(l.train) == 0 {
+		return 0
+	}
+	return (step - 1) / (len(l.train) / l.config.Data.TrainBatch)
+}
+
+// shuffled is the order of an epoch.
+func (l *Levels) shuffled(epoch int) []int {
+	if l.config.Data.Shuffle {
+		return rng.New(l.config.Run.Seed, rng.Level, uint64(epoch)).Perm(len(l.train))
+	}
+	return slices.Collect(func(yield func(int) bool) {
+		for i := range l.train {
+			if !yield(i) {
+				return
+			}
+		}
+	})
+}
+
+// Validation lists the validation episodes, a group for each level.
+func (l *Levels) Validation() []rollout.Episode {
+	c := l.config
+	out := slices.Clone(l.val)
+	if len(c.Data.ValFiles) == 0 {
+		for i := range c.Data.ValBatch {
+			out = append(out, rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: c.Env.ValSeed + int64(i)})
+		}
+	}
+	n := max(1, c.Agent.Rollout.Val.Episodes)
+	all := make([]rollout.Episode, 0, n*len(out))
+	for group, e := range out {
+		for e.Group, e.Index = group, 0; e.Index < n; e.Index++ {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// String names the environments that are learned from.
+func (l *Levels) String() string {
+	if len(l.train) == 0 {
+		return l.config.Env.Name
+	}
+	var names []string
+	for i := range l.train {
+		if !slices.Contains(names, l.train[i].Env) {
+			names = append(names, l.train[i].Env)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// atOnce is how many validation episodes are played at once; 0 is all of them.
+func atOnce(c *config.Config) int {
+	if len(c.Data.ValFiles) == 0 {
+		return 0
+	}
+	return c.Data.ValBatch
+}
+
+// First is a training episode to try the environments with.
+func (l *Levels) First() rollout.Episode { return l.at(1, 0) }
+
+// Samples lists an episode of every environment, with all of its options, that is
+// learned from or measured with; at most n.
+func (l *Levels) Samples(n int) []rollout.Episode {
+	var out []rollout.Episode
+	seen := map[string]bool{}
+	add := func(e *rollout.Episode) {
+		if kind := e.Env + config.ValueText(e.Config); e.Env != "" && len(out) < n && !seen[kind] { // "" validates nothing
+			seen[kind] = true
+			out = append(out, *e)
+		}
+	}
+	first, val := l.First(), l.Validation()
+	add(&first)
+	for _, all := range [][]rollout.Episode{l.train, val} {
+		for i := 0; i < len(all) && len(out) < n; i++ {
+			if i == 0 || !sameOptions(&all[i-1], &all[i]) {
+				add(&all[i])
+			}
+		}
+	}
+	return out
+}
+
+// sameOptions reports whether two episodes share their options.
+func sameOptions(a, b *rollout.Episode) bool {
+	return a.Env == b.Env && reflect.ValueOf(a.Config).Pointer() == reflect.ValueOf(b.Config).Pointer()
+}
+
+// openLevels reads the start states unless they are there.
+func (t *Trainer) openLevels(ctx context.Context) error {
+	if t.Levels == nil {
+		var err error
+		if t.Levels, err = OpenLevels(ctx, &t.Config, t.Envs.Names()); err != nil {
+			return err
+		}
+		if err := t.Levels.Shared; err != nil { // whoever sets Levels has seen it
+			t.Log.Warn("levels of validation are also trained on", "err", err)
+		}
+	}
+	t.Levels.config = &t.Config
+	return nil
+}

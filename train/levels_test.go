@@ -1,0 +1,149 @@
+package train_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/env/dataset"
+	"vagen/internal/traintest"
+	"vagen/train"
+	"vagen/train/config"
+)
+
+// listed writes a list of environments: two kinds of the guessing game.
+func listed(t testing.TB, n int) string {
+	t.Helper()
+	return traintest.WriteFile(t, fmt.Sprintf(`
+envs:
+  - {name: guess, n_envs: %d, seed: [1, 100, 1], data_source: short, max_turns: 1, config: {turns: 2}}
+  - {name: Guess, n_envs: 2, seed: [500], data_source: long, config: {turns: 3}}
+`, n))
+}
+
+// fromFiles is a small run on files.
+func fromFiles(t testing.TB, tn string, overrides ...string) (config.Config, error) {
+	val := traintest.WriteFile(t, "envs: [{name: guess, n_envs: 5, seed: [900, 990, 1], config: {turns: 2}}]")
+	return config.Load("", append([]string{
+		"data.train_files=" + tn, "data.val_files=[" + val + "]", "data.train_batch_size=3", "data.val_batch_size=2", "data.max_response_length=4", "run.workers=1",
+		"actor_rollout_ref.actor.ppo_mini_batch_size=3", "actor_rollout_ref.actor.optim.lr=0.5",
+	}, overrides...)...)
+}
+
+func TestFilesSayWhatIsPlayed(t *testing.T) {
+	c, err := fromFiles(t, listed(t, 6), "trainer.total_epochs=3", "trainer.test_freq=-1")
+	require.NoError(t, err)
+	a, b := &traintest.Arena{}, traintest.Guesser()
+	tr, j := traintest.Trainer(t, c, b, a)
+	require.NoError(t, tr.Run(t.Context()))
+	require.Equal(t, []string{"validate 0", "step 1", "step 2", "step 3", "step 4", "step 5", "step 6"}, j.Kinds(), "3 epochs of 8 episodes in steps of 3")
+	val, tn := a.Seeds[:5], a.Seeds[5:]
+	for _, s := range val {
+		require.True(t, s >= 900 && s <= 990)
+	}
+	require.Len(t, tn, 18)
+	for epoch := range slices.Chunk(tn, 6) {
+		slices.Sort(epoch)
+		require.Len(t, slices.Compact(epoch), 6, "no episode comes twice in an epoch")
+	}
+	require.NotEqual(t, tn[:6], tn[6:12])
+
+	in, err := fromFiles(t, listed(t, 6), "trainer.total_epochs=1", "trainer.test_freq=-1", "data.shuffle=false", "trainer.val_before_train=false")
+	require.NoError(t, err)
+	a = &traintest.Arena{}
+	tr, _ = traintest.Trainer(t, in, traintest.Guesser(), a)
+	require.NoError(t, tr.Run(t.Context()))
+	l, err := dataset.Load(t.Context(), in.Data.TrainFiles[0], 0, dataset.Options{})
+	require.NoError(t, err)
+	for i, seed := range a.Seeds {
+		require.Equal(t, l[i].Seed, seed, "unshuffled, the file's order")
+	}
+}
+
+func TestParquetAndListsAreTheSame(t *testing.T) {
+	list := listed(t, 6)
+	episodes, err := dataset.Load(t.Context(), list, 0, dataset.Options{Known: []string{"guess"}})
+	require.NoError(t, err)
+	table := filepath.Join(t.TempDir(), "train.parquet")
+	require.NoError(t, dataset.SaveParquet(table, episodes, dataset.ParquetOptions{JSON: true}))
+	played := func(path string) []int64 {
+		c, err := fromFiles(t, path, "trainer.total_training_steps=2", "trainer.val_before_train=false", "trainer.test_freq=-1")
+		require.NoError(t, err)
+		a := &traintest.Arena{}
+		tr, _ := traintest.Trainer(t, c, traintest.Guesser(), a)
+		require.NoError(t, tr.Run(t.Context()))
+		return a.Seeds
+	}
+	require.Equal(t, played(list), played(table))
+}
+
+func TestFilesCompleteTheConfiguration(t *testing.T) {
+	path := traintest.WriteFile(t, `
+envs:
+  - {name: guess, n_envs: 7, seed: [1, 100, 1], response_length_per_turn: 3, config: {turns: 2, state_reward: {state_estimation: {enable: true, reward: 0.25}, scorer: exact, credit_site: turn_end, aggregation: episode_mean, score_base: 0.5}}}
+`)
+	c, err := fromFiles(t, path, "data.max_response_length=9", "data.max_prompt_length=5", "env.config.extra=1")
+	require.NoError(t, err)
+	require.Equal(t, -1, c.Trainer.Steps)
+	l, err := train.OpenLevels(t.Context(), &c, []string{"guess"})
+	require.NoError(t, err)
+	require.Equal(t, 60, c.Trainer.Steps, "30 epochs of two steps")
+	require.Equal(t, 3, c.Data.PerTurn)
+	require.Equal(t, "episode_mean", c.Reward.Aggregate)
+	require.Equal(t, 0.5, l.State.Base)
+	first := l.First()
+	require.Equal(t, 3, first.MaxTokens)
+	require.Equal(t, map[string]any{"turns": int64(2), "extra": uint64(1), "use_state_reward": true, "grounding_reward_weight": 0.25, "worldmodeling_reward_weight": 0.0, "rules": "next"}, first.Config)
+	require.Equal(t, "guess", l.String())
+	require.Len(t, l.Validation(), 5)
+}
+
+func TestFilesLimitThinking(t *testing.T) {
+	path := traintest.WriteFile(t, "envs: [{name: guess, n_envs: 4, thinking_token_budget: 2, config: {turns: 2}}]")
+	open := func(overrides ...string) (config.Config, error) {
+		c, err := fromFiles(t, path, append(overrides, "data.val_files=["+path+"]")...)
+		require.NoError(t, err)
+		_, err = train.OpenLevels(t.Context(), &c, []string{"guess"})
+		return c, err
+	}
+	c, err := open()
+	require.NoError(t, err)
+	require.Equal(t, 2, c.Agent.Rollout.Thinking)
+	_, err = open("actor_rollout_ref.rollout.thinking_token_budget=2")
+	require.NoError(t, err, "saying the same is no contradiction")
+	_, err = open("actor_rollout_ref.rollout.thinking_token_budget=3")
+	require.ErrorContains(t, err, "thinking_token_budget of guess is 2, but actor_rollout_ref.rollout.thinking_token_budget is 3")
+}
+
+func TestBadFilesAreReportedTogether(t *testing.T) {
+	for want, tn := range map[string]string{
+		"data.train_files: ": filepath.Join(t.TempDir(), "none.yaml"),
+		`no environment is called "gues", did you mean "guess"?`:           traintest.WriteFile(t, "envs: [{name: gues, n_envs: 5}]"),
+		"data.train_files have 2 episodes, data.train_batch_size is 3":     traintest.WriteFile(t, "envs: [{name: guess, n_envs: 2, config: {turns: 2}}]"),
+		"thinking_token_budget of guess and of guess differ: one has none": traintest.WriteFile(t, "envs: [{name: guess, n_envs: 3, thinking_token_budget: 5, config: {turns: 2}}]"),
+		"thinking_token_budget of guess and of guess differ, 5 and 6": traintest.WriteFile(t,
+			"envs: [{name: guess, n_envs: 3, thinking_token_budget: 5, config: {turns: 2}}, {name: guess, n_envs: 3, thinking_token_budget: 6, config: {turns: 2}}]"),
+		"thinking_token_budget of guess is 0":                          traintest.WriteFile(t, "envs: [{name: guess, n_envs: 3, thinking_token_budget: 0, config: {turns: 2}}]"),
+		"episode 0 (guess): stop_strings are for models behind an API": traintest.WriteFile(t, "envs: [{name: guess, n_envs: 3, stop_strings: [x], config: {turns: 2}}]"),
+		"episode 3 (guess): state_reward differs":                      traintest.WriteFile(t, "envs: [{name: guess, n_envs: 3, config: {state_reward: {state_estimation: {enable: true}, scorer: exact}}}, {name: guess, n_envs: 3, config: {state_reward: {state_estimation: {enable: true}, scorer: exact, score_base: 0.1}}}]"),
+	} {
+		c, err := fromFiles(t, tn)
+		require.NoError(t, err)
+		_, err = train.OpenLevels(context.Background(), &c, []string{"guess"})
+		require.ErrorIs(t, err, config.ErrConfig)
+		require.ErrorContains(t, err, want)
+	}
+	for want, overrides := range map[string][]string{
+		"env.name is guess, but data.train_files name the environments":               {"env=guess"},
+		"data.val_files is empty; without validation":                                 {"data.val_files=[]"},
+		"trainer.total_training_steps is null, but there are no data.train_files":     {"data.train_files=[]", "env=guess", "trainer.total_training_steps=null"},
+		"data.val_batch_size is null, but there are no data.val_files whose episodes": {"data.val_files=[]", "data.val_batch_size=null", "trainer.val_before_train=false", "trainer.test_freq=-1"},
+	} {
+		_, err := fromFiles(t, "x.yaml", overrides...)
+		require.ErrorContains(t, err, want)
+	}
+}

@@ -1,0 +1,82 @@
+package train
+
+import (
+	"strconv"
+	"strings"
+
+	"vagen/reward"
+	"vagen/rollout"
+	"vagen/rollout/diagnose"
+	"vagen/train/track"
+)
+
+// measure writes the metrics of package rollout/diagnose, and the users' own. One
+// that fails is logged and counted, and costs nothing else.
+func (t *Trainer) measure(b *batch, m track.Metrics) {
+	if len(t.metrics) == 0 {
+		return
+	}
+	in := b.diagnosis(t.Config.PerTurn())
+	for _, name := range t.metrics {
+		if err := t.names.Metrics.Measure(m, in, name); err != nil {
+			m["_failed/"+name] = 1
+			t.Log.Warn("a metric failed", "metric", name, "err", err)
+		}
+	}
+}
+
+// diagnosis shows a batch as metrics see it: rows of tokens with what was earned
+// and learned from them.
+func (b *batch) diagnosis(maxResponse int) *diagnose.Batch {
+	d := &diagnose.Batch{
+		Offsets: b.rows.Offsets, ValueMask: b.value, OldLogProb: b.old,
+		Advantage: b.result.Advantages, Value: b.values, MaxLength: 0,
+	}
+	if b.values != nil {
+		d.Target = b.result.Returns
+	}
+	for row := range b.rows.Len() {
+		t := b.used[b.trajectory[row]]
+		k := b.adv.Turn[row]
+		d.Group = append(d.Group, strconv.Itoa(t.Group))
+		d.Trajectory = append(d.Trajectory, strconv.Itoa(t.Group)+"."+strconv.Itoa(t.Index))
+		parts, text, cut := said(t, k)
+		d.Parts, d.Text, d.Truncated = append(d.Parts, parts), append(d.Text, text), append(d.Truncated, cut)
+		d.Score = append(d.Score, parts.Sum())
+		d.Mask = t.Rows[k].Response(d.Mask)
+		shaped := 0.0
+		for i := b.rows.Offsets[row]; i < b.rows.Offsets[row+1]; i++ {
+			shaped += float64(b.adv.Rewards[i])
+		}
+		d.Shaped = append(d.Shaped, shaped)
+	}
+	return d
+}
+
+// said sums up the turns of a row: the parts of their rewards, their reasoning, or
+// all they say where there is none, and whether a limit cut one of them.
+func said(t *rollout.Trajectory, row int) (parts reward.Parts, text string, cut bool) {
+	at := map[string]int{}
+	var b strings.Builder
+	for _, turn := range t.Turns {
+		if turn.Row != row {
+			continue
+		}
+		for _, p := range turn.Reward {
+			i, ok := at[p.Name]
+			if !ok {
+				i, at[p.Name] = len(parts), len(parts)
+				parts = append(parts, reward.Part{Name: p.Name})
+			}
+			parts[i].Value += p.Value
+		}
+		words := turn.Parsed.Sections[reward.SectionThink]
+		if words == "" {
+			words = turn.Response
+		}
+		b.WriteString(words)
+		b.WriteByte('\n')
+		cut = cut || turn.Stop == "length"
+	}
+	return parts, b.String(), cut
+}

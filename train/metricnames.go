@@ -1,0 +1,213 @@
+package train
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"vagen/policy"
+	"vagen/rollout"
+	"vagen/train/track"
+)
+
+// stepNames are second names of a step's metrics: those that VAGEN and verl log.
+var stepNames = []struct{ name, of string }{
+	{"custom_metrics/train/reward_variance", "reward_variance"},
+	{"custom_metrics/train/traj_success", "train/success"},
+	{"critic/kl", "actor/reward_kl_penalty"},
+	{"critic/kl_coeff", "actor/reward_kl_penalty_coeff"},
+	{"timing_s/old_log_prob", "time/logprobs"},
+	{"timing_s/adv", "time/advantages"},
+	{"timing_s/step", "time/step"},
+	{"perf/time_per_step", "time/step"},
+}
+
+// dashboard adds the names that VAGEN's and verl's users have on their dashboards to
+// the metrics of a step. docs/results.md has all of them with their meaning.
+func (t *Trainer) dashboard(b *batch, step int, m track.Metrics) {
+	c := &t.Config
+	for _, n := range stepNames {
+		if x, ok := m[n.of]; ok {
+			m[n.name] = x
+		}
+	}
+	m["training/global_step"], m["training/epoch"] = float64(step), float64(t.Levels.epochOf(step))
+	var turns, scores []float64
+	for _, e := range b.used {
+		turns, scores = append(turns, float64(len(e.Turns))), append(scores, e.Return())
+	}
+	spread(m, "num_turns", turns)
+	spread(m, "custom_metrics/train/episode_turns", turns)
+	spread(m, "custom_metrics/train/episode_score", scores)
+	cut := 0
+	for row := range b.rows.Len() {
+		if _, _, over := said(b.used[b.trajectory[row]], b.adv.Turn[row]); over {
+			cut++
+		}
+	}
+	m["response_length/clip_ratio"] = float64(cut) / float64(b.rows.Len())
+	if c.Agent.Actor.UseKLLoss {
+		m["actor/kl_coef"] = t.objective(step).KLCoef
+	}
+	m["timing_s/gen"] = m["time/rollout"] + m["time/env"]
+	written := 0
+	for _, on := range b.written {
+		if on {
+			written++
+		}
+	}
+	all := len(b.rows.Tokens)
+	for stage, tokens := range map[string]int{"gen": written, "adv": all, "update_critic": all, "update_actor": all} {
+		if s, ok := m["timing_s/"+stage]; ok && tokens > 0 {
+			m["timing_per_token_ms/"+stage] = 1000 * s / float64(tokens)
+		}
+	}
+	m["perf/total_num_tokens"] = float64(all)
+	if s := m["time/step"]; s > 0 {
+		m["perf/throughput"] = float64(all) / s
+	}
+	if mb, ok := m["perf/device_memory_peak_mb"]; ok {
+		m["perf/max_memory_allocated_gb"] = mb * 1e6 / (1 << 30)
+	}
+}
+
+// updated adds the seconds of a pass to those of who learned in it.
+func updated(m track.Metrics, o *policy.Objective, took time.Duration) {
+	who := "update_actor"
+	if o.CriticOnly {
+		who = "update_critic"
+	}
+	m["timing_s/"+who] += took.Seconds()
+}
+
+// spread writes mean, max and min; nothing for no numbers.
+func spread(m track.Metrics, name string, x []float64) {
+	if len(x) == 0 {
+		return
+	}
+	sum := 0.0
+	for _, v := range x {
+		sum += v
+	}
+	m[name+"/mean"], m[name+"/max"], m[name+"/min"] = sum/float64(len(x)), slices.Max(x), slices.Min(x)
+}
+
+// bySource groups trajectories by their data source, or their environment where they
+// have none, in the order in which these first appear.
+func bySource(ts []*rollout.Trajectory) (names []string, of map[string][]*rollout.Trajectory) {
+	of = map[string][]*rollout.Trajectory{}
+	for _, t := range ts {
+		name := t.Source
+		if name == "" {
+			name = t.Env
+		}
+		if of[name] == nil {
+			names = append(names, name)
+		}
+		of[name] = append(of[name], t)
+	}
+	return names, of
+}
+
+// validated writes what a validation came to: over all episodes, and for each source
+// by itself under the names of VAGEN and verl. n is the number of episodes of a level.
+func validated(m track.Metrics, ts []*rollout.Trajectory, n int) {
+	describe(m, "val/", ts)
+	names, of := bySource(ts)
+	var turns []float64
+	for _, name := range names {
+		if len(names) > 1 {
+			describe(m, "val/by_source/"+name+"/", of[name])
+		}
+		levels := map[int][]*rollout.Trajectory{}
+		var order []int
+		for _, t := range of[name] {
+			if !t.End.Usable() {
+				continue
+			}
+			turns = append(turns, float64(len(t.Turns)))
+			if levels[t.Group] == nil {
+				order = append(order, t.Group)
+			}
+			levels[t.Group] = append(levels[t.Group], t)
+		}
+		for _, v := range []struct {
+			name string
+			of   func(*rollout.Trajectory) float64
+		}{
+			{"reward", (*rollout.Trajectory).Return},
+			{"traj_success", func(t *rollout.Trajectory) float64 {
+				if t.Success {
+					return 1
+				}
+				return 0
+			}},
+		} {
+			var groups [][]float64
+			for _, k := range order {
+				var x []float64
+				for _, t := range levels[k] {
+					x = append(x, v.of(t))
+				}
+				groups = append(groups, x)
+			}
+			atN(m, name, v.name, groups, n)
+		}
+	}
+	spread(m, "val-aux/num_turns", turns)
+}
+
+// atN writes the figures mean@n, std@n, and of the best and the worst of k = 2, 4, …, n
+// episodes of a level, means over the levels. What verl estimates from 1000 draws with
+// replacement is computed exactly. Names in val-core are those of the reward's mean
+// and best over all n.
+func atN(m track.Metrics, source, variable string, levels [][]float64, n int) {
+	if len(levels) == 0 {
+		return
+	}
+	put := func(core bool, figure string, of func(x []float64) float64) {
+		section := "val-aux"
+		if core && variable == "reward" {
+			section = "val-core"
+		}
+		sum := 0.0
+		for _, x := range levels {
+			sum += of(x)
+		}
+		m[section+"/"+source+"/"+variable+"/"+figure] = sum / float64(len(levels))
+	}
+	put(true, fmt.Sprintf("mean@%d", n), func(x []float64) float64 { mean, _ := drawn(x, 1, false); return mean })
+	if n < 2 {
+		return
+	}
+	put(false, fmt.Sprintf("std@%d", n), func(x []float64) float64 { _, std := drawn(x, 1, false); return std })
+	for k := 2; ; k = min(2*k, n) {
+		for _, side := range []string{"best", "worst"} {
+			core := side == "best" && k == n
+			put(core, fmt.Sprintf("%s@%d/mean", side, k), func(x []float64) float64 { mean, _ := drawn(x, k, side == "worst"); return mean })
+			put(core, fmt.Sprintf("%s@%d/std", side, k), func(x []float64) float64 { _, std := drawn(x, k, side == "worst"); return std })
+		}
+		if k == n {
+			return
+		}
+	}
+}
+
+// drawn is mean and standard deviation of the largest, or least, of k draws with
+// replacement: the i-th of n numbers in order is the largest with probability
+// (i/n)^k − ((i−1)/n)^k.
+func drawn(x []float64, k int, least bool) (mean, std float64) {
+	x = slices.Sorted(slices.Values(x))
+	if least {
+		slices.Reverse(x)
+	}
+	n := float64(len(x))
+	square := 0.0
+	for i, v := range x {
+		p := math.Pow(float64(i+1)/n, float64(k)) - math.Pow(float64(i)/n, float64(k))
+		mean += p * v
+		square += p * v * v
+	}
+	return mean, math.Sqrt(max(0, square-mean*mean))
+}

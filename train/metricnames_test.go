@@ -1,0 +1,166 @@
+package train_test
+
+import (
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/traintest"
+	"vagen/train"
+	"vagen/train/config"
+)
+
+// unmet are rows of the table that take a model of package policy/vlm, a fault, or
+// another harness than the runs of TestTheTableOfMetricsIsThatOfTheCode have. Each has
+// a test of its own where it is made.
+var unmet = []string{
+	"train/rows", "train/retried", "train/observations_cut", "train/summaries", "train/forced_tokens",
+	"val/rows", "val/retried", "val/observations_cut", "val/summaries", "val/forced_tokens",
+	"train/played", "train/played_unusable", "train/baselines", "train/rollbacks", "train/rolled_back_from",
+	"actor/ratio_mean", "actor/ratio_min", "actor/ppo_kl_k3", "actor/ppo_kl_abs", "actor/loss_tokens", "actor/loss_rows",
+	"actor/turns_per_row", "actor/turn_len_mean", "actor/turn_log_ratio_std",
+	"imitate/loss", "imitate/grad_norm", "imitate/lr", "_failed/<metric>",
+	"perf/executables", "perf/device_memory_mb", "perf/device_memory_peak_mb", "perf/max_memory_allocated_gb",
+}
+
+// documented are the names in the table of docs/results.md, as patterns.
+func documented(t *testing.T) map[string]*regexp.Regexp {
+	t.Helper()
+	raw, err := os.ReadFile("docs/results.md")
+	require.NoError(t, err)
+	_, rest, ok := strings.Cut(string(raw), "## Names of metrics")
+	require.True(t, ok)
+	rest, _, _ = strings.Cut(rest, "\n## ")
+	out := map[string]*regexp.Regexp{}
+	for _, line := range strings.Split(rest, "\n") {
+		cells := strings.Split(line, "|")
+		if len(cells) < 4 {
+			continue
+		}
+		for _, quoted := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[1], -1) {
+			for _, name := range expand(quoted[1]) {
+				pattern := regexp.MustCompile(`<[^>]*>`).ReplaceAllString(regexp.QuoteMeta(name), `[^/]+`)
+				out[name] = regexp.MustCompile("^" + pattern + "$")
+			}
+		}
+	}
+	return out
+}
+
+// expand writes {a,b} out.
+func expand(name string) []string {
+	before, rest, ok := strings.Cut(name, "{")
+	if !ok {
+		return []string{name}
+	}
+	inside, after, _ := strings.Cut(rest, "}")
+	var out []string
+	for _, one := range strings.Split(inside, ",") {
+		out = append(out, expand(before+one+after)...)
+	}
+	return out
+}
+
+// TestTheTableOfMetricsIsThatOfTheCode: what runs of several kinds log is in
+// docs/results.md, and what is there is logged.
+func TestTheTableOfMetricsIsThatOfTheCode(t *testing.T) {
+	all := map[string]bool{}
+	for _, c := range dashboards(t) {
+		for _, e := range traintest.Run(t, c, traintest.Guesser()) {
+			for name := range e.Metrics {
+				all[name] = true
+			}
+		}
+	}
+	table := documented(t)
+	names := slices.Sorted(maps.Keys(all))
+	for _, name := range names {
+		require.True(t, slices.ContainsFunc(slices.Collect(maps.Values(table)), func(p *regexp.Regexp) bool { return p.MatchString(name) }), "%s is not in the table", name)
+	}
+	var missing []string
+	for row, p := range table {
+		if !slices.ContainsFunc(names, p.MatchString) {
+			missing = append(missing, row)
+		}
+	}
+	require.ElementsMatch(t, unmet, missing)
+}
+
+// dashboards are configurations that log what runs of a fake model can log.
+func dashboards(t *testing.T) []config.Config {
+	t.Helper()
+	critic := traintest.Small()
+	critic.Trainer.TestFreq, critic.Agent.Rollout.Val.Episodes = 1, 4
+	critic.Agent.Actor.ClipDual, critic.Agent.Actor.UseKLLoss = 3, true
+	two, token := 2, "token"
+	critic.Critic.Epochs = &two
+	charged := traintest.Grouped()
+	charged.Algorithm.KLInReward, charged.Filter.Enable, charged.Reward.Normalize = true, true, "batch"
+	charged.Algorithm.Correction.Level = &token
+	return []config.Config{critic, charged, sources(t)}
+}
+
+// sources validates on two data sources of one environment.
+func sources(t *testing.T) config.Config {
+	t.Helper()
+	c := traintest.Small()
+	c.Env.Name, c.Env.Config = "", nil
+	c.Data.TrainFiles = []string{traintest.WriteFile(t, "envs: [{name: guess, n_envs: 24, seed: [1, 100, 1], config: {turns: 2}}]")}
+	c.Data.ValFiles = []string{traintest.WriteFile(t, `envs:
+  - {name: guess, n_envs: 3, seed: [200, 300, 1], data_source: short, config: {turns: 1}}
+  - {name: guess, n_envs: 2, seed: [400, 500, 1], data_source: long, config: {turns: 3}}`)}
+	c.Trainer.TestFreq, c.Trainer.Steps, c.Data.TrainBatch = 3, 6, 8
+	c.Rollout.MaxTurns = 3
+	return c
+}
+
+// TestValidationIsReportedForEachDataSource: in figures of its own, which agree with
+// those over all episodes.
+func TestValidationIsReportedForEachDataSource(t *testing.T) {
+	for _, e := range traintest.Run(t, sources(t), traintest.Guesser()) {
+		m := e.Metrics
+		if e.Kind != "validate" {
+			require.Equal(t, float64(e.Step), m["training/global_step"])
+			require.Equal(t, float64((e.Step-1)/3), m["training/epoch"], "24 episodes are 3 steps")
+			continue
+		}
+		short, long := m["val-core/short/reward/mean@1"], m["val-core/long/reward/mean@1"]
+		require.InDelta(t, m["val/score"], (3*short+2*long)/5, 1e-12)
+		require.Equal(t, short, m["val/by_source/short/score"])
+		require.Equal(t, 1.0, m["val/by_source/short/turns"])
+		require.Equal(t, 3.0, m["val/by_source/long/turns"])
+		require.Equal(t, []float64{1, 3, 9.0 / 5}, []float64{m["val-aux/num_turns/min"], m["val-aux/num_turns/max"], m["val-aux/num_turns/mean"]})
+		require.InDelta(t, m["val/success"], (3*m["val-aux/short/traj_success/mean@1"]+2*m["val-aux/long/traj_success/mean@1"])/5, 1e-12)
+	}
+}
+
+// TestFamiliarNamesAgreeWithOurs: a second name has the figure of the first, and
+// those that are of the machine are known as such.
+func TestFamiliarNamesAgreeWithOurs(t *testing.T) {
+	c := traintest.Small()
+	c.Trainer.TestFreq = 1
+	for _, e := range traintest.Run(t, c, traintest.Guesser()) {
+		m := e.Metrics
+		if e.Kind == "validate" {
+			require.Equal(t, m["time/validate"], m["timing_s/testing"])
+			continue
+		}
+		require.Equal(t, m["train/success"], m["custom_metrics/train/traj_success"])
+		require.InDelta(t, m["train/score"], m["custom_metrics/train/episode_score/mean"], 1e-12)
+		require.Equal(t, m["train/turns"], m["num_turns/mean"])
+		require.Equal(t, m["response_length/truncated"], m["response_length/clip_ratio"])
+		require.Equal(t, 0.5, m["critic/lr"])
+		require.Equal(t, m["time/step"], m["timing_s/step"])
+		require.Equal(t, m["train/response_tokens"]+m["train/context_tokens"], m["perf/total_num_tokens"])
+		require.InDelta(t, m["perf/total_num_tokens"]/m["time/step"], m["perf/throughput"], 1e-9)
+	}
+	for _, name := range []string{"timing_s/gen", "timing_per_token_ms/gen", "perf/throughput", "time/step"} {
+		require.True(t, train.MachineMetric(name), name)
+	}
+	require.False(t, train.MachineMetric("training/epoch"))
+}

@@ -1,0 +1,119 @@
+package train
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"vagen/policy"
+	"vagen/train/config"
+	"vagen/train/track"
+)
+
+func (t *Trainer) objective(step int) policy.Objective {
+	c := &t.Config
+	o := c.Agent.Actor.Objective()
+	o.Temperature, o.ValueClip, o.CriticOnly = c.Agent.Rollout.Temperature, c.Critic.ValueClip, step <= c.Trainer.CriticWarmup
+	clip, kl := factor(&c.Stability.Clip, step, c.Trainer.Steps), factor(&c.Stability.KL, step, c.Trainer.Steps)
+	o.ClipLow, o.ClipHigh, o.KLCoef = clip*o.ClipLow, clip*o.ClipHigh, kl*o.KLCoef
+	if c.Critic.Kind != "none" && t.spec.Critic {
+		o.ValueCoef = c.Critic.ValueCoef
+	}
+	return o
+}
+
+func (t *Trainer) optimizer(step int) policy.Optimizer {
+	c := &t.Config
+	a := &c.Agent.Actor
+	o := adamW(&a.Optim, a.GradClip, a.NormLimit)
+	o.Rate, o.CriticRate = rate(&a.Optim, step, c.Trainer.Steps), rate(&c.Critic.Optim, step, c.Trainer.Steps)
+	return o
+}
+
+// adamW is an optimiser without its rates.
+func adamW(o *config.OptimConfig, clip, limit float64) policy.Optimizer {
+	return policy.Optimizer{Beta1: o.Beta1, Beta2: o.Beta2, Epsilon: 1e-8, WeightDecay: o.Decay, GradClip: clip, MaxGradNorm: limit}
+}
+
+// figures averages what the optimiser steps of a training step measured. A figure
+// is averaged over the steps that measured it; one that none did is absent.
+type figures struct {
+	sum   track.Metrics
+	steps map[string]int
+}
+
+// add adds the figures of an optimiser step. Those whose names end in _max and
+// _min are the largest and the smallest of all steps.
+func (f *figures) add(m track.Metrics) {
+	if f.sum == nil {
+		f.sum, f.steps = track.Metrics{}, map[string]int{}
+	}
+	for name, x := range m {
+		old, seen := f.sum[name]
+		f.steps[name]++
+		switch {
+		case !seen:
+			f.sum[name] = x
+		case strings.HasSuffix(name, "_max"):
+			f.sum[name] = max(old, x)
+		case strings.HasSuffix(name, "_min"):
+			f.sum[name] = min(old, x)
+		default:
+			f.sum[name] = old + x
+		}
+	}
+}
+
+// write writes the averages.
+func (f *figures) write(m track.Metrics) {
+	for name, x := range f.sum {
+		if m[name] = x / float64(f.steps[name]); strings.HasSuffix(name, "_max") || strings.HasSuffix(name, "_min") {
+			m[name] = x
+		}
+	}
+}
+
+// measured are the figures of one optimiser step under verl's names. A step that
+// updated no policy, or no critic, has none of it; nor has one without a token that
+// the loss is about.
+func (t *Trainer) measured(s policy.Stats, b *policy.Batch, o policy.Objective) track.Metrics {
+	m := track.Metrics{}
+	if !o.CriticOnly && weighted(b.Weight) {
+		m["actor/pg_loss"], m["actor/entropy"], m["actor/ppo_kl"] = s.PolicyLoss, s.Entropy, s.ApproxKL
+		m["actor/pg_clipfrac"], m["actor/grad_norm"], m["actor/ratio_max"] = s.ClipFrac, s.GradNorm, s.RatioMax
+		if o.ClipDual > 0 {
+			m["actor/pg_clipfrac_lower"] = s.ClipFracLow
+		}
+		if o.KL != "" {
+			m["actor/kl_loss"] = s.KL
+		}
+		maps.Copy(m, s.Metrics)
+	}
+	if o.ValueCoef > 0 && weighted(b.ValueWeight) {
+		m["critic/vf_loss"], m["critic/vf_clipfrac"] = s.ValueLoss, s.ValueClip
+		if t.Config.Critic.Kind == "separate" {
+			m["critic/grad_norm"] = s.CriticNorm
+		}
+	}
+	return m
+}
+
+// weighted reports whether any token counts.
+func weighted(weights []float32) bool {
+	return slices.ContainsFunc(weights, func(w float32) bool { return w != 0 })
+}
+
+// count stops a run whose optimiser steps keep being skipped.
+func (t *Trainer) count(s policy.Stats) error {
+	if !s.Skipped {
+		t.skipped = 0
+		return nil
+	}
+	t.skipped++
+	t.Log.Warn("optimiser step skipped", "grad_norm", s.GradNorm, "critic_norm", s.CriticNorm, "in a row", t.skipped)
+	if t.skipped >= t.Config.Trainer.MaxSkipped {
+		return fmt.Errorf("vagen: %w: %d optimiser steps in a row were skipped; the last gradient norm was %v", ErrDiverged, t.skipped, s.GradNorm)
+	}
+	return nil
+}

@@ -1,0 +1,47 @@
+package train
+
+import (
+	"context"
+	"fmt"
+
+	"vagen/rollout"
+	"vagen/train/config"
+)
+
+// dropLong leaves out the start states of files that open with more tokens than
+// data.max_prompt_length, with data.filter_overlong_prompts. Where an environment
+// fails its start state stays: what is wrong shows when it is played.
+func (t *Trainer) dropLong(ctx context.Context) error {
+	c, l := &t.Config, t.Levels
+	if !c.Data.DropLong || l.dropped {
+		return nil
+	}
+	player := t.player(t.Learner, t.greedy())
+	for _, part := range []struct {
+		key    string
+		levels *[]rollout.Episode
+		least  int
+	}{{"data.train_files", &l.train, c.Data.TrainBatch}, {"data.val_files", &l.val, 1}} {
+		all := *part.levels
+		if len(all) == 0 {
+			continue
+		}
+		lengths, err := player.Openings(ctx, all)
+		if err != nil {
+			return fmt.Errorf("vagen: data.filter_overlong_prompts: %w", err)
+		}
+		var kept []rollout.Episode
+		for i, e := range all {
+			if lengths[i] <= c.Data.MaxPrompt {
+				kept = append(kept, e)
+			}
+		}
+		t.Log.Info("start states with long openings are left out", "of", part.key, "dropped", len(all)-len(kept), "kept", len(kept), "data.max_prompt_length", c.Data.MaxPrompt)
+		if len(kept) < part.least {
+			return fmt.Errorf("vagen: %w: data.filter_overlong_prompts leaves %d of %d episodes of %s, which is too few: %d are needed", config.ErrConfig, len(kept), len(all), part.key, part.least)
+		}
+		*part.levels = kept
+	}
+	l.dropped, l.epoch = true, -1
+	return nil
+}

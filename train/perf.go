@@ -1,0 +1,47 @@
+package train
+
+import (
+	"runtime/metrics"
+	"slices"
+	"strings"
+
+	"vagen/internal/usage"
+	"vagen/policy"
+	"vagen/train/track"
+)
+
+// Measured reports whether a metric is of the machine that a run was on: it begins
+// with "time/" or "timing_s/", which are seconds, with "timing_per_token_ms/", or with
+// "perf/", which are megabytes of memory, tokens per second and the like. All others
+// are the same in every run of one configuration.
+func MachineMetric(name string) bool {
+	return slices.ContainsFunc([]string{"time/", "timing_s/", "timing_per_token_ms/", "perf/"}, func(prefix string) bool {
+		return strings.HasPrefix(name, prefix)
+	})
+}
+
+// weigh writes what the process takes of its machine when a step has ended, and what
+// its learner says of itself. Figures that the system does not tell are left out.
+func (t *Trainer) weigh(m track.Metrics) {
+	const mb = 1e6
+	heap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(heap)
+	live := 0.0
+	if heap[0].Value.Kind() == metrics.KindUint64 {
+		live = float64(heap[0].Value.Uint64())
+	}
+	for name, bytes := range map[string]float64{
+		"host_memory_mb":      float64(usage.Resident()),
+		"host_memory_peak_mb": float64(usage.PeakResident()),
+		"go_heap_mb":          live,
+	} {
+		if bytes > 0 {
+			m["perf/"+name] = bytes / mb
+		}
+	}
+	if l, ok := t.Learner.(policy.MetricsReporter); ok {
+		for name, x := range l.Gauges() {
+			m["perf/"+name] = x
+		}
+	}
+}

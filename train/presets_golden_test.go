@@ -1,0 +1,321 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/golden"
+	"vagen/mask"
+	"vagen/policy"
+	"vagen/policy/loss"
+	"vagen/reward"
+	"vagen/rollout"
+	"vagen/train/config"
+	"vagen/train/track"
+)
+
+const presetFile = "algorithms/presets.json"
+
+// TestGoldenPresetsThroughTheTrainer takes the configuration of each preset through
+// the trainer's own steps, from recorded turns to losses: placement of rewards, KL
+// penalty, estimator, masks, losses and metrics are those that the configuration
+// asks for, and what comes out is what the original computed.
+func TestGoldenPresetsThroughTheTrainer(t *testing.T) {
+	tally := golden.NewTally(t, presetFile)
+	for _, g := range golden.Cases(t, presetFile) {
+		t.Run(g.Name, func(t *testing.T) {
+			tally.Case()
+			p := openPreset(t, g)
+			p.compareConfig(tally)
+			p.compareEstimate(tally)
+			p.compareLosses(tally)
+		})
+	}
+}
+
+// presetRun is a recorded case on its way through a Trainer.
+type presetRun struct {
+	t *testing.T
+	golden.Case
+	trainer *Trainer
+	batch   *batch
+	width   int // of the recorded rows, without the prompt column
+	scores  []float32
+	metrics track.Metrics
+}
+
+// scored is a learner that has been scored already.
+type scored struct{ policy.Learner }
+
+func (scored) Forget(...uint64) {}
+
+func (scored) Generate(context.Context, []policy.Prompt, policy.Sampling) ([]policy.Completion, error) {
+	return nil, policy.ErrNoRoom
+}
+
+func (scored) Count(policy.Prompt) (int, error) { return 1, nil }
+
+func (p *presetRun) matrix(fields map[string]json.RawMessage, name string) [][]float64 {
+	var m [][]float64
+	golden.Decode(p.t, fields, name, &m)
+	return m
+}
+
+func (p *presetRun) number(fields map[string]json.RawMessage, name string) float64 {
+	var x float64
+	golden.Need(p.t, fields, name, &x)
+	return x
+}
+
+// openPreset runs the trainer's steps up to the losses.
+func openPreset(t *testing.T, g golden.Case) *presetRun {
+	t.Helper()
+	p := &presetRun{t: t, Case: g, metrics: track.Metrics{}}
+	var name string
+	golden.Need(t, g.Params, "preset", &name)
+	var uid []string
+	golden.Need(t, g.Inputs, "uid", &uid)
+	// The recorded batches are smaller than those of the recipes.
+	c, err := config.Source{Preset: name, Overrides: []string{"env=x", "data.train_batch_size=4", "actor_rollout_ref.actor.ppo_mini_batch_size=4"}}.Load()
+	require.NoError(t, err)
+	p.trainer = &Trainer{Config: c, Learner: scored{}, Envs: nil, Log: slog.New(slog.DiscardHandler)}
+	p.prepare()
+	old := p.matrix(g.Inputs, "old_log_probs")
+	p.width = len(old[0])
+	ts := p.trajectories(uid)
+	if p.batch, err = newBatch(ts, &c, p.trainer.spec); err != nil {
+		t.Fatal(err)
+	}
+	p.scores = slices.Clone(p.batch.adv.Rewards)
+	what := policy.ScoreRequest{LogProbs: true, Reference: c.Algorithm.KLInReward, Values: c.Critic.Kind != "none"}
+	require.NoError(t, p.batch.takeScores(&policy.Scores{
+		LogProbs: p.ragged("old_log_probs"), Reference: p.ragged("ref_log_prob"), Values: p.ragged("values"),
+	}, what))
+	require.NoError(t, p.trainer.estimate(p.batch, p.metrics))
+	p.trainer.measure(p.batch, p.metrics)
+	return p
+}
+
+// prepare is Trainer.prepare without environments.
+func (p *presetRun) prepare() {
+	t := p.trainer
+	t.names = t.Registries.WithBuiltins()
+	c := &t.Config
+	var err error
+	t.estimator, err = t.names.Estimators.ByName(c.Algorithm.Estimator, c.Params())
+	require.NoError(p.t, err)
+	t.spec, err = t.names.Estimators.Describe(c.Algorithm.Estimator)
+	require.NoError(p.t, err)
+	k := c.Algorithm.KLCtrl
+	t.kl, err = reward.NewController(k.Type, k.Coef, k.Target, k.Horizon)
+	require.NoError(p.t, err)
+	t.metrics, err = t.names.MetricNames(c)
+	require.NoError(p.t, err)
+}
+
+// lengths are the tokens of the rows, without the prompt's.
+func (p *presetRun) lengths() []int {
+	var out []int
+	for _, row := range p.matrix(p.Inputs, "attention_mask") {
+		n := 0
+		for _, on := range row {
+			n += int(on)
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// trajectories are the recorded episodes. The prompt column, which nothing was
+// predicted from, becomes a row's first token.
+func (p *presetRun) trajectories(uid []string) []*rollout.Trajectory {
+	wrote, ends := p.matrix(p.Inputs, "loss_mask"), p.matrix(p.Inputs, "end_of_response_position_mask")
+	turns := p.matrix(p.Inputs, "turn_rewards")
+	var final []float64
+	golden.Need(p.t, p.Inputs, "final_reward", &final)
+	groups := map[string]int{}
+	var out []*rollout.Trajectory
+	for i, n := range p.lengths() {
+		if _, ok := groups[uid[i]]; !ok {
+			groups[uid[i]] = len(groups)
+		}
+		t := &rollout.Trajectory{Episode: rollout.Episode{Env: "x", Group: groups[uid[i]], Index: i, MaxTurns: len(turns[i])}, End: rollout.EndDone}
+		for k, r := range turns[i] {
+			turn := rollout.Turn{Reward: reward.Parts{{Name: "turn", Value: r}}}
+			if k == len(turns[i])-1 {
+				turn.Reward = append(turn.Reward, reward.Part{Name: "final", Value: final[i]})
+			}
+			t.Turns = append(t.Turns, turn)
+		}
+		row := rollout.Row{LogProbs: make([]float32, n+1)}
+		require.NoError(p.t, record(&row.Sequence, wrote[i][1:n+1], ends[i][1:n+1]))
+		t.Rows = []rollout.Row{row}
+		out = append(out, t)
+	}
+	return out
+}
+
+// record writes a row down: a token of the prompt, then who wrote which.
+func record(s *mask.Sequence, wrote, ends []float64) error {
+	if err := s.AppendContext(mask.Prompt, 0); err != nil {
+		return err
+	}
+	for from := 0; from < len(wrote); {
+		to := from + 1
+		for to < len(wrote) && wrote[to] == wrote[from] && (wrote[from] == 0 || ends[to-1] == 0) {
+			to++
+		}
+		var err error
+		if ids := make([]int32, to-from); wrote[from] != 0 {
+			err = s.AppendResponse(ids...)
+		} else {
+			err = s.AppendContext(mask.Observation, ids...)
+		}
+		if err != nil {
+			return err
+		}
+		from = to
+	}
+	return nil
+}
+
+// ragged reads recorded numbers of tokens without padding, and 0 for the token of
+// the prompt.
+func (p *presetRun) ragged(name string) []float32 {
+	var out []float32
+	rows := p.matrix(p.Inputs, name)
+	for i, n := range p.lengths() {
+		out = append(out, 0)
+		for _, x := range rows[i][:n] {
+			out = append(out, float32(x))
+		}
+	}
+	return out
+}
+
+// padded gives flat numbers the recorded layout.
+func padded[T any](p *presetRun, flat []T, number func(T) float64) []float64 {
+	var out []float64
+	for row := range p.batch.rows.Len() {
+		wide := make([]float64, p.width)
+		for i, x := range flat[p.batch.rows.Offsets[row]+1 : p.batch.rows.Offsets[row+1]] {
+			wide[i] = number(x)
+		}
+		out = append(out, wide...)
+	}
+	return out
+}
+
+func float(x float32) float64 { return float64(x) }
+
+func bit(on bool) float64 {
+	if on {
+		return 1
+	}
+	return 0
+}
+
+func (p *presetRun) compare(tally *golden.Tally, name string, got []float64) {
+	p.t.Helper()
+	want := p.matrix(p.Expected, name)
+	if want != nil {
+		golden.Floats(p.t, tally, name, got, slices.Concat(want...), p.Tolerance)
+	}
+}
+
+// compareTokens compares without the padding.
+func (p *presetRun) compareTokens(tally *golden.Tally, name string, got []float32) {
+	p.t.Helper()
+	want, flat := p.matrix(p.Expected, name), []float64(nil)
+	for row, n := range p.lengths() {
+		flat = append(flat, float(got[p.batch.rows.Offsets[row]])) // the prompt's
+		flat = append(flat, want[row][:n]...)
+	}
+	golden.Floats(p.t, tally, name, got, flat, p.Tolerance)
+}
+
+// compareConfig compares the preset with the settings that were recorded.
+func (p *presetRun) compareConfig(tally *golden.Tally) {
+	c := &p.trainer.Config
+	for name, got := range map[string]any{
+		"adv_estimator": c.Algorithm.Estimator, "gamma": c.Algorithm.Gamma, "lam": c.Algorithm.Lambda, "high_level_gamma": c.Algorithm.TurnGamma,
+		"use_loss_mask": c.Rollout.LossMask, "use_gae_mask": c.Rollout.GAEMask, "use_multi_turn_reward": c.Rollout.MultiTurnReward,
+		"critic_use_reward_mask": c.Critic.OnTurnEnds, "kl_penalty": c.Algorithm.KLPenalty, "kl_coef": c.Algorithm.KLCtrl.Coef,
+		"clip_ratio": c.Agent.Actor.Clip, "cliprange_value": c.Critic.ValueClip,
+	} {
+		var want any
+		golden.Need(p.t, p.Params, name, &want)
+		golden.Equal(p.t, tally, name, got, want)
+	}
+}
+
+func (p *presetRun) compareEstimate(tally *golden.Tally) {
+	p.compare(tally, "token_level_scores", padded(p, p.scores, float))
+	p.compare(tally, "token_level_rewards", padded(p, p.batch.adv.Rewards, float))
+	// Whitening moves padding off 0 in the original; there is no padding here.
+	p.compareTokens(tally, "advantages", p.batch.result.Advantages)
+	p.compareTokens(tally, "returns", p.batch.result.Returns)
+	p.compare(tally, "actor_mask", padded(p, p.batch.loss, bit))
+	tally.Float(p.t, "current_kl", p.metrics["actor/reward_kl_penalty"], p.number(p.Expected, "current_kl"), p.Tolerance)
+	var want map[string]float64
+	golden.Need(p.t, p.Expected, "data_metrics", &want)
+	for name, w := range want {
+		// Other figures of the batch are about the tokens that the model wrote here,
+		// and about all tokens there: package rollout/diagnose compares those.
+		if strings.HasPrefix(name, "critic/score/") || strings.HasPrefix(name, "critic/rewards/") {
+			got, ok := p.metrics[name]
+			require.True(p.t, ok, name)
+			tally.Float(p.t, name, got, w, p.Tolerance)
+		}
+	}
+}
+
+// compareLosses evaluates the losses that the configuration asks of a learner.
+func (p *presetRun) compareLosses(tally *golden.Tally) {
+	b, o := p.batch, p.trainer.objective(1)
+	aggregate, err := p.trainer.Config.Aggregation()
+	require.NoError(p.t, err)
+	kind, err := o.PolicyLoss()
+	require.NoError(p.t, err)
+	var got loss.Result
+	require.NoError(p.t, loss.Eval(&got, kind, aggregate.Loss, &loss.Batch[float32]{
+		Offsets: b.rows.Offsets, Mask: b.loss, LogProb: p.ragged("log_prob"), OldLogProb: b.old, Advantage: b.result.Advantages,
+	}))
+	tally.Float(p.t, "pg_loss", got.Loss, p.number(p.Expected, "pg_loss"), p.Tolerance)
+	tally.Float(p.t, "pg_clipfrac", got.Metrics.ClipFraction, p.number(p.Expected, "pg_clipfrac"), p.Tolerance)
+	tally.Float(p.t, "ppo_kl", got.Metrics.KL, p.number(p.Expected, "ppo_kl"), p.Tolerance)
+	if _, trained := p.Expected["vf_loss"]; !trained {
+		require.Zero(p.t, o.ValueCoef, "a critic is trained that the original does not have")
+		return
+	}
+	p.compareValueLoss(tally, o)
+}
+
+func (p *presetRun) compareValueLoss(tally *golden.Tally, o policy.Objective) {
+	b, c := p.batch, &p.trainer.Config
+	value, returns := b.value, slices.Clone(b.result.Returns)
+	if !c.Rollout.LossMask && !c.Critic.OnTurnEnds {
+		// Over all tokens the original's critic is one column late: it leaves out the
+		// first token of the region, and counts the padding after the last, where value
+		// and return are 0. Without padding the last token of the prompt stands for that.
+		value = slices.Clone(b.value)
+		for row := range b.rows.Len() {
+			first := b.rows.Offsets[row]
+			value[first], value[first+1], returns[first] = p.lengths()[row] < p.width, false, 0
+		}
+	} else {
+		p.compare(tally, "critic_mask", padded(p, value, bit))
+	}
+	var v loss.ValueResult
+	require.NoError(p.t, loss.EvalValue(&v, loss.Value{Clip: o.ValueClip}, loss.Aggregation{}, &loss.ValueBatch[float32]{
+		Offsets: b.rows.Offsets, Mask: value, Value: p.ragged("vpreds"), OldValue: b.values, Return: returns,
+	}))
+	tally.Float(p.t, "vf_loss", v.Loss, p.number(p.Expected, "vf_loss"), p.Tolerance)
+	tally.Float(p.t, "vf_clipfrac", v.Metrics.ClipFraction, p.number(p.Expected, "vf_clipfrac"), p.Tolerance)
+}

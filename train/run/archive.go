@@ -1,0 +1,251 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"image/png"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"vagen/rollout"
+	"vagen/rollout/store"
+	"vagen/train/config"
+)
+
+// archive writes episodes to a folder while training goes on: one goroutine, in
+// the order of the steps, so that what it leaves depends on nothing else.
+type archive struct {
+	dir     string
+	release func() error // unlocks the folder
+	gallery *store.Gallery
+	jobs    chan job
+	done    chan struct{}
+	open    sync.WaitGroup // jobs that are not done
+
+	mu  sync.Mutex
+	err error // the first
+}
+
+// job is a step to write.
+type job struct {
+	step int
+	ts   []*rollout.Trajectory
+}
+
+const stepFile = "step_%d.parquet"
+
+// claim makes a folder the run's and locks it until release. A folder with the
+// episodes of another run, or in which another process works, is refused, unchanged.
+func claim(dir string, run owner) (release func() error, err error) {
+	if err := run.check(dir); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	if release, err = LockFolder(dir); err != nil {
+		return nil, err
+	}
+	if err = run.check(dir); err == nil { // another process may have been faster
+		err = run.write(dir)
+	}
+	if err != nil {
+		return nil, errors.Join(err, release())
+	}
+	return release, nil
+}
+
+// newArchive writes to a folder that the run has claimed, from the step after done
+// on: files of later steps are what the run left when it was stopped, and go. done is
+// -1 for a run that begins.
+func newArchive(dir string, release func() error, c *config.Config, done int, log *slog.Logger) (*archive, error) {
+	o := &c.Trainer.LogImage
+	g, err := store.OpenGallery(dir, store.GalleryOptions{NamesOnly: !o.Enable, Level: level(o.Level), Quota: int64(o.Quota) << 20, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	if err := forget(dir, done); err != nil {
+		return nil, err
+	}
+	a := &archive{dir: dir, release: release, gallery: g, jobs: make(chan job, o.MaxPending-1), done: make(chan struct{})}
+	go a.work()
+	return a, nil
+}
+
+// level is a compression level of zlib in the terms of image/png, which has four.
+func level(n int) png.CompressionLevel {
+	switch {
+	case n == 0:
+		return png.NoCompression
+	case n == 1:
+		return png.BestSpeed
+	case n < 9:
+		return png.DefaultCompression
+	}
+	return png.BestCompression
+}
+
+// forget removes the files of steps after a step.
+func forget(dir string, done int) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		digits, is := strings.CutPrefix(e.Name(), "step_")
+		digits, is2 := strings.CutSuffix(digits, ".parquet")
+		if step, err := strconv.Atoi(digits); is && is2 && err == nil && step > done && e.Type().IsRegular() {
+			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (a *archive) work() {
+	defer close(a.done)
+	for j := range a.jobs {
+		if a.failure() == nil {
+			if err := a.gallery.Save(fmt.Sprintf(stepFile, j.step), j.step, j.ts); err != nil {
+				a.mu.Lock()
+				a.err = err
+				a.mu.Unlock()
+			}
+		}
+		a.open.Done()
+	}
+}
+
+func (a *archive) failure() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.err
+}
+
+// add has a step written. It waits while too many are waiting, and returns the
+// error of one before.
+func (a *archive) add(step int, ts []*rollout.Trajectory) error {
+	a.open.Add(1)
+	a.jobs <- job{step, ts}
+	return a.failure()
+}
+
+// flush waits until all is written.
+func (a *archive) flush() error {
+	a.open.Wait()
+	return a.failure()
+}
+
+// close writes what is left, ends the goroutine and unlocks the folder.
+func (a *archive) close() error {
+	close(a.jobs)
+	<-a.done
+	return errors.Join(a.failure(), a.release())
+}
+
+// archives are those of a run, by what they hold; nil ones hold nothing.
+type archives struct {
+	rollouts, validations *archive
+	claims                [2]func() error // of folders that have no archive yet
+}
+
+// archiveDirs are the folders for episodes that a configuration names, with their
+// keys; nil is none.
+func archiveDirs(c *config.Config) [2]struct {
+	key string
+	dir *string
+} {
+	t := &c.Trainer
+	return [2]struct {
+		key string
+		dir *string
+	}{{"trainer.rollout_data_dir", t.RolloutDir}, {"trainer.validation_data_dir", t.ValDir}}
+}
+
+// checkArchives refuses folders for episodes that belong to another run than the one
+// in a folder, which may be yet to be made. It changes nothing.
+func checkArchives(path string, c *config.Config) error {
+	run, err := ownerOf(path)
+	if err != nil {
+		return err
+	}
+	for _, d := range archiveDirs(c) {
+		if d.dir == nil {
+			continue
+		}
+		if err := run.check(*d.dir); err != nil {
+			return fmt.Errorf("%w: %s: %w", config.ErrConfig, d.key, err)
+		}
+	}
+	return nil
+}
+
+// claimArchives makes the folders for episodes the run's.
+func (r *Run) claimArchives() error {
+	if t := &r.Config.Trainer; t.RolloutDir == nil && t.ValDir == nil {
+		return nil
+	}
+	if _, err := r.Folder.ID(); err != nil {
+		return err
+	}
+	run, err := ownerOf(r.Folder.Path)
+	if err != nil {
+		return err
+	}
+	for i, d := range archiveDirs(&r.Config) {
+		if d.dir == nil {
+			continue
+		}
+		if r.archives.claims[i], err = claim(*d.dir, run); err != nil {
+			return fmt.Errorf("%s: %w", d.key, err)
+		}
+	}
+	return nil
+}
+
+// archive opens the folders that were claimed.
+func (r *Run) archive() error {
+	done := -1
+	if r.from != nil {
+		done = r.from.State.Step
+	}
+	into := [2]**archive{&r.archives.rollouts, &r.archives.validations}
+	for i, d := range archiveDirs(&r.Config) {
+		if d.dir == nil {
+			continue
+		}
+		a, err := newArchive(*d.dir, r.archives.claims[i], &r.Config, done, r.log)
+		if err != nil {
+			return fmt.Errorf("%s: %w", d.key, err)
+		}
+		*into[i], r.archives.claims[i] = a, nil
+	}
+	return nil
+}
+
+// close closes the archives, and unlocks folders that never became one.
+func (s *archives) close() error {
+	errs := []error{s.each((*archive).close)}
+	for _, release := range s.claims {
+		if release != nil {
+			errs = append(errs, release())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// each calls f for the folders that there are.
+func (s *archives) each(f func(*archive) error) error {
+	var errs []error
+	for _, a := range []*archive{s.rollouts, s.validations} {
+		if a != nil {
+			errs = append(errs, f(a))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,129 @@
+package run
+
+import (
+	"image"
+	"image/png"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/env"
+	"vagen/rollout"
+	"vagen/rollout/store"
+	"vagen/train/config"
+)
+
+// shot is an episode that shows a picture of its own.
+func shot(step int) []*rollout.Trajectory {
+	im := image.NewNRGBA(image.Rect(0, 0, 64, 64))
+	for i := range im.Pix {
+		im.Pix[i] = byte(i * (step + 7) % 251)
+	}
+	return []*rollout.Trajectory{{Episode: rollout.Episode{Env: "x", Seed: int64(step)}, End: rollout.EndDone,
+		Turns: []rollout.Turn{{Observation: env.Observation{Text: "<image>", Images: []image.Image{im}}}}}}
+}
+
+func files(t *testing.T, dir string) map[string]string {
+	out := map[string]string{}
+	require.NoError(t, filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
+		if err != nil || info.IsDir() {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		out[path[len(dir):]] = string(raw)
+		return err
+	}))
+	return out
+}
+
+// TestEpisodesOfARunAreThoseOfOneThatNobodyStopped: what a stopped run left beyond
+// its checkpoint goes, and the folder ends the same.
+func TestEpisodesOfARunAreThoseOfOneThatNobodyStopped(t *testing.T) {
+	c := config.Default()
+	c.Trainer.LogImage.Enable, c.Trainer.LogImage.MaxPending = true, 1
+	play := func(dir string, done, from, to int) {
+		a, err := claimed(dir, owner{"R", "run"}, &c, done)
+		require.NoError(t, err)
+		for step := from; step <= to; step++ {
+			require.NoError(t, a.add(step, shot(step)))
+		}
+		require.NoError(t, a.flush())
+		got, err := store.Load(filepath.Join(dir, "step_3.parquet"))
+		require.NoError(t, err, "what is flushed is there, pictures included")
+		require.Equal(t, 3, got[0].Step)
+		require.NoError(t, a.close())
+	}
+	whole, stopped := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
+	play(whole, -1, 0, 5)
+	play(stopped, -1, 0, 4)
+	play(stopped, 2, 3, 3)
+	require.NoFileExists(t, filepath.Join(stopped, "step_4.parquet"))
+	play(stopped, 3, 4, 5)
+	require.Equal(t, files(t, whole), files(t, stopped))
+}
+
+// claimed opens an archive as a run does.
+func claimed(dir string, run owner, c *config.Config, done int) (*archive, error) {
+	release, err := claim(dir, run)
+	if err != nil {
+		return nil, err
+	}
+	return newArchive(dir, release, c, done, nil)
+}
+
+func TestFoldersOfOtherRunsAreRefused(t *testing.T) {
+	c := config.Default()
+	dir, home := t.TempDir(), t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(home, "run.id"), []byte("A\n"), 0o644))
+	first := owner{"A", home}
+	a, err := claimed(dir, first, &c, -1)
+	require.NoError(t, err)
+	_, err = claim(dir, first)
+	require.ErrorIs(t, err, ErrRunBusy, "one process at a time")
+	require.NoError(t, a.close())
+	for name, other := range map[string]owner{"another run": {"B", home}, "a run that begins": {"", home}, "a copy of the run": {"A", home + "-copy"}} {
+		_, err = claim(dir, other)
+		require.ErrorIs(t, err, ErrExists, name)
+		require.ErrorContains(t, err, home, name)
+	}
+	moved := home + "-moved"
+	require.NoError(t, os.Rename(home, moved))
+	release, err := claim(dir, owner{"A", moved})
+	require.NoError(t, err, "the run was moved")
+	require.NoError(t, release())
+	was, ok, err := recordedOwner(dir)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, owner{"A", moved}, was)
+
+	dir = t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "step_7.parquet"), nil, 0o644))
+	_, err = claim(dir, first)
+	require.ErrorIs(t, err, ErrExists)
+	require.Equal(t, map[string]string{"/step_7.parquet": ""}, files(t, dir), "nothing is changed")
+
+	_, err = claim(filepath.Join(dir, "step_7.parquet"), first)
+	require.Error(t, err, "it is no folder")
+}
+
+// TestEpisodesThatCannotBeWrittenEndTheRun: a folder that is gone is told of with the
+// next step.
+func TestEpisodesThatCannotBeWrittenEndTheRun(t *testing.T) {
+	c := config.Default()
+	dir := filepath.Join(t.TempDir(), "a")
+	a, err := claimed(dir, owner{"R", "run"}, &c, -1)
+	require.NoError(t, err)
+	require.NoError(t, os.RemoveAll(dir))
+	_ = a.add(1, shot(1))
+	require.ErrorIs(t, a.flush(), os.ErrNotExist)
+	require.ErrorIs(t, a.add(2, shot(2)), os.ErrNotExist)
+	require.ErrorIs(t, a.close(), os.ErrNotExist)
+}
+
+func TestLevelsAreThoseOfPNG(t *testing.T) {
+	for n, want := range map[int]png.CompressionLevel{0: png.NoCompression, 1: png.BestSpeed, 2: png.DefaultCompression, 8: png.DefaultCompression, 9: png.BestCompression} {
+		require.Equal(t, want, level(n))
+	}
+}

@@ -1,0 +1,119 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"time"
+
+	"vagen/env"
+	"vagen/env/builtin"
+	"vagen/env/dataset"
+	"vagen/env/remote"
+	"vagen/policy"
+	"vagen/policy/chat"
+	"vagen/reward/judge"
+	"vagen/train"
+	"vagen/train/config"
+)
+
+// Envs are the environments that a configuration is played on: the library's, or
+// with rollout_manager.use_service whatever a service hosts, by any name.
+func Envs(c *config.Config, log *slog.Logger) (*env.Registry, error) {
+	r := &c.Rollout
+	if !r.UseService {
+		return builtin.RegistryWith(DialJudge(log)), nil
+	}
+	out := new(env.Registry)
+	o := remote.DefaultLegacyOptions()
+	o.URLs, o.Log = []string{r.BaseURL}, log
+	o.Timeout = time.Duration(r.Timeout * float64(time.Second))
+	hosted := func(name string) env.Factory {
+		named := o
+		named.Name = name
+		return served(remote.LegacyFactory(named))
+	}
+	for _, name := range builtin.Registry().Names() { // files may write them in other cases
+		if err := out.Register(name, hosted(name)); err != nil {
+			return nil, err
+		}
+	}
+	out.SetOtherwise(hosted) // only the service knows what it hosts
+	return out, nil
+}
+
+// Prepare opens environments and start states of a configuration and tries model and
+// environment, before anything is written. It completes the configuration.
+func Prepare(ctx context.Context, c *config.Config, log *slog.Logger) (*env.Registry, *train.Levels, error) {
+	if err := c.CheckSecrets(); err != nil {
+		return nil, nil, err
+	}
+	envs, err := Envs(c, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	levels, err := OpenLevels(ctx, c, envs, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	return envs, levels, Preflight(ctx, c, envs, levels)
+}
+
+// served leaves out the option that chooses rules: a service of the legacy protocol
+// knows its own alone.
+func served(f env.Factory) env.Factory {
+	return func(cfg map[string]any) (env.Env, error) {
+		cfg = maps.Clone(cfg)
+		if cfg["rules"] == "legacy" {
+			delete(cfg, "rules")
+		}
+		return f(cfg)
+	}
+}
+
+// Levels opens the start states of a configuration, completes it, and sets up who
+// judges words about the state.
+func OpenLevels(ctx context.Context, c *config.Config, envs *env.Registry, log *slog.Logger) (*train.Levels, error) {
+	l, err := train.OpenLevels(ctx, c, envs.Names())
+	if err != nil || l.State == nil {
+		return l, err
+	}
+	if c.Rollout.UseService {
+		return nil, fmt.Errorf("%w: state_reward and rollout_manager.use_service: a service judges by itself", config.ErrConfig)
+	}
+	j, err := judgeOf(l.State, log)
+	if err != nil {
+		return nil, err
+	}
+	envs.SetJudge(j)
+	return l, nil
+}
+
+// judgeOf is the judge of a block state_reward: fixed rules, or a model behind an API
+// that is asked as the original systems ask theirs.
+func judgeOf(s *dataset.StateReward, log *slog.Logger) (env.Judge, error) {
+	if s.Scorer == "exact" {
+		return &judge.Rules{Pricing: judge.Pricing{Base: s.Base, Scorers: s.Scorers()}}, nil
+	}
+	ask, err := DialJudge(log)(s.JudgeURL, s.JudgeModel)
+	if err != nil {
+		return nil, fmt.Errorf("%w: state_reward: %w", config.ErrConfig, err)
+	}
+	return &judge.Model{Pricing: judge.Pricing{Base: s.Base, Scorers: s.Scorers()}, Ask: ask, Log: log}, nil
+}
+
+// DialJudge connects to judges behind an API, with the settings of the systems that
+// blocks state_reward come from.
+func DialJudge(log *slog.Logger) judge.Dial {
+	return func(baseURL, model string) (judge.Ask, error) {
+		o := chat.Defaults(chat.OpenAI, model)
+		o.BaseURL, o.Log = baseURL, log
+		o.Concurrency, o.Timeout = 32, time.Minute
+		m, err := chat.New(o)
+		if err != nil {
+			return nil, err
+		}
+		return policy.Ask(m, policy.Sampling{MaxTokens: 512}), nil
+	}
+}

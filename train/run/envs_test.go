@@ -1,0 +1,115 @@
+package run
+
+import (
+	"context"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/env"
+	"vagen/env/frozenlake"
+	"vagen/env/remote"
+	"vagen/train/config"
+)
+
+func TestEnvironmentsComeFromAServiceOnRequest(t *testing.T) {
+	var legacy env.Registry
+	require.NoError(t, legacy.Register("frozenlake", remote.WithDefaults(frozenlake.FromConfig, map[string]any{"rules": "legacy"})))
+	o := remote.DefaultServerOptions()
+	o.Legacy = &legacy
+	server, err := remote.NewServer(o)
+	require.NoError(t, err)
+	h := httptest.NewServer(server)
+	t.Cleanup(func() { h.Close(); _ = server.Close(t.Context()) })
+
+	path := filepath.Join(t.TempDir(), "env_config.yaml")
+	require.NoError(t, os.WriteFile(path, []byte("env1:\n  env_name: frozenlake\n  env_config: {render_mode: text}\n  train_size: 4\n  test_size: 2\n"), 0o644))
+	c, err := config.Load("", "data.train_files="+path, "data.val_files="+path, "data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2",
+		"rollout_manager.use_service=True", "rollout_manager.base_url="+h.URL, "rollout_manager.timeout=20")
+	require.NoError(t, err)
+	envs, err := Envs(&c, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	levels, err := OpenLevels(t.Context(), &c, envs, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	_, err = preflightEnvs(t.Context(), levels, envs)
+	require.NoError(t, err)
+	first := levels.First()
+	require.Equal(t, "legacy", first.Config["rules"], "the service is not told")
+	require.Equal(t, 60, c.Trainer.Steps)
+
+	h.Close()
+	_, err = preflightEnvs(timeout(t), levels, envs)
+	require.Error(t, err)
+}
+
+// TestAServiceMayHostEnvironmentsOfAnyName: one that this library does not have is
+// asked for under the name that the file or env.name has.
+func TestAServiceMayHostEnvironmentsOfAnyName(t *testing.T) {
+	var legacy env.Registry
+	require.NoError(t, legacy.Register("alfWorld", remote.WithDefaults(frozenlake.FromConfig, map[string]any{"rules": "legacy"})))
+	o := remote.DefaultServerOptions()
+	o.Legacy = &legacy
+	server, err := remote.NewServer(o)
+	require.NoError(t, err)
+	h := httptest.NewServer(server)
+	t.Cleanup(func() { h.Close(); _ = server.Close(t.Context()) })
+
+	path := filepath.Join(t.TempDir(), "env_config.yaml")
+	require.NoError(t, os.WriteFile(path, []byte("env1:\n  env_name: alfWorld\n  env_config: {render_mode: text}\n  train_size: 4\n  test_size: 2\n"), 0o644))
+	for _, from := range [][]string{
+		{"data.train_files=" + path, "data.val_files=" + path},
+		{"env.name=alfWorld", "env.config={render_mode: text}"},
+	} {
+		args := append(from, "data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2", "rollout_manager.base_url="+h.URL, "rollout_manager.timeout=20")
+		c, err := config.Load("", append(args, "rollout_manager.use_service=True")...)
+		require.NoError(t, err)
+		envs, err := Envs(&c, slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		levels, err := OpenLevels(t.Context(), &c, envs, slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		_, err = preflightEnvs(t.Context(), levels, envs)
+		require.NoError(t, err)
+
+		c.Rollout.UseService = false
+		if envs, err = Envs(&c, slog.New(slog.DiscardHandler)); err == nil {
+			if levels, err = OpenLevels(t.Context(), &c, envs, slog.New(slog.DiscardHandler)); err == nil {
+				_, err = preflightEnvs(t.Context(), levels, envs)
+			}
+		}
+		require.ErrorContains(t, err, "alfWorld", "without a service it is unknown")
+	}
+}
+
+func TestJudgesAreThoseOfTheFile(t *testing.T) {
+	file := func(scorer string) string {
+		path := filepath.Join(t.TempDir(), "envs.yaml")
+		require.NoError(t, os.WriteFile(path, []byte("envs: [{name: Sokoban, n_envs: 2, config: {prompt_format: wm, state_reward: {state_estimation: {enable: true, reward: 0.5}, "+scorer+"}}}]"), 0o644))
+		return path
+	}
+	for _, scorer := range []string{"scorer: exact", "judge_base_url: 'http://localhost:1/v1', judge_model: m"} {
+		path := file(scorer)
+		c, err := config.Load("", "data.train_files="+path, "data.val_files="+path, "data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2")
+		require.NoError(t, err)
+		envs, err := Envs(&c, slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		levels, err := OpenLevels(t.Context(), &c, envs, slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		_, err = preflightEnvs(t.Context(), levels, envs)
+		require.NoError(t, err)
+		c.Rollout.UseService = true
+		_, err = OpenLevels(t.Context(), &c, envs, slog.New(slog.DiscardHandler))
+		require.ErrorContains(t, err, "a service judges by itself")
+	}
+}
+
+// timeout is a context in which nobody asks six times.
+func timeout(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	t.Cleanup(cancel)
+	return ctx
+}

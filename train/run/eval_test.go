@@ -1,0 +1,217 @@
+package run
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy"
+	"vagen/rollout"
+	"vagen/train/config"
+)
+
+const evalText = `
+fileroot: ${oc.env:NOT_SET,runs}
+datasets: []
+envs:
+  - name: FrozenLake
+    n_envs: 3
+    tag_id: 7
+    seed_list: [5, 5, 6]
+    max_turns: 4
+    response_length_per_turn: 64
+    stop_strings: ["</answer>"]
+    config: {render_mode: text}
+    chat_config: {temperature: 0.7, max_tokens: 1024, top_p: 0.9, top_k: -1}
+  - name: frozenlake
+    n_envs: 2
+    tag_id: packed
+    harness: compact
+    compact_budget: 400
+    config: {render_mode: text}
+experiment: {dump_dir: "${fileroot}/x", default_max_turns: 2}
+default_chat_config: {max_tokens: 100}
+run: {backend: sglang, seed: 3}
+backends:
+  sglang: {base_url: "http://127.0.0.1:1/v1", api_key: EMPTY, model: m, max_retries: null}
+  claude: {model: c}
+  local: {model: folder}
+`
+
+func nothing(string) (string, bool) { return "", false }
+
+func evalFile(t *testing.T, text string) string {
+	path := filepath.Join(t.TempDir(), "eval.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	return path
+}
+
+// TestKeysGoToTheServicesThatTheDocumentationNames: with a base_url to blocks that are
+// called like the service, and to others only by key_env.
+func TestKeysGoToTheServicesThatTheDocumentationNames(t *testing.T) {
+	t.Setenv("OPENAI_API_KEY", "sk-one")
+	t.Setenv("ANTHROPIC_API_KEY", "")
+	text := strings.Replace(evalText, `    stop_strings: ["</answer>"]`+"\n", "", 1)
+	path := evalFile(t, strings.Replace(text, "backends:\n", `backends:
+  openai: {base_url: "http://127.0.0.1:1/v1", model: m}
+  mine: {base_url: "http://127.0.0.1:1/v1", model: m, key_env: MY_KEY}
+  anthropic: {base_url: "http://127.0.0.1:1/v1", model: m}
+`, 1))
+	for _, c := range [][]string{
+		{"OPENAI_API_KEY", "run.backend=openai"},
+		{"OTHER", "run.backend=openai", "backends.openai.key_env=OTHER"},
+		{"", "run.backend=openai", "backends.openai.api_key=EMPTY"},
+		{"", "run.backend=sglang"},
+		{"MY_KEY", "run.backend=mine"},
+		{"", "run.backend=anthropic"}, // it is not set
+	} {
+		e, err := LoadEval(path, c[1:], nothing)
+		require.NoError(t, err)
+		o, err := e.chatOptions(slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		require.Equal(t, c[0], o.KeyEnv, c[1])
+	}
+}
+
+// TestAnAdaptersModelIsTheOneItNames, or the error says how to give it.
+func TestAnAdaptersModelIsTheOneItNames(t *testing.T) {
+	base, adapter := t.TempDir(), t.TempDir()
+	write := func(dir, name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	about := fmt.Sprintf(`{"peft_type": "LORA", "r": 2, "lora_alpha": 4, "target_modules": ["q_proj"], "base_model_name_or_path": %q}`, base)
+	write(adapter, "adapter_config.json", about)
+	_, _, err := ModelAt(adapter, "")
+	require.ErrorIs(t, err, config.ErrConfig)
+	require.ErrorContains(t, err, "lora_adapter_path")
+	write(base, "config.json", "{}")
+	model, with, err := ModelAt(adapter, "")
+	require.NoError(t, err)
+	require.Equal(t, []string{base, adapter}, []string{model, with})
+	_, _, err = ModelAt(adapter, "another")
+	require.ErrorContains(t, err, "one adapter")
+	model, with, err = ModelAt(base, "another")
+	require.NoError(t, err)
+	require.Equal(t, []string{base, "another"}, []string{model, with})
+}
+
+func TestEvaluationsAreReadAsVAGENWritesThem(t *testing.T) {
+	path := evalFile(t, evalText)
+	e, err := LoadEval(path, []string{"run.max_concurrent_jobs=5"}, nothing)
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(filepath.Dir(path), "runs", "x"), e.Dir())
+	require.Equal(t, "openai", e.Backend.API)
+	require.Equal(t, 6, e.Backend.Retries, "null leaves the default")
+	require.Len(t, e.Tasks, 2)
+	one, two := e.Tasks[0], e.Tasks[1]
+	require.Equal(t, "7", one.Tag)
+	require.Equal(t, policy.Sampling{Temperature: 0.7, TopP: 0.9, MaxTokens: 64, StopStrings: []string{"</answer>"}}, one.Player.Sampling)
+	require.Len(t, one.Episodes, 3)
+	for i, ep := range one.Episodes {
+		require.Equal(t, i, ep.Group)
+		require.Equal(t, []int64{5, 5, 6}[i], ep.Seed)
+		require.Equal(t, 4, ep.MaxTurns)
+	}
+	require.Equal(t, rollout.Compact{Total: 400, Summary: 100}, two.Player.Harness)
+	require.Equal(t, []int{2, 5, 100}, []int{two.Player.MaxTurns, two.AtOnce, two.Player.Sampling.MaxTokens})
+	require.NotEqual(t, one.Seed, two.Seed)
+	require.ErrorContains(t, e.Check(t.Context(), nil), "behind an API all have to be the same")
+
+	require.True(t, IsEval([]byte(evalText)))
+	require.False(t, IsEval([]byte("env: {name: frozenlake}\ntrainer:\n  envs: 3\n")))
+	for backend, api := range map[string]string{"claude": "anthropic", "local": "local"} {
+		e, err := LoadEval(path, []string{"run.backend=" + backend}, nothing)
+		require.NoError(t, err)
+		require.Equal(t, api, e.Backend.API)
+	}
+}
+
+// TestDatasetsAreEvaluatedToo: files of all forms, tags of which are held apart.
+func TestDatasetsAreEvaluatedToo(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	write("more.yaml", "envs:\n- {name: frozenlake, n_envs: 2, tag_id: more, seed: [9], response_length_per_turn: 8}\n")
+	write("old.yaml", "env1: {env_name: frozenlake, env_config: {render_mode: text}, train_size: 3, test_size: 2}\n")
+	base := "datasets: [more.yaml, old.yaml]\ndefault_chat_config: {max_tokens: 9}\nrun: {backend: local}\nbackends: {local: {model: m}}\n"
+	write("eval.yaml", base)
+	e, err := LoadEval(filepath.Join(dir, "eval.yaml"), nil, nothing)
+	require.NoError(t, err)
+	require.Len(t, e.Tasks, 2)
+	require.Equal(t, []any{"more", "env1", 2, 2, 8}, []any{e.Tasks[0].Tag, e.Tasks[1].Tag, len(e.Tasks[0].Episodes), len(e.Tasks[1].Episodes), e.Tasks[0].Player.Sampling.MaxTokens})
+	write("eval.yaml", base+"envs:\n- {name: frozenlake, n_envs: 2, tag_id: MORE, seed: [9]}\n")
+	_, err = LoadEval(filepath.Join(dir, "eval.yaml"), nil, nothing)
+	require.ErrorIs(t, err, config.ErrConfig)
+	require.ErrorContains(t, err, `more.yaml: envs[0]: the tag_id "more" is taken by`)
+}
+
+// TestEvaluationsReportAllMistakes at once, with their lines.
+func TestEvaluationsReportAllMistakes(t *testing.T) {
+	_, err := LoadEval(evalFile(t, `run: {backend: openai, resume: maybe, max_concurrent_jobs: 0}
+split: both
+experimint: {}
+key: ${oc.env:NOT_SET}
+envs:
+  - {name: FrozenLaek, n_envs: 1}
+  - {name: frozenlake, n_envs: 1, tag_id: "../up"}
+  - {name: frozenlake, n_envs: 1, tag_id: same}
+  - {name: frozenlake, n_envs: 1, tag_id: same}
+datasets: [none.parquet]
+backends:
+  openai: {api: grpc, api_key: sk-123, modle: x}
+`), []string{"run.workers=-1"}, nothing)
+	require.ErrorIs(t, err, config.ErrConfig)
+	for _, want := range []string{
+		`run.resume is "maybe"`, "run.max_concurrent_jobs is 0", "run.workers is -1", `split is "both"`, `line 3: unknown key "experimint"`, "the environment has no NOT_SET",
+		`line 6: envs[0]: name: no environment is called "FrozenLaek"`, `line 7: envs[1]: tag_id: "../up" begins`, `line 9: envs[3]: tag_id "same" is the tag of envs[2]`,
+		"none.parquet", `backends.openai: api is "grpc"`, "backends.openai: api_key has a key in it", `did you mean "model"?`, "backends.openai: model is empty",
+	} {
+		require.ErrorContains(t, err, want)
+	}
+	require.NotContains(t, err.Error(), "sk-123")
+	for want, change := range map[string]string{
+		"tag_id is missing": "tag_id: x|", "a local model counts by its own": "|tokenizer: gpt2, response_length_per_turn: 5", "how long a response may be": "|", "never sums up": "|harness: compact, response_length_per_turn: 5",
+		`did you mean "temperature"?`: "|chat_config: {temprature: 1, max_tokens: 5}", "make no sense": "|chat_config: {temperature: -1, max_tokens: 5}",
+		`did you mean "compact"?`: "|harness: compcat, response_length_per_turn: 5", "thinking_token_budget": "|thinking_token_budget: 5, response_length_per_turn: 5",
+	} {
+		tag := "tag_id: x, "
+		if change[0] == 't' { // the one that is to be missing
+			tag, change = "", change[len("tag_id: x"):]
+		}
+		entry := fmt.Sprintf("{name: frozenlake, n_envs: 1, %s%s}", tag, change[1:])
+		_, err := LoadEval(evalFile(t, "envs:\n  - "+entry+"\nrun: {backend: a}\nbackends: {a: {model: m}}\n"), nil, nothing)
+		require.ErrorContains(t, err, want, entry)
+	}
+	_, err = LoadEval(evalFile(t, "run: {backend: a}\nbackends: {a: {model: m}}\n"), nil, nothing)
+	require.ErrorContains(t, err, "there are no environments")
+	_, err = LoadEval(filepath.Join(t.TempDir(), "none.yaml"), nil, nothing)
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// TestTheResponsesAPIIsRefused instead of being asked by chat completions, and a known
+// service needs its address.
+func TestTheResponsesAPIIsRefused(t *testing.T) {
+	for _, c := range []struct{ block, want string }{
+		{"openai_responses: {model: m}", `backends.openai_responses: api is "openai_responses", which is not supported: api openai asks`},
+		{"azure_responses: {model: m}", `api is "azure_responses", which is not supported`},
+		{"mine: {model: m, api: openai_responses}", `backends.mine: api is "openai_responses", which is not supported`},
+		{"vllm: {model: m}", "backends.vllm: base_url is empty, which is the address of OpenAI"},
+		{"openai_responses: {model: m, api: openai}", ""},
+		{"vllm: {model: m, base_url: 'http://127.0.0.1:1/v1'}", ""},
+	} {
+		name, _, _ := strings.Cut(c.block, ":")
+		_, err := LoadEval(evalFile(t, "envs: [{name: sokoban, n_envs: 1, tag_id: x, response_length_per_turn: 9}]\nrun: {backend: "+name+"}\nbackends: {"+c.block+"}\n"), nil, nothing)
+		if c.want == "" {
+			require.NoError(t, err, c.block)
+		} else {
+			require.ErrorIs(t, err, config.ErrConfig)
+			require.ErrorContains(t, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,368 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"vagen/env/builtin"
+	"vagen/env/dataset"
+	"vagen/internal/rng"
+	"vagen/internal/settings"
+	"vagen/policy"
+	"vagen/policy/chat"
+	"vagen/policy/vlm"
+	"vagen/reward"
+	"vagen/rollout"
+	"vagen/rollout/evaluate"
+	"vagen/train"
+	"vagen/train/config"
+)
+
+// Eval is an evaluation that can be begun.
+type Eval struct {
+	Config  EvalConfig
+	Backend BackendConfig
+	Tasks   []evaluate.Task
+	Notes   []string // on what is accepted without effect, and what may not work
+
+	dir    string // of the configuration
+	getenv func(string) (string, bool)
+	parts  []*part
+	images int // tokens_per_image
+}
+
+// part is what becomes a task: lines of a dataset with one tag, played alike.
+type part struct {
+	where string // as the beginning of a message
+	spec  dataset.Spec
+	lines []dataset.Episode
+}
+
+// options say how files of environments are read.
+func (e *Eval) options() dataset.Options {
+	return dataset.Options{Known: builtin.Registry().Names(), Getenv: e.getenv, Legacy: dataset.LegacyOptions{Split: dataset.Split(e.Config.Split)}}
+}
+
+// readEnvs reads the list envs.
+func (e *Eval) readEnvs(path string, raw []byte) []error {
+	f, err := dataset.ReadSpecs(raw, e.options())
+	if err != nil {
+		return []error{fmt.Errorf("%s: %w", path, err)}
+	}
+	return e.add(path+": ", f)
+}
+
+// add makes parts of the entries of a file.
+func (e *Eval) add(where string, f *dataset.File) (problems []error) {
+	f.BaseSeed += e.Config.Run.BaseSeed
+	lines, err := f.Episodes()
+	if err != nil {
+		return []error{fmt.Errorf("%s%w", where, err)}
+	}
+	for i := range f.Specs {
+		p := &part{where: fmt.Sprintf("%senvs[%d]: ", where, i), spec: f.Specs[i]}
+		if p.spec.Tag == "" {
+			problems = append(problems, fmt.Errorf("%stag_id is missing: it names the results", p.where))
+			continue
+		}
+		for _, line := range lines {
+			if line.Entry == i {
+				p.lines = append(p.lines, line)
+			}
+		}
+		e.parts = append(e.parts, p)
+	}
+	return problems
+}
+
+// readFiles reads the datasets.
+func (e *Eval) readFiles() (problems []error) {
+	for _, name := range e.Config.Datasets {
+		path := e.at(name)
+		if ext := strings.ToLower(filepath.Ext(path)); ext == ".yaml" || ext == ".yml" {
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				problems = append(problems, fmt.Errorf("datasets: %w", err))
+				continue
+			}
+			if envs, _, names := splitEnvs(raw); slices.Contains(names, "envs") && len(envs) > 0 {
+				f, err := dataset.ReadSpecs(raw, e.options())
+				if err != nil {
+					problems = append(problems, fmt.Errorf("datasets: %s: %w", path, err))
+					continue
+				}
+				problems = append(problems, e.add(path+": ", f)...)
+				continue
+			}
+		}
+		lines, err := dataset.Load(context.Background(), path, e.Config.Run.BaseSeed, e.options())
+		if err != nil {
+			problems = append(problems, fmt.Errorf("datasets: %w", err))
+			continue
+		}
+		byTag := map[string]*part{}
+		for _, line := range lines {
+			tag := line.Tag
+			if tag == "" {
+				tag = line.Source
+			}
+			p := byTag[tag]
+			if p == nil {
+				p = &part{where: path + ": ", spec: dataset.Spec{Name: line.Name, Tag: tag, Limits: line.Limits}}
+				byTag[tag] = p
+				e.parts = append(e.parts, p)
+			}
+			p.lines = append(p.lines, line)
+		}
+	}
+	return problems
+}
+
+// makeTasks makes tasks of the parts.
+func (e *Eval) makeTasks() (problems []error) {
+	first := map[string]*part{}
+	for i, p := range e.parts {
+		key := strings.ToLower(p.spec.Tag)
+		if other := first[key]; other != nil {
+			problems = append(problems, fmt.Errorf("%sthe tag_id %q is taken by %s; results would be mixed", p.where, p.spec.Tag, strings.TrimSuffix(other.where, ": ")))
+			continue
+		}
+		first[key] = p
+		t, err := e.task(i, p)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s%w", p.where, err))
+			continue
+		}
+		e.Tasks = append(e.Tasks, t)
+	}
+	return problems
+}
+
+// task makes the task of a part, the i-th of all.
+func (e *Eval) task(i int, p *part) (evaluate.Task, error) {
+	s := &p.spec
+	how, err := e.sampling(p)
+	if err != nil {
+		return evaluate.Task{}, err
+	}
+	switch {
+	case s.Tokenizer != "":
+		return evaluate.Task{}, errors.New("tokenizer: a local model counts by its own, and tokens of a service's are estimated; leave it out")
+	case s.TokensPerImage > 0 && e.images > 0 && s.TokensPerImage != e.images:
+		return evaluate.Task{}, fmt.Errorf("tokens_per_image is %d and that of another entry %d; it belongs to the model and has to be the same", s.TokensPerImage, e.images)
+	case s.TokensPerImage > 0:
+		e.images = s.TokensPerImage
+	}
+	lines := slices.Clone(p.lines)
+	turns := e.Config.Experiment.MaxTurns
+	for k := range lines {
+		lines[k].Stop = nil // which sampling has
+		if n := lines[k].MaxTurns; n > turns {
+			turns = n
+		}
+	}
+	episodes, state, err := train.DatasetEpisodes(lines, nil)
+	if err != nil {
+		return evaluate.Task{}, err
+	}
+	registry := builtin.Registry()
+	pl := rollout.Player{
+		Envs: registry, Sampling: how, MaxTurns: e.Config.Experiment.MaxTurns, Workers: e.Config.Run.Workers,
+		Budget:     rollout.Budget{Response: s.RegionTokens},
+		EnvTimeout: seconds(e.Config.Run.EnvTimeout), EpisodeTimeout: seconds(e.Config.Run.EpisodeTimeout),
+	}
+	if e.Config.Run.Retry {
+		pl.Retry = rollout.DefaultRetry()
+	}
+	if state != nil {
+		j, err := judgeOf(state, nil)
+		if err != nil {
+			return evaluate.Task{}, err
+		}
+		registry.SetJudge(j)
+		if state.Aggregation == "episode_mean" {
+			pl.EpisodeMean = []string{reward.SectionObservation, reward.SectionPrediction}
+		}
+	}
+	if pl.Harness, err = harnessOf(s, how.MaxTokens); err != nil {
+		return evaluate.Task{}, err
+	}
+	plan := rollout.Plan{Budget: pl.Budget, Harness: pl.Harness, PerTurn: how.MaxTokens, MaxTurns: turns}
+	doubts, err := plan.Check()
+	for _, d := range doubts {
+		e.Notes = append(e.Notes, p.where+d.Error())
+	}
+	return evaluate.Task{
+		Tag: s.Tag, Player: pl, Episodes: episodes, AtOnce: e.Config.Run.Jobs,
+		Seed: rng.Derive(e.Config.Run.Seed, rng.Validate, uint64(i)),
+	}, err
+}
+
+// harnessOf makes the harness of an entry.
+func harnessOf(s *dataset.Spec, perTurn int) (rollout.Harness, error) {
+	name := s.Harness
+	if name == "" {
+		name = "concat"
+	}
+	o := rollout.HarnessOptions{Compact: rollout.Compact{Total: s.CompactTokens, Summary: s.SummaryTokens}}
+	if o.Compact.Summary == 0 {
+		o.Compact.Summary = perTurn
+		if o.Compact.Total > 0 {
+			o.Compact.Summary = rollout.DefaultSummary(o.Compact.Total, perTurn)
+		}
+	}
+	if name == "compact" && s.CompactTokens == 0 && s.RegionTokens == 0 {
+		return nil, errors.New("the harness compact never sums up: compact_budget or max_response_length is needed")
+	}
+	return rollout.BuiltinHarnesses().New(name, o)
+}
+
+// sampling is how the responses of a part are sampled.
+func (e *Eval) sampling(p *part) (policy.Sampling, error) {
+	block, key := p.spec.Chat, "chat_config"
+	if block == nil {
+		block, key = e.Config.Chat, "default_chat_config"
+	}
+	c := ChatConfig{TopP: 1}
+	given := map[string]any{}
+	for k, v := range block {
+		if v != nil {
+			given[k] = v
+		}
+	}
+	if faults := settings.Fill(&c, given); len(faults) > 0 {
+		return policy.Sampling{}, fmt.Errorf("%s: %w", key, errors.Join(faults...))
+	}
+	longest := c.MaxTokens
+	if n := p.spec.ResponseTokens; n > 0 && (longest == 0 || n < longest) {
+		longest = n
+	}
+	if longest < 1 {
+		return policy.Sampling{}, fmt.Errorf("neither response_length_per_turn nor max_tokens in %s says how long a response may be", key)
+	}
+	stop := c.Stop
+	for _, line := range p.lines {
+		for _, s := range line.Stop {
+			if !slices.Contains(stop, s) {
+				stop = append(stop, s)
+			}
+		}
+	}
+	if !(c.Temperature >= 0 && c.TopP >= 0 && c.TopP <= 1 && c.MinP >= 0 && c.MinP <= 1 && c.TopK >= -1) {
+		return policy.Sampling{}, fmt.Errorf("%s: temperature %v, top_p %v, top_k %d and min_p %v make no sense", key, c.Temperature, c.TopP, c.TopK, c.MinP)
+	}
+	return policy.Sampling{Temperature: c.Temperature, TopP: c.TopP, TopK: max(0, c.TopK), MinP: c.MinP, MaxTokens: longest, StopStrings: stop}, nil
+}
+
+func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
+
+// Dir is where results go.
+func (e *Eval) Dir() string { return e.at(e.Config.Experiment.DumpDir) }
+
+// Open reaches the policy. Its close function must be called in the end.
+func (e *Eval) Open(ctx context.Context, log *slog.Logger) (p policy.Policy, apart bool, shut func(), err error) {
+	b := &e.Backend
+	if b.API == local {
+		model, adapter, err := ModelAt(e.at(b.Model), b.Adapter)
+		if err != nil {
+			return nil, false, nil, err
+		}
+		m, err := vlm.Open(ctx, model, vlm.Options{Backend: b.Engine, BFloat16: b.BFloat16, CacheTokens: b.CacheTokens, Adapter: adapter, Seed: e.Config.Run.Seed, Log: log})
+		if err != nil {
+			return nil, false, nil, err
+		}
+		return m, false, func() { m.Close() }, nil
+	}
+	o, err := e.chatOptions(log)
+	if err != nil {
+		return nil, false, nil, err
+	}
+	m, err := chat.New(o)
+	if err != nil {
+		return nil, false, nil, fmt.Errorf("%w: backends.%s: %w", config.ErrConfig, e.Config.Run.Backend, err)
+	}
+	return m, true, func() {
+		log.Info("service used", "usage", m.Usage())
+		m.Close()
+	}, nil
+}
+
+// ownNames are the backends that are called like the service whose key they are sent,
+// whatever their address; the others are sent the key in key_env alone.
+var ownNames = map[string]string{"openai": "openai", "claude": "anthropic", "anthropic": "anthropic", "gemini": "gemini"}
+
+// firstSet is the first of some environment variables that has a value, "" for none.
+func firstSet(names []string) string {
+	for _, name := range names {
+		if os.Getenv(name) != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// chatOptions are those of the model behind an API.
+func (e *Eval) chatOptions(log *slog.Logger) (chat.Options, error) {
+	b := &e.Backend
+	o := chat.Defaults(chat.API(b.API), b.Model)
+	o.BaseURL, o.KeyEnv, o.Concurrency = b.BaseURL, b.KeyEnv, b.Concurrency
+	if o.KeyEnv == "" && o.BaseURL != "" && b.APIKey == "" && ownNames[strings.ToLower(e.Config.Run.Backend)] == b.API {
+		o.KeyEnv = firstSet(chat.KeyVariables(chat.API(b.API)))
+	}
+	o.RequestsPerMinute, o.TokensPerMinute, o.ImageTokens = b.Requests, b.Tokens, e.images
+	o.Retries, o.Backoff, o.MaxDelay, o.Timeout = b.Retries, seconds(b.MinBackoff), seconds(b.MaxBackoff), seconds(b.Timeout)
+	for i := range e.Tasks { // services take them with every request
+		stop := e.Tasks[i].Player.Sampling.StopStrings
+		if i > 0 && !slices.Equal(stop, o.Stop) {
+			return o, fmt.Errorf("%w: tag %s: stop_strings are %q, those of other tags %q; behind an API all have to be the same", config.ErrConfig, e.Tasks[i].Tag, stop, o.Stop)
+		}
+		o.Stop = stop
+	}
+	o.Omit, o.Extra, o.JitterSeed, o.Log = b.Omit, b.Extra, e.Config.Run.Seed, log
+	o.Pictures = chat.Pictures{JPEG: b.JPEG, MaxSide: b.MaxSide, Detail: b.Detail}
+	if b.Price != (EvalPrice{}) {
+		o.Prices = map[string]chat.Price{b.Model: {Prompt: b.Price.Prompt, Completion: b.Price.Completion, CacheRead: b.Price.CacheRead, CacheWrite: b.Price.CacheWrite}}
+	}
+	o.Budget = b.Budget
+	if err := o.Validate(); err != nil {
+		return o, fmt.Errorf("%w: backends.%s: %w", config.ErrConfig, e.Config.Run.Backend, err)
+	}
+	return o, nil
+}
+
+// Check reports what keeps the evaluation from being played, without playing: a
+// model or environments that are not there.
+func (e *Eval) Check(ctx context.Context, log *slog.Logger) error {
+	var errs []error
+	if e.Backend.API == local {
+		model, _, err := ModelAt(e.at(e.Backend.Model), e.Backend.Adapter)
+		if err == nil {
+			err = modelFolder("backends."+e.Config.Run.Backend+".model", model, true)
+		}
+		errs = append(errs, err)
+	} else {
+		_, err := e.chatOptions(log)
+		errs = append(errs, err)
+	}
+	for i := range e.Tasks {
+		t := &e.Tasks[i]
+		first := t.Episodes[0]
+		game, err := t.Player.Envs.New(first.Env, first.Config)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%w: tag %s: %w", config.ErrConfig, t.Tag, err))
+			continue
+		}
+		_, err = game.Reset(ctx, first.Seed)
+		if err = errors.Join(err, game.Close()); err != nil {
+			errs = append(errs, fmt.Errorf("tag %s: %s: %w", t.Tag, first.Env, err))
+		}
+	}
+	return errors.Join(errs...)
+}

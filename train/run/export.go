@@ -1,0 +1,68 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"vagen/policy"
+	"vagen/train"
+	"vagen/train/config"
+)
+
+// begin saves a checkpoint, and what others load where that is due.
+func (r *Run) begin(ctx context.Context, learner policy.Learner, s train.State) (*train.Pending, error) {
+	r.points.Export = nil
+	if r.Config.Exports(s.Step) && !s.Interrupted {
+		export, err := r.export(ctx, learner)
+		if err != nil {
+			return nil, err
+		}
+		r.points.Export = export
+	}
+	return r.points.Begin(ctx, learner, s, &r.Config)
+}
+
+// export is what makes hf/step_<n> of a checkpoint's folder. Adapters are merged
+// on the device, which is why that is done at once; everything else is copied from
+// the checkpoint, behind the next step.
+func (r *Run) export(ctx context.Context, learner policy.Learner) (func(ctx context.Context, dir string, s train.State) error, error) {
+	adapted := r.Config.Agent.Model.LoRARank > 0 || r.Config.Agent.Model.Adapter != ""
+	merged := filepath.Join(r.Folder.Path, "hf", "merged.tmp")
+	merges := adapted && slices.Contains(r.Config.Hub.Contents, config.HubModel)
+	if merges {
+		e, ok := learner.(policy.Exporter)
+		if !ok {
+			return nil, fmt.Errorf("%w: huggingface_hub.upload_contents has hf_model, but a %T does not merge its adapters (policy.Exporter)", config.ErrConfig, learner)
+		}
+		if err := os.RemoveAll(merged); err != nil {
+			return nil, err
+		}
+		if err := e.Export(ctx, merged); err != nil {
+			return nil, err
+		}
+	}
+	uploading := ctx // which ends with the run; the checkpoint's goes on
+	return func(_ context.Context, dir string, s train.State) error {
+		place, err := r.Folder.SaveExport(s.Step, func(to string) error {
+			for _, what := range r.Config.Hub.Contents {
+				if what == config.HubModel && merges {
+					if err := os.Rename(merged, filepath.Join(to, what)); err != nil {
+						return err
+					}
+					continue
+				}
+				if err := os.CopyFS(filepath.Join(to, what), os.DirFS(filepath.Join(dir, "actor"))); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err == nil {
+			r.uploads.add(uploading, place, s.Step)
+		}
+		return err
+	}, nil
+}

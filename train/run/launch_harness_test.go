@@ -1,0 +1,190 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"hash"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/env/builtin"
+	"vagen/policy"
+	"vagen/policy/vlm"
+	"vagen/rollout"
+	"vagen/train/config"
+)
+
+// lakeWords are the tokens of their own of the tiny model.
+var lakeWords = []string{
+	"<answer>", "</answer>", "system\n", "user\n", "assistant\n", "Reach", " the", " goal", " avoid", " holes", "Turn",
+	" 1", " 2", " 3", " 4", "Left", "Down", "Right", "Up",
+	rollout.DefaultRequest, rollout.DefaultHeading, // else compact rows are long, and slow
+}
+
+// tinyRun is a configuration of two steps on FrozenLake in pictures, with a model
+// that the pure-Go backend trains in a moment.
+func tinyRun(harness string) config.Config {
+	c := config.Default()
+	c.Model.Backend, c.Model.CacheTokens = "go", 64
+	c.Env.Name, c.Env.Config = "frozenlake", map[string]any{
+		"render_mode": "vision", "tile_size": 14, "prompt": "brief", "prompt_format": "answer", "max_actions_per_step": 1, "turn_cost": 0.1,
+	}
+	c.Algorithm.Estimator = "token_level_gae"
+	c.Data.TrainBatch, c.Data.ValBatch, c.Data.MaxResponse = 2, 2, 5
+	c.Rollout.Trajectories, c.Rollout.MaxTurns = 2, 4
+	c.Agent.Actor.MiniBatch, c.Agent.Actor.Optim.Rate, c.Critic.Kind = 2, 1e-2, "shared"
+	c.Trainer.Steps, c.Trainer.TestFreq, c.Trainer.SaveFreq = 2, 2, 2
+	c.Trainer.Harness, c.Trainer.CompactBudget, c.Trainer.CompactSummary = harness, 62, 4
+	if harness == "window" {
+		two := 2
+		c.Rollout.WindowSize = &two
+	}
+	return c
+}
+
+// tinyShape is that of the smallest model with a vision tower.
+func tinyShape() vlm.Shape {
+	s := vlm.Small()
+	s.Layers, s.Hidden, s.FF, s.Heads, s.HeadDim, s.RopeSections = 1, 16, 16, 1, 16, [3]int{4, 2, 2}
+	s.VisionHidden, s.VisionFF, s.VisionHeads = 16, 16, 1
+	return s
+}
+
+// watched is a model that takes down what it learns from.
+type watched struct {
+	*vlm.Model
+	batches hash.Hash
+}
+
+func (w watched) Update(ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer) (policy.Stats, error) {
+	for _, numbers := range []any{b.Tokens, b.OldLogProbs, b.Advantages, b.Returns, b.RolloutWeight} {
+		if err := binary.Write(w.batches, binary.LittleEndian, numbers); err != nil {
+			return policy.Stats{}, err
+		}
+	}
+	return w.Model.Update(ctx, b, o, opt)
+}
+
+var durations = regexp.MustCompile(`"(?:time|timing_s|timing_per_token_ms|perf)/[^"]*":[^,}]*,?`)
+
+// trainTiny runs a configuration and returns everything that it leaves, times aside:
+// metrics, episodes with their pictures, weights, and what was learned from.
+func trainTiny(t *testing.T, c config.Config) map[string]string {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, vlm.Create(filepath.Join(dir, "model"), tinyShape(), lakeWords, 3))
+	m, err := vlm.Open(t.Context(), filepath.Join(dir, "model"), ModelOptions(&c, nil))
+	require.NoError(t, err)
+	defer m.Close()
+	folder, err := CreateFolder(filepath.Join(dir, "run"), &c)
+	require.NoError(t, err)
+	r, err := Open(t.Context(), folder, c, Options{})
+	require.NoError(t, err)
+	w := watched{m, sha256.New()}
+	require.NoError(t, r.Train(t.Context(), w, builtin.Registry()))
+	require.NoError(t, r.Close())
+	out := map[string]string{"batches": hex.EncodeToString(w.batches.Sum(nil))}
+	require.NoError(t, filepath.WalkDir(folder.Path, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Base(path) == "config.yaml" || filepath.Base(path) == "manifest.json" {
+			return err // the number of workers is in the configuration, and the manifest sums that up
+		}
+		raw, err := os.ReadFile(path)
+		name, _ := filepath.Rel(folder.Path, path)
+		if strings.HasPrefix(name, "tensorboard") {
+			return err // its events carry the time of day
+		}
+		out[name] = string(durations.ReplaceAll(raw, nil))
+		return err
+	}))
+	return out
+}
+
+// trained is what trainTiny leaves for a harness, or one ahead of its updates, with
+// one worker on one processor. Tests share it.
+func trained(t *testing.T, harness string) map[string]string {
+	t.Helper()
+	if runs[harness] == nil {
+		runs[harness] = trainOn(t, harness, 1, 1)
+	}
+	return runs[harness]
+}
+
+var runs = make(map[string]map[string]string)
+
+// trainOn is trained with so many workers on so many processors.
+func trainOn(t *testing.T, harness string, workers, procs int) map[string]string {
+	t.Helper()
+	name, ahead := strings.CutSuffix(harness, " ahead")
+	c := tinyRun(name)
+	c.Run.Workers = workers
+	if c.Run.Async = ahead; ahead {
+		token := "token"
+		c.Algorithm.Correction.Level = &token
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
+	return trainTiny(t, c)
+}
+
+// stepsOf reads the metrics of training steps.
+func stepsOf(t *testing.T, run map[string]string) (out []map[string]any) {
+	for line := range bytes.Lines([]byte(run["metrics.jsonl"])) {
+		m := map[string]any{}
+		require.NoError(t, json.Unmarshal(line, &m))
+		if m["kind"] == "step" {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// TestEveryHarnessTrainsTheModel takes two steps with each harness, and two ahead
+// of their updates: losses and gradients are numbers, weights move, and as many
+// rows as the harness makes are learned from.
+func TestEveryHarnessTrainsTheModel(t *testing.T) {
+	first := map[string]string{}
+	for _, harness := range []string{"concat", "no_concat", "window", "compact", "concat ahead", "compact ahead"} {
+		name, _ := strings.CutSuffix(harness, " ahead")
+		run := trained(t, harness)
+		steps := stepsOf(t, run)
+		require.Len(t, steps, 2, harness)
+		for _, m := range steps {
+			for _, key := range []string{"actor/pg_loss", "actor/grad_norm", "actor/entropy", "critic/vf_loss"} {
+				x, ok := m[key].(float64)
+				require.True(t, ok, "%s: %s is %v", harness, key, m[key])
+				require.False(t, math.IsNaN(x) || math.IsInf(x, 0), "%s: %s", harness, key)
+			}
+			require.Positive(t, m["actor/grad_norm"], harness)
+			rows, _ := m["train/rows"].(float64)
+			require.Equal(t, name != "concat", rows > 1, "%s: %v rows an episode", harness, rows)
+			require.Equal(t, name == "compact", m["train/summaries"] != nil, harness)
+		}
+		weights := run["checkpoints/step_2/actor/model.safetensors"]
+		require.NotEmpty(t, weights)
+		first[harness] = weights
+	}
+	require.NotEqual(t, first["concat"], first["no_concat"])
+	require.NotEqual(t, first["compact"], first["compact ahead"], "the second step's episodes were another policy's")
+}
+
+// TestTheModelsRunsRepeatThemselves: workers and processors change no byte of
+// metrics, trajectories and weights, whatever the harness.
+func TestTheModelsRunsRepeatThemselves(t *testing.T) {
+	for _, harness := range []string{"concat", "no_concat", "compact", "compact ahead"} {
+		want := trained(t, harness)
+		require.NotEmpty(t, want["metrics.jsonl"])
+		for _, on := range []struct{ workers, procs int }{{2, 1}, {8, 2}} {
+			require.Equal(t, want, trainOn(t, harness, on.workers, on.procs), "%s: %d workers, %d processors", harness, on.workers, on.procs)
+		}
+	}
+}

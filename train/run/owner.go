@@ -1,0 +1,87 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// ownerName is the file that says which run the episodes of a folder are of.
+const ownerName = "run.txt"
+
+// owner identifies a run: its random name, "" for one that is yet to begin, and its
+// folder. A copy of a run's folder has the same name, and another folder.
+type owner struct{ id, folder string }
+
+// ownerOf is the run in a folder.
+func ownerOf(path string) (owner, error) {
+	id, err := FolderID(path)
+	if err != nil {
+		return owner{}, err
+	}
+	folder, err := filepath.Abs(path)
+	return owner{id, folder}, err
+}
+
+// recordedOwner is the run that a folder's episodes are of. ok is false where no record is.
+func recordedOwner(dir string) (o owner, ok bool, err error) {
+	raw, err := os.ReadFile(filepath.Join(dir, ownerName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return o, false, nil
+	}
+	if err != nil {
+		return o, false, err
+	}
+	o.id, o.folder, _ = strings.Cut(strings.TrimSpace(string(raw)), "\n")
+	return o, true, nil
+}
+
+// check refuses a folder with the episodes of another run. A run's folder may have
+// been moved: then its old place does not hold it any more.
+func (o owner) check(dir string) error {
+	const advice = "choose another folder, or move the episodes away together with " + ownerName
+	was, ok, err := recordedOwner(dir)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		found, err := filepath.Glob(filepath.Join(dir, "step_*.parquet"))
+		if err == nil && len(found) > 0 {
+			err = fmt.Errorf("%w: %s holds episodes, but no %s says of which run; choose another folder, or move the episodes away", ErrExists, dir, ownerName)
+		}
+		return err
+	}
+	if was.id != o.id {
+		return fmt.Errorf("%w: %s holds the episodes of the run %s in %s, and this run is in %s; %s", ErrExists, dir, was.id, was.folder, o.folder, advice)
+	}
+	if was.folder == o.folder {
+		return nil
+	}
+	id, err := FolderID(was.folder)
+	if err == nil && id == o.id && !sameFile(was.folder, o.folder) {
+		err = fmt.Errorf("%w: %s holds the episodes of the run in %s, of which %s is a copy; %s", ErrExists, dir, was.folder, o.folder, advice)
+	}
+	return err
+}
+
+// write records the run as the owner of a folder's episodes.
+func (o owner) write(dir string) error {
+	if was, ok, err := recordedOwner(dir); err != nil || ok && was == o {
+		return err
+	}
+	tmp := filepath.Join(dir, "."+ownerName+".tmp")
+	if err := os.WriteFile(tmp, []byte(o.id+"\n"+o.folder+"\n"), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(tmp, filepath.Join(dir, ownerName))
+}
+
+// sameFile reports whether two names are of one folder.
+func sameFile(a, b string) bool {
+	x, err1 := os.Stat(a)
+	y, err2 := os.Stat(b)
+	return err1 == nil && err2 == nil && os.SameFile(x, y)
+}

@@ -1,0 +1,83 @@
+package run
+
+import (
+	"context"
+	"fmt"
+
+	"vagen/env"
+	"vagen/policy"
+	"vagen/policy/vlm"
+	"vagen/train"
+	"vagen/train/config"
+)
+
+// planner is a learner that estimates the memory of what it is going to do.
+type planner interface {
+	Size(p policy.Prompt) (vlm.Size, error)
+	Plan(w vlm.Workload) (vlm.MemoryPlan, error)
+}
+
+// Plan estimates the memory of a training run. Episodes are taken to be as long as
+// they may be: all turns, each with an observation like the first of all and with a
+// response of the full length.
+func Plan(ctx context.Context, c *config.Config, m planner, envs *env.Registry, levels *train.Levels) (vlm.MemoryPlan, error) {
+	system, first, err := try(ctx, envs, levels.First())
+	if err != nil {
+		return vlm.MemoryPlan{}, err
+	}
+	turn := []policy.Message{{Role: policy.User, Text: first.Text, Images: first.Images}}
+	whole := turn
+	if system.Text != "" || len(system.Images) > 0 {
+		whole = append([]policy.Message{{Role: policy.System, Text: system.Text, Images: system.Images}}, turn...)
+	}
+	begin, err := m.Size(policy.Prompt{Messages: whole})
+	if err != nil {
+		return vlm.MemoryPlan{}, fmt.Errorf("memory plan: %w", err)
+	}
+	later, err := m.Size(policy.Prompt{Messages: turn})
+	if err != nil {
+		return vlm.MemoryPlan{}, fmt.Errorf("memory plan: %w", err)
+	}
+	response, more := c.Data.MaxResponse, c.Rollout.MaxTurns-1
+	if c.Data.PerTurn > 0 {
+		response = c.Data.PerTurn
+	}
+	if c.Trainer.Harness == "no_concat" {
+		more = 0
+	}
+	p, err := m.Plan(vlm.Workload{
+		Generate: true, Score: true, Train: true, Rows: c.Data.TrainBatch * c.Rollout.Trajectories,
+		Tokens: begin.Tokens + more*later.Tokens + (more+1)*response, Wanted: (more + 1) * response,
+		Images: begin.Images + more*later.Images, Patches: begin.Patches,
+	})
+	if err != nil {
+		return p, fmt.Errorf("memory plan: %w", err)
+	}
+	return p, nil
+}
+
+// plan logs the memory plan of a run that begins. One that cannot be made is a
+// warning: what is wrong with the environment shows when it is played.
+func (r *Run) plan(ctx context.Context, learner policy.Learner, envs *env.Registry) error {
+	m, ok := learner.(planner)
+	if !ok {
+		return nil
+	}
+	if r.levels == nil {
+		var err error
+		if r.levels, err = train.OpenLevels(ctx, &r.Config, envs.Names()); err != nil {
+			return err
+		}
+	}
+	p, err := Plan(ctx, &r.Config, m, envs, r.levels)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case r.log == nil:
+	case err != nil:
+		r.log.Warn("memory plan: not made", "err", err)
+	default:
+		r.log.Info("memory plan of the run", "plan", p)
+	}
+	return nil
+}

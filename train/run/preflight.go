@@ -1,0 +1,126 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"vagen/env"
+	"vagen/internal/mlflow"
+	"vagen/policy/vlm"
+	"vagen/policy/vlm/hub"
+	"vagen/rollout"
+	"vagen/train"
+	"vagen/train/config"
+)
+
+// Preflight reports what would keep a sound configuration from being trained: a
+// model that would not open, an environment that can't be made or played, pictures
+// that the model does not read.
+func Preflight(ctx context.Context, c *config.Config, envs *env.Registry, levels *train.Levels) error {
+	model, err1 := preflightModel(ctx, c)
+	pictures, err2 := preflightEnvs(ctx, levels, envs)
+	errs := []error{err1, err2, preflightLoggers(c), preflightHub(c)}
+	if err1 == nil && pictures != "" && !model.Vision {
+		errs = append(errs, fmt.Errorf("%w: env: %s shows pictures, but the model in %s (%s) reads text only: choose another model, or text with env.config.render_mode=text",
+			config.ErrConfig, pictures, c.Agent.Model.Path, model.Family))
+	}
+	return errors.Join(errs...)
+}
+
+// preflightLoggers reports addresses that the environment ought to have.
+func preflightLoggers(c *config.Config) error {
+	if !c.Trainer.Logs(config.LogMLflow) {
+		return nil
+	}
+	if _, err := mlflow.FromEnvironment(os.LookupEnv); err != nil {
+		return fmt.Errorf("%w: trainer.logger: %w", config.ErrConfig, err)
+	}
+	return nil
+}
+
+// preflightHub reports that uploads would not be allowed.
+func preflightHub(c *config.Config) error {
+	_, err := newUploads(c, nil, nil)
+	return err
+}
+
+// preflightModel holds the files of the model, and of a critic of its own, against
+// what opening them needs.
+func preflightModel(ctx context.Context, c *config.Config) (vlm.Description, error) {
+	const policy, critic = "actor_rollout_ref.model.path", "critic.model.path"
+	path := c.Agent.Model.Path
+	if err := errors.Join(modelFolder(policy, path, true), modelFolder(critic, c.Critic.Model.Path, false)); err != nil {
+		return vlm.Description{}, err
+	}
+	d, err := vlm.Check(ctx, path, ModelOptions(c, nil))
+	if err != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w: %s: %w", config.ErrConfig, policy, err)
+	}
+	return d, err
+}
+
+// modelFolder refuses what is no folder with a model or, for a critic, an adapter. For
+// an id of the hub it says how to get one.
+func modelFolder(key, path string, needed bool) error {
+	if path == "" && needed {
+		return fmt.Errorf("%w: %s is empty, must be a folder with a model", config.ErrConfig, key)
+	}
+	if path == "" {
+		return nil
+	}
+	_, err := os.Stat(filepath.Join(path, "config.json"))
+	if _, adapter := os.Stat(filepath.Join(path, "adapter_config.json")); err == nil || adapter == nil {
+		return nil
+	}
+	err = fmt.Errorf("%w: %s: %s is not a folder with a model: %w", config.ErrConfig, key, path, err)
+	if _, there := os.Stat(path); there == nil || !hub.IsID(path) {
+		return err
+	}
+	switch dir, ok, lost := hub.Cached(path, hub.Options{}); {
+	case lost != nil:
+		return errors.Join(err, lost)
+	case ok:
+		return fmt.Errorf("%w\nthis model of the hub has been fetched: set %s=%s", err, key, dir)
+	default:
+		return fmt.Errorf("%w\nif it is a model of the hub, run\n  vagen model fetch %s\nand set %s to the folder that it prints, %s", err, path, key, dir)
+	}
+}
+
+// preflightEnvs makes and resets environments, one for each of the options that are
+// played, and names one that shows pictures.
+func preflightEnvs(ctx context.Context, levels *train.Levels, envs *env.Registry) (pictures string, err error) {
+	for _, e := range levels.Samples(maxTried) {
+		system, first, err := try(ctx, envs, e)
+		if err != nil {
+			return "", err
+		}
+		if len(system.Images)+len(first.Images) > 0 && pictures == "" {
+			pictures = e.Env
+		}
+	}
+	return pictures, nil
+}
+
+// maxTried bounds how many environments are tried: each line of a parquet file may
+// have options of its own.
+const maxTried = 32
+
+// try makes and resets an environment. It returns the system prompt and the first
+// observation.
+func try(ctx context.Context, envs *env.Registry, of rollout.Episode) (system, first env.Observation, err error) {
+	e, err := envs.New(of.Env, of.Config)
+	if err != nil {
+		return system, first, fmt.Errorf("%w: env: %w", config.ErrConfig, err)
+	}
+	system, err = e.System(ctx)
+	if err == nil {
+		first, err = e.Reset(ctx, of.Seed)
+	}
+	if err = errors.Join(err, e.Close()); err != nil {
+		return system, first, fmt.Errorf("env: %s: %w", of.Env, err)
+	}
+	return system, first, nil
+}

@@ -1,0 +1,140 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"vagen/internal/durable"
+	"vagen/internal/settings"
+	"vagen/train"
+	"vagen/train/config"
+	"vagen/train/track"
+)
+
+// ErrOtherConfig means that a run was begun with another configuration.
+var ErrOtherConfig = errors.New("the run was begun with another configuration")
+
+// OpenRun opens the folder of a run to go on with it. A configuration that
+// differs from the folder's is an ErrOtherConfig that lists the differences,
+// unless allow is true: Changed lists them, and Lock replaces the folder's. Keys
+// that change no number, such as run.workers, may always differ, and the number of
+// steps may grow. A folder in which another process works is an ErrRunBusy.
+func OpenFolder(path string, c *config.Config, allow bool) (*Folder, error) {
+	name := filepath.Join(path, configName)
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("vagen: there is no run in %s: %w", path, err)
+	}
+	lines, err := compare(name, raw, c, allow)
+	if err != nil {
+		return nil, err
+	}
+	f := &Folder{Path: path, Changed: lines, read: raw}
+	if len(lines) > 0 {
+		if f.pending, err = c.Stored(); err != nil {
+			return nil, fmt.Errorf("vagen: %w", err)
+		}
+	}
+	unlock, err := LockFolder(path)
+	if err != nil {
+		return nil, err
+	}
+	return f, unlock()
+}
+
+// compare lists how a configuration differs from the one in a file. A run may be
+// made longer without allow.
+func compare(name string, raw []byte, c *config.Config, allow bool) ([]string, error) {
+	old := config.Default()
+	if err := settings.Load(&old, raw); err != nil {
+		return nil, fmt.Errorf("vagen: %w: %s: %w", config.ErrConfig, name, err)
+	}
+	lines := config.Differences(&old, c)
+	other := slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
+		return c.Trainer.Steps > old.Trainer.Steps && (strings.HasPrefix(line, "trainer.total_training_steps:") || strings.HasPrefix(line, "trainer.total_epochs:"))
+	})
+	if len(other) < len(lines) && c.Scheduled() {
+		lines = append(lines, fmt.Sprintf("schedules: from here on they are those of a run of %d steps", c.Trainer.Steps))
+	}
+	if len(other) > 0 && !allow {
+		return nil, fmt.Errorf("vagen: %w: %s (trainer.allow_config_change=true goes on with this one):\n  %s", ErrOtherConfig, name, strings.Join(other, "\n  "))
+	}
+	return lines, nil
+}
+
+// Fits holds a configuration against the one that the checkpoint was saved with, as
+// OpenRun does with a folder's, and lists the differences.
+func (p *Checkpoint) Fits(c *config.Config, allow bool) ([]string, error) {
+	return compare(filepath.Join(p.Path, configName), p.Config, c, allow)
+}
+
+// Rewind takes what happened after a checkpoint out of metrics.jsonl, so that a
+// run which goes on from there writes the file that it would have written without
+// a stop. nil is no checkpoint: nothing is kept. It returns the events that are
+// left, with the total number of steps: sinks that hold a run's history, such as a
+// Curve, want to see them again. That the checkpoint was saved is not among them:
+// the Trainer that goes on from it tells so.
+func (f *Folder) Rewind(from *train.State, total int) ([]track.Event, error) {
+	path := filepath.Join(f.Path, metricsName)
+	raw, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("vagen: metrics: %w", err)
+	}
+	kept, events, err := track.KeepLines(raw, func(e track.Event) bool { return after(e, from) })
+	if err != nil {
+		return nil, fmt.Errorf("vagen: metrics: %s: %w", path, err)
+	}
+	if err := durable.WriteFile(path, kept); err != nil {
+		return nil, fmt.Errorf("vagen: metrics: %w", err)
+	}
+	for i := range events {
+		events[i].Total = total
+	}
+	return events, nil
+}
+
+// LastSave is the latest step at which metrics.jsonl reports a checkpoint; ok is
+// false when it reports none.
+func (f *Folder) LastSave() (step int, ok bool, err error) {
+	path := filepath.Join(f.Path, metricsName)
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("vagen: metrics: %w", err)
+	}
+	_, events, err := track.KeepLines(raw, func(track.Event) bool { return false })
+	if err != nil {
+		return 0, false, fmt.Errorf("vagen: metrics: %s: %w", path, err)
+	}
+	for _, e := range events {
+		if e.Kind == track.KindSave {
+			step, ok = max(step, e.Step), true
+		}
+	}
+	return step, ok, nil
+}
+
+// after reports whether an event came after a checkpoint. Imitation comes before
+// all steps; step 0 is saved after it, before the first validation. A run that was
+// interrupted has yet to do what is due after the step.
+func after(e track.Event, from *train.State) bool {
+	switch {
+	case from == nil:
+		return true
+	case e.Kind == track.KindImitate:
+		return false
+	case from.Step == 0:
+		return e.Kind != track.KindSave || e.Step > 0
+	case e.Step == from.Step:
+		return e.Kind == track.KindSave || from.Interrupted && e.Kind != track.KindStep
+	default:
+		return e.Step > from.Step
+	}
+}

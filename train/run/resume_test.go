@@ -1,0 +1,462 @@
+package run_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/traintest"
+	"vagen/policy"
+	"vagen/train"
+	"vagen/train/config"
+	"vagen/train/run"
+	"vagen/train/track"
+)
+
+// childFolder names the run folder of a process that TestMain turns into a run.
+const childFolder = "VAGEN_TEST_RUN_FOLDER"
+
+func TestMain(m *testing.M) {
+	dir := os.Getenv(childFolder)
+	if dir == "" {
+		os.Exit(m.Run())
+	}
+	if err := goOn(context.Background(), dir, thrifty(), nil); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// slowSaver takes its time, behind the run's back, so that processes die inside
+// saves, too.
+type slowSaver struct{ *traintest.Bandit }
+
+func (s slowSaver) Snapshot(context.Context) (policy.Snapshot, error) {
+	raw, err := s.Bandit.Table()
+	return slowSnapshot(raw), err
+}
+
+type slowSnapshot []byte
+
+func (s slowSnapshot) Save(_ context.Context, dir string) error {
+	if err := os.Mkdir(filepath.Join(dir, "actor"), 0o755); err != nil {
+		return err
+	}
+	time.Sleep(2 * time.Millisecond)
+	return errors.Join(
+		os.WriteFile(filepath.Join(dir, "table.json"), s, 0o644),
+		os.WriteFile(filepath.Join(dir, "actor", "policy"), s, 0o644),
+	)
+}
+
+// long is a run of twelve steps that keeps all it saves.
+func long() config.Config {
+	c := traintest.Small()
+	c.Trainer.Steps, c.Trainer.SaveFreq, c.Trainer.TestFreq, c.Trainer.ValBefore = 12, 2, 3, true
+	c.Trainer.KeepActors, c.Trainer.KeepCritics, c.Trainer.BestActor = nil, nil, true
+	c.Algorithm.KLInReward, c.Algorithm.KLCtrl = true, config.KLConfig{Type: "adaptive", Coef: 0.1, Target: 0.01, Horizon: 50}
+	return c
+}
+
+// thrifty is long, but keeps two checkpoints and two more policies.
+func thrifty() config.Config {
+	c := long()
+	whole, actors := 2, 4
+	c.Trainer.KeepCritics, c.Trainer.KeepActors = &whole, &actors
+	return c
+}
+
+// brisk is half of thrifty.
+func brisk() config.Config {
+	c := thrifty()
+	c.Trainer.Steps = 6
+	return c
+}
+
+// goOn is a program that trains: it begins a run, or goes on with the one that is
+// in the folder, wherever that stopped. spoil may be nil.
+func goOn(ctx context.Context, dir string, c config.Config, spoil func(*train.Trainer)) error {
+	b := traintest.Guesser()
+	a := &traintest.Arena{}
+	t := &train.Trainer{Config: c, Learner: b}
+	var err error
+	if t.Envs, err = a.Open(); err != nil {
+		return err
+	}
+	folder, err := run.CreateFolder(dir, &c)
+	if errors.Is(err, run.ErrExists) {
+		folder, err = run.OpenFolder(dir, &c, false)
+	}
+	if err != nil {
+		return err
+	}
+	points := folder.Checkpoints(&c, nil)
+	var from *train.State
+	switch p, err := points.Latest(ctx); {
+	case err == nil:
+		from = &p.State
+		if err := errors.Join(points.Tidy(from.Step), b.Restore(ctx, p.Path), t.Restore(p.State)); err != nil {
+			return err
+		}
+	case !errors.Is(err, run.ErrNoCheckpoint):
+		return err
+	}
+	if _, err := folder.Rewind(from, c.Trainer.Steps); err != nil {
+		return err
+	}
+	metrics, err := folder.Metrics()
+	if err != nil {
+		return err
+	}
+	t.Sinks = []track.Sink{metrics}
+	t.Begin = func(ctx context.Context, _ int) (*train.Pending, error) {
+		s, err := t.State()
+		if err != nil {
+			return nil, err
+		}
+		return points.Begin(ctx, slowSaver{b}, s, &c)
+	}
+	t.Rollback = func(ctx context.Context) (train.State, error) {
+		p, err := points.Latest(ctx)
+		if err != nil {
+			return train.State{}, err
+		}
+		return p.State, b.Restore(ctx, p.Path)
+	}
+	t.KeepBest = func(ctx context.Context, best train.Best) error { return folder.SaveBest(ctx, best, b.Save) }
+	if spoil != nil {
+		spoil(t)
+	}
+	return errors.Join(t.Run(ctx), metrics.Close())
+}
+
+var times = regexp.MustCompile(`"(?:time|timing_s|timing_per_token_ms|perf)/[^"]*":[^,}]*,?`)
+
+// outcome is everything that a finished run leaves, times aside.
+func outcome(t *testing.T, dir string) map[string]string {
+	out := map[string]string{}
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		name, _ := filepath.Rel(dir, path)
+		out[name] = string(times.ReplaceAll(raw, nil))
+		return err
+	}))
+	return out
+}
+
+// TestKilledRunsEndAsUninterruptedOnes kills a run again and again, at moments
+// that nobody chose, and starts it again until it ends. What it leaves is what a
+// run leaves that nobody killed, byte for byte.
+func TestKilledRunsEndAsUninterruptedOnes(t *testing.T) {
+	want := filepath.Join(t.TempDir(), "whole")
+	require.NoError(t, goOn(t.Context(), want, thrifty(), nil))
+	dir := filepath.Join(t.TempDir(), "killed")
+	kills := 0
+	// Later lives are longer, so that the run comes to an end on any machine.
+	for life := 10 * time.Millisecond; ; life += 4 * time.Millisecond {
+		child := exec.CommandContext(t.Context(), os.Args[0])
+		child.Env = append(os.Environ(), childFolder+"="+dir)
+		var complaint strings.Builder
+		child.Stderr = &complaint
+		require.NoError(t, child.Start())
+		dead := time.AfterFunc(life+rand.N(life), func() { _ = child.Process.Kill() })
+		err := child.Wait()
+		if dead.Stop() || err == nil {
+			require.NoError(t, err, complaint.String())
+			break
+		}
+		kills++
+		require.Empty(t, complaint.String(), "a run that is killed says nothing")
+	}
+	t.Logf("killed %d times", kills)
+	require.Positive(t, kills)
+	got := outcome(t, dir)
+	require.Equal(t, outcome(t, want), got)
+	for _, name := range []string{
+		"checkpoints/actor_step_6/policy", "checkpoints/actor_step_8/policy", "checkpoints/step_10/state.json", "checkpoints/step_12/actor/policy", "best_actor/best.json",
+	} {
+		require.Contains(t, got, name)
+	}
+	require.Len(t, names(t, filepath.Join(dir, "checkpoints")), 4)
+}
+
+// TestARunThatStopsAnywhereEndsAsIfItHadNot stops a run before and after every
+// single event, and in every save, and lets it go on. Both ends of an epoch, a
+// validation and the last step are among these places.
+func TestARunThatStopsAnywhereEndsAsIfItHadNot(t *testing.T) {
+	whole := filepath.Join(t.TempDir(), "whole")
+	require.NoError(t, goOn(t.Context(), whole, brisk(), nil))
+	want := outcome(t, whole)
+	events := strings.Count(want["metrics.jsonl"], "\n")
+	require.Equal(t, 6+3+3, events)
+	places := map[string]func(*train.Trainer){}
+	for i := range events {
+		stop := func(tr *train.Trainer) track.Sink {
+			at := 0
+			return track.SinkFunc(func(track.Event) error {
+				if at++; at > i {
+					return traintest.ErrBroken
+				}
+				return nil
+			})
+		}
+		places[fmt.Sprint("before event ", i)] = func(tr *train.Trainer) { tr.Sinks = append([]track.Sink{stop(tr)}, tr.Sinks...) }
+		places[fmt.Sprint("after event ", i)] = func(tr *train.Trainer) { tr.Sinks = append(tr.Sinks, stop(tr)) }
+	}
+	for step := 2; step <= 6; step += 2 {
+		places[fmt.Sprint("before save ", step)] = func(tr *train.Trainer) {
+			begin := tr.Begin
+			tr.Begin = func(ctx context.Context, now int) (*train.Pending, error) {
+				if now == step {
+					return nil, traintest.ErrBroken
+				}
+				return begin(ctx, now)
+			}
+		}
+		places[fmt.Sprint("after save ", step)] = func(tr *train.Trainer) {
+			begin := tr.Begin
+			tr.Begin = func(ctx context.Context, now int) (*train.Pending, error) {
+				p, err := begin(ctx, now)
+				if now == step {
+					return nil, errors.Join(err, p.Wait(), traintest.ErrBroken)
+				}
+				return p, err
+			}
+		}
+	}
+	for place, spoil := range places {
+		dir := filepath.Join(t.TempDir(), "run")
+		require.ErrorIs(t, goOn(t.Context(), dir, brisk(), spoil), traintest.ErrBroken, place)
+		require.NoError(t, goOn(t.Context(), dir, brisk(), nil), place)
+		require.Equal(t, want, outcome(t, dir), place)
+	}
+}
+
+// TestAnInterruptedRunSavesItselfAndLeavesNoTrace cancels a run in every phase of
+// its steps. What was done is saved, and in the end nothing tells of it.
+func TestAnInterruptedRunSavesItselfAndLeavesNoTrace(t *testing.T) {
+	whole := filepath.Join(t.TempDir(), "whole")
+	require.NoError(t, goOn(t.Context(), whole, brisk(), nil))
+	want := outcome(t, whole)
+	phases := map[string]func(b *traintest.Bandit, act func() error){
+		"rollout": func(b *traintest.Bandit, act func() error) {
+			b.OnGenerate = func(context.Context) error { return act() }
+		},
+		"score": func(b *traintest.Bandit, act func() error) { b.OnScore = func(context.Context) error { return act() } },
+		"update": func(b *traintest.Bandit, act func() error) {
+			b.Alter = func(*policy.Batch, *policy.Stats) error { return act() }
+		},
+	}
+	for phase, arrange := range phases {
+		for call := 1; ; call += 2 {
+			dir := filepath.Join(t.TempDir(), "run")
+			ctx, cancel := context.WithCancel(t.Context())
+			calls, reached := 0, 0
+			err := goOn(ctx, dir, brisk(), func(tr *train.Trainer) {
+				arrange(tr.Learner.(*traintest.Bandit), func() error {
+					if calls++; calls == call {
+						reached = tr.Done()
+						cancel()
+					}
+					return ctx.Err()
+				})
+				if phase == "update" { // which goes on: it's the learner's context that counts
+					arrange(tr.Learner.(*traintest.Bandit), func() error {
+						if calls++; calls == call {
+							reached = tr.Done() + 1
+							cancel()
+						}
+						return nil
+					})
+				}
+			})
+			cancel()
+			if calls < call {
+				require.NoError(t, err)
+				break
+			}
+			require.ErrorIs(t, err, context.Canceled, "%s %d", phase, call)
+			p, err := (&run.Checkpoints{Dir: filepath.Join(dir, "checkpoints")}).Latest(t.Context())
+			if reached > 0 {
+				require.NoError(t, err, "%s %d", phase, call)
+				require.Equal(t, reached, p.State.Step, "%s %d: nothing that was done is lost", phase, call)
+			}
+			require.NoError(t, goOn(t.Context(), dir, brisk(), nil), "%s %d", phase, call)
+			require.Equal(t, want, outcome(t, dir), "%s %d", phase, call)
+		}
+	}
+}
+
+// TestARunGoesOnFromEveryCheckpoint puts a finished run back to each of its
+// checkpoints, with every line after it still in metrics.jsonl.
+func TestARunGoesOnFromEveryCheckpoint(t *testing.T) {
+	whole := filepath.Join(t.TempDir(), "whole")
+	require.NoError(t, goOn(t.Context(), whole, long(), nil))
+	want := outcome(t, whole)
+	steps, err := (&run.Checkpoints{Dir: filepath.Join(whole, "checkpoints")}).Steps()
+	require.NoError(t, err)
+	require.Equal(t, []int{12, 10, 8, 6, 4, 2}, steps)
+	back := filepath.Join(t.TempDir(), "back")
+	require.NoError(t, os.CopyFS(back, os.DirFS(whole)))
+	for _, step := range steps {
+		require.NoError(t, goOn(t.Context(), back, long(), nil))
+		require.Equal(t, want, outcome(t, back), "before step %d was taken away", step)
+		for _, later := range steps {
+			if later >= step {
+				require.NoError(t, os.RemoveAll(filepath.Join(back, "checkpoints", fmt.Sprint("step_", later))))
+			}
+		}
+	}
+	require.NoError(t, goOn(t.Context(), back, long(), nil))
+	require.Equal(t, want, outcome(t, back), "from the beginning")
+}
+
+func TestAnotherConfigurationIsShownAndRefused(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	c := traintest.Small()
+	_, err := run.CreateFolder(dir, &c)
+	require.NoError(t, err)
+	c.Run.Workers = 99
+	_, err = run.OpenFolder(dir, &c, false)
+	require.NoError(t, err, "workers change no result")
+
+	low := 0.125
+	c.Algorithm.Lambda, c.Agent.Actor.ClipLow, c.Env.Config = 0.5, &low, map[string]any{"turns": 3}
+	_, err = run.OpenFolder(dir, &c, false)
+	require.ErrorIs(t, err, run.ErrOtherConfig)
+	require.ErrorContains(t, err, `env.config: {"turns":2} → {"turns":3}`)
+	require.ErrorContains(t, err, "algorithm.lam: 0.95 → 0.5")
+	require.ErrorContains(t, err, "actor_rollout_ref.actor.clip_ratio_low: null → 0.125")
+	f, err := run.OpenFolder(dir, &c, true)
+	require.NoError(t, err)
+	before, err := os.ReadFile(filepath.Join(dir, "config.yaml"))
+	require.NoError(t, err)
+	old := traintest.Small()
+	raw, err := old.YAML()
+	require.NoError(t, err)
+	require.Equal(t, string(raw), string(before), "nothing is written before the folder is locked")
+	unlock, err := f.Lock()
+	require.NoError(t, err)
+	_, err = run.OpenFolder(dir, &c, false)
+	require.ErrorIs(t, err, run.ErrRunBusy)
+	require.NoError(t, unlock())
+	late, err := run.OpenFolder(dir, &old, true)
+	require.NoError(t, err)
+	f, err = run.OpenFolder(dir, &c, false)
+	require.NoError(t, err, "what was allowed is the run's configuration now")
+	require.Empty(t, f.Changed)
+	unlock, err = late.Lock()
+	require.NoError(t, err)
+	require.NoError(t, unlock())
+	_, err = f.Lock()
+	require.ErrorIs(t, err, run.ErrOtherConfig, "another process replaced it since")
+
+	_, err = run.OpenFolder(filepath.Join(dir, "none"), &c, false)
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte("nonsense: 1\n"), 0o644))
+	_, err = run.OpenFolder(dir, &c, false)
+	require.ErrorIs(t, err, config.ErrConfig)
+}
+
+// TestARunMayBeMadeLonger: by more steps than it had, without allow_config_change;
+// schedules that depend on their number are named.
+func TestARunMayBeMadeLonger(t *testing.T) {
+	for style, want := range map[string][]string{
+		"constant": {"trainer.total_training_steps: 3 → 5"},
+		"cosine":   {"trainer.total_training_steps: 3 → 5", "schedules: from here on they are those of a run of 5 steps"},
+	} {
+		dir := filepath.Join(t.TempDir(), "run")
+		c := traintest.Small()
+		c.Agent.Actor.Optim.Style = style
+		_, err := run.CreateFolder(dir, &c)
+		require.NoError(t, err)
+		c.Trainer.Steps = 5
+		f, err := run.OpenFolder(dir, &c, false)
+		require.NoError(t, err)
+		require.Equal(t, want, f.Changed)
+		unlock, err := f.Lock() // writes the configuration
+		require.NoError(t, err)
+		require.NoError(t, unlock())
+		c.Trainer.Steps = 4
+		_, err = run.OpenFolder(dir, &c, false)
+		require.ErrorIs(t, err, run.ErrOtherConfig, "shorter is another run")
+		require.ErrorContains(t, err, "5 → 4")
+		c.Trainer.Steps, c.Algorithm.Gamma = 6, 0.5
+		_, err = run.OpenFolder(dir, &c, false)
+		require.ErrorContains(t, err, "algorithm.gamma: 1 → 0.5")
+	}
+}
+
+func TestRewindKeepsWhatWasSavedAndTellsIt(t *testing.T) {
+	f := &run.Folder{Path: t.TempDir()}
+	path := filepath.Join(f.Path, "metrics.jsonl")
+	write := func(text string) { require.NoError(t, os.WriteFile(path, []byte(text), 0o644)) }
+	imitate := `{"kind":"imitate","step":16,"imitate/loss":0.5}` + "\n"
+	one := `{"kind":"validate","step":0}` + "\n" + `{"kind":"step","step":1,"a":2,"b":null}` + "\n"
+	saved := `{"kind":"save","step":1}` + "\n"
+	saved0 := `{"kind":"save","step":0}` + "\n"
+	later := `{"kind":"step","step":2,"a":3}` + "\n"
+
+	write(imitate + one + saved + later + `{"kind":"st`)
+	events, err := f.Rewind(&train.State{Step: 1}, 9)
+	require.NoError(t, err)
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, imitate+one, string(raw), "the Trainer says again that the checkpoint was saved")
+	require.Equal(t, []track.Event{
+		{Kind: track.KindImitate, Step: 16, Total: 9, Metrics: track.Metrics{"imitate/loss": 0.5}},
+		{Kind: track.KindValidate, Total: 9, Metrics: track.Metrics{}},
+		{Kind: track.KindStep, Step: 1, Total: 9, Metrics: track.Metrics{"a": 2}},
+	}, events)
+
+	validated := `{"kind":"validate","step":1}` + "\n"
+	write(imitate + one + validated + saved)
+	_, err = f.Rewind(&train.State{Step: 1}, 9)
+	require.NoError(t, err)
+	raw, err = os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, imitate+one+validated, string(raw))
+	_, err = f.Rewind(&train.State{Step: 1, Interrupted: true}, 9)
+	require.NoError(t, err)
+	raw, err = os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, imitate+one, string(raw), "what is due after the step is done again")
+
+	write(imitate + saved0 + one)
+	_, err = f.Rewind(&train.State{}, 9)
+	require.NoError(t, err)
+	raw, err = os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, imitate+saved0, string(raw), "step 0 is saved before the validation of step 0")
+
+	write(imitate + one + saved)
+	events, err = f.Rewind(nil, 9)
+	require.NoError(t, err)
+	require.Empty(t, events)
+	raw, err = os.ReadFile(path)
+	require.NoError(t, err)
+	require.Empty(t, raw, "from the beginning")
+
+	for _, bad := range []string{"{}\n", "nonsense\n", `{"kind":1,"step":1}` + "\n"} {
+		write(imitate + bad)
+		_, err = f.Rewind(&train.State{Step: 1}, 9)
+		require.ErrorContains(t, err, "metrics.jsonl: line 2: ")
+	}
+	require.NoError(t, os.Remove(path))
+	events, err = f.Rewind(nil, 9)
+	require.NoError(t, err)
+	require.Empty(t, events)
+}

@@ -1,0 +1,143 @@
+package run_test
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"vagen/internal/traintest"
+	"vagen/train/config"
+	"vagen/train/track"
+	"vagen/train/track/curve"
+	"vagen/train/track/mlflow"
+	"vagen/train/track/tensorboard"
+	"vagen/train/track/wandb"
+)
+
+// undone is a run that goes back from step 4 to step 2, with the values of the way
+// that is kept: the step's number.
+func undone() []track.Event {
+	at := func(step int, x float64) track.Event {
+		return track.Event{Kind: track.KindStep, Step: step, Metrics: track.Metrics{"a": x}}
+	}
+	return []track.Event{
+		at(1, 1), at(2, 2), at(3, -3), at(4, -4),
+		{Kind: track.KindRollback, Step: 2, Metrics: track.Metrics{"train/rollbacks": 1}},
+		at(3, 3), at(4, 4), at(5, 5),
+	}
+}
+
+func tellAll(t *testing.T, s track.Sink) {
+	t.Helper()
+	for _, e := range undone() {
+		require.NoError(t, s.Event(e))
+	}
+	require.NoError(t, s.Close())
+}
+
+// only returns the content of the one file that a pattern names.
+func only(t *testing.T, pattern ...string) (path string, raw []byte) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(pattern...))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	raw, err = os.ReadFile(files[0])
+	require.NoError(t, err)
+	return files[0], raw
+}
+
+// TensorBoard forgets what comes at and after the step of a session that starts.
+func TestTensorBoardForgetsWhatWasUndone(t *testing.T) {
+	dir := t.TempDir()
+	s, err := tensorboard.New(dir)
+	require.NoError(t, err)
+	tellAll(t, s)
+	path, _ := only(t, dir, "events.out.tfevents.*")
+	var steps []uint64
+	for i, r := range traintest.TFRecords(t, path) {
+		event := traintest.Fields(t, r)
+		if i == 0 {
+			continue
+		}
+		step, _ := protowire.ConsumeVarint(event[2][0])
+		if session := event[7]; session != nil {
+			require.Equal(t, []byte{8, 1}, session[0], "status START")
+			require.EqualValues(t, 3, step)
+			steps = steps[:2]
+			continue
+		}
+		steps = append(steps, step)
+	}
+	require.Equal(t, []uint64{1, 2, 3, 4, 5}, steps)
+}
+
+func TestWandBFilesTellOfTheWayThatWasKept(t *testing.T) {
+	c := config.Default()
+	for name, events := range map[string]func(*testing.T, track.Sink){
+		"undone": tellAll,
+		"straight": func(t *testing.T, s track.Sink) {
+			for _, e := range append(undone()[:2:2], undone()[5:]...) {
+				require.NoError(t, s.Event(e))
+			}
+			require.NoError(t, s.Close())
+		},
+	} {
+		dir := t.TempDir()
+		w, err := wandb.New(dir, &c)
+		require.NoError(t, err)
+		events(t, w)
+		_, raw := only(t, w.Dir(), "run-*.wandb")
+		require.Equal(t, 10, bytes.Count(raw, []byte("\x12\x05_step")), "%s: five rows, each as history and as summary", name)
+		for _, x := range []string{"1", "2", "3", "4", "5"} {
+			require.Contains(t, string(raw), "\x12\x01a\x82\x01\x01"+x, name)
+		}
+		require.NotContains(t, string(raw), "\x12\x01a\x82\x01\x02-", name)
+	}
+}
+
+// What waits for MLflow when a rollback comes is not sent; the steps that are done
+// anew are, also where the server has had them.
+func TestMLflowGetsTheWayThatWasKept(t *testing.T) {
+	s, getenv := traintest.NewMLflowServer(t)
+	dir := t.TempDir()
+	c := config.Default()
+	tell := func() {
+		s.Mu.Lock() // the server does not answer until all is told
+		m, err := mlflow.New(dir, &c, getenv, nil)
+		require.NoError(t, err)
+		for _, e := range undone() {
+			require.NoError(t, m.Event(e))
+		}
+		s.Mu.Unlock()
+		require.NoError(t, m.Close())
+	}
+	tell()
+	require.Equal(t, map[string]float64{"r0/a/1": 1, "r0/a/2": 2, "r0/a/3": 3, "r0/a/4": 4, "r0/a/5": 5}, s.Metrics)
+	require.NotContains(t, strings.Join(s.Calls, ","), "twice")
+	s.Latest, s.Metrics = 4, map[string]float64{"r0/a/4": -4}
+	tell()
+	require.Equal(t, map[string]float64{"r0/a/3": 3, "r0/a/4": 4, "r0/a/5": 5}, s.Metrics)
+}
+
+func TestCurvesShowTheWayThatWasKept(t *testing.T) {
+	c := &curve.Curve{Train: "a", Val: "val"}
+	for _, e := range undone() {
+		require.NoError(t, c.Event(e))
+		if e.Kind == track.KindStep {
+			require.NoError(t, c.Event(track.Event{Kind: track.KindValidate, Step: e.Step, Metrics: track.Metrics{"val": e.Metrics["a"]}}))
+		}
+		if e.Step == 2 && e.Kind == track.KindRollback {
+			_, last := c.Ends()
+			require.Equal(t, 2.0, last)
+		}
+	}
+	first, last := c.Ends()
+	require.True(t, math.IsNaN(first), "nothing was validated before the first step")
+	require.Equal(t, 5.0, last)
+}

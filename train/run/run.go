@@ -1,0 +1,254 @@
+// Package launch connects what a training run consists of: a configuration, a
+// model, environments, and a folder to write to.
+package run
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"vagen/env"
+	"vagen/policy"
+	"vagen/policy/vlm"
+	"vagen/rollout"
+	"vagen/train"
+	"vagen/train/config"
+	"vagen/train/track"
+	"vagen/train/track/curve"
+)
+
+// ModelOptions are those of the model that a configuration describes.
+func ModelOptions(c *config.Config, log *slog.Logger) vlm.Options {
+	o := vlm.Options{
+		Backend: c.Model.Backend, BFloat16: c.Model.BFloat16, Recompute: vlm.Recompute(c.Model.Recompute),
+		Critic: vlm.Critic(c.Critic.Kind), CriticPath: c.Critic.Model.Path, ZeroValueHead: c.Critic.ZeroHead,
+		Reference:   c.Agent.Actor.UseKLLoss || c.Algorithm.KLInReward,
+		MicroTokens: c.Model.MicroTokens, CacheTokens: c.Model.CacheTokens, Seed: c.Run.Seed, Log: log,
+		Adapter: c.Agent.Model.Adapter,
+	}
+	if len(c.Data.Template) > 0 {
+		o.Template = c.Data.Template
+	}
+	microBatches(&o, c)
+	if a := c.Agent.Model; a.LoRARank > 0 {
+		o.LoRA = &vlm.LoRA{Rank: a.LoRARank, Alpha: a.LoRAAlpha, Targets: a.Targets}
+		if slices.Equal(a.Targets, []string{"all-linear"}) {
+			o.LoRA.Targets = nil // all of the decoder
+		}
+	}
+	if c.Agent.Actor.Freeze {
+		o.Freeze = []string{"model.visual.*"}
+	}
+	return o
+}
+
+// microBatches sizes what goes through the network at once: by rows, or by tokens.
+func microBatches(o *vlm.Options, c *config.Config) {
+	a, k := &c.Agent.Actor, &c.Critic
+	if o.MicroRows = a.MicroRows; a.Dynamic {
+		o.MicroRows, o.MicroTokens = 0, a.MicroTokens
+	}
+	if k.Kind != "separate" {
+		return
+	}
+	o.CriticMicroRows = k.MicroRows
+	if dynamic := k.Dynamic; dynamic != nil && *dynamic || dynamic == nil && a.Dynamic {
+		o.CriticMicroRows, o.CriticMicroTokens = 0, k.MicroTokens
+	}
+}
+
+// Options say what a run shows, and whether it goes on.
+type Options struct {
+	Curve   curve.Curve // with a title and marks; it shows the share of successes
+	Console io.Writer
+	Log     *slog.Logger
+	// Getenv finds the addresses and keys of services; nil is os.LookupEnv.
+	Getenv func(name string) (string, bool)
+	// Restore brings a learner back from the folder of a checkpoint. With it a run
+	// goes on after the newest whole checkpoint of its folder, or after the one in
+	// trainer.resume_from_path, if there is one.
+	Restore func(ctx context.Context, dir string) error
+	// Levels are the start states; nil opens those of the configuration.
+	Levels *train.Levels
+}
+
+// Run is a run with what receives its events: metrics.jsonl in the folder, a curve,
+// and a console.
+type Run struct {
+	Config config.Config
+	Folder *Folder
+	Curve  *curve.Curve
+	Sinks  []track.Sink
+
+	levels  *train.Levels
+	log     *slog.Logger
+	unlock  func() error
+	uploads *uploads // nil for none
+	points  *Checkpoints
+	from    *Checkpoint   // nil for a run that begins
+	past    []track.Event // of a run that goes on
+	server  *http.Server  // nil for none
+
+	archives archives
+}
+
+// Open opens the sinks, and restores the learner of a run that goes on. The folder
+// is locked until Close, which must be called in the end.
+func Open(ctx context.Context, folder *Folder, c config.Config, o Options) (*Run, error) {
+	o.Curve.Train, o.Curve.Val, o.Curve.Label = "train/success", "val/success", "success"
+	r := &Run{Config: c, Folder: folder, Curve: &o.Curve, levels: o.Levels, log: o.Log, points: folder.Checkpoints(&c, o.Log)}
+	unlock, err := folder.Lock()
+	if err != nil {
+		return nil, err
+	}
+	r.unlock = unlock
+	if r.uploads, err = newUploads(&c, o.Getenv, o.Log); err != nil {
+		return nil, errors.Join(err, unlock())
+	}
+	if err := r.claimArchives(); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	if o.Restore != nil {
+		if err := r.restore(ctx, o.Restore); err != nil {
+			return nil, errors.Join(err, r.Close())
+		}
+	}
+	if err := r.open(o); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// restore goes back to the newest whole checkpoint, or to the beginning.
+func (r *Run) restore(ctx context.Context, restore func(context.Context, string) error) error {
+	p, err := r.origin(ctx)
+	if err != nil {
+		return err
+	}
+	var from *train.State
+	if p != nil {
+		lines, err := p.Fits(&r.Config, r.Config.Trainer.AllowChange)
+		if err != nil {
+			return err
+		}
+		shout(r.log, "the configuration differs from the checkpoint's", p.Path, lines)
+		if err := restore(ctx, p.Path); err != nil {
+			return err
+		}
+		r.from, from = p, &p.State
+	}
+	r.past, err = r.Folder.Rewind(from, r.Config.Trainer.Steps)
+	return err
+}
+
+// Done is the number of steps that were done before.
+func (r *Run) Done() int {
+	if r.from == nil {
+		return 0
+	}
+	return r.from.State.Step
+}
+
+// Train trains a learner. After every validation episodes and the curve are
+// written, and checkpoints when they are due.
+func (r *Run) Train(ctx context.Context, learner policy.Learner, envs *env.Registry) error {
+	if err := r.plan(ctx, learner, envs); err != nil {
+		return err
+	}
+	t := &train.Trainer{
+		Config: r.Config, Learner: learner, Envs: envs, Sinks: r.Sinks, Log: r.log, Levels: r.levels,
+		Watch: r.validated,
+		KeepBest: func(ctx context.Context, b train.Best) error {
+			return r.Folder.SaveBest(ctx, b, policyOf(learner))
+		},
+	}
+	if a := r.archives.rollouts; a != nil {
+		t.Played = a.add
+	}
+	t.Begin = func(ctx context.Context, _ int) (*train.Pending, error) {
+		// A run that goes on from here does not play again what was played.
+		if err := r.archives.each((*archive).flush); err != nil {
+			return nil, err
+		}
+		s, err := t.State()
+		if err != nil {
+			return nil, err
+		}
+		return r.begin(ctx, learner, s)
+	}
+	if b, ok := learner.(restorer); ok {
+		t.Rollback = func(ctx context.Context) (train.State, error) {
+			p, err := r.points.Latest(ctx)
+			if err != nil {
+				return train.State{}, err
+			}
+			return p.State, b.Restore(ctx, p.Path)
+		}
+	}
+	if r.from != nil {
+		if err := t.Restore(r.from.State); err != nil {
+			return err
+		}
+	}
+	err := t.Run(ctx)
+	late := r.uploads.wait()
+	if err == nil {
+		err = late
+	}
+	if err == nil {
+		err = r.draw() // of events that waited for a checkpoint, too
+	}
+	for _, s := range r.Sinks {
+		if e, ok := s.(track.Ender); ok {
+			e.Ended(err)
+		}
+	}
+	return err
+}
+
+// validated keeps what was played to validate.
+func (r *Run) validated(step int, ts []*rollout.Trajectory) error {
+	if a := r.archives.validations; a != nil {
+		if err := a.add(step, ts); err != nil {
+			return err
+		}
+	}
+	shown, err := r.Config.Trainer.Shown(ts)
+	if err != nil {
+		return err
+	}
+	if err := r.Folder.SaveEpisodes(step, shown, len(shown)); err != nil {
+		return err
+	}
+	return r.draw()
+}
+
+// restorer is a learner that goes back to a checkpoint.
+type restorer interface {
+	Restore(ctx context.Context, dir string) error
+}
+
+func (r *Run) draw() error { return r.Curve.WritePNG(filepath.Join(r.Folder.Path, "curve.png")) }
+
+// policyOf writes a learner's policy alone, where it can tell it from the rest.
+func policyOf(l policy.Learner) func(ctx context.Context, dir string) error {
+	if e, ok := l.(policy.Exporter); ok {
+		return e.Export
+	}
+	return l.Save
+}
+
+// IsTerminal reports whether w is a terminal.
+func IsTerminal(w any) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

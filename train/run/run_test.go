@@ -1,0 +1,125 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/env"
+	"vagen/env/builtin"
+	"vagen/policy/vlm"
+	"vagen/train/config"
+	"vagen/train/track"
+	"vagen/train/track/curve"
+)
+
+func TestModelsFollowTheConfiguration(t *testing.T) {
+	c := config.Default()
+	require.Equal(t, vlm.Options{Backend: "auto", Recompute: vlm.RecomputeNothing, Critic: vlm.SeparateCritic}, ModelOptions(&c, nil))
+	for _, change := range []func(){func() { c.Algorithm.KLInReward = true }, func() { c.Agent.Actor.UseKLLoss = true }} {
+		c = config.Default()
+		change()
+		require.True(t, ModelOptions(&c, nil).Reference, "a KL term needs the policy as it was")
+	}
+	c.Run.Seed, c.Critic.Model.Path, c.Model.BFloat16 = 7, "critic", true
+	o := ModelOptions(&c, nil)
+	require.Equal(t, []any{uint64(7), "critic", true}, []any{o.Seed, o.CriticPath, o.BFloat16})
+	c.Agent.Model = config.AgentModelConfig{LoRARank: 8, LoRAAlpha: 32, Targets: []string{"q_proj"}}
+	c.Agent.Actor.Freeze = true
+	o = ModelOptions(&c, nil)
+	require.Equal(t, &vlm.LoRA{Rank: 8, Alpha: 32, Targets: []string{"q_proj"}}, o.LoRA)
+	require.Equal(t, []string{"model.visual.*"}, o.Freeze)
+	c.Agent.Model = config.AgentModelConfig{Adapter: "stored"}
+	require.Equal(t, "stored", ModelOptions(&c, nil).Adapter)
+	c.Agent.Model = config.AgentModelConfig{LoRARank: 8, LoRAAlpha: 32, Targets: []string{"all-linear"}}
+	require.Empty(t, ModelOptions(&c, nil).LoRA.Targets, "all of the decoder")
+	c.Data.Template = map[string]any{"enable_thinking": false}
+	require.Equal(t, c.Data.Template, ModelOptions(&c, nil).Template)
+}
+
+func TestMicroBatchesAreSizedByRowsOrByTokens(t *testing.T) {
+	type sizes struct{ tokens, rows, criticTokens, criticRows int }
+	for _, x := range []struct {
+		overrides []string
+		want      sizes
+	}{
+		{nil, sizes{}},
+		{[]string{"model.micro_tokens=99"}, sizes{tokens: 99}},
+		{[]string{"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2"}, sizes{rows: 2}},
+		{[]string{"actor_rollout_ref.actor.ppo_micro_batch_size=2", "critic.ppo_micro_batch_size=3"}, sizes{rows: 2, criticRows: 3}},
+		{[]string{"actor_rollout_ref.actor.use_dynamic_bsz=true"}, sizes{tokens: 16384, criticTokens: 32768}},
+		{[]string{"actor_rollout_ref.actor.use_dynamic_bsz=true", "actor_rollout_ref.actor.ppo_micro_batch_size=2", "critic.use_dynamic_bsz=false", "critic.ppo_micro_batch_size=3"}, sizes{tokens: 16384, criticRows: 3}},
+		{[]string{"actor_rollout_ref.actor.use_dynamic_bsz=true", "critic.kind=shared"}, sizes{tokens: 16384}},
+	} {
+		c, err := config.Load("", append(x.overrides, "env=x")...)
+		require.NoError(t, err)
+		o := ModelOptions(&c, nil)
+		require.Equal(t, x.want, sizes{o.MicroTokens, o.MicroRows, o.CriticMicroTokens, o.CriticMicroRows}, "%v", x.overrides)
+	}
+}
+
+func TestEventsOfARunGoToItsFolder(t *testing.T) {
+	c := config.Default()
+	folder, err := CreateFolder(filepath.Join(t.TempDir(), "run"), &c)
+	require.NoError(t, err)
+	var console bytes.Buffer
+	o := Options{Curve: curve.Curve{Title: "title"}, Console: &console}
+	r, err := Open(t.Context(), folder, c, o)
+	require.NoError(t, err)
+	for _, s := range r.Sinks {
+		require.NoError(t, s.Event(track.Event{Kind: "validate", Step: 0, Total: 1, Metrics: track.Metrics{"val/success": 0.25}}))
+		require.NoError(t, s.Event(track.Event{Kind: "validate", Step: 1, Total: 1, Metrics: track.Metrics{"val/success": 0.75}}))
+	}
+	require.NoError(t, r.Close())
+	first, last := r.Curve.Ends()
+	require.Equal(t, []float64{0.25, 0.75}, []float64{first, last})
+	require.Contains(t, console.String(), "success 0.75")
+	raw, err := os.ReadFile(filepath.Join(folder.Path, "metrics.jsonl"))
+	require.NoError(t, err)
+	require.Contains(t, string(raw), `"val/success":0.75`)
+
+	_, err = Open(t.Context(), &Folder{Path: filepath.Join(t.TempDir(), "none")}, c, o)
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// down is an environment that can be made but not played.
+type down struct{ env.Env }
+
+var errDown = errors.New("the service is down")
+
+func (down) System(context.Context) (env.Observation, error) { return env.Observation{}, errDown }
+func (down) Close() error                                    { return nil }
+
+func TestPreflightSaysAllThatIsWrong(t *testing.T) {
+	c := config.Default()
+	c.Env.Name, c.Critic.Model.Path = "lake", "none"
+	err := preflight(t, &c, builtin.Registry())
+	require.ErrorIs(t, err, config.ErrConfig)
+	for _, want := range []string{"actor_rollout_ref.model.path is empty", "critic.model.path: none is not a folder", `"lake"`} {
+		require.ErrorContains(t, err, want)
+	}
+
+	dir := filepath.Join(t.TempDir(), "model")
+	require.NoError(t, vlm.Create(dir, tinyShape(), nil, 1))
+	c.Agent.Model.Path, c.Critic.Model.Path, c.Env.Name = dir, "", "frozenlake"
+	require.NoError(t, preflight(t, &c, builtin.Registry()))
+
+	var r env.Registry
+	require.NoError(t, r.Register("frozenlake", func(map[string]any) (env.Env, error) { return down{}, nil }))
+	err = preflight(t, &c, &r)
+	require.ErrorIs(t, err, errDown)
+	require.NotErrorIs(t, err, config.ErrConfig, "nothing is wrong with the configuration")
+}
+
+func preflight(t *testing.T, c *config.Config, envs *env.Registry) error {
+	t.Helper()
+	levels, err := OpenLevels(t.Context(), c, envs, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	return Preflight(t.Context(), c, envs, levels)
+}

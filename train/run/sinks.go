@@ -1,0 +1,124 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"vagen/train/config"
+	"vagen/train/track"
+	"vagen/train/track/mlflow"
+	"vagen/train/track/tensorboard"
+	"vagen/train/track/wandb"
+)
+
+// open makes the sinks that trainer.logger names, and has those that hold a run's
+// history see what is left of it.
+func (r *Run) open(o Options) error {
+	c := &r.Config
+	if err := r.archive(); err != nil {
+		return err
+	}
+	lines, err := r.Folder.Metrics()
+	if err != nil {
+		return err
+	}
+	r.Sinks = append(r.Sinks, lines) // a run goes on from it: it is written in any case
+	if c.Trainer.Logs(config.LogConsole) && o.Console != nil {
+		r.Sinks = append(r.Sinks, track.NewConsole(o.Console, IsTerminal(o.Console)))
+	}
+	history := []track.Sink{r.Curve}
+	if c.Trainer.Logs(config.LogTensorBoard) {
+		t, err := tensorboard.New(filepath.Join(r.Folder.Path, "tensorboard"))
+		if err != nil {
+			return err
+		}
+		r.Sinks = append(r.Sinks, t)
+		if o.Restore != nil {
+			from := 0
+			if r.from != nil {
+				from = r.Done() + 1
+			}
+			if err := t.Restart(from); err != nil {
+				return err
+			}
+		}
+	}
+	if c.Trainer.Logs(config.LogPrometheus) {
+		p := &track.Prometheus{}
+		if err := r.serve(p); err != nil {
+			return err
+		}
+		history = append(history, p)
+	}
+	if c.Trainer.Logs(config.LogMLflow) {
+		getenv := o.Getenv
+		if getenv == nil {
+			getenv = os.LookupEnv
+		}
+		m, err := mlflow.New(r.Folder.Path, c, getenv, o.Log)
+		if err != nil {
+			return err
+		}
+		history = append(history, m)
+	}
+	if c.Trainer.Logs(config.LogWandB) {
+		w, err := wandb.New(filepath.Join(r.Folder.Path, "wandb"), c)
+		if err != nil {
+			return err
+		}
+		r.info("W&B is not asked: the run is written in its offline form", "upload", "wandb sync "+w.Dir())
+		history = append(history, w)
+	}
+	r.Sinks = append(r.Sinks, history...)
+	for _, s := range history {
+		for _, e := range r.past {
+			if err := s.Event(e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *Run) info(text string, args ...any) {
+	if r.log != nil {
+		r.log.Info(text, args...)
+	}
+}
+
+// serve shows metrics to Prometheus until Close.
+func (r *Run) serve(p http.Handler) error {
+	l, err := net.Listen("tcp", r.Config.Trainer.Prometheus)
+	if err != nil {
+		return fmt.Errorf("trainer.prometheus_address: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", p)
+	r.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	go r.server.Serve(l)
+	r.info("metrics for Prometheus", "url", "http://"+l.Addr().String()+"/metrics")
+	return nil
+}
+
+// Close closes the sinks and unlocks the folder.
+func (r *Run) Close() error {
+	var errs []error
+	if r.server != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if r.server.Shutdown(ctx) != nil { // a reader that does not go away
+			errs = append(errs, r.server.Close())
+		}
+	}
+	errs = append(errs, r.archives.close())
+	for _, s := range r.Sinks {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(append(errs, r.unlock())...)
+}

@@ -1,0 +1,68 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/train/config"
+	"vagen/train/track"
+)
+
+// TestLoggersAreThoseOfTheConfiguration, and what holds a run's history sees it again
+// when the run goes on.
+func TestLoggersAreThoseOfTheConfiguration(t *testing.T) {
+	c := config.Default()
+	c.Trainer.Logger = []string{config.LogTensorBoard, config.LogPrometheus, config.LogWandB}
+	c.Trainer.Prometheus = "127.0.0.1:0"
+	folder, err := CreateFolder(filepath.Join(t.TempDir(), "run"), &c)
+	require.NoError(t, err)
+	var console, log bytes.Buffer
+	o := Options{Console: &console, Log: slog.New(slog.NewTextHandler(&log, nil))}
+	r, err := Open(t.Context(), folder, c, o)
+	require.NoError(t, err)
+	for _, s := range r.Sinks {
+		require.NoError(t, s.Event(track.Event{Kind: track.KindValidate, Step: 0, Total: 1, Metrics: track.Metrics{"val/success": 0.25}}))
+	}
+	url := regexp.MustCompile(`http://[\d.:]+/metrics`).FindString(log.String())
+	answer, err := http.Get(url)
+	require.NoError(t, err)
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(t, errors.Join(err, answer.Body.Close()))
+	require.Contains(t, string(text), `vagen_metric{name="val/success"} 0.25`)
+	require.NoError(t, r.Close())
+	require.Empty(t, console.String(), "it is not in the list")
+	found := func(pattern string) []string {
+		files, err := filepath.Glob(filepath.Join(folder.Path, pattern))
+		require.NoError(t, err)
+		return files
+	}
+	require.Len(t, found("metrics.jsonl"), 1)
+	require.Len(t, found("tensorboard/events.out.tfevents.*"), 1)
+	require.Len(t, found("wandb/offline-run-*/run-*.wandb"), 1)
+	require.Contains(t, log.String(), "wandb sync ")
+	_, err = http.Get(url)
+	require.Error(t, err, "nobody serves when the run is over")
+
+	o.Restore = func(context.Context, string) error { return nil }
+	r, err = Open(t.Context(), folder, c, o)
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
+	require.Len(t, found("wandb/offline-run-*/run-*.wandb"), 1, "the run keeps its file")
+
+	c.Trainer.Logger = []string{config.LogMLflow}
+	o.Getenv = func(string) (string, bool) { return "", false }
+	_, err = Open(t.Context(), folder, c, o)
+	require.ErrorContains(t, err, "MLFLOW_TRACKING_URI")
+	_, err = os.Stat(filepath.Join(folder.Path, "config.yaml"))
+	require.NoError(t, err)
+}

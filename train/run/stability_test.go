@@ -1,0 +1,221 @@
+package run_test
+
+import (
+	"bytes"
+	"log/slog"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/traintest"
+	"vagen/policy"
+	"vagen/train"
+	"vagen/train/config"
+	"vagen/train/track"
+)
+
+// spiky watches the gradient of eight steps, with checkpoints after every second.
+func spiky() config.Config {
+	c := thrifty()
+	c.Trainer.Steps = 8
+	c.Stability.Spike = config.SpikeConfig{Metric: "actor/grad_norm", Window: 4, Deviations: 20, Action: "rollback", MaxRollbacks: 2}
+	return c
+}
+
+// seedsOf collects the seeds of a run's optimiser steps, by training step.
+func seedsOf(t *testing.T, c config.Config) map[int]uint64 {
+	seeds := map[int]uint64{}
+	require.NoError(t, goOn(t.Context(), filepath.Join(t.TempDir(), "run"), c, func(tr *train.Trainer) {
+		tr.Learner.(*traintest.Bandit).Alter = func(b *policy.Batch, _ *policy.Stats) error {
+			seeds[tr.Done()+1] = b.Seed
+			return nil
+		}
+	}))
+	return seeds
+}
+
+// TestASpikeIsUndoneAndNotPlayedAgain: a run whose sixth step spikes goes back to the
+// checkpoint of the fourth and takes another way from there. Its metrics tell of one
+// way only, and a run that is stopped anywhere takes the same one.
+func TestASpikeIsUndoneAndNotPlayedAgain(t *testing.T) {
+	bad := seedsOf(t, spiky())[6]
+	spike := func(tr *train.Trainer) {
+		tr.Learner.(*traintest.Bandit).Alter = func(b *policy.Batch, s *policy.Stats) error {
+			if b.Seed == bad {
+				s.GradNorm = math.Inf(1)
+			}
+			return nil
+		}
+	}
+	whole := filepath.Join(t.TempDir(), "whole")
+	j := new(traintest.Journal)
+	require.NoError(t, goOn(t.Context(), whole, spiky(), func(tr *train.Trainer) {
+		spike(tr)
+		tr.Sinks = append(tr.Sinks, j)
+	}))
+	require.Contains(t, strings.Join(j.Kinds(), ","), "save 4,step 5,step 6,rollback 4,step 5,step 6,validate 6,save 6,step 7")
+	want := outcome(t, whole)
+	lines := want["metrics.jsonl"]
+	require.Equal(t, 1, strings.Count(lines, `"kind":"step","step":5,`))
+	require.Equal(t, 4, strings.Count(lines, `"train/rollbacks":1`), "steps 5 to 8 tell of it")
+	require.NotContains(t, lines, `"kind":"rollback"`)
+
+	calm := filepath.Join(t.TempDir(), "calm")
+	require.NoError(t, goOn(t.Context(), calm, spiky(), nil))
+	require.NotEqual(t, outcome(t, calm)["checkpoints/step_6/table.json"], want["checkpoints/step_6/table.json"], "another way")
+
+	for stop := range len(*j) {
+		dir := filepath.Join(t.TempDir(), "run")
+		err := goOn(t.Context(), dir, spiky(), func(tr *train.Trainer) {
+			spike(tr)
+			at := 0
+			tr.Sinks = append(tr.Sinks, track.SinkFunc(func(track.Event) error {
+				if at++; at > stop {
+					return traintest.ErrBroken
+				}
+				return nil
+			}))
+		})
+		require.ErrorIs(t, err, traintest.ErrBroken)
+		require.NoError(t, goOn(t.Context(), dir, spiky(), spike))
+		require.Equal(t, want, outcome(t, dir), "stopped after event %d", stop)
+	}
+}
+
+func TestSpikesThatDoNotGoAwayStopTheRun(t *testing.T) {
+	always := func(tr *train.Trainer) {
+		tr.Learner.(*traintest.Bandit).Alter = func(_ *policy.Batch, s *policy.Stats) error {
+			if tr.Done() == 5 {
+				s.GradNorm = 1e9
+			}
+			return nil
+		}
+	}
+	err := goOn(t.Context(), filepath.Join(t.TempDir(), "run"), spiky(), always)
+	require.ErrorIs(t, err, train.ErrDiverged)
+	require.ErrorContains(t, err, "at step 6, after 2 rollbacks")
+
+	c := spiky()
+	c.Stability.Spike.Action = "stop"
+	err = goOn(t.Context(), filepath.Join(t.TempDir(), "run"), c, always)
+	require.ErrorIs(t, err, train.ErrDiverged)
+	require.ErrorContains(t, err, "the newest checkpoint is of step 4")
+
+	c.Stability.Spike.Action = "warn"
+	var log bytes.Buffer
+	require.NoError(t, goOn(t.Context(), filepath.Join(t.TempDir(), "run"), c, func(tr *train.Trainer) {
+		always(tr)
+		tr.Log = slog.New(slog.NewTextHandler(&log, nil))
+	}))
+	require.Equal(t, 1, strings.Count(log.String(), "a spike"))
+}
+
+// TestARunThatGetsNoBetterStopsAndSaves, wherever it was stopped before.
+func TestARunThatGetsNoBetterStopsAndSaves(t *testing.T) {
+	c := thrifty()
+	c.Trainer.TestFreq, c.Agent.Actor.Optim.Rate = 1, 0
+	c.Stability.Early = config.EarlyConfig{Metric: "val/score", Patience: 3}
+	whole := filepath.Join(t.TempDir(), "whole")
+	j := new(traintest.Journal)
+	require.NoError(t, goOn(t.Context(), whole, c, func(tr *train.Trainer) { tr.Sinks = append(tr.Sinks, j) }))
+	require.Equal(t, "step 3,validate 3,save 3", strings.Join(j.Kinds()[len(j.Kinds())-3:], ","), "nothing is learned")
+	want := outcome(t, whole)
+	for stop := range len(*j) {
+		dir := filepath.Join(t.TempDir(), "run")
+		at := 0
+		err := goOn(t.Context(), dir, c, func(tr *train.Trainer) {
+			tr.Sinks = append(tr.Sinks, track.SinkFunc(func(track.Event) error {
+				if at++; at > stop {
+					return traintest.ErrBroken
+				}
+				return nil
+			}))
+		})
+		require.ErrorIs(t, err, traintest.ErrBroken)
+		require.NoError(t, goOn(t.Context(), dir, c, nil))
+		require.Equal(t, want, outcome(t, dir), "stopped after event %d", stop)
+		require.NoError(t, goOn(t.Context(), dir, c, nil), "and not any further")
+		require.Equal(t, want, outcome(t, dir))
+	}
+	c.Stability.Early.Metric = "-val/turns" // which never falls
+	require.NoError(t, goOn(t.Context(), filepath.Join(t.TempDir(), "run"), c, nil))
+}
+
+func TestAlarmsRingWhenAPolicyCollapses(t *testing.T) {
+	x := func(x float64) *float64 { return &x }
+	for metric, set := range map[string]func(*config.AlarmConfig){
+		"actor/entropy":        func(a *config.AlarmConfig) { a.MinEntropy = x(1e6) },
+		"train/format_correct": func(a *config.AlarmConfig) { a.MinFormat = x(1) },
+		"template/repeated":    func(a *config.AlarmConfig) { a.MaxRepeated = x(0) },
+	} {
+		c := traintest.Small()
+		c.Trainer.Steps, c.Trainer.Metrics = 4, []string{"all"}
+		c.Stability.Alarms = config.AlarmConfig{Action: "stop", Patience: 2}
+		set(&c.Stability.Alarms)
+		tr, j := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+		err := tr.Run(t.Context())
+		require.ErrorIs(t, err, train.ErrCollapsed, metric)
+		require.ErrorContains(t, err, metric)
+		require.Equal(t, []string{"step 1", "step 2"}, j.Kinds(), metric)
+
+		var log bytes.Buffer
+		c.Stability.Alarms.Action = "warn"
+		tr, _ = traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+		tr.Log = slog.New(slog.NewTextHandler(&log, nil))
+		require.NoError(t, tr.Run(t.Context()))
+		require.Equal(t, 1, strings.Count(log.String(), "may be collapsing"), "%s: when it turns on", metric)
+	}
+}
+
+// TestBoundsAndPenaltiesFollowTheirSchedules reads what the learner was given.
+func TestBoundsAndPenaltiesFollowTheirSchedules(t *testing.T) {
+	c := traintest.Small()
+	c.Trainer.Steps, c.Agent.Actor.MiniBatch = 5, 8
+	c.Agent.Actor.UseKLLoss, c.Agent.Actor.KLLoss = true, 0.5
+	c.Stability.Clip = config.ScheduleConfig{Style: "linear", End: 0.5}
+	c.Stability.KL = config.ScheduleConfig{Style: "cosine", End: 2}
+	b := traintest.Guesser()
+	traintest.Run(t, c, b)
+	var clips, coefs []float64
+	for _, u := range b.Updates {
+		clips, coefs = append(clips, u.Objective.ClipHigh), append(coefs, u.Objective.KLCoef)
+	}
+	require.InDeltaSlice(t, []float64{0.2, 0.175, 0.15, 0.125, 0.1}, clips, 1e-12)
+	half := math.Sqrt(0.5) / 2
+	require.InDeltaSlice(t, []float64{0.5, 0.5 * (1.5 - half), 0.75, 0.5 * (1.5 + half), 1}, coefs, 1e-12)
+
+	c.Agent.Actor.UseKLLoss, c.Algorithm.KLInReward = false, true
+	c.Algorithm.KLCtrl.Coef = 0.5
+	coefs = nil
+	for _, e := range traintest.Run(t, c, traintest.Guesser()).Steps() {
+		coefs = append(coefs, e.Metrics["actor/reward_kl_penalty_coeff"])
+	}
+	require.InDeltaSlice(t, []float64{0.5, 0.5 * (1.5 - half), 0.75, 0.5 * (1.5 + half), 1}, coefs, 1e-12)
+}
+
+func TestContradictionsOfStabilityAreRefused(t *testing.T) {
+	for want, overrides := range map[string][]string{
+		"stability.spike.window is 0":              {"stability.spike.window=0"},
+		"stability.spike.deviations is 0.5":        {"stability.spike.deviations=0.5"},
+		`stability.spike.action is "pray"`:         {"stability.spike.action=pray"},
+		"there is no checkpoint to go back to":     {"stability.spike.action=rollback", "stability.spike.metric=actor/grad_norm"},
+		"stability.early_stopping.patience is 0":   {"stability.early_stopping.patience=0"},
+		"nothing is validated on the way":          {"stability.early_stopping.metric=val/score", "trainer.test_freq=0"},
+		`stability.alarms.action is "rollback"`:    {"stability.alarms.action=rollback"},
+		"stability.alarms.min_format is 2":         {"stability.alarms.min_format=2"},
+		"it needs template_collapse":               {"stability.alarms.max_repeated=0.5", "trainer.metrics=[entropy]"},
+		`stability.clip_schedule.style is "step"`:  {"stability.clip_schedule.style=step"},
+		"stability.kl_schedule.end_ratio is -1":    {"stability.kl_schedule.end_ratio=-1"},
+		"algorithm.kl_ctrl.type adaptive steers":   {"stability.kl_schedule.style=linear", "algorithm.use_kl_in_reward=true", "algorithm.kl_ctrl.type=adaptive", "algorithm.kl_ctrl.target_kl=0.1", "algorithm.kl_ctrl.horizon=10"},
+		"stability.early_stopping.min_delta is -1": {"stability.early_stopping.min_delta=-1"},
+		"stability.spike.max_rollbacks is -1":      {"stability.spike.max_rollbacks=-1"},
+		"stability.alarms.patience is 0":           {"stability.alarms.patience=0"},
+	} {
+		_, err := config.Load("", append([]string{"env.name=sokoban"}, overrides...)...)
+		require.ErrorIs(t, err, config.ErrConfig, want)
+		require.ErrorContains(t, err, want)
+	}
+}

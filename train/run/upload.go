@@ -1,0 +1,99 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"vagen/internal/hub"
+	"vagen/train/config"
+)
+
+// uploads bring what a run exports to the hub, one after the other and behind the
+// training loop. A step's upload that fails is a warning, because the files are
+// still here and the next one brings newer ones; that of the last is an error.
+type uploads struct {
+	client *hub.Client
+	c      *config.HubConfig
+	log    *slog.Logger
+
+	last chan struct{} // closed when the newest upload is done
+	repo string        // with its owner; "" until it was made
+	err  error         // of the newest upload
+}
+
+// newUploads returns nil where nothing is to be uploaded.
+func newUploads(c *config.Config, getenv func(string) (string, bool), log *slog.Logger) (*uploads, error) {
+	if c.Hub.Repo == "" || c.Hub.Freq == nil {
+		return nil, nil
+	}
+	if getenv == nil {
+		getenv = os.LookupEnv
+	}
+	client, err := hub.FromEnvironment(getenv)
+	if err != nil {
+		return nil, fmt.Errorf("%w: huggingface_hub.repo_id: %w", config.ErrConfig, err)
+	}
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &uploads{client: client, c: &c.Hub, log: log}, nil
+}
+
+// add uploads the export of a step after those before it.
+func (u *uploads) add(ctx context.Context, dir string, step int) {
+	if u == nil {
+		return
+	}
+	before, done := u.last, make(chan struct{})
+	u.last = done
+	go func() {
+		defer close(done)
+		if before != nil {
+			<-before
+		}
+		if u.err = u.upload(ctx, dir, step); u.err != nil {
+			u.log.Warn("an upload failed", "step", step, "repository", u.c.Repo, "err", u.err)
+		}
+	}()
+}
+
+func (u *uploads) upload(ctx context.Context, dir string, step int) error {
+	if u.repo == "" {
+		repo, err := u.client.Full(ctx, u.c.Repo)
+		if err == nil {
+			err = u.client.Create(ctx, repo, u.c.Private)
+		}
+		if err != nil {
+			return err
+		}
+		u.repo = repo
+	}
+	for i, what := range u.c.Contents {
+		to := what
+		if i == 0 { // readers look for a model in the repository's root
+			to = ""
+		}
+		place, err := u.client.Upload(ctx, u.repo, filepath.Join(dir, what), to, fmt.Sprintf("%s of step %d", what, step))
+		if err != nil {
+			return err
+		}
+		u.log.Info("uploaded", "step", step, "commit", place)
+	}
+	return nil
+}
+
+// wait ends when all is uploaded, with the error of the newest.
+func (u *uploads) wait() error {
+	if u == nil || u.last == nil {
+		return nil
+	}
+	<-u.last
+	if u.err != nil && !errors.Is(u.err, context.Canceled) {
+		return fmt.Errorf("the newest export was not uploaded: %w", u.err)
+	}
+	return nil
+}

@@ -1,0 +1,40 @@
+package train
+
+import (
+	"math"
+
+	"vagen/train/config"
+)
+
+// rate is the learning rate of a step (from 1): it rises over the warm-up, then
+// stays, or falls to MinRatio of itself along a line or half a cosine.
+func rate(o *config.OptimConfig, step, total int) float64 {
+	warm := int(math.Ceil(o.WarmupRatio * float64(total)))
+	if o.WarmupSteps > 0 {
+		warm = o.WarmupSteps
+	}
+	if step <= warm {
+		return o.Rate * float64(step) / float64(warm)
+	}
+	if o.Style == "constant" || total <= warm {
+		return o.Rate
+	}
+	part := float64(step-warm-1) / float64(max(1, total-warm-1))
+	return o.Rate * (o.MinRatio + (1-o.MinRatio)*fall(o.Style, part))
+}
+
+// fall goes from 1 to 0 as part goes from 0 to 1: along a line, or half a cosine.
+func fall(style string, part float64) float64 {
+	if style == "cosine" {
+		return (1 + math.Cos(math.Pi*part)) / 2
+	}
+	return 1 - part
+}
+
+// factor is the share of a number at a step (from 1).
+func factor(c *config.ScheduleConfig, step, total int) float64 {
+	if c.Style == "constant" || total < 2 {
+		return 1
+	}
+	return c.End + (1-c.End)*fall(c.Style, float64(step-1)/float64(total-1))
+}

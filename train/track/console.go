@@ -1,0 +1,114 @@
+package track
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// Console shows the progress of a run to a person: a bar with the time left and
+// the few numbers that one wants to see. On a terminal the bar stays in place;
+// elsewhere every event is a line.
+type Console struct {
+	w        io.Writer
+	terminal bool
+	now      func() time.Time
+	rounds   map[string]round // by kind of event
+	width    int              // of what stands on the bar's line
+}
+
+// round is a run of steps that count up.
+type round struct {
+	begin       time.Time // when its first event came
+	first, last int       // steps
+}
+
+// NewConsole writes to w. Terminal says whether w moves its cursor on "\r".
+func NewConsole(w io.Writer, terminal bool) *Console {
+	return &Console{w: w, terminal: terminal, now: time.Now, rounds: map[string]round{}}
+}
+
+// Event implements Sink.
+func (c *Console) Event(e Event) error {
+	switch e.Kind {
+	case KindImitate:
+		return c.bar(e, "imitation  loss "+e.show("%.3f", "imitate/loss"))
+	case KindStep:
+		text := fmt.Sprintf("training  success %s  score %s  format %s  entropy %s  %s s/step",
+			e.show("%.2f", "train/success"), e.show("%+.2f", "train/score"), e.show("%.2f", "train/format_correct"),
+			e.show("%.2f", "actor/entropy"), e.show("%.1f", "time/step"))
+		if bad := e.Metrics["train/unusable"]; bad > 0 {
+			text += fmt.Sprintf("  %d unusable", int(bad))
+		}
+		return c.bar(e, text)
+	case KindValidate:
+		return c.line(fmt.Sprintf("validation after step %d: success %s on %d unseen levels, %s turns, format %s",
+			e.Step, e.show("%.2f", "val/success"), int(e.Metrics["val/episodes"]), e.show("%.1f", "val/turns"), e.show("%.2f", "val/format_correct")))
+	}
+	return nil
+}
+
+// show formats a metric; "-" stands for one that was not measured.
+func (e Event) show(format, name string) string {
+	x, ok := e.Metrics[name]
+	if !ok {
+		return "-"
+	}
+	return fmt.Sprintf(format, x)
+}
+
+// bar draws progress and the time left.
+func (c *Console) bar(e Event, text string) error {
+	const cells = 24
+	full := min(max(0, cells*e.Step/max(1, e.Total)), cells)
+	line := fmt.Sprintf("[%s%s] %d/%d  left %s  %s", strings.Repeat("█", full), strings.Repeat("·", cells-full), e.Step, e.Total, c.left(e), text)
+	if !c.terminal {
+		_, err := fmt.Fprintln(c.w, line)
+		return err
+	}
+	width := len([]rune(line))
+	_, err := fmt.Fprintf(c.w, "\r%s%s", line, strings.Repeat(" ", max(0, c.width-width)))
+	c.width = width
+	if e.Step == e.Total {
+		_, err = fmt.Fprintln(c.w)
+		c.width = 0
+	}
+	return err
+}
+
+// left estimates the time that the steps to come will take from those that have
+// been seen; the first event of a round only starts the clock.
+func (c *Console) left(e Event) string {
+	r, ok := c.rounds[e.Kind]
+	if !ok || e.Step <= r.last { // steps start anew: another round of the same kind
+		r = round{begin: c.now(), first: e.Step}
+	}
+	r.last = e.Step
+	c.rounds[e.Kind] = r
+	if e.Step == r.first {
+		return "--"
+	}
+	per := c.now().Sub(r.begin) / time.Duration(e.Step-r.first)
+	return (per * time.Duration(max(0, e.Total-e.Step))).Round(time.Second).String()
+}
+
+// line writes a line of its own, above the bar on a terminal.
+func (c *Console) line(text string) error {
+	lead := ""
+	if c.terminal && c.width > 0 {
+		lead = "\r" + strings.Repeat(" ", c.width) + "\r"
+		c.width = 0
+	}
+	_, err := fmt.Fprintln(c.w, lead+text)
+	return err
+}
+
+// Close implements Sink.
+func (c *Console) Close() error {
+	if c.terminal && c.width > 0 {
+		_, err := fmt.Fprintln(c.w)
+		return err
+	}
+	return nil
+}

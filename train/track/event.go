@@ -1,0 +1,127 @@
+package track
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+)
+
+// Metrics are named numbers of an event. All but those that are Measured are the
+// same in every run of one configuration.
+type Metrics map[string]float64
+
+// Kinds of events.
+const (
+	KindImitate  = "imitate"  // some batches of imitation were learned
+	KindStep     = "step"     // a training step was done
+	KindValidate = "validate" // the policy was validated
+	KindSave     = "save"     // a checkpoint was written
+	KindRollback = "rollback" // what came after Step is undone
+)
+
+// Event is something that happened in a run.
+type Event struct {
+	Kind    string // one of the above
+	Step    int    // training steps done
+	Total   int    // training steps (or imitation steps) in all
+	Metrics Metrics
+}
+
+// Sink receives the events of a run, one at a time, in order.
+type Sink interface {
+	Event(e Event) error
+	// Close flushes what has been received.
+	Close() error
+}
+
+// Ender is a Sink that wants to know how a run has ended. Ended is called once,
+// before Close, with the error of Trainer.Run.
+type Ender interface{ Ended(err error) }
+
+// JSONLines writes events to a file, one JSON object per line: kind, step, and
+// the metrics in the order of their names, null where they are not finite. A
+// rollback takes the lines of what it undoes out.
+type JSONLines struct {
+	mu   sync.Mutex
+	file *os.File
+	buf  *bufio.Writer
+}
+
+// NewJSONLines appends to the file at path, which is made when it is not there.
+func NewJSONLines(path string) (*JSONLines, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("vagen: metrics: %w", err)
+	}
+	return &JSONLines{file: f, buf: bufio.NewWriter(f)}, nil
+}
+
+// Event implements Sink. The line reaches the file before Event returns.
+func (j *JSONLines) Event(e Event) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if e.Kind == KindRollback {
+		return j.cut(e.Step)
+	}
+	fmt.Fprintf(j.buf, `{"kind":%s,"step":%d`, quoted(e.Kind), e.Step)
+	for _, name := range slices.Sorted(maps.Keys(e.Metrics)) {
+		value, err := json.Marshal(e.Metrics[name])
+		if err != nil { // NaN and infinities have no JSON form
+			value = []byte("null")
+		}
+		fmt.Fprintf(j.buf, `,%s:%s`, quoted(name), value)
+	}
+	fmt.Fprint(j.buf, "}\n")
+	if err := j.buf.Flush(); err != nil {
+		return fmt.Errorf("vagen: metrics: %w", err)
+	}
+	return nil
+}
+
+// cut takes out what happened after a step.
+func (j *JSONLines) cut(step int) error {
+	raw, err := os.ReadFile(j.file.Name())
+	if err != nil {
+		return fmt.Errorf("vagen: metrics: %w", err)
+	}
+	kept, _, err := KeepLines(raw, func(e Event) bool { return e.Kind != KindImitate && e.Step > step })
+	if err == nil {
+		err = j.file.Truncate(int64(len(kept)))
+	}
+	if err != nil {
+		return fmt.Errorf("vagen: metrics: %s: %w", j.file.Name(), err)
+	}
+	return nil
+}
+
+// quoted is a text as JSON writes it; environments choose some of the names.
+func quoted(text string) []byte {
+	raw, _ := json.Marshal(text) // never fails for a text
+	return raw
+}
+
+// Close implements Sink.
+func (j *JSONLines) Close() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.buf.Flush(); err != nil {
+		return fmt.Errorf("vagen: metrics: %w", err)
+	}
+	if err := j.file.Close(); err != nil {
+		return fmt.Errorf("vagen: metrics: %w", err)
+	}
+	return nil
+}
+
+// SinkFunc makes a Sink of a function.
+type SinkFunc func(Event) error
+
+// Event implements Sink.
+func (f SinkFunc) Event(e Event) error { return f(e) }
+
+// Close implements Sink.
+func (f SinkFunc) Close() error { return nil }

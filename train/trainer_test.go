@@ -1,0 +1,527 @@
+package train_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/traintest"
+	"vagen/policy"
+	"vagen/rollout"
+	"vagen/train"
+	"vagen/train/config"
+	"vagen/train/track"
+)
+
+func TestARunReportsInOrder(t *testing.T) {
+	c := traintest.Small()
+	c.Trainer.ValBefore, c.Trainer.TestFreq, c.Trainer.SaveFreq, c.Trainer.Steps = true, 2, 2, 5
+	b := traintest.Guesser()
+	tr, j := traintest.Trainer(t, c, b, &traintest.Arena{})
+	var saved []int
+	var watched []string
+	tr.Save = func(_ context.Context, step int) error { saved = append(saved, step); return nil }
+	tr.Watch = func(step int, ts []*rollout.Trajectory) error {
+		watched = append(watched, fmt.Sprint(step, " ", len(ts)))
+		return nil
+	}
+	require.NoError(t, tr.Run(t.Context()))
+	require.Equal(t, []string{
+		"validate 0", "step 1", "step 2", "validate 2", "save 2", "step 3", "step 4", "validate 4", "save 4", "step 5", "validate 5", "save 5",
+	}, j.Kinds())
+	require.Equal(t, []int{2, 4, 5}, saved)
+	require.Equal(t, []string{"0 6", "2 6", "4 6", "5 6"}, watched)
+	for _, e := range *j {
+		require.Equal(t, 5, e.Total, "%s", e.Kind)
+	}
+	require.Empty(t, b.Opened)
+}
+
+// TestWhatIsDueWhen lists validations and checkpoints for cadences with an odd end.
+func TestWhatIsDueWhen(t *testing.T) {
+	for _, c := range []struct {
+		test, save, steps int
+		before            bool
+		want              string
+	}{
+		{0, 0, 2, false, "step 1,step 2,save 2"},
+		{-1, -1, 1, true, "validate 0,step 1"},
+		{1, 1, 2, false, "step 1,validate 1,save 1,step 2,validate 2,save 2"},
+		{5, 5, 2, false, "step 1,step 2,validate 2,save 2"},
+		{5, 5, 0, true, "validate 0"},
+	} {
+		cfg := traintest.Small()
+		cfg.Trainer.TestFreq, cfg.Trainer.SaveFreq, cfg.Trainer.Steps, cfg.Trainer.ValBefore = c.test, c.save, c.steps, c.before
+		tr, j := traintest.Trainer(t, cfg, traintest.Guesser(), &traintest.Arena{})
+		tr.Save = func(context.Context, int) error { return nil }
+		require.NoError(t, tr.Run(t.Context()))
+		require.Equal(t, c.want, strings.Join(j.Kinds(), ","), "%+v", c)
+	}
+}
+
+func TestFailuresOfTheCallersPartsEndTheRun(t *testing.T) {
+	for name, spoil := range map[string]func(*train.Trainer, *traintest.Bandit){
+		"sink": func(tr *train.Trainer, _ *traintest.Bandit) {
+			tr.Sinks = append(tr.Sinks, track.SinkFunc(func(track.Event) error { return traintest.ErrBroken }))
+		},
+		"save": func(tr *train.Trainer, _ *traintest.Bandit) {
+			tr.Save = func(context.Context, int) error { return traintest.ErrBroken }
+		},
+		"watch": func(tr *train.Trainer, _ *traintest.Bandit) {
+			tr.Watch = func(int, []*rollout.Trajectory) error { return traintest.ErrBroken }
+		},
+		"generate": func(_ *train.Trainer, b *traintest.Bandit) {
+			b.OnGenerate = func(context.Context) error { return traintest.ErrBroken }
+		},
+		"score": func(_ *train.Trainer, b *traintest.Bandit) {
+			b.OnScore = func(context.Context) error { return traintest.ErrBroken }
+		},
+		"update": func(_ *train.Trainer, b *traintest.Bandit) {
+			b.Alter = func(*policy.Batch, *policy.Stats) error { return traintest.ErrBroken }
+		},
+	} {
+		c := traintest.Small()
+		c.Trainer.TestFreq = 1
+		b := traintest.Guesser()
+		tr, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
+		spoil(tr, b)
+		require.ErrorIs(t, tr.Run(t.Context()), traintest.ErrBroken, name)
+		require.Empty(t, b.Opened, name)
+	}
+}
+
+func TestATrainerWithoutItsPartsSaysSo(t *testing.T) {
+	for _, spoil := range []func(*train.Trainer){
+		func(tr *train.Trainer) { tr.Learner = nil },
+		func(tr *train.Trainer) { tr.Envs = nil },
+		func(tr *train.Trainer) { tr.Config.Env.Name = "" },
+	} {
+		tr, j := traintest.Trainer(t, traintest.Small(), traintest.Guesser(), &traintest.Arena{})
+		spoil(tr)
+		require.ErrorIs(t, tr.Run(t.Context()), config.ErrConfig)
+		require.ErrorIs(t, tr.Validate(t.Context(), 0), config.ErrConfig)
+		_, _, err := tr.Evaluate(t.Context(), policy.Sampling{MaxTokens: 4})
+		require.ErrorIs(t, err, config.ErrConfig)
+		require.Empty(t, *j)
+	}
+}
+
+// TestMetricsOfAStep: the names that dashboards of VAGEN's users know are there,
+// and the parts of a step's time add up to the whole.
+func TestMetricsOfAStep(t *testing.T) {
+	c := traintest.Small()
+	c.Trainer.TestFreq = 1
+	c.Agent.Actor.ClipDual, c.Agent.Actor.UseKLLoss = 3, true
+	for _, e := range traintest.Run(t, c, traintest.Guesser()) {
+		want := []string{
+			"val/episodes", "val/unusable", "val/end/done", "val/success", "val/turns", "val/response_tokens", "val/context_tokens",
+			"val/reward/guess", "val/score", "val/format_correct", "val/truncated", "time/validate",
+		}
+		if e.Kind == "step" {
+			want = []string{
+				"train/episodes", "train/unusable", "train/end/done", "train/success", "train/turns", "train/response_tokens",
+				"train/context_tokens", "train/reward/guess", "train/score", "train/format_correct", "train/truncated", "train/trained_tokens",
+				"actor/pg_loss", "actor/entropy", "actor/ppo_kl", "actor/pg_clipfrac", "actor/pg_clipfrac_lower", "actor/grad_norm", "actor/ratio_max",
+				"actor/kl_loss", "actor/lr", "critic/vf_loss", "critic/vf_clipfrac", "explained_variance",
+				"time/rollout", "time/env", "time/logprobs", "time/update",
+			}
+		}
+		parts := 0.0
+		for name, x := range e.Metrics {
+			require.False(t, math.IsNaN(x) || math.IsInf(x, 0), "%s is %v", name, x)
+			if strings.HasPrefix(name, "time/") && name != "time/step" {
+				parts += x
+			}
+		}
+		for _, name := range append(want, "time/rest", "time/step") {
+			require.Contains(t, e.Metrics, name, e.Kind)
+		}
+		require.Equal(t, e.Kind == "step", e.Metrics["perf/host_memory_peak_mb"] > 0, e.Kind)
+		require.InDelta(t, e.Metrics["time/step"], parts, 1e-9)
+	}
+}
+
+// TestForcedTokensAreNotLearned: the bandit's end token, on which the turn's reward
+// sits, counts as written for it. The word before it is learned all the same, and
+// the critic learns both.
+func TestForcedTokensAreNotLearned(t *testing.T) {
+	for _, estimator := range []string{"masked_gae", "bi_level_gae"} {
+		c := traintest.Small()
+		c.Algorithm.Estimator, c.Agent.Rollout.Thinking, c.Agent.Rollout.ThinkOpen = estimator, 1, ""
+		b := traintest.Guesser()
+		forced := 0.0
+		for _, e := range traintest.Run(t, c, b).Steps() {
+			forced += e.Metrics["train/forced_tokens"]
+		}
+		require.Positive(t, forced)
+		require.NotEmpty(t, b.Updates)
+		words := 0
+		for _, u := range b.Updates {
+			for i, id := range u.Batch.Tokens {
+				switch {
+				case b.IsWord(id):
+					words++
+					require.Positive(t, u.Batch.Weight[i])
+					require.Positive(t, u.Batch.ValueWeight[i])
+					require.NotZero(t, u.Batch.Advantages[i])
+				case id == b.End():
+					require.Zero(t, u.Batch.Weight[i], "%s: a forced token", estimator)
+					require.Positive(t, u.Batch.ValueWeight[i])
+				}
+			}
+		}
+		require.Positive(t, words)
+	}
+}
+
+// TestMetricsCountWhatWasPlayed holds the figures of a step against its episodes:
+// two turns of two context and two response tokens, and the system prompt.
+func TestMetricsCountWhatWasPlayed(t *testing.T) {
+	c := traintest.Small()
+	c.Trainer.Steps = 1
+	m := traintest.Run(t, c, traintest.Guesser())[0].Metrics
+	require.Equal(t, 8.0, m["train/episodes"])
+	require.Equal(t, 8.0, m["train/end/done"])
+	require.Equal(t, 0.0, m["train/unusable"])
+	require.Equal(t, 2.0, m["train/turns"])
+	require.Equal(t, 8*2*2.0, m["train/response_tokens"])
+	require.Equal(t, 8*3*2.0, m["train/context_tokens"])
+	require.Equal(t, 8*(2*2+3*2)*1.0, m["train/trained_tokens"])
+	require.Equal(t, m["train/reward/guess"], m["train/score"])
+	wrong := (2 - m["train/score"]) / 1.5 // turns that were wrong, per episode
+	require.InDelta(t, math.Round(8*wrong), 8*wrong, 1e-9)
+}
+
+// TestTheBanditLearns: from chance, 1/16, to knowing every colour.
+func TestTheBanditLearns(t *testing.T) {
+	for _, estimator := range []string{"bi_level_gae", "masked_gae", "turn_wise_gae", "grpo", "reinforce_plus_plus"} {
+		c := traintest.Small()
+		c.Algorithm.Estimator, c.Rollout.Trajectories = estimator, 4
+		c.Critic.OnTurnEnds = estimator == "turn_wise_gae"
+		c.Data.TrainBatch, c.Data.ValBatch, c.Agent.Actor.MiniBatch = 16, 128, 32
+		c.Agent.Rollout.Val.Temperature = 1
+		c.Trainer.Steps, c.Trainer.TestFreq, c.Trainer.ValBefore = 30, 30, true
+		j := traintest.Run(t, c, traintest.Guesser())
+		require.Less(t, j[0].Metrics["val/success"], 0.2, estimator)
+		require.Greater(t, j[len(j)-1].Metrics["val/success"], 0.9, estimator)
+		require.Equal(t, 30, j[len(j)-1].Step)
+	}
+}
+
+// TestFrozenLakeIsLearned trains on a real environment, a small map with one hole.
+func TestFrozenLakeIsLearned(t *testing.T) {
+	c := traintest.Small()
+	c.Env.Name = "frozenlake"
+	c.Env.Config = map[string]any{"rules": "lite", "render_mode": "text", "desc": []any{"SFF", "HFF", "HFG"}, "hole_penalty": 0.5, "turn_cost": 0.1}
+	c.Rollout.MaxTurns = 6
+	c.Data.TrainBatch, c.Data.ValBatch, c.Agent.Actor.MiniBatch = 128, 64, 32
+	c.Trainer.Steps, c.Trainer.TestFreq, c.Trainer.ValBefore = 40, 40, true
+	j := traintest.Run(t, c, traintest.Walker())
+	require.Less(t, j[0].Metrics["val/success"], 0.5)
+	require.Greater(t, j[len(j)-1].Metrics["val/success"], 0.9)
+}
+
+// TestTrainingNeverSeesValidationLevels follows every reset of a run.
+func TestTrainingNeverSeesValidationLevels(t *testing.T) {
+	c := traintest.Small()
+	c.Rollout.Trajectories = 2
+	c.Env.Seed, c.Env.ValSeed = 100, 94
+	c.Trainer.ValBefore, c.Trainer.TestFreq = true, 1
+	a := &traintest.Arena{}
+	tr, _ := traintest.Trainer(t, c, traintest.Guesser(), a)
+	require.NoError(t, tr.Run(t.Context()))
+	count := map[int64]int{}
+	for _, seed := range a.Seeds {
+		count[seed]++
+	}
+	want := map[int64]int{}
+	for seed := int64(94); seed < 100; seed++ {
+		want[seed] = 4 // before, and after each of three steps
+	}
+	for seed := int64(100); seed < 124; seed++ {
+		want[seed] = 2 // n_trajectory, in one step alone
+	}
+	require.Equal(t, want, count)
+}
+
+func TestEpisodesOfAGroupDiffer(t *testing.T) {
+	c := traintest.Small()
+	c.Rollout.Trajectories = 4
+	b := traintest.Guesser()
+	traintest.Run(t, c, b)
+	seen := map[uint64]bool{}
+	for _, s := range b.Seeds {
+		require.False(t, seen[s], "no two responses draw from the same seed")
+		seen[s] = true
+	}
+	require.Len(t, seen, 3*8*4*2)
+}
+
+// TestSameSeedSameMetrics: the number of workers, of waves and of processors
+// changes no bit of a run; the seed does.
+func TestSameSeedSameMetrics(t *testing.T) {
+	play := func(spoil func(*config.Config)) ([]map[string]uint64, []traintest.Update) {
+		c := traintest.Small()
+		c.Trainer.TestFreq, c.Trainer.ValBefore = 1, true
+		c.Algorithm.KLInReward = true
+		spoil(&c)
+		b := traintest.Guesser()
+		j := traintest.Run(t, c, b)
+		return traintest.Untimed(j), b.Updates
+	}
+	metrics, updates := play(func(c *config.Config) { c.Run.Workers = 1 })
+	for _, procs := range []int{1, 2} {
+		before := runtime.GOMAXPROCS(procs)
+		for _, workers := range []int{1, 2, 8} {
+			for _, waves := range []int{1, 3} {
+				m, u := play(func(c *config.Config) { c.Run.Workers, c.Run.Waves = workers, waves })
+				require.Equal(t, metrics, m, "%d processors, %d workers, %d waves", procs, workers, waves)
+				require.Equal(t, updates, u)
+			}
+		}
+		runtime.GOMAXPROCS(before)
+	}
+	other, _ := play(func(c *config.Config) { c.Run.Seed++ })
+	require.NotEqual(t, metrics, other)
+}
+
+// TestNumbersNobodyAskedForAreNotRead: learners may leave anything there.
+func TestNumbersNobodyAskedForAreNotRead(t *testing.T) {
+	for _, estimator := range []string{"bi_level_gae", "masked_gae", "turn_wise_gae", "gae", "lite_gae", "token_level_gae", "grpo"} {
+		c := traintest.Small()
+		c.Algorithm.Estimator, c.Algorithm.KLInReward, c.Rollout.Trajectories = estimator, true, 2
+		c.Critic.OnTurnEnds = estimator == "turn_wise_gae"
+		clean, poisoned := traintest.Guesser(), traintest.Guesser()
+		poisoned.Poison = true
+		require.Equal(t, traintest.Untimed(traintest.Run(t, c, clean)), traintest.Untimed(traintest.Run(t, c, poisoned)), estimator)
+	}
+}
+
+// TestPlainGAEAsksForValuesOfObservations: its recursion walks over them, whatever
+// the loss mask says.
+func TestPlainGAEAsksForValuesOfObservations(t *testing.T) {
+	for estimator, all := range map[string]bool{"gae": true, "masked_gae": false, "bi_level_gae": false} {
+		c := traintest.Small()
+		c.Algorithm.Estimator = estimator
+		b := traintest.Guesser()
+		traintest.Run(t, c, b)
+		for _, a := range b.Asked {
+			for row := range a.Rows.Len() {
+				for i := a.Rows.Offsets[row]; i < a.Rows.Offsets[row+1]; i++ {
+					response := a.Rows.Tokens[i] <= b.End()
+					require.Equal(t, i > a.Rows.Offsets[row] && (all || response), a.Want[i], "%s: token %d of row %d", estimator, i, row)
+				}
+			}
+		}
+	}
+}
+
+// TestCancelling ends runs at every place where they wait. What was reported
+// before stands, in order, and nothing stays open.
+func TestCancelling(t *testing.T) {
+	places := map[string]func(b *traintest.Bandit, a *traintest.Arena, stop func()){
+		"generate": func(b *traintest.Bandit, _ *traintest.Arena, stop func()) {
+			n := 0
+			b.OnGenerate = func(ctx context.Context) error {
+				if n++; n == 6 { // of two a step
+					stop()
+				}
+				return ctx.Err()
+			}
+		},
+		"environment": func(_ *traintest.Bandit, a *traintest.Arena, stop func()) {
+			a.Fault = func(seed int64, _ int) error {
+				if seed == 1_000_000+2*8 { // the first level of the third step
+					stop()
+				}
+				return nil
+			}
+		},
+		"score": func(b *traintest.Bandit, _ *traintest.Arena, stop func()) {
+			n := 0
+			b.OnScore = func(ctx context.Context) error {
+				if n++; n == 3 {
+					stop()
+				}
+				return ctx.Err()
+			}
+		},
+		"update": func(b *traintest.Bandit, _ *traintest.Arena, stop func()) {
+			b.Alter = func(*policy.Batch, *policy.Stats) error {
+				if len(b.Updates) == 6 { // of two a step
+					stop()
+				}
+				return nil
+			}
+		},
+	}
+	for place, arrange := range places {
+		c := traintest.Small()
+		c.Trainer.Steps, c.Trainer.OnInterrupt = 4, false
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		b, a := traintest.Guesser(), &traintest.Arena{}
+		arrange(b, a, cancel)
+		tr, j := traintest.Trainer(t, c, b, a)
+		path := filepath.Join(t.TempDir(), "metrics.jsonl")
+		lines, err := track.NewJSONLines(path)
+		require.NoError(t, err)
+		tr.Sinks = append(tr.Sinks, lines)
+		tr.Save = func(context.Context, int) error { return traintest.ErrBroken }
+		err = tr.Run(ctx)
+		require.ErrorIs(t, err, context.Canceled, place)
+		require.NotErrorIs(t, err, traintest.ErrBroken)
+		require.Equal(t, []string{"step 1", "step 2"}, j.Kinds(), place)
+		require.Empty(t, b.Opened, place)
+		raw, err := os.ReadFile(path) // before it is closed
+		require.NoError(t, err)
+		var last struct {
+			Kind string
+			Step int
+		}
+		written := strings.Split(strings.TrimSpace(string(raw)), "\n")
+		require.NoError(t, json.Unmarshal([]byte(written[len(written)-1]), &last))
+		require.Equal(t, 2, last.Step, place)
+		require.NoError(t, lines.Close())
+	}
+}
+
+func TestARunWithACancelledContextDoesNothing(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(traintest.ErrBroken)
+	a := &traintest.Arena{}
+	tr, j := traintest.Trainer(t, traintest.Small(), traintest.Guesser(), a)
+	require.ErrorIs(t, tr.Run(ctx), context.Canceled)
+	require.Empty(t, *j)
+}
+
+// TestABadEnvironmentCostsItsOwnEpisode: one that fails, one that panics and one
+// that hangs, among eight.
+func TestABadEnvironmentCostsItsOwnEpisode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		a := &traintest.Arena{Fault: func(seed int64, turn int) error {
+			switch seed - 1_000_000 {
+			case 1:
+				return traintest.ErrBroken
+			case 2:
+				panic(traintest.ErrBroken)
+			case 3:
+				if turn == 1 {
+					<-release
+				}
+			}
+			return nil
+		}}
+		c := traintest.Small()
+		c.Run.Workers, c.Trainer.Steps = 3, 2
+		b := traintest.Guesser()
+		tr, j := traintest.Trainer(t, c, b, a)
+		var log strings.Builder
+		tr.Log = slog.New(slog.NewTextHandler(&log, nil))
+		require.NoError(t, tr.Run(t.Context()))
+		close(release)
+		m := (*j)[0].Metrics
+		require.Equal(t, 8.0, m["train/episodes"])
+		require.Equal(t, 3.0, m["train/unusable"])
+		require.Equal(t, 1.0, m["train/end/env_error"])
+		require.Equal(t, 1.0, m["train/end/contract_error"])
+		require.Equal(t, 1.0, m["train/end/env_timeout"])
+		require.Equal(t, 5.0, m["train/end/done"])
+		require.Equal(t, 0.0, (*j)[1].Metrics["train/unusable"])
+		require.Contains(t, log.String(), "some episodes cannot be used")
+		require.Empty(t, b.Opened)
+		rows := 0
+		for _, u := range b.Updates[:2] {
+			rows += u.Batch.Len()
+		}
+		require.Equal(t, 5, rows, "the others are trained on")
+	})
+}
+
+func TestNothingToLearnFromEndsTheRun(t *testing.T) {
+	a := &traintest.Arena{Fault: func(int64, int) error { return traintest.ErrBroken }}
+	tr, j := traintest.Trainer(t, traintest.Small(), traintest.Guesser(), a)
+	err := tr.Run(t.Context())
+	require.ErrorIs(t, err, train.ErrNoRows)
+	require.ErrorContains(t, err, "none of 8 episodes can be used")
+	require.Empty(t, *j)
+	_, ts, err := tr.Evaluate(t.Context(), policy.Sampling{MaxTokens: 4})
+	require.ErrorIs(t, err, train.ErrNoRows)
+	require.Len(t, ts, 6, "what was played can be looked at")
+	require.NoError(t, tr.Validate(t.Context(), 3), "a validation only reports")
+	require.Equal(t, 6.0, (*j)[0].Metrics["val/unusable"])
+	require.NotContains(t, (*j)[0].Metrics, "val/success", "there is nothing to take a share of")
+}
+
+// TestSkippedUpdatesInARowEndTheRun: the count starts anew after a good one.
+func TestSkippedUpdatesInARowEndTheRun(t *testing.T) {
+	for pattern, dies := range map[string]int{"ssgsss": 6, "sss": 3, "gssg": 0, "ssgssgssg": 0} {
+		c := traintest.Small()
+		c.Trainer.MaxSkipped, c.Agent.Actor.MiniBatch, c.Trainer.Steps = 3, 8, len(pattern)
+		b := traintest.Guesser()
+		b.Alter = func(_ *policy.Batch, s *policy.Stats) error {
+			if s.Skipped = pattern[len(b.Updates)-1] == 's'; s.Skipped {
+				s.GradNorm = math.Inf(1)
+			}
+			return nil
+		}
+		tr, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
+		var log strings.Builder
+		tr.Log = slog.New(slog.NewTextHandler(&log, nil))
+		err := tr.Run(t.Context())
+		require.Equal(t, strings.Count(pattern, "s"), strings.Count(log.String(), "optimiser step skipped"))
+		if dies == 0 {
+			require.NoError(t, err, pattern)
+			continue
+		}
+		require.ErrorIs(t, err, train.ErrDiverged, pattern)
+		require.ErrorContains(t, err, "3 optimiser steps in a row were skipped")
+		require.Len(t, b.Updates, dies, pattern)
+	}
+}
+
+func TestEvaluateReportsAShareAndItsError(t *testing.T) {
+	b := traintest.Guesser()
+	for k := range 3 { // knows two colours of three
+		if k == 1 {
+			continue
+		}
+		s := traintest.State(policy.Message{Role: policy.User, Text: fmt.Sprintf("<image> colour %d", k)})
+		b.Prefs[s] = make([]float64, 4)
+		b.Prefs[s][k] = 9
+	}
+	c := traintest.Small()
+	c.Env.Config = map[string]any{"turns": uint64(1)}
+	c.Data.ValBatch = 30
+	tr, j := traintest.Trainer(t, c, b, &traintest.Arena{})
+	s, ts, err := tr.Evaluate(t.Context(), policy.Sampling{MaxTokens: 4})
+	require.NoError(t, err)
+	require.Len(t, ts, 30)
+	require.Empty(t, *j, "no event")
+	require.InDelta(t, 20.0/30, s.Rate, 1e-12, "greedy takes the first of equal words, which is wrong for colour 1")
+	require.InDelta(t, math.Sqrt(2.0/9/30), s.Error, 1e-12)
+	require.Equal(t, 30, s.Episodes)
+	require.Equal(t, "0.67 ± 0.09", s.String())
+}
+
+// TestValidationRepeatsItself: the same policy gets the same result at every step.
+func TestValidationRepeatsItself(t *testing.T) {
+	b := traintest.Guesser()
+	tr, j := traintest.Trainer(t, traintest.Small(), b, &traintest.Arena{})
+	require.NoError(t, tr.Validate(t.Context(), 1))
+	require.NoError(t, tr.Validate(t.Context(), 9))
+	m := traintest.Untimed(*j)
+	require.Equal(t, m[0], m[1])
+	require.Empty(t, b.Updates)
+}

@@ -1,0 +1,614 @@
+package train_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/advantage"
+	"vagen/internal/traintest"
+	"vagen/policy"
+	"vagen/rollout/diagnose"
+	"vagen/rollout/filter"
+	"vagen/train"
+	"vagen/train/config"
+)
+
+// returns lists what the rows of a batch were paid, by the level they show.
+func rowReturns(b *traintest.Bandit, batch *policy.Batch) (out []float64) {
+	for row := range batch.Len() {
+		_, rewards := paid(b, batch.Tokens[batch.Offsets[row]:batch.Offsets[row+1]])
+		out = append(out, rewards[0]+rewards[1])
+	}
+	return out
+}
+
+// TestFiltersDropGroupsBeforeTheUpdate: every filter of the configuration keeps
+// what package filter says, whole groups of it, and says how many went.
+func TestFiltersDropGroupsBeforeTheUpdate(t *testing.T) {
+	for name, c := range map[string]struct {
+		settings map[string]any
+		scaled   bool
+	}{
+		"none":                  {nil, false},
+		"reward_variance":       {map[string]any{"topk": 0.25}, false},
+		"reward_variance_top_k": {map[string]any{"k": uint64(3)}, false},
+		"reward_variance_top_p": {map[string]any{"top_p": 0.5}, true},
+		"reward_variance_min_p": {map[string]any{"min_p": 0.9}, false},
+		"drop_equal":            {map[string]any{"tolerance": 1.6}, false},
+		"dapo":                  {map[string]any{"tolerance": 1.6}, false},
+	} {
+		cfg := traintest.Grouped()
+		plain := traintest.Guesser()
+		traintest.Run(t, cfg, plain)
+		all := plain.Updates[0].Batch
+		scores := rowReturns(plain, all)
+		var groups []string
+		for i := range scores {
+			groups = append(groups, fmt.Sprint(i/3))
+		}
+		want, err := filter.Builtin().New(name, c.settings)
+		require.NoError(t, err)
+		var kept filter.Result
+		require.NoError(t, want.Filter(&kept, &filter.Batch{Group: groups, Return: scores}))
+
+		cfg.Filter = config.FilterConfig{Enable: true, Name: name, Settings: c.settings}
+		b := traintest.Guesser()
+		m := traintest.Run(t, cfg, b)[0].Metrics
+		got := b.Updates[0].Batch
+		require.Equal(t, len(kept.Keep), got.Len(), name)
+		for k, row := range kept.Keep {
+			from, to := all.Offsets[row], all.Offsets[row+1]
+			require.Equal(t, all.Tokens[from:to], got.Tokens[got.Offsets[k]:got.Offsets[k+1]], name)
+			for i := range to - from {
+				require.InDelta(t, float64(all.Advantages[from+i])*kept.Scale, got.Advantages[got.Offsets[k]+i], 1e-6, "%s: whitened over the whole batch, then scaled", name)
+			}
+		}
+		require.Equal(t, float64(24-len(kept.Keep)), m["filter/dropped"], name)
+		require.Equal(t, kept.Scale, m["filter/scale"], name)
+		require.Equal(t, c.scaled, kept.Scale != 1, name)
+		if name == "none" {
+			require.Zero(t, m["filter/dropped"])
+		} else {
+			require.Positive(t, m["filter/dropped"], "%s: there is something to drop", name)
+			require.Contains(t, m, "filter/train/original/mean_variance", name)
+		}
+	}
+	require.NotContains(t, traintest.Run(t, traintest.Grouped(), traintest.Guesser())[0].Metrics, "filter/dropped")
+}
+
+// TestAStepWithoutEpisodesUpdatesNothing: a filter may refuse all, and the run goes
+// on.
+func TestAStepWithoutEpisodesUpdatesNothing(t *testing.T) {
+	c := traintest.Grouped()
+	c.Trainer.Steps = 2
+	c.Filter = config.FilterConfig{Enable: true, Name: "drop_equal", Settings: map[string]any{"keep_none": true, "tolerance": 100.0}}
+	b := traintest.Guesser()
+	tr, j := traintest.Trainer(t, c, b, &traintest.Arena{})
+	var log strings.Builder
+	tr.Log = slog.New(slog.NewTextHandler(&log, nil))
+	require.NoError(t, tr.Run(t.Context()))
+	require.Equal(t, []string{"step 1", "step 2"}, j.Kinds())
+	require.Empty(t, b.Updates)
+	require.Equal(t, 24.0, (*j)[0].Metrics["filter/dropped"])
+	require.Contains(t, log.String(), "the filter left no episode")
+}
+
+// chosen is a filter of a user's: it keeps what it was told to.
+type chosen struct {
+	keep []int
+	err  error
+}
+
+func (f chosen) Filter(dst *filter.Result, _ *filter.Batch) error {
+	*dst = filter.Result{Keep: f.keep, Scale: 0.5, Metrics: map[string]float64{"filter/mine": 7}}
+	return f.err
+}
+
+// TestUsersBringTheirOwn filter, metric and estimator, by name.
+func TestUsersBringTheirOwn(t *testing.T) {
+	r := config.Registries{Filters: filter.Builtin(), Estimators: advantage.DefaultRegistry()}
+	var err error
+	r.Metrics, err = diagnose.Builtin(diagnose.DefaultOptions())
+	require.NoError(t, err)
+	var rows int
+	require.NoError(t, r.Metrics.Register("mine", func(dst map[string]float64, b *diagnose.Batch) error {
+		rows = b.Rows()
+		dst["mine/rows"] = float64(rows)
+		return nil
+	}))
+	require.NoError(t, r.Metrics.Register("broken", func(map[string]float64, *diagnose.Batch) error { return traintest.ErrBroken }))
+	require.NoError(t, r.Filters.Register("chosen", func(a *filter.Args) (filter.Filter, error) {
+		return chosen{keep: []int{a.Int("first", 0), 5}}, nil
+	}))
+	require.NoError(t, r.Estimators.Add(advantage.Spec{Name: "mine", Mask: advantage.MaskLoss, New: func(advantage.Params) advantage.Estimator {
+		return advantage.RLOO{}
+	}}))
+	set := []string{
+		"env.name=guess", "env.config.turns=2", "algorithm.adv_estimator=mine", "filter.enable=true", "filter.name=chosen", "filter.filter_kwargs.first=2",
+		"trainer.metrics=[mine, broken]", "data.train_batch_size=8", "data.max_response_length=4", "actor_rollout_ref.actor.ppo_mini_batch_size=8",
+		"trainer.total_training_steps=1", "trainer.val_before_train=false", "trainer.test_freq=0", "critic.kind=none", "actor_rollout_ref.actor.entropy_coeff=0",
+	}
+	_, err = config.Load("", set...)
+	for _, want := range []string{`"mine": unknown`, `filter: "chosen": unknown`, `"mine" is not a metric`} {
+		require.ErrorContains(t, err, want)
+	}
+	c, err := r.LoadConfig("", set...)
+	require.NoError(t, err)
+	require.NoError(t, r.Validate(&c))
+
+	b := traintest.Guesser()
+	tr, j := traintest.Trainer(t, c, b, &traintest.Arena{})
+	require.ErrorIs(t, tr.Run(t.Context()), config.ErrConfig, "the trainer does not know them either")
+	tr.Registries = r
+	var log strings.Builder
+	tr.Log = slog.New(slog.NewTextHandler(&log, nil))
+	require.NoError(t, tr.Run(t.Context()))
+	m := (*j)[0].Metrics
+	require.Equal(t, 8.0, m["mine/rows"])
+	require.Equal(t, 8, rows)
+	require.Equal(t, 7.0, m["filter/mine"])
+	require.Equal(t, 1.0, m["_failed/broken"], "a metric that fails can be seen and costs nothing else")
+	require.Contains(t, log.String(), "a metric failed")
+	require.NotContains(t, m, "_failed/mine")
+	require.NotContains(t, m, "reward_variance", "only what was asked for")
+	require.Equal(t, 2, b.Updates[0].Batch.Len())
+}
+
+// TestAFilterThatMakesNoSenseEndsTheRun instead of training on what is not there.
+func TestAFilterThatMakesNoSenseEndsTheRun(t *testing.T) {
+	for want, f := range map[string]chosen{
+		"keeps episode 9 after 1, of 8": {keep: []int{1, 9}},
+		"keeps episode 1 after 1, of 8": {keep: []int{1, 1}},
+		"keeps episode -1 after -1":     {keep: []int{-1}},
+		"broken on purpose":             {err: traintest.ErrBroken},
+	} {
+		c := traintest.Whole()
+		c.Filter = config.FilterConfig{Enable: true, Name: "chosen"}
+		tr, _ := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+		tr.Registries.Filters = filter.Builtin()
+		require.NoError(t, tr.Registries.Filters.Register("chosen", func(*filter.Args) (filter.Filter, error) { return f, nil }))
+		require.ErrorContains(t, tr.Run(t.Context()), want)
+	}
+}
+
+// TestStepsAreDiagnosed: metrics of package diagnose come with every step, from the
+// columns that belong to them.
+func TestStepsAreDiagnosed(t *testing.T) {
+	c := traintest.Grouped()
+	c.Data.TrainBatch, c.Agent.Actor.MiniBatch = 8, 24
+	b := traintest.Guesser()
+	m := traintest.Run(t, c, b)[0].Metrics
+	scores := rowReturns(b, b.Updates[0].Batch)
+	for name, want := range map[string]float64{
+		"response_length/mean": 4, "response_length/max": 4, "prompt_length/mean": 6, "response_length/truncated": 0,
+		"critic/score/mean": sum(scores) / 24, "critic/score/max": slices.Max(scores), "critic/score/min": slices.Min(scores),
+		"critic/rewards/mean": sum(scores) / 24, "train/score": sum(scores) / 24,
+	} {
+		require.InDelta(t, want, m[name], 1e-9, name)
+	}
+	variance := 0.0
+	for g := range 8 {
+		mean := sum(scores[3*g:3*g+3]) / 3
+		for _, x := range scores[3*g : 3*g+3] {
+			variance += (x - mean) * (x - mean) / 24
+		}
+	}
+	require.InDelta(t, variance, m["reward_variance"], 1e-9)
+	require.InDelta(t, 1, m["advantage_share/guess"]+m["advantage_share/unexplained"], 1e-9)
+	require.Contains(t, m, "template/index")
+	require.Contains(t, m, "explained_variance")
+	for name := range m {
+		require.False(t, strings.HasPrefix(name, "_failed/"), name)
+	}
+	c.Trainer.Metrics = []string{"none"}
+	require.NotContains(t, traintest.Run(t, c, traintest.Guesser())[0].Metrics, "reward_variance")
+}
+
+func sum(x []float64) (s float64) {
+	for _, v := range x {
+		s += v
+	}
+	return s
+}
+
+// TestRewardsAreClippedAndNormalised where they are credited: with no discount and
+// no critic yet, the return at a turn's end is what is paid there and later.
+func TestRewardsAreClippedAndNormalised(t *testing.T) {
+	pay := func(x float64) *float64 { return &x }
+	for name, reward := range map[string]config.RewardConfig{
+		"clipped low":              {ClipLow: pay(0), Normalize: "none"},
+		"clipped both":             {ClipLow: pay(-0.25), ClipHigh: pay(0.5), Normalize: "none"},
+		"batch":                    {Normalize: "batch", Epsilon: 1e-8},
+		"batch, centred, bounded":  {Normalize: "batch", Center: true, Limit: 0.75},
+		"environment":              {Normalize: "environment", Center: true},
+		"group":                    {Normalize: "group", Center: true, Epsilon: 1e-3},
+		"clipped, then normalised": {ClipLow: pay(0), Normalize: "batch", Center: true},
+	} {
+		for _, perTurn := range []bool{true, false} {
+			c := traintest.Grouped()
+			c.Reward, c.Rollout.MultiTurnReward = reward, perTurn
+			c.Reward.Site, c.Reward.Aggregate = "turn_end", "per_turn"
+			b := traintest.Guesser()
+			m := traintest.Run(t, c, b)[0].Metrics
+			batch := b.Updates[0].Batch
+			var values []float64
+			var keys []string
+			for row := range batch.Len() {
+				_, rewards := paid(b, batch.Tokens[batch.Offsets[row]:batch.Offsets[row+1]])
+				if !perTurn {
+					rewards = []float64{rewards[0] + rewards[1]}
+				}
+				values = append(values, rewards...)
+				for range rewards {
+					keys = append(keys, fmt.Sprint(row/3))
+				}
+			}
+			moved := 0
+			for i, x := range values {
+				if reward.ClipLow != nil && x < *reward.ClipLow {
+					values[i], moved = *reward.ClipLow, moved+1
+				}
+				if reward.ClipHigh != nil && x > *reward.ClipHigh {
+					values[i], moved = *reward.ClipHigh, moved+1
+				}
+			}
+			want := scaled(values, keys, reward)
+			i := 0
+			for row := range batch.Len() {
+				ends, _ := paid(b, batch.Tokens[batch.Offsets[row]:batch.Offsets[row+1]])
+				last := want[i]
+				if perTurn {
+					require.InDelta(t, want[i]+want[i+1], batch.Returns[batch.Offsets[row]+ends[0]], 1e-5, "%s: row %d, first turn", name, row)
+					last = want[i+1]
+					i++
+				}
+				i++
+				require.InDelta(t, last, batch.Returns[batch.Offsets[row]+ends[1]], 1e-5, "%s: row %d, last turn", name, row)
+			}
+			require.InDelta(t, float64(moved)/float64(len(values)), m["reward/clipped"], 1e-12, name)
+		}
+	}
+	require.NotContains(t, traintest.Run(t, traintest.Grouped(), traintest.Guesser())[0].Metrics, "reward/clipped")
+}
+
+// scaled is the reference: mean and deviation of each key's values.
+func scaled(values []float64, keys []string, c config.RewardConfig) []float64 {
+	if c.Normalize == "none" {
+		return values
+	}
+	out := slices.Clone(values)
+	for i := range values {
+		var mine []float64
+		for j := range values {
+			if c.Normalize != "group" || keys[j] == keys[i] {
+				mine = append(mine, values[j])
+			}
+		}
+		mean, m2 := sum(mine)/float64(len(mine)), 0.0
+		for _, x := range mine {
+			m2 += (x - mean) * (x - mean)
+		}
+		if c.Center {
+			out[i] -= mean
+		}
+		if d := math.Sqrt(m2/float64(len(mine)-1)) + c.Epsilon; d > 0 {
+			out[i] /= d
+		}
+		if c.Limit > 0 {
+			out[i] = min(max(out[i], -c.Limit), c.Limit)
+		}
+	}
+	return out
+}
+
+// TestARunGoesOnWhereItStopped: state and weights of one moment give the same
+// remaining steps, with an adaptive KL coefficient and running statistics.
+func TestARunGoesOnWhereItStopped(t *testing.T) {
+	c := traintest.Small()
+	c.Trainer.Steps, c.Trainer.SaveFreq, c.Trainer.ValBefore = 6, 3, true
+	c.Agent.Actor.Optim.Style, c.Agent.Actor.Optim.WarmupRatio = "cosine", 0.2
+	c.Algorithm.KLInReward = true
+	c.Algorithm.KLCtrl = config.KLConfig{Type: "adaptive", Coef: 0.1, Target: 0.01, Horizon: 40}
+	c.Reward = config.RewardConfig{Site: "turn_end", Aggregate: "per_turn", Normalize: "environment", Center: true, Running: true, Epsilon: 1e-8}
+	whole := traintest.Run(t, c, traintest.Guesser())
+
+	b := traintest.Guesser()
+	tr, j := traintest.Trainer(t, c, b, &traintest.Arena{})
+	var stored []byte
+	tr.Save = func(context.Context, int) error {
+		s, err := tr.State()
+		require.NoError(t, err)
+		stored, err = json.Marshal(s)
+		require.NoError(t, err)
+		return traintest.ErrBroken // the lights go out
+	}
+	require.ErrorIs(t, tr.Run(t.Context()), traintest.ErrBroken)
+	require.Equal(t, []string{"validate 0", "step 1", "step 2", "step 3"}, j.Kinds())
+
+	var s train.State
+	require.NoError(t, json.Unmarshal(stored, &s))
+	require.Equal(t, 3, s.Step)
+	require.NotEqual(t, 0.1, s.KLCoef)
+	next, rest := traintest.Trainer(t, c, b, &traintest.Arena{})
+	require.NoError(t, next.Restore(s))
+	require.NoError(t, next.Run(t.Context()))
+	require.Equal(t, []string{"save 3", "step 4", "step 5", "step 6"}, rest.Kinds())
+	require.Equal(t, traintest.Untimed(whole)[4:], traintest.Untimed(*rest)[1:])
+	end, err := next.State()
+	require.NoError(t, err)
+	require.Equal(t, 6, end.Step)
+
+	forgetful, other := traintest.Trainer(t, c, b, &traintest.Arena{})
+	s.KLCoef, s.Rewards = 0.1, nil
+	require.NoError(t, forgetful.Restore(s))
+	require.NoError(t, forgetful.Run(t.Context()))
+	require.NotEqual(t, traintest.Untimed(*rest), traintest.Untimed(*other), "the state matters")
+}
+
+func TestAStateThatMakesNoSenseIsRefused(t *testing.T) {
+	for _, s := range []train.State{
+		{Step: -1}, {Skipped: -1}, {KLCoef: -1}, {KLCoef: math.NaN()}, {KLCoef: math.Inf(1)},
+		{Rewards: json.RawMessage(`{"": {"count": -1}}`)}, {Rewards: json.RawMessage(`[`)},
+	} {
+		tr, _ := traintest.Trainer(t, traintest.Small(), traintest.Guesser(), &traintest.Arena{})
+		require.Error(t, tr.Restore(s), "%+v", s)
+		require.NoError(t, tr.Run(t.Context()), "it begins anew")
+	}
+	tr, j := traintest.Trainer(t, traintest.Small(), traintest.Guesser(), &traintest.Arena{})
+	require.NoError(t, tr.Restore(train.State{Step: 1, Rewards: json.RawMessage(`{"": {"count": 3, "mean": 1, "m2": 2}}`)}))
+	require.ErrorIs(t, tr.Run(t.Context()), config.ErrConfig)
+	require.Empty(t, *j)
+	s, err := (&train.Trainer{}).State()
+	require.NoError(t, err)
+	require.Zero(t, s)
+}
+
+// TestSkippedUpdatesAreCountedAcrossARestart.
+func TestSkippedUpdatesAreCountedAcrossARestart(t *testing.T) {
+	c := traintest.Whole()
+	c.Trainer.MaxSkipped, c.Trainer.Steps = 3, 9
+	b := traintest.Guesser()
+	b.Alter = func(_ *policy.Batch, s *policy.Stats) error { s.Skipped = true; return nil }
+	tr, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
+	require.NoError(t, tr.Restore(train.State{Step: 4, Skipped: 2}))
+	require.ErrorIs(t, tr.Run(t.Context()), train.ErrDiverged)
+	require.Len(t, b.Updates, 1)
+}
+
+// TestEveryEstimatorTrains with its own parameters on two turns of the bandit.
+func TestEveryEstimatorTrains(t *testing.T) {
+	for _, name := range advantage.Names() {
+		c := traintest.Grouped()
+		c.Algorithm.Estimator, c.Trainer.Steps = name, 2
+		c.Critic.OnTurnEnds = name == "turn_wise_gae"
+		b := traintest.Guesser()
+		for _, e := range traintest.Run(t, c, b) {
+			for metric, x := range e.Metrics {
+				require.False(t, math.IsNaN(x) || math.IsInf(x, 0), "%s: %s is %v", name, metric, x)
+			}
+		}
+		moved := false
+		for _, a := range b.Updates[0].Batch.Advantages {
+			moved = moved || a != 0
+		}
+		require.True(t, moved, "%s: some token has an advantage", name)
+	}
+}
+
+// TestParametersReachTheEstimator: a change of each key changes the advantages of
+// the estimators that know it, and of no other.
+func TestParametersReachTheEstimator(t *testing.T) {
+	advantages := func(estimator string, set ...string) []float32 {
+		c := traintest.Grouped()
+		c.Algorithm.Estimator, c.Algorithm.TurnGamma = estimator, 0.9
+		c.Env.Config = map[string]any{"turns": uint64(3)}
+		b := traintest.Guesser()
+		for _, s := range []int{0, 1, 2} { // values that matter
+			b.Values[traintest.State(policy.Message{Role: policy.User, Text: fmt.Sprintf("<image> colour %d", s)})] = 0.3 * float64(s+1)
+		}
+		for _, s := range set {
+			require.NoError(t, c.Override(s))
+		}
+		traintest.Run(t, c, b)
+		return b.Updates[0].Batch.Advantages
+	}
+	for set, knows := range map[string]map[string]bool{
+		"algorithm.gamma=0.5":                     {"masked_gae": true, "bi_level_gae": true, "gigpo": true, "grpo": false, "turn_level_gae": true},
+		"algorithm.lam=0.5":                       {"masked_gae": true, "bi_level_gae": true, "trajectory_bi_level_gae": false, "grpo": false},
+		"algorithm.high_level_gamma=0.5":          {"masked_gae": false, "bi_level_gae": true, "trajectory_bi_level_gae": true},
+		"algorithm.gamma_turn=0.5":                {"masked_gae": false, "bi_level_gae": true, "trajectory_bi_level_gae": true},
+		"algorithm.lambda_turn=0.5":               {"bi_level_gae": false, "trajectory_bi_level_gae": true},
+		"algorithm.lambda_token=0.5":              {"bi_level_gae": false, "trajectory_bi_level_gae": true},
+		"algorithm.bi_level_mix=0.25":             {"bi_level_gae": false, "trajectory_bi_level_gae": true},
+		"algorithm.step_advantage_w=0.25":         {"grpo": false, "gigpo": true},
+		"algorithm.pass_k=2":                      {"grpo_passk": true, "grpo": false},
+		"algorithm.epsilon=0.5":                   {"grpo": true, "trajectory_grpo": true, "grpo_passk": true, "gigpo": true, "rloo": false},
+		"algorithm.norm_adv_by_std_in_grpo=false": {"grpo": true, "trajectory_grpo": true, "grpo_passk": true, "rloo": false},
+		"algorithm.whiten=false":                  {"masked_gae": true, "bi_level_gae": true, "reinforce_plus_plus": true, "grpo": false},
+	} {
+		for estimator, knows := range knows {
+			if knows {
+				require.NotEqual(t, advantages(estimator), advantages(estimator, set), "%s of %s", set, estimator)
+			} else {
+				require.Equal(t, advantages(estimator), advantages(estimator, set), "%s of %s", set, estimator)
+			}
+		}
+	}
+}
+
+// TestReMaxSubtractsTheGreedyEpisode of the same level.
+func TestReMaxSubtractsTheGreedyEpisode(t *testing.T) {
+	c := traintest.Whole()
+	c.Algorithm.Estimator, c.Critic.Kind = "remax", "none"
+	b := traintest.Guesser() // greedily it says 0, the first of equal words
+	a := &traintest.Arena{}
+	tr, j := traintest.Trainer(t, c, b, a)
+	require.NoError(t, tr.Run(t.Context()))
+	require.Equal(t, 8.0, (*j)[0].Metrics["train/baselines"])
+	require.Equal(t, 8.0, (*j)[0].Metrics["train/episodes"], "greedy episodes are not counted")
+	require.Len(t, a.Seeds, 16)
+	batch := b.Updates[0].Batch
+	zero := traintest.State(policy.Message{Role: policy.User, Text: "<image> colour 0"})
+	for row := range batch.Len() {
+		from, to := batch.Offsets[row], batch.Offsets[row+1]
+		greedy := 0.0
+		for _, token := range batch.Tokens[from:to] {
+			switch {
+			case token == zero:
+				greedy++
+			case token >= traintest.FirstState && slices.Contains([]int32{
+				traintest.State(policy.Message{Role: policy.User, Text: "<image> colour 1"}), traintest.State(policy.Message{Role: policy.User, Text: "<image> colour 2"}),
+			}, token):
+				greedy -= 0.5
+			}
+		}
+		ends, rewards := paid(b, batch.Tokens[from:to])
+		require.InDelta(t, rewards[0]+rewards[1]-greedy, batch.Advantages[from+ends[0]], 1e-6, "row %d", row)
+		require.InDelta(t, rewards[1]-greedy, batch.Advantages[from+ends[1]], 1e-6, "row %d", row)
+	}
+}
+
+// TestAnEpisodeWithoutBaselineIsLeftOut: its greedy twin failed.
+func TestAnEpisodeWithoutBaselineIsLeftOut(t *testing.T) {
+	c := traintest.Whole()
+	c.Algorithm.Estimator, c.Critic.Kind = "remax", "none"
+	var calls atomic.Int64
+	a := &traintest.Arena{Fault: func(seed int64, turn int) error {
+		if seed == 1_000_003 && turn == 0 && calls.Add(1) == 2 {
+			return traintest.ErrBroken
+		}
+		return nil
+	}}
+	c.Run.Workers = 1
+	b := traintest.Guesser()
+	tr, j := traintest.Trainer(t, c, b, a)
+	require.NoError(t, tr.Run(t.Context()))
+	require.Equal(t, 7, b.Updates[0].Batch.Len())
+	require.Equal(t, 7.0, (*j)[0].Metrics["train/baselines"])
+	b.OnGenerate = func(context.Context) error {
+		if len(a.Seeds)%16 == 0 { // the greedy half
+			return traintest.ErrBroken
+		}
+		return nil
+	}
+	a.Seeds = nil
+	require.ErrorIs(t, tr.Run(t.Context()), traintest.ErrBroken)
+}
+
+// TestGiGPOComparesEqualStates: turns of a group that were shown the same colour
+// are compared with each other, whatever turn it was.
+func TestGiGPOComparesEqualStates(t *testing.T) {
+	c := traintest.Grouped()
+	c.Algorithm.Estimator, c.Critic.Kind = "gigpo", "none"
+	b := traintest.Guesser()
+	traintest.Run(t, c, b)
+	with := b.Updates[0].Batch
+	c.Algorithm.StepWeight = 0
+	b = traintest.Guesser()
+	traintest.Run(t, c, b)
+	without := b.Updates[0].Batch
+	require.Equal(t, with.Tokens, without.Tokens)
+	differ := 0
+	for g := range 8 {
+		// The first turn of the three episodes of a group begins in one state.
+		var scores []float64
+		var steps []float64
+		all := 0.0
+		for row := 3 * g; row < 3*g+3; row++ {
+			from, to := with.Offsets[row], with.Offsets[row+1]
+			ends, rewards := paid(b, with.Tokens[from:to])
+			scores = append(scores, rewards[0]+rewards[1])
+			first, second := from+ends[0], from+ends[1]
+			steps = append(steps, float64(with.Advantages[first]-without.Advantages[first]))
+			all += steps[len(steps)-1] + float64(with.Advantages[second]-without.Advantages[second])
+		}
+		if slices.Max(scores) == slices.Min(scores) {
+			continue
+		}
+		differ++
+		require.Equal(t, slices.Index(scores, slices.Max(scores)), slices.Index(steps, slices.Max(steps)), "group %d: the best return leads", g)
+		require.InDelta(t, 0, all, 1e-5, "group %d: every state is centred", g)
+	}
+	require.Greater(t, differ, 3)
+}
+
+// TestSectionsAreCreditedWhereTheyEnd: what a section earned sits on its last token
+// instead of the turn's. Without discount, what is paid at the end of a turn is the
+// return of all its tokens, and what is paid before the end is not that of the end.
+func TestSectionsAreCreditedWhereTheyEnd(t *testing.T) {
+	tagged := func() *traintest.Bandit {
+		return traintest.NewBandit("<guess>0</guess>", "<guess>1</guess>", "<guess>2</guess>", "<guess></guess>")
+	}
+	returns := func(site, normalize string) *policy.Batch {
+		c := traintest.Whole()
+		c.Env.Config = map[string]any{"turns": uint64(1)}
+		c.Data.TrainBatch, c.Agent.Actor.MiniBatch = 32, 32
+		c.Reward.Site, c.Reward.Normalize = site, normalize
+		b := tagged()
+		tr, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
+		tr.Learner = traintest.Aligned{Bandit: b}
+		require.NoError(t, tr.Run(t.Context()))
+		return b.Updates[0].Batch
+	}
+	ends, sections, scaled := returns("turn_end", "none"), returns("section_end", "none"), returns("section_end", "batch")
+	empty := 0
+	for row := range ends.Len() {
+		end := ends.Offsets[row+1] - 1
+		pay := ends.Returns[end]
+		require.Contains(t, []float32{1, -0.5}, pay)
+		require.Equal(t, pay, ends.Returns[end-1])
+		require.Equal(t, pay, sections.Returns[end-1], "row %d: what the word earns does not change", row)
+		if ends.Tokens[end-1] == 3 { // an empty section has no token to sit on
+			empty++
+			require.Equal(t, pay, sections.Returns[end], "row %d", row)
+			continue
+		}
+		require.Zero(t, sections.Returns[end], "row %d: nothing is left to earn at the end", row)
+		require.Zero(t, scaled.Returns[end], "row %d", row)
+		require.Greater(t, math.Abs(float64(scaled.Returns[end-1])), 1.1*math.Abs(float64(pay)), "row %d: rewards of 1, −0.5 and 0 vary by less than 1", row)
+	}
+	require.Positive(t, empty)
+	require.Less(t, empty, ends.Len())
+
+	c := traintest.Whole()
+	c.Reward.Site = "section_end"
+	tr, _ := traintest.Trainer(t, c, tagged(), &traintest.Arena{})
+	require.ErrorContains(t, tr.Run(t.Context()), "does not tell where sections end")
+
+	// A block of the environment's options decides over the configuration's keys.
+	block := map[string]any{"state_estimation": map[string]any{"enable": true, "reward": 1.0}, "scorer": "exact"}
+	c.Reward.Site, c.Env.Config = "turn_end", map[string]any{"state_reward": block}
+	tr, _ = traintest.Trainer(t, c, tagged(), &traintest.Arena{})
+	require.ErrorContains(t, tr.Run(t.Context()), "does not tell where sections end")
+	c.Reward.Site, block["credit_site"] = "section_end", "turn_end"
+	tr, _ = traintest.Trainer(t, c, tagged(), &traintest.Arena{})
+	require.NotContains(t, fmt.Sprint(tr.Run(t.Context())), "does not tell where sections end")
+}
+
+// choosy is an estimator of a user's that refuses its discount.
+type choosy struct{ advantage.RLOO }
+
+func (choosy) Estimate(*advantage.Result, *advantage.Batch) error {
+	return fmt.Errorf("choosy: gamma: %w", advantage.ErrParameter)
+}
+
+// TestEstimatorsCheckTheirOwnParameters when the configuration is checked.
+func TestEstimatorsCheckTheirOwnParameters(t *testing.T) {
+	r := config.Registries{Estimators: advantage.DefaultRegistry()}
+	require.NoError(t, r.Estimators.Add(advantage.Spec{Name: "choosy", Mask: advantage.MaskLoss, New: func(advantage.Params) advantage.Estimator {
+		return choosy{}
+	}}))
+	_, err := r.LoadConfig("", "env.name=x", "algorithm.adv_estimator=choosy")
+	require.ErrorIs(t, err, config.ErrConfig)
+	require.ErrorIs(t, err, advantage.ErrParameter)
+	require.ErrorContains(t, err, "algorithm.adv_estimator: choosy: gamma")
+}
