@@ -14,7 +14,7 @@ import (
 	"vagen/train/track"
 )
 
-// Ahead is what was collected for a step before its turn came: with run.async,
+// Prefetched is what was collected for a step before its turn came: with run.async,
 // the episodes of the coming step, which the policy played as it was before the
 // last update. It is part of a run's State and does not change once it is there.
 type Prefetched struct {
@@ -118,7 +118,7 @@ const (
 	aheadName        = "episodes.parquet"
 )
 
-// saveAhead writes the episodes of a state to a checkpoint's folder.
+// SavePrefetched writes the episodes of a state to a checkpoint's folder.
 func SavePrefetched(dir string, a *Prefetched) error {
 	if a == nil {
 		return nil
@@ -130,7 +130,7 @@ func SavePrefetched(dir string, a *Prefetched) error {
 	return store.Save(filepath.Join(dir, aheadName), a.Step, a.Episodes)
 }
 
-// loadAhead reads them back.
+// LoadPrefetched reads them back.
 func LoadPrefetched(dir string, a *Prefetched) error {
 	if a == nil {
 		return nil

@@ -52,7 +52,7 @@ func newBatch(ts []*rollout.Trajectory, c *config.Config, spec advantage.Spec) (
 			}
 			err = b.adv.Append(&row.Sequence, o, advantage.Row{Rewards: rewards, Group: t.Group, Trajectory: t.Index, Turn: r})
 			if err != nil {
-				return nil, fmt.Errorf("vagen: group %d, episode %d: %w", t.Group, t.Index, err)
+				return nil, fmt.Errorf("train: group %d, episode %d: %w", t.Group, t.Index, err)
 			}
 			b.rows.Tokens = append(b.rows.Tokens, row.Tokens()...)
 			b.rows.Offsets = append(b.rows.Offsets, len(b.rows.Tokens))
@@ -68,7 +68,7 @@ func newBatch(ts []*rollout.Trajectory, c *config.Config, spec advantage.Spec) (
 		b.used = append(b.used, t)
 	}
 	if b.rows.Len() == 0 {
-		return nil, fmt.Errorf("vagen: %w: none of %d episodes can be used", ErrNoRows, len(ts))
+		return nil, fmt.Errorf("train: %w: none of %d episodes can be used", ErrNoRows, len(ts))
 	}
 	b.choose(spec, c.Algorithm.KLInReward && c.Algorithm.KLMask == config.KLAttention)
 	b.turns()
@@ -128,7 +128,7 @@ func (b *batch) turns() {
 func (b *batch) correct(c *config.CorrectionConfig, m track.Metrics) error {
 	correction, on, err := c.Correction()
 	if err != nil {
-		return fmt.Errorf("vagen: %w", err)
+		return fmt.Errorf("train: %w", err)
 	}
 	if !on {
 		return nil
@@ -140,7 +140,7 @@ func (b *batch) correct(c *config.CorrectionConfig, m track.Metrics) error {
 	var got loss.Corrected
 	err = loss.Correct(&got, correction, &loss.CorrectionBatch[float32]{Offsets: b.rows.Offsets, Mask: judged, Trainer: b.old, Rollout: b.sampled})
 	if err != nil {
-		return fmt.Errorf("vagen: %w", err)
+		return fmt.Errorf("train: %w", err)
 	}
 	b.rollout = got.Weight
 	for i, on := range judged {
@@ -184,7 +184,7 @@ func (b *batch) takeScores(s *policy.Scores, what policy.ScoreRequest) error {
 			continue
 		}
 		if len(column.from) != len(b.want) {
-			return fmt.Errorf("vagen: the learner gave %d %s for %d tokens", len(column.from), column.name, len(b.want))
+			return fmt.Errorf("train: the learner gave %d %s for %d tokens", len(column.from), column.name, len(b.want))
 		}
 		for i, on := range b.want {
 			if !on {

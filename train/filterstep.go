@@ -22,12 +22,12 @@ func (t *Trainer) drop(b *batch, m track.Metrics) error {
 	}
 	var out filter.Result
 	if err := t.filter.Filter(&out, &in); err != nil {
-		return fmt.Errorf("vagen: %w", err)
+		return fmt.Errorf("train: %w", err)
 	}
 	last := -1
 	for _, i := range out.Keep {
 		if i <= last || i >= len(b.used) {
-			return fmt.Errorf("vagen: filter %s: it keeps episode %d after %d, of %d", t.Config.Filter.Name, i, last, len(b.used))
+			return fmt.Errorf("train: filter %s: it keeps episode %d after %d, of %d", t.Config.Filter.Name, i, last, len(b.used))
 		}
 		last = i
 	}

@@ -29,10 +29,10 @@ type Imitation struct {
 // response tokens of a batch. Sinks receive events of kind KindImitate.
 func Imitate(ctx context.Context, learner policy.Learner, ts []*rollout.Trajectory, o Imitation, sinks ...track.Sink) error {
 	if o.Batch < 1 || o.Epochs < 1 {
-		return fmt.Errorf("vagen: imitation: Batch %d and Epochs %d must be positive", o.Batch, o.Epochs)
+		return fmt.Errorf("train: imitation: Batch %d and Epochs %d must be positive", o.Batch, o.Epochs)
 	}
 	if len(ts) == 0 {
-		return errors.New("vagen: imitation: there are no transcripts")
+		return errors.New("train: imitation: there are no transcripts")
 	}
 	perEpoch := (len(ts) + o.Batch - 1) / o.Batch
 	total := perEpoch * o.Epochs
@@ -93,7 +93,7 @@ func transcripts(ts []*rollout.Trajectory, members []int) (*policy.Batch, error)
 	}
 	var err error
 	if b.Weight, err = weigh(loss.Aggregation{}, b.Offsets, counted); err != nil {
-		return nil, fmt.Errorf("vagen: imitation: %w", err)
+		return nil, fmt.Errorf("train: imitation: %w", err)
 	}
 	return b, nil
 }

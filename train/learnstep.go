@@ -71,7 +71,7 @@ func orOwn[T any](actor T, own *T) T {
 func (t *Trainer) learn(ctx context.Context, b *batch, step int, m track.Metrics) error {
 	aggregate, err := t.Config.Aggregation()
 	if err != nil {
-		return fmt.Errorf("vagen: %w", err)
+		return fmt.Errorf("train: %w", err)
 	}
 	for _, p := range t.passes(step) {
 		begin := time.Now()
@@ -108,7 +108,7 @@ func (t *Trainer) run(ctx context.Context, p pass, b *batch, step int, aggregate
 			}
 			part, err := b.sub(b.at(members), aggregate)
 			if err != nil {
-				return fmt.Errorf("vagen: %w", err)
+				return fmt.Errorf("train: %w", err)
 			}
 			part.Seed = rng.Derive(t.seed(), rng.Shuffle, uint64(step), uint64(epoch), uint64(from))
 			stats, err := t.Learner.Update(ctx, part, p.objective, p.optimizer)

@@ -62,7 +62,7 @@ func OpenLevels(ctx context.Context, c *config.Config, known []string) (*Levels,
 		problems = l.take(train, val)
 	}
 	if len(problems) > 0 {
-		return nil, fmt.Errorf("vagen: %w: %w", config.ErrConfig, errors.Join(problems...))
+		return nil, fmt.Errorf("train: %w: %w", config.ErrConfig, errors.Join(problems...))
 	}
 	return l, nil
 }

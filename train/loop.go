@@ -136,7 +136,7 @@ func (t *Trainer) save(ctx context.Context, step int) error {
 	return nil
 }
 
-// settle waits for the checkpoint that is being written and tells of it, and of
+// waitForCheckpoint waits for the checkpoint that is being written and tells of it, and of
 // what happened since.
 func (t *Trainer) waitForCheckpoint() error {
 	if t.saving == nil {
@@ -217,7 +217,7 @@ func (t *Trainer) interrupted(ctx context.Context, why error) error {
 		err = t.Save(keep, t.left.Step)
 	}
 	if err != nil {
-		return fmt.Errorf("vagen: interrupted, and step %d could not be saved: %w", t.left.Step, err)
+		return fmt.Errorf("train: interrupted, and step %d could not be saved: %w", t.left.Step, err)
 	}
 	t.Log.Info("saved on interruption", "step", t.left.Step)
 	return why

@@ -113,7 +113,7 @@ func (t *Trainer) count(s policy.Stats) error {
 	t.skipped++
 	t.Log.Warn("optimiser step skipped", "grad_norm", s.GradNorm, "critic_norm", s.CriticNorm, "in a row", t.skipped)
 	if t.skipped >= t.Config.Trainer.MaxSkipped {
-		return fmt.Errorf("vagen: %w: %d optimiser steps in a row were skipped; the last gradient norm was %v", ErrDiverged, t.skipped, s.GradNorm)
+		return fmt.Errorf("train: %w: %d optimiser steps in a row were skipped; the last gradient norm was %v", ErrDiverged, t.skipped, s.GradNorm)
 	}
 	return nil
 }

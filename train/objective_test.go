@@ -325,5 +325,5 @@ func (s short) Score(ctx context.Context, rows *policy.Rows, want []bool, what p
 func TestALearnerThatLosesNumbersIsFound(t *testing.T) {
 	tr, _ := traintest.Trainer(t, traintest.Small(), traintest.Guesser(), &traintest.Arena{})
 	tr.Learner = short{traintest.Guesser()}
-	require.EqualError(t, tr.Run(t.Context()), "vagen: the learner gave 79 log-probs for 80 tokens")
+	require.EqualError(t, tr.Run(t.Context()), "train: the learner gave 79 log-probs for 80 tokens")
 }

@@ -28,7 +28,7 @@ func (t *Trainer) dropLong(ctx context.Context) error {
 		}
 		lengths, err := player.Openings(ctx, all)
 		if err != nil {
-			return fmt.Errorf("vagen: data.filter_overlong_prompts: %w", err)
+			return fmt.Errorf("train: data.filter_overlong_prompts: %w", err)
 		}
 		var kept []rollout.Episode
 		for i, e := range all {
@@ -38,7 +38,7 @@ func (t *Trainer) dropLong(ctx context.Context) error {
 		}
 		t.Log.Info("start states with long openings are left out", "of", part.key, "dropped", len(all)-len(kept), "kept", len(kept), "data.max_prompt_length", c.Data.MaxPrompt)
 		if len(kept) < part.least {
-			return fmt.Errorf("vagen: %w: data.filter_overlong_prompts leaves %d of %d episodes of %s, which is too few: %d are needed", config.ErrConfig, len(kept), len(all), part.key, part.least)
+			return fmt.Errorf("train: %w: data.filter_overlong_prompts leaves %d of %d episodes of %s, which is too few: %d are needed", config.ErrConfig, len(kept), len(all), part.key, part.least)
 		}
 		*part.levels = kept
 	}

@@ -10,7 +10,7 @@ import (
 	"vagen/train/track"
 )
 
-// Measured reports whether a metric is of the machine that a run was on: it begins
+// MachineMetric reports whether a metric is of the machine that a run was on: it begins
 // with "time/" or "timing_s/", which are seconds, with "timing_per_token_ms/", or with
 // "perf/", which are megabytes of memory, tokens per second and the like. All others
 // are the same in every run of one configuration.

@@ -39,7 +39,7 @@ func (t *Trainer) shape(b *batch, m track.Metrics) error {
 	m["reward/clipped"] = float64(reward.Clip(values, low, high)) / float64(len(values))
 	if t.normalizer != nil {
 		if err := t.normalizer.Apply(values, keys); err != nil {
-			return fmt.Errorf("vagen: %w", err)
+			return fmt.Errorf("train: %w", err)
 		}
 	}
 	for i, s := range at {
@@ -61,7 +61,7 @@ func (t *Trainer) markSections(ts []*rollout.Trajectory) error {
 		}
 	}
 	if err := rollout.MarkSpans(a, usable); err != nil {
-		return fmt.Errorf("vagen: %w", err)
+		return fmt.Errorf("train: %w", err)
 	}
 	return nil
 }

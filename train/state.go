@@ -46,7 +46,7 @@ func (t *Trainer) state() (State, error) {
 	if t.normalizer != nil && t.normalizer.Running {
 		raw, err := json.Marshal(t.normalizer)
 		if err != nil {
-			return s, fmt.Errorf("vagen: state: %w", err)
+			return s, fmt.Errorf("train: state: %w", err)
 		}
 		s.Rewards = raw
 	}
@@ -57,17 +57,17 @@ func (t *Trainer) state() (State, error) {
 // configuration has to be the one that the state was made with.
 func (t *Trainer) Restore(s State) error {
 	if s.Step < 0 || s.Skipped < 0 || !(s.KLCoef >= 0) || math.IsInf(s.KLCoef, 1) {
-		return fmt.Errorf("vagen: state: step %d, kl_coef %v and skipped_in_a_row %d must not be negative", s.Step, s.KLCoef, s.Skipped)
+		return fmt.Errorf("train: state: step %d, kl_coef %v and skipped_in_a_row %d must not be negative", s.Step, s.KLCoef, s.Skipped)
 	}
 	if s.Stability.Rollbacks < 0 || s.Stability.Stale < 0 {
-		return fmt.Errorf("vagen: state: rollbacks %d and stale %d must not be negative", s.Stability.Rollbacks, s.Stability.Stale)
+		return fmt.Errorf("train: state: rollbacks %d and stale %d must not be negative", s.Stability.Rollbacks, s.Stability.Stale)
 	}
 	if a := s.Prefetched; a != nil && a.Step != s.Step+1 {
-		return fmt.Errorf("vagen: state: step %d is followed by %d, but the episodes that were collected ahead are for step %d", s.Step, s.Step+1, a.Step)
+		return fmt.Errorf("train: state: step %d is followed by %d, but the episodes that were collected ahead are for step %d", s.Step, s.Step+1, a.Step)
 	}
 	if s.Rewards != nil {
 		if err := json.Unmarshal(s.Rewards, new(reward.Normalizer)); err != nil {
-			return fmt.Errorf("vagen: state: %w", err)
+			return fmt.Errorf("train: state: %w", err)
 		}
 	}
 	t.from = s
@@ -86,10 +86,10 @@ func (t *Trainer) resume() error {
 		return nil
 	}
 	if t.normalizer == nil || !t.normalizer.Running {
-		return fmt.Errorf("vagen: state: %w: it has statistics of rewards, but reward.running is off", config.ErrConfig)
+		return fmt.Errorf("train: state: %w: it has statistics of rewards, but reward.running is off", config.ErrConfig)
 	}
 	if err := json.Unmarshal(t.from.Rewards, t.normalizer); err != nil {
-		return fmt.Errorf("vagen: state: %w", err)
+		return fmt.Errorf("train: state: %w", err)
 	}
 	return nil
 }

@@ -104,13 +104,13 @@ func (t *Trainer) prepare(ctx context.Context) error {
 		return err
 	}
 	if t.Learner == nil {
-		return fmt.Errorf("vagen: %w: Trainer needs a Learner", config.ErrConfig)
+		return fmt.Errorf("train: %w: Trainer needs a Learner", config.ErrConfig)
 	}
 	if _, ok := t.Learner.(policy.Aligner); !ok && t.Config.Placement() == reward.PerSpan {
-		return fmt.Errorf("vagen: %w: reward.credit_site is section_end, but a %T does not tell where sections end (policy.Aligner)", config.ErrConfig, t.Learner)
+		return fmt.Errorf("train: %w: reward.credit_site is section_end, but a %T does not tell where sections end (policy.Aligner)", config.ErrConfig, t.Learner)
 	}
 	if _, ok := t.Learner.(policy.PolicySnapshotter); !ok && t.Config.Run.Async {
-		return fmt.Errorf("vagen: %w", errNoLender(t.Learner))
+		return fmt.Errorf("train: %w", errNoLender(t.Learner))
 	}
 	c := &t.Config
 	c.LogNotes(t.Log)
@@ -123,7 +123,7 @@ func (t *Trainer) prepare(ctx context.Context) error {
 	t.metrics, errs[4] = t.names.MetricNames(c)
 	errs[5] = t.plan()
 	if err := errors.Join(errs[:]...); err != nil {
-		return fmt.Errorf("vagen: %w", err)
+		return fmt.Errorf("train: %w", err)
 	}
 	t.normalizer = c.Reward.Normalizer()
 	if err := t.dropLong(ctx); err != nil {
@@ -141,10 +141,10 @@ func (t *Trainer) prepare(ctx context.Context) error {
 func (t *Trainer) outline(ctx context.Context) error {
 	t.names = t.Registries.WithBuiltins()
 	if err := t.names.Validate(&t.Config); err != nil {
-		return fmt.Errorf("vagen: %w", err)
+		return fmt.Errorf("train: %w", err)
 	}
 	if t.Envs == nil {
-		return fmt.Errorf("vagen: %w: Trainer needs Envs", config.ErrConfig)
+		return fmt.Errorf("train: %w: Trainer needs Envs", config.ErrConfig)
 	}
 	if t.Log == nil {
 		t.Log = slog.New(slog.DiscardHandler)
@@ -154,7 +154,7 @@ func (t *Trainer) outline(ctx context.Context) error {
 	}
 	var err error
 	if t.harness, err = t.names.NewHarness(&t.Config); err != nil {
-		return fmt.Errorf("vagen: %w", err)
+		return fmt.Errorf("train: %w", err)
 	}
 	return nil
 }
@@ -267,15 +267,15 @@ func (t *Trainer) estimate(b *batch, m track.Metrics) error {
 		coefficient := t.kl.Coefficient() * factor(&c.Stability.KL, t.done+1, c.Trainer.Steps)
 		kl, err := reward.ShapeKL(b.adv.Rewards, b.adv.Rewards, b.old, b.reference, b.charged(c.Algorithm.KLMask), b.rows.Offsets, kind, coefficient)
 		if err != nil {
-			return fmt.Errorf("vagen: %w", err)
+			return fmt.Errorf("train: %w", err)
 		}
 		m["actor/reward_kl_penalty"], m["actor/reward_kl_penalty_coeff"] = kl, coefficient
 		if err := t.kl.Update(kl, b.rows.Len()); err != nil {
-			return fmt.Errorf("vagen: %w", err)
+			return fmt.Errorf("train: %w", err)
 		}
 	}
 	if err := t.estimator.Estimate(&t.result, &b.adv); err != nil {
-		return fmt.Errorf("vagen: %w", err)
+		return fmt.Errorf("train: %w", err)
 	}
 	b.result = t.result
 	if b.result.ValueMask != nil {

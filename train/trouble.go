@@ -16,7 +16,7 @@ import (
 // ErrCollapsed means that an alarm of group stability stopped the run.
 var ErrCollapsed = errors.New("the policy has collapsed")
 
-// Trouble is what group stability remembers from step to step.
+// StabilityState is what group stability remembers from step to step.
 type StabilityState struct {
 	Window    []float64      `json:"window,omitempty"`    // sizes of spike.metric in the last steps
 	Rollbacks int            `json:"rollbacks,omitempty"` // so far
@@ -78,9 +78,9 @@ func (t *Trainer) inspect(ctx context.Context, step int) (back bool, err error) 
 	}
 	switch {
 	case c.Action == config.ActionStop || t.Rollback == nil:
-		return false, fmt.Errorf("vagen: %w: %s is %v at step %d; the newest checkpoint is of step %d", ErrDiverged, c.Metric, x, step, t.saved)
+		return false, fmt.Errorf("train: %w: %s is %v at step %d; the newest checkpoint is of step %d", ErrDiverged, c.Metric, x, step, t.saved)
 	case t.stability.Rollbacks >= c.MaxRollbacks:
-		return false, fmt.Errorf("vagen: %w: %s is %v at step %d, after %d rollbacks", ErrDiverged, c.Metric, x, step, t.stability.Rollbacks)
+		return false, fmt.Errorf("train: %w: %s is %v at step %d, after %d rollbacks", ErrDiverged, c.Metric, x, step, t.stability.Rollbacks)
 	case t.saved == 0:
 		t.Log.Warn("there is no checkpoint to go back to yet")
 		t.stability.add(size, c.Window)
@@ -178,7 +178,7 @@ func (t *Trainer) collapsed(step int) error {
 	}
 	for _, a := range c.Thresholds() {
 		if n, ok := t.latest[alarmPrefix+a.Key]; ok {
-			return fmt.Errorf("vagen: %w: %s is %v at step %d, beyond stability.alarms.%s of %v for %v steps in a row; the newest checkpoint is of step %d",
+			return fmt.Errorf("train: %w: %s is %v at step %d, beyond stability.alarms.%s of %v for %v steps in a row; the newest checkpoint is of step %d",
 				ErrCollapsed, a.Metric, t.latest[a.Metric], step, a.Key, *a.Limit, n, t.saved)
 		}
 	}

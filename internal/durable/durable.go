@@ -1,3 +1,5 @@
+// Package durable writes files and folders so that, whenever the machine stops, the old
+// content or the new one is there, and checks folders against sums of their files.
 package durable
 
 import (
@@ -8,10 +10,10 @@ import (
 	"path/filepath"
 )
 
-// unfinished ends the names of files and folders that are being written.
+// Unfinished ends the names of files and folders that are being written.
 const Unfinished = ".tmp"
 
-// replace puts a written folder in the place of another of the same meaning.
+// Replace puts a written folder in the place of another of the same meaning.
 // Between the two renames the old folder still stands, under a name that is not a
 // checkpoint's: a run that stops right there goes on from the one before, or puts
 // this one back if there is none.
@@ -36,7 +38,7 @@ func Replace(from, to string) error {
 	return os.RemoveAll(old)
 }
 
-// writeFile writes a file that is, whenever the machine stops, the old one or the
+// WriteFile writes a file that is, whenever the machine stops, the old one or the
 // new one.
 func WriteFile(path string, data []byte) error {
 	tmp := path + Unfinished
@@ -49,7 +51,7 @@ func WriteFile(path string, data []byte) error {
 	return os.Rename(tmp, path)
 }
 
-// syncTree makes everything below dir durable.
+// SyncTree makes everything below dir durable.
 func SyncTree(dir string) error {
 	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		return errors.Join(err, syncPath(path))
@@ -64,7 +66,7 @@ func syncPath(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// writeJSON writes a value that people read, too.
+// WriteJSON writes a value that people read, too.
 func WriteJSON(path string, v any) error {
 	out, err := os.Create(path)
 	if err != nil {
@@ -76,8 +78,5 @@ func WriteJSON(path string, v any) error {
 	return errors.Join(enc.Encode(v), out.Close())
 }
 
-// discarded ends the name of a folder that is being removed, or that a newer one replaces.
+// Discarded ends the name of a folder that is being removed, or that a newer one replaces.
 const Discarded = ".old"
-
-// errBusy means that another process holds a lock.
-var ErrBusy = errors.New("another process works on the run")

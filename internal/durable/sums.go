@@ -11,13 +11,13 @@ import (
 	"path/filepath"
 )
 
-// fileSum is what the manifest says of one file.
+// Sum is what the manifest says of one file.
 type Sum struct {
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
 }
 
-// measureFiles sums up all files below dir but the manifest, by slashed names.
+// Sums sums up all files below dir but the manifest, by slashed names.
 func Sums(ctx context.Context, dir, except string) (map[string]Sum, error) {
 	out := map[string]Sum{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

@@ -13,7 +13,7 @@ import (
 func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	const poll = 100 * time.Millisecond
 	for waited := false; ; waited = true {
-		unlock, held, err := tryLock(path)
+		unlock, held, err := TryLock(path)
 		if err != nil {
 			return nil, fmt.Errorf("locking %s: %w", path, err)
 		}

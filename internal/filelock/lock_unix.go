@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// tryLock acquires the lock unless it is held elsewhere.
-func tryLock(path string) (unlock func(), held bool, err error) {
+// TryLock acquires the lock unless it is held elsewhere.
+func TryLock(path string) (unlock func(), held bool, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, false, err

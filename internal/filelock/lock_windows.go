@@ -5,9 +5,9 @@ import (
 	"syscall"
 )
 
-// tryLock acquires the lock unless it is held elsewhere: it opens the file without
+// TryLock acquires the lock unless it is held elsewhere: it opens the file without
 // sharing.
-func tryLock(path string) (unlock func(), held bool, err error) {
+func TryLock(path string) (unlock func(), held bool, err error) {
 	const sharingViolation = syscall.Errno(32)
 	name, err := syscall.UTF16PtrFromString(path)
 	if err != nil {

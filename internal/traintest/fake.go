@@ -29,11 +29,11 @@ import (
 
 var ErrBroken = errors.New("broken on purpose")
 
-// arena makes small environments: they show a colour, 0 to 2, want to hear its
+// Arena makes small environments: they show a colour, 0 to 2, want to hear its
 // number, pay 1 for it and −0.5 otherwise, and end after some turns. The level's
 // seed decides the colours.
 type Arena struct {
-	// fault, when set, is asked before every step.
+	// Fault, when set, is asked before every step.
 	Fault func(seed int64, turn int) error
 
 	mu    sync.Mutex
@@ -48,7 +48,7 @@ type Guess struct {
 	turn  int
 }
 
-// registry offers the guessing game and the real FrozenLake.
+// Registry offers the guessing game and the real FrozenLake.
 func (a *Arena) Registry(t testing.TB) *env.Registry {
 	t.Helper()
 	r, err := a.Open()
@@ -117,21 +117,21 @@ func (g *Guess) Step(_ context.Context, response string) (env.Outcome, error) {
 
 func (g *Guess) Close() error { return nil }
 
-// bandit is a learner without a network: a table of preferences over a few words
+// Bandit is a learner without a network: a table of preferences over a few words
 // and of values, by the last message that was read. Its rows are tokens all the
 // same: two for each message, one for the word that it writes, and an end token.
 type Bandit struct {
 	Words []string
-	// alter may change or fail what an update is about to report; it is called
+	// Alter may change or fail what an update is about to report; it is called
 	// after the update was recorded.
 	Alter func(b *policy.Batch, s *policy.Stats) error
-	// generate and score may fail their calls.
+	// OnGenerate and score may fail their calls.
 	OnGenerate, OnScore func(ctx context.Context) error
-	// poison puts NaN where no number was asked for.
+	// Poison puts NaN where no number was asked for.
 	Poison bool
-	// more is what Count adds, by the last message's text.
+	// More is what Count adds, by the last message's text.
 	More map[string]int
-	// drift moves the policy away from its reference before anything is scored.
+	// Drift moves the policy away from its reference before anything is scored.
 	Drift float64
 
 	mu      sync.Mutex
@@ -154,7 +154,7 @@ type asked struct {
 	Temp float64
 }
 
-// update is what Update was told to do.
+// Update is what Update was told to do.
 type Update struct {
 	Batch     *policy.Batch
 	Objective policy.Objective
@@ -170,7 +170,7 @@ func NewBandit(words ...string) *Bandit {
 	return &Bandit{Words: words, Prefs: map[int32][]float64{}, Values: map[int32]float64{}, Opened: map[uint64]bool{}}
 }
 
-// guesser plays the guessing game, walker FrozenLake with a move a turn.
+// Guesser plays the guessing game, walker FrozenLake with a move a turn.
 func Guesser() *Bandit { return NewBandit("0", "1", "2", "x y") }
 
 func Walker() *Bandit {
@@ -183,7 +183,7 @@ func Walker() *Bandit {
 
 func (b *Bandit) End() int32 { return int32(len(b.Words)) }
 
-// state is the token of a message.
+// State is the token of a message.
 func State(m policy.Message) int32 {
 	h := fnv.New32a()
 	fmt.Fprint(h, m.Role, m.Text)
@@ -482,7 +482,7 @@ func (l lentBandit) Close() error {
 	return nil
 }
 
-// aligned is a bandit that tells where its words end.
+// Aligned is a bandit that tells where its words end.
 type Aligned struct{ *Bandit }
 
 func (b Aligned) Ends(tokens []int32) (ends []int) {
@@ -522,7 +522,7 @@ var (
 	_ policy.Encoder = (*Bandit)(nil)
 )
 
-// small is a configuration for the guessing game that trains in no time.
+// Small is a configuration for the guessing game that trains in no time.
 func Small() config.Config {
 	c := config.Default()
 	c.Run.Seed = 5
@@ -535,13 +535,13 @@ func Small() config.Config {
 	return c
 }
 
-// journal is a sink that keeps events.
+// Journal is a sink that keeps events.
 type Journal []track.Event
 
 func (j *Journal) Event(e track.Event) error { *j = append(*j, e); return nil }
 func (j *Journal) Close() error              { return nil }
 
-// kinds lists events as "kind step".
+// Kinds lists events as "kind step".
 func (j Journal) Kinds() []string {
 	var out []string
 	for _, e := range j {
@@ -550,14 +550,14 @@ func (j Journal) Kinds() []string {
 	return out
 }
 
-// trainer wires a learner to the arena and a journal.
+// Trainer wires a learner to the arena and a journal.
 func Trainer(t testing.TB, c config.Config, b *Bandit, a *Arena) (*train.Trainer, *Journal) {
 	t.Helper()
 	j := new(Journal)
 	return &train.Trainer{Config: c, Learner: b, Envs: a.Registry(t), Sinks: []track.Sink{j}}, j
 }
 
-// run trains and returns what was recorded.
+// Run trains and returns what was recorded.
 func Run(t testing.TB, c config.Config, b *Bandit) Journal {
 	t.Helper()
 	tr, j := Trainer(t, c, b, &Arena{})
@@ -566,7 +566,7 @@ func Run(t testing.TB, c config.Config, b *Bandit) Journal {
 	return *j
 }
 
-// split is a run in which episodes have three turns and several rows.
+// Split is a run in which episodes have three turns and several rows.
 func Split(harness string) config.Config {
 	c := Grouped()
 	c.Env.Config = map[string]any{"turns": uint64(3)}
@@ -580,7 +580,7 @@ func Split(harness string) config.Config {
 	return c
 }
 
-// told sums up what a learner was told to do, update by update.
+// Told sums up what a learner was told to do, update by update.
 type Told struct {
 	Critic bool    // the critic alone
 	Coef   float64 // of the value loss
@@ -597,13 +597,13 @@ func (b *Bandit) Told() []Told {
 	return out
 }
 
-// has reports whether a metric was measured.
+// Has reports whether a metric was measured.
 func Has(m track.Metrics, name string) bool {
 	_, ok := m[name]
 	return ok
 }
 
-// whole is a configuration whose steps are one optimiser step on all episodes, with
+// Whole is a configuration whose steps are one optimiser step on all episodes, with
 // returns that can be added up by hand: no discount, and values that are 0.
 func Whole() config.Config {
 	c := Small()
@@ -612,7 +612,7 @@ func Whole() config.Config {
 	return c
 }
 
-// untimed are the metrics that must not depend on anything but the configuration.
+// Untimed are the metrics that must not depend on anything but the configuration.
 func Untimed(j Journal) []map[string]uint64 {
 	var out []map[string]uint64
 	for _, e := range j {
@@ -627,7 +627,7 @@ func Untimed(j Journal) []map[string]uint64 {
 	return out
 }
 
-// steps are the events of training steps.
+// Steps are the events of training steps.
 func (j Journal) Steps() []track.Event {
 	var out []track.Event
 	for _, e := range j {
@@ -638,7 +638,7 @@ func (j Journal) Steps() []track.Event {
 	return out
 }
 
-// grouped is whole with three episodes per start state.
+// Grouped is whole with three episodes per start state.
 func Grouped() config.Config {
 	c := Whole()
 	c.Rollout.Trajectories, c.Agent.Actor.MiniBatch = 3, 24

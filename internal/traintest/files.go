@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// written puts a configuration file into a folder of the test's.
+// WriteFile puts a configuration file into a folder of the test's.
 func WriteFile(t testing.TB, yaml string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "run.yaml")

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// fields reads a protobuf message into its fields' raw values.
+// Fields reads a protobuf message into its fields' raw values.
 func Fields(t *testing.T, b []byte) map[protowire.Number][][]byte {
 	out := map[protowire.Number][][]byte{}
 	for len(b) > 0 {
@@ -29,7 +29,7 @@ func Fields(t *testing.T, b []byte) map[protowire.Number][][]byte {
 	return out
 }
 
-// tfRecords splits an event file into messages and checks every checksum.
+// TFRecords splits an event file into messages and checks every checksum.
 func TFRecords(t *testing.T, path string) [][]byte {
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// tracker behaves like an MLflow server, as its reference describes it.
+// MLflowServer behaves like an MLflow server, as its reference describes it.
 type MLflowServer struct {
 	Mu      sync.Mutex
 	Broken  int // requests to fail

@@ -127,7 +127,7 @@ func (e *Evaluation) Run(ctx context.Context) (*Report, error) {
 			err = e.playTogether(ctx, t, missing[i])
 		}
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("vagen: evaluate: tag %s: %w", t.Tag, err), e.write())
+			return nil, errors.Join(fmt.Errorf("evaluate: tag %s: %w", t.Tag, err), e.write())
 		}
 	}
 	if err := e.write(); err != nil {
@@ -135,14 +135,14 @@ func (e *Evaluation) Run(ctx context.Context) (*Report, error) {
 	}
 	r := e.report()
 	if n := played(missing); n > 0 && e.usable == 0 {
-		return r, fmt.Errorf("vagen: evaluate: %w: none of the %d episodes that were played can be used", ErrNothingRan, n)
+		return r, fmt.Errorf("evaluate: %w: none of the %d episodes that were played can be used", ErrNothingRan, n)
 	}
 	for _, row := range r.Rows {
 		if row.Model == e.Model && row.Episodes > row.Unusable {
 			return r, nil
 		}
 	}
-	return r, fmt.Errorf("vagen: evaluate: %w: none of %d episodes can be used", ErrNothingRan, e.all)
+	return r, fmt.Errorf("evaluate: %w: none of %d episodes can be used", ErrNothingRan, e.all)
 }
 
 // played counts the episodes of a Run.
@@ -189,7 +189,7 @@ func (e *Evaluation) check() error {
 		}
 	}
 	if len(problems) > 0 {
-		return fmt.Errorf("vagen: evaluate: %w: %w", ErrSettings, errors.Join(problems...))
+		return fmt.Errorf("evaluate: %w: %w", ErrSettings, errors.Join(problems...))
 	}
 	if e.Log == nil {
 		e.Log = slog.New(slog.DiscardHandler)
@@ -242,11 +242,11 @@ func (e *Evaluation) missing(t *Task, stored []EpisodeResult) (missing []rollout
 		case r == nil:
 			missing = append(missing, n.Episode)
 		case e.Resume == ResumeOff:
-			return nil, nil, fmt.Errorf("vagen: evaluate: %w: %s has results of %s (go on with resume %s, or replace them with %s)", ErrResultsExist, e.folder(t), e.Model, SkipCompleted, ForceRerun)
+			return nil, nil, fmt.Errorf("evaluate: %w: %s has results of %s (go on with resume %s, or replace them with %s)", ErrResultsExist, e.folder(t), e.Model, SkipCompleted, ForceRerun)
 		case e.Resume == ForceRerun || !r.Usable():
 			missing, stale = append(missing, n.Episode), append(stale, id)
 		case r.Settings != t.settings(&n.Episode):
-			return nil, nil, fmt.Errorf("vagen: evaluate: %w: %s: %s, seed %d, was played with other settings than tag %s has now (sampling, harness, limits or options): take another tag, or replace results with %s",
+			return nil, nil, fmt.Errorf("evaluate: %w: %s: %s, seed %d, was played with other settings than tag %s has now (sampling, harness, limits or options): take another tag, or replace results with %s",
 				ErrOtherSettings, filepath.Join(e.folder(t), id), r.Env, r.Seed, t.Tag, ForceRerun)
 		}
 	}

@@ -28,7 +28,7 @@ func (e *Evaluation) playTogether(ctx context.Context, t *Task, missing []rollou
 	})
 }
 
-// playBatches plays episodes, so many at once, and hands each batch over when it is
+// PlayBatches plays episodes, so many at once, and hands each batch over when it is
 // over. Of a batch it plays those that are wanted; nil wants all.
 func PlayBatches(ctx context.Context, p *rollout.Player, episodes []rollout.Episode, atOnce int, seed uint64, wanted map[place]bool, take func([]*rollout.Trajectory) error) error {
 	if atOnce == 0 {

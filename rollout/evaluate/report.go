@@ -209,7 +209,7 @@ func (r *Report) Save(dir string) error {
 		err = durable.WriteFile(base+".md", markdown.Bytes())
 	}
 	if err != nil {
-		return fmt.Errorf("vagen: evaluate: %w", err)
+		return fmt.Errorf("evaluate: %w", err)
 	}
 	return nil
 }

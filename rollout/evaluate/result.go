@@ -118,14 +118,14 @@ func writeResult(dir string, r *EpisodeResult, t *rollout.Trajectory) error {
 		err = os.Rename(final+durable.Unfinished, final)
 	}
 	if err != nil {
-		return fmt.Errorf("vagen: evaluate: %w", errors.Join(err, os.RemoveAll(final+durable.Unfinished)))
+		return fmt.Errorf("evaluate: %w", errors.Join(err, os.RemoveAll(final+durable.Unfinished)))
 	}
 	return nil
 }
 
 func removeResult(dir, id string) error {
 	if err := os.RemoveAll(filepath.Join(dir, id)); err != nil {
-		return fmt.Errorf("vagen: evaluate: %w", err)
+		return fmt.Errorf("evaluate: %w", err)
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func readResults(dir string) ([]EpisodeResult, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("vagen: evaluate: %w", err)
+		return nil, fmt.Errorf("evaluate: %w", err)
 	}
 	var out []EpisodeResult
 	for _, e := range entries {
@@ -158,7 +158,7 @@ func readResults(dir string) ([]EpisodeResult, error) {
 			err = fmt.Errorf("it is of %q", r.ID)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("vagen: evaluate: %s: %w", path, err)
+			return nil, fmt.Errorf("evaluate: %s: %w", path, err)
 		}
 		out = append(out, r)
 	}

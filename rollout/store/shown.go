@@ -34,7 +34,7 @@ type shownEpisode struct {
 	Turns   []shownTurn `json:"turns"`
 }
 
-// writeEpisode writes an episode and its pictures, whose names begin with a prefix.
+// WriteEpisode writes an episode and its pictures, whose names begin with a prefix.
 func WriteEpisode(dir, prefix string, t *rollout.Trajectory) error {
 	e := shownEpisode{Env: t.Env, Seed: t.Seed, Success: t.Success, End: string(t.End), Return: t.Return()}
 	if t.Err != nil {

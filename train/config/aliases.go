@@ -1,6 +1,6 @@
 package config
 
-// settle makes keys that say the same say it both: the ones that VAGEN's users know,
+// resolveAliases makes keys that say the same say it both: the ones that VAGEN's users know,
 // and those that the rest of the package goes by.
 func (c *Config) resolveAliases() {
 	c.Algorithm.Estimator = c.estimatorName()
@@ -19,7 +19,7 @@ func (c *Config) resolveAliases() {
 	}
 }
 
-// unsettled reports keys that settle would change, in configurations that were made
+// aliases reports keys that settle would change, in configurations that were made
 // in Go.
 func (v *validator) aliases(c *Config) {
 	other := *c

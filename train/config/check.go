@@ -296,7 +296,7 @@ func (c *Config) trainSeeds() int64 {
 	return c.CountedSeeds()
 }
 
-// countedSeeds is the number of levels that training counts up from env.train_seed.
+// CountedSeeds is the number of levels that training counts up from env.train_seed.
 func (c *Config) CountedSeeds() int64 {
 	if c.Data.GenBatch > 0 {
 		return int64(c.Trainer.Steps) * int64(c.Data.MaxStartStates())

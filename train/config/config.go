@@ -293,7 +293,7 @@ func Default() Config {
 	}
 }
 
-// params are the estimator's hyperparameters.
+// Params are the estimator's hyperparameters.
 func (c *Config) Params() advantage.Params {
 	p := advantage.DefaultParams()
 	a := &c.Algorithm

@@ -33,7 +33,7 @@ func Differences(old, new *Config) []string {
 	return lines
 }
 
-// safeKeys are the settings of a configuration without their secrets.
+// SafeKeys are the settings of a configuration without their secrets.
 func SafeKeys(c *Config) []settings.Key {
 	keys := settings.Keys(c)
 	for i := range keys {
@@ -47,7 +47,7 @@ func safeValue(k settings.Key) any {
 	return redact.Value(k.Path[strings.LastIndexByte(k.Path, '.')+1:], k.Value)
 }
 
-// shown is a setting's value as one line.
+// ValueText is a setting's value as one line.
 func ValueText(value any) string {
 	raw, err := json.Marshal(value)
 	if err != nil { // what has no JSON form still has a text
@@ -56,7 +56,7 @@ func ValueText(value any) string {
 	return string(raw)
 }
 
-// scheduled reports whether anything depends on the number of steps.
+// Scheduled reports whether anything depends on the number of steps.
 func (c *Config) Scheduled() bool {
 	for _, o := range []*OptimConfig{&c.Agent.Actor.Optim, &c.Critic.Optim} {
 		if o.Style != "constant" || o.WarmupSteps <= 0 && o.WarmupRatio > 0 {

@@ -7,7 +7,7 @@ import (
 	"vagen/internal/settings"
 )
 
-// ConfigDoc is a page in markdown about every key of configurations and every preset,
+// Page is a page in markdown about every key of configurations and every preset,
 // made from what Settings and Presets say. docs/config.md is this page.
 func Page() string {
 	var b strings.Builder

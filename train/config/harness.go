@@ -17,7 +17,7 @@ func (c *Config) harnessName() string {
 	return c.Trainer.Harness
 }
 
-// harness makes the harness of a configuration.
+// NewHarness makes the harness of a configuration.
 func (r Registries) NewHarness(c *Config) (rollout.Harness, error) {
 	o := rollout.HarnessOptions{Compact: rollout.Compact{Total: c.Trainer.CompactBudget, Summary: c.Trainer.CompactSummary}}
 	if o.Compact.Summary == 0 {
@@ -32,7 +32,7 @@ func (r Registries) NewHarness(c *Config) (rollout.Harness, error) {
 	return r.Harnesses.New(c.harnessName(), o)
 }
 
-// budget is what conversations may hold. The limit on a conversation covers its
+// Budget is what conversations may hold. The limit on a conversation covers its
 // opening, so the rest has what the longest opening leaves.
 func (c *Config) Budget() rollout.Budget {
 	b := c.bounds()
@@ -42,7 +42,7 @@ func (c *Config) Budget() rollout.Budget {
 	return b
 }
 
-// perTurn is the longest response of a turn.
+// PerTurn is the longest response of a turn.
 func (c *Config) PerTurn() int {
 	if c.Data.PerTurn > 0 {
 		return c.Data.PerTurn
@@ -61,7 +61,7 @@ func (c *Config) bounds() rollout.Budget {
 	return b
 }
 
-// plan is what a run may spend, as far as the configuration tells.
+// Plan is what a run may spend, as far as the configuration tells.
 func (c *Config) Plan(h rollout.Harness) *rollout.Plan {
 	return &rollout.Plan{Budget: c.Budget(), Harness: h, PerTurn: c.PerTurn(), MaxTurns: c.Rollout.MaxTurns}
 }

@@ -23,7 +23,7 @@ type Note struct {
 // String is the note on one line.
 func (n Note) String() string { return strings.Join(n.Keys, ", ") + ": " + n.About }
 
-// LoadConfig reads a YAML file on top of the defaults and applies key=value
+// Load reads a YAML file on top of the defaults and applies key=value
 // overrides. It reports all mistakes at once, contradictions included, with the
 // line of the file or the number of the override. path may be "". What is accepted
 // without effect is in the configuration's Notes.
@@ -64,7 +64,7 @@ func (s Source) Load() (Config, error) { return Registries{}.Load(s) }
 func (r Registries) Load(s Source) (Config, error) {
 	in, err := s.read("")
 	if err != nil {
-		return in.config, fmt.Errorf("vagen: %w: %w", ErrConfig, err)
+		return in.config, fmt.Errorf("config: %w: %w", ErrConfig, err)
 	}
 	c := &in.config
 	in.withoutCritic(r.WithBuiltins())
@@ -72,7 +72,7 @@ func (r Registries) Load(s Source) (Config, error) {
 	c.Notes = append(gatherNotes(in.notes), c.Notes...)
 	c.Notes = append(c.Notes, c.idle(in.given)...)
 	if note, err := s.generation(in); err != nil {
-		return *c, fmt.Errorf("vagen: %w: %w", ErrConfig, err)
+		return *c, fmt.Errorf("config: %w: %w", ErrConfig, err)
 	} else if note != nil {
 		c.Notes = append(c.Notes, *note)
 	}
@@ -83,7 +83,7 @@ func (r Registries) Load(s Source) (Config, error) {
 		}
 	}
 	if len(in.problems) > 0 {
-		return *c, fmt.Errorf("vagen: %w: %w", ErrConfig, errors.Join(in.problems...))
+		return *c, fmt.Errorf("config: %w: %w", ErrConfig, errors.Join(in.problems...))
 	}
 	return *c, nil
 }
@@ -154,7 +154,7 @@ func (s Source) read(system string) (loaded, error) {
 	return in, nil
 }
 
-// PresetInfo describes a named configuration.
+// Preset describes a named configuration.
 type Preset struct {
 	Name  string   `json:"name"`
 	About string   `json:"about"`
@@ -170,7 +170,7 @@ func Presets() []Preset {
 	return out
 }
 
-// gather puts the keys of equal notes together.
+// gatherNotes puts the keys of equal notes together.
 func gatherNotes(notes []settings.Note) []Note {
 	var out []Note
 	at := map[string]int{}
@@ -222,7 +222,7 @@ func (c *Config) Override(assignment string) error {
 		c.System = system
 	}
 	if len(problems) > 0 {
-		return fmt.Errorf("vagen: %w: %w", ErrConfig, errors.Join(problems...))
+		return fmt.Errorf("config: %w: %w", ErrConfig, errors.Join(problems...))
 	}
 	c.Notes = append(slices.Clip(c.Notes), gatherNotes(notes)...)
 	c.resolveAliases()

@@ -71,7 +71,7 @@ func (c *LoggingConfig) Shown(ts []*rollout.Trajectory) ([]*rollout.Trajectory, 
 	}
 	chosen, err := rollout.Choice(c.ValSelect).Choose(played, c.LogEpisodes, c.ValRatio)
 	if err != nil {
-		return nil, fmt.Errorf("vagen: %w", err)
+		return nil, fmt.Errorf("config: %w", err)
 	}
 	out := make([]*rollout.Trajectory, len(chosen))
 	for i, k := range chosen {

@@ -35,7 +35,7 @@ func defaultPolicyLoss() PolicyLossConfig {
 	return PolicyLossConfig{Mode: "vanilla", ClampRatio: true, ClipCovRatio: 0.0002, ClipCovLow: 1, ClipCovHigh: 5, KLCovRatio: 0.0002, KLCovCoef: 0.1}
 }
 
-// correction is the configured correction; ok is false when there is none.
+// Correction is the configured correction; ok is false when there is none.
 func (c *CorrectionConfig) Correction() (out loss.Correction, ok bool, err error) {
 	out = loss.Correction{Normalize: c.Normalize}
 	if out.Lower, out.Threshold, err = loss.ParseBounds(c.Threshold); err != nil {
@@ -60,7 +60,7 @@ func (c *CorrectionConfig) Correction() (out loss.Correction, ok bool, err error
 	return out, out.Weight != loss.NoWeight || out.Reject != nil, nil
 }
 
-// objective is what the actor's settings ask of an optimiser step.
+// Objective is what the actor's settings ask of an optimiser step.
 func (a *ActorConfig) Objective() policy.Objective {
 	l := &a.Loss
 	o := policy.Objective{
@@ -96,7 +96,7 @@ func lossKL(name string) string {
 	return base
 }
 
-// aggregation says how tokens are averaged: in the policy loss, and in the
+// Aggregation says how tokens are averaged: in the policy loss, and in the
 // entropy and KL terms, which keep the configured mode where the loss insists on
 // one of its own.
 type Aggregation struct {

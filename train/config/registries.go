@@ -31,7 +31,7 @@ func (r Registries) Validate(c *Config) error {
 	return nil
 }
 
-// full replaces absent registries by the built-in ones.
+// WithBuiltins replaces absent registries by the built-in ones.
 func (r Registries) WithBuiltins() Registries {
 	if r.Estimators == nil {
 		r.Estimators = advantage.DefaultRegistry()
@@ -49,7 +49,7 @@ func (r Registries) WithBuiltins() Registries {
 	return r
 }
 
-// metrics lists the metrics that a configuration asks for.
+// MetricNames lists the metrics that a configuration asks for.
 func (r Registries) MetricNames(c *Config) ([]string, error) {
 	known := r.Metrics.Names()
 	switch names := c.Trainer.Metrics; {
@@ -67,7 +67,7 @@ func (r Registries) MetricNames(c *Config) ([]string, error) {
 	}
 }
 
-// filter makes the filter of a configuration, nil for none.
+// NewFilter makes the filter of a configuration, nil for none.
 func (r Registries) NewFilter(c *Config) (filter.Filter, error) {
 	if !c.Filter.Enable {
 		return nil, nil

@@ -44,7 +44,7 @@ const (
 	EpisodeMean = judge.EpisodeMean
 )
 
-// placement says on which tokens rewards sit.
+// Placement says on which tokens rewards sit.
 func (c *Config) Placement() reward.Placement {
 	if !c.Rollout.MultiTurnReward {
 		return reward.AtLast
@@ -55,7 +55,7 @@ func (c *Config) Placement() reward.Placement {
 	return reward.PerTurn
 }
 
-// credit says where what a turn earns for its sections sits and how the turns of an
+// Credit says where what a turn earns for its sections sits and how the turns of an
 // episode are put together: as the block state_reward of the environment's options
 // says, if it is on, else as reward.credit_site and reward.aggregation do.
 func (c *Config) Credit() (site, aggregation string) {
@@ -65,7 +65,7 @@ func (c *Config) Credit() (site, aggregation string) {
 	return c.Reward.Site, c.Reward.Aggregate
 }
 
-// normalizer is the configured normaliser, nil for none.
+// Normalizer is the configured normaliser, nil for none.
 func (c *RewardConfig) Normalizer() *reward.Normalizer {
 	if c.Normalize == "none" {
 		return nil
@@ -73,7 +73,7 @@ func (c *RewardConfig) Normalizer() *reward.Normalizer {
 	return &reward.Normalizer{Scope: reward.Scope(c.Normalize), Center: c.Center, Running: c.Running, Epsilon: c.Epsilon, Limit: c.Limit}
 }
 
-// changes reports whether rewards are anything but passed on.
+// Changes reports whether rewards are anything but passed on.
 func (c *RewardConfig) Changes() bool {
 	return c.ClipLow != nil || c.ClipHigh != nil || c.Normalize != "none"
 }

@@ -18,13 +18,13 @@ func (c *Config) Redacted() (Config, error) {
 			continue
 		}
 		if err := settings.Set(&out, k.Path, safe); err != nil {
-			return out, fmt.Errorf("vagen: %w", err)
+			return out, fmt.Errorf("config: %w", err)
 		}
 	}
 	return out, nil
 }
 
-// stored is the configuration as files hold it.
+// Stored is the configuration as files hold it.
 func (c *Config) Stored() ([]byte, error) {
 	safe, err := c.Redacted()
 	if err != nil {
@@ -45,5 +45,5 @@ func (c *Config) CheckSecrets() error {
 	if len(bad) == 0 {
 		return nil
 	}
-	return fmt.Errorf("vagen: %w: %w", ErrConfig, errors.Join(bad...))
+	return fmt.Errorf("config: %w: %w", ErrConfig, errors.Join(bad...))
 }

@@ -141,7 +141,7 @@ func (c *AlarmConfig) Thresholds() []threshold {
 	}
 }
 
-// beyond reports whether a metric is beyond the limit; NaN is.
+// Beyond reports whether a metric is beyond the limit; NaN is.
 func (a *threshold) Beyond(x float64) bool {
 	if a.above {
 		return !(math.Abs(x) <= *a.Limit)

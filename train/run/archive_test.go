@@ -81,7 +81,7 @@ func TestFoldersOfOtherRunsAreRefused(t *testing.T) {
 	a, err := claimed(dir, first, &c, -1)
 	require.NoError(t, err)
 	_, err = claim(dir, first)
-	require.ErrorIs(t, err, ErrRunBusy, "one process at a time")
+	require.ErrorIs(t, err, ErrBusy, "one process at a time")
 	require.NoError(t, a.close())
 	for name, other := range map[string]owner{"another run": {"B", home}, "a run that begins": {"", home}, "a copy of the run": {"A", home + "-copy"}} {
 		_, err = claim(dir, other)

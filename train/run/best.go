@@ -50,7 +50,7 @@ func (f *Folder) put(name string, write func(dir string) error) error {
 		err = durable.Replace(tmp, final)
 	}
 	if err != nil {
-		return fmt.Errorf("vagen: %s: %w", name, errors.Join(err, os.RemoveAll(tmp)))
+		return fmt.Errorf("run: %s: %w", name, errors.Join(err, os.RemoveAll(tmp)))
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ type Checkpoints struct {
 func (c *Checkpoints) Save(ctx context.Context, l policy.Learner, s train.State, cfg *config.Config) error {
 	settings, err := cfg.Stored()
 	if err != nil {
-		return fmt.Errorf("vagen: checkpoint: %w", err)
+		return fmt.Errorf("run: checkpoint: %w", err)
 	}
 	return c.put(ctx, l.Save, s, settings)
 }
@@ -71,7 +71,7 @@ func (c *Checkpoints) Save(ctx context.Context, l policy.Learner, s train.State,
 func (c *Checkpoints) put(ctx context.Context, save func(context.Context, string) error, s train.State, settings []byte) error {
 	final := c.path(s.Step)
 	if err := c.write(ctx, final+durable.Unfinished, save, s, settings); err != nil {
-		return fmt.Errorf("vagen: checkpoint: %w", errors.Join(err, os.RemoveAll(final+durable.Unfinished)))
+		return fmt.Errorf("run: checkpoint: %w", errors.Join(err, os.RemoveAll(final+durable.Unfinished)))
 	}
 	if c.Export != nil {
 		if err := c.Export(ctx, final+durable.Unfinished, s); err != nil {
@@ -79,10 +79,10 @@ func (c *Checkpoints) put(ctx context.Context, save func(context.Context, string
 		}
 	}
 	if err := durable.Replace(final+durable.Unfinished, final); err != nil {
-		return fmt.Errorf("vagen: checkpoint: %w", err)
+		return fmt.Errorf("run: checkpoint: %w", err)
 	}
 	if err := c.prune(s.Step); err != nil {
-		return fmt.Errorf("vagen: checkpoint: %w", err)
+		return fmt.Errorf("run: checkpoint: %w", err)
 	}
 	return nil
 }
@@ -132,24 +132,24 @@ func verify(ctx context.Context, dir string, want map[string]durable.Sum) error 
 	learner := slices.ContainsFunc(slices.Collect(maps.Keys(want)), func(name string) bool { return name != stateName && name != configName })
 	_, state := want[stateName]
 	if _, cfg := want[configName]; !state || !cfg || !learner {
-		return fmt.Errorf("vagen: %w: %s of %s must list %s, %s and the files of the learner; it lists %d files", ErrTorn, manifestName, dir, stateName, configName, len(want))
+		return fmt.Errorf("run: %w: %s of %s must list %s, %s and the files of the learner; it lists %d files", ErrTorn, manifestName, dir, stateName, configName, len(want))
 	}
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("vagen: checkpoint: %w", err)
+			return fmt.Errorf("run: checkpoint: %w", err)
 		}
 		sum := want[name]
 		local := filepath.FromSlash(name)
 		if !filepath.IsLocal(local) {
-			return fmt.Errorf("vagen: %w: %s of %s lists %q, which is outside the folder", ErrTorn, manifestName, dir, name)
+			return fmt.Errorf("run: %w: %s of %s lists %q, which is outside the folder", ErrTorn, manifestName, dir, name)
 		}
 		switch got, err := durable.SumOf(filepath.Join(dir, local)); {
 		case errors.Is(err, fs.ErrNotExist):
-			return fmt.Errorf("vagen: %w: %s is missing in %s", ErrTorn, name, dir)
+			return fmt.Errorf("run: %w: %s is missing in %s", ErrTorn, name, dir)
 		case err != nil:
-			return fmt.Errorf("vagen: checkpoint: %w", err)
+			return fmt.Errorf("run: checkpoint: %w", err)
 		case got != sum:
-			return fmt.Errorf("vagen: %w: %s in %s has %d bytes with SHA-256 %s, but was saved with %d and %s", ErrTorn, name, dir, got.Size, got.SHA256, sum.Size, sum.SHA256)
+			return fmt.Errorf("run: %w: %s in %s has %d bytes with SHA-256 %s, but was saved with %d and %s", ErrTorn, name, dir, got.Size, got.SHA256, sum.Size, sum.SHA256)
 		}
 	}
 	return nil
@@ -167,7 +167,7 @@ func (c *Checkpoints) numbers(prefix, suffix string) ([]int, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("vagen: checkpoints: %w", err)
+		return nil, fmt.Errorf("run: checkpoints: %w", err)
 	}
 	var steps []int
 	for _, e := range entries {
@@ -248,11 +248,11 @@ func (c *Checkpoints) displaced(ctx context.Context) (*Checkpoint, error) {
 			err = os.Rename(final+durable.Discarded, final)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("vagen: checkpoints: %w", err)
+			return nil, fmt.Errorf("run: checkpoints: %w", err)
 		}
 		return p, nil
 	}
-	return nil, fmt.Errorf("vagen: %w in %s", ErrNoCheckpoint, c.Dir)
+	return nil, fmt.Errorf("run: %w in %s", ErrNoCheckpoint, c.Dir)
 }
 
 // OpenCheckpoint checks a checkpoint's files against its manifest and reads its
@@ -260,14 +260,14 @@ func (c *Checkpoints) displaced(ctx context.Context) (*Checkpoint, error) {
 func OpenCheckpoint(ctx context.Context, dir string) (*Checkpoint, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, manifestName))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("vagen: %w: %s has no %s", ErrTorn, dir, manifestName)
+		return nil, fmt.Errorf("run: %w: %s has no %s", ErrTorn, dir, manifestName)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("vagen: checkpoint: %w", err)
+		return nil, fmt.Errorf("run: checkpoint: %w", err)
 	}
 	want := map[string]durable.Sum{}
 	if err := json.Unmarshal(raw, &want); err != nil {
-		return nil, fmt.Errorf("vagen: %w: %s of %s: %w", ErrTorn, manifestName, dir, err)
+		return nil, fmt.Errorf("run: %w: %s of %s: %w", ErrTorn, manifestName, dir, err)
 	}
 	if err := verify(ctx, dir, want); err != nil {
 		return nil, err
@@ -275,16 +275,16 @@ func OpenCheckpoint(ctx context.Context, dir string) (*Checkpoint, error) {
 	p := &Checkpoint{Path: dir}
 	state, err := os.ReadFile(filepath.Join(dir, stateName))
 	if err != nil {
-		return nil, fmt.Errorf("vagen: checkpoint: %w", err)
+		return nil, fmt.Errorf("run: checkpoint: %w", err)
 	}
 	if err := json.Unmarshal(state, &p.State); err != nil {
-		return nil, fmt.Errorf("vagen: %w: %s of %s: %w", ErrTorn, stateName, dir, err)
+		return nil, fmt.Errorf("run: %w: %s of %s: %w", ErrTorn, stateName, dir, err)
 	}
 	if err := train.LoadPrefetched(dir, p.State.Prefetched); err != nil {
-		return nil, fmt.Errorf("vagen: %w: %s of %s: %w", ErrTorn, train.PrefetchedFolder, dir, err)
+		return nil, fmt.Errorf("run: %w: %s of %s: %w", ErrTorn, train.PrefetchedFolder, dir, err)
 	}
 	if p.Config, err = os.ReadFile(filepath.Join(dir, configName)); err != nil {
-		return nil, fmt.Errorf("vagen: checkpoint: %w", err)
+		return nil, fmt.Errorf("run: checkpoint: %w", err)
 	}
 	return p, nil
 }

@@ -99,9 +99,9 @@ func TestACheckpointThatCannotBeWrittenIsAnError(t *testing.T) {
 	c := config.Default()
 	points := &run.Checkpoints{Dir: filepath.Join(t.TempDir(), "checkpoints")}
 	require.NoError(t, os.WriteFile(points.Dir, nil, 0o644))
-	require.ErrorContains(t, points.Save(t.Context(), &saver{}, train.State{Step: 1}, &c), "vagen: checkpoint: ")
+	require.ErrorContains(t, points.Save(t.Context(), &saver{}, train.State{Step: 1}, &c), "run: checkpoint: ")
 	_, err := points.Latest(t.Context())
-	require.ErrorContains(t, err, "vagen: checkpoints: ")
+	require.ErrorContains(t, err, "run: checkpoints: ")
 }
 
 func TestOnlyTheNewestCheckpointsAreKept(t *testing.T) {

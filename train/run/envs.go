@@ -72,7 +72,7 @@ func served(f env.Factory) env.Factory {
 	}
 }
 
-// Levels opens the start states of a configuration, completes it, and sets up who
+// OpenLevels opens the start states of a configuration, completes it, and sets up who
 // judges words about the state.
 func OpenLevels(ctx context.Context, c *config.Config, envs *env.Registry, log *slog.Logger) (*train.Levels, error) {
 	l, err := train.OpenLevels(ctx, c, envs.Names())

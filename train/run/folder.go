@@ -12,7 +12,7 @@ import (
 	"vagen/train/config"
 )
 
-// RunDir is the folder that a configuration names for its run.
+// Dir is the folder that a configuration names for its run.
 func Dir(c *config.Config) string {
 	if c.Trainer.Dir != "" {
 		return c.Trainer.Dir
@@ -55,7 +55,7 @@ func checkFolder(path string, c *config.Config, must bool) error {
 	return checkArchives(path, c)
 }
 
-// Folder makes the folder of a run, or opens the one that is there to resume it, as
+// PrepareFolder makes the folder of a run, or opens the one that is there to resume it, as
 // trainer.resume_mode says. With must there has to be a run.
 func PrepareFolder(path string, c *config.Config, must bool, log *slog.Logger) (*Folder, error) {
 	if err := checkFolder(path, c, must); err != nil {

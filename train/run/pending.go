@@ -21,11 +21,11 @@ func (c *Checkpoints) Begin(ctx context.Context, l policy.Learner, s train.State
 	}
 	settings, err := cfg.Stored()
 	if err != nil {
-		return nil, fmt.Errorf("vagen: checkpoint: %w", err)
+		return nil, fmt.Errorf("run: checkpoint: %w", err)
 	}
 	snapshot, err := shot.Snapshot(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("vagen: checkpoint: %w", err)
+		return nil, fmt.Errorf("run: checkpoint: %w", err)
 	}
 	p := &train.Pending{Done: make(chan struct{})}
 	begin := time.Now()

@@ -19,16 +19,16 @@ import (
 // ErrOtherConfig means that a run was begun with another configuration.
 var ErrOtherConfig = errors.New("the run was begun with another configuration")
 
-// OpenRun opens the folder of a run to go on with it. A configuration that
+// OpenFolder opens the folder of a run to go on with it. A configuration that
 // differs from the folder's is an ErrOtherConfig that lists the differences,
 // unless allow is true: Changed lists them, and Lock replaces the folder's. Keys
 // that change no number, such as run.workers, may always differ, and the number of
-// steps may grow. A folder in which another process works is an ErrRunBusy.
+// steps may grow. A folder in which another process works is an ErrBusy.
 func OpenFolder(path string, c *config.Config, allow bool) (*Folder, error) {
 	name := filepath.Join(path, configName)
 	raw, err := os.ReadFile(name)
 	if err != nil {
-		return nil, fmt.Errorf("vagen: there is no run in %s: %w", path, err)
+		return nil, fmt.Errorf("run: there is no run in %s: %w", path, err)
 	}
 	lines, err := compare(name, raw, c, allow)
 	if err != nil {
@@ -37,7 +37,7 @@ func OpenFolder(path string, c *config.Config, allow bool) (*Folder, error) {
 	f := &Folder{Path: path, Changed: lines, read: raw}
 	if len(lines) > 0 {
 		if f.pending, err = c.Stored(); err != nil {
-			return nil, fmt.Errorf("vagen: %w", err)
+			return nil, fmt.Errorf("run: %w", err)
 		}
 	}
 	unlock, err := LockFolder(path)
@@ -52,7 +52,7 @@ func OpenFolder(path string, c *config.Config, allow bool) (*Folder, error) {
 func compare(name string, raw []byte, c *config.Config, allow bool) ([]string, error) {
 	old := config.Default()
 	if err := settings.Load(&old, raw); err != nil {
-		return nil, fmt.Errorf("vagen: %w: %s: %w", config.ErrConfig, name, err)
+		return nil, fmt.Errorf("run: %w: %s: %w", config.ErrConfig, name, err)
 	}
 	lines := config.Differences(&old, c)
 	other := slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
@@ -62,7 +62,7 @@ func compare(name string, raw []byte, c *config.Config, allow bool) ([]string, e
 		lines = append(lines, fmt.Sprintf("schedules: from here on they are those of a run of %d steps", c.Trainer.Steps))
 	}
 	if len(other) > 0 && !allow {
-		return nil, fmt.Errorf("vagen: %w: %s (trainer.allow_config_change=true goes on with this one):\n  %s", ErrOtherConfig, name, strings.Join(other, "\n  "))
+		return nil, fmt.Errorf("run: %w: %s (trainer.allow_config_change=true goes on with this one):\n  %s", ErrOtherConfig, name, strings.Join(other, "\n  "))
 	}
 	return lines, nil
 }
@@ -83,14 +83,14 @@ func (f *Folder) Rewind(from *train.State, total int) ([]track.Event, error) {
 	path := filepath.Join(f.Path, metricsName)
 	raw, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("vagen: metrics: %w", err)
+		return nil, fmt.Errorf("run: metrics: %w", err)
 	}
 	kept, events, err := track.KeepLines(raw, func(e track.Event) bool { return after(e, from) })
 	if err != nil {
-		return nil, fmt.Errorf("vagen: metrics: %s: %w", path, err)
+		return nil, fmt.Errorf("run: metrics: %s: %w", path, err)
 	}
 	if err := durable.WriteFile(path, kept); err != nil {
-		return nil, fmt.Errorf("vagen: metrics: %w", err)
+		return nil, fmt.Errorf("run: metrics: %w", err)
 	}
 	for i := range events {
 		events[i].Total = total
@@ -107,11 +107,11 @@ func (f *Folder) LastSave() (step int, ok bool, err error) {
 		return 0, false, nil
 	}
 	if err != nil {
-		return 0, false, fmt.Errorf("vagen: metrics: %w", err)
+		return 0, false, fmt.Errorf("run: metrics: %w", err)
 	}
 	_, events, err := track.KeepLines(raw, func(track.Event) bool { return false })
 	if err != nil {
-		return 0, false, fmt.Errorf("vagen: metrics: %s: %w", path, err)
+		return 0, false, fmt.Errorf("run: metrics: %s: %w", path, err)
 	}
 	for _, e := range events {
 		if e.Kind == track.KindSave {

@@ -351,7 +351,7 @@ func TestAnotherConfigurationIsShownAndRefused(t *testing.T) {
 	unlock, err := f.Lock()
 	require.NoError(t, err)
 	_, err = run.OpenFolder(dir, &c, false)
-	require.ErrorIs(t, err, run.ErrRunBusy)
+	require.ErrorIs(t, err, run.ErrBusy)
 	require.NoError(t, unlock())
 	late, err := run.OpenFolder(dir, &old, true)
 	require.NoError(t, err)

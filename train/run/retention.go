@@ -25,7 +25,7 @@ const (
 // Later folders, which nothing can go on from, stay until they are saved anew.
 func (c *Checkpoints) Tidy(from int) error {
 	if err := c.prune(from); err != nil {
-		return fmt.Errorf("vagen: checkpoints: %w", err)
+		return fmt.Errorf("run: checkpoints: %w", err)
 	}
 	return nil
 }

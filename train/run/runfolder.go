@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"vagen/internal/durable"
+	"vagen/internal/filelock"
 	"vagen/rollout"
 	"vagen/rollout/store"
 	"vagen/train"
@@ -20,10 +21,10 @@ import (
 )
 
 var (
-	// ErrRunExists means that a folder already holds a run.
+	// ErrExists means that a folder already holds a run.
 	ErrExists = errors.New("the folder already holds a run")
-	// ErrRunBusy means that another process works in the folder.
-	ErrRunBusy = durable.ErrBusy
+	// ErrBusy means that another process works in the folder.
+	ErrBusy = errors.New("another process works on the run")
 )
 
 // Files of a run's folder; a checkpoint has its configuration, too.
@@ -37,7 +38,7 @@ const (
 	exportFolder = "hf"
 )
 
-// RunFolder is where a run writes: config.yaml, metrics.jsonl, curve.png,
+// Folder is where a run writes: config.yaml, metrics.jsonl, curve.png,
 // checkpoints and episodes.
 type Folder struct {
 	Path string
@@ -49,20 +50,20 @@ type Folder struct {
 	pending []byte // what Lock writes there; nil for nothing
 }
 
-// CreateRun makes the folder of a new run and writes its configuration there,
+// CreateFolder makes the folder of a new run and writes its configuration there,
 // without its secrets. A folder with a run in it is an ErrRunExists.
 func CreateFolder(path string, c *config.Config) (*Folder, error) {
-	exists := fmt.Errorf("vagen: %w: %s (choose another, resume it with trainer.resume_mode=auto, or remove it)", ErrExists, path)
+	exists := fmt.Errorf("run: %w: %s (choose another, resume it with trainer.resume_mode=auto, or remove it)", ErrExists, path)
 	name := filepath.Join(path, configName)
 	if _, err := os.Stat(name); err == nil {
 		return nil, exists
 	}
 	raw, err := c.Stored()
 	if err != nil {
-		return nil, fmt.Errorf("vagen: %w", err)
+		return nil, fmt.Errorf("run: %w", err)
 	}
 	if err := os.MkdirAll(path, 0o755); err != nil {
-		return nil, fmt.Errorf("vagen: %w", err)
+		return nil, fmt.Errorf("run: %w", err)
 	}
 	unlock, err := LockFolder(path)
 	if err != nil {
@@ -72,13 +73,13 @@ func CreateFolder(path string, c *config.Config) (*Folder, error) {
 		return nil, errors.Join(exists, unlock())
 	}
 	if err := errors.Join(durable.WriteFile(name, raw), unlock()); err != nil {
-		return nil, fmt.Errorf("vagen: %w", err)
+		return nil, fmt.Errorf("run: %w", err)
 	}
 	return &Folder{Path: path}, nil
 }
 
 // Lock keeps other processes from working in the folder until unlock is called or
-// the process ends, however it does. ErrRunBusy says that another one does. A changed
+// the process ends, however it does. ErrBusy says that another one does. A changed
 // configuration that OpenRun accepted is written once the folder is locked; if
 // another process replaced the one that it was compared with, Lock fails with
 // ErrOtherConfig.
@@ -100,42 +101,42 @@ func (f *Folder) settleConfig() error {
 	name := filepath.Join(f.Path, configName)
 	now, err := os.ReadFile(name)
 	if err != nil {
-		return fmt.Errorf("vagen: %w", err)
+		return fmt.Errorf("run: %w", err)
 	}
 	if !bytes.Equal(now, f.read) {
-		return fmt.Errorf("vagen: %w: %s was replaced by another process in the meantime; start again", ErrOtherConfig, name)
+		return fmt.Errorf("run: %w: %s was replaced by another process in the meantime; start again", ErrOtherConfig, name)
 	}
 	if f.pending == nil {
 		return nil
 	}
 	if err := durable.WriteFile(name, f.pending); err != nil {
-		return fmt.Errorf("vagen: %w", err)
+		return fmt.Errorf("run: %w", err)
 	}
 	f.read, f.pending = f.pending, nil
 	return nil
 }
 
 // LockFolder keeps other processes that lock the folder out of it until unlock is
-// called or the process ends. ErrRunBusy says that another one has the lock.
+// called or the process ends. ErrBusy says that another one has the lock.
 func LockFolder(path string) (unlock func() error, err error) {
-	file, err := os.OpenFile(filepath.Join(path, lockName), os.O_CREATE|os.O_RDWR, 0o644)
+	release, held, err := filelock.TryLock(filepath.Join(path, lockName))
 	if err != nil {
-		return nil, fmt.Errorf("vagen: %w", err)
+		return nil, fmt.Errorf("run: %s: %w", path, err)
 	}
-	if err := durable.LockFile(file); err != nil {
-		return nil, fmt.Errorf("vagen: %s: %w", path, errors.Join(err, file.Close()))
+	if held {
+		return nil, fmt.Errorf("run: %s: %w", path, ErrBusy)
 	}
-	return file.Close, nil
+	return func() error { release(); return nil }, nil
 }
 
-// RunID is the random name that the run in a folder was given, "" where there is none.
+// FolderID is the random name that the run in a folder was given, "" where there is none.
 func FolderID(path string) (string, error) {
 	raw, err := os.ReadFile(filepath.Join(path, idName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("vagen: %w", err)
+		return "", fmt.Errorf("run: %w", err)
 	}
 	return strings.TrimSpace(string(raw)), nil
 }
@@ -149,7 +150,7 @@ func (f *Folder) ID() (string, error) {
 	}
 	id = rand.Text()
 	if err := durable.WriteFile(filepath.Join(f.Path, idName), []byte(id+"\n")); err != nil {
-		return "", fmt.Errorf("vagen: %w", err)
+		return "", fmt.Errorf("run: %w", err)
 	}
 	return id, nil
 }
@@ -172,7 +173,7 @@ func (f *Folder) Inherit(from string, at *train.State) error {
 		err = durable.WriteFile(filepath.Join(f.Path, metricsName), raw)
 	}
 	if err != nil {
-		return fmt.Errorf("vagen: metrics: %w", err)
+		return fmt.Errorf("run: metrics: %w", err)
 	}
 	return nil
 }
@@ -197,11 +198,11 @@ func (f *Folder) SaveEpisodes(step int, ts []*rollout.Trajectory, n int) error {
 		return nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("vagen: episodes: %w", err)
+		return fmt.Errorf("run: episodes: %w", err)
 	}
 	for i, t := range ts[:min(n, len(ts))] {
 		if err := store.WriteEpisode(dir, fmt.Sprintf("episode_%d_", i), t); err != nil {
-			return fmt.Errorf("vagen: episodes: %w", err)
+			return fmt.Errorf("run: episodes: %w", err)
 		}
 	}
 	return nil

@@ -58,7 +58,7 @@ func TestARunFolderThatCannotBeMadeIsAnError(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, nil, 0o644))
 	c := traintest.Small()
 	_, err := run.CreateFolder(filepath.Join(file, "run"), &c)
-	require.ErrorContains(t, err, "vagen: ")
+	require.ErrorContains(t, err, "run: ")
 	c.Env.Config = map[string]any{"f": func() {}}
 	_, err = run.CreateFolder(filepath.Join(t.TempDir(), "run"), &c)
 	require.ErrorContains(t, err, "a func() has no form in YAML")
@@ -128,5 +128,5 @@ func TestNoEpisodesWriteNothing(t *testing.T) {
 	require.NoError(t, f.SaveEpisodes(1, []*rollout.Trajectory{{}}, 0))
 	require.NoDirExists(t, filepath.Join(f.Path, "episodes"))
 	require.NoError(t, os.WriteFile(filepath.Join(f.Path, "episodes"), nil, 0o644))
-	require.ErrorContains(t, f.SaveEpisodes(1, []*rollout.Trajectory{{}}, 1), "vagen: episodes: ")
+	require.ErrorContains(t, f.SaveEpisodes(1, []*rollout.Trajectory{{}}, 1), "run: episodes: ")
 }

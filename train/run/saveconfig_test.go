@@ -63,7 +63,7 @@ func TestAFolderBelongsToOneProcess(t *testing.T) {
 	unlock, err := f.Lock()
 	require.NoError(t, err)
 	_, err = f.Lock()
-	require.ErrorIs(t, err, run.ErrRunBusy)
+	require.ErrorIs(t, err, run.ErrBusy)
 	require.ErrorContains(t, err, f.Path)
 	require.NoError(t, unlock())
 	unlock, err = f.Lock()

@@ -55,7 +55,7 @@ type JSONLines struct {
 func NewJSONLines(path string) (*JSONLines, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("vagen: metrics: %w", err)
+		return nil, fmt.Errorf("track: metrics: %w", err)
 	}
 	return &JSONLines{file: f, buf: bufio.NewWriter(f)}, nil
 }
@@ -77,7 +77,7 @@ func (j *JSONLines) Event(e Event) error {
 	}
 	fmt.Fprint(j.buf, "}\n")
 	if err := j.buf.Flush(); err != nil {
-		return fmt.Errorf("vagen: metrics: %w", err)
+		return fmt.Errorf("track: metrics: %w", err)
 	}
 	return nil
 }
@@ -86,14 +86,14 @@ func (j *JSONLines) Event(e Event) error {
 func (j *JSONLines) cut(step int) error {
 	raw, err := os.ReadFile(j.file.Name())
 	if err != nil {
-		return fmt.Errorf("vagen: metrics: %w", err)
+		return fmt.Errorf("track: metrics: %w", err)
 	}
 	kept, _, err := KeepLines(raw, func(e Event) bool { return e.Kind != KindImitate && e.Step > step })
 	if err == nil {
 		err = j.file.Truncate(int64(len(kept)))
 	}
 	if err != nil {
-		return fmt.Errorf("vagen: metrics: %s: %w", j.file.Name(), err)
+		return fmt.Errorf("track: metrics: %s: %w", j.file.Name(), err)
 	}
 	return nil
 }
@@ -109,10 +109,10 @@ func (j *JSONLines) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err := j.buf.Flush(); err != nil {
-		return fmt.Errorf("vagen: metrics: %w", err)
+		return fmt.Errorf("track: metrics: %w", err)
 	}
 	if err := j.file.Close(); err != nil {
-		return fmt.Errorf("vagen: metrics: %w", err)
+		return fmt.Errorf("track: metrics: %w", err)
 	}
 	return nil
 }

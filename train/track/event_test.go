@@ -87,7 +87,7 @@ func TestJSONLinesOfSeveralGoroutinesStayWhole(t *testing.T) {
 func TestJSONLinesReportWhatTheyCannotWrite(t *testing.T) {
 	_, err := track.NewJSONLines(filepath.Join(t.TempDir(), "absent", "m.jsonl"))
 	require.ErrorIs(t, err, os.ErrNotExist)
-	require.ErrorContains(t, err, "vagen: metrics: ")
+	require.ErrorContains(t, err, "track: metrics: ")
 	s, err := track.NewJSONLines(filepath.Join(t.TempDir(), "m.jsonl"))
 	require.NoError(t, err)
 	require.NoError(t, s.Close())

@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// keep returns the lines before the first event that is over, and what they say. A
+// KeepLines returns the lines before the first event that is over, and what they say. A
 // last line without an end was being written when the process died.
 func KeepLines(raw []byte, over func(Event) bool) ([]byte, []Event, error) {
 	var events []Event

@@ -90,7 +90,7 @@ func (c *Curve) WritePNG(path string) error {
 	p.X.Min, p.X.Max = 0, last
 	for _, m := range c.Marks {
 		if err := addMark(p, m, last); err != nil {
-			return fmt.Errorf("vagen: curve: %w", err)
+			return fmt.Errorf("curve: curve: %w", err)
 		}
 	}
 	for _, l := range []struct {
@@ -104,7 +104,7 @@ func (c *Curve) WritePNG(path string) error {
 		}
 		line, err := plotter.NewLine(l.xys)
 		if err != nil {
-			return fmt.Errorf("vagen: curve: %w", err)
+			return fmt.Errorf("curve: curve: %w", err)
 		}
 		line.Color, line.Width = l.ink, l.width
 		p.Add(line)
@@ -112,7 +112,7 @@ func (c *Curve) WritePNG(path string) error {
 	}
 	p.Legend.XOffs, p.Legend.YOffs = vg.Points(-12), vg.Points(10)
 	if err := p.Save(8*vg.Inch, 4.8*vg.Inch, path); err != nil {
-		return fmt.Errorf("vagen: curve: %w", err)
+		return fmt.Errorf("curve: curve: %w", err)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 	"vagen/train/track"
 )
 
-// MLflow sends metrics to an MLflow server, over its REST API: the project is the
+// Sink sends metrics to an MLflow server, over its REST API: the project is the
 // experiment, the experiment's name that of the run, the configuration its
 // parameters. Metrics that are not finite are left out.
 //
@@ -63,7 +63,7 @@ const (
 	mlflowName    = "mlflow.json"
 )
 
-// NewMLflow starts to send to the server that the environment names as for MLflow's
+// New starts to send to the server that the environment names as for MLflow's
 // own programs: MLFLOW_TRACKING_URI and, where it wants them,
 // MLFLOW_TRACKING_TOKEN or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD.
 // The run's id is kept in the folder dir. An address that is missing or none is an
@@ -71,7 +71,7 @@ const (
 func New(dir string, c *config.Config, getenv func(string) (string, bool), log *slog.Logger) (*Sink, error) {
 	client, err := mlflow.FromEnvironment(getenv)
 	if err != nil {
-		return nil, fmt.Errorf("vagen: %w: trainer.logger: %w", config.ErrConfig, err)
+		return nil, fmt.Errorf("mlflow: %w: trainer.logger: %w", config.ErrConfig, err)
 	}
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)

@@ -17,7 +17,7 @@ import (
 	"vagen/train/track"
 )
 
-// TensorBoard writes metrics to an event file that TensorBoard reads, and that
+// Sink writes metrics to an event file that TensorBoard reads, and that
 // `wandb sync` uploads with its --sync-tensorboard option.
 type Sink struct {
 	mu   sync.Mutex
@@ -25,18 +25,18 @@ type Sink struct {
 	now  func() time.Time
 }
 
-// NewTensorBoard starts an event file in dir, which is made when it is not
+// New starts an event file in dir, which is made when it is not
 // there. Several files in one folder, as resumed runs leave them, are one run to
 // TensorBoard.
 func New(dir string) (*Sink, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("vagen: tensorboard: %w", err)
+		return nil, fmt.Errorf("tensorboard: tensorboard: %w", err)
 	}
 	start := time.Now()
 	name := fmt.Sprintf("events.out.tfevents.%d.vagen.%d", start.Unix(), os.Getpid())
 	f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("vagen: tensorboard: %w", err)
+		return nil, fmt.Errorf("tensorboard: tensorboard: %w", err)
 	}
 	t := &Sink{file: f, now: time.Now}
 	header := protowire.AppendTag(appendWallTime(nil, start), eventFileVersion, protowire.BytesType)
@@ -115,7 +115,7 @@ func (t *Sink) record(message []byte) error {
 	b = append(b, message...)
 	b = binary.LittleEndian.AppendUint32(b, masked(message))
 	if _, err := t.file.Write(b); err != nil {
-		return fmt.Errorf("vagen: tensorboard: %w", err)
+		return fmt.Errorf("tensorboard: tensorboard: %w", err)
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ func (t *Sink) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.file.Close(); err != nil {
-		return fmt.Errorf("vagen: tensorboard: %w", err)
+		return fmt.Errorf("tensorboard: tensorboard: %w", err)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 	"vagen/train/track"
 )
 
-// WandB writes metrics in the offline form of Weights & Biases: a folder
+// Sink writes metrics in the offline form of Weights & Biases: a folder
 // offline-run-<time>-<id> that `wandb sync` uploads when there is a network, and
 // that `wandb leet` shows without one. Nothing is sent from here.
 //
@@ -47,14 +47,14 @@ type writtenRow struct {
 	at   wandb.Mark
 }
 
-// NewWandB begins the run's file below dir, with the configuration as W&B shows
+// New begins the run's file below dir, with the configuration as W&B shows
 // it. A run that goes on finds its folder by name, keeps its id and writes its file
 // anew: give the sink the events that are left of the run first.
 func New(dir string, c *config.Config) (*Sink, error) {
 	start := time.Now()
 	found, err := filepath.Glob(filepath.Join(dir, offlinePrefix+"*-*"))
 	if err != nil {
-		return nil, fmt.Errorf("vagen: wandb: %w", err)
+		return nil, fmt.Errorf("wandb: wandb: %w", err)
 	}
 	var path, id string
 	if len(found) > 0 { // names begin with the time, so this is the newest
@@ -66,13 +66,13 @@ func New(dir string, c *config.Config) (*Sink, error) {
 		path = filepath.Join(dir, offlinePrefix+start.UTC().Format("20060102_150405")+"-"+id)
 	}
 	if err := os.MkdirAll(filepath.Join(path, "files"), 0o755); err != nil {
-		return nil, fmt.Errorf("vagen: wandb: %w", err)
+		return nil, fmt.Errorf("wandb: wandb: %w", err)
 	}
 	f, err := wandb.Create(filepath.Join(path, "run-"+id+".wandb"), wandb.Run{
 		ID: id, Project: c.Trainer.Project, Name: c.Trainer.Experiment, Start: start, Config: nested(config.SafeKeys(c)),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("vagen: %w", err)
+		return nil, fmt.Errorf("wandb: %w", err)
 	}
 	return &Sink{file: f, dir: path, now: time.Now}, nil
 }
@@ -139,7 +139,7 @@ func (w *Sink) cut(step int) error {
 	from := w.written[keep].at
 	w.written = w.written[:keep]
 	if err := w.file.Rewind(from); err != nil {
-		return fmt.Errorf("vagen: %w", err)
+		return fmt.Errorf("wandb: %w", err)
 	}
 	return nil
 }
@@ -153,7 +153,7 @@ func (w *Sink) flush() error {
 	w.row = nil
 	w.written = append(w.written, writtenRow{w.step, w.file.Mark()})
 	if err := w.file.Log(w.step, w.now(), row); err != nil {
-		return fmt.Errorf("vagen: %w", err)
+		return fmt.Errorf("wandb: %w", err)
 	}
 	return nil
 }
