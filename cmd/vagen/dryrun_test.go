@@ -19,7 +19,7 @@ func TestADryRunFindsWhatTrainingWouldRefuse(t *testing.T) {
 		harm func(dir string) error
 		want string
 	}{
-		"weights cut short": {func(dir string) error { return os.Truncate(filepath.Join(dir, "model.safetensors"), 4000) }, "cut short"},
+		"weights cut short": {func(dir string) error { return os.Truncate(filepath.Join(dir, "model.safetensors"), 4000) }, "truncated"},
 		"no weights":        {func(dir string) error { return os.Remove(filepath.Join(dir, "model.safetensors")) }, "model.safetensors"},
 		"other shapes": {func(dir string) error {
 			raw, err := os.ReadFile(filepath.Join(dir, "config.json"))
@@ -40,7 +40,7 @@ func TestADryRunFindsWhatTrainingWouldRefuse(t *testing.T) {
 			"actor_rollout_ref.model.path": nil,
 			"critic.model.path":            {"critic.kind=separate"},
 		} {
-			if key == "critic.model.path" && c.want != "cut short" {
+			if key == "critic.model.path" && c.want != "truncated" {
 				continue // only weights are read there
 			}
 			args := append([]string{"train", config, key + "=" + dir, "--out", out}, args...)

@@ -194,7 +194,7 @@ func TestWhatContradictsCollectingAheadIsRefused(t *testing.T) {
 
 	s := train.State{Step: 3, Prefetched: &train.Prefetched{Step: 3}}
 	require.ErrorContains(t, new(train.Trainer).Restore(s), "for step 3")
-	require.True(t, strings.HasPrefix(fmt.Sprint(new(train.Trainer).Restore(s)), "run: "))
+	require.True(t, strings.HasPrefix(fmt.Sprint(new(train.Trainer).Restore(s)), "train: "))
 }
 
 // BenchmarkStep is a step in which both sides have to wait: environments that take
