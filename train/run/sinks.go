@@ -14,7 +14,6 @@ import (
 	"vagen/train/track"
 	"vagen/train/track/mlflow"
 	"vagen/train/track/tensorboard"
-	"vagen/train/track/wandb"
 )
 
 // open makes the sinks that trainer.logger names, and has those that hold a run's
@@ -66,14 +65,6 @@ func (r *Run) open(o Options) error {
 			return err
 		}
 		history = append(history, m)
-	}
-	if c.Trainer.Logs(config.LogWandB) {
-		w, err := wandb.New(filepath.Join(r.Folder.Path, "wandb"), c)
-		if err != nil {
-			return err
-		}
-		r.info("W&B is not asked: the run is written in its offline form", "upload", "wandb sync "+w.Dir())
-		history = append(history, w)
 	}
 	r.Sinks = append(r.Sinks, history...)
 	for _, s := range history {

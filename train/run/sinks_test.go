@@ -22,7 +22,7 @@ import (
 // when the run goes on.
 func TestLoggersAreThoseOfTheConfiguration(t *testing.T) {
 	c := config.Default()
-	c.Trainer.Logger = []string{config.LogTensorBoard, config.LogPrometheus, config.LogWandB}
+	c.Trainer.Logger = []string{config.LogTensorBoard, config.LogPrometheus}
 	c.Trainer.Prometheus = "127.0.0.1:0"
 	folder, err := CreateFolder(filepath.Join(t.TempDir(), "run"), &c)
 	require.NoError(t, err)
@@ -48,8 +48,6 @@ func TestLoggersAreThoseOfTheConfiguration(t *testing.T) {
 	}
 	require.Len(t, found("metrics.jsonl"), 1)
 	require.Len(t, found("tensorboard/events.out.tfevents.*"), 1)
-	require.Len(t, found("wandb/offline-run-*/run-*.wandb"), 1)
-	require.Contains(t, log.String(), "wandb sync ")
 	_, err = http.Get(url)
 	require.Error(t, err, "nobody serves when the run is over")
 
@@ -57,7 +55,6 @@ func TestLoggersAreThoseOfTheConfiguration(t *testing.T) {
 	r, err = Open(t.Context(), folder, c, o)
 	require.NoError(t, err)
 	require.NoError(t, r.Close())
-	require.Len(t, found("wandb/offline-run-*/run-*.wandb"), 1, "the run keeps its file")
 
 	c.Trainer.Logger = []string{config.LogMLflow}
 	o.Getenv = func(string) (string, bool) { return "", false }

@@ -5,8 +5,6 @@ import (
 	"context"
 	"log/slog"
 	"math"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,7 +13,6 @@ import (
 	"vagen/train/config"
 	"vagen/train/track"
 	"vagen/train/track/mlflow"
-	"vagen/train/track/wandb"
 )
 
 // TestMLflowHasTheWholeRun: parameters, every finite figure and the state, also
@@ -81,41 +78,4 @@ func TestMLflowNeedsTheAddressOfAServer(t *testing.T) {
 		require.ErrorIs(t, err, config.ErrConfig, address)
 		require.ErrorContains(t, err, "MLFLOW_TRACKING_URI")
 	}
-}
-
-// TestWandBWritesOneFileForARun: rows of steps that go up, also when it goes on.
-func TestWandBWritesOneFileForARun(t *testing.T) {
-	dir := t.TempDir()
-	c := config.Default()
-	history := []track.Event{
-		{Kind: track.KindImitate, Step: 60, Metrics: track.Metrics{"imitate/loss": 3}},
-		{Kind: track.KindValidate, Step: 0, Metrics: track.Metrics{"val/success": 0.25}},
-		{Kind: track.KindStep, Step: 1, Metrics: track.Metrics{"train/score": 0.5}},
-		{Kind: track.KindSave, Step: 1},
-	}
-	var sizes []int
-	var first string
-	for i := range 2 {
-		w, err := wandb.New(dir, &c)
-		require.NoError(t, err)
-		for _, e := range history {
-			require.NoError(t, w.Event(e))
-		}
-		w.Ended(nil)
-		require.NoError(t, w.Close())
-		require.NoError(t, w.Close())
-		if i == 0 {
-			first = w.Dir()
-		}
-		require.Equal(t, first, w.Dir())
-		files, err := filepath.Glob(filepath.Join(w.Dir(), "run-*.wandb"))
-		require.NoError(t, err)
-		require.Len(t, files, 1)
-		raw, err := os.ReadFile(files[0])
-		require.NoError(t, err)
-		require.Equal(t, 4, bytes.Count(raw, []byte("\x12\x05_step")), "two rows, each as history and as summary")
-		require.Equal(t, 2, bytes.Count(raw, []byte("imitate/loss")))
-		sizes = append(sizes, len(raw))
-	}
-	require.InDelta(t, sizes[0], sizes[1], 64, "the same, but for times")
 }
