@@ -8,12 +8,12 @@ import (
 	"path/filepath"
 
 	"vagen/env"
-	"vagen/internal/mlflow"
 	"vagen/policy/vlm"
 	"vagen/policy/vlm/hub"
 	"vagen/rollout"
 	"vagen/train"
 	"vagen/train/config"
+	"vagen/train/track/mlflow"
 )
 
 // Preflight reports what would keep a sound configuration from being trained: a
@@ -35,7 +35,7 @@ func preflightLoggers(c *config.Config) error {
 	if !c.Trainer.Logs(config.LogMLflow) {
 		return nil
 	}
-	if _, err := mlflow.FromEnvironment(os.LookupEnv); err != nil {
+	if err := mlflow.Check(os.LookupEnv); err != nil {
 		return fmt.Errorf("%w: trainer.logger: %w", config.ErrConfig, err)
 	}
 	return nil

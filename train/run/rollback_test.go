@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"vagen/internal/traintest"
-	"vagen/train/config"
 	"vagen/train/track"
 	"vagen/train/track/curve"
 	"vagen/train/track/mlflow"
@@ -80,10 +79,9 @@ func TestTensorBoardForgetsWhatWasUndone(t *testing.T) {
 func TestMLflowGetsTheWayThatWasKept(t *testing.T) {
 	s, getenv := traintest.NewMLflowServer(t)
 	dir := t.TempDir()
-	c := config.Default()
 	tell := func() {
 		s.Mu.Lock() // the server does not answer until all is told
-		m, err := mlflow.New(dir, &c, getenv, nil)
+		m, err := mlflow.New(mlflow.Options{Dir: dir, Getenv: getenv})
 		require.NoError(t, err)
 		for _, e := range undone() {
 			require.NoError(t, m.Event(e))

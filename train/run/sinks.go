@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -56,13 +55,15 @@ func (r *Run) open(o Options) error {
 		history = append(history, p)
 	}
 	if c.Trainer.Logs(config.LogMLflow) {
-		getenv := o.Getenv
-		if getenv == nil {
-			getenv = os.LookupEnv
+		params := map[string]string{}
+		for _, k := range config.SafeKeys(c) {
+			params[k.Path] = config.ValueText(k.Value)
 		}
-		m, err := mlflow.New(r.Folder.Path, c, getenv, o.Log)
+		m, err := mlflow.New(mlflow.Options{
+			Dir: r.Folder.Path, Project: c.Trainer.Project, Experiment: c.Trainer.Experiment, Params: params, Getenv: o.Getenv, Log: o.Log,
+		})
 		if err != nil {
-			return err
+			return fmt.Errorf("%w: trainer.logger: %w", config.ErrConfig, err)
 		}
 		history = append(history, m)
 	}

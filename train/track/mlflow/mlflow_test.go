@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/traintest"
-	"vagen/train/config"
 	"vagen/train/track"
 	"vagen/train/track/mlflow"
 )
@@ -22,8 +21,7 @@ func TestMLflowHasTheWholeRun(t *testing.T) {
 	s.Broken = 1
 	dir := t.TempDir()
 	var log bytes.Buffer
-	c := config.Default()
-	m, err := mlflow.New(dir, &c, getenv, slog.New(slog.NewTextHandler(&log, nil)))
+	m, err := mlflow.New(mlflow.Options{Dir: dir, Experiment: "run", Params: map[string]string{"algorithm.adv_estimator": `"gae"`}, Getenv: getenv, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
 	for step := 1; step <= 2; step++ {
 		require.NoError(t, m.Event(track.Event{Kind: "step", Step: step, Metrics: track.Metrics{"a": float64(step), "b: c//d": 4, "bad": math.NaN()}}))
@@ -39,7 +37,7 @@ func TestMLflowHasTheWholeRun(t *testing.T) {
 	require.Contains(t, log.String(), "MLflow answers again")
 	require.NotContains(t, log.String(), "secret")
 
-	m, err = mlflow.New(dir, &c, getenv, nil)
+	m, err = mlflow.New(mlflow.Options{Dir: dir, Getenv: getenv})
 	require.NoError(t, err)
 	for step := 1; step <= 3; step++ {
 		require.NoError(t, m.Event(track.Event{Kind: "step", Step: step, Metrics: track.Metrics{"a": float64(step)}}))
@@ -59,8 +57,7 @@ func TestMLflowNeverStopsTraining(t *testing.T) {
 	s, getenv := traintest.NewMLflowServer(t)
 	s.Refuse = true
 	var log bytes.Buffer
-	c := config.Default()
-	m, err := mlflow.New(t.TempDir(), &c, getenv, slog.New(slog.NewTextHandler(&log, nil)))
+	m, err := mlflow.New(mlflow.Options{Dir: t.TempDir(), Getenv: getenv, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
 	for step := range 1000 {
 		require.NoError(t, m.Event(track.Event{Kind: "step", Step: step, Metrics: track.Metrics{"a": 1}}))
@@ -72,10 +69,11 @@ func TestMLflowNeverStopsTraining(t *testing.T) {
 }
 
 func TestMLflowNeedsTheAddressOfAServer(t *testing.T) {
-	c := config.Default()
 	for _, address := range []string{"", "sqlite:///m.db", "./mlruns", "http://"} {
-		_, err := mlflow.New(t.TempDir(), &c, func(string) (string, bool) { return address, true }, nil)
-		require.ErrorIs(t, err, config.ErrConfig, address)
+		getenv := func(string) (string, bool) { return address, true }
+		require.ErrorIs(t, mlflow.Check(getenv), mlflow.ErrSetting, address)
+		_, err := mlflow.New(mlflow.Options{Dir: t.TempDir(), Getenv: getenv})
+		require.ErrorIs(t, err, mlflow.ErrSetting, address)
 		require.ErrorContains(t, err, "MLFLOW_TRACKING_URI")
 	}
 }
