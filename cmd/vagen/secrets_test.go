@@ -110,7 +110,7 @@ func TestNoArtefactOfARunHoldsASecret(t *testing.T) {
 			sent := tracking(t)
 			episodes, checks := filepath.Join(t.TempDir(), "episodes"), filepath.Join(t.TempDir(), "checks")
 			args := append([]string{"train", config, "--log", "debug", "--out", out, "trainer.total_training_steps=2", "trainer.save_freq=1", "trainer.max_actor_ckpt_to_keep=null",
-				"trainer.logger=[console, jsonl, tensorboard, mlflow, wandb]", "run.async=true", "trainer.rollout_data_dir=" + episodes, "trainer.validation_data_dir=" + checks}, with.options...)
+				"trainer.logger=[console, jsonl, tensorboard, mlflow]", "run.async=true", "trainer.rollout_data_dir=" + episodes, "trainer.validation_data_dir=" + checks}, with.options...)
 			all := append(args, with.secrets...)
 			said := func(args ...string) (int, string) {
 				t.Helper()

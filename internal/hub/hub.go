@@ -1,5 +1,6 @@
-// Package hub uploads folders to the Hugging Face hub, or to a service that speaks
-// its protocol: large files go to storage by Git LFS's batch API, in one piece or
+// Package hub is a client of the Hugging Face hub, or of a service that speaks its
+// protocol. Package policy/vlm/hub downloads models with it. Here it uploads
+// folders: large files go to storage by Git LFS's batch API, in one piece or
 // in parts, and one commit names them together with the small ones, so that a
 // reader of the repository sees all of an upload or nothing.
 //
@@ -13,54 +14,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"strings"
-	"time"
-
-	"vagen/internal/origin"
 )
-
-// Endpoint is the hub's address.
-const Endpoint = "https://huggingface.co"
-
-// ErrNoToken means that the environment has no token.
-var ErrNoToken = errors.New("the environment has no HF_TOKEN")
 
 // maxInline bounds what goes into a commit itself; the hub sends all that is larger
 // to storage.
 const maxInline = 16 << 20
 
-// stall is how long a request may stand still. It covers the time that the hub takes
-// to answer when all bytes are sent.
-const stall = 2 * time.Minute
-
-// Client uploads with a token, which it shows to the endpoint alone: to its scheme,
-// host and port, also where an answer redirects elsewhere.
-type Client struct {
-	endpoint, token string
-	http            *http.Client
-	stall           time.Duration
-}
-
-// FromEnvironment makes a client from HF_TOKEN and, where it is set, HF_ENDPOINT.
-func FromEnvironment(getenv func(string) (string, bool)) (*Client, error) {
-	token, _ := getenv("HF_TOKEN")
-	if strings.TrimSpace(token) == "" {
-		return nil, ErrNoToken
-	}
-	endpoint, _ := getenv("HF_ENDPOINT")
-	if endpoint == "" {
-		endpoint = Endpoint
-	}
-	u, err := url.Parse(endpoint)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("hub: HF_ENDPOINT is %q, must be an address such as %s", endpoint, Endpoint)
-	}
-	return &Client{endpoint: strings.TrimRight(endpoint, "/"), token: strings.TrimSpace(token), stall: stall,
-		http: &http.Client{CheckRedirect: origin.KeepKeys}}, nil
-}
+const jsonKind = "application/json"
 
 // Create makes a repository of a model, unless it is there.
 func (c *Client) Create(ctx context.Context, repo string, private bool) error {
@@ -69,9 +31,9 @@ func (c *Client) Create(ctx context.Context, repo string, private bool) error {
 		return err
 	}
 	ask := map[string]any{"type": "model", "name": name, "organization": owner, "private": private}
-	err = c.post(ctx, "/api/repos/create", "", ask, nil)
-	var status *statusError
-	if errors.As(err, &status) && status.code == http.StatusConflict {
+	err = c.post(ctx, "/api/repos/create", jsonKind, ask, nil)
+	var status *StatusError
+	if errors.As(err, &status) && status.Code == http.StatusConflict {
 		return nil
 	}
 	return err
@@ -86,7 +48,7 @@ func (c *Client) Full(ctx context.Context, repo string) (string, error) {
 	var user struct {
 		Name string `json:"name"`
 	}
-	if err := c.send(ctx, http.MethodGet, c.endpoint+"/api/whoami-v2", "", true, nil, 0, &user); err != nil {
+	if err := c.send(ctx, http.MethodGet, c.endpoint+"/api/whoami-v2", "", nil, &user); err != nil {
 		return "", err
 	}
 	if user.Name == "" {
@@ -144,7 +106,7 @@ func (c *Client) ask(ctx context.Context, repo string, files []*file) error {
 			Ignore bool   `json:"shouldIgnore"`
 		} `json:"files"`
 	}
-	if err := c.post(ctx, "/api/models/"+repo+"/preupload/main", "", ask, &answer); err != nil {
+	if err := c.post(ctx, "/api/models/"+repo+"/preupload/main", jsonKind, ask, &answer); err != nil {
 		return err
 	}
 	for _, a := range answer.Files {
@@ -157,7 +119,7 @@ func (c *Client) ask(ctx context.Context, repo string, files []*file) error {
 			return fmt.Errorf("hub: the answer has %q as the way for %s, must be lfs or regular", f.mode, f.path)
 		}
 		if f.mode == "regular" && f.size > maxInline {
-			return fmt.Errorf("hub: %s shall go into the commit, but has %d bytes", f.path, f.size)
+			return fmt.Errorf("hub: the answer puts %s into the commit, which has %d bytes, must be at most %d", f.path, f.size, maxInline)
 		}
 	}
 	return nil
@@ -189,117 +151,6 @@ func (c *Client) commit(ctx context.Context, repo string, files []*file, message
 	var answer struct {
 		URL string `json:"commitUrl"`
 	}
-	err = c.send(ctx, http.MethodPost, c.endpoint+"/api/models/"+repo+"/commit/main", "application/x-ndjson", true, &body, int64(body.Len()), &answer)
+	err = c.send(ctx, http.MethodPost, c.endpoint+"/api/models/"+repo+"/commit/main", "application/x-ndjson", &body, &answer)
 	return answer.URL, err
-}
-
-// post sends JSON to the endpoint and reads JSON. kind "" is plain JSON.
-func (c *Client) post(ctx context.Context, path, kind string, ask, answer any) error {
-	raw, err := json.Marshal(ask)
-	if err != nil {
-		return fmt.Errorf("hub: %w", err)
-	}
-	if kind == "" {
-		kind = "application/json"
-	}
-	return c.send(ctx, http.MethodPost, c.endpoint+path, kind, true, bytes.NewReader(raw), int64(len(raw)), answer)
-}
-
-// send makes a request. Only those to the endpoint carry the token: storage is asked
-// by addresses that are signed.
-func (c *Client) send(ctx context.Context, method, address, kind string, token bool, body io.Reader, size int64, answer any) error {
-	r, err := http.NewRequestWithContext(ctx, method, address, body)
-	if err != nil {
-		return fmt.Errorf("hub: %w", err)
-	}
-	r.ContentLength = size
-	if kind != "" {
-		r.Header.Set("Content-Type", kind)
-	}
-	if kind == lfsKind {
-		r.Header.Set("Accept", kind)
-	}
-	if token {
-		r.Header.Set("Authorization", "Bearer "+c.token)
-	}
-	_, err = c.do(r, answer)
-	return err
-}
-
-// statusError is an answer that is not a success.
-type statusError struct {
-	code int
-	text string
-}
-
-func (e *statusError) Error() string { return e.text }
-
-// do makes a request and reads the answer as JSON into answer, unless that is nil.
-func (c *Client) do(r *http.Request, answer any) (http.Header, error) {
-	place := r.Method + " " + r.URL.Scheme + "://" + r.URL.Host + r.URL.Path // what follows may be a signature
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil)
-	watch := time.AfterFunc(c.stall, func() { cancel(errStalled) })
-	defer watch.Stop()
-	r = r.WithContext(ctx)
-	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = watched{r.Body, watch, c.stall}
-		if again := r.GetBody; again != nil {
-			r.GetBody = func() (io.ReadCloser, error) {
-				body, err := again()
-				return watched{body, watch, c.stall}, err
-			}
-		}
-	}
-	resp, err := c.http.Do(r)
-	if err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	if err != nil {
-		var u *url.Error
-		if errors.As(err, &u) {
-			err = u.Err
-		}
-		return nil, fmt.Errorf("hub: %s: %w", place, err)
-	}
-	defer resp.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(watched{resp.Body, watch, c.stall}, 32<<20))
-	if err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("hub: %s: %w", place, err)
-	}
-	if resp.StatusCode/100 != 2 {
-		return nil, fmt.Errorf("hub: %w", &statusError{resp.StatusCode, fmt.Sprintf("%s: %s: %s", place, resp.Status, bytes.TrimSpace(raw[:min(len(raw), 500)]))})
-	}
-	if answer != nil {
-		if err := json.Unmarshal(raw, answer); err != nil {
-			return nil, fmt.Errorf("hub: %s: the answer is not as expected: %w", place, err)
-		}
-	}
-	return resp.Header, nil
-}
-
-// errStalled ends a request of which nothing moves.
-var errStalled = errors.New("the transfer stood still")
-
-// watched puts a timer off whenever bytes move.
-type watched struct {
-	io.ReadCloser
-	timer *time.Timer
-	limit time.Duration
-}
-
-func (w watched) Read(b []byte) (int, error) {
-	n, err := w.ReadCloser.Read(b)
-	w.timer.Reset(w.limit)
-	return n, err
-}
-
-// own reports whether an address is the endpoint's.
-func (c *Client) own(address string) bool {
-	a, err1 := url.Parse(address)
-	b, err2 := url.Parse(c.endpoint)
-	return err1 == nil && err2 == nil && origin.Same(a, b)
 }

@@ -198,12 +198,11 @@ func (c *Client) piece(ctx context.Context, place string, header map[string]stri
 	return got.Get("ETag"), err
 }
 
-// tell posts to an address of the batch API's answer, with the token where that is
-// the endpoint's.
+// tell posts to an address of the batch API's answer.
 func (c *Client) tell(ctx context.Context, address string, what any) error {
 	raw, err := json.Marshal(what)
 	if err != nil {
 		return fmt.Errorf("hub: %w", err)
 	}
-	return c.send(ctx, http.MethodPost, address, lfsKind, c.own(address), bytes.NewReader(raw), int64(len(raw)), nil)
+	return c.send(ctx, http.MethodPost, address, lfsKind, bytes.NewReader(raw), nil)
 }

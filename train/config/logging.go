@@ -14,7 +14,7 @@ import (
 
 // LoggingConfig is the part of TrainerConfig that says what a run tells, and where.
 type LoggingConfig struct {
-	Logger     []string `yaml:"logger" doc:"who is told of metrics: console, jsonl, tensorboard, prometheus, mlflow, wandb. metrics.jsonl is written in any case, because a run goes on from it; wandb writes W&B's offline form, which wandb sync uploads"`
+	Logger     []string `yaml:"logger" doc:"where metrics are written: console, jsonl, tensorboard, prometheus, mlflow. metrics.jsonl is written in any case, because a resumed run reads it; wandb is accepted with a note and writes nothing, see docs/results.md"`
 	Prometheus string   `yaml:"prometheus_address" doc:"host:port at which Prometheus finds /metrics, when logger has prometheus"`
 
 	LogEpisodes int     `yaml:"log_val_generations" doc:"validation episodes to write out with their images, by val_log_select; 0 is none"`
@@ -52,7 +52,7 @@ const (
 	LogTensorBoard = "tensorboard"
 	LogPrometheus  = "prometheus"
 	LogMLflow      = "mlflow"
-	LogWandB       = "wandb"
+	LogWandB       = "wandb" // accepted with a note, because recipes name it; writes nothing
 )
 
 var loggers = []string{LogConsole, LogJSONL, LogTensorBoard, LogPrometheus, LogMLflow, LogWandB}

@@ -37,6 +37,20 @@ func TestLoggingSettingsAreHeldAgainstEachOther(t *testing.T) {
 	require.Empty(t, c.Notes)
 }
 
+// TestWandBIsAcceptedWithANote, because recipes name it, and adds nothing to the run.
+func TestWandBIsAcceptedWithANote(t *testing.T) {
+	c, err := config.Load("", "env.name=frozenlake", "trainer.logger=['console','wandb']")
+	require.NoError(t, err)
+	require.Equal(t, []string{config.LogConsole, config.LogWandB}, c.Trainer.Logger)
+	require.Len(t, c.Notes, 1)
+	require.Equal(t, []string{"trainer.logger"}, c.Notes[0].Keys)
+	require.True(t, c.Notes[0].Warn)
+	require.Contains(t, c.Notes[0].About, "W&B is not contacted; metrics.jsonl has everything")
+	c, err = config.Load("", "env.name=frozenlake", "trainer.logger=[console]")
+	require.NoError(t, err)
+	require.Empty(t, c.Notes)
+}
+
 // TestShownEpisodesFollowTheChoice by success, reward and order.
 func TestShownEpisodesFollowTheChoice(t *testing.T) {
 	var ts []*rollout.Trajectory

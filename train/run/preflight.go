@@ -8,12 +8,12 @@ import (
 	"path/filepath"
 
 	"vagen/env"
-	"vagen/internal/mlflow"
 	"vagen/policy/vlm"
 	"vagen/policy/vlm/hub"
 	"vagen/rollout"
 	"vagen/train"
 	"vagen/train/config"
+	"vagen/train/track/mlflow"
 )
 
 // Preflight reports what would keep a sound configuration from being trained or
@@ -47,7 +47,7 @@ func preflightLoggers(c *config.Config, getenv func(string) (string, bool)) erro
 	if getenv == nil {
 		getenv = os.LookupEnv
 	}
-	if _, err := mlflow.FromEnvironment(getenv); err != nil {
+	if err := mlflow.Check(getenv); err != nil {
 		return fmt.Errorf("%w: trainer.logger: %w", config.ErrConfig, err)
 	}
 	return nil

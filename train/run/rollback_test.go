@@ -1,7 +1,6 @@
 package run_test
 
 import (
-	"bytes"
 	"math"
 	"os"
 	"path/filepath"
@@ -12,12 +11,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"vagen/internal/traintest"
-	"vagen/train/config"
 	"vagen/train/track"
 	"vagen/train/track/curve"
 	"vagen/train/track/mlflow"
 	"vagen/train/track/tensorboard"
-	"vagen/train/track/wandb"
 )
 
 // undone is a run that goes back from step 4 to step 2, with the values of the way
@@ -77,39 +74,14 @@ func TestTensorBoardForgetsWhatWasUndone(t *testing.T) {
 	require.Equal(t, []uint64{1, 2, 3, 4, 5}, steps)
 }
 
-func TestWandBFilesTellOfTheWayThatWasKept(t *testing.T) {
-	c := config.Default()
-	for name, events := range map[string]func(*testing.T, track.Sink){
-		"undone": tellAll,
-		"straight": func(t *testing.T, s track.Sink) {
-			for _, e := range append(undone()[:2:2], undone()[5:]...) {
-				require.NoError(t, s.Event(e))
-			}
-			require.NoError(t, s.Close())
-		},
-	} {
-		dir := t.TempDir()
-		w, err := wandb.New(dir, &c)
-		require.NoError(t, err)
-		events(t, w)
-		_, raw := only(t, w.Dir(), "run-*.wandb")
-		require.Equal(t, 10, bytes.Count(raw, []byte("\x12\x05_step")), "%s: five rows, each as history and as summary", name)
-		for _, x := range []string{"1", "2", "3", "4", "5"} {
-			require.Contains(t, string(raw), "\x12\x01a\x82\x01\x01"+x, name)
-		}
-		require.NotContains(t, string(raw), "\x12\x01a\x82\x01\x02-", name)
-	}
-}
-
 // What waits for MLflow when a rollback comes is not sent; the steps that are done
 // anew are, also where the server has had them.
 func TestMLflowGetsTheWayThatWasKept(t *testing.T) {
 	s, getenv := traintest.NewMLflowServer(t)
 	dir := t.TempDir()
-	c := config.Default()
 	tell := func() {
 		s.Mu.Lock() // the server does not answer until all is told
-		m, err := mlflow.New(dir, &c, getenv, nil)
+		m, err := mlflow.New(mlflow.Options{Dir: dir, Getenv: getenv})
 		require.NoError(t, err)
 		for _, e := range undone() {
 			require.NoError(t, m.Event(e))

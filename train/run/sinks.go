@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"vagen/train/track"
 	"vagen/train/track/mlflow"
 	"vagen/train/track/tensorboard"
-	"vagen/train/track/wandb"
 )
 
 // open makes the sinks that trainer.logger names, and gives those that hold a run's
@@ -60,23 +58,17 @@ func (r *Run) open(o Options) error {
 		history = append(history, p)
 	}
 	if c.Trainer.Logs(config.LogMLflow) {
-		getenv := o.Getenv
-		if getenv == nil {
-			getenv = os.LookupEnv
+		params := map[string]string{}
+		for _, k := range config.SafeKeys(c) {
+			params[k.Path] = config.ValueText(k.Value)
 		}
-		m, err := mlflow.New(r.Folder.Path, c, getenv, o.Log)
+		m, err := mlflow.New(mlflow.Options{
+			Dir: r.Folder.Path, Project: c.Trainer.Project, Experiment: c.Trainer.Experiment, Params: params, Getenv: o.Getenv, Log: o.Log,
+		})
 		if err != nil {
-			return err
+			return fmt.Errorf("%w: trainer.logger: %w", config.ErrConfig, err)
 		}
 		history = append(history, m)
-	}
-	if c.Trainer.Logs(config.LogWandB) {
-		w, err := wandb.New(filepath.Join(r.Folder.Path, "wandb"), c)
-		if err != nil {
-			return err
-		}
-		r.log.Info("W&B is not asked: the run is written in its offline form", "upload", "wandb sync "+w.Dir())
-		history = append(history, w)
 	}
 	r.own = append(r.Sinks, history...)
 	r.Sinks = append(slices.Clone(r.own), o.Sinks...)

@@ -55,7 +55,7 @@ func TestTrainingTakesFlatMemory(t *testing.T) {
 	c.Critic.Kind, c.Algorithm.KLInReward, c.Data.TrainBatch, c.Agent.Actor.MiniBatch = "separate", true, 4, 8
 	c.Rollout.MaxTurns, c.Agent.Actor.Optim.Rate = 2, 1e-4
 	c.Trainer.Steps, c.Trainer.SaveFreq, c.Trainer.TestFreq = steps, 5, -1
-	c.Trainer.Logger = []string{"jsonl", "tensorboard", "wandb"}
+	c.Trainer.Logger = []string{"jsonl", "tensorboard"}
 	played := filepath.Join(dir, "trajectories")
 	c.Trainer.RolloutDir, c.Trainer.LogImage.Enable = &played, true
 	require.NoError(t, vlm.Create(filepath.Join(dir, "model"), tinyShape(), lakeWords, 3))

@@ -14,35 +14,26 @@ import (
 	"net/url"
 	"os"
 	"time"
+
+	"vagen/internal/hub"
 )
 
-// answer asks for an address, from a byte on. Statuses other than success are
-// errors.
-func (f *fetcher) answer(ctx context.Context, address string, from int64) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return nil, err
-	}
-	if f.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+f.Token)
-	}
-	if from > 0 {
-		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
-	}
-	resp, err := f.Client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	switch resp.StatusCode {
-	case http.StatusOK, http.StatusPartialContent, http.StatusRequestedRangeNotSatisfiable:
-		return resp, nil
-	}
-	resp.Body.Close()
-	switch resp.StatusCode {
+// answer asks for a path, from a byte on.
+func (f *fetcher) answer(ctx context.Context, path string, from int64) (*http.Response, error) {
+	resp, err := f.client.Get(ctx, path, from)
+	switch statusOf(err) {
 	case http.StatusNotFound, http.StatusUnauthorized, http.StatusForbidden, http.StatusGone:
-		return nil, fmt.Errorf("%w: the hub answers %s; models that are not public need a token in $HF_TOKEN", ErrNotFound, resp.Status)
+		err = fmt.Errorf("%w: %w; models that are not public need a token in $HF_TOKEN", ErrNotFound, err)
 	}
-	return nil, fmt.Errorf("the hub answers %s", resp.Status)
+	return resp, err
+}
+
+// statusOf is the status of an answer that is an error, or else 0.
+func statusOf(err error) int {
+	if status, ok := errors.AsType[*hub.StatusError](err); ok {
+		return status.Code
+	}
+	return 0
 }
 
 // again calls try until it succeeds, or fails for good, or has failed too often
@@ -78,7 +69,7 @@ func (f *fetcher) list(ctx context.Context) (*listing, error) {
 	const most = 64 << 20
 	l := &listing{}
 	err := f.again(ctx, func() (bool, error) {
-		resp, err := f.answer(ctx, f.Endpoint+"/api/models/"+f.id+"/revision/"+url.PathEscape(f.Revision)+"?blobs=true", 0)
+		resp, err := f.answer(ctx, "/api/models/"+f.id+"/revision/"+url.PathEscape(f.Revision)+"?blobs=true", 0)
 		if err != nil {
 			return false, err
 		}
@@ -102,7 +93,7 @@ func (f *fetcher) get(ctx context.Context, want file, commit, path string) error
 		return nil // it had its checksum before it got its name
 	}
 	part := path + ".part"
-	address := f.Endpoint + "/" + f.id + "/resolve/" + commit + "/" + url.PathEscape(want.Name)
+	address := "/" + f.id + "/resolve/" + commit + "/" + url.PathEscape(want.Name)
 	err := f.again(ctx, func() (bool, error) { return f.goOn(ctx, address, part, size) })
 	if err != nil {
 		return err
@@ -138,9 +129,10 @@ func (f *fetcher) goOn(ctx context.Context, address, part string, size int64) (p
 	if at > size {
 		at = 0
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	resp, err := f.answer(ctx, address, at)
+	if statusOf(err) == http.StatusRequestedRangeNotSatisfiable {
+		return false, errors.Join(err, out.Truncate(0))
+	}
 	if err != nil {
 		return false, err
 	}
@@ -148,21 +140,13 @@ func (f *fetcher) goOn(ctx context.Context, address, part string, size int64) (p
 	if resp.StatusCode != http.StatusPartialContent || !beginsAt(resp, at) {
 		at = 0 // the whole file comes, or nothing that fits
 	}
-	if resp.StatusCode == http.StatusRequestedRangeNotSatisfiable {
-		return false, errors.Join(fmt.Errorf("the hub answers %s", resp.Status), out.Truncate(0))
-	}
 	if err := out.Truncate(at); err != nil {
 		return false, fmt.Errorf("%w: %w", errHere, err)
 	}
 	if _, err := out.Seek(at, io.SeekStart); err != nil {
 		return false, fmt.Errorf("%w: %w", errHere, err)
 	}
-	watch := time.AfterFunc(f.Stall, func() { cancel(errStalled) })
-	defer watch.Stop()
-	n, err := io.Copy(out, io.LimitReader(watched{resp.Body, watch, f.Stall}, size-at+1))
-	if err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
+	n, err := io.Copy(out, io.LimitReader(resp.Body, size-at+1))
 	switch {
 	case err != nil:
 		return at+n > had, err
@@ -175,21 +159,6 @@ func (f *fetcher) goOn(ctx context.Context, address, part string, size int64) (p
 		return true, fmt.Errorf("%w: %w", errHere, err)
 	}
 	return true, nil
-}
-
-var errStalled = errors.New("the download stood still")
-
-// watched puts a timer off with every read.
-type watched struct {
-	io.Reader
-	timer *time.Timer
-	limit time.Duration
-}
-
-func (w watched) Read(b []byte) (int, error) {
-	n, err := w.Reader.Read(b)
-	w.timer.Reset(w.limit)
-	return n, err
 }
 
 // beginsAt reports whether a partial answer begins at the byte asked for.

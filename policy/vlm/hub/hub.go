@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,7 +14,7 @@ import (
 	"time"
 
 	"vagen/internal/filelock"
-	"vagen/internal/origin"
+	"vagen/internal/hub"
 )
 
 var (
@@ -28,13 +27,11 @@ var (
 	ErrNotFound = errors.New("not found")
 )
 
-// DefaultEndpoint is the hub's address where $HF_ENDPOINT names no other.
-const DefaultEndpoint = "https://huggingface.co"
-
 // Options say where models come from and go to. The zero value takes the newest
 // version from the public hub into the user's cache.
 type Options struct {
-	// Endpoint is the hub's address; "" is $HF_ENDPOINT, or DefaultEndpoint.
+	// Endpoint is the hub's address; "" is $HF_ENDPOINT, or else
+	// https://huggingface.co.
 	Endpoint string
 	// Revision is a branch, tag or commit; "" is main.
 	Revision string
@@ -50,33 +47,16 @@ type Options struct {
 	// Pause is the time before the second attempt, doubled before every further
 	// one; 0 is one second.
 	Pause time.Duration
-	// Stall is how long a download may stand still before it is asked for again; 0
-	// is one minute.
+	// Stall is the longest time without a transferred byte before a download is
+	// requested again; 0 is two minutes.
 	Stall time.Duration
-	// Client makes the requests; nil is one that waits a minute for an answer.
-	Client *http.Client
 	// Log receives progress; nil discards it.
 	Log *slog.Logger
 }
 
 func (o *Options) fill() error {
-	o.Endpoint = strings.TrimSuffix(cmp.Or(o.Endpoint, os.Getenv("HF_ENDPOINT"), DefaultEndpoint), "/")
 	o.Revision = cmp.Or(o.Revision, "main")
-	o.Token = cmp.Or(o.Token, os.Getenv("HF_TOKEN"))
-	o.Attempts, o.Pause, o.Stall = cmp.Or(o.Attempts, 4), cmp.Or(o.Pause, time.Second), cmp.Or(o.Stall, time.Minute)
-	if o.Client == nil {
-		t := http.DefaultTransport.(*http.Transport).Clone()
-		t.ResponseHeaderTimeout = time.Minute
-		o.Client = &http.Client{Transport: t}
-	}
-	own, theirs := *o.Client, o.Client.CheckRedirect
-	own.CheckRedirect = func(next *http.Request, via []*http.Request) error {
-		if err := origin.KeepKeys(next, via); err != nil || theirs == nil {
-			return err
-		}
-		return theirs(next, via)
-	}
-	o.Client = &own
+	o.Attempts, o.Pause = cmp.Or(o.Attempts, 4), cmp.Or(o.Pause, time.Second)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -113,6 +93,9 @@ func Fetch(ctx context.Context, id string, o Options) (dir string, err error) {
 		return "", err
 	}
 	f := newFetcher(id, o)
+	if f.client, err = hub.New(hub.Options{Endpoint: o.Endpoint, Token: o.Token, Stall: o.Stall}); err != nil {
+		return "", err
+	}
 	listing, err := f.list(ctx)
 	if err != nil {
 		dir, there := f.earlier()
@@ -152,8 +135,9 @@ func newFetcher(id string, o Options) *fetcher {
 // fetcher is one call of Fetch.
 type fetcher struct {
 	Options
-	id   string
-	root string // folder of all versions of the model
+	client *hub.Client
+	id     string
+	root   string // folder of all versions of the model
 }
 
 // ref is the file that holds the commit of the revision once it has been fetched

@@ -252,6 +252,10 @@ func TestFetchSaysWhatIsWrong(t *testing.T) {
 	bad.Revision = "../x"
 	_, err = Fetch(t.Context(), "who/what", bad)
 	require.ErrorContains(t, err, "revision")
+	bad = o
+	bad.Endpoint = "hub.local"
+	_, err = Fetch(t.Context(), "who/what", bad)
+	require.ErrorContains(t, err, `HF_ENDPOINT) is "hub.local", must be an address`)
 	delete(h.files, "config.json")
 	_, err = Fetch(t.Context(), "who/what", o)
 	require.ErrorContains(t, err, "no config.json")

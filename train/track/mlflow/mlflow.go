@@ -1,10 +1,10 @@
+// Package mlflow sends the metrics of a run to an MLflow server.
 package mlflow
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"math"
@@ -15,15 +15,10 @@ import (
 	"time"
 
 	"vagen/internal/durable"
-	"vagen/internal/mlflow"
-	"vagen/rollout"
-	"vagen/train/config"
 	"vagen/train/track"
 )
 
-// Sink sends metrics to an MLflow server, over its REST API: the project is the
-// experiment, the experiment's name that of the run, the configuration its
-// parameters. Metrics that are not finite are left out.
+// Sink sends metrics to an MLflow server, over its REST API. Metrics that are not finite are left out.
 //
 // It never keeps training waiting and never fails it. Metrics wait in memory
 // while the server is away, which the log says once, and are sent when it is back;
@@ -32,14 +27,13 @@ import (
 // what waits; what has been sent MLflow keeps, with the values of the way that was
 // gone instead behind it at the same steps.
 type Sink struct {
-	client *mlflow.Client
-	config config.Config
+	client *client
+	o      Options
 	path   string // where the run's id is kept
 	log    *slog.Logger
-	delay  rollout.Backoff
 
 	mu      sync.Mutex
-	waiting []mlflow.Metric
+	waiting []metric
 	dropped int
 	back    *int64 // step of the last rollback, until the goroutine has seen it
 	err     error  // of the run, as Ended was told
@@ -60,27 +54,42 @@ type Sink struct {
 const (
 	maxWaiting    = 1 << 18          // metrics, about 20 MB
 	closePatience = 15 * time.Second // for what is left at the end
+	minDelay      = time.Second      // before the second attempt, doubled from attempt to attempt
+	maxDelay      = time.Minute
 	mlflowName    = "mlflow.json"
 )
 
-// New starts to send to the server that the environment names as for MLflow's
-// own programs: MLFLOW_TRACKING_URI and, where it wants them,
-// MLFLOW_TRACKING_TOKEN or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD.
-// The run's id is kept in the folder dir. An address that is missing or none is an
-// ErrConfig; whether somebody answers there is found out later.
-func New(dir string, c *config.Config, getenv func(string) (string, bool), log *slog.Logger) (*Sink, error) {
-	client, err := mlflow.FromEnvironment(getenv)
-	if err != nil {
-		return nil, fmt.Errorf("mlflow: %w: trainer.logger: %w", config.ErrConfig, err)
+// Options say what a Sink calls the run on the server and what it sends besides
+// metrics.
+type Options struct {
+	Dir        string            // folder in which the run's id is kept, in mlflow.json
+	Project    string            // name of the experiment on the server
+	Experiment string            // name of the run
+	Params     map[string]string // parameters of the run, without secrets
+	// Getenv looks up the variables that MLflow's own programs read:
+	// MLFLOW_TRACKING_URI and, where the server needs them, MLFLOW_TRACKING_TOKEN or
+	// MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD; nil is os.LookupEnv.
+	Getenv func(string) (string, bool)
+	Log    *slog.Logger // nil discards
+}
+
+// New starts a Sink. It does not wait for the server. An address that is missing
+// or malformed is an ErrSetting.
+func New(o Options) (*Sink, error) {
+	if o.Getenv == nil {
+		o.Getenv = os.LookupEnv
 	}
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
+	client, err := fromEnvironment(o.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	m := &Sink{
-		client: client, config: *c, path: filepath.Join(dir, mlflowName), log: log, stop: stop, start: time.Now(),
-		delay: rollout.Backoff{Min: time.Second, Max: time.Minute, Multiplier: 2},
-		wake:  make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
+		client: client, o: o, path: filepath.Join(o.Dir, mlflowName), log: o.Log, stop: stop, start: time.Now(),
+		wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
 	}
 	go m.work(ctx)
 	return m, nil
@@ -94,12 +103,12 @@ func (m *Sink) Event(e track.Event) error {
 	if e.Kind == track.KindRollback {
 		step := int64(e.Step)
 		m.back = &step
-		m.waiting = slices.DeleteFunc(m.waiting, func(x mlflow.Metric) bool { return x.Step > step })
+		m.waiting = slices.DeleteFunc(m.waiting, func(x metric) bool { return x.Step > step })
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Metrics)) {
 		if x := e.Metrics[name]; !math.IsNaN(x) && !math.IsInf(x, 0) {
-			m.waiting = append(m.waiting, mlflow.Metric{Key: mlflow.Name(name), Value: x, Time: now, Step: int64(e.Step)})
+			m.waiting = append(m.waiting, metric{Key: validName(name), Value: x, Time: now, Step: int64(e.Step)})
 		}
 	}
 	if over := len(m.waiting) - maxWaiting; over > 0 {
@@ -147,7 +156,7 @@ func (m *Sink) work(ctx context.Context) {
 	for failed := 0; ; {
 		closed, err := m.send(ctx)
 		switch {
-		case errors.Is(err, mlflow.ErrRefused):
+		case errors.Is(err, errRefused):
 			m.log.Error("MLflow refuses this run; its metrics are in the run's folder alone", "server", m.client.String(), "err", err)
 			<-m.quit
 			return
@@ -184,16 +193,19 @@ func (m *Sink) wait(ctx context.Context, failed int) {
 		}
 		return
 	}
-	delay := m.delay.Delay(failed, 0, 0)
+	delay := minDelay
+	for n := 1; n < failed && delay < maxDelay; n++ {
+		delay = min(2*delay, maxDelay)
+	}
 	select {
 	case <-m.quit: // the last attempts are made at short intervals
-		delay = m.delay.Min
+		delay = minDelay
 	default:
 	}
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	quit := m.quit
-	if delay == m.delay.Min {
+	if delay == minDelay {
 		quit = nil
 	}
 	select {
@@ -225,15 +237,15 @@ func (m *Sink) send(ctx context.Context) (closed bool, err error) {
 		m.back = nil
 	}
 	m.mu.Unlock()
-	fresh := make([]mlflow.Metric, 0, len(batch))
+	fresh := make([]metric, 0, len(batch))
 	for _, x := range batch {
 		if last, known := m.have[x.Key]; !known || x.Step > last {
 			fresh = append(fresh, x)
 		}
 	}
-	err = m.client.Metrics(ctx, m.run, fresh)
+	err = m.client.logMetrics(ctx, m.run, fresh)
 	switch {
-	case errors.Is(err, mlflow.ErrRefused):
+	case errors.Is(err, errRefused):
 		m.log.Warn("MLflow refuses some metrics", "server", m.client.String(), "metrics", len(fresh), "err", err)
 		err = nil
 	case err != nil:
@@ -245,14 +257,14 @@ func (m *Sink) send(ctx context.Context) (closed bool, err error) {
 	if !closed {
 		return false, nil
 	}
-	status := mlflow.Finished
+	status := finished
 	switch {
 	case errors.Is(failure, context.Canceled):
-		status = mlflow.Killed
+		status = killed
 	case failure != nil:
-		status = mlflow.Failed
+		status = failed
 	}
-	return true, m.client.Status(ctx, m.run, status, time.Now())
+	return true, m.client.setStatus(ctx, m.run, status, time.Now())
 }
 
 // kept is what a run's folder says of its counterpart on the server.
@@ -265,24 +277,24 @@ type kept struct {
 func (m *Sink) begin(ctx context.Context) error {
 	var old kept
 	if raw, err := os.ReadFile(m.path); err == nil && json.Unmarshal(raw, &old) == nil && old.Server == m.client.String() && old.Run != "" {
-		have, err := m.client.Latest(ctx, old.Run)
+		have, err := m.client.latestSteps(ctx, old.Run)
 		if err == nil {
-			err = m.client.Status(ctx, old.Run, mlflow.Running, time.Time{})
+			err = m.client.setStatus(ctx, old.Run, running, time.Time{})
 		}
 		if err == nil {
 			m.run, m.have = old.Run, have
 			return nil
 		}
-		if !errors.Is(err, mlflow.ErrRefused) {
+		if !errors.Is(err, errRefused) {
 			return err
 		}
-		m.log.Warn("the run that was begun is not to be had from MLflow; another one begins", "run_id", old.Run, "err", err)
+		m.log.Warn("MLflow run not found; starting a new one", "run_id", old.Run, "err", err)
 	}
-	experiment, err := m.client.Experiment(ctx, m.config.Trainer.Project)
+	experiment, err := m.client.experiment(ctx, m.o.Project)
 	if err != nil {
 		return err
 	}
-	run, err := m.client.Begin(ctx, experiment, m.config.Trainer.Experiment, m.start)
+	run, err := m.client.begin(ctx, experiment, m.o.Experiment, m.start)
 	if err != nil {
 		return err
 	}
@@ -291,11 +303,11 @@ func (m *Sink) begin(ctx context.Context) error {
 	if err := durable.WriteFile(m.path, append(raw, '\n')); err != nil {
 		m.log.Warn("the id of MLflow's run cannot be kept; if this run goes on later, it will be another one there", "err", err)
 	}
-	var params []mlflow.Pair
-	for _, k := range config.SafeKeys(&m.config) {
-		params = append(params, mlflow.Pair{Key: k.Path, Value: config.ValueText(k.Value)})
+	var params []pair
+	for _, key := range slices.Sorted(maps.Keys(m.o.Params)) {
+		params = append(params, pair{key, m.o.Params[key]})
 	}
-	if err := m.client.Params(ctx, run, params); err != nil {
+	if err := m.client.logParams(ctx, run, params); err != nil {
 		m.log.Warn("MLflow does not have all parameters of the run", "err", err)
 	}
 	return nil

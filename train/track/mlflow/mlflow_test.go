@@ -5,17 +5,13 @@ import (
 	"context"
 	"log/slog"
 	"math"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/traintest"
-	"vagen/train/config"
 	"vagen/train/track"
 	"vagen/train/track/mlflow"
-	"vagen/train/track/wandb"
 )
 
 // TestMLflowHasTheWholeRun: parameters, every finite figure and the state, also
@@ -25,8 +21,7 @@ func TestMLflowHasTheWholeRun(t *testing.T) {
 	s.Broken = 1
 	dir := t.TempDir()
 	var log bytes.Buffer
-	c := config.Default()
-	m, err := mlflow.New(dir, &c, getenv, slog.New(slog.NewTextHandler(&log, nil)))
+	m, err := mlflow.New(mlflow.Options{Dir: dir, Experiment: "run", Params: map[string]string{"algorithm.adv_estimator": `"gae"`}, Getenv: getenv, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
 	for step := 1; step <= 2; step++ {
 		require.NoError(t, m.Event(track.Event{Kind: "step", Step: step, Metrics: track.Metrics{"a": float64(step), "b: c//d": 4, "bad": math.NaN()}}))
@@ -42,7 +37,7 @@ func TestMLflowHasTheWholeRun(t *testing.T) {
 	require.Contains(t, log.String(), "MLflow answers again")
 	require.NotContains(t, log.String(), "secret")
 
-	m, err = mlflow.New(dir, &c, getenv, nil)
+	m, err = mlflow.New(mlflow.Options{Dir: dir, Getenv: getenv})
 	require.NoError(t, err)
 	for step := 1; step <= 3; step++ {
 		require.NoError(t, m.Event(track.Event{Kind: "step", Step: step, Metrics: track.Metrics{"a": float64(step)}}))
@@ -62,8 +57,7 @@ func TestMLflowNeverStopsTraining(t *testing.T) {
 	s, getenv := traintest.NewMLflowServer(t)
 	s.Refuse = true
 	var log bytes.Buffer
-	c := config.Default()
-	m, err := mlflow.New(t.TempDir(), &c, getenv, slog.New(slog.NewTextHandler(&log, nil)))
+	m, err := mlflow.New(mlflow.Options{Dir: t.TempDir(), Getenv: getenv, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
 	for step := range 1000 {
 		require.NoError(t, m.Event(track.Event{Kind: "step", Step: step, Metrics: track.Metrics{"a": 1}}))
@@ -75,47 +69,11 @@ func TestMLflowNeverStopsTraining(t *testing.T) {
 }
 
 func TestMLflowNeedsTheAddressOfAServer(t *testing.T) {
-	c := config.Default()
 	for _, address := range []string{"", "sqlite:///m.db", "./mlruns", "http://"} {
-		_, err := mlflow.New(t.TempDir(), &c, func(string) (string, bool) { return address, true }, nil)
-		require.ErrorIs(t, err, config.ErrConfig, address)
+		getenv := func(string) (string, bool) { return address, true }
+		require.ErrorIs(t, mlflow.Check(getenv), mlflow.ErrSetting, address)
+		_, err := mlflow.New(mlflow.Options{Dir: t.TempDir(), Getenv: getenv})
+		require.ErrorIs(t, err, mlflow.ErrSetting, address)
 		require.ErrorContains(t, err, "MLFLOW_TRACKING_URI")
 	}
-}
-
-// TestWandBWritesOneFileForARun: rows of steps that go up, also when it goes on.
-func TestWandBWritesOneFileForARun(t *testing.T) {
-	dir := t.TempDir()
-	c := config.Default()
-	history := []track.Event{
-		{Kind: track.KindImitate, Step: 60, Metrics: track.Metrics{"imitate/loss": 3}},
-		{Kind: track.KindValidate, Step: 0, Metrics: track.Metrics{"val/success": 0.25}},
-		{Kind: track.KindStep, Step: 1, Metrics: track.Metrics{"train/score": 0.5}},
-		{Kind: track.KindSave, Step: 1},
-	}
-	var sizes []int
-	var first string
-	for i := range 2 {
-		w, err := wandb.New(dir, &c)
-		require.NoError(t, err)
-		for _, e := range history {
-			require.NoError(t, w.Event(e))
-		}
-		w.Ended(nil)
-		require.NoError(t, w.Close())
-		require.NoError(t, w.Close())
-		if i == 0 {
-			first = w.Dir()
-		}
-		require.Equal(t, first, w.Dir())
-		files, err := filepath.Glob(filepath.Join(w.Dir(), "run-*.wandb"))
-		require.NoError(t, err)
-		require.Len(t, files, 1)
-		raw, err := os.ReadFile(files[0])
-		require.NoError(t, err)
-		require.Equal(t, 4, bytes.Count(raw, []byte("\x12\x05_step")), "two rows, each as history and as summary")
-		require.Equal(t, 2, bytes.Count(raw, []byte("imitate/loss")))
-		sizes = append(sizes, len(raw))
-	}
-	require.InDelta(t, sizes[0], sizes[1], 64, "the same, but for times")
 }

@@ -17,8 +17,7 @@ import (
 	"vagen/train/track"
 )
 
-// Sink writes metrics to an event file that TensorBoard reads, and that
-// `wandb sync` uploads with its --sync-tensorboard option.
+// Sink writes metrics to an event file that TensorBoard reads.
 type Sink struct {
 	mu   sync.Mutex
 	file *os.File

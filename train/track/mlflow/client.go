@@ -1,5 +1,3 @@
-// Package mlflow is a small client of MLflow's REST API, version 2.0: what is
-// needed to keep one run.
 package mlflow
 
 import (
@@ -16,15 +14,15 @@ import (
 	"time"
 )
 
-// ErrSetting means that the environment does not say how to reach a server.
+// ErrSetting is wrapped when the environment has no usable address of a server.
 var ErrSetting = errors.New("bad setting")
 
-// ErrRefused means that a server has answered and will not do what was asked, now
-// or later.
-var ErrRefused = errors.New("refused")
+// errRefused means that the server has rejected a request for good: sending it
+// again gives the same answer.
+var errRefused = errors.New("refused")
 
-// Client talks to one server.
-type Client struct {
+// client sends requests of MLflow's REST API, version 2.0, to one server.
+type client struct {
 	base   string // address without a slash at the end
 	token  string
 	user   string
@@ -32,12 +30,17 @@ type Client struct {
 	http   *http.Client
 }
 
-// FromEnvironment makes a client of the variables that MLflow's own programs read:
-// MLFLOW_TRACKING_URI (http or https), and MLFLOW_TRACKING_TOKEN or
-// MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD. With
-// MLFLOW_TRACKING_INSECURE_TLS=true certificates are not checked. Secrets are in no
-// error.
-func FromEnvironment(getenv func(string) (string, bool)) (*Client, error) {
+// Check reports whether the environment names a server, as New needs it, without
+// contacting it. An address that is missing or malformed is an ErrSetting.
+func Check(getenv func(string) (string, bool)) error {
+	_, err := fromEnvironment(getenv)
+	return err
+}
+
+// fromEnvironment makes a client from the variables that MLflow's own programs
+// read. With MLFLOW_TRACKING_INSECURE_TLS=true certificates are not checked. No
+// error contains a secret.
+func fromEnvironment(getenv func(string) (string, bool)) (*client, error) {
 	get := func(name string) string { v, _ := getenv(name); return strings.TrimSpace(v) }
 	address := get("MLFLOW_TRACKING_URI")
 	if address == "" {
@@ -47,7 +50,7 @@ func FromEnvironment(getenv func(string) (string, bool)) (*Client, error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("mlflow: %w: MLFLOW_TRACKING_URI must be the address of a server, http:// or https://; files and databases are reached through `mlflow server`", ErrSetting)
 	}
-	c := &Client{token: get("MLFLOW_TRACKING_TOKEN"), user: get("MLFLOW_TRACKING_USERNAME"), secret: get("MLFLOW_TRACKING_PASSWORD"), http: &http.Client{Timeout: 30 * time.Second}}
+	c := &client{token: get("MLFLOW_TRACKING_TOKEN"), user: get("MLFLOW_TRACKING_USERNAME"), secret: get("MLFLOW_TRACKING_PASSWORD"), http: &http.Client{Timeout: 30 * time.Second}}
 	if u.User != nil {
 		if c.user == "" {
 			c.user = u.User.Username()
@@ -65,7 +68,7 @@ func FromEnvironment(getenv func(string) (string, bool)) (*Client, error) {
 }
 
 // String is the server's address.
-func (c *Client) String() string { return c.base }
+func (c *client) String() string { return c.base }
 
 // fault is what a server says when it does not do what it was asked.
 type fault struct {
@@ -83,7 +86,7 @@ func (f *fault) Unwrap() error {
 	if f.Status >= 500 || f.Status == http.StatusTooManyRequests || f.Status == http.StatusRequestTimeout {
 		return nil
 	}
-	return ErrRefused
+	return errRefused
 }
 
 // clip keeps a page of HTML out of the log.
@@ -96,7 +99,7 @@ func clip(s string) string {
 }
 
 // call sends a request and reads the answer into out, unless that is nil.
-func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
+func (c *client) call(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {
 		raw, err := json.Marshal(in)
@@ -137,7 +140,7 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 		return nil
 	}
 	if err := json.Unmarshal(raw, out); err != nil {
-		return fmt.Errorf("mlflow: %s: %w: the answer is none of MLflow's: %s", path, ErrRefused, clip(string(raw)))
+		return fmt.Errorf("mlflow: %s: %w: the answer is none of MLflow's: %s", path, errRefused, clip(string(raw)))
 	}
 	return nil
 }

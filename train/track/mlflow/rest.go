@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Pair is a parameter or a tag.
-type Pair struct {
+// pair is a parameter or a tag.
+type pair struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`
 }
 
-// Metric is a figure at a step.
-type Metric struct {
+// metric is a figure at a step.
+type metric struct {
 	Key   string  `json:"key"`
 	Value float64 `json:"value"` // must be finite: JSON has no other
 	Time  int64   `json:"timestamp"`
@@ -27,10 +27,10 @@ type Metric struct {
 
 // The states of a run.
 const (
-	Running  = "RUNNING"
-	Finished = "FINISHED"
-	Failed   = "FAILED"
-	Killed   = "KILLED"
+	running  = "RUNNING"
+	finished = "FINISHED"
+	failed   = "FAILED"
+	killed   = "KILLED"
 )
 
 // The most that one request may hold, by MLflow's reference.
@@ -40,8 +40,8 @@ const (
 	maxValue   = 500 // of a parameter in older servers; newer ones take more
 )
 
-// Experiment finds an experiment by name or makes it.
-func (c *Client) Experiment(ctx context.Context, name string) (string, error) {
+// experiment finds an experiment by name or makes it.
+func (c *client) experiment(ctx context.Context, name string) (string, error) {
 	id, err := c.find(ctx, name)
 	var f *fault
 	if err == nil || !errors.As(err, &f) || f.Code != "RESOURCE_DOES_NOT_EXIST" && f.Status != http.StatusNotFound {
@@ -57,7 +57,7 @@ func (c *Client) Experiment(ctx context.Context, name string) (string, error) {
 	return made.ID, err
 }
 
-func (c *Client) find(ctx context.Context, name string) (string, error) {
+func (c *client) find(ctx context.Context, name string) (string, error) {
 	var got struct {
 		Experiment struct {
 			ID    string `json:"experiment_id"`
@@ -68,13 +68,13 @@ func (c *Client) find(ctx context.Context, name string) (string, error) {
 		return "", err
 	}
 	if got.Experiment.Stage == "deleted" {
-		return "", fmt.Errorf("mlflow: %w: the experiment %q has been deleted; restore it or choose another trainer.project_name", ErrRefused, name)
+		return "", fmt.Errorf("mlflow: %w: the experiment %q has been deleted; restore it or choose another trainer.project_name", errRefused, name)
 	}
 	return got.Experiment.ID, nil
 }
 
-// Begin starts a run and returns its id.
-func (c *Client) Begin(ctx context.Context, experiment, name string, at time.Time) (string, error) {
+// begin starts a run and returns its id.
+func (c *client) begin(ctx context.Context, experiment, name string, at time.Time) (string, error) {
 	var got struct {
 		Run struct {
 			Info struct {
@@ -84,26 +84,26 @@ func (c *Client) Begin(ctx context.Context, experiment, name string, at time.Tim
 	}
 	in := map[string]any{
 		"experiment_id": experiment, "run_name": name, "start_time": at.UnixMilli(),
-		"tags": []Pair{{"mlflow.runName", name}, {"mlflow.source.name", "vagen"}, {"mlflow.source.type", "LOCAL"}},
+		"tags": []pair{{"mlflow.runName", name}, {"mlflow.source.name", "vagen"}, {"mlflow.source.type", "LOCAL"}},
 	}
 	err := c.call(ctx, http.MethodPost, "runs/create", in, &got)
 	if err == nil && got.Run.Info.ID == "" {
-		err = fmt.Errorf("mlflow: runs/create: %w: the answer has no run_id", ErrRefused)
+		err = fmt.Errorf("mlflow: runs/create: %w: the answer has no run_id", errRefused)
 	}
 	return got.Run.Info.ID, err
 }
 
-// Status sets the state of a run.
-func (c *Client) Status(ctx context.Context, run, status string, at time.Time) error {
+// setStatus sets the state of a run.
+func (c *client) setStatus(ctx context.Context, run, status string, at time.Time) error {
 	in := map[string]any{"run_id": run, "status": status}
-	if status != Running {
+	if status != running {
 		in["end_time"] = at.UnixMilli()
 	}
 	return c.call(ctx, http.MethodPost, "runs/update", in, nil)
 }
 
-// Latest returns the highest step of each figure that a run has.
-func (c *Client) Latest(ctx context.Context, run string) (map[string]int64, error) {
+// latestSteps returns the highest step of each figure that a run has.
+func (c *client) latestSteps(ctx context.Context, run string) (map[string]int64, error) {
 	var got struct {
 		Run struct {
 			Data struct {
@@ -124,12 +124,12 @@ func (c *Client) Latest(ctx context.Context, run string) (map[string]int64, erro
 	return out, nil
 }
 
-// Params stores settings. Values that are longer than all servers take are cut.
-func (c *Client) Params(ctx context.Context, run string, params []Pair) error {
+// logParams stores settings. Values that are longer than all servers take are cut.
+func (c *client) logParams(ctx context.Context, run string, params []pair) error {
 	for part := range slices.Chunk(params, maxParams) {
 		short := slices.Clone(part)
 		for i := range short {
-			short[i].Key = Name(short[i].Key)
+			short[i].Key = validName(short[i].Key)
 			if v := short[i].Value; len(v) > maxValue {
 				short[i].Value = strings.ToValidUTF8(v[:maxValue-3], "") + "…"
 			}
@@ -141,8 +141,8 @@ func (c *Client) Params(ctx context.Context, run string, params []Pair) error {
 	return nil
 }
 
-// Metrics stores figures.
-func (c *Client) Metrics(ctx context.Context, run string, metrics []Metric) error {
+// logMetrics stores figures.
+func (c *client) logMetrics(ctx context.Context, run string, metrics []metric) error {
 	for part := range slices.Chunk(metrics, maxMetrics) {
 		if err := c.call(ctx, http.MethodPost, "runs/log-batch", map[string]any{"run_id": run, "metrics": part}, nil); err != nil {
 			return err
@@ -151,9 +151,9 @@ func (c *Client) Metrics(ctx context.Context, run string, metrics []Metric) erro
 	return nil
 }
 
-// Name makes a name that MLflow takes: letters, digits, _ - . / and spaces, as a
+// validName replaces what MLflow rejects in a name. Allowed are letters, digits, _ - . / and spaces, as a
 // path without empty parts; at most 250 bytes.
-func Name(s string) string {
+func validName(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < 128 && (r == '_' || r == '-' || r == '.' || r == '/' || r == ' ' || r >= '0' && r <= '9' || r|0x20 >= 'a' && r|0x20 <= 'z') {
 			return r

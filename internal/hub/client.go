@@ -1,0 +1,254 @@
+package hub
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"vagen/internal/origin"
+)
+
+// Endpoint is the hub's address.
+const Endpoint = "https://huggingface.co"
+
+// ErrNoToken means that the environment has no token.
+var ErrNoToken = errors.New("the environment has no HF_TOKEN")
+
+// errStalled ends a request that transfers no bytes.
+var errStalled = errors.New("the transfer stalled")
+
+// stall is the default of Options.Stall. It covers the time that the hub takes to
+// answer when all bytes are sent.
+const stall = 2 * time.Minute
+
+// Options say how a Client reaches the hub.
+type Options struct {
+	Endpoint string        // address; "" is HF_ENDPOINT, or else the constant Endpoint
+	Token    string        // "" is HF_TOKEN, or else none
+	Stall    time.Duration // longest time without a transferred byte; 0 is two minutes
+	// Getenv looks up variables of the environment; nil is os.LookupEnv.
+	Getenv func(string) (string, bool)
+}
+
+// Client makes requests. It sends its token only to the endpoint's scheme, host
+// and port, also when an answer redirects elsewhere.
+type Client struct {
+	endpoint, token string
+	http            *http.Client
+	stall           time.Duration
+}
+
+// New makes a client. An endpoint that is no address is an error.
+func New(o Options) (*Client, error) {
+	if o.Getenv == nil {
+		o.Getenv = os.LookupEnv
+	}
+	get := func(name string) string { v, _ := o.Getenv(name); return v }
+	endpoint := cmp.Or(o.Endpoint, get("HF_ENDPOINT"), Endpoint)
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("hub: the endpoint (HF_ENDPOINT) is %q, must be an address such as %s", endpoint, Endpoint)
+	}
+	return &Client{
+		endpoint: strings.TrimRight(endpoint, "/"), token: strings.TrimSpace(cmp.Or(o.Token, get("HF_TOKEN"))),
+		stall: cmp.Or(o.Stall, stall), http: &http.Client{CheckRedirect: origin.KeepKeys},
+	}, nil
+}
+
+// FromEnvironment makes a client that must have a token, from HF_TOKEN and, where
+// it is set, HF_ENDPOINT.
+func FromEnvironment(getenv func(string) (string, bool)) (*Client, error) {
+	c, err := New(Options{Getenv: getenv})
+	if err == nil && c.token == "" {
+		err = ErrNoToken
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// StatusError is an answer that is not a success.
+type StatusError struct {
+	Code int
+	text string
+}
+
+// Error implements error.
+func (e *StatusError) Error() string { return e.text }
+
+// Get asks the endpoint for a path, from a byte on. The caller closes the body,
+// whose Read ends with an error when the transfer stalls. Other statuses than
+// success are a StatusError.
+func (c *Client) Get(ctx context.Context, path string, from int64) (*http.Response, error) {
+	r, err := c.request(ctx, http.MethodGet, c.endpoint+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	if from > 0 {
+		r.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
+	}
+	return c.open(r)
+}
+
+// post sends JSON to the endpoint and reads JSON.
+func (c *Client) post(ctx context.Context, path, kind string, ask, answer any) error {
+	raw, err := json.Marshal(ask)
+	if err != nil {
+		return fmt.Errorf("hub: %w", err)
+	}
+	return c.send(ctx, http.MethodPost, c.endpoint+path, kind, bytes.NewReader(raw), answer)
+}
+
+// send makes a request with a body of some kind and reads JSON.
+func (c *Client) send(ctx context.Context, method, address, kind string, body io.Reader, answer any) error {
+	r, err := c.request(ctx, method, address, body)
+	if err != nil {
+		return fmt.Errorf("hub: %w", err)
+	}
+	if kind != "" {
+		r.Header.Set("Content-Type", kind)
+	}
+	if kind == lfsKind {
+		r.Header.Set("Accept", kind)
+	}
+	_, err = c.do(r, answer)
+	return err
+}
+
+// request makes a request, with the token if it goes to the endpoint: storage has
+// signed addresses instead.
+func (c *Client) request(ctx context.Context, method, address string, body io.Reader) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, method, address, body)
+	if err != nil {
+		return nil, err
+	}
+	if own, err := url.Parse(c.endpoint); err == nil && c.token != "" && origin.Same(r.URL, own) {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	return r, nil
+}
+
+// do makes a request and reads the answer as JSON into answer, unless that is nil.
+func (c *Client) do(r *http.Request, answer any) (http.Header, error) {
+	resp, err := c.open(r)
+	if err != nil {
+		return nil, fmt.Errorf("hub: %w", err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, 32<<20))
+	if err != nil {
+		return nil, fmt.Errorf("hub: %s: %w", place(r), err)
+	}
+	if answer != nil {
+		if err := json.Unmarshal(raw, answer); err != nil {
+			return nil, fmt.Errorf("hub: %s: the answer is not as expected: %w", place(r), err)
+		}
+	}
+	return resp.Header, nil
+}
+
+// place is a request's method and address without the query, which may be a
+// signature.
+func place(r *http.Request) string {
+	return r.Method + " " + r.URL.Scheme + "://" + r.URL.Host + r.URL.Path
+}
+
+// open makes a request and returns a successful answer. From here until the body is
+// closed, a stall ends it.
+func (c *Client) open(r *http.Request) (*http.Response, error) {
+	at := place(r)
+	ctx, cancel := context.WithCancelCause(r.Context())
+	w := &watch{ctx: ctx, cancel: cancel, limit: c.stall}
+	w.timer = time.AfterFunc(c.stall, func() { cancel(errStalled) })
+	r = r.WithContext(ctx)
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = sent{r.Body, w}
+		if again := r.GetBody; again != nil {
+			r.GetBody = func() (io.ReadCloser, error) {
+				body, err := again()
+				return sent{body, w}, err
+			}
+		}
+	}
+	resp, err := c.http.Do(r)
+	if err != nil {
+		err = w.cause(err)
+		w.stop()
+		var u *url.Error
+		if errors.As(err, &u) {
+			err = u.Err
+		}
+		return nil, fmt.Errorf("%s: %w", at, err)
+	}
+	resp.Body = received{resp.Body, w}
+	if resp.StatusCode/100 == 2 {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 500))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", at, resp.Status, err)
+	}
+	return nil, &StatusError{resp.StatusCode, fmt.Sprintf("%s: %s: %s", at, resp.Status, bytes.TrimSpace(text))}
+}
+
+// watch cancels a request that transfers nothing for some time.
+type watch struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+	limit  time.Duration
+}
+
+func (w *watch) stop() {
+	w.timer.Stop()
+	w.cancel(nil)
+}
+
+// cause is why the request was cancelled, or err if it was not.
+func (w *watch) cause(err error) error {
+	if err != nil && err != io.EOF && w.ctx.Err() != nil {
+		return context.Cause(w.ctx)
+	}
+	return err
+}
+
+// sent is the body of a watched request.
+type sent struct {
+	io.ReadCloser
+	watch *watch
+}
+
+func (s sent) Read(b []byte) (int, error) {
+	n, err := s.ReadCloser.Read(b)
+	s.watch.timer.Reset(s.watch.limit)
+	return n, err
+}
+
+// received is the body of a watched answer.
+type received struct {
+	io.ReadCloser
+	watch *watch
+}
+
+func (r received) Read(b []byte) (int, error) {
+	n, err := r.ReadCloser.Read(b)
+	r.watch.timer.Reset(r.watch.limit)
+	return n, r.watch.cause(err)
+}
+
+func (r received) Close() error {
+	err := r.ReadCloser.Close()
+	r.watch.stop()
+	return err
+}
