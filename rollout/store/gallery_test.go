@@ -75,9 +75,9 @@ func TestGalleriesKeepNamesOrImages(t *testing.T) {
 	require.Less(t, sizes["small"], sizes["plain"])
 }
 
-// TestQuotasAreKeptAlsoByRunsThatGoOn: whatever was stored when a process died, the
+// TestResumedRunsKeepTheQuota: whatever was stored when a process died, the
 // folder ends as if it had not.
-func TestQuotasAreKeptAlsoByRunsThatGoOn(t *testing.T) {
+func TestResumedRunsKeepTheQuota(t *testing.T) {
 	ts := trajectories(t)
 	all, err := OpenGallery(t.TempDir(), GalleryOptions{Level: png.BestSpeed})
 	require.NoError(t, err)
@@ -114,9 +114,9 @@ func TestQuotasAreKeptAlsoByRunsThatGoOn(t *testing.T) {
 	}
 }
 
-// TestImagesThatCannotBeWrittenCostNothingElse, such as those for which there is no
+// TestImagesThatCannotBeWrittenAffectNothingElse, such as those for which there is no
 // room: the table is there, and the log tells.
-func TestImagesThatCannotBeWrittenCostNothingElse(t *testing.T) {
+func TestImagesThatCannotBeWrittenAffectNothingElse(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, imageFolder), nil, 0o644)) // in the way of the folder
 	var log bytes.Buffer
@@ -137,9 +137,9 @@ func TestImagesThatCannotBeWrittenCostNothingElse(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestFilesThatLieTakeLittleMemory spoils every byte of a file in several ways.
+// TestFilesWithFalseSizesUseLittleMemory spoils every byte of a file in several ways.
 // Reading takes 128 MiB at most, where headers could ask for 2 GiB.
-func TestFilesThatLieTakeLittleMemory(t *testing.T) {
+func TestFilesWithFalseSizesUseLittleMemory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.parquet")
 	require.NoError(t, Save(path, 1, trajectories(t)[:1]))
 	good, err := os.ReadFile(path)

@@ -127,7 +127,7 @@ func same(t testing.TB, want, got *rollout.Trajectory) {
 	require.Equal(t, a, b)
 }
 
-func TestTrajectoriesComeBack(t *testing.T) {
+func TestTrajectoriesSurviveARoundTrip(t *testing.T) {
 	ts := trajectories(t)
 	path := filepath.Join(t.TempDir(), "episodes.parquet")
 	w, err := Create(path)
@@ -214,8 +214,8 @@ func TestImagesAreStoredOnce(t *testing.T) {
 	require.Same(t, got[0].Turns[0].Observation.Images[0], got[0].Rows[0].Images[0].Image, "and are one in memory")
 }
 
-// TestColoursComeBack stores pictures of several kinds and places.
-func TestColoursComeBack(t *testing.T) {
+// TestColoursSurviveARoundTrip stores pictures of several kinds and places.
+func TestColoursSurviveARoundTrip(t *testing.T) {
 	gray := image.NewGray16(image.Rect(3, 4, 9, 6))
 	gray.SetGray16(5, 5, color.Gray16{0x1234})
 	clear := image.NewNRGBA(image.Rect(0, 0, 5, 3))
@@ -233,8 +233,8 @@ func TestColoursComeBack(t *testing.T) {
 	require.Equal(t, clear.NRGBAAt(2, 2), got[0].Turns[0].Observation.Images[2].At(1, 1), "translucent pixels are exact")
 }
 
-// TestOptionsKeepTheirKinds as far as YAML tells kinds apart.
-func TestOptionsKeepTheirKinds(t *testing.T) {
+// TestOptionsKeepTheirTypes as far as YAML tells kinds apart.
+func TestOptionsKeepTheirTypes(t *testing.T) {
 	config := map[string]any{
 		"whole": uint64(math.MaxUint64), "negative": int64(-3), "float": 2.0, "small": 1e-30, "text": "a", "flag": true, "none": nil,
 		"list": []any{uint64(1), 0.5, []any{}}, "inner": map[string]any{"x": math.Copysign(0, -1)},
@@ -254,7 +254,7 @@ func TestOptionsKeepTheirKinds(t *testing.T) {
 	require.Empty(t, left, "nothing is left of the attempt")
 }
 
-func TestTrajectoriesThatMakeNoSenseAreRefused(t *testing.T) {
+func TestInvalidTrajectoriesAreRefused(t *testing.T) {
 	short := rollout.Row{}
 	require.NoError(t, short.AppendResponse(1, 2))
 	for says, tr := range map[string]*rollout.Trajectory{
@@ -321,8 +321,8 @@ func TestDamagedImagesAreErrors(t *testing.T) {
 	require.ErrorContains(t, err, "trajectory 0: row 0: image 0: ")
 }
 
-// TestRecordsThatMakeNoSenseAreErrors spoils one thing at a time in what is read.
-func TestRecordsThatMakeNoSenseAreErrors(t *testing.T) {
+// TestInvalidRecordsAreErrors spoils one thing at a time in what is read.
+func TestInvalidRecordsAreErrors(t *testing.T) {
 	good := func() row {
 		return row{Tokens: []int32{1, 2, 3}, LogProbs: make([]float32, 3), Pieces: []piece{{"prompt", 1}, {"response", 2}}, Spans: []span{{"a", 1, 2}}, Images: []picture{{Hash: strings.Repeat("ab", 32)}}}
 	}
@@ -359,8 +359,8 @@ func TestRecordsThatMakeNoSenseAreErrors(t *testing.T) {
 	}
 }
 
-// TestReadingStopsWhenAsked and goes on from the start when asked again.
-func TestReadingStopsWhenAsked(t *testing.T) {
+// TestIterationCanStopEarly and goes on from the start when asked again.
+func TestIterationCanStopEarly(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.parquet")
 	ts := trajectories(t)
 	require.NoError(t, Save(path, 1, ts))
