@@ -54,7 +54,7 @@ var faults = map[string]struct {
 	"step marks an image too many": {"step", 0, func(_ context.Context, o *env.Outcome) error {
 		o.Observation.Text = "<image>"
 		return nil
-	}, rollout.EndContract, rollout.ErrContract, "1 image marks, but there are 0 images"},
+	}, rollout.EndContract, rollout.ErrContract, "1 image marks and 0 images"},
 	"step shows no image": {"step", 0, func(_ context.Context, o *env.Outcome) error {
 		o.Observation = env.Observation{Text: "<image>", Images: []image.Image{nil}}
 		return nil

@@ -26,8 +26,8 @@ import (
 var errBroken = errors.New("broken on purpose")
 
 // world creates environments and checks how they are used. Its environments show the
-// seed and the turn, pay 1 for a response whose length has the parity of the seed, and end after as many turns as their option "turns" says, else
-// never.
+// seed and the turn, pay 1 if seed plus length of the response is odd, and end after
+// as many turns as their option "turns" says, else never.
 type world struct {
 	// fault, when set, is asked at every call: which environment (by seed; before
 	// Reset by its option "level", else -1), which method, how many turns were played before. It may

@@ -331,7 +331,7 @@ func TestAHarnessFailureAffectsOnlyItsEpisode(t *testing.T) {
 		"nothing to say": {answering(rollout.Ask{}), rollout.EndHarness, "must be the user's"},
 		"assistant last": {answering(rollout.Ask{Messages: []policy.Message{{Role: policy.Assistant, Text: "a"}}}), rollout.EndHarness, "must be the user's"},
 		"negative":       {answering(rollout.Ask{Messages: user("a"), MaxTokens: -1}), rollout.EndHarness, "MaxTokens of its request is -1"},
-		"early summary":  {answering(rollout.Ask{Messages: user("a"), Open: true, Summary: true}), rollout.EndHarness, "sums up a conversation that has not resetEnv"},
+		"early summary":  {answering(rollout.Ask{Messages: user("a"), Open: true, Summary: true}), rollout.EndHarness, "both opens a conversation and asks for a summary"},
 	} {
 		h := func(s *rollout.State) (rollout.Ask, error) {
 			if strings.HasPrefix(s.Now.Text, fmt.Sprintf("level %d turn 1", 100+bad/2)) && len(s.Turns[0].Observation.Images) == (bad+1)%2 {
