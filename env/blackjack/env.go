@@ -45,6 +45,7 @@ type Env struct {
 	shown          Card // the dealer's open card as drawn in pictures
 	over           bool
 	ready          bool
+	acted          bool // the last turn had an effect
 }
 
 var _ env.Env = (*Env)(nil)
@@ -81,7 +82,7 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 	// The original draws suit and face of the open card again for display.
 	e.shown = Card{Value: e.dealer[0].Value, Suit: Suit(e.deck.stream.IntN(4))}
 	e.shown.Face = e.deck.face(e.shown.Value)
-	e.ready, e.over = true, false
+	e.ready, e.over, e.acted = true, false, false
 	return e.observe("This is the table:"), nil
 }
 
@@ -152,6 +153,7 @@ func (e *Env) playDealer() (parts reward.Parts, won bool) {
 }
 
 func (e *Env) outcome(r reward.Response, parts reward.Parts, valid, won bool) env.Outcome {
+	e.acted = valid
 	said := "That was no action. This is the table:"
 	switch {
 	case e.over:
@@ -178,6 +180,16 @@ func (e *Env) observe(said string) env.Observation {
 
 // Hands returns the cards on the table. They must not be changed.
 func (e *Env) Hands() (dealer, player Hand) { return e.dealer, e.player }
+
+// Details returns the cards of both sides after a turn that had an effect, else nil:
+// for each card its value, its face and the first letter of its suit. Services send
+// them, as the original does.
+func (e *Env) Details() map[string]any {
+	if !e.acted {
+		return nil
+	}
+	return map[string]any{"Dealer Card": e.dealer.list(), "Player Card": e.player.list()}
+}
 
 // Player chooses between Hit and Stand. Players see the cards themselves, not only the
 // agent's observation.
