@@ -102,7 +102,7 @@ func (c *Config) idle(given map[string]settings.Given) []Note {
 		"huggingface_hub.hf_save_freq is null, so that nothing is exported and uploaded")
 	say(c.Trainer.LogImage.Enable && c.Trainer.RolloutDir == nil && c.Trainer.ValDir == nil, "trainer.log_image.enable", "",
 		"neither trainer.rollout_data_dir nor trainer.validation_data_dir is set, so that no pictures are stored")
-	spec, err := advantage.DefaultRegistry().Describe(c.Algorithm.Estimator)
+	spec, err := advantage.Builtin().Describe(c.Algorithm.Estimator)
 	say(err == nil && !spec.Critic && c.Critic.Kind != "none", "algorithm.adv_estimator", "critic.kind",
 		"it needs no critic, but critic.kind is "+c.Critic.Kind+": the critic is asked and never trained; set critic.enable to false")
 	return out
