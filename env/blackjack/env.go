@@ -15,16 +15,9 @@ import (
 
 // Names of the reward parts.
 const (
-	PartGame    = "game"    // 1 for a win, −1 for a loss
-	PartFormat  = "format"  //
-	PartInvalid = "invalid" // a turn without a known action
-)
-
-// Errors of calls in the wrong order.
-var (
-	ErrNotReset = env.ErrNotReset
-	ErrClosed   = env.ErrClosed
-	ErrSeed     = env.ErrSeed
+	partGame    = "game"    // 1 for a win, −1 for a loss
+	partFormat  = "format"  //
+	partInvalid = "invalid" // a turn without a known action
 )
 
 // Words of the actions.
@@ -109,16 +102,16 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 		e.player = append(e.player, e.deck.card())
 		if e.player.Sum() > 21 {
 			e.over = true
-			parts = append(parts, reward.Part{Name: PartGame, Value: -1})
+			parts = append(parts, reward.Part{Name: partGame, Value: -1})
 		}
 	case Stand, Stick:
 		parts, won = e.playDealer()
 	default:
 		valid = false
-		parts = append(parts, reward.Part{Name: PartInvalid, Value: e.o.InvalidReward})
+		parts = append(parts, reward.Part{Name: partInvalid, Value: e.o.InvalidReward})
 	}
 	if valid && r.FormatCorrect {
-		parts = append(parts, reward.Part{Name: PartFormat, Value: e.o.FormatReward})
+		parts = append(parts, reward.Part{Name: partFormat, Value: e.o.FormatReward})
 	}
 	out := e.outcome(r, parts, valid, won)
 	if e.o.UseStateReward {
@@ -145,9 +138,9 @@ func (e *Env) playDealer() (parts reward.Parts, won bool) {
 	}
 	switch mine, theirs := e.player.score(), e.dealer.score(); {
 	case mine > theirs:
-		return reward.Parts{{Name: PartGame, Value: 1}}, true
+		return reward.Parts{{Name: partGame, Value: 1}}, true
 	case mine < theirs:
-		return reward.Parts{{Name: PartGame, Value: -1}}, false
+		return reward.Parts{{Name: partGame, Value: -1}}, false
 	}
 	return nil, false
 }
