@@ -92,7 +92,7 @@ func BenchmarkEstimate(b *testing.B) {
 	params := DefaultParams()
 	params.Lambda, params.TurnGamma = 0.95, 0.95
 	for _, name := range Names() {
-		est, err := ByName(name, params)
+		est, err := New(name, params)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -44,7 +44,9 @@ var (
 	// ErrGroupSize means that a group has too few members.
 	ErrGroupSize = errors.New("group too small")
 	// ErrUnknown means that no estimator has this name.
-	ErrUnknown = errors.New("unknown estimator")
+	ErrUnknown = errors.New("unknown name")
+	// ErrDuplicate means that a name is already registered.
+	ErrDuplicate = errors.New("the name is already registered")
 	// ErrShared means that a Result would overwrite the batch, or itself.
 	ErrShared = errors.New("memory is shared")
 	// ErrConflict means that two different rows have the same identity in a

@@ -264,11 +264,11 @@ func ExampleTrajectoryGRPO() {
 	// returns    0.00 -1.41 0.00 0.00 0.00 0.00 0.00 1.41
 }
 
-func ExampleByName() {
-	est, err := advantage.ByName("bi_level_gae", advantage.DefaultParams())
+func ExampleNew() {
+	est, err := advantage.New("bi_level_gae", advantage.DefaultParams())
 	fmt.Printf("%+v %v\n", est, err)
 
-	_, err = advantage.ByName("trajectory_bi_level_gae", advantage.Params{Gamma: 0.99})
+	_, err = advantage.New("trajectory_bi_level_gae", advantage.Params{Gamma: 0.99})
 	fmt.Println(err)
 	// Output:
 	// {Gamma:1 Lambda:1 TurnGamma:0.95 Raw:false} <nil>
@@ -284,12 +284,12 @@ func ExampleDescribe() {
 
 // What one's own trainer adds stays in one's own registry.
 func ExampleRegistry() {
-	r := advantage.DefaultRegistry()
-	err := r.Add(advantage.Spec{
+	r := advantage.Builtin()
+	err := r.Register(advantage.Spec{
 		Name: "short_sighted", Mask: advantage.MaskGAE, Critic: true, RowLocal: true, Whitens: true,
 		New: func(advantage.Params) advantage.Estimator { return advantage.Masked{} },
 	})
-	est, unknown := r.ByName("short_sighted", advantage.Params{})
+	est, unknown := r.New("short_sighted", advantage.Params{})
 	fmt.Printf("%+v %v %v\n", est, err, unknown)
 	// Output:
 	// {Gamma:0 Lambda:0 Raw:false} <nil> <nil>

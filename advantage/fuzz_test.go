@@ -219,7 +219,7 @@ func FuzzByName(f *testing.F) {
 	f.Add("grpo", 1.0, 0.5)
 	f.Add("bi_level", math.NaN(), 2.0)
 	f.Fuzz(func(t *testing.T, name string, gamma, lambda float64) {
-		est, err := ByName(name, Params{Gamma: gamma, Lambda: lambda})
+		est, err := New(name, Params{Gamma: gamma, Lambda: lambda})
 		if (est == nil) == (err == nil) {
 			t.Fatalf("got %v and %v", est, err)
 		}

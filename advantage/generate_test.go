@@ -167,7 +167,7 @@ func named(t testing.TB, name string, p Params) Estimator {
 	if spec.Undiscounted {
 		p.Gamma = 1
 	}
-	est, err := ByName(name, p)
+	est, err := New(name, p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func TestGoldenPresets(t *testing.T) {
 		if want := p.want("critic_mask"); want != nil {
 			same(t, tally, c.Name+" critic_mask", p.critic, bools(want))
 		}
-		est, err := ByName(p.estimator, p.params)
+		est, err := New(p.estimator, p.params)
 		if err != nil {
 			t.Fatalf("%s: %v", c.Name, err)
 		}

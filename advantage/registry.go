@@ -77,7 +77,7 @@ type Spec struct {
 	TurnIDs   bool // Result.TurnID, which turn-level losses need
 	ValueMask bool // Result.ValueMask, which the critic's loss must obey
 
-	// New creates the estimator. ByName checks the parameters afterwards.
+	// New creates the estimator. Registry.New checks the parameters afterwards.
 	New func(Params) Estimator
 }
 
@@ -91,35 +91,35 @@ func (s Spec) Reads(change func(*Params)) bool {
 
 // Registry maps names to estimators. The zero value is empty and ready, and all
 // methods are safe for concurrent use.
-type Registry struct{ specs byname.Table[Spec] }
+type Registry struct{ specs byname.Table[*Spec] }
 
-// Add puts an estimator into the registry. The name must be new.
-func (r *Registry) Add(s Spec) error {
-	if s.Name == "" || s.New == nil {
-		return fmt.Errorf("advantage: registry: spec %q needs a name and New", s.Name)
+var entries = byname.Kind{Package: "advantage", Entry: "estimator", Unknown: ErrUnknown, Duplicate: ErrDuplicate}
+
+// Register adds an estimator under its name. The error wraps ErrDuplicate when the
+// name is taken. New must not be nil.
+func (r *Registry) Register(s Spec) error {
+	if s.New == nil {
+		return r.specs.Register(entries, s.Name, nil)
 	}
-	if !r.specs.Add(s.Name, s) {
-		return fmt.Errorf("advantage: registry: %q is there already", s.Name)
-	}
-	return nil
+	return r.specs.Register(entries, s.Name, &s)
 }
 
 // Names returns all names in alphabetical order.
 func (r *Registry) Names() []string { return r.specs.Names() }
 
-// Describe returns what is known of an estimator. An unknown name is an
+// Describe returns the inputs and outputs of an estimator. An unknown name is an
 // ErrUnknown that lists the names and the nearest one.
 func (r *Registry) Describe(name string) (Spec, error) {
-	s, err := r.specs.Get(name, ErrUnknown)
+	s, err := r.specs.Get(entries, name)
 	if err != nil {
-		return Spec{}, fmt.Errorf("advantage: %w", err)
+		return Spec{}, err
 	}
-	return s, nil
+	return *s, nil
 }
 
-// ByName creates the estimator with this name. Errors are those of Describe, and
+// New creates the estimator with this name. Errors are those of Describe, and
 // ErrParameter for a hyperparameter that the estimator rejects.
-func (r *Registry) ByName(name string, p Params) (Estimator, error) {
+func (r *Registry) New(name string, p Params) (Estimator, error) {
 	s, err := r.Describe(name)
 	if err != nil {
 		return nil, err
@@ -136,23 +136,24 @@ func (r *Registry) ByName(name string, p Params) (Estimator, error) {
 	return est, nil
 }
 
-// DefaultRegistry returns a new registry with all estimators of this package, to add to
-// or to use as it is.
-func DefaultRegistry() *Registry {
-	r := new(Registry)
+// Builtin returns a new registry with the estimators of this package.
+func Builtin() *Registry {
+	all := make(map[string]*Spec, len(specs))
 	for _, s := range specs {
-		r.specs.Add(s.Name, s)
+		all[s.Name] = &s
 	}
+	r := new(Registry)
+	r.specs.Fill(all)
 	return r
 }
 
-var defaults = DefaultRegistry()
+var builtin = Builtin()
 
-// ByName creates an estimator of this package from its configuration name.
-func ByName(name string, p Params) (Estimator, error) { return defaults.ByName(name, p) }
+// New creates an estimator of this package by name, as Registry.New does.
+func New(name string, p Params) (Estimator, error) { return builtin.New(name, p) }
 
 // Describe returns the inputs and outputs of an estimator of this package.
-func Describe(name string) (Spec, error) { return defaults.Describe(name) }
+func Describe(name string) (Spec, error) { return builtin.Describe(name) }
 
 // Names returns the names of the estimators of this package.
-func Names() []string { return defaults.Names() }
+func Names() []string { return builtin.Names() }

@@ -124,7 +124,7 @@ func TestUnknownNamesSuggestTheNearest(t *testing.T) {
 		"gpo":         `did you mean "gpg"?`, // as near as grpo and opo, and first
 		"":            "known: ",
 	} {
-		_, err := ByName(name, DefaultParams())
+		_, err := New(name, DefaultParams())
 		if !errors.Is(err, ErrUnknown) || !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("%q: got %v, want ErrUnknown with %q", name, err, want)
 		}
@@ -134,7 +134,7 @@ func TestUnknownNamesSuggestTheNearest(t *testing.T) {
 			}
 		}
 	}
-	if _, err := ByName("a very long name that nothing resembles", DefaultParams()); strings.Contains(fmt.Sprint(err), "did you mean") {
+	if _, err := New("a very long name that nothing resembles", DefaultParams()); strings.Contains(fmt.Sprint(err), "did you mean") {
 		t.Errorf("got %v, want no suggestion", err)
 	}
 }
@@ -143,7 +143,7 @@ func TestBadParametersAreRefusedByName(t *testing.T) {
 	for _, name := range Names() {
 		p := DefaultParams()
 		p.Gamma, p.Epsilon, p.Lambda = 1.5, -1, -1
-		_, err := ByName(name, p)
+		_, err := New(name, p)
 		switch name {
 		case "rloo", "opo", "gpg", "remax", "reinforce_plus_plus_baseline":
 			if err != nil {
@@ -155,7 +155,7 @@ func TestBadParametersAreRefusedByName(t *testing.T) {
 	}
 	p := DefaultParams()
 	p.Gamma = 0.99
-	_, err := ByName("trajectory_bi_level_gae", p)
+	_, err := New("trajectory_bi_level_gae", p)
 	refuse(t, "undiscounted", err, ErrParameter, "gamma: 0.99")
 }
 
@@ -165,20 +165,20 @@ func TestRegistriesGrow(t *testing.T) {
 		t.Errorf("the zero registry knows %v", r.Names())
 	}
 	mine := Spec{Name: "mine", New: func(p Params) Estimator { return GAE{Gamma: p.Gamma} }}
-	if err := r.Add(mine); err != nil {
+	if err := r.Register(mine); err != nil {
 		t.Fatal(err)
 	}
-	est, err := r.ByName("mine", Params{Gamma: 0.5})
+	est, err := r.New("mine", Params{Gamma: 0.5})
 	if err != nil || est != (GAE{Gamma: 0.5}) {
 		t.Errorf("got %v, %v", est, err)
 	}
 	for what, s := range map[string]Spec{"same name": mine, "no name": {New: mine.New}, "no constructor": {Name: "x"}} {
-		if err := r.Add(s); err == nil {
+		if err := r.Register(s); err == nil {
 			t.Errorf("%s: added", what)
 		}
 	}
-	all := DefaultRegistry()
-	if err := all.Add(mine); err != nil {
+	all := Builtin()
+	if err := all.Register(mine); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Describe("mine"); err == nil {

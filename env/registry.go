@@ -14,9 +14,11 @@ type Factory func(config map[string]any) (Env, error)
 
 // Sentinels of a Registry.
 var (
-	ErrUnknown   = errors.New("unknown environment")
-	ErrDuplicate = errors.New("environment is registered already")
+	ErrUnknown   = errors.New("unknown name")
+	ErrDuplicate = errors.New("the name is already registered")
 )
+
+var entries = byname.Kind{Package: "env", Entry: "environment", Unknown: ErrUnknown, Duplicate: ErrDuplicate}
 
 // Registry maps names to environments. Nothing registers itself: what a
 // Registry holds is what its owner put there. The zero value is empty and ready,
@@ -40,13 +42,7 @@ func (r *Registry) SetJudge(j Judge) {
 // Register adds an environment under a name. The error wraps ErrDuplicate when
 // the name is taken.
 func (r *Registry) Register(name string, f Factory) error {
-	if name == "" || f == nil {
-		return fmt.Errorf("env: register %q: a name and a factory are needed", name)
-	}
-	if !r.factories.Add(name, f) {
-		return fmt.Errorf("env: register %q: %w", name, ErrDuplicate)
-	}
-	return nil
+	return r.factories.Register(entries, name, f)
 }
 
 // SetOtherwise has names that are not registered made by the factory that f returns
@@ -63,12 +59,12 @@ func (r *Registry) New(name string, config map[string]any) (Env, error) {
 	r.mu.RLock()
 	judge, otherwise := r.judge, r.otherwise
 	r.mu.RUnlock()
-	f, err := r.factories.Get(name, ErrUnknown)
+	f, err := r.factories.Get(entries, name)
 	if err != nil && otherwise != nil {
 		f, err = otherwise(name), nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("env: %w", err)
+		return nil, err
 	}
 	e, err := f(config)
 	if err != nil {

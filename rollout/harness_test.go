@@ -211,7 +211,7 @@ func TestRowsOfAnEpisodeAreStitched(t *testing.T) {
 			spec, err := advantage.Describe(estimator)
 			require.NoError(t, err)
 			require.NoError(t, rollout.Check(h, spec, ""))
-			est, err := advantage.ByName(estimator, advantage.DefaultParams())
+			est, err := advantage.New(estimator, advantage.DefaultParams())
 			require.NoError(t, err)
 			split, joined := stitched(t, ts, est, false), stitched(t, ts, est, true)
 			require.Equal(t, len(joined), len(split))
@@ -441,7 +441,7 @@ func TestCompactionWithoutProgressEnds(t *testing.T) {
 }
 
 func TestHarnessesByName(t *testing.T) {
-	r := rollout.BuiltinHarnesses()
+	r := rollout.Builtin()
 	require.Equal(t, []string{"compact", "concat", "no_concat", "window"}, r.Names())
 	o := rollout.HarnessOptions{Window: 3, Compact: rollout.Compact{Summary: 9, Total: 70}}
 	for name, want := range map[string]rollout.Harness{
@@ -471,7 +471,7 @@ func TestHarnessesByName(t *testing.T) {
 	require.NoError(t, r.Register("empty", func(rollout.HarnessOptions) (rollout.Harness, error) { return nil, nil }))
 	_, err = r.New("empty", o)
 	require.ErrorContains(t, err, "returned no harness")
-	_, err = rollout.BuiltinHarnesses().New("mine", o)
+	_, err = rollout.Builtin().New("mine", o)
 	require.ErrorIs(t, err, rollout.ErrUnknownHarness, "registries are values")
 }
 

@@ -8,8 +8,7 @@ import (
 	"vagen/internal/byname"
 )
 
-// HarnessOptions are the settings of harnesses. Each harness uses its own and ignores
-// the others.
+// HarnessOptions are the settings of all harnesses. Each harness reads its own.
 type HarnessOptions struct {
 	Window  int     // window_size: number of earlier turns to read
 	Compact Compact // compact_budget, compact_summary_budget
@@ -20,11 +19,13 @@ type HarnessFactory func(HarnessOptions) (Harness, error)
 
 // Sentinels of Harnesses and Check.
 var (
-	ErrUnknownHarness   = errors.New("unknown harness")
-	ErrDuplicateHarness = errors.New("a harness of this name is registered already")
+	ErrUnknownHarness   = errors.New("unknown name")
+	ErrDuplicateHarness = errors.New("the name is already registered")
 	// ErrPair means that an estimator or a loss cannot be used with a harness.
 	ErrPair = errors.New("settings do not fit together")
 )
+
+var harnessEntries = byname.Kind{Package: "rollout", Entry: "harness", Unknown: ErrUnknownHarness, Duplicate: ErrDuplicateHarness}
 
 // Harnesses maps names to harnesses. The zero value is empty and ready, and all
 // methods are safe for concurrent use.
@@ -32,11 +33,11 @@ type Harnesses struct {
 	factories byname.Table[HarnessFactory]
 }
 
-// BuiltinHarnesses returns a new registry with the harnesses of this package:
+// Builtin returns a new registry with the harnesses of this package:
 // compact, concat, no_concat and window.
-func BuiltinHarnesses() *Harnesses {
+func Builtin() *Harnesses {
 	r := new(Harnesses)
-	r.factories.AddAll(map[string]HarnessFactory{
+	r.factories.Fill(map[string]HarnessFactory{
 		"concat":    func(HarnessOptions) (Harness, error) { return Concat{}, nil },
 		"no_concat": func(HarnessOptions) (Harness, error) { return NoConcat{}, nil },
 		"window": func(o HarnessOptions) (Harness, error) {
@@ -58,21 +59,15 @@ func BuiltinHarnesses() *Harnesses {
 // Register adds a harness under a name. The error wraps ErrDuplicateHarness when
 // the name is taken.
 func (r *Harnesses) Register(name string, f HarnessFactory) error {
-	if name == "" || f == nil {
-		return fmt.Errorf("rollout: register harness %q: the name is empty or the factory is nil", name)
-	}
-	if !r.factories.Add(name, f) {
-		return fmt.Errorf("rollout: register harness %q: %w", name, ErrDuplicateHarness)
-	}
-	return nil
+	return r.factories.Register(harnessEntries, name, f)
 }
 
 // New creates a harness by name. The error wraps ErrUnknownHarness for an unknown
 // name, and suggests the nearest known one.
 func (r *Harnesses) New(name string, o HarnessOptions) (Harness, error) {
-	f, err := r.factories.Get(name, ErrUnknownHarness)
+	f, err := r.factories.Get(harnessEntries, name)
 	if err != nil {
-		return nil, fmt.Errorf("rollout: %w", err)
+		return nil, err
 	}
 	h, err := f(o)
 	if err == nil && h == nil {

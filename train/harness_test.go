@@ -76,7 +76,7 @@ func TestAHarnessIsConcatUntilToldOtherwise(t *testing.T) {
 // TestUsersBringTheirOwnHarness: one that opens a conversation for every second
 // turn.
 func TestUsersBringTheirOwnHarness(t *testing.T) {
-	r := rollout.BuiltinHarnesses()
+	r := rollout.Builtin()
 	require.NoError(t, r.Register("pairs", func(rollout.HarnessOptions) (rollout.Harness, error) { return pairs{}, nil }))
 	c := traintest.Split("pairs")
 	require.ErrorIs(t, c.Validate(), rollout.ErrUnknownHarness)

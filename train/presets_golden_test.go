@@ -108,7 +108,7 @@ func (p *presetRun) prepare() {
 	t.names = t.Registries.WithBuiltins()
 	c := &t.Config
 	var err error
-	t.estimator, err = t.names.Estimators.ByName(c.Algorithm.Estimator, c.Params())
+	t.estimator, err = t.names.Estimators.New(c.Algorithm.Estimator, c.Params())
 	require.NoError(p.t, err)
 	t.spec, err = t.names.Estimators.Describe(c.Algorithm.Estimator)
 	require.NoError(p.t, err)

@@ -116,7 +116,7 @@ func (t *Trainer) prepare(ctx context.Context) error {
 	c.LogNotes(t.Log)
 	k := &c.Algorithm.KLCtrl
 	var errs [6]error
-	t.estimator, errs[0] = t.names.Estimators.ByName(c.Algorithm.Estimator, c.Params())
+	t.estimator, errs[0] = t.names.Estimators.New(c.Algorithm.Estimator, c.Params())
 	t.spec, errs[1] = t.names.Estimators.Describe(c.Algorithm.Estimator)
 	t.kl, errs[2] = reward.NewController(k.Type, k.Coef, k.Target, k.Horizon)
 	t.filter, errs[3] = t.names.NewFilter(c)

@@ -115,7 +115,7 @@ func (f chosen) Filter(dst *filter.Result, _ *filter.Batch) error {
 
 // TestUsersBringTheirOwn filter, metric and estimator, by name.
 func TestUsersBringTheirOwn(t *testing.T) {
-	r := config.Registries{Filters: filter.Builtin(), Estimators: advantage.DefaultRegistry()}
+	r := config.Registries{Filters: filter.Builtin(), Estimators: advantage.Builtin()}
 	var err error
 	r.Metrics, err = diagnose.Builtin(diagnose.DefaultOptions())
 	require.NoError(t, err)
@@ -129,7 +129,7 @@ func TestUsersBringTheirOwn(t *testing.T) {
 	require.NoError(t, r.Filters.Register("chosen", func(a *filter.Args) (filter.Filter, error) {
 		return chosen{keep: []int{a.Int("first", 0), 5}}, nil
 	}))
-	require.NoError(t, r.Estimators.Add(advantage.Spec{Name: "mine", Mask: advantage.MaskLoss, New: func(advantage.Params) advantage.Estimator {
+	require.NoError(t, r.Estimators.Register(advantage.Spec{Name: "mine", Mask: advantage.MaskLoss, New: func(advantage.Params) advantage.Estimator {
 		return advantage.RLOO{}
 	}}))
 	set := []string{
@@ -138,7 +138,7 @@ func TestUsersBringTheirOwn(t *testing.T) {
 		"trainer.total_training_steps=1", "trainer.val_before_train=false", "trainer.test_freq=0", "critic.kind=none", "actor_rollout_ref.actor.entropy_coeff=0",
 	}
 	_, err = config.Load("", set...)
-	for _, want := range []string{`"mine": unknown`, `filter: "chosen": unknown`, `"mine" is not a metric`} {
+	for _, want := range []string{`"mine": unknown`, `filter: filter "chosen": unknown`, `"mine" is not a metric`} {
 		require.ErrorContains(t, err, want)
 	}
 	c, err := r.LoadConfig("", set...)
@@ -603,8 +603,8 @@ func (choosy) Estimate(*advantage.Result, *advantage.Batch) error {
 
 // TestEstimatorsCheckTheirOwnParameters when the configuration is checked.
 func TestEstimatorsCheckTheirOwnParameters(t *testing.T) {
-	r := config.Registries{Estimators: advantage.DefaultRegistry()}
-	require.NoError(t, r.Estimators.Add(advantage.Spec{Name: "choosy", Mask: advantage.MaskLoss, New: func(advantage.Params) advantage.Estimator {
+	r := config.Registries{Estimators: advantage.Builtin()}
+	require.NoError(t, r.Estimators.Register(advantage.Spec{Name: "choosy", Mask: advantage.MaskLoss, New: func(advantage.Params) advantage.Estimator {
 		return choosy{}
 	}}))
 	_, err := r.LoadConfig("", "env.name=x", "algorithm.adv_estimator=choosy")

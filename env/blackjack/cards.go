@@ -80,3 +80,12 @@ func (h Hand) score() int {
 	}
 	return 0
 }
+
+// list returns each card as value, face and the suit's letter.
+func (h Hand) list() []any {
+	cards := make([]any, len(h))
+	for i, c := range h {
+		cards[i] = []any{c.Value, string(c.Face), string("CDHS"[c.Suit%4])}
+	}
+	return cards
+}

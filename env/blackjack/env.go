@@ -15,16 +15,9 @@ import (
 
 // Names of the reward parts.
 const (
-	PartGame    = "game"    // 1 for a win, −1 for a loss
-	PartFormat  = "format"  //
-	PartInvalid = "invalid" // a turn without a known action
-)
-
-// Errors of calls in the wrong order.
-var (
-	ErrNotReset = env.ErrNotReset
-	ErrClosed   = env.ErrClosed
-	ErrSeed     = env.ErrSeed
+	partGame    = "game"    // 1 for a win, −1 for a loss
+	partFormat  = "format"  //
+	partInvalid = "invalid" // a turn without a known action
 )
 
 // Words of the actions.
@@ -45,6 +38,7 @@ type Env struct {
 	shown          Card // the dealer's open card as drawn in pictures
 	over           bool
 	ready          bool
+	acted          bool // the last turn had an effect
 }
 
 var _ env.Env = (*Env)(nil)
@@ -81,7 +75,7 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 	// The original draws suit and face of the open card again for display.
 	e.shown = Card{Value: e.dealer[0].Value, Suit: Suit(e.deck.stream.IntN(4))}
 	e.shown.Face = e.deck.face(e.shown.Value)
-	e.ready, e.over = true, false
+	e.ready, e.over, e.acted = true, false, false
 	return e.observe("This is the table:"), nil
 }
 
@@ -108,16 +102,16 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 		e.player = append(e.player, e.deck.card())
 		if e.player.Sum() > 21 {
 			e.over = true
-			parts = append(parts, reward.Part{Name: PartGame, Value: -1})
+			parts = append(parts, reward.Part{Name: partGame, Value: -1})
 		}
 	case Stand, Stick:
 		parts, won = e.playDealer()
 	default:
 		valid = false
-		parts = append(parts, reward.Part{Name: PartInvalid, Value: e.o.InvalidReward})
+		parts = append(parts, reward.Part{Name: partInvalid, Value: e.o.InvalidReward})
 	}
 	if valid && r.FormatCorrect {
-		parts = append(parts, reward.Part{Name: PartFormat, Value: e.o.FormatReward})
+		parts = append(parts, reward.Part{Name: partFormat, Value: e.o.FormatReward})
 	}
 	out := e.outcome(r, parts, valid, won)
 	if e.o.UseStateReward {
@@ -144,14 +138,15 @@ func (e *Env) playDealer() (parts reward.Parts, won bool) {
 	}
 	switch mine, theirs := e.player.score(), e.dealer.score(); {
 	case mine > theirs:
-		return reward.Parts{{Name: PartGame, Value: 1}}, true
+		return reward.Parts{{Name: partGame, Value: 1}}, true
 	case mine < theirs:
-		return reward.Parts{{Name: PartGame, Value: -1}}, false
+		return reward.Parts{{Name: partGame, Value: -1}}, false
 	}
 	return nil, false
 }
 
 func (e *Env) outcome(r reward.Response, parts reward.Parts, valid, won bool) env.Outcome {
+	e.acted = valid
 	said := "That was no action. This is the table:"
 	switch {
 	case e.over:
@@ -178,6 +173,16 @@ func (e *Env) observe(said string) env.Observation {
 
 // Hands returns the cards on the table. They must not be changed.
 func (e *Env) Hands() (dealer, player Hand) { return e.dealer, e.player }
+
+// Details returns the cards of both sides after a turn that had an effect, else nil:
+// for each card its value, its face and the first letter of its suit. Services send
+// them, as the original does.
+func (e *Env) Details() map[string]any {
+	if !e.acted {
+		return nil
+	}
+	return map[string]any{"Dealer Card": e.dealer.list(), "Player Card": e.player.list()}
+}
 
 // Player chooses between Hit and Stand. Players see the cards themselves, not only the
 // agent's observation.

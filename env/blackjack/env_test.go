@@ -39,7 +39,7 @@ func TestAcesCountElevenWhereThatFits(t *testing.T) {
 
 func start(t *testing.T, change func(*Options)) *Env {
 	t.Helper()
-	o := Defaults()
+	o := DefaultOptions()
 	o.RenderMode, o.PromptFormat = Text, "no_think"
 	change(&o)
 	e, err := New(o)
@@ -61,7 +61,7 @@ func TestTheBetterHandWins(t *testing.T) {
 		e.dealer, e.player = c.dealer, c.player
 		out, err := e.Step(t.Context(), "<answer>Stand</answer>")
 		require.NoError(t, err)
-		require.Equal(t, c.want, out.Reward.Of(PartGame), name)
+		require.Equal(t, c.want, out.Reward.Of(partGame), name)
 		require.True(t, out.Done)
 		require.Equal(t, c.want > 0, out.Success)
 		after, err := e.Step(t.Context(), "<answer>Hit</answer>")
@@ -77,7 +77,7 @@ func TestTheOpenCardIsAllThatIsShownOfTheDealer(t *testing.T) {
 	e.player = hand(2, 2)
 	out, err := e.Step(t.Context(), "<answer>wait</answer>")
 	require.NoError(t, err)
-	require.Equal(t, reward.Parts{{Name: PartInvalid, Value: -0.1}}, out.Reward)
+	require.Equal(t, reward.Parts{{Name: partInvalid, Value: -0.1}}, out.Reward)
 	require.NotContains(t, out.Observation.Text, "9 of spades")
 	out, err = e.Step(t.Context(), "<answer>Stand</answer>")
 	require.NoError(t, err)
@@ -152,13 +152,13 @@ func TestBadOptionsAndCallsAreNamed(t *testing.T) {
 		_, err := FromConfig(config)
 		require.ErrorContains(t, err, want)
 	}
-	e, err := New(Defaults())
+	e, err := New(DefaultOptions())
 	require.NoError(t, err)
 	require.Empty(t, e.Script(rand.New(rand.NewPCG(1, 1)), Random))
 	_, err = e.Step(t.Context(), "")
-	require.ErrorIs(t, err, ErrNotReset)
+	require.ErrorIs(t, err, env.ErrNotReset)
 	_, err = e.Reset(t.Context(), -1)
-	require.ErrorIs(t, err, ErrSeed)
+	require.ErrorIs(t, err, env.ErrSeed)
 	cause := errors.New("time is up")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
@@ -166,7 +166,7 @@ func TestBadOptionsAndCallsAreNamed(t *testing.T) {
 	require.ErrorIs(t, err, cause)
 	require.NoError(t, e.Close())
 	_, err = e.Reset(t.Context(), 1)
-	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, err, env.ErrClosed)
 }
 
 func TestPromptShowsAnExampleThatItsParserAccepts(t *testing.T) {
@@ -182,7 +182,7 @@ func TestPromptShowsAnExampleThatItsParserAccepts(t *testing.T) {
 }
 
 func BenchmarkPicture(b *testing.B) {
-	e, err := New(Defaults())
+	e, err := New(DefaultOptions())
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 // A player that stands at 17, as the dealer does.
 func Example() {
-	o := blackjack.Defaults()
+	o := blackjack.DefaultOptions()
 	o.RenderMode = blackjack.Text
 	e, err := blackjack.New(o)
 	if err != nil {

@@ -84,7 +84,7 @@ func TestGamesEqualTheOriginals(t *testing.T) {
 			golden.Equal(t, tally, what+": valid", out.Turn["action_is_valid"] == 1, len(s.Valid) > 0)
 			golden.Equal(t, tally, what+": hit", len(e.player) > held, slices.Contains(s.Valid, Hit))
 			golden.Equal(t, tally, what+": format", out.Response.FormatCorrect, s.FormatCorrect)
-			golden.Equal(t, tally, what+": format rewarded", out.Reward.Of(PartFormat) != 0, s.FormatRewarded)
+			golden.Equal(t, tally, what+": format rewarded", out.Reward.Of(partFormat) != 0, s.FormatRewarded)
 			tally.Add(1)
 			if !slices.Equal(out.Response.Actions, s.Actions) {
 				t.Errorf("%s: actions %q, want %q", what, out.Response.Actions, s.Actions)

@@ -14,7 +14,7 @@ const (
 	Vision = "vision"
 )
 
-// Options are an environment's settings; Defaults returns the published ones. The tags
+// Options are an environment's settings; DefaultOptions returns the published ones. The tags
 // are their names in configurations.
 type Options struct {
 	RenderMode       string   `option:"render_mode" kind:"text"`   // Text or Vision
@@ -41,8 +41,8 @@ type Options struct {
 	Sab     bool   `option:"sab" noted:"it changes the bonus for a natural, which is never paid"`
 }
 
-// Defaults returns the published settings.
-func Defaults() Options {
+// DefaultOptions returns the published settings.
+func DefaultOptions() Options {
 	return Options{
 		RenderMode: Vision, PromptFormat: "free_think", ActionSep: ",", MaxActions: 1, UseExample: true,
 		ImagePlaceholder: env.ImageMark, SpecialTokens: []string{"<think>", "</think>", "<answer>", "</answer>"},
@@ -53,7 +53,7 @@ func Defaults() Options {
 // FromConfig creates an environment from named options on top of the defaults. It is an
 // env.Factory.
 func FromConfig(config map[string]any) (env.Env, error) {
-	o := Defaults()
+	o := DefaultOptions()
 	if err := env.Decode(config, &o); err != nil {
 		return nil, fmt.Errorf("blackjack: %w", err)
 	}

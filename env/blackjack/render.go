@@ -6,8 +6,8 @@ import (
 	"image/draw"
 )
 
-// Size is the side of a picture in pixels.
-const Size = 300
+// pictureSize is the side of a picture in pixels.
+const pictureSize = 300
 
 // Layout of a picture, in pixels.
 const (
@@ -33,7 +33,7 @@ var (
 // picture draws the table: the dealer's cards above, all but the first face down
 // until the game is over, and the player's below.
 func (e *Env) picture() *image.RGBA {
-	img := image.NewRGBA(image.Rect(0, 0, Size, Size))
+	img := image.NewRGBA(image.Rect(0, 0, pictureSize, pictureSize))
 	fill(img, img.Rect, felt)
 	for i, c := range e.dealer {
 		at := place(i, len(e.dealer), dealerTop)
@@ -57,7 +57,7 @@ func (e *Env) picture() *image.RGBA {
 func place(i, n, top int) image.Rectangle {
 	step := cardWide + gap
 	if n > 1 {
-		step = min(step, (Size-2*margin-cardWide)/(n-1))
+		step = min(step, (pictureSize-2*margin-cardWide)/(n-1))
 	}
 	x := margin + i*step
 	return image.Rect(x, top, x+cardWide, top+cardHigh)

@@ -6,51 +6,51 @@ import (
 	"vagen/env/internal/tiles"
 )
 
-// Ink is a colour of the Palette.
-type Ink uint8
+// ink is a colour of the palette.
+type ink uint8
 
 // The inks of a picture.
 const (
-	InkIce Ink = iota
-	InkGrid
-	InkGlint
-	InkWater
-	InkDeep
-	InkRipple
-	InkCrack
-	InkShore
-	InkSand
-	InkMat
-	InkMatRim
-	InkFlag
-	InkPole
-	InkCoat
-	InkCoatRim
-	InkFace
+	inkIce ink = iota
+	inkGrid
+	inkGlint
+	inkWater
+	inkDeep
+	inkRipple
+	inkCrack
+	inkShore
+	inkSand
+	inkMat
+	inkMatRim
+	inkFlag
+	inkPole
+	inkCoat
+	inkCoatRim
+	inkFace
 	inks
 )
 
-// Palette holds the colours before shading. Shading takes red and green away and
+// palette holds the colours before shading. Shading takes red and green away and
 // leaves blue, so the colours are told apart by blue first: ice is full of it,
 // water and cracks have half, shore, mat and player little. Of these, the shore
 // is light, the mat has no red and the player no green.
-var Palette = [inks]color.RGBA{
-	InkIce:     {214, 234, 248, 255},
-	InkGrid:    {186, 210, 230, 255},
-	InkGlint:   {228, 242, 252, 255},
-	InkWater:   {30, 60, 130, 255},
-	InkDeep:    {16, 36, 92, 255},
-	InkRipple:  {96, 140, 200, 255},
-	InkCrack:   {30, 60, 130, 255},
-	InkShore:   {232, 206, 80, 255},
-	InkSand:    {168, 140, 60, 255},
-	InkMat:     {40, 160, 70, 255},
-	InkMatRim:  {20, 104, 44, 255},
-	InkFlag:    {250, 214, 60, 255},
-	InkPole:    {70, 50, 30, 255},
-	InkCoat:    {214, 40, 36, 255},
-	InkCoatRim: {120, 12, 20, 255},
-	InkFace:    {255, 214, 176, 255},
+var palette = [inks]color.RGBA{
+	inkIce:     {214, 234, 248, 255},
+	inkGrid:    {186, 210, 230, 255},
+	inkGlint:   {228, 242, 252, 255},
+	inkWater:   {30, 60, 130, 255},
+	inkDeep:    {16, 36, 92, 255},
+	inkRipple:  {96, 140, 200, 255},
+	inkCrack:   {30, 60, 130, 255},
+	inkShore:   {232, 206, 80, 255},
+	inkSand:    {168, 140, 60, 255},
+	inkMat:     {40, 160, 70, 255},
+	inkMatRim:  {20, 104, 44, 255},
+	inkFlag:    {250, 214, 60, 255},
+	inkPole:    {70, 50, 30, 255},
+	inkCoat:    {214, 40, 36, 255},
+	inkCoatRim: {120, 12, 20, 255},
+	inkFace:    {255, 214, 176, 255},
 }
 
 // Kinds of pictures of a cell.
@@ -90,7 +90,7 @@ const bandWide = 4
 
 // inkAt returns the ink of a point of a cell. Marks along the edges lie above the
 // figure, which does not reach them.
-func inkAt(kind tileKind, e edges, x, y float64) Ink {
+func inkAt(kind tileKind, e edges, x, y float64) ink {
 	if ink, ok := bandAt(e, x, y); ok {
 		return ink
 	}
@@ -102,19 +102,19 @@ func inkAt(kind tileKind, e edges, x, y float64) Ink {
 
 // ground is bare ice: nearly one colour, so that whatever stands on it stands
 // out, with a thin line towards the next cells and two glints.
-func ground(x, y float64) Ink {
+func ground(x, y float64) ink {
 	if x < 1 || y < 1 {
-		return InkGrid
+		return inkGrid
 	}
 	if d := x + y; x > 5.5 && x < 9.5 && d > 16 && d < 17.2 || x > 18 && x < 21 && d > 39.5 && d < 40.7 {
-		return InkGlint
+		return inkGlint
 	}
-	return InkIce
+	return inkIce
 }
 
 // bandAt is the mark along an edge: jagged dark water on the side of a hole, a
 // straight bank of sand on the side of the shore.
-func bandAt(e edges, x, y float64) (Ink, bool) {
+func bandAt(e edges, x, y float64) (ink, bool) {
 	for a := range Actions {
 		b := e.at(a)
 		if b == beyondIce {
@@ -131,15 +131,15 @@ func bandAt(e edges, x, y float64) (Ink, bool) {
 		}
 		if b == beyondShore {
 			if depth < bandWide-1 {
-				return InkShore, true
+				return inkShore, true
 			}
 			if depth < bandWide {
-				return InkSand, true
+				return inkSand, true
 			}
 			continue
 		}
 		if depth < bandWide+tooth(along) {
-			return InkCrack, true
+			return inkCrack, true
 		}
 	}
 	return 0, false
@@ -156,7 +156,7 @@ func tooth(along float64) float64 {
 }
 
 // figureAt is what stands in the cell, if it covers the point.
-func figureAt(kind tileKind, x, y float64) (Ink, bool) {
+func figureAt(kind tileKind, x, y float64) (ink, bool) {
 	switch kind {
 	case tileHole:
 		return water(x, y)
@@ -181,54 +181,54 @@ func figureAt(kind tileKind, x, y float64) (Ink, bool) {
 	return 0, false
 }
 
-func water(x, y float64) (Ink, bool) {
+func water(x, y float64) (ink, bool) {
 	switch {
 	case tiles.Within(x, y, tiles.Middle, tiles.Middle, 7, 7):
-		return InkDeep, true
+		return inkDeep, true
 	case tiles.Within(x, y, tiles.Middle, tiles.Middle, 9, 9):
-		return InkWater, true
+		return inkWater, true
 	case tiles.Within(x, y, tiles.Middle, tiles.Middle, 10, 10):
-		return InkRipple, true
+		return inkRipple, true
 	}
 	return 0, false
 }
 
-func mat(x, y float64) (Ink, bool) {
+func mat(x, y float64) (ink, bool) {
 	inside := func(from, to float64) bool { return x > from && x < to && y > from && y < to }
 	switch {
 	case inside(6, tiles.Units-6):
-		return InkMat, true
+		return inkMat, true
 	case inside(5, tiles.Units-5):
-		return InkMatRim, true
+		return inkMatRim, true
 	}
 	return 0, false
 }
 
-func flag(x, y float64) (Ink, bool) {
+func flag(x, y float64) (ink, bool) {
 	switch {
 	case x > 10 && x < 12 && y > 7 && y < 21:
-		return InkPole, true
+		return inkPole, true
 	case x >= 12 && x < 20 && y > 7 && y < 15 && tiles.Abs(y-11) < (20-x)/2:
-		return InkFlag, true
+		return inkFlag, true
 	}
 	return 0, false
 }
 
 // walker is the player on ice or on the mat.
-func walker(x, y float64) (Ink, bool) {
+func walker(x, y float64) (ink, bool) {
 	switch tiles.Figure(x, y) {
 	case tiles.Face:
-		return InkFace, true
+		return inkFace, true
 	case tiles.Coat:
-		return InkCoat, true
+		return inkCoat, true
 	case tiles.Rim:
-		return InkCoatRim, true
+		return inkCoatRim, true
 	}
 	return 0, false
 }
 
 // swimmer is the same figure up to the shoulders, with both arms raised.
-func swimmer(x, y float64) (Ink, bool) {
+func swimmer(x, y float64) (ink, bool) {
 	const waterline = 18.5
 	arm := func(grow float64) bool {
 		side := tiles.Abs(x - tiles.Middle)
@@ -238,13 +238,13 @@ func swimmer(x, y float64) (Ink, bool) {
 	case y > waterline:
 		return 0, false
 	case tiles.Within(x, y, tiles.Middle, 12.6, 2.2, 2.3) && y > 11.6:
-		return InkFace, true
+		return inkFace, true
 	case tiles.Within(x, y, tiles.Middle, 12, 3.4, 3.6):
-		return InkCoat, true
+		return inkCoat, true
 	case y > 15 && tiles.Abs(x-tiles.Middle) < 5.4:
-		return InkCoat, true
+		return inkCoat, true
 	case arm(0):
-		return InkCoat, true
+		return inkCoat, true
 	}
 	return 0, false
 }

@@ -8,7 +8,7 @@ import (
 )
 
 func newBench(b *testing.B, change func(*Options)) *Env {
-	o := Defaults(Lite)
+	o := DefaultOptions(Lite)
 	change(&o)
 	e, err := New(o)
 	if err != nil {
@@ -58,9 +58,9 @@ func BenchmarkDraw112(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	r := NewRenderer(28, true, true)
+	r := newRenderer(28, true, true)
 	b.ReportAllocs()
 	for b.Loop() {
-		r.Draw(m, m.Start())
+		r.draw(m, m.Start())
 	}
 }

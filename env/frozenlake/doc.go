@@ -1,24 +1,26 @@
 // Package frozenlake is the FrozenLake grid world as text or pictures.
 //
 // The player walks over a square lake from the start to the goal. Some cells are
-// holes; falling into one ends the episode, and so does reaching the goal. A turn
-// is one response of the model with one or several moves in it.
+// holes. An episode ends when the player falls into a hole or reaches the goal. A turn
+// is one response of the model and contains one or several moves.
 //
 // Two rule sets reproduce the environment of VAGEN's two generations: Lite (its
-// main branch) and Legacy. They differ in defaults, prompts, formats and in how
-// success and format are paid; Options says how. For both, a seed names the same
-// level as in the original, bit for bit. Two things differ on purpose: Legacy
-// draws its map from the seed of Reset, where the original kept one unseeded map
-// for the life of an instance (set Options.MapSeed for a map that stays), and the
-// slips of Lite's slip_prob follow from the seed instead of a global generator.
+// main branch) and Legacy. They differ in defaults, prompts, formats and in the rewards
+// of success and format; Options lists the differences. For both, a seed gives the same
+// level as in the original, bit for bit. There are two intended differences. Legacy
+// draws its map from the seed of Reset, while the original keeps one unseeded map
+// per instance (Options.MapSeed gives all episodes one map). The slips of Lite's
+// slip_prob are drawn from the seed instead of a global generator.
 //
-// Pictures are drawn by this package; see Renderer. The state can be said in a
-// few words, see Env.Describe, which lets observations and predictions be
-// rewarded without a judge.
+// The reward parts are "success", "format", "observation", "prediction", "hole" and
+// "turn".
+//
+// This package draws the pictures itself. Env.Describe describes the state in a few
+// words, so that observations and predictions can be rewarded without a judge.
 //
 // Walkers and scripts (Random, ShortestPath, HoleBlind, Noisy, Env.Script) are
-// reference players: they give the success rates to compare a model with and
-// write transcripts for imitation.
+// reference players: SuccessRate measures them for comparison with a model, and their
+// responses can be used for imitation learning.
 //
 // A third rule set, Next, is Lite with the response formats and the strictness
 // that VAGEN has had since August 2026.

@@ -15,26 +15,20 @@ import (
 
 // Names of the reward parts.
 const (
-	PartSuccess     = "success"
-	PartFormat      = "format"
-	PartObservation = "observation"
-	PartPrediction  = "prediction"
-	PartHole        = "hole"
-	PartTurn        = "turn"
+	partSuccess     = "success"
+	partFormat      = "format"
+	partObservation = "observation"
+	partPrediction  = "prediction"
+	partHole        = "hole"
+	partTurn        = "turn"
 )
 
-// Errors of the order of calls.
-var (
-	ErrNotReset = env.ErrNotReset
-	ErrClosed   = env.ErrClosed
-)
-
-// Env is one live FrozenLake. It implements env.Env.
+// Env is one live FrozenLake environment. It implements env.Env.
 type Env struct {
 	calls  calls.Guard
 	o      Options
 	parser *reward.Parser
-	draw   *Renderer // nil in text mode
+	draw   *renderer // nil in text mode
 	fixed  *Map      // the map of all episodes, nil when it is drawn at each Reset
 	luck   luck
 
@@ -45,8 +39,7 @@ type Env struct {
 
 var _ env.Env = (*Env)(nil)
 
-// New makes an environment. Errors list everything that is wrong with the
-// options.
+// New creates an environment. The error lists all invalid options.
 func New(o Options) (*Env, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -73,7 +66,7 @@ func New(o Options) (*Env, error) {
 		return nil, err
 	}
 	if o.RenderMode == Vision {
-		e.draw = NewRenderer(o.TileSize, o.Shading, o.Cracks)
+		e.draw = newRenderer(o.TileSize, o.Shading, o.Cracks)
 	}
 	return e, nil
 }
@@ -106,7 +99,7 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 	return e.observe(nil, true), nil
 }
 
-// Step plays the moves of one response. It never fails because of the text. Once
+// Step plays the moves of one response. No response text makes it fail. Once
 // the player is in a hole or on the goal, further moves change nothing. Turns
 // played beyond that do what the originals do: with a valid move they are done
 // again, and pay again for the goal, but not under the next rules; without one
@@ -135,7 +128,7 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	return out, nil
 }
 
-// Close ends the use of the environment.
+// Close closes the environment.
 func (e *Env) Close() error { return e.calls.Close() }
 
 // play makes the moves of a response until one is unknown or the episode ends.
@@ -160,8 +153,7 @@ func (e *Env) play(r reward.Response) (moved []string, valid, first bool) {
 	return moved, valid, first
 }
 
-// action finds the move of a word: lower-cased by the parser under the lite
-// rules, exact under the legacy ones.
+// action returns the move of a word, which the legacy rules compare with its case.
 func (e *Env) action(word string) (Action, bool) {
 	for a, name := range actionWords {
 		if word == name || e.o.Rules != Legacy && strings.EqualFold(word, name) {
@@ -177,7 +169,7 @@ const (
 	legacyBonus = 9
 )
 
-// pay fills in the reward parts and the claims of a turn.
+// pay sets the reward parts and the claims of a turn.
 func (e *Env) pay(out *env.Outcome, before Cell, acted, valid, first bool) {
 	formatted := out.Response.FormatCorrect && acted
 	if e.o.Rules == Legacy {
@@ -191,29 +183,29 @@ func (e *Env) pay(out *env.Outcome, before Cell, acted, valid, first bool) {
 				bonus += gymReward
 			}
 		}
-		out.Reward.Pay(PartSuccess, bonus)
+		out.Reward.Pay(partSuccess, bonus)
 	}
 	if formatted {
-		out.Reward.Pay(PartFormat, e.o.FormatReward)
+		out.Reward.Pay(partFormat, e.o.FormatReward)
 		e.payState(out, before)
 	}
 	if first && e.level.At(e.at) == Hole {
-		out.Reward.Pay(PartHole, -e.o.HolePenalty)
+		out.Reward.Pay(partHole, -e.o.HolePenalty)
 	}
-	out.Reward.Pay(PartTurn, -e.o.TurnCost)
+	out.Reward.Pay(partTurn, -e.o.TurnCost)
 	if e.o.UseStateReward {
 		pay.Claims(out, formatted, pay.Turn[Cell]{
 			Env: "frozenlake", Before: before, After: e.at,
 			Grounding: e.o.GroundingWeight, WorldModeling: e.o.WorldModelingWeight,
-			Truth: func(c *reward.Claim, at Cell) { c.Truth = e.level.Relations(at) },
+			Truth: func(c *reward.Claim, at Cell) { c.Truth = e.level.relations(at) },
 		})
 	}
 }
 
-// payState pays for what the response says about the state.
+// payState rewards what the response says about the state.
 func (e *Env) payState(out *env.Outcome, before Cell) {
-	pay.Description(out, PartObservation, e.o.ObservationReward, func() string { return e.level.Describe(before, e.o.DescribeHoles) })
-	pay.Description(out, PartPrediction, e.o.PredictionReward, func() string { return e.level.Describe(e.at, false) })
+	pay.Description(out, partObservation, e.o.ObservationReward, func() string { return e.level.describe(before, e.o.DescribeHoles) })
+	pay.Description(out, partPrediction, e.o.PredictionReward, func() string { return e.level.describe(e.at, false) })
 }
 
 func (e *Env) observe(moved []string, first bool) env.Observation {
@@ -222,7 +214,7 @@ func (e *Env) observe(moved []string, first bool) env.Observation {
 	}
 	return env.Observation{
 		Text:   e.observationText(env.ImageMark, moved, first),
-		Images: []image.Image{e.draw.Draw(e.level, e.at)},
+		Images: []image.Image{e.draw.draw(e.level, e.at)},
 	}
 }
 
@@ -238,5 +230,5 @@ func (e *Env) Options() Options { return e.o }
 // Claiming implements env.Claimant.
 func (e *Env) Claiming() bool { return e.o.UseStateReward }
 
-// Parser returns what reads the responses.
+// Parser returns the parser of responses.
 func (e *Env) Parser() *reward.Parser { return e.parser }

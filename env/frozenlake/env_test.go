@@ -19,7 +19,7 @@ var lake = []string{"SFH", "FFG", "FFF"}
 
 func start(t *testing.T, change func(*Options)) *Env {
 	t.Helper()
-	o := Defaults(Lite)
+	o := DefaultOptions(Lite)
 	o.Desc = lake
 	change(&o)
 	e, err := New(o)
@@ -113,7 +113,7 @@ func TestFallingCostsOnce(t *testing.T) {
 func TestScriptsAreTrueAndWellFormed(t *testing.T) {
 	for _, rules := range []Rules{Lite, Legacy, Next} {
 		for _, format := range promptFormats(rules) {
-			o := Defaults(rules)
+			o := DefaultOptions(rules)
 			o.PromptFormat, o.RenderMode, o.DescribeHoles = format, Text, true
 			o.ObservationReward, o.PredictionReward, o.FormatReward = 1, 1, 1
 			e, err := New(o)
@@ -127,7 +127,7 @@ func TestScriptsAreTrueAndWellFormed(t *testing.T) {
 					what := fmt.Sprintf("%s %s seed %d: %q", rules, format, seed, out.Response.Raw)
 					require.True(t, out.Response.FormatCorrect, what)
 					require.Equal(t, 1.0, out.Turn["action_is_valid"], what)
-					for _, part := range []string{PartObservation, PartPrediction} {
+					for _, part := range []string{partObservation, partPrediction} {
 						if strings.Contains(out.Response.Raw, "<"+part+">") {
 							require.Equal(t, 1.0, out.Reward.Of(part), what)
 						}
@@ -143,7 +143,7 @@ func TestPromptsShowAnExampleThatTheirParserAccepts(t *testing.T) {
 	for _, rules := range []Rules{Lite, Legacy, Next} {
 		for _, format := range promptFormats(rules) {
 			for _, mode := range []string{Text, Vision} {
-				o := Defaults(rules)
+				o := DefaultOptions(rules)
 				o.PromptFormat, o.RenderMode = format, mode
 				e, err := New(o)
 				require.NoError(t, err)
@@ -166,7 +166,7 @@ func TestPromptsShowAnExampleThatTheirParserAccepts(t *testing.T) {
 
 func TestMapSeedKeepsOneMap(t *testing.T) {
 	seed := int64(5)
-	o := Defaults(Legacy)
+	o := DefaultOptions(Legacy)
 	o.RenderMode, o.MapSeed = Text, &seed
 	e, err := New(o)
 	require.NoError(t, err)
@@ -180,7 +180,7 @@ func TestMapSeedKeepsOneMap(t *testing.T) {
 }
 
 func TestSeveralStartsAreChosenBySeed(t *testing.T) {
-	o := Defaults(Lite)
+	o := DefaultOptions(Lite)
 	o.Desc = []string{"SFS", "FGF", "SFS"}
 	e, err := New(o)
 	require.NoError(t, err)
@@ -194,7 +194,7 @@ func TestSeveralStartsAreChosenBySeed(t *testing.T) {
 }
 
 func TestSlipsFollowFromTheSeed(t *testing.T) {
-	o := Defaults(Lite)
+	o := DefaultOptions(Lite)
 	o.SlipProb, o.P, o.Size = 0.5, 1, 8
 	walk := func(seed int64) string {
 		e, err := New(o)
@@ -244,10 +244,10 @@ func TestBadOptionsAreNamed(t *testing.T) {
 }
 
 func TestCallsOutOfOrderAreErrors(t *testing.T) {
-	e, err := New(Defaults(Lite))
+	e, err := New(DefaultOptions(Lite))
 	require.NoError(t, err)
 	_, err = e.Step(t.Context(), "")
-	require.ErrorIs(t, err, ErrNotReset)
+	require.ErrorIs(t, err, env.ErrNotReset)
 	_, err = e.Reset(t.Context(), -1)
 	require.ErrorIs(t, err, ErrLevel)
 	require.Empty(t, e.Describe())
@@ -259,7 +259,7 @@ func TestCallsOutOfOrderAreErrors(t *testing.T) {
 	require.ErrorIs(t, err, cause)
 	require.NoError(t, e.Close())
 	_, err = e.Reset(t.Context(), 1)
-	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, err, env.ErrClosed)
 }
 
 func TestUnsolvableLevelsAreRefused(t *testing.T) {
@@ -280,7 +280,7 @@ func FuzzStep(f *testing.F) {
 	f.Add("<answer>\xff,<image></answer>", uint8(7))
 	f.Fuzz(func(t *testing.T, response string, pick uint8) {
 		rules := []Rules{Lite, Legacy, Next}[pick%3]
-		o := Defaults(rules)
+		o := DefaultOptions(rules)
 		formats := promptFormats(rules)
 		o.PromptFormat, o.RenderMode, o.ObservationReward = formats[int(pick/2)%len(formats)], Text, 1
 		e, err := New(o)
@@ -309,7 +309,7 @@ func TestOptionsThatNothingReadsAreRefused(t *testing.T) {
 		`"min_actions_to_succeed": bad option: 7 has no effect`:                                                                {"rules": "legacy", "min_actions_to_succeed": 7},
 		`"special_token_list"`: {"special_token_list": []any{"<a>"}},
 		`"map_seed"`:           {"desc": []any{"SF", "FG"}, "map_seed": 3},
-		`"use_state_reward": bad option: the format "free_think" says nothing about the state`: {"rules": "legacy", "prompt_format": "free_think", "use_state_reward": true},
+		`"use_state_reward": bad option: the format "free_think" contains no statements about the state`: {"rules": "legacy", "prompt_format": "free_think", "use_state_reward": true},
 	} {
 		_, err := FromConfig(config)
 		require.ErrorContains(t, err, want)

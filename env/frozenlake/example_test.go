@@ -11,7 +11,7 @@ import (
 
 // A walker that knows the level plays an episode in the words of a tiny model.
 func Example() {
-	o := frozenlake.Defaults(frozenlake.Lite)
+	o := frozenlake.DefaultOptions(frozenlake.Lite)
 	o.Desc = []string{"SFH", "FFG", "FFF"}
 	o.PromptFormat, o.Prompt, o.DescribeHoles = reward.ObservePredict, frozenlake.Brief, true
 	o.ObservationReward, o.PredictionReward = 0.05, 0.05

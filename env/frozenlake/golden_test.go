@@ -104,7 +104,7 @@ func playEpisode(t *testing.T, tally *golden.Tally, rules Rules, ep episode) {
 	golden.Equal(t, tally, what+": player", [2]int{e.at.Row, e.at.Col}, ep.Initial.Player)
 	golden.Equal(t, tally, what+": grid", e.level.Text(rules, e.at), ep.ResetGrid)
 	if ep.ResetState != nil {
-		recorded.Lists(t, tally, what+": state", e.level.Relations(e.at), ep.ResetState)
+		recorded.Lists(t, tally, what+": state", e.level.relations(e.at), ep.ResetState)
 	}
 	total := 0.0
 	for i, s := range ep.Steps {
@@ -124,7 +124,7 @@ func playEpisode(t *testing.T, tally *golden.Tally, rules Rules, ep episode) {
 }
 
 func compareTurn(t *testing.T, tally *golden.Tally, what string, e *Env, out env.Outcome, s step) {
-	s.Compare(t, tally, what, out, PartFormat)
+	s.Compare(t, tally, what, out, partFormat)
 	golden.Equal(t, tally, what+": grid", e.level.Text(e.o.Rules, e.at), s.Grid)
 	golden.Equal(t, tally, what+": player", [2]int{e.at.Row, e.at.Col}, s.Player)
 	if e.draw == nil {

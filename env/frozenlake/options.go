@@ -24,10 +24,10 @@ const (
 	Brief  = "brief"
 )
 
-// Options are an environment's settings; Defaults gives the published ones. In
-// configurations they have the names of their tags.
+// Options are an environment's settings; DefaultOptions returns the published ones. The
+// tags are their names in configurations.
 type Options struct {
-	// Rules decides the remaining defaults and what the two columns below say.
+	// Rules selects the other defaults and the behaviour in the table below.
 	//
 	//	                      lite                        legacy
 	//	action words          any case                    Left, Down, Right, Up
@@ -51,8 +51,8 @@ type Options struct {
 
 	RenderMode string `option:"render_mode" kind:"text"` // Text or Vision
 	TileSize   int    `option:"tile_size"`               // pixels of a cell's side, 14..128
-	Shading    bool   `option:"shading"`                 // see Renderer
-	Cracks     bool   `option:"cracks"`                  // see Renderer
+	Shading    bool   `option:"shading"`                 // colours depend on row and column, so that a cell shows its position
+	Cracks     bool   `option:"cracks"`                  // cells show at their edges where holes and the shore are
 
 	PromptFormat     string   `option:"prompt_format" kind:"text"` // a format of the rule set, see package reward
 	Prompt           string   `option:"prompt" kind:"text"`        // Full, or Brief for models with a small vocabulary
@@ -84,9 +84,9 @@ type Options struct {
 	MinActions int `option:"min_actions_to_succeed" unread:"no rule of this environment reads it, as in the original"`
 }
 
-// Defaults returns the published settings of a rule set, with pictures of 28
-// pixels a cell. It returns those of Lite for a rule set that does not exist.
-func Defaults(r Rules) Options {
+// DefaultOptions returns the published settings of a rule set, with pictures of 28
+// pixels a cell. For an unknown rule set it returns those of Lite.
+func DefaultOptions(r Rules) Options {
 	o := Options{
 		Rules: Lite, Size: 4, P: 0.8, MaxActions: 5, ActionSep: ",",
 		RenderMode: Text, TileSize: 28, Shading: true, Cracks: true,
@@ -106,18 +106,17 @@ func Defaults(r Rules) Options {
 	return o
 }
 
-// FromConfig makes an environment from named options on top of the defaults of
-// the rule set that the option "rules" names, Lite without it. It is an
-// env.Factory.
+// FromConfig creates an environment from named options on top of the defaults of the
+// rule set that the option "rules" names (Lite by default). It is an env.Factory.
 func FromConfig(config map[string]any) (env.Env, error) {
-	o, err := options.Read("frozenlake", config, Defaults)
+	o, err := options.Read("frozenlake", config, DefaultOptions)
 	if err != nil {
 		return nil, err
 	}
 	return New(o)
 }
 
-// Validate reports everything that is wrong with the options.
+// Validate returns an error that lists all invalid options.
 func (o *Options) Validate() error {
 	f := options.Check("frozenlake")
 	f.ActionSep(o.ActionSep)
@@ -152,7 +151,7 @@ func (o *Options) Validate() error {
 	if len(o.Desc) > 0 && o.MapSeed != nil {
 		f.Addf("map_seed", "%d, but desc gives the map; leave one of them out", *o.MapSeed)
 	}
-	options.Unread(f, string(o.Rules), *o, Defaults(o.Rules))
+	options.Unread(f, string(o.Rules), *o, DefaultOptions(o.Rules))
 	f.StateReward(o.UseStateReward, string(o.Rules), o.PromptFormat)
 	return f.Err()
 }

@@ -107,13 +107,13 @@ func (e *Env) example() string {
 func (e *Env) exampleState(at Cell, holes bool, otherwise string) string {
 	switch {
 	case e.describing():
-		return exampleLake.Describe(at, holes)
+		return exampleLake.describe(at, holes)
 	case strings.HasSuffix(e.o.PromptFormat, "_symbolic"):
 		return exampleLake.Text(e.o.Rules, at)
 	case strings.HasSuffix(e.o.PromptFormat, "_structured"):
 		return exampleLake.places(at)
 	case e.positional():
-		return words.RelationsText(exampleLake.Relations(at))
+		return words.RelationsText(exampleLake.relations(at))
 	}
 	return otherwise
 }

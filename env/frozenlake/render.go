@@ -13,7 +13,7 @@ const (
 	maxTile = 128
 )
 
-// Renderer draws levels as pictures, TileSize pixels to a cell. The picture is a
+// renderer draws levels as pictures, TileSize pixels to a cell. The picture is a
 // function of the level and the player's place alone; equal states give equal
 // bytes. It is safe for concurrent use.
 //
@@ -31,18 +31,18 @@ const (
 //     neighbours, that is, relative positions, inside the encoder.
 //
 // Both are drawn for every cell, whoever stands on it.
-type Renderer struct {
+type renderer struct {
 	size    int
 	shading bool
 	cracks  bool
 	atlas   *tiles.Atlas[look]
 }
 
-// NewRenderer returns a renderer for cells of the given side in pixels. Sides
+// newRenderer returns a renderer for cells of the given side in pixels. Sides
 // outside 14..128 are moved to the nearer bound.
-func NewRenderer(tileSize int, shading, cracks bool) *Renderer {
+func newRenderer(tileSize int, shading, cracks bool) *renderer {
 	size := min(max(tileSize, minTile), maxTile)
-	r := &Renderer{size: size, shading: shading, cracks: cracks, atlas: new(tiles.Atlas[look])}
+	r := &renderer{size: size, shading: shading, cracks: cracks, atlas: new(tiles.Atlas[look])}
 	if size == tiles.Units {
 		r.atlas = &commonAtlas
 	}
@@ -50,7 +50,7 @@ func NewRenderer(tileSize int, shading, cracks bool) *Renderer {
 }
 
 // Draw returns a new picture of the level with the player at a cell.
-func (r *Renderer) Draw(m *Map, player Cell) *image.RGBA {
+func (r *renderer) draw(m *Map, player Cell) *image.RGBA {
 	img := image.NewRGBA(image.Rect(0, 0, m.n*r.size, m.n*r.size))
 	for row := range m.n {
 		for col := range m.n {
@@ -68,7 +68,7 @@ type look struct {
 	red, green uint8 // taken away by shading
 }
 
-func (r *Renderer) look(m *Map, c, player Cell) look {
+func (r *renderer) look(m *Map, c, player Cell) look {
 	l := look{kind: kindOf(m, c, player)}
 	if r.cracks {
 		l.edges = edgesOf(m, c)
@@ -83,16 +83,16 @@ func (r *Renderer) look(m *Map, c, player Cell) look {
 // lake take less than 3 MB.
 var commonAtlas tiles.Atlas[look]
 
-func (r *Renderer) tile(l look) []byte {
+func (r *renderer) tile(l look) []byte {
 	return r.atlas.Get(l, r.size, func(x, y int) color.RGBA {
 		u, v := tiles.Point(x, y, r.size)
-		return tiles.Darken(Palette[inkAt(l.kind, l.edges, u, v)], l.red, l.green)
+		return tiles.Darken(palette[inkAt(l.kind, l.edges, u, v)], l.red, l.green)
 	})
 }
 
-// Shade returns a colour of the palette as it appears on a cell of an n×n lake.
-func Shade(ink Ink, c Cell, n int) color.RGBA {
-	return tiles.Darken(Palette[ink%inks], tiles.Shade(c.Row, n), tiles.Shade(c.Col, n))
+// shade returns a colour of the palette as it appears on a cell of an n×n lake.
+func shade(ink ink, c Cell, n int) color.RGBA {
+	return tiles.Darken(palette[ink%inks], tiles.Shade(c.Row, n), tiles.Shade(c.Col, n))
 }
 
 func edgesOf(m *Map, c Cell) edges {

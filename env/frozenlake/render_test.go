@@ -15,7 +15,7 @@ func draw(t *testing.T, size int, shading, cracks bool, player Cell, rows ...str
 	t.Helper()
 	m, err := Parse(rows)
 	require.NoError(t, err)
-	return NewRenderer(size, shading, cracks).Draw(m, player)
+	return newRenderer(size, shading, cracks).draw(m, player)
 }
 
 var island = []string{"SFFF", "FFHF", "FFFF", "FFFG"}
@@ -28,7 +28,7 @@ func TestCellsTellTheirPlaceByShade(t *testing.T) {
 	require.Equal(t, a.G, below.G)
 	require.Equal(t, a.G-56, right.G)
 	require.Equal(t, a.R, right.R)
-	require.Equal(t, Shade(InkIce, Cell{2, 1}, 4), below)
+	require.Equal(t, shade(inkIce, Cell{2, 1}, 4), below)
 
 	flat := draw(t, 28, false, true, Cell{0, 0}, island...)
 	require.Equal(t, flat.RGBAAt(28+7, 28+20), flat.RGBAAt(3*28+7, 2*28+20))
@@ -37,10 +37,10 @@ func TestCellsTellTheirPlaceByShade(t *testing.T) {
 func TestShadingKeepsColoursApartOnEveryLake(t *testing.T) {
 	for _, n := range []int{2, 4, 8, 16, 64} {
 		for _, c := range []Cell{{0, 0}, {n - 1, 0}, {0, n - 1}, {n - 1, n - 1}} {
-			list := []Ink{InkIce, InkWater, InkShore, InkMat, InkCoat}
+			list := []ink{inkIce, inkWater, inkShore, inkMat, inkCoat}
 			for i, a := range list {
 				for _, b := range list[:i] {
-					x, y := Shade(a, c, n), Shade(b, c, n)
+					x, y := shade(a, c, n), shade(b, c, n)
 					far := diff(x.R, y.R) + diff(x.G, y.G) + diff(x.B, y.B)
 					require.Greater(t, far, 80, "inks %d and %d at %v of %d: %v %v", a, b, c, n, x, y)
 				}
@@ -63,12 +63,12 @@ func TestEdgesTellWhatLiesBeyond(t *testing.T) {
 			for c := range 4 {
 				cell := Cell{r, c}
 				for a := range Actions {
-					want := Palette[InkIce]
+					want := palette[inkIce]
 					switch m.At(cell.step(a)) {
 					case 0:
-						want = Palette[InkShore]
+						want = palette[inkShore]
 					case Hole:
-						want = Palette[InkCrack]
+						want = palette[inkCrack]
 					}
 					for depth := range 3 {
 						x, y := 14, 14
@@ -83,7 +83,7 @@ func TestEdgesTellWhatLiesBeyond(t *testing.T) {
 							y = 27 - depth
 						}
 						got := img.RGBAAt(c*28+x, r*28+y)
-						if got == Palette[InkGrid] {
+						if got == palette[inkGrid] {
 							continue // the line towards the next cell
 						}
 						require.Equal(t, want, got, "player %v, cell %v, %v edge, depth %d", player, cell, a, depth)
@@ -93,7 +93,7 @@ func TestEdgesTellWhatLiesBeyond(t *testing.T) {
 		}
 	}
 	plain := draw(t, 28, false, false, Cell{0, 0}, rows...)
-	require.Equal(t, Palette[InkIce], plain.RGBAAt(28+26, 28+14))
+	require.Equal(t, palette[inkIce], plain.RGBAAt(28+26, 28+14))
 }
 
 func TestEveryKindOfCellLooksDifferent(t *testing.T) {

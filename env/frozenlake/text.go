@@ -52,7 +52,7 @@ func (m *Map) symbol(rules Rules, c, player Cell) rune {
 	return '_'
 }
 
-// Describe says the state in a few words. The first three,
+// describe writes the state in a few words. The first three,
 //
 //	goal V H
 //
@@ -63,7 +63,7 @@ func (m *Map) symbol(rules Rules, c, player Cell) rune {
 //
 // also tells what lies to the left, below, to the right and above: the word of
 // the move if it is safe, hole, or none at the border.
-func (m *Map) Describe(player Cell, holes bool) string {
+func (m *Map) describe(player Cell, holes bool) string {
 	text := "goal " + words.DirectionText(reward.Relate("", m.goal.Row-player.Row, m.goal.Col-player.Col))
 	if !holes {
 		return text
@@ -85,22 +85,18 @@ func (m *Map) Describe(player Cell, holes bool) string {
 	return b.String()
 }
 
-// Score returns the share of words of text that stand where the words of truth
-// do, from 0 to 1. It is 0 when the numbers of words differ.
-func Score(text, truth string) float64 { return words.Score(text, truth) }
-
 // Describe says the current state as observations are asked to: with the
 // neighbour cells if Options.DescribeHoles is set. It is "" before Reset.
 func (e *Env) Describe() string {
 	if e.level == nil {
 		return ""
 	}
-	return e.level.Describe(e.at, e.o.DescribeHoles)
+	return e.level.describe(e.at, e.o.DescribeHoles)
 }
 
-// Relations returns where the goal and then, row by row, the holes are as seen
+// relations returns where the goal and then, row by row, the holes are as seen
 // from the player.
-func (m *Map) Relations(player Cell) []reward.Relation {
+func (m *Map) relations(player Cell) []reward.Relation {
 	list := []reward.Relation{reward.Relate("target", m.goal.Row-player.Row, m.goal.Col-player.Col)}
 	for i, kind := range m.cells {
 		if kind == Hole {

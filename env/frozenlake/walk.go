@@ -98,9 +98,9 @@ func (e *Env) Script(r *rand.Rand, w Walker, moves int) string {
 	return e.parser.Compose(func(section string) string {
 		switch section {
 		case reward.SectionObservation:
-			return e.level.Describe(e.at, e.o.DescribeHoles)
+			return e.level.describe(e.at, e.o.DescribeHoles)
 		case reward.SectionPrediction:
-			return e.level.Describe(at, false)
+			return e.level.describe(at, false)
 		case reward.SectionAnswer:
 			return strings.Join(words, e.o.ActionSep)
 		}

@@ -28,7 +28,7 @@ func TestReferencePlayersReachTheirKnownRates(t *testing.T) {
 	} {
 		mean := 0.0
 		for run := range runs {
-			rate, err := SuccessRate(Defaults(Lite), c.walk, 0, 256, c.turns, c.moves, uint64(run))
+			rate, err := SuccessRate(DefaultOptions(Lite), c.walk, 0, 256, c.turns, c.moves, uint64(run))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,7 +6,7 @@ import (
 )
 
 func newBench(b *testing.B, mode string) *Env {
-	o := Defaults(Lite)
+	o := DefaultOptions(Lite)
 	o.RenderMode = mode
 	e, err := New(o)
 	if err != nil {

@@ -15,16 +15,9 @@ import (
 
 // Names of the reward parts.
 const (
-	PartSuccess    = "success"
-	PartFormat     = "format"
-	PartAllFormats = "all_formats"
-)
-
-// Errors of calls in the wrong order.
-var (
-	ErrNotReset = env.ErrNotReset
-	ErrClosed   = env.ErrClosed
-	ErrSeed     = env.ErrSeed
+	partSuccess    = "success"
+	partFormat     = "format"
+	partAllFormats = "all_formats"
 )
 
 // legacySuccess is the legacy rules' reward at the target.
@@ -127,7 +120,7 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 			Grounding: e.o.GroundingWeight, WorldModeling: e.o.WorldModelingWeight,
 			Truth: func(c *reward.Claim, a Agent) {
 				s := e.state(a)
-				c.Truth, c.State = s.Relations(), s.JSON()
+				c.Truth, c.State = s.relations(), s.json()
 			},
 		})
 	}
@@ -213,20 +206,20 @@ func (e *Env) setMetrics(out *env.Outcome, t turnResult, before Agent) {
 func (e *Env) setRewards(out *env.Outcome, t turnResult) {
 	if e.o.Rules == Legacy {
 		if t.success {
-			out.Reward.Pay(PartSuccess, legacySuccess)
+			out.Reward.Pay(partSuccess, legacySuccess)
 		}
 		if t.valid && out.Response.FormatCorrect {
-			out.Reward.Pay(PartFormat, e.o.FormatReward)
+			out.Reward.Pay(partFormat, e.o.FormatReward)
 		}
 		return
 	}
 	if t.valid && out.Response.FormatCorrect {
-		out.Reward.Pay(PartFormat, e.o.PerTurnFormat)
+		out.Reward.Pay(partFormat, e.o.PerTurnFormat)
 	}
 	if t.success {
-		out.Reward.Pay(PartSuccess, e.o.SuccessReward)
+		out.Reward.Pay(partSuccess, e.o.SuccessReward)
 		if e.formatted {
-			out.Reward.Pay(PartAllFormats, e.o.FormatReward)
+			out.Reward.Pay(partAllFormats, e.o.FormatReward)
 		}
 	}
 }

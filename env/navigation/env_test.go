@@ -35,7 +35,7 @@ func (hall) At(i int) (Task, *Scene, error) {
 
 func start(t *testing.T, rules Rules, change func(*Options)) *Env {
 	t.Helper()
-	o := Defaults(rules)
+	o := DefaultOptions(rules)
 	o.RenderMode = Text
 	if rules == Legacy {
 		o.PromptFormat = "free_think"
@@ -67,7 +67,7 @@ func act(rules Rules, actions string) string {
 func TestLitePaysEachTurnsFormatAndTheTarget(t *testing.T) {
 	e := start(t, Lite, func(o *Options) { o.FormatReward = 0.25 })
 	out := play(t, e, act(Lite, "Move_Forward | turn_left | turn_right"))
-	require.Equal(t, reward.Parts{{Name: PartFormat, Value: 0.01}}, out.Reward)
+	require.Equal(t, reward.Parts{{Name: partFormat, Value: 0.01}}, out.Reward)
 	require.Equal(t, env.Metrics{"action_is_valid": 1, "action_is_effective": 1, "distance": 2.7, "env_step": 3, "task_success": 0,
 		"last_action_success": 1, "format_correct": 1}, near(out.Turn))
 	require.Equal(t, env.Metrics{"success": 0, "is_format_correct": 1}, out.Trajectory)
@@ -78,7 +78,7 @@ func TestLitePaysEachTurnsFormatAndTheTarget(t *testing.T) {
 	require.False(t, out.Done)
 	require.InDelta(t, 1.2, out.Turn["distance"], 1e-9)
 	out = play(t, e, act(Lite, "move_forward|look_down"))
-	require.Equal(t, reward.Parts{{Name: PartFormat, Value: 0.01}, {Name: PartSuccess, Value: 1}, {Name: PartAllFormats, Value: 0.25}}, out.Reward)
+	require.Equal(t, reward.Parts{{Name: partFormat, Value: 0.01}, {Name: partSuccess, Value: 1}, {Name: partAllFormats, Value: 0.25}}, out.Reward)
 	require.True(t, out.Done && out.Success)
 	require.Equal(t, 8.0, out.Turn["env_step"], "the successful action isn't counted")
 	require.Contains(t, out.Observation.Text, "['move_forward']")
@@ -100,14 +100,14 @@ func TestLiteForfeitsTheFormatBonusWithOneBadTurn(t *testing.T) {
 	require.Equal(t, env.Metrics{"success": 0, "is_format_correct": 0}, out.Trajectory)
 	require.Zero(t, out.Turn["action_is_effective"], "actions run only in the right format")
 	out = play(t, e, act(Lite, "move_forward|move_forward|move_forward|move_forward"))
-	require.Equal(t, reward.Parts{{Name: PartFormat, Value: 0.01}, {Name: PartSuccess, Value: 1}}, out.Reward)
+	require.Equal(t, reward.Parts{{Name: partFormat, Value: 0.01}, {Name: partSuccess, Value: 1}}, out.Reward)
 	require.Equal(t, env.Metrics{"success": 1, "is_format_correct": 0}, out.Trajectory)
 }
 
 func TestLegacyPaysOnlyTurnsWhoseActionsAreAllKnown(t *testing.T) {
 	e := start(t, Legacy, nil)
 	out := play(t, e, act(Legacy, "MoveAhead,rotateleft"))
-	require.Equal(t, reward.Parts{{Name: PartFormat, Value: 0.5}}, out.Reward)
+	require.Equal(t, reward.Parts{{Name: partFormat, Value: 0.5}}, out.Reward)
 	require.Contains(t, out.Observation.Text, "['MoveAhead', 'rotateleft']")
 	require.NotContains(t, out.Turn, "format_correct")
 	out = play(t, e, act(Legacy, "rotateright,moveahead,jump,moveahead"))
@@ -119,7 +119,7 @@ func TestLegacyPaysOnlyTurnsWhoseActionsAreAllKnown(t *testing.T) {
 	require.Empty(t, out.Reward)
 	require.Zero(t, out.Turn["action_is_valid"], "a free text has no actions unless the whole of it has the format")
 	out = play(t, e, act(Legacy, "moveahead"))
-	require.Equal(t, reward.Parts{{Name: PartSuccess, Value: 10}, {Name: PartFormat, Value: 0.5}}, out.Reward)
+	require.Equal(t, reward.Parts{{Name: partSuccess, Value: 10}, {Name: partFormat, Value: 0.5}}, out.Reward)
 	require.True(t, out.Done)
 	require.Equal(t, 10.5, play(t, e, act(Legacy, "rotateleft")).Reward.Sum(), "and again, as in the original")
 }
@@ -185,33 +185,33 @@ func TestMovesKeepToTheFloor(t *testing.T) {
 
 func TestStateSaysWhereThingsAre(t *testing.T) {
 	e := start(t, Legacy, nil)
-	s := e.State()
+	s := e.viewState()
 	require.Equal(t, "Mug", s.TargetType)
 	require.Equal(t, 3.0, s.Distance)
-	require.Equal(t, Ahead, s.Direction)
+	require.Equal(t, toAhead, s.Direction)
 	require.Len(t, s.Visible, 5)
 	last := 0.0
 	for _, v := range s.Visible {
 		require.GreaterOrEqual(t, v.Distance, last, "nearest first")
 		last = v.Distance
 	}
-	require.Contains(t, s.Visible, VisibleObject{"Safe", Right, 1.58})
-	for _, c := range []struct{ turns, want string }{{"rotateleft", Right}, {"rotateleft", Back}, {"rotateleft", Left}, {"rotateleft", Ahead}} {
+	require.Contains(t, s.Visible, visibleObject{"Safe", toRight, 1.58})
+	for _, c := range []struct{ turns, want string }{{"rotateleft", toRight}, {"rotateleft", toBack}, {"rotateleft", toLeft}, {"rotateleft", toAhead}} {
 		play(t, e, act(Legacy, c.turns))
-		require.Equal(t, c.want, e.State().Direction)
+		require.Equal(t, c.want, e.viewState().Direction)
 	}
 	play(t, e, act(Legacy, "rotateleft"))
-	require.Empty(t, e.State().Visible, "a wall has nothing to see")
+	require.Empty(t, e.viewState().Visible, "a wall has nothing to see")
 	var fields map[string]any
-	require.NoError(t, json.Unmarshal([]byte(s.JSON()), &fields))
+	require.NoError(t, json.Unmarshal([]byte(s.json()), &fields))
 	require.Equal(t, "Mug", fields["target_obj_type"])
 	require.Equal(t, 3.0, fields["target_distance_to_player"])
 	require.Equal(t, "ahead", fields["target_direction_to_player"])
 	require.Equal(t, []string{"direction_to_player", "distance_to_player", "type"}, keys(fields["visible_objects"].([]any)[0].(map[string]any)))
-	require.Equal(t, reward.Relate("target", -1, 0), s.Relations()[0])
-	require.Equal(t, reward.Relate("Safe", 0, 1), relate("Safe", Right))
-	require.Equal(t, reward.Relate("Safe", 1, 0), relate("Safe", Back))
-	require.Equal(t, reward.Relate("Safe", 0, -1), relate("Safe", Left))
+	require.Equal(t, reward.Relate("target", -1, 0), s.relations()[0])
+	require.Equal(t, reward.Relate("Safe", 0, 1), relate("Safe", toRight))
+	require.Equal(t, reward.Relate("Safe", 1, 0), relate("Safe", toBack))
+	require.Equal(t, reward.Relate("Safe", 0, -1), relate("Safe", toLeft))
 }
 
 func keys(m map[string]any) []string {
@@ -229,7 +229,7 @@ func TestDirectionsTurnAtTheirBorders(t *testing.T) {
 	for _, c := range []struct {
 		x, z float64
 		want string
-	}{{1, 1, Ahead}, {-1, 1, Ahead}, {1.01, 1, Right}, {-1.01, 1, Left}, {1, -0.99, Right}, {1, -1.01, Back}, {-1, -0.99, Left}, {0, -1, Back}, {0, 0, Ahead}} {
+	}{{1, 1, toAhead}, {-1, 1, toAhead}, {1.01, 1, toRight}, {-1.01, 1, toLeft}, {1, -0.99, toRight}, {1, -1.01, toBack}, {-1, -0.99, toLeft}, {0, -1, toBack}, {0, 0, toAhead}} {
 		require.Equal(t, c.want, a.direction(c.x, c.z), "%v", c)
 	}
 }
@@ -332,7 +332,7 @@ func TestBadOptionsAreNamed(t *testing.T) {
 		`no such file`:                 {"task_dir": "/nowhere/at/all"},
 	} {
 		if want == "finite" {
-			o := Defaults(Lite)
+			o := DefaultOptions(Lite)
 			o.SuccessReward = nan()
 			require.ErrorContains(t, o.Validate(), want)
 			continue
@@ -350,15 +350,15 @@ func nan() float64 {
 }
 
 func TestCallsOutOfOrderAreErrors(t *testing.T) {
-	e, err := New(Defaults(Lite))
+	e, err := New(DefaultOptions(Lite))
 	require.NoError(t, err)
 	_, err = e.Step(t.Context(), "")
-	require.ErrorIs(t, err, ErrNotReset)
+	require.ErrorIs(t, err, env.ErrNotReset)
 	require.Nil(t, e.View())
-	require.Equal(t, State{}, e.State())
+	require.Equal(t, viewState{}, e.viewState())
 	require.Empty(t, e.Script(rand.New(rand.NewPCG(1, 1)), Random, 1))
 	_, err = e.Reset(t.Context(), -1)
-	require.ErrorIs(t, err, ErrSeed)
+	require.ErrorIs(t, err, env.ErrSeed)
 	cause := errors.New("time is up")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
@@ -366,8 +366,8 @@ func TestCallsOutOfOrderAreErrors(t *testing.T) {
 	require.ErrorIs(t, err, cause)
 	require.NoError(t, e.Close())
 	_, err = e.Reset(t.Context(), 1)
-	require.ErrorIs(t, err, ErrClosed)
-	_, err = NewFrom(Defaults(Lite), nil)
+	require.ErrorIs(t, err, env.ErrClosed)
+	_, err = NewFrom(DefaultOptions(Lite), nil)
 	require.ErrorIs(t, err, ErrTask)
 }
 
@@ -377,7 +377,7 @@ func FuzzStep(f *testing.F) {
 	f.Add("<action>\xff,<image></action>", uint8(6))
 	f.Fuzz(func(t *testing.T, response string, pick uint8) {
 		rules := []Rules{Lite, Legacy, Next}[pick%3]
-		o := Defaults(rules)
+		o := DefaultOptions(rules)
 		formats := promptFormats(rules)
 		o.PromptFormat, o.RenderMode = formats[int(pick/2)%len(formats)], Text
 		e, err := NewFrom(o, hall{})

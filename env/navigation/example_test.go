@@ -10,7 +10,7 @@ import (
 
 // A walker that knows the room plays an episode.
 func Example() {
-	o := navigation.Defaults(navigation.Lite)
+	o := navigation.DefaultOptions(navigation.Lite)
 	o.PromptFormat, o.RenderMode = "no_think", navigation.Text
 	e, err := navigation.New(o)
 	if err != nil {

@@ -276,7 +276,7 @@ func substituteKind(name string, r *rand.Rand) room {
 func (s *Scene) reachableFor(t Task) bool {
 	p := t.Start.Position
 	for _, rules := range []Rules{Lite, Legacy} {
-		o := Defaults(rules)
+		o := DefaultOptions(rules)
 		if _, ok := s.Route(p.X, p.Z, t.Target.X, t.Target.Z, o.StepLength, o.SuccessThreshold); !ok {
 			return false
 		}

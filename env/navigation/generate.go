@@ -151,7 +151,7 @@ func facing(from rays.Vec, o *Object) int {
 // published rule sets.
 func (s *Scene) reachable(start rays.Vec, x, z float64) bool {
 	for _, rules := range []Rules{Lite, Legacy} {
-		o := Defaults(rules)
+		o := DefaultOptions(rules)
 		way, ok := s.Route(start.X, start.Z, x, z, o.StepLength, o.SuccessThreshold)
 		if !ok || len(way) > longestWay {
 			return false

@@ -22,7 +22,7 @@ const (
 	Vision = "vision"
 )
 
-// Options are an environment's settings; Defaults returns the published ones. The tags
+// Options are an environment's settings; DefaultOptions returns the published ones. The tags
 // are their names in configurations.
 type Options struct {
 	// Rules selects the other defaults and the behaviour in the table below.
@@ -84,9 +84,9 @@ type Options struct {
 	MaxActionPenalty float64 `option:"max_action_penalty" unread:"no rule reads it, as in the original"`
 }
 
-// Defaults returns the published settings of a rule set, and those of Lite for an
+// DefaultOptions returns the published settings of a rule set, and those of Lite for an
 // unknown one.
-func Defaults(r Rules) Options {
+func DefaultOptions(r Rules) Options {
 	o := Options{
 		Rules: Lite, EvalSet: "base", DownSample: 1, Resolution: 255, FOV: 100, StepLength: 0.3, SuccessThreshold: 1,
 		MaxSteps: 30, MaxActions: 5, ActionSep: "|", RenderMode: Vision, PromptFormat: "free_think", ImagePlaceholder: env.ImageMark,
@@ -108,7 +108,7 @@ func Defaults(r Rules) Options {
 // rule set that the option "rules" names (Lite by default). It is an
 // env.Factory.
 func FromConfig(config map[string]any) (env.Env, error) {
-	o, err := options.Read("navigation", config, Defaults)
+	o, err := options.Read("navigation", config, DefaultOptions)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (o *Options) Validate() error {
 	f.Finite("success_reward", o.SuccessReward)
 	options.Within(f, "success_threshold", o.SuccessThreshold, 0, 100)
 	f.EnvName(o.EnvName, "navigation")
-	options.Unread(f, string(o.Rules), *o, Defaults(o.Rules))
+	options.Unread(f, string(o.Rules), *o, DefaultOptions(o.Rules))
 	f.StateReward(o.UseStateReward, string(o.Rules), o.PromptFormat)
 	return f.Err()
 }

@@ -121,7 +121,7 @@ func (e *Env) viewText() string {
 	}
 	b.WriteString("\nA step is free:")
 	none := true
-	for a, name := range []string{Ahead, Back, Right, Left} {
+	for a, name := range []string{toAhead, toBack, toRight, toLeft} {
 		if !e.agent.blocked(e.scene, Action(a)) {
 			b.WriteString(" " + name)
 			none = false

@@ -22,7 +22,7 @@ func TestEveryGeneratedTaskIsSolvable(t *testing.T) {
 	// The other sets share their rooms and starts with these.
 	for set, episodes := range map[string]int{"base": 60, "base_train": 120, "long_horizon": 60, "long_horizon_train": 120} {
 		for _, rules := range []Rules{Lite, Legacy, Next} {
-			o := Defaults(rules)
+			o := DefaultOptions(rules)
 			o.EvalSet = set
 			for name, w := range map[string]Walker{"shortest path": ShortestPath, "facing": Facing} {
 				rate, err := SuccessRate(o, w, 0, episodes, o.MaxActions, 1)
@@ -34,7 +34,7 @@ func TestEveryGeneratedTaskIsSolvable(t *testing.T) {
 }
 
 func TestReferencePlayersAreOrdered(t *testing.T) {
-	o := Defaults(Lite)
+	o := DefaultOptions(Lite)
 	o.EvalSet = "base_train"
 	rate := func(w Walker) float64 {
 		v, err := SuccessRate(o, w, 0, 200, 5, 1)
@@ -247,14 +247,14 @@ func TestFilesOfTheOriginalArePlayedInStandIns(t *testing.T) {
 	}
 	for _, rules := range []Rules{Lite, Legacy, Next} {
 		for _, dir := range []string{path, filepath.Dir(path)} {
-			o := Defaults(rules)
+			o := DefaultOptions(rules)
 			o.TaskDir, o.MaxSteps = dir, 60
 			rate, err := SuccessRate(o, ShortestPath, 0, 40, 5, 1)
 			require.NoError(t, err)
 			require.Equal(t, 1.0, rate)
 		}
 	}
-	every := Defaults(Lite)
+	every := DefaultOptions(Lite)
 	every.TaskDir, every.DownSample = path, 0.3
 	e, err := New(every)
 	require.NoError(t, err)
@@ -279,7 +279,7 @@ func TestGeneratedScenesAreFoundByName(t *testing.T) {
 }
 
 func TestAFileThatIsPutRightIsReadAgain(t *testing.T) {
-	o := Defaults(Lite)
+	o := DefaultOptions(Lite)
 	o.TaskDir = filepath.Join(t.TempDir(), "x.json")
 	_, err := New(o)
 	require.ErrorIs(t, err, ErrTask)
@@ -326,7 +326,7 @@ func FuzzTasks(f *testing.F) {
 		if err != nil {
 			return
 		}
-		o := Defaults(Lite)
+		o := DefaultOptions(Lite)
 		o.Resolution = 32
 		e, err := NewFrom(o, set)
 		if err != nil {

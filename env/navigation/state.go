@@ -10,25 +10,25 @@ import (
 	"vagen/reward"
 )
 
-// State is the world's state as the legacy environment gives it to a judge. Distances
+// viewState is the world's state as the legacy environment gives it to a judge. Distances
 // are in metres over the floor, with two decimals; directions are ahead, right, left
 // and back, relative to the agent's view.
-type State struct {
+type viewState struct {
 	TargetType string          `json:"target_obj_type"`
 	Distance   float64         `json:"target_distance_to_player"`
 	Direction  string          `json:"target_direction_to_player"`
-	Visible    []VisibleObject `json:"visible_objects"` // nearest first
+	Visible    []visibleObject `json:"visible_objects"` // nearest first
 }
 
-// VisibleObject is an object in view.
-type VisibleObject struct {
+// visibleObject is an object in view.
+type visibleObject struct {
 	Type      string  `json:"type"`
 	Direction string  `json:"direction_to_player"`
 	Distance  float64 `json:"distance_to_player"`
 }
 
-// JSON returns the state as one line of JSON.
-func (s State) JSON() string {
+// json returns the state as one line of JSON.
+func (s viewState) json() string {
 	raw, err := json.Marshal(s)
 	if err != nil {
 		return "" // numbers are finite
@@ -38,10 +38,10 @@ func (s State) JSON() string {
 
 // Directions relative to the agent's view.
 const (
-	Ahead = "ahead"
-	Right = "right"
-	Left  = "left"
-	Back  = "back"
+	toAhead = "ahead"
+	toRight = "right"
+	toLeft  = "left"
+	toBack  = "back"
 )
 
 // direction returns the direction of a position for an agent: ahead up to 45 degrees to
@@ -57,13 +57,13 @@ func (a Agent) direction(x, z float64) string {
 	}
 	switch {
 	case angle >= -45 && angle <= 45:
-		return Ahead
+		return toAhead
 	case angle > 45 && angle <= 135:
-		return Right
+		return toRight
 	case angle >= -135 && angle < -45:
-		return Left
+		return toLeft
 	}
-	return Back
+	return toBack
 }
 
 // distance is the distance of a position over the floor.
@@ -82,9 +82,9 @@ func roundCents(v float64) float64 {
 }
 
 // state describes the world from an agent's view, with at most MaxObjects objects.
-func (e *Env) state(a Agent) State {
+func (e *Env) state(a Agent) viewState {
 	t := e.task.Target
-	s := State{TargetType: e.task.TargetType, Distance: roundCents(a.distance(t.X, t.Z)), Direction: a.direction(t.X, t.Z), Visible: []VisibleObject{}}
+	s := viewState{TargetType: e.task.TargetType, Distance: roundCents(a.distance(t.X, t.Z)), Direction: a.direction(t.X, t.Z), Visible: []visibleObject{}}
 	x, z := a.Position()
 	eye := rays.Eye{At: rays.V(x, eyeHeight, z), Yaw: a.Yaw(), Pitch: float64(a.Horizon), FOV: e.o.FOV}
 	for i := range e.scene.objects {
@@ -92,9 +92,9 @@ func (e *Env) state(a Agent) State {
 			continue
 		}
 		c := e.scene.objects[i].Center
-		s.Visible = append(s.Visible, VisibleObject{e.scene.objects[i].Type, a.direction(c[0], c[2]), roundCents(a.distance(c[0], c[2]))})
+		s.Visible = append(s.Visible, visibleObject{e.scene.objects[i].Type, a.direction(c[0], c[2]), roundCents(a.distance(c[0], c[2]))})
 	}
-	slices.SortStableFunc(s.Visible, func(p, q VisibleObject) int {
+	slices.SortStableFunc(s.Visible, func(p, q visibleObject) int {
 		switch {
 		case p.Distance < q.Distance:
 			return -1
@@ -107,9 +107,9 @@ func (e *Env) state(a Agent) State {
 	return s
 }
 
-// Relations returns the state as relations: ahead is above and back is below, as on a
+// relations returns the state as relations: ahead is above and back is below, as on a
 // map with the agent's view upwards. The target is first, with the name "target".
-func (s State) Relations() []reward.Relation {
+func (s viewState) relations() []reward.Relation {
 	list := []reward.Relation{relate("target", s.Direction)}
 	for _, v := range s.Visible {
 		list = append(list, relate(v.Type, v.Direction))
@@ -119,20 +119,20 @@ func (s State) Relations() []reward.Relation {
 
 func relate(name, direction string) reward.Relation {
 	switch direction {
-	case Ahead:
+	case toAhead:
 		return reward.Relate(name, -1, 0)
-	case Right:
+	case toRight:
 		return reward.Relate(name, 0, 1)
-	case Left:
+	case toLeft:
 		return reward.Relate(name, 0, -1)
 	}
 	return reward.Relate(name, 1, 0)
 }
 
-// State returns the current state, the zero State before the first Reset.
-func (e *Env) State() State {
+// viewState returns the current state, the zero value before the first Reset.
+func (e *Env) viewState() viewState {
 	if e.scene == nil {
-		return State{}
+		return viewState{}
 	}
 	return e.state(e.agent)
 }

@@ -119,9 +119,9 @@ func (e *Env) Script(r *rand.Rand, w Walker, actions int) string {
 	return e.parser.Compose(func(section string) string {
 		switch section {
 		case reward.SectionObservation:
-			return e.state(e.agent).Sentence()
+			return e.state(e.agent).sentence()
 		case reward.SectionPrediction:
-			return e.state(at).Sentence()
+			return e.state(at).sentence()
 		case reward.SectionAnswer:
 			return strings.Join(list, e.o.ActionSep)
 		}
@@ -129,14 +129,14 @@ func (e *Env) Script(r *rand.Rand, w Walker, actions int) string {
 	})
 }
 
-// Sentence describes the positions of the target and the visible objects.
-func (s State) Sentence() string {
+// sentence describes the positions of the target and the visible objects.
+func (s viewState) sentence() string {
 	var b strings.Builder
 	where := func(name, direction string, away float64) {
 		switch direction {
-		case Left, Right:
+		case toLeft, toRight:
 			fmt.Fprintf(&b, "The %s is to the %s, %.2f m away. ", name, direction, away)
-		case Back:
+		case toBack:
 			fmt.Fprintf(&b, "The %s is behind, %.2f m away. ", name, away)
 		default:
 			fmt.Fprintf(&b, "The %s is ahead, %.2f m away. ", name, away)

@@ -16,17 +16,10 @@ import (
 
 // Names of the reward parts.
 const (
-	PartSuccess = "success"
-	PartFormat  = "format"
-	PartStage   = "stage"
-	PartSkills  = "skills"
-)
-
-// Errors of calls in the wrong order.
-var (
-	ErrNotReset = env.ErrNotReset
-	ErrClosed   = env.ErrClosed
-	ErrSeed     = env.ErrSeed
+	partSuccess = "success"
+	partFormat  = "format"
+	partStage   = "stage"
+	partSkills  = "skills"
 )
 
 // skillCost is the legacy rules' cost of a skill.
@@ -149,17 +142,17 @@ func (e *Env) play(r reward.Response) (t turnResult) {
 // setRewards sets the reward parts of a turn.
 func (e *Env) setRewards(out *env.Outcome, t turnResult, now verdict, progress float64) {
 	if t.valid && out.Response.FormatCorrect {
-		out.Reward.Pay(PartFormat, e.o.FormatReward)
+		out.Reward.Pay(partFormat, e.o.FormatReward)
 	}
 	switch {
 	case e.o.Rules != Legacy:
-		out.Reward.Pay(PartStage, progress)
+		out.Reward.Pay(partStage, progress)
 		if now.success {
-			out.Reward.Pay(PartSuccess, e.o.SuccessReward)
+			out.Reward.Pay(partSuccess, e.o.SuccessReward)
 		}
 	case e.o.EachTurn:
-		out.Reward.Pay(PartStage, progress)
-		out.Reward.Pay(PartSkills, -skillCost*float64(len(t.words)))
+		out.Reward.Pay(partStage, progress)
+		out.Reward.Pay(partSkills, -skillCost*float64(len(t.words)))
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 
 func start(t *testing.T, rules Rules, change func(*Options)) *Env {
 	t.Helper()
-	o := Defaults(rules)
+	o := DefaultOptions(rules)
 	o.RenderMode, o.PromptFormat = Text, "free_think"
 	if change != nil {
 		change(&o)
@@ -48,15 +48,15 @@ func TestLitePaysStagesAsTheyComeAndGo(t *testing.T) {
 	put(e, "red_cube", 120, -100, 20)
 	put(e, "green_cube", 120, 150, 20)
 	out := play(t, e, "pick(120,-100,20) | place(0,-100,50)")
-	require.Equal(t, reward.Parts{{Name: PartFormat, Value: 0.1}, {Name: PartStage, Value: 2}}, out.Reward)
+	require.Equal(t, reward.Parts{{Name: partFormat, Value: 0.1}, {Name: partStage, Value: 2}}, out.Reward)
 	require.Equal(t, env.Metrics{"action_is_valid": 1, "action_is_effective": 1, "format_correct": 1, "env_step": 2}, out.Turn)
 	require.Equal(t, env.Metrics{"success": 0}, out.Trajectory)
 	out = play(t, e, "pick(0,-100,20)")
-	require.Equal(t, reward.Parts{{Name: PartFormat, Value: 0.1}, {Name: PartStage, Value: -2}}, out.Reward)
+	require.Equal(t, reward.Parts{{Name: partFormat, Value: 0.1}, {Name: partStage, Value: -2}}, out.Reward)
 	out = play(t, e, "place(5,-100,20)|pick(120,150,20)")
 	require.Equal(t, 2.1, out.Reward.Sum())
 	out = play(t, e, "place(-5,150,20)|pick(0,0,20)")
-	require.Equal(t, reward.Parts{{Name: PartStage, Value: 8}, {Name: PartSuccess, Value: 10}}, out.Reward,
+	require.Equal(t, reward.Parts{{Name: partStage, Value: 8}, {Name: partSuccess, Value: 10}}, out.Reward,
 		"the task was done before the second skill, which leaves an action that was not run")
 	require.True(t, out.Done && out.Success)
 	require.Equal(t, 0.0, out.Turn["action_is_valid"])
@@ -67,7 +67,7 @@ func TestFormatIsPaidOnlyWhenAllActionsAreValid(t *testing.T) {
 	for _, rules := range []Rules{Lite, Legacy, Next} {
 		e := start(t, rules, func(o *Options) { o.EachTurn = false })
 		fee := e.o.FormatReward
-		require.Equal(t, fee, play(t, e, "pick(0,0,20)").Reward.Of(PartFormat))
+		require.Equal(t, fee, play(t, e, "pick(0,0,20)").Reward.Of(partFormat))
 		for actions, run := range map[string]int{"": 0, "jump(1,2,3)": 0, "pick(0,0,20)|jump(1,2,3)": 1, "jump(1,2,3)|pick(0,0,20)": 0} {
 			before := e.skills
 			out := play(t, e, actions)
@@ -104,7 +104,7 @@ func TestLegacyPaysProgressTurnByTurnOrAtTheEnd(t *testing.T) {
 	parts, final = sum(false)
 	require.InDeltaSlice(t, []float64{0.5, 0, 0.5, 0.5}, parts, 1e-12)
 	require.InDelta(t, 10-0-0.1*4, final, 1e-12)
-	e, err := New(Defaults(Legacy))
+	e, err := New(DefaultOptions(Legacy))
 	require.NoError(t, err)
 	require.Zero(t, e.FinalReward())
 }
@@ -187,13 +187,13 @@ func TestClaimsComeWithTheStateBeforeAndAfter(t *testing.T) {
 func TestEveryStartIsSolvable(t *testing.T) {
 	for _, task := range Tasks() {
 		for _, rules := range []Rules{Lite, Legacy, Next} {
-			o := Defaults(rules)
+			o := DefaultOptions(rules)
 			o.Task = task
 			rate, err := SuccessRate(o, Solve, 0, 150, o.MaxActions, 1)
 			require.NoError(t, err)
 			require.Equal(t, 1.0, rate, "%s %s", task, rules)
 		}
-		o := Defaults(Lite)
+		o := DefaultOptions(Lite)
 		o.Task = task
 		clumsy, err := SuccessRate(o, Clumsy, 0, 150, 2, 1)
 		require.NoError(t, err)
@@ -316,7 +316,7 @@ func TestBadOptionsAreNamed(t *testing.T) {
 		_, err := FromConfig(config)
 		require.ErrorContains(t, err, want, "%v", config)
 	}
-	o := Defaults(Lite)
+	o := DefaultOptions(Lite)
 	o.SuccessReward = math.NaN()
 	require.ErrorContains(t, o.Validate(), "finite")
 	_, err := FromConfig(map[string]any{"env_name": "primitive_skill", "gpu_device": 0, "record_video": false, "video_record_dir": "x"})
@@ -324,15 +324,15 @@ func TestBadOptionsAreNamed(t *testing.T) {
 }
 
 func TestCallsOutOfOrderAreErrors(t *testing.T) {
-	e, err := New(Defaults(Lite))
+	e, err := New(DefaultOptions(Lite))
 	require.NoError(t, err)
 	_, err = e.Step(t.Context(), "")
-	require.ErrorIs(t, err, ErrNotReset)
+	require.ErrorIs(t, err, env.ErrNotReset)
 	require.Nil(t, e.View())
 	require.Nil(t, e.State())
 	require.Empty(t, e.Script(rand.New(rand.NewPCG(1, 1)), Solve, 1))
 	_, err = e.Reset(t.Context(), -1)
-	require.ErrorIs(t, err, ErrSeed)
+	require.ErrorIs(t, err, env.ErrSeed)
 	cause := errors.New("time is up")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
@@ -340,7 +340,7 @@ func TestCallsOutOfOrderAreErrors(t *testing.T) {
 	require.ErrorIs(t, err, cause)
 	require.NoError(t, e.Close())
 	_, err = e.Reset(t.Context(), 1)
-	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, err, env.ErrClosed)
 }
 
 func FuzzStep(f *testing.F) {
@@ -348,7 +348,7 @@ func FuzzStep(f *testing.F) {
 	f.Add("<think>\xff</think><answer>pick(<image>1,2,\u00a03)(</answer>", uint8(9))
 	f.Fuzz(func(t *testing.T, response string, pick uint8) {
 		rules := []Rules{Lite, Legacy, Next}[pick%3]
-		o := Defaults(rules)
+		o := DefaultOptions(rules)
 		formats := promptFormats(rules)
 		o.PromptFormat, o.RenderMode, o.Task = formats[int(pick/2)%len(formats)], Text, Tasks()[int(pick/16)%4]
 		e, err := New(o)
@@ -371,7 +371,7 @@ func FuzzStep(f *testing.F) {
 func BenchmarkStep(b *testing.B) {
 	for _, mode := range []string{Text, Vision} {
 		b.Run(mode, func(b *testing.B) {
-			o := Defaults(Lite)
+			o := DefaultOptions(Lite)
 			o.RenderMode, o.PromptFormat, o.Task = mode, "free_think", StackThreeCube
 			e, err := New(o)
 			if err != nil {

@@ -10,7 +10,7 @@ import (
 
 // A player that knows the world builds a tower.
 func Example() {
-	o := primitiveskill.Defaults(primitiveskill.Lite)
+	o := primitiveskill.DefaultOptions(primitiveskill.Lite)
 	o.Task, o.PromptFormat, o.RenderMode = primitiveskill.StackThreeCube, "free_think", primitiveskill.Text
 	e, err := primitiveskill.New(o)
 	if err != nil {

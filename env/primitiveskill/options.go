@@ -22,7 +22,7 @@ const (
 	Vision = "vision"
 )
 
-// Options are an environment's settings; Defaults returns the published ones. The tags
+// Options are an environment's settings; DefaultOptions returns the published ones. The tags
 // are their names in configurations.
 type Options struct {
 	// Rules selects the other defaults and the behaviour in the table below. The potential
@@ -76,9 +76,9 @@ type Options struct {
 	GPUDevice   int    `option:"gpu_device" unread:"pictures are drawn without a GPU"`
 }
 
-// Defaults returns the published settings of a rule set, and those of Lite for an
+// DefaultOptions returns the published settings of a rule set, and those of Lite for an
 // unknown one.
-func Defaults(r Rules) Options {
+func DefaultOptions(r Rules) Options {
 	o := Options{
 		Rules: Lite, Task: AlignTwoCube, MaxSteps: 10, MaxActions: 2, ActionSep: "|", RenderMode: Vision, Resolution: 300, MaskSuccess: true,
 		PromptFormat: "wm", ImagePlaceholder: env.ImageMark, FormatReward: 0.1, SuccessReward: 10,
@@ -98,7 +98,7 @@ func Defaults(r Rules) Options {
 // rule set that the option "rules" names (Lite by default). It is an
 // env.Factory.
 func FromConfig(config map[string]any) (env.Env, error) {
-	o, err := options.Read("primitiveskill", config, Defaults)
+	o, err := options.Read("primitiveskill", config, DefaultOptions)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (o *Options) Validate() error {
 	f.OneOf("rules", string(o.Rules), string(Lite), string(Legacy), string(Next))
 	f.Finite("success_reward", o.SuccessReward)
 	f.EnvName(o.EnvName, "primitive_skill")
-	options.Unread(f, string(o.Rules), *o, Defaults(o.Rules))
+	options.Unread(f, string(o.Rules), *o, DefaultOptions(o.Rules))
 	f.StateReward(o.UseStateReward, string(o.Rules), o.PromptFormat)
 	return f.Err()
 }

@@ -66,7 +66,7 @@ func TestLegacyFailuresAreErrors(t *testing.T) {
 	assert.NoError(t, err, "the step was not played and the service goes on")
 	c = legacyClient(t, "chess", nil)
 	_, err = c.System(t.Context())
-	assert.ErrorContains(t, err, `unknown environment: "chess"; known are ending, panicking, stub`)
+	assert.ErrorContains(t, err, `env_name "chess": unknown name; known are ending, panicking, stub`)
 	said, err := c.Health(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, "ok", said["status"])

@@ -44,23 +44,34 @@ type Rewarder interface {
 	FinalReward() float64
 }
 
-// InformerFor returns the Informer of an environment, whatever its configuration:
-// itself if it is one; what the original environments send, for FrozenLake,
-// Sokoban, Blackjack, and any environment with a method Parser() *reward.Parser;
-// else one that sends the sections that were found. A judge around an environment
-// is looked through.
+// Detailer is implemented by environments whose info dictionaries have entries of
+// their own. They follow the others in the order of their names.
+type Detailer interface {
+	// Details returns the entries of the last turn, nil for none. It is called
+	// right after Step. Values are those of an Info.
+	Details() map[string]any
+}
+
+// InformerFor returns the Informer of an environment, whatever its configuration.
+// An environment that is an Informer is returned as it is. For an environment with a
+// method Parser() *reward.Parser it is one that sends what the original environment
+// sends; its methods Claiming (see env.Claimant) and Details (see Detailer) add to
+// that. For others it sends the sections found in the response. Wrappers with a
+// method Unwrap, such as env.Judged, are removed first.
 func InformerFor(e env.Env, _ map[string]any) Informer {
 	e = unwrapped(e)
 	if in, ok := e.(Informer); ok {
 		return in
 	}
-	if in := original(e); in != nil {
-		return in
-	}
+	var t turns
 	if p, ok := e.(interface{ Parser() *reward.Parser }); ok {
-		return turns{parser: p.Parser()}
+		t.parser = p.Parser()
 	}
-	return turns{}
+	if c, ok := e.(env.Claimant); ok {
+		t.claiming = c.Claiming()
+	}
+	t.details, _ = e.(Detailer)
+	return t
 }
 
 // unwrapped returns the environment within wrappers such as env.Judged.
@@ -74,9 +85,11 @@ func unwrapped(e env.Env) env.Env {
 	}
 }
 
-// turns informs of what was understood and of the metrics.
+// turns sends what was understood of the response, and the metrics.
 type turns struct {
-	parser *reward.Parser // nil if the format is not known
+	parser   *reward.Parser // nil if the format is not known
+	claiming bool           // a judge scores claims about the state
+	details  Detailer       // nil for none
 }
 
 func (turns) ResetInfo() Info { return Info{} }
@@ -84,19 +97,29 @@ func (turns) ResetInfo() Info { return Info{} }
 func (t turns) StepInfo(o env.Outcome) Info {
 	in := ParseInfo(t.parser, o.Response)
 	if t.parser != nil && t.parser.Dialect() == reward.Legacy {
-		return legacyInfo(in, o)
+		in = legacyInfo(in, o, t.claiming)
+	} else {
+		in = append(in, metricsField(o), Field{"success", o.Success})
 	}
-	return append(in, metricsField(o), Field{"success", o.Success})
+	if t.details == nil {
+		return in
+	}
+	details := t.details.Details()
+	for _, name := range slices.Sorted(maps.Keys(details)) {
+		in = append(in, Field{name, details[name]})
+	}
+	return in
 }
 
-// legacyInfo adds what all environments of the legacy system send.
-func legacyInfo(in Info, o env.Outcome) Info {
+// legacyInfo adds what all environments of the legacy system send. With claiming, it
+// says of each turn whether its claims are paid.
+func legacyInfo(in Info, o env.Outcome, claiming bool) Info {
 	paid := o.Response.FormatCorrect && o.Turn["action_is_valid"] == 1
 	in = append(in, Field{"is_format_rewarded", paid}, metricsField(o))
-	for i, c := range o.Claims {
-		if i == 0 {
-			in = append(in, Field{"use_state_reward", true})
-		}
+	if claiming || len(o.Claims) > 0 {
+		in = append(in, Field{"use_state_reward", paid || len(o.Claims) > 0})
+	}
+	for _, c := range o.Claims {
 		in = append(in, Field{c.Section + "_state", relations(c.Truth)})
 	}
 	return in

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"go/build"
 	"maps"
 	"slices"
 	"strings"
@@ -140,6 +141,33 @@ func TestLegacyInfo(t *testing.T) {
 		assert.Contains(t, "CDHS", card[2])
 	}
 	assert.NotContains(t, play("blackjack", config, "nothing"), "Player Card")
+}
+
+// Every legacy environment whose claims are paid says of each turn whether they were:
+// the original's wrapper is around all of them.
+func TestLegacyInfoSaysWhetherClaimsArePaid(t *testing.T) {
+	r := legacyEnvs(t)
+	for _, name := range []string{"sokoban", "frozenlake", "blackjack"} {
+		config := map[string]any{"prompt_format": "grounding_worldmodeling", "use_state_reward": true}
+		e, err := r.New(name, config)
+		require.NoError(t, err)
+		_, err = e.Reset(context.Background(), 3)
+		require.NoError(t, err)
+		out, err := e.Step(context.Background(), "nothing")
+		require.NoError(t, err)
+		assert.Equal(t, false, decoded(t, InformerFor(e, config).StepInfo(out))["use_state_reward"], name)
+	}
+}
+
+// A service works with any environment, so the package imports none but the interface.
+func TestThePackageImportsNoConcreteEnvironment(t *testing.T) {
+	p, err := build.ImportDir(".", 0)
+	require.NoError(t, err)
+	for _, path := range p.Imports {
+		if strings.HasPrefix(path, "vagen/env") {
+			assert.Contains(t, []string{"vagen/env", "vagen/env/remote/internal/pyjson", "vagen/env/remote/internal/wire"}, path)
+		}
+	}
 }
 
 // bare is an environment that says nothing about its info.

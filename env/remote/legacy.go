@@ -105,7 +105,7 @@ func (s *Server) create(r *http.Request, _ string, body []byte) reply {
 			return s.broken(fmt.Errorf("the config of environment %s has no env_name", id))
 		}
 		if !slices.Contains(known, name) {
-			return s.broken(fmt.Errorf("environment %s: %w: %q; known are %s", id, env.ErrUnknown, name, strings.Join(known, ", ")))
+			return s.broken(fmt.Errorf("environment %s: env_name %q: %w; known are %s", id, name, env.ErrUnknown, strings.Join(known, ", ")))
 		}
 	}
 	ids := slices.Sorted(maps.Keys(wanted))

@@ -6,53 +6,53 @@ import (
 	"vagen/env/internal/tiles"
 )
 
-// Ink is a colour of the Palette.
-type Ink uint8
+// ink is a colour of the palette.
+type ink uint8
 
 // The inks of a picture.
 const (
-	InkFloor Ink = iota
-	InkGrid
-	InkBrick
-	InkMortar
-	InkBrickLight
-	InkCrate
-	InkCrateRim
-	InkCrateSlat
-	InkDone
-	InkDoneRim
-	InkDoneSlat
-	InkRing
-	InkWallEdge
-	InkBoxEdge
-	InkCoat
-	InkCoatRim
-	InkFace
+	inkFloor ink = iota
+	inkGrid
+	inkBrick
+	inkMortar
+	inkBrickLight
+	inkCrate
+	inkCrateRim
+	inkCrateSlat
+	inkDone
+	inkDoneRim
+	inkDoneSlat
+	inkRing
+	inkWallEdge
+	inkBoxEdge
+	inkCoat
+	inkCoatRim
+	inkFace
 	inks
 )
 
-// Palette holds the colours before shading. Shading takes red and green away and
+// palette holds the colours before shading. Shading takes red and green away and
 // leaves blue, so the colours are told apart by blue first: floor is full of it,
 // rings have much, walls half, crates and player little. Of these, crates have no
 // blue to speak of, those on a target no red, and the player no green.
-var Palette = [inks]color.RGBA{
-	InkFloor:      {220, 230, 240, 255},
-	InkGrid:       {194, 206, 220, 255},
-	InkBrick:      {84, 78, 110, 255},
-	InkMortar:     {48, 44, 70, 255},
-	InkBrickLight: {112, 104, 136, 255},
-	InkCrate:      {226, 186, 70, 255},
-	InkCrateRim:   {130, 84, 20, 255},
-	InkCrateSlat:  {246, 214, 112, 255},
-	InkDone:       {36, 170, 70, 255},
-	InkDoneRim:    {12, 100, 40, 255},
-	InkDoneSlat:   {110, 214, 120, 255},
-	InkRing:       {150, 40, 200, 255},
-	InkWallEdge:   {66, 60, 90, 255},
-	InkBoxEdge:    {226, 186, 70, 255},
-	InkCoat:       {214, 40, 36, 255},
-	InkCoatRim:    {120, 12, 20, 255},
-	InkFace:       {255, 214, 176, 255},
+var palette = [inks]color.RGBA{
+	inkFloor:      {220, 230, 240, 255},
+	inkGrid:       {194, 206, 220, 255},
+	inkBrick:      {84, 78, 110, 255},
+	inkMortar:     {48, 44, 70, 255},
+	inkBrickLight: {112, 104, 136, 255},
+	inkCrate:      {226, 186, 70, 255},
+	inkCrateRim:   {130, 84, 20, 255},
+	inkCrateSlat:  {246, 214, 112, 255},
+	inkDone:       {36, 170, 70, 255},
+	inkDoneRim:    {12, 100, 40, 255},
+	inkDoneSlat:   {110, 214, 120, 255},
+	inkRing:       {150, 40, 200, 255},
+	inkWallEdge:   {66, 60, 90, 255},
+	inkBoxEdge:    {226, 186, 70, 255},
+	inkCoat:       {214, 40, 36, 255},
+	inkCoatRim:    {120, 12, 20, 255},
+	inkFace:       {255, 214, 176, 255},
 }
 
 // Kinds of pictures of a cell.
@@ -92,7 +92,7 @@ const bandWide = 4
 
 // inkAt returns the ink of a point of a cell. Marks along the edges lie above the
 // figure, which does not reach them.
-func inkAt(kind tileKind, e edges, x, y float64) Ink {
+func inkAt(kind tileKind, e edges, x, y float64) ink {
 	if kind == tileWall {
 		return bricks(x, y)
 	}
@@ -103,13 +103,13 @@ func inkAt(kind tileKind, e edges, x, y float64) Ink {
 		return ink
 	}
 	if x < 1 || y < 1 {
-		return InkGrid
+		return inkGrid
 	}
-	return InkFloor
+	return inkFloor
 }
 
 // bricks is a wall of four courses.
-func bricks(x, y float64) Ink {
+func bricks(x, y float64) ink {
 	course := int(y / 7)
 	if course%2 == 1 {
 		x += 7
@@ -117,16 +117,16 @@ func bricks(x, y float64) Ink {
 	along, up := x-14*float64(int(x/14)), y-7*float64(course)
 	switch {
 	case up < 1 || along < 1:
-		return InkMortar
+		return inkMortar
 	case up < 2:
-		return InkBrickLight
+		return inkBrickLight
 	}
-	return InkBrick
+	return inkBrick
 }
 
 // bandAt is the mark along an edge: solid towards a wall, a row of dashes towards
 // a box.
-func bandAt(e edges, x, y float64) (Ink, bool) {
+func bandAt(e edges, x, y float64) (ink, bool) {
 	for a := range Actions {
 		b := e.at(a)
 		if b == beyondFloor {
@@ -144,31 +144,31 @@ func bandAt(e edges, x, y float64) (Ink, bool) {
 		switch {
 		case depth >= bandWide:
 		case b == beyondWall:
-			return InkWallEdge, true
+			return inkWallEdge, true
 		case tiles.Abs(along-tiles.Middle) < 10:
-			return InkBoxEdge, true
+			return inkBoxEdge, true
 		}
 	}
 	return 0, false
 }
 
 // figureAt is what stands in the cell, if it covers the point.
-func figureAt(kind tileKind, x, y float64) (Ink, bool) {
+func figureAt(kind tileKind, x, y float64) (ink, bool) {
 	switch kind {
 	case tileTarget:
 		return ring(x, y)
 	case tileBox:
-		return crate(x, y, InkCrate, InkCrateRim, InkCrateSlat)
+		return crate(x, y, inkCrate, inkCrateRim, inkCrateSlat)
 	case tileDone:
-		return crate(x, y, InkDone, InkDoneRim, InkDoneSlat)
+		return crate(x, y, inkDone, inkDoneRim, inkDoneSlat)
 	case tilePlayer, tilePlayerTarget:
 		switch tiles.Figure(x, y) {
 		case tiles.Face:
-			return InkFace, true
+			return inkFace, true
 		case tiles.Coat:
-			return InkCoat, true
+			return inkCoat, true
 		case tiles.Rim:
-			return InkCoatRim, true
+			return inkCoatRim, true
 		}
 		if kind == tilePlayerTarget {
 			return ring(x, y)
@@ -178,16 +178,16 @@ func figureAt(kind tileKind, x, y float64) (Ink, bool) {
 }
 
 // ring is a target: a wide ring with a dot.
-func ring(x, y float64) (Ink, bool) {
+func ring(x, y float64) (ink, bool) {
 	in := func(radius float64) bool { return tiles.Within(x, y, tiles.Middle, tiles.Middle, radius, radius) }
 	if in(10) && !in(6.5) || in(3) {
-		return InkRing, true
+		return inkRing, true
 	}
 	return 0, false
 }
 
 // crate is a box with a frame and a diagonal brace.
-func crate(x, y float64, face, rim, slat Ink) (Ink, bool) {
+func crate(x, y float64, face, rim, slat ink) (ink, bool) {
 	reach := max(tiles.Abs(x-tiles.Middle), tiles.Abs(y-tiles.Middle))
 	switch {
 	case reach > 10:

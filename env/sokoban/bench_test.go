@@ -6,7 +6,7 @@ import (
 )
 
 func newBench(b *testing.B, change func(*Options)) *Env {
-	o := Defaults(Lite)
+	o := DefaultOptions(Lite)
 	change(&o)
 	e, err := New(o)
 	if err != nil {
@@ -50,7 +50,7 @@ func BenchmarkStepText(b *testing.B) {
 func BenchmarkDraw168(b *testing.B) {
 	e := newBench(b, func(o *Options) { o.RenderMode = Vision })
 	for b.Loop() {
-		e.draw.Draw(e.room)
+		e.draw.draw(e.room)
 	}
 }
 

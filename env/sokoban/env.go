@@ -15,27 +15,21 @@ import (
 
 // Names of the reward parts.
 const (
-	PartSuccess     = "success"
-	PartFormat      = "format"
-	PartObservation = "observation"
-	PartPrediction  = "prediction"
-	PartTurn        = "turn"
-	PartMove        = "move" // legacy: the cost of moves
-	PartBox         = "box"  // legacy: boxes that got on or off targets
+	partSuccess     = "success"
+	partFormat      = "format"
+	partObservation = "observation"
+	partPrediction  = "prediction"
+	partTurn        = "turn"
+	partMove        = "move" // legacy: the cost of moves
+	partBox         = "box"  // legacy: boxes that got on or off targets
 )
 
-// Errors of the order of calls.
-var (
-	ErrNotReset = env.ErrNotReset
-	ErrClosed   = env.ErrClosed
-)
-
-// Env is one live Sokoban. It implements env.Env.
+// Env is one live Sokoban environment. It implements env.Env.
 type Env struct {
 	calls  calls.Guard
 	o      Options
 	parser *reward.Parser
-	draw   *Renderer // nil in text mode
+	draw   *renderer // nil in text mode
 	fixed  *Room     // the room of all episodes, nil when it is made at each Reset
 
 	room     *Room
@@ -46,8 +40,7 @@ type Env struct {
 
 var _ env.Env = (*Env)(nil)
 
-// New makes an environment. Errors list everything that is wrong with the
-// options.
+// New creates an environment. The error lists all invalid options.
 func New(o Options) (*Env, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -70,7 +63,7 @@ func New(o Options) (*Env, error) {
 		}
 	}
 	if o.RenderMode == Vision {
-		e.draw = NewRenderer(o.TileSize, o.Shading, o.Edges)
+		e.draw = newRenderer(o.TileSize, o.Shading, o.Edges)
 	}
 	return e, nil
 }
@@ -127,7 +120,7 @@ func (e *Env) accepts(r *Room) bool {
 	return len(moves) >= e.o.MinSolution[0] && len(moves) <= e.o.MinSolution[1]
 }
 
-// Step plays the moves of one response. It never fails because of the text. The
+// Step plays the moves of one response. No response text makes it fail. The
 // episode is done when every target holds a box; turns played beyond that go on
 // as the originals do.
 func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
@@ -150,7 +143,7 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	return out, nil
 }
 
-// Close ends the use of the environment.
+// Close closes the environment.
 func (e *Env) Close() error { return e.calls.Close() }
 
 // played is what the moves of a turn did.
@@ -193,8 +186,7 @@ func (e *Env) play(r reward.Response) played {
 	return t
 }
 
-// action finds the move of a word: lower-cased by the parser under the lite
-// rules, exact under the legacy ones.
+// action returns the move of a word, which the legacy rules compare with its case.
 func (e *Env) action(word string) (Action, bool) {
 	for a, name := range actionWords {
 		if word == name || e.o.Rules != Legacy && strings.EqualFold(word, name) {
@@ -211,28 +203,28 @@ const (
 	finalReward = 10
 )
 
-// pay fills in the reward parts and the claims of a turn.
+// pay sets the reward parts and the claims of a turn.
 func (e *Env) pay(out *env.Outcome, before *Room, t played) {
 	formatted := out.Response.FormatCorrect && len(t.moved) > 0
 	if e.o.Rules == Legacy {
 		formatted = out.Response.FormatCorrect && t.valid
-		out.Reward.Pay(PartMove, -moveCost*float64(len(t.moved)))
-		out.Reward.Pay(PartBox, boxReward*float64(t.boxes))
-		out.Reward.Pay(PartSuccess, finalReward*float64(t.solved))
+		out.Reward.Pay(partMove, -moveCost*float64(len(t.moved)))
+		out.Reward.Pay(partBox, boxReward*float64(t.boxes))
+		out.Reward.Pay(partSuccess, finalReward*float64(t.solved))
 	} else if t.success && !(e.solved && e.o.Rules == Next) {
-		out.Reward.Pay(PartSuccess, e.o.SuccessReward)
+		out.Reward.Pay(partSuccess, e.o.SuccessReward)
 	}
 	e.solved = e.solved || t.success
 	if formatted {
-		out.Reward.Pay(PartFormat, e.o.FormatReward)
+		out.Reward.Pay(partFormat, e.o.FormatReward)
 		e.payState(out, before)
 	}
-	out.Reward.Pay(PartTurn, -e.o.TurnCost)
+	out.Reward.Pay(partTurn, -e.o.TurnCost)
 	if e.o.UseStateReward {
 		pay.Claims(out, formatted, pay.Turn[*Room]{
 			Env: "sokoban", Before: before, After: e.room,
 			Grounding: e.o.GroundingWeight, WorldModeling: e.o.WorldModelingWeight,
-			Truth: func(c *reward.Claim, room *Room) { c.Truth = room.Relations() },
+			Truth: func(c *reward.Claim, room *Room) { c.Truth = room.relations() },
 		})
 	}
 }
@@ -246,10 +238,10 @@ func (e *Env) view() *Room {
 	return e.room.Clone()
 }
 
-// payState pays for what the response says about the state.
+// payState rewards what the response says about the state.
 func (e *Env) payState(out *env.Outcome, before *Room) {
-	pay.Description(out, PartObservation, e.o.ObservationReward, func() string { return before.Describe(e.o.DescribeMoves) })
-	pay.Description(out, PartPrediction, e.o.PredictionReward, func() string { return e.room.Describe(false) })
+	pay.Description(out, partObservation, e.o.ObservationReward, func() string { return before.describe(e.o.DescribeMoves) })
+	pay.Description(out, partPrediction, e.o.PredictionReward, func() string { return e.room.describe(false) })
 }
 
 func (e *Env) observe(moved []string, first bool) env.Observation {
@@ -258,7 +250,7 @@ func (e *Env) observe(moved []string, first bool) env.Observation {
 	}
 	return env.Observation{
 		Text:   e.observationText(env.ImageMark, moved, first),
-		Images: []image.Image{e.draw.Draw(e.room)},
+		Images: []image.Image{e.draw.draw(e.room)},
 	}
 }
 
@@ -276,5 +268,5 @@ func (e *Env) Options() Options { return e.o }
 // Claiming implements env.Claimant.
 func (e *Env) Claiming() bool { return e.o.UseStateReward }
 
-// Parser returns what reads the responses.
+// Parser returns the parser of responses.
 func (e *Env) Parser() *reward.Parser { return e.parser }

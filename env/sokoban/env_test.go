@@ -20,7 +20,7 @@ var alley = []string{"######", "#PX_O#", "######"}
 
 func start(t *testing.T, rules Rules, change func(*Options)) *Env {
 	t.Helper()
-	o := Defaults(rules)
+	o := DefaultOptions(rules)
 	o.Desc, o.RenderMode = alley, Text
 	change(&o)
 	e, err := New(o)
@@ -92,13 +92,13 @@ func TestTrueTextsEarnTheirWholeReward(t *testing.T) {
 	require.Equal(t, "target same right box same right free wall wall Left Right", e.Describe())
 	stuck, err := Parse([]string{"#####", "#O_X#", "#__P#", "#####"})
 	require.NoError(t, err)
-	require.Equal(t, "target up left box up same free stuck wall Left wall", stuck.Describe(true))
+	require.Equal(t, "target up left box up same free stuck wall Left wall", stuck.describe(true))
 }
 
 func TestScriptsAreTrueAndWellFormed(t *testing.T) {
 	for _, rules := range []Rules{Lite, Legacy, Next} {
 		for _, format := range promptFormats(rules) {
-			o := Defaults(rules)
+			o := DefaultOptions(rules)
 			o.PromptFormat, o.RenderMode, o.DescribeMoves = format, Text, true
 			o.ObservationReward, o.PredictionReward, o.FormatReward = 1, 1, 1
 			e, err := New(o)
@@ -112,7 +112,7 @@ func TestScriptsAreTrueAndWellFormed(t *testing.T) {
 					what := fmt.Sprintf("%s %s seed %d: %q", rules, format, seed, out.Response.Raw)
 					require.True(t, out.Response.FormatCorrect, what)
 					require.Equal(t, 1.0, out.Turn["action_is_valid"], what)
-					for _, part := range []string{PartObservation, PartPrediction} {
+					for _, part := range []string{partObservation, partPrediction} {
 						if strings.Contains(out.Response.Raw, "<"+part+">") {
 							require.Equal(t, 1.0, out.Reward.Of(part), what)
 						}
@@ -145,17 +145,17 @@ func TestPromptsShowAnExampleThatTheirParserAccepts(t *testing.T) {
 }
 
 func TestEverySeedGivesASolvableRoom(t *testing.T) {
-	rate, err := SuccessRate(Defaults(Lite), ShortestPath, 0, 60, 40, 3, 1)
+	rate, err := SuccessRate(DefaultOptions(Lite), ShortestPath, 0, 60, 40, 3, 1)
 	require.NoError(t, err)
 	require.Equal(t, 1.0, rate)
-	rate, err = SuccessRate(Defaults(Legacy), Random, 0, 60, 1, 1, 1)
+	rate, err = SuccessRate(DefaultOptions(Legacy), Random, 0, 60, 1, 1, 1)
 	require.NoError(t, err)
 	require.Less(t, rate, 0.2)
 }
 
 func TestSolutionsAreShortestAndSolve(t *testing.T) {
 	for seed := range int64(20) {
-		o := Defaults(Lite)
+		o := DefaultOptions(Lite)
 		o.Boxes, o.Room = 2, [2]int{7, 7}
 		e, err := New(o)
 		require.NoError(t, err)
@@ -183,7 +183,7 @@ func TestSolutionsAreShortestAndSolve(t *testing.T) {
 }
 
 func TestSolutionLengthIsHeldToItsRange(t *testing.T) {
-	o := Defaults(Lite)
+	o := DefaultOptions(Lite)
 	o.MinSolution = &[2]int{4, 6}
 	e, err := New(o)
 	require.NoError(t, err)
@@ -262,10 +262,10 @@ func TestBadOptionsAreNamed(t *testing.T) {
 }
 
 func TestCallsOutOfOrderAreErrors(t *testing.T) {
-	e, err := New(Defaults(Lite))
+	e, err := New(DefaultOptions(Lite))
 	require.NoError(t, err)
 	_, err = e.Step(t.Context(), "")
-	require.ErrorIs(t, err, ErrNotReset)
+	require.ErrorIs(t, err, env.ErrNotReset)
 	require.Nil(t, e.Room())
 	require.Empty(t, e.Describe())
 	require.Empty(t, e.Script(rand.New(rand.NewPCG(1, 1)), Random, 1))
@@ -278,7 +278,7 @@ func TestCallsOutOfOrderAreErrors(t *testing.T) {
 	require.ErrorIs(t, err, cause)
 	require.NoError(t, e.Close())
 	_, err = e.Reset(t.Context(), 1)
-	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, err, env.ErrClosed)
 }
 
 func FuzzStep(f *testing.F) {
@@ -287,7 +287,7 @@ func FuzzStep(f *testing.F) {
 	f.Add("<answer>\xff,<image></answer>", uint8(7))
 	f.Fuzz(func(t *testing.T, response string, pick uint8) {
 		rules := []Rules{Lite, Legacy, Next}[pick%3]
-		o := Defaults(rules)
+		o := DefaultOptions(rules)
 		formats := promptFormats(rules)
 		o.PromptFormat, o.RenderMode, o.ObservationReward, o.Desc = formats[int(pick/2)%len(formats)], Text, 1, alley
 		e, err := New(o)
@@ -324,6 +324,6 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("%q: the player went to %v", text, r.player)
 			}
 		}
-		NewRenderer(14, true, true).Draw(r)
+		newRenderer(14, true, true).draw(r)
 	})
 }

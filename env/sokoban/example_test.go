@@ -10,7 +10,7 @@ import (
 
 // The shortest solution of a room, played in turns of two moves.
 func Example() {
-	o := sokoban.Defaults(sokoban.Lite)
+	o := sokoban.DefaultOptions(sokoban.Lite)
 	o.Desc = []string{"######", "#P___#", "#__X_#", "#____#", "#__O_#", "######"}
 	o.MaxActions, o.PromptFormat = 2, "free_think"
 	e, err := sokoban.New(o)

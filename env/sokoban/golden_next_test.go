@@ -33,7 +33,7 @@ func TestRelationsOfRoomsEqualTheNewest(t *testing.T) {
 			golden.Equal(t, tally, c.Name+": relations without a player", len(want), 0)
 			continue
 		}
-		got := r.Relations()
+		got := r.relations()
 		order := func(a, b reward.Relation) int {
 			return cmp.Or(cmp.Compare(a.Object, b.Object), cmp.Compare(a.Vertical, b.Vertical), cmp.Compare(a.Horizontal, b.Horizontal))
 		}

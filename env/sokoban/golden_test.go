@@ -98,7 +98,7 @@ func playEpisode(t *testing.T, tally *golden.Tally, rules Rules, ep episode) {
 	golden.Equal(t, tally, what+": player", [2]int{e.room.player.Row, e.room.player.Col}, ep.Initial.Player)
 	golden.Equal(t, tally, what+": grid", e.room.Text(rules), ep.ResetGrid)
 	if ep.ResetState != nil {
-		recorded.Lists(t, tally, what+": relations", e.room.Relations(), ep.ResetState)
+		recorded.Lists(t, tally, what+": relations", e.room.relations(), ep.ResetState)
 	}
 	total := 0.0
 	for i, s := range ep.Steps {
@@ -115,7 +115,7 @@ func playEpisode(t *testing.T, tally *golden.Tally, rules Rules, ep episode) {
 }
 
 func compareTurn(t *testing.T, tally *golden.Tally, what string, e *Env, out env.Outcome, s step) {
-	s.Compare(t, tally, what, out, PartFormat)
+	s.Compare(t, tally, what, out, partFormat)
 	golden.Equal(t, tally, what+": grid", e.room.Text(e.o.Rules), s.Grid)
 	golden.Equal(t, tally, what+": player", [2]int{e.room.player.Row, e.room.player.Col}, s.Player)
 	golden.Equal(t, tally, what+": boxes on target", e.onTarget, s.OnTarget)

@@ -15,7 +15,7 @@ func wm(answer string) string {
 
 func nextRoom(t *testing.T, change func(*Options)) func(string) env.Outcome {
 	t.Helper()
-	o := Defaults(Next)
+	o := DefaultOptions(Next)
 	o.Desc = []string{"######", "#P_XO#", "######"}
 	change(&o)
 	e, err := New(o)
@@ -53,9 +53,9 @@ func TestNextPaysSuccessOnce(t *testing.T) {
 	step := nextRoom(t, func(*Options) {})
 	out := step(wm("Right,Right"))
 	require.True(t, out.Done)
-	require.Equal(t, reward.Parts{{Name: PartSuccess, Value: 1}, {Name: PartFormat, Value: 0.1}}, out.Reward)
+	require.Equal(t, reward.Parts{{Name: partSuccess, Value: 1}, {Name: partFormat, Value: 0.1}}, out.Reward)
 	out = step(wm("Left"))
-	require.Equal(t, reward.Parts{{Name: PartFormat, Value: 0.1}}, out.Reward)
+	require.Equal(t, reward.Parts{{Name: partFormat, Value: 0.1}}, out.Reward)
 }
 
 func TestNextAttachesClaimsOfPerceptions(t *testing.T) {
@@ -69,11 +69,11 @@ func TestNextAttachesClaimsOfPerceptions(t *testing.T) {
 }
 
 func TestNextRefusesWhatBelongsToOthers(t *testing.T) {
-	o := Defaults(Next)
+	o := DefaultOptions(Next)
 	o.UseStateReward, o.PromptFormat = true, "free_think"
 	_, err := New(o)
 	require.ErrorContains(t, err, "no statements about the state")
-	o = Defaults(Lite)
+	o = DefaultOptions(Lite)
 	o.StrictFormat = true
 	_, err = New(o)
 	require.ErrorContains(t, err, `"strict_format"`)

@@ -24,10 +24,10 @@ const (
 	Brief  = "brief"
 )
 
-// Options are an environment's settings; Defaults gives the published ones. In
-// configurations they have the names of their tags.
+// Options are an environment's settings; DefaultOptions returns the published ones. The
+// tags are their names in configurations.
 type Options struct {
-	// Rules decides the remaining defaults and what the two columns below say.
+	// Rules selects the other defaults and the behaviour in the table below.
 	//
 	//	                      lite                        legacy
 	//	action words          any case                    Up, Down, Left, Right
@@ -59,8 +59,8 @@ type Options struct {
 
 	RenderMode string `option:"render_mode" kind:"text"` // Text or Vision
 	TileSize   int    `option:"tile_size"`               // pixels of a cell's side, 14..128
-	Shading    bool   `option:"shading"`                 // see Renderer
-	Edges      bool   `option:"edges"`                   // see Renderer
+	Shading    bool   `option:"shading"`                 // colours depend on row and column, so that a cell shows its position
+	Edges      bool   `option:"edges"`                   // free cells show at their edges where walls and boxes are
 
 	PromptFormat     string   `option:"prompt_format" kind:"text"` // a format of the rule set, see package reward
 	Prompt           string   `option:"prompt" kind:"text"`        // Full, or Brief for models with a small vocabulary
@@ -93,9 +93,9 @@ type Options struct {
 	MinActions int `option:"min_actions_to_succeed" noted:"package dataset reads it where it chooses seeds"`
 }
 
-// Defaults returns the published settings of a rule set, with pictures of 28
-// pixels a cell. It returns those of Lite for a rule set that does not exist.
-func Defaults(r Rules) Options {
+// DefaultOptions returns the published settings of a rule set, with pictures of 28
+// pixels a cell. For an unknown rule set it returns those of Lite.
+func DefaultOptions(r Rules) Options {
 	o := Options{
 		Rules: Lite, Room: [2]int{6, 6}, Boxes: 1, MaxActions: 3, ActionSep: ",",
 		SolveDepth: 200, MaxTries: 10_000, Retry: RetryHash,
@@ -116,18 +116,17 @@ func Defaults(r Rules) Options {
 	return o
 }
 
-// FromConfig makes an environment from named options on top of the defaults of
-// the rule set that the option "rules" names, Lite without it. It is an
-// env.Factory.
+// FromConfig creates an environment from named options on top of the defaults of the
+// rule set that the option "rules" names (Lite by default). It is an env.Factory.
 func FromConfig(config map[string]any) (env.Env, error) {
-	o, err := options.Read("sokoban", config, Defaults)
+	o, err := options.Read("sokoban", config, DefaultOptions)
 	if err != nil {
 		return nil, err
 	}
 	return New(o)
 }
 
-// Validate reports everything that is wrong with the options.
+// Validate returns an error that lists all invalid options.
 func (o *Options) Validate() error {
 	f := options.Check("sokoban")
 	f.OneOf("rules", string(o.Rules), string(Lite), string(Legacy), string(Next))
@@ -151,7 +150,7 @@ func (o *Options) Validate() error {
 	f.Positive("max_actions_per_step", o.MaxActions)
 	f.Positive("reset_seed_max_tries", o.MaxTries)
 	f.Positive("min_solution_bfs_max_depth", o.SolveDepth)
-	options.Unread(f, string(o.Rules), *o, Defaults(o.Rules))
+	options.Unread(f, string(o.Rules), *o, DefaultOptions(o.Rules))
 	f.StateReward(o.UseStateReward, string(o.Rules), o.PromptFormat)
 	if o.Rules != Next && o.StrictFormat {
 		f.Addf("strict_format", "the %s rules have no such option; next have", o.Rules)

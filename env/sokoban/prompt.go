@@ -118,15 +118,15 @@ func (e *Env) example() string {
 func (e *Env) exampleState(r *Room, moves bool, otherwise string) string {
 	switch {
 	case e.describing():
-		return r.Describe(moves)
+		return r.describe(moves)
 	case strings.HasSuffix(e.o.PromptFormat, "_symbolic"):
 		return r.Text(e.o.Rules)
 	case e.dictionary():
 		return r.places()
 	case strings.HasSuffix(e.o.PromptFormat, "_structured"):
-		return words.JSON(r.Relations())
+		return words.JSON(r.relations())
 	case e.positional():
-		return words.RelationsText(r.Relations())
+		return words.RelationsText(r.relations())
 	}
 	return otherwise
 }

@@ -13,7 +13,7 @@ const (
 	maxTile = 128
 )
 
-// Renderer draws rooms as pictures. The picture is a function of the room alone;
+// renderer draws rooms as pictures. The picture is a function of the room alone;
 // equal rooms give equal bytes. It is safe for concurrent use.
 //
 // Two kinds of marks help a model whose vision encoder turns each cell into one
@@ -22,7 +22,7 @@ const (
 // room it lies. Edges draws on each free cell what lies beyond its edges: a dark
 // band towards a wall, a short yellow one towards a box. Both are drawn whoever
 // stands on the cell.
-type Renderer struct {
+type renderer struct {
 	size    int
 	shading bool
 	edges   bool
@@ -32,11 +32,11 @@ type Renderer struct {
 // commonAtlas is shared by all renderers of the usual size.
 var commonAtlas tiles.Atlas[look]
 
-// NewRenderer returns a renderer for cells of the given side in pixels. Sides
+// newRenderer returns a renderer for cells of the given side in pixels. Sides
 // outside 14..128 are moved to the nearer bound.
-func NewRenderer(tileSize int, shading, edges bool) *Renderer {
+func newRenderer(tileSize int, shading, edges bool) *renderer {
 	size := min(max(tileSize, minTile), maxTile)
-	r := &Renderer{size: size, shading: shading, edges: edges, atlas: new(tiles.Atlas[look])}
+	r := &renderer{size: size, shading: shading, edges: edges, atlas: new(tiles.Atlas[look])}
 	if size == tiles.Units {
 		r.atlas = &commonAtlas
 	}
@@ -51,7 +51,7 @@ type look struct {
 }
 
 // Draw returns a new picture of the room.
-func (r *Renderer) Draw(room *Room) *image.RGBA {
+func (r *renderer) draw(room *Room) *image.RGBA {
 	img := image.NewRGBA(image.Rect(0, 0, room.cols*r.size, room.rows*r.size))
 	for row := range room.rows {
 		for col := range room.cols {
@@ -61,7 +61,7 @@ func (r *Renderer) Draw(room *Room) *image.RGBA {
 	return img
 }
 
-func (r *Renderer) look(room *Room, c Cell) look {
+func (r *renderer) look(room *Room, c Cell) look {
 	l := look{kind: kindOf(room, c)}
 	if r.edges && l.kind != tileWall {
 		l.edges = edgesOf(room, c)
@@ -72,10 +72,10 @@ func (r *Renderer) look(room *Room, c Cell) look {
 	return l
 }
 
-func (r *Renderer) tile(l look) []byte {
+func (r *renderer) tile(l look) []byte {
 	return r.atlas.Get(l, r.size, func(x, y int) color.RGBA {
 		u, v := tiles.Point(x, y, r.size)
-		return tiles.Darken(Palette[inkAt(l.kind, l.edges, u, v)], l.red, l.green)
+		return tiles.Darken(palette[inkAt(l.kind, l.edges, u, v)], l.red, l.green)
 	})
 }
 

@@ -28,9 +28,9 @@ func (r *Room) Text(rules Rules) string {
 	return b.String()
 }
 
-// Relations returns where the targets and then the boxes are as seen from the
+// relations returns where the targets and then the boxes are as seen from the
 // player, both row by row.
-func (r *Room) Relations() []reward.Relation {
+func (r *Room) relations() []reward.Relation {
 	list := make([]reward.Relation, 0, 2*r.count)
 	add := func(object string, i int) {
 		list = append(list, reward.Relate(object, i/r.cols-r.player.Row, i%r.cols-r.player.Col))
@@ -48,7 +48,7 @@ func (r *Room) Relations() []reward.Relation {
 	return list
 }
 
-// Describe says the state in a few words. For each target and then each box, row
+// describe writes the state in a few words. For each target and then each box, row
 // by row,
 //
 //	target V H box V H
@@ -57,9 +57,9 @@ func (r *Room) Relations() []reward.Relation {
 // right or same. With moves set, " free a b c d" follows and tells for up, down,
 // left and right: the word of the move if it can be made, wall, or stuck for a
 // box that cannot be pushed.
-func (r *Room) Describe(moves bool) string {
+func (r *Room) describe(moves bool) string {
 	var b strings.Builder
-	for i, rel := range r.Relations() {
+	for i, rel := range r.relations() {
 		if i > 0 {
 			b.WriteByte(' ')
 		}
@@ -93,12 +93,8 @@ func (e *Env) Describe() string {
 	if e.room == nil {
 		return ""
 	}
-	return e.room.Describe(e.o.DescribeMoves)
+	return e.room.describe(e.o.DescribeMoves)
 }
-
-// Score returns the share of words of text that stand where the words of truth
-// do, from 0 to 1. It is 0 when the numbers of words differ.
-func Score(text, truth string) float64 { return words.Score(text, truth) }
 
 // places writes the room as the structured formats want it.
 func (r *Room) places() string {

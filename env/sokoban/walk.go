@@ -55,9 +55,9 @@ func (e *Env) Script(r *rand.Rand, w Walker, moves int) string {
 	return e.parser.Compose(func(section string) string {
 		switch section {
 		case reward.SectionObservation:
-			return e.room.Describe(e.o.DescribeMoves)
+			return e.room.describe(e.o.DescribeMoves)
 		case reward.SectionPrediction:
-			return room.Describe(false)
+			return room.describe(false)
 		case reward.SectionAnswer:
 			return strings.Join(made, e.o.ActionSep)
 		}

@@ -8,7 +8,7 @@ import (
 func BenchmarkStep(b *testing.B) {
 	for name, structural := range map[string]float64{"perceptual": 0, "structural": 1} {
 		b.Run(name, func(b *testing.B) {
-			o := Defaults()
+			o := DefaultOptions()
 			o.PromptFormat = "free_think"
 			if structural > 0 {
 				o.StructuralWeight = &structural
@@ -32,23 +32,23 @@ func BenchmarkStep(b *testing.B) {
 }
 
 func BenchmarkEdges(b *testing.B) {
-	img, err := Render(context.Background(), Icons().At(3).Code, Size)
+	img, err := Render(context.Background(), Icons().At(3).Code, pictureSize)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		Edges(img)
+		edgesIn(img)
 	}
 }
 
 func BenchmarkPerceptual(b *testing.B) {
-	img, err := Render(context.Background(), Icons().At(3).Code, Size)
+	img, err := Render(context.Background(), Icons().At(3).Code, pictureSize)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		Perceptual(img, img)
+		perceptual(img, img)
 	}
 }

@@ -8,12 +8,12 @@ const (
 	edgeHigh = 200
 )
 
-// Edges returns which pixels of a picture are edges, row by row: Canny's detector
+// edgesIn returns which pixels of a picture are edges, row by row: Canny's detector
 // (IEEE PAMI 8(6), 1986) with thresholds 100 and 200 on the picture's luma, with
 // 3×3 Sobel derivatives, borders repeated, |dx| + |dy| as magnitude, directions
 // in four sectors, and hysteresis over eight neighbours. It is OpenCV's Canny on
 // Pillow's grey pictures, bit for bit.
-func Edges(img image.Image) []bool {
+func edgesIn(img image.Image) []bool {
 	gray, w, h := luma(img)
 	if w == 0 || h == 0 {
 		return nil
@@ -142,14 +142,14 @@ func follow(state []uint8, w, h int) []bool {
 	return out
 }
 
-// Structural returns how well the edges of two pictures of the same size agree:
+// structural returns how well the edges of two pictures of the same size agree:
 // the number of pixels that are edges in both, divided by the number that are in
 // at least one; 0 when there are none, or when the sizes differ.
-func Structural(a, b image.Image) float64 {
+func structural(a, b image.Image) float64 {
 	if a.Bounds().Size() != b.Bounds().Size() {
 		return 0
 	}
-	return overlap(Edges(a), Edges(b))
+	return overlap(edgesIn(a), edgesIn(b))
 }
 
 func overlap(a, b []bool) float64 {

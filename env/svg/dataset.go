@@ -148,7 +148,7 @@ func (o *Options) source() (string, error) {
 	}
 	named := filepath.Join(o.DataDir, below)
 	places := []string{named, named + ".jsonl"}
-	if own := Defaults(); o.DatasetName == own.DatasetName && o.Split == own.Split {
+	if own := DefaultOptions(); o.DatasetName == own.DatasetName && o.Split == own.Split {
 		places = append(places, o.DataDir)
 	}
 	for _, name := range places {

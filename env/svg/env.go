@@ -16,24 +16,18 @@ import (
 
 // Names of the reward parts.
 const (
-	PartFormat  = "format"
-	PartScore   = "score"
-	PartInvalid = "invalid"
+	partFormat  = "format"
+	partScore   = "score"
+	partInvalid = "invalid"
 )
 
-// Errors of the order of calls.
-var (
-	ErrNotReset = env.ErrNotReset
-	ErrClosed   = env.ErrClosed
-)
-
-// Render draws SVG code into a square picture on white, size pixels a side. Code
-// that is not well-formed is drawn as far as it can be understood. The errors are
-// those of text that has no document, of code that costs too much, and of the
-// context.
+// Render draws SVG code into a square picture on white with sides of size pixels. Of
+// code that is not well-formed it draws the part that it can read. It returns an error
+// for text without a document, for code that exceeds the drawing limits, and when the
+// context ends.
 func Render(ctx context.Context, code string, size int) (*image.RGBA, error) {
 	if size < 1 || size > maxSize {
-		return nil, fmt.Errorf("svg: a picture of %d pixels a side; allowed are 1..%d", size, maxSize)
+		return nil, fmt.Errorf("svg: picture size: %d pixels; allowed are 1..%d", size, maxSize)
 	}
 	img, err := svgdraw.Render(ctx, code, size, svgdraw.DefaultLimits())
 	if err != nil {
@@ -49,7 +43,7 @@ const maxSize = 4096
 type Env struct {
 	calls   calls.Guard
 	o       Options
-	weights Scores
+	weights scores
 	data    *Dataset
 	parser  *reward.Parser // reads responses
 	format  *reward.Parser // writes prompts; the same but under Service rules
@@ -66,8 +60,7 @@ type Env struct {
 
 var _ env.Env = (*Env)(nil)
 
-// New makes an environment. Errors list everything that is wrong with the
-// options.
+// New creates an environment. The error lists all invalid options.
 func New(o Options) (*Env, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -79,13 +72,13 @@ func New(o Options) (*Env, error) {
 	return NewFrom(o, data)
 }
 
-// NewFrom is New with targets from a data set that the caller has.
+// NewFrom is New with targets from the caller's data set.
 func NewFrom(o Options, data *Dataset) (*Env, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	if data == nil || data.Len() == 0 {
-		return nil, fmt.Errorf("svg: %w: it has no samples", ErrDataset)
+		return nil, fmt.Errorf("svg: %w: no samples; at least one is needed", ErrDataset)
 	}
 	timeout := time.Duration(o.ScoreTimeout * float64(time.Second))
 	if o.DINO == nil && o.DINOURL != "" {
@@ -105,7 +98,7 @@ func NewFrom(o Options, data *Dataset) (*Env, error) {
 			return nil, fmt.Errorf("svg: %w", err)
 		}
 	}
-	e.render = func(ctx context.Context, code string) (image.Image, error) { return Render(ctx, code, Size) }
+	e.render = func(ctx context.Context, code string) (image.Image, error) { return Render(ctx, code, pictureSize) }
 	return e, nil
 }
 
@@ -117,8 +110,8 @@ func (e *Env) System(ctx context.Context) (env.Observation, error) {
 	return env.Observation{Text: e.systemPrompt()}, nil
 }
 
-// Reset shows the picture of the seed's sample. A sample that can't be drawn is
-// an error that names it.
+// Reset starts the episode of the seed with the picture of its sample. If the sample
+// cannot be drawn, the error names it.
 func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 	if err := e.calls.Open(ctx); err != nil {
 		return env.Observation{}, err
@@ -132,10 +125,9 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 	return env.Observation{Text: e.targetText(), Images: []image.Image{target}}, nil
 }
 
-// Step draws the code of one response and scores it. It never fails because of
-// the text: code that is valid but takes too much work to draw is an empty sheet.
-// It fails, with ErrScore, when a scorer gives no score. Turns played after a
-// turn that was done are judged like any other.
+// Step draws the code of one response and scores it. No response text makes it fail:
+// valid code that exceeds the drawing limits counts as a white picture. It fails with
+// ErrScore when a scorer returns no score. Turns after the end are scored, too.
 func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	if err := e.calls.Step(ctx, e.target != nil); err != nil {
 		return env.Outcome{}, err
@@ -160,24 +152,24 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	return out, nil
 }
 
-// accepted returns the valid SVG of a response, "" when there is none, and makes
-// it the only action. Without an action it is looked for in the whole text.
+// accepted returns the valid SVG of a response, "" if there is none, and makes it the
+// only action. It searches the first action, or the whole text if there is no action.
 func accepted(text string, r *reward.Response) string {
 	from := text
 	if len(r.Actions) > 0 {
 		from = r.Actions[0]
 	}
 	r.Actions = nil
-	code := Extract(from)
-	if code == "" || Check(code) != nil {
+	code := extract(from)
+	if code == "" || checkCode(code) != nil {
 		return ""
 	}
 	r.Actions = []string{code}
 	return code
 }
 
-// draw renders an attempt; what can't be drawn is an empty sheet, as in the
-// original.
+// draw renders an attempt. As in the original, code that cannot be drawn gives a white
+// picture.
 func (e *Env) draw(ctx context.Context, code string) (image.Image, error) {
 	img, err := e.render(ctx, code)
 	switch {
@@ -190,13 +182,13 @@ func (e *Env) draw(ctx context.Context, code string) (image.Image, error) {
 }
 
 func blank() image.Image {
-	img := image.NewRGBA(image.Rect(0, 0, Size, Size))
+	img := image.NewRGBA(image.Rect(0, 0, pictureSize, pictureSize))
 	draw.Draw(img, img.Bounds(), image.White, image.Point{}, draw.Src)
 	return img
 }
 
 // score compares a drawing with the target by every measure in use.
-func (e *Env) score(ctx context.Context, drawing image.Image) (s Scores, err error) {
+func (e *Env) score(ctx context.Context, drawing image.Image) (s scores, err error) {
 	for _, by := range []struct {
 		scorer Scorer
 		score  *float64
@@ -210,9 +202,9 @@ func (e *Env) score(ctx context.Context, drawing image.Image) (s Scores, err err
 	}
 	if e.weights.Structural > 0 || e.o.Rules == Service {
 		if e.edges == nil {
-			e.edges = Edges(e.target)
+			e.edges = edgesIn(e.target)
 		}
-		s.Structural = overlap(e.edges, Edges(drawing))
+		s.Structural = overlap(e.edges, edgesIn(drawing))
 	}
 	if e.weights.Perceptual > 0 {
 		if e.inks == nil {
@@ -223,13 +215,13 @@ func (e *Env) score(ctx context.Context, drawing image.Image) (s Scores, err err
 	return s, nil
 }
 
-// accept pays for a turn with valid code.
-func (e *Env) accept(out *env.Outcome, s Scores) {
-	total := s.Total(e.weights)
+// accept sets the rewards and metrics of a turn with valid code.
+func (e *Env) accept(out *env.Outcome, s scores) {
+	total := s.total(e.weights)
 	if out.Response.FormatCorrect || e.o.Rules == Service {
-		out.Reward = append(out.Reward, reward.Part{Name: PartFormat, Value: e.o.FormatReward})
+		out.Reward = append(out.Reward, reward.Part{Name: partFormat, Value: e.o.FormatReward})
 	}
-	out.Reward = append(out.Reward, reward.Part{Name: PartScore, Value: total})
+	out.Reward = append(out.Reward, reward.Part{Name: partScore, Value: total})
 	effective := total > 0
 	if e.o.Rules == Service && e.scored {
 		effective = total > e.last
@@ -242,12 +234,12 @@ func (e *Env) accept(out *env.Outcome, s Scores) {
 	}
 }
 
-// reject pays for a turn without valid code.
+// reject sets the rewards and metrics of a turn without valid code.
 func (e *Env) reject(out *env.Outcome) {
-	out.Reward = reward.Parts{{Name: PartInvalid, Value: e.o.FormatPenalty}}
+	out.Reward = reward.Parts{{Name: partInvalid, Value: e.o.FormatPenalty}}
 	out.Done = e.o.Rules == Episode
 	out.Turn = env.Metrics{"action_is_valid": 0, "action_is_effective": 0, "total_score": 0}
-	e.measure(out, Scores{})
+	e.measure(out, scores{})
 	if e.o.Rules == Service {
 		out.Turn["svg_is_valid"] = 0
 	}
@@ -256,7 +248,7 @@ func (e *Env) reject(out *env.Outcome) {
 }
 
 // measure adds a metric for every score in use.
-func (e *Env) measure(out *env.Outcome, s Scores) {
+func (e *Env) measure(out *env.Outcome, s scores) {
 	service := e.o.Rules == Service
 	for _, m := range []struct {
 		name  string
@@ -274,20 +266,21 @@ func (e *Env) measure(out *env.Outcome, s Scores) {
 	}
 }
 
-// Close ends the use of the environment.
+// Close closes the environment.
 func (e *Env) Close() error { return e.calls.Close() }
 
 // Sample returns the drawing to reproduce in the current episode.
 func (e *Env) Sample() Sample { return e.sample }
 
-// Target returns its picture, nil before the first Reset. It must not be changed.
+// Target returns the sample's picture, nil before the first Reset. It must not be
+// changed.
 func (e *Env) Target() image.Image { return e.target }
 
 // Attempt returns the picture of the last turn, nil when there was none or its
 // code was not valid. It must not be changed.
 func (e *Env) Attempt() image.Image { return e.attempt }
 
-// Parser returns what reads the responses.
+// Parser returns the parser of responses.
 func (e *Env) Parser() *reward.Parser { return e.parser }
 
 // Options returns the settings.

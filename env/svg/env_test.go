@@ -19,7 +19,7 @@ import (
 
 func start(t *testing.T, change func(*Options)) *Env {
 	t.Helper()
-	o := Defaults()
+	o := DefaultOptions()
 	o.PromptFormat = "free_think"
 	change(&o)
 	e, err := New(o)
@@ -43,10 +43,10 @@ const square = `<svg viewBox="0 0 64 64"><rect x="16" y="16" width="32" height="
 func TestTheTargetItselfEarnsEverything(t *testing.T) {
 	e := start(t, func(*Options) {})
 	out := play(t, e, answer(e.Sample().Code))
-	require.Equal(t, reward.Parts{{Name: PartFormat, Value: 0.5}, {Name: PartScore, Value: DefaultPerceptual}}, out.Reward)
+	require.Equal(t, reward.Parts{{Name: partFormat, Value: 0.5}, {Name: partScore, Value: defaultPerceptual}}, out.Reward)
 	require.False(t, out.Done)
 	require.False(t, out.Success, "drawing has no end")
-	require.Equal(t, env.Metrics{"action_is_valid": 1, "action_is_effective": 1, "total_score": DefaultPerceptual, "perceptual_score": 1}, out.Turn)
+	require.Equal(t, env.Metrics{"action_is_valid": 1, "action_is_effective": 1, "total_score": defaultPerceptual, "perceptual_score": 1}, out.Turn)
 	require.Equal(t, e.Target(), out.Observation.Images[0])
 	require.Equal(t, e.Attempt(), out.Observation.Images[0])
 	require.Contains(t, out.Observation.Text, e.Sample().Code)
@@ -61,7 +61,7 @@ func TestATurnWithoutDrawingEndsAnEpisodeButNotAService(t *testing.T) {
 		e := start(t, func(o *Options) { o.FormatPenalty = -0.25 })
 		out := play(t, e, response)
 		require.True(t, out.Done, response)
-		require.Equal(t, reward.Parts{{Name: PartInvalid, Value: -0.25}}, out.Reward, response)
+		require.Equal(t, reward.Parts{{Name: partInvalid, Value: -0.25}}, out.Reward, response)
 		require.Equal(t, env.Metrics{"action_is_valid": 0, "action_is_effective": 0, "total_score": 0, "perceptual_score": 0}, out.Turn, response)
 		require.Empty(t, out.Response.Actions, response)
 		require.Nil(t, e.Attempt(), response)
@@ -77,8 +77,8 @@ func TestCodeIsFoundWithoutTags(t *testing.T) {
 	e := start(t, func(*Options) {})
 	out := play(t, e, "here: "+square+" done")
 	require.Equal(t, []string{square}, out.Response.Actions)
-	require.Zero(t, out.Reward.Of(PartFormat))
-	require.Positive(t, out.Reward.Of(PartScore))
+	require.Zero(t, out.Reward.Of(partFormat))
+	require.Positive(t, out.Reward.Of(partScore))
 	out = play(t, e, answer("first "+square+"~~<svg></svg>"))
 	require.Equal(t, []string{square}, out.Response.Actions)
 }
@@ -87,7 +87,7 @@ func TestServicePaysTheFormatOfValidCodeAndComparesTurns(t *testing.T) {
 	e := start(t, func(o *Options) { o.Rules = Service })
 	effective := func(response string) float64 { return play(t, e, response).Turn["action_is_effective"] }
 	out := play(t, e, square)
-	require.Equal(t, 0.5, out.Reward.Of(PartFormat), "whatever stands around the code")
+	require.Equal(t, 0.5, out.Reward.Of(partFormat), "whatever stands around the code")
 	require.Equal(t, 1.0, out.Turn["svg_is_valid"])
 	for _, name := range []string{"dino_score", "dreamsim_score", "structural_score"} {
 		require.Contains(t, out.Turn, name)
@@ -169,7 +169,7 @@ func TestPromptsShowAnExampleThatIsAccepted(t *testing.T) {
 			require.Contains(t, system.Text, `"~~"`)
 			out := play(t, e, example)
 			require.Equal(t, 1.0, out.Turn["action_is_valid"], "%s %s", rules, format)
-			require.Equal(t, 0.5, out.Reward.Of(PartFormat), "%s %s", rules, format)
+			require.Equal(t, 0.5, out.Reward.Of(partFormat), "%s %s", rules, format)
 		}
 	}
 }
@@ -246,7 +246,7 @@ func TestDataComesFromFoldersAndLines(t *testing.T) {
 	require.ErrorIs(t, err, ErrDataset)
 	_, err = NewDataset(nil)
 	require.ErrorIs(t, err, ErrDataset)
-	_, err = NewFrom(Defaults(), nil)
+	_, err = NewFrom(DefaultOptions(), nil)
 	require.ErrorIs(t, err, ErrDataset)
 }
 
@@ -256,8 +256,8 @@ func TestIconsAreValidAndDiffer(t *testing.T) {
 	seen := make(map[string]string)
 	for i := range d.Len() {
 		s := d.At(i)
-		require.NoError(t, Check(s.Code), s.Name)
-		img, err := Render(t.Context(), s.Code, Size)
+		require.NoError(t, checkCode(s.Code), s.Name)
+		img, err := Render(t.Context(), s.Code, pictureSize)
 		require.NoError(t, err, s.Name)
 		require.Greater(t, darkness(img), 10.0, s.Name)
 		require.Empty(t, seen[string(img.Pix)], s.Name)
@@ -268,12 +268,12 @@ func TestIconsAreValidAndDiffer(t *testing.T) {
 func TestASampleThatCannotBeDrawnIsNamed(t *testing.T) {
 	d, err := NewDataset([]Sample{{"broken.svg", "nothing"}})
 	require.NoError(t, err)
-	e, err := NewFrom(Defaults(), d)
+	e, err := NewFrom(DefaultOptions(), d)
 	require.NoError(t, err)
 	_, err = e.Reset(t.Context(), 3)
 	require.ErrorContains(t, err, "broken.svg")
 	_, err = e.Step(t.Context(), "")
-	require.ErrorIs(t, err, ErrNotReset)
+	require.ErrorIs(t, err, env.ErrNotReset)
 }
 
 func TestBadOptionsAreNamed(t *testing.T) {
@@ -303,11 +303,11 @@ func TestBadOptionsAreNamed(t *testing.T) {
 }
 
 func TestCallsOutOfOrderAreErrors(t *testing.T) {
-	e, err := New(Defaults())
+	e, err := New(DefaultOptions())
 	require.NoError(t, err)
 	require.Nil(t, e.Target())
 	_, err = e.Step(t.Context(), "")
-	require.ErrorIs(t, err, ErrNotReset)
+	require.ErrorIs(t, err, env.ErrNotReset)
 	cause := errors.New("time is up")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
@@ -315,7 +315,7 @@ func TestCallsOutOfOrderAreErrors(t *testing.T) {
 	require.ErrorIs(t, err, cause)
 	require.NoError(t, e.Close())
 	_, err = e.Reset(t.Context(), 1)
-	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, err, env.ErrClosed)
 	for _, size := range []int{0, -1, 1 << 20} {
 		_, err = Render(t.Context(), square, size)
 		require.Error(t, err)
@@ -327,7 +327,7 @@ func FuzzStep(f *testing.F) {
 	f.Add("<svg><image></svg>", true)
 	f.Add("<think><observation>o</observation><reasoning>r</reasoning><prediction>p</prediction></think><answer><svg><path d='M0 0A1 1 1 1 1 1 1'/></svg></answer>", false)
 	f.Fuzz(func(t *testing.T, response string, service bool) {
-		o := Defaults()
+		o := DefaultOptions()
 		if service {
 			o.Rules = Service
 		}
@@ -355,7 +355,7 @@ func FuzzExtract(f *testing.F) {
 	f.Add("x <svg a></svg> y")
 	f.Add("<svg<svg></svg")
 	f.Fuzz(func(t *testing.T, text string) {
-		code := Extract(text)
+		code := extract(text)
 		if code != "" && (!strings.HasPrefix(code, "<svg") || !strings.HasSuffix(code, "</svg>") || !strings.Contains(text, code)) {
 			t.Errorf("%q", code)
 		}

@@ -9,7 +9,7 @@ import (
 
 // A drawing is judged against the picture that it is to reproduce.
 func Example() {
-	o := svg.Defaults()
+	o := svg.DefaultOptions()
 	o.PromptFormat = "no_think"
 	data, err := svg.NewDataset([]svg.Sample{{Name: "disc", Code: `<svg viewBox="0 0 64 64"><circle cx="32" cy="32" r="20" fill="teal"/></svg>`}})
 	if err != nil {

@@ -108,8 +108,8 @@ func TestStructuralScoresEqualTheOriginals(t *testing.T) {
 		if a == nil || b == nil {
 			t.Fatalf("%s: no picture", what)
 		}
-		golden.Equal(t, tally, what+": edge pixels", [2]int{count(Edges(a)), count(Edges(b))}, p.EdgePixels)
-		tally.Float(t, what+": structural", Structural(a, b), p.Structural, golden.Tolerance{Abs: 1e-12})
+		golden.Equal(t, tally, what+": edge pixels", [2]int{count(edgesIn(a)), count(edgesIn(b))}, p.EdgePixels)
+		tally.Float(t, what+": structural", structural(a, b), p.Structural, golden.Tolerance{Abs: 1e-12})
 	}
 }
 
@@ -127,7 +127,7 @@ func TestExtractEqualsTheOriginal(t *testing.T) {
 	tally := golden.NewTally(t, file+" (extract)")
 	for _, c := range readRecording(t).Extract {
 		tally.Case()
-		golden.Equal(t, tally, fmt.Sprintf("%q", c.Text), Extract(c.Text), c.Expected)
+		golden.Equal(t, tally, fmt.Sprintf("%q", c.Text), extract(c.Text), c.Expected)
 	}
 }
 
@@ -135,7 +135,7 @@ func TestCheckAcceptsWhatTheOriginalDoes(t *testing.T) {
 	tally := golden.NewTally(t, file+" (valid)")
 	for _, c := range readRecording(t).Cases {
 		tally.Case()
-		err := Check(c.SVG)
+		err := checkCode(c.SVG)
 		golden.Equal(t, tally, fmt.Sprintf("%s: valid (%v)", c.ID, err), err == nil, c.Valid)
 	}
 }
@@ -161,7 +161,7 @@ func comparePictures(t *testing.T, file string) {
 	for _, c := range rec.Cases {
 		tally.Case()
 		want := picture(t, c.PNG)
-		got, err := Render(t.Context(), c.SVG, Size)
+		got, err := Render(t.Context(), c.SVG, pictureSize)
 		if err != nil {
 			// The original shows an empty sheet.
 			got = blank().(*image.RGBA)
@@ -231,7 +231,7 @@ func TestTurnsEqualTheOriginals(t *testing.T) {
 	tally := golden.NewTally(t, file+" (env)")
 	for _, ep := range rec.Env {
 		tally.Case()
-		o := Defaults()
+		o := DefaultOptions()
 		require.NoError(t, env.Decode(ep.Config, &o))
 		o.DINO, o.DreamSim = constant(rec.Stub.DINO), constant(rec.Stub.DreamSim)
 		if o.DINOWeight == nil && o.DreamSimWeight == nil && o.StructuralWeight == nil {

@@ -12,20 +12,20 @@ import (
 // Rules names how a turn is judged.
 type Rules string
 
-// The two ways in which the original judges a turn: as a single environment, and
-// behind its batch service, which is how it was trained.
+// The rule sets: the original's single environment, and the original's batch service, which
+// was used for training.
 const (
 	Episode Rules = "episode"
 	Service Rules = "service"
 )
 
-// Size is the side of pictures in pixels.
-const Size = 256
+// pictureSize is the side of pictures in pixels.
+const pictureSize = 256
 
-// Options are an environment's settings; Defaults gives the published ones. In
-// configurations they have the names of their tags.
+// Options are an environment's settings; DefaultOptions returns the published ones. The
+// tags are their names in configurations.
 type Options struct {
-	// Rules decides what the columns say.
+	// Rules selects the behaviour in the table below.
 	//
 	//	                     episode                      service
 	//	reads a response     as PromptFormat says         as free_think, found anywhere
@@ -56,7 +56,7 @@ type Options struct {
 	FormatPenalty float64 `option:"format_penalty"` // added, so it is negative or 0
 
 	// Weights of the scores in the reward; nil means 0. Without any of them the
-	// perceptual score has the weight DefaultPerceptual.
+	// perceptual score has the weight defaultPerceptual.
 	DINOWeight       *float64 `option:"dino_weight"`
 	DreamSimWeight   *float64 `option:"dreamsim_weight"`
 	StructuralWeight *float64 `option:"structural_weight"`
@@ -80,11 +80,11 @@ type Options struct {
 	RenderMode     string         `option:"render_mode" kind:"text"`
 }
 
-// DefaultPerceptual is the weight of the perceptual score when no score has one.
-const DefaultPerceptual = 5
+// defaultPerceptual is the weight of the perceptual score when no score has one.
+const defaultPerceptual = 5
 
-// Defaults returns the published settings.
-func Defaults() Options {
+// DefaultOptions returns the published settings.
+func DefaultOptions() Options {
 	return Options{
 		Rules: Episode, DatasetName: "starvector/svg-icons-simple", Split: "train",
 		PromptFormat: "grounding_worldmodeling", ActionSep: "~~", MaxActions: 1, ImagePlaceholder: env.ImageMark,
@@ -93,32 +93,32 @@ func Defaults() Options {
 	}
 }
 
-// FromConfig makes an environment from named options on top of Defaults. It is an
-// env.Factory.
+// FromConfig creates an environment from named options on top of DefaultOptions. It is
+// an env.Factory.
 func FromConfig(config map[string]any) (env.Env, error) {
-	o := Defaults()
+	o := DefaultOptions()
 	if err := env.Decode(config, &o); err != nil {
 		return nil, fmt.Errorf("svg: %w", err)
 	}
 	return New(o)
 }
 
-// weights returns the weights in use.
-func (o *Options) weights() Scores {
+// weights returns the weights of the scores.
+func (o *Options) weights() scores {
 	of := func(w *float64) float64 {
 		if w == nil {
 			return 0
 		}
 		return *w
 	}
-	w := Scores{DINO: of(o.DINOWeight), DreamSim: of(o.DreamSimWeight), Structural: of(o.StructuralWeight), Perceptual: of(o.PerceptualWeight)}
+	w := scores{DINO: of(o.DINOWeight), DreamSim: of(o.DreamSimWeight), Structural: of(o.StructuralWeight), Perceptual: of(o.PerceptualWeight)}
 	if o.DINOWeight == nil && o.DreamSimWeight == nil && o.StructuralWeight == nil && o.PerceptualWeight == nil {
-		w.Perceptual = DefaultPerceptual
+		w.Perceptual = defaultPerceptual
 	}
 	return w
 }
 
-// Validate reports everything that is wrong with the options.
+// Validate returns an error that lists all invalid options.
 func (o *Options) Validate() error {
 	f := options.Check("svg")
 	f.OneOf("rules", string(o.Rules), string(Episode), string(Service))
@@ -135,7 +135,7 @@ func (o *Options) Validate() error {
 		f.Addf("score_timeout", "%v is outside 0..3600 seconds", o.ScoreTimeout)
 	}
 	if o.DataDir == "" {
-		own := Defaults()
+		own := DefaultOptions()
 		for _, by := range []struct{ name, value, own string }{{"dataset_name", o.DatasetName, own.DatasetName}, {"split", o.Split, own.Split}} {
 			if by.value != by.own {
 				f.Addf(by.name, "%q, but the built-in icons are one set without splits; set data_dir to a folder with the data", by.value)

@@ -5,10 +5,10 @@ import (
 	"math"
 )
 
-// levels is how many times pictures are halved for Perceptual.
+// levels is how many times pictures are halved for perceptual.
 const levels = 4
 
-// Perceptual returns how alike two pictures on white are, in [0, 1]: 1 for equal
+// perceptual returns how alike two pictures on white are, in [0, 1]: 1 for equal
 // pictures, 0 when nothing was drawn where the other has something. It needs no
 // model, and it rises smoothly while a drawing gets nearer, so that there is
 // something to learn from.
@@ -24,7 +24,7 @@ const levels = 4
 // indices: of areas and colours the one, of outlines and their directions the
 // other. A term is 1 where both pictures are empty. Fine sizes reward exactness,
 // coarse ones a drawing that is only near. Pictures of different sizes score 0.
-func Perceptual(target, attempt image.Image) float64 {
+func perceptual(target, attempt image.Image) float64 {
 	if target.Bounds().Size() != attempt.Bounds().Size() {
 		return 0
 	}

@@ -17,37 +17,37 @@ import (
 	"vagen/internal/origin"
 )
 
-// Scores are how alike two pictures are by each measure, each in [0, 1] for the
-// measures of this package, or the weights of these.
-type Scores struct {
+// scores holds the similarity of two pictures by each measure, or the weights of the
+// measures. The measures of this package are in [0, 1].
+type scores struct {
 	DINO       float64 // similarity of DINOv2 features
 	DreamSim   float64 // 1 − DreamSim distance
-	Structural float64 // see Structural
-	Perceptual float64 // see Perceptual
+	Structural float64 // see structural
+	Perceptual float64 // see perceptual
 }
 
-// Total is the sum of the scores with weights, or 0 when that is negative.
-func (s Scores) Total(w Scores) float64 {
+// total returns the weighted sum of the scores, or 0 if it is negative.
+func (s scores) total(w scores) float64 {
 	return max(0, s.DINO*w.DINO+s.Structural*w.Structural+s.DreamSim*w.DreamSim+s.Perceptual*w.Perceptual)
 }
 
-// Scorer says how alike an attempt is to its target: 1 for equal pictures, less
-// for others. Equal pictures get equal scores.
+// Scorer measures the similarity of an attempt to its target: 1 for equal pictures,
+// less for others. The score depends on the pictures alone.
 type Scorer interface {
 	Score(ctx context.Context, target, attempt image.Image) (float64, error)
 }
 
-// ErrScore is wrapped by errors of Step when a scorer gave no score. The episode
-// can't go on then: a missing score is not a score of zero.
+// ErrScore is wrapped by errors of Step when a scorer returns no score. The episode has
+// then failed: a missing score is not a score of zero.
 var ErrScore = errors.New("no score")
 
 // HTTPScorer asks a service for scores. The request is a POST of a JSON object
 //
 //	{"metric": "dino", "model": "small", "target": "<PNG in base64>", "attempt": "<PNG in base64>"}
 //
-// and the answer a JSON object {"score": 0.73}. A try that fails for reasons that
-// may pass (no connection, time out, status 429 or 5xx) is repeated. Errors say
-// nothing of what an answer holds: they may reach clients that may not see it.
+// and the answer a JSON object {"score": 0.73}. A request that fails for a
+// temporary reason (no connection, timeout, status 429 or 5xx) is repeated. Errors do
+// not quote the answer, because they may reach clients that must not see it.
 type HTTPScorer struct {
 	URL     string
 	Metric  string        // name of the measure: dino or dreamsim
@@ -83,14 +83,14 @@ func (s *HTTPScorer) Score(ctx context.Context, target, attempt image.Image) (fl
 		pause = 500 * time.Millisecond
 	}
 	for try := 1; ; try++ {
-		score, passing, err := s.ask(ctx, body)
+		score, temporary, err := s.ask(ctx, body)
 		if err == nil {
 			return score, nil
 		}
 		if ctx.Err() != nil {
 			return 0, fmt.Errorf("svg: %s score: %w", s.Metric, context.Cause(ctx))
 		}
-		if !passing || try == tries {
+		if !temporary || try == tries {
 			return 0, fmt.Errorf("svg: %s score: %w after %d tries: %w", s.Metric, ErrScore, try, err)
 		}
 		wait := time.NewTimer(pause)
@@ -104,8 +104,8 @@ func (s *HTTPScorer) Score(ctx context.Context, target, attempt image.Image) (fl
 	}
 }
 
-// ask makes one try; passing says that another one may succeed.
-func (s *HTTPScorer) ask(ctx context.Context, body []byte) (score float64, passing bool, err error) {
+// ask makes one request; temporary reports that another one may succeed.
+func (s *HTTPScorer) ask(ctx context.Context, body []byte) (score float64, temporary bool, err error) {
 	timeout := s.Timeout
 	if timeout == 0 {
 		timeout = 30 * time.Second
@@ -131,8 +131,8 @@ func (s *HTTPScorer) ask(ctx context.Context, body []byte) (score float64, passi
 		return 0, true, err
 	}
 	if response.StatusCode != http.StatusOK {
-		passing = response.StatusCode == http.StatusTooManyRequests || response.StatusCode >= 500
-		return 0, passing, fmt.Errorf("the service answered with status %d", response.StatusCode)
+		temporary = response.StatusCode == http.StatusTooManyRequests || response.StatusCode >= 500
+		return 0, temporary, fmt.Errorf("the service answered with status %d", response.StatusCode)
 	}
 	var answer struct {
 		Score *float64 `json:"score"`

@@ -25,14 +25,14 @@ import (
 
 func drawing(t *testing.T, body string) image.Image {
 	t.Helper()
-	img, err := Render(t.Context(), `<svg viewBox="0 0 64 64">`+body+`</svg>`, Size)
+	img, err := Render(t.Context(), `<svg viewBox="0 0 64 64">`+body+`</svg>`, pictureSize)
 	require.NoError(t, err)
 	return img
 }
 
 func iconPicture(t *testing.T, i int) image.Image {
 	t.Helper()
-	img, err := Render(t.Context(), Icons().At(i).Code, Size)
+	img, err := Render(t.Context(), Icons().At(i).Code, pictureSize)
 	require.NoError(t, err)
 	return img
 }
@@ -40,23 +40,23 @@ func iconPicture(t *testing.T, i int) image.Image {
 func TestScoresAreOneForEqualPicturesAndSymmetric(t *testing.T) {
 	for i := range Icons().Len() {
 		a, b := iconPicture(t, i), iconPicture(t, (i+7)%Icons().Len())
-		require.Equal(t, 1.0, Perceptual(a, a), Icons().At(i).Name)
-		require.Equal(t, 1.0, Structural(a, a), Icons().At(i).Name)
-		for name, score := range map[string]func(a, b image.Image) float64{"perceptual": Perceptual, "structural": Structural} {
+		require.Equal(t, 1.0, perceptual(a, a), Icons().At(i).Name)
+		require.Equal(t, 1.0, structural(a, a), Icons().At(i).Name)
+		for name, score := range map[string]func(a, b image.Image) float64{"perceptual": perceptual, "structural": structural} {
 			s := score(a, b)
 			require.True(t, s > 0 && s < 0.7, "%s: %s: %v", name, Icons().At(i).Name, s)
 			require.InDelta(t, s, score(b, a), 1e-12, name)
 		}
-		require.Less(t, Perceptual(a, blank()), 1e-9, "an empty sheet is worth nothing")
-		require.Zero(t, Structural(a, blank()))
+		require.Less(t, perceptual(a, blank()), 1e-9, "an empty sheet is worth nothing")
+		require.Zero(t, structural(a, blank()))
 	}
-	require.Equal(t, 1.0, Perceptual(blank(), blank()))
-	require.Zero(t, Structural(blank(), blank()), "as in the original")
+	require.Equal(t, 1.0, perceptual(blank(), blank()))
+	require.Zero(t, structural(blank(), blank()), "as in the original")
 	small := image.NewRGBA(image.Rect(0, 0, 3, 3))
-	require.Zero(t, Perceptual(small, blank()))
-	require.Zero(t, Structural(small, blank()))
-	require.Zero(t, Perceptual(image.NewRGBA(image.Rect(0, 0, 1, 1)), image.NewRGBA(image.Rect(0, 0, 1, 1))), "there is no size to compare them at")
-	require.Nil(t, Edges(image.NewRGBA(image.Rect(0, 0, 0, 5))))
+	require.Zero(t, perceptual(small, blank()))
+	require.Zero(t, structural(small, blank()))
+	require.Zero(t, perceptual(image.NewRGBA(image.Rect(0, 0, 1, 1)), image.NewRGBA(image.Rect(0, 0, 1, 1))), "there is no size to compare them at")
+	require.Nil(t, edgesIn(image.NewRGBA(image.Rect(0, 0, 0, 5))))
 }
 
 // Every step towards the target is worth something: that is what the score is for.
@@ -73,7 +73,7 @@ func TestPerceptualRisesWhileADrawingGetsNearer(t *testing.T) {
 	} {
 		before := -1.0
 		for _, body := range steps {
-			s := Perceptual(target, drawing(t, body))
+			s := perceptual(target, drawing(t, body))
 			require.Greater(t, s, before, "%s: %s", name, body)
 			before = s
 		}
@@ -88,15 +88,15 @@ func TestEdgesOfAStep(t *testing.T) {
 		}
 	}
 	// Both columns beside the step have the same slope; the left one wins.
-	for i, e := range Edges(img) {
+	for i, e := range edgesIn(img) {
 		require.Equal(t, i%8 == 3, e, "pixel %d", i)
 	}
 }
 
 func TestTotalIsAWeightedSumThatIsNotNegative(t *testing.T) {
-	s := Scores{DINO: 0.5, DreamSim: 0.25, Structural: 0.75, Perceptual: 0.125}
-	require.InDelta(t, 0.5*2+0.25*3+0.75*5+0.125*7, s.Total(Scores{DINO: 2, DreamSim: 3, Structural: 5, Perceptual: 7}), 1e-12)
-	require.Zero(t, Scores{DINO: -1}.Total(Scores{DINO: 1}))
+	s := scores{DINO: 0.5, DreamSim: 0.25, Structural: 0.75, Perceptual: 0.125}
+	require.InDelta(t, 0.5*2+0.25*3+0.75*5+0.125*7, s.total(scores{DINO: 2, DreamSim: 3, Structural: 5, Perceptual: 7}), 1e-12)
+	require.Zero(t, scores{DINO: -1}.total(scores{DINO: 1}))
 }
 
 func TestHTTPScorerSendsBothPicturesAndTriesAgain(t *testing.T) {
@@ -185,7 +185,7 @@ func FuzzScores(f *testing.F) {
 		for i := range b.Pix {
 			b.Pix[i] = pixels[len(pixels)-1-i]
 		}
-		for _, s := range []float64{Perceptual(a, b), Structural(a, b)} {
+		for _, s := range []float64{perceptual(a, b), structural(a, b)} {
 			if math.IsNaN(s) || s < 0 || s > 1 {
 				t.Errorf("score %v", s)
 			}

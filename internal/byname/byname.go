@@ -1,16 +1,28 @@
-// Package byname is a table of entries by name. The registries of environments,
-// harnesses, filters, metrics and losses are built on it.
+// Package byname is the common part of the registries of environments, estimators,
+// harnesses, filters, metrics and losses: a table of entries by name. Registries have
+// the methods Register, New and Names, and a function Builtin that returns a new
+// registry of what the library has.
 package byname
 
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 
 	"vagen/internal/nearest"
 )
+
+// Kind says what the entries of a table are. Its words and sentinels are those of the
+// table's errors.
+type Kind struct {
+	Package   string // that the errors begin with
+	Entry     string // what an entry is, such as "policy loss"
+	Unknown   error  // wrapped when no entry has a name
+	Duplicate error  // wrapped when a name is taken
+}
 
 // Table holds entries by name. The zero value is empty and ready, and all methods
 // are safe for concurrent use.
@@ -19,43 +31,57 @@ type Table[T any] struct {
 	entries map[string]T
 }
 
-// Add registers an entry under a name. If the name is taken it changes nothing and
-// returns false: silent replacement would change the runs that use the name.
-func (t *Table[T]) Add(name string, thing T) bool {
+// Register adds an entry. A name that is empty and an entry that is nil are errors. The
+// error wraps Duplicate if the name is taken: silent replacement would change the runs
+// that use the name. After an error the table is unchanged.
+func (t *Table[T]) Register(k Kind, name string, entry T) error {
+	if name == "" || isNil(entry) {
+		return fmt.Errorf("%s: register %s %q: a name and a value are needed", k.Package, k.Entry, name)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, taken := t.entries[name]; taken {
-		return false
+		return fmt.Errorf("%s: register %s %q: %w", k.Package, k.Entry, name, k.Duplicate)
 	}
 	if t.entries == nil {
 		t.entries = map[string]T{}
 	}
-	t.entries[name] = thing
-	return true
+	t.entries[name] = entry
+	return nil
 }
 
-// AddAll registers entries under all of their names and replaces existing ones. It is
-// for tables that their owner fills.
-func (t *Table[T]) AddAll(things map[string]T) {
+// isNil reports whether an entry is a nil function, pointer or interface.
+func isNil[T any](entry T) bool {
+	switch v := reflect.ValueOf(&entry).Elem(); v.Kind() {
+	case reflect.Func, reflect.Pointer, reflect.Interface:
+		return v.IsNil()
+	}
+	return false
+}
+
+// Fill adds entries under all of their names and replaces existing ones. It is for
+// registries that add what the library has.
+func (t *Table[T]) Fill(entries map[string]T) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.entries == nil {
-		t.entries = make(map[string]T, len(things))
+		t.entries = make(map[string]T, len(entries))
 	}
-	maps.Copy(t.entries, things)
+	maps.Copy(t.entries, entries)
 }
 
-// Get returns the entry with a name. If there is none, the error wraps unknown and lists
+// Get returns the entry with a name. If there is none, the error wraps Unknown and lists
 // the nearest name and all names.
-func (t *Table[T]) Get(name string, unknown error) (T, error) {
+func (t *Table[T]) Get(k Kind, name string) (T, error) {
 	t.mu.RLock()
-	thing, ok := t.entries[name]
+	entry, ok := t.entries[name]
 	t.mu.RUnlock()
 	if ok {
-		return thing, nil
+		return entry, nil
 	}
 	known := t.Names()
-	return thing, fmt.Errorf("%q: %w%s (known: %s)", name, unknown, nearest.Hint(name, known), strings.Join(known, ", "))
+	return entry, fmt.Errorf("%s: %s %q: %w%s (known: %s)", k.Package, k.Entry, name, k.Unknown,
+		nearest.Hint(name, known), strings.Join(known, ", "))
 }
 
 // Names returns all names in alphabetical order.

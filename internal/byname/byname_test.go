@@ -11,55 +11,67 @@ import (
 	"vagen/internal/byname"
 )
 
-var errUnknown = errors.New("nothing has that name")
+var numbers = byname.Kind{
+	Package: "math", Entry: "number",
+	Unknown: errors.New("unknown name"), Duplicate: errors.New("the name is already registered"),
+}
 
 func TestTheZeroTableTakesAndFinds(t *testing.T) {
 	var table byname.Table[int]
 	require.Empty(t, table.Names())
-	require.True(t, table.Add("two", 2))
-	require.True(t, table.Add("one", 1))
-	got, err := table.Get("two", errUnknown)
+	require.NoError(t, table.Register(numbers, "two", 2))
+	require.NoError(t, table.Register(numbers, "one", 1))
+	got, err := table.Get(numbers, "two")
 	require.NoError(t, err)
 	assert.Equal(t, 2, got)
 	assert.Equal(t, []string{"one", "two"}, table.Names())
 }
 
-func TestATakenNameKeepsItsThing(t *testing.T) {
+func TestATakenNameKeepsItsEntry(t *testing.T) {
 	var table byname.Table[int]
-	table.AddAll(map[string]int{"one": 1})
-	assert.False(t, table.Add("one", 11))
-	got, err := table.Get("one", errUnknown)
+	table.Fill(map[string]int{"one": 1})
+	err := table.Register(numbers, "one", 11)
+	require.ErrorIs(t, err, numbers.Duplicate)
+	assert.EqualError(t, err, `math: register number "one": the name is already registered`)
+	got, err := table.Get(numbers, "one")
 	require.NoError(t, err)
 	assert.Equal(t, 1, got)
 }
 
-func TestAnUnknownNameIsExplained(t *testing.T) {
-	var table byname.Table[int]
-	table.AddAll(map[string]int{"seven": 7, "eleven": 11})
-	_, err := table.Get("sevn", errUnknown)
-	require.ErrorIs(t, err, errUnknown)
-	assert.EqualError(t, err, `"sevn": nothing has that name, did you mean "seven"? (known: eleven, seven)`)
+func TestAnEntryNeedsANameAndAValue(t *testing.T) {
+	var table byname.Table[func()]
+	require.ErrorContains(t, table.Register(numbers, "", func() {}), "a name and a value are needed")
+	require.Error(t, table.Register(numbers, "nothing", nil))
+	assert.Empty(t, table.Names())
 }
 
-// The race detector is what judges here.
+func TestAnUnknownNameIsExplained(t *testing.T) {
+	var table byname.Table[int]
+	table.Fill(map[string]int{"seven": 7, "eleven": 11})
+	_, err := table.Get(numbers, "sevn")
+	require.ErrorIs(t, err, numbers.Unknown)
+	assert.EqualError(t, err, `math: number "sevn": unknown name, did you mean "seven"? (known: eleven, seven)`)
+}
+
+// Run with -race, this finds unprotected access.
 func TestATableMayBeUsedFromManyGoroutines(t *testing.T) {
 	var table byname.Table[int]
 	var all sync.WaitGroup
-	added := make(chan bool, 8)
+	errs := make(chan error, 8)
 	for i := range 8 {
 		all.Go(func() {
-			added <- table.Add("same", i)
+			errs <- table.Register(numbers, "same", i+1)
 			table.Names()
-			_, _ = table.Get("same", errUnknown)
+			_, _ = table.Get(numbers, "same")
 		})
 	}
 	all.Wait()
-	close(added)
-	won := 0
-	for ok := range added {
-		if ok {
-			won++
+	close(errs)
+	registered := 0
+	for err := range errs {
+		if err == nil {
+			registered++
 		}
 	}
-	assert.Equal(t, 1, won)
+	assert.Equal(t, 1, registered)
 }

@@ -22,6 +22,8 @@ var (
 	ErrSetting = errors.New("setting not allowed")
 	// ErrUnknown means that no loss, aggregation or divergence has this name.
 	ErrUnknown = errors.New("unknown name")
+	// ErrDuplicate means that a name is already registered.
+	ErrDuplicate = errors.New("the name is already registered")
 	// ErrTurn means that turn ids are not usable: negative on a counted token,
 	// or decreasing inside a row.
 	ErrTurn = errors.New("turn ids not usable")

@@ -42,6 +42,8 @@ func DefaultOptions() Options {
 // the loss would reject, so that a run fails before it starts.
 type Builder func(Options) (Policy, error)
 
+var entries = byname.Kind{Package: "loss", Entry: "policy loss", Unknown: ErrUnknown, Duplicate: ErrDuplicate}
+
 // Registry finds policy losses by name. The zero value is empty and ready to
 // use; [Builtin] returns one with the losses of this package. It is safe for
 // concurrent use.
@@ -59,7 +61,7 @@ type Registry struct {
 //	clip_cov, kl_cov              ClipCov, KLCov
 //	reinforce, gpg                Reinforce
 func Builtin() *Registry {
-	r := new(Registry)
+	all := map[string]Builder{}
 	for names, build := range map[string]Builder{
 		"vanilla ppo": func(o Options) (Policy, error) {
 			p := PPO{Low: o.ClipLow, High: o.ClipHigh, Dual: o.DualClip, Clamp: o.Clamp}
@@ -96,30 +98,26 @@ func Builtin() *Registry {
 		"reinforce gpg": func(Options) (Policy, error) { return Reinforce{}, nil },
 	} {
 		for _, name := range strings.Fields(names) {
-			r.builders.Add(name, build)
+			all[name] = build
 		}
 	}
+	r := new(Registry)
+	r.builders.Fill(all)
 	return r
 }
 
-// Register adds a loss. An empty name, or one already registered, is an error: silently
-// replacing a loss would change runs that use its name.
+// Register adds a loss under a name. The error wraps ErrDuplicate when the name is
+// taken.
 func (r *Registry) Register(name string, build Builder) error {
-	if name == "" || build == nil {
-		return setting("registry: found no name or no builder, both are needed")
-	}
-	if !r.builders.Add(name, build) {
-		return setting("registry: %q is already registered", name)
-	}
-	return nil
+	return r.builders.Register(entries, name, build)
 }
 
 // New builds the loss with this name. An unknown name gives ErrUnknown and the
 // nearest known one.
 func (r *Registry) New(name string, o Options) (Policy, error) {
-	build, err := r.builders.Get(name, ErrUnknown)
+	build, err := r.builders.Get(entries, name)
 	if err != nil {
-		return nil, fmt.Errorf("loss: policy loss %w", err)
+		return nil, err
 	}
 	p, err := build(o)
 	if err != nil {

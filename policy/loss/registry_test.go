@@ -83,7 +83,7 @@ func TestUsersLossesAreBuiltByName(t *testing.T) {
 		t.Errorf("a builder's error is lost: %v", err)
 	}
 	for name, build := range map[string]Builder{"scaled": build, "": build, "other": nil} {
-		if err := r.Register(name, build); !errors.Is(err, ErrSetting) {
+		if err := r.Register(name, build); err == nil || errors.Is(err, ErrDuplicate) != (name == "scaled") {
 			t.Errorf("registering %q again, empty or without builder: %v", name, err)
 		}
 	}

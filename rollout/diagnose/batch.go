@@ -18,6 +18,8 @@ var (
 	ErrSetting = errors.New("setting not allowed")
 	// ErrUnknown means that no metric has this name.
 	ErrUnknown = errors.New("unknown name")
+	// ErrDuplicate means that a name is already registered.
+	ErrDuplicate = errors.New("the name is already registered")
 )
 
 // Batch is the input of metrics. Every column may be nil; a metric that needs it then

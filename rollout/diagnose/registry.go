@@ -22,6 +22,8 @@ type Options struct {
 // DefaultOptions holds a clip of ±0.2 and 4-grams.
 func DefaultOptions() Options { return Options{ClipLow: 0.2, ClipHigh: 0.2, NGram: 4} }
 
+var entries = byname.Kind{Package: "diagnose", Entry: "metric", Unknown: ErrUnknown, Duplicate: ErrDuplicate}
+
 // Registry holds metrics by name. The zero value is empty and ready to use;
 // [Builtin] returns one with the metrics of this package. It is safe for
 // concurrent use.
@@ -38,7 +40,7 @@ func Builtin(o Options) (*Registry, error) {
 		return nil, fmt.Errorf("diagnose: NGram = %d, want 1 or more: %w", o.NGram, ErrSetting)
 	}
 	r := new(Registry)
-	r.metrics.AddAll(map[string]Metric{
+	r.metrics.Fill(map[string]Metric{
 		"data":               Data,
 		"reward_variance":    RewardVariance,
 		"entropy":            Entropy,
@@ -53,16 +55,15 @@ func Builtin(o Options) (*Registry, error) {
 	return r, nil
 }
 
-// Register adds a metric. An empty name, or one already registered, is an error.
+// Register adds a metric under a name. The error wraps ErrDuplicate when the name is
+// taken.
 func (r *Registry) Register(name string, m Metric) error {
-	if name == "" || m == nil {
-		return fmt.Errorf("diagnose: registry: found no name or no function, both are needed: %w", ErrSetting)
-	}
-	if !r.metrics.Add(name, m) {
-		return fmt.Errorf("diagnose: registry: %q is already registered: %w", name, ErrSetting)
-	}
-	return nil
+	return r.metrics.Register(entries, name, m)
 }
+
+// New returns the metric with this name. An unknown name gives ErrUnknown and the
+// nearest known one.
+func (r *Registry) New(name string) (Metric, error) { return r.metrics.Get(entries, name) }
 
 // Names returns the known names in alphabetical order.
 func (r *Registry) Names() []string { return r.metrics.Names() }
@@ -79,9 +80,9 @@ func (r *Registry) Measure(dst map[string]float64, b *Batch, names ...string) er
 	}
 	var errs []error
 	for _, name := range names {
-		m, err := r.metrics.Get(name, ErrUnknown)
+		m, err := r.New(name)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("diagnose: metric %w", err))
+			errs = append(errs, err)
 			continue
 		}
 		found := map[string]float64{}

@@ -17,6 +17,8 @@ var (
 	ErrSetting = errors.New("setting not allowed")
 	// ErrUnknown means that no filter has this name.
 	ErrUnknown = errors.New("unknown name")
+	// ErrDuplicate means that a name is already registered.
+	ErrDuplicate = errors.New("the name is already registered")
 )
 
 // Filter selects rows of a batch. Implementations must be deterministic, must not

@@ -17,6 +17,8 @@ import (
 // as unknown.
 type Builder func(a *Args) (Filter, error)
 
+var entries = byname.Kind{Package: "filter", Entry: "filter", Unknown: ErrUnknown, Duplicate: ErrDuplicate}
+
 // Registry finds filters by name. The zero value is empty and ready to use;
 // [Builtin] returns one with the filters of this package. It is safe for
 // concurrent use.
@@ -24,8 +26,7 @@ type Registry struct {
 	builders byname.Table[Builder]
 }
 
-// Builtin returns a new registry with the filters of the package documentation.
-// Their settings:
+// Builtin returns a new registry with the filters of this package. Their settings:
 //
 //	reward_variance        topk 0.2, ddof 0, scaling none
 //	reward_variance_top_k  k 4, ddof 0, scaling none
@@ -39,7 +40,7 @@ func Builtin() *Registry {
 		return f, errors.Join(f.check(), f.Scaling.check())
 	}
 	r := new(Registry)
-	r.builders.AddAll(map[string]Builder{
+	r.builders.Fill(map[string]Builder{
 		"none": func(*Args) (Filter, error) { return None{}, nil },
 		"reward_variance": func(a *Args) (Filter, error) {
 			d := DefaultTopFraction()
@@ -66,24 +67,19 @@ func Builtin() *Registry {
 	return r
 }
 
-// Register adds a filter. A name that is empty or already registered is an error.
+// Register adds a filter under a name. The error wraps ErrDuplicate when the name is
+// taken.
 func (r *Registry) Register(name string, build Builder) error {
-	if name == "" || build == nil {
-		return fmt.Errorf("filter: register %q: the name is empty or the builder is nil: %w", name, ErrSetting)
-	}
-	if !r.builders.Add(name, build) {
-		return fmt.Errorf("filter: register %q: the name is registered already: %w", name, ErrSetting)
-	}
-	return nil
+	return r.builders.Register(entries, name, build)
 }
 
 // New builds the filter with this name. kwargs are the settings of a configuration,
 // with values as a YAML or JSON decoder returns them. All errors are reported at once:
 // unknown keys with the nearest known one, wrong types, values out of range.
 func (r *Registry) New(name string, kwargs map[string]any) (Filter, error) {
-	build, err := r.builders.Get(name, ErrUnknown)
+	build, err := r.builders.Get(entries, name)
 	if err != nil {
-		return nil, fmt.Errorf("filter: %w", err)
+		return nil, err
 	}
 	a := &Args{values: kwargs}
 	f, err := build(a)

@@ -98,7 +98,7 @@ func TestUsersFiltersAreBuiltByName(t *testing.T) {
 		t.Errorf("unknown setting of a user's filter: %v", err)
 	}
 	for name, b := range map[string]Builder{"first": build, "": build, "second": nil} {
-		if err := r.Register(name, b); !errors.Is(err, ErrSetting) {
+		if err := r.Register(name, b); err == nil || errors.Is(err, ErrDuplicate) != (name == "first") {
 			t.Errorf("registering %q: %v", name, err)
 		}
 	}

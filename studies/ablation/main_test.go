@@ -15,7 +15,6 @@ import (
 
 	"vagen/env"
 	"vagen/env/builtin"
-	"vagen/env/frozenlake"
 )
 
 // tiny is a setting that the pure-Go backend plays through in seconds.
@@ -170,7 +169,7 @@ func TestTheWorldSaysAndPaysWhatMatters(t *testing.T) {
 	fresh, err := newTold(nil)
 	require.NoError(t, err)
 	_, err = fresh.Step(t.Context(), "")
-	require.ErrorIs(t, err, frozenlake.ErrNotReset)
+	require.ErrorIs(t, err, env.ErrNotReset)
 }
 
 func TestFlagsAreChecked(t *testing.T) {

@@ -26,7 +26,7 @@ func (c *Config) problems(r Registries) []error {
 	v.saving(c)
 	v.stability(c)
 	if len(v.problems) == 0 { // what the estimator itself has to say, after the rest
-		if _, err := r.Estimators.ByName(c.Algorithm.Estimator, c.Params()); err != nil {
+		if _, err := r.Estimators.New(c.Algorithm.Estimator, c.Params()); err != nil {
 			v.say("algorithm.adv_estimator: %w", err)
 		}
 	}

@@ -86,7 +86,7 @@ trainer:
 		`override "oops" must have the form key=value`,
 		"run.waves is 0, must be positive",
 		"algorithm.lam is 1.5, must be in [0, 1]",
-		`algorithm.adv_estimator: advantage: "maskd_gae": unknown`, `did you mean "masked_gae"?`,
+		`algorithm.adv_estimator: advantage: estimator "maskd_gae": unknown`, `did you mean "masked_gae"?`,
 		"env.name is empty",
 	} {
 		require.ErrorContains(t, err, want)
@@ -110,7 +110,7 @@ func TestEveryRangeIsChecked(t *testing.T) {
 		"actor_rollout_ref.rollout.thinking_token_budget=-1":      "thinking_token_budget is -1, must not be negative",
 		"model.cache_tokens=-1":                                   "model.cache_tokens is -1, must not be negative",
 		"actor_rollout_ref.model.lora_rank=-1":                    "lora_rank is -1",
-		"algorithm.adv_estimator=ppo":                             `algorithm.adv_estimator: advantage: "ppo": unknown`,
+		"algorithm.adv_estimator=ppo":                             `algorithm.adv_estimator: advantage: estimator "ppo": unknown`,
 		"algorithm.gamma=1.1":                                     "algorithm.gamma is 1.1, must be in [0, 1]",
 		"algorithm.lam=-0.1":                                      "algorithm.lam is -0.1, must be in [0, 1]",
 		"algorithm.high_level_gamma=2":                            "algorithm.high_level_gamma is 2, must be in [0, 1]",
@@ -179,7 +179,7 @@ func TestEveryRangeIsChecked(t *testing.T) {
 		"rollout_manager.max_env_response_per_turn=-1":            "rollout_manager.max_env_response_per_turn is -1, must not be negative",
 		"trainer.compact_budget=-1":                               "trainer.compact_budget is -1, must not be negative",
 		"trainer.compact_summary_budget=-1":                       "trainer.compact_summary_budget is -1, must not be negative",
-		"trainer.harness=conct":                                   `trainer.harness: rollout: "conct": unknown harness, did you mean "concat"?`,
+		"trainer.harness=conct":                                   `trainer.harness: rollout: harness "conct": unknown name, did you mean "concat"?`,
 	} {
 		_, err := config.Load("", "env.name=x", override)
 		require.ErrorIs(t, err, config.ErrConfig, override)
@@ -214,7 +214,7 @@ func TestContradictionsAreRefused(t *testing.T) {
 		"a path for nothing":        {[]string{"critic.kind=shared", "critic.model.path=/x"}, "critic.model.path is set, but critic.kind is shared", "critic.kind=separate"},
 		"KL twice":                  {[]string{"algorithm.use_kl_in_reward=true", "actor_rollout_ref.actor.use_kl_loss=true"}, "charge for the same thing twice: choose one", "algorithm.use_kl_in_reward=false"},
 		"large mini-batches":        {[]string{"data.train_batch_size=4", "rollout_manager.n_trajectory=3", "actor_rollout_ref.actor.ppo_mini_batch_size=13"}, "actor_rollout_ref.actor.ppo_mini_batch_size is 13, but a step has only 12 episodes", "actor_rollout_ref.actor.ppo_mini_batch_size=12"},
-		"a filter nobody knows":     {[]string{"filter.enable=true", "filter.name=reward_varianc", "rollout_manager.n_trajectory=2"}, `filter: filter: "reward_varianc": unknown name, did you mean "reward_variance"?`, "filter.name=reward_variance"},
+		"a filter nobody knows":     {[]string{"filter.enable=true", "filter.name=reward_varianc", "rollout_manager.n_trajectory=2"}, `filter: filter: filter "reward_varianc": unknown name, did you mean "reward_variance"?`, "filter.name=reward_variance"},
 		"a filter's setting":        {[]string{"filter.enable=true", "filter.filter_kwargs={topp: 0.5}", "rollout_manager.n_trajectory=2"}, `did you mean "top_p"?`, `filter.filter_kwargs={"top_p":0.5}`},
 		"a filter without groups":   {[]string{"filter.enable=true"}, "filter.name reward_variance_top_p compares the episodes of a group, but rollout_manager.n_trajectory is 1", "filter.name=none"},
 		"clipping to nothing":       {[]string{"reward.clip_low=1", "reward.clip_high=0.5"}, "reward.clip_low 1 is above reward.clip_high 0.5", "reward.clip_high=1"},

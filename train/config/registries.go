@@ -34,7 +34,7 @@ func (r Registries) Validate(c *Config) error {
 // WithBuiltins replaces absent registries by the built-in ones.
 func (r Registries) WithBuiltins() Registries {
 	if r.Estimators == nil {
-		r.Estimators = advantage.DefaultRegistry()
+		r.Estimators = advantage.Builtin()
 	}
 	if r.Filters == nil {
 		r.Filters = filter.Builtin()
@@ -44,7 +44,7 @@ func (r Registries) WithBuiltins() Registries {
 		r.Metrics, _ = diagnose.Builtin(diagnose.DefaultOptions())
 	}
 	if r.Harnesses == nil {
-		r.Harnesses = rollout.BuiltinHarnesses()
+		r.Harnesses = rollout.Builtin()
 	}
 	return r
 }

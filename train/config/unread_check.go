@@ -104,7 +104,7 @@ func (c *Config) idle(given map[string]settings.Given) []Note {
 		"neither trainer.rollout_data_dir nor trainer.validation_data_dir is set, so that no pictures are stored")
 	say(c.Trainer.Logs(LogWandB), "trainer.logger", "",
 		"W&B is not contacted; metrics.jsonl has everything, and docs/results.md shows how to bring it into W&B")
-	spec, err := advantage.DefaultRegistry().Describe(c.Algorithm.Estimator)
+	spec, err := advantage.Builtin().Describe(c.Algorithm.Estimator)
 	say(err == nil && !spec.Critic && c.Critic.Kind != "none", "algorithm.adv_estimator", "critic.kind",
 		"it needs no critic, but critic.kind is "+c.Critic.Kind+": the critic is asked and never trained; set critic.enable to false")
 	return out

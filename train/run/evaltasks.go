@@ -221,7 +221,7 @@ func harnessOf(s *dataset.Spec, perTurn int) (rollout.Harness, error) {
 	if name == "compact" && s.CompactTokens == 0 && s.RegionTokens == 0 {
 		return nil, errors.New("the harness compact never sums up: compact_budget or max_response_length is needed")
 	}
-	return rollout.BuiltinHarnesses().New(name, o)
+	return rollout.Builtin().New(name, o)
 }
 
 // sampling is how the responses of a part are sampled.
