@@ -16,9 +16,9 @@ import (
 	"strings"
 	"unicode"
 
+	"vagen/cmd/vagen/internal/termimage"
 	"vagen/env"
 	"vagen/internal/cli"
-	"vagen/internal/termimage"
 	"vagen/train/run"
 )
 
