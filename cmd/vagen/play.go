@@ -16,10 +16,10 @@ import (
 	"strings"
 	"unicode"
 
+	"vagen/cmd/vagen/internal/termimage"
 	"vagen/env"
 	"vagen/internal/cli"
 	"vagen/internal/term"
-	"vagen/internal/termimage"
 )
 
 func playCommand() *cli.Command {

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 
-	"vagen/internal/plugin"
+	"vagen/policy/vlm/internal/plugin"
 	"vagen/policy/vlm/internal/xla"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/gomlx/go-xla/pkg/pjrt"
 	"github.com/stretchr/testify/require"
 
-	"vagen/internal/plugin"
+	"vagen/policy/vlm/internal/plugin"
 )
 
 func TestInstalledReleaseIsTheOneThatGoXLANames(t *testing.T) {

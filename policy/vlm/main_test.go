@@ -6,9 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vagen/internal/plugin"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/devicetest"
+	"vagen/policy/vlm/internal/plugin"
 )
 
 // Tests run on XLA where its plugin is installed, else on pure Go. They install

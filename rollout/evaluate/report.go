@@ -12,13 +12,7 @@ import (
 
 	"vagen/internal/cli"
 	"vagen/internal/durable"
-	"vagen/internal/interval"
 )
-
-// Estimate is a figure of a sample with its interval of 95 %: Wilson's for shares,
-// Student's for means. Low and High are NaN (null in JSON) where there are too few
-// episodes.
-type Estimate = interval.Estimate
 
 // Row is what an evaluation says of a model in a task. Figures are of the episodes
 // that can be used.
@@ -49,7 +43,7 @@ type Report struct {
 
 // report sums up all results, tags in the order of the tasks, models by name.
 func (e *Evaluation) report() *Report {
-	out := &Report{Level: interval.Level}
+	out := &Report{Level: level}
 	for i := range e.Tasks {
 		byModel := map[string][]EpisodeResult{}
 		for _, r := range e.results[e.Tasks[i].Tag] {
@@ -87,9 +81,9 @@ func summarize(rs []EpisodeResult) Row {
 		for i := range used {
 			xs[i] = of(&used[i])
 		}
-		return interval.Mean(xs)
+		return meanOf(xs)
 	}
-	row.Success = interval.Share(success, len(used))
+	row.Success = shareOf(success, len(used))
 	row.Score = mean(func(r *EpisodeResult) float64 { return r.Score })
 	for _, name := range parts(used) {
 		row.Reward[name] = mean(func(r *EpisodeResult) float64 { return r.Reward[name] })

@@ -16,9 +16,9 @@ import (
 	"github.com/gomlx/gomlx/backends"
 	"github.com/gomlx/gomlx/backends/simplego"
 
-	"vagen/internal/plugin"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/fused"
+	"vagen/policy/vlm/internal/plugin"
 )
 
 // Environment variables.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/gomlx/gomlx/backends"
 
-	"vagen/internal/plugin"
+	"vagen/policy/vlm/internal/plugin"
 	"vagen/policy/vlm/internal/xla"
 )
 

@@ -14,8 +14,8 @@ import (
 	"github.com/gomlx/gomlx/backends"
 	"github.com/gomlx/gomlx/backends/xla"
 
-	"vagen/internal/plugin"
 	"vagen/policy/vlm/internal/fused"
+	"vagen/policy/vlm/internal/plugin"
 )
 
 // Environment variables about a GPU's memory, under the names that JAX gave them.

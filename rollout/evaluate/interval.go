@@ -1,5 +1,4 @@
-// Package interval computes confidence intervals of means and shares.
-package interval
+package evaluate
 
 import (
 	"encoding/json"
@@ -9,25 +8,26 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Level is the confidence level of this package's intervals.
-const Level = 0.95
+// level is the confidence level of the intervals of an Estimate.
+const level = 0.95
 
-// Estimate is a figure with its confidence interval. Low and High are NaN if the sample
-// does not determine them, Mean if it is empty.
+// Estimate is a figure of a sample with its interval of 95 %: Wilson's for shares,
+// Student's for means. Low and High are NaN (null in JSON) if the sample does not
+// determine them, Mean if it is empty.
 type Estimate struct {
 	Mean, Low, High float64
 	N               int // size of the sample
 }
 
-// Share is the share of successes in n trials, with Wilson's score interval (1927),
+// shareOf is the share of successes in n trials, with Wilson's score interval (1927),
 // which keeps its level also for few trials and shares near 0 and 1:
 //
 //	(p + z²/2n ± z·√(p(1−p)/n + z²/4n²)) / (1 + z²/n)
-func Share(successes, n int) Estimate {
+func shareOf(successes, n int) Estimate {
 	if n == 0 {
 		return unknown
 	}
-	z := distuv.UnitNormal.Quantile(0.5 + Level/2)
+	z := distuv.UnitNormal.Quantile(0.5 + level/2)
 	p, m := float64(successes)/float64(n), float64(n)
 	mid, scale := p+z*z/(2*m), 1+z*z/m
 	half := z * math.Sqrt(p*(1-p)/m+z*z/(4*m*m))
@@ -36,10 +36,10 @@ func Share(successes, n int) Estimate {
 
 var unknown = Estimate{Mean: math.NaN(), Low: math.NaN(), High: math.NaN()}
 
-// Mean is the mean of a sample with Student's interval: mean ± t·s/√n, where s is the
+// meanOf is the mean of a sample with Student's interval: mean ± t·s/√n, where s is the
 // standard deviation with divisor n−1 and t has n−1 degrees of freedom. A single number
 // has no interval. Sums are computed in the order of xs.
-func Mean(xs []float64) Estimate {
+func meanOf(xs []float64) Estimate {
 	n := float64(len(xs))
 	if n == 0 {
 		return unknown
@@ -55,7 +55,7 @@ func Mean(xs []float64) Estimate {
 	for _, x := range xs {
 		squares += (x - mean) * (x - mean)
 	}
-	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 1}.Quantile(0.5 + Level/2)
+	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 1}.Quantile(0.5 + level/2)
 	half := t * math.Sqrt(squares/(n-1)/n)
 	return Estimate{Mean: mean, Low: mean - half, High: mean + half, N: len(xs)}
 }
