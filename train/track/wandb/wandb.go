@@ -1,3 +1,4 @@
+// Package wandb writes the metrics of a run in the offline format of Weights & Biases.
 package wandb
 
 import (
@@ -21,14 +22,14 @@ import (
 	"vagen/train/track"
 )
 
-// Sink writes metrics in the offline form of Weights & Biases: a folder
-// offline-run-<time>-<id> that `wandb sync` uploads when there is a network, and
-// that `wandb leet` shows without one. Nothing is sent from here.
+// Sink writes metrics in the offline format of Weights & Biases: a folder
+// offline-run-<time>-<id> that `wandb sync` uploads and `wandb leet` shows locally. The
+// sink itself sends nothing.
 //
-// W&B wants steps that only go up, so all events of a training step become one
-// row, which is written when the next step's comes, or with Close. Imitation has
-// no training steps: its last figures stand in the row of step 0. A rollback takes
-// the rows of what it undoes out of the file.
+// W&B requires increasing steps, so all events of a training step become one row, which
+// is written at the first event of the next step or in Close. Imitation has no training
+// steps: its last metrics are in the row of step 0. A rollback removes the rows of the
+// undone steps from the file.
 type Sink struct {
 	mu      sync.Mutex
 	file    *wandb.File
@@ -37,27 +38,27 @@ type Sink struct {
 	step    int
 	row     map[string]float64 // nil for none
 	written []writtenRow       // in order of steps
-	code    int                // of the run's end
+	code    int                // exit code of the run
 	stopped bool
 }
 
-// writtenRow is where the row of a step begins in the file.
+// writtenRow is the position in the file of a step's row.
 type writtenRow struct {
 	step int
 	at   wandb.Mark
 }
 
-// New begins the run's file below dir, with the configuration as W&B shows
-// it. A run that goes on finds its folder by name, keeps its id and writes its file
-// anew: give the sink the events that are left of the run first.
+// New creates the run's file below dir, with the configuration. A resumed run finds its
+// existing folder, keeps its id and rewrites its file, so the caller must first send the
+// sink the earlier events of the run.
 func New(dir string, c *config.Config) (*Sink, error) {
 	start := time.Now()
 	found, err := filepath.Glob(filepath.Join(dir, offlinePrefix+"*-*"))
 	if err != nil {
-		return nil, fmt.Errorf("wandb: wandb: %w", err)
+		return nil, fmt.Errorf("wandb: %w", err)
 	}
 	var path, id string
-	if len(found) > 0 { // names begin with the time, so this is the newest
+	if len(found) > 0 { // names start with the time, so the last is the newest
 		path = found[len(found)-1]
 		id = path[strings.LastIndexByte(path, '-')+1:]
 	} else {
@@ -66,7 +67,7 @@ func New(dir string, c *config.Config) (*Sink, error) {
 		path = filepath.Join(dir, offlinePrefix+start.UTC().Format("20060102_150405")+"-"+id)
 	}
 	if err := os.MkdirAll(filepath.Join(path, "files"), 0o755); err != nil {
-		return nil, fmt.Errorf("wandb: wandb: %w", err)
+		return nil, fmt.Errorf("wandb: %w", err)
 	}
 	f, err := wandb.Create(filepath.Join(path, "run-"+id+".wandb"), wandb.Run{
 		ID: id, Project: c.Trainer.Project, Name: c.Trainer.Experiment, Start: start, Config: nested(config.SafeKeys(c)),
@@ -79,10 +80,10 @@ func New(dir string, c *config.Config) (*Sink, error) {
 
 const offlinePrefix = "offline-run-"
 
-// Dir is the folder that `wandb sync` takes.
+// Dir returns the folder for `wandb sync`.
 func (w *Sink) Dir() string { return w.dir }
 
-// nested makes groups of dotted keys.
+// nested converts dotted keys to nested maps.
 func nested(keys []settings.Key) map[string]any {
 	out := map[string]any{}
 	for _, k := range keys {
@@ -127,7 +128,7 @@ func (w *Sink) Event(e track.Event) error {
 	return nil
 }
 
-// cut takes out the rows of later steps.
+// cut removes the rows of later steps.
 func (w *Sink) cut(step int) error {
 	if w.step > step {
 		w.row = nil
@@ -158,7 +159,7 @@ func (w *Sink) flush() error {
 	return nil
 }
 
-// Ended implements Ender: W&B tells runs that crashed from finished ones.
+// Ended implements Ender: W&B distinguishes failed runs from finished ones.
 func (w *Sink) Ended(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
