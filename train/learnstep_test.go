@@ -93,7 +93,7 @@ func TestKeysThatSayTheSameAgree(t *testing.T) {
 		"critic.enable is false, but critic.kind is separate":                   func(c *config.Config) { c.Critic.Enable = &no },
 		"enable_gradient_checkpointing is true, but model.recompute is nothing": func(c *config.Config) { c.Agent.Model.Recompute = &yes },
 		"do_sample is false, but val_kwargs.temperature is 1":                   func(c *config.Config) { c.Agent.Rollout.Val.DoSample = &no },
-		"rollout.do_sample is false, but training needs sampled responses":           func(c *config.Config) { c.Agent.Rollout.DoSample = &no },
+		"rollout.do_sample is false, but training needs sampled responses":      func(c *config.Config) { c.Agent.Rollout.DoSample = &no },
 	} {
 		c := config.Default()
 		c.Env.Name = "x"
