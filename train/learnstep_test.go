@@ -53,7 +53,7 @@ func TestASeparateCriticHasPassesOfItsOwn(t *testing.T) {
 	}
 	c := base()
 	c.Critic.Kind, c.Critic.Epochs = "shared", &two
-	require.ErrorContains(t, c.Validate(), "critic.kind is shared: such a critic is updated with the policy")
+	require.ErrorContains(t, c.Validate(), "critic.kind is shared: a shared critic is updated together with the policy")
 }
 
 // TestMiniBatchesAreDrawnOnRequest: in the order of the episodes otherwise.
@@ -93,7 +93,7 @@ func TestKeysThatSayTheSameAgree(t *testing.T) {
 		"critic.enable is false, but critic.kind is separate":                   func(c *config.Config) { c.Critic.Enable = &no },
 		"enable_gradient_checkpointing is true, but model.recompute is nothing": func(c *config.Config) { c.Agent.Model.Recompute = &yes },
 		"do_sample is false, but val_kwargs.temperature is 1":                   func(c *config.Config) { c.Agent.Rollout.Val.DoSample = &no },
-		"rollout.do_sample is false, but learning compares responses":           func(c *config.Config) { c.Agent.Rollout.DoSample = &no },
+		"rollout.do_sample is false, but training needs sampled responses":      func(c *config.Config) { c.Agent.Rollout.DoSample = &no },
 	} {
 		c := config.Default()
 		c.Env.Name = "x"

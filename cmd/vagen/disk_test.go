@@ -72,9 +72,9 @@ func TestARunWithoutAWholeCheckpointIsNotBegunAnew(t *testing.T) {
 		bad[len(bad)/2] ^= 1
 		require.NoError(t, os.WriteFile(path, bad, 0o644))
 		if name != "manifest.json" {
-			refused("one bit of "+name, "checkpoint is not whole", name)
+			refused("one bit of "+name, "checkpoint is incomplete or damaged", name)
 		} else {
-			refused("one bit of "+name, "checkpoint is not whole")
+			refused("one bit of "+name, "checkpoint is incomplete or damaged")
 			require.NoError(t, os.WriteFile(path, []byte("{}"), 0o644))
 			refused("an empty manifest", "manifest.json of "+point+" must list state.json")
 		}
@@ -113,6 +113,6 @@ func TestARefusedProcessLeavesTheConfiguration(t *testing.T) {
 	defer func() { require.NoError(t, unlock()) }()
 	code, _, errs := launchRun(t, "", append(args, "algorithm.gamma=0.5", "trainer.allow_config_change=true")...)
 	require.Equal(t, cli.Failed, code)
-	require.Contains(t, errs, "another process works on the run")
+	require.Contains(t, errs, "another process uses the run")
 	requireSame(t, before, leavings(t, out), "it was refused")
 }

@@ -123,7 +123,7 @@ func TestAnEvaluationWhoseNewEpisodesAllFailFailsBesideOlderResults(t *testing.T
 	s.mute = true
 	code, shown, errs := launchRun(t, "", "eval", config, "--log", "error")
 	require.Equal(t, cli.Failed, code, shown)
-	require.Contains(t, errs, "episodes that were played can be used")
+	require.Contains(t, errs, "played episodes can be used")
 	require.NotContains(t, shown, "12 empty_generation", "older results are in the table")
 }
 

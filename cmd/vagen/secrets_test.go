@@ -139,7 +139,7 @@ func TestNoArtefactOfARunHoldsASecret(t *testing.T) {
 				code, text = said(replay...)
 				require.NotEqual(t, cli.OK, code)
 				require.Contains(t, text, "env.config.token")
-				require.Contains(t, text, "give it anew as env.config.token=")
+				require.Contains(t, text, "set it again with env.config.token=")
 				code, text = said(append(replay, append(with.secrets, "algorithm.gamma=0.5")...)...)
 				require.NotEqual(t, cli.OK, code)
 				require.Contains(t, text, "algorithm.gamma: 1 → 0.5")

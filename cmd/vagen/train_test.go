@@ -95,7 +95,7 @@ func TestTrainingGoesOn(t *testing.T) {
 	require.Contains(t, errs, "algorithm.gamma: 1 → 0.5")
 	code, _, errs = launchRun(t, "", append(args, out+"-none", "--resume")...)
 	require.Equal(t, cli.Failed, code)
-	require.Contains(t, errs, "there is no run in")
+	require.Contains(t, errs, "no run in")
 }
 
 // TestTrainingExportsThePolicy: with adapters the model with them merged in, which
@@ -228,8 +228,8 @@ func TestTrainingUploadsWhatItExports(t *testing.T) {
 	c.Env = append(c.Env, "HF_TOKEN=secret", "HF_ENDPOINT="+down.URL)
 	require.Error(t, c.Run())
 	require.Equal(t, cli.Failed, c.ProcessState.ExitCode())
-	require.Equal(t, 2, strings.Count(said.String(), "an upload failed"))
-	require.Contains(t, said.String(), "the newest export was not uploaded")
+	require.Equal(t, 2, strings.Count(said.String(), "upload failed"))
+	require.Contains(t, said.String(), "upload of the last export")
 	require.NotContains(t, said.String(), "secret")
 	require.FileExists(t, filepath.Join(out, "checkpoints/step_2/state.json"), "the run itself is done")
 }

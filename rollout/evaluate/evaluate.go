@@ -1,3 +1,5 @@
+// Package evaluate plays datasets of episodes with any policy and reports the results,
+// with confidence intervals. A stopped evaluation resumes with the missing episodes.
 package evaluate
 
 import (
@@ -17,76 +19,76 @@ import (
 	"vagen/rollout"
 )
 
-// ErrNothingRan means that no episode of an evaluation can be used, or none of
-// those that were played this time.
 var (
-	// ErrSettings is wrapped by errors about what an Evaluation was given.
+	// ErrSettings is wrapped by errors about the fields of an Evaluation.
 	ErrSettings = errors.New("bad evaluation")
-	// ErrResultsExist means that the folder has results already.
-	ErrResultsExist = errors.New("the folder has results already")
+	// ErrResultsExist means that the folder already contains results.
+	ErrResultsExist = errors.New("the folder already contains results")
 	// ErrOtherSettings means that stored results were made with other settings.
 	ErrOtherSettings = errors.New("the results were made with other settings")
+	// ErrNothingRan means that no episode of an evaluation can be used, or none of those
+	// that were played by this Run.
+	ErrNothingRan = errors.New("nothing was evaluated")
 )
 
-var ErrNothingRan = errors.New("nothing was evaluated")
-
-// Task is a part of an evaluation with results of its own: episodes that are played
-// in the same way.
+// Task is a part of an evaluation with separate results: episodes that are played in the
+// same way.
 type Task struct {
 	Tag      string            // names the results and their folder, tag_<Tag>
 	Player   rollout.Player    // plays them; its Policy is the evaluation's
-	Episodes []rollout.Episode // told apart by Group and Index
+	Episodes []rollout.Episode // each with another pair of Group and Index
 	AtOnce   int               // episodes of a batch; 0 is all of them
-	Seed     uint64            // decides all sampling
+	Seed     uint64            // seed of sampling
 }
 
-// Resume says what becomes of results that are there.
+// Resume sets what to do with existing results.
 type Resume string
 
 // The ways to resume.
 const (
-	SkipCompleted Resume = "skip_completed" // episodes that can be used are kept, others are played again
-	ResumeOff     Resume = "off"            // results that are there are an error
-	ForceRerun    Resume = "force_rerun"    // they are removed
+	SkipCompleted Resume = "skip_completed" // keep usable episodes, play the others again
+	ResumeOff     Resume = "off"            // existing results are an error
+	ForceRerun    Resume = "force_rerun"    // remove existing results
 )
 
-// Evaluation plays tasks with a policy and keeps what came of each episode, once, in
-// a folder of its own as soon as it is over:
+// Evaluation plays tasks with a policy. It writes the result of each episode to a folder
+// as soon as the episode ends:
 //
-//	Dir/tag_<Tag>/<id>/result.json   figures
-//	                  /episode.json  what was shown and said, with pictures beside it
-//	Dir/summary.json, .md, .txt      tables of all models that Dir knows
+//	Dir/tag_<Tag>/<id>/result.json   metrics
+//	                  /episode.json  the conversation, with its images next to it
+//	Dir/summary.json, .md, .txt      tables of all models with results in Dir
 //
-// An evaluation that was stopped goes on with what is missing: an episode is known
-// by environment, seed, tag and model. Results that were made with other settings
-// are an ErrOtherConfig.
+// A stopped evaluation resumes with the missing episodes: an episode is identified by
+// environment, seed, tag and model. If results were made with other settings, the error
+// wraps ErrOtherSettings.
 type Evaluation struct {
 	Dir    string
-	Model  string // how results call the policy
+	Model  string // name of the policy in results
 	Policy policy.Policy
-	// Apart says that the policy answers several callers at once, as APIs do: each
-	// episode is then played by itself, Concurrency of them at a time, and none
-	// waits for another. Otherwise a task's episodes are played in batches.
+	// Apart means that the policy supports concurrent callers, as APIs do: episodes are
+	// then played independently, Concurrency at a time. Otherwise a task's episodes are
+	// played in batches.
 	Apart       bool
-	Concurrency int // of Apart; 0 is 1
+	Concurrency int // with Apart; 0 is 1
 	Tasks       []Task
 	Resume      Resume // "" is SkipCompleted
-	// Live has the summary written while the evaluation goes on, too.
+	// Live also updates the summary during the evaluation.
 	Live bool
-	// Done is called after each episode, with how many of all are over. nil is allowed.
+	// Done, if not nil, is called after each episode with the numbers of finished and of
+	// all episodes.
 	Done func(over, all int)
 	Log  *slog.Logger // nil discards
 
 	mu      sync.Mutex
 	results map[string][]EpisodeResult // by tag, of all models
-	over    int
-	usable  int // of the episodes that this Run played
+	over    int                        // finished episodes
+	usable  int                        // usable episodes among those that this Run played
 	all     int
 	written time.Time
-	lanes   atomic.Uint64
+	played  atomic.Uint64 // episodes started with Apart
 }
 
-// Missing lists what Run would play, by task, without changing anything.
+// Missing lists the episodes that Run would play, by task. It changes nothing.
 func (e *Evaluation) Missing() ([][]rollout.Episode, error) {
 	if err := e.check(); err != nil {
 		return nil, err
@@ -105,9 +107,9 @@ func (e *Evaluation) Missing() ([][]rollout.Episode, error) {
 	return out, nil
 }
 
-// Run plays what is missing and sums up all there is. With ErrNothingRan there is a
-// report that says why; other errors leave what was played where it is, and a later
-// Run goes on.
+// Run plays the missing episodes and reports all results. With ErrNothingRan it also
+// returns the report, which has the reasons. After other errors the results so far are
+// kept, and a later Run resumes.
 func (e *Evaluation) Run(ctx context.Context) (*Report, error) {
 	if err := e.check(); err != nil {
 		return nil, err
@@ -134,8 +136,8 @@ func (e *Evaluation) Run(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	r := e.report()
-	if n := played(missing); n > 0 && e.usable == 0 {
-		return r, fmt.Errorf("evaluate: %w: none of the %d episodes that were played can be used", ErrNothingRan, n)
+	if n := total(missing); n > 0 && e.usable == 0 {
+		return r, fmt.Errorf("evaluate: %w: none of the %d played episodes can be used", ErrNothingRan, n)
 	}
 	for _, row := range r.Rows {
 		if row.Model == e.Model && row.Episodes > row.Unusable {
@@ -145,8 +147,8 @@ func (e *Evaluation) Run(ctx context.Context) (*Report, error) {
 	return r, fmt.Errorf("evaluate: %w: none of %d episodes can be used", ErrNothingRan, e.all)
 }
 
-// played counts the episodes of a Run.
-func played(missing [][]rollout.Episode) int {
+// total counts the missing episodes of all tasks.
+func total(missing [][]rollout.Episode) int {
 	n := 0
 	for _, part := range missing {
 		n += len(part)
@@ -154,7 +156,7 @@ func played(missing [][]rollout.Episode) int {
 	return n
 }
 
-// check reports what makes no sense.
+// check checks the fields of the evaluation.
 func (e *Evaluation) check() error {
 	var problems []error
 	say := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
@@ -172,17 +174,17 @@ func (e *Evaluation) check() error {
 		name := folderPrefix + t.Tag
 		switch key := strings.ToLower(t.Tag); {
 		case t.Tag == "" || filepath.Base(name) != name || !filepath.IsLocal(name) || strings.ContainsAny(name, `/\`):
-			say("task %d: the tag %q is not the name of a folder", i, t.Tag)
+			say("task %d: Tag is %q, must be valid as the name of a folder", i, t.Tag)
 		case tags[key]:
-			say("task %d: the tag %q is another task's; results would be mixed", i, t.Tag)
+			say("task %d: Tag is %q, which another task has, too: results would be mixed", i, t.Tag)
 		default:
 			tags[key] = true
 		}
 		if len(t.Episodes) == 0 {
-			say("task %d (%s): it has no episodes", i, t.Tag)
+			say("task %d (%s): Episodes is empty", i, t.Tag)
 		}
-		if k := twice(t.Episodes); k >= 0 {
-			say("task %d (%s): episode %d has group %d and index %d as one before it; results would be mixed", i, t.Tag, k, t.Episodes[k].Group, t.Episodes[k].Index)
+		if k := duplicate(t.Episodes); k >= 0 {
+			say("task %d (%s): episode %d has group %d and index %d like an earlier one: results would be mixed", i, t.Tag, k, t.Episodes[k].Group, t.Episodes[k].Index)
 		}
 		if t.AtOnce < 0 {
 			say("task %d (%s): AtOnce is %d, must not be negative", i, t.Tag, t.AtOnce)
@@ -201,7 +203,7 @@ const folderPrefix = "tag_"
 
 func (e *Evaluation) folder(t *Task) string { return filepath.Join(e.Dir, folderPrefix+t.Tag) }
 
-// begin reads what is there, and removes what is to be made anew.
+// begin reads existing results, and removes those of episodes that are played again.
 func (e *Evaluation) begin() (missing [][]rollout.Episode, err error) {
 	e.results, e.over, e.all, e.usable = map[string][]EpisodeResult{}, 0, 0, 0
 	missing = make([][]rollout.Episode, len(e.Tasks))
@@ -228,8 +230,7 @@ func (e *Evaluation) begin() (missing [][]rollout.Episode, err error) {
 	return missing, nil
 }
 
-// missing lists the episodes of a task without a result, and the results that have
-// to go.
+// missing lists the episodes of a task to play, and the existing results of those.
 func (e *Evaluation) missing(t *Task, stored []EpisodeResult) (missing []rollout.Episode, stale []string, err error) {
 	have := map[string]*EpisodeResult{}
 	for i := range stored {
@@ -242,24 +243,24 @@ func (e *Evaluation) missing(t *Task, stored []EpisodeResult) (missing []rollout
 		case r == nil:
 			missing = append(missing, n.Episode)
 		case e.Resume == ResumeOff:
-			return nil, nil, fmt.Errorf("evaluate: %w: %s has results of %s (go on with resume %s, or replace them with %s)", ErrResultsExist, e.folder(t), e.Model, SkipCompleted, ForceRerun)
+			return nil, nil, fmt.Errorf("evaluate: %w: %s has results of %s (resume with %s, or replace them with %s)", ErrResultsExist, e.folder(t), e.Model, SkipCompleted, ForceRerun)
 		case e.Resume == ForceRerun || !r.Usable():
 			missing, stale = append(missing, n.Episode), append(stale, id)
 		case r.Settings != t.settings(&n.Episode):
-			return nil, nil, fmt.Errorf("evaluate: %w: %s: %s, seed %d, was played with other settings than tag %s has now (sampling, harness, limits or options): take another tag, or replace results with %s",
+			return nil, nil, fmt.Errorf("evaluate: %w: %s: %s, seed %d, was played with other settings (sampling, harness, limits or options) than tag %s has now: use another tag, or replace the results with %s",
 				ErrOtherSettings, filepath.Join(e.folder(t), id), r.Env, r.Seed, t.Tag, ForceRerun)
 		}
 	}
 	return missing, stale, nil
 }
 
-// place tells an episode from the others of its task.
+// place identifies an episode within its task.
 type place struct{ group, index int }
 
 func placeOf(e *rollout.Episode) place { return place{e.Group, e.Index} }
 
-// twice returns the first episode in the place of one before it, -1 for none.
-func twice(episodes []rollout.Episode) int {
+// duplicate returns the first episode in the place of an earlier one, -1 for none.
+func duplicate(episodes []rollout.Episode) int {
 	seen := map[place]bool{}
 	for i := range episodes {
 		at := placeOf(&episodes[i])
@@ -271,7 +272,7 @@ func twice(episodes []rollout.Episode) int {
 	return -1
 }
 
-// nth is an episode with how many of the same environment and seed come before it.
+// nth is an episode with the number of earlier ones with the same environment and seed.
 type nth struct {
 	rollout.Episode
 	repeat int
@@ -296,8 +297,8 @@ func (e *Evaluation) id(n *nth) string {
 	return rollout.RolloutID(n.Env, strconv.FormatInt(n.Seed, 10), strconv.Itoa(n.repeat), e.Model)
 }
 
-// take keeps what was played.
-func (e *Evaluation) take(t *Task, tr *rollout.Trajectory, used policy.Usage) error {
+// store writes the result of an episode.
+func (e *Evaluation) store(t *Task, tr *rollout.Trajectory, used policy.Usage) error {
 	i := slices.IndexFunc(t.Episodes, func(ep rollout.Episode) bool { return placeOf(&ep) == placeOf(&tr.Episode) })
 	n := numbered(t.Episodes[:i+1])[i]
 	r := resultOf(tr, used)
@@ -315,7 +316,7 @@ func (e *Evaluation) take(t *Task, tr *rollout.Trajectory, used policy.Usage) er
 	if r.Usable() {
 		e.usable++
 	} else {
-		e.Log.Warn("an episode cannot be used", "tag", t.Tag, "env", r.Env, "seed", r.Seed, "end", r.End, "err", r.Error)
+		e.Log.Warn("episode cannot be used", "tag", t.Tag, "env", r.Env, "seed", r.Seed, "end", r.End, "err", r.Error)
 	}
 	const often = 5 * time.Second
 	if !e.Live || time.Since(e.written) < often {

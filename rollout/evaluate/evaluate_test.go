@@ -204,15 +204,15 @@ func TestResultsAreNotMixed(t *testing.T) {
 
 func TestEvaluationsThatMakeNoSenseAreRefused(t *testing.T) {
 	for says, change := range map[string]func(*evaluate.Evaluation){
-		`the tag "../x" is not the name of a folder`: func(e *evaluate.Evaluation) { e.Tasks[1].Tag = "../x" },
-		`the tag "a/b" is not the name of a folder`:  func(e *evaluate.Evaluation) { e.Tasks[1].Tag = "a/b" },
-		`the tag "" is not`:                          func(e *evaluate.Evaluation) { e.Tasks[1].Tag = "" },
-		`the tag "SHORT" is another task's`:          func(e *evaluate.Evaluation) { e.Tasks[1].Tag = "SHORT" },
-		"it has no episodes":                         func(e *evaluate.Evaluation) { e.Tasks[1].Episodes = nil },
-		"episode 3 has group 1 and index 0 as one":   func(e *evaluate.Evaluation) { e.Tasks[1].Episodes[3].Group = 1 },
-		"AtOnce is -1":                               func(e *evaluate.Evaluation) { e.Tasks[1].AtOnce = -1 },
-		`Resume is "on"`:                             func(e *evaluate.Evaluation) { e.Resume = "on" },
-		"none may be empty":                          func(e *evaluate.Evaluation) { e.Model = "" },
+		`Tag is "../x", must be valid as the name of a folder`: func(e *evaluate.Evaluation) { e.Tasks[1].Tag = "../x" },
+		`Tag is "a/b", must be valid as the name of a folder`:  func(e *evaluate.Evaluation) { e.Tasks[1].Tag = "a/b" },
+		`Tag is "", must be`:                                    func(e *evaluate.Evaluation) { e.Tasks[1].Tag = "" },
+		`Tag is "SHORT", which another task has, too`:           func(e *evaluate.Evaluation) { e.Tasks[1].Tag = "SHORT" },
+		"Episodes is empty":                                     func(e *evaluate.Evaluation) { e.Tasks[1].Episodes = nil },
+		"episode 3 has group 1 and index 0 like an earlier one": func(e *evaluate.Evaluation) { e.Tasks[1].Episodes[3].Group = 1 },
+		"AtOnce is -1":                                          func(e *evaluate.Evaluation) { e.Tasks[1].AtOnce = -1 },
+		`Resume is "on"`:                                        func(e *evaluate.Evaluation) { e.Resume = "on" },
+		"none may be empty":                                     func(e *evaluate.Evaluation) { e.Model = "" },
 	} {
 		e := evaluation(t, t.TempDir(), traintest.Guesser(), &traintest.Arena{})
 		change(e)

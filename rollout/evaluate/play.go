@@ -9,8 +9,8 @@ import (
 	"vagen/rollout"
 )
 
-// playTogether plays a task in batches, which are the same whatever is missing of
-// them.
+// playTogether plays a task in batches. The split into batches does not depend on which
+// episodes are missing.
 func (e *Evaluation) playTogether(ctx context.Context, t *Task, missing []rollout.Episode) error {
 	p := t.Player
 	p.Policy = e.Policy
@@ -20,7 +20,7 @@ func (e *Evaluation) playTogether(ctx context.Context, t *Task, missing []rollou
 	}
 	return PlayBatches(ctx, &p, t.Episodes, t.AtOnce, t.Seed, wanted, func(ts []*rollout.Trajectory) error {
 		for _, tr := range ts {
-			if err := e.take(t, tr, policy.Usage{}); err != nil {
+			if err := e.store(t, tr, policy.Usage{}); err != nil {
 				return err
 			}
 		}
@@ -28,9 +28,9 @@ func (e *Evaluation) playTogether(ctx context.Context, t *Task, missing []rollou
 	})
 }
 
-// PlayBatches plays episodes, so many at once, and hands each batch over when it is
-// over. Of a batch it plays those that are wanted; nil wants all.
-func PlayBatches(ctx context.Context, p *rollout.Player, episodes []rollout.Episode, atOnce int, seed uint64, wanted map[place]bool, take func([]*rollout.Trajectory) error) error {
+// PlayBatches plays episodes in batches of atOnce, 0 for a single batch, and calls done
+// with the trajectories of each batch. It plays only the episodes in wanted; nil plays all.
+func PlayBatches(ctx context.Context, p *rollout.Player, episodes []rollout.Episode, atOnce int, seed uint64, wanted map[place]bool, done func([]*rollout.Trajectory) error) error {
 	if atOnce == 0 {
 		atOnce = max(1, len(episodes))
 	}
@@ -45,14 +45,15 @@ func PlayBatches(ctx context.Context, p *rollout.Player, episodes []rollout.Epis
 		if err != nil {
 			return err
 		}
-		if err := take(ts); err != nil {
+		if err := done(ts); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// playApart plays each episode by itself, some at a time. The first error ends all.
+// playApart plays each episode independently, Concurrency at a time. The first error
+// cancels the others.
 func (e *Evaluation) playApart(ctx context.Context, t *Task, missing []rollout.Episode) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -84,29 +85,29 @@ func (e *Evaluation) playOne(ctx context.Context, t *Task, ep rollout.Episode) e
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	l := &lane{Policy: e.Policy, base: e.lanes.Add(1) << 32}
+	l := &episodePolicy{Policy: e.Policy, base: e.played.Add(1) << 32}
 	p := t.Player
 	p.Policy = l
 	if c, ok := e.Policy.(policy.Counter); ok {
-		p.Policy = countingLane{l, c}
+		p.Policy = countingPolicy{l, c}
 	}
 	ts, _, err := p.Play(ctx, []rollout.Episode{ep}, t.Seed)
 	if err != nil {
 		return err
 	}
-	return e.take(t, ts[0], l.used)
+	return e.store(t, ts[0], l.used)
 }
 
-// lane gives an episode conversations of its own in a policy that others use, too,
-// and adds up what it has used.
-type lane struct {
+// episodePolicy is the policy of one episode. It shifts conversation keys so that they
+// do not collide with those of other episodes, and sums up the episode's usage.
+type episodePolicy struct {
 	policy.Policy
 	base uint64
 	used policy.Usage
 }
 
 // Generate implements policy.Policy.
-func (l *lane) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
+func (l *episodePolicy) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
 	own := slices.Clone(prompts)
 	for i := range own {
 		own[i].Conversation += l.base
@@ -119,7 +120,7 @@ func (l *lane) Generate(ctx context.Context, prompts []policy.Prompt, s policy.S
 }
 
 // Forget implements policy.Policy.
-func (l *lane) Forget(keys ...uint64) {
+func (l *episodePolicy) Forget(keys ...uint64) {
 	own := slices.Clone(keys)
 	for i := range own {
 		own[i] += l.base
@@ -127,8 +128,8 @@ func (l *lane) Forget(keys ...uint64) {
 	l.Policy.Forget(own...)
 }
 
-// countingLane is a lane in a policy that counts.
-type countingLane struct {
-	*lane
+// countingPolicy is an episodePolicy whose policy counts tokens.
+type countingPolicy struct {
+	*episodePolicy
 	policy.Counter
 }

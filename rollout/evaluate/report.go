@@ -14,8 +14,7 @@ import (
 	"vagen/internal/durable"
 )
 
-// Row is what an evaluation says of a model in a task. Figures are of the episodes
-// that can be used.
+// Row has the results of a model in a task. Statistics are over the usable episodes.
 type Row struct {
 	Tag      string         `json:"tag_id"`
 	Model    string         `json:"model"`
@@ -28,10 +27,10 @@ type Row struct {
 	Reward         map[string]Estimate `json:"reward"`
 	Turns          Estimate            `json:"turns"`
 	FormatCorrect  float64             `json:"format_correct"` // share of all turns
-	Truncated      float64             `json:"truncated"`      // likewise
+	Truncated      float64             `json:"truncated"`      // share of all turns
 	ResponseTokens Estimate            `json:"response_tokens"`
 	PromptTokens   Estimate            `json:"prompt_tokens"`
-	Cost           Estimate            `json:"cost"`       // of an episode
+	Cost           Estimate            `json:"cost"`       // per episode
 	TotalCost      float64             `json:"total_cost"` // unusable episodes included
 }
 
@@ -41,7 +40,7 @@ type Report struct {
 	Rows  []Row   `json:"rows"`
 }
 
-// report sums up all results, tags in the order of the tasks, models by name.
+// report makes the report of all results, tags in the order of the tasks, models by name.
 func (e *Evaluation) report() *Report {
 	out := &Report{Level: level}
 	for i := range e.Tasks {
@@ -58,7 +57,7 @@ func (e *Evaluation) report() *Report {
 	return out
 }
 
-// summarize makes a row of the results of one tag and model.
+// summarize makes the row of one tag and model.
 func summarize(rs []EpisodeResult) Row {
 	row := Row{Tag: rs[0].Tag, Model: rs[0].Model, Episodes: len(rs), ByEnd: map[string]int{}, Reward: map[string]Estimate{}}
 	var used []EpisodeResult
@@ -98,8 +97,7 @@ func summarize(rs []EpisodeResult) Row {
 	return row
 }
 
-// tables are the rows as texts: what episodes came to, and what their rewards are
-// made of.
+// tables returns the rows as texts: one table of results, one of reward parts.
 func (r *Report) tables() (figures, rewards [][]string) {
 	costs := slices.ContainsFunc(r.Rows, func(row Row) bool { return row.TotalCost > 0 })
 	head := []string{"tag", "model", "episodes", "unusable", "success", "score", "turns", "format", "truncated", "response tokens", "prompt tokens"}
@@ -124,7 +122,7 @@ func (r *Report) tables() (figures, rewards [][]string) {
 	return figures, rewards
 }
 
-// failures says how many episodes cannot be used, and why.
+// failures returns how many episodes cannot be used, by reason.
 func (r *Row) failures() string {
 	if r.Unusable == 0 {
 		return "0"
@@ -138,8 +136,8 @@ func (r *Row) failures() string {
 	return strings.Join(why, ", ")
 }
 
-// legend explains the brackets.
-const legend = "In brackets: intervals of 95 %, Wilson's for success, Student's for means over episodes."
+// legend explains the intervals in brackets.
+const legend = "In brackets: 95 % confidence intervals, Wilson's for success, Student's for means over episodes."
 
 // WriteText writes the tables in aligned columns.
 func (r *Report) WriteText(w io.Writer) error {

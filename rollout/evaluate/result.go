@@ -22,14 +22,14 @@ import (
 	"vagen/rollout/store"
 )
 
-// EpisodeResult is what came of an episode.
+// EpisodeResult is the result of an episode.
 type EpisodeResult struct {
 	ID     string `json:"id"`
 	Tag    string `json:"tag_id"`
 	Model  string `json:"model"`
 	Env    string `json:"env"`
 	Seed   int64  `json:"seed"`
-	Repeat int    `json:"repeat"` // episodes of the same environment and seed before it
+	Repeat int    `json:"repeat"` // number of earlier episodes with the same environment and seed
 	Source string `json:"data_source,omitempty"`
 
 	End     string             `json:"finish_reason"`
@@ -37,23 +37,23 @@ type EpisodeResult struct {
 	Success bool               `json:"success"`
 	Score   float64            `json:"score"` // sum of all rewards
 	Reward  map[string]float64 `json:"reward"`
-	Metrics env.Metrics        `json:"metrics,omitempty"` // of the trajectory, from the environment
+	Metrics env.Metrics        `json:"metrics,omitempty"` // from the environment
 	Turns   int                `json:"turns"`
 	// FormatCorrect and Truncated count turns.
 	FormatCorrect int `json:"format_correct"`
 	Truncated     int `json:"truncated"`
 
 	ResponseTokens int64   `json:"response_tokens"` // written by the policy
-	PromptTokens   int64   `json:"prompt_tokens"`   // read by it; those of an API count with every request
+	PromptTokens   int64   `json:"prompt_tokens"`   // read by the policy; with an API, the sum over all requests
 	Cost           float64 `json:"cost"`
 
-	Settings string `json:"settings"` // sum of what it was played with
+	Settings string `json:"settings"` // hash of the settings that it was played with
 }
 
-// Usable reports whether the episode counts.
+// Usable reports whether the episode counts in statistics.
 func (r *EpisodeResult) Usable() bool { return rollout.End(r.End).Usable() }
 
-// resultOf sums up a trajectory.
+// resultOf returns the result of a trajectory.
 func resultOf(t *rollout.Trajectory, used policy.Usage) EpisodeResult {
 	r := EpisodeResult{
 		Env: t.Env, Seed: t.Seed, Source: t.Source, End: string(t.End), Success: t.Success, Score: t.Return(),
@@ -86,10 +86,10 @@ func resultOf(t *rollout.Trajectory, used policy.Usage) EpisodeResult {
 	return r
 }
 
-// settings sums up what an episode of the task is played with, secrets aside.
+// settings returns a hash of the settings of an episode, without secrets.
 func (t *Task) settings(e *rollout.Episode) string {
 	options, err := json.Marshal(redact.Value("config", e.Config))
-	if err != nil { // what has no form in JSON still has a text
+	if err != nil { // no JSON form
 		options = fmt.Append(nil, e.Config)
 	}
 	p := &t.Player
@@ -101,10 +101,10 @@ func (t *Task) settings(e *rollout.Episode) string {
 
 const resultName = "result.json"
 
-// writeResult puts the folder of an episode in place in one go.
+// writeResult writes the folder of an episode atomically.
 func writeResult(dir string, r *EpisodeResult, t *rollout.Trajectory) error {
 	final := filepath.Join(dir, r.ID)
-	err := os.RemoveAll(final + durable.Unfinished) // of a process that died
+	err := os.RemoveAll(final + durable.Unfinished) // left by an interrupted process
 	if err == nil {
 		err = os.MkdirAll(final+durable.Unfinished, 0o755)
 	}
@@ -130,8 +130,8 @@ func removeResult(dir, id string) error {
 	return nil
 }
 
-// readResults reads the results of a tag, in the order of their names. Folders that
-// were being written when a process died are removed.
+// readResults reads the results of a tag, in the order of their names. It skips folders
+// that an interrupted process left incomplete.
 func readResults(dir string) ([]EpisodeResult, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -143,19 +143,19 @@ func readResults(dir string) ([]EpisodeResult, error) {
 	var out []EpisodeResult
 	for _, e := range entries {
 		if !e.IsDir() || strings.HasSuffix(e.Name(), durable.Unfinished) {
-			continue // a cut one is written over
+			continue // incomplete; will be overwritten
 		}
 		path := filepath.Join(dir, e.Name(), resultName)
 		raw, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // somebody else's folder
+			continue // not a result
 		}
 		var r EpisodeResult
 		if err == nil {
 			err = json.Unmarshal(raw, &r)
 		}
 		if err == nil && r.ID != e.Name() {
-			err = fmt.Errorf("it is of %q", r.ID)
+			err = fmt.Errorf("id is %q, must be %q", r.ID, e.Name())
 		}
 		if err != nil {
 			return nil, fmt.Errorf("evaluate: %s: %w", path, err)

@@ -6,9 +6,9 @@ const (
 	KLAttention = "attention"
 )
 
-// StepsFromEpochs stands in total_training_steps for as many steps as
-// data.train_files and total_epochs make.
+// StepsFromEpochs as total_training_steps means that the number of steps follows from
+// data.train_files and total_epochs.
 const StepsFromEpochs = -1
 
-// MaxStartStates is how many start states a step plays at most.
+// MaxStartStates is the maximum number of start states that a step plays.
 func (c *DataConfig) MaxStartStates() int { return max(c.TrainBatch, 4*c.GenBatch) }

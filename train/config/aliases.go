@@ -1,7 +1,7 @@
 package config
 
-// resolveAliases makes keys that say the same say it both: the ones that VAGEN's users know,
-// and those that the rest of the package goes by.
+// resolveAliases copies the values of keys that VAGEN's users know to the keys of the
+// same meaning that the rest of the package reads.
 func (c *Config) resolveAliases() {
 	c.Algorithm.Estimator = c.estimatorName()
 	if on := c.Critic.Enable; on != nil && !*on {
@@ -19,13 +19,12 @@ func (c *Config) resolveAliases() {
 	}
 }
 
-// aliases reports keys that settle would change, in configurations that were made
-// in Go.
+// aliases reports keys that resolveAliases would change, in configurations made in Go.
 func (v *validator) aliases(c *Config) {
 	other := *c
 	other.resolveAliases()
 	if a, b := c.Algorithm.Estimator, other.Algorithm.Estimator; a != b {
-		v.say("algorithm.adv_estimator is %s, but system is %s, whose %s is called %s here", a, c.System, a, b)
+		v.say("algorithm.adv_estimator is %s, but system is %s: set it to %s, the name of that system's %s in this library", a, c.System, b, a)
 	}
 	if other.Critic.Kind != c.Critic.Kind {
 		v.say("critic.enable is false, but critic.kind is %s", c.Critic.Kind)
@@ -38,11 +37,11 @@ func (v *validator) aliases(c *Config) {
 	}
 }
 
-// ownGeneration is the only rollout.name that is what it says; the others are accepted
-// with a warning, because every file of VAGEN has one of them.
+// ownGeneration is the rollout.name of generation in this process. The other names
+// are accepted with a warning, because every configuration of VAGEN has one of them.
 const ownGeneration = "xla"
 
-// batching checks what of an update is not about its mathematics.
+// batching checks micro-batch sizes, the critic's own update settings and sampling limits.
 func (v *validator) batching(c *Config) {
 	const actor, sampling = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 	v.aliases(c)
@@ -66,12 +65,12 @@ func (v *validator) batching(c *Config) {
 		}
 	}
 	if own := k.Epochs != nil || k.MiniBatch != nil || k.GradClip != nil || k.NormLimit != nil || k.Shuffle != nil; own && k.Kind == "shared" {
-		v.say("critic.kind is shared: such a critic is updated with the policy, and critic.ppo_epochs, ppo_mini_batch_size, shuffle, grad_clip and grad_norm_threshold can't differ from the actor's")
+		v.say("critic.kind is shared: a shared critic is updated together with the policy, so critic.ppo_epochs, ppo_mini_batch_size, shuffle, grad_clip and grad_norm_threshold must not be set")
 	}
 	r := &c.Agent.Rollout
 	v.oneOf(sampling+".name", r.Name, ownGeneration, "vllm", "sglang", "hf")
 	if r.DoSample != nil && !*r.DoSample {
-		v.say(sampling + ".do_sample is false, but learning compares responses that were drawn: leave it true, or set val_kwargs.do_sample for validation alone")
+		v.say(sampling + ".do_sample is false, but training needs sampled responses: set it to true, or set val_kwargs.do_sample for validation only")
 	}
 	v.count(sampling+".limit_mm_per_prompt", r.MaxImages)
 	v.positive(sampling+".val_kwargs.n", r.Val.Episodes)

@@ -8,11 +8,11 @@ import (
 	"vagen/reward"
 )
 
-// Validate reports everything that is out of range or contradicts something
-// else, naming the keys.
+// Validate reports all values out of range and all contradictions between settings,
+// with their keys.
 func (c *Config) Validate() error { return Registries{}.Validate(c) }
 
-// problems lists what is wrong, names being those of r, which has all registries.
+// problems lists all errors. r has all registries.
 func (c *Config) problems(r Registries) []error {
 	v := validator{}
 	v.ranges(c)
@@ -25,7 +25,7 @@ func (c *Config) problems(r Registries) []error {
 	v.logging(c)
 	v.saving(c)
 	v.stability(c)
-	if len(v.problems) == 0 { // what the estimator itself has to say, after the rest
+	if len(v.problems) == 0 { // the estimator's own check needs valid settings
 		if _, err := r.Estimators.New(c.Algorithm.Estimator, c.Params()); err != nil {
 			v.say("algorithm.adv_estimator: %w", err)
 		}
@@ -48,7 +48,7 @@ func (v *validator) positive(key string, x int) {
 	}
 }
 
-// count is positive that may be zero.
+// count is like positive, but allows zero.
 func (v *validator) count(key string, x int) {
 	if x < 0 {
 		v.say("%s is %d, must not be negative", key, x)
@@ -57,7 +57,7 @@ func (v *validator) count(key string, x int) {
 	}
 }
 
-// seed leaves room for as many levels after it as there can be.
+// seed checks that adding the number of levels to a seed cannot overflow.
 func (v *validator) seed(key string, x int64) {
 	const far = 1 << 61
 	if x < -far || x > far {
@@ -71,7 +71,7 @@ func (v *validator) topK(key string, x int) {
 	}
 }
 
-// thinking holds the limit on thinking against that of responses.
+// thinking checks the limit on thinking against the limit on responses.
 func (v *validator) thinking(c *Config) {
 	r, perTurn := &c.Agent.Rollout, c.PerTurn()
 	switch {
@@ -98,7 +98,7 @@ func (v *validator) oneOf(key, x string, allowed ...string) {
 
 const (
 	large = 1e12
-	most  = 1 << 30 // of anything counted, so that products of two counts fit an int64
+	most  = 1 << 30 // largest count, so that products of two counts fit an int64
 )
 
 func (v *validator) ranges(c *Config) {
@@ -133,7 +133,7 @@ func (v *validator) ranges(c *Config) {
 	v.within("algorithm.bi_level_mix", c.Algorithm.Mix, 0, 1)
 	v.within("algorithm.step_advantage_w", c.Algorithm.StepWeight, 0, large)
 	if k := c.Algorithm.PassK; k > c.Rollout.Trajectories {
-		v.say("algorithm.pass_k is %d, but rollout_manager.n_trajectory is %d: the best of a group's episodes needs as many", k, c.Rollout.Trajectories)
+		v.say("algorithm.pass_k is %d, but rollout_manager.n_trajectory is %d: a group needs at least pass_k episodes", k, c.Rollout.Trajectories)
 	}
 	v.within("algorithm.epsilon", c.Algorithm.Epsilon, 0, 1)
 	v.within("algorithm.kl_ctrl.kl_coef", c.Algorithm.KLCtrl.Coef, 0, large)
@@ -144,9 +144,9 @@ func (v *validator) ranges(c *Config) {
 	if a.ClipHigh != nil {
 		v.within("actor_rollout_ref.actor.clip_ratio_high", *a.ClipHigh, 0, large)
 	}
-	// A lower bound of 1 is none: ratios are positive.
+	// A clip_ratio_low of 1 is no bound: ratios are positive.
 	if o := a.Objective(); o.ClipLow > o.ClipHigh && o.ClipLow < 1 && o.ClipHigh >= 0 {
-		v.say("actor_rollout_ref.actor.clip_ratio_low is %v, but clip_ratio_high is %v: the lower bound must not be wider than the upper one (null takes clip_ratio)", o.ClipLow, o.ClipHigh)
+		v.say("actor_rollout_ref.actor.clip_ratio_low is %v, but clip_ratio_high is %v: it must not be larger than clip_ratio_high (null uses clip_ratio)", o.ClipLow, o.ClipHigh)
 	}
 	v.within("actor_rollout_ref.actor.grad_norm_threshold", a.NormLimit, 0, large)
 	v.within("actor_rollout_ref.actor.clip_ratio_c", a.ClipDual, 0, large)
@@ -166,7 +166,7 @@ func (v *validator) ranges(c *Config) {
 	v.within("actor_rollout_ref.rollout.val_kwargs.top_p", r.Val.TopP, 0, 1)
 	v.topK("actor_rollout_ref.rollout.val_kwargs.top_k", r.Val.TopK)
 	if r.Val.Temperature == 0 && r.Val.DoSample != nil && *r.Val.DoSample {
-		v.say("actor_rollout_ref.rollout.val_kwargs.do_sample is true, but val_kwargs.temperature is 0, which always takes the most likely token")
+		v.say("actor_rollout_ref.rollout.val_kwargs.do_sample is true, but val_kwargs.temperature is 0, which always selects the most likely token")
 	}
 	if r.Val.Temperature == 0 && r.Val.Episodes > 1 {
 		v.say("actor_rollout_ref.rollout.val_kwargs.n is %d, but val_kwargs.temperature is 0: all episodes of a level would be the same", r.Val.Episodes)
@@ -195,10 +195,10 @@ func (v *validator) names(c *Config, r Registries) {
 		v.say("algorithm.adv_estimator: %w", err)
 	}
 	if m := c.Agent.Model; m.LoRARank < 0 || m.LoRARank > 0 && !(m.LoRAAlpha > 0) {
-		v.say("actor_rollout_ref.model.lora_rank is %d and lora_alpha %v; the rank must be 0 or more, and with one alpha must be positive", m.LoRARank, m.LoRAAlpha)
+		v.say("actor_rollout_ref.model.lora_rank is %d and lora_alpha %v; lora_rank must be 0 or more, and lora_alpha positive when it is above 0", m.LoRARank, m.LoRAAlpha)
 	}
 	if m := c.Agent.Model; m.LoRARank > 0 && m.Adapter != "" {
-		v.say("actor_rollout_ref.model: lora_rank is %d, but the adapter in lora_adapter_path brings its own", m.LoRARank)
+		v.say("actor_rollout_ref.model: lora_rank is %d, but the adapter in lora_adapter_path has its own rank: set lora_rank to 0", m.LoRARank)
 	}
 	v.oneOf("model.backend", c.Model.Backend, "auto", "xla", "cuda", "go")
 	v.oneOf("model.recompute", c.Model.Recompute, "nothing", "attention", "blocks")
@@ -223,13 +223,13 @@ func (v *validator) levels(c *Config) {
 		v.say("env.name is %s, but data.train_files name the environments", c.Env.Name)
 	}
 	if c.Trainer.Steps == StepsFromEpochs && !files {
-		v.say("trainer.total_training_steps is null, but there are no data.train_files whose epochs could be counted")
+		v.say("trainer.total_training_steps is null, but data.train_files is empty, so that there are no epochs")
 	}
 	if validates := c.Trainer.ValBefore || c.Trainer.TestFreq > 0; files && validates && len(c.Data.ValFiles) == 0 {
-		v.say("data.val_files is empty; without validation, set trainer.val_before_train to false and trainer.test_freq to -1")
+		v.say("data.val_files is empty; to train without validation, set trainer.val_before_train to false and trainer.test_freq to -1")
 	}
 	if len(c.Data.ValFiles) == 0 && c.Data.ValBatch == 0 {
-		v.say("data.val_batch_size is null, but there are no data.val_files whose episodes could be counted")
+		v.say("data.val_batch_size is null, but data.val_files is empty: set a number of validation episodes")
 	}
 }
 
@@ -246,16 +246,16 @@ func (v *validator) contradictions(c *Config, r Registries) {
 		v.say("algorithm.adv_estimator %s compares episodes of one start state, but rollout_manager.n_trajectory is %d", name, c.Rollout.Trajectories)
 	}
 	if spec.Baselines && c.Reward.Changes() {
-		v.say("algorithm.adv_estimator %s subtracts what the greedy episode was paid, but group reward changes what the others are", name)
+		v.say("algorithm.adv_estimator %s subtracts the reward of the greedy episode, but the group reward changes the rewards of the others: leave reward.clip_low, reward.clip_high and reward.normalize unset", name)
 	}
 	if spec.Undiscounted && c.Algorithm.Gamma != 1 {
-		v.say("algorithm.adv_estimator %s has no discount per token, but algorithm.gamma is %v", name, c.Algorithm.Gamma)
+		v.say("algorithm.adv_estimator %s has no discount per token, but algorithm.gamma is %v: set it to 1", name, c.Algorithm.Gamma)
 	}
 	if spec.Mask == advantage.MaskGAE && !c.Rollout.GAEMask {
-		v.say("algorithm.adv_estimator %s walks over the GAE mask, but rollout_manager.use_gae_mask is false", name)
+		v.say("algorithm.adv_estimator %s computes advantages over the GAE mask, but rollout_manager.use_gae_mask is false", name)
 	}
 	if spec.NeedLoss && !c.Rollout.LossMask {
-		v.say("algorithm.adv_estimator %s promises a loss mask, but rollout_manager.use_loss_mask is false", name)
+		v.say("algorithm.adv_estimator %s needs a loss mask, but rollout_manager.use_loss_mask is false", name)
 	}
 	if name == "turn_wise_gae" && !c.Critic.OnTurnEnds {
 		v.say("algorithm.adv_estimator turn_wise_gae has returns at turn ends only: set critic.use_reward_mask")
@@ -263,13 +263,13 @@ func (v *validator) contradictions(c *Config, r Registries) {
 	if warmup := c.Trainer.CriticWarmup; warmup > 0 {
 		switch {
 		case c.Critic.Kind == "shared":
-			v.say("trainer.critic_warmup is %d, but a shared critic cannot be trained alone", warmup)
+			v.say("trainer.critic_warmup is %d, but a shared critic cannot be trained without the policy", warmup)
 		case c.Critic.Kind == "none":
 			v.say("trainer.critic_warmup is %d, but critic.kind is none", warmup)
 		case !spec.Critic:
 			v.say("trainer.critic_warmup is %d, but algorithm.adv_estimator %s trains no critic", warmup, name)
 		}
-		if n := c.Trainer.Steps; n > 0 && warmup > n { // as many train the critic alone on purpose
+		if n := c.Trainer.Steps; n > 0 && warmup > n { // equal numbers train only the critic
 			v.say("trainer.critic_warmup is %d, but trainer.total_training_steps is %d: the run would end before its warm-up", warmup, n)
 		}
 	}
@@ -277,7 +277,7 @@ func (v *validator) contradictions(c *Config, r Registries) {
 		v.say("critic.model.path is set, but critic.kind is %s", c.Critic.Kind)
 	}
 	if c.Algorithm.KLInReward && c.Agent.Actor.UseKLLoss {
-		v.say("algorithm.use_kl_in_reward and actor_rollout_ref.actor.use_kl_loss charge for the same thing twice: choose one")
+		v.say("algorithm.use_kl_in_reward and actor_rollout_ref.actor.use_kl_loss both penalise the KL to the reference policy: enable only one")
 	}
 	if n := c.Data.TrainBatch * c.Rollout.Trajectories; n > 0 && c.Agent.Actor.MiniBatch > n {
 		v.say("actor_rollout_ref.actor.ppo_mini_batch_size is %d, but a step has only %d episodes", c.Agent.Actor.MiniBatch, n)
@@ -296,7 +296,7 @@ func (c *Config) trainSeeds() int64 {
 	return c.CountedSeeds()
 }
 
-// CountedSeeds is the number of levels that training counts up from env.train_seed.
+// CountedSeeds is the number of levels that training uses, counted from env.train_seed.
 func (c *Config) CountedSeeds() int64 {
 	if c.Data.GenBatch > 0 {
 		return int64(c.Trainer.Steps) * int64(c.Data.MaxStartStates())

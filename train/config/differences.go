@@ -10,7 +10,7 @@ import (
 	"vagen/internal/settings"
 )
 
-// freeKeys may differ when a run goes on: they change no number.
+// freeKeys may differ when a run resumes: they change no result.
 var freeKeys = []string{
 	"run.workers", "trainer.logger", "trainer.prometheus_address", "trainer.resume_mode", "trainer.resume_from_path", "trainer.allow_config_change", "trainer.default_local_dir",
 	"trainer.project_name", "trainer.experiment_name", "trainer.remove_previous_ckpt_in_save",
@@ -33,7 +33,7 @@ func Differences(old, new *Config) []string {
 	return lines
 }
 
-// SafeKeys are the settings of a configuration without their secrets.
+// SafeKeys lists the settings of a configuration with secrets redacted.
 func SafeKeys(c *Config) []settings.Key {
 	keys := settings.Keys(c)
 	for i := range keys {
@@ -42,21 +42,21 @@ func SafeKeys(c *Config) []settings.Key {
 	return keys
 }
 
-// safeValue is a setting's value without its secrets.
+// safeValue returns a setting's value with secrets redacted.
 func safeValue(k settings.Key) any {
 	return redact.Value(k.Path[strings.LastIndexByte(k.Path, '.')+1:], k.Value)
 }
 
-// ValueText is a setting's value as one line.
+// ValueText returns a setting's value on one line.
 func ValueText(value any) string {
 	raw, err := json.Marshal(value)
-	if err != nil { // what has no JSON form still has a text
+	if err != nil { // no JSON form
 		return fmt.Sprint(value)
 	}
 	return string(raw)
 }
 
-// Scheduled reports whether anything depends on the number of steps.
+// Scheduled reports whether any schedule depends on the number of steps.
 func (c *Config) Scheduled() bool {
 	for _, o := range []*OptimConfig{&c.Agent.Actor.Optim, &c.Critic.Optim} {
 		if o.Style != "constant" || o.WarmupSteps <= 0 && o.WarmupRatio > 0 {

@@ -9,7 +9,7 @@ import (
 	"vagen/rollout"
 )
 
-// harnessName is the harness by either of its keys.
+// harnessName returns the harness, which either of two keys sets.
 func (c *Config) harnessName() string {
 	if one := c.Trainer.ConcatMultiTurn; one != nil && !*one {
 		return "no_concat"
@@ -17,7 +17,7 @@ func (c *Config) harnessName() string {
 	return c.Trainer.Harness
 }
 
-// NewHarness makes the harness of a configuration.
+// NewHarness returns the harness of a configuration.
 func (r Registries) NewHarness(c *Config) (rollout.Harness, error) {
 	o := rollout.HarnessOptions{Compact: rollout.Compact{Total: c.Trainer.CompactBudget, Summary: c.Trainer.CompactSummary}}
 	if o.Compact.Summary == 0 {
@@ -32,8 +32,8 @@ func (r Registries) NewHarness(c *Config) (rollout.Harness, error) {
 	return r.Harnesses.New(c.harnessName(), o)
 }
 
-// Budget is what conversations may hold. The limit on a conversation covers its
-// opening, so the rest has what the longest opening leaves.
+// Budget returns the length limits of a conversation. rollout_manager.max_trajectory_length
+// includes the initial prompt, so the limit on the rest is that less data.max_prompt_length.
 func (c *Config) Budget() rollout.Budget {
 	b := c.bounds()
 	if c.Data.PerTurn > 0 && (b.Response == 0 || c.Data.MaxResponse < b.Response) {
@@ -42,7 +42,7 @@ func (c *Config) Budget() rollout.Budget {
 	return b
 }
 
-// PerTurn is the longest response of a turn.
+// PerTurn returns the maximum response length of a turn in tokens.
 func (c *Config) PerTurn() int {
 	if c.Data.PerTurn > 0 {
 		return c.Data.PerTurn
@@ -61,7 +61,7 @@ func (c *Config) bounds() rollout.Budget {
 	return b
 }
 
-// Plan is what a run may spend, as far as the configuration tells.
+// Plan returns the length limits of a run as far as the configuration determines them.
 func (c *Config) Plan(h rollout.Harness) *rollout.Plan {
 	return &rollout.Plan{Budget: c.Budget(), Harness: h, PerTurn: c.PerTurn(), MaxTurns: c.Rollout.MaxTurns}
 }
@@ -76,23 +76,23 @@ func (v *validator) playing(c *Config, r Registries) {
 		if u, err := url.Parse(r.BaseURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			found := strconv.Quote(r.BaseURL)
 			if strings.Contains(r.BaseURL, "@") {
-				found = "not shown, as it may hold a password"
+				found = "not shown, as it may contain a password"
 			}
-			v.say("rollout_manager.base_url is %s; it must be of the form http://host:port", found)
+			v.say("rollout_manager.base_url is %s, must be of the form http://host:port", found)
 		}
 		if !(r.Timeout > 0 && r.Timeout <= 1e6) {
 			v.say("rollout_manager.timeout is %v, must be above 0 and at most 1e6", r.Timeout)
 		}
 	}
 	if mode := c.Agent.Actor.Loss.Mode; c.Run.Async && c.Algorithm.Correction.Level == nil && (mode == "gpg" || mode == "reinforce") {
-		v.say("run.async trains on what the policy of a step before played, but the loss %s takes it for its own: set algorithm.rollout_correction.rollout_is", mode)
+		v.say("run.async trains on episodes of an earlier policy, but the loss %s assumes the current policy: set algorithm.rollout_correction.rollout_is", mode)
 	}
 	v.count("data.max_prompt_length", c.Data.MaxPrompt)
 	switch {
 	case c.Data.DropLong && c.Data.MaxPrompt == 0:
-		v.say("data.filter_overlong_prompts is set, but data.max_prompt_length is 0: no opening is too long")
+		v.say("data.filter_overlong_prompts is true, but data.max_prompt_length is 0, which is no limit")
 	case c.Data.DropLong && len(c.Data.TrainFiles) == 0 && len(c.Data.ValFiles) == 0:
-		v.say("data.filter_overlong_prompts is about data.train_files and data.val_files, but there are none")
+		v.say("data.filter_overlong_prompts is true, but data.train_files and data.val_files, which it filters, are empty")
 	}
 	v.count("data.gen_batch_size", c.Data.GenBatch)
 	v.count("data.response_length_per_turn", c.Data.PerTurn)
@@ -104,13 +104,13 @@ func (v *validator) playing(c *Config, r Registries) {
 		v.count("rollout_manager.window_size", *w)
 	}
 	if n := c.Data.GenBatch; n > 0 && n < c.Data.TrainBatch {
-		v.say("data.gen_batch_size is %d, but data.train_batch_size is %d", n, c.Data.TrainBatch)
+		v.say("data.gen_batch_size is %d, but data.train_batch_size is %d: it must not be smaller", n, c.Data.TrainBatch)
 	}
 	if spec, err := r.Estimators.Describe(c.Algorithm.Estimator); err == nil && spec.Baselines && c.Data.GenBatch > 0 {
-		v.say("algorithm.adv_estimator %s has a greedy episode for the start states of train_batch_size alone, but data.gen_batch_size is %d", spec.Name, c.Data.GenBatch)
+		v.say("algorithm.adv_estimator %s plays greedy episodes only for the start states of data.train_batch_size, but data.gen_batch_size is %d: set it to 0", spec.Name, c.Data.GenBatch)
 	}
 	if n := c.Rollout.MaxTrajectory; n > 0 && n <= c.Data.MaxPrompt {
-		v.say("rollout_manager.max_trajectory_length is %d, but data.max_prompt_length alone is %d", n, c.Data.MaxPrompt)
+		v.say("rollout_manager.max_trajectory_length is %d, but data.max_prompt_length is %d: it must be larger", n, c.Data.MaxPrompt)
 		return
 	}
 	v.harness(c, r)
@@ -128,13 +128,13 @@ func (v *validator) harness(c *Config, r Registries) {
 	}
 	w := c.Rollout.WindowSize
 	switch {
-	case w != nil && *w < 0: // has been noted
+	case w != nil && *w < 0: // already reported
 	case name == "window" && w == nil:
 		v.say("trainer.harness window needs rollout_manager.window_size")
 	case name == "concat" && w != nil && *w < c.Rollout.MaxTurns:
-		v.say("rollout_manager.window_size is %d, but trainer.harness concat shows the model all of up to %d turns: choose the harness window", *w, c.Rollout.MaxTurns)
+		v.say("rollout_manager.window_size is %d, but trainer.harness concat shows the model all turns, up to %d: set trainer.harness to window", *w, c.Rollout.MaxTurns)
 	case name == "compact" && c.Trainer.CompactBudget == 0 && c.Rollout.MaxTrajectory == 0:
-		v.say("trainer.harness compact never sums up: set trainer.compact_budget or rollout_manager.max_trajectory_length")
+		v.say("trainer.harness is compact, but there is no length at which to summarise: set trainer.compact_budget or rollout_manager.max_trajectory_length")
 	}
 	if spec, err := r.Estimators.Describe(c.Algorithm.Estimator); err == nil {
 		if err := rollout.Check(h, spec, ""); errors.Is(err, rollout.ErrPair) {

@@ -12,41 +12,41 @@ import (
 	"vagen/internal/settings"
 )
 
-// Note is a remark on keys that a configuration gives: they set nothing here, or
-// may mean something else than expected.
+// Note is a remark on keys of a configuration: they have no effect here, or may have
+// another meaning than expected.
 type Note struct {
-	Keys  []string // that the remark is about
+	Keys  []string
 	About string
-	Warn  bool // the run may differ from what its author expects
+	Warn  bool // the run may differ from what the user expects
 }
 
-// String is the note on one line.
+// String returns the note on one line.
 func (n Note) String() string { return strings.Join(n.Keys, ", ") + ": " + n.About }
 
-// Load reads a YAML file on top of the defaults and applies key=value
-// overrides. It reports all mistakes at once, contradictions included, with the
-// line of the file or the number of the override. path may be "". What is accepted
-// without effect is in the configuration's Notes.
+// Load reads a YAML file on top of the defaults and applies key=value overrides. It
+// reports all errors at once, contradictions included, with the line of the file or
+// the number of the override. path may be "". Keys that are accepted without effect
+// are in the configuration's Notes.
 func Load(path string, overrides ...string) (Config, error) {
 	return Registries{}.LoadConfig(path, overrides...)
 }
 
-// LoadConfig is the function LoadConfig with these names.
+// LoadConfig is the function Load with these registries.
 func (r Registries) LoadConfig(path string, overrides ...string) (Config, error) {
 	return r.Load(Source{Path: path, Overrides: overrides})
 }
 
-// Source says what a configuration is read from, each part on top of those before
-// it: the defaults, a preset, a YAML file, overrides of the form key=value.
+// Source is what a configuration is read from. Later parts override earlier ones: the
+// defaults, a preset, a YAML file, overrides of the form key=value.
 type Source struct {
 	Preset    string // "" for none
 	Path      string // "" for none
 	Overrides []string
-	// Unchecked leaves out what Validate checks: the result may be incomplete.
+	// Unchecked skips the checks of Validate: the result may be incomplete.
 	Unchecked bool
 }
 
-// Name is what the source is called: its file, else its preset.
+// Name returns the name of the source: its file, else its preset.
 func (s Source) Name() string {
 	switch {
 	case s.Path != "":
@@ -57,10 +57,10 @@ func (s Source) Name() string {
 	return "this"
 }
 
-// Load reads a configuration as LoadConfig does.
+// Load reads the configuration; see the function Load.
 func (s Source) Load() (Config, error) { return Registries{}.Load(s) }
 
-// Load is Source.Load with these names.
+// Load is Source.Load with these registries.
 func (r Registries) Load(s Source) (Config, error) {
 	in, err := s.read("")
 	if err != nil {
@@ -88,18 +88,18 @@ func (r Registries) Load(s Source) (Config, error) {
 	return *c, nil
 }
 
-// loaded is a configuration with what is known of how it was read.
+// loaded is a configuration with information on how it was read.
 type loaded struct {
 	config   Config
 	notes    []settings.Note
 	given    map[string]settings.Given
 	problems []error
 	unread   []unreadError
-	base     Config // what the source stands on, without its file and overrides
+	base     Config // the configuration before the file and the overrides
 }
 
-// read reads the parts of a source on top of the defaults of a generation: those of
-// system, or if that is empty those of the generation that the source names.
+// read reads the parts of a source on top of the defaults of the generation system, or
+// if that is empty, of the generation that the source names.
 func (s Source) read(system string) (loaded, error) {
 	in := loaded{config: Default()}
 	var layers []presets.Layer
@@ -137,17 +137,17 @@ func (s Source) read(system string) (loaded, error) {
 		l.Overrides(s.Overrides)
 		return l
 	}
-	if system == "" { // what the source says, whatever else is in it
+	if system == "" { // the source's own value of system
 		probe := Default()
 		fill(&probe, "").Finish()
 		system = probe.System
 	}
 	in.notes, in.given, in.problems = fill(&in.config, system).Finish()
 	in.base = Default()
-	below(&in.base, system).Finish() // what is wrong with it is in problems
+	below(&in.base, system).Finish() // its errors are already in problems
 	in.base.resolveAliases()
 	c := &in.config
-	if _, told := in.given["trainer.total_training_steps"]; !told && len(c.Data.TrainFiles) > 0 {
+	if _, given := in.given["trainer.total_training_steps"]; !given && len(c.Data.TrainFiles) > 0 {
 		c.Trainer.Steps = StepsFromEpochs
 	}
 	c.resolveAliases()
@@ -158,10 +158,10 @@ func (s Source) read(system string) (loaded, error) {
 type Preset struct {
 	Name  string   `json:"name"`
 	About string   `json:"about"`
-	Also  []string `json:"also,omitempty"` // further names
+	Also  []string `json:"also,omitempty"` // other names
 }
 
-// Presets lists the configurations that Source.Preset and --preset know by name.
+// Presets lists the presets, which Source.Preset and --preset select by name.
 func Presets() []Preset {
 	var out []Preset
 	for _, p := range presets.All() {
@@ -170,7 +170,7 @@ func Presets() []Preset {
 	return out
 }
 
-// gatherNotes puts the keys of equal notes together.
+// gatherNotes merges notes with equal texts into one.
 func gatherNotes(notes []settings.Note) []Note {
 	var out []Note
 	at := map[string]int{}
@@ -185,7 +185,7 @@ func gatherNotes(notes []settings.Note) []Note {
 	return out
 }
 
-// keysIn are the words of an error that could be keys.
+// keysIn lists the words of an error that may be keys.
 func keysIn(err error) []string {
 	words := strings.FieldsFunc(err.Error(), func(r rune) bool {
 		return r != '.' && r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
@@ -196,7 +196,7 @@ func keysIn(err error) []string {
 	return words
 }
 
-// located adds to an error about settings where those were given that it names.
+// located adds to an error where the settings that it names were given.
 func located(err error, given map[string]settings.Given) error {
 	var places []string
 	for _, w := range keysIn(err) {
@@ -218,7 +218,7 @@ func (c *Config) Override(assignment string) error {
 	l.Overrides([]string{assignment})
 	notes, _, problems := l.Finish()
 	if c.System != system {
-		problems = append(problems, fmt.Errorf("system is %q, but the defaults of %q are already read: set it where the configuration is loaded", c.System, system))
+		problems = append(problems, fmt.Errorf("system is %q, but the configuration was loaded with the defaults of %q: set it when the configuration is loaded", c.System, system))
 		c.System = system
 	}
 	if len(problems) > 0 {
@@ -235,15 +235,15 @@ func (c *Config) YAML() ([]byte, error) { return settings.Marshal(c) }
 // Setting describes a key of configurations.
 type Setting struct {
 	Key     string
-	Kind    string // "setting"; of keys of other systems "noted", "refused" or "alias"
+	Kind    string // "setting"; for keys of other systems "noted", "refused" or "alias"
 	About   string
-	Unit    string // of numbers; "" without one
-	Default any    // of settings; nil is null
+	Unit    string // "" for none
+	Default any    // only of settings; nil is null
 }
 
-// Settings lists the keys of configurations: those that set something, in their
-// order, then those of other systems that are known, in alphabetic order. A part *
-// of such a key stands for any part, at its end for all that follows.
+// Settings lists the keys of configurations: first the settings, in their order, then
+// the known keys of other systems, in alphabetical order. A part * of such a key
+// matches any part, and at its end any number of parts.
 func Settings() []Setting {
 	c := Default()
 	var out []Setting
@@ -262,7 +262,7 @@ func Settings() []Setting {
 	return out
 }
 
-// Explain describes one key, also one of another system that an entry with * covers.
+// Explain describes one key, also a key of another system that an entry with * covers.
 func Explain(key string) (Setting, bool) {
 	for _, s := range Settings() {
 		if s.Key == key && s.Kind == "setting" {

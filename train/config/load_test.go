@@ -9,7 +9,7 @@ import (
 	"vagen/train/config"
 )
 
-func TestKeysOfOtherSystemsAreNotedAndTold(t *testing.T) {
+func TestKeysOfOtherSystemsAreNotedAndLogged(t *testing.T) {
 	path := traintest.WriteFile(t, "env: frozenlake\nactor_rollout_ref:\n  actor: {fsdp_config: {param_offload: true}, strategy: fsdp}\n  rollout: {gpu_memory_utilization: 0.4, n: 8}\n")
 	c, err := config.Load(path, "trainer.nnodes=1")
 	require.NoError(t, err)

@@ -12,29 +12,29 @@ import (
 	"vagen/rollout"
 )
 
-// LoggingConfig is the part of TrainerConfig that says what a run tells, and where.
+// LoggingConfig is the part of TrainerConfig that sets what a run logs, and where.
 type LoggingConfig struct {
-	Logger     []string `yaml:"logger" doc:"where metrics are written: console, jsonl, tensorboard, prometheus, mlflow. metrics.jsonl is written in any case, because a resumed run reads it; wandb is accepted with a note and writes nothing, see docs/results.md"`
-	Prometheus string   `yaml:"prometheus_address" doc:"host:port at which Prometheus finds /metrics, when logger has prometheus"`
+	Logger     []string `yaml:"logger" doc:"destinations of metrics: console, jsonl, tensorboard, prometheus, mlflow. metrics.jsonl is always written, because resuming needs it; wandb is accepted with a note and writes nothing, see docs/results.md"`
+	Prometheus string   `yaml:"prometheus_address" doc:"host:port of the /metrics endpoint, when logger has prometheus"`
 
-	LogEpisodes int     `yaml:"log_val_generations" doc:"validation episodes to write out with their images, by val_log_select; 0 is none"`
-	ValSelect   string  `yaml:"val_log_select" doc:"which those are: balanced (successes and failures of each environment), first, failures, successes, worst or best (by reward)"`
-	ValRatio    float64 `yaml:"val_log_success_ratio" doc:"share of successes that balanced looks for, in [0, 1]"`
+	LogEpisodes int     `yaml:"log_val_generations" doc:"number of validation episodes to save with their images, selected by val_log_select; 0 is none"`
+	ValSelect   string  `yaml:"val_log_select" doc:"which episodes log_val_generations saves: balanced (successes and failures of each environment), first, failures, successes, worst or best (by reward)"`
+	ValRatio    float64 `yaml:"val_log_success_ratio" doc:"target share of successes for balanced, in [0, 1]"`
 
 	RolloutDir *string        `yaml:"rollout_data_dir" doc:"folder for the episodes of every training step, step_<n>.parquet each; null writes none"`
-	ValDir     *string        `yaml:"validation_data_dir" doc:"folder for the episodes of every validation, likewise"`
+	ValDir     *string        `yaml:"validation_data_dir" doc:"folder for the episodes of every validation, step_<n>.parquet each; null writes none"`
 	LogImage   LogImageConfig `yaml:"log_image"`
-	SkipPad    bool           `yaml:"skip_pad_tokens" doc:"keep padding out of what is logged; there is none here, so that both values mean the same"`
-	ImageMarks bool           `yaml:"replace_image_tokens_for_logging" doc:"show <image> in logged texts where a picture stands, which is the only form; the placeholder tokens are in rows[].tokens of the parquet files"`
+	SkipPad    bool           `yaml:"skip_pad_tokens" doc:"exclude padding from logs; there is no padding here, so both values mean the same"`
+	ImageMarks bool           `yaml:"replace_image_tokens_for_logging" doc:"show an image as <image> in logged texts; false is refused, as the placeholder tokens are in rows[].tokens of the parquet files"`
 }
 
-// LogImageConfig says whether pictures are stored with the episodes of
+// LogImageConfig sets whether images are stored with the episodes of
 // rollout_data_dir and validation_data_dir.
 type LogImageConfig struct {
-	Enable     bool `yaml:"enable" doc:"store pictures as PNG files in the folder images beside the episodes of rollout_data_dir and validation_data_dir, each once, named by what it shows; otherwise only the names are kept"`
-	MaxPending int  `yaml:"max_pending" doc:"steps whose pictures may wait to be written while training goes on; one more waits for them"`
-	Level      int  `yaml:"png_compress_level" doc:"0 (none), 1 (fast), 2 to 8 (as usual) or 9 (small)"`
-	Quota      int  `yaml:"disk_quota_mb" doc:"megabytes of pictures that a folder may hold; those beyond it are left out, with a warning. 0 is no limit"`
+	Enable     bool `yaml:"enable" doc:"store images as PNG files in the folder images next to the episodes of rollout_data_dir and validation_data_dir, each once, named by a hash of its content; otherwise only the names are stored"`
+	MaxPending int  `yaml:"max_pending" doc:"steps whose episodes may wait to be written while training continues; training waits when there are more"`
+	Level      int  `yaml:"png_compress_level" doc:"PNG compression: 0 (none), 1 (fastest), 2 to 8 (default) or 9 (smallest)"`
+	Quota      int  `yaml:"disk_quota_mb" doc:"maximum megabytes of images in a folder; further images are not stored, with a warning. 0 is no limit"`
 }
 
 func defaultLogging() LoggingConfig {
@@ -57,10 +57,10 @@ const (
 
 var loggers = []string{LogConsole, LogJSONL, LogTensorBoard, LogPrometheus, LogMLflow, LogWandB}
 
-// Logs reports whether trainer.logger has a name.
+// Logs reports whether trainer.logger contains name.
 func (c *LoggingConfig) Logs(name string) bool { return slices.Contains(c.Logger, name) }
 
-// Shown chooses the episodes of a validation that are worth showing.
+// Shown selects the validation episodes to save, by val_log_select.
 func (c *LoggingConfig) Shown(ts []*rollout.Trajectory) ([]*rollout.Trajectory, error) {
 	played := make([]rollout.Played, len(ts))
 	for i, t := range ts {
@@ -80,7 +80,7 @@ func (c *LoggingConfig) Shown(ts []*rollout.Trajectory) ([]*rollout.Trajectory, 
 	return out, nil
 }
 
-// logging checks what a run tells, and where.
+// logging checks the settings of logging.
 func (v *validator) logging(c *Config) {
 	t := &c.Trainer
 	for i, name := range t.Logger {
@@ -109,11 +109,11 @@ func (v *validator) logging(c *Config) {
 		path *string
 	}{{"rollout_data_dir", t.RolloutDir}, {"validation_data_dir", t.ValDir}} {
 		if dir.path != nil && *dir.path == "" {
-			v.say("trainer.%s is empty, must be a folder, or null for none", dir.key)
+			v.say("trainer.%s is empty, must be a folder or null", dir.key)
 		}
 	}
 	if t.RolloutDir != nil && t.ValDir != nil && filepath.Clean(*t.RolloutDir) == filepath.Clean(*t.ValDir) {
-		v.say("trainer.rollout_data_dir and trainer.validation_data_dir are both %q, in which files of one step would have one name", *t.RolloutDir)
+		v.say("trainer.rollout_data_dir and trainer.validation_data_dir are both %q, must differ: both would write step_<n>.parquet there", *t.RolloutDir)
 	}
 	m := &t.LogImage
 	v.positive("trainer.log_image.max_pending", m.MaxPending)
@@ -122,6 +122,6 @@ func (v *validator) logging(c *Config) {
 		v.say("trainer.log_image.png_compress_level is %d, must be from 0 to 9", m.Level)
 	}
 	if !t.ImageMarks {
-		v.say("trainer.replace_image_tokens_for_logging is false, but texts hold marks, not placeholders: those are in rows[].tokens of the files in trainer.rollout_data_dir")
+		v.say("trainer.replace_image_tokens_for_logging is false, must be true: logged texts have <image>; the placeholder tokens are in rows[].tokens of the files in trainer.rollout_data_dir")
 	}
 }

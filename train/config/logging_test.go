@@ -10,8 +10,8 @@ import (
 	"vagen/train/config"
 )
 
-// TestLoggingSettingsAreHeldAgainstEachOther names every key that is wrong.
-func TestLoggingSettingsAreHeldAgainstEachOther(t *testing.T) {
+// TestLoggingSettingsAreCheckedTogether names every key that is wrong.
+func TestLoggingSettingsAreCheckedTogether(t *testing.T) {
 	c := config.Default()
 	for _, o := range []string{
 		"trainer.logger=[console, console, wandbb, prometheus]", "trainer.prometheus_address=localhost", "trainer.val_log_select=luck",
@@ -24,14 +24,14 @@ func TestLoggingSettingsAreHeldAgainstEachOther(t *testing.T) {
 	err := c.Validate()
 	for _, want := range []string{
 		"trainer.logger has console twice", `"wandbb" is not one of`, `did you mean "wandb"?`, "trainer.prometheus_address is \"localhost\"",
-		`trainer.val_log_select is "luck"`, "trainer.val_log_success_ratio is 2", "trainer.log_val_generations is -1", "files of one step would have one name",
+		`trainer.val_log_select is "luck"`, "trainer.val_log_success_ratio is 2", "trainer.log_val_generations is -1", "both would write step_<n>.parquet",
 		"max_pending is 0", "png_compress_level is 10", "disk_quota_mb is -1", "rows[].tokens",
 	} {
 		require.ErrorContains(t, err, want)
 	}
 	c, err = config.Load("", "env.name=frozenlake", "trainer.log_image.enable=true")
 	require.NoError(t, err)
-	require.Contains(t, c.Notes[0].String(), "no pictures are stored")
+	require.Contains(t, c.Notes[0].String(), "no images are stored")
 	c, err = config.Load("", "env.name=frozenlake", "trainer.log_image.enable=true", "trainer.rollout_data_dir=x")
 	require.NoError(t, err)
 	require.Empty(t, c.Notes)

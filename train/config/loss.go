@@ -8,34 +8,34 @@ import (
 	"vagen/policy/loss"
 )
 
-// PolicyLossConfig chooses the policy loss, with what only some losses have.
+// PolicyLossConfig selects the policy loss and has the settings of single losses.
 type PolicyLossConfig struct {
 	Mode         string  `yaml:"loss_mode" doc:"policy loss by name: vanilla (ppo), gspo, turn_gspo, turn_ppo, cispo, sapo, geo_mean (gmpo), clip_cov, kl_cov, gpg (reinforce)"`
-	ClampRatio   bool    `yaml:"clamp_log_ratio" doc:"vanilla: bound a token's log-ratio to 20 either way; the full VAGEN system does not"`
+	ClampRatio   bool    `yaml:"clamp_log_ratio" doc:"vanilla: clamp a token's log-ratio to [-20, 20]; the full VAGEN system does not"`
 	ClipCovRatio float64 `yaml:"clip_cov_ratio" doc:"clip_cov: share of tokens that may be dropped"`
-	ClipCovLow   float64 `yaml:"clip_cov_lb" doc:"clip_cov: tokens with a covariance above this may be dropped"`
-	ClipCovHigh  float64 `yaml:"clip_cov_ub" doc:"clip_cov: and below this"`
+	ClipCovLow   float64 `yaml:"clip_cov_lb" doc:"clip_cov: lower bound of the covariance of tokens that may be dropped"`
+	ClipCovHigh  float64 `yaml:"clip_cov_ub" doc:"clip_cov: upper bound of the covariance of tokens that may be dropped"`
 	KLCovRatio   float64 `yaml:"kl_cov_ratio" doc:"kl_cov: share of tokens that are penalised"`
 	KLCovCoef    float64 `yaml:"ppo_kl_coef" doc:"kl_cov: weight of the penalty"`
 }
 
-// CorrectionConfig makes up for log-probs that differ between sampling and
-// training.
+// CorrectionConfig corrects for differences between the log-probs of sampling and
+// those of training.
 type CorrectionConfig struct {
-	Level      *string `yaml:"rollout_is" doc:"importance weights for what sampling and training disagree on: token, sequence, or null for none"`
-	Threshold  string  `yaml:"rollout_is_threshold" number:"" doc:"importance weights above are cut to it; lower_upper, such as 0.5_5.0, drops those outside"`
+	Level      *string `yaml:"rollout_is" doc:"importance weights for the difference between sampling and training log-probs: token, sequence, or null for none"`
+	Threshold  string  `yaml:"rollout_is_threshold" number:"" doc:"larger importance weights are truncated to this; lower_upper, such as 0.5_5.0, drops those outside"`
 	Normalize  bool    `yaml:"rollout_is_batch_normalize" doc:"divide importance weights by their mean"`
-	Reject     *string `yaml:"rollout_rs" doc:"take tokens or rows out that sampling and training disagree on: token_k1, seq_mean_k3, …, separated by commas; null for none"`
-	Thresholds *string `yaml:"rollout_rs_threshold" number:"" doc:"allowed divergence, a number for all or one for each of rollout_rs, separated by commas; for k1 also lower_upper, such as 0.5_2.0"`
-	Bypass     bool    `yaml:"bypass_mode" doc:"take log-probs as they were sampled for those before the update, and compute none: the ratios of the loss then hold what sampling and training disagree on, too"`
+	Reject     *string `yaml:"rollout_rs" doc:"drop tokens or rows whose sampling and training log-probs differ too much: token_k1, seq_mean_k3, …, separated by commas; null for none"`
+	Thresholds *string `yaml:"rollout_rs_threshold" number:"" doc:"maximum divergence, a number for all or one for each of rollout_rs, separated by commas; for k1 also lower_upper, such as 0.5_2.0"`
+	Bypass     bool    `yaml:"bypass_mode" doc:"use the log-probs of sampling as old log-probs instead of computing them: the ratios of the loss then include the difference between sampling and training"`
 }
 
-// defaultPolicyLoss has the numbers of verl.
+// defaultPolicyLoss has the defaults of verl.
 func defaultPolicyLoss() PolicyLossConfig {
 	return PolicyLossConfig{Mode: "vanilla", ClampRatio: true, ClipCovRatio: 0.0002, ClipCovLow: 1, ClipCovHigh: 5, KLCovRatio: 0.0002, KLCovCoef: 0.1}
 }
 
-// Correction is the configured correction; ok is false when there is none.
+// Correction returns the configured correction; ok is false when there is none.
 func (c *CorrectionConfig) Correction() (out loss.Correction, ok bool, err error) {
 	out = loss.Correction{Normalize: c.Normalize}
 	if out.Lower, out.Threshold, err = loss.ParseBounds(c.Threshold); err != nil {
@@ -53,14 +53,14 @@ func (c *CorrectionConfig) Correction() (out loss.Correction, ok bool, err error
 			return out, false, fmt.Errorf("rollout_rs: %w", err)
 		}
 	}
-	// An empty batch is what checks the settings.
+	// Correcting an empty batch checks the settings.
 	if err := loss.Correct(&loss.Corrected{}, out, &loss.CorrectionBatch[float32]{Offsets: []int{0}}); err != nil {
 		return out, false, err
 	}
 	return out, out.Weight != loss.NoWeight || out.Reject != nil, nil
 }
 
-// Objective is what the actor's settings ask of an optimiser step.
+// Objective returns the objective of an optimiser step of the actor.
 func (a *ActorConfig) Objective() policy.Objective {
 	l := &a.Loss
 	o := policy.Objective{
@@ -84,7 +84,7 @@ func (a *ActorConfig) Objective() policy.Objective {
 	return o
 }
 
-// lossKL is the name that policy.Objective has for an estimate of the KL.
+// lossKL returns the name of a KL estimate in policy.Objective.
 func lossKL(name string) string {
 	base, plus := strings.CutSuffix(name, "+")
 	if short, ok := map[string]string{"kl": "k1", "mse": "k2", "low_var_kl": "k3"}[base]; ok {
@@ -96,14 +96,14 @@ func lossKL(name string) string {
 	return base
 }
 
-// Aggregation says how tokens are averaged: in the policy loss, and in the
-// entropy and KL terms, which keep the configured mode where the loss insists on
-// one of its own.
+// Aggregation is how tokens are averaged: in the policy loss, and in the entropy and
+// KL terms, which use the configured mode even if the loss has a fixed one.
 type Aggregation struct {
 	Loss, Aux loss.Aggregation
-	Apart     bool // the two differ, and there is such a term
+	Apart     bool // the two differ, and there is an entropy or KL term
 }
 
+// Aggregation returns how tokens are averaged.
 func (c *Config) Aggregation() (Aggregation, error) {
 	a := &c.Agent.Actor
 	o := a.Objective()
@@ -127,7 +127,7 @@ func (c *Config) Aggregation() (Aggregation, error) {
 	return out, nil
 }
 
-// losses checks what the losses have to say about their settings.
+// losses checks the settings of the losses.
 func (v *validator) losses(c *Config) {
 	const actor = "actor_rollout_ref.actor"
 	a := &c.Agent.Actor
@@ -157,11 +157,11 @@ func (v *validator) losses(c *Config) {
 		return
 	}
 	if g.Loss.Mode != g.Aux.Mode && !g.Apart && g.Aux.Mode != loss.TokenMean {
-		v.say(actor+".loss_agg_mode is %s, but loss_mode %s always takes %s, and there is no entropy or KL term to use it", g.Aux.Mode, a.Loss.Mode, g.Loss.Mode)
+		v.say(actor+".loss_agg_mode is %s, but loss_mode %s always uses %s, and there is no entropy or KL term that uses loss_agg_mode", g.Aux.Mode, a.Loss.Mode, g.Loss.Mode)
 	}
 }
 
-// bypass refuses what needs the log-probs that bypass_mode does not compute.
+// bypass refuses settings that need the log-probs that bypass_mode does not compute.
 func (v *validator) bypass(c *Config) {
 	r := &c.Algorithm.Correction
 	if !r.Bypass {
@@ -169,15 +169,15 @@ func (v *validator) bypass(c *Config) {
 	}
 	const key = "algorithm.rollout_correction."
 	if r.Level != nil {
-		v.say(key + "bypass_mode leaves what sampling and training disagree on in the ratios of the loss: " + key + "rollout_is would weigh it twice")
+		v.say(key + "bypass_mode is true: the ratios of the loss include the difference between sampling and training, and " + key + "rollout_is would correct it twice")
 	}
 	if r.Reject != nil {
-		v.say(key + "rollout_rs compares log-probs of sampling with those that " + key + "bypass_mode does not compute")
+		v.say(key + "rollout_rs compares sampling log-probs with training log-probs, which " + key + "bypass_mode does not compute")
 	}
 	if !c.Rollout.LossMask {
-		v.say(key + "bypass_mode needs rollout_manager.use_loss_mask: tokens that the model did not write have no log-probs of sampling")
+		v.say(key + "bypass_mode needs rollout_manager.use_loss_mask: tokens that the model did not write have no sampling log-probs")
 	}
 	if c.Algorithm.KLInReward && c.Algorithm.KLMask == KLAttention {
-		v.say(key + "bypass_mode has log-probs of response tokens alone, but algorithm.kl_mask is attention")
+		v.say(key + "bypass_mode has log-probs of response tokens only, but algorithm.kl_mask is attention")
 	}
 }

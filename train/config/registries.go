@@ -12,10 +12,9 @@ import (
 	"vagen/rollout/filter"
 )
 
-// Registries are where the names in a configuration are looked up: estimators,
-// filters, harnesses and the metrics of a step. To add one's own, fill a field with a
-// registry of that package that knows them. The zero value knows what is built
-// in.
+// Registries resolve the names in a configuration: estimators, filters, harnesses and
+// the metrics of a step. To add your own, set a field to a registry of that package that
+// contains them. The zero value has the built-in ones.
 type Registries struct {
 	Estimators *advantage.Registry
 	Filters    *filter.Registry
@@ -23,7 +22,7 @@ type Registries struct {
 	Harnesses  *rollout.Harnesses
 }
 
-// Validate is Config.Validate with these names.
+// Validate is Config.Validate with these registries.
 func (r Registries) Validate(c *Config) error {
 	if problems := c.problems(r.WithBuiltins()); len(problems) > 0 {
 		return fmt.Errorf("%w: %w", ErrConfig, errors.Join(problems...))
@@ -31,7 +30,7 @@ func (r Registries) Validate(c *Config) error {
 	return nil
 }
 
-// WithBuiltins replaces absent registries by the built-in ones.
+// WithBuiltins replaces nil registries by the built-in ones.
 func (r Registries) WithBuiltins() Registries {
 	if r.Estimators == nil {
 		r.Estimators = advantage.Builtin()
@@ -40,7 +39,7 @@ func (r Registries) WithBuiltins() Registries {
 		r.Filters = filter.Builtin()
 	}
 	if r.Metrics == nil {
-		// Clip fractions come from the learner; the options only have to be legal.
+		// The options only have to be valid: clip fractions come from the learner.
 		r.Metrics, _ = diagnose.Builtin(diagnose.DefaultOptions())
 	}
 	if r.Harnesses == nil {
@@ -49,7 +48,7 @@ func (r Registries) WithBuiltins() Registries {
 	return r
 }
 
-// MetricNames lists the metrics that a configuration asks for.
+// MetricNames lists the metrics that a configuration selects.
 func (r Registries) MetricNames(c *Config) ([]string, error) {
 	known := r.Metrics.Names()
 	switch names := c.Trainer.Metrics; {
@@ -60,14 +59,14 @@ func (r Registries) MetricNames(c *Config) ([]string, error) {
 	default:
 		for _, name := range names {
 			if !slices.Contains(known, name) {
-				return nil, fmt.Errorf("%q is not a metric%s; there are all, none, or some of %q", name, nearest.Hint(name, known), known)
+				return nil, fmt.Errorf("%q is not a metric%s; allowed are all, none, or some of %q", name, nearest.Hint(name, known), known)
 			}
 		}
 		return names, nil
 	}
 }
 
-// NewFilter makes the filter of a configuration, nil for none.
+// NewFilter returns the filter of a configuration, nil if filter.enable is false.
 func (r Registries) NewFilter(c *Config) (filter.Filter, error) {
 	if !c.Filter.Enable {
 		return nil, nil

@@ -11,23 +11,23 @@ import (
 // FilterConfig drops groups of episodes before the update. Settings are those of
 // package rollout/filter.
 type FilterConfig struct {
-	Enable   bool           `yaml:"enable" doc:"drop groups of episodes that teach little before the update"`
+	Enable   bool           `yaml:"enable" doc:"drop groups of episodes with little learning signal before the update"`
 	Name     string         `yaml:"name" doc:"filter by name: reward_variance, reward_variance_top_k, reward_variance_top_p, reward_variance_min_p, drop_equal (dapo), none"`
-	Settings map[string]any `yaml:"filter_kwargs" doc:"settings of the filter; a mapping adds to a preset's, and null takes a setting away"`
+	Settings map[string]any `yaml:"filter_kwargs" doc:"settings of the filter; a mapping adds to that of a preset, and null removes a setting"`
 }
 
-// RewardConfig brings rewards to a common scale before the estimator sees them.
-// What is scaled is what is credited at one token: a turn's reward, or with
-// use_multi_turn_reward off the episode's, with section_end what a section earned.
-// A block state_reward in env.config decides over credit_site and aggregation.
+// RewardConfig sets how rewards are clipped and normalised before the estimator gets
+// them. The scaled quantity is the reward at one token: that of a turn, with
+// use_multi_turn_reward false that of the episode, with section_end that of a section.
+// A block state_reward in env.config overrides credit_site and aggregation.
 type RewardConfig struct {
-	Site      string   `yaml:"credit_site" doc:"where rewards about a section of a response, such as observation, sit: turn_end, or section_end on the section's last token"`
-	Aggregate string   `yaml:"aggregation" doc:"how a turn is paid for what it says about the state: per_turn, or episode_mean, which pays the mean of the turns as often as there could be turns"`
+	Site      string   `yaml:"credit_site" doc:"token that gets the reward for a section of a response, such as observation: turn_end, or section_end for the section's last token"`
+	Aggregate string   `yaml:"aggregation" doc:"how state rewards of turns are combined: per_turn keeps each turn's reward; episode_mean replaces them by their mean over the turns, times the maximum number of turns"`
 	ClipLow   *float64 `yaml:"clip_low" doc:"smallest reward; null is no bound"`
 	ClipHigh  *float64 `yaml:"clip_high" doc:"largest reward; null is no bound"`
-	Normalize string   `yaml:"normalize" doc:"divide rewards by the standard deviation of none, batch, group or environment"`
-	Center    bool     `yaml:"center" doc:"subtract the mean, too"`
-	Running   bool     `yaml:"running" doc:"take the statistics of all steps so far instead of one step's"`
+	Normalize string   `yaml:"normalize" doc:"divide rewards by their standard deviation over the batch, group or environment; none disables it"`
+	Center    bool     `yaml:"center" doc:"also subtract the mean"`
+	Running   bool     `yaml:"running" doc:"use the statistics of all steps so far instead of the current step's"`
 	Epsilon   float64  `yaml:"epsilon" doc:"added to the standard deviation"`
 	Limit     float64  `yaml:"limit" doc:"normalised rewards are clipped to ± this; 0 is no bound"`
 }
@@ -44,7 +44,7 @@ const (
 	EpisodeMean = judge.EpisodeMean
 )
 
-// Placement says on which tokens rewards sit.
+// Placement returns which tokens get rewards.
 func (c *Config) Placement() reward.Placement {
 	if !c.Rollout.MultiTurnReward {
 		return reward.AtLast
@@ -55,9 +55,9 @@ func (c *Config) Placement() reward.Placement {
 	return reward.PerTurn
 }
 
-// Credit says where what a turn earns for its sections sits and how the turns of an
-// episode are put together: as the block state_reward of the environment's options
-// says, if it is on, else as reward.credit_site and reward.aggregation do.
+// Credit returns which token gets the rewards of a turn's sections, and how those of
+// an episode's turns are combined. If the environment's block state_reward is enabled
+// it decides, otherwise reward.credit_site and reward.aggregation.
 func (c *Config) Credit() (site, aggregation string) {
 	if block, _, err := judge.TakeStateReward(c.Env.Config); err == nil && block.Enabled() {
 		return block.Site, block.Aggregation
@@ -65,7 +65,7 @@ func (c *Config) Credit() (site, aggregation string) {
 	return c.Reward.Site, c.Reward.Aggregate
 }
 
-// Normalizer is the configured normaliser, nil for none.
+// Normalizer returns the configured normaliser, nil for none.
 func (c *RewardConfig) Normalizer() *reward.Normalizer {
 	if c.Normalize == "none" {
 		return nil
@@ -73,7 +73,7 @@ func (c *RewardConfig) Normalizer() *reward.Normalizer {
 	return &reward.Normalizer{Scope: reward.Scope(c.Normalize), Center: c.Center, Running: c.Running, Epsilon: c.Epsilon, Limit: c.Limit}
 }
 
-// Changes reports whether rewards are anything but passed on.
+// Changes reports whether rewards are clipped or normalised.
 func (c *RewardConfig) Changes() bool {
 	return c.ClipLow != nil || c.ClipHigh != nil || c.Normalize != "none"
 }
@@ -85,7 +85,7 @@ func (v *validator) shaping(c *Config, r Registries) {
 	v.oneOf("reward.credit_site", w.Site, turnEnd, SectionEnd)
 	v.oneOf("reward.aggregation", w.Aggregate, perTurn, EpisodeMean)
 	if site, _ := c.Credit(); site == SectionEnd && !c.Rollout.MultiTurnReward {
-		v.say("reward.credit_site is section_end, but with rollout_manager.use_multi_turn_reward off all rewards sit at the end of the row")
+		v.say("reward.credit_site is section_end, but rollout_manager.use_multi_turn_reward is false, which puts all rewards at the end of the row")
 	}
 	v.within("reward.epsilon", w.Epsilon, 0, large)
 	v.within("reward.limit", w.Limit, 0, large)
@@ -98,7 +98,7 @@ func (v *validator) shaping(c *Config, r Registries) {
 		}
 	}
 	if w.ClipLow != nil && w.ClipHigh != nil && *w.ClipLow > *w.ClipHigh {
-		v.say("reward.clip_low %v is above reward.clip_high %v", *w.ClipLow, *w.ClipHigh)
+		v.say("reward.clip_low is %v, but reward.clip_high is %v: it must not be smaller", *w.ClipLow, *w.ClipHigh)
 	}
 	if w.Normalize == string(reward.ByGroup) && w.Running {
 		v.say("reward.running keeps statistics from step to step, but reward.normalize is group, and groups last one step")

@@ -5,40 +5,40 @@ import (
 	"strings"
 )
 
-// SavingConfig says how a run goes on and what of it is kept. Its keys are those of
-// group trainer.
+// SavingConfig sets how a run resumes and which checkpoints are kept. Its keys are in
+// the group trainer.
 type SavingConfig struct {
-	ResumeMode  string `yaml:"resume_mode" doc:"auto goes on with the run that is in the folder, disable refuses a folder with a run, resume_path begins a run of its own with the checkpoint resume_from_path"`
-	ResumeFrom  string `yaml:"resume_from_path" null:"" off:"" doc:"folder of a checkpoint, such as runs/vagen/run/checkpoints/step_100; its run's metrics until then come along"`
-	AllowChange bool   `yaml:"allow_config_change" doc:"go on with another configuration than the run or the checkpoint has; what differs is logged"`
+	ResumeMode  string `yaml:"resume_mode" doc:"auto resumes the run in the folder if there is one, disable refuses a folder with a run, resume_path starts a new run from the checkpoint resume_from_path"`
+	ResumeFrom  string `yaml:"resume_from_path" null:"" off:"" doc:"folder of a checkpoint, such as runs/vagen/run/checkpoints/step_100; the metrics of its run up to that step are copied"`
+	AllowChange bool   `yaml:"allow_config_change" doc:"resume with a configuration that differs from that of the run or checkpoint; differences are logged"`
 	Dir         string `yaml:"default_local_dir" null:"" doc:"folder of the run; empty is runs/<project_name>/<experiment_name>"`
 
-	RemovePrevious bool   `yaml:"remove_previous_ckpt_in_save" doc:"keep the newest checkpoint alone, however many the two keys below allow"`
-	KeepActors     *int   `yaml:"max_actor_ckpt_to_keep" doc:"newest policies to keep; null keeps all. Those that max_critic_ckpt_to_keep leaves out stand apart, as actor_step_<n>, and nothing can go on from them"`
-	KeepCritics    *int   `yaml:"max_critic_ckpt_to_keep" doc:"newest checkpoints to keep whole, critic and optimiser included; null keeps all"`
-	BestActor      bool   `yaml:"save_best_actor" doc:"keep the policy of the best validation in the folder best_actor, apart from checkpoints and their number"`
-	BestMetric     string `yaml:"best_actor_metric" doc:"metric of validation that tells the best policy; the largest wins, with a minus in front the smallest"`
-	OnInterrupt    bool   `yaml:"save_on_interrupt" doc:"on SIGINT or SIGTERM finish the optimiser steps that were begun and save, unless save_freq is negative"`
+	RemovePrevious bool   `yaml:"remove_previous_ckpt_in_save" doc:"keep only the newest checkpoint, regardless of the two keys below"`
+	KeepActors     *int   `yaml:"max_actor_ckpt_to_keep" doc:"number of newest policies to keep; null keeps all. Policies without a complete checkpoint, because of max_critic_ckpt_to_keep, are kept as actor_step_<n>; a run cannot resume from them"`
+	KeepCritics    *int   `yaml:"max_critic_ckpt_to_keep" doc:"number of newest checkpoints to keep completely, with critic and optimiser; null keeps all"`
+	BestActor      bool   `yaml:"save_best_actor" doc:"save the policy of the best validation in the folder best_actor, independent of the number of checkpoints"`
+	BestMetric     string `yaml:"best_actor_metric" doc:"validation metric that selects the best policy: the largest value, or with a leading minus the smallest"`
+	OnInterrupt    bool   `yaml:"save_on_interrupt" doc:"on SIGINT or SIGTERM, finish the current optimiser steps and save a checkpoint, unless save_freq is negative"`
 }
 
-// HubConfig says what is written in the layout that others load.
+// HubConfig sets the export of models in the Hugging Face layout, and their upload.
 type HubConfig struct {
-	Freq     *int     `yaml:"hf_save_freq" doc:"write what upload_contents says to hf/step_<n> every so many steps, a multiple of trainer.save_freq, and at the end; null is never"`
-	Contents []string `yaml:"upload_contents" doc:"what to write there, a folder each: hf_model is the policy with adapters merged in, adapter the adapter alone in PEFT's layout"`
-	Repo     string   `yaml:"repo_id" null:"" doc:"owner/name of a model on the hub to upload that to, or name alone for the owner of the token, behind the training loop: the first of upload_contents to the root, the other to a folder. The token is HF_TOKEN of the environment; empty uploads nothing"`
-	Private  bool     `yaml:"private" doc:"make the repository private where the upload creates it"`
+	Freq     *int     `yaml:"hf_save_freq" doc:"export upload_contents to hf/step_<n> every hf_save_freq steps, a multiple of trainer.save_freq, and at the end; null disables it"`
+	Contents []string `yaml:"upload_contents" doc:"what to export, one folder each: hf_model is the policy with adapters merged, adapter is only the adapter in PEFT layout"`
+	Repo     string   `yaml:"repo_id" null:"" doc:"owner/name of the model on the Hugging Face hub to upload exports to, or just name for the owner of the token. Uploads run in the background: the first of upload_contents to the root, the other to a folder. The token is the environment variable HF_TOKEN; empty disables uploads"`
+	Private  bool     `yaml:"private" doc:"create the repository as private, if it does not exist"`
 }
 
-// The values of huggingface_hub.upload_contents, and the folders they make.
+// The values of huggingface_hub.upload_contents, which are also folder names.
 const (
 	HubModel   = "hf_model"
 	HubAdapter = "adapter"
 )
 
-// repository is the name of one on the hub.
+// repository matches the name of a repository on the hub.
 var repository = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
-// Exports reports whether the policy is written for others after a step.
+// Exports reports whether the policy is exported after a step.
 func (c *Config) Exports(step int) bool {
 	n := c.Hub.Freq
 	return n != nil && (step%*n == 0 || step == c.Trainer.Steps)
@@ -56,8 +56,9 @@ const (
 	resumePath    = "resume_path"
 )
 
-// Kept tells how many of the newest checkpoints are kept whole, and of how many the
-// policy is; 0 is all. A policy without a critic of its own is kept whole.
+// Kept returns how many of the newest checkpoints are kept completely, and of how many
+// the policy is kept; 0 is all. Without a separate critic, both numbers are that of
+// policies.
 func (c *Config) Kept() (whole, actors int) {
 	t := &c.Trainer
 	if t.RemovePrevious {
@@ -76,7 +77,7 @@ func (c *Config) Kept() (whole, actors int) {
 	return whole, actors
 }
 
-// saving reports what of saving makes no sense.
+// saving checks the settings of saving and resuming.
 func (v *validator) saving(c *Config) {
 	t := &c.Trainer
 	v.oneOf("trainer.resume_mode", t.ResumeMode, resumeAuto, resumeDisable, resumePath)
@@ -92,8 +93,8 @@ func (v *validator) saving(c *Config) {
 	if n := t.KeepCritics; n != nil {
 		v.positive("trainer.max_critic_ckpt_to_keep", *n)
 	}
-	if whole, actors := c.Kept(); actors > 0 && (whole == 0 || whole > actors) {
-		v.say("trainer.max_critic_ckpt_to_keep keeps more checkpoints than the %d of max_actor_ckpt_to_keep, but a checkpoint without its policy is of no use", actors)
+	if whole, actors := c.Kept(); actors > 0 && (whole == 0 || whole > actors) { // a checkpoint includes its policy
+		v.say("trainer.max_critic_ckpt_to_keep keeps more checkpoints than the %d of max_actor_ckpt_to_keep, but a checkpoint includes its policy: it must not be larger", actors)
 	}
 	if strings.TrimPrefix(t.BestMetric, "-") == "" {
 		v.say("trainer.best_actor_metric is %q, must name a metric", t.BestMetric)
@@ -107,7 +108,7 @@ func (v *validator) saving(c *Config) {
 func (v *validator) hub(c *Config) {
 	h := &c.Hub
 	if h.Repo != "" && h.Freq != nil && !repository.MatchString(h.Repo) {
-		v.say("huggingface_hub.repo_id is %q, must be owner/name, or name for the owner of the token", h.Repo)
+		v.say("huggingface_hub.repo_id is %q, must be owner/name, or just name for the owner of the token", h.Repo)
 	}
 	for _, what := range h.Contents {
 		v.oneOf("huggingface_hub.upload_contents", what, HubModel, HubAdapter)
@@ -123,6 +124,6 @@ func (v *validator) hub(c *Config) {
 		v.say("huggingface_hub.hf_save_freq is %d, must be a multiple of trainer.save_freq, which is %d", *h.Freq, s)
 	}
 	if len(h.Contents) == 0 {
-		v.say("huggingface_hub.upload_contents is empty, must be of hf_model and adapter")
+		v.say("huggingface_hub.upload_contents is empty, must contain hf_model or adapter")
 	}
 }

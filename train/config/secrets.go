@@ -8,8 +8,8 @@ import (
 	"vagen/internal/settings"
 )
 
-// Redacted is the configuration without its secrets: tokens, keys and passwords, also
-// those in URLs, read REDACTED. It is what is written to files and sent to services.
+// Redacted returns the configuration with secrets replaced by REDACTED: tokens, keys
+// and passwords, also those in URLs. This form is written to files and sent to services.
 func (c *Config) Redacted() (Config, error) {
 	out := *c
 	for _, k := range settings.Keys(c) {
@@ -24,7 +24,7 @@ func (c *Config) Redacted() (Config, error) {
 	return out, nil
 }
 
-// Stored is the configuration as files hold it.
+// Stored returns the YAML of the redacted configuration, as it is written to files.
 func (c *Config) Stored() ([]byte, error) {
 	safe, err := c.Redacted()
 	if err != nil {
@@ -33,13 +33,13 @@ func (c *Config) Stored() ([]byte, error) {
 	return safe.YAML()
 }
 
-// CheckSecrets is an ErrConfig that names every secret that was redacted where the
-// configuration was read from, and has to be given anew.
+// CheckSecrets returns an ErrConfig that names every secret that was redacted in the
+// file that the configuration was read from, and has to be set again.
 func (c *Config) CheckSecrets() error {
 	var bad []error
 	for _, k := range settings.Keys(c) {
 		for _, at := range redact.Marked(k.Path, k.Value) {
-			bad = append(bad, fmt.Errorf("%s: a secret in it is %s, because files of a run hold none; give it anew as %s=…", at, redact.Mark, at))
+			bad = append(bad, fmt.Errorf("%s: a secret in it is %s, because files of a run contain no secrets; set it again with %s=…", at, redact.Mark, at))
 		}
 	}
 	if len(bad) == 0 {

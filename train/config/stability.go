@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// StabilityConfig says what is done when a run goes wrong, when it is good enough,
-// and how bounds and penalties move over the steps.
+// StabilityConfig sets how a run reacts to spikes and collapse, when it stops early,
+// and how the clip range and the KL coefficient change over the steps.
 type StabilityConfig struct {
 	Spike  SpikeConfig    `yaml:"spike"`
 	Early  EarlyConfig    `yaml:"early_stopping"`
@@ -16,48 +16,48 @@ type StabilityConfig struct {
 	KL     ScheduleConfig `yaml:"kl_schedule"`
 }
 
-// SpikeConfig watches a metric of training steps for spikes. A step is one when
-// the size of the metric is not finite, or further from the mean of the steps
-// before it than so many of their standard deviations; a deviation is never taken
-// for less than a twentieth of the mean.
+// SpikeConfig watches a metric of training steps for spikes. A step is a spike if the
+// magnitude of the metric is not finite, or differs from its mean over the previous
+// steps by more than Deviations of their standard deviation, which counts as at least
+// a twentieth of the mean.
 type SpikeConfig struct {
-	Metric       string  `yaml:"metric" null:"" doc:"metric of a step that is watched, such as actor/grad_norm or critic/vf_loss; empty watches none"`
-	Window       int     `yaml:"window" doc:"steps that a step is compared with; fewer than half of them raise no suspicion"`
-	Deviations   float64 `yaml:"deviations" doc:"standard deviations from the mean of the window that make a spike"`
-	Action       string  `yaml:"action" doc:"warn, rollback (go back to the newest checkpoint and play other episodes from there) or stop"`
-	MaxRollbacks int     `yaml:"max_rollbacks" doc:"rollbacks of a run after which another spike stops it"`
+	Metric       string  `yaml:"metric" null:"" doc:"metric of training steps to watch, such as actor/grad_norm or critic/vf_loss; empty disables it"`
+	Window       int     `yaml:"window" doc:"number of previous steps to compare with; nothing is detected before half of them exist"`
+	Deviations   float64 `yaml:"deviations" doc:"distance from the mean of the window, in standard deviations, that is a spike"`
+	Action       string  `yaml:"action" doc:"warn, rollback (return to the newest checkpoint and continue with other episodes) or stop"`
+	MaxRollbacks int     `yaml:"max_rollbacks" doc:"maximum rollbacks of a run; another spike stops it"`
 }
 
-// EarlyConfig ends a run that gets no better.
+// EarlyConfig stops a run that no longer improves.
 type EarlyConfig struct {
-	Metric   string  `yaml:"metric" null:"" doc:"metric of validation that has to grow, or with a minus in front to fall; empty never stops early"`
-	Patience int     `yaml:"patience" doc:"validations in a row without a better one after which the run saves and ends"`
-	MinDelta float64 `yaml:"min_delta" doc:"by how much a validation has to be better to count"`
+	Metric   string  `yaml:"metric" null:"" doc:"validation metric that must increase, or with a leading minus decrease; empty disables early stopping"`
+	Patience int     `yaml:"patience" doc:"consecutive validations without improvement after which the run saves and ends"`
+	MinDelta float64 `yaml:"min_delta" doc:"minimum change that counts as an improvement"`
 }
 
-// AlarmConfig watches for a policy that collapses. The defaults are what no healthy
-// run was seen to reach, so that an alarm is worth reading. An alarm whose metric was
-// not measured in a step leaves that step out. While it is on, steps have the metric
-// alarm/<key>: for how many steps in a row the metric has been beyond its limit.
+// AlarmConfig detects a policy that collapses. No healthy run was observed to reach the
+// default limits, so alarms are rare. A step in which an alarm's metric was not measured
+// does not count for that alarm. While an alarm is on, steps have the metric alarm/<key>:
+// the number of consecutive steps in which the metric was beyond its limit.
 type AlarmConfig struct {
 	Action       string   `yaml:"action" doc:"warn, in the log and with the metrics alarm/<key>, or stop"`
-	Patience     int      `yaml:"patience" doc:"steps in a row beyond a limit that turn its alarm on; one step within it turns it off. 3 leaves out single bad batches"`
-	MinEntropy   *float64 `yaml:"min_entropy" doc:"least actor/entropy in nats per token; null is no alarm. Below 0.01 the samples of a group are nearly copies of each other: exploration has ended"`
-	MinFormat    *float64 `yaml:"min_format" doc:"least share of well-formed responses, train/format_correct; null is no alarm. Below 0.05 the environment understands nearly nothing and rewards say little"`
-	MaxTruncated *float64 `yaml:"max_truncated" doc:"largest share of responses cut off by the limit, train/truncated; null is no alarm. Above 0.9 responses run on without an end, or data.max_response_length is too small for the task"`
-	MaxEqual     *float64 `yaml:"max_equal_groups" doc:"largest share of groups whose episodes all earned the same, reward_variance/zero_share, where rollout_manager.n_trajectory is above 1; null is no alarm. Above 0.99 comparing episodes teaches nothing; falling variance precedes collapse (RAGEN, arXiv:2504.20073)"`
-	MaxKL        *float64 `yaml:"max_kl" doc:"largest actor/ppo_kl in nats per token, of either sign: how far a step's updates move the policy; null is no alarm. PPO aims at 0.01 to 0.05, above 0.5 its trust region does not hold"`
-	MaxRatio     *float64 `yaml:"max_ratio" doc:"largest actor/ratio_max, the largest probability ratio of a token in a step; null is no alarm. Above 1e6 a token that was next to impossible became common, or old and new log-probs do not belong together"`
-	MaxRepeated  *float64 `yaml:"max_repeated" doc:"largest share of phrases that are also said for other start states, template/repeated; null is no alarm, the default because short answers in a fixed format repeat themselves in healthy runs"`
+	Patience     int      `yaml:"patience" doc:"consecutive steps beyond a limit that turn its alarm on; one step within it turns it off. 3 ignores single bad batches"`
+	MinEntropy   *float64 `yaml:"min_entropy" doc:"minimum actor/entropy in nats per token; null disables the alarm. Below 0.01 the samples of a group are nearly copies of each other: exploration has ended"`
+	MinFormat    *float64 `yaml:"min_format" doc:"minimum share of well-formed responses, train/format_correct; null disables the alarm. Below 0.05 the environment can parse almost no response and rewards carry little signal"`
+	MaxTruncated *float64 `yaml:"max_truncated" doc:"maximum share of responses truncated by the length limit, train/truncated; null disables the alarm. Above 0.9 responses do not end, or data.max_response_length is too small for the task"`
+	MaxEqual     *float64 `yaml:"max_equal_groups" doc:"maximum share of groups whose episodes all have the same reward, reward_variance/zero_share, if rollout_manager.n_trajectory is above 1; null disables the alarm. Above 0.99 comparing episodes gives no signal; falling variance precedes collapse (RAGEN, arXiv:2504.20073)"`
+	MaxKL        *float64 `yaml:"max_kl" doc:"maximum absolute actor/ppo_kl in nats per token, which measures how far a step's updates move the policy; null disables the alarm. Typical values of PPO are 0.01 to 0.05; above 0.5 its trust region is violated"`
+	MaxRatio     *float64 `yaml:"max_ratio" doc:"maximum actor/ratio_max, the largest probability ratio of a token in a step; null disables the alarm. Above 1e6 a very unlikely token became likely, or old and new log-probs are not of the same tokens"`
+	MaxRepeated  *float64 `yaml:"max_repeated" doc:"maximum share of phrases that also occur for other start states, template/repeated; null disables the alarm and is the default, because short answers in a fixed format repeat in healthy runs"`
 }
 
-// ScheduleConfig moves a number over the training steps.
+// ScheduleConfig changes a number over the training steps.
 type ScheduleConfig struct {
-	Style string  `yaml:"style" doc:"constant, or how it falls or rises from the first step to the last: linear or cosine"`
-	End   float64 `yaml:"end_ratio" doc:"share of the number that is left at the last step; above 1 it rises"`
+	Style string  `yaml:"style" doc:"constant, or how the number changes from the first step to the last: linear or cosine"`
+	End   float64 `yaml:"end_ratio" doc:"value at the last step as a fraction of the initial value; above 1 the number increases"`
 }
 
-// What to do about a spike or an alarm.
+// Actions on a spike or an alarm.
 const (
 	ActionWarn  = "warn"
 	actRollback = "rollback"
@@ -81,7 +81,7 @@ func defaultAlarms() AlarmConfig {
 	}
 }
 
-// stability checks what is done about trouble.
+// stability checks the stability settings.
 func (v *validator) stability(c *Config) {
 	s := &c.Stability
 	v.positive("stability.spike.window", s.Spike.Window)
@@ -89,12 +89,12 @@ func (v *validator) stability(c *Config) {
 	v.oneOf("stability.spike.action", s.Spike.Action, ActionWarn, actRollback, ActionStop)
 	v.count("stability.spike.max_rollbacks", s.Spike.MaxRollbacks)
 	if s.Spike.Metric != "" && s.Spike.Action == actRollback && c.Trainer.SaveFreq < 1 {
-		v.say("stability.spike.action is rollback, but trainer.save_freq is %d: there is no checkpoint to go back to", c.Trainer.SaveFreq)
+		v.say("stability.spike.action is rollback, but trainer.save_freq is %d: there is no checkpoint to return to", c.Trainer.SaveFreq)
 	}
 	v.positive("stability.early_stopping.patience", s.Early.Patience)
 	v.within("stability.early_stopping.min_delta", s.Early.MinDelta, 0, large)
 	if s.Early.Metric != "" && c.Trainer.TestFreq < 1 {
-		v.say("stability.early_stopping.metric is set, but trainer.test_freq is %d: nothing is validated on the way", c.Trainer.TestFreq)
+		v.say("stability.early_stopping.metric is set, but trainer.test_freq is %d: nothing is validated during training", c.Trainer.TestFreq)
 	}
 	if s.Early.Metric != "" && strings.TrimPrefix(s.Early.Metric, "-") == "" {
 		v.say("stability.early_stopping.metric is %q, must name a metric", s.Early.Metric)
@@ -117,7 +117,7 @@ func (v *validator) stability(c *Config) {
 		v.within("stability."+schedule.key+".end_ratio", schedule.c.End, 0, 1000)
 	}
 	if s.KL.Style != "constant" && c.Algorithm.KLInReward && c.Algorithm.KLCtrl.Type == "adaptive" {
-		v.say("stability.kl_schedule moves the coefficient that algorithm.kl_ctrl.type adaptive steers: choose one")
+		v.say("stability.kl_schedule changes the coefficient that algorithm.kl_ctrl.type adaptive controls: use only one of them")
 	}
 }
 
@@ -125,10 +125,11 @@ func (v *validator) stability(c *Config) {
 type threshold struct {
 	Key, Metric string
 	Limit       *float64 // nil for no alarm
-	above       bool     // on when the size of the metric is above the limit; else when it is below
-	most        float64  // that the limit may be
+	above       bool     // the alarm is on when the absolute metric is above the limit; else when it is below
+	most        float64  // largest valid limit
 }
 
+// Thresholds lists the alarms.
 func (c *AlarmConfig) Thresholds() []threshold {
 	return []threshold{
 		{"min_entropy", "actor/entropy", c.MinEntropy, false, large},
@@ -141,7 +142,7 @@ func (c *AlarmConfig) Thresholds() []threshold {
 	}
 }
 
-// Beyond reports whether a metric is beyond the limit; NaN is.
+// Beyond reports whether a metric is beyond the limit. NaN always is.
 func (a *threshold) Beyond(x float64) bool {
 	if a.above {
 		return !(math.Abs(x) <= *a.Limit)

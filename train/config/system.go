@@ -17,14 +17,15 @@ const (
 	systemNext   = "next"
 )
 
-// estimatorNames are names of estimators that mean something else in a generation,
-// with their names here.
+// estimatorNames maps names of estimators that have another meaning in a generation to
+// their names in this library.
 var estimatorNames = map[string]map[string]string{
 	systemLite: {"gae": "lite_gae", "grpo": "lite_grpo"},
 	systemNext: {"gae": "lite_gae", "grpo": "lite_grpo", "bi_level_gae": "trajectory_bi_level_gae"},
 }
 
-// estimatorName is the estimator that algorithm.adv_estimator means in system.
+// estimatorName returns this library's name of the estimator that
+// algorithm.adv_estimator means in system.
 func (c *Config) estimatorName() string {
 	if name, ok := estimatorNames[c.System][c.Algorithm.Estimator]; ok {
 		return name
@@ -32,9 +33,9 @@ func (c *Config) estimatorName() string {
 	return c.Algorithm.Estimator
 }
 
-// generationKeys are keys that configurations of one generation have and those of
-// others don't, the newest generation first. A key ending in .* covers the keys below.
-// Keys that configurations of this library commonly set are left out.
+// generationKeys are keys that only configurations of one generation have, the newest
+// generation first. A key ending in .* covers the keys below it. Keys that
+// configurations of this library commonly set are not included.
 var generationKeys = []struct {
 	system string
 	keys   []string
@@ -52,10 +53,10 @@ var generationKeys = []struct {
 	}},
 }
 
-// generation warns where a source has keys of one generation of VAGEN, does not set
-// system, and would train otherwise with that generation's defaults.
+// generation returns a warning if a source has keys of one generation of VAGEN, does not
+// set system, and would train differently with that generation's defaults.
 func (s Source) generation(in loaded) (*Note, error) {
-	if _, told := in.given["system"]; told {
+	if _, given := in.given["system"]; given {
 		return nil, nil
 	}
 	system, keys := in.marked()
@@ -76,11 +77,11 @@ func (s Source) generation(in loaded) (*Note, error) {
 	if len(differ) == 0 {
 		return nil, nil
 	}
-	return &Note{Keys: keys, Warn: true, About: fmt.Sprintf("such keys come from the %s generation of VAGEN, but this library's defaults and names hold, which differ: %s; set system: %s to take that generation's, or system: null to keep these",
+	return &Note{Keys: keys, Warn: true, About: fmt.Sprintf("such keys come from the %s generation of VAGEN, but this library's defaults and names are used, which differ: %s; set system: %s to use those of that generation, or system: null to use this library's",
 		system, strings.Join(differ, ", "), system)}, nil
 }
 
-// marked is the newest generation that the configuration has keys of, with these keys.
+// marked returns the newest generation of which the configuration has keys, and these keys.
 func (in *loaded) marked() (system string, keys []string) {
 	var written []string
 	for _, g := range in.given {
@@ -106,7 +107,7 @@ func (in *loaded) marked() (system string, keys []string) {
 	return "", nil
 }
 
-// ofGeneration reports whether a key is one of a generation's alone.
+// ofGeneration reports whether only configurations of a generation have a key.
 func ofGeneration(system, key string) bool {
 	for _, g := range generationKeys {
 		if g.system == system {
@@ -116,20 +117,20 @@ func ofGeneration(system, key string) bool {
 	return false
 }
 
-// withoutCritic leaves the critic out, as every generation does, where the estimator
-// needs none and neither of the critic's keys was given.
+// withoutCritic sets critic.kind to none, as every generation does, if the estimator
+// needs no critic and neither critic.kind nor critic.enable was given.
 func (in *loaded) withoutCritic(r Registries) {
 	c := &in.config
 	spec, err := r.Estimators.Describe(c.Algorithm.Estimator)
 	if err != nil || spec.Critic || c.System == "" || c.Critic.Enable != nil {
 		return
 	}
-	if _, told := in.given["critic.kind"]; !told || in.given["critic.kind"].Base {
+	if g, given := in.given["critic.kind"]; !given || g.Base {
 		c.Critic.Kind = "none"
 	}
 }
 
-// valueText is a setting's value on one line.
+// valueText returns a setting's value on one line.
 func valueText(v any) string {
 	text, err := settings.Text(v)
 	if err != nil {
@@ -138,13 +139,13 @@ func valueText(v any) string {
 	return text
 }
 
-// LogNotes logs the notes of a configuration, those that warn at level warn.
+// LogNotes logs the notes of a configuration, warnings at level warn.
 func (c *Config) LogNotes(log *slog.Logger) {
 	for _, n := range c.Notes {
 		if n.Warn {
 			log.Warn("configuration: "+n.About, "keys", n.Keys)
 		} else {
-			log.Info("keys of other systems set nothing here", "keys", n.Keys, "about", n.About)
+			log.Info("configuration: keys of other systems without effect", "keys", n.Keys, "about", n.About)
 		}
 	}
 }

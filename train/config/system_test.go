@@ -43,10 +43,10 @@ func TestSystemGivesEachGenerationItsDefaultsAndNames(t *testing.T) {
 	_, err := config.Load("", "env=x", "system=full")
 	require.ErrorContains(t, err, `system is "full", must be one of`)
 	d := config.Default()
-	require.ErrorContains(t, d.Override("system=lite"), `system is "lite", but the defaults of "" are already read`)
+	require.ErrorContains(t, d.Override("system=lite"), `system is "lite", but the configuration was loaded with the defaults of ""`)
 	require.Equal(t, config.Default(), d)
 	d.Env.Name, d.System = "x", "lite"
-	require.ErrorContains(t, d.Validate(), "algorithm.adv_estimator is gae, but system is lite, whose gae is called lite_gae here")
+	require.ErrorContains(t, d.Validate(), "algorithm.adv_estimator is gae, but system is lite: set it to lite_gae")
 }
 
 // TestPresetsNameTheirSystem, so that what stands on them has the same meaning with

@@ -11,19 +11,19 @@ import (
 	"vagen/policy/loss"
 )
 
-// A setting is unread when the rest of the configuration leaves it without effect: the
-// estimator has no such hyperparameter, the loss no such bound. One that somebody wrote
-// is an error, unless its value is the default's or the preset's and so asks for
-// nothing. Those of presets return to the default.
+// A setting is unread if it has no effect with the rest of the configuration: the
+// estimator has no such hyperparameter, or the loss no such bound. A setting that the
+// user wrote is then an error, unless its value equals that of the default or the
+// preset. Settings of presets return to the default.
 
 // unread is a setting without effect.
 type unread struct {
 	key   string
-	about string // what has no use for it, as the end of a sentence "is 1, but …"
-	note  bool   // accepted with a note, because the original's files have it, too
+	about string // why it has no effect, as the end of a sentence "is 1, but …"
+	note  bool   // accepted with a note, because the original's files have it
 }
 
-// unreadSettings lists what of a configuration has no effect.
+// unreadSettings lists the settings of a configuration without effect.
 func (c *Config) unreadSettings(r Registries) []unread {
 	out := slices.Concat(c.unreadByEstimator(r), c.unreadByLoss())
 	when := func(idle bool, about string, keys ...string) {
@@ -42,22 +42,22 @@ func (c *Config) unreadSettings(r Registries) []unread {
 	when(correction.Reject == nil, "algorithm.rollout_correction.rollout_rs is null", "algorithm.rollout_correction.rollout_rs_threshold")
 	when(!c.Algorithm.KLInReward, "algorithm.use_kl_in_reward is false", "algorithm.kl_penalty", "algorithm.kl_mask", "algorithm.kl_ctrl.type")
 	actor := &c.Agent.Actor
-	positive := actor.ScaleFactor == nil || *actor.ScaleFactor > 0 // others have an error of their own
+	positive := actor.ScaleFactor == nil || *actor.ScaleFactor > 0 // otherwise it has another error
 	when(positive && actor.Aggregation != "seq-mean-token-sum-norm", "actor_rollout_ref.actor.loss_agg_mode is "+actor.Aggregation, "actor_rollout_ref.actor.loss_scale_factor")
 	for _, o := range []struct {
 		key string
 		*OptimConfig
 	}{{"actor_rollout_ref.actor.optim", &actor.Optim}, {"critic.optim", &c.Critic.Optim}} {
 		when(o.Style == "constant", o.key+".warmup_style is constant", o.key+".min_lr_ratio")
-		when(o.WarmupSteps > 0, fmt.Sprintf("%s.lr_warmup_steps is %d, which takes its place", o.key, o.WarmupSteps), o.key+".lr_warmup_steps_ratio")
+		when(o.WarmupSteps > 0, fmt.Sprintf("%s.lr_warmup_steps is %d, which overrides it", o.key, o.WarmupSteps), o.key+".lr_warmup_steps_ratio")
 	}
 	when(c.Agent.Rollout.Thinking == 0 && len(c.Data.TrainFiles) == 0, "actor_rollout_ref.rollout.thinking_token_budget is null",
 		"actor_rollout_ref.rollout.thinking_open", "actor_rollout_ref.rollout.thinking_close")
 	return append(out, c.unreadNotes()...)
 }
 
-// unreadNotes are settings without effect that the original's files have as well,
-// switched off like here.
+// unreadNotes lists settings without effect that the original's files also have while
+// the feature is disabled.
 func (c *Config) unreadNotes() []unread {
 	var out []unread
 	when := func(idle bool, about string, keys ...string) {
@@ -83,7 +83,8 @@ func (c *Config) unreadNotes() []unread {
 	return out
 }
 
-// hyperparameters are the keys of advantage.Params, each with a change of its field.
+// hyperparameters are the keys of advantage.Params, each with a function that changes
+// its field.
 var hyperparameters = []struct {
 	key    string
 	change func(*advantage.Params)
@@ -102,7 +103,7 @@ var hyperparameters = []struct {
 	{"algorithm.norm_adv_by_std_in_grpo", func(p *advantage.Params) { p.NoStd = !p.NoStd }},
 }
 
-// unreadByEstimator are the hyperparameters that the estimator does not have.
+// unreadByEstimator lists the hyperparameters that the estimator does not have.
 func (c *Config) unreadByEstimator(r Registries) []unread {
 	name := c.Algorithm.Estimator
 	spec, err := r.Estimators.Describe(name)
@@ -125,7 +126,7 @@ func (c *Config) unreadByEstimator(r Registries) []unread {
 	return out
 }
 
-// readers are the estimators that have a hyperparameter.
+// readers lists the estimators that have a hyperparameter.
 func (r Registries) readers(change func(*advantage.Params)) []string {
 	var out []string
 	for _, name := range r.Estimators.Names() {
@@ -136,7 +137,7 @@ func (r Registries) readers(change func(*advantage.Params)) []string {
 	return out
 }
 
-// lossSettings are the keys of policy losses, each with a change of its field.
+// lossSettings are the keys of policy losses, each with a function that changes its field.
 var lossSettings = []struct {
 	key    string
 	change func(*ActorConfig)
@@ -163,7 +164,7 @@ func half(x *float64) *float64 {
 	return &y
 }
 
-// unreadByLoss are the settings that the policy loss does not have.
+// unreadByLoss lists the settings that the policy loss does not have.
 func (c *Config) unreadByLoss() []unread {
 	const actor = "actor_rollout_ref.actor."
 	mode := c.Agent.Actor.Loss.Mode
@@ -186,7 +187,7 @@ func (c *Config) unreadByLoss() []unread {
 	}
 	var out []unread
 	for _, s := range lossSettings {
-		if read, err := reads(mode, s.change); read || err != nil { // an unknown loss has its own error
+		if read, err := reads(mode, s.change); read || err != nil { // an unknown loss is reported elsewhere
 			continue
 		}
 		var others []string

@@ -16,8 +16,8 @@ import (
 	"vagen/train/config"
 )
 
-// archive writes episodes to a folder while training goes on: one goroutine, in
-// the order of the steps, so that what it leaves depends on nothing else.
+// archive writes episodes to a folder while training continues. One goroutine writes
+// them in the order of the steps, so the files do not depend on timing.
 type archive struct {
 	dir     string
 	release func() error // unlocks the folder
@@ -27,7 +27,7 @@ type archive struct {
 	open    sync.WaitGroup // jobs that are not done
 
 	mu  sync.Mutex
-	err error // the first
+	err error // first error
 }
 
 // job is a step to write.
@@ -38,8 +38,9 @@ type job struct {
 
 const stepFile = "step_%d.parquet"
 
-// claim makes a folder the run's and locks it until release. A folder with the
-// episodes of another run, or in which another process works, is refused, unchanged.
+// claim records the run as the owner of a folder and locks the folder until release.
+// A folder with the episodes of another run, or that another process has locked, is
+// refused and not changed.
 func claim(dir string, run owner) (release func() error, err error) {
 	if err := run.check(dir); err != nil {
 		return nil, err
@@ -50,7 +51,7 @@ func claim(dir string, run owner) (release func() error, err error) {
 	if release, err = LockFolder(dir); err != nil {
 		return nil, err
 	}
-	if err = run.check(dir); err == nil { // another process may have been faster
+	if err = run.check(dir); err == nil { // another process may have claimed it meanwhile
 		err = run.write(dir)
 	}
 	if err != nil {
@@ -59,16 +60,16 @@ func claim(dir string, run owner) (release func() error, err error) {
 	return release, nil
 }
 
-// newArchive writes to a folder that the run has claimed, from the step after done
-// on: files of later steps are what the run left when it was stopped, and go. done is
-// -1 for a run that begins.
+// newArchive writes to a folder that the run has claimed, starting with the step after
+// done. It removes files of later steps, which the run wrote before it was stopped.
+// done is -1 for a new run.
 func newArchive(dir string, release func() error, c *config.Config, done int, log *slog.Logger) (*archive, error) {
 	o := &c.Trainer.LogImage
 	g, err := store.OpenGallery(dir, store.GalleryOptions{NamesOnly: !o.Enable, Level: level(o.Level), Quota: int64(o.Quota) << 20, Log: log})
 	if err != nil {
 		return nil, err
 	}
-	if err := forget(dir, done); err != nil {
+	if err := removeStepsAfter(dir, done); err != nil {
 		return nil, err
 	}
 	a := &archive{dir: dir, release: release, gallery: g, jobs: make(chan job, o.MaxPending-1), done: make(chan struct{})}
@@ -76,7 +77,7 @@ func newArchive(dir string, release func() error, c *config.Config, done int, lo
 	return a, nil
 }
 
-// level is a compression level of zlib in the terms of image/png, which has four.
+// level maps a compression level of zlib to one of the four levels of image/png.
 func level(n int) png.CompressionLevel {
 	switch {
 	case n == 0:
@@ -89,8 +90,8 @@ func level(n int) png.CompressionLevel {
 	return png.BestCompression
 }
 
-// forget removes the files of steps after a step.
-func forget(dir string, done int) error {
+// removeStepsAfter removes the files of the steps after done.
+func removeStepsAfter(dir string, done int) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
@@ -127,35 +128,36 @@ func (a *archive) failure() error {
 	return a.err
 }
 
-// add has a step written. It waits while too many are waiting, and returns the
-// error of one before.
+// add queues a step for writing. It blocks while the queue is full, and returns the
+// first error of earlier writes.
 func (a *archive) add(step int, ts []*rollout.Trajectory) error {
 	a.open.Add(1)
 	a.jobs <- job{step, ts}
 	return a.failure()
 }
 
-// flush waits until all is written.
+// flush waits until all queued steps are written.
 func (a *archive) flush() error {
 	a.open.Wait()
 	return a.failure()
 }
 
-// close writes what is left, ends the goroutine and unlocks the folder.
+// close writes the queued steps, ends the goroutine and unlocks the folder.
 func (a *archive) close() error {
 	close(a.jobs)
 	<-a.done
 	return errors.Join(a.failure(), a.release())
 }
 
-// archives are those of a run, by what they hold; nil ones hold nothing.
+// archives are the archives of a run; nil means that episodes of that kind are not
+// written.
 type archives struct {
 	rollouts, validations *archive
-	claims                [2]func() error // of folders that have no archive yet
+	claims                [2]func() error // release the claims of folders without an archive yet
 }
 
-// archiveDirs are the folders for episodes that a configuration names, with their
-// keys; nil is none.
+// archiveDirs returns the folders for episodes in a configuration, nil for none, with
+// their keys.
 func archiveDirs(c *config.Config) [2]struct {
 	key string
 	dir *string
@@ -167,8 +169,8 @@ func archiveDirs(c *config.Config) [2]struct {
 	}{{"trainer.rollout_data_dir", t.RolloutDir}, {"trainer.validation_data_dir", t.ValDir}}
 }
 
-// checkArchives refuses folders for episodes that belong to another run than the one
-// in a folder, which may be yet to be made. It changes nothing.
+// checkArchives refuses folders for episodes that belong to another run than the one in
+// path, which need not exist yet. It changes nothing.
 func checkArchives(path string, c *config.Config) error {
 	run, err := ownerOf(path)
 	if err != nil {
@@ -185,7 +187,7 @@ func checkArchives(path string, c *config.Config) error {
 	return nil
 }
 
-// claimArchives makes the folders for episodes the run's.
+// claimArchives claims the folders for episodes for the run.
 func (r *Run) claimArchives() error {
 	if t := &r.Config.Trainer; t.RolloutDir == nil && t.ValDir == nil {
 		return nil
@@ -208,7 +210,7 @@ func (r *Run) claimArchives() error {
 	return nil
 }
 
-// archive opens the folders that were claimed.
+// archive opens the claimed folders.
 func (r *Run) archive() error {
 	done := -1
 	if r.from != nil {
@@ -228,7 +230,7 @@ func (r *Run) archive() error {
 	return nil
 }
 
-// close closes the archives, and unlocks folders that never became one.
+// close closes the archives, and unlocks folders whose archive was not opened.
 func (s *archives) close() error {
 	errs := []error{s.each((*archive).close)}
 	for _, release := range s.claims {
@@ -239,7 +241,7 @@ func (s *archives) close() error {
 	return errors.Join(errs...)
 }
 
-// each calls f for the folders that there are.
+// each calls f for every archive that is not nil.
 func (s *archives) each(f func(*archive) error) error {
 	var errs []error
 	for _, a := range []*archive{s.rollouts, s.validations} {

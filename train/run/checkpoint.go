@@ -21,44 +21,43 @@ import (
 )
 
 var (
-	// ErrNoCheckpoint means that there is no checkpoint to go on from.
+	// ErrNoCheckpoint means that there is no checkpoint to resume from.
 	ErrNoCheckpoint = errors.New("no checkpoint")
-	// ErrTorn is wrapped by errors about checkpoints that are not whole.
-	ErrTorn = errors.New("checkpoint is not whole")
+	// ErrTorn is wrapped by errors about incomplete or damaged checkpoints.
+	ErrTorn = errors.New("checkpoint is incomplete or damaged")
 )
 
-// Names in a checkpoint's folder, beside what the learner writes.
+// Names in a checkpoint's folder, besides the files of the learner.
 const (
 	stateName    = "state.json"    // State
 	manifestName = "manifest.json" // size and SHA-256 of every other file
 	stepPrefix   = "step_"
 )
 
-// Checkpoints are the checkpoints of a run: one folder step_<n> each, with what
-// the learner saves, the run's State, its configuration, and a manifest of sizes
-// and SHA-256 sums. The zero value of everything but Dir is useful.
+// Checkpoints are the checkpoints of a run: one folder step_<n> each, with the files of
+// the learner, the run's State, its configuration, and a manifest of sizes and SHA-256
+// sums. All fields except Dir are optional.
 //
-// A checkpoint is written under another name, synced, and renamed: at whatever
-// moment the machine stops, a folder step_<n> is whole, and older ones are
-// removed only after it. One process at a time may write to a Dir.
+// A checkpoint is written under another name, synced, and renamed: whenever the machine
+// stops, a folder step_<n> is complete, and older ones are removed only after the new
+// one exists. Only one process at a time may write to Dir.
 type Checkpoints struct {
 	Dir  string
-	Keep int // newest ones to keep; 0 keeps all
-	// KeepActors is of how many of the newest the policy is kept: those that Keep
-	// leaves out become folders actor_step_<n> with what was in their folder actor.
-	// 0 keeps all if Keep does, else none.
+	Keep int // number of newest checkpoints to keep; 0 keeps all
+	// KeepActors is the number of newest checkpoints of which the policy is kept: when a
+	// checkpoint is removed because of Keep, its folder actor becomes actor_step_<n>.
+	// 0 keeps all policies if Keep is 0, else none besides those of complete checkpoints.
 	KeepActors int
-	// Export is called, where it is set, with the folder of every checkpoint that is
-	// written, before it takes its name: once there is a checkpoint, what Export made
-	// of it is there, too.
+	// Export, if not nil, is called with the folder of every checkpoint before the folder
+	// gets its final name: if a checkpoint exists, so does its export.
 	Export func(ctx context.Context, dir string, s train.State) error
-	// Log receives a warning for each folder that is passed over; nil discards them.
+	// Log receives a warning for each skipped folder; nil discards them.
 	Log *slog.Logger
 }
 
 // Save writes the learner, the state and the configuration to step_<state.Step>,
-// in place of what may be there, and removes what Keep does not cover. When it
-// fails, checkpoints that were there before are still there.
+// replacing an existing one, and removes checkpoints beyond Keep. If it fails, the
+// existing checkpoints are kept.
 func (c *Checkpoints) Save(ctx context.Context, l policy.Learner, s train.State, cfg *config.Config) error {
 	settings, err := cfg.Stored()
 	if err != nil {
@@ -67,7 +66,7 @@ func (c *Checkpoints) Save(ctx context.Context, l policy.Learner, s train.State,
 	return c.put(ctx, l.Save, s, settings)
 }
 
-// put writes a checkpoint with what save puts into a folder.
+// put writes a checkpoint with the files that save writes.
 func (c *Checkpoints) put(ctx context.Context, save func(context.Context, string) error, s train.State, settings []byte) error {
 	final := c.path(s.Step)
 	if err := c.write(ctx, final+durable.Unfinished, save, s, settings); err != nil {
@@ -126,8 +125,8 @@ func (c *Checkpoints) write(ctx context.Context, dir string, save func(context.C
 	return durable.SyncTree(dir)
 }
 
-// verify holds the files of a checkpoint against its manifest, which must list the
-// run's state, its configuration and something of the learner. Links are followed.
+// verify compares the files of a checkpoint with its manifest, which must list the run's
+// state, its configuration and at least one file of the learner. Links are followed.
 func verify(ctx context.Context, dir string, want map[string]durable.Sum) error {
 	learner := slices.ContainsFunc(slices.Collect(maps.Keys(want)), func(name string) bool { return name != stateName && name != configName })
 	_, state := want[stateName]
@@ -155,12 +154,12 @@ func verify(ctx context.Context, dir string, want map[string]durable.Sum) error 
 	return nil
 }
 
-// Steps lists the steps that have a folder, the newest first. A folder that a
-// stopped save left behind is not among them.
+// Steps lists the steps that have a checkpoint folder, the newest first. Folders of
+// interrupted saves are not included.
 func (c *Checkpoints) Steps() ([]int, error) { return c.numbers(stepPrefix, "") }
 
-// numbers are those of the folders whose names are one between a prefix and a
-// suffix, the largest first.
+// numbers lists the numbers in names of folders of the form prefix, number, suffix, the
+// largest first.
 func (c *Checkpoints) numbers(prefix, suffix string) ([]int, error) {
 	entries, err := os.ReadDir(c.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -190,17 +189,17 @@ func isFolder(dir string, e fs.DirEntry) bool {
 	return err == nil && info.IsDir()
 }
 
-// Checkpoint is one checkpoint that was found whole.
+// Checkpoint is a verified checkpoint.
 type Checkpoint struct {
-	Path   string // its folder, which the learner restores from
+	Path   string // its folder, from which the learner restores
 	State  train.State
 	Config []byte // the run's configuration as YAML, when it was saved
 }
 
-// Latest finds the newest whole checkpoint. Those that are not whole are passed
-// over with a warning. Where nothing else is left, one that was being replaced when
-// its process stopped gets its name back. ErrNoCheckpoint says that there is none;
-// the error then wraps ErrTorn, too, if some were passed over, and says why.
+// Latest finds the newest complete checkpoint. Incomplete ones are skipped with a
+// warning. If there is no other, a checkpoint that was being replaced when its process
+// stopped is restored to its name. If there is none, the error wraps ErrNoCheckpoint,
+// and if some were skipped, ErrTorn and the reasons.
 func (c *Checkpoints) Latest(ctx context.Context) (*Checkpoint, error) {
 	steps, err := c.Steps()
 	if err != nil {
@@ -217,7 +216,7 @@ func (c *Checkpoints) Latest(ctx context.Context) (*Checkpoint, error) {
 		}
 		torn = append(torn, err)
 		if c.Log != nil {
-			c.Log.Warn("passing over a checkpoint", "err", err)
+			c.Log.Warn("skipping a checkpoint", "err", err)
 		}
 	}
 	p, err := c.displaced(ctx)
@@ -227,8 +226,7 @@ func (c *Checkpoints) Latest(ctx context.Context) (*Checkpoint, error) {
 	return p, err
 }
 
-// displaced puts the newest whole checkpoint back that was moved away and not
-// replaced.
+// displaced restores the newest complete checkpoint that was moved away but not replaced.
 func (c *Checkpoints) displaced(ctx context.Context) (*Checkpoint, error) {
 	steps, err := c.numbers(stepPrefix, durable.Discarded)
 	if err != nil {
@@ -256,7 +254,7 @@ func (c *Checkpoints) displaced(ctx context.Context) (*Checkpoint, error) {
 }
 
 // OpenCheckpoint checks a checkpoint's files against its manifest and reads its
-// state. An ErrTorn names the file that is missing or differs.
+// state. Errors about a missing or changed file wrap ErrTorn and name the file.
 func OpenCheckpoint(ctx context.Context, dir string) (*Checkpoint, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, manifestName))
 	if errors.Is(err, fs.ErrNotExist) {

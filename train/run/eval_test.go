@@ -120,7 +120,7 @@ func TestEvaluationsAreReadAsVAGENWritesThem(t *testing.T) {
 	require.Equal(t, rollout.Compact{Total: 400, Summary: 100}, two.Player.Harness)
 	require.Equal(t, []int{2, 5, 100}, []int{two.Player.MaxTurns, two.AtOnce, two.Player.Sampling.MaxTokens})
 	require.NotEqual(t, one.Seed, two.Seed)
-	require.ErrorContains(t, e.Check(t.Context(), nil), "behind an API all have to be the same")
+	require.ErrorContains(t, e.Check(t.Context(), nil), "with an API they must be the same for all tags")
 
 	require.True(t, IsEval([]byte(evalText)))
 	require.False(t, IsEval([]byte("env: {name: frozenlake}\ntrainer:\n  envs: 3\n")))
@@ -148,7 +148,7 @@ func TestDatasetsAreEvaluatedToo(t *testing.T) {
 	write("eval.yaml", base+"envs:\n- {name: frozenlake, n_envs: 2, tag_id: MORE, seed: [9]}\n")
 	_, err = LoadEval(filepath.Join(dir, "eval.yaml"), nil, nothing)
 	require.ErrorIs(t, err, config.ErrConfig)
-	require.ErrorContains(t, err, `more.yaml: envs[0]: the tag_id "more" is taken by`)
+	require.ErrorContains(t, err, `more.yaml: envs[0]: tag_id is "more", which`)
 }
 
 // TestEvaluationsReportAllMistakes at once, with their lines.
@@ -168,15 +168,15 @@ backends:
 `), []string{"run.workers=-1"}, nothing)
 	require.ErrorIs(t, err, config.ErrConfig)
 	for _, want := range []string{
-		`run.resume is "maybe"`, "run.max_concurrent_jobs is 0", "run.workers is -1", `split is "both"`, `line 3: unknown key "experimint"`, "the environment has no NOT_SET",
+		`run.resume is "maybe"`, "run.max_concurrent_jobs is 0", "run.workers is -1", `split is "both"`, `line 3: unknown key "experimint"`, "the environment variable NOT_SET is not set",
 		`line 6: envs[0]: name: no environment is called "FrozenLaek"`, `line 7: envs[1]: tag_id: "../up" begins`, `line 9: envs[3]: tag_id "same" is the tag of envs[2]`,
-		"none.parquet", `backends.openai: api is "grpc"`, "backends.openai: api_key has a key in it", `did you mean "model"?`, "backends.openai: model is empty",
+		"none.parquet", `backends.openai: api is "grpc"`, "backends.openai: api_key contains a key", `did you mean "model"?`, "backends.openai: model is empty",
 	} {
 		require.ErrorContains(t, err, want)
 	}
 	require.NotContains(t, err.Error(), "sk-123")
 	for want, change := range map[string]string{
-		"tag_id is missing": "tag_id: x|", "a local model counts by its own": "|tokenizer: gpt2, response_length_per_turn: 5", "how long a response may be": "|", "never sums up": "|harness: compact, response_length_per_turn: 5",
+		"tag_id is missing": "tag_id: x|", "a local model has its own": "|tokenizer: gpt2, response_length_per_turn: 5", "how long a response may be": "|", "no length at which to summarise": "|harness: compact, response_length_per_turn: 5",
 		`did you mean "temperature"?`: "|chat_config: {temprature: 1, max_tokens: 5}", "make no sense": "|chat_config: {temperature: -1, max_tokens: 5}",
 		`did you mean "compact"?`: "|harness: compcat, response_length_per_turn: 5", "thinking_token_budget": "|thinking_token_budget: 5, response_length_per_turn: 5",
 	} {
@@ -198,10 +198,10 @@ backends:
 // service needs its address.
 func TestTheResponsesAPIIsRefused(t *testing.T) {
 	for _, c := range []struct{ block, want string }{
-		{"openai_responses: {model: m}", `backends.openai_responses: api is "openai_responses", which is not supported: api openai asks`},
+		{"openai_responses: {model: m}", `backends.openai_responses: api is "openai_responses", which is not supported: api openai calls`},
 		{"azure_responses: {model: m}", `api is "azure_responses", which is not supported`},
 		{"mine: {model: m, api: openai_responses}", `backends.mine: api is "openai_responses", which is not supported`},
-		{"vllm: {model: m}", "backends.vllm: base_url is empty, which is the address of OpenAI"},
+		{"vllm: {model: m}", "backends.vllm: base_url is empty, which means the address of OpenAI"},
 		{"openai_responses: {model: m, api: openai}", ""},
 		{"vllm: {model: m, base_url: 'http://127.0.0.1:1/v1'}", ""},
 	} {

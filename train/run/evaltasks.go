@@ -25,27 +25,27 @@ import (
 	"vagen/train/config"
 )
 
-// Eval is an evaluation that can be begun.
+// Eval is an evaluation that is ready to run.
 type Eval struct {
 	Config  EvalConfig
 	Backend BackendConfig
 	Tasks   []evaluate.Task
-	Notes   []string // on what is accepted without effect, and what may not work
+	Notes   []string // on settings without effect and possible problems
 
-	dir    string // of the configuration
+	dir    string // folder of the configuration
 	getenv func(string) (string, bool)
 	parts  []*part
 	images int // tokens_per_image
 }
 
-// part is what becomes a task: lines of a dataset with one tag, played alike.
+// part is the input of a task: lines of a dataset with the same tag and settings.
 type part struct {
-	where string // as the beginning of a message
+	where string // prefix of messages
 	spec  dataset.Spec
 	lines []dataset.Episode
 }
 
-// options say how files of environments are read.
+// options returns how files of environments are read.
 func (e *Eval) options() dataset.Options {
 	return dataset.Options{Known: builtin.Registry().Names(), Getenv: e.getenv, Legacy: dataset.LegacyOptions{Split: dataset.Split(e.Config.Split)}}
 }
@@ -59,7 +59,7 @@ func (e *Eval) readEnvs(path string, raw []byte) []error {
 	return e.add(path+": ", f)
 }
 
-// add makes parts of the entries of a file.
+// add adds a part for each entry of a file.
 func (e *Eval) add(where string, f *dataset.File) (problems []error) {
 	f.BaseSeed += e.Config.Run.BaseSeed
 	lines, err := f.Episodes()
@@ -69,7 +69,7 @@ func (e *Eval) add(where string, f *dataset.File) (problems []error) {
 	for i := range f.Specs {
 		p := &part{where: fmt.Sprintf("%senvs[%d]: ", where, i), spec: f.Specs[i]}
 		if p.spec.Tag == "" {
-			problems = append(problems, fmt.Errorf("%stag_id is missing: it names the results", p.where))
+			problems = append(problems, fmt.Errorf("%stag_id is missing: results are stored by it", p.where))
 			continue
 		}
 		for _, line := range lines {
@@ -125,13 +125,13 @@ func (e *Eval) readFiles() (problems []error) {
 	return problems
 }
 
-// makeTasks makes tasks of the parts.
+// makeTasks makes a task of each part.
 func (e *Eval) makeTasks() (problems []error) {
 	first := map[string]*part{}
 	for i, p := range e.parts {
 		key := strings.ToLower(p.spec.Tag)
 		if other := first[key]; other != nil {
-			problems = append(problems, fmt.Errorf("%sthe tag_id %q is taken by %s; results would be mixed", p.where, p.spec.Tag, strings.TrimSuffix(other.where, ": ")))
+			problems = append(problems, fmt.Errorf("%stag_id is %q, which %s has, too: results would be mixed", p.where, p.spec.Tag, strings.TrimSuffix(other.where, ": ")))
 			continue
 		}
 		first[key] = p
@@ -145,7 +145,7 @@ func (e *Eval) makeTasks() (problems []error) {
 	return problems
 }
 
-// task makes the task of a part, the i-th of all.
+// task makes the task of the i-th part.
 func (e *Eval) task(i int, p *part) (evaluate.Task, error) {
 	s := &p.spec
 	how, err := e.sampling(p)
@@ -154,16 +154,16 @@ func (e *Eval) task(i int, p *part) (evaluate.Task, error) {
 	}
 	switch {
 	case s.Tokenizer != "":
-		return evaluate.Task{}, errors.New("tokenizer: a local model counts by its own, and tokens of a service's are estimated; leave it out")
+		return evaluate.Task{}, errors.New("tokenizer is set, which is not supported: a local model has its own, and tokens of an API are estimated; remove it")
 	case s.TokensPerImage > 0 && e.images > 0 && s.TokensPerImage != e.images:
-		return evaluate.Task{}, fmt.Errorf("tokens_per_image is %d and that of another entry %d; it belongs to the model and has to be the same", s.TokensPerImage, e.images)
+		return evaluate.Task{}, fmt.Errorf("tokens_per_image is %d, but another entry has %d: it depends on the model, so all entries must have the same", s.TokensPerImage, e.images)
 	case s.TokensPerImage > 0:
 		e.images = s.TokensPerImage
 	}
 	lines := slices.Clone(p.lines)
 	turns := e.Config.Experiment.MaxTurns
 	for k := range lines {
-		lines[k].Stop = nil // which sampling has
+		lines[k].Stop = nil // included in sampling
 		if n := lines[k].MaxTurns; n > turns {
 			turns = n
 		}
@@ -205,7 +205,7 @@ func (e *Eval) task(i int, p *part) (evaluate.Task, error) {
 	}, err
 }
 
-// harnessOf makes the harness of an entry.
+// harnessOf returns the harness of an entry.
 func harnessOf(s *dataset.Spec, perTurn int) (rollout.Harness, error) {
 	name := s.Harness
 	if name == "" {
@@ -219,12 +219,12 @@ func harnessOf(s *dataset.Spec, perTurn int) (rollout.Harness, error) {
 		}
 	}
 	if name == "compact" && s.CompactTokens == 0 && s.RegionTokens == 0 {
-		return nil, errors.New("the harness compact never sums up: compact_budget or max_response_length is needed")
+		return nil, errors.New("harness is compact, but there is no length at which to summarise: set compact_budget or max_response_length")
 	}
 	return rollout.Builtin().New(name, o)
 }
 
-// sampling is how the responses of a part are sampled.
+// sampling returns how the responses of a part are sampled.
 func (e *Eval) sampling(p *part) (policy.Sampling, error) {
 	block, key := p.spec.Chat, "chat_config"
 	if block == nil {
@@ -245,7 +245,7 @@ func (e *Eval) sampling(p *part) (policy.Sampling, error) {
 		longest = n
 	}
 	if longest < 1 {
-		return policy.Sampling{}, fmt.Errorf("neither response_length_per_turn nor max_tokens in %s says how long a response may be", key)
+		return policy.Sampling{}, fmt.Errorf("response_length_per_turn and max_tokens in %s are unset: set one of them", key)
 	}
 	stop := c.Stop
 	for _, line := range p.lines {
@@ -256,17 +256,18 @@ func (e *Eval) sampling(p *part) (policy.Sampling, error) {
 		}
 	}
 	if !(c.Temperature >= 0 && c.TopP >= 0 && c.TopP <= 1 && c.MinP >= 0 && c.MinP <= 1 && c.TopK >= -1) {
-		return policy.Sampling{}, fmt.Errorf("%s: temperature %v, top_p %v, top_k %d and min_p %v make no sense", key, c.Temperature, c.TopP, c.TopK, c.MinP)
+		return policy.Sampling{}, fmt.Errorf("%s: temperature is %v, top_p %v, top_k %d and min_p %v; temperature must not be negative, top_p and min_p must be in [0, 1], top_k -1 or more", key, c.Temperature, c.TopP, c.TopK, c.MinP)
 	}
 	return policy.Sampling{Temperature: c.Temperature, TopP: c.TopP, TopK: max(0, c.TopK), MinP: c.MinP, MaxTokens: longest, StopStrings: stop}, nil
 }
 
 func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
 
-// Dir is where results go.
+// Dir returns the folder of results.
 func (e *Eval) Dir() string { return e.at(e.Config.Experiment.DumpDir) }
 
-// Open reaches the policy. Its close function must be called in the end.
+// Open loads a local model, or makes the client of an API. apart reports whether the
+// policy answers several callers at once. The caller must call shut at the end.
 func (e *Eval) Open(ctx context.Context, log *slog.Logger) (p policy.Policy, apart bool, shut func(), err error) {
 	b := &e.Backend
 	if b.API == local {
@@ -289,16 +290,16 @@ func (e *Eval) Open(ctx context.Context, log *slog.Logger) (p policy.Policy, apa
 		return nil, false, nil, fmt.Errorf("%w: backends.%s: %w", config.ErrConfig, e.Config.Run.Backend, err)
 	}
 	return m, true, func() {
-		log.Info("service used", "usage", m.Usage())
+		log.Info("usage of the API", "usage", m.Usage())
 		m.Close()
 	}, nil
 }
 
-// ownNames are the backends that are called like the service whose key they are sent,
-// whatever their address; the others are sent the key in key_env alone.
+// ownNames are the backends with the name of an API. They use that API's key at any
+// address; the others use only the key in key_env.
 var ownNames = map[string]string{"openai": "openai", "claude": "anthropic", "anthropic": "anthropic", "gemini": "gemini"}
 
-// firstSet is the first of some environment variables that has a value, "" for none.
+// firstSet returns the first environment variable that is set, "" for none.
 func firstSet(names []string) string {
 	for _, name := range names {
 		if os.Getenv(name) != "" {
@@ -308,7 +309,7 @@ func firstSet(names []string) string {
 	return ""
 }
 
-// chatOptions are those of the model behind an API.
+// chatOptions returns the options of a model behind an API.
 func (e *Eval) chatOptions(log *slog.Logger) (chat.Options, error) {
 	b := &e.Backend
 	o := chat.Defaults(chat.API(b.API), b.Model)
@@ -318,10 +319,10 @@ func (e *Eval) chatOptions(log *slog.Logger) (chat.Options, error) {
 	}
 	o.RequestsPerMinute, o.TokensPerMinute, o.ImageTokens = b.Requests, b.Tokens, e.images
 	o.Retries, o.Backoff, o.MaxDelay, o.Timeout = b.Retries, seconds(b.MinBackoff), seconds(b.MaxBackoff), seconds(b.Timeout)
-	for i := range e.Tasks { // services take them with every request
+	for i := range e.Tasks { // stop strings are part of every request
 		stop := e.Tasks[i].Player.Sampling.StopStrings
 		if i > 0 && !slices.Equal(stop, o.Stop) {
-			return o, fmt.Errorf("%w: tag %s: stop_strings are %q, those of other tags %q; behind an API all have to be the same", config.ErrConfig, e.Tasks[i].Tag, stop, o.Stop)
+			return o, fmt.Errorf("%w: tag %s: stop_strings are %q, but those of other tags are %q: with an API they must be the same for all tags", config.ErrConfig, e.Tasks[i].Tag, stop, o.Stop)
 		}
 		o.Stop = stop
 	}
@@ -337,8 +338,8 @@ func (e *Eval) chatOptions(log *slog.Logger) (chat.Options, error) {
 	return o, nil
 }
 
-// Check reports what keeps the evaluation from being played, without playing: a
-// model or environments that are not there.
+// Check reports, without playing, missing models and environments, and other problems
+// that would prevent the evaluation.
 func (e *Eval) Check(ctx context.Context, log *slog.Logger) error {
 	var errs []error
 	if e.Backend.API == local {

@@ -12,7 +12,7 @@ import (
 	"vagen/train/config"
 )
 
-// begin saves a checkpoint, and what others load where that is due.
+// begin starts to save a checkpoint, with an export if one is due.
 func (r *Run) begin(ctx context.Context, learner policy.Learner, s train.State) (*train.Pending, error) {
 	r.points.Export = nil
 	if r.Config.Exports(s.Step) && !s.Interrupted {
@@ -25,9 +25,9 @@ func (r *Run) begin(ctx context.Context, learner policy.Learner, s train.State) 
 	return r.points.Begin(ctx, learner, s, &r.Config)
 }
 
-// export is what makes hf/step_<n> of a checkpoint's folder. Adapters are merged
-// on the device, which is why that is done at once; everything else is copied from
-// the checkpoint, behind the next step.
+// export returns the function that writes hf/step_<n> from a checkpoint's folder.
+// Adapters are merged on the device, so export does that immediately; the rest is copied
+// from the checkpoint while the next step runs.
 func (r *Run) export(ctx context.Context, learner policy.Learner) (func(ctx context.Context, dir string, s train.State) error, error) {
 	adapted := r.Config.Agent.Model.LoRARank > 0 || r.Config.Agent.Model.Adapter != ""
 	merged := filepath.Join(r.Folder.Path, "hf", "merged.tmp")
@@ -35,7 +35,7 @@ func (r *Run) export(ctx context.Context, learner policy.Learner) (func(ctx cont
 	if merges {
 		e, ok := learner.(policy.Exporter)
 		if !ok {
-			return nil, fmt.Errorf("%w: huggingface_hub.upload_contents has hf_model, but a %T does not merge its adapters (policy.Exporter)", config.ErrConfig, learner)
+			return nil, fmt.Errorf("%w: huggingface_hub.upload_contents has hf_model, but a %T cannot merge its adapters: it is not a policy.Exporter", config.ErrConfig, learner)
 		}
 		if err := os.RemoveAll(merged); err != nil {
 			return nil, err
@@ -44,7 +44,7 @@ func (r *Run) export(ctx context.Context, learner policy.Learner) (func(ctx cont
 			return nil, err
 		}
 	}
-	uploading := ctx // which ends with the run; the checkpoint's goes on
+	uploading := ctx // ends with the run, unlike the context of the checkpoint's save
 	return func(_ context.Context, dir string, s train.State) error {
 		place, err := r.Folder.SaveExport(s.Step, func(to string) error {
 			for _, what := range r.Config.Hub.Contents {

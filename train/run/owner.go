@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// ownerName is the file that says which run the episodes of a folder are of.
+// ownerName is the file that identifies the run that the episodes of a folder belong to.
 const ownerName = "run.txt"
 
-// owner identifies a run: its random name, "" for one that is yet to begin, and its
-// folder. A copy of a run's folder has the same name, and another folder.
+// owner identifies a run by its random ID, "" before it started, and its folder. A copy
+// of a run's folder has the same ID and another folder.
 type owner struct{ id, folder string }
 
-// ownerOf is the run in a folder.
+// ownerOf returns the run in a folder.
 func ownerOf(path string) (owner, error) {
 	id, err := FolderID(path)
 	if err != nil {
@@ -26,7 +26,8 @@ func ownerOf(path string) (owner, error) {
 	return owner{id, folder}, err
 }
 
-// recordedOwner is the run that a folder's episodes are of. ok is false where no record is.
+// recordedOwner returns the run that a folder's episodes belong to. ok is false if it is
+// not recorded.
 func recordedOwner(dir string) (o owner, ok bool, err error) {
 	raw, err := os.ReadFile(filepath.Join(dir, ownerName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -39,8 +40,8 @@ func recordedOwner(dir string) (o owner, ok bool, err error) {
 	return o, true, nil
 }
 
-// check refuses a folder with the episodes of another run. A run's folder may have
-// been moved: then its old place does not hold it any more.
+// check refuses a folder with the episodes of another run. The folder of this run may
+// have been moved: then the recorded folder no longer contains the run.
 func (o owner) check(dir string) error {
 	const advice = "choose another folder, or move the episodes away together with " + ownerName
 	was, ok, err := recordedOwner(dir)
@@ -50,19 +51,19 @@ func (o owner) check(dir string) error {
 	if !ok {
 		found, err := filepath.Glob(filepath.Join(dir, "step_*.parquet"))
 		if err == nil && len(found) > 0 {
-			err = fmt.Errorf("%w: %s holds episodes, but no %s says of which run; choose another folder, or move the episodes away", ErrExists, dir, ownerName)
+			err = fmt.Errorf("%w: %s contains episodes, but no %s that identifies their run; choose another folder, or move the episodes away", ErrExists, dir, ownerName)
 		}
 		return err
 	}
 	if was.id != o.id {
-		return fmt.Errorf("%w: %s holds the episodes of the run %s in %s, and this run is in %s; %s", ErrExists, dir, was.id, was.folder, o.folder, advice)
+		return fmt.Errorf("%w: %s contains the episodes of the run %s in %s, but this run is in %s; %s", ErrExists, dir, was.id, was.folder, o.folder, advice)
 	}
 	if was.folder == o.folder {
 		return nil
 	}
 	id, err := FolderID(was.folder)
 	if err == nil && id == o.id && !sameFile(was.folder, o.folder) {
-		err = fmt.Errorf("%w: %s holds the episodes of the run in %s, of which %s is a copy; %s", ErrExists, dir, was.folder, o.folder, advice)
+		err = fmt.Errorf("%w: %s contains the episodes of the run in %s, of which %s is a copy; %s", ErrExists, dir, was.folder, o.folder, advice)
 	}
 	return err
 }
@@ -79,7 +80,7 @@ func (o owner) write(dir string) error {
 	return os.Rename(tmp, filepath.Join(dir, ownerName))
 }
 
-// sameFile reports whether two names are of one folder.
+// sameFile reports whether two paths lead to the same folder.
 func sameFile(a, b string) bool {
 	x, err1 := os.Stat(a)
 	y, err2 := os.Stat(b)

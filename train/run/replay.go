@@ -24,28 +24,28 @@ import (
 	"vagen/train/track"
 )
 
-// Replayed is what came of playing a recorded step again.
+// Replayed is the result of replaying a recorded step.
 type Replayed struct {
-	Step, From int // the step, and that of the checkpoint it was reached from; 0 is the beginning
+	Step, From int // the step, and the step of the checkpoint that the replay starts from; 0 is the start of the run
 	Episodes   int
 	Tokens     int
-	// First is where the episodes begin to differ; nil means nowhere.
+	// First is the first difference between the episodes; nil means none.
 	First *rollout.Difference
-	// Metrics that differ, as "name: was → is"; those of time are not compared.
+	// Metrics that differ, as "name: was → is". Those of time and machine are not compared.
 	Metrics []string
 }
 
 // Same reports whether nothing differs.
 func (r *Replayed) Same() bool { return r.First == nil && len(r.Metrics) == 0 }
 
-// errReplayed ends a run that has reached the step.
+// errReplayed stops the run after the replayed step.
 var errReplayed = errors.New("the step was replayed")
 
-// Replay plays a step of a run again, from the newest checkpoint before it, and
-// compares it with what the run recorded in trainer.rollout_data_dir and
-// metrics.jsonl: everything that is stored of them. It changes nothing in the run's
-// folder. overrides, of the form key=value, give secrets anew, which no file of a run
-// holds; they must not change anything else. nil envs are those of the configuration.
+// Replay replays a step of a run from the newest checkpoint before it, and compares all
+// episodes and metrics with those that the run recorded in trainer.rollout_data_dir and
+// metrics.jsonl. It changes nothing in the run's folder. overrides, of the form
+// key=value, set secrets, which files of a run do not contain; they must not change
+// other settings. If envs is nil, the environments of the configuration are used.
 func Replay(ctx context.Context, path string, overrides []string, step int, envs *env.Registry, log *slog.Logger) (*Replayed, error) {
 	c, err := replayed(filepath.Join(path, "config.yaml"), overrides)
 	if err != nil {
@@ -57,7 +57,7 @@ func Replay(ctx context.Context, path string, overrides []string, step int, envs
 		}
 	}
 	if step < 1 || step > c.Trainer.Steps {
-		return nil, fmt.Errorf("step is %d, must be in [1, %d]", step, c.Trainer.Steps)
+		return nil, fmt.Errorf("run: step is %d, must be in [1, %d]", step, c.Trainer.Steps)
 	}
 	episodes, err := recorded(&c, path, step)
 	if err != nil {
@@ -82,14 +82,14 @@ func Replay(ctx context.Context, path string, overrides []string, step int, envs
 			out.Tokens += t.Rows[r].Len()
 		}
 	}
-	t := rehearsal(c, model, envs, log)
+	t := replayTrainer(c, model, envs, log)
 	if p != nil {
 		out.From = p.State.Step
 		first, err := metricsOf(path, out.From+1)
 		if err != nil {
 			return nil, err
 		}
-		// A rollback to the checkpoint is not in it, but led to another way from there.
+		// A rollback to the checkpoint is not recorded in it, but changes the steps after it.
 		if n := int(first["train/rollbacks"]); n != p.State.Stability.Rollbacks {
 			p.State.Stability.Rollbacks, p.State.Prefetched = n, nil
 		}
@@ -121,15 +121,15 @@ func Replay(ctx context.Context, path string, overrides []string, step int, envs
 	return out, nil
 }
 
-// rehearsal is a run that leaves nothing behind.
-func rehearsal(c config.Config, learner policy.Learner, envs *env.Registry, log *slog.Logger) *train.Trainer {
+// replayTrainer returns a trainer that writes no files and does not validate.
+func replayTrainer(c config.Config, learner policy.Learner, envs *env.Registry, log *slog.Logger) *train.Trainer {
 	c.Trainer.ValBefore, c.Trainer.TestFreq, c.Trainer.BestActor = false, 0, false
-	c.Stability.Early.Metric = "" // nothing is validated
+	c.Stability.Early.Metric = "" // there are no validations
 	c.Stability.Spike.Action, c.Stability.Alarms.Action = "warn", "warn"
 	return &train.Trainer{Config: c, Learner: learner, Envs: envs, Log: log}
 }
 
-// replayed reads the configuration of a run, with the secrets that overrides give.
+// replayed reads the configuration of a run, with the secrets in overrides.
 func replayed(path string, overrides []string) (config.Config, error) {
 	c, err := config.Load(path, overrides...)
 	if err != nil {
@@ -140,12 +140,12 @@ func replayed(path string, overrides []string) (config.Config, error) {
 		return c, err
 	}
 	if lines := config.Differences(&was, &c); len(lines) > 0 {
-		return c, fmt.Errorf("%w: a step is replayed with the configuration of its run, and only secrets may be given anew:\n  %s", ErrOtherConfig, strings.Join(lines, "\n  "))
+		return c, fmt.Errorf("%w: a step is replayed with the configuration of its run, and overrides may only set secrets:\n  %s", ErrOtherConfig, strings.Join(lines, "\n  "))
 	}
 	return c, c.CheckSecrets()
 }
 
-// recordOf is the file with the episodes of a step.
+// recordOf returns the file with the episodes of a step.
 func recordOf(c *config.Config, step int) string {
 	return filepath.Join(*c.Trainer.RolloutDir, fmt.Sprintf(stepFile, step))
 }
@@ -154,28 +154,28 @@ func recordOf(c *config.Config, step int) string {
 func recorded(c *config.Config, path string, step int) ([]*rollout.Trajectory, error) {
 	dir := c.Trainer.RolloutDir
 	if dir == nil {
-		return nil, fmt.Errorf("the run in %s recorded no episodes: trainer.rollout_data_dir is null", path)
+		return nil, fmt.Errorf("run: trainer.rollout_data_dir is null: the run in %s recorded no episodes", path)
 	}
 	r, err := store.Open(recordOf(c, step))
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	r.Lenient() // pictures are not compared: trainer.log_image may have left them out
+	r.Lenient() // images are not compared: with trainer.log_image they may not be stored
 	var out []*rollout.Trajectory
 	for s, err := range r.All() {
 		if err != nil {
 			return nil, err
 		}
 		if s.Step != step {
-			return nil, fmt.Errorf("%s: episode %d is of step %d, not %d", *dir, len(out), s.Step, step)
+			return nil, fmt.Errorf("run: %s: episode %d is of step %d, must be of step %d", *dir, len(out), s.Step, step)
 		}
 		out = append(out, s.Trajectory)
 	}
 	return out, nil
 }
 
-// metricsOf reads what a run told of a step.
+// metricsOf reads the metrics of a step.
 func metricsOf(path string, step int) (track.Metrics, error) {
 	name := filepath.Join(path, "metrics.jsonl")
 	raw, err := os.ReadFile(name)
@@ -199,10 +199,11 @@ func metricsOf(path string, step int) (track.Metrics, error) {
 		delete(m, "step")
 		return m, nil
 	}
-	return nil, fmt.Errorf("%s tells of no step %d", name, step)
+	return nil, fmt.Errorf("run: %s has no metrics of step %d", name, step)
 }
 
-// before finds the newest whole checkpoint before a step; nil is the beginning.
+// before finds the newest complete checkpoint before a step; nil means that the replay
+// starts at the beginning of the run.
 func before(ctx context.Context, c *config.Config, path string, step int) (*Checkpoint, error) {
 	points := (&Folder{Path: path}).Checkpoints(c, nil)
 	steps, err := points.Steps()
@@ -223,15 +224,15 @@ func before(ctx context.Context, c *config.Config, path string, step int) (*Chec
 	}
 	p, err := OpenCheckpoint(ctx, c.Trainer.ResumeFrom)
 	if err == nil && p.State.Step >= step {
-		err = fmt.Errorf("step %d was done by the run that %s is of: replay it there", step, c.Trainer.ResumeFrom)
+		err = fmt.Errorf("run: step is %d, but the run started from %s, which is not before it: replay the step in the run of that checkpoint", step, c.Trainer.ResumeFrom)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("the checkpoint that the run branched off from is gone: %w", err)
+		err = fmt.Errorf("run: the checkpoint that the run started from does not exist any more: %w", err)
 	}
 	return p, err
 }
 
-// differing lists the metrics that differ, those of the machine left out.
+// differing lists the metrics that differ, except those of time and machine.
 func differing(was, is track.Metrics) []string {
 	names := maps.Clone(was)
 	maps.Copy(names, is)
@@ -239,12 +240,12 @@ func differing(was, is track.Metrics) []string {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		x, ok1 := was[name]
 		y, ok2 := is[name]
-		if !train.MachineMetric(name) && (ok1 != ok2 || x != y && !(unfit(x) && unfit(y))) {
+		if !train.MachineMetric(name) && (ok1 != ok2 || x != y && !(notFinite(x) && notFinite(y))) {
 			out = append(out, fmt.Sprintf("%s: %v → %v", name, x, y))
 		}
 	}
 	return out
 }
 
-// unfit reports whether a number has no form in metrics.jsonl.
-func unfit(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
+// notFinite reports whether a number is not finite, which metrics.jsonl writes as null.
+func notFinite(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }

@@ -16,19 +16,19 @@ import (
 	"vagen/train/track"
 )
 
-// ErrOtherConfig means that a run was begun with another configuration.
-var ErrOtherConfig = errors.New("the run was begun with another configuration")
+// ErrOtherConfig means that the configuration differs from that of the run.
+var ErrOtherConfig = errors.New("the run was started with another configuration")
 
-// OpenFolder opens the folder of a run to go on with it. A configuration that
-// differs from the folder's is an ErrOtherConfig that lists the differences,
-// unless allow is true: Changed lists them, and Lock replaces the folder's. Keys
-// that change no number, such as run.workers, may always differ, and the number of
-// steps may grow. A folder in which another process works is an ErrBusy.
+// OpenFolder opens the folder of a run to resume it. If the configuration differs from
+// that of the run, the error wraps ErrOtherConfig and lists the differences, unless allow
+// is true: then Changed lists them, and Lock replaces the folder's configuration. Keys
+// that change no result, such as run.workers, may always differ, and the number of steps
+// may increase. If another process uses the folder, the error wraps ErrBusy.
 func OpenFolder(path string, c *config.Config, allow bool) (*Folder, error) {
 	name := filepath.Join(path, configName)
 	raw, err := os.ReadFile(name)
 	if err != nil {
-		return nil, fmt.Errorf("run: there is no run in %s: %w", path, err)
+		return nil, fmt.Errorf("run: no run in %s: %w", path, err)
 	}
 	lines, err := compare(name, raw, c, allow)
 	if err != nil {
@@ -47,8 +47,8 @@ func OpenFolder(path string, c *config.Config, allow bool) (*Folder, error) {
 	return f, unlock()
 }
 
-// compare lists how a configuration differs from the one in a file. A run may be
-// made longer without allow.
+// compare lists how a configuration differs from the one in a file. The number of steps
+// may increase without allow.
 func compare(name string, raw []byte, c *config.Config, allow bool) ([]string, error) {
 	old := config.Default()
 	if err := settings.Load(&old, raw); err != nil {
@@ -59,26 +59,25 @@ func compare(name string, raw []byte, c *config.Config, allow bool) ([]string, e
 		return c.Trainer.Steps > old.Trainer.Steps && (strings.HasPrefix(line, "trainer.total_training_steps:") || strings.HasPrefix(line, "trainer.total_epochs:"))
 	})
 	if len(other) < len(lines) && c.Scheduled() {
-		lines = append(lines, fmt.Sprintf("schedules: from here on they are those of a run of %d steps", c.Trainer.Steps))
+		lines = append(lines, fmt.Sprintf("schedules: the remaining steps use the schedules of a run of %d steps", c.Trainer.Steps))
 	}
 	if len(other) > 0 && !allow {
-		return nil, fmt.Errorf("run: %w: %s (trainer.allow_config_change=true goes on with this one):\n  %s", ErrOtherConfig, name, strings.Join(other, "\n  "))
+		return nil, fmt.Errorf("run: %w: %s (trainer.allow_config_change=true resumes with the new one):\n  %s", ErrOtherConfig, name, strings.Join(other, "\n  "))
 	}
 	return lines, nil
 }
 
-// Fits holds a configuration against the one that the checkpoint was saved with, as
-// OpenRun does with a folder's, and lists the differences.
+// Fits compares a configuration with the one that the checkpoint was saved with, as
+// OpenFolder does with that of a folder, and lists the differences.
 func (p *Checkpoint) Fits(c *config.Config, allow bool) ([]string, error) {
 	return compare(filepath.Join(p.Path, configName), p.Config, c, allow)
 }
 
-// Rewind takes what happened after a checkpoint out of metrics.jsonl, so that a
-// run which goes on from there writes the file that it would have written without
-// a stop. nil is no checkpoint: nothing is kept. It returns the events that are
-// left, with the total number of steps: sinks that hold a run's history, such as a
-// Curve, want to see them again. That the checkpoint was saved is not among them:
-// the Trainer that goes on from it tells so.
+// Rewind removes the events after a checkpoint from metrics.jsonl, so that a run that
+// resumes from it writes the same file as without the interruption. A nil checkpoint
+// keeps nothing. It returns the remaining events, with the total number of steps, for
+// sinks that hold a run's history, such as a Curve. The event that the checkpoint was
+// saved is not included: the Trainer that resumes from it emits it.
 func (f *Folder) Rewind(from *train.State, total int) ([]track.Event, error) {
 	path := filepath.Join(f.Path, metricsName)
 	raw, err := os.ReadFile(path)
@@ -121,9 +120,9 @@ func (f *Folder) LastSave() (step int, ok bool, err error) {
 	return step, ok, nil
 }
 
-// after reports whether an event came after a checkpoint. Imitation comes before
-// all steps; step 0 is saved after it, before the first validation. A run that was
-// interrupted has yet to do what is due after the step.
+// after reports whether an event came after a checkpoint. Imitation comes before all
+// steps; step 0 is saved after it and before the first validation. An interrupted run
+// still has to do the validation and save that are due after its last step.
 func after(e track.Event, from *train.State) bool {
 	switch {
 	case from == nil:

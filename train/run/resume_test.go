@@ -376,7 +376,7 @@ func TestAnotherConfigurationIsShownAndRefused(t *testing.T) {
 func TestARunMayBeMadeLonger(t *testing.T) {
 	for style, want := range map[string][]string{
 		"constant": {"trainer.total_training_steps: 3 → 5"},
-		"cosine":   {"trainer.total_training_steps: 3 → 5", "schedules: from here on they are those of a run of 5 steps"},
+		"cosine":   {"trainer.total_training_steps: 3 → 5", "schedules: the remaining steps use the schedules of a run of 5 steps"},
 	} {
 		dir := filepath.Join(t.TempDir(), "run")
 		c := traintest.Small()

@@ -16,13 +16,13 @@ import (
 
 const (
 	actorFolder = "actor"       // the policy in a checkpoint
-	actorPrefix = "actor_step_" // a policy that is left of one
-	leaving     = ".gone"       // ends the name of a checkpoint that is being removed but for its policy
+	actorPrefix = "actor_step_" // a policy kept without the rest of its checkpoint
+	removing    = ".gone"       // suffix of a checkpoint that is being removed except for its policy
 )
 
-// Tidy removes what the numbers of kept checkpoints do not cover, counted back from
-// the checkpoint that a run goes on from, and what stopped saves and removals left.
-// Later folders, which nothing can go on from, stay until they are saved anew.
+// Tidy removes checkpoints beyond the numbers to keep, counted back from the checkpoint
+// that a run resumes from, and the remains of interrupted saves and removals. Folders of
+// later steps, from which no run can resume, stay until they are saved again.
 func (c *Checkpoints) Tidy(from int) error {
 	if err := c.prune(from); err != nil {
 		return fmt.Errorf("run: checkpoints: %w", err)
@@ -30,8 +30,8 @@ func (c *Checkpoints) Tidy(from int) error {
 	return nil
 }
 
-// prune is Tidy after a save. The checkpoints of interruptions go once the run has
-// saved another.
+// prune is Tidy after a save. A checkpoint of an interruption is removed once the run
+// has saved another one.
 func (c *Checkpoints) prune(newest int) error {
 	if err := c.sweep(); err != nil {
 		return err
@@ -45,20 +45,20 @@ func (c *Checkpoints) prune(newest int) error {
 		if step > newest {
 			continue
 		}
-		over := step != newest && passing(c.path(step))
+		over := step != newest && madeByInterrupt(c.path(step))
 		if !over && (c.Keep < 1 || whole < c.Keep) {
 			whole++
 			continue
 		}
 		if info, err := os.Lstat(c.path(step)); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-			continue // the user keeps it elsewhere
+			continue // stored elsewhere by the user
 		}
-		// The name goes first, so that a folder with a checkpoint's name is never half
-		// removed. It says, too, whether the policy stays: half removed, the rest could not.
+		// The folder is renamed first, so that a folder with a checkpoint's name is never
+		// partly removed. The new name also records whether to keep the policy.
 		keep := !over && c.KeepActors > 0
 		gone := c.path(step) + durable.Discarded
 		if keep {
-			gone = c.path(step) + leaving
+			gone = c.path(step) + removing
 		}
 		if err := os.Rename(c.path(step), gone); err != nil {
 			return err
@@ -70,14 +70,14 @@ func (c *Checkpoints) prune(newest int) error {
 	return c.dropActors(whole)
 }
 
-// passing reports whether a checkpoint was made by an interruption.
-func passing(dir string) bool {
+// madeByInterrupt reports whether a checkpoint was saved because of an interruption.
+func madeByInterrupt(dir string) bool {
 	var s train.State
 	raw, err := os.ReadFile(filepath.Join(dir, stateName))
 	return err == nil && json.Unmarshal(raw, &s) == nil && s.Interrupted
 }
 
-// sweep ends what was stopped halfway: removals, and saves.
+// sweep completes interrupted removals and removes the remains of interrupted saves.
 func (c *Checkpoints) sweep() error {
 	entries, err := os.ReadDir(c.Dir)
 	if err != nil {
@@ -89,7 +89,7 @@ func (c *Checkpoints) sweep() error {
 			continue
 		}
 		path := filepath.Join(c.Dir, e.Name())
-		if digits, gone := strings.CutSuffix(name, leaving); gone {
+		if digits, gone := strings.CutSuffix(name, removing); gone {
 			if step, err := strconv.Atoi(digits); err == nil {
 				if err := c.strip(step, path, c.KeepActors > 0); err != nil {
 					return err
@@ -105,8 +105,8 @@ func (c *Checkpoints) sweep() error {
 	return nil
 }
 
-// strip removes a checkpoint, with keep all but its policy. It may have been stopped
-// before at any place: a policy that has been moved already stays.
+// strip removes a checkpoint, with keep everything except its policy. An earlier strip
+// may have been interrupted at any point: a policy that was already moved is kept.
 func (c *Checkpoints) strip(step int, dir string, keep bool) error {
 	from, to := filepath.Join(dir, actorFolder), filepath.Join(c.Dir, actorPrefix+strconv.Itoa(step))
 	_, err := os.Stat(from)
@@ -115,14 +115,14 @@ func (c *Checkpoints) strip(step int, dir string, keep bool) error {
 			err = os.Rename(from, to)
 		}
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // some learners have no such folder
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // some learners write no such folder
 		return err
 	}
 	return os.RemoveAll(dir)
 }
 
-// dropActors removes the oldest policies that stand apart, beside so many whole
-// checkpoints.
+// dropActors removes the oldest policies without a checkpoint, so that at most KeepActors
+// remain, those in the whole complete checkpoints included.
 func (c *Checkpoints) dropActors(whole int) error {
 	steps, err := c.numbers(actorPrefix, "")
 	if err != nil || c.Keep < 1 {

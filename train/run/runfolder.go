@@ -21,13 +21,13 @@ import (
 )
 
 var (
-	// ErrExists means that a folder already holds a run.
-	ErrExists = errors.New("the folder already holds a run")
-	// ErrBusy means that another process works in the folder.
-	ErrBusy = errors.New("another process works on the run")
+	// ErrExists means that a folder already contains a run.
+	ErrExists = errors.New("the folder already contains a run")
+	// ErrBusy means that another process uses the folder.
+	ErrBusy = errors.New("another process uses the run")
 )
 
-// Files of a run's folder; a checkpoint has its configuration, too.
+// Names in a run's folder. A checkpoint has a configuration, too.
 const (
 	configName  = "config.yaml"
 	metricsName = "metrics.jsonl"
@@ -38,22 +38,22 @@ const (
 	exportFolder = "hf"
 )
 
-// Folder is where a run writes: config.yaml, metrics.jsonl, curve.png,
-// checkpoints and episodes.
+// Folder is the folder of a run, with config.yaml, metrics.jsonl, curve.png, checkpoints
+// and episodes.
 type Folder struct {
 	Path string
-	// Changed lists how the configuration differs from that of the run, which Lock
-	// replaces.
+	// Changed lists how the new configuration differs from that of the run. Lock replaces
+	// the run's.
 	Changed []string
 
-	read    []byte // config.yaml as OpenRun found it
-	pending []byte // what Lock writes there; nil for nothing
+	read    []byte // config.yaml as OpenFolder read it
+	pending []byte // new config.yaml that Lock writes; nil for no change
 }
 
-// CreateFolder makes the folder of a new run and writes its configuration there,
-// without its secrets. A folder with a run in it is an ErrRunExists.
+// CreateFolder creates the folder of a new run and writes the configuration there,
+// without secrets. If the folder contains a run, the error wraps ErrExists.
 func CreateFolder(path string, c *config.Config) (*Folder, error) {
-	exists := fmt.Errorf("run: %w: %s (choose another, resume it with trainer.resume_mode=auto, or remove it)", ErrExists, path)
+	exists := fmt.Errorf("run: %w: %s (choose another folder, resume the run with trainer.resume_mode=auto, or remove it)", ErrExists, path)
 	name := filepath.Join(path, configName)
 	if _, err := os.Stat(name); err == nil {
 		return nil, exists
@@ -69,7 +69,7 @@ func CreateFolder(path string, c *config.Config) (*Folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err = os.Stat(name); err == nil { // another process was faster
+	if _, err = os.Stat(name); err == nil { // another process created a run meanwhile
 		return nil, errors.Join(exists, unlock())
 	}
 	if err := errors.Join(durable.WriteFile(name, raw), unlock()); err != nil {
@@ -81,23 +81,22 @@ func CreateFolder(path string, c *config.Config) (*Folder, error) {
 // resumed reports whether the folder held a run when it was opened.
 func (f *Folder) resumed() bool { return f.read != nil }
 
-// Lock keeps other processes from working in the folder until unlock is called or
-// the process ends, however it does. ErrBusy says that another one does. A changed
-// configuration that OpenRun accepted is written once the folder is locked; if
-// another process replaced the one that it was compared with, Lock fails with
-// ErrOtherConfig.
+// Lock locks the folder against other processes until unlock is called or the process
+// ends in any way. If another process has the lock, the error wraps ErrBusy. After
+// locking it writes a changed configuration that OpenFolder accepted; if another process
+// changed config.yaml since OpenFolder, the error wraps ErrOtherConfig.
 func (f *Folder) Lock() (unlock func() error, err error) {
 	if unlock, err = LockFolder(f.Path); err != nil {
 		return nil, err
 	}
-	if err := f.settleConfig(); err != nil {
+	if err := f.writePending(); err != nil {
 		return nil, errors.Join(err, unlock())
 	}
 	return unlock, nil
 }
 
-// settleConfig writes the configuration that OpenRun accepted.
-func (f *Folder) settleConfig() error {
+// writePending writes the changed configuration that OpenFolder accepted.
+func (f *Folder) writePending() error {
 	if f.read == nil {
 		return nil
 	}
@@ -107,7 +106,7 @@ func (f *Folder) settleConfig() error {
 		return fmt.Errorf("run: %w", err)
 	}
 	if !bytes.Equal(now, f.read) {
-		return fmt.Errorf("run: %w: %s was replaced by another process in the meantime; start again", ErrOtherConfig, name)
+		return fmt.Errorf("run: %w: another process has changed %s meanwhile; start again", ErrOtherConfig, name)
 	}
 	if f.pending == nil {
 		return nil
@@ -119,8 +118,8 @@ func (f *Folder) settleConfig() error {
 	return nil
 }
 
-// LockFolder keeps other processes that lock the folder out of it until unlock is
-// called or the process ends. ErrBusy says that another one has the lock.
+// LockFolder locks a folder against other processes until unlock is called or the
+// process ends. If another process has the lock, the error wraps ErrBusy.
 func LockFolder(path string) (unlock func() error, err error) {
 	release, held, err := filelock.TryLock(filepath.Join(path, lockName))
 	if err != nil {
@@ -132,7 +131,7 @@ func LockFolder(path string) (unlock func() error, err error) {
 	return func() error { release(); return nil }, nil
 }
 
-// FolderID is the random name that the run in a folder was given, "" where there is none.
+// FolderID returns the random ID of the run in a folder, "" if it has none.
 func FolderID(path string) (string, error) {
 	raw, err := os.ReadFile(filepath.Join(path, idName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -144,8 +143,8 @@ func FolderID(path string) (string, error) {
 	return strings.TrimSpace(string(raw)), nil
 }
 
-// ID is the random name of the run, which is made and kept in run.id when it is
-// first asked for. The folder must be locked.
+// ID returns the random ID of the run. The first call generates it and writes run.id.
+// The folder must be locked.
 func (f *Folder) ID() (string, error) {
 	id, err := FolderID(f.Path)
 	if err != nil || id != "" {
@@ -158,9 +157,9 @@ func (f *Folder) ID() (string, error) {
 	return id, nil
 }
 
-// Inherit puts the metrics of another run, up to a checkpoint of it, into the folder,
-// whose own are lost: the history of a run that branches off. A folder without
-// metrics lends nothing.
+// Inherit replaces the folder's metrics by those of another run up to a checkpoint of
+// it, as the history of a run that starts from that checkpoint. If the other folder has
+// no metrics, it does nothing.
 func (f *Folder) Inherit(from string, at *train.State) error {
 	path := filepath.Join(from, metricsName)
 	raw, err := os.ReadFile(path)
@@ -181,13 +180,13 @@ func (f *Folder) Inherit(from string, at *train.State) error {
 	return nil
 }
 
-// Metrics opens metrics.jsonl, to which a run that goes on appends.
+// Metrics opens metrics.jsonl for appending.
 func (f *Folder) Metrics() (*track.JSONLines, error) {
 	return track.NewJSONLines(filepath.Join(f.Path, metricsName))
 }
 
-// Checkpoints are those of the run, in the folder checkpoints, as many as its
-// configuration keeps.
+// Checkpoints returns the checkpoints of the run, in the folder checkpoints. The
+// configuration sets how many are kept.
 func (f *Folder) Checkpoints(c *config.Config, log *slog.Logger) *Checkpoints {
 	whole, actors := c.Kept()
 	return &Checkpoints{Dir: filepath.Join(f.Path, "checkpoints"), Keep: whole, KeepActors: actors, Log: log}

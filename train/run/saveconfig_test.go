@@ -18,7 +18,7 @@ func TestContradictionsOfSavingAreRefused(t *testing.T) {
 		"but trainer.resume_mode is auto":                     {"trainer.resume_from_path=a/step_1"},
 		"trainer.max_actor_ckpt_to_keep is 0":                 {"trainer.max_actor_ckpt_to_keep=0"},
 		"trainer.max_critic_ckpt_to_keep is -1":               {"trainer.max_critic_ckpt_to_keep=-1"},
-		"a checkpoint without its policy":                     {"trainer.max_critic_ckpt_to_keep=2"},
+		"a checkpoint includes its policy":                    {"trainer.max_critic_ckpt_to_keep=2"},
 		"keeps more checkpoints than the 1":                   {"trainer.max_critic_ckpt_to_keep=null"},
 		`trainer.best_actor_metric is "-"`:                    {"trainer.best_actor_metric='-'"},
 		"must be a multiple of trainer.save_freq, which is 4": {"huggingface_hub.hf_save_freq=6", "trainer.save_freq=4"},

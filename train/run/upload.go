@@ -12,20 +12,20 @@ import (
 	"vagen/train/config"
 )
 
-// uploads bring what a run exports to the hub, one after the other and behind the
-// training loop. A step's upload that fails is a warning, because the files are
-// still here and the next one brings newer ones; that of the last is an error.
+// uploads sends the exports of a run to the hub in the background, one after the other.
+// A failed upload is a warning, because the files still exist locally and the next
+// upload replaces them. A failure of the last upload is an error.
 type uploads struct {
 	client *hub.Client
 	c      *config.HubConfig
 	log    *slog.Logger
 
 	last chan struct{} // closed when the newest upload is done
-	repo string        // with its owner; "" until it was made
+	repo string        // owner/name; "" until the repository was created
 	err  error         // of the newest upload
 }
 
-// newUploads returns nil where nothing is to be uploaded.
+// newUploads returns nil if uploads are disabled.
 func newUploads(c *config.Config, getenv func(string) (string, bool), log *slog.Logger) (*uploads, error) {
 	if c.Hub.Repo == "" || c.Hub.Freq == nil {
 		return nil, nil
@@ -43,7 +43,7 @@ func newUploads(c *config.Config, getenv func(string) (string, bool), log *slog.
 	return &uploads{client: client, c: &c.Hub, log: log}, nil
 }
 
-// add uploads the export of a step after those before it.
+// add queues the upload of a step's export.
 func (u *uploads) add(ctx context.Context, dir string, step int) {
 	if u == nil {
 		return
@@ -56,7 +56,7 @@ func (u *uploads) add(ctx context.Context, dir string, step int) {
 			<-before
 		}
 		if u.err = u.upload(ctx, dir, step); u.err != nil {
-			u.log.Warn("an upload failed", "step", step, "repository", u.c.Repo, "err", u.err)
+			u.log.Warn("upload failed", "step", step, "repository", u.c.Repo, "err", u.err)
 		}
 	}()
 }
@@ -74,7 +74,7 @@ func (u *uploads) upload(ctx context.Context, dir string, step int) error {
 	}
 	for i, what := range u.c.Contents {
 		to := what
-		if i == 0 { // readers look for a model in the repository's root
+		if i == 0 { // loaders expect a model in the repository's root
 			to = ""
 		}
 		place, err := u.client.Upload(ctx, u.repo, filepath.Join(dir, what), to, fmt.Sprintf("%s of step %d", what, step))
@@ -86,14 +86,14 @@ func (u *uploads) upload(ctx context.Context, dir string, step int) error {
 	return nil
 }
 
-// wait ends when all is uploaded, with the error of the newest.
+// wait waits for all uploads and returns the error of the last one.
 func (u *uploads) wait() error {
 	if u == nil || u.last == nil {
 		return nil
 	}
 	<-u.last
 	if u.err != nil && !errors.Is(u.err, context.Canceled) {
-		return fmt.Errorf("the newest export was not uploaded: %w", u.err)
+		return fmt.Errorf("run: upload of the last export: %w", u.err)
 	}
 	return nil
 }

@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// Console shows the progress of a run to a person: a bar with the time left and
-// the few numbers that one wants to see. On a terminal the bar stays in place;
-// elsewhere every event is a line.
+// Console prints the progress of a run: a bar with the time left and the main metrics.
+// On a terminal the bar is redrawn in place; elsewhere every event is a line.
 type Console struct {
 	w        io.Writer
 	terminal bool
 	now      func() time.Time
 	rounds   map[string]round // by kind of event
-	width    int              // of what stands on the bar's line
+	width    int              // of the current text on the bar's line
 }
 
-// round is a run of steps that count up.
+// round is a sequence of increasing steps.
 type round struct {
-	begin       time.Time // when its first event came
+	begin       time.Time // time of its first event
 	first, last int       // steps
 }
 
-// NewConsole writes to w. Terminal says whether w moves its cursor on "\r".
+// NewConsole returns a Console that writes to w. terminal reports whether w is a
+// terminal, which moves its cursor to the start of the line on "\r".
 func NewConsole(w io.Writer, terminal bool) *Console {
 	return &Console{w: w, terminal: terminal, now: time.Now, rounds: map[string]round{}}
 }
@@ -49,7 +49,7 @@ func (c *Console) Event(e Event) error {
 	return nil
 }
 
-// show formats a metric; "-" stands for one that was not measured.
+// show formats a metric; "-" means that it was not measured.
 func (e Event) show(format, name string) string {
 	x, ok := e.Metrics[name]
 	if !ok {
@@ -77,11 +77,11 @@ func (c *Console) bar(e Event, text string) error {
 	return err
 }
 
-// left estimates the time that the steps to come will take from those that have
-// been seen; the first event of a round only starts the clock.
+// left estimates the time of the remaining steps from that of the previous ones. The
+// first event of a round only starts the clock.
 func (c *Console) left(e Event) string {
 	r, ok := c.rounds[e.Kind]
-	if !ok || e.Step <= r.last { // steps start anew: another round of the same kind
+	if !ok || e.Step <= r.last { // the steps start again: a new round
 		r = round{begin: c.now(), first: e.Step}
 	}
 	r.last = e.Step
@@ -93,7 +93,7 @@ func (c *Console) left(e Event) string {
 	return (per * time.Duration(max(0, e.Total-e.Step))).Round(time.Second).String()
 }
 
-// line writes a line of its own, above the bar on a terminal.
+// line writes a separate line, on a terminal above the bar.
 func (c *Console) line(text string) error {
 	lead := ""
 	if c.terminal && c.width > 0 {

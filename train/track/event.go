@@ -1,3 +1,5 @@
+// Package track has the events of a training run and the sinks that receive them: JSON
+// lines, the console and Prometheus. Sinks with dependencies are in packages below.
 package track
 
 import (
@@ -10,48 +12,48 @@ import (
 	"sync"
 )
 
-// Metrics are named numbers of an event. All but those that are Measured are the
-// same in every run of one configuration.
+// Metrics are the named numbers of an event. All except those of time and machine are
+// equal in every run of the same configuration.
 type Metrics map[string]float64
 
 // Kinds of events.
 const (
-	KindImitate  = "imitate"  // some batches of imitation were learned
+	KindImitate  = "imitate"  // some batches of imitation were trained
 	KindStep     = "step"     // a training step was done
 	KindValidate = "validate" // the policy was validated
 	KindSave     = "save"     // a checkpoint was written
-	KindRollback = "rollback" // what came after Step is undone
+	KindRollback = "rollback" // the events after Step are undone
 )
 
-// Event is something that happened in a run.
+// Event is an event of a run.
 type Event struct {
 	Kind    string // one of the above
 	Step    int    // training steps done
-	Total   int    // training steps (or imitation steps) in all
+	Total   int    // total training steps (or imitation steps)
 	Metrics Metrics
 }
 
 // Sink receives the events of a run, one at a time, in order.
 type Sink interface {
 	Event(e Event) error
-	// Close flushes what has been received.
+	// Close flushes the received events.
 	Close() error
 }
 
-// Ender is a Sink that wants to know how a run has ended. Ended is called once,
+// Ender is implemented by sinks that record how a run ended. Ended is called once,
 // before Close, with the error of Trainer.Run.
 type Ender interface{ Ended(err error) }
 
 // JSONLines writes events to a file, one JSON object per line: kind, step, and
-// the metrics in the order of their names, null where they are not finite. A
-// rollback takes the lines of what it undoes out.
+// the metrics in the order of their names, null if not finite. A rollback removes the
+// lines of the undone events.
 type JSONLines struct {
 	mu   sync.Mutex
 	file *os.File
 	buf  *bufio.Writer
 }
 
-// NewJSONLines appends to the file at path, which is made when it is not there.
+// NewJSONLines appends to the file at path, which it creates if it does not exist.
 func NewJSONLines(path string) (*JSONLines, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -60,7 +62,7 @@ func NewJSONLines(path string) (*JSONLines, error) {
 	return &JSONLines{file: f, buf: bufio.NewWriter(f)}, nil
 }
 
-// Event implements Sink. The line reaches the file before Event returns.
+// Event implements Sink. The line is written to the file before Event returns.
 func (j *JSONLines) Event(e Event) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -82,7 +84,7 @@ func (j *JSONLines) Event(e Event) error {
 	return nil
 }
 
-// cut takes out what happened after a step.
+// cut removes the events after a step.
 func (j *JSONLines) cut(step int) error {
 	raw, err := os.ReadFile(j.file.Name())
 	if err != nil {
@@ -98,7 +100,7 @@ func (j *JSONLines) cut(step int) error {
 	return nil
 }
 
-// quoted is a text as JSON writes it; environments choose some of the names.
+// quoted returns a text as a JSON string; some names come from environments.
 func quoted(text string) []byte {
 	raw, _ := json.Marshal(text) // never fails for a text
 	return raw
@@ -117,7 +119,7 @@ func (j *JSONLines) Close() error {
 	return nil
 }
 
-// SinkFunc makes a Sink of a function.
+// SinkFunc is a function as a Sink.
 type SinkFunc func(Event) error
 
 // Event implements Sink.

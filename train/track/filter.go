@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// KeepLines returns the lines before the first event that is over, and what they say. A
-// last line without an end was being written when the process died.
+// KeepLines returns the lines before the first event for which over is true, and their
+// events. It drops a last line without a line end: the process stopped while writing it.
 func KeepLines(raw []byte, over func(Event) bool) ([]byte, []Event, error) {
 	var events []Event
 	at := 0
@@ -29,7 +29,7 @@ func KeepLines(raw []byte, over func(Event) bool) ([]byte, []Event, error) {
 	}
 }
 
-// parseEvent reads a line of metrics.jsonl; numbers that were not finite are left out.
+// parseEvent reads a line of metrics.jsonl; metrics that were not finite are omitted.
 func parseEvent(line []byte) (Event, error) {
 	var all map[string]any
 	if err := json.Unmarshal(line, &all); err != nil {
@@ -38,7 +38,7 @@ func parseEvent(line []byte) (Event, error) {
 	kind, ok := all["kind"].(string)
 	step, ok2 := all["step"].(float64)
 	if !ok || !ok2 {
-		return Event{}, errors.New("no kind, or no step")
+		return Event{}, errors.New("kind or step is missing")
 	}
 	e := Event{Kind: kind, Step: int(step), Metrics: Metrics{}}
 	delete(all, "kind")

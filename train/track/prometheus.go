@@ -9,13 +9,13 @@ import (
 	"vagen/internal/exposition"
 )
 
-// Prometheus shows the newest value of every metric of a run to Prometheus. It
-// is a Sink and an http.Handler: mount it wherever the program serves. The zero
-// value is ready.
+// Prometheus exports the newest value of every metric of a run to Prometheus. It is a
+// Sink and an http.Handler, which the program can serve at any path. The zero value is
+// ready to use.
 //
-// Values appear as vagen_metric{name="actor/entropy"}; vagen_step and
-// vagen_steps_total tell how far the run is, by kind of event. Metrics that are
-// not finite are shown as they are: an alarm can watch for them.
+// Values appear as vagen_metric{name="actor/entropy"}; vagen_step and vagen_steps_total
+// are the progress of the run, by kind of event. Metrics that are not finite are
+// exported unchanged, so that alerts can detect them.
 type Prometheus struct {
 	mu     sync.Mutex
 	newest Metrics
@@ -34,7 +34,7 @@ func (p *Prometheus) Event(e Event) error {
 	return nil
 }
 
-// Close implements Sink. The last values stay.
+// Close implements Sink. The last values are still served.
 func (p *Prometheus) Close() error { return nil }
 
 // ServeHTTP implements http.Handler.
@@ -42,7 +42,7 @@ func (p *Prometheus) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	var out exposition.Writer
 	p.write(&out)
 	w.Header().Set("Content-Type", exposition.ContentType)
-	_, _ = w.Write([]byte(out.String())) // a reader that went away wants no answer
+	_, _ = w.Write([]byte(out.String())) // fails only if the client disconnected
 }
 
 func (p *Prometheus) write(out *exposition.Writer) {
@@ -53,7 +53,7 @@ func (p *Prometheus) write(out *exposition.Writer) {
 	for _, k := range kinds {
 		out.Sample("vagen_step", exposition.Label("kind", k), float64(p.steps[k].Step))
 	}
-	out.Family("vagen_steps_total", "gauge", "Steps in all, by kind of event.")
+	out.Family("vagen_steps_total", "gauge", "Total steps, by kind of event.")
 	for _, k := range kinds {
 		out.Sample("vagen_steps_total", exposition.Label("kind", k), float64(p.steps[k].Total))
 	}

@@ -33,7 +33,7 @@ func TestPrometheusShowsTheNewestValues(t *testing.T) {
 # TYPE vagen_step gauge
 vagen_step{kind="step"} 2
 vagen_step{kind="validate"} 2
-# HELP vagen_steps_total Steps in all, by kind of event.
+# HELP vagen_steps_total Total steps, by kind of event.
 # TYPE vagen_steps_total gauge
 vagen_steps_total{kind="step"} 9
 vagen_steps_total{kind="validate"} 9

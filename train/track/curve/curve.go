@@ -1,3 +1,4 @@
+// Package curve draws training curves as PNG files.
 package curve
 
 import (
@@ -14,20 +15,20 @@ import (
 	"vagen/train/track"
 )
 
-// Curve collects how a metric develops and draws it. It is a Sink.
+// Curve collects a metric over the steps and draws it. It is a Sink.
 type Curve struct {
 	// Train and Val are the metrics drawn over steps: a thin line for every
 	// training step, a thick one for validation.
 	Train, Val string
 	Title      string
 	Label      string // of the vertical axis
-	// Marks are levels to compare with, by name, drawn as dashed lines.
+	// Marks are reference values, drawn as dashed lines with their names.
 	Marks []Mark
 
 	train, val plotter.XYs
 }
 
-// Mark is a level to compare a curve with.
+// Mark is a reference value of a curve.
 type Mark struct {
 	Name  string
 	Value float64
@@ -47,8 +48,7 @@ func (c *Curve) Event(e track.Event) error {
 	return nil
 }
 
-// extend appends a point. An event without the metric, or in which it is not a
-// finite number, leaves a gap.
+// extend appends a point, unless the event does not have the metric or it is not finite.
 func extend(xys plotter.XYs, e track.Event, name string) plotter.XYs {
 	y, ok := e.Metrics[name]
 	if !ok || math.IsNaN(y) || math.IsInf(y, 0) {
@@ -67,7 +67,7 @@ var (
 	inkMark  = color.RGBA{110, 110, 110, 255}
 )
 
-// WritePNG draws what has been collected so far.
+// WritePNG draws the points collected so far.
 func (c *Curve) WritePNG(path string) error {
 	p := plot.New()
 	for _, f := range []*font.Font{
@@ -90,7 +90,7 @@ func (c *Curve) WritePNG(path string) error {
 	p.X.Min, p.X.Max = 0, last
 	for _, m := range c.Marks {
 		if err := addMark(p, m, last); err != nil {
-			return fmt.Errorf("curve: curve: %w", err)
+			return fmt.Errorf("curve: %w", err)
 		}
 	}
 	for _, l := range []struct {
@@ -104,7 +104,7 @@ func (c *Curve) WritePNG(path string) error {
 		}
 		line, err := plotter.NewLine(l.xys)
 		if err != nil {
-			return fmt.Errorf("curve: curve: %w", err)
+			return fmt.Errorf("curve: %w", err)
 		}
 		line.Color, line.Width = l.ink, l.width
 		p.Add(line)
@@ -112,7 +112,7 @@ func (c *Curve) WritePNG(path string) error {
 	}
 	p.Legend.XOffs, p.Legend.YOffs = vg.Points(-12), vg.Points(10)
 	if err := p.Save(8*vg.Inch, 4.8*vg.Inch, path); err != nil {
-		return fmt.Errorf("curve: curve: %w", err)
+		return fmt.Errorf("curve: %w", err)
 	}
 	return nil
 }
@@ -134,8 +134,8 @@ func addMark(p *plot.Plot, m Mark, width float64) error {
 	return nil
 }
 
-// Ends returns the validation value before the first step and the last one after a
-// step, NaN for what was not measured.
+// Ends returns the validation value before the first step, and the last one after a
+// step. Values that were not measured are NaN.
 func (c *Curve) Ends() (before, trained float64) {
 	before, trained = math.NaN(), math.NaN()
 	for _, p := range c.val {

@@ -100,7 +100,7 @@ func TestEndsThatWereNotMeasuredAreNoNumbers(t *testing.T) {
 
 func TestCurvesReportWhatTheyCannotDraw(t *testing.T) {
 	c := new(curve.Curve)
-	require.ErrorContains(t, c.WritePNG(filepath.Join(t.TempDir(), "absent", "curve.png")), "curve: curve: ")
+	require.ErrorContains(t, c.WritePNG(filepath.Join(t.TempDir(), "absent", "curve.png")), "curve: ")
 	c.Marks = []curve.Mark{{Name: "bad", Value: math.NaN()}}
-	require.ErrorContains(t, c.WritePNG(filepath.Join(t.TempDir(), "curve.png")), "curve: curve: ")
+	require.ErrorContains(t, c.WritePNG(filepath.Join(t.TempDir(), "curve.png")), "curve: ")
 }

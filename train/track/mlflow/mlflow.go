@@ -18,14 +18,14 @@ import (
 	"vagen/train/track"
 )
 
-// Sink sends metrics to an MLflow server, over its REST API. Metrics that are not finite are left out.
+// Sink sends metrics to an MLflow server over its REST API. Metrics that are not finite
+// are omitted.
 //
-// It never keeps training waiting and never fails it. Metrics wait in memory
-// while the server is away, which the log says once, and are sent when it is back;
-// when too many wait, the oldest are dropped and counted. A run that goes on is
-// continued under its id, without sending what the server has. A rollback takes back
-// what waits; what has been sent MLflow keeps, with the values of the way that was
-// gone instead behind it at the same steps.
+// The sink never blocks training and never fails it. While the server does not respond,
+// which is logged once, metrics wait in memory and are sent later; if too many wait, the
+// oldest are dropped and counted. A resumed run continues MLflow's run with its id and
+// does not send metrics that the server has. A rollback removes waiting metrics; MLflow
+// keeps those already sent, and gets the new values of the same steps in addition.
 type Sink struct {
 	client *client
 	o      Options
@@ -36,24 +36,24 @@ type Sink struct {
 	waiting []metric
 	dropped int
 	back    *int64 // step of the last rollback, until the goroutine has seen it
-	err     error  // of the run, as Ended was told
+	err     error  // error of the run, from Ended
 	closed  bool
 
 	wake  chan struct{}
-	quit  chan struct{} // Close waits no longer than that
+	quit  chan struct{} // closed by Close
 	done  chan struct{}
 	stop  context.CancelFunc
 	start time.Time
 
-	// Of the goroutine that sends.
-	run  string           // "" until the server has answered
-	have map[string]int64 // steps that the server has already
-	away bool             // the last attempt has failed
+	// Used only by the goroutine that sends.
+	run  string           // id of MLflow's run; "" until the server has responded
+	have map[string]int64 // newest step on the server, by metric
+	away bool             // the last attempt failed
 }
 
 const (
 	maxWaiting    = 1 << 18          // metrics, about 20 MB
-	closePatience = 15 * time.Second // for what is left at the end
+	closePatience = 15 * time.Second // time to send the remaining metrics in Close
 	minDelay      = time.Second      // before the second attempt, doubled from attempt to attempt
 	maxDelay      = time.Minute
 	mlflowName    = "mlflow.json"
@@ -126,14 +126,14 @@ func (m *Sink) nudge() {
 	}
 }
 
-// Ended implements Ender: the run's state on the server tells how it ended.
+// Ended implements Ender: it sets the final status of the run on the server.
 func (m *Sink) Ended(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.err = err
 }
 
-// Close implements Sink. It waits some seconds for what has not been sent.
+// Close implements Sink. It waits up to 15 seconds for metrics that have not been sent.
 func (m *Sink) Close() error {
 	m.mu.Lock()
 	first := !m.closed
@@ -150,25 +150,25 @@ func (m *Sink) Close() error {
 	return nil
 }
 
-// work sends what is waiting until the sink is closed.
+// work sends waiting metrics until the sink is closed.
 func (m *Sink) work(ctx context.Context) {
 	defer close(m.done)
 	for failed := 0; ; {
 		closed, err := m.send(ctx)
 		switch {
 		case errors.Is(err, errRefused):
-			m.log.Error("MLflow refuses this run; its metrics are in the run's folder alone", "server", m.client.String(), "err", err)
+			m.log.Error("MLflow refuses this run; its metrics are only in the run's folder", "server", m.client.String(), "err", err)
 			<-m.quit
 			return
 		case err != nil:
 			failed++
 			if !m.away {
 				m.away = true
-				m.log.Warn("MLflow does not answer; metrics wait", "server", m.client.String(), "err", err)
+				m.log.Warn("MLflow does not respond; metrics will be sent later", "server", m.client.String(), "err", err)
 			}
 		case m.away:
 			m.away, failed = false, 0
-			m.log.Info("MLflow answers again", "server", m.client.String())
+			m.log.Info("MLflow responds again", "server", m.client.String())
 		}
 		if closed && err == nil {
 			return
@@ -177,14 +177,14 @@ func (m *Sink) work(ctx context.Context) {
 			m.mu.Lock()
 			lost := len(m.waiting) + m.dropped
 			m.mu.Unlock()
-			m.log.Warn("the run is over, and MLflow does not have all of it; it is whole in metrics.jsonl", "server", m.client.String(), "metrics", lost)
+			m.log.Warn("the run ended before all metrics were sent to MLflow; metrics.jsonl has all of them", "server", m.client.String(), "metrics", lost)
 			return
 		}
 		m.wait(ctx, failed)
 	}
 }
 
-// wait waits for something to send, or until it is time for another attempt.
+// wait waits for new metrics, or after a failure for the time of the next attempt.
 func (m *Sink) wait(ctx context.Context, failed int) {
 	if failed == 0 {
 		select {
@@ -198,7 +198,7 @@ func (m *Sink) wait(ctx context.Context, failed int) {
 		delay = min(2*delay, maxDelay)
 	}
 	select {
-	case <-m.quit: // the last attempts are made at short intervals
+	case <-m.quit: // after Close, retry at short intervals
 		delay = minDelay
 	default:
 	}
@@ -215,7 +215,7 @@ func (m *Sink) wait(ctx context.Context, failed int) {
 	}
 }
 
-// send sends all that is waiting, and the end of the run when it is closed.
+// send sends the waiting metrics, and when the sink is closed the end of the run.
 func (m *Sink) send(ctx context.Context) (closed bool, err error) {
 	if m.run == "" {
 		if err := m.begin(ctx); err != nil {
@@ -227,10 +227,10 @@ func (m *Sink) send(ctx context.Context) (closed bool, err error) {
 	closed, failure := m.closed, m.err
 	if dropped := m.dropped; dropped > 0 {
 		m.dropped = 0
-		m.log.Warn("metrics were dropped while MLflow was away; they are in metrics.jsonl", "metrics", dropped)
+		m.log.Warn("metrics were dropped while MLflow did not respond; they are in metrics.jsonl", "metrics", dropped)
 	}
 	m.waiting = nil
-	if m.back != nil { // later steps come again, with other values
+	if m.back != nil { // later steps will be sent again, with new values
 		for name, step := range m.have {
 			m.have[name] = min(step, *m.back)
 		}
@@ -267,15 +267,15 @@ func (m *Sink) send(ctx context.Context) (closed bool, err error) {
 	return true, m.client.setStatus(ctx, m.run, status, time.Now())
 }
 
-// kept is what a run's folder says of its counterpart on the server.
-type kept struct {
+// serverRun is stored in the run's folder and identifies the run on the server.
+type serverRun struct {
 	Server string `json:"server"`
 	Run    string `json:"run_id"`
 }
 
-// begin makes the run on the server, or finds the one that is continued.
+// begin creates the run on the server, or finds the existing one of a resumed run.
 func (m *Sink) begin(ctx context.Context) error {
-	var old kept
+	var old serverRun
 	if raw, err := os.ReadFile(m.path); err == nil && json.Unmarshal(raw, &old) == nil && old.Server == m.client.String() && old.Run != "" {
 		have, err := m.client.latestSteps(ctx, old.Run)
 		if err == nil {
@@ -299,16 +299,16 @@ func (m *Sink) begin(ctx context.Context) error {
 		return err
 	}
 	m.run = run
-	raw, _ := json.Marshal(kept{m.client.String(), run}) // never fails for texts
+	raw, _ := json.Marshal(serverRun{m.client.String(), run}) // never fails for strings
 	if err := durable.WriteFile(m.path, append(raw, '\n')); err != nil {
-		m.log.Warn("the id of MLflow's run cannot be kept; if this run goes on later, it will be another one there", "err", err)
+		m.log.Warn("the id of the MLflow run could not be stored; if this run is resumed, it will be a new run in MLflow", "err", err)
 	}
 	var params []pair
 	for _, key := range slices.Sorted(maps.Keys(m.o.Params)) {
 		params = append(params, pair{key, m.o.Params[key]})
 	}
 	if err := m.client.logParams(ctx, run, params); err != nil {
-		m.log.Warn("MLflow does not have all parameters of the run", "err", err)
+		m.log.Warn("not all parameters of the run were sent to MLflow", "err", err)
 	}
 	return nil
 }

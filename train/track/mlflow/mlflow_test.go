@@ -33,8 +33,8 @@ func TestMLflowHasTheWholeRun(t *testing.T) {
 	require.Equal(t, map[string]float64{"r0/a/1": 1, "r0/a/2": 2, "r0/b_ c/_/d/1": 4, "r0/b_ c/_/d/2": 4}, s.Metrics)
 	require.Equal(t, `"gae"`, s.Params["algorithm.adv_estimator"])
 	require.Equal(t, "Bearer secret", s.Auth)
-	require.Contains(t, log.String(), "MLflow does not answer")
-	require.Contains(t, log.String(), "MLflow answers again")
+	require.Contains(t, log.String(), "MLflow does not respond")
+	require.Contains(t, log.String(), "MLflow responds again")
 	require.NotContains(t, log.String(), "secret")
 
 	m, err = mlflow.New(mlflow.Options{Dir: dir, Getenv: getenv})
@@ -44,7 +44,7 @@ func TestMLflowHasTheWholeRun(t *testing.T) {
 	}
 	m.Ended(nil)
 	require.NoError(t, m.Close())
-	require.Len(t, s.Runs, 1, "the run goes on under its id")
+	require.Len(t, s.Runs, 1, "the run continues with its id")
 	require.Equal(t, "FINISHED", s.Runs["r0"]["status"])
 	require.InDelta(t, 3, s.Metrics["r0/a/3"], 0)
 	for _, call := range s.Calls {

@@ -1,3 +1,4 @@
+// Package tensorboard writes the metrics of a run as event files of TensorBoard.
 package tensorboard
 
 import (
@@ -24,18 +25,17 @@ type Sink struct {
 	now  func() time.Time
 }
 
-// New starts an event file in dir, which is made when it is not
-// there. Several files in one folder, as resumed runs leave them, are one run to
-// TensorBoard.
+// New creates an event file in dir, which it creates if it does not exist. TensorBoard
+// shows several files in one folder, as resumed runs write them, as one run.
 func New(dir string) (*Sink, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("tensorboard: tensorboard: %w", err)
+		return nil, fmt.Errorf("tensorboard: %w", err)
 	}
 	start := time.Now()
 	name := fmt.Sprintf("events.out.tfevents.%d.vagen.%d", start.Unix(), os.Getpid())
 	f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("tensorboard: tensorboard: %w", err)
+		return nil, fmt.Errorf("tensorboard: %w", err)
 	}
 	t := &Sink{file: f, now: time.Now}
 	header := protowire.AppendTag(appendWallTime(nil, start), eventFileVersion, protowire.BytesType)
@@ -59,8 +59,8 @@ const (
 	valueSimple      = 2
 )
 
-// Event implements Sink. Metrics that are not finite are left out, and a rollback is
-// written as a Restart. What is written has reached the file before Event returns.
+// Event implements Sink. Metrics that are not finite are omitted, and a rollback is
+// written as a Restart. The event is written to the file before Event returns.
 func (t *Sink) Event(e track.Event) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -86,8 +86,8 @@ func (t *Sink) Event(e track.Event) error {
 	return t.record(event)
 }
 
-// Restart says that steps from this one on are done anew: TensorBoard forgets what
-// the folder's files have of them so far.
+// Restart records that the steps from this one on are repeated: TensorBoard discards
+// their earlier values in the folder's files.
 func (t *Sink) Restart(step int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -106,23 +106,23 @@ func appendWallTime(b []byte, at time.Time) []byte {
 	return protowire.AppendFixed64(protowire.AppendTag(b, eventWallTime, protowire.Fixed64Type), math.Float64bits(seconds))
 }
 
-// record frames a message as TFRecord files do: length, its checksum, the
-// message, its checksum.
+// record writes a message as a TFRecord: length, checksum of the length, message,
+// checksum of the message.
 func (t *Sink) record(message []byte) error {
 	b := binary.LittleEndian.AppendUint64(make([]byte, 0, len(message)+16), uint64(len(message)))
 	b = binary.LittleEndian.AppendUint32(b, masked(b))
 	b = append(b, message...)
 	b = binary.LittleEndian.AppendUint32(b, masked(message))
 	if _, err := t.file.Write(b); err != nil {
-		return fmt.Errorf("tensorboard: tensorboard: %w", err)
+		return fmt.Errorf("tensorboard: %w", err)
 	}
 	return nil
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// masked is TFRecord's form of a CRC-32C, which differs from the plain one so
-// that checksums of data that holds checksums stay good.
+// masked returns the masked CRC-32C of TFRecord files. The masking keeps checksums of
+// data that contains checksums effective.
 func masked(b []byte) uint32 {
 	crc := crc32.Checksum(b, castagnoli)
 	return (crc>>15 | crc<<17) + 0xa282ead8
@@ -133,7 +133,7 @@ func (t *Sink) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.file.Close(); err != nil {
-		return fmt.Errorf("tensorboard: tensorboard: %w", err)
+		return fmt.Errorf("tensorboard: %w", err)
 	}
 	return nil
 }

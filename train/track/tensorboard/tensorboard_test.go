@@ -49,6 +49,6 @@ func TestTensorBoardNamesTheFolderThatItCannotUse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(path, nil, 0o644))
 	_, err := tensorboard.New(path)
-	require.ErrorContains(t, err, "tensorboard: tensorboard: ")
+	require.ErrorContains(t, err, "tensorboard: ")
 	require.ErrorContains(t, err, path)
 }
