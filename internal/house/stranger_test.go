@@ -19,6 +19,8 @@ var strangers = []struct {
 	{"embed", nil},
 	{"estimators", nil},
 	{"ownenv", nil},
+	{"ownlearner", nil},
+	{"quickstart", []string{"-h"}}, // training takes minutes
 }
 
 // TestAStrangersModuleRunsTheExamples: the examples are copied to a module outside the
