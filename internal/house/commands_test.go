@@ -1,0 +1,195 @@
+package house_test
+
+import (
+	"context"
+	"fmt"
+	"image"
+	"image/png"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// small are overrides with which training takes a second on every machine.
+var small = []string{
+	"model.backend=go", "model.bfloat16=false", "trainer.total_training_steps=1", "data.train_batch_size=1", "data.val_batch_size=1",
+	"data.max_response_length=4", "rollout_manager.max_turns=1", "actor_rollout_ref.actor.ppo_mini_batch_size=1",
+}
+
+// rules say how commands run that cannot run as they are. The longest prefix of a
+// command decides.
+var rules = map[string]rule{
+	"vagen train":        {more: strings.Join(small, " "), why: "hours, CUDA"},
+	"vagen bench":        {more: "--backend go --batch 1 --seq 64 --steps 1", why: "minutes, CUDA"},
+	"vagen generate":     {more: "--backend go", why: "CUDA"},
+	"vagen model create": {more: "--shape quickstart --layers 1", makes: true, why: "540 MB"},
+	"vagen replay":       {more: "--step 1", why: "the run here has one step"},
+	"vagen eval":         {more: "--dry-run", why: "asks a service, plays for minutes"},
+	"vagen serve":        {more: "--addr 127.0.0.1:0", serves: true, why: "runs until it is interrupted"},
+	// Its own test trains with it.
+	"go run ./examples/quickstart": {more: "-h", why: "minutes, CUDA"},
+	"go test ./...":                {instead: "go list ./...", why: "would run this test again"},
+	"wandb sync":                   {instead: "ls runs/PROJECT/EXPERIMENT/wandb/offline-run-*", why: "sends to W&B: the folder has to exist"},
+}
+
+type rule struct {
+	more    string // arguments added to the command; the last of a flag or key holds
+	instead string // runs in place of the command
+	serves  bool   // runs until it is interrupted
+	makes   bool   // its last word is a folder that must not exist before
+	why     string // the command cannot run as it is
+}
+
+// TestTheDocumentsRun runs every program and every command of the documents, in a folder
+// for each document where the files that they name exist. The file of a YAML block
+// lies there, too.
+func TestTheDocumentsRun(t *testing.T) {
+	bin := t.TempDir()
+	command(t, root, "go", "build", "-o", filepath.Join(bin, "vagen"), "./cmd/vagen")
+	t.Setenv("PATH", bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	t.Setenv("ANTHROPIC_API_KEY", "none")
+	all := documents(t)
+	m := stranger(t)
+	for _, d := range all {
+		for i, b := range d.blocks {
+			if b.lang == "go" {
+				m.add(t, program(d, i), "main.go", []byte(short(b.text)))
+			}
+		}
+	}
+	m.build(t)
+	files := examples(t)
+	for _, d := range all {
+		t.Run(d.name, func(t *testing.T) {
+			dir := t.TempDir()
+			require.NoError(t, os.CopyFS(dir, os.DirFS(files)))
+			for _, b := range d.blocks {
+				if b.lang == "yaml" {
+					name, _, _ := strings.Cut(strings.TrimPrefix(b.text, "# "), "\n")
+					require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(b.text), 0o644))
+				}
+			}
+			for i, b := range d.blocks {
+				switch b.lang {
+				case "go":
+					command(t, dir, filepath.Join(m.bin, program(d, i)))
+				case "sh":
+					for _, line := range commands(b.text) {
+						shell(t, dir, line)
+					}
+				}
+			}
+		})
+	}
+}
+
+// program is the name of the program in a block.
+func program(d document, i int) string {
+	return strings.ReplaceAll(d.name, ".", "-") + "-" + strconv.Itoa(i)
+}
+
+// short makes a program that trains for 100 steps one that trains as small says.
+func short(program string) string {
+	return strings.ReplaceAll(program, `"trainer.total_training_steps=100"`, `"`+strings.Join(small, `", "`)+`"`)
+}
+
+var remark = regexp.MustCompile(` +# .*$`)
+
+// commands are the commands of a block without their remarks. A here-document belongs
+// to the command before it.
+func commands(text string) []string {
+	var all []string
+	end := ""
+	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
+		if end != "" {
+			all[len(all)-1] += "\n" + line
+			if line == end {
+				end = ""
+			}
+			continue
+		}
+		line = remark.ReplaceAllString(line, "")
+		all = append(all, line)
+		if _, word, ok := strings.Cut(line, "<<'"); ok {
+			end = strings.TrimSuffix(word, "'")
+		}
+	}
+	return all
+}
+
+// shell runs a command by its rule.
+func shell(t *testing.T, dir, line string) {
+	var r rule
+	longest := ""
+	for prefix := range rules {
+		if strings.HasPrefix(line, prefix) && len(prefix) > len(longest) {
+			r, longest = rules[prefix], prefix
+		}
+	}
+	require.True(t, longest != "" || regexp.MustCompile(`^(vagen|go|cat) `).MatchString(line), "%q: no rule says how to run it", line)
+	if strings.HasPrefix(line, "go ") {
+		dir = root
+	}
+	if r.makes {
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, line[strings.LastIndex(line, " ")+1:])))
+	}
+	if r.instead != "" {
+		line = r.instead
+	} else if r.more != "" {
+		line += " " + r.more
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-c", line)
+	cmd.Dir = dir
+	if !r.serves {
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s\n%s", line, out)
+		return
+	}
+	cmd.Args[2] = "exec " + line
+	logs, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	said := make([]byte, 4096)
+	n, err := logs.Read(said) // it logs its address when it listens
+	require.NoError(t, err)
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	_ = cmd.Wait()
+	require.Zero(t, cmd.ProcessState.ExitCode(), "%s\n%s", line, said[:n])
+}
+
+// examples is a folder with the files that commands name: a model DIR, runs of one step,
+// configurations, datasets and a picture.
+func examples(t *testing.T) string {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	vagen := func(line string) { command(t, dir, "bash", "-c", "vagen "+line) }
+	for name, seeds := range map[string]string{"envs": "[0, 9, 1]", "val": "[100, 109, 1]", "more": "[200, 209, 1]"} {
+		write(name+".yaml", fmt.Sprintf("envs: [{name: FrozenLake, n_envs: 2, tag_id: %s, seed: %s, max_turns: 1, response_length_per_turn: 8, config: {render_mode: vision}}]\n", name, seeds))
+	}
+	vagen("dataset build val.yaml val.parquet")
+	vagen("model create --shape quickstart --layers 1 --word '<answer>' --word '</answer>' DIR")
+	write("run.yaml", "env: {name: frozenlake, config: {render_mode: vision, prompt: brief}}\nactor_rollout_ref: {model: {path: DIR}}\n")
+	write("eval.yaml", "envs: [{name: FrozenLake, n_envs: 1, tag_id: a, seed: [0, 0, 1], max_turns: 1, response_length_per_turn: 8, config: {render_mode: vision}}]\n"+
+		"experiment: {dump_dir: rollouts}\nrun: {backend: local}\nbackends: {local: {model: DIR, engine: go}}\n")
+	vagen("train run.yaml " + strings.Join(small, " ") + " trainer.rollout_data_dir=runs/p/e/rollouts --out runs/p/e")
+	vagen("train run.yaml " + strings.Join(small, " ") + " 'trainer.logger=[jsonl, wandb]' --out runs/PROJECT/EXPERIMENT")
+	actor := filepath.Join(dir, "runs", "a", "b", "checkpoints", "step_40", "actor")
+	require.NoError(t, os.CopyFS(actor, os.DirFS(filepath.Join(dir, "DIR"))))
+	picture, err := os.Create(filepath.Join(dir, "picture.png"))
+	require.NoError(t, err)
+	defer picture.Close()
+	require.NoError(t, png.Encode(picture, image.NewRGBA(image.Rect(0, 0, 56, 56))))
+	return dir
+}

@@ -1,0 +1,195 @@
+package house_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const root = "../.."
+
+// pkg is what go list reports of a package.
+type pkg struct {
+	ImportPath    string
+	Imports, Deps []string
+	CgoFiles      []string
+	Standard      bool
+	DepOnly       bool
+	Module        *struct {
+		Path string
+		Main bool
+	}
+}
+
+// packages are those of this module and all that they import.
+var packages = sync.OnceValues(func() (map[string]pkg, error) {
+	cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Imports,Deps,CgoFiles,Standard,DepOnly,Module", "./...")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w", err)
+	}
+	ps := map[string]pkg{}
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return ps, nil
+		} else if err != nil {
+			return nil, err
+		}
+		ps[p.ImportPath] = p
+	}
+})
+
+func list(t *testing.T) map[string]pkg {
+	ps, err := packages()
+	require.NoError(t, err)
+	return ps
+}
+
+// TestTheRootHoldsNoCode: the root shows the architecture, which is folders, documents
+// and doc.go.
+func TestTheRootHoldsNoCode(t *testing.T) {
+	names, err := filepath.Glob(filepath.Join(root, "*.go"))
+	require.NoError(t, err)
+	require.Equal(t, []string{filepath.Join(root, "doc.go")}, names)
+}
+
+// public is the name of a package in README's block of arrows: internal packages belong
+// to the public one above them, and those of the root to none.
+func public(path string) string {
+	path = strings.TrimPrefix(path, "vagen/")
+	if i := strings.Index(path, "internal/"); i >= 0 {
+		return strings.TrimSuffix(path[:i], "/")
+	}
+	return path
+}
+
+var arrow = regexp.MustCompile(`(?m)^([a-z/]+) +→ (.*)$`)
+
+// TestREADMEDrawsTheArrowsBetweenPackages: the block of arrows has one line for every
+// public package of the library, with the public packages that it imports, by itself or
+// through internal packages of its own.
+func TestREADMEDrawsTheArrowsBetweenPackages(t *testing.T) {
+	imports := map[string][]string{}
+	for _, p := range list(t) {
+		from := public(p.ImportPath)
+		if p.DepOnly || from == "" || from == "vagen" || regexp.MustCompile(`^(cmd|examples|studies)/`).MatchString(from) {
+			continue
+		}
+		imports[from] = append(imports[from], "") // a package that imports none is drawn, too
+		for _, to := range p.Imports {
+			if strings.HasPrefix(to, "vagen/") && public(to) != from {
+				imports[from] = append(imports[from], public(to))
+			}
+		}
+	}
+	names, width := []string{}, 0
+	for name := range imports {
+		names, width = append(names, name), max(width, len(name))
+	}
+	slices.Sort(names)
+	var want strings.Builder
+	for _, name := range names {
+		to := imports[name]
+		slices.Sort(to)
+		if to = slices.Compact(to)[1:]; len(to) == 0 {
+			to = []string{"nothing"}
+		}
+		fmt.Fprintf(&want, "%-*s → %s\n", width, name, strings.Join(to, ", "))
+	}
+	var drawn string
+	for _, d := range documents(t) {
+		for _, b := range d.blocks {
+			if b.lang == "text" {
+				require.Equal(t, "README.md", d.name, "the arrows are drawn once")
+				drawn += b.text
+			}
+		}
+	}
+	require.Equal(t, want.String(), drawn, "the block of arrows in README.md must be\n%s", want.String())
+}
+
+// TestThePartsAreLight: whoever imports a part gets no GoMLX, no cgo, and few modules
+// beside the standard library.
+func TestThePartsAreLight(t *testing.T) {
+	ps := list(t)
+	most := map[string]int{"mask": 0, "advantage": 5, "reward": 5, "env": 5, "policy": 5, "policy/loss": 5, "rollout": 5}
+	for path, p := range ps {
+		name := strings.TrimPrefix(path, "vagen/")
+		limit, part := most[name]
+		if !part && !regexp.MustCompile(`^vagen/(advantage|reward|env|policy/loss|policy/chat|rollout)/`).MatchString(path) {
+			continue
+		}
+		modules := map[string]bool{}
+		for _, dep := range p.Deps {
+			d := ps[dep]
+			if d.Standard || d.Module == nil || d.Module.Main {
+				continue
+			}
+			require.NotContains(t, dep, "gomlx", name)
+			require.Empty(t, d.CgoFiles, "%s reaches cgo through %s", name, dep)
+			modules[d.Module.Path] = true
+		}
+		if part {
+			require.LessOrEqual(t, len(modules), limit, "%s reaches %v", name, modules)
+			delete(most, name)
+		}
+	}
+	require.Empty(t, most, "no such packages")
+}
+
+// TestTheLoopDrawsNothing: package train and what it is built from reach no plot, PDF or
+// font module, and no GoMLX.
+func TestTheLoopDrawsNothing(t *testing.T) {
+	for _, name := range []string{"train", "train/config", "train/track"} {
+		p, ok := list(t)["vagen/"+name]
+		require.True(t, ok, name)
+		for _, dep := range p.Deps {
+			require.NotRegexp(t, `gomlx|gonum.org/v1/plot|codeberg.org|font|pdf|fogleman|latex`, dep, name)
+		}
+	}
+}
+
+// TestFilesAndPackagesStaySmall: a file has at most 400 lines, a package without its
+// tests 4,000, except policy/vlm, which is the model.
+func TestFilesAndPackagesStaySmall(t *testing.T) {
+	lines := map[string]int{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && path != root) {
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		raw, err := os.ReadFile(path)
+		n := bytes.Count(raw, []byte("\n"))
+		lines[filepath.Dir(path)] += n
+		if n > 400 {
+			t.Errorf("%s has %d lines, at most 400 are allowed: split it", path, n)
+		}
+		return err
+	})
+	require.NoError(t, err)
+	for dir, n := range lines {
+		if n > 4000 && dir != filepath.Join(root, "policy", "vlm") {
+			t.Errorf("%s has %d lines without tests, at most 4000 are allowed", dir, n)
+		}
+	}
+}

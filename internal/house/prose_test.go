@@ -1,0 +1,98 @@
+package house_test
+
+import (
+	"go/build"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestCommandsInProseExist: commands between backquotes name commands and flags of vagen
+// that exist, and go and .ci name folders, tests and benchmarks that exist.
+func TestCommandsInProseExist(t *testing.T) {
+	vagen := filepath.Join(t.TempDir(), "vagen")
+	command(t, root, "go", "build", "-o", vagen, "./cmd/vagen")
+	setting := regexp.MustCompile(`^([A-Z_]+=\S+ )+`)
+	for _, d := range documents(t) {
+		for _, span := range d.spans {
+			line := setting.ReplaceAllString(span, "")
+			words := strings.Fields(line)
+			switch {
+			case strings.HasPrefix(line, "vagen "):
+				help := usage(t, vagen, words[1:])
+				for _, w := range words {
+					if strings.HasPrefix(w, "--") {
+						require.Regexp(t, `(?m)^  `+w+`( |$)`, help, "%s: %s", d.name, span)
+					}
+				}
+			case strings.HasPrefix(line, "go test "), strings.HasPrefix(line, "go run "), strings.HasPrefix(line, "go install ./"):
+				packagesExist(t, d.name, words)
+			case strings.HasPrefix(line, ".ci/"):
+				require.FileExists(t, filepath.Join(root, words[0]), "%s: %s", d.name, span)
+			}
+		}
+	}
+}
+
+// usage is the help of the command that the words begin with.
+func usage(t *testing.T, vagen string, words []string) string {
+	name := regexp.MustCompile(`^[a-z]+$`)
+	n := 0
+	for n < len(words) && n < 2 && name.MatchString(words[n]) {
+		n++
+	}
+	if words[0] == "help" {
+		return command(t, root, vagen, "help")
+	}
+	for ; n > 0; n-- { // the second word may be an argument
+		if out, err := exec.Command(vagen, append(append([]string{}, words[:n]...), "--help")...).CombinedOutput(); err == nil {
+			return string(out)
+		}
+	}
+	require.Fail(t, "no such command of vagen", "%v", words)
+	return ""
+}
+
+// packagesExist checks the packages of a go command, and that the expressions of -run
+// and -bench match tests and benchmarks of the package.
+func packagesExist(t *testing.T, name string, words []string) {
+	var dir string
+	for _, w := range words {
+		if strings.HasPrefix(w, "./") {
+			dir = filepath.Join(root, strings.TrimSuffix(w, "/..."))
+			require.DirExists(t, dir, "%s: %v", name, words)
+		}
+	}
+	if words[1] != "test" {
+		p, err := build.ImportDir(dir, 0)
+		require.NoError(t, err, "%s: %v", name, words)
+		require.Equal(t, "main", p.Name, "%s: %v", name, words)
+		return
+	}
+	for i, w := range words[:len(words)-1] {
+		kind := map[string]string{"-run": "Test", "-bench": "Benchmark"}[w]
+		want := strings.Trim(words[i+1], "'")
+		if kind == "" || want == "^$" {
+			continue
+		}
+		want, _, _ = strings.Cut(want, "/")
+		paths, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+		require.NoError(t, err)
+		var all strings.Builder
+		for _, path := range paths {
+			raw, err := os.ReadFile(path)
+			require.NoError(t, err)
+			all.Write(raw)
+		}
+		found := false
+		for _, m := range regexp.MustCompile(`(?m)^func `+kind+`(\w+)\(`).FindAllStringSubmatch(all.String(), -1) {
+			found = found || regexp.MustCompile(want).MatchString(kind+m[1])
+		}
+		require.True(t, found, "%s: %v: %s has no %s that matches %q", name, words, dir, kind, want)
+	}
+}

@@ -1,0 +1,99 @@
+package house_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// strangers are the examples that a module outside the tree builds and runs.
+var strangers = []struct {
+	name string
+	args []string
+}{
+	{"embed", nil},
+	{"estimators", nil},
+	{"ownenv", nil},
+	{"ownlearner", nil},
+	{"quickstart", []string{"-h"}}, // training takes minutes
+}
+
+// TestAStrangersModuleRunsTheExamples: the examples are copied to a module outside the
+// tree, which requires vagen as README says. So all that they import is public.
+func TestAStrangersModuleRunsTheExamples(t *testing.T) {
+	m := stranger(t)
+	for _, s := range strangers {
+		sources, err := filepath.Glob(filepath.Join(root, "examples", s.name, "*.go"))
+		require.NoError(t, err)
+		require.NotEmpty(t, sources, s.name)
+		for _, path := range sources {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			raw, err := os.ReadFile(path)
+			require.NoError(t, err)
+			m.add(t, s.name, filepath.Base(path), raw)
+		}
+	}
+	m.build(t)
+	for _, s := range strangers {
+		require.NotEmpty(t, command(t, t.TempDir(), filepath.Join(m.bin, s.name), s.args...), s.name)
+	}
+}
+
+// module is a Go module outside the tree.
+type module struct{ dir, bin string }
+
+// stranger makes a module that requires vagen by the lines that README shows. The
+// versions of other modules are vagen's own, so no network is needed.
+func stranger(t *testing.T) module {
+	here, err := filepath.Abs(root)
+	require.NoError(t, err)
+	var lines string
+	for _, d := range documents(t) {
+		for _, b := range d.blocks {
+			if b.lang == "go.mod" {
+				lines += b.text
+			}
+		}
+	}
+	require.Contains(t, lines, "replace vagen => ../vagen\n")
+	raw, err := os.ReadFile(filepath.Join(here, "go.mod"))
+	require.NoError(t, err)
+	mod := regexp.MustCompile(`(?m)^module .*$`).ReplaceAllString(string(raw), "module stranger")
+	mod += "\n" + strings.ReplaceAll(lines, "../vagen", here)
+	sums, err := os.ReadFile(filepath.Join(here, "go.sum"))
+	require.NoError(t, err)
+	m := module{t.TempDir(), filepath.Join(t.TempDir(), "bin")}
+	m.add(t, "", "go.mod", []byte(mod))
+	m.add(t, "", "go.sum", sums)
+	return m
+}
+
+// add writes a file of the package in folder dir.
+func (m module) add(t *testing.T, dir, name string, text []byte) {
+	dir = filepath.Join(m.dir, dir)
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o644))
+}
+
+// build checks the packages and writes the programs to m.bin.
+func (m module) build(t *testing.T) {
+	command(t, m.dir, "go", "vet", "./...")
+	command(t, m.dir, "go", "build", "-o", m.bin+string(filepath.Separator), "./...")
+}
+
+// command runs a program, which must succeed, and returns what it prints.
+func command(t *testing.T, dir, name string, args ...string) string {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOPROXY=off", "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -mod=mod"))
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s %v\n%s", name, args, out)
+	return string(out)
+}
