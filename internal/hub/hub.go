@@ -28,16 +28,16 @@ const Endpoint = "https://huggingface.co"
 // ErrNoToken means that the environment has no token.
 var ErrNoToken = errors.New("the environment has no HF_TOKEN")
 
-// maxInline bounds what goes into a commit itself; the hub sends all that is larger
-// to storage.
+// maxInline is the largest file that is sent within a commit; the hub requires larger
+// files to be uploaded to storage.
 const maxInline = 16 << 20
 
-// stall is how long a request may stand still. It covers the time that the hub takes
-// to answer when all bytes are sent.
+// stall is how long a request may transfer no bytes. It includes the time that the hub
+// needs to answer after all bytes are sent.
 const stall = 2 * time.Minute
 
-// Client uploads with a token, which it shows to the endpoint alone: to its scheme,
-// host and port, also where an answer redirects elsewhere.
+// Client uploads with a token, which it sends only to the endpoint's scheme, host and
+// port, also if an answer redirects to another address.
 type Client struct {
 	endpoint, token string
 	http            *http.Client
@@ -122,7 +122,7 @@ func (c *Client) Upload(ctx context.Context, repo, dir, to, message string) (str
 	return c.commit(ctx, repo, files, message)
 }
 
-// ask lets the hub decide which files go to storage.
+// ask requests from the hub which files must be uploaded to storage.
 func (c *Client) ask(ctx context.Context, repo string, files []*file) error {
 	type entry struct {
 		Path   string `json:"path"`
@@ -157,7 +157,7 @@ func (c *Client) ask(ctx context.Context, repo string, files []*file) error {
 			return fmt.Errorf("hub: the answer has %q as the way for %s, must be lfs or regular", f.mode, f.path)
 		}
 		if f.mode == "regular" && f.size > maxInline {
-			return fmt.Errorf("hub: %s shall go into the commit, but has %d bytes", f.path, f.size)
+			return fmt.Errorf("hub: %s: the hub requires it within the commit, but it has %d bytes, at most %d are allowed", f.path, f.size, maxInline)
 		}
 	}
 	return nil
@@ -205,8 +205,8 @@ func (c *Client) post(ctx context.Context, path, kind string, ask, answer any) e
 	return c.send(ctx, http.MethodPost, c.endpoint+path, kind, true, bytes.NewReader(raw), int64(len(raw)), answer)
 }
 
-// send makes a request. Only those to the endpoint carry the token: storage is asked
-// by addresses that are signed.
+// send sends a request. Only requests to the endpoint carry the token: addresses of
+// the storage are signed.
 func (c *Client) send(ctx context.Context, method, address, kind string, token bool, body io.Reader, size int64, answer any) error {
 	r, err := http.NewRequestWithContext(ctx, method, address, body)
 	if err != nil {
@@ -281,10 +281,10 @@ func (c *Client) do(r *http.Request, answer any) (http.Header, error) {
 	return resp.Header, nil
 }
 
-// errStalled ends a request of which nothing moves.
-var errStalled = errors.New("the transfer stood still")
+// errStalled ends a request that transfers no bytes.
+var errStalled = errors.New("the transfer stalled")
 
-// watched puts a timer off whenever bytes move.
+// watched resets a timer whenever bytes are transferred.
 type watched struct {
 	io.ReadCloser
 	timer *time.Timer

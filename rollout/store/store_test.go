@@ -330,8 +330,8 @@ func TestInvalidRecordsAreErrors(t *testing.T) {
 	_, err := decode(&record{Rows: []row{good()}}, none)
 	require.NoError(t, err)
 	for says, spoil := range map[string]func(*record){
-		"row 0: not a file of trajectories: it has 2 log-probs":   func(r *record) { r.Rows[0].LogProbs = r.Rows[0].LogProbs[1:] },
-		"piece 1 has 3 tokens of 2":                               func(r *record) { r.Rows[0].Pieces[1].Length = 3 },
+		"row 0: not a file of trajectories: 2 log-probs":          func(r *record) { r.Rows[0].LogProbs = r.Rows[0].LogProbs[1:] },
+		"piece 1 has 3 tokens, must be in [1, 2]":                 func(r *record) { r.Rows[0].Pieces[1].Length = 3 },
 		"piece 0 has -1 tokens":                                   func(r *record) { r.Rows[0].Pieces[0].Length = -1 },
 		"the pieces have 1 tokens in total":                       func(r *record) { r.Rows[0].Pieces = r.Rows[0].Pieces[:1] },
 		`the kind "answer" is not one of`:                         func(r *record) { r.Rows[0].Pieces[0].Kind = "answer" },

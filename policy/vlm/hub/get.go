@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// answer asks for an address, from a byte on. Statuses other than success are
+// answer requests an address, starting at a byte. Statuses other than success are
 // errors.
 func (f *fetcher) answer(ctx context.Context, address string, from int64) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -45,7 +45,7 @@ func (f *fetcher) answer(ctx context.Context, address string, from int64) (*http
 	return nil, fmt.Errorf("the hub answers %s", resp.Status)
 }
 
-// again calls try until it succeeds, or fails for good, or has failed too often
+// again calls try until it succeeds, fails permanently, or has failed too often
 // without progress.
 func (f *fetcher) again(ctx context.Context, try func() (progress bool, err error)) error {
 	pause := f.Pause
@@ -70,8 +70,7 @@ func (f *fetcher) again(ctx context.Context, try func() (progress bool, err erro
 	}
 }
 
-// errHere is wrapped by errors of this machine, for which another attempt is no
-// help.
+// errHere is wrapped by errors of this machine, which are not retried.
 var errHere = errors.New("cannot be stored")
 
 func (f *fetcher) list(ctx context.Context) (*listing, error) {
@@ -92,18 +91,18 @@ func (f *fetcher) list(ctx context.Context) (*listing, error) {
 	return l, l.check()
 }
 
-// get makes sure that a file is there.
+// get downloads a file unless it exists.
 func (f *fetcher) get(ctx context.Context, want file, commit, path string) error {
 	size := want.Size
 	if want.LFS != nil {
 		size = want.LFS.Size
 	}
 	if info, err := os.Stat(path); err == nil && info.Size() == size {
-		return nil // it had its checksum before it got its name
+		return nil // its checksum was checked before it got its name
 	}
 	part := path + ".part"
 	address := f.Endpoint + "/" + f.id + "/resolve/" + commit + "/" + url.PathEscape(want.Name)
-	err := f.again(ctx, func() (bool, error) { return f.goOn(ctx, address, part, size) })
+	err := f.again(ctx, func() (bool, error) { return f.resume(ctx, address, part, size) })
 	if err != nil {
 		return err
 	}
@@ -114,10 +113,10 @@ func (f *fetcher) get(ctx context.Context, want file, commit, path string) error
 	return os.Rename(part, path)
 }
 
-// goOn appends to part what is missing of size bytes. progress tells whether the
-// file has got longer than it was: where ranges are not honoured, the same bytes
-// come again.
-func (f *fetcher) goOn(ctx context.Context, address, part string, size int64) (progress bool, err error) {
+// resume downloads the missing bytes of a file of size bytes to part. progress reports
+// whether part is longer than before: a server that ignores ranges sends the same
+// bytes again.
+func (f *fetcher) resume(ctx context.Context, address, part string, size int64) (progress bool, err error) {
 	out, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return false, fmt.Errorf("%w: %w", errHere, err)
@@ -167,9 +166,9 @@ func (f *fetcher) goOn(ctx context.Context, address, part string, size int64) (p
 	case err != nil:
 		return at+n > had, err
 	case at+n < size:
-		return at+n > had, fmt.Errorf("%d of %d bytes came: %w", at+n, size, io.ErrUnexpectedEOF)
+		return at+n > had, fmt.Errorf("received %d of %d bytes: %w", at+n, size, io.ErrUnexpectedEOF)
 	case at+n > size:
-		return false, fmt.Errorf("%w: more than %d bytes came", ErrChecksum, size)
+		return false, fmt.Errorf("%w: received more than %d bytes", ErrChecksum, size)
 	}
 	if err := out.Sync(); err != nil {
 		return true, fmt.Errorf("%w: %w", errHere, err)
@@ -177,9 +176,9 @@ func (f *fetcher) goOn(ctx context.Context, address, part string, size int64) (p
 	return true, nil
 }
 
-var errStalled = errors.New("the download stood still")
+var errStalled = errors.New("the download stalled")
 
-// watched puts a timer off with every read.
+// watched resets a timer with every read.
 type watched struct {
 	io.Reader
 	timer *time.Timer
@@ -199,7 +198,7 @@ func beginsAt(resp *http.Response, at int64) bool {
 	return err == nil && from == at
 }
 
-// verify holds a file against size and checksum.
+// verify checks the size and checksum of a file.
 func verify(path string, want file, size int64) error {
 	in, err := os.Open(path)
 	if err != nil {
@@ -219,7 +218,7 @@ func verify(path string, want file, size int64) error {
 		return err
 	}
 	if got := hex.EncodeToString(h.Sum(nil)); n != size || got != sum {
-		return fmt.Errorf("%w: %d bytes with %s came, the hub has %d with %s", ErrChecksum, n, got, size, sum)
+		return fmt.Errorf("%w: received %d bytes with %s, the hub has %d with %s", ErrChecksum, n, got, size, sum)
 	}
 	return nil
 }
