@@ -33,7 +33,7 @@ type memory struct {
 	turnID    []int32
 }
 
-// IgnoreReturn stands in Returns where the critic has nothing to learn.
+// IgnoreReturn is the value of Returns at positions that the critic is not trained on.
 const IgnoreReturn = -100
 
 // resize returns a slice of length n, of the same memory when it is large

@@ -4,7 +4,7 @@ package advantage
 // in one or several rows.
 //
 // Turn k has reward rk, the sum over its tokens, and value Vk, the critic's at
-// its first token: the state in which the turn was begun.
+// its first token: the state at the start of the turn.
 //
 //	δk = rk + γ·V(k+1) − Vk,   V after the last turn = 0
 //	Ak = δk + γλ·A(k+1),   Rk = Ak + Vk

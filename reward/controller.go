@@ -2,13 +2,13 @@ package reward
 
 import "fmt"
 
-// Controller holds the coefficient of the KL penalty from step to step. Its
-// exported fields are its state: saving them and setting them again resumes it.
+// Controller holds the coefficient of the KL penalty across steps. The exported fields
+// of an implementation are its state: saving and restoring them resumes it.
 type Controller interface {
 	// Coefficient returns the coefficient of the coming step.
 	Coefficient() float64
-	// Update takes the KL of a step, of so many rows, into account. A number
-	// that is not finite is an error and changes nothing.
+	// Update adapts the coefficient to the measured KL of a step with this number of
+	// rows. A number that is not finite is an error and changes nothing.
 	Update(kl float64, rows int) error
 }
 
@@ -23,13 +23,13 @@ func (c *FixedKL) Coefficient() float64 { return c.Value }
 // Update implements Controller. It checks its argument and changes nothing.
 func (c *FixedKL) Update(kl float64, _ int) error { return checkKL(kl) }
 
-// AdaptiveKL steers the KL towards a target (Ziegler et al., arXiv:1909.08593,
+// AdaptiveKL controls the KL towards a target (Ziegler et al., arXiv:1909.08593,
 // section 2.2): after a step of n rows,
 //
 //	Value ← Value · max(0, 1 + clip(kl/Target − 1, −0.2, 0.2) · n/Horizon)
 //
-// The bound is not the paper's: without it a step of more than 5·Horizon rows makes
-// the coefficient negative, and the penalty a reward.
+// The max is not in the paper: without it a step of more than 5·Horizon rows makes the
+// coefficient negative, which turns the penalty into a reward.
 type AdaptiveKL struct {
 	Value   float64 `json:"value"`   // the coefficient
 	Target  float64 `json:"target"`  // wanted KL, above 0

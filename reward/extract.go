@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Bounds on what is read of a judge's answer. Answers are a few hundred tokens
-// long; looking for a list from every bracket of a hostile one must end.
+// Limits on reading a judge's answer. Answers have a few hundred tokens; the search
+// for a list from every bracket must also end for a hostile one.
 const (
 	maxAnswer = 1 << 16
 	maxLooked = 1 << 22
@@ -23,9 +23,9 @@ const (
 // balanced brackets anywhere that holds a list of objects, or nothing. It
 // reports whether there is one; an answer longer than 64 KiB is cut first.
 //
-// Doubled braces are read as single ones, because prompts that show them so get
-// them back; as in the original, this breaks objects within objects. NaN and
-// Infinity, which Python reads, become null.
+// Doubled braces are read as single ones, because a model repeats doubled braces of
+// its prompt; as in the original, this breaks objects within objects. NaN and
+// Infinity, which Python accepts, become null.
 func ExtractList(answer string) ([]map[string]any, bool) {
 	answer = answer[:min(len(answer), maxAnswer)]
 	answer = strings.ReplaceAll(strings.ReplaceAll(answer, "{{", "{"), "}}", "}")
@@ -161,10 +161,9 @@ func quotedLen(s string) int {
 	return len(s)
 }
 
-// OuterList reads a judge's answer as the newest system does: everything from the
-// first opening to the last closing bracket must be one JSON list, of which the
-// objects are returned. It reports whether that is so; an answer longer than
-// 64 KiB is cut first.
+// OuterList reads a judge's answer as the newest system does: the text from the first
+// opening to the last closing bracket must be one JSON list, whose objects are
+// returned. It reports false if it is not; an answer longer than 64 KiB is cut first.
 func OuterList(answer string) ([]map[string]any, bool) {
 	answer = answer[:min(len(answer), maxAnswer)]
 	from, to := strings.IndexByte(answer, '['), strings.LastIndexByte(answer, ']')

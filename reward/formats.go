@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Dialect is the family of rules by which an original system read responses.
+// Dialect is a family of parsing rules, named after the original system that has them.
 type Dialect string
 
-// The dialects. In Legacy and Next, FormatCorrect asks for the whole text to have
-// the shape; in the others, for the shape to be found anywhere.
+// The dialects. In Legacy and Next, FormatCorrect means that the whole text has the
+// shape; in the others, that the shape is found anywhere in it.
 const (
 	Legacy             Dialect = "legacy"               // all environments of the legacy branch
 	Lite               Dialect = "lite"                 // FrozenLake and Sokoban of the main branch
@@ -18,16 +18,16 @@ const (
 	Next               Dialect = "next"                 // all environments since August 2026: perception tags
 )
 
-// ObservePredict is a format of this library's own, in every dialect:
+// ObservePredict is an additional format of this library, available in every dialect:
 //
 //	<think><observation>O</observation><prediction>P</prediction></think><answer>A</answer>
 //
 // It is grounding_worldmodeling without free reasoning, short enough for models
-// of a few hundred thousand parameters. FormatCorrect asks for the whole text;
-// actions come from the first answer block, whatever stands around it.
+// of a few hundred thousand parameters. FormatCorrect means that the whole text has
+// the shape; actions come from the first answer block, wherever it is.
 const ObservePredict = "observe_predict"
 
-// format says how one format of one dialect is read.
+// format defines how one format of one dialect is parsed.
 type format struct {
 	dialect  Dialect
 	name     string
@@ -49,8 +49,8 @@ const (
 	thinkClose = "</think>"
 	answerTag  = "answer"
 	actionTag  = "action"
-	// Several model families have <think> as a reserved token that they cannot
-	// write as text, hence the other names of the Next formats.
+	// The Next formats use other names than <think>, because several model families
+	// reserve it as a token and cannot write it as text.
 	perceptionTag = "perception"
 	imageMark     = "<image>"
 	pieceBefore   = "before" // free text of free_wm before the answer

@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// Reading is a claim as a judge read it: the relations that its text states.
+// Reading is a claim with the relations that a judge read in its text.
 type Reading struct {
-	Claim     Claim      // what was said of which state
-	Relations []Relation // what the judge read in it
-	OK        bool       // the judge's answer held a list; if not, the score is 0 or the caller's choice
+	Claim     Claim      // the claim
+	Relations []Relation // the relations that the judge read in it
+	OK        bool       // the judge's answer has a list; if not, the score is 0 or the caller's choice
 }
 
-// A Scorer prices readings with the truth of their claims. Scores are between 0
-// and 1 or a penalty below 0; the claim's weight is not in them.
+// A Scorer compares readings with the truth of their claims. Scores are between 0
+// and 1, or a penalty below 0; the claim's weight is not included.
 type Scorer interface {
-	// Score returns one score per reading of a step, in order. Scorers that
-	// remember what was claimed before take the whole step in first.
+	// Score returns one score per reading of a step, in order. A scorer that stores
+	// earlier claims adds those of the whole step first.
 	Score(step []Reading) []float64
 }
 
@@ -24,10 +24,10 @@ type Scorer interface {
 //
 //	Σ w·F1 / Σ w
 //
-// over the names that have a weight and occur among what is said or true, F1
-// being that of Similarity. Where weights are given and nothing is said or true
-// the score is 1; where other names alone occur it is Other. Objects that a judge
-// lists without mentioning a direction are left out.
+// over the names that have a weight and occur among the claimed or true objects, with
+// F1 of Similarity. If weights are given and there are neither claimed nor true
+// objects, the score is 1; if only other names occur, it is Other. Objects that a
+// judge lists without any direction are left out.
 type AssignmentScorer struct {
 	Weights map[string]float64 // by object name, e.g. target 0.7 and hole 0.3
 	Other   float64            // 0 in the legacy system, 1 in the newest
@@ -50,7 +50,7 @@ func (s *AssignmentScorer) Score(step []Reading) []float64 {
 	return scores
 }
 
-// Compare returns the score of what is said against what is true.
+// Compare returns the score of claimed relations against the true ones.
 func (s *AssignmentScorer) Compare(said, truth []Relation) float64 {
 	said, truth = placed(said), placed(truth)
 	if len(said) == 0 && len(truth) == 0 && len(s.Weights) > 0 {
@@ -72,15 +72,15 @@ func (s *AssignmentScorer) Compare(said, truth []Relation) float64 {
 	return sum / total
 }
 
-// RepetitionScorer compares objects exactly and punishes stock phrases: the mean
-// over Objects of the F1 of ExactMatches, where an object that is neither said
-// nor true counts 0. A claim whose text is among the TopK most frequent of its
-// section so far, and whose F1 values sum to less than Enough, scores −Penalty.
+// RepetitionScorer compares objects exactly and penalises repeated texts. The score is
+// the mean over Objects of the F1 of ExactMatches, where an object that is neither
+// claimed nor true counts 0. A claim whose text is among the TopK most frequent of
+// its section so far, and whose F1 values sum to less than Enough, scores −Penalty.
 type RepetitionScorer struct {
 	Objects []string // names compared
-	Keep    int      // how many texts are remembered for each section
-	TopK    int      // how many of them are stock phrases
-	Enough  float64  // sum of F1 values above which repeating oneself is fine
+	Keep    int      // how many texts are stored for each section
+	TopK    int      // how many of them, by frequency, are penalised
+	Enough  float64  // sum of F1 values from which a frequent text is not penalised
 	Penalty float64  // subtracted score, positive
 
 	texts map[string]*TopStrings // by section
@@ -127,7 +127,7 @@ func (s *RepetitionScorer) Score(step []Reading) []float64 {
 	return scores
 }
 
-// placed returns the objects of which a direction is mentioned.
+// placed returns the objects with at least one direction.
 func placed(list []Relation) []Relation {
 	if !slices.ContainsFunc(list, func(r Relation) bool { return r.bare }) {
 		return list

@@ -91,19 +91,19 @@ func (k KL) Derivative(logProb, reference float64) float64 {
 	return math.NaN()
 }
 
-// ShapeKL charges tokens for leaving the reference policy:
+// ShapeKL subtracts a penalty for the divergence from the reference policy:
 //
 //	dst = score − coefficient · KL(logProb, reference) · mask
 //
 // Sums are made in float64. Slices hold rows back to back; row i is [offsets[i], offsets[i+1]). dst may be
-// scores itself. A nil mask charges every token; the legacy system charges all
+// scores itself. A nil mask penalises every token; the legacy system penalises all
 // tokens of the row, those of the environment included, Lite those of the model.
-// A nil reference charges nothing.
+// A nil reference means no penalty.
 //
 // It returns the mean over rows of the mean estimate over the row's masked
-// tokens, which a Controller wants. Rows without such a token are left out; with
-// none at all the mean is 0. Lengths that differ and numbers that are not finite
-// are errors that name the place; dst is undefined then.
+// tokens, which is the input of Controller.Update. Rows without such a token are left
+// out; with none at all the mean is 0. Lengths that differ and numbers that are not
+// finite are errors that name row and token; dst is undefined then.
 func ShapeKL[F float32 | float64](dst, scores, logProbs, reference []F, mask []bool, offsets []int, k KL, coefficient float64) (float64, error) {
 	n := len(scores)
 	switch {
@@ -119,7 +119,7 @@ func ShapeKL[F float32 | float64](dst, scores, logProbs, reference []F, mask []b
 		mask, k = make([]bool, n), KLDifference
 	}
 	if math.IsNaN(k.Value(0, 0)) {
-		return 0, fmt.Errorf("reward: shape kl: no such kl penalty %q", k)
+		return 0, fmt.Errorf("reward: shape kl: kl penalty %q is unknown", k)
 	}
 	var sum float64
 	var rows int

@@ -1,15 +1,15 @@
 package reward
 
-// Objects are compared by name; within a name, what is said is assigned to what
-// is true.
+// Objects are compared by name; within a name, claimed objects are assigned to true
+// ones.
 
 // F1 returns the harmonic mean of precision and recall for a number of matches,
-// which may be fractional, between what was said and what is true:
+// which may be fractional, between claimed and true objects:
 //
-//	2·matches / (said + true)
+//	2·matches / (claimed + true)
 //
-// It is 1 when nothing was to be said and nothing was, and 0 when one side alone
-// is empty or matches is not positive.
+// It is 1 when both sides are empty, and 0 when only one is or when matches is not
+// positive.
 func F1(matches float64, said, truth int) float64 {
 	switch {
 	case said == 0 && truth == 0:
@@ -20,9 +20,9 @@ func F1(matches float64, said, truth int) float64 {
 	return 2 * matches / float64(said+truth)
 }
 
-// ExactMatches counts the pairs of one said and one true object that agree in
-// both directions; unstated directions agree with unstated ones. Names are not
-// looked at, and each object is in one pair at most.
+// ExactMatches counts the pairs of one claimed and one true object that agree in
+// both directions; unstated directions agree with unstated ones. Names are ignored,
+// and each object is in one pair at most.
 func ExactMatches(said, truth []Relation) int {
 	type place struct{ vertical, horizontal string }
 	open := make(map[place]int, len(truth))
@@ -39,9 +39,9 @@ func ExactMatches(said, truth []Relation) int {
 	return n
 }
 
-// Similarity returns the largest sum, over all assignments of said objects to
+// Similarity returns the largest sum, over all assignments of claimed objects to
 // true ones, of half a point for each direction in which a pair agrees. Unstated
-// directions agree with nothing. Names are not looked at.
+// directions agree with nothing. Names are ignored.
 //
 // Pairs that agree in both directions are assigned first: replacing two half
 // agreements by a whole one never lowers the sum. What is left is a matching of
@@ -116,9 +116,9 @@ func largestMatching(said, truth []Relation) int {
 	return size
 }
 
-// AboveBase returns how much of a score is better than guessing, which scores
-// base on average: (score − base)/(1 − base), at least 0, so that a perfect score
-// stays 1. A base of 0 changes nothing.
+// AboveBase returns the part of a score above base, the average score of guessing:
+// (score − base)/(1 − base), at least 0, so that a perfect score stays 1. A base of 0
+// changes nothing.
 func AboveBase(score, base float64) float64 {
 	if base <= 0 {
 		return score

@@ -2,10 +2,9 @@ package reward
 
 import "strings"
 
-// The Next formats, as the environments have shared them since August 2026 (see
-// package documentation of the dialects). A text that has the whole shape is
-// correct; from any other, sections are salvaged so that its actions may run,
-// while its format is not rewarded.
+// The Next formats, which all environments have used since August 2026. A text whose
+// whole form matches is correct. From any other text, sections are salvaged so that
+// its actions can run, but its format is not rewarded.
 
 const (
 	boxOpen  = "<|begin_of_box|>"
@@ -50,8 +49,8 @@ func (p *Parser) worldModel(r *Response) {
 	}
 }
 
-// freeThink reads thoughts and answer. The opening tag of the thoughts may be
-// missing, because a chat template may have written it.
+// freeThink reads thoughts and answer. The opening tag of the thoughts may be missing,
+// because some chat templates write it.
 func (p *Parser) freeThink(r *Response) {
 	thoughts, body := afterThinking(r.Raw, answerTag)
 	var got pieces
@@ -59,7 +58,7 @@ func (p *Parser) freeThink(r *Response) {
 		r.FormatCorrect = true
 		r.Sections[SectionAnswer] = strip(got[0])
 	} else {
-		// Drafts within the thoughts are no actions: what follows them is read.
+		// Answers drafted within the thoughts are not actions: read only the body.
 		answer := salvage(body, SectionAnswer)
 		if answer == "" && p.box {
 			answer, r.BoxedAnswer = boxed(body)
@@ -84,7 +83,7 @@ func (p *Parser) answerOnly(r *Response) {
 	p.salvageAnswer(r)
 }
 
-// answerAmongText reads an answer that ends the text, whatever stands before it.
+// answerAmongText reads an answer at the end of the text, after any other text.
 func (p *Parser) answerAmongText(r *Response) {
 	before, rest, found := strings.Cut(r.Raw, "<"+answerTag+">")
 	answer, closed := strings.CutSuffix(strip(rest), "</"+answerTag+">")
@@ -101,9 +100,9 @@ func (p *Parser) salvageAnswer(r *Response) {
 }
 
 // afterThinking splits a text into the model's own thinking and what follows it.
-// The thinking ends with the last closing tag, provided that a block of the
-// given tag opens behind it: engines that limit thinking may close it before the
-// model does. Without such an end all of the text follows.
+// The thinking ends with the last closing tag that is followed by an opening tag of
+// the given name: engines that limit thinking may close it before the model does.
+// Without such an end the whole text is the body.
 func afterThinking(text, tag string) (thoughts, body string) {
 	end := strings.LastIndex(text, thinkClose)
 	if end < 0 || !strings.Contains(text[end+len(thinkClose):], "<"+tag+">") {

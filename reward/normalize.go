@@ -30,13 +30,13 @@ const (
 	ByEnvironment Scope = "environment" // those with the same environment key
 )
 
-// Normalizer brings rewards to a common scale:
+// Normalizer scales rewards to a common scale:
 //
 //	(x − mean) / (deviation + Epsilon)
 //
 // mean and deviation (n−1 in the denominator) are those of the values of a scope
-// in the call or, if Running, those of all calls so far, this one included. A
-// scope with fewer than two values stays as it is: it has no deviation.
+// in the call or, if Running, those of all calls so far, this one included. A scope
+// with fewer than two values is not changed: it has no deviation.
 //
 // The zero value divides by the deviation of the batch and subtracts nothing. The
 // state of a running Normalizer is saved and restored as JSON.
@@ -45,7 +45,7 @@ type Normalizer struct {
 	Center  bool    // subtract the mean
 	Running bool    // keep statistics over calls
 	Epsilon float64 // keeps equal values from being divided by zero; 1e-8 is usual
-	Limit   float64 // results are clipped to ±Limit; 0 means not at all
+	Limit   float64 // results are clipped to ±Limit; 0 is no limit
 
 	seen map[string]Moments
 }
@@ -57,7 +57,7 @@ type Moments struct {
 	M2    float64 `json:"m2"`    // sum of squared distances from Mean
 }
 
-// Add takes one value in (Welford, 1962).
+// Add adds one value (Welford, 1962).
 func (m *Moments) Add(x float64) {
 	m.Count++
 	d := x - m.Mean
@@ -65,7 +65,7 @@ func (m *Moments) Add(x float64) {
 	m.M2 += d * (x - m.Mean)
 }
 
-// Merge takes in the values that other has seen (Chan, Golub and LeVeque, 1979).
+// Merge adds the values of other (Chan, Golub and LeVeque, 1979).
 func (m *Moments) Merge(other Moments) {
 	if other.Count == 0 {
 		return
@@ -86,11 +86,10 @@ func (m Moments) Deviation() float64 {
 	return math.Sqrt(m.M2 / (m.Count - 1))
 }
 
-// Apply normalises values in place. keys tells to which group or environment each
-// value belongs; ByBatch needs none. Statistics are gathered in the order of the
-// values. A value that is not finite is an error, and so are values so far apart
-// that their spread is not, and a negative Epsilon or Limit. Errors leave values
-// and state as they were.
+// Apply normalises values in place. keys holds the group or environment of each value;
+// ByBatch needs none. Statistics are computed in the order of the values. It is an
+// error if a value, a mean or a sum of squares is not finite, or Epsilon or Limit is
+// negative. After an error values and state are unchanged.
 func (n *Normalizer) Apply(values []float64, keys []string) error {
 	switch n.Scope {
 	case "", ByBatch:
@@ -151,7 +150,7 @@ func (n *Normalizer) scale(x float64, m Moments) float64 {
 	if n.Center {
 		x -= m.Mean
 	}
-	// Equal values have no scale; without Epsilon they stay, centred or not.
+	// Equal values have no deviation; without Epsilon they are not divided.
 	if d := m.Deviation() + n.Epsilon; d > 0 {
 		x /= d
 	}
@@ -169,7 +168,7 @@ func (n *Normalizer) MarshalJSON() ([]byte, error) {
 	return json.Marshal(n.seen)
 }
 
-// UnmarshalJSON restores statistics that MarshalJSON returned. Settings stay.
+// UnmarshalJSON restores statistics that MarshalJSON returned. Settings do not change.
 func (n *Normalizer) UnmarshalJSON(data []byte) error {
 	var seen map[string]Moments
 	if err := json.Unmarshal(data, &seen); err != nil {
@@ -177,7 +176,7 @@ func (n *Normalizer) UnmarshalJSON(data []byte) error {
 	}
 	for _, k := range slices.Sorted(maps.Keys(seen)) {
 		if m := seen[k]; !(m.Count >= 0) || !(m.M2 >= 0) || !finite(m.Count+m.M2) || !finite(m.Mean) {
-			return fmt.Errorf("reward: normaliser state: key %q: count %v, mean %v, m2 %v make no sense", k, m.Count, m.Mean, m.M2)
+			return fmt.Errorf("reward: normaliser state: key %q: count %v, mean %v, m2 %v; all must be finite, count and m2 not negative", k, m.Count, m.Mean, m.M2)
 		}
 	}
 	n.seen = seen

@@ -12,15 +12,15 @@ import (
 // ErrFormat is wrapped by NewParser for a dialect or format that does not exist.
 var ErrFormat = errors.New("unknown response format")
 
-// ParserOptions are the choices that a format leaves open. The zero value reads
-// the Lite dialect with actions separated by commas and no limit on them.
+// ParserOptions are settings that do not depend on the format. The zero value parses
+// the Lite dialect with any number of actions, separated by commas.
 type ParserOptions struct {
 	Dialect       Dialect  // "" means Lite
-	ActionSep     string   // stands between actions; "" means ","
+	ActionSep     string   // separator of actions; "" means ","
 	MaxActions    int      // actions beyond this number are dropped; 0 drops none
 	SpecialTokens []string // removed, in order, from every section; legacy dialect only
 	KeepCase      bool     // actions are not lower-cased; Next dialect only
-	AnswerBox     bool     // free_think takes actions from a model's own answer box, too; Next dialect only
+	AnswerBox     bool     // free_think also reads actions from a model's own answer box; Next dialect only
 }
 
 // Parser reads responses of one format. Its time is linear in the text for every
@@ -94,8 +94,8 @@ func (p *Parser) Format() string { return p.format.name }
 // Dialect returns the dialect of the format.
 func (p *Parser) Dialect() Dialect { return p.format.dialect }
 
-// Sections returns the names of the sections that the format has, in the order
-// in which they stand in a response.
+// Sections returns the names of the format's sections, in the order in which they
+// occur in a response.
 func (p *Parser) Sections() []string {
 	var names []string
 	for _, name := range p.format.shape.pieces {
@@ -106,8 +106,7 @@ func (p *Parser) Sections() []string {
 	return names
 }
 
-// Tag returns the tag of a section, which differs from its name where a dialect
-// calls it otherwise.
+// Tag returns the tag of a section, which differs from its name in some dialects.
 func (p *Parser) Tag(section string) string {
 	switch {
 	case section == SectionAnswer && p.format.dialect == LiteNavigation:
@@ -119,7 +118,7 @@ func (p *Parser) Tag(section string) string {
 }
 
 // Compose writes a response of the format with the contents that fill returns for
-// each of Sections; free text outside tags is asked for as SectionThink.
+// each of Sections; for free text outside tags it calls fill(SectionThink).
 func (p *Parser) Compose(fill func(section string) string) string {
 	sh := &p.format.shape
 	var b strings.Builder
@@ -206,7 +205,7 @@ func (p *Parser) clean(s string) string {
 	return s
 }
 
-// actions splits an answer and counts what goes beyond the limit.
+// actions splits an answer into actions and counts those beyond the limit.
 func (p *Parser) actions(answer string) (actions []string, dropped int) {
 	actions = make([]string, 0, 4)
 	for word, rest, more := "", answer, true; more; {
@@ -226,8 +225,8 @@ func (p *Parser) actions(answer string) (actions []string, dropped int) {
 	return actions, dropped
 }
 
-// Canonical writes a parsed response anew from its sections, without anything
-// around or between them. A response that had no sections gives empty tags.
+// Canonical writes a response from the sections of a parsed one, without other text
+// around or between them. A response without sections gives empty tags.
 func (p *Parser) Canonical(r Response) string {
 	var b strings.Builder
 	for _, name := range p.format.rebuild {

@@ -5,15 +5,14 @@ import "slices"
 // Part is one named component of a turn's reward, such as "format", "success"
 // or "observation" (a state reward). Values are in the environment's own units.
 type Part struct {
-	Name  string  // what is paid for
-	Value float64 // how much
+	Name  string  // what the reward is for
+	Value float64 // amount
 }
 
-// Parts is the reward of one turn in its components, in the order in which the
-// environment paid them.
+// Parts is the reward of one turn in its components, in the environment's order.
 type Parts []Part
 
-// Pay adds a part, unless it is worth nothing.
+// Pay adds a part, unless its value is 0.
 func (p *Parts) Pay(name string, value float64) {
 	if value != 0 {
 		*p = append(*p, Part{Name: name, Value: value})
@@ -40,13 +39,13 @@ func (p Parts) Of(name string) float64 {
 	return sum
 }
 
-// EpisodeMean scales the parts with the given names so that the episode pays their
-// mean over its turns, as often as it might have had turns:
+// EpisodeMean scales the parts with the given names so that their sum over the episode
+// is their mean over its turns, times horizon, the largest number of turns:
 //
 //	value · horizon / turns
 //
-// An episode that ends early is then not paid less for saying what it saw than
-// one that goes on. Reward parts are replaced, not changed in place.
+// An episode that ends early then gets the same state reward as a longer one with the
+// same mean. Reward parts are replaced, not changed in place.
 func EpisodeMean(turns []Parts, horizon int, names ...string) {
 	scale := float64(horizon) / float64(len(turns))
 	for k, parts := range turns {

@@ -9,7 +9,7 @@ import (
 	"vagen/mask"
 )
 
-// Placement says on which tokens of a row the rewards of its turns sit.
+// Placement defines on which tokens of a row the rewards of its turns are placed.
 type Placement string
 
 // The placements.
@@ -19,8 +19,8 @@ const (
 	PerTurn Placement = "turn"
 	// AtLast puts the sum of everything on the last token that the model wrote.
 	AtLast Placement = "last"
-	// PerSpan is PerTurn, except that a part that is about a section of the
-	// response sits on the last token of that section.
+	// PerSpan is PerTurn, except that a part for a section of the response is placed
+	// on the last token of that section.
 	PerSpan Placement = "span"
 )
 
@@ -34,14 +34,14 @@ func ParsePlacement(name string) (Placement, error) {
 }
 
 // Place appends the rewards of a row, one per token: those of its turns and final,
-// the reward of the episode as a whole. Sums are made in float64 in the order of
+// the reward of the episode as a whole. Sums are computed in float64 in the order of
 // the turns. All other tokens get 0.
 //
-// Positions are those of the row. PerSpan puts a part on the end of the span of
-// its name that was added last to the turn, and on the turn's end where there is
-// none. PerTurn and PerSpan need as many rewards as the row has turns, else the
-// error wraps mask.ErrTurns; a row without turns has no room for a reward but 0.
-// Numbers must be finite. After an error dst is returned as it was.
+// Positions are those of the row. PerSpan puts a part on the last token of the span
+// of its name that was added last to the turn, or on the turn's end if there is none.
+// PerTurn and PerSpan need as many rewards as the row has turns, else the error wraps
+// mask.ErrTurns; in a row without turns only a reward of 0 is allowed. Numbers must be
+// finite. After an error dst is returned unchanged.
 func Place(dst []float32, row *mask.Sequence, how Placement, turns []Parts, final float64) ([]float32, error) {
 	for k, parts := range turns {
 		for _, part := range parts {
@@ -98,7 +98,7 @@ func spanEnds(row *mask.Sequence) map[spanKey]int {
 	return ends
 }
 
-// apart returns the parts without a span of their own.
+// apart returns the parts for which there is no span.
 func apart(parts Parts, turn int, ends map[spanKey]int) Parts {
 	var rest Parts
 	for _, part := range parts {
@@ -109,7 +109,7 @@ func apart(parts Parts, turn int, ends map[spanKey]int) Parts {
 	return rest
 }
 
-// addSpans puts the parts with a span of their own there.
+// addSpans adds the parts with a span to the span's last token.
 func addSpans(row []float32, turns []Parts, ends map[spanKey]int) error {
 	for k, parts := range turns {
 		for _, part := range parts {

@@ -5,17 +5,17 @@ import (
 	"fmt"
 )
 
-// Relation says where an object is as seen from the player.
+// Relation is the position of an object relative to the player.
 type Relation struct {
 	Object     string `json:"object_id"`           // target, hole, box
 	Vertical   string `json:"vertical_relation"`   // above, below or same; "" when not stated
 	Horizontal string `json:"horizontal_relation"` // left, right or same; "" when not stated
 
-	bare bool // neither direction was so much as mentioned
+	bare bool // neither direction was mentioned
 }
 
-// UnmarshalJSON reads a relation leniently, as judges write them: fields that are
-// missing, null or no text are unstated.
+// UnmarshalJSON reads a relation leniently, because judges write them in several
+// ways: fields that are missing, null or not strings are unstated.
 func (r *Relation) UnmarshalJSON(data []byte) error {
 	var object map[string]any
 	if err := json.Unmarshal(data, &object); err != nil {
@@ -64,20 +64,20 @@ func Relate(object string, rows, cols int) Relation {
 	return r
 }
 
-// Claim is something that the model said about the state of the environment,
-// with the truth to hold it against: the observation with the state before the
-// turn, the prediction with the state after it.
+// Claim is a statement of the model about the state of the environment, with the
+// truth to compare it with: for an observation the state before the turn, for a
+// prediction the state after it.
 type Claim struct {
 	Section string     // SectionObservation or SectionPrediction
 	Text    string     // what the model wrote
-	Truth   []Relation // of every object, in the environment's order; nil if the state is no matter of directions
-	State   string     // the state in words or JSON, for judges that are shown it; "" if Truth says it all
+	Truth   []Relation // of every object, in the environment's order; nil if the state has no directions
+	State   string     // the state in words or JSON, for language models; "" if Truth describes it fully
 	Env     string     // name of the environment
 	Weight  float64    // reward of a perfect claim
 }
 
-// Sentence says a relation in words, with the names of the object and of what it
-// is related to.
+// Sentence returns a relation in words, with the names of the object and of its
+// reference.
 func (r Relation) Sentence(object, to string) string {
 	switch {
 	case r.Vertical == Same && r.Horizontal == Same:

@@ -1,12 +1,12 @@
 package reward
 
-// Response is what a Parser understood of one response of the model.
+// Response is one parsed response of the model.
 type Response struct {
 	Raw           string            // the text that was parsed; the legacy dialect removes image marks first
-	FormatCorrect bool              // the text had the shape that its format asks for
+	FormatCorrect bool              // the text has the form that its format requires
 	Sections      map[string]string // contents by section: think, observation, reasoning, prediction, answer
 	Actions       []string          // in order, at most as many as the parser allows
-	Dropped       int               // actions of the answer beyond those
+	Dropped       int               // number of further actions in the answer
 	BoxedAnswer   bool              // the answer came from the model's own answer box
 }
 

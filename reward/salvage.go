@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// aliases are the names under which the sections of a malformed response are
-// looked for, as tags first and then as labels, in this order.
+// aliases are the names that are searched for the sections of a malformed response,
+// in this order, first as tags and then as labels.
 var aliases = map[string][]string{
 	SectionObservation: {perceptionTag, "observation"},
 	SectionReasoning:   {"reasoning", "think", "thought"},
@@ -16,8 +16,8 @@ var aliases = map[string][]string{
 
 // salvage returns the content of a section of a malformed response: of the first
 // block with one of its tags, else of the first line that starts with one of its
-// names and a colon. Case is ignored. It is "" when there is neither, and when
-// the first that there is has no content.
+// names and a colon. Case is ignored. It returns "" if neither exists or the first
+// match is empty.
 func salvage(text, section string) string {
 	for _, name := range aliases[section] {
 		if content, ok := looseBlock(text, name); ok {
@@ -45,9 +45,8 @@ func looseBlock(text, tag string) (content string, ok bool) {
 	return text[start:end], true
 }
 
-// labelled finds the first line that starts with the label and a colon, and
-// returns what follows them: the rest of the line or, if there is none, of the
-// next line that holds something.
+// labelled finds the first line that starts with the label and a colon, and returns
+// the rest of the line or, if that is blank, the next line that is not.
 func labelled(text, label string) (content string, ok bool) {
 	for at := 0; ; {
 		at = skipSpace(text, at)

@@ -8,16 +8,16 @@ import "strings"
 //
 //	anchor₀ (.*?) anchor₁ (.*?) … anchorₙ      anchor = tag \s* tag \s* tag
 //
-// with dot matching every character. Because nothing but free text stands
-// between anchors, taking the first place for each anchor in turn finds what a
-// backtracking matcher finds (the leftmost match with the shortest pieces) in
-// one pass: if the rest fits after a later place, it fits after the first one.
+// with dot matching every character. Because there is only free text between anchors,
+// using the first match of each anchor in turn finds in one pass what a backtracking
+// matcher finds (the leftmost match with the shortest pieces): if the rest matches
+// after a later match of an anchor, it also matches after the first one.
 type shape struct {
 	anchors [][]string
 	pieces  []string // section of each free text; pieces[i] follows anchors[i]
 }
 
-// maxPieces bounds the free texts of a shape so that matching allocates nothing.
+// maxPieces limits the free texts of a shape so that matching allocates nothing.
 const maxPieces = 5
 
 type pieces [maxPieces]string
@@ -35,13 +35,13 @@ func (sh *shape) find(s string, out *pieces) bool {
 	return ok
 }
 
-// covers reports whether all of s, white space at its ends aside, has the
-// shape, and returns its pieces. Free text may stretch over tags to make that
-// so; the last piece is the one that gives way.
+// covers reports whether all of s, without white space at its ends, has the shape,
+// and returns its pieces. Free text may include tags if the match needs that; then the
+// last piece is the one that includes them.
 func (sh *shape) covers(s string, out *pieces) bool {
 	s = strip(s)
 	last := len(sh.anchors) - 1
-	// The last anchor is one tag in every format, so that its place is known.
+	// The last anchor is one tag in every format, so its position is known.
 	body, ok := strings.CutSuffix(s, sh.anchors[last][0])
 	if !ok {
 		return false
@@ -60,8 +60,8 @@ func (sh *shape) covers(s string, out *pieces) bool {
 	return ok
 }
 
-// seek finds the first place of the anchor at or after from and returns where it
-// starts and ends.
+// seek finds the first match of the anchor at or after from and returns its start and
+// end.
 func seek(s string, from int, anchor []string) (start, end int, ok bool) {
 	for {
 		i := strings.Index(s[from:], anchor[0])
@@ -76,7 +76,7 @@ func seek(s string, from int, anchor []string) (start, end int, ok bool) {
 	}
 }
 
-// match reports whether the anchor stands at byte i, and where it ends.
+// match reports whether the anchor matches at byte i, and returns its end.
 func match(s string, i int, anchor []string) (end int, ok bool) {
 	for k, tag := range anchor {
 		if k > 0 {

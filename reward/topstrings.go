@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// TopStrings counts texts. Among equal counts, the text that came first ranks
-// first. The zero value is empty and ready.
+// TopStrings counts texts. Among equal counts, the text that was added first ranks
+// first. The zero value is empty and ready to use.
 type TopStrings struct {
 	seen map[string]*tally
 	next int
@@ -15,7 +15,7 @@ type TopStrings struct {
 
 type tally struct {
 	count int
-	born  int // rank of the text's first arrival
+	born  int // order in which the text was first added
 }
 
 // Add counts a text n more times. Nothing happens for n ≤ 0.
@@ -33,7 +33,7 @@ func (t *TopStrings) Add(text string, n int) {
 	t.seen[text].count += n
 }
 
-// Trim forgets all but the m most frequent texts.
+// Trim removes all but the m most frequent texts.
 func (t *TopStrings) Trim(m int) {
 	if len(t.seen) <= max(0, m) {
 		return

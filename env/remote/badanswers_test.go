@@ -118,15 +118,15 @@ func TestBadAnswersAreErrors(t *testing.T) {
 		{"nothing", []byte{}, io.EOF, ""},
 		{"half a header", head[:20], nil, "malformed MIME header"},
 		{"half a body", sized(head, body)[:len(head)+80], io.ErrUnexpectedEOF, ""},
-		{"no end and no length", append(append(append([]byte{}, head...), "Connection: close\r\n\r\n"...), body[:len(body)-6]...), ErrProtocol, "ends without its closing boundary"},
+		{"no end and no length", append(append(append([]byte{}, head...), "Connection: close\r\n\r\n"...), body[:len(body)-6]...), ErrProtocol, "the closing boundary is missing"},
 		{"a length that never comes", append(append([]byte{}, head...), "Content-Length: 99999\r\n\r\n"...), io.ErrUnexpectedEOF, ""},
 		{"chunks that end early", append(append([]byte{}, head...), "Transfer-Encoding: chunked\r\n\r\n5\r\nab"...), io.ErrUnexpectedEOF, ""},
 		{"more than is allowed", sized(head, append(bytes.Repeat([]byte(" "), 100_000), body...)), ErrTooLarge, "100000 bytes are allowed"},
 		{"no boundary", sized([]byte("HTTP/1.1 200 OK\r\nContent-Type: multipart/mixed\r\n"), body), ErrProtocol, "Missing boundary"},
 		{"another kind", sized([]byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"), []byte("<p>login</p>")), ErrProtocol, "Missing boundary"},
-		{"no JSON", text("--B\r\nContent-Type: application/json\r\n\r\n{oops\r\n--B--\r\n"), ErrProtocol, `no JSON: "{oops"`},
-		{"a list", text("--B\r\nContent-Type: application/json\r\n\r\n[1]\r\n--B--\r\n"), ErrProtocol, "no session_id"},
-		{"too deep", text("--B\r\nContent-Type: application/json\r\n\r\n" + strings.Repeat("[", 9000) + "\r\n--B--\r\n"), ErrProtocol, "no JSON"},
+		{"not JSON", text("--B\r\nContent-Type: application/json\r\n\r\n{oops\r\n--B--\r\n"), ErrProtocol, `not JSON: "{oops"`},
+		{"a list", text("--B\r\nContent-Type: application/json\r\n\r\n[1]\r\n--B--\r\n"), ErrProtocol, "session_id is missing"},
+		{"too deep", text("--B\r\nContent-Type: application/json\r\n\r\n" + strings.Repeat("[", 9000) + "\r\n--B--\r\n"), ErrProtocol, "not JSON"},
 		{"too many parts", text(strings.Repeat("--B\r\nContent-Type: x/y\r\n\r\nz\r\n", 70) + "--B--\r\n"), ErrProtocol, "more than 65 parts"},
 		{"no text", with(Info{{"session_id", "s"}, {"obs", 5}}), ErrProtocol, "must be text, found int64"},
 		{"a mark too many", with(pic), ErrProtocol, "1 image marks and 0 images"},
@@ -180,7 +180,7 @@ func TestOutcomesThatCannotBeUsed(t *testing.T) {
 		{"a reward that is no number", Info{{"obs", ""}, {"reward", "1"}}, "the reward must be a number, found string"},
 		{"a reward that is NaN", Info{{"obs", ""}, {"reward", math.NaN()}}, "the reward is NaN"},
 		{"a reward without end", Info{{"obs", ""}, {"reward", math.Inf(-1)}}, "the reward is -Inf"},
-		{"no observation", Info{{"reward", 1}}, "it has no obs"},
+		{"no observation", Info{{"reward", 1}}, "obs is missing"},
 	} {
 		client, _ := scripted(t, nil, started, data(c.in))
 		_, err := client.Reset(t.Context(), 1)

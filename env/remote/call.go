@@ -18,8 +18,8 @@ var (
 	errEnded    = errors.New("the session has ended")
 )
 
-// admit waits for one of the slots in which requests are worked on. The slot must
-// be given back, which may be done more than once.
+// admit waits for one of the slots for concurrent requests. The caller must release
+// it; releasing it more than once is allowed.
 func (s *Server) admit(ctx context.Context) (release func(), err error) {
 	if s.slots == nil {
 		return func() {}, nil
@@ -37,7 +37,7 @@ func (s *Server) admit(ctx context.Context) (release func(), err error) {
 	return sync.OnceFunc(func() { <-s.slots }), nil
 }
 
-// begin counts a piece of work that Close waits for. end must be called after it.
+// begin counts a call that Close waits for. end must be called after it.
 func (s *Server) begin() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,12 +50,12 @@ func (s *Server) begin() error {
 
 func (s *Server) end() { s.work.Done() }
 
-// guard runs f apart from the request, so that neither a client that goes away
-// nor an environment that hangs decides over the other: f has until CallTimeout,
-// and its panic becomes an error. ctx is the request's; when it ends, guard
-// returns and f goes on, because half a step would be worse than one that nobody
-// asks for again. after runs when f has returned; release, which may run more
-// than once, does so when the time is over at the latest.
+// guard runs f on another goroutine than the request's, so that a client that
+// disconnects does not stop the environment, and an environment that hangs does not
+// block the request. f has until CallTimeout, and its panic becomes an error. ctx is
+// the request's; when it ends, guard returns and f continues, because an interrupted
+// step would be worse than one whose answer is not read. after runs when f has
+// returned; release, which may run more than once, runs at CallTimeout at the latest.
 func guard[T any](ctx context.Context, s *Server, what string, release func(), f func(context.Context) (T, error), after func()) (T, error) {
 	var zero T
 	if err := s.begin(); err != nil {
@@ -69,7 +69,7 @@ func guard[T any](ctx context.Context, s *Server, what string, release func(), f
 		err   error
 	}
 	done := make(chan answer, 1)
-	s.crew.run(func() {
+	s.pool.run(func() {
 		defer s.end()
 		defer cancel()
 		var a answer
@@ -83,7 +83,7 @@ func guard[T any](ctx context.Context, s *Server, what string, release func(), f
 	case a = <-done:
 	case <-call.Done():
 		select {
-		case a = <-done: // it has just returned, which ends its context, too
+		case a = <-done: // f has just returned, which also ends its context
 		default:
 			a.err = call.Err()
 			release()
@@ -103,7 +103,7 @@ func guard[T any](ctx context.Context, s *Server, what string, release func(), f
 	return zero, a.err
 }
 
-// protected runs f, measures it and turns its panic into an error.
+// protected runs f, measures its time and converts its panic to an error.
 func protected[T any](ctx context.Context, s *Server, what string, f func(context.Context) (T, error)) (v T, err error) {
 	start := time.Now()
 	defer func() {
@@ -121,7 +121,7 @@ func (s *Server) late(what string) error {
 	return fmt.Errorf("%s %w: %v are allowed", what, errLate, s.o.CallTimeout)
 }
 
-// enter waits for the turn of a session.
+// enter waits until earlier calls of the session have ended.
 func (s *Server) enter(ctx context.Context, one *session, what string) error {
 	select {
 	case one.turn <- struct{}{}:
@@ -143,7 +143,7 @@ func (s *Server) enter(ctx context.Context, one *session, what string) error {
 	}
 }
 
-// perform makes one call of a session when its turn comes.
+// perform makes one call of a session after earlier ones have ended.
 func perform[T any](ctx context.Context, s *Server, t *sessions, one *session, what string, release func(), f func(context.Context) (T, error)) (T, error) {
 	var zero T
 	if err := s.enter(ctx, one, what); err != nil {

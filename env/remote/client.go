@@ -15,18 +15,18 @@ import (
 // Client is an environment that a service of the Lite protocol hosts. It
 // implements env.Env.
 //
-// The session opens with the first Reset, which is one request, or with System if
-// that comes first. It stays with the URL where it was opened. If the service has
-// lost it, Step fails with ErrSession and Reset opens a new one.
+// The session is opened by the first Reset, which is one request, or by System if
+// that is called first. All its requests go to the URL where it was opened. If the
+// service has lost it, Step fails with ErrSession and Reset opens a new one.
 //
-// A step that may or may not have been played fails, and so does every further
-// one, with ErrUncertain, until Reset: the episode cannot go on. An outcome's
-// reward has one part, PartReward, as the protocol tells only the sum.
+// If it is unknown whether a step was played, that step and every further one fail
+// with ErrUncertain until Reset: the episode cannot continue. An outcome's reward has
+// one part, PartReward, because the protocol has only the sum.
 type Client struct {
 	send    *sender
 	session string
 	ready   bool  // Reset has succeeded
-	unclear error // why it is not known whether a step was played
+	unclear error // set when it is unknown whether a step was played
 	closed  bool
 	info    map[string]any
 }
@@ -46,8 +46,8 @@ func NewClient(o ClientOptions) (*Client, error) {
 // it: values are nil, bool, int64, float64, string, []any and map[string]any.
 func (c *Client) Info() map[string]any { return c.info }
 
-// Health asks the service whether it is there, with retries, and returns what it
-// says of itself. Every URL is as good as the other.
+// Health checks that a service answers, with retries, and returns its description of
+// itself. Any of the URLs may answer.
 func (c *Client) Health(ctx context.Context) (map[string]any, error) { return c.send.health(ctx) }
 
 // System returns the system prompt.
@@ -90,7 +90,7 @@ func (c *Client) reset(ctx context.Context, seed int64) (env.Observation, error)
 	if err != nil || began {
 		return m.observation, err
 	}
-	// A service that does not reset when a session opens.
+	// This service does not reset the environment when a session is opened.
 	m, _, err = c.call(ctx, "reset", Info{{"seed", seed}}, true)
 	return m.observation, err
 }
@@ -144,7 +144,7 @@ func (c *Client) Close() error {
 	return err
 }
 
-// usable refuses calls that could only fail.
+// usable returns an error if the client is closed or ctx has ended.
 func usable(ctx context.Context, closed bool) error {
 	switch {
 	case ctx.Err() != nil:
@@ -172,7 +172,7 @@ func (c *Client) connect(ctx context.Context, seed *int64) (m message, began boo
 	_, err = c.exchange(ctx, q, in, func(got message) error {
 		id, _ := got.data["session_id"].(string)
 		if id == "" {
-			return fmt.Errorf("%w: it has no session_id", ErrProtocol)
+			return fmt.Errorf("%w: session_id is missing", ErrProtocol)
 		}
 		c.session = id
 		_, began = got.data["obs"]
@@ -190,7 +190,7 @@ func (c *Client) call(ctx context.Context, method string, params Info, again boo
 		switch _, ok := got.data["obs"]; {
 		case method == "close":
 		case !ok:
-			return fmt.Errorf("%w: it has no obs", ErrProtocol)
+			return fmt.Errorf("%w: obs is missing", ErrProtocol)
 		case method == "step":
 			var err error
 			if got.outcome, err = outcomeOf(got.observation, got.data["reward"], got.data["done"], got.data["info"]); err != nil {
@@ -236,10 +236,10 @@ func (c *Client) decode(kind string, body []byte) (m message, err error) {
 		return m, fmt.Errorf("%w: %w", ErrProtocol, err)
 	}
 	if !got.Closed {
-		return m, fmt.Errorf("%w: it ends without its closing boundary", ErrProtocol)
+		return m, fmt.Errorf("%w: the closing boundary is missing", ErrProtocol)
 	}
 	if raw, bad := got.Data["_data_raw"].(string); bad {
-		return m, fmt.Errorf("%w: its data is no JSON: %q", ErrProtocol, clip(raw, 100))
+		return m, fmt.Errorf("%w: the data is not JSON: %q", ErrProtocol, clip(raw, 100))
 	}
 	encoded := make([][]byte, len(got.Images))
 	for i, img := range got.Images {

@@ -15,8 +15,8 @@ import (
 	"vagen/internal/regular"
 )
 
-// settings are the named options that a client takes for itself; all others go to
-// the service.
+// settings are the named options of the client itself; all others are sent to the
+// service.
 type settings struct {
 	BaseURLs      any      `option:"base_urls" kind:"address"`
 	BaseURL       string   `option:"base_url" kind:"address"`
@@ -38,12 +38,12 @@ type settings struct {
 	MaxImages     *int     `option:"max_images"`
 }
 
-// OwnOptions returns the struct of the options that clients take for themselves,
+// OwnOptions returns the struct of the options of the clients themselves,
 // for env.OptionKinds.
 func OwnOptions() any { return settings{} }
 
-// FromConfig makes a Client from named options. These are its own, with the names
-// that the original client knows,
+// FromConfig creates a Client from named options. It uses these, which have the names
+// of the original client,
 //
 //	base_urls                  list, or text split at semicolons and line breaks;
 //	                           lines that begin with # are comments
@@ -56,18 +56,18 @@ func OwnOptions() any { return settings{} }
 //	failover_after_failures    4
 //	token, log_retries
 //
-// and these that it does not know:
+// and these additional ones:
 //
 //	compat                     python: see ClientOptions.Python
 //	resend                     see ClientOptions.Resend
 //	jitter_seed                seed of the jitter
 //	max_response_mb, max_images, max_image_pixels
 //
-// All others go to the service as the environment's options. FromConfig is an
+// All others are sent to the service as the environment's options. FromConfig is an
 // env.Factory.
 func FromConfig(config map[string]any) (env.Env, error) { return fromConfig(config) }
 
-// LegacyFromConfig makes a LegacyClient from named options: those of FromConfig,
+// LegacyFromConfig creates a LegacyClient from named options: those of FromConfig,
 // timeout 600, base_url for a single URL, and env_name, the kind of environment.
 func LegacyFromConfig(config map[string]any) (env.Env, error) { return legacyFromConfig(config) }
 
@@ -77,7 +77,7 @@ var (
 )
 
 // Factory returns FromConfig with other defaults, for instance a logger or a
-// transport. Options that are given by name win.
+// transport. Named options override them.
 func Factory(o ClientOptions) env.Factory {
 	var made atomic.Uint64
 	return func(config map[string]any) (env.Env, error) {
@@ -107,7 +107,7 @@ func LegacyFactory(o ClientOptions) env.Factory {
 	}
 }
 
-// named applies named options to a copy; nth keeps the jitter of clients apart.
+// named applies named options to a copy; nth gives each client its own jitter.
 func (o ClientOptions) named(config map[string]any, nth uint64) (ClientOptions, error) {
 	var s settings
 	known := env.OptionNames(s)
@@ -184,7 +184,7 @@ func set[T any](dst *T, v *T) {
 	}
 }
 
-// maxURLFile limits what is read of a file of URLs.
+// maxURLFile limits the size of a file of URLs.
 const maxURLFile = 1 << 20
 
 // urls collects the base URLs.
@@ -239,8 +239,7 @@ func splitURLs(text string) []string {
 	return slices.DeleteFunc(trimURLs(lines), func(u string) bool { return strings.HasPrefix(u, "#") })
 }
 
-// trimURLs drops white space, empty entries and the slash that a route would
-// double.
+// trimURLs removes white space, empty entries and trailing slashes.
 func trimURLs(list []string) []string {
 	var urls []string
 	for _, u := range list {
@@ -251,9 +250,9 @@ func trimURLs(list []string) []string {
 	return urls
 }
 
-// integral returns options as they are sent: a number without fraction goes as an
-// integer, whatever type it came in. Decoders of JSON make floats of all numbers,
-// and Python takes an integer for a float but not the other way round.
+// integral returns options as they are sent: a number without fraction is sent as an
+// integer, whatever its type. JSON decoders return all numbers as floats, and Python
+// accepts an integer as a float but not a float as an integer.
 func integral(v any) any {
 	switch v := v.(type) {
 	case float64:

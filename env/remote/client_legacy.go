@@ -16,11 +16,11 @@ import (
 // LegacyClient is an environment that a service of the legacy protocol hosts. It
 // implements env.Env.
 //
-// The environment is made by the first Reset or System, under a random name. What
-// it pays once more at the end of an episode is asked for after the turn that ends
-// it and added to that turn as PartFinal; for episodes that end otherwise there is
-// FinalReward. As with a Client, a step whose fate is not known ends the episode
-// with ErrUncertain.
+// The first Reset or System creates the environment under a random name. After the
+// turn that ends an episode, the client requests the environment's final reward and
+// adds it to that turn as PartFinal; for episodes that end otherwise see FinalReward.
+// As with a Client, if it is unknown whether a step was played, the episode ends with
+// ErrUncertain.
 type LegacyClient struct {
 	send    *sender
 	id      string // "" until the environment was made
@@ -48,7 +48,7 @@ func NewLegacyClient(o ClientOptions) (*LegacyClient, error) {
 // it, see Client.Info.
 func (c *LegacyClient) Info() map[string]any { return c.info }
 
-// Health asks the service whether it is there, see Client.Health.
+// Health checks that the service answers, see Client.Health.
 func (c *LegacyClient) Health(ctx context.Context) (map[string]any, error) { return c.send.health(ctx) }
 
 // System returns the system prompt, which is text alone.
@@ -133,8 +133,8 @@ func (c *LegacyClient) step(ctx context.Context, response string) (out env.Outco
 	return out, what, err
 }
 
-// FinalReward asks what the environment pays once more at the end of the episode.
-// Step has asked already when the environment ended it.
+// FinalReward requests the environment's reward for the whole episode. Step has
+// requested it already if the environment ended the episode.
 func (c *LegacyClient) FinalReward(ctx context.Context) (sum float64, err error) {
 	if err := usable(ctx, c.closed); err != nil {
 		return 0, err
@@ -166,14 +166,14 @@ func (c *LegacyClient) Close() error {
 		defer cancel()
 	}
 	_, err := c.exchange(ctx, request{path: "/batch/close", again: true}, Info{{"env_ids", []string{c.id}}}, "status", func(any) error { return nil })
-	// Closing what the service does not know any more is a failure inside of it.
+	// A service that does not know the environment any more reports an internal error.
 	if c.send.o.Python || errors.Is(err, ErrRemote) {
 		return nil
 	}
 	return err
 }
 
-// begin makes the environment if that has not been done.
+// begin creates the environment if that has not been done.
 func (c *LegacyClient) begin(ctx context.Context) error {
 	if err := usable(ctx, c.closed); err != nil || c.id != "" {
 		return err
@@ -193,7 +193,7 @@ func (c *LegacyClient) begin(ctx context.Context) error {
 	return err
 }
 
-// batch asks for one environment's entry of a batch.
+// batch requests a batch of one environment and returns its entry.
 func (c *LegacyClient) batch(ctx context.Context, what string, in Info, field string, again bool, take func(any) error) (fate, error) {
 	q := request{path: "/batch/" + what, again: again}
 	return c.exchange(ctx, q, in, field, func(v any) error {
@@ -206,8 +206,8 @@ func (c *LegacyClient) batch(ctx context.Context, what string, in Info, field st
 	})
 }
 
-// exchange sends an object and reads one field of the answer. The original client
-// repeats nothing.
+// exchange sends an object and reads one field of the answer. The original client does
+// not retry.
 func (c *LegacyClient) exchange(ctx context.Context, q request, in Info, field string, take func(any) error) (fate, error) {
 	var err error
 	q.method, q.kind, q.never = http.MethodPost, kindJSON, c.send.o.Python
@@ -229,8 +229,8 @@ func (c *LegacyClient) exchange(ctx context.Context, q request, in Info, field s
 	return c.send.send(ctx, q)
 }
 
-// entry checks the list that a reset or a step answers: an observation first, the
-// info dictionary last. An environment that failed says so in the latter.
+// entry checks the list that is the answer to a reset or a step: an observation first,
+// the info dictionary last, which also reports a failure of the environment.
 func (c *LegacyClient) entry(v any, n int) ([]any, error) {
 	list, ok := v.([]any)
 	if !ok || len(list) != n {

@@ -10,15 +10,15 @@ import (
 )
 
 // ClientOptions are the settings of a Client or a LegacyClient;
-// DefaultClientOptions and DefaultLegacyOptions give the published ones. Values
-// are used as written.
+// DefaultClientOptions and DefaultLegacyOptions return those of the original clients.
+// Every value is used as written.
 type ClientOptions struct {
-	// URLs are base URLs of services that host the same environments. The first is
-	// used as long as it answers; see FailoverAfter.
+	// URLs are base URLs of services that host the same environments. The first one is
+	// used while it answers; see FailoverAfter.
 	URLs []string
 	// Config is sent to the service as the environment's options.
 	Config map[string]any
-	// Name is the kind of environment, for LegacyClient alone.
+	// Name is the kind of environment; only LegacyClient uses it.
 	Name string
 	// Token is sent as the key, in the header X-API-Key. Empty sends none.
 	Token string
@@ -31,28 +31,28 @@ type ClientOptions struct {
 	MaxDelay    time.Duration
 	JitterMin   float64
 	JitterRange float64
-	// FailoverAfter is how many retries a base URL gets when a session is opened;
-	// each further one goes to the next URL.
+	// FailoverAfter is the number of retries at one base URL when a session is opened;
+	// each further retry uses the next URL.
 	FailoverAfter int
 
-	// Resend repeats every request that may help, also steps that may have been
-	// played already.
+	// Resend retries every request for which that may succeed, also steps that may have
+	// been played already.
 	Resend bool
-	// Python does what the original client of the protocol does: the Lite one
-	// repeats every request that failed for whatever reason, with delays that
-	// MaxDelay does not limit unless a session is being opened, and goes through
-	// all URLs even though only one knows the session; the legacy one repeats
-	// nothing. Both ignore errors of Close. Only System before the first Reset,
-	// which the Lite one refuses, is played as always.
+	// Python makes the client behave as the original of its protocol. The Lite one
+	// retries every failed request, with delays that MaxDelay does not limit unless a
+	// session is being opened, at all URLs, although only one of them has the session.
+	// The legacy one never retries. Both ignore errors of Close. One difference
+	// remains: System before the first Reset works, which the original Lite client
+	// refuses.
 	Python bool
 
 	Limits Limits // of responses
 	// Jitter draws U. Nil draws from a fixed seed.
 	Jitter func() float64
-	// Transport makes the requests. Nil is one that all clients of the process
+	// Transport sends the requests. Nil is a transport that all clients of the process
 	// share.
 	Transport http.RoundTripper
-	// LogRetries tells Log of every retry. Nil discards everything.
+	// LogRetries logs every retry to Log. A nil Log discards everything.
 	LogRetries bool
 	Log        *slog.Logger
 }
@@ -73,7 +73,7 @@ func DefaultLegacyOptions() ClientOptions {
 	return o
 }
 
-// Validate reports everything that is wrong with the options.
+// Validate returns all errors of the options.
 func (o *ClientOptions) Validate() error {
 	var f faults
 	if len(o.URLs) == 0 {

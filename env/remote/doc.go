@@ -1,5 +1,5 @@
-// Package remote plays environments over HTTP, in the two protocols of the
-// original systems, so that either side may be Python.
+// Package remote runs environments over HTTP, in the two protocols of the original
+// systems, so that client or server may be the Python original.
 //
 //	protocol  routes                                   body        state
 //	Lite      /health /sessions /connect /call         multipart   a session per environment,
@@ -7,29 +7,29 @@
 //	legacy    /health /environments /batch/…           JSON        environments named by the
 //	          /reset/ID /step/ID … /close/ID                       client
 //
-// A Server is an http.Handler that hosts environments for either protocol or
-// both. What it sends is what the original services send: the environment's info
+// A Server is an http.Handler that hosts environments for one protocol or both. It
+// sends the same messages as the original services: the environment's info
 // dictionary is rebuilt from its env.Outcome, see Informer.
 //
-// A Client and a LegacyClient are environments themselves: they implement
-// env.Env and play one that a service hosts. FromConfig and LegacyFromConfig make
-// them from named options, and are what a registry needs:
+// A Client and a LegacyClient implement env.Env with an environment that a service
+// hosts. FromConfig and LegacyFromConfig create them from named options, for a
+// registry:
 //
 //	r.Register("remote", remote.FromConfig)
 //	r.Register("remote_legacy", remote.LegacyFromConfig)
 //
-// # What is sent again
+// # Retries
 //
 // The original client repeats every request that fails, also a step that may have
-// been played. Here only that is repeated which cannot change the episode:
-// requests that never reached the service or were refused before they ran, the
-// making of an environment, system prompts and resets. ClientOptions.Resend and
-// ClientOptions.Python allow more. A session whose opening was repeated because
-// its answer got lost stays behind unused; services close such sessions when they
-// have been idle for long enough.
+// been played. This client repeats only requests that cannot change the episode:
+// those that did not reach the service or were refused before they ran, the creation
+// of an environment, system prompts and resets. ClientOptions.Resend and
+// ClientOptions.Python allow more. If the answer to the opening of a session is lost
+// and the opening is repeated, the first session remains unused; services close idle
+// sessions after some time.
 //
 // # Text
 //
-// Texts travel as JSON in UTF-8. Bytes of a response that are not UTF-8 reach the
-// other side as U+FFFD.
+// Texts are sent as JSON in UTF-8. Bytes of a response that are not UTF-8 are received
+// as U+FFFD.
 package remote

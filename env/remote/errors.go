@@ -11,16 +11,16 @@ var (
 	ErrBusy         = errors.New("the service is busy")
 	ErrUnauthorized = errors.New("the service refuses the key")
 	ErrSession      = errors.New("the service does not know the session")
-	ErrRemote       = errors.New("the environment failed")       // on the service's side
-	ErrProtocol     = errors.New("the answer is not understood") // malformed or cut off
+	ErrRemote       = errors.New("the environment failed") // on the service's side
+	ErrProtocol     = errors.New("the answer is malformed or incomplete")
 	ErrTooLarge     = errors.New("the answer is too large")
 	ErrUncertain    = errors.New("the last step may or may not have been played")
 	ErrNotReset     = errors.New("the environment was not reset")
 	ErrClosed       = errors.New("the environment is closed")
 )
 
-// ErrKeyNeeded is wrapped by the error of a Server without a key that is asked to
-// listen where other machines can reach it.
+// ErrKeyNeeded is wrapped by the error of a Server without a key that should listen on
+// an address that other machines can reach.
 var ErrKeyNeeded = errors.New("an API key is needed")
 
 // Error is a request that failed.
@@ -28,11 +28,11 @@ type Error struct {
 	URL    string // base URL of the service
 	Route  string // e.g. "POST /call step"
 	Status int    // of the HTTP response, 0 without one
-	Detail string // what the service said
-	Err    error  // one of the sentinels, or what the network said
+	Detail string // the service's message
+	Err    error  // one of the sentinels, or an error of the network
 }
 
-// Error names everything that is known of the failure.
+// Error returns all that is known about the failure.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "remote: %s at %s", e.Route, e.URL)

@@ -131,7 +131,7 @@ func (s *Server) create(r *http.Request, _ string, body []byte) reply {
 // settle makes one environment of a legacy request and lists it, also when that
 // fails. The one that had its name before is closed.
 func (s *Server) settle(id, name string, order map[string]any) error {
-	if err := s.quota.take(); err != nil {
+	if err := s.quota.reserve(); err != nil {
 		return err
 	}
 	one := &session{id: id}
@@ -148,7 +148,7 @@ func (s *Server) settle(id, name string, order map[string]any) error {
 	}
 	if errors.Is(err, env.ErrRefused) {
 		listed = true // not at all
-		s.quota.give()
+		s.quota.release()
 		return err
 	}
 	if err != nil {
@@ -169,7 +169,7 @@ func (s *Server) list(one *session) {
 	if before == nil {
 		return
 	}
-	s.quota.give()
+	s.quota.release()
 	s.metrics.closed("replaced")
 	s.work.Add(1)
 	go func() {

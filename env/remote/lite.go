@@ -136,14 +136,14 @@ func (s *Server) connect(r *http.Request, _ string, body []byte) reply {
 // open makes a session. It is of no use to anybody if its first reset fails or if
 // the client has stopped waiting for its name, and is closed again then.
 func (s *Server) open(ctx, client context.Context, config map[string]any, seed *int64) (re reply, err error) {
-	if err := s.quota.take(); err != nil {
+	if err := s.quota.reserve(); err != nil {
 		return re, err
 	}
 	one := &session{id: wire.NewID()}
 	kept := false
 	defer func() {
 		if !kept {
-			s.quota.give()
+			s.quota.release()
 			s.discard(one.env)
 		}
 	}()

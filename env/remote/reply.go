@@ -18,7 +18,7 @@ const (
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
-// plain replies with an object in the Lite service's style.
+// plain returns a reply with an object in the Lite service's style.
 func plain(status int, in Info) reply {
 	body, err := pyjson.Append(nil, in, pyjson.Plain)
 	if err != nil {
@@ -27,10 +27,10 @@ func plain(status int, in Info) reply {
 	return reply{status: status, kind: kindJSON, body: body}
 }
 
-// detail replies with an error of the Lite service.
+// detail returns an error reply of the Lite service.
 func detail(status int, text string) reply { return plain(status, Info{{"detail", text}}) }
 
-// object replies with an object in the legacy service's style.
+// object returns a reply with an object in the legacy service's style.
 func object(status int, in Info) reply {
 	body, err := pyjson.Append(nil, in, pyjson.Legacy)
 	if err != nil {
@@ -39,14 +39,14 @@ func object(status int, in Info) reply {
 	return reply{status: status, kind: kindJSON, body: append(body, '\n')}
 }
 
-// page replies with an error page of the legacy service.
+// page returns an error page of the legacy service.
 func page(status int, text string) reply {
 	name := http.StatusText(status)
 	return reply{status: status, kind: kindHTML, body: fmt.Appendf(nil,
 		"<!doctype html>\n<html lang=en>\n<title>%d %s</title>\n<h1>%s</h1>\n<p>%s</p>\n", status, name, name, html.EscapeString(text))}
 }
 
-// routing replies to a request that no handler takes.
+// routing returns the reply to a request without a handler.
 func routing(rt route, status int) reply {
 	if rt.html {
 		return page(status, "This service has no such route.")
@@ -54,7 +54,7 @@ func routing(rt route, status int) reply {
 	return detail(status, http.StatusText(status))
 }
 
-// statusOf returns the status for an error of a call, 0 if nobody waits for it.
+// statusOf returns the status for an error of a call; 0 if the client has disconnected.
 func statusOf(err error) int {
 	switch {
 	case errors.Is(err, errGone):

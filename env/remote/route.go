@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// route is what a path answers, by method.
+// route has the handlers of a path, by method.
 type route struct {
 	name   string // in metrics
 	verbs  map[string]handler
-	html   bool // errors of routing are HTML pages, as the legacy service's
+	html   bool // routing errors are HTML pages, as in the legacy service
 	public bool // needs no key
 }
 
-// handler answers a request of which id is the end of the path, if that is an
-// environment's name, and body is the whole body.
+// handler answers a request. id is the environment's name at the end of the path, if
+// the route has one; body is the whole body.
 type handler func(s *Server, r *http.Request, id string, body []byte) reply
 
-// reply is a response, complete.
+// reply is a complete response.
 type reply struct {
 	status int
 	kind   string // Content-Type
@@ -82,7 +82,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rt, id, known := s.find(r.URL.Path)
 	a, err := s.answer(w, r, rt, id, known)
 	if err != nil {
-		// The client is gone or may not speak on: nothing more can be said.
+		// The client has disconnected or its body is invalid: no response is possible.
 		s.log.Debug("no answer", "route", rt.name, "err", err)
 		panic(http.ErrAbortHandler)
 	}
@@ -147,7 +147,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, rt route, id str
 	return a, nil
 }
 
-// atOnce is the largest body for which memory is taken before it has arrived.
+// atOnce is the largest body for which memory is allocated before it has arrived.
 const atOnce = 64 << 10
 
 // read returns the body, within the limits of size and time.

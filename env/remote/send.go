@@ -22,9 +22,9 @@ import (
 	"vagen/env/remote/internal/pyjson"
 )
 
-// shared is the transport of clients that bring none. Services close idle
-// connections after 5 s (uvicorn); dropping them earlier avoids that a request is
-// sent into a connection that is just being closed.
+// shared is the default transport of clients. Services close idle connections after
+// 5 s (uvicorn); closing them earlier avoids sending a request on a connection that is
+// just being closed.
 var shared http.RoundTripper = &http.Transport{
 	Proxy:                 http.ProxyFromEnvironment,
 	DialContext:           (&net.Dialer{Timeout: 30 * time.Second}).DialContext,
@@ -34,11 +34,11 @@ var shared http.RoundTripper = &http.Transport{
 	ExpectContinueTimeout: time.Second,
 }
 
-// sender makes the requests of one client and repeats those that may be.
+// sender sends the requests of one client and retries them where that is allowed.
 type sender struct {
 	o     ClientOptions
 	http  http.Client
-	shown []string // URLs as messages may show them
+	shown []string // URLs without passwords, for messages
 	at    int      // index of the URL in use
 	log   *slog.Logger
 }
@@ -76,30 +76,30 @@ func newSender(o ClientOptions) (*sender, error) {
 	return s, nil
 }
 
-// request is what send sends.
+// request is one request and the conditions of its retries.
 type request struct {
 	method, path string
 	what         string // the call, for messages
 	kind         string // Content-Type
 	body         []byte
-	opens        bool // it opens a session, for which any URL is good
-	again        bool // repeating it changes nothing for the episode
-	never        bool // it is not repeated at all
+	opens        bool // it opens a session, which is possible at any URL
+	again        bool // repeating it does not change the episode
+	never        bool // it must not be repeated
 	read         func(kind string, body []byte) error
 }
 
-// fate is what became of a request that failed.
+// fate is how far a failed request got.
 type fate int
 
 const (
-	refused fate = iota // the service did not work on it
-	failed              // it did, or could not, and would fail again
-	unclear             // nobody knows
+	refused fate = iota // the service did not process it
+	failed              // the service processed or rejected it; a retry would fail again
+	unclear             // it is not known whether the service processed it
 )
 
-// send makes a request, repeats it while that is allowed and may help, and has
-// the answer read. Errors are *Error, or wrap that of ctx. The fate is the worst
-// of all attempts.
+// send sends a request, retries it while that is allowed and may succeed, and reads
+// the answer. Errors are *Error, or wrap that of ctx. The fate is the worst of all
+// attempts.
 func (s *sender) send(ctx context.Context, q request) (fate, error) {
 	worst := refused
 	var last *Error
@@ -123,11 +123,11 @@ func (s *sender) send(ctx context.Context, q request) (fate, error) {
 		last = err
 		wait := s.delay(q, attempt)
 		if s.o.LogRetries {
-			s.log.Warn("request failed and is repeated", "err", err, "attempt", attempt+1, "of", s.o.Retries+1, "delay", wait,
+			s.log.Warn("request failed, retrying", "err", err, "attempt", attempt+1, "of", s.o.Retries+1, "delay", wait,
 				"next", s.shown[s.pick(q, attempt+1)])
 		}
 		if !sleep(ctx, wait) {
-			return worst, &Error{URL: s.shown[i], Route: q.route(), Detail: "gave up after: " + err.Error(), Err: context.Cause(ctx)}
+			return worst, &Error{URL: s.shown[i], Route: q.route(), Detail: "last attempt: " + err.Error(), Err: context.Cause(ctx)}
 		}
 	}
 }
@@ -146,9 +146,8 @@ func (s *sender) pick(q request, attempt int) int {
 	return s.at
 }
 
-// repeats decides whether a request is sent again. A session that could not be
-// opened for a reason that the service states twice in the same words will not be
-// opened later either.
+// repeats decides whether a request is retried. If a session cannot be opened and the
+// service gives the same reason twice, further retries would fail, too.
 func (s *sender) repeats(q request, what fate, err, last *Error) bool {
 	switch {
 	case q.never:
@@ -172,7 +171,7 @@ func (s *sender) delay(q request, attempt int) time.Duration {
 	return time.Duration(min(seconds, 1e9) * float64(time.Second))
 }
 
-// sleep waits and reports whether ctx let it.
+// sleep waits and reports whether it did so to the end.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -234,7 +233,7 @@ func (s *sender) attempt(ctx context.Context, i int, q request) (fate, *Error) {
 	}
 	if err := q.read(a.Header.Get("Content-Type"), body); err != nil {
 		fail.Err = err
-		if errors.Is(err, ErrRemote) { // a failure that the legacy protocol calls a success
+		if errors.Is(err, ErrRemote) { // the legacy protocol reports some failures with status 200
 			return failed, fail
 		}
 		return unclear, fail
@@ -242,7 +241,7 @@ func (s *sender) attempt(ctx context.Context, i int, q request) (fate, *Error) {
 	return refused, nil
 }
 
-// health asks a service whether it is there and returns what it says of itself.
+// health checks that a service answers, and returns its description of itself.
 func (s *sender) health(ctx context.Context) (said map[string]any, err error) {
 	q := request{method: http.MethodGet, path: "/health", opens: true, again: true, read: func(_ string, body []byte) error {
 		v, err := pyjson.Parse(body)
@@ -251,7 +250,7 @@ func (s *sender) health(ctx context.Context) (said map[string]any, err error) {
 		}
 		var ok bool
 		if said, ok = v.(map[string]any); !ok {
-			return fmt.Errorf("%w: an object is needed, found %T", ErrProtocol, v)
+			return fmt.Errorf("%w: found a %T, must be an object", ErrProtocol, v)
 		}
 		return nil
 	}}
@@ -259,7 +258,7 @@ func (s *sender) health(ctx context.Context) (said map[string]any, err error) {
 	return said, err
 }
 
-// network words an error of the transport, without the URL in it.
+// network returns an error of the transport without the URL.
 func (s *sender) network(within context.Context, err error) error {
 	if u := (*url.Error)(nil); errors.As(err, &u) {
 		err = u.Err
@@ -278,7 +277,7 @@ func unreached(err error) bool {
 	return errors.As(err, &dial) && dial.Op == "dial" || errors.As(err, &name) || errors.As(err, &cert)
 }
 
-// classify finds the sentinel for a status, and what it says about the request.
+// classify sets the sentinel for a status and returns the fate of the request.
 func classify(e *Error) fate {
 	switch code := e.Status; {
 	case code == http.StatusServiceUnavailable, code == http.StatusTooManyRequests:
@@ -290,7 +289,7 @@ func classify(e *Error) fate {
 		e.Err = ErrSession
 	case code == http.StatusInternalServerError:
 		e.Err = ErrRemote
-	case code > http.StatusInternalServerError: // gateways that lost the service, calls that took too long
+	case code > http.StatusInternalServerError: // a gateway lost the service, or a call timed out
 		e.Err = ErrRemote
 		return unclear
 	default:
@@ -299,8 +298,8 @@ func classify(e *Error) fate {
 	return failed
 }
 
-// explanation finds what a service says about an error: a text in JSON, a
-// paragraph of a page, or whatever there is.
+// explanation returns a service's message about an error: a string in JSON, a
+// paragraph of a page, or the whole body.
 func explanation(kind string, body []byte) string {
 	if v, err := pyjson.Parse(body); err == nil {
 		if data, ok := v.(map[string]any); ok {

@@ -17,11 +17,11 @@ import (
 
 // Server hosts environments for clients of either protocol. It is an
 // http.Handler, and safe for concurrent use; calls of one environment are made
-// one at a time, in the order in which they come.
+// one at a time, in the order of their arrival.
 //
 // Besides the routes of the protocols it answers GET /metrics in the Prometheus
-// text format. A failing environment, also one that panics, costs its session
-// alone. Close must be called in the end; Serve and ListenAndServe do it.
+// text format. An environment that fails or panics affects only its own session.
+// Close must be called in the end; Serve and ListenAndServe do so.
 type Server struct {
 	o       ServerOptions
 	log     *slog.Logger
@@ -36,11 +36,11 @@ type Server struct {
 	routes  map[string]route
 	prefix  map[string]route // routes that end in an environment's name
 
-	base   context.Context // of all calls; ends when Close has waited long enough
+	base   context.Context // of all calls; ends when Close stops waiting for them
 	cancel context.CancelFunc
 	sweep  sync.WaitGroup // the goroutine that closes idle sessions
 	stop   chan struct{}
-	crew   *crew // runs calls of environments
+	pool   *pool // runs calls of environments
 
 	mu       sync.Mutex
 	draining bool
@@ -65,7 +65,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 	}
 	s.lite, s.legacy = newSessions(s.quota), newSessions(s.quota)
 	s.base, s.cancel = context.WithCancel(context.Background())
-	s.crew = newCrew(s.stop)
+	s.pool = newPool(s.stop)
 	s.route()
 	if o.SessionTimeout > 0 || o.LegacyTimeout > 0 {
 		s.sweep.Go(s.sweeper)
@@ -162,7 +162,7 @@ func (s *Server) opened(one *session) {
 	s.log.Debug("session opened", "session", one.id)
 }
 
-// discard closes an environment that nobody knows.
+// discard closes an environment that no session has.
 func (s *Server) discard(e env.Env) {
 	if err := closeEnv(e); err != nil {
 		s.log.Warn("environment did not close", "err", err)
@@ -213,7 +213,7 @@ func (s *Server) Close(ctx context.Context) error {
 	return s.closeAll(ctx)
 }
 
-// grace is how long Close goes on when its context has ended.
+// grace is how long Close continues after its context has ended.
 const grace = time.Second
 
 // closeAll closes the environments of all sessions at once.

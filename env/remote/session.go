@@ -11,15 +11,15 @@ import (
 	"vagen/env"
 )
 
-// session is one live environment and what is known of it.
+// session is one environment of a client, and its state.
 type session struct {
 	id      string
 	env     env.Env
 	inform  Informer
-	failure error // a legacy environment that could not be made; env is nil then
+	failure error // why a legacy environment could not be created; env is nil then
 
-	// turn holds a token while a call runs, so that the calls of one environment
-	// come one at a time. gone is guarded by it.
+	// turn is full while a call runs, so that only one call of an environment runs at a
+	// time. It also protects gone.
 	turn chan struct{}
 	gone bool
 
@@ -28,7 +28,7 @@ type session struct {
 	used    time.Time // guarded by sessions.mu
 }
 
-// errFull is answered when the limit of sessions is reached.
+// errFull means that the limit of sessions is reached.
 var errFull = errors.New("max sessions limit reached")
 
 // errBatch is wrapped by the error about a request for too many environments.
@@ -49,8 +49,8 @@ type quota struct {
 	taken int
 }
 
-// take reserves room for one environment.
-func (q *quota) take() error {
+// reserve counts one environment, or returns errFull.
+func (q *quota) reserve() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.limit > 0 && q.taken >= q.limit {
@@ -60,21 +60,22 @@ func (q *quota) take() error {
 	return nil
 }
 
-func (q *quota) give() {
+// release removes one environment from the count.
+func (q *quota) release() {
 	q.mu.Lock()
 	q.taken--
 	q.mu.Unlock()
 }
 
-// full words the refusal as the original does.
+// full is the message of the original for errFull.
 func (q *quota) full() string {
 	return fmt.Sprintf("Max sessions limit reached (%d). Please try again later or close existing sessions.", q.limit)
 }
 
 func newSessions(q *quota) *sessions { return &sessions{quota: q, byID: make(map[string]*session)} }
 
-// add lists a session, for which room was taken, and returns the one that had its
-// name before, nil if none did.
+// add adds a session, which the quota must have counted, and returns the session that
+// had its name before, or nil.
 func (t *sessions) add(s *session) (before *session) {
 	s.turn = make(chan struct{}, 1)
 	t.mu.Lock()
@@ -95,7 +96,7 @@ func (t *sessions) get(id string) *session {
 	return t.byID[id]
 }
 
-// touch notes that a session is in use.
+// touch records the time at which a session is used.
 func (t *sessions) touch(s *session) {
 	now := time.Now()
 	t.mu.Lock()
@@ -103,8 +104,7 @@ func (t *sessions) touch(s *session) {
 	t.mu.Unlock()
 }
 
-// drop takes a session off the list and gives its room back. It reports whether
-// it was listed.
+// drop removes a session and releases its quota. It reports whether it was listed.
 func (t *sessions) drop(s *session) bool {
 	t.mu.Lock()
 	listed := t.byID[s.id] == s
@@ -113,12 +113,12 @@ func (t *sessions) drop(s *session) bool {
 	}
 	t.mu.Unlock()
 	if listed {
-		t.quota.give()
+		t.quota.release()
 	}
 	return listed
 }
 
-// idle lists the sessions that nobody has used for longer than limit.
+// idle lists the sessions that have not been used for longer than limit.
 func (t *sessions) idle(limit time.Duration) []*session {
 	var list []*session
 	now := time.Now()

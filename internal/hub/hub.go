@@ -84,7 +84,7 @@ func (c *Client) Upload(ctx context.Context, repo, dir, to, message string) (str
 	return c.commit(ctx, repo, files, message)
 }
 
-// ask lets the hub decide which files go to storage.
+// ask requests from the hub which files must be uploaded to storage.
 func (c *Client) ask(ctx context.Context, repo string, files []*file) error {
 	type entry struct {
 		Path   string `json:"path"`
@@ -119,7 +119,7 @@ func (c *Client) ask(ctx context.Context, repo string, files []*file) error {
 			return fmt.Errorf("hub: the answer has %q as the way for %s, must be lfs or regular", f.mode, f.path)
 		}
 		if f.mode == "regular" && f.size > maxInline {
-			return fmt.Errorf("hub: the answer puts %s into the commit, which has %d bytes, must be at most %d", f.path, f.size, maxInline)
+			return fmt.Errorf("hub: %s: the hub requires it within the commit, but it has %d bytes, at most %d are allowed", f.path, f.size, maxInline)
 		}
 	}
 	return nil

@@ -71,7 +71,7 @@ func (f *file) measure() error {
 	return err
 }
 
-// action is where and how an object goes to storage.
+// action is the address and headers for uploading an object.
 type action struct {
 	Href   string            `json:"href"`
 	Header map[string]string `json:"header"`
@@ -111,7 +111,7 @@ func (c *Client) store(ctx context.Context, repo string, files []*file) error {
 	for _, o := range answer.Objects {
 		f := at[o.OID]
 		if f == nil {
-			return fmt.Errorf("hub: the answer has an object %q that was not asked for", o.OID)
+			return fmt.Errorf("hub: the answer has an object %q that was not requested", o.OID)
 		}
 		delete(at, o.OID)
 		if o.Error != nil {
@@ -131,7 +131,7 @@ func (c *Client) store(ctx context.Context, repo string, files []*file) error {
 		}
 	}
 	for _, f := range at {
-		return fmt.Errorf("hub: the answer does not say where %s goes", f.path)
+		return fmt.Errorf("hub: the answer has no upload address for %s", f.path)
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ func (c *Client) put(ctx context.Context, f *file, to action) error {
 			return err
 		}
 		if tag == "" {
-			return fmt.Errorf("hub: part %d was taken without an ETag", n)
+			return fmt.Errorf("hub: the answer to part %d has no ETag", n)
 		}
 		parts = append(parts, part{n, tag})
 	}

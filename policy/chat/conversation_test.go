@@ -58,15 +58,15 @@ func TestBadMessagesCostTheirConversation(t *testing.T) {
 		prompt(6, user("<image>", &image.RGBA{Stride: 8, Rect: image.Rect(0, 0, 2, 2)})), prompt(7, user("fine")),
 	}, short)
 	require.NoError(t, err)
-	for i, want := range []string{"the text has 2 image marks, but there are 1 images", "it is empty", "image 0: it is empty", "image 0: it is empty",
-		"image 0: it cannot be read: ", "image 0: it cannot be read: "} {
+	for i, want := range []string{"the text has 2 image marks, but there are 1 images", "the message is empty", "image 0: the image is empty", "image 0: the image is empty",
+		"image 0: the image cannot be read: ", "image 0: the image cannot be read: "} {
 		require.ErrorContains(t, out[i].Err, fmt.Sprintf("chat: conversation %d: message 0: %s", i+1, want))
 	}
 	require.Equal(t, "ok", out[6].Text)
 	require.Len(t, m.chats, 1)
 	require.Equal(t, int64(6), m.Usage().Failures)
 	_, err = m.Count(prompt(8, user("<image>", (*image.RGBA)(nil))))
-	require.ErrorContains(t, err, "chat: message 0: image 0: it cannot be read")
+	require.ErrorContains(t, err, "chat: message 0: image 0: the image cannot be read")
 }
 
 // TestFailuresLeaveConversationsAsTheyWere fails the second turn, first of the

@@ -35,7 +35,7 @@ func TestAllFaultsAreReportedAtOnce(t *testing.T) {
 		"chat: Stop: 6 texts, the API allows 5", "chat: Pictures.JPEG: 101", "chat: Pictures.MaxSide: -1", "chat: Pictures.Detail: ",
 		"chat: Concurrency: 0 is below 1", "chat: RequestsPerMinute: -1", "chat: TokensPerMinute: -1", "chat: ImageTokens: -1", "chat: Retries: -1",
 		"chat: Timeout: 0s", "chat: Backoff: -1ns", "chat: MaxDelay: -2ns is below 0s", "chat: MaxDelay: -2ns is below Backoff", "chat: MaxResponse: 0",
-		`chat: Prices: "other" has a price of NaN`, "chat: Budget: 1 cannot be kept",
+		`chat: Prices: "other" has a price of NaN`, "chat: Budget: 1 needs a price",
 	} {
 		require.ErrorContains(t, err, want)
 	}

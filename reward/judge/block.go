@@ -13,23 +13,23 @@ import (
 	"vagen/reward"
 )
 
-// StateReward is the block state_reward among an environment's options: pay for
-// what a response says about the state before and after the turn.
+// StateReward is the block state_reward of an environment's options: reward for what
+// a response states about the state before and after the turn.
 type StateReward struct {
-	On         *bool   `yaml:"enabled"`               // false pays for nothing; nil leaves it to the sections
+	On         *bool   `yaml:"enabled"`               // false switches all rewards off; nil leaves it to the sections
 	Estimation Section `yaml:"state_estimation"`      // the state before the turn
 	Transition Section `yaml:"transition_prediction"` // the state after it
 	// Base is subtracted from each score, and the rest is scaled so that a perfect
-	// one stays 1: what guessing reaches earns nothing.
+	// score stays 1. It is the score of guessing, which is not rewarded.
 	Base        float64 `yaml:"score_base"`
 	JudgeURL    string  `yaml:"judge_base_url" kind:"address"` // of a service that speaks OpenAI's protocol
 	JudgeModel  string  `yaml:"judge_model" kind:"address"`    // as the service calls it
 	Site        string  `yaml:"credit_site" kind:"text"`       // SectionEnd, per_span, which is its old name, or TurnEnd
 	Aggregation string  `yaml:"aggregation" kind:"text"`       // PerTurn or EpisodeMean
 	Scorer      string  `yaml:"scorer" kind:"text"`            // ByModel or ByRules
-	// Scoring compares what was read with the truth: HalfAgreements, or
-	// ExactMatches, which is the legacy system's score of Sokoban. FrozenLake has it,
-	// too, with holes for boxes; other environments don't.
+	// Scoring is how relations are compared with the truth: HalfAgreements, or
+	// ExactMatches, which is the legacy system's score of Sokoban. FrozenLake supports
+	// it, too, with holes instead of boxes; other environments do not.
 	Scoring string       `yaml:"scoring" kind:"text"`
 	Phrases StockPhrases `yaml:"stock_phrases"` // of ExactMatches
 }
@@ -43,7 +43,7 @@ type StockPhrases struct {
 	Penalty float64 `yaml:"penalty"` // subtracted score
 }
 
-// Section says whether and how much one kind of statement is paid for.
+// Section defines the reward of one kind of statement.
 type Section struct {
 	Enable bool    `yaml:"enable"` // pay for such statements
 	Reward float64 `yaml:"reward"` // of a perfect statement, per turn
@@ -67,7 +67,7 @@ const (
 // Key is the name of the block.
 const Key = "state_reward"
 
-// The options by which environments take what the block says.
+// The options that pass the block's values to environments.
 const (
 	optionUse        = "use_state_reward"
 	optionEstimation = "grounding_reward_weight"
@@ -98,7 +98,7 @@ func (s *StateReward) Scorers() map[string]reward.Scorer {
 // exactObjects are the objects that ExactMatches compares, by environment.
 var exactObjects = map[string][]string{"sokoban": {"target", "box"}, "frozenlake": {"target", "hole"}}
 
-// For reports what the named environment cannot do of the block.
+// For returns an error if the named environment does not support the block.
 func (s *StateReward) For(environment string) error {
 	if s.Enabled() && s.Scoring == ExactMatches && exactObjects[strings.ToLower(environment)] == nil {
 		return fmt.Errorf("%s: scoring is %s, which is for sokoban and frozenlake alone; %s has %s", Key, ExactMatches, environment, HalfAgreements)
@@ -114,9 +114,9 @@ func (s *StateReward) SameJudge(other *StateReward) bool {
 	return a == b
 }
 
-// TakeStateReward separates the block from an environment's other options, of
-// which it returns a copy. Without a block it returns nil and the options as they
-// are; null and false stand for none. The error names everything that is wrong with the block.
+// TakeStateReward separates the block from an environment's other options, which it
+// returns as a copy. Without a block it returns nil and the options unchanged; null
+// and false mean no block. The error names all errors of the block.
 func TakeStateReward(options map[string]any) (*StateReward, map[string]any, error) {
 	v, ok := options[Key]
 	if !ok {
@@ -145,12 +145,12 @@ func TakeStateReward(options map[string]any) (*StateReward, map[string]any, erro
 	return &s, rest, errors.Join(faults...)
 }
 
-// Enabled reports whether anything is paid for.
+// Enabled reports whether any statement is rewarded.
 func (s *StateReward) Enabled() bool {
 	return s != nil && (s.On == nil || *s.On) && (s.Estimation.Enable || s.Transition.Enable)
 }
 
-// Problems are what is wrong with the block.
+// Problems returns all errors of the block.
 func (s *StateReward) Problems() []error {
 	var out []error
 	bad := func(format string, args ...any) { out = append(out, fmt.Errorf(format, args...)) }
@@ -196,9 +196,8 @@ func (s *StateReward) Problems() []error {
 	return out
 }
 
-// Into returns an environment's options with what the block asks for: claims about
-// the sections that are paid for. Options that say the same by themselves
-// contradict it.
+// Into returns an environment's options with those that the block sets: rewards for
+// claims in the enabled sections. It is an error if the options set these already.
 func (s *StateReward) Into(options map[string]any) (map[string]any, error) {
 	out := maps.Clone(options)
 	if out == nil {
@@ -206,7 +205,7 @@ func (s *StateReward) Into(options map[string]any) (map[string]any, error) {
 	}
 	for _, name := range []string{optionUse, optionEstimation, optionTransition} {
 		if _, given := out[name]; given {
-			return nil, fmt.Errorf("%s and %s are both given; the block says it all", Key, name)
+			return nil, fmt.Errorf("%s and %s are both given; only one of them is allowed", Key, name)
 		}
 	}
 	weight := func(c Section) float64 {
@@ -219,7 +218,7 @@ func (s *StateReward) Into(options map[string]any) (map[string]any, error) {
 	return out, nil
 }
 
-// Tree returns the block as files have it.
+// Tree returns the block as a configuration file has it.
 func (s *StateReward) Tree() map[string]any {
 	section := func(c Section) map[string]any { return map[string]any{"enable": c.Enable, "reward": c.Reward} }
 	out := map[string]any{

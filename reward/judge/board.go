@@ -7,20 +7,20 @@ import (
 	"vagen/reward"
 )
 
-// piece is what a symbol of a board stands for.
+// piece is the meaning of a symbol on a board.
 type piece struct {
 	player  bool
 	objects string // up to two, in the order of board.order
 }
 
-// board is how an environment draws its state in text.
+// board describes an environment's drawing of its state in text.
 type board struct {
 	order  []string // of the objects in a list of relations
 	pieces map[rune]piece
 }
 
-// boards are those of the environments whose symbolic formats ask for a map; the
-// symbols are the ones that their observations in text show.
+// boards are those of the environments whose symbolic formats require a map. The
+// symbols are those of their text observations.
 var boards = map[string]board{
 	"frozenlake": {[]string{"target", "hole"}, map[rune]piece{
 		'_': {}, 'P': {player: true}, 'O': {objects: "hole"}, 'G': {objects: "target"},
@@ -30,14 +30,14 @@ var boards = map[string]board{
 		'√': {objects: "target box"}, 'S': {player: true, objects: "target"}}},
 }
 
-// maxSide bounds the boards that are read.
+// maxSide limits the size of boards.
 const maxSide = 64
 
-// Board reads a map of an environment's state, a line to a row and the symbols
-// with or without space between them, and returns where the objects are as seen
-// from the player: kind by kind, row by row. It reports false for a text that is
-// no such map: other symbols, rows of unequal length, no player or two, or an
-// environment without a board.
+// Board reads a map of an environment's state, one line for each row, the symbols
+// with or without white space between them. It returns the positions of the objects
+// relative to the player: kind by kind, row by row. It reports false for a text that
+// is not such a map: it has other symbols, rows of unequal length, no player or more
+// than one, or the environment has no board.
 func Board(text, environment string) ([]reward.Relation, bool) {
 	b, ok := boards[environment]
 	if !ok {
@@ -75,7 +75,7 @@ func Board(text, environment string) ([]reward.Relation, bool) {
 	return list, true
 }
 
-// rows reads the cells of a map, nil if it is none.
+// rows reads the cells of a map; nil if the text is not a map.
 func (b board) rows(text string) [][]piece {
 	var rows [][]piece
 	for line := range strings.Lines(text) {

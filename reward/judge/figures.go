@@ -8,15 +8,15 @@ import (
 	"vagen/reward"
 )
 
-// States that are no matter of directions, such as places of cubes or the value
-// of a hand, are compared by their figures.
+// States without directions, such as positions of cubes or the value of a hand, are
+// compared by the numbers in them.
 
 var (
 	listPattern   = regexp.MustCompile(`[(\[]\s*-?\d+(?:\.\d+)?(?:\s*,\s*-?\d+(?:\.\d+)?)+\s*[)\]]`)
 	numberPattern = regexp.MustCompile(`-?\d+(?:\.\d+)?`)
 )
 
-// maxFigures bounds what is read of one text.
+// maxFigures limits how many numbers are read from one text.
 const maxFigures = 256
 
 // figures returns the lists of numbers in brackets and the single numbers
@@ -48,8 +48,8 @@ func figures(text string) [][]float64 {
 	return all[:min(len(all), maxFigures)]
 }
 
-// compareFigures is the F1 of the figures of a text and a state. Figures agree
-// when no number is more than one unit off: states are rounded.
+// compareFigures is the F1 of the numbers of a text and a state. Single numbers must
+// be equal; numbers in lists may differ by one unit, because states are rounded.
 func compareFigures(text, state string) float64 {
 	said, truth := figures(text), figures(state)
 	taken := make([]bool, len(truth))

@@ -128,7 +128,7 @@ func TestModelThatIsDownFailsAsAWhole(t *testing.T) {
 	for name, ask := range map[string]Ask{
 		"connection refused": func(context.Context, []string) ([]string, []error, error) { return nil, nil, down },
 		"0 answers":          func(context.Context, []string) ([]string, []error, error) { return nil, nil, nil },
-		"nobody to ask":      nil,
+		"Model.Ask is nil":   nil,
 	} {
 		_, err := (&Model{Ask: ask}).Score(t.Context(), []reward.Claim{claim("sokoban", "x")})
 		require.ErrorContains(t, err, name)

@@ -12,19 +12,19 @@ import (
 	"vagen/reward"
 )
 
-// Ask sends prompts to a language model, each as a conversation of its own, and
-// returns the answers in order. errs[i] says why answer i is missing; err, that
-// all are.
+// Ask sends prompts to a language model, each as a separate conversation, and
+// returns the answers in order. errs[i] is the reason why answer i is missing; err
+// means that all answers are missing.
 type Ask func(ctx context.Context, prompts []string) (answers []string, errs []error, err error)
 
 // Dial connects to a language model behind an OpenAI-compatible address.
 type Dial func(baseURL, model string) (Ask, error)
 
-// Model judges with a language model. Relations are extracted from a claim by the
-// model and scored here; of a claim with a state in words or figures the model is
-// shown both and says whether the claim holds.
+// Model judges with a language model. The model extracts the relations of a claim,
+// which are scored here. For a claim with a state in words or numbers the model gets
+// both and decides whether the claim is true.
 //
-// A claim whose answer is missing has no score. One whose answer makes no sense
+// A claim whose answer is missing has no score. A claim whose answer cannot be parsed
 // scores 0, as in the original systems.
 type Model struct {
 	Pricing
@@ -35,7 +35,7 @@ type Model struct {
 // Score implements env.Judge. The prompts of a turn are sent in one call.
 func (m *Model) Score(ctx context.Context, claims []reward.Claim) ([]float64, error) {
 	if m.Ask == nil {
-		return nil, errors.New("judge: there is nobody to ask")
+		return nil, errors.New("judge: Model.Ask is nil, must be set")
 	}
 	prompts := make([]string, len(claims))
 	for i, c := range claims {
@@ -48,7 +48,7 @@ func (m *Model) Score(ctx context.Context, claims []reward.Claim) ([]float64, er
 		err = fmt.Errorf("%d answers and %d errors for %d prompts", len(answers), len(errs), len(claims))
 	}
 	if err != nil {
-		m.warn("no judge", err)
+		m.warn("judge did not answer", err)
 		return nil, fmt.Errorf("judge: %w", err)
 	}
 	readings := make([]reward.Reading, len(claims))
@@ -64,7 +64,7 @@ func (m *Model) Score(ctx context.Context, claims []reward.Claim) ([]float64, er
 	for i, c := range claims {
 		switch {
 		case errs[i] != nil:
-			m.warn("a claim has no judge", errs[i])
+			m.warn("judge did not answer for a claim", errs[i])
 			scores[i] = math.NaN()
 		case c.State != "":
 			scores[i] = verdict(answers[i])
@@ -81,7 +81,7 @@ func (m *Model) warn(what string, err error) {
 
 var verdictPattern = regexp.MustCompile(`(?i)<answer>(yes|no)</answer>`)
 
-// verdict is 1 for an answer of yes, 0 for no and for none.
+// verdict is 1 for the answer yes, 0 for any other answer.
 func verdict(answer string) float64 {
 	if found := verdictPattern.FindStringSubmatch(answer); found != nil && strings.EqualFold(found[1], "yes") {
 		return 1

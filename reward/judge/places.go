@@ -10,16 +10,16 @@ import (
 	"vagen/reward"
 )
 
-// places reads a dictionary of places, as the originals' structured formats ask
-// for, and returns where its objects are as seen from the player:
+// places reads a dictionary of positions, as in the original systems' structured
+// formats, and returns the positions of its objects relative to the player:
 //
 //	{"player": (2, 3), "target": (3, 2), "hole": [(0, 1), (1, 1)]}
 //
-// Places are pairs of row and column, or objects with these keys; an object that
-// occurs several times has a list of places, or keys with numbers. Instead of a
-// place, and then without a player, an object may have its relations. JSON and
-// Python's notation are read, names are those of names. It reports false for
-// anything else.
+// A position is a pair of row and column, or an object with the keys row and column.
+// An object that occurs several times has a list of positions, or keys with numbers.
+// Without a player, an object may have its relations instead of a position. Both JSON
+// and Python literals are read; names maps words to object ids. places reports false
+// for any other text.
 func places(text string, names map[string]string) ([]reward.Relation, bool) {
 	entries, ok := literal(text).(map[string]any)
 	if !ok {
@@ -147,11 +147,11 @@ func sign(v float64) int {
 	return 0
 }
 
-// maxLiteral bounds the text that is read as one value.
+// maxLiteral limits the length of a text that is read as one value.
 const maxLiteral = 1 << 16
 
-// literal reads a text that is a value of JSON or of Python, perhaps in a block of
-// code, nil if it is none.
+// literal reads a JSON value or a Python literal, with or without a code block around
+// it; nil if the text is neither.
 func literal(text string) any {
 	text = strings.TrimFunc(text, pythonSpace)
 	if inner, ok := strings.CutPrefix(text, "```"); ok {

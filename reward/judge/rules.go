@@ -10,28 +10,31 @@ import (
 	"vagen/reward"
 )
 
-// Rules judges by fixed rules. A claim that holds a JSON list of relations, or a
-// dictionary of the places of player and objects, as the structured formats ask
-// for, is taken at its word; one that is a map of a board, as the symbolic formats ask for, says where its objects are, see Board;
-// any other is read sentence by sentence, see Read. Claims about states that are
-// no matter of directions are compared by the figures in them.
+// Rules judges by fixed rules. It reads relations from a claim in one of these forms:
+//
+//   - a JSON list of relations, or a dictionary of the positions of player and
+//     objects, as in the structured formats
+//   - a map of a board, as in the symbolic formats; see Board
+//   - any other text, sentence by sentence; see Read
+//
+// Claims about states without directions are compared by the numbers in them.
 //
 // The zero value is ready.
 type Rules struct{ Pricing }
 
-// Pricing turns what a judge read into scores.
+// Pricing converts the relations that a judge read to scores.
 type Pricing struct {
-	// Scorers holds the scorer for the claims of each environment. Others get a
-	// reward.AssignmentScorer that gives every kind of object the same weight, and
-	// FrozenLake reward.FrozenLakeScorer. A scorer that remembers, such as
-	// reward.RepetitionScorer, makes scores depend on the order in which
-	// environments step.
+	// Scorers holds the scorer for the claims of each environment. Without an entry,
+	// FrozenLake uses reward.FrozenLakeScorer, and other environments use a
+	// reward.AssignmentScorer with the same weight for every kind of object. With a
+	// stateful scorer, such as reward.RepetitionScorer, scores depend on the order in
+	// which environments step.
 	Scorers map[string]reward.Scorer
 	// Base is the score of guessing: scores become (score − Base)/(1 − Base), but
-	// not below 0. 0 leaves them as they are; 0.334 is a random relation's.
+	// not below 0. 0 changes nothing; 0.334 is the score of a random relation.
 	Base float64
 
-	mu sync.Mutex // scorers remember
+	mu sync.Mutex // protects the state of scorers
 }
 
 // Score implements env.Judge. It never fails.
@@ -49,7 +52,7 @@ func (r *Rules) Score(_ context.Context, claims []reward.Claim) ([]float64, erro
 	return scores, nil
 }
 
-// relations reads a claim.
+// relations returns the relations that a claim states.
 func relations(c reward.Claim) []reward.Relation {
 	names := named(c)
 	if list, ok := places(c.Text, names); ok {
@@ -106,7 +109,7 @@ func (p *Pricing) price(readings []reward.Reading) []float64 {
 			}
 		}
 		for k, score := range p.scorer(group).Score(group) {
-			// Penalties stay: the base is what guessing earns.
+			// Penalties are not scaled.
 			if score > 0 {
 				score = reward.AboveBase(score, p.Base)
 			}
@@ -133,7 +136,7 @@ func (p *Pricing) scorer(group []reward.Reading) reward.Scorer {
 	return &reward.AssignmentScorer{Weights: weights}
 }
 
-// Validate reports what is wrong with the settings.
+// Validate returns an error if a setting is not allowed.
 func (p *Pricing) Validate() error {
 	if !(p.Base >= 0 && p.Base < 1) {
 		return fmt.Errorf("judge: the base is %v, it must be at least 0 and below 1", p.Base)

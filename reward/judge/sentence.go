@@ -8,7 +8,7 @@ import (
 	"vagen/reward"
 )
 
-// phrase is a way to say where something is.
+// phrase is a word for a position, with the relation that it states.
 type phrase struct {
 	text                 string
 	vertical, horizontal string
@@ -20,8 +20,8 @@ var positions = []phrase{
 	{"left", "", reward.Left}, {"right", "", reward.Right}, {"same column", "", reward.Same},
 }
 
-// directions are relative to where somebody looks: ahead is above and behind is
-// below, as on a map with the view upwards.
+// directions are relative to the direction of view: ahead is above and behind is
+// below, as on a map whose top is ahead.
 var directions = []phrase{
 	{"ahead", reward.Above, reward.Same}, {"in front", reward.Above, reward.Same},
 	{"behind", reward.Below, reward.Same}, {"back", reward.Below, reward.Same},
@@ -32,13 +32,13 @@ var directions = []phrase{
 //
 //	The box is above and left of the player, and the target is in the same row.
 //
-// word for word: each mention of one of the names, with or without a number
-// behind it, and up to the next one the words above, below, same row, left,
-// right and same column. A direction that is not stated, or stated in two ways,
-// is empty. names maps the words for objects, in lower case, to their ids; case
-// and white space of the text don't matter.
+// literally: it finds each mention of one of the names, with or without a number
+// after it, and in the text up to the next mention the words above, below, same row,
+// left, right and same column. A direction that is not stated, or stated in two ways,
+// is empty. names maps the words for objects, in lower case, to their ids; case and
+// white space of the text are ignored.
 //
-// It is the exact reader of the newest Sokoban, for any objects.
+// These are the rules of the newest Sokoban's exact reader, for any objects.
 func Read(text string, names map[string]string) []reward.Relation {
 	return read(text, names, positions)
 }
@@ -66,8 +66,8 @@ func read(text string, names map[string]string, vocabulary []phrase) []reward.Re
 	return list
 }
 
-// mention returns the longest name that stands at byte i, and where it ends with
-// its number; 0 if there is none.
+// mention returns the longest name that starts at byte i, and the end of the name and
+// its number; the end is 0 if there is no name.
 func mention(text string, i int, names map[string]string) (found string, end int) {
 	for name := range names {
 		if len(name) <= len(found) || !strings.HasPrefix(text[i:], name) {
@@ -88,7 +88,7 @@ func mention(text string, i int, names map[string]string) (found string, end int
 	return found, end
 }
 
-// boundary reports whether a word that ends before byte i does end there.
+// boundary reports whether byte i is the end of a word.
 func boundary(text string, i int) bool {
 	r, _ := utf8.DecodeRuneInString(text[i:])
 	return i == len(text) || r != '_' && !unicode.IsLetter(r) && !unicode.IsNumber(r)
@@ -98,7 +98,7 @@ func pythonSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0
 
 func relation(id, clause string, vocabulary []phrase) reward.Relation {
 	r := reward.Relation{Object: id}
-	var vertical, horizontal [2]bool // something is stated, and more than one thing
+	var vertical, horizontal [2]bool // [0]: a value is stated; [1]: different values are
 	state := func(to *string, seen *[2]bool, value string) {
 		switch {
 		case value == "" || seen[1] || seen[0] && *to == value:

@@ -330,22 +330,22 @@ func TestInvalidRecordsAreErrors(t *testing.T) {
 	_, err := decode(&record{Rows: []row{good()}}, none)
 	require.NoError(t, err)
 	for says, spoil := range map[string]func(*record){
-		"row 0: not a file of trajectories: it has 2 log-probs": func(r *record) { r.Rows[0].LogProbs = r.Rows[0].LogProbs[1:] },
-		"piece 1 has 3 tokens of 2":                             func(r *record) { r.Rows[0].Pieces[1].Length = 3 },
-		"piece 0 has -1 tokens":                                 func(r *record) { r.Rows[0].Pieces[0].Length = -1 },
-		"the pieces have 1 tokens in total":                     func(r *record) { r.Rows[0].Pieces = r.Rows[0].Pieces[:1] },
-		`the kind "answer" is not one of`:                       func(r *record) { r.Rows[0].Pieces[0].Kind = "answer" },
-		"piece 1: mask: context: prompt after 1 turns":          func(r *record) { r.Rows[0].Pieces = []piece{{"response", 1}, {"prompt", 2}} },
-		"piece 1: mask: response: the conversation was closed":  func(r *record) { r.Rows[0].Pieces = []piece{{"summary", 1}, {"response", 2}} },
-		"span 0: mask: span":                                    func(r *record) { r.Rows[0].Spans[0].Start = 0 },
-		"span 0 starts at 1 with 4611686018427387904 tokens":    func(r *record) { r.Rows[0].Spans[0].Length = 1 << 62 },
-		"image 0: not a file of trajectories: the hash":         func(r *record) { r.Rows[0].Images[0].Hash = "abc" },
-		"image 0: no images here":                               func(r *record) { r.Rows[0].Images[0].Name = "x" },
-		"turn 0: not a file of trajectories: it is of row 1":    func(r *record) { r.Turns = []turn{{Row: 1}} },
-		"turn 0: not a file of trajectories: it is of row -1":   func(r *record) { r.Turns = []turn{{Row: -1}} },
-		"config: not a file of trajectories: something follows": func(r *record) { r.Config = "{} {}" },
-		"config: not a file of trajectories: json: cannot":      func(r *record) { r.Config = "3" },
-		"config: not a file of trajectories: strconv":           func(r *record) { r.Config = `{"x":99999999999999999999}` },
+		"row 0: not a file of trajectories: 2 log-probs":          func(r *record) { r.Rows[0].LogProbs = r.Rows[0].LogProbs[1:] },
+		"piece 1 has 3 tokens, must be in [1, 2]":                 func(r *record) { r.Rows[0].Pieces[1].Length = 3 },
+		"piece 0 has -1 tokens":                                   func(r *record) { r.Rows[0].Pieces[0].Length = -1 },
+		"the pieces have 1 tokens in total":                       func(r *record) { r.Rows[0].Pieces = r.Rows[0].Pieces[:1] },
+		`the kind "answer" is not one of`:                         func(r *record) { r.Rows[0].Pieces[0].Kind = "answer" },
+		"piece 1: mask: context: prompt after 1 turns":            func(r *record) { r.Rows[0].Pieces = []piece{{"response", 1}, {"prompt", 2}} },
+		"piece 1: mask: response: the conversation was closed":    func(r *record) { r.Rows[0].Pieces = []piece{{"summary", 1}, {"response", 2}} },
+		"span 0: mask: span":                                      func(r *record) { r.Rows[0].Spans[0].Start = 0 },
+		"span 0 starts at 1 with 4611686018427387904 tokens":      func(r *record) { r.Rows[0].Spans[0].Length = 1 << 62 },
+		"image 0: not a file of trajectories: the hash":           func(r *record) { r.Rows[0].Images[0].Hash = "abc" },
+		"image 0: no images here":                                 func(r *record) { r.Rows[0].Images[0].Name = "x" },
+		"turn 0: not a file of trajectories: its row index is 1":  func(r *record) { r.Turns = []turn{{Row: 1}} },
+		"turn 0: not a file of trajectories: its row index is -1": func(r *record) { r.Turns = []turn{{Row: -1}} },
+		"config: not a file of trajectories: there is text after": func(r *record) { r.Config = "{} {}" },
+		"config: not a file of trajectories: json: cannot":        func(r *record) { r.Config = "3" },
+		"config: not a file of trajectories: strconv":             func(r *record) { r.Config = `{"x":99999999999999999999}` },
 	} {
 		r := record{Rows: []row{good()}}
 		spoil(&r)

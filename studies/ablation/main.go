@@ -4,8 +4,8 @@
 // Every preset starts from the same warm start for a seed and plays the same
 // number of episodes; nothing differs but what the preset says. The program
 // writes a table with confidence intervals and p-values, and the curves, to
-// docs/ablation.md and docs/ablation.png. A study that is stopped goes on where
-// it was.
+// docs/ablation.md and docs/ablation.png. A stopped study resumes with the
+// first missing run.
 package main
 
 import (
@@ -48,7 +48,7 @@ func main() {
 	}
 }
 
-// minSeeds is how many seeds a spread can be told from.
+// minSeeds is the smallest number of seeds for which a spread can be estimated.
 const minSeeds = 2
 
 // parse reads the flags. Faults are written to w, with the usage.

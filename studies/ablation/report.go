@@ -13,8 +13,9 @@ type measure struct {
 	of   func(r result) float64
 }
 
-// measures are what presets are compared by: where they end, and how soon they
-// are there. The first validation is the warm start's and counts for nothing.
+// measures are the metrics by which presets are compared: the final success rate, and
+// how fast it is reached. The first validation is that of the warm start and does not
+// count.
 var measures = []measure{
 	{"success at the end", func(r result) float64 { return r.Points[len(r.Points)-1].Success }},
 	{"mean success over training", func(r result) float64 {

@@ -53,8 +53,8 @@ func published() setting {
 	}
 }
 
-// world are the environment's options. A turn costs what its form earns, so that
-// neither dawdling nor a quick death pays.
+// world are the environment's options. The penalty of a turn equals its format reward,
+// so that neither delay nor an early failure increases the return.
 func world() map[string]any {
 	return map[string]any{
 		"size": 4, "p": 0.8, "max_actions_per_step": 1, "prompt": "brief", "prompt_format": "answer",

@@ -24,8 +24,8 @@ import (
 	"vagen/train/track"
 )
 
-// study trains every preset with every seed. What is done is kept in files, so
-// that a study that was stopped goes on with the first run that is missing.
+// study trains every preset with every seed. Finished runs are stored in files, so
+// that a stopped study resumes with the first missing run.
 type study struct {
 	setting
 	out     string
@@ -34,7 +34,7 @@ type study struct {
 	log     *slog.Logger
 	say     io.Writer
 
-	model *vlm.Model // all runs share what was compiled for it; nil until it is needed
+	model *vlm.Model // all runs share its compiled programs; nil until it is needed
 }
 
 // point is a validation.
@@ -45,7 +45,7 @@ type point struct {
 	Turns   float64 `json:"turns"`
 }
 
-// result is what a run leaves.
+// result is the stored result of a run.
 type result struct {
 	Preset  string  `json:"preset"`
 	Seed    uint64  `json:"seed"`
@@ -54,7 +54,7 @@ type result struct {
 	Warm    float64 `json:"warm"`    // seconds of the seed's warm start, if this run made it
 }
 
-// errExam means that a seed's warm start does not reach what the runs start from.
+// errExam means that a seed's warm start does not reach the required success rate.
 var errExam = errors.New("the agent fails its exam after all lessons")
 
 // run makes the results of so many seeds, and lists those that were passed over
@@ -195,8 +195,8 @@ func (s *study) start(ctx context.Context, c config.Config) (dir string, seconds
 	if err := s.model.Save(ctx, tmp); err != nil {
 		return dir, 0, err
 	}
-	// The optimiser of the lessons stays behind: reinforcement learning starts with
-	// one of its own.
+	// The optimiser state of the lessons is dropped: reinforcement learning starts with
+	// a new one.
 	err = errors.Join(os.RemoveAll(filepath.Join(tmp, "optimizer")), os.Rename(tmp, dir))
 	return dir, time.Since(begin).Seconds(), err
 }
@@ -303,7 +303,7 @@ func (s *study) close() error {
 	return s.model.Close()
 }
 
-// writeJSON puts a file in place in one go.
+// writeJSON writes a file atomically.
 func writeJSON(path string, v any) error {
 	raw, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {

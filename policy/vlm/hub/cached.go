@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 )
 
-// Cached finds a model that an earlier Fetch brought. Without one ok is false, and dir
-// is where Fetch would put it, with <commit> for what only the hub knows.
+// Cached finds a model that an earlier Fetch downloaded. If there is none, ok is false
+// and dir is the folder that Fetch would use, with <commit> for the unknown commit.
 func Cached(id string, o Options) (dir string, ok bool, err error) {
 	if !IsID(id) {
 		return "", false, fmt.Errorf("hub: %w: %q, must be owner/name", ErrID, id)

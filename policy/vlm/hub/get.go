@@ -36,7 +36,7 @@ func statusOf(err error) int {
 	return 0
 }
 
-// again calls try until it succeeds, or fails for good, or has failed too often
+// again calls try until it succeeds, fails permanently, or has failed too often
 // without progress.
 func (f *fetcher) again(ctx context.Context, try func() (progress bool, err error)) error {
 	pause := f.Pause
@@ -61,8 +61,7 @@ func (f *fetcher) again(ctx context.Context, try func() (progress bool, err erro
 	}
 }
 
-// errHere is wrapped by errors of this machine, for which another attempt is no
-// help.
+// errHere is wrapped by errors of this machine, which are not retried.
 var errHere = errors.New("cannot be stored")
 
 func (f *fetcher) list(ctx context.Context) (*listing, error) {
@@ -83,18 +82,18 @@ func (f *fetcher) list(ctx context.Context) (*listing, error) {
 	return l, l.check()
 }
 
-// get makes sure that a file is there.
+// get downloads a file unless it exists.
 func (f *fetcher) get(ctx context.Context, want file, commit, path string) error {
 	size := want.Size
 	if want.LFS != nil {
 		size = want.LFS.Size
 	}
 	if info, err := os.Stat(path); err == nil && info.Size() == size {
-		return nil // it had its checksum before it got its name
+		return nil // its checksum was checked before it got its name
 	}
 	part := path + ".part"
 	address := "/" + f.id + "/resolve/" + commit + "/" + url.PathEscape(want.Name)
-	err := f.again(ctx, func() (bool, error) { return f.goOn(ctx, address, part, size) })
+	err := f.again(ctx, func() (bool, error) { return f.resume(ctx, address, part, size) })
 	if err != nil {
 		return err
 	}
@@ -105,10 +104,10 @@ func (f *fetcher) get(ctx context.Context, want file, commit, path string) error
 	return os.Rename(part, path)
 }
 
-// goOn appends to part what is missing of size bytes. progress tells whether the
-// file has got longer than it was: where ranges are not honoured, the same bytes
-// come again.
-func (f *fetcher) goOn(ctx context.Context, address, part string, size int64) (progress bool, err error) {
+// resume downloads the missing bytes of a file of size bytes to part. progress reports
+// whether part is longer than before: a server that ignores ranges sends the same
+// bytes again.
+func (f *fetcher) resume(ctx context.Context, address, part string, size int64) (progress bool, err error) {
 	out, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return false, fmt.Errorf("%w: %w", errHere, err)
@@ -151,9 +150,9 @@ func (f *fetcher) goOn(ctx context.Context, address, part string, size int64) (p
 	case err != nil:
 		return at+n > had, err
 	case at+n < size:
-		return at+n > had, fmt.Errorf("%d of %d bytes came: %w", at+n, size, io.ErrUnexpectedEOF)
+		return at+n > had, fmt.Errorf("received %d of %d bytes: %w", at+n, size, io.ErrUnexpectedEOF)
 	case at+n > size:
-		return false, fmt.Errorf("%w: more than %d bytes came", ErrChecksum, size)
+		return false, fmt.Errorf("%w: received more than %d bytes", ErrChecksum, size)
 	}
 	if err := out.Sync(); err != nil {
 		return true, fmt.Errorf("%w: %w", errHere, err)
@@ -168,7 +167,7 @@ func beginsAt(resp *http.Response, at int64) bool {
 	return err == nil && from == at
 }
 
-// verify holds a file against size and checksum.
+// verify checks the size and checksum of a file.
 func verify(path string, want file, size int64) error {
 	in, err := os.Open(path)
 	if err != nil {
@@ -188,7 +187,7 @@ func verify(path string, want file, size int64) error {
 		return err
 	}
 	if got := hex.EncodeToString(h.Sum(nil)); n != size || got != sum {
-		return fmt.Errorf("%w: %d bytes with %s came, the hub has %d with %s", ErrChecksum, n, got, size, sum)
+		return fmt.Errorf("%w: received %d bytes with %s, the hub has %d with %s", ErrChecksum, n, got, size, sum)
 	}
 	return nil
 }

@@ -18,28 +18,28 @@ import (
 )
 
 var (
-	// ErrID is wrapped by errors about something that is no id of a model.
+	// ErrID means that a text is not the id of a model.
 	ErrID = errors.New("not a model id")
-	// ErrChecksum is wrapped when what arrived is not what the hub says it has.
+	// ErrChecksum means that a downloaded file differs from the hub's checksum.
 	ErrChecksum = errors.New("checksum differs")
 	// ErrNotFound is wrapped when the hub has no such model, revision or file, or
 	// does not show it without a token.
 	ErrNotFound = errors.New("not found")
 )
 
-// Options say where models come from and go to. The zero value takes the newest
-// version from the public hub into the user's cache.
+// Options define where models are downloaded from and stored. The zero value downloads
+// the newest version from the public hub to the user's cache.
 type Options struct {
 	// Endpoint is the hub's address; "" is $HF_ENDPOINT, or else
 	// https://huggingface.co.
 	Endpoint string
 	// Revision is a branch, tag or commit; "" is main.
 	Revision string
-	// Cache is the folder that models are kept in; "" is vagen/models in the user's
+	// Cache is the folder of downloaded models; "" is vagen/models in the user's
 	// cache folder.
 	Cache string
-	// Token is sent to the endpoint's scheme, host and port, and to no other that it
-	// refers to; "" is $HF_TOKEN.
+	// Token is sent only to the endpoint's scheme, host and port, not to addresses that
+	// it redirects to; "" is $HF_TOKEN.
 	Token string
 	// Attempts is how often a file is asked for in a row without a byte of progress;
 	// 0 is 4.

@@ -6,11 +6,11 @@ type (
 	expr interface{ eval(*state, *scope) any }
 )
 
-// control says whether a loop goes on after a statement.
+// control is how a loop continues after a statement.
 type control uint8
 
 const (
-	goOn control = iota
+	proceed control = iota
 	breakLoop
 	continueLoop
 )

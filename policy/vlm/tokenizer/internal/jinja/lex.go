@@ -36,9 +36,9 @@ type lexer struct {
 	tokens    []token
 }
 
-// lex splits a template into tokens. It applies white space control: a dash
-// takes all white space on its side; otherwise a newline right after a block or
-// comment goes, and so do blanks before one on its line.
+// lex splits a template into tokens. It applies white space control: a dash removes
+// all white space on its side; otherwise a newline right after a block or comment is
+// removed, and so are blanks before it on its line.
 func lex(src string) ([]token, error) {
 	src = strings.ReplaceAll(strings.ReplaceAll(src, "\r\n", "\n"), "\r", "\n")
 	l := &lexer{src: strings.TrimSuffix(src, "\n"), lineStart: true}
@@ -123,7 +123,7 @@ func (l *lexer) data(text string) {
 	}
 }
 
-// leave moves past a closing tag and the white space it takes along.
+// leave moves past a closing tag and the white space that it removes.
 func (l *lexer) leave(strip, block bool) {
 	l.pos += 2
 	rest := l.src[l.pos:]

@@ -38,7 +38,7 @@ func Parse(src string) (t *Template, err error) {
 // failure carries an error up through panics; it never leaves the package.
 type failure struct{ err error }
 
-// recovered is the error of a panic: a failure's, or that of a mistake in this
+// recovered converts a panic to an error: that of a failure, or of a bug in this
 // package.
 func recovered(r any) error {
 	if f, ok := r.(failure); ok {

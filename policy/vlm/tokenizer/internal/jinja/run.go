@@ -142,21 +142,21 @@ func (s *state) capture(body []stmt, sc *scope) string {
 func runAll(list []stmt, s *state, sc *scope) control {
 	for _, st := range list {
 		s.step(0)
-		if c := st.run(s, sc); c != goOn {
+		if c := st.run(s, sc); c != proceed {
 			return c
 		}
 	}
-	return goOn
+	return proceed
 }
 
 func (d dataStmt) run(s *state, _ *scope) control {
 	s.write(0, d.text)
-	return goOn
+	return proceed
 }
 
 func (o outputStmt) run(s *state, sc *scope) control {
 	s.write(o.line, text(o.line, o.value.eval(s, sc)))
-	return goOn
+	return proceed
 }
 
 func (i ifStmt) run(s *state, sc *scope) control {
@@ -180,7 +180,7 @@ func (x setStmt) run(s *state, sc *scope) control {
 	}
 	if x.attr == "" {
 		sc.vars[x.name] = v
-		return goOn
+		return proceed
 	}
 	target, _ := sc.get(x.name)
 	ns, ok := target.(namespace)
@@ -188,7 +188,7 @@ func (x setStmt) run(s *state, sc *scope) control {
 		failAt(x.line, "%s is not a namespace", x.name)
 	}
 	ns[x.attr] = v
-	return goOn
+	return proceed
 }
 
 func (f forStmt) run(s *state, sc *scope) control {
@@ -220,7 +220,7 @@ func (f forStmt) run(s *state, sc *scope) control {
 			break
 		}
 	}
-	return goOn
+	return proceed
 }
 
 func (f forStmt) bind(s *state, sc *scope, item any) {
@@ -283,7 +283,7 @@ func (m macroStmt) run(s *state, sc *scope) control {
 		}
 		return s.capture(m.body, inner)
 	})
-	return goOn
+	return proceed
 }
 
 func contains(list []string, s string) bool {
