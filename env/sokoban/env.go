@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"image"
-	"strings"
 
 	"vagen/env"
 	"vagen/env/internal/calls"
+	"vagen/env/internal/options"
 	"vagen/env/internal/pay"
 	"vagen/env/internal/words"
 	"vagen/reward"
@@ -45,16 +45,10 @@ func New(o Options) (*Env, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	po := reward.ParserOptions{Dialect: reward.Lite, ActionSep: o.ActionSep, MaxActions: o.MaxActions}
-	switch o.Rules {
-	case Legacy:
-		po.Dialect, po.SpecialTokens = reward.Legacy, o.SpecialTokens
-	case Next:
-		po.Dialect, po.AnswerBox = reward.Next, true
-	}
-	parser, err := reward.NewParser(o.PromptFormat, po)
+	parser, err := options.Parser("sokoban", string(o.Rules), o.PromptFormat, reward.ParserOptions{Dialect: reward.Lite,
+		ActionSep: o.ActionSep, MaxActions: o.MaxActions, SpecialTokens: o.SpecialTokens, AnswerBox: true})
 	if err != nil {
-		return nil, fmt.Errorf("sokoban: %w", err)
+		return nil, err
 	}
 	e := &Env{calls: calls.Guard{Env: "sokoban"}, o: o, parser: parser}
 	if len(o.Desc) > 0 {
@@ -188,12 +182,7 @@ func (e *Env) play(r reward.Response) played {
 
 // action returns the move of a word, which the legacy rules compare with its case.
 func (e *Env) action(word string) (Action, bool) {
-	for a, name := range actionWords {
-		if word == name || e.o.Rules != Legacy && strings.EqualFold(word, name) {
-			return Action(a), true
-		}
-	}
-	return 0, false
+	return words.Move[Action](actionWords[:], word, e.o.Rules == Legacy)
 }
 
 // gym-sokoban's rewards, which the legacy rules pay.
