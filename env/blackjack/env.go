@@ -42,7 +42,11 @@ type Env struct {
 	acted          bool // the last turn had an effect
 }
 
-var _ env.Env = (*Env)(nil)
+var (
+	_ env.Env      = (*Env)(nil)
+	_ env.Claimant = (*Env)(nil)
+	_ env.Factory  = FromConfig
+)
 
 // New creates an environment. The error lists all invalid options.
 func New(o Options) (*Env, error) {

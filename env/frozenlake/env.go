@@ -37,7 +37,11 @@ type Env struct {
 	turn  int // finished turns of the episode
 }
 
-var _ env.Env = (*Env)(nil)
+var (
+	_ env.Env      = (*Env)(nil)
+	_ env.Claimant = (*Env)(nil)
+	_ env.Factory  = FromConfig
+)
 
 // New creates an environment. The error lists all invalid options.
 func New(o Options) (*Env, error) {

@@ -39,7 +39,11 @@ type Env struct {
 	formatted bool // every turn's format was correct
 }
 
-var _ env.Env = (*Env)(nil)
+var (
+	_ env.Env      = (*Env)(nil)
+	_ env.Claimant = (*Env)(nil)
+	_ env.Factory  = FromConfig
+)
 
 // New creates an environment. The error lists all invalid options.
 func New(o Options) (*Env, error) {
