@@ -30,7 +30,7 @@ type Env struct {
 	parser *reward.Parser
 	draw   *renderer // nil in text mode
 	fixed  *Map      // the map of all episodes, nil when it is drawn at each Reset
-	luck   luck
+	random randomness
 
 	level *Map
 	at    Cell
@@ -53,7 +53,7 @@ func New(o Options) (*Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Env{calls: calls.Guard{Env: "frozenlake"}, o: o, parser: parser, luck: new(chance)}
+	e := &Env{calls: calls.Guard{Env: "frozenlake"}, o: o, parser: parser, random: new(streams)}
 	switch {
 	case len(o.Desc) > 0:
 		e.fixed, err = Parse(o.Desc)
@@ -92,16 +92,15 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 			return env.Observation{}, err
 		}
 	}
-	e.luck.seed(seed)
-	e.level, e.at, e.turn = level, level.begin(e.luck.gym()), 0
+	e.random.seed(seed)
+	e.level, e.at, e.turn = level, level.begin(e.random.gym()), 0
 	return e.observe(nil, true), nil
 }
 
 // Step plays the moves of one response. No response text makes it fail. Once
-// the player is in a hole or on the goal, further moves change nothing. Turns
-// played beyond that do what the originals do: with a valid move they are done
-// again, and pay again for the goal, but not under the next rules; without one
-// they are neither.
+// the player is in a hole or on the goal, further moves change nothing. As in the
+// originals, a later turn with a valid move is done again, and is rewarded again at the
+// goal except under the next rules; a turn without one is neither.
 func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	if err := e.calls.Step(ctx, e.level != nil); err != nil {
 		return env.Outcome{}, err
@@ -141,7 +140,7 @@ func (e *Env) play(r reward.Response) (moved []string, valid, first bool) {
 			return moved, false, first
 		}
 		from := e.at
-		e.at = e.level.Move(from, slipped(a, e.o.Slippery, e.o.SlipProb, e.luck))
+		e.at = e.level.Move(from, slipped(a, e.o.Slippery, e.o.SlipProb, e.random))
 		moved = r.Actions[:i+1]
 		if e.level.ends(e.at) {
 			first = from != e.at
