@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// CheckOptions say how Check exercises an environment. The zero value plays four
-// seeds with unhelpful responses; give responses that act to check more of it.
+// CheckOptions are the settings of Check. The zero value plays four seeds with empty
+// responses; responses with valid actions check more of the environment.
 type CheckOptions struct {
 	Config    map[string]any // options for the factory
 	Seeds     []int64        // episodes to play; none means 0, 1, 2, 3
@@ -63,14 +63,14 @@ func (r Report) Err() error {
 //     control characters or of tags.
 //   - order: Step before Reset is an error; Step after the end, and any call
 //     after Close, does not panic; Close may be called twice.
-//   - cancellation: with a context that is over, a call returns in time, and an
+//   - cancellation: with a context that has ended, a call returns in time, and an
 //     error that it returns wraps the context's.
-//   - hang: every call returns within the timeout. A call that does not is left
-//     behind in its goroutine and ends the check.
+//   - hang: every call returns within the timeout. A call that does not
+//     ends the check; its goroutine is abandoned.
 //   - panic: no call panics.
 //
-// The error is for a check that could not be made: the factory failed or ctx
-// ended. The report is valid up to there.
+// An error means that the check could not be completed: the factory failed or ctx
+// ended. The report then covers the calls before.
 func Check(ctx context.Context, f Factory, o CheckOptions) (Report, error) {
 	if len(o.Seeds) == 0 {
 		o.Seeds = []int64{0, 1, 2, 3}
@@ -96,7 +96,7 @@ func Check(ctx context.Context, f Factory, o CheckOptions) (Report, error) {
 	return c.report, nil
 }
 
-// checker carries a check along.
+// checker is the state of a check.
 type checker struct {
 	ctx    context.Context
 	f      Factory
@@ -104,7 +104,7 @@ type checker struct {
 	report Report
 	seed   int64
 	turn   int
-	stuck  bool // a call did not come back
+	stuck  bool // a call did not return
 }
 
 func (c *checker) fault(rule, format string, args ...any) {

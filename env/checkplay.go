@@ -16,9 +16,9 @@ import (
 	"vagen/reward"
 )
 
-// guard makes one call with a deadline and catches its panic. The last result is
-// false when the call did not come back or panicked, which is reported, and when it
-// was not made because one before it has not come back.
+// guard makes one call with a deadline and recovers its panic. The last result is false
+// if the call did not return or panicked, which is reported, or if it was not made
+// because an earlier call has not returned.
 func guard[T any](c *checker, name string, call func(context.Context) (T, error)) (T, error, bool) {
 	type answer struct {
 		value T
@@ -45,8 +45,8 @@ func guard[T any](c *checker, name string, call func(context.Context) (T, error)
 	}()
 	c.report.Calls++
 	// A call that honours its context comes back shortly after the deadline.
-	patience := time.NewTimer(c.o.Timeout + c.o.Timeout/2)
-	defer patience.Stop()
+	grace := time.NewTimer(c.o.Timeout + c.o.Timeout/2)
+	defer grace.Stop()
 	select {
 	case a := <-done:
 		took := time.Since(start)
@@ -60,14 +60,14 @@ func guard[T any](c *checker, name string, call func(context.Context) (T, error)
 			return zero, nil, false
 		}
 		return a.value, a.err, true
-	case <-patience.C:
+	case <-grace.C:
 		c.stuck = true
-		c.fault("hang", "%s did not come back, not even when its context ended", name)
+		c.fault("hang", "%s did not return, not even after its context ended", name)
 		return zero, nil, false
 	}
 }
 
-// episode is everything that was seen of one.
+// episode is what was observed of an episode.
 type episode struct {
 	system, again Observation // system prompt before and after Reset
 	first         Observation
@@ -102,7 +102,7 @@ func (c *checker) play(e Env, seed int64) (ep episode, ok bool, err error) {
 		case !ok:
 			return ep, false, nil
 		case err != nil && ended:
-			return ep, true, nil // an environment may refuse to go on
+			return ep, true, nil // an environment may refuse turns after the end
 		case err != nil:
 			c.fault("response", "Step failed on %s: %v", excerpt(text), err)
 			return ep, true, nil
@@ -118,7 +118,7 @@ func (c *checker) play(e Env, seed int64) (ep episode, ok bool, err error) {
 	return ep, true, nil
 }
 
-// inspect checks what every outcome must keep to.
+// inspect checks the rules for outcomes.
 func (c *checker) inspect(out Outcome, what string) {
 	c.observed(out.Observation, "the observation after "+what)
 	for _, p := range out.Reward {
@@ -177,8 +177,7 @@ func (ep episode) compare(other episode, fault func(turn int, detail string)) {
 	}
 }
 
-// same is equality that lets NaN equal itself; that it is there is another rule's
-// matter.
+// same is equality under which NaN equals itself; another rule reports NaN.
 func same(a, b float64) bool { return a == b || a != a && b != b }
 
 // unequal says how two observations differ, "" when they don't.

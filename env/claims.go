@@ -25,8 +25,8 @@ func ClaimMetric(section string) string {
 
 // PayClaims adds the judged rewards of a turn: for each of its claims, the score
 // times the claim's weight as a reward part named after the section and as a turn
-// metric. Scores are one per claim, finite, in order. A claim that nobody judged
-// is left out by the score NaN: no score is not a score of zero.
+// metric. Scores are one per claim, finite, in order. A claim with the
+// score NaN was not judged and is not paid: no score is not a score of zero.
 func (o *Outcome) PayClaims(scores []float64) error {
 	if len(scores) != len(o.Claims) {
 		return fmt.Errorf("env: %d scores for %d claims", len(scores), len(o.Claims))

@@ -24,9 +24,8 @@ var (
 // time, from any goroutine: System and Reset first, then Step until an Outcome
 // is done, then Reset again or Close.
 //
-// Every method that waits honours its context. An error means that the episode
-// cannot go on; it never means that the agent did something wrong, which is
-// what rewards and metrics are for.
+// Every method that waits honours its context. An error means that the episode has
+// failed. It never means that the agent made a mistake: rewards and metrics report that.
 type Env interface {
 	// System returns the system prompt. It does not depend on the level.
 	System(ctx context.Context) (Observation, error)

@@ -9,11 +9,11 @@ import (
 	"vagen/reward"
 )
 
-// Judge says how true claims about the state are.
+// Judge scores the truth of claims about the state.
 type Judge interface {
 	// Score returns one score per claim of a turn, in order: 1 for a claim that is
-	// perfectly true, and NaN where it cannot tell. Its error means that it can
-	// tell nothing at the moment. It is safe for concurrent use.
+	// perfectly true, and NaN for a claim that it cannot score. An error means that
+	// it can score none of them. It is safe for concurrent use.
 	Score(ctx context.Context, claims []reward.Claim) ([]float64, error)
 }
 
@@ -21,14 +21,15 @@ type Judge interface {
 // that have some.
 const MetricUnjudged = "unjudged_claims"
 
-// Judged is an environment whose claims a judge prices and pays, see
-// Outcome.PayClaims. Claims that earn nothing, of the weight 0, are dropped. A
-// judge that fails costs the reward of the claims and nothing else: the turn
-// stands, and MetricUnjudged counts them.
+// Judged is an environment whose claims are scored by a judge and paid, see
+// Outcome.PayClaims. Claims with weight 0 are dropped. If the judge fails, the claims of
+// the turn are not paid and MetricUnjudged counts them; the turn is otherwise valid.
 type Judged struct {
 	Env
 	Judge Judge
 }
+
+var _ Env = Judged{}
 
 // Step implements Env.
 func (j Judged) Step(ctx context.Context, response string) (Outcome, error) {

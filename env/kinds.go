@@ -2,8 +2,8 @@ package env
 
 import "reflect"
 
-// OptionKind says what an option's value reaches. A field of a struct of options
-// that can hold text declares it by the tag kind, as in
+// OptionKind says what an option's value gives access to. A field of a struct of options
+// that can hold text declares its kind by a tag, as in
 //
 //	DataDir string `option:"data_dir" kind:"path"`
 //
@@ -11,7 +11,7 @@ import "reflect"
 type OptionKind string
 
 // The kinds of options. An option that can hold text and declares none of them has
-// the kind "", which a Guard treats as the worst of them.
+// the kind "", which a Guard treats as the most restricted one.
 const (
 	KindNumber  OptionKind = "number"  // numbers, booleans, and lists of them
 	KindText    OptionKind = "text"    // text that reaches neither the network nor files

@@ -22,8 +22,8 @@ var ErrOption = errors.New("bad option")
 //
 //	Size int `option:"size"`
 //
-// and embedded structs lend theirs. Fields without a value keep what they hold,
-// so the caller fills in the defaults first; null keeps the default, too.
+// and so do those of embedded structs. Fields without an option keep their value,
+// so the caller sets the defaults first; null keeps the default, too.
 //
 // Field types are bool, string and its named kinds, integers, floats, pointers to
 // these (null sets nil), slices and arrays of them, and map[string]any. A whole
@@ -65,8 +65,8 @@ func OptionNames(of any) []string {
 	return slices.Sorted(maps.Keys(fields))
 }
 
-// OptionValues returns what a struct of options holds by the names that Decode
-// knows, pointers as what they point to.
+// OptionValues returns the values of a struct of options by the names that Decode
+// knows. Pointers are dereferenced.
 func OptionValues(of any) map[string]any {
 	fields := make(map[string]reflect.Value)
 	v := reflect.Indirect(reflect.ValueOf(of))
@@ -99,8 +99,8 @@ func collect(v reflect.Value, fields map[string]reflect.Value) {
 	}
 }
 
-// assign converts one value. An error leaves dst as it was or half-filled; the
-// caller throws the struct away then.
+// assign converts one value. After an error dst may be partly set; the caller discards
+// the struct.
 func assign(dst reflect.Value, value any) error {
 	if value == nil {
 		if k := dst.Kind(); k == reflect.Pointer || k == reflect.Slice || k == reflect.Map {

@@ -20,8 +20,8 @@ var (
 
 var entries = byname.Kind{Package: "env", Entry: "environment", Unknown: ErrUnknown, Duplicate: ErrDuplicate}
 
-// Registry maps names to environments. Nothing registers itself: what a
-// Registry holds is what its owner put there. The zero value is empty and ready,
+// Registry maps names to environments. It holds only what its owner registers. The zero
+// value is empty and ready,
 // and all methods are safe for concurrent use.
 type Registry struct {
 	factories byname.Table[Factory]
@@ -31,8 +31,8 @@ type Registry struct {
 	otherwise func(name string) Factory
 }
 
-// SetJudge has the claims of environments that New makes from now on judged and
-// paid; nil leaves them to the caller.
+// SetJudge sets the judge of the environments that New makes from now on: it scores
+// their claims, and the scores are paid. With nil, the caller has to do that.
 func (r *Registry) SetJudge(j Judge) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -45,8 +45,8 @@ func (r *Registry) Register(name string, f Factory) error {
 	return r.factories.Register(entries, name, f)
 }
 
-// SetOtherwise has names that are not registered made by the factory that f returns
-// for them; nil, as at first, makes them unknown.
+// SetOtherwise sets the factory of names that are not registered: f returns it for each
+// name. With nil, the default, such names are unknown.
 func (r *Registry) SetOtherwise(f func(name string) Factory) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

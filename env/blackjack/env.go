@@ -8,6 +8,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/internal/calls"
+	"vagen/env/internal/options"
 	"vagen/env/internal/pay"
 	"vagen/env/internal/words"
 	"vagen/reward"
@@ -41,17 +42,21 @@ type Env struct {
 	acted          bool // the last turn had an effect
 }
 
-var _ env.Env = (*Env)(nil)
+var (
+	_ env.Env      = (*Env)(nil)
+	_ env.Claimant = (*Env)(nil)
+	_ env.Factory  = FromConfig
+)
 
 // New creates an environment. The error lists all invalid options.
 func New(o Options) (*Env, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	parser, err := reward.NewParser(o.PromptFormat, reward.ParserOptions{Dialect: reward.Legacy, ActionSep: o.ActionSep,
+	parser, err := options.Parser("blackjack", "legacy", o.PromptFormat, reward.ParserOptions{ActionSep: o.ActionSep,
 		MaxActions: o.MaxActions, SpecialTokens: o.SpecialTokens})
 	if err != nil {
-		return nil, fmt.Errorf("blackjack: %w", err)
+		return nil, err
 	}
 	return &Env{calls: calls.Guard{Env: "blackjack"}, o: o, parser: parser}, nil
 }

@@ -24,10 +24,10 @@ type Kind struct {
 	// Defaults returns the struct of options under one of Rules, for
 	// env.OptionValues. Nil where a service defines the options.
 	Defaults func(rules string) any
-	// Own returns the struct of the options that the environment does not pass on
-	// to a service, where a service defines the others.
+	// Own returns the struct of the environment's own options, where a service defines
+	// the others.
 	Own func() any
-	// Claims says that what responses say about the state can be paid for: by the
+	// Claims says that statements about the state in responses can be rewarded: by the
 	// option use_state_reward and, from a Registry, by the block state_reward, see
 	// judge.StateReward.
 	Claims bool

@@ -24,8 +24,8 @@ type paid struct {
 // the one that they were made with.
 const maxJudges = 64
 
-// factory is that of a kind, for options with a block, too. Services get theirs
-// as it is: whoever makes the environment pays.
+// factory returns the factory of a kind that also accepts a block state_reward. Options
+// of services are passed on unchanged: the service that makes the environment pays.
 func (p *paid) factory(k Kind) env.Factory {
 	if k.Defaults == nil {
 		return k.Make
@@ -39,7 +39,7 @@ func (p *paid) factory(k Kind) env.Factory {
 			return k.Make(rest)
 		}
 		if !k.Claims {
-			return nil, fmt.Errorf("%w: %s: there is no state that responses could claim", env.ErrOption, judge.Key)
+			return nil, fmt.Errorf("%w: %s: this environment has no state that responses could describe", env.ErrOption, judge.Key)
 		}
 		if err := block.For(k.Name); err != nil {
 			return nil, fmt.Errorf("%w: %w", env.ErrOption, err)
@@ -77,7 +77,7 @@ func (p *paid) judge(block *judge.StateReward) (env.Judge, error) {
 		j = &judge.Rules{Pricing: judge.Pricing{Base: block.Base, Scorers: block.Scorers()}}
 	} else {
 		if p.dial == nil {
-			return nil, errors.New("the scorer judge needs a language model, and none can be asked here; the scorer exact reads claims by rules")
+			return nil, errors.New("the scorer judge needs a language model, and none is configured here; the scorer exact reads claims by rules")
 		}
 		ask, err := p.dial(block.JudgeURL, block.JudgeModel)
 		if err != nil {

@@ -107,7 +107,7 @@ func TestBlocksThatCannotBeMeantAreRefused(t *testing.T) {
 		{"sokoban", map[string]any{"state_reward": map[string]any{"scorer": "best"}}, `scorer is "best"`},
 		{"sokoban", map[string]any{"state_reward": block(nil), "use_state_reward": true}, "both given"},
 		{"sokoban", map[string]any{"state_reward": block(nil), "rules": "lite"}, "no judged state reward"},
-		{"svg", map[string]any{"state_reward": block(nil)}, "no state that responses could claim"},
+		{"svg", map[string]any{"state_reward": block(nil)}, "no state that responses could describe"},
 	} {
 		_, err := Registry().New(c.name, c.config)
 		require.ErrorIs(t, err, env.ErrOption, c.want)

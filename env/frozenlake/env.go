@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"image"
-	"strings"
 
 	"vagen/env"
 	"vagen/env/internal/calls"
+	"vagen/env/internal/options"
 	"vagen/env/internal/pay"
 	"vagen/env/internal/words"
 	"vagen/reward"
@@ -30,32 +30,30 @@ type Env struct {
 	parser *reward.Parser
 	draw   *renderer // nil in text mode
 	fixed  *Map      // the map of all episodes, nil when it is drawn at each Reset
-	luck   luck
+	random randomness
 
 	level *Map
 	at    Cell
 	turn  int // finished turns of the episode
 }
 
-var _ env.Env = (*Env)(nil)
+var (
+	_ env.Env      = (*Env)(nil)
+	_ env.Claimant = (*Env)(nil)
+	_ env.Factory  = FromConfig
+)
 
 // New creates an environment. The error lists all invalid options.
 func New(o Options) (*Env, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	po := reward.ParserOptions{Dialect: reward.Lite, ActionSep: o.ActionSep, MaxActions: o.MaxActions}
-	switch o.Rules {
-	case Legacy:
-		po.Dialect, po.SpecialTokens = reward.Legacy, o.SpecialTokens
-	case Next:
-		po.Dialect = reward.Next
-	}
-	parser, err := reward.NewParser(o.PromptFormat, po)
+	parser, err := options.Parser("frozenlake", string(o.Rules), o.PromptFormat, reward.ParserOptions{Dialect: reward.Lite,
+		ActionSep: o.ActionSep, MaxActions: o.MaxActions, SpecialTokens: o.SpecialTokens})
 	if err != nil {
-		return nil, fmt.Errorf("frozenlake: %w", err)
+		return nil, err
 	}
-	e := &Env{calls: calls.Guard{Env: "frozenlake"}, o: o, parser: parser, luck: new(chance)}
+	e := &Env{calls: calls.Guard{Env: "frozenlake"}, o: o, parser: parser, random: new(streams)}
 	switch {
 	case len(o.Desc) > 0:
 		e.fixed, err = Parse(o.Desc)
@@ -94,16 +92,15 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 			return env.Observation{}, err
 		}
 	}
-	e.luck.seed(seed)
-	e.level, e.at, e.turn = level, level.begin(e.luck.gym()), 0
+	e.random.seed(seed)
+	e.level, e.at, e.turn = level, level.begin(e.random.gym()), 0
 	return e.observe(nil, true), nil
 }
 
 // Step plays the moves of one response. No response text makes it fail. Once
-// the player is in a hole or on the goal, further moves change nothing. Turns
-// played beyond that do what the originals do: with a valid move they are done
-// again, and pay again for the goal, but not under the next rules; without one
-// they are neither.
+// the player is in a hole or on the goal, further moves change nothing. As in the
+// originals, a later turn with a valid move is done again, and is rewarded again at the
+// goal except under the next rules; a turn without one is neither.
 func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	if err := e.calls.Step(ctx, e.level != nil); err != nil {
 		return env.Outcome{}, err
@@ -143,7 +140,7 @@ func (e *Env) play(r reward.Response) (moved []string, valid, first bool) {
 			return moved, false, first
 		}
 		from := e.at
-		e.at = e.level.Move(from, slipped(a, e.o.Slippery, e.o.SlipProb, e.luck))
+		e.at = e.level.Move(from, slipped(a, e.o.Slippery, e.o.SlipProb, e.random))
 		moved = r.Actions[:i+1]
 		if e.level.ends(e.at) {
 			first = from != e.at
@@ -155,12 +152,7 @@ func (e *Env) play(r reward.Response) (moved []string, valid, first bool) {
 
 // action returns the move of a word, which the legacy rules compare with its case.
 func (e *Env) action(word string) (Action, bool) {
-	for a, name := range actionWords {
-		if word == name || e.o.Rules != Legacy && strings.EqualFold(word, name) {
-			return Action(a), true
-		}
-	}
-	return 0, false
+	return words.Move[Action](actionWords[:], word, e.o.Rules == Legacy)
 }
 
 // Legacy pays these for reaching the goal: gym's own reward, once, and a bonus.

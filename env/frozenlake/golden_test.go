@@ -32,11 +32,11 @@ type step struct {
 	SlipDraws   [][2]any  `json:"slip_draws"`
 }
 
-// replay is the luck of a recorded episode: gym's numbers must be those of the
+// replay is the randomness of a recorded episode: gym's numbers must be those of the
 // recording, the slips of the lite rules, which the original didn't seed, are
 // taken from it.
 type replay struct {
-	chance
+	streams
 	t     *testing.T
 	tally *golden.Tally
 	gyms  []float64
@@ -44,7 +44,7 @@ type replay struct {
 }
 
 func (p *replay) gym() float64 {
-	u := p.chance.gym()
+	u := p.streams.gym()
 	if len(p.gyms) > 0 {
 		golden.Equal(p.t, p.tally, "gym's uniform number", u, p.gyms[0])
 		p.gyms = p.gyms[1:]
@@ -96,7 +96,7 @@ func playEpisode(t *testing.T, tally *golden.Tally, rules Rules, ep episode) {
 	}
 	e := made.(*Env)
 	play := &replay{t: t, tally: tally}
-	e.luck = play
+	e.random = play
 	if _, err := e.Reset(ctx, ep.Seed); err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}

@@ -52,33 +52,33 @@ func (m *Map) Move(at Cell, a Action) Cell {
 	return next
 }
 
-// ends reports whether the episode is over at a cell.
+// ends reports whether a cell ends the episode.
 func (m *Map) ends(at Cell) bool {
 	kind := m.At(at)
 	return kind == Hole || kind == Goal
 }
 
-// luck is where the chances of a lake come from.
-type luck interface {
+// randomness gives the random numbers of an episode.
+type randomness interface {
 	gym() float64    // the uniform number that gym draws for each move
 	slip() float64   // decides, below slip_prob, that a move goes sideways
 	side(n int) int  // to which of n sides
 	seed(seed int64) // restarts all of them
 }
 
-// chance is the luck of real episodes.
-type chance struct{ world, own numpyrand.PCG64 }
+// streams is the randomness of real episodes.
+type streams struct{ world, own numpyrand.PCG64 }
 
 // ownStream keeps the stream of slip_prob apart from gym's.
 const ownStream = 0x736c6970
 
-func (c *chance) seed(seed int64) {
+func (c *streams) seed(seed int64) {
 	c.world.Seed(uint64(seed))
 	c.own.Seed(uint64(seed) ^ ownStream<<32)
 }
-func (c *chance) gym() float64   { return c.world.Float64() }
-func (c *chance) slip() float64  { return c.own.Float64() }
-func (c *chance) side(n int) int { return int(c.own.IntN(uint32(n))) }
+func (c *streams) gym() float64   { return c.world.Float64() }
+func (c *streams) slip() float64  { return c.own.Float64() }
+func (c *streams) side(n int) int { return int(c.own.IntN(uint32(n))) }
 
 // Shares of gym's slippery ice. They are variables so that the sums are rounded
 // as the original's are.
@@ -87,10 +87,10 @@ var (
 	turnShare = (1 - keepShare) / 2
 )
 
-// slipped returns the move that is made when a is wanted. gym's slippery ice turns
+// slipped returns the move that results from the move a. gym's slippery ice turns
 // it to either side with a third of the probability each; slip_prob turns it to
 // one of the sides with that probability.
-func slipped(a Action, slippery bool, prob float64, l luck) Action {
+func slipped(a Action, slippery bool, prob float64, l randomness) Action {
 	if prob > 0 && l.slip() < prob {
 		// The original lists the sides of a horizontal move as down, up and those
 		// of a vertical one as left, right.

@@ -56,13 +56,13 @@ func (m *Map) symbol(rules Rules, c, player Cell) rune {
 //
 //	goal V H
 //
-// tell where the goal is as seen from the player, V being up, down or same and H
+// give the position of the goal relative to the player: V is up, down or same, and H is
 // left, right or same. With holes set,
 //
 //	goal V H free a b c d
 //
-// also tells what lies to the left, below, to the right and above: the word of
-// the move if it is safe, hole, or none at the border.
+// also gives what is to the left, below, to the right and above: the word of the move
+// if it is safe, hole, or none at the border.
 func (m *Map) describe(player Cell, holes bool) string {
 	text := "goal " + words.DirectionText(reward.Relate("", m.goal.Row-player.Row, m.goal.Col-player.Col))
 	if !holes {
@@ -85,8 +85,8 @@ func (m *Map) describe(player Cell, holes bool) string {
 	return b.String()
 }
 
-// Describe says the current state as observations are asked to: with the
-// neighbour cells if Options.DescribeHoles is set. It is "" before Reset.
+// Describe describes the current state in the words that observations have to use, with
+// the neighbour cells if Options.DescribeHoles is set. It is "" before Reset.
 func (e *Env) Describe() string {
 	if e.level == nil {
 		return ""

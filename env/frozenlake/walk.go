@@ -9,7 +9,7 @@ import (
 )
 
 // Walker chooses a move from a cell of a level. Walkers see the level itself, not
-// what an agent is shown.
+// the agent's observation.
 type Walker func(r *rand.Rand, m *Map, at Cell) Action
 
 // Random walks anywhere: all moves are equally likely.
@@ -25,16 +25,16 @@ func ShortestPath(r *rand.Rand, m *Map, at Cell) Action {
 	})
 }
 
-// HoleBlind knows in which direction the goal is and sees no holes: each move
-// towards the goal, as the crow flies, is equally likely. It is what an agent
-// reaches that reads the goal's place from the picture and nothing else.
+// HoleBlind knows the direction of the goal and ignores holes: each move that reduces
+// the distance to the goal is equally likely. It has the success rate of an agent that
+// reads only the goal's position from the picture.
 func HoleBlind(r *rand.Rand, m *Map, at Cell) Action {
 	here := apart(at, m.goal)
 	return anyOf(r, m, at, func(next Cell) bool { return apart(next, m.goal) < here })
 }
 
 // HoleShy is HoleBlind that avoids holes next to it when another move leads
-// towards the goal, and else any free cell. It sees one cell far.
+// towards the goal, else moves to any free cell. It knows the adjacent cells only.
 func HoleShy(r *rand.Rand, m *Map, at Cell) Action {
 	here := apart(at, m.goal)
 	free := func(next Cell) bool { return m.inside(next) && m.At(next) != Hole }

@@ -8,6 +8,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/internal/calls"
+	"vagen/env/internal/options"
 	"vagen/env/internal/pay"
 	"vagen/env/internal/words"
 	"vagen/reward"
@@ -38,7 +39,11 @@ type Env struct {
 	formatted bool // every turn's format was correct
 }
 
-var _ env.Env = (*Env)(nil)
+var (
+	_ env.Env      = (*Env)(nil)
+	_ env.Claimant = (*Env)(nil)
+	_ env.Factory  = FromConfig
+)
 
 // New creates an environment. The error lists all invalid options.
 func New(o Options) (*Env, error) {
@@ -60,16 +65,10 @@ func NewFrom(o Options, tasks TaskSet) (*Env, error) {
 	if tasks == nil || tasks.Len() == 0 {
 		return nil, fmt.Errorf("navigation: %w: the task set is empty", ErrTask)
 	}
-	po := reward.ParserOptions{Dialect: reward.LiteNavigation, ActionSep: o.ActionSep, MaxActions: o.MaxActions}
-	switch o.Rules {
-	case Legacy:
-		po.Dialect, po.SpecialTokens = reward.Legacy, o.SpecialTokens
-	case Next:
-		po.Dialect = reward.Next
-	}
-	parser, err := reward.NewParser(o.PromptFormat, po)
+	parser, err := options.Parser("navigation", string(o.Rules), o.PromptFormat, reward.ParserOptions{Dialect: reward.LiteNavigation,
+		ActionSep: o.ActionSep, MaxActions: o.MaxActions, SpecialTokens: o.SpecialTokens})
 	if err != nil {
-		return nil, fmt.Errorf("navigation: %w", err)
+		return nil, err
 	}
 	return &Env{calls: calls.Guard{Env: "navigation"}, o: o, parser: parser, tasks: tasks}, nil
 }

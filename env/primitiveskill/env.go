@@ -2,12 +2,12 @@ package primitiveskill
 
 import (
 	"context"
-	"fmt"
 	"hash/fnv"
 	"image"
 
 	"vagen/env"
 	"vagen/env/internal/calls"
+	"vagen/env/internal/options"
 	"vagen/env/internal/pay"
 	"vagen/env/internal/words"
 	"vagen/internal/rng"
@@ -37,23 +37,21 @@ type Env struct {
 	skills int // run in this episode
 }
 
-var _ env.Env = (*Env)(nil)
+var (
+	_ env.Env      = (*Env)(nil)
+	_ env.Claimant = (*Env)(nil)
+	_ env.Factory  = FromConfig
+)
 
 // New creates an environment. The error lists all invalid options.
 func New(o Options) (*Env, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	po := reward.ParserOptions{Dialect: reward.LitePrimitiveSkill, ActionSep: o.ActionSep, MaxActions: o.MaxActions}
-	switch o.Rules {
-	case Legacy:
-		po.Dialect, po.SpecialTokens = reward.Legacy, o.SpecialTokens
-	case Next:
-		po.Dialect, po.KeepCase = reward.Next, true
-	}
-	parser, err := reward.NewParser(o.PromptFormat, po)
+	parser, err := options.Parser("primitiveskill", string(o.Rules), o.PromptFormat, reward.ParserOptions{Dialect: reward.LitePrimitiveSkill,
+		ActionSep: o.ActionSep, MaxActions: o.MaxActions, SpecialTokens: o.SpecialTokens, KeepCase: true})
 	if err != nil {
-		return nil, fmt.Errorf("primitiveskill: %w", err)
+		return nil, err
 	}
 	return &Env{calls: calls.Guard{Env: "primitiveskill"}, o: o, task: tasks[o.Task], parser: parser}, nil
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"image"
-	"strings"
 
 	"vagen/env"
 	"vagen/env/internal/calls"
+	"vagen/env/internal/options"
 	"vagen/env/internal/pay"
 	"vagen/env/internal/words"
 	"vagen/reward"
@@ -38,23 +38,21 @@ type Env struct {
 	solved   bool
 }
 
-var _ env.Env = (*Env)(nil)
+var (
+	_ env.Env      = (*Env)(nil)
+	_ env.Claimant = (*Env)(nil)
+	_ env.Factory  = FromConfig
+)
 
 // New creates an environment. The error lists all invalid options.
 func New(o Options) (*Env, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	po := reward.ParserOptions{Dialect: reward.Lite, ActionSep: o.ActionSep, MaxActions: o.MaxActions}
-	switch o.Rules {
-	case Legacy:
-		po.Dialect, po.SpecialTokens = reward.Legacy, o.SpecialTokens
-	case Next:
-		po.Dialect, po.AnswerBox = reward.Next, true
-	}
-	parser, err := reward.NewParser(o.PromptFormat, po)
+	parser, err := options.Parser("sokoban", string(o.Rules), o.PromptFormat, reward.ParserOptions{Dialect: reward.Lite,
+		ActionSep: o.ActionSep, MaxActions: o.MaxActions, SpecialTokens: o.SpecialTokens, AnswerBox: true})
 	if err != nil {
-		return nil, fmt.Errorf("sokoban: %w", err)
+		return nil, err
 	}
 	e := &Env{calls: calls.Guard{Env: "sokoban"}, o: o, parser: parser}
 	if len(o.Desc) > 0 {
@@ -81,7 +79,7 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 	if err := e.calls.Open(ctx); err != nil {
 		return env.Observation{}, err
 	}
-	room, err := e.furnished(ctx, seed)
+	room, err := e.roomOf(ctx, seed)
 	if err != nil {
 		return env.Observation{}, err
 	}
@@ -89,8 +87,8 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 	return e.observe(nil, true), nil
 }
 
-// furnished returns the first accepted room of the seed and its successors.
-func (e *Env) furnished(ctx context.Context, seed int64) (*Room, error) {
+// roomOf returns the first accepted room of the seed and its successors.
+func (e *Env) roomOf(ctx context.Context, seed int64) (*Room, error) {
 	if e.fixed != nil {
 		return e.fixed.Clone(), nil
 	}
@@ -121,8 +119,8 @@ func (e *Env) accepts(r *Room) bool {
 }
 
 // Step plays the moves of one response. No response text makes it fail. The
-// episode is done when every target holds a box; turns played beyond that go on
-// as the originals do.
+// episode is done when every target holds a box. As in the originals, turns after the
+// end are played, too.
 func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	if err := e.calls.Step(ctx, e.room != nil); err != nil {
 		return env.Outcome{}, err
@@ -146,19 +144,19 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 // Close closes the environment.
 func (e *Env) Close() error { return e.calls.Close() }
 
-// played is what the moves of a turn did.
-type played struct {
+// turnResult is the result of a turn's moves.
+type turnResult struct {
 	moved     []string // words of the moves made
 	valid     bool
-	effective bool // the player went somewhere else
+	effective bool // the player moved
 	success   bool
 	boxes     int // boxes that got on targets, less those that got off
 	solved    int // moves after which every target held a box
 }
 
 // play makes the moves of a response until one is unknown or the room is solved.
-func (e *Env) play(r reward.Response) played {
-	t := played{valid: len(r.Actions) > 0 && (e.o.Rules == Legacy || r.FormatCorrect)}
+func (e *Env) play(r reward.Response) turnResult {
+	t := turnResult{valid: len(r.Actions) > 0 && (e.o.Rules == Legacy || r.FormatCorrect)}
 	start := e.room.player
 	for i, word := range r.Actions {
 		a, ok := e.action(word)
@@ -188,12 +186,7 @@ func (e *Env) play(r reward.Response) played {
 
 // action returns the move of a word, which the legacy rules compare with its case.
 func (e *Env) action(word string) (Action, bool) {
-	for a, name := range actionWords {
-		if word == name || e.o.Rules != Legacy && strings.EqualFold(word, name) {
-			return Action(a), true
-		}
-	}
-	return 0, false
+	return words.Move[Action](actionWords[:], word, e.o.Rules == Legacy)
 }
 
 // gym-sokoban's rewards, which the legacy rules pay.
@@ -204,7 +197,7 @@ const (
 )
 
 // pay sets the reward parts and the claims of a turn.
-func (e *Env) pay(out *env.Outcome, before *Room, t played) {
+func (e *Env) pay(out *env.Outcome, before *Room, t turnResult) {
 	formatted := out.Response.FormatCorrect && len(t.moved) > 0
 	if e.o.Rules == Legacy {
 		formatted = out.Response.FormatCorrect && t.valid
@@ -229,8 +222,7 @@ func (e *Env) pay(out *env.Outcome, before *Room, t played) {
 	}
 }
 
-// view returns the room before a turn for those who will look at it then, nil if
-// nobody will.
+// view returns a copy of the room before a turn, nil if no reward needs it.
 func (e *Env) view() *Room {
 	if e.o.ObservationReward == 0 && !e.o.UseStateReward {
 		return nil

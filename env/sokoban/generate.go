@@ -15,8 +15,7 @@ const tries = 4
 // bits count here.
 //
 // Errors wrap ErrRoom: sides outside 3..32, boxes outside 1..9, a negative seed,
-// and seeds that give no playable room, as some do; Retry names the seed to go on
-// with.
+// and seeds that give no playable room; Options.Retry chooses the next seed then.
 func Generate(rules Rules, seed int64, rows, cols, boxes int) (*Room, error) {
 	switch {
 	case min(rows, cols) < minSide || max(rows, cols) > maxSide:

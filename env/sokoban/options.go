@@ -54,7 +54,7 @@ type Options struct {
 	MinSolution *[2]int `option:"min_solution_steps"`
 	SolveDepth  int     `option:"min_solution_bfs_max_depth" rules:"lite next"`
 	MaxTries    int     `option:"reset_seed_max_tries"` // seeds tried at each Reset
-	// Retry names the seed to go on with after one that gave no accepted room.
+	// Retry chooses the next seed after one that gave no accepted room.
 	Retry RetryRule `option:"retry" kind:"text"`
 
 	RenderMode string `option:"render_mode" kind:"text"` // Text or Vision

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// RetryRule names the seed to go on with when one has failed.
+// RetryRule chooses the next seed after one that gave no accepted room.
 type RetryRule string
 
 // The retry rules.

@@ -53,10 +53,9 @@ func (r *Room) relations() []reward.Relation {
 //
 //	target V H box V H
 //
-// tells where it is as seen from the player, V being up, down or same and H left,
-// right or same. With moves set, " free a b c d" follows and tells for up, down,
-// left and right: the word of the move if it can be made, wall, or stuck for a
-// box that cannot be pushed.
+// gives its position relative to the player: V is up, down or same, and H is left, right
+// or same. With moves set, " free a b c d" follows. It gives for up, down, left and right
+// the word of the move if it is possible, wall, or stuck for a box that cannot be pushed.
 func (r *Room) describe(moves bool) string {
 	var b strings.Builder
 	for i, rel := range r.relations() {
@@ -87,8 +86,8 @@ func (r *Room) describe(moves bool) string {
 	return b.String()
 }
 
-// Describe says the current state as observations are asked to: with the moves
-// if Options.DescribeMoves is set. It is "" before Reset.
+// Describe describes the current state in the words that observations have to use, with
+// the moves if Options.DescribeMoves is set. It is "" before Reset.
 func (e *Env) Describe() string {
 	if e.room == nil {
 		return ""

@@ -9,7 +9,7 @@ import (
 )
 
 // Walker chooses a move in a room, which it must not change. Walkers see the room
-// itself, not what an agent is shown.
+// itself, not the agent's observation.
 type Walker func(r *rand.Rand, room *Room) Action
 
 // Random walks anywhere: all moves are equally likely.

@@ -58,7 +58,10 @@ type Env struct {
 	scored  bool        // there was one
 }
 
-var _ env.Env = (*Env)(nil)
+var (
+	_ env.Env     = (*Env)(nil)
+	_ env.Factory = FromConfig
+)
 
 // New creates an environment. The error lists all invalid options.
 func New(o Options) (*Env, error) {

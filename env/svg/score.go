@@ -58,6 +58,8 @@ type HTTPScorer struct {
 	Pause   time.Duration // before the second try, doubled for each further one; 0 means 500 ms
 }
 
+var _ Scorer = (*HTTPScorer)(nil)
+
 // maxAnswer bounds the answer of a service in bytes.
 const maxAnswer = 1 << 16
 

@@ -44,6 +44,26 @@ func Formats(rules string, lite reward.Dialect, without ...string) []string {
 	return nil
 }
 
+// Parser returns the parser of a rule set for a prompt format. The dialect in po is
+// Lite's. Special tokens are for the legacy rules, KeepCase and AnswerBox for the next.
+func Parser(name, rules, format string, po reward.ParserOptions) (*reward.Parser, error) {
+	if rules == "legacy" {
+		po.Dialect = reward.Legacy
+	} else {
+		po.SpecialTokens = nil
+	}
+	if rules == "next" {
+		po.Dialect = reward.Next
+	} else {
+		po.KeepCase, po.AnswerBox = false, false
+	}
+	p, err := reward.NewParser(format, po)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return p, nil
+}
+
 // Faults collects invalid options of an environment. Each fault names the environment
 // and the option and wraps env.ErrOption.
 type Faults struct {

@@ -3,6 +3,7 @@
 package words
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -237,4 +238,12 @@ func Number(b bool) float64 {
 		return 1
 	}
 	return 0
+}
+
+// Move returns the index of a move's word. With exact, upper and lower case differ.
+func Move[M ~int](names []string, word string, exact bool) (M, bool) {
+	i := slices.IndexFunc(names, func(name string) bool {
+		return word == name || !exact && strings.EqualFold(word, name)
+	})
+	return M(max(i, 0)), i >= 0
 }
