@@ -5,29 +5,28 @@ import (
 	"fmt"
 )
 
-// Budget bounds conversations, in tokens. A bound of 0 is off; with all of them
-// off nothing is counted before it is read.
+// Budget limits conversations. Lengths are in tokens; a limit of 0 is off. With all
+// limits off, no token is counted before the policy reads it.
 type Budget struct {
-	// Prompt bounds what a conversation opens with. An episode whose opening is
-	// longer cannot be used.
+	// Prompt limits the opening of a conversation. For a longer opening see Cut.
 	Prompt int
-	// Response bounds the response region: all that comes after the opening. A
-	// response is asked for when at least a quarter of the region, or the longest
-	// response if that is less, is left for it.
+	// Response limits the response region: everything after the opening. The policy
+	// is asked for a response only if at least a quarter of the region, or the
+	// longest response if that is less, is left for it.
 	Response int
-	// Observation bounds what an environment shows after a turn. What is longer is
-	// cut: text from its end, then whole images. An episode cannot be used when
-	// nothing would be left.
+	// Observation limits an observation after a turn. A longer one is cut: text
+	// from its end, then whole images. If nothing would be left, the episode is
+	// unusable.
 	Observation int
-	// Cut says from where the observation in an opening that is longer than Prompt
-	// is cut, text first, then whole images: CutRight from its end, CutLeft from its
-	// beginning. CutNothing, the zero value, leaves the episode unusable.
+	// Cut is the side from which the observation in an opening longer than Prompt is
+	// cut, text first, then whole images: CutRight cuts its end, CutLeft its
+	// beginning. With CutNothing, the zero value, the episode is unusable.
 	Cut Cut
-	// Images bounds the pictures of a conversation. An episode without room for the
-	// next one ends as one without room for a response does.
+	// Images limits the number of images of a conversation. An episode whose next
+	// image exceeds it ends like one without room for a response.
 	Images int
 
-	perTurn int // longest response, the player's
+	perTurn int // longest response of a turn, set by the player
 }
 
 // Cut is a side of an observation.
@@ -40,14 +39,14 @@ const (
 	CutRight   Cut = "right"
 )
 
-// on reports whether anything is bounded.
+// on reports whether a limit in tokens is set.
 func (b Budget) on() bool { return b.Prompt > 0 || b.Response > 0 || b.Observation > 0 }
 
-// floor is the least room that is worth a response.
+// floor is the smallest room for which a response is requested.
 func (b Budget) floor() int { return min(b.perTurn, max(1, b.Response/4)) }
 
-// room is how long a response may be, with so many tokens of the region spent, so
-// many to be read first and so many to be kept back; 0 if that is below the floor.
+// room is the longest allowed response, given the tokens of the region that are
+// spent, pending to be read, and held in reserve; 0 if that is below the floor.
 func (b Budget) room(spent, pending, reserve int) int {
 	return room(b.Response, b.floor(), spent, pending, reserve)
 }
@@ -72,7 +71,7 @@ func (b Budget) check() error {
 	return nil
 }
 
-// Mistakes in a Plan, and doubts about one.
+// The errors and warnings of Plan.Check.
 var (
 	ErrTurnRegion    = errors.New("a response may be longer than the response region")
 	ErrTurnContext   = errors.New("a response may be longer than the model's context")
@@ -85,8 +84,8 @@ var (
 	ErrSummaryTotal  = errors.New("a summary may take more than half of a conversation")
 )
 
-// Plan is what a run may spend, all in tokens, to be checked before it starts. 0
-// stands for "not known" in Context and for "no bound" in the Budget.
+// Plan holds the token limits of a run, to be checked before it starts. 0 means
+// "not known" in Context and "no limit" in the Budget.
 type Plan struct {
 	Budget
 	Harness  Harness
@@ -96,7 +95,7 @@ type Plan struct {
 	Request  int // length of the message that asks for a summary
 }
 
-// Window is the length of the longest row; 0 when nothing bounds it.
+// Window is the length of the longest row; 0 when it has no limit.
 func (p *Plan) Window() int {
 	window := p.Prompt + p.Response
 	if p.Response == 0 || p.Context > 0 && p.Context < window {
@@ -105,11 +104,10 @@ func (p *Plan) Window() int {
 	return window
 }
 
-// Floor is the least room that is worth a response.
+// Floor is the smallest room for which a response is requested.
 func (p *Plan) Floor() int { return Budget{Response: p.Response, perTurn: p.PerTurn}.floor() }
 
-// Continuation is the longest observation after the first that the harness can
-// take.
+// Continuation is the longest observation after the first that the harness accepts.
 func (p *Plan) Continuation() int {
 	switch p.Harness.(type) {
 	case NoConcat:
@@ -122,8 +120,8 @@ func (p *Plan) Continuation() int {
 	return p.Observation
 }
 
-// Check returns the first mistake, and what should be looked at though it may
-// work.
+// Check returns the first error of the plan, and warnings about settings that may
+// work but are doubtful.
 func (p *Plan) Check() (warnings []error, err error) {
 	c, compact := p.Harness.(Compact)
 	least := c.Summary + p.Request + p.PerTurn + p.Observation + p.Floor()
@@ -137,7 +135,7 @@ func (p *Plan) Check() (warnings []error, err error) {
 	case compact && c.Summary > p.PerTurn:
 		return nil, fmt.Errorf("rollout: budget: %w: %d and %d tokens", ErrSummaryTurn, c.Summary, p.PerTurn)
 	case compact && p.Response > 0 && least > p.Response:
-		return nil, fmt.Errorf("rollout: budget: %w: %d for the summary, %d to ask for it, %d for a response, %d for an observation and %d to go on, of %d",
+		return nil, fmt.Errorf("rollout: budget: %w: %d for the summary, %d for the request for it, %d for a response, %d for an observation and %d for the next response, of %d",
 			ErrCompactRegion, c.Summary, p.Request, p.PerTurn, p.Observation, p.Floor(), p.Response)
 	}
 	if _, one := p.Harness.(Concat); one {

@@ -14,20 +14,21 @@ import (
 )
 
 var (
-	// ErrTimeout means that an environment did not answer in time.
+	// ErrTimeout means that a call of an environment exceeded its time limit.
 	ErrTimeout = errors.New("environment did not answer in time")
-	// ErrEpisodeTimeout means that an episode's environment took too long in all.
-	ErrEpisodeTimeout = errors.New("environment took too long over an episode")
+	// ErrEpisodeTimeout means that the calls of an episode's environment together
+	// exceeded the episode's time limit.
+	ErrEpisodeTimeout = errors.New("environment exceeded the time limit of the episode")
 	// ErrContract means that an environment broke the contract of env.Env.
 	ErrContract = errors.New("environment broke its contract")
 )
 
-// call runs f, which talks to an environment, with a deadline. A panic becomes an
-// error. When f ignores its context and does not return in time it is left
-// behind, and left is true; late, if there is one, receives what f returns in the
-// end. Until then the environment belongs to f, so nobody else may call it, and f
-// must not touch anything of the caller's.
-func call[T any](ctx context.Context, limit time.Duration, what string, f func(context.Context) (T, error), late func(T, error)) (value T, left bool, err error) {
+// call runs f, which calls an environment, with a deadline. A panic becomes an
+// error. When f ignores its context and does not return in time, call returns
+// without it and abandoned is true; onLate, if not nil, receives the result of f
+// when it returns. Until then only f may use the environment, and f must not use
+// any data of the caller.
+func call[T any](ctx context.Context, limit time.Duration, what string, f func(context.Context) (T, error), onLate func(T, error)) (value T, abandoned bool, err error) {
 	type answer struct {
 		value T
 		err   error
@@ -45,8 +46,8 @@ func call[T any](ctx context.Context, limit time.Duration, what string, f func(c
 		select {
 		case done <- a:
 		case <-gone:
-			if late != nil {
-				late(a.value, a.err)
+			if onLate != nil {
+				onLate(a.value, a.err)
 			}
 		}
 	}()
@@ -68,7 +69,7 @@ func call[T any](ctx context.Context, limit time.Duration, what string, f func(c
 	}
 }
 
-// guarded runs f and turns its panic into an error.
+// guarded runs f and converts a panic to an error.
 func guarded[T any](ctx context.Context, what string, f func(context.Context) (T, error)) (value T, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -78,10 +79,10 @@ func guarded[T any](ctx context.Context, what string, f func(context.Context) (T
 	return f(ctx)
 }
 
-// checkObservation holds an observation against the contract.
+// checkObservation checks an observation against the contract of env.Env.
 func checkObservation(o env.Observation) error {
 	if marks := strings.Count(o.Text, env.ImageMark); marks != len(o.Images) {
-		return fmt.Errorf("%w: the text has %d image marks, but there are %d images", ErrContract, marks, len(o.Images))
+		return fmt.Errorf("%w: the observation has %d image marks and %d images, the numbers must be equal", ErrContract, marks, len(o.Images))
 	}
 	for i, im := range o.Images {
 		if im == nil || im.Bounds().Empty() {
@@ -91,7 +92,7 @@ func checkObservation(o env.Observation) error {
 	return nil
 }
 
-// checkOutcome holds a turn's outcome against the contract.
+// checkOutcome checks a turn's outcome against the contract of env.Env.
 func checkOutcome(o env.Outcome) error {
 	for _, p := range o.Reward {
 		if !finite(p.Value) {
@@ -119,7 +120,7 @@ func checkOutcome(o env.Outcome) error {
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// endOf says how an episode ends whose environment failed with err.
+// endOf returns the End of an episode whose environment failed with err.
 func endOf(err error, otherwise End) End {
 	switch {
 	case errors.Is(err, ErrEpisodeTimeout):

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/crypto/blake2b"
 )
 
-// RolloutID names a rollout: the same for the same environment, seed, number of the
-// rollout and number of the trajectory, on every machine. The last may be empty.
-// The newest VAGEN has the same ids.
+// RolloutID returns the id of a rollout. It depends only on the environment, the
+// seed, the number of the rollout and the number of the trajectory, which may be
+// empty. The newest VAGEN uses the same ids.
 func RolloutID(env, seed, rollout, trajectory string) string {
 	h, err := blake2b.New(16, nil)
 	if err != nil { // only for lengths that blake2b does not have
@@ -24,15 +24,14 @@ func RolloutID(env, seed, rollout, trajectory string) string {
 	return "vagen-" + hex.EncodeToString(h.Sum(nil))
 }
 
-// Played is what a Choice looks at in an episode.
+// Played is what a Choice uses of an episode.
 type Played struct {
 	Source  string // groups episodes, for instance the environment
 	Success bool
 	Reward  float64 // NaN when it is not known, which ranks above every other
 }
 
-// Choice is a way to choose episodes that are worth looking at
-// (trainer.val_log_select).
+// Choice is a rule that selects episodes to log (trainer.val_log_select).
 type Choice string
 
 // The choices.
@@ -45,15 +44,16 @@ const (
 	ChooseBalanced  Choice = "balanced" // successes and failures of all sources
 )
 
-// Choose returns the positions of up to n episodes, in the order to show them in.
-// Balanced wants n·ratio successes, halves rounded to even, and failures for the
-// rest. It goes round the sources and takes one of each kind that is still wanted;
-// when there are no more of those it goes on with what there is. The result is
-// sorted by source, successes before failures. The others keep the order of the
-// episodes where they have no reason to change it.
+// Choose returns the positions of up to n episodes, in display order.
+//
+// ChooseBalanced selects n·ratio successes, halves rounded to even, and failures for
+// the rest. It visits the sources in turn and selects one episode of each kind that
+// is still missing; when no such episode is left it fills up with the remaining ones.
+// Its result is sorted by source, successes before failures. The other rules keep the
+// order of the episodes where they do not sort.
 func (c Choice) Choose(episodes []Played, n int, ratio float64) ([]int, error) {
 	if n < 0 || !(ratio >= 0 && ratio <= 1) {
-		return nil, fmt.Errorf("rollout: choice of %d episodes, %v of them successes: must not be negative, and in [0, 1]", n, ratio)
+		return nil, fmt.Errorf("rollout: choose: %d episodes with a share of successes of %v; the number must not be negative, the share must be in [0, 1]", n, ratio)
 	}
 	all := make([]int, len(episodes))
 	for i := range all {
@@ -72,12 +72,12 @@ func (c Choice) Choose(episodes []Played, n int, ratio float64) ([]int, error) {
 	case ChooseBalanced:
 		all = balance(episodes, n, ratio)
 	default:
-		return nil, fmt.Errorf("rollout: choice %q is not one of first, successes, failures, best, worst and balanced", c)
+		return nil, fmt.Errorf("rollout: choose: choice %q is not one of first, successes, failures, best, worst and balanced", c)
 	}
 	return all[:min(n, len(all))], nil
 }
 
-// known makes a reward that is not known the highest.
+// known returns the reward, or +Inf for an unknown one, so that it ranks highest.
 func known(reward float64) float64 {
 	if math.IsNaN(reward) {
 		return math.Inf(1)
@@ -85,7 +85,7 @@ func known(reward float64) float64 {
 	return reward
 }
 
-// kind is what balance keeps apart.
+// kind is a source and an outcome; balance selects from each kind separately.
 type kind struct {
 	source  string
 	success bool

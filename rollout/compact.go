@@ -6,35 +6,33 @@ import (
 	"vagen/policy"
 )
 
-// Compact plays an episode as one conversation until that is full. Then the
-// policy is asked, as the conversation's last message, to sum it up; the next
-// conversation opens with the instructions, the summary and what the environment
-// shows now. The policy learns to sum up like it learns to act: the summary
-// belongs to its row, with a reward of 0.
+// Compact plays an episode as one conversation until that is full. Its last message
+// then asks the policy for a summary; the next conversation opens with the
+// instructions, the summary and the current observation. The policy is trained on
+// summaries as on actions: a summary is part of its row, with a reward of 0.
 //
-// A conversation is full when the response region, beside what is to be read
-// next, the request and a summary, has no room for a response; or when its length
-// and another turn like the last would reach Total. Two conversations in a row
-// that are full after their first turn end the episode with ErrNoProgress.
+// A conversation is full when the response region has no room for the next
+// observation, a response, the request for a summary and the summary; or when its
+// length plus another turn like the last would reach Total. Two conversations in a
+// row that are full after their first turn end the episode with ErrNoProgress.
 //
-// The last response before a summary may use the room that was counted for
-// reading what comes after it, so a row may be longer than the response region by
-// one observation.
+// The last response before a summary may use the room of the observation after it,
+// so a row may be longer than the response region by one observation.
 type Compact struct {
-	Total   int    // length of a conversation that is full; 0 leaves only the response region
-	Summary int    // longest summary; must be positive
+	Total   int    // length at which a conversation is full; 0 is no limit but the response region
+	Summary int    // longest summary in tokens; must be positive
 	Request string // the message that asks for a summary; "" is DefaultRequest
 	Heading string // put before the summary; "" is DefaultHeading
 }
 
-// The messages of a Compact that sets none.
+// The default messages of a Compact.
 const (
 	DefaultRequest = "This conversation is almost full. Write down, briefly, everything that is needed to go on without it: " +
 		"the goal, what has been done and learned so far, where things are now, and what to do next. Do not act in this message."
 	DefaultHeading = "Your notes on what happened so far: "
 )
 
-// Splits implements Harness: it may.
+// Splits implements Harness: an episode may have several conversations.
 func (Compact) Splits() bool { return true }
 
 // Next implements Harness.
@@ -68,7 +66,7 @@ func (c Compact) Next(s *State) (Ask, error) {
 	return request, nil
 }
 
-// reopened is what a conversation opens with beside the instructions.
+// reopened returns the opening message of a conversation, after the instructions.
 func (c Compact) reopened(s *State) policy.Message {
 	m := s.Observed()
 	if s.Closed {
@@ -77,7 +75,7 @@ func (c Compact) reopened(s *State) policy.Message {
 	return m
 }
 
-// Asking is the message that asks for a summary.
+// Asking returns the message that asks for a summary.
 func (c Compact) Asking() policy.Message {
 	if c.Request == "" {
 		return policy.Message{Role: policy.User, Text: DefaultRequest}
@@ -92,6 +90,6 @@ func (c Compact) heading() string {
 	return c.Heading
 }
 
-// DefaultSummary is the length of summaries for a Total and a longest response: a
-// quarter of the one, within the other.
+// DefaultSummary returns the default length of summaries: a quarter of Total, at
+// most the longest response of a turn.
 func DefaultSummary(total, perTurn int) int { return max(1, min(perTurn, total/4)) }

@@ -8,8 +8,9 @@ import (
 	"vagen/policy"
 )
 
-// fit holds an observation that goes on with an episode against the budget, once.
-func (p *Player) fit(l *live, s *State) error {
+// fitObservation cuts a follow-up observation to Budget.Observation. It does so once
+// for each observation.
+func (p *Player) fitObservation(l *live, s *State) error {
 	limit := p.Budget.Observation
 	if l.MaxObservation > 0 && (limit == 0 || l.MaxObservation < limit) {
 		limit = l.MaxObservation
@@ -17,7 +18,7 @@ func (p *Player) fit(l *live, s *State) error {
 	if !l.fresh || limit == 0 {
 		return nil
 	}
-	o, cut, err := cutTo(l.shown, limit, keep, func(o env.Observation) (int, error) {
+	o, cut, err := cutTo(l.shown, limit, keepFirst, func(o env.Observation) (int, error) {
 		return s.Count(Ask{Open: !s.Going(), Messages: []policy.Message{message(policy.User, o)}})
 	})
 	if err != nil {
@@ -28,14 +29,14 @@ func (p *Player) fit(l *live, s *State) error {
 }
 
 // cutTo cuts an observation to a number of tokens: text first, then whole images.
-// part says what is left of runes of text and of images; image marks stay with their
-// images.
+// part returns the observation with the given number of runes of text and of images;
+// each image mark stays with its image.
 func cutTo(o env.Observation, limit int, part func(o env.Observation, runes, images int) env.Observation, count func(env.Observation) (int, error)) (kept env.Observation, cut bool, err error) {
 	n, err := count(o)
 	if err != nil || n <= limit {
 		return o, false, err
 	}
-	least := 0 // runes that have to be left
+	least := 0 // smallest number of runes to keep
 	if len(o.Images) == 0 {
 		least = 1
 	}
@@ -49,18 +50,18 @@ func cutTo(o env.Observation, limit int, part func(o env.Observation, runes, ima
 		case err != nil:
 			return o, false, err
 		case ok && images < len(o.Images):
-			return part(o, 0, images), true, nil // without room for an image there is none for text
+			return part(o, 0, images), true, nil // where a whole image does not fit, text is dropped, too
 		case ok:
-			runes, err := most(least, len([]rune(o.Text)), fits)
+			runes, err := largestFit(least, len([]rune(o.Text)), fits)
 			return part(o, runes, images), true, err
 		}
 	}
-	return o, false, fmt.Errorf("%w: it has %d tokens, Budget.Observation is %d", ErrObservation, n, limit)
+	return o, false, fmt.Errorf("%w: it has %d tokens, Budget.Observation allows %d", ErrObservation, n, limit)
 }
 
-// keep leaves the first runes of an observation's text, not counting image marks,
+// keepFirst keeps the first runes of an observation's text, not counting image marks,
 // and the first images with their marks.
-func keep(o env.Observation, runes, images int) env.Observation {
+func keepFirst(o env.Observation, runes, images int) env.Observation {
 	var b strings.Builder
 	for i, piece := range strings.Split(o.Text, env.ImageMark) {
 		if i > 0 && i <= images {
@@ -74,10 +75,10 @@ func keep(o env.Observation, runes, images int) env.Observation {
 	return env.Observation{Text: b.String(), Images: o.Images[:images]}
 }
 
-// keepLast leaves the last runes and the last images.
+// keepLast keeps the last runes and the last images.
 func keepLast(o env.Observation, runes, images int) env.Observation {
 	pieces := strings.Split(o.Text, env.ImageMark)
-	first := len(pieces) - 1 - images // piece before the first mark that stays
+	first := len(pieces) - 1 - images // piece before the first mark that is kept
 	text := ""
 	for i := len(pieces) - 1; i >= 0; i-- {
 		letters := []rune(pieces[i])
@@ -91,9 +92,9 @@ func keepLast(o env.Observation, runes, images int) env.Observation {
 	return env.Observation{Text: text, Images: o.Images[len(o.Images)-images:]}
 }
 
-// most finds the largest n in [low, limit) that fits, given that low does and that
-// what fits does so with less.
-func most(low, limit int, fits func(int) (bool, error)) (int, error) {
+// largestFit returns the largest n in [low, limit) that fits, by bisection. low must
+// fit, and every n below one that fits must fit.
+func largestFit(low, limit int, fits func(int) (bool, error)) (int, error) {
 	for high := limit; high-low > 1; {
 		mid := (low + high) / 2
 		ok, err := fits(mid)

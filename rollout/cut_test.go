@@ -12,7 +12,7 @@ import (
 	"vagen/rollout"
 )
 
-// weigh counts a token a letter and ten an image.
+// weigh counts one token for a letter and ten for an image.
 func weigh(o env.Observation) (int, error) {
 	return len([]rune(strings.ReplaceAll(o.Text, env.ImageMark, ""))) + 10*len(o.Images), nil
 }
@@ -25,8 +25,8 @@ func shownText(text string, images int) env.Observation {
 	return o
 }
 
-// TestObservationsAreCutTextFirst: text goes from its end, letter by letter, then
-// whole images; marks stay with their images.
+// TestObservationsAreCutTextFirst: text is cut from its end, letter by letter, then
+// whole images; each mark stays with its image.
 func TestObservationsAreCutTextFirst(t *testing.T) {
 	for _, c := range []struct {
 		text   string
@@ -66,8 +66,8 @@ func TestObservationsAreCutTextFirst(t *testing.T) {
 	require.ErrorIs(t, err, errBroken)
 }
 
-// TestCutsAreRecorded: what the agent was shown is what was left, and each cut is
-// counted. First observations are bounded by the opening alone.
+// TestCutsAreRecorded: the trajectory holds the observation after the cut, and each
+// cut is counted. First observations are limited only as part of the opening.
 func TestCutsAreRecorded(t *testing.T) {
 	ts, _ := played(t, nil, func(p *rollout.Player) { p.Budget.Observation = 12 })
 	cuts := 0
@@ -111,13 +111,13 @@ func TestChoicesOfEpisodes(t *testing.T) {
 		ratio float64
 	}{{"middle", 1, 0.5}, {rollout.ChooseBest, -1, 0.5}, {rollout.ChooseBalanced, 1, math.NaN()}, {rollout.ChooseBalanced, 1, 1.5}} {
 		_, err := bad.c.Choose(eps, bad.n, bad.ratio)
-		require.ErrorContains(t, err, "rollout: choice")
+		require.ErrorContains(t, err, "rollout: choose")
 	}
 }
 
 var _ image.Image = picture(0, 0)
 
-func TestTheLastIsLeftWithItsMarks(t *testing.T) {
+func TestKeepLastKeepsItsImageMarks(t *testing.T) {
 	o := shownText("ab<image>cd<image>é", 2)
 	for _, c := range []struct {
 		runes, images int
@@ -132,8 +132,8 @@ func TestTheLastIsLeftWithItsMarks(t *testing.T) {
 	}
 }
 
-// TestOpeningsAreCutWhereThatIsAllowed: an opening that is too long costs the
-// episode, or its beginning, or its end.
+// TestOpeningsAreCutWhereThatIsAllowed: an opening that is too long makes the episode
+// unusable, or is cut at its beginning, or at its end.
 func TestOpeningsAreCutWhereThatIsAllowed(t *testing.T) {
 	whole, _ := played(t, nil, nil)
 	first := math.MaxInt
@@ -167,8 +167,8 @@ func TestOpeningsAreCutWhereThatIsAllowed(t *testing.T) {
 	require.ErrorIs(t, ts[0].Err, rollout.ErrOpening, "nothing would be left")
 }
 
-// TestEpisodesHaveLimitsOfTheirOwn: on observations, on responses, on pictures.
-func TestEpisodesHaveLimitsOfTheirOwn(t *testing.T) {
+// TestEpisodesHaveTheirOwnLimits: on observations, responses and images.
+func TestEpisodesHaveTheirOwnLimits(t *testing.T) {
 	play := func(set func(*rollout.Episode), with func(*rollout.Player)) []*rollout.Trajectory {
 		p := player(t, &world{}, &parrot{})
 		p.MaxTurns = 6
@@ -199,7 +199,7 @@ func TestEpisodesHaveLimitsOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestConversationsHoldSoManyPictures(t *testing.T) {
+func TestImagesOfAConversationAreLimited(t *testing.T) {
 	whole, _ := played(t, nil, nil)
 	most := 0
 	for _, tr := range whole {

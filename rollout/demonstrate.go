@@ -10,15 +10,15 @@ import (
 	"vagen/policy"
 )
 
-// Demonstrate plays episodes with scripted responses and records them as a
-// policy would have read and written them: transcripts for imitation. say returns
-// the response of a turn; it sees the live environment, so it can say what is
-// true. Episodes are played one after the other. Whatever goes wrong, in the
-// environment, the script or the encoder, is an error that names the episode.
+// Demonstrate plays episodes with scripted responses and records them as if a policy
+// had read and written them: demonstrations for imitation. say returns the response
+// of a turn; it gets the running environment, so it can use the true state. Episodes
+// are played one after the other. A failure of the environment, the script or the
+// encoder is an error that names the episode.
 func Demonstrate(ctx context.Context, encode policy.Encoder, envs *env.Registry, episodes []Episode,
 	say func(e env.Env, ep Episode, turn int) (string, error)) ([]*Trajectory, error) {
 	if encode == nil || envs == nil || say == nil {
-		return nil, errors.New("rollout: demonstrations need an encoder, environments and a script")
+		return nil, errors.New("rollout: demonstrate: encode, envs or say is nil, all are required")
 	}
 	out := make([]*Trajectory, len(episodes))
 	for i, ep := range episodes {
@@ -39,7 +39,7 @@ func demonstrate(ctx context.Context, encode policy.Encoder, envs *env.Registry,
 	if ep.MaxTurns < 1 {
 		return nil, fmt.Errorf("MaxTurns is %d, must be positive", ep.MaxTurns)
 	}
-	b, err := guarded(ctx, "reset", func(ctx context.Context) (begun, error) { return begin(ctx, envs, ep) })
+	b, err := guarded(ctx, "reset", func(ctx context.Context) (resetEnv, error) { return startEnv(ctx, envs, ep) })
 	if err != nil {
 		return nil, err
 	}
@@ -73,13 +73,13 @@ func demonstrate(ctx context.Context, encode policy.Encoder, envs *env.Registry,
 		return nil, err
 	}
 	if row.Turns() != len(t.Turns) {
-		return nil, fmt.Errorf("the encoder gave %d responses for %d turns", row.Turns(), len(t.Turns))
+		return nil, fmt.Errorf("the encoder returned %d responses for %d turns", row.Turns(), len(t.Turns))
 	}
 	t.Rows = []Row{row}
 	return t, nil
 }
 
-// encodeRow tokenises a conversation with given responses.
+// encodeRow tokenises a conversation whose responses are known.
 func encodeRow(encode policy.Encoder, msgs []policy.Message) (Row, error) {
 	pieces, images, err := encode.Encode(msgs)
 	if err != nil {

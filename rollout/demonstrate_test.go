@@ -13,7 +13,7 @@ import (
 	"vagen/rollout"
 )
 
-// spell is the parrot's tokenizer as an encoder. alter may spoil what it gives.
+// spell is the parrot's tokenizer as an encoder. alter may corrupt its result.
 type spell struct {
 	alter func([]policy.Piece) ([]policy.Piece, error)
 }
@@ -44,11 +44,11 @@ func (s spell) Encode(messages []policy.Message) ([]policy.Piece, []policy.Image
 	return out, images, nil
 }
 
-// count is a script that says the turn.
+// count is a script that responds with the number of the turn.
 func count(_ env.Env, _ rollout.Episode, turn int) (string, error) { return fmt.Sprint(turn), nil }
 
 // TestDemonstrationsAreRecordedAsIfPlayed plays the script once as a policy and
-// once as a script; but for sampling, which a script has none of, the
+// once as a script. Apart from sampling, which a script does not do, the
 // trajectories are equal.
 func TestDemonstrationsAreRecordedAsIfPlayed(t *testing.T) {
 	w := &world{}
@@ -83,15 +83,15 @@ func TestDemonstrationsNeedAnEncoderEnvironmentsAndAScript(t *testing.T) {
 		"script": func() ([]*rollout.Trajectory, error) { return rollout.Demonstrate(t.Context(), spell{}, r, eps, nil) },
 	} {
 		_, err := run()
-		require.ErrorContains(t, err, "need an encoder, environments and a script", name)
+		require.ErrorContains(t, err, "encode, envs or say is nil", name)
 	}
 	ts, err := rollout.Demonstrate(t.Context(), spell{}, r, nil, count)
 	require.NoError(t, err)
 	require.Empty(t, ts)
 }
 
-// TestFailedDemonstrationsNameTheEpisode breaks the second of two episodes in
-// every way.
+// TestFailedDemonstrationsNameTheEpisode makes the second of two episodes fail in
+// each possible way.
 func TestFailedDemonstrationsNameTheEpisode(t *testing.T) {
 	const bad = 7
 	on := func(method string, turn int, fault func(context.Context, *env.Outcome) error) *world {
@@ -124,7 +124,7 @@ func TestFailedDemonstrationsNameTheEpisode(t *testing.T) {
 		"script":        {w: &world{}, turns: 2, wraps: errBroken, says: "script of turn 1: ", say: scriptFails},
 		"encoder":       {w: &world{}, turns: 2, enc: spell{alter: lost}, wraps: errBroken},
 		"empty piece":   {w: &world{}, turns: 2, enc: spell{alter: func(ps []policy.Piece) ([]policy.Piece, error) { ps[1].Tokens = nil; return ps, nil }}, wraps: mask.ErrEmptyTurn},
-		"piece missing": {w: &world{}, turns: 2, enc: spell{alter: func(ps []policy.Piece) ([]policy.Piece, error) { return ps[:3], nil }}, says: "the encoder gave 1 responses for 2 turns"},
+		"piece missing": {w: &world{}, turns: 2, enc: spell{alter: func(ps []policy.Piece) ([]policy.Piece, error) { return ps[:3], nil }}, says: "the encoder returned 1 responses for 2 turns"},
 	} {
 		if c.say == nil {
 			c.say = count

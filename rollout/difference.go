@@ -7,12 +7,12 @@ import (
 	"reflect"
 )
 
-// Difference is the first thing in which two lists of episodes differ.
+// Difference is the first difference between two lists of episodes.
 type Difference struct {
 	Episode      int // position in the lists
 	Group, Index int // of the episode in the first list
-	Turn         int // counted over the episode; -1 for what belongs to no turn
-	Row, Token   int // of a token, by conversation and position; -1 for anything else
+	Turn         int // counted over the episode; -1 if the difference is in no turn
+	Row, Token   int // conversation and position of a token; -1 if the difference is not in a token
 	What         string
 	Was, Is      string // in the first list, and in the second
 }
@@ -29,11 +29,10 @@ func (d *Difference) String() string {
 	return fmt.Sprintf("%s: %s was %s, is %s", s, d.What, d.Was, d.Is)
 }
 
-// FirstDifference compares episodes one by one: their tokens, the log-probs of
-// these to the last bit, and then all else that is recorded of a turn and of the
-// episode. nil means that nothing differs. Pictures are compared by their hashes
-// where conversations have them; errors and what a response was parsed into are
-// not.
+// FirstDifference compares episodes one by one: their tokens, the tokens' log-probs
+// bit by bit, and then everything else that is recorded of a turn and of the
+// episode. nil means that nothing differs. Images are compared by their hashes
+// where conversations have them. Errors and parsed responses are not compared.
 func FirstDifference(was, is []*Trajectory) *Difference {
 	for i := range min(len(was), len(is)) {
 		if d := was[i].difference(is[i]); d != nil {
@@ -93,7 +92,7 @@ func (r *Row) difference(o *Row) *Difference {
 	}
 	for i := range min(len(a), len(b)) {
 		if i > 0 && response[i-1] && !response[i] {
-			turn++ // what is read next belongs to the coming turn
+			turn++ // context tokens belong to the turn that follows them
 		}
 		if a[i] != b[i] {
 			return at(i, "token", a[i], b[i])
@@ -143,12 +142,13 @@ func (t *Turn) difference(o *Turn, k int) *Difference {
 	return nil
 }
 
-// sameNumbers compares figures bit by bit; none is the same as an empty map.
+// sameNumbers compares numbers bit by bit; nil equals an empty map.
 func sameNumbers[M ~map[string]float64](a, b M) bool {
 	return maps.EqualFunc(a, b, func(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) })
 }
 
-// unequal is a difference of a turn or, with turn -1, an episode, unless there is none.
+// unequal returns the Difference between two values of a turn or, with turn -1, of an
+// episode; nil if they are equal.
 func unequal(turn int, what string, was, is any) *Difference {
 	if reflect.DeepEqual(was, is) {
 		return nil

@@ -26,7 +26,7 @@ func told(t *testing.T) *rollout.Trajectory {
 	return tr
 }
 
-// TestTheFirstDifferenceIsFound spoils an episode in one place at a time.
+// TestTheFirstDifferenceIsFound changes an episode in one place at a time.
 func TestTheFirstDifferenceIsFound(t *testing.T) {
 	require.Nil(t, rollout.FirstDifference([]*rollout.Trajectory{told(t), told(t)}, []*rollout.Trajectory{told(t), told(t)}))
 	for want, spoil := range map[string]func(*rollout.Trajectory){

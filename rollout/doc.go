@@ -1,22 +1,23 @@
-// Package rollout plays episodes: it puts an agent's policy into environments
-// and records everything that training needs.
+// Package rollout plays episodes: it runs a policy in environments and records
+// everything that training needs.
 //
-// A Player takes a list of episodes and plays them all at once over one batched
-// policy. The live episodes advance in lockstep, in the order of the list: the
-// policy answers all of them in one batch, then their environments step side by
-// side. With several waves the environments of one wave step while the policy
-// answers another. What is recorded depends on the seeds alone, not on the
-// number of workers or on how long an environment takes.
+// A Player plays a list of episodes concurrently with one batched policy. The
+// running episodes advance in lockstep, in the order of the list: the policy answers
+// all of them in one batch, then their environments step in parallel. With several
+// waves the environments of one wave step while the policy answers another. What is
+// recorded depends on the seeds alone, not on the number of workers or on how long
+// an environment takes.
 //
-// An episode that cannot be used costs itself and nothing else: its environment
-// failed or hung, its conversation outgrew the model, the model wrote something
-// that cannot be read back. Trajectory.End says which; Count sums up.
+// An unusable episode does not affect the others. Its environment failed or hung,
+// its conversation exceeded the model's context, or the model wrote something that
+// cannot be encoded again. Trajectory.End holds the reason; Count adds up a batch.
 //
-// A Harness lays episodes out as conversations, each of which is a training row:
-// one for all turns (Concat), one a turn (NoConcat), the last turns (Window), or
-// one until it is full and then another that opens with a summary (Compact). A
-// Budget bounds what conversations hold. Rows keep their order, so that estimators
-// over episodes can put them together again; Check tells which estimators do.
+// A Harness splits an episode into conversations, each of which is a training row:
+// one for all turns (Concat), one for each turn (NoConcat), one for each window of
+// turns (Window), or one until it is full and then another that opens with a summary
+// (Compact). A Budget limits the length of conversations. Rows keep their order, so
+// that estimators over episodes can join them again; Check reports whether an
+// estimator does so.
 //
 // Tokens are recorded once, as they are read and written. Nothing is tokenised
 // again to find out what the model wrote.

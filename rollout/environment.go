@@ -10,20 +10,20 @@ import (
 	"vagen/env"
 )
 
-// begun is an environment at the start of an episode.
-type begun struct {
+// resetEnv is an environment at the start of an episode.
+type resetEnv struct {
 	env        env.Env
 	sys, first env.Observation
 }
 
-// open makes and resets an episode's environment.
+// open creates and resets an episode's environment.
 func (p *Player) open(ctx context.Context, l *live) {
 	e := l.Episode
-	b, _, err := timed(ctx, p, l, "reset of "+e.Env,
-		func(ctx context.Context) (begun, error) { return begin(ctx, p.Envs, e) },
-		func(b begun, err error) {
+	b, _, err := callTimed(ctx, p, l, "reset of "+e.Env,
+		func(ctx context.Context) (resetEnv, error) { return startEnv(ctx, p.Envs, e) },
+		func(b resetEnv, err error) {
 			if err == nil {
-				p.shut(e.Env, b.env)
+				p.closeEnv(e.Env, b.env)
 			}
 		})
 	if err != nil {
@@ -33,8 +33,8 @@ func (p *Player) open(ctx context.Context, l *live) {
 	l.env, l.sys, l.shown = b.env, b.sys, b.first
 }
 
-// timed is call with the time that is left to an episode's environment.
-func timed[T any](ctx context.Context, p *Player, l *live, what string, f func(context.Context) (T, error), late func(T, error)) (value T, left bool, err error) {
+// callTimed is call, limited by the time that the episode's environment has left.
+func callTimed[T any](ctx context.Context, p *Player, l *live, what string, f func(context.Context) (T, error), onLate func(T, error)) (value T, abandoned bool, err error) {
 	limit := p.timeout()
 	if p.EpisodeTimeout > 0 {
 		if limit = min(limit, p.EpisodeTimeout-l.busy); limit <= 0 {
@@ -42,17 +42,17 @@ func timed[T any](ctx context.Context, p *Player, l *live, what string, f func(c
 		}
 	}
 	begin := time.Now()
-	value, left, err = call(ctx, limit, what, f, late)
+	value, abandoned, err = call(ctx, limit, what, f, onLate)
 	l.busy += time.Since(begin)
 	if p.EpisodeTimeout > 0 && l.busy >= p.EpisodeTimeout && errors.Is(err, ErrTimeout) {
 		err = fmt.Errorf("rollout: %s: %w (%v): %w", what, ErrEpisodeTimeout, p.EpisodeTimeout, err)
 	}
-	return value, left, err
+	return value, abandoned, err
 }
 
-// begin makes and resets the environment of an episode. When that fails it is
-// closed, even by a panic.
-func begin(ctx context.Context, envs *env.Registry, e Episode) (b begun, err error) {
+// startEnv creates and resets the environment of an episode. After an error or a
+// panic the environment is closed.
+func startEnv(ctx context.Context, envs *env.Registry, e Episode) (b resetEnv, err error) {
 	if b.env, err = envs.New(e.Env, e.Config); err != nil {
 		return b, err
 	}
@@ -96,15 +96,15 @@ func (p *Player) finish(waves []*wave) {
 			}
 		}
 	}
-	p.each(open, func(l *live) { p.shut(l.Env, l.env) })
+	p.each(open, func(l *live) { p.closeEnv(l.Env, l.env) })
 }
 
-// closePatience is how long an environment may take to close.
+// closePatience is the time limit for closing an environment.
 const closePatience = time.Second
 
-// shut closes an environment. One that hangs is left behind, one that fails is
-// reported and changes nothing: the episode is over.
-func (p *Player) shut(name string, c io.Closer) {
+// closeEnv closes an environment. A close that hangs is abandoned; a failure is only
+// logged, because the episode is over.
+func (p *Player) closeEnv(name string, c io.Closer) {
 	_, _, err := call(context.Background(), closePatience, "close of "+name,
 		func(context.Context) (struct{}, error) { return struct{}{}, c.Close() }, nil)
 	if err != nil && p.Log != nil {
@@ -112,15 +112,15 @@ func (p *Player) shut(name string, c io.Closer) {
 	}
 }
 
-// step plays the last response in the environment.
+// step calls the environment with the last response.
 func (p *Player) step(ctx context.Context, l *live) {
 	turn := &l.Turns[len(l.Turns)-1]
 	e, name, response := l.env, l.Env, turn.Response
-	o, left, err := timed(ctx, p, l, "step of "+name,
+	o, abandoned, err := callTimed(ctx, p, l, "step of "+name,
 		func(ctx context.Context) (env.Outcome, error) { return advance(ctx, e, response) },
-		func(env.Outcome, error) { p.shut(name, e) })
-	if left {
-		l.env = nil // it is closed when it comes back
+		func(env.Outcome, error) { p.closeEnv(name, e) })
+	if abandoned {
+		l.env = nil // onLate closes it
 	}
 	if err != nil {
 		l.fail(endOf(err, EndEnv), err)
@@ -138,7 +138,7 @@ func (p *Player) step(ctx context.Context, l *live) {
 	}
 }
 
-// advance plays a turn in an environment and checks its answer.
+// advance calls an environment's Step and checks the outcome.
 func advance(ctx context.Context, e env.Env, response string) (env.Outcome, error) {
 	o, err := e.Step(ctx, response)
 	if err == nil {

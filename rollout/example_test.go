@@ -10,7 +10,7 @@ import (
 	"vagen/rollout"
 )
 
-// walker is a policy without a model: it always says the same.
+// walker is a policy without a model: its response is always the same.
 type walker struct{}
 
 func (walker) Generate(_ context.Context, prompts []policy.Prompt, _ policy.Sampling) ([]policy.Completion, error) {
@@ -23,8 +23,8 @@ func (walker) Generate(_ context.Context, prompts []policy.Prompt, _ policy.Samp
 
 func (walker) Forget(...uint64) {}
 
-// A player needs a policy and environments. What comes back says of each episode
-// how it went and why it ended.
+// A player needs a policy and environments. The trajectory of each episode holds its
+// turns and why it ended.
 func ExamplePlayer_Play() {
 	var envs env.Registry
 	if err := envs.Register("frozenlake", frozenlake.FromConfig); err != nil {

@@ -11,5 +11,5 @@ var (
 
 // CutTo cuts from the end.
 func CutTo(o env.Observation, limit int, count func(env.Observation) (int, error)) (env.Observation, bool, error) {
-	return cutTo(o, limit, keep, count)
+	return cutTo(o, limit, keepFirst, count)
 }

@@ -19,7 +19,7 @@ import (
 	"vagen/rollout"
 )
 
-// faults are the ways in which an environment may fail, with what they cost.
+// faults are the ways in which an environment may fail, with the resulting End.
 var faults = map[string]struct {
 	method string
 	turn   int
@@ -38,11 +38,11 @@ var faults = map[string]struct {
 	"reset forgets an image": {"reset", 0, func(_ context.Context, o *env.Outcome) error {
 		o.Observation = env.Observation{Text: "a <image> and a <image>", Images: []image.Image{picture(0, 0)}}
 		return nil
-	}, rollout.EndContract, rollout.ErrContract, "2 image marks, but there are 1 images"},
+	}, rollout.EndContract, rollout.ErrContract, "2 image marks and 1 images"},
 	"system shows an unmarked image": {"system", 0, func(_ context.Context, o *env.Outcome) error {
 		o.Observation.Images = []image.Image{picture(0, 0)}
 		return nil
-	}, rollout.EndContract, rollout.ErrContract, "0 image marks, but there are 1 images"},
+	}, rollout.EndContract, rollout.ErrContract, "0 image marks and 1 images"},
 	"first step fails":  {"step", 0, fail, rollout.EndEnv, errBroken, "step of fake"},
 	"second step fails": {"step", 1, fail, rollout.EndEnv, errBroken, "step of fake"},
 	"step panics":       {"step", 1, crash, rollout.EndContract, rollout.ErrContract, "step of fake: environment broke its contract: step of fake panicked: out of luck"},
@@ -54,7 +54,7 @@ var faults = map[string]struct {
 	"step marks an image too many": {"step", 0, func(_ context.Context, o *env.Outcome) error {
 		o.Observation.Text = "<image>"
 		return nil
-	}, rollout.EndContract, rollout.ErrContract, "1 image marks, but there are 0 images"},
+	}, rollout.EndContract, rollout.ErrContract, "1 image marks and 0 images"},
 	"step shows no image": {"step", 0, func(_ context.Context, o *env.Outcome) error {
 		o.Observation = env.Observation{Text: "<image>", Images: []image.Image{nil}}
 		return nil
@@ -87,9 +87,9 @@ func pay(x float64) func(context.Context, *env.Outcome) error {
 	}
 }
 
-// TestAnEnvironmentsFailureCostsItsEpisodeAlone breaks one of six episodes and
-// compares the others with what they are without it. Time is synctest's.
-func TestAnEnvironmentsFailureCostsItsEpisodeAlone(t *testing.T) {
+// TestAnEnvironmentFailureAffectsOnlyItsEpisode makes one of six episodes fail and
+// compares the others with a run without the failure. Time is synctest's.
+func TestAnEnvironmentFailureAffectsOnlyItsEpisode(t *testing.T) {
 	var eps []rollout.Episode
 	for i := range 6 {
 		eps = append(eps, rollout.Episode{Env: "fake", Seed: int64(i), Group: i, Config: map[string]any{"turns": 3, "level": i}})
@@ -127,7 +127,7 @@ func TestAnEnvironmentsFailureCostsItsEpisodeAlone(t *testing.T) {
 	}
 }
 
-func TestAnUnknownEnvironmentCostsItsEpisodeAlone(t *testing.T) {
+func TestAnUnknownEnvironmentAffectsOnlyItsEpisode(t *testing.T) {
 	w := &world{}
 	ts := play(t, w, player(t, w, &parrot{}), []rollout.Episode{{Env: "fake"}, {Env: "fike", Index: 1}})
 	require.Equal(t, rollout.EndMaxTurns, ts[0].End)
@@ -136,7 +136,7 @@ func TestAnUnknownEnvironmentCostsItsEpisodeAlone(t *testing.T) {
 	require.ErrorContains(t, ts[1].Err, `did you mean "fake"`)
 }
 
-func TestAFactoryWithoutEnvironmentIsABreachOfContract(t *testing.T) {
+func TestAFactoryThatReturnsNoEnvironmentBreaksItsContract(t *testing.T) {
 	w := &world{}
 	p := player(t, w, &parrot{})
 	require.NoError(t, p.Envs.Register("empty", func(map[string]any) (env.Env, error) { return nil, nil }))
@@ -145,10 +145,10 @@ func TestAFactoryWithoutEnvironmentIsABreachOfContract(t *testing.T) {
 	require.ErrorContains(t, ts[0].Err, "returned no environment")
 }
 
-// TestAHangingEnvironmentIsLeftBehind has an environment that does not even look
-// at its context. Play goes on after the timeout, never calls the environment
-// again while the lost call lasts, and closes it when the call comes back.
-func TestAHangingEnvironmentIsLeftBehind(t *testing.T) {
+// TestAHangingEnvironmentIsAbandoned has an environment that ignores its context.
+// Play continues after the timeout, does not call the environment again while the
+// abandoned call runs, and closes it when that call returns.
+func TestAHangingEnvironmentIsAbandoned(t *testing.T) {
 	for _, method := range []string{"reset", "step"} {
 		synctest.Test(t, func(t *testing.T) {
 			release := make(chan struct{})
@@ -176,9 +176,9 @@ func TestAHangingEnvironmentIsLeftBehind(t *testing.T) {
 	}
 }
 
-// TestAnEnvironmentThatDoesNotCloseHoldsNobodyUp: closing is waited for a second
-// per environment, and reported.
-func TestAnEnvironmentThatDoesNotCloseHoldsNobodyUp(t *testing.T) {
+// TestAnEnvironmentThatDoesNotCloseDelaysNothing: Play waits at most one second for
+// each environment to close, and logs the failure.
+func TestAnEnvironmentThatDoesNotCloseDelaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		w := &world{fault: func(_ context.Context, seed int64, method string, _ int, _ *env.Outcome) error {
@@ -225,7 +225,8 @@ func TestUnusableEpisodesAreLoggedWithTheirCauses(t *testing.T) {
 	}
 }
 
-// TestConversationsFailAlone has the policy refuse, or spoil, one conversation.
+// TestConversationsFailAlone: the policy fails on one conversation, or returns an
+// invalid completion for it.
 func TestConversationsFailAlone(t *testing.T) {
 	const bad = 2 // conversations count from 1
 	for name, c := range map[string]struct {
@@ -240,9 +241,9 @@ func TestConversationsFailAlone(t *testing.T) {
 		"no room later":         {2, func(c *policy.Completion) { *c = policy.Completion{Err: policy.ErrNoRoom} }, rollout.EndNoRoom, "", 2},
 		"empty generation":      {1, func(c *policy.Completion) { c.Tokens, c.LogProbs, c.Text = nil, nil, "" }, rollout.EndEmpty, "empty response", 1},
 		"vision token":          {1, func(c *policy.Completion) { c.Stop = policy.StopVision }, rollout.EndVision, "image placeholder", 2},
-		"too few log-probs":     {0, func(c *policy.Completion) { c.LogProbs = c.LogProbs[1:] }, rollout.EndPolicy, "turn 0: the policy gave ", 0},
-		"log-prob not a number": {1, func(c *policy.Completion) { c.LogProbs[0] = float32(math.NaN()) }, rollout.EndPolicy, "turn 1: the policy gave the log-prob NaN for token 0", 1},
-		"tokens left out":       {1, func(c *policy.Completion) { c.Tokens, c.LogProbs = nil, nil }, rollout.EndPolicy, "turn 1: the policy gave 0 tokens, after 1 turns", 1},
+		"too few log-probs":     {0, func(c *policy.Completion) { c.LogProbs = c.LogProbs[1:] }, rollout.EndPolicy, "turn 0: the policy returned ", 0},
+		"log-prob not a number": {1, func(c *policy.Completion) { c.LogProbs[0] = float32(math.NaN()) }, rollout.EndPolicy, "turn 1: the policy returned the log-prob NaN for token 0", 1},
+		"tokens left out":       {1, func(c *policy.Completion) { c.Tokens, c.LogProbs = nil, nil }, rollout.EndPolicy, "turn 1: the policy returned 0 tokens after 1 responses", 1},
 		"end of turn alone":     {1, func(c *policy.Completion) { c.Tokens, c.LogProbs, c.Text = []int32{endToken}, []float32{-1}, "" }, rollout.EndMaxTurns, "", 4},
 	} {
 		w := &world{}
@@ -269,8 +270,7 @@ func TestConversationsFailAlone(t *testing.T) {
 	}
 }
 
-// TestAFailingPolicyEndsPlay: without answers for its batch there is nothing to
-// go on with.
+// TestAFailingPolicyEndsPlay: a batch without completions cannot continue.
 func TestAFailingPolicyEndsPlay(t *testing.T) {
 	w := &world{}
 	q := &parrot{alter: func(_ context.Context, p policy.Prompt, turn int, _ *policy.Completion) error {
@@ -299,7 +299,7 @@ func TestTooFewCompletionsAreAnError(t *testing.T) {
 	p := player(t, w, q)
 	p.Policy = mute{q}
 	_, _, err := p.Play(t.Context(), episodes(3), 7)
-	require.EqualError(t, err, "rollout: the policy gave 2 completions for 3 prompts")
+	require.EqualError(t, err, "rollout: generate: the policy returned 2 completions for 3 prompts")
 	require.Equal(t, w.made.Load(), w.closed.Load())
 }
 
@@ -331,7 +331,7 @@ func TestAFailingPolicyDoesNotWaitForEnvironments(t *testing.T) {
 }
 
 // TestCancellationEndsPlay cancels in every kind of call. synctest fails the test
-// when a goroutine is left, and its clock shows that nobody waited.
+// when a goroutine is left, and its clock shows that Play did not wait.
 func TestCancellationEndsPlay(t *testing.T) {
 	for _, at := range []string{"system", "reset", "step", "generate"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -369,7 +369,7 @@ func TestCancellationEndsPlay(t *testing.T) {
 	}
 }
 
-func TestNothingStartsWhenTheContextIsOver(t *testing.T) {
+func TestNothingStartsAfterTheContextEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	w, q := &world{}, &parrot{}
@@ -379,7 +379,8 @@ func TestNothingStartsWhenTheContextIsOver(t *testing.T) {
 	require.Empty(t, q.batches)
 }
 
-// TestGoroutinesEndWithPlay counts in real time what synctest checks in its own.
+// TestGoroutinesEndWithPlay counts goroutines in real time; the other tests do so in
+// synctest's time.
 func TestGoroutinesEndWithPlay(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for _, fault := range []func(context.Context, *env.Outcome) error{nil, fail, crash} {

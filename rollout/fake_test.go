@@ -22,12 +22,12 @@ import (
 	"vagen/rollout"
 )
 
-// errBroken is what faulty environments and policies of the tests fail with.
+// errBroken is the error of failing environments and policies in tests.
 var errBroken = errors.New("broken on purpose")
 
-// world makes environments and watches over them. Its environments show the seed
-// and the turn, pay 1 for a response that is as long as the seed is odd, and end
-// after the turns that their option "turns" says, else never.
+// world creates environments and checks how they are used. Its environments show the
+// seed and the turn, pay 1 if seed plus length of the response is odd, and end after
+// as many turns as their option "turns" says, else never.
 type world struct {
 	// fault, when set, is asked at every call: which environment (by seed; before
 	// Reset by its option "level", else -1), which method, how many turns were played before. It may
@@ -69,7 +69,7 @@ type fakeEnv struct {
 	closes           int
 }
 
-// meet is what all calls have in common: being counted, slow and faulty.
+// meet is common to all calls: it counts them, delays them and makes them fail.
 func (e *fakeEnv) meet(ctx context.Context, method string, o *env.Outcome) error {
 	if e.calls.Add(1) > 1 {
 		e.world.overlaps.Add(1)
@@ -161,15 +161,15 @@ func (e *fakeEnv) Close() error {
 	return err
 }
 
-// picture is a pixel that tells the level and the turn.
+// picture is a pixel whose colour encodes the level and the turn.
 func picture(seed int64, turn int) image.Image {
 	im := image.NewRGBA(image.Rect(0, 0, 1, 1))
 	im.Set(0, 0, color.RGBA{uint8(seed), uint8(turn), 0, 255})
 	return im
 }
 
-// parrot is a policy without a model. It reads a letter a token and writes one to
-// four random letters and an end-of-turn token.
+// parrot is a policy without a model. A letter is a token; it writes one to four
+// random letters and an end-of-turn token.
 type parrot struct {
 	// alter may change a completion, or fail the call.
 	alter func(ctx context.Context, p policy.Prompt, turn int, c *policy.Completion) error
@@ -184,7 +184,7 @@ type parrot struct {
 	busy    atomic.Bool
 }
 
-// endToken ends a response, imageToken stands for a picture.
+// endToken ends a response, imageToken is the placeholder of an image.
 const (
 	endToken   = 1
 	imageToken = 2
@@ -207,7 +207,7 @@ func (p *parrot) Generate(ctx context.Context, prompts []policy.Prompt, s policy
 		key := prompt.Conversation
 		keys = append(keys, key)
 		if p.gone[key] {
-			p.wrong = append(p.wrong, fmt.Sprintf("conversation %d goes on after it was forgotten", key))
+			p.wrong = append(p.wrong, fmt.Sprintf("conversation %d continues after it was forgotten", key))
 		}
 		if len(prompt.Messages) == 0 {
 			p.wrong = append(p.wrong, fmt.Sprintf("conversation %d: nothing to answer", key))
@@ -244,7 +244,7 @@ func complete(prompt policy.Prompt, s policy.Sampling) policy.Completion {
 	return c
 }
 
-// read is the parrot's tokenizer: a token a letter, the role in front.
+// read is the parrot's tokenizer: one token for each letter, after the role.
 func read(messages []policy.Message) (tokens []int32, images []policy.Image) {
 	for _, m := range messages {
 		tokens = append(tokens, int32(m.Role[0]))
@@ -280,7 +280,7 @@ func (p *parrot) Forget(keys ...uint64) {
 	}
 }
 
-// player returns a player over the parrot and the world.
+// player returns a player with the parrot as policy and the world's environments.
 func player(t testing.TB, w *world, p *parrot) *rollout.Player {
 	t.Helper()
 	return &rollout.Player{Policy: p, Envs: w.registry(t), Sampling: policy.Sampling{Temperature: 1, MaxTokens: 6}, MaxTurns: 4, Workers: 2}
@@ -298,7 +298,7 @@ func episodes(n int) []rollout.Episode {
 	return out
 }
 
-// play plays and holds everybody to their contracts.
+// play plays and checks that the player keeps the contracts of policy and environment.
 func play(t testing.TB, w *world, p *rollout.Player, eps []rollout.Episode) []*rollout.Trajectory {
 	t.Helper()
 	ts, _, err := p.Play(t.Context(), eps, 7)
@@ -308,8 +308,7 @@ func play(t testing.TB, w *world, p *rollout.Player, eps []rollout.Episode) []*r
 	return ts
 }
 
-// settled is play in a bubble of synctest, where environments that were left behind
-// have come back when it looks.
+// settled is play in a synctest bubble; it checks after abandoned calls have returned.
 func settled(t testing.TB, w *world, p *rollout.Player, eps []rollout.Episode) []*rollout.Trajectory {
 	t.Helper()
 	ts, _, err := p.Play(t.Context(), eps, 7)
@@ -319,7 +318,7 @@ func settled(t testing.TB, w *world, p *rollout.Player, eps []rollout.Episode) [
 	return ts
 }
 
-// orderly checks that nothing is left open and nothing was called out of turn.
+// orderly checks that everything is closed and no call came out of order.
 func orderly(t testing.TB, w *world, p *rollout.Player, eps []rollout.Episode) {
 	t.Helper()
 	require.Equal(t, w.made.Load(), w.closed.Load(), "every environment is closed")

@@ -5,20 +5,19 @@ import (
 	"fmt"
 )
 
-// Filling says how to fill a batch with groups that can be used.
+// Filling defines how to fill a batch with usable groups.
 type Filling struct {
-	Groups int // wanted; must be positive
-	// Extra groups are played beside the wanted ones from the first, so that few
-	// failures need no second round. What is not needed is thrown away.
+	Groups int // number of usable groups needed; must be positive
+	// Extra is the number of groups played in addition in each round, so that a few
+	// failures need no further round. Usable groups beyond Groups are discarded.
 	Extra int
-	// Most bounds how many groups are played in all; 0 is four times Groups + Extra.
+	// Most limits how many groups are played in total; 0 is 4·(Groups + Extra).
 	Most int
-	// Episodes returns the episodes of the group with this number, which it gives
-	// them in Group. Numbers count from 0. No episodes mean that there are no more
-	// groups.
+	// Episodes returns the episodes of the group with this number, counted from 0.
+	// Fill sets their Group to it. An empty result means that there are no more groups.
 	Episodes func(group int) []Episode
 	// Keep reports whether a group can be used, given its trajectories in order.
-	// nil wants every episode of it to be usable.
+	// nil requires every episode of the group to be usable.
 	Keep func(group []*Trajectory) bool
 }
 
@@ -29,11 +28,11 @@ func (f *Filling) check() error {
 	return nil
 }
 
-// Fill plays groups of episodes until the wanted number of them can be used, and
-// returns their trajectories in the order of the groups. Which groups those are
-// depends on the seeds alone: the ones with the lowest numbers, not the first to be
-// done. Counts sums up all that was played. When too few groups can be used, the
-// ones that can are returned without an error.
+// Fill plays groups of episodes until enough of them are usable, and returns the
+// trajectories of these in the order of the groups. It returns the usable groups with
+// the lowest numbers, not those that finish first, so the result depends on the seeds
+// alone. all counts everything that was played. When too few groups are usable, Fill
+// returns these without an error.
 func (p *Player) Fill(ctx context.Context, f Filling, seed uint64) (kept []*Trajectory, all Counts, took Timing, err error) {
 	all.ByEnd = map[End]int{}
 	if err := f.check(); err != nil {
@@ -71,7 +70,7 @@ func (p *Player) Fill(ctx context.Context, f Filling, seed uint64) (kept []*Traj
 	return kept, all, took, nil
 }
 
-// next lists the episodes of so many groups from a number on.
+// next lists the episodes of up to n groups, starting with group from.
 func (f *Filling) next(from, n int) (batch []Episode, groups int) {
 	for groups < n {
 		episodes := f.Episodes(from + groups)

@@ -11,7 +11,7 @@ import (
 	"vagen/rollout"
 )
 
-// forcing is a parrot some of whose tokens are written for it.
+// forcing is a parrot that reports some of its tokens as forced.
 func forcing(places ...int) *parrot {
 	return &parrot{alter: func(_ context.Context, _ policy.Prompt, turn int, c *policy.Completion) error {
 		if turn == 1 {
@@ -44,9 +44,9 @@ func TestForcedTokensAreRecorded(t *testing.T) {
 	require.Equal(t, 3*n, rollout.Count(ts).Forced)
 }
 
-// TestFilledBatchesCountAsTheirEpisodesDo: what Fill counts over its rounds is what
-// Count says of the same trajectories.
-func TestFilledBatchesCountAsTheirEpisodesDo(t *testing.T) {
+// TestFillCountsAllItsEpisodes: the counts that Fill adds up over its rounds equal
+// Count of the same trajectories.
+func TestFillCountsAllItsEpisodes(t *testing.T) {
 	p := player(t, &world{}, forcing(1, 2, 4))
 	got, all, _, err := p.Fill(t.Context(), rollout.Filling{Groups: 3, Episodes: func(g int) []rollout.Episode {
 		return []rollout.Episode{{Env: "fake", Seed: int64(g)}}
@@ -56,11 +56,11 @@ func TestFilledBatchesCountAsTheirEpisodesDo(t *testing.T) {
 	require.Equal(t, rollout.Count(got), all)
 }
 
-func TestForcedTokensThatAreNotThereEndTheEpisode(t *testing.T) {
+func TestInvalidForcedPositionsEndTheEpisode(t *testing.T) {
 	for _, places := range [][]int{{5}, {-1}, {2, 2}, {3, 1}} {
 		w := &world{}
 		ts := play(t, w, player(t, w, forcing(places...)), episodes(2)[1:])
 		require.Equal(t, rollout.EndPolicy, ts[0].End)
-		require.ErrorContains(t, ts[0].Err, "turn 1: the policy says that token")
+		require.ErrorContains(t, ts[0].Err, "turn 1: the policy reports a forced token")
 	}
 }

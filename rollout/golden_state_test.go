@@ -13,7 +13,7 @@ import (
 	"vagen/rollout"
 )
 
-// sections are those that the recorded rewards are about.
+// sections are the sections that the recorded rewards belong to.
 var sections = []struct{ reward, section string }{
 	{"state_estimation", reward.SectionObservation}, {"transition_prediction", reward.SectionPrediction},
 }
@@ -71,7 +71,7 @@ func (s stated) text(k int) string {
 	return s.texts[k]
 }
 
-// parts prices one turn as an environment with a judge does.
+// parts computes the reward of one turn as an environment with a judge does.
 func (s stated) parts(t *testing.T, r reward.Response) (parts reward.Parts, scores map[string]float64) {
 	t.Helper()
 	scores = make(map[string]float64)
@@ -111,8 +111,8 @@ func (s stated) parts(t *testing.T, r reward.Response) (parts reward.Parts, scor
 }
 
 // Recorded from the newest system (testdata/algorithms_next/state_reward.json):
-// what a turn earns for what it says about the state, on which token, and what
-// remains of it when the episode closes. Rewards per token are float32 here.
+// a turn's reward for its statements about the state, the token it is placed on, and
+// its value after the episode has ended. Rewards per token are float32 here.
 func TestStateRewardsEqualTheOriginal(t *testing.T) {
 	const file = "algorithms_next/state_reward.json"
 	var recorded struct{ Cases []golden.Case }

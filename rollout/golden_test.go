@@ -141,13 +141,13 @@ func goldenHarness(t *testing.T, c golden.Case) rollout.Harness {
 	}
 }
 
-// sized is a text that ruler takes for so many tokens.
+// sized returns a text that ruler counts as the given number of tokens.
 func sized(n int) string { return "#" + strconv.Itoa(n) }
 
 var sizes = regexp.MustCompile(`#(\d+)`)
 
-// ruler is a policy whose messages say how long they are. It plays recorded
-// lengths and writes down each call.
+// ruler is a policy whose messages contain their own length. It returns responses of
+// recorded lengths and records each call.
 type ruler struct {
 	t                   *testing.T
 	responses, summarys []int
@@ -214,7 +214,7 @@ func (r *ruler) Generate(_ context.Context, prompts []policy.Prompt, s policy.Sa
 	}}, nil
 }
 
-// asking keeps what a harness asks for.
+// asking records the requests of a harness.
 type asking struct {
 	rollout.Harness
 	r *ruler
@@ -286,8 +286,8 @@ func goldenEpisode(t *testing.T, tally *golden.Tally, c golden.Case) {
 	alike(t, tally, "summarised", summed, need[[]int](t, c.Expected, "summarised_conversations"))
 }
 
-// TestGoldenRunControl compares what of the file belongs to playing: how long to
-// wait, which episodes to show, ids, and seeds to go on with. Seeds of datasets
+// TestGoldenRunControl compares the entries of the file that concern playing: delays,
+// selected episodes, ids, and the seeds of later attempts. Seeds of datasets
 // and the partition of maps belong to package dataset.
 func TestGoldenRunControl(t *testing.T) {
 	const file = "algorithms_next/run_control.json"
@@ -386,7 +386,7 @@ func TestGoldenRecordingToPrompt(t *testing.T) {
 	}
 }
 
-// named is a picture that is known by its name.
+// named is an image identified by its name.
 type named struct {
 	image.Image
 	name string
@@ -425,8 +425,7 @@ func recordedTranscript(t *testing.T, c golden.Case) (tr rollout.Transcript, fin
 	return tr, final
 }
 
-// TestTranscriptsKeepTheWholeTurn: a window that is larger than the episode leaves
-// nothing out.
+// TestTranscriptsKeepTheWholeTurn: a window larger than the episode leaves no turn out.
 func TestTranscriptsKeepTheWholeTurn(t *testing.T) {
 	turns := []rollout.Turn{{Observation: env.Observation{Text: "a"}, Response: "b <image>"}, {Observation: env.Observation{Text: "c"}, Response: "d"}}
 	all := (&rollout.Transcript{Turns: turns}).Messages()

@@ -19,8 +19,8 @@ import (
 	"vagen/rollout"
 )
 
-// harnesses are those of the package, compaction with a budget that episodes of
-// the tests reach.
+// harnesses are those of the package; the budget of Compact is so small that the
+// tests' episodes reach it.
 func harnesses() map[string]rollout.Harness {
 	return map[string]rollout.Harness{
 		"concat": rollout.Concat{}, "no_concat": rollout.NoConcat{}, "window": rollout.Window{Size: 1},
@@ -47,8 +47,8 @@ func played(t testing.TB, h rollout.Harness, set func(*rollout.Player)) ([]*roll
 	return ts, q
 }
 
-// TestHarnessesThatComeToTheSameAgree compares whole trajectories.
-func TestHarnessesThatComeToTheSameAgree(t *testing.T) {
+// TestEquivalentHarnessesAgree compares whole trajectories.
+func TestEquivalentHarnessesAgree(t *testing.T) {
 	concat, _ := played(t, nil, nil)
 	noConcat, _ := played(t, rollout.NoConcat{}, nil)
 	require.NotEqual(t, concat, noConcat)
@@ -96,8 +96,8 @@ func TestRowsAreWhatThePolicyReadAndWrote(t *testing.T) {
 	}
 }
 
-// TestRowsKeepTurnsAndRewards: every turn is in one row, rows are in order, and
-// what they are paid adds up to the return, summaries getting nothing.
+// TestRowsKeepTurnsAndRewards: every turn is in one row, rows are in order, and their
+// rewards add up to the return; summaries have a reward of 0.
 func TestRowsKeepTurnsAndRewards(t *testing.T) {
 	for name, h := range harnesses() {
 		ts, _ := played(t, h, nil)
@@ -135,7 +135,7 @@ func TestRowsKeepTurnsAndRewards(t *testing.T) {
 	}
 }
 
-// TestHarnessesDecideWhatIsRead looks at the messages of one episode.
+// TestHarnessesDecideWhatIsRead checks the messages of one episode.
 func TestHarnessesDecideWhatIsRead(t *testing.T) {
 	read := func(h rollout.Harness) (*rollout.Trajectory, []string) {
 		w, q := &world{}, &parrot{}
@@ -202,8 +202,8 @@ func TestHarnessesDependOnSeedsAlone(t *testing.T) {
 	}
 }
 
-// TestRowsOfAnEpisodeAreStitched gives rows to estimators over episodes, and holds
-// them against the same estimator on all that was written as one row.
+// TestRowsOfAnEpisodeAreStitched passes rows to estimators over episodes, and compares
+// the result with that of the same estimator on the whole episode as one row.
 func TestRowsOfAnEpisodeAreStitched(t *testing.T) {
 	for name, h := range harnesses() {
 		ts, _ := played(t, h, nil)
@@ -222,8 +222,8 @@ func TestRowsOfAnEpisodeAreStitched(t *testing.T) {
 	}
 }
 
-// stitched returns the advantages of all tokens that the policy wrote, with rows as
-// they are or put together to one for each episode.
+// stitched returns the advantages of all response tokens, with separate rows or with
+// the rows of each episode joined to one.
 func stitched(t *testing.T, ts []*rollout.Trajectory, est advantage.Estimator, join bool) (out []float32) {
 	t.Helper()
 	var b advantage.Batch
@@ -265,7 +265,7 @@ func stitched(t *testing.T, ts []*rollout.Trajectory, est advantage.Estimator, j
 	return out
 }
 
-func TestEstimatorsThatTakeRowsForEpisodesAreRefused(t *testing.T) {
+func TestRowLocalEstimatorsAreRefusedWithSplittingHarnesses(t *testing.T) {
 	for name, want := range map[string]map[string]bool{
 		"concat":    {"gae": true, "grpo": true, "remax": true, "default_gae": true, "no_concat_gae": true, "trajectory_grpo": true},
 		"no_concat": {"gae": false, "grpo": false, "remax": false, "bi_level_gae": false, "default_gae": true, "no_concat_gae": true, "trajectory_grpo": true},
@@ -313,9 +313,9 @@ func counting(s *rollout.State) (rollout.Ask, error) {
 	return rollout.Ask{}, err
 }
 
-// TestAHarnessesFailureCostsItsEpisodeAlone has a harness fail in the second turn
-// of one episode.
-func TestAHarnessesFailureCostsItsEpisodeAlone(t *testing.T) {
+// TestAHarnessFailureAffectsOnlyItsEpisode: a harness fails in the second turn of one
+// episode.
+func TestAHarnessFailureAffectsOnlyItsEpisode(t *testing.T) {
 	want, _ := played(t, nil, nil)
 	const bad = 3
 	for name, c := range map[string]struct {
@@ -327,11 +327,11 @@ func TestAHarnessesFailureCostsItsEpisodeAlone(t *testing.T) {
 		"panic":          {panicking, rollout.EndHarness, "panicked: out of luck"},
 		"no room":        {failing(policy.ErrNoRoom), rollout.EndNoRoom, ""},
 		"no progress":    {failing(rollout.ErrNoProgress), rollout.EndNoProgress, "before turn 1: compaction makes no progress"},
-		"too much":       {failing(rollout.ErrOpening), rollout.EndBudget, "opens with too much"},
-		"nothing to say": {answering(rollout.Ask{}), rollout.EndHarness, "without a message of the user's"},
-		"assistant last": {answering(rollout.Ask{Messages: []policy.Message{{Role: policy.Assistant, Text: "a"}}}), rollout.EndHarness, "without a message of the user's"},
-		"negative":       {answering(rollout.Ask{Messages: user("a"), MaxTokens: -1}), rollout.EndHarness, "a response of -1 tokens"},
-		"early summary":  {answering(rollout.Ask{Messages: user("a"), Open: true, Summary: true}), rollout.EndHarness, "sums up a conversation that has not begun"},
+		"too much":       {failing(rollout.ErrOpening), rollout.EndBudget, "opening of a conversation is too long"},
+		"nothing to say": {answering(rollout.Ask{}), rollout.EndHarness, "must be the user's"},
+		"assistant last": {answering(rollout.Ask{Messages: []policy.Message{{Role: policy.Assistant, Text: "a"}}}), rollout.EndHarness, "must be the user's"},
+		"negative":       {answering(rollout.Ask{Messages: user("a"), MaxTokens: -1}), rollout.EndHarness, "MaxTokens of its request is -1"},
+		"early summary":  {answering(rollout.Ask{Messages: user("a"), Open: true, Summary: true}), rollout.EndHarness, "both opens a conversation and asks for a summary"},
 	} {
 		h := func(s *rollout.State) (rollout.Ask, error) {
 			if strings.HasPrefix(s.Now.Text, fmt.Sprintf("level %d turn 1", 100+bad/2)) && len(s.Turns[0].Observation.Images) == (bad+1)%2 {
@@ -355,7 +355,7 @@ func TestAHarnessesFailureCostsItsEpisodeAlone(t *testing.T) {
 	}
 }
 
-func TestAHarnessCannotGoOnWithWhatIsClosed(t *testing.T) {
+func TestAHarnessCannotContinueAClosedConversation(t *testing.T) {
 	h := func(s *rollout.State) (rollout.Ask, error) {
 		switch {
 		case s.Conversations == 0:
@@ -371,7 +371,7 @@ func TestAHarnessCannotGoOnWithWhatIsClosed(t *testing.T) {
 			continue // it was over after its first turn
 		}
 		require.ErrorIs(t, tr.Err, rollout.ErrHarness)
-		require.ErrorContains(t, tr.Err, "not open")
+		require.ErrorContains(t, tr.Err, "none is open")
 	}
 }
 
@@ -392,9 +392,9 @@ func TestBudgetsNeedAPolicyThatCounts(t *testing.T) {
 	require.ErrorIs(t, ts[1].Err, rollout.ErrNoCounter)
 }
 
-// TestLongOpeningsCostTheirEpisode: instructions and observation have 25 tokens,
+// TestLongOpeningsMakeTheirEpisodeUnusable: instructions and observation have 25 tokens,
 // with a picture 33.
-func TestLongOpeningsCostTheirEpisode(t *testing.T) {
+func TestLongOpeningsMakeTheirEpisodeUnusable(t *testing.T) {
 	ts, _ := played(t, nil, func(p *rollout.Player) { p.Budget.Prompt = 30 })
 	for i, tr := range ts {
 		if i%2 == 1 {
@@ -403,12 +403,12 @@ func TestLongOpeningsCostTheirEpisode(t *testing.T) {
 		}
 		require.Equal(t, rollout.EndBudget, tr.End)
 		require.ErrorIs(t, tr.Err, rollout.ErrOpening)
-		require.ErrorContains(t, tr.Err, "Budget.Prompt is 30")
+		require.ErrorContains(t, tr.Err, "Budget.Prompt allows 30")
 	}
 }
 
-// TestNoRoomTruncates: responses get what is left of the region, and an episode
-// ends where that is less than is worth a response.
+// TestNoRoomTruncates: responses may use the rest of the region, and an episode ends
+// where the rest is below Budget's floor.
 func TestNoRoomTruncates(t *testing.T) {
 	const region = 50
 	ts, _ := played(t, nil, func(p *rollout.Player) { p.Budget.Response = region })
@@ -500,7 +500,7 @@ func TestCancellationEndsEveryHarness(t *testing.T) {
 	}
 }
 
-// text answers without tokens, as policies behind an API do.
+// text is a policy that returns text without tokens, as policies behind an API do.
 type text struct{ *parrot }
 
 func (p text) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sampling) ([]policy.Completion, error) {
@@ -512,7 +512,7 @@ func (p text) Generate(ctx context.Context, prompts []policy.Prompt, s policy.Sa
 }
 
 // TestPoliciesWithoutTokensAreEstimated: the lengths of the conversation come from
-// Count, so compaction is due for them as for others.
+// Count, so compaction works for them, too.
 func TestPoliciesWithoutTokensAreEstimated(t *testing.T) {
 	ts, _ := played(t, harnesses()["compact"], func(p *rollout.Player) { p.Policy = text{p.Policy.(*parrot)} })
 	rows := 0

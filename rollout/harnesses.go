@@ -8,20 +8,20 @@ import (
 	"vagen/internal/byname"
 )
 
-// HarnessOptions are what a configuration may say of a harness. Each takes what it
-// knows.
+// HarnessOptions are the settings of harnesses. Each harness uses its own and ignores
+// the others.
 type HarnessOptions struct {
-	Window  int     // window_size: turns to remember
+	Window  int     // window_size: number of earlier turns to read
 	Compact Compact // compact_budget, compact_summary_budget
 }
 
-// HarnessFactory makes a harness.
+// HarnessFactory creates a harness.
 type HarnessFactory func(HarnessOptions) (Harness, error)
 
 // Sentinels of Harnesses and Check.
 var (
 	ErrUnknownHarness   = errors.New("unknown harness")
-	ErrDuplicateHarness = errors.New("harness is registered already")
+	ErrDuplicateHarness = errors.New("a harness of this name is registered already")
 	// ErrPair means that an estimator or a loss cannot be used with a harness.
 	ErrPair = errors.New("settings do not fit together")
 )
@@ -41,13 +41,13 @@ func BuiltinHarnesses() *Harnesses {
 		"no_concat": func(HarnessOptions) (Harness, error) { return NoConcat{}, nil },
 		"window": func(o HarnessOptions) (Harness, error) {
 			if o.Window < 0 {
-				return nil, fmt.Errorf("the window has %d turns, must not be negative", o.Window)
+				return nil, fmt.Errorf("Window is %d turns, must not be negative", o.Window)
 			}
 			return Window{Size: o.Window}, nil
 		},
 		"compact": func(o HarnessOptions) (Harness, error) {
 			if o.Compact.Summary < 1 {
-				return nil, fmt.Errorf("%w: it has %d tokens", ErrNoSummary, o.Compact.Summary)
+				return nil, fmt.Errorf("%w: Compact.Summary is %d tokens, must be positive", ErrNoSummary, o.Compact.Summary)
 			}
 			return o.Compact, nil
 		},
@@ -59,7 +59,7 @@ func BuiltinHarnesses() *Harnesses {
 // the name is taken.
 func (r *Harnesses) Register(name string, f HarnessFactory) error {
 	if name == "" || f == nil {
-		return fmt.Errorf("rollout: register harness %q: a name and a factory are needed", name)
+		return fmt.Errorf("rollout: register harness %q: the name is empty or the factory is nil", name)
 	}
 	if !r.factories.Add(name, f) {
 		return fmt.Errorf("rollout: register harness %q: %w", name, ErrDuplicateHarness)
@@ -67,8 +67,8 @@ func (r *Harnesses) Register(name string, f HarnessFactory) error {
 	return nil
 }
 
-// New makes a harness by name. The error wraps ErrUnknownHarness when nothing has
-// that name, and names the nearest one.
+// New creates a harness by name. The error wraps ErrUnknownHarness for an unknown
+// name, and suggests the nearest known one.
 func (r *Harnesses) New(name string, o HarnessOptions) (Harness, error) {
 	f, err := r.factories.Get(name, ErrUnknownHarness)
 	if err != nil {
@@ -87,19 +87,19 @@ func (r *Harnesses) New(name string, o HarnessOptions) (Harness, error) {
 // Names returns the registered names, sorted.
 func (r *Harnesses) Names() []string { return r.factories.Names() }
 
-// Check reports whether rows of a harness can be learned from with an estimator
-// and a policy loss. turnLoss names a loss over turns, such as turn_ppo; it is
-// empty for others. The error wraps ErrPair and has a line for each of
+// Check reports whether an estimator and a policy loss can be used with the rows of a
+// harness. turnLoss names a loss over turns, such as turn_ppo; it is empty for other
+// losses. The error wraps ErrPair and has a line for each of these contradictions:
 //
-//   - a harness that may split episodes, and an estimator that takes a row for one
-//   - a loss over turns, and an estimator that does not tell the turns
+//   - the harness may split an episode, but the estimator treats a row as an episode
+//   - the loss works on turns, but the estimator does not return turn ids
 func Check(h Harness, e advantage.Spec, turnLoss string) error {
 	var problems []error
 	if h != nil && h.Splits() && e.RowLocal {
-		problems = append(problems, fmt.Errorf("%w: %s takes a row for a whole episode, but this harness may lay an episode out in several rows", ErrPair, e.Name))
+		problems = append(problems, fmt.Errorf("%w: the estimator %s treats a row as a whole episode, but this harness may split an episode into several rows", ErrPair, e.Name))
 	}
 	if turnLoss != "" && !e.TurnIDs {
-		problems = append(problems, fmt.Errorf("%w: the loss %s works on turns, which %s does not tell apart", ErrPair, turnLoss, e.Name))
+		problems = append(problems, fmt.Errorf("%w: the loss %s works on turns, but the estimator %s does not return turn ids", ErrPair, turnLoss, e.Name))
 	}
 	return errors.Join(problems...)
 }

@@ -11,39 +11,39 @@ import (
 	"vagen/policy"
 )
 
-// live is an episode in play.
+// live is the state of an episode while it is played.
 type live struct {
 	*Trajectory
 	batch uint64 // seed of the batch
-	seed  uint64 // of the episode's sampling
+	seed  uint64 // seed of the episode's sampling
 	env   env.Env
-	busy  time.Duration // that the environment took so far
-	away  bool          // the environment is at work
-	over  bool
-	again bool // it is over and to be played again
+	busy  time.Duration // time spent in the environment so far
+	away  bool          // a call of the environment is running
+	over  bool          // the episode has ended
+	again bool          // the episode has ended and will be played again
 
 	sys   env.Observation
 	shown env.Observation
-	cut   bool // shown is not all that the environment showed
-	fresh bool // shown has not been held against the budget
+	cut   bool // shown was cut to the budget
+	fresh bool // shown has not been checked against the budget
 
 	// Of the current conversation.
 	key     uint64
 	asked   Ask // the last request
-	said    int // responses
+	said    int // number of responses
 	closed  bool
-	opening int // tokens
-	spent   int
-	growth  int
+	opening int // State.Opening
+	spent   int // State.Spent
+	growth  int // State.Growth
 
-	total int // responses of the episode
+	total int // number of responses of the episode
 }
 
 func (l *live) fail(end End, err error) {
 	l.End, l.Err, l.over = end, err, true
 }
 
-// next has the harness say what the policy is asked. It returns false when the
+// next returns the prompt that the harness makes for the policy, or false when the
 // episode ends instead.
 func (p *Player) next(l *live) (policy.Prompt, bool) {
 	a, err := p.ask(l, p.state(l))
@@ -52,13 +52,13 @@ func (p *Player) next(l *live) (policy.Prompt, bool) {
 		return policy.Prompt{}, false
 	}
 	if a.Open {
-		p.converse(l)
+		p.openConversation(l)
 	}
 	l.asked = a
 	return l.prompt(a), true
 }
 
-// state is what a harness sees of an episode.
+// state returns the episode's state as the harness sees it.
 func (p *Player) state(l *live) *State {
 	s := &State{
 		System: l.sys, Now: l.shown, Turns: l.Turns, Budget: p.Budget, Conversations: len(l.Rows),
@@ -74,7 +74,7 @@ func (p *Player) state(l *live) *State {
 	return s
 }
 
-// harness is the one that asks.
+// harness returns the player's harness or the default.
 func (p *Player) harness() Harness {
 	if p.Harness == nil {
 		return Concat{}
@@ -82,9 +82,9 @@ func (p *Player) harness() Harness {
 	return p.Harness
 }
 
-// ask has the harness decide, within the budget.
+// ask gets the harness's next request and applies the budget to it.
 func (p *Player) ask(l *live, s *State) (Ask, error) {
-	if err := p.fit(l, s); err != nil {
+	if err := p.fitObservation(l, s); err != nil {
 		return Ask{}, err
 	}
 	h := p.harness()
@@ -94,13 +94,13 @@ func (p *Player) ask(l *live, s *State) (Ask, error) {
 	}
 	switch {
 	case len(a.Messages) == 0 || a.Messages[len(a.Messages)-1].Role != policy.User:
-		return a, fmt.Errorf("%w: it asks without a message of the user's at the end", ErrHarness)
+		return a, fmt.Errorf("%w: the last message of its request must be the user's", ErrHarness)
 	case a.MaxTokens < 0:
-		return a, fmt.Errorf("%w: it asks for a response of %d tokens", ErrHarness, a.MaxTokens)
+		return a, fmt.Errorf("%w: MaxTokens of its request is %d, must not be negative", ErrHarness, a.MaxTokens)
 	case !a.Open && !s.Going():
-		return a, fmt.Errorf("%w: it goes on with a conversation that is not open", ErrHarness)
+		return a, fmt.Errorf("%w: its request continues a conversation, but none is open", ErrHarness)
 	case a.Open && a.Summary:
-		return a, fmt.Errorf("%w: it sums up a conversation that has not begun", ErrHarness)
+		return a, fmt.Errorf("%w: its request both opens a conversation and asks for a summary", ErrHarness)
 	}
 	if a.Open && p.Budget.Prompt > 0 {
 		n, err := s.Count(a)
@@ -129,9 +129,9 @@ func (p *Player) ask(l *live, s *State) (Ask, error) {
 // n tokens, fits.
 func (p *Player) shorten(l *live, s *State, h Harness, n int) (a Ask, err error) {
 	if p.Budget.Cut == CutNothing {
-		return a, fmt.Errorf("%w: %d tokens, Budget.Prompt is %d", ErrOpening, n, p.Budget.Prompt)
+		return a, fmt.Errorf("%w: %d tokens, Budget.Prompt allows %d", ErrOpening, n, p.Budget.Prompt)
 	}
-	part := keep
+	part := keepFirst
 	if p.Budget.Cut == CutLeft {
 		part = keepLast
 	}
@@ -144,7 +144,7 @@ func (p *Player) shorten(l *live, s *State, h Harness, n int) (a Ask, err error)
 		return s.Count(a)
 	})
 	if errors.Is(err, ErrObservation) {
-		return a, fmt.Errorf("%w: %d tokens, Budget.Prompt is %d, and there is nothing left to cut", ErrOpening, n, p.Budget.Prompt)
+		return a, fmt.Errorf("%w: %d tokens, Budget.Prompt allows %d, and the text without the observation is longer already", ErrOpening, n, p.Budget.Prompt)
 	}
 	if err != nil {
 		return a, err
@@ -153,7 +153,7 @@ func (p *Player) shorten(l *live, s *State, h Harness, n int) (a Ask, err error)
 	return protected(h, s)
 }
 
-// images holds the pictures of a conversation against the budget.
+// images checks the number of images of a conversation against the budget.
 func (p *Player) images(l *live, a Ask) error {
 	if p.Budget.Images == 0 {
 		return nil
@@ -166,12 +166,12 @@ func (p *Player) images(l *live, a Ask) error {
 		n += len(m.Images)
 	}
 	if n > p.Budget.Images {
-		return fmt.Errorf("%w: %d pictures, Budget.Images is %d", policy.ErrNoRoom, n, p.Budget.Images)
+		return fmt.Errorf("%w: %d images, Budget.Images allows %d", policy.ErrNoRoom, n, p.Budget.Images)
 	}
 	return nil
 }
 
-// longest is the longest response of a turn in tokens; 0 is no limit.
+// longest is the limit on a turn's response in tokens; 0 is no limit.
 func (l *live) longest(p *Player) int {
 	if most := p.Sampling.MaxTokens; l.MaxTokens == 0 || most > 0 && most < l.MaxTokens {
 		return most
@@ -182,7 +182,7 @@ func (l *live) longest(p *Player) int {
 // ErrHarness means that a harness broke its contract.
 var ErrHarness = errors.New("harness broke its contract")
 
-// protected asks a harness and turns its panic into an error.
+// protected calls a harness and converts its panic to an error.
 func protected(h Harness, s *State) (a Ask, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -192,7 +192,7 @@ func protected(h Harness, s *State) (a Ask, err error) {
 	return h.Next(s)
 }
 
-// refuse ends an episode that a harness or a budget does not let go on.
+// refuse ends an episode that a harness or a budget does not allow to continue.
 func (l *live) refuse(err error) {
 	err = fmt.Errorf("rollout: before turn %d: %w", len(l.Turns), err)
 	switch {
@@ -207,8 +207,8 @@ func (l *live) refuse(err error) {
 	}
 }
 
-// prompt is what the policy is given. An opening that is only counted has a key
-// of its own, which no conversation has.
+// prompt converts a request to a prompt of the policy. An opening that is only
+// counted has the key 0, which no conversation has.
 func (l *live) prompt(a Ask) policy.Prompt {
 	q := policy.Prompt{Conversation: l.key, Messages: a.Messages, MaxTokens: a.MaxTokens, Seed: rng.Derive(l.seed, rng.Sample, uint64(l.total))}
 	if a.Open && l.said > 0 {
@@ -217,8 +217,8 @@ func (l *live) prompt(a Ask) policy.Prompt {
 	return q
 }
 
-// converse opens a conversation, and has the policy forget the one before it.
-func (p *Player) converse(l *live) {
+// openConversation opens a conversation and makes the policy forget the previous one.
+func (p *Player) openConversation(l *live) {
 	if len(l.Rows) > 0 {
 		p.Policy.Forget(l.key)
 		p.keys++
@@ -259,12 +259,12 @@ func (p *Player) record(l *live, c policy.Completion) {
 	}
 }
 
-// measure adds a completion to the lengths of the conversation.
+// measure adds the length of a completion to those of the conversation.
 func (p *Player) measure(l *live, c policy.Completion) {
 	read, wrote := len(c.Context), len(c.Tokens)
 	if counter, ok := p.Policy.(policy.Counter); ok && wrote == 0 && (p.Budget.on() || p.Harness != nil) {
-		// What cannot be estimated counts as nothing: the policy itself ends a
-		// conversation that outgrows it.
+		// A length that cannot be estimated counts as 0: the policy itself ends a
+		// conversation that exceeds its context.
 		read, _ = counter.Count(l.prompt(l.asked))
 		wrote, _ = counter.Count(policy.Prompt{Messages: []policy.Message{{Role: policy.Assistant, Text: c.Text}}})
 	}
@@ -275,20 +275,20 @@ func (p *Player) measure(l *live, c policy.Completion) {
 	}
 }
 
-// append adds a completion's tokens to the row, which has so many responses. A
-// conversation has tokens in all of its responses or in none.
+// append adds a completion's tokens to the row; said is the number of its responses
+// so far. Either all responses of a conversation have tokens, or none has.
 func (row *Row) append(c policy.Completion, said int, summary bool) error {
 	if has := len(c.Tokens) > 0; said > 0 && has != (row.Turns() > 0) {
-		return fmt.Errorf("the policy gave %d tokens, after %d turns of which %d have tokens", len(c.Tokens), said, row.Turns())
+		return fmt.Errorf("the policy returned %d tokens after %d responses, %d of them with tokens; either all or none must have tokens", len(c.Tokens), said, row.Turns())
 	} else if !has {
 		return nil
 	}
 	if len(c.LogProbs) != len(c.Tokens) {
-		return fmt.Errorf("the policy gave %d log-probs for %d tokens", len(c.LogProbs), len(c.Tokens))
+		return fmt.Errorf("the policy returned %d log-probs for %d tokens", len(c.LogProbs), len(c.Tokens))
 	}
 	for i, x := range c.LogProbs {
 		if !finite(float64(x)) {
-			return fmt.Errorf("the policy gave the log-prob %v for token %d, must be finite", x, i)
+			return fmt.Errorf("the policy returned the log-prob %v for token %d, must be finite", x, i)
 		}
 	}
 	forced, err := runs(c.Forced, len(c.Tokens))
@@ -316,12 +316,12 @@ func (row *Row) append(c policy.Completion, said int, summary bool) error {
 	return nil
 }
 
-// runs joins places in a response of n tokens to stretches [first, one past the last).
+// runs joins adjacent positions in a response of n tokens to half-open ranges.
 func runs(places []int, n int) ([][2]int, error) {
 	var out [][2]int
 	for k, at := range places {
 		if at < 0 || at >= n || k > 0 && at <= places[k-1] {
-			return nil, fmt.Errorf("the policy says that token %d of %d was forced, after %v; places must increase and be in the response", at, n, places[:k])
+			return nil, fmt.Errorf("the policy reports a forced token at position %d of %d after %v; positions must increase and be in the response", at, n, places[:k])
 		}
 		if last := len(out) - 1; last >= 0 && out[last][1] == at {
 			out[last][1]++

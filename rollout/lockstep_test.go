@@ -54,9 +54,9 @@ func responses(ts []*rollout.Trajectory) []string {
 	return out
 }
 
-// TestEpisodesAreIndependentOfTheirCompany plays an episode alone and among
+// TestEpisodesAreIndependentOfOthersInTheBatch plays an episode alone and among
 // others.
-func TestEpisodesAreIndependentOfTheirCompany(t *testing.T) {
+func TestEpisodesAreIndependentOfOthersInTheBatch(t *testing.T) {
 	eps := episodes(9)
 	w := &world{}
 	all := play(t, w, player(t, w, &parrot{}), eps)
@@ -66,8 +66,8 @@ func TestEpisodesAreIndependentOfTheirCompany(t *testing.T) {
 	}
 }
 
-// TestEpisodesAdvanceInLockstep looks at who is asked when: every round all live
-// episodes of a wave, in the order of the list, once each.
+// TestEpisodesAdvanceInLockstep checks the prompts of every round: one for each
+// running episode of a wave, in the order of the list.
 func TestEpisodesAdvanceInLockstep(t *testing.T) {
 	for _, waves := range []int{0, 1, 3, 50} {
 		w, q := &world{}, &parrot{}
@@ -108,9 +108,9 @@ func TestTrajectoriesComeInTheOrderOfTheList(t *testing.T) {
 	}
 }
 
-// TestWorkersBoundHowManyEnvironmentsWork counts calls under way. With as many
-// workers as environments, all of them sleep at once.
-func TestWorkersBoundHowManyEnvironmentsWork(t *testing.T) {
+// TestWorkersLimitConcurrentCalls counts running calls. With as many workers as
+// environments, all of them run at once.
+func TestWorkersLimitConcurrentCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, workers := range []int{1, 2, 5, 12} {
 			w := &world{delay: func(int64, string) time.Duration { return time.Second / 2 }}
@@ -122,8 +122,8 @@ func TestWorkersBoundHowManyEnvironmentsWork(t *testing.T) {
 	})
 }
 
-// TestWavesOverlapGenerationAndEnvironments looks whether an environment works
-// while the policy answers: never with one wave, often with two.
+// TestWavesOverlapGenerationAndEnvironments checks whether environments step while
+// the policy generates: never with one wave, often with two.
 func TestWavesOverlapGenerationAndEnvironments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for waves, overlap := range map[int]bool{1: false, 2: true} {
@@ -154,7 +154,7 @@ func TestWavesOverlapGenerationAndEnvironments(t *testing.T) {
 	})
 }
 
-func TestTheEpisodesLimitOnTurnsGoesBeforeThePlayers(t *testing.T) {
+func TestTheTurnLimitOfAnEpisodeOverridesThePlayers(t *testing.T) {
 	w := &world{}
 	eps := []rollout.Episode{{Env: "fake"}, {Env: "fake", Index: 1, MaxTurns: 2}, {Env: "fake", Index: 2, MaxTurns: 6}, {Env: "fake", Index: 3, Config: map[string]any{"turns": 4}}}
 	ts := play(t, w, player(t, w, &parrot{}), eps)
@@ -169,7 +169,7 @@ func TestTheEpisodesLimitOnTurnsGoesBeforeThePlayers(t *testing.T) {
 	}
 }
 
-func TestNoEpisodesAreNoTrajectories(t *testing.T) {
+func TestNoEpisodesGiveNoTrajectories(t *testing.T) {
 	w := &world{}
 	require.Empty(t, play(t, w, player(t, w, &parrot{}), nil))
 }
@@ -226,8 +226,8 @@ func TestAnEmptySystemPromptIsNotSent(t *testing.T) {
 
 var _ env.Env = (*fakeEnv)(nil)
 
-// TestEpisodesMayPayTheMeanOfTheirTurns pays a part of the reward as if the
-// episode had lasted as long as it may.
+// TestEpisodesMayPayTheMeanOfTheirTurns scales a part of the reward to the turn limit
+// of the episode.
 func TestEpisodesMayPayTheMeanOfTheirTurns(t *testing.T) {
 	w := &world{}
 	plain := play(t, w, player(t, w, &parrot{}), episodes(6))

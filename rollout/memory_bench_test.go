@@ -8,9 +8,9 @@ import (
 	"vagen/rollout"
 )
 
-// BenchmarkHostMemory reports what a token of a trajectory takes of the host's memory
-// until the step is over: 256 episodes of five turns, 1200 tokens each. Pictures and
-// texts come on top.
+// BenchmarkHostMemory reports the host memory that a token of a trajectory uses until
+// the step ends: 256 episodes of five turns, 1200 tokens each. Images and texts are
+// not included.
 func BenchmarkHostMemory(b *testing.B) {
 	const episodes, turns, read, wrote = 256, 5, 200, 40
 	heap := func() uint64 {

@@ -7,11 +7,11 @@ import (
 	"vagen/policy"
 )
 
-// Openings tells how many tokens the first conversation of each episode opens with:
-// instructions and first observation, as the harness lays them out and the policy,
-// which has to be a policy.Counter, counts them. It makes, resets and closes the
-// environments, and plays nothing. An episode whose environment or harness fails has
-// −1: playing it will say why.
+// Openings returns the number of tokens of each episode's opening: instructions and
+// first observation, as the harness arranges them and the policy counts them. The
+// policy must be a policy.Counter. Openings creates, resets and closes the
+// environments, and plays no turn. An episode whose environment or harness fails has
+// −1; Play reports the reason.
 func (p *Player) Openings(ctx context.Context, episodes []Episode) ([]int, error) {
 	if err := p.check(); err != nil {
 		return nil, err
@@ -32,12 +32,12 @@ func (p *Player) Openings(ctx context.Context, episodes []Episode) ([]int, error
 	return out, nil
 }
 
-// opening is what an episode opens with, in tokens, or −1.
+// opening returns the number of tokens of an episode's opening, or −1.
 func (p *Player) opening(ctx context.Context, l *live) int {
 	if p.open(ctx, l); l.over {
 		return -1
 	}
-	defer p.shut(l.Env, l.env)
+	defer p.closeEnv(l.Env, l.env)
 	s := p.state(l)
 	a, err := protected(p.harness(), s)
 	if err != nil {

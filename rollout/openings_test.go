@@ -11,7 +11,7 @@ import (
 	"vagen/rollout"
 )
 
-func TestOpeningsAreWhatEpisodesBeginWith(t *testing.T) {
+func TestOpeningsCountTheFirstPrompt(t *testing.T) {
 	for _, h := range []rollout.Harness{nil, rollout.NoConcat{}} {
 		eps := episodes(6)
 		w := &world{}

@@ -15,59 +15,58 @@ import (
 	"vagen/policy"
 )
 
-// Player plays episodes with a policy, one batch at a time. Its fields are read
-// only while it plays.
+// Player plays episodes with a policy, one batch at a time. Its fields must not
+// change while it plays.
 type Player struct {
 	Policy   policy.Policy
 	Envs     *env.Registry
 	Sampling policy.Sampling
-	MaxTurns int // limit on turns of an episode that sets none; must be positive
+	MaxTurns int // turn limit of episodes that do not set one; must be positive
 
-	Harness Harness // lays episodes out as conversations; nil is Concat
-	Budget  Budget  // bounds of conversations
+	Harness Harness // splits episodes into conversations; nil is Concat
+	Budget  Budget  // token limits of conversations
 
-	// Workers is how many environments are worked on at once; 0 is 1. It changes
-	// nothing in what is recorded.
+	// Workers is how many environments run at once; 0 is 1. It does not change what
+	// is recorded.
 	Workers int
-	// Waves splits the episodes into so many batches; while the policy answers
-	// one, the environments of the others step. 0 is 1, which is best when
-	// environments are fast.
+	// Waves is the number of batches that the episodes are split into. While the
+	// policy answers one batch, the environments of the others step. 0 is 1, which
+	// is best when environments are fast.
 	Waves int
-	// Patience is how long the policy waits for a wave's environments before it
-	// goes on without those that are still at work; they join a later round. 0
-	// waits for all. What is sampled does not depend on who shares a batch, but
-	// the rounding of matrix products may, so only 0 repeats a run to the last bit.
+	// Patience is how long the policy waits for a wave's environments. After that it
+	// continues without those that are still running; they join a later round. 0
+	// waits for all. The random draws do not depend on which episodes share a batch,
+	// but the rounding of matrix products may, so only 0 reproduces a run bit by bit.
 	Patience time.Duration
-	// EnvTimeout limits each call of an environment; 0 is ten minutes, in which a
-	// remote environment can lose several answers and ask again. Where all
-	// environments are in the process, a minute finds those that hang sooner.
+	// EnvTimeout limits each call of an environment; 0 is ten minutes, long enough
+	// for a remote environment to repeat several lost requests. If all environments
+	// run in this process, one minute detects those that hang sooner.
 	EnvTimeout time.Duration
-	// EpisodeTimeout limits the time that an episode's environment takes in all
-	// its calls together; 0 is no limit.
+	// EpisodeTimeout limits the total time of all calls of an episode's environment;
+	// 0 is no limit.
 	EpisodeTimeout time.Duration
-	// EpisodeMean names reward parts that are paid as the mean of the turns, times
-	// the turns that the episode might have had: see reward.EpisodeMean.
+	// EpisodeMean names reward parts that are averaged over the turns played and
+	// multiplied by the turn limit: see reward.EpisodeMean.
 	EpisodeMean []string
-	// Retry says which episodes are played again; the zero value plays none.
+	// Retry defines which failed episodes are played again; the zero value retries none.
 	Retry Retry
 	// Log receives each failed episode at debug level, and a summary of them as a
 	// warning; nil discards them.
 	Log *slog.Logger
 
-	keys uint64 // last conversation key handed out
+	keys uint64 // last conversation key assigned
 }
 
-// Timing splits the time that Play took. With several waves the parts overlap.
+// Timing is the time that Play spent, by part. With several waves the parts overlap.
 type Timing struct {
 	Generate time.Duration // waiting for the policy
 	Env      time.Duration // waiting for environments
 }
 
-// Play plays the episodes and returns one trajectory for each, in order. Seed
-// decides all sampling, together with each episode's Group and Index. An error
-// means that the batch as a whole could not be played: the context ended, the
-// policy failed, or the settings are wrong; single episodes report their
-// failures in their trajectories.
+// Play plays the episodes and returns one trajectory for each, in order. All
+// sampling depends on seed and on each episode's Group and Index only. An error
+// means that the whole batch failed: the context ended, the policy failed, or the
+// settings are wrong. The failure of a single episode is in its trajectory.
 func (p *Player) Play(ctx context.Context, episodes []Episode, seed uint64) ([]*Trajectory, Timing, error) {
 	var took Timing
 	if err := errors.Join(p.check(), checkEpisodes(episodes)); err != nil {
@@ -95,7 +94,7 @@ func (p *Player) Play(ctx context.Context, episodes []Episode, seed uint64) ([]*
 	return out, took, nil
 }
 
-// warn tells how many episodes cannot be used, and why, in one line.
+// warn logs in one line how many episodes cannot be used, and why.
 func (p *Player) warn(ts []*Trajectory) {
 	c := Count(ts)
 	if p.Log == nil || c.Usable == c.Episodes {
@@ -153,8 +152,8 @@ func checkEpisodes(episodes []Episode) error {
 	return nil
 }
 
-// start makes and resets all environments and deals the episodes to waves, one
-// to each in turn.
+// start creates and resets all environments and assigns the episodes to waves
+// round robin.
 func (p *Player) start(ctx context.Context, episodes []Episode, seed uint64, took *Timing) []*wave {
 	waves := make([]*wave, min(max(1, p.Waves), max(1, len(episodes))))
 	for w := range waves {
@@ -166,7 +165,7 @@ func (p *Player) start(ctx context.Context, episodes []Episode, seed uint64, too
 			e.MaxTurns = p.MaxTurns
 		}
 		l := &live{Trajectory: &Trajectory{Episode: e}, batch: seed}
-		p.begin(l)
+		p.prepare(l)
 		all = append(all, l)
 		w := waves[i%len(waves)]
 		w.episodes = append(w.episodes, l)
@@ -174,15 +173,15 @@ func (p *Player) start(ctx context.Context, episodes []Episode, seed uint64, too
 	begin := time.Now()
 	p.each(all, func(l *live) {
 		p.open(ctx, l)
-		p.settle(l)
+		p.decideRetry(l)
 	})
 	took.Env += time.Since(begin)
 	return waves
 }
 
-// begin readies an episode to be played from its start, for the first time or
-// again.
-func (p *Player) begin(l *live) {
+// prepare sets the state of an episode to its start, for the first attempt or a
+// retry.
+func (p *Player) prepare(l *live) {
 	ids := []uint64{uint64(l.Group), uint64(l.Index)}
 	if l.Attempt > 0 {
 		ids = append(ids, uint64(l.Attempt))
@@ -194,7 +193,7 @@ func (p *Player) begin(l *live) {
 	}
 }
 
-// each runs f for every episode on the workers and waits for all of them.
+// each runs f for every episode on the workers and waits until all have finished.
 func (p *Player) each(ls []*live, f func(*live)) {
 	work := make(chan *live)
 	var wg sync.WaitGroup

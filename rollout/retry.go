@@ -12,20 +12,19 @@ import (
 	"vagen/internal/rng"
 )
 
-// Retry says which episodes are played again from their start when they cannot be
-// used. The new attempt has the same level and samples anew, by a seed of its own,
-// so that a batch does not depend on when a fault happened, only on whether.
+// Retry defines which unusable episodes are played again from their start. The new
+// attempt has the same level and its own sampling seed, so that a batch depends on
+// whether a failure happened, not on when.
 type Retry struct {
-	// Times is how often an episode that ended so is played again; ends that are
-	// not listed are final. The count runs over all attempts of the episode.
+	// Times is how often an episode with this End is played again; an End that is
+	// not listed is final. All attempts of the episode count, whatever their End.
 	Times map[End]int
 	// Backoff is waited before each attempt.
 	Backoff Backoff
 }
 
-// DefaultRetry returns a policy that plays faults of the surroundings again, and
-// what chance may mend: an environment that could not be made, failed or hung, and
-// responses that cannot be used.
+// DefaultRetry retries failures that may not happen again: an environment that could
+// not be created, failed or hung, and responses that cannot be used.
 func DefaultRetry() Retry {
 	return Retry{
 		Times:   map[End]int{EndSetup: 2, EndEnv: 1, EndHang: 1, EndEmpty: 3, EndVision: 1},
@@ -39,25 +38,25 @@ func (r *Retry) check() error {
 			return fmt.Errorf("rollout: Retry: Times of %q is %d, must not be negative", end, n)
 		}
 		if n > 0 && (end.Usable() || end == "") {
-			return fmt.Errorf("rollout: Retry: Times has %q, which is no fault", end)
+			return fmt.Errorf("rollout: Retry: Times has %q, only ends of unusable episodes are allowed", end)
 		}
 	}
 	return r.Backoff.check()
 }
 
-// again reports whether a trajectory is to be played again. What cannot mend is
-// not tried: an environment that is not known.
+// again reports whether a trajectory will be played again. An unknown environment is
+// not retried, because it fails every time.
 func (r *Retry) again(t *Trajectory) bool {
 	return !t.End.Usable() && t.Attempt < r.Times[t.End] && !errors.Is(t.Err, env.ErrUnknown)
 }
 
-// settle decides about an episode that is over.
-func (p *Player) settle(l *live) { l.again = l.over && p.Retry.again(l.Trajectory) }
+// decideRetry sets whether an episode that has ended will be played again.
+func (p *Player) decideRetry(l *live) { l.again = l.over && p.Retry.again(l.Trajectory) }
 
-// reopen plays an episode again.
+// reopen waits for the backoff and starts an episode again.
 func (p *Player) reopen(ctx context.Context, l *live) {
 	if l.env != nil {
-		p.shut(l.Env, l.env)
+		p.closeEnv(l.Env, l.env)
 		l.env = nil
 	}
 	wait := time.NewTimer(p.Retry.Backoff.Delay(l.Attempt, rand.New(rand.NewPCG(l.seed, uint64(rng.Sample))).Float64(), 0))
@@ -71,13 +70,13 @@ func (p *Player) reopen(ctx context.Context, l *live) {
 
 // Backoff is a delay that grows from attempt to attempt.
 type Backoff struct {
-	Min, Max   time.Duration // of the first attempt, and the longest
-	Multiplier float64       // from one attempt to the next; must be at least 1 where Min is positive
-	Jitter     float64       // share of the delay that is added at random, so that many do not come back at once
+	Min, Max   time.Duration // first and longest delay
+	Multiplier float64       // factor from one attempt to the next; must be at least 1 where Min is positive
+	Jitter     float64       // share of the delay that is added at random, so that retries do not happen all at once
 }
 
-// DefaultBackoff returns half a second that doubles up to eight, with a quarter of
-// jitter.
+// DefaultBackoff starts with half a second and doubles up to eight seconds, with a
+// jitter of a quarter.
 func DefaultBackoff() Backoff {
 	return Backoff{Min: time.Second / 2, Max: 8 * time.Second, Multiplier: 2, Jitter: 0.25}
 }
@@ -90,12 +89,12 @@ func (b *Backoff) check() error {
 	return nil
 }
 
-// Delay is how long to wait before an attempt, the first retry being 1:
+// Delay is how long to wait before an attempt; the first retry is attempt 1:
 //
 //	min(Max, Min·Multiplierⁿ⁻¹) · (1 + Jitter·u)
 //
-// with u in [0, 1) drawn by the caller. When the other side said how long it wants
-// to be left alone, that is kept to instead, within Min and Max.
+// with u in [0, 1) drawn by the caller. A positive after is the delay that the other
+// side asked for; it is used instead, clipped to [Min, Max].
 func (b Backoff) Delay(attempt int, u float64, after time.Duration) time.Duration {
 	if after > 0 {
 		return min(max(after, b.Min), b.Max)

@@ -16,7 +16,7 @@ import (
 	"vagen/rollout"
 )
 
-// six episodes of three turns, each with a level of its own.
+// six episodes of three turns, each with its own level.
 func six() (eps []rollout.Episode) {
 	for i := range 6 {
 		eps = append(eps, rollout.Episode{Env: "fake", Seed: int64(i), Group: i / 2, Index: i % 2, Config: map[string]any{"turns": 3, "level": i}})
@@ -24,15 +24,15 @@ func six() (eps []rollout.Episode) {
 	return eps
 }
 
-// retry is a policy without waiting.
+// retry is a Retry without delays.
 func retry(end rollout.End, times int) rollout.Retry {
 	return rollout.Retry{Times: map[rollout.End]int{end: times}}
 }
 
-// TestFaultsArePlayedAgain has an environment fail in its first attempts. The
-// episode is played again from its start, as often as its fault allows and not
-// more, and nobody else is touched.
-func TestFaultsArePlayedAgain(t *testing.T) {
+// TestFailedEpisodesArePlayedAgain: an environment fails in its first attempts. The
+// episode is played again from its start, as often as Retry.Times allows for its End,
+// and the other episodes are not affected.
+func TestFailedEpisodesArePlayedAgain(t *testing.T) {
 	const bad = 3
 	for name, f := range faults {
 		for _, c := range []struct{ fail, allow int }{{0, 2}, {1, 2}, {2, 2}, {3, 2}, {1, 0}} {
@@ -77,8 +77,8 @@ func TestFaultsArePlayedAgain(t *testing.T) {
 	}
 }
 
-// TestAttemptsSampleAnew: what the second attempt says has nothing to do with the
-// first, and is the same in every run.
+// TestAttemptsSampleAnew: the second attempt samples independently of the first, and
+// its samples are the same in every run.
 func TestAttemptsSampleAnew(t *testing.T) {
 	run := func(workers int) *rollout.Trajectory {
 		var failed atomic.Bool
@@ -129,7 +129,7 @@ func TestRetriesWait(t *testing.T) {
 	})
 }
 
-func TestWhatCannotMendIsNotPlayedAgain(t *testing.T) {
+func TestPermanentFailuresAreNotRetried(t *testing.T) {
 	w := &world{}
 	p := player(t, w, &parrot{})
 	p.Retry = retry(rollout.EndSetup, 5)
@@ -142,7 +142,7 @@ func TestWhatCannotMendIsNotPlayedAgain(t *testing.T) {
 func TestBadRetriesAreRefused(t *testing.T) {
 	for says, r := range map[string]rollout.Retry{
 		`Times of "env_error" is -1`:     retry(rollout.EndEnv, -1),
-		`Times has "done", which is no`:  retry(rollout.EndDone, 1),
+		`Times has "done", only`:         retry(rollout.EndDone, 1),
 		"Min 1s, Max 0s":                 {Backoff: rollout.Backoff{Min: time.Second}},
 		"Multiplier 0.5":                 {Backoff: rollout.Backoff{Min: 1, Max: 2, Multiplier: 0.5}},
 		"want 0 ≤ Min ≤ Max, Multiplier": {Backoff: rollout.Backoff{Jitter: -1}},
@@ -159,9 +159,9 @@ func TestBadRetriesAreRefused(t *testing.T) {
 	play(t, w, p, six())
 }
 
-// TestStragglersDoNotHoldTheBatch has one environment take an hour a step. With
-// patience the others are done long before, and what everybody says is the same.
-func TestStragglersDoNotHoldTheBatch(t *testing.T) {
+// TestSlowEnvironmentsDoNotDelayTheBatch: one environment needs an hour for a step.
+// With Patience the others end long before, and all responses are the same.
+func TestSlowEnvironmentsDoNotDelayTheBatch(t *testing.T) {
 	for _, waves := range []int{1, 2} {
 		synctest.Test(t, func(t *testing.T) {
 			w := &world{}
@@ -192,9 +192,9 @@ func TestStragglersDoNotHoldTheBatch(t *testing.T) {
 	}
 }
 
-// TestAnEpisodesTimeIsLimited: an environment that takes two seconds a call has
-// time for reset and one step in five.
-func TestAnEpisodesTimeIsLimited(t *testing.T) {
+// TestTheTimeOfAnEpisodeIsLimited: an environment that needs two seconds for a call
+// has time for the reset and one step in five seconds.
+func TestTheTimeOfAnEpisodeIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{delay: func(seed int64, method string) time.Duration {
 			if seed == 1 && (method == "reset" || method == "step") {
@@ -223,8 +223,8 @@ func TestAnEpisodesTimeIsLimited(t *testing.T) {
 	})
 }
 
-// TestBatchesAreFilled plays groups of two of which every third fails, until four
-// are there.
+// TestBatchesAreFilled plays groups of two, of which every third fails, until four
+// groups are usable.
 func TestBatchesAreFilled(t *testing.T) {
 	for _, c := range []struct{ extra, most, limit, groups, played int }{
 		{0, 0, 99, 4, 5}, // four of which one fails, and one more
@@ -272,7 +272,7 @@ func TestBatchesAreFilled(t *testing.T) {
 	}
 }
 
-// TestGroupsAreKeptByTheCaller keeps groups in which not all episodes end alike.
+// TestGroupsAreKeptByTheCaller keeps groups whose episodes do not all end the same way.
 func TestGroupsAreKeptByTheCaller(t *testing.T) {
 	w := &world{}
 	p := player(t, w, &parrot{})

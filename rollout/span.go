@@ -10,10 +10,10 @@ import (
 )
 
 // MarkSpans adds the sections of responses, such as observation and answer, to
-// their rows as spans, so that rewards about a section can sit on its tokens
-// (reward.PerSpan). A token that a section shares with what is around it belongs
-// to it. Sections that are empty, or that cannot be found in the text, have no
-// span. Call it once for an episode.
+// their rows as spans, so that the reward of a section can be placed on its tokens
+// (reward.PerSpan). A token that lies partly in a section belongs to its span.
+// Sections that are empty, or not found in the text, have no span. Call it once
+// for each episode.
 func MarkSpans(policy policy.Aligner, ts []*Trajectory) error {
 	for _, t := range ts {
 		said := make([]int, len(t.Rows)) // turns of each row so far
@@ -26,7 +26,7 @@ func MarkSpans(policy policy.Aligner, ts []*Trajectory) error {
 			}
 			ends := policy.Ends(row.Tokens()[start:end])
 			if len(ends) != end-start {
-				return fmt.Errorf("rollout: spans of group %d, episode %d, turn %d: the policy places %d of %d tokens", t.Group, t.Index, k, len(ends), end-start)
+				return fmt.Errorf("rollout: spans of group %d, episode %d, turn %d: the policy returned the ends of %d of %d tokens", t.Group, t.Index, k, len(ends), end-start)
 			}
 			if err := row.mark(turn, start, ends); err != nil {
 				return fmt.Errorf("rollout: spans of group %d, episode %d, turn %d: %w", t.Group, t.Index, k, err)
@@ -52,8 +52,8 @@ func (r *Row) mark(turn Turn, start int, ends []int) error {
 	return nil
 }
 
-// find returns where a section's content is in a response: after the tag of its
-// name, else after any tag.
+// find returns the byte position of a section's content in a response: after the
+// tag of its name, else after any tag.
 func find(response, name, text string) (int, bool) {
 	if text == "" {
 		return 0, false
@@ -76,7 +76,7 @@ func find(response, name, text string) (int, bool) {
 	}
 }
 
-// covering returns the first and the last token that touch bytes [from, to).
+// covering returns the first and the last token that overlap bytes [from, to).
 func covering(ends []int, from, to int) (first, last int) {
 	for first < len(ends)-1 && ends[first] <= from {
 		first++

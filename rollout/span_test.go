@@ -22,8 +22,8 @@ func (l letters) Ends(tokens []int32) []int {
 	return ends
 }
 
-// spoken records an episode of these responses, each in a row of its own or all in
-// one, with the sections that a parser found.
+// spoken records an episode with these responses, each in its own row or all in one,
+// with the sections that a parser found.
 func spoken(t *testing.T, rows bool, turns ...rollout.Turn) *rollout.Trajectory {
 	t.Helper()
 	tr := &rollout.Trajectory{Rows: []rollout.Row{{}}}
@@ -60,8 +60,8 @@ func texts(r *rollout.Row) (out []string) {
 	return out
 }
 
-// TestSectionsBecomeSpans: the text of a section is found after its own tag, also
-// where another one says the same, and else after any tag.
+// TestSectionsBecomeSpans: the text of a section is found after its own tag, even if
+// another section has the same text, and else after any tag.
 func TestSectionsBecomeSpans(t *testing.T) {
 	for _, rows := range []bool{false, true} {
 		tr := spoken(t, rows,
@@ -78,7 +78,7 @@ func TestSectionsBecomeSpans(t *testing.T) {
 		require.Equal(t, []string{
 			"answer: Up", "observation: go", "prediction: go", "think: go <observation>go</observation> <prediction>go</prediction>", "observation: near",
 		}, got)
-		// Each is where it was said: observation and prediction are not one span.
+		// Each span is at its own section: observation and prediction are two spans.
 		var starts []int
 		for s := range tr.Rows[0].Spans {
 			starts = append(starts, s.Start-2) // after two tokens of context
@@ -87,8 +87,8 @@ func TestSectionsBecomeSpans(t *testing.T) {
 	}
 }
 
-// TestRewardsOfSectionsSitOnTheirSpans puts MarkSpans and reward.PerSpan together.
-func TestRewardsOfSectionsSitOnTheirSpans(t *testing.T) {
+// TestRewardsOfSectionsArePlacedOnTheirSpans uses MarkSpans with reward.PerSpan.
+func TestRewardsOfSectionsArePlacedOnTheirSpans(t *testing.T) {
 	turn := said("<a>x</a><b>y</b>", map[string]string{"a": "x", "b": "y"})
 	turn.Reward = reward.Parts{{Name: "a", Value: 1}, {Name: "b", Value: 2}, {Name: "success", Value: 4}}
 	tr := spoken(t, false, turn)
@@ -100,14 +100,14 @@ func TestRewardsOfSectionsSitOnTheirSpans(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// pieces is a policy whose tokens stand for several bytes each, or for none.
+// pieces is a policy whose tokens have several bytes each, or none.
 type pieces []int
 
 func (p pieces) Ends([]int32) []int { return p }
 
-// TestTokensThatASectionSharesBelongToIt: a section takes every token that it has a
-// byte of.
-func TestTokensThatASectionSharesBelongToIt(t *testing.T) {
+// TestTokensPartlyInASectionBelongToIt: a section's span has every token with a byte
+// of the section.
+func TestTokensPartlyInASectionBelongToIt(t *testing.T) {
 	tr := &rollout.Trajectory{Rows: []rollout.Row{{}}, Turns: []rollout.Turn{said("<a>seen</a>", map[string]string{"a": "seen"})}}
 	require.NoError(t, tr.Rows[0].AppendResponse(10, 11, 12, 13, 14))
 	// "<a", ">s", "", "een<", "/a>"
@@ -121,5 +121,5 @@ func TestTokensThatASectionSharesBelongToIt(t *testing.T) {
 func TestAPolicyThatLosesTokensIsFound(t *testing.T) {
 	tr := spoken(t, false, said("<a>x</a>", map[string]string{"a": "x"}))
 	tr.Group, tr.Index = 3, 1
-	require.ErrorContains(t, rollout.MarkSpans(letters{short: 2}, []*rollout.Trajectory{tr}), "group 3, episode 1, turn 0: the policy places 7 of 9 tokens")
+	require.ErrorContains(t, rollout.MarkSpans(letters{short: 2}, []*rollout.Trajectory{tr}), "group 3, episode 1, turn 0: the policy returned the ends of 7 of 9 tokens")
 }

@@ -9,52 +9,53 @@ import (
 	"vagen/reward"
 )
 
-// Episode says what to play.
+// Episode defines one episode to play.
 type Episode struct {
 	Env    string         // name in the registry
 	Config map[string]any // options of the environment
-	Seed   int64          // of the level
-	// Group counts start states and Index the episodes that share one. Together
-	// they identify the episode within a batch.
+	Seed   int64          // seed of the level
+	// Group is the number of the start state, and Index the number of the episode
+	// among those that share it. Together they identify the episode within a batch.
 	Group, Index int
-	MaxTurns     int // 0 takes the player's
-	// MaxTokens limits a response, and MaxObservation an observation after the first
-	// one, further than the player does; 0 does not.
+	MaxTurns     int // 0 uses the player's
+	// MaxTokens limits a response, and MaxObservation an observation after the first,
+	// in addition to the player's limits; 0 is no further limit.
 	MaxTokens, MaxObservation int
 	Source                    string // groups metrics; "" for none
 }
 
-// End says why an episode ended.
+// End is the reason why an episode ended.
 type End string
 
-// The ends of episodes. Only the first three leave a trajectory to learn from.
+// The ends of episodes. Only the trajectories of the first three are usable for
+// training.
 const (
 	EndDone     End = "done"      // the environment ended it
 	EndMaxTurns End = "max_turns" // the limit on turns was reached
 	EndNoRoom   End = "no_room"   // no room for another response
 
-	EndSetup    End = "setup_error"      // the environment could not be made or reset
+	EndSetup    End = "setup_error"      // the environment could not be created or reset
 	EndEnv      End = "env_error"        // the environment failed in a turn
-	EndHang     End = "env_timeout"      // the environment took too long
+	EndHang     End = "env_timeout"      // a call of the environment exceeded its time limit
 	EndContract End = "contract_error"   // the environment broke its contract
 	EndEmpty    End = "empty_generation" // the policy wrote nothing
 	EndVision   End = "vision_token"     // the policy wrote an image placeholder
-	EndPolicy   End = "policy_error"     // the policy refused this conversation
+	EndPolicy   End = "policy_error"     // the policy failed on this conversation
 
-	EndSlow       End = "episode_timeout" // the environment took too long in all its turns together
+	EndSlow       End = "episode_timeout" // the environment exceeded the time limit of the episode
 	EndBudget     End = "over_budget"     // an opening or an observation does not fit the budget
 	EndNoProgress End = "no_progress"     // compaction makes no progress
 	EndHarness    End = "harness_error"   // the harness failed
 )
 
-// Usable reports whether an episode that ended so can be learned from.
+// Usable reports whether an episode with this End can be used for training.
 func (e End) Usable() bool { return e == EndDone || e == EndMaxTurns || e == EndNoRoom }
 
 // Turn is one response and the environment's answer to it.
 type Turn struct {
 	Row         int             // the conversation it belongs to
-	Observation env.Observation // what the agent was shown before
-	Cut         bool            // the environment showed more than the budget allows
+	Observation env.Observation // what the agent was shown before the response
+	Cut         bool            // Observation was cut to the budget
 	Response    string
 	Stop        policy.Stop
 	Parsed      reward.Response
@@ -62,13 +63,13 @@ type Turn struct {
 	Metrics     env.Metrics
 }
 
-// Row is one conversation as a training sequence: tokens, who wrote them, and
-// the log-probs of those that the policy wrote (0 elsewhere).
+// Row is one conversation as a training sequence: its tokens, which of them the
+// policy wrote, and the log-probs of those (0 elsewhere).
 type Row struct {
 	mask.Sequence
 	LogProbs []float32
 	Images   []policy.Image
-	Summary  string // what closed the conversation, when EndsWithSummary
+	Summary  string // text of the summary, when EndsWithSummary
 }
 
 // Trajectory is everything recorded of an episode.
@@ -79,8 +80,8 @@ type Trajectory struct {
 	Metrics env.Metrics // of the trajectory, from the environment
 	Success bool
 	End     End
-	Err     error // what went wrong, when End is not usable
-	Attempt int   // how often the episode failed and was played again before
+	Err     error // cause, when End is not usable
+	Attempt int   // number of failed attempts before this one
 }
 
 // Return is the sum of all rewards.
@@ -92,7 +93,7 @@ func (t *Trajectory) Return() float64 {
 	return sum
 }
 
-// average pays the named parts of reward as their mean over the episode.
+// average replaces the named parts of reward by their mean over the episode.
 func (t *Trajectory) average(names []string) {
 	if len(names) == 0 {
 		return
@@ -107,8 +108,8 @@ func (t *Trajectory) average(names []string) {
 	}
 }
 
-// Rewards appends one reward per token of a row, placed as package reward says.
-// A summary's reward is 0.
+// Rewards appends one reward per token of a row, as reward.Place does. A summary's
+// reward is 0.
 func (t *Trajectory) Rewards(dst []float32, row int, how reward.Placement) ([]float32, error) {
 	if row < 0 || row >= len(t.Rows) {
 		return dst, fmt.Errorf("rollout: rewards of row %d: the trajectory has %d rows", row, len(t.Rows))
@@ -135,17 +136,16 @@ type Counts struct {
 	Episodes, Usable, Success int
 	Turns                     int
 	Rows                      int         // with responses
-	Summaries                 int         // responses that closed a conversation
+	Summaries                 int         // summaries, which close a conversation
 	Cut                       int         // observations that were cut to the budget
-	Retried                   int         // attempts that failed before
-	Tokens                    int         // written by the policy
-	Forced                    int         // of Tokens, those that it did not choose
-	Context                   int         // read by the policy
-	ByEnd                     map[End]int // how many ended so
+	Retried                   int         // failed attempts that were played again
+	Tokens                    int         // tokens written by the policy
+	Forced                    int         // those of Tokens that were forced, not sampled
+	Context                   int         // tokens read by the policy
+	ByEnd                     map[End]int // episodes by End
 }
 
-// Count sums up trajectories. Failed ones count in Episodes, Retried and ByEnd
-// alone.
+// Count counts trajectories. Unusable ones count in Episodes, Retried and ByEnd only.
 func Count(ts []*Trajectory) Counts {
 	c := Counts{ByEnd: map[End]int{}}
 	for _, t := range ts {

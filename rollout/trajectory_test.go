@@ -15,8 +15,8 @@ import (
 	"vagen/rollout"
 )
 
-// TestRowsAreWhatWasReadAndWritten strings the parrot's completions together by
-// hand and compares tokens, kinds, log-probs and images.
+// TestRowsAreWhatWasReadAndWritten joins the parrot's completions and compares
+// tokens, kinds, log-probs and images.
 func TestRowsAreWhatWasReadAndWritten(t *testing.T) {
 	w := &world{}
 	q := &parrot{}
@@ -78,8 +78,8 @@ func TestRowsAreWhatWasReadAndWritten(t *testing.T) {
 	require.Equal(t, 3.0, tr.Metrics["turns"], "metrics of the trajectory are those of the last turn")
 }
 
-// TestPoliciesWithoutTokensLeaveRowsEmpty: a policy behind an API reports text
-// alone, and its episodes are played and paid all the same.
+// TestPoliciesWithoutTokensLeaveRowsEmpty: a policy behind an API returns only text;
+// its episodes are played and rewarded like others.
 func TestPoliciesWithoutTokensLeaveRowsEmpty(t *testing.T) {
 	q := &parrot{alter: func(_ context.Context, _ policy.Prompt, _ int, c *policy.Completion) error {
 		*c = policy.Completion{Text: c.Text, Stop: c.Stop}
@@ -121,10 +121,10 @@ func anyTrajectory(t *testing.T, r *rand.Rand) *rollout.Trajectory {
 	return tr
 }
 
-// TestRewardsStandOnTurnEnds: per turn they agree with mask.PlaceTurnRewards; in
-// one they are a single number on the row's last response token, the sum up to
+// TestRewardsArePlacedOnTurnEnds: per turn they agree with mask.PlaceTurnRewards;
+// otherwise they are one number on the row's last response token, the sum up to
 // float32 (rows here have at most 4 turns: 1e-5 covers their rounding).
-func TestRewardsStandOnTurnEnds(t *testing.T) {
+func TestRewardsArePlacedOnTurnEnds(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 200 {
 		tr := anyTrajectory(t, r)
@@ -165,7 +165,7 @@ func sum(xs []float32) float64 {
 	return s
 }
 
-func TestRewardsWithoutAPlaceAreErrors(t *testing.T) {
+func TestRewardsWithoutATokenAreErrors(t *testing.T) {
 	tr := &rollout.Trajectory{Rows: []rollout.Row{{}}, Turns: []rollout.Turn{{Reward: reward.Parts{{Name: "x", Value: 0.5}}}}}
 	for _, row := range []int{-1, 1} {
 		_, err := tr.Rewards(nil, row, reward.PerTurn)

@@ -7,18 +7,16 @@ import (
 	"vagen/policy"
 )
 
-// Transcript lists the messages of an episode that was played so far, from the
-// text of its turns.
+// Transcript builds the messages of an episode so far from the text of its turns.
 type Transcript struct {
 	System env.Observation  // empty without instructions
 	Turns  []Turn           // played
 	Now    *env.Observation // shown after the last turn; nil ends with its response
-	// Last, when set, is the number of turns to show: the ones before the last
-	// that many are left out. 0, and less, leaves out all turns, so that Now stands
-	// alone; nil shows all.
+	// Last, when set, is the number of turns to show: only the last ones. 0 or less
+	// shows no turn, so that Now is the only observation; nil shows all.
 	Last *int
-	// Begin and End, when set, surround each response, as models of the full VAGEN
-	// system expect it that learn from marked text. Package mask reads the marks.
+	// Begin and End, when set, are put around each response. Models of the full
+	// VAGEN system that train on marked text expect them. Package mask reads the marks.
 	Begin, End string
 }
 
@@ -30,8 +28,8 @@ func (t *Transcript) Kept() []Turn {
 	return t.Turns[len(t.Turns)-min(max(0, *t.Last), len(t.Turns)):]
 }
 
-// Messages returns the messages. Image marks that the policy wrote are dropped, as
-// are marks within a response that is marked.
+// Messages returns the messages. Image marks in responses are removed, and so are
+// Begin and End marks within a response.
 func (t *Transcript) Messages() []policy.Message {
 	var out []policy.Message
 	if t.System.Text != "" {
@@ -56,5 +54,5 @@ func (t *Transcript) response(text string) string {
 	return t.Begin + text + t.End
 }
 
-// withoutMarks drops the image marks of a text that comes without images.
+// withoutMarks removes the image marks of a text that has no images.
 func withoutMarks(text string) string { return strings.ReplaceAll(text, env.ImageMark, "") }

@@ -8,21 +8,21 @@ import (
 	"vagen/policy"
 )
 
-// wave is a part of the episodes that is asked in one batch.
+// wave is the part of the episodes that the policy answers in one batch.
 type wave struct {
 	episodes []*live
-	arrived  chan *live // environments that have answered
-	away     int        // environments at work
+	arrived  chan *live // episodes whose environment has answered
+	away     int        // calls of environments that are running
 }
 
-// take notes that an environment has answered.
-func (w *wave) take(l *live) {
+// collect records that an environment has answered.
+func (w *wave) collect(l *live) {
 	l.away = false
 	w.away--
 }
 
-// wait waits for the environments of the wave. With patience, it returns when that
-// is over and there is something to go on with.
+// wait waits for the environments of the wave. With a positive patience it returns
+// after that time, as soon as an episode is ready to continue.
 func (w *wave) wait(patience time.Duration) {
 	var over <-chan time.Time
 	if patience > 0 && w.away > 0 {
@@ -30,20 +30,19 @@ func (w *wave) wait(patience time.Duration) {
 		defer timer.Stop()
 		over = timer.C
 	}
-	impatient := false
-	for w.away > 0 && !(impatient && w.idle()) {
+	expired := false
+	for w.away > 0 && !(expired && w.ready()) {
 		select {
 		case l := <-w.arrived:
-			w.take(l)
+			w.collect(l)
 		case <-over:
-			impatient = true
+			expired = true
 		}
 	}
 }
 
-// idle reports whether some episode waits for the policy, or has to be played
-// again.
-func (w *wave) idle() bool {
+// ready reports whether an episode waits for the policy or will be played again.
+func (w *wave) ready() bool {
 	for _, l := range w.episodes {
 		if !l.away && (!l.over || l.again) {
 			return true
@@ -57,7 +56,7 @@ func (p *Player) run(ctx context.Context, waves []*wave, took *Timing) error {
 	slots := make(chan struct{}, max(1, p.Workers))
 	envs, cancel := context.WithCancel(ctx)
 	defer func() {
-		cancel() // nobody waits for the environments of a batch that has failed
+		cancel() // ends running calls when the batch has failed
 		for _, w := range waves {
 			w.wait(0)
 		}
@@ -68,17 +67,17 @@ func (p *Player) run(ctx context.Context, waves []*wave, took *Timing) error {
 			begin := time.Now()
 			w.wait(p.Patience)
 			took.Env += time.Since(begin)
-			ready, again := p.sort(w)
+			ready, again := p.partition(w)
 			if len(ready) > 0 {
 				begin = time.Now()
-				err := p.answer(ctx, ready)
+				err := p.generate(ctx, ready)
 				took.Generate += time.Since(begin)
 				if err != nil {
 					return err
 				}
 			}
 			for _, l := range append(again, ready...) {
-				p.send(envs, w, l, slots)
+				p.dispatch(envs, w, l, slots)
 			}
 			busy = busy || len(ready) > 0 || w.away > 0
 		}
@@ -91,9 +90,9 @@ func (p *Player) run(ctx context.Context, waves []*wave, took *Timing) error {
 	}
 }
 
-// sort lists the episodes of a wave that the policy has to answer, and those that
-// are to be played again. It lets the policy forget those that have ended.
-func (p *Player) sort(w *wave) (ready, again []*live) {
+// partition returns the episodes of a wave that wait for the policy, and those that
+// will be played again. It makes the policy forget the episodes that have ended.
+func (p *Player) partition(w *wave) (ready, again []*live) {
 	var ended []uint64
 	for _, l := range w.episodes {
 		switch {
@@ -101,7 +100,7 @@ func (p *Player) sort(w *wave) (ready, again []*live) {
 		case l.over && l.again:
 			ended = append(ended, l.key)
 			l.Attempt++
-			p.begin(l)
+			p.prepare(l)
 			again = append(again, l)
 		case l.over:
 			ended = append(ended, l.key)
@@ -113,11 +112,11 @@ func (p *Player) sort(w *wave) (ready, again []*live) {
 	return ready, again
 }
 
-// send has an episode's environment answer, as soon as a worker is free.
-func (p *Player) send(ctx context.Context, w *wave, l *live, slots chan struct{}) {
+// dispatch starts the call of an episode's environment as soon as a worker is free.
+func (p *Player) dispatch(ctx context.Context, w *wave, l *live, slots chan struct{}) {
 	if l.over || l.closed {
-		p.settle(l)
-		return // there is nothing to answer
+		p.decideRetry(l)
+		return // no call is needed
 	}
 	l.away = true
 	w.away++
@@ -129,14 +128,14 @@ func (p *Player) send(ctx context.Context, w *wave, l *live, slots chan struct{}
 			p.step(ctx, l)
 		}
 		<-slots
-		p.settle(l)
+		p.decideRetry(l)
 		w.arrived <- l
 	}()
 }
 
-// answer asks the policy for the responses of some episodes. Those that end
-// without being asked are left over.
-func (p *Player) answer(ctx context.Context, ls []*live) error {
+// generate gets the policy's responses for some episodes. Episodes that end without
+// a request are left out.
+func (p *Player) generate(ctx context.Context, ls []*live) error {
 	prompts := make([]policy.Prompt, 0, len(ls))
 	asked := make([]*live, 0, len(ls))
 	for _, l := range ls {
@@ -152,7 +151,7 @@ func (p *Player) answer(ctx context.Context, ls []*live) error {
 		return fmt.Errorf("rollout: generate: %w", err)
 	}
 	if len(out) != len(asked) {
-		return fmt.Errorf("rollout: the policy gave %d completions for %d prompts", len(out), len(asked))
+		return fmt.Errorf("rollout: generate: the policy returned %d completions for %d prompts", len(out), len(asked))
 	}
 	for i, l := range asked {
 		p.record(l, out[i])

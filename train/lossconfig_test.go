@@ -128,8 +128,8 @@ func TestLossSettingsAreChecked(t *testing.T) {
 		corr + ".rollout_token_veto_threshold=1e-4":                                                                     "seq_max_k1",
 		corr + ".rollout_rs=token_k4 " + corr + ".rollout_rs_threshold='0.1'":                                           corr + `: rollout_rs: loss: rejection "token_k4": unknown name`,
 		corr + ".rollout_rs=token_k1":                                                                                   corr + ": rollout_rs: loss: rejection: 0 thresholds for 1 names",
-		actor + "policy_loss.loss_mode=turn_gspo algorithm.adv_estimator=trajectory_grpo critic.kind=none rollout_manager.n_trajectory=2": "the loss turn_gspo works on turns, which trajectory_grpo does not tell apart",
-		actor + "policy_loss.loss_mode=turn_ppo algorithm.adv_estimator=masked_gae":                                                       "the loss turn_ppo works on turns, which masked_gae does not tell apart",
+		actor + "policy_loss.loss_mode=turn_gspo algorithm.adv_estimator=trajectory_grpo critic.kind=none rollout_manager.n_trajectory=2": "the loss turn_gspo works on turns, but the estimator trajectory_grpo does not return turn ids",
+		actor + "policy_loss.loss_mode=turn_ppo algorithm.adv_estimator=masked_gae":                                                       "the loss turn_ppo works on turns, but the estimator masked_gae does not return turn ids",
 	} {
 		_, err := config.Load("", append([]string{"env.name=x"}, strings.Fields(set)...)...)
 		require.ErrorIs(t, err, config.ErrConfig, set)

@@ -102,7 +102,7 @@ func TestARunBranchesOffACheckpoint(t *testing.T) {
 	branch := filepath.Join(t.TempDir(), "branch")
 	from := filepath.Join(out, "checkpoints", "step_1")
 	more := append(args, "trainer.resume_mode=resume_path", "trainer.resume_from_path="+from)
-	require.Contains(t, succeed(t, append(more, "--out", branch)...), "going on after step 1\n")
+	require.Contains(t, succeed(t, append(more, "--out", branch)...), "resuming after step 1\n")
 	requireSame(t, before, leavings(t, out), "the run that it came from")
 	got := leavings(t, branch)
 	require.Equal(t, before["metrics.jsonl"], got["metrics.jsonl"])

@@ -234,7 +234,7 @@ func configCheck() *cli.Command {
 				if err != nil {
 					return cli.Usagef("%w", err)
 				}
-				printNotes(c.Out, &cfg)
+				printNotes(c.Out, cfg.Notes)
 				_, err = fmt.Fprintf(c.Out, "%s is a sound configuration\n", s.Name())
 				return err
 			}
@@ -242,9 +242,9 @@ func configCheck() *cli.Command {
 	}
 }
 
-// printNotes prints the notes of a configuration, one a line.
-func printNotes(w io.Writer, c *config.Config) {
-	for _, n := range c.Notes {
+// printNotes prints notes of a configuration, one a line.
+func printNotes(w io.Writer, notes []config.Note) {
+	for _, n := range notes {
 		kind := "sets nothing"
 		if n.Warn {
 			kind = "warning"

@@ -138,7 +138,10 @@ func (o *evalOptions) ofTraining(ctx context.Context, c *cli.Call) (*evaluation,
 	if a.Path = folder; adapter != "" {
 		a.Adapter, a.LoRARank = adapter, 0 // the adapter brings its own rank
 	}
-	envs, levels, err := run.Prepare(ctx, &cfg, c.Log)
+	envs, levels, err := run.Prepare(ctx, &cfg, nil, c.Log)
+	if err == nil {
+		err = run.Preflight(ctx, &cfg, envs, levels)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -16,10 +16,11 @@ import (
 	"os"
 
 	"vagen/internal/cli"
+	"vagen/internal/signals"
 )
 
 func main() {
-	ctx, stop := cli.UntilSignal(context.Background())
+	ctx, stop := signals.Until(context.Background())
 	code := cli.Main(ctx, program(), cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.LookupEnv}, os.Args[1:])
 	stop()
 	os.Exit(code)

@@ -19,7 +19,7 @@ import (
 	"vagen/cmd/vagen/internal/termimage"
 	"vagen/env"
 	"vagen/internal/cli"
-	"vagen/train/run"
+	"vagen/internal/term"
 )
 
 func playCommand() *cli.Command {
@@ -86,7 +86,7 @@ func (p *player) choose(c *cli.Call, inline string) error {
 	}
 	p.protocol = termimage.Protocol(inline)
 	switch {
-	case inline == "auto" && (p.folder != "" || !run.IsTerminal(c.Out)):
+	case inline == "auto" && (p.folder != "" || !term.IsTerminal(c.Out)):
 		p.protocol = termimage.None
 	case inline == "auto":
 		p.protocol = termimage.Detect(c.Getenv)

@@ -8,13 +8,10 @@ import (
 	"math"
 	"strings"
 
-	"vagen/env"
 	"vagen/internal/cli"
 	"vagen/policy/vlm"
-	"vagen/train"
 	"vagen/train/config"
 	"vagen/train/run"
-	"vagen/train/track/curve"
 )
 
 func trainCommand() *cli.Command {
@@ -45,86 +42,48 @@ program at once.`,
 				if err != nil {
 					return cli.Usagef("%w", err)
 				}
-				envs, levels, err := run.Prepare(ctx, &cfg, c.Log)
-				if err != nil {
-					return asUsage(err)
-				}
-				if *out == "" {
-					*out = run.Dir(&cfg)
-				}
-				j := job{cfg, envs, levels, *out, *resume}
+				o := run.Options{Dir: *out, MustResume: *resume, Console: c.Out, Log: c.Log}
 				if *dry {
-					return dryRun(ctx, c, j, s.Name())
+					return dryRun(ctx, c, cfg, o, s.Name())
 				}
-				if levels.Shared != nil {
-					c.Log.Warn("levels of validation are also trained on", "err", levels.Shared)
-				}
-				return trainModel(ctx, c, j)
+				return trainModel(ctx, c, cfg, o)
 			}
 		},
 	}
 }
 
-// job is a training run that can begin.
-type job struct {
-	config config.Config
-	envs   *env.Registry
-	levels *train.Levels
-	out    string
-	resume bool
-}
-
-// dryRun checks the folder, opens the model, and prints notes and the memory plan.
-func dryRun(ctx context.Context, c *cli.Call, j job, name string) error {
-	if err := run.CheckFolder(j.out, &j.config, j.resume); err != nil {
+// dryRun prints what Check found out.
+func dryRun(ctx context.Context, c *cli.Call, cfg config.Config, o run.Options, name string) error {
+	p, err := run.Check(ctx, cfg, o)
+	if err != nil {
 		return asUsage(err)
 	}
-	printNotes(c.Out, &j.config)
-	if j.levels.Shared != nil {
-		fmt.Fprintf(c.Out, "levels of validation are also trained on: %v\n", j.levels.Shared)
-	}
-	model, err := vlm.Open(ctx, j.config.Agent.Model.Path, run.ModelOptions(&j.config, c.Log))
-	if err != nil {
-		return err
-	}
-	defer model.Close()
-	plan, err := run.Plan(ctx, &j.config, model, j.envs, j.levels)
-	if err != nil {
-		return err
+	printNotes(c.Out, p.Notes)
+	if p.Shared != nil {
+		fmt.Fprintf(c.Out, "levels of validation are also trained on: %v\n", p.Shared)
 	}
 	_, err = fmt.Fprintf(c.Out, "%s can be trained: %d steps on %s with %s, results in %s\nmemory plan: %v\n",
-		name, j.config.Trainer.Steps, j.levels, j.config.Agent.Model.Path, j.out, plan)
+		name, p.Steps, p.Levels, p.Model, p.Dir, p.Memory)
 	return err
 }
 
-func trainModel(ctx context.Context, c *cli.Call, j job) (err error) {
-	cfg := j.config
-	folder, err := run.PrepareFolder(j.out, &cfg, j.resume, c.Log)
+func trainModel(ctx context.Context, c *cli.Call, cfg config.Config, o run.Options) (err error) {
+	r, err := run.Open(ctx, cfg, o)
 	if err != nil {
 		return asUsage(err)
 	}
-	model, err := vlm.Open(ctx, cfg.Agent.Model.Path, run.ModelOptions(&cfg, c.Log))
-	if err != nil {
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if m, ok := r.Learner.(*vlm.Model); ok {
+		params, _ := m.Parameters()
+		fmt.Fprintf(c.Out, "%.2f M parameters on %s, results in %s\n", float64(params)/1e6, m.Backend(), r.Folder.Path)
+	}
+	if r.Done() > 0 {
+		fmt.Fprintf(c.Out, "resuming after step %d\n", r.Done())
+	}
+	if err := r.Train(ctx); err != nil {
 		return err
 	}
-	defer model.Close()
-	session, err := run.Open(ctx, folder, cfg, run.Options{
-		Curve:   curve.Curve{Title: j.levels.String() + ", " + cfg.Trainer.Experiment},
-		Console: c.Out, Log: c.Log, Restore: model.Restore, Levels: j.levels,
-	})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, session.Close()) }()
-	params, _ := model.Parameters()
-	fmt.Fprintf(c.Out, "%.2f M parameters on %s, results in %s\n", float64(params)/1e6, model.Backend(), folder.Path)
-	if session.Done() > 0 {
-		fmt.Fprintf(c.Out, "going on after step %d\n", session.Done())
-	}
-	if err := session.Train(ctx, model, j.envs); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(c.Out, outcome(session.Curve.Ends()))
+	_, err = fmt.Fprintln(c.Out, outcome(r.Curve.Ends()))
 	return err
 }
 

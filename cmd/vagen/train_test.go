@@ -81,11 +81,11 @@ func TestTrainingGoesOn(t *testing.T) {
 	require.Equal(t, contents(t, filepath.Join(whole, weights)), contents(t, filepath.Join(out, weights)))
 
 	require.NoError(t, os.RemoveAll(filepath.Join(out, "checkpoints/step_2")))
-	require.Contains(t, succeed(t, append(args, out)...), "going on after step 1\n")
+	require.Contains(t, succeed(t, append(args, out)...), "resuming after step 1\n")
 	require.Equal(t, contents(t, filepath.Join(whole, weights)), contents(t, filepath.Join(out, weights)))
 	require.Equal(t, strings.Count(contents(t, filepath.Join(whole, "metrics.jsonl")), "\n"), strings.Count(contents(t, filepath.Join(out, "metrics.jsonl")), "\n"))
 
-	require.Contains(t, succeed(t, append(args, out, "trainer.total_training_steps=3")...), "going on after step 2\n", "a finished run may be made longer")
+	require.Contains(t, succeed(t, append(args, out, "trainer.total_training_steps=3")...), "resuming after step 2\n", "a finished run may be made longer")
 	require.FileExists(t, filepath.Join(out, "checkpoints/step_3/actor/model.safetensors"))
 	code, _, errs := launchRun(t, "", append(args, out, "--resume")...)
 	require.Equal(t, cli.Failed, code)

@@ -20,10 +20,8 @@ import (
 	"runtime"
 
 	"vagen/env"
-	"vagen/env/builtin"
 	"vagen/env/frozenlake"
-	"vagen/internal/cli"
-	"vagen/internal/rng"
+	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/rollout"
 	"vagen/train"
@@ -55,15 +53,11 @@ func main() {
 		}
 		os.Exit(2) // what is wrong has been said
 	}
-	ctx, stop := cli.UntilSignal(context.Background())
+	ctx, stop := run.UntilSignal(context.Background())
 	defer stop()
-	if err := launchRun(ctx, o, os.Stdout, os.Stderr); err != nil {
+	if err := quickstart(ctx, o, os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "quickstart:", err)
-		var by cli.Signal
-		if errors.Is(err, context.Canceled) && errors.As(context.Cause(ctx), &by) {
-			os.Exit(by.Code())
-		}
-		os.Exit(1)
+		os.Exit(run.ExitCode(ctx, err))
 	}
 }
 
@@ -109,7 +103,7 @@ func (o *options) check(rest []string) error {
 	return nil
 }
 
-func launchRun(ctx context.Context, o options, out, complaints io.Writer) error {
+func quickstart(ctx context.Context, o options, out, complaints io.Writer) error {
 	r := recipes[o.recipe]
 	c := r.configure(o)
 	if err := c.Validate(); err != nil {
@@ -126,29 +120,27 @@ func launchRun(ctx context.Context, o options, out, complaints io.Writer) error 
 		fmt.Fprintln(out, "The pure-Go backend is about twenty times slower than XLA: this run is cut down to show that\n"+
 			"everything works. Do not expect the success rate to rise.")
 	}
-	folder, err := run.CreateFolder(o.out, &c)
-	if err != nil {
-		return err
-	}
-	model, err := newModel(ctx, folder, r, c, log)
-	if err != nil {
-		return err
-	}
-	defer model.Close()
-	params, _ := model.Parameters()
-	fmt.Fprintf(out, "quickstart, recipe %s: %s\n%.2f M parameters on %s, results in %s\n", o.recipe, r.about, float64(params)/1e6, model.Backend(), folder.Path)
-
 	refs, err := references(c, r)
 	if err != nil {
 		return err
 	}
-	session, err := run.Open(ctx, folder, c, run.Options{Console: out, Log: log, Curve: curve.Curve{
-		Title: "Visual FrozenLake, " + c.Trainer.Experiment,
-		Marks: []curve.Mark{{Name: "random actions", Value: refs.random}, {Name: "blind to holes", Value: refs.blind}, {Name: "shortest path", Value: refs.shortest}},
-	}})
+	var model *vlm.Model
+	session, err := run.Open(ctx, c, run.Options{
+		Dir: o.out, Console: out, Log: log,
+		Learner: func(ctx context.Context, dir string) (_ policy.Learner, err error) {
+			model, err = newModel(ctx, filepath.Join(dir, "model"), r, c, log)
+			return model, err
+		},
+		Curve: curve.Curve{
+			Title: "Visual FrozenLake, " + c.Trainer.Experiment,
+			Marks: []curve.Mark{{Name: "random actions", Value: refs.random}, {Name: "blind to holes", Value: refs.blind}, {Name: "shortest path", Value: refs.shortest}},
+		},
+	})
 	if err != nil {
 		return err
 	}
+	params, _ := model.Parameters()
+	fmt.Fprintf(out, "quickstart, recipe %s: %s\n%.2f M parameters on %s, results in %s\n", o.recipe, r.about, float64(params)/1e6, model.Backend(), session.Folder.Path)
 	if err := errors.Join(learn(ctx, session, model, r), session.Close()); err != nil {
 		return err
 	}
@@ -160,16 +152,14 @@ func launchRun(ctx context.Context, o options, out, complaints io.Writer) error 
 
 // learn imitates, then plays.
 func learn(ctx context.Context, session *run.Run, model *vlm.Model, r recipe) error {
-	envs := builtin.Registry()
-	if err := warmUp(ctx, model, envs, session.Config, r, session.Sinks); err != nil {
+	if err := warmUp(ctx, model, session.Envs, session.Config, r, session.Sinks); err != nil {
 		return err
 	}
-	return session.Train(ctx, model, envs)
+	return session.Train(ctx)
 }
 
-// newModel makes the model's folder and opens it.
-func newModel(ctx context.Context, folder *run.Folder, r recipe, c config.Config, log *slog.Logger) (*vlm.Model, error) {
-	dir := filepath.Join(folder.Path, "model")
+// newModel creates the model's folder and opens it.
+func newModel(ctx context.Context, dir string, r recipe, c config.Config, log *slog.Logger) (*vlm.Model, error) {
 	if err := vlm.Create(dir, r.shape, words, c.Run.Seed); err != nil {
 		return nil, err
 	}
@@ -231,6 +221,6 @@ func demonstrate(ctx context.Context, model *vlm.Model, envs *env.Registry, c co
 		if !ok {
 			return "", fmt.Errorf("the script plays FrozenLake only, not %T", e)
 		}
-		return lake.Script(rng.New(c.Run.Seed, rng.Script, n, uint64(ep.Group), uint64(turn)), walker, r.actions), nil
+		return lake.Script(rollout.ScriptRand(c.Run.Seed, n, uint64(ep.Group), uint64(turn)), walker, r.actions), nil
 	})
 }

@@ -17,7 +17,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vagen/internal/cli"
 	"vagen/train/config"
 	"vagen/train/run"
 )
@@ -32,7 +31,7 @@ func TestMain(m *testing.M) {
 		main()
 		os.Exit(0)
 	case "stuck": // a run that does not end when it is asked to
-		ctx, _ := cli.UntilSignal(context.Background())
+		ctx, _ := run.UntilSignal(context.Background())
 		fmt.Println("training")
 		<-ctx.Done()
 		select {}
@@ -135,7 +134,7 @@ func TestBadSettingsAreFoundBeforeAnythingIsMade(t *testing.T) {
 		out := filepath.Join(t.TempDir(), "run")
 		o, err := parse(append([]string{"-out", out}, strings.Fields(args)...), os.Stderr)
 		require.NoError(t, err)
-		err = launchRun(t.Context(), o, os.Stdout, os.Stderr)
+		err = quickstart(t.Context(), o, os.Stdout, os.Stderr)
 		require.ErrorIs(t, err, config.ErrConfig, args)
 		require.ErrorContains(t, err, want)
 		require.NoDirExists(t, out)
@@ -175,7 +174,7 @@ func TestARunWritesItsFolder(t *testing.T) {
 		o, err := parse(list, os.Stderr)
 		require.NoError(t, err)
 		var said bytes.Buffer
-		require.NoError(t, launchRun(t.Context(), o, &said, os.Stderr))
+		require.NoError(t, quickstart(t.Context(), o, &said, os.Stderr))
 		for _, want := range []string{"pure-Go backend", "recipe tiny: for tests", "[████████████████████████] 2/2", "success: random"} {
 			require.Contains(t, said.String(), want)
 		}
@@ -201,7 +200,7 @@ func TestARunWritesItsFolder(t *testing.T) {
 		require.Equal(t, uint64(4), c.Run.Seed)
 
 		before := metrics(t, out)
-		require.ErrorIs(t, launchRun(t.Context(), o, &said, os.Stderr), run.ErrExists)
+		require.ErrorIs(t, quickstart(t.Context(), o, &said, os.Stderr), run.ErrExists)
 		require.Equal(t, before, metrics(t, out), "another run's folder is left alone")
 	}
 }
@@ -211,7 +210,7 @@ func TestAFolderThatCannotBeMadeIsAnError(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, nil, 0o644))
 	o, err := parse([]string{"-recipe", "tiny", "-backend", "go", "-out", filepath.Join(file, "run")}, os.Stderr)
 	require.NoError(t, err)
-	err = launchRun(t.Context(), o, &bytes.Buffer{}, os.Stderr)
+	err = quickstart(t.Context(), o, &bytes.Buffer{}, os.Stderr)
 	var path *os.PathError
 	require.ErrorAs(t, err, &path)
 }
@@ -226,7 +225,7 @@ func TestACancelledRunKeepsWhatItHas(t *testing.T) {
 			cancel()
 		}
 	})
-	require.ErrorIs(t, launchRun(ctx, o, said, os.Stderr), context.Canceled)
+	require.ErrorIs(t, quickstart(ctx, o, said, os.Stderr), context.Canceled)
 	lines := metrics(t, out)
 	require.Equal(t, line{"step", 1}, lines[len(lines)-1])
 }

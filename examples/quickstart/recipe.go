@@ -111,6 +111,7 @@ func (r recipe) configure(o options) config.Config {
 	c.Env.ValSeed, c.Env.Seed = 0, 10_000_000*int64(o.seed+1)
 	c.Rollout.MaxTurns = r.turns
 	c.Trainer.Project, c.Trainer.Experiment = "quickstart", o.name
+	c.Trainer.ResumeMode = "disable" // every run is a new one
 	r.config(&c)
 	c.Trainer.Steps = r.steps
 	if o.steps >= 0 {

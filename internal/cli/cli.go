@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"vagen/internal/nearest"
+	"vagen/internal/signals"
 )
 
 // The exit codes of Main.
@@ -23,7 +24,7 @@ const (
 	OK          = 0
 	Failed      = 1   // the command failed
 	Usage       = 2   // the command line, or a file that it names, is invalid
-	Interrupted = 130 // the context was cancelled by Ctrl-C; for another Signal 128 plus its number
+	Interrupted = 130 // the context was cancelled by Ctrl-C; for another signal 128 plus its number
 )
 
 // ErrUsage is wrapped by errors about the command line.
@@ -80,7 +81,7 @@ func Main(ctx context.Context, root *Command, s Streams, args []string) int {
 		return OK
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		fmt.Fprintf(s.Err, "%s: interrupted\n", root.Name)
-		var by Signal
+		var by signals.Signal
 		if errors.As(context.Cause(ctx), &by) {
 			return by.Code()
 		}

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 
+	"vagen/internal/signals"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -126,7 +128,7 @@ func TestErrorsBecomeExitCodes(t *testing.T) {
 	require.Equal(t, "prog: interrupted\n", errs)
 
 	ctx, why := context.WithCancelCause(t.Context())
-	why(Signal(syscall.SIGTERM))
+	why(signals.Signal(syscall.SIGTERM))
 	code, _, _ = call(ctx, context.Canceled, "fail")
 	require.Equal(t, 143, code)
 	code, _, errs = call(ctx, fmt.Errorf("env: %w", context.Cause(ctx)), "fail")
@@ -139,16 +141,16 @@ func TestErrorsBecomeExitCodes(t *testing.T) {
 
 func TestSignalsEndTheContextOnce(t *testing.T) {
 	for signal, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
-		ctx, stop := UntilSignal(t.Context())
+		ctx, stop := signals.Until(t.Context())
 		require.NoError(t, syscall.Kill(syscall.Getpid(), signal))
 		<-ctx.Done()
 		require.ErrorIs(t, ctx.Err(), context.Canceled)
-		var by Signal
+		var by signals.Signal
 		require.ErrorAs(t, context.Cause(ctx), &by)
 		require.Equal(t, want, by.Code())
 		stop()
 	}
-	ctx, stop := UntilSignal(t.Context())
+	ctx, stop := signals.Until(t.Context())
 	stop()
 	<-ctx.Done()
 }

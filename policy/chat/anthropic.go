@@ -56,9 +56,9 @@ func (anthropic) render(e entry, _ *Pictures) json.RawMessage {
 		}
 	}
 	if e.role == policy.System {
-		return written(blocks)
+		return mustEncode(blocks)
 	}
-	return written(anthropicMessage{e.role, blocks})
+	return mustEncode(anthropicMessage{e.role, blocks})
 }
 
 func (anthropic) body(q *request) ([]byte, error) {

@@ -116,7 +116,7 @@ func TestEstimatesFollowTheCountOfTheService(t *testing.T) {
 			continue
 		}
 		require.ErrorIs(t, err, ErrBudget)
-		require.ErrorContains(t, err, "0.00101 of 0.0020449, and the next request may cost 0.001035")
+		require.ErrorContains(t, err, "0.00101 of 0.0020449 spent, and the next request may cost 0.001035")
 	}
 }
 

@@ -8,15 +8,15 @@ import (
 	"vagen/policy"
 )
 
-// verdict is what a failure means.
+// verdict classifies a failure.
 type verdict struct {
 	err   error // sentinel
-	again bool  // it may help to send the request again
-	all   bool  // every conversation would meet it
+	again bool  // a retry may succeed
+	all   bool  // the failure affects every conversation
 }
 
-// tooLong are pieces of what services say about a conversation that has outgrown
-// the model, with the sentence they are from.
+// tooLong are parts of the messages with which services report a conversation that
+// exceeds the model's context, with the sentence they are from.
 var tooLong = []string{
 	"context_length_exceeded",        // OpenAI's code
 	"maximum context length",         // OpenAI, vLLM, OpenRouter: This model's maximum context length is …
@@ -31,8 +31,8 @@ var tooLong = []string{
 	"request_too_large",         // Anthropic's code for a body that is too large
 }
 
-// classify says what a failure with an HTTP status means. sent are the names of
-// the fields that every request has, messages aside.
+// classify returns the verdict on a failure with an HTTP status. sent are the names
+// of the fields that every request has, except for the messages.
 func classify(status int, f *fault, sent []string) verdict {
 	text := strings.ToLower(f.code + " " + f.message)
 	has := func(pieces ...string) bool {

@@ -9,19 +9,19 @@ import (
 	"vagen/policy"
 )
 
-// imageMark stands in a message's text where a picture goes.
+// imageMark marks the place of an image in a message's text.
 const imageMark = "<image>"
 
-// conversation is what was said so far, as the API wants it sent.
+// conversation holds the messages so far, encoded for the API.
 type conversation struct {
 	system   json.RawMessage // empty without one
 	messages []json.RawMessage
-	tokens   int64 // of all of it, counted by the service or estimated
+	tokens   int64 // of all messages, counted by the service or estimated
 	images   int64
-	busy     bool // a call of Generate works on it
+	busy     bool // in use by a call of Generate
 }
 
-// entry is what one side says.
+// entry is a message of one role.
 type entry struct {
 	role  policy.Role
 	parts []part
@@ -33,18 +33,17 @@ type part struct {
 	image *picture
 }
 
-// news is what a prompt adds to its conversation.
-type news struct {
+// additions is what a prompt adds to its conversation.
+type additions struct {
 	system   json.RawMessage
 	messages []json.RawMessage
 	tokens   int64 // estimate
 	images   int64
 }
 
-// order holds the roles of a prompt's messages against the contract: system
-// messages come first, and only when the conversation opens; the user has the
-// last word.
-func order(open bool, messages []policy.Message) error {
+// checkRoles checks the roles of a prompt's messages: system messages are allowed
+// only at the start of a conversation, and the last message must be the user's.
+func checkRoles(open bool, messages []policy.Message) error {
 	var before policy.Role
 	for i, m := range messages {
 		switch m.Role {
@@ -68,12 +67,12 @@ func order(open bool, messages []policy.Message) error {
 	return nil
 }
 
-// read turns a prompt's messages into what is sent. Messages in a row from the
-// same side become one, as many models want the sides to alternate. A system
-// message with images becomes the user's, as APIs take images from the user alone.
-func (m *Model) read(messages []policy.Message) (news, error) {
+// read encodes a prompt's messages. Consecutive messages of one role are joined,
+// because many models require alternating roles. A system message with images becomes
+// a user message, because APIs accept images only from the user.
+func (m *Model) read(messages []policy.Message) (additions, error) {
 	var entries []entry
-	var n news
+	var n additions
 	for i, msg := range messages {
 		parts, err := m.split(msg)
 		if err != nil {
@@ -131,12 +130,12 @@ func (m *Model) split(msg policy.Message) ([]part, error) {
 		parts, blank = append(parts, part{image: pic}), false
 	}
 	if blank {
-		return nil, fmt.Errorf("it is empty")
+		return nil, fmt.Errorf("the message is empty")
 	}
 	return parts, nil
 }
 
-// estimate guesses the tokens of a part until the service counts them.
+// estimate estimates the tokens of a part until the service counts them.
 func (m *Model) estimate(p part) int64 {
 	switch {
 	case p.image == nil:
@@ -149,9 +148,9 @@ func (m *Model) estimate(p part) int64 {
 
 func estimateText(text string) int64 { return 4 + int64(len(text)+2)/3 }
 
-// accept adds what was said to the conversation. A blank response leaves no
-// message, as some APIs refuse one.
-func (m *Model) accept(c *conversation, n news, a *answer) {
+// accept adds a prompt and its answer to the conversation. A blank response adds no
+// message, because some APIs refuse one.
+func (m *Model) accept(c *conversation, n additions, a *answer) {
 	if len(n.system) > 0 {
 		c.system = n.system
 	}

@@ -114,7 +114,7 @@ func TestConversationsInUseAreNotShared(t *testing.T) {
 		return response(200, fine(OpenAI, err.Error())), nil
 	})
 	m = newModel(t, o)
-	require.Equal(t, "chat: prompt 0: another call works on conversation 1", one(t, m, prompt(1, user("hi"))).Text)
+	require.Equal(t, "chat: prompt 0: conversation 1 is in use by another call", one(t, m, prompt(1, user("hi"))).Text)
 	require.Empty(t, m.chats)
 }
 

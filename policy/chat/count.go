@@ -8,9 +8,9 @@ import (
 
 var _ policy.Counter = (*Model)(nil)
 
-// Count implements policy.Counter with an estimate: four tokens a message and one
-// for three bytes of text, and for images what the options say or their size
-// suggests. Only the service knows better, and only afterwards.
+// Count implements policy.Counter with an estimate: four tokens for each message, one
+// for three bytes of text, and for images Options.ImageTokens or an estimate from
+// their size. Only the service knows the exact number, after the request.
 func (m *Model) Count(p policy.Prompt) (int, error) {
 	var n int64
 	for i, msg := range p.Messages {

@@ -1,6 +1,6 @@
-// Package chat holds policies behind an API: models that somebody else serves,
-// for evaluation, demonstrations and comparison. They implement policy.Policy and
-// cannot learn.
+// Package chat has policies behind an API: models that another service runs, for
+// evaluation, demonstrations and comparison. They implement policy.Policy and cannot
+// be trained.
 //
 //	API        request                                  served by
 //	OpenAI     POST BaseURL/chat/completions            OpenAI, vLLM, SGLang, Together, OpenRouter, …
@@ -15,34 +15,34 @@
 //
 // # Conversations
 //
-// These APIs remember nothing, so a Model keeps each conversation, pictures
-// encoded, and sends all of it every time. A call of Generate that fails leaves
-// all conversations as they were and may be repeated; what its requests have cost
-// is spent. A completion holds text, no tokens: Context and Tokens are empty.
+// These APIs are stateless, so a Model stores each conversation with encoded images
+// and sends all of it every time. A call of Generate that fails leaves all
+// conversations unchanged and may be repeated; the cost of its requests still counts.
+// A completion has text but no tokens: Context and Tokens are empty.
 //
-// # What fails what
+// # Errors of a conversation and errors of a call
 //
-// A failure that has to do with one conversation is in its Completion.Err: the
-// context is too long (policy.ErrNoRoom), the service refuses to answer
-// (ErrRefused), or an answer could not be had even with retries (ErrBusy,
-// ErrServer, ErrResponse, …). A failure that would meet every conversation fails
-// the call: the key (ErrKey), the model (ErrModel), an account without credit
-// (ErrQuota), a setting that the model does not take (ErrSetting), an address
-// where nobody answers (ErrUnreachable) and the end of the budget (ErrBudget).
+// A failure of one conversation is in its Completion.Err: the context is too long
+// (policy.ErrNoRoom), the service refuses to answer (ErrRefused), or all retries
+// failed (ErrBusy, ErrServer, ErrResponse, …). A failure that affects every
+// conversation fails the call: the key (ErrKey), the model (ErrModel), an account
+// without credit (ErrQuota), a setting that the model does not support (ErrSetting),
+// an address that cannot be reached (ErrUnreachable) and an exhausted budget
+// (ErrBudget).
 //
 // Statuses 408, 409, 429, 5xx and failures of the network are retried, with
 // exponential back-off; all others are final.
 //
 // # Keys
 //
-// A key is read from an environment variable when the Model is made, and stays
-// inside: it is in no option, error, log or printed value. Where a service sends
-// it back, also in part, it is cut out.
+// A key is read from an environment variable when the Model is created. It is in no
+// option, error, log or printed value. If a service sends it back, also in part, it is
+// removed from the text.
 //
-// # Repeatability
+// # Reproducibility
 //
-// Completions stand in the order of the prompts, and requests are admitted in
-// that order, however many run at once. Prompt.Seed is sent, folded to 31 bits,
-// where the API takes a seed, which no service promises to obey in full; Anthropic
-// takes none.
+// Completions are in the order of the prompts, and requests are admitted in that
+// order, however many run at once. Prompt.Seed is sent, folded to 31 bits, where the
+// API has a seed; no service guarantees reproducible results with it. Anthropic has
+// no seed.
 package chat

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Errors that concern every conversation. They fail the call.
+// Errors that concern every conversation. The call returns them.
 var (
 	ErrKey         = errors.New("the key is missing or refused")
 	ErrModel       = errors.New("the service does not know the model, or is not at this address")
 	ErrQuota       = errors.New("the account has no credit left")
-	ErrSetting     = errors.New("the model does not take a setting")
-	ErrUnreachable = errors.New("nobody answers at this address")
-	ErrBudget      = errors.New("the budget is spent")
+	ErrSetting     = errors.New("the model does not support a setting")
+	ErrUnreachable = errors.New("the address cannot be reached")
+	ErrBudget      = errors.New("the budget is exhausted")
 )
 
 // Errors of one conversation. They are in its Completion.Err.
@@ -23,7 +23,7 @@ var (
 	ErrBusy     = errors.New("the service is busy")
 	ErrServer   = errors.New("the service failed")
 	ErrLost     = errors.New("the answer did not arrive")
-	ErrResponse = errors.New("the answer is not understood")
+	ErrResponse = errors.New("the answer has an unknown form")
 	ErrTooLarge = errors.New("the answer is too large")
 )
 
@@ -34,13 +34,13 @@ type Error struct {
 	Model     string
 	Status    int    // of the HTTP response, 0 without one
 	Code      string // the service's name for the failure
-	Detail    string // what the service said
-	RequestID string // by which its operators find the request
+	Detail    string // the service's message
+	RequestID string // the service's id of the request
 	Attempts  int    // how often it was sent
 	Err       error  // one of the sentinels or policy.ErrNoRoom
 }
 
-// Error names everything that is known of the failure.
+// Error returns all that is known about the failure.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "chat: %s %s at %s", e.API, e.Model, e.URL)

@@ -62,7 +62,7 @@ func (gemini) render(e entry, _ *Pictures) json.RawMessage {
 			c.Parts[i].Data = &geminiData{p.image.mime, p.image.data}
 		}
 	}
-	return written(c)
+	return mustEncode(c)
 }
 
 func (gemini) body(q *request) ([]byte, error) {

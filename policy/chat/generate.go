@@ -15,12 +15,12 @@ type job struct {
 	prompt   policy.Prompt
 	chat     *conversation
 	limit    int // longest response
-	news     news
+	news     additions
 	images   int64 // in the whole conversation
 	body     []byte
 	estimate tokens
 	answer   *answer
-	err      error // of this conversation
+	err      error // error of this conversation
 }
 
 // Generate implements policy.Policy. Requests are admitted in the order of the
@@ -33,7 +33,7 @@ func (m *Model) Generate(ctx context.Context, prompts []policy.Prompt, s policy.
 	}
 	for _, stop := range s.StopStrings {
 		if !slices.Contains(m.o.Stop, stop) {
-			return nil, fmt.Errorf("chat: Sampling.StopStrings: %q is not in Options.Stop, with which services end a response", stop)
+			return nil, fmt.Errorf("chat: Sampling.StopStrings: %q is not in Options.Stop, only those are allowed", stop)
 		}
 	}
 	jobs, err := m.begin(prompts, s)
@@ -51,7 +51,7 @@ func (m *Model) Generate(ctx context.Context, prompts []policy.Prompt, s policy.
 	return out, nil
 }
 
-// begin checks the prompts and takes their conversations.
+// begin checks the prompts and locks their conversations.
 func (m *Model) begin(prompts []policy.Prompt, s policy.Sampling) ([]*job, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -67,9 +67,9 @@ func (m *Model) begin(prompts []policy.Prompt, s policy.Sampling) ([]*job, error
 			c = &conversation{}
 		}
 		if c.busy {
-			return nil, fmt.Errorf("chat: prompt %d: another call works on conversation %d", i, p.Conversation)
+			return nil, fmt.Errorf("chat: prompt %d: conversation %d is in use by another call", i, p.Conversation)
 		}
-		if err := order(len(c.messages) == 0, p.Messages); err != nil {
+		if err := checkRoles(len(c.messages) == 0, p.Messages); err != nil {
 			return nil, fmt.Errorf("chat: prompt %d: %w", i, err)
 		}
 		j := &job{prompt: p, chat: c, limit: p.MaxTokens}
@@ -88,7 +88,7 @@ func (m *Model) begin(prompts []policy.Prompt, s policy.Sampling) ([]*job, error
 	return jobs, nil
 }
 
-// end gives the conversations back. Those that nothing was said in are forgotten.
+// end unlocks the conversations. Empty ones are deleted.
 func (m *Model) end(jobs []*job) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,7 +100,7 @@ func (m *Model) end(jobs []*job) {
 	}
 }
 
-// run asks for all the answers. Its error is of the call as a whole.
+// run sends all requests. It returns only errors of the whole call.
 func (m *Model) run(ctx context.Context, jobs []*job, s policy.Sampling) error {
 	run, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -154,12 +154,12 @@ func (m *Model) admit(ctx context.Context, j *job) (*event, error) {
 	}
 	start, err := m.pace.wait(ctx, j.estimate.prompt+j.estimate.completion)
 	if err != nil {
-		m.ledger.settle(j.estimate, tokens{}, unsent, 0, false)
+		m.ledger.commit(j.estimate, tokens{}, unsent, 0, false)
 	}
 	return start, err
 }
 
-// prepare writes a job's request.
+// prepare encodes a job's request.
 func (m *Model) prepare(j *job, s policy.Sampling) error {
 	var err error
 	if j.news, err = m.read(j.prompt.Messages); err != nil {
@@ -174,7 +174,7 @@ func (m *Model) prepare(j *job, s policy.Sampling) error {
 		model: m.o.Model, system: system, messages: slices.Concat(j.chat.messages, j.news.messages), extra: m.o.Extra,
 		params: m.dialect.nest(m.dialect.params(&m.o, sampling{
 			temperature: s.Temperature, topP: s.TopP, topK: s.TopK, minP: s.MinP, limit: j.limit,
-			seed: int64((seed ^ seed>>32) & (1<<31 - 1)), // what every service can read
+			seed: int64((seed ^ seed>>32) & (1<<31 - 1)), // 31 bits, which every service accepts
 		})),
 	}
 	j.images = j.chat.images + j.news.images
@@ -183,7 +183,7 @@ func (m *Model) prepare(j *job, s policy.Sampling) error {
 	return err
 }
 
-// complete turns an answer into a completion and adds it to the conversation.
+// complete converts an answer to a completion and adds it to the conversation.
 func (m *Model) complete(j *job) policy.Completion {
 	a := j.answer
 	switch {

@@ -13,8 +13,8 @@ import (
 	"vagen/policy"
 )
 
-// Model is a policy behind an API. It may be used by several goroutines at once,
-// each with conversations of its own.
+// Model is a policy behind an API. Several goroutines may use it at once, each with
+// its own conversations.
 type Model struct {
 	o       Options
 	api     provider
@@ -62,7 +62,7 @@ func New(o Options) (*Model, error) {
 	}
 	m.http = &http.Client{
 		Transport: o.Transport,
-		// A redirect would take the key, and the conversation, somewhere else.
+		// A redirect would send the key and the conversation to another address.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	if o.Transport == nil {
@@ -92,13 +92,13 @@ func (m *Model) exposed() bool {
 // String names the model and the service.
 func (m *Model) String() string { return fmt.Sprintf("%s %s at %s", m.o.API, m.o.Model, m.url) }
 
-// GoString is String: the fields are nobody's business.
+// GoString is like String: the fields are redacted.
 func (m *Model) GoString() string { return "chat.Model(" + m.String() + ")" }
 
 // LogValue implements slog.LogValuer.
 func (m *Model) LogValue() slog.Value { return slog.StringValue(m.String()) }
 
-// Usage says what has been sent and spent so far.
+// Usage returns the requests, tokens and cost so far.
 func (m *Model) Usage() Usage { return m.ledger.usage() }
 
 // Forget implements policy.Policy.

@@ -51,7 +51,7 @@ type openAIMessage struct {
 
 func (openAI) render(e entry, pic *Pictures) json.RawMessage {
 	if len(e.parts) == 1 && e.parts[0].image == nil { // also services without pictures read this
-		return written(openAIMessage{e.role, e.parts[0].text})
+		return mustEncode(openAIMessage{e.role, e.parts[0].text})
 	}
 	parts := make([]openAIPart, len(e.parts))
 	for i, p := range e.parts {
@@ -61,7 +61,7 @@ func (openAI) render(e entry, pic *Pictures) json.RawMessage {
 		}
 		parts[i] = openAIPart{Type: "image_url", Image: &openAIImage{URL: "data:" + p.image.mime + ";base64," + p.image.data, Detail: pic.Detail}}
 	}
-	return written(openAIMessage{e.role, parts})
+	return mustEncode(openAIMessage{e.role, parts})
 }
 
 func (openAI) body(q *request) ([]byte, error) {
@@ -124,7 +124,7 @@ func (openAI) parse(data []byte) (*answer, error) {
 	}
 	c := in.Choices[0]
 	if given(c.Error) {
-		return nil, explain(written(map[string]json.RawMessage{"error": c.Error}))
+		return nil, explain(mustEncode(map[string]json.RawMessage{"error": c.Error}))
 	}
 	if c.Message == nil {
 		return nil, fmt.Errorf("its choice has no message")

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// window is what the limits per minute are about.
+// window is the period of the limits per minute.
 const window = time.Minute
 
-// pacer delays requests so that no window holds more than the limits allow. Who
-// comes first goes first.
+// pacer delays requests so that no window exceeds the limits. Requests start in the
+// order in which they call wait.
 type pacer struct {
 	requests int   // per window, 0 for no limit
 	tokens   int64 // per window, 0 for no limit
@@ -32,7 +32,7 @@ func newPacer(o *Options) *pacer {
 	return &pacer{requests: o.RequestsPerMinute, tokens: int64(o.TokensPerMinute), head: make(chan struct{}, 1), changed: make(chan struct{})}
 }
 
-// wait returns when a request of so many tokens may start.
+// wait returns when a request with this number of tokens may start.
 func (p *pacer) wait(ctx context.Context, tokens int64) (*event, error) {
 	select {
 	case p.head <- struct{}{}:
@@ -67,7 +67,7 @@ func (p *pacer) wait(ctx context.Context, tokens int64) (*event, error) {
 	}
 }
 
-// delay says how long it takes until a request fits.
+// delay returns how long to wait until a request fits into the window.
 func (p *pacer) delay(now time.Time, tokens int64) time.Duration {
 	old := 0
 	for old < len(p.events) && now.Sub(p.events[old].at) >= window {
@@ -95,15 +95,15 @@ func (p *pacer) delay(now time.Time, tokens int64) time.Duration {
 	return delay
 }
 
-// settle corrects the tokens of a request.
-func (p *pacer) settle(e *event, tokens int64) {
+// setTokens corrects the tokens of a request.
+func (p *pacer) setTokens(e *event, tokens int64) {
 	p.mu.Lock()
 	e.tokens = tokens
 	p.notify()
 	p.mu.Unlock()
 }
 
-// pause lets no request start for a while.
+// pause prevents requests from starting for a while.
 func (p *pacer) pause(d time.Duration) {
 	p.mu.Lock()
 	if until := time.Now().Add(d); until.After(p.paused) {

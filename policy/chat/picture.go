@@ -14,7 +14,7 @@ import (
 	"golang.org/x/image/draw"
 )
 
-// picture is an image as it is sent.
+// picture is an encoded image.
 type picture struct {
 	mime          string
 	data          string // base64
@@ -26,11 +26,11 @@ type picture struct {
 func (p *Pictures) encode(im image.Image) (_ *picture, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("it cannot be read: %v", r)
+			err = fmt.Errorf("the image cannot be read: %v", r)
 		}
 	}()
 	if im == nil || im.Bounds().Empty() {
-		return nil, errors.New("it is empty")
+		return nil, errors.New("the image is empty")
 	}
 	im = p.shrink(im)
 	var b bytes.Buffer
@@ -48,8 +48,8 @@ func (p *Pictures) encode(im image.Image) (_ *picture, err error) {
 	return &picture{mime, base64.StdEncoding.EncodeToString(b.Bytes()), size.X, size.Y}, nil
 }
 
-// shrink scales an image down to MaxSide, proportions kept, with the Catmull-Rom
-// kernel.
+// shrink scales an image down to MaxSide, with its aspect ratio, using the
+// Catmull-Rom kernel.
 func (p *Pictures) shrink(im image.Image) image.Image {
 	size := im.Bounds().Size()
 	long := max(size.X, size.Y)

@@ -277,7 +277,7 @@ func TestHangingServicesAreLeft(t *testing.T) {
 		script(&o, hang)
 		c := one(t, newModel(t, o), prompt(1, user("hi")))
 		require.ErrorIs(t, c.Err, ErrLost)
-		require.ErrorContains(t, c.Err, "nothing within 30s")
+		require.ErrorContains(t, c.Err, "no answer within 30s")
 		require.NotErrorIs(t, c.Err, context.DeadlineExceeded, "it is not the caller's deadline")
 	})
 }

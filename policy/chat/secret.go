@@ -8,23 +8,22 @@ import (
 	"strings"
 )
 
-// secret holds a key. It is inside of functions, where neither fmt nor reflection
-// finds it.
+// secret holds a key in closures, where neither fmt nor reflection can read it.
 type secret struct {
 	reveal func() string            // empty without a key
-	hide   func(text string) string // cuts the key and parts of it out of text
-	strip  func(text string) string // cuts only the whole key out
+	hide   func(text string) string // removes the key and parts of it from text
+	strip  func(text string) string // removes only the whole key
 }
 
-// usual are the variables that hold the keys for the public addresses.
+// usual are the default variables of the keys for the public addresses.
 var usual = map[API][]string{
 	OpenAI:    {"OPENAI_API_KEY"},
 	Anthropic: {"ANTHROPIC_API_KEY"},
 	Gemini:    {"GEMINI_API_KEY", "GOOGLE_API_KEY"},
 }
 
-// KeyVariables are the environment variables that hold a key of an API where
-// Options.KeyEnv names none, the first one that is set counting.
+// KeyVariables returns the environment variables that are read for a key of an API
+// if Options.KeyEnv is empty; the first one that is set is used.
 func KeyVariables(a API) []string { return slices.Clone(usual[a]) }
 
 // findKey reads the key from the environment.
@@ -42,7 +41,7 @@ func findKey(o *Options) (*secret, error) {
 			continue
 		}
 		if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-			return nil, fmt.Errorf("chat: KeyEnv: the key in %s has characters that no key has", name)
+			return nil, fmt.Errorf("chat: KeyEnv: the key in %s has characters other than printable ASCII without spaces", name)
 		}
 		return conceal(key), nil
 	}
@@ -50,10 +49,10 @@ func findKey(o *Options) (*secret, error) {
 }
 
 const (
-	// piece is how many characters of a key in a row are cut out of text.
+	// piece is how many consecutive characters of a key are removed from text.
 	piece = 8
-	// shortest is the length from which a key is one: services that want none are
-	// often given a word.
+	// shortest is the smallest length of a key that is removed from text: services
+	// without keys often get a short dummy word.
 	shortest = 4
 	// hidden replaces the key in text.
 	hidden = "[key]"
@@ -78,11 +77,11 @@ func conceal(key string) *secret {
 	return s
 }
 
-// cut replaces every stretch of text that is made of pieces of length n.
+// cut replaces every part of text that consists of pieces of length n.
 func cut(text string, pieces map[string]bool, n int) string {
 	low := lower(text)
 	var b strings.Builder
-	from := 0 // what is before it has been written
+	from := 0 // text before it has been written
 	for i := 0; i+n <= len(low); i++ {
 		if !pieces[low[i:i+n]] {
 			continue
@@ -104,7 +103,7 @@ func cut(text string, pieces map[string]bool, n int) string {
 	return b.String()
 }
 
-// lower changes A to Z alone, so that positions stay.
+// lower changes only A to Z, so that byte positions stay the same.
 func lower(s string) string {
 	b := []byte(s)
 	for i, c := range b {
@@ -115,7 +114,8 @@ func lower(s string) string {
 	return string(b)
 }
 
-// hideError words an error without the key. It stays the same when it has none.
+// hideError returns the error without the key, or the error itself if the key is not
+// in its text.
 func (s *secret) hideError(err error) error {
 	if text := err.Error(); s.hide(text) != text {
 		return errors.New(s.hide(text))

@@ -71,8 +71,8 @@ func TestKeysAreNeverShown(t *testing.T) {
 		}
 	}
 	require.Contains(t, log.String(), "the key is sent without encryption")
-	require.Contains(t, log.String(), "request failed and is repeated")
-	require.Contains(t, log.String(), "request given up")
+	require.Contains(t, log.String(), "request failed, retrying")
+	require.Contains(t, log.String(), "request failed, not retrying")
 	hasNoKey(t, "log", log.String())
 }
 

@@ -19,22 +19,22 @@ import (
 	"time"
 )
 
-// outcome is what became of an attempt.
+// outcome is the result of an attempt.
 type outcome struct {
 	answer *answer
 	err    *Error
 	verdict
-	after time.Duration // how long the service wants to be left alone
+	after time.Duration // delay that the service asks for
 	bill  bill
 }
 
-// ask sends a job's request, again where that may help, until it is answered or
-// given up. An error concerns every conversation; others are in the job.
+// ask sends a job's request and retries failures that may be temporary. It returns
+// only errors that concern every conversation; others are stored in the job.
 func (m *Model) ask(ctx context.Context, j *job, start *event) error {
 	jitter := rand.New(rand.NewPCG(m.o.JitterSeed, j.prompt.Seed))
 	for attempt := 0; ; attempt++ {
 		out := m.attempt(ctx, j)
-		m.settle(j, start, &out, attempt > 0)
+		m.account(j, start, &out, attempt > 0)
 		if out.err == nil {
 			j.answer, j.body = out.answer, nil
 			return nil
@@ -44,7 +44,7 @@ func (m *Model) ask(ctx context.Context, j *job, start *event) error {
 		}
 		out.err.Attempts = attempt + 1
 		if !out.again || attempt >= m.o.Retries {
-			m.log.Warn("request given up", "conversation", j.prompt.Conversation, "err", out.err)
+			m.log.Warn("request failed, not retrying", "conversation", j.prompt.Conversation, "err", out.err)
 			m.ledger.failed()
 			if out.all {
 				return out.err
@@ -56,7 +56,7 @@ func (m *Model) ask(ctx context.Context, j *job, start *event) error {
 		if out.err.Status == http.StatusTooManyRequests && out.after > 0 {
 			m.pace.pause(wait)
 		}
-		m.log.Warn("request failed and is repeated", "conversation", j.prompt.Conversation, "err", out.err,
+		m.log.Warn("request failed, retrying", "conversation", j.prompt.Conversation, "err", out.err,
 			"attempt", attempt+1, "of", m.o.Retries+1, "delay", wait)
 		if !sleep(ctx, wait) {
 			return context.Cause(ctx)
@@ -68,29 +68,29 @@ func (m *Model) ask(ctx context.Context, j *job, start *event) error {
 	}
 }
 
-// settle accounts for an attempt.
-func (m *Model) settle(j *job, start *event, out *outcome, retry bool) {
+// account records the tokens and cost of an attempt.
+func (m *Model) account(j *job, start *event, out *outcome, retry bool) {
 	used := tokens{}
 	switch out.bill {
 	case counted:
 		used = out.answer.used
 	case lost:
 		used = j.estimate
-		if out.answer != nil { // it came, but the service did not count
+		if out.answer != nil { // the service answered without counting tokens
 			used = m.ledger.estimate(j.estimate.prompt, estimateText(out.answer.text))
 		}
 	}
-	m.pace.settle(start, used.prompt+used.completion)
-	m.ledger.settle(j.estimate, used, out.bill, j.images, retry)
+	m.pace.setTokens(start, used.prompt+used.completion)
+	m.ledger.commit(j.estimate, used, out.bill, j.images, retry)
 }
 
-// delay is how long to wait before a retry, the first being 0.
+// delay is how long to wait before a retry; the first retry is number 0.
 func (m *Model) delay(retry int, u float64, after time.Duration) time.Duration {
 	d := min(math.Ldexp(float64(m.o.Backoff), min(retry, 64)), float64(m.o.MaxDelay)) * (1 + u) / 2
 	return max(time.Duration(d), min(after, m.o.MaxDelay))
 }
 
-// sleep waits and reports whether ctx let it.
+// sleep waits and reports whether ctx was still valid at the end.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -126,7 +126,7 @@ func (m *Model) attempt(ctx context.Context, j *job) outcome {
 	fail.Status = a.StatusCode
 	fail.RequestID = clip(m.key.hide(requestID(a.Header)), 100)
 	if a.StatusCode != http.StatusOK {
-		body, _ := io.ReadAll(io.LimitReader(a.Body, min(m.o.MaxResponse, 64<<10))) // the status is enough
+		body, _ := io.ReadAll(io.LimitReader(a.Body, min(m.o.MaxResponse, 64<<10))) // the status suffices if this fails
 		return m.refused(fail, explain(body), a.Header)
 	}
 	body, err := io.ReadAll(io.LimitReader(a.Body, m.o.MaxResponse+1))
@@ -154,7 +154,7 @@ func (m *Model) attempt(ctx context.Context, j *job) outcome {
 	return outcome{answer: answer, bill: counted}
 }
 
-// request writes an HTTP request.
+// request creates an HTTP request.
 func (m *Model) request(ctx context.Context, body []byte) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, m.url, bytes.NewReader(body))
 	if err != nil {
@@ -175,13 +175,14 @@ func (m *Model) request(ctx context.Context, body []byte) (*http.Request, error)
 	return r, nil
 }
 
-// lost is an attempt of which nobody knows what became.
+// lost is the outcome of an attempt without an answer: the service may have processed
+// it.
 func (m *Model) lost(fail *Error, err error) outcome {
 	fail.Err = fmt.Errorf("%w: %w", ErrLost, err)
 	return outcome{err: fail, verdict: verdict{ErrLost, true, false}, bill: lost}
 }
 
-// refused is an attempt that the service answered with a failure.
+// refused is the outcome of an attempt that the service answered with a failure.
 func (m *Model) refused(fail *Error, f *fault, h http.Header) outcome {
 	v := classify(fail.Status, f, m.sent)
 	fail.Code, fail.Detail, fail.Err = clip(m.key.hide(f.code), 100), clip(m.key.hide(f.message), 2000), v.err
@@ -191,13 +192,14 @@ func (m *Model) refused(fail *Error, f *fault, h http.Header) outcome {
 	return outcome{err: fail, verdict: v, after: max(f.after, retryAfter(h, time.Now())), bill: free}
 }
 
-// network words an error of the transport, without what the caller knows.
+// network shortens an error of the transport: it leaves out URL and method, which the
+// caller adds.
 func (m *Model) network(within context.Context, err error) error {
 	if u := (*url.Error)(nil); errors.As(err, &u) {
 		err = u.Err
 	}
 	if errors.Is(within.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("nothing within %v", m.o.Timeout)
+		return fmt.Errorf("no answer within %v", m.o.Timeout)
 	}
 	return m.key.hideError(err)
 }

@@ -29,8 +29,8 @@ func (t *tokens) sub(u tokens) {
 	t.add(u)
 }
 
-// cost is what tokens cost, computed from whole numbers: it does not depend on
-// the order in which they were spent.
+// cost returns the cost of tokens. It is computed from integer counts, so it does not
+// depend on the order of the requests.
 func (p Price) cost(t tokens) float64 {
 	read, write := p.CacheRead, p.CacheWrite
 	if read == 0 {
@@ -43,13 +43,13 @@ func (p Price) cost(t tokens) float64 {
 	return (float64(plain)*p.Prompt + float64(t.cacheRead)*read + float64(t.cacheWrite)*write + float64(t.completion)*p.Completion) / 1e6
 }
 
-// Usage says what a Model has sent and spent so far.
+// Usage is a Model's requests, tokens and cost so far.
 type Usage struct {
 	Requests  int64 // sent, retries included
 	Retries   int64
 	Failures  int64 // prompts without an answer
-	Images    int64 // pictures sent, each time they were
-	Uncounted int64 // requests of which the service did not tell the tokens, lost answers included
+	Images    int64 // images sent, counted each time
+	Uncounted int64 // requests whose tokens the service did not report, lost answers included
 
 	// As the service counted them.
 	PromptTokens     int64
@@ -60,7 +60,7 @@ type Usage struct {
 	ReasoningTokens  int64 // of the completion, where the service says
 
 	Cost    float64 // by Options.Prices; 0 without a price
-	Assumed float64 // of Cost, for uncounted requests at their estimate
+	Assumed float64 // part of Cost: uncounted requests at their estimate
 }
 
 // LogValue implements slog.LogValuer.
@@ -73,16 +73,16 @@ func (u Usage) LogValue() slog.Value {
 	)
 }
 
-// ledger keeps account and the budget.
+// ledger adds up usage and enforces the budget.
 type ledger struct {
 	price  Price
 	budget float64 // 0 for none
 
 	mu       sync.Mutex
-	total    Usage  // of which the tokens are in spent
+	total    Usage  // without tokens, which are in spent
 	spent    tokens // counted by the service
-	assumed  tokens // for requests that it did not count
-	reserved tokens // for requests on their way
+	assumed  tokens // estimated, for requests that it did not count
+	reserved tokens // for running requests
 	changed  chan struct{}
 }
 
@@ -101,8 +101,8 @@ func (l *ledger) usage() Usage {
 	return u
 }
 
-// estimate is the most that a request may cost: the longest response, and a
-// prompt that goes to the cache where that is dearer.
+// estimate is the highest cost of a request: the longest response, and a prompt that
+// is written to the cache if that is more expensive.
 func (l *ledger) estimate(prompt, completion int64) tokens {
 	t := tokens{prompt: prompt, completion: completion}
 	if l.price.CacheWrite > l.price.Prompt {
@@ -111,9 +111,9 @@ func (l *ledger) estimate(prompt, completion int64) tokens {
 	return t
 }
 
-// reserve takes the estimate of a request out of the budget. While requests are
-// on their way, which may turn out cheaper than reserved, it waits for them: the
-// decision does not depend on when they return.
+// reserve reserves the estimate of a request in the budget. If the rest of the budget
+// is too small, it waits for running requests, which may cost less than reserved, so
+// that the decision does not depend on when they return.
 func (l *ledger) reserve(ctx context.Context, estimate tokens) error {
 	for {
 		l.mu.Lock()
@@ -130,7 +130,7 @@ func (l *ledger) reserve(ctx context.Context, estimate tokens) error {
 		idle, changed := l.reserved == tokens{}, l.changed
 		l.mu.Unlock()
 		if idle {
-			return fmt.Errorf("chat: %w: %.6g of %.6g, and the next request may cost %.6g", ErrBudget, done, l.budget, l.price.cost(estimate))
+			return fmt.Errorf("chat: %w: %.6g of %.6g spent, and the next request may cost %.6g", ErrBudget, done, l.budget, l.price.cost(estimate))
 		}
 		select {
 		case <-changed:
@@ -140,18 +140,18 @@ func (l *ledger) reserve(ctx context.Context, estimate tokens) error {
 	}
 }
 
-// bill is how a request is accounted for.
+// bill is how a request counts towards usage.
 type bill int
 
 const (
 	unsent  bill = iota // it was not sent
 	free                // it was refused, or failed, at no cost
-	lost                // it may have cost what was estimated
-	counted             // the service has counted
+	lost                // its answer is missing; its estimate counts
+	counted             // the service has counted its tokens
 )
 
-// settle replaces the estimate of a request by what it has cost.
-func (l *ledger) settle(estimate, used tokens, how bill, images int64, retry bool) {
+// commit replaces the reserved estimate of a request by its cost.
+func (l *ledger) commit(estimate, used tokens, how bill, images int64, retry bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.reserved.sub(estimate)

@@ -12,15 +12,14 @@ import (
 	"time"
 )
 
-// faults collects what is wrong with options.
+// faults collects the errors of options.
 type faults []error
 
 func (f *faults) bad(field, format string, args ...any) {
 	*f = append(*f, fmt.Errorf("chat: %s: %s", field, fmt.Sprintf(format, args...)))
 }
 
-// Validate reports everything that is wrong with the options. It does not look
-// for the key.
+// Validate returns all errors of the options. It does not look for the key.
 func (o *Options) Validate() error {
 	var f faults
 	p, known := providers[o.API]
@@ -31,7 +30,7 @@ func (o *Options) Validate() error {
 	case o.Model == "":
 		f.bad("Model", "is empty")
 	case strings.ContainsFunc(o.Model, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune("?#%", r) }) || strings.Contains(o.Model, ".."):
-		f.bad("Model", "%q has characters that no name has", o.Model)
+		f.bad("Model", "%q has white space, control characters, ?, #, %% or .., which are not allowed", o.Model)
 	}
 	o.checkAddress(&f)
 	o.checkNumbers(&f)
@@ -48,8 +47,8 @@ func (o *Options) Validate() error {
 	return errors.Join(f...)
 }
 
-// checkAddress holds the address, the key's name and the headers against what
-// keeps keys where they belong.
+// checkAddress checks the address, the key's variable and the headers, so that a key
+// is not sent to a wrong address or stored in options.
 func (o *Options) checkAddress(f *faults) {
 	if o.BaseURL != "" {
 		u, err := url.Parse(o.BaseURL)
@@ -133,7 +132,7 @@ func (o *Options) checkMoney(f *faults) {
 		f.bad("Budget", "%v must be finite and not negative", o.Budget)
 	}
 	if _, priced := o.Prices[o.Model]; o.Budget > 0 && !priced {
-		f.bad("Budget", "%v cannot be kept: Prices has no %q", o.Budget, o.Model)
+		f.bad("Budget", "%v needs a price, but Prices has no %q", o.Budget, o.Model)
 	}
 }
 
@@ -155,8 +154,8 @@ func (p *Pictures) check(f *faults, api API) {
 	}
 }
 
-// checkFields holds the fields of the body that the caller decides on against
-// those that the package sends.
+// checkFields checks that the caller's fields of the body do not repeat those that the
+// package sends.
 func (o *Options) checkFields(f *faults, p provider) {
 	d := p.dialect(o)
 	switch {
@@ -174,7 +173,7 @@ func (o *Options) checkFields(f *faults, p provider) {
 		f.bad("LogProbs", "the API %q has none", o.API)
 	}
 	if d.stops > 0 && len(o.Stop) > d.stops {
-		f.bad("Stop", "%d texts, the API takes %d", len(o.Stop), d.stops)
+		f.bad("Stop", "%d texts, the API allows %d", len(o.Stop), d.stops)
 	}
 	extra, err := plain(o.Extra)
 	if err != nil {

@@ -13,15 +13,15 @@ import (
 	"vagen/policy"
 )
 
-// provider writes the requests of an API and reads its answers.
+// provider encodes the requests of an API and decodes its answers.
 type provider interface {
-	// address is the public one.
+	// address is the public base URL.
 	address() string
-	// path is what stands behind the base URL.
+	// path follows the base URL.
 	path(model string) string
 	dialect(o *Options) dialect
 	authorize(h http.Header, key string)
-	// render writes a message of a conversation.
+	// render encodes a message of a conversation.
 	render(e entry, pic *Pictures) json.RawMessage
 	body(q *request) ([]byte, error)
 	// parse reads the body of an answer with status 200. Its error is a *fault if
@@ -44,7 +44,7 @@ func (o *Options) host() string {
 	return strings.ToLower(u.Host)
 }
 
-// public reports whether requests go to the API's public address, and in secret.
+// public reports whether requests go to the API's public address, encrypted.
 func (o *Options) public() bool {
 	if o.BaseURL == "" {
 		return true
@@ -53,7 +53,7 @@ func (o *Options) public() bool {
 	return err == nil && o.host() == u.Host && strings.HasPrefix(strings.ToLower(o.BaseURL), "https:")
 }
 
-// endpoint is where requests go.
+// endpoint is the URL of requests.
 func (o *Options) endpoint() string {
 	p := providers[o.API]
 	base := o.BaseURL
@@ -63,8 +63,8 @@ func (o *Options) endpoint() string {
 	return strings.TrimRight(base, "/") + p.path(o.Model)
 }
 
-// dialect says what an API calls the parameters of sampling. An empty name is one
-// that it does not have.
+// dialect has an API's names of sampling parameters. An empty name is a parameter
+// that the API does not have.
 type dialect struct {
 	temperature, topP, topK, minP, seed, limit, stop, logProbs string
 
@@ -85,14 +85,14 @@ func (d *dialect) optional() []string {
 	return out
 }
 
-// sampling is what a request asks for.
+// sampling has the sampling parameters of a request.
 type sampling struct {
 	temperature, topP, minP float64
 	topK, limit             int
 	seed                    int64
 }
 
-// params returns the fields that ask for it.
+// params returns the fields of a request's body for the sampling.
 func (d *dialect) params(o *Options, s sampling) map[string]any {
 	p := map[string]any{}
 	set := func(name string, given bool, v any) {
@@ -111,7 +111,7 @@ func (d *dialect) params(o *Options, s sampling) map[string]any {
 	return p
 }
 
-// nest puts parameters where the body has them.
+// nest puts parameters into the object of the body that holds them.
 func (d *dialect) nest(params map[string]any) map[string]any {
 	if d.within == "" {
 		return params
@@ -119,7 +119,7 @@ func (d *dialect) nest(params map[string]any) map[string]any {
 	return map[string]any{d.within: params}
 }
 
-// check refuses sampling that the API cannot do.
+// check refuses sampling that the API does not support.
 func (d *dialect) check(s policy.Sampling) error {
 	switch {
 	case !(s.Temperature >= 0 && s.Temperature <= 1e6):
@@ -133,7 +133,7 @@ func (d *dialect) check(s policy.Sampling) error {
 	case !(s.TopP >= 0 && s.TopP <= 1):
 		return fmt.Errorf("chat: Sampling.TopP: %v is not in [0, 1]", s.TopP)
 	case s.Thinking.Tokens != 0:
-		return fmt.Errorf("chat: Sampling.Thinking.Tokens: %d, but nothing can be written into a response of an API; it must be 0", s.Thinking.Tokens)
+		return fmt.Errorf("chat: Sampling.Thinking.Tokens: %d, but an API's responses cannot be forced; it must be 0", s.Thinking.Tokens)
 	case !(s.MinP >= 0 && s.MinP < 1):
 		return fmt.Errorf("chat: Sampling.MinP: %v is not in [0, 1)", s.MinP)
 	case s.MinP > 0 && d.minP == "":
@@ -142,7 +142,7 @@ func (d *dialect) check(s policy.Sampling) error {
 	return nil
 }
 
-// request is everything that a body is made of.
+// request has all parts of a request's body.
 type request struct {
 	model    string
 	system   json.RawMessage // empty without one
@@ -151,8 +151,9 @@ type request struct {
 	extra    map[string]any
 }
 
-// assemble writes an object whose first field is a list of messages. They are
-// copied as they are: with pictures they are large, and they are sent every time.
+// assemble encodes an object whose first field is a list of messages. The encoded
+// messages are copied without decoding: with images they are large, and they are sent
+// every time.
 func (q *request) assemble(name string, messages []json.RawMessage, fields map[string]any) ([]byte, error) {
 	maps.Copy(fields, q.params)
 	if err := merge(fields, q.extra); err != nil {
@@ -181,8 +182,8 @@ func (q *request) assemble(name string, messages []json.RawMessage, fields map[s
 	return append(out, rest[1:]...), nil
 }
 
-// merge adds src to dst, objects field by field; it changes those of dst. What is
-// in both is an error.
+// merge adds src to dst, objects recursively; it changes those of dst. A field in both
+// is an error.
 func merge(dst, src map[string]any) error {
 	for _, name := range slices.Sorted(maps.Keys(src)) {
 		old, there := dst[name]
@@ -202,7 +203,7 @@ func merge(dst, src map[string]any) error {
 	return nil
 }
 
-// encode writes JSON. Tags in text stay readable.
+// encode encodes JSON without escaping <, > and &.
 func encode(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -213,8 +214,8 @@ func encode(v any) (json.RawMessage, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// written is encode for values that cannot fail: structs of strings.
-func written(v any) json.RawMessage {
+// mustEncode is encode for values that cannot fail: structs of strings.
+func mustEncode(v any) json.RawMessage {
 	raw, err := encode(v)
 	if err != nil {
 		panic(err)
@@ -237,11 +238,11 @@ func plain(v map[string]any) (map[string]any, error) {
 	return out, d.Decode(&out)
 }
 
-// answer is what the service says.
+// answer is a decoded answer of the service.
 type answer struct {
 	text     string
 	stop     policy.Stop
-	refusal  string // why nothing was written, if the service says so
+	refusal  string // the service's reason for an empty text, if it gives one
 	logProbs []float32
 	used     tokens
 	counted  bool // the service has counted tokens

@@ -219,7 +219,7 @@ func TestReusedResultsAllocateNothing(t *testing.T) {
 	}
 }
 
-func TestAResultDoesNotRememberTheLastBatch(t *testing.T) {
+func TestAReusedResultHoldsNoOldValues(t *testing.T) {
 	var used Result
 	for name, p := range everyPolicy() {
 		for seed := range uint64(3) {

@@ -50,8 +50,8 @@ func TestHugeReturnsAreRankedAndMeasured(t *testing.T) {
 	}
 }
 
-// TestVariancesWhoseSumOverflowsAreShared: each variance fits, their sum does not.
-func TestVariancesWhoseSumOverflowsAreShared(t *testing.T) {
+// TestVariancesWhoseSumOverflowsAreScaled: each variance fits, their sum does not.
+func TestVariancesWhoseSumOverflowsAreScaled(t *testing.T) {
 	b := &Batch{Group: []string{"a", "a", "b", "b"}, Return: []float64{-1.2e154, 1.2e154, 1.3e154, -1.3e154}}
 	got := run(t, TopP{P: 0.5}, b)
 	if !slices.Equal(got.Keep, []int{2, 3}) {

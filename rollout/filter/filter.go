@@ -8,43 +8,43 @@ import (
 
 // Errors that callers may want to tell apart.
 var (
-	// ErrLength means that columns of a batch differ in length.
+	// ErrLength means that the slices of a batch differ in length.
 	ErrLength = errors.New("lengths do not agree")
 	// ErrNotFinite means that a return is NaN or infinite.
 	ErrNotFinite = errors.New("not a finite number")
-	// ErrSetting means that a setting is outside its range, has the wrong type,
-	// or is not one that the filter knows.
+	// ErrSetting means that a setting is out of range, has the wrong type, or is
+	// unknown to the filter.
 	ErrSetting = errors.New("setting not allowed")
 	// ErrUnknown means that no filter has this name.
 	ErrUnknown = errors.New("unknown name")
 )
 
-// Filter chooses rows of a batch. Implementations must be deterministic, must
-// not change the batch, and must be usable by several goroutines at once.
+// Filter selects rows of a batch. Implementations must be deterministic, must not
+// change the batch, and must be safe for concurrent use.
 type Filter interface {
-	// Filter overwrites dst. Keep, if it keeps anything, is increasing.
+	// Filter overwrites dst. dst.Keep is in increasing order.
 	Filter(dst *Result, b *Batch) error
 }
 
-// Batch is what filters look at: one entry per training row.
+// Batch is the input of filters: one entry per training row.
 type Batch struct {
 	Group  []string  // start state that the row's rollout began from
 	Return []float64 // sum of the row's scores
-	// Trajectory, when given, says which rollout a row belongs to, where a
-	// rollout has several rows. Returns of one trajectory of a group are added
-	// up before groups are compared, so that variance is between rollouts and
-	// not between turns. nil makes every row a trajectory.
+	// Trajectory, when not nil, is the rollout that each row belongs to, for
+	// rollouts of several rows. Returns of one trajectory of a group are added up
+	// before groups are compared, so that the variance is between rollouts and not
+	// between turns. nil makes every row a trajectory.
 	Trajectory []string
 }
 
-// Result says what to train on.
+// Result holds the rows to train on.
 type Result struct {
 	Keep    []int              // indices of the rows to keep, increasing
 	Scale   float64            // factor for the advantages of kept rows
-	Metrics map[string]float64 // for the log
+	Metrics map[string]float64 // values to log, by metric name
 }
 
-// reset empties the result and keeps its memory.
+// reset empties the result and reuses its memory.
 func (r *Result) reset() {
 	r.Keep, r.Scale = r.Keep[:0], 1
 	if r.Metrics == nil {
@@ -53,12 +53,12 @@ func (r *Result) reset() {
 	clear(r.Metrics)
 }
 
-// Group is what a batch says about one start state.
+// Group describes the rows of a batch with one start state.
 type Group struct {
 	Key          string  // of its start state, as the batch names it
 	Rows         []int   // indices of its rows, increasing
 	Trajectories int     // rollouts
-	Variance     float64 // of the rollouts' returns; math.MaxFloat64 when it is larger than that
+	Variance     float64 // of the rollouts' returns, at most math.MaxFloat64
 	Min, Max     float64 // smallest and largest return of a rollout
 
 	spread float64 // standard deviation, where the variance is too large for a float64
@@ -118,7 +118,7 @@ func (g *Group) measure(returns []float64, ddof int) {
 	}
 	mean /= float64(n)
 	if n <= 1 || n <= ddof || g.Min == g.Max {
-		return // exactly 0, where rounding of the mean would leave a trace
+		return // exactly 0; rounding of the mean could give another value
 	}
 	for _, x := range returns {
 		g.Variance += (x - mean) * (x - mean)
@@ -132,8 +132,8 @@ func (g *Group) measure(returns []float64, ddof int) {
 	}
 }
 
-// deviation is the standard deviation of returns, the largest of which has that
-// size. It scales them to [−1, 1], so that squares and sums stay finite.
+// deviation is the standard deviation of returns; size is the largest absolute value
+// of them. It scales them to [−1, 1], so that squares and sums are finite.
 func deviation(returns []float64, size float64, ddof int) float64 {
 	var mean, sum float64
 	n := float64(len(returns))

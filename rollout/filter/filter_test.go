@@ -25,7 +25,7 @@ func run(t *testing.T, f Filter, b *Batch) *Result {
 	return &r
 }
 
-func TestFiltersKeepTheGroupsTheyPromise(t *testing.T) {
+func TestFiltersKeepTheDocumentedGroups(t *testing.T) {
 	for name, c := range map[string]struct {
 		f     Filter
 		keep  []int
@@ -140,7 +140,7 @@ func TestFilteringNothingKeepsNothing(t *testing.T) {
 	}
 }
 
-func TestAResultDoesNotRememberTheLastBatch(t *testing.T) {
+func TestAReusedResultHoldsNoOldValues(t *testing.T) {
 	var r Result
 	if err := DefaultTopP().Filter(&r, mixed()); err != nil {
 		t.Fatal(err)

@@ -12,9 +12,9 @@ import (
 	"vagen/internal/nearest"
 )
 
-// Builder makes a filter from settings. It reads each setting that it knows,
-// with the value to take when the configuration leaves it out; what it does not
-// read is refused as unknown.
+// Builder creates a filter from settings. It reads each setting that it knows, with
+// the default for one that is not given; settings that it does not read are refused
+// as unknown.
 type Builder func(a *Args) (Filter, error)
 
 // Registry finds filters by name. The zero value is empty and ready to use;
@@ -24,8 +24,8 @@ type Registry struct {
 	builders byname.Table[Builder]
 }
 
-// Builtin returns a registry of its own for the caller, with the filters of the
-// package documentation. Their settings:
+// Builtin returns a new registry with the filters of the package documentation.
+// Their settings:
 //
 //	reward_variance        topk 0.2, ddof 0, scaling none
 //	reward_variance_top_k  k 4, ddof 0, scaling none
@@ -66,21 +66,20 @@ func Builtin() *Registry {
 	return r
 }
 
-// Register adds a filter. A name that is taken, or empty, is an error.
+// Register adds a filter. A name that is empty or already registered is an error.
 func (r *Registry) Register(name string, build Builder) error {
 	if name == "" || build == nil {
-		return fmt.Errorf("filter: registry: a filter needs a name and a builder: %w", ErrSetting)
+		return fmt.Errorf("filter: register %q: the name is empty or the builder is nil: %w", name, ErrSetting)
 	}
 	if !r.builders.Add(name, build) {
-		return fmt.Errorf("filter: registry: %q is taken: %w", name, ErrSetting)
+		return fmt.Errorf("filter: register %q: the name is registered already: %w", name, ErrSetting)
 	}
 	return nil
 }
 
-// New builds the filter with this name. kwargs are the settings of a
-// configuration; values may be what a YAML or JSON decoder makes of numbers,
-// booleans and strings. All faults are reported at once: unknown keys with the
-// nearest known one, wrong types, values out of range.
+// New builds the filter with this name. kwargs are the settings of a configuration,
+// with values as a YAML or JSON decoder returns them. All errors are reported at once:
+// unknown keys with the nearest known one, wrong types, values out of range.
 func (r *Registry) New(name string, kwargs map[string]any) (Filter, error) {
 	build, err := r.builders.Get(name, ErrUnknown)
 	if err != nil {
@@ -97,7 +96,7 @@ func (r *Registry) New(name string, kwargs map[string]any) (Filter, error) {
 // Names returns the known names in alphabetical order.
 func (r *Registry) Names() []string { return r.builders.Names() }
 
-// Args hands settings to a Builder and remembers what it asked for.
+// Args passes settings to a Builder and records which ones it reads.
 type Args struct {
 	values map[string]any
 	asked  []string
@@ -156,7 +155,7 @@ func (a *Args) Bool(key string, fallback bool) bool {
 	return x
 }
 
-// String returns a text, or fallback when the key is absent.
+// String returns a string, or fallback when the key is absent.
 func (a *Args) String(key, fallback string) string {
 	v, ok := a.get(key)
 	if !ok {
@@ -164,7 +163,7 @@ func (a *Args) String(key, fallback string) string {
 	}
 	x, ok := v.(string)
 	if !ok {
-		a.wrong(key, "a text", v)
+		a.wrong(key, "a string", v)
 		return fallback
 	}
 	return x
@@ -182,7 +181,7 @@ func (a *Args) scaling(fallback Scaling) Scaling {
 	return Scaling(a.String("scaling", string(fallback)))
 }
 
-// faults returns wrong types, and keys that nobody asked for.
+// faults returns settings of the wrong type, and keys that the Builder did not read.
 func (a *Args) faults() error {
 	errs := slices.Clone(a.errs)
 	for _, key := range slices.Sorted(maps.Keys(a.values)) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestSettingsReachTheFilter(t *testing.T) {
+func TestSettingsArePassedToTheFilter(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		kwargs map[string]any

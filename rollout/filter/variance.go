@@ -9,8 +9,8 @@ import (
 	"vagen/internal/nearest"
 )
 
-// Scaling says how advantages shrink when groups are dropped: fewer groups make
-// a noisier gradient.
+// Scaling is the factor for advantages when groups are dropped, because fewer groups
+// give a noisier gradient.
 type Scaling string
 
 // The scalings, by the share of groups that is kept.
@@ -78,16 +78,16 @@ func (f TopK) Filter(dst *Result, b *Batch) error {
 	return ranked(dst, b, "top_k", f.DDOF, f.Scaling, f.check(), func(r *ranking) { r.take(f.K) })
 }
 
-// TopP adds groups, most variance first, until they hold P of the variance of
-// all groups together; at least one. When no group has any variance, all rows
-// are kept and nothing is scaled.
+// TopP keeps groups, most variance first, until they have the share P of the total
+// variance of all groups; at least one. When no group has any variance, all rows are
+// kept and nothing is scaled.
 type TopP struct {
 	P       float64 // share of variance, 0 to 1
 	DDOF    int     // see Groups
 	Scaling Scaling // of the loss, for what was dropped
 }
 
-// DefaultTopP holds VAGEN Lite's numbers: 0.9 of the variance, scaled by the
+// DefaultTopP has VAGEN Lite's numbers: 0.9 of the variance, scaled by the
 // square root of the kept share of groups.
 func DefaultTopP() TopP { return TopP{P: 0.9, Scaling: Sqrt} }
 
@@ -132,16 +132,16 @@ func (f MinP) Filter(dst *Result, b *Batch) error {
 	})
 }
 
-// DropEqual drops groups whose rollouts all earned the same. A group of one is
-// such a group. When every group is, all rows are kept, unless KeepNone is set:
-// then Keep is empty, and the caller has no batch to train on.
+// DropEqual drops groups whose rollouts all have the same return, also groups of one
+// rollout. If that would drop every group, all rows are kept, unless KeepNone is set:
+// then Keep is empty, and there is nothing to train on.
 type DropEqual struct {
 	Tolerance float64 // returns that differ by no more than this are equal, ≥ 0
-	KeepNone  bool    // keep no row, rather than all, when every group is equal
+	KeepNone  bool    // keep no row instead of all when every group would be dropped
 	Scaling   Scaling // of the loss, for what was dropped
 }
 
-// DefaultDropEqual treats returns as equal that only rounding tells apart.
+// DefaultDropEqual treats returns as equal that differ only by rounding.
 func DefaultDropEqual() DropEqual { return DropEqual{Tolerance: 1e-9, Scaling: NoScaling} }
 
 func (f DropEqual) check() error {
@@ -185,8 +185,8 @@ func newRanking(groups []Group) *ranking {
 	slices.SortStableFunc(r.order, func(i, j int) int {
 		return cmp.Or(cmp.Compare(groups[j].Variance, groups[i].Variance), cmp.Compare(groups[j].spread, groups[i].spread))
 	})
-	// Variances that are too large for a float64, or whose sum is, are taken in units
-	// of the largest one.
+	// If a variance or their sum is too large for a float64, weights are in units of
+	// the largest variance.
 	if most := groups[r.order[0]].deviation(); math.IsInf(r.total, 0) || groups[r.order[0]].spread > 0 {
 		r.total = 0
 		for g := range groups {
@@ -208,8 +208,8 @@ func (g *Group) deviation() float64 {
 
 func (r *ranking) take(n int) { r.order = r.order[:min(n, len(r.order))] }
 
-// ranked runs a filter: it ranks the groups, lets pick shorten the order, and
-// turns what is left into rows and metrics.
+// ranked runs a filter: it ranks the groups, calls pick to shorten the order, and
+// writes the rows and metrics of the kept groups to dst.
 func ranked(dst *Result, b *Batch, name string, ddof int, scaling Scaling, bad error, pick func(*ranking)) error {
 	if bad == nil {
 		bad = scaling.check()

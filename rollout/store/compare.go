@@ -11,9 +11,9 @@ import (
 	"vagen/rollout"
 )
 
-// FirstDifference compares the records of a file with those that trajectories would
-// have there: everything that is stored, floats to the last bit. nil means that
-// nothing differs. Images are compared by their names.
+// FirstDifference compares the records of a file with the records of trajectories:
+// everything that is stored, floats bit by bit. nil means that nothing differs.
+// Images are compared by their names.
 func FirstDifference(path string, step int, ts []*rollout.Trajectory) (*rollout.Difference, error) {
 	r, err := Open(path)
 	if err != nil {
@@ -58,7 +58,7 @@ func (r *Reader) firstDifference(step int, ts []*rollout.Trajectory) (*rollout.D
 	return nil, nil
 }
 
-// differ finds the first column in which two records differ, by its path; "" is none.
+// differ returns the path of the first column in which two records differ, or "".
 func differ(path string, a, b reflect.Value) (what string, was, is any) {
 	switch a.Kind() {
 	case reflect.Struct:

@@ -16,7 +16,7 @@ import (
 	"vagen/rollout"
 )
 
-// decode makes a trajectory of a record; fetch reads an image by its name.
+// decode converts a record to a trajectory; fetch reads an image by its name.
 func decode(r *record, fetch func(name string) (image.Image, error)) (*rollout.Trajectory, error) {
 	config, err := decodeConfig(r.Config)
 	if err != nil {
@@ -53,8 +53,8 @@ func decodeTurn(r *turn, rows int, fetch func(string) (image.Image, error)) (rol
 		Parsed:  reward.Response{Raw: p.Raw, FormatCorrect: p.FormatCorrect, Dropped: int(p.Dropped), BoxedAnswer: p.BoxedAnswer},
 		Metrics: metrics(r.Metrics),
 	}
-	if r.Row < 0 || r.Row > 0 && r.Row >= int64(rows) { // demonstrations and tests may have turns alone
-		return t, fmt.Errorf("%w: it is of row %d, there are %d", ErrFormat, r.Row, rows)
+	if r.Row < 0 || r.Row > 0 && r.Row >= int64(rows) { // demonstrations and tests may have turns without rows
+		return t, fmt.Errorf("%w: its row index is %d, the episode has %d rows", ErrFormat, r.Row, rows)
 	}
 	if len(p.Actions) > 0 {
 		t.Parsed.Actions = p.Actions
@@ -81,7 +81,7 @@ func decodeTurn(r *turn, rows int, fetch func(string) (image.Image, error)) (rol
 func decodeRow(r *row, fetch func(string) (image.Image, error)) (rollout.Row, error) {
 	out := rollout.Row{Summary: r.Summary}
 	if len(r.LogProbs) != len(r.Tokens) {
-		return out, fmt.Errorf("%w: it has %d log-probs for %d tokens", ErrFormat, len(r.LogProbs), len(r.Tokens))
+		return out, fmt.Errorf("%w: %d log-probs for %d tokens, the numbers must be equal", ErrFormat, len(r.LogProbs), len(r.Tokens))
 	}
 	if len(r.LogProbs) > 0 {
 		out.LogProbs = r.LogProbs
@@ -105,12 +105,12 @@ func decodeRow(r *row, fetch func(string) (image.Image, error)) (rollout.Row, er
 	return out, nil
 }
 
-// fillSequence appends what was recorded, by the rules of package mask.
+// fillSequence appends the recorded pieces and spans, by the rules of package mask.
 func fillSequence(s *mask.Sequence, r *row) error {
 	at := 0
 	for i, p := range r.Pieces {
 		if p.Length < 1 || p.Length > int64(len(r.Tokens)-at) {
-			return fmt.Errorf("piece %d has %d tokens of %d", i, p.Length, len(r.Tokens)-at)
+			return fmt.Errorf("piece %d has %d tokens, must be in [1, %d]", i, p.Length, len(r.Tokens)-at)
 		}
 		tokens := r.Tokens[at : at+int(p.Length)]
 		at += len(tokens)
@@ -132,11 +132,11 @@ func fillSequence(s *mask.Sequence, r *row) error {
 		}
 	}
 	if at != len(r.Tokens) {
-		return fmt.Errorf("its pieces have %d of %d tokens", at, len(r.Tokens))
+		return fmt.Errorf("the pieces have %d tokens in total, the row has %d", at, len(r.Tokens))
 	}
 	for i, p := range r.Spans {
 		if p.Start < 0 || p.Length < 1 || p.Start > int64(at) || p.Length > int64(at) {
-			return fmt.Errorf("span %d begins at %d and has %d of %d tokens", i, p.Start, p.Length, at)
+			return fmt.Errorf("span %d starts at %d with %d tokens, must lie in the %d tokens of the row", i, p.Start, p.Length, at)
 		}
 		if err := s.AddSpan(p.Name, int(p.Start), int(p.Start+p.Length)); err != nil {
 			return fmt.Errorf("span %d: %w", i, err)
@@ -169,7 +169,7 @@ func decodeConfig(text string) (map[string]any, error) {
 		return nil, fmt.Errorf("config: %w: %w", ErrFormat, err)
 	}
 	if d.More() {
-		return nil, fmt.Errorf("config: %w: something follows its JSON", ErrFormat)
+		return nil, fmt.Errorf("config: %w: there is text after the JSON value", ErrFormat)
 	}
 	v, err := typed(out)
 	if err != nil {
@@ -178,7 +178,7 @@ func decodeConfig(text string) (map[string]any, error) {
 	return v.(map[string]any), nil
 }
 
-// typed makes numbers of a decoder's.
+// typed replaces each json.Number by a float64, uint64 or int64.
 func typed(v any) (any, error) {
 	var err error
 	switch v := v.(type) {

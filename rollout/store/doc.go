@@ -3,33 +3,32 @@
 //
 // A file has a row for each episode, in the order in which they were written:
 //
-//	step                       training step, as the writer was told
+//	step                       training step, as passed to the writer
 //	env, config, seed          the environment; config is JSON
-//	group, index, max_turns    identity within the batch, and the limit that held
-//	end, error, success        how it ended; error is empty unless it cannot be used
-//	attempt, metrics           attempts that failed before; figures of the trajectory
+//	group, index, max_turns    identity within the batch, and the turn limit in effect
+//	end, error, success        how it ended; error is empty unless the episode is unusable
+//	attempt, metrics           failed attempts before this one; metrics of the trajectory
 //	turns[]                    what happened, turn by turn:
 //	  row                        index of the conversation in rows
 //	  observation, images[], cut what the agent was shown; names of images; whether it was cut
-//	  response, stop             what it wrote, and why it stopped
+//	  response, stop             what the agent wrote, and why generation stopped
 //	  parsed                     raw, format_correct, sections[], actions[], dropped, boxed_answer
 //	  reward[], metrics[]        lists of name and value
 //	rows[]                     the conversations as training rows:
 //	  tokens[], log_probs[]      one each per token
 //	  pieces[]                   kind (prompt, observation, response or summary) and length, in order
 //	  spans[]                    name, start and length of named parts of responses
-//	  images[]                   hash, as the policy keeps it, and name, empty without a picture
-//	  summary                    text that closed the conversation
+//	  images[]                   hash, as the policy computes it, and name, empty without an image
+//	  summary                    text of the summary that closed the conversation
 //
 // Lists are parquet LISTs, so that other readers see nested arrays. The file's
-// metadata has the key "vagen.trajectories" with the format's version, 1. Nothing
-// that is absent is told from what is empty.
+// metadata has the key "vagen.trajectories" with the format's version, 1. The format
+// does not distinguish nil from empty values.
 //
 // Images are PNG files in the folder images beside the file, named by the SHA-256
 // of width, height (64-bit little endian) and pixels (8-bit red, green, blue,
 // alpha, row by row, not premultiplied). Equal images are stored once, also across
 // files. Deeper colours are reduced to 8 bits.
 //
-// A file appears under its name when it is complete, and equal trajectories make
-// equal files.
+// A file gets its name only when it is complete. Equal trajectories give equal files.
 package store

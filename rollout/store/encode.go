@@ -17,7 +17,7 @@ import (
 	"vagen/rollout"
 )
 
-// encode makes a record of a trajectory; keep stores an image and returns its name.
+// encode converts a trajectory to a record; keep stores an image and returns its name.
 func encode(step int, t *rollout.Trajectory, keep func(image.Image) (string, error)) (record, error) {
 	config, err := encodeConfig(t.Config)
 	if err != nil {
@@ -72,7 +72,7 @@ func encodeTurn(t *rollout.Turn, keep func(image.Image) (string, error)) (turn, 
 func encodeRow(r *rollout.Row, keep func(image.Image) (string, error)) (row, error) {
 	out := row{Tokens: r.Tokens(), LogProbs: r.LogProbs, Summary: r.Summary}
 	if n := len(r.LogProbs); n != r.Len() {
-		return out, fmt.Errorf("it has %d log-probs for %d tokens", n, r.Len())
+		return out, fmt.Errorf("%d log-probs for %d tokens, the numbers must be equal", n, r.Len())
 	}
 	for p := range r.Pieces {
 		kind := p.Kind.String()
@@ -97,7 +97,7 @@ func encodeRow(r *rollout.Row, keep func(image.Image) (string, error)) (row, err
 	return out, nil
 }
 
-// values lists figures by name.
+// values lists metrics in the order of their names.
 func values(m env.Metrics) (out []value) {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		out = append(out, value{name, m[name]})
@@ -105,8 +105,8 @@ func values(m env.Metrics) (out []value) {
 	return out
 }
 
-// encodeConfig writes options, without their secrets, as JSON in which floats stay
-// floats.
+// encodeConfig writes options as JSON with secrets redacted. Floats keep a decimal
+// point, so that they are read back as floats.
 func encodeConfig(config map[string]any) (string, error) {
 	if len(config) == 0 {
 		return "", nil
@@ -118,7 +118,7 @@ func encodeConfig(config map[string]any) (string, error) {
 	return string(raw), nil
 }
 
-// pointed gives whole floats a decimal point.
+// pointed adds a decimal point to floats without a fraction.
 func pointed(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

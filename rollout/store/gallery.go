@@ -15,11 +15,11 @@ import (
 	"vagen/rollout"
 )
 
-// Gallery is a folder of files that share their images, and says how those are
-// kept. It is not safe for concurrent use.
+// Gallery is a folder of trajectory files that share one folder of images. It is not
+// safe for concurrent use.
 //
-// What becomes of an image depends only on those before it, so a run that goes on
-// leaves the folder that it would have left without a stop.
+// Whether an image is stored depends only on the images before it, so a run that was
+// stopped and resumed leaves the same folder as one that was not stopped.
 type Gallery struct {
 	dir     string
 	o       GalleryOptions
@@ -28,21 +28,21 @@ type Gallery struct {
 	warned  bool
 }
 
-// GalleryOptions say which images are stored, and how. The zero value stores all of
-// them, as image/png does by default.
+// GalleryOptions define which images are stored, and how. The zero value stores all
+// of them with the default compression of image/png.
 type GalleryOptions struct {
-	// NamesOnly stores no image; files name what they would show.
+	// NamesOnly stores no images; files hold only their names.
 	NamesOnly bool
 	Level     png.CompressionLevel
-	// Quota is how many bytes of images the folder may hold; those that do not fit
-	// are left out. 0 is no limit.
+	// Quota limits the bytes of images in the folder; images that do not fit are not
+	// stored. 0 is no limit.
 	Quota int64
-	// Log hears once of images that are left out, or cannot be written; nil discards it.
+	// Log receives one warning about images that are not stored; nil discards it.
 	Log *slog.Logger
 }
 
-// OpenGallery makes the folder where it is not there, and removes what was being
-// written to it when a process died.
+// OpenGallery creates the folder if it does not exist, and removes temporary files
+// that a killed process left in it.
 func OpenGallery(dir string, o GalleryOptions) (*Gallery, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -59,7 +59,7 @@ func OpenGallery(dir string, o GalleryOptions) (*Gallery, error) {
 	if err := sweep(images.dir, ".image-"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	// Whether the folder can be written to is better known now than after a step.
+	// Report a folder that cannot be written to now, not after a training step.
 	probe, err := os.CreateTemp(dir, ".probe-*.tmp")
 	if err == nil {
 		err = errors.Join(probe.Close(), os.Remove(probe.Name()))
@@ -108,11 +108,11 @@ func pictureBytes(dir string) (sum int64, err error) {
 	return sum, err
 }
 
-// Save writes a file of the folder. An image that is left out, or cannot be
-// written, costs nothing but itself.
+// Save writes a file of the folder. An image that is not stored does not prevent the
+// rest from being written.
 func (g *Gallery) Save(name string, step int, ts []*rollout.Trajectory) error {
 	if filepath.Base(name) != name {
-		return fmt.Errorf("store: %q is not the name of a file in a folder", name)
+		return fmt.Errorf("store: save: the name is %q, must be a file name without folders", name)
 	}
 	w, err := Create(filepath.Join(g.dir, name))
 	if err != nil {
@@ -122,10 +122,11 @@ func (g *Gallery) Save(name string, step int, ts []*rollout.Trajectory) error {
 	return errors.Join(w.Write(step, ts...), w.Close())
 }
 
-// Omitted counts images that were left out or could not be written.
+// Omitted returns how many images were not stored, for lack of room or because
+// writing failed.
 func (g *Gallery) Omitted() int { return g.omitted }
 
-// omit counts an image that is not stored and says why, the first time.
+// omit counts an image that is not stored, and logs the reason for the first one.
 func (g *Gallery) omit(why string, args ...any) {
 	g.omitted++
 	if !g.warned {
@@ -134,8 +135,8 @@ func (g *Gallery) omit(why string, args ...any) {
 	}
 }
 
-// Absent is an image that was not stored, or is no longer there: its name, and no
-// pixels. Files that it is written to again have the same name.
+// Absent is an image that was not stored or has been deleted: a name without pixels.
+// Writing it to another file writes the same name.
 type Absent string
 
 // ColorModel implements image.Image.

@@ -75,9 +75,9 @@ func TestGalleriesKeepNamesOrImages(t *testing.T) {
 	require.Less(t, sizes["small"], sizes["plain"])
 }
 
-// TestQuotasAreKeptAlsoByRunsThatGoOn: whatever was stored when a process died, the
-// folder ends as if it had not.
-func TestQuotasAreKeptAlsoByRunsThatGoOn(t *testing.T) {
+// TestResumedRunsKeepTheQuota: whatever was stored when a process died, a
+// resumed run leaves the same folder as one that did not die.
+func TestResumedRunsKeepTheQuota(t *testing.T) {
 	ts := trajectories(t)
 	all, err := OpenGallery(t.TempDir(), GalleryOptions{Level: png.BestSpeed})
 	require.NoError(t, err)
@@ -109,14 +109,14 @@ func TestQuotasAreKeptAlsoByRunsThatGoOn(t *testing.T) {
 				require.NoError(t, os.WriteFile(filepath.Join(dir, left), []byte("cut"), 0o600))
 			}
 			save(dir, &log, back, len(ts))
-			require.Equal(t, tree(t, whole), tree(t, dir), "died at %d, went on from %d", died, back)
+			require.Equal(t, tree(t, whole), tree(t, dir), "died at %d, resumed from %d", died, back)
 		}
 	}
 }
 
-// TestImagesThatCannotBeWrittenCostNothingElse, such as those for which there is no
-// room: the table is there, and the log tells.
-func TestImagesThatCannotBeWrittenCostNothingElse(t *testing.T) {
+// TestImagesThatCannotBeWrittenAffectNothingElse, such as those for which there is no
+// room: the table is complete, and a warning is logged.
+func TestImagesThatCannotBeWrittenAffectNothingElse(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, imageFolder), nil, 0o644)) // in the way of the folder
 	var log bytes.Buffer
@@ -131,15 +131,15 @@ func TestImagesThatCannotBeWrittenCostNothingElse(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log.String(), "an image cannot be written"))
 	require.FileExists(t, filepath.Join(dir, "a.parquet"))
 	for _, name := range []string{"../a.parquet", "x/a.parquet", "/a.parquet"} {
-		require.ErrorContains(t, g.Save(name, 1, nil), "not the name of a file")
+		require.ErrorContains(t, g.Save(name, 1, nil), "must be a file name")
 	}
 	_, err = OpenGallery(filepath.Join(dir, "a.parquet"), GalleryOptions{})
 	require.Error(t, err)
 }
 
-// TestFilesThatLieTakeLittleMemory spoils every byte of a file in several ways.
-// Reading takes 128 MiB at most, where headers could ask for 2 GiB.
-func TestFilesThatLieTakeLittleMemory(t *testing.T) {
+// TestFilesWithFalseSizesUseLittleMemory corrupts every byte of a file in several ways.
+// Reading uses 128 MiB at most, where headers could ask for 2 GiB.
+func TestFilesWithFalseSizesUseLittleMemory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.parquet")
 	require.NoError(t, Save(path, 1, trajectories(t)[:1]))
 	good, err := os.ReadFile(path)

@@ -18,28 +18,29 @@ import (
 // imageFolder is the folder beside the files.
 const imageFolder = "images"
 
-// maxPixels bounds what is decoded.
+// maxPixels limits the size of images that are decoded.
 const maxPixels = 1 << 26
 
-// folder keeps images by the hash of what they show.
+// folder stores images by the hash of their pixels.
 type folder struct {
 	dir  string
-	seen map[string]bool        // written, found to be there, or left out
-	last map[string]image.Image // read lately
+	seen map[string]bool        // names that were written, found on disk, or not stored
+	last map[string]image.Image // cache of images that were read
 
-	gallery *Gallery // nil for a file of its own
-	bytes   int64    // of all images, for a gallery
-	lenient bool     // images that are not there are Absent
+	gallery *Gallery // nil for a single file
+	bytes   int64    // size of all images of a gallery
+	lenient bool     // missing images are Absent
 }
 
-// cached is how many images a reader keeps at hand.
+// cached is the largest number of images in a reader's cache.
 const cached = 256
 
 func newFolder(file string) *folder {
 	return &folder{dir: filepath.Join(filepath.Dir(file), imageFolder), seen: map[string]bool{}, last: map[string]image.Image{}}
 }
 
-// plain is an image as it is stored. It may share memory with im.
+// plain converts an image to the pixel format of stored images. The result may share
+// memory with im.
 func plain(im image.Image) *image.NRGBA {
 	b := im.Bounds()
 	switch im := im.(type) {
@@ -67,13 +68,13 @@ func nameOf(im *image.NRGBA) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// keep writes an image, unless it is there, and returns its name.
+// keep writes an image, unless it is stored already, and returns its name.
 func (f *folder) keep(im image.Image) (string, error) {
 	if name, ok := im.(Absent); ok {
 		return string(name), nil
 	}
 	if im == nil || im.Bounds().Empty() {
-		return "", errors.New("it is empty")
+		return "", errors.New("the image is nil or has no pixels")
 	}
 	p := plain(im)
 	name := nameOf(p)
@@ -88,7 +89,7 @@ func (f *folder) keep(im image.Image) (string, error) {
 	return name, f.store(path, p)
 }
 
-// store writes an image that is not there.
+// store writes an image that is not on disk.
 func (f *folder) store(path string, p *image.NRGBA) error {
 	g := f.gallery
 	enc := png.Encoder{}
@@ -117,7 +118,7 @@ func (f *folder) store(path string, p *image.NRGBA) error {
 	return err
 }
 
-// write puts a file in place in one go.
+// write creates a file atomically.
 func write(path string, data []byte) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".image-*.tmp")
 	if err != nil {
@@ -133,7 +134,7 @@ func write(path string, data []byte) error {
 	return nil
 }
 
-// fetch reads an image and holds it against its name.
+// fetch reads an image and checks that its name is the hash of its pixels.
 func (f *folder) fetch(name string) (image.Image, error) {
 	if im, ok := f.last[name]; ok {
 		return im, nil
@@ -150,7 +151,7 @@ func (f *folder) fetch(name string) (image.Image, error) {
 		return nil, err
 	}
 	if info.Size() > 8*maxPixels {
-		return nil, fmt.Errorf("%w: image %s has %d bytes", ErrFormat, name, info.Size())
+		return nil, fmt.Errorf("%w: image %s has %d bytes, at most %d are allowed", ErrFormat, name, info.Size(), 8*maxPixels)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -161,7 +162,7 @@ func (f *folder) fetch(name string) (image.Image, error) {
 		return nil, fmt.Errorf("%w: image %s: %w", ErrFormat, name, err)
 	}
 	if size.Width < 1 || size.Height < 1 || size.Width > maxPixels/size.Height {
-		return nil, fmt.Errorf("%w: image %s has %d by %d pixels, at most %d are read", ErrFormat, name, size.Width, size.Height, maxPixels)
+		return nil, fmt.Errorf("%w: image %s has %d by %d pixels, at most %d in total are allowed", ErrFormat, name, size.Width, size.Height, maxPixels)
 	}
 	im, err := png.Decode(bytes.NewReader(data))
 	if err != nil {
@@ -169,7 +170,7 @@ func (f *folder) fetch(name string) (image.Image, error) {
 	}
 	p := plain(im)
 	if got := nameOf(p); got != name {
-		return nil, fmt.Errorf("%w: image %s shows what is called %s", ErrFormat, name, got)
+		return nil, fmt.Errorf("%w: image %s has the pixels of image %s", ErrFormat, name, got)
 	}
 	if len(f.last) >= cached {
 		clear(f.last)

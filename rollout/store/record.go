@@ -18,7 +18,7 @@ type record struct {
 	Rows     []row   `parquet:"rows,list"`
 }
 
-// value is a figure with its name.
+// value is a number with its name.
 type value struct {
 	Name  string  `parquet:"name,dict"`
 	Value float64 `parquet:"value"`
@@ -59,7 +59,7 @@ type row struct {
 	Summary  string    `parquet:"summary"`
 }
 
-// piece is a run of tokens of one origin.
+// piece is a run of consecutive tokens of one kind.
 type piece struct {
 	Kind   string `parquet:"kind,dict"`
 	Length int64  `parquet:"length"`

@@ -13,7 +13,7 @@ import (
 	"vagen/rollout"
 )
 
-// shownTurn is a turn as episodes are written out.
+// shownTurn is a turn in the JSON that WriteEpisode writes.
 type shownTurn struct {
 	Observation string             `json:"observation"`
 	Images      []string           `json:"images"`
@@ -34,7 +34,8 @@ type shownEpisode struct {
 	Turns   []shownTurn `json:"turns"`
 }
 
-// WriteEpisode writes an episode and its pictures, whose names begin with a prefix.
+// WriteEpisode writes an episode as JSON and its images as PNG files. All file names
+// start with prefix.
 func WriteEpisode(dir, prefix string, t *rollout.Trajectory) error {
 	e := shownEpisode{Env: t.Env, Seed: t.Seed, Success: t.Success, End: string(t.End), Return: t.Return()}
 	if t.Err != nil {

@@ -21,7 +21,7 @@ const (
 	maxEpisodes = 1 << 24
 )
 
-// ErrFormat means that a file is not one of this package's, or is damaged.
+// ErrFormat means that a file was not written by this package, or is damaged.
 var ErrFormat = errors.New("not a file of trajectories")
 
 // Writer writes a file of trajectories. It is not safe for concurrent use.
@@ -33,8 +33,8 @@ type Writer struct {
 	failed error
 }
 
-// Create begins a file, in a folder that must exist. The file appears under its
-// name with Close; until then a file of that name stays as it is.
+// Create starts a file in a folder that must exist. Close puts it in place; until
+// then an older file of that name is unchanged.
 func Create(path string) (*Writer, error) {
 	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*.tmp")
 	if err != nil {
@@ -44,8 +44,8 @@ func Create(path string) (*Writer, error) {
 	return &Writer{path: path, tmp: tmp, out: out, images: newFolder(path)}, nil
 }
 
-// Write adds trajectories of a training step, usable or not. After an error the
-// file cannot be completed.
+// Write adds trajectories of a training step, both usable and unusable ones. After an
+// error the file cannot be completed.
 func (w *Writer) Write(step int, ts ...*rollout.Trajectory) error {
 	if w.failed != nil {
 		return w.failed
@@ -63,8 +63,8 @@ func (w *Writer) Write(step int, ts ...*rollout.Trajectory) error {
 	return nil
 }
 
-// Close completes the file and puts it in place, replacing one of that name. After
-// an error nothing is there that was not there before, save images.
+// Close completes the file and puts it in place, replacing an older file of that
+// name. After an error no file is added or changed, except for images.
 func (w *Writer) Close() error {
 	if w.tmp == nil {
 		return nil
@@ -110,7 +110,7 @@ type Reader struct {
 	images *folder
 }
 
-// Open opens a file. The error wraps ErrFormat when it is none of this package's.
+// Open opens a file. The error wraps ErrFormat if this package did not write it.
 func Open(path string) (*Reader, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -135,10 +135,10 @@ func openTable(r io.ReaderAt, size int64) (table *parquet.File, err error) {
 		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	if v, ok := table.Lookup(versionKey); !ok || v != version {
-		return nil, fmt.Errorf("%w: its metadata has %s %q, want %q", ErrFormat, versionKey, v, version)
+		return nil, fmt.Errorf("%w: metadata key %s is %q, must be %q", ErrFormat, versionKey, v, version)
 	}
 	if n := table.NumRows(); n < 0 || n > maxEpisodes {
-		return nil, fmt.Errorf("%w: it has %d rows, at most %d are read", ErrFormat, n, maxEpisodes)
+		return nil, fmt.Errorf("%w: it has %d rows, at most %d are allowed", ErrFormat, n, maxEpisodes)
 	}
 	if err := parquetsize.Check(table, r, size); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
@@ -146,23 +146,23 @@ func openTable(r io.ReaderAt, size int64) (table *parquet.File, err error) {
 	return table, nil
 }
 
-// rescue makes an error of a panic: what is damaged may make the library panic.
+// rescue converts a panic to an error: the library may panic on a damaged file.
 func rescue(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("%w: it is damaged: %v", ErrFormat, p)
 	}
 }
 
-// Lenient has images that are not there read as Absent, instead of failing with
-// them. Files of a Gallery may be without images.
+// Lenient makes the reader return a missing image as Absent instead of an error.
+// Files of a Gallery may lack images.
 func (r *Reader) Lenient() { r.images.lenient = true }
 
 // Len returns the number of trajectories.
 func (r *Reader) Len() int { return int(r.table.NumRows()) }
 
-// All yields the trajectories in order. The first error is the last thing that it
-// yields; it wraps ErrFormat when the file is damaged. Images that both a turn and
-// a row show are one value.
+// All yields the trajectories in order. It ends after the first error, which wraps
+// ErrFormat when the file is damaged. An image that is in both a turn and a row is
+// one value.
 func (r *Reader) All() iter.Seq2[Stored, error] {
 	return func(yield func(Stored, error) bool) {
 		in, err := rows(r.table)

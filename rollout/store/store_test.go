@@ -127,7 +127,7 @@ func same(t testing.TB, want, got *rollout.Trajectory) {
 	require.Equal(t, a, b)
 }
 
-func TestTrajectoriesComeBack(t *testing.T) {
+func TestTrajectoriesSurviveARoundTrip(t *testing.T) {
 	ts := trajectories(t)
 	path := filepath.Join(t.TempDir(), "episodes.parquet")
 	w, err := Create(path)
@@ -214,8 +214,8 @@ func TestImagesAreStoredOnce(t *testing.T) {
 	require.Same(t, got[0].Turns[0].Observation.Images[0], got[0].Rows[0].Images[0].Image, "and are one in memory")
 }
 
-// TestColoursComeBack stores pictures of several kinds and places.
-func TestColoursComeBack(t *testing.T) {
+// TestColoursSurviveARoundTrip stores pictures of several kinds and places.
+func TestColoursSurviveARoundTrip(t *testing.T) {
 	gray := image.NewGray16(image.Rect(3, 4, 9, 6))
 	gray.SetGray16(5, 5, color.Gray16{0x1234})
 	clear := image.NewNRGBA(image.Rect(0, 0, 5, 3))
@@ -233,8 +233,8 @@ func TestColoursComeBack(t *testing.T) {
 	require.Equal(t, clear.NRGBAAt(2, 2), got[0].Turns[0].Observation.Images[2].At(1, 1), "translucent pixels are exact")
 }
 
-// TestOptionsKeepTheirKinds as far as YAML tells kinds apart.
-func TestOptionsKeepTheirKinds(t *testing.T) {
+// TestOptionsKeepTheirTypes as far as YAML tells kinds apart.
+func TestOptionsKeepTheirTypes(t *testing.T) {
 	config := map[string]any{
 		"whole": uint64(math.MaxUint64), "negative": int64(-3), "float": 2.0, "small": 1e-30, "text": "a", "flag": true, "none": nil,
 		"list": []any{uint64(1), 0.5, []any{}}, "inner": map[string]any{"x": math.Copysign(0, -1)},
@@ -254,12 +254,12 @@ func TestOptionsKeepTheirKinds(t *testing.T) {
 	require.Empty(t, left, "nothing is left of the attempt")
 }
 
-func TestTrajectoriesThatMakeNoSenseAreRefused(t *testing.T) {
+func TestInvalidTrajectoriesAreRefused(t *testing.T) {
 	short := rollout.Row{}
 	require.NoError(t, short.AppendResponse(1, 2))
 	for says, tr := range map[string]*rollout.Trajectory{
-		"row 0: it has 0 log-probs for 2 tokens": {Rows: []rollout.Row{short}},
-		"turn 0: image 0: it is empty":           {Turns: []rollout.Turn{{Observation: env.Observation{Images: []image.Image{nil}}}}},
+		"row 0: 0 log-probs for 2 tokens":   {Rows: []rollout.Row{short}},
+		"turn 0: image 0: the image is nil": {Turns: []rollout.Turn{{Observation: env.Observation{Images: []image.Image{nil}}}}},
 	} {
 		w, err := Create(filepath.Join(t.TempDir(), "a.parquet"))
 		require.NoError(t, err)
@@ -283,10 +283,10 @@ func TestOtherFilesAreRefused(t *testing.T) {
 	require.NoError(t, parquet.WriteFile(path, []value{{"a", 1}}))
 	_, err = Load(path)
 	require.ErrorIs(t, err, ErrFormat)
-	require.ErrorContains(t, err, `its metadata has vagen.trajectories ""`)
+	require.ErrorContains(t, err, `metadata key vagen.trajectories is ""`)
 	require.NoError(t, parquet.WriteFile(path, []record{{}}, parquet.KeyValueMetadata(versionKey, "2")))
 	_, err = Load(path)
-	require.ErrorContains(t, err, `"2", want "1"`)
+	require.ErrorContains(t, err, `"2", must be "1"`)
 }
 
 // TestDamagedImagesAreErrors: absent, cut off, and another one under the name.
@@ -311,7 +311,7 @@ func TestDamagedImagesAreErrors(t *testing.T) {
 	all(raw)
 	_, err = Load(path)
 	require.ErrorIs(t, err, ErrFormat)
-	require.ErrorContains(t, err, "shows what is called")
+	require.ErrorContains(t, err, "has the pixels of image")
 	all(raw[:len(raw)/2])
 	_, err = Load(path)
 	require.ErrorIs(t, err, ErrFormat)
@@ -321,8 +321,8 @@ func TestDamagedImagesAreErrors(t *testing.T) {
 	require.ErrorContains(t, err, "trajectory 0: row 0: image 0: ")
 }
 
-// TestRecordsThatMakeNoSenseAreErrors spoils one thing at a time in what is read.
-func TestRecordsThatMakeNoSenseAreErrors(t *testing.T) {
+// TestInvalidRecordsAreErrors spoils one thing at a time in what is read.
+func TestInvalidRecordsAreErrors(t *testing.T) {
 	good := func() row {
 		return row{Tokens: []int32{1, 2, 3}, LogProbs: make([]float32, 3), Pieces: []piece{{"prompt", 1}, {"response", 2}}, Spans: []span{{"a", 1, 2}}, Images: []picture{{Hash: strings.Repeat("ab", 32)}}}
 	}
@@ -333,12 +333,12 @@ func TestRecordsThatMakeNoSenseAreErrors(t *testing.T) {
 		"row 0: not a file of trajectories: it has 2 log-probs": func(r *record) { r.Rows[0].LogProbs = r.Rows[0].LogProbs[1:] },
 		"piece 1 has 3 tokens of 2":                             func(r *record) { r.Rows[0].Pieces[1].Length = 3 },
 		"piece 0 has -1 tokens":                                 func(r *record) { r.Rows[0].Pieces[0].Length = -1 },
-		"its pieces have 1 of 3 tokens":                         func(r *record) { r.Rows[0].Pieces = r.Rows[0].Pieces[:1] },
+		"the pieces have 1 tokens in total":                     func(r *record) { r.Rows[0].Pieces = r.Rows[0].Pieces[:1] },
 		`the kind "answer" is not one of`:                       func(r *record) { r.Rows[0].Pieces[0].Kind = "answer" },
 		"piece 1: mask: context: prompt after 1 turns":          func(r *record) { r.Rows[0].Pieces = []piece{{"response", 1}, {"prompt", 2}} },
 		"piece 1: mask: response: the conversation was closed":  func(r *record) { r.Rows[0].Pieces = []piece{{"summary", 1}, {"response", 2}} },
 		"span 0: mask: span":                                    func(r *record) { r.Rows[0].Spans[0].Start = 0 },
-		"span 0 begins at 1 and has 4611686018427387904 of 3":   func(r *record) { r.Rows[0].Spans[0].Length = 1 << 62 },
+		"span 0 starts at 1 with 4611686018427387904 tokens":    func(r *record) { r.Rows[0].Spans[0].Length = 1 << 62 },
 		"image 0: not a file of trajectories: the hash":         func(r *record) { r.Rows[0].Images[0].Hash = "abc" },
 		"image 0: no images here":                               func(r *record) { r.Rows[0].Images[0].Name = "x" },
 		"turn 0: not a file of trajectories: it is of row 1":    func(r *record) { r.Turns = []turn{{Row: 1}} },
@@ -359,8 +359,8 @@ func TestRecordsThatMakeNoSenseAreErrors(t *testing.T) {
 	}
 }
 
-// TestReadingStopsWhenAsked and goes on from the start when asked again.
-func TestReadingStopsWhenAsked(t *testing.T) {
+// TestIterationCanStopEarly: a second iteration starts from the first trajectory.
+func TestIterationCanStopEarly(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.parquet")
 	ts := trajectories(t)
 	require.NoError(t, Save(path, 1, ts))

@@ -43,21 +43,18 @@ func Envs(c *config.Config, log *slog.Logger) (*env.Registry, error) {
 	return out, nil
 }
 
-// Prepare opens environments and start states of a configuration and tries model and
-// environment, before anything is written. It completes the configuration.
-func Prepare(ctx context.Context, c *config.Config, log *slog.Logger) (*env.Registry, *train.Levels, error) {
-	if err := c.CheckSecrets(); err != nil {
-		return nil, nil, err
+// Prepare opens the environments and start states of a configuration, which it
+// completes by what the start states say. nil envs are those of the configuration.
+func Prepare(ctx context.Context, c *config.Config, envs *env.Registry, log *slog.Logger) (*env.Registry, *train.Levels, error) {
+	err := c.CheckSecrets()
+	if err == nil && envs == nil {
+		envs, err = Envs(c, log)
 	}
-	envs, err := Envs(c, log)
 	if err != nil {
 		return nil, nil, err
 	}
 	levels, err := OpenLevels(ctx, c, envs, log)
-	if err != nil {
-		return nil, nil, err
-	}
-	return envs, levels, Preflight(ctx, c, envs, levels)
+	return envs, levels, err
 }
 
 // served leaves out the option that chooses rules: a service of the legacy protocol

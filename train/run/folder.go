@@ -20,8 +20,8 @@ func Dir(c *config.Config) string {
 	return filepath.Join("runs", c.Trainer.Project, c.Trainer.Experiment)
 }
 
-// CheckFolder reports what Folder would refuse, and makes no folder.
-func CheckFolder(path string, c *config.Config, must bool) error {
+// previewFolder reports what prepareFolder would refuse, and makes no folder.
+func previewFolder(path string, c *config.Config, must bool) error {
 	if err := checkFolder(path, c, must); err != nil {
 		return err
 	}
@@ -37,8 +37,8 @@ func CheckFolder(path string, c *config.Config, must bool) error {
 	return err
 }
 
-// checkFolder holds the settings about resuming, and the folders for episodes,
-// against what is on the disk.
+// checkFolder compares the settings about resuming, and the folders for episodes, with
+// what is on the disk.
 func checkFolder(path string, c *config.Config, must bool) error {
 	t := &c.Trainer
 	if must && t.ResumeMode == "disable" {
@@ -55,9 +55,9 @@ func checkFolder(path string, c *config.Config, must bool) error {
 	return checkArchives(path, c)
 }
 
-// PrepareFolder makes the folder of a run, or opens the one that is there to resume it, as
+// prepareFolder creates the folder of a run, or opens an existing one to resume it, as
 // trainer.resume_mode says. With must there has to be a run.
-func PrepareFolder(path string, c *config.Config, must bool, log *slog.Logger) (*Folder, error) {
+func prepareFolder(path string, c *config.Config, must bool, log *slog.Logger) (*Folder, error) {
 	if err := checkFolder(path, c, must); err != nil {
 		return nil, err
 	}
@@ -70,16 +70,13 @@ func PrepareFolder(path string, c *config.Config, must bool, log *slog.Logger) (
 		return CreateFolder(path, c)
 	}
 	if err == nil {
-		shout(log, "the configuration of the run was changed", path, f.Changed)
+		logChanges(log, "the configuration of the run was changed", path, f.Changed)
 	}
 	return f, err
 }
 
-// shout logs differences, a line each.
-func shout(log *slog.Logger, text, path string, lines []string) {
-	if log == nil {
-		return
-	}
+// logChanges logs differences of a configuration, a line each.
+func logChanges(log *slog.Logger, text, path string, lines []string) {
 	for _, l := range lines {
 		log.Warn(text, "in", path, "key", l)
 	}

@@ -18,7 +18,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vagen/env/builtin"
 	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/rollout"
@@ -84,15 +83,14 @@ func trainTiny(t *testing.T, c config.Config) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
 	require.NoError(t, vlm.Create(filepath.Join(dir, "model"), tinyShape(), lakeWords, 3))
-	m, err := vlm.Open(t.Context(), filepath.Join(dir, "model"), ModelOptions(&c, nil))
+	w := watched{batches: sha256.New()}
+	r, err := Open(t.Context(), c, Options{Dir: filepath.Join(dir, "run"), Learner: func(ctx context.Context, _ string) (_ policy.Learner, err error) {
+		w.Model, err = vlm.Open(ctx, filepath.Join(dir, "model"), ModelOptions(&c, nil))
+		return w, err
+	}})
 	require.NoError(t, err)
-	defer m.Close()
-	folder, err := CreateFolder(filepath.Join(dir, "run"), &c)
-	require.NoError(t, err)
-	r, err := Open(t.Context(), folder, c, Options{})
-	require.NoError(t, err)
-	w := watched{m, sha256.New()}
-	require.NoError(t, r.Train(t.Context(), w, builtin.Registry()))
+	folder := r.Folder
+	require.NoError(t, r.Train(t.Context()))
 	require.NoError(t, r.Close())
 	out := map[string]string{"batches": hex.EncodeToString(w.batches.Sum(nil))}
 	require.NoError(t, filepath.WalkDir(folder.Path, func(path string, d os.DirEntry, err error) error {

@@ -17,10 +17,10 @@ type planner interface {
 	Plan(w vlm.Workload) (vlm.MemoryPlan, error)
 }
 
-// Plan estimates the memory of a training run. Episodes are taken to be as long as
+// planMemory estimates the memory of a training run. Episodes are taken to be as long as
 // they may be: all turns, each with an observation like the first of all and with a
 // response of the full length.
-func Plan(ctx context.Context, c *config.Config, m planner, envs *env.Registry, levels *train.Levels) (vlm.MemoryPlan, error) {
+func planMemory(ctx context.Context, c *config.Config, m planner, envs *env.Registry, levels *train.Levels) (vlm.MemoryPlan, error) {
 	system, first, err := try(ctx, envs, levels.First())
 	if err != nil {
 		return vlm.MemoryPlan{}, err
@@ -56,24 +56,17 @@ func Plan(ctx context.Context, c *config.Config, m planner, envs *env.Registry, 
 	return p, nil
 }
 
-// plan logs the memory plan of a run that begins. One that cannot be made is a
+// plan logs the memory plan of a run that starts. One that cannot be made is a
 // warning: what is wrong with the environment shows when it is played.
-func (r *Run) plan(ctx context.Context, learner policy.Learner, envs *env.Registry) error {
-	m, ok := learner.(planner)
+func (r *Run) plan(ctx context.Context) error {
+	m, ok := r.Learner.(planner)
 	if !ok {
 		return nil
 	}
-	if r.levels == nil {
-		var err error
-		if r.levels, err = train.OpenLevels(ctx, &r.Config, envs.Names()); err != nil {
-			return err
-		}
-	}
-	p, err := Plan(ctx, &r.Config, m, envs, r.levels)
+	p, err := planMemory(ctx, &r.Config, m, r.Envs, r.levels)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case r.log == nil:
 	case err != nil:
 		r.log.Warn("memory plan: not made", "err", err)
 	default:

@@ -16,13 +16,22 @@ import (
 	"vagen/train/track/mlflow"
 )
 
-// Preflight reports what would keep a sound configuration from being trained: a
-// model that would not open, an environment that can't be made or played, pictures
-// that the model does not read.
+// Preflight reports what would keep a sound configuration from being trained or
+// evaluated: a model that would not open, an environment that can't be made or played,
+// pictures that the model does not read.
 func Preflight(ctx context.Context, c *config.Config, envs *env.Registry, levels *train.Levels) error {
-	model, err1 := preflightModel(ctx, c)
+	return preflight(ctx, c, envs, levels, true, nil)
+}
+
+// preflight is Preflight, without a look at the model if the learner is not own, the
+// configuration's.
+func preflight(ctx context.Context, c *config.Config, envs *env.Registry, levels *train.Levels, own bool, getenv func(string) (string, bool)) error {
+	model, err1 := vlm.Description{Vision: true}, error(nil)
+	if own {
+		model, err1 = preflightModel(ctx, c)
+	}
 	pictures, err2 := preflightEnvs(ctx, levels, envs)
-	errs := []error{err1, err2, preflightLoggers(c), preflightHub(c)}
+	errs := []error{err1, err2, preflightLoggers(c, getenv), preflightHub(c, getenv)}
 	if err1 == nil && pictures != "" && !model.Vision {
 		errs = append(errs, fmt.Errorf("%w: env: %s shows pictures, but the model in %s (%s) reads text only: choose another model, or text with env.config.render_mode=text",
 			config.ErrConfig, pictures, c.Agent.Model.Path, model.Family))
@@ -31,19 +40,22 @@ func Preflight(ctx context.Context, c *config.Config, envs *env.Registry, levels
 }
 
 // preflightLoggers reports addresses that the environment ought to have.
-func preflightLoggers(c *config.Config) error {
+func preflightLoggers(c *config.Config, getenv func(string) (string, bool)) error {
 	if !c.Trainer.Logs(config.LogMLflow) {
 		return nil
 	}
-	if err := mlflow.Check(os.LookupEnv); err != nil {
+	if getenv == nil {
+		getenv = os.LookupEnv
+	}
+	if err := mlflow.Check(getenv); err != nil {
 		return fmt.Errorf("%w: trainer.logger: %w", config.ErrConfig, err)
 	}
 	return nil
 }
 
 // preflightHub reports that uploads would not be allowed.
-func preflightHub(c *config.Config) error {
-	_, err := newUploads(c, nil, nil)
+func preflightHub(c *config.Config, getenv func(string) (string, bool)) error {
+	_, err := newUploads(c, getenv, nil)
 	return err
 }
 

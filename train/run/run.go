@@ -1,14 +1,9 @@
-// Package launch connects what a training run consists of: a configuration, a
-// model, environments, and a folder to write to.
 package run
 
 import (
 	"context"
-	"errors"
-	"io"
 	"log/slog"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -62,66 +57,27 @@ func microBatches(o *vlm.Options, c *config.Config) {
 	}
 }
 
-// Options say what a run shows, and whether it goes on.
-type Options struct {
-	Curve   curve.Curve // with a title and marks; it shows the share of successes
-	Console io.Writer
-	Log     *slog.Logger
-	// Getenv finds the addresses and keys of services; nil is os.LookupEnv.
-	Getenv func(name string) (string, bool)
-	// Restore brings a learner back from the folder of a checkpoint. With it a run
-	// goes on after the newest whole checkpoint of its folder, or after the one in
-	// trainer.resume_from_path, if there is one.
-	Restore func(ctx context.Context, dir string) error
-	// Levels are the start states; nil opens those of the configuration.
-	Levels *train.Levels
-}
-
-// Run is a run with what receives its events: metrics.jsonl in the folder, a curve,
-// and a console.
+// Run is an open run: a learner, environments, and what receives the events.
 type Run struct {
-	Config config.Config
-	Folder *Folder
-	Curve  *curve.Curve
-	Sinks  []track.Sink
+	Config  config.Config // completed by what the start states say
+	Folder  *Folder
+	Learner policy.Learner
+	Envs    *env.Registry
+	Curve   *curve.Curve
+	Sinks   []track.Sink // all of them, in the order in which they receive events
 
 	levels  *train.Levels
+	names   config.Registries
+	own     []track.Sink // those that Close closes
 	log     *slog.Logger
 	unlock  func() error
 	uploads *uploads // nil for none
 	points  *Checkpoints
-	from    *Checkpoint   // nil for a run that begins
-	past    []track.Event // of a run that goes on
+	from    *Checkpoint   // that the run resumes from; nil for a new run
+	past    []track.Event // of a resumed run
 	server  *http.Server  // nil for none
 
 	archives archives
-}
-
-// Open opens the sinks, and restores the learner of a run that goes on. The folder
-// is locked until Close, which must be called in the end.
-func Open(ctx context.Context, folder *Folder, c config.Config, o Options) (*Run, error) {
-	o.Curve.Train, o.Curve.Val, o.Curve.Label = "train/success", "val/success", "success"
-	r := &Run{Config: c, Folder: folder, Curve: &o.Curve, levels: o.Levels, log: o.Log, points: folder.Checkpoints(&c, o.Log)}
-	unlock, err := folder.Lock()
-	if err != nil {
-		return nil, err
-	}
-	r.unlock = unlock
-	if r.uploads, err = newUploads(&c, o.Getenv, o.Log); err != nil {
-		return nil, errors.Join(err, unlock())
-	}
-	if err := r.claimArchives(); err != nil {
-		return nil, errors.Join(err, r.Close())
-	}
-	if o.Restore != nil {
-		if err := r.restore(ctx, o.Restore); err != nil {
-			return nil, errors.Join(err, r.Close())
-		}
-	}
-	if err := r.open(o); err != nil {
-		return nil, errors.Join(err, r.Close())
-	}
-	return r, nil
 }
 
 // restore goes back to the newest whole checkpoint, or to the beginning.
@@ -136,7 +92,7 @@ func (r *Run) restore(ctx context.Context, restore func(context.Context, string)
 		if err != nil {
 			return err
 		}
-		shout(r.log, "the configuration differs from the checkpoint's", p.Path, lines)
+		logChanges(r.log, "the configuration differs from the checkpoint's", p.Path, lines)
 		if err := restore(ctx, p.Path); err != nil {
 			return err
 		}
@@ -154,14 +110,17 @@ func (r *Run) Done() int {
 	return r.from.State.Step
 }
 
-// Train trains a learner. After every validation episodes and the curve are
-// written, and checkpoints when they are due.
-func (r *Run) Train(ctx context.Context, learner policy.Learner, envs *env.Registry) error {
-	if err := r.plan(ctx, learner, envs); err != nil {
+// Train trains the learner for the configured number of steps. After every validation
+// episodes and the curve are written, and checkpoints when they are due. It returns
+// ctx's error when ctx ends first; the steps that are done are saved before, with
+// trainer.save_on_interrupt.
+func (r *Run) Train(ctx context.Context) error {
+	learner := r.Learner
+	if err := r.plan(ctx); err != nil {
 		return err
 	}
 	t := &train.Trainer{
-		Config: r.Config, Learner: learner, Envs: envs, Sinks: r.Sinks, Log: r.log, Levels: r.levels,
+		Config: r.Config, Learner: learner, Envs: r.Envs, Sinks: r.Sinks, Log: r.log, Levels: r.levels, Registries: r.names,
 		Watch: r.validated,
 		KeepBest: func(ctx context.Context, b train.Best) error {
 			return r.Folder.SaveBest(ctx, b, policyOf(learner))
@@ -241,14 +200,4 @@ func policyOf(l policy.Learner) func(ctx context.Context, dir string) error {
 		return e.Export
 	}
 	return l.Save
-}
-
-// IsTerminal reports whether w is a terminal.
-func IsTerminal(w any) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -13,6 +13,8 @@ import (
 
 	"vagen/env"
 	"vagen/env/builtin"
+	"vagen/internal/traintest"
+	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/train/config"
 	"vagen/train/track"
@@ -65,12 +67,11 @@ func TestMicroBatchesAreSizedByRowsOrByTokens(t *testing.T) {
 }
 
 func TestEventsOfARunGoToItsFolder(t *testing.T) {
-	c := config.Default()
-	folder, err := CreateFolder(filepath.Join(t.TempDir(), "run"), &c)
-	require.NoError(t, err)
 	var console bytes.Buffer
-	o := Options{Curve: curve.Curve{Title: "title"}, Console: &console}
-	r, err := Open(t.Context(), folder, c, o)
+	o := guessing(t)
+	o.Curve, o.Console = curve.Curve{Title: "title"}, &console
+	c := traintest.Small()
+	r, err := Open(t.Context(), c, o)
 	require.NoError(t, err)
 	for _, s := range r.Sinks {
 		require.NoError(t, s.Event(track.Event{Kind: "validate", Step: 0, Total: 1, Metrics: track.Metrics{"val/success": 0.25}}))
@@ -80,12 +81,51 @@ func TestEventsOfARunGoToItsFolder(t *testing.T) {
 	first, last := r.Curve.Ends()
 	require.Equal(t, []float64{0.25, 0.75}, []float64{first, last})
 	require.Contains(t, console.String(), "success 0.75")
-	raw, err := os.ReadFile(filepath.Join(folder.Path, "metrics.jsonl"))
+	raw, err := os.ReadFile(filepath.Join(r.Folder.Path, "metrics.jsonl"))
 	require.NoError(t, err)
 	require.Contains(t, string(raw), `"val/success":0.75`)
 
-	_, err = Open(t.Context(), &Folder{Path: filepath.Join(t.TempDir(), "none")}, c, o)
+	o.Learner = func(context.Context, string) (policy.Learner, error) {
+		return struct{ policy.Learner }{traintest.Guesser()}, nil // without Restore
+	}
+	_, err = Open(t.Context(), c, o)
+	require.ErrorIs(t, err, ErrExists)
+	o.Dir, o.MustResume = filepath.Join(t.TempDir(), "none"), true
+	_, err = Open(t.Context(), c, o)
 	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// guessing are options with a learner and an environment of tests, and a new folder.
+func guessing(t *testing.T) Options {
+	t.Helper()
+	return Options{
+		Dir: filepath.Join(t.TempDir(), "run"), Envs: new(traintest.Arena).Registry(t),
+		Learner: func(context.Context, string) (policy.Learner, error) { return traintest.Guesser(), nil },
+	}
+}
+
+// TestPartsOfOnesOwnAreUsed: a learner, an environment, a sink and a harness that are
+// given to Open take part in the run.
+func TestPartsOfOnesOwnAreUsed(t *testing.T) {
+	o := guessing(t)
+	var learner *traintest.Bandit
+	o.Learner = func(_ context.Context, dir string) (policy.Learner, error) {
+		require.Equal(t, o.Dir, dir)
+		require.FileExists(t, filepath.Join(dir, "config.yaml"))
+		learner = traintest.Guesser()
+		return learner, nil
+	}
+	journal := &traintest.Journal{}
+	o.Sinks = []track.Sink{journal}
+	c := traintest.Small()
+	c.Trainer.Steps, c.Trainer.SaveFreq = 2, -1
+	r, err := Open(t.Context(), c, o)
+	require.NoError(t, err)
+	require.NoError(t, r.Train(t.Context()))
+	require.NoError(t, r.Close())
+	require.NotEmpty(t, learner.Updates)
+	require.Len(t, journal.Steps(), 2)
+	require.FileExists(t, filepath.Join(o.Dir, "curve.png"))
 }
 
 // down is an environment that can be made but not played.
@@ -99,7 +139,7 @@ func (down) Close() error                                    { return nil }
 func TestPreflightSaysAllThatIsWrong(t *testing.T) {
 	c := config.Default()
 	c.Env.Name, c.Critic.Model.Path = "lake", "none"
-	err := preflight(t, &c, builtin.Registry())
+	err := preflightOf(t, &c, builtin.Registry())
 	require.ErrorIs(t, err, config.ErrConfig)
 	for _, want := range []string{"actor_rollout_ref.model.path is empty", "critic.model.path: none is not a folder", `"lake"`} {
 		require.ErrorContains(t, err, want)
@@ -108,16 +148,16 @@ func TestPreflightSaysAllThatIsWrong(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "model")
 	require.NoError(t, vlm.Create(dir, tinyShape(), nil, 1))
 	c.Agent.Model.Path, c.Critic.Model.Path, c.Env.Name = dir, "", "frozenlake"
-	require.NoError(t, preflight(t, &c, builtin.Registry()))
+	require.NoError(t, preflightOf(t, &c, builtin.Registry()))
 
 	var r env.Registry
 	require.NoError(t, r.Register("frozenlake", func(map[string]any) (env.Env, error) { return down{}, nil }))
-	err = preflight(t, &c, &r)
+	err = preflightOf(t, &c, &r)
 	require.ErrorIs(t, err, errDown)
 	require.NotErrorIs(t, err, config.ErrConfig, "nothing is wrong with the configuration")
 }
 
-func preflight(t *testing.T, c *config.Config, envs *env.Registry) error {
+func preflightOf(t *testing.T, c *config.Config, envs *env.Registry) error {
 	t.Helper()
 	levels, err := OpenLevels(t.Context(), c, envs, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)

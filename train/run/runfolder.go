@@ -78,6 +78,9 @@ func CreateFolder(path string, c *config.Config) (*Folder, error) {
 	return &Folder{Path: path}, nil
 }
 
+// resumed reports whether the folder held a run when it was opened.
+func (f *Folder) resumed() bool { return f.read != nil }
+
 // Lock keeps other processes from working in the folder until unlock is called or
 // the process ends, however it does. ErrBusy says that another one does. A changed
 // configuration that OpenRun accepted is written once the folder is locked; if

@@ -4,19 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"time"
 
+	"vagen/internal/term"
 	"vagen/train/config"
 	"vagen/train/track"
 	"vagen/train/track/mlflow"
 	"vagen/train/track/tensorboard"
 )
 
-// open makes the sinks that trainer.logger names, and has those that hold a run's
-// history see what is left of it.
+// open makes the sinks that trainer.logger names, and gives those that hold a run's
+// history the events that remain of it.
 func (r *Run) open(o Options) error {
 	c := &r.Config
 	if err := r.archive(); err != nil {
@@ -26,9 +29,9 @@ func (r *Run) open(o Options) error {
 	if err != nil {
 		return err
 	}
-	r.Sinks = append(r.Sinks, lines) // a run goes on from it: it is written in any case
+	r.Sinks = append(r.Sinks, lines) // always written: a run resumes from it
 	if c.Trainer.Logs(config.LogConsole) && o.Console != nil {
-		r.Sinks = append(r.Sinks, track.NewConsole(o.Console, IsTerminal(o.Console)))
+		r.Sinks = append(r.Sinks, track.NewConsole(o.Console, term.IsTerminal(o.Console)))
 	}
 	history := []track.Sink{r.Curve}
 	if c.Trainer.Logs(config.LogTensorBoard) {
@@ -37,7 +40,7 @@ func (r *Run) open(o Options) error {
 			return err
 		}
 		r.Sinks = append(r.Sinks, t)
-		if o.Restore != nil {
+		if _, ok := r.Learner.(restorer); ok && c.Trainer.ResumeMode != "disable" {
 			from := 0
 			if r.from != nil {
 				from = r.Done() + 1
@@ -67,7 +70,8 @@ func (r *Run) open(o Options) error {
 		}
 		history = append(history, m)
 	}
-	r.Sinks = append(r.Sinks, history...)
+	r.own = append(r.Sinks, history...)
+	r.Sinks = append(slices.Clone(r.own), o.Sinks...)
 	for _, s := range history {
 		for _, e := range r.past {
 			if err := s.Event(e); err != nil {
@@ -76,12 +80,6 @@ func (r *Run) open(o Options) error {
 		}
 	}
 	return nil
-}
-
-func (r *Run) info(text string, args ...any) {
-	if r.log != nil {
-		r.log.Info(text, args...)
-	}
 }
 
 // serve shows metrics to Prometheus until Close.
@@ -94,23 +92,27 @@ func (r *Run) serve(p http.Handler) error {
 	mux.Handle("GET /metrics", p)
 	r.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	go r.server.Serve(l)
-	r.info("metrics for Prometheus", "url", "http://"+l.Addr().String()+"/metrics")
+	r.log.Info("metrics for Prometheus", "url", "http://"+l.Addr().String()+"/metrics")
 	return nil
 }
 
-// Close closes the sinks and unlocks the folder.
+// Close closes the sinks that Open made and a learner that can be closed, and unlocks the
+// folder.
 func (r *Run) Close() error {
 	var errs []error
 	if r.server != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		if r.server.Shutdown(ctx) != nil { // a reader that does not go away
+		if r.server.Shutdown(ctx) != nil { // a reader still has the connection
 			errs = append(errs, r.server.Close())
 		}
 	}
 	errs = append(errs, r.archives.close())
-	for _, s := range r.Sinks {
+	for _, s := range r.own {
 		errs = append(errs, s.Close())
+	}
+	if l, ok := r.Learner.(io.Closer); ok {
+		errs = append(errs, l.Close())
 	}
 	return errors.Join(append(errs, r.unlock())...)
 }

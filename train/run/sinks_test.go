@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/traintest"
+	"vagen/policy"
 	"vagen/train/config"
 	"vagen/train/track"
 )
@@ -21,15 +23,16 @@ import (
 // TestLoggersAreThoseOfTheConfiguration, and what holds a run's history sees it again
 // when the run goes on.
 func TestLoggersAreThoseOfTheConfiguration(t *testing.T) {
-	c := config.Default()
+	c := traintest.Small()
 	c.Trainer.Logger = []string{config.LogTensorBoard, config.LogPrometheus}
 	c.Trainer.Prometheus = "127.0.0.1:0"
-	folder, err := CreateFolder(filepath.Join(t.TempDir(), "run"), &c)
-	require.NoError(t, err)
 	var console, log bytes.Buffer
-	o := Options{Console: &console, Log: slog.New(slog.NewTextHandler(&log, nil))}
-	r, err := Open(t.Context(), folder, c, o)
+	o := guessing(t)
+	o.Console, o.Log = &console, slog.New(slog.NewTextHandler(&log, nil))
+	o.Learner = func(context.Context, string) (policy.Learner, error) { return restorable{traintest.Guesser()}, nil }
+	r, err := Open(t.Context(), c, o)
 	require.NoError(t, err)
+	folder := r.Folder
 	for _, s := range r.Sinks {
 		require.NoError(t, s.Event(track.Event{Kind: track.KindValidate, Step: 0, Total: 1, Metrics: track.Metrics{"val/success": 0.25}}))
 	}
@@ -51,15 +54,19 @@ func TestLoggersAreThoseOfTheConfiguration(t *testing.T) {
 	_, err = http.Get(url)
 	require.Error(t, err, "nobody serves when the run is over")
 
-	o.Restore = func(context.Context, string) error { return nil }
-	r, err = Open(t.Context(), folder, c, o)
+	r, err = Open(t.Context(), c, o)
 	require.NoError(t, err)
 	require.NoError(t, r.Close())
 
 	c.Trainer.Logger = []string{config.LogMLflow}
 	o.Getenv = func(string) (string, bool) { return "", false }
-	_, err = Open(t.Context(), folder, c, o)
+	_, err = Open(t.Context(), c, o)
 	require.ErrorContains(t, err, "MLFLOW_TRACKING_URI")
 	_, err = os.Stat(filepath.Join(folder.Path, "config.yaml"))
 	require.NoError(t, err)
 }
+
+// restorable is a learner that can be restored, to what it is.
+type restorable struct{ *traintest.Bandit }
+
+func (restorable) Restore(context.Context, string) error { return nil }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"vagen/env/builtin"
 	"vagen/policy/vlm"
 	"vagen/train/track"
 )
@@ -60,13 +59,10 @@ func TestTrainingTakesFlatMemory(t *testing.T) {
 	played := filepath.Join(dir, "trajectories")
 	c.Trainer.RolloutDir, c.Trainer.LogImage.Enable = &played, true
 	require.NoError(t, vlm.Create(filepath.Join(dir, "model"), tinyShape(), lakeWords, 3))
-	m, err := vlm.Open(t.Context(), filepath.Join(dir, "model"), ModelOptions(&c, nil))
+	c.Agent.Model.Path = filepath.Join(dir, "model")
+	r, err := Open(t.Context(), c, Options{Dir: filepath.Join(dir, "run")})
 	require.NoError(t, err)
-	defer m.Close()
-	folder, err := CreateFolder(filepath.Join(dir, "run"), &c)
-	require.NoError(t, err)
-	r, err := Open(t.Context(), folder, c, Options{})
-	require.NoError(t, err)
+	m := r.Learner.(*vlm.Model)
 
 	var heap, resident, executables []float64
 	tokens := 0.0
@@ -80,7 +76,7 @@ func TestTrainingTakesFlatMemory(t *testing.T) {
 		tokens = e.Metrics["train/context_tokens"] + e.Metrics["train/response_tokens"]
 		return nil
 	}))
-	require.NoError(t, r.Train(t.Context(), m, builtin.Registry()))
+	require.NoError(t, r.Train(t.Context()))
 	require.NoError(t, r.Close())
 	// The least of each third: a checkpoint or a table may be at work in single steps.
 	i, j := least(heap, steps/3, 2*steps/3), least(heap, 2*steps/3, steps)

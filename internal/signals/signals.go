@@ -1,4 +1,5 @@
-package cli
+// Package signals ends a context at the first signal that asks a program to stop.
+package signals
 
 import (
 	"context"
@@ -20,9 +21,9 @@ func (s Signal) Is(target error) bool { return target == context.Canceled }
 // Code is the shells' exit code for the signal.
 func (s Signal) Code() int { return 128 + int(s) }
 
-// UntilSignal returns a context that ends at the first SIGINT or SIGTERM, so that work
+// Until returns a context that ends at the first SIGINT or SIGTERM, so that work
 // can stop in order. The second signal ends the program.
-func UntilSignal(ctx context.Context) (_ context.Context, stop func()) {
+func Until(ctx context.Context) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

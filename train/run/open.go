@@ -1,0 +1,201 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"vagen/env"
+	"vagen/policy"
+	"vagen/policy/vlm"
+	"vagen/train"
+	"vagen/train/config"
+	"vagen/train/track"
+	"vagen/train/track/curve"
+)
+
+// Options replace parts of what a configuration describes, and say what is shown. The
+// zero value takes everything from the configuration and shows nothing.
+type Options struct {
+	// Dir is the folder of the run; empty is the configuration's, see Dir.
+	Dir string
+	// MustResume refuses to start a new run: the folder has to hold one.
+	MustResume bool
+	// Learner opens the learner. dir is the run's folder, which exists. nil opens the
+	// model in actor_rollout_ref.model.path with package policy/vlm.
+	//
+	// A learner with a method Restore(ctx, dir) error, which reads what Save wrote, is
+	// resumed from checkpoints; a learner without one can only start new runs. One that
+	// is an io.Closer is closed by Run.Close.
+	Learner func(ctx context.Context, dir string) (policy.Learner, error)
+	// Envs are the environments; nil is those of the library, or with
+	// rollout_manager.use_service those of a service.
+	Envs *env.Registry
+	// Registries are where the configuration's names of estimators, filters, harnesses
+	// and metrics are looked up. The zero value knows what is built in.
+	Registries config.Registries
+	// Sinks receive the run's events beside the sinks that trainer.logger names. Close
+	// does not close them.
+	Sinks []track.Sink
+	// Curve is drawn to curve.png: a title and marks for the share of successes. An
+	// empty title becomes the start states and the experiment's name.
+	Curve curve.Curve
+	// Console shows the progress where trainer.logger has console; nil shows nothing.
+	Console io.Writer
+	// Log receives warnings and remarks; nil discards them.
+	Log *slog.Logger
+	// Getenv finds the addresses and keys of services; nil is os.LookupEnv.
+	Getenv func(name string) (string, bool)
+}
+
+// Open builds a run from every key of a configuration: model, environments, start
+// states, sinks, folder, checkpoints and uploads. A run that is in the folder already is
+// resumed after its newest whole checkpoint, as trainer.resume_mode says.
+//
+// Everything that can be checked is checked before anything is written; mistakes in the
+// configuration wrap config.ErrConfig. The folder is locked until Close, which must be
+// called in the end.
+func Open(ctx context.Context, c config.Config, o Options) (_ *Run, err error) {
+	p, err := prepare(ctx, &c, &o)
+	if err != nil {
+		return nil, err
+	}
+	if p.levels.Shared != nil {
+		o.Log.Warn("levels of validation are also trained on", "err", p.levels.Shared)
+	}
+	folder, err := prepareFolder(o.dir(&c), &c, o.MustResume, o.Log)
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := folder.Lock()
+	if err != nil {
+		return nil, err
+	}
+	r := &Run{
+		Config: c, Folder: folder, Envs: p.envs, Curve: &o.Curve,
+		levels: p.levels, names: o.Registries, log: o.Log, points: folder.Checkpoints(&c, o.Log), unlock: unlock,
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.Close())
+		}
+	}()
+	if r.uploads, err = newUploads(&c, o.Getenv, o.Log); err != nil {
+		return nil, err
+	}
+	if err := r.claimArchives(); err != nil {
+		return nil, err
+	}
+	if r.Learner, err = o.openLearner(ctx, &c, folder.Path); err != nil {
+		return nil, err
+	}
+	if err := r.resume(ctx); err != nil {
+		return nil, err
+	}
+	return r, r.open(o)
+}
+
+// dir is the folder of the run.
+func (o *Options) dir(c *config.Config) string {
+	if o.Dir != "" {
+		return o.Dir
+	}
+	return Dir(c)
+}
+
+func (o *Options) openLearner(ctx context.Context, c *config.Config, dir string) (policy.Learner, error) {
+	if o.Learner != nil {
+		return o.Learner(ctx, dir)
+	}
+	m, err := vlm.Open(ctx, c.Agent.Model.Path, ModelOptions(c, o.Log))
+	if err != nil {
+		return nil, err // not a nil *vlm.Model in an interface
+	}
+	return m, nil
+}
+
+// prepared is what is known of a run before anything is written.
+type prepared struct {
+	envs   *env.Registry
+	levels *train.Levels
+}
+
+// prepare completes configuration and options, opens environments and start states, and
+// tries environments and the model's files.
+func prepare(ctx context.Context, c *config.Config, o *Options) (*prepared, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if err := o.Registries.Validate(c); err != nil {
+		return nil, err
+	}
+	envs, levels, err := Prepare(ctx, c, o.Envs, o.Log)
+	if err != nil {
+		return nil, err
+	}
+	if err := preflight(ctx, c, envs, levels, o.Learner == nil, o.Getenv); err != nil {
+		return nil, err
+	}
+	if o.Curve.Title == "" {
+		o.Curve.Title = levels.String() + ", " + c.Trainer.Experiment
+	}
+	o.Curve.Train, o.Curve.Val, o.Curve.Label = "train/success", "val/success", "success"
+	return &prepared{envs, levels}, nil
+}
+
+// Preview is what Check found out about a run.
+type Preview struct {
+	Steps  int
+	Levels string // what is played
+	Model  string // folder of the model
+	Dir    string // folder of the run
+	Notes  []config.Note
+	// Shared names levels of validation that are also trained on; nil for none.
+	Shared error
+	// Memory is the plan of the run's memory; nil for a learner of one's own.
+	Memory *vlm.MemoryPlan
+}
+
+// Check does what Open does without writing anything: it checks configuration,
+// environments, folders and the model's files, and opens the model for its memory plan.
+func Check(ctx context.Context, c config.Config, o Options) (*Preview, error) {
+	p, err := prepare(ctx, &c, &o)
+	if err != nil {
+		return nil, err
+	}
+	dir := o.dir(&c)
+	if err := previewFolder(dir, &c, o.MustResume); err != nil {
+		return nil, err
+	}
+	out := &Preview{Steps: c.Trainer.Steps, Levels: p.levels.String(), Model: c.Agent.Model.Path, Dir: dir, Notes: c.Notes, Shared: p.levels.Shared}
+	if o.Learner != nil {
+		return out, nil
+	}
+	model, err := vlm.Open(ctx, c.Agent.Model.Path, ModelOptions(&c, o.Log))
+	if err != nil {
+		return nil, err
+	}
+	defer model.Close()
+	plan, err := planMemory(ctx, &c, model, p.envs, p.levels)
+	if err != nil {
+		return nil, err
+	}
+	out.Memory = &plan
+	return out, nil
+}
+
+// resume restores the learner of a run that is in the folder already.
+func (r *Run) resume(ctx context.Context) error {
+	l, ok := r.Learner.(restorer)
+	switch {
+	case r.Config.Trainer.ResumeMode == "disable":
+		return nil
+	case ok:
+		return r.restore(ctx, l.Restore)
+	case r.Folder.resumed():
+		return fmt.Errorf("run: %w: %s holds a run, but a %T cannot be restored (it has no method Restore): choose another folder", ErrExists, r.Folder.Path, r.Learner)
+	}
+	return nil
+}
