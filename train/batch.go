@@ -157,8 +157,8 @@ func (b *batch) correct(c *config.CorrectionConfig, m track.Metrics) error {
 	return nil
 }
 
-// takeSampled takes the log-probs of sampling for those before the update.
-func (b *batch) takeSampled() {
+// useSampledLogProbs uses the log-probs of sampling as those before the update.
+func (b *batch) useSampledLogProbs() {
 	b.old = make([]float32, len(b.sampled))
 	for i, x := range b.sampled {
 		if b.want[i] && b.written[i] {
@@ -167,9 +167,9 @@ func (b *batch) takeSampled() {
 	}
 }
 
-// takeScores keeps what the learner says of the tokens it was asked for. Whatever
+// setScores keeps the scores of the tokens that the learner was asked for. Whatever
 // it left elsewhere is cleared, so that nothing can depend on it.
-func (b *batch) takeScores(s *policy.Scores, what policy.ScoreRequest) error {
+func (b *batch) setScores(s *policy.Scores, what policy.ScoreRequest) error {
 	for _, column := range []struct {
 		name  string
 		asked bool
@@ -233,15 +233,15 @@ func (b *batch) sub(rows []int, a config.Aggregation) (*policy.Batch, error) {
 		value = append(value, b.value[off[r]:off[r+1]]...)
 	}
 	var err error
-	if out.Weight, err = weigh(a.Loss, out.Offsets, counted); err != nil {
+	if out.Weight, err = tokenWeights(a.Loss, out.Offsets, counted); err != nil {
 		return nil, err
 	}
 	if a.Apart {
-		if out.AuxWeight, err = weigh(a.Aux, out.Offsets, counted); err != nil {
+		if out.AuxWeight, err = tokenWeights(a.Aux, out.Offsets, counted); err != nil {
 			return nil, err
 		}
 	}
-	if out.ValueWeight, err = weigh(loss.Aggregation{}, out.Offsets, value); err != nil {
+	if out.ValueWeight, err = tokenWeights(loss.Aggregation{}, out.Offsets, value); err != nil {
 		return nil, err
 	}
 	out.RolloutWeight, out.Turn = slice(off, rows, b.rollout), slice(off, rows, b.turn)
@@ -250,8 +250,8 @@ func (b *batch) sub(rows []int, a config.Aggregation) (*policy.Batch, error) {
 	return out, nil
 }
 
-// weigh turns a mask into each token's share of a loss.
-func weigh(a loss.Aggregation, offsets []int, counted []bool) ([]float32, error) {
+// tokenWeights turns a mask into each token's share of a loss.
+func tokenWeights(a loss.Aggregation, offsets []int, counted []bool) ([]float32, error) {
 	weights, factor, err := a.Weights(nil, offsets, counted)
 	if err != nil {
 		return nil, err

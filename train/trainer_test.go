@@ -30,11 +30,17 @@ func TestARunReportsInOrder(t *testing.T) {
 	tr, j := traintest.Trainer(t, c, b, &traintest.Arena{})
 	var saved []int
 	var watched []string
-	tr.Save = func(_ context.Context, step int) error { saved = append(saved, step); return nil }
-	tr.Watch = func(step int, ts []*rollout.Trajectory) error {
-		watched = append(watched, fmt.Sprint(step, " ", len(ts)))
-		return nil
+	h := traintest.Hooks{
+		OnBegin: func(_ context.Context, s train.State) (*train.Pending, error) {
+			saved = append(saved, s.Step)
+			return nil, nil
+		},
+		OnValidated: func(step int, ts []*rollout.Trajectory) error {
+			watched = append(watched, fmt.Sprint(step, " ", len(ts)))
+			return nil
+		},
 	}
+	tr.Checkpointer, tr.Observer = h, h
 	require.NoError(t, tr.Run(t.Context()))
 	require.Equal(t, []string{
 		"validate 0", "step 1", "step 2", "validate 2", "save 2", "step 3", "step 4", "validate 4", "save 4", "step 5", "validate 5", "save 5",
@@ -63,7 +69,7 @@ func TestWhatIsDueWhen(t *testing.T) {
 		cfg := traintest.Small()
 		cfg.Trainer.TestFreq, cfg.Trainer.SaveFreq, cfg.Trainer.Steps, cfg.Trainer.ValBefore = c.test, c.save, c.steps, c.before
 		tr, j := traintest.Trainer(t, cfg, traintest.Guesser(), &traintest.Arena{})
-		tr.Save = func(context.Context, int) error { return nil }
+		tr.Checkpointer = traintest.Hooks{}
 		require.NoError(t, tr.Run(t.Context()))
 		require.Equal(t, c.want, strings.Join(j.Kinds(), ","), "%+v", c)
 	}
@@ -75,10 +81,10 @@ func TestFailuresOfTheCallersPartsEndTheRun(t *testing.T) {
 			tr.Sinks = append(tr.Sinks, track.SinkFunc(func(track.Event) error { return traintest.ErrBroken }))
 		},
 		"save": func(tr *train.Trainer, _ *traintest.Bandit) {
-			tr.Save = func(context.Context, int) error { return traintest.ErrBroken }
+			tr.Checkpointer = traintest.FailingSave(traintest.ErrBroken)
 		},
 		"watch": func(tr *train.Trainer, _ *traintest.Bandit) {
-			tr.Watch = func(int, []*rollout.Trajectory) error { return traintest.ErrBroken }
+			tr.Observer = traintest.Hooks{OnValidated: func(int, []*rollout.Trajectory) error { return traintest.ErrBroken }}
 		},
 		"generate": func(_ *train.Trainer, b *traintest.Bandit) {
 			b.OnGenerate = func(context.Context) error { return traintest.ErrBroken }
@@ -377,7 +383,7 @@ func TestCancelling(t *testing.T) {
 		lines, err := track.NewJSONLines(path)
 		require.NoError(t, err)
 		tr.Sinks = append(tr.Sinks, lines)
-		tr.Save = func(context.Context, int) error { return traintest.ErrBroken }
+		tr.Checkpointer = traintest.FailingSave(traintest.ErrBroken)
 		err = tr.Run(ctx)
 		require.ErrorIs(t, err, context.Canceled, place)
 		require.NotErrorIs(t, err, traintest.ErrBroken)

@@ -324,13 +324,12 @@ func TestARunGoesOnWhereItStopped(t *testing.T) {
 	b := traintest.Guesser()
 	tr, j := traintest.Trainer(t, c, b, &traintest.Arena{})
 	var stored []byte
-	tr.Save = func(context.Context, int) error {
-		s, err := tr.State()
-		require.NoError(t, err)
+	tr.Checkpointer = traintest.Hooks{OnBegin: func(_ context.Context, s train.State) (*train.Pending, error) {
+		var err error
 		stored, err = json.Marshal(s)
 		require.NoError(t, err)
-		return traintest.ErrBroken // the lights go out
-	}
+		return nil, traintest.ErrBroken // the process ends here
+	}}
 	require.ErrorIs(t, tr.Run(t.Context()), traintest.ErrBroken)
 	require.Equal(t, []string{"validate 0", "step 1", "step 2", "step 3"}, j.Kinds())
 

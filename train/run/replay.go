@@ -98,16 +98,17 @@ func Replay(ctx context.Context, path string, overrides []string, step int, envs
 			return nil, err
 		}
 	}
-	t.Played = func(now int, ts []*rollout.Trajectory) error {
-		if now == step {
-			if out.First = rollout.FirstDifference(episodes, ts); out.First == nil {
-				var err error
-				out.First, err = store.FirstDifference(recordOf(&c, step), step, ts)
-				return err
-			}
+	t.Observer = comparison(func(now int, ts []*rollout.Trajectory) error {
+		if now != step {
+			return nil
 		}
-		return nil
-	}
+		if out.First = rollout.FirstDifference(episodes, ts); out.First != nil {
+			return nil
+		}
+		var err error
+		out.First, err = store.FirstDifference(recordOf(&c, step), step, ts)
+		return err
+	})
 	t.Sinks = []track.Sink{track.SinkFunc(func(e track.Event) error {
 		if e.Kind == track.KindStep && e.Step == step {
 			out.Metrics = differing(was, e.Metrics)
@@ -120,6 +121,12 @@ func Replay(ctx context.Context, path string, overrides []string, step int, envs
 	}
 	return out, nil
 }
+
+// comparison is an observer that compares the episodes of steps with others.
+type comparison func(step int, ts []*rollout.Trajectory) error
+
+func (c comparison) Played(step int, ts []*rollout.Trajectory) error { return c(step, ts) }
+func (c comparison) Validated(int, []*rollout.Trajectory) error      { return nil }
 
 // rehearsal is a run that leaves nothing behind.
 func rehearsal(c config.Config, learner policy.Learner, envs *env.Registry, log *slog.Logger) *train.Trainer {
