@@ -45,6 +45,11 @@ type Trainer struct {
 	Registries config.Registries
 	// Levels are the start states; nil opens those of the configuration.
 	Levels *Levels
+	// Handled lists the keys of OuterKeys that the caller honours, such as
+	// "actor_rollout_ref.model.path"; an entry that ends in a dot, such as "model.", is
+	// all keys that begin with it. Other keys of OuterKeys are refused unless they have
+	// their defaults. Package train/run fills it completely.
+	Handled []string
 
 	ready     bool // prepare succeeded
 	methods   methods
@@ -146,7 +151,7 @@ func (t *Trainer) prepareEpisodes(ctx context.Context) error {
 }
 
 // checkParts refuses a learner and a checkpointer that lack what the configuration
-// needs of them.
+// needs of them, and settings that nothing honours.
 func (t *Trainer) checkParts() error {
 	c := &t.Config
 	if t.Learner == nil {
@@ -161,5 +166,5 @@ func (t *Trainer) checkParts() error {
 	if _, ok := t.Checkpointer.(Rollbacker); !ok && c.Stability.Spike.Metric != "" && c.Stability.Spike.Action == config.ActionRollback {
 		return fmt.Errorf("%w: stability.spike.action is rollback, but the Checkpointer (%T) cannot roll back (train.Rollbacker)", config.ErrConfig, t.Checkpointer)
 	}
-	return nil
+	return t.checkKeys()
 }

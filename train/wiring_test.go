@@ -314,13 +314,14 @@ func scaled(values []float64, keys []string, c config.RewardConfig) []float64 {
 // remaining steps, with an adaptive KL coefficient and running statistics.
 func TestARunGoesOnWhereItStopped(t *testing.T) {
 	c := traintest.Small()
-	c.Trainer.Steps, c.Trainer.SaveFreq, c.Trainer.ValBefore = 6, 3, true
+	c.Trainer.Steps, c.Trainer.ValBefore = 6, true
 	c.Agent.Actor.Optim.Style, c.Agent.Actor.Optim.WarmupRatio = "cosine", 0.2
 	c.Algorithm.KLInReward = true
 	c.Algorithm.KLCtrl = config.KLConfig{Type: "adaptive", Coef: 0.1, Target: 0.01, Horizon: 40}
 	c.Reward = config.RewardConfig{Site: "turn_end", Aggregate: "per_turn", Normalize: "environment", Center: true, Running: true, Epsilon: 1e-8}
 	whole := traintest.Run(t, c, traintest.Guesser())
 
+	c.Trainer.SaveFreq = 3
 	b := traintest.Guesser()
 	tr, j := traintest.Trainer(t, c, b, &traintest.Arena{})
 	var stored []byte
@@ -337,6 +338,7 @@ func TestARunGoesOnWhereItStopped(t *testing.T) {
 	require.NoError(t, json.Unmarshal(stored, &s))
 	require.Equal(t, 3, s.Step)
 	require.NotEqual(t, 0.1, s.KLCoef)
+	c.Trainer.SaveFreq = 0
 	next, rest := traintest.Trainer(t, c, b, &traintest.Arena{})
 	require.NoError(t, next.Restore(s))
 	require.NoError(t, next.Run(t.Context()))

@@ -133,7 +133,7 @@ func rehearsal(c config.Config, learner policy.Learner, envs *env.Registry, log 
 	c.Trainer.ValBefore, c.Trainer.TestFreq, c.Trainer.BestActor = false, 0, false
 	c.Stability.Early.Metric = "" // nothing is validated
 	c.Stability.Spike.Action, c.Stability.Alarms.Action = "warn", "warn"
-	return &train.Trainer{Config: c, Learner: learner, Envs: envs, Log: log}
+	return &train.Trainer{Config: c, Learner: learner, Envs: envs, Log: log, Handled: handledKeys}
 }
 
 // replayed reads the configuration of a run, with the secrets that overrides give.

@@ -88,7 +88,7 @@ func brisk() config.Config {
 func goOn(ctx context.Context, dir string, c config.Config, spoil func(*train.Trainer)) error {
 	b := traintest.Guesser()
 	a := &traintest.Arena{}
-	t := &train.Trainer{Config: c, Learner: b}
+	t := &train.Trainer{Config: c, Learner: b, Handled: []string{"trainer."}}
 	var err error
 	if t.Envs, err = a.Open(); err != nil {
 		return err

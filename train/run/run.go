@@ -162,7 +162,7 @@ func (r *Run) Train(ctx context.Context, learner policy.Learner, envs *env.Regis
 	}
 	t := &train.Trainer{
 		Config: r.Config, Learner: learner, Envs: envs, Sinks: r.Sinks, Log: r.log, Levels: r.levels,
-		Checkpointer: r.checkpointer(learner), Observer: observer{r},
+		Checkpointer: r.checkpointer(learner), Observer: observer{r}, Handled: handledKeys,
 	}
 	if r.from != nil {
 		if err := t.Restore(r.from.State); err != nil {
