@@ -106,7 +106,7 @@ func (t *Trainer) learnPass(ctx context.Context, p pass, b *batch, step int, agg
 			for _, i := range order[from:min(from+p.miniBatch, len(order))] {
 				members[b.kept[i]] = true
 			}
-			part, err := b.sub(b.at(members), aggregate)
+			part, err := b.miniBatch(b.rowsOf(members), aggregate)
 			if err != nil {
 				return fmt.Errorf("train: %w", err)
 			}

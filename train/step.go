@@ -101,7 +101,7 @@ func (t *Trainer) layOut(episodes *Prefetched) (*batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.identify(spec, episodes.Baselines)
+	b.addComparisons(spec, episodes.Baselines)
 	return b, nil
 }
 

@@ -125,6 +125,8 @@ func Replay(ctx context.Context, path string, overrides []string, step int, envs
 // comparison is an observer that compares the episodes of steps with others.
 type comparison func(step int, ts []*rollout.Trajectory) error
 
+var _ train.Observer = comparison(nil)
+
 func (c comparison) Played(step int, ts []*rollout.Trajectory) error { return c(step, ts) }
 func (c comparison) Validated(int, []*rollout.Trajectory) error      { return nil }
 

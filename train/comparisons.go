@@ -10,9 +10,9 @@ import (
 	"vagen/rollout"
 )
 
-// identify adds what some estimators compare by: the return of the greedy episode for
+// addComparisons adds what some estimators compare by: the return of the greedy episode for
 // ReMax, the states that turns began in for GiGPO.
-func (b *batch) identify(spec advantage.Spec, greedy map[int]float64) {
+func (b *batch) addComparisons(spec advantage.Spec, greedy map[int]float64) {
 	for row := range b.rows.Len() {
 		t := b.used[b.trajectory[row]]
 		if spec.Baselines {
