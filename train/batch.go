@@ -70,20 +70,20 @@ func newBatch(ts []*rollout.Trajectory, c *config.Config, spec advantage.Spec) (
 	if b.rows.Len() == 0 {
 		return nil, fmt.Errorf("train: %w: none of %d episodes can be used", ErrNoRows, len(ts))
 	}
-	b.choose(spec, c.Algorithm.KLInReward && c.Algorithm.KLMask == config.KLAttention)
-	b.turns()
+	b.chooseTokens(spec, c.Algorithm.KLInReward && c.Algorithm.KLMask == config.KLAttention)
+	b.numberTurns()
 	return b, nil
 }
 
-// masks says which masks are in force.
+// masks are the masks that the configuration switches on.
 func masks(c *config.Config) mask.Options {
 	return mask.Options{UseLossMask: c.Rollout.LossMask, UseGAEMask: c.Rollout.GAEMask, ValueAtTurnEnd: c.Critic.OnTurnEnds}
 }
 
-// choose decides for which tokens the learner is asked: those with a loss, and the
+// chooseTokens decides which tokens the learner scores: those with a loss, and the
 // steps of the estimator's recursion; all of them on request. A row's first token
 // is none of them, since nothing predicts it.
-func (b *batch) choose(spec advantage.Spec, all bool) {
+func (b *batch) chooseTokens(spec advantage.Spec, all bool) {
 	b.want, b.adv.Attention = make([]bool, len(b.loss)), make([]bool, len(b.loss))
 	for i := range b.want {
 		b.adv.Attention[i] = true
@@ -96,7 +96,7 @@ func (b *batch) choose(spec advantage.Spec, all bool) {
 	}
 }
 
-// charged marks the tokens that the KL in the reward is about.
+// charged marks the tokens that the KL in the reward counts.
 func (b *batch) charged(kind string) []bool {
 	if kind == config.KLAttention {
 		return b.adv.Attention
@@ -108,8 +108,8 @@ func (b *batch) charged(kind string) []bool {
 	return out
 }
 
-// turns numbers the turns of every row from 0.
-func (b *batch) turns() {
+// numberTurns numbers the turns of every row from 0.
+func (b *batch) numberTurns() {
 	b.turn = make([]int32, len(b.loss))
 	for row := range b.rows.Len() {
 		id := int32(0)
@@ -157,8 +157,8 @@ func (b *batch) correct(c *config.CorrectionConfig, m track.Metrics) error {
 	return nil
 }
 
-// takeSampled takes the log-probs of sampling for those before the update.
-func (b *batch) takeSampled() {
+// useSampledLogProbs uses the log-probs of sampling as those before the update.
+func (b *batch) useSampledLogProbs() {
 	b.old = make([]float32, len(b.sampled))
 	for i, x := range b.sampled {
 		if b.want[i] && b.written[i] {
@@ -167,9 +167,9 @@ func (b *batch) takeSampled() {
 	}
 }
 
-// takeScores keeps what the learner says of the tokens it was asked for. Whatever
+// setScores keeps the scores of the tokens that the learner was asked for. Whatever
 // it left elsewhere is cleared, so that nothing can depend on it.
-func (b *batch) takeScores(s *policy.Scores, what policy.ScoreRequest) error {
+func (b *batch) setScores(s *policy.Scores, what policy.ScoreRequest) error {
 	for _, column := range []struct {
 		name  string
 		asked bool
@@ -197,8 +197,8 @@ func (b *batch) takeScores(s *policy.Scores, what policy.ScoreRequest) error {
 	return nil
 }
 
-// at lists the rows of a mini-batch of trajectories.
-func (b *batch) at(members map[int]bool) []int {
+// rowsOf lists the rows of a mini-batch of trajectories.
+func (b *batch) rowsOf(members map[int]bool) []int {
 	var rows []int
 	for row, t := range b.trajectory {
 		if members[t] {
@@ -220,8 +220,8 @@ func slice[T any](offsets, rows []int, x []T) []T {
 	return out
 }
 
-// sub makes the learner's batch of some rows, weighted for one optimiser step.
-func (b *batch) sub(rows []int, a config.Aggregation) (*policy.Batch, error) {
+// miniBatch makes the learner's batch of some rows, weighted for one optimiser step.
+func (b *batch) miniBatch(rows []int, a config.Aggregation) (*policy.Batch, error) {
 	out := &policy.Batch{Rows: policy.Rows{Offsets: []int{0}}}
 	var counted, value []bool
 	off := b.rows.Offsets
@@ -233,15 +233,15 @@ func (b *batch) sub(rows []int, a config.Aggregation) (*policy.Batch, error) {
 		value = append(value, b.value[off[r]:off[r+1]]...)
 	}
 	var err error
-	if out.Weight, err = weigh(a.Loss, out.Offsets, counted); err != nil {
+	if out.Weight, err = tokenWeights(a.Loss, out.Offsets, counted); err != nil {
 		return nil, err
 	}
 	if a.Apart {
-		if out.AuxWeight, err = weigh(a.Aux, out.Offsets, counted); err != nil {
+		if out.AuxWeight, err = tokenWeights(a.Aux, out.Offsets, counted); err != nil {
 			return nil, err
 		}
 	}
-	if out.ValueWeight, err = weigh(loss.Aggregation{}, out.Offsets, value); err != nil {
+	if out.ValueWeight, err = tokenWeights(loss.Aggregation{}, out.Offsets, value); err != nil {
 		return nil, err
 	}
 	out.RolloutWeight, out.Turn = slice(off, rows, b.rollout), slice(off, rows, b.turn)
@@ -250,8 +250,8 @@ func (b *batch) sub(rows []int, a config.Aggregation) (*policy.Batch, error) {
 	return out, nil
 }
 
-// weigh turns a mask into each token's share of a loss.
-func weigh(a loss.Aggregation, offsets []int, counted []bool) ([]float32, error) {
+// tokenWeights turns a mask into each token's share of a loss.
+func tokenWeights(a loss.Aggregation, offsets []int, counted []bool) ([]float32, error) {
 	weights, factor, err := a.Weights(nil, offsets, counted)
 	if err != nil {
 		return nil, err

@@ -15,9 +15,9 @@ type Best struct {
 	Value  float64 `json:"value"`
 }
 
-// figure is a metric by its name; with a minus in front it is turned around, so
-// that more is always better.
-func figure(m track.Metrics, name string) (value, rank float64, ok bool) {
+// rankedMetric returns a metric by its name and its rank, of which more is better: the
+// value itself, or its negative if the name begins with a minus.
+func rankedMetric(m track.Metrics, name string) (value, rank float64, ok bool) {
 	plain, minus := strings.CutPrefix(name, "-")
 	value, ok = m[plain]
 	if !ok || math.IsNaN(value) {
@@ -29,30 +29,36 @@ func figure(m track.Metrics, name string) (value, rank float64, ok bool) {
 	return value, value, true
 }
 
+// improvedBy reports whether a validation is better than the best one before it.
+func (b *Best) improvedBy(name string, rank float64) bool {
+	if b == nil || b.Metric != name {
+		return true
+	}
+	before := b.Value
+	if strings.HasPrefix(name, "-") {
+		before = -before
+	}
+	return rank > before
+}
+
 // compareBest keeps the policy if a validation was better than all before it.
 func (t *Trainer) compareBest(ctx context.Context, step int, m track.Metrics) error {
 	name := t.Config.Trainer.BestMetric
-	if !t.Config.Trainer.BestActor || t.KeepBest == nil {
+	if !t.Config.Trainer.BestActor || t.Checkpointer == nil {
 		return nil
 	}
-	value, rank, ok := figure(m, name)
+	value, rank, ok := rankedMetric(m, name)
 	if !ok {
-		t.Log.Warn("the validation does not have the metric that tells the best policy", "trainer.best_actor_metric", name, "step", step)
+		t.Log.Warn("the validation has no metric to choose the best policy by", "trainer.best_actor_metric", name, "step", step)
 		return nil
 	}
-	if b := t.best; b != nil && b.Metric == name {
-		was := b.Value
-		if strings.HasPrefix(name, "-") {
-			was = -was
-		}
-		if rank <= was {
-			return nil
-		}
+	if !t.progress.best.improvedBy(name, rank) {
+		return nil
 	}
 	b := Best{Step: step, Metric: name, Value: value}
-	if err := t.KeepBest(ctx, b); err != nil {
+	if err := t.Checkpointer.KeepBest(ctx, b); err != nil {
 		return err
 	}
-	t.best = &b
+	t.progress.best = &b
 	return nil
 }

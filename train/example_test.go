@@ -6,7 +6,9 @@ import (
 	"log"
 
 	"vagen/advantage"
+	"vagen/env"
 	"vagen/env/builtin"
+	"vagen/internal/traintest"
 	"vagen/mask"
 	"vagen/policy/vlm"
 	"vagen/train"
@@ -14,31 +16,58 @@ import (
 	"vagen/train/track"
 )
 
-// Train a model from a folder in the Hugging Face layout. run.yaml names the
-// folder and the environment:
+// Train a model from a folder in the Hugging Face layout, opened by the program itself.
+// run.yaml names the folder and the environment:
 //
 //	env: {name: frozenlake, config: {render_mode: vision}}
 //	actor_rollout_ref.model.path: /models/Qwen2.5-VL-3B-Instruct
-func Example_train() {
+func Example_ownModel() {
 	ctx := context.Background()
 	c, err := config.Load("run.yaml", "trainer.total_training_steps=100")
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	model, err := vlm.Open(ctx, c.Agent.Model.Path, vlm.Options{Critic: vlm.SeparateCritic})
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	defer model.Close()
 	metrics, err := track.NewJSONLines("metrics.jsonl")
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	defer metrics.Close()
-	t := train.Trainer{Config: c, Learner: model, Envs: builtin.Registry(), Sinks: []track.Sink{metrics}}
-	if err := t.Run(ctx); err != nil {
-		log.Fatal(err)
+	t := train.Trainer{
+		Config: c, Learner: model, Envs: builtin.Registry(), Sinks: []track.Sink{metrics},
+		Handled: []string{"actor_rollout_ref.model.path"}, // by vlm.Open above
 	}
+	must(t.Run(ctx))
+}
+
+// A bare Trainer needs a learner, environments and sinks. It refuses settings that it
+// cannot honour.
+func Example() {
+	var steps []int
+	t := train.Trainer{
+		Config:  traintest.Small(), // a guessing game
+		Learner: traintest.Guesser(),
+		Envs:    games(),
+		Sinks: []track.Sink{track.SinkFunc(func(e track.Event) error {
+			if e.Kind == track.KindStep {
+				steps = append(steps, e.Step)
+			}
+			return nil
+		})},
+	}
+	must(t.Run(context.Background()))
+	fmt.Println("steps", steps)
+
+	t.Config.Trainer.Project, t.Config.Model.BFloat16 = "mine", true
+	fmt.Println(t.Run(context.Background()))
+	// Output:
+	// steps [1 2 3]
+	// train: bad configuration: a Trainer does not honour model.bfloat16, trainer.project_name: use train/run.Open, or list them in Trainer.Handled if your program honours them
+}
+
+// games has the environment of the guessing game.
+func games() *env.Registry {
+	envs, err := (&traintest.Arena{}).Open()
+	must(err)
+	return envs
 }
 
 // Embed the estimators in a trainer of one's own.

@@ -40,7 +40,7 @@ func Imitate(ctx context.Context, learner policy.Learner, ts []*rollout.Trajecto
 	if every == 0 {
 		every = 10
 	}
-	watch := newClock()
+	clock := newClock()
 	for epoch := range o.Epochs {
 		order := rng.New(o.Seed, rng.Shuffle, uint64(epoch)).Perm(len(ts))
 		for k := range perEpoch {
@@ -59,7 +59,7 @@ func Imitate(ctx context.Context, learner policy.Learner, ts []*rollout.Trajecto
 				continue
 			}
 			m := track.Metrics{"imitate/loss": stats.PolicyLoss, "imitate/grad_norm": stats.GradNorm, "imitate/lr": opt.Rate}
-			watch.write(m)
+			clock.write(m)
 			for _, s := range sinks {
 				if err := s.Event(track.Event{Kind: track.KindImitate, Step: step, Total: total, Metrics: m}); err != nil {
 					return err
@@ -92,7 +92,7 @@ func transcripts(ts []*rollout.Trajectory, members []int) (*policy.Batch, error)
 		}
 	}
 	var err error
-	if b.Weight, err = weigh(loss.Aggregation{}, b.Offsets, counted); err != nil {
+	if b.Weight, err = tokenWeights(loss.Aggregation{}, b.Offsets, counted); err != nil {
 		return nil, fmt.Errorf("train: imitation: %w", err)
 	}
 	return b, nil

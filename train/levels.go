@@ -33,7 +33,7 @@ type Levels struct {
 	// State is how environments of files pay for words about the state; nil if they
 	// don't. It has to be the same in all of them.
 	State *dataset.StateReward
-	// Shared tells levels that are both learned from and measured with.
+	// Shared lists levels of validation that are also trained on; nil for none.
 	Shared error
 }
 
@@ -59,7 +59,7 @@ func OpenLevels(ctx context.Context, c *config.Config, known []string) (*Levels,
 	}
 	train, val := read("data.train_files", c.Data.TrainFiles, dataset.Train), read("data.val_files", c.Data.ValFiles, dataset.Test)
 	if len(problems) == 0 {
-		problems = l.take(train, val)
+		problems = l.addEpisodes(train, val)
 	}
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("train: %w: %w", config.ErrConfig, errors.Join(problems...))
@@ -67,11 +67,11 @@ func OpenLevels(ctx context.Context, c *config.Config, known []string) (*Levels,
 	return l, nil
 }
 
-// take makes episodes of lines of files.
-func (l *Levels) take(train, val []dataset.Episode) []error {
+// addEpisodes makes episodes from the lines of files.
+func (l *Levels) addEpisodes(train, val []dataset.Episode) []error {
 	c := l.config
 	var problems []error
-	say := func(err error) { problems = append(problems, err) }
+	report := func(err error) { problems = append(problems, err) }
 	for _, part := range []struct {
 		key  string
 		from []dataset.Episode
@@ -81,32 +81,32 @@ func (l *Levels) take(train, val []dataset.Episode) []error {
 		for i := range part.from {
 			e, err := l.episode(&part.from[i], made)
 			if err != nil {
-				say(fmt.Errorf("%s: episode %d (%s): %w", part.key, i, part.from[i].Name, err))
+				report(fmt.Errorf("%s: episode %d (%s): %w", part.key, i, part.from[i].Name, err))
 				break
 			}
 			*part.into = append(*part.into, e)
 		}
 	}
 	if len(problems) == 0 {
-		if err := l.thinking(slices.Concat(train, val)); err != nil {
-			say(err)
+		if err := l.setThinkingLimit(slices.Concat(train, val)); err != nil {
+			report(err)
 		}
 	}
 	if n := len(l.train); len(c.Data.TrainFiles) > 0 && n < c.Data.TrainBatch && len(problems) == 0 {
-		say(fmt.Errorf("data.train_files have %d episodes, data.train_batch_size is %d", n, c.Data.TrainBatch))
+		report(fmt.Errorf("data.train_files have %d episodes, data.train_batch_size is %d", n, c.Data.TrainBatch))
 	}
 	if len(problems) == 0 {
-		l.Shared = dataset.Disjoint(l.learned(train, val), val)
+		l.Shared = dataset.Disjoint(l.trainedSeeds(train, val), val)
 	}
 	if len(problems) == 0 && len(train) > 0 {
-		l.complete(train)
+		l.completeConfig(train)
 	}
 	return problems
 }
 
-// learned are the levels that are learned from, as far as files can have them, too: of
+// trainedSeeds are the training levels that files can contain, too: of
 // those that env.name counts up, the ones whose seeds val has.
-func (l *Levels) learned(train, val []dataset.Episode) []dataset.Episode {
+func (l *Levels) trainedSeeds(train, val []dataset.Episode) []dataset.Episode {
 	c := l.config
 	if len(c.Data.TrainFiles) > 0 {
 		return train
@@ -139,7 +139,7 @@ func (l *Levels) episode(e *dataset.Episode, made map[int]map[string]any) (rollo
 				return out, err
 			}
 		}
-		if err := l.state(e.StateReward, options); err != nil {
+		if err := l.setStateReward(e.StateReward, options); err != nil {
 			return out, err
 		}
 		made[e.Entry] = options
@@ -148,8 +148,8 @@ func (l *Levels) episode(e *dataset.Episode, made map[int]map[string]any) (rollo
 	return out, nil
 }
 
-// thinking takes the limit on thinking of the files, which has to be one for all.
-func (l *Levels) thinking(all []dataset.Episode) error {
+// setThinkingLimit uses the limit on thinking of the files, which must be the same in all.
+func (l *Levels) setThinkingLimit(all []dataset.Episode) error {
 	const key = "thinking_token_budget"
 	limit := &l.config.Agent.Rollout.Thinking
 	for i := range all {
@@ -171,9 +171,9 @@ func (l *Levels) thinking(all []dataset.Episode) error {
 	return nil
 }
 
-// state tells an environment to attach claims about the state, priced as a block
+// setStateReward makes an environment attach claims about the state, priced as a block
 // state_reward says.
-func (l *Levels) state(s *dataset.StateReward, options map[string]any) error {
+func (l *Levels) setStateReward(s *dataset.StateReward, options map[string]any) error {
 	if !s.Enabled() {
 		return nil
 	}
@@ -196,8 +196,8 @@ func (l *Levels) state(s *dataset.StateReward, options map[string]any) error {
 	return nil
 }
 
-// complete sets what the configuration leaves to the files.
-func (l *Levels) complete(train []dataset.Episode) {
+// completeConfig sets what the configuration leaves to the files.
+func (l *Levels) completeConfig(train []dataset.Episode) {
 	c := l.config
 	if c.Trainer.Steps == config.StepsFromEpochs {
 		c.Trainer.Steps = c.Trainer.Epochs * (len(train) / c.Data.TrainBatch)
@@ -342,7 +342,7 @@ func (t *Trainer) openLevels(ctx context.Context) error {
 		if t.Levels, err = OpenLevels(ctx, &t.Config, t.Envs.Names()); err != nil {
 			return err
 		}
-		if err := t.Levels.Shared; err != nil { // whoever sets Levels has seen it
+		if err := t.Levels.Shared; err != nil { // a caller who sets Levels has read it
 			t.Log.Warn("levels of validation are also trained on", "err", err)
 		}
 	}

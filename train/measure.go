@@ -1,6 +1,7 @@
 package train
 
 import (
+	"log/slog"
 	"strconv"
 	"strings"
 
@@ -11,16 +12,16 @@ import (
 )
 
 // measure writes the metrics of package rollout/diagnose, and the users' own. One
-// that fails is logged and counted, and costs nothing else.
-func (t *Trainer) measure(b *batch, m track.Metrics) {
-	if len(t.metrics) == 0 {
+// that fails is logged and counted; the others are still written.
+func (k *methods) measure(b *batch, maxResponse int, m track.Metrics, log *slog.Logger) {
+	if len(k.metrics) == 0 {
 		return
 	}
-	in := b.diagnosis(t.Config.PerTurn())
-	for _, name := range t.metrics {
-		if err := t.names.Metrics.Measure(m, in, name); err != nil {
+	in := b.diagnosis(maxResponse)
+	for _, name := range k.metrics {
+		if err := k.names.Metrics.Measure(m, in, name); err != nil {
 			m["_failed/"+name] = 1
-			t.Log.Warn("a metric failed", "metric", name, "err", err)
+			log.Warn("a metric failed", "metric", name, "err", err)
 		}
 	}
 }
@@ -40,7 +41,7 @@ func (b *batch) diagnosis(maxResponse int) *diagnose.Batch {
 		k := b.adv.Turn[row]
 		d.Group = append(d.Group, strconv.Itoa(t.Group))
 		d.Trajectory = append(d.Trajectory, strconv.Itoa(t.Group)+"."+strconv.Itoa(t.Index))
-		parts, text, cut := said(t, k)
+		parts, text, cut := summarize(t, k)
 		d.Parts, d.Text, d.Truncated = append(d.Parts, parts), append(d.Text, text), append(d.Truncated, cut)
 		d.Score = append(d.Score, parts.Sum())
 		d.Mask = t.Rows[k].Response(d.Mask)
@@ -53,9 +54,9 @@ func (b *batch) diagnosis(maxResponse int) *diagnose.Batch {
 	return d
 }
 
-// said sums up the turns of a row: the parts of their rewards, their reasoning, or
-// all they say where there is none, and whether a limit cut one of them.
-func said(t *rollout.Trajectory, row int) (parts reward.Parts, text string, cut bool) {
+// summarize sums up the turns of a row: the parts of their rewards, their reasoning,
+// or the whole response where there is none, and whether a limit cut one of them.
+func summarize(t *rollout.Trajectory, row int) (parts reward.Parts, text string, cut bool) {
 	at := map[string]int{}
 	var b strings.Builder
 	for _, turn := range t.Turns {

@@ -23,9 +23,9 @@ var stepNames = []struct{ name, of string }{
 	{"perf/time_per_step", "time/step"},
 }
 
-// dashboard adds the names that VAGEN's and verl's users have on their dashboards to
+// addDashboardNames adds the names that VAGEN's and verl's users have on their dashboards to
 // the metrics of a step. docs/results.md has all of them with their meaning.
-func (t *Trainer) dashboard(b *batch, step int, m track.Metrics) {
+func (t *Trainer) addDashboardNames(b *batch, step int, m track.Metrics) {
 	c := &t.Config
 	for _, n := range stepNames {
 		if x, ok := m[n.of]; ok {
@@ -42,13 +42,13 @@ func (t *Trainer) dashboard(b *batch, step int, m track.Metrics) {
 	spread(m, "custom_metrics/train/episode_score", scores)
 	cut := 0
 	for row := range b.rows.Len() {
-		if _, _, over := said(b.used[b.trajectory[row]], b.adv.Turn[row]); over {
+		if _, _, over := summarize(b.used[b.trajectory[row]], b.adv.Turn[row]); over {
 			cut++
 		}
 	}
 	m["response_length/clip_ratio"] = float64(cut) / float64(b.rows.Len())
 	if c.Agent.Actor.UseKLLoss {
-		m["actor/kl_coef"] = t.objective(step).KLCoef
+		m["actor/kl_coef"] = objective(c, t.methods.spec, step).KLCoef
 	}
 	m["timing_s/gen"] = m["time/rollout"] + m["time/env"]
 	written := 0
@@ -72,8 +72,8 @@ func (t *Trainer) dashboard(b *batch, step int, m track.Metrics) {
 	}
 }
 
-// updated adds the seconds of a pass to those of who learned in it.
-func updated(m track.Metrics, o *policy.Objective, took time.Duration) {
+// addUpdateTime adds the seconds of a pass to those of the actor or of the critic.
+func addUpdateTime(m track.Metrics, o *policy.Objective, took time.Duration) {
 	who := "update_actor"
 	if o.CriticOnly {
 		who = "update_critic"
@@ -110,9 +110,9 @@ func bySource(ts []*rollout.Trajectory) (names []string, of map[string][]*rollou
 	return names, of
 }
 
-// validated writes what a validation came to: over all episodes, and for each source
+// describeValidation writes the results of a validation: over all episodes, and for each source
 // by itself under the names of VAGEN and verl. n is the number of episodes of a level.
-func validated(m track.Metrics, ts []*rollout.Trajectory, n int) {
+func describeValidation(m track.Metrics, ts []*rollout.Trajectory, n int) {
 	describe(m, "val/", ts)
 	names, of := bySource(ts)
 	var turns []float64

@@ -6,25 +6,26 @@ import (
 	"slices"
 	"strings"
 
+	"vagen/advantage"
 	"vagen/policy"
 	"vagen/train/config"
 	"vagen/train/track"
 )
 
-func (t *Trainer) objective(step int) policy.Objective {
-	c := &t.Config
+// objective is what the updates of a step minimise.
+func objective(c *config.Config, spec advantage.Spec, step int) policy.Objective {
 	o := c.Agent.Actor.Objective()
 	o.Temperature, o.ValueClip, o.CriticOnly = c.Agent.Rollout.Temperature, c.Critic.ValueClip, step <= c.Trainer.CriticWarmup
 	clip, kl := factor(&c.Stability.Clip, step, c.Trainer.Steps), factor(&c.Stability.KL, step, c.Trainer.Steps)
 	o.ClipLow, o.ClipHigh, o.KLCoef = clip*o.ClipLow, clip*o.ClipHigh, kl*o.KLCoef
-	if c.Critic.Kind != "none" && t.spec.Critic {
+	if c.Critic.Kind != "none" && spec.Critic {
 		o.ValueCoef = c.Critic.ValueCoef
 	}
 	return o
 }
 
-func (t *Trainer) optimizer(step int) policy.Optimizer {
-	c := &t.Config
+// optimizer is the optimiser of a step, at the rates of its schedules.
+func optimizer(c *config.Config, step int) policy.Optimizer {
 	a := &c.Agent.Actor
 	o := adamW(&a.Optim, a.GradClip, a.NormLimit)
 	o.Rate, o.CriticRate = rate(&a.Optim, step, c.Trainer.Steps), rate(&c.Critic.Optim, step, c.Trainer.Steps)
@@ -74,10 +75,10 @@ func (f *figures) write(m track.Metrics) {
 	}
 }
 
-// measured are the figures of one optimiser step under verl's names. A step that
-// updated no policy, or no critic, has none of it; nor has one without a token that
-// the loss is about.
-func (t *Trainer) measured(s policy.Stats, b *policy.Batch, o policy.Objective) track.Metrics {
+// updateMetrics are the figures of one optimiser step under verl's names; critic is
+// critic.kind. A step that updated no policy, or no critic, has no figures of it; nor
+// has one without a token that the loss counts.
+func updateMetrics(s policy.Stats, b *policy.Batch, o policy.Objective, critic string) track.Metrics {
 	m := track.Metrics{}
 	if !o.CriticOnly && weighted(b.Weight) {
 		m["actor/pg_loss"], m["actor/entropy"], m["actor/ppo_kl"] = s.PolicyLoss, s.Entropy, s.ApproxKL
@@ -92,7 +93,7 @@ func (t *Trainer) measured(s policy.Stats, b *policy.Batch, o policy.Objective) 
 	}
 	if o.ValueCoef > 0 && weighted(b.ValueWeight) {
 		m["critic/vf_loss"], m["critic/vf_clipfrac"] = s.ValueLoss, s.ValueClip
-		if t.Config.Critic.Kind == "separate" {
+		if critic == "separate" {
 			m["critic/grad_norm"] = s.CriticNorm
 		}
 	}
@@ -104,16 +105,16 @@ func weighted(weights []float32) bool {
 	return slices.ContainsFunc(weights, func(w float32) bool { return w != 0 })
 }
 
-// count stops a run whose optimiser steps keep being skipped.
-func (t *Trainer) count(s policy.Stats) error {
+// countSkipped stops a run in which too many optimiser steps in a row are skipped.
+func (t *Trainer) countSkipped(s policy.Stats) error {
 	if !s.Skipped {
-		t.skipped = 0
+		t.progress.skipped = 0
 		return nil
 	}
-	t.skipped++
-	t.Log.Warn("optimiser step skipped", "grad_norm", s.GradNorm, "critic_norm", s.CriticNorm, "in a row", t.skipped)
-	if t.skipped >= t.Config.Trainer.MaxSkipped {
-		return fmt.Errorf("train: %w: %d optimiser steps in a row were skipped; the last gradient norm was %v", ErrDiverged, t.skipped, s.GradNorm)
+	t.progress.skipped++
+	t.Log.Warn("optimiser step skipped", "grad_norm", s.GradNorm, "critic_norm", s.CriticNorm, "in a row", t.progress.skipped)
+	if t.progress.skipped >= t.Config.Trainer.MaxSkipped {
+		return fmt.Errorf("train: %w: %d optimiser steps in a row were skipped; the last gradient norm was %v", ErrDiverged, t.progress.skipped, s.GradNorm)
 	}
 	return nil
 }

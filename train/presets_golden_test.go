@@ -89,33 +89,33 @@ func openPreset(t *testing.T, g golden.Case) *presetRun {
 	old := p.matrix(g.Inputs, "old_log_probs")
 	p.width = len(old[0])
 	ts := p.trajectories(uid)
-	if p.batch, err = newBatch(ts, &c, p.trainer.spec); err != nil {
+	if p.batch, err = newBatch(ts, &c, p.trainer.methods.spec); err != nil {
 		t.Fatal(err)
 	}
 	p.scores = slices.Clone(p.batch.adv.Rewards)
 	what := policy.ScoreRequest{LogProbs: true, Reference: c.Algorithm.KLInReward, Values: c.Critic.Kind != "none"}
-	require.NoError(t, p.batch.takeScores(&policy.Scores{
+	require.NoError(t, p.batch.setScores(&policy.Scores{
 		LogProbs: p.ragged("old_log_probs"), Reference: p.ragged("ref_log_prob"), Values: p.ragged("values"),
 	}, what))
 	require.NoError(t, p.trainer.estimate(p.batch, p.metrics))
-	p.trainer.measure(p.batch, p.metrics)
+	p.trainer.methods.measure(p.batch, c.PerTurn(), p.metrics, p.trainer.Log)
 	return p
 }
 
 // prepare is Trainer.prepare without environments.
 func (p *presetRun) prepare() {
-	t := p.trainer
-	t.names = t.Registries.WithBuiltins()
+	t, k := p.trainer, &p.trainer.methods
+	k.names = t.Registries.WithBuiltins()
 	c := &t.Config
 	var err error
-	t.estimator, err = t.names.Estimators.New(c.Algorithm.Estimator, c.Params())
+	k.estimator, err = k.names.Estimators.New(c.Algorithm.Estimator, c.Params())
 	require.NoError(p.t, err)
-	t.spec, err = t.names.Estimators.Describe(c.Algorithm.Estimator)
+	k.spec, err = k.names.Estimators.Describe(c.Algorithm.Estimator)
 	require.NoError(p.t, err)
-	k := c.Algorithm.KLCtrl
-	t.kl, err = reward.NewController(k.Type, k.Coef, k.Target, k.Horizon)
+	ctrl := c.Algorithm.KLCtrl
+	t.progress.kl, err = reward.NewController(ctrl.Type, ctrl.Coef, ctrl.Target, ctrl.Horizon)
 	require.NoError(p.t, err)
-	t.metrics, err = t.names.MetricNames(c)
+	k.metrics, err = k.names.MetricNames(c)
 	require.NoError(p.t, err)
 }
 
@@ -278,7 +278,7 @@ func (p *presetRun) compareEstimate(tally *golden.Tally) {
 
 // compareLosses evaluates the losses that the configuration asks of a learner.
 func (p *presetRun) compareLosses(tally *golden.Tally) {
-	b, o := p.batch, p.trainer.objective(1)
+	b, o := p.batch, objective(&p.trainer.Config, p.trainer.methods.spec, 1)
 	aggregate, err := p.trainer.Config.Aggregation()
 	require.NoError(p.t, err)
 	kind, err := o.PolicyLoss()

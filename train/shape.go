@@ -5,20 +5,19 @@ import (
 	"math"
 	"strconv"
 
-	"vagen/policy"
 	"vagen/reward"
-	"vagen/rollout"
+	"vagen/train/config"
 	"vagen/train/track"
 )
 
-// shape clips and normalises the rewards of a batch, each at the token where it is
-// credited.
-func (t *Trainer) shape(b *batch, m track.Metrics) error {
-	c := &t.Config.Reward
+// shapeRewards clips and normalises the rewards of a batch, each at the token where it
+// is credited. normalizer may be nil.
+func shapeRewards(b *batch, config *config.Config, normalizer *reward.Normalizer, m track.Metrics) error {
+	c := &config.Reward
 	if !c.Changes() {
 		return nil
 	}
-	at := b.credited(t.Config.Placement())
+	at := b.credited(config.Placement())
 	values, keys := make([]float64, len(at)), make([]string, len(at))
 	for i, s := range at {
 		values[i] = float64(b.adv.Rewards[s.token])
@@ -37,31 +36,13 @@ func (t *Trainer) shape(b *batch, m track.Metrics) error {
 		high = *c.ClipHigh
 	}
 	m["reward/clipped"] = float64(reward.Clip(values, low, high)) / float64(len(values))
-	if t.normalizer != nil {
-		if err := t.normalizer.Apply(values, keys); err != nil {
+	if normalizer != nil {
+		if err := normalizer.Apply(values, keys); err != nil {
 			return fmt.Errorf("train: %w", err)
 		}
 	}
 	for i, s := range at {
 		b.adv.Rewards[s.token] = float32(values[i])
-	}
-	return nil
-}
-
-// markSections finds the sections of responses where rewards are to sit on them.
-func (t *Trainer) markSections(ts []*rollout.Trajectory) error {
-	a, ok := t.Learner.(policy.Aligner)
-	if !ok || t.Config.Placement() != reward.PerSpan {
-		return nil
-	}
-	var usable []*rollout.Trajectory
-	for _, e := range ts {
-		if e.End.Usable() {
-			usable = append(usable, e)
-		}
-	}
-	if err := rollout.MarkSpans(a, usable); err != nil {
-		return fmt.Errorf("train: %w", err)
 	}
 	return nil
 }

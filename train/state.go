@@ -1,50 +1,56 @@
 package train
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
 
 	"vagen/reward"
 	"vagen/train/config"
+	"vagen/train/track"
 )
 
 // State is what a run carries from step to step beside the learner's weights. A
 // checkpoint stores it as JSON; with it and the weights of the same moment a run
-// goes on as if it had never stopped.
+// continues as if it had never stopped.
 type State struct {
 	Step       int             `json:"step"`              // training steps done
 	KLCoef     float64         `json:"kl_coef"`           // coefficient of the coming step
 	Skipped    int             `json:"skipped_in_a_row"`  // optimiser steps
 	Rewards    json.RawMessage `json:"rewards,omitempty"` // statistics of a running normalisation
-	Prefetched *Prefetched     `json:"ahead,omitempty"`   // episodes that were collected for the coming step
-	Best       *Best           `json:"best,omitempty"`    // validation that KeepBest was last called for
+	Prefetched *Prefetched     `json:"ahead,omitempty"`   // episodes collected for the coming step
+	Best       *Best           `json:"best,omitempty"`    // best validation; Checkpointer.KeepBest has saved its policy
 	Stability  StabilityState  `json:"trouble"`           // what group stability has seen
 	// Interrupted says that the run was stopped right after the step: a validation
-	// and a checkpoint that are due after it have yet to come.
+	// and a checkpoint that are due after it were not done.
 	Interrupted bool `json:"interrupted,omitempty"`
 }
 
-// State returns the state after the last finished step. Call it from Save or Begin,
-// or when Run has returned.
-func (t *Trainer) State() (State, error) {
-	if t.now != nil {
-		return *t.now, nil
-	}
-	return t.state()
+// progress is where a run is: its State while it changes, with the snapshots of it
+// that checkpoints need.
+type progress struct {
+	from       State       // where Run begins
+	done       int         // training steps
+	skipped    int         // optimiser steps skipped in a row
+	prefetched *Prefetched // episodes of the coming step; nil for none
+	best       *Best       // validation so far; nil for none
+	kl         reward.Controller
+	normalizer *reward.Normalizer // nil for none
+
+	updating bool   // the learner's weights belong to no finished step
+	finished *State // right after the last finished step; nil before the first one
+	current  *State // the same, with the validation after the step
 }
 
-// Done is the number of training steps that are done.
-func (t *Trainer) Done() int { return t.done }
-
 // state describes this moment.
-func (t *Trainer) state() (State, error) {
-	s := State{Step: t.done, Skipped: t.skipped, Prefetched: t.prefetched, Best: t.best, Stability: t.stability.clone()}
-	if t.kl != nil {
-		s.KLCoef = t.kl.Coefficient()
+func (p *progress) state(stability *StabilityState) (State, error) {
+	s := State{Step: p.done, Skipped: p.skipped, Prefetched: p.prefetched, Best: p.best, Stability: stability.clone()}
+	if p.kl != nil {
+		s.KLCoef = p.kl.Coefficient()
 	}
-	if t.normalizer != nil && t.normalizer.Running {
-		raw, err := json.Marshal(t.normalizer)
+	if p.normalizer != nil && p.normalizer.Running {
+		raw, err := json.Marshal(p.normalizer)
 		if err != nil {
 			return s, fmt.Errorf("train: state: %w", err)
 		}
@@ -53,43 +59,104 @@ func (t *Trainer) state() (State, error) {
 	return s, nil
 }
 
-// Restore makes Run go on after the step of a state instead of beginning anew. The
-// configuration has to be the one that the state was made with.
-func (t *Trainer) Restore(s State) error {
-	if s.Step < 0 || s.Skipped < 0 || !(s.KLCoef >= 0) || math.IsInf(s.KLCoef, 1) {
-		return fmt.Errorf("train: state: step %d, kl_coef %v and skipped_in_a_row %d must not be negative", s.Step, s.KLCoef, s.Skipped)
+// snapshot records the current state.
+func (p *progress) snapshot(stability *StabilityState) error {
+	s, err := p.state(stability)
+	if err == nil {
+		p.current = &s
 	}
-	if s.Stability.Rollbacks < 0 || s.Stability.Stale < 0 {
-		return fmt.Errorf("train: state: rollbacks %d and stale %d must not be negative", s.Stability.Rollbacks, s.Stability.Stale)
-	}
-	if a := s.Prefetched; a != nil && a.Step != s.Step+1 {
-		return fmt.Errorf("train: state: step %d is followed by %d, but the episodes that were collected ahead are for step %d", s.Step, s.Step+1, a.Step)
-	}
-	if s.Rewards != nil {
-		if err := json.Unmarshal(s.Rewards, new(reward.Normalizer)); err != nil {
-			return fmt.Errorf("train: state: %w", err)
-		}
-	}
-	t.from = s
-	return nil
+	return err
 }
 
-// resume puts the loop where the restored state was; the zero state is a run's
-// beginning.
-func (t *Trainer) resume() error {
-	t.done, t.saved, t.skipped = t.from.Step, t.from.Step, t.from.Skipped
-	t.best, t.prefetched, t.stability = t.from.Best, t.from.Prefetched, t.from.Stability.clone()
-	if a, ok := t.kl.(*reward.AdaptiveKL); ok && t.from.Step > 0 {
-		a.Value = t.from.KLCoef
+// resume puts a run where its restored state was; the zero state is its beginning.
+func (p *progress) resume() error {
+	p.done, p.skipped, p.best, p.prefetched = p.from.Step, p.from.Skipped, p.from.Best, p.from.Prefetched
+	if a, ok := p.kl.(*reward.AdaptiveKL); ok && p.from.Step > 0 {
+		a.Value = p.from.KLCoef
 	}
-	if t.from.Rewards == nil {
+	if p.from.Rewards == nil {
 		return nil
 	}
-	if t.normalizer == nil || !t.normalizer.Running {
+	if p.normalizer == nil || !p.normalizer.Running {
 		return fmt.Errorf("train: state: %w: it has statistics of rewards, but reward.running is off", config.ErrConfig)
 	}
-	if err := json.Unmarshal(t.from.Rewards, t.normalizer); err != nil {
+	if err := json.Unmarshal(p.from.Rewards, p.normalizer); err != nil {
 		return fmt.Errorf("train: state: %w", err)
 	}
 	return nil
+}
+
+// State returns the state after the last finished step, for use when Run has returned.
+func (t *Trainer) State() (State, error) {
+	if t.progress.current != nil {
+		return *t.progress.current, nil
+	}
+	return t.progress.state(&t.stability.state)
+}
+
+// Done is the number of training steps that are done.
+func (t *Trainer) Done() int { return t.progress.done }
+
+// Restore makes Run continue after the step of a state. The configuration has to be
+// the one that the state was made with.
+func (t *Trainer) Restore(s State) error {
+	if err := s.validate(); err != nil {
+		return fmt.Errorf("train: state: %w", err)
+	}
+	t.progress.from = s
+	return nil
+}
+
+// validate refuses a state that no run can have left.
+func (s *State) validate() error {
+	if s.Step < 0 || s.Skipped < 0 || !(s.KLCoef >= 0) || math.IsInf(s.KLCoef, 1) {
+		return fmt.Errorf("step %d, kl_coef %v and skipped_in_a_row %d must not be negative", s.Step, s.KLCoef, s.Skipped)
+	}
+	if s.Stability.Rollbacks < 0 || s.Stability.Stale < 0 {
+		return fmt.Errorf("rollbacks %d and stale %d must not be negative", s.Stability.Rollbacks, s.Stability.Stale)
+	}
+	if a := s.Prefetched; a != nil && a.Step != s.Step+1 {
+		return fmt.Errorf("step %d is followed by %d, but the prefetched episodes are for step %d", s.Step, s.Step+1, a.Step)
+	}
+	if s.Rewards != nil {
+		return json.Unmarshal(s.Rewards, new(reward.Normalizer))
+	}
+	return nil
+}
+
+// resume puts the loop where the restored state was.
+func (t *Trainer) resume() error {
+	t.publisher.saved = t.progress.from.Step
+	t.stability.state = t.progress.from.Stability.clone()
+	return t.progress.resume()
+}
+
+// rollBack returns to the newest checkpoint. The best policy stays: it is from before
+// the spike.
+func (t *Trainer) rollBack(ctx context.Context, step int) error {
+	p := &t.progress
+	rollbacks, best := t.stability.state.Rollbacks+1, p.best
+	p.updating = true
+	s, err := t.Checkpointer.(Rollbacker).Rollback(ctx)
+	if err != nil {
+		return err
+	}
+	if err := t.Restore(s); err != nil {
+		return err
+	}
+	p.normalizer = t.Config.Reward.Normalizer()
+	if err := t.resume(); err != nil {
+		return err
+	}
+	p.updating = false
+	t.stability.state.Rollbacks, p.best = rollbacks, best
+	p.prefetched = nil // the prefetched episodes lead to the spike again
+	if err := p.snapshot(&t.stability.state); err != nil {
+		return err
+	}
+	p.finished = p.current
+	t.Log.Warn("rolled back", "from", step, "to", s.Step, "rollbacks", rollbacks)
+	return t.publisher.publish(track.Event{Kind: track.KindRollback, Step: s.Step, Total: t.Config.Trainer.Steps, Metrics: track.Metrics{
+		"train/rollbacks": float64(rollbacks), "train/rolled_back_from": float64(step),
+	}})
 }

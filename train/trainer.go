@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"time"
 
 	"vagen/advantage"
 	"vagen/env"
@@ -21,75 +19,66 @@ import (
 var (
 	// ErrNoRows means that no episode of a batch can be learned from.
 	ErrNoRows = errors.New("nothing to learn from")
-	// ErrDiverged means that too many optimiser steps in a row were skipped.
+	// ErrDiverged means that too many optimiser steps in a row were skipped, or that a
+	// metric that is watched for spikes had one.
 	ErrDiverged = errors.New("training has diverged")
 )
 
 // Trainer trains a policy in an environment: it plays episodes, estimates
 // advantages and takes optimiser steps, over and over.
 //
-// The policy, the environments and the sinks are the caller's, who closes them.
+// The policy, the environments and the sinks belong to the caller, who closes them.
 type Trainer struct {
 	Config  config.Config
 	Learner policy.Learner
 	Envs    *env.Registry
-	Sinks   []track.Sink
-	// Save is called when a checkpoint is due, with the number of steps done.
-	// nil saves nothing.
-	Save func(ctx context.Context, step int) error
-	// Begin takes Save's place when it is set: it returns as soon as the learner may
-	// change, with what is still being written, as Checkpoints.Begin does. There is
-	// never more than one at work; Run waits for the last one before it returns.
-	Begin func(ctx context.Context, step int) (*Pending, error)
-	// Rollback puts the learner back to the newest checkpoint and returns its state,
-	// for stability.spike.action rollback; nil makes a spike an error instead.
-	Rollback func(ctx context.Context) (State, error)
-	// KeepBest is called, with trainer.save_best_actor, when a validation was better
-	// than all before it. nil keeps nothing.
-	KeepBest func(ctx context.Context, b Best) error
-	// Played is called with what was played for a step, usable or not, before it is
-	// learned from. nil is allowed.
-	Played func(step int, ts []*rollout.Trajectory) error
-	// Watch is called after every validation with what was played. nil is allowed.
-	Watch func(step int, ts []*rollout.Trajectory) error
+	// Sinks get the events of the run, in order.
+	Sinks []track.Sink
+	// Checkpointer saves the run; nil saves nothing.
+	Checkpointer Checkpointer
+	// Observer sees the episodes that were played; nil is allowed.
+	Observer Observer
 	// Log receives warnings; nil discards them.
 	Log *slog.Logger
-	// Registries are where the configuration's names are looked up. The zero value
-	// knows what is built in.
+	// Registries resolve the configuration's names. The zero value knows what is built
+	// in.
 	Registries config.Registries
 	// Levels are the start states; nil opens those of the configuration.
 	Levels *Levels
+	// Handled lists the keys of OuterKeys that the caller honours, such as
+	// "actor_rollout_ref.model.path"; an entry that ends in a dot, such as "model.", is
+	// all keys that begin with it. Other keys of OuterKeys are refused unless they have
+	// their defaults. Package train/run fills it completely.
+	Handled []string
 
-	ready      bool              // prepare ended well
-	names      config.Registries // with nothing absent
-	estimator  advantage.Estimator
-	spec       advantage.Spec
-	filter     filter.Filter // nil for none
-	metrics    []string
-	harness    rollout.Harness
-	kl         reward.Controller
-	normalizer *reward.Normalizer // nil for none
-	result     advantage.Result
-	skipped    int         // optimiser steps skipped in a row
-	done       int         // training steps
-	from       State       // where Run begins
-	prefetched *Prefetched // episodes of the coming step; nil when there are none
-
-	stability StabilityState  // seen so far
-	latest    track.Metrics   // of the last step
-	missed    map[string]bool // metrics that were looked for in vain
-
-	best   *Best         // validation so far
-	left   *State        // state right after the last finished step; nil before the first one
-	now    *State        // the same, with what followed the step
-	saved  int           // step of the newest checkpoint
-	saving *Pending      // a checkpoint that is being written, and
-	behind track.Event   // what is told of it, and
-	held   []track.Event // what is told after it
-	mid    bool          // the learner is between two steps' weights
+	ready     bool // prepare succeeded
+	methods   methods
+	collector collector
+	stability stabilityMonitor
+	publisher publisher
+	progress  progress
 }
 
-// prepared makes sure that prepare was called, and ended well.
+// Observer sees the episodes of a run. An error ends the run.
+type Observer interface {
+	// Played gets all episodes of a step, usable or not, before they are learned from.
+	Played(step int, ts []*rollout.Trajectory) error
+	// Validated gets the episodes of a validation after its event.
+	Validated(step int, ts []*rollout.Trajectory) error
+}
+
+// methods are what the configuration's names stand for.
+type methods struct {
+	names     config.Registries // with nothing absent
+	estimator advantage.Estimator
+	spec      advantage.Spec
+	filter    filter.Filter // nil for none
+	metrics   []string
+	harness   rollout.Harness
+	result    advantage.Result // memory that the estimator uses again
+}
+
+// prepared makes sure that prepare has succeeded.
 func (t *Trainer) prepared(ctx context.Context) error {
 	if t.ready {
 		return nil
@@ -100,33 +89,33 @@ func (t *Trainer) prepared(ctx context.Context) error {
 // prepare checks the configuration and makes what the loop needs.
 func (t *Trainer) prepare(ctx context.Context) error {
 	t.ready = false
-	if err := t.outline(ctx); err != nil {
+	if err := t.prepareEpisodes(ctx); err != nil {
 		return err
 	}
-	if t.Learner == nil {
-		return fmt.Errorf("train: %w: Trainer needs a Learner", config.ErrConfig)
+	if err := t.checkParts(); err != nil {
+		return fmt.Errorf("train: %w", err)
 	}
-	if _, ok := t.Learner.(policy.Aligner); !ok && t.Config.Placement() == reward.PerSpan {
-		return fmt.Errorf("train: %w: reward.credit_site is section_end, but a %T does not tell where sections end (policy.Aligner)", config.ErrConfig, t.Learner)
-	}
-	if _, ok := t.Learner.(policy.PolicySnapshotter); !ok && t.Config.Run.Async {
-		return fmt.Errorf("train: %w", errNoLender(t.Learner))
-	}
-	c := &t.Config
+	c, k := &t.Config, &t.methods
 	c.LogNotes(t.Log)
-	k := &c.Algorithm.KLCtrl
+	ctrl := &c.Algorithm.KLCtrl
 	var errs [6]error
-	t.estimator, errs[0] = t.names.Estimators.New(c.Algorithm.Estimator, c.Params())
-	t.spec, errs[1] = t.names.Estimators.Describe(c.Algorithm.Estimator)
-	t.kl, errs[2] = reward.NewController(k.Type, k.Coef, k.Target, k.Horizon)
-	t.filter, errs[3] = t.names.NewFilter(c)
-	t.metrics, errs[4] = t.names.MetricNames(c)
-	errs[5] = t.plan()
+	k.estimator, errs[0] = k.names.Estimators.New(c.Algorithm.Estimator, c.Params())
+	k.spec, errs[1] = k.names.Estimators.Describe(c.Algorithm.Estimator)
+	t.progress.kl, errs[2] = reward.NewController(ctrl.Type, ctrl.Coef, ctrl.Target, ctrl.Horizon)
+	k.filter, errs[3] = k.names.NewFilter(c)
+	k.metrics, errs[4] = k.names.MetricNames(c)
+	errs[5] = checkBudget(c, k.harness, t.Learner, t.Log)
 	if err := errors.Join(errs[:]...); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
-	t.normalizer = c.Reward.Normalizer()
-	if err := t.dropLong(ctx); err != nil {
+	t.progress.normalizer = c.Reward.Normalizer()
+	t.collector.baselines = k.spec.Baselines
+	if c.Placement() == reward.PerSpan {
+		t.collector.aligner, _ = t.Learner.(policy.Aligner)
+	}
+	t.stability = stabilityMonitor{config: c, log: t.Log}
+	t.publisher = publisher{sinks: t.Sinks, checkpointer: t.Checkpointer, log: t.Log}
+	if err := t.dropOverlong(ctx); err != nil {
 		return err
 	}
 	if err := t.resume(); err != nil {
@@ -136,11 +125,11 @@ func (t *Trainer) prepare(ctx context.Context) error {
 	return nil
 }
 
-// outline is the part of prepare that takes no learner: it checks the
-// configuration and finds out what is played, and how it is laid out.
-func (t *Trainer) outline(ctx context.Context) error {
-	t.names = t.Registries.WithBuiltins()
-	if err := t.names.Validate(&t.Config); err != nil {
+// prepareEpisodes is the part of prepare that needs no learner: it checks the
+// configuration, finds the episodes to play, and how they are laid out.
+func (t *Trainer) prepareEpisodes(ctx context.Context) error {
+	t.methods.names = t.Registries.WithBuiltins()
+	if err := t.methods.names.Validate(&t.Config); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
 	if t.Envs == nil {
@@ -152,136 +141,30 @@ func (t *Trainer) outline(ctx context.Context) error {
 	if err := t.openLevels(ctx); err != nil {
 		return err
 	}
-	var err error
-	if t.harness, err = t.names.NewHarness(&t.Config); err != nil {
+	harness, err := t.methods.names.NewHarness(&t.Config)
+	if err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
+	t.methods.harness = harness
+	t.collector = collector{config: &t.Config, envs: t.Envs, levels: t.Levels, harness: harness, log: t.Log}
 	return nil
 }
 
-// step is one training step.
-func (t *Trainer) step(ctx context.Context, step int) error {
-	watch := newClock()
-	m := track.Metrics{}
-	got, took, err := t.episodes(ctx, step)
-	if err != nil {
-		return err
-	}
-	maps.Copy(m, got.Metrics)
-	b, err := t.layOut(got)
-	if err != nil {
-		return err
-	}
-	next, err := t.begin(ctx, step+1)
-	if err != nil {
-		return err
-	}
-	defer next.stop()
-	watch.parts["rollout"], watch.parts["env"] = took.Generate, took.Env
-	watch.last = time.Now()
-	if err := t.score(ctx, b); err != nil {
-		return err
-	}
-	if err := b.correct(&t.Config.Algorithm.Correction, m); err != nil {
-		return err
-	}
-	watch.lap("logprobs")
-	if err := t.estimate(b, m); err != nil {
-		return err
-	}
-	watch.lap("advantages")
-	t.measure(b, m)
-	if err := t.drop(b, m); err != nil {
-		return err
-	}
-	watch.last = time.Now()
-	t.mid = true
-	if err := t.learn(t.updating(ctx), b, step, m); err != nil {
-		return err
-	}
-	watch.lap("update")
-	if t.prefetched, err = next.wait(); err != nil {
-		return err
-	}
-	watch.lap("rollout")
-	t.mid = false
-	watch.write(m)
-	t.weigh(m)
-	t.dashboard(b, step, m)
-	if t.stability.Rollbacks > 0 {
-		m["train/rollbacks"] = float64(t.stability.Rollbacks)
-	}
-	t.alarm(step, m)
-	t.latest = m
-	return t.emit(track.Event{Kind: track.KindStep, Step: step, Total: t.Config.Trainer.Steps, Metrics: m})
-}
-
-// layOut tells of a step's episodes and makes rows of them.
-func (t *Trainer) layOut(got *Prefetched) (*batch, error) {
-	if t.Played != nil {
-		if err := t.Played(got.Step, got.Episodes); err != nil {
-			return nil, err
-		}
-	}
-	ts := got.Episodes
-	if t.spec.Baselines {
-		ts = withBaseline(ts, got.Baselines)
-	}
-	b, err := newBatch(ts, &t.Config, t.spec)
-	if err != nil {
-		return nil, err
-	}
-	b.identify(t.spec, got.Baselines)
-	return b, nil
-}
-
-// score asks the learner for old and reference log-probs and values.
-func (t *Trainer) score(ctx context.Context, b *batch) error {
+// checkParts refuses a learner and a checkpointer that lack what the configuration
+// needs of them, and settings that nothing honours.
+func (t *Trainer) checkParts() error {
 	c := &t.Config
-	bypass := c.Algorithm.Correction.Bypass
-	what := policy.ScoreRequest{
-		LogProbs: !bypass, Values: c.Critic.Kind != "none",
-		Reference: c.Agent.Actor.UseKLLoss || c.Algorithm.KLInReward,
+	if t.Learner == nil {
+		return fmt.Errorf("%w: Trainer needs a Learner", config.ErrConfig)
 	}
-	if bypass {
-		b.takeSampled()
+	if _, ok := t.Learner.(policy.Aligner); !ok && c.Placement() == reward.PerSpan {
+		return fmt.Errorf("%w: reward.credit_site is section_end, but a %T does not tell where sections end (policy.Aligner)", config.ErrConfig, t.Learner)
 	}
-	if what == (policy.ScoreRequest{}) {
-		return nil
+	if _, ok := t.Learner.(policy.PolicySnapshotter); !ok && c.Run.Async {
+		return errNoPolicySnapshots(t.Learner)
 	}
-	s, err := t.Learner.Score(ctx, &b.rows, b.want, what, c.Agent.Rollout.Temperature)
-	if err != nil {
-		return err
+	if _, ok := t.Checkpointer.(Rollbacker); !ok && c.Stability.Spike.Metric != "" && c.Stability.Spike.Action == config.ActionRollback {
+		return fmt.Errorf("%w: stability.spike.action is rollback, but the Checkpointer (%T) cannot roll back (train.Rollbacker)", config.ErrConfig, t.Checkpointer)
 	}
-	return b.takeScores(s, what)
-}
-
-// estimate shapes rewards and computes advantages.
-func (t *Trainer) estimate(b *batch, m track.Metrics) error {
-	c := &t.Config
-	if err := t.shape(b, m); err != nil {
-		return err
-	}
-	if c.Algorithm.KLInReward {
-		kind, _ := reward.ParseKL(c.Algorithm.KLPenalty)
-		coefficient := t.kl.Coefficient() * factor(&c.Stability.KL, t.done+1, c.Trainer.Steps)
-		kl, err := reward.ShapeKL(b.adv.Rewards, b.adv.Rewards, b.old, b.reference, b.charged(c.Algorithm.KLMask), b.rows.Offsets, kind, coefficient)
-		if err != nil {
-			return fmt.Errorf("train: %w", err)
-		}
-		m["actor/reward_kl_penalty"], m["actor/reward_kl_penalty_coeff"] = kl, coefficient
-		if err := t.kl.Update(kl, b.rows.Len()); err != nil {
-			return fmt.Errorf("train: %w", err)
-		}
-	}
-	if err := t.estimator.Estimate(&t.result, &b.adv); err != nil {
-		return fmt.Errorf("train: %w", err)
-	}
-	b.result = t.result
-	if b.result.ValueMask != nil {
-		for i, on := range b.result.ValueMask {
-			b.value[i] = b.value[i] && on
-		}
-	}
-	return nil
+	return t.checkKeys()
 }

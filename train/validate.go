@@ -20,60 +20,52 @@ func (t *Trainer) Validate(ctx context.Context, step int) error {
 		return err
 	}
 	c := &t.Config
-	watch := newClock()
-	ts, err := t.evaluate(ctx, t.validating())
+	clock := newClock()
+	ts, err := t.playValidation(ctx, validationSampling(c))
 	if err != nil {
 		return err
 	}
 	m := track.Metrics{}
-	validated(m, ts, max(1, c.Agent.Rollout.Val.Episodes))
-	watch.lap("validate")
-	watch.write(m)
+	describeValidation(m, ts, max(1, c.Agent.Rollout.Val.Episodes))
+	clock.lap("validate")
+	clock.write(m)
 	m["timing_s/testing"] = m["time/validate"]
-	if err := t.emit(track.Event{Kind: track.KindValidate, Step: step, Total: c.Trainer.Steps, Metrics: m}); err != nil {
+	if err := t.publisher.publish(track.Event{Kind: track.KindValidate, Step: step, Total: c.Trainer.Steps, Metrics: m}); err != nil {
 		return err
 	}
-	if t.Watch != nil {
-		if err := t.Watch(step, ts); err != nil {
+	if t.Observer != nil {
+		if err := t.Observer.Validated(step, ts); err != nil {
 			return err
 		}
 	}
-	t.grade(step, m)
+	t.stability.recordValidation(step, m)
 	return t.compareBest(ctx, step, m)
 }
 
 // Task is what a validation plays, as an evaluation of its own: the same episodes,
-// sampled in the same way, give the same results. A Trainer that has no Learner yet
-// tells it, too, but for what takes one: data.filter_overlong_prompts has left
-// nothing out.
+// sampled in the same way, give the same results. It works without a Learner, too; then
+// data.filter_overlong_prompts has left nothing out.
 func (t *Trainer) Task(tag string) (evaluate.Task, error) {
-	ctx, get := context.Background(), t.prepared
+	ctx, prepare := context.Background(), t.prepared
 	if t.Learner == nil {
-		get = t.outline
+		prepare = t.prepareEpisodes
 	}
-	if err := get(ctx); err != nil {
+	if err := prepare(ctx); err != nil {
 		return evaluate.Task{}, err
 	}
-	return t.task(tag, t.validating()), nil
+	return t.task(tag, validationSampling(&t.Config)), nil
 }
 
-// validating is how responses are sampled at validation.
-func (t *Trainer) validating() policy.Sampling {
-	v := &t.Config.Agent.Rollout.Val
-	s := t.greedy()
-	s.Temperature, s.TopP, s.TopK = v.Temperature, v.TopP, max(0, v.TopK)
-	return s
-}
-
+// task plays the validation levels, sampled in some way.
 func (t *Trainer) task(tag string, s policy.Sampling) evaluate.Task {
 	c := &t.Config
 	return evaluate.Task{
-		Tag: tag, Player: *t.player(t.Learner, s), Episodes: t.Levels.Validation(), AtOnce: atOnce(c), Seed: rng.Derive(c.Run.Seed, rng.Validate),
+		Tag: tag, Player: *t.collector.player(t.Learner, s), Episodes: t.Levels.Validation(), AtOnce: atOnce(c), Seed: rng.Derive(c.Run.Seed, rng.Validate),
 	}
 }
 
-// evaluate plays the validation levels.
-func (t *Trainer) evaluate(ctx context.Context, s policy.Sampling) ([]*rollout.Trajectory, error) {
+// playValidation plays the validation levels.
+func (t *Trainer) playValidation(ctx context.Context, s policy.Sampling) ([]*rollout.Trajectory, error) {
 	k := t.task("", s)
 	var out []*rollout.Trajectory
 	err := evaluate.PlayBatches(ctx, &k.Player, k.Episodes, k.AtOnce, k.Seed, nil, func(ts []*rollout.Trajectory) error {
@@ -99,7 +91,7 @@ func (t *Trainer) Evaluate(ctx context.Context, s policy.Sampling) (Success, []*
 	if err := t.prepared(ctx); err != nil {
 		return Success{}, nil, err
 	}
-	ts, err := t.evaluate(ctx, s)
+	ts, err := t.playValidation(ctx, s)
 	if err != nil {
 		return Success{}, nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -314,23 +313,23 @@ func scaled(values []float64, keys []string, c config.RewardConfig) []float64 {
 // remaining steps, with an adaptive KL coefficient and running statistics.
 func TestARunGoesOnWhereItStopped(t *testing.T) {
 	c := traintest.Small()
-	c.Trainer.Steps, c.Trainer.SaveFreq, c.Trainer.ValBefore = 6, 3, true
+	c.Trainer.Steps, c.Trainer.ValBefore = 6, true
 	c.Agent.Actor.Optim.Style, c.Agent.Actor.Optim.WarmupRatio = "cosine", 0.2
 	c.Algorithm.KLInReward = true
 	c.Algorithm.KLCtrl = config.KLConfig{Type: "adaptive", Coef: 0.1, Target: 0.01, Horizon: 40}
 	c.Reward = config.RewardConfig{Site: "turn_end", Aggregate: "per_turn", Normalize: "environment", Center: true, Running: true, Epsilon: 1e-8}
 	whole := traintest.Run(t, c, traintest.Guesser())
 
+	c.Trainer.SaveFreq = 3
 	b := traintest.Guesser()
 	tr, j := traintest.Trainer(t, c, b, &traintest.Arena{})
 	var stored []byte
-	tr.Save = func(context.Context, int) error {
-		s, err := tr.State()
-		require.NoError(t, err)
+	tr.Checkpointer = traintest.Hooks{OnBegin: func(_ context.Context, s train.State) (*train.Pending, error) {
+		var err error
 		stored, err = json.Marshal(s)
 		require.NoError(t, err)
-		return traintest.ErrBroken // the lights go out
-	}
+		return nil, traintest.ErrBroken // the process ends here
+	}}
 	require.ErrorIs(t, tr.Run(t.Context()), traintest.ErrBroken)
 	require.Equal(t, []string{"validate 0", "step 1", "step 2", "step 3"}, j.Kinds())
 
@@ -338,6 +337,7 @@ func TestARunGoesOnWhereItStopped(t *testing.T) {
 	require.NoError(t, json.Unmarshal(stored, &s))
 	require.Equal(t, 3, s.Step)
 	require.NotEqual(t, 0.1, s.KLCoef)
+	c.Trainer.SaveFreq = 0
 	next, rest := traintest.Trainer(t, c, b, &traintest.Arena{})
 	require.NoError(t, next.Restore(s))
 	require.NoError(t, next.Run(t.Context()))
@@ -382,233 +382,4 @@ func TestSkippedUpdatesAreCountedAcrossARestart(t *testing.T) {
 	require.NoError(t, tr.Restore(train.State{Step: 4, Skipped: 2}))
 	require.ErrorIs(t, tr.Run(t.Context()), train.ErrDiverged)
 	require.Len(t, b.Updates, 1)
-}
-
-// TestEveryEstimatorTrains with its own parameters on two turns of the bandit.
-func TestEveryEstimatorTrains(t *testing.T) {
-	for _, name := range advantage.Names() {
-		c := traintest.Grouped()
-		c.Algorithm.Estimator, c.Trainer.Steps = name, 2
-		c.Critic.OnTurnEnds = name == "turn_wise_gae"
-		b := traintest.Guesser()
-		for _, e := range traintest.Run(t, c, b) {
-			for metric, x := range e.Metrics {
-				require.False(t, math.IsNaN(x) || math.IsInf(x, 0), "%s: %s is %v", name, metric, x)
-			}
-		}
-		moved := false
-		for _, a := range b.Updates[0].Batch.Advantages {
-			moved = moved || a != 0
-		}
-		require.True(t, moved, "%s: some token has an advantage", name)
-	}
-}
-
-// TestParametersReachTheEstimator: a change of each key changes the advantages of
-// the estimators that know it, and of no other.
-func TestParametersReachTheEstimator(t *testing.T) {
-	advantages := func(estimator string, set ...string) []float32 {
-		c := traintest.Grouped()
-		c.Algorithm.Estimator, c.Algorithm.TurnGamma = estimator, 0.9
-		c.Env.Config = map[string]any{"turns": uint64(3)}
-		b := traintest.Guesser()
-		for _, s := range []int{0, 1, 2} { // values that matter
-			b.Values[traintest.State(policy.Message{Role: policy.User, Text: fmt.Sprintf("<image> colour %d", s)})] = 0.3 * float64(s+1)
-		}
-		for _, s := range set {
-			require.NoError(t, c.Override(s))
-		}
-		traintest.Run(t, c, b)
-		return b.Updates[0].Batch.Advantages
-	}
-	for set, knows := range map[string]map[string]bool{
-		"algorithm.gamma=0.5":                     {"masked_gae": true, "bi_level_gae": true, "gigpo": true, "grpo": false, "turn_level_gae": true},
-		"algorithm.lam=0.5":                       {"masked_gae": true, "bi_level_gae": true, "trajectory_bi_level_gae": false, "grpo": false},
-		"algorithm.high_level_gamma=0.5":          {"masked_gae": false, "bi_level_gae": true, "trajectory_bi_level_gae": true},
-		"algorithm.gamma_turn=0.5":                {"masked_gae": false, "bi_level_gae": true, "trajectory_bi_level_gae": true},
-		"algorithm.lambda_turn=0.5":               {"bi_level_gae": false, "trajectory_bi_level_gae": true},
-		"algorithm.lambda_token=0.5":              {"bi_level_gae": false, "trajectory_bi_level_gae": true},
-		"algorithm.bi_level_mix=0.25":             {"bi_level_gae": false, "trajectory_bi_level_gae": true},
-		"algorithm.step_advantage_w=0.25":         {"grpo": false, "gigpo": true},
-		"algorithm.pass_k=2":                      {"grpo_passk": true, "grpo": false},
-		"algorithm.epsilon=0.5":                   {"grpo": true, "trajectory_grpo": true, "grpo_passk": true, "gigpo": true, "rloo": false},
-		"algorithm.norm_adv_by_std_in_grpo=false": {"grpo": true, "trajectory_grpo": true, "grpo_passk": true, "rloo": false},
-		"algorithm.whiten=false":                  {"masked_gae": true, "bi_level_gae": true, "reinforce_plus_plus": true, "grpo": false},
-	} {
-		for estimator, knows := range knows {
-			if knows {
-				require.NotEqual(t, advantages(estimator), advantages(estimator, set), "%s of %s", set, estimator)
-			} else {
-				require.Equal(t, advantages(estimator), advantages(estimator, set), "%s of %s", set, estimator)
-			}
-		}
-	}
-}
-
-// TestReMaxSubtractsTheGreedyEpisode of the same level.
-func TestReMaxSubtractsTheGreedyEpisode(t *testing.T) {
-	c := traintest.Whole()
-	c.Algorithm.Estimator, c.Critic.Kind = "remax", "none"
-	b := traintest.Guesser() // greedily it says 0, the first of equal words
-	a := &traintest.Arena{}
-	tr, j := traintest.Trainer(t, c, b, a)
-	require.NoError(t, tr.Run(t.Context()))
-	require.Equal(t, 8.0, (*j)[0].Metrics["train/baselines"])
-	require.Equal(t, 8.0, (*j)[0].Metrics["train/episodes"], "greedy episodes are not counted")
-	require.Len(t, a.Seeds, 16)
-	batch := b.Updates[0].Batch
-	zero := traintest.State(policy.Message{Role: policy.User, Text: "<image> colour 0"})
-	for row := range batch.Len() {
-		from, to := batch.Offsets[row], batch.Offsets[row+1]
-		greedy := 0.0
-		for _, token := range batch.Tokens[from:to] {
-			switch {
-			case token == zero:
-				greedy++
-			case token >= traintest.FirstState && slices.Contains([]int32{
-				traintest.State(policy.Message{Role: policy.User, Text: "<image> colour 1"}), traintest.State(policy.Message{Role: policy.User, Text: "<image> colour 2"}),
-			}, token):
-				greedy -= 0.5
-			}
-		}
-		ends, rewards := paid(b, batch.Tokens[from:to])
-		require.InDelta(t, rewards[0]+rewards[1]-greedy, batch.Advantages[from+ends[0]], 1e-6, "row %d", row)
-		require.InDelta(t, rewards[1]-greedy, batch.Advantages[from+ends[1]], 1e-6, "row %d", row)
-	}
-}
-
-// TestAnEpisodeWithoutBaselineIsLeftOut: its greedy twin failed.
-func TestAnEpisodeWithoutBaselineIsLeftOut(t *testing.T) {
-	c := traintest.Whole()
-	c.Algorithm.Estimator, c.Critic.Kind = "remax", "none"
-	var calls atomic.Int64
-	a := &traintest.Arena{Fault: func(seed int64, turn int) error {
-		if seed == 1_000_003 && turn == 0 && calls.Add(1) == 2 {
-			return traintest.ErrBroken
-		}
-		return nil
-	}}
-	c.Run.Workers = 1
-	b := traintest.Guesser()
-	tr, j := traintest.Trainer(t, c, b, a)
-	require.NoError(t, tr.Run(t.Context()))
-	require.Equal(t, 7, b.Updates[0].Batch.Len())
-	require.Equal(t, 7.0, (*j)[0].Metrics["train/baselines"])
-	b.OnGenerate = func(context.Context) error {
-		if len(a.Seeds)%16 == 0 { // the greedy half
-			return traintest.ErrBroken
-		}
-		return nil
-	}
-	a.Seeds = nil
-	require.ErrorIs(t, tr.Run(t.Context()), traintest.ErrBroken)
-}
-
-// TestGiGPOComparesEqualStates: turns of a group that were shown the same colour
-// are compared with each other, whatever turn it was.
-func TestGiGPOComparesEqualStates(t *testing.T) {
-	c := traintest.Grouped()
-	c.Algorithm.Estimator, c.Critic.Kind = "gigpo", "none"
-	b := traintest.Guesser()
-	traintest.Run(t, c, b)
-	with := b.Updates[0].Batch
-	c.Algorithm.StepWeight = 0
-	b = traintest.Guesser()
-	traintest.Run(t, c, b)
-	without := b.Updates[0].Batch
-	require.Equal(t, with.Tokens, without.Tokens)
-	differ := 0
-	for g := range 8 {
-		// The first turn of the three episodes of a group begins in one state.
-		var scores []float64
-		var steps []float64
-		all := 0.0
-		for row := 3 * g; row < 3*g+3; row++ {
-			from, to := with.Offsets[row], with.Offsets[row+1]
-			ends, rewards := paid(b, with.Tokens[from:to])
-			scores = append(scores, rewards[0]+rewards[1])
-			first, second := from+ends[0], from+ends[1]
-			steps = append(steps, float64(with.Advantages[first]-without.Advantages[first]))
-			all += steps[len(steps)-1] + float64(with.Advantages[second]-without.Advantages[second])
-		}
-		if slices.Max(scores) == slices.Min(scores) {
-			continue
-		}
-		differ++
-		require.Equal(t, slices.Index(scores, slices.Max(scores)), slices.Index(steps, slices.Max(steps)), "group %d: the best return leads", g)
-		require.InDelta(t, 0, all, 1e-5, "group %d: every state is centred", g)
-	}
-	require.Greater(t, differ, 3)
-}
-
-// TestSectionsAreCreditedWhereTheyEnd: what a section earned sits on its last token
-// instead of the turn's. Without discount, what is paid at the end of a turn is the
-// return of all its tokens, and what is paid before the end is not that of the end.
-func TestSectionsAreCreditedWhereTheyEnd(t *testing.T) {
-	tagged := func() *traintest.Bandit {
-		return traintest.NewBandit("<guess>0</guess>", "<guess>1</guess>", "<guess>2</guess>", "<guess></guess>")
-	}
-	returns := func(site, normalize string) *policy.Batch {
-		c := traintest.Whole()
-		c.Env.Config = map[string]any{"turns": uint64(1)}
-		c.Data.TrainBatch, c.Agent.Actor.MiniBatch = 32, 32
-		c.Reward.Site, c.Reward.Normalize = site, normalize
-		b := tagged()
-		tr, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
-		tr.Learner = traintest.Aligned{Bandit: b}
-		require.NoError(t, tr.Run(t.Context()))
-		return b.Updates[0].Batch
-	}
-	ends, sections, scaled := returns("turn_end", "none"), returns("section_end", "none"), returns("section_end", "batch")
-	empty := 0
-	for row := range ends.Len() {
-		end := ends.Offsets[row+1] - 1
-		pay := ends.Returns[end]
-		require.Contains(t, []float32{1, -0.5}, pay)
-		require.Equal(t, pay, ends.Returns[end-1])
-		require.Equal(t, pay, sections.Returns[end-1], "row %d: what the word earns does not change", row)
-		if ends.Tokens[end-1] == 3 { // an empty section has no token to sit on
-			empty++
-			require.Equal(t, pay, sections.Returns[end], "row %d", row)
-			continue
-		}
-		require.Zero(t, sections.Returns[end], "row %d: nothing is left to earn at the end", row)
-		require.Zero(t, scaled.Returns[end], "row %d", row)
-		require.Greater(t, math.Abs(float64(scaled.Returns[end-1])), 1.1*math.Abs(float64(pay)), "row %d: rewards of 1, −0.5 and 0 vary by less than 1", row)
-	}
-	require.Positive(t, empty)
-	require.Less(t, empty, ends.Len())
-
-	c := traintest.Whole()
-	c.Reward.Site = "section_end"
-	tr, _ := traintest.Trainer(t, c, tagged(), &traintest.Arena{})
-	require.ErrorContains(t, tr.Run(t.Context()), "does not tell where sections end")
-
-	// A block of the environment's options decides over the configuration's keys.
-	block := map[string]any{"state_estimation": map[string]any{"enable": true, "reward": 1.0}, "scorer": "exact"}
-	c.Reward.Site, c.Env.Config = "turn_end", map[string]any{"state_reward": block}
-	tr, _ = traintest.Trainer(t, c, tagged(), &traintest.Arena{})
-	require.ErrorContains(t, tr.Run(t.Context()), "does not tell where sections end")
-	c.Reward.Site, block["credit_site"] = "section_end", "turn_end"
-	tr, _ = traintest.Trainer(t, c, tagged(), &traintest.Arena{})
-	require.NotContains(t, fmt.Sprint(tr.Run(t.Context())), "does not tell where sections end")
-}
-
-// choosy is an estimator of a user's that refuses its discount.
-type choosy struct{ advantage.RLOO }
-
-func (choosy) Estimate(*advantage.Result, *advantage.Batch) error {
-	return fmt.Errorf("choosy: gamma: %w", advantage.ErrParameter)
-}
-
-// TestEstimatorsCheckTheirOwnParameters when the configuration is checked.
-func TestEstimatorsCheckTheirOwnParameters(t *testing.T) {
-	r := config.Registries{Estimators: advantage.Builtin()}
-	require.NoError(t, r.Estimators.Register(advantage.Spec{Name: "choosy", Mask: advantage.MaskLoss, New: func(advantage.Params) advantage.Estimator {
-		return choosy{}
-	}}))
-	_, err := r.LoadConfig("", "env.name=x", "algorithm.adv_estimator=choosy")
-	require.ErrorIs(t, err, config.ErrConfig)
-	require.ErrorIs(t, err, advantage.ErrParameter)
-	require.ErrorContains(t, err, "algorithm.adv_estimator: choosy: gamma")
 }

@@ -155,7 +155,7 @@ func (s *study) train(ctx context.Context, c config.Config, preset, dir string, 
 		return result{}, err
 	}
 	r := result{Preset: preset, Seed: c.Run.Seed, Warm: warm}
-	t := &train.Trainer{Config: c, Learner: s.model, Envs: s.envs, Log: s.log, Sinks: []track.Sink{lines, track.SinkFunc(func(e track.Event) error {
+	t := &train.Trainer{Config: c, Learner: s.model, Envs: s.envs, Log: s.log, Handled: handled, Sinks: []track.Sink{lines, track.SinkFunc(func(e track.Event) error {
 		if m := e.Metrics; e.Kind == track.KindValidate {
 			r.Points = append(r.Points, point{e.Step, m["val/success"], m["val/score"], m["val/turns"]})
 		}
@@ -167,6 +167,15 @@ func (s *study) train(ctx context.Context, c config.Config, preset, dir string, 
 	}
 	r.Seconds = time.Since(begin).Seconds()
 	return r, writeJSON(filepath.Join(dir, "result.json"), r)
+}
+
+// handled are the keys that the model of a study is made with (run.ModelOptions), and
+// those that only name a run in its config.yaml. No episodes are logged.
+var handled = []string{
+	"model.", "actor_rollout_ref.model.", "actor_rollout_ref.actor.freeze_vision_tower", "critic.zero_head",
+	"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", "actor_rollout_ref.actor.use_dynamic_bsz",
+	"actor_rollout_ref.actor.ppo_max_token_len_per_gpu",
+	"trainer.project_name", "trainer.experiment_name", "trainer.log_val_generations",
 }
 
 // start returns the folder with a seed's warm start, making it when it is not
@@ -267,7 +276,7 @@ func (s *study) teach(ctx context.Context, c config.Config) error {
 		if err := train.Imitate(ctx, s.model, ts, o); err != nil {
 			return err
 		}
-		t := &train.Trainer{Config: exam, Learner: s.model, Envs: s.envs, Log: s.log}
+		t := &train.Trainer{Config: exam, Learner: s.model, Envs: s.envs, Log: s.log, Handled: handled}
 		share, _, err := t.Evaluate(ctx, policy.Sampling{Temperature: 1, MaxTokens: c.Data.MaxResponse})
 		if err != nil {
 			return err

@@ -59,9 +59,9 @@ type ScheduleConfig struct {
 
 // Actions on a spike or an alarm.
 const (
-	ActionWarn  = "warn"
-	actRollback = "rollback"
-	ActionStop  = "stop"
+	ActionWarn     = "warn"
+	ActionRollback = "rollback"
+	ActionStop     = "stop"
 )
 
 func defaultStability() StabilityConfig {
@@ -86,9 +86,9 @@ func (v *validator) stability(c *Config) {
 	s := &c.Stability
 	v.positive("stability.spike.window", s.Spike.Window)
 	v.within("stability.spike.deviations", s.Spike.Deviations, 1, large)
-	v.oneOf("stability.spike.action", s.Spike.Action, ActionWarn, actRollback, ActionStop)
+	v.oneOf("stability.spike.action", s.Spike.Action, ActionWarn, ActionRollback, ActionStop)
 	v.count("stability.spike.max_rollbacks", s.Spike.MaxRollbacks)
-	if s.Spike.Metric != "" && s.Spike.Action == actRollback && c.Trainer.SaveFreq < 1 {
+	if s.Spike.Metric != "" && s.Spike.Action == ActionRollback && c.Trainer.SaveFreq < 1 {
 		v.say("stability.spike.action is rollback, but trainer.save_freq is %d: there is no checkpoint to return to", c.Trainer.SaveFreq)
 	}
 	v.positive("stability.early_stopping.patience", s.Early.Patience)

@@ -47,12 +47,12 @@ func TestCriticWarmUpMeasuresNoPolicy(t *testing.T) {
 		}
 		require.Contains(t, e.Metrics, "critic/vf_loss")
 	}
-	require.NotContains(t, log, "is not there")
+	require.NotContains(t, log, "metric not found")
 
 	c.Stability.Spike.Metric = "actor/grad_nrom"
 	tr, j = traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
 	log, _ = logged(t, tr, j)
-	require.Equal(t, 1, strings.Count(log, "is not there"), "a name that no step has is reported once")
+	require.Equal(t, 1, strings.Count(log, "metric not found"), "a name that no step has is reported once")
 }
 
 // TestAStepThatUpdatesNothingMeasuresNoUpdate: its metrics are absent, not 0.
@@ -70,7 +70,7 @@ func TestAStepThatUpdatesNothingMeasuresNoUpdate(t *testing.T) {
 			require.NotContains(t, e.Metrics, name)
 		}
 	}
-	require.NotContains(t, log, "is not there")
+	require.NotContains(t, log, "metric not found")
 }
 
 // TestOptimiserStepsWithoutATokenDoNotDiluteAverages: a figure is the average over the

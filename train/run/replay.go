@@ -98,16 +98,17 @@ func Replay(ctx context.Context, path string, overrides []string, step int, envs
 			return nil, err
 		}
 	}
-	t.Played = func(now int, ts []*rollout.Trajectory) error {
-		if now == step {
-			if out.First = rollout.FirstDifference(episodes, ts); out.First == nil {
-				var err error
-				out.First, err = store.FirstDifference(recordOf(&c, step), step, ts)
-				return err
-			}
+	t.Observer = comparison(func(now int, ts []*rollout.Trajectory) error {
+		if now != step {
+			return nil
 		}
-		return nil
-	}
+		if out.First = rollout.FirstDifference(episodes, ts); out.First != nil {
+			return nil
+		}
+		var err error
+		out.First, err = store.FirstDifference(recordOf(&c, step), step, ts)
+		return err
+	})
 	t.Sinks = []track.Sink{track.SinkFunc(func(e track.Event) error {
 		if e.Kind == track.KindStep && e.Step == step {
 			out.Metrics = differing(was, e.Metrics)
@@ -121,12 +122,20 @@ func Replay(ctx context.Context, path string, overrides []string, step int, envs
 	return out, nil
 }
 
+// comparison is an observer that compares the episodes of steps with others.
+type comparison func(step int, ts []*rollout.Trajectory) error
+
+var _ train.Observer = comparison(nil)
+
+func (c comparison) Played(step int, ts []*rollout.Trajectory) error { return c(step, ts) }
+func (c comparison) Validated(int, []*rollout.Trajectory) error      { return nil }
+
 // replayTrainer returns a trainer that writes no files and does not validate.
 func replayTrainer(c config.Config, learner policy.Learner, envs *env.Registry, log *slog.Logger) *train.Trainer {
 	c.Trainer.ValBefore, c.Trainer.TestFreq, c.Trainer.BestActor = false, 0, false
 	c.Stability.Early.Metric = "" // there are no validations
 	c.Stability.Spike.Action, c.Stability.Alarms.Action = "warn", "warn"
-	return &train.Trainer{Config: c, Learner: learner, Envs: envs, Log: log}
+	return &train.Trainer{Config: c, Learner: learner, Envs: envs, Log: log, Handled: handledKeys}
 }
 
 // replayed reads the configuration of a run, with the secrets in overrides.

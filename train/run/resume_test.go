@@ -88,7 +88,7 @@ func brisk() config.Config {
 func goOn(ctx context.Context, dir string, c config.Config, spoil func(*train.Trainer)) error {
 	b := traintest.Guesser()
 	a := &traintest.Arena{}
-	t := &train.Trainer{Config: c, Learner: b}
+	t := &train.Trainer{Config: c, Learner: b, Handled: []string{"trainer."}}
 	var err error
 	if t.Envs, err = a.Open(); err != nil {
 		return err
@@ -119,25 +119,34 @@ func goOn(ctx context.Context, dir string, c config.Config, spoil func(*train.Tr
 		return err
 	}
 	t.Sinks = []track.Sink{metrics}
-	t.Begin = func(ctx context.Context, _ int) (*train.Pending, error) {
-		s, err := t.State()
-		if err != nil {
-			return nil, err
-		}
-		return points.Begin(ctx, slowSaver{b}, s, &c)
+	t.Checkpointer = traintest.Hooks{
+		OnBegin: func(ctx context.Context, s train.State) (*train.Pending, error) {
+			return points.Begin(ctx, slowSaver{b}, s, &c)
+		},
+		OnRollback: func(ctx context.Context) (train.State, error) {
+			p, err := points.Latest(ctx)
+			if err != nil {
+				return train.State{}, err
+			}
+			return p.State, b.Restore(ctx, p.Path)
+		},
+		OnKeepBest: func(ctx context.Context, best train.Best) error { return folder.SaveBest(ctx, best, b.Save) },
 	}
-	t.Rollback = func(ctx context.Context) (train.State, error) {
-		p, err := points.Latest(ctx)
-		if err != nil {
-			return train.State{}, err
-		}
-		return p.State, b.Restore(ctx, p.Path)
-	}
-	t.KeepBest = func(ctx context.Context, best train.Best) error { return folder.SaveBest(ctx, best, b.Save) }
 	if spoil != nil {
 		spoil(t)
 	}
 	return errors.Join(t.Run(ctx), metrics.Close())
+}
+
+// beginFunc is Checkpointer.Begin.
+type beginFunc func(ctx context.Context, s train.State) (*train.Pending, error)
+
+// wrapBegin puts a function around the Begin of a Trainer's Checkpointer.
+func wrapBegin(tr *train.Trainer, around func(ctx context.Context, s train.State, begin beginFunc) (*train.Pending, error)) traintest.Hooks {
+	h := tr.Checkpointer.(traintest.Hooks)
+	begin := h.OnBegin
+	h.OnBegin = func(ctx context.Context, s train.State) (*train.Pending, error) { return around(ctx, s, begin) }
+	return h
 }
 
 var times = regexp.MustCompile(`"(?:time|timing_s|timing_per_token_ms|perf)/[^"]*":[^,}]*,?`)
@@ -218,23 +227,21 @@ func TestARunThatStopsAnywhereEndsAsIfItHadNot(t *testing.T) {
 	}
 	for step := 2; step <= 6; step += 2 {
 		places[fmt.Sprint("before save ", step)] = func(tr *train.Trainer) {
-			begin := tr.Begin
-			tr.Begin = func(ctx context.Context, now int) (*train.Pending, error) {
-				if now == step {
+			tr.Checkpointer = wrapBegin(tr, func(ctx context.Context, s train.State, begin beginFunc) (*train.Pending, error) {
+				if s.Step == step {
 					return nil, traintest.ErrBroken
 				}
-				return begin(ctx, now)
-			}
+				return begin(ctx, s)
+			})
 		}
 		places[fmt.Sprint("after save ", step)] = func(tr *train.Trainer) {
-			begin := tr.Begin
-			tr.Begin = func(ctx context.Context, now int) (*train.Pending, error) {
-				p, err := begin(ctx, now)
-				if now == step {
+			tr.Checkpointer = wrapBegin(tr, func(ctx context.Context, s train.State, begin beginFunc) (*train.Pending, error) {
+				p, err := begin(ctx, s)
+				if s.Step == step {
 					return nil, errors.Join(err, p.Wait(), traintest.ErrBroken)
 				}
 				return p, err
-			}
+			})
 		}
 	}
 	for place, spoil := range places {

@@ -121,33 +121,7 @@ func (r *Run) Train(ctx context.Context) error {
 	}
 	t := &train.Trainer{
 		Config: r.Config, Learner: learner, Envs: r.Envs, Sinks: r.Sinks, Log: r.log, Levels: r.levels, Registries: r.names,
-		Watch: r.validated,
-		KeepBest: func(ctx context.Context, b train.Best) error {
-			return r.Folder.SaveBest(ctx, b, policyOf(learner))
-		},
-	}
-	if a := r.archives.rollouts; a != nil {
-		t.Played = a.add
-	}
-	t.Begin = func(ctx context.Context, _ int) (*train.Pending, error) {
-		// A run that goes on from here does not play again what was played.
-		if err := r.archives.each((*archive).flush); err != nil {
-			return nil, err
-		}
-		s, err := t.State()
-		if err != nil {
-			return nil, err
-		}
-		return r.begin(ctx, learner, s)
-	}
-	if b, ok := learner.(restorer); ok {
-		t.Rollback = func(ctx context.Context) (train.State, error) {
-			p, err := r.points.Latest(ctx)
-			if err != nil {
-				return train.State{}, err
-			}
-			return p.State, b.Restore(ctx, p.Path)
-		}
+		Checkpointer: r.checkpointer(learner), Observer: observer{r}, Handled: handledKeys,
 	}
 	if r.from != nil {
 		if err := t.Restore(r.from.State); err != nil {
@@ -185,11 +159,6 @@ func (r *Run) validated(step int, ts []*rollout.Trajectory) error {
 		return err
 	}
 	return r.draw()
-}
-
-// restorer is a learner that goes back to a checkpoint.
-type restorer interface {
-	Restore(ctx context.Context, dir string) error
 }
 
 func (r *Run) draw() error { return r.Curve.WritePNG(filepath.Join(r.Folder.Path, "curve.png")) }

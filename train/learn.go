@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"vagen/advantage"
 	"vagen/internal/rng"
 	"vagen/policy"
 	"vagen/train/config"
@@ -23,10 +24,9 @@ type pass struct {
 // passes lists what a step learns: policy and critic at once, or a separate critic
 // with settings of its own before the policy, as in VAGEN. The policy's pass is the
 // last.
-func (t *Trainer) passes(step int) []pass {
-	c := &t.Config
+func passes(c *config.Config, spec advantage.Spec, step int) []pass {
 	a := &c.Agent.Actor
-	p := pass{epochs: a.Epochs, miniBatch: a.MiniBatch, shuffle: a.Shuffle, objective: t.objective(step), optimizer: t.optimizer(step)}
+	p := pass{epochs: a.Epochs, miniBatch: a.MiniBatch, shuffle: a.Shuffle, objective: objective(c, spec, step), optimizer: optimizer(c, step)}
 	if !criticApart(c) || p.objective.ValueCoef == 0 {
 		return []pass{p}
 	}
@@ -73,12 +73,12 @@ func (t *Trainer) learn(ctx context.Context, b *batch, step int, m track.Metrics
 	if err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
-	for _, p := range t.passes(step) {
+	for _, p := range passes(&t.Config, t.methods.spec, step) {
 		begin := time.Now()
-		if err := t.run(ctx, p, b, step, aggregate, m); err != nil {
+		if err := t.learnPass(ctx, p, b, step, aggregate, m); err != nil {
 			return err
 		}
-		updated(m, &p.objective, time.Since(begin))
+		addUpdateTime(m, &p.objective, time.Since(begin))
 		if _, measured := m["train/trained_tokens"]; !measured {
 			continue
 		}
@@ -95,30 +95,30 @@ func (t *Trainer) learn(ctx context.Context, b *batch, step int, m track.Metrics
 	return nil
 }
 
-// run takes the optimiser steps of one pass.
-func (t *Trainer) run(ctx context.Context, p pass, b *batch, step int, aggregate config.Aggregation, m track.Metrics) error {
+// learnPass takes the optimiser steps of one pass.
+func (t *Trainer) learnPass(ctx context.Context, p pass, b *batch, step int, aggregate config.Aggregation, m track.Metrics) error {
 	var sum figures
-	tokens := 0
+	tokens, seed := 0, t.stability.seed()
 	for epoch := range p.epochs {
-		order := t.order(p.shuffle, step, epoch, len(b.kept))
+		order := shuffledOrder(p.shuffle, seed, step, epoch, len(b.kept))
 		for from := 0; from < len(order); from += p.miniBatch {
 			members := map[int]bool{}
 			for _, i := range order[from:min(from+p.miniBatch, len(order))] {
 				members[b.kept[i]] = true
 			}
-			part, err := b.sub(b.at(members), aggregate)
+			part, err := b.miniBatch(b.rowsOf(members), aggregate)
 			if err != nil {
 				return fmt.Errorf("train: %w", err)
 			}
-			part.Seed = rng.Derive(t.seed(), rng.Shuffle, uint64(step), uint64(epoch), uint64(from))
+			part.Seed = rng.Derive(seed, rng.Shuffle, uint64(step), uint64(epoch), uint64(from))
 			stats, err := t.Learner.Update(ctx, part, p.objective, p.optimizer)
 			if err != nil {
 				return err
 			}
-			if err := t.count(stats); err != nil {
+			if err := t.countSkipped(stats); err != nil {
 				return err
 			}
-			sum.add(t.measured(stats, part, p.objective))
+			sum.add(updateMetrics(stats, part, p.objective, t.Config.Critic.Kind))
 			tokens += stats.Tokens
 		}
 	}
@@ -129,10 +129,10 @@ func (t *Trainer) run(ctx context.Context, p pass, b *batch, step int, aggregate
 	return nil
 }
 
-// order is the order in which an epoch deals n episodes to mini-batches.
-func (t *Trainer) order(shuffle bool, step, epoch, n int) []int {
+// shuffledOrder is the order in which an epoch puts n episodes into mini-batches.
+func shuffledOrder(shuffle bool, seed uint64, step, epoch, n int) []int {
 	if shuffle {
-		return rng.New(t.seed(), rng.Shuffle, uint64(step), uint64(epoch)).Perm(n)
+		return rng.New(seed, rng.Shuffle, uint64(step), uint64(epoch)).Perm(n)
 	}
 	out := make([]int, n)
 	for i := range out {

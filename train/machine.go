@@ -20,9 +20,9 @@ func MachineMetric(name string) bool {
 	})
 }
 
-// weigh writes what the process takes of its machine when a step has ended, and what
-// its learner says of itself. Figures that the system does not tell are left out.
-func (t *Trainer) weigh(m track.Metrics) {
+// measureMachine writes the memory that the process takes, and the metrics of the
+// learner's own. Figures that the system does not have are left out.
+func measureMachine(learner policy.Learner, m track.Metrics) {
 	const mb = 1e6
 	heap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(heap)
@@ -39,7 +39,7 @@ func (t *Trainer) weigh(m track.Metrics) {
 			m["perf/"+name] = bytes / mb
 		}
 	}
-	if l, ok := t.Learner.(policy.MetricsReporter); ok {
+	if l, ok := learner.(policy.MetricsReporter); ok {
 		for name, x := range l.Gauges() {
 			m["perf/"+name] = x
 		}

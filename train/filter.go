@@ -9,10 +9,10 @@ import (
 	"vagen/train/track"
 )
 
-// drop leaves out of the update what the filter does not keep, and scales the
-// advantages of the rest. Groups are compared by what the environment paid.
-func (t *Trainer) drop(b *batch, m track.Metrics) error {
-	if t.filter == nil {
+// applyFilter leaves out of the update the episodes that the filter drops, and scales
+// the advantages of the rest. Groups are compared by the returns of the environment.
+func (t *Trainer) applyFilter(b *batch, m track.Metrics) error {
+	if t.methods.filter == nil {
 		return nil
 	}
 	in := filter.Batch{}
@@ -21,7 +21,7 @@ func (t *Trainer) drop(b *batch, m track.Metrics) error {
 		in.Return = append(in.Return, episode.Return())
 	}
 	var out filter.Result
-	if err := t.filter.Filter(&out, &in); err != nil {
+	if err := t.methods.filter.Filter(&out, &in); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
 	last := -1

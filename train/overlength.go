@@ -8,15 +8,15 @@ import (
 	"vagen/train/config"
 )
 
-// dropLong leaves out the start states of files that open with more tokens than
+// dropOverlong leaves out the start states of files that open with more tokens than
 // data.max_prompt_length, with data.filter_overlong_prompts. Where an environment
 // fails its start state stays: what is wrong shows when it is played.
-func (t *Trainer) dropLong(ctx context.Context) error {
+func (t *Trainer) dropOverlong(ctx context.Context) error {
 	c, l := &t.Config, t.Levels
 	if !c.Data.DropLong || l.dropped {
 		return nil
 	}
-	player := t.player(t.Learner, t.greedy())
+	player := t.collector.player(t.Learner, greedy(c))
 	for _, part := range []struct {
 		key    string
 		levels *[]rollout.Episode

@@ -1,20 +1,18 @@
 package train
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 
 	"vagen/advantage"
 	"vagen/env"
 	"vagen/internal/rng"
-	"vagen/policy"
 	"vagen/rollout"
 )
 
-// identify adds what single estimators compare by: the greedy episode's return
-// for ReMax, the states that turns began in for GiGPO.
-func (b *batch) identify(spec advantage.Spec, greedy map[int]float64) {
+// addComparisons adds what some estimators compare by: the return of the greedy episode for
+// ReMax, the states that turns began in for GiGPO.
+func (b *batch) addComparisons(spec advantage.Spec, greedy map[int]float64) {
 	for row := range b.rows.Len() {
 		t := b.used[b.trajectory[row]]
 		if spec.Baselines {
@@ -57,32 +55,7 @@ func stateKey(o env.Observation) uint64 {
 	return binary.LittleEndian.Uint64(h.Sum(nil))
 }
 
-// baselines plays the start states of a step's episodes once more, greedily, and
-// returns what was earned by group. Groups whose greedy episode cannot be used are
-// missing.
-func (t *Trainer) baselines(ctx context.Context, p policy.Policy, step int, of []*rollout.Trajectory) (map[int]float64, rollout.Timing, error) {
-	var episodes []rollout.Episode
-	seen := map[int]bool{}
-	for _, e := range of {
-		if !seen[e.Group] {
-			seen[e.Group] = true
-			episodes = append(episodes, t.episode(step, e.Group, 0))
-		}
-	}
-	ts, took, err := t.player(p, t.greedy()).Play(ctx, episodes, rng.Derive(t.seed(), rng.Sample, uint64(step), 1))
-	if err != nil {
-		return nil, took, err
-	}
-	out := map[int]float64{}
-	for _, e := range ts {
-		if e.End.Usable() {
-			out[e.Group] = e.Return()
-		}
-	}
-	return out, took, nil
-}
-
-// withBaseline leaves out the episodes that have nothing to be compared with.
+// withBaseline leaves out the episodes of groups without a greedy episode.
 func withBaseline(ts []*rollout.Trajectory, greedy map[int]float64) []*rollout.Trajectory {
 	var out []*rollout.Trajectory
 	for _, t := range ts {

@@ -1,0 +1,184 @@
+package traintest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"vagen/policy"
+)
+
+func (b *Bandit) Update(ctx context.Context, batch *policy.Batch, o policy.Objective, opt policy.Optimizer) (policy.Stats, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.Updates = append(b.Updates, Update{batch, o, opt})
+	s := policy.Stats{Tokens: len(batch.Tokens)}
+	if b.Alter != nil {
+		if err := b.Alter(batch, &s); err != nil || s.Skipped {
+			return s, err
+		}
+	}
+	b.learn(batch, o, opt, &s)
+	return s, ctx.Err()
+}
+
+// learn climbs the gradient of PPO's clipped surrogate, or of the log-prob, and
+// moves values towards returns.
+func (b *Bandit) learn(batch *policy.Batch, o policy.Objective, opt policy.Optimizer, stats *policy.Stats) {
+	prefs, values := map[int32][]float64{}, map[int32]float64{}
+	each(&batch.Rows, func(i int, s int32) {
+		if w := float64(batch.Weight[i]); w != 0 && b.IsWord(batch.Tokens[i]) && !o.CriticOnly {
+			p := b.probs(s, o.Temperature)
+			g, logProb := w, math.Log(p[batch.Tokens[i]])
+			if o.Imitate {
+				stats.PolicyLoss -= w * logProb
+			} else {
+				a, ratio := float64(batch.Advantages[i]), math.Exp(logProb-float64(batch.OldLogProbs[i]))
+				stats.PolicyLoss -= w * a * ratio
+				stats.ApproxKL += w * (float64(batch.OldLogProbs[i]) - logProb)
+				stats.RatioMax = max(stats.RatioMax, ratio)
+				g *= a * ratio
+				if a > 0 && ratio > 1+o.ClipHigh || a < 0 && ratio < 1-o.ClipLow {
+					g, stats.ClipFrac = 0, stats.ClipFrac+w
+				}
+			}
+			if prefs[s] == nil {
+				prefs[s] = make([]float64, len(b.Words))
+			}
+			for k := range p {
+				prefs[s][k] -= g * p[k]
+				stats.Entropy -= w * p[k] * math.Log(p[k])
+			}
+			prefs[s][batch.Tokens[i]] += g
+		}
+		if batch.ValueWeight != nil && batch.ValueWeight[i] != 0 && o.ValueCoef > 0 {
+			e := b.Values[s] - float64(batch.Returns[i])
+			values[s] += float64(batch.ValueWeight[i]) * e
+			stats.ValueLoss += float64(batch.ValueWeight[i]) * e * e / 2
+		}
+	})
+	for _, s := range slices.Sorted(mapKeys(prefs)) {
+		if b.Prefs[s] == nil {
+			b.Prefs[s] = make([]float64, len(b.Words))
+		}
+		for k, g := range prefs[s] {
+			b.Prefs[s][k] += opt.Rate * g
+			stats.GradNorm += g * g
+		}
+	}
+	for _, s := range slices.Sorted(mapKeys(values)) {
+		b.Values[s] -= o.ValueCoef * opt.CriticRate * values[s]
+	}
+	stats.GradNorm = math.Sqrt(stats.GradNorm)
+}
+
+func mapKeys[V any](m map[int32]V) func(func(int32) bool) {
+	return func(yield func(int32) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// table is what a bandit saves.
+type table struct {
+	Prefs  map[int32][]float64
+	Values map[int32]float64
+}
+
+func (b *Bandit) Table() ([]byte, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return json.Marshal(table{b.Prefs, b.Values})
+}
+
+func (b *Bandit) Save(_ context.Context, dir string) error {
+	raw, err := b.Table()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "table.json"), raw, 0o644)
+}
+
+func (b *Bandit) Restore(_ context.Context, dir string) error {
+	raw, err := os.ReadFile(filepath.Join(dir, "table.json"))
+	if err != nil {
+		return err
+	}
+	t := table{map[int32][]float64{}, map[int32]float64{}}
+	if err := json.Unmarshal(raw, &t); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.Prefs, b.Values = t.Prefs, t.Values
+	return nil
+}
+
+// snapshotBandit is a bandit's policy of one moment.
+type snapshotBandit struct {
+	*Bandit
+	closed *int
+}
+
+// SnapshotPolicy implements policy.PolicySnapshotter.
+func (b *Bandit) SnapshotPolicy(ctx context.Context) (policy.PolicySnapshot, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c := NewBandit(b.Words...)
+	c.OnGenerate, c.Drift = b.OnGenerate, b.Drift
+	for s, p := range b.Prefs {
+		c.Prefs[s] = slices.Clone(p)
+	}
+	b.Lent = append(b.Lent, len(b.Updates))
+	return snapshotBandit{c, &b.Returned}, ctx.Err()
+}
+
+func (l snapshotBandit) Close() error {
+	*l.closed++
+	if len(l.Opened) > 0 {
+		return fmt.Errorf("%d conversations are left open", len(l.Opened))
+	}
+	return nil
+}
+
+// Aligned is a bandit that tells where its words end.
+type Aligned struct{ *Bandit }
+
+func (b Aligned) Ends(tokens []int32) (ends []int) {
+	at := 0
+	for _, token := range tokens {
+		if b.IsWord(token) {
+			at += len(b.Words[token])
+		}
+		ends = append(ends, at)
+	}
+	return ends
+}
+
+// Encode implements policy.Encoder: responses are words of the bandit's.
+func (b *Bandit) Encode(messages []policy.Message) ([]policy.Piece, []policy.Image, error) {
+	var out []policy.Piece
+	var images []policy.Image
+	var pending []policy.Message
+	for _, m := range messages {
+		if m.Role != policy.Assistant {
+			pending = append(pending, m)
+			continue
+		}
+		word := slices.Index(b.Words, m.Text)
+		if word < 0 {
+			return nil, nil, fmt.Errorf("%q is not one of my words", m.Text)
+		}
+		context, ims := b.read(pending)
+		images, pending = append(images, ims...), nil
+		out = append(out, policy.Piece{Tokens: context}, policy.Piece{Tokens: []int32{int32(word), b.End()}, Response: true})
+	}
+	return out, images, nil
+}

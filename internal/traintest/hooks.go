@@ -1,0 +1,63 @@
+package traintest
+
+import (
+	"context"
+
+	"vagen/rollout"
+	"vagen/train"
+)
+
+// Hooks is a Checkpointer, a Rollbacker and an Observer made of functions. Those that
+// are nil do nothing.
+type Hooks struct {
+	OnBegin     func(ctx context.Context, s train.State) (*train.Pending, error)
+	OnKeepBest  func(ctx context.Context, b train.Best) error
+	OnRollback  func(ctx context.Context) (train.State, error)
+	OnPlayed    func(step int, ts []*rollout.Trajectory) error
+	OnValidated func(step int, ts []*rollout.Trajectory) error
+}
+
+var (
+	_ train.Rollbacker = Hooks{}
+	_ train.Observer   = Hooks{}
+)
+
+// FailingSave is a Checkpointer whose checkpoints fail with an error, or succeed for nil.
+func FailingSave(err error) Hooks {
+	return Hooks{OnBegin: func(context.Context, train.State) (*train.Pending, error) { return nil, err }}
+}
+
+func (h Hooks) Begin(ctx context.Context, s train.State) (*train.Pending, error) {
+	if h.OnBegin == nil {
+		return nil, nil
+	}
+	return h.OnBegin(ctx, s)
+}
+
+func (h Hooks) KeepBest(ctx context.Context, b train.Best) error {
+	if h.OnKeepBest == nil {
+		return nil
+	}
+	return h.OnKeepBest(ctx, b)
+}
+
+func (h Hooks) Rollback(ctx context.Context) (train.State, error) {
+	if h.OnRollback == nil {
+		return train.State{}, nil
+	}
+	return h.OnRollback(ctx)
+}
+
+func (h Hooks) Played(step int, ts []*rollout.Trajectory) error {
+	if h.OnPlayed == nil {
+		return nil
+	}
+	return h.OnPlayed(step, ts)
+}
+
+func (h Hooks) Validated(step int, ts []*rollout.Trajectory) error {
+	if h.OnValidated == nil {
+		return nil
+	}
+	return h.OnValidated(step, ts)
+}

@@ -1,0 +1,143 @@
+package traintest
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy"
+	"vagen/train"
+	"vagen/train/config"
+	"vagen/train/track"
+)
+
+var (
+	_ policy.Learner = (*Bandit)(nil)
+	_ policy.Encoder = (*Bandit)(nil)
+	_ track.Sink     = (*Journal)(nil)
+)
+
+// Small is a configuration for the guessing game that trains in no time.
+func Small() config.Config {
+	c := config.Default()
+	c.Run.Seed = 5
+	c.Env.Name, c.Env.Config = "guess", map[string]any{"turns": uint64(2)}
+	c.Algorithm.Estimator, c.Algorithm.TurnGamma, c.Algorithm.Lambda = "bi_level_gae", 0.9, 0.95
+	c.Data.TrainBatch, c.Data.ValBatch, c.Data.MaxResponse = 8, 6, 4
+	c.Agent.Actor.MiniBatch, c.Agent.Actor.Optim.Rate, c.Agent.Actor.Entropy = 4, 2, 0
+	c.Critic.Optim.Rate, c.Critic.ValueClip = 0.5, 0
+	c.Trainer.Steps, c.Trainer.TestFreq, c.Trainer.ValBefore = 3, 0, false
+	return c
+}
+
+// Journal is a sink that keeps events.
+type Journal []track.Event
+
+func (j *Journal) Event(e track.Event) error { *j = append(*j, e); return nil }
+func (j *Journal) Close() error              { return nil }
+
+// Kinds lists events as "kind step".
+func (j Journal) Kinds() []string {
+	var out []string
+	for _, e := range j {
+		out = append(out, fmt.Sprint(e.Kind, " ", e.Step))
+	}
+	return out
+}
+
+// Trainer wires a learner to the arena and a journal.
+func Trainer(t testing.TB, c config.Config, b *Bandit, a *Arena) (*train.Trainer, *Journal) {
+	t.Helper()
+	j := new(Journal)
+	return &train.Trainer{Config: c, Learner: b, Envs: a.Registry(t), Sinks: []track.Sink{j}}, j
+}
+
+// Run trains and returns what was recorded.
+func Run(t testing.TB, c config.Config, b *Bandit) Journal {
+	t.Helper()
+	tr, j := Trainer(t, c, b, &Arena{})
+	require.NoError(t, tr.Run(t.Context()))
+	require.Empty(t, b.Opened, "no conversation is left open")
+	return *j
+}
+
+// Split is a run in which episodes have three turns and several rows.
+func Split(harness string) config.Config {
+	c := Grouped()
+	c.Env.Config = map[string]any{"turns": uint64(3)}
+	c.Rollout.MaxTurns, c.Trainer.Harness, c.Trainer.CompactBudget = 3, harness, 12
+	c.Trainer.CompactSummary = 2
+	c.Algorithm.Estimator = "token_level_gae"
+	if harness == "window" {
+		one := 1
+		c.Rollout.WindowSize = &one
+	}
+	return c
+}
+
+// Told sums up what a learner was told to do, update by update.
+type Told struct {
+	Critic bool    // the critic alone
+	Coef   float64 // of the value loss
+	Rows   int
+	Clip   float64
+	Beta   float64
+}
+
+func (b *Bandit) Told() []Told {
+	var out []Told
+	for _, u := range b.Updates {
+		out = append(out, Told{u.Objective.CriticOnly, u.Objective.ValueCoef, u.Batch.Len(), u.Optimizer.GradClip, u.Optimizer.Beta2})
+	}
+	return out
+}
+
+// Has reports whether a metric was measured.
+func Has(m track.Metrics, name string) bool {
+	_, ok := m[name]
+	return ok
+}
+
+// Whole is a configuration whose steps are one optimiser step on all episodes, with
+// returns that can be added up by hand: no discount, and values that are 0.
+func Whole() config.Config {
+	c := Small()
+	c.Algorithm.Estimator, c.Algorithm.Gamma, c.Algorithm.Lambda = "masked_gae", 1, 1
+	c.Agent.Actor.MiniBatch, c.Trainer.Steps = c.Data.TrainBatch, 1
+	return c
+}
+
+// Untimed are the metrics that must not depend on anything but the configuration.
+func Untimed(j Journal) []map[string]uint64 {
+	var out []map[string]uint64
+	for _, e := range j {
+		bits := map[string]uint64{}
+		for name, x := range e.Metrics {
+			if !train.MachineMetric(name) {
+				bits[name] = math.Float64bits(x)
+			}
+		}
+		out = append(out, bits)
+	}
+	return out
+}
+
+// Steps are the events of training steps.
+func (j Journal) Steps() []track.Event {
+	var out []track.Event
+	for _, e := range j {
+		if e.Kind == "step" {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// Grouped is whole with three episodes per start state.
+func Grouped() config.Config {
+	c := Whole()
+	c.Rollout.Trajectories, c.Agent.Actor.MiniBatch = 3, 24
+	return c
+}

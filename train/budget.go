@@ -1,0 +1,37 @@
+package train
+
+import (
+	"fmt"
+	"log/slog"
+
+	"vagen/policy"
+	"vagen/rollout"
+	"vagen/train/config"
+)
+
+// checkBudget compares the token budget with the model that plays, and warns where it
+// may be too small.
+func checkBudget(c *config.Config, h rollout.Harness, learner policy.Learner, log *slog.Logger) error {
+	p := c.Plan(h)
+	counter, counts := learner.(policy.Counter)
+	if !counts && !unbounded(c) {
+		return fmt.Errorf("%w: data.max_prompt_length, rollout_manager.max_trajectory_length and max_env_response_per_turn: %w", config.ErrConfig, rollout.ErrNoCounter)
+	}
+	if compact, ok := h.(rollout.Compact); ok && counts {
+		n, err := counter.Count(policy.Prompt{Messages: []policy.Message{compact.Asking()}})
+		if err != nil {
+			return err
+		}
+		p.Request = n
+	}
+	doubts, err := p.Check()
+	for _, d := range doubts {
+		log.Warn("the token budget may be too small", "doubt", d)
+	}
+	return err
+}
+
+// unbounded reports whether no limit of a conversation needs its tokens counted.
+func unbounded(c *config.Config) bool {
+	return c.Budget() == (rollout.Budget{Images: c.Agent.Rollout.MaxImages})
+}

@@ -1,0 +1,188 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"vagen/env"
+	"vagen/internal/rng"
+	"vagen/policy"
+	"vagen/reward"
+	"vagen/rollout"
+	"vagen/train/config"
+	"vagen/train/track"
+)
+
+// collector has policies play the episodes of steps. It changes nothing in a Trainer,
+// so that it can run beside an update; there is never more than one at work.
+type collector struct {
+	config    *config.Config
+	envs      *env.Registry
+	levels    *Levels
+	harness   rollout.Harness
+	aligner   policy.Aligner // finds sections of responses; nil where rewards do not sit on them
+	baselines bool           // play a greedy episode of each group, too
+	log       *slog.Logger
+}
+
+// collect has a policy play a step's episodes.
+func (c *collector) collect(ctx context.Context, p policy.Policy, step int, seed uint64) (*Prefetched, rollout.Timing, error) {
+	out := &Prefetched{Step: step, Metrics: track.Metrics{}}
+	ts, took, err := c.play(ctx, p, step, seed, out.Metrics)
+	if err != nil {
+		return nil, took, err
+	}
+	if err := c.markSections(ts); err != nil {
+		return nil, took, err
+	}
+	if c.baselines {
+		var more rollout.Timing
+		if out.Baselines, more, err = c.playBaselines(ctx, p, step, seed, ts); err != nil {
+			return nil, took, err
+		}
+		took.Generate, took.Env = took.Generate+more.Generate, took.Env+more.Env
+		out.Metrics["train/baselines"] = float64(len(out.Baselines))
+	}
+	out.Episodes = ts
+	return out, took, nil
+}
+
+// play has a policy play a step's episodes, without baselines.
+func (c *collector) play(ctx context.Context, with policy.Policy, step int, seed uint64, m track.Metrics) ([]*rollout.Trajectory, rollout.Timing, error) {
+	d := &c.config.Data
+	seed = rng.Derive(seed, rng.Sample, uint64(step))
+	p := c.player(with, sampling(c.config))
+	if d.GenBatch == 0 {
+		var episodes []rollout.Episode
+		for g := range d.TrainBatch {
+			episodes = append(episodes, c.group(step, g)...)
+		}
+		ts, took, err := p.Play(ctx, episodes, seed)
+		describe(m, "train/", ts)
+		return ts, took, err
+	}
+	ts, all, took, err := p.Fill(ctx, rollout.Filling{
+		Groups: d.TrainBatch, Extra: d.GenBatch - d.TrainBatch, Most: d.MaxStartStates(),
+		Episodes: func(g int) []rollout.Episode { return c.group(step, g) },
+	}, seed)
+	if err != nil {
+		return nil, took, err
+	}
+	describe(m, "train/", ts)
+	m["train/played"], m["train/played_unusable"] = float64(all.Episodes), float64(all.Episodes-all.Usable)
+	if want := d.TrainBatch * c.config.Rollout.Trajectories; len(ts) < want {
+		c.log.Warn("too few start states can be used", "episodes", len(ts), "of", want, "played", all.Episodes)
+	}
+	return ts, took, nil
+}
+
+// playBaselines plays the start states of a step's episodes once more, greedily, and
+// returns the returns by group. Groups whose greedy episode cannot be used are missing.
+func (c *collector) playBaselines(ctx context.Context, p policy.Policy, step int, seed uint64, of []*rollout.Trajectory) (map[int]float64, rollout.Timing, error) {
+	var episodes []rollout.Episode
+	seen := map[int]bool{}
+	for _, e := range of {
+		if !seen[e.Group] {
+			seen[e.Group] = true
+			episodes = append(episodes, c.episode(step, e.Group, 0))
+		}
+	}
+	ts, took, err := c.player(p, greedy(c.config)).Play(ctx, episodes, rng.Derive(seed, rng.Sample, uint64(step), 1))
+	if err != nil {
+		return nil, took, err
+	}
+	out := map[int]float64{}
+	for _, e := range ts {
+		if e.End.Usable() {
+			out[e.Group] = e.Return()
+		}
+	}
+	return out, took, nil
+}
+
+// markSections finds the sections of responses where rewards sit on them.
+func (c *collector) markSections(ts []*rollout.Trajectory) error {
+	if c.aligner == nil {
+		return nil
+	}
+	var usable []*rollout.Trajectory
+	for _, e := range ts {
+		if e.End.Usable() {
+			usable = append(usable, e)
+		}
+	}
+	if err := rollout.MarkSpans(c.aligner, usable); err != nil {
+		return fmt.Errorf("train: %w", err)
+	}
+	return nil
+}
+
+// group lists the episodes of a start state.
+func (c *collector) group(step, group int) []rollout.Episode {
+	out := make([]rollout.Episode, c.config.Rollout.Trajectories)
+	for i := range out {
+		out[i] = c.episode(step, group, i)
+	}
+	return out
+}
+
+// episode is one of a step's episodes.
+func (c *collector) episode(step, group, index int) rollout.Episode {
+	e := c.levels.at(step, group)
+	e.Group, e.Index = group, index
+	return e
+}
+
+// player plays episodes as the configuration says.
+func (c *collector) player(with policy.Policy, s policy.Sampling) *rollout.Player {
+	k := c.config
+	p := &rollout.Player{
+		Policy: with, Envs: c.envs, Sampling: s, MaxTurns: k.Rollout.MaxTurns, Harness: c.harness, Budget: k.Budget(),
+		Workers: workers(k), Waves: k.Run.Waves, Log: c.log,
+		EnvTimeout: seconds(k.Run.EnvTimeout), EpisodeTimeout: seconds(k.Run.EpisodeTimeout), Patience: seconds(k.Run.Patience),
+	}
+	if _, aggregation := k.Credit(); aggregation == config.EpisodeMean {
+		p.EpisodeMean = []string{reward.SectionObservation, reward.SectionPrediction}
+	}
+	if k.Run.Retry {
+		p.Retry = rollout.DefaultRetry()
+	}
+	return p
+}
+
+// sampling is how responses are sampled in training.
+func sampling(c *config.Config) policy.Sampling {
+	r := &c.Agent.Rollout
+	s := greedy(c)
+	s.Temperature, s.TopP, s.TopK = r.Temperature, r.TopP, max(0, r.TopK)
+	return s
+}
+
+// validationSampling is how responses are sampled at validation.
+func validationSampling(c *config.Config) policy.Sampling {
+	v := &c.Agent.Rollout.Val
+	s := greedy(c)
+	s.Temperature, s.TopP, s.TopK = v.Temperature, v.TopP, max(0, v.TopK)
+	return s
+}
+
+// greedy takes the most likely tokens, within the bounds of every response.
+func greedy(c *config.Config) policy.Sampling {
+	s := policy.Sampling{MaxTokens: c.PerTurn()}
+	if r := &c.Agent.Rollout; r.Thinking > 0 {
+		s.Thinking = policy.Thinking{Tokens: r.Thinking, Open: r.ThinkOpen, Close: r.ThinkClose}
+	}
+	return s
+}
+
+// workers is how many environments work at once.
+func workers(c *config.Config) int {
+	if c.Rollout.UseService {
+		return c.Rollout.MaxWorkers
+	}
+	return c.Run.Workers
+}
+
+func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }

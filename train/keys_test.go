@@ -1,0 +1,143 @@
+package train_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/traintest"
+	"vagen/train"
+	"vagen/train/config"
+)
+
+// otherValues are values for the keys outside a Trainer that differ from the defaults
+// and that a configuration accepts; some with another key.
+var otherValues = map[string]string{
+	"trainer.save_freq":          "1",
+	"trainer.save_best_actor":    "true with trainer.test_freq=1",
+	"model.backend":              "go",
+	"model.bfloat16":             "true",
+	"model.recompute":            "blocks",
+	"model.micro_tokens":         "64",
+	"model.cache_tokens":         "64",
+	"critic.model.path":          "/m",
+	"critic.zero_head":           "true",
+	"critic.use_dynamic_bsz":     "true",
+	"trainer.project_name":       "p",
+	"trainer.experiment_name":    "e",
+	"trainer.logger":             "[jsonl]",
+	"trainer.prometheus_address": "localhost:1",
+	"trainer.resume_mode":        "disable",
+	"trainer.resume_from_path":   "/c with trainer.resume_mode=resume_path",
+	"trainer.default_local_dir":  "/d",
+	"huggingface_hub.private":    "true",
+	"huggingface_hub.repo_id":    "a/b",
+
+	"data.apply_chat_template_kwargs":                       "{enable_thinking: false}",
+	"actor_rollout_ref.model.path":                          "/m",
+	"actor_rollout_ref.model.lora_rank":                     "4",
+	"actor_rollout_ref.model.lora_alpha":                    "8",
+	"actor_rollout_ref.model.target_modules":                "[q_proj]",
+	"actor_rollout_ref.model.enable_gradient_checkpointing": "true",
+	"actor_rollout_ref.model.lora_adapter_path":             "/a",
+	"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu":  "2",
+	"actor_rollout_ref.actor.use_dynamic_bsz":               "true",
+	"actor_rollout_ref.actor.ppo_max_token_len_per_gpu":     "64",
+	"actor_rollout_ref.actor.freeze_vision_tower":           "true",
+	"critic.ppo_micro_batch_size_per_gpu":                   "2",
+	"critic.ppo_max_token_len_per_gpu":                      "64",
+	"rollout_manager.use_service":                           "true",
+	"rollout_manager.base_url":                              "http://localhost:1",
+	"rollout_manager.timeout":                               "3",
+	"trainer.log_val_generations":                           "1",
+	"trainer.val_log_select":                                "first",
+	"trainer.val_log_success_ratio":                         "0.25",
+	"trainer.rollout_data_dir":                              "/r",
+	"trainer.validation_data_dir":                           "/v",
+	"trainer.log_image.enable":                              "true",
+	"trainer.log_image.max_pending":                         "3",
+	"trainer.log_image.png_compress_level":                  "1",
+	"trainer.log_image.disk_quota_mb":                       "1",
+	"trainer.allow_config_change":                           "true",
+	"trainer.remove_previous_ckpt_in_save":                  "true",
+	"trainer.max_actor_ckpt_to_keep":                        "3",
+	"trainer.max_critic_ckpt_to_keep":                       "2 with trainer.max_actor_ckpt_to_keep=2",
+	"huggingface_hub.hf_save_freq":                          "2 with trainer.save_freq=2",
+	"huggingface_hub.upload_contents":                       "[adapter] with actor_rollout_ref.model.lora_rank=2",
+}
+
+// TestEveryKeyHasAnOwner: each setting is honoured by the Trainer or belongs to the code
+// around it, not both; the other keys set nothing, and reading them says so.
+func TestEveryKeyHasAnOwner(t *testing.T) {
+	inner, outer := train.TrainerKeys(), train.OuterKeys()
+	known := map[string]bool{}
+	for _, s := range config.Settings() {
+		if s.Kind != "setting" {
+			require.Contains(t, []string{"refused", "noted", "alias"}, s.Kind, s.Key)
+			continue
+		}
+		known[s.Key] = true
+		require.NotEqual(t, slices.Contains(inner, s.Key), slices.Contains(outer, s.Key), "%s: list it once in keys.go", s.Key)
+	}
+	for _, key := range slices.Concat(inner, outer) {
+		require.True(t, known[key], "%s is no setting", key)
+	}
+	require.Len(t, slices.Concat(inner, outer), len(known))
+}
+
+// TestABareTrainerRefusesKeysThatNothingHonours sets every key outside a Trainer.
+func TestABareTrainerRefusesKeysThatNothingHonours(t *testing.T) {
+	for _, key := range train.OuterKeys() {
+		c := traintest.Small()
+		require.Contains(t, otherValues, key)
+		value, also, _ := strings.Cut(otherValues[key], " with ")
+		require.NoError(t, c.Override(key+"="+value), key)
+		if also != "" {
+			require.NoError(t, c.Override(also), key)
+		}
+		run := func(handled ...string) error {
+			tr, _ := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+			tr.Handled = handled
+			return tr.Run(t.Context())
+		}
+		err := run()
+		require.ErrorIs(t, err, config.ErrConfig, key)
+		require.ErrorContains(t, err, "a Trainer does not honour", key)
+		require.ErrorContains(t, err, key)
+		require.ErrorContains(t, err, "use train/run.Open, or list them in Trainer.Handled")
+		require.NotContains(t, fmt.Sprint(run(key)), key+",", key)
+		all := fmt.Sprint(run(train.OuterKeys()...))
+		require.NotContains(t, all, "does not honour", key)
+	}
+}
+
+// TestAllUnhandledKeysAreListed in one error, those of a group that is handled left out.
+func TestAllUnhandledKeysAreListed(t *testing.T) {
+	c := traintest.Small()
+	c.Model.BFloat16, c.Trainer.Project, c.Trainer.SaveFreq = true, "p", 2
+	tr, _ := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+	require.ErrorContains(t, tr.Run(t.Context()), "does not honour model.bfloat16, trainer.project_name, trainer.save_freq: use")
+	tr.Handled, tr.Checkpointer = []string{"model."}, traintest.Hooks{}
+	require.ErrorContains(t, tr.Run(t.Context()), "does not honour trainer.project_name: use")
+	tr.Handled = append(tr.Handled, "trainer.project_name")
+	require.NoError(t, tr.Run(t.Context()))
+	tr.Handled = append(tr.Handled, "trainer.projekt_name")
+	require.ErrorContains(t, tr.Run(t.Context()), `Trainer.Handled: "trainer.projekt_name"`)
+}
+
+// TestARollbackNeedsACheckpointerThatRollsBack before the first step.
+func TestARollbackNeedsACheckpointerThatRollsBack(t *testing.T) {
+	c := traintest.Small()
+	c.Stability.Spike.Metric, c.Stability.Spike.Action, c.Trainer.SaveFreq = "actor/grad_norm", "rollback", 1
+	tr, j := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})
+	for _, without := range []train.Checkpointer{nil, struct{ train.Checkpointer }{traintest.Hooks{}}} {
+		tr.Checkpointer = without
+		require.ErrorContains(t, tr.Run(t.Context()), "stability.spike.action is rollback")
+		require.Empty(t, *j)
+	}
+	tr.Checkpointer = traintest.Hooks{}
+	require.NoError(t, tr.Run(t.Context()))
+}

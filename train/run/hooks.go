@@ -1,0 +1,80 @@
+package run
+
+import (
+	"context"
+
+	"vagen/policy"
+	"vagen/rollout"
+	"vagen/train"
+)
+
+// checkpointer saves the learner of a run in the run's folder.
+type checkpointer struct {
+	run     *Run
+	learner policy.Learner
+}
+
+// rollbacker is a checkpointer of a learner that can be restored.
+type rollbacker struct {
+	checkpointer
+	learner restorer
+}
+
+// observer writes the episodes of a run to the folders of the configuration.
+type observer struct{ run *Run }
+
+var (
+	_ train.Checkpointer = checkpointer{}
+	_ train.Rollbacker   = rollbacker{}
+	_ train.Observer     = observer{}
+)
+
+// restorer is a learner that can be restored from a checkpoint.
+type restorer interface {
+	Restore(ctx context.Context, dir string) error
+}
+
+// checkpointer saves a learner, and rolls it back if it can be restored.
+func (r *Run) checkpointer(learner policy.Learner) train.Checkpointer {
+	c := checkpointer{r, learner}
+	if l, ok := learner.(restorer); ok {
+		return rollbacker{c, l}
+	}
+	return c
+}
+
+// Begin writes the episodes that wait to be written first: a run that resumes from the
+// checkpoint does not play them again.
+func (c checkpointer) Begin(ctx context.Context, s train.State) (*train.Pending, error) {
+	if err := c.run.archives.each((*archive).flush); err != nil {
+		return nil, err
+	}
+	return c.run.begin(ctx, c.learner, s)
+}
+
+// KeepBest saves the policy in best_actor.
+func (c checkpointer) KeepBest(ctx context.Context, b train.Best) error {
+	return c.run.Folder.SaveBest(ctx, b, policyOf(c.learner))
+}
+
+// Rollback restores the newest checkpoint.
+func (c rollbacker) Rollback(ctx context.Context) (train.State, error) {
+	p, err := c.run.points.Latest(ctx)
+	if err != nil {
+		return train.State{}, err
+	}
+	return p.State, c.learner.Restore(ctx, p.Path)
+}
+
+// Played writes the episodes of a step.
+func (o observer) Played(step int, ts []*rollout.Trajectory) error {
+	if a := o.run.archives.rollouts; a != nil {
+		return a.add(step, ts)
+	}
+	return nil
+}
+
+// Validated writes the episodes of a validation.
+func (o observer) Validated(step int, ts []*rollout.Trajectory) error {
+	return o.run.validated(step, ts)
+}

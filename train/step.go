@@ -1,0 +1,163 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"vagen/policy"
+	"vagen/reward"
+	"vagen/rollout"
+	"vagen/train/track"
+)
+
+// step is one training step: collect episodes, score them, estimate advantages, take
+// optimiser steps. It returns the step's metrics.
+func (t *Trainer) step(ctx context.Context, step int) (track.Metrics, error) {
+	clock, m := newClock(), track.Metrics{}
+
+	// The episodes of this step; with run.async those of the next one begin here.
+	episodes, took, err := t.episodes(ctx, step)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(m, episodes.Metrics)
+	b, err := t.layOut(episodes)
+	if err != nil {
+		return nil, err
+	}
+	next, err := t.startPrefetch(ctx, step+1)
+	if err != nil {
+		return nil, err
+	}
+	defer next.stop()
+	clock.parts["rollout"], clock.parts["env"] = took.Generate, took.Env
+	clock.last = time.Now()
+
+	// Log-probs and values before the update, and importance weights.
+	if err := t.score(ctx, b); err != nil {
+		return nil, err
+	}
+	if err := b.correct(&t.Config.Algorithm.Correction, m); err != nil {
+		return nil, err
+	}
+	clock.lap("logprobs")
+
+	// Rewards, KL and advantages; then the groups that teach little are dropped.
+	if err := t.estimate(b, m); err != nil {
+		return nil, err
+	}
+	clock.lap("advantages")
+	t.methods.measure(b, t.Config.PerTurn(), m, t.Log)
+	if err := t.applyFilter(b, m); err != nil {
+		return nil, err
+	}
+	clock.last = time.Now()
+
+	// The update. Until the next episodes are there, the weights belong to no step.
+	t.progress.updating = true
+	if err := t.learn(t.updateContext(ctx), b, step, m); err != nil {
+		return nil, err
+	}
+	clock.lap("update")
+	if t.progress.prefetched, err = next.wait(); err != nil {
+		return nil, err
+	}
+	clock.lap("rollout")
+	t.progress.updating = false
+
+	// The metrics that describe the whole step.
+	clock.write(m)
+	measureMachine(t.Learner, m)
+	t.addDashboardNames(b, step, m)
+	if n := t.stability.state.Rollbacks; n > 0 {
+		m["train/rollbacks"] = float64(n)
+	}
+	t.stability.updateAlarms(step, m)
+	return m, nil
+}
+
+// episodes returns a step's episodes: prefetched ones, or new ones.
+func (t *Trainer) episodes(ctx context.Context, step int) (*Prefetched, rollout.Timing, error) {
+	if p := t.progress.prefetched; p != nil && p.Step == step {
+		return p, rollout.Timing{}, nil
+	}
+	return t.collector.collect(ctx, t.Learner, step, t.stability.seed())
+}
+
+// layOut shows a step's episodes to the observer and makes rows of them.
+func (t *Trainer) layOut(episodes *Prefetched) (*batch, error) {
+	if t.Observer != nil {
+		if err := t.Observer.Played(episodes.Step, episodes.Episodes); err != nil {
+			return nil, err
+		}
+	}
+	ts, spec := episodes.Episodes, t.methods.spec
+	if spec.Baselines {
+		ts = withBaseline(ts, episodes.Baselines)
+	}
+	b, err := newBatch(ts, &t.Config, spec)
+	if err != nil {
+		return nil, err
+	}
+	b.addComparisons(spec, episodes.Baselines)
+	return b, nil
+}
+
+// score asks the learner for old and reference log-probs and values.
+func (t *Trainer) score(ctx context.Context, b *batch) error {
+	c := &t.Config
+	bypass := c.Algorithm.Correction.Bypass
+	request := policy.ScoreRequest{
+		LogProbs: !bypass, Values: c.Critic.Kind != "none",
+		Reference: c.Agent.Actor.UseKLLoss || c.Algorithm.KLInReward,
+	}
+	if bypass {
+		b.useSampledLogProbs()
+	}
+	if request == (policy.ScoreRequest{}) {
+		return nil
+	}
+	s, err := t.Learner.Score(ctx, &b.rows, b.want, request, c.Agent.Rollout.Temperature)
+	if err != nil {
+		return err
+	}
+	return b.setScores(s, request)
+}
+
+// estimate shapes rewards and computes advantages.
+func (t *Trainer) estimate(b *batch, m track.Metrics) error {
+	if err := shapeRewards(b, &t.Config, t.progress.normalizer, m); err != nil {
+		return err
+	}
+	if t.Config.Algorithm.KLInReward {
+		if err := t.chargeKL(b, m); err != nil {
+			return fmt.Errorf("train: %w", err)
+		}
+	}
+	if err := t.methods.estimator.Estimate(&t.methods.result, &b.adv); err != nil {
+		return fmt.Errorf("train: %w", err)
+	}
+	b.result = t.methods.result
+	if b.result.ValueMask != nil {
+		for i, on := range b.result.ValueMask {
+			b.value[i] = b.value[i] && on
+		}
+	}
+	return nil
+}
+
+// chargeKL subtracts the KL to the reference policy from rewards, and adapts its
+// coefficient.
+func (t *Trainer) chargeKL(b *batch, m track.Metrics) error {
+	c, controller := &t.Config, t.progress.kl
+	kind, _ := reward.ParseKL(c.Algorithm.KLPenalty)
+	coefficient := controller.Coefficient() * factor(&c.Stability.KL, t.progress.done+1, c.Trainer.Steps)
+	kl, err := reward.ShapeKL(b.adv.Rewards, b.adv.Rewards, b.old, b.reference, b.charged(c.Algorithm.KLMask), b.rows.Offsets, kind, coefficient)
+	if err != nil {
+		return err
+	}
+	m["actor/reward_kl_penalty"], m["actor/reward_kl_penalty_coeff"] = kl, coefficient
+	return controller.Update(kl, b.rows.Len())
+}
