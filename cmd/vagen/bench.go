@@ -16,17 +16,17 @@ import (
 func benchCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "bench",
-		About: "Time a model's training, reading, decoding or scoring.",
-		Help: `Every mode works on rows of random tokens, all of one length, after one step that
-compiles. Times are medians; a busy machine makes them longer, and the processor
-time less so. Memory is the most that the process ever had, loading included.`,
+		About: "Time a model's training, prefill, decoding or scoring.",
+		Help: `Every mode uses rows of random tokens of equal length, and first runs one untimed step
+for compilation. Times are medians. On a busy machine they are longer; the CPU time is
+affected less. Memory is the peak of the process, loading included.`,
 		Setup: func(f *flag.FlagSet) cli.Run {
 			dir := f.String("model", "", "`folder` of the model, or its id on the hub")
 			var c bench.Config
 			f.Func("mode", "what to time: train, prefill, decode or logprob", func(s string) error { c.Mode = bench.Mode(s); return nil })
 			f.IntVar(&c.Batch, "batch", 8, "rows")
-			f.IntVar(&c.Seq, "seq", 128, "tokens of a row, of its prompt in prefill and decode")
-			f.IntVar(&c.Steps, "steps", 5, "timed steps; decode takes at least 16")
+			f.IntVar(&c.Seq, "seq", 128, "tokens per row; in prefill and decode, of its prompt")
+			f.IntVar(&c.Steps, "steps", 5, "timed steps; decode uses at least 16")
 			asJSON := f.Bool("json", false, "write one line of JSON")
 			options := modelFlags(f)
 			return func(ctx context.Context, call *cli.Call) error {
@@ -62,19 +62,20 @@ time less so. Memory is the most that the process ever had, loading included.`,
 	}
 }
 
-// modelFlags declares how a model runs.
+// modelFlags declares the flags that set how a model is executed.
 func modelFlags(f *flag.FlagSet) *vlm.Options {
 	o := &vlm.Options{}
 	f.StringVar(&o.Backend, "backend", "auto", "auto, xla, cuda or go")
 	f.BoolVar(&o.BFloat16, "bf16", false, "compute in bfloat16")
-	f.Func("recompute", "what going back computes again: nothing, attention or blocks", func(s string) error {
+	f.Func("recompute", "what the backward pass recomputes: nothing, attention or blocks", func(s string) error {
 		o.Recompute = vlm.Recompute(s)
 		return nil
 	})
 	return o
 }
 
-// modelFolder is the folder of that name, or else what the hub has under it.
+// modelFolder returns the folder name, or if it does not exist and name is an id on the
+// hub, the folder of the downloaded model.
 func modelFolder(ctx context.Context, c *cli.Call, name string) (string, error) {
 	if _, err := os.Stat(name); err == nil || !hub.IsID(name) {
 		return name, nil
@@ -82,7 +83,7 @@ func modelFolder(ctx context.Context, c *cli.Call, name string) (string, error) 
 	return hub.Fetch(ctx, name, hub.Options{Log: c.Log})
 }
 
-// openModel opens a folder or a model of the hub; bad options are the caller's mistake.
+// openModel opens a model in a folder or on the hub. Invalid options are usage errors.
 func openModel(ctx context.Context, c *cli.Call, dir string, o *vlm.Options) (*vlm.Model, error) {
 	o.Log = c.Log
 	dir, err := modelFolder(ctx, c, dir)

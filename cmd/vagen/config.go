@@ -24,8 +24,8 @@ func configCommand() *cli.Command {
 func configShow() *cli.Command {
 	return &cli.Command{
 		Name: "show", Args: "[FILE] [key=value …]", Max: -1,
-		About: "Write a configuration with every key: the defaults, or what a file makes of them.",
-		Help:  "The output is YAML that vagen train takes. What is wrong with the configuration is not asked; see vagen config check.",
+		About: "Write a configuration with every key: the defaults, changed by a preset, a file and overrides.",
+		Help:  "The output is YAML for vagen train. The configuration is not checked; see vagen config check.",
 		Setup: func(f *flag.FlagSet) cli.Run {
 			asJSON := f.Bool("json", false, "write JSON: an object of keys and values")
 			preset := presetFlag(f)
@@ -75,8 +75,8 @@ func configDefaults() *cli.Command {
 func configPresets() *cli.Command {
 	return &cli.Command{
 		Name:  "presets",
-		About: "List the configurations that have names: those of the paper, the first release, Lite and Next.",
-		Help:  "vagen config show --preset NAME writes one with every key.",
+		About: "List the presets: configurations of the paper, the first release, Lite and Next.",
+		Help:  "vagen config show --preset NAME writes a preset with every key.",
 		Setup: func(f *flag.FlagSet) cli.Run {
 			asJSON := f.Bool("json", false, "write JSON: a list of presets")
 			return func(_ context.Context, c *cli.Call) error {
@@ -97,7 +97,7 @@ func configPresets() *cli.Command {
 func configDoc() *cli.Command {
 	return &cli.Command{
 		Name:  "doc",
-		About: "Write the page about all keys and presets, in markdown.",
+		About: "Write the reference of all keys and presets, in markdown.",
 		Setup: func(*flag.FlagSet) cli.Run {
 			return func(_ context.Context, c *cli.Call) error {
 				_, err := fmt.Fprint(c.Out, config.Page())
@@ -109,17 +109,17 @@ func configDoc() *cli.Command {
 
 // presetFlag declares --preset.
 func presetFlag(f *flag.FlagSet) *string {
-	return f.String("preset", "", "`name` of a configuration to start from; vagen config presets lists them")
+	return f.String("preset", "", "`name` of a preset to start from; vagen config presets lists them")
 }
 
-// source is a configuration from a preset, a file and overrides, of which each may
-// be missing.
+// source returns the source of a configuration from a preset, a file and overrides, all
+// of which are optional.
 func source(preset string, args []string) config.Source {
 	path, overrides := splitConfig(args)
 	return config.Source{Preset: preset, Path: path, Overrides: overrides}
 }
 
-// splitConfig tells a file's name from key=value overrides after it.
+// splitConfig separates a file's name from the key=value overrides after it.
 func splitConfig(args []string) (path string, overrides []string) {
 	if len(args) > 0 && !strings.Contains(args[0], "=") {
 		return args[0], args[1:]
@@ -130,7 +130,7 @@ func splitConfig(args []string) (path string, overrides []string) {
 // explained is a key of a configuration.
 type explained struct {
 	Key     string `json:"key"`
-	Kind    string `json:"kind"` // setting, or of keys of other systems: noted, refused, alias
+	Kind    string `json:"kind"` // setting, or for keys of other systems: noted, refused, alias
 	About   string `json:"about"`
 	Unit    string `json:"unit,omitempty"`
 	Default any    `json:"default"`
@@ -139,10 +139,10 @@ type explained struct {
 func configExplain() *cli.Command {
 	return &cli.Command{
 		Name: "explain", Args: "[KEY …]", Max: -1,
-		About: "Say what keys mean and what they are by default.",
+		About: "Explain keys and show their defaults.",
 		Help: `KEY is a key, a group of keys such as algorithm or critic.optim, or a part of a
-name such as clip. Without one, all settings are listed. Keys of VAGEN and verl that
-set nothing here are explained, too: what does their job, or why they are refused.`,
+name such as clip. Without KEY, all settings are listed. Keys of VAGEN and verl
+without effect here are explained, too: what replaces them, or why they are refused.`,
 		Setup: func(f *flag.FlagSet) cli.Run {
 			asJSON := f.Bool("json", false, "write JSON: a list of keys")
 			return func(_ context.Context, c *cli.Call) error {
@@ -155,7 +155,7 @@ set nothing here are explained, too: what does their job, or why they are refuse
 				}
 				rows := make([][]string, len(found))
 				for i, k := range found {
-					rows[i] = []string{k.Key, k.standing(), k.About}
+					rows[i] = []string{k.Key, k.defaultText(), k.About}
 				}
 				return c.Table(rows)
 			}
@@ -163,15 +163,15 @@ set nothing here are explained, too: what does their job, or why they are refuse
 	}
 }
 
-// standing is the default with its unit, or what becomes of a foreign key.
-func (k explained) standing() string {
+// defaultText returns the default with its unit, or the kind of a key of another system.
+func (k explained) defaultText() string {
 	if k.Kind != "setting" {
 		return "(" + k.Kind + ")"
 	}
 	return strings.TrimSpace(value(k.Default) + " " + k.Unit)
 }
 
-// explain finds the keys that some words name, in their order.
+// explain finds the keys for each word.
 func explain(words []string) ([]explained, error) {
 	keys := config.Settings()
 	var out []explained
@@ -198,8 +198,8 @@ func explain(words []string) ([]explained, error) {
 	return out, nil
 }
 
-// named are the key of that name, else the keys of that group, else those with the
-// word in their names.
+// named returns the key with the name word, else the keys of the group word, else those
+// whose names contain word.
 func named(keys []config.Setting, word string) []config.Setting {
 	if k, ok := config.Explain(word); ok {
 		return []config.Setting{k}
@@ -224,8 +224,8 @@ func named(keys []config.Setting, word string) []config.Setting {
 func configCheck() *cli.Command {
 	return &cli.Command{
 		Name: "check", Args: "[FILE] [key=value …]", Max: -1,
-		About: "Report everything that is wrong with a configuration, and what of it sets nothing.",
-		Help:  "Mistakes are told with the line of the file or the number of the override.",
+		About: "Report all errors of a configuration, and its keys without effect.",
+		Help:  "Errors are reported with the line of the file or the number of the override.",
 		Setup: func(f *flag.FlagSet) cli.Run {
 			preset := presetFlag(f)
 			return func(_ context.Context, c *cli.Call) error {
@@ -235,17 +235,17 @@ func configCheck() *cli.Command {
 					return cli.Usagef("%w", err)
 				}
 				printNotes(c.Out, cfg.Notes)
-				_, err = fmt.Fprintf(c.Out, "%s is a sound configuration\n", s.Name())
+				_, err = fmt.Fprintf(c.Out, "%s is valid\n", s.Name())
 				return err
 			}
 		},
 	}
 }
 
-// printNotes prints notes of a configuration, one a line.
+// printNotes prints notes of a configuration, one per line.
 func printNotes(w io.Writer, notes []config.Note) {
 	for _, n := range notes {
-		kind := "sets nothing"
+		kind := "no effect"
 		if n.Warn {
 			kind = "warning"
 		}

@@ -35,7 +35,7 @@ func TestKeysAreExplained(t *testing.T) {
 
 func TestConfigurationsAreChecked(t *testing.T) {
 	good := file(t, "c.yaml", "env: {name: frozenlake}\n")
-	require.Contains(t, succeed(t, "config", "check", good), "is a sound configuration")
+	require.Contains(t, succeed(t, "config", "check", good), "is valid")
 	errs := refuse(t, "config", "check", good, "algorithm.gamma=2", "data.train_batch_size=0")
 	require.Contains(t, errs, "algorithm.gamma is 2")
 	require.Contains(t, errs, "data.train_batch_size is 0")

@@ -21,7 +21,7 @@ func datasetCommand() *cli.Command {
 	}
 }
 
-// reading holds the flags that say how a file is read.
+// reading holds the flags for reading a file.
 type reading struct {
 	options dataset.Options
 	split   string
@@ -30,10 +30,10 @@ type reading struct {
 }
 
 func (r *reading) flags(f *flag.FlagSet) {
-	f.StringVar(&r.split, "split", "train", "`set` that is taken from a legacy file: train or test")
-	f.BoolVar(&r.options.Legacy.Separate, "separate", false, "draw training and test seeds of a legacy file so that none is in both, which the original does not")
-	f.Int64Var(&r.base, "base-seed", 0, "shifts the seeds that a list of environments draws")
-	f.BoolVar(&r.any, "any-env", false, "take names of environments that are none of the library's")
+	f.StringVar(&r.split, "split", "train", "`split` of a legacy file to read: train or test")
+	f.BoolVar(&r.options.Legacy.Separate, "separate", false, "generate disjoint training and test seeds for a legacy file, unlike the original system")
+	f.Int64Var(&r.base, "base-seed", 0, "offset of the seeds that a list of environments generates")
+	f.BoolVar(&r.any, "any-env", false, "accept names of environments that the library does not have")
 }
 
 func (r *reading) load(ctx context.Context, c *cli.Call, path string) ([]dataset.Episode, error) {
@@ -49,7 +49,7 @@ func (r *reading) load(ctx context.Context, c *cli.Call, path string) ([]dataset
 	return episodes, err
 }
 
-// apart proves that a dataset shares no level with that of another file.
+// apart checks that a dataset shares no level with that of another file.
 func (r *reading) apart(ctx context.Context, c *cli.Call, episodes []dataset.Episode, other string) error {
 	if other == "" {
 		return nil
@@ -66,13 +66,13 @@ func datasetBuild() *cli.Command {
 		Name: "build", Args: "FILE.yaml FILE.parquet", Min: 2, Max: 2,
 		About: "Write the episodes of a YAML file to a parquet file.",
 		Help: `The YAML is a list of environments (envs: …) or a legacy env_config.yaml. The
-parquet file has the columns of the original system, which reads it, too.`,
+parquet file has the columns of the original system, which can also read it.`,
 		Setup: func(f *flag.FlagSet) cli.Run {
 			var r reading
 			r.flags(f)
 			var o dataset.ParquetOptions
 			f.BoolVar(&o.JSON, "json-config", false, "write options as JSON text instead of columns")
-			against := f.String("against", "", "`file` whose levels must not be in this one; nothing is written if one is")
+			against := f.String("against", "", "`file` whose levels this one must not contain; if it does, nothing is written")
 			force := f.Bool("force", false, "replace FILE.parquet if it exists")
 			return func(ctx context.Context, c *cli.Call) error {
 				if !strings.HasSuffix(strings.ToLower(c.Args[1]), ".parquet") {
@@ -101,7 +101,7 @@ parquet file has the columns of the original system, which reads it, too.`,
 	}
 }
 
-// countable refuses negative seeds, which environments do not take.
+// countable refuses negative seeds, which environments do not support.
 func countable(path string, episodes []dataset.Episode) error {
 	for i := range episodes {
 		if e := &episodes[i]; e.Seed < 0 {
@@ -111,7 +111,7 @@ func countable(path string, episodes []dataset.Episode) error {
 	return nil
 }
 
-// kindOf is what a dataset has of one environment.
+// kindOf summarises the episodes of one environment in a dataset.
 type kindOf struct {
 	Env      string `json:"env"`
 	Source   string `json:"data_source"`
@@ -136,7 +136,7 @@ type shown struct {
 func datasetShow() *cli.Command {
 	return &cli.Command{
 		Name: "show", Args: "FILE", Min: 1, Max: 1,
-		About: "Say what a dataset holds, and whether it shares levels with another.",
+		About: "Summarise a dataset, and check whether it shares levels with another.",
 		Help:  "FILE is YAML, as for vagen dataset build, or parquet.",
 		Setup: func(f *flag.FlagSet) cli.Run {
 			var r reading

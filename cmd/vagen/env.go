@@ -60,7 +60,7 @@ func envShow() *cli.Command {
 	return &cli.Command{
 		Name: "show", Args: "NAME [key=value …]", Min: 1, Max: -1,
 		About: "Show an environment's options with their defaults, and its system prompt.",
-		Help:  "Options that are given, such as rules=legacy, are applied first. For environments that a service hosts, only the prompt can be shown.",
+		Help:  "The given options, such as rules=legacy, are applied first. For environments on a service, only the prompt can be shown.",
 		Setup: func(f *flag.FlagSet) cli.Run {
 			asJSON := f.Bool("json", false, "write JSON: an object with name, about, rules, options and prompt")
 			return func(ctx context.Context, c *cli.Call) error {
@@ -92,7 +92,7 @@ func envShow() *cli.Command {
 					return err
 				}
 				if _, paid := d.Options[judge.Key]; paid {
-					fmt.Fprintf(c.Out, "\n%s pays for statements about the state, as a mapping of\n", judge.Key)
+					fmt.Fprintf(c.Out, "\n%s rewards statements about the state; it is a mapping of\n", judge.Key)
 					rows = nil
 					for _, r := range judge.Reference() {
 						rows = append(rows, []string{"  " + r[0], r[1], r[2]})
@@ -108,11 +108,11 @@ func envShow() *cli.Command {
 	}
 }
 
-// registry holds the library's environments. Their blocks state_reward may name a
-// model that reads claims.
+// registry returns the library's environments. Their blocks state_reward may name a
+// judge model.
 func registry() *env.Registry { return builtin.RegistryWith(run.DialJudge(nil)) }
 
-// newEnv makes the environment that arguments of the form NAME key=value … name.
+// newEnv makes the environment of arguments of the form NAME key=value ….
 func newEnv(args []string) (env.Env, map[string]any, error) {
 	config, err := cli.Options(args[1:])
 	if err != nil {
@@ -125,7 +125,7 @@ func newEnv(args []string) (env.Env, map[string]any, error) {
 	return e, config, nil
 }
 
-// wrongUse makes an error about names or options the caller's.
+// wrongUse makes an error about names or options a usage error.
 func wrongUse(err error) error {
 	if errors.Is(err, env.ErrUnknown) || errors.Is(err, env.ErrOption) {
 		return cli.Usagef("%w", err)
@@ -133,8 +133,8 @@ func wrongUse(err error) error {
 	return err
 }
 
-// describe lists the options of an environment: the defaults of its rules, and
-// what is given.
+// describe lists the options of an environment: the defaults of its rules, overridden by
+// the given ones.
 func describe(name string, given map[string]any) described {
 	for _, k := range builtin.Kinds() {
 		if k.Name != name {
@@ -157,7 +157,7 @@ func describe(name string, given map[string]any) described {
 	return described{Name: name, Options: given}
 }
 
-// value writes an option as it may be given.
+// value formats an option as on the command line.
 func value(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -180,24 +180,24 @@ type checked struct {
 func envCheck() *cli.Command {
 	return &cli.Command{
 		Name: "check", Args: "NAME [key=value …]", Min: 1, Max: -1,
-		About: "Play an environment and report breaches of its contract.",
-		Help: `What is checked: image marks, equal episodes for equal seeds, finite rewards,
-hostile responses, calls out of order, cancellation, hanging and panics. Give
-responses that act, so that more than refusals is seen; without any, some are
-made in the environment's own format, which for one behind a service is found in
-its system prompt. Hostile responses may hang a service that reads them with slow
-patterns: check one that nobody else uses. For a service of your own:
+		About: "Play an environment and report violations of its contract.",
+		Help: `Checked are image marks, equal episodes for equal seeds, finite rewards, malformed
+responses, calls in the wrong order, cancellation, hanging and panics. Use --response
+to play valid actions; without it, some responses are generated in the environment's
+format, which for an environment on a service is taken from its system prompt.
+Malformed responses may block a service with slow regular expressions, so do not check
+a service that is in use. For your own service:
 
   vagen env check remote base_urls=http://127.0.0.1:8000 --response "<answer>up</answer>"`,
 		Setup: func(f *flag.FlagSet) cli.Run {
 			o := env.CheckOptions{}
 			first := f.Int64("seed", 0, "first seed")
 			seeds := f.Int("seeds", 4, "number of seeds")
-			f.IntVar(&o.Turns, "turns", 12, "turns of the longest episode")
-			f.DurationVar(&o.Timeout, "timeout", 0, "longest call; 0 is 10s")
+			f.IntVar(&o.Turns, "turns", 12, "maximum turns of an episode")
+			f.DurationVar(&o.Timeout, "timeout", 0, "time limit of a call; 0 is 10s")
 			var responses cli.StringList
 			format := f.String("format", "", formatUsage)
-			f.Var(&responses, "response", "`text` of a response to play; may be given again")
+			f.Var(&responses, "response", "`text` of a response to play; may be repeated")
 			asJSON := f.Bool("json", false, "write JSON: an object with calls, turns, slowest_seconds and problems")
 			return func(ctx context.Context, c *cli.Call) error {
 				if *seeds < 1 || o.Turns < 1 || o.Timeout < 0 {
@@ -226,14 +226,14 @@ patterns: check one that nobody else uses. For a service of your own:
 				if err != nil {
 					return err
 				}
-				return tell(c, report, *asJSON)
+				return printReport(c, report, *asJSON)
 			}
 		},
 	}
 }
 
-// tell writes a report. Problems are a failure.
-func tell(c *cli.Call, report env.Report, asJSON bool) error {
+// printReport writes a report. It returns an error if there are problems.
+func printReport(c *cli.Call, report env.Report, asJSON bool) error {
 	out := checked{Env: c.Args[0], Calls: report.Calls, Turns: report.Turns, Slowest: report.Slowest.Seconds(), Problems: []string{}}
 	for _, p := range report.Problems {
 		out.Problems = append(out.Problems, p.String())
@@ -249,13 +249,13 @@ func tell(c *cli.Call, report env.Report, asJSON bool) error {
 			out.Env, len(out.Problems), out.Calls, out.Turns, out.Slowest)
 	}
 	if err == nil && len(out.Problems) > 0 {
-		err = fmt.Errorf("%s breaks the contract of environments", out.Env)
+		err = fmt.Errorf("%s violates the contract of environments", out.Env)
 	}
 	return err
 }
 
-// attempts are responses in an environment's format with answers that some
-// environments understand.
+// attempts returns responses in an environment's format, with actions of the built-in
+// environments.
 func attempts(s style) []string {
 	var out []string
 	for _, answer := range []string{"Right", "Down", "up", "move_forward", "moveahead", "Hit", "Stand", "pick(0,0,20)", `<svg viewBox="0 0 9 9"><circle cx="4" cy="4" r="3"/></svg>`} {

@@ -62,11 +62,11 @@ func TestCheckFindsTheBuiltinOnesSound(t *testing.T) {
 func TestProblemsOfACheckAreAFailure(t *testing.T) {
 	code, out, errs := runCommand(t, func(_ context.Context, c *cli.Call) error {
 		c.Args = []string{"mine"}
-		return tell(c, env.Report{Calls: 2, Problems: []env.Problem{{Rule: "marks", Turn: -1, Detail: "none"}}}, false)
+		return printReport(c, env.Report{Calls: 2, Problems: []env.Problem{{Rule: "marks", Turn: -1, Detail: "none"}}}, false)
 	})
 	require.Equal(t, cli.Failed, code)
 	require.Contains(t, out, "marks: none\nmine: 1 problems in 2 calls")
-	require.Contains(t, errs, "mine breaks the contract")
+	require.Contains(t, errs, "mine violates the contract")
 }
 
 func TestPlayingAnEpisodeToItsEnd(t *testing.T) {
@@ -169,7 +169,7 @@ func TestFormatsOfServicesAreFoundInWhatTheyShow(t *testing.T) {
 		require.Equal(t, c.want, s("x"), c.system)
 	}
 	require.Contains(t, refuse(t, "play", "frozenlake", "--format", "wmm"), `did you mean "wm"?`)
-	require.Contains(t, refuse(t, "env", "check", "frozenlake", "--format", "future:wm"), `no dialect "future"`)
+	require.Contains(t, refuse(t, "env", "check", "frozenlake", "--format", "future:wm"), `dialect is "future", must be one of`)
 }
 
 // A service is shown, checked and played like an environment of the library: what

@@ -21,25 +21,25 @@ import (
 func evalCommand() *cli.Command {
 	return &cli.Command{
 		Name: "eval", Args: "CONFIG [key=value …]", Max: -1,
-		About: "Play environments with a model and sum up how it does.",
+		About: "Evaluate a model on environments.",
 		Help: `CONFIG is YAML with a list of environments (envs, or files in datasets) and a
-backend: a model behind an API, or one in this process. It may also be a
-configuration that trains: its validation levels are then played with the model in
-actor_rollout_ref.model.path, as training does, for instance with
+backend: a model behind an API, or one in this process. It may also be a training
+configuration: its validation levels are then played with the model in
+actor_rollout_ref.model.path, as in training, for example with
 
   vagen eval runs/a/b/config.yaml actor_rollout_ref.model.path=runs/a/b/checkpoints/step_40/actor
 
-Each episode is kept as soon as it is over, in a folder of its own below
-tag_<tag_id>; an evaluation that was stopped goes on with what is missing. Tables go
-to the standard output and to summary.txt, .md and .json. When no episode can be
-used, or none of those that were played, the exit code is 1.`,
+The result of each episode is written when it ends, to a folder below tag_<tag_id>; a
+stopped evaluation resumes with the missing episodes. Tables are written to the
+standard output and to summary.txt, .md and .json. If no episode, or none of those that
+were played, can be used, the exit code is 1.`,
 		Setup: func(f *flag.FlagSet) cli.Run {
 			var o evalOptions
-			f.StringVar(&o.out, "out", "", "`folder` for results, in place of experiment.dump_dir")
-			f.StringVar(&o.format, "format", "text", "`form` of the tables: text, markdown or json")
-			f.StringVar(&o.preset, "preset", "", "`name` of a configuration to start from, of those that train")
-			dry := f.Bool("dry-run", false, "check everything but the service, say what would be played, and play nothing")
-			keys := f.Bool("explain", false, "list the keys of evaluations instead, and of their backends and sampling")
+			f.StringVar(&o.out, "out", "", "`folder` for results, instead of experiment.dump_dir")
+			f.StringVar(&o.format, "format", "text", "`format` of the tables: text, markdown or json")
+			f.StringVar(&o.preset, "preset", "", "`name` of a preset of training to start from")
+			dry := f.Bool("dry-run", false, "check everything except the service and show what would be played, without playing")
+			keys := f.Bool("explain", false, "list the keys of evaluations, backends and sampling instead")
 			return func(ctx context.Context, c *cli.Call) error {
 				if *keys {
 					return explainEval(c)
@@ -56,7 +56,7 @@ used, or none of those that were played, the exit code is 1.`,
 				}
 				defer e.close()
 				if *dry {
-					return e.tell(c)
+					return e.printPlan(c)
 				}
 				return e.run(ctx, c, o.format)
 			}
@@ -66,7 +66,7 @@ used, or none of those that were played, the exit code is 1.`,
 
 type evalOptions struct{ out, format, preset string }
 
-// evaluation is one that can be begun.
+// evaluation is an evaluation that is ready to run.
 type evaluation struct {
 	*evaluate.Evaluation
 	open  func(ctx context.Context) (shut func(), err error) // sets its policy
@@ -84,7 +84,7 @@ func (e *evaluation) close() {
 func (o *evalOptions) prepare(ctx context.Context, c *cli.Call) (*evaluation, error) {
 	path, overrides := splitConfig(c.Args)
 	if path == "" && o.preset == "" {
-		return nil, cli.Usagef("a configuration is needed: a file, or --preset")
+		return nil, cli.Usagef("CONFIG is missing: give a file, or --preset")
 	}
 	if path != "" && o.preset == "" {
 		raw, err := os.ReadFile(path)
@@ -98,14 +98,14 @@ func (o *evalOptions) prepare(ctx context.Context, c *cli.Call) (*evaluation, er
 	return o.ofTraining(ctx, c)
 }
 
-// ofEval makes an evaluation of a configuration of its own.
+// ofEval makes the evaluation of an evaluation configuration.
 func (o *evalOptions) ofEval(ctx context.Context, c *cli.Call, path string, overrides []string) (*evaluation, error) {
 	plan, err := run.LoadEval(path, overrides, c.Getenv)
 	if err != nil {
 		return nil, err
 	}
 	for _, n := range plan.Notes {
-		c.Log.Warn("look at the configuration", "note", n)
+		c.Log.Warn("configuration", "note", n)
 	}
 	if err := plan.Check(ctx, c.Log); err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func (o *evalOptions) ofEval(ctx context.Context, c *cli.Call, path string, over
 	return e, nil
 }
 
-// ofTraining makes an evaluation of the validation of a configuration that trains.
+// ofTraining makes the evaluation of a training configuration's validation levels.
 func (o *evalOptions) ofTraining(ctx context.Context, c *cli.Call) (*evaluation, error) {
 	cfg, err := source(o.preset, c.Args).Load()
 	if err != nil {
@@ -136,7 +136,7 @@ func (o *evalOptions) ofTraining(ctx context.Context, c *cli.Call) (*evaluation,
 		return nil, err
 	}
 	if a.Path = folder; adapter != "" {
-		a.Adapter, a.LoRARank = adapter, 0 // the adapter brings its own rank
+		a.Adapter, a.LoRARank = adapter, 0 // the adapter has its own rank
 	}
 	envs, levels, err := run.Prepare(ctx, &cfg, nil, c.Log)
 	if err == nil {
@@ -150,7 +150,7 @@ func (o *evalOptions) ofTraining(ctx context.Context, c *cli.Call) (*evaluation,
 	}
 	e := &evaluation{about: "local " + model, Evaluation: &evaluate.Evaluation{Dir: o.out, Model: model, Live: true, Log: c.Log}}
 	t := &train.Trainer{Config: cfg, Envs: envs, Levels: levels, Log: c.Log}
-	task, err := t.Task("val") // as it is before there is a model
+	task, err := t.Task("val") // replaced when the model is open
 	if err != nil {
 		return nil, err
 	}
@@ -172,8 +172,8 @@ func (o *evalOptions) ofTraining(ctx context.Context, c *cli.Call) (*evaluation,
 	return e, nil
 }
 
-// tell says what would be played.
-func (e *evaluation) tell(c *cli.Call) error {
+// printPlan shows what would be played.
+func (e *evaluation) printPlan(c *cli.Call) error {
 	missing, err := e.Missing()
 	if err != nil {
 		return blameConfig(err)
@@ -189,7 +189,7 @@ func (e *evaluation) tell(c *cli.Call) error {
 	return err
 }
 
-// run plays and shows the tables, also when nothing can be used.
+// run plays and shows the tables, even if no episode can be used.
 func (e *evaluation) run(ctx context.Context, c *cli.Call, format string) error {
 	var err error
 	if e.shut, err = e.open(ctx); err != nil {
@@ -217,7 +217,7 @@ func (e *evaluation) run(ctx context.Context, c *cli.Call, format string) error 
 	return errors.Join(err, shown)
 }
 
-// blameConfig makes an error about a configuration the caller's mistake.
+// blameConfig makes an error about a configuration a usage error.
 func blameConfig(err error) error {
 	if errors.Is(err, config.ErrConfig) {
 		return cli.Usagef("%w", err)
@@ -240,6 +240,6 @@ func explainEval(c *cli.Call) error {
 	if err := c.Table(rows); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(c.Out, "\nenvs is a list of entries as vagen dataset reads them; an entry's own chat_config, harness, max_turns and lengths count before these.")
+	_, err := fmt.Fprintln(c.Out, "\nenvs is a list of entries as vagen dataset reads them; an entry's chat_config, harness, max_turns and lengths override these.")
 	return err
 }

@@ -16,10 +16,10 @@ import (
 // style puts an answer into a response format.
 type style func(answer string) string
 
-const formatUsage = "response `format` such as wm or lite:wm, with the dialect before it where several have one of that name"
+const formatUsage = "response `format` such as wm or lite:wm; the prefix is the dialect, if several have a format of that name"
 
-// styleOf finds the style of an environment: that of the named format, its own, or
-// the one that its system prompt or first observation shows, as services' do.
+// styleOf finds the response style of an environment: that of the named format, its own,
+// or the one in its system prompt or first observation.
 func styleOf(ctx context.Context, e env.Env, format string, seed int64) (style, error) {
 	if format != "" {
 		p, err := parserNamed(format)
@@ -48,11 +48,11 @@ func styleOf(ctx context.Context, e env.Env, format string, seed int64) (style, 
 	return thinkAndAnswer, nil
 }
 
-// thinkAndAnswer is the style of whoever shows none.
+// thinkAndAnswer is the default style.
 func thinkAndAnswer(answer string) string { return "<think>-</think><answer>" + answer + "</answer>" }
 
-// composed writes responses of a parser's format, with a dash for what else is in
-// them.
+// composed returns the style of a parser's format, with a dash in sections other than
+// the answer.
 func composed(p *reward.Parser) style {
 	return func(answer string) string {
 		return p.Compose(func(section string) string {
@@ -78,10 +78,10 @@ func parserOf(e env.Env) *reward.Parser {
 	}
 }
 
-// dialects are in the order in which a format is looked for.
+// dialects are the dialects in the order in which a format is searched.
 var dialects = []reward.Dialect{reward.Lite, reward.Next, reward.Legacy, reward.LiteNavigation, reward.LitePrimitiveSkill}
 
-// parserNamed returns the parser of a format that was named by hand.
+// parserNamed returns the parser of the format in --format.
 func parserNamed(format string) (*reward.Parser, error) {
 	among, name := dialects, format
 	if dialect, rest, ok := strings.Cut(format, ":"); ok {
@@ -96,15 +96,15 @@ func parserNamed(format string) (*reward.Parser, error) {
 		known = append(known, names...)
 	}
 	if len(known) == 0 {
-		return nil, cli.Usagef("--format: there is no dialect %q; there are %q", among[0], reward.Dialects())
+		return nil, cli.Usagef("--format: dialect is %q, must be one of %q", among[0], reward.Dialects())
 	}
-	return nil, cli.Usagef("--format: there is no %q%s", name, nearest.Hint(name, known))
+	return nil, cli.Usagef("--format: unknown format %q%s", name, nearest.Hint(name, known))
 }
 
 var tagPattern = regexp.MustCompile(`</?[a-z]+>`)
 
-// parserShown returns the parser whose tags stand one after another in a text that
-// shows a response format, the one with most tags; nil if there is none.
+// parserShown returns the parser whose tags occur in order in a text that describes a
+// response format; of several, the one with most tags; nil if there is none.
 func parserShown(text string) *reward.Parser {
 	var best *reward.Parser
 	most := 0
@@ -124,8 +124,8 @@ func parserShown(text string) *reward.Parser {
 	return best
 }
 
-// tags returns the tags of a text without what stands between them.
+// tags returns the tags of a text without the text between them.
 func tags(text string) string { return strings.Join(tagPattern.FindAllString(text, -1), "") }
 
-// shape is a response of a style as people are shown it.
+// shape returns an example response for display.
 func (s style) shape() string { return strings.ReplaceAll(fmt.Sprint(s("…")), "-", "…") }

@@ -19,26 +19,26 @@ import (
 func generateCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "generate",
-		About: "Let a model write a response, and show it as it is written.",
-		Help: `"<image>" in the prompt marks where an image goes; images without a mark go in
-front of it.`,
+		About: "Generate a response with a model and print it while it is generated.",
+		Help: `"<image>" in the prompt marks the position of an image; images without a mark are put
+before the prompt.`,
 		Setup: func(f *flag.FlagSet) cli.Run {
 			dir := f.String("model", "", "`folder` of the model, or its id on the hub")
-			prompt := f.String("prompt", "", "what to say to it")
-			system := f.String("system", "", "system message; empty leaves the chat template's")
+			prompt := f.String("prompt", "", "`text` of the user message")
+			system := f.String("system", "", "system message; empty uses that of the chat template")
 			var images, stops cli.StringList
-			f.Var(&images, "image", "PNG or JPEG `file`; may be given again")
-			f.Var(&stops, "stop", "`text` that ends the response; may be given again")
+			f.Var(&images, "image", "PNG or JPEG `file`; may be repeated")
+			f.Var(&stops, "stop", "`text` that ends the response; may be repeated")
 			var s policy.Sampling
-			f.Float64Var(&s.Temperature, "temperature", 1, "divides the logits; 0 takes the most likely token")
+			f.Float64Var(&s.Temperature, "temperature", 1, "divides the logits; 0 selects the most likely token")
 			f.IntVar(&s.TopK, "top-k", 0, "keep the k most likely tokens; 0 keeps all")
 			f.Float64Var(&s.TopP, "top-p", 1, "keep the smallest set of tokens with this probability")
 			f.Float64Var(&s.MinP, "min-p", 0, "drop tokens below this share of the most likely one")
-			f.IntVar(&s.MaxTokens, "max-tokens", 256, "longest response")
-			f.IntVar(&s.Thinking.Tokens, "thinking", 0, "longest thinking in tokens, after which it is closed; 0 is no limit")
-			f.StringVar(&s.Thinking.Open, "think-open", "<think>", "`tag` that opens thinking; empty when the chat template writes it")
-			f.StringVar(&s.Thinking.Close, "think-close", "</think>", "`tag` that closes it")
-			seed := f.Uint64("seed", 0, "decides what is sampled")
+			f.IntVar(&s.MaxTokens, "max-tokens", 256, "maximum tokens of the response")
+			f.IntVar(&s.Thinking.Tokens, "thinking", 0, "maximum tokens of thinking, after which the closing tag is inserted; 0 is no limit")
+			f.StringVar(&s.Thinking.Open, "think-open", "<think>", "`tag` that opens thinking; empty if the chat template writes it")
+			f.StringVar(&s.Thinking.Close, "think-close", "</think>", "`tag` that closes thinking")
+			seed := f.Uint64("seed", 0, "seed of sampling")
 			options := modelFlags(f)
 			return func(ctx context.Context, c *cli.Call) error {
 				switch {
@@ -67,7 +67,7 @@ front of it.`,
 	}
 }
 
-// userMessage reads the images and gives each a place in the text.
+// userMessage reads the images and adds missing image marks to the text.
 func userMessage(text string, files []string) (policy.Message, error) {
 	const mark = "<image>"
 	msg := policy.Message{Role: policy.User}
@@ -80,7 +80,7 @@ func userMessage(text string, files []string) (policy.Message, error) {
 	}
 	marks := strings.Count(text, mark)
 	if marks > len(files) {
-		return msg, cli.Usagef("the prompt has %d marks %s, but there are %d images", marks, mark, len(files))
+		return msg, cli.Usagef("--prompt has %d marks %s, but there are %d images", marks, mark, len(files))
 	}
 	msg.Text = strings.Repeat(mark, len(files)-marks) + text
 	return msg, nil
@@ -99,7 +99,7 @@ func readImage(name string) (image.Image, error) {
 	return im, nil
 }
 
-// write shows the text of a response as it comes.
+// write prints a response while it is generated.
 func write(ctx context.Context, c *cli.Call, m *vlm.Model, p policy.Prompt, s policy.Sampling) error {
 	d := m.Tokenizer().NewDecoder(true)
 	ctx, stop := context.WithCancelCause(ctx)
@@ -108,7 +108,7 @@ func write(ctx context.Context, c *cli.Call, m *vlm.Model, p policy.Prompt, s po
 	show := func(text string) {
 		written = written || text != ""
 		if _, err := c.Out.Write([]byte(text)); err != nil {
-			stop(err) // nobody reads on
+			stop(err) // the output is closed
 		}
 	}
 	out, err := m.Stream(ctx, []policy.Prompt{p}, s, func(_ int, token int32) { show(d.Add(token)) })
@@ -129,7 +129,7 @@ func write(ctx context.Context, c *cli.Call, m *vlm.Model, p policy.Prompt, s po
 	return nil
 }
 
-// blame marks errors about what the caller named as the caller's mistake.
+// blame makes errors about the caller's input usage errors.
 func blame(err error) error {
 	for _, mistake := range []error{vlm.ErrOption, vlm.ErrBackend, vlm.ErrSampling, policy.ErrNoRoom, processor.ErrImage, tokenizer.ErrText, fs.ErrNotExist} {
 		if errors.Is(err, mistake) {

@@ -1,14 +1,13 @@
-// Vagen is the command of the library: it shows, plays, checks and serves
-// environments, builds datasets and trains.
+// Vagen is the command line of the library: it shows, plays, checks and serves
+// environments, builds datasets, trains and evaluates.
 //
 //	vagen help            lists the commands
-//	vagen COMMAND --help  says what one does
+//	vagen COMMAND --help  explains a command
 //
-// It exits with 0 when all went well, 1 when what was asked for failed, 2 when the
-// command line or a configuration makes no sense, and 130 or 143 when SIGINT or
-// SIGTERM ended it. A run that could not save when it was interrupted has failed.
-// What was asked for goes to the standard output, logs and complaints to the
-// standard error.
+// It exits with 0 on success, 1 on failure, 2 if the command line or a configuration is
+// invalid, and 130 or 143 if SIGINT or SIGTERM ended it. A run that could not save when
+// it was interrupted is a failure. Results are written to the standard output, logs and
+// errors to the standard error.
 package main
 
 import (
@@ -26,13 +25,13 @@ func main() {
 	os.Exit(code)
 }
 
-// program is the table of commands, each of which has a file of its own.
+// program is the table of commands, each of which is in a separate file.
 func program() *cli.Command {
 	return &cli.Command{
 		Name:  "vagen",
 		About: "Multi-turn reinforcement learning of vision-language-model agents.",
-		Help: `Exit codes: 0 all went well, 1 it failed, 2 the command line or a file that it
-names makes no sense, 130 or 143 ended by SIGINT or SIGTERM.`,
+		Help: `Exit codes: 0 success, 1 failure, 2 invalid command line or file, 130 or 143 ended by
+SIGINT or SIGTERM.`,
 		Commands: []*cli.Command{
 			envCommand(),
 			playCommand(),

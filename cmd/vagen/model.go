@@ -16,7 +16,7 @@ import (
 func modelCommand() *cli.Command {
 	return &cli.Command{
 		Name:     "model",
-		About:    "Make or fetch folders of models.",
+		About:    "Create or download models.",
 		Commands: []*cli.Command{modelCreate(), modelFetch(), modelShapes()},
 	}
 }
@@ -59,13 +59,12 @@ func modelFetch() *cli.Command {
 	return &cli.Command{
 		Name: "fetch", Args: "ID", Min: 1, Max: 1,
 		About: "Download a model from the Hugging Face hub and print its folder.",
-		Help: `ID is owner/name. A download that broke off goes on where it ended, and checksums
-are compared. $HF_ENDPOINT names another hub, $HF_TOKEN lets models in that are not
-public.`,
+		Help: `ID is owner/name. An interrupted download resumes, and checksums are verified.
+$HF_ENDPOINT is the address of another hub, $HF_TOKEN gives access to private models.`,
 		Setup: func(f *flag.FlagSet) cli.Run {
 			var o hub.Options
 			f.StringVar(&o.Revision, "revision", "main", "branch, tag or commit")
-			f.StringVar(&o.Cache, "cache", "", "`folder` that models are kept in; empty is in the user's cache")
+			f.StringVar(&o.Cache, "cache", "", "`folder` for models; empty is a folder in the user's cache")
 			return func(ctx context.Context, c *cli.Call) error {
 				o.Log = c.Log
 				dir, err := hub.Fetch(ctx, c.Args[0], o)
@@ -85,22 +84,22 @@ public.`,
 func modelCreate() *cli.Command {
 	return &cli.Command{
 		Name: "create", Args: "DIR", Min: 1, Max: 1,
-		About: "Write a model with random weights, to measure and try things with.",
+		About: "Write a model with random weights, for tests and benchmarks.",
 		Help: `The folder is complete: configuration, weights, a tokenizer of bytes, chat template,
 image processor. transformers loads it too.`,
 		Setup: func(f *flag.FlagSet) cli.Run {
 			name := f.String("shape", "quickstart", "`name` of a shape; one of "+strings.Join(vlm.ShapeNames(), ", "))
-			dtype := f.String("dtype", "", "store weights in float32 or bfloat16; the shape's own when empty")
-			seed := f.Uint64("seed", 0, "decides the weights")
+			dtype := f.String("dtype", "", "store weights in float32 or bfloat16; empty uses that of the shape")
+			seed := f.Uint64("seed", 0, "seed of the weights")
 			var words cli.StringList
-			f.Var(&words, "word", "`text` that is one token; may be given again")
-			untied := f.Bool("untied", false, "give the output head weights of its own")
+			f.Var(&words, "word", "`text` that is one token; may be repeated")
+			untied := f.Bool("untied", false, "do not share the weights of the output head with the embedding")
 			sizes := map[string]*int{}
 			for _, s := range []struct{ name, about string }{
 				{"layers", "decoder layers"}, {"hidden", "width of the decoder"}, {"ff", "width of its feed-forward part"},
 				{"heads", "query heads"}, {"kv-heads", "key and value heads"}, {"head-dim", "width of a head"}, {"vocab", "rows of the embedding"},
 			} {
-				sizes[s.name] = f.Int(s.name, 0, s.about+"; 0 leaves the shape's")
+				sizes[s.name] = f.Int(s.name, 0, s.about+"; 0 uses that of the shape")
 			}
 			return func(_ context.Context, c *cli.Call) error {
 				s, err := vlm.NamedShape(*name)
@@ -124,7 +123,7 @@ image processor. transformers loads it too.`,
 				err = vlm.Create(c.Args[0], s, words, *seed)
 				var path *fs.PathError
 				if err != nil && !errors.As(err, &path) {
-					return cli.Usagef("%w", err) // the shape, or a folder that holds a model
+					return cli.Usagef("%w", err) // an invalid shape, or a folder that already contains a model
 				}
 				return err
 			}

@@ -18,7 +18,7 @@ func TestPresetsAreListedShownAndChecked(t *testing.T) {
 		require.Contains(t, table, p.Name)
 		shown := succeed(t, "config", "show", "--preset", p.Name)
 		require.Equal(t, shown, succeed(t, "config", "show", file(t, p.Name+".yaml", shown)), "what is shown is the preset")
-		require.Contains(t, succeed(t, "config", "check", "--preset", p.Name, "env=sokoban"), "preset "+p.Name+" is a sound configuration")
+		require.Contains(t, succeed(t, "config", "check", "--preset", p.Name, "env=sokoban"), "preset "+p.Name+" is valid")
 		for _, other := range p.Also {
 			require.Equal(t, shown, succeed(t, "config", "show", "--preset", other))
 		}

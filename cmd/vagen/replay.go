@@ -10,26 +10,26 @@ import (
 	"vagen/train/run"
 )
 
-// errDiffers makes the command fail when a replay is not what was recorded.
-var errDiffers = errors.New("the step is not what was recorded")
+// errDiffers makes the command fail if a replay differs from the record.
+var errDiffers = errors.New("the replay differs from the record")
 
 func replayCommand() *cli.Command {
 	return &cli.Command{
 		Name: "replay", Args: "RUN [key=value …]", Min: 1, Max: -1,
-		About: "Play a step of a run again, and show where it first differs from what was recorded.",
-		Help: `RUN is the folder of a run with trainer.rollout_data_dir, of which nothing is
-changed. The step is reached from the newest checkpoint before it, or from the
-beginning, with the configuration of the run; episodes are compared token by token
-and to the last bit of their log-probs, then all else that is stored, and metrics. key=value
-gives a secret anew, such as env.config.token, which no file of a run holds. Run it where
-the run was begun, so that relative names of files mean the same. It fails when
-anything differs, as it may on another processor or backend.`,
+		About: "Replay a step of a run, and show its first difference from the record.",
+		Help: `RUN is the folder of a run with trainer.rollout_data_dir; it is not changed. The
+replay starts from the newest checkpoint before the step, or from the beginning, with
+the configuration of the run. Tokens and log-probs of episodes are compared bit by bit,
+then all other stored data and the metrics. key=value sets a secret again, such as
+env.config.token, because files of a run contain no secrets. Use the working directory
+of the run, so that relative paths have the same meaning. The command fails if anything
+differs, which can happen on another processor or backend.`,
 		Setup: func(f *flag.FlagSet) cli.Run {
-			step := f.Int("step", 0, "training `step` to play again")
+			step := f.Int("step", 0, "training `step` to replay")
 			asJSON := f.Bool("json", false, "write JSON: what was compared, and the first difference")
 			return func(ctx context.Context, c *cli.Call) error {
 				if *step < 1 {
-					return cli.Usagef("--step is %d, must name a training step", *step)
+					return cli.Usagef("--step is %d, must be 1 or more", *step)
 				}
 				r, err := run.Replay(ctx, c.Args[0], c.Args[1:], *step, nil, c.Log)
 				if err != nil {
@@ -55,7 +55,7 @@ func show(c *cli.Call, r *run.Replayed, asJSON bool) error {
 	if r.From > 0 {
 		from = fmt.Sprint("the checkpoint of step ", r.From)
 	}
-	fmt.Fprintf(c.Out, "step %d again, from %s: %d episodes with %d tokens\n", r.Step, from, r.Episodes, r.Tokens)
+	fmt.Fprintf(c.Out, "step %d replayed from %s: %d episodes with %d tokens\n", r.Step, from, r.Episodes, r.Tokens)
 	if r.First != nil {
 		fmt.Fprintf(c.Out, "first difference: %v\n", r.First)
 	}
@@ -65,6 +65,6 @@ func show(c *cli.Call, r *run.Replayed, asJSON bool) error {
 	if !r.Same() {
 		return nil
 	}
-	_, err := fmt.Fprintln(c.Out, "everything is as it was recorded")
+	_, err := fmt.Fprintln(c.Out, "everything equals the record")
 	return err
 }

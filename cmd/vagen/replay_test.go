@@ -25,8 +25,8 @@ func TestAStepIsPlayedAgain(t *testing.T) {
 	before := leavings(t, out)
 	for step, from := range map[string]string{"1": "the beginning", "2": "the beginning", "3": "the checkpoint of step 2", "4": "the checkpoint of step 2"} {
 		text := succeed(t, "replay", out, "--step", step, "--log", "error")
-		require.Contains(t, text, "step "+step+" again, from "+from+": 2 episodes with ")
-		require.Contains(t, text, "everything is as it was recorded\n")
+		require.Contains(t, text, "step "+step+" replayed from "+from+": 2 episodes with ")
+		require.Contains(t, text, "everything equals the record\n")
 	}
 	requireSame(t, before, leavings(t, out), "nothing is changed")
 
@@ -51,7 +51,7 @@ func TestAStepIsPlayedAgain(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(out, "metrics.jsonl"), []byte(strings.Join(lines, "")), 0o644))
 	code, text, errs := launchRun(t, "", "replay", out, "--step", "3", "--log", "error")
 	require.Equal(t, cli.Failed, code)
-	require.Contains(t, errs, "is not what was recorded: step 3")
+	require.Contains(t, errs, "the replay differs from the record: step 3")
 	require.Regexp(t, `first difference: episode 1 \(group 1, index 0\), turn 1, conversation 0, position \d+: log-prob of token \d+ was -`, text)
 	require.Contains(t, text, "metric train/turns: 5 → 2\n")
 	_, text, _ = launchRun(t, "", "replay", out, "--step", "3", "--log", "error", "--json")
@@ -88,5 +88,5 @@ func TestAStepWithoutPicturesIsPlayedAgain(t *testing.T) {
 	episodes := filepath.Join(t.TempDir(), "episodes")
 	succeed(t, "train", config, "--log", "error", "--out", out, "env.config.render_mode=vision", "data.max_prompt_length=0", "trainer.rollout_data_dir="+episodes)
 	require.NoDirExists(t, filepath.Join(episodes, "images"))
-	require.Contains(t, succeed(t, "replay", out, "--step", "1", "--log", "error"), "everything is as it was recorded\n")
+	require.Contains(t, succeed(t, "replay", out, "--step", "1", "--log", "error"), "everything equals the record\n")
 }

@@ -146,7 +146,7 @@ func TestNoArtefactOfARunHoldsASecret(t *testing.T) {
 			}
 			code, text = said(append(replay, with.secrets...)...)
 			require.Equal(t, cli.OK, code, text)
-			require.Contains(t, text, "everything is as it was recorded")
+			require.Contains(t, text, "everything equals the record")
 		})
 	}
 }

@@ -22,20 +22,19 @@ func serveCommand() *cli.Command {
 	return &cli.Command{
 		Name: "serve", Args: "[key=value …]", Max: -1,
 		About: "Serve environments over HTTP, in the protocols of the original systems.",
-		Help: `The Lite protocol hosts one environment, the legacy protocol any number, under
-the legacy rules. key=value gives options that hold where a client asks for
-nothing else. Options that name an address, a path or a secret are yours alone,
-state_reward.judge_base_url for instance: clients may set those that you name by
---allow-option, and no others. A judge that a client may name is asked with the
-API key of this process's environment.
+		Help: `The Lite protocol serves one environment, the legacy protocol any number, with the
+legacy rules. key=value sets options unless a client sets them. Clients cannot set
+options with an address, a path or a secret, such as state_reward.judge_base_url,
+except those listed with --allow-option. A judge chosen by a client is called with the
+API key in this process's environment.
 
-An API key is needed where other machines can reach the address; every request but
-GET /health must bring it. Without a key, requests must address the service by a
-loopback name, its IP address or a name given by --allow-host. Web pages of other
-hosts are refused in any case. GET /metrics answers in the Prometheus text format.
+An API key is required if other machines can reach the address; every request except
+GET /health must include it. Without a key, requests must use a loopback name, the IP
+address or a name given by --allow-host as the host. Requests from web pages of other
+hosts are always refused. GET /metrics returns the Prometheus text format.
 
-On SIGTERM or Ctrl-C no new requests are taken, running calls finish and all
-environments are closed, for which --drain-timeout is allowed.
+On SIGTERM or Ctrl-C the service refuses new requests, waits for running calls up to
+--drain-timeout, and closes all environments.
 
   vagen serve --env sokoban --addr 127.0.0.1:8000 render_mode=vision`,
 		Setup: func(f *flag.FlagSet) cli.Run {
@@ -62,30 +61,30 @@ type service struct {
 func (s *service) flags(f *flag.FlagSet) {
 	s.ServerOptions = remote.DefaultServerOptions()
 	o := &s.ServerOptions
-	f.StringVar(&s.addr, "addr", "127.0.0.1:8000", "`address` to listen at; port 0 takes a free one")
-	f.Var(&s.envs, "env", "`name` of an environment to serve; may be given again for the legacy protocol")
-	f.Var(&s.allow, "allow-option", "`name` of an address, path or secret that clients may choose; may be given again")
-	f.Var(&s.hosts, "allow-host", "`name` by which clients address the service and whose web pages may use it; may be given again")
-	f.StringVar(&s.protocols, "protocol", "lite", "`protocols`: lite, legacy or both with a comma")
+	f.StringVar(&s.addr, "addr", "127.0.0.1:8000", "`address` to listen on; port 0 selects a free port")
+	f.Var(&s.envs, "env", "`name` of an environment to serve; may be repeated for the legacy protocol")
+	f.Var(&s.allow, "allow-option", "`name` of an address, path or secret that clients may set; may be repeated")
+	f.Var(&s.hosts, "allow-host", "host `name` that clients may use for the service, and whose web pages may use it; may be repeated")
+	f.StringVar(&s.protocols, "protocol", "lite", "`protocols`: lite, legacy or lite,legacy")
 	f.StringVar(&s.keyEnv, "api-key-env", "", "environment `variable` with the API key")
 	f.StringVar(&s.keyFile, "api-key-file", "", "`file` with the API key")
-	f.DurationVar(&o.SessionTimeout, "session-timeout", o.SessionTimeout, "close Lite sessions that are idle for so long; 0 is never")
-	f.DurationVar(&o.LegacyTimeout, "legacy-timeout", o.LegacyTimeout, "close legacy environments that are idle for so long; 0 is never")
-	f.DurationVar(&o.SweepEvery, "sweep-every", o.SweepEvery, "how often idle ones are looked for")
-	f.IntVar(&o.MaxSessions, "max-sessions", o.MaxSessions, "environments alive; 0 is no limit")
-	f.IntVar(&o.MaxBatch, "max-batch", o.MaxBatch, "environments that one legacy request makes; 0 is no limit")
-	f.IntVar(&o.MaxInFlight, "max-inflight", o.MaxInFlight, "requests worked on at once; 0 is no limit")
-	f.DurationVar(&o.AdmitTimeout, "admit-timeout", o.AdmitTimeout, "how long a request waits for its turn before it is refused")
-	f.DurationVar(&o.CallTimeout, "call-timeout", o.CallTimeout, "longest call of an environment")
-	f.DurationVar(&o.ReadTimeout, "read-timeout", o.ReadTimeout, "for a request to arrive")
-	f.DurationVar(&o.WriteTimeout, "write-timeout", o.WriteTimeout, "for a response to be taken")
-	f.DurationVar(&o.DrainTimeout, "drain-timeout", o.DrainTimeout, "for calls and environments to end when the service stops")
-	f.IntVar(&o.BatchWorkers, "batch-workers", o.BatchWorkers, "environments of one legacy batch that are called at once")
+	f.DurationVar(&o.SessionTimeout, "session-timeout", o.SessionTimeout, "close Lite sessions that are idle for this long; 0 is never")
+	f.DurationVar(&o.LegacyTimeout, "legacy-timeout", o.LegacyTimeout, "close legacy environments that are idle for this long; 0 is never")
+	f.DurationVar(&o.SweepEvery, "sweep-every", o.SweepEvery, "interval between checks for idle sessions")
+	f.IntVar(&o.MaxSessions, "max-sessions", o.MaxSessions, "maximum open environments; 0 is no limit")
+	f.IntVar(&o.MaxBatch, "max-batch", o.MaxBatch, "maximum environments of one legacy request; 0 is no limit")
+	f.IntVar(&o.MaxInFlight, "max-inflight", o.MaxInFlight, "maximum concurrent requests; 0 is no limit")
+	f.DurationVar(&o.AdmitTimeout, "admit-timeout", o.AdmitTimeout, "maximum time in the queue before a request is refused")
+	f.DurationVar(&o.CallTimeout, "call-timeout", o.CallTimeout, "time limit of a call of an environment")
+	f.DurationVar(&o.ReadTimeout, "read-timeout", o.ReadTimeout, "time limit for reading a request")
+	f.DurationVar(&o.WriteTimeout, "write-timeout", o.WriteTimeout, "time limit for writing a response")
+	f.DurationVar(&o.DrainTimeout, "drain-timeout", o.DrainTimeout, "time limit for running calls when the service stops")
+	f.IntVar(&o.BatchWorkers, "batch-workers", o.BatchWorkers, "concurrent environments of one legacy batch")
 	f.StringVar(&s.images, "image-format", string(o.Images), "png, which keeps every pixel, or jpeg")
-	f.Int64Var(&o.Limits.Body, "max-body", o.Limits.Body, "largest request in `bytes`")
-	f.IntVar(&o.Limits.Parts, "max-parts", o.Limits.Parts, "parts of a request")
-	f.IntVar(&o.Limits.Pixels, "max-pixels", o.Limits.Pixels, "pixels of all images of a request")
-	f.Uint64Var(&o.Seed, "seed", o.Seed, "draws the seeds of resets that name none")
+	f.Int64Var(&o.Limits.Body, "max-body", o.Limits.Body, "maximum request size in `bytes`")
+	f.IntVar(&o.Limits.Parts, "max-parts", o.Limits.Parts, "maximum parts of a request")
+	f.IntVar(&o.Limits.Pixels, "max-pixels", o.Limits.Pixels, "maximum pixels of all images of a request")
+	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed for resets without a seed")
 }
 
 func (s *service) serve(ctx context.Context, c *cli.Call) error {
@@ -106,8 +105,8 @@ func (s *service) serve(ctx context.Context, c *cli.Call) error {
 	if err != nil {
 		return cli.Usagef("%w", err)
 	}
-	// A service holds a kilobyte a session and throws away several a request:
-	// fewer collections cost little memory and keep the slowest answers quick.
+	// A session needs about a kilobyte, and a request allocates several: fewer garbage
+	// collections cost little memory and keep the highest latencies low.
 	if _, set := c.Getenv("GOGC"); !set {
 		defer debug.SetGCPercent(debug.SetGCPercent(serveGC))
 	}
@@ -118,15 +117,15 @@ func (s *service) serve(ctx context.Context, c *cli.Call) error {
 	return err
 }
 
-// serveGC is the collector's target in percent while a service runs, unless the
-// environment variable GOGC says otherwise.
+// serveGC is the garbage collector's target percentage while a service runs, unless the
+// environment variable GOGC is set.
 const serveGC = 400
 
-// host fills in the environments. Each is made once, so that options that are
-// wrong are reported now.
+// host sets the environments to serve. Each is made once, so that invalid options are
+// reported immediately.
 func (s *service) host(options map[string]any) error {
 	if len(s.envs) == 0 {
-		return cli.Usagef("--env is needed; vagen env list lists what there is")
+		return cli.Usagef("--env is missing; vagen env list lists the environments")
 	}
 	if err := s.allowed(); err != nil {
 		return err
@@ -154,7 +153,7 @@ func (s *service) host(options map[string]any) error {
 				}
 			}
 		default:
-			return cli.Usagef("--protocol: there is no %q; there are lite and legacy", protocol)
+			return cli.Usagef("--protocol: %q is unknown, must be lite or legacy", protocol)
 		}
 	}
 	return nil
@@ -170,8 +169,8 @@ func builtinKind(name string) (kind builtin.Kind, ok bool) {
 	return builtin.Kind{}, false
 }
 
-// allowed checks that each option of --allow-option exists, as far as the
-// environments declare all of theirs.
+// allowed checks that each option of --allow-option exists, if the environments declare
+// all their options.
 func (s *service) allowed() error {
 	known := map[string]env.OptionKind{}
 	for _, name := range s.envs {
@@ -189,8 +188,8 @@ func (s *service) allowed() error {
 	return nil
 }
 
-// factory is that of a registered environment for options of clients, on top of
-// the operator's.
+// factory returns the factory of an environment with the options of clients on top of
+// those of the operator.
 func (s *service) factory(name string, options map[string]any) (env.Factory, error) {
 	r := registry()
 	k, _ := builtinKind(name)
@@ -203,8 +202,8 @@ func (s *service) factory(name string, options map[string]any) (env.Factory, err
 	return f, e.Close()
 }
 
-// legacyOptions adds the rules that clients of the legacy protocol expect: the last
-// that an environment has.
+// legacyOptions adds the rules that clients of the legacy protocol expect, which are the
+// last in an environment's list.
 func legacyOptions(name string, options map[string]any) map[string]any {
 	k, _ := builtinKind(name)
 	if _, given := options["rules"]; len(k.Rules) > 0 && !given {
@@ -219,7 +218,7 @@ func (s *service) key(getenv func(string) (string, bool)) (string, error) {
 	var key, from string
 	switch {
 	case s.keyEnv != "" && s.keyFile != "":
-		return "", cli.Usagef("--api-key-env and --api-key-file are both given")
+		return "", cli.Usagef("--api-key-env and --api-key-file are both set: use one of them")
 	case s.keyEnv != "":
 		key, _ = getenv(s.keyEnv)
 		from = "the environment variable " + s.keyEnv

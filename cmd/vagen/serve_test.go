@@ -132,9 +132,9 @@ func TestServiceAnswersNoPageOfAnotherHost(t *testing.T) {
 
 func TestServicesThatMakeNoSenseAreRefused(t *testing.T) {
 	for want, args := range map[string][]string{
-		"--env is needed":                {},
+		"--env is missing":               {},
 		`did you mean "sokoban"?`:        {"--env", "sokobn"},
-		`there is no "http"`:             {"--env", "sokoban", "--protocol", "http"},
+		`"http" is unknown`:              {"--env", "sokoban", "--protocol", "http"},
 		"serves one environment, not 2":  {"--env", "sokoban", "--env", "svg"},
 		"registered already":             {"--env", "sokoban", "--env", "sokoban", "--protocol", "legacy"},
 		`did you mean "dim_room"?`:       {"--env", "sokoban", "dim_rom=[6, 6]"},

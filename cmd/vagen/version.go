@@ -10,11 +10,11 @@ import (
 	"vagen/internal/cli"
 )
 
-// build says what a binary was made from.
+// build describes how a binary was built.
 type build struct {
 	Version  string `json:"version"` // of the module; "(devel)" for a working tree
 	Revision string `json:"revision,omitempty"`
-	Modified bool   `json:"modified"` // the working tree had changes
+	Modified bool   `json:"modified"` // the working tree had uncommitted changes
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
@@ -22,7 +22,7 @@ type build struct {
 func versionCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "version",
-		About: "Say which version this is.",
+		About: "Print the version.",
 		Setup: func(f *flag.FlagSet) cli.Run {
 			asJSON := f.Bool("json", false, "write JSON")
 			return func(_ context.Context, c *cli.Call) error {

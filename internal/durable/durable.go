@@ -1,5 +1,5 @@
-// Package durable writes files and folders so that, whenever the machine stops, the old
-// content or the new one is there, and checks folders against sums of their files.
+// Package durable writes files and folders atomically, so that after a crash at any time
+// either the old or the new content exists, and computes checksums of folders.
 package durable
 
 import (
@@ -10,13 +10,12 @@ import (
 	"path/filepath"
 )
 
-// Unfinished ends the names of files and folders that are being written.
+// Unfinished is the suffix of files and folders that are being written.
 const Unfinished = ".tmp"
 
-// Replace puts a written folder in the place of another of the same meaning.
-// Between the two renames the old folder still stands, under a name that is not a
-// checkpoint's: a run that stops right there goes on from the one before, or puts
-// this one back if there is none.
+// Replace renames the folder from to to, replacing an existing folder. Between the two
+// renames the old folder exists with the suffix Discarded: after a crash at that moment
+// the caller can restore it.
 func Replace(from, to string) error {
 	old := to + Discarded
 	if err := os.RemoveAll(old); err != nil {
@@ -38,8 +37,8 @@ func Replace(from, to string) error {
 	return os.RemoveAll(old)
 }
 
-// WriteFile writes a file that is, whenever the machine stops, the old one or the
-// new one.
+// WriteFile writes a file atomically: after a crash at any time it has the old or the
+// new content.
 func WriteFile(path string, data []byte) error {
 	tmp := path + Unfinished
 	if err := os.WriteFile(tmp, data, 0o644); err != nil {
@@ -51,7 +50,7 @@ func WriteFile(path string, data []byte) error {
 	return os.Rename(tmp, path)
 }
 
-// SyncTree makes everything below dir durable.
+// SyncTree syncs all files and folders below dir.
 func SyncTree(dir string) error {
 	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		return errors.Join(err, syncPath(path))
@@ -66,17 +65,17 @@ func syncPath(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// WriteJSON writes a value that people read, too.
+// WriteJSON writes a value as indented JSON.
 func WriteJSON(path string, v any) error {
 	out, err := os.Create(path)
 	if err != nil {
 		return err
 	}
 	enc := json.NewEncoder(out)
-	enc.SetEscapeHTML(false) // responses are full of tags
+	enc.SetEscapeHTML(false) // keeps tags in responses readable
 	enc.SetIndent("", "  ")
 	return errors.Join(enc.Encode(v), out.Close())
 }
 
-// Discarded ends the name of a folder that is being removed, or that a newer one replaces.
+// Discarded is the suffix of a folder that is being removed or replaced.
 const Discarded = ".old"

@@ -11,13 +11,14 @@ import (
 	"path/filepath"
 )
 
-// Sum is what the manifest says of one file.
+// Sum is the size and checksum of a file.
 type Sum struct {
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
 }
 
-// Sums sums up all files below dir but the manifest, by slashed names.
+// Sums returns the sums of all files below dir except the file except, by slash-separated
+// relative paths.
 func Sums(ctx context.Context, dir, except string) (map[string]Sum, error) {
 	out := map[string]Sum{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -34,6 +35,7 @@ func Sums(ctx context.Context, dir, except string) (map[string]Sum, error) {
 	return out, err
 }
 
+// SumOf returns the sum of a file.
 func SumOf(path string) (Sum, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package filelock keeps processes that change the same files apart.
+// Package filelock provides locks on files between processes.
 package filelock
 
 import (
@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Lock waits until no other process, and no other call in this one, holds the
-// lock on a file. The system releases it when a process dies; the file stays.
-// waiting is called once before it waits.
+// Lock acquires the lock on a file, which excludes other processes and other calls in
+// this one. The system releases it when the process ends; the file is not removed. If
+// Lock has to wait, it calls waiting once.
 func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	const poll = 100 * time.Millisecond
 	for waited := false; ; waited = true {

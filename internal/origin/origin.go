@@ -1,5 +1,5 @@
-// Package origin keeps what is meant for one service from others: an origin is
-// scheme, host and port together, as in RFC 6454.
+// Package origin keeps credentials of one service from being sent to others. An origin
+// is scheme, host and port, as in RFC 6454.
 package origin
 
 import (
@@ -37,8 +37,8 @@ func port(u *url.URL) string {
 }
 
 // KeepKeys is a CheckRedirect of http.Client that follows redirects, but sends
-// credentials to the origin of the first request alone. net/http itself sends them
-// to subdomains, other ports and without encryption, too.
+// credentials only to the origin of the first request. net/http itself also sends them
+// to subdomains, to other ports and without encryption.
 func KeepKeys(next *http.Request, via []*http.Request) error {
 	if len(via) >= maxRedirects {
 		return ErrRedirects
@@ -51,8 +51,8 @@ func KeepKeys(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// Stay is a CheckRedirect of http.Client that follows redirects within the origin
-// of the first request alone.
+// Stay is a CheckRedirect of http.Client that follows only redirects within the origin
+// of the first request.
 func Stay(next *http.Request, via []*http.Request) error {
 	if len(via) >= maxRedirects {
 		return ErrRedirects

@@ -1,9 +1,9 @@
-// Package presets holds the configurations that have names: those of VAGEN's paper,
-// of its first release, of its Lite and its newest system.
+// Package presets contains the named configurations: those of VAGEN's paper, its first
+// release, its Lite system and its newest system.
 //
-// A preset is a YAML file. Its first line says what it is; "# on: NAME" puts it on
-// top of another one, "# also: NAME, …" gives it further names. Files that begin
-// with an underscore are there for others to stand on.
+// A preset is a YAML file. Its first line is the description; "# on: NAME" is the preset
+// that it extends, "# also: NAME, …" are other names. Files whose names begin with an
+// underscore are only extended by others.
 package presets
 
 import (
@@ -20,19 +20,19 @@ import (
 //go:embed files/*.yaml
 var files embed.FS
 
-// ErrUnknown is wrapped by errors about names that no preset has.
+// ErrUnknown is wrapped by errors about unknown names of presets.
 var ErrUnknown = errors.New("unknown preset")
 
 // Preset is a named configuration.
 type Preset struct {
 	Name  string
 	About string
-	Also  []string // further names
+	Also  []string // other names
 	on    string
 	yaml  []byte
 }
 
-// Layer is a document of a preset, to be put on those before it.
+// Layer is a document of a preset, which overrides those before it.
 type Layer struct {
 	Name string
 	YAML []byte
@@ -80,7 +80,7 @@ func read() []Preset {
 	return out
 }
 
-// Layers returns the documents of a preset, those that others stand on first.
+// Layers returns the documents of a preset, extended ones first.
 func Layers(name string) ([]Layer, error) {
 	all := read()
 	at := slices.IndexFunc(all, func(p Preset) bool { return p.Name == name || slices.Contains(p.Also, name) })
@@ -91,9 +91,9 @@ func Layers(name string) ([]Layer, error) {
 	return stack(all, at)
 }
 
-// System returns the defaults of a generation of VAGEN as documents to be put below
-// everything else, and whether there is one with this name.
-func System(name string) ([]Layer, bool) {
+// System returns the documents with the defaults of a generation of VAGEN, which every
+// other source overrides. ok is false if there is no generation with this name.
+func System(name string) (layers []Layer, ok bool) {
 	all := read()
 	at := slices.IndexFunc(all, func(p Preset) bool { return p.Name == "_system_"+name })
 	if at < 0 {
@@ -103,7 +103,7 @@ func System(name string) ([]Layer, bool) {
 	return layers, err == nil
 }
 
-// stack returns a document and those below it, the lowest first.
+// stack returns a document after those that it extends.
 func stack(all []Preset, at int) ([]Layer, error) {
 	var out []Layer
 	for {

@@ -1,8 +1,8 @@
-// Package redact takes secrets out of what is written to files and sent to services.
+// Package redact removes secrets from data that is written to files or sent to services.
 //
-// A secret is found by the name that it stands under (token, password, api_key, …;
-// all of headers), or as the user information or a named parameter of a URL. Each is
-// replaced by Mark. Names of environment variables, such as key_env, are no secrets.
+// A secret is recognised by its key (token, password, api_key, …; everything in headers),
+// or as the user information or a named parameter of a URL. Each is replaced by Mark.
+// Names of environment variables, such as key_env, are not secrets.
 package redact
 
 import (
@@ -12,11 +12,10 @@ import (
 	"strings"
 )
 
-// Mark stands in place of a secret.
+// Mark replaces a secret.
 const Mark = "REDACTED"
 
-// secrets are names of secrets; a longer name that ends in one, such as hub_token,
-// is one, too.
+// secrets are keys of secrets. Keys that end in one, such as hub_token, are included.
 var secrets = []string{"token", "password", "passwd", "secret", "api_key", "apikey", "access_key", "private_key", "authorization", "credential", "credentials", "cookie"}
 
 // Secret reports whether a value of this name is a secret.
@@ -25,7 +24,7 @@ func Secret(name string) bool {
 	return slices.ContainsFunc(secrets, func(s string) bool { return name == s || strings.HasSuffix(name, "_"+s) })
 }
 
-// headers are names of groups of which every text is taken for a secret.
+// headers reports whether all strings below a key count as secrets.
 func headers(name string) bool {
 	name = strings.ToLower(name)
 	return name == "header" || name == "headers" || strings.HasSuffix(name, "_headers")
@@ -66,7 +65,7 @@ func Value(name string, v any) any {
 	return out
 }
 
-// value also tells whether anything was replaced.
+// value is like Value and also reports whether anything was replaced.
 func value(v any, secret, all bool) (any, bool) {
 	switch v := v.(type) {
 	case string:
@@ -111,8 +110,7 @@ func value(v any, secret, all bool) (any, bool) {
 	return v, false
 }
 
-// Marked lists the places below a setting of this name at which Mark stands in place
-// of a secret.
+// Marked lists the keys below a setting of this name whose value contains Mark.
 func Marked(name string, v any) []string {
 	switch v := v.(type) {
 	case string:

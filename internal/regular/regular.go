@@ -1,5 +1,5 @@
-// Package regular opens files whose paths come from configurations, and nothing
-// else that a path may lead to: opening a named pipe would wait for its other end.
+// Package regular opens files whose paths come from configurations, and refuses anything
+// but regular files: opening a named pipe, for example, would block.
 package regular
 
 import (
@@ -29,7 +29,7 @@ func Open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// ReadFile returns what a regular file holds.
+// ReadFile returns the content of a regular file.
 func ReadFile(path string) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package safeyaml reads YAML of unknown origin: what a small text could make the
-// parser or its callers spend is bounded before they spend it.
+// Package safeyaml reads untrusted YAML: it limits size, nesting and the expansion of
+// aliases, so that a small text cannot exhaust time or memory.
 package safeyaml
 
 import (
@@ -11,19 +11,19 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// What a text may have.
+// Limits of a text.
 const (
 	MaxBytes  = 16 << 20
-	MaxValues = 1 << 20 // those that aliases repeat included
-	MaxDepth  = 64      // values inside values
+	MaxValues = 1 << 20 // after expansion of aliases
+	MaxDepth  = 64      // nesting of values
 )
 
-// ErrLimit is wrapped by errors about texts that have more.
+// ErrLimit is wrapped by errors about texts beyond the limits.
 var ErrLimit = errors.New("too large to read")
 
 // Parse reads all documents of a text.
 func Parse(data []byte) (file *ast.File, err error) {
-	defer func() { // the parser is foreign code, and so is what it reads
+	defer func() { // the parser may panic on malformed input
 		if p := recover(); p != nil {
 			file, err = nil, fmt.Errorf("it can't be parsed: %v", p)
 		}
@@ -67,9 +67,9 @@ func tooDeep() error {
 	return fmt.Errorf("%w: it has more than %d values inside each other", ErrLimit, MaxDepth)
 }
 
-// deep reports whether marks of nesting stand deeper than allowed, which a parser
-// that calls itself for each would pay with its stack. Marks in quotes count, too;
-// no sensible text has that many.
+// deep reports whether a text is nested deeper than allowed, which could overflow the
+// stack of the recursive parser. Brackets in quotes count, too; no ordinary text has
+// that many.
 func deep(data []byte) bool {
 	open, marks := 0, 0
 	for i, b := range data {
@@ -92,9 +92,9 @@ func deep(data []byte) bool {
 	return false
 }
 
-// counter adds up values as they are when aliases are replaced by what they name.
+// counter counts values after expansion of aliases.
 type counter struct {
-	anchors map[string]int // values below; 0 while they are counted
+	anchors map[string]int // number of values of an anchor; 0 while they are counted
 }
 
 func (c *counter) count(n ast.Node, depth int) (int, error) {
