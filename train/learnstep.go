@@ -23,19 +23,23 @@ type pass struct {
 // passes lists what a step learns: policy and critic at once, or a separate critic
 // with settings of its own before the policy, as in VAGEN. The policy's pass is the
 // last.
-func (t *Trainer) passes(step int) []pass {
+func (t *Trainer) passes(step int) ([]pass, error) {
 	c := &t.Config
 	a := &c.Agent.Actor
-	p := pass{epochs: a.Epochs, miniBatch: a.MiniBatch, shuffle: a.Shuffle, objective: t.objective(step), optimizer: t.optimizer(step)}
+	objective, err := t.objective(step)
+	if err != nil {
+		return nil, err
+	}
+	p := pass{epochs: a.Epochs, miniBatch: a.MiniBatch, shuffle: a.Shuffle, objective: objective, optimizer: t.optimizer(step)}
 	if !criticApart(c) || p.objective.ValueCoef == 0 {
-		return []pass{p}
+		return []pass{p}, nil
 	}
 	q := criticPass(c, p)
 	if p.objective.CriticOnly {
-		return []pass{q}
+		return []pass{q}, nil
 	}
 	q.objective.CriticOnly, p.objective.ValueCoef = true, 0
-	return []pass{q, p}
+	return []pass{q, p}, nil
 }
 
 // criticApart reports whether a separate critic has settings of its own beyond its
@@ -69,11 +73,15 @@ func orOwn[T any](actor T, own *T) T {
 
 // learn takes the optimiser steps of one training step.
 func (t *Trainer) learn(ctx context.Context, b *batch, step int, m track.Metrics) error {
-	aggregate, err := t.Config.Aggregation()
+	aggregate, err := t.names.Aggregation(&t.Config)
 	if err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
-	for _, p := range t.passes(step) {
+	passes, err := t.passes(step)
+	if err != nil {
+		return err
+	}
+	for _, p := range passes {
 		begin := time.Now()
 		if err := t.run(ctx, p, b, step, aggregate, m); err != nil {
 			return err

@@ -7,20 +7,22 @@ import (
 	"strings"
 
 	"vagen/policy"
+	"vagen/policy/loss"
 	"vagen/train/config"
 	"vagen/train/track"
 )
 
-func (t *Trainer) objective(step int) policy.Objective {
+func (t *Trainer) objective(step int) (policy.Objective, error) {
 	c := &t.Config
-	o := c.Agent.Actor.Objective()
+	o, err := t.names.Objective(c, factor(&c.Stability.Clip, step, c.Trainer.Steps), factor(&c.Stability.KL, step, c.Trainer.Steps))
+	if err != nil {
+		return o, fmt.Errorf("train: %w", err)
+	}
 	o.Temperature, o.ValueClip, o.CriticOnly = c.Agent.Rollout.Temperature, c.Critic.ValueClip, step <= c.Trainer.CriticWarmup
-	clip, kl := factor(&c.Stability.Clip, step, c.Trainer.Steps), factor(&c.Stability.KL, step, c.Trainer.Steps)
-	o.ClipLow, o.ClipHigh, o.KLCoef = clip*o.ClipLow, clip*o.ClipHigh, kl*o.KLCoef
 	if c.Critic.Kind != "none" && t.spec.Critic {
 		o.ValueCoef = c.Critic.ValueCoef
 	}
-	return o
+	return o, nil
 }
 
 func (t *Trainer) optimizer(step int) policy.Optimizer {
@@ -82,10 +84,10 @@ func (t *Trainer) measured(s policy.Stats, b *policy.Batch, o policy.Objective) 
 	if !o.CriticOnly && weighted(b.Weight) {
 		m["actor/pg_loss"], m["actor/entropy"], m["actor/ppo_kl"] = s.PolicyLoss, s.Entropy, s.ApproxKL
 		m["actor/pg_clipfrac"], m["actor/grad_norm"], m["actor/ratio_max"] = s.ClipFrac, s.GradNorm, s.RatioMax
-		if o.ClipDual > 0 {
+		if t.Config.Agent.Actor.ClipDual > 0 {
 			m["actor/pg_clipfrac_lower"] = s.ClipFracLow
 		}
-		if o.KL != "" {
+		if o.KL != loss.NoKL {
 			m["actor/kl_loss"] = s.KL
 		}
 		maps.Copy(m, s.Metrics)

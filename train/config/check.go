@@ -20,7 +20,7 @@ func (c *Config) problems(r Registries) []error {
 	v.shaping(c, r)
 	v.contradictions(c, r)
 	v.batching(c)
-	v.losses(c)
+	v.losses(c, r)
 	v.playing(c, r)
 	v.logging(c)
 	v.saving(c)
@@ -145,7 +145,7 @@ func (v *validator) ranges(c *Config) {
 		v.within("actor_rollout_ref.actor.clip_ratio_high", *a.ClipHigh, 0, large)
 	}
 	// A lower bound of 1 is none: ratios are positive.
-	if o := a.Objective(); o.ClipLow > o.ClipHigh && o.ClipLow < 1 && o.ClipHigh >= 0 {
+	if o := a.lossOptions(); o.ClipLow > o.ClipHigh && o.ClipLow < 1 && o.ClipHigh >= 0 {
 		v.say("actor_rollout_ref.actor.clip_ratio_low is %v, but clip_ratio_high is %v: the lower bound must not be wider than the upper one (null takes clip_ratio)", o.ClipLow, o.ClipHigh)
 	}
 	v.within("actor_rollout_ref.actor.grad_norm_threshold", a.NormLimit, 0, large)

@@ -7,13 +7,14 @@ import (
 
 	"vagen/advantage"
 	"vagen/internal/nearest"
+	"vagen/policy/loss"
 	"vagen/rollout"
 	"vagen/rollout/diagnose"
 	"vagen/rollout/filter"
 )
 
 // Registries are where the names in a configuration are looked up: estimators,
-// filters, harnesses and the metrics of a step. To add one's own, fill a field with a
+// filters, harnesses, policy losses and the metrics of a step. To add one's own, fill a field with a
 // registry of that package that knows them. The zero value knows what is built
 // in.
 type Registries struct {
@@ -21,6 +22,7 @@ type Registries struct {
 	Filters    *filter.Registry
 	Metrics    *diagnose.Registry
 	Harnesses  *rollout.Harnesses
+	Losses     *loss.Registry
 }
 
 // Validate is Config.Validate with these names.
@@ -45,6 +47,9 @@ func (r Registries) WithBuiltins() Registries {
 	}
 	if r.Harnesses == nil {
 		r.Harnesses = rollout.BuiltinHarnesses()
+	}
+	if r.Losses == nil {
+		r.Losses = loss.Builtin()
 	}
 	return r
 }

@@ -8,7 +8,6 @@ import (
 
 	"vagen/advantage"
 	"vagen/internal/settings"
-	"vagen/policy/loss"
 )
 
 // A setting is unread when the rest of the configuration leaves it without effect: the
@@ -25,7 +24,7 @@ type unread struct {
 
 // unreadSettings lists what of a configuration has no effect.
 func (c *Config) unreadSettings(r Registries) []unread {
-	out := slices.Concat(c.unreadByEstimator(r), c.unreadByLoss())
+	out := slices.Concat(c.unreadByEstimator(r), c.unreadByLoss(r))
 	when := func(idle bool, about string, keys ...string) {
 		for _, key := range keys {
 			if idle {
@@ -164,15 +163,12 @@ func half(x *float64) *float64 {
 }
 
 // unreadByLoss are the settings that the policy loss does not have.
-func (c *Config) unreadByLoss() []unread {
+func (c *Config) unreadByLoss(r Registries) []unread {
 	const actor = "actor_rollout_ref.actor."
 	mode := c.Agent.Actor.Loss.Mode
 	published := Default().Agent.Actor
 	build := func(mode string, a ActorConfig) (any, error) {
-		a.Loss.Mode = mode
-		o := a.Objective()
-		o.EntropyCoef, o.KL = 0, ""
-		return o.PolicyLoss()
+		return r.Losses.New(mode, a.lossOptions())
 	}
 	reads := func(mode string, change func(*ActorConfig)) (bool, error) {
 		was, err := build(mode, published)
@@ -190,7 +186,7 @@ func (c *Config) unreadByLoss() []unread {
 			continue
 		}
 		var others []string
-		for _, other := range loss.Builtin().Names() {
+		for _, other := range r.Losses.Names() {
 			if read, err := reads(other, s.change); read && err == nil {
 				others = append(others, other)
 			}
