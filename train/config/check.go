@@ -125,9 +125,6 @@ func (v *validator) ranges(c *Config) {
 	v.within("algorithm.gamma", c.Algorithm.Gamma, 0, 1)
 	v.within("algorithm.lam", c.Algorithm.Lambda, 0, 1)
 	v.within("algorithm.high_level_gamma", c.Algorithm.TurnGamma, 0, 1)
-	if g := c.Algorithm.GammaTurn; g != nil {
-		v.within("algorithm.gamma_turn", *g, 0, 1)
-	}
 	v.within("algorithm.lambda_turn", c.Algorithm.TurnLambda, 0, 1)
 	v.within("algorithm.lambda_token", c.Algorithm.TokenLambda, 0, 1)
 	v.within("algorithm.bi_level_mix", c.Algorithm.Mix, 0, 1)

@@ -71,7 +71,6 @@ type AlgorithmConfig struct {
 	Gamma       float64          `yaml:"gamma" doc:"discount per token, in [0, 1]"`
 	Lambda      float64          `yaml:"lam" doc:"GAE's lambda, in [0, 1]"`
 	TurnGamma   float64          `yaml:"high_level_gamma" doc:"discount per turn of bi-level and turn-wise GAE, in [0, 1]"`
-	GammaTurn   *float64         `yaml:"gamma_turn" doc:"high_level_gamma under its newer name; null takes that"`
 	TurnLambda  float64          `yaml:"lambda_turn" doc:"lambda from turn to turn of trajectory_bi_level_gae, in [0, 1]"`
 	TokenLambda float64          `yaml:"lambda_token" doc:"lambda within a turn of trajectory_bi_level_gae, in [0, 1]"`
 	Mix         float64          `yaml:"bi_level_mix" doc:"trajectory_bi_level_gae: 0 is token-level GAE, 1 the bi-level one, in [0, 1]"`
@@ -200,7 +199,6 @@ type OptimConfig struct {
 // SamplingConfig sets how responses are sampled in training; validation uses val_kwargs.
 type SamplingConfig struct {
 	Name        string    `yaml:"name" doc:"what writes the responses: xla, the model that is trained, in this process. vllm, sglang and hf are accepted with a warning and mean the same"`
-	DoSample    *bool     `yaml:"do_sample" doc:"draw tokens; learning needs that, so that false is refused"`
 	MaxImages   int       `yaml:"limit_mm_per_prompt" null:"0" unit:"images" doc:"pictures of a conversation; an episode without room for the next one ends. null is no limit"`
 	Temperature float64   `yaml:"temperature" doc:"divides the logits"`
 	TopP        float64   `yaml:"top_p" doc:"keep the smallest set of tokens with this probability; 1 keeps all"`
@@ -254,10 +252,9 @@ type TrainerConfig struct {
 	Metrics      []string `yaml:"metrics" doc:"what to measure at every step, by name in package rollout/diagnose; [all] or [none]"`
 	LoggingConfig
 
-	Harness         string `yaml:"harness" doc:"how episodes become conversations, each of them a training row: concat (one), no_concat (one a turn), window (the last turns), compact (one until it is full, then another with a summary)"`
-	ConcatMultiTurn *bool  `yaml:"concat_multi_turn" doc:"older form of harness: true is concat, false no_concat; null leaves it to harness"`
-	CompactBudget   int    `yaml:"compact_budget" doc:"compact: tokens at which a conversation is summed up; 0 does so when max_trajectory_length is reached"`
-	CompactSummary  int    `yaml:"compact_summary_budget" doc:"compact: longest summary in tokens; 0 takes a quarter of compact_budget, or the longest response if that is less"`
+	Harness        string `yaml:"harness" doc:"how episodes become conversations, each of them a training row: concat (one), no_concat (one a turn), window (the last turns), compact (one until it is full, then another with a summary)"`
+	CompactBudget  int    `yaml:"compact_budget" doc:"compact: tokens at which a conversation is summed up; 0 does so when max_trajectory_length is reached"`
+	CompactSummary int    `yaml:"compact_summary_budget" doc:"compact: longest summary in tokens; 0 takes a quarter of compact_budget, or the longest response if that is less"`
 
 	SavingConfig
 }
@@ -301,8 +298,5 @@ func (c *Config) Params() advantage.Params {
 	p.TurnLambda, p.TokenLambda, p.Mix = a.TurnLambda, a.TokenLambda, a.Mix
 	p.StepWeight, p.Epsilon, p.Raw = a.StepWeight, a.Epsilon, !a.Whiten
 	p.PassK = a.PassK
-	if a.GammaTurn != nil {
-		p.TurnGamma = *a.GammaTurn
-	}
 	return p
 }

@@ -32,7 +32,7 @@ func (c *Config) unreadSettings(r Registries) []unread {
 			}
 		}
 	}
-	harness := c.harnessName()
+	harness := c.Trainer.Harness
 	when(slices.Contains([]string{"concat", "no_concat", "window"}, harness), "trainer.harness "+harness+" does not read it; compact does", "trainer.compact_budget", "trainer.compact_summary_budget")
 	when(harness == "no_concat" || harness == "compact", "trainer.harness "+harness+" does not read it; window does", "rollout_manager.window_size")
 	when(c.Reward.Normalize == "none", "reward.normalize is none", "reward.center", "reward.running", "reward.epsilon", "reward.limit")
@@ -90,7 +90,6 @@ var hyperparameters = []struct {
 	{"algorithm.gamma", func(p *advantage.Params) { p.Gamma /= 2 }},
 	{"algorithm.lam", func(p *advantage.Params) { p.Lambda /= 2 }},
 	{"algorithm.high_level_gamma", func(p *advantage.Params) { p.TurnGamma /= 2 }},
-	{"algorithm.gamma_turn", func(p *advantage.Params) { p.TurnGamma /= 2 }},
 	{"algorithm.lambda_turn", func(p *advantage.Params) { p.TurnLambda /= 2 }},
 	{"algorithm.lambda_token", func(p *advantage.Params) { p.TokenLambda /= 2 }},
 	{"algorithm.bi_level_mix", func(p *advantage.Params) { p.Mix /= 2 }},
