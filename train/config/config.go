@@ -294,9 +294,9 @@ func Default() Config {
 func (c *Config) Params() advantage.Params {
 	p := advantage.DefaultParams()
 	a := &c.Algorithm
-	p.Gamma, p.Lambda, p.TurnGamma, p.NoStd = a.Gamma, a.Lambda, a.TurnGamma, !a.NormByStd
+	p.Gamma, p.Lambda, p.TurnGamma, p.NormByStd = a.Gamma, a.Lambda, a.TurnGamma, a.NormByStd
 	p.TurnLambda, p.TokenLambda, p.Mix = a.TurnLambda, a.TokenLambda, a.Mix
-	p.StepWeight, p.Epsilon, p.Raw = a.StepWeight, a.Epsilon, !a.Whiten
+	p.StepWeight, p.Epsilon, p.Whiten = a.StepWeight, a.Epsilon, a.Whiten
 	p.PassK = a.PassK
 	return p
 }

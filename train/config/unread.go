@@ -96,8 +96,8 @@ var hyperparameters = []struct {
 	{"algorithm.step_advantage_w", func(p *advantage.Params) { p.StepWeight /= 2 }},
 	{"algorithm.pass_k", func(p *advantage.Params) { p.PassK++ }},
 	{"algorithm.epsilon", func(p *advantage.Params) { p.Epsilon++ }},
-	{"algorithm.whiten", func(p *advantage.Params) { p.Raw = !p.Raw }},
-	{"algorithm.norm_adv_by_std_in_grpo", func(p *advantage.Params) { p.NoStd = !p.NoStd }},
+	{"algorithm.whiten", func(p *advantage.Params) { p.Whiten = !p.Whiten }},
+	{"algorithm.norm_adv_by_std_in_grpo", func(p *advantage.Params) { p.NormByStd = !p.NormByStd }},
 }
 
 // unreadByEstimator are the hyperparameters that the estimator does not have.
