@@ -138,7 +138,7 @@ func TestUnreadInputsMayBeAnything(t *testing.T) {
 func TestOverflowingResultsAreRefused(t *testing.T) {
 	onceEach(t, func(t *testing.T, spec Spec, _ Estimator) {
 		p := testParams()
-		p.Gamma, p.Lambda, p.Raw, p.NoStd = 1, 1, true, true
+		p.Gamma, p.Lambda, p.Whiten, p.NormByStd = 1, 1, false, false
 		p.TurnGamma, p.TurnLambda, p.TokenLambda = 1, 1, 1
 		b := good()
 		for i := range b.Rewards {

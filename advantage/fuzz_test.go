@@ -114,7 +114,7 @@ func FuzzEstimate(f *testing.F) {
 		r := &raw{data}
 		b := r.batch()
 		p := testParams()
-		p.Raw, p.NoStd = r.byte()%2 == 1, r.byte()%2 == 1
+		p.Whiten, p.NormByStd = r.byte()%2 == 0, r.byte()%2 == 0
 		var shared Result
 		for _, name := range Names() {
 			est := named(t, name, p)
@@ -219,7 +219,7 @@ func FuzzByName(f *testing.F) {
 	f.Add("grpo", 1.0, 0.5)
 	f.Add("bi_level", math.NaN(), 2.0)
 	f.Fuzz(func(t *testing.T, name string, gamma, lambda float64) {
-		est, err := New(name, Params{Gamma: gamma, Lambda: lambda})
+		est, err := New(name, Params{Gamma: gamma, Lambda: lambda, NormByStd: true, Whiten: true})
 		if (est == nil) == (err == nil) {
 			t.Fatalf("got %v and %v", est, err)
 		}

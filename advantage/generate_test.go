@@ -153,7 +153,7 @@ func abs(x float32) float32 { return max(x, -x) }
 func testParams() Params {
 	return Params{
 		Gamma: 0.9, Lambda: 0.8, TurnGamma: 0.7, TurnLambda: 0.85, TokenLambda: 0.6,
-		Mix: 0.75, StepWeight: 0.5,
+		Mix: 0.75, StepWeight: 0.5, NormByStd: true, Whiten: true,
 	}
 }
 

@@ -76,6 +76,7 @@ func (p *preset) response(name string) []bool {
 func newPreset(t *testing.T, c golden.Case) *preset {
 	p := &preset{t: t, c: c}
 	golden.Need(t, c.Params, "adv_estimator", &p.estimator)
+	p.params = DefaultParams()
 	golden.Need(t, c.Params, "gamma", &p.params.Gamma)
 	golden.Need(t, c.Params, "lam", &p.params.Lambda)
 	golden.Need(t, c.Params, "high_level_gamma", &p.params.TurnGamma)

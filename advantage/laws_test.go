@@ -524,7 +524,7 @@ func TestRowsWithoutModelTokensStayZero(t *testing.T) {
 		}
 		bothSame(t, got, run(t, est, batchOf(rows)), silent, rows)
 		raw := testParams()
-		raw.Raw = true
+		raw.Whiten = false
 		for _, a := range run(t, named(t, spec.Name, raw), b).Advantages[lo:hi] {
 			if a != 0 {
 				t.Errorf("advantage %v in a row without model tokens", a)
@@ -557,7 +557,7 @@ func TestEmptyMasksAreDefined(t *testing.T) {
 			return // the recursion runs on regardless of the mask
 		}
 		raw := testParams()
-		raw.Raw = true
+		raw.Whiten = false
 		est = named(t, spec.Name, raw)
 		if err := est.Estimate(&out, b); err != nil {
 			t.Fatalf("raw: %v", err)

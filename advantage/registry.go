@@ -9,7 +9,8 @@ import (
 )
 
 // Params holds the hyperparameters of all estimators under the names that
-// configurations use. Each estimator picks what it knows.
+// configurations use. Each estimator picks what it knows. Every field is used literally;
+// start from DefaultParams.
 type Params struct {
 	Gamma       float64 // gamma: discount per token
 	Lambda      float64 // lam
@@ -17,17 +18,18 @@ type Params struct {
 	TurnLambda  float64 // lambda_turn
 	TokenLambda float64 // lambda_token
 	Mix         float64 // bi_level_mix
-	NoStd       bool    // not norm_adv_by_std_in_grpo
+	NormByStd   bool    // norm_adv_by_std_in_grpo: divide by the group's standard deviation
 	Epsilon     float64 // added to standard deviations; 0 is DefaultEpsilon
 	StepWeight  float64 // weight of the step level in GiGPO
 	PassK       int     // pass_k: rows of which the best counts; 0 is the whole group
-	Raw         bool    // do not whiten advantages
+	Whiten      bool    // whiten: advantages of estimators that do
 }
 
 // DefaultParams returns the published numbers: no discount per token, λ 1, turn
-// discount and turn λ 0.95, mix 0.75.
+// discount and turn λ 0.95, mix 0.75; advantages are whitened, and divided by the
+// group's standard deviation.
 func DefaultParams() Params {
-	return Params{Gamma: 1, Lambda: 1, TurnGamma: 0.95, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75, StepWeight: 1}
+	return Params{Gamma: 1, Lambda: 1, TurnGamma: 0.95, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75, StepWeight: 1, NormByStd: true, Whiten: true}
 }
 
 // Mask names the mask that an estimator works under.

@@ -32,7 +32,7 @@ func TestNamesAreSorted(t *testing.T) {
 func TestParamsReachTheEstimator(t *testing.T) {
 	p := Params{
 		Gamma: 0.91, Lambda: 0.82, TurnGamma: 0.73, TurnLambda: 0.64, TokenLambda: 0.55,
-		Mix: 0.46, NoStd: true, Epsilon: 0.37, StepWeight: 0.28, PassK: 5, Raw: true,
+		Mix: 0.46, Epsilon: 0.37, StepWeight: 0.28, PassK: 5,
 	}
 	for name, want := range map[string]Estimator{
 		"gae":                          GAE{Gamma: 0.91, Lambda: 0.82, Raw: true},
@@ -68,7 +68,7 @@ func TestParamsReachTheEstimator(t *testing.T) {
 }
 
 func TestDefaultsAreThePublishedNumbers(t *testing.T) {
-	want := Params{Gamma: 1, Lambda: 1, TurnGamma: 0.95, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75, StepWeight: 1}
+	want := Params{Gamma: 1, Lambda: 1, TurnGamma: 0.95, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75, StepWeight: 1, NormByStd: true, Whiten: true}
 	if got := DefaultParams(); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

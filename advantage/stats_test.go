@@ -248,7 +248,7 @@ func TestSpreadIsTakenNearTheData(t *testing.T) {
 			continue
 		}
 		// Without discounts' help an advantage is a reward minus a value.
-		est := named(t, name, Params{Raw: true, Mix: 0.75})
+		est := named(t, name, Params{Mix: 0.75})
 		raw := run(t, est, b).Advantages
 		over := b.Loss
 		switch name {
@@ -257,7 +257,7 @@ func TestSpreadIsTakenNearTheData(t *testing.T) {
 		case "turn_wise_gae":
 			over = b.TurnEnd
 		}
-		got := run(t, named(t, name, Params{Mix: 0.75}), b).Raw
+		got := run(t, named(t, name, Params{Mix: 0.75, Whiten: true}), b).Raw
 		want := MomentsOf(raw, over)
 		// Storage of the raw advantages rounds those that are sums over turns.
 		if math.Abs(got.M2/want.M2-1) > 1e-6 || math.Abs(got.Mean/want.Mean-1) > 1e-7 {

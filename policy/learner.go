@@ -1,6 +1,10 @@
 package policy
 
-import "context"
+import (
+	"context"
+
+	"vagen/policy/loss"
+)
 
 // Rows is a ragged batch of training rows: row i is
 // Tokens[Offsets[i]:Offsets[i+1]], with Images[i] for its image placeholders in order.
@@ -61,26 +65,14 @@ type Batch struct {
 //
 //	Σ w·policy loss + Σ aux·(KLCoef·KL − EntropyCoef·entropy) + ValueCoef·½·Σ wv·(V − R)²
 //
-// or, with Imitate, −Σ w·log-prob only. The policy losses and their settings are those of
-// package policy/loss.
+// or, with Imitate, −Σ w·log-prob only. The losses are those of package policy/loss.
 type Objective struct {
 	Imitate     bool
 	Temperature float64 // divides the logits; must be the one of sampling
-	// Loss names the policy loss as loss.Builtin does; "" is ppo. Settings below
-	// that the loss does not use are ignored.
-	Loss        string
-	ClipLow     float64 // the ratio is clipped to [1 − ClipLow, 1 + ClipHigh]; of gmpo the log-ratio, around 0
-	ClipHigh    float64
-	ClipDual    float64 // ppo: bound on the loss of negative advantages, in units of −A; 0 is off
-	Unclamped   bool    // ppo: do not clamp log-ratios to ±20, as the full VAGEN system does
-	TauPos      float64 // sapo: sharpness of the gate where the advantage is positive
-	TauNeg      float64 // sapo: elsewhere
-	CovRatio    float64 // clip_cov, kl_cov: share of tokens that may be dropped, or that are penalised
-	CovLow      float64 // clip_cov: covariances between CovLow and CovHigh may be dropped
-	CovHigh     float64
-	CovCoef     float64 // kl_cov: weight of the penalty
+	// Policy is the policy loss, built-in or custom; nil is loss.DefaultPPO.
+	Policy      loss.Policy
 	EntropyCoef float64
-	KL          string // KL to the reference as a loss term: a loss.KL, such as k1, abs, k2, k3 or k3+; "" for none
+	KL          loss.KL // KL to the reference as a loss term; loss.NoKL for none
 	KLCoef      float64
 	ValueCoef   float64 // 0: the critic is not trained
 	ValueClip   float64 // how far a value may move from the old one; 0 is off

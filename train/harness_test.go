@@ -53,9 +53,9 @@ func TestAHarnessIsConcatUntilToldOtherwise(t *testing.T) {
 		return traintest.Untimed(j), b.Updates
 	}
 	metrics, updates := compute(func(*config.Config) {})
-	yes, no, window := true, false, 3
+	window := 3
 	for name, set := range map[string]func(*config.Config){
-		"the older key": func(c *config.Config) { c.Trainer.ConcatMultiTurn = &yes },
+		"the older key": func(c *config.Config) { require.NoError(t, c.Override("trainer.concat_multi_turn=true")) },
 		"a budget for all": func(c *config.Config) {
 			c.Rollout.MaxTrajectory, c.Data.MaxPrompt, c.Rollout.MaxObservation = 9999, 99, 99
 		},
@@ -67,7 +67,7 @@ func TestAHarnessIsConcatUntilToldOtherwise(t *testing.T) {
 		require.Equal(t, metrics, m, name)
 		require.Equal(t, updates, u, name)
 	}
-	a, _ := compute(func(c *config.Config) { c.Trainer.ConcatMultiTurn = &no })
+	a, _ := compute(func(c *config.Config) { require.NoError(t, c.Override("trainer.concat_multi_turn=false")) })
 	b, _ := compute(func(c *config.Config) { c.Trainer.Harness = "no_concat" })
 	require.Equal(t, b, a)
 	require.NotEqual(t, metrics, a)

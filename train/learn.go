@@ -24,18 +24,22 @@ type pass struct {
 // passes lists what a step learns: policy and critic at once, or a separate critic
 // with settings of its own before the policy, as in VAGEN. The policy's pass is the
 // last.
-func passes(c *config.Config, spec advantage.Spec, step int) []pass {
+func passes(c *config.Config, names config.Registries, spec advantage.Spec, step int) ([]pass, error) {
 	a := &c.Agent.Actor
-	p := pass{epochs: a.Epochs, miniBatch: a.MiniBatch, shuffle: a.Shuffle, objective: objective(c, spec, step), optimizer: optimizer(c, step)}
+	aim, err := objective(c, names, spec, step)
+	if err != nil {
+		return nil, err
+	}
+	p := pass{epochs: a.Epochs, miniBatch: a.MiniBatch, shuffle: a.Shuffle, objective: aim, optimizer: optimizer(c, step)}
 	if !criticApart(c) || p.objective.ValueCoef == 0 {
-		return []pass{p}
+		return []pass{p}, nil
 	}
 	q := criticPass(c, p)
 	if p.objective.CriticOnly {
-		return []pass{q}
+		return []pass{q}, nil
 	}
 	q.objective.CriticOnly, p.objective.ValueCoef = true, 0
-	return []pass{q, p}
+	return []pass{q, p}, nil
 }
 
 // criticApart reports whether a separate critic has settings of its own beyond its
@@ -69,11 +73,15 @@ func orOwn[T any](actor T, own *T) T {
 
 // learn takes the optimiser steps of one training step.
 func (t *Trainer) learn(ctx context.Context, b *batch, step int, m track.Metrics) error {
-	aggregate, err := t.Config.Aggregation()
+	aggregate, err := t.methods.names.Aggregation(&t.Config)
 	if err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
-	for _, p := range passes(&t.Config, t.methods.spec, step) {
+	all, err := passes(&t.Config, t.methods.names, t.methods.spec, step)
+	if err != nil {
+		return err
+	}
+	for _, p := range all {
 		begin := time.Now()
 		if err := t.learnPass(ctx, p, b, step, aggregate, m); err != nil {
 			return err
@@ -118,7 +126,7 @@ func (t *Trainer) learnPass(ctx context.Context, p pass, b *batch, step int, agg
 			if err := t.countSkipped(stats); err != nil {
 				return err
 			}
-			sum.add(updateMetrics(stats, part, p.objective, t.Config.Critic.Kind))
+			sum.add(updateMetrics(stats, part, p.objective, &t.Config))
 			tokens += stats.Tokens
 		}
 	}

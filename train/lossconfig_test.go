@@ -28,9 +28,7 @@ func TestEveryPolicyLossHasAConfiguration(t *testing.T) {
 		b := traintest.Guesser()
 		traintest.Run(t, c, b)
 		batch, o := b.Updates[0].Batch, b.Updates[0].Objective
-		require.Equal(t, name, o.Loss)
-		p, err := o.PolicyLoss()
-		require.NoError(t, err)
+		p := o.Policy
 		switch want := p.(type) {
 		case loss.ClipCov:
 			require.Equal(t, loss.ClipCov{Low: 0.2, High: 0.2, Ratio: 0.1, CovLow: 0.2, CovHigh: 0.3}, want)
@@ -108,7 +106,7 @@ func TestLossSettingsAreChecked(t *testing.T) {
 	for set, want := range map[string]string{
 		actor + "policy_loss.loss_mode=turn_gsop":                                                                       `loss_mode: loss: policy loss "turn_gsop": unknown name, did you mean "turn_gspo"?`,
 		actor + "policy_loss.loss_mode=''":                                                                              `loss_mode: loss: policy loss "": unknown name`,
-		actor + "clip_ratio_c=0.5":                                                                                      "policy_loss: policy: objective: loss: policy loss \"vanilla\": loss: ppo: Dual = 0.5",
+		actor + "clip_ratio_c=0.5":                                                                                      "policy_loss: loss: policy loss \"vanilla\": loss: ppo: Dual = 0.5",
 		actor + "policy_loss.loss_mode=sapo " + actor + "tau_neg=0":                                                     "sapo: TauNeg = 0",
 		actor + "policy_loss.loss_mode=kl_cov " + actor + "policy_loss.kl_cov_ratio=2":                                  "kl_cov: Ratio = 2",
 		actor + "policy_loss.loss_mode=clip_cov " + actor + "policy_loss.clip_cov_lb=9":                                 "clip_cov: CovLow = 9",
@@ -289,7 +287,7 @@ func TestTheLogRatioIsBoundedUnlessTheConfigurationSaysNo(t *testing.T) {
 		c.Agent.Actor.Loss.ClampRatio = clamp
 		b := traintest.Guesser()
 		traintest.Run(t, c, b)
-		require.Equal(t, !clamp, b.Updates[0].Objective.Unclamped)
+		require.Equal(t, loss.PPO{Low: 0.2, High: 0.2, Clamp: clamp}, b.Updates[0].Objective.Policy)
 	}
 }
 

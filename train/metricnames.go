@@ -48,7 +48,7 @@ func (t *Trainer) addDashboardNames(b *batch, step int, m track.Metrics) {
 	}
 	m["response_length/clip_ratio"] = float64(cut) / float64(b.rows.Len())
 	if c.Agent.Actor.UseKLLoss {
-		m["actor/kl_coef"] = objective(c, t.methods.spec, step).KLCoef
+		m["actor/kl_coef"] = factor(&c.Stability.KL, step, c.Trainer.Steps) * c.Agent.Actor.KLLoss
 	}
 	m["timing_s/gen"] = m["time/rollout"] + m["time/env"]
 	written := 0

@@ -8,20 +8,22 @@ import (
 
 	"vagen/advantage"
 	"vagen/policy"
+	"vagen/policy/loss"
 	"vagen/train/config"
 	"vagen/train/track"
 )
 
 // objective is what the updates of a step minimise.
-func objective(c *config.Config, spec advantage.Spec, step int) policy.Objective {
-	o := c.Agent.Actor.Objective()
+func objective(c *config.Config, names config.Registries, spec advantage.Spec, step int) (policy.Objective, error) {
+	o, err := names.Objective(c, factor(&c.Stability.Clip, step, c.Trainer.Steps), factor(&c.Stability.KL, step, c.Trainer.Steps))
+	if err != nil {
+		return o, fmt.Errorf("train: %w", err)
+	}
 	o.Temperature, o.ValueClip, o.CriticOnly = c.Agent.Rollout.Temperature, c.Critic.ValueClip, step <= c.Trainer.CriticWarmup
-	clip, kl := factor(&c.Stability.Clip, step, c.Trainer.Steps), factor(&c.Stability.KL, step, c.Trainer.Steps)
-	o.ClipLow, o.ClipHigh, o.KLCoef = clip*o.ClipLow, clip*o.ClipHigh, kl*o.KLCoef
 	if c.Critic.Kind != "none" && spec.Critic {
 		o.ValueCoef = c.Critic.ValueCoef
 	}
-	return o
+	return o, nil
 }
 
 // optimizer is the optimiser of a step, at the rates of its schedules.
@@ -75,25 +77,24 @@ func (f *figures) write(m track.Metrics) {
 	}
 }
 
-// updateMetrics are the figures of one optimiser step under verl's names; critic is
-// critic.kind. A step that updated no policy, or no critic, has no figures of it; nor
+// updateMetrics are the figures of one optimiser step under verl's names. A step that updated no policy, or no critic, has no figures of it; nor
 // has one without a token that the loss counts.
-func updateMetrics(s policy.Stats, b *policy.Batch, o policy.Objective, critic string) track.Metrics {
+func updateMetrics(s policy.Stats, b *policy.Batch, o policy.Objective, c *config.Config) track.Metrics {
 	m := track.Metrics{}
 	if !o.CriticOnly && weighted(b.Weight) {
 		m["actor/pg_loss"], m["actor/entropy"], m["actor/ppo_kl"] = s.PolicyLoss, s.Entropy, s.ApproxKL
 		m["actor/pg_clipfrac"], m["actor/grad_norm"], m["actor/ratio_max"] = s.ClipFrac, s.GradNorm, s.RatioMax
-		if o.ClipDual > 0 {
+		if c.Agent.Actor.ClipDual > 0 {
 			m["actor/pg_clipfrac_lower"] = s.ClipFracLow
 		}
-		if o.KL != "" {
+		if o.KL != loss.NoKL {
 			m["actor/kl_loss"] = s.KL
 		}
 		maps.Copy(m, s.Metrics)
 	}
 	if o.ValueCoef > 0 && weighted(b.ValueWeight) {
 		m["critic/vf_loss"], m["critic/vf_clipfrac"] = s.ValueLoss, s.ValueClip
-		if critic == "separate" {
+		if c.Critic.Kind == "separate" {
 			m["critic/grad_norm"] = s.CriticNorm
 		}
 	}

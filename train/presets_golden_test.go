@@ -278,13 +278,11 @@ func (p *presetRun) compareEstimate(tally *golden.Tally) {
 
 // compareLosses evaluates the losses that the configuration asks of a learner.
 func (p *presetRun) compareLosses(tally *golden.Tally) {
-	b, o := p.batch, objective(&p.trainer.Config, p.trainer.methods.spec, 1)
-	aggregate, err := p.trainer.Config.Aggregation()
-	require.NoError(p.t, err)
-	kind, err := o.PolicyLoss()
+	b, o := p.batch, p.objective()
+	aggregate, err := p.trainer.methods.names.Aggregation(&p.trainer.Config)
 	require.NoError(p.t, err)
 	var got loss.Result
-	require.NoError(p.t, loss.Eval(&got, kind, aggregate.Loss, &loss.Batch[float32]{
+	require.NoError(p.t, loss.Eval(&got, o.PolicyLoss(), aggregate.Loss, &loss.Batch[float32]{
 		Offsets: b.rows.Offsets, Mask: b.loss, LogProb: p.ragged("log_prob"), OldLogProb: b.old, Advantage: b.result.Advantages,
 	}))
 	tally.Float(p.t, "pg_loss", got.Loss, p.number(p.Expected, "pg_loss"), p.Tolerance)
@@ -295,6 +293,13 @@ func (p *presetRun) compareLosses(tally *golden.Tally) {
 		return
 	}
 	p.compareValueLoss(tally, o)
+}
+
+// objective is that of the first step.
+func (p *presetRun) objective() policy.Objective {
+	o, err := objective(&p.trainer.Config, p.trainer.methods.names, p.trainer.methods.spec, 1)
+	require.NoError(p.t, err)
+	return o
 }
 
 func (p *presetRun) compareValueLoss(tally *golden.Tally, o policy.Objective) {

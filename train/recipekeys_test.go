@@ -27,7 +27,7 @@ var known = map[string]string{
 		actor.fsdp_config.param_offload actor.fsdp_config.optimizer_offload actor.fsdp_config.fsdp_size actor.fsdp_config.wrap_policy.min_num_params actor.checkpoint.save_contents
 		ref.strategy ref.log_prob_micro_batch_size ref.log_prob_micro_batch_size_per_gpu ref.log_prob_use_dynamic_bsz ref.log_prob_max_token_len_per_gpu
 		ref.fsdp_config.param_offload ref.ulysses_sequence_parallel_size rollout.name rollout.mode rollout.n rollout.temperature rollout.top_p rollout.top_k
-		rollout.do_sample rollout.limit_mm_per_prompt rollout.tensor_model_parallel_size rollout.gpu_memory_utilization rollout.enforce_eager rollout.free_cache_engine
+		[rollout.do_sample]true rollout.limit_mm_per_prompt rollout.tensor_model_parallel_size rollout.gpu_memory_utilization rollout.enforce_eager rollout.free_cache_engine
 		rollout.enable_chunked_prefill rollout.max_num_batched_tokens rollout.max_num_seqs rollout.max_model_len rollout.dtype rollout.load_format rollout.layered_summon
 		rollout.disable_log_stats rollout.prompt_length rollout.response_length rollout.max_trajectory_length rollout.log_prob_micro_batch_size_per_gpu
 		rollout.log_prob_use_dynamic_bsz rollout.multi_turn.enable rollout.agent.agent_loop_config_path rollout.engine_kwargs.sglang.attention_backend

@@ -141,10 +141,11 @@ func (t *table) Update(ctx context.Context, b *policy.Batch, o policy.Objective,
 	stats := policy.Stats{Tokens: len(b.Tokens)}
 	now := make([]float32, len(b.Tokens))
 	choices(&b.Rows, func(i int, state, word int32) { now[i] = float32(t.at(state).logProbs(o.Temperature)[word]) })
-	slopes, err := slopes(b, &o, now)
+	e, err := o.Eval(b, now)
 	if err != nil {
 		return stats, err
 	}
+	e.Report(&stats, b)
 	logits, values := map[int32]*[2]float64{}, map[int32]float64{}
 	choices(&b.Rows, func(i int, state, word int32) {
 		lp := t.at(state).logProbs(o.Temperature)
@@ -152,10 +153,10 @@ func (t *table) Update(ctx context.Context, b *policy.Batch, o policy.Objective,
 			logits[state] = &[2]float64{}
 		}
 		for w := range lp {
-			logits[state][w] -= slopes[i] * math.Exp(lp[w])
+			logits[state][w] -= e.Slope[i] * math.Exp(lp[w])
 			stats.Entropy -= float64(b.Weight[i]) * math.Exp(lp[w]) * lp[w]
 		}
-		logits[state][word] += slopes[i]
+		logits[state][word] += e.Slope[i]
 		if o.ValueCoef > 0 {
 			miss := t.at(state).Value - float64(b.Returns[i])
 			values[state] += float64(b.ValueWeight[i]) * miss

@@ -23,6 +23,9 @@ type Foreign struct {
 	Kind  Kind
 	About string
 	To    string
+	// Values maps the texts of an alias's values to those of To; nil passes them on.
+	// Other values are an error.
+	Values map[string]any
 	// Harmless are values that ask for nothing: a refused key may have them, an
 	// alias leaves its field alone. Values compare by their text.
 	Harmless []string

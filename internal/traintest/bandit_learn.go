@@ -22,38 +22,40 @@ func (b *Bandit) Update(ctx context.Context, batch *policy.Batch, o policy.Objec
 			return s, err
 		}
 	}
-	b.learn(batch, o, opt, &s)
+	if err := b.learn(batch, o, opt, &s); err != nil {
+		return s, err
+	}
 	return s, ctx.Err()
 }
 
-// learn climbs the gradient of PPO's clipped surrogate, or of the log-prob, and
-// moves values towards returns.
-func (b *Bandit) learn(batch *policy.Batch, o policy.Objective, opt policy.Optimizer, stats *policy.Stats) {
+// learn climbs the gradient of the objective's policy loss and moves values towards
+// returns. KL and entropy terms have no gradient here.
+func (b *Bandit) learn(batch *policy.Batch, o policy.Objective, opt policy.Optimizer, stats *policy.Stats) error {
 	prefs, values := map[int32][]float64{}, map[int32]float64{}
+	slope := make([]float64, len(batch.Tokens))
+	if !o.CriticOnly {
+		logProbs := make([]float32, len(batch.Tokens))
+		each(&batch.Rows, func(i int, s int32) { logProbs[i] = float32(b.logProb(batch.Tokens[i], s, o.Temperature)) })
+		o.KLCoef = 0
+		e, err := o.Eval(batch, logProbs)
+		if err != nil {
+			return err
+		}
+		slope = e.Slope
+		e.Report(stats, batch)
+		stats.Metrics = nil // as in the model's learner for losses of single tokens
+	}
 	each(&batch.Rows, func(i int, s int32) {
 		if w := float64(batch.Weight[i]); w != 0 && b.IsWord(batch.Tokens[i]) && !o.CriticOnly {
 			p := b.probs(s, o.Temperature)
-			g, logProb := w, math.Log(p[batch.Tokens[i]])
-			if o.Imitate {
-				stats.PolicyLoss -= w * logProb
-			} else {
-				a, ratio := float64(batch.Advantages[i]), math.Exp(logProb-float64(batch.OldLogProbs[i]))
-				stats.PolicyLoss -= w * a * ratio
-				stats.ApproxKL += w * (float64(batch.OldLogProbs[i]) - logProb)
-				stats.RatioMax = max(stats.RatioMax, ratio)
-				g *= a * ratio
-				if a > 0 && ratio > 1+o.ClipHigh || a < 0 && ratio < 1-o.ClipLow {
-					g, stats.ClipFrac = 0, stats.ClipFrac+w
-				}
-			}
 			if prefs[s] == nil {
 				prefs[s] = make([]float64, len(b.Words))
 			}
 			for k := range p {
-				prefs[s][k] -= g * p[k]
+				prefs[s][k] += slope[i] * p[k]
 				stats.Entropy -= w * p[k] * math.Log(p[k])
 			}
-			prefs[s][batch.Tokens[i]] += g
+			prefs[s][batch.Tokens[i]] -= slope[i]
 		}
 		if batch.ValueWeight != nil && batch.ValueWeight[i] != 0 && o.ValueCoef > 0 {
 			e := b.Values[s] - float64(batch.Returns[i])
@@ -74,6 +76,7 @@ func (b *Bandit) learn(batch *policy.Batch, o policy.Objective, opt policy.Optim
 		b.Values[s] -= o.ValueCoef * opt.CriticRate * values[s]
 	}
 	stats.GradNorm = math.Sqrt(stats.GradNorm)
+	return nil
 }
 
 func mapKeys[V any](m map[int32]V) func(func(int32) bool) {

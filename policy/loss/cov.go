@@ -113,8 +113,8 @@ type KLCov struct {
 	Coef  float64 // weight of the penalty, ≥ 0
 }
 
-// DefaultKLCov holds the published numbers.
-func DefaultKLCov() KLCov { return KLCov{Ratio: 0.0002, Coef: 1} }
+// DefaultKLCov holds the numbers of verl; the paper's penalty has Coef 1.
+func DefaultKLCov() KLCov { return KLCov{Ratio: 0.0002, Coef: 0.1} }
 
 func (p KLCov) check() error {
 	if !(p.Coef >= 0) || math.IsInf(p.Coef, 0) {

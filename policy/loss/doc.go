@@ -23,7 +23,9 @@
 //	kl_cov               KLCov      nothing; penalises such tokens     entropy collapses, small models
 //	reinforce, gpg       Reinforce  nothing                            exactly on-policy data
 //
-// [Registry] builds them by name. Custom losses implement [Policy].
+// [Registry] builds them by name. Custom losses implement [Policy]: policy.Objective takes
+// one as it is, and config.Registries.Losses makes a registered one known to
+// configurations.
 //
 // # Aggregation
 //

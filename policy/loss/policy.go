@@ -48,6 +48,25 @@ func (t *Terms) reset(b *Batch[float64]) error {
 	return nil
 }
 
+// evaluate sets the terms of a loss, with Batch.Weight.
+func (t *Terms) evaluate(p Policy, b *Batch[float64]) error {
+	if err := t.reset(b); err != nil {
+		return err
+	}
+	if err := p.Terms(t, b); err != nil {
+		return fmt.Errorf("loss: %T: %w", p, err)
+	}
+	if b.Weight != nil && !t.Weighted {
+		for i, w := range b.Weight {
+			if b.Mask[i] {
+				t.Loss[i] *= w
+				t.Slope[i] *= w
+			}
+		}
+	}
+	return nil
+}
+
 // ModeOf returns the fixed aggregation of a loss, or "" if the caller chooses it. Code
 // that weighs tokens before the loss is evaluated needs it.
 func ModeOf(p Policy) (Mode, error) {
@@ -108,27 +127,41 @@ func Eval[T Float](dst *Result, p Policy, a Aggregation, b *Batch[T]) error {
 
 func evalWide(dst *Result, p Policy, a Aggregation, b *Batch[float64]) error {
 	t := &dst.terms
-	if err := t.reset(b); err != nil {
+	if err := t.evaluate(p, b); err != nil {
 		return err
-	}
-	if err := p.Terms(t, b); err != nil {
-		return fmt.Errorf("loss: %T: %w", p, err)
 	}
 	if t.Mode != "" {
 		a.Mode = t.Mode
-	}
-	if b.Weight != nil && !t.Weighted {
-		for i, w := range b.Weight {
-			if b.Mask[i] {
-				t.Loss[i] *= w
-				t.Slope[i] *= w
-			}
-		}
 	}
 	if err := dst.collect(a, b.Offsets, b.Mask, t.Loss, t.Slope); err != nil {
 		return err
 	}
 	dst.Metrics.measure(t, b)
+	return nil
+}
+
+// EvalWeighted is Eval with the weight of every token given instead of an Aggregation.
+// A loss's fixed aggregation is then the caller's to apply, see [ModeOf]. Weights of
+// tokens that do not count are not read.
+func EvalWeighted[T Float](dst *Result, p Policy, weights []T, b *Batch[T]) error {
+	if p == nil {
+		return setting("policy loss is nil, must be set")
+	}
+	if err := b.check(); err != nil {
+		return err
+	}
+	if err := checkColumn("weights", weights, b.Offsets, b.Mask, false); err != nil {
+		return err
+	}
+	wide := widen(&dst.wide, b)
+	if err := dst.terms.evaluate(p, wide); err != nil {
+		return err
+	}
+	convert(&dst.weights, weights)
+	if err := dst.sum(1, b.Offsets, b.Mask, dst.terms.Loss, dst.terms.Slope); err != nil {
+		return err
+	}
+	dst.Metrics.measure(&dst.terms, wide)
 	return nil
 }
 
@@ -139,6 +172,12 @@ func (r *Result) collect(a Aggregation, offsets []int, mask []bool, perToken, sl
 	if err != nil {
 		return err
 	}
+	return r.sum(factor, offsets, mask, perToken, slope)
+}
+
+// sum sums per-token losses and slopes with the weights.
+func (r *Result) sum(factor float64, offsets []int, mask []bool, perToken, slope []float64) error {
+	w := r.weights
 	r.Grad = zeros(r.Grad, len(mask))
 	r.Term, r.Empty = 0, true
 	for i, m := range mask {

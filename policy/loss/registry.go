@@ -27,7 +27,7 @@ type Options struct {
 }
 
 // DefaultOptions holds VAGEN Lite's clip (±0.2, dual clip 3, clamped) and the
-// published numbers of the rest.
+// defaults of the other losses.
 func DefaultOptions() Options {
 	ppo, sapo, clip, kl := DefaultPPO(), DefaultSAPO(), DefaultClipCov(), DefaultKLCov()
 	return Options{

@@ -21,7 +21,7 @@ func TestTheRegistryBuildsWhatTheOptionsSay(t *testing.T) {
 		"gmpo":      GMPO{0.1, 0.3},
 		"geo_mean":  GMPO{0.1, 0.3},
 		"clip_cov":  ClipCov{0.1, 0.3, 0.0002, 1, 5},
-		"kl_cov":    KLCov{0.0002, 1},
+		"kl_cov":    KLCov{0.0002, 0.1},
 		"reinforce": Reinforce{},
 		"gpg":       Reinforce{},
 	} {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy"
+	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/model"
 )
 
@@ -38,10 +39,10 @@ func TestBackendsAgree(t *testing.T) {
 	}
 
 	b := playedBatch(t, pure)
-	aim := policy.Objective{Temperature: 1, ClipLow: 0.2, ClipHigh: 0.2, EntropyCoef: 0.1, KL: "k3", KLCoef: 0.1, ValueCoef: 0.5, ValueClip: 0.2}
+	aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, EntropyCoef: 0.1, KL: "k3", KLCoef: 0.1, ValueCoef: 0.5, ValueClip: 0.2}
 	var grads []map[string][]float32
 	for _, m := range []*Model{pure, other} {
-		grads = append(grads, gradientsBy(t, m, m.policyStep(b, aim, model.PPO, true)))
+		grads = append(grads, gradientsBy(t, m, m.policyStep(b, aim, true)))
 	}
 	requireGradients(t, grads[0], grads[1])
 }

@@ -13,6 +13,7 @@ import (
 
 	"vagen/internal/safetensors"
 	"vagen/policy"
+	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/model"
 )
 
@@ -21,7 +22,7 @@ func train(t *testing.T, m *Model, n int) {
 	t.Helper()
 	rows, want := fourRows(t, m)
 	b := &policy.Batch{Rows: rows, Weight: evenly(want), Advantages: make([]float32, len(want)), OldLogProbs: make([]float32, len(want))}
-	o := policy.Objective{Temperature: 1, ClipLow: 1, ClipHigh: 10, EntropyCoef: 0.01}
+	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 1, High: 10, Clamp: true}, EntropyCoef: 0.01}
 	if m.opts.Critic != NoCritic {
 		b.ValueWeight, b.Returns, o.ValueCoef = b.Weight, make([]float32, len(want)), 0.5
 	}

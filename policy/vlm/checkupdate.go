@@ -9,37 +9,34 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// checkUpdate checks a batch against an objective before anything is computed, and returns
-// the graph of the policy loss.
-func checkUpdate(b *policy.Batch, o *policy.Objective, critic bool) (model.LossKind, error) {
+// checkUpdate checks a batch against an objective before anything is computed.
+func checkUpdate(b *policy.Batch, o *policy.Objective, critic bool) error {
 	if err := checkTemperature(o.Temperature); err != nil {
-		return "", fmt.Errorf("vlm: update: %w", err)
+		return fmt.Errorf("vlm: update: %w", err)
 	}
 	if err := checkRows(&b.Rows, len(b.Tokens)); err != nil {
-		return "", err
+		return err
 	}
 	if err := checkColumns(b, o, critic); err != nil {
-		return "", err
+		return err
 	}
 	if o.Imitate {
-		return model.PPO, nil
+		return nil
 	}
-	if _, err := o.PolicyLoss(); err != nil {
-		return "", fmt.Errorf("vlm: update: %w", err)
+	if err := o.Check(); err != nil {
+		return fmt.Errorf("vlm: update: %w", err)
 	}
-	if err := loss.KL(o.KL).Check(); err != nil {
-		return "", fmt.Errorf("vlm: update: KL: %w", err)
-	}
-	kind, err := model.KindOf(o.Loss)
-	if err != nil {
-		return "", fmt.Errorf("vlm: update: %w", err)
+	k, _ := kernelOf(o)
+	kind := k.Kind
+	if kind == model.Custom && b.Turn != nil && len(b.Turn) != len(b.Tokens) {
+		return fmt.Errorf("vlm: update: Turn has %d numbers for %d tokens: %w", len(b.Turn), len(b.Tokens), loss.ErrLength)
 	}
 	if kind.ByTurn() && !o.CriticOnly {
 		if err := loss.CheckTurns(b.Offsets, marks(len(b.Tokens), b.Weight), b.Turn); err != nil {
-			return "", fmt.Errorf("vlm: update: policy loss %s: Turn: %w", o.Loss, err)
+			return fmt.Errorf("vlm: update: policy loss %s: Turn: %w", kind, err)
 		}
 	}
-	return kind, nil
+	return nil
 }
 
 // checkColumns returns an error for the first column whose length or values are invalid,
@@ -59,7 +56,7 @@ func checkColumns(b *policy.Batch, o *policy.Objective, critic bool) error {
 		{"ValueWeight", b.ValueWeight, valueNeeds, true},
 		{"OldLogProbs", b.OldLogProbs, policyNeeds, true},
 		{"Advantages", b.Advantages, policyNeeds, true},
-		{"Reference", b.Reference, policyNeeds && o.KL != "", true},
+		{"Reference", b.Reference, policyNeeds && o.KL != loss.NoKL, true},
 		{"Returns", b.Returns, valueNeeds, true},
 		{"OldValues", b.OldValues, valueNeeds && o.ValueClip > 0, true},
 		{"RolloutWeight", b.RolloutWeight, false, false},

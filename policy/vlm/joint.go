@@ -19,6 +19,8 @@ import (
 // its own log-prob; the backward pass with that derivative as the token's weight. By the
 // chain rule this is the gradient of the loss, independent of the packing.
 
+// A custom loss, which has no graph, is evaluated in plain Go in the second phase.
+
 // jointResult is the result of the second phase.
 type jointResult struct {
 	slopes  []float32 // flat like Rows.Tokens: policy loss and KL by log-prob
@@ -66,6 +68,9 @@ func (l *learner) forwardLogProbs(ctx context.Context, packs []*pack, h *model.H
 
 // evalJointAt is the second phase.
 func (m *Model) evalJointAt(s *step, packs []*pack, logProb []float32) (*jointResult, error) {
+	if s.loss.Kind == model.Custom {
+		return evalCustom(s, packs, logProb)
+	}
 	t := jointTokens(s.batch, packs, s.loss.Kind.ByTurn())
 	chosen, err := chosenTokens(s.batch, s.objective, t, logProb)
 	if err != nil {
@@ -109,18 +114,14 @@ func jointTokens(b *policy.Batch, packs []*pack, byTurn bool) *jointTokenSet {
 // chosenTokens marks the tokens, flat like Rows.Tokens, that covariance losses drop or
 // penalise; nil for other losses.
 func chosenTokens(b *policy.Batch, o policy.Objective, t *jointTokenSet, logProb []float32) ([]bool, error) {
-	if k, err := model.KindOf(o.Loss); err != nil || k != model.ClipCov && k != model.KLCov {
-		return nil, err
-	}
-	p, err := o.PolicyLoss()
-	if err != nil {
-		return nil, err
+	if k, _ := kernelOf(&o); k.Kind != model.ClipCov && k.Kind != model.KLCov {
+		return nil, nil
 	}
 	mask := make([]bool, len(b.Tokens))
 	for _, at := range t.source {
 		mask[at] = true
 	}
-	chosen, err := loss.Chosen(nil, p, &loss.Batch[float32]{
+	chosen, err := loss.Chosen(nil, o.PolicyLoss(), &loss.Batch[float32]{
 		Offsets: b.Offsets, Mask: mask, LogProb: logProb, OldLogProb: b.OldLogProbs, Advantage: b.Advantages, Seed: b.Seed,
 	})
 	if errors.Is(err, loss.ErrNotFinite) {
@@ -179,7 +180,7 @@ func (t *jointTokenSet) segments(n int) (members []int32, width int, of []int32)
 
 // runJoint runs the program of a joint loss.
 func (n *net) runJoint(s *step, t *jointTokenSet, cols []float32) (*jointResult, error) {
-	l := &model.JointLoss{PolicyLoss: model.PolicyLoss{Kind: s.loss.Kind}, KL: s.loss.KL, Rollout: s.loss.Rollout}
+	l := &model.JointLoss{PolicyLoss: s.loss.PolicyLoss, KL: s.loss.KL, Rollout: s.loss.Rollout}
 	sc := scope{dev: n.dev}
 	defer sc.free()
 	size := len(cols) / int(model.JointColumns)

@@ -152,14 +152,26 @@ func (x perToken) columns(p *pack) columns {
 // gather builds the loss's columns of a pack from a batch.
 func gather(b *policy.Batch) func(*pack) columns { return numbersOf(b).columns }
 
+// kernelOf is the graph of an objective's policy loss with its inputs, model.Custom for a
+// loss without one.
+func kernelOf(o *policy.Objective) (model.PolicyLoss, map[model.HyperParam]float64) {
+	k, inputs, ok := model.KernelOf(o.PolicyLoss())
+	if !ok {
+		k.Kind = model.Custom
+	}
+	return k, inputs
+}
+
 // hyperNumbers are the settings that are inputs of the graphs.
 func hyperNumbers(o policy.Objective) []float64 {
 	h := make([]float64, model.HyperParams)
 	h[model.Temperature] = o.Temperature
-	h[model.ClipLow], h[model.ClipHigh], h[model.ClipDual] = o.ClipLow, o.ClipHigh, o.ClipDual
 	h[model.EntropyCoef], h[model.KLCoef] = o.EntropyCoef, o.KLCoef
 	h[model.ValueClip], h[model.ValueCoef] = o.ValueClip, o.ValueCoef
-	h[model.TauPos], h[model.TauNeg], h[model.CovCoef] = o.TauPos, o.TauNeg, o.CovCoef
+	_, inputs := kernelOf(&o)
+	for p, x := range inputs {
+		h[p] = x
+	}
 	return h
 }
 

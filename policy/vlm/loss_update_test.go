@@ -20,27 +20,34 @@ import (
 // lossCases are objectives for every policy loss, and for the KL terms, narrow
 // enough for the batch to reach what they clip.
 func lossCases() map[string]policy.Objective {
-	cases := map[string]policy.Objective{}
-	kinds := map[model.LossKind]bool{}
-	for _, name := range append([]string{""}, loss.Builtin().Names()...) {
-		kind, err := model.KindOf(name)
-		if err != nil || kinds[kind] { // aliases are one loss
-			continue
-		}
-		kinds[kind] = true
-		o := policy.Objective{Loss: name, ClipLow: 0.1, ClipHigh: 0.15, ClipDual: 1.3, TauPos: 1, TauNeg: 1.05,
-			CovRatio: 0.2, CovLow: -0.05, CovHigh: 5, CovCoef: 0.7}
-		cases["loss="+name] = o
+	cases := map[string]policy.Objective{
+		"loss=":            {Policy: loss.PPO{Low: 0.1, High: 0.15, Dual: 1.3, Clamp: true}},
+		"loss=custom":      {Policy: ownPPO{0.1, 0.15, 1.3}},
+		"loss=custom turn": {Policy: ownLoss{loss.TurnGSPO{Low: 0.1, High: 0.15}}},
+		"loss=custom gmpo": {Policy: ownLoss{loss.GMPO{Low: 0.1, High: 0.15}}},
 	}
-	cases["unclamped"] = policy.Objective{ClipLow: 0.1, ClipHigh: 0.1, Unclamped: true}
+	options := loss.Options{ClipLow: 0.1, ClipHigh: 0.15, DualClip: 1.3, Clamp: true, TauPos: 1, TauNeg: 1.05,
+		ClipCovRatio: 0.2, ClipCovLow: -0.05, ClipCovHigh: 5, KLCovRatio: 0.2, KLCovCoef: 0.7}
+	kinds := map[model.LossKind]bool{model.PPO: true}
+	for _, name := range loss.Builtin().Names() {
+		p, err := loss.Builtin().New(name, options)
+		if err != nil {
+			panic(err)
+		}
+		if k, _, _ := model.KernelOf(p); !kinds[k.Kind] { // aliases are one loss
+			kinds[k.Kind] = true
+			cases["loss="+name] = policy.Objective{Policy: p}
+		}
+	}
+	cases["unclamped"] = policy.Objective{Policy: loss.PPO{Low: 0.1, High: 0.1}}
 	for name, o := range cases {
 		o.Temperature, o.KL, o.KLCoef, o.EntropyCoef = 0.8, "k3", 0.2, 0.05
 		cases[name] = o
 	}
-	for kind, name := range map[string]string{"kl": "gspo", "abs": "", "mse+": "", "low_var_kl+": "gspo"} {
+	for kind, name := range map[loss.KL]string{"kl": "gspo", "abs": "", "mse+": "custom", "low_var_kl+": "gspo"} {
 		o := cases["loss="+name]
 		o.KL = kind
-		cases[name+", "+kind] = o
+		cases[name+", "+string(kind)] = o
 	}
 	return cases
 }
@@ -96,9 +103,7 @@ func lossBatch(t *testing.T, m *Model, temperature float64) (b *policy.Batch, ma
 // weigh fills in the weights of a batch for an objective.
 func weigh(t *testing.T, b *policy.Batch, o policy.Objective, mask []bool) {
 	t.Helper()
-	p, err := o.PolicyLoss()
-	require.NoError(t, err)
-	mode, err := loss.ModeOf(p)
+	mode, err := loss.ModeOf(o.PolicyLoss())
 	require.NoError(t, err)
 	share := func(mode loss.Mode) []float32 {
 		w, _, err := loss.Aggregation{Mode: mode}.Weights(nil, b.Offsets, mask)
@@ -118,9 +123,7 @@ func weigh(t *testing.T, b *policy.Batch, o policy.Objective, mask []bool) {
 // plainLoss is the same step by package loss.
 func plainLoss(t *testing.T, b *policy.Batch, o policy.Objective, mask []bool, logProb, entropy []float32) *loss.ActorResult {
 	t.Helper()
-	p, err := o.PolicyLoss()
-	require.NoError(t, err)
-	a := loss.Actor{Policy: p, KL: loss.KL(o.KL), KLCoef: o.KLCoef, EntropyCoef: o.EntropyCoef}
+	a := loss.Actor{Policy: o.PolicyLoss(), KL: o.KL, KLCoef: o.KLCoef, EntropyCoef: o.EntropyCoef}
 	if b.AuxWeight != nil {
 		a.Aggregation.Mode = loss.SeqMeanTokenMean
 	}
@@ -197,8 +200,9 @@ func TestEveryLossHasThePlainGradientHoweverItIsPacked(t *testing.T) {
 			b, mask, logProb, entropy := lossBatch(t, whole, o.Temperature)
 			weigh(t, b, o, mask)
 			want := plainLoss(t, b, o, mask, logProb, entropy)
-			kind, err := checkUpdate(b, &o, false)
-			require.NoError(t, err)
+			require.NoError(t, checkUpdate(b, &o, false))
+			graph, _ := kernelOf(&o)
+			kind := graph.Kind
 			if kind != model.SAPO && kind != model.Reinforce && kind != model.KLCov {
 				require.Positive(t, want.Metrics.ClipFraction, "the batch must reach the clip")
 			}
@@ -206,7 +210,7 @@ func TestEveryLossHasThePlainGradientHoweverItIsPacked(t *testing.T) {
 			noEntropy.EntropyCoef = 0
 			grads := chained(t, whole, b, o.Temperature, want.GradLogProb)
 			for _, m := range []*Model{whole, split} {
-				s := m.policyStep(b, noEntropy, kind, false)
+				s := m.policyStep(b, noEntropy, false)
 				requireGradients(t, grads, gradientsBy(t, m, s))
 				require.InDelta(t, want.Policy, s.sums[model.StatPolicy], 1e-5, "policy loss")
 				require.InDelta(t, want.KL, s.sums[model.StatKL], 1e-5, "KL")
@@ -224,8 +228,8 @@ func TestEveryLossHasThePlainGradientHoweverItIsPacked(t *testing.T) {
 			}
 
 			// The entropy term is a term of its own, the same next to every loss.
-			if name == "loss=" || name == "loss=gspo" {
-				got := gradientsBy(t, split, split.policyStep(b, o, kind, false))
+			if name == "loss=" || name == "loss=gspo" || name == "loss=custom turn" {
+				got := gradientsBy(t, split, split.policyStep(b, o, false))
 				requireGradients(t, sum(grads, entropyGradient(t, whole, b, o)), got)
 			}
 		})
@@ -251,7 +255,7 @@ func entropyGradient(t *testing.T, m *Model, b *policy.Batch, o policy.Objective
 	if b.AuxWeight != nil {
 		c.Weight, c.AuxWeight = b.AuxWeight, nil
 	}
-	return gradientsBy(t, m, m.policyStep(&c, policy.Objective{Temperature: o.Temperature, EntropyCoef: o.EntropyCoef}, model.PPO, false))
+	return gradientsBy(t, m, m.policyStep(&c, policy.Objective{Temperature: o.Temperature, EntropyCoef: o.EntropyCoef}, false))
 }
 
 func TestUpdateReportsTheLossAndTakesTheStep(t *testing.T) {
@@ -298,17 +302,15 @@ func TestLossesCompileNoMoreThanTheyNeed(t *testing.T) {
 		return names
 	}
 	take := func(name string) {
-		o := lossCases()["loss="]
-		o.Loss, o.KL = name, ""
+		o := lossCases()["loss="+name]
+		o.KL = loss.NoKL
 		b, mask, _, _ := lossBatch(t, m, o.Temperature)
 		b.RolloutWeight = nil
 		weigh(t, b, o, mask)
 		_, err := m.Update(t.Context(), b, o, policy.DefaultOptimizer())
 		require.NoError(t, err)
 	}
-	for _, name := range []string{"", "ppo", "vanilla"} {
-		take(name)
-	}
+	take("")
 	require.Empty(t, programs("joint"))
 	require.Len(t, programs("update"), 1)
 	for _, name := range []string{"gspo", "turn_gspo"} {
@@ -329,13 +331,14 @@ func TestUpdateRefusesLossesItCannotTakeBeforeItStarts(t *testing.T) {
 		is     error
 		says   string
 	}{
-		"unknown loss":    {func(_ *policy.Batch, o *policy.Objective) { o.Loss = "turn_gsop" }, loss.ErrUnknown, `"turn_gspo"`},
-		"setting":         {func(_ *policy.Batch, o *policy.Objective) { o.ClipLow = 2 }, loss.ErrSetting, "Low = 2"},
+		"custom setting":  {func(_ *policy.Batch, o *policy.Objective) { o.Policy = ownLoss{loss.PPO{Low: 3}} }, loss.ErrSetting, "Low = 3"},
+		"setting":         {func(_ *policy.Batch, o *policy.Objective) { o.Policy = loss.TurnGSPO{Low: 2} }, loss.ErrSetting, "Low = 2"},
 		"no turns":        {func(b *policy.Batch, _ *policy.Objective) { b.Turn = nil }, loss.ErrMissing, "Turn"},
 		"few turns":       {func(b *policy.Batch, _ *policy.Objective) { b.Turn = b.Turn[1:] }, loss.ErrLength, "Turn"},
 		"turn":            {func(b *policy.Batch, _ *policy.Objective) { b.Turn = slices.Clone(b.Turn); b.Turn[first] = -1 }, loss.ErrTurn, fmt.Sprint("position ", first)},
 		"KL":              {func(_ *policy.Batch, o *policy.Objective) { o.KL = "k4" }, loss.ErrUnknown, `"k4"`},
 		"rollout weights": {func(b *policy.Batch, _ *policy.Objective) { b.RolloutWeight = b.RolloutWeight[1:] }, nil, "RolloutWeight has"},
+		"custom turns":    {func(b *policy.Batch, o *policy.Objective) { o.Policy, b.Turn = ownLoss{o.Policy}, b.Turn[1:] }, loss.ErrLength, "Turn has"},
 		"negative weight": {func(b *policy.Batch, _ *policy.Objective) {
 			b.RolloutWeight = slices.Clone(b.RolloutWeight)
 			b.RolloutWeight[first] = -1
@@ -362,7 +365,7 @@ func TestUpdateRefusesLossesItCannotTakeBeforeItStarts(t *testing.T) {
 
 // A network that has blown up costs a step, whatever the loss.
 func TestAStepWhoseLogProbsAreNotFiniteIsSkipped(t *testing.T) {
-	for _, name := range []string{"gspo", "clip_cov", "sapo"} {
+	for _, name := range []string{"gspo", "clip_cov", "sapo", "custom"} {
 		t.Run(name, func(t *testing.T) {
 			m := newTiny(t, model.Qwen3, Options{})
 			o := lossCases()["loss="+name]

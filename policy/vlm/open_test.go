@@ -14,6 +14,7 @@ import (
 
 	"vagen/internal/safetensors"
 	"vagen/policy"
+	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/model"
 )
 
@@ -153,7 +154,7 @@ func TestUpdateRefusesWhatItCannotLearn(t *testing.T) {
 	train(t, m, 1)
 	good := playedBatch(t, m)
 	before := save(t, m)
-	objective := policy.Objective{Temperature: 1, ClipLow: 0.2, ClipHigh: 0.2, KL: "k2", KLCoef: 0.1, ValueCoef: 1, ValueClip: 0.5}
+	objective := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, KL: "k2", KLCoef: 0.1, ValueCoef: 1, ValueClip: 0.5}
 	n := len(good.Tokens)
 	poison := func(x []float32, at int, value float64) []float32 {
 		out := slices.Clone(x)

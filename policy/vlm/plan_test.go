@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy"
+	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/model"
 )
 
@@ -43,7 +44,7 @@ func TestPlannedWeightsAndMomentsAreThoseThatAreThere(t *testing.T) {
 		}
 		b.Returns, b.OldValues, b.ValueWeight = b.Weight, b.Weight, b.Weight
 		b.OldLogProbs, b.Advantages = b.Weight, b.Weight
-		o := policy.Objective{Temperature: 1, ClipLow: 0.2, ClipHigh: 0.2}
+		o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}
 		if m.opts.Critic != NoCritic {
 			o.ValueCoef = 1
 		}

@@ -17,6 +17,7 @@ import (
 	"vagen/internal/rng"
 	"vagen/internal/usage"
 	"vagen/policy"
+	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/model"
 )
 
@@ -93,7 +94,7 @@ func measurePlan(t *testing.T, c plannedCase) plannedRun {
 		if c.w.Train {
 			even := evenly(want)
 			b := &policy.Batch{Rows: rows, Weight: even, Returns: even, OldValues: even, OldLogProbs: even, Advantages: even, ValueWeight: even}
-			ob := policy.Objective{Temperature: 1, ClipLow: 0.2, ClipHigh: 0.2}
+			ob := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}
 			if m.opts.Critic != NoCritic {
 				ob.ValueCoef = 1
 			}

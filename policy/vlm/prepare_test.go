@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy"
+	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/model"
 )
 
@@ -32,7 +33,7 @@ func TestEverythingThatIsPreparedRuns(t *testing.T) {
 		for _, family := range []model.Family{model.Qwen25VL, model.Qwen3VL} {
 			m := newTiny(t, family, o)
 			b := playedBatch(t, m)
-			aim := policy.Objective{Temperature: 1, ClipLow: 0.2, ClipHigh: 0.2}
+			aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}
 			if m.opts.Critic != NoCritic {
 				aim.ValueCoef, aim.ValueClip = 0.5, 0.2
 			}

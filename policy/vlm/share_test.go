@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy"
+	"vagen/policy/loss"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
 	"vagen/policy/vlm/internal/peft"
@@ -64,7 +65,7 @@ func TestSharingTheBaseChangesNoNumber(t *testing.T) {
 	require.Greater(t, held(own), held(shared))
 
 	b := playedBatch(t, shared)
-	aim := policy.Objective{Temperature: 1, ClipLow: 0.2, ClipHigh: 0.2, ValueCoef: 0.7, ValueClip: 0.3, KL: "k3", KLCoef: 0.1}
+	aim := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, ValueCoef: 0.7, ValueClip: 0.3, KL: "k3", KLCoef: 0.1}
 	a1, c1, _ := gradientsOf(t, shared, b, aim)
 	a2, c2, _ := gradientsOf(t, own, b, aim)
 	require.Equal(t, a2, a1)

@@ -95,8 +95,7 @@ func (m *Model) Update(ctx context.Context, b *policy.Batch, o policy.Objective,
 	if o.CriticOnly && m.critic == nil {
 		return policy.Stats{}, fmt.Errorf("vlm: update: %w: CriticOnly needs a separate critic, but Critic is %q", ErrOption, m.opts.Critic)
 	}
-	kind, err := checkUpdate(b, &o, m.opts.Critic != NoCritic)
-	if err != nil {
+	if err := checkUpdate(b, &o, m.opts.Critic != NoCritic); err != nil {
 		return policy.Stats{}, err
 	}
 	if err := checkOptimizer(opt); err != nil {
@@ -110,7 +109,7 @@ func (m *Model) Update(ctx context.Context, b *policy.Batch, o policy.Objective,
 	m.logPlan(b)
 	stats := policy.Stats{Tokens: len(b.Tokens)}
 	if !o.CriticOnly {
-		if err := m.updateActor(ctx, b, o, kind, opt, &stats); err != nil {
+		if err := m.updateActor(ctx, b, o, opt, &stats); err != nil {
 			return stats, err
 		}
 	}
@@ -140,13 +139,13 @@ func marks(n int, weights ...[]float32) []bool {
 	return want
 }
 
-func (m *Model) updateActor(ctx context.Context, b *policy.Batch, o policy.Objective, kind model.LossKind, opt policy.Optimizer, stats *policy.Stats) error {
+func (m *Model) updateActor(ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer, stats *policy.Stats) error {
 	shared := m.opts.Critic == SharedCritic && o.ValueCoef > 0 && !o.Imitate
 	want := marks(len(b.Tokens), b.Weight)
 	if shared {
 		want = marks(len(b.Tokens), b.Weight, b.ValueWeight)
 	}
-	s := m.policyStep(b, o, kind, shared)
+	s := m.policyStep(b, o, shared)
 	if err := m.runStep(ctx, s, want, opt, opt.Rate); err != nil {
 		return err
 	}
@@ -188,10 +187,10 @@ type step struct {
 }
 
 // policyStep is the step of the policy, with a shared critic or without.
-func (m *Model) policyStep(b *policy.Batch, o policy.Objective, kind model.LossKind, value bool) *step {
+func (m *Model) policyStep(b *policy.Batch, o policy.Objective, value bool) *step {
 	l := &model.Loss{Imitate: o.Imitate, Policy: !o.Imitate, Value: value, KL: o.KL, Entropy: o.EntropyCoef != 0}
 	if !o.Imitate {
-		l.Kind, l.Unclamped = kind, o.Unclamped
+		l.PolicyLoss, _ = kernelOf(&o)
 		l.Rollout, l.Aux = b.RolloutWeight != nil, b.AuxWeight != nil
 	}
 	return &step{learner: m.actor, head: m.net.head(true, value), loss: l, batch: b, objective: o}

@@ -111,7 +111,7 @@ func TestStepsDoNotDependOnHowRowsAreBatched(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen25VL, nil)
 	m := openTiny(t, dir, Options{Critic: SeparateCritic})
 	b := playedBatch(t, m)
-	o := policy.Objective{Temperature: 0.9, ClipLow: 0.2, ClipHigh: 0.3, ClipDual: 3, EntropyCoef: 0.1, KL: "k3", KLCoef: 0.2, ValueCoef: 0.5, ValueClip: 0.2}
+	o := policy.Objective{Temperature: 0.9, Policy: loss.PPO{Low: 0.2, High: 0.3, Dual: 3, Clamp: true}, EntropyCoef: 0.1, KL: "k3", KLCoef: 0.2, ValueCoef: 0.5, ValueClip: 0.2}
 	actor, critic, stats := gradientsOf(t, m, b, o)
 	check := func(what string, m *Model, b *policy.Batch) {
 		t.Helper()
@@ -154,7 +154,7 @@ func TestStepsDoNotDependOnHowRowsAreBatched(t *testing.T) {
 func TestSharedCriticAddsItsGradientToThePolicys(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{Critic: SharedCritic})
 	b := playedBatch(t, m)
-	o := policy.Objective{Temperature: 1, ClipLow: 0.2, ClipHigh: 0.2}
+	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}
 	alone, _, _ := gradientsOf(t, m, b, o)
 	require.Zero(t, largest(alone["score.weight"]))
 	o.ValueCoef = 1
@@ -192,7 +192,7 @@ func TestSeparateCriticLearnsItsReturns(t *testing.T) {
 	require.Nil(t, m.actor.adam)
 
 	critic := weightsOf(t, m.critic)
-	_, err := m.Update(t.Context(), b, policy.Objective{Temperature: 1, ClipLow: 0.2, ClipHigh: 0.2}, opt)
+	_, err := m.Update(t.Context(), b, policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}, opt)
 	require.NoError(t, err)
 	require.Equal(t, critic, weightsOf(t, m.critic), "and ValueCoef 0 leaves the critic")
 	require.NotEqual(t, before, weightsOf(t, m.actor))
@@ -240,7 +240,7 @@ func TestEntropyBonusRaisesTheEntropy(t *testing.T) {
 	opt.Rate = 3e-3
 	var entropies []float64
 	for range 10 {
-		s, err := m.Update(t.Context(), b, policy.Objective{Temperature: 1, EntropyCoef: 1}, opt)
+		s, err := m.Update(t.Context(), b, policy.Objective{Temperature: 1, Policy: loss.PPO{Clamp: true}, EntropyCoef: 1}, opt)
 		require.NoError(t, err)
 		entropies = append(entropies, s.Entropy)
 	}
@@ -257,7 +257,7 @@ func TestWithoutSignalOnlyWeightDecayMoves(t *testing.T) {
 		before := weightsOf(t, m.actor)
 		opt := policy.DefaultOptimizer()
 		opt.Rate, opt.WeightDecay = 0.5, decay
-		s, err := m.Update(t.Context(), b, policy.Objective{Temperature: 1, ClipLow: 0.2, ClipHigh: 0.2}, opt)
+		s, err := m.Update(t.Context(), b, policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}, opt)
 		require.NoError(t, err)
 		require.Zero(t, s.GradNorm)
 		for name, after := range weightsOf(t, m.actor) {
@@ -271,7 +271,7 @@ func TestWithoutSignalOnlyWeightDecayMoves(t *testing.T) {
 func TestSkippedStepsChangeNothing(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{Critic: SeparateCritic})
 	b := playedBatch(t, m)
-	o := policy.Objective{Temperature: 1, ClipLow: 0.2, ClipHigh: 0.2, ValueCoef: 1}
+	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, ValueCoef: 1}
 	opt := policy.DefaultOptimizer()
 	opt.Rate, opt.CriticRate = 1e-2, 1e-2
 	_, err := m.Update(t.Context(), b, o, opt)
@@ -320,7 +320,7 @@ func TestSkippedStepsChangeNothing(t *testing.T) {
 func TestGradientsAreClippedByTheirGlobalNorm(t *testing.T) {
 	m := newTiny(t, model.Qwen2, Options{})
 	b := playedBatch(t, m)
-	o := policy.Objective{Temperature: 1, ClipLow: 0.2, ClipHigh: 0.2}
+	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}}
 	free, _, s := gradientsOf(t, m, b, o)
 	clip := still
 	clip.GradClip = s.GradNorm / 4
@@ -379,7 +379,7 @@ func TestCancelledUpdatesStepPolicyAndCriticTogether(t *testing.T) {
 	rows, want := fourRows(t, m)
 	n := evenly(want)
 	b := &policy.Batch{Rows: rows, Weight: n, ValueWeight: n, OldLogProbs: n, Advantages: n, Returns: n, OldValues: n}
-	o := policy.Objective{Temperature: 1, ClipLow: 0.2, ClipHigh: 0.2, ValueCoef: 1}
+	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, ValueCoef: 1}
 	actor, critic := weightsOf(t, m.actor), weightsOf(t, m.critic)
 	done := false
 	for looks := 0; !done; looks++ {

@@ -69,9 +69,6 @@ func (v *validator) batching(c *Config) {
 	}
 	r := &c.Agent.Rollout
 	v.oneOf(sampling+".name", r.Name, ownGeneration, "vllm", "sglang", "hf")
-	if r.DoSample != nil && !*r.DoSample {
-		v.say(sampling + ".do_sample is false, but training needs sampled responses: set it to true, or set val_kwargs.do_sample for validation only")
-	}
 	v.count(sampling+".limit_mm_per_prompt", r.MaxImages)
 	v.positive(sampling+".val_kwargs.n", r.Val.Episodes)
 	v.oneOf("data.truncation", c.Data.Truncation, "error", "left", "right")

@@ -20,7 +20,7 @@ func (c *Config) problems(r Registries) []error {
 	v.shaping(c, r)
 	v.contradictions(c, r)
 	v.batching(c)
-	v.losses(c)
+	v.losses(c, r)
 	v.playing(c, r)
 	v.logging(c)
 	v.saving(c)
@@ -125,9 +125,6 @@ func (v *validator) ranges(c *Config) {
 	v.within("algorithm.gamma", c.Algorithm.Gamma, 0, 1)
 	v.within("algorithm.lam", c.Algorithm.Lambda, 0, 1)
 	v.within("algorithm.high_level_gamma", c.Algorithm.TurnGamma, 0, 1)
-	if g := c.Algorithm.GammaTurn; g != nil {
-		v.within("algorithm.gamma_turn", *g, 0, 1)
-	}
 	v.within("algorithm.lambda_turn", c.Algorithm.TurnLambda, 0, 1)
 	v.within("algorithm.lambda_token", c.Algorithm.TokenLambda, 0, 1)
 	v.within("algorithm.bi_level_mix", c.Algorithm.Mix, 0, 1)
@@ -145,7 +142,7 @@ func (v *validator) ranges(c *Config) {
 		v.within("actor_rollout_ref.actor.clip_ratio_high", *a.ClipHigh, 0, large)
 	}
 	// A clip_ratio_low of 1 is no bound: ratios are positive.
-	if o := a.Objective(); o.ClipLow > o.ClipHigh && o.ClipLow < 1 && o.ClipHigh >= 0 {
+	if o := a.lossOptions(); o.ClipLow > o.ClipHigh && o.ClipLow < 1 && o.ClipHigh >= 0 {
 		v.say("actor_rollout_ref.actor.clip_ratio_low is %v, but clip_ratio_high is %v: it must not be larger than clip_ratio_high (null uses clip_ratio)", o.ClipLow, o.ClipHigh)
 	}
 	v.within("actor_rollout_ref.actor.grad_norm_threshold", a.NormLimit, 0, large)

@@ -71,7 +71,6 @@ type AlgorithmConfig struct {
 	Gamma       float64          `yaml:"gamma" doc:"discount per token, in [0, 1]"`
 	Lambda      float64          `yaml:"lam" doc:"GAE's lambda, in [0, 1]"`
 	TurnGamma   float64          `yaml:"high_level_gamma" doc:"discount per turn of bi-level and turn-wise GAE, in [0, 1]"`
-	GammaTurn   *float64         `yaml:"gamma_turn" doc:"newer name of high_level_gamma; null uses that key"`
 	TurnLambda  float64          `yaml:"lambda_turn" doc:"lambda from turn to turn of trajectory_bi_level_gae, in [0, 1]"`
 	TokenLambda float64          `yaml:"lambda_token" doc:"lambda within a turn of trajectory_bi_level_gae, in [0, 1]"`
 	Mix         float64          `yaml:"bi_level_mix" doc:"trajectory_bi_level_gae: 0 is token-level GAE, 1 is bi-level GAE; in [0, 1]"`
@@ -200,7 +199,6 @@ type OptimConfig struct {
 // SamplingConfig sets how training responses are sampled; validation uses val_kwargs.
 type SamplingConfig struct {
 	Name        string    `yaml:"name" doc:"generation backend: xla, the trained model in this process. vllm, sglang and hf are accepted with a warning and mean the same"`
-	DoSample    *bool     `yaml:"do_sample" doc:"sample tokens; training needs sampling, so false is refused"`
 	MaxImages   int       `yaml:"limit_mm_per_prompt" null:"0" unit:"images" doc:"maximum images of a conversation; an episode that would exceed it ends. null is no limit"`
 	Temperature float64   `yaml:"temperature" doc:"divides the logits"`
 	TopP        float64   `yaml:"top_p" doc:"keep the smallest set of tokens with this probability; 1 keeps all"`
@@ -254,10 +252,9 @@ type TrainerConfig struct {
 	Metrics      []string `yaml:"metrics" doc:"diagnostics computed at every step, by name in package rollout/diagnose; [all] or [none]"`
 	LoggingConfig
 
-	Harness         string `yaml:"harness" doc:"how episodes become conversations, each of which is a training row: concat (one per episode), no_concat (one per turn), window (one per turn, with the previous turns), compact (when a conversation is full, a new one continues with a summary)"`
-	ConcatMultiTurn *bool  `yaml:"concat_multi_turn" doc:"older form of harness: true is concat, false no_concat; null uses harness"`
-	CompactBudget   int    `yaml:"compact_budget" doc:"compact: length in tokens at which a conversation is summarised; 0 summarises when max_trajectory_length is reached"`
-	CompactSummary  int    `yaml:"compact_summary_budget" doc:"compact: maximum summary length in tokens; 0 uses a quarter of compact_budget, or the maximum response length if that is less"`
+	Harness        string `yaml:"harness" doc:"how episodes become conversations, each of which is a training row: concat (one per episode), no_concat (one per turn), window (one per turn, with the previous turns), compact (when a conversation is full, a new one continues with a summary)"`
+	CompactBudget  int    `yaml:"compact_budget" doc:"compact: length in tokens at which a conversation is summarised; 0 summarises when max_trajectory_length is reached"`
+	CompactSummary int    `yaml:"compact_summary_budget" doc:"compact: maximum summary length in tokens; 0 uses a quarter of compact_budget, or the maximum response length if that is less"`
 
 	SavingConfig
 }
@@ -298,12 +295,9 @@ func Default() Config {
 func (c *Config) Params() advantage.Params {
 	p := advantage.DefaultParams()
 	a := &c.Algorithm
-	p.Gamma, p.Lambda, p.TurnGamma, p.NoStd = a.Gamma, a.Lambda, a.TurnGamma, !a.NormByStd
+	p.Gamma, p.Lambda, p.TurnGamma, p.NormByStd = a.Gamma, a.Lambda, a.TurnGamma, a.NormByStd
 	p.TurnLambda, p.TokenLambda, p.Mix = a.TurnLambda, a.TokenLambda, a.Mix
-	p.StepWeight, p.Epsilon, p.Raw = a.StepWeight, a.Epsilon, !a.Whiten
+	p.StepWeight, p.Epsilon, p.Whiten = a.StepWeight, a.Epsilon, a.Whiten
 	p.PassK = a.PassK
-	if a.GammaTurn != nil {
-		p.TurnGamma = *a.GammaTurn
-	}
 	return p
 }

@@ -9,14 +9,6 @@ import (
 	"vagen/rollout"
 )
 
-// harnessName returns the harness, which either of two keys sets.
-func (c *Config) harnessName() string {
-	if one := c.Trainer.ConcatMultiTurn; one != nil && !*one {
-		return "no_concat"
-	}
-	return c.Trainer.Harness
-}
-
 // NewHarness returns the harness of a configuration.
 func (r Registries) NewHarness(c *Config) (rollout.Harness, error) {
 	o := rollout.HarnessOptions{Compact: rollout.Compact{Total: c.Trainer.CompactBudget, Summary: c.Trainer.CompactSummary}}
@@ -29,7 +21,7 @@ func (r Registries) NewHarness(c *Config) (rollout.Harness, error) {
 	if c.Rollout.WindowSize != nil {
 		o.Window = *c.Rollout.WindowSize
 	}
-	return r.Harnesses.New(c.harnessName(), o)
+	return r.Harnesses.New(c.Trainer.Harness, o)
 }
 
 // Budget returns the length limits of a conversation. rollout_manager.max_trajectory_length
@@ -117,14 +109,11 @@ func (v *validator) playing(c *Config, r Registries) {
 }
 
 func (v *validator) harness(c *Config, r Registries) {
-	name := c.harnessName()
+	name := c.Trainer.Harness
 	h, err := r.NewHarness(c)
 	if err != nil {
 		v.say("trainer.harness: %w", err)
 		return
-	}
-	if one, set := c.Trainer.ConcatMultiTurn, c.Trainer.Harness; one != nil && set != "concat" && (*one || set != "no_concat") {
-		v.say("trainer.harness is %s, but trainer.concat_multi_turn is %t: set one of them", set, *one)
 	}
 	w := c.Rollout.WindowSize
 	switch {

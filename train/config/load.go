@@ -199,8 +199,12 @@ func keysIn(err error) []string {
 // located adds to an error where the settings that it names were given.
 func located(err error, given map[string]settings.Given) error {
 	var places []string
+	byName := maps.Clone(given) // with the aliases that were written
+	for _, g := range given {
+		byName[g.Name] = g
+	}
 	for _, w := range keysIn(err) {
-		g, ok := given[w]
+		g, ok := byName[w]
 		if ok && g.Where != "" && !slices.Contains(places, g.Where) {
 			places = append(places, g.Where)
 		}

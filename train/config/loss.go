@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"strings"
 
 	"vagen/policy"
 	"vagen/policy/loss"
@@ -30,9 +29,11 @@ type CorrectionConfig struct {
 	Bypass     bool    `yaml:"bypass_mode" doc:"use the log-probs of sampling as old log-probs instead of computing them: the ratios of the loss then include the difference between sampling and training"`
 }
 
-// defaultPolicyLoss has the defaults of verl.
+// defaultPolicyLoss has the defaults of package loss.
 func defaultPolicyLoss() PolicyLossConfig {
-	return PolicyLossConfig{Mode: "vanilla", ClampRatio: true, ClipCovRatio: 0.0002, ClipCovLow: 1, ClipCovHigh: 5, KLCovRatio: 0.0002, KLCovCoef: 0.1}
+	o := loss.DefaultOptions()
+	return PolicyLossConfig{Mode: "vanilla", ClampRatio: o.Clamp, ClipCovRatio: o.ClipCovRatio, ClipCovLow: o.ClipCovLow,
+		ClipCovHigh: o.ClipCovHigh, KLCovRatio: o.KLCovRatio, KLCovCoef: o.KLCovCoef}
 }
 
 // Correction returns the configured correction; ok is false when there is none.
@@ -60,17 +61,14 @@ func (c *CorrectionConfig) Correction() (out loss.Correction, ok bool, err error
 	return out, out.Weight != loss.NoWeight || out.Reject != nil, nil
 }
 
-// Objective returns the objective of an optimiser step of the actor.
-func (a *ActorConfig) Objective() policy.Objective {
+// lossOptions are the settings of the policy loss.
+func (a *ActorConfig) lossOptions() loss.Options {
 	l := &a.Loss
-	o := policy.Objective{
-		Loss: l.Mode, ClipLow: a.Clip, ClipHigh: a.Clip, ClipDual: a.ClipDual, Unclamped: !l.ClampRatio,
+	o := loss.Options{
+		ClipLow: a.Clip, ClipHigh: a.Clip, DualClip: a.ClipDual, Clamp: l.ClampRatio,
 		TauPos: a.TauPos, TauNeg: a.TauNeg,
-		CovRatio: l.ClipCovRatio, CovLow: l.ClipCovLow, CovHigh: l.ClipCovHigh, CovCoef: l.KLCovCoef,
-		EntropyCoef: a.Entropy,
-	}
-	if l.Mode == "kl_cov" {
-		o.CovRatio = l.KLCovRatio
+		ClipCovRatio: l.ClipCovRatio, ClipCovLow: l.ClipCovLow, ClipCovHigh: l.ClipCovHigh,
+		KLCovRatio: l.KLCovRatio, KLCovCoef: l.KLCovCoef,
 	}
 	if a.ClipLow != nil {
 		o.ClipLow = *a.ClipLow
@@ -78,22 +76,30 @@ func (a *ActorConfig) Objective() policy.Objective {
 	if a.ClipHigh != nil {
 		o.ClipHigh = *a.ClipHigh
 	}
-	if a.UseKLLoss {
-		o.KL, o.KLCoef = lossKL(a.KLLossType), a.KLLoss
-	}
 	return o
 }
 
-// lossKL returns the name of a KL estimate in policy.Objective.
-func lossKL(name string) string {
-	base, plus := strings.CutSuffix(name, "+")
-	if short, ok := map[string]string{"kl": "k1", "mse": "k2", "low_var_kl": "k3"}[base]; ok {
-		base = short
+// policyLoss builds the configured policy loss with its clip range times a factor.
+func (r Registries) policyLoss(a *ActorConfig, clip float64) (loss.Policy, error) {
+	o := a.lossOptions()
+	o.ClipLow, o.ClipHigh = clip*o.ClipLow, clip*o.ClipHigh
+	return r.WithBuiltins().Losses.New(a.Loss.Mode, o)
+}
+
+// Objective builds the policy's part of an optimiser step's objective. clip and kl are
+// factors of the clip range and of the weight of the KL loss, such as those of
+// StabilityConfig.
+func (r Registries) Objective(c *Config, clip, kl float64) (policy.Objective, error) {
+	a := &c.Agent.Actor
+	p, err := r.policyLoss(a, clip)
+	if err != nil {
+		return policy.Objective{}, fmt.Errorf("config: actor_rollout_ref.actor.policy_loss: %w", err)
 	}
-	if plus {
-		base += "+"
+	o := policy.Objective{Policy: p, EntropyCoef: a.Entropy}
+	if a.UseKLLoss {
+		o.KL, o.KLCoef = loss.KL(a.KLLossType), kl*a.KLLoss
 	}
-	return base
+	return o, nil
 }
 
 // Aggregation is how tokens are averaged: in the policy loss, and in the entropy and
@@ -103,11 +109,10 @@ type Aggregation struct {
 	Apart     bool // the two differ, and there is an entropy or KL term
 }
 
-// Aggregation returns how tokens are averaged.
-func (c *Config) Aggregation() (Aggregation, error) {
+// Aggregation returns how the tokens of an update are averaged.
+func (r Registries) Aggregation(c *Config) (Aggregation, error) {
 	a := &c.Agent.Actor
-	o := a.Objective()
-	p, err := o.PolicyLoss()
+	p, err := r.policyLoss(a, 1)
 	if err != nil {
 		return Aggregation{}, err
 	}
@@ -122,16 +127,16 @@ func (c *Config) Aggregation() (Aggregation, error) {
 	out := Aggregation{Aux: loss.Aggregation{Mode: loss.Mode(a.Aggregation), Width: width}}
 	out.Loss = out.Aux
 	if own != "" && own != out.Aux.Mode {
-		out.Loss.Mode, out.Apart = own, o.EntropyCoef != 0 || o.KL != ""
+		out.Loss.Mode, out.Apart = own, a.Entropy != 0 || a.UseKLLoss
 	}
 	return out, nil
 }
 
-// losses checks the settings of the losses.
-func (v *validator) losses(c *Config) {
+// losses checks what the losses have to say about their settings.
+func (v *validator) losses(c *Config, r Registries) {
 	const actor = "actor_rollout_ref.actor"
 	a := &c.Agent.Actor
-	if _, err := loss.Builtin().New(a.Loss.Mode, loss.DefaultOptions()); err != nil {
+	if _, err := r.Losses.New(a.Loss.Mode, loss.DefaultOptions()); err != nil {
 		v.say(actor+".policy_loss.loss_mode: %w", err)
 	}
 	if _, _, err := c.Algorithm.Correction.Correction(); err != nil {
@@ -151,7 +156,7 @@ func (v *validator) losses(c *Config) {
 	if len(v.problems) > 0 {
 		return
 	}
-	g, err := c.Aggregation()
+	g, err := r.Aggregation(c)
 	if err != nil {
 		v.say(actor+".policy_loss: %w", err)
 		return

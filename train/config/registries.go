@@ -7,19 +7,21 @@ import (
 
 	"vagen/advantage"
 	"vagen/internal/nearest"
+	"vagen/policy/loss"
 	"vagen/rollout"
 	"vagen/rollout/diagnose"
 	"vagen/rollout/filter"
 )
 
-// Registries resolve the names in a configuration: estimators, filters, harnesses and
-// the metrics of a step. To add your own, set a field to a registry of that package that
+// Registries resolve the names in a configuration: estimators, filters, harnesses,
+// policy losses and the metrics of a step. To add your own, set a field to a registry of that package that
 // contains them. The zero value has the built-in ones.
 type Registries struct {
 	Estimators *advantage.Registry
 	Filters    *filter.Registry
 	Metrics    *diagnose.Registry
 	Harnesses  *rollout.Harnesses
+	Losses     *loss.Registry
 }
 
 // Validate is Config.Validate with these registries.
@@ -44,6 +46,9 @@ func (r Registries) WithBuiltins() Registries {
 	}
 	if r.Harnesses == nil {
 		r.Harnesses = rollout.Builtin()
+	}
+	if r.Losses == nil {
+		r.Losses = loss.Builtin()
 	}
 	return r
 }

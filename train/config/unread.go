@@ -8,7 +8,6 @@ import (
 
 	"vagen/advantage"
 	"vagen/internal/settings"
-	"vagen/policy/loss"
 )
 
 // A setting is unread if it has no effect with the rest of the configuration: the
@@ -25,7 +24,7 @@ type unread struct {
 
 // unreadSettings lists the settings of a configuration without effect.
 func (c *Config) unreadSettings(r Registries) []unread {
-	out := slices.Concat(c.unreadByEstimator(r), c.unreadByLoss())
+	out := slices.Concat(c.unreadByEstimator(r), c.unreadByLoss(r))
 	when := func(idle bool, about string, keys ...string) {
 		for _, key := range keys {
 			if idle {
@@ -33,7 +32,7 @@ func (c *Config) unreadSettings(r Registries) []unread {
 			}
 		}
 	}
-	harness := c.harnessName()
+	harness := c.Trainer.Harness
 	when(slices.Contains([]string{"concat", "no_concat", "window"}, harness), "trainer.harness "+harness+" does not read it; compact does", "trainer.compact_budget", "trainer.compact_summary_budget")
 	when(harness == "no_concat" || harness == "compact", "trainer.harness "+harness+" does not read it; window does", "rollout_manager.window_size")
 	when(c.Reward.Normalize == "none", "reward.normalize is none", "reward.center", "reward.running", "reward.epsilon", "reward.limit")
@@ -92,15 +91,14 @@ var hyperparameters = []struct {
 	{"algorithm.gamma", func(p *advantage.Params) { p.Gamma /= 2 }},
 	{"algorithm.lam", func(p *advantage.Params) { p.Lambda /= 2 }},
 	{"algorithm.high_level_gamma", func(p *advantage.Params) { p.TurnGamma /= 2 }},
-	{"algorithm.gamma_turn", func(p *advantage.Params) { p.TurnGamma /= 2 }},
 	{"algorithm.lambda_turn", func(p *advantage.Params) { p.TurnLambda /= 2 }},
 	{"algorithm.lambda_token", func(p *advantage.Params) { p.TokenLambda /= 2 }},
 	{"algorithm.bi_level_mix", func(p *advantage.Params) { p.Mix /= 2 }},
 	{"algorithm.step_advantage_w", func(p *advantage.Params) { p.StepWeight /= 2 }},
 	{"algorithm.pass_k", func(p *advantage.Params) { p.PassK++ }},
 	{"algorithm.epsilon", func(p *advantage.Params) { p.Epsilon++ }},
-	{"algorithm.whiten", func(p *advantage.Params) { p.Raw = !p.Raw }},
-	{"algorithm.norm_adv_by_std_in_grpo", func(p *advantage.Params) { p.NoStd = !p.NoStd }},
+	{"algorithm.whiten", func(p *advantage.Params) { p.Whiten = !p.Whiten }},
+	{"algorithm.norm_adv_by_std_in_grpo", func(p *advantage.Params) { p.NormByStd = !p.NormByStd }},
 }
 
 // unreadByEstimator lists the hyperparameters that the estimator does not have.
@@ -165,15 +163,12 @@ func half(x *float64) *float64 {
 }
 
 // unreadByLoss lists the settings that the policy loss does not have.
-func (c *Config) unreadByLoss() []unread {
+func (c *Config) unreadByLoss(r Registries) []unread {
 	const actor = "actor_rollout_ref.actor."
 	mode := c.Agent.Actor.Loss.Mode
 	published := Default().Agent.Actor
 	build := func(mode string, a ActorConfig) (any, error) {
-		a.Loss.Mode = mode
-		o := a.Objective()
-		o.EntropyCoef, o.KL = 0, ""
-		return o.PolicyLoss()
+		return r.Losses.New(mode, a.lossOptions())
 	}
 	reads := func(mode string, change func(*ActorConfig)) (bool, error) {
 		was, err := build(mode, published)
@@ -191,7 +186,7 @@ func (c *Config) unreadByLoss() []unread {
 			continue
 		}
 		var others []string
-		for _, other := range loss.Builtin().Names() {
+		for _, other := range r.Losses.Names() {
 			if read, err := reads(other, s.change); read && err == nil {
 				others = append(others, other)
 			}

@@ -66,15 +66,15 @@ func (in *loaded) refuseUnread(r Registries) []settings.Note {
 			continue
 		}
 		// A key of the newest generation is meant for its estimator, whatever the value.
-		foreign := !systemGiven && ofGeneration(systemNext, u.key) && valueText(value) != "null"
+		foreign := !systemGiven && ofGeneration(systemNext, g.Name) && valueText(value) != "null"
 		if !foreign && (isDefault || reflect.DeepEqual(value, base[u.key])) {
 			continue
 		}
-		if u.note {
+		if u.note && g.Name == u.key {
 			notes = append(notes, settings.Note{Key: u.key, Where: g.Where, About: u.about})
 			continue
 		}
-		in.unread = append(in.unread, unreadError{u.key, fmt.Errorf("%s is %s, but %s", u.key, valueText(value), u.about)})
+		in.unread = append(in.unread, unreadError{u.key, fmt.Errorf("%s is %s, but %s", g.Name, valueText(value), u.about)})
 	}
 	return notes
 }

@@ -117,7 +117,7 @@ func TestSettingsThatOthersSwitchOffAreRefused(t *testing.T) {
 func TestPresetSettingsReturnToDefaultsWithAnotherEstimatorOrLoss(t *testing.T) {
 	c, err := config.Source{Preset: "next_bi_level", Overrides: []string{"env=x", "algorithm.adv_estimator=default_gae", "actor_rollout_ref.actor.policy_loss.loss_mode=gspo"}}.Load()
 	require.NoError(t, err)
-	require.Nil(t, c.Algorithm.GammaTurn)
+	require.Equal(t, 0.99, c.Algorithm.TurnGamma, "the default")
 	require.Zero(t, c.Agent.Actor.ClipDual)
 	raw, err := c.YAML()
 	require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 
 	"vagen/internal/traintest"
 	"vagen/policy"
+	"vagen/policy/loss"
 	"vagen/train"
 	"vagen/train/config"
 	"vagen/train/track"
@@ -181,7 +182,7 @@ func TestBoundsAndPenaltiesFollowTheirSchedules(t *testing.T) {
 	traintest.Run(t, c, b)
 	var clips, coefs []float64
 	for _, u := range b.Updates {
-		clips, coefs = append(clips, u.Objective.ClipHigh), append(coefs, u.Objective.KLCoef)
+		clips, coefs = append(clips, u.Objective.Policy.(loss.PPO).High), append(coefs, u.Objective.KLCoef)
 	}
 	require.InDeltaSlice(t, []float64{0.2, 0.175, 0.15, 0.125, 0.1}, clips, 1e-12)
 	half := math.Sqrt(0.5) / 2

@@ -167,7 +167,7 @@ func TestGradientsOfTheWholeObjective(t *testing.T) {
 		hyper.f[k] = x
 	}
 	k := len(in)
-	kind := Loss{Policy: true, Value: true, KL: "k3", Entropy: true}
+	kind := Loss{Policy: true, PolicyLoss: PolicyLoss{Clamp: true}, Value: true, KL: "k3", Entropy: true}
 	acc := newSource(72).normal(0, 1, 6, 5)
 	devicetest.Each(t, func(t *testing.T, d *device.Device) {
 		all := append(append([]operand{}, in...), ints(c.at), ints(c.slot), ints(c.target), cols, hyper, acc)

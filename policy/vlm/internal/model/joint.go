@@ -5,6 +5,8 @@ import (
 
 	"github.com/gomlx/gomlx/pkg/core/dtypes"
 	. "github.com/gomlx/gomlx/pkg/core/graph"
+
+	"vagen/policy/loss"
 )
 
 // JointColumn names a column of the per-token numbers that a JointLoss reads.
@@ -47,7 +49,7 @@ const (
 // the KL term. It computes in float64, which is cheap for a few numbers per token.
 type JointLoss struct {
 	PolicyLoss
-	KL      string // "" or a name of package policy/loss
+	KL      loss.KL
 	Rollout bool
 }
 
@@ -74,7 +76,7 @@ func (l *JointLoss) Eval(cols, hyper *Node, segments *Segments) (slopes, stats, 
 	slopes = where(in.Mask, Mul(w, p.Slope))
 	t := statSums{mask: in.Mask, one: cast(in.Mask, dtypes.Float64)}
 	t.loss(&p, w)
-	if l.KL != "" {
+	if l.KL != loss.NoKL {
 		kl, d := klTerm(l.KL, Sub(in.LogProb, column(JointReference)))
 		t.stats[StatKL] = Mul(aux, kl)
 		slopes = Add(slopes, where(in.Mask, Mul(Mul(Hyper(hyper, KLCoef), aux), d)))

@@ -84,13 +84,14 @@ func TestTurnLossesOnTheDeviceAgreeWithRecordedOnes(t *testing.T) {
 		tally.Case()
 		var name string
 		golden.Need(t, c.Params, "loss", &name)
-		kind, err := KindOf(name)
+		p, err := loss.Builtin().New(name, loss.DefaultOptions())
 		require.NoError(t, err)
+		graph, _, _ := KernelOf(p)
 		a := loss.Aggregation{Mode: loss.SeqMeanTokenSum, Norm: loss.Norm{
 			Rows: int(number(t, c.Params, "global_batch_size", 0)), Workers: int(number(t, c.Params, "dp_size", 0))}}
 		b, weight := recordedBatch(t, c, "response_mask", a)
 		clip := number(t, c.Params, "clip_ratio", 0)
-		got := j.eval(t, JointLoss{PolicyLoss: PolicyLoss{Kind: kind}, Rollout: b.Weight != nil}, b, weight, nil, nil, map[HyperParam]float64{
+		got := j.eval(t, JointLoss{PolicyLoss: graph, Rollout: b.Weight != nil}, b, weight, nil, nil, map[HyperParam]float64{
 			ClipLow: number(t, c.Params, "clip_ratio_low", clip), ClipHigh: number(t, c.Params, "clip_ratio_high", clip)})
 		compareLoss(t, tally, c, got, "loss", map[string]JointStat{"pg_clipfrac": JointStatClipped, "ppo_kl": JointStatKL, "turn_log_ratio_std": JointStatStd})
 	}
@@ -105,7 +106,7 @@ func TestPolicyLossWithoutBoundsAgreesWithRecordedOnes(t *testing.T) {
 		tally.Case()
 		b, weight := recordedBatch(t, c, "eos_mask", loss.Aggregation{})
 		clip := number(t, c.Params, "cliprange", 0)
-		got := j.eval(t, JointLoss{PolicyLoss: PolicyLoss{Kind: PPO, Unclamped: true}}, b, weight, nil, nil,
+		got := j.eval(t, JointLoss{PolicyLoss: PolicyLoss{Kind: PPO}}, b, weight, nil, nil,
 			map[HyperParam]float64{ClipLow: clip, ClipHigh: clip})
 		compareLoss(t, tally, c, got, "pg_loss", map[string]JointStat{"pg_clipfrac": JointStatClipped, "ppo_kl": JointStatKL})
 	}
@@ -125,18 +126,16 @@ func TestTheOtherPolicyLossesOnTheDeviceAgreeWithRecordedOnes(t *testing.T) {
 		tally.Case()
 		var name string
 		golden.Need(t, c.Params, "loss", &name)
-		kind, err := KindOf(name)
-		require.NoError(t, err)
 		o := recordedOptions(t, c)
-		hyper := map[HyperParam]float64{ClipLow: o.ClipLow, ClipHigh: o.ClipHigh, TauPos: o.TauPos, TauNeg: o.TauNeg, CovCoef: o.KLCovCoef}
 		plain, err := loss.Builtin().New(name, o)
 		require.NoError(t, err)
+		graph, hyper, _ := KernelOf(plain)
 		mode, err := loss.ModeOf(plain)
 		require.NoError(t, err)
 		b, weight := recordedBatch(t, c, "response_mask", loss.Aggregation{Mode: mode})
 		chosen, err := loss.Chosen(nil, plain, b)
 		require.NoError(t, err)
-		got := j.eval(t, JointLoss{PolicyLoss: PolicyLoss{Kind: kind}, Rollout: b.Weight != nil}, b, weight, nil, chosen, hyper)
+		got := j.eval(t, JointLoss{PolicyLoss: graph, Rollout: b.Weight != nil}, b, weight, nil, chosen, hyper)
 		compareLoss(t, tally, c, got, "loss", map[string]JointStat{"pg_clipfrac": JointStatClipped, "pg_clipfrac_lower": JointStatClippedLow})
 	}
 }

@@ -160,9 +160,9 @@ var onBothSides = map[string]struct {
 	graph PolicyLoss
 	hyper map[HyperParam]float64
 }{
-	"ppo":        {loss.PPO{Low: 0.2, High: 0.28, Dual: 1.6, Clamp: true}, PolicyLoss{Kind: PPO}, map[HyperParam]float64{ClipLow: 0.2, ClipHigh: 0.28, ClipDual: 1.6}},
-	"legacy ppo": {loss.LegacyPPO(), PolicyLoss{Kind: PPO, Unclamped: true}, map[HyperParam]float64{ClipLow: 0.2, ClipHigh: 0.2}},
-	"shut ppo":   {loss.PPO{Clamp: true}, PolicyLoss{}, nil},
+	"ppo":        {loss.PPO{Low: 0.2, High: 0.28, Dual: 1.6, Clamp: true}, PolicyLoss{Kind: PPO, Clamp: true}, map[HyperParam]float64{ClipLow: 0.2, ClipHigh: 0.28, ClipDual: 1.6}},
+	"legacy ppo": {loss.LegacyPPO(), PolicyLoss{Kind: PPO}, map[HyperParam]float64{ClipLow: 0.2, ClipHigh: 0.2}},
+	"shut ppo":   {loss.PPO{Clamp: true}, PolicyLoss{Clamp: true}, nil},
 	"cispo":      {loss.CISPO{Low: 0.2, High: 0.28}, PolicyLoss{Kind: CISPO}, map[HyperParam]float64{ClipLow: 0.2, ClipHigh: 0.28}},
 	"sapo":       {loss.SAPO{TauPos: 1, TauNeg: 1.05}, PolicyLoss{Kind: SAPO}, map[HyperParam]float64{TauPos: 1, TauNeg: 1.05}},
 	"reinforce":  {loss.Reinforce{}, PolicyLoss{Kind: Reinforce}, nil},
@@ -306,15 +306,17 @@ func requireJoint(t *testing.T, j *jointRuns, plain loss.Policy, l JointLoss, hy
 	}
 }
 
-func TestNamesOfPackageLossHaveGraphs(t *testing.T) {
-	for _, name := range append(loss.Builtin().Names(), "") {
-		k, err := KindOf(name)
-		require.NoError(t, err, name)
-		require.False(t, k.ByRow() && k.ByTurn())
-		if k.ByRow() || k.ByTurn() {
-			require.True(t, k.Joint(), name)
+func TestLossesOfPackageLossHaveGraphs(t *testing.T) {
+	for _, name := range loss.Builtin().Names() {
+		p, err := loss.Builtin().New(name, loss.DefaultOptions())
+		require.NoError(t, err)
+		l, _, ok := KernelOf(p)
+		require.True(t, ok, name)
+		require.False(t, l.Kind.ByRow() && l.Kind.ByTurn())
+		if l.Kind.ByRow() || l.Kind.ByTurn() {
+			require.True(t, l.Kind.Joint(), name)
 		}
 	}
-	_, err := KindOf("gspoo")
-	require.ErrorContains(t, err, `no graph of the policy loss "gspoo"`)
+	_, _, ok := KernelOf(struct{ loss.PPO }{})
+	require.False(t, ok, "a custom loss, whatever it embeds")
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/gomlx/gomlx/pkg/core/dtypes"
 	. "github.com/gomlx/gomlx/pkg/core/graph"
+
+	"vagen/policy/loss"
 )
 
 // Column names a column of the matrix of per-token numbers that a loss reads.
@@ -72,16 +74,15 @@ const (
 // Loss is a loss whose value at a token depends on that token alone, or whose
 // policy part was evaluated before (Given).
 type Loss struct {
-	Imitate bool   // maximise the log-probs of the targets; everything else is ignored
-	Policy  bool   // the policy loss of this kind, with the two terms below
-	Value   bool   // squared value error, clipped
-	KL      string // "" or a name of package policy/loss
-	Entropy bool   // entropy bonus
+	Imitate bool    // maximise the log-probs of the targets; everything else is ignored
+	Policy  bool    // the policy loss of this kind, with the two terms below
+	Value   bool    // squared value error, clipped
+	KL      loss.KL // KL to the reference
+	Entropy bool    // entropy bonus
 
-	Kind      LossKind // policy loss of one token; "" is PPO
-	Unclamped bool     // PPO: don't bound the log-ratio
-	Rollout   bool     // the policy loss has importance weights
-	Aux       bool     // entropy and KL have weights of their own
+	PolicyLoss      // of one token
+	Rollout    bool // the policy loss has importance weights
+	Aux        bool // entropy and KL have weights of their own
 	// Given means that policy loss and KL were evaluated before: the column Slope
 	// is their derivative by the log-prob.
 	Given bool
@@ -163,7 +164,7 @@ func (t *terms) policy(l *Loss, aux *Node) *Node {
 	if l.Rollout {
 		in.Rollout = t.column(RolloutWeight)
 	}
-	p := PolicyLoss{Kind: l.Kind, Unclamped: l.Unclamped}.Terms(in)
+	p := l.Terms(in)
 	t.put(StatPolicy, where(on, Mul(w, p.Loss)))
 	t.put(StatApproxKL, Neg(where(on, Mul(w, p.LogRatio))))
 	if p.Clipped != nil {
@@ -174,7 +175,7 @@ func (t *terms) policy(l *Loss, aux *Node) *Node {
 	}
 	t.stats[StatRatioMax] = ReduceAllMax(where(on, cappedRatio(p.LogRatio)))
 	d := where(on, Mul(w, p.Slope))
-	if l.KL == "" {
+	if l.KL == loss.NoKL {
 		return d
 	}
 	kl, slope := klTerm(l.KL, Sub(t.s.LogProb, t.column(RefLogProb)))
@@ -196,9 +197,9 @@ func cappedRatio(logRatio *Node) *Node {
 //
 // under any of the names that package policy/loss has for them. With a trailing
 // "+" the derivative is that of k2.
-func klTerm(kind string, d *Node) (kl, slope *Node) {
-	if base, ok := strings.CutSuffix(kind, "+"); ok {
-		kl, _ = klTerm(base, d)
+func klTerm(kind loss.KL, d *Node) (kl, slope *Node) {
+	if base, ok := strings.CutSuffix(string(kind), "+"); ok {
+		kl, _ = klTerm(loss.KL(base), d)
 		return kl, d
 	}
 	c := func(x float64) *Node { return num(d, x) }

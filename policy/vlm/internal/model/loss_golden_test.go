@@ -73,7 +73,7 @@ func TestPolicyLossOnTheDeviceAgreesWithRecordedOnes(t *testing.T) {
 			old, _ := recorded(t, c.Inputs, "old_log_prob")
 			adv, _ := recorded(t, c.Inputs, "advantages")
 			clip := number(t, c.Params, "clip_ratio", number(t, c.Params, "cliprange", 0))
-			got := l.eval(t, Loss{Policy: true}, tokenScores{logProb, nil, nil},
+			got := l.eval(t, Loss{Policy: true, PolicyLoss: PolicyLoss{Clamp: true}}, tokenScores{logProb, nil, nil},
 				map[Column][]float64{OldLogProb: old, Advantage: adv, Weight: weights(t, c, mask)},
 				map[HyperParam]float64{ClipLow: number(t, c.Params, "clip_ratio_low", clip),
 					ClipHigh: number(t, c.Params, "clip_ratio_high", clip), ClipDual: number(t, c.Params, "clip_ratio_c", 0)})
@@ -134,7 +134,7 @@ func TestKLOnTheDeviceAgreesWithRecordedOnes(t *testing.T) {
 			one[i] = 1
 			sum += kl[i]
 		}
-		got := l.eval(t, Loss{Policy: true, KL: kind}, tokenScores{logProb, nil, nil},
+		got := l.eval(t, Loss{Policy: true, PolicyLoss: PolicyLoss{Clamp: true}, KL: loss.KL(kind)}, tokenScores{logProb, nil, nil},
 			map[Column][]float64{OldLogProb: logProb, RefLogProb: ref, Weight: one}, map[HyperParam]float64{KLCoef: 1})
 		tol := onDevice(c.Tolerance)
 		golden.Floats(t, tally, c.Name+": grad_logprob", got.logProb, grad, tol)
@@ -166,9 +166,9 @@ func TestActorLossOnTheDeviceAgreesWithRecordedOnes(t *testing.T) {
 		var withKL bool
 		golden.Need(t, c.Params, "kl_loss_type", &kind)
 		golden.Need(t, c.Params, "use_kl_loss", &withKL)
-		lossKind := Loss{Policy: true, Entropy: true}
+		lossKind := Loss{Policy: true, PolicyLoss: PolicyLoss{Clamp: true}, Entropy: true}
 		if withKL {
-			lossKind.KL = kinds[kind]
+			lossKind.KL = loss.KL(kinds[kind])
 		}
 		columns := map[Column][]float64{Weight: weights(t, c, "response_mask")}
 		for name, column := range map[string]Column{"old_log_prob": OldLogProb, "ref_log_prob": RefLogProb, "advantages": Advantage} {
@@ -216,7 +216,7 @@ func TestEntropyAndLogProbOnTheDeviceAgreeWithRecordedOnes(t *testing.T) {
 			golden.Floats(t, tally, c.Name+": "+name, scores[i], x, tol)
 		}
 		// With an advantage of 0 only the entropy bonus, −coef·entropy, is left.
-		grad, stats, _ := l.fromLogits(t, c, Loss{Policy: true, Entropy: true}, map[Column][]float64{Weight: weights(t, c, "eos_mask")},
+		grad, stats, _ := l.fromLogits(t, c, Loss{Policy: true, PolicyLoss: PolicyLoss{Clamp: true}, Entropy: true}, map[Column][]float64{Weight: weights(t, c, "eos_mask")},
 			map[HyperParam]float64{EntropyCoef: -1})
 		golden.Floats(t, tally, c.Name+": grad_entropy_loss_logits", grad, recordedCube(t, c.Expected, "grad_entropy_loss_logits"), tol)
 		tally.Float(t, c.Name+": entropy_loss", float64(stats[StatEntropy]), number(t, c.Expected, "entropy_loss", 0), tol)

@@ -142,7 +142,7 @@ func requireActor(t *testing.T, l *losses, actor loss.Actor, clip loss.PPO, b *l
 	weight, factor, err := actor.Aggregation.Weights(nil, b.Offsets, b.Mask)
 	require.NoError(t, err)
 	require.Equal(t, 1.0, factor)
-	got := l.eval(t, Loss{Policy: true, KL: string(actor.KL), Entropy: true}, tokenScores{b.LogProb, b.Entropy, nil},
+	got := l.eval(t, Loss{Policy: true, PolicyLoss: PolicyLoss{Clamp: true}, KL: actor.KL, Entropy: true}, tokenScores{b.LogProb, b.Entropy, nil},
 		map[Column][]float64{OldLogProb: b.OldLogProb, RefLogProb: b.Ref, Advantage: b.Advantage, Weight: weight},
 		map[HyperParam]float64{ClipLow: clip.Low, ClipHigh: clip.High, ClipDual: clip.Dual, EntropyCoef: actor.EntropyCoef, KLCoef: actor.KLCoef})
 	requireNear(t, "gradient by log-prob", got.logProb, want.GradLogProb)

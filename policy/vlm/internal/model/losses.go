@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	. "github.com/gomlx/gomlx/pkg/core/graph"
+
+	"vagen/policy/loss"
 )
 
 // LossKind names a policy loss. Package policy/loss is the reference for
@@ -23,21 +25,43 @@ const (
 	GMPO     LossKind = "gmpo"
 	ClipCov  LossKind = "clip_cov"
 	KLCov    LossKind = "kl_cov"
+
+	// Custom is a policy loss without a graph, which is evaluated in plain Go.
+	Custom LossKind = "custom"
 )
 
-// KindOf finds a loss by its name in loss.Builtin; "" is PPO.
-func KindOf(name string) (LossKind, error) {
-	switch k := LossKind(name); k {
-	case "", "vanilla":
-		return PPO, nil
-	case "geo_mean":
-		return GMPO, nil
-	case "gpg":
-		return Reinforce, nil
-	case PPO, CISPO, SAPO, Reinforce, GSPO, TurnGSPO, TurnPPO, GMPO, ClipCov, KLCov:
-		return k, nil
+// KernelOf returns the graph of a policy loss, with the settings that are its inputs; ok
+// is false for a loss without a graph.
+func KernelOf(p loss.Policy) (k PolicyLoss, hyper map[HyperParam]float64, ok bool) {
+	clip := func(low, high float64) map[HyperParam]float64 {
+		return map[HyperParam]float64{ClipLow: low, ClipHigh: high}
 	}
-	return "", fmt.Errorf("model: there is no graph of the policy loss %q", name)
+	switch p := p.(type) {
+	case loss.PPO:
+		k, hyper = PolicyLoss{Kind: PPO, Clamp: p.Clamp}, clip(p.Low, p.High)
+		hyper[ClipDual] = p.Dual
+	case loss.CISPO:
+		k, hyper = PolicyLoss{Kind: CISPO}, clip(p.Low, p.High)
+	case loss.SAPO:
+		k, hyper = PolicyLoss{Kind: SAPO}, map[HyperParam]float64{TauPos: p.TauPos, TauNeg: p.TauNeg}
+	case loss.Reinforce:
+		k = PolicyLoss{Kind: Reinforce}
+	case loss.GSPO:
+		k, hyper = PolicyLoss{Kind: GSPO}, clip(p.Low, p.High)
+	case loss.TurnGSPO:
+		k, hyper = PolicyLoss{Kind: TurnGSPO}, clip(p.Low, p.High)
+	case loss.TurnPPO:
+		k, hyper = PolicyLoss{Kind: TurnPPO}, clip(p.Low, p.High)
+	case loss.GMPO:
+		k, hyper = PolicyLoss{Kind: GMPO}, clip(p.Low, p.High)
+	case loss.ClipCov:
+		k, hyper = PolicyLoss{Kind: ClipCov}, clip(p.Low, p.High)
+	case loss.KLCov:
+		k, hyper = PolicyLoss{Kind: KLCov}, map[HyperParam]float64{CovCoef: p.Coef}
+	default:
+		return PolicyLoss{}, nil, false
+	}
+	return k, hyper, true
 }
 
 // Joint reports whether a token's loss depends on other tokens. The others can
@@ -62,8 +86,8 @@ func (k LossKind) ByTurn() bool { return k == TurnGSPO || k == TurnPPO }
 //
 // What may change from step to step is input; the fields change the graph.
 type PolicyLoss struct {
-	Kind      LossKind // "" is PPO
-	Unclamped bool     // PPO: don't bound the log-ratio
+	Kind  LossKind // "" is PPO
+	Clamp bool     // PPO: bound the log-ratio
 }
 
 // PolicyInput is what a PolicyLoss reads. Vectors have one entry per token.
@@ -154,7 +178,7 @@ func clipped(ratio *Node, in PolicyInput) (l, d, won *Node) {
 
 func (p PolicyLoss) ppo(t *PolicyTerms, in PolicyInput) {
 	ratio, inside := Exp(t.LogRatio), (*Node)(nil)
-	if !p.Unclamped {
+	if p.Clamp {
 		ratio, inside = t.boundedRatio()
 	}
 	l, d, won := clipped(ratio, in)
