@@ -291,8 +291,8 @@ func TestDifferentRowsWithOneIdentityAreRefused(t *testing.T) {
 	}
 }
 
-// TestAfterAnErrorTheResultWorksAgain: a refused batch leaves nothing behind.
-func TestAfterAnErrorTheResultWorksAgain(t *testing.T) {
+// TestResultsCanBeReusedAfterAnError: a refused batch leaves nothing behind.
+func TestResultsCanBeReusedAfterAnError(t *testing.T) {
 	onceEach(t, func(t *testing.T, _ Spec, est Estimator) {
 		var out Result
 		bad := good()

@@ -167,9 +167,9 @@ func TestPassKSumsLeadsOverAllChoices(t *testing.T) {
 	}
 }
 
-// TestEqualScoresTeachNothing: sums of float32 rewards in float64 are equal when
+// TestEqualScoresGiveZeroAdvantages: sums of float32 rewards in float64 are equal when
 // the rewards are, so no rounding noise is blown up by a tiny deviation.
-func TestEqualScoresTeachNothing(t *testing.T) {
+func TestEqualScoresGiveZeroAdvantages(t *testing.T) {
 	scores := make([]float32, 7)
 	groups := make([]int, 7)
 	for i := range scores {

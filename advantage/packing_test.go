@@ -52,8 +52,8 @@ func TestInternerNumbersByAppearance(t *testing.T) {
 	}
 }
 
-// TestTurnEndsPartTurnsThatTouch: without them, adjacent turns are one.
-func TestTurnEndsPartTurnsThatTouch(t *testing.T) {
+// TestTurnEndsSeparateAdjacentTurns: without them, adjacent turns are one.
+func TestTurnEndsSeparateAdjacentTurns(t *testing.T) {
 	b := &Batch{
 		Offsets: []int{0, 5, 7}, Rewards: make([]float32, 7),
 		Loss:       []bool{true, true, true, false, true, true, true},
@@ -73,8 +73,8 @@ func TestTurnEndsPartTurnsThatTouch(t *testing.T) {
 	}
 }
 
-// TestTouchingTurnsHaveRewardsOfTheirOwn for the estimators over turns.
-func TestTouchingTurnsHaveRewardsOfTheirOwn(t *testing.T) {
+// TestAdjacentTurnsHaveSeparateRewards for the estimators over turns.
+func TestAdjacentTurnsHaveSeparateRewards(t *testing.T) {
 	b := &Batch{
 		Offsets: []int{0, 4}, Rewards: []float32{1, 2, 4, 8}, Values: []float32{0.5, 7, 0.25, 7},
 		Loss: []bool{true, true, true, true}, TurnEnd: []bool{false, true, false, true},

@@ -77,8 +77,8 @@ func TestDefaultsAreThePublishedNumbers(t *testing.T) {
 	}
 }
 
-// TestSpecsTellWhatEstimatorsPublish compares promises with results.
-func TestSpecsTellWhatEstimatorsPublish(t *testing.T) {
+// TestSpecsDescribeWhatEstimatorsPublish compares promises with results.
+func TestSpecsDescribeWhatEstimatorsPublish(t *testing.T) {
 	onceEach(t, func(t *testing.T, spec Spec, est Estimator) {
 		out := run(t, est, good())
 		if (out.ValueMask != nil) != spec.ValueMask {
@@ -102,7 +102,7 @@ func TestSpecsTellWhatEstimatorsPublish(t *testing.T) {
 	})
 }
 
-func TestResultsOfOtherEstimatorsDoNotLinger(t *testing.T) {
+func TestAReusedResultHoldsNothingOfOtherEstimators(t *testing.T) {
 	var out Result
 	b := good()
 	for _, name := range []string{"turn_level_gae", "grpo"} {

@@ -22,7 +22,7 @@ func stored(t testing.TB) *mask.Sequence {
 	return s
 }
 
-func TestStoredSequencesComeBack(t *testing.T) {
+func TestStoredSequencesSurviveARoundTrip(t *testing.T) {
 	for name, s := range map[string]*mask.Sequence{"full": stored(t), "two turns": twoTurns(t), "empty": new(mask.Sequence)} {
 		data, err := s.MarshalBinary()
 		if err != nil {

@@ -129,7 +129,7 @@ func TestPiecesTileTheRow(t *testing.T) {
 	}
 }
 
-func TestTouchingTurnsStayApart(t *testing.T) {
+func TestAdjacentTurnsAreSeparate(t *testing.T) {
 	s := new(mask.Sequence)
 	if err := errors.Join(s.AppendResponse(1, 2), s.AppendResponse(3)); err != nil {
 		t.Fatal(err)
@@ -264,9 +264,9 @@ func TestTruncateReopensASummaryItCuts(t *testing.T) {
 	}
 }
 
-// TestTruncateLeavesARowLikeAnyOther: what is left is what could have been
+// TestTruncatedRowsAreValid: what is left is what could have been
 // recorded that way, piece by piece.
-func TestTruncateLeavesARowLikeAnyOther(t *testing.T) {
+func TestTruncatedRowsAreValid(t *testing.T) {
 	s := twoTurns(t)
 	s.Truncate(5)
 	want := new(mask.Sequence)
@@ -310,7 +310,7 @@ func TestTrimFollowsTruncate(t *testing.T) {
 	}
 }
 
-func TestTurnRewardsSitOnTurnEnds(t *testing.T) {
+func TestTurnRewardsArePlacedOnTurnEnds(t *testing.T) {
 	s := twoTurns(t)
 	got, err := s.PlaceTurnRewards([]float32{9}, []float64{0.5, 2}, 0.25)
 	if err != nil || !slices.Equal(got, []float32{9, 0, 0, 0, 0, 0.5, 0, 0, 2.25}) {
@@ -347,7 +347,7 @@ func TestTurnRewardsSitOnTurnEnds(t *testing.T) {
 	}
 }
 
-func TestRewardsNeedSomewhereToSit(t *testing.T) {
+func TestRewardsNeedATurnEnd(t *testing.T) {
 	s := new(mask.Sequence)
 	if got, err := s.PlaceOutcome(nil, 0); err != nil || len(got) != 0 {
 		t.Errorf("nothing on nothing: got %v, %v", got, err)

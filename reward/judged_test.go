@@ -45,7 +45,7 @@ func exhaustive(said, truth []Relation) float64 {
 	return best
 }
 
-func TestRepeatedTextsArePunishedUnlessTheyAreRight(t *testing.T) {
+func TestRepeatedTextsArePenalisedUnlessTheyAreRight(t *testing.T) {
 	truth := []Relation{Relate("target", -1, 0), Relate("box", 0, 1)}
 	reading := func(text string, relations ...Relation) Reading {
 		return Reading{Claim: Claim{Section: SectionObservation, Text: text, Truth: truth}, Relations: relations, OK: true}

@@ -36,7 +36,7 @@ func TestNormalizerLeavesEqualValuesFinite(t *testing.T) {
 	require.Equal(t, []float64{4, 4}, same)
 }
 
-func TestRunningNormalizerRemembersAndCanBeSaved(t *testing.T) {
+func TestRunningNormalizerCanBeSavedAndRestored(t *testing.T) {
 	all := []float64{1, 2, 4, 8, 16, 32}
 	a := &Normalizer{Running: true, Center: true}
 	require.NoError(t, a.Apply([]float64{1, 2, 4}, nil))

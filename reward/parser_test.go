@@ -55,7 +55,7 @@ func TestObservePredictRunsMovesOfBrokenResponses(t *testing.T) {
 	require.Equal(t, []string{"Up"}, parser(t, ObservePredict, ParserOptions{Dialect: Legacy}).Parse("<answer>Up</answer>").Actions)
 }
 
-func TestComposedResponsesAreReadBack(t *testing.T) {
+func TestComposedResponsesAreParsedAgain(t *testing.T) {
 	for _, d := range Dialects() {
 		for _, name := range Formats(d) {
 			p := parser(t, name, ParserOptions{Dialect: d, ActionSep: "|"})

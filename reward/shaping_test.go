@@ -28,7 +28,7 @@ func threeTurns(t *testing.T) (*mask.Sequence, []Parts) {
 	}
 }
 
-func TestRewardsSitWhereThePlacementSays(t *testing.T) {
+func TestRewardsArePlacedAsThePlacementSays(t *testing.T) {
 	row, turns := threeTurns(t)
 	for how, want := range map[Placement][]float32{
 		PerTurn: {9, 0, 0, 0.75, 0, 0.75, 0, 0, 3.6875, 0},
@@ -110,7 +110,7 @@ func TestShapingNeedsUsableInput(t *testing.T) {
 	require.NoError(t, shape(make([]float32, 2), two, bad, two, []bool{true, false}, []int{0, 1, 2}, KLSquared, 1))
 }
 
-func TestRowsWithoutTokensDontSpoilTheMeasuredKL(t *testing.T) {
+func TestRowsWithoutTokensDoNotChangeTheMeasuredKL(t *testing.T) {
 	scores := []float32{0, 0, 0}
 	dst := make([]float32, 3)
 	kl, err := ShapeKL(dst, scores, []float32{-1, -1, -1}, []float32{-2, -2, -2}, []bool{true, true, false}, []int{0, 2, 2, 3}, KLDifference, 0.5)
@@ -122,7 +122,7 @@ func TestRowsWithoutTokensDontSpoilTheMeasuredKL(t *testing.T) {
 	require.Zero(t, kl)
 }
 
-func TestControllersRefuseNumbersThatWouldSpoilThem(t *testing.T) {
+func TestControllersRefuseNumbersThatAreNotFinite(t *testing.T) {
 	for _, c := range []Controller{&FixedKL{Value: 0.1}, &AdaptiveKL{Value: 0.1, Target: 0.1, Horizon: 100}} {
 		require.Error(t, c.Update(math.NaN(), 5))
 		require.Equal(t, 0.1, c.Coefficient())

@@ -32,7 +32,7 @@ type shape struct {
 // errJSON ends messages about values that columns can't hold.
 var errJSON = errors.New("configurations written as JSON can hold it")
 
-// add makes room for one more value, which stands at a path.
+// add extends the shape by a value; path is its place, for errors.
 func (s *shape) add(v any, path string) error {
 	k, err := kindOf(v)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package dataset says which episodes are played: it reads the files that list
+// Package dataset lists the episodes to play: it reads files with lists of
 // environments and expands them into seeds.
 //
 //	form             file                     read by
@@ -6,10 +6,9 @@
 //	legacy           YAML, entries by name    ReadLegacy
 //	episodes         parquet                  ReadParquet
 //
-// Load takes any of the three. The YAML forms are those of the original systems,
-// and the seeds that they expand into are theirs, number for number: both forms
-// draw from Python's random module. WriteParquet writes the columns that the
-// legacy system reads.
+// Load reads all three. The YAML forms are those of the original systems and expand
+// into exactly the same seeds: both forms draw from Python's random module.
+// WriteParquet writes the columns that the legacy system reads.
 //
 //	envs:
 //	  - name: Sokoban
@@ -20,11 +19,11 @@
 //	    config:
 //	      render_mode: vision
 //
-// Reading is strict: unknown keys, values of the wrong kind and contradictions are
+// Reading is strict: unknown keys, values of the wrong type and contradictions are
 // reported all at once, with the entry's line and the nearest known name. A key with
 // the value null counts as not given.
 //
-// Equal seeds are equal levels, so a model that is validated on seeds that it was
-// trained on shows what it remembers. Overlaps finds them, and RoomBucket splits
-// Sokoban by its maps, which different seeds may share.
+// Equal seeds give equal levels, so validation on training seeds measures what the
+// model remembers. Overlaps finds such seeds, and RoomBucket splits Sokoban by its
+// maps, which different seeds may share.
 package dataset

@@ -7,7 +7,7 @@ import (
 	"vagen/reward/judge"
 )
 
-// Split tells the episodes that are learned from and those that measure.
+// Split separates the episodes for training from those for evaluation.
 type Split string
 
 // The splits.
@@ -16,7 +16,7 @@ const (
 	Test  Split = "test"
 )
 
-// Limits bound an episode. 0 and nil leave a limit to whoever plays it.
+// Limits are the limits of an episode. 0 and nil mean the caller's limit.
 type Limits struct {
 	MaxTurns       int      `yaml:"max_turns"`
 	ResponseTokens int      `yaml:"response_length_per_turn"`  // of one response
@@ -39,15 +39,15 @@ type Episode struct {
 	Source string // groups metrics
 	Split  string
 	Legacy bool // the environment follows the rules of the legacy system
-	Entry  int  // of its file that it comes from; 0 in parquet files
+	Entry  int  // index of its entry in the file; 0 in parquet files
 }
 
-// choosesRules are the environments whose option "rules" chooses the system.
+// choosesRules are the environments whose option "rules" selects the system.
 var choosesRules = []string{"frozenlake", "navigation", "primitiveskill", "sokoban"}
 
-// Options returns what the environment is made with: Config with the block
-// StateReward, and for an episode of the legacy system the rules of that system
-// where the environment has a choice.
+// Options returns the environment's options: Config with the block StateReward, and
+// for an episode of the legacy system the rules of that system, if the environment
+// supports both.
 func (e *Episode) Options() map[string]any {
 	_, given := e.Config["rules"]
 	legacy := !given && e.Legacy && slices.Contains(choosesRules, fold(e.Env))

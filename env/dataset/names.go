@@ -60,8 +60,8 @@ func registered(name string, known []string) (string, error) {
 // bytes.
 const maxName = 128
 
-// badName says why a text is no name, "" if it is one. Names end up in paths, so
-// that nothing is allowed which leads out of a folder or can't be a file's name.
+// badName returns why a text is not a valid name, or "". Names are used in paths, so
+// they must be valid file names without folders.
 func badName(s string) string {
 	switch {
 	case s == "":

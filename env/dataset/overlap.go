@@ -19,8 +19,8 @@ type Overlap struct {
 	A, B int // the first episode of each dataset that has it
 }
 
-// levelOptions are the options of this library's environments, and of those behind
-// services, that decide which level a seed names.
+// levelOptions are the options of this library's and of remote environments that
+// determine the level of a seed.
 var levelOptions = []string{
 	"rules", "desc", "size", "p", "map_seed", // FrozenLake
 	"dim_room", "num_boxes", "min_solution_steps", "retry", // Sokoban
@@ -36,9 +36,9 @@ var levelOptions = []string{
 // those of the environments of this library; levelKeys adds to them. How a level
 // is shown, priced and limited does not count, nor which service plays it.
 //
-// What is left out is the seed's way to the level: environments that take the seed
-// modulo the number of their tasks, or that try another seed when one gives no
-// room, make equal levels of different seeds.
+// Overlaps does not find equal levels of different seeds. They exist in environments
+// that use the seed modulo the number of their tasks, or that try another seed when
+// one gives no room.
 func Overlaps(a, b []Episode, levelKeys ...string) []Overlap {
 	l := newLevels(levelKeys)
 	type start struct {

@@ -12,9 +12,9 @@ import (
 // Options say how files are read. The zero value reads names as they are and the
 // training split.
 type Options struct {
-	// Known are the names of the registered environments. With them, names must
-	// mean one: case, underscores and hyphens don't count, and RemoteEnv is
-	// remote. Nil takes every name.
+	// Known are the names of the registered environments. If set, each name must match
+	// one of them; case, underscores and hyphens are ignored, and RemoteEnv is remote.
+	// Nil accepts every name.
 	Known []string
 	// Open takes any other name for itself, as a service may know it.
 	Open bool

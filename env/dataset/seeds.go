@@ -37,8 +37,8 @@ func seedKey(base int64, entry int, name string, directive []int64) uint64 {
 	return binary.LittleEndian.Uint64(h.Sum(nil))
 }
 
-// directiveProblem says what is wrong with a seed directive for n episodes, "" if
-// nothing is.
+// directiveProblem describes the error of a seed directive for n episodes; "" if it is
+// valid.
 func directiveProblem(d []int64, n int) string {
 	switch len(d) {
 	case 1:
@@ -66,7 +66,7 @@ func directiveProblem(d []int64, n int) string {
 	return ""
 }
 
-// rangeSize counts the numbers of a range, both ends included; 0 stands for 2⁶⁴.
+// rangeSize counts the numbers of a range, both ends included; 0 means 2⁶⁴.
 func rangeSize(d []int64) uint64 { return uint64(d[1]) - uint64(d[0]) + 1 }
 
 // drawSeeds expands a directive without problems:
@@ -84,7 +84,7 @@ func drawSeeds(key uint64, d []int64, n int) []int64 {
 		}
 		return out
 	}
-	// A range of one number draws nothing in the original, which shows in no seed.
+	// The original does not draw for a range of one number, which changes no seed.
 	low, size := d[0], rangeSize(d)
 	at := func(offset uint64) int64 { return int64(uint64(low) + offset) }
 	switch {
@@ -119,7 +119,7 @@ func (s *Spec) seeds(base int64, n int) []int64 {
 	return drawSeeds(seedKey(base, n, s.Name, d), d, s.Count)
 }
 
-// directive returns Seed, or what stands for none.
+// directive returns Seed, or [0] if it is empty.
 func (s *Spec) directive() []int64 {
 	if len(s.Seed) == 0 {
 		return []int64{0}

@@ -86,7 +86,7 @@ func TestSeedsDependOnBaseEntryNameAndDirective(t *testing.T) {
 	require.Equal(t, draw(0, 0, "A"), draw(0, 0, "A", 0), "no directive is [0]")
 }
 
-func TestDirectivesThatAskForTooMuchAreRefused(t *testing.T) {
+func TestDirectivesWithTooFewSeedsAreRefused(t *testing.T) {
 	for want, d := range map[string][]int64{
 		"4 numbers":                      {1, 2, 3, 4},
 		"5 to 4 is empty":                {5, 4},

@@ -150,7 +150,7 @@ func plain(v any, count *int, depth int) (any, error) {
 		}
 		return out, nil
 	}
-	return nil, fmt.Errorf("a value of the type %T is not understood", v)
+	return nil, fmt.Errorf("a value of type %T is not supported", v)
 }
 
 // references resolves ${oc.env:NAME} and ${oc.env:NAME,default} in texts.

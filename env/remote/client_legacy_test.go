@@ -63,7 +63,7 @@ func TestLegacyFailuresAreErrors(t *testing.T) {
 	assert.ErrorContains(t, err, "POST /batch/step")
 	assert.ErrorContains(t, err, "stub failure")
 	_, err = c.Step(t.Context(), "y")
-	assert.NoError(t, err, "the step was not played and the service goes on")
+	assert.NoError(t, err, "the step was not played and the service continues")
 	c = legacyClient(t, "chess", nil)
 	_, err = c.System(t.Context())
 	assert.ErrorContains(t, err, `env_name "chess": unknown name; known are ending, panicking, stub`)

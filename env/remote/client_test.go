@@ -240,7 +240,7 @@ func TestMaxDelayCapsWhatPythonDoesNotCap(t *testing.T) {
 	}
 }
 
-func TestClientGoesOnWithTheServiceThatAnswered(t *testing.T) {
+func TestClientKeepsTheServiceThatAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, sc := scripted(t, func(o *ClientOptions) { o.FailoverAfter = 0 }, refusal, started, turn)
 		_, err := client.Reset(t.Context(), 1)

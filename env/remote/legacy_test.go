@@ -49,8 +49,8 @@ func post(t testing.TB, s *Server, path string, body Info) said {
 }
 
 // An environment that fails, or that could not be made, says so in its own entry;
-// the others of the batch go on.
-func TestFailuresOfABatchStayWhereTheyHappen(t *testing.T) {
+// the others of the batch continue.
+func TestAFailureInABatchAffectsOnlyItsEnvironment(t *testing.T) {
 	var closed atomic.Int64
 	s := legacyServer(t, &closed)
 	require.Equal(t, http.StatusOK, post(t, s, "/environments", Info{{"ids2configs", Info{

@@ -149,7 +149,7 @@ func TestRequestsWaitForASlotNoLongerThanAllowed(t *testing.T) {
 	})
 }
 
-func TestHangingEnvironmentCostsItsSessionAlone(t *testing.T) {
+func TestHangingEnvironmentAffectsOnlyItsSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
 		s := serve(t, func(o *ServerOptions) {
@@ -170,7 +170,7 @@ func TestHangingEnvironmentCostsItsSessionAlone(t *testing.T) {
 	})
 }
 
-func TestPanicIsAnAnswerAndTheSessionGoesOn(t *testing.T) {
+func TestPanicIsAnErrorAnswerAndTheSessionContinues(t *testing.T) {
 	s := serve(t, nil)
 	id := open(t, s, Info{{"panic_on", "p"}})
 	a := step(t, s, id, "p")
@@ -214,20 +214,20 @@ func slow(f env.Factory, d time.Duration) env.Factory {
 	}
 }
 
-func TestSessionThatNobodyWaitsForIsNotKept(t *testing.T) {
+func TestSessionOfADisconnectedClientIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var closed atomic.Int64
 		s := serve(t, func(o *ServerOptions) { o.Lite = slow(counted(&closed), time.Minute) })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		assert.Equal(t, said{}, askContext(t, ctx, s, http.MethodPost, "/connect", Info{{"seed", 1}}), "nobody is there to answer")
+		assert.Equal(t, said{}, askContext(t, ctx, s, http.MethodPost, "/connect", Info{{"seed", 1}}), "no client waits for the answer")
 		time.Sleep(2 * time.Minute)
 		assert.EqualValues(t, 1, closed.Load())
 		assert.EqualValues(t, 0, ask(t, s, http.MethodGet, "/sessions", nil).data["num_sessions"])
 	})
 }
 
-func TestStepGoesOnWhenItsClientLeaves(t *testing.T) {
+func TestStepContinuesWhenItsClientDisconnects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, func(o *ServerOptions) {
 			o.Lite = func(map[string]any) (env.Env, error) {
@@ -242,7 +242,7 @@ func TestStepGoesOnWhenItsClientLeaves(t *testing.T) {
 	})
 }
 
-func TestKeyIsAskedForEverywhereButHealth(t *testing.T) {
+func TestEveryRouteButHealthRequiresTheKey(t *testing.T) {
 	s := serve(t, func(o *ServerOptions) { o.APIKey, o.Legacy = "secret", legacyEnvs(t) })
 	with := func(header, value string) func(*http.Request) {
 		return func(r *http.Request) { r.Header.Set(header, value) }
@@ -332,7 +332,7 @@ func TestUnknownRoutesAndMethods(t *testing.T) {
 	}
 }
 
-func TestBadCallsAreToldWhatIsWrong(t *testing.T) {
+func TestErrorsOfBadCallsNameTheCause(t *testing.T) {
 	s := serve(t, nil)
 	id := open(t, s, nil)
 	for _, c := range []struct {
@@ -441,7 +441,7 @@ type failing struct{ stub }
 
 func (*failing) Close() error { return errors.New("stub will not close") }
 
-func TestCloseTellsWhatDidNotClose(t *testing.T) {
+func TestCloseReportsEnvironmentsThatDoNotClose(t *testing.T) {
 	o := DefaultServerOptions()
 	o.Lite = func(map[string]any) (env.Env, error) { return new(failing), nil }
 	s, err := NewServer(o)

@@ -1,4 +1,4 @@
-// Embed shows how to use parts of this library in a trainer of one's own.
+// Embed shows how to use parts of this library in your own trainer.
 //
 // The model here is not a network but a table: for every description of the
 // state it holds the logits of four moves and a value. It plays FrozenLake

@@ -1,5 +1,5 @@
-// Ownenv shows an environment of one's own: a game of guessing a number, which is
-// registered, checked and played for an episode.
+// Ownenv shows how to write your own environment: a number guessing game, which is
+// registered, checked and played for one episode.
 package main
 
 import (

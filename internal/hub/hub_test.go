@@ -245,7 +245,7 @@ func TestAFolderBecomesACommit(t *testing.T) {
 	require.Len(t, f.checked, 2, "what is stored is not sent again")
 }
 
-func TestARepositoryWithoutOwnerIsTheTokens(t *testing.T) {
+func TestARepositoryWithoutOwnerBelongsToTheTokensUser(t *testing.T) {
 	f := newFake(t)
 	full, err := f.client().Full(t.Context(), "n")
 	require.NoError(t, err)
@@ -313,7 +313,7 @@ func TestTokenStaysWithTheEndpointsSchemeHostAndPort(t *testing.T) {
 	require.Empty(t, <-seen, "another port of the same host")
 }
 
-func TestUploadsThatStandStillEnd(t *testing.T) {
+func TestStalledUploadsEnd(t *testing.T) {
 	f := newFake(t)
 	release := make(chan struct{})
 	f.storage.Config.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }) // reads nothing

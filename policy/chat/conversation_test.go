@@ -19,7 +19,7 @@ import (
 	"vagen/policy"
 )
 
-func TestPromptsAreHeldAgainstTheContract(t *testing.T) {
+func TestPromptsThatBreakTheContractAreRefused(t *testing.T) {
 	m := newModel(t, func() Options {
 		o := options(t, OpenAI, "http://test")
 		o.Transport = tripper(ok)
@@ -48,7 +48,7 @@ func TestPromptsAreHeldAgainstTheContract(t *testing.T) {
 }
 
 // What is wrong with one conversation's messages costs that conversation alone.
-func TestBadMessagesCostTheirConversation(t *testing.T) {
+func TestBadMessagesAffectOnlyTheirConversation(t *testing.T) {
 	o := options(t, OpenAI, "http://test")
 	o.Transport = tripper(ok)
 	m := newModel(t, o)
@@ -120,7 +120,7 @@ func TestConversationsInUseAreNotShared(t *testing.T) {
 
 // A call that ends takes nothing from a conversation that began, under the same
 // key, after its own was forgotten.
-func TestForgottenConversationsDoNotHarmLaterOnes(t *testing.T) {
+func TestForgottenConversationsDoNotAffectLaterOnes(t *testing.T) {
 	o := options(t, OpenAI, "http://test")
 	var m *Model
 	calls := 0
@@ -137,9 +137,9 @@ func TestForgottenConversationsDoNotHarmLaterOnes(t *testing.T) {
 	require.Len(t, m.chats[1].messages, 2)
 }
 
-// TestMessagesFitWhatAPIsTake looks at what the golden requests do not have:
+// TestMessagesHaveTheFormThatAPIsAccept looks at what the golden requests do not have:
 // examples, pictures of the system, blank text around pictures, blank responses.
-func TestMessagesFitWhatAPIsTake(t *testing.T) {
+func TestMessagesHaveTheFormThatAPIsAccept(t *testing.T) {
 	server := record(t, func(n int, w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, fine(Anthropic, []string{" ", "done"}[n]))
 	})

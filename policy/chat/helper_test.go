@@ -19,7 +19,7 @@ import (
 	"vagen/policy"
 )
 
-// testKey is nobody's.
+// testKey is not a real key.
 const testKey = "sk-Test-0123456789abcdefXYZ"
 
 const keyName = "VAGEN_CHAT_TEST_KEY"

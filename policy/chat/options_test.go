@@ -67,7 +67,7 @@ func TestExtraMayReplaceWhatIsOmitted(t *testing.T) {
 	require.ErrorContains(t, o.Validate(), `Extra: "logprobs"`)
 }
 
-func TestSamplingThatTheAPICannotDoIsRefused(t *testing.T) {
+func TestSamplingThatTheAPIDoesNotSupportIsRefused(t *testing.T) {
 	for api, bad := range map[API]map[string]policy.Sampling{
 		OpenAI: {"Temperature: -1": {Temperature: -1}, "Temperature: NaN": {Temperature: math.NaN()}, "Temperature: +Inf": {Temperature: math.Inf(1)},
 			"TopK: -1": {TopK: -1}, "TopP: 1.5": {TopP: 1.5}, "TopP: NaN": {TopP: math.NaN()}, "MinP: 1": {MinP: 1},

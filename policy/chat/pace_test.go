@@ -209,7 +209,7 @@ func TestCancellationEndsTheCall(t *testing.T) {
 				require.Equal(t, 10*time.Second, time.Since(begin))
 				require.Empty(t, m.chats)
 				require.Empty(t, m.slots)
-				require.Zero(t, m.Usage().Failures, "nobody failed")
+				require.Zero(t, m.Usage().Failures, "no request failed")
 				require.Equal(t, tokens{}, m.ledger.reserved)
 				// And the model can still be used.
 				m.http.Transport = tripper(ok)

@@ -78,9 +78,9 @@ func TestMalformedAnswersAreErrors(t *testing.T) {
 // fieldsSent are the names that the tests take for the fields of a request.
 var fieldsSent = []string{"temperature", "max_tokens", "thinking"}
 
-// TestFailuresAreUnderstood holds bodies in the words of the services against
+// TestFailuresAreClassified compares bodies in the words of the services with
 // what they mean.
-func TestFailuresAreUnderstood(t *testing.T) {
+func TestFailuresAreClassified(t *testing.T) {
 	const conversation, everyone, again = 0, 1, 2
 	for _, c := range []struct {
 		name   string

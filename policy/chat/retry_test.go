@@ -100,7 +100,7 @@ func TestRetryAfterIsObeyedWithinBounds(t *testing.T) {
 }
 
 // When the service asks one request to wait, the others do not run into it.
-func TestEverybodyWaitsWhenTheServiceIsBusy(t *testing.T) {
+func TestAllRequestsWaitWhenTheServiceIsBusy(t *testing.T) {
 	o := options(t, OpenAI, "http://test")
 	o.Retries, o.Concurrency = 1, 2
 	synctest.Test(t, func(t *testing.T) {
@@ -157,7 +157,7 @@ func TestFinalStatusesAreNotRetried(t *testing.T) {
 
 // A failure of one conversation leaves the others alone; one that concerns all
 // ends the call.
-func TestWhoAFailureConcerns(t *testing.T) {
+func TestFailuresOfACallAndOfAConversation(t *testing.T) {
 	answer := func(status int, body string) func(int, http.ResponseWriter, *http.Request) {
 		return func(n int, w http.ResponseWriter, _ *http.Request) {
 			if n == 1 {
@@ -253,7 +253,7 @@ func TestNetworkFailuresAreRetried(t *testing.T) {
 	}
 }
 
-func TestHangingServicesAreLeft(t *testing.T) {
+func TestHangingServicesTimeOut(t *testing.T) {
 	hang := func(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
@@ -307,7 +307,7 @@ func TestAnswersThatAreTooLargeAreNotRead(t *testing.T) {
 }
 
 // The answer of a real server that breaks off is one that was lost.
-func TestAnswersThatBreakOffAreLost(t *testing.T) {
+func TestIncompleteAnswersAreLost(t *testing.T) {
 	server := record(t, func(n int, w http.ResponseWriter, _ *http.Request) {
 		if n == 0 {
 			w.Header().Set("Content-Length", "1000")

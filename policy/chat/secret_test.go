@@ -108,7 +108,7 @@ func TestKeysComeFromTheEnvironment(t *testing.T) {
 }
 
 // A key that stands where its name should is not shown either.
-func TestKeysInOptionsAreRefusedUnseen(t *testing.T) {
+func TestKeysInOptionsAreRefusedWithoutShowingThem(t *testing.T) {
 	o := Defaults(OpenAI, "m")
 	o.KeyEnv = testKey
 	o.BaseURL = "https://me:" + testKey + "@host/v1"
@@ -124,7 +124,7 @@ func TestKeysInOptionsAreRefusedUnseen(t *testing.T) {
 	hasNoKey(t, "Validate", o.Validate().Error())
 }
 
-func TestMissingKeysAreNamedWhenTheServiceWantsOne(t *testing.T) {
+func TestMissingKeysAreNamedWhenTheServiceRequiresOne(t *testing.T) {
 	server := record(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
 		_, _ = io.WriteString(w, `{"error":"Unauthorized"}`)

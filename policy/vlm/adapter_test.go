@@ -91,7 +91,7 @@ func TestExportedAdaptersArePartOfTheWeights(t *testing.T) {
 
 func sortedNames(m map[string][]float32) []string { return slices.Sorted(maps.Keys(m)) }
 
-func TestAdapterTrainingGoesOnBitForBit(t *testing.T) {
+func TestRestoredAdapterTrainingContinuesBitForBit(t *testing.T) {
 	for _, critic := range []Critic{NoCritic, SharedCritic, SeparateCritic} {
 		dir := tinyFolder(t, model.Qwen25VL, nil)
 		o := Options{LoRA: lora(), Critic: critic, Seed: 4}

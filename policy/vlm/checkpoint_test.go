@@ -95,9 +95,9 @@ func TestEqualSeedsGiveEqualBytesAfterTraining(t *testing.T) {
 	requireSameFiles(t, saved[0], saved[1])
 }
 
-// Saved and restored in a new process, training goes on with the same bytes:
+// Saved and restored in a new process, training continues with the same bytes:
 // weights, moments, number of steps, and masters of weights stored in bfloat16.
-func TestRestoredTrainingGoesOnBitForBit(t *testing.T) {
+func TestRestoredTrainingContinuesBitForBit(t *testing.T) {
 	for _, critic := range []Critic{NoCritic, SharedCritic, SeparateCritic} {
 		for _, dtype := range []safetensors.DType{safetensors.F32, safetensors.BF16} {
 			t.Run(fmt.Sprint(critic, " ", dtype), func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestSavedPolicyOpensAsAModel(t *testing.T) {
 	}
 }
 
-func TestSavedCriticIsTakenUp(t *testing.T) {
+func TestSavedCriticIsRestored(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen25VL, nil)
 	m := openTiny(t, dir, Options{Critic: SeparateCritic})
 	train(t, m, 1)

@@ -106,7 +106,7 @@ func TestEncodedConversationsCanBeScored(t *testing.T) {
 	}
 }
 
-func TestConversationsThatOutgrowTheModelSaySo(t *testing.T) {
+func TestConversationsLongerThanTheContextAreErrors(t *testing.T) {
 	m := openTiny(t, tinyFolder(t, model.Qwen25VL, object{"max_position_embeddings": 80}), Options{})
 	played := stories{}
 	o := policy.Sampling{MaxTokens: 4}
@@ -120,7 +120,7 @@ func TestConversationsThatOutgrowTheModelSaySo(t *testing.T) {
 		}
 		require.LessOrEqual(t, len(played[1].tokens), 80)
 	}
-	require.Greater(t, len(played[1].tokens), 40, "it went on while there was room")
+	require.Greater(t, len(played[1].tokens), 40, "it continued while there was room")
 	// A new one next to it is not harmed, and one that never fits says so at once.
 	long := policy.Prompt{Conversation: 3, Messages: say("this is a sentence that alone has more than eighty bytes, each of which is a token")}
 	got := played.play(t, m, []policy.Prompt{p(1), p(2), long}, o)
@@ -152,7 +152,7 @@ func TestForgettingFreesTheCache(t *testing.T) {
 	require.Less(t, one, both)
 	m.Forget(2)
 	played.play(t, m, []policy.Prompt{{Conversation: 1, Messages: say("on")}}, o)
-	require.Equal(t, alone[1].tokens, played[1].tokens, "who stays goes on as if alone")
+	require.Equal(t, alone[1].tokens, played[1].tokens, "who stays continues as if alone")
 	m.Forget(1)
 	m.Forget(1)
 	after, _ := m.dev.Live()
@@ -210,7 +210,7 @@ func TestCancelledGenerationLeavesAWorkingModel(t *testing.T) {
 	}
 }
 
-// Conversations that take no part in a call that fails go on as if it had not
+// Conversations that take no part in a call that fails continue as if it had not
 // been, also those that share a cache with one that does.
 func TestBrokenCallsEndOnlyTheirConversations(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{})
@@ -254,7 +254,7 @@ func TestImagesThatPanicAreErrors(t *testing.T) {
 		out, err := m.Generate(t.Context(), prompts, policy.Sampling{MaxTokens: 2})
 		require.NoError(t, err, name)
 		require.ErrorContains(t, out[0].Err, "image 0: image cannot be read", name)
-		require.NoError(t, out[1].Err, "the other conversation goes on")
+		require.NoError(t, out[1].Err, "the other conversation continues")
 		m.Forget(1, 2)
 		rows := policy.Rows{Offsets: []int{0, 2}, Tokens: []int32{65, m.cfg.ImageToken}, Images: [][]policy.Image{{{Image: im}}}}
 		_, err = m.Score(t.Context(), &rows, trues(2), policy.ScoreRequest{LogProbs: true}, 1)
@@ -270,7 +270,7 @@ func (v vast) Bounds() image.Rectangle { return v.Rectangle }
 func (vast) At(int, int) color.Color { panic("was read") }
 
 // What an image takes while it is made smaller is bounded before it is set aside.
-func TestVastImagesAreRefusedUnread(t *testing.T) {
+func TestHugeImagesAreRefusedWithoutDecoding(t *testing.T) {
 	im := vast{image.Rect(0, 0, 1<<15, 1<<15)}
 	for _, family := range []model.Family{model.Qwen25VL, model.Qwen2} {
 		m := newTiny(t, family, Options{})

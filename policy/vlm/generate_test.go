@@ -200,7 +200,7 @@ func TestResponsesStopWhereTheyMust(t *testing.T) {
 	})
 }
 
-func TestBadPromptsCostTheirConversationAlone(t *testing.T) {
+func TestBadPromptsAffectOnlyTheirConversation(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{})
 	good := asks()[2]
 	pad := m.tok.Decode([]int32{m.cfg.ImageToken}, false)

@@ -41,7 +41,7 @@ func testDevice(t testing.TB) *device.Device {
 	return d
 }
 
-func TestXLAIsThereWhereItIsRequired(t *testing.T) {
+func TestXLAIsInstalledWhereItIsRequired(t *testing.T) {
 	d := testDevice(t)
 	require.True(t, !devicetest.Required() || !d.PureGo(), "the backend is %s", d.Name())
 }

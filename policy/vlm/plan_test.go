@@ -90,9 +90,9 @@ func TestPlannedCachesAreThoseOfConversations(t *testing.T) {
 	require.Greater(t, plan(t, m, Workload{Generate: true, Rows: 200, Tokens: n}).Caches, 20*p.Caches)
 }
 
-// Rows that go on in another batch are in the plan, besides the batch that they
+// Rows that move to another batch are in the plan, besides the batch that they
 // left, which grows meanwhile; so are those of several batches.
-func TestPlannedCachesHoldRowsThatGoOnElsewhere(t *testing.T) {
+func TestPlannedCachesIncludeRegroupedRows(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen2, nil)
 	one := openTiny(t, dir, Options{MaxRows: 1})
 	prompts := crowd(t, one, 16, 4, 100, func(i int) bool { return i < 4 || i >= 8 })
@@ -134,7 +134,7 @@ func TestPlansCountTheHeapOfTheProcess(t *testing.T) {
 }
 
 // A policy that only plays forgets pictures soon, one that learns keeps them.
-func TestPlansExpectThePicturesBack(t *testing.T) {
+func TestPlansIncludeReturnedImages(t *testing.T) {
 	c := newPictureCache(playedPictures)
 	for i := range byte(40) {
 		c.put([32]byte{i}, picture{pixels: make([]byte, 4<<20)})

@@ -41,7 +41,7 @@ func goOn(prompts []policy.Prompt) []policy.Prompt {
 	return out
 }
 
-// regrouped reports whether rows went on in another batch.
+// regrouped reports whether rows moved to another batch.
 func regrouped(m *Model) bool {
 	for name := range m.net.programs {
 		if strings.HasPrefix(name, "gather rows ") {
@@ -51,7 +51,7 @@ func regrouped(m *Model) bool {
 	return false
 }
 
-// without drops conversations that wrote a placeholder, which cannot go on.
+// without drops conversations that wrote a placeholder, which cannot continue.
 func (s stories) without(prompts []policy.Prompt, stop policy.Stop) []policy.Prompt {
 	return slices.DeleteFunc(slices.Clone(prompts), func(p policy.Prompt) bool {
 		ended := s[p.Conversation].last.Stop == stop
@@ -64,7 +64,7 @@ func (s stories) without(prompts []policy.Prompt, stop policy.Stop) []policy.Pro
 
 // The long response is flushed to its session while it is alone, and all
 // conversations continue afterwards with everything in their caches.
-func TestLongResponsesGoOnAlone(t *testing.T) {
+func TestLongResponsesContinueAlone(t *testing.T) {
 	o := policy.Sampling{Temperature: 1, MaxTokens: 70}
 	for _, family := range []model.Family{model.Qwen25VL, model.Qwen2} {
 		dir := tinyFolder(t, family, nil)

@@ -98,7 +98,7 @@ func adapterOf(t *testing.T, l *learner) map[string][]float32 {
 
 // The critic does not enter what is exported, and the exported policy is the
 // policy with its adapter.
-func TestExportsDoNotKnowTheSharingCritic(t *testing.T) {
+func TestExportsLeaveTheSharingCriticOut(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen25VL, nil)
 	m := openTiny(t, dir, Options{LoRA: lora(), Critic: SeparateCritic})
 	train(t, m, 3)
@@ -180,7 +180,7 @@ func TestTieRefusesACriticOnAnotherModel(t *testing.T) {
 }
 
 // Copying that ends half way leaves the adapters, and the memory, as they were.
-func TestTieThatIsStoppedChangesNothing(t *testing.T) {
+func TestCancelledTieChangesNothing(t *testing.T) {
 	m := newTiny(t, model.Qwen2, Options{LoRA: lora(), Critic: SeparateCritic, Reference: true})
 	train(t, m, 1)
 	before, was := held(m), adapterOf(t, m.critic)

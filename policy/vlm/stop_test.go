@@ -55,7 +55,7 @@ func TestStopStringsEndTheirRowAlone(t *testing.T) {
 	require.Equal(t, free[3].Tokens, got[3].Tokens)
 }
 
-func TestStreamTellsOfEveryTokenInOrder(t *testing.T) {
+func TestStreamReportsEveryTokenInOrder(t *testing.T) {
 	m := openTiny(t, tinyFolder(t, model.Qwen25VL, nil), Options{})
 	seen := make([][]int32, len(asks()))
 	out, err := m.Stream(t.Context(), asks(), policy.Sampling{Temperature: 1, MaxTokens: 9}, func(prompt int, token int32) {

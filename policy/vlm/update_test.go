@@ -306,9 +306,9 @@ func TestSkippedStepsChangeNothing(t *testing.T) {
 	require.True(t, math.IsInf(s.GradNorm, 0) || math.IsNaN(s.GradNorm), "the norm is %v", s.GradNorm)
 	require.True(t, math.IsInf(s.CriticNorm, 0) || math.IsNaN(s.CriticNorm), "the norm is %v", s.CriticNorm)
 
-	nobody := *b
-	nobody.Weight, nobody.ValueWeight = make([]float32, len(b.Tokens)), make([]float32, len(b.Tokens))
-	skip(&nobody, opt)
+	noWeight := *b
+	noWeight.Weight, noWeight.ValueWeight = make([]float32, len(b.Tokens)), make([]float32, len(b.Tokens))
+	skip(&noWeight, opt)
 
 	// And the step is taken afterwards.
 	s, err = m.Update(t.Context(), b, o, opt)

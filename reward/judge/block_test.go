@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestBlocksAreTakenFromOptions(t *testing.T) {
+func TestBlocksAreSeparatedFromOptions(t *testing.T) {
 	options := map[string]any{"size": 4}
 	s, rest, err := TakeStateReward(options)
 	require.NoError(t, err)

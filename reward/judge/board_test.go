@@ -30,7 +30,7 @@ func TestBoardsAreReadAsSeenFromThePlayer(t *testing.T) {
 		reward.Relate("box", 0, -1), reward.Relate("box", 1, -1)}, got)
 }
 
-func TestWhatIsNoBoardIsNotReadAsOne(t *testing.T) {
+func TestOtherTextsAreNotReadAsBoards(t *testing.T) {
 	for _, text := range []string{"", "PO\nG", "_G", "PP", "P#G", "The goal is below P", strings.Repeat("_", 65) + "P", strings.Repeat("_\n", 65) + "P"} {
 		_, ok := Board(text, "frozenlake")
 		require.False(t, ok, text)

@@ -55,7 +55,7 @@ func TestRulesKnowTheWordsOfEachEnvironment(t *testing.T) {
 	require.InDelta(t, 0.5, score(t, new(Rules), claim("navigation", "The target is ahead.", home...))[0], 1e-12)
 }
 
-func TestRulesCompareFiguresOfStatesWithoutDirections(t *testing.T) {
+func TestRulesCompareNumbersOfStatesWithoutDirections(t *testing.T) {
 	c := claim("primitive_skill", "red cube at (121, -100, 20), green one at [0,0,300]")
 	c.State = `{"red_cube_position": [120, -100, 20], "green_cube_position": [0, 0, 300]}`
 	require.InDelta(t, 1, score(t, new(Rules), c)[0], 1e-12)
@@ -67,7 +67,7 @@ func TestRulesCompareFiguresOfStatesWithoutDirections(t *testing.T) {
 	require.InDelta(t, 1, score(t, new(Rules), c)[0], 1e-12)
 }
 
-func TestBaseIsWhatGuessingEarns(t *testing.T) {
+func TestBaseIsTheScoreOfGuessing(t *testing.T) {
 	r := &Rules{Pricing{Base: 0.5}}
 	require.NoError(t, r.Validate())
 	truth := []reward.Relation{reward.Relate("box", -1, 2), reward.Relate("target", 0, -1)}
@@ -123,7 +123,7 @@ func TestModelReadsRelationsAndVerdicts(t *testing.T) {
 	require.Contains(t, asked[2], "after the player acted")
 }
 
-func TestModelThatIsDownFailsAsAWhole(t *testing.T) {
+func TestAModelThatDoesNotAnswerIsAnError(t *testing.T) {
 	down := errors.New("connection refused")
 	for name, ask := range map[string]Ask{
 		"connection refused": func(context.Context, []string) ([]string, []error, error) { return nil, nil, down },

@@ -41,9 +41,9 @@ func untimed(all []result) []result {
 	return out
 }
 
-// TestAStudyGoesOnWhereItStopped: a study that is stopped in the middle has the
+// TestAStoppedStudyResumes: a study that is stopped in the middle has the
 // results of one that is not, and trains nothing twice.
-func TestAStudyGoesOnWhereItStopped(t *testing.T) {
+func TestAStoppedStudyResumes(t *testing.T) {
 	whole := tinyStudy(t, t.TempDir(), io.Discard)
 	want, over, err := whole.run(t.Context(), 2)
 	require.NoError(t, errors.Join(err, whole.close()))
@@ -85,8 +85,8 @@ type writerFunc func([]byte)
 
 func (f writerFunc) Write(p []byte) (int, error) { f(p); return len(p), nil }
 
-// TestSeedsThatFailTheirExamArePassedOver, and are not taught again.
-func TestSeedsThatFailTheirExamArePassedOver(t *testing.T) {
+// TestSeedsThatFailTheirExamAreSkipped, and are not taught again.
+func TestSeedsThatFailTheirExamAreSkipped(t *testing.T) {
 	dir := t.TempDir()
 	s := tinyStudy(t, dir, io.Discard)
 	s.passed = 2 // more than there is
@@ -139,7 +139,7 @@ func TestMapsOfASeedAreItsOwn(t *testing.T) {
 	}
 }
 
-func TestTheWorldSaysAndPaysWhatMatters(t *testing.T) {
+func TestTheWorldStatesAndRewardsProgress(t *testing.T) {
 	report, err := env.Check(t.Context(), newTold, env.CheckOptions{Config: world(), Responses: []string{"<answer>Left</answer>", "<answer>Down</answer>", "what?"}})
 	require.NoError(t, errors.Join(err, report.Err()))
 

@@ -14,8 +14,8 @@ type measure struct {
 }
 
 // measures are the metrics by which presets are compared: the final success rate, and
-// how fast it is reached. The first validation is that of the warm start and does not
-// count.
+// the mean over training, which shows how fast it is reached. The first validation is
+// that of the warm start and does not count.
 var measures = []measure{
 	{"success at the end", func(r result) float64 { return r.Points[len(r.Points)-1].Success }},
 	{"mean success over training", func(r result) float64 {

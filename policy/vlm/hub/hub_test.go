@@ -134,7 +134,7 @@ func (h *fake) requests() []string {
 	return out
 }
 
-func TestFetchTakesWhatAModelNeedsAndAsksOnce(t *testing.T) {
+func TestFetchDownloadsOnlyNeededFilesOnce(t *testing.T) {
 	h := serve(t)
 	o := h.options(t)
 	dir, err := Fetch(t.Context(), "who/what", o)
@@ -155,7 +155,7 @@ func TestFetchTakesWhatAModelNeedsAndAsksOnce(t *testing.T) {
 	h.requireWhole(t, dir)
 }
 
-func TestBrokenDownloadsGoOnWhereTheyEnded(t *testing.T) {
+func TestInterruptedDownloadsResume(t *testing.T) {
 	for name, set := range map[string]func(*fake){"": func(*fake) {}, "ranges are ignored": func(h *fake) { h.noPart = true }} {
 		h := serve(t)
 		set(h)
@@ -182,7 +182,7 @@ func TestBrokenDownloadsGoOnWhereTheyEnded(t *testing.T) {
 	}
 }
 
-func TestLaterCallsGoOnToo(t *testing.T) {
+func TestLaterCallsResumeDownloads(t *testing.T) {
 	h := serve(t)
 	o := h.options(t)
 	o.Attempts = 1
@@ -196,7 +196,7 @@ func TestLaterCallsGoOnToo(t *testing.T) {
 	h.requireWhole(t, dir)
 }
 
-func TestWhatDiffersFromItsChecksumGetsNoName(t *testing.T) {
+func TestFilesWithAWrongChecksumAreNotKept(t *testing.T) {
 	h := serve(t)
 	o := h.options(t)
 	h.lie = true
@@ -220,7 +220,7 @@ func TestWhatDiffersFromItsChecksumGetsNoName(t *testing.T) {
 	h.requireWhole(t, dir)
 }
 
-func TestWithoutNetworkTheLastVersionIsTaken(t *testing.T) {
+func TestWithoutNetworkTheLastVersionIsUsed(t *testing.T) {
 	h := serve(t)
 	o := h.options(t)
 	want, err := Fetch(t.Context(), "who/what", o)
@@ -293,7 +293,7 @@ func TestOtherHostsDoNotSeeTheToken(t *testing.T) {
 }
 
 // An answer that stops coming is given up, and asked for again from there on.
-func TestDownloadsThatStandStillAreAskedForAgain(t *testing.T) {
+func TestStalledDownloadsAreRetried(t *testing.T) {
 	h := serve(t)
 	gone := make(chan struct{})
 	defer close(gone)

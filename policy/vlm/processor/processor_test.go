@@ -136,7 +136,7 @@ func TestEveryKindOfImageBecomesTheSamePixels(t *testing.T) {
 type other struct{ draw.Image }
 
 // Values computed by Pillow's alpha_composite on white.
-func TestTransparencyLiesOnWhite(t *testing.T) {
+func TestTransparentPixelsArePutOnWhite(t *testing.T) {
 	for _, c := range []struct{ v, a, want byte }{
 		{10, 0, 255}, {10, 255, 10}, {0, 128, 127}, {0, 127, 128}, {200, 1, 255}, {0, 1, 254}, {100, 77, 208}, {255, 99, 255},
 	} {

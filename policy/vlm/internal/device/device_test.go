@@ -215,7 +215,7 @@ func runInParallel(t *testing.T, d *device.Device) {
 	require.NoError(t, errors.Join(errs...))
 }
 
-func TestBackendsAreToldApart(t *testing.T) {
+func TestBackendsAreDistinguished(t *testing.T) {
 	devicetest.Each(t, func(t *testing.T, d *device.Device) {
 		require.Equal(t, d.Name() == "go", d.PureGo())
 	})
@@ -247,7 +247,7 @@ func TestLiveArraysAreCounted(t *testing.T) {
 
 // What has not run for the longest time makes room, whichever program it is of, and
 // is compiled again when it is wanted.
-func TestOldExecutablesMakeRoomForNewOnes(t *testing.T) {
+func TestOldExecutablesAreEvicted(t *testing.T) {
 	devicetest.Each(t, func(t *testing.T, d *device.Device) {
 		d.Keep(3)
 		p, q := d.Program("sum", sum), d.Program("another sum", sum)

@@ -10,7 +10,7 @@ import (
 )
 
 // Large pages change where memory is, not what is in it.
-func TestHugePagesKeepWhatIsThere(t *testing.T) {
+func TestHugePagesKeepTheContents(t *testing.T) {
 	devicetest.Each(t, func(t *testing.T, d *device.Device) {
 		var arrays []*device.Array
 		for i, n := range []int{1 << 20, 10, 3 << 20, 700_001} {

@@ -119,7 +119,7 @@ func plainSoftmax(row []float64) {
 }
 
 // plainAttention of q [tokens, heads, width] over k and v [tokens, kv, width].
-// A token that may see nobody gets zeros.
+// A token that attends to no token gets zeros.
 func plainAttention(q, k, v []float64, heads, kv, width int, sees func(i, j int) bool) []float64 {
 	n := len(q) / (heads * width)
 	out := make([]float64, len(q))

@@ -190,7 +190,7 @@ func TestHostileTemplatesEnd(t *testing.T) {
 }
 
 // What goes wrong in this package is an error too, and never an empty text.
-func TestMistakesOfThePackageAreErrors(t *testing.T) {
+func TestBugsOfThePackageAreErrors(t *testing.T) {
 	broken := function(func(*state, int, []any, map[string]any) any { return []int{}[1] })
 	_, err := render("{{ f() }}", map[string]any{"f": broken})
 	require.ErrorContains(t, err, "jinja: runtime error: index out of range")
