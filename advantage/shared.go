@@ -44,10 +44,6 @@ func errShared(out, other string) error {
 
 // overlap reports whether two slices have an element in common.
 func overlap[E any](a, b []E) bool {
-	if len(a) == 0 || len(b) == 0 {
-		return false
-	}
-	first := func(s []E) uintptr { return uintptr(unsafe.Pointer(&s[0])) }
-	last := func(s []E) uintptr { return uintptr(unsafe.Pointer(&s[len(s)-1])) }
-	return first(a) <= last(b) && first(b) <= last(a)
+	at := func(s []E, i int) uintptr { return uintptr(unsafe.Pointer(&s[i])) }
+	return len(a) > 0 && len(b) > 0 && at(a, 0) <= at(b, len(b)-1) && at(b, 0) <= at(a, len(a)-1)
 }

@@ -19,7 +19,7 @@ var trainerKeys = slices.Concat(
 	group("", "system"),
 	group("run.", "seed workers waves async env_timeout episode_timeout patience retry"),
 	group("env.", "name config train_seed val_seed"),
-	group("algorithm.", `adv_estimator gamma lam high_level_gamma gamma_turn lambda_turn lambda_token bi_level_mix
+	group("algorithm.", `adv_estimator gamma lam high_level_gamma lambda_turn lambda_token bi_level_mix
 		step_advantage_w pass_k epsilon whiten norm_adv_by_std_in_grpo kl_penalty use_kl_in_reward kl_mask
 		kl_ctrl.type kl_ctrl.kl_coef kl_ctrl.target_kl kl_ctrl.horizon`),
 	group("algorithm.rollout_correction.", `rollout_is rollout_is_threshold rollout_is_batch_normalize rollout_rs
@@ -36,14 +36,14 @@ var trainerKeys = slices.Concat(
 	group("actor_rollout_ref.actor.optim.", optimizerKeys),
 	group("actor_rollout_ref.actor.policy_loss.", `loss_mode clamp_log_ratio clip_cov_ratio clip_cov_lb clip_cov_ub
 		kl_cov_ratio ppo_kl_coef`),
-	group("actor_rollout_ref.rollout.", `name do_sample limit_mm_per_prompt temperature top_p top_k
+	group("actor_rollout_ref.rollout.", `name limit_mm_per_prompt temperature top_p top_k
 		thinking_token_budget thinking_open thinking_close`),
 	group("actor_rollout_ref.rollout.val_kwargs.", "do_sample n temperature top_p top_k"),
 	group("critic.", `enable kind ppo_mini_batch_size ppo_epochs shuffle grad_clip grad_norm_threshold cliprange_value
 		value_coef use_reward_mask`),
 	group("critic.optim.", optimizerKeys),
 	group("trainer.", `total_training_steps total_epochs test_freq val_before_train critic_warmup max_skipped_updates
-		metrics skip_pad_tokens replace_image_tokens_for_logging harness concat_multi_turn compact_budget
+		metrics skip_pad_tokens replace_image_tokens_for_logging harness compact_budget
 		compact_summary_budget best_actor_metric save_on_interrupt`),
 	group("stability.spike.", "metric window deviations action max_rollbacks"),
 	group("stability.early_stopping.", "metric patience min_delta"),

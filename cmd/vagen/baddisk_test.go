@@ -72,7 +72,7 @@ func TestAFolderThatIsNotTheRunsIsLeftAlone(t *testing.T) {
 		arrange    func() (undo func())
 	}{
 		{"another run", "run.seed: 0 → 8", []string{"run.seed=8"}, nil},
-		{"not to go on", "already holds a run", []string{"trainer.resume_mode=disable"}, nil},
+		{"not to go on", "already contains a run", []string{"trainer.resume_mode=disable"}, nil},
 		{"in use", "another process uses the run", nil, func() func() {
 			unlock, err := (&run.Folder{Path: out}).Lock()
 			require.NoError(t, err)

@@ -149,7 +149,7 @@ func (o *evalOptions) ofTraining(ctx context.Context, c *cli.Call) (*evaluation,
 		o.out = filepath.Join(run.Dir(&cfg), "evaluation")
 	}
 	e := &evaluation{about: "local " + model, Evaluation: &evaluate.Evaluation{Dir: o.out, Model: model, Live: true, Log: c.Log}}
-	t := &train.Trainer{Config: cfg, Envs: envs, Levels: levels, Log: c.Log}
+	t := &train.Trainer{Config: cfg, Envs: envs, Levels: levels, Log: c.Log, Handled: train.OuterKeys()}
 	task, err := t.Task("val") // replaced when the model is open
 	if err != nil {
 		return nil, err

@@ -63,7 +63,7 @@ func TestTrainingWritesARunFolder(t *testing.T) {
 
 	code, _, errs := launchRun(t, "", "train", config, "--out", out, "run.seed=3", "trainer.resume_mode=disable")
 	require.Equal(t, cli.Failed, code)
-	require.Contains(t, errs, "already holds a run")
+	require.Contains(t, errs, "already contains a run")
 	code, _, errs = launchRun(t, "", "train", config, "--out", out)
 	require.Equal(t, cli.Failed, code)
 	require.Contains(t, errs, "run.seed: 3 → 0")

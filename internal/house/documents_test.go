@@ -94,9 +94,11 @@ func TestEveryBlockIsChecked(t *testing.T) {
 				require.Regexp(t, `^# [a-z]+\.yaml\n`, b.text, "%s:%d: the first line of a YAML block is a comment with the name of the file", d.name, b.line)
 			case "text":
 				require.Regexp(t, arrow, b.text, "%s:%d: a block of text is the arrows between packages", d.name, b.line)
+			case "python":
+				require.Regexp(t, `^# python [a-z_]+\.py`, b.text, "%s:%d: the first line of a script says how it is called", d.name, b.line)
 			case "go.mod", "sh":
 			default:
-				require.Fail(t, "block of an unknown language", "%s:%d: %q; known are go, go.mod, sh, yaml and text", d.name, b.line, b.lang)
+				require.Fail(t, "block of an unknown language", "%s:%d: %q; known are go, go.mod, python, sh, yaml and text", d.name, b.line, b.lang)
 			}
 		}
 	}
