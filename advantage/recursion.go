@@ -48,8 +48,8 @@ var zeros struct {
 	f64 [1024]float64
 }
 
-// noughts returns the zeros of a type.
-func noughts[T number]() (z []T) {
+// zeroOf returns the zero of a type.
+func zeroOf[T number]() (z []T) {
 	switch any(T(0)).(type) {
 	case float32:
 		z = any(zeros.f32[:]).([]T)
@@ -61,7 +61,7 @@ func noughts[T number]() (z []T) {
 
 // advanceUnpaid is advance over tokens without rewards.
 func advanceUnpaid[T number](s *recursion, v, adv, ret []T) {
-	none := noughts[T]()
+	none := zeroOf[T]()
 	for end := len(v); end > 0; {
 		start := max(0, end-len(none))
 		advance(s, none[:end-start], v[start:end], adv[start:end], ret[start:end])
@@ -71,7 +71,7 @@ func advanceUnpaid[T number](s *recursion, v, adv, ret []T) {
 
 // advanceUnvalued is advance without a critic: over rewards alone.
 func advanceUnvalued[T number](s *recursion, r, adv, ret []T) {
-	none := noughts[T]()
+	none := zeroOf[T]()
 	for end := len(r); end > 0; {
 		start := max(0, end-len(none))
 		advance(s, r[start:end], none[:end-start], adv[start:end], ret[start:end])

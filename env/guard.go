@@ -17,8 +17,8 @@ var ErrRefused = errors.New("only the operator of the service may set it")
 
 // Guard makes environments from options of which a client chose some and the
 // operator of a service the others. Clients choose options of KindNumber and
-// KindText. Options of the other kinds, options without a kind and options that
-// nobody declared are the operator's, in nested mappings, too: a client that names
+// KindText. Options of the other kinds, options without a kind and
+// undeclared options are the operator's, in nested mappings, too: a client that names
 // one gets an error, unless its value is empty or the operator's own.
 type Guard struct {
 	// Kinds declares the options, see OptionKinds.

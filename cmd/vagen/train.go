@@ -23,14 +23,14 @@ explain says what they mean. With --preset NAME, CONFIG and the keys stand on a 
 configuration and CONFIG may be left out: vagen train --preset vagen_full env=sokoban
 actor_rollout_ref.model.path=DIR. The model is actor_rollout_ref.model.path, a folder in
 the Hugging Face layout. Configuration, metrics, curve, sample episodes and
-checkpoints go to the folder --out. When it holds a run, that run goes on after its
-newest checkpoint, and ends with the bytes of one that was never stopped;
-trainer.resume_mode has the alternatives. SIGINT and SIGTERM end the optimiser steps
-that were begun and save (trainer.save_on_interrupt); a second signal ends the
-program at once.`,
+checkpoints are written to the folder --out. A run that is in it already is resumed
+after its newest checkpoint, and ends with the same bytes as an uninterrupted one;
+trainer.resume_mode has the alternatives. On SIGINT and SIGTERM the current optimiser
+steps are finished and the run is saved (trainer.save_on_interrupt); a second signal
+ends the program at once.`,
 		Setup: func(f *flag.FlagSet) cli.Run {
 			out := f.String("out", "", "`folder` to write to; without it trainer.default_local_dir")
-			resume := f.Bool("resume", false, "refuse to begin: the folder must hold a run to go on with")
+			resume := f.Bool("resume", false, "resume only: fail if the folder holds no run")
 			preset := presetFlag(f)
 			dry := f.Bool("dry-run", false, "check configuration, environments, folders and model, show the memory plan, and train nothing")
 			return func(ctx context.Context, c *cli.Call) error {

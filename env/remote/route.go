@@ -105,8 +105,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answer finds out what to reply. An error means that there is nobody to reply
-// to.
+// answer computes the reply to a request. An error means that the client has gone.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, rt route, id string, known bool) (reply, error) {
 	if !known {
 		return routing(rt, http.StatusNotFound), nil

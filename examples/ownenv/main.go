@@ -80,7 +80,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	envs := builtin.Registry() // the library's, and ours: vagen.Trainer takes it as it is
+	envs := builtin.Registry() // the library's and our own; run.Options.Envs takes such a registry
 	if err := envs.Register("guess", newGuess); err != nil {
 		return err
 	}

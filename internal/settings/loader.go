@@ -36,7 +36,7 @@ type Loader struct {
 
 // Given says where a field got its value.
 type Given struct {
-	Where string // "" for sources that nobody wrote by hand
+	Where string // "" for sources that the program wrote itself
 	Name  string // the key that was written, the field's or an alias
 	Value any
 	Base  bool // by a base, see Loader.Base
@@ -60,8 +60,8 @@ func NewLoader(v any, foreign []Foreign) *Loader {
 	}
 }
 
-// Base reads a document that nobody wrote for this occasion, such as a preset, as a
-// source of its own, below those of YAML and Overrides.
+// Base reads a document that the user did not write, such as a preset, as a source of its
+// own, below those of YAML and Overrides.
 func (l *Loader) Base(name string, raw []byte) {
 	l.base = l.layer + 1
 	l.YAML(name, raw)

@@ -32,7 +32,7 @@ type MemoryPlan struct {
 	Gradients   int64
 	Activations int64 // of one micro-batch: what is kept for the backward pass, and a block's own
 	Logits      int64 // of HeadTokens tokens, with their gradients
-	Caches      int64 // keys and values of conversations, old and grown side by side, copies of those that go on in other batches, and narrower copies of the weights that write them
+	Caches      int64 // keys and values of conversations, old and grown side by side, copies of those that continue in other batches, and narrower copies of the weights that write them
 	Program     int64 // code, the compiler, executables, gaps between buffers; 0 on accelerators
 	Heap        int64 // Go's own memory, trajectories and pictures of the whole process among it, with the garbage that piles up; 0 on accelerators
 }
@@ -306,7 +306,7 @@ func (m *Model) cacheBytes(w Workload) int64 {
 
 // cacheFloats counts the keys and values of conversations. Besides those of all
 // batches there are, at one time, those of the largest as they were before they
-// grew, and those of rows that go on in another batch: the rest of one batch, at
+// grew, and those of rows that continue in another batch: the rest of one batch, at
 // most half of it, or of several, as many rows as a batch has.
 func (m *Model) cacheFloats(w Workload) int64 {
 	t := &m.cfg.Text

@@ -10,10 +10,10 @@ import (
 	"vagen/train/config"
 )
 
-// Begin is Save in the background: it returns when the learner may change again,
-// and the rest goes on. A learner that is no policy.Snapshotter is saved before it
-// returns. Of the context only the values count once it has returned: a
-// checkpoint that was begun is worth ending. Wait for it before the next one.
+// Begin is Save in the background: it returns when the learner may change again, while
+// the files are being written. A learner that is no policy.Snapshotter is saved before it
+// returns. Once it has returned, the end of ctx does not stop the writing. Wait for it
+// before the next one.
 func (c *Checkpoints) Begin(ctx context.Context, l policy.Learner, s train.State, cfg *config.Config) (*train.Pending, error) {
 	shot, ok := l.(policy.Snapshotter)
 	if !ok {

@@ -10,7 +10,7 @@ type polyline struct {
 }
 
 // Bounds of the lines that a curve and a path become. A path that reaches its
-// bound goes on with one line for each curve.
+// bound continues with one line for each curve.
 const (
 	maxPieces = 128
 	maxPoints = 1 << 16

@@ -100,7 +100,7 @@ func (p *path) arc(rx, ry, degrees float64, large, sweep bool, to point) {
 }
 
 // ellipse draws the part of an ellipse, turned by the angle of sin and cos, that
-// starts at one parametric angle and goes on by turn.
+// starts at one parametric angle and covers turn.
 func (p *path) ellipse(center point, rx, ry, sin, cos, first, turn float64, to point) {
 	pieces := max(1, int(math.Ceil(math.Abs(turn)/(math.Pi/2)-1e-9)))
 	step := turn / float64(pieces)
