@@ -105,7 +105,7 @@ func TestClientsThatChooseTheAddressGetNoSecretOfTheOperator(t *testing.T) {
 }
 
 // On both wires a client that names the address of a judge gets status 403, and
-// nobody asks the judge.
+// no judge is asked.
 func TestServedEnvironmentsDialOnlyWhereTheOperatorSays(t *testing.T) {
 	var dialled []string
 	all := RegistryWith(func(url, _ string) (judge.Ask, error) {

@@ -107,7 +107,7 @@ func TestJudgesAreThoseOfTheFile(t *testing.T) {
 	}
 }
 
-// timeout is a context in which nobody asks six times.
+// timeout is a context that ends before six attempts.
 func timeout(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	t.Cleanup(cancel)
