@@ -136,7 +136,7 @@ func placed(list []Relation) []Relation {
 }
 
 func named(list []Relation, name string) []Relation {
-	var out []Relation
+	out := make([]Relation, 0, len(list))
 	for _, r := range list {
 		if r.Object == name {
 			out = append(out, r)

@@ -15,6 +15,7 @@ type piece struct {
 
 // board describes an environment's drawing of its state in text.
 type board struct {
+	name   string
 	order  []string // of the objects in a list of relations
 	pieces map[rune]piece
 }
@@ -22,10 +23,10 @@ type board struct {
 // boards are those of the environments whose symbolic formats require a map. The
 // symbols are those of their text observations.
 var boards = map[string]board{
-	"frozenlake": {[]string{"target", "hole"}, map[rune]piece{
+	"frozenlake": {"frozenlake", []string{"target", "hole"}, map[rune]piece{
 		'_': {}, 'P': {player: true}, 'O': {objects: "hole"}, 'G': {objects: "target"},
 		'X': {player: true, objects: "hole"}, 'V': {player: true, objects: "target"}, '√': {player: true, objects: "target"}}},
-	"sokoban": {[]string{"target", "box"}, map[rune]piece{
+	"sokoban": {"sokoban", []string{"target", "box"}, map[rune]piece{
 		'#': {}, '_': {}, 'P': {player: true}, 'O': {objects: "target"}, 'X': {objects: "box"},
 		'√': {objects: "target box"}, 'S': {player: true, objects: "target"}}},
 }
@@ -34,10 +35,12 @@ var boards = map[string]board{
 const maxSide = 64
 
 // Board reads a map of an environment's state, one line for each row, the symbols
-// with or without white space between them. It returns the positions of the objects
-// relative to the player: kind by kind, row by row. It reports false for a text that
-// is not such a map: it has other symbols, rows of unequal length, no player or more
-// than one, or the environment has no board.
+// with or without white space or bars between them. It returns the positions of the
+// objects relative to the player: kind by kind, row by row. Lines before and after the
+// map may explain it, also its symbols, as in "A = player, . = floor"; a list of lists
+// or of strings in JSON is a map, too. It reports false for a text without such a map:
+// rows of unequal length, no player or more than one, two maps, or the environment has
+// no board.
 func Board(text, environment string) ([]reward.Relation, bool) {
 	b, ok := boards[environment]
 	if !ok {
@@ -75,26 +78,193 @@ func Board(text, environment string) ([]reward.Relation, bool) {
 	return list, true
 }
 
-// rows reads the cells of a map; nil if the text is not a map.
+// rows reads the cells of the only map in a text; nil if there is none, or another one.
 func (b board) rows(text string) [][]piece {
+	if lines, ok := literalRows(text); ok {
+		text = lines
+	}
+	if strings.IndexByte(text, '\n') >= 0 {
+		b.pieces = legend(text, b)
+	}
 	var rows [][]piece
+	ended := false
 	for line := range strings.Lines(text) {
-		symbols := strings.Join(strings.FieldsFunc(line, pythonSpace), "")
-		if symbols == "" {
-			continue
-		}
-		if len(rows) == maxSide || utf8.RuneCountInString(symbols) > maxSide {
+		row, ok := b.row(line)
+		switch {
+		case !ok && len(rows) > 0:
+			ended = true
+		case !ok || len(row) == 0:
+		case ended || len(rows) == maxSide:
 			return nil
+		default:
+			rows = append(rows, row)
 		}
-		row := make([]piece, 0, len(symbols))
-		for _, r := range symbols {
-			p, ok := b.pieces[r]
-			if !ok {
-				return nil
-			}
-			row = append(row, p)
-		}
-		rows = append(rows, row)
 	}
 	return rows
+}
+
+// row reads a line of a map. It reports false for a line of other text; blank lines and
+// lines of a frame have no cells.
+func (b board) row(line string) ([]piece, bool) {
+	if len(line) > 8*maxSide {
+		return nil, false
+	}
+	line = strings.TrimFunc(line, pythonSpace)
+	if line == "" || strings.Trim(line, "+-=|: ") == "" && !strings.ContainsAny(line, b.symbols()) {
+		return nil, true
+	}
+	row := make([]piece, 0, len(line))
+	for _, r := range line {
+		p, ok := b.pieces[r]
+		switch {
+		case ok:
+			row = append(row, p)
+		case pythonSpace(r) || r == '|' || r == ',':
+		default:
+			return nil, false
+		}
+	}
+	return row, len(row) <= maxSide
+}
+
+// symbols are the frame's characters that are symbols of this map.
+func (b board) symbols() string {
+	var s strings.Builder
+	for _, r := range "+-=|:" {
+		if _, ok := b.pieces[r]; ok {
+			s.WriteRune(r)
+		}
+	}
+	s.WriteByte(0) // never empty, so that ContainsAny has a set
+	return s.String()
+}
+
+// literalRows returns the lines of a map that is written as a list of rows.
+func literalRows(text string) (string, bool) {
+	list, ok := literal(text).([]any)
+	if !ok || len(list) == 0 {
+		return "", false
+	}
+	var lines strings.Builder
+	for _, row := range list {
+		switch row := row.(type) {
+		case string:
+			lines.WriteString(row)
+		case []any:
+			for _, cell := range row {
+				s, ok := cell.(string)
+				if !ok {
+					return "", false
+				}
+				lines.WriteString(s)
+			}
+		default:
+			return "", false
+		}
+		lines.WriteByte('\n')
+	}
+	return lines.String(), true
+}
+
+// legend returns a board's symbols with those that a text explains instead, such as
+// "A = player", "t: target" or "floor is .".
+func legend(text string, b board) map[rune]piece {
+	own := make(map[rune]piece)
+	for _, entry := range strings.FieldsFunc(text, func(r rune) bool { return r == ';' || r == ',' || r == '\n' || r == '(' || r == ')' }) {
+		if len(entry) > 60 {
+			continue
+		}
+		words := strings.Fields(strings.ToLower(entry))
+		for _, separator := range []string{"=", "is", "means", "->", "for", "marks"} {
+			before, after, ok := strings.Cut(" "+strings.Join(words, " ")+" ", " "+separator+" ")
+			if !ok {
+				continue
+			}
+			if symbol, p, ok := explained(entry, before, after, b); ok {
+				own[symbol] = p
+			}
+			break
+		}
+		if before, after, ok := strings.Cut(entry, ":"); ok && len(own) == 0 || ok && !strings.Contains(entry, " = ") {
+			if symbol, p, ok := explained(entry, before, strings.ToLower(after), b); ok {
+				own[symbol] = p
+			}
+		}
+	}
+	if len(own) == 0 {
+		return b.pieces
+	}
+	for _, p := range own {
+		if p.player {
+			return own // a legend with a player is complete
+		}
+	}
+	for r, p := range b.pieces {
+		if _, ok := own[r]; !ok {
+			own[r] = p
+		}
+	}
+	return own
+}
+
+// explained returns the symbol of one entry of a legend, and its meaning. Letters keep
+// the case that they have in the text.
+func explained(entry, before, after string, b board) (rune, piece, bool) {
+	sides := [2]string{strings.TrimSpace(before), strings.TrimSpace(after)}
+	if i := strings.LastIndexAny(sides[0], " :"); i >= 0 && utf8.RuneCountInString(sides[0][i+1:]) == 1 {
+		sides[0] = sides[0][i+1:] // "Legend: A"
+	}
+	for k, side := range sides {
+		side = strings.Trim(side, `'"`+"`")
+		if utf8.RuneCountInString(side) != 1 {
+			continue
+		}
+		p, ok := meaning(strings.ToLower(sides[1-k]), b)
+		if !ok {
+			return 0, p, false
+		}
+		r, _ := utf8.DecodeRuneInString(side)
+		if upper := strings.ToUpper(side); upper != side && hasWord(entry, upper) && !hasWord(entry, side) {
+			r, _ = utf8.DecodeRuneInString(upper)
+		}
+		return r, p, true
+	}
+	return 0, piece{}, false
+}
+
+// hasWord reports whether a symbol stands alone in a text.
+func hasWord(text, symbol string) bool {
+	for i := 0; ; {
+		k := strings.Index(text[i:], symbol)
+		if k < 0 {
+			return false
+		}
+		i += k + len(symbol)
+		if boundary(text, i) && (i == len(symbol) || !isLetter(text[i-len(symbol)-1])) {
+			return true
+		}
+	}
+}
+
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+
+// meaning reads the words of a legend.
+func meaning(words string, b board) (piece, bool) {
+	var p piece
+	found := false
+	var objects []string
+	for _, w := range strings.FieldsFunc(words, func(r rune) bool { return r < 'a' || r > 'z' }) {
+		switch w {
+		case "player", "agent", "me", "you", "i", "worker":
+			p.player, found = true, true
+		case "floor", "ice", "empty", "free", "frozen", "wall", "walls", "ground", "tile", "blank", "space", "obstacle":
+			found = true
+		default:
+			if kind, _, ok := objectNames(objectWords[b.name]).kindOf(w); ok {
+				objects, found = append(objects, kind), true
+			}
+		}
+	}
+	p.objects = strings.Join(objects, " ")
+	return p, found
 }

@@ -37,7 +37,6 @@ func TestRulesReadSentencesAndLists(t *testing.T) {
 		"The box is above and left, the target is left":                                                       0.5, // one of two directions each
 		"The box is above and right.":                                                                         0.5, // the target is missing
 		"I see nothing.":                                                                                      0,
-		"":                                                                                                    0,
 		`[{"object_id": "box", "vertical_relation": "above", "horizontal_relation": "right"},
 		  {"object_id": "target", "vertical_relation": "same", "horizontal_relation": "left"}]`: 1,
 		"[]": 0,

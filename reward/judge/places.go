@@ -117,13 +117,13 @@ func related(object string, v any) (r reward.Relation, ok bool) {
 		return r, false
 	}
 	r.Object = object
-	r.Vertical, r.Horizontal = direction(entry, "vertical"), direction(entry, "horizontal")
+	r.Vertical, r.Horizontal = relationIn(entry, "vertical"), relationIn(entry, "horizontal")
 	return r, r.Vertical != "" || r.Horizontal != ""
 }
 
-// direction reads one of the two directions of an object, under its full or its
+// relationIn reads one of the two directions of an object, under its full or its
 // short key.
-func direction(entry map[string]any, key string) string {
+func relationIn(entry map[string]any, key string) string {
 	text, ok := entry[key+"_relation"].(string)
 	if !ok {
 		text, _ = entry[key].(string)

@@ -3,6 +3,8 @@ package judge
 import (
 	"context"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -15,9 +17,10 @@ import (
 //   - a JSON list of relations, or a dictionary of the positions of player and
 //     objects, as in the structured formats
 //   - a map of a board, as in the symbolic formats; see Board
-//   - any other text, sentence by sentence; see Read
+//   - English sentences; see the package comment for what they assert
 //
-// Claims about states without directions are compared by the numbers in them.
+// Claims about states without directions are compared by the numbers in them. A blank
+// claim, and one about a state without objects, has no score: NaN.
 //
 // The zero value is ready.
 type Rules struct{ Pricing }
@@ -45,7 +48,10 @@ func (r *Rules) Score(_ context.Context, claims []reward.Claim) ([]float64, erro
 	}
 	scores := r.price(readings)
 	for i, c := range claims {
-		if len(c.Truth) == 0 && c.State != "" {
+		switch {
+		case strings.TrimFunc(c.Text, pythonSpace) == "" || len(c.Truth) == 0 && c.State == "":
+			scores[i] = math.NaN()
+		case len(c.Truth) == 0:
 			scores[i] = reward.AboveBase(compareFigures(c.Text, c.State), r.Base)
 		}
 	}
@@ -54,40 +60,74 @@ func (r *Rules) Score(_ context.Context, claims []reward.Claim) ([]float64, erro
 
 // relations returns the relations that a claim states.
 func relations(c reward.Claim) []reward.Relation {
-	names := named(c)
-	if list, ok := places(c.Text, names); ok {
+	names := named(&c)
+	text := visible(c.Text)
+	if list, ok := structured(text, names); ok {
 		return list
 	}
-	list, ok := reward.ExtractRelations(c.Text)
-	if !ok || !slices.ContainsFunc(list, func(r reward.Relation) bool { return r.Object != "" }) {
-		if other, found := listed(c.Text, names); found {
-			return other
-		}
-	}
-	if ok {
-		return list
-	}
-	if list, ok := Board(c.Text, c.Env); ok {
+	if list, ok := Board(text, c.Env); ok {
 		return list
 	}
 	if c.Env == "navigation" {
-		return read(c.Text, names, directions)
+		return read(text, names, directions)
 	}
-	return read(c.Text, names, positions)
+	return readSentences(text, names, c.Truth)
+}
+
+// structured reads a claim in JSON or as a Python literal: a list of relations or a
+// dictionary, alone or within other text. Two of them that differ state nothing.
+func structured(text string, names map[string]string) ([]reward.Relation, bool) {
+	if strings.IndexByte(text, '[') < 0 && strings.IndexByte(text, '{') < 0 {
+		return nil, false
+	}
+	if list, ok := places(text, names); ok {
+		return list, true
+	}
+	if list, ok := listed(text, names); ok {
+		return list, true
+	}
+	list, ok := reward.ExtractRelations(text)
+	list = about(list, names)
+	if !ok {
+		return nil, false
+	}
+	for rest := text; ; {
+		i := strings.LastIndexByte(rest, '[')
+		if i < 0 {
+			return list, true
+		}
+		if other, ok := reward.ExtractRelations(rest[i:]); ok {
+			if other = about(other, names); len(other) > 0 && !slices.Equal(other, list) {
+				return []reward.Relation{}, true
+			}
+		}
+		rest = rest[:i]
+	}
+}
+
+// about keeps the relations of known objects.
+func about(list []reward.Relation, names map[string]string) []reward.Relation {
+	out := make([]reward.Relation, 0, len(list))
+	for _, r := range list {
+		if id, ok := names[strings.ToLower(r.Object)]; ok {
+			r.Object = id
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // named maps the words for a claim's objects, in lower case, to their ids.
-func named(c reward.Claim) map[string]string {
-	names := make(map[string]string, len(c.Truth)+3)
+func named(c *reward.Claim) map[string]string {
+	words := objectWords[c.Env]
+	if !slices.ContainsFunc(c.Truth, func(t reward.Relation) bool { return words[t.Object] != t.Object }) {
+		return words
+	}
+	names := make(map[string]string, len(c.Truth)+len(words))
 	for _, t := range c.Truth {
 		names[strings.ToLower(t.Object)] = t.Object
 	}
-	switch c.Env {
-	case "frozenlake":
-		names["goal"], names["target"], names["hole"] = "target", "target", "hole"
-	case "sokoban":
-		names["target"], names["box"] = "target", "box"
-	}
+	maps.Copy(names, words)
 	return names
 }
 
@@ -119,13 +159,16 @@ func (p *Pricing) price(readings []reward.Reading) []float64 {
 	return scores
 }
 
+// frozenLake keeps no state, so that all judges share it.
+var frozenLake = reward.FrozenLakeScorer()
+
 func (p *Pricing) scorer(group []reward.Reading) reward.Scorer {
 	name := group[0].Claim.Env
 	if s := p.Scorers[name]; s != nil {
 		return s
 	}
 	if name == "frozenlake" {
-		return reward.FrozenLakeScorer()
+		return frozenLake
 	}
 	weights := make(map[string]float64)
 	for _, r := range group {

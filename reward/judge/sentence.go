@@ -53,7 +53,7 @@ func read(text string, names map[string]string, vocabulary []phrase) []reward.Re
 		}
 	}
 	for i := 0; i < len(text); {
-		name, end := mention(text, i, names)
+		name, end := nameAt(text, i, names)
 		if end == 0 {
 			_, n := utf8.DecodeRuneInString(text[i:])
 			i += n
@@ -66,9 +66,9 @@ func read(text string, names map[string]string, vocabulary []phrase) []reward.Re
 	return list
 }
 
-// mention returns the longest name that starts at byte i, and the end of the name and
+// nameAt returns the longest name that starts at byte i, and the end of the name and
 // its number; the end is 0 if there is no name.
-func mention(text string, i int, names map[string]string) (found string, end int) {
+func nameAt(text string, i int, names map[string]string) (found string, end int) {
 	for name := range names {
 		if len(name) <= len(found) || !strings.HasPrefix(text[i:], name) {
 			continue

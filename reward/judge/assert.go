@@ -1,0 +1,195 @@
+package judge
+
+import "vagen/reward"
+
+// entity is an object that a text speaks of.
+type entity struct {
+	kind  string
+	label int // of several objects of a kind; 0 without one
+	count int
+	// What the text states, as verticals and horizontals index it; conflict when it
+	// states two values.
+	v, h     uint8
+	row, col int // absolute position, from 1; 0 without one
+}
+
+const conflict = 255
+
+// locate notes an absolute row or column of the subject.
+func (r *reader) locate(axis uint8, n int) {
+	for _, id := range r.subject {
+		at := &r.playerAt[axis-1]
+		if id >= 0 {
+			at = &r.entities[id].row
+			if axis == columnAxis {
+				at = &r.entities[id].col
+			}
+		}
+		*at = n
+	}
+}
+
+// state adds a direction of the subject.
+func (r *reader) state(m mention) {
+	m.negated, m.part = r.negated, r.part
+	if r.offer && !m.negated {
+		m.offered = true
+		if n := len(r.mentions); n > 0 {
+			r.mentions[n-1].offered = true
+		}
+	}
+	r.offer = false
+	r.mentions = append(r.mentions, m)
+}
+
+// flush ends a clause: what it states is added to its objects.
+func (r *reader) flush() {
+	if len(r.subject) > 0 && !r.muted && !r.doubtful && !r.silent && !r.denied {
+		r.resolve()
+		var negV, negH uint8 // what neither … nor excludes
+		for k := range r.mentions {
+			m := &r.mentions[k]
+			if m.negated {
+				negV, negH = negV|1<<m.v, negH|1<<m.h
+				continue
+			}
+			if !m.offered {
+				r.apply(m)
+			}
+		}
+		const both = 1<<before | 1<<after
+		if n := (mention{ref: r.defaultReference()}); negV&both == both {
+			n.v = equal
+			r.apply(&n)
+		}
+		if n := (mention{ref: r.defaultReference()}); negH&both == both {
+			n.h = equal
+			r.apply(&n)
+		}
+	}
+	r.mentions, r.doubtful, r.doubtAt = r.mentions[:0], false, -1
+	r.clear()
+}
+
+// resolve gives every direction its reference: its own, that of a direction before it
+// or after it, or the default.
+func (r *reader) resolve() {
+	last := noReference
+	for k := range r.mentions {
+		if r.mentions[k].ref == noReference {
+			r.mentions[k].ref = last
+		} else {
+			last = r.mentions[k].ref
+		}
+	}
+	next := r.defaultReference()
+	for k := len(r.mentions) - 1; k >= 0; k-- {
+		if r.mentions[k].ref == noReference {
+			r.mentions[k].ref = next
+		} else {
+			next = r.mentions[k].ref
+		}
+	}
+	var v, h bool
+	for _, m := range r.mentions {
+		v, h = v || m.v != 0, h || m.h != 0
+	}
+	for k := range r.mentions {
+		if m := &r.mentions[k]; m.exact && !m.negated {
+			if !v {
+				m.v = equal
+			}
+			if !h {
+				m.h = equal
+			}
+		}
+	}
+}
+
+func (r *reader) defaultReference() int {
+	switch {
+	case r.base != noReference:
+		return r.base
+	case len(r.subject) > 0 && r.subject[0] != thePlayer:
+		return thePlayer
+	}
+	return otherwiseLocated
+}
+
+// apply adds a direction to the objects that it places relative to the player.
+func (r *reader) apply(m *mention) {
+	if r.subject[0] == thePlayer {
+		if m.ref >= 0 {
+			r.entities[m.ref].add(opposite(m.v), opposite(m.h))
+		}
+		return
+	}
+	if m.ref != thePlayer {
+		return
+	}
+	for _, id := range r.subject {
+		r.entities[id].add(m.v, m.h)
+	}
+}
+
+func opposite(x uint8) uint8 {
+	switch x {
+	case before:
+		return after
+	case after:
+		return before
+	}
+	return x
+}
+
+func (e *entity) add(v, h uint8) {
+	for _, p := range [2]struct {
+		at    *uint8
+		value uint8
+	}{{&e.v, v}, {&e.h, h}} {
+		switch {
+		case p.value == 0 || *p.at == p.value:
+		case *p.at == 0:
+			*p.at = p.value
+		default:
+			*p.at = conflict
+		}
+	}
+}
+
+// relations returns what was read, object by object.
+func (r *reader) relations() []reward.Relation {
+	list := []reward.Relation{}
+	for i := range r.entities {
+		e := &r.entities[i]
+		if e.row > 0 && r.playerAt[0] > 0 {
+			e.add(order(e.row, r.playerAt[0]), 0)
+		}
+		if e.col > 0 && r.playerAt[1] > 0 {
+			e.add(0, order(e.col, r.playerAt[1]))
+		}
+		if e.v == conflict {
+			e.v = 0
+		}
+		if e.h == conflict {
+			e.h = 0
+		}
+		if e.v == 0 && e.h == 0 {
+			continue
+		}
+		for range e.count {
+			list = append(list, reward.Relation{Object: e.kind, Vertical: verticals[e.v], Horizontal: horizontals[e.h]})
+		}
+	}
+	return list
+}
+
+func order(a, b int) uint8 {
+	switch {
+	case a < b:
+		return before
+	case a > b:
+		return after
+	}
+	return equal
+}

@@ -1,0 +1,261 @@
+package judge
+
+// direction reads directions such as "above", "to the upper left of me" or "north and
+// west", up to their reference.
+func (r *reader) direction(i, end int) int {
+	t := &r.tokens[i]
+	if r.noise(i, end) {
+		return i + 1
+	}
+	if i+1 < end && t.b == after && t.a == 0 && r.tokens[i+1].class == direction && r.tokens[i+1].a>>4 == takesReference {
+		r.precise = true // right above
+		return i + 1
+	}
+	if i+1 < end && (r.tokens[i+1].class == part || r.tokens[i+1].class == line) {
+		if ref, next := r.reference(i+2, end, false); r.tokens[i+1].class == line && ref != noReference { // in a higher row than mine
+			r.state(mention{v: t.a & 0xf, h: t.b, ref: ref})
+			return next
+		}
+		return i + 2 // the left column, the upper left corner: places on the board
+	}
+	m := mention{v: t.a & 0xf, h: t.b, exact: r.precise, ref: noReference}
+	prepositional := t.a>>4 != 0
+	next := i + 1
+	for next < end && r.tokens[next].class == direction && !r.noise(next, end) { // upper left, down south
+		d := &r.tokens[next]
+		if d.a&0xf != 0 && m.v != 0 && d.a&0xf != m.v || d.b != 0 && m.h != 0 && d.b != m.h {
+			break
+		}
+		m.v, m.h = m.v|d.a&0xf, m.h|d.b
+		prepositional = d.a>>4 != 0
+		next++
+	}
+	if next < end && (r.tokens[next].class == part) {
+		return next + 1
+	}
+	r.precise = false
+	if i > 0 && r.tokens[i-1].class == pronoun && r.tokens[i-1].b == own { // on its left
+		m.ref = r.antecedent()
+	} else if r.possess {
+		m.ref = thePlayer
+	} else if ref, after := r.reference(next, end, prepositional); ref != noReference {
+		m.ref, next = ref, after
+	}
+	r.state(m)
+	return next
+}
+
+// action skips the directions of a motion, as in "I push the box up", "go left".
+func (r *reader) action(i, end int) int {
+	takes := r.tokens[i].a == takesObject
+	for i++; i < end; i++ {
+		switch t := &r.tokens[i]; t.class {
+		case filler:
+			continue
+		case number, unit, line, cell:
+			if r.tokens[i].class == number && !r.measures(i+1, end) {
+				return i
+			}
+			continue
+		case toward:
+			if r.leadsToDirection(i+1, end) {
+				continue
+			}
+		case direction:
+			continue
+		case and:
+			if j := r.skip(i+1, end); r.tokens[j].class == direction && !r.referred(j+1, end) {
+				continue
+			}
+		case object, pronoun:
+			if takes {
+				if ids, _ := r.phrase(i, end); ids != nil && len(r.recent) == 0 {
+					r.recent = append(r.recent[:0], ids...)
+				}
+				continue
+			}
+		}
+		return i
+	}
+	return i
+}
+
+// referred reports whether a reference to the player follows a direction.
+func (r *reader) referred(i, end int) bool {
+	ref, _ := r.reference(i, end, true)
+	return ref == thePlayer
+}
+
+// noise reports whether "left" or "right" at i is no direction: "nothing left to eat".
+func (r *reader) noise(i, end int) bool {
+	t := &r.tokens[i]
+	if t.a>>4 == overWord && i+1 < end && (r.tokens[i+1].class == toward || r.tokens[i+1].class == placing || r.tokens[i+1].class == direction) {
+		return true // over to the left
+	}
+	if t.a != 0 || t.b == 0 {
+		return false
+	}
+	if i+1 >= end {
+		return i > 0 && r.tokens[i-1].class == object && r.follows(i)
+	}
+	switch n := &r.tokens[i+1]; n.class {
+	case foreign:
+		if i > 1 && r.tokens[i-1].class == filler && r.tokens[i-2].class != toward && r.tokens[i-2].class != placing || i == 1 && r.tokens[0].class == filler {
+			return true // the left sock
+		}
+		return n.text == "away" || t.b == after && n.text == "answer"
+	case possessive:
+		return i > 0 && r.tokens[i-1].class == player
+	case filler:
+		return i > 0 && r.tokens[i-1].class == player && r.tokens[i-1].text == "" && t.b == before && n.a != indefinite
+	case toward:
+		return i+2 < end && r.tokens[i+2].class == foreign
+	}
+	return false
+}
+
+// reference reads what a direction refers to. Without bare, it must follow a word such
+// as "of" or "than".
+func (r *reader) reference(i, end int, bare bool) (ref, next int) {
+	linked := bare
+	for k := i; k < end; k++ {
+		t := &r.tokens[k]
+		switch t.class {
+		case linking:
+			linked, bare = true, false
+			continue
+		case relating:
+			linked, bare = true, false
+			continue
+		case toward:
+			if !linked || bare {
+				return noReference, i
+			}
+			continue
+		case filler:
+			continue
+		case player:
+			if !linked {
+				return noReference, i
+			}
+			return thePlayer, r.afterPlayer(k+1, end)
+		case possessive:
+			if linked && k+1 < end {
+				return thePlayer, r.afterPlayer(k, end)
+			}
+			return noReference, i
+		case cell, line: // of the cell that I am in
+			if linked && !bare && r.mine(k+1, end) {
+				return thePlayer, r.afterMine(k+1, end)
+			}
+			if linked && !bare {
+				return otherwiseLocated, k + 1
+			}
+			return noReference, i
+		case pronoun:
+			if !linked {
+				return noReference, i
+			}
+			return r.antecedent(), k + 1
+		case part, foreign:
+			if linked {
+				return otherwiseLocated, k + 1
+			}
+			return noReference, i
+		case object, number, ordinal, other, several, alternative:
+			if !linked {
+				return noReference, i
+			}
+			ids, after := r.phrase(k, end)
+			if ids == nil {
+				if t.class == number || t.class == several {
+					return noReference, i
+				}
+				if ids, after = r.implied(k, end); ids == nil {
+					return otherwiseLocated, k + 1
+				}
+			}
+			return ids[0], after
+		}
+		return noReference, i
+	}
+	return noReference, i
+}
+
+// antecedent is what "it" refers to after a direction: for the player as the subject,
+// the object spoken of last.
+func (r *reader) antecedent() int {
+	if r.observer {
+		return thePlayer // "the agent sees the goal to its left"
+	}
+	if len(r.subject) > 0 && r.subject[0] == thePlayer {
+		for k := len(r.mentions) - 1; k >= 0; k-- {
+			if r.mentions[k].ref >= 0 {
+				return r.mentions[k].ref
+			}
+		}
+		if len(r.recent) > 0 {
+			return r.recent[0]
+		}
+	}
+	return otherwiseLocated
+}
+
+// afterPlayer skips what belongs to a reference to the player: "'s own position".
+func (r *reader) afterPlayer(i, end int) int {
+	if i < end && r.tokens[i].class == possessive {
+		i++
+	}
+	for i < end && r.tokens[i].class == filler && r.tokens[i].b == ownWord {
+		i++
+	}
+	if i < end && (r.tokens[i].class == cell || r.tokens[i].class == line) && i > 0 && r.tokens[i-1].class != player {
+		i++
+	}
+	return i
+}
+
+// mine reports whether words such as "I am in" or "of the player" follow a row or cell.
+func (r *reader) mine(i, end int) bool { return r.afterMine(i, end) > i }
+
+// afterMine returns the index after such words, or i.
+func (r *reader) afterMine(i, end int) int {
+	linked := false
+	for k := i; k < end && k < i+4; k++ {
+		switch r.tokens[k].class {
+		case filler, placing:
+		case linking:
+			linked = true
+		case player:
+			next := k + 1
+			if next < end && r.tokens[next].class == verb {
+				next++
+				for next < end && (r.tokens[next].class == placing || r.tokens[next].class == filler && r.tokens[next].a == 0 && r.tokens[next].text == "") {
+					next++
+				}
+				return next
+			}
+			if linked {
+				return next
+			}
+			return i
+		default:
+			return i
+		}
+	}
+	return i
+}
+
+// follows reports whether a verb or an unknown word stands before i in its part of the
+// sentence, so that an object before i is not a bare label.
+func (r *reader) follows(i int) bool {
+	for i--; i >= 0; i-- {
+		switch r.tokens[i].class {
+		case stop, question, comma, and:
+			return false
+		case verb, foreign, toward:
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,207 @@
+package judge
+
+import "vagen/reward"
+
+// class is what a word contributes to a sentence.
+type class uint8
+
+const (
+	foreign     class = iota // any word that is not in the lexicon
+	filler                   // articles, adverbs and other words without meaning here
+	verb                     // forms of to be, and verbs of place
+	linking                  // of, from, than, as: what follows is a reference
+	placing                  // at, on, in
+	and                      //
+	or                       //
+	nor                      //
+	neither                  //
+	not                      //
+	no                       //
+	but                      //
+	comma                    //
+	stop                     // end of a sentence
+	question                 // end of a question
+	toward                   // to
+	relating                 // relative, compared
+	beside                   // next, near: the object that follows is a reference without a direction
+	hard                     //
+	doubt                    // maybe, might: the clause asserts nothing
+	ignorance                // unsure, unclear, if: the sentence asserts nothing
+	denial                   // false
+	sureness                 // sure, know, tell: with a negation, the sentence asserts nothing
+	address                  // judge, score: the sentence is for the judge
+	player                   //
+	possessive               // my, your, 's
+	acting                   // verbs of motion: their directions are not positions
+	seeing                   // verbs after which the object, not the observer, is placed
+	object                   // with the id of its kind
+	pronoun                  // it, they
+	alternative              // former, latter, other
+	ordinal                  //
+	number                   //
+	unit                     // step, tile: a distance
+	line                     // row or column
+	cell                     // square or position; a unit after a number
+	direction                //
+	precise                  // directly, due: the other direction is the same
+	same                     //
+	level                    // level, aligned
+	along                    // vertically, horizontally
+	share                    // shares
+	several                  // both, all
+	other                    // another
+	part                     // corner, edge: a place on the board, not a relation
+)
+
+// The values of the two directions of a lexeme. Both axes use 0 for "not stated".
+const (
+	before = 1 // above, left
+	after  = 2 // below, right
+	equal  = 3 // same row, same column
+)
+
+// Marks of single words of a class.
+const (
+	indefinite  = 1 // of filler: a, an
+	origin      = 1 // of linking: from
+	onlyWord    = 1 // second mark, of filler: only
+	ownWord     = 2 // second mark, of filler: own
+	endWord     = 1 // second mark, of verb: end
+	takesObject = 1 // of acting: push
+	reflexive   = 1 // of player: myself
+	withWord    = 3 // second mark, of filler: with
+	shouldWord  = 4 // second mark, of filler: should, a condition at the start
+	equalsWord  = 2 // second mark, of verb: equals
+	truth       = 1 // of sureness: true
+	own         = 1 // second mark, of pronoun: its
+	aligned     = 1 // of level: needs a word such as vertically
+)
+
+// axes of lines.
+const (
+	rowAxis    = 1
+	columnAxis = 2
+)
+
+// lexeme is the meaning of a word: its class, and by class the directions it states
+// (vertical, horizontal), the axis of a line, or a number.
+type lexeme struct {
+	class class
+	a, b  uint8
+}
+
+// values of a lexeme's directions as reward has them.
+var (
+	verticals   = [4]string{"", reward.Above, reward.Below, reward.Same}
+	horizontals = [4]string{"", reward.Left, reward.Right, reward.Same}
+)
+
+// Prepositions of place take their reference without "of".
+const (
+	takesReference = 1
+	overWord       = 2 // "over" also stands in "over to the left"
+)
+
+var lexicon = makeLexicon()
+
+func makeLexicon() map[string]lexeme {
+	m := make(map[string]lexeme, 400)
+	add := func(l lexeme, words ...string) {
+		for _, w := range words {
+			m[w] = l
+		}
+	}
+	add(lexeme{class: filler}, "the", "this", "that", "these", "those", "there", "here", "further", "farther", "more", "much", "far", "lot",
+		"also", "too", "then", "now", "still", "again", "just", "only", "quite", "slightly", "bit", "little", "own", "which", "who", "what", "so",
+		"diagonal", "diagonally", "once", "well", "side", "hand", "direction", "way", "away", "currently", "clearly", "about", "roughly",
+		"with", "by", "for", "yes", "ok", "okay", "indeed", "respectively", "namely", "thus", "new", "has", "been", "having",
+		"seen", "viewed", "where", "when", "while", "counting", "count", "sideways", "apart", "altogether", "somewhat", "even", "nearby",
+		"being", "lying", "standing", "sitting", "current", "present", "time", "number", "will", "would", "shall", "going", "can", "any", "somewhere", "anywhere", "gets", "get", "got",
+		"counted", "therefore", "hence", "very", "after", "before", "afterwards")
+	add(lexeme{class: filler, a: indefinite}, "a", "an", "some")
+	add(lexeme{class: filler, b: onlyWord}, "only", "just", "merely")
+	add(lexeme{class: filler, b: shouldWord}, "should", "were", "had")
+	add(lexeme{class: filler, b: ownWord}, "own")
+	add(lexeme{class: filler, b: withWord}, "with")
+	add(lexeme{class: toward}, "to", "toward", "towards")
+	add(lexeme{class: relating}, "relative", "compared", "respect")
+	add(lexeme{class: beside}, "next", "beside", "besides", "adjacent", "near", "nearer", "close", "closer", "closest", "between", "facing", "touching", "against", "opposite", "reach", "past", "around")
+	add(lexeme{class: hard}, "hard", "difficult", "impossible", "tricky", "tough")
+	add(lexeme{class: verb}, "is", "are", "am", "was", "lies", "lie", "sits", "sit", "stands", "stand", "located", "found", "situated", "remains", "remain",
+		"stays", "stay", "rests", "rest", "appears", "appear", "becomes", "positioned", "placed", "waits", "be")
+	add(lexeme{class: verb, b: equalsWord}, "equals", "matches")
+	add(lexeme{class: verb, b: endWord}, "end", "ends", "ended")
+	add(lexeme{class: acting}, "go", "goes", "move", "moves", "moving", "moved", "walk", "walking", "head", "heading", "travel", "travelling", "turn", "turning", "advance", "proceed", "slide", "sliding")
+	add(lexeme{class: acting, a: takesObject}, "push", "pushes", "pushing", "pushed", "pull", "pulling", "kick", "drag", "shove", "bring", "shift")
+	add(lexeme{class: linking}, "of", "than", "as")
+	add(lexeme{class: linking, a: origin}, "from")
+	add(lexeme{class: placing}, "at", "on", "in", "inside", "within", "onto", "upon")
+	add(lexeme{class: and}, "and", "&", "plus", "whereas")
+	add(lexeme{class: or}, "or")
+	add(lexeme{class: nor}, "nor")
+	add(lexeme{class: neither}, "neither")
+	add(lexeme{class: not}, "not", "n't", "never", "cannot", "isnt", "arent", "nowhere")
+	add(lexeme{class: no}, "no", "none")
+	add(lexeme{class: but}, "but", "however", "rather", "instead", "although", "though", "yet")
+	add(lexeme{class: doubt}, "maybe", "perhaps", "possibly", "might", "may", "could", "probably", "likely", "presumably", "conceivably", "supposedly", "perchance", "potentially")
+	add(lexeme{class: ignorance}, "if", "unless", "whether", "unsure", "unclear", "uncertain", "unknown", "guess", "guessing", "wonder", "suppose", "supposing", "assuming", "assume", "imagine",
+		"provided", "doubt", "doubtful", "pick", "choose", "whichever", "whatever", "incorrect", "ambiguous", "undecided", "hypothetically", "dunno", "wherever", "suspect")
+	add(lexeme{class: sureness}, "sure", "certain", "know", "tell", "say", "idea", "determine", "decide", "remember", "clear", "confident", "possible", "visible", "obvious", "recall")
+	add(lexeme{class: denial}, "false", "untrue", "wrong")
+	add(lexeme{class: sureness, a: truth}, "true", "case")
+	add(lexeme{class: address}, "judge", "judges", "judge's", "evaluator", "evaluators", "grader", "graders", "scorer", "instruction", "instructions", "reward", "rewards", "score", "scores", "scoring",
+		"grade", "marks", "points", "system", "prompt", "rating", "verdict", "examiner", "reviewer", "assessor", "json", "f1", "ignore", "disregard")
+	add(lexeme{class: player}, "i", "me", "player", "agent", "you", "mine", "avatar", "character", "we", "us", "robot", "worker", "him", "he", "she")
+	add(lexeme{class: player, a: reflexive}, "myself", "yourself", "itself")
+	add(lexeme{class: possessive}, "my", "your", "our", "'s", "his", "her", "yours")
+	add(lexeme{class: seeing}, "see", "sees", "saw", "spy", "spot", "spotted", "notice", "noticed", "observe", "observed", "find", "locate", "detect", "perceive", "expect", "predict", "recognise", "recognize",
+		"believe", "think", "conclude", "watch", "note", "describe", "estimate", "report", "state", "identify", "have", "look", "realise", "realize")
+	add(lexeme{class: pronoun}, "it", "they", "them")
+	add(lexeme{class: pronoun, b: own}, "its", "their")
+	add(lexeme{class: alternative, a: 1}, "former")
+	add(lexeme{class: alternative, a: 2}, "latter")
+	add(lexeme{class: several}, "both", "all", "every", "each")
+	add(lexeme{class: other}, "another", "other", "others")
+	for i, w := range []string{"first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth"} {
+		add(lexeme{class: ordinal, a: uint8(i + 1)}, w)
+	}
+	for i, w := range []string{"1st", "2nd", "3rd", "4th", "5th", "6th", "7th", "8th", "9th", "10th"} {
+		add(lexeme{class: ordinal, a: uint8(i + 1)}, w)
+	}
+	for i, w := range []string{"zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen"} {
+		add(lexeme{class: number, a: uint8(i)}, w)
+	}
+	add(lexeme{class: unit}, "step", "steps", "unit", "units", "blocks", "moves", "hops")
+	add(lexeme{class: line, a: rowAxis}, "row", "rows", "rank")
+	add(lexeme{class: line, a: columnAxis}, "column", "columns", "col", "cols", "file")
+	add(lexeme{class: cell}, "cell", "cells", "tile", "tiles", "square", "squares", "position", "positions", "location", "place", "space", "spaces", "field", "fields", "coordinate", "coordinates", "spots", "places")
+	add(lexeme{class: part}, "corner", "edge", "half", "border", "centre", "center", "middle", "quadrant", "boundary", "part", "wall", "walls")
+	dir := func(v, h, how uint8, words ...string) {
+		add(lexeme{class: direction, a: v | how<<4, b: h}, words...)
+	}
+	dir(before, 0, takesReference, "above", "atop", "overhead")
+	dir(before, 0, overWord, "over")
+	dir(after, 0, takesReference, "below", "beneath", "under", "underneath")
+	dir(before, 0, 0, "up", "upward", "upwards", "north", "northward", "northwards", "northern", "northerly", "higher", "upper", "top")
+	dir(after, 0, 0, "down", "downward", "downwards", "south", "southward", "southwards", "southern", "southerly", "lower", "bottom")
+	dir(0, before, 0, "left", "leftward", "leftwards", "west", "westward", "westwards", "western", "westerly", "lefthand")
+	dir(0, after, 0, "right", "rightward", "rightwards", "east", "eastward", "eastwards", "eastern", "easterly", "righthand")
+	dir(before, before, 0, "northwest", "northwestern", "upleft", "nw")
+	dir(before, after, 0, "northeast", "northeastern", "upright", "ne")
+	dir(after, before, 0, "southwest", "southwestern", "sw")
+	dir(after, after, 0, "southeast", "southeastern", "se")
+	add(lexeme{class: precise}, "directly", "straight", "exactly", "due", "immediately", "immediate", "precisely", "perfectly", "strictly", "squarely", "dead")
+	add(lexeme{class: same}, "same", "identical", "shared", "common")
+	add(lexeme{class: level}, "level", "height")
+	add(lexeme{class: level, a: aligned}, "aligned", "lined", "alignment", "line")
+	add(lexeme{class: along, a: columnAxis}, "vertically", "vertical")
+	add(lexeme{class: along, a: rowAxis}, "horizontally", "horizontal")
+	add(lexeme{class: share}, "share", "shares", "sharing")
+	return m
+}
+
+// objectWords are further words for the kinds of objects of an environment.
+var objectWords = map[string]map[string]string{
+	"frozenlake": {"goal": "target", "target": "target", "hole": "hole", "pit": "hole", "gift": "target", "present": "target", "destination": "target", "exit": "target"},
+	"sokoban":    {"goal": "target", "target": "target", "box": "box", "crate": "box", "destination": "target"},
+}

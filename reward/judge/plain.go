@@ -1,0 +1,91 @@
+package judge
+
+import (
+	"html"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// plain returns the text that a reader sees, in lower case and without tags.
+func plain(text string) string {
+	text = visible(text)
+	if strings.IndexByte(text, '<') >= 0 {
+		text = withoutTags(text)
+	}
+	return strings.ToLower(text)
+}
+
+// visible returns a text without invisible characters, entities and the look-alike
+// letters of other alphabets.
+func visible(text string) string {
+	if strings.IndexByte(text, '&') >= 0 {
+		text = html.UnescapeString(text)
+	}
+	for i := 0; i < len(text); i++ {
+		if text[i] >= utf8.RuneSelf {
+			return strings.Map(latin, norm.NFKC.String(text))
+		}
+	}
+	return text
+}
+
+// withoutTags removes tags such as <b> and </observation>. A tag that may separate
+// words leaves a space.
+func withoutTags(text string) string {
+	var b strings.Builder
+	for {
+		i := strings.IndexByte(text, '<')
+		if i < 0 {
+			break
+		}
+		j := strings.IndexByte(text[i:], '>')
+		if j < 0 {
+			break
+		}
+		b.WriteString(text[:i])
+		name := strings.Trim(text[i+1:i+j], "/ ")
+		if isTag := name != "" && name[0] < utf8.RuneSelf && unicode.IsLetter(rune(name[0])); !isTag {
+			b.WriteString(text[i : i+j+1])
+		} else if len(name) > 2 {
+			b.WriteByte(' ') // not one of the short inline tags: b, i, u, em
+		}
+		text = text[i+j+1:]
+	}
+	b.WriteString(text)
+	return b.String()
+}
+
+// latin maps a letter that looks like a Latin one to it, and drops what is invisible.
+func latin(r rune) rune {
+	if r < utf8.RuneSelf {
+		return r
+	}
+	if l, ok := lookAlikes[r]; ok {
+		return l
+	}
+	if unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Mn, r) {
+		return -1
+	}
+	return r
+}
+
+// lookAlikes are the Cyrillic and Greek letters that are drawn like Latin ones, and
+// the variants of quotation marks and dashes.
+var lookAlikes = func() map[rune]rune {
+	m := make(map[rune]rune)
+	for _, pair := range [][2]string{
+		{"аеорсухіјѕһԁԛԝӏԍАВЕКМНОРСТУХІЈЅ", "aeopcyxijshdqwlgABEKMHOPCTYXIJS"},
+		{"αοερνικτυωΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "aoepviktuwABEZHIKMNOPTYX"},
+		{"ɑɡıⅼ", "agil"},
+		{"‘’‚‛′“”„‟″‐‑‒–—−", "'''''\"\"\"\"\"------"},
+	} {
+		to := []rune(pair[1])
+		for i, r := range []rune(pair[0]) {
+			m[r] = to[i]
+		}
+	}
+	return m
+}()

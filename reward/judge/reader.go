@@ -1,0 +1,363 @@
+package judge
+
+import (
+	"slices"
+	"sync"
+
+	"vagen/reward"
+)
+
+// reference of a direction: an index of an entity or one of these.
+const (
+	noReference      = -1
+	thePlayer        = -2
+	otherwiseLocated = -3 // something that is neither the player nor an object
+)
+
+// mention is a direction within a clause.
+type mention struct {
+	v, h    uint8
+	exact   bool // the other direction is the same, unless the clause states it
+	ref     int
+	negated bool
+	offered bool // one of several that "or" joins
+	part    int  // number of the part of the sentence, as comma and "and" separate them
+}
+
+// reader reads the relations between the player and objects from sentences. It
+// follows a sentence from left to right: a noun phrase that no direction refers to is
+// the subject of the directions after it.
+type reader struct {
+	tokens   []token
+	entities []entity
+	uniques  int               // labels given to objects such as "another hole"
+	truth    []reward.Relation // the objects of the state
+	seen     []uint64          // signatures of the sentences read
+
+	// Of the text so far.
+	plural   string // kind of the last "two holes", of which "one" is part
+	listed   []int  // the entities of the last list, for former, latter, first and second
+	recent   []int  // the entities that a pronoun stands for
+	playerAt [2]int
+
+	// Of the sentence.
+	muted                               bool
+	denied                              bool // what follows is said not to be true
+	base                                int  // reference of directions without their own
+	part                                int
+	fromTo                              bool // it says "from … to …"
+	observer                            bool // the player sees what it says
+	ahead                               int  // number of directions before the subject
+	fronted                             bool // its subjects follow their directions
+	doubtful, wasDoubtful, nextDoubtful bool
+	doubtAt                             int // len(mentions) when the doubt was read, after a comma or "and"; -1 otherwise
+
+	// Of the clause.
+	subject  []int // thePlayer alone, or entities
+	mentions []mention
+	negated  bool
+	offer    bool // the next direction is joined to the last by "or"
+	precise  bool
+	placed   bool // a verb followed the subject
+	measured bool // a distance was read
+	possess  bool // the next directions refer to the player
+	together bool // the player is part of the subject
+	silent   bool // the clause asserts nothing: "there is no hole …"
+}
+
+// readers are kept for their memory.
+var readers = sync.Pool{New: func() any { return new(reader) }}
+
+// readSentences returns the relations that a text states in words about objects with
+// these names. truth is used for the number of objects in phrases such as "all holes".
+func readSentences(text string, names objectNames, truth []reward.Relation) []reward.Relation {
+	r := readers.Get().(*reader)
+	defer readers.Put(r)
+	r.reset(truth)
+	r.tokens = tokenize(r.tokens[:0], plain(text), names)
+	for i := 0; i < len(r.tokens); {
+		end := i
+		for r.tokens[end].class != stop && r.tokens[end].class != question {
+			end++
+		}
+		if end > i && r.speaksOfObjects(i, end) && r.unseen(signature(r.tokens[i:end])) {
+			r.sentence(i, end)
+		}
+		i = end + 1
+	}
+	list := r.relations()
+	r.truth = nil
+	return list
+}
+
+// reset forgets the text before, but keeps the memory.
+func (r *reader) reset(truth []reward.Relation) {
+	*r = reader{truth: truth, tokens: r.tokens, entities: r.entities[:0], seen: r.seen[:0], listed: r.listed[:0], recent: r.recent[:0],
+		subject: r.subject[:0], mentions: r.mentions[:0]}
+}
+
+// maxSeen limits the sentences that are remembered, to find repeated ones.
+const maxSeen = 256
+
+// unseen reports whether a sentence is new.
+func (r *reader) unseen(signature uint64) bool {
+	if slices.Contains(r.seen, signature) {
+		return false
+	}
+	if len(r.seen) < maxSeen {
+		r.seen = append(r.seen, signature)
+	}
+	return true
+}
+
+// speaksOfObjects reports whether a sentence can state something.
+func (r *reader) speaksOfObjects(i, end int) bool {
+	for _, t := range r.tokens[i:end] {
+		switch t.class {
+		case object, pronoun, alternative, ordinal, player, other, number:
+			return true
+		}
+	}
+	return false
+}
+
+// signature identifies a sentence by what follows its last colon.
+func signature(tokens []token) uint64 {
+	h := uint64(14695981039346656037)
+	mix := func(x uint64) { h = (h ^ x) * 1099511628211 }
+	for _, t := range tokens {
+		if t.class == comma && t.text == ":" {
+			h = 14695981039346656037
+			continue
+		}
+		mix(uint64(t.class)<<32 | uint64(t.a)<<16 | uint64(t.b)<<8 | uint64(uint8(t.n)))
+		for _, s := range [2]string{t.kind, t.text} {
+			for k := 0; k < len(s); k++ {
+				mix(uint64(s[k]))
+			}
+		}
+	}
+	return h
+}
+
+// sentence reads the tokens from i to end.
+func (r *reader) sentence(i, end int) {
+	r.muted, r.base, r.part, r.fronted, r.fromTo, r.observer = r.tokens[end].class == question, noReference, 0, false, false, false
+	r.doubtful, r.nextDoubtful, r.doubtAt, r.denied = false, false, -1, false
+	r.subject, r.mentions = r.subject[:0], r.mentions[:0]
+	r.clear()
+	r.muted = r.muted || r.assertsNothing(i, end)
+	for i < end {
+		i = r.read(i, end)
+	}
+	r.flush()
+}
+
+// clear forgets what belongs to a clause, apart from its subject and directions.
+func (r *reader) clear() {
+	r.negated, r.offer, r.precise, r.placed, r.measured, r.possess, r.silent, r.together = false, false, false, false, false, false, false, false
+}
+
+// assertsNothing finds the words by which a whole sentence asserts nothing: it is for
+// the judge, a condition, or says that something is not known or not true.
+func (r *reader) assertsNothing(i, end int) bool {
+	for k := i; k < end; k++ {
+		switch r.tokens[k].class {
+		case address:
+			return true
+		case ignorance:
+			if k > i && (r.tokens[k-1].class == no || r.tokens[k-1].text == "without") {
+				continue
+			}
+			return true
+		case filler:
+			if k == i && r.tokens[k].b == shouldWord {
+				return true
+			}
+		case denial:
+			r.denied = true
+		case hard:
+			for _, t := range r.tokens[k+1 : min(k+4, end)] {
+				if t.class == sureness || t.class == seeing || t.class == address {
+					return true
+				}
+			}
+		case not, no:
+			for n, t := range r.tokens[k+1 : min(k+4, end)] {
+				if t.class == comma || t.class == direction || t.class == but || t.class == object {
+					break
+				}
+				if t.class == sureness && t.a == truth {
+					r.denied = true
+					break
+				}
+				if (t.class == sureness || t.class == seeing) && n < 3 {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// read reads the token at i, with what belongs to it, and returns the next index.
+func (r *reader) read(i, end int) int {
+	t := &r.tokens[i]
+	if r.tokens[i].class != direction && t.class != filler && t.class != toward && t.class != placing && t.class != linking && t.class != precise && t.class != number && t.class != unit {
+		r.possess = r.possess && t.class == and
+	}
+	switch t.class {
+	case stop, question:
+	case comma:
+		return r.comma(i, end)
+	case and, but:
+		return r.joined(i, end)
+	case or:
+		r.offer = true
+	case not:
+		if i+1 < end && r.tokens[i+1].text == "" && r.tokens[i+1].class == filler && r.only(i+1) {
+			return i + 2
+		}
+		if ids, next := r.phrase(i+1, end); ids != nil { // "there is not a hole …"
+			r.begin(ids, false)
+			r.silent = true
+			return next
+		}
+		r.negated = true
+	case neither, nor:
+		r.negated = true
+	case no:
+		return r.none(i, end)
+	case doubt:
+		r.doubts(i, end)
+	case verb:
+		r.placed = true
+		if t.b == endWord && i+1 < end && r.tokens[i+1].class == direction {
+			return i + 2 // ends up
+		}
+	case acting:
+		return r.action(i, end)
+	case precise:
+		r.precise = r.leadsToDirection(i+1, end)
+	case direction:
+		return r.direction(i, end)
+	case same:
+		return r.equal(i, end)
+	case level, along:
+		return r.level(i, end)
+	case share:
+		return r.shares(i, end)
+	case line:
+		return r.line(i, end)
+	case player, possessive:
+		return r.playerWord(i, end)
+	case relating:
+		return r.relate(i, end)
+	case beside:
+		return r.skipReference(i+1, end)
+	case linking:
+		if t.a == origin {
+			return r.from(i, end)
+		}
+	case toward, placing:
+		return r.toward(i, end)
+	case object, ordinal, number, other, several, alternative, pronoun, filler:
+		return r.noun(i, end)
+	}
+	return i + 1
+}
+
+// only reports whether the filler at i is the word of "not only".
+func (r *reader) only(i int) bool { return r.tokens[i].b == onlyWord }
+
+// comma separates parts of a sentence. A pair of numbers in brackets is a position.
+func (r *reader) comma(i, end int) int {
+	if (r.tokens[i].text == "(" || r.tokens[i].text == "[") && i+4 < end && r.tokens[i+1].class == number && r.tokens[i+2].class == comma && r.tokens[i+3].class == number {
+		r.locate(rowAxis, r.tokens[i+1].n+1)
+		r.locate(columnAxis, r.tokens[i+3].n+1)
+		return i + 5
+	}
+	r.part++
+	r.negated = false
+	if r.denied && r.tokens[i+1].class == pronoun { // "it is false that it is above me, it is below me"
+		r.flush()
+		r.denied = false
+	}
+	return i + 1
+}
+
+// joined reads "and" or "but".
+func (r *reader) joined(i, end int) int {
+	r.part++
+	switch {
+	case r.tokens[i].class == but:
+		r.negated = false
+		if r.denied {
+			r.flush()
+			r.denied = false
+		}
+	case i+1 < end:
+		switch r.tokens[r.skip(i+1, end)].class {
+		case direction, toward, placing, same, precise:
+		default:
+			r.negated = false
+		}
+	}
+	return i + 1
+}
+
+// none reads "no": before a noun nothing is there, before rows the row is the same.
+func (r *reader) none(i, end int) int {
+	j := r.skip(i+1, end)
+	if r.tokens[j].class == comma {
+		return i + 1 // an answer
+	}
+	if r.tokens[j].class == line || r.tokens[j].class == unit {
+		return r.distance(j, end)
+	}
+	if r.tokens[i+1].class == linking {
+		i++
+	}
+	if ids, next := r.phrase(i+1, end); ids != nil {
+		r.begin(ids, false)
+		r.silent = true
+		return next
+	}
+	r.negated = true
+	return i + 1
+}
+
+// doubts marks the clause, or the next one where the doubt stands before its subject.
+func (r *reader) doubts(i, end int) {
+	if r.tokens[min(i+1, end)].class == seeing {
+		return // "I could see that …" states it
+	}
+	if len(r.subject) == 0 {
+		r.nextDoubtful = true
+		return
+	}
+	if before := r.tokens[max(i-1, 0)].class; before == comma || before == and || before == but {
+		r.doubtAt, r.wasDoubtful = len(r.mentions), r.doubtful
+	}
+	r.doubtful = true
+}
+
+// skip returns the index of the first token from i that is not a filler.
+func (r *reader) skip(i, end int) int {
+	for i < end && r.tokens[i].class == filler {
+		i++
+	}
+	return i
+}
+
+// leadsToDirection reports whether a direction is next, as in "directly to the left".
+func (r *reader) leadsToDirection(i, end int) bool {
+	for ; i < end; i++ {
+		switch r.tokens[i].class {
+		case filler, toward, placing, possessive:
+		default:
+			return r.tokens[i].class == direction
+		}
+	}
+	return false
+}

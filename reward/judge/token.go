@@ -1,0 +1,144 @@
+package judge
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// token is a word of a text with its meaning.
+type token struct {
+	lexeme
+	n    int    // of number and ordinal
+	kind string // of object
+	many bool   // a plural object
+	text string // as written, for a foreign word
+}
+
+// objectNames are the words for the objects of a claim: those of its environment and
+// those that its truth names.
+type objectNames map[string]string
+
+// kindOf returns the kind of object that a word names, and whether it is a plural.
+func (o objectNames) kindOf(word string) (kind string, many, ok bool) {
+	if kind, ok = o[word]; ok {
+		return kind, false, true
+	}
+	if stem, cut := strings.CutSuffix(word, "s"); cut {
+		if kind, ok = o[stem]; ok {
+			return kind, true, true
+		}
+		if stem, cut = strings.CutSuffix(stem, "e"); cut {
+			if kind, ok = o[stem]; ok {
+				return kind, true, true
+			}
+		}
+	}
+	return "", false, false
+}
+
+// tokenize splits plain text into words and marks. Hyphens split words, apostrophes
+// split possessives and negations from them.
+func tokenize(dst []token, text string, names objectNames) []token {
+	for i := 0; i < len(text); {
+		c := text[i]
+		switch {
+		case c >= 'a' && c <= 'z' || c >= utf8.RuneSelf && letterAt(text[i:]):
+			end := wordEnd(text, i)
+			dst = word(dst, text[i:end], names)
+			i = end
+		case c >= '0' && c <= '9':
+			n, end := 0, i
+			for end < len(text) && (text[end] >= '0' && text[end] <= '9') {
+				n, end = min(n*10+int(text[end]-'0'), 1<<20), end+1
+			}
+			dst = numeral(dst, n, text, &end)
+			i = end
+		default:
+			if m, ok := marks[c]; ok && !(c == '.' && i+1 < len(text) && text[i+1] >= '0' && text[i+1] <= '9') {
+				dst = append(dst, token{lexeme: lexeme{class: m}, text: text[i : i+1]})
+			}
+			_, n := utf8.DecodeRuneInString(text[i:])
+			i += n
+		}
+	}
+	return append(dst, token{lexeme: lexeme{class: stop}})
+}
+
+var marks = map[byte]class{
+	'.': stop, '!': stop, ';': stop, '?': question, ',': comma, ':': comma, '(': comma, ')': comma, '[': comma, ']': comma, '/': or, '&': and, '|': comma, '\'': possessive,
+}
+
+func letterAt(s string) bool {
+	r, _ := utf8.DecodeRuneInString(s)
+	return unicode.IsLetter(r)
+}
+
+func wordEnd(text string, i int) int {
+	for i < len(text) {
+		if c := text[i]; c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
+			i++
+			continue
+		}
+		if text[i] < utf8.RuneSelf {
+			return i
+		}
+		r, n := utf8.DecodeRuneInString(text[i:])
+		if !unicode.IsLetter(r) {
+			return i
+		}
+		i += n
+	}
+	return i
+}
+
+// numeral appends a number, or an ordinal such as 2nd.
+func numeral(dst []token, n int, text string, end *int) []token {
+	for _, suffix := range []string{"st", "nd", "rd", "th"} {
+		if strings.HasPrefix(text[*end:], suffix) && boundary(text, *end+2) {
+			*end += 2
+			return append(dst, token{lexeme: lexeme{class: ordinal}, n: n})
+		}
+	}
+	return append(dst, token{lexeme: lexeme{class: number}, n: n})
+}
+
+// word appends the meaning of a word.
+func word(dst []token, w string, names objectNames) []token {
+	previous := class(stop)
+	if len(dst) > 0 {
+		previous = dst[len(dst)-1].class
+	}
+	if previous == possessive && dst[len(dst)-1].text == "'" {
+		switch w { // what an apostrophe splits off
+		case "s":
+			dst[len(dst)-1] = token{lexeme: lexeme{class: possessive}}
+			if len(dst) > 1 && (dst[len(dst)-2].class == pronoun || dst[len(dst)-2].class == filler) {
+				dst[len(dst)-1].lexeme = lexeme{class: verb}
+			}
+			return dst
+		case "t":
+			dst[len(dst)-1] = token{lexeme: lexeme{class: not}}
+			return dst
+		case "m", "re":
+			dst[len(dst)-1] = token{lexeme: lexeme{class: verb}}
+			return dst
+		case "ll", "ve", "d":
+			dst[len(dst)-1] = token{lexeme: lexeme{class: filler}}
+			return dst
+		}
+	}
+	if l, ok := lexicon[w]; ok {
+		return append(dst, token{lexeme: l, n: int(l.a)})
+	}
+	if kind, many, ok := names.kindOf(w); ok {
+		return append(dst, token{lexeme: lexeme{class: object}, kind: kind, many: many})
+	}
+	// isn't, don't and can't are written with n before the apostrophe.
+	if stem, cut := strings.CutSuffix(w, "n"); cut {
+		if l, ok := lexicon[stem]; ok {
+			return append(dst, token{lexeme: l, n: int(l.a)})
+		}
+	}
+	return append(dst, token{text: w})
+}
