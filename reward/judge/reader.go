@@ -77,13 +77,15 @@ func readSentences(text string, names objectNames, truth []reward.Relation) []re
 	r.tokens = tokenize(r.tokens[:0], plain(text), names)
 	for i := 0; i < len(r.tokens); {
 		end := i
-		for r.tokens[end].class != stop && r.tokens[end].class != question {
+		for end-i < maxSentence && r.tokens[end].class != stop && r.tokens[end].class != question {
 			end++
 		}
 		if end > i && r.speaksOfObjects(i, end) && r.unseen(signature(r.tokens[i:end])) {
 			r.sentence(i, end)
 		}
-		i = end + 1
+		if i = end; r.tokens[i].class == stop || r.tokens[i].class == question {
+			i++
+		}
 	}
 	list := r.relations()
 	r.truth = nil
@@ -95,6 +97,10 @@ func (r *reader) reset(truth []reward.Relation) {
 	*r = reader{truth: truth, tokens: r.tokens, entities: r.entities[:0], seen: r.seen[:0], listed: r.listed[:0], recent: r.recent[:0],
 		subject: r.subject[:0], mentions: r.mentions[:0]}
 }
+
+// maxSentence limits the words of a sentence, which bounds the work of looking ahead. A
+// longer one is read in pieces.
+const maxSentence = 300
 
 // maxSeen limits the sentences that are remembered, to find repeated ones.
 const maxSeen = 256
