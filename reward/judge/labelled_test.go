@@ -1,8 +1,12 @@
 package judge
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,77 +15,65 @@ import (
 	"vagen/reward"
 )
 
-// labelled is a description of a state with the relations that it asserts and the scores
-// that it deserves (testdata/judge).
-type labelled struct {
-	ID, Env, Section, Category, Form, Text string
-	Truth, Relations                       []reward.Relation
-	Scores                                 map[string]any
-	MayAbstain                             bool `json:"may_abstain"`
-}
-
-// bag counts relations that state something.
-func bag(list []reward.Relation) map[[3]string]int {
-	out := make(map[[3]string]int)
-	for _, r := range list {
-		if r.Vertical != "" || r.Horizontal != "" {
-			out[[3]string{r.Object, r.Vertical, r.Horizontal}]++
-		}
-	}
-	return out
-}
-
-// agreement counts relations: stated by text and label, by the text, by the label.
-type agreement struct{ both, said, labelled int }
-
-func (a *agreement) add(got, want map[[3]string]int) {
-	for k, n := range got {
-		a.said += n
-		a.both += min(n, want[k])
-	}
-	for _, n := range want {
-		a.labelled += n
-	}
-}
-
-func (a agreement) f1() float64 { return reward.F1(float64(a.both), a.said, a.labelled) }
-
 // The bounds leave room for phrasings that other sets of the same kind have: on the set
 // that the reader was written with, F1 is 0.99 and no description is paid too much.
 func TestLabelledDescriptionsAreReadAsLabelled(t *testing.T) {
 	const file = "judge/labelled.json"
-	var set struct{ Cases []labelled }
-	golden.Read(t, file, &set)
+	var raw json.RawMessage
+	golden.Read(t, file, &raw)
+	set, err := ReadLabelled(bytes.NewReader(raw))
+	require.NoError(t, err)
 	tally := golden.NewTally(t, file)
-	var all agreement
-	forms := map[string]*agreement{"natural": {}, "structured": {}, "symbolic": {}}
-	paid, unscored := 0, 0
-	for _, c := range set.Cases {
+	e, err := Evaluate(t.Context(), new(Rules), set)
+	require.NoError(t, err)
+	for range set {
 		tally.Case()
-		claim := reward.Claim{Env: c.Env, Section: c.Section, Text: c.Text, Truth: c.Truth}
-		got, want := bag(relations(claim)), bag(c.Relations)
-		tally.Add(len(want))
-		all.add(got, want)
-		forms[c.Form].add(got, want)
-		if n := len(got); n > 0 && len(want) == 0 {
-			t.Logf("%s: %q asserts nothing, read as %v", c.ID, c.Text, got)
-		}
-		rules := Rules{Pricing{Scorers: map[string]reward.Scorer{
-			"frozenlake": &reward.AssignmentScorer{Weights: map[string]float64{"target": 1, "hole": 1}}}}}
-		score, err := rules.Score(context.Background(), []reward.Claim{claim})
+	}
+	tally.Add(e.All.Label)
+	for _, c := range set {
+		got, err := new(Rules).Read(t.Context(), []reward.Claim{{Env: c.Env, Section: c.Section, Text: c.Text, Truth: c.Truth}})
 		require.NoError(t, err)
-		label, ok := c.Scores["next"].(float64)
-		switch {
-		case !ok:
-			require.True(t, math.IsNaN(score[0]), "%s: %q has no score, got %v", c.ID, c.Text, score[0])
-			unscored++
-		case score[0] > label+1e-9:
-			paid++
-			t.Logf("%s: %q is paid %v instead of %v", c.ID, c.Text, score[0], label)
+		if q := compare(&c, &got[0]); q.PaidMore > 0 || q.Label == 0 && q.Stated > 0 {
+			t.Logf("%s: %.300q read as %v", c.ID, c.Text, got[0].Relations)
 		}
 	}
-	t.Logf("F1 %.3f of %d descriptions (natural %.3f, structured %.3f, symbolic %.3f), %d paid too much, %d without score",
-		all.f1(), len(set.Cases), forms["natural"].f1(), forms["structured"].f1(), forms["symbolic"].f1(), paid, unscored)
-	require.Greater(t, all.f1(), 0.9)
-	require.LessOrEqual(t, paid, len(set.Cases)/50)
+	for form, q := range e.Forms {
+		t.Logf("%s: F1 %.3f of %d descriptions", form, q.F1(), q.Cases)
+	}
+	t.Logf("all: F1 %.3f, precision %.3f, recall %.3f, %d of %d paid more than the label", e.All.F1(), e.All.Precision(), e.All.Recall(), e.All.PaidMore, e.All.Cases)
+	require.Greater(t, e.All.F1(), 0.9)
+	require.LessOrEqual(t, e.All.PaidMore, len(set)/50)
+}
+
+func TestDescriptionsWithoutStateOrTextHaveNoScore(t *testing.T) {
+	for _, text := range []string{"", " \n", "\u3000"} {
+		require.True(t, math.IsNaN(score(t, new(Rules), claim("sokoban", text, reward.Relate("box", 0, 1)))[0]), "%q", text)
+	}
+	require.True(t, math.IsNaN(score(t, new(Rules), claim("sokoban", "The box is left of me."))[0]))
+}
+
+func TestEvaluationCountsWhatAJudgeReads(t *testing.T) {
+	set, err := ReadLabelled(strings.NewReader(`{"cases": [
+		{"env": "sokoban", "section": "observation", "category": "a", "form": "natural", "text": "The box is above me.",
+		 "truth": [{"object_id": "box", "vertical_relation": "above", "horizontal_relation": "same"}],
+		 "relations": [{"object_id": "box", "vertical_relation": "above", "horizontal_relation": null}]},
+		{"env": "sokoban", "section": "observation", "category": "b", "form": "natural", "text": "x",
+		 "truth": [{"object_id": "box", "vertical_relation": "above", "horizontal_relation": "same"}], "relations": []}]}`))
+	require.NoError(t, err)
+	down := errors.New("down")
+	m := &Model{Ask: func(_ context.Context, prompts []string) ([]string, []error, error) {
+		return []string{`[{"object_id": "box", "vertical_relation": "above", "horizontal_relation": "same"}]`, ""}, []error{nil, down}, nil
+	}}
+	e, err := Evaluate(t.Context(), m, set)
+	require.NoError(t, err)
+	require.Equal(t, Quality{Cases: 2, Unread: 1, PaidMore: 1, Stated: 1, Label: 1, ScoreError: 0.5}, e.All)
+	require.Zero(t, e.All.F1())
+	require.Equal(t, 1, e.Categories["b"].Unread)
+	e, err = Evaluate(t.Context(), new(Rules), set)
+	require.NoError(t, err)
+	require.Equal(t, Quality{Cases: 2, ExactLists: 2, Both: 1, Stated: 1, Label: 1}, e.All)
+	for _, bad := range []string{"", "{}", `{"cases": [{"env": "svg"}]}`, `{"cases": [{"env": "sokoban", "section": "x"}]}`} {
+		_, err := ReadLabelled(strings.NewReader(bad))
+		require.ErrorIs(t, err, ErrLabels, bad)
+	}
 }

@@ -34,31 +34,9 @@ type Model struct {
 
 // Score implements env.Judge. The prompts of a turn are sent in one call.
 func (m *Model) Score(ctx context.Context, claims []reward.Claim) ([]float64, error) {
-	if m.Ask == nil {
-		return nil, errors.New("judge: Model.Ask is nil, must be set")
-	}
-	prompts := make([]string, len(claims))
-	for i, c := range claims {
-		if prompts[i] = relationsPrompt(c); c.State != "" {
-			prompts[i] = truthPrompt(c)
-		}
-	}
-	answers, errs, err := m.Ask(ctx, prompts)
-	if err == nil && (len(answers) != len(claims) || len(errs) != len(claims)) {
-		err = fmt.Errorf("%d answers and %d errors for %d prompts", len(answers), len(errs), len(claims))
-	}
+	readings, answers, errs, err := m.read(ctx, claims)
 	if err != nil {
-		m.warn("judge did not answer", err)
-		return nil, fmt.Errorf("judge: %w", err)
-	}
-	readings := make([]reward.Reading, len(claims))
-	for i, c := range claims {
-		readings[i] = reward.Reading{Claim: c}
-		if errs[i] == nil && c.State == "" {
-			if readings[i].Relations, readings[i].OK = reward.ExtractRelations(answers[i]); !readings[i].OK {
-				readings[i].Relations, readings[i].OK = reward.OuterRelations(answers[i])
-			}
-		}
+		return nil, err
 	}
 	scores := m.price(readings)
 	for i, c := range claims {
@@ -71,6 +49,43 @@ func (m *Model) Score(ctx context.Context, claims []reward.Claim) ([]float64, er
 		}
 	}
 	return scores, nil
+}
+
+// Read implements Reader. Claims with a State have no relations to read.
+func (m *Model) Read(ctx context.Context, claims []reward.Claim) ([]reward.Reading, error) {
+	readings, _, _, err := m.read(ctx, claims)
+	return readings, err
+}
+
+// read asks the model about all claims.
+func (m *Model) read(ctx context.Context, claims []reward.Claim) (readings []reward.Reading, answers []string, errs []error, err error) {
+	if m.Ask == nil {
+		return nil, nil, nil, errors.New("judge: Model.Ask is nil, must be set")
+	}
+	prompts := make([]string, len(claims))
+	for i, c := range claims {
+		if prompts[i] = relationsPrompt(c); c.State != "" {
+			prompts[i] = truthPrompt(c)
+		}
+	}
+	answers, errs, err = m.Ask(ctx, prompts)
+	if err == nil && (len(answers) != len(claims) || len(errs) != len(claims)) {
+		err = fmt.Errorf("%d answers and %d errors for %d prompts", len(answers), len(errs), len(claims))
+	}
+	if err != nil {
+		m.warn("judge did not answer", err)
+		return nil, nil, nil, fmt.Errorf("judge: %w", err)
+	}
+	readings = make([]reward.Reading, len(claims))
+	for i, c := range claims {
+		readings[i] = reward.Reading{Claim: c}
+		if errs[i] == nil && c.State == "" {
+			if readings[i].Relations, readings[i].OK = reward.ExtractRelations(answers[i]); !readings[i].OK {
+				readings[i].Relations, readings[i].OK = reward.OuterRelations(answers[i])
+			}
+		}
+	}
+	return readings, answers, errs, nil
 }
 
 func (m *Model) warn(what string, err error) {

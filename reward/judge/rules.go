@@ -42,11 +42,7 @@ type Pricing struct {
 
 // Score implements env.Judge. It never fails.
 func (r *Rules) Score(_ context.Context, claims []reward.Claim) ([]float64, error) {
-	readings := make([]reward.Reading, len(claims))
-	for i, c := range claims {
-		readings[i] = reward.Reading{Claim: c, Relations: relations(c), OK: true}
-	}
-	scores := r.price(readings)
+	scores := r.price(readByRules(claims))
 	for i, c := range claims {
 		switch {
 		case strings.TrimFunc(c.Text, pythonSpace) == "" || len(c.Truth) == 0 && c.State == "":
@@ -56,6 +52,19 @@ func (r *Rules) Score(_ context.Context, claims []reward.Claim) ([]float64, erro
 		}
 	}
 	return scores, nil
+}
+
+// Read implements Reader. It never fails.
+func (r *Rules) Read(_ context.Context, claims []reward.Claim) ([]reward.Reading, error) {
+	return readByRules(claims), nil
+}
+
+func readByRules(claims []reward.Claim) []reward.Reading {
+	readings := make([]reward.Reading, len(claims))
+	for i, c := range claims {
+		readings[i] = reward.Reading{Claim: c, Relations: relations(c), OK: true}
+	}
+	return readings
 }
 
 // relations returns the relations that a claim states.
