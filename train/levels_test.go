@@ -122,7 +122,7 @@ func TestFilesLimitThinking(t *testing.T) {
 func TestBadFilesAreReportedTogether(t *testing.T) {
 	for want, tn := range map[string]string{
 		"data.train_files: ": filepath.Join(t.TempDir(), "none.yaml"),
-		`no environment is called "gues", did you mean "guess"?`:           traintest.WriteFile(t, "envs: [{name: gues, n_envs: 5}]"),
+		`environment "gues" is unknown, did you mean "guess"?`:           traintest.WriteFile(t, "envs: [{name: gues, n_envs: 5}]"),
 		"data.train_files have 2 episodes, data.train_batch_size is 3":     traintest.WriteFile(t, "envs: [{name: guess, n_envs: 2, config: {turns: 2}}]"),
 		"thinking_token_budget of guess and of guess differ: one has none": traintest.WriteFile(t, "envs: [{name: guess, n_envs: 3, thinking_token_budget: 5, config: {turns: 2}}]"),
 		"thinking_token_budget of guess and of guess differ, 5 and 6": traintest.WriteFile(t,

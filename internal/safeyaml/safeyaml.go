@@ -64,7 +64,7 @@ func Value(data []byte) (v any, err error) {
 }
 
 func tooDeep() error {
-	return fmt.Errorf("%w: it has more than %d values inside each other", ErrLimit, MaxDepth)
+	return fmt.Errorf("%w: it is nested more than %d levels deep", ErrLimit, MaxDepth)
 }
 
 // deep reports whether a text is nested deeper than allowed, which could overflow the
