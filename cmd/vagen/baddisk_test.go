@@ -119,6 +119,6 @@ func TestARunBranchesOffACheckpoint(t *testing.T) {
 	require.NoError(t, c.Run(), said.String())
 	require.Contains(t, said.String(), "actor_rollout_ref.actor.clip_ratio: 0.2 → 0.1", "the difference is still reported")
 
-	require.Contains(t, refuse(t, append(args, "--out", out, "trainer.resume_mode=resume_path", "trainer.resume_from_path="+from)...), "is of the run in "+out+" itself")
+	require.Contains(t, refuse(t, append(args, "--out", out, "trainer.resume_mode=resume_path", "trainer.resume_from_path="+from)...), "is a checkpoint of the run in "+out+" itself")
 	require.Contains(t, refuse(t, append(args, "--out", branch, "trainer.resume_mode=resume_path", "trainer.resume_from_path=none")...), "none is not a checkpoint")
 }

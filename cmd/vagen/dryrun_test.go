@@ -74,7 +74,7 @@ func TestADryRunWarnsOfKeysWithoutEffect(t *testing.T) {
 			require.NotContains(t, text, "also trained on")
 			continue
 		}
-		require.Contains(t, text, "levels of validation are also trained on: ", why)
+		require.Contains(t, text, "validation levels are also trained on: ", why)
 		require.Contains(t, text, "frozenlake seed 8", why)
 	}
 	require.Contains(t, refuse(t, "train", config, "--dry-run", "env.train_seed=0", "env.val_seed=1"), "overlap training levels")
@@ -94,7 +94,7 @@ func TestImagesNeedAVisionModel(t *testing.T) {
 	for _, more := range []string{"env.config.render_mode=vision", "data.val_files=" + pictures} {
 		for _, flags := range [][]string{{"--dry-run"}, nil} {
 			errs := refuse(t, append(append(args, more), flags...)...)
-			require.Contains(t, errs, "frozenlake shows pictures, but the model in "+blind)
+			require.Contains(t, errs, "frozenlake shows images, but the model in "+blind)
 			require.Contains(t, errs, "reads text only")
 			require.NoDirExists(t, out)
 		}
@@ -124,7 +124,7 @@ func TestAHubIDIsRefusedWithTheCommandThatDownloadsIt(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(root, commit), 0o755))
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "refs"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(root, "refs", "main"), []byte(commit), 0o644))
-	require.Contains(t, refuse(t, args...), "has been fetched: set actor_rollout_ref.model.path="+filepath.Join(root, commit))
+	require.Contains(t, refuse(t, args...), "has been downloaded: set actor_rollout_ref.model.path="+filepath.Join(root, commit))
 }
 
 // TestOnlyWhatWasMeasuredIsReported: success rates at the end of training are those of

@@ -62,7 +62,7 @@ func dryRun(ctx context.Context, c *cli.Call, cfg config.Config, o run.Options, 
 	}
 	printNotes(c.Out, p.Notes)
 	if p.Shared != nil {
-		fmt.Fprintf(c.Out, "levels of validation are also trained on: %v\n", p.Shared)
+		fmt.Fprintf(c.Out, "validation levels are also trained on: %v\n", p.Shared)
 	}
 	_, err = fmt.Fprintf(c.Out, "%s can be trained: %d steps on %s with %s, results in %s\nmemory plan: %v\n",
 		name, p.Steps, p.Levels, p.Model, p.Dir, p.Memory)
