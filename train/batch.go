@@ -12,28 +12,28 @@ import (
 	"vagen/train/track"
 )
 
-// batch is a step's trajectories as flat rows.
+// batch contains the trajectories of a step as rows of tokens.
 type batch struct {
 	rows       policy.Rows
 	adv        advantage.Batch
-	trajectory []int // of each row, index into the usable trajectories
+	trajectory []int // for each row, the index into the usable trajectories
 	used       []*rollout.Trajectory
-	kept       []int // indices into used, of those that are trained on
+	kept       []int // indices into used of the trajectories to train on
 
-	loss, value []bool // per token: whose policy and value terms count
-	want        []bool // either of them, or a step of the recursion
+	loss, value []bool // per token: included in the policy loss, in the value loss
+	want        []bool // tokens to score: either of them, or a step of the recursion
 
-	turn    []int32   // of each token in its row; context belongs to the turn after it
+	turn    []int32   // per token, within its row; context belongs to the turn after it
 	written []bool    // tokens that the model wrote
-	forced  []bool    // of those, the ones that it did not choose
-	sampled []float32 // their log-probs when they were sampled, 0 elsewhere
+	forced  []bool    // of these, the ones that it did not choose
+	sampled []float32 // log-probs at sampling, 0 for other tokens
 	rollout []float32 // importance weights, nil for none
 
 	old, reference, values []float32
 	result                 advantage.Result
 }
 
-// newBatch lays usable trajectories out as rows. Values and KL shaping come later.
+// newBatch converts usable trajectories to rows, without values and KL shaping.
 func newBatch(ts []*rollout.Trajectory, c *config.Config, spec advantage.Spec) (*batch, error) {
 	b := &batch{rows: policy.Rows{Offsets: []int{0}}}
 	o := masks(c)
@@ -75,14 +75,14 @@ func newBatch(ts []*rollout.Trajectory, c *config.Config, spec advantage.Spec) (
 	return b, nil
 }
 
-// masks are the masks that the configuration switches on.
+// masks returns the masks that the configuration enables.
 func masks(c *config.Config) mask.Options {
 	return mask.Options{UseLossMask: c.Rollout.LossMask, UseGAEMask: c.Rollout.GAEMask, ValueAtTurnEnd: c.Critic.OnTurnEnds}
 }
 
-// chooseTokens decides which tokens the learner scores: those with a loss, and the
-// steps of the estimator's recursion; all of them on request. A row's first token
-// is none of them, since nothing predicts it.
+// chooseTokens selects the tokens that the learner scores: those with a loss and the steps of
+// the estimator's recursion, or on request all tokens. The first token of a row is never
+// selected, because nothing predicts it.
 func (b *batch) chooseTokens(spec advantage.Spec, all bool) {
 	b.want, b.adv.Attention = make([]bool, len(b.loss)), make([]bool, len(b.loss))
 	for i := range b.want {
@@ -96,7 +96,7 @@ func (b *batch) chooseTokens(spec advantage.Spec, all bool) {
 	}
 }
 
-// charged marks the tokens that the KL in the reward counts.
+// charged returns the tokens that are included in the KL in the reward.
 func (b *batch) charged(kind string) []bool {
 	if kind == config.KLAttention {
 		return b.adv.Attention
@@ -122,9 +122,9 @@ func (b *batch) numberTurns() {
 	}
 }
 
-// correct weighs the tokens by what sampling and training disagree on, and takes
-// those out of the policy's loss that they disagree on too much. Tokens that the
-// model did not write, or choose, were not sampled: their weight is 1.
+// correct computes importance weights from the difference between log-probs of sampling and
+// training, and removes tokens with too large a difference from the policy loss. Tokens that
+// the model did not write or choose were not sampled: their weight is 1.
 func (b *batch) correct(c *config.CorrectionConfig, m track.Metrics) error {
 	correction, on, err := c.Correction()
 	if err != nil {
@@ -157,7 +157,7 @@ func (b *batch) correct(c *config.CorrectionConfig, m track.Metrics) error {
 	return nil
 }
 
-// useSampledLogProbs uses the log-probs of sampling as those before the update.
+// useSampledLogProbs uses the log-probs of sampling as the old log-probs.
 func (b *batch) useSampledLogProbs() {
 	b.old = make([]float32, len(b.sampled))
 	for i, x := range b.sampled {
@@ -167,8 +167,8 @@ func (b *batch) useSampledLogProbs() {
 	}
 }
 
-// setScores keeps the scores of the tokens that the learner was asked for. Whatever
-// it left elsewhere is cleared, so that nothing can depend on it.
+// setScores stores the scores of the requested tokens. Scores of other tokens are set to 0,
+// so that nothing can depend on them.
 func (b *batch) setScores(s *policy.Scores, what policy.ScoreRequest) error {
 	for _, column := range []struct {
 		name  string
@@ -184,7 +184,7 @@ func (b *batch) setScores(s *policy.Scores, what policy.ScoreRequest) error {
 			continue
 		}
 		if len(column.from) != len(b.want) {
-			return fmt.Errorf("train: the learner gave %d %s for %d tokens", len(column.from), column.name, len(b.want))
+			return fmt.Errorf("train: the learner returned %d %s for %d tokens", len(column.from), column.name, len(b.want))
 		}
 		for i, on := range b.want {
 			if !on {
@@ -197,7 +197,7 @@ func (b *batch) setScores(s *policy.Scores, what policy.ScoreRequest) error {
 	return nil
 }
 
-// rowsOf lists the rows of a mini-batch of trajectories.
+// rowsOf returns the indices of the rows of a mini-batch of trajectories.
 func (b *batch) rowsOf(members map[int]bool) []int {
 	var rows []int
 	for row, t := range b.trajectory {
@@ -208,7 +208,7 @@ func (b *batch) rowsOf(members map[int]bool) []int {
 	return rows
 }
 
-// slice cuts the rows out of per-token numbers.
+// slice returns the per-token numbers of some rows.
 func slice[T any](offsets, rows []int, x []T) []T {
 	if x == nil {
 		return nil
@@ -220,7 +220,7 @@ func slice[T any](offsets, rows []int, x []T) []T {
 	return out
 }
 
-// miniBatch makes the learner's batch of some rows, weighted for one optimiser step.
+// miniBatch returns the learner's batch for one optimiser step, with token weights.
 func (b *batch) miniBatch(rows []int, a config.Aggregation) (*policy.Batch, error) {
 	out := &policy.Batch{Rows: policy.Rows{Offsets: []int{0}}}
 	var counted, value []bool

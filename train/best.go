@@ -15,8 +15,8 @@ type Best struct {
 	Value  float64 `json:"value"`
 }
 
-// rankedMetric returns a metric by its name and its rank, of which more is better: the
-// value itself, or its negative if the name begins with a minus.
+// rankedMetric returns a metric by its name, and its rank: the value itself, or its negative
+// if the name starts with a minus. A higher rank is better.
 func rankedMetric(m track.Metrics, name string) (value, rank float64, ok bool) {
 	plain, minus := strings.CutPrefix(name, "-")
 	value, ok = m[plain]
@@ -29,7 +29,7 @@ func rankedMetric(m track.Metrics, name string) (value, rank float64, ok bool) {
 	return value, value, true
 }
 
-// improvedBy reports whether a validation is better than the best one before it.
+// improvedBy reports whether a validation is better than the best one before.
 func (b *Best) improvedBy(name string, rank float64) bool {
 	if b == nil || b.Metric != name {
 		return true
@@ -41,7 +41,7 @@ func (b *Best) improvedBy(name string, rank float64) bool {
 	return rank > before
 }
 
-// compareBest keeps the policy if a validation was better than all before it.
+// compareBest saves the policy if a validation is better than all before.
 func (t *Trainer) compareBest(ctx context.Context, step int, m track.Metrics) error {
 	name := t.Config.Trainer.BestMetric
 	if !t.Config.Trainer.BestActor || t.Checkpointer == nil {
@@ -49,7 +49,7 @@ func (t *Trainer) compareBest(ctx context.Context, step int, m track.Metrics) er
 	}
 	value, rank, ok := rankedMetric(m, name)
 	if !ok {
-		t.Log.Warn("the validation has no metric to choose the best policy by", "trainer.best_actor_metric", name, "step", step)
+		t.Log.Warn("metric for the best policy not found in the validation", "trainer.best_actor_metric", name, "step", step)
 		return nil
 	}
 	if !t.progress.best.improvedBy(name, rank) {

@@ -9,8 +9,7 @@ import (
 	"vagen/train/config"
 )
 
-// checkBudget compares the token budget with the model that plays, and warns where it
-// may be too small.
+// checkBudget warns if the token budget may be too small for the model.
 func checkBudget(c *config.Config, h rollout.Harness, learner policy.Learner, log *slog.Logger) error {
 	p := c.Plan(h)
 	counter, counts := learner.(policy.Counter)
@@ -26,12 +25,12 @@ func checkBudget(c *config.Config, h rollout.Harness, learner policy.Learner, lo
 	}
 	doubts, err := p.Check()
 	for _, d := range doubts {
-		log.Warn("the token budget may be too small", "doubt", d)
+		log.Warn("the token budget may be too small", "problem", d)
 	}
 	return err
 }
 
-// unbounded reports whether no limit of a conversation needs its tokens counted.
+// unbounded reports whether no limit on conversations requires counting tokens.
 func unbounded(c *config.Config) bool {
 	return c.Budget() == (rollout.Budget{Images: c.Agent.Rollout.MaxImages})
 }

@@ -4,31 +4,31 @@ import "context"
 
 // Checkpointer saves a run. A Trainer without one saves nothing.
 type Checkpointer interface {
-	// Begin starts to save the learner with a state of the run. It returns as soon as
-	// the learner may change, with the checkpoint that is still being written; nil if
-	// it is written. A Trainer waits for one checkpoint before it begins the next, and
-	// Run waits for the last one before it returns.
+	// Begin starts to save the learner and a state of the run. It returns as soon as the
+	// learner may change, with the checkpoint that is still being written, or nil if it is
+	// complete. A Trainer waits for a checkpoint before it starts the next one, and Run waits
+	// for the last one before it returns.
 	Begin(ctx context.Context, s State) (*Pending, error)
 	// KeepBest saves the policy as the best one so far. It is called with
-	// trainer.save_best_actor when a validation was better than all before it.
+	// trainer.save_best_actor if a validation is better than all before.
 	KeepBest(ctx context.Context, b Best) error
 }
 
-// Rollbacker is a Checkpointer that can go back. stability.spike.action rollback
-// needs one.
+// Rollbacker is a Checkpointer that can restore its newest checkpoint, as required by
+// stability.spike.action rollback.
 type Rollbacker interface {
 	Checkpointer
 	// Rollback restores the learner from the newest checkpoint and returns its state.
 	Rollback(ctx context.Context) (State, error)
 }
 
-// Pending is a checkpoint that is being written. A nil Pending is written.
+// Pending is a checkpoint that is being written. Nil means a complete checkpoint.
 type Pending struct {
-	Done chan struct{} // closed when it is written or has failed
+	Done chan struct{} // closed when writing has succeeded or failed
 	Err  error         // valid once Done is closed
 }
 
-// Wait returns when the checkpoint is written, with the error of writing it.
+// Wait waits until the checkpoint is written and returns the error of writing it.
 func (p *Pending) Wait() error {
 	if p == nil {
 		return nil
@@ -37,7 +37,7 @@ func (p *Pending) Wait() error {
 	return p.Err
 }
 
-// finished reports whether Wait returns at once.
+// finished reports whether Wait would return immediately.
 func (p *Pending) finished() bool {
 	if p == nil {
 		return true

@@ -15,19 +15,19 @@ import (
 	"vagen/train/track"
 )
 
-// collector has policies play the episodes of steps. It changes nothing in a Trainer,
-// so that it can run beside an update; there is never more than one at work.
+// collector plays the episodes of steps. It changes nothing in a Trainer, so that it can run
+// during an update. At most one collection runs at a time.
 type collector struct {
 	config    *config.Config
 	envs      *env.Registry
 	levels    *Levels
 	harness   rollout.Harness
-	aligner   policy.Aligner // finds sections of responses; nil where rewards do not sit on them
-	baselines bool           // play a greedy episode of each group, too
+	aligner   policy.Aligner // finds sections of responses; nil if rewards are not placed on sections
+	baselines bool           // also play a greedy episode of each group
 	log       *slog.Logger
 }
 
-// collect has a policy play a step's episodes.
+// collect plays a step's episodes with a policy.
 func (c *collector) collect(ctx context.Context, p policy.Policy, step int, seed uint64) (*Prefetched, rollout.Timing, error) {
 	out := &Prefetched{Step: step, Metrics: track.Metrics{}}
 	ts, took, err := c.play(ctx, p, step, seed, out.Metrics)
@@ -49,7 +49,7 @@ func (c *collector) collect(ctx context.Context, p policy.Policy, step int, seed
 	return out, took, nil
 }
 
-// play has a policy play a step's episodes, without baselines.
+// play plays a step's episodes with a policy, without baselines.
 func (c *collector) play(ctx context.Context, with policy.Policy, step int, seed uint64, m track.Metrics) ([]*rollout.Trajectory, rollout.Timing, error) {
 	d := &c.config.Data
 	seed = rng.Derive(seed, rng.Sample, uint64(step))
@@ -73,13 +73,13 @@ func (c *collector) play(ctx context.Context, with policy.Policy, step int, seed
 	describe(m, "train/", ts)
 	m["train/played"], m["train/played_unusable"] = float64(all.Episodes), float64(all.Episodes-all.Usable)
 	if want := d.TrainBatch * c.config.Rollout.Trajectories; len(ts) < want {
-		c.log.Warn("too few start states can be used", "episodes", len(ts), "of", want, "played", all.Episodes)
+		c.log.Warn("too few usable start states", "episodes", len(ts), "of", want, "played", all.Episodes)
 	}
 	return ts, took, nil
 }
 
-// playBaselines plays the start states of a step's episodes once more, greedily, and
-// returns the returns by group. Groups whose greedy episode cannot be used are missing.
+// playBaselines plays a greedy episode from each start state of a step, and returns their
+// returns by group. Groups whose greedy episode cannot be used are missing.
 func (c *collector) playBaselines(ctx context.Context, p policy.Policy, step int, seed uint64, of []*rollout.Trajectory) (map[int]float64, rollout.Timing, error) {
 	var episodes []rollout.Episode
 	seen := map[int]bool{}
@@ -102,7 +102,7 @@ func (c *collector) playBaselines(ctx context.Context, p policy.Policy, step int
 	return out, took, nil
 }
 
-// markSections finds the sections of responses where rewards sit on them.
+// markSections finds the sections of responses if rewards are placed on them.
 func (c *collector) markSections(ts []*rollout.Trajectory) error {
 	if c.aligner == nil {
 		return nil
@@ -119,7 +119,7 @@ func (c *collector) markSections(ts []*rollout.Trajectory) error {
 	return nil
 }
 
-// group lists the episodes of a start state.
+// group returns the episodes of a start state.
 func (c *collector) group(step, group int) []rollout.Episode {
 	out := make([]rollout.Episode, c.config.Rollout.Trajectories)
 	for i := range out {
@@ -128,14 +128,14 @@ func (c *collector) group(step, group int) []rollout.Episode {
 	return out
 }
 
-// episode is one of a step's episodes.
+// episode returns one of a step's episodes.
 func (c *collector) episode(step, group, index int) rollout.Episode {
 	e := c.levels.at(step, group)
 	e.Group, e.Index = group, index
 	return e
 }
 
-// player plays episodes as the configuration says.
+// player returns a player with the configuration's settings.
 func (c *collector) player(with policy.Policy, s policy.Sampling) *rollout.Player {
 	k := c.config
 	p := &rollout.Player{
@@ -152,7 +152,7 @@ func (c *collector) player(with policy.Policy, s policy.Sampling) *rollout.Playe
 	return p
 }
 
-// sampling is how responses are sampled in training.
+// sampling returns the sampling settings of training.
 func sampling(c *config.Config) policy.Sampling {
 	r := &c.Agent.Rollout
 	s := greedy(c)
@@ -160,7 +160,7 @@ func sampling(c *config.Config) policy.Sampling {
 	return s
 }
 
-// validationSampling is how responses are sampled at validation.
+// validationSampling returns the sampling settings of validation.
 func validationSampling(c *config.Config) policy.Sampling {
 	v := &c.Agent.Rollout.Val
 	s := greedy(c)
@@ -168,7 +168,7 @@ func validationSampling(c *config.Config) policy.Sampling {
 	return s
 }
 
-// greedy takes the most likely tokens, within the bounds of every response.
+// greedy returns the sampling settings for the most likely tokens, with the usual limits.
 func greedy(c *config.Config) policy.Sampling {
 	s := policy.Sampling{MaxTokens: c.PerTurn()}
 	if r := &c.Agent.Rollout; r.Thinking > 0 {
@@ -177,7 +177,7 @@ func greedy(c *config.Config) policy.Sampling {
 	return s
 }
 
-// workers is how many environments work at once.
+// workers returns the number of environments that run at a time.
 func workers(c *config.Config) int {
 	if c.Rollout.UseService {
 		return c.Rollout.MaxWorkers

@@ -10,8 +10,8 @@ import (
 	"vagen/rollout"
 )
 
-// addComparisons adds what some estimators compare by: the return of the greedy episode for
-// ReMax, the states that turns began in for GiGPO.
+// addComparisons adds inputs of some estimators: the return of the greedy episode for ReMax,
+// and the states at the start of turns for GiGPO.
 func (b *batch) addComparisons(spec advantage.Spec, greedy map[int]float64) {
 	for row := range b.rows.Len() {
 		t := b.used[b.trajectory[row]]
@@ -24,20 +24,20 @@ func (b *batch) addComparisons(spec advantage.Spec, greedy map[int]float64) {
 	}
 }
 
-// states appends one key for each turn of a row: equal for equal observations.
+// states appends a key for each turn of a row; equal observations have equal keys.
 func states(dst []uint64, t *rollout.Trajectory, row int) []uint64 {
 	for _, turn := range t.Turns {
 		if turn.Row == row {
 			dst = append(dst, stateKey(turn.Observation))
 		}
 	}
-	if t.Rows[row].EndsWithSummary() { // a turn that began in no state of the environment
+	if t.Rows[row].EndsWithSummary() { // the turn of a summary has no state of the environment
 		dst = append(dst, rng.Derive(0, rng.Sample, uint64(t.Group), uint64(t.Index), uint64(row)))
 	}
 	return dst
 }
 
-// stateKey is a hash of what an observation shows.
+// stateKey is a hash of an observation.
 func stateKey(o env.Observation) uint64 {
 	h := sha256.New()
 	h.Write([]byte(o.Text))
@@ -55,7 +55,7 @@ func stateKey(o env.Observation) uint64 {
 	return binary.LittleEndian.Uint64(h.Sum(nil))
 }
 
-// withBaseline leaves out the episodes of groups without a greedy episode.
+// withBaseline removes the episodes of groups without a greedy episode.
 func withBaseline(ts []*rollout.Trajectory, greedy map[int]float64) []*rollout.Trajectory {
 	var out []*rollout.Trajectory
 	for _, t := range ts {

@@ -25,9 +25,9 @@ func (p plainRatio) Terms(t *loss.Terms, b *loss.Batch[float64]) error {
 	return nil
 }
 
-// TestARegisteredLossIsTrainedWithByItsName: it gets its settings, its aggregation and
-// its turn in the checks of the configuration.
-func TestARegisteredLossIsTrainedWithByItsName(t *testing.T) {
+// TestARegisteredLossCanBeSelectedByName: it gets its settings and aggregation, and its check
+// of the configuration is called.
+func TestARegisteredLossCanBeSelectedByName(t *testing.T) {
 	losses := loss.Builtin()
 	require.NoError(t, losses.Register("plain_ratio", func(o loss.Options) (loss.Policy, error) { return plainRatio{o.ClipHigh}, nil }))
 	names := config.Registries{Losses: losses}

@@ -26,7 +26,7 @@ func (c *clock) lap(part string) {
 	c.last = now
 }
 
-// write adds the parts, and what none of them covers, to metrics.
+// write adds the parts to metrics, and the remaining time as time/rest.
 func (c *clock) write(m track.Metrics) {
 	total := time.Since(c.start)
 	rest := total
@@ -38,7 +38,7 @@ func (c *clock) write(m track.Metrics) {
 	m["time/step"] = total.Seconds()
 }
 
-// describe writes what trajectories show: success, returns by part, lengths, ends.
+// describe writes metrics of trajectories: success, returns by part, lengths, ends.
 func describe(m track.Metrics, prefix string, ts []*rollout.Trajectory) {
 	c := rollout.Count(ts)
 	m[prefix+"episodes"] = float64(c.Episodes)

@@ -1,20 +1,20 @@
 // Package train trains vision-language agents by reinforcement learning over several
-// turns: it plays episodes, estimates advantages and takes optimiser steps.
+// turns: it plays episodes, estimates advantages and does optimiser steps.
 //
-// These names are the ones to begin with:
+// The most important names are:
 //
 //	Trainer       the training loop: Run, Validate, Evaluate, State, Restore
-//	Checkpointer  saves a run; Rollbacker is one that can go back
-//	Observer      sees the episodes that were played
-//	State         what a checkpoint keeps beside the weights
+//	Checkpointer  saves a run; a Rollbacker can also restore its newest checkpoint
+//	Observer      receives the episodes that were played
+//	State         the part of a checkpoint beside the weights
 //	Levels        the start states of a run; OpenLevels reads them
 //	Imitate       supervised training on transcripts, as Imitation says
-//	Success       what Evaluate measures
-//	OuterKeys     the settings that a Trainer leaves to its caller
-//	ErrDiverged   why a run stops by itself; ErrCollapsed and ErrNoRows are others
+//	Success       the result of Evaluate
+//	OuterKeys     the settings that are implemented by a Trainer's caller
+//	ErrDiverged   a reason for which a run stops; ErrCollapsed and ErrNoRows are others
 //
 // Package train/config has the configuration, package train/track events and sinks, and
-// package train/run a whole run made from a configuration: model, environments, sinks,
+// package train/run builds a complete run from a configuration: model, environments, sinks,
 // checkpoints, resume. Most programs use that one:
 //
 //	c, err := config.Load("run.yaml", "trainer.total_training_steps=100")
@@ -34,9 +34,9 @@
 //
 // # A step
 //
-// Episodes are collected and laid out as rows of tokens; the learner scores them; rewards
-// are shaped and advantages estimated; a filter drops groups; the learner takes optimiser
-// steps. With run.async the episodes of the next step are collected during these.
+// Episodes are collected and converted to rows of tokens; the learner scores the tokens;
+// rewards are shaped and advantages estimated; a filter removes groups; the learner does
+// optimiser steps. With run.async the episodes of the next step are collected meanwhile.
 //
 // # Determinism
 //

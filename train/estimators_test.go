@@ -36,8 +36,8 @@ func TestEveryEstimatorTrains(t *testing.T) {
 	}
 }
 
-// TestParametersReachTheEstimator: a change of each key changes the advantages of
-// the estimators that know it, and of no other.
+// TestParametersReachTheEstimator: changing a key changes the advantages of the estimators
+// that use it, and of no other.
 func TestParametersReachTheEstimator(t *testing.T) {
 	advantages := func(estimator string, set ...string) []float32 {
 		c := traintest.Grouped()
@@ -109,8 +109,8 @@ func TestReMaxSubtractsTheGreedyEpisode(t *testing.T) {
 	}
 }
 
-// TestAnEpisodeWithoutBaselineIsLeftOut: its greedy twin failed.
-func TestAnEpisodeWithoutBaselineIsLeftOut(t *testing.T) {
+// TestAnEpisodeWithoutBaselineIsExcluded if its group's greedy episode failed.
+func TestAnEpisodeWithoutBaselineIsExcluded(t *testing.T) {
 	c := traintest.Whole()
 	c.Algorithm.Estimator, c.Critic.Kind = "remax", "none"
 	var calls atomic.Int64
@@ -136,8 +136,8 @@ func TestAnEpisodeWithoutBaselineIsLeftOut(t *testing.T) {
 	require.ErrorIs(t, tr.Run(t.Context()), traintest.ErrBroken)
 }
 
-// TestGiGPOComparesEqualStates: turns of a group that were shown the same colour
-// are compared with each other, whatever turn it was.
+// TestGiGPOComparesEqualStates: turns of a group with the same colour are compared with each
+// other, even if they are different turns of their episodes.
 func TestGiGPOComparesEqualStates(t *testing.T) {
 	c := traintest.Grouped()
 	c.Algorithm.Estimator, c.Critic.Kind = "gigpo", "none"
@@ -151,7 +151,7 @@ func TestGiGPOComparesEqualStates(t *testing.T) {
 	require.Equal(t, with.Tokens, without.Tokens)
 	differ := 0
 	for g := range 8 {
-		// The first turn of the three episodes of a group begins in one state.
+		// The first turns of the three episodes of a group start in the same state.
 		var scores []float64
 		var steps []float64
 		all := 0.0
@@ -173,10 +173,10 @@ func TestGiGPOComparesEqualStates(t *testing.T) {
 	require.Greater(t, differ, 3)
 }
 
-// TestSectionsAreCreditedWhereTheyEnd: what a section earned sits on its last token
-// instead of the turn's. Without discount, what is paid at the end of a turn is the
-// return of all its tokens, and what is paid before the end is not that of the end.
-func TestSectionsAreCreditedWhereTheyEnd(t *testing.T) {
+// TestRewardsOfSectionsArePlacedAtTheirEnd: the reward of a section is placed on its last token
+// instead of the turn's. Without discount a reward at the end of a turn is part of the return
+// of all its tokens, and an earlier reward only of the tokens before it.
+func TestRewardsOfSectionsArePlacedAtTheirEnd(t *testing.T) {
 	tagged := func() *traintest.Bandit {
 		return traintest.NewBandit("<guess>0</guess>", "<guess>1</guess>", "<guess>2</guess>", "<guess></guess>")
 	}
@@ -214,19 +214,19 @@ func TestSectionsAreCreditedWhereTheyEnd(t *testing.T) {
 	c := traintest.Whole()
 	c.Reward.Site = "section_end"
 	tr, _ := traintest.Trainer(t, c, tagged(), &traintest.Arena{})
-	require.ErrorContains(t, tr.Run(t.Context()), "does not tell where sections end")
+	require.ErrorContains(t, tr.Run(t.Context()), "does not implement policy.Aligner")
 
-	// A block of the environment's options decides over the configuration's keys.
+	// A block in the environment's options overrides the configuration's keys.
 	block := map[string]any{"state_estimation": map[string]any{"enable": true, "reward": 1.0}, "scorer": "exact"}
 	c.Reward.Site, c.Env.Config = "turn_end", map[string]any{"state_reward": block}
 	tr, _ = traintest.Trainer(t, c, tagged(), &traintest.Arena{})
-	require.ErrorContains(t, tr.Run(t.Context()), "does not tell where sections end")
+	require.ErrorContains(t, tr.Run(t.Context()), "does not implement policy.Aligner")
 	c.Reward.Site, block["credit_site"] = "section_end", "turn_end"
 	tr, _ = traintest.Trainer(t, c, tagged(), &traintest.Arena{})
-	require.NotContains(t, fmt.Sprint(tr.Run(t.Context())), "does not tell where sections end")
+	require.NotContains(t, fmt.Sprint(tr.Run(t.Context())), "does not implement policy.Aligner")
 }
 
-// choosy is an estimator of a user's that refuses its discount.
+// choosy is a registered estimator that refuses its discount.
 type choosy struct{ advantage.RLOO }
 
 func (choosy) Estimate(*advantage.Result, *advantage.Batch) error {

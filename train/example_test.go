@@ -38,8 +38,8 @@ func Example_ownModel() {
 	must(t.Run(ctx))
 }
 
-// A bare Trainer needs a learner, environments and sinks. It refuses settings that it
-// cannot honour.
+// A Trainer without package run needs a learner, environments and sinks. It refuses settings
+// that it does not implement.
 func Example() {
 	var steps []int
 	t := train.Trainer{
@@ -63,14 +63,14 @@ func Example() {
 	// train: bad configuration: a Trainer does not honour model.bfloat16, trainer.project_name: use train/run.Open, or list them in Trainer.Handled if your program honours them
 }
 
-// games has the environment of the guessing game.
+// games is a registry with the guessing game.
 func games() *env.Registry {
 	envs, err := (&traintest.Arena{}).Open()
 	must(err)
 	return envs
 }
 
-// Embed the estimators in a trainer of one's own.
+// Embed the estimators in another trainer.
 func Example_embed() {
 	prompt, reply := []int32{1, 2}, []int32{11, 12, 9}
 	answer, reply2 := []int32{3, 4}, []int32{13, 9}

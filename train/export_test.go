@@ -1,4 +1,4 @@
 package train
 
-// TrainerKeys are the keys that a Trainer honours itself.
+// TrainerKeys are the keys that a Trainer implements itself.
 func TrainerKeys() []string { return trainerKeys }

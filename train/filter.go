@@ -9,8 +9,8 @@ import (
 	"vagen/train/track"
 )
 
-// applyFilter leaves out of the update the episodes that the filter drops, and scales
-// the advantages of the rest. Groups are compared by the returns of the environment.
+// applyFilter excludes the episodes that the filter drops from the update, and scales the
+// advantages of the others. The filter gets the returns of the environment.
 func (t *Trainer) applyFilter(b *batch, m track.Metrics) error {
 	if t.methods.filter == nil {
 		return nil
@@ -27,7 +27,7 @@ func (t *Trainer) applyFilter(b *batch, m track.Metrics) error {
 	last := -1
 	for _, i := range out.Keep {
 		if i <= last || i >= len(b.used) {
-			return fmt.Errorf("train: filter %s: it keeps episode %d after %d, of %d", t.Config.Filter.Name, i, last, len(b.used))
+			return fmt.Errorf("train: filter %s: it returned episode %d after %d, must be increasing and below %d", t.Config.Filter.Name, i, last, len(b.used))
 		}
 		last = i
 	}
@@ -40,7 +40,7 @@ func (t *Trainer) applyFilter(b *batch, m track.Metrics) error {
 	maps.Copy(m, out.Metrics)
 	m["filter/dropped"], m["filter/scale"] = float64(len(b.used)-len(b.kept)), out.Scale
 	if len(b.kept) == 0 {
-		t.Log.Warn("the filter left no episode: this step updates nothing", "filter", t.Config.Filter.Name)
+		t.Log.Warn("the filter dropped all episodes: this step has no update", "filter", t.Config.Filter.Name)
 	}
 	return nil
 }

@@ -15,8 +15,8 @@ import (
 	"vagen/train/config"
 )
 
-// TestHarnessesTrain: with every harness rows of one episode stay together, keep
-// the order of their turns, and each turn is paid once.
+// TestHarnessesTrain: with every harness the rows of an episode stay together, keep the order
+// of turns, and each turn is rewarded once.
 func TestHarnessesTrain(t *testing.T) {
 	for harness, rows := range map[string]int{"concat": 1, "no_concat": 3, "window": 2, "compact": 2} {
 		for _, estimator := range []string{"default_gae", "token_level_gae", "turn_level_gae", "no_concat_gae", "trajectory_bi_level_gae", "trajectory_grpo", "gigpo"} {
@@ -43,8 +43,8 @@ func TestHarnessesTrain(t *testing.T) {
 	}
 }
 
-// TestAHarnessIsConcatUntilToldOtherwise compares all that is computed.
-func TestAHarnessIsConcatUntilToldOtherwise(t *testing.T) {
+// TestTheDefaultHarnessIsConcat compares all results.
+func TestTheDefaultHarnessIsConcat(t *testing.T) {
 	compute := func(set func(*config.Config)) ([]map[string]uint64, []traintest.Update) {
 		c := traintest.Split("concat")
 		set(&c)
@@ -73,9 +73,8 @@ func TestAHarnessIsConcatUntilToldOtherwise(t *testing.T) {
 	require.NotEqual(t, metrics, a)
 }
 
-// TestUsersBringTheirOwnHarness: one that opens a conversation for every second
-// turn.
-func TestUsersBringTheirOwnHarness(t *testing.T) {
+// TestARegisteredHarnessCanBeUsed: one that opens a conversation for every second turn.
+func TestARegisteredHarnessCanBeUsed(t *testing.T) {
 	r := rollout.Builtin()
 	require.NoError(t, r.Register("pairs", func(rollout.HarnessOptions) (rollout.Harness, error) { return pairs{}, nil }))
 	c := traintest.Split("pairs")
@@ -100,9 +99,9 @@ func (pairs) Next(s *rollout.State) (rollout.Ask, error) {
 	return rollout.Ask{Messages: []policy.Message{s.Observed()}}, nil
 }
 
-// TestBatchesAreMadeUpFor: with more start states than a step has, failures are
-// made up for, on levels that nothing else uses.
-func TestBatchesAreMadeUpFor(t *testing.T) {
+// TestUnusableStartStatesAreReplaced if more start states may be played than a step has, by
+// levels that are not used otherwise.
+func TestUnusableStartStatesAreReplaced(t *testing.T) {
 	var failed atomic.Int64
 	a := &traintest.Arena{Fault: func(seed int64, turn int) error {
 		if seed%4 == 1 && turn == 1 {
@@ -147,7 +146,7 @@ func TestBatchesAreMadeUpFor(t *testing.T) {
 	require.LessOrEqual(t, (*j)[0].Metrics["train/episodes"], 24.0)
 }
 
-// TestFaultsAreRetriedOnRequest has every environment fail once.
+// TestFaultsAreRetriedOnRequest with environments that each fail once.
 func TestFaultsAreRetriedOnRequest(t *testing.T) {
 	for _, retry := range []bool{false, true} {
 		var seen sync.Map
@@ -170,10 +169,10 @@ func TestFaultsAreRetriedOnRequest(t *testing.T) {
 	}
 }
 
-// uncounted hides that the bandit counts tokens.
+// uncounted hides the method Count of the bandit.
 type uncounted struct{ policy.Learner }
 
-func TestBudgetsAreHeldAgainstTheModel(t *testing.T) {
+func TestBudgetsAreCheckedAgainstTheModel(t *testing.T) {
 	c := traintest.Split("concat")
 	c.Rollout.MaxTrajectory = 100
 	tr, _ := traintest.Trainer(t, c, traintest.Guesser(), &traintest.Arena{})

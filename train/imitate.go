@@ -12,12 +12,12 @@ import (
 	"vagen/train/track"
 )
 
-// Imitation sets supervised training on transcripts.
+// Imitation holds the settings of supervised training on transcripts.
 type Imitation struct {
 	Batch  int // transcripts per optimiser step
 	Epochs int // passes over the transcripts
-	// Optimizer is AdamW; its Rate is reached after Warmup steps and falls to a
-	// tenth over the last fifth of all steps.
+	// Optimizer is AdamW. The learning rate reaches Rate after Warmup steps, and decreases
+	// to a tenth of it over the last fifth of all steps.
 	Optimizer policy.Optimizer
 	Warmup    int
 	Every     int // steps between events; 0 is 10
@@ -32,7 +32,7 @@ func Imitate(ctx context.Context, learner policy.Learner, ts []*rollout.Trajecto
 		return fmt.Errorf("train: imitation: Batch %d and Epochs %d must be positive", o.Batch, o.Epochs)
 	}
 	if len(ts) == 0 {
-		return errors.New("train: imitation: there are no transcripts")
+		return errors.New("train: imitation: no transcripts, at least one is needed")
 	}
 	perEpoch := (len(ts) + o.Batch - 1) / o.Batch
 	total := perEpoch * o.Epochs
@@ -78,7 +78,7 @@ func (o *Imitation) rate(step, total int) float64 {
 	return rate * (1 - 0.9*max(0, float64(step-1)/float64(total)-0.8)*5)
 }
 
-// transcripts makes the batch of one imitation step.
+// transcripts returns the batch of one imitation step.
 func transcripts(ts []*rollout.Trajectory, members []int) (*policy.Batch, error) {
 	b := &policy.Batch{Rows: policy.Rows{Offsets: []int{0}}}
 	var counted []bool

@@ -15,7 +15,7 @@ import (
 	"vagen/train/track"
 )
 
-// transcripts records episodes in which the right number is said.
+// transcripts records episodes with correct answers.
 func transcripts(t testing.TB, b *traintest.Bandit, n int) []*rollout.Trajectory {
 	t.Helper()
 	episodes := make([]rollout.Episode, n)
@@ -56,9 +56,9 @@ func TestImitationLearnsWhatIsShown(t *testing.T) {
 	require.Equal(t, 1.0, s.Rate)
 }
 
-// TestImitationWeighsResponsesAlone: every response token of a batch the same, and
-// nothing else.
-func TestImitationWeighsResponsesAlone(t *testing.T) {
+// TestImitationWeighsOnlyResponses: every response token of a batch has the same weight, and
+// other tokens have none.
+func TestImitationWeighsOnlyResponses(t *testing.T) {
 	b := traintest.Guesser()
 	require.NoError(t, train.Imitate(t.Context(), b, transcripts(t, b, 20), lesson()))
 	sizes := map[int]int{}
@@ -90,8 +90,8 @@ func TestTheRateOfImitationRisesAndFalls(t *testing.T) {
 	}
 }
 
-// TestImitationIsKeyedByItsSeed: the same seed takes the transcripts in the same
-// order, another one does not, and epochs differ.
+// TestImitationIsKeyedByItsSeed: the order of transcripts is the same for equal seeds, differs
+// for others, and differs between epochs.
 func TestImitationIsKeyedByItsSeed(t *testing.T) {
 	order := func(seed uint64) (out []string) {
 		b := traintest.Guesser()
@@ -110,7 +110,7 @@ func TestImitationIsKeyedByItsSeed(t *testing.T) {
 	require.NotEqual(t, one[:12], one[12:])
 }
 
-func TestImitationReportsEveryTenthStepUnlessTold(t *testing.T) {
+func TestImitationReportsEveryTenthStepByDefault(t *testing.T) {
 	b := traintest.Guesser()
 	o := lesson()
 	o.Every, o.Batch, o.Epochs = 0, 1, 1
@@ -128,7 +128,7 @@ func TestImitationRefusesAndPassesOnErrors(t *testing.T) {
 	o = lesson()
 	o.Epochs = -1
 	require.ErrorContains(t, train.Imitate(t.Context(), b, ts, o), "Batch 8 and Epochs -1 must be positive")
-	require.ErrorContains(t, train.Imitate(t.Context(), b, nil, lesson()), "there are no transcripts")
+	require.ErrorContains(t, train.Imitate(t.Context(), b, nil, lesson()), "no transcripts, at least one is needed")
 	require.Empty(t, b.Updates)
 	broken := track.SinkFunc(func(track.Event) error { return traintest.ErrBroken })
 	require.ErrorIs(t, train.Imitate(t.Context(), b, ts, lesson(), broken), traintest.ErrBroken)

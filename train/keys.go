@@ -9,12 +9,11 @@ import (
 	"vagen/train/config"
 )
 
-// Every setting belongs to one of the lists below; TestEveryKeyHasAnOwner fails for a
-// new one that does not.
+// Every setting must be in one of the lists below, as TestEveryKeyHasAnOwner checks.
 
 // trainerKeys are the settings that a Trainer honours itself. Two of them,
-// skip_pad_tokens and replace_image_tokens_for_logging, mean the same with both values;
-// actor_rollout_ref.rollout.name is answered by a note when a configuration is read.
+// skip_pad_tokens and replace_image_tokens_for_logging, have no effect;
+// for actor_rollout_ref.rollout.name a note is given when a configuration is read.
 var trainerKeys = slices.Concat(
 	group("", "system"),
 	group("run.", "seed workers waves async env_timeout episode_timeout patience retry"),
@@ -55,10 +54,10 @@ var trainerKeys = slices.Concat(
 
 const optimizerKeys = `lr lr_warmup_steps lr_warmup_steps_ratio warmup_style min_lr_ratio beta1 beta2 weight_decay`
 
-// checkpointKeys are honoured by a Trainer with a Checkpointer.
+// checkpointKeys need a Trainer with a Checkpointer.
 var checkpointKeys = group("trainer.", "save_freq save_best_actor")
 
-// learnerKeys are for the code that makes the Learner.
+// learnerKeys are settings for the code that creates the Learner.
 var learnerKeys = slices.Concat(
 	group("model.", "backend bfloat16 recompute micro_tokens cache_tokens"),
 	group("data.", "apply_chat_template_kwargs"),
@@ -69,7 +68,7 @@ var learnerKeys = slices.Concat(
 	group("critic.", "model.path ppo_micro_batch_size_per_gpu use_dynamic_bsz ppo_max_token_len_per_gpu zero_head"),
 )
 
-// runKeys are for the code that makes environments, sinks and folders.
+// runKeys are settings for the code that creates environments, sinks and folders.
 var runKeys = slices.Concat(
 	group("rollout_manager.", "use_service base_url timeout"),
 	group("trainer.", `project_name experiment_name logger prometheus_address log_val_generations val_log_select
@@ -88,8 +87,8 @@ func group(prefix, names string) []string {
 	return keys
 }
 
-// OuterKeys lists the settings that a Trainer does not honour itself: those for the code
-// that makes its Learner, Envs, Sinks and Checkpointer. Package train/run honours all of
+// OuterKeys lists the settings that a Trainer does not implement itself: those for the code
+// that creates its Learner, Envs, Sinks and Checkpointer. Package train/run honours all of
 // them. A Trainer refuses those that differ from their defaults, except those in Handled.
 func OuterKeys() []string { return slices.Concat(checkpointKeys, learnerKeys, runKeys) }
 
@@ -116,7 +115,7 @@ func (t *Trainer) checkKeys() error {
 	return fmt.Errorf("%w: a Trainer does not honour %s: use train/run.Open, or list them in Trainer.Handled if your program honours them", config.ErrConfig, strings.Join(unhandled, ", "))
 }
 
-// handles reports whether a key of OuterKeys has its effect.
+// handles reports whether a key of OuterKeys is implemented.
 func (t *Trainer) handles(key string) bool {
 	if slices.Contains(checkpointKeys, key) && (t.Checkpointer != nil || key == "trainer.save_freq" && t.Config.Trainer.SaveFreq < 0) {
 		return true
@@ -124,7 +123,7 @@ func (t *Trainer) handles(key string) bool {
 	return slices.ContainsFunc(t.Handled, func(h string) bool { return covers(h, key) })
 }
 
-// covers reports whether an entry of Handled is the key, or a group that has it.
+// covers reports whether an entry of Handled is the key, or a group that contains it.
 func covers(entry, key string) bool {
 	return entry == key || strings.HasSuffix(entry, ".") && strings.HasPrefix(key, entry)
 }

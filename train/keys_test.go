@@ -13,8 +13,8 @@ import (
 	"vagen/train/config"
 )
 
-// otherValues are values for the keys outside a Trainer that differ from the defaults
-// and that a configuration accepts; some with another key.
+// otherValues are valid values, different from the defaults, of the keys in OuterKeys. Some
+// need another key.
 var otherValues = map[string]string{
 	"trainer.save_freq":          "1",
 	"trainer.save_best_actor":    "true with trainer.test_freq=1",
@@ -69,8 +69,8 @@ var otherValues = map[string]string{
 	"huggingface_hub.upload_contents":                       "[adapter] with actor_rollout_ref.model.lora_rank=2",
 }
 
-// TestEveryKeyHasAnOwner: each setting is honoured by the Trainer or belongs to the code
-// around it, not both; the other keys set nothing, and reading them says so.
+// TestEveryKeyHasAnOwner: each setting is implemented either by the Trainer or by the code
+// around it. Other keys have no effect, and reading them gives a note.
 func TestEveryKeyHasAnOwner(t *testing.T) {
 	inner, outer := train.TrainerKeys(), train.OuterKeys()
 	known := map[string]bool{}
@@ -88,7 +88,7 @@ func TestEveryKeyHasAnOwner(t *testing.T) {
 	require.Len(t, slices.Concat(inner, outer), len(known))
 }
 
-// TestABareTrainerRefusesKeysThatNothingHonours sets every key outside a Trainer.
+// TestABareTrainerRefusesKeysThatNothingHonours sets every key of OuterKeys.
 func TestABareTrainerRefusesKeysThatNothingHonours(t *testing.T) {
 	for _, key := range train.OuterKeys() {
 		c := traintest.Small()
@@ -114,7 +114,7 @@ func TestABareTrainerRefusesKeysThatNothingHonours(t *testing.T) {
 	}
 }
 
-// TestAllUnhandledKeysAreListed in one error, those of a group that is handled left out.
+// TestAllUnhandledKeysAreListed in one error, without those of handled groups.
 func TestAllUnhandledKeysAreListed(t *testing.T) {
 	c := traintest.Small()
 	c.Model.BFloat16, c.Trainer.Project, c.Trainer.SaveFreq = true, "p", 2

@@ -12,8 +12,8 @@ import (
 	"vagen/train/track"
 )
 
-// pass is how often, in which parts and with what a step's episodes are learned
-// from.
+// pass is one pass of updates over a step's episodes: epochs, mini-batches, optimiser and
+// objective.
 type pass struct {
 	epochs, miniBatch int
 	shuffle           bool
@@ -21,9 +21,9 @@ type pass struct {
 	optimizer         policy.Optimizer
 }
 
-// passes lists what a step learns: policy and critic at once, or a separate critic
-// with settings of its own before the policy, as in VAGEN. The policy's pass is the
-// last.
+// passes returns the passes of a step: one for policy and critic together, or, as in VAGEN,
+// one for a separate critic with its own settings followed by one for the policy. The pass
+// of the policy is the last.
 func passes(c *config.Config, names config.Registries, spec advantage.Spec, step int) ([]pass, error) {
 	a := &c.Agent.Actor
 	aim, err := objective(c, names, spec, step)
@@ -42,8 +42,8 @@ func passes(c *config.Config, names config.Registries, spec advantage.Spec, step
 	return []pass{q, p}, nil
 }
 
-// criticApart reports whether a separate critic has settings of its own beyond its
-// rate, which one update of both can't serve.
+// criticApart reports whether a separate critic has its own settings, except its learning
+// rate. Then policy and critic cannot share an update.
 func criticApart(c *config.Config) bool {
 	if c.Critic.Kind != "separate" {
 		return false
@@ -53,7 +53,7 @@ func criticApart(c *config.Config) bool {
 	return criticPass(c, p) != p
 }
 
-// criticPass is the actor's pass with what the critic has of its own.
+// criticPass returns the actor's pass with the critic's own settings.
 func criticPass(c *config.Config, p pass) pass {
 	k := &c.Critic
 	own := adamW(&k.Optim, orOwn(p.optimizer.GradClip, k.GradClip), orOwn(p.optimizer.MaxGradNorm, k.NormLimit))
@@ -63,7 +63,7 @@ func criticPass(c *config.Config, p pass) pass {
 	return p
 }
 
-// orOwn is the critic's setting, the actor's where it has none.
+// orOwn returns the critic's setting, or the actor's if it has none.
 func orOwn[T any](actor T, own *T) T {
 	if own != nil {
 		return *own
@@ -71,7 +71,7 @@ func orOwn[T any](actor T, own *T) T {
 	return actor
 }
 
-// learn takes the optimiser steps of one training step.
+// learn does the optimiser steps of one training step.
 func (t *Trainer) learn(ctx context.Context, b *batch, step int, m track.Metrics) error {
 	aggregate, err := t.methods.names.Aggregation(&t.Config)
 	if err != nil {
@@ -103,7 +103,7 @@ func (t *Trainer) learn(ctx context.Context, b *batch, step int, m track.Metrics
 	return nil
 }
 
-// learnPass takes the optimiser steps of one pass.
+// learnPass does the optimiser steps of one pass.
 func (t *Trainer) learnPass(ctx context.Context, p pass, b *batch, step int, aggregate config.Aggregation, m track.Metrics) error {
 	var sum figures
 	tokens, seed := 0, t.stability.seed()
@@ -137,7 +137,7 @@ func (t *Trainer) learnPass(ctx context.Context, p pass, b *batch, step int, agg
 	return nil
 }
 
-// shuffledOrder is the order in which an epoch puts n episodes into mini-batches.
+// shuffledOrder returns the order in which n episodes are divided into mini-batches.
 func shuffledOrder(shuffle bool, seed uint64, step, epoch, n int) []int {
 	if shuffle {
 		return rng.New(seed, rng.Shuffle, uint64(step), uint64(epoch)).Perm(n)

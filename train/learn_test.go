@@ -10,9 +10,9 @@ import (
 	"vagen/train/config"
 )
 
-// TestASeparateCriticHasPassesOfItsOwn: before the policy's, in its own mini-batches,
-// as often as it says; with the same settings both are updated at once.
-func TestASeparateCriticHasPassesOfItsOwn(t *testing.T) {
+// TestASeparateCriticHasItsOwnPasses before those of the policy, with its own mini-batches and
+// epochs. With equal settings both are updated together.
+func TestASeparateCriticHasItsOwnPasses(t *testing.T) {
 	base := func() config.Config {
 		c := traintest.Small()
 		c.Trainer.Steps, c.Data.TrainBatch, c.Rollout.Trajectories = 1, 4, 1
@@ -56,8 +56,8 @@ func TestASeparateCriticHasPassesOfItsOwn(t *testing.T) {
 	require.ErrorContains(t, c.Validate(), "critic.kind is shared: a shared critic is updated together with the policy")
 }
 
-// TestMiniBatchesAreDrawnOnRequest: in the order of the episodes otherwise.
-func TestMiniBatchesAreDrawnOnRequest(t *testing.T) {
+// TestMiniBatchesAreShuffledOnRequest; otherwise they have the order of the episodes.
+func TestMiniBatchesAreShuffledOnRequest(t *testing.T) {
 	rows := func(shuffle bool) (out [][]int32) {
 		c := traintest.Small()
 		c.Trainer.Steps, c.Data.TrainBatch, c.Rollout.Trajectories, c.Agent.Actor.MiniBatch, c.Agent.Actor.Shuffle = 1, 8, 1, 1, shuffle
@@ -78,7 +78,7 @@ func TestMiniBatchesAreDrawnOnRequest(t *testing.T) {
 	require.ElementsMatch(t, rows(true), rows(false))
 }
 
-func TestKeysThatSayTheSameAgree(t *testing.T) {
+func TestEquivalentKeysAgree(t *testing.T) {
 	c, err := config.Load("", "env=x", "critic.enable=false", "algorithm.adv_estimator=grpo", "rollout_manager.n_trajectory=2",
 		"actor_rollout_ref.model.enable_gradient_checkpointing=true", "actor_rollout_ref.rollout.val_kwargs.do_sample=false")
 	require.NoError(t, err)

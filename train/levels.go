@@ -17,31 +17,31 @@ import (
 	"vagen/train/config"
 )
 
-// Levels are the start states of a run: those that are learned from, in the order in
-// which steps take them, and those that measure. They come from data.train_files and
-// data.val_files, else from env.name with seeds counted up.
+// Levels are the start states of a run: those of training, in the order of steps, and those
+// of validation. They come from data.train_files and data.val_files, otherwise from env.name
+// with consecutive seeds.
 type Levels struct {
 	config *config.Config
-	train  []rollout.Episode // of files; none: env.name
+	train  []rollout.Episode // from files; empty if env.name is used
 	val    []rollout.Episode
 
-	dropped bool // those with long openings have been left out
+	dropped bool // dropOverlong has run
 
-	epoch int   // whose order is kept
+	epoch int   // of order
 	order []int // of train
 
-	// State is how environments of files pay for words about the state; nil if they
-	// don't. It has to be the same in all of them.
+	// State is the block state_reward of the environments in files, nil for none. It must
+	// be the same in all of them.
 	State *dataset.StateReward
-	// Shared lists levels of validation that are also trained on; nil for none.
+	// Shared is an error that lists validation levels that are also trained on; nil for none.
 	Shared error
 }
 
-// OpenLevels reads the files that a configuration names and completes it by what
-// they say: the number of steps where only epochs are given, the longest response of
-// a turn, where rewards about the state sit and how they are paid. known are the
-// names of the environments. It must be called before a run folder is made for the
-// configuration; a Trainer calls it itself unless its Levels are set.
+// OpenLevels reads the files that a configuration names and sets the configuration's values
+// that depend on them: the number of steps if only epochs are given, the longest response of
+// a turn, and the placement and amount of state rewards. known are the names of the
+// environments. It must be called before a run folder is created for the configuration; a
+// Trainer calls it itself unless its Levels are set.
 func OpenLevels(ctx context.Context, c *config.Config, known []string) (*Levels, error) {
 	l := &Levels{config: c, epoch: -1}
 	var problems []error
@@ -67,7 +67,7 @@ func OpenLevels(ctx context.Context, c *config.Config, known []string) (*Levels,
 	return l, nil
 }
 
-// addEpisodes makes episodes from the lines of files.
+// addEpisodes converts the entries of files to episodes.
 func (l *Levels) addEpisodes(train, val []dataset.Episode) []error {
 	c := l.config
 	var problems []error
@@ -77,7 +77,7 @@ func (l *Levels) addEpisodes(train, val []dataset.Episode) []error {
 		from []dataset.Episode
 		into *[]rollout.Episode
 	}{{"data.train_files", train, &l.train}, {"data.val_files", val, &l.val}} {
-		made := map[int]map[string]any{} // options by entry, shared by its episodes
+		made := map[int]map[string]any{} // options by entry, shared by the entry's episodes
 		for i := range part.from {
 			e, err := l.episode(&part.from[i], made)
 			if err != nil {
@@ -104,8 +104,7 @@ func (l *Levels) addEpisodes(train, val []dataset.Episode) []error {
 	return problems
 }
 
-// trainedSeeds are the training levels that files can contain, too: of
-// those that env.name counts up, the ones whose seeds val has.
+// trainedSeeds returns the training levels of env.name whose seeds val also contains.
 func (l *Levels) trainedSeeds(train, val []dataset.Episode) []dataset.Episode {
 	c := l.config
 	if len(c.Data.TrainFiles) > 0 {
@@ -120,15 +119,15 @@ func (l *Levels) trainedSeeds(train, val []dataset.Episode) []dataset.Episode {
 	return out
 }
 
-// episode is what is played for a line of a file: the options of env.config, on top
-// of them those of the file.
+// episode returns the episode of an entry of a file. The file's options override those of
+// env.config.
 func (l *Levels) episode(e *dataset.Episode, made map[int]map[string]any) (rollout.Episode, error) {
 	out := rollout.Episode{Env: e.Env, Seed: e.Seed, Source: e.Source, MaxTurns: e.MaxTurns, MaxTokens: e.ResponseTokens, MaxObservation: e.ObserveTokens}
 	if len(e.Stop) > 0 {
-		return out, errors.New("stop_strings are for models behind an API")
+		return out, errors.New("stop_strings is set, but is supported only for models behind an API")
 	}
 	options, ok := made[e.Entry]
-	if !ok || e.Entry == 0 { // lines of parquet files have options of their own
+	if !ok || e.Entry == 0 { // entries of parquet files have their own options
 		options = maps.Clone(l.config.Env.Config)
 		if options == nil {
 			options = map[string]any{}
@@ -148,7 +147,8 @@ func (l *Levels) episode(e *dataset.Episode, made map[int]map[string]any) (rollo
 	return out, nil
 }
 
-// setThinkingLimit uses the limit on thinking of the files, which must be the same in all.
+// setThinkingLimit sets the limit on thinking to that of the files, which must be the same in
+// all.
 func (l *Levels) setThinkingLimit(all []dataset.Episode) error {
 	const key = "thinking_token_budget"
 	limit := &l.config.Agent.Rollout.Thinking
@@ -156,11 +156,11 @@ func (l *Levels) setThinkingLimit(all []dataset.Episode) error {
 		switch n := all[i].ThinkTokens; {
 		case n == nil && all[0].ThinkTokens == nil:
 		case n == nil || all[0].ThinkTokens == nil:
-			return fmt.Errorf("%s of %s and of %s differ: one has none, but a run has one for all", key, all[0].Name, all[i].Name)
+			return fmt.Errorf("%s is set for only one of %s and %s, must be the same in the whole run", key, all[0].Name, all[i].Name)
 		case *n != *all[0].ThinkTokens:
-			return fmt.Errorf("%s of %s and of %s differ, %d and %d, but a run has one for all", key, all[0].Name, all[i].Name, *all[0].ThinkTokens, *n)
+			return fmt.Errorf("%s of %s and %s is %d and %d, must be the same in the whole run", key, all[0].Name, all[i].Name, *all[0].ThinkTokens, *n)
 		case *n == 0:
-			return fmt.Errorf("%s of %s is 0: thinking can be closed after its first token at the earliest", key, all[i].Name)
+			return fmt.Errorf("%s of %s is 0, must be at least 1", key, all[i].Name)
 		case *limit > 0 && *limit != *n:
 			return fmt.Errorf("%s of %s is %d, but actor_rollout_ref.rollout.%s is %d", key, all[i].Name, *n, key, *limit)
 		}
@@ -171,15 +171,14 @@ func (l *Levels) setThinkingLimit(all []dataset.Episode) error {
 	return nil
 }
 
-// setStateReward makes an environment attach claims about the state, priced as a block
-// state_reward says.
+// setStateReward enables state rewards of an environment according to a block state_reward.
 func (l *Levels) setStateReward(s *dataset.StateReward, options map[string]any) error {
 	if !s.Enabled() {
 		return nil
 	}
-	delete(options, judge.Key) // what follows is the same, with one judge for the run
+	delete(options, judge.Key) // replaced below by one judge for the whole run
 	if l.State != nil && !l.State.SameJudge(s) {
-		return errors.New("state_reward differs from that of other environments in more than its rewards, which is more than a run can do")
+		return errors.New("state_reward differs from that of other environments; within a run only its rewards may differ")
 	}
 	l.State = s
 	weight := func(part dataset.Section) float64 {
@@ -196,7 +195,7 @@ func (l *Levels) setStateReward(s *dataset.StateReward, options map[string]any) 
 	return nil
 }
 
-// completeConfig sets what the configuration leaves to the files.
+// completeConfig sets the configuration's values that depend on the files.
 func (l *Levels) completeConfig(train []dataset.Episode) {
 	c := l.config
 	if c.Trainer.Steps == config.StepsFromEpochs {
@@ -220,8 +219,8 @@ func (l *Levels) completeConfig(train []dataset.Episode) {
 	}
 }
 
-// episode is one of a step's. The start states that make up for others come from
-// levels after those of all steps, of files from those that come next in the epoch.
+// episode returns an episode of a step. Replacements of unusable start states are levels
+// after those of all steps, or with files the next ones of the epoch.
 func (l *Levels) at(step, group int) rollout.Episode {
 	c := l.config
 	batch := c.Data.TrainBatch
@@ -233,7 +232,7 @@ func (l *Levels) at(step, group int) rollout.Episode {
 		}
 		return rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: c.Env.Seed + level}
 	}
-	per := len(l.train) / batch // steps of an epoch; the rest of its order is left out
+	per := len(l.train) / batch // steps of an epoch; remaining episodes are not used
 	epoch, first := (step-1)/per, (step-1)%per*batch
 	if epoch != l.epoch {
 		l.epoch, l.order = epoch, l.shuffled(epoch)
@@ -241,7 +240,7 @@ func (l *Levels) at(step, group int) rollout.Episode {
 	return l.train[l.order[(first+group)%len(l.order)]]
 }
 
-// epochOf is the epoch of a step, from 0; without files there is one alone.
+// epochOf returns the epoch of a step, from 0; without files it is always 0.
 func (l *Levels) epochOf(step int) int {
 	if len(l.train) == 0 {
 		return 0
@@ -249,7 +248,7 @@ func (l *Levels) epochOf(step int) int {
 	return (step - 1) / (len(l.train) / l.config.Data.TrainBatch)
 }
 
-// shuffled is the order of an epoch.
+// shuffled returns the order of an epoch.
 func (l *Levels) shuffled(epoch int) []int {
 	if l.config.Data.Shuffle {
 		return rng.New(l.config.Run.Seed, rng.Level, uint64(epoch)).Perm(len(l.train))
@@ -263,7 +262,7 @@ func (l *Levels) shuffled(epoch int) []int {
 	})
 }
 
-// Validation lists the validation episodes, a group for each level.
+// Validation returns the validation episodes, one group per level.
 func (l *Levels) Validation() []rollout.Episode {
 	c := l.config
 	out := slices.Clone(l.val)
@@ -282,7 +281,7 @@ func (l *Levels) Validation() []rollout.Episode {
 	return all
 }
 
-// String names the environments that are learned from.
+// String returns the names of the training environments.
 func (l *Levels) String() string {
 	if len(l.train) == 0 {
 		return l.config.Env.Name
@@ -296,7 +295,7 @@ func (l *Levels) String() string {
 	return strings.Join(names, ", ")
 }
 
-// atOnce is how many validation episodes are played at once; 0 is all of them.
+// atOnce returns the number of validation episodes to play at a time; 0 is all of them.
 func atOnce(c *config.Config) int {
 	if len(c.Data.ValFiles) == 0 {
 		return 0
@@ -304,16 +303,16 @@ func atOnce(c *config.Config) int {
 	return c.Data.ValBatch
 }
 
-// First is a training episode to try the environments with.
+// First returns a training episode, to try the environment.
 func (l *Levels) First() rollout.Episode { return l.at(1, 0) }
 
-// Samples lists an episode of every environment, with all of its options, that is
-// learned from or measured with; at most n.
+// Samples returns one episode for every combination of environment and options in training
+// and validation, at most n.
 func (l *Levels) Samples(n int) []rollout.Episode {
 	var out []rollout.Episode
 	seen := map[string]bool{}
 	add := func(e *rollout.Episode) {
-		if kind := e.Env + config.ValueText(e.Config); e.Env != "" && len(out) < n && !seen[kind] { // "" validates nothing
+		if kind := e.Env + config.ValueText(e.Config); e.Env != "" && len(out) < n && !seen[kind] { // "" if there is no validation
 			seen[kind] = true
 			out = append(out, *e)
 		}
@@ -335,15 +334,15 @@ func sameOptions(a, b *rollout.Episode) bool {
 	return a.Env == b.Env && reflect.ValueOf(a.Config).Pointer() == reflect.ValueOf(b.Config).Pointer()
 }
 
-// openLevels reads the start states unless they are there.
+// openLevels reads the start states unless Levels is set.
 func (t *Trainer) openLevels(ctx context.Context) error {
 	if t.Levels == nil {
 		var err error
 		if t.Levels, err = OpenLevels(ctx, &t.Config, t.Envs.Names()); err != nil {
 			return err
 		}
-		if err := t.Levels.Shared; err != nil { // a caller who sets Levels has read it
-			t.Log.Warn("levels of validation are also trained on", "err", err)
+		if err := t.Levels.Shared; err != nil { // if the caller sets Levels, it reports this itself
+			t.Log.Warn("validation levels are also trained on", "err", err)
 		}
 	}
 	t.Levels.config = &t.Config

@@ -15,7 +15,7 @@ import (
 	"vagen/train/config"
 )
 
-// listed writes a list of environments: two kinds of the guessing game.
+// listed writes a list of environments: two variants of the guessing game.
 func listed(t testing.TB, n int) string {
 	t.Helper()
 	return traintest.WriteFile(t, fmt.Sprintf(`
@@ -25,7 +25,7 @@ envs:
 `, n))
 }
 
-// fromFiles is a small run on files.
+// fromFiles is a configuration of a small run with files.
 func fromFiles(t testing.TB, tn string, overrides ...string) (config.Config, error) {
 	val := traintest.WriteFile(t, "envs: [{name: guess, n_envs: 5, seed: [900, 990, 1], config: {turns: 2}}]")
 	return config.Load("", append([]string{
@@ -34,7 +34,7 @@ func fromFiles(t testing.TB, tn string, overrides ...string) (config.Config, err
 	}, overrides...)...)
 }
 
-func TestFilesSayWhatIsPlayed(t *testing.T) {
+func TestEpisodesComeFromFiles(t *testing.T) {
 	c, err := fromFiles(t, listed(t, 6), "trainer.total_epochs=3", "trainer.test_freq=-1")
 	require.NoError(t, err)
 	a, b := &traintest.Arena{}, traintest.Guesser()
@@ -122,14 +122,14 @@ func TestFilesLimitThinking(t *testing.T) {
 func TestBadFilesAreReportedTogether(t *testing.T) {
 	for want, tn := range map[string]string{
 		"data.train_files: ": filepath.Join(t.TempDir(), "none.yaml"),
-		`no environment is called "gues", did you mean "guess"?`:           traintest.WriteFile(t, "envs: [{name: gues, n_envs: 5}]"),
-		"data.train_files have 2 episodes, data.train_batch_size is 3":     traintest.WriteFile(t, "envs: [{name: guess, n_envs: 2, config: {turns: 2}}]"),
-		"thinking_token_budget of guess and of guess differ: one has none": traintest.WriteFile(t, "envs: [{name: guess, n_envs: 3, thinking_token_budget: 5, config: {turns: 2}}]"),
-		"thinking_token_budget of guess and of guess differ, 5 and 6": traintest.WriteFile(t,
+		`environment "gues" is unknown, did you mean "guess"?`:         traintest.WriteFile(t, "envs: [{name: gues, n_envs: 5}]"),
+		"data.train_files have 2 episodes, data.train_batch_size is 3": traintest.WriteFile(t, "envs: [{name: guess, n_envs: 2, config: {turns: 2}}]"),
+		"thinking_token_budget is set for only one of guess and guess": traintest.WriteFile(t, "envs: [{name: guess, n_envs: 3, thinking_token_budget: 5, config: {turns: 2}}]"),
+		"thinking_token_budget of guess and guess is 5 and 6": traintest.WriteFile(t,
 			"envs: [{name: guess, n_envs: 3, thinking_token_budget: 5, config: {turns: 2}}, {name: guess, n_envs: 3, thinking_token_budget: 6, config: {turns: 2}}]"),
-		"thinking_token_budget of guess is 0":                          traintest.WriteFile(t, "envs: [{name: guess, n_envs: 3, thinking_token_budget: 0, config: {turns: 2}}]"),
-		"episode 0 (guess): stop_strings are for models behind an API": traintest.WriteFile(t, "envs: [{name: guess, n_envs: 3, stop_strings: [x], config: {turns: 2}}]"),
-		"episode 3 (guess): state_reward differs":                      traintest.WriteFile(t, "envs: [{name: guess, n_envs: 3, config: {state_reward: {state_estimation: {enable: true}, scorer: exact}}}, {name: guess, n_envs: 3, config: {state_reward: {state_estimation: {enable: true}, scorer: exact, score_base: 0.1}}}]"),
+		"thinking_token_budget of guess is 0":                                                    traintest.WriteFile(t, "envs: [{name: guess, n_envs: 3, thinking_token_budget: 0, config: {turns: 2}}]"),
+		"episode 0 (guess): stop_strings is set, but is supported only for models behind an API": traintest.WriteFile(t, "envs: [{name: guess, n_envs: 3, stop_strings: [x], config: {turns: 2}}]"),
+		"episode 3 (guess): state_reward differs":                                                traintest.WriteFile(t, "envs: [{name: guess, n_envs: 3, config: {state_reward: {state_estimation: {enable: true}, scorer: exact}}}, {name: guess, n_envs: 3, config: {state_reward: {state_estimation: {enable: true}, scorer: exact, score_base: 0.1}}}]"),
 	} {
 		c, err := fromFiles(t, tn)
 		require.NoError(t, err)

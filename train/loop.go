@@ -8,16 +8,16 @@ import (
 	"vagen/train/track"
 )
 
-// Run trains for the configured number of steps. It ends early, with the
-// context's error, when the context does; every event until then has reached the
-// sinks. With trainer.save_on_interrupt the finished steps are saved before; if that
-// fails, its error is returned in place of the context's.
+// Run trains for the configured number of steps. If the context ends, it returns early with
+// the context's error, after all events so far were sent to the sinks. With
+// trainer.save_on_interrupt the finished steps are saved first; if this fails, its error is
+// returned instead.
 func (t *Trainer) Run(ctx context.Context) error {
 	if err := t.prepare(ctx); err != nil {
 		return err
 	}
 	if t.Config.Trainer.SaveFreq < 0 && t.Checkpointer != nil {
-		t.Log.Warn("nothing of this run is saved", "trainer.save_freq", t.Config.Trainer.SaveFreq)
+		t.Log.Warn("the run is not saved", "trainer.save_freq", t.Config.Trainer.SaveFreq)
 	}
 	err := t.loop(ctx)
 	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
@@ -25,14 +25,14 @@ func (t *Trainer) Run(ctx context.Context) error {
 	}
 	if saveErr := t.publisher.waitForCheckpoint(); saveErr != nil {
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-			return saveErr // a lost checkpoint must not look like an interruption alone
+			return saveErr // must not be mistaken for an interruption that was saved
 		}
 		return errors.Join(err, saveErr)
 	}
 	return err
 }
 
-// loop takes the steps that remain, with the validations and checkpoints between them.
+// loop does the remaining steps, with the validations and checkpoints between them.
 func (t *Trainer) loop(ctx context.Context) error {
 	c, p := &t.Config.Trainer, &t.progress
 	switch {
@@ -106,8 +106,8 @@ func (t *Trainer) afterStep(ctx context.Context, step int) error {
 	return nil
 }
 
-// updateContext is the context of a step's optimiser steps. Where interrupted runs are
-// saved these are not cut short: between them the weights belong to no step.
+// updateContext returns the context of a step's optimiser steps. If interrupted runs are
+// saved, it does not end, because the weights between optimiser steps belong to no step.
 func (t *Trainer) updateContext(ctx context.Context) context.Context {
 	if t.savesOnInterrupt() {
 		return context.WithoutCancel(ctx)
@@ -141,7 +141,7 @@ func (t *Trainer) saveInterrupted(ctx context.Context, stopped error) error {
 		err = pending.Wait()
 	}
 	if err != nil {
-		return fmt.Errorf("train: interrupted, and step %d could not be saved: %w", s.Step, err)
+		return fmt.Errorf("train: interrupted, and saving step %d failed: %w", s.Step, err)
 	}
 	t.Log.Info("saved on interruption", "step", s.Step)
 	return stopped

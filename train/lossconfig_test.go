@@ -15,8 +15,8 @@ import (
 	"vagen/train/config"
 )
 
-// TestEveryPolicyLossHasAConfiguration: each name of package loss can be trained
-// with, gets the settings of its own, and tokens weighed the way it insists on.
+// TestEveryPolicyLossHasAConfiguration: each loss of package loss can be trained with, and gets
+// its own settings and the aggregation that it requires.
 func TestEveryPolicyLossHasAConfiguration(t *testing.T) {
 	for _, name := range loss.Builtin().Names() {
 		c := traintest.Whole()
@@ -146,8 +146,8 @@ func TestLossSettingsAreChecked(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// other computes log-probs in another way than it samples: off by shift where it
-// guessed 1, and by a little elsewhere.
+// other is a learner whose log-probs differ between sampling and scoring: by shift if it
+// guessed 1, and by a small amount otherwise.
 type other struct {
 	*traintest.Bandit
 	shift float32
@@ -169,8 +169,8 @@ func (o other) Score(ctx context.Context, rows *policy.Rows, want []bool, what p
 	return out, err
 }
 
-// TestRolloutCorrectionReachesTheLearner: weights are cut at the threshold, tokens
-// beyond the bounds leave the policy's loss alone, and both are reported.
+// TestRolloutCorrectionReachesTheLearner: weights are truncated at the threshold, tokens beyond
+// the bounds are excluded from the policy loss only, and both are reported.
 func TestRolloutCorrectionReachesTheLearner(t *testing.T) {
 	token, reject, bounds := "token", "token_k1", "0.5_2.0"
 	for name, c := range map[string]struct {
@@ -224,9 +224,9 @@ func TestRolloutCorrectionReachesTheLearner(t *testing.T) {
 	}
 }
 
-// TestBypassTakesLogProbsAsSampled: the learner is not asked for them, and gets
-// what was recorded for the tokens that the model wrote.
-func TestBypassTakesLogProbsAsSampled(t *testing.T) {
+// TestBypassUsesTheSampledLogProbs: the learner is not asked for log-probs, and gets the
+// recorded ones of the tokens that the model wrote.
+func TestBypassUsesTheSampledLogProbs(t *testing.T) {
 	for _, critic := range []bool{true, false} {
 		cfg := traintest.Whole()
 		cfg.Algorithm.Correction.Bypass = true
@@ -253,7 +253,7 @@ func TestBypassTakesLogProbsAsSampled(t *testing.T) {
 	}
 }
 
-// scoring notes what it is asked for.
+// scoring records the calls of Score.
 type scoring struct {
 	*traintest.Bandit
 	wanted []policy.ScoreRequest
@@ -281,7 +281,7 @@ func TestImportanceWeightsCanBeNormalised(t *testing.T) {
 	require.InDelta(t, 1, sum/n, 1e-6)
 }
 
-func TestTheLogRatioIsBoundedUnlessTheConfigurationSaysNo(t *testing.T) {
+func TestTheLogRatioIsClampedByDefault(t *testing.T) {
 	for _, clamp := range []bool{true, false} {
 		c := traintest.Whole()
 		c.Agent.Actor.Loss.ClampRatio = clamp
@@ -291,8 +291,8 @@ func TestTheLogRatioIsBoundedUnlessTheConfigurationSaysNo(t *testing.T) {
 	}
 }
 
-// TestLossesDrawAnewInEveryUpdate, and the same in the same run.
-func TestLossesDrawAnewInEveryUpdate(t *testing.T) {
+// TestLossesHaveAnotherSeedInEveryUpdate, which is the same in a repeated run.
+func TestLossesHaveAnotherSeedInEveryUpdate(t *testing.T) {
 	seeds := func() (out []uint64) {
 		c := traintest.Small()
 		c.Agent.Actor.Epochs, c.Trainer.Steps = 2, 2
@@ -309,9 +309,8 @@ func TestLossesDrawAnewInEveryUpdate(t *testing.T) {
 	require.Len(t, slices.Compact(slices.Sorted(slices.Values(first))), 8)
 }
 
-// TestFiguresOfTheLossAreJoined over a step's optimiser steps: extremes stay
-// extremes.
-func TestFiguresOfTheLossAreJoined(t *testing.T) {
+// TestLossMetricsAreCombined over a step's optimiser steps: maxima and minima are not averaged.
+func TestLossMetricsAreCombined(t *testing.T) {
 	c := traintest.Small() // two optimiser steps a step
 	c.Trainer.Steps = 1
 	b := traintest.Guesser()

@@ -10,8 +10,7 @@ import (
 	"vagen/train/track"
 )
 
-// MachineMetric reports whether a metric is of the machine that a run was on: it begins
-// with "time/" or "timing_s/", which are seconds, with "timing_per_token_ms/", or with
+// MachineMetric reports whether a metric depends on the machine: its name starts with "time/" or "timing_s/", which are seconds, with "timing_per_token_ms/", or with
 // "perf/", which are megabytes of memory, tokens per second and the like. All others
 // are the same in every run of one configuration.
 func MachineMetric(name string) bool {
@@ -20,8 +19,8 @@ func MachineMetric(name string) bool {
 	})
 }
 
-// measureMachine writes the memory that the process takes, and the metrics of the
-// learner's own. Figures that the system does not have are left out.
+// measureMachine writes the memory use of the process, and the learner's own metrics. Values
+// that the system does not report are omitted.
 func measureMachine(learner policy.Learner, m track.Metrics) {
 	const mb = 1e6
 	heap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}

@@ -11,8 +11,8 @@ import (
 	"vagen/train/track"
 )
 
-// measure writes the metrics of package rollout/diagnose, and the users' own. One
-// that fails is logged and counted; the others are still written.
+// measure writes the metrics of package rollout/diagnose and those registered by users. A
+// metric that fails is logged and counted; the others are still written.
 func (k *methods) measure(b *batch, maxResponse int, m track.Metrics, log *slog.Logger) {
 	if len(k.metrics) == 0 {
 		return
@@ -26,8 +26,8 @@ func (k *methods) measure(b *batch, maxResponse int, m track.Metrics, log *slog.
 	}
 }
 
-// diagnosis shows a batch as metrics see it: rows of tokens with what was earned
-// and learned from them.
+// diagnosis returns a batch as the input of metrics: rows of tokens with rewards and
+// advantages.
 func (b *batch) diagnosis(maxResponse int) *diagnose.Batch {
 	d := &diagnose.Batch{
 		Offsets: b.rows.Offsets, ValueMask: b.value, OldLogProb: b.old,
@@ -54,8 +54,8 @@ func (b *batch) diagnosis(maxResponse int) *diagnose.Batch {
 	return d
 }
 
-// summarize sums up the turns of a row: the parts of their rewards, their reasoning,
-// or the whole response where there is none, and whether a limit cut one of them.
+// summarize combines the turns of a row: the parts of their rewards, their reasoning (the
+// whole response if there is none), and whether one of them was cut at a limit.
 func summarize(t *rollout.Trajectory, row int) (parts reward.Parts, text string, cut bool) {
 	at := map[string]int{}
 	var b strings.Builder

@@ -11,7 +11,7 @@ import (
 	"vagen/train/track"
 )
 
-// stepNames are second names of a step's metrics: those that VAGEN and verl log.
+// stepNames are additional names of a step's metrics, as in VAGEN and verl.
 var stepNames = []struct{ name, of string }{
 	{"custom_metrics/train/reward_variance", "reward_variance"},
 	{"custom_metrics/train/traj_success", "train/success"},
@@ -23,8 +23,7 @@ var stepNames = []struct{ name, of string }{
 	{"perf/time_per_step", "time/step"},
 }
 
-// addDashboardNames adds the names that VAGEN's and verl's users have on their dashboards to
-// the metrics of a step. docs/results.md has all of them with their meaning.
+// addDashboardNames adds the metrics of a step under the names of VAGEN and verl. docs/results.md has all of them with their meaning.
 func (t *Trainer) addDashboardNames(b *batch, step int, m track.Metrics) {
 	c := &t.Config
 	for _, n := range stepNames {
@@ -81,7 +80,7 @@ func addUpdateTime(m track.Metrics, o *policy.Objective, took time.Duration) {
 	m["timing_s/"+who] += took.Seconds()
 }
 
-// spread writes mean, max and min; nothing for no numbers.
+// spread writes mean, max and min; nothing if there are no numbers.
 func spread(m track.Metrics, name string, x []float64) {
 	if len(x) == 0 {
 		return
@@ -93,8 +92,8 @@ func spread(m track.Metrics, name string, x []float64) {
 	m[name+"/mean"], m[name+"/max"], m[name+"/min"] = sum/float64(len(x)), slices.Max(x), slices.Min(x)
 }
 
-// bySource groups trajectories by their data source, or their environment where they
-// have none, in the order in which these first appear.
+// bySource groups trajectories by their data source, or by their environment if they have
+// none, in the order of first appearance.
 func bySource(ts []*rollout.Trajectory) (names []string, of map[string][]*rollout.Trajectory) {
 	of = map[string][]*rollout.Trajectory{}
 	for _, t := range ts {
@@ -110,8 +109,8 @@ func bySource(ts []*rollout.Trajectory) (names []string, of map[string][]*rollou
 	return names, of
 }
 
-// describeValidation writes the results of a validation: over all episodes, and for each source
-// by itself under the names of VAGEN and verl. n is the number of episodes of a level.
+// describeValidation writes the results of a validation: over all episodes, and for each
+// source under the names of VAGEN and verl. n is the number of episodes per level.
 func describeValidation(m track.Metrics, ts []*rollout.Trajectory, n int) {
 	describe(m, "val/", ts)
 	names, of := bySource(ts)
@@ -158,10 +157,10 @@ func describeValidation(m track.Metrics, ts []*rollout.Trajectory, n int) {
 	spread(m, "val-aux/num_turns", turns)
 }
 
-// atN writes the figures mean@n, std@n, and of the best and the worst of k = 2, 4, …, n
-// episodes of a level, means over the levels. What verl estimates from 1000 draws with
-// replacement is computed exactly. Names in val-core are those of the reward's mean
-// and best over all n.
+// atN writes mean@n and std@n, and mean and std of the best and worst of k = 2, 4, …, n
+// episodes of a level, averaged over the levels. verl estimates the latter from 1000 draws
+// with replacement; here they are exact. The names of the reward's mean and best over all n
+// start with val-core.
 func atN(m track.Metrics, source, variable string, levels [][]float64, n int) {
 	if len(levels) == 0 {
 		return
@@ -194,8 +193,8 @@ func atN(m track.Metrics, source, variable string, levels [][]float64, n int) {
 	}
 }
 
-// drawn is mean and standard deviation of the largest, or least, of k draws with
-// replacement: the i-th of n numbers in order is the largest with probability
+// drawn returns mean and standard deviation of the largest, or smallest, of k draws with
+// replacement: the i-th smallest of n numbers is the largest of the draws with probability
 // (i/n)^k − ((i−1)/n)^k.
 func drawn(x []float64, k int, least bool) (mean, std float64) {
 	x = slices.Sorted(slices.Values(x))

@@ -15,9 +15,8 @@ import (
 	"vagen/train/config"
 )
 
-// unmet are rows of the table that take a model of package policy/vlm, a fault, or
-// another harness than the runs of TestTheTableOfMetricsIsThatOfTheCode have. Each has
-// a test of its own where it is made.
+// unmet are metrics that need a model of package policy/vlm, a failure, or another harness than
+// the runs of TestTheTableOfMetricsIsThatOfTheCode. They are tested elsewhere.
 var unmet = []string{
 	"train/rows", "train/retried", "train/observations_cut", "train/summaries", "train/forced_tokens",
 	"val/rows", "val/retried", "val/observations_cut", "val/summaries", "val/forced_tokens",
@@ -28,7 +27,7 @@ var unmet = []string{
 	"perf/executables", "perf/device_memory_mb", "perf/device_memory_peak_mb", "perf/max_memory_allocated_gb",
 }
 
-// documented are the names in the table of docs/results.md, as patterns.
+// documented returns the names in the tables of docs/results.md, as patterns.
 func documented(t *testing.T) map[string]*regexp.Regexp {
 	t.Helper()
 	raw, err := os.ReadFile("../docs/results.md")
@@ -52,7 +51,7 @@ func documented(t *testing.T) map[string]*regexp.Regexp {
 	return out
 }
 
-// expand writes {a,b} out.
+// expand expands {a,b}.
 func expand(name string) []string {
 	before, rest, ok := strings.Cut(name, "{")
 	if !ok {
@@ -66,8 +65,8 @@ func expand(name string) []string {
 	return out
 }
 
-// TestTheTableOfMetricsIsThatOfTheCode: what runs of several kinds log is in
-// docs/results.md, and what is there is logged.
+// TestTheTableOfMetricsIsThatOfTheCode: docs/results.md lists the metrics that several kinds of
+// runs log, and no others.
 func TestTheTableOfMetricsIsThatOfTheCode(t *testing.T) {
 	all := map[string]bool{}
 	for _, c := range dashboards(t) {
@@ -91,7 +90,7 @@ func TestTheTableOfMetricsIsThatOfTheCode(t *testing.T) {
 	require.ElementsMatch(t, unmet, missing)
 }
 
-// dashboards are configurations that log what runs of a fake model can log.
+// dashboards are configurations that together log every metric possible without a model.
 func dashboards(t *testing.T) []config.Config {
 	t.Helper()
 	critic := traintest.Small()
@@ -105,7 +104,7 @@ func dashboards(t *testing.T) []config.Config {
 	return []config.Config{critic, charged, sources(t)}
 }
 
-// sources validates on two data sources of one environment.
+// sources is a configuration with validation on two data sources of one environment.
 func sources(t *testing.T) config.Config {
 	t.Helper()
 	c := traintest.Small()
@@ -119,8 +118,8 @@ func sources(t *testing.T) config.Config {
 	return c
 }
 
-// TestValidationIsReportedForEachDataSource: in figures of its own, which agree with
-// those over all episodes.
+// TestValidationIsReportedForEachDataSource in separate metrics, which are consistent with those
+// over all episodes.
 func TestValidationIsReportedForEachDataSource(t *testing.T) {
 	for _, e := range traintest.Run(t, sources(t), traintest.Guesser()) {
 		m := e.Metrics
@@ -139,8 +138,8 @@ func TestValidationIsReportedForEachDataSource(t *testing.T) {
 	}
 }
 
-// TestFamiliarNamesAgreeWithOurs: a second name has the figure of the first, and
-// those that are of the machine are known as such.
+// TestFamiliarNamesAgreeWithOurs: metrics under a second name have the same value, and
+// MachineMetric recognises those that depend on the machine.
 func TestFamiliarNamesAgreeWithOurs(t *testing.T) {
 	c := traintest.Small()
 	c.Trainer.TestFreq = 1

@@ -13,7 +13,7 @@ import (
 	"vagen/train/track"
 )
 
-// objective is what the updates of a step minimise.
+// objective returns the objective of a step's updates.
 func objective(c *config.Config, names config.Registries, spec advantage.Spec, step int) (policy.Objective, error) {
 	o, err := names.Objective(c, factor(&c.Stability.Clip, step, c.Trainer.Steps), factor(&c.Stability.KL, step, c.Trainer.Steps))
 	if err != nil {
@@ -26,7 +26,7 @@ func objective(c *config.Config, names config.Registries, spec advantage.Spec, s
 	return o, nil
 }
 
-// optimizer is the optimiser of a step, at the rates of its schedules.
+// optimizer returns the optimiser of a step, with the scheduled learning rates.
 func optimizer(c *config.Config, step int) policy.Optimizer {
 	a := &c.Agent.Actor
 	o := adamW(&a.Optim, a.GradClip, a.NormLimit)
@@ -34,20 +34,20 @@ func optimizer(c *config.Config, step int) policy.Optimizer {
 	return o
 }
 
-// adamW is an optimiser without its rates.
+// adamW returns an optimiser without its learning rate.
 func adamW(o *config.OptimConfig, clip, limit float64) policy.Optimizer {
 	return policy.Optimizer{Beta1: o.Beta1, Beta2: o.Beta2, Epsilon: 1e-8, WeightDecay: o.Decay, GradClip: clip, MaxGradNorm: limit}
 }
 
-// figures averages what the optimiser steps of a training step measured. A figure
-// is averaged over the steps that measured it; one that none did is absent.
+// figures averages the metrics of a training step's optimiser steps. A metric is averaged
+// over the optimiser steps that have it, and absent if none has it.
 type figures struct {
 	sum   track.Metrics
 	steps map[string]int
 }
 
-// add adds the figures of an optimiser step. Those whose names end in _max and
-// _min are the largest and the smallest of all steps.
+// add adds the metrics of an optimiser step. Of metrics whose names end in _max or _min the
+// largest or smallest is kept instead of the average.
 func (f *figures) add(m track.Metrics) {
 	if f.sum == nil {
 		f.sum, f.steps = track.Metrics{}, map[string]int{}
@@ -77,8 +77,8 @@ func (f *figures) write(m track.Metrics) {
 	}
 }
 
-// updateMetrics are the figures of one optimiser step under verl's names. A step that updated no policy, or no critic, has no figures of it; nor
-// has one without a token that the loss counts.
+// updateMetrics returns the metrics of one optimiser step under verl's names. Metrics of the
+// policy or the critic are absent if the step did not update it, or had no token with a loss.
 func updateMetrics(s policy.Stats, b *policy.Batch, o policy.Objective, c *config.Config) track.Metrics {
 	m := track.Metrics{}
 	if !o.CriticOnly && weighted(b.Weight) {
@@ -101,12 +101,12 @@ func updateMetrics(s policy.Stats, b *policy.Batch, o policy.Objective, c *confi
 	return m
 }
 
-// weighted reports whether any token counts.
+// weighted reports whether any token has a weight.
 func weighted(weights []float32) bool {
 	return slices.ContainsFunc(weights, func(w float32) bool { return w != 0 })
 }
 
-// countSkipped stops a run in which too many optimiser steps in a row are skipped.
+// countSkipped returns ErrDiverged after too many skipped optimiser steps in a row.
 func (t *Trainer) countSkipped(s policy.Stats) error {
 	if !s.Skipped {
 		t.progress.skipped = 0

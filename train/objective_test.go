@@ -15,7 +15,7 @@ import (
 	"vagen/train/config"
 )
 
-// paid recomputes the rewards of a row of the guessing game from its tokens.
+// paid computes the rewards of a row of the guessing game from its tokens.
 func paid(b *traintest.Bandit, tokens []int32) (positions []int, rewards []float64) {
 	colour := map[int32]int{}
 	for k := range 3 {
@@ -37,10 +37,9 @@ func paid(b *traintest.Bandit, tokens []int32) (positions []int, rewards []float
 	return positions, rewards
 }
 
-// TestRewardsSitWhereTheConfigurationSays: at the end of each turn, or all at the
-// end of the row. Without discount and values the return of a token is what is
-// still to come.
-func TestRewardsSitWhereTheConfigurationSays(t *testing.T) {
+// TestRewardsArePlacedAsConfigured: at the end of each turn, or all at the end of the row.
+// Without discount and values the return of a token is the sum of the remaining rewards.
+func TestRewardsArePlacedAsConfigured(t *testing.T) {
 	for _, perTurn := range []bool{true, false} {
 		c := traintest.Whole()
 		c.Rollout.MultiTurnReward = perTurn
@@ -64,8 +63,8 @@ func TestRewardsSitWhereTheConfigurationSays(t *testing.T) {
 	}
 }
 
-// TestMasksChooseTheTokensOfTheLosses compares the weights of a batch with who
-// wrote what.
+// TestMasksChooseTheTokensOfTheLosses compares the weights of a batch with the origin of its
+// tokens.
 func TestMasksChooseTheTokensOfTheLosses(t *testing.T) {
 	for name, c := range map[string]struct {
 		estimator            string
@@ -101,9 +100,9 @@ func TestMasksChooseTheTokensOfTheLosses(t *testing.T) {
 	}
 }
 
-// TestEachEpochTakesEveryEpisodeOnce: mini-batches part the episodes, in another
-// order in every epoch.
-func TestEachEpochTakesEveryEpisodeOnce(t *testing.T) {
+// TestEachEpochUsesEveryEpisodeOnce: mini-batches divide the episodes, in another order in every
+// epoch.
+func TestEachEpochUsesEveryEpisodeOnce(t *testing.T) {
 	c := traintest.Small()
 	c.Agent.Actor.MiniBatch, c.Agent.Actor.Epochs, c.Trainer.Steps, c.Env.Config = 3, 3, 1, map[string]any{"turns": uint64(5)}
 	b := traintest.Guesser()
@@ -126,9 +125,8 @@ func TestEachEpochTakesEveryEpisodeOnce(t *testing.T) {
 	require.NotEqual(t, epochs[1], epochs[2])
 }
 
-// TestKLInTheRewardChargesResponseTokens recomputes the returns of a step with and
-// without the charge: what is missing at a token is the charge of it and all
-// response tokens after it.
+// TestKLInTheRewardChargesResponseTokens compares the returns of a step with and without the KL
+// penalty: the difference at a token is the penalty of it and all response tokens after it.
 func TestKLInTheRewardChargesResponseTokens(t *testing.T) {
 	for _, kind := range []reward.KL{reward.KLDifference, reward.KLAbsolute, reward.KLSquared, reward.KLLowVariance} {
 		c := traintest.Whole()
@@ -160,9 +158,9 @@ func TestKLInTheRewardChargesResponseTokens(t *testing.T) {
 	}
 }
 
-// TestTheKLCoefficientIsSteered: fixed stays, adaptive follows Ziegler's rule, one
-// step behind.
-func TestTheKLCoefficientIsSteered(t *testing.T) {
+// TestTheKLCoefficientIsAdapted: fixed is constant, adaptive follows Ziegler's rule, one step
+// later.
+func TestTheKLCoefficientIsAdapted(t *testing.T) {
 	for _, kind := range []string{"fixed", "adaptive"} {
 		c := traintest.Small()
 		c.Trainer.Steps = 4
@@ -201,7 +199,7 @@ func TestTheKLLossReachesTheLearner(t *testing.T) {
 	require.NotContains(t, m, "actor/kl_loss")
 }
 
-// TestTheObjectiveFollowsTheConfiguration reads what the learner was told.
+// TestTheObjectiveFollowsTheConfiguration reads the learner's recorded calls.
 func TestTheObjectiveFollowsTheConfiguration(t *testing.T) {
 	c := traintest.Whole()
 	a := &c.Agent.Actor
@@ -228,8 +226,8 @@ func TestTheObjectiveFollowsTheConfiguration(t *testing.T) {
 	require.Equal(t, loss.PPO{Low: 0.1, High: 0.28, Dual: 3, Clamp: true}, o.Policy)
 }
 
-// TestWithoutCriticNobodyAsksForValues: whether there is none, or none is needed.
-func TestWithoutCriticNobodyAsksForValues(t *testing.T) {
+// TestValuesAreRequestedOnlyWithACritic that the estimator needs.
+func TestValuesAreRequestedOnlyWithACritic(t *testing.T) {
 	c := traintest.Whole()
 	c.Algorithm.Estimator, c.Rollout.Trajectories, c.Critic.Kind = "grpo", 2, "none"
 	b := traintest.Guesser()
@@ -244,7 +242,7 @@ func TestWithoutCriticNobodyAsksForValues(t *testing.T) {
 	require.Zero(t, b.Updates[0].Objective.ValueCoef, "grpo trains no critic")
 }
 
-// TestTheCriticWarmsUpAlone: the policy stays where it was for so many steps.
+// TestTheCriticWarmsUpAlone: the policy does not change during the warm-up.
 func TestTheCriticWarmsUpAlone(t *testing.T) {
 	c := traintest.Small()
 	c.Trainer.CriticWarmup, c.Trainer.Steps, c.Agent.Actor.MiniBatch = 2, 4, 8
@@ -290,8 +288,8 @@ func TestLearningRates(t *testing.T) {
 	}
 }
 
-// TestTheLearnersFiguresAreAveraged over a step's optimiser steps.
-func TestTheLearnersFiguresAreAveraged(t *testing.T) {
+// TestTheLearnersMetricsAreAveraged over a step's optimiser steps.
+func TestTheLearnersMetricsAreAveraged(t *testing.T) {
 	c := traintest.Small() // two optimiser steps a step
 	c.Trainer.Steps = 1
 	c.Agent.Actor.ClipDual = 3
@@ -314,7 +312,7 @@ func TestTheLearnersFiguresAreAveraged(t *testing.T) {
 	}
 }
 
-// short gives fewer numbers than there are tokens.
+// short is a learner that returns fewer scores than there are tokens.
 type short struct{ *traintest.Bandit }
 
 func (s short) Score(ctx context.Context, rows *policy.Rows, want []bool, what policy.ScoreRequest, temperature float64) (*policy.Scores, error) {
@@ -323,9 +321,8 @@ func (s short) Score(ctx context.Context, rows *policy.Rows, want []bool, what p
 	return out, err
 }
 
-// TestALearnerThatLosesNumbersIsFound instead of being believed.
-func TestALearnerThatLosesNumbersIsFound(t *testing.T) {
+func TestMissingScoresOfALearnerAreAnError(t *testing.T) {
 	tr, _ := traintest.Trainer(t, traintest.Small(), traintest.Guesser(), &traintest.Arena{})
 	tr.Learner = short{traintest.Guesser()}
-	require.EqualError(t, tr.Run(t.Context()), "train: the learner gave 79 log-probs for 80 tokens")
+	require.EqualError(t, tr.Run(t.Context()), "train: the learner returned 79 log-probs for 80 tokens")
 }

@@ -8,9 +8,9 @@ import (
 	"vagen/train/config"
 )
 
-// dropOverlong leaves out the start states of files that open with more tokens than
-// data.max_prompt_length, with data.filter_overlong_prompts. Where an environment
-// fails its start state stays: what is wrong shows when it is played.
+// dropOverlong implements data.filter_overlong_prompts: it removes the start states of files
+// whose first prompt has more tokens than data.max_prompt_length. If an environment fails,
+// its start state is kept; the error is reported when it is played.
 func (t *Trainer) dropOverlong(ctx context.Context) error {
 	c, l := &t.Config, t.Levels
 	if !c.Data.DropLong || l.dropped {
@@ -36,9 +36,9 @@ func (t *Trainer) dropOverlong(ctx context.Context) error {
 				kept = append(kept, e)
 			}
 		}
-		t.Log.Info("start states with long openings are left out", "of", part.key, "dropped", len(all)-len(kept), "kept", len(kept), "data.max_prompt_length", c.Data.MaxPrompt)
+		t.Log.Info("dropped start states with too long prompts", "key", part.key, "dropped", len(all)-len(kept), "kept", len(kept), "data.max_prompt_length", c.Data.MaxPrompt)
 		if len(kept) < part.least {
-			return fmt.Errorf("train: %w: data.filter_overlong_prompts leaves %d of %d episodes of %s, which is too few: %d are needed", config.ErrConfig, len(kept), len(all), part.key, part.least)
+			return fmt.Errorf("train: %w: data.filter_overlong_prompts leaves %d of %d episodes of %s, at least %d are needed", config.ErrConfig, len(kept), len(all), part.key, part.least)
 		}
 		*part.levels = kept
 	}

@@ -12,8 +12,9 @@ import (
 	"vagen/train/config"
 )
 
-// Colour 0, which levels show first whose seed is a multiple of 3, is a long opening.
-func TestLongOpeningsAreLeftOutOfFiles(t *testing.T) {
+// TestStartStatesWithLongPromptsAreDropped: colour 0, with which levels start whose seed is a
+// multiple of 3, has a long prompt.
+func TestStartStatesWithLongPromptsAreDropped(t *testing.T) {
 	long := map[string]int{"<image> colour 0": 20}
 	open := func(overrides ...string) (*train.Trainer, *traintest.Arena) {
 		c, err := fromFiles(t, listed(t, 12), append([]string{"trainer.total_training_steps=4", "data.max_prompt_length=8"}, overrides...)...)

@@ -9,16 +9,16 @@ import (
 	"vagen/train/config"
 )
 
-// DatasetEpisodes makes episodes of lines of a dataset, numbered in Group, with options
-// that all of them share below their own. State is how their environments pay for
-// words about the state, which has to be the same for all; nil if they don't.
+// DatasetEpisodes converts the entries of a dataset to episodes, numbered in Group. Their own
+// options override those in shared. The returned block state_reward is nil if there is none;
+// it must be the same for all entries.
 func DatasetEpisodes(lines []dataset.Episode, options map[string]any) (episodes []rollout.Episode, state *dataset.StateReward, err error) {
 	l := &Levels{config: &config.Config{Env: config.EnvConfig{Config: options}}}
 	made := map[int]map[string]any{}
 	for i := range lines {
 		e, err := l.episode(&lines[i], made)
 		if lines[i].ThinkTokens != nil {
-			err = errors.New("thinking_token_budget is for training: nothing can be written into a response here")
+			err = errors.New("thinking_token_budget is set, but is supported only in training")
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("train: %w: episode %d (%s): %w", config.ErrConfig, i, lines[i].Name, err)

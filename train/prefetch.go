@@ -14,19 +14,19 @@ import (
 	"vagen/train/track"
 )
 
-// Prefetched are a step's episodes. With run.async they are collected while the step
-// before is still updating, by the policy as it was before that update; they are then
-// part of a run's State, and are not changed any more.
+// Prefetched contains a step's episodes. With run.async they are collected during the update
+// of the step before, with the policy before that update. They are then part of a run's State
+// and must not be changed.
 type Prefetched struct {
 	Step      int             `json:"step"` // the step that the episodes are for
 	Metrics   track.Metrics   `json:"metrics"`
 	Baselines map[int]float64 `json:"baselines,omitempty"` // return of the greedy episode of each group
-	// Episodes are kept by Checkpoints in a file of package rollout/store.
+	// Checkpoints store the episodes in a file of package rollout/store.
 	Episodes []*rollout.Trajectory `json:"-"`
 }
 
 // prefetch is the collection of a step's episodes during the update of the step
-// before. A nil prefetch collects nothing.
+// before. Nil means no collection.
 type prefetch struct {
 	cancel    context.CancelFunc
 	done      chan struct{}
@@ -34,7 +34,7 @@ type prefetch struct {
 	err       error
 }
 
-// startPrefetch begins to collect a step's episodes with the policy as it is now. It
+// startPrefetch starts to collect a step's episodes with a snapshot of the current policy. It
 // returns when the learner may change.
 func (t *Trainer) startPrefetch(ctx context.Context, step int) (*prefetch, error) {
 	if !t.Config.Run.Async || step > t.Config.Trainer.Steps {
@@ -48,8 +48,8 @@ func (t *Trainer) startPrefetch(ctx context.Context, step int) (*prefetch, error
 	if err != nil {
 		return nil, err
 	}
-	// Like the update it runs beside, it is not cut short where interrupted runs are
-	// saved: the step's new weights without these episodes could not be continued.
+	// Like the concurrent update, it is not interrupted if interrupted runs are saved: a run
+	// could not be resumed from the new weights without these episodes.
 	ctx, cancel := context.WithCancel(t.updateContext(ctx))
 	p := &prefetch{cancel: cancel, done: make(chan struct{})}
 	c, seed := t.collector, t.stability.seed()
@@ -61,7 +61,7 @@ func (t *Trainer) startPrefetch(ctx context.Context, step int) (*prefetch, error
 	return p, nil
 }
 
-// wait returns what was collected, nil if nothing was.
+// wait waits for the collection and returns its result, nil if there is none.
 func (p *prefetch) wait() (*Prefetched, error) {
 	if p == nil {
 		return nil, nil
@@ -80,10 +80,10 @@ func (p *prefetch) stop() {
 }
 
 func errNoPolicySnapshots(l policy.Learner) error {
-	return fmt.Errorf("%w: run.async collects episodes while the learner changes, but a %T cannot snapshot its policy (policy.PolicySnapshotter)", config.ErrConfig, l)
+	return fmt.Errorf("%w: run.async collects episodes while the learner changes, but the learner (%T) does not implement policy.PolicySnapshotter", config.ErrConfig, l)
 }
 
-// Names of the folder and the file in which a checkpoint keeps Prefetched episodes.
+// Names of the folder and the file with Prefetched episodes in a checkpoint.
 const (
 	PrefetchedFolder = "ahead"
 	prefetchedFile   = "episodes.parquet"

@@ -22,10 +22,9 @@ import (
 
 const presetFile = "algorithms/presets.json"
 
-// TestGoldenPresetsThroughTheTrainer takes the configuration of each preset through
-// the trainer's own steps, from recorded turns to losses: placement of rewards, KL
-// penalty, estimator, masks, losses and metrics are those that the configuration
-// asks for, and what comes out is what the original computed.
+// TestGoldenPresetsThroughTheTrainer runs the trainer's steps with the configuration of each
+// preset, from recorded turns to losses: placement of rewards, KL penalty, estimator, masks,
+// losses and metrics. The results equal those of the original.
 func TestGoldenPresetsThroughTheTrainer(t *testing.T) {
 	tally := golden.NewTally(t, presetFile)
 	for _, g := range golden.Cases(t, presetFile) {
@@ -39,7 +38,7 @@ func TestGoldenPresetsThroughTheTrainer(t *testing.T) {
 	}
 }
 
-// presetRun is a recorded case on its way through a Trainer.
+// presetRun is a recorded case with the Trainer that processes it.
 type presetRun struct {
 	t *testing.T
 	golden.Case
@@ -50,7 +49,7 @@ type presetRun struct {
 	metrics track.Metrics
 }
 
-// scored is a learner that has been scored already.
+// scored is a learner that returns recorded scores.
 type scored struct{ policy.Learner }
 
 func (scored) Forget(...uint64) {}
@@ -81,7 +80,7 @@ func openPreset(t *testing.T, g golden.Case) *presetRun {
 	golden.Need(t, g.Params, "preset", &name)
 	var uid []string
 	golden.Need(t, g.Inputs, "uid", &uid)
-	// The recorded batches are smaller than those of the recipes.
+	// The recorded batches are smaller than those of the presets.
 	c, err := config.Source{Preset: name, Overrides: []string{"env=x", "data.train_batch_size=4", "actor_rollout_ref.actor.ppo_mini_batch_size=4"}}.Load()
 	require.NoError(t, err)
 	p.trainer = &Trainer{Config: c, Learner: scored{}, Envs: nil, Log: slog.New(slog.DiscardHandler)}
@@ -119,7 +118,7 @@ func (p *presetRun) prepare() {
 	require.NoError(p.t, err)
 }
 
-// lengths are the tokens of the rows, without the prompt's.
+// lengths returns the numbers of tokens of the rows, without the prompts.
 func (p *presetRun) lengths() []int {
 	var out []int
 	for _, row := range p.matrix(p.Inputs, "attention_mask") {
@@ -132,8 +131,7 @@ func (p *presetRun) lengths() []int {
 	return out
 }
 
-// trajectories are the recorded episodes. The prompt column, which nothing was
-// predicted from, becomes a row's first token.
+// trajectories returns the recorded episodes. The prompt column becomes a row's first token.
 func (p *presetRun) trajectories(uid []string) []*rollout.Trajectory {
 	wrote, ends := p.matrix(p.Inputs, "loss_mask"), p.matrix(p.Inputs, "end_of_response_position_mask")
 	turns := p.matrix(p.Inputs, "turn_rewards")
@@ -161,7 +159,7 @@ func (p *presetRun) trajectories(uid []string) []*rollout.Trajectory {
 	return out
 }
 
-// record writes a row down: a token of the prompt, then who wrote which.
+// record builds a row: a token of the prompt, then tokens with their origin.
 func record(s *mask.Sequence, wrote, ends []float64) error {
 	if err := s.AppendContext(mask.Prompt, 0); err != nil {
 		return err
@@ -185,8 +183,7 @@ func record(s *mask.Sequence, wrote, ends []float64) error {
 	return nil
 }
 
-// ragged reads recorded numbers of tokens without padding, and 0 for the token of
-// the prompt.
+// ragged returns recorded per-token numbers without padding, and 0 for the token of the prompt.
 func (p *presetRun) ragged(name string) []float32 {
 	var out []float32
 	rows := p.matrix(p.Inputs, name)
@@ -199,7 +196,7 @@ func (p *presetRun) ragged(name string) []float32 {
 	return out
 }
 
-// padded gives flat numbers the recorded layout.
+// padded converts flat numbers to the recorded layout.
 func padded[T any](p *presetRun, flat []T, number func(T) float64) []float64 {
 	var out []float64
 	for row := range p.batch.rows.Len() {
@@ -229,7 +226,7 @@ func (p *presetRun) compare(tally *golden.Tally, name string, got []float64) {
 	}
 }
 
-// compareTokens compares without the padding.
+// compareTokens compares per-token numbers without the padding.
 func (p *presetRun) compareTokens(tally *golden.Tally, name string, got []float32) {
 	p.t.Helper()
 	want, flat := p.matrix(p.Expected, name), []float64(nil)
@@ -240,7 +237,7 @@ func (p *presetRun) compareTokens(tally *golden.Tally, name string, got []float3
 	golden.Floats(p.t, tally, name, got, flat, p.Tolerance)
 }
 
-// compareConfig compares the preset with the settings that were recorded.
+// compareConfig compares the preset with the recorded settings.
 func (p *presetRun) compareConfig(tally *golden.Tally) {
 	c := &p.trainer.Config
 	for name, got := range map[string]any{
@@ -258,7 +255,7 @@ func (p *presetRun) compareConfig(tally *golden.Tally) {
 func (p *presetRun) compareEstimate(tally *golden.Tally) {
 	p.compare(tally, "token_level_scores", padded(p, p.scores, float))
 	p.compare(tally, "token_level_rewards", padded(p, p.batch.adv.Rewards, float))
-	// Whitening moves padding off 0 in the original; there is no padding here.
+	// In the original whitening makes padding non-zero; here there is no padding.
 	p.compareTokens(tally, "advantages", p.batch.result.Advantages)
 	p.compareTokens(tally, "returns", p.batch.result.Returns)
 	p.compare(tally, "actor_mask", padded(p, p.batch.loss, bit))
@@ -276,7 +273,7 @@ func (p *presetRun) compareEstimate(tally *golden.Tally) {
 	}
 }
 
-// compareLosses evaluates the losses that the configuration asks of a learner.
+// compareLosses evaluates the losses of the learner's objective.
 func (p *presetRun) compareLosses(tally *golden.Tally) {
 	b, o := p.batch, p.objective()
 	aggregate, err := p.trainer.methods.names.Aggregation(&p.trainer.Config)
@@ -295,7 +292,7 @@ func (p *presetRun) compareLosses(tally *golden.Tally) {
 	p.compareValueLoss(tally, o)
 }
 
-// objective is that of the first step.
+// objective returns the objective of the first step.
 func (p *presetRun) objective() policy.Objective {
 	o, err := objective(&p.trainer.Config, p.trainer.methods.names, p.trainer.methods.spec, 1)
 	require.NoError(p.t, err)

@@ -9,9 +9,9 @@ import (
 	"vagen/train/track"
 )
 
-// publisher sends events to the sinks and begins checkpoints. Events that occur while
-// a checkpoint is being written are sent after it, so that the order of events does
-// not depend on the speed of disks.
+// publisher sends events to the sinks and starts checkpoints. Events during the writing of a
+// checkpoint are sent after the checkpoint's event, so that the order of events does not
+// depend on the speed of the disk.
 type publisher struct {
 	sinks        []track.Sink
 	checkpointer Checkpointer // nil saves nothing
@@ -19,8 +19,8 @@ type publisher struct {
 
 	saved     int           // step of the newest checkpoint
 	writing   *Pending      // the checkpoint that is being written; nil if none is
-	saveEvent track.Event   // reports that writing has ended
-	delayed   []track.Event // events since writing began
+	saveEvent track.Event   // sent when writing has ended
+	delayed   []track.Event // events since writing started
 }
 
 // publish sends an event, or delays it until the checkpoint before it is written.
@@ -35,7 +35,7 @@ func (p *publisher) publish(e track.Event) error {
 	return p.waitForCheckpoint()
 }
 
-// save writes a checkpoint, or begins to once the one before is written.
+// save waits for the checkpoint before, and writes a checkpoint or starts to write it.
 func (p *publisher) save(ctx context.Context, s State, total int) error {
 	if err := p.waitForCheckpoint(); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (p *publisher) save(ctx context.Context, s State, total int) error {
 	if err != nil {
 		return err
 	}
-	p.log.Debug("checkpoint begun", "step", s.Step, "waited", time.Since(began).Seconds())
+	p.log.Debug("checkpoint started", "step", s.Step, "waited", time.Since(began).Seconds())
 	e := track.Event{Kind: track.KindSave, Step: s.Step, Total: total}
 	if writing == nil {
 		p.saved = s.Step
@@ -58,8 +58,8 @@ func (p *publisher) save(ctx context.Context, s State, total int) error {
 	return nil
 }
 
-// waitForCheckpoint waits for the checkpoint that is being written, and sends its
-// event and those after it.
+// waitForCheckpoint waits until the current checkpoint is written, and sends its event and
+// the delayed ones.
 func (p *publisher) waitForCheckpoint() error {
 	if p.writing == nil {
 		return nil
@@ -77,8 +77,8 @@ func (p *publisher) waitForCheckpoint() error {
 	return err
 }
 
-// newest waits for the checkpoint that is being written and returns the step of the
-// newest one; 0 is none.
+// newest waits until the current checkpoint is written and returns the step of the newest
+// one; 0 for none.
 func (p *publisher) newest() (int, error) {
 	err := p.waitForCheckpoint()
 	return p.saved, err

@@ -11,8 +11,8 @@ import (
 	"vagen/train/config"
 )
 
-// known are the keys that VAGEN's users know, by group. A key in brackets is refused
-// with any value but the one after it.
+// known are the keys of VAGEN, by group. A key in brackets is refused with any value except the
+// one after it.
 var known = map[string]string{
 	"algorithm": `adv_estimator gamma lam high_level_gamma gamma_turn lambda_turn lambda_token bi_level_mix kl_penalty kl_ctrl.type kl_ctrl.kl_coef
 		kl_ctrl.target_kl kl_ctrl.horizon use_kl_in_reward norm_adv_by_std_in_grpo`,
@@ -50,8 +50,7 @@ var known = map[string]string{
 	"custom_reward_function": `[path]null name`,
 }
 
-// TestEveryKeyOfVAGENIsKnown: each sets something, is noted, or is refused with what
-// to do instead; none is unknown.
+// TestEveryKeyOfVAGENIsKnown: each has an effect, or gives a note, or is refused with advice.
 func TestEveryKeyOfVAGENIsKnown(t *testing.T) {
 	count := map[string]int{}
 	for group, list := range known {
@@ -77,7 +76,7 @@ func TestEveryKeyOfVAGENIsKnown(t *testing.T) {
 	t.Logf("keys of VAGEN: %d settings, %d other names, %d noted, %d refused", count["setting"], count["alias"], count["noted"], count["refused"])
 }
 
-// TestNoForeignKeyHidesASetting: what became a setting needs no entry any more.
+// TestNoForeignKeyHidesASetting: no key is both a setting and a foreign key.
 func TestNoForeignKeyHidesASetting(t *testing.T) {
 	kind := map[string]string{}
 	for _, s := range config.Settings() {
@@ -86,8 +85,8 @@ func TestNoForeignKeyHidesASetting(t *testing.T) {
 	}
 }
 
-// TestRecipesOfVAGENLoad takes the command lines of two of its scripts, one of the full
-// system and one of Lite, and a configuration with references.
+// TestRecipesOfVAGENLoad with the command lines of two scripts, of the first release and of
+// Lite, and a configuration with references.
 func TestRecipesOfVAGENLoad(t *testing.T) {
 	train := traintest.WriteFile(t, "envs: [{name: Sokoban, n_envs: 500, seed: [1, 10000, 1], max_turns: 5, response_length_per_turn: 512, config: {render_mode: vision}}]")
 	full := strings.Fields(`algorithm.adv_estimator=bi_level_gae algorithm.high_level_gamma=0.95 data.train_files=FILE data.val_files=FILE data.train_batch_size=128

@@ -6,8 +6,8 @@ import (
 	"vagen/train/config"
 )
 
-// rate is the learning rate of a step (from 1): it rises over the warm-up, then
-// stays, or falls to MinRatio of itself along a line or half a cosine.
+// rate returns the learning rate of a step (from 1): it increases during the warm-up, then
+// stays constant or decreases to MinRatio of its maximum, linearly or as half a cosine.
 func rate(o *config.OptimConfig, step, total int) float64 {
 	warm := int(math.Ceil(o.WarmupRatio * float64(total)))
 	if o.WarmupSteps > 0 {
@@ -23,7 +23,7 @@ func rate(o *config.OptimConfig, step, total int) float64 {
 	return o.Rate * (o.MinRatio + (1-o.MinRatio)*fall(o.Style, part))
 }
 
-// fall goes from 1 to 0 as part goes from 0 to 1: along a line, or half a cosine.
+// fall decreases from 1 to 0 while part increases from 0 to 1, linearly or as half a cosine.
 func fall(style string, part float64) float64 {
 	if style == "cosine" {
 		return (1 + math.Cos(math.Pi*part)) / 2
@@ -31,7 +31,7 @@ func fall(style string, part float64) float64 {
 	return 1 - part
 }
 
-// factor is the share of a number at a step (from 1).
+// factor returns the factor of a scheduled number at a step (from 1).
 func factor(c *config.ScheduleConfig, step, total int) float64 {
 	if c.Style == "constant" || total < 2 {
 		return 1

@@ -10,8 +10,8 @@ import (
 	"vagen/train/track"
 )
 
-// shapeRewards clips and normalises the rewards of a batch, each at the token where it
-// is credited. normalizer may be nil.
+// shapeRewards clips and normalises the rewards of a batch at the tokens where they are
+// placed. normalizer may be nil.
 func shapeRewards(b *batch, config *config.Config, normalizer *reward.Normalizer, m track.Metrics) error {
 	c := &config.Reward
 	if !c.Changes() {
@@ -47,11 +47,11 @@ func shapeRewards(b *batch, config *config.Config, normalizer *reward.Normalizer
 	return nil
 }
 
-// site is a token at which a reward is credited.
+// site is a token on which a reward is placed.
 type site struct{ row, token int }
 
-// credited lists the tokens of a batch that rewards may sit on: turn ends and the
-// ends of paid sections, or the last turn end of each row alone.
+// credited returns the tokens of a batch on which rewards may be placed: turn ends and the
+// ends of rewarded sections, or only the last turn end of each row.
 func (b *batch) credited(how reward.Placement) []site {
 	var out []site
 	for row := range b.rows.Len() {

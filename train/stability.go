@@ -16,12 +16,12 @@ import (
 // ErrCollapsed means that an alarm of group stability stopped the run.
 var ErrCollapsed = errors.New("the policy has collapsed")
 
-// StabilityState is what group stability remembers from step to step.
+// StabilityState is the state of group stability between steps.
 type StabilityState struct {
-	Window    []float64      `json:"window,omitempty"`    // sizes of spike.metric in the last steps
+	Window    []float64      `json:"window,omitempty"`    // absolute values of spike.metric in the last steps
 	Rollbacks int            `json:"rollbacks,omitempty"` // so far
-	Top       *float64       `json:"top,omitempty"`       // best validation by early_stopping.metric, more being better
-	Stale     int            `json:"stale,omitempty"`     // validations since
+	Top       *float64       `json:"top,omitempty"`       // rank of the best validation by early_stopping.metric; higher is better
+	Stale     int            `json:"stale,omitempty"`     // validations since Top
 	Beyond    map[string]int `json:"beyond,omitempty"`    // steps in a row beyond the limit of an alarm
 }
 
@@ -30,7 +30,7 @@ func (s StabilityState) clone() StabilityState {
 	return s
 }
 
-// add moves the window on by a size. A size that is not finite is left out.
+// add appends a value to the window. Values that are not finite are ignored.
 func (s *StabilityState) add(size float64, window int) {
 	if !math.IsNaN(size) && !math.IsInf(size, 0) {
 		s.Window = append(s.Window, size)
@@ -44,11 +44,11 @@ type stabilityMonitor struct {
 	config  *config.Config
 	log     *slog.Logger
 	state   StabilityState
-	missing map[string]bool // keys whose metric was absent and that a warning named
+	missing map[string]bool // keys whose metric was absent, already warned about
 }
 
-// seed is the run's seed, and another one after each rollback: the episodes and
-// updates that led to the spike must not repeat.
+// seed returns the run's seed, and another one after each rollback, so that the episodes and
+// updates that led to the spike are not repeated.
 func (s *stabilityMonitor) seed() uint64 {
 	if s.state.Rollbacks == 0 {
 		return s.config.Run.Seed
@@ -75,7 +75,7 @@ func (s *stabilityMonitor) checkSpike(step int, m track.Metrics, newest func() (
 		s.state.add(size, c.Window)
 		return false, nil
 	}
-	s.log.Warn("a spike", "step", step, "metric", c.Metric, "value", x, "before", s.state.Window)
+	s.log.Warn("spike", "step", step, "metric", c.Metric, "value", x, "before", s.state.Window)
 	if c.Action == config.ActionWarn {
 		s.state.add(size, c.Window)
 		return false, nil
@@ -96,7 +96,7 @@ func (s *stabilityMonitor) checkSpike(step int, m track.Metrics, newest func() (
 	return true, nil
 }
 
-// isSpike compares a size with those of the steps before.
+// isSpike compares a value with those of the steps before.
 func isSpike(c *config.SpikeConfig, window []float64, size float64) bool {
 	if math.IsNaN(size) || math.IsInf(size, 0) {
 		return true
@@ -115,7 +115,7 @@ func isSpike(c *config.SpikeConfig, window []float64, size float64) bool {
 	return math.Abs(size-mean) > c.Deviations*max(math.Sqrt(square), mean/20)
 }
 
-// alarmPrefix begins the metrics of alarms that are on.
+// alarmPrefix is the prefix of the metrics of alarms that are on.
 const alarmPrefix = "alarm/"
 
 // updateAlarms counts for how many steps in a row each metric has been beyond its

@@ -11,39 +11,38 @@ import (
 	"vagen/train/track"
 )
 
-// State is what a run carries from step to step beside the learner's weights. A
-// checkpoint stores it as JSON; with it and the weights of the same moment a run
-// continues as if it had never stopped.
+// State is the state of a run between steps, except the learner's weights. A checkpoint
+// stores it as JSON. A run resumed from a state and the weights of the same step equals an
+// uninterrupted run.
 type State struct {
-	Step       int             `json:"step"`              // training steps done
-	KLCoef     float64         `json:"kl_coef"`           // coefficient of the coming step
+	Step       int             `json:"step"`              // finished training steps
+	KLCoef     float64         `json:"kl_coef"`           // coefficient for the next step
 	Skipped    int             `json:"skipped_in_a_row"`  // optimiser steps
 	Rewards    json.RawMessage `json:"rewards,omitempty"` // statistics of a running normalisation
-	Prefetched *Prefetched     `json:"ahead,omitempty"`   // episodes collected for the coming step
+	Prefetched *Prefetched     `json:"ahead,omitempty"`   // episodes collected for the next step
 	Best       *Best           `json:"best,omitempty"`    // best validation; Checkpointer.KeepBest has saved its policy
-	Stability  StabilityState  `json:"trouble"`           // what group stability has seen
-	// Interrupted says that the run was stopped right after the step: a validation
-	// and a checkpoint that are due after it were not done.
+	Stability  StabilityState  `json:"trouble"`           // state of group stability
+	// Interrupted means that the run was stopped directly after the step: the validation and
+	// the checkpoint after it, if due, were not done.
 	Interrupted bool `json:"interrupted,omitempty"`
 }
 
-// progress is where a run is: its State while it changes, with the snapshots of it
-// that checkpoints need.
+// progress holds the changing State of a run, and the snapshots of it for checkpoints.
 type progress struct {
-	from       State       // where Run begins
+	from       State       // state in which Run starts
 	done       int         // training steps
 	skipped    int         // optimiser steps skipped in a row
-	prefetched *Prefetched // episodes of the coming step; nil for none
+	prefetched *Prefetched // episodes of the next step; nil for none
 	best       *Best       // validation so far; nil for none
 	kl         reward.Controller
 	normalizer *reward.Normalizer // nil for none
 
-	updating bool   // the learner's weights belong to no finished step
-	finished *State // right after the last finished step; nil before the first one
+	updating bool   // an update is running, so the weights belong to no finished step
+	finished *State // directly after the last finished step; nil before the first one
 	current  *State // the same, with the validation after the step
 }
 
-// state describes this moment.
+// state returns the current state.
 func (p *progress) state(stability *StabilityState) (State, error) {
 	s := State{Step: p.done, Skipped: p.skipped, Prefetched: p.prefetched, Best: p.best, Stability: stability.clone()}
 	if p.kl != nil {
@@ -68,7 +67,7 @@ func (p *progress) snapshot(stability *StabilityState) error {
 	return err
 }
 
-// resume puts a run where its restored state was; the zero state is its beginning.
+// resume sets the progress to a restored state; the zero state is the start of a run.
 func (p *progress) resume() error {
 	p.done, p.skipped, p.best, p.prefetched = p.from.Step, p.from.Skipped, p.from.Best, p.from.Prefetched
 	if a, ok := p.kl.(*reward.AdaptiveKL); ok && p.from.Step > 0 {
@@ -94,11 +93,11 @@ func (t *Trainer) State() (State, error) {
 	return t.progress.state(&t.stability.state)
 }
 
-// Done is the number of training steps that are done.
+// Done returns the number of finished training steps.
 func (t *Trainer) Done() int { return t.progress.done }
 
-// Restore makes Run continue after the step of a state. The configuration has to be
-// the one that the state was made with.
+// Restore makes Run continue after the step of a state. The configuration must be the one of
+// the state's run.
 func (t *Trainer) Restore(s State) error {
 	if err := s.validate(); err != nil {
 		return fmt.Errorf("train: state: %w", err)
@@ -107,7 +106,7 @@ func (t *Trainer) Restore(s State) error {
 	return nil
 }
 
-// validate refuses a state that no run can have left.
+// validate refuses impossible states.
 func (s *State) validate() error {
 	if s.Step < 0 || s.Skipped < 0 || !(s.KLCoef >= 0) || math.IsInf(s.KLCoef, 1) {
 		return fmt.Errorf("step %d, kl_coef %v and skipped_in_a_row %d must not be negative", s.Step, s.KLCoef, s.Skipped)
@@ -116,7 +115,7 @@ func (s *State) validate() error {
 		return fmt.Errorf("rollbacks %d and stale %d must not be negative", s.Stability.Rollbacks, s.Stability.Stale)
 	}
 	if a := s.Prefetched; a != nil && a.Step != s.Step+1 {
-		return fmt.Errorf("step %d is followed by %d, but the prefetched episodes are for step %d", s.Step, s.Step+1, a.Step)
+		return fmt.Errorf("the state is of step %d, so prefetched episodes must be for step %d, but are for step %d", s.Step, s.Step+1, a.Step)
 	}
 	if s.Rewards != nil {
 		return json.Unmarshal(s.Rewards, new(reward.Normalizer))
@@ -124,14 +123,14 @@ func (s *State) validate() error {
 	return nil
 }
 
-// resume puts the loop where the restored state was.
+// resume sets the loop to the restored state.
 func (t *Trainer) resume() error {
 	t.publisher.saved = t.progress.from.Step
 	t.stability.state = t.progress.from.Stability.clone()
 	return t.progress.resume()
 }
 
-// rollBack returns to the newest checkpoint. The best policy stays: it is from before
+// rollBack restores the newest checkpoint. The best policy is kept, because it is from before
 // the spike.
 func (t *Trainer) rollBack(ctx context.Context, step int) error {
 	p := &t.progress
@@ -150,7 +149,7 @@ func (t *Trainer) rollBack(ctx context.Context, step int) error {
 	}
 	p.updating = false
 	t.stability.state.Rollbacks, p.best = rollbacks, best
-	p.prefetched = nil // the prefetched episodes lead to the spike again
+	p.prefetched = nil // with the prefetched episodes the spike would occur again
 	if err := p.snapshot(&t.stability.state); err != nil {
 		return err
 	}

@@ -12,12 +12,12 @@ import (
 	"vagen/train/track"
 )
 
-// step is one training step: collect episodes, score them, estimate advantages, take
-// optimiser steps. It returns the step's metrics.
+// step does one training step: it collects episodes, scores them, estimates advantages and
+// updates the learner. It returns the step's metrics.
 func (t *Trainer) step(ctx context.Context, step int) (track.Metrics, error) {
 	clock, m := newClock(), track.Metrics{}
 
-	// The episodes of this step; with run.async those of the next one begin here.
+	// The episodes of this step. With run.async collecting those of the next one starts here.
 	episodes, took, err := t.episodes(ctx, step)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (t *Trainer) step(ctx context.Context, step int) (track.Metrics, error) {
 	}
 	clock.lap("logprobs")
 
-	// Rewards, KL and advantages; then the groups that teach little are dropped.
+	// Rewards, KL and advantages; then the group filter.
 	if err := t.estimate(b, m); err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (t *Trainer) step(ctx context.Context, step int) (track.Metrics, error) {
 	}
 	clock.last = time.Now()
 
-	// The update. Until the next episodes are there, the weights belong to no step.
+	// The update. The weights belong to no finished step until the next episodes are collected.
 	t.progress.updating = true
 	if err := t.learn(t.updateContext(ctx), b, step, m); err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (t *Trainer) episodes(ctx context.Context, step int) (*Prefetched, rollout.
 	return t.collector.collect(ctx, t.Learner, step, t.stability.seed())
 }
 
-// layOut shows a step's episodes to the observer and makes rows of them.
+// layOut passes a step's episodes to the observer and converts them to rows.
 func (t *Trainer) layOut(episodes *Prefetched) (*batch, error) {
 	if t.Observer != nil {
 		if err := t.Observer.Played(episodes.Step, episodes.Episodes); err != nil {
@@ -105,7 +105,7 @@ func (t *Trainer) layOut(episodes *Prefetched) (*batch, error) {
 	return b, nil
 }
 
-// score asks the learner for old and reference log-probs and values.
+// score computes old and reference log-probs and values with the learner.
 func (t *Trainer) score(ctx context.Context, b *batch) error {
 	c := &t.Config
 	bypass := c.Algorithm.Correction.Bypass

@@ -20,9 +20,9 @@ import (
 	"vagen/train/track"
 )
 
-// TestCancelling ends runs at every place where they wait. What was reported
-// before stands, in order, and nothing stays open.
-func TestCancelling(t *testing.T) {
+// TestCancellingEndsARun at every place where it waits. Earlier events are complete and in
+// order, and nothing remains open.
+func TestCancellingEndsARun(t *testing.T) {
 	places := map[string]func(b *traintest.Bandit, a *traintest.Arena, stop func()){
 		"generate": func(b *traintest.Bandit, _ *traintest.Arena, stop func()) {
 			n := 0
@@ -99,9 +99,9 @@ func TestARunWithACancelledContextDoesNothing(t *testing.T) {
 	require.Empty(t, *j)
 }
 
-// TestABadEnvironmentCostsItsOwnEpisode: one that fails, one that panics and one
-// that hangs, among eight.
-func TestABadEnvironmentCostsItsOwnEpisode(t *testing.T) {
+// TestAFailingEnvironmentAffectsOnlyItsEpisode: of eight environments one fails, one panics and
+// one hangs.
+func TestAFailingEnvironmentAffectsOnlyItsEpisode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		a := &traintest.Arena{Fault: func(seed int64, turn int) error {
@@ -158,7 +158,7 @@ func TestNothingToLearnFromEndsTheRun(t *testing.T) {
 	require.NotContains(t, (*j)[0].Metrics, "val/success", "there is nothing to take a share of")
 }
 
-// TestSkippedUpdatesInARowEndTheRun: the count starts anew after a good one.
+// TestSkippedUpdatesInARowEndTheRun: an update that is not skipped resets the count.
 func TestSkippedUpdatesInARowEndTheRun(t *testing.T) {
 	for pattern, dies := range map[string]int{"ssgsss": 6, "sss": 3, "gssg": 0, "ssgssgssg": 0} {
 		c := traintest.Small()
@@ -209,7 +209,7 @@ func TestEvaluateReportsAShareAndItsError(t *testing.T) {
 	require.Equal(t, "0.67 ± 0.09", s.String())
 }
 
-// TestValidationRepeatsItself: the same policy gets the same result at every step.
+// TestValidationRepeatsItself: the same policy has the same result at every step.
 func TestValidationRepeatsItself(t *testing.T) {
 	b := traintest.Guesser()
 	tr, j := traintest.Trainer(t, traintest.Small(), b, &traintest.Arena{})

@@ -20,14 +20,14 @@ var (
 	// ErrNoRows means that no episode of a batch can be learned from.
 	ErrNoRows = errors.New("nothing to learn from")
 	// ErrDiverged means that too many optimiser steps in a row were skipped, or that a
-	// metric that is watched for spikes had one.
+	// metric watched by stability.spike had a spike.
 	ErrDiverged = errors.New("training has diverged")
 )
 
-// Trainer trains a policy in an environment: it plays episodes, estimates
-// advantages and takes optimiser steps, over and over.
+// Trainer trains a policy in an environment: in each step it plays episodes, estimates
+// advantages and does optimiser steps.
 //
-// The policy, the environments and the sinks belong to the caller, who closes them.
+// The caller owns the learner, the environments and the sinks, and closes them.
 type Trainer struct {
 	Config  config.Config
 	Learner policy.Learner
@@ -36,19 +36,19 @@ type Trainer struct {
 	Sinks []track.Sink
 	// Checkpointer saves the run; nil saves nothing.
 	Checkpointer Checkpointer
-	// Observer sees the episodes that were played; nil is allowed.
+	// Observer receives the episodes that were played; may be nil.
 	Observer Observer
 	// Log receives warnings; nil discards them.
 	Log *slog.Logger
-	// Registries resolve the configuration's names. The zero value knows what is built
-	// in.
+	// Registries resolve the configuration's names. The zero value contains the built-in
+	// entries.
 	Registries config.Registries
 	// Levels are the start states; nil opens those of the configuration.
 	Levels *Levels
 	// Handled lists the keys of OuterKeys that the caller honours, such as
-	// "actor_rollout_ref.model.path"; an entry that ends in a dot, such as "model.", is
-	// all keys that begin with it. Other keys of OuterKeys are refused unless they have
-	// their defaults. Package train/run fills it completely.
+	// "actor_rollout_ref.model.path". An entry that ends in a dot, such as "model.", means
+	// all keys with this prefix. Other keys of OuterKeys are refused unless they have their
+	// defaults. Package train/run implements all of them.
 	Handled []string
 
 	ready     bool // prepare succeeded
@@ -59,26 +59,26 @@ type Trainer struct {
 	progress  progress
 }
 
-// Observer sees the episodes of a run. An error ends the run.
+// Observer receives the episodes of a run. An error ends the run.
 type Observer interface {
-	// Played gets all episodes of a step, usable or not, before they are learned from.
+	// Played gets all episodes of a step, usable or not, before the update.
 	Played(step int, ts []*rollout.Trajectory) error
 	// Validated gets the episodes of a validation after its event.
 	Validated(step int, ts []*rollout.Trajectory) error
 }
 
-// methods are what the configuration's names stand for.
+// methods holds the implementations that the configuration names.
 type methods struct {
-	names     config.Registries // with nothing absent
+	names     config.Registries // all non-nil
 	estimator advantage.Estimator
 	spec      advantage.Spec
 	filter    filter.Filter // nil for none
 	metrics   []string
 	harness   rollout.Harness
-	result    advantage.Result // memory that the estimator uses again
+	result    advantage.Result // reused by the estimator
 }
 
-// prepared makes sure that prepare has succeeded.
+// prepared calls prepare unless it has succeeded before.
 func (t *Trainer) prepared(ctx context.Context) error {
 	if t.ready {
 		return nil
@@ -86,7 +86,7 @@ func (t *Trainer) prepared(ctx context.Context) error {
 	return t.prepare(ctx)
 }
 
-// prepare checks the configuration and makes what the loop needs.
+// prepare checks the configuration and builds the parts of the loop.
 func (t *Trainer) prepare(ctx context.Context) error {
 	t.ready = false
 	if err := t.prepareEpisodes(ctx); err != nil {
@@ -125,8 +125,8 @@ func (t *Trainer) prepare(ctx context.Context) error {
 	return nil
 }
 
-// prepareEpisodes is the part of prepare that needs no learner: it checks the
-// configuration, finds the episodes to play, and how they are laid out.
+// prepareEpisodes is the part of prepare that needs no learner: it checks the configuration,
+// and resolves levels and harness.
 func (t *Trainer) prepareEpisodes(ctx context.Context) error {
 	t.methods.names = t.Registries.WithBuiltins()
 	if err := t.methods.names.Validate(&t.Config); err != nil {
@@ -150,21 +150,21 @@ func (t *Trainer) prepareEpisodes(ctx context.Context) error {
 	return nil
 }
 
-// checkParts refuses a learner and a checkpointer that lack what the configuration
-// needs of them, and settings that nothing honours.
+// checkParts checks that learner and checkpointer implement what the configuration requires,
+// and that every setting has an effect.
 func (t *Trainer) checkParts() error {
 	c := &t.Config
 	if t.Learner == nil {
 		return fmt.Errorf("%w: Trainer needs a Learner", config.ErrConfig)
 	}
 	if _, ok := t.Learner.(policy.Aligner); !ok && c.Placement() == reward.PerSpan {
-		return fmt.Errorf("%w: reward.credit_site is section_end, but a %T does not tell where sections end (policy.Aligner)", config.ErrConfig, t.Learner)
+		return fmt.Errorf("%w: reward.credit_site is section_end, but the learner (%T) does not implement policy.Aligner", config.ErrConfig, t.Learner)
 	}
 	if _, ok := t.Learner.(policy.PolicySnapshotter); !ok && c.Run.Async {
 		return errNoPolicySnapshots(t.Learner)
 	}
 	if _, ok := t.Checkpointer.(Rollbacker); !ok && c.Stability.Spike.Metric != "" && c.Stability.Spike.Action == config.ActionRollback {
-		return fmt.Errorf("%w: stability.spike.action is rollback, but the Checkpointer (%T) cannot roll back (train.Rollbacker)", config.ErrConfig, t.Checkpointer)
+		return fmt.Errorf("%w: stability.spike.action is rollback, but the Checkpointer (%T) does not implement train.Rollbacker", config.ErrConfig, t.Checkpointer)
 	}
 	return t.checkKeys()
 }

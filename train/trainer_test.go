@@ -48,8 +48,9 @@ func TestARunReportsInOrder(t *testing.T) {
 	require.Empty(t, b.Opened)
 }
 
-// TestWhatIsDueWhen lists validations and checkpoints for cadences with an odd end.
-func TestWhatIsDueWhen(t *testing.T) {
+// TestValidationsAndCheckpointsAreOnSchedule, also if the last step is not a multiple of the
+// frequencies.
+func TestValidationsAndCheckpointsAreOnSchedule(t *testing.T) {
 	for _, c := range []struct {
 		test, save, steps int
 		before            bool
@@ -101,7 +102,7 @@ func TestFailuresOfTheCallersPartsEndTheRun(t *testing.T) {
 	}
 }
 
-func TestATrainerWithoutItsPartsSaysSo(t *testing.T) {
+func TestMissingPartsOfATrainerAreReported(t *testing.T) {
 	for _, spoil := range []func(*train.Trainer){
 		func(tr *train.Trainer) { tr.Learner = nil },
 		func(tr *train.Trainer) { tr.Envs = nil },
@@ -117,8 +118,8 @@ func TestATrainerWithoutItsPartsSaysSo(t *testing.T) {
 	}
 }
 
-// TestMetricsOfAStep: the names that dashboards of VAGEN's users know are there,
-// and the parts of a step's time add up to the whole.
+// TestMetricsOfAStep: metrics have VAGEN's names, and the parts of a step's time add up to the
+// whole.
 func TestMetricsOfAStep(t *testing.T) {
 	c := traintest.Small()
 	c.Trainer.TestFreq = 1
@@ -152,9 +153,8 @@ func TestMetricsOfAStep(t *testing.T) {
 	}
 }
 
-// TestForcedTokensAreNotLearned: the bandit's end token, on which the turn's reward
-// sits, counts as written for it. The word before it is learned all the same, and
-// the critic learns both.
+// TestForcedTokensAreNotLearned: the bandit's end token, on which the turn's reward is placed, is
+// marked as forced. The word before it is still learned, and the critic learns both.
 func TestForcedTokensAreNotLearned(t *testing.T) {
 	for _, estimator := range []string{"masked_gae", "bi_level_gae"} {
 		c := traintest.Small()
@@ -185,8 +185,8 @@ func TestForcedTokensAreNotLearned(t *testing.T) {
 	}
 }
 
-// TestMetricsCountWhatWasPlayed holds the figures of a step against its episodes:
-// two turns of two context and two response tokens, and the system prompt.
+// TestMetricsCountWhatWasPlayed compares the metrics of a step with its episodes: the system
+// prompt, and two turns of two context and two response tokens.
 func TestMetricsCountWhatWasPlayed(t *testing.T) {
 	c := traintest.Small()
 	c.Trainer.Steps = 1
@@ -296,8 +296,8 @@ func TestSameSeedSameMetrics(t *testing.T) {
 	require.NotEqual(t, metrics, other)
 }
 
-// TestNumbersNobodyAskedForAreNotRead: learners may leave anything there.
-func TestNumbersNobodyAskedForAreNotRead(t *testing.T) {
+// TestScoresThatWereNotRequestedAreNotRead: learners may return anything there.
+func TestScoresThatWereNotRequestedAreNotRead(t *testing.T) {
 	for _, estimator := range []string{"bi_level_gae", "masked_gae", "turn_wise_gae", "gae", "lite_gae", "token_level_gae", "grpo"} {
 		c := traintest.Small()
 		c.Algorithm.Estimator, c.Algorithm.KLInReward, c.Rollout.Trajectories = estimator, true, 2
@@ -308,8 +308,7 @@ func TestNumbersNobodyAskedForAreNotRead(t *testing.T) {
 	}
 }
 
-// TestPlainGAEAsksForValuesOfObservations: its recursion walks over them, whatever
-// the loss mask says.
+// TestPlainGAEAsksForValuesOfObservations: its recursion includes them, whatever the loss mask.
 func TestPlainGAEAsksForValuesOfObservations(t *testing.T) {
 	for estimator, all := range map[string]bool{"gae": true, "masked_gae": false, "bi_level_gae": false} {
 		c := traintest.Small()

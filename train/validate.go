@@ -12,9 +12,8 @@ import (
 	"vagen/train/track"
 )
 
-// Validate plays the validation levels with the policy as it is and reports the
-// result as an event of kind KindValidate. The levels, and the randomness of
-// sampling, are the same at every step.
+// Validate plays the validation levels with the current policy and sends the result as an
+// event of kind KindValidate. The levels and the seeds of sampling are the same at every step.
 func (t *Trainer) Validate(ctx context.Context, step int) error {
 	if err := t.prepared(ctx); err != nil {
 		return err
@@ -42,9 +41,9 @@ func (t *Trainer) Validate(ctx context.Context, step int) error {
 	return t.compareBest(ctx, step, m)
 }
 
-// Task is what a validation plays, as an evaluation of its own: the same episodes,
-// sampled in the same way, give the same results. It works without a Learner, too; then
-// data.filter_overlong_prompts has left nothing out.
+// Task returns the validation as a task of package rollout/evaluate, with the same episodes
+// and sampling, so that its results are the same. Without a Learner
+// data.filter_overlong_prompts is not applied.
 func (t *Trainer) Task(tag string) (evaluate.Task, error) {
 	ctx, prepare := context.Background(), t.prepared
 	if t.Learner == nil {
@@ -56,7 +55,7 @@ func (t *Trainer) Task(tag string) (evaluate.Task, error) {
 	return t.task(tag, validationSampling(&t.Config)), nil
 }
 
-// task plays the validation levels, sampled in some way.
+// task returns the validation levels with the given sampling.
 func (t *Trainer) task(tag string, s policy.Sampling) evaluate.Task {
 	c := &t.Config
 	return evaluate.Task{
@@ -75,7 +74,7 @@ func (t *Trainer) playValidation(ctx context.Context, s policy.Sampling) ([]*rol
 	return out, err
 }
 
-// Success is a share with its uncertainty.
+// Success is a success rate with its standard error.
 type Success struct {
 	Rate     float64
 	Error    float64 // standard error
@@ -85,8 +84,7 @@ type Success struct {
 // String shows rate and standard error.
 func (s Success) String() string { return fmt.Sprintf("%.2f ± %.2f", s.Rate, s.Error) }
 
-// Evaluate plays the validation levels once and returns the share of successes
-// among usable episodes.
+// Evaluate plays the validation levels once and returns the success rate of usable episodes.
 func (t *Trainer) Evaluate(ctx context.Context, s policy.Sampling) (Success, []*rollout.Trajectory, error) {
 	if err := t.prepared(ctx); err != nil {
 		return Success{}, nil, err

@@ -21,7 +21,7 @@ import (
 	"vagen/train/config"
 )
 
-// returns lists what the rows of a batch were paid, by the level they show.
+// returns gives the rewards of the rows of a batch, by level.
 func rowReturns(b *traintest.Bandit, batch *policy.Batch) (out []float64) {
 	for row := range batch.Len() {
 		_, rewards := paid(b, batch.Tokens[batch.Offsets[row]:batch.Offsets[row+1]])
@@ -30,8 +30,8 @@ func rowReturns(b *traintest.Bandit, batch *policy.Batch) (out []float64) {
 	return out
 }
 
-// TestFiltersDropGroupsBeforeTheUpdate: every filter of the configuration keeps
-// what package filter says, whole groups of it, and says how many went.
+// TestFiltersDropGroupsBeforeTheUpdate: every filter keeps the groups that package filter
+// selects, and reports how many were dropped.
 func TestFiltersDropGroupsBeforeTheUpdate(t *testing.T) {
 	for name, c := range map[string]struct {
 		settings map[string]any
@@ -84,8 +84,7 @@ func TestFiltersDropGroupsBeforeTheUpdate(t *testing.T) {
 	require.NotContains(t, traintest.Run(t, traintest.Grouped(), traintest.Guesser())[0].Metrics, "filter/dropped")
 }
 
-// TestAStepWithoutEpisodesUpdatesNothing: a filter may refuse all, and the run goes
-// on.
+// TestAStepWithoutEpisodesUpdatesNothing: if a filter drops all episodes, the run continues.
 func TestAStepWithoutEpisodesUpdatesNothing(t *testing.T) {
 	c := traintest.Grouped()
 	c.Trainer.Steps = 2
@@ -98,10 +97,10 @@ func TestAStepWithoutEpisodesUpdatesNothing(t *testing.T) {
 	require.Equal(t, []string{"step 1", "step 2"}, j.Kinds())
 	require.Empty(t, b.Updates)
 	require.Equal(t, 24.0, (*j)[0].Metrics["filter/dropped"])
-	require.Contains(t, log.String(), "the filter left no episode")
+	require.Contains(t, log.String(), "the filter dropped all episodes")
 }
 
-// chosen is a filter of a user's: it keeps what it was told to.
+// chosen is a registered filter that keeps the given episodes.
 type chosen struct {
 	keep []int
 	err  error
@@ -112,8 +111,8 @@ func (f chosen) Filter(dst *filter.Result, _ *filter.Batch) error {
 	return f.err
 }
 
-// TestUsersBringTheirOwn filter, metric and estimator, by name.
-func TestUsersBringTheirOwn(t *testing.T) {
+// TestRegisteredPartsCanBeUsedByName: filter, metric and estimator.
+func TestRegisteredPartsCanBeUsedByName(t *testing.T) {
 	r := config.Registries{Filters: filter.Builtin(), Estimators: advantage.Builtin()}
 	var err error
 	r.Metrics, err = diagnose.Builtin(diagnose.DefaultOptions())
@@ -162,13 +161,12 @@ func TestUsersBringTheirOwn(t *testing.T) {
 	require.Equal(t, 2, b.Updates[0].Batch.Len())
 }
 
-// TestAFilterThatMakesNoSenseEndsTheRun instead of training on what is not there.
-func TestAFilterThatMakesNoSenseEndsTheRun(t *testing.T) {
+func TestInvalidFilterResultsEndTheRun(t *testing.T) {
 	for want, f := range map[string]chosen{
-		"keeps episode 9 after 1, of 8": {keep: []int{1, 9}},
-		"keeps episode 1 after 1, of 8": {keep: []int{1, 1}},
-		"keeps episode -1 after -1":     {keep: []int{-1}},
-		"broken on purpose":             {err: traintest.ErrBroken},
+		"returned episode 9 after 1, must be increasing and below 8": {keep: []int{1, 9}},
+		"returned episode 1 after 1":                                 {keep: []int{1, 1}},
+		"returned episode -1 after -1":                               {keep: []int{-1}},
+		"broken on purpose":                                          {err: traintest.ErrBroken},
 	} {
 		c := traintest.Whole()
 		c.Filter = config.FilterConfig{Enable: true, Name: "chosen"}
@@ -179,8 +177,8 @@ func TestAFilterThatMakesNoSenseEndsTheRun(t *testing.T) {
 	}
 }
 
-// TestStepsAreDiagnosed: metrics of package diagnose come with every step, from the
-// columns that belong to them.
+// TestStepsAreDiagnosed: every step has the metrics of package diagnose, computed from the right
+// columns.
 func TestStepsAreDiagnosed(t *testing.T) {
 	c := traintest.Grouped()
 	c.Data.TrainBatch, c.Agent.Actor.MiniBatch = 8, 24
@@ -219,8 +217,8 @@ func sum(x []float64) (s float64) {
 	return s
 }
 
-// TestRewardsAreClippedAndNormalised where they are credited: with no discount and
-// no critic yet, the return at a turn's end is what is paid there and later.
+// TestRewardsAreClippedAndNormalised where they are placed: without discount and critic, the
+// return at a turn's end is the sum of the rewards there and later.
 func TestRewardsAreClippedAndNormalised(t *testing.T) {
 	pay := func(x float64) *float64 { return &x }
 	for name, reward := range map[string]config.RewardConfig{
@@ -279,7 +277,7 @@ func TestRewardsAreClippedAndNormalised(t *testing.T) {
 	require.NotContains(t, traintest.Run(t, traintest.Grouped(), traintest.Guesser())[0].Metrics, "reward/clipped")
 }
 
-// scaled is the reference: mean and deviation of each key's values.
+// scaled is the reference: rewards normalised by mean and deviation of each key's values.
 func scaled(values []float64, keys []string, c config.RewardConfig) []float64 {
 	if c.Normalize == "none" {
 		return values
@@ -309,9 +307,9 @@ func scaled(values []float64, keys []string, c config.RewardConfig) []float64 {
 	return out
 }
 
-// TestARunGoesOnWhereItStopped: state and weights of one moment give the same
-// remaining steps, with an adaptive KL coefficient and running statistics.
-func TestARunGoesOnWhereItStopped(t *testing.T) {
+// TestARunResumesFromItsState: a state and the weights of the same step give the same remaining
+// steps, with an adaptive KL coefficient and running statistics.
+func TestARunResumesFromItsState(t *testing.T) {
 	c := traintest.Small()
 	c.Trainer.Steps, c.Trainer.ValBefore = 6, true
 	c.Agent.Actor.Optim.Style, c.Agent.Actor.Optim.WarmupRatio = "cosine", 0.2
@@ -354,7 +352,7 @@ func TestARunGoesOnWhereItStopped(t *testing.T) {
 	require.NotEqual(t, traintest.Untimed(*rest), traintest.Untimed(*other), "the state matters")
 }
 
-func TestAStateThatMakesNoSenseIsRefused(t *testing.T) {
+func TestInvalidStatesAreRefused(t *testing.T) {
 	for _, s := range []train.State{
 		{Step: -1}, {Skipped: -1}, {KLCoef: -1}, {KLCoef: math.NaN()}, {KLCoef: math.Inf(1)},
 		{Rewards: json.RawMessage(`{"": {"count": -1}}`)}, {Rewards: json.RawMessage(`[`)},

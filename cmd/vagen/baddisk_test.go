@@ -13,27 +13,27 @@ import (
 	"vagen/train/run"
 )
 
-// fileLimit is the environment variable with the largest size of a file that a
-// process of the test may write: a disk that is full.
+// fileLimit is the environment variable with the maximum size of a file that a process
+// of the test may write. It simulates a full disk.
 const fileLimit = "VAGEN_TEST_FILE_LIMIT"
 
 func limitFiles(bytes uint64) error {
 	return syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: bytes, Max: bytes})
 }
 
-// TestAFullDiskCostsNoCheckpoint trains until the disk is full, and goes on when
-// there is room again.
+// TestAFullDiskCostsNoCheckpoint trains until the disk is full, and resumes when there
+// is space again.
 func TestAFullDiskCostsNoCheckpoint(t *testing.T) {
 	config, out := setup(t)
 	args := []string{"train", config, "trainer.save_freq=1", "trainer.max_actor_ckpt_to_keep=null", "--log", "error", "--out", out, "trainer.total_training_steps=3"}
 	c, said := command(t, t.TempDir(), args...)
-	c.Env = append(c.Env, fileLimit+"=100000") // metrics have room, weights have none
+	c.Env = append(c.Env, fileLimit+"=100000") // enough for metrics, too little for weights
 	require.Error(t, c.Run())
 	require.Equal(t, cli.Failed, c.ProcessState.ExitCode())
 	require.Contains(t, said.String(), "checkpoint: ")
 	require.Contains(t, said.String(), "model.safetensors")
 	require.Contains(t, said.String(), "file too large")
-	require.Empty(t, list(t, filepath.Join(out, "checkpoints")), "nothing is left of it")
+	require.Empty(t, list(t, filepath.Join(out, "checkpoints")), "no part of a checkpoint remains")
 	require.NotContains(t, contents(t, filepath.Join(out, "metrics.jsonl")), `"kind":"save"`)
 
 	whole := filepath.Join(t.TempDir(), "whole")
@@ -47,7 +47,7 @@ func TestAFullDiskCostsNoCheckpoint(t *testing.T) {
 	require.NoError(t, os.Truncate(filepath.Join(out, weights), 1000))
 	torn, said := command(t, t.TempDir(), args...)
 	require.NoError(t, torn.Run(), said.String())
-	require.True(t, contents(t, filepath.Join(whole, weights)) == contents(t, filepath.Join(out, weights)), "a torn checkpoint is made again from the one before")
+	require.True(t, contents(t, filepath.Join(whole, weights)) == contents(t, filepath.Join(out, weights)), "the failed checkpoint is repeated from the one before")
 }
 
 func list(t *testing.T, dir string) (names []string) {
@@ -60,9 +60,9 @@ func list(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestAFolderThatIsNotTheRunsIsLeftAlone: nothing is changed in a folder that
-// belongs to another run, that another process uses, or that cannot be written.
-func TestAFolderThatIsNotTheRunsIsLeftAlone(t *testing.T) {
+// TestAFolderOfAnotherRunIsNotChanged, nor a folder that another process uses or that
+// cannot be written.
+func TestAFolderOfAnotherRunIsNotChanged(t *testing.T) {
 	config, out := setup(t)
 	succeed(t, "train", config, "--out", out, "--log", "error")
 	before := leavings(t, out)
@@ -72,7 +72,7 @@ func TestAFolderThatIsNotTheRunsIsLeftAlone(t *testing.T) {
 		arrange    func() (undo func())
 	}{
 		{"another run", "run.seed: 0 → 8", []string{"run.seed=8"}, nil},
-		{"not to go on", "already contains a run", []string{"trainer.resume_mode=disable"}, nil},
+		{"resuming is disabled", "already contains a run", []string{"trainer.resume_mode=disable"}, nil},
 		{"in use", "another process uses the run", nil, func() func() {
 			unlock, err := (&run.Folder{Path: out}).Lock()
 			require.NoError(t, err)
@@ -92,8 +92,8 @@ func TestAFolderThatIsNotTheRunsIsLeftAlone(t *testing.T) {
 	require.Equal(t, cli.Usage, code, errs)
 }
 
-// TestARunBranchesOffACheckpoint begins a run with another's checkpoint: its
-// history comes along, the other run stays as it was.
+// TestARunBranchesOffACheckpoint starts a run from a checkpoint of another run: the new
+// run gets a copy of the metrics, and the other run is not changed.
 func TestARunBranchesOffACheckpoint(t *testing.T) {
 	config, out := setup(t)
 	args := []string{"train", config, "--log", "error", "trainer.save_freq=1", "trainer.max_actor_ckpt_to_keep=null", "trainer.total_training_steps=3"}
@@ -103,7 +103,7 @@ func TestARunBranchesOffACheckpoint(t *testing.T) {
 	from := filepath.Join(out, "checkpoints", "step_1")
 	more := append(args, "trainer.resume_mode=resume_path", "trainer.resume_from_path="+from)
 	require.Contains(t, succeed(t, append(more, "--out", branch)...), "resuming after step 1\n")
-	requireSame(t, before, leavings(t, out), "the run that it came from")
+	requireSame(t, before, leavings(t, out), "the source run is unchanged")
 	got := leavings(t, branch)
 	require.Equal(t, before["metrics.jsonl"], got["metrics.jsonl"])
 	for _, name := range []string{"actor/model.safetensors", "optimizer/actor.safetensors", "state.json"} {
@@ -117,8 +117,8 @@ func TestARunBranchesOffACheckpoint(t *testing.T) {
 	require.Contains(t, errs, "trainer.allow_config_change=true")
 	c, said := command(t, t.TempDir(), append(more, "--log", "warn", "--out", filepath.Join(t.TempDir(), "other"), "actor_rollout_ref.actor.clip_ratio=0.1", "trainer.allow_config_change=true")...)
 	require.NoError(t, c.Run(), said.String())
-	require.Contains(t, said.String(), "actor_rollout_ref.actor.clip_ratio: 0.2 → 0.1", "the difference is shown all the same")
+	require.Contains(t, said.String(), "actor_rollout_ref.actor.clip_ratio: 0.2 → 0.1", "the difference is still reported")
 
-	require.Contains(t, refuse(t, append(args, "--out", out, "trainer.resume_mode=resume_path", "trainer.resume_from_path="+from)...), "is of the run in "+out+" itself")
+	require.Contains(t, refuse(t, append(args, "--out", out, "trainer.resume_mode=resume_path", "trainer.resume_from_path="+from)...), "is a checkpoint of the run in "+out+" itself")
 	require.Contains(t, refuse(t, append(args, "--out", branch, "trainer.resume_mode=resume_path", "trainer.resume_from_path=none")...), "none is not a checkpoint")
 }

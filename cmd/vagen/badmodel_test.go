@@ -16,9 +16,9 @@ import (
 	"vagen/internal/safetensors"
 )
 
-// TestDamagedModelsAreNamed: every command that opens a model says in one message
-// what is wrong with its folder, all of it, and writes nothing.
-func TestDamagedModelsAreNamed(t *testing.T) {
+// TestDamagedModelsAreReported: every command that opens a model reports all errors of
+// its folder in one message and writes nothing.
+func TestDamagedModelsAreReported(t *testing.T) {
 	good := filepath.Join(t.TempDir(), "good")
 	succeed(t, "model", "create", "--shape", "quickstart", "--layers", "1", good)
 	const file = "model.safetensors"
@@ -73,11 +73,11 @@ func notANumber(t *testing.T, name string) {
 	t.Helper()
 	raw, err := os.ReadFile(name)
 	require.NoError(t, err)
-	copy(raw[len(raw)-4:], []byte{0xff, 0xff, 0xff, 0xff}) // of float32 as of bfloat16
+	copy(raw[len(raw)-4:], []byte{0xff, 0xff, 0xff, 0xff}) // for float32 and bfloat16
 	require.NoError(t, os.WriteFile(name, raw, 0o644))
 }
 
-// move shifts the place of the second tensor.
+// move shifts the offset of the second tensor.
 func move(t *testing.T, name string, by int64) {
 	t.Helper()
 	raw, err := os.ReadFile(name)
@@ -99,7 +99,7 @@ func move(t *testing.T, name string, by int64) {
 	require.NoError(t, os.WriteFile(name, slices.Concat(head, text, raw[n:]), 0o644))
 }
 
-// reshape drops two tensors and gives a third another shape.
+// reshape removes two tensors and changes the shape of a third.
 func reshape(t *testing.T, name string) {
 	t.Helper()
 	r, err := safetensors.Open(name)
@@ -129,9 +129,8 @@ func reshape(t *testing.T, name string) {
 	require.NoError(t, os.Rename(name+".new", name))
 }
 
-// TestRequestsThatDoNotFitAreTheCallers: what a model cannot read is refused before
-// anything is written.
-func TestRequestsThatDoNotFitAreTheCallers(t *testing.T) {
+// TestRequestsThatAModelCannotReadAreUsageErrors, before anything is written.
+func TestRequestsThatAModelCannotReadAreUsageErrors(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "m")
 	succeed(t, "model", "create", "--shape", "quickstart", "--layers", "1", dir)
 	thin := filepath.Join(t.TempDir(), "thin.png")

@@ -18,8 +18,8 @@ func benchCommand() *cli.Command {
 		Name:  "bench",
 		About: "Time a model's training, prefill, decoding or scoring.",
 		Help: `Every mode uses rows of random tokens of equal length, and first runs one untimed step
-for compilation. Times are medians. On a busy machine they are longer; the CPU time is
-affected less. Memory is the peak of the process, loading included.`,
+for compilation. Times are medians. Other work on the machine affects the CPU time less
+than the wall time. Memory is the peak of the process, including loading.`,
 		Setup: func(f *flag.FlagSet) cli.Run {
 			dir := f.String("model", "", "`folder` of the model, or its id on the hub")
 			var c bench.Config
@@ -51,8 +51,8 @@ affected less. Memory is the peak of the process, loading included.`,
 				return call.Table([][]string{
 					{"model", r.Model + " on " + r.Backend},
 					{"work", fmt.Sprintf("%s, %d rows of %d tokens", r.Mode, r.Batch, r.Seq)},
-					{"step", fmt.Sprintf("%.2f ms, %.2f ms of processor time", r.MillisPerStep, r.CPUPerStep)},
-					{"speed", fmt.Sprintf("%.1f tokens a second", r.TokensPerSecond)},
+					{"step", fmt.Sprintf("%.2f ms, %.2f ms CPU time", r.MillisPerStep, r.CPUPerStep)},
+					{"speed", fmt.Sprintf("%.1f tokens per second", r.TokensPerSecond)},
 					{"first step", fmt.Sprintf("%.2f s", r.FirstStep)},
 					{"compiling", fmt.Sprintf("%.2f s", r.CompileSeconds)},
 					{"peak memory", fmt.Sprintf("%.1f MB, %.1f MB planned", float64(r.PeakRSS)/1e6, float64(r.PlannedBytes)/1e6)},

@@ -12,7 +12,7 @@ func TestConfigurationsAreShownWithEveryKey(t *testing.T) {
 	out := succeed(t, "config", "show", in, "algorithm.lam=0.25")
 	require.Contains(t, out, "gamma: 0.5")
 	again := file(t, "d.yaml", out)
-	require.Equal(t, out, succeed(t, "config", "show", again), "what is shown is a configuration")
+	require.Equal(t, out, succeed(t, "config", "show", again), "the output is a valid configuration")
 	var values map[string]any
 	require.NoError(t, json.Unmarshal([]byte(succeed(t, "config", "show", "algorithm.lam=0.25", "--json")), &values))
 	require.Equal(t, 0.25, values["algorithm.lam"])

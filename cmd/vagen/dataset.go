@@ -21,7 +21,7 @@ func datasetCommand() *cli.Command {
 	}
 }
 
-// reading holds the flags for reading a file.
+// reading holds the flags that say how files are read.
 type reading struct {
 	options dataset.Options
 	split   string
@@ -49,8 +49,8 @@ func (r *reading) load(ctx context.Context, c *cli.Call, path string) ([]dataset
 	return episodes, err
 }
 
-// apart checks that a dataset shares no level with that of another file.
-func (r *reading) apart(ctx context.Context, c *cli.Call, episodes []dataset.Episode, other string) error {
+// checkDisjoint checks that a dataset shares no level with that of another file.
+func (r *reading) checkDisjoint(ctx context.Context, c *cli.Call, episodes []dataset.Episode, other string) error {
 	if other == "" {
 		return nil
 	}
@@ -85,10 +85,10 @@ parquet file has the columns of the original system, which can also read it.`,
 				if err != nil {
 					return err
 				}
-				if err := countable(c.Args[0], episodes); err != nil {
+				if err := checkSeeds(c.Args[0], episodes); err != nil {
 					return err
 				}
-				if err := r.apart(ctx, c, episodes, *against); err != nil {
+				if err := r.checkDisjoint(ctx, c, episodes, *against); err != nil {
 					return err
 				}
 				if err := dataset.SaveParquet(c.Args[1], episodes, o); err != nil {
@@ -101,8 +101,8 @@ parquet file has the columns of the original system, which can also read it.`,
 	}
 }
 
-// countable refuses negative seeds, which environments do not support.
-func countable(path string, episodes []dataset.Episode) error {
+// checkSeeds refuses negative seeds, which environments do not support.
+func checkSeeds(path string, episodes []dataset.Episode) error {
 	for i := range episodes {
 		if e := &episodes[i]; e.Seed < 0 {
 			return cli.Usagef("%s: seed of episode %d (%s) is %d, must not be negative", path, i, e.Name, e.Seed)
@@ -142,7 +142,7 @@ func datasetShow() *cli.Command {
 			var r reading
 			r.flags(f)
 			list := f.Bool("episodes", false, "list the episodes instead of counting them")
-			against := f.String("against", "", "`file` whose levels must not be in this one; levels in both are a failure")
+			against := f.String("against", "", "`file` whose levels must not be in this one; the command fails if they are")
 			asJSON := f.Bool("json", false, "write JSON: a list of environments or, with --episodes, of episodes")
 			return func(ctx context.Context, c *cli.Call) error {
 				episodes, err := r.load(ctx, c, c.Args[0])
@@ -157,7 +157,7 @@ func datasetShow() *cli.Command {
 				if err != nil {
 					return err
 				}
-				return r.apart(ctx, c, episodes, *against)
+				return r.checkDisjoint(ctx, c, episodes, *against)
 			}
 		},
 	}
@@ -189,7 +189,7 @@ func countEpisodes(c *cli.Call, episodes []dataset.Episode, asJSON bool) error {
 	return c.Table(rows)
 }
 
-// count sums up a dataset by environment, source and split, in the order of their
+// count summarises a dataset by environment, source and split, in the order of their
 // first episodes.
 func count(episodes []dataset.Episode) []kindOf {
 	type id struct{ env, source, split string }

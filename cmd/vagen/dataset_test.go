@@ -40,7 +40,7 @@ func TestDatasetsAreBuiltAndShown(t *testing.T) {
 	}
 }
 
-func TestLegacyDatasetsMayBeSeparated(t *testing.T) {
+func TestLegacySplitsCanBeDisjoint(t *testing.T) {
 	in := file(t, "env_config.yaml", "env1: {env_name: frozenlake, train_size: 30, test_size: 10}\n")
 	dir := t.TempDir()
 	train, test := filepath.Join(dir, "train.parquet"), filepath.Join(dir, "test.parquet")
@@ -54,7 +54,7 @@ func TestLegacyDatasetsMayBeSeparated(t *testing.T) {
 	require.Contains(t, succeed(t, "dataset", "show", test, "--against", train), "frozenlake")
 }
 
-func TestDatasetsThatMakeNoSenseAreRefused(t *testing.T) {
+func TestInvalidDatasetsAreRefused(t *testing.T) {
 	in := file(t, "a.yaml", "envs:\n  - {name: FrozenLak, n_envs: 0, seeds: 3}\n")
 	errs := refuse(t, "dataset", "show", in)
 	require.Contains(t, errs, "line 2: envs[0]: ")
@@ -68,8 +68,8 @@ func TestDatasetsThatMakeNoSenseAreRefused(t *testing.T) {
 	require.Contains(t, succeed(t, "dataset", "show", mine, "--any-env"), "Mine")
 }
 
-// TestDatasetsReplaceNoFileUnasked and hold no seed that environments refuse.
-func TestDatasetsReplaceNoFileUnasked(t *testing.T) {
+// TestDatasetsReplaceFilesOnlyWithForce, and contain no seed that environments refuse.
+func TestDatasetsReplaceFilesOnlyWithForce(t *testing.T) {
 	in, out := file(t, "a.yaml", lakes), file(t, "a.parquet", "precious")
 	require.Contains(t, refuse(t, "dataset", "build", in, out), out+" exists; --force replaces it")
 	require.Equal(t, "precious", contents(t, out))

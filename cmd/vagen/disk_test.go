@@ -12,9 +12,8 @@ import (
 	"vagen/train/run"
 )
 
-// TestSecondRunKeepsTheEpisodesOfTheFirst: runs have the same names by default; each
-// has its own folder for episodes nevertheless, and a run whose folder was removed has
-// not left its episodes to the next one.
+// TestSecondRunKeepsTheEpisodesOfTheFirst: two runs with the same names do not share a
+// folder for episodes, even if the folder of the first run was removed.
 func TestSecondRunKeepsTheEpisodesOfTheFirst(t *testing.T) {
 	config, out := setup(t)
 	episodes, checks := filepath.Join(t.TempDir(), "episodes"), filepath.Join(t.TempDir(), "checks")
@@ -38,12 +37,12 @@ func TestSecondRunKeepsTheEpisodesOfTheFirst(t *testing.T) {
 
 	require.NoError(t, os.RemoveAll(out))
 	refuse(t, append(args, out)...)
-	requireSame(t, before, leavings(t, episodes), "of a run that was removed")
+	requireSame(t, before, leavings(t, episodes), "episodes of a removed run are kept")
 }
 
-// TestARunWithoutAWholeCheckpointIsNotBegunAnew: damage, links and disks that are
-// away cost no metrics and no checkpoint.
-func TestARunWithoutAWholeCheckpointIsNotBegunAnew(t *testing.T) {
+// TestARunWithoutACompleteCheckpointIsNotRestarted: with damaged checkpoints, broken
+// links or an unmounted disk, no metrics and no checkpoint are lost.
+func TestARunWithoutACompleteCheckpointIsNotRestarted(t *testing.T) {
 	config, out := setup(t)
 	args := []string{"train", config, "--log", "error", "--out", out}
 	succeed(t, args...)
@@ -85,7 +84,7 @@ func TestARunWithoutAWholeCheckpointIsNotBegunAnew(t *testing.T) {
 	require.NoError(t, os.RemoveAll(points))
 	refused("the folder is gone", "metrics.jsonl reports a checkpoint of step 1")
 	require.NoError(t, os.Symlink(disk+"-away", points))
-	refused("its disk is away", "metrics.jsonl reports a checkpoint of step 1")
+	refused("the disk is not mounted", "metrics.jsonl reports a checkpoint of step 1")
 
 	require.NoError(t, os.Remove(points))
 	require.NoError(t, os.Mkdir(points, 0o755))
@@ -102,7 +101,8 @@ func TestARunWithoutAWholeCheckpointIsNotBegunAnew(t *testing.T) {
 	require.Contains(t, succeed(t, args...), "after step 1\n", "the folder of checkpoints may be a link")
 }
 
-// TestARefusedProcessLeavesTheConfiguration of the run that another one works on.
+// TestARefusedProcessLeavesTheConfiguration: a process that is refused because another
+// one uses the run does not change the run's files.
 func TestARefusedProcessLeavesTheConfiguration(t *testing.T) {
 	config, out := setup(t)
 	args := []string{"train", config, "--log", "error", "--out", out}
@@ -114,5 +114,5 @@ func TestARefusedProcessLeavesTheConfiguration(t *testing.T) {
 	code, _, errs := launchRun(t, "", append(args, "algorithm.gamma=0.5", "trainer.allow_config_change=true")...)
 	require.Equal(t, cli.Failed, code)
 	require.Contains(t, errs, "another process uses the run")
-	requireSame(t, before, leavings(t, out), "it was refused")
+	requireSame(t, before, leavings(t, out), "the refused process changed nothing")
 }

@@ -11,7 +11,7 @@ import (
 	"vagen/policy/vlm"
 )
 
-// TestADryRunFindsWhatTrainingWouldRefuse in the folder of a model, without loading it.
+// TestADryRunFindsWhatTrainingWouldRefuse in a model's folder, without loading the model.
 func TestADryRunFindsWhatTrainingWouldRefuse(t *testing.T) {
 	config, out := setup(t)
 	good := filepath.Join(filepath.Dir(config), "model")
@@ -41,7 +41,7 @@ func TestADryRunFindsWhatTrainingWouldRefuse(t *testing.T) {
 			"critic.model.path":            {"critic.kind=separate"},
 		} {
 			if key == "critic.model.path" && c.want != "truncated" {
-				continue // only weights are read there
+				continue // a critic needs only weights
 			}
 			args := append([]string{"train", config, key + "=" + dir, "--out", out}, args...)
 			for _, flags := range [][]string{{"--dry-run"}, nil} {
@@ -52,8 +52,8 @@ func TestADryRunFindsWhatTrainingWouldRefuse(t *testing.T) {
 	}
 }
 
-// TestADryRunShowsWhatSetsNothing and levels that are both trained on and measured with.
-func TestADryRunShowsWhatSetsNothing(t *testing.T) {
+// TestADryRunWarnsOfKeysWithoutEffect, and of validation levels that are trained on.
+func TestADryRunWarnsOfKeysWithoutEffect(t *testing.T) {
 	config, out := setup(t)
 	text := succeed(t, "train", config, "--dry-run", "--out", out, "huggingface_hub.repo_id=o/n")
 	require.Contains(t, text, "warning: huggingface_hub.repo_id: ")
@@ -74,14 +74,14 @@ func TestADryRunShowsWhatSetsNothing(t *testing.T) {
 			require.NotContains(t, text, "also trained on")
 			continue
 		}
-		require.Contains(t, text, "levels of validation are also trained on: ", why)
+		require.Contains(t, text, "validation levels are also trained on: ", why)
 		require.Contains(t, text, "frozenlake seed 8", why)
 	}
 	require.Contains(t, refuse(t, "train", config, "--dry-run", "env.train_seed=0", "env.val_seed=1"), "overlap training levels")
 }
 
-// TestPicturesNeedAModelThatSees: that is found before anything is loaded or written.
-func TestPicturesNeedAModelThatSees(t *testing.T) {
+// TestImagesNeedAVisionModel: this is checked before anything is loaded or written.
+func TestImagesNeedAVisionModel(t *testing.T) {
 	config, out := setup(t)
 	shape, err := vlm.NamedShape("qwen3-0_6b")
 	require.NoError(t, err)
@@ -89,20 +89,21 @@ func TestPicturesNeedAModelThatSees(t *testing.T) {
 	blind := filepath.Join(t.TempDir(), "blind")
 	require.NoError(t, vlm.Create(blind, shape, nil, 1))
 	args := []string{"train", config, "actor_rollout_ref.model.path=" + blind, "--out", out}
-	require.Contains(t, succeed(t, append(args, "--dry-run")...), "can be trained", "it reads text")
+	require.Contains(t, succeed(t, append(args, "--dry-run")...), "can be trained", "the environment shows text")
 	pictures := file(t, "envs.yaml", "envs:\n  - {name: FrozenLake, n_envs: 2, seed_list: [7, 8], config: {render_mode: vision, size: 2}}\n")
 	for _, more := range []string{"env.config.render_mode=vision", "data.val_files=" + pictures} {
 		for _, flags := range [][]string{{"--dry-run"}, nil} {
 			errs := refuse(t, append(append(args, more), flags...)...)
-			require.Contains(t, errs, "frozenlake shows pictures, but the model in "+blind)
+			require.Contains(t, errs, "frozenlake shows images, but the model in "+blind)
 			require.Contains(t, errs, "reads text only")
 			require.NoDirExists(t, out)
 		}
 	}
 }
 
-// TestAnIDOfTheHubNamesTheCommandThatFetchesIt, or the folder where it is already.
-func TestAnIDOfTheHubNamesTheCommandThatFetchesIt(t *testing.T) {
+// TestAHubIDIsRefusedWithTheCommandThatDownloadsIt, or with the folder if it has been
+// downloaded.
+func TestAHubIDIsRefusedWithTheCommandThatDownloadsIt(t *testing.T) {
 	config, out := setup(t)
 	cache := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", cache)
@@ -123,10 +124,11 @@ func TestAnIDOfTheHubNamesTheCommandThatFetchesIt(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(root, commit), 0o755))
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "refs"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(root, "refs", "main"), []byte(commit), 0o644))
-	require.Contains(t, refuse(t, args...), "has been fetched: set actor_rollout_ref.model.path="+filepath.Join(root, commit))
+	require.Contains(t, refuse(t, args...), "has been downloaded: set actor_rollout_ref.model.path="+filepath.Join(root, commit))
 }
 
-// TestOnlyWhatWasMeasuredIsReported at the end of training.
+// TestOnlyWhatWasMeasuredIsReported: success rates at the end of training are those of
+// validations that ran.
 func TestOnlyWhatWasMeasuredIsReported(t *testing.T) {
 	for want, args := range map[string][]string{
 		"success was not measured: no validation ran\n": {"trainer.val_before_train=false", "trainer.test_freq=0"},

@@ -125,7 +125,7 @@ func newEnv(args []string) (env.Env, map[string]any, error) {
 	return e, config, nil
 }
 
-// wrongUse makes an error about names or options a usage error.
+// wrongUse makes an error about an environment's name or options a usage error.
 func wrongUse(err error) error {
 	if errors.Is(err, env.ErrUnknown) || errors.Is(err, env.ErrOption) {
 		return cli.Usagef("%w", err)

@@ -49,7 +49,7 @@ func TestNamesAndOptionsThatDoNotExistAreRefused(t *testing.T) {
 	require.Contains(t, refuse(t, "env", "check", "sokoban", "--seeds", "0"), "must be positive")
 }
 
-func TestCheckFindsTheBuiltinOnesSound(t *testing.T) {
+func TestCheckFindsNoProblemsInBuiltinEnvironments(t *testing.T) {
 	require.Regexp(t, `^blackjack: 0 problems in \d+ calls`, succeed(t, "env", "check", "blackjack", "render_mode=text", "--seeds", "1"))
 	var r checked
 	out := succeed(t, "env", "check", "frozenlake", "--seeds", "1", "--response", "<think>a</think><answer>Up</answer>", "--json")
@@ -69,7 +69,7 @@ func TestProblemsOfACheckAreAFailure(t *testing.T) {
 	require.Contains(t, errs, "mine violates the contract")
 }
 
-func TestPlayingAnEpisodeToItsEnd(t *testing.T) {
+func TestAnEpisodeIsPlayedToItsEnd(t *testing.T) {
 	code, out, errs := launchRun(t, "\nright\n<think>by hand</think><answer>up,up</answer>\n", "play", "frozenlake", "desc=[FFFG, FFFF, FFFF, FFSF]", "render_mode=text", "--turns", "2")
 	require.Equal(t, cli.OK, code, errs)
 	require.Contains(t, out, "Moves are Left, Down, Right and Up", "an empty line shows the prompt")
@@ -78,12 +78,12 @@ func TestPlayingAnEpisodeToItsEnd(t *testing.T) {
 	require.Contains(t, out, "The limit of 2 turns is reached")
 
 	_, out, _ = launchRun(t, "right,up,up,up\n", "play", "frozenlake", "desc=[FFFG, FFFF, FFFF, FFSF]", "render_mode=text")
-	require.Contains(t, out, "The episode is over, solved, after 1 turns")
+	require.Contains(t, out, "The episode ended (solved) after 1 turns")
 	_, out, _ = launchRun(t, "", "play", "frozenlake", "render_mode=text")
-	require.Contains(t, out, "The game was left after 0 turns")
+	require.Contains(t, out, "The input ended after 0 turns")
 }
 
-func TestPicturesOfAGameBecomeFiles(t *testing.T) {
+func TestPlayShowsOrWritesImages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pictures")
 	code, out, errs := launchRun(t, "right\n", "play", "frozenlake", "render_mode=vision", "--images", dir)
 	require.Equal(t, cli.OK, code, errs)
@@ -95,18 +95,18 @@ func TestPicturesOfAGameBecomeFiles(t *testing.T) {
 	_, out, _ = launchRun(t, "", "play", "frozenlake", "render_mode=vision", "--inline", "kitty")
 	require.Contains(t, out, "\x1b_Gf=100,a=T")
 	require.Contains(t, refuse(t, "play", "frozenlake", "--inline", "ascii"), `--inline is "ascii"`)
-	require.Contains(t, refuse(t, "play", "frozenlake", "--wrap", "x"), "needs {}")
+	require.Contains(t, refuse(t, "play", "frozenlake", "--wrap", "x"), "must contain {}")
 	require.Contains(t, refuse(t, "play", "frozenlake", "--turns", "-1"), "must not be negative")
 }
 
-// mute is an environment that fails, and tries to take over the terminal.
-type mute struct{ env.Env }
+// hostile is an environment that fails, and sends control characters to the terminal.
+type hostile struct{ env.Env }
 
-func (mute) Reset(context.Context, int64) (env.Observation, error) {
+func (hostile) Reset(context.Context, int64) (env.Observation, error) {
 	return env.Observation{Text: "a\x1b[2Jb\n"}, nil
 }
 
-func (mute) Step(_ context.Context, response string) (env.Outcome, error) {
+func (hostile) Step(_ context.Context, response string) (env.Outcome, error) {
 	if response == "[x]" {
 		return env.Outcome{Done: true, Reward: reward.Parts{{Name: "r", Value: 1}}}, nil
 	}
@@ -118,14 +118,14 @@ func TestAnswersAreWrapped(t *testing.T) {
 		return runCommand(t, func(ctx context.Context, c *cli.Call) error {
 			lines := make(chan string, 1)
 			lines <- line
-			p := player{c: c, env: mute{}, wrap: wrap, style: thinkAndAnswer, lines: lines}
+			p := player{c: c, env: hostile{}, wrap: wrap, style: thinkAndAnswer, lines: lines}
 			return p.play(ctx)
 		})
 	}
 	code, out, _ := play("x", "[{}]")
 	require.Equal(t, cli.OK, code)
-	require.Contains(t, out, "a[2Jb\n", "control characters are dropped")
-	require.Contains(t, out, "The episode is over, lost, after 1 turns with a reward of 1.")
+	require.Contains(t, out, "a[2Jb\n", "control characters are removed")
+	require.Contains(t, out, "The episode ended (lost) after 1 turns. Total reward: 1.")
 	code, _, errs := play("x", "")
 	require.Equal(t, cli.Failed, code)
 	require.Contains(t, errs, "broken by <think>-</think><answer>x</answer>")
@@ -133,7 +133,8 @@ func TestAnswersAreWrapped(t *testing.T) {
 	require.Contains(t, errs, "broken by <a>x</a>")
 }
 
-// prompted is an environment that shows its format, or not, in prompt or observation.
+// prompted is an environment with the given prompt and observation, which may show its
+// response format.
 type prompted struct {
 	env.Env
 	system, first string
@@ -147,7 +148,7 @@ func (p prompted) Reset(context.Context, int64) (env.Observation, error) {
 	return env.Observation{Text: p.first}, nil
 }
 
-func TestFormatsOfServicesAreFoundInWhatTheyShow(t *testing.T) {
+func TestFormatsOfServicesAreFoundInPromptOrObservation(t *testing.T) {
 	const (
 		free  = "<think>-</think><answer>x</answer>"
 		world = "<observation>-</observation><think>-</think><answer>x</answer><prediction>-</prediction>"
@@ -172,8 +173,8 @@ func TestFormatsOfServicesAreFoundInWhatTheyShow(t *testing.T) {
 	require.Contains(t, refuse(t, "env", "check", "frozenlake", "--format", "future:wm"), `dialect is "future", must be one of`)
 }
 
-// A service is shown, checked and played like an environment of the library: what
-// its prompt says of responses is enough.
+// TestServicesAreShownCheckedAndPlayed like environments of the library: the response
+// format is taken from the service's prompt.
 func TestServicesAreShownCheckedAndPlayed(t *testing.T) {
 	o := remote.DefaultServerOptions()
 	r := builtin.Registry()
@@ -193,7 +194,7 @@ func TestServicesAreShownCheckedAndPlayed(t *testing.T) {
 	require.Contains(t, out, `actions ["down"]`)
 }
 
-func TestBlocksOfStateRewardsReachTheirJudge(t *testing.T) {
+func TestStateRewardOptionsReachTheJudge(t *testing.T) {
 	const block = "state_reward={state_estimation: {enable: true, reward: 0.5}, scorer: exact, score_base: 0}"
 	say := "<perception>The target is below and right of the player, the hole is below in the same column.</perception>" +
 		"<reasoning>r</reasoning><prediction>p</prediction><answer>Right</answer>\n"

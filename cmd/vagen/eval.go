@@ -98,7 +98,7 @@ func (o *evalOptions) prepare(ctx context.Context, c *cli.Call) (*evaluation, er
 	return o.ofTraining(ctx, c)
 }
 
-// ofEval makes the evaluation of an evaluation configuration.
+// ofEval prepares an evaluation configuration.
 func (o *evalOptions) ofEval(ctx context.Context, c *cli.Call, path string, overrides []string) (*evaluation, error) {
 	plan, err := run.LoadEval(path, overrides, c.Getenv)
 	if err != nil {
@@ -124,7 +124,7 @@ func (o *evalOptions) ofEval(ctx context.Context, c *cli.Call, path string, over
 	return e, nil
 }
 
-// ofTraining makes the evaluation of a training configuration's validation levels.
+// ofTraining prepares the validation levels of a training configuration.
 func (o *evalOptions) ofTraining(ctx context.Context, c *cli.Call) (*evaluation, error) {
 	cfg, err := source(o.preset, c.Args).Load()
 	if err != nil {
@@ -195,9 +195,9 @@ func (e *evaluation) run(ctx context.Context, c *cli.Call, format string) error 
 	if e.shut, err = e.open(ctx); err != nil {
 		return blameConfig(err)
 	}
-	e.Done = func(over, all int) {
-		if step := max(1, all/20); over%step == 0 || over == all {
-			c.Log.Info("episodes", "over", over, "of", all)
+	e.Done = func(done, all int) {
+		if step := max(1, all/20); done%step == 0 || done == all {
+			c.Log.Info("episodes", "done", done, "of", all)
 		}
 	}
 	report, err := e.Run(ctx)
@@ -240,6 +240,6 @@ func explainEval(c *cli.Call) error {
 	if err := c.Table(rows); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(c.Out, "\nenvs is a list of entries as vagen dataset reads them; an entry's chat_config, harness, max_turns and lengths override these.")
+	_, err := fmt.Fprintln(c.Out, "\nenvs is a list of entries, as for vagen dataset build. chat_config, harness, max_turns and the lengths of an entry override the keys above.")
 	return err
 }

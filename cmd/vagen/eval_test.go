@@ -17,12 +17,12 @@ import (
 	"vagen/rollout/evaluate"
 )
 
-// answers serves as an OpenAI-compatible one does, Right and Down in turn by what it
-// was asked, and is down after some requests.
+// answers is an OpenAI-compatible service that answers Right or Down, depending on the
+// request, and fails after a number of requests.
 type answers struct {
 	asked atomic.Int64
-	until atomic.Int64 // 0 is for ever
-	mute  bool         // it says nothing
+	until atomic.Int64 // number of requests before it fails; 0 is no limit
+	mute  bool         // its answers are empty
 }
 
 func (s *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -46,7 +46,7 @@ func (s *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"choices":[{"message":{"content":"<think>-</think><answer>%s,%s</answer>"},"finish_reason":"stop"}],"usage":{"prompt_tokens":%d,"completion_tokens":5}}`, move, move, 100*len(in.Messages))
 }
 
-// evalSetup writes an evaluation that asks a service.
+// evalSetup writes an evaluation configuration with a service as backend.
 func evalSetup(t *testing.T, s *answers) (config, out string) {
 	h := httptest.NewServer(s)
 	t.Cleanup(h.Close)
@@ -63,7 +63,7 @@ backends:
 	return config, filepath.Join(dir, "out")
 }
 
-func TestEvaluationOfAServiceGoesOn(t *testing.T) {
+func TestAnInterruptedEvaluationOfAServiceResumes(t *testing.T) {
 	flaky := &answers{}
 	flaky.until.Store(15)
 	config, out := evalSetup(t, flaky)
@@ -102,7 +102,7 @@ func TestEvaluationOfAServiceGoesOn(t *testing.T) {
 	require.Contains(t, errs, "force_rerun")
 }
 
-func TestAnEvaluationInWhichNothingRanFails(t *testing.T) {
+func TestAnEvaluationWithoutUsableEpisodesFails(t *testing.T) {
 	config, out := evalSetup(t, &answers{mute: true})
 	code, shown, errs := launchRun(t, "", "eval", config, "--log", "error")
 	require.Equal(t, cli.Failed, code, shown)
@@ -111,9 +111,8 @@ func TestAnEvaluationInWhichNothingRanFails(t *testing.T) {
 	require.FileExists(t, filepath.Join(out, "summary.txt"))
 }
 
-// TestAnEvaluationWhoseNewEpisodesAllFailFailsBesideOlderResults: what was played
-// before does not hide that nothing works any more.
-func TestAnEvaluationWhoseNewEpisodesAllFailFailsBesideOlderResults(t *testing.T) {
+// TestAnEvaluationFailsIfAllNewEpisodesFail, even if there are older results.
+func TestAnEvaluationFailsIfAllNewEpisodesFail(t *testing.T) {
 	s := &answers{}
 	s.until.Store(15)
 	config, _ := evalSetup(t, s)
@@ -127,8 +126,8 @@ func TestAnEvaluationWhoseNewEpisodesAllFailFailsBesideOlderResults(t *testing.T
 	require.NotContains(t, shown, "12 empty_generation", "older results are in the table")
 }
 
-// TestEvaluationOfARunIsItsValidation: the numbers of vagen eval are those that
-// training wrote, also where the checkpoint holds adapters alone.
+// TestEvaluationOfARunIsItsValidation: the numbers of vagen eval equal those that
+// training wrote, also if the checkpoint contains only adapters.
 func TestEvaluationOfARunIsItsValidation(t *testing.T) {
 	t.Run("weights", func(t *testing.T) { evaluated(t) })
 	t.Run("adapters", func(t *testing.T) { evaluated(t, "actor_rollout_ref.model.lora_rank=2") })
@@ -151,7 +150,7 @@ func evaluated(t *testing.T, more ...string) {
 	eval := append(append([]string{"eval", "--format", "json", "--log", "error", "--out", out + "-eval"}, args...), actor)
 	require.Regexp(t, `val +frozenlake +6 +6\n`, succeed(t, append(eval, "--dry-run")...))
 	text := succeed(t, eval...)
-	require.Regexp(t, `val +frozenlake +6 +0\n`, succeed(t, append(eval, "--dry-run")...), "it knows what it has played")
+	require.Regexp(t, `val +frozenlake +6 +0\n`, succeed(t, append(eval, "--dry-run")...), "finished episodes are not missing")
 	require.NoError(t, json.Unmarshal([]byte(text), &r))
 	row := r.Rows[0]
 	require.InDelta(t, last["val/success"], row.Success.Mean, 0)

@@ -125,7 +125,7 @@ func write(ctx context.Context, c *cli.Call, m *vlm.Model, p policy.Prompt, s po
 	if err := out[0].Err; err != nil {
 		return blame(err)
 	}
-	c.Log.Info("response ended", "why", out[0].Stop, "tokens", len(out[0].Tokens), "read", len(out[0].Context))
+	c.Log.Info("response ended", "reason", out[0].Stop, "tokens", len(out[0].Tokens), "context", len(out[0].Context))
 	return nil
 }
 

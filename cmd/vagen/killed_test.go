@@ -21,7 +21,7 @@ import (
 	"vagen/train/run"
 )
 
-// asCommand turns a process of the test into the command.
+// asCommand is the environment variable that makes the test binary run the command.
 const asCommand = "VAGEN_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// command is the program itself, in a process of its own, working in a folder.
+// command runs the program in a separate process with the given working directory.
 func command(t *testing.T, dir string, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), os.Args[0], args...)
@@ -46,13 +46,13 @@ func command(t *testing.T, dir string, args ...string) (*exec.Cmd, *bytes.Buffer
 	return c, said
 }
 
-// killable writes a model that sees and a configuration that trains it, with all
-// that a run carries: an adaptive KL coefficient, running statistics of rewards, a
-// critic, epochs, validations, the best policy, checkpoints.
+// killable writes a vision model and a configuration that trains it, with everything
+// that has state: an adaptive KL coefficient, running statistics of rewards, a critic,
+// epochs, validations, the best policy, checkpoints.
 func killable(t *testing.T) []string {
 	t.Helper()
 	dir := t.TempDir()
-	shape := vlm.Small() // as little as pure Go trains in a moment, under the race detector, too
+	shape := vlm.Small() // small enough for pure Go under the race detector
 	shape.Layers, shape.Hidden, shape.FF, shape.Heads, shape.HeadDim, shape.RopeSections = 1, 16, 16, 1, 16, [3]int{4, 2, 2}
 	shape.VisionHidden, shape.VisionFF, shape.VisionHeads = 16, 16, 1
 	model := filepath.Join(dir, "model")
@@ -81,7 +81,7 @@ huggingface_hub: {hf_save_freq: 4}
 
 var passing = regexp.MustCompile(`"(?:time|timing_s|timing_per_token_ms|perf)/[^"]*":[^,}]*,?`)
 
-// leavings is everything that a run left in its folder but times and its random name.
+// leavings returns all files of a run's folder, without times and the random run ID.
 func leavings(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -100,7 +100,7 @@ func leavings(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// requireSame compares what two runs left, without printing weights.
+// requireSame compares the files of two runs, without printing weights.
 func requireSame(t *testing.T, want, got map[string]string, why string) {
 	t.Helper()
 	for name := range want {
@@ -115,7 +115,7 @@ func requireSame(t *testing.T, want, got map[string]string, why string) {
 	}
 }
 
-// kills is how often processes are killed, in all: VAGEN_KILLS, or few.
+// kills is the total number of times that processes are killed: VAGEN_KILLS, or few.
 func kills(t *testing.T) int {
 	text := os.Getenv("VAGEN_KILLS")
 	if text == "" {
@@ -126,11 +126,10 @@ func kills(t *testing.T) int {
 	return n
 }
 
-// TestKilledTrainingOfAModelThatSees stops runs of the command at moments that
-// nobody chose, by SIGKILL and in order, and starts them again until they end.
-// Weights, optimiser, metrics, episodes and pictures are those of a run that nobody
-// stopped, byte for byte.
-func TestKilledTrainingOfAModelThatSees(t *testing.T) {
+// TestKilledTrainingResumesToTheSameBytes stops runs of the command at random times, by
+// SIGKILL or by an interrupt, and restarts them until they end. Weights, optimiser,
+// metrics, episodes and images equal those of an uninterrupted run, byte for byte.
+func TestKilledTrainingResumesToTheSameBytes(t *testing.T) {
 	args := killable(t)
 	home := t.TempDir()
 	begin := time.Now()
@@ -158,8 +157,8 @@ func TestKilledTrainingOfAModelThatSees(t *testing.T) {
 	}
 }
 
-// untilItEnds starts a run again and again, and sends it a signal each time at a
-// moment that nobody chose. It returns how often that was in time.
+// untilItEnds starts a run repeatedly until it ends, and sends it a signal each time at
+// a random time. It returns how often the signal stopped the run.
 func untilItEnds(t *testing.T, args []string, home string, took time.Duration, choose func() syscall.Signal) (stopped int) {
 	t.Helper()
 	for {
@@ -178,12 +177,12 @@ func untilItEnds(t *testing.T, args []string, home string, took time.Duration, c
 	}
 }
 
-// requireStopped makes sure that the process tells by what signal it ended.
+// requireStopped checks that the process reports the signal that ended it.
 func requireStopped(t *testing.T, c *exec.Cmd, said string, by syscall.Signal) {
 	t.Helper()
 	status, ok := c.ProcessState.Sys().(syscall.WaitStatus)
 	require.True(t, ok)
-	if status.Signaled() { // before it listened to signals, or because it never does
+	if status.Signaled() { // before it handled signals, or by SIGKILL
 		require.Equal(t, by, status.Signal(), said)
 		return
 	}
@@ -192,7 +191,7 @@ func requireStopped(t *testing.T, c *exec.Cmd, said string, by syscall.Signal) {
 	require.True(t, strings.HasSuffix(said, "vagen: interrupted\n"), said)
 }
 
-// requireReported makes sure that what a run said it saved is there.
+// requireReported checks that every checkpoint that a run reported exists.
 func requireReported(t *testing.T, dir string) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(dir, "metrics.jsonl"))

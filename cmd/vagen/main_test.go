@@ -12,7 +12,7 @@ import (
 	"vagen/internal/cli"
 )
 
-// run runs a command line in this process.
+// launchRun runs a command line in this process.
 func launchRun(t *testing.T, in string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -31,7 +31,7 @@ func runCommand(t *testing.T, work cli.Run) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// succeed runs a command line that must work and returns what it writes.
+// succeed runs a command line that must succeed and returns its output.
 func succeed(t *testing.T, args ...string) string {
 	t.Helper()
 	code, out, errs := launchRun(t, "", args...)
@@ -39,7 +39,7 @@ func succeed(t *testing.T, args ...string) string {
 	return out
 }
 
-// refuse runs a command line that must be refused and returns the complaint.
+// refuse runs a command line that must be refused and returns the error text.
 func refuse(t *testing.T, args ...string) string {
 	t.Helper()
 	code, out, errs := launchRun(t, "", args...)

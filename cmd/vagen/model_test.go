@@ -16,7 +16,7 @@ import (
 	"vagen/policy/vlm"
 )
 
-func TestModelsCanBeMadeMeasuredAndAsked(t *testing.T) {
+func TestModelsAreCreatedBenchmarkedAndSampled(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "m")
 	succeed(t, "model", "create", "--shape", "quickstart", "--layers", "1", "--dtype", "bfloat16", "--word", "left", dir)
 
@@ -33,12 +33,12 @@ func TestModelsCanBeMadeMeasuredAndAsked(t *testing.T) {
 	require.NoError(t, png.Encode(f, image.NewRGBA(image.Rect(0, 0, 56, 56))))
 	require.NoError(t, f.Close())
 	ask := []string{"generate", "--model", dir, "--backend", "go", "--image", picture, "--prompt", "where?", "--max-tokens", "5", "--seed", "3"}
-	require.Equal(t, succeed(t, ask...), succeed(t, ask...), "the seed decides")
+	require.Equal(t, succeed(t, ask...), succeed(t, ask...), "equal seeds give equal responses")
 	_, _, logged := launchRun(t, "", ask...)
 	require.Contains(t, logged, "tokens=5")
 }
 
-func TestModelMistakesAreTheCallers(t *testing.T) {
+func TestInvalidModelArgumentsAreUsageErrors(t *testing.T) {
 	dir := t.TempDir()
 	require.Contains(t, refuse(t, "model", "fetch", "no-owner"), "must be owner/name")
 	require.Contains(t, refuse(t, "model", "create", "--shape", "llama", dir), "llama-135m")
@@ -50,7 +50,7 @@ func TestModelMistakesAreTheCallers(t *testing.T) {
 	require.Contains(t, refuse(t, "generate", "--model", dir, "--prompt", "<image>"), "0 images")
 	require.Contains(t, refuse(t, "generate", "--model", dir, "--prompt", "x"), "config.json")
 	require.Contains(t, refuse(t, "generate", "--model", dir, "--prompt", "x", "--image", filepath.Join(dir, "none.png")), "none.png")
-	huge := filepath.Join(dir, "huge.png") // a header alone, of 50,000 by 50,000 pixels
+	huge := filepath.Join(dir, "huge.png") // only a header: 50,000 by 50,000 pixels
 	header := "\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\x00\x00\xc3\x50\x00\x00\xc3\x50\x08\x06\x00\x00\x00"
 	sum := binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE([]byte(header[12:])))
 	require.NoError(t, os.WriteFile(huge, append([]byte(header), sum...), 0o644))

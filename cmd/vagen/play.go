@@ -26,24 +26,24 @@ func playCommand() *cli.Command {
 	return &cli.Command{
 		Name: "play", Args: "NAME [key=value …]", Min: 1, Max: -1,
 		About: "Play an environment in the terminal.",
-		Help: `Type an answer, such as Up,Left; it is put into the environment's response format.
-The format of an environment behind a service is found in its system prompt;
---format chooses another. A line with a tag in it is sent as it is, and with
---wrap an answer takes the place of {} in a text of yours. An empty line shows
-the system prompt, the end of the input ends the game.
+		Help: `Type an answer, such as Up,Left; it is inserted into the environment's response format.
+For an environment on a service the format is taken from its system prompt; --format
+selects another one, and --wrap sets a text of your own, in which {} is replaced by the
+answer. A line with a closing tag is sent unchanged. An empty line shows the system
+prompt; the end of the input ends the episode.
 
-Pictures are shown in the terminal where it can (kitty, iTerm2, sixel), else they
-are written to files.`,
+Images are shown in the terminal if it supports them (kitty, iTerm2, sixel), otherwise
+they are written to files.`,
 		Setup: func(f *flag.FlagSet) cli.Run {
 			var p player
 			f.Int64Var(&p.seed, "seed", 0, "seed of the level")
-			f.IntVar(&p.turns, "turns", 0, "turns to play at most; 0 is no limit")
-			f.StringVar(&p.wrap, "wrap", "", "`text` with {} where the answer goes")
+			f.IntVar(&p.turns, "turns", 0, "maximum turns; 0 is no limit")
+			f.StringVar(&p.wrap, "wrap", "", "`text` to send, in which {} is replaced by the answer")
 			f.StringVar(&p.format, "format", "", formatUsage)
-			inline := f.String("inline", "auto", "`protocol` for pictures: auto, kitty, iterm2, sixel or none")
-			f.StringVar(&p.folder, "images", "", "`folder` for pictures as files; without it they go to a temporary one")
+			inline := f.String("inline", "auto", "`protocol` to show images: auto, kitty, iterm2, sixel or none")
+			f.StringVar(&p.folder, "images", "", "`folder` for image files; empty uses a temporary folder")
 			return func(ctx context.Context, c *cli.Call) error {
-				if err := p.choose(c, *inline); err != nil {
+				if err := p.setProtocol(c, *inline); err != nil {
 					return err
 				}
 				e, _, err := newEnv(c.Args)
@@ -61,11 +61,11 @@ are written to files.`,
 	}
 }
 
-// player lets a person play.
+// player plays an episode with answers typed by a user.
 type player struct {
 	c        *cli.Call
 	env      env.Env
-	lines    <-chan string // what is typed
+	lines    <-chan string // lines of the input
 	seed     int64
 	turns    int
 	wrap     string
@@ -76,13 +76,13 @@ type player struct {
 	pictures int // shown so far
 }
 
-// choose decides how pictures are shown.
-func (p *player) choose(c *cli.Call, inline string) error {
+// setProtocol checks the flags and selects how images are shown.
+func (p *player) setProtocol(c *cli.Call, inline string) error {
 	if p.turns < 0 {
 		return cli.Usagef("--turns is %d, must not be negative", p.turns)
 	}
 	if p.wrap != "" && !strings.Contains(p.wrap, "{}") {
-		return cli.Usagef("--wrap needs {} where the answer goes")
+		return cli.Usagef("--wrap is %q, must contain {}", p.wrap)
 	}
 	p.protocol = termimage.Protocol(inline)
 	switch {
@@ -109,7 +109,7 @@ func (p *player) play(ctx context.Context) error {
 	for turn := 1; p.turns == 0 || turn <= p.turns; turn++ {
 		line, err := p.ask(ctx)
 		if errors.Is(err, io.EOF) {
-			_, err := fmt.Fprintf(p.c.Out, "\nThe game was left after %d turns with a reward of %g.\n", turn-1, total)
+			_, err := fmt.Fprintf(p.c.Out, "\nThe input ended after %d turns. Total reward: %g.\n", turn-1, total)
 			return err
 		}
 		if err != nil {
@@ -120,7 +120,7 @@ func (p *player) play(ctx context.Context) error {
 			return err
 		}
 		total += out.Reward.Sum()
-		if err := p.tell(out); err != nil {
+		if err := p.showOutcome(out); err != nil {
 			return err
 		}
 		if out.Done {
@@ -128,11 +128,11 @@ func (p *player) play(ctx context.Context) error {
 			if out.Success {
 				result = "solved"
 			}
-			_, err := fmt.Fprintf(p.c.Out, "\nThe episode is over, %s, after %d turns with a reward of %g.\n", result, turn, total)
+			_, err := fmt.Fprintf(p.c.Out, "\nThe episode ended (%s) after %d turns. Total reward: %g.\n", result, turn, total)
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(p.c.Out, "\nThe limit of %d turns is reached, with a reward of %g.\n", p.turns, total)
+	_, err = fmt.Fprintf(p.c.Out, "\nThe limit of %d turns is reached. Total reward: %g.\n", p.turns, total)
 	return err
 }
 
@@ -161,8 +161,8 @@ func (p *player) ask(ctx context.Context) (string, error) {
 	}
 }
 
-// readLines reads a stream line by line until it ends or ctx does. The goroutine
-// may stay in its last read, which nothing can interrupt.
+// readLines sends the lines of r until r or ctx ends. A blocked read of r cannot be
+// interrupted, so its goroutine may outlive ctx.
 func readLines(ctx context.Context, r io.Reader) <-chan string {
 	lines := make(chan string)
 	go func() {
@@ -180,7 +180,7 @@ func readLines(ctx context.Context, r io.Reader) <-chan string {
 	return lines
 }
 
-// response puts an answer into the format that the environment reads.
+// response inserts an answer into the environment's response format.
 func (p *player) response(line string) string {
 	switch {
 	case p.wrap != "":
@@ -191,8 +191,8 @@ func (p *player) response(line string) string {
 	return p.style(line)
 }
 
-// tell shows what came of a turn.
-func (p *player) tell(out env.Outcome) error {
+// showOutcome writes the result of a turn: actions, rewards, metrics and observation.
+func (p *player) showOutcome(out env.Outcome) error {
 	var parts []string
 	for _, part := range out.Reward {
 		parts = append(parts, fmt.Sprintf("%s %g", part.Name, part.Value))
@@ -205,7 +205,7 @@ func (p *player) tell(out env.Outcome) error {
 	return p.show(out.Observation)
 }
 
-// show writes an observation, with its pictures where they belong.
+// show writes an observation with its images at their marks.
 func (p *player) show(o env.Observation) error {
 	texts := strings.Split(o.Text, env.ImageMark)
 	for i, text := range texts {
@@ -220,7 +220,7 @@ func (p *player) show(o env.Observation) error {
 	return err
 }
 
-// printable drops control characters, with which a service could take over the
+// printable removes control characters, with which a service could control the
 // terminal.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {

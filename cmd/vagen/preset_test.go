@@ -17,7 +17,7 @@ func TestPresetsAreListedShownAndChecked(t *testing.T) {
 		require.NotEmpty(t, p.About)
 		require.Contains(t, table, p.Name)
 		shown := succeed(t, "config", "show", "--preset", p.Name)
-		require.Equal(t, shown, succeed(t, "config", "show", file(t, p.Name+".yaml", shown)), "what is shown is the preset")
+		require.Equal(t, shown, succeed(t, "config", "show", file(t, p.Name+".yaml", shown)), "the output is the preset")
 		require.Contains(t, succeed(t, "config", "check", "--preset", p.Name, "env=sokoban"), "preset "+p.Name+" is valid")
 		for _, other := range p.Also {
 			require.Equal(t, shown, succeed(t, "config", "show", "--preset", other))
@@ -29,7 +29,7 @@ func TestPresetsAreListedShownAndChecked(t *testing.T) {
 	require.Equal(t, succeed(t, "config", "show"), succeed(t, "config", "defaults"))
 }
 
-func TestFilesAndOverridesStandOnPresets(t *testing.T) {
+func TestFilesAndOverridesChangePresets(t *testing.T) {
 	in := file(t, "c.yaml", "algorithm: {high_level_gamma: 0.5}\nrollout_manager: {max_turns: 9, window_size: 9}\n")
 	out := succeed(t, "config", "show", "--preset", "vagen_full", in, "rollout_manager.max_turns=7")
 	for _, want := range []string{"adv_estimator: bi_level_gae", "high_level_gamma: 0.5", "max_turns: 7", "use_state_reward: true"} {

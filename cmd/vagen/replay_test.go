@@ -15,9 +15,9 @@ import (
 	"vagen/train/run"
 )
 
-// TestAStepIsPlayedAgain replays steps of a run, then spoils what was recorded in
-// one place after the other.
-func TestAStepIsPlayedAgain(t *testing.T) {
+// TestReplayReportsTheFirstDifference replays steps of a run, then changes the record in
+// several places.
+func TestReplayReportsTheFirstDifference(t *testing.T) {
 	config, out := setup(t)
 	episodes := filepath.Join(t.TempDir(), "episodes")
 	succeed(t, "train", config, "--log", "error", "--out", out, "trainer.total_training_steps=4", "trainer.save_freq=2", "trainer.max_actor_ckpt_to_keep=null",
@@ -28,7 +28,7 @@ func TestAStepIsPlayedAgain(t *testing.T) {
 		require.Contains(t, text, "step "+step+" replayed from "+from+": 2 episodes with ")
 		require.Contains(t, text, "everything equals the record\n")
 	}
-	requireSame(t, before, leavings(t, out), "nothing is changed")
+	requireSame(t, before, leavings(t, out), "a replay changes no file")
 
 	path := filepath.Join(episodes, "step_3.parquet")
 	stored, err := store.Load(path)
@@ -81,9 +81,8 @@ func TestAStepIsPlayedAgain(t *testing.T) {
 	require.Contains(t, errs, "trainer.rollout_data_dir is null")
 }
 
-// TestAStepWithoutPicturesIsPlayedAgain: what is compared are tokens, so pictures
-// that trainer.log_image leaves out, as it does unless asked, are not missed.
-func TestAStepWithoutPicturesIsPlayedAgain(t *testing.T) {
+// TestReplayNeedsNoStoredImages: tokens are compared, so trainer.log_image can be off.
+func TestReplayNeedsNoStoredImages(t *testing.T) {
 	config, out := setup(t)
 	episodes := filepath.Join(t.TempDir(), "episodes")
 	succeed(t, "train", config, "--log", "error", "--out", out, "env.config.render_mode=vision", "data.max_prompt_length=0", "trainer.rollout_data_dir="+episodes)

@@ -21,11 +21,11 @@ import (
 	"vagen/rollout/store"
 )
 
-// canary is the secret of every service of these tests.
+// canary is the secret for all services of these tests.
 const canary = "canary-7f3a"
 
-// guarded hosts FrozenLake over both protocols, for those who have the key. It returns
-// its address.
+// guarded serves FrozenLake in both protocols to clients with the key. It returns its
+// address.
 func guarded(t *testing.T) string {
 	t.Helper()
 	r := builtin.Registry()
@@ -49,7 +49,7 @@ func guarded(t *testing.T) string {
 	return strings.TrimPrefix(web.URL, "http://")
 }
 
-// tracking is an MLflow server that keeps what it is sent.
+// tracking starts an MLflow server that records its requests.
 func tracking(t *testing.T) (sent func() string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -70,9 +70,9 @@ func tracking(t *testing.T) (sent func() string) {
 	}
 }
 
-// requireSecret looks for the canary in everything that a run left, and for tables that
-// would hold it.
-func requireSecret(t *testing.T, dirs ...string) {
+// requireNoSecret checks that no file of a run contains the canary, decoded tables
+// included.
+func requireNoSecret(t *testing.T, dirs ...string) {
 	t.Helper()
 	tables := 0
 	for _, dir := range dirs {
@@ -93,9 +93,9 @@ func requireSecret(t *testing.T, dirs ...string) {
 	require.Positive(t, tables)
 }
 
-// TestNoArtefactOfARunHoldsASecret: tokens and passwords, wherever they are given, are
-// in no file, log or message of a run, which resumes and replays all the same.
-func TestNoArtefactOfARunHoldsASecret(t *testing.T) {
+// TestNoArtefactOfARunContainsASecret: tokens and passwords, wherever they are set, are
+// in no file, log or message of a run. The run can still be resumed and replayed.
+func TestNoArtefactOfARunContainsASecret(t *testing.T) {
 	host := guarded(t)
 	options := fmt.Sprintf(`{base_urls: ["http://:%s@%s"], token: %s, api_key: %s, headers: {X-Own: %s}, render_mode: text, prompt: brief, size: 2}`, canary, host, canary, canary, canary)
 	file := filepath.Join(t.TempDir(), "envs.yaml")
@@ -120,7 +120,7 @@ func TestNoArtefactOfARunHoldsASecret(t *testing.T) {
 			}
 			code, text := said(all...)
 			require.Equal(t, cli.OK, code, text)
-			requireSecret(t, out, episodes, checks)
+			requireNoSecret(t, out, episodes, checks)
 			require.Contains(t, sent(), "trainer.project_name", "parameters were sent")
 			require.NotContains(t, sent(), canary)
 
@@ -131,8 +131,8 @@ func TestNoArtefactOfARunHoldsASecret(t *testing.T) {
 			}
 			code, text = said(again...)
 			require.Equal(t, cli.OK, code, text)
-			require.Contains(t, text, "after step 1\n", "another secret is not another configuration")
-			requireSecret(t, out, episodes, checks)
+			require.Contains(t, text, "after step 1\n", "another secret is not a configuration change")
+			requireNoSecret(t, out, episodes, checks)
 
 			replay := []string{"replay", out, "--step", "1", "--log", "debug"}
 			if len(with.secrets) > 0 {
@@ -151,7 +151,7 @@ func TestNoArtefactOfARunHoldsASecret(t *testing.T) {
 	}
 }
 
-// TestASecretIsNotShownWhenItIsRefused: nor when its service does not answer.
+// TestASecretIsNotShownWhenItIsRefused, nor if the service does not respond.
 func TestASecretIsNotShownWhenItIsRefused(t *testing.T) {
 	config, out := setup(t)
 	require.NotContains(t, refuse(t, "train", config, "rollout_manager.use_service=true", "rollout_manager.base_url=http://user:"+canary+"/x@host"), canary)

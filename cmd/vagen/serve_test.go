@@ -15,7 +15,7 @@ import (
 	"vagen/internal/cli"
 )
 
-// watched passes on the address that a service logs.
+// watched extracts the address that a service logs.
 type watched struct {
 	address chan string
 	text    strings.Builder
@@ -30,7 +30,7 @@ func (w *watched) Write(p []byte) (int, error) {
 	return w.text.Write(p)
 }
 
-// serve starts a service and returns its URL and what stops it.
+// serve starts a service and returns its URL and a function that stops it.
 func serve(t *testing.T, getenv func(string) (string, bool), args ...string) (url string, stop func() (code int, log string)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -58,11 +58,11 @@ func TestServedEnvironmentsArePlayed(t *testing.T) {
 	url, stop := serve(t, unset, "--env", "frozenlake", "--protocol", "lite,legacy", "render_mode=text", "desc=[SF, FG]")
 	code, out, errs := launchRun(t, "right,down\n", "play", "remote", "base_urls="+url)
 	require.Equal(t, cli.OK, code, errs)
-	require.Contains(t, out, "The episode is over, solved, after 1 turns with a reward of 1.02.")
+	require.Contains(t, out, "The episode ended (solved) after 1 turns. Total reward: 1.02.")
 
 	code, out, errs = launchRun(t, "Right,Down\n", "play", "remote_legacy", "base_url="+url, "env_name=frozenlake", "prompt_format=free_think")
 	require.Equal(t, cli.OK, code, errs)
-	require.Contains(t, out, "with a reward of 10.5.", "the legacy rules pay 10 and 0.5 for the format")
+	require.Contains(t, out, "Total reward: 10.5.", "with legacy rules success gives 10 and the format 0.5")
 
 	require.Contains(t, succeed(t, "env", "check", "remote", "base_urls="+url, "--seeds", "1"), "remote: 0 problems")
 	got, err := http.Get(url + "/metrics")
@@ -94,7 +94,7 @@ func TestServedWithAKey(t *testing.T) {
 	}
 }
 
-func TestClientsOfAServiceChooseNoPathUnlessItIsAllowed(t *testing.T) {
+func TestClientsOfAServiceSetPathsOnlyIfAllowed(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.svg"), []byte(`<svg viewBox="0 0 9 9"/>`), 0o600))
 	for _, args := range [][]string{nil, {"--allow-option", "data_dir"}} {
@@ -111,7 +111,7 @@ func TestClientsOfAServiceChooseNoPathUnlessItIsAllowed(t *testing.T) {
 	}
 }
 
-func TestServiceAnswersNoPageOfAnotherHost(t *testing.T) {
+func TestServiceRefusesWebPagesOfOtherHosts(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		want int
@@ -130,7 +130,7 @@ func TestServiceAnswersNoPageOfAnotherHost(t *testing.T) {
 	}
 }
 
-func TestServicesThatMakeNoSenseAreRefused(t *testing.T) {
+func TestInvalidServiceFlagsAreRefused(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--env is missing":               {},
 		`did you mean "sokoban"?`:        {"--env", "sokobn"},

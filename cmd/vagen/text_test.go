@@ -9,8 +9,8 @@ import (
 	"vagen/policy/vlm"
 )
 
-// TestTextModelsTrainWithTheSameCommand: a model that reads text alone, on a file of
-// environments that show text, from a preset.
+// TestTextModelsTrainWithTheSameCommand: a text-only model, on a file of environments
+// that show text, with a preset.
 func TestTextModelsTrainWithTheSameCommand(t *testing.T) {
 	dir := t.TempDir()
 	shape := vlm.Shape{Family: "llama", Hidden: 32, FF: 64, Layers: 1, Heads: 2, KVHeads: 1, HeadDim: 16, RopeTheta: 10000, MaxPositions: 1024}

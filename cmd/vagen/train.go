@@ -19,20 +19,22 @@ func trainCommand() *cli.Command {
 		Name: "train", Args: "[CONFIG] [key=value …]", Max: -1,
 		About: "Train a model on an environment.",
 		Help: `CONFIG is YAML; vagen config show writes one with every key, and vagen config
-explain says what they mean. With --preset NAME, CONFIG and the keys stand on a named
-configuration and CONFIG may be left out: vagen train --preset vagen_full env=sokoban
-actor_rollout_ref.model.path=DIR. The model is actor_rollout_ref.model.path, a folder in
-the Hugging Face layout. Configuration, metrics, curve, sample episodes and
-checkpoints are written to the folder --out. A run that is in it already is resumed
-after its newest checkpoint, and ends with the same bytes as an uninterrupted one;
-trainer.resume_mode has the alternatives. On SIGINT and SIGTERM the current optimiser
-steps are finished and the run is saved (trainer.save_on_interrupt); a second signal
-ends the program at once.`,
+explain describes the keys. --preset NAME starts from a preset, which CONFIG and the
+keys change; then CONFIG is optional:
+
+  vagen train --preset vagen_full env=sokoban actor_rollout_ref.model.path=DIR
+
+The model is actor_rollout_ref.model.path, a folder in the Hugging Face layout.
+Configuration, metrics, curve, sample episodes and checkpoints are written to the folder
+--out. If it contains a run, this run is resumed from its newest checkpoint, with the
+same final bytes as an uninterrupted run; trainer.resume_mode selects other behaviour.
+On SIGINT or SIGTERM the current optimiser steps are finished and the run is saved
+(trainer.save_on_interrupt); a second signal ends the program immediately.`,
 		Setup: func(f *flag.FlagSet) cli.Run {
-			out := f.String("out", "", "`folder` to write to; without it trainer.default_local_dir")
-			resume := f.Bool("resume", false, "resume only: fail if the folder holds no run")
+			out := f.String("out", "", "`folder` of the run; empty uses trainer.default_local_dir")
+			resume := f.Bool("resume", false, "resume an existing run; fail if there is none")
 			preset := presetFlag(f)
-			dry := f.Bool("dry-run", false, "check configuration, environments, folders and model, show the memory plan, and train nothing")
+			dry := f.Bool("dry-run", false, "check configuration, environments, folders and model, and print the memory plan, without training")
 			return func(ctx context.Context, c *cli.Call) error {
 				s := source(*preset, c.Args)
 				if len(c.Args) == 0 && *preset == "" {
@@ -52,7 +54,7 @@ ends the program at once.`,
 	}
 }
 
-// dryRun prints what Check found out.
+// dryRun checks a run without training and prints the result.
 func dryRun(ctx context.Context, c *cli.Call, cfg config.Config, o run.Options, name string) error {
 	p, err := run.Check(ctx, cfg, o)
 	if err != nil {
@@ -60,7 +62,7 @@ func dryRun(ctx context.Context, c *cli.Call, cfg config.Config, o run.Options, 
 	}
 	printNotes(c.Out, p.Notes)
 	if p.Shared != nil {
-		fmt.Fprintf(c.Out, "levels of validation are also trained on: %v\n", p.Shared)
+		fmt.Fprintf(c.Out, "validation levels are also trained on: %v\n", p.Shared)
 	}
 	_, err = fmt.Fprintf(c.Out, "%s can be trained: %d steps on %s with %s, results in %s\nmemory plan: %v\n",
 		name, p.Steps, p.Levels, p.Model, p.Dir, p.Memory)
@@ -87,7 +89,7 @@ func trainModel(ctx context.Context, c *cli.Call, cfg config.Config, o run.Optio
 	return err
 }
 
-// asUsage makes a wrong command line of a wrong configuration.
+// asUsage makes an error about a configuration a usage error.
 func asUsage(err error) error {
 	if errors.Is(err, config.ErrConfig) {
 		return cli.Usagef("%w", err)
@@ -95,7 +97,8 @@ func asUsage(err error) error {
 	return err
 }
 
-// outcome is the share of successes, as far as it was measured.
+// outcome describes the success rates before and after training. Rates that were not
+// measured are NaN and omitted.
 func outcome(before, trained float64) string {
 	var parts []string
 	for _, p := range []struct {

@@ -22,7 +22,7 @@ import (
 	"vagen/policy/vlm"
 )
 
-// setup writes a tiny model and a configuration that trains it for a step.
+// setup writes a tiny model and a configuration that trains it for one step.
 func setup(t *testing.T) (config, out string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -69,9 +69,9 @@ func TestTrainingWritesARunFolder(t *testing.T) {
 	require.Contains(t, errs, "run.seed: 3 → 0")
 }
 
-// What a run leaves that is begun again is what it left, up to the times that its
-// steps took.
-func TestTrainingGoesOn(t *testing.T) {
+// TestTrainingResumes: a resumed run leaves the same files as an uninterrupted one, up to
+// the times of its steps.
+func TestTrainingResumes(t *testing.T) {
 	config, out := setup(t)
 	args := []string{"train", config, "trainer.total_training_steps=2", "trainer.save_freq=1", "trainer.max_actor_ckpt_to_keep=2", "--log", "warn", "--out"}
 	whole := out + "-whole"
@@ -85,7 +85,7 @@ func TestTrainingGoesOn(t *testing.T) {
 	require.Equal(t, contents(t, filepath.Join(whole, weights)), contents(t, filepath.Join(out, weights)))
 	require.Equal(t, strings.Count(contents(t, filepath.Join(whole, "metrics.jsonl")), "\n"), strings.Count(contents(t, filepath.Join(out, "metrics.jsonl")), "\n"))
 
-	require.Contains(t, succeed(t, append(args, out, "trainer.total_training_steps=3")...), "resuming after step 2\n", "a finished run may be made longer")
+	require.Contains(t, succeed(t, append(args, out, "trainer.total_training_steps=3")...), "resuming after step 2\n", "a finished run can be extended")
 	require.FileExists(t, filepath.Join(out, "checkpoints/step_3/actor/model.safetensors"))
 	code, _, errs := launchRun(t, "", append(args, out, "--resume")...)
 	require.Equal(t, cli.Failed, code)
@@ -98,8 +98,8 @@ func TestTrainingGoesOn(t *testing.T) {
 	require.Contains(t, errs, "no run in")
 }
 
-// TestTrainingExportsThePolicy: with adapters the model with them merged in, which
-// opens as it is, and the adapters alone.
+// TestTrainingExportsThePolicy: with adapters, both the merged model, which can be
+// opened without them, and the adapters alone.
 func TestTrainingExportsThePolicy(t *testing.T) {
 	config, out := setup(t)
 	args := []string{"train", config, "--log", "error", "--out", out, "trainer.total_training_steps=3", "trainer.save_freq=1", "huggingface_hub.hf_save_freq=2",
@@ -150,8 +150,8 @@ func TestTrainingIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 	require.Contains(t, refuse(t, "train", "none.yaml"), "none.yaml")
 }
 
-// TestTheMemoryPlanComesBeforeEverythingElse of a run: before the first validation.
-func TestTheMemoryPlanComesBeforeEverythingElse(t *testing.T) {
+// TestTheMemoryPlanIsLoggedFirst, before the first validation.
+func TestTheMemoryPlanIsLoggedFirst(t *testing.T) {
 	config, out := setup(t)
 	var both lockedBuffer
 	code := cli.Main(t.Context(), program(), cli.Streams{
@@ -163,7 +163,7 @@ func TestTheMemoryPlanComesBeforeEverythingElse(t *testing.T) {
 	require.Greater(t, validated, plan)
 }
 
-// lockedBuffer takes what several goroutines write.
+// lockedBuffer is a buffer that several goroutines may write to.
 type lockedBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -175,8 +175,8 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 	return b.text.Write(p)
 }
 
-// TestTrainingUploadsWhatItExports against a hub that takes all files into commits,
-// and one that takes nothing.
+// TestTrainingUploadsWhatItExports to a hub that accepts all files, and to one that
+// refuses all.
 func TestTrainingUploadsWhatItExports(t *testing.T) {
 	config, out := setup(t)
 	args := []string{"train", config, "--log", "warn", "--out", out, "trainer.total_training_steps=2", "trainer.save_freq=1",
@@ -231,5 +231,5 @@ func TestTrainingUploadsWhatItExports(t *testing.T) {
 	require.Equal(t, 2, strings.Count(said.String(), "upload failed"))
 	require.Contains(t, said.String(), "upload of the last export")
 	require.NotContains(t, said.String(), "secret")
-	require.FileExists(t, filepath.Join(out, "checkpoints/step_2/state.json"), "the run itself is done")
+	require.FileExists(t, filepath.Join(out, "checkpoints/step_2/state.json"), "the run itself is complete")
 }

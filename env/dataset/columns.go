@@ -9,7 +9,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// kind is what a column holds.
+// kind is the type of a column's values, as error messages name it.
 type kind string
 
 const (
@@ -21,18 +21,18 @@ const (
 	grouped  kind = "a mapping"
 )
 
-// shape is the common type of some values, grown from one after the other. Every
-// value may be missing.
+// shape is the common type of the values of a column, built by adding the values one
+// after the other. Every value may be missing.
 type shape struct {
 	kind   kind              // "" before the first value
 	elem   *shape            // of a list
 	fields map[string]*shape // of a mapping
 }
 
-// errJSON ends messages about values that columns can't hold.
-var errJSON = errors.New("configurations written as JSON can hold it")
+// errJSON ends messages about values that columns cannot store.
+var errJSON = errors.New("write configurations as JSON to store it")
 
-// add extends the shape by a value; path is its place, for errors.
+// add extends the shape by a value; path is the value's key, for errors.
 func (s *shape) add(v any, path string) error {
 	k, err := kindOf(v)
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *shape) add(v any, path string) error {
 		s.kind = k
 	case s.kind == floating && k == integral:
 	case s.kind != k:
-		return fmt.Errorf("%s is %s here and %s before; %w", path, k, s.kind, errJSON)
+		return fmt.Errorf("%s is %s, but %s in an earlier episode; %w", path, k, s.kind, errJSON)
 	}
 	switch v := v.(type) {
 	case []any:
@@ -91,10 +91,10 @@ func kindOf(v any) (kind, error) {
 	case nil:
 		return "", fmt.Errorf("it is null; %w", errJSON)
 	}
-	return "", fmt.Errorf("columns can't hold a %T", v)
+	return "", fmt.Errorf("columns cannot store a %T", v)
 }
 
-// node is the shape as a parquet schema.
+// node returns the shape as a parquet schema.
 func (s *shape) node() parquet.Node {
 	switch s.kind {
 	case boolean:
@@ -108,7 +108,7 @@ func (s *shape) node() parquet.Node {
 	case grouped:
 		return parquet.Optional(s.group())
 	}
-	// Lists that are empty everywhere end up here, too.
+	// The elements of lists that are always empty have this type, too.
 	return parquet.Optional(parquet.String())
 }
 
@@ -120,7 +120,7 @@ func (s *shape) group() parquet.Group {
 	return g
 }
 
-// leaves counts the columns.
+// leaves returns the number of columns.
 func (s *shape) leaves() int {
 	switch s.kind {
 	case listed:
@@ -135,8 +135,8 @@ func (s *shape) leaves() int {
 	return 1
 }
 
-// row takes a record apart into columns, in the order of the schema: fields by
-// name, depth first. The parquet library does so, too, but makes null of zeros.
+// row splits a record into columns in the order of the schema: fields by name, depth
+// first. The parquet library has such a function, too, but it turns zeros into null.
 func (s *shape) row(v map[string]any) parquet.Row {
 	var columns [][]parquet.Value
 	for _, name := range slices.Sorted(maps.Keys(s.fields)) {
@@ -151,8 +151,8 @@ func (s *shape) row(v map[string]any) parquet.Row {
 	return row
 }
 
-// split appends the columns of a value at the given repetition and definition
-// level (Melnik et al., "Dremel", section 4); depth counts the lists around it.
+// split appends the columns of a value at the given repetition and definition level
+// (Melnik et al., "Dremel", section 4); depth is the number of lists that contain it.
 func (s *shape) split(columns [][]parquet.Value, v any, rep, def, depth int) [][]parquet.Value {
 	if v != nil {
 		def++
@@ -181,5 +181,5 @@ func (s *shape) split(columns [][]parquet.Value, v any, rep, def, depth int) [][
 	if n, ok := v.(int64); ok && s.kind == floating {
 		v = float64(n)
 	}
-	return append(columns, []parquet.Value{parquet.ValueOf(v).Level(rep, def, 0)}) // row knows the column
+	return append(columns, []parquet.Value{parquet.ValueOf(v).Level(rep, def, 0)}) // row sets the column index
 }

@@ -23,7 +23,7 @@
 // reported all at once, with the entry's line and the nearest known name. A key with
 // the value null counts as not given.
 //
-// Equal seeds give equal levels, so validation on training seeds measures what the
-// model remembers. Overlaps finds such seeds, and RoomBucket splits Sokoban by its
-// maps, which different seeds may share.
+// Equal seeds give equal levels, so validation on training seeds measures memorisation.
+// Overlaps finds such seeds. Different seeds of Sokoban may give the same map; RoomBucket
+// splits its levels by map.
 package dataset

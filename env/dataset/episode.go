@@ -21,28 +21,28 @@ type Limits struct {
 	MaxTurns       int      `yaml:"max_turns"`
 	ResponseTokens int      `yaml:"response_length_per_turn"`  // of one response
 	ObserveTokens  int      `yaml:"max_env_response_per_turn"` // of one observation; once called env_response_length
-	ThinkTokens    *int     `yaml:"thinking_token_budget"`     // of a response's reasoning; 0 allows none
-	Stop           []string `yaml:"stop_strings"`              // end a turn and stay in the response
+	ThinkTokens    *int     `yaml:"thinking_token_budget"`     // of a response's reasoning; 0 disables reasoning
+	Stop           []string `yaml:"stop_strings"`              // end a response, and are part of it
 }
 
-// Episode is one line of a dataset: an environment, its options and the level.
+// Episode is one entry of an expanded dataset: an environment, its options and the level.
 type Episode struct {
-	// Name is the environment's name in the file, on which drawn seeds depend. Env
-	// is its name in the registry, the same without Options.Known.
+	// Name is the environment's name in the file, on which drawn seeds depend. Env is its
+	// name in the registry, or Name if Options.Known is nil.
 	Name, Env string
-	Config    map[string]any // shared by the episodes of an entry; not to be changed
+	Config    map[string]any // shared by the episodes of an entry; must not be changed
 	Seed      int64
 	Limits
-	StateReward *StateReward // nil without one
+	StateReward *StateReward // nil if there is none
 
-	Tag    string // names results; "" for none
+	Tag    string // name of the results; "" for none
 	Source string // groups metrics
 	Split  string
 	Legacy bool // the environment follows the rules of the legacy system
 	Entry  int  // index of its entry in the file; 0 in parquet files
 }
 
-// choosesRules are the environments whose option "rules" selects the system.
+// choosesRules lists the environments whose option "rules" selects legacy behaviour.
 var choosesRules = []string{"frozenlake", "navigation", "primitiveskill", "sokoban"}
 
 // Options returns the environment's options: Config with the block StateReward, and

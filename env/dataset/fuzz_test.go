@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever is read as a file is an error, or episodes that parquet keeps.
+// FuzzYAML: every input is an error, or gives episodes that survive parquet.
 func FuzzYAML(f *testing.F) {
 	f.Add([]byte(specs))
 	f.Add([]byte(legacy))
@@ -21,7 +21,7 @@ func FuzzYAML(f *testing.F) {
 				total += s.Count
 			}
 			if total > 1000 {
-				return // sound but slow
+				return // valid but slow
 			}
 			episodes, err := list.Episodes()
 			require.NoError(t, err)
@@ -41,7 +41,7 @@ func FuzzYAML(f *testing.F) {
 	})
 }
 
-// Damaged tables are errors.
+// FuzzParquet: damaged tables are errors.
 func FuzzParquet(f *testing.F) {
 	for _, o := range []ParquetOptions{{}, {JSON: true}} {
 		f.Add(write(f, episodes(f)[:6], o))

@@ -9,8 +9,8 @@ import (
 	"vagen/internal/golden"
 )
 
-// The recorded seeds and parts come from the original system's own functions, see
-// algorithms_next/README.md.
+// TestGoldenSeedsAndParts compares with seeds and buckets recorded from the original
+// system's functions; see algorithms_next/README.md.
 func TestGoldenSeedsAndParts(t *testing.T) {
 	const file = "algorithms_next/run_control.json"
 	tally := golden.NewTally(t, file)
@@ -37,7 +37,7 @@ func goldenSeeds(t *testing.T, tally *golden.Tally, c golden.Case) {
 	golden.Decode(t, c.Params, "directive", &s.Seed)
 	golden.Decode(t, c.Params, "seed_list", &s.SeedList)
 
-	// The entries before it only take up places.
+	// The entries before it only set its index.
 	f := File{Specs: make([]Spec, entry+1), BaseSeed: base}
 	for i := range entry {
 		f.Specs[i] = Spec{Name: "Other", Count: 1}

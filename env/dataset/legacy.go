@@ -11,31 +11,31 @@ import (
 
 // LegacyOptions say how a legacy file is expanded.
 type LegacyOptions struct {
-	// Split is the set that is wanted; "" is Train.
+	// Split is the split to expand; "" is Train.
 	Split Split
-	// Separate draws training and test seeds as one sample and cuts it in two. The
-	// original draws both from the same start, so that most test seeds are
-	// training seeds, too.
+	// Separate draws training and test seeds as one sample and divides it. The original
+	// draws both with the same seed of the generator, so that most test seeds are also
+	// training seeds.
 	Separate bool
-	// Seeders choose seeds by the environment's name in the file. Nil is
-	// DefaultSeeders(); an environment without one has seeds from SampleSeeds.
+	// Seeders select seeds, by the environment's name in the file. Nil is
+	// DefaultSeeders(). Environments without a seeder use SampleSeeds.
 	Seeders map[string]Seeder
 }
 
-// Seeder chooses n different seeds for a legacy entry with the given options.
+// Seeder selects n different seeds for a legacy entry with the given options.
 type Seeder func(ctx context.Context, config map[string]any, n int) ([]int64, error)
 
-// LegacyEntry is an entry of a legacy file: one environment and how many episodes
-// of it each split has. Tags are the keys in files.
+// LegacyEntry is an entry of a legacy file: an environment and the number of its episodes
+// in each split. The struct tags are the keys in files.
 type LegacyEntry struct {
 	Name   string         // of the entry, for instance env1
 	Env    string         `yaml:"env_name"`
 	Config map[string]any `yaml:"env_config"`
-	Train  int            `yaml:"train_size"` // 100 if it is not given
-	Test   int            `yaml:"test_size"`  // likewise
+	Train  int            `yaml:"train_size"` // default 100
+	Test   int            `yaml:"test_size"`  // default 100
 
 	registered string
-	line       string // as the beginning of a message
+	line       string // prefix of messages
 }
 
 // LegacyFile is the env_config.yaml of the legacy system.
@@ -52,7 +52,7 @@ type LegacyFile struct {
 //	    train_size: 10000
 //	    test_size: 128
 //
-// All faults are reported at once, each with the line of its entry; the error wraps
+// All errors are reported at once, each with the line of its entry; the error wraps
 // ErrFile.
 func ReadLegacy(data []byte, o Options) (*LegacyFile, error) {
 	doc, err := parse(data, o.Getenv)
@@ -78,10 +78,10 @@ func readLegacy(doc *document, o Options) (*LegacyFile, error) {
 		faults = append(faults, errors.New("it has no entries"))
 	}
 	if total > maxEpisodes {
-		faults = append(faults, fmt.Errorf("the entries have more than %d episodes, which is the most", maxEpisodes))
+		faults = append(faults, fmt.Errorf("the entries have more than %d episodes, the maximum", maxEpisodes))
 	}
 	if s := o.Legacy.Split; s != "" && s != Train && s != Test {
-		faults = append(faults, fmt.Errorf("the split asked for is %q; there are %s and %s", s, Train, Test))
+		faults = append(faults, fmt.Errorf("split is %q, must be %s or %s", s, Train, Test))
 	}
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("dataset: %w: %w", ErrFile, errors.Join(faults...))
@@ -89,7 +89,7 @@ func readLegacy(doc *document, o Options) (*LegacyFile, error) {
 	return f, nil
 }
 
-// read fills in an entry and returns what is wrong with it.
+// read decodes an entry and returns its errors.
 func (e *LegacyEntry) read(v any, o Options) []error {
 	entry, ok := v.(map[string]any)
 	if !ok {
@@ -120,7 +120,7 @@ func (e *LegacyEntry) read(v any, o Options) []error {
 	return faults
 }
 
-// Episodes expands the split that the file was read for.
+// Episodes expands the split that LegacyOptions selects.
 func (f *LegacyFile) Episodes(ctx context.Context) ([]Episode, error) {
 	split := f.options.Split
 	if split == "" {
@@ -149,7 +149,7 @@ func (f *LegacyFile) Episodes(ctx context.Context) ([]Episode, error) {
 	return out, nil
 }
 
-// seeds returns those of one split.
+// seeds returns the seeds of one split.
 func (e *LegacyEntry) seeds(ctx context.Context, seed Seeder, split Split, separate bool) ([]int64, error) {
 	n, skip := e.Train, 0
 	if split == Test {
@@ -167,7 +167,7 @@ func (e *LegacyEntry) seeds(ctx context.Context, seed Seeder, split Split, separ
 	}
 	seeds, err := seed(ctx, e.Config, all)
 	if err == nil && len(seeds) != all {
-		err = fmt.Errorf("%w: %d seeds were asked for, there are %d", ErrFile, all, len(seeds))
+		err = fmt.Errorf("%w: the seeder returned %d seeds, must return %d", ErrFile, len(seeds), all)
 	}
 	if err != nil {
 		return nil, err
@@ -175,14 +175,15 @@ func (e *LegacyEntry) seeds(ctx context.Context, seed Seeder, split Split, separ
 	return seeds[skip : skip+n], nil
 }
 
-// candidates is from how many seeds more than are wanted the legacy system draws.
+// candidates is the number of seeds, in addition to those needed, from which the legacy
+// system draws.
 const candidates = 20_000
 
 // SampleSeeds is the Seeder of most environments of the legacy system: Python's
 // random.seed(0), then random.sample(range(20000 + n), n).
 func SampleSeeds(_ context.Context, _ map[string]any, n int) ([]int64, error) {
 	if n < 0 || n > math.MaxInt32-candidates {
-		return nil, fmt.Errorf("dataset: %d seeds are outside 0..%d", n, math.MaxInt32-candidates)
+		return nil, fmt.Errorf("dataset: number of seeds is %d, must be from 0 to %d", n, math.MaxInt32-candidates)
 	}
 	out := make([]int64, n)
 	for i, x := range newPython(0).sample(uint64(n+candidates), n) {

@@ -12,9 +12,9 @@ import (
 	"vagen/internal/safeyaml"
 )
 
-// Load reads the episodes of a file: YAML in either form, or parquet if its name
-// ends in .parquet. base shifts the seeds that a list of entries draws, on top of
-// what the file says; the other forms have fixed seeds.
+// Load reads the episodes of a file: YAML in either form, or parquet if its name ends in
+// .parquet. base is added to the file's base_seed, on which the drawn seeds of a list of
+// entries depend; the other forms have fixed seeds.
 func Load(ctx context.Context, path string, base int64, o Options) ([]Episode, error) {
 	episodes, err := load(ctx, path, base, o)
 	if err != nil {
@@ -38,7 +38,7 @@ func load(ctx context.Context, path string, base int64, o Options) (episodes []E
 		return ReadParquet(f, info.Size(), o)
 	case ".yaml", ".yml":
 	default:
-		return nil, fmt.Errorf("dataset: %w: the ending %q is none of .yaml, .yml, .parquet", ErrFile, ext)
+		return nil, fmt.Errorf("dataset: %w: the file extension is %q, must be .yaml, .yml or .parquet", ErrFile, ext)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, safeyaml.MaxBytes+1))
 	if err != nil {
@@ -68,7 +68,7 @@ func expand(ctx context.Context, data []byte, base int64, o Options) ([]Episode,
 	return f.Episodes()
 }
 
-// legacy reports whether some entry names its environment as legacy files do.
+// legacy reports whether the file is a legacy file: an entry has the key env_name.
 func (d *document) legacy() bool {
 	for _, v := range d.values {
 		if entry, ok := v.(map[string]any); ok && entry["env_name"] != nil {

@@ -8,17 +8,17 @@ import (
 	"vagen/internal/nearest"
 )
 
-// renamed are environments whose names in the original systems are none of the
-// registry's, also when case and underscores don't count.
+// renamed maps names of the original systems to those of the registry, if they differ by
+// more than case and underscores.
 var renamed = map[string]string{"remoteenv": "remote"}
 
-// fold drops what the naming styles of the two systems differ in.
+// fold removes the differences in naming style between the systems.
 func fold(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
 }
 
-// registered is the function registered, where a name beyond those that are known may
-// mean itself.
+// registered is the function registered, except that with Open an unknown name is
+// returned unchanged.
 func (o *Options) registered(name string) (string, error) {
 	out, err := registered(name, o.Known)
 	if err != nil && o.Open {
@@ -27,9 +27,9 @@ func (o *Options) registered(name string) (string, error) {
 	return out, err
 }
 
-// registered returns the name in the registry that an environment's name in a file
-// means: the same, or the one that differs in case, underscores and hyphens alone.
-// Without a list of known names every name means itself.
+// registered returns the name in the registry for an environment's name in a file: the
+// same name, or one that differs only in case, underscores and hyphens. If known is nil,
+// the name is returned unchanged.
 func registered(name string, known []string) (string, error) {
 	if known == nil {
 		return name, nil
@@ -51,13 +51,13 @@ func registered(name string, known []string) (string, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return "", fmt.Errorf("no environment is called %q%s; known are %s; others are played on a service, by the name remote with the address in the option base_urls", name, nearest.Hint(name, known), strings.Join(known, ", "))
+		return "", fmt.Errorf("environment %q is unknown%s; known are %s; to use an environment on a service, set the name remote and the service's address in the option base_urls", name, nearest.Hint(name, known), strings.Join(known, ", "))
 	}
-	return "", fmt.Errorf("%q may be any of %s", name, strings.Join(found, ", "))
+	return "", fmt.Errorf("%q is ambiguous: it may be any of %s", name, strings.Join(found, ", "))
 }
 
-// maxName is the longest name of an environment, a tag, a source or a split, in
-// bytes.
+// maxName is the maximum length of the name of an environment, a tag, a source or a split,
+// in bytes.
 const maxName = 128
 
 // badName returns why a text is not a valid name, or "". Names are used in paths, so
@@ -73,7 +73,7 @@ func badName(s string) string {
 	}
 	for _, r := range s {
 		if r == unicode.ReplacementChar || !unicode.IsPrint(r) || strings.ContainsRune(`/\:*?"<>|`, r) {
-			return fmt.Sprintf("%q holds %q; names become parts of paths", s, r)
+			return fmt.Sprintf("%q contains %q; names are used in paths", s, r)
 		}
 	}
 	return ""

@@ -30,11 +30,11 @@ var levelOptions = []string{
 	"env_name", // legacy services
 }
 
-// Overlaps lists the levels that two datasets share, in the order of a. Two
-// episodes have the same level when environment and seed are equal, unless an
-// option that decides about levels is given in both and differs. Such options are
-// those of the environments of this library; levelKeys adds to them. How a level
-// is shown, priced and limited does not count, nor which service plays it.
+// Overlaps lists the levels that two datasets share, in the order of a. Two episodes have
+// the same level if environment and seed are equal, unless an option that determines
+// levels is set in both and differs. These options are known for the environments of this
+// library; levelKeys adds others. Options of rendering, rewards and limits are ignored, and
+// so is the address of a service.
 //
 // Overlaps does not find equal levels of different seeds. They exist in environments
 // that use the seed modulo the number of their tasks, or that try another seed when
@@ -45,7 +45,7 @@ func Overlaps(a, b []Episode, levelKeys ...string) []Overlap {
 		env  string
 		seed int64
 	}
-	known := make(map[start][]int, len(b)) // one episode for each way of deciding
+	known := make(map[start][]int, len(b)) // one episode for each set of level options
 	for i := range b {
 		at := start{fold(b[i].Env), b[i].Seed}
 		decided := l.of(&b[i])
@@ -71,8 +71,8 @@ func Overlaps(a, b []Episode, levelKeys ...string) []Overlap {
 	return out
 }
 
-// Disjoint returns nil if Overlaps finds nothing, and an error that counts and
-// names what it finds otherwise.
+// Disjoint returns nil if Overlaps finds nothing, otherwise an error with the number of
+// shared levels and the first of them.
 func Disjoint(a, b []Episode, levelKeys ...string) error {
 	shared := Overlaps(a, b, levelKeys...)
 	if len(shared) == 0 {
@@ -88,10 +88,10 @@ func Disjoint(a, b []Episode, levelKeys ...string) error {
 	return fmt.Errorf("dataset: %w: they share %d levels: %s", ErrOverlap, len(shared), strings.Join(names, ", "))
 }
 
-// level holds the options that decide about levels, as JSON.
+// level holds the options that determine a level, as JSON.
 type level map[string]string
 
-// agrees reports whether nothing says that two levels of one seed differ.
+// agrees reports whether no option set in both levels differs.
 func (a *level) agrees(b *level) bool {
 	for key, value := range *a {
 		if other, ok := (*b)[key]; ok && other != value {
@@ -101,8 +101,8 @@ func (a *level) agrees(b *level) bool {
 	return true
 }
 
-// levels finds the level of an episode. Episodes of an entry share their options,
-// which are looked at once.
+// levels returns the level of an episode. It caches levels by configuration, because the
+// episodes of an entry share theirs.
 type levels struct {
 	keys []string
 	seen map[uintptr]*level // by configuration
@@ -113,7 +113,7 @@ func newLevels(keys []string) *levels {
 }
 
 func (l *levels) of(e *Episode) *level {
-	// The map lives as long as its episode does, so the address names it.
+	// The episode keeps the map alive, so that its address identifies it.
 	at := reflect.ValueOf(e.Config).Pointer()
 	if found, ok := l.seen[at]; ok {
 		return found

@@ -18,7 +18,7 @@ func TestOverlapsAreEqualLevels(t *testing.T) {
 	require.Empty(t, Overlaps(train, []Episode{at("frozenlake", 1, small), at("frozenlake", 3, big), at("sokoban", 2, nil)}))
 	require.NoError(t, Disjoint(train, nil))
 	val := []Episode{at("sokoban", 9, nil), at("FrozenLake", 2, map[string]any{"render_mode": "vision"}), at("Sokoban", 3, map[string]any{"num_boxes": int64(2)})}
-	require.Equal(t, []Overlap{{"frozenlake", 2, 1, 1}, {"sokoban", 3, 3, 2}}, Overlaps(train, val), "options that only one side names decide nothing")
+	require.Equal(t, []Overlap{{"frozenlake", 2, 1, 1}, {"sokoban", 3, 3, 2}}, Overlaps(train, val), "options set on one side only are ignored")
 	err := Disjoint(train, val)
 	require.ErrorIs(t, err, ErrOverlap)
 	require.ErrorContains(t, err, "2 levels: frozenlake seed 2 (episodes 1 and 1), sokoban seed 3 (episodes 3 and 2)")
@@ -28,7 +28,7 @@ func TestOverlapsAreEqualLevels(t *testing.T) {
 	require.Empty(t, Overlaps([]Episode{mine("a")}, []Episode{mine("b")}, "map"))
 }
 
-// Random seed sets overlap exactly where the sets of numbers do.
+// TestOverlapsAreTheIntersectionOfSeeds for random sets of seeds.
 func TestOverlapsAreTheIntersectionOfSeeds(t *testing.T) {
 	r := rng.New(2, rng.Script)
 	for range 50 {

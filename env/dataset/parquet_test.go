@@ -22,7 +22,8 @@ func read(data []byte, o Options) ([]Episode, error) {
 	return ReadParquet(bytes.NewReader(data), int64(len(data)), o)
 }
 
-// episodes are those of both kinds of files, without what parquet does not keep.
+// episodes returns those of both kinds of files, without the fields that parquet does not
+// store.
 func episodes(t testing.TB) []Episode {
 	t.Helper()
 	f, err := ReadSpecs([]byte(specs), Options{Known: known})
@@ -49,7 +50,7 @@ func TestEpisodesSurviveParquet(t *testing.T) {
 	}
 }
 
-// Zeros, empty texts, empty lists and lists of lists are values, not gaps.
+// TestParquetKeepsZeros, empty texts, empty lists and lists of lists: they are not null.
 func TestParquetKeepsZeros(t *testing.T) {
 	zero := 0
 	e := Episode{
@@ -62,7 +63,7 @@ func TestParquetKeepsZeros(t *testing.T) {
 	got, err := read(write(t, []Episode{e, {Name: "b", Env: "b", Source: "s", Split: "p", Seed: -1, Config: map[string]any{}}}, ParquetOptions{}), Options{})
 	require.NoError(t, err)
 	want := e
-	want.Config["mixed"] = []any{0.5, 2.0} // one column, one kind
+	want.Config["mixed"] = []any{0.5, 2.0} // a column has one type
 	require.Equal(t, want, got[0])
 	require.Empty(t, got[1].Config)
 	require.Nil(t, got[1].ThinkTokens)
@@ -82,11 +83,11 @@ func TestParquetHasTheLegacyColumns(t *testing.T) {
 	require.Equal(t, "lite", rows[0].(map[string]any)["extra_info"].(map[string]any)["rules"])
 }
 
-func TestConfigurationsThatColumnsCannotHold(t *testing.T) {
+func TestConfigurationsThatColumnsCannotStoreAreRefused(t *testing.T) {
 	for want, configs := range map[string][]map[string]any{
-		"episode 1: .extra_info.env_config.size is a list here and a whole number before": {{"size": int64(1)}, {"size": []any{int64(1)}}},
-		"env_config.o is an empty mapping":                                                {{"o": map[string]any{}}},
-		"env_config.l[1]: it is null":                                                     {{"l": []any{int64(1), nil}}},
+		"episode 1: .extra_info.env_config.size is a list, but a whole number in an earlier episode": {{"size": int64(1)}, {"size": []any{int64(1)}}},
+		"env_config.o is an empty mapping": {{"o": map[string]any{}}},
+		"env_config.l[1]: it is null":      {{"l": []any{int64(1), nil}}},
 	} {
 		var all []Episode
 		for _, c := range configs {
@@ -95,7 +96,7 @@ func TestConfigurationsThatColumnsCannotHold(t *testing.T) {
 		err := WriteParquet(&bytes.Buffer{}, all, ParquetOptions{})
 		require.ErrorIs(t, err, ErrFile)
 		require.ErrorContains(t, err, want)
-		require.ErrorContains(t, err, "written as JSON can hold it")
+		require.ErrorContains(t, err, "write configurations as JSON to store it")
 		got, err := read(write(t, all, ParquetOptions{JSON: true}), Options{})
 		require.NoError(t, err)
 		for i := range all {
@@ -114,7 +115,7 @@ func TestConfigurationsThatColumnsCannotHold(t *testing.T) {
 	require.Error(t, WriteParquet(&bytes.Buffer{}, []Episode{{Name: "a", Config: map[string]any{"x": math.NaN()}}}, ParquetOptions{JSON: true}))
 }
 
-// table writes rows of any struct.
+// table returns a parquet file with the rows.
 func table[T any](t *testing.T, rows ...T) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -147,9 +148,9 @@ func TestBadTablesAreReportedWithRowAndColumn(t *testing.T) {
 		"row 1: extra_info.env_name: it is empty": func(r *table1) { r.Info.Name = nil },
 		`row 1: extra_info.env_name: "../x"`:      func(r *table1) { r.Info.Name = &path },
 		"row 1: extra_info.seed is null":          func(r *table1) { r.Info.Seed = nil },
-		`data_source: "a/b" holds '/'`:            func(r *table1) { r.Source = "a/b" },
-		"env_config: it is no JSON":               func(r *table1) { r.Info.Config = "{" },
-		"something follows":                       func(r *table1) { r.Info.Config = "{} {}" },
+		`data_source: "a/b" contains '/'`:         func(r *table1) { r.Source = "a/b" },
+		"env_config: it is not JSON":              func(r *table1) { r.Info.Config = "{" },
+		"text after the JSON":                     func(r *table1) { r.Info.Config = "{} {}" },
 		"must be a mapping":                       func(r *table1) { r.Info.Config = "[]" },
 		"99999999999999999999 is outside":         func(r *table1) { r.Info.Config = `{"a": 99999999999999999999}` },
 		"1e999 is outside":                        func(r *table1) { r.Info.Config = `{"a": 1e999}` },
@@ -177,10 +178,10 @@ func TestBadTablesAreReportedWithRowAndColumn(t *testing.T) {
 	}
 	for want, data := range map[string][]byte{
 		"the columns are Other": table(t, struct{ Other int }{1}),
-		"extra_info with columns": table(t, struct {
+		"extra_info with nested columns": table(t, struct {
 			Info int `parquet:"extra_info"`
 		}{1}),
-		"extra_info.seed is missing; there are env_n": table(t, noSeed{}),
+		"extra_info.seed is missing; it has env_n": table(t, noSeed{}),
 		"extra_info.seed is 7 (string)": table(t, wrongKind{struct {
 			Name string `parquet:"env_name"`
 			Seed string `parquet:"seed"`
@@ -194,7 +195,8 @@ func TestBadTablesAreReportedWithRowAndColumn(t *testing.T) {
 	}
 }
 
-// A file that lost its end, or has a byte changed, is an error or still a dataset.
+// TestDamagedFilesDoNotPanic: a truncated file, or one with a changed byte, gives an error
+// or episodes.
 func TestDamagedFilesDoNotPanic(t *testing.T) {
 	data := write(t, episodes(t), ParquetOptions{})
 	for n := 0; n < len(data); n += 41 {
@@ -208,7 +210,7 @@ func TestDamagedFilesDoNotPanic(t *testing.T) {
 	}
 }
 
-func TestSavedFilesAppearWhole(t *testing.T) {
+func TestFilesAreSavedAtomically(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.parquet")
 	require.NoError(t, SaveParquet(path, episodes(t), ParquetOptions{}))
@@ -220,6 +222,6 @@ func TestSavedFilesAppearWhole(t *testing.T) {
 	require.Equal(t, before, after)
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, left, 1, "no temporary file stays behind")
+	require.Len(t, left, 1, "no temporary file remains")
 	require.ErrorIs(t, SaveParquet(filepath.Join(dir, "none", "a.parquet"), episodes(t), ParquetOptions{}), os.ErrNotExist)
 }

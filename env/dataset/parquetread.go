@@ -15,7 +15,7 @@ import (
 	"vagen/internal/settings"
 )
 
-// row is what is read of a row. Tags are the columns.
+// row holds the columns that are read. The struct tags are their names.
 type row struct {
 	Source string `yaml:"data_source"`
 	Info   info   `yaml:"extra_info"`
@@ -32,13 +32,12 @@ type info struct {
 }
 
 // ReadParquet reads the episodes of a parquet file of size bytes that has the
-// columns of the legacy system, whoever wrote it. Further columns are allowed;
-// those that belong to an episode must have the right kind. Episodes follow the
-// rules of the legacy system unless the file says otherwise.
+// columns of the legacy system, written by any program. Other columns are ignored.
+// Episodes follow the legacy rules, unless the column rules says otherwise.
 //
 // The error wraps ErrFile and names columns and rows.
 func ReadParquet(r io.ReaderAt, size int64, o Options) (episodes []Episode, err error) {
-	defer func() { // what is not a parquet file may make the library panic
+	defer func() { // the parquet library may panic on damaged files
 		if p := recover(); p != nil {
 			episodes, err = nil, fmt.Errorf("dataset: parquet: %w: the file is damaged: %v", ErrFile, p)
 		}
@@ -82,13 +81,13 @@ func readParquet(r io.ReaderAt, size int64, o Options) ([]Episode, error) {
 			return nil, fmt.Errorf("row %d: %w", n, err)
 		}
 		if n >= maxEpisodes {
-			return nil, fmt.Errorf("there are more than %d rows, which is the most", maxEpisodes)
+			return nil, fmt.Errorf("there are more than %d rows, the maximum", maxEpisodes)
 		}
 		e, faults := in.episode(v)
 		for _, err := range faults {
 			in.faults = append(in.faults, fmt.Errorf("row %d: %w", n, err))
 		}
-		const enough = 100 // a file that is wrong throughout needs no more
+		const enough = 100 // more errors would not help
 		if len(in.faults) >= enough {
 			break
 		}
@@ -97,7 +96,7 @@ func readParquet(r io.ReaderAt, size int64, o Options) ([]Episode, error) {
 	return episodes, errors.Join(in.faults...)
 }
 
-// columns are those at the top that are looked at.
+// columns returns the top-level columns that are read.
 func columns(s *parquet.Schema) (parquet.Group, error) {
 	g := parquet.Group{}
 	var names []string
@@ -108,7 +107,7 @@ func columns(s *parquet.Schema) (parquet.Group, error) {
 		}
 	}
 	if info, ok := g["extra_info"]; !ok || info.Leaf() {
-		return nil, fmt.Errorf("there is no column extra_info with columns in it; the columns are %s", strings.Join(names, ", "))
+		return nil, fmt.Errorf("column extra_info with nested columns is missing; the columns are %s", strings.Join(names, ", "))
 	}
 	names = names[:0]
 	for _, f := range g["extra_info"].Fields() {
@@ -116,27 +115,27 @@ func columns(s *parquet.Schema) (parquet.Group, error) {
 	}
 	for _, needed := range []string{"env_name", "seed"} {
 		if !slices.Contains(names, needed) {
-			return nil, fmt.Errorf("the column extra_info.%s is missing; there are %s", needed, strings.Join(names, ", "))
+			return nil, fmt.Errorf("column extra_info.%s is missing; it has %s", needed, strings.Join(names, ", "))
 		}
 	}
 	return g, nil
 }
 
-// intake makes episodes of rows.
+// intake converts rows to episodes.
 type intake struct {
 	o       Options
-	names   map[string]string   // in the registry, by the file's
-	configs map[string]*options // by their JSON: equal ones are shared
+	names   map[string]string   // names in the registry, by names in the file
+	configs map[string]*options // by their text: equal ones are shared
 	faults  []error
 }
 
-// options are an environment's and the block that is not the environment's.
+// options holds an environment's options and the block state_reward.
 type options struct {
 	config map[string]any
 	reward *StateReward
 }
 
-// episode makes an episode of a row and returns what is wrong with it.
+// episode converts a row to an episode and returns the row's errors.
 func (in *intake) episode(v any) (Episode, []error) {
 	count := 0
 	v, err := plain(v, &count, 0)
@@ -156,7 +155,7 @@ func (in *intake) episode(v any) (Episode, []error) {
 		if name, err = in.o.registered(r.Info.Name); err != nil {
 			faults = append(faults, fmt.Errorf("extra_info.env_name: %w", err))
 		}
-		in.names[r.Info.Name] = name // once is enough
+		in.names[r.Info.Name] = name // report an unknown name once
 	}
 	if len(faults) > 0 {
 		return Episode{}, faults
@@ -168,8 +167,8 @@ func (in *intake) episode(v any) (Episode, []error) {
 	}, nil
 }
 
-// fill takes what is known of a record and returns the value of env_config. Files
-// may say more about an episode.
+// fill decodes the known columns of a record, ignores the others, and returns the value
+// of env_config.
 func (r *row) fill(record map[string]any) (config any, faults []error) {
 	inner, ok := record["extra_info"].(map[string]any)
 	if !ok {
@@ -191,7 +190,7 @@ func (r *row) fill(record map[string]any) (config any, faults []error) {
 	return config, settings.Fill(r, record)
 }
 
-// problems are what is wrong with a row beside env_config.
+// problems returns the errors of a row, except those of env_config.
 func (r *row) problems() []error {
 	var out []error
 	i := &r.Info
@@ -218,8 +217,8 @@ func (r *row) problems() []error {
 	return out
 }
 
-// options reads env_config, in columns or as JSON. Missing columns are missing
-// options: columns belong to all rows.
+// options reads env_config, in columns or as JSON. A null column is an option that is not
+// set, because all rows have the same columns.
 func (in *intake) options(v any) (*options, []error) {
 	if text, ok := v.(string); ok {
 		tree, err := decodeJSON(text)
@@ -235,11 +234,11 @@ func (in *intake) options(v any) (*options, []error) {
 	if !ok {
 		return nil, []error{fmt.Errorf("extra_info.env_config is %v (%T), must be a mapping", v, v)}
 	}
-	id := fmt.Sprintf("%#v", config) // maps are printed in the order of their keys
+	id := fmt.Sprintf("%#v", config) // prints maps in the order of their keys
 	if found, ok := in.configs[id]; ok {
 		return found, nil
 	}
-	reward, err := takeStateReward(config)
+	reward, err := splitStateReward(config)
 	if err != nil {
 		return nil, []error{err}
 	}
@@ -247,16 +246,16 @@ func (in *intake) options(v any) (*options, []error) {
 	return in.configs[id], nil
 }
 
-// decodeJSON reads JSON into the types of plain.
+// decodeJSON decodes JSON into the types that plain returns.
 func decodeJSON(text string) (any, error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
 	var tree any
 	if err := d.Decode(&tree); err != nil {
-		return nil, fmt.Errorf("it is no JSON: %w", err)
+		return nil, fmt.Errorf("it is not JSON: %w", err)
 	}
 	if d.More() {
-		return nil, errors.New("something follows its JSON")
+		return nil, errors.New("there is text after the JSON value")
 	}
 	tree, err := numbers(tree)
 	if err != nil {
@@ -266,7 +265,7 @@ func decodeJSON(text string) (any, error) {
 	return plain(tree, &count, 0)
 }
 
-// numbers makes int64 and float64 of a decoder's numbers.
+// numbers converts json.Number to int64 or float64.
 func numbers(v any) (any, error) {
 	var err error
 	switch v := v.(type) {

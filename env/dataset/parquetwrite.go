@@ -17,16 +17,16 @@ import (
 // ParquetOptions say how a parquet file is written. The zero value writes what the
 // legacy system reads.
 type ParquetOptions struct {
-	// JSON writes configurations as text. As columns, which is what the original
-	// system reads, they can hold neither null in lists nor empty mappings nor,
-	// under one key, values of different kinds, and whole numbers among others come
-	// back as floats. As text, floats without fraction come back as whole numbers.
+	// JSON writes configurations as text instead of columns. The original system reads
+	// columns. Columns cannot store null in lists, empty mappings, or values of different
+	// kinds under one key; whole numbers in a column of floats are read back as floats. As
+	// text, floats without a fraction are read back as whole numbers.
 	JSON bool
 }
 
 // WriteParquet writes episodes in the columns of the legacy system: data_source,
-// prompt, and extra_info with env_name, env_config, seed and split. Limits, tag
-// and rules stand beside these; what no episode has is left out.
+// prompt, and extra_info with env_name, env_config, seed and split, and also limits, tag
+// and rules. Columns without any value are omitted.
 func WriteParquet(w io.Writer, episodes []Episode, o ParquetOptions) error {
 	if err := writeParquet(w, episodes, o); err != nil {
 		return fmt.Errorf("dataset: parquet: %w", err)
@@ -50,7 +50,7 @@ func writeParquet(w io.Writer, episodes []Episode, o ParquetOptions) error {
 	}
 	const most = 4096
 	if n := s.leaves(); n > most {
-		return fmt.Errorf("%w: the options make %d columns, %d are allowed; %w", ErrFile, n, most, errJSON)
+		return fmt.Errorf("%w: the options need %d columns, %d are allowed; %w", ErrFile, n, most, errJSON)
 	}
 	pw := parquet.NewGenericWriter[any](w, parquet.NewSchema("episodes", s.group()), parquet.Compression(&parquet.Snappy),
 		parquet.CreatedBy("vagen", "", ""))
@@ -72,8 +72,7 @@ func writeParquet(w io.Writer, episodes []Episode, o ParquetOptions) error {
 	return pw.Close()
 }
 
-// SaveParquet writes a file as WriteParquet does. The file appears when it is
-// complete.
+// SaveParquet is WriteParquet to a file, which is created atomically.
 func SaveParquet(path string, episodes []Episode, o ParquetOptions) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
@@ -89,7 +88,7 @@ func SaveParquet(path string, episodes []Episode, o ParquetOptions) (err error) 
 		err = f.Sync()
 	}
 	if err == nil {
-		err = f.Chmod(0o644) // not the temporary file's
+		err = f.Chmod(0o644) // temporary files have 0o600
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
@@ -97,7 +96,7 @@ func SaveParquet(path string, episodes []Episode, o ParquetOptions) (err error) 
 	return os.Rename(f.Name(), path)
 }
 
-// record is an episode as a tree of columns.
+// record returns an episode as nested columns.
 func record(e *Episode, o ParquetOptions) (map[string]any, error) {
 	info := map[string]any{"env_name": e.Name, "seed": e.Seed, "split": e.Split}
 	config := e.Config
@@ -110,7 +109,7 @@ func record(e *Episode, o ParquetOptions) (map[string]any, error) {
 	}
 	if len(config) > 0 {
 		count := 0
-		tree, err := plain(config, &count, 0) // it may come from elsewhere than a file
+		tree, err := plain(config, &count, 0) // callers may use other types than files
 		if err != nil {
 			return nil, fmt.Errorf("config: %w", err)
 		}
@@ -148,7 +147,8 @@ func record(e *Episode, o ParquetOptions) (map[string]any, error) {
 	}
 	return map[string]any{
 		"data_source": e.Source,
-		// The legacy trainer wants a prompt and reads none: environments speak first.
+		// The legacy trainer requires this column but does not use it: the first prompt
+		// comes from the environment.
 		"prompt":     []any{map[string]any{"role": "user", "content": ""}},
 		"extra_info": info,
 	}, nil

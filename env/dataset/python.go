@@ -6,7 +6,7 @@ import (
 	"vagen/internal/numpyrand"
 )
 
-// python draws as the random module of the Python standard library does.
+// python reproduces the draws of Python's random module.
 type python struct{ numpyrand.MT19937 }
 
 func newPython(seed uint64) *python {
@@ -15,8 +15,8 @@ func newPython(seed uint64) *python {
 	return p
 }
 
-// below is randrange(n): the lowest bits of enough 32-bit draws, drawn again while
-// they reach n. n is not 0.
+// below is randrange(n): as many bits as n has, from 32-bit draws, repeated until the
+// number is less than n. n must not be 0.
 func (p *python) below(n uint64) uint64 {
 	k := bits.Len64(n)
 	for {
@@ -32,8 +32,8 @@ func (p *python) below(n uint64) uint64 {
 	}
 }
 
-// sample is random.sample(range(n), k), k ≤ n: a shuffled pool where that is
-// smaller, else draws that are made again until each is new.
+// sample is random.sample(range(n), k) for k ≤ n: from a shuffled pool if n is small,
+// otherwise by repeating draws that are already in the sample.
 func (p *python) sample(n uint64, k int) []uint64 {
 	out := make([]uint64, k)
 	pooled := uint64(21)

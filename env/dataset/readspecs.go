@@ -9,24 +9,24 @@ import (
 	"vagen/internal/settings"
 )
 
-// Options say how files are read. The zero value reads names as they are and the
-// training split.
+// Options say how files are read. The zero value accepts every name and reads the training
+// split.
 type Options struct {
 	// Known are the names of the registered environments. If set, each name must match
 	// one of them; case, underscores and hyphens are ignored, and RemoteEnv is remote.
 	// Nil accepts every name.
 	Known []string
-	// Open takes any other name for itself, as a service may know it.
+	// Open accepts other names, too, because a service may know them.
 	Open bool
-	// Getenv looks up NAME in texts like ${oc.env:NAME,default}. Without it such
-	// texts are errors, so that nothing depends on the machine unasked.
+	// Getenv looks up NAME in texts like ${oc.env:NAME,default}. If it is nil, such texts
+	// are errors, so that results do not depend on the machine.
 	Getenv func(name string) (string, bool)
-	// Legacy is about legacy files alone.
+	// Legacy applies to legacy files only.
 	Legacy LegacyOptions
 }
 
-// ReadSpecs reads a file with a list of environments. All faults are reported at
-// once, each with the line of its entry; the error wraps ErrFile.
+// ReadSpecs reads a file with a list of environments. All errors are reported at once,
+// each with the line of its entry; the error wraps ErrFile.
 func ReadSpecs(data []byte, o Options) (*File, error) {
 	doc, err := parse(data, o.Getenv)
 	if err != nil {
@@ -44,7 +44,7 @@ func readSpecs(doc *document, o Options) (*File, error) {
 	top := []string{"envs", "base_seed"}
 	for _, key := range doc.keys {
 		if !slices.Contains(top, key) {
-			bad(key, "there is no such key%s; there are %s", nearest.Hint(key, top), strings.Join(top, ", "))
+			bad(key, "unknown key%s; the keys are %s", nearest.Hint(key, top), strings.Join(top, ", "))
 		}
 	}
 	if v := doc.values["base_seed"]; v != nil {
@@ -55,7 +55,7 @@ func readSpecs(doc *document, o Options) (*File, error) {
 	}
 	list, _ := doc.values["envs"].([]any)
 	if len(list) == 0 {
-		bad("envs", "a list of environments is needed")
+		bad("envs", "must be a list of environments")
 	}
 	f.Specs = make([]Spec, len(list))
 	for i, entry := range list {
@@ -65,13 +65,13 @@ func readSpecs(doc *document, o Options) (*File, error) {
 			faults = append(faults, f.fault(i, err))
 		}
 	}
-	if err := f.verdict(faults); err != nil {
+	if err := f.joinFaults(faults); err != nil {
 		return nil, err
 	}
 	return f, nil
 }
 
-// read fills in an entry and returns what is wrong with it.
+// read decodes an entry and returns its errors.
 func (s *Spec) read(v any, o Options) []error {
 	entry, ok := v.(map[string]any)
 	if !ok {
@@ -92,12 +92,12 @@ func (s *Spec) read(v any, o Options) []error {
 	if s.Config == nil {
 		s.Config = map[string]any{}
 	}
-	block, err := takeStateReward(s.Config)
+	block, err := splitStateReward(s.Config)
 	if err != nil {
 		faults = append(faults, err)
 	}
 	if len(faults) > 0 {
-		return faults // others would only follow from these
+		return faults // further errors would be consequences of these
 	}
 	s.StateReward = block
 	faults = s.problems()

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/crypto/blake2b"
 )
 
-// maxEpisodes is how many episodes a file may have.
+// maxEpisodes is the maximum number of episodes of a file.
 const maxEpisodes = 1 << 22
 
 // seedKey is the seed of the generator that draws the seeds of an entry: the
@@ -31,7 +31,7 @@ func seedKey(base int64, entry int, name string, directive []int64) uint64 {
 	b.WriteByte(']')
 	h, err := blake2b.New(8, nil)
 	if err != nil {
-		panic(err) // for sizes outside 1..64 alone
+		panic(err) // only for sizes outside 1..64
 	}
 	h.Write([]byte(b.String()))
 	return binary.LittleEndian.Uint64(h.Sum(nil))
@@ -58,10 +58,10 @@ func directiveProblem(d []int64, n int) string {
 		return ""
 	}
 	if d[2] < 1 {
-		return fmt.Sprintf("the limit is %d, it must be positive", d[2])
+		return fmt.Sprintf("the limit is %d, must be positive", d[2])
 	}
 	if size < uint64(n) && uint64(d[2]) < (uint64(n)+size-1)/size {
-		return fmt.Sprintf("%d to %d, each at most %d times, are %d seeds; n_envs is %d", d[0], d[1], d[2], size*uint64(d[2]), n)
+		return fmt.Sprintf("%d to %d, each at most %d times, give %d seeds, but n_envs is %d", d[0], d[1], d[2], size*uint64(d[2]), n)
 	}
 	return ""
 }
@@ -71,10 +71,10 @@ func rangeSize(d []int64) uint64 { return uint64(d[1]) - uint64(d[0]) + 1 }
 
 // drawSeeds expands a directive without problems:
 //
-//	[base]              uniform in 0..2³¹−1; base counts through the key alone
+//	[base]              uniform in 0..2³¹−1; base only changes the key
 //	[low, high]         uniform in the range, ends included, with repeats
 //	[low, high, 1]      the same without repeats
-//	[low, high, limit]  with repeats; a number drawn limit times is passed over
+//	[low, high, limit]  with repeats; a number drawn limit times is drawn again
 func drawSeeds(key uint64, d []int64, n int) []int64 {
 	p := newPython(key)
 	out := make([]int64, 0, n)
@@ -109,8 +109,8 @@ func drawSeeds(key uint64, d []int64, n int) []int64 {
 	return out
 }
 
-// seeds returns the seeds of the entry, the n-th of its file: the first Count of
-// SeedList if there is one, else those that Seed draws.
+// seeds returns the seeds of the entry with index n in its file: the first Count of
+// SeedList, or if there is none, those drawn by Seed.
 func (s *Spec) seeds(base int64, n int) []int64 {
 	if s.SeedList != nil {
 		return s.SeedList[:s.Count]

@@ -11,7 +11,8 @@ import (
 	"vagen/internal/rng"
 )
 
-// The numbers are those of Python's random.sample(range(n), k) after random.seed.
+// TestSamplesArePythons: the numbers are from Python's random.sample(range(n), k) after
+// random.seed.
 func TestSamplesArePythons(t *testing.T) {
 	for _, c := range []struct {
 		seed, n uint64
@@ -29,10 +30,10 @@ func TestSamplesArePythons(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int64{12623, 13781, 1326, 8484, 16753}, seeds)
 	_, err = SampleSeeds(t.Context(), nil, -1)
-	require.ErrorContains(t, err, "-1 seeds")
+	require.ErrorContains(t, err, "number of seeds is -1")
 }
 
-// Directives are drawn at random; whatever they are, the seeds keep their promise.
+// TestSeedsKeepTheirDirective for random directives.
 func TestSeedsKeepTheirDirective(t *testing.T) {
 	r := rng.New(1, rng.Script)
 	for range 300 {
@@ -108,15 +109,15 @@ func TestDirectivesWithTooFewSeedsAreRefused(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Of the seeds from 0 on, those are taken whose legacy room can be solved within
-// the option's moves, whatever the number of processors.
+// TestSokobanSeedsAreSolvable: the seeds are the first from 0 whose legacy room has a
+// short enough solution, with any number of processors.
 func TestSokobanSeedsAreSolvable(t *testing.T) {
 	config := map[string]any{"min_actions_to_succeed": int64(4), "render_mode": "vision"}
 	seeds, err := SokobanSeeds(t.Context(), config, 6)
 	require.NoError(t, err)
 	require.Len(t, seeds, 6)
 	require.True(t, slices.IsSorted(seeds))
-	require.Len(t, config, 2, "the options are the caller's")
+	require.Len(t, config, 2, "the caller's options are unchanged")
 	e, err := sokoban.FromConfig(map[string]any{"rules": "legacy", "render_mode": "text"})
 	require.NoError(t, err)
 	var want []int64
@@ -144,7 +145,7 @@ func TestRoomBucketReadsTheRoom(t *testing.T) {
 		require.Less(t, b, uint64(Buckets))
 		seen[b] = true
 	}
-	require.Len(t, seen, Buckets, "all parts get rooms")
+	require.Len(t, seen, Buckets, "every bucket gets rooms")
 	_, err = MapBucket(nil, nil, 0)
 	require.ErrorContains(t, err, "at least one bucket")
 }

@@ -14,16 +14,15 @@ import (
 	"vagen/env/sokoban"
 )
 
-// DefaultSeeders returns the seeders of environments of the legacy system that
-// choose their seeds: SokobanSeeds as sokoban.
+// DefaultSeeders returns the seeders of the legacy environments that select seeds by their
+// levels: SokobanSeeds for sokoban.
 func DefaultSeeders() map[string]Seeder { return map[string]Seeder{"sokoban": SokobanSeeds} }
 
-// SokobanSeeds returns the first n seeds whose room, under the legacy rules, is
-// solved by 1 to min_actions_to_succeed moves (option, 5) at best. The original
-// looks at 20000 seeds and makes a smaller dataset if they don't suffice; here that
-// is an error.
+// SokobanSeeds returns the first n seeds whose room under the legacy rules has a shortest
+// solution of 1 to min_actions_to_succeed moves (an option, 5 by default). The original
+// tries 20000 seeds and returns fewer than n if they do not suffice; here this is an error.
 //
-// Rooms are made on all processors; the result does not depend on their number.
+// Rooms are generated on all processors; the result does not depend on their number.
 func SokobanSeeds(ctx context.Context, config map[string]any, n int) ([]int64, error) {
 	options := maps.Clone(config)
 	if options == nil {
@@ -38,7 +37,7 @@ func SokobanSeeds(ctx context.Context, config map[string]any, n int) ([]int64, e
 	if err := first.Close(); err != nil {
 		return nil, err
 	}
-	const block = 256 // seeds looked at before the result is long enough, at most, in vain
+	const block = 256 // seeds tested at a time
 	var out []int64
 	for from := int64(0); from < candidates && len(out) < n; from += block {
 		good, err := solvable(ctx, options, from, min(block, candidates-from), most)
@@ -52,13 +51,14 @@ func SokobanSeeds(ctx context.Context, config map[string]any, n int) ([]int64, e
 		}
 	}
 	if len(out) < n {
-		return nil, fmt.Errorf("dataset: sokoban: %w: of the seeds below %d, %d have a room that %d moves solve; %d are wanted",
+		return nil, fmt.Errorf("dataset: sokoban: %w: of the seeds below %d, %d have a room with a solution of at most %d moves; %d are needed",
 			ErrFile, candidates, len(out), most, n)
 	}
 	return out, nil
 }
 
-// solvable tells which of some seeds have a room that 1 to most moves solve.
+// solvable reports for count seeds, starting with from, whether the room has a solution of
+// 1 to most moves.
 func solvable(ctx context.Context, options map[string]any, from, count int64, most int) ([]bool, error) {
 	good := make([]bool, count)
 	workers := min(runtime.GOMAXPROCS(0), int(count))
@@ -89,16 +89,16 @@ func solved(ctx context.Context, e env.Env, seed int64, most int) (bool, error) 
 	return ok && len(moves) > 0, nil
 }
 
-// Buckets is into how many parts MapBucket usually splits rooms; bucket 0 is for
-// evaluation, the others are for training.
+// Buckets is the usual number of buckets for MapBucket: bucket 0 is for evaluation, the
+// others are for training.
 const Buckets = 4
 
-// MapBucket says to which of n parts a Sokoban room belongs, whatever seed it came
-// from: the first 8 bytes, big-endian, of the SHA-256 hash of both arrays as
-// little-endian int64, row by row, mod n.
+// MapBucket returns the bucket, in 0..n−1, of a Sokoban room. It depends only on the map:
+// the first 8 bytes, big-endian, of the SHA-256 hash of both arrays as little-endian
+// int64, row by row, mod n.
 //
-// fixed holds 0 for wall, 1 for floor and 2 for target; state also 3 for a box on
-// a target, 4 for another box and 5 for the player.
+// fixed contains 0 for wall, 1 for floor and 2 for target; state also 3 for a box on a
+// target, 4 for another box and 5 for the player.
 func MapBucket(fixed, state [][]int64, n uint64) (uint64, error) {
 	if n == 0 {
 		return 0, errors.New("dataset: map bucket: there must be at least one bucket")
@@ -116,7 +116,7 @@ func MapBucket(fixed, state [][]int64, n uint64) (uint64, error) {
 	return binary.BigEndian.Uint64(h.Sum(nil)) % n, nil
 }
 
-// RoomBucket is MapBucket for a room as it stands.
+// RoomBucket is MapBucket for the current state of a room.
 func RoomBucket(r *sokoban.Room, n uint64) (uint64, error) {
 	rows, cols := r.Size()
 	fixed, state := make([][]int64, rows), make([][]int64, rows)

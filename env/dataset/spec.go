@@ -6,48 +6,48 @@ import (
 	"strings"
 )
 
-// ErrFile is wrapped by errors about what a file holds.
+// ErrFile is wrapped by errors about the content of a file.
 var ErrFile = errors.New("bad dataset")
 
-// Spec is an entry of a list of environments: one kind of episode, and which seeds
-// it is played with. Tags are the keys in files.
+// Spec is an entry of a list of environments: an environment with its options and seeds.
+// The struct tags are the keys in files.
 type Spec struct {
 	Name   string         `yaml:"name"` // of the environment
 	Count  int            `yaml:"n_envs"`
 	Config map[string]any `yaml:"config"` // without the block state_reward
-	// Seed draws the seeds: [base], [low, high] or [low, high, limit]. None is
-	// [0]. SeedList, of at least Count numbers, overrides it.
+	// Seed says how seeds are drawn: [base], [low, high] or [low, high, limit]. Empty is
+	// [0]. SeedList, with at least Count numbers, overrides it.
 	Seed     []int64 `yaml:"seed"`
 	SeedList []int64 `yaml:"seed_list"`
 	Limits
 	StateReward *StateReward // config.state_reward
 
-	Tag    string `yaml:"tag_id"`      // names the results of an evaluation, different for each entry
+	Tag    string `yaml:"tag_id"`      // name of the results of an evaluation, unique for each entry
 	Source string `yaml:"data_source"` // groups metrics; "" is "default"
 	Split  string `yaml:"split"`       // "" is "default"
 
-	// For evaluation, which has them in its entries rather than in a trainer's
-	// configuration. 0, "" and nil leave them to whoever plays.
+	// Settings for evaluation. In training they belong to the trainer's configuration. 0, ""
+	// and nil mean the caller's setting.
 	Harness        string         `yaml:"harness"`             // concat, no_concat, compact or one of the caller's
 	Chat           map[string]any `yaml:"chat_config"`         // sampling of models behind an API
 	RegionTokens   int            `yaml:"max_response_length"` // of a conversation's responses and observations
 	CompactTokens  int            `yaml:"compact_budget"`
 	SummaryTokens  int            `yaml:"compact_summary_budget"`
-	TokensPerImage int            `yaml:"tokens_per_image"` // where they are estimated
-	Tokenizer      string         `yaml:"tokenizer"`        // where tokens are counted
+	TokensPerImage int            `yaml:"tokens_per_image"` // if they are estimated
+	Tokenizer      string         `yaml:"tokenizer"`        // if tokens are counted
 
 	env  string // name in the registry
-	line string // of the entry, as the beginning of a message
+	line string // prefix of messages: the entry's line
 }
 
 // File is a list of environments.
 type File struct {
 	Specs []Spec
-	// BaseSeed shifts all drawn seeds. A trainer's data.base_seed goes here.
+	// BaseSeed is part of the key of all drawn seeds. A trainer adds data.base_seed.
 	BaseSeed int64 // base_seed
 }
 
-// Validate reports everything that is wrong with the entry.
+// Validate returns an error that lists all errors of the entry.
 func (s *Spec) Validate() error {
 	if faults := s.problems(); len(faults) > 0 {
 		return fmt.Errorf("dataset: %w: %w", ErrFile, errors.Join(faults...))
@@ -119,8 +119,8 @@ func (l *Limits) problems() []error {
 	return out
 }
 
-// Validate reports everything that is wrong with the entries, alone and together:
-// two entries must not have the same tag, nor tags that differ in case alone.
+// Validate returns an error that lists all errors of the entries. Tags must differ by more
+// than case.
 func (f *File) Validate() error {
 	var faults []error
 	for i := range f.Specs {
@@ -128,7 +128,7 @@ func (f *File) Validate() error {
 			faults = append(faults, f.fault(i, err))
 		}
 	}
-	return f.verdict(faults)
+	return f.joinFaults(faults)
 }
 
 // fault is an error about an entry.
@@ -136,8 +136,9 @@ func (f *File) fault(i int, err error) error {
 	return fmt.Errorf("%senvs[%d]: %w", f.Specs[i].line, i, err)
 }
 
-// verdict adds what is wrong with entries together to what is wrong with each.
-func (f *File) verdict(faults []error) error {
+// joinFaults adds errors about several entries, such as equal tags, to those of single
+// entries, and returns them as one error.
+func (f *File) joinFaults(faults []error) error {
 	total := 0
 	tags := make(map[string]int)
 	for i, s := range f.Specs {
@@ -152,7 +153,7 @@ func (f *File) verdict(faults []error) error {
 		tags[strings.ToLower(s.Tag)] = i
 	}
 	if total > maxEpisodes {
-		faults = append(faults, fmt.Errorf("the entries have more than %d episodes, which is the most", maxEpisodes))
+		faults = append(faults, fmt.Errorf("the entries have more than %d episodes, the maximum", maxEpisodes))
 	}
 	if len(faults) == 0 {
 		return nil

@@ -10,14 +10,14 @@ import (
 // apart from the others.
 type StateReward = judge.StateReward
 
-// Section says whether and how much one kind of statement is paid for.
+// Section sets the reward of one kind of statement.
 type Section = judge.Section
 
 // DefaultStateReward returns the block without entries.
 func DefaultStateReward() StateReward { return judge.DefaultStateReward() }
 
-// takeStateReward separates the block from an environment's own options.
-func takeStateReward(options map[string]any) (*StateReward, error) {
+// splitStateReward removes the block from an environment's options and returns it.
+func splitStateReward(options map[string]any) (*StateReward, error) {
 	s, _, err := judge.TakeStateReward(options)
 	delete(options, judge.Key)
 	if err != nil {

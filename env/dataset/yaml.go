@@ -12,9 +12,9 @@ import (
 	"vagen/internal/safeyaml"
 )
 
-// document is a YAML file whose top is a mapping.
+// document is a YAML file with a mapping at the top level.
 type document struct {
-	keys   []string // in their order
+	keys   []string // in the order of the file
 	values map[string]any
 	lines  map[string]int // of the keys, and of entries of lists below them: envs[1]
 }
@@ -22,9 +22,9 @@ type document struct {
 // parse reads a YAML file of one document. Values are nil, bool, int64, float64,
 // string, []any and map[string]any.
 func parse(data []byte, getenv func(string) (string, bool)) (doc *document, err error) {
-	defer func() { // the parser is somebody else's, and what it reads is, too
+	defer func() { // the parser may panic on invalid input
 		if p := recover(); p != nil {
-			doc, err = nil, fmt.Errorf("it can't be parsed: %v", p)
+			doc, err = nil, fmt.Errorf("it cannot be parsed: %v", p)
 		}
 	}()
 	file, err := safeyaml.Parse(data)
@@ -32,7 +32,7 @@ func parse(data []byte, getenv func(string) (string, bool)) (doc *document, err 
 		return nil, tidy(err)
 	}
 	if len(file.Docs) != 1 {
-		return nil, fmt.Errorf("it has %d documents, one is needed", len(file.Docs))
+		return nil, fmt.Errorf("it has %d documents, must have one", len(file.Docs))
 	}
 	if file.Docs[0].Body == nil {
 		return nil, errors.New("it is empty")
@@ -63,7 +63,7 @@ func newDocument(items yaml.MapSlice, body ast.Node) (*document, error) {
 	return doc, nil
 }
 
-// at is the line of a key as the beginning of a message.
+// at returns the line of a key as a prefix of messages.
 func (d *document) at(key string) string {
 	if line := d.lines[key]; line > 0 {
 		return fmt.Sprintf("line %d: ", line)
@@ -71,10 +71,10 @@ func (d *document) at(key string) string {
 	return ""
 }
 
-// tidy makes one line of an error of the parser, without a picture of the place.
+// tidy formats an error of the parser in one line, without an excerpt of the file.
 func tidy(err error) error { return errors.New(strings.TrimSpace(yaml.FormatError(err, false, false))) }
 
-// lines finds where the keys at the top stand, and the entries of their lists.
+// lines returns the lines of the top-level keys and of the entries of their lists.
 func lines(body ast.Node) map[string]int {
 	out := map[string]int{}
 	top, ok := body.(*ast.MappingNode)
@@ -87,7 +87,7 @@ func lines(body ast.Node) map[string]int {
 		if list, ok := pair.Value.(*ast.SequenceNode); ok {
 			for i, entry := range list.Values {
 				if m, ok := entry.(*ast.MappingNode); ok && len(m.Values) > 0 {
-					entry = m.Values[0].Key // the mapping itself begins at its first colon
+					entry = m.Values[0].Key // the position of a mapping is that of its first colon
 				}
 				out[fmt.Sprintf("%s[%d]", key, i)] = line(entry)
 			}
@@ -103,11 +103,11 @@ func line(n ast.Node) int {
 	return 0
 }
 
-// plain reduces what decoders make to few types. Null entries of mappings go: null
-// means that a key is not given.
+// plain converts decoded values to few types. Entries of mappings with the value null are
+// removed: null means that a key is not set.
 func plain(v any, count *int, depth int) (any, error) {
 	if *count++; *count > safeyaml.MaxValues || depth > safeyaml.MaxDepth {
-		return nil, fmt.Errorf("there are more than %d values, or more than %d inside each other", safeyaml.MaxValues, safeyaml.MaxDepth)
+		return nil, fmt.Errorf("it has more than %d values, or is nested more than %d deep", safeyaml.MaxValues, safeyaml.MaxDepth)
 	}
 	switch v := v.(type) {
 	case nil, bool, int64, float64, string:
@@ -185,7 +185,7 @@ func (r *references) resolve(s string) (string, error) {
 			return "", fmt.Errorf("${%s is not of the form ${oc.env:NAME} or ${oc.env:NAME,default}", ref)
 		}
 		if r.getenv == nil {
-			return "", fmt.Errorf("${%s} refers to the process's environment, which is not used here", ref)
+			return "", fmt.Errorf("${%s} refers to an environment variable, which is not used here", ref)
 		}
 		name, fallback, hasFallback := strings.Cut(name, ",")
 		value, ok := r.getenv(strings.TrimSpace(name))

@@ -59,7 +59,7 @@ func TestSpecsAreTyped(t *testing.T) {
 	want.Estimation, want.Scorer = Section{Enable: true, Reward: 0.1}, "exact"
 	require.Equal(t, &want, s.StateReward)
 
-	// Merged, then taken away with null; the first entry keeps its own.
+	// Merged, then removed with null; the first entry is unchanged.
 	require.Equal(t, map[string]any{"render_mode": "vision", "format_reward": 0.5, "size": int64(4)}, f.Specs[1].Config)
 	require.Nil(t, f.Specs[1].StateReward)
 
@@ -71,7 +71,7 @@ func TestSpecsAreTyped(t *testing.T) {
 	require.Equal(t, "sokoban_train", episodes[0].Source)
 }
 
-// entry makes a file of one entry with further lines.
+// entry returns a file with one entry and further lines.
 func entry(lines ...string) string {
 	return "envs:\n  - name: sokoban\n    n_envs: 2\n    " + strings.Join(lines, "\n    ") + "\n"
 }
@@ -79,10 +79,10 @@ func entry(lines ...string) string {
 func TestBadSpecsAreReportedWithLineAndKey(t *testing.T) {
 	for text, wants := range map[string][]string{
 		"":                                  {"it is empty"},
-		"envs: []\n":                        {"line 1: envs: a list"},
-		"envs: 7\n":                         {"a list"},
+		"envs: []\n":                        {"line 1: envs: must be a list"},
+		"envs: 7\n":                         {"must be a list"},
 		"- a\n":                             {"mapping is expected"},
-		"env:\n  - name: a\n":               {"line 1: env: there is no such key, did you mean \"envs\"?", "envs: a list"},
+		"env:\n  - name: a\n":               {"line 1: env: unknown key, did you mean \"envs\"?", "envs: must be a list"},
 		"a: 1\n---\nb: 2\n":                 {"2 documents"},
 		"envs: [\n":                         {"bad dataset"},
 		"envs:\n  - 7\n":                    {"line 2: envs[0]: it is 7, must be a mapping"},
@@ -95,8 +95,8 @@ func TestBadSpecsAreReportedWithLineAndKey(t *testing.T) {
 		entry("seed: 18446744073709551615"):                                                {"above 9223372036854775807"},
 		entry("seed: []", "seed_list: [1]"):                                                {"seed_list has 1 seeds for 2 episodes"},
 		entry("tag_id: ../../etc"):                                                         {`tag_id: "../../etc" begins`},
-		entry("data_source: a/b"):                                                          {`holds '/'`},
-		entry(`split: "a\u0000"`):                                                          {`holds '\x00'`},
+		entry("data_source: a/b"):                                                          {`contains '/'`},
+		entry(`split: "a\u0000"`):                                                          {`contains '\x00'`},
 		entry("thinking_token_budget: -1"):                                                 {"thinking_token_budget is -1"},
 		entry("env_response_length: 3", "max_env_response_per_turn: 4"):                    {"its new name, is 4"},
 		entry("config: 3"):                                                                 {"config is 3"},
@@ -105,15 +105,15 @@ func TestBadSpecsAreReportedWithLineAndKey(t *testing.T) {
 		entry("config: {state_reward: {scorrer: judge}}"):                                  {`unknown key "scorrer", did you mean "scorer"?`},
 		entry("config: {state_reward: {state_estimation: 3}}"):                             {"state_estimation is 3", "must be a mapping"},
 		entry("config: {state_reward: {state_estimation: {enable: true, reward: 1}}}"):     {"judge_base_url", "judge_model is missing"},
-		entry("config: {url: '${oc.env:HOME}'}"):                                           {"line 4: ${oc.env:HOME} refers to the process's environment"},
+		entry("config: {url: '${oc.env:HOME}'}"):                                           {"line 4: ${oc.env:HOME} refers to an environment variable"},
 		entry("config: {url: '${a.b}'}"):                                                   {"${a.b is not of the form"},
 		entry("config: {when: !!timestamp 2020-01-01}"):                                    {"bad dataset"},
-		"envs:\n  - name: soko\n    n_envs: 1\n":                                           {`no environment is called "soko", did you mean "sokoban"?`},
+		"envs:\n  - name: soko\n    n_envs: 1\n":                                           {`environment "soko" is unknown, did you mean "sokoban"?`},
 		"envs:\n  - name: remot\n    n_envs: 5000000\n":                                    {"n_envs is 5000000"},
 		entry("tag_id: A") + "  - name: sokoban\n    n_envs: 1\n    tag_id: a\n":           {`line 5: envs[1]: tag_id "a" is the tag of envs[0]`},
 		strings.Replace(entry(""), "2", "4194304", 1) + "  - {name: sokoban, n_envs: 1}\n": {"more than 4194304 episodes"},
-		"a: " + strings.Repeat("[", 100000):                                                {"inside each other"},
-		"a: " + strings.Repeat("- ", 100000):                                               {"inside each other"},
+		"a: " + strings.Repeat("[", 100000):                                                {"nested"},
+		"a: " + strings.Repeat("- ", 100000):                                               {"nested"},
 		strings.Repeat("a", safeyaml.MaxBytes+1):                                           {"16777216 are allowed"},
 	} {
 		_, err := ReadSpecs([]byte(text), Options{Known: known})
@@ -125,7 +125,7 @@ func TestBadSpecsAreReportedWithLineAndKey(t *testing.T) {
 	}
 }
 
-// Each list repeats the one before it eight times.
+// TestAliasesDoNotExplode with lists that each repeat the one before eight times.
 func TestAliasesDoNotExplode(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1]\n")
@@ -136,17 +136,17 @@ func TestAliasesDoNotExplode(t *testing.T) {
 	require.ErrorContains(t, err, "more than 1048576 values")
 }
 
-func TestNamesMeanRegisteredEnvironments(t *testing.T) {
+func TestNamesAreResolvedToRegisteredEnvironments(t *testing.T) {
 	for name, want := range map[string]string{"Sokoban": "sokoban", "FrozenLake": "frozenlake", "Remote_Legacy": "remote_legacy", "RemoteEnv": "remote"} {
 		got, err := registered(name, known)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
 	_, err := registered("A-B", []string{"ab", "a_b"})
-	require.ErrorContains(t, err, `"A-B" may be any of ab, a_b`)
+	require.ErrorContains(t, err, `"A-B" is ambiguous: it may be any of ab, a_b`)
 }
 
-func TestReferencesComeFromTheGivenLookup(t *testing.T) {
+func TestReferencesUseTheGivenLookup(t *testing.T) {
 	getenv := func(name string) (string, bool) { return "from " + name, name == "HOST" }
 	text := entry("config: {url: 'http://${oc.env:HOST}/${oc.env:PORT, 80}'}")
 	f, err := ReadSpecs([]byte(text), Options{Getenv: getenv})
@@ -208,7 +208,7 @@ func TestBadLegacyFilesAreReported(t *testing.T) {
 		require.ErrorContains(t, err, want, text)
 	}
 	_, err := ReadLegacy([]byte(legacy), Options{Legacy: LegacyOptions{Split: "val"}})
-	require.ErrorContains(t, err, `the split asked for is "val"`)
+	require.ErrorContains(t, err, `split is "val", must be train or test`)
 	f, err := ReadLegacy([]byte("a: {env_name: x, train_size: 3}"), Options{Legacy: LegacyOptions{Seeders: map[string]Seeder{}}})
 	require.NoError(t, err)
 	f.options.Seeders["x"] = SokobanSeeds
@@ -217,7 +217,7 @@ func TestBadLegacyFilesAreReported(t *testing.T) {
 	require.ErrorContains(t, err, "line 1: a: ")
 }
 
-func TestLoadTellsTheFormsApart(t *testing.T) {
+func TestLoadRecognisesTheForms(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -244,7 +244,7 @@ func TestLoadTellsTheFormsApart(t *testing.T) {
 	require.Len(t, c, len(a))
 
 	for want, path := range map[string]string{
-		"none of .yaml":     write("d.txt", ""),
+		"must be .yaml":     write("d.txt", ""),
 		"e.yaml: dataset: ": filepath.Join(dir, "e.yaml"),
 		"f.parquet: ":       write("f.parquet", "PAR1"),
 	} {

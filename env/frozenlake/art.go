@@ -6,10 +6,10 @@ import (
 	"vagen/env/internal/tiles"
 )
 
-// ink is a colour of the palette.
+// ink is an index into the palette.
 type ink uint8
 
-// The inks of a picture.
+// The colours of a picture.
 const (
 	inkIce ink = iota
 	inkGrid
@@ -30,10 +30,10 @@ const (
 	inks
 )
 
-// palette holds the colours before shading. Shading takes red and green away and
-// leaves blue, so the colours are told apart by blue first: ice is full of it,
-// water and cracks have half, shore, mat and player little. Of these, the shore
-// is light, the mat has no red and the player no green.
+// palette holds the colours before shading. Shading reduces red and green but not blue, so
+// colours differ mainly in blue: ice has the most, water and cracks half, shore, mat and
+// player little. Of the latter, the shore is light, the mat has no red and the player no
+// green.
 var palette = [inks]color.RGBA{
 	inkIce:     {214, 234, 248, 255},
 	inkGrid:    {186, 210, 230, 255},
@@ -53,7 +53,7 @@ var palette = [inks]color.RGBA{
 	inkFace:    {255, 214, 176, 255},
 }
 
-// Kinds of pictures of a cell.
+// What a picture of a cell shows.
 type tileKind uint8
 
 const (
@@ -66,7 +66,7 @@ const (
 	tileKinds
 )
 
-// What lies beyond an edge of a cell.
+// What is on the other side of an edge of a cell.
 type beyond uint8
 
 const (
@@ -76,7 +76,7 @@ const (
 	beyonds
 )
 
-// edges holds what lies beyond each edge, by the move that crosses it, two bits
+// edges holds what is on the other side of each edge, by the move that crosses it, in two bits
 // each.
 type edges uint8
 
@@ -84,12 +84,12 @@ func (e edges) with(a Action, b beyond) edges { return e | edges(b)<<(2*a) }
 
 func (e edges) at(a Action) beyond { return beyond(e>>(2*a)) & 3 }
 
-// bandWide is the width of the marks along the edges; figures stay within the
-// inner 20 of 28 units.
+// bandWide is the width of the marks along the edges; figures are within the inner 20 of 28
+// units.
 const bandWide = 4
 
-// inkAt returns the ink of a point of a cell. Marks along the edges lie above the
-// figure, which does not reach them.
+// inkAt returns the colour of a point of a cell. Marks along the edges and the figure do not
+// overlap.
 func inkAt(kind tileKind, e edges, x, y float64) ink {
 	if ink, ok := bandAt(e, x, y); ok {
 		return ink
@@ -100,8 +100,8 @@ func inkAt(kind tileKind, e edges, x, y float64) ink {
 	return ground(x, y)
 }
 
-// ground is bare ice: nearly one colour, so that whatever stands on it stands
-// out, with a thin line towards the next cells and two glints.
+// ground draws empty ice: nearly one colour, for contrast with figures, with a thin line
+// towards the next cells and two highlights.
 func ground(x, y float64) ink {
 	if x < 1 || y < 1 {
 		return inkGrid
@@ -112,15 +112,15 @@ func ground(x, y float64) ink {
 	return inkIce
 }
 
-// bandAt is the mark along an edge: jagged dark water on the side of a hole, a
-// straight bank of sand on the side of the shore.
+// bandAt draws the mark along an edge: a jagged dark band towards a hole, a straight
+// sand-coloured one towards the shore.
 func bandAt(e edges, x, y float64) (ink, bool) {
 	for a := range Actions {
 		b := e.at(a)
 		if b == beyondIce {
 			continue
 		}
-		depth, along := x, y // from the edge inwards, and along it
+		depth, along := x, y // distance from the edge, and position along it
 		switch a {
 		case Right:
 			depth = tiles.Units - x
@@ -145,7 +145,7 @@ func bandAt(e edges, x, y float64) (ink, bool) {
 	return 0, false
 }
 
-// tooth is the outline of the cracked edge: three teeth a side.
+// tooth returns the outline of the jagged edge: three teeth per side.
 func tooth(along float64) float64 {
 	phase := along / tiles.Units * 3
 	phase -= float64(int(phase))
@@ -155,7 +155,7 @@ func tooth(along float64) float64 {
 	return 3*phase - 0.5
 }
 
-// figureAt is what stands in the cell, if it covers the point.
+// figureAt returns the colour of the figure in the cell, if it covers the point.
 func figureAt(kind tileKind, x, y float64) (ink, bool) {
 	switch kind {
 	case tileHole:
@@ -214,7 +214,7 @@ func flag(x, y float64) (ink, bool) {
 	return 0, false
 }
 
-// walker is the player on ice or on the mat.
+// walker draws the player on ice or on the start mat.
 func walker(x, y float64) (ink, bool) {
 	switch tiles.Figure(x, y) {
 	case tiles.Face:
@@ -227,7 +227,7 @@ func walker(x, y float64) (ink, bool) {
 	return 0, false
 }
 
-// swimmer is the same figure up to the shoulders, with both arms raised.
+// swimmer draws the player in a hole: up to the shoulders, with both arms raised.
 func swimmer(x, y float64) (ink, bool) {
 	const waterline = 18.5
 	arm := func(grow float64) bool {

@@ -155,7 +155,7 @@ func (e *Env) action(word string) (Action, bool) {
 	return words.Move[Action](actionWords[:], word, e.o.Rules == Legacy)
 }
 
-// Legacy pays these for reaching the goal: gym's own reward, once, and a bonus.
+// Rewards of the legacy rules for reaching the goal: gym's own reward, once, and a bonus.
 const (
 	gymReward   = 1
 	legacyBonus = 9

@@ -69,7 +69,7 @@ type randomness interface {
 // streams is the randomness of real episodes.
 type streams struct{ world, own numpyrand.PCG64 }
 
-// ownStream keeps the stream of slip_prob apart from gym's.
+// ownStream makes the stream of slip_prob independent of gym's.
 const ownStream = 0x736c6970
 
 func (c *streams) seed(seed int64) {

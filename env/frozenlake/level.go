@@ -29,7 +29,7 @@ type Map struct {
 	cells    []byte // row by row
 	starts   []Cell
 	goal     Cell
-	distance []int // moves to the goal without falling, −1 where there is no way
+	distance []int // moves to the goal without falling, −1 if there is no path
 }
 
 // Size bounds: levels of one cell have no room for a start and a goal.
@@ -43,9 +43,8 @@ const (
 const maxTries = 100_000
 
 // Generate draws the n×n level of a seed, in which a cell is frozen with
-// probability p, start and goal are anywhere and a way leads from one to the
-// other. The stream is numpy's default_rng(seed), consumed as the rule set's
-// original did, so that equal seeds give equal levels there and here.
+// probability p, start and goal are anywhere, and a path without holes connects them. The stream is numpy's default_rng(seed), consumed as the rule set's
+// original does, so that a seed gives the same level as in the original.
 //
 // Errors wrap ErrLevel: a size outside 2..64, a negative seed, a p outside
 // [0, 1], or no solvable level within 100,000 tries.
@@ -95,8 +94,8 @@ func (m *Map) drawEnds(g *numpyrand.PCG64) (start, goal Cell) {
 	return start, goal
 }
 
-// Parse reads a level from its rows of S, F, H and G: a square with one goal and
-// at least one start. Errors wrap ErrLevel. No way need lead to the goal.
+// Parse reads a level from its rows of S, F, H and G: a square with one goal and at least one
+// start. The goal need not be reachable. Errors wrap ErrLevel.
 func Parse(rows []string) (*Map, error) {
 	n := len(rows)
 	if n < minSize || n > maxSize {
@@ -157,7 +156,7 @@ func (m *Map) Rows() []string {
 }
 
 // Distance returns the number of moves from a cell to the goal without falling,
-// −1 when there is no way: from a hole, from outside, from a closed-in cell.
+// −1 if there is no path: from a hole, from outside, from an enclosed cell.
 func (m *Map) Distance(c Cell) int {
 	if !m.inside(c) {
 		return -1
@@ -189,8 +188,8 @@ func (m *Map) measure() {
 	}
 }
 
-// begin returns the start cell that gym chooses with its first uniform number:
-// starts are equally likely.
+// begin returns the start cell that gym selects with its first uniform number; all are equally
+// likely.
 func (m *Map) begin(u float64) Cell {
 	i := int(math.Floor(u * float64(len(m.starts))))
 	return m.starts[min(i, len(m.starts)-1)]

@@ -42,8 +42,8 @@ type Options struct {
 
 	Size       int      `option:"size"`             // rows and columns, 2..64
 	P          float64  `option:"p"`                // probability of a frozen cell
-	Desc       []string `option:"desc" kind:"text"` // rows of a fixed map instead of a drawn one
-	MapSeed    *int64   `option:"map_seed"`         // draws one map for all episodes; seeds then decide slips alone
+	Desc       []string `option:"desc" kind:"text"` // rows of a fixed map instead of a generated one
+	MapSeed    *int64   `option:"map_seed"`         // seed of one map for all episodes; the episodes' seeds then only determine slips
 	Slippery   bool     `option:"is_slippery"`
 	SlipProb   float64  `option:"slip_prob"` // probability that a move goes to one of its sides; lite only
 	MaxActions int      `option:"max_actions_per_step"`
@@ -51,7 +51,7 @@ type Options struct {
 
 	RenderMode string `option:"render_mode" kind:"text"` // Text or Vision
 	TileSize   int    `option:"tile_size"`               // pixels of a cell's side, 14..128
-	Shading    bool   `option:"shading"`                 // colours depend on row and column, so that a cell shows its position
+	Shading    bool   `option:"shading"`                 // colours depend on row and column, so that the picture of a cell shows its position
 	Cracks     bool   `option:"cracks"`                  // cells show at their edges where holes and the shore are
 
 	PromptFormat     string   `option:"prompt_format" kind:"text"` // a format of the rule set, see package reward
@@ -66,10 +66,10 @@ type Options struct {
 	HolePenalty   float64 `option:"hole_penalty"` // subtracted on the turn that ends in a hole
 	TurnCost      float64 `option:"turn_cost"`    // subtracted on every turn
 
-	// ObservationReward and PredictionReward pay for sections that say the state
-	// in the words of Env.Describe: the share of right words times this weight,
-	// on turns whose format is rewarded. DescribeHoles asks the observation for
-	// the neighbour cells, too.
+	// ObservationReward and PredictionReward are the weights of rewards for sections that
+	// describe the state in the words of Env.Describe: the share of correct words times the
+	// weight, in turns whose format is rewarded. With DescribeHoles the observation must
+	// include the neighbour cells.
 	ObservationReward float64 `option:"observation_reward"`
 	PredictionReward  float64 `option:"prediction_reward"`
 	DescribeHoles     bool    `option:"describe_holes"`
@@ -80,7 +80,7 @@ type Options struct {
 	GroundingWeight     float64 `option:"grounding_reward_weight"`
 	WorldModelingWeight float64 `option:"worldmodeling_reward_weight"`
 
-	// MinActions is read by no rule, in the original either.
+	// MinActions has no effect, as in the original.
 	MinActions int `option:"min_actions_to_succeed" unread:"no rule of this environment reads it, as in the original"`
 }
 

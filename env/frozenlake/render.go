@@ -18,19 +18,19 @@ const (
 // bytes. It is safe for concurrent use.
 //
 // Two kinds of marks help a model whose vision encoder turns each cell into one
-// token and knows positions only from what it sees:
+// token and knows positions only from the content of the cells:
 //
 //   - Shading lights the lake from the upper left: each row has less red than
 //     the one above it and each column less green than the one to its left, 28
-//     of 255 at most. A cell then tells where on the map it lies. Without this,
+//     of 255 at most. A cell then shows its position on the map. Without this,
 //     models of half a million parameters learn the directions on the map from
 //     rotary positions only slowly or not at all.
-//   - Cracks draws on each cell what lies beyond its edges: jagged dark water
-//     towards a hole, a bank of sand towards the shore. A cell then tells which
-//     moves from it are safe, which otherwise takes attention from a cell to its
-//     neighbours, that is, relative positions, inside the encoder.
+//   - Cracks draws on each cell what is on the other side of its edges: a jagged dark band
+//     towards a hole, a sand-coloured band towards the shore. A cell then shows which moves
+//     from it are safe, which the encoder could otherwise only learn by attending to
+//     neighbour cells by relative position.
 //
-// Both are drawn for every cell, whoever stands on it.
+// Both are drawn on every cell, also under the player.
 type renderer struct {
 	size    int
 	shading bool
@@ -61,11 +61,11 @@ func (r *renderer) draw(m *Map, player Cell) *image.RGBA {
 	return img
 }
 
-// look is everything that a picture of a cell depends on.
+// look contains everything that the picture of a cell depends on.
 type look struct {
 	kind       tileKind
 	edges      edges
-	red, green uint8 // taken away by shading
+	red, green uint8 // reduced by shading
 }
 
 func (r *renderer) look(m *Map, c, player Cell) look {

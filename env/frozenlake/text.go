@@ -106,7 +106,7 @@ func (m *Map) relations(player Cell) []reward.Relation {
 	return list
 }
 
-// places writes the level as the structured formats want it.
+// places returns the level in the form of the structured formats.
 func (m *Map) places(player Cell) string {
 	holes := words.Things{Kind: "hole"}
 	for i, kind := range m.cells {

@@ -12,11 +12,11 @@ import (
 // the agent's observation.
 type Walker func(r *rand.Rand, m *Map, at Cell) Action
 
-// Random walks anywhere: all moves are equally likely.
+// Random makes each move with equal probability.
 func Random(r *rand.Rand, _ *Map, _ Cell) Action { return Action(r.IntN(int(Actions))) }
 
-// ShortestPath makes a move that brings the goal nearer without falling, each of
-// them equally likely. Without a way to the goal it walks as Random.
+// ShortestPath makes a move of a shortest path to the goal, each with equal probability. If
+// there is no path, it is Random.
 func ShortestPath(r *rand.Rand, m *Map, at Cell) Action {
 	here := m.Distance(at)
 	return anyOf(r, m, at, func(next Cell) bool {
@@ -33,8 +33,8 @@ func HoleBlind(r *rand.Rand, m *Map, at Cell) Action {
 	return anyOf(r, m, at, func(next Cell) bool { return apart(next, m.goal) < here })
 }
 
-// HoleShy is HoleBlind that avoids holes next to it when another move leads
-// towards the goal, else moves to any free cell. It knows the adjacent cells only.
+// HoleShy is HoleBlind, except that it avoids adjacent holes: if no safe move leads towards
+// the goal, it moves to any free cell. It uses only the adjacent cells.
 func HoleShy(r *rand.Rand, m *Map, at Cell) Action {
 	here := apart(at, m.goal)
 	free := func(next Cell) bool { return m.inside(next) && m.At(next) != Hole }
@@ -56,7 +56,7 @@ func Noisy(eps float64, w Walker) Walker {
 	}
 }
 
-// anyOf draws one of the moves whose next cell is good, any move if none is.
+// anyOf draws one of the moves whose next cell is good, or any move if there is none.
 func anyOf(r *rand.Rand, m *Map, at Cell, good func(next Cell) bool) Action {
 	var moves [Actions]Action
 	n := 0
@@ -77,10 +77,10 @@ func apart(a, b Cell) int {
 	return max(dr, -dr) + max(dc, -dc)
 }
 
-// Script writes the response with which a walker would play the current turn, of
-// at most the given number of moves, in the environment's format. What it says
-// about the state before and after the moves is true, if no move slips. The
-// environment does not change. Script returns "" before Reset.
+// Script returns the response of a walker for the current turn, with at most the given number
+// of moves, in the environment's format. Its statements about the state before and after the
+// moves are correct if no move slips. The environment does not change. Script returns ""
+// before Reset.
 func (e *Env) Script(r *rand.Rand, w Walker, moves int) string {
 	if e.level == nil {
 		return ""

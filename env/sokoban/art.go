@@ -6,10 +6,10 @@ import (
 	"vagen/env/internal/tiles"
 )
 
-// ink is a colour of the palette.
+// ink is an index into the palette.
 type ink uint8
 
-// The inks of a picture.
+// The colours of a picture.
 const (
 	inkFloor ink = iota
 	inkGrid
@@ -31,10 +31,10 @@ const (
 	inks
 )
 
-// palette holds the colours before shading. Shading takes red and green away and
-// leaves blue, so the colours are told apart by blue first: floor is full of it,
-// rings have much, walls half, crates and player little. Of these, crates have no
-// blue to speak of, those on a target no red, and the player no green.
+// palette holds the colours before shading. Shading reduces red and green but not blue, so
+// colours differ mainly in blue: floor has the most, rings much, walls half, crates and
+// player little. Of the latter, crates have almost no blue, crates on a target no red, and
+// the player no green.
 var palette = [inks]color.RGBA{
 	inkFloor:      {220, 230, 240, 255},
 	inkGrid:       {194, 206, 220, 255},
@@ -55,7 +55,7 @@ var palette = [inks]color.RGBA{
 	inkFace:       {255, 214, 176, 255},
 }
 
-// Kinds of pictures of a cell.
+// What a picture of a cell shows.
 type tileKind uint8
 
 const (
@@ -69,7 +69,7 @@ const (
 	tileKinds
 )
 
-// What lies beyond an edge of a cell.
+// What is on the other side of an edge of a cell.
 type beyond uint8
 
 const (
@@ -78,7 +78,7 @@ const (
 	beyondBox
 )
 
-// edges holds what lies beyond each edge, by the move that crosses it, two bits
+// edges holds what is on the other side of each edge, by the move that crosses it, in two bits
 // each.
 type edges uint8
 
@@ -86,12 +86,12 @@ func (e edges) with(a Action, b beyond) edges { return e | edges(b)<<(2*a) }
 
 func (e edges) at(a Action) beyond { return beyond(e>>(2*a)) & 3 }
 
-// bandWide is the width of the marks along the edges; figures stay within the
-// inner 20 of 28 units.
+// bandWide is the width of the marks along the edges; figures are within the inner 20 of 28
+// units.
 const bandWide = 4
 
-// inkAt returns the ink of a point of a cell. Marks along the edges lie above the
-// figure, which does not reach them.
+// inkAt returns the colour of a point of a cell. Marks along the edges and the figure do not
+// overlap.
 func inkAt(kind tileKind, e edges, x, y float64) ink {
 	if kind == tileWall {
 		return bricks(x, y)
@@ -108,7 +108,7 @@ func inkAt(kind tileKind, e edges, x, y float64) ink {
 	return inkFloor
 }
 
-// bricks is a wall of four courses.
+// bricks draws a wall of four rows of bricks.
 func bricks(x, y float64) ink {
 	course := int(y / 7)
 	if course%2 == 1 {
@@ -124,15 +124,14 @@ func bricks(x, y float64) ink {
 	return inkBrick
 }
 
-// bandAt is the mark along an edge: solid towards a wall, a row of dashes towards
-// a box.
+// bandAt draws the mark along an edge: solid towards a wall, dashed towards a box.
 func bandAt(e edges, x, y float64) (ink, bool) {
 	for a := range Actions {
 		b := e.at(a)
 		if b == beyondFloor {
 			continue
 		}
-		depth, along := y, x // from the edge inwards, and along it
+		depth, along := y, x // distance from the edge, and position along it
 		switch a {
 		case Down:
 			depth = tiles.Units - y
@@ -152,7 +151,7 @@ func bandAt(e edges, x, y float64) (ink, bool) {
 	return 0, false
 }
 
-// figureAt is what stands in the cell, if it covers the point.
+// figureAt returns the colour of the figure in the cell, if it covers the point.
 func figureAt(kind tileKind, x, y float64) (ink, bool) {
 	switch kind {
 	case tileTarget:
@@ -177,7 +176,7 @@ func figureAt(kind tileKind, x, y float64) (ink, bool) {
 	return 0, false
 }
 
-// ring is a target: a wide ring with a dot.
+// ring draws a target: a wide ring with a dot.
 func ring(x, y float64) (ink, bool) {
 	in := func(radius float64) bool { return tiles.Within(x, y, tiles.Middle, tiles.Middle, radius, radius) }
 	if in(10) && !in(6.5) || in(3) {
@@ -186,7 +185,7 @@ func ring(x, y float64) (ink, bool) {
 	return 0, false
 }
 
-// crate is a box with a frame and a diagonal brace.
+// crate draws a box with a frame and a diagonal.
 func crate(x, y float64, face, rim, slat ink) (ink, bool) {
 	reach := max(tiles.Abs(x-tiles.Middle), tiles.Abs(y-tiles.Middle))
 	switch {

@@ -1,7 +1,7 @@
 // Package sokoban is the box-pushing puzzle as text or pictures.
 //
 // The player walks through a room with walls and pushes boxes, one at a time,
-// until every target holds one. A turn is one response of the model and contains one or
+// until every target has one. A turn is one response of the model and contains one or
 // several moves.
 //
 // Two rule sets reproduce the environment of VAGEN's two generations: Lite (its

@@ -34,7 +34,7 @@ type Env struct {
 
 	room     *Room
 	turn     int // finished turns of the episode
-	onTarget int // boxes on targets after the last move, 0 at the start whatever stands there
+	onTarget int // boxes on targets after the last move; always 0 at the start
 	solved   bool
 }
 
@@ -150,8 +150,8 @@ type turnResult struct {
 	valid     bool
 	effective bool // the player moved
 	success   bool
-	boxes     int // boxes that got on targets, less those that got off
-	solved    int // moves after which every target held a box
+	boxes     int // boxes moved onto targets minus boxes moved off targets
+	solved    int // moves after which every target had a box
 }
 
 // play makes the moves of a response until one is unknown or the room is solved.
@@ -246,7 +246,7 @@ func (e *Env) observe(moved []string, first bool) env.Observation {
 	}
 }
 
-// Room returns a copy of the room as it is now, nil before the first Reset.
+// Room returns a copy of the current room, nil before the first Reset.
 func (e *Env) Room() *Room {
 	if e.room == nil {
 		return nil

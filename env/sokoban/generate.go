@@ -6,13 +6,13 @@ import (
 	"vagen/internal/numpyrand"
 )
 
-// tries is how many rooms of one seed are carved before the seed has failed.
+// tries is the number of rooms generated for a seed before the seed fails.
 const tries = 4
 
-// Generate makes the room of a seed with the given number of boxes, as the rule
-// set's original does. The streams are Python's random.seed(seed) and numpy's
-// random.seed(seed); numpy takes seeds below 2³² only, beyond that the low 32
-// bits count here.
+// Generate returns the room of a seed with the given number of boxes, as the rule set's
+// original does. The streams are Python's random.seed(seed) and numpy's
+// random.seed(seed); numpy accepts only seeds below 2³², so for larger ones the low 32
+// bits are used here.
 //
 // Errors wrap ErrRoom: sides outside 3..32, boxes outside 1..9, a negative seed,
 // and seeds that give no playable room; Options.Retry chooses the next seed then.
@@ -50,7 +50,7 @@ type generator struct{ python, numpy numpyrand.MT19937 }
 // The directions of the carving walk: down, right, up, left.
 var walkSteps = [4]Cell{{1, 0}, {0, 1}, {-1, 0}, {0, -1}}
 
-// The masks that the walk stamps around itself, as offsets from its upper left.
+// The patterns of cells that the walk carves around itself, as offsets from their upper left.
 var walkMasks = [5][]Cell{
 	{{1, 0}, {1, 1}, {1, 2}},
 	{{0, 1}, {1, 1}, {2, 1}},
@@ -63,7 +63,7 @@ var walkMasks = [5][]Cell{
 // the length of the walk over the sum of the sides.
 var turnShare, stepsPerSide = 0.35, 1.7
 
-// carve makes the floor of a room by a random walk.
+// carve generates the floor of a room by a random walk.
 func (g *generator) carve(rows, cols int) []byte {
 	fixed := make([]byte, rows*cols)
 	direction := g.python.Below(4)
@@ -88,8 +88,8 @@ func (g *generator) carve(rows, cols int) []byte {
 	return fixed
 }
 
-// furnish puts the player and then the boxes, on their targets, onto free floor.
-// It reports whether there is enough of it.
+// furnish places the player and then the boxes, on their targets, on free floor. It reports
+// whether there is enough floor.
 func (g *generator) furnish(fixed []byte, rows, cols, boxes int) (*Room, bool) {
 	var free []int
 	for i, kind := range fixed {
@@ -117,8 +117,8 @@ func (g *generator) furnish(fixed []byte, rows, cols, boxes int) (*Room, bool) {
 	return r, true
 }
 
-// wander lets the player of a legacy room take up to three steps, to cells that
-// it has not been on, half of the time.
+// wander moves the player of a legacy room with probability one half, by up to three steps to
+// cells that it has not visited.
 func (g *generator) wander(r *Room) {
 	if g.python.Float64() > 0.5 {
 		return

@@ -32,7 +32,7 @@ type Options struct {
 	//	                      lite                        legacy
 	//	action words          any case                    Up, Down, Left, Right
 	//	"success" pays        SuccessReward               10
-	//	other pay             none                        "move" −0.1 for each move, "box" ±1
+	//	other rewards         none                         "move" −0.1 for each move, "box" ±1
 	//	                                                  when a box gets on or off a target
 	//	"format" pays if      at least one action valid   every action valid
 	//	format instructions   in the system prompt        after every observation, too
@@ -59,7 +59,7 @@ type Options struct {
 
 	RenderMode string `option:"render_mode" kind:"text"` // Text or Vision
 	TileSize   int    `option:"tile_size"`               // pixels of a cell's side, 14..128
-	Shading    bool   `option:"shading"`                 // colours depend on row and column, so that a cell shows its position
+	Shading    bool   `option:"shading"`                 // colours depend on row and column, so that the picture of a cell shows its position
 	Edges      bool   `option:"edges"`                   // free cells show at their edges where walls and boxes are
 
 	PromptFormat     string   `option:"prompt_format" kind:"text"` // a format of the rule set, see package reward
@@ -73,10 +73,10 @@ type Options struct {
 	FormatReward  float64 `option:"format_reward"`
 	TurnCost      float64 `option:"turn_cost"` // subtracted on every turn
 
-	// ObservationReward and PredictionReward pay for sections that say the state
-	// in the words of Env.Describe: the share of right words times this weight,
-	// on turns whose format is rewarded. DescribeMoves asks the observation for
-	// the neighbour cells, too.
+	// ObservationReward and PredictionReward are the weights of rewards for sections that
+	// describe the state in the words of Env.Describe: the share of correct words times the
+	// weight, in turns whose format is rewarded. With DescribeMoves the observation must
+	// include the neighbour cells.
 	ObservationReward float64 `option:"observation_reward"`
 	PredictionReward  float64 `option:"prediction_reward"`
 	DescribeMoves     bool    `option:"describe_moves"`
@@ -87,8 +87,8 @@ type Options struct {
 	GroundingWeight     float64 `option:"grounding_reward_weight"`
 	WorldModelingWeight float64 `option:"worldmodeling_reward_weight"`
 
-	// MaxSteps never ends an episode, in the original either. MinActions is read
-	// where the seeds of a data set are chosen, see package dataset.
+	// MaxSteps never ends an episode, as in the original. MinActions is used when the seeds
+	// of a data set are selected, see package dataset.
 	MaxSteps   int `option:"max_steps" noted:"it ends no episode, as in the original"`
 	MinActions int `option:"min_actions_to_succeed" noted:"package dataset reads it where it chooses seeds"`
 }

@@ -17,11 +17,11 @@ const (
 // equal rooms give equal bytes. It is safe for concurrent use.
 //
 // Two kinds of marks help a model whose vision encoder turns each cell into one
-// token and knows positions only from what it sees. Shading takes red away from
-// row to row and green from column to column, so that a cell tells where in the
-// room it lies. Edges draws on each free cell what lies beyond its edges: a dark
-// band towards a wall, a short yellow one towards a box. Both are drawn whoever
-// stands on the cell.
+// token and knows positions only from the content of the cells. Shading reduces red from row
+// to row and green from column to column, so that a cell shows its position in the
+// room. Edges draws on each free cell what is on the other side of its edges: a dark
+// band towards a wall, a short yellow one towards a box. Both are drawn also under the player
+// and boxes.
 type renderer struct {
 	size    int
 	shading bool
@@ -43,11 +43,11 @@ func newRenderer(tileSize int, shading, edges bool) *renderer {
 	return r
 }
 
-// look is everything that a picture of a cell depends on.
+// look contains everything that the picture of a cell depends on.
 type look struct {
 	kind       tileKind
 	edges      edges
-	red, green uint8 // taken away by shading
+	red, green uint8 // reduced by shading
 }
 
 // Draw returns a new picture of the room.

@@ -1,27 +1,27 @@
 package sokoban
 
-// The originals make a puzzle by playing backwards from the solved room: a
-// depth-first search over pulls and plain moves, which keeps the first room of
-// the highest score. Its order, its limits and its quirks decide which room a
-// seed gives, so all of them are reproduced here.
+// The originals generate a puzzle by playing backwards from the solved room: a depth-first
+// search over pulls and moves without a box, which keeps the first room with the highest
+// score. The room of a seed depends on the order, limits and special cases of the search, so
+// all of them are reproduced here.
 
-// maxExplored bounds the rooms that one search visits.
+// maxExplored is the maximum number of rooms that a search visits.
 const maxExplored = 300_000
 
 // pulled is a box during the search.
 type pulled struct {
 	cell  uint16
-	moved bool // rooms that differ in this alone are different to the original
+	moved bool // the original distinguishes rooms that differ only in this
 }
 
-// scene is a room during the search, small enough to be copied at each step.
+// scene is a room during the search, small enough to copy at each step.
 type scene struct {
 	player uint16
 	last   int8 // box pulled last, −1 before the first pull
 	boxes  [maxBoxes]pulled
 }
 
-// sceneKey identifies a scene: which box is which does not count.
+// sceneKey identifies a scene; it does not depend on the order of boxes.
 type sceneKey [2]uint64
 
 type reverseSearch struct {
@@ -29,15 +29,15 @@ type reverseSearch struct {
 	offsets  [Actions]int // from a cell to its neighbour
 	targets  [maxBoxes]uint16
 	n        int
-	plain    bool // also try plain moves, and never remember the box pulled last
+	plain    bool // also try moves without a box, and ignore which box was pulled last
 	explored map[sceneKey]struct{}
 	best     scene
 	score    int
 	found    bool
 }
 
-// unplay turns a solved room into a puzzle. It reports whether a box was moved at
-// all; the room is as it was if not.
+// unplay turns a solved room into a puzzle. It reports whether a box was moved; if not, the
+// room is unchanged.
 func unplay(rules Rules, r *Room) bool {
 	s := &reverseSearch{room: r, n: r.count, plain: rules != Legacy, explored: make(map[sceneKey]struct{}),
 		offsets: [Actions]int{Up: -r.cols, Down: r.cols, Left: -1, Right: 1}}
@@ -66,8 +66,8 @@ func unplay(rules Rules, r *Room) bool {
 	return true
 }
 
-// visit explores a scene and what can be reached from it in the given depth.
-// swaps counts how often another box was pulled than before.
+// visit explores a scene and those reachable from it within the given depth. swaps is the
+// number of times that a different box was pulled than before.
 func (s *reverseSearch) visit(now scene, swaps, depth int) {
 	depth--
 	if depth <= 0 || len(s.explored) >= maxExplored {
@@ -101,7 +101,7 @@ func (s *reverseSearch) follow(now scene, a Action, pull bool, swaps, depth int)
 	from := int(now.player)
 	to := from + s.offsets[a]
 	if s.room.fixed[to] == wall || s.boxAt(&now, to) >= 0 {
-		return // nothing changes, and the scene is explored already
+		return // nothing changes, so the scene has been explored
 	}
 	now.player = uint16(to)
 	last := now.last

@@ -12,7 +12,7 @@ import (
 // itself, not the agent's observation.
 type Walker func(r *rand.Rand, room *Room) Action
 
-// Random walks anywhere: all moves are equally likely.
+// Random makes each move with equal probability.
 func Random(r *rand.Rand, _ *Room) Action { return Action(r.IntN(int(Actions))) }
 
 // ShortestPath makes the first move of a shortest solution, or a random one when

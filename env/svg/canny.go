@@ -2,17 +2,17 @@ package svg
 
 import "image"
 
-// Thresholds of edges, on the sum of the magnitudes of the two derivatives.
+// Thresholds on the gradient magnitude |dx| + |dy|.
 const (
 	edgeLow  = 100
 	edgeHigh = 200
 )
 
-// edgesIn returns which pixels of a picture are edges, row by row: Canny's detector
-// (IEEE PAMI 8(6), 1986) with thresholds 100 and 200 on the picture's luma, with
-// 3×3 Sobel derivatives, borders repeated, |dx| + |dy| as magnitude, directions
-// in four sectors, and hysteresis over eight neighbours. It is OpenCV's Canny on
-// Pillow's grey pictures, bit for bit.
+// edgesIn returns which pixels of a picture are edges, row by row. It is Canny's detector
+// (IEEE PAMI 8(6), 1986) on the picture's luma, with 3×3 Sobel derivatives, repeated
+// borders, |dx| + |dy| as magnitude, directions in four sectors, the thresholds above, and
+// hysteresis over eight neighbours. The result equals that of OpenCV's Canny on Pillow's
+// greyscale pictures, bit for bit.
 func edgesIn(img image.Image) []bool {
 	gray, w, h := luma(img)
 	if w == 0 || h == 0 {
@@ -47,8 +47,8 @@ func luma(img image.Image) (gray []uint8, w, h int) {
 	return gray, w, h
 }
 
-// slopes holds the derivatives of a picture and their magnitudes. The latter have
-// a frame of zeros, one pixel wide.
+// slopes holds the derivatives of a picture and their magnitudes. The magnitudes have a
+// border of zeros, one pixel wide.
 type slopes struct {
 	w, h      int
 	dx, dy    []int32
@@ -70,14 +70,15 @@ func derive(gray []uint8, w, h int) slopes {
 	return s
 }
 
-// What is known of a pixel.
+// States of a pixel.
 const (
 	flat uint8 = iota // no edge
-	weak              // an edge if it touches one
+	weak              // an edge if it is connected to one
 	edge
 )
 
-// candidates thins edges to the maxima across their direction.
+// candidates keeps the pixels whose magnitude is a maximum across the edge's direction
+// (non-maximum suppression).
 func (s slopes) candidates() []uint8 {
 	const tan22 = 13573 // tan 22.5° · 2¹⁵
 	state := make([]uint8, s.w*s.h)
@@ -142,9 +143,9 @@ func follow(state []uint8, w, h int) []bool {
 	return out
 }
 
-// structural returns how well the edges of two pictures of the same size agree:
-// the number of pixels that are edges in both, divided by the number that are in
-// at least one; 0 when there are none, or when the sizes differ.
+// structural compares the edges of two pictures: the number of pixels that are edges in
+// both, divided by the number of pixels that are edges in at least one. It is 0 if there are
+// no edges or the sizes differ.
 func structural(a, b image.Image) float64 {
 	if a.Bounds().Size() != b.Bounds().Size() {
 		return 0

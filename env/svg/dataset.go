@@ -20,26 +20,24 @@ import (
 	"vagen/internal/regular"
 )
 
-// Sample is one drawing to reproduce.
+// Sample is a drawing to reproduce.
 type Sample struct {
 	Name string
 	Code string
 }
 
-// Dataset is a list of drawings. It is not changed after it was made, and safe
-// for concurrent use.
+// Dataset is an immutable list of drawings, safe for concurrent use.
 type Dataset struct {
 	samples []Sample
 }
 
-// ErrDataset is wrapped by errors about drawings that can't be loaded.
+// ErrDataset is wrapped by errors about drawings that cannot be loaded.
 var ErrDataset = errors.New("bad data set")
 
-// NewDataset returns a data set of the samples, in their order; there must be
-// one.
+// NewDataset returns a data set of the samples, in their order. At least one is required.
 func NewDataset(samples []Sample) (*Dataset, error) {
 	if len(samples) == 0 {
-		return nil, fmt.Errorf("svg: %w: it has no samples", ErrDataset)
+		return nil, fmt.Errorf("svg: %w: no samples, at least one is needed", ErrDataset)
 	}
 	return &Dataset{samples: slices.Clone(samples)}, nil
 }
@@ -50,8 +48,8 @@ func (d *Dataset) Len() int { return len(d.samples) }
 // At returns a sample by its index.
 func (d *Dataset) At(i int) Sample { return d.samples[i] }
 
-// Pick returns the sample of a seed: the one at random.Random(seed).randint(0,
-// Len−1) as Python draws it, so that a seed names the same sample there and here.
+// Pick returns the sample of a seed: that with the index random.Random(seed).randint(0,
+// Len−1) of Python, so that a seed gives the same sample as in the original environment.
 func (d *Dataset) Pick(seed int64) Sample {
 	var stream numpyrand.MT19937
 	stream.SeedPython(seed)
@@ -61,19 +59,18 @@ func (d *Dataset) Pick(seed int64) Sample {
 //go:embed icons/*.svg
 var icons embed.FS
 
-// Icons returns the drawings that come with the package, in the order of their
-// names.
+// Icons returns the built-in drawings in the order of their names.
 var Icons = sync.OnceValue(func() *Dataset {
 	d, err := fromFolder(icons, "icons")
 	if err != nil {
-		panic(err) // files of this package
+		panic(err) // the files are embedded
 	}
 	return d
 })
 
-// Load returns the data set of a path: the .svg files of a folder and the folders
-// below in the order of their paths, or a file of JSON lines, each an object with
-// the fields Svg and Filename (or svg and filename).
+// Load reads a data set: the .svg files of a folder and its subfolders in the order of their
+// paths, or a file of JSON lines, each an object with the fields Svg and Filename (or svg and
+// filename).
 func Load(path string) (*Dataset, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -92,7 +89,7 @@ func fromFolder(in fs.FS, root string) (*Dataset, error) {
 			return err
 		}
 		if info, err := fs.Stat(in, name); err != nil || !info.Mode().IsRegular() {
-			return err // reading a pipe would wait for its other end
+			return err // reading a pipe would block
 		}
 		code, err := fs.ReadFile(in, name)
 		samples = append(samples, Sample{Name: strings.TrimPrefix(name, root+"/"), Code: string(code)})
@@ -104,7 +101,7 @@ func fromFolder(in fs.FS, root string) (*Dataset, error) {
 	return NewDataset(samples)
 }
 
-// maxLine bounds a line of a file of JSON lines.
+// maxLine is the maximum length of a line of a JSON lines file, in bytes.
 const maxLine = 16 << 20
 
 func fromLines(name string) (*Dataset, error) {
@@ -120,7 +117,7 @@ func fromLines(name string) (*Dataset, error) {
 		if strings.TrimSpace(lines.Text()) == "" {
 			continue
 		}
-		// Names of fields are matched whatever their case.
+		// encoding/json ignores the case of field names.
 		var record struct{ Svg, Filename string }
 		if err := json.Unmarshal(lines.Bytes(), &record); err != nil {
 			return nil, fmt.Errorf("svg: %w: %s, line %d: %w", ErrDataset, name, n, err)
@@ -139,12 +136,12 @@ func fromLines(name string) (*Dataset, error) {
 	return NewDataset(samples)
 }
 
-// source finds what the options say about data. A folder without a data set's name
-// and split below it holds the data itself, unless the options ask for one of them.
+// source returns the path of the data: below DataDir, the folder or file with the data set's
+// name and split. If there is none and both options have their defaults, it is DataDir.
 func (o *Options) source() (string, error) {
 	below := filepath.Join(strings.ReplaceAll(o.DatasetName, "/", "-"), o.Split)
 	if below != "" && !filepath.IsLocal(below) {
-		return "", fmt.Errorf("svg: options dataset_name and split: %w: they lead to %q, which is not below data_dir", env.ErrOption, below)
+		return "", fmt.Errorf("svg: options dataset_name and split: %w: they give the path %q, which is not below data_dir", env.ErrOption, below)
 	}
 	named := filepath.Join(o.DataDir, below)
 	places := []string{named, named + ".jsonl"}
@@ -156,10 +153,10 @@ func (o *Options) source() (string, error) {
 			return name, nil
 		}
 	}
-	return "", fmt.Errorf("svg: option %q: %w: there is none of %q", "data_dir", ErrDataset, places)
+	return "", fmt.Errorf("svg: option %q: %w: none of %q exists", "data_dir", ErrDataset, places)
 }
 
-// loaded keeps data sets of files, which the environments of a run share.
+// loaded caches data sets, which the environments of a run share.
 var loaded struct {
 	sync.Mutex
 	sets map[loadKey]*Dataset
@@ -171,8 +168,8 @@ type loadKey struct {
 	changed time.Time
 }
 
-// dataset returns the data of the options, from memory when they were loaded
-// before and the file or folder has not changed since.
+// dataset returns the data of the options, from the cache if the file or folder has not
+// changed since it was loaded.
 func (o *Options) dataset() (*Dataset, error) {
 	if o.DataDir == "" {
 		return Icons(), nil

@@ -53,9 +53,9 @@ type Env struct {
 	target  image.Image // nil before the first Reset
 	edges   []bool      // of the target; nil until they are needed
 	inks    []ink       // likewise
-	attempt image.Image // what the last turn drew
+	attempt image.Image // picture of the last turn
 	last    float64     // total score of the turn before
-	scored  bool        // there was one
+	scored  bool        // whether there was a turn before
 }
 
 var (

@@ -40,12 +40,12 @@ func answer(code string) string { return "<think>so</think><answer>" + code + "<
 
 const square = `<svg viewBox="0 0 64 64"><rect x="16" y="16" width="32" height="32" fill="#c33"/></svg>`
 
-func TestTheTargetItselfEarnsEverything(t *testing.T) {
+func TestTheTargetItselfGetsTheMaximumReward(t *testing.T) {
 	e := start(t, func(*Options) {})
 	out := play(t, e, answer(e.Sample().Code))
 	require.Equal(t, reward.Parts{{Name: partFormat, Value: 0.5}, {Name: partScore, Value: defaultPerceptual}}, out.Reward)
 	require.False(t, out.Done)
-	require.False(t, out.Success, "drawing has no end")
+	require.False(t, out.Success, "drawing never ends in success")
 	require.Equal(t, env.Metrics{"action_is_valid": 1, "action_is_effective": 1, "total_score": defaultPerceptual, "perceptual_score": 1}, out.Turn)
 	require.Equal(t, e.Target(), out.Observation.Images[0])
 	require.Equal(t, e.Attempt(), out.Observation.Images[0])
@@ -56,7 +56,7 @@ func TestTheTargetItselfEarnsEverything(t *testing.T) {
 	require.Greater(t, less.Reward.Sum(), 0.5)
 }
 
-func TestATurnWithoutDrawingEndsAnEpisodeButNotAService(t *testing.T) {
+func TestATurnWithoutCodeEndsTheEpisodeExceptUnderServiceRules(t *testing.T) {
 	for _, response := range []string{"", "no", answer("no"), answer(`<svg><rect width="50%"/></svg>`), answer("<svg><g></svg>"), "<svg>"} {
 		e := start(t, func(o *Options) { o.FormatPenalty = -0.25 })
 		out := play(t, e, response)
@@ -83,11 +83,11 @@ func TestCodeIsFoundWithoutTags(t *testing.T) {
 	require.Equal(t, []string{square}, out.Response.Actions)
 }
 
-func TestServicePaysTheFormatOfValidCodeAndComparesTurns(t *testing.T) {
+func TestServiceRulesRewardTheFormatOfValidCodeAndCompareTurns(t *testing.T) {
 	e := start(t, func(o *Options) { o.Rules = Service })
 	effective := func(response string) float64 { return play(t, e, response).Turn["action_is_effective"] }
 	out := play(t, e, square)
-	require.Equal(t, 0.5, out.Reward.Of(partFormat), "whatever stands around the code")
+	require.Equal(t, 0.5, out.Reward.Of(partFormat), "for any text around the code")
 	require.Equal(t, 1.0, out.Turn["svg_is_valid"])
 	for _, name := range []string{"dino_score", "dreamsim_score", "structural_score"} {
 		require.Contains(t, out.Turn, name)
@@ -102,7 +102,7 @@ func TestServicePaysTheFormatOfValidCodeAndComparesTurns(t *testing.T) {
 	require.Equal(t, 1.0, effective(square), "the first turn of an episode")
 }
 
-func TestWeightsDecideWhichScoresAreComputed(t *testing.T) {
+func TestWeightsSelectTheComputedScores(t *testing.T) {
 	w := func(v float64) *float64 { return &v }
 	e := start(t, func(o *Options) { o.StructuralWeight, o.DreamSimWeight, o.DreamSim = w(2), w(0.5), constant(0.5) })
 	out := play(t, e, answer(e.Sample().Code))
@@ -112,14 +112,14 @@ func TestWeightsDecideWhichScoresAreComputed(t *testing.T) {
 	require.Equal(t, 0.5, out.Turn["dreamsim_score"])
 }
 
-// broken is a scorer that is down.
+// broken is a scorer that always fails.
 type broken struct{}
 
 func (broken) Score(context.Context, image.Image, image.Image) (float64, error) {
 	return 0, fmt.Errorf("scorer: %w", ErrScore)
 }
 
-func TestAScorerThatIsDownIsAnErrorNotAZero(t *testing.T) {
+func TestAFailingScorerIsAnErrorAndNotZero(t *testing.T) {
 	e := start(t, func(o *Options) { o.DINO = broken{} })
 	_, err := e.Step(t.Context(), answer(square))
 	require.ErrorIs(t, err, ErrScore)
@@ -127,7 +127,7 @@ func TestAScorerThatIsDownIsAnErrorNotAZero(t *testing.T) {
 	require.True(t, out.Done, "without code there is nothing to score")
 }
 
-func TestCodeThatCostsTooMuchIsAnEmptySheet(t *testing.T) {
+func TestCodeBeyondTheLimitsGivesAWhitePicture(t *testing.T) {
 	e := start(t, func(*Options) {})
 	uses := `<g id="a0"><rect width="1" height="1"/></g>`
 	for i := range 20 {
@@ -138,7 +138,7 @@ func TestCodeThatCostsTooMuchIsAnEmptySheet(t *testing.T) {
 	require.Equal(t, blank(), out.Observation.Images[0])
 }
 
-func TestPicturesInCodeAddNoMarks(t *testing.T) {
+func TestImageMarksInCodeAreEscaped(t *testing.T) {
 	for _, rules := range []Rules{Episode, Service} {
 		e := start(t, func(o *Options) { o.Rules = rules })
 		out := play(t, e, "<svg><image></image></svg>")
@@ -174,7 +174,7 @@ func TestPromptsShowAnExampleThatIsAccepted(t *testing.T) {
 	}
 }
 
-func TestSeedsNameSamplesAsPythonDrawsThem(t *testing.T) {
+func TestSeedsSelectTheSamplesThatPythonSelects(t *testing.T) {
 	var samples []Sample
 	for i := range 1000 {
 		samples = append(samples, Sample{Name: fmt.Sprint(i), Code: square})
@@ -265,7 +265,7 @@ func TestIconsAreValidAndDiffer(t *testing.T) {
 	}
 }
 
-func TestASampleThatCannotBeDrawnIsNamed(t *testing.T) {
+func TestErrorsNameTheSampleThatCannotBeDrawn(t *testing.T) {
 	d, err := NewDataset([]Sample{{"broken.svg", "nothing"}})
 	require.NoError(t, err)
 	e, err := NewFrom(DefaultOptions(), d)
@@ -276,7 +276,7 @@ func TestASampleThatCannotBeDrawnIsNamed(t *testing.T) {
 	require.ErrorIs(t, err, env.ErrNotReset)
 }
 
-func TestBadOptionsAreNamed(t *testing.T) {
+func TestInvalidOptionsAreReported(t *testing.T) {
 	for want, config := range map[string]map[string]any{
 		`did you mean "dino_weight"?`:   {"dino_wieght": 4},
 		`"rules"`:                       {"rules": "legacy"},
@@ -362,8 +362,8 @@ func FuzzExtract(f *testing.F) {
 	})
 }
 
-// A split that does not exist would play the same drawings in training and in
-// evaluation.
+// TestSplitsWithoutDataAreRefused: otherwise training and evaluation would use the same
+// drawings.
 func TestSplitsWithoutDataAreRefused(t *testing.T) {
 	for option, value := range map[string]string{"split": "test", "dataset_name": "somebody/icons"} {
 		_, err := FromConfig(map[string]any{option: value})

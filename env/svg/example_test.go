@@ -7,7 +7,7 @@ import (
 	"vagen/env/svg"
 )
 
-// A drawing is judged against the picture that it is to reproduce.
+// A drawing is compared with the picture that it should reproduce.
 func Example() {
 	o := svg.DefaultOptions()
 	o.PromptFormat = "no_think"

@@ -13,14 +13,14 @@ import (
 	"vagen/internal/regular"
 )
 
-func TestDataIsReadFromRegularFilesBelowItsFolderAlone(t *testing.T) {
+func TestDataIsReadOnlyFromRegularFilesBelowItsFolder(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe.svg")
 	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
 	_, err := Load(pipe)
 	require.ErrorIs(t, err, regular.ErrNotRegular)
 	_, err = Load(dir)
-	require.ErrorIs(t, err, ErrDataset, "the pipe is not read: there is no sample")
+	require.ErrorIs(t, err, ErrDataset, "the pipe is ignored, so there is no sample")
 	_, err = FromConfig(map[string]any{"data_dir": dir, "split": "../../.."})
 	require.ErrorIs(t, err, env.ErrOption)
 	require.ErrorContains(t, err, "not below data_dir")

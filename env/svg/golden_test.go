@@ -44,8 +44,7 @@ type recording struct {
 	Env     []recorded `json:"env"`
 }
 
-// recorded is an episode of the original with constant scores in place of those
-// of its models.
+// recorded is an episode of the original, with constants instead of the models' scores.
 type recorded struct {
 	Config map[string]any `json:"config"`
 	Seed   int64          `json:"seed"`
@@ -140,16 +139,16 @@ func TestCheckAcceptsWhatTheOriginalDoes(t *testing.T) {
 	}
 }
 
-// Another renderer puts other shades on the pixels along edges: in the mean over a
-// picture that is well below half a level of 255, and few pixels differ by more
-// than 48. Text is drawn in the typefaces of the machine there and in the
-// library's own here, so that only the share of ink is compared.
+// TestPicturesAreLikeTheOriginals: renderers differ in the shades of pixels along edges. The
+// mean difference over a picture is well below half a level of 255, and few pixels differ by
+// more than 48. The original draws text in the machine's fonts and this package in its own,
+// so for text only the share of ink is compared.
 func TestPicturesAreLikeTheOriginals(t *testing.T) { comparePictures(t, file) }
 
-// Strokes of every join and cap, inherited ones, tight bends, dashes and dots; the
-// file says how the pictures were made.
+// TestStrokesAreLikeTheOriginals: strokes with every join and cap, inherited ones, tight
+// bends, dashes and dots. The file describes how the pictures were made.
 func TestStrokesAreLikeTheOriginals(t *testing.T) {
-	t.Setenv("VAGEN_GOLDEN", "") // these pictures are in testdata alone
+	t.Setenv("VAGEN_GOLDEN", "") // these pictures are only in testdata
 	comparePictures(t, "envs/svg_strokes.json")
 }
 
@@ -163,7 +162,7 @@ func comparePictures(t *testing.T, file string) {
 		want := picture(t, c.PNG)
 		got, err := Render(t.Context(), c.SVG, pictureSize)
 		if err != nil {
-			// The original shows an empty sheet.
+			// The original gives a white picture.
 			got = blank().(*image.RGBA)
 		}
 		mean, far := differ(got, want)
@@ -207,7 +206,7 @@ func darkness(img image.Image) float64 {
 	return sum / float64(len(gray))
 }
 
-// constant is a scorer that gives the same score to everything.
+// constant is a scorer that returns a constant.
 type constant float64
 
 func (c constant) Score(context.Context, image.Image, image.Image) (float64, error) {

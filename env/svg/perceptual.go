@@ -5,25 +5,24 @@ import (
 	"math"
 )
 
-// levels is how many times pictures are halved for perceptual.
+// levels is the number of times that perceptual halves the pictures.
 const levels = 4
 
-// perceptual returns how alike two pictures on white are, in [0, 1]: 1 for equal
-// pictures, 0 when nothing was drawn where the other has something. It needs no
-// model, and it rises smoothly while a drawing gets nearer, so that there is
-// something to learn from.
+// perceptual returns the similarity of two pictures on white, in [0, 1]: 1 for equal
+// pictures, 0 if nothing overlaps. It needs no model, and increases smoothly while an attempt
+// gets closer to its target, so that improvements are rewarded.
 //
-// Let t and a be the ink of the two, 1 − value for each colour of each pixel,
-// averaged over squares of 2, 4, 8 and 16 pixels, and g and h the gradients of the
-// luma of these averages. Each of the four sizes gives
+// Let t and a be the ink of the two pictures, 1 − value for each colour of each pixel,
+// averaged over squares of 2, 4, 8 and 16 pixels, and g and h the gradients of the luma of
+// these averages. Each of the four square sizes gives
 //
 //	ink  = Σ min(t, a) / Σ max(t, a)
 //	line = Σ min(|g|, |h|)·max(0, cos∠(g, h)) / Σ max(|g|, |h|)
 //
-// and the score is the mean of all eight. Both terms are generalised Jaccard
-// indices: of areas and colours the one, of outlines and their directions the
-// other. A term is 1 where both pictures are empty. Fine sizes reward exactness,
-// coarse ones a drawing that is only near. Pictures of different sizes score 0.
+// and the score is the mean of all eight. Both terms are generalised Jaccard indices: ink of
+// areas and colours, line of outlines and their directions. A term is 1 if both pictures are
+// empty. Small squares reward exact drawings, large ones approximate drawings. Pictures of
+// different sizes score 0.
 func perceptual(target, attempt image.Image) float64 {
 	if target.Bounds().Size() != attempt.Bounds().Size() {
 		return 0
@@ -39,14 +38,14 @@ func likeness(a, b []ink) float64 {
 	return sum / float64(max(1, 2*len(a)))
 }
 
-// ink is a picture as the complement of its colours.
+// ink is a picture with complemented colours: white is 0.
 type ink struct {
 	w, h int
-	v    []float32 // three to a pixel, in [0, 1]
+	v    []float32 // three per pixel, in [0, 1]
 	luma []float32
 }
 
-// pyramidOf returns the ink of a picture at each size that has pixels.
+// pyramidOf returns the ink of a picture at each resolution that has pixels.
 func pyramidOf(img image.Image) []ink {
 	var list []ink
 	k := inkOf(img)
@@ -79,8 +78,7 @@ func inkOf(img image.Image) ink {
 	return k
 }
 
-// half averages squares of two by two pixels. A last odd row or column is left
-// out.
+// half averages squares of two by two pixels. An odd last row or column is ignored.
 func (k ink) half() ink {
 	out := ink{w: k.w / 2, h: k.h / 2}
 	out.v, out.luma = make([]float32, 3*out.w*out.h), make([]float32, out.w*out.h)
@@ -128,8 +126,8 @@ func (k ink) lines(o ink) float64 {
 	return ratio(both, any)
 }
 
-// gradient is half the difference of the neighbours' luma; at borders the pixel
-// stands for the neighbour that is missing.
+// gradient is half the difference of the neighbours' luma. At borders the pixel itself
+// replaces the missing neighbour.
 func (k ink) gradient(x, y int) (gx, gy float64) {
 	row := k.luma[y*k.w : (y+1)*k.w]
 	above, below := k.luma[max(y-1, 0)*k.w:], k.luma[min(y+1, k.h-1)*k.w:]

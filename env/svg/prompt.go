@@ -10,7 +10,7 @@ import (
 	"vagen/reward"
 )
 
-// systemPrompt says what the task is and how to answer.
+// systemPrompt describes the task and the response format.
 func (e *Env) systemPrompt() string {
 	var b strings.Builder
 	b.WriteString("You redraw pictures in SVG. You are shown a picture of 256 by 256 pixels on white; write one SVG document that looks the same. " +
@@ -23,7 +23,7 @@ func (e *Env) systemPrompt() string {
 	return b.String()
 }
 
-// sections says what belongs into each section.
+// sections describes the content of each section.
 var sections = map[string]string{
 	reward.SectionThink:       "your thoughts",
 	reward.SectionObservation: "what you see",

@@ -41,7 +41,7 @@ type Scorer interface {
 // then failed: a missing score is not a score of zero.
 var ErrScore = errors.New("no score")
 
-// HTTPScorer asks a service for scores. The request is a POST of a JSON object
+// HTTPScorer requests scores from a service. The request is a POST of a JSON object
 //
 //	{"metric": "dino", "model": "small", "target": "<PNG in base64>", "attempt": "<PNG in base64>"}
 //

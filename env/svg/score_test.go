@@ -47,7 +47,7 @@ func TestScoresAreOneForEqualPicturesAndSymmetric(t *testing.T) {
 			require.True(t, s > 0 && s < 0.7, "%s: %s: %v", name, Icons().At(i).Name, s)
 			require.InDelta(t, s, score(b, a), 1e-12, name)
 		}
-		require.Less(t, perceptual(a, blank()), 1e-9, "an empty sheet is worth nothing")
+		require.Less(t, perceptual(a, blank()), 1e-9, "a white picture scores 0")
 		require.Zero(t, structural(a, blank()))
 	}
 	require.Equal(t, 1.0, perceptual(blank(), blank()))
@@ -55,12 +55,11 @@ func TestScoresAreOneForEqualPicturesAndSymmetric(t *testing.T) {
 	small := image.NewRGBA(image.Rect(0, 0, 3, 3))
 	require.Zero(t, perceptual(small, blank()))
 	require.Zero(t, structural(small, blank()))
-	require.Zero(t, perceptual(image.NewRGBA(image.Rect(0, 0, 1, 1)), image.NewRGBA(image.Rect(0, 0, 1, 1))), "there is no size to compare them at")
+	require.Zero(t, perceptual(image.NewRGBA(image.Rect(0, 0, 1, 1)), image.NewRGBA(image.Rect(0, 0, 1, 1))), "too small for any resolution")
 	require.Nil(t, edgesIn(image.NewRGBA(image.Rect(0, 0, 0, 5))))
 }
 
-// Every step towards the target is worth something: that is what the score is for.
-func TestPerceptualRisesWhileADrawingGetsNearer(t *testing.T) {
+func TestPerceptualIncreasesWhileADrawingGetsCloser(t *testing.T) {
 	target := drawing(t, `<circle cx="32" cy="32" r="14" fill="#c33"/>`)
 	for name, steps := range map[string][]string{
 		"place": {`<circle cx="10" cy="32" r="14" fill="#c33"/>`, `<circle cx="16" cy="32" r="14" fill="#c33"/>`,
@@ -87,7 +86,7 @@ func TestEdgesOfAStep(t *testing.T) {
 			img.SetGray(x, y, color.Gray{255})
 		}
 	}
-	// Both columns beside the step have the same slope; the left one wins.
+	// Both columns beside the step have the same slope; the left one becomes the edge.
 	for i, e := range edgesIn(img) {
 		require.Equal(t, i%8 == 3, e, "pixel %d", i)
 	}
@@ -127,7 +126,7 @@ func TestHTTPScorerSendsBothPicturesAndTriesAgain(t *testing.T) {
 	require.EqualValues(t, 3, calls.Load())
 }
 
-func TestHTTPScorerSaysWhyThereIsNoScore(t *testing.T) {
+func TestHTTPScorerReportsWhyThereIsNoScore(t *testing.T) {
 	for name, c := range map[string]struct {
 		tries  int
 		status int
@@ -193,7 +192,8 @@ func FuzzScores(f *testing.F) {
 	})
 }
 
-// A scorer's address may be a client's choice: what answers elsewhere stays there.
+// TestHTTPScorerFollowsNoRedirectToAnotherService: clients may set a scorer's address and
+// must not reach other services through it.
 func TestHTTPScorerFollowsNoRedirectToAnotherService(t *testing.T) {
 	var reached atomic.Int64
 	inside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -21,7 +21,7 @@ import (
 	"vagen/policy/loss"
 )
 
-// cell is what the table holds for one state.
+// cell is the table's entry for one state.
 type cell struct {
 	logits [frozenlake.Actions]float64
 	value  float64
@@ -115,7 +115,7 @@ func (b *batch) play(ctx context.Context, t table, e *frozenlake.Env, seed int64
 	return b.Append(&row, mask.DefaultOptions(), advantage.Row{Rewards: placed, Values: values})
 }
 
-// learn takes steps along the gradients of PPO's loss and the value loss.
+// learn does gradient steps on PPO's loss and the value loss.
 func (b *batch) learn(t table, adv *advantage.Result, epochs int, rate float64) error {
 	var out loss.Result
 	now := make([]float32, len(b.old))

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheTableLearns: the example's point is that borrowed parts learn.
+// TestTheTableLearns: the table is trained successfully.
 func TestTheTableLearns(t *testing.T) {
 	var curve []float64
 	require.NoError(t, run(t.Context(), 60, func(_ int, success float64) { curve = append(curve, success) }))

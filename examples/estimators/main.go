@@ -12,8 +12,8 @@ import (
 )
 
 func main() {
-	// What the model read and wrote: a prompt, a first response of three tokens,
-	// an observation, a second response of two. Ids stand for tokens.
+	// The tokens of the episode: a prompt, a first response of three tokens, an
+	// observation, a second response of two.
 	var row mask.Sequence
 	must(row.AppendContext(mask.Prompt, 101, 102))
 	must(row.AppendResponse(11, 12, 13))
@@ -23,8 +23,8 @@ func main() {
 	// The first turn was slightly good, the second one solved the task.
 	rewards, err := row.PlaceTurnRewards(nil, []float64{0.1, 1}, 0)
 	must(err)
-	// A critic that expects little at first and more later. Its numbers at
-	// observation tokens mean nothing, and only plain GAE looks at them.
+	// A critic whose values increase over the episode. Its values at observation tokens are
+	// meaningless, and only plain GAE uses them.
 	values := []float32{0, 0, 0.3, 0.3, 0.4, 2, -2, 1, 0.7, 0.8}
 
 	var b advantage.Batch

@@ -1,4 +1,4 @@
-// Ownlearner trains a learner of one's own with the library's loop: run.Open brings
+// Ownlearner trains your own learner with the library's loop: run.Open provides
 // environments, rollouts, masks, advantages, folder, checkpoints, resuming and the
 // curve; the learner, a table instead of a network, is the program's (table.go).
 //

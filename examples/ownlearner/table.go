@@ -26,7 +26,7 @@ const (
 
 var words = [...]string{hit: "<answer>Hit</answer>", stand: "<answer>Stand</answer>"}
 
-// cell is what the table holds for one state.
+// cell is the table's entry for one state.
 type cell struct {
 	Logits [2]float64 // of the words
 	Value  float64

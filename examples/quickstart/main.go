@@ -1,5 +1,5 @@
-// Quickstart trains a small vision-language agent from nothing, on a laptop's
-// CPU, until it walks over frozen lakes that it has never seen.
+// Quickstart trains a small vision-language agent from random weights, on a laptop's
+// CPU, until it solves unseen levels of FrozenLake.
 //
 // It makes a Qwen2.5-VL of half a million parameters, shows it scripted episodes
 // until it knows how to answer, and then lets it learn by playing: PPO with
@@ -42,7 +42,7 @@ type options struct {
 	name    string // of the run
 }
 
-// maxSeed keeps the levels of every seed's training apart from all others.
+// maxSeed limits seeds, so that no two seeds share training levels.
 const maxSeed = 1 << 37
 
 func main() {
@@ -51,7 +51,7 @@ func main() {
 		if errors.Is(err, flag.ErrHelp) {
 			return
 		}
-		os.Exit(2) // what is wrong has been said
+		os.Exit(2) // parse has written the error
 	}
 	ctx, stop := run.UntilSignal(context.Background())
 	defer stop()
@@ -61,7 +61,7 @@ func main() {
 	}
 }
 
-// parse reads the flags. Faults are written to w, with the usage.
+// parse reads the flags. Errors are written to w, with the usage.
 func parse(args []string, w io.Writer) (options, error) {
 	var o options
 	f := flag.NewFlagSet("quickstart", flag.ContinueOnError)
@@ -150,7 +150,7 @@ func quickstart(ctx context.Context, o options, out, complaints io.Writer) error
 	return nil
 }
 
-// learn imitates, then plays.
+// learn trains by imitation, then by reinforcement learning.
 func learn(ctx context.Context, session *run.Run, model *vlm.Model, r recipe) error {
 	if err := warmUp(ctx, model, session.Envs, session.Config, r, session.Sinks); err != nil {
 		return err
@@ -166,11 +166,11 @@ func newModel(ctx context.Context, dir string, r recipe, c config.Config, log *s
 	return vlm.Open(ctx, dir, run.ModelOptions(&c, log))
 }
 
-// scores are what scripted players reach on the validation levels.
+// scores are the success rates of scripted players on the validation levels.
 type scores struct{ random, blind, shortest float64 }
 
-// references plays the validation levels with walkers that need no model. Chance
-// is averaged over twenty plays.
+// references plays the validation levels with scripted players. The rate of random moves is
+// averaged over twenty plays.
 func references(c config.Config, r recipe) (scores, error) {
 	var s scores
 	o := frozenlake.DefaultOptions(frozenlake.Lite)
@@ -190,10 +190,9 @@ func references(c config.Config, r recipe) (scores, error) {
 	return s, nil
 }
 
-// warmUp imitates a player that mostly acts at random but says what is true.
+// warmUp imitates a player whose moves are mostly random and whose statements are correct.
 func warmUp(ctx context.Context, model *vlm.Model, envs *env.Registry, c config.Config, r recipe, sinks []track.Sink) error {
-	// Levels in front of the training levels, which neither training nor
-	// validation sees.
+	// Levels before the training levels, which neither training nor validation uses.
 	next := c.Env.Seed
 	for n, l := range r.lessons {
 		next -= int64(l.transcripts)

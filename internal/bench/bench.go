@@ -1,10 +1,10 @@
-// Package bench times a model's work: training steps, reading a prompt, decoding
-// and scoring, each on rows of one length.
+// Package bench measures the time of training steps, prefill, decoding and scoring of a
+// model, on rows of equal length.
 //
-// A step is what the Python programs that it is compared with time: train is
-// forward and backward pass, clipping and AdamW on all weights, with a target at
-// every token but a row's first; prefill reads a prompt and samples one token;
-// decode is one token of every row behind a prompt; logprob scores every token.
+// Steps are defined as in the Python programs that they are compared with: train is forward
+// and backward pass, clipping and AdamW on all weights, with a target at every token of a
+// row except the first; prefill processes a prompt and samples one token; decode generates
+// one token for every row after a prompt; logprob scores every token.
 package bench
 
 import (
@@ -25,7 +25,7 @@ import (
 // ErrConfig is wrapped by errors about a Config.
 var ErrConfig = errors.New("bad benchmark")
 
-// Mode says what is timed.
+// Mode selects the work that is timed.
 type Mode string
 
 // The modes.
@@ -36,18 +36,18 @@ const (
 	LogProb Mode = "logprob"
 )
 
-// Modes lists the modes.
+// Modes returns all modes.
 func Modes() []Mode { return []Mode{Train, Prefill, Decode, LogProb} }
 
-// Config says what to time.
+// Config describes a benchmark.
 type Config struct {
 	Mode  Mode
 	Batch int // rows
-	Seq   int // tokens of a row; of its prompt when generating
-	Steps int // timed, after one more that compiles; decode takes at least 16
+	Seq   int // tokens per row; in prefill and decode, of its prompt
+	Steps int // timed steps, after an untimed one for compilation; decode uses at least 16
 }
 
-// Check names everything that is wrong.
+// Check returns an error that lists all invalid fields.
 func (c Config) Check() error {
 	var bad []error
 	if !slices.Contains(Modes(), c.Mode) {
@@ -83,7 +83,7 @@ func (c Config) workload() vlm.Workload {
 	return w
 }
 
-// Result is what a run measured.
+// Result contains the measurements of a run.
 type Result struct {
 	System          string  `json:"system"`
 	Model           string  `json:"model"` // architecture
@@ -94,14 +94,14 @@ type Result struct {
 	Steps           int     `json:"steps"`
 	MillisPerStep   float64 `json:"ms_per_step"` // median
 	TokensPerSecond float64 `json:"tokens_per_second"`
-	CPUPerStep      float64 `json:"cpu_ms_per_step"`    // mean processor time, of all threads; on a busy machine it says more than the clock
-	FirstStep       float64 `json:"first_step_seconds"` // with the compiling that it needs
+	CPUPerStep      float64 `json:"cpu_ms_per_step"`    // mean CPU time of all threads, which other work on the machine affects less
+	FirstStep       float64 `json:"first_step_seconds"` // including compilation
 	CompileSeconds  float64 `json:"compile_seconds"`
-	PeakRSS         int64   `json:"peak_rss_bytes"` // of the process so far; 0 where the system doesn't say
-	PlannedBytes    int64   `json:"planned_bytes"`  // what the memory plan foresees for it
+	PeakRSS         int64   `json:"peak_rss_bytes"` // of the process so far; 0 if the system does not report it
+	PlannedBytes    int64   `json:"planned_bytes"`  // according to the memory plan
 }
 
-// Run times the model.
+// Run runs a benchmark.
 func Run(ctx context.Context, m *vlm.Model, c Config) (*Result, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func Run(ctx context.Context, m *vlm.Model, c Config) (*Result, error) {
 	}, nil
 }
 
-// system names this program and the library under it.
+// system returns the names and versions of this program and of GoMLX.
 func system() string {
 	name := "vagen"
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -158,10 +158,10 @@ type runner struct {
 	model *vlm.Model
 	first time.Duration
 	times []time.Duration
-	cpu   time.Duration // over all times
+	cpu   time.Duration // of all timed steps
 }
 
-// repeat times f after one call that compiles.
+// repeat times f after one untimed call for compilation.
 func (r *runner) repeat(ctx context.Context, f func(context.Context) error) error {
 	var cpu time.Duration
 	for i := range r.Steps + 1 {
@@ -182,7 +182,7 @@ func (r *runner) repeat(ctx context.Context, f func(context.Context) error) erro
 	return nil
 }
 
-// rows are random tokens, with a mark at all but the first of each row.
+// rows returns random tokens, and a mask of all tokens except the first of each row.
 func (r *runner) rows() (*policy.Rows, []bool) {
 	rows := &policy.Rows{Offsets: []int{0}}
 	want := make([]bool, r.Batch*r.Seq)
@@ -213,7 +213,7 @@ func (r *runner) train(ctx context.Context) error {
 	}
 	stats, err := r.model.Update(ctx, b, policy.Objective{Imitate: true, Temperature: 1}, policy.DefaultOptimizer())
 	if err == nil && stats.Skipped {
-		err = fmt.Errorf("the step was skipped: the gradient's norm is %v", stats.GradNorm)
+		err = fmt.Errorf("the step was skipped: gradient norm is %v, must be finite", stats.GradNorm)
 	}
 	return err
 }
@@ -239,14 +239,14 @@ func (r *runner) prefill(ctx context.Context) error {
 	})
 }
 
-// leastDecoded is the least number of timed steps of decoding, and warmDecoded
-// that of those before them.
+// leastDecoded is the minimum number of timed decoding steps, and warmDecoded the number of
+// untimed steps before them.
 const (
 	leastDecoded = 16
 	warmDecoded  = 4
 )
 
-// decode times the tokens of long responses, greedily. A first pass compiles.
+// decode times the tokens of long greedy responses, after an untimed pass for compilation.
 func (r *runner) decode(ctx context.Context) error {
 	const warm = warmDecoded
 	r.Steps = max(r.Steps, leastDecoded)
@@ -282,7 +282,7 @@ func (r *runner) decode(ctx context.Context) error {
 		}
 	}
 	if len(r.times) == 0 {
-		return errors.New("every response ended at once: there is nothing to time")
+		return errors.New("every response ended after the first token: there are no steps to time")
 	}
 	return nil
 }
@@ -302,8 +302,8 @@ func complaints(out []policy.Completion) error {
 	return nil
 }
 
-// prompts are one message of digits for each row, which the model reads as Seq
-// tokens, template included.
+// prompts returns one message of digits per row, which has Seq tokens with the chat
+// template.
 func (r *runner) prompts() ([]policy.Prompt, error) {
 	out := make([]policy.Prompt, r.Batch)
 	for i := range out {
@@ -321,11 +321,11 @@ func (r *runner) prompts() ([]policy.Prompt, error) {
 	return out, nil
 }
 
-// answer ends a conversation that is only wanted for what stands before it.
+// answer is an empty message that completes a conversation.
 var answer = policy.Message{Role: policy.Assistant}
 
-// fit returns how many digits of the text make a prompt of Seq tokens. More of
-// them never make fewer tokens.
+// fit returns how many digits of the text give a prompt of Seq tokens. The number of tokens
+// does not decrease with the number of digits.
 func (r *runner) fit(text string) (int, error) {
 	var err error
 	tokens := func(n int) int {

@@ -44,7 +44,7 @@ func TestEveryModeReportsWhatItMeasured(t *testing.T) {
 	}
 }
 
-func TestPromptsHaveExactlyTheTokensAskedFor(t *testing.T) {
+func TestPromptsHaveTheRequestedLength(t *testing.T) {
 	r := &runner{Config: Config{Batch: 3, Seq: 133}, model: tiny(t)}
 	prompts, err := r.prompts()
 	require.NoError(t, err)
@@ -58,7 +58,7 @@ func TestPromptsHaveExactlyTheTokensAskedFor(t *testing.T) {
 	require.ErrorIs(t, err, ErrConfig)
 }
 
-func TestConfigNamesEverythingWrong(t *testing.T) {
+func TestConfigReportsAllErrors(t *testing.T) {
 	_, err := Run(t.Context(), nil, Config{Mode: "nap", Batch: 0, Seq: 1, Steps: 0})
 	require.ErrorIs(t, err, ErrConfig)
 	for _, name := range []string{"nap", "batch", "seq", "steps"} {

@@ -1,7 +1,7 @@
 // Package byname is the common part of the registries of environments, estimators,
-// harnesses, filters, metrics and losses: a table of entries by name. Registries have
-// the methods Register, New and Names, and a function Builtin that returns a new
-// registry of what the library has.
+// harnesses, filters, metrics and losses: a table of entries by name. Registries have the
+// methods Register, New and Names, and a function Builtin that returns a new registry with
+// the entries of the library.
 package byname
 
 import (
@@ -15,13 +15,12 @@ import (
 	"vagen/internal/nearest"
 )
 
-// Kind says what the entries of a table are. Its words and sentinels are those of the
-// table's errors.
+// Kind describes the entries of a table, for the table's errors.
 type Kind struct {
-	Package   string // that the errors begin with
-	Entry     string // what an entry is, such as "policy loss"
-	Unknown   error  // wrapped when no entry has a name
-	Duplicate error  // wrapped when a name is taken
+	Package   string // prefix of the errors
+	Entry     string // description of an entry, such as "policy loss"
+	Unknown   error  // wrapped if no entry has the name
+	Duplicate error  // wrapped if the name is already used
 }
 
 // Table holds entries by name. The zero value is empty and ready, and all methods
@@ -32,8 +31,8 @@ type Table[T any] struct {
 }
 
 // Register adds an entry. A name that is empty and an entry that is nil are errors. The
-// error wraps Duplicate if the name is taken: silent replacement would change the runs
-// that use the name. After an error the table is unchanged.
+// error wraps Duplicate if the name is already used: silent replacement would change the
+// runs that use the name. After an error the table is unchanged.
 func (t *Table[T]) Register(k Kind, name string, entry T) error {
 	if name == "" || isNil(entry) {
 		return fmt.Errorf("%s: register %s %q: a name and a value are needed", k.Package, k.Entry, name)
@@ -59,8 +58,8 @@ func isNil[T any](entry T) bool {
 	return false
 }
 
-// Fill adds entries under all of their names and replaces existing ones. It is for
-// registries that add what the library has.
+// Fill adds entries and replaces existing ones. Registries use it to add the library's
+// entries.
 func (t *Table[T]) Fill(entries map[string]T) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -16,7 +16,7 @@ var numbers = byname.Kind{
 	Unknown: errors.New("unknown name"), Duplicate: errors.New("the name is already registered"),
 }
 
-func TestTheZeroTableTakesAndFinds(t *testing.T) {
+func TestTheZeroTableIsUsable(t *testing.T) {
 	var table byname.Table[int]
 	require.Empty(t, table.Names())
 	require.NoError(t, table.Register(numbers, "two", 2))
@@ -27,7 +27,7 @@ func TestTheZeroTableTakesAndFinds(t *testing.T) {
 	assert.Equal(t, []string{"one", "two"}, table.Names())
 }
 
-func TestATakenNameKeepsItsEntry(t *testing.T) {
+func TestADuplicateNameKeepsTheFirstEntry(t *testing.T) {
 	var table byname.Table[int]
 	table.Fill(map[string]int{"one": 1})
 	err := table.Register(numbers, "one", 11)
@@ -53,7 +53,7 @@ func TestAnUnknownNameIsExplained(t *testing.T) {
 	assert.EqualError(t, err, `math: number "sevn": unknown name, did you mean "seven"? (known: eleven, seven)`)
 }
 
-// Run with -race, this finds unprotected access.
+// TestATableMayBeUsedFromManyGoroutines finds unprotected access if run with -race.
 func TestATableMayBeUsedFromManyGoroutines(t *testing.T) {
 	var table byname.Table[int]
 	var all sync.WaitGroup

@@ -20,7 +20,7 @@ func Options(args []string) (map[string]any, error) {
 	return o.Options, nil
 }
 
-// StringList is a flag that may be given several times.
+// StringList is a flag that may be repeated.
 type StringList []string
 
 // String implements flag.Value.

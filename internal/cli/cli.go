@@ -35,13 +35,13 @@ func Usagef(format string, args ...any) error {
 	return fmt.Errorf("%w%w", hidden{ErrUsage}, fmt.Errorf(format, args...))
 }
 
-// hidden is an error that errors.Is finds and that has no text.
+// hidden is an error that errors.Is finds, without a text.
 type hidden struct{ error }
 
 func (hidden) Error() string   { return "" }
 func (h hidden) Unwrap() error { return h.error }
 
-// Command is a group of commands, or one that runs.
+// Command is a command, or a group of commands.
 type Command struct {
 	Name  string
 	Args  string // positional arguments for the synopsis, such as "NAME [key=value …]"
@@ -52,7 +52,7 @@ type Command struct {
 	Commands []*Command
 	// Min and Max count positional arguments; a negative Max is no limit.
 	Min, Max int
-	// Setup declares the flags and returns what runs when they are parsed.
+	// Setup declares the flags and returns the function to run after they are parsed.
 	Setup func(f *flag.FlagSet) Run
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// echo writes its flag and its arguments.
+// echo is a command that writes its flag and its arguments.
 func echo() *Command {
 	return &Command{
 		Name: "echo", Args: "WORD …", About: "Write words.", Min: 1, Max: 3,
@@ -47,7 +47,7 @@ func call(ctx context.Context, err error, args ...string) (code int, stdout, std
 	return code, out.String(), errs.String()
 }
 
-func TestFlagsMayStandAnywhere(t *testing.T) {
+func TestFlagsMayBeAnywhere(t *testing.T) {
 	for _, args := range [][]string{
 		{"--mark", "?", "--tag", "x", "a", "b"}, {"a", "--mark=?", "b", "--tag=x"}, {"a", "b", "-tag", "x", "-mark", "?"},
 	} {
@@ -66,7 +66,7 @@ func TestErrorsNameTheProgramOnce(t *testing.T) {
 	}
 }
 
-func TestDashesEndFlags(t *testing.T) {
+func TestTwoDashesEndTheFlags(t *testing.T) {
 	for _, args := range [][]string{{"--", "--mark", "-h"}, {"--mark", "!", "--", "--mark", "-h"}} {
 		_, out, _ := call(t.Context(), nil, append([]string{"words", "echo"}, args...)...)
 		require.Equal(t, "[] --mark+-h!\n", out)
@@ -105,7 +105,7 @@ func TestHelpGoesToTheOutput(t *testing.T) {
 		code, out, errs := call(t.Context(), nil, args...)
 		require.Equal(t, OK, code)
 		require.Empty(t, errs)
-		require.Equal(t, "prog words COMMAND …\n\nAbout words.\n\nMore of it.\n\nCommands:\n  echo  Write words.\n\nprog words COMMAND --help says more.\n", out)
+		require.Equal(t, "prog words COMMAND …\n\nAbout words.\n\nMore of it.\n\nCommands:\n  echo  Write words.\n\nprog words COMMAND --help explains a command.\n", out)
 	}
 	_, out, _ := call(t.Context(), nil, "words", "echo", "a", "--help")
 	require.Contains(t, out, "  --mark text  text to end with (default !)\n")
@@ -132,7 +132,7 @@ func TestErrorsBecomeExitCodes(t *testing.T) {
 	code, _, _ = call(ctx, context.Canceled, "fail")
 	require.Equal(t, 143, code)
 	code, _, errs = call(ctx, fmt.Errorf("env: %w", context.Cause(ctx)), "fail")
-	require.Equal(t, 143, code, "errors may name the cause in place of context.Canceled")
+	require.Equal(t, 143, code, "errors may wrap the cause instead of context.Canceled")
 	require.Equal(t, "prog: interrupted\n", errs)
 	code, _, errs = call(ctx, errors.New("broken"), "fail")
 	require.Equal(t, Failed, code, "an interruption must not hide a failure")

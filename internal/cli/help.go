@@ -40,7 +40,7 @@ func writeHelp(w io.Writer, c *Command, path string) {
 		for _, sub := range c.Commands {
 			fmt.Fprintf(t, "  %s\t%s\n", sub.Name, sub.About)
 		}
-		fmt.Fprintf(t, "\n%s COMMAND --help says more.\n", path)
+		fmt.Fprintf(t, "\n%s COMMAND --help explains a command.\n", path)
 	} else {
 		f, _, _ := c.flags(path)
 		fmt.Fprint(t, "\nFlags:\n")

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestLinesAreThoseOfTheFormat(t *testing.T) {
+func TestLinesHaveThePrometheusFormat(t *testing.T) {
 	var w Writer
 	w.Counter("a_total", "All a.", 3)
 	w.ByLabel("b_total", "All b.", "why", map[string]uint64{"late": 2, "big": 1})

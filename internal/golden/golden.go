@@ -1,7 +1,7 @@
 // Package golden reads recorded numbers for tests and counts what was compared.
 //
-// The numbers live in the folder named by the environment variable
-// VAGEN_GOLDEN, else in testdata at the root of the module. A relative
+// The numbers are in the folder given by the environment variable VAGEN_GOLDEN, otherwise in
+// testdata at the root of the module. A relative
 // VAGEN_GOLDEN is relative to the module's root, so that one setting serves the tests of
 // every package.
 package golden
@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// Root returns the folder that holds the recorded numbers.
-// It fails the test when that folder does not exist.
+// Root returns the folder with the recorded numbers. It fails the test if the folder does
+// not exist.
 func Root(t testing.TB) string {
 	t.Helper()
 	top := moduleRoot(t)
@@ -52,7 +52,7 @@ func moduleRoot(t testing.TB) string {
 	}
 }
 
-// Tolerance says how far a number may be from the recorded one:
+// Tolerance is the allowed difference from a recorded number:
 // abs(got − want) ≤ Abs + Rel·abs(want).
 type Tolerance struct {
 	Abs float64 `json:"abs"`
@@ -75,7 +75,7 @@ type Case struct {
 	Tolerance Tolerance                  `json:"tolerance"`
 }
 
-// HasTag reports whether the case carries the tag.
+// HasTag reports whether the case has the tag.
 func (c Case) HasTag(tag string) bool {
 	for _, have := range c.Tags {
 		if have == tag {
@@ -135,8 +135,7 @@ func Cases(t testing.TB, name string) []Case {
 }
 
 // Tally counts cases and comparisons of one file and, at the end of the test,
-// logs "golden: <file>: N cases, M comparisons". It fails a test that compared
-// nothing.
+// logs "golden: <file>: N cases, M comparisons". A test without comparisons fails.
 type Tally struct {
 	t           testing.TB
 	mu          sync.Mutex
@@ -167,7 +166,7 @@ func (c *Tally) Case() {
 	c.mu.Unlock()
 }
 
-// Add counts n comparisons that the caller made itself.
+// Add counts n comparisons made by the caller.
 func (c *Tally) Add(n int) {
 	c.mu.Lock()
 	c.comparisons += n
@@ -224,5 +223,5 @@ func Path(t testing.TB, parts ...string) string {
 	return filepath.Join(append([]string{Root(t)}, parts...)...)
 }
 
-// String names the tally in messages.
+// String returns the tally's name for messages.
 func (c *Tally) String() string { return fmt.Sprintf("golden %s", c.name) }

@@ -15,7 +15,7 @@ import (
 	"vagen/internal/golden"
 )
 
-// spy stands in for a test and remembers what happens to it.
+// spy is a testing.TB that records failures and logs.
 type spy struct {
 	testing.TB
 	errors, logs []string
@@ -35,7 +35,7 @@ func (s *spy) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// watch runs f as if it were a test, to its end.
+// watch runs f as a test.
 func watch(f func(t testing.TB)) *spy {
 	s := &spy{}
 	done := make(chan struct{})
@@ -50,7 +50,7 @@ func watch(f func(t testing.TB)) *spy {
 	return s
 }
 
-// folder makes a folder of recorded numbers and names it in VAGEN_GOLDEN.
+// folder creates a folder of recorded numbers and sets VAGEN_GOLDEN to it.
 func folder(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -131,7 +131,7 @@ func TestToleranceIsAbsoluteAndRelativeTogether(t *testing.T) {
 	} {
 		require.Equal(t, c.ok, tol.Within(c.got, c.want), "%v", c)
 	}
-	require.True(t, golden.Tolerance{}.Within(1, 1), "no tolerance asks for the same number")
+	require.True(t, golden.Tolerance{}.Within(1, 1), "without a tolerance the numbers must be equal")
 	require.False(t, golden.Tolerance{}.Within(1, math.Nextafter(1, 2)))
 }
 
@@ -159,7 +159,7 @@ func TestATallyWithoutComparisonsFailsTheTest(t *testing.T) {
 	require.Equal(t, []string{"golden: f: 1 cases, 0 comparisons"}, s.logs)
 }
 
-// TestDifferencesFailTheTest: each kind of comparison reports what, got and want.
+// TestDifferencesFailTheTest: every kind of comparison reports name, got and want.
 func TestDifferencesFailTheTest(t *testing.T) {
 	tol := golden.Tolerance{Abs: 0.5}
 	for want, compare := range map[string]func(t testing.TB, c *golden.Tally){

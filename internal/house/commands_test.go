@@ -18,14 +18,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// small are overrides with which training takes a second on every machine.
+// small are overrides with which training takes about a second.
 var small = []string{
 	"model.backend=go", "model.bfloat16=false", "trainer.total_training_steps=1", "data.train_batch_size=1", "data.val_batch_size=1",
 	"data.max_response_length=4", "rollout_manager.max_turns=1", "actor_rollout_ref.actor.ppo_mini_batch_size=1",
 }
 
-// rules say how commands run that cannot run as they are. The longest prefix of a
-// command decides.
+// rules say how to run commands that cannot run unchanged. The rule with the longest
+// matching prefix applies.
 var rules = map[string]rule{
 	"vagen train":        {more: strings.Join(small, " "), why: "hours, CUDA"},
 	"vagen bench":        {more: "--backend go --batch 1 --seq 64 --steps 1", why: "minutes, CUDA"},
@@ -42,15 +42,14 @@ var rules = map[string]rule{
 
 type rule struct {
 	more    string // arguments added to the command; the last of a flag or key holds
-	instead string // runs in place of the command
+	instead string // command to run instead
 	serves  bool   // runs until it is interrupted
-	makes   bool   // its last word is a folder that must not exist before
-	why     string // the command cannot run as it is
+	makes   bool   // the last argument is a folder that must not exist
+	why     string // reason why the command is not run
 }
 
-// TestTheDocumentsRun runs every program and every command of the documents, in a folder
-// for each document where the files that they name exist. The file of a YAML block
-// lies there, too.
+// TestTheDocumentsRun runs every program and every command of the documents. Each document
+// has a folder with the files that its commands name and the files of its YAML blocks.
 func TestTheDocumentsRun(t *testing.T) {
 	bin := t.TempDir()
 	command(t, root, "go", "build", "-o", filepath.Join(bin, "vagen"), "./cmd/vagen")
@@ -96,14 +95,14 @@ func program(d document, i int) string {
 	return strings.ReplaceAll(d.name, ".", "-") + "-" + strconv.Itoa(i)
 }
 
-// short makes a program that trains for 100 steps one that trains as small says.
+// short changes a program that trains for 100 steps to use the overrides of small.
 func short(program string) string {
 	return strings.ReplaceAll(program, `"trainer.total_training_steps=100"`, `"`+strings.Join(small, `", "`)+`"`)
 }
 
 var remark = regexp.MustCompile(` +# .*$`)
 
-// commands are the commands of a block without their remarks. A here-document belongs
+// commands returns the commands of a block without their comments. A here-document belongs
 // to the command before it.
 func commands(text string) []string {
 	var all []string
@@ -125,7 +124,7 @@ func commands(text string) []string {
 	return all
 }
 
-// shell runs a command by its rule.
+// shell runs a command according to its rule.
 func shell(t *testing.T, dir, line string) {
 	var r rule
 	longest := ""
@@ -160,14 +159,14 @@ func shell(t *testing.T, dir, line string) {
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	said := make([]byte, 4096)
-	n, err := logs.Read(said) // it logs its address when it listens
+	n, err := logs.Read(said) // the service logs its address
 	require.NoError(t, err)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	_ = cmd.Wait()
 	require.Zero(t, cmd.ProcessState.ExitCode(), "%s\n%s", line, said[:n])
 }
 
-// examples is a folder with the files that commands name: a model DIR, runs of one step,
+// examples creates a folder with the files that commands name: a model DIR, runs of one step,
 // configurations, datasets and a picture.
 func examples(t *testing.T) string {
 	dir := t.TempDir()

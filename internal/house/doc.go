@@ -1,4 +1,4 @@
-// Package house has only tests. They check the tree as a whole: which packages exist
-// and who imports whom, that a module outside the tree can use them, and that the
-// programs and commands of the documents run.
+// Package house has only tests. They check the tree as a whole: the packages and their
+// imports, their use from a module outside the tree, and the programs and commands of the
+// documents.
 package house

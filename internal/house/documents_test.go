@@ -20,7 +20,7 @@ type block struct {
 	line int
 }
 
-// document is a file of text that shows programs and commands.
+// document is a text file with programs and commands.
 type document struct {
 	name   string
 	blocks []block
@@ -29,7 +29,7 @@ type document struct {
 
 var span = regexp.MustCompile("`([^`]+)`")
 
-// documents are README.md, CONTRIBUTING.md, the files of docs and the comment of the
+// documents returns README.md, CONTRIBUTING.md, the files of docs and the comment of the
 // root package.
 func documents(t *testing.T) []document {
 	paths, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
@@ -67,7 +67,7 @@ func markdown(name, text string) document {
 	return d
 }
 
-// comments is doc.go: its blocks of code are programs, but for the map of packages.
+// comments reads doc.go: its code blocks are programs, except the list of packages.
 func comments(t *testing.T) document {
 	files := token.NewFileSet()
 	f, err := parser.ParseFile(files, filepath.Join(root, "doc.go"), nil, parser.ParseComments)
@@ -81,9 +81,9 @@ func comments(t *testing.T) document {
 	return d
 }
 
-// TestEveryBlockIsChecked: a block is a program, a command, a file that they read, the
-// lines of a go.mod or the arrows between packages, and a test of this package
-// uses each of these.
+// TestEveryBlockIsChecked: every block is a program, a command, a file that they read, the
+// lines of a go.mod, or the imports between packages; other tests of this package use each
+// kind.
 func TestEveryBlockIsChecked(t *testing.T) {
 	for _, d := range documents(t) {
 		for _, b := range d.blocks {

@@ -21,7 +21,7 @@ import (
 
 const root = "../.."
 
-// pkg is what go list reports of a package.
+// pkg is the output of go list for a package.
 type pkg struct {
 	ImportPath    string
 	Imports, Deps []string
@@ -34,7 +34,7 @@ type pkg struct {
 	}
 }
 
-// packages are those of this module and all that they import.
+// packages returns the packages of this module and all that they import.
 var packages = sync.OnceValues(func() (map[string]pkg, error) {
 	cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Imports,Deps,CgoFiles,Standard,DepOnly,Module", "./...")
 	cmd.Dir = root
@@ -60,16 +60,15 @@ func list(t *testing.T) map[string]pkg {
 	return ps
 }
 
-// TestTheRootHoldsNoCode: the root shows the architecture, which is folders, documents
-// and doc.go.
+// TestTheRootHoldsNoCode: the root contains folders, documents and doc.go.
 func TestTheRootHoldsNoCode(t *testing.T) {
 	names, err := filepath.Glob(filepath.Join(root, "*.go"))
 	require.NoError(t, err)
 	require.Equal(t, []string{filepath.Join(root, "doc.go")}, names)
 }
 
-// public is the name of a package in README's block of arrows: internal packages belong
-// to the public one above them, and those of the root to none.
+// public returns the name of a package in README's list of imports: internal packages
+// belong to the public one above them, and those of the root to none.
 func public(path string) string {
 	path = strings.TrimPrefix(path, "vagen/")
 	if i := strings.Index(path, "internal/"); i >= 0 {
@@ -80,9 +79,9 @@ func public(path string) string {
 
 var arrow = regexp.MustCompile(`(?m)^([a-z/]+) +→ (.*)$`)
 
-// TestREADMEDrawsTheArrowsBetweenPackages: the block of arrows has one line for every
-// public package of the library, with the public packages that it imports, by itself or
-// through internal packages of its own.
+// TestREADMEDrawsTheArrowsBetweenPackages: README's list has one line for every public
+// package of the library, with the public packages that it imports itself or through its
+// internal packages.
 func TestREADMEDrawsTheArrowsBetweenPackages(t *testing.T) {
 	imports := map[string][]string{}
 	for _, p := range list(t) {
@@ -90,7 +89,7 @@ func TestREADMEDrawsTheArrowsBetweenPackages(t *testing.T) {
 		if p.DepOnly || from == "" || from == "vagen" || regexp.MustCompile(`^(cmd|examples|studies)/`).MatchString(from) {
 			continue
 		}
-		imports[from] = append(imports[from], "") // a package that imports none is drawn, too
+		imports[from] = append(imports[from], "") // packages without imports are listed, too
 		for _, to := range p.Imports {
 			if strings.HasPrefix(to, "vagen/") && public(to) != from {
 				imports[from] = append(imports[from], public(to))
@@ -123,8 +122,8 @@ func TestREADMEDrawsTheArrowsBetweenPackages(t *testing.T) {
 	require.Equal(t, want.String(), drawn, "the block of arrows in README.md must be\n%s", want.String())
 }
 
-// TestThePartsAreLight: whoever imports a part gets no GoMLX, no cgo, and few modules
-// beside the standard library.
+// TestThePartsAreLight: importing one of these packages adds no GoMLX, no cgo, and few
+// modules beside the standard library.
 func TestThePartsAreLight(t *testing.T) {
 	ps := list(t)
 	most := map[string]int{"mask": 0, "advantage": 5, "reward": 5, "env": 5, "policy": 5, "policy/loss": 5, "rollout": 5}
@@ -152,8 +151,8 @@ func TestThePartsAreLight(t *testing.T) {
 	require.Empty(t, most, "no such packages")
 }
 
-// TestTheLoopDrawsNothing: package train and what it is built from reach no plot, PDF or
-// font module, and no GoMLX.
+// TestTheLoopDrawsNothing: package train does not depend on a module for plots, PDF or
+// fonts, nor on GoMLX.
 func TestTheLoopDrawsNothing(t *testing.T) {
 	for _, name := range []string{"train", "train/config", "train/track"} {
 		p, ok := list(t)["vagen/"+name]

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestCommandsInProseExist: commands between backquotes name commands and flags of vagen
-// that exist, and go and .ci name folders, tests and benchmarks that exist.
+// TestCommandsInProseExist: commands in backquotes use existing commands and flags of vagen,
+// and existing folders, tests and benchmarks.
 func TestCommandsInProseExist(t *testing.T) {
 	vagen := filepath.Join(t.TempDir(), "vagen")
 	command(t, root, "go", "build", "-o", vagen, "./cmd/vagen")
@@ -39,7 +39,7 @@ func TestCommandsInProseExist(t *testing.T) {
 	}
 }
 
-// usage is the help of the command that the words begin with.
+// usage returns the help of the command at the start of words.
 func usage(t *testing.T, vagen string, words []string) string {
 	name := regexp.MustCompile(`^[a-z]+$`)
 	n := 0
@@ -58,8 +58,8 @@ func usage(t *testing.T, vagen string, words []string) string {
 	return ""
 }
 
-// packagesExist checks the packages of a go command, and that the expressions of -run
-// and -bench match tests and benchmarks of the package.
+// packagesExist checks that the packages of a go command exist, and that -run and -bench
+// match tests and benchmarks in them.
 func packagesExist(t *testing.T, name string, words []string) {
 	var dir string
 	for _, w := range words {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// strangers are the examples that a module outside the tree builds and runs.
+// strangers are examples to build and run in a module outside the tree.
 var strangers = []struct {
 	name string
 	args []string
@@ -23,8 +23,8 @@ var strangers = []struct {
 	{"quickstart", []string{"-h"}}, // training takes minutes
 }
 
-// TestAStrangersModuleRunsTheExamples: the examples are copied to a module outside the
-// tree, which requires vagen as README says. So all that they import is public.
+// TestAStrangersModuleRunsTheExamples copies the examples to a module outside the tree,
+// which requires vagen as the README describes. So all that they import is public.
 func TestAStrangersModuleRunsTheExamples(t *testing.T) {
 	m := stranger(t)
 	for _, s := range strangers {
@@ -49,8 +49,8 @@ func TestAStrangersModuleRunsTheExamples(t *testing.T) {
 // module is a Go module outside the tree.
 type module struct{ dir, bin string }
 
-// stranger makes a module that requires vagen by the lines that README shows. The
-// versions of other modules are vagen's own, so no network is needed.
+// stranger creates a module that requires vagen with the lines in the README. Other modules
+// have the versions that vagen uses, so no network is needed.
 func stranger(t *testing.T) module {
 	here, err := filepath.Abs(root)
 	require.NoError(t, err)

@@ -23,11 +23,11 @@ const Endpoint = "https://huggingface.co"
 // ErrNoToken means that the environment has no token.
 var ErrNoToken = errors.New("the environment has no HF_TOKEN")
 
-// errStalled ends a request that transfers no bytes.
+// errStalled cancels a request that transfers no bytes.
 var errStalled = errors.New("the transfer stalled")
 
-// stall is the default of Options.Stall. It covers the time that the hub takes to
-// answer when all bytes are sent.
+// stall is the default of Options.Stall. It includes the time until the hub answers after
+// all bytes are sent.
 const stall = 2 * time.Minute
 
 // Options say how a Client reaches the hub.
@@ -39,15 +39,15 @@ type Options struct {
 	Getenv func(string) (string, bool)
 }
 
-// Client makes requests. It sends its token only to the endpoint's scheme, host
-// and port, also when an answer redirects elsewhere.
+// Client makes requests. It sends its token only to the endpoint's scheme, host and port,
+// also after a redirect to another one.
 type Client struct {
 	endpoint, token string
 	http            *http.Client
 	stall           time.Duration
 }
 
-// New makes a client. An endpoint that is no address is an error.
+// New returns a client. An endpoint that is not a URL is an error.
 func New(o Options) (*Client, error) {
 	if o.Getenv == nil {
 		o.Getenv = os.LookupEnv
@@ -64,8 +64,8 @@ func New(o Options) (*Client, error) {
 	}, nil
 }
 
-// FromEnvironment makes a client that must have a token, from HF_TOKEN and, where
-// it is set, HF_ENDPOINT.
+// FromEnvironment returns a client with the token HF_TOKEN, which is required, and the
+// endpoint HF_ENDPOINT if it is set.
 func FromEnvironment(getenv func(string) (string, bool)) (*Client, error) {
 	c, err := New(Options{Getenv: getenv})
 	if err == nil && c.token == "" {
@@ -86,9 +86,9 @@ type StatusError struct {
 // Error implements error.
 func (e *StatusError) Error() string { return e.text }
 
-// Get asks the endpoint for a path, from a byte on. The caller closes the body,
-// whose Read ends with an error when the transfer stalls. Other statuses than
-// success are a StatusError.
+// Get requests a path of the endpoint, starting at byte from. The caller closes the body;
+// its Read returns an error if the transfer stalls. A status that is not a success is a
+// StatusError.
 func (c *Client) Get(ctx context.Context, path string, from int64) (*http.Response, error) {
 	r, err := c.request(ctx, http.MethodGet, c.endpoint+path, nil)
 	if err != nil {
@@ -100,7 +100,7 @@ func (c *Client) Get(ctx context.Context, path string, from int64) (*http.Respon
 	return c.open(r)
 }
 
-// post sends JSON to the endpoint and reads JSON.
+// post sends JSON to the endpoint and decodes the JSON answer.
 func (c *Client) post(ctx context.Context, path, kind string, ask, answer any) error {
 	raw, err := json.Marshal(ask)
 	if err != nil {
@@ -109,7 +109,7 @@ func (c *Client) post(ctx context.Context, path, kind string, ask, answer any) e
 	return c.send(ctx, http.MethodPost, c.endpoint+path, kind, bytes.NewReader(raw), answer)
 }
 
-// send makes a request with a body of some kind and reads JSON.
+// send makes a request with a body of the content type kind and decodes the JSON answer.
 func (c *Client) send(ctx context.Context, method, address, kind string, body io.Reader, answer any) error {
 	r, err := c.request(ctx, method, address, body)
 	if err != nil {
@@ -125,8 +125,8 @@ func (c *Client) send(ctx context.Context, method, address, kind string, body io
 	return err
 }
 
-// request makes a request, with the token if it goes to the endpoint: storage has
-// signed addresses instead.
+// request returns a request, with the token if its address is that of the endpoint. Storage
+// uses signed addresses instead.
 func (c *Client) request(ctx context.Context, method, address string, body io.Reader) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, method, address, body)
 	if err != nil {
@@ -138,7 +138,7 @@ func (c *Client) request(ctx context.Context, method, address string, body io.Re
 	return r, nil
 }
 
-// do makes a request and reads the answer as JSON into answer, unless that is nil.
+// do sends a request and decodes the JSON answer into answer, unless that is nil.
 func (c *Client) do(r *http.Request, answer any) (http.Header, error) {
 	resp, err := c.open(r)
 	if err != nil {
@@ -151,20 +151,20 @@ func (c *Client) do(r *http.Request, answer any) (http.Header, error) {
 	}
 	if answer != nil {
 		if err := json.Unmarshal(raw, answer); err != nil {
-			return nil, fmt.Errorf("hub: %s: the answer is not as expected: %w", place(r), err)
+			return nil, fmt.Errorf("hub: %s: the answer is not the expected JSON: %w", place(r), err)
 		}
 	}
 	return resp.Header, nil
 }
 
-// place is a request's method and address without the query, which may be a
+// place returns a request's method and address without the query, which may contain a
 // signature.
 func place(r *http.Request) string {
 	return r.Method + " " + r.URL.Scheme + "://" + r.URL.Host + r.URL.Path
 }
 
-// open makes a request and returns a successful answer. From here until the body is
-// closed, a stall ends it.
+// open sends a request and returns a successful answer. Until the body is closed, a stall
+// cancels the request.
 func (c *Client) open(r *http.Request) (*http.Response, error) {
 	at := place(r)
 	ctx, cancel := context.WithCancelCause(r.Context())
@@ -202,7 +202,7 @@ func (c *Client) open(r *http.Request) (*http.Response, error) {
 	return nil, &StatusError{resp.StatusCode, fmt.Sprintf("%s: %s: %s", at, resp.Status, bytes.TrimSpace(text))}
 }
 
-// watch cancels a request that transfers nothing for some time.
+// watch cancels a request if no bytes are transferred for some time.
 type watch struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -215,7 +215,7 @@ func (w *watch) stop() {
 	w.cancel(nil)
 }
 
-// cause is why the request was cancelled, or err if it was not.
+// cause returns the reason for which the request was cancelled, or err if it was not.
 func (w *watch) cause(err error) error {
 	if err != nil && err != io.EOF && w.ctx.Err() != nil {
 		return context.Cause(w.ctx)

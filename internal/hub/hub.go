@@ -1,8 +1,8 @@
-// Package hub is a client of the Hugging Face hub, or of a service that speaks its
-// protocol. Package policy/vlm/hub downloads models with it. Here it uploads
-// folders: large files go to storage by Git LFS's batch API, in one piece or
-// in parts, and one commit names them together with the small ones, so that a
-// reader of the repository sees all of an upload or nothing.
+// Package hub is a client of the Hugging Face hub, or of a service with the same protocol.
+// Package policy/vlm/hub uses it to download models. This package uploads folders: large
+// files are sent to storage by Git LFS's batch API, in one piece or in parts, and one commit
+// adds them together with the small files, so that readers of the repository see a complete
+// upload or nothing.
 //
 // See huggingface.co/docs/hub/api and github.com/git-lfs/git-lfs/blob/main/docs/api/batch.md.
 package hub
@@ -18,13 +18,13 @@ import (
 	"strings"
 )
 
-// maxInline bounds what goes into a commit itself; the hub sends all that is larger
-// to storage.
+// maxInline is the maximum size of a file within a commit; larger ones must be sent to
+// storage.
 const maxInline = 16 << 20
 
 const jsonKind = "application/json"
 
-// Create makes a repository of a model, unless it is there.
+// Create creates a model repository if it does not exist.
 func (c *Client) Create(ctx context.Context, repo string, private bool) error {
 	owner, name, err := split(repo)
 	if err != nil {
@@ -39,8 +39,8 @@ func (c *Client) Create(ctx context.Context, repo string, private bool) error {
 	return err
 }
 
-// Full is the name of a repository with its owner: that of the token where repo
-// names none.
+// Full returns the name of a repository with its owner. If repo has none, the owner is the
+// user of the token.
 func (c *Client) Full(ctx context.Context, repo string) (string, error) {
 	if strings.Contains(repo, "/") {
 		return repo, nil
@@ -52,7 +52,7 @@ func (c *Client) Full(ctx context.Context, repo string) (string, error) {
 		return "", err
 	}
 	if user.Name == "" {
-		return "", fmt.Errorf("hub: the repository is %q, and the endpoint names no user for the token: write owner/name", repo)
+		return "", fmt.Errorf("hub: the repository is %q, and the endpoint returns no user for the token: set it to owner/name", repo)
 	}
 	return user.Name + "/" + repo, nil
 }
@@ -65,7 +65,7 @@ func split(repo string) (owner, name string, err error) {
 	return owner, name, nil
 }
 
-// Upload commits the files of a folder to a repository's branch main, below the
+// Upload commits the files of the folder dir to the branch main of a repository, into its
 // folder to. It returns the address of the commit.
 func (c *Client) Upload(ctx context.Context, repo, dir, to, message string) (string, error) {
 	if _, _, err := split(repo); err != nil {
@@ -84,7 +84,7 @@ func (c *Client) Upload(ctx context.Context, repo, dir, to, message string) (str
 	return c.commit(ctx, repo, files, message)
 }
 
-// ask requests from the hub which files must be uploaded to storage.
+// ask gets from the hub which files must be uploaded to storage.
 func (c *Client) ask(ctx context.Context, repo string, files []*file) error {
 	type entry struct {
 		Path   string `json:"path"`
@@ -116,16 +116,16 @@ func (c *Client) ask(ctx context.Context, repo string, files []*file) error {
 	}
 	for _, f := range files {
 		if f.mode != "lfs" && f.mode != "regular" {
-			return fmt.Errorf("hub: the answer has %q as the way for %s, must be lfs or regular", f.mode, f.path)
+			return fmt.Errorf("hub: the answer has the upload mode %q for %s, must be lfs or regular", f.mode, f.path)
 		}
 		if f.mode == "regular" && f.size > maxInline {
-			return fmt.Errorf("hub: %s: the hub requires it within the commit, but it has %d bytes, at most %d are allowed", f.path, f.size, maxInline)
+			return fmt.Errorf("hub: %s: the hub requires it within the commit, but it has %d bytes, maximum is %d", f.path, f.size, maxInline)
 		}
 	}
 	return nil
 }
 
-// commit names all files at once.
+// commit adds all files in one commit.
 func (c *Client) commit(ctx context.Context, repo string, files []*file, message string) (string, error) {
 	var body bytes.Buffer
 	out := json.NewEncoder(&body)

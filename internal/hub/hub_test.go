@@ -21,14 +21,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fake is a hub with storage of its own, which wants files of more than 100 bytes
-// there, and those of more than 1000 in parts of 600.
+// fake is a hub with storage. Files of more than 100 bytes must be sent to storage, those of
+// more than 1000 in parts of 600.
 type fake struct {
 	t       *testing.T
 	server  *httptest.Server // the endpoint
 	storage *httptest.Server
 
-	mu      sync.Mutex // of what handlers note
+	mu      sync.Mutex // protects the fields below
 	created []map[string]any
 	stored  map[string][]byte // by object
 	parts   map[string][][]byte
@@ -207,7 +207,7 @@ func (f *fake) commit(w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(map[string]string{"commitUrl": f.server.URL + "/o/n/commit/1"})
 }
 
-// folder has files for every way, and two that are equal.
+// folder creates files for every kind of upload, two of them equal.
 func folder(t *testing.T) (string, map[string]string) {
 	dir := t.TempDir()
 	want := map[string]string{
@@ -226,7 +226,7 @@ func TestAFolderBecomesACommit(t *testing.T) {
 	c := f.client()
 	dir, want := folder(t)
 	require.NoError(t, c.Create(t.Context(), "o/n", true))
-	require.NoError(t, c.Create(t.Context(), "o/n", true), "it may be there")
+	require.NoError(t, c.Create(t.Context(), "o/n", true), "an existing repository is no error")
 	require.Equal(t, map[string]any{"type": "model", "name": "n", "organization": "o", "private": true}, f.created[0])
 	place, err := c.Upload(t.Context(), "o/n", dir, "", "step 4")
 	require.NoError(t, err)
@@ -242,7 +242,7 @@ func TestAFolderBecomesACommit(t *testing.T) {
 	_, err = c.Upload(t.Context(), "o/n", dir, "hf_model", "again")
 	require.NoError(t, err)
 	require.Equal(t, want["config.json"], f.tree["hf_model/config.json"])
-	require.Len(t, f.checked, 2, "what is stored is not sent again")
+	require.Len(t, f.checked, 2, "stored objects are not sent again")
 }
 
 func TestARepositoryWithoutOwnerBelongsToTheTokensUser(t *testing.T) {
@@ -255,10 +255,10 @@ func TestARepositoryWithoutOwnerBelongsToTheTokensUser(t *testing.T) {
 	require.ErrorContains(t, err, "403")
 	full, err = f.client().Full(t.Context(), "a/n")
 	require.NoError(t, err)
-	require.Equal(t, "a/n", full, "the endpoint is not asked")
+	require.Equal(t, "a/n", full, "no request is made")
 }
 
-// TestNothingIsCommittedAfterAFailure lets every place fail once.
+// TestNothingIsCommittedAfterAFailure makes each kind of request fail once.
 func TestNothingIsCommittedAfterAFailure(t *testing.T) {
 	dir, _ := folder(t)
 	for place, code := range map[string]int{
@@ -282,7 +282,7 @@ func TestNothingIsCommittedAfterAFailure(t *testing.T) {
 	}
 }
 
-func TestTheEnvironmentHasTokenAndEndpoint(t *testing.T) {
+func TestTokenAndEndpointComeFromTheEnvironment(t *testing.T) {
 	env := func(token, endpoint string) func(string) (string, bool) {
 		return func(name string) (string, bool) {
 			return map[string]string{"HF_TOKEN": token, "HF_ENDPOINT": endpoint}[name], true

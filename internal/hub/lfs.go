@@ -18,20 +18,20 @@ import (
 
 const lfsKind = "application/vnd.git-lfs+json"
 
-// file is one of an upload.
+// file is a file of an upload.
 type file struct {
-	path    string // in the repository
-	name    string // here
+	path    string // path in the repository
+	name    string // local path
 	size    int64
 	oid     string // SHA-256
-	sample  []byte // its beginning
+	sample  []byte // its first bytes
 	mode    string // lfs or regular
 	ignored bool
 }
 
 func (f *file) read() ([]byte, error) { return os.ReadFile(f.name) }
 
-// list finds the files below a folder, by name.
+// list returns the files below a folder, sorted by name.
 func list(dir, to string) (files []*file, err error) {
 	err = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
@@ -51,7 +51,7 @@ func list(dir, to string) (files []*file, err error) {
 	return files, err
 }
 
-// measure reads a file once for its size, sum and beginning.
+// measure reads a file once to get its size, checksum and first bytes.
 func (f *file) measure() error {
 	in, err := os.Open(f.name)
 	if err != nil {
@@ -118,14 +118,14 @@ func (c *Client) store(ctx context.Context, repo string, files []*file) error {
 			return fmt.Errorf("hub: %s is refused: %s (%d)", f.path, o.Error.Message, o.Error.Code)
 		}
 		up, needed := o.Actions["upload"]
-		if !needed { // it is there
+		if !needed { // already stored
 			continue
 		}
 		if err := c.put(ctx, f, up); err != nil {
 			return fmt.Errorf("%s: %w", f.path, err)
 		}
 		if v, ok := o.Actions["verify"]; ok {
-			if err := c.tell(ctx, v.Href, map[string]any{"oid": f.oid, "size": f.size}); err != nil {
+			if err := c.notify(ctx, v.Href, map[string]any{"oid": f.oid, "size": f.size}); err != nil {
 				return fmt.Errorf("%s: %w", f.path, err)
 			}
 		}
@@ -136,7 +136,7 @@ func (c *Client) store(ctx context.Context, repo string, files []*file) error {
 	return nil
 }
 
-// put uploads an object, in parts where storage asks for that.
+// put uploads an object, in parts if storage requires it.
 func (c *Client) put(ctx context.Context, f *file, to action) error {
 	in, err := os.Open(f.name)
 	if err != nil {
@@ -167,7 +167,7 @@ func (c *Client) put(ctx context.Context, f *file, to action) error {
 		n := len(parts) + 1
 		place, ok := places[n]
 		if !ok {
-			return fmt.Errorf("hub: the answer has places for %d parts of %d bytes, but the file has %d bytes", len(places), chunk, f.size)
+			return fmt.Errorf("hub: the answer has addresses for %d parts of %d bytes, but the file has %d bytes", len(places), chunk, f.size)
 		}
 		tag, err := c.piece(ctx, place, nil, io.NewSectionReader(in, at, min(chunk, f.size-at)))
 		if err != nil {
@@ -178,10 +178,10 @@ func (c *Client) put(ctx context.Context, f *file, to action) error {
 		}
 		parts = append(parts, part{n, tag})
 	}
-	return c.tell(ctx, to.Href, map[string]any{"oid": f.oid, "parts": parts})
+	return c.notify(ctx, to.Href, map[string]any{"oid": f.oid, "parts": parts})
 }
 
-// piece puts bytes to storage and returns their ETag.
+// piece uploads bytes to storage and returns their ETag.
 func (c *Client) piece(ctx context.Context, place string, header map[string]string, body *io.SectionReader) (string, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPut, place, io.NopCloser(body))
 	if err != nil {
@@ -198,8 +198,8 @@ func (c *Client) piece(ctx context.Context, place string, header map[string]stri
 	return got.Get("ETag"), err
 }
 
-// tell posts to an address of the batch API's answer.
-func (c *Client) tell(ctx context.Context, address string, what any) error {
+// notify posts to an address in the batch API's answer.
+func (c *Client) notify(ctx context.Context, address string, what any) error {
 	raw, err := json.Marshal(what)
 	if err != nil {
 		return fmt.Errorf("hub: %w", err)

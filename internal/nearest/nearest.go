@@ -1,12 +1,11 @@
-// Package nearest finds the known name that a misspelt one was probably meant
-// to be, for error messages.
+// Package nearest finds the known name nearest to a misspelt one, for error messages.
 package nearest
 
 import "unicode/utf8"
 
-// Name returns the entry of known with the smallest edit distance to name, the
-// first of equals. It returns "" when none is close: when more than half of the
-// longer name would have to change.
+// Name returns the entry of known with the smallest edit distance to name, the first of
+// equals. It returns "" if none is close: if more than half of the longer name would have to
+// change.
 func Name(name string, known []string) string {
 	best, bestDist := "", -1
 	for _, k := range known {
@@ -18,8 +17,8 @@ func Name(name string, known []string) string {
 	return best
 }
 
-// Hint is Name as the tail of an error message: `, did you mean "size"?`, or ""
-// when no name is close.
+// Hint returns Name as the end of an error message: `, did you mean "size"?`, or "" if no
+// name is close.
 func Hint(name string, known []string) string {
 	if n := Name(name, known); n != "" {
 		return `, did you mean "` + n + `"?`

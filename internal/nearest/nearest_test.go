@@ -2,7 +2,7 @@ package nearest
 
 import "testing"
 
-func TestNameFindsTheSlip(t *testing.T) {
+func TestNameFindsTheMisspeltName(t *testing.T) {
 	known := []string{"size", "slip_prob", "max_actions_per_step"}
 	for in, want := range map[string]string{
 		"siez":                "size",

@@ -1,5 +1,5 @@
-// Package numpyrand reproduces, bit for bit, the random streams from which the
-// Python environments draw their levels: numpy's Generator (PCG64 seeded through
+// Package numpyrand reproduces, bit for bit, the random streams with which the
+// Python environments generate their levels: numpy's Generator (PCG64 seeded through
 // SeedSequence), numpy's legacy RandomState and the random module of the Python
 // standard library (both MT19937).
 //

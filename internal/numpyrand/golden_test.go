@@ -23,8 +23,8 @@ type stream struct {
 	Ops  []op  `json:"ops"`
 }
 
-// read decodes envs/rng.json. A folder of recorded numbers may come without
-// it: the streams don't depend on levels, so one recording serves all of them.
+// read decodes envs/rng.json. Other folders of recorded numbers may lack it: the streams do
+// not depend on levels.
 func read(t *testing.T, dst any) {
 	t.Helper()
 	path := golden.Path(t, "envs", "rng.json")
@@ -40,8 +40,8 @@ func read(t *testing.T, dst any) {
 	}
 }
 
-// The recorded draws come from numpy and from Python's random module
-// (testdata/envs/rng.json); every draw must be equal to the last bit.
+// TestStreamsEqualTheOriginals compares with draws of numpy and of Python's random module
+// (testdata/envs/rng.json), bit for bit.
 func TestStreamsEqualTheOriginals(t *testing.T) {
 	var file struct {
 		PCG    []stream `json:"pcg64"`

@@ -42,8 +42,8 @@ func check(raw []byte) error {
 	return parquetsize.Check(f, r, int64(len(raw)))
 }
 
-// TestHonestFilesPass in all forms that a writer may choose.
-func TestHonestFilesPass(t *testing.T) {
+// TestValidFilesPass in all encodings and compressions of a writer.
+func TestValidFilesPass(t *testing.T) {
 	for _, codec := range []compress.Codec{&parquet.Uncompressed, &parquet.Snappy, &parquet.Zstd, &parquet.Gzip, &parquet.Brotli} {
 		for _, version := range []int{1, 2} {
 			for _, n := range []int{0, 1, 10_000} {
@@ -52,7 +52,7 @@ func TestHonestFilesPass(t *testing.T) {
 			}
 		}
 	}
-	same := make([]byte, 4<<20) // zeros, as log-probs of context are
+	same := make([]byte, 4<<20) // zeros, like the log-probs of context
 	var b bytes.Buffer
 	w := parquet.NewGenericWriter[struct{ B []byte }](&b, parquet.Compression(&parquet.Zstd))
 	_, err := w.Write([]struct{ B []byte }{{same}})
@@ -62,9 +62,9 @@ func TestHonestFilesPass(t *testing.T) {
 	require.ErrorContains(t, check(table(t, 100, parquet.Compression(&parquet.Lz4Raw))), "LZ4")
 }
 
-// TestFootersThatPromiseMoreThanFollowsAreRefused builds the beginning of a footer
-// by hand: field 1, an int32; field 2, a list of structs.
-func TestFootersThatPromiseMoreThanFollowsAreRefused(t *testing.T) {
+// TestFootersWithTooLongListsAreRefused builds the start of a footer by hand: field 1, an
+// int32; field 2, a list of structs.
+func TestFootersWithTooLongListsAreRefused(t *testing.T) {
 	file := func(footer ...byte) []byte {
 		raw := append([]byte("PAR1"), footer...)
 		return append(binary.LittleEndian.AppendUint32(raw, uint32(len(footer))), "PAR1"...)
@@ -86,7 +86,7 @@ func TestFootersThatPromiseMoreThanFollowsAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzFooter: whatever a footer holds, it is walked over or refused.
+// FuzzFooter: every footer is accepted or refused, without a panic.
 func FuzzFooter(f *testing.F) {
 	f.Add([]byte{0x15, 2, 0x19, 0x1c, 0, 0})
 	f.Fuzz(func(t *testing.T, footer []byte) {

@@ -2,8 +2,8 @@
 // release, its Lite system and its newest system.
 //
 // A preset is a YAML file. Its first line is the description; "# on: NAME" is the preset
-// that it extends, "# also: NAME, …" are other names. Files whose names begin with an
-// underscore are only extended by others.
+// that it extends, "# also: NAME, …" are other names. Files whose names start with an
+// underscore are not presets; they are only extended by others.
 package presets
 
 import (
@@ -86,7 +86,7 @@ func Layers(name string) ([]Layer, error) {
 	at := slices.IndexFunc(all, func(p Preset) bool { return p.Name == name || slices.Contains(p.Also, name) })
 	if at < 0 || strings.HasPrefix(name, "_") {
 		names := Names()
-		return nil, fmt.Errorf("%w %q%s; there are %s", ErrUnknown, name, nearest.Hint(name, names), strings.Join(names, ", "))
+		return nil, fmt.Errorf("%w %q%s; the presets are %s", ErrUnknown, name, nearest.Hint(name, names), strings.Join(names, ", "))
 	}
 	return stack(all, at)
 }
@@ -113,7 +113,7 @@ func stack(all []Preset, at int) ([]Layer, error) {
 			return out, nil
 		}
 		if at = slices.IndexFunc(all, func(q Preset) bool { return q.Name == p.on }); at < 0 || len(out) > len(all) {
-			return nil, fmt.Errorf("preset %s is on %q, which does not exist", p.Name, p.on)
+			return nil, fmt.Errorf("preset %s extends %q, which does not exist", p.Name, p.on)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 var purposes = []rng.Purpose{rng.Init, rng.Level, rng.Sample, rng.Shuffle, rng.Script, rng.Validate}
 
-// TestDrawsAreStable pins numbers: a change of them changes every recorded run.
+// TestDrawsAreStable: other numbers would change every recorded run.
 // The keys were also computed in Python from the formula; the permutation is that
 // of Go's PCG with them.
 func TestDrawsAreStable(t *testing.T) {
@@ -22,9 +22,9 @@ func TestDrawsAreStable(t *testing.T) {
 	require.Equal(t, []int{4, 3, 5, 0, 7, 2, 6, 1}, r.Perm(8))
 }
 
-// TestIdentitiesNeverCollide derives for everything that a small run would ask
-// for, of every length, neighbours and swaps included. With 64 good bits a single
-// collision among them has a probability below 1e-8.
+// TestIdentitiesNeverCollide derives the numbers of a small run, with identities of every
+// length, neighbours and permutations included. With 64 random bits the probability of a
+// collision is below 1e-8.
 func TestIdentitiesNeverCollide(t *testing.T) {
 	type identity struct {
 		seed uint64
@@ -60,8 +60,8 @@ func TestIdentitiesNeverCollide(t *testing.T) {
 	}
 }
 
-// TestEveryBitOfAnIdentityCounts flips each input bit and looks at the output
-// bits: each must flip in about half of the cases. Over 64·N draws the share of
+// TestEveryBitOfAnIdentityCounts flips each input bit: every output bit must flip in about
+// half of the cases. Over 64·N draws the share of
 // one output bit has a standard error of 0.5/√(64·N) = 0.0044 at N = 200; five of
 // them are allowed.
 func TestEveryBitOfAnIdentityCounts(t *testing.T) {
@@ -86,8 +86,8 @@ func TestEveryBitOfAnIdentityCounts(t *testing.T) {
 	}
 }
 
-// TestFirstDrawsAreUniform draws once from each of many generators with
-// neighbouring identities, as the library does, and puts the numbers into bins.
+// TestFirstDrawsAreUniform takes the first draw of many generators with neighbouring
+// identities, as the library does, and counts them in bins.
 // Chi-square with 99 degrees of freedom exceeds 200 with a probability of 1e-8.
 func TestFirstDrawsAreUniform(t *testing.T) {
 	const n, bins = 20_000, 100

@@ -47,7 +47,7 @@ func BenchmarkFloat32(b *testing.B) {
 	}
 }
 
-// BenchmarkEncode leaves the disk out.
+// BenchmarkEncode does not write to disk.
 func BenchmarkEncode(b *testing.B) {
 	src := make([]float32, chunkBytes/4)
 	for i := range src {

@@ -16,9 +16,9 @@ const DefaultShardBytes = 5_000_000_000
 // CreateSharded starts writing the weights of a model folder: model.safetensors if all
 // fits into maxShard bytes of data, else model-00001-of-0000N.safetensors and so
 // on, filled in the given order, with model.safetensors.index.json. A tensor
-// larger than maxShard gets a file of its own; maxShard ≤ 0 means no limit.
+// larger than maxShard gets its own file; maxShard ≤ 0 means no limit.
 //
-// The folder must exist and hold no weights yet, else the error wraps ErrExists:
+// The folder must exist and contain no weights, otherwise the error wraps ErrExists:
 // shards of two models must not be mixed. See [Create] for details.
 func CreateSharded(dir string, tensors []Tensor, metadata map[string]string, maxShard int64) (*Writer, error) {
 	w := &Writer{label: dir, tensors: cloneTensors(tensors)}
@@ -61,7 +61,7 @@ func (w *Writer) plan(dir string, metadata map[string]string, maxShard int64) er
 		WeightMap map[string]string `json:"weight_map"`
 	}{map[string]int64{"total_size": total}, weights}
 	var err error
-	w.index, err = json.MarshalIndent(index, "", "  ") // map keys come out sorted
+	w.index, err = json.MarshalIndent(index, "", "  ") // map keys are sorted
 	w.index = append(w.index, '\n')
 	return err
 }

@@ -1,16 +1,15 @@
 // Package safetensors reads and writes model weights in the safetensors format,
-// in one file or in shards with an index, as Hugging Face tools lay them out.
+// in one file or in shards with an index, in the layout of the Hugging Face tools.
 //
 // A file is an 8-byte little-endian length N, N bytes of JSON, and the data.
 // The JSON object gives for every tensor its dtype, its shape and the range of
-// data bytes it occupies; the key "__metadata__" holds strings. The ranges must
-// tile the data exactly. See https://github.com/huggingface/safetensors.
+// data bytes it occupies; the key "__metadata__" contains strings. The ranges must
+// cover the data exactly. See https://github.com/huggingface/safetensors.
 //
-// [Open] and [OpenSharded] check all of that first and report every fault they find
-// instead of only the first. Nothing copies a whole file:
-// [Reader.Bytes] is a view of a memory map, and the conversions stream through a
-// buffer of [chunkBytes], so that loading a model costs the caller's own memory
-// and little else.
+// [Open] and [OpenSharded] check all of this first and report all errors instead of only
+// the first. A file is never copied as a whole: [Reader.Bytes] is a view of a memory map,
+// and conversions use a buffer of [chunkBytes], so that loading a model needs little more
+// memory than the caller's slices.
 //
 //	r, err := safetensors.OpenSharded(dir)
 //	…

@@ -110,7 +110,7 @@ func (t Tensor) checkedBytes() (int64, error) {
 		case d == 0:
 			empty = true
 		case n > math.MaxInt/int64(d):
-			return 0, fmt.Errorf("shape %v of %v: more bytes than can be addressed", t.Shape, t.DType)
+			return 0, fmt.Errorf("shape %v of %v: size overflows int64", t.Shape, t.DType)
 		default:
 			n *= int64(d)
 		}

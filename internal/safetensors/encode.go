@@ -33,7 +33,7 @@ func checkTensors(list []Tensor) error {
 		case err != nil:
 			wrong.addf("tensor %q: %v", t.Name, err)
 		case total > math.MaxInt64-n:
-			wrong.addf("tensor %q: more bytes in total than a file can hold", t.Name)
+			wrong.addf("tensor %q: the total size overflows int64", t.Name)
 		default:
 			total += n
 		}
@@ -72,7 +72,7 @@ func encodeHeader(tensors []Tensor, metadata map[string]string) ([]byte, error) 
 		b = append(b, ' ')
 	}
 	if len(b)-lengthBytes > maxHeader {
-		return nil, fmt.Errorf("cannot be written: header of %d bytes, allowed %d", len(b)-lengthBytes, maxHeader)
+		return nil, fmt.Errorf("cannot be written: header of %d bytes, maximum is %d", len(b)-lengthBytes, maxHeader)
 	}
 	binary.LittleEndian.PutUint64(b, uint64(len(b)-lengthBytes))
 	return b, nil

@@ -7,7 +7,7 @@ import (
 )
 
 var (
-	// ErrFormat reports a file or an index that breaks the format.
+	// ErrFormat reports a file or an index that violates the format.
 	ErrFormat = errors.New("not a valid safetensors file")
 	// ErrNotFound reports a tensor or a shard that does not exist.
 	ErrNotFound = errors.New("not found")
@@ -15,14 +15,14 @@ var (
 	ErrDType = errors.New("wrong dtype")
 	// ErrClosed reports the use of a closed Reader or Writer.
 	ErrClosed = errors.New("already closed")
-	// ErrExists reports a folder that already holds weights.
+	// ErrExists reports a folder that already contains weights.
 	ErrExists = errors.New("already exists")
 )
 
-// maxProblems bounds the faults listed in one error.
+// maxProblems is the maximum number of problems listed in one error.
 const maxProblems = 10
 
-// problems collects the faults of an input for one error.
+// problems collects the problems of an input for one error.
 type problems struct {
 	list []string
 	more int
@@ -36,7 +36,7 @@ func (p *problems) addf(format string, args ...any) {
 	p.list = append(p.list, fmt.Sprintf(format, args...))
 }
 
-// err returns nil when nothing was added, else an error that wraps kind.
+// err returns nil if nothing was added, otherwise an error that wraps kind.
 func (p *problems) err(kind error) error {
 	if len(p.list) == 0 {
 		return nil

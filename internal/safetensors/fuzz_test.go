@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A header that is accepted describes data that tiles the file exactly, and
-// writing it again gives a header that means the same.
+// FuzzHeader: an accepted header covers the file exactly, and writing it again gives an
+// equivalent header.
 func FuzzHeader(f *testing.F) {
 	f.Add([]byte(`{}`), uint16(0))
 	f.Add([]byte(`{"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]}}`), uint16(8))
@@ -31,7 +31,7 @@ func FuzzHeader(f *testing.F) {
 			t.Fatalf("%d bytes described, %d there", at, size)
 		}
 		if checkTensors(list) != nil {
-			return // a name that is read but never written, such as ""
+			return // a name that may be read but not written, such as ""
 		}
 		b, err := encodeHeader(list, h.metadata)
 		if err != nil {
@@ -48,7 +48,7 @@ func FuzzHeader(f *testing.F) {
 	})
 }
 
-// No accepted index names a file outside its folder.
+// FuzzIndex: no accepted index refers to a file outside its folder.
 func FuzzIndex(f *testing.F) {
 	f.Add([]byte(`{"metadata":{"total_size":8},"weight_map":{"a":"model-00001-of-00001.safetensors"}}`))
 	f.Add([]byte(`{"weight_map":{"a":"../x.safetensors"}}`))

@@ -14,7 +14,7 @@ import (
 	"vagen/internal/golden"
 )
 
-// Every recorded file opens, holds the tensors its manifest's parameters name,
+// TestRecordedFilesCopyExactly: every recorded file has the tensors listed in its manifest,
 // and copying it tensor by tensor keeps every byte of data.
 func TestRecordedFilesCopyExactly(t *testing.T) {
 	tally := golden.NewTally(t, "vlm/safetensors")
@@ -68,8 +68,8 @@ func TestRecordedFilesCopyExactly(t *testing.T) {
 	}
 }
 
-// A checkpoint folder opens by its index, or as one file, and yields exactly the
-// tensors that the index lists.
+// TestRecordedCheckpointsOpen: a checkpoint, in shards or one file, has exactly the tensors
+// in its index.
 func TestRecordedCheckpointsOpen(t *testing.T) {
 	tally := golden.NewTally(t, "vlm/safetensors folders")
 	dirs, err := filepath.Glob(filepath.Join(golden.Path(t, "vlm"), "*", "checkpoint"))

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestHalfSurvivesWideningForEveryValue(t *testing.T) {
+func TestEveryHalfSurvivesConversionToFloat32(t *testing.T) {
 	for h := range 1 << 16 {
 		v := fromHalf(uint16(h))
 		if h&0x7c00 == 0x7c00 && h&0x3ff != 0 {
@@ -28,8 +28,8 @@ func TestHalfKnownValues(t *testing.T) {
 	}
 }
 
-// Between neighbours a and b, the middle goes to the even one, and anything
-// beyond the middle to the nearer one.
+// TestRoundingGoesToTheNearestAndTiesToEven for neighbours a and b: the middle is rounded to
+// the even one, other numbers to the nearer one.
 func TestRoundingGoesToTheNearestAndTiesToEven(t *testing.T) {
 	check := func(t *testing.T, lo uint16, widen func(uint16) float32, round func(float32) uint16) {
 		a, b := widen(lo), widen(lo+1)

@@ -14,7 +14,7 @@ import (
 
 const (
 	lengthBytes = 8
-	// maxHeader is the limit that the reference implementation sets.
+	// maxHeader is the limit of the reference implementation.
 	maxHeader   = 100_000_000
 	metadataKey = "__metadata__"
 )
@@ -30,8 +30,8 @@ type header struct {
 	metadata map[string]string
 }
 
-// parseHeader reads the JSON and checks it against the number of data bytes.
-// Syntax errors stop it at once; all other faults are listed together.
+// parseHeader decodes the JSON and checks it against the number of data bytes. A syntax
+// error is returned immediately; all other problems are listed together.
 func parseHeader(raw []byte, dataBytes int64) (*header, error) {
 	if !utf8.Valid(raw) {
 		return nil, fmt.Errorf("%w: the header is not UTF-8", ErrFormat)
@@ -123,7 +123,7 @@ func (p *headerParser) span(name string) (span, error) {
 	return s, err
 }
 
-// checkSpans sorts the spans by position and reports faults: sizes that contradict the
+// checkSpans sorts the spans by position and reports problems: sizes that contradict the
 // shape, ranges outside the data, overlaps and gaps.
 func checkSpans(wrong *problems, spans []span, dataBytes int64) {
 	slices.SortStableFunc(spans, func(a, b span) int {
@@ -184,9 +184,8 @@ func cutShort(wrong *problems, spans []span, dataBytes int64) bool {
 	return true
 }
 
-// tokens reads JSON of a known structure. Every caller states what comes next, so
-// deeper nesting than that structure is an error at once. Unlike encoding/json it
-// rejects a repeated key.
+// tokens reads JSON of a known structure. Callers state which token must follow, so nesting
+// deeper than the structure is an error. Unlike encoding/json it rejects repeated keys.
 type tokens struct{ dec *json.Decoder }
 
 func newTokens(raw []byte) *tokens {

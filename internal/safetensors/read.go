@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// chunkBytes is how much of a tensor is in memory during a conversion. It is a
+// chunkBytes is the number of bytes of a tensor in memory during a conversion. It is a
 // multiple of every element size.
 const chunkBytes = 1 << 20
 

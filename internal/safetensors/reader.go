@@ -60,8 +60,8 @@ func (r *Reader) add(path string, mapping bool) (*header, *source, error) {
 // follow each other in the order of their file names.
 func (r *Reader) Names() []string { return slices.Clone(r.names) }
 
-// Metadata returns the strings stored in the header; of shards, all of them,
-// where a later shard's value replaces an earlier one's.
+// Metadata returns the strings in the header. With shards these are merged; values of later
+// shards replace those of earlier ones.
 func (r *Reader) Metadata() map[string]string { return maps.Clone(r.metadata) }
 
 // Info describes the named tensor and reports whether there is one.
@@ -70,8 +70,8 @@ func (r *Reader) Info(name string) (Tensor, bool) {
 	return p.Tensor.clone(), ok
 }
 
-// Shard returns the base name of the file that holds the named tensor, "" if
-// there is no such tensor.
+// Shard returns the base name of the file that contains the named tensor, "" if there is no
+// such tensor.
 func (r *Reader) Shard(name string) string {
 	p, ok := r.tensors[name]
 	if !ok {
@@ -82,7 +82,7 @@ func (r *Reader) Shard(name string) string {
 
 // Bytes returns the tensor's little-endian bytes, row-major. Where the platform
 // maps files, they are a view of the map, which must not be written to and is
-// invalid after Close; elsewhere they are a copy. An error wraps ErrNotFound or
+// invalid after Close; on other platforms they are a copy. An error wraps ErrNotFound or
 // ErrClosed.
 func (r *Reader) Bytes(name string) ([]byte, error) {
 	var b []byte
@@ -103,7 +103,7 @@ func (r *Reader) Release(name string) error {
 	})
 }
 
-// with runs fn on the named tensor while the Reader can't be closed.
+// with runs fn on the named tensor and delays Close until fn returns.
 func (r *Reader) with(name string, fn func(place) error) error {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

@@ -13,13 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// both runs a test with a memory map and with the portable twin.
+// both runs a test with and without a memory map.
 func both(t *testing.T, fn func(t *testing.T, mapping bool)) {
 	t.Run("mapped", func(t *testing.T) { fn(t, true) })
 	t.Run("read", func(t *testing.T) { fn(t, false) })
 }
 
-// file assembles a file from a header and data.
+// file builds a file from a header and data.
 func file(header string, data []byte) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 	return append(append(b, header...), data...)
@@ -34,7 +34,7 @@ func save(t *testing.T, name string, content []byte) string {
 
 func TestReaderGivesEveryTensorItsValues(t *testing.T) {
 	both(t, func(t *testing.T, mapping bool) {
-		// Written by hand: "half" lies first although it is listed last.
+		// Written by hand: the data of "half" is first, although it is listed last.
 		header := `{"__metadata__":{"format":"pt","made":"by hand"},
 			"full":{"dtype":"F32","shape":[2,1],"data_offsets":[4,12]},
 			"brain":{"dtype":"BF16","shape":[],"data_offsets":[12,14]},
@@ -145,7 +145,7 @@ func TestFloat32ReusesItsDestination(t *testing.T) {
 	require.Same(t, &buf[0], &got[0])
 }
 
-func TestOpenNamesWhatIsWrong(t *testing.T) {
+func TestOpenReportsWhatIsWrong(t *testing.T) {
 	tensor := func(dtype, shape, offsets string) string {
 		return fmt.Sprintf(`{"a":{"dtype":%q,"shape":%s,"data_offsets":%s}}`, dtype, shape, offsets)
 	}
@@ -159,8 +159,8 @@ func TestOpenNamesWhatIsWrong(t *testing.T) {
 		{"fraction", tensor("F32", "[1.5]", "[0,4]"), 4, []string{"1.5"}},
 		{"exponent", tensor("F32", "[1e0]", "[0,4]"), 4, []string{"1e0"}},
 		{"huge dimension", tensor("F32", "[9223372036854775808]", "[0,4]"), 4, []string{"9223372036854775808"}},
-		{"product overflows", tensor("F32", "[4294967296,4294967296]", "[0,4]"), 4, []string{"more bytes than can be addressed"}},
-		{"overflow behind a zero", tensor("F32", "[0,4294967296,4294967296]", "[0,0]"), 0, []string{"more bytes than can be addressed"}},
+		{"product overflows", tensor("F32", "[4294967296,4294967296]", "[0,4]"), 4, []string{"size overflows int64"}},
+		{"overflow behind a zero", tensor("F32", "[0,4294967296,4294967296]", "[0,0]"), 0, []string{"size overflows int64"}},
 		{"size contradicts shape", tensor("F32", "[2]", "[0,4]"), 4, []string{"needs 8 bytes, has 4"}},
 		{"reversed offsets", tensor("F32", "[1]", "[4,0]"), 4, []string{"[4, 0) outside"}},
 		{"beyond the data", tensor("F32", "[2]", "[0,8]"), 4, []string{"outside the 4 bytes"}},
@@ -217,7 +217,7 @@ func TestOpenChecksTheLengthBeforeItAllocates(t *testing.T) {
 	require.ErrorContains(t, err, "not a regular file")
 }
 
-func TestManyFaultsAreCounted(t *testing.T) {
+func TestFurtherProblemsAreCounted(t *testing.T) {
 	var parts []string
 	for i := range 25 {
 		parts = append(parts, fmt.Sprintf(`"t%d":{"dtype":"F9","shape":[],"data_offsets":[0,0]}`, i))
@@ -239,9 +239,9 @@ func TestClosedReaderRefuses(t *testing.T) {
 	})
 }
 
-func TestFileCutShortIsAnErrorNotAFault(t *testing.T) {
+func TestReadingATruncatedFileIsAnError(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		return // a mapped file can't be cut there
+		return // a mapped file cannot be truncated on this system
 	}
 	both(t, func(t *testing.T, mapping bool) {
 		path := save(t, "x", file(`{"a":{"dtype":"F32","shape":[100000],"data_offsets":[0,400000]}}`, make([]byte, 400000)))
@@ -250,6 +250,6 @@ func TestFileCutShortIsAnErrorNotAFault(t *testing.T) {
 		defer r.Close()
 		require.NoError(t, os.Truncate(path, 1000))
 		_, err = r.Float32("a", nil)
-		require.ErrorContains(t, err, "shrunk")
+		require.ErrorContains(t, err, "truncated while it was open")
 	})
 }

@@ -19,10 +19,10 @@ const (
 
 // OpenSharded opens the weights of a model folder: model.safetensors if there is
 // one, else the files named by the weight_map of model.safetensors.index.json.
-// A tensor is read from the file that the map gives, whatever other tensors the shards
-// hold. The error lists every missing shard and tensor and wraps ErrNotFound, or
-// wraps ErrFormat when a file or the index is malformed; an index may only name
-// plain *.safetensors files in the same folder.
+// A tensor is read from the file given in the map; other tensors of the shards are ignored.
+// The error lists every missing shard and tensor and wraps ErrNotFound, or wraps ErrFormat
+// if a file or the index is malformed. An index may only name plain *.safetensors files in
+// the same folder.
 func OpenSharded(dir string) (*Reader, error) { return openSharded(dir, true) }
 
 func openSharded(dir string, mapping bool) (*Reader, error) {
@@ -90,7 +90,7 @@ func readIndex(path string) (map[string]string, error) {
 		return nil, err
 	}
 	if info.Size() > maxHeader {
-		return nil, fmt.Errorf("%w: an index of %d bytes, allowed %d", ErrFormat, info.Size(), maxHeader)
+		return nil, fmt.Errorf("%w: an index of %d bytes, maximum is %d", ErrFormat, info.Size(), maxHeader)
 	}
 	raw, err := os.ReadFile(path)
 	if err != nil {

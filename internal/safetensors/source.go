@@ -58,7 +58,7 @@ func (s *source) header(size int64) (*header, error) {
 	}
 	n := binary.LittleEndian.Uint64(word[:])
 	if n > maxHeader {
-		return nil, fmt.Errorf("%w: header of %d bytes, allowed %d", ErrFormat, n, maxHeader)
+		return nil, fmt.Errorf("%w: header of %d bytes, maximum is %d", ErrFormat, n, maxHeader)
 	}
 	if int64(n) > size-lengthBytes {
 		return nil, fmt.Errorf("%w: header of %d bytes in a file of %d", ErrFormat, n, size)
@@ -90,7 +90,7 @@ func (s *source) chunks(sp span, buf []byte, fn func([]byte) error) error {
 		b := buf[:min(int64(len(buf)), sp.end-at)]
 		if n, err := s.file.ReadAt(b, s.start+at); n < len(b) {
 			if err == io.EOF {
-				return fmt.Errorf("the file has shrunk since it was opened: %w", io.ErrUnexpectedEOF)
+				return fmt.Errorf("the file was truncated while it was open: %w", io.ErrUnexpectedEOF)
 			}
 			return err
 		}

@@ -36,12 +36,12 @@ type part struct {
 	tensors int
 }
 
-// Create starts one file at path, which is replaced on Commit. The bytes depend
+// Create starts writing a file, which replaces path on Commit. The bytes depend
 // only on the arguments and the values. Metadata gets "format": "pt", which
 // transformers requires, unless it has that key.
 //
-// Tensors follow each other without gaps from a multiple of 8 on, so every one is
-// aligned to its element size if wider types come first.
+// Tensors follow each other without gaps, starting at a multiple of 8, so each is aligned to
+// its element size if wider types come first.
 func Create(path string, tensors []Tensor, metadata map[string]string) (*Writer, error) {
 	w := &Writer{label: path, tensors: cloneTensors(tensors)}
 	if err := checkTensors(w.tensors); err != nil {
@@ -146,7 +146,7 @@ func (w *Writer) Float32(name string, src []float32) error {
 }
 
 // Bytes writes little-endian bytes of the named tensor, which must be the next
-// in order, as they are. A large tensor may be written in several calls.
+// in order, unchanged. A large tensor may be written in several calls.
 func (w *Writer) Bytes(name string, raw []byte) error {
 	return w.with(name, func(Tensor) error {
 		if int64(len(raw)) > w.left {
@@ -236,7 +236,7 @@ func (w *Writer) Close() error {
 	return nil
 }
 
-// discard removes the temporary files that are left.
+// discard removes the remaining temporary files.
 func (w *Writer) discard() {
 	if w.done {
 		return

@@ -86,7 +86,7 @@ func TestWriterIsDeterministicAndAligned(t *testing.T) {
 	require.Zero(t, (8+int(files[0][0])+int(files[0][1])<<8)%8, "the data begins at a multiple of 8")
 }
 
-func TestWriterTakesATensorInPieces(t *testing.T) {
+func TestATensorMayBeWrittenInPieces(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.safetensors")
 	n := chunkBytes/2 + 3
 	w, err := Create(path, []Tensor{{"a", BF16, []int{n}}}, nil)
@@ -106,7 +106,7 @@ func TestWriterTakesATensorInPieces(t *testing.T) {
 	require.Equal(t, v, got)
 }
 
-func TestNothingHasANameBeforeCommit(t *testing.T) {
+func TestNoFileHasItsFinalNameBeforeCommit(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "m.safetensors")
 	require.NoError(t, os.WriteFile(path, []byte("old"), 0o600))
@@ -159,7 +159,7 @@ func TestCreateListsBadTensors(t *testing.T) {
 		{"", F32, nil}, {"a", F32, nil}, {"a", F32, nil}, {"__metadata__", F32, nil},
 		{"neg", F32, []int{-1}}, {"big", F32, []int{math.MaxInt, 2}}, {"type", 0, nil}, {"\xff", F32, nil},
 	}, nil)
-	for _, want := range []string{`tensor 0: the name ""`, `"a" is repeated`, `"__metadata__" is not`, "negative", "more bytes", "no dtype", `"\xff"`} {
+	for _, want := range []string{`tensor 0: the name ""`, `"a" is repeated`, `"__metadata__" is not`, "negative", "overflows", "no dtype", `"\xff"`} {
 		require.ErrorContains(t, err, want)
 	}
 }
@@ -215,7 +215,7 @@ func TestLargeTensorGetsItsOwnShard(t *testing.T) {
 	require.Equal(t, int64(113), total)
 }
 
-func TestOpenShardedTrustsOnlyThePlainNamesOfTheMap(t *testing.T) {
+func TestOpenShardedAcceptsOnlyPlainFileNames(t *testing.T) {
 	for _, bad := range []string{"../x.safetensors", "/etc/x.safetensors", "a/b.safetensors", `a\b.safetensors`, "x.bin", "", ".safetensors", "c:x.safetensors"} {
 		dir := t.TempDir()
 		index := `{"weight_map":{"a":` + string(quote(bad)) + `}}`
@@ -226,7 +226,7 @@ func TestOpenShardedTrustsOnlyThePlainNamesOfTheMap(t *testing.T) {
 	}
 }
 
-func TestOpenShardedNamesWhatIsMissing(t *testing.T) {
+func TestOpenShardedReportsWhatIsMissing(t *testing.T) {
 	dir := t.TempDir()
 	_, err := OpenSharded(dir)
 	require.ErrorIs(t, err, ErrNotFound)
@@ -248,7 +248,7 @@ func TestOpenShardedNamesWhatIsMissing(t *testing.T) {
 	r, err := OpenSharded(dir)
 	require.NoError(t, err)
 	defer r.Close()
-	require.Equal(t, []string{"a"}, r.Names(), "what the map does not list is not there")
+	require.Equal(t, []string{"a"}, r.Names(), "tensors that the map does not list are ignored")
 
 	for name, bad := range map[string]string{
 		"no map": `{"metadata":{}}`, "empty map": `{"weight_map":{}}`, "not an object": `[]`, "twice": `{"weight_map":{"a":"x.safetensors","a":"y.safetensors"}}`,

@@ -11,7 +11,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// Limits of a text.
+// Limits of a YAML text.
 const (
 	MaxBytes  = 16 << 20
 	MaxValues = 1 << 20 // after expansion of aliases
@@ -25,11 +25,11 @@ var ErrLimit = errors.New("too large to read")
 func Parse(data []byte) (file *ast.File, err error) {
 	defer func() { // the parser may panic on malformed input
 		if p := recover(); p != nil {
-			file, err = nil, fmt.Errorf("it can't be parsed: %v", p)
+			file, err = nil, fmt.Errorf("it cannot be parsed: %v", p)
 		}
 	}()
 	if len(data) > MaxBytes {
-		return nil, fmt.Errorf("%w: it has %d bytes or more, %d are allowed", ErrLimit, len(data), MaxBytes)
+		return nil, fmt.Errorf("%w: it has at least %d bytes, %d are allowed", ErrLimit, len(data), MaxBytes)
 	}
 	if deep(data) {
 		return nil, tooDeep()
@@ -49,14 +49,14 @@ func Parse(data []byte) (file *ast.File, err error) {
 	return file, nil
 }
 
-// Value decodes a text of one document; an empty one is nil.
+// Value decodes a text with one document; an empty text is nil.
 func Value(data []byte) (v any, err error) {
 	if _, err := Parse(data); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			v, err = nil, fmt.Errorf("it can't be read: %v", p)
+			v, err = nil, fmt.Errorf("it cannot be decoded: %v", p)
 		}
 	}()
 	err = yaml.Unmarshal(data, &v)
@@ -64,7 +64,7 @@ func Value(data []byte) (v any, err error) {
 }
 
 func tooDeep() error {
-	return fmt.Errorf("%w: it has more than %d values inside each other", ErrLimit, MaxDepth)
+	return fmt.Errorf("%w: it is nested more than %d levels deep", ErrLimit, MaxDepth)
 }
 
 // deep reports whether a text is nested deeper than allowed, which could overflow the
@@ -112,7 +112,7 @@ func (c *counter) count(n ast.Node, depth int) (int, error) {
 				return err
 			}
 			if total += k; total > MaxValues {
-				return fmt.Errorf("%w: it has more than %d values, those that aliases repeat included", ErrLimit, MaxValues)
+				return fmt.Errorf("%w: it has more than %d values, including those repeated by aliases", ErrLimit, MaxValues)
 			}
 		}
 		return nil
@@ -142,7 +142,7 @@ func (c *counter) count(n ast.Node, depth int) (int, error) {
 	case *ast.AliasNode:
 		size, known := c.anchors[n.Value.String()]
 		if known && size == 0 {
-			return 0, fmt.Errorf("the alias *%s stands in what it names", n.Value)
+			return 0, fmt.Errorf("the alias *%s refers to a value that contains it", n.Value)
 		}
 		total = max(size, 1)
 	}

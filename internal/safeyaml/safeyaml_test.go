@@ -22,7 +22,7 @@ func TestValuesAreThoseOfYAML(t *testing.T) {
 	require.Error(t, err)
 }
 
-// laughs is a text whose aliases repeat aliases, 10 to the power of levels values.
+// laughs returns a text whose nested aliases give 10 to the power of levels values.
 func laughs(levels int) string {
 	var b strings.Builder
 	b.WriteString("a0: &a0 [1,1,1,1,1,1,1,1,1,1]\n")
@@ -32,7 +32,7 @@ func laughs(levels int) string {
 	return b.String()
 }
 
-func TestSmallTextsCostLittle(t *testing.T) {
+func TestSmallTextsCannotExpandWithoutLimit(t *testing.T) {
 	const n = 40 << 10
 	for name, text := range map[string]string{
 		"brackets": strings.Repeat("[", 2*n), "braces": strings.Repeat("{", 2*n), "pairs": strings.Repeat("{a: ", n),
@@ -44,7 +44,7 @@ func TestSmallTextsCostLittle(t *testing.T) {
 		_, err := Value([]byte(text))
 		runtime.ReadMemStats(&after)
 		require.Error(t, err, name)
-		if name != "colons" { // no YAML at all
+		if name != "colons" { // not YAML
 			require.ErrorIs(t, err, ErrLimit, name)
 		}
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20), name)
@@ -52,5 +52,5 @@ func TestSmallTextsCostLittle(t *testing.T) {
 	_, err := Value([]byte(laughs(4)))
 	require.NoError(t, err)
 	_, err = Value([]byte("a: &x [1, *x]"))
-	require.ErrorContains(t, err, "stands in what it names")
+	require.ErrorContains(t, err, "refers to a value that contains it")
 }

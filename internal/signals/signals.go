@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// Signal is the cause of a context that a signal ended.
+// Signal is the cause of a context that was ended by a signal.
 type Signal syscall.Signal
 
 // Error implements error.
@@ -21,8 +21,8 @@ func (s Signal) Is(target error) bool { return target == context.Canceled }
 // Code is the shells' exit code for the signal.
 func (s Signal) Code() int { return 128 + int(s) }
 
-// Until returns a context that ends at the first SIGINT or SIGTERM, so that work
-// can stop in order. The second signal ends the program.
+// Until returns a context that ends at the first SIGINT or SIGTERM, so that work can stop
+// cleanly. The second signal ends the program.
 func Until(ctx context.Context) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 1)

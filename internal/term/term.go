@@ -1,4 +1,4 @@
-// Package term looks at what a program writes to.
+// Package term detects terminals.
 package term
 
 import "os"

@@ -12,21 +12,21 @@ import (
 	"vagen/policy"
 )
 
-// Bandit is a learner without a network: a table of preferences over a few words
-// and of values, by the last message that was read. Its rows are tokens all the
-// same: two for each message, one for the word that it writes, and an end token.
+// Bandit is a learner without a network: a table with preferences for a few words, and a
+// value, for each last message of a prompt. Rows consist of tokens as for other learners:
+// two per message, one for the word that is written, and an end token.
 type Bandit struct {
 	Words []string
-	// Alter may change or fail what an update is about to report; it is called
-	// after the update was recorded.
+	// Alter may change the result of an update or return an error. It is called after the
+	// update was recorded.
 	Alter func(b *policy.Batch, s *policy.Stats) error
-	// OnGenerate and score may fail their calls.
+	// OnGenerate and OnScore may return errors for their calls.
 	OnGenerate, OnScore func(ctx context.Context) error
-	// Poison puts NaN where no number was asked for.
+	// Poison writes NaN at positions that were not requested.
 	Poison bool
-	// More is what Count adds, by the last message's text.
+	// More is added by Count, by the text of the last message.
 	More map[string]int
-	// Drift moves the policy away from its reference before anything is scored.
+	// Drift changes the policy relative to its reference before scoring.
 	Drift float64
 
 	mu      sync.Mutex
@@ -37,11 +37,11 @@ type Bandit struct {
 	Seeds   []uint64 // of all prompts
 	Opened  map[uint64]bool
 
-	Lent     []int // updates before each Lend
-	Returned int   // how many of them were closed
+	Lent     []int // number of updates before each SnapshotPolicy
+	Returned int   // number of closed snapshots
 }
 
-// asked is what Score was asked for.
+// asked records a call of Score.
 type asked struct {
 	Rows *policy.Rows
 	Want []bool
@@ -49,7 +49,7 @@ type asked struct {
 	Temp float64
 }
 
-// Update is what Update was told to do.
+// Update records a call of Bandit.Update.
 type Update struct {
 	Batch     *policy.Batch
 	Objective policy.Objective
@@ -57,7 +57,7 @@ type Update struct {
 }
 
 const (
-	FirstState = 1 << 16 // states are tokens from here on
+	FirstState = 1 << 16 // tokens from this number are states
 	roleToken  = 1 << 12
 )
 
@@ -65,7 +65,7 @@ func NewBandit(words ...string) *Bandit {
 	return &Bandit{Words: words, Prefs: map[int32][]float64{}, Values: map[int32]float64{}, Opened: map[uint64]bool{}}
 }
 
-// Guesser plays the guessing game, walker FrozenLake with a move a turn.
+// Guesser plays the guessing game, Walker FrozenLake with one move per turn.
 func Guesser() *Bandit { return NewBandit("0", "1", "2", "x y") }
 
 func Walker() *Bandit {
@@ -78,14 +78,14 @@ func Walker() *Bandit {
 
 func (b *Bandit) End() int32 { return int32(len(b.Words)) }
 
-// State is the token of a message.
+// State returns the token of a message.
 func State(m policy.Message) int32 {
 	h := fnv.New32a()
 	fmt.Fprint(h, m.Role, m.Text)
 	return FirstState + int32(h.Sum32()>>2)
 }
 
-// read is the tokenizer.
+// read tokenizes messages.
 func (b *Bandit) read(messages []policy.Message) (tokens []int32, images []policy.Image) {
 	for _, m := range messages {
 		tokens = append(tokens, roleToken+int32(m.Role[0]), State(m))
@@ -96,7 +96,7 @@ func (b *Bandit) read(messages []policy.Message) (tokens []int32, images []polic
 	return tokens, images
 }
 
-// probs is the policy's distribution in a state.
+// probs returns the policy's distribution in a state.
 func (b *Bandit) probs(s int32, temperature float64) []float64 {
 	p := make([]float64, len(b.Words))
 	var sum float64
@@ -168,7 +168,7 @@ func (b *Bandit) Forget(keys ...uint64) {
 	}
 }
 
-// each calls f for every token of rows but the first ones, with the state before.
+// each calls f for every token except the first of each row, with the state before it.
 func each(r *policy.Rows, f func(i int, s int32)) {
 	for row := range r.Len() {
 		s := int32(0)
@@ -219,7 +219,7 @@ func (b *Bandit) Score(ctx context.Context, rows *policy.Rows, want []bool, what
 					x[i] = float32(math.NaN())
 				}
 			}
-			for row := range rows.Len() { // there the contract says 0
+			for row := range rows.Len() { // the contract requires 0
 				x[rows.Offsets[row]] = 0
 			}
 		}
@@ -233,7 +233,7 @@ func (b *Bandit) Score(ctx context.Context, rows *policy.Rows, want []bool, what
 	return out, ctx.Err()
 }
 
-// logProb of a token; context and end tokens are certain.
+// logProb returns the log-prob of a token; that of context and end tokens is 0.
 func (b *Bandit) logProb(token, s int32, temperature float64) float64 {
 	if !b.IsWord(token) {
 		return 0

@@ -28,7 +28,7 @@ func (b *Bandit) Update(ctx context.Context, batch *policy.Batch, o policy.Objec
 	return s, ctx.Err()
 }
 
-// learn climbs the gradient of the objective's policy loss and moves values towards
+// learn does a gradient step on the objective's policy loss and moves values towards
 // returns. KL and entropy terms have no gradient here.
 func (b *Bandit) learn(batch *policy.Batch, o policy.Objective, opt policy.Optimizer, stats *policy.Stats) error {
 	prefs, values := map[int32][]float64{}, map[int32]float64{}
@@ -89,7 +89,7 @@ func mapKeys[V any](m map[int32]V) func(func(int32) bool) {
 	}
 }
 
-// table is what a bandit saves.
+// table is the content of a bandit's checkpoint.
 type table struct {
 	Prefs  map[int32][]float64
 	Values map[int32]float64
@@ -124,7 +124,7 @@ func (b *Bandit) Restore(_ context.Context, dir string) error {
 	return nil
 }
 
-// snapshotBandit is a bandit's policy of one moment.
+// snapshotBandit is a snapshot of a bandit's policy.
 type snapshotBandit struct {
 	*Bandit
 	closed *int
@@ -146,12 +146,12 @@ func (b *Bandit) SnapshotPolicy(ctx context.Context) (policy.PolicySnapshot, err
 func (l snapshotBandit) Close() error {
 	*l.closed++
 	if len(l.Opened) > 0 {
-		return fmt.Errorf("%d conversations are left open", len(l.Opened))
+		return fmt.Errorf("%d conversations are still open", len(l.Opened))
 	}
 	return nil
 }
 
-// Aligned is a bandit that tells where its words end.
+// Aligned is a bandit that also reports where its words end.
 type Aligned struct{ *Bandit }
 
 func (b Aligned) Ends(tokens []int32) (ends []int) {
@@ -165,7 +165,7 @@ func (b Aligned) Ends(tokens []int32) (ends []int) {
 	return ends
 }
 
-// Encode implements policy.Encoder: responses are words of the bandit's.
+// Encode implements policy.Encoder: responses are words of the bandit.
 func (b *Bandit) Encode(messages []policy.Message) ([]policy.Piece, []policy.Image, error) {
 	var out []policy.Piece
 	var images []policy.Image
@@ -177,7 +177,7 @@ func (b *Bandit) Encode(messages []policy.Message) ([]policy.Piece, []policy.Ima
 		}
 		word := slices.Index(b.Words, m.Text)
 		if word < 0 {
-			return nil, nil, fmt.Errorf("%q is not one of my words", m.Text)
+			return nil, nil, fmt.Errorf("%q is not a word of the bandit", m.Text)
 		}
 		context, ims := b.read(pending)
 		images, pending = append(images, ims...), nil

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// WriteFile puts a configuration file into a folder of the test's.
+// WriteFile writes a configuration file to a temporary folder of the test.
 func WriteFile(t testing.TB, yaml string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "run.yaml")

@@ -18,11 +18,11 @@ import (
 
 var ErrBroken = errors.New("broken on purpose")
 
-// Arena makes small environments: they show a colour, 0 to 2, want to hear its
-// number, pay 1 for it and −0.5 otherwise, and end after some turns. The level's
-// seed decides the colours.
+// Arena creates small environments: they show a colour, 0 to 2, give a reward of 1 for its
+// number and −0.5 otherwise, and end after some turns. The colours depend on the level's
+// seed.
 type Arena struct {
-	// Fault, when set, is asked before every step.
+	// Fault, if set, is called before every step.
 	Fault func(seed int64, turn int) error
 
 	mu    sync.Mutex
@@ -32,12 +32,12 @@ type Arena struct {
 type Guess struct {
 	arena *Arena
 	turns int
-	all   bool // no turn was wrong
+	all   bool // all answers so far were correct
 	seed  int64
 	turn  int
 }
 
-// Registry offers the guessing game and the real FrozenLake.
+// Registry contains the guessing game and the real FrozenLake.
 func (a *Arena) Registry(t testing.TB) *env.Registry {
 	t.Helper()
 	r, err := a.Open()

@@ -7,8 +7,8 @@ import (
 	"vagen/train"
 )
 
-// Hooks is a Checkpointer, a Rollbacker and an Observer made of functions. Those that
-// are nil do nothing.
+// Hooks implements Checkpointer, Rollbacker and Observer by functions. Nil functions do
+// nothing.
 type Hooks struct {
 	OnBegin     func(ctx context.Context, s train.State) (*train.Pending, error)
 	OnKeepBest  func(ctx context.Context, b train.Best) error

@@ -19,7 +19,7 @@ var (
 	_ track.Sink     = (*Journal)(nil)
 )
 
-// Small is a configuration for the guessing game that trains in no time.
+// Small is a configuration for the guessing game that trains quickly.
 func Small() config.Config {
 	c := config.Default()
 	c.Run.Seed = 5
@@ -32,13 +32,13 @@ func Small() config.Config {
 	return c
 }
 
-// Journal is a sink that keeps events.
+// Journal is a sink that stores events.
 type Journal []track.Event
 
 func (j *Journal) Event(e track.Event) error { *j = append(*j, e); return nil }
 func (j *Journal) Close() error              { return nil }
 
-// Kinds lists events as "kind step".
+// Kinds returns events as texts "kind step".
 func (j Journal) Kinds() []string {
 	var out []string
 	for _, e := range j {
@@ -47,23 +47,23 @@ func (j Journal) Kinds() []string {
 	return out
 }
 
-// Trainer wires a learner to the arena and a journal.
+// Trainer returns a trainer with a learner, an arena and a journal.
 func Trainer(t testing.TB, c config.Config, b *Bandit, a *Arena) (*train.Trainer, *Journal) {
 	t.Helper()
 	j := new(Journal)
 	return &train.Trainer{Config: c, Learner: b, Envs: a.Registry(t), Sinks: []track.Sink{j}}, j
 }
 
-// Run trains and returns what was recorded.
+// Run trains and returns the recorded events.
 func Run(t testing.TB, c config.Config, b *Bandit) Journal {
 	t.Helper()
 	tr, j := Trainer(t, c, b, &Arena{})
 	require.NoError(t, tr.Run(t.Context()))
-	require.Empty(t, b.Opened, "no conversation is left open")
+	require.Empty(t, b.Opened, "all conversations are closed")
 	return *j
 }
 
-// Split is a run in which episodes have three turns and several rows.
+// Split is a configuration in which episodes have three turns and several rows.
 func Split(harness string) config.Config {
 	c := Grouped()
 	c.Env.Config = map[string]any{"turns": uint64(3)}
@@ -77,9 +77,9 @@ func Split(harness string) config.Config {
 	return c
 }
 
-// Told sums up what a learner was told to do, update by update.
+// Told summarises the calls of Update.
 type Told struct {
-	Critic bool    // the critic alone
+	Critic bool    // only the critic is updated
 	Coef   float64 // of the value loss
 	Rows   int
 	Clip   float64
@@ -100,8 +100,8 @@ func Has(m track.Metrics, name string) bool {
 	return ok
 }
 
-// Whole is a configuration whose steps are one optimiser step on all episodes, with
-// returns that can be added up by hand: no discount, and values that are 0.
+// Whole is a configuration whose steps are one optimiser step on all episodes. Returns can
+// be computed by hand: there is no discount, and values are 0.
 func Whole() config.Config {
 	c := Small()
 	c.Algorithm.Estimator, c.Algorithm.Gamma, c.Algorithm.Lambda = "masked_gae", 1, 1
@@ -109,7 +109,7 @@ func Whole() config.Config {
 	return c
 }
 
-// Untimed are the metrics that must not depend on anything but the configuration.
+// Untimed returns the metrics that must depend only on the configuration.
 func Untimed(j Journal) []map[string]uint64 {
 	var out []map[string]uint64
 	for _, e := range j {
@@ -124,7 +124,7 @@ func Untimed(j Journal) []map[string]uint64 {
 	return out
 }
 
-// Steps are the events of training steps.
+// Steps returns the events of training steps.
 func (j Journal) Steps() []track.Event {
 	var out []track.Event
 	for _, e := range j {
@@ -135,7 +135,7 @@ func (j Journal) Steps() []track.Event {
 	return out
 }
 
-// Grouped is whole with three episodes per start state.
+// Grouped is Whole with three episodes per start state.
 func Grouped() config.Config {
 	c := Whole()
 	c.Rollout.Trajectories, c.Agent.Actor.MiniBatch = 3, 24

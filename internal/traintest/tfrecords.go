@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Fields reads a protobuf message into its fields' raw values.
+// Fields returns the raw values of the fields of a protobuf message.
 func Fields(t *testing.T, b []byte) map[protowire.Number][][]byte {
 	out := map[protowire.Number][][]byte{}
 	for len(b) > 0 {
@@ -29,7 +29,7 @@ func Fields(t *testing.T, b []byte) map[protowire.Number][][]byte {
 	return out
 }
 
-// TFRecords splits an event file into messages and checks every checksum.
+// TFRecords returns the messages of an event file and checks their checksums.
 func TFRecords(t *testing.T, path string) [][]byte {
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err)

@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// MLflowServer behaves like an MLflow server, as its reference describes it.
+// MLflowServer implements the API of an MLflow server as its reference describes it.
 type MLflowServer struct {
 	Mu      sync.Mutex
-	Broken  int // requests to fail
+	Broken  int // number of requests to fail
 	Refuse  bool
 	exists  bool // the experiment
 	Runs    map[string]map[string]any
 	Metrics map[string]float64 // newest, by run/name/step
-	Latest  int                // step that a run has of a
+	Latest  int                // newest step of metric a
 	Params  map[string]string
 	Auth    string
 	Calls   []string

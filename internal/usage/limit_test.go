@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The smallest limit counts: of the machine, the process's group, or one above it.
+// TestTheSmallestLimitCounts: that of the machine, of the process's group, or of a parent
+// group.
 func TestTheSmallestLimitCounts(t *testing.T) {
 	const meminfo = "MemTotal:       16000000 kB\nMemFree:         4000000 kB\n"
 	for name, test := range map[string]struct {

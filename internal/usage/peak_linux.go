@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// PeakResident is the most memory that the process has had in RAM, in bytes. What
-// getrusage counts begins with the peak of the process that started this one.
+// PeakResident returns the maximum resident memory of the process in bytes. It does not use
+// getrusage, whose value starts with the peak of the parent process.
 func PeakResident() int64 {
 	raw, err := os.ReadFile("/proc/self/status")
 	if err != nil {

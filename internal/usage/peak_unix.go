@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// PeakResident is the most memory that the process has had in RAM, in bytes.
+// PeakResident returns the maximum resident memory of the process in bytes.
 func PeakResident() int64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -1,3 +1,3 @@
-// Package usage reports the memory and processor time that this process uses. Figures
+// Package usage reports the memory and CPU time that this process uses. Figures
 // that the system does not report are 0.
 package usage

@@ -10,7 +10,7 @@ import (
 	"vagen/internal/usage"
 )
 
-func TestMemoryThatIsTouchedIsResident(t *testing.T) {
+func TestResidentMemoryGrowsWithUse(t *testing.T) {
 	const size = 64 << 20
 	before := usage.Resident()
 	require.Positive(t, before)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// CPUTime is the processor time that the process has used.
+// CPUTime returns the CPU time that the process has used.
 func CPUTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -37,7 +37,7 @@ func draw(path string, curves []curve) error {
 			plotter.YErrors
 		}{make(plotter.XYs, len(c.at)), make(plotter.YErrors, len(c.at))}
 		for k, e := range c.at {
-			// Side by side, so that bars of one step can be told apart.
+			// Side by side, so that bars of one step do not overlap.
 			bars.XYs[k] = plotter.XY{X: float64(c.steps[k]) + 0.06*float64(i-len(curves)/2), Y: e.mean}
 			bars.YErrors[k].Low, bars.YErrors[k].High = e.mean-max(0, e.low), min(1, e.high)-e.mean
 		}

@@ -1,10 +1,9 @@
-// Ablation compares the five presets of VAGEN's paper at a size that a laptop's
-// CPU trains in minutes: FrozenLake in words, on maps that training never shows.
+// Ablation compares the five presets of VAGEN's paper with a small model that a laptop's
+// CPU trains in minutes, on FrozenLake as text with unseen maps.
 //
-// Every preset starts from the same warm start for a seed and plays the same
-// number of episodes; nothing differs but what the preset says. The program
-// writes a table with confidence intervals and p-values, and the curves, to
-// docs/ablation.md and docs/ablation.png. A stopped study resumes with the
+// The runs of one seed share their warm start and number of episodes, and differ only in
+// what the presets set. The program writes tables with confidence intervals and p-values
+// to docs/ablation.md, and a plot to docs/ablation.png. A stopped study resumes with the
 // first missing run.
 package main
 
@@ -38,7 +37,7 @@ func main() {
 		return
 	}
 	if err != nil {
-		os.Exit(2) // what is wrong has been said
+		os.Exit(2) // parse has written the error
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -48,25 +47,25 @@ func main() {
 	}
 }
 
-// minSeeds is the smallest number of seeds for which a spread can be estimated.
+// minSeeds is the smallest number of seeds for which a deviation can be estimated.
 const minSeeds = 2
 
-// parse reads the flags. Faults are written to w, with the usage.
+// parse reads the flags. Errors are written to w, with the usage.
 func parse(args []string, w io.Writer) (options, error) {
 	var o options
 	f := flag.NewFlagSet("ablation", flag.ContinueOnError)
 	f.SetOutput(w)
 	f.IntVar(&o.seeds, "seeds", 5, "runs of each preset")
-	f.StringVar(&o.out, "out", filepath.Join("runs", "ablation"), "folder for warm starts and results; those that are there are used")
-	f.StringVar(&o.report, "report", filepath.Join("docs", "ablation.md"), "file to write; its curves go beside it")
+	f.StringVar(&o.out, "out", filepath.Join("runs", "ablation"), "folder for warm starts and results; existing ones are used")
+	f.StringVar(&o.report, "report", filepath.Join("docs", "ablation.md"), "file to write; its plot is written beside it")
 	f.StringVar(&o.backend, "backend", "auto", "auto, xla, cuda or go")
-	f.StringVar(&o.note, "note", "", "a sentence about the machine, for the document")
+	f.StringVar(&o.note, "note", "", "a sentence about the machine, for the page")
 	err := f.Parse(args)
 	switch {
 	case err != nil:
 		return o, err
 	case f.NArg() > 0:
-		err = fmt.Errorf("there are only flags, but %q is given", f.Args())
+		err = fmt.Errorf("unexpected arguments %q: only flags are allowed", f.Args())
 	case o.seeds < minSeeds:
 		err = fmt.Errorf("-seeds is %d, must be %d or more", o.seeds, minSeeds)
 	}
@@ -83,11 +82,11 @@ func launchRun(ctx context.Context, o options, set setting, say, complain io.Wri
 	}
 	log := slog.New(slog.NewTextHandler(complain, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	s := &study{setting: set, out: o.out, backend: o.backend, envs: envs, log: log, say: say}
-	results, over, err := s.run(ctx, o.seeds)
+	results, excluded, err := s.run(ctx, o.seeds)
 	if err = errors.Join(err, s.close()); err != nil {
 		return err
 	}
-	if err := report(o, results, over, set); err != nil {
+	if err := report(o, results, excluded, set); err != nil {
 		return err
 	}
 	fmt.Fprintf(say, "written to %s\n", o.report)

@@ -17,7 +17,7 @@ import (
 	"vagen/env/builtin"
 )
 
-// tiny is a setting that the pure-Go backend plays through in seconds.
+// tiny is a setting that the pure-Go backend completes in seconds.
 func tiny() setting {
 	s := published()
 	s.episodes, s.steps, s.every, s.maps, s.turns = 8, 1, 1, 2, 2
@@ -31,7 +31,7 @@ func tinyStudy(t *testing.T, out string, say io.Writer) *study {
 	return &study{setting: tiny(), out: out, backend: "go", envs: envs, log: slog.New(slog.DiscardHandler), say: say}
 }
 
-// untimed leaves the clock out of results.
+// untimed removes the times from results.
 func untimed(all []result) []result {
 	var out []result
 	for _, r := range all {
@@ -41,16 +41,16 @@ func untimed(all []result) []result {
 	return out
 }
 
-// TestAStoppedStudyResumes: a study that is stopped in the middle has the
-// results of one that is not, and trains nothing twice.
+// TestAStoppedStudyResumes: a study that is stopped and resumed has the results of an
+// uninterrupted one, and repeats no finished run.
 func TestAStoppedStudyResumes(t *testing.T) {
 	whole := tinyStudy(t, t.TempDir(), io.Discard)
-	want, over, err := whole.run(t.Context(), 2)
+	want, excluded, err := whole.run(t.Context(), 2)
 	require.NoError(t, errors.Join(err, whole.close()))
-	require.Empty(t, over)
+	require.Empty(t, excluded)
 	require.Len(t, want, 2*len(presets))
 	for _, r := range want {
-		require.Len(t, r.Points, 2, "the warm start's and one more")
+		require.Len(t, r.Points, 2, "one of the warm start and one of training")
 	}
 
 	dir := t.TempDir()
@@ -85,26 +85,27 @@ type writerFunc func([]byte)
 
 func (f writerFunc) Write(p []byte) (int, error) { f(p); return len(p), nil }
 
-// TestSeedsThatFailTheirExamAreSkipped, and are not taught again.
-func TestSeedsThatFailTheirExamAreSkipped(t *testing.T) {
+// TestSeedsWithAFailedWarmStartAreExcluded, and are not trained again when the study
+// resumes.
+func TestSeedsWithAFailedWarmStartAreExcluded(t *testing.T) {
 	dir := t.TempDir()
 	s := tinyStudy(t, dir, io.Discard)
-	s.passed = 2 // more than there is
-	_, over, err := s.run(t.Context(), 1)
+	s.passed = 2 // cannot be reached
+	_, excluded, err := s.run(t.Context(), 1)
 	require.ErrorIs(t, errors.Join(err, s.close()), errExam)
-	require.Equal(t, []uint64{0, 1}, over)
+	require.Equal(t, []uint64{0, 1}, excluded)
 	require.NoError(t, os.Remove(filepath.Join(dir, "seed1", "failed")))
 
 	s = tinyStudy(t, dir, io.Discard)
-	all, over, err := s.run(t.Context(), 1)
+	all, excluded, err := s.run(t.Context(), 1)
 	require.NoError(t, errors.Join(err, s.close()))
-	require.Equal(t, []uint64{0}, over)
+	require.Equal(t, []uint64{0}, excluded)
 	require.Len(t, all, len(presets))
 	require.Equal(t, uint64(1), all[0].Seed)
 }
 
-// TestPresetsDifferInNothingElse: what is left when the presets' own keys are made
-// equal is one configuration.
+// TestPresetsDifferInNothingElse: configurations of all presets are equal once the keys
+// that presets set are made equal.
 func TestPresetsDifferInNothingElse(t *testing.T) {
 	s := published()
 	want, err := s.configure(reference, 3, "auto")
@@ -113,7 +114,7 @@ func TestPresetsDifferInNothingElse(t *testing.T) {
 	for _, preset := range presets {
 		c, err := s.configure(preset, 3, "auto")
 		require.NoError(t, err, preset)
-		require.Equal(t, s.episodes, c.Data.TrainBatch*c.Rollout.Trajectories, "%s plays as many episodes", preset)
+		require.Equal(t, s.episodes, c.Data.TrainBatch*c.Rollout.Trajectories, "%s plays the same number of episodes", preset)
 		estimators[c.Algorithm.Estimator] = true
 		c.Algorithm.Estimator, c.Algorithm.TurnGamma = want.Algorithm.Estimator, want.Algorithm.TurnGamma
 		c.Rollout.LossMask, c.Rollout.GAEMask, c.Rollout.MultiTurnReward = true, true, true
@@ -124,10 +125,10 @@ func TestPresetsDifferInNothingElse(t *testing.T) {
 		c.Critic.OnTurnEnds, c.Trainer.Experiment = want.Critic.OnTurnEnds, want.Trainer.Experiment
 		require.Equal(t, want, c, preset)
 	}
-	require.Len(t, estimators, 4, "Vanilla PPO and Turn-PPO share theirs")
+	require.Len(t, estimators, 4, "Vanilla PPO and Turn-PPO use the same estimator")
 }
 
-// TestMapsOfASeedAreItsOwn: lessons, exams, training and validation share no map.
+// TestMapsOfASeedAreItsOwn: lessons, their evaluation, training and validation share no map.
 func TestMapsOfASeedAreItsOwn(t *testing.T) {
 	s := published()
 	end := int64(s.maps)
@@ -152,14 +153,14 @@ func TestTheWorldStatesAndRewardsProgress(t *testing.T) {
 	require.True(t, strings.HasSuffix(o.Text, "Turn 1\n to-down to-right free-down free-right"), o.Text)
 	out, err := e.Step(t.Context(), "<answer>Right</answer>")
 	require.NoError(t, err)
-	require.InDelta(t, 0.5, out.Reward.Sum(), 1e-9, "nearer, and the turn costs what its form earns")
+	require.InDelta(t, 0.5, out.Reward.Sum(), 1e-9, "progress; the turn's penalty and the format reward cancel")
 	require.True(t, strings.HasSuffix(out.Observation.Text, " to-down to-right free-left free-right"), out.Observation.Text)
 	out, err = e.Step(t.Context(), "<answer>Left</answer>")
 	require.NoError(t, err)
 	require.InDelta(t, -0.5, out.Reward.Sum(), 1e-9)
 	out, err = e.Step(t.Context(), "Left")
 	require.NoError(t, err)
-	require.InDelta(t, -0.1, out.Reward.Sum(), 1e-9, "silence is charged")
+	require.InDelta(t, -0.1, out.Reward.Sum(), 1e-9, "a response without an action gets only the turn's penalty")
 	require.Equal(t, 6, e.(*told).distance())
 
 	for name, bad := range map[string]map[string]any{"not a number": {partProgress: "much"}, "unknown": {"speed": 1}} {
@@ -173,7 +174,7 @@ func TestTheWorldStatesAndRewardsProgress(t *testing.T) {
 }
 
 func TestFlagsAreChecked(t *testing.T) {
-	for args, want := range map[string]string{"-seeds 1": "-seeds is 1, must be 2 or more", "now": "there are only flags", "-seed 3": "not defined: -seed"} {
+	for args, want := range map[string]string{"-seeds 1": "-seeds is 1, must be 2 or more", "now": "only flags are allowed", "-seed 3": "not defined: -seed"} {
 		var said bytes.Buffer
 		_, err := parse(strings.Fields(args), &said)
 		require.Error(t, err)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// measure is a figure of a run.
+// measure is a scalar result of a run.
 type measure struct {
 	name string
 	of   func(r result) float64
@@ -30,7 +30,7 @@ var measures = []measure{
 // reference is the preset that the others are compared with.
 const reference = "vagen_full"
 
-// byPreset lists a figure of every preset's runs, in the order of seeds.
+// byPreset returns of(r) for the runs of every preset, in the order of seeds.
 func byPreset(results []result, of func(result) float64) map[string][]float64 {
 	out := map[string][]float64{}
 	for _, r := range results {
@@ -39,24 +39,24 @@ func byPreset(results []result, of func(result) float64) map[string][]float64 {
 	return out
 }
 
-// report writes the document and its curves.
-func report(o options, results []result, over []uint64, s setting) error {
+// report writes the page and its plot.
+func report(o options, results []result, excluded []uint64, s setting) error {
 	path := o.report
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	picture := strings.TrimSuffix(path, filepath.Ext(path)) + ".png"
-	if err := draw(picture, curves(results)); err != nil {
+	plot := strings.TrimSuffix(path, filepath.Ext(path)) + ".png"
+	if err := draw(plot, curves(results)); err != nil {
 		return err
 	}
 	var b strings.Builder
-	b.WriteString(introduction(s, len(results)/len(presets), over))
+	b.WriteString(introduction(s, len(results)/len(presets), excluded))
 	var verdicts []string
 	for _, m := range measures {
 		verdicts = append(verdicts, table(&b, results, m)...)
 	}
-	fmt.Fprintf(&b, "\n![success over training](%s)\n\nLines are means over seeds, bars 95 %% confidence intervals.\n", filepath.Base(picture))
-	b.WriteString("\n## What can be said\n\n")
+	fmt.Fprintf(&b, "\n![success over training](%s)\n\nLines are means over seeds, bars 95 %% confidence intervals.\n", filepath.Base(plot))
+	b.WriteString("\n## Conclusions\n\n")
 	for _, v := range verdicts {
 		fmt.Fprintf(&b, "- %s\n", v)
 	}
@@ -78,7 +78,8 @@ func curves(results []result) []curve {
 	return out
 }
 
-// table writes the comparison by one measure and returns it in words.
+// table writes the comparison of the presets by one measure, and returns a sentence for
+// each preset compared with the reference.
 func table(b *strings.Builder, results []result, m measure) (verdicts []string) {
 	values := byPreset(results, m.of)
 	ref := values[reference]
@@ -102,37 +103,37 @@ func table(b *strings.Builder, results []result, m measure) (verdicts []string) 
 			b.WriteString(" | | | |\n")
 			continue
 		}
-		fmt.Fprintf(b, " %+.3f | %+.3f to %+.3f | %s | %s |\n", diffs[k].mean, diffs[k].low, diffs[k].high, chance(p[k]), chance(corrected[k]))
+		fmt.Fprintf(b, " %+.3f | %+.3f to %+.3f | %s | %s |\n", diffs[k].mean, diffs[k].low, diffs[k].high, pValue(p[k]), pValue(corrected[k]))
 		verdicts = append(verdicts, verdict(m.name, preset, diffs[k], corrected[k]))
 	}
 	return verdicts
 }
 
-// verdict says in words what a comparison shows.
+// verdict states the result of a comparison in a sentence.
 func verdict(measure, preset string, d estimate, p float64) string {
 	switch {
 	case p >= level:
-		return fmt.Sprintf("%s, %s against %s: **not significant** (p %s): these runs do not tell the two apart.", measure, reference, preset, relation(p))
+		return fmt.Sprintf("%s, %s against %s: **not significant** (p %s): these runs do not distinguish them.", measure, reference, preset, relation(p))
 	case d.mean > 0:
 		return fmt.Sprintf("%s, %s against %s: higher by %.3f (p %s).", measure, reference, preset, d.mean, relation(p))
 	}
 	return fmt.Sprintf("%s, %s against %s: **lower** by %.3f (p %s).", measure, reference, preset, -d.mean, relation(p))
 }
 
-// chance is a p-value as tables show it.
-func chance(p float64) string {
+// pValue formats a p-value for tables.
+func pValue(p float64) string {
 	if p < 0.001 {
 		return "< 0.001"
 	}
 	return fmt.Sprintf("%.3f", p)
 }
 
-// relation is a p-value after the letter p.
+// relation formats a p-value with "=" or "<", to follow the letter p.
 func relation(p float64) string {
 	if p < 0.001 {
-		return chance(p)
+		return pValue(p)
 	}
-	return "= " + chance(p)
+	return "= " + pValue(p)
 }
 
 func indexOf(list []string, x string) int {
@@ -154,7 +155,7 @@ func list(x []float64) string {
 
 func timing(results []result, note string) string {
 	var b strings.Builder
-	b.WriteString("\n## Wall time\n\n| preset | seconds a run, mean |\n|---|---|\n")
+	b.WriteString("\n## Wall time\n\n| preset | mean seconds per run |\n|---|---|\n")
 	total := 0.0
 	for _, preset := range presets {
 		x := byPreset(results, func(r result) float64 { return r.Seconds })[preset]
@@ -163,6 +164,6 @@ func timing(results []result, note string) string {
 	for _, r := range results {
 		total += r.Seconds + r.Warm
 	}
-	fmt.Fprintf(&b, "\nAll %d runs and their warm starts took %.0f minutes. Warm starts that\nfailed are not counted, and the first run of a process compiles for all of them. %s\n", len(results), total/60, note)
+	fmt.Fprintf(&b, "\nAll %d runs and their warm starts took %.0f minutes, without the warm starts\nthat failed. The first run of a process includes compilation. %s\n", len(results), total/60, note)
 	return b.String()
 }

@@ -36,16 +36,16 @@ func TestEstimatesAreThoseOfStudent(t *testing.T) {
 	require.InDelta(t, 0, p, 0)
 }
 
-// TestHolmStepsDown through an example by hand: 0.01·4, 0.02·3, 0.03·2, 0.2, where
-// the third may not fall below the second.
+// TestHolmStepsDown checks an example computed by hand: 0.01·4, 0.02·3, 0.03·2, 0.2,
+// where the third must not be smaller than the second.
 func TestHolmStepsDown(t *testing.T) {
 	require.InDeltaSlice(t, []float64{0.06, 0.04, 0.2, 0.06}, holm([]float64{0.03, 0.01, 0.2, 0.02}), 1e-12)
 	require.InDeltaSlice(t, []float64{1, 1}, holm([]float64{0.9, 0.8}), 0)
 	require.Empty(t, holm(nil))
 }
 
-// TestTheReportSaysWhatTheNumbersSay: a preset that is always worse, one that is
-// always better, and two that nothing can be said of.
+// TestTheReportSaysWhatTheNumbersSay with a preset that is always worse, one that is
+// always better, and two without a significant difference.
 func TestTheReportSaysWhatTheNumbersSay(t *testing.T) {
 	level := map[string][]float64{
 		"vanilla_ppo": {0.30, 0.31, 0.29, 0.33}, "masked_grpo": {0.5, 0.7, 0.4, 0.8}, "turn_ppo": {0.8, 0.82, 0.79, 0.81},

@@ -9,17 +9,17 @@ import (
 	"vagen/train/config"
 )
 
-// presets are what is compared, in the order of the table.
+// presets are compared, in the order of the table.
 var presets = []string{"vanilla_ppo", "masked_grpo", "turn_ppo", "vagen_base", "vagen_full"}
 
-// words are what the agent reads and writes, one token each.
+// words are the texts of the environment and of responses, one token each.
 var words = []string{
 	"<answer>", "</answer>", "system\n", "user\n", "assistant\n", "Reach", " the", " goal", " avoid", " holes", "Turn",
 	" 1", " 2", " 3", " 4", " 5", " 6", " P ", " _ ", " O ", " G ", " X ", " V ",
 	" to-left", " to-down", " to-right", " to-up", " free-left", " free-down", " free-right", " free-up", "Left", "Down", "Right", "Up",
 }
 
-// shape is a decoder for text with 30,000 parameters, of which a third embed tokens.
+// shape is a text-only decoder with 30,000 parameters, a third of them embeddings.
 func shape() vlm.Shape {
 	return vlm.Shape{
 		Family: "llama", Hidden: 32, FF: 64, Layers: 2, Heads: 2, KVHeads: 1, HeadDim: 16,
@@ -29,16 +29,16 @@ func shape() vlm.Shape {
 
 // setting is what all runs have in common.
 type setting struct {
-	episodes int // of a training step, over all start states
+	episodes int // per training step, over all start states
 	steps    int
 	every    int // steps between validations
-	maps     int // of a validation
-	turns    int // of an episode
+	maps     int // per validation
+	turns    int // per episode, at most
 
-	noise    float64 // share of the moves in the lessons that are random
+	noise    float64 // share of random moves in the lessons
 	lesson   int     // turns that a lesson imitates
 	lessons  int     // at most
-	passed   float64 // share of successes that ends the lessons
+	passed   float64 // success rate that ends the lessons
 	teaching train.Imitation
 }
 
@@ -53,8 +53,8 @@ func published() setting {
 	}
 }
 
-// world are the environment's options. The penalty of a turn equals its format reward,
-// so that neither delay nor an early failure increases the return.
+// world returns the environment's options. The penalty of a turn equals its format
+// reward, so that neither delay nor an early failure increases the return.
 func world() map[string]any {
 	return map[string]any{
 		"size": 4, "p": 0.8, "max_actions_per_step": 1, "prompt": "brief", "prompt_format": "answer",
@@ -62,9 +62,9 @@ func world() map[string]any {
 	}
 }
 
-// configure puts the setting on top of a preset. What the presets differ in is
-// left as it is: estimator and turn discount, masks, where rewards sit, what the
-// critic is trained on, and how many episodes share a start state.
+// configure applies the setting to a preset. It keeps the keys in which the presets
+// differ: estimator and turn discount, masks, placement of rewards, the positions that
+// train the critic, and the number of episodes per start state.
 func (s setting) configure(preset string, seed uint64, backend string) (config.Config, error) {
 	c, err := config.Source{Preset: preset, Overrides: []string{"env=" + worldName}}.Load()
 	if err != nil {
@@ -73,14 +73,14 @@ func (s setting) configure(preset string, seed uint64, backend string) (config.C
 	c.Run.Seed = seed
 	c.Model.Backend, c.Model.CacheTokens, c.Model.MicroTokens = backend, 256, 2048
 	c.Env.Config = world()
-	// Maps: validation has the first ones, every seed's lessons and training a
-	// range of their own.
+	// Validation uses the first maps; lessons and training of every seed have their own
+	// range of maps.
 	c.Env.ValSeed, c.Env.Seed = 0, 10_000_000*int64(seed+1)
 	c.Data.TrainBatch, c.Data.ValBatch = s.episodes/c.Rollout.Trajectories, s.maps
 	c.Data.MaxPrompt, c.Data.MaxResponse = 0, 6
 	c.Rollout.MaxTurns, c.Rollout.MaxTrajectory, c.Rollout.WindowSize = s.turns, 0, nil
-	// A model that starts from almost nothing needs larger steps than one of three
-	// billion parameters, and has nothing worth staying near to.
+	// An almost untrained small model needs larger steps than one of three billion
+	// parameters, and a KL penalty towards it is useless.
 	c.Algorithm.KLInReward = false
 	a := &c.Agent.Actor
 	a.MiniBatch, a.Epochs, a.Entropy, a.Shuffle = s.episodes/4, 1, 0, true

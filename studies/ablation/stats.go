@@ -15,7 +15,7 @@ const level = 0.05
 // estimate is a mean with its 95 % confidence interval, by Student's t over runs.
 type estimate struct{ mean, low, high float64 }
 
-// estimateOf needs two numbers at least.
+// estimateOf requires at least two numbers.
 func estimateOf(x []float64) estimate {
 	mean, std := stat.MeanStdDev(x, nil)
 	half := tQuantile(len(x)-1) * std / math.Sqrt(float64(len(x)))
@@ -28,7 +28,7 @@ func tQuantile(freedom int) float64 {
 }
 
 // paired compares runs that share a seed: the mean of a−b, and the two-sided
-// p-value of the paired t-test. Differences that are all alike have the p-value 0,
+// p-value of the paired t-test. If all differences are equal, the p-value is 0,
 // or 1 if they are 0.
 func paired(a, b []float64) (diff estimate, p float64) {
 	d := make([]float64, len(a))
@@ -47,8 +47,8 @@ func paired(a, b []float64) (diff estimate, p float64) {
 	return diff, 0
 }
 
-// holm corrects p-values for being several (Holm 1979): the k-th smallest of n is
-// multiplied by n−k+1, none falls below a smaller one's, and none exceeds 1.
+// holm corrects p-values for multiple tests (Holm 1979): the k-th smallest of n is
+// multiplied by n−k+1, the results keep their order, and none exceeds 1.
 func holm(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {

@@ -55,29 +55,29 @@ type result struct {
 }
 
 // errExam means that a seed's warm start does not reach the required success rate.
-var errExam = errors.New("the agent fails its exam after all lessons")
+var errExam = errors.New("the warm start does not reach the required success rate")
 
-// run makes the results of so many seeds, and lists those that were passed over
-// because their warm start failed: what the presets make of them says nothing.
-func (s *study) run(ctx context.Context, seeds int) (all []result, over []uint64, err error) {
+// run returns the results of the given number of seeds, and the seeds that were excluded
+// because their warm start failed.
+func (s *study) run(ctx context.Context, seeds int) (all []result, excluded []uint64, err error) {
 	for seed := uint64(0); len(all) < seeds*len(presets); seed++ {
-		if len(over) > seeds {
-			return all, over, fmt.Errorf("seeds %d: %w", over, errExam)
+		if len(excluded) > seeds {
+			return all, excluded, fmt.Errorf("seeds %d: %w", excluded, errExam)
 		}
 		of, err := s.seed(ctx, seed)
 		switch {
 		case errors.Is(err, errExam):
-			fmt.Fprintf(s.say, "seed %d is passed over: %v\n", seed, err)
-			over = append(over, seed)
+			fmt.Fprintf(s.say, "seed %d is excluded: %v\n", seed, err)
+			excluded = append(excluded, seed)
 		case err != nil:
-			return all, over, err
+			return all, excluded, err
 		}
 		all = append(all, of...)
 	}
-	return all, over, nil
+	return all, excluded, nil
 }
 
-// seed makes the results of one seed.
+// seed returns the results of one seed.
 func (s *study) seed(ctx context.Context, seed uint64) (all []result, err error) {
 	failed := filepath.Join(s.out, fmt.Sprintf("seed%d", seed), "failed")
 	if _, err := os.Stat(failed); err == nil {
@@ -101,7 +101,7 @@ func (s *study) seed(ctx context.Context, seed uint64) (all []result, err error)
 	return all, nil
 }
 
-// result reads a run's result, or trains for it.
+// result reads the stored result of a run, or trains if there is none.
 func (s *study) result(ctx context.Context, preset string, seed uint64) (result, error) {
 	c, err := s.configure(preset, seed, s.backend)
 	if err != nil {
@@ -120,11 +120,11 @@ func (s *study) result(ctx context.Context, preset string, seed uint64) (result,
 	case err != nil:
 		return result{}, err
 	}
-	was, err := os.ReadFile(filepath.Join(dir, "config.yaml"))
+	stored, err := os.ReadFile(filepath.Join(dir, "config.yaml"))
 	if err != nil {
 		return result{}, err
 	}
-	if !slices.Equal(was, settings) {
+	if !slices.Equal(stored, settings) {
 		return result{}, fmt.Errorf("%s has results of another configuration: choose another -out, or remove it", dir)
 	}
 	var r result
@@ -134,8 +134,7 @@ func (s *study) result(ctx context.Context, preset string, seed uint64) (result,
 	return r, nil
 }
 
-// train is a run from the warm start of its seed. It begins anew whatever a
-// stopped one left.
+// train trains from the warm start of the seed. Files of an incomplete run are removed.
 func (s *study) train(ctx context.Context, c config.Config, preset, dir string, settings []byte) (result, error) {
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
 		return result{}, err
@@ -169,7 +168,7 @@ func (s *study) train(ctx context.Context, c config.Config, preset, dir string, 
 	return r, writeJSON(filepath.Join(dir, "result.json"), r)
 }
 
-// handled are the keys that the model of a study is made with (run.ModelOptions), and
+// handled are the keys from which the study builds its model (run.ModelOptions), and
 // those that only name a run in its config.yaml. No episodes are logged.
 var handled = []string{
 	"model.", "actor_rollout_ref.model.", "actor_rollout_ref.actor.freeze_vision_tower", "critic.zero_head",
@@ -178,8 +177,8 @@ var handled = []string{
 	"trainer.project_name", "trainer.experiment_name", "trainer.log_val_generations",
 }
 
-// start returns the folder with a seed's warm start, making it when it is not
-// there, and the seconds that took. The model is open afterwards.
+// start returns the folder with a seed's warm start, which it creates if it does not
+// exist, and the seconds this took. It opens the model if it is not open.
 func (s *study) start(ctx context.Context, c config.Config) (dir string, seconds float64, err error) {
 	dir = filepath.Join(s.out, fmt.Sprintf("seed%d", c.Run.Seed), "start")
 	begin := time.Now()
@@ -210,7 +209,7 @@ func (s *study) start(ctx context.Context, c config.Config) (dir string, seconds
 	return dir, time.Since(begin).Seconds(), err
 }
 
-// open makes a model and opens it with a value head, which GRPO leaves alone.
+// open creates a model and opens it with a value head, which GRPO does not train.
 func (s *study) open(ctx context.Context, c config.Config) (*vlm.Model, error) {
 	dir, err := s.create(c.Run.Seed)
 	if err != nil {
@@ -240,8 +239,8 @@ func (s *study) fresh(ctx context.Context, seed uint64) error {
 	if err != nil {
 		return err
 	}
-	// What was compiled belongs to a model that is open; so the weights come by way
-	// of a checkpoint of another one.
+	// Compiled programs belong to an open model. To keep them, the weights are loaded
+	// from a checkpoint of another model.
 	o := run.ModelOptions(&c, s.log)
 	o.Critic, o.ZeroValueHead, o.Reference = vlm.SharedCritic, true, false
 	other, err := vlm.Open(ctx, dir, o)
@@ -258,11 +257,11 @@ func (s *study) fresh(ctx context.Context, seed uint64) error {
 	return s.model.Restore(ctx, saved)
 }
 
-// teach imitates scripted turns, lesson by lesson, until the agent has begun to
-// understand what it reads: how long that takes depends on where its weights
-// began, and a run of twelve steps cannot make up for it.
+// teach imitates scripted turns in rounds (lessons) until the required success rate is
+// reached. How many rounds this takes depends on the initial weights, and twelve training
+// steps are too few to compensate for a failed warm start.
 func (s *study) teach(ctx context.Context, c config.Config) error {
-	// Lessons are on maps in front of the training maps, exams on maps before those.
+	// Lessons use the seeds before the training maps, the evaluations those before them.
 	first := c.Env.Seed - int64(s.lessons*s.lesson)
 	exam := c
 	exam.Env.ValSeed = first - int64(s.maps)
@@ -289,8 +288,8 @@ func (s *study) teach(ctx context.Context, c config.Config) error {
 	return errExam
 }
 
-// demonstrate records a lesson: the first turns of episodes on maps from the given
-// one on.
+// demonstrate records a lesson: the first turns of episodes on maps with consecutive
+// seeds, starting with first.
 func (s *study) demonstrate(ctx context.Context, c config.Config, first int64) ([]*rollout.Trajectory, error) {
 	episodes := make([]rollout.Episode, s.lesson)
 	for i := range episodes {
@@ -299,7 +298,7 @@ func (s *study) demonstrate(ctx context.Context, c config.Config, first int64) (
 	return rollout.Demonstrate(ctx, s.model, s.envs, episodes, func(e env.Env, ep rollout.Episode, _ int) (string, error) {
 		t, ok := e.(*told)
 		if !ok {
-			return "", fmt.Errorf("the lessons are for %s, not for %T", worldName, e)
+			return "", fmt.Errorf("environment is a %T, must be %s", e, worldName)
 		}
 		return t.lesson(rng.New(c.Run.Seed, rng.Script, uint64(ep.Seed)), s.noise), nil
 	})

@@ -14,20 +14,19 @@ import (
 // worldName is the environment's name in the registry.
 const worldName = "told_lake"
 
-// partProgress is the pay for coming nearer to the goal.
+// partProgress names the reward for getting closer to the goal.
 const partProgress = "progress"
 
-// told is FrozenLake in words: a drawing of the whole lake, which is long and
-// changes little, and then what matters: where the goal is and which moves are
-// safe. Every move that shortens the way to the goal is paid at once, and every
-// detour is charged.
+// told is FrozenLake with observations in text: the whole map, which is long and changes
+// little between turns, followed by the moves towards the goal and the safe moves. A move
+// that shortens the path to the goal gets a reward, a move that lengthens it a penalty.
 type told struct {
 	*frozenlake.Env
 	progress float64
 }
 
-// newTold is the environment's factory. The option progress is the pay for one
-// cell nearer to the goal; the others are FrozenLake's.
+// newTold is the environment's factory. The option progress is the reward for one
+// cell closer to the goal; the others are FrozenLake's.
 func newTold(config map[string]any) (env.Env, error) {
 	rest := map[string]any{}
 	t := &told{}
@@ -36,11 +35,11 @@ func newTold(config map[string]any) (env.Env, error) {
 			rest[name] = value
 			continue
 		}
-		pay, ok := value.(float64)
+		x, ok := value.(float64)
 		if !ok {
 			return nil, fmt.Errorf("option %q: %w: %v is not a number", name, env.ErrOption, value)
 		}
-		t.progress = pay
+		t.progress = x
 	}
 	e, err := frozenlake.FromConfig(rest)
 	if err != nil {
@@ -57,7 +56,7 @@ func newTold(config map[string]any) (env.Env, error) {
 // Reset implements env.Env.
 func (t *told) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 	o, err := t.Env.Reset(ctx, seed)
-	return t.tell(o), err
+	return t.addHints(o), err
 }
 
 // Step implements env.Env.
@@ -70,13 +69,13 @@ func (t *told) Step(ctx context.Context, response string) (env.Outcome, error) {
 	if after := t.distance(); before >= 0 && after >= 0 && after != before {
 		out.Reward = append(out.Reward, reward.Part{Name: partProgress, Value: t.progress * float64(before-after)})
 	}
-	out.Observation = t.tell(out.Observation)
+	out.Observation = t.addHints(out.Observation)
 	return out, nil
 }
 
-// tell adds what matters to the drawing: the moves that lead towards the goal as
-// the crow flies, and those that do not end in a hole.
-func (t *told) tell(o env.Observation) env.Observation {
+// addHints appends to the map the moves that decrease the straight-line distance to the
+// goal, and those that do not end in a hole.
+func (t *told) addHints(o env.Observation) env.Observation {
 	m, at := t.Map(), t.Player()
 	if m == nil {
 		return o
@@ -96,13 +95,13 @@ func (t *told) tell(o env.Observation) env.Observation {
 	return o
 }
 
-// apart is the number of moves between two cells of an open lake.
+// apart is the number of moves between two cells if there were no holes.
 func apart(a, b frozenlake.Cell) int {
 	dr, dc := a.Row-b.Row, a.Col-b.Col
 	return max(dr, -dr) + max(dc, -dc)
 }
 
-// distance is the number of moves to the goal, −1 where there is no way.
+// distance is the number of moves to the goal, −1 if there is no path.
 func (t *told) distance() int {
 	if t.Map() == nil {
 		return -1
@@ -110,8 +109,8 @@ func (t *told) distance() int {
 	return t.Map().Distance(t.Player())
 }
 
-// lesson is what the warm start imitates: mostly random moves, said in the right
-// form.
+// lesson returns a response that the warm start imitates: a random move with
+// probability noise, otherwise a step of the shortest path, in the correct format.
 func (t *told) lesson(r *rand.Rand, noise float64) string {
 	return t.Script(r, frozenlake.Noisy(noise, frozenlake.ShortestPath), 1)
 }

@@ -184,7 +184,7 @@ func TestWhatContradictsCollectingAheadIsRefused(t *testing.T) {
 	tr.Learner = unlent{tr.Learner}
 	err := tr.Run(t.Context())
 	require.ErrorIs(t, err, config.ErrConfig)
-	require.ErrorContains(t, err, "cannot snapshot its policy")
+	require.ErrorContains(t, err, "does not implement policy.PolicySnapshotter")
 
 	c := ahead(traintest.Small())
 	c.Agent.Actor.Loss.Mode = "gpg"

@@ -12,9 +12,8 @@ import (
 	"vagen/train"
 )
 
-// SaveBest puts a policy into the folder best_actor, in place of the one before,
-// with best.json beside it. save writes the policy to a folder that is empty. The
-// folder is never half written, and has nothing to do with checkpoints.
+// SaveBest atomically replaces the folder best_actor by a policy, which save writes to an
+// empty folder, with best.json beside it. The folder is independent of checkpoints.
 func (f *Folder) SaveBest(ctx context.Context, b train.Best, save func(ctx context.Context, dir string) error) error {
 	return f.put(bestFolder, func(dir string) error {
 		if err := save(ctx, dir); err != nil {
@@ -28,14 +27,14 @@ func (f *Folder) SaveBest(ctx context.Context, b train.Best, save func(ctx conte
 	})
 }
 
-// SaveExport makes the folder hf/step_<n> with what save writes to an empty one, and
-// returns its path.
+// SaveExport atomically creates the folder hf/step_<n>, whose files save writes to an empty
+// folder, and returns its path.
 func (f *Folder) SaveExport(step int, save func(dir string) error) (string, error) {
 	name := filepath.Join(exportFolder, fmt.Sprint(stepPrefix, step))
 	return filepath.Join(f.Path, name), f.put(name, save)
 }
 
-// put makes a folder of the run, or replaces it: never by half.
+// put atomically creates or replaces a folder of the run.
 func (f *Folder) put(name string, write func(dir string) error) error {
 	final := filepath.Join(f.Path, name)
 	tmp := final + durable.Unfinished

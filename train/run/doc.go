@@ -1,9 +1,9 @@
-// Package run goes from a configuration to a running training loop.
+// Package run builds and executes a training run from a configuration.
 //
 // Open builds everything that a configuration names: the model, environments and start
 // states, a folder with a lock, checkpoints, resuming, uploads, and the sinks of
-// trainer.logger. Train trains; Close gives everything back. The command vagen, the
-// quickstart and a program of one's own use the same function:
+// trainer.logger. Train trains; Close releases everything. The command vagen, the
+// quickstart and other programs use the same function:
 //
 //	c, err := config.Load("run.yaml", "trainer.total_training_steps=100")
 //	…
@@ -12,9 +12,9 @@
 //	defer r.Close()
 //	err = r.Train(ctx)
 //
-// Options replace parts: a learner or environments of one's own, further sinks, and
-// estimators, filters, harnesses and metrics by name.
+// Options replace parts: the learner, the environments, additional sinks, and estimators,
+// filters, harnesses and metrics by name.
 //
-// The package also evaluates (EvalConfig), plays a recorded step again (Replay), and
-// reads and writes a run's folder (Folder, Checkpoints).
+// The package also evaluates (EvalConfig), replays a recorded step (Replay), and reads and
+// writes a run's folder (Folder, Checkpoints).
 package run

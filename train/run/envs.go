@@ -18,8 +18,8 @@ import (
 	"vagen/train/config"
 )
 
-// Envs are the environments that a configuration is played on: the library's, or
-// with rollout_manager.use_service whatever a service hosts, by any name.
+// Envs returns the environments of a configuration: those of the library, or with
+// rollout_manager.use_service those of a service, which accepts any name.
 func Envs(c *config.Config, log *slog.Logger) (*env.Registry, error) {
 	r := &c.Rollout
 	if !r.UseService {
@@ -34,17 +34,18 @@ func Envs(c *config.Config, log *slog.Logger) (*env.Registry, error) {
 		named.Name = name
 		return served(remote.LegacyFactory(named))
 	}
-	for _, name := range builtin.Registry().Names() { // files may write them in other cases
+	for _, name := range builtin.Registry().Names() { // files may use another case
 		if err := out.Register(name, hosted(name)); err != nil {
 			return nil, err
 		}
 	}
-	out.SetOtherwise(hosted) // only the service knows what it hosts
+	out.SetOtherwise(hosted) // the names are only known to the service
 	return out, nil
 }
 
-// Prepare opens the environments and start states of a configuration, which it
-// completes by what the start states say. nil envs are those of the configuration.
+// Prepare opens the environments and start states of a configuration, and sets the values of
+// the configuration that depend on the start states. If envs is nil, the environments are
+// those of the configuration.
 func Prepare(ctx context.Context, c *config.Config, envs *env.Registry, log *slog.Logger) (*env.Registry, *train.Levels, error) {
 	err := c.CheckSecrets()
 	if err == nil && envs == nil {
@@ -57,8 +58,8 @@ func Prepare(ctx context.Context, c *config.Config, envs *env.Registry, log *slo
 	return envs, levels, err
 }
 
-// served leaves out the option that chooses rules: a service of the legacy protocol
-// knows its own alone.
+// served removes the option rules, because a service of the legacy protocol has only its own
+// rules.
 func served(f env.Factory) env.Factory {
 	return func(cfg map[string]any) (env.Env, error) {
 		cfg = maps.Clone(cfg)
@@ -69,15 +70,15 @@ func served(f env.Factory) env.Factory {
 	}
 }
 
-// OpenLevels opens the start states of a configuration, completes it, and sets up who
-// judges words about the state.
+// OpenLevels opens the start states of a configuration, sets the configuration's values that
+// depend on them, and creates the judge of state rewards.
 func OpenLevels(ctx context.Context, c *config.Config, envs *env.Registry, log *slog.Logger) (*train.Levels, error) {
 	l, err := train.OpenLevels(ctx, c, envs.Names())
 	if err != nil || l.State == nil {
 		return l, err
 	}
 	if c.Rollout.UseService {
-		return nil, fmt.Errorf("%w: state_reward and rollout_manager.use_service: a service judges by itself", config.ErrConfig)
+		return nil, fmt.Errorf("%w: state_reward is set, but with rollout_manager.use_service state rewards are computed by the service", config.ErrConfig)
 	}
 	j, err := judgeOf(l.State, log)
 	if err != nil {
@@ -87,8 +88,8 @@ func OpenLevels(ctx context.Context, c *config.Config, envs *env.Registry, log *
 	return l, nil
 }
 
-// judgeOf is the judge of a block state_reward: fixed rules, or a model behind an API
-// that is asked as the original systems ask theirs.
+// judgeOf returns the judge of a block state_reward: fixed rules, or a model behind an API
+// with the prompts of the original systems.
 func judgeOf(s *dataset.StateReward, log *slog.Logger) (env.Judge, error) {
 	if s.Scorer == "exact" {
 		return &judge.Rules{Pricing: judge.Pricing{Base: s.Base, Scorers: s.Scorers()}}, nil

@@ -103,7 +103,7 @@ func TestJudgesAreThoseOfTheFile(t *testing.T) {
 		require.NoError(t, err)
 		c.Rollout.UseService = true
 		_, err = OpenLevels(t.Context(), &c, envs, slog.New(slog.DiscardHandler))
-		require.ErrorContains(t, err, "a service judges by itself")
+		require.ErrorContains(t, err, "state rewards are computed by the service")
 	}
 }
 

@@ -169,7 +169,7 @@ backends:
 	require.ErrorIs(t, err, config.ErrConfig)
 	for _, want := range []string{
 		`run.resume is "maybe"`, "run.max_concurrent_jobs is 0", "run.workers is -1", `split is "both"`, `line 3: unknown key "experimint"`, "the environment variable NOT_SET is not set",
-		`line 6: envs[0]: name: no environment is called "FrozenLaek"`, `line 7: envs[1]: tag_id: "../up" begins`, `line 9: envs[3]: tag_id "same" is the tag of envs[2]`,
+		`line 6: envs[0]: name: environment "FrozenLaek" is unknown`, `line 7: envs[1]: tag_id: "../up" begins`, `line 9: envs[3]: tag_id "same" is the tag of envs[2]`,
 		"none.parquet", `backends.openai: api is "grpc"`, "backends.openai: api_key contains a key", `did you mean "model"?`, "backends.openai: model is empty",
 	} {
 		require.ErrorContains(t, err, want)

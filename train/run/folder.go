@@ -12,7 +12,7 @@ import (
 	"vagen/train/config"
 )
 
-// Dir is the folder that a configuration names for its run.
+// Dir returns the folder of a configuration's run.
 func Dir(c *config.Config) string {
 	if c.Trainer.Dir != "" {
 		return c.Trainer.Dir
@@ -20,7 +20,7 @@ func Dir(c *config.Config) string {
 	return filepath.Join("runs", c.Trainer.Project, c.Trainer.Experiment)
 }
 
-// previewFolder reports what prepareFolder would refuse, and makes no folder.
+// previewFolder returns the error that prepareFolder would return, without creating a folder.
 func previewFolder(path string, c *config.Config, must bool) error {
 	if err := checkFolder(path, c, must); err != nil {
 		return err
@@ -30,15 +30,15 @@ func previewFolder(path string, c *config.Config, must bool) error {
 		return nil
 	}
 	if c.Trainer.ResumeMode == "disable" {
-		_, err = CreateFolder(path, c) // refused: there is a run
+		_, err = CreateFolder(path, c) // returns an error, because a run exists
 	} else {
 		_, err = OpenFolder(path, c, c.Trainer.AllowChange)
 	}
 	return err
 }
 
-// checkFolder compares the settings about resuming, and the folders for episodes, with
-// what is on the disk.
+// checkFolder checks the settings about resuming, and the folders for episodes, against the
+// files on disk.
 func checkFolder(path string, c *config.Config, must bool) error {
 	t := &c.Trainer
 	if must && t.ResumeMode == "disable" {
@@ -49,14 +49,14 @@ func checkFolder(path string, c *config.Config, must bool) error {
 			return fmt.Errorf("%w: trainer.resume_from_path: %s is not a checkpoint: %w", config.ErrConfig, t.ResumeFrom, err)
 		}
 		if within(path, t.ResumeFrom) {
-			return fmt.Errorf("%w: trainer.resume_from_path: %s is of the run in %s itself; choose another folder for what branches off, or resume_mode auto", config.ErrConfig, t.ResumeFrom, path)
+			return fmt.Errorf("%w: trainer.resume_from_path: %s is a checkpoint of the run in %s itself; set another folder for the new run, or resume_mode auto", config.ErrConfig, t.ResumeFrom, path)
 		}
 	}
 	return checkArchives(path, c)
 }
 
 // prepareFolder creates the folder of a run, or opens an existing one to resume it, as
-// trainer.resume_mode says. With must there has to be a run.
+// trainer.resume_mode says. With must a run must exist.
 func prepareFolder(path string, c *config.Config, must bool, log *slog.Logger) (*Folder, error) {
 	if err := checkFolder(path, c, must); err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func logChanges(log *slog.Logger, text, path string, lines []string) {
 	}
 }
 
-// within reports whether a path is below a folder, as far as names tell.
+// within reports whether a path is below a folder, by names only.
 func within(dir, path string) bool {
 	a, err1 := filepath.Abs(dir)
 	b, err2 := filepath.Abs(path)
@@ -90,10 +90,10 @@ func within(dir, path string) bool {
 	return err1 == nil && err2 == nil && err3 == nil && filepath.IsLocal(rel)
 }
 
-// origin finds the checkpoint to resume from: the newest whole one of the run, or
-// the one that it branches off from, whose metrics until then are copied. nil means
-// that the run begins. A run that has saved and of which no whole checkpoint is found
-// is refused: beginning anew would remove what is left of it.
+// origin returns the checkpoint to resume from: the newest complete one of the run, or that
+// in trainer.resume_from_path, with a copy of the metrics up to it. nil means a new run. A
+// run that has saved checkpoints of which none is complete is refused, because starting
+// again would remove its files.
 func (r *Run) origin(ctx context.Context) (*Checkpoint, error) {
 	p, err := r.points.Latest(ctx)
 	if err == nil {
@@ -122,9 +122,9 @@ func (r *Run) origin(ctx context.Context) (*Checkpoint, error) {
 	if p == nil {
 		return nil, nil
 	}
-	p.State.Best = nil // its policy stays with the other run
+	p.State.Best = nil // its policy is in the folder of the other run
 	return p, r.Folder.Inherit(filepath.Dir(filepath.Dir(filepath.Clean(from))), &p.State)
 }
 
-// remedy says what to do about checkpoints that are damaged or missing.
-const remedy = "nothing was changed: restore the checkpoint (a copy of it, or the disk that it is on), or begin a new run in another folder with --out"
+// remedy is the advice for damaged or missing checkpoints.
+const remedy = "nothing was changed: restore the checkpoint (from a copy, or by mounting its disk), or start a new run in another folder with --out"

@@ -1,7 +1,7 @@
 package run
 
-// handledKeys are the keys and groups that this package honours for a train.Trainer:
-// it makes the model, the environments, the sinks, the folders and the checkpoints.
+// handledKeys are the keys and groups that this package implements for a train.Trainer: it
+// creates the model, the environments, the sinks, the folders and the checkpoints.
 var handledKeys = []string{
 	"model.", "data.apply_chat_template_kwargs", "actor_rollout_ref.model.",
 	"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", "actor_rollout_ref.actor.use_dynamic_bsz",

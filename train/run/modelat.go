@@ -9,9 +9,9 @@ import (
 	"vagen/train/config"
 )
 
-// ModelAt tells the folder of a model from that of an adapter alone, such as actor in
-// a checkpoint with LoRA: the model is then the one that the adapter was trained on.
-// adapter is what was asked for beside the model, "" for nothing.
+// ModelAt returns the folders of model and adapter for a path that may be the folder of an
+// adapter, such as actor in a checkpoint with LoRA. The model is then the one that the
+// adapter was trained on. adapter is the configured adapter, "" for none.
 func ModelAt(path, adapter string) (model, with string, err error) {
 	base, ok, err := vlm.AdapterBase(path)
 	switch {
@@ -20,10 +20,10 @@ func ModelAt(path, adapter string) (model, with string, err error) {
 	case !ok:
 		return path, adapter, nil
 	case adapter != "":
-		return "", "", fmt.Errorf("%w: %s is an adapter, and %s is to be used with it, too: give the folder of a model and one adapter", config.ErrConfig, path, adapter)
+		return "", "", fmt.Errorf("%w: %s is an adapter, and %s is set, too: set the folder of a model and one adapter", config.ErrConfig, path, adapter)
 	}
 	if _, err := os.Stat(filepath.Join(base, "config.json")); err != nil {
-		return "", "", fmt.Errorf("%w: %s is an adapter for the model in %q, which is not there: give that model's folder, and this one as lora_adapter_path with lora_rank 0: %w", config.ErrConfig, path, base, err)
+		return "", "", fmt.Errorf("%w: %s is an adapter for the model in %q, which does not exist: set the path to that model's folder, and lora_adapter_path to the adapter with lora_rank 0: %w", config.ErrConfig, path, base, err)
 	}
 	return base, path, nil
 }

@@ -16,12 +16,12 @@ import (
 	"vagen/train/track/curve"
 )
 
-// Options replace parts of what a configuration describes, and say what is shown. The
-// zero value takes everything from the configuration and shows nothing.
+// Options replace parts of a configuration, and set the outputs. With the zero value
+// everything follows from the configuration, and nothing is shown.
 type Options struct {
-	// Dir is the folder of the run; empty is the configuration's, see Dir.
+	// Dir is the folder of the run; empty uses that of the configuration, see Dir.
 	Dir string
-	// MustResume refuses to start a new run: the folder has to hold one.
+	// MustResume makes Open fail if the folder contains no run.
 	MustResume bool
 	// Learner opens the learner. dir is the run's folder, which exists. nil opens the
 	// model in actor_rollout_ref.model.path with package policy/vlm.
@@ -33,37 +33,37 @@ type Options struct {
 	// Envs are the environments; nil is those of the library, or with
 	// rollout_manager.use_service those of a service.
 	Envs *env.Registry
-	// Registries are where the configuration's names of estimators, filters, harnesses
-	// and metrics are looked up. The zero value knows what is built in.
+	// Registries resolve the configuration's names of estimators, filters, harnesses and
+	// metrics. The zero value contains the built-in entries.
 	Registries config.Registries
 	// Sinks receive the run's events beside the sinks that trainer.logger names. Close
 	// does not close them.
 	Sinks []track.Sink
-	// Curve is drawn to curve.png: a title and marks for the share of successes. An
-	// empty title becomes the start states and the experiment's name.
+	// Curve sets the title and the reference lines of the plot of success rates, curve.png.
+	// An empty title becomes the start states and the experiment's name.
 	Curve curve.Curve
-	// Console shows the progress where trainer.logger has console; nil shows nothing.
+	// Console receives the progress if trainer.logger has console; nil shows nothing.
 	Console io.Writer
-	// Log receives warnings and remarks; nil discards them.
+	// Log receives warnings and information; nil discards them.
 	Log *slog.Logger
-	// Getenv finds the addresses and keys of services; nil is os.LookupEnv.
+	// Getenv looks up addresses and keys of services; nil is os.LookupEnv.
 	Getenv func(name string) (string, bool)
 }
 
 // Open builds a run from every key of a configuration: model, environments, start
-// states, sinks, folder, checkpoints and uploads. A run that is in the folder already is
-// resumed after its newest whole checkpoint, as trainer.resume_mode says.
+// states, sinks, folder, checkpoints and uploads. An existing run in the folder is resumed
+// from its newest complete checkpoint, unless trainer.resume_mode says otherwise.
 //
-// Everything that can be checked is checked before anything is written; mistakes in the
-// configuration wrap config.ErrConfig. The folder is locked until Close, which must be
-// called in the end.
+// Everything that can be checked is checked before anything is written; errors of the
+// configuration wrap config.ErrConfig. The folder is locked until Close, which the caller
+// must call.
 func Open(ctx context.Context, c config.Config, o Options) (_ *Run, err error) {
 	p, err := prepare(ctx, &c, &o)
 	if err != nil {
 		return nil, err
 	}
 	if p.levels.Shared != nil {
-		o.Log.Warn("levels of validation are also trained on", "err", p.levels.Shared)
+		o.Log.Warn("validation levels are also trained on", "err", p.levels.Shared)
 	}
 	folder, err := prepareFolder(o.dir(&c), &c, o.MustResume, o.Log)
 	if err != nil {
@@ -116,7 +116,7 @@ func (o *Options) openLearner(ctx context.Context, c *config.Config, dir string)
 	return m, nil
 }
 
-// prepared is what is known of a run before anything is written.
+// prepared holds the parts of a run that exist before anything is written.
 type prepared struct {
 	envs   *env.Registry
 	levels *train.Levels
@@ -145,16 +145,16 @@ func prepare(ctx context.Context, c *config.Config, o *Options) (*prepared, erro
 	return &prepared{envs, levels}, nil
 }
 
-// Preview is what Check found out about a run.
+// Preview is the result of Check.
 type Preview struct {
 	Steps  int
-	Levels string // what is played
+	Levels string // names of the environments
 	Model  string // folder of the model
 	Dir    string // folder of the run
 	Notes  []config.Note
-	// Shared names levels of validation that are also trained on; nil for none.
+	// Shared lists validation levels that are also trained on; nil for none.
 	Shared error
-	// Memory is the plan of the run's memory; nil for a learner of one's own.
+	// Memory is the memory plan of the run; nil for a learner given in Options.
 	Memory *vlm.MemoryPlan
 }
 
@@ -186,7 +186,7 @@ func Check(ctx context.Context, c config.Config, o Options) (*Preview, error) {
 	return out, nil
 }
 
-// resume restores the learner of a run that is in the folder already.
+// resume restores the learner of an existing run.
 func (r *Run) resume(ctx context.Context) error {
 	l, ok := r.Learner.(restorer)
 	switch {
@@ -195,7 +195,7 @@ func (r *Run) resume(ctx context.Context) error {
 	case ok:
 		return r.restore(ctx, l.Restore)
 	case r.Folder.resumed():
-		return fmt.Errorf("run: %w: %s holds a run, but a %T cannot be restored (it has no method Restore): choose another folder", ErrExists, r.Folder.Path, r.Learner)
+		return fmt.Errorf("run: %w: %s contains a run, but the learner (%T) cannot be restored, because it has no method Restore: choose another folder", ErrExists, r.Folder.Path, r.Learner)
 	}
 	return nil
 }

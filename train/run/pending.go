@@ -10,10 +10,10 @@ import (
 	"vagen/train/config"
 )
 
-// Begin is Save in the background: it returns when the learner may change again, while
-// the files are being written. A learner that is no policy.Snapshotter is saved before it
-// returns. Once it has returned, the end of ctx does not stop the writing. Wait for it
-// before the next one.
+// Begin is Save in the background: it returns when the learner may change again, while the
+// files are being written. A learner that is not a policy.Snapshotter is saved before Begin
+// returns. After Begin has returned, the end of ctx does not stop the writing. Callers must
+// wait for a checkpoint before they begin the next one.
 func (c *Checkpoints) Begin(ctx context.Context, l policy.Learner, s train.State, cfg *config.Config) (*train.Pending, error) {
 	shot, ok := l.(policy.Snapshotter)
 	if !ok {

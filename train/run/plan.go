@@ -11,15 +11,14 @@ import (
 	"vagen/train/config"
 )
 
-// planner is a learner that estimates the memory of what it is going to do.
+// planner is a learner that estimates its memory use.
 type planner interface {
 	Size(p policy.Prompt) (vlm.Size, error)
 	Plan(w vlm.Workload) (vlm.MemoryPlan, error)
 }
 
-// planMemory estimates the memory of a training run. Episodes are taken to be as long as
-// they may be: all turns, each with an observation like the first of all and with a
-// response of the full length.
+// planMemory estimates the memory of a training run with episodes of maximum length: all
+// turns, each with an observation like the first one and a response of the full length.
 func planMemory(ctx context.Context, c *config.Config, m planner, envs *env.Registry, levels *train.Levels) (vlm.MemoryPlan, error) {
 	system, first, err := try(ctx, envs, levels.First())
 	if err != nil {
@@ -56,8 +55,8 @@ func planMemory(ctx context.Context, c *config.Config, m planner, envs *env.Regi
 	return p, nil
 }
 
-// plan logs the memory plan of a run that starts. One that cannot be made is a
-// warning: what is wrong with the environment shows when it is played.
+// plan logs the memory plan of a run. If it cannot be made, a warning is logged; errors of
+// the environment are reported when it is played.
 func (r *Run) plan(ctx context.Context) error {
 	m, ok := r.Learner.(planner)
 	if !ok {
@@ -68,7 +67,7 @@ func (r *Run) plan(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		r.log.Warn("memory plan: not made", "err", err)
+		r.log.Warn("memory plan failed", "err", err)
 	default:
 		r.log.Info("memory plan of the run", "plan", p)
 	}

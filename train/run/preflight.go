@@ -16,15 +16,15 @@ import (
 	"vagen/train/track/mlflow"
 )
 
-// Preflight reports what would keep a sound configuration from being trained or
-// evaluated: a model that would not open, an environment that can't be made or played,
-// pictures that the model does not read.
+// Preflight reports errors outside the configuration that would prevent training or
+// evaluation: a model that cannot be opened, an environment that cannot be created or reset,
+// images for a text-only model.
 func Preflight(ctx context.Context, c *config.Config, envs *env.Registry, levels *train.Levels) error {
 	return preflight(ctx, c, envs, levels, true, nil)
 }
 
-// preflight is Preflight, without a look at the model if the learner is not own, the
-// configuration's.
+// preflight is Preflight. It checks the model only if own is true: the learner is that of the
+// configuration.
 func preflight(ctx context.Context, c *config.Config, envs *env.Registry, levels *train.Levels, own bool, getenv func(string) (string, bool)) error {
 	model, err1 := vlm.Description{Vision: true}, error(nil)
 	if own {
@@ -33,13 +33,13 @@ func preflight(ctx context.Context, c *config.Config, envs *env.Registry, levels
 	pictures, err2 := preflightEnvs(ctx, levels, envs)
 	errs := []error{err1, err2, preflightLoggers(c, getenv), preflightHub(c, getenv)}
 	if err1 == nil && pictures != "" && !model.Vision {
-		errs = append(errs, fmt.Errorf("%w: env: %s shows pictures, but the model in %s (%s) reads text only: choose another model, or text with env.config.render_mode=text",
+		errs = append(errs, fmt.Errorf("%w: env: %s shows images, but the model in %s (%s) reads text only: choose another model, or text with env.config.render_mode=text",
 			config.ErrConfig, pictures, c.Agent.Model.Path, model.Family))
 	}
 	return errors.Join(errs...)
 }
 
-// preflightLoggers reports addresses that the environment ought to have.
+// preflightLoggers reports missing addresses of services in environment variables.
 func preflightLoggers(c *config.Config, getenv func(string) (string, bool)) error {
 	if !c.Trainer.Logs(config.LogMLflow) {
 		return nil
@@ -53,14 +53,13 @@ func preflightLoggers(c *config.Config, getenv func(string) (string, bool)) erro
 	return nil
 }
 
-// preflightHub reports that uploads would not be allowed.
+// preflightHub reports errors that would prevent uploads.
 func preflightHub(c *config.Config, getenv func(string) (string, bool)) error {
 	_, err := newUploads(c, getenv, nil)
 	return err
 }
 
-// preflightModel holds the files of the model, and of a critic of its own, against
-// what opening them needs.
+// preflightModel checks that the files of the model, and of a separate critic, can be opened.
 func preflightModel(ctx context.Context, c *config.Config) (vlm.Description, error) {
 	const policy, critic = "actor_rollout_ref.model.path", "critic.model.path"
 	path := c.Agent.Model.Path
@@ -74,8 +73,8 @@ func preflightModel(ctx context.Context, c *config.Config) (vlm.Description, err
 	return d, err
 }
 
-// modelFolder refuses what is no folder with a model or, for a critic, an adapter. For
-// an id of the hub it says how to get one.
+// modelFolder checks that a path is a folder with a model or, for a critic, an adapter. For
+// an id of the hub the error says how to download the model.
 func modelFolder(key, path string, needed bool) error {
 	if path == "" && needed {
 		return fmt.Errorf("%w: %s is empty, must be a folder with a model", config.ErrConfig, key)
@@ -95,14 +94,14 @@ func modelFolder(key, path string, needed bool) error {
 	case lost != nil:
 		return errors.Join(err, lost)
 	case ok:
-		return fmt.Errorf("%w\nthis model of the hub has been fetched: set %s=%s", err, key, dir)
+		return fmt.Errorf("%w\nthis model of the hub has been downloaded: set %s=%s", err, key, dir)
 	default:
 		return fmt.Errorf("%w\nif it is a model of the hub, run\n  vagen model fetch %s\nand set %s to the folder that it prints, %s", err, path, key, dir)
 	}
 }
 
-// preflightEnvs makes and resets environments, one for each of the options that are
-// played, and names one that shows pictures.
+// preflightEnvs creates and resets an environment for each set of options. It returns the
+// name of one that shows images, if any.
 func preflightEnvs(ctx context.Context, levels *train.Levels, envs *env.Registry) (pictures string, err error) {
 	for _, e := range levels.Samples(maxTried) {
 		system, first, err := try(ctx, envs, e)
@@ -116,11 +115,11 @@ func preflightEnvs(ctx context.Context, levels *train.Levels, envs *env.Registry
 	return pictures, nil
 }
 
-// maxTried bounds how many environments are tried: each line of a parquet file may
-// have options of its own.
+// maxTried is the maximum number of environments to try, because each entry of a parquet file
+// may have its own options.
 const maxTried = 32
 
-// try makes and resets an environment. It returns the system prompt and the first
+// try creates and resets an environment. It returns the system prompt and the first
 // observation.
 func try(ctx context.Context, envs *env.Registry, of rollout.Episode) (system, first env.Observation, err error) {
 	e, err := envs.New(of.Env, of.Config)

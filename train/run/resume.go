@@ -76,7 +76,7 @@ func (p *Checkpoint) Fits(c *config.Config, allow bool) ([]string, error) {
 // Rewind removes the events after a checkpoint from metrics.jsonl, so that a run that
 // resumes from it writes the same file as without the interruption. A nil checkpoint
 // keeps nothing. It returns the remaining events, with the total number of steps, for
-// sinks that hold a run's history, such as a Curve. The event that the checkpoint was
+// sinks that need a run's history, such as a Curve. The event that the checkpoint was
 // saved is not included: the Trainer that resumes from it emits it.
 func (f *Folder) Rewind(from *train.State, total int) ([]track.Event, error) {
 	path := filepath.Join(f.Path, metricsName)

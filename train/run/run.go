@@ -17,7 +17,7 @@ import (
 	"vagen/train/track/curve"
 )
 
-// ModelOptions are those of the model that a configuration describes.
+// ModelOptions returns the options of a configuration's model.
 func ModelOptions(c *config.Config, log *slog.Logger) vlm.Options {
 	o := vlm.Options{
 		Backend: c.Model.Backend, BFloat16: c.Model.BFloat16, Recompute: vlm.Recompute(c.Model.Recompute),
@@ -42,7 +42,7 @@ func ModelOptions(c *config.Config, log *slog.Logger) vlm.Options {
 	return o
 }
 
-// microBatches sizes what goes through the network at once: by rows, or by tokens.
+// microBatches sets the size of micro-batches, in rows or in tokens.
 func microBatches(o *vlm.Options, c *config.Config) {
 	a, k := &c.Agent.Actor, &c.Critic
 	if o.MicroRows = a.MicroRows; a.Dynamic {
@@ -57,30 +57,30 @@ func microBatches(o *vlm.Options, c *config.Config) {
 	}
 }
 
-// Run is an open run: a learner, environments, and what receives the events.
+// Run is an open run: a learner, environments and sinks.
 type Run struct {
-	Config  config.Config // completed by what the start states say
+	Config  config.Config // with the values that depend on the start states
 	Folder  *Folder
 	Learner policy.Learner
 	Envs    *env.Registry
 	Curve   *curve.Curve
-	Sinks   []track.Sink // all of them, in the order in which they receive events
+	Sinks   []track.Sink // in the order in which they receive events
 
 	levels  *train.Levels
 	names   config.Registries
-	own     []track.Sink // those that Close closes
+	own     []track.Sink // those to be closed by Close
 	log     *slog.Logger
 	unlock  func() error
 	uploads *uploads // nil for none
 	points  *Checkpoints
-	from    *Checkpoint   // that the run resumes from; nil for a new run
+	from    *Checkpoint   // checkpoint to resume from; nil for a new run
 	past    []track.Event // of a resumed run
 	server  *http.Server  // nil for none
 
 	archives archives
 }
 
-// restore goes back to the newest whole checkpoint, or to the beginning.
+// restore restores the newest complete checkpoint, or the initial state.
 func (r *Run) restore(ctx context.Context, restore func(context.Context, string) error) error {
 	p, err := r.origin(ctx)
 	if err != nil {
@@ -102,7 +102,7 @@ func (r *Run) restore(ctx context.Context, restore func(context.Context, string)
 	return err
 }
 
-// Done is the number of steps that were done before.
+// Done returns the number of finished steps.
 func (r *Run) Done() int {
 	if r.from == nil {
 		return 0
@@ -110,10 +110,9 @@ func (r *Run) Done() int {
 	return r.from.State.Step
 }
 
-// Train trains the learner for the configured number of steps. After every validation
-// episodes and the curve are written, and checkpoints when they are due. It returns
-// ctx's error when ctx ends first; the steps that are done are saved before, with
-// trainer.save_on_interrupt.
+// Train trains the learner for the configured number of steps. It writes episodes and the
+// curve after every validation, and checkpoints when they are due. If ctx ends first, it
+// returns ctx's error; with trainer.save_on_interrupt the finished steps are saved before.
 func (r *Run) Train(ctx context.Context) error {
 	learner := r.Learner
 	if err := r.plan(ctx); err != nil {
@@ -134,7 +133,7 @@ func (r *Run) Train(ctx context.Context) error {
 		err = late
 	}
 	if err == nil {
-		err = r.draw() // of events that waited for a checkpoint, too
+		err = r.draw() // including events delayed by a checkpoint
 	}
 	for _, s := range r.Sinks {
 		if e, ok := s.(track.Ender); ok {
@@ -144,7 +143,7 @@ func (r *Run) Train(ctx context.Context) error {
 	return err
 }
 
-// validated keeps what was played to validate.
+// validated writes the episodes of a validation and the curve.
 func (r *Run) validated(step int, ts []*rollout.Trajectory) error {
 	if a := r.archives.validations; a != nil {
 		if err := a.add(step, ts); err != nil {
@@ -163,7 +162,7 @@ func (r *Run) validated(step int, ts []*rollout.Trajectory) error {
 
 func (r *Run) draw() error { return r.Curve.WritePNG(filepath.Join(r.Folder.Path, "curve.png")) }
 
-// policyOf writes a learner's policy alone, where it can tell it from the rest.
+// policyOf writes only a learner's policy, if the learner supports this.
 func policyOf(l policy.Learner) func(ctx context.Context, dir string) error {
 	if e, ok := l.(policy.Exporter); ok {
 		return e.Export

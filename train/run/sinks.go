@@ -18,8 +18,8 @@ import (
 	"vagen/train/track/tensorboard"
 )
 
-// open makes the sinks that trainer.logger names, and gives those that hold a run's
-// history the events that remain of it.
+// open creates the sinks in trainer.logger. Sinks that need a run's history get the events
+// up to the checkpoint.
 func (r *Run) open(o Options) error {
 	c := &r.Config
 	if err := r.archive(); err != nil {
@@ -29,7 +29,7 @@ func (r *Run) open(o Options) error {
 	if err != nil {
 		return err
 	}
-	r.Sinks = append(r.Sinks, lines) // always written: a run resumes from it
+	r.Sinks = append(r.Sinks, lines) // always written, because resuming needs it
 	if c.Trainer.Logs(config.LogConsole) && o.Console != nil {
 		r.Sinks = append(r.Sinks, track.NewConsole(o.Console, term.IsTerminal(o.Console)))
 	}
@@ -82,7 +82,7 @@ func (r *Run) open(o Options) error {
 	return nil
 }
 
-// serve shows metrics to Prometheus until Close.
+// serve serves metrics to Prometheus until Close.
 func (r *Run) serve(p http.Handler) error {
 	l, err := net.Listen("tcp", r.Config.Trainer.Prometheus)
 	if err != nil {
@@ -96,14 +96,14 @@ func (r *Run) serve(p http.Handler) error {
 	return nil
 }
 
-// Close closes the sinks that Open made and a learner that can be closed, and unlocks the
-// folder.
+// Close closes the sinks that Open created and the learner if it is an io.Closer, and unlocks
+// the folder.
 func (r *Run) Close() error {
 	var errs []error
 	if r.server != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		if r.server.Shutdown(ctx) != nil { // a reader still has the connection
+		if r.server.Shutdown(ctx) != nil { // a client still has a connection
 			errs = append(errs, r.server.Close())
 		}
 	}

@@ -111,7 +111,7 @@ func TestSpikesThatDoNotGoAwayStopTheRun(t *testing.T) {
 		always(tr)
 		tr.Log = slog.New(slog.NewTextHandler(&log, nil))
 	}))
-	require.Equal(t, 1, strings.Count(log.String(), "a spike"))
+	require.Equal(t, 1, strings.Count(log.String(), "msg=spike"))
 }
 
 // TestARunThatGetsNoBetterStopsAndSaves, wherever it was stopped before.

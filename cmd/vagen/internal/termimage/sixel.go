@@ -7,10 +7,10 @@ import (
 	"strconv"
 )
 
-// levels per colour channel: 216 colours, of the 256 that all terminals have.
+// levels per colour channel: 216 of the 256 colours that all terminals have.
 const levels = 6
 
-// sixel writes a picture in bands of six rows. Each character shows one column of a
+// sixel writes an image in bands of six rows. Each character shows one column of a
 // band in one colour (DEC STD 070, chapter 9).
 func sixel(out *bytes.Buffer, m image.Image) {
 	box := m.Bounds()
@@ -61,7 +61,7 @@ func band(out *bytes.Buffer, m image.Image, top int) {
 	out.WriteByte('-')
 }
 
-// colour is the nearest of the 216, on black where the picture is transparent.
+// colour returns the nearest of the 216 colours. Transparent pixels are drawn on black.
 func colour(m image.Image, x, y int) int {
 	r, g, b, _ := m.At(x, y).RGBA()
 	near := func(v uint32) int { return int((v*(levels-1) + 0x7fff) / 0xffff) }

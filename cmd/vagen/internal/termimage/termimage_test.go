@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTerminalsAreTold(t *testing.T) {
+func TestTerminalsAreDetected(t *testing.T) {
 	for want, envs := range map[Protocol][]map[string]string{
 		Kitty: {{"TERM": "xterm-kitty"}, {"KITTY_WINDOW_ID": "1"}, {"TERM": "xterm-ghostty"}},
 		ITerm: {{"TERM_PROGRAM": "iTerm.app"}, {"TERM_PROGRAM": "WezTerm"}, {"LC_TERMINAL": "iTerm2"}},
@@ -27,7 +27,7 @@ func TestTerminalsAreTold(t *testing.T) {
 	}
 }
 
-// noise does not compress, so that its PNG has several parts.
+// noise returns an incompressible image, so that its PNG has several parts.
 func noise(w, h int) *image.RGBA {
 	m := image.NewRGBA(image.Rect(3, 5, 3+w, 5+h))
 	r := rand.New(rand.NewPCG(1, 2))
@@ -88,7 +88,7 @@ func TestITermGetsThePictureAsAFile(t *testing.T) {
 	requireSame(t, m, data)
 }
 
-// Two columns of red, one pixel of blue in the second band.
+// TestSixelsAreBandsOfSixRows with two red columns, and one blue pixel in the second band.
 func TestSixelsAreBandsOfSixRows(t *testing.T) {
 	m := image.NewRGBA(image.Rect(0, 0, 2, 7))
 	for y := range 6 {
@@ -107,14 +107,14 @@ func TestSixelsAreBandsOfSixRows(t *testing.T) {
 
 	out.Reset()
 	require.NoError(t, Write(&out, Sixel, image.NewRGBA(image.Rect(0, 0, 9, 1))))
-	require.Contains(t, out.String(), "!9@", "runs are counted")
+	require.Contains(t, out.String(), "!9@", "runs of equal characters are compressed")
 }
 
 type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errors.New("gone") }
 
-func TestWhatCannotBeShownIsAnError(t *testing.T) {
+func TestImagesThatCannotBeShownAreErrors(t *testing.T) {
 	require.ErrorContains(t, Write(&bytes.Buffer{}, None, noise(1, 1)), `"none" cannot show pictures`)
 	for _, p := range Protocols()[1:] {
 		require.ErrorContains(t, Write(broken{}, p, noise(1, 1)), "gone")
