@@ -145,7 +145,7 @@ func TestRequestsWaitForASlotNoLongerThanAllowed(t *testing.T) {
 		assert.Equal(t, http.StatusOK, step(t, s, other, "x").status, "the slot is free after 8 s")
 		<-done
 		assert.Equal(t, http.StatusGatewayTimeout, first.status)
-		assert.Contains(t, first.detail, "step did not finish in time: 8s are allowed")
+		assert.Contains(t, first.detail, "step did not finish in time: the limit is 8s")
 	})
 }
 
@@ -297,7 +297,7 @@ func TestRequestsBeyondTheLimitsAreRefused(t *testing.T) {
 		a    said
 		says string
 	}{
-		{send(img, img), "an image of 3×3, room is left for 8 pixels"},
+		{send(img, img), "an image of 3×3 pixels, at most 8 more pixels are allowed"},
 		{send(img, img, img), "more than 3 parts"},
 		{send([]byte("hello")), "neither PNG nor JPEG"},
 	} {
