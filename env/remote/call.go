@@ -11,11 +11,11 @@ import (
 
 // Errors of calls that did not run or did not finish.
 var (
-	errDraining = errors.New("the service is shutting down")
-	errNoSlot   = errors.New("server busy")
-	errTimeout     = errors.New("did not finish in time")
-	errDisconnected     = errors.New("the client went away")
-	errEnded    = errors.New("the session has ended")
+	errDraining     = errors.New("the service is shutting down")
+	errNoSlot       = errors.New("server busy")
+	errTimeout      = errors.New("did not finish in time")
+	errDisconnected = errors.New("the client went away")
+	errEnded        = errors.New("the session has ended")
 )
 
 // admit waits for one of the slots for concurrent requests. The caller must release

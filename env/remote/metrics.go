@@ -50,7 +50,7 @@ func newCounters() *counters {
 	return c
 }
 
-func (c *counters) answered(route, method string, status, size int) {
+func (c *counters) countRequest(route, method string, status, size int) {
 	if !slices.Contains([]string{http.MethodGet, http.MethodPost, http.MethodDelete}, method) {
 		method = "other" // a client can send any method; this bounds the number of labels
 	}

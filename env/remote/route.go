@@ -86,7 +86,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.log.Debug("request not answered", "route", rt.name, "err", err)
 		panic(http.ErrAbortHandler)
 	}
-	s.metrics.answered(rt.name, r.Method, a.status, len(a.body))
+	s.metrics.countRequest(rt.name, r.Method, a.status, len(a.body))
 	now := time.Now()
 	if s.log.Enabled(r.Context(), slog.LevelDebug) {
 		s.log.Debug("request answered", "method", r.Method, "route", rt.name, "status", a.status, "took", now.Sub(start))
