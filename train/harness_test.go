@@ -93,11 +93,11 @@ func TestUsersBringTheirOwnHarness(t *testing.T) {
 type pairs struct{ rollout.Concat }
 
 func (pairs) Splits() bool { return true }
-func (pairs) Next(s *rollout.State) (rollout.Ask, error) {
+func (pairs) Next(s *rollout.State) (rollout.Request, error) {
 	if len(s.Turns)%2 == 0 {
-		return s.Open(s.Instructed(s.Observed())...), nil
+		return s.Open(s.WithInstructions(s.ObservationMessage())...), nil
 	}
-	return rollout.Ask{Messages: []policy.Message{s.Observed()}}, nil
+	return rollout.Request{Messages: []policy.Message{s.ObservationMessage()}}, nil
 }
 
 // TestBatchesAreMadeUpFor: with more start states than a step has, failures are

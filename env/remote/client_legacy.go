@@ -112,7 +112,7 @@ func (c *LegacyClient) Step(ctx context.Context, response string) (out env.Outco
 		if err != nil {
 			return env.Outcome{}, err
 		}
-		out.Reward.Pay(PartFinal, final)
+		out.Reward.Add(PartFinal, final)
 	}
 	return out, nil
 }

@@ -20,10 +20,10 @@ import (
 // Claims about states without directions are compared by the numbers in them.
 //
 // The zero value is ready.
-type Rules struct{ Pricing }
+type Rules struct{ Scoring }
 
-// Pricing converts the relations that a judge read to scores.
-type Pricing struct {
+// Scoring converts the relations that a judge read to scores.
+type Scoring struct {
 	// Scorers holds the scorer for the claims of each environment. Without an entry,
 	// FrozenLake uses reward.FrozenLakeScorer, and other environments use a
 	// reward.AssignmentScorer with the same weight for every kind of object. With a
@@ -43,10 +43,10 @@ func (r *Rules) Score(_ context.Context, claims []reward.Claim) ([]float64, erro
 	for i, c := range claims {
 		readings[i] = reward.Reading{Claim: c, Relations: relations(c), OK: true}
 	}
-	scores := r.price(readings)
+	scores := r.score(readings)
 	for i, c := range claims {
 		if len(c.Truth) == 0 && c.State != "" {
-			scores[i] = reward.AboveBase(compareFigures(c.Text, c.State), r.Base)
+			scores[i] = reward.AboveBase(compareNumbers(c.Text, c.State), r.Base)
 		}
 	}
 	return scores, nil
@@ -60,7 +60,7 @@ func relations(c reward.Claim) []reward.Relation {
 	}
 	list, ok := reward.ExtractRelations(c.Text)
 	if !ok || !slices.ContainsFunc(list, func(r reward.Relation) bool { return r.Object != "" }) {
-		if other, found := listed(c.Text, names); found {
+		if other, found := relationList(c.Text, names); found {
 			return other
 		}
 	}
@@ -91,8 +91,8 @@ func named(c reward.Claim) map[string]string {
 	return names
 }
 
-// price scores readings environment by environment, each in order.
-func (p *Pricing) price(readings []reward.Reading) []float64 {
+// score scores readings environment by environment, each in order.
+func (p *Scoring) score(readings []reward.Reading) []float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	scores := make([]float64, len(readings))
@@ -119,7 +119,7 @@ func (p *Pricing) price(readings []reward.Reading) []float64 {
 	return scores
 }
 
-func (p *Pricing) scorer(group []reward.Reading) reward.Scorer {
+func (p *Scoring) scorer(group []reward.Reading) reward.Scorer {
 	name := group[0].Claim.Env
 	if s := p.Scorers[name]; s != nil {
 		return s
@@ -137,7 +137,7 @@ func (p *Pricing) scorer(group []reward.Reading) reward.Scorer {
 }
 
 // Validate returns an error if a setting is not allowed.
-func (p *Pricing) Validate() error {
+func (p *Scoring) Validate() error {
 	if !(p.Base >= 0 && p.Base < 1) {
 		return fmt.Errorf("judge: the base is %v, it must be at least 0 and below 1", p.Base)
 	}
