@@ -37,8 +37,8 @@ func (g *groups) put(ids []int) {
 func (g *groups) count() int { return len(g.size) }
 
 // score computes mean and spread of the groups' scores, in float64 and in item
-// order. Equal scores give a spread of exactly 0 or of rounding noise far below
-// any epsilon, which float32 arithmetic would not.
+// order. In float64, equal scores give a spread of 0, or of rounding errors far below any
+// epsilon.
 func (g *groups) score(scores []float64) {
 	g.mean, g.m2 = resize(g.mean, g.count()), resize(g.m2, g.count())
 	clear(g.mean)

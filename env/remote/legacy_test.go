@@ -15,10 +15,10 @@ import (
 	"vagen/env"
 )
 
-// ending is an environment that pays at the end of its episode.
-type ending struct{ *stub }
+// finalRewardStub is an environment that pays at the end of its episode.
+type finalRewardStub struct{ *stub }
 
-func (ending) FinalReward() float64 { return 2.5 }
+func (finalRewardStub) FinalReward() float64 { return 2.5 }
 
 func legacyStubs(t testing.TB, closed *atomic.Int64) *env.Registry {
 	t.Helper()
@@ -27,7 +27,7 @@ func legacyStubs(t testing.TB, closed *atomic.Int64) *env.Registry {
 	require.NoError(t, r.Register("panicking", func(map[string]any) (env.Env, error) { panic("factory panic") }))
 	require.NoError(t, r.Register("ending", func(config map[string]any) (env.Env, error) {
 		e, err := newStub(config)
-		return ending{e}, err
+		return finalRewardStub{e}, err
 	}))
 	return &r
 }

@@ -91,14 +91,14 @@ func TestLimitOfSessionsIsSharedByBothProtocols(t *testing.T) {
 	assert.Equal(t, http.StatusOK, ask(t, s, http.MethodPost, "/connect", Info{}).status)
 }
 
-// jealous is an environment that notices when it is called twice at once.
-type jealous struct {
+// overlapDetector is an environment that notices when it is called twice at once.
+type overlapDetector struct {
 	stub
 	inside  atomic.Int64
 	clashes *atomic.Int64
 }
 
-func (j *jealous) Step(ctx context.Context, text string) (env.Outcome, error) {
+func (j *overlapDetector) Step(ctx context.Context, text string) (env.Outcome, error) {
 	if j.inside.Add(1) > 1 {
 		j.clashes.Add(1)
 	}
@@ -112,7 +112,7 @@ func TestCallsOfOneSessionComeOneAtATime(t *testing.T) {
 		var clashes atomic.Int64
 		s := serve(t, func(o *ServerOptions) {
 			o.Lite = func(map[string]any) (env.Env, error) {
-				return &jealous{stub: stub{o: stubOptions{Goal: 100}}, clashes: &clashes}, nil
+				return &overlapDetector{stub: stub{o: stubOptions{Goal: 100}}, clashes: &clashes}, nil
 			}
 		})
 		id := open(t, s, nil)
@@ -231,7 +231,7 @@ func TestStepContinuesWhenItsClientDisconnects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, func(o *ServerOptions) {
 			o.Lite = func(map[string]any) (env.Env, error) {
-				return &jealous{stub: stub{o: stubOptions{Goal: 9}}, clashes: new(atomic.Int64)}, nil
+				return &overlapDetector{stub: stub{o: stubOptions{Goal: 9}}, clashes: new(atomic.Int64)}, nil
 			}
 		})
 		id := open(t, s, nil)

@@ -45,7 +45,7 @@ type StockPhrases struct {
 
 // Section defines the reward of one kind of statement.
 type Section struct {
-	Enable bool    `yaml:"enable"` // pay for such statements
+	Enable bool    `yaml:"enable"` // reward such statements
 	Reward float64 `yaml:"reward"` // of a perfect statement, per turn
 }
 

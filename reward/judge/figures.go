@@ -27,7 +27,7 @@ func numbers(text string) [][]float64 {
 		for _, word := range numberPattern.FindAllString(s, maxNumbers) {
 			v, err := strconv.ParseFloat(word, 64)
 			if err != nil {
-				v = math.Inf(1) // out of range: equal to nothing that is true
+				v = math.Inf(1) // out of range: differs from every number of a state
 			}
 			list = append(list, v)
 		}
