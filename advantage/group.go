@@ -11,7 +11,7 @@ type groups struct {
 	mean   []float64 // of the members' scores
 	m2     []float64 // sum of squared distances to it
 
-	order []int // see rising
+	order []int // see ascending
 }
 
 // put resets the groups to items with these ids.

@@ -42,7 +42,7 @@ func advance[T number](s *recursion, r, v, adv, ret []T) {
 	}
 }
 
-// zeros is what advanceUnpaid reads as rewards and advanceUnvalued as values.
+// zeros is read as rewards by advanceWithoutRewards and as values by advanceWithoutValues.
 var zeros struct {
 	f32 [1024]float32
 	f64 [1024]float64
