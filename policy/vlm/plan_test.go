@@ -21,7 +21,7 @@ func plan(t *testing.T, m *Model, w Workload) MemoryPlan {
 	return p
 }
 
-// Every array that stays between steps is in the plan, byte for byte.
+// The planned weights and moments equal the arrays on the device, byte for byte.
 func TestPlannedWeightsAndMomentsAreThoseThatAreThere(t *testing.T) {
 	for name, o := range map[string]Options{
 		"policy":          {},
@@ -133,7 +133,7 @@ func TestPlansCountTheHeapOfTheProcess(t *testing.T) {
 	runtime.KeepAlive(pictures)
 }
 
-// A policy that only plays forgets pictures soon, one that learns keeps them.
+// A policy that only generates drops images early; one that is trained keeps them.
 func TestPlansIncludeReturnedImages(t *testing.T) {
 	c := newPictureCache(playedPictures)
 	for i := range byte(40) {

@@ -179,7 +179,7 @@ func TestTieRefusesACriticOnAnotherModel(t *testing.T) {
 	require.ErrorContains(t, err, "are not the policy's")
 }
 
-// Copying that ends half way leaves the adapters, and the memory, as they were.
+// A cancelled copy leaves adapters and memory unchanged.
 func TestCancelledTieChangesNothing(t *testing.T) {
 	m := newTiny(t, model.Qwen2, Options{LoRA: lora(), Critic: SeparateCritic, Reference: true})
 	train(t, m, 1)
