@@ -5,11 +5,11 @@ package advantage
 //
 //	Gt = rt + γ·G(t+1)·m(t+1),   Rt = Gt,   A = whitened G under the mask
 //
-// A token outside the mask m cuts the sum: what comes after it does not reach
-// the tokens before it. So with a loss mask each turn is credited with its own
-// rewards alone, which is how the original behaves on rows of several turns;
-// without one the whole row counts. Advantages are 0 outside the mask, returns
-// are not. Fewer than two tokens under the mask are an ErrEmptyMask.
+// A token outside the mask m ends the sum: rewards after it do not count for tokens
+// before it. So with a loss mask each turn is credited with its own rewards only, as in
+// the original on rows of several turns; without one the whole row counts. Advantages are
+// 0 outside the mask, returns are not. Fewer than two tokens under the mask are an
+// ErrEmptyMask.
 //
 // The mask is Loss, or Attention without a loss mask.
 //
@@ -62,7 +62,7 @@ func (p *reinforcePass[T]) row(row int) {
 				s.spread.shift = float64(r[len(r)-1])
 			}
 			s.acc = 0
-			advanceUnvalued(&s, r, adv, ret)
+			advanceWithoutValues(&s, r, adv, ret)
 			after = s.acc
 		} else {
 			ok = prepare(r, r, adv, ret, 0) && ok

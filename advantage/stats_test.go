@@ -270,10 +270,10 @@ func TestSpreadIsTakenNearTheData(t *testing.T) {
 // rewards or values.
 func TestUnpaidAndUnvaluedStretchesMayBeLong(t *testing.T) {
 	t.Run("unpaid", func(t *testing.T) {
-		longStretch(t, advanceUnpaid[float32], func(s *recursion, x, zeros, adv, ret []float32) { advance(s, zeros, x, adv, ret) })
+		longStretch(t, advanceWithoutRewards[float32], func(s *recursion, x, zeros, adv, ret []float32) { advance(s, zeros, x, adv, ret) })
 	})
 	t.Run("unvalued", func(t *testing.T) {
-		longStretch(t, advanceUnvalued[float32], func(s *recursion, x, zeros, adv, ret []float32) { advance(s, x, zeros, adv, ret) })
+		longStretch(t, advanceWithoutValues[float32], func(s *recursion, x, zeros, adv, ret []float32) { advance(s, x, zeros, adv, ret) })
 	})
 }
 

@@ -11,8 +11,8 @@ import (
 //	A = (s − mean) / (std + ε),   std² = Σ (s − mean)² / n
 //
 // where s is the sum of an episode's rewards under the mask, and mean and std
-// are taken over the episodes with the same Group, each counted once. Mind the
-// division by n, where [GRPO] divides by n − 1. Equal scores and groups of one
+// are taken over the episodes with the same Group, each counted once. Note the
+// division by n, whereas [GRPO] divides by n − 1. Equal scores and groups of one
 // give 0. Returns are the same numbers; both are 0 off the mask. No critic, no
 // whitening, no turn ids.
 //

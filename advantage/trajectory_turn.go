@@ -11,8 +11,8 @@ package advantage
 //
 // All tokens of the turn get Ak. Rk is the return at its first token;
 // everywhere else the return is IgnoreReturn, and ValueMask is false. A turn is
-// a run of tokens under the mask; where the batch has TurnEnd, turn ends part
-// runs that touch.
+// a run of tokens under the mask; if the batch has TurnEnd, turn ends separate
+// adjacent runs.
 //
 // Advantages are whitened with [GuardedWhitening] over the mask, copies not
 // counted, and 0 elsewhere. TurnID is published. Mask and errors are those of

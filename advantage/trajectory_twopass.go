@@ -12,8 +12,8 @@ package advantage
 //
 //	δt = γ·V(next) − V(t),   At = δt + γλ·A(next)
 //
-// Returns are A + V. A turn is a run of tokens under the mask; where the batch
-// has TurnEnd, turn ends part runs that touch.
+// Returns are A + V. A turn is a run of tokens under the mask; if the batch
+// has TurnEnd, turn ends separate adjacent runs.
 //
 // Advantages are whitened with [GuardedWhitening] over the mask, copies not
 // counted; off the mask advantages and returns are 0. TurnID is published. Mask
@@ -92,5 +92,5 @@ func (p *twoPass[T]) one(start, last int, token, turn *recursion) {
 	token.acc, token.next = h, value
 	token.spread.add(h, 1)
 	c.adv[last], c.ret[last] = T(h), T(h+value)
-	advanceUnpaid(token, c.values[start:last], c.adv[start:last], c.ret[start:last])
+	advanceWithoutRewards(token, c.values[start:last], c.adv[start:last], c.ret[start:last])
 }

@@ -13,7 +13,7 @@ package advantage
 // and 0 elsewhere, so the critic has to be trained on turn ends.
 //
 // The mask is Loss, or Attention without a loss mask. Advantages
-// are whitened over the turn ends, one vote per turn, and the same map is
+// are whitened over the turn ends, one per turn, and the same map is
 // applied everywhere. Fewer than two turn ends in the batch are an
 // ErrEmptyMask. A row without turn end stays 0.
 //

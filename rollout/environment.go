@@ -30,7 +30,7 @@ func (p *Player) open(ctx context.Context, l *live) {
 		l.fail(endOf(err, EndSetup), err)
 		return
 	}
-	l.env, l.sys, l.shown = b.env, b.sys, b.first
+	l.env, l.sys, l.observation = b.env, b.sys, b.first
 }
 
 // callTimed is call, limited by the time that the episode's environment has left.
@@ -99,13 +99,13 @@ func (p *Player) finish(waves []*wave) {
 	p.each(open, func(l *live) { p.closeEnv(l.Env, l.env) })
 }
 
-// closePatience is the time limit for closing an environment.
-const closePatience = time.Second
+// closeTimeout is the time limit for closing an environment.
+const closeTimeout = time.Second
 
 // closeEnv closes an environment. A close that hangs is abandoned; a failure is only
 // logged, because the episode is over.
 func (p *Player) closeEnv(name string, c io.Closer) {
-	_, _, err := call(context.Background(), closePatience, "close of "+name,
+	_, _, err := call(context.Background(), closeTimeout, "close of "+name,
 		func(context.Context) (struct{}, error) { return struct{}{}, c.Close() }, nil)
 	if err != nil && p.Log != nil {
 		p.Log.Warn("environment did not close", "env", name, "err", err)
@@ -130,11 +130,11 @@ func (p *Player) step(ctx context.Context, l *live) {
 	l.Metrics, l.Success = o.Trajectory, o.Success
 	switch {
 	case o.Done:
-		l.End, l.over = EndDone, true
+		l.End, l.ended = EndDone, true
 	case len(l.Turns) >= l.MaxTurns:
-		l.End, l.over = EndMaxTurns, true
+		l.End, l.ended = EndMaxTurns, true
 	default:
-		l.shown, l.cut, l.fresh = o.Observation, false, true
+		l.observation, l.cut, l.unchecked = o.Observation, false, true
 	}
 }
 

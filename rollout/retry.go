@@ -51,10 +51,10 @@ func (r *Retry) again(t *Trajectory) bool {
 }
 
 // decideRetry sets whether an episode that has ended will be played again.
-func (p *Player) decideRetry(l *live) { l.again = l.over && p.Retry.again(l.Trajectory) }
+func (p *Player) decideRetry(l *live) { l.retry = l.ended && p.Retry.again(l.Trajectory) }
 
-// reopen waits for the backoff and starts an episode again.
-func (p *Player) reopen(ctx context.Context, l *live) {
+// restart waits for the backoff and starts an episode again.
+func (p *Player) restart(ctx context.Context, l *live) {
 	if l.env != nil {
 		p.closeEnv(l.Env, l.env)
 		l.env = nil

@@ -26,7 +26,7 @@ func (t *Trainer) dropOverlong(ctx context.Context) error {
 		if len(all) == 0 {
 			continue
 		}
-		lengths, err := player.Openings(ctx, all)
+		lengths, err := player.OpeningLengths(ctx, all)
 		if err != nil {
 			return fmt.Errorf("train: data.filter_overlong_prompts: %w", err)
 		}

@@ -103,7 +103,7 @@ func (o *judgeEval) open(c *cli.Call) (judge.Reader, error) {
 	if err != nil {
 		return nil, cli.Usagef("%w", err)
 	}
-	return &judge.Model{Ask: policy.Ask(m, policy.Sampling{MaxTokens: 512}), Log: c.Log}, nil
+	return &judge.Model{Complete: policy.Ask(m, policy.Sampling{MaxTokens: 512}), Log: c.Log}, nil
 }
 
 func printQuality(w io.Writer, e *judge.Evaluation) error {

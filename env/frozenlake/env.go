@@ -175,16 +175,16 @@ func (e *Env) pay(out *env.Outcome, before Cell, acted, valid, first bool) {
 				bonus += gymReward
 			}
 		}
-		out.Reward.Pay(partSuccess, bonus)
+		out.Reward.Add(partSuccess, bonus)
 	}
 	if formatted {
-		out.Reward.Pay(partFormat, e.o.FormatReward)
+		out.Reward.Add(partFormat, e.o.FormatReward)
 		e.payState(out, before)
 	}
 	if first && e.level.At(e.at) == Hole {
-		out.Reward.Pay(partHole, -e.o.HolePenalty)
+		out.Reward.Add(partHole, -e.o.HolePenalty)
 	}
-	out.Reward.Pay(partTurn, -e.o.TurnCost)
+	out.Reward.Add(partTurn, -e.o.TurnCost)
 	if e.o.UseStateReward {
 		pay.Claims(out, formatted, pay.Turn[Cell]{
 			Env: "frozenlake", Before: before, After: e.at,

@@ -205,20 +205,20 @@ func (e *Env) setMetrics(out *env.Outcome, t turnResult, before Agent) {
 func (e *Env) setRewards(out *env.Outcome, t turnResult) {
 	if e.o.Rules == Legacy {
 		if t.success {
-			out.Reward.Pay(partSuccess, legacySuccess)
+			out.Reward.Add(partSuccess, legacySuccess)
 		}
 		if t.valid && out.Response.FormatCorrect {
-			out.Reward.Pay(partFormat, e.o.FormatReward)
+			out.Reward.Add(partFormat, e.o.FormatReward)
 		}
 		return
 	}
 	if t.valid && out.Response.FormatCorrect {
-		out.Reward.Pay(partFormat, e.o.PerTurnFormat)
+		out.Reward.Add(partFormat, e.o.PerTurnFormat)
 	}
 	if t.success {
-		out.Reward.Pay(partSuccess, e.o.SuccessReward)
+		out.Reward.Add(partSuccess, e.o.SuccessReward)
 		if e.formatted {
-			out.Reward.Pay(partAllFormats, e.o.FormatReward)
+			out.Reward.Add(partAllFormats, e.o.FormatReward)
 		}
 	}
 }

@@ -140,17 +140,17 @@ func (e *Env) play(r reward.Response) (t turnResult) {
 // setRewards sets the reward parts of a turn.
 func (e *Env) setRewards(out *env.Outcome, t turnResult, now verdict, progress float64) {
 	if t.valid && out.Response.FormatCorrect {
-		out.Reward.Pay(partFormat, e.o.FormatReward)
+		out.Reward.Add(partFormat, e.o.FormatReward)
 	}
 	switch {
 	case e.o.Rules != Legacy:
-		out.Reward.Pay(partStage, progress)
+		out.Reward.Add(partStage, progress)
 		if now.success {
-			out.Reward.Pay(partSuccess, e.o.SuccessReward)
+			out.Reward.Add(partSuccess, e.o.SuccessReward)
 		}
 	case e.o.EachTurn:
-		out.Reward.Pay(partStage, progress)
-		out.Reward.Pay(partSkills, -skillCost*float64(len(t.words)))
+		out.Reward.Add(partStage, progress)
+		out.Reward.Add(partSkills, -skillCost*float64(len(t.words)))
 	}
 }
 

@@ -35,15 +35,15 @@ type ClientOptions struct {
 	// each further retry uses the next URL.
 	FailoverAfter int
 
-	// Resend retries every request for which that may succeed, also steps that may have
-	// been played already.
+	// Resend retries every failed request that may succeed the next time, including
+	// steps that the service may have played already.
 	Resend bool
-	// Python makes the client behave as the original of its protocol. The Lite one
-	// retries every failed request, with delays that MaxDelay does not limit unless a
-	// session is being opened, at all URLs, although only one of them has the session.
-	// The legacy one never retries. Both ignore errors of Close. One difference
-	// remains: System before the first Reset works, which the original Lite client
-	// refuses.
+	// Python makes the client behave like the original client of its protocol. The
+	// original Lite client retries every failed request at all URLs, although only one
+	// of them has the session, and MaxDelay limits its delays only while a session is
+	// being opened. The original legacy client never retries. Both ignore errors of
+	// Close. One difference remains: System works before the first Reset, which the
+	// original Lite client refuses.
 	Python bool
 
 	Limits Limits // of responses
@@ -75,19 +75,19 @@ func DefaultLegacyOptions() ClientOptions {
 
 // Validate returns all errors of the options.
 func (o *ClientOptions) Validate() error {
-	var f faults
+	var f problems
 	if len(o.URLs) == 0 {
-		f.bad("base_urls", "none is given")
+		f.add("base_urls", "none is given")
 	}
 	for _, raw := range o.URLs {
 		u, err := url.Parse(raw)
 		switch {
 		case err != nil:
-			f.bad("base_urls", "one is no URL: %v", errors.Unwrap(err)) // err shows all of it, passwords too
+			f.add("base_urls", "one is not a URL: %v", errors.Unwrap(err)) // err itself contains the URL and its password
 		case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-			f.bad("base_urls", "%q is not of the form http://host:port", u.Redacted())
+			f.add("base_urls", "%q is not of the form http://host:port", u.Redacted())
 		case u.RawQuery != "" || u.Fragment != "":
-			f.bad("base_urls", "%q ends in a query or a fragment", u.Redacted())
+			f.add("base_urls", "%q ends in a query or a fragment", u.Redacted())
 		}
 	}
 	for _, d := range []struct {
@@ -96,18 +96,18 @@ func (o *ClientOptions) Validate() error {
 		least time.Duration
 	}{{"timeout", o.Timeout, 1}, {"backoff", o.Backoff, 0}, {"max_delay", o.MaxDelay, 0}} {
 		if d.value < d.least {
-			f.bad(d.name, "%v is below %v", d.value, d.least)
+			f.add(d.name, "%v is below %v", d.value, d.least)
 		}
 	}
 	if o.Retries < 0 || o.FailoverAfter < 0 {
-		f.bad("retries, failover_after_failures", "%d and %d must not be negative", o.Retries, o.FailoverAfter)
+		f.add("retries, failover_after_failures", "%d and %d must not be negative", o.Retries, o.FailoverAfter)
 	}
 	if !(o.JitterMin >= 0 && o.JitterRange >= 0 && o.JitterMin+o.JitterRange <= math.MaxInt16) {
-		f.bad("backoff_jitter_min, backoff_jitter_range", "%v and %v must be finite and not negative", o.JitterMin, o.JitterRange)
+		f.add("backoff_jitter_min, backoff_jitter_range", "%v and %v must be finite and not negative", o.JitterMin, o.JitterRange)
 	}
 	if o.Python && o.Resend {
-		f.bad("resend", "compat: python decides itself what is sent again")
+		f.add("resend", "not allowed with compat: python, which has its own rules for retries")
 	}
-	o.Limits.validate(f.bad)
+	o.Limits.validate(f.add)
 	return errors.Join(f...)
 }

@@ -2,15 +2,16 @@ package remote
 
 import "fmt"
 
-// Limits bound what is taken from the other side, before memory is spent on it.
+// Limits bound the messages that are accepted from the other side. They are checked
+// before memory is allocated.
 type Limits struct {
 	Body   int64 // bytes of a request's or a response's body
 	Parts  int   // parts of a multipart body, images and data
 	Pixels int   // of all images of a message together
 }
 
-// DefaultLimits allow 64 MiB, 64 images and 32 megapixels. Servers are given
-// responses of a model, for which DefaultServerOptions allow 16 MiB.
+// DefaultLimits allows 64 MiB, 64 images and 32 megapixels. DefaultServerOptions allows
+// bodies of 16 MiB only, since requests have no images.
 func DefaultLimits() Limits { return Limits{Body: 64 << 20, Parts: 65, Pixels: 32 << 20} }
 
 func (l Limits) validate(bad func(name, format string, args ...any)) {
@@ -24,9 +25,9 @@ func (l Limits) validate(bad func(name, format string, args ...any)) {
 	}
 }
 
-// faults collects what is wrong with options.
-type faults []error
+// problems collects the errors of options.
+type problems []error
 
-func (f *faults) bad(name, format string, args ...any) {
+func (f *problems) add(name, format string, args ...any) {
 	*f = append(*f, fmt.Errorf("remote: %s: %s", name, fmt.Sprintf(format, args...)))
 }

@@ -201,18 +201,18 @@ func (e *Env) pay(out *env.Outcome, before *Room, t turnResult) {
 	formatted := out.Response.FormatCorrect && len(t.moved) > 0
 	if e.o.Rules == Legacy {
 		formatted = out.Response.FormatCorrect && t.valid
-		out.Reward.Pay(partMove, -moveCost*float64(len(t.moved)))
-		out.Reward.Pay(partBox, boxReward*float64(t.boxes))
-		out.Reward.Pay(partSuccess, finalReward*float64(t.solved))
+		out.Reward.Add(partMove, -moveCost*float64(len(t.moved)))
+		out.Reward.Add(partBox, boxReward*float64(t.boxes))
+		out.Reward.Add(partSuccess, finalReward*float64(t.solved))
 	} else if t.success && !(e.solved && e.o.Rules == Next) {
-		out.Reward.Pay(partSuccess, e.o.SuccessReward)
+		out.Reward.Add(partSuccess, e.o.SuccessReward)
 	}
 	e.solved = e.solved || t.success
 	if formatted {
-		out.Reward.Pay(partFormat, e.o.FormatReward)
+		out.Reward.Add(partFormat, e.o.FormatReward)
 		e.payState(out, before)
 	}
-	out.Reward.Pay(partTurn, -e.o.TurnCost)
+	out.Reward.Add(partTurn, -e.o.TurnCost)
 	if e.o.UseStateReward {
 		pay.Claims(out, formatted, pay.Turn[*Room]{
 			Env: "sokoban", Before: before, After: e.room,

@@ -29,7 +29,7 @@ func TestAllFaultsAreReportedAtOnce(t *testing.T) {
 	err := o.Validate()
 	require.Error(t, err)
 	for _, want := range []string{
-		`chat: Model: "a b"`, `chat: BaseURL: "host:80"`, "chat: KeyEnv: ", `chat: Header: "Content-Type" is not yours`, `chat: Header: "a b" is no name`,
+		`chat: Model: "a b"`, `chat: BaseURL: "host:80"`, "chat: KeyEnv: ", `chat: Header: "Content-Type" is set by the package itself`, `chat: Header: "a b" is not a valid header name`,
 		`chat: Header: the value of "D"`, `chat: Extra: "contents"`, `chat: Extra: generationConfig: "topP"`,
 		`chat: Omit: entry 0, "top_p", is not one of [temperature topP topK seed]`, "chat: MaxTokensField: ", "chat: Stop: entry 5 is empty",
 		"chat: Stop: 6 texts, the API allows 5", "chat: Pictures.JPEG: 101", "chat: Pictures.MaxSide: -1", "chat: Pictures.Detail: ",
@@ -45,7 +45,7 @@ func TestAllFaultsAreReportedAtOnce(t *testing.T) {
 	require.EqualError(t, o.Validate(), `chat: API: "cohere" is not one of [anthropic gemini openai]`)
 	o = Defaults(Anthropic, "m")
 	o.LogProbs = true
-	require.EqualError(t, o.Validate(), `chat: LogProbs: the API "anthropic" has none`)
+	require.EqualError(t, o.Validate(), `chat: LogProbs: the API "anthropic" does not return log-probs`)
 	o = Defaults(OpenAI, "m")
 	o.MaxTokensField, o.Pictures.Detail, o.Extra = "limit", "huge", map[string]any{"x": make(chan int)}
 	o.Budget = math.Inf(1)

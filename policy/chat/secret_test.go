@@ -137,8 +137,8 @@ func TestMissingKeysAreNamedWhenTheServiceRequiresOne(t *testing.T) {
 }
 
 func TestShortWordsAreNoKeys(t *testing.T) {
-	require.Equal(t, "an x is an x", conceal("x").hide("an x is an x"))
-	require.Equal(t, "it is [key]", conceal("EMPTY").hide("it is empty"))
-	require.Equal(t, "it is EMPTY", conceal("EMPTY").strip("it is EMPTY"), "answers of the model stay")
-	require.Equal(t, "", conceal("").reveal())
+	require.Equal(t, "an x is an x", newSecret("x").hide("an x is an x"))
+	require.Equal(t, "it is [key]", newSecret("EMPTY").hide("it is empty"))
+	require.Equal(t, "it is EMPTY", newSecret("EMPTY").strip("it is EMPTY"), "answers of the model stay")
+	require.Equal(t, "", newSecret("").reveal())
 }

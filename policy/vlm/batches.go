@@ -64,8 +64,8 @@ func (m *Model) compact(s *session) error {
 			index = append(index, int32(row))
 		}
 	}
-	// Only to halves: every size means other executables, and below 32 rows a step
-	// hardly gets faster.
+	// Only to half the size or less: every size needs its own executables, and below 32
+	// rows a step is hardly faster.
 	to := len(s.rows)
 	for to >= 64 && len(index) <= to/2 {
 		to /= 2

@@ -260,8 +260,8 @@ func (m *Model) endTokens() []int32 {
 // completion converts a reply to a completion.
 func (m *Model) completion(p policy.Prompt, t promptTurn, r *reply) policy.Completion {
 	c := m.chats[p.Conversation]
-	if c.dead = r.broken; r.broken != nil {
-		return policy.Completion{Err: r.broken}
+	if c.dead = r.err; r.err != nil {
+		return policy.Completion{Err: r.err}
 	}
 	_, end := m.chat.EndOfTurn()
 	last := r.tokens[len(r.tokens)-1]
@@ -275,7 +275,7 @@ func (m *Model) completion(p policy.Prompt, t promptTurn, r *reply) policy.Compl
 		out.Stop, words = policy.StopEnd, words[:len(words)-1]
 	case r.vision:
 		out.Stop = policy.StopVision
-	case r.halted:
+	case r.stoppedByString:
 		out.Stop = policy.StopString
 	}
 	out.Text = m.tok.Decode(words, false)

@@ -138,7 +138,7 @@ func plainLoss(t *testing.T, b *policy.Batch, o policy.Objective, mask []bool, l
 // gradientsBy names the gradients of a step.
 func gradientsBy(t *testing.T, m *Model, s *step) map[string][]float32 {
 	t.Helper()
-	g, err := m.gradients(t.Context(), s, marks(len(s.batch.Tokens), s.batch.Weight))
+	g, err := m.gradients(t.Context(), s, nonZero(len(s.batch.Tokens), s.batch.Weight))
 	require.NoError(t, err)
 	defer m.net.freeGradients(g)
 	out := map[string][]float32{}

@@ -203,7 +203,7 @@ func TestSeparateCriticLearnsItsReturns(t *testing.T) {
 func TestClippedValueLossIsThatOfPackageLoss(t *testing.T) {
 	m := newTiny(t, model.Qwen2, Options{Critic: SeparateCritic})
 	b := playedBatch(t, m)
-	mask := marks(len(b.Tokens), b.ValueWeight)
+	mask := nonZero(len(b.Tokens), b.ValueWeight)
 	s, err := m.Score(t.Context(), &b.Rows, mask, policy.ScoreRequest{Values: true}, 1)
 	require.NoError(t, err)
 	weights, factor, err := loss.Aggregation{Mode: loss.TokenMean}.Weights(nil, b.Offsets, mask)

@@ -83,7 +83,7 @@ func (r *Registry) New(name string, kwargs map[string]any) (Filter, error) {
 	}
 	a := &Args{values: kwargs}
 	f, err := build(a)
-	if err = errors.Join(err, a.faults()); err != nil {
+	if err = errors.Join(err, a.problems()); err != nil {
 		return nil, fmt.Errorf("filter: %q: %w", name, err)
 	}
 	return f, nil
@@ -95,17 +95,17 @@ func (r *Registry) Names() []string { return r.builders.Names() }
 // Args passes settings to a Builder and records which ones it reads.
 type Args struct {
 	values map[string]any
-	asked  []string
+	read   []string
 	errs   []error
 }
 
 func (a *Args) get(key string) (any, bool) {
-	a.asked = append(a.asked, key)
+	a.read = append(a.read, key)
 	v, ok := a.values[key]
 	return v, ok && v != nil
 }
 
-func (a *Args) wrong(key, want string, v any) {
+func (a *Args) typeError(key, want string, v any) {
 	a.errs = append(a.errs, fmt.Errorf("%s = %v (%T), want %s: %w", key, v, v, want, ErrSetting))
 }
 
@@ -117,7 +117,7 @@ func (a *Args) Float(key string, fallback float64) float64 {
 	}
 	x, ok := toFloat(v)
 	if !ok || math.IsNaN(x) || math.IsInf(x, 0) {
-		a.wrong(key, "a number", v)
+		a.typeError(key, "a number", v)
 		return fallback
 	}
 	return x
@@ -131,7 +131,7 @@ func (a *Args) Int(key string, fallback int) int {
 	}
 	x, ok := toFloat(v)
 	if !ok || x != math.Trunc(x) || math.Abs(x) > 1<<31 {
-		a.wrong(key, "a whole number", v)
+		a.typeError(key, "a whole number", v)
 		return fallback
 	}
 	return int(x)
@@ -145,7 +145,7 @@ func (a *Args) Bool(key string, fallback bool) bool {
 	}
 	x, ok := v.(bool)
 	if !ok {
-		a.wrong(key, "true or false", v)
+		a.typeError(key, "true or false", v)
 		return fallback
 	}
 	return x
@@ -159,7 +159,7 @@ func (a *Args) String(key, fallback string) string {
 	}
 	x, ok := v.(string)
 	if !ok {
-		a.wrong(key, "a string", v)
+		a.typeError(key, "a string", v)
 		return fallback
 	}
 	return x
@@ -168,7 +168,7 @@ func (a *Args) String(key, fallback string) string {
 func (a *Args) ddof() int {
 	n := a.Int("ddof", 0)
 	if n < 0 {
-		a.wrong("ddof", "0 or more", n)
+		a.typeError("ddof", "0 or more", n)
 	}
 	return n
 }
@@ -177,18 +177,18 @@ func (a *Args) scaling(fallback Scaling) Scaling {
 	return Scaling(a.String("scaling", string(fallback)))
 }
 
-// faults returns settings of the wrong type, and keys that the Builder did not read.
-func (a *Args) faults() error {
+// problems returns settings of the wrong type, and keys that the Builder did not read.
+func (a *Args) problems() error {
 	errs := slices.Clone(a.errs)
 	for _, key := range slices.Sorted(maps.Keys(a.values)) {
-		if slices.Contains(a.asked, key) {
+		if slices.Contains(a.read, key) {
 			continue
 		}
 		known := "none"
-		if len(a.asked) > 0 {
-			known = strings.Join(a.asked, ", ")
+		if len(a.read) > 0 {
+			known = strings.Join(a.read, ", ")
 		}
-		errs = append(errs, fmt.Errorf("%s: no such setting%s (known: %s): %w", key, nearest.Hint(key, a.asked), known, ErrSetting))
+		errs = append(errs, fmt.Errorf("%s: no such setting%s (known: %s): %w", key, nearest.Hint(key, a.read), known, ErrSetting))
 	}
 	return errors.Join(errs...)
 }

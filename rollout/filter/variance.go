@@ -55,7 +55,7 @@ func (f TopFraction) check() error { return checkShare("topk", f.Fraction) }
 // Filter implements [Filter].
 func (f TopFraction) Filter(dst *Result, b *Batch) error {
 	return ranked(dst, b, "topk", f.DDOF, f.Scaling, f.check(), func(r *ranking) {
-		r.take(max(1, int(math.Ceil(float64(len(r.groups))*f.Fraction))))
+		r.truncate(max(1, int(math.Ceil(float64(len(r.groups))*f.Fraction))))
 	})
 }
 
@@ -75,7 +75,7 @@ func (f TopK) check() error {
 
 // Filter implements [Filter].
 func (f TopK) Filter(dst *Result, b *Batch) error {
-	return ranked(dst, b, "top_k", f.DDOF, f.Scaling, f.check(), func(r *ranking) { r.take(f.K) })
+	return ranked(dst, b, "top_k", f.DDOF, f.Scaling, f.check(), func(r *ranking) { r.truncate(f.K) })
 }
 
 // TopP keeps groups, most variance first, until they have the share P of the total
@@ -104,7 +104,7 @@ func (f TopP) Filter(dst *Result, b *Batch) error {
 			held += r.weight[r.order[n]]
 		}
 		dst.Metrics["filter/train/top_p/cumulative_variance_ratio"] = held / r.total
-		r.take(max(1, n))
+		r.truncate(max(1, n))
 	})
 }
 
@@ -128,7 +128,7 @@ func (f MinP) Filter(dst *Result, b *Batch) error {
 		for n < len(r.order) && r.weight[r.order[n]] >= least {
 			n++
 		}
-		r.take(n)
+		r.truncate(n)
 	})
 }
 
@@ -206,7 +206,7 @@ func (g *Group) deviation() float64 {
 	return math.Sqrt(g.Variance)
 }
 
-func (r *ranking) take(n int) { r.order = r.order[:min(n, len(r.order))] }
+func (r *ranking) truncate(n int) { r.order = r.order[:min(n, len(r.order))] }
 
 // ranked runs a filter: it ranks the groups, calls pick to shorten the order, and
 // writes the rows and metrics of the kept groups to dst.

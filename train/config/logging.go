@@ -62,9 +62,9 @@ func (c *LoggingConfig) Logs(name string) bool { return slices.Contains(c.Logger
 
 // Shown selects the validation episodes to save, by val_log_select.
 func (c *LoggingConfig) Shown(ts []*rollout.Trajectory) ([]*rollout.Trajectory, error) {
-	played := make([]rollout.Played, len(ts))
+	played := make([]rollout.Candidate, len(ts))
 	for i, t := range ts {
-		played[i] = rollout.Played{Source: t.Env, Success: t.Success, Reward: t.Return()}
+		played[i] = rollout.Candidate{Source: t.Env, Success: t.Success, Reward: t.Return()}
 		if !t.End.Usable() {
 			played[i].Reward = math.NaN()
 		}

@@ -92,19 +92,19 @@ func OpenLevels(ctx context.Context, c *config.Config, envs *env.Registry, log *
 // with the prompts of the original systems.
 func judgeOf(s *dataset.StateReward, log *slog.Logger) (env.Judge, error) {
 	if s.Scorer == "exact" {
-		return &judge.Rules{Pricing: judge.Pricing{Base: s.Base, Scorers: s.Scorers()}}, nil
+		return &judge.Rules{Scoring: judge.Scoring{Base: s.Base, Scorers: s.Scorers()}}, nil
 	}
 	ask, err := DialJudge(log)(s.JudgeURL, s.JudgeModel)
 	if err != nil {
 		return nil, fmt.Errorf("%w: state_reward: %w", config.ErrConfig, err)
 	}
-	return &judge.Model{Pricing: judge.Pricing{Base: s.Base, Scorers: s.Scorers()}, Ask: ask, Log: log}, nil
+	return &judge.Model{Scoring: judge.Scoring{Base: s.Base, Scorers: s.Scorers()}, Complete: ask, Log: log}, nil
 }
 
 // DialJudge connects to judges behind an API, with the settings of the systems that
 // blocks state_reward come from.
 func DialJudge(log *slog.Logger) judge.Dial {
-	return func(baseURL, model string) (judge.Ask, error) {
+	return func(baseURL, model string) (judge.Completer, error) {
 		o := chat.Defaults(chat.OpenAI, model)
 		o.BaseURL, o.Log = baseURL, log
 		o.Concurrency, o.Timeout = 32, time.Minute

@@ -16,7 +16,7 @@ func Description(out *env.Outcome, section string, weight float64, truth func() 
 	}
 	score := words.Score(out.Response.Sections[section], truth())
 	out.Turn[section+"_score"] = score
-	out.Reward.Pay(section, weight*score)
+	out.Reward.Add(section, weight*score)
 }
 
 // Turn is the information that a judge needs about the claims of a turn. S is a state of

@@ -112,7 +112,7 @@ func TestTemplatesThatDoMoreAreRefusedWithWhatTheyDo(t *testing.T) {
 		"more than concatenate messages":    "{% for m in messages %}{{ m.role ~ m.content.replace('<tag>', '') }}<|im_end|>{% endfor %}" + end,
 		"not simply concatenated":           "{% for m in messages %}{{ loop.index ~ m.role ~ m.content }}<|im_end|>{% endfor %}" + end,
 		"add_generation_prompt changes":     "{% for m in messages %}{{ m.role ~ m.content }}<|im_end|>{% endfor %}",
-		`must begin with a single token`:    "{% for m in messages %}{{ m.role ~ m.content }} end{% endfor %}" + end,
+		`must begin with an added token`:    "{% for m in messages %}{{ m.role ~ m.content }} end{% endfor %}" + end,
 		"the template raised: not today":    "{{ raise_exception('not today') }}",
 		"cannot call strftime_now":          "{{ strftime_now('%Y') }}{% for m in messages %}{{ m.content }}<|im_end|>{% endfor %}" + end,
 		`expected "userone<|im_end|>assist`: "{% for m in messages %}{{ m.role ~ m.content }}{% if messages|length > 3 %}!{% endif %}<|im_end|>{% endfor %}" + end,
