@@ -127,7 +127,7 @@ func TestAModelThatDoesNotAnswerIsAnError(t *testing.T) {
 	for name, ask := range map[string]Completer{
 		"connection refused": func(context.Context, []string) ([]string, []error, error) { return nil, nil, down },
 		"0 answers":          func(context.Context, []string) ([]string, []error, error) { return nil, nil, nil },
-		"Model.Ask is nil":   nil,
+		"Model.Complete is nil":   nil,
 	} {
 		_, err := (&Model{Complete: ask}).Score(t.Context(), []reward.Claim{claim("sokoban", "x")})
 		require.ErrorContains(t, err, name)
