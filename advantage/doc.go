@@ -24,7 +24,7 @@
 //			Rewards: row.rewards, Values: row.values, Group: row.start, Trajectory: row.episode,
 //		})
 //	}
-//	est := advantage.BiLevel{Gamma: 1, Lambda: 1, TurnGamma: 0.95}
+//	est := advantage.BiLevel{Gamma: 1, Lambda: 1, TurnGamma: 0.95, Whiten: true}
 //	err = est.Estimate(&out, &b) // out is an advantage.Result, kept between steps
 //
 // Rewards must be placed where the estimator reads them (Rewards in its [Spec]): the

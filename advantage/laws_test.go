@@ -288,8 +288,8 @@ func TestNoConcatIsTurnLevelOnRowsPerTurn(t *testing.T) {
 		g := newGenerator(seed)
 		parts := g.split(g.episodes(3, 3, true), 1)
 		b := batchOf(parts)
-		got := run(t, NoConcat{Gamma: 0.9, Lambda: 0.8}, b)
-		want := run(t, TrajectoryTurn{Gamma: 0.9, Lambda: 0.8}, b)
+		got := run(t, NoConcat{Gamma: 0.9, Lambda: 0.8, Whiten: true}, b)
+		want := run(t, TrajectoryTurn{Gamma: 0.9, Lambda: 0.8, Whiten: true}, b)
 		bothSame(t, got, want, parts, parts)
 		if !slices.Equal(got.ValueMask, want.ValueMask) {
 			t.Error("value masks differ")
@@ -356,11 +356,11 @@ func TestReturnsTelescopeAtLambdaOne(t *testing.T) {
 			return want
 		}
 		for _, est := range []Estimator{
-			Masked{Gamma: gamma, Lambda: 1}, Lite{Gamma: gamma, Lambda: 1}, TrajectoryToken{Gamma: gamma, Lambda: 1},
+			Masked{Gamma: gamma, Lambda: 1, Whiten: true}, Lite{Gamma: gamma, Lambda: 1, Whiten: true}, TrajectoryToken{Gamma: gamma, Lambda: 1, Whiten: true},
 		} {
 			sameByID(t, "returns", byID(rows, run(t, est, b).Returns), togo(false))
 		}
-		sameByID(t, "returns", byID(rows, run(t, TrajectoryOutcome{Gamma: gamma, Lambda: 1}, b).Returns), togo(true))
+		sameByID(t, "returns", byID(rows, run(t, TrajectoryOutcome{Gamma: gamma, Lambda: 1, Whiten: true}, b).Returns), togo(true))
 	}
 }
 
@@ -425,8 +425,8 @@ func TestAdvantagesAreDiscountedSumsOfDeltas(t *testing.T) {
 			}
 		}
 		for _, est := range []Estimator{
-			Masked{Gamma: gamma, Lambda: lambda, Raw: true}, Lite{Gamma: gamma, Lambda: lambda, Raw: true},
-			TrajectoryToken{Gamma: gamma, Lambda: lambda, Raw: true},
+			Masked{Gamma: gamma, Lambda: lambda}, Lite{Gamma: gamma, Lambda: lambda},
+			TrajectoryToken{Gamma: gamma, Lambda: lambda},
 		} {
 			sameByID(t, "advantages", byID(rows, run(t, est, batchOf(rows)).Advantages), want)
 		}
@@ -440,14 +440,13 @@ func TestBiLevelIsMaskedOnlyAtOne(t *testing.T) {
 		g := newGenerator(seed)
 		rows := g.episodes(3, 3, false)
 		b := batchOf(rows)
-		one := run(t, Masked{Gamma: 1, Lambda: 1}, b)
-		bothSame(t, run(t, BiLevel{Gamma: 1, Lambda: 1, TurnGamma: 1}, b), one, rows, rows)
+		one := run(t, Masked{Gamma: 1, Lambda: 1, Whiten: true}, b)
+		bothSame(t, run(t, BiLevel{Gamma: 1, Lambda: 1, TurnGamma: 1, Whiten: true}, b), one, rows, rows)
 		for _, est := range []BiLevel{
 			{Gamma: 0.9, Lambda: 1, TurnGamma: 1}, {Gamma: 1, Lambda: 0.9, TurnGamma: 1}, {Gamma: 1, Lambda: 1, TurnGamma: 0.9},
 			{Gamma: 0.9, Lambda: 0.9, TurnGamma: 0.9},
 		} {
-			same := run(t, Masked{Gamma: est.Gamma, Lambda: est.Lambda, Raw: true}, b)
-			est.Raw = true
+			same := run(t, Masked{Gamma: est.Gamma, Lambda: est.Lambda}, b)
 			if slices.Equal(run(t, est, b).Advantages, same.Advantages) {
 				t.Errorf("%+v equals the masked recursion", est)
 			}
@@ -461,14 +460,13 @@ func TestTwoPassIsTokenLevelOnlyAtOne(t *testing.T) {
 		g := newGenerator(seed)
 		rows := g.split(g.episodes(3, 3, false), 1)
 		b := batchOf(rows)
-		one := run(t, TrajectoryToken{Gamma: 1, Lambda: 1}, b)
-		bothSame(t, run(t, TrajectoryTwoPass{Gamma: 1, Lambda: 1, TurnGamma: 1}, b), one, rows, rows)
-		bothSame(t, run(t, TrajectoryBiLevel{TurnGamma: 1, TurnLambda: 1, TokenLambda: 1, Mix: 0.5}, b), one, rows, rows)
+		one := run(t, TrajectoryToken{Gamma: 1, Lambda: 1, Whiten: true}, b)
+		bothSame(t, run(t, TrajectoryTwoPass{Gamma: 1, Lambda: 1, TurnGamma: 1, Whiten: true}, b), one, rows, rows)
+		bothSame(t, run(t, TrajectoryBiLevel{TurnGamma: 1, TurnLambda: 1, TokenLambda: 1, Mix: 0.5, Whiten: true}, b), one, rows, rows)
 		for _, est := range []TrajectoryTwoPass{
 			{Gamma: 0.9, Lambda: 1, TurnGamma: 1}, {Gamma: 1, Lambda: 0.9, TurnGamma: 1}, {Gamma: 1, Lambda: 1, TurnGamma: 0.9},
 		} {
-			same := run(t, TrajectoryToken{Gamma: est.Gamma, Lambda: est.Lambda, Raw: true}, b)
-			est.Raw = true
+			same := run(t, TrajectoryToken{Gamma: est.Gamma, Lambda: est.Lambda}, b)
 			if slices.Equal(run(t, est, b).Advantages, same.Advantages) {
 				t.Errorf("%+v equals the token recursion", est)
 			}
@@ -484,8 +482,8 @@ func TestTwoPassIsBiLevelOnWholeEpisodes(t *testing.T) {
 		g := newGenerator(seed)
 		rows := g.episodes(3, 3, false)
 		b := batchOf(rows)
-		got := run(t, TrajectoryTwoPass{Gamma: 0.9, Lambda: 0.8, TurnGamma: 0.7}, b)
-		bothSame(t, got, run(t, BiLevel{Gamma: 0.9, Lambda: 0.8, TurnGamma: 0.7}, b), rows, rows)
+		got := run(t, TrajectoryTwoPass{Gamma: 0.9, Lambda: 0.8, TurnGamma: 0.7, Whiten: true}, b)
+		bothSame(t, got, run(t, BiLevel{Gamma: 0.9, Lambda: 0.8, TurnGamma: 0.7, Whiten: true}, b), rows, rows)
 	}
 }
 
@@ -495,16 +493,16 @@ func TestMixEnds(t *testing.T) {
 	for seed := range uint64(lawRounds) {
 		rows := newGenerator(seed).episodes(3, 3, true)
 		b := batchOf(rows)
-		plain := run(t, TrajectoryToken{Gamma: 1, Lambda: 0.6}, b)
-		none := run(t, TrajectoryBiLevel{TurnGamma: 0.7, TurnLambda: 0.85, TokenLambda: 0.6, Mix: 0}, b)
+		plain := run(t, TrajectoryToken{Gamma: 1, Lambda: 0.6, Whiten: true}, b)
+		none := run(t, TrajectoryBiLevel{TurnGamma: 0.7, TurnLambda: 0.85, TokenLambda: 0.6, Mix: 0, Whiten: true}, b)
 		if !slices.Equal(none.Advantages, plain.Advantages) || !slices.Equal(none.Returns, plain.Returns) {
 			t.Error("mix 0 is not the plain recursion")
 		}
 		for _, mix := range []float64{0.4, 1} {
-			one := run(t, TrajectoryBiLevel{TurnGamma: 1, TurnLambda: 0.6, TokenLambda: 0.6, Mix: mix}, b)
+			one := run(t, TrajectoryBiLevel{TurnGamma: 1, TurnLambda: 0.6, TokenLambda: 0.6, Mix: mix, Whiten: true}, b)
 			bothSame(t, one, plain, rows, rows)
 		}
-		two := run(t, TrajectoryBiLevel{TurnGamma: 0.7, TurnLambda: 0.85, TokenLambda: 0.6, Mix: 1}, b)
+		two := run(t, TrajectoryBiLevel{TurnGamma: 0.7, TurnLambda: 0.85, TokenLambda: 0.6, Mix: 1, Whiten: true}, b)
 		if slices.Equal(two.Returns, plain.Returns) {
 			t.Error("the turn clock has no effect")
 		}

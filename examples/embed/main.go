@@ -160,7 +160,7 @@ func run(ctx context.Context, steps int, print func(step int, success float64)) 
 	defer e.Close()
 	t := table{}
 	r := rand.New(rand.NewPCG(1, 2))
-	est := advantage.BiLevel{Gamma: 1, Lambda: 0.95, TurnGamma: 0.95}
+	est := advantage.BiLevel{Gamma: 1, Lambda: 0.95, TurnGamma: 0.95, Whiten: true}
 	var adv advantage.Result
 	const episodes, turns = 256, 8
 	for step := range steps {
