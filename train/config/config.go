@@ -142,7 +142,6 @@ type AgentModelConfig struct {
 	LoRARank  int      `yaml:"lora_rank" doc:"rank of LoRA adapters, which are trained instead of the weights; 0 trains the weights"`
 	LoRAAlpha float64  `yaml:"lora_alpha" doc:"LoRA alpha; the adapters' scale is lora_alpha divided by lora_rank"`
 	Targets   []string `yaml:"target_modules" doc:"linear layers with adapters, by the last parts of their names, such as q_proj; empty means all of the decoder"`
-	Recompute *bool    `yaml:"enable_gradient_checkpointing" doc:"recompute the activations of blocks in the backward pass to save memory; true sets model.recompute to blocks, false to nothing, null leaves that key unchanged"`
 	Adapter   string   `yaml:"lora_adapter_path" null:"" doc:"folder of an adapter in PEFT layout to continue training, instead of a new one"`
 }
 
@@ -211,7 +210,6 @@ type SamplingConfig struct {
 
 // ValConfig is SamplingConfig at validation.
 type ValConfig struct {
-	DoSample    *bool   `yaml:"do_sample" doc:"sample tokens; false selects the most likely token, as temperature 0 does; null uses temperature"`
 	Episodes    int     `yaml:"n" unit:"episodes" doc:"episodes of each validation level"`
 	Temperature float64 `yaml:"temperature" doc:"divides the logits; 0 is greedy"`
 	TopP        float64 `yaml:"top_p" doc:"as in training"`
@@ -220,7 +218,6 @@ type ValConfig struct {
 
 // CriticConfig sets the critic.
 type CriticConfig struct {
-	Enable      *bool       `yaml:"enable" doc:"false sets kind to none; true and null use kind"`
 	Kind        string      `yaml:"kind" doc:"separate (its own model), shared (a head on the policy) or none"`
 	Model       PathConfig  `yaml:"model"`
 	Optim       OptimConfig `yaml:"optim"`

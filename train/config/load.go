@@ -145,12 +145,12 @@ func (s Source) read(system string) (loaded, error) {
 	in.notes, in.given, in.problems = fill(&in.config, system).Finish()
 	in.base = Default()
 	below(&in.base, system).Finish() // its errors are already in problems
-	in.base.resolveAliases()
+	in.base.Algorithm.Estimator = in.base.estimatorName()
 	c := &in.config
 	if _, given := in.given["trainer.total_training_steps"]; !given && len(c.Data.TrainFiles) > 0 {
 		c.Trainer.Steps = StepsFromEpochs
 	}
-	c.resolveAliases()
+	c.Algorithm.Estimator = c.estimatorName()
 	return in, nil
 }
 
@@ -229,7 +229,7 @@ func (c *Config) Override(assignment string) error {
 		return fmt.Errorf("config: %w: %w", ErrConfig, errors.Join(problems...))
 	}
 	c.Notes = append(slices.Clip(c.Notes), gatherNotes(notes)...)
-	c.resolveAliases()
+	c.Algorithm.Estimator = c.estimatorName()
 	return nil
 }
 

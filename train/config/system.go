@@ -118,11 +118,11 @@ func ofGeneration(system, key string) bool {
 }
 
 // withoutCritic sets critic.kind to none, as every generation does, if the estimator
-// needs no critic and neither critic.kind nor critic.enable was given.
+// needs no critic and neither critic.kind nor its alias was given.
 func (in *loaded) withoutCritic(r Registries) {
 	c := &in.config
 	spec, err := r.Estimators.Describe(c.Algorithm.Estimator)
-	if err != nil || spec.Critic || c.System == "" || c.Critic.Enable != nil {
+	if err != nil || spec.Critic || c.System == "" {
 		return
 	}
 	if g, given := in.given["critic.kind"]; !given || g.Base {
