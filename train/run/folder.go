@@ -32,7 +32,7 @@ func previewFolder(path string, c *config.Config, must bool) error {
 	if c.Trainer.ResumeMode == "disable" {
 		_, err = CreateFolder(path, c) // refused: there is a run
 	} else {
-		_, err = OpenFolder(path, c, c.Trainer.AllowChange)
+		_, err = OpenFolder(path, c)
 	}
 	return err
 }
@@ -65,7 +65,7 @@ func prepareFolder(path string, c *config.Config, must bool, log *slog.Logger) (
 	if t.ResumeMode == "disable" {
 		return CreateFolder(path, c)
 	}
-	f, err := OpenFolder(path, c, t.AllowChange)
+	f, err := OpenFolder(path, c)
 	if errors.Is(err, fs.ErrNotExist) && !must {
 		return CreateFolder(path, c)
 	}
