@@ -76,7 +76,7 @@
 // Use the trajectory family if the harness splits episodes.
 //
 // Estimators are plain values whose fields are used literally: zero is a legal
-// discount. [DefaultParams] returns the published numbers, [New] creates an
+// discount. [DefaultParams] returns the defaults, [New] creates an
 // estimator from its configuration name, and [Describe] lists its inputs. Masks are
 // recorded with package [vagen/mask] and added by [Batch.Append], or set directly.
 package advantage

@@ -242,9 +242,7 @@ func ExampleTrajectoryTurn() {
 }
 
 func ExampleTrajectoryBiLevel() {
-	est := advantage.DefaultTrajectoryBiLevel()
-	est.Whiten = false
-	show(est, split())
+	show(advantage.TrajectoryBiLevel{TurnGamma: 0.95, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75}, split())
 	// Output:
 	// advantages 0.00 1.23 1.03 0.00 0.80 0.60
 	// returns    0.00 1.43 1.43 0.00 1.00 1.00
@@ -271,7 +269,7 @@ func ExampleNew() {
 	_, err = advantage.New("trajectory_bi_level_gae", advantage.Params{Gamma: 0.99})
 	fmt.Println(err)
 	// Output:
-	// {Gamma:1 Lambda:1 TurnGamma:0.95 Whiten:true} <nil>
+	// {Gamma:1 Lambda:1 TurnGamma:0.99 Whiten:true} <nil>
 	// advantage: trajectory_bi_level_gae: gamma: 0.99: parameter out of range (1: this estimator does not discount tokens)
 }
 

@@ -25,11 +25,11 @@ type Params struct {
 	Whiten      bool    // whiten: advantages of estimators that do
 }
 
-// DefaultParams returns the published numbers: no discount per token, λ 1, turn
-// discount and turn λ 0.95, mix 0.75; advantages are whitened, and divided by the
-// group's standard deviation.
+// DefaultParams returns the defaults, also those of configurations: no discount per
+// token, λ 1, turn discount 0.99, turn λ 0.95, mix 0.75; advantages are whitened, and
+// divided by the group's standard deviation.
 func DefaultParams() Params {
-	return Params{Gamma: 1, Lambda: 1, TurnGamma: 0.95, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75, StepWeight: 1, NormByStd: true, Whiten: true}
+	return Params{Gamma: 1, Lambda: 1, TurnGamma: 0.99, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75, StepWeight: 1, NormByStd: true, Whiten: true}
 }
 
 // Mask names the mask that an estimator works under.

@@ -34,11 +34,6 @@ type TrajectoryBiLevel struct {
 	Whiten      bool    // whiten advantages
 }
 
-// DefaultTrajectoryBiLevel returns the published numbers.
-func DefaultTrajectoryBiLevel() TrajectoryBiLevel {
-	return TrajectoryBiLevel{TurnGamma: 0.95, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75, Whiten: true}
-}
-
 // Estimate implements [Estimator].
 func (g TrajectoryBiLevel) Estimate(dst *Result, b *Batch) error {
 	return estimate(dst, b, "trajectory_bi_level_gae", g, runTrajectoryBiLevel[float32])

@@ -126,7 +126,7 @@ func (b *batch) learn(t table, adv *advantage.Result, epochs int, rate float64) 
 			}
 		}
 		// Sums instead of means: every state's row of the table sees few tokens.
-		err := loss.Eval(&out, loss.DefaultPPO(), loss.Aggregation{Mode: loss.SeqMeanTokenSum}, &loss.Batch[float32]{
+		err := loss.Eval(&out, loss.LitePPO(), loss.Aggregation{Mode: loss.SeqMeanTokenSum}, &loss.Batch[float32]{
 			Offsets: b.Offsets, Mask: b.Loss, LogProb: now, OldLogProb: b.old, Advantage: adv.Advantages,
 		})
 		if err != nil {

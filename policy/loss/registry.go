@@ -26,8 +26,7 @@ type Options struct {
 	Extra map[string]any // settings of losses registered by users
 }
 
-// DefaultOptions holds VAGEN Lite's clip (±0.2, dual clip 3, clamped) and the
-// defaults of the other losses.
+// DefaultOptions holds the settings of [DefaultPPO] and the defaults of the other losses.
 func DefaultOptions() Options {
 	ppo, sapo, clip, kl := DefaultPPO(), DefaultSAPO(), DefaultClipCov(), DefaultKLCov()
 	return Options{

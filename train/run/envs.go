@@ -104,7 +104,7 @@ func judgeOf(s *dataset.StateReward, log *slog.Logger) (env.Judge, error) {
 // blocks state_reward come from.
 func DialJudge(log *slog.Logger) judge.Dial {
 	return func(baseURL, model string) (judge.Ask, error) {
-		o := chat.Defaults(chat.OpenAI, model)
+		o := chat.DefaultOptions(chat.OpenAI, model)
 		o.BaseURL, o.Log = baseURL, log
 		o.Concurrency, o.Timeout = 32, time.Minute
 		m, err := chat.New(o)
