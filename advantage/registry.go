@@ -56,7 +56,8 @@ const (
 // Spec describes the inputs and outputs of an estimator. A trainer reads it to reject
 // contradictions before anything is loaded.
 type Spec struct {
-	Name string // as configurations call it
+	Name  string // as configurations call it
+	About string // what it does, as the middle of a sentence
 
 	// What it reads.
 
@@ -140,9 +141,9 @@ func (r *Registry) New(name string, p Params) (Estimator, error) {
 
 // Builtin returns a new registry with the estimators of this package.
 func Builtin() *Registry {
-	all := make(map[string]*Spec, len(specs))
+	all := make(map[string]byname.Entry[*Spec], len(specs))
 	for _, s := range specs {
-		all[s.Name] = &s
+		all[s.Name] = byname.Entry[*Spec]{Value: &s}
 	}
 	r := new(Registry)
 	r.specs.Fill(all)

@@ -241,8 +241,9 @@ type Setting struct {
 	Key     string
 	Kind    string // "setting"; for keys of other systems "noted", "refused" or "alias"
 	About   string
-	Unit    string // "" for none
-	Default any    // only of settings; nil is null
+	Unit    string  // "" for none
+	Default any     // only of settings; nil is null
+	Values  []Value // names that it may have, see Registries.Values; nil for other settings
 }
 
 // Settings lists the keys of configurations: first the settings, in their order, then
@@ -252,7 +253,7 @@ func Settings() []Setting {
 	c := Default()
 	var out []Setting
 	for _, k := range settings.Keys(&c) {
-		out = append(out, Setting{Key: k.Path, Kind: "setting", About: k.Doc, Unit: k.Unit, Default: k.Value})
+		out = append(out, Setting{Key: k.Path, Kind: "setting", About: k.Doc, Unit: k.Unit, Default: k.Value, Values: Registries{}.Values(k.Path)})
 	}
 	others := map[string]Setting{}
 	for _, f := range foreignKeys {
