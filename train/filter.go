@@ -2,6 +2,7 @@ package train
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
 	"strconv"
 
@@ -10,9 +11,9 @@ import (
 )
 
 // applyFilter leaves out of the update the episodes that the filter drops, and scales
-// the advantages of the rest. Groups are compared by the returns of the environment.
-func (t *Trainer) applyFilter(b *batch, m track.Metrics) error {
-	if t.methods.filter == nil {
+// the advantages of the rest. name is the filter's. Groups are compared by the returns of the environment.
+func (k *methods) applyFilter(b *batch, name string, m track.Metrics, log *slog.Logger) error {
+	if k.filter == nil {
 		return nil
 	}
 	in := filter.Batch{}
@@ -21,13 +22,13 @@ func (t *Trainer) applyFilter(b *batch, m track.Metrics) error {
 		in.Return = append(in.Return, episode.Return())
 	}
 	var out filter.Result
-	if err := t.methods.filter.Filter(&out, &in); err != nil {
+	if err := k.filter.Filter(&out, &in); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
 	last := -1
 	for _, i := range out.Keep {
 		if i <= last || i >= len(b.used) {
-			return fmt.Errorf("train: filter %s: it keeps episode %d after %d, of %d", t.Config.Filter.Name, i, last, len(b.used))
+			return fmt.Errorf("train: filter %s: it keeps episode %d after %d, of %d", name, i, last, len(b.used))
 		}
 		last = i
 	}
@@ -40,7 +41,7 @@ func (t *Trainer) applyFilter(b *batch, m track.Metrics) error {
 	maps.Copy(m, out.Metrics)
 	m["filter/dropped"], m["filter/scale"] = float64(len(b.used)-len(b.kept)), out.Scale
 	if len(b.kept) == 0 {
-		t.Log.Warn("the filter left no episode: this step updates nothing", "filter", t.Config.Filter.Name)
+		log.Warn("the filter left no episode: this step updates nothing", "filter", name)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"vagen/policy"
 	"vagen/rollout"
 	"vagen/train/config"
 )
@@ -11,12 +12,12 @@ import (
 // dropOverlong leaves out the start states of files that open with more tokens than
 // data.max_prompt_length, with data.filter_overlong_prompts. Where an environment
 // fails its start state stays: what is wrong shows when it is played.
-func (t *Trainer) dropOverlong(ctx context.Context) error {
-	c, l := &t.Config, t.Levels
+func (k *collector) dropOverlong(ctx context.Context, p policy.Policy) error {
+	c, l := k.config, k.levels
 	if !c.Data.DropLong || l.dropped {
 		return nil
 	}
-	player := t.collector.player(t.Learner, greedy(c))
+	player := k.player(p, greedy(c))
 	for _, part := range []struct {
 		key    string
 		levels *[]rollout.Episode
@@ -36,7 +37,7 @@ func (t *Trainer) dropOverlong(ctx context.Context) error {
 				kept = append(kept, e)
 			}
 		}
-		t.Log.Info("start states with long openings are left out", "of", part.key, "dropped", len(all)-len(kept), "kept", len(kept), "data.max_prompt_length", c.Data.MaxPrompt)
+		k.log.Info("start states with long openings are left out", "of", part.key, "dropped", len(all)-len(kept), "kept", len(kept), "data.max_prompt_length", c.Data.MaxPrompt)
 		if len(kept) < part.least {
 			return fmt.Errorf("train: %w: data.filter_overlong_prompts leaves %d of %d episodes of %s, which is too few: %d are needed", config.ErrConfig, len(kept), len(all), part.key, part.least)
 		}

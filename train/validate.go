@@ -39,7 +39,7 @@ func (t *Trainer) Validate(ctx context.Context, step int) error {
 		}
 	}
 	t.stability.recordValidation(step, m)
-	return t.compareBest(ctx, step, m)
+	return t.progress.compareBest(ctx, &c.Trainer, t.Checkpointer, step, m, t.Log)
 }
 
 // Task is what a validation plays, as an evaluation of its own: the same episodes,

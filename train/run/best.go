@@ -28,9 +28,9 @@ func (f *Folder) SaveBest(ctx context.Context, b train.Best, save func(ctx conte
 	})
 }
 
-// SaveExport makes the folder hf/step_<n> with what save writes to an empty one, and
+// saveExport makes the folder hf/step_<n> with what save writes to an empty one, and
 // returns its path.
-func (f *Folder) SaveExport(step int, save func(dir string) error) (string, error) {
+func (f *Folder) saveExport(step int, save func(dir string) error) (string, error) {
 	name := filepath.Join(exportFolder, fmt.Sprint(stepPrefix, step))
 	return filepath.Join(f.Path, name), f.put(name, save)
 }

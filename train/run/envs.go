@@ -18,9 +18,9 @@ import (
 	"vagen/train/config"
 )
 
-// Envs are the environments that a configuration is played on: the library's, or
+// openEnvs are the environments that a configuration is played on: the library's, or
 // with rollout_manager.use_service whatever a service hosts, by any name.
-func Envs(c *config.Config, log *slog.Logger) (*env.Registry, error) {
+func openEnvs(c *config.Config, log *slog.Logger) (*env.Registry, error) {
 	r := &c.Rollout
 	if !r.UseService {
 		return builtin.RegistryWith(DialJudge(log)), nil
@@ -48,12 +48,12 @@ func Envs(c *config.Config, log *slog.Logger) (*env.Registry, error) {
 func Prepare(ctx context.Context, c *config.Config, envs *env.Registry, log *slog.Logger) (*env.Registry, *train.Levels, error) {
 	err := c.CheckSecrets()
 	if err == nil && envs == nil {
-		envs, err = Envs(c, log)
+		envs, err = openEnvs(c, log)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	levels, err := OpenLevels(ctx, c, envs, log)
+	levels, err := openLevels(ctx, c, envs, log)
 	return envs, levels, err
 }
 
@@ -69,9 +69,9 @@ func served(f env.Factory) env.Factory {
 	}
 }
 
-// OpenLevels opens the start states of a configuration, completes it, and sets up who
+// openLevels opens the start states of a configuration, completes it, and sets up who
 // judges words about the state.
-func OpenLevels(ctx context.Context, c *config.Config, envs *env.Registry, log *slog.Logger) (*train.Levels, error) {
+func openLevels(ctx context.Context, c *config.Config, envs *env.Registry, log *slog.Logger) (*train.Levels, error) {
 	l, err := train.OpenLevels(ctx, c, envs.Names())
 	if err != nil || l.State == nil {
 		return l, err

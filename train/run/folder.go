@@ -112,7 +112,7 @@ func (r *Run) origin(ctx context.Context) (*Checkpoint, error) {
 			return nil, err
 		}
 	}
-	saved, ok, err := r.Folder.LastSave()
+	saved, ok, err := r.Folder.lastSave()
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func (r *Run) origin(ctx context.Context) (*Checkpoint, error) {
 		return nil, nil
 	}
 	p.State.Best = nil // its policy stays with the other run
-	return p, r.Folder.Inherit(filepath.Dir(filepath.Dir(filepath.Clean(from))), &p.State)
+	return p, r.Folder.inherit(filepath.Dir(filepath.Dir(filepath.Clean(from))), &p.State)
 }
 
 // remedy says what to do about checkpoints that are damaged or missing.

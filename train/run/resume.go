@@ -40,7 +40,7 @@ func OpenFolder(path string, c *config.Config) (*Folder, error) {
 			return nil, fmt.Errorf("run: %w", err)
 		}
 	}
-	unlock, err := LockFolder(path)
+	unlock, err := lockFolder(path)
 	if err != nil {
 		return nil, err
 	}
@@ -67,9 +67,9 @@ func compare(name string, raw []byte, c *config.Config) ([]string, error) {
 	return lines, nil
 }
 
-// Fits compares a configuration with the one that the checkpoint was saved with, as
+// fits compares a configuration with the one that the checkpoint was saved with, as
 // OpenFolder does with that of a folder, and lists the differences.
-func (p *Checkpoint) Fits(c *config.Config) ([]string, error) {
+func (p *Checkpoint) fits(c *config.Config) ([]string, error) {
 	return compare(filepath.Join(p.Path, configName), p.Config, c)
 }
 
@@ -97,9 +97,9 @@ func (f *Folder) Rewind(from *train.State, total int) ([]track.Event, error) {
 	return events, nil
 }
 
-// LastSave is the latest step at which metrics.jsonl reports a checkpoint; ok is
+// lastSave is the latest step at which metrics.jsonl reports a checkpoint; ok is
 // false when it reports none.
-func (f *Folder) LastSave() (step int, ok bool, err error) {
+func (f *Folder) lastSave() (step int, ok bool, err error) {
 	path := filepath.Join(f.Path, metricsName)
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
