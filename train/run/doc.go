@@ -15,6 +15,15 @@
 // Options replace parts: a learner or environments of one's own, further sinks, and
 // estimators, filters, harnesses and metrics by name.
 //
-// The package also evaluates (EvalConfig), plays a recorded step again (Replay), and
-// reads and writes a run's folder (Folder, Checkpoints).
+// These names are the ones to begin with:
+//
+//	Open         makes a Run of a configuration and Options; Run.Train trains
+//	Check        reports what Open would refuse, with a Preview
+//	LoadEval     an evaluation of a policy, as EvalConfig says
+//	Replay       plays a recorded step again
+//	Folder       the folder of a run; OpenFolder and CreateFolder make one
+//	Checkpoints  a folder's checkpoints; OpenCheckpoint reads one
+//	Preflight    looks for models, environments and pictures that would not work
+//	UntilSignal  a context that a signal ends; ExitCode is a command's answer
+//	ErrExists    and ErrOtherConfig, ErrBusy, ErrNoCheckpoint, ErrTorn: why a folder is refused
 package run
