@@ -67,7 +67,7 @@ func (r Registries) Load(s Source) (Config, error) {
 		return in.config, fmt.Errorf("config: %w: %w", ErrConfig, err)
 	}
 	c := &in.config
-	in.withoutCritic(r.WithBuiltins())
+	in.withoutCritic(r.WithBuiltins(), s.Path)
 	in.notes = append(in.notes, in.refuseUnread(r.WithBuiltins())...)
 	c.Notes = append(gatherNotes(in.notes), c.Notes...)
 	c.Notes = append(c.Notes, c.idle(in.given)...)
