@@ -16,7 +16,9 @@ var specs = []Spec{
 	},
 	{
 		Name: "bi_level_gae", About: "GAE over turns first, then over the tokens of each turn", Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnEnds: true, RowLocal: true, Whitens: true,
-		New: func(p Params) Estimator { return BiLevel{Gamma: p.Gamma, Lambda: p.Lambda, TurnGamma: p.TurnGamma, Whiten: p.Whiten} },
+		New: func(p Params) Estimator {
+			return BiLevel{Gamma: p.Gamma, Lambda: p.Lambda, TurnGamma: p.TurnGamma, Whiten: p.Whiten}
+		},
 	},
 	{
 		Name: "turn_wise_gae", About: "GAE over turns: one advantage per turn", Mask: MaskLoss, Rewards: SiteTurnEnd, Critic: true, TurnEnds: true, RowLocal: true, Whitens: true,
@@ -64,7 +66,9 @@ var specs = []Spec{
 	},
 	{
 		Name: "gigpo", About: "grpo over episodes, and over turns from equal states", Mask: MaskLoss, Rewards: SiteMask, Groups: true, States: true, TurnIDs: true,
-		New: func(p Params) Estimator { return GiGPO{Gamma: p.Gamma, StepWeight: p.StepWeight, NormByStd: p.NormByStd, Epsilon: p.Epsilon} },
+		New: func(p Params) Estimator {
+			return GiGPO{Gamma: p.Gamma, StepWeight: p.StepWeight, NormByStd: p.NormByStd, Epsilon: p.Epsilon}
+		},
 	},
 	{
 		Name: "no_concat_gae", About: "GAE with rows as the steps", Mask: MaskLoss, Rewards: SiteMask, Critic: true, ValueMask: true, Whitens: true,
@@ -76,7 +80,9 @@ var specs = []Spec{
 	},
 	{
 		Name: "no_concat_gae_last", About: "no_concat_gae with the value of the last token of a row", Mask: MaskLoss, Rewards: SiteMask, Critic: true, ValueMask: true, Whitens: true,
-		New: func(p Params) Estimator { return NoConcat{Gamma: p.Gamma, Lambda: p.Lambda, Last: true, Whiten: p.Whiten} },
+		New: func(p Params) Estimator {
+			return NoConcat{Gamma: p.Gamma, Lambda: p.Lambda, Last: true, Whiten: p.Whiten}
+		},
 	},
 	{
 		Name: "default_gae", About: "GAE over episodes of several rows, with all reward at the end", Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnIDs: true, Whitens: true,
@@ -101,7 +107,9 @@ var specs = []Spec{
 	},
 	{
 		Name: "bi_level_gae_published", About: "bi_level_gae over episodes of several rows", Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnIDs: true, Whitens: true,
-		New: func(p Params) Estimator { return TrajectoryTwoPass{Gamma: p.Gamma, Lambda: p.Lambda, TurnGamma: p.TurnGamma, Whiten: p.Whiten} },
+		New: func(p Params) Estimator {
+			return TrajectoryTwoPass{Gamma: p.Gamma, Lambda: p.Lambda, TurnGamma: p.TurnGamma, Whiten: p.Whiten}
+		},
 	},
 	{
 		Name: "trajectory_grpo", About: "grpo over episodes of several rows", Mask: MaskLoss, Rewards: SiteMask, Groups: true,
