@@ -27,7 +27,7 @@ type NoConcat struct {
 	Gamma  float64 // discount per row, in [0, 1]
 	Lambda float64 // bias (0) against variance (1), in [0, 1]
 	Last   bool    // anchor at the last token instead of the first
-	Raw    bool    // do not whiten advantages
+	Whiten bool    // whiten advantages
 }
 
 // Estimate implements [Estimator].
@@ -50,7 +50,7 @@ func runNoConcat[T number](g NoConcat, c *call[T]) error {
 	if err := c.scratch.each(p, e.count(), c.tokens()); err != nil {
 		return err
 	}
-	if !g.Raw {
+	if g.Whiten {
 		if err := c.whiten(GuardedWhitening(), mapKnown); err != nil {
 			return err
 		}

@@ -27,9 +27,9 @@ import (
 // See Tang et al., arXiv:2503.19595, for k = n, as verl has it, and Walder and
 // Karkhanis, arXiv:2505.15201, eq. 33, for smaller k. Config name: grpo_passk.
 type PassK struct {
-	K       int     // rows to choose, 2 or more; 0 means all of the group
-	NoStd   bool    // leave out the division by std + ε
-	Epsilon float64 // ε; 0 means DefaultEpsilon
+	K         int     // rows to choose, 2 or more; 0 means all of the group
+	NormByStd bool    // divide by the group's standard deviation
+	Epsilon   float64 // ε; 0 means DefaultEpsilon
 }
 
 // Estimate implements [Estimator].
@@ -58,7 +58,7 @@ func runPassK[T number](pk PassK, c *call[T]) error {
 	rows := g.ascending(scores)
 	for k, n := range g.size {
 		by := 1.0
-		if !pk.NoStd {
+		if pk.NormByStd {
 			by = math.Sqrt(g.m2[k]/float64(n-1)) + eps
 		}
 		pk.advantages(rows[:n], scores, by)

@@ -15,8 +15,8 @@ package advantage
 //
 // See Hu, arXiv:2501.03262. Config name: reinforce_plus_plus.
 type ReinforcePlusPlus struct {
-	Gamma float64 // discount per token, in [0, 1]
-	Raw   bool    // do not whiten advantages
+	Gamma  float64 // discount per token, in [0, 1]
+	Whiten bool    // whiten advantages
 }
 
 // Estimate implements [Estimator].
@@ -32,7 +32,7 @@ func runReinforce[T number](r ReinforcePlusPlus, c *call[T]) error {
 	c.values = nil // not read, so not checked either
 	p := slot[reinforcePass[T]](c.scratch, mainSlot)
 	*p = reinforcePass[T]{c: c, gamma: r.Gamma}
-	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || r.Raw {
+	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || !r.Whiten {
 		return err
 	}
 	return c.whiten(Whitening{}, keepZeros)
@@ -87,7 +87,7 @@ func (p *reinforcePass[T]) row(row int) {
 //
 // See Hu, arXiv:2501.03262. Config name: reinforce_plus_plus_baseline.
 type ReinforcePlusPlusBaseline struct {
-	Raw bool // do not whiten advantages
+	Whiten bool // whiten advantages
 }
 
 // Estimate implements [Estimator].
@@ -106,7 +106,7 @@ func runReinforceBaseline[T number](r ReinforcePlusPlusBaseline, c *call[T]) err
 		}
 	}
 	c.mask = c.lossMask()
-	if !r.Raw {
+	if r.Whiten {
 		// Whitening numbers that are constant per row needs no pass over tokens.
 		for row, s := range scores {
 			n := count(c.mask[c.offsets[row]:c.offsets[row+1]])

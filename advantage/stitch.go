@@ -183,8 +183,8 @@ func (c *call[T]) turnBefore(lo, end int) (start int, in bool) {
 
 // finish whitens the advantages of a stitched batch over its distinct tokens
 // and fills the copies.
-func (c *call[T]) finish(e *episodes, raw bool) error {
-	if !raw {
+func (c *call[T]) finish(e *episodes, whiten bool) error {
+	if whiten {
 		if err := c.whiten(GuardedWhitening(), keepZeros); err != nil {
 			return err
 		}

@@ -31,12 +31,7 @@ type TrajectoryBiLevel struct {
 	TurnLambda  float64 // λH, in [0, 1]
 	TokenLambda float64 // λ within a turn, in [0, 1]
 	Mix         float64 // 0 is the plain recursion, 1 the bi-level one
-	Raw         bool    // do not whiten advantages
-}
-
-// DefaultTrajectoryBiLevel returns the published numbers.
-func DefaultTrajectoryBiLevel() TrajectoryBiLevel {
-	return TrajectoryBiLevel{TurnGamma: 0.95, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75}
+	Whiten      bool    // whiten advantages
 }
 
 // Estimate implements [Estimator].
@@ -50,7 +45,7 @@ func runTrajectoryBiLevel[T number](g TrajectoryBiLevel, c *call[T]) error {
 		return err
 	}
 	if g.Mix == 0 {
-		return runTokens(c, 1, g.TokenLambda, g.Raw, false) // the same to the bit
+		return runTokens(c, 1, g.TokenLambda, g.Whiten, false) // the same to the bit
 	}
 	c.mask = c.lossMask()
 	e, err := c.stitch()
@@ -66,7 +61,7 @@ func runTrajectoryBiLevel[T number](g TrajectoryBiLevel, c *call[T]) error {
 	if err := c.scratch.each(p, e.count(), c.tokens()); err != nil {
 		return err
 	}
-	return c.finish(e, g.Raw)
+	return c.finish(e, g.Whiten)
 }
 
 type mixPass[T number] struct {

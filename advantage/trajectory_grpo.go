@@ -22,8 +22,8 @@ import (
 //
 // Config name: trajectory_grpo.
 type TrajectoryGRPO struct {
-	NoStd   bool    // leave out the division by std + ε
-	Epsilon float64 // ε; 0 means DefaultEpsilon
+	NormByStd bool    // divide by the group's standard deviation
+	Epsilon   float64 // ε; 0 means DefaultEpsilon
 }
 
 // Estimate implements [Estimator].
@@ -45,7 +45,7 @@ func runTrajectoryGRPO[T number](tg TrajectoryGRPO, c *call[T]) error {
 	g.score(scores)
 	for k, s := range scores {
 		a := s - g.mean[g.of[k]]
-		if !tg.NoStd {
+		if tg.NormByStd {
 			a /= math.Sqrt(g.m2[g.of[k]]/float64(g.size[g.of[k]])) + eps
 		}
 		scores[k] = a

@@ -22,7 +22,7 @@ package advantage
 type TrajectoryToken struct {
 	Gamma  float64 // discount per model token, in [0, 1]
 	Lambda float64 // bias (0) against variance (1), in [0, 1]
-	Raw    bool    // do not whiten advantages
+	Whiten bool    // whiten advantages
 }
 
 // Estimate implements [Estimator].
@@ -31,7 +31,7 @@ func (g TrajectoryToken) Estimate(dst *Result, b *Batch) error {
 }
 
 func runTrajectoryToken[T number](g TrajectoryToken, c *call[T]) error {
-	return runTokens(c, g.Gamma, g.Lambda, g.Raw, false)
+	return runTokens(c, g.Gamma, g.Lambda, g.Whiten, false)
 }
 
 // TrajectoryOutcome is [TrajectoryToken] with all of an episode's reward moved
@@ -42,7 +42,7 @@ func runTrajectoryToken[T number](g TrajectoryToken, c *call[T]) error {
 type TrajectoryOutcome struct {
 	Gamma  float64 // discount per model token, in [0, 1]
 	Lambda float64 // bias (0) against variance (1), in [0, 1]
-	Raw    bool    // do not whiten advantages
+	Whiten bool    // whiten advantages
 }
 
 // Estimate implements [Estimator].
@@ -51,10 +51,10 @@ func (g TrajectoryOutcome) Estimate(dst *Result, b *Batch) error {
 }
 
 func runTrajectoryOutcome[T number](g TrajectoryOutcome, c *call[T]) error {
-	return runTokens(c, g.Gamma, g.Lambda, g.Raw, true)
+	return runTokens(c, g.Gamma, g.Lambda, g.Whiten, true)
 }
 
-func runTokens[T number](c *call[T], gamma, lambda float64, raw, outcome bool) error {
+func runTokens[T number](c *call[T], gamma, lambda float64, whiten, outcome bool) error {
 	if err := firstError(unit("gamma", gamma), unit("lambda", lambda), c.needValues()); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func runTokens[T number](c *call[T], gamma, lambda float64, raw, outcome bool) e
 	if err := c.scratch.each(p, e.count(), c.tokens()); err != nil {
 		return err
 	}
-	return c.finish(e, raw)
+	return c.finish(e, whiten)
 }
 
 type tokenPass[T number] struct {

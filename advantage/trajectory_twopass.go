@@ -24,7 +24,7 @@ type TrajectoryTwoPass struct {
 	Gamma     float64 // γ, discount per token within a turn, in [0, 1]
 	Lambda    float64 // λ of both levels, in [0, 1]
 	TurnGamma float64 // γH, discount per turn, in [0, 1]
-	Raw       bool    // do not whiten advantages
+	Whiten    bool    // whiten advantages
 }
 
 // Estimate implements [Estimator].
@@ -51,7 +51,7 @@ func runTrajectoryTwoPass[T number](g TrajectoryTwoPass, c *call[T]) error {
 	if err := c.scratch.each(p, e.count(), c.tokens()); err != nil {
 		return err
 	}
-	return c.finish(e, g.Raw)
+	return c.finish(e, g.Whiten)
 }
 
 type twoPass[T number] struct {

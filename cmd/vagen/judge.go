@@ -97,7 +97,7 @@ func (o *judgeEval) open(c *cli.Call) (judge.Reader, error) {
 	if o.url == "" {
 		return new(judge.Rules), nil
 	}
-	options := chat.Defaults(chat.OpenAI, o.model)
+	options := chat.DefaultOptions(chat.OpenAI, o.model)
 	options.BaseURL, options.KeyEnv, options.Log = o.url, o.keyEnv, c.Log
 	m, err := chat.New(options)
 	if err != nil {

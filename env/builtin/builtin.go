@@ -83,7 +83,7 @@ func RegistryWith(dial judge.Dial) *env.Registry {
 	r := new(env.Registry)
 	all := &paid{dial: dial, judges: make(map[judge.StateReward]env.Judge)}
 	for _, k := range Kinds() {
-		if err := r.Register(k.Name, all.factory(k)); err != nil {
+		if err := r.Register(k.Name, all.factory(k), k.About); err != nil {
 			panic(fmt.Sprintf("builtin: %v", err)) // names are unique, see the tests
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 func TestDefaultsAreValid(t *testing.T) {
 	for api := range providers {
-		o := Defaults(api, "m")
+		o := DefaultOptions(api, "m")
 		require.NoError(t, o.Validate(), api)
 	}
 }
@@ -41,12 +41,12 @@ func TestAllFaultsAreReportedAtOnce(t *testing.T) {
 	}
 	require.Len(t, strings.Split(err.Error(), "\n"), 27)
 
-	o = Defaults("cohere", "m")
+	o = DefaultOptions("cohere", "m")
 	require.EqualError(t, o.Validate(), `chat: API: "cohere" is not one of [anthropic gemini openai]`)
-	o = Defaults(Anthropic, "m")
+	o = DefaultOptions(Anthropic, "m")
 	o.LogProbs = true
 	require.EqualError(t, o.Validate(), `chat: LogProbs: the API "anthropic" does not return log-probs`)
-	o = Defaults(OpenAI, "m")
+	o = DefaultOptions(OpenAI, "m")
 	o.MaxTokensField, o.Pictures.Detail, o.Extra = "limit", "huge", map[string]any{"x": make(chan int)}
 	o.Budget = math.Inf(1)
 	for _, want := range []string{`MaxTokensField: "limit"`, `Pictures.Detail: "huge"`, "Extra: ", "Budget: +Inf"} {
@@ -56,7 +56,7 @@ func TestAllFaultsAreReportedAtOnce(t *testing.T) {
 
 // What the package does not send is the caller's to send.
 func TestExtraMayReplaceWhatIsOmitted(t *testing.T) {
-	o := Defaults(OpenAI, "m")
+	o := DefaultOptions(OpenAI, "m")
 	o.Extra = map[string]any{"temperature": 1}
 	require.ErrorContains(t, o.Validate(), `Extra: "temperature"`)
 	o.Omit = []string{"temperature"}

@@ -224,7 +224,7 @@ func (m *Model) encode(p policy.Prompt, pics []picture) ([]int32, error) {
 	var text string
 	var err error
 	if c, ok := m.chats[p.Conversation]; ok {
-		text, err = m.chat.Continue(msgs, c.ended)
+		text, err = m.chat.Continue(msgs, tokenizer.Ending(c.ended))
 	} else {
 		text, err = m.chat.Open(msgs)
 	}
@@ -278,6 +278,6 @@ func (m *Model) completion(p policy.Prompt, t promptTurn, r *reply) policy.Compl
 	case r.stoppedByString:
 		out.Stop = policy.StopString
 	}
-	out.Text = m.tok.Decode(words, false)
+	out.Text = m.tok.Decode(words, tokenizer.KeepSpecial)
 	return out
 }

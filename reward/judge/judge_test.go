@@ -125,9 +125,9 @@ func TestModelReadsRelationsAndVerdicts(t *testing.T) {
 func TestAModelThatDoesNotAnswerIsAnError(t *testing.T) {
 	down := errors.New("connection refused")
 	for name, ask := range map[string]Completer{
-		"connection refused": func(context.Context, []string) ([]string, []error, error) { return nil, nil, down },
-		"0 answers":          func(context.Context, []string) ([]string, []error, error) { return nil, nil, nil },
-		"Model.Complete is nil":   nil,
+		"connection refused":    func(context.Context, []string) ([]string, []error, error) { return nil, nil, down },
+		"0 answers":             func(context.Context, []string) ([]string, []error, error) { return nil, nil, nil },
+		"Model.Complete is nil": nil,
 	} {
 		_, err := (&Model{Complete: ask}).Score(t.Context(), []reward.Claim{claim("sokoban", "x")})
 		require.ErrorContains(t, err, name)

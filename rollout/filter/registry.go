@@ -34,43 +34,43 @@ type Registry struct {
 //	reward_variance_min_p  min_p 0.1, ddof 0, scaling none
 //	drop_equal             tolerance 1e-9, keep_none false, scaling none
 func Builtin() *Registry {
-	drop := func(a *Args) (Filter, error) {
+	drop := byname.Entry[Builder]{About: "the groups whose returns are not all equal", Value: func(a *Args) (Filter, error) {
 		d := DefaultDropEqual()
 		f := DropEqual{a.Float("tolerance", d.Tolerance), a.Bool("keep_none", d.KeepNone), a.scaling(d.Scaling)}
 		return f, errors.Join(f.check(), f.Scaling.check())
-	}
+	}}
 	r := new(Registry)
-	r.builders.Fill(map[string]Builder{
-		"none": func(*Args) (Filter, error) { return None{}, nil },
-		"reward_variance": func(a *Args) (Filter, error) {
+	r.builders.Fill(map[string]byname.Entry[Builder]{
+		"none": {About: "everything", Value: func(*Args) (Filter, error) { return None{}, nil }},
+		"reward_variance": {About: "a share of the groups, those with the largest variance of returns", Value: func(a *Args) (Filter, error) {
 			d := DefaultTopFraction()
 			f := TopFraction{a.Float("topk", d.Fraction), a.ddof(), a.scaling(d.Scaling)}
 			return f, errors.Join(f.check(), f.Scaling.check())
-		},
-		"reward_variance_top_k": func(a *Args) (Filter, error) {
+		}},
+		"reward_variance_top_k": {About: "k groups, those with the largest variance of returns", Value: func(a *Args) (Filter, error) {
 			f := TopK{a.Int("k", 4), a.ddof(), a.scaling(NoScaling)}
 			return f, errors.Join(f.check(), f.Scaling.check())
-		},
-		"reward_variance_top_p": func(a *Args) (Filter, error) {
+		}},
+		"reward_variance_top_p": {About: "the groups with the largest variance of returns until they have a share of all variance", Value: func(a *Args) (Filter, error) {
 			d := DefaultTopP()
 			f := TopP{a.Float("top_p", d.P), a.ddof(), a.scaling(d.Scaling)}
 			return f, errors.Join(f.check(), f.Scaling.check())
-		},
-		"reward_variance_min_p": func(a *Args) (Filter, error) {
+		}},
+		"reward_variance_min_p": {About: "the groups whose variance of returns is at least a share of the largest one", Value: func(a *Args) (Filter, error) {
 			d := DefaultMinP()
 			f := MinP{a.Float("min_p", d.P), a.ddof(), a.scaling(d.Scaling)}
 			return f, errors.Join(f.check(), f.Scaling.check())
-		},
+		}},
 		"drop_equal": drop,
 		"dapo":       drop,
 	})
 	return r
 }
 
-// Register adds a filter under a name. The error wraps ErrDuplicate when the name is
-// taken.
-func (r *Registry) Register(name string, build Builder) error {
-	return r.builders.Register(entries, name, build)
+// Register adds a filter under a name, with a description for Describe. The error
+// wraps ErrDuplicate when the name is taken.
+func (r *Registry) Register(name string, build Builder, about ...string) error {
+	return r.builders.Register(entries, name, build, about...)
 }
 
 // New builds the filter with this name. kwargs are the settings of a configuration,
@@ -91,6 +91,10 @@ func (r *Registry) New(name string, kwargs map[string]any) (Filter, error) {
 
 // Names returns the known names in alphabetical order.
 func (r *Registry) Names() []string { return r.builders.Names() }
+
+// Describe returns what the filter with this name keeps, "" if Register got no description. Errors
+// are those of New.
+func (r *Registry) Describe(name string) (string, error) { return r.builders.Describe(entries, name) }
 
 // Args passes settings to a Builder and records which ones it reads.
 type Args struct {

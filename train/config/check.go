@@ -162,9 +162,6 @@ func (v *validator) ranges(c *Config) {
 	v.within("actor_rollout_ref.rollout.val_kwargs.temperature", r.Val.Temperature, 0, large)
 	v.within("actor_rollout_ref.rollout.val_kwargs.top_p", r.Val.TopP, 0, 1)
 	v.topK("actor_rollout_ref.rollout.val_kwargs.top_k", r.Val.TopK)
-	if r.Val.Temperature == 0 && r.Val.DoSample != nil && *r.Val.DoSample {
-		v.say("actor_rollout_ref.rollout.val_kwargs.do_sample is true, but val_kwargs.temperature is 0, which always selects the most likely token")
-	}
 	if r.Val.Temperature == 0 && r.Val.Episodes > 1 {
 		v.say("actor_rollout_ref.rollout.val_kwargs.n is %d, but val_kwargs.temperature is 0: all episodes of a level would be the same", r.Val.Episodes)
 	}

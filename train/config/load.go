@@ -67,7 +67,7 @@ func (r Registries) Load(s Source) (Config, error) {
 		return in.config, fmt.Errorf("config: %w: %w", ErrConfig, err)
 	}
 	c := &in.config
-	in.withoutCritic(r.WithBuiltins())
+	in.withoutCritic(r.WithBuiltins(), s.Path)
 	in.notes = append(in.notes, in.refuseUnread(r.WithBuiltins())...)
 	c.Notes = append(gatherNotes(in.notes), c.Notes...)
 	c.Notes = append(c.Notes, c.idle(in.given)...)
@@ -145,12 +145,12 @@ func (s Source) read(system string) (loaded, error) {
 	in.notes, in.given, in.problems = fill(&in.config, system).Finish()
 	in.base = Default()
 	below(&in.base, system).Finish() // its errors are already in problems
-	in.base.resolveAliases()
+	in.base.Algorithm.Estimator = in.base.estimatorName()
 	c := &in.config
 	if _, given := in.given["trainer.total_training_steps"]; !given && len(c.Data.TrainFiles) > 0 {
 		c.Trainer.Steps = StepsFromEpochs
 	}
-	c.resolveAliases()
+	c.Algorithm.Estimator = c.estimatorName()
 	return in, nil
 }
 
@@ -229,7 +229,7 @@ func (c *Config) Override(assignment string) error {
 		return fmt.Errorf("config: %w: %w", ErrConfig, errors.Join(problems...))
 	}
 	c.Notes = append(slices.Clip(c.Notes), gatherNotes(notes)...)
-	c.resolveAliases()
+	c.Algorithm.Estimator = c.estimatorName()
 	return nil
 }
 
@@ -241,8 +241,9 @@ type Setting struct {
 	Key     string
 	Kind    string // "setting"; for keys of other systems "noted", "refused" or "alias"
 	About   string
-	Unit    string // "" for none
-	Default any    // only of settings; nil is null
+	Unit    string  // "" for none
+	Default any     // only of settings; nil is null
+	Values  []Value // names that it may have, see Registries.Values; nil for other settings
 }
 
 // Settings lists the keys of configurations: first the settings, in their order, then
@@ -252,7 +253,7 @@ func Settings() []Setting {
 	c := Default()
 	var out []Setting
 	for _, k := range settings.Keys(&c) {
-		out = append(out, Setting{Key: k.Path, Kind: "setting", About: k.Doc, Unit: k.Unit, Default: k.Value})
+		out = append(out, Setting{Key: k.Path, Kind: "setting", About: k.Doc, Unit: k.Unit, Default: k.Value, Values: Registries{}.Values(k.Path)})
 	}
 	others := map[string]Setting{}
 	for _, f := range foreignKeys {

@@ -77,7 +77,7 @@ func (c *Config) unreadNotes() []unread {
 	when(len(c.Data.TrainFiles) > 0, "start states come from data.train_files", "env.train_seed")
 	when(len(c.Data.ValFiles) > 0, "start states come from data.val_files", "env.val_seed")
 	for _, k := range settings.Keys(c) {
-		when(c.Critic.Kind == "none" && strings.HasPrefix(k.Path, "critic.") && k.Path != "critic.kind" && k.Path != "critic.enable", "critic.kind is none", k.Path)
+		when(c.Critic.Kind == "none" && strings.HasPrefix(k.Path, "critic.") && k.Path != "critic.kind", "critic.kind is none", k.Path)
 	}
 	return out
 }

@@ -250,7 +250,7 @@ func (p *probe) compare(c *Chat, messages []Message) error {
 		if err != nil {
 			return err
 		}
-		got, err := free.Render(messages, generate)
+		got, err := free.render(messages, generate)
 		if err != nil {
 			return err
 		}

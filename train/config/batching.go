@@ -1,42 +1,5 @@
 package config
 
-// resolveAliases copies the values of keys that VAGEN's users know to the keys of the
-// same meaning that the rest of the package reads.
-func (c *Config) resolveAliases() {
-	c.Algorithm.Estimator = c.estimatorName()
-	if on := c.Critic.Enable; on != nil && !*on {
-		c.Critic.Kind = "none"
-	}
-	switch again := c.Agent.Model.Recompute; {
-	case again == nil:
-	case !*again:
-		c.Model.Recompute = "nothing"
-	case c.Model.Recompute == "nothing":
-		c.Model.Recompute = "blocks"
-	}
-	if draw := c.Agent.Rollout.Val.DoSample; draw != nil && !*draw {
-		c.Agent.Rollout.Val.Temperature = 0
-	}
-}
-
-// aliases reports keys that resolveAliases would change, in configurations made in Go.
-func (v *validator) aliases(c *Config) {
-	other := *c
-	other.resolveAliases()
-	if a, b := c.Algorithm.Estimator, other.Algorithm.Estimator; a != b {
-		v.say("algorithm.adv_estimator is %s, but system is %s: set it to %s, the name of that system's %s in this library", a, c.System, b, a)
-	}
-	if other.Critic.Kind != c.Critic.Kind {
-		v.say("critic.enable is false, but critic.kind is %s", c.Critic.Kind)
-	}
-	if other.Model.Recompute != c.Model.Recompute {
-		v.say("actor_rollout_ref.model.enable_gradient_checkpointing is %t, but model.recompute is %s", *c.Agent.Model.Recompute, c.Model.Recompute)
-	}
-	if other.Agent.Rollout.Val.Temperature != c.Agent.Rollout.Val.Temperature {
-		v.say("actor_rollout_ref.rollout.val_kwargs.do_sample is false, but val_kwargs.temperature is %v", c.Agent.Rollout.Val.Temperature)
-	}
-}
-
 // ownGeneration is the rollout.name of generation in this process. The other names
 // are accepted with a warning, because every configuration of VAGEN has one of them.
 const ownGeneration = "xla"
@@ -44,7 +7,9 @@ const ownGeneration = "xla"
 // batching checks micro-batch sizes, the critic's own update settings and sampling limits.
 func (v *validator) batching(c *Config) {
 	const actor, sampling = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
-	v.aliases(c)
+	if a, b := c.Algorithm.Estimator, c.estimatorName(); a != b {
+		v.say("algorithm.adv_estimator is %s, but system is %s: set it to %s, the name of that system's %s in this library", a, c.System, b, a)
+	}
 	a, k := &c.Agent.Actor, &c.Critic
 	v.count(actor+".ppo_micro_batch_size_per_gpu", a.MicroRows)
 	v.count("critic.ppo_micro_batch_size_per_gpu", k.MicroRows)
