@@ -3,6 +3,7 @@ package frozenlake
 import (
 	"strings"
 
+	"vagen/env"
 	"vagen/env/internal/words"
 	"vagen/reward"
 )
@@ -11,7 +12,7 @@ import (
 // a row. P is the player, _ ice, O a hole, G the goal and X the player in a hole.
 // The player on the goal is V under the lite rules and √ under the legacy ones,
 // which also put a tab after each cell.
-func (m *Map) Text(rules Rules, player Cell) string {
+func (m *Map) Text(rules env.Rules, player Cell) string {
 	var b strings.Builder
 	b.Grow(m.n * (m.n*4 + 1))
 	for r := range m.n {
@@ -22,7 +23,7 @@ func (m *Map) Text(rules Rules, player Cell) string {
 			b.WriteByte(' ')
 			b.WriteRune(m.symbol(rules, Cell{r, c}, player))
 			b.WriteByte(' ')
-			if rules == Legacy {
+			if rules == env.Legacy {
 				b.WriteByte('\t')
 			}
 		}
@@ -30,13 +31,13 @@ func (m *Map) Text(rules Rules, player Cell) string {
 	return b.String()
 }
 
-func (m *Map) symbol(rules Rules, c, player Cell) rune {
+func (m *Map) symbol(rules env.Rules, c, player Cell) rune {
 	kind := m.At(c)
 	if c == player {
 		switch {
 		case kind == Hole:
 			return 'X'
-		case kind == Goal && rules == Legacy:
+		case kind == Goal && rules == env.Legacy:
 			return '√'
 		case kind == Goal:
 			return 'V'

@@ -1,5 +1,7 @@
 package sokoban
 
+import "vagen/env"
+
 // The originals make a puzzle by playing backwards from the solved room: a
 // depth-first search over pulls and plain moves, which keeps the first room of
 // the highest score. Its order, its limits and its quirks decide which room a
@@ -38,8 +40,8 @@ type reverseSearch struct {
 
 // unplay turns a solved room into a puzzle. It reports whether a box was moved at
 // all; the room is as it was if not.
-func unplay(rules Rules, r *Room) bool {
-	s := &reverseSearch{room: r, n: r.count, plain: rules != Legacy, explored: make(map[sceneKey]struct{}),
+func unplay(rules env.Rules, r *Room) bool {
+	s := &reverseSearch{room: r, n: r.count, plain: rules != env.Legacy, explored: make(map[sceneKey]struct{}),
 		offsets: [Actions]int{Up: -r.cols, Down: r.cols, Left: -1, Right: 1}}
 	start := scene{player: uint16(r.index(r.player)), last: -1}
 	k := 0
@@ -51,11 +53,11 @@ func unplay(rules Rules, r *Room) bool {
 		}
 	}
 	depth := 100
-	if rules != Legacy {
+	if rules != env.Legacy {
 		depth = 300
 	}
 	s.visit(start, 0, depth)
-	if s.displacement(&s.best) == 0 || rules != Legacy && s.score == 0 {
+	if s.displacement(&s.best) == 0 || rules != env.Legacy && s.score == 0 {
 		return false
 	}
 	clear(r.boxes)

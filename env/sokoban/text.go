@@ -3,13 +3,14 @@ package sokoban
 import (
 	"strings"
 
+	"vagen/env"
 	"vagen/env/internal/words"
 	"vagen/reward"
 )
 
 // Text draws the room as characters: the symbols of Parse with a space on each
 // side, a line to a row. Under the legacy rules a tab follows each cell.
-func (r *Room) Text(rules Rules) string {
+func (r *Room) Text(rules env.Rules) string {
 	var b strings.Builder
 	b.Grow(r.rows * (r.cols*5 + 1))
 	for row := range r.rows {
@@ -20,7 +21,7 @@ func (r *Room) Text(rules Rules) string {
 			b.WriteByte(' ')
 			b.WriteRune(r.symbol(Cell{row, col}))
 			b.WriteByte(' ')
-			if rules == Legacy {
+			if rules == env.Legacy {
 				b.WriteByte('\t')
 			}
 		}

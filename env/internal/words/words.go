@@ -10,7 +10,7 @@ import (
 	"vagen/reward"
 )
 
-// EnforceFormat applies the rules of the newest environments: a turn with too many actions is
+// EnforceFormat applies the next rules: a turn with too many actions is
 // malformed and, if strict, a malformed turn has no effect.
 func EnforceFormat(r reward.Response, strict bool) reward.Response {
 	r.FormatCorrect = r.FormatCorrect && r.Dropped == 0
@@ -230,6 +230,14 @@ func fields(text string) (words [maxWords]string, total int) {
 		total++
 	}
 	return words, total
+}
+
+// Must returns a value that is made of a fixed text of the program.
+func Must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }
 
 // Number is 1 for true and 0 for false, as in metrics.
