@@ -13,22 +13,7 @@ import (
 // The player on the goal is V under the lite rules and √ under the legacy ones,
 // which also put a tab after each cell.
 func (m *Map) Text(rules env.Rules, player Cell) string {
-	var b strings.Builder
-	b.Grow(m.n * (m.n*4 + 1))
-	for r := range m.n {
-		if r > 0 {
-			b.WriteByte('\n')
-		}
-		for c := range m.n {
-			b.WriteByte(' ')
-			b.WriteRune(m.symbol(rules, Cell{r, c}, player))
-			b.WriteByte(' ')
-			if rules == env.Legacy {
-				b.WriteByte('\t')
-			}
-		}
-	}
-	return b.String()
+	return words.Grid(m.n, m.n, rules == env.Legacy, func(row, col int) rune { return m.symbol(rules, Cell{row, col}, player) })
 }
 
 func (m *Map) symbol(rules env.Rules, c, player Cell) rune {

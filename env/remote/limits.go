@@ -1,6 +1,6 @@
 package remote
 
-import "fmt"
+import "vagen/internal/field"
 
 // Limits bound what is taken from the other side, before memory is spent on it.
 type Limits struct {
@@ -13,20 +13,8 @@ type Limits struct {
 // responses of a model, for which DefaultServerOptions allow 16 MiB.
 func DefaultLimits() Limits { return Limits{Body: 64 << 20, Parts: 65, Pixels: 32 << 20} }
 
-func (l Limits) validate(bad func(name, format string, args ...any)) {
-	for _, f := range []struct {
-		name  string
-		value int64
-	}{{"Limits.Body", l.Body}, {"Limits.Parts", int64(l.Parts)}, {"Limits.Pixels", int64(l.Pixels)}} {
-		if f.value < 1 {
-			bad(f.name, "%d is below 1", f.value)
-		}
-	}
-}
-
-// faults collects what is wrong with options.
-type faults []error
-
-func (f *faults) bad(name, format string, args ...any) {
-	*f = append(*f, fmt.Errorf("remote: %s: %s", name, fmt.Sprintf(format, args...)))
+func (l Limits) validate(c *field.Checks) {
+	field.AtLeast(c, "Limits.Body", l.Body, 1)
+	field.AtLeast(c, "Limits.Parts", l.Parts, 1)
+	field.AtLeast(c, "Limits.Pixels", l.Pixels, 1)
 }

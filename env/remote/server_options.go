@@ -1,12 +1,12 @@
 package remote
 
 import (
-	"errors"
 	"log/slog"
 	"maps"
 	"time"
 
 	"vagen/env"
+	"vagen/internal/field"
 )
 
 // ImageFormat is how a Server encodes images.
@@ -90,36 +90,27 @@ func DefaultServerOptions() ServerOptions {
 
 // Validate reports everything that is wrong with the options.
 func (o *ServerOptions) Validate() error {
-	var f faults
+	f := field.Options("remote", nil)
 	if o.Lite == nil && o.Legacy == nil {
-		f.bad("Lite, Legacy", "both are nil; there is nothing to serve")
+		f.Bad("Lite, Legacy", "both are nil; there is nothing to serve")
 	}
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-		least time.Duration
-	}{
-		{"SessionTimeout", o.SessionTimeout, 0}, {"LegacyTimeout", o.LegacyTimeout, 0}, {"AdmitTimeout", o.AdmitTimeout, 0},
-		{"SweepEvery", o.SweepEvery, 1}, {"CallTimeout", o.CallTimeout, 1}, {"ReadTimeout", o.ReadTimeout, 1},
-		{"WriteTimeout", o.WriteTimeout, 1}, {"DrainTimeout", o.DrainTimeout, 1},
-	} {
-		if d.value < d.least {
-			f.bad(d.name, "%v is below %v", d.value, d.least)
-		}
-	}
-	for _, n := range []struct {
-		name         string
-		value, least int
-	}{{"MaxSessions", o.MaxSessions, 0}, {"MaxBatch", o.MaxBatch, 0}, {"MaxInFlight", o.MaxInFlight, 0}, {"BatchWorkers", o.BatchWorkers, 1}} {
-		if n.value < n.least {
-			f.bad(n.name, "%d is below %d", n.value, n.least)
-		}
-	}
+	field.AtLeast(f, "SessionTimeout", o.SessionTimeout, 0)
+	field.AtLeast(f, "LegacyTimeout", o.LegacyTimeout, 0)
+	field.AtLeast(f, "AdmitTimeout", o.AdmitTimeout, 0)
+	field.AtLeast(f, "SweepEvery", o.SweepEvery, 1)
+	field.AtLeast(f, "CallTimeout", o.CallTimeout, 1)
+	field.AtLeast(f, "ReadTimeout", o.ReadTimeout, 1)
+	field.AtLeast(f, "WriteTimeout", o.WriteTimeout, 1)
+	field.AtLeast(f, "DrainTimeout", o.DrainTimeout, 1)
+	field.AtLeast(f, "MaxSessions", o.MaxSessions, 0)
+	field.AtLeast(f, "MaxBatch", o.MaxBatch, 0)
+	field.AtLeast(f, "MaxInFlight", o.MaxInFlight, 0)
+	field.AtLeast(f, "BatchWorkers", o.BatchWorkers, 1)
 	if o.Images != PNG && o.Images != JPEG {
-		f.bad("Images", "%q is neither %q nor %q", o.Images, PNG, JPEG)
+		f.Bad("Images", "%q is neither %q nor %q", o.Images, PNG, JPEG)
 	}
-	o.Limits.validate(f.bad)
-	return errors.Join(f...)
+	o.Limits.validate(f)
+	return f.Err()
 }
 
 // WithDefaults returns a factory that adds options to a configuration which does

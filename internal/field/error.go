@@ -1,6 +1,7 @@
 package field
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -82,7 +83,8 @@ type Checks struct {
 }
 
 // Options returns Checks for options. Their errors begin with the owner's name and wrap
-// kind: owner: option "key": kind: value, must be ….
+// kind: owner: option "key": kind: value, must be …. If kind is nil, they are
+// those of fields of a program: owner: Field: value, must be ….
 func Options(owner string, kind error) *Checks { return &Checks{owner: owner, kind: kind} }
 
 // Errors returns the errors in the order found.
@@ -97,8 +99,13 @@ func (c *Checks) Say(format string, args ...any) { c.list = append(c.list, Error
 // Bad adds an error about the value of a field: what was found, and what is allowed.
 func (c *Checks) Bad(key, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	err := fmt.Errorf("%s is %s", key, text)
-	if c.owner != "" {
+	var err error
+	switch {
+	case c.owner == "":
+		err = fmt.Errorf("%s is %s", key, text)
+	case c.kind == nil:
+		err = fmt.Errorf("%s: %s: %s", c.owner, key, text)
+	default:
 		err = fmt.Errorf("%s: option %q: %w: %s", c.owner, key, c.kind, text)
 	}
 	c.list = append(c.list, &Error{[]string{key}, err})
@@ -115,6 +122,13 @@ func (c *Checks) OneOf(key, value string, allowed ...string) {
 func (c *Checks) Within(key string, value, low, high float64) {
 	if !(value >= low && value <= high) {
 		c.Bad(key, "%v, must be in [%v, %v]", value, low, high)
+	}
+}
+
+// AtLeast refuses numbers and durations below least.
+func AtLeast[N cmp.Ordered](c *Checks, key string, value, least N) {
+	if !(value >= least) {
+		c.Bad(key, "%v, must be at least %v", value, least)
 	}
 }
 

@@ -42,6 +42,27 @@ func List(words []string) string {
 	return b.String()
 }
 
+// Grid draws a level as characters: the symbol of each cell with a space on each side,
+// and a tab behind if tabs is set, a line to a row.
+func Grid(rows, cols int, tabs bool, symbol func(row, col int) rune) string {
+	var b strings.Builder
+	b.Grow(rows * (cols*5 + 1))
+	for row := range rows {
+		if row > 0 {
+			b.WriteByte('\n')
+		}
+		for col := range cols {
+			b.WriteByte(' ')
+			b.WriteRune(symbol(row, col))
+			b.WriteByte(' ')
+			if tabs {
+				b.WriteByte('\t')
+			}
+		}
+	}
+	return b.String()
+}
+
 // LevelText is the observation of a level, drawn or as the mark of its picture, after the
 // moves that led there, or at the start of an episode.
 func LevelText(noun, level string, moved []string, first bool) string {
