@@ -96,6 +96,9 @@ func (c *Checks) Err() error { return errors.Join(c.list...) }
 // Say adds an error whose format marks keys, as Errorf's does.
 func (c *Checks) Say(format string, args ...any) { c.list = append(c.list, Errorf(format, args...)) }
 
+// Add adds an error of another package about a key.
+func (c *Checks) Add(key string, err error) { c.list = append(c.list, &Error{[]string{key}, err}) }
+
 // Bad adds an error about the value of a field: what was found, and what is allowed.
 func (c *Checks) Bad(key, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
@@ -108,7 +111,7 @@ func (c *Checks) Bad(key, format string, args ...any) {
 	default:
 		err = fmt.Errorf("%s: option %q: %w: %s", c.owner, key, c.kind, text)
 	}
-	c.list = append(c.list, &Error{[]string{key}, err})
+	c.Add(key, err)
 }
 
 // OneOf refuses a text that is not one of the allowed ones, and says the nearest.

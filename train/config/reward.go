@@ -107,7 +107,7 @@ func (v *validator) shaping(c *Config, r Registries) {
 		v.Say("{reward.normalize} compares the episodes of a group, but {rollout_manager.n_trajectory} is %d", c.Rollout.Trajectories)
 	}
 	if _, err := r.Filters.New(c.Filter.Name, c.Filter.Settings); err != nil { // enabled or not
-		v.Say("{filter}: %w", err)
+		v.Add("filter", err) // it begins with the section's name
 	}
 	ours := slices.Contains(filter.Builtin().Names(), c.Filter.Name) && c.Filter.Name != "none"
 	if c.Filter.Enable && ours && c.Rollout.Trajectories < 2 {
