@@ -93,9 +93,9 @@ func TestKeysThatSayTheSameAgree(t *testing.T) {
 
 	no, yes := false, true
 	for want, set := range map[string]func(c *config.Config){
-		"critic.enable is false, but critic.kind is separate":                   func(c *config.Config) { c.Critic.Enable = &no },
-		"enable_gradient_checkpointing is true, but model.recompute is nothing": func(c *config.Config) { c.Agent.Model.Recompute = &yes },
-		"do_sample is false, but actor_rollout_ref.rollout.val_kwargs.temperature is 1":                   func(c *config.Config) { c.Agent.Rollout.Val.DoSample = &no },
+		"critic.enable is false, but critic.kind is separate":                           func(c *config.Config) { c.Critic.Enable = &no },
+		"enable_gradient_checkpointing is true, but model.recompute is nothing":         func(c *config.Config) { c.Agent.Model.Recompute = &yes },
+		"do_sample is false, but actor_rollout_ref.rollout.val_kwargs.temperature is 1": func(c *config.Config) { c.Agent.Rollout.Val.DoSample = &no },
 	} {
 		c := config.Default()
 		c.Env.Name = "x"
