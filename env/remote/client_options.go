@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"vagen/internal/field"
 )
 
 // ClientOptions are the settings of a Client or a LegacyClient;
@@ -75,39 +77,32 @@ func DefaultLegacyOptions() ClientOptions {
 
 // Validate returns all errors of the options.
 func (o *ClientOptions) Validate() error {
-	var f problems
+	f := field.Options("remote", nil)
 	if len(o.URLs) == 0 {
-		f.add("base_urls", "none is given")
+		f.Bad("base_urls", "none is given")
 	}
 	for _, raw := range o.URLs {
 		u, err := url.Parse(raw)
 		switch {
 		case err != nil:
-			f.add("base_urls", "one is not a URL: %v", errors.Unwrap(err)) // err itself contains the URL and its password
+			f.Bad("base_urls", "one is no URL: %v", errors.Unwrap(err)) // err shows all of it, passwords too
 		case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-			f.add("base_urls", "%q is not of the form http://host:port", u.Redacted())
+			f.Bad("base_urls", "%q is not of the form http://host:port", u.Redacted())
 		case u.RawQuery != "" || u.Fragment != "":
-			f.add("base_urls", "%q ends in a query or a fragment", u.Redacted())
+			f.Bad("base_urls", "%q ends in a query or a fragment", u.Redacted())
 		}
 	}
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-		least time.Duration
-	}{{"timeout", o.Timeout, 1}, {"backoff", o.Backoff, 0}, {"max_delay", o.MaxDelay, 0}} {
-		if d.value < d.least {
-			f.add(d.name, "%v is below %v", d.value, d.least)
-		}
-	}
-	if o.Retries < 0 || o.FailoverAfter < 0 {
-		f.add("retries, failover_after_failures", "%d and %d must not be negative", o.Retries, o.FailoverAfter)
-	}
+	field.AtLeast(f, "timeout", o.Timeout, 1)
+	field.AtLeast(f, "backoff", o.Backoff, 0)
+	field.AtLeast(f, "max_delay", o.MaxDelay, 0)
+	field.AtLeast(f, "retries", o.Retries, 0)
+	field.AtLeast(f, "failover_after_failures", o.FailoverAfter, 0)
 	if !(o.JitterMin >= 0 && o.JitterRange >= 0 && o.JitterMin+o.JitterRange <= math.MaxInt16) {
-		f.add("backoff_jitter_min, backoff_jitter_range", "%v and %v must be finite and not negative", o.JitterMin, o.JitterRange)
+		f.Bad("backoff_jitter_min, backoff_jitter_range", "%v and %v must be finite and not negative", o.JitterMin, o.JitterRange)
 	}
 	if o.Python && o.Resend {
-		f.add("resend", "not allowed with compat: python, which has its own rules for retries")
+		f.Bad("resend", "compat: python decides itself what is sent again")
 	}
-	o.Limits.validate(f.add)
-	return errors.Join(f...)
+	o.Limits.validate(f)
+	return f.Err()
 }

@@ -1,6 +1,6 @@
 package remote
 
-import "fmt"
+import "vagen/internal/field"
 
 // Limits bound the messages that are accepted from the other side. They are checked
 // before memory is allocated.
@@ -14,20 +14,8 @@ type Limits struct {
 // bodies of 16 MiB only, since requests have no images.
 func DefaultLimits() Limits { return Limits{Body: 64 << 20, Parts: 65, Pixels: 32 << 20} }
 
-func (l Limits) validate(bad func(name, format string, args ...any)) {
-	for _, f := range []struct {
-		name  string
-		value int64
-	}{{"Limits.Body", l.Body}, {"Limits.Parts", int64(l.Parts)}, {"Limits.Pixels", int64(l.Pixels)}} {
-		if f.value < 1 {
-			bad(f.name, "%d is below 1", f.value)
-		}
-	}
-}
-
-// problems collects the errors of options.
-type problems []error
-
-func (f *problems) add(name, format string, args ...any) {
-	*f = append(*f, fmt.Errorf("remote: %s: %s", name, fmt.Sprintf(format, args...)))
+func (l Limits) validate(c *field.Checks) {
+	field.AtLeast(c, "Limits.Body", l.Body, 1)
+	field.AtLeast(c, "Limits.Parts", l.Parts, 1)
+	field.AtLeast(c, "Limits.Pixels", l.Pixels, 1)
 }

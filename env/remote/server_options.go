@@ -1,12 +1,12 @@
 package remote
 
 import (
-	"errors"
 	"log/slog"
 	"maps"
 	"time"
 
 	"vagen/env"
+	"vagen/internal/field"
 )
 
 // ImageFormat is the encoding of images.
@@ -89,36 +89,27 @@ func DefaultServerOptions() ServerOptions {
 
 // Validate returns all errors of the options.
 func (o *ServerOptions) Validate() error {
-	var f problems
+	f := field.Options("remote", nil)
 	if o.Lite == nil && o.Legacy == nil {
-		f.add("Lite, Legacy", "both are nil; there is nothing to serve")
+		f.Bad("Lite, Legacy", "both are nil; there is nothing to serve")
 	}
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-		least time.Duration
-	}{
-		{"SessionTimeout", o.SessionTimeout, 0}, {"LegacyTimeout", o.LegacyTimeout, 0}, {"AdmitTimeout", o.AdmitTimeout, 0},
-		{"SweepEvery", o.SweepEvery, 1}, {"CallTimeout", o.CallTimeout, 1}, {"ReadTimeout", o.ReadTimeout, 1},
-		{"WriteTimeout", o.WriteTimeout, 1}, {"DrainTimeout", o.DrainTimeout, 1},
-	} {
-		if d.value < d.least {
-			f.add(d.name, "%v is below %v", d.value, d.least)
-		}
-	}
-	for _, n := range []struct {
-		name         string
-		value, least int
-	}{{"MaxSessions", o.MaxSessions, 0}, {"MaxBatch", o.MaxBatch, 0}, {"MaxInFlight", o.MaxInFlight, 0}, {"BatchWorkers", o.BatchWorkers, 1}} {
-		if n.value < n.least {
-			f.add(n.name, "%d is below %d", n.value, n.least)
-		}
-	}
+	field.AtLeast(f, "SessionTimeout", o.SessionTimeout, 0)
+	field.AtLeast(f, "LegacyTimeout", o.LegacyTimeout, 0)
+	field.AtLeast(f, "AdmitTimeout", o.AdmitTimeout, 0)
+	field.AtLeast(f, "SweepEvery", o.SweepEvery, 1)
+	field.AtLeast(f, "CallTimeout", o.CallTimeout, 1)
+	field.AtLeast(f, "ReadTimeout", o.ReadTimeout, 1)
+	field.AtLeast(f, "WriteTimeout", o.WriteTimeout, 1)
+	field.AtLeast(f, "DrainTimeout", o.DrainTimeout, 1)
+	field.AtLeast(f, "MaxSessions", o.MaxSessions, 0)
+	field.AtLeast(f, "MaxBatch", o.MaxBatch, 0)
+	field.AtLeast(f, "MaxInFlight", o.MaxInFlight, 0)
+	field.AtLeast(f, "BatchWorkers", o.BatchWorkers, 1)
 	if o.Images != PNG && o.Images != JPEG {
-		f.add("Images", "%q is neither %q nor %q", o.Images, PNG, JPEG)
+		f.Bad("Images", "%q is neither %q nor %q", o.Images, PNG, JPEG)
 	}
-	o.Limits.validate(f.add)
-	return errors.Join(f...)
+	o.Limits.validate(f)
+	return f.Err()
 }
 
 // WithDefaults returns a factory that adds options which a configuration does not set.

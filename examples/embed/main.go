@@ -16,6 +16,7 @@ import (
 	"math/rand/v2"
 
 	"vagen/advantage"
+	"vagen/env"
 	"vagen/env/frozenlake"
 	"vagen/mask"
 	"vagen/policy/loss"
@@ -151,7 +152,7 @@ func (b *batch) learn(t table, adv *advantage.Result, epochs int, rate float64) 
 }
 
 func run(ctx context.Context, steps int, print func(step int, success float64)) error {
-	o := frozenlake.DefaultOptions(frozenlake.Lite)
+	o := frozenlake.DefaultOptions(env.Lite)
 	o.PromptFormat, o.DescribeHoles, o.HolePenalty = "answer", true, 0.5
 	e, err := frozenlake.New(o)
 	if err != nil {

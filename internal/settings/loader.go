@@ -18,7 +18,7 @@ import (
 // collects what is wrong with all of them. It knows keys beyond those of the
 // struct, and values that refer to other keys, such as ${data.truncation}.
 type Loader struct {
-	fields  map[string]field
+	fields  map[string]leaf
 	foreign []Foreign
 	refer   bool // references are resolved
 

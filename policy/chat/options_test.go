@@ -33,8 +33,8 @@ func TestAllFaultsAreReportedAtOnce(t *testing.T) {
 		`chat: Header: the value of "D"`, `chat: Extra: "contents"`, `chat: Extra: generationConfig: "topP"`,
 		`chat: Omit: entry 0, "top_p", is not one of [temperature topP topK seed]`, "chat: MaxTokensField: ", "chat: Stop: entry 5 is empty",
 		"chat: Stop: 6 texts, the API allows 5", "chat: Pictures.JPEG: 101", "chat: Pictures.MaxSide: -1", "chat: Pictures.Detail: ",
-		"chat: Concurrency: 0 is below 1", "chat: RequestsPerMinute: -1", "chat: TokensPerMinute: -1", "chat: ImageTokens: -1", "chat: Retries: -1",
-		"chat: Timeout: 0s", "chat: Backoff: -1ns", "chat: MaxDelay: -2ns is below 0s", "chat: MaxDelay: -2ns is below Backoff", "chat: MaxResponse: 0",
+		"chat: Concurrency: 0, must be at least 1", "chat: RequestsPerMinute: -1", "chat: TokensPerMinute: -1", "chat: ImageTokens: -1", "chat: Retries: -1",
+		"chat: Timeout: 0s", "chat: Backoff: -1ns", "chat: MaxDelay: -2ns, must be at least 0s", "chat: MaxDelay: -2ns is below Backoff", "chat: MaxResponse: 0",
 		`chat: Prices: "other" has a price of NaN`, "chat: Budget: 1 needs a price",
 	} {
 		require.ErrorContains(t, err, want)

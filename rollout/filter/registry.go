@@ -4,11 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
+	"reflect"
 	"slices"
 	"strings"
 
 	"vagen/internal/byname"
+	"vagen/internal/field"
 	"vagen/internal/nearest"
 )
 
@@ -103,67 +104,23 @@ type Args struct {
 	errs   []error
 }
 
-func (a *Args) get(key string) (any, bool) {
-	a.read = append(a.read, key)
-	v, ok := a.values[key]
-	return v, ok && v != nil
-}
-
-func (a *Args) typeError(key, want string, v any) {
-	a.errs = append(a.errs, fmt.Errorf("%s = %v (%T), want %s: %w", key, v, v, want, ErrSetting))
-}
-
 // Float returns a number, or fallback when the key is absent.
-func (a *Args) Float(key string, fallback float64) float64 {
-	v, ok := a.get(key)
-	if !ok {
-		return fallback
-	}
-	x, ok := toFloat(v)
-	if !ok || math.IsNaN(x) || math.IsInf(x, 0) {
-		a.typeError(key, "a number", v)
-		return fallback
-	}
-	return x
-}
+func (a *Args) Float(key string, fallback float64) float64 { return read(a, key, fallback) }
 
 // Int returns a whole number, or fallback when the key is absent.
-func (a *Args) Int(key string, fallback int) int {
-	v, ok := a.get(key)
-	if !ok {
-		return fallback
-	}
-	x, ok := toFloat(v)
-	if !ok || x != math.Trunc(x) || math.Abs(x) > 1<<31 {
-		a.typeError(key, "a whole number", v)
-		return fallback
-	}
-	return int(x)
-}
+func (a *Args) Int(key string, fallback int) int { return read(a, key, fallback) }
 
 // Bool returns true or false, or fallback when the key is absent.
-func (a *Args) Bool(key string, fallback bool) bool {
-	v, ok := a.get(key)
-	if !ok {
-		return fallback
-	}
-	x, ok := v.(bool)
-	if !ok {
-		a.typeError(key, "true or false", v)
-		return fallback
-	}
-	return x
-}
+func (a *Args) Bool(key string, fallback bool) bool { return read(a, key, fallback) }
 
-// String returns a string, or fallback when the key is absent.
-func (a *Args) String(key, fallback string) string {
-	v, ok := a.get(key)
-	if !ok {
-		return fallback
-	}
-	x, ok := v.(string)
-	if !ok {
-		a.typeError(key, "a string", v)
+// String returns a text, or fallback when the key is absent.
+func (a *Args) String(key, fallback string) string { return read(a, key, fallback) }
+
+func read[T any](a *Args, key string, fallback T) T {
+	x := fallback
+	a.read = append(a.read, key)
+	if bad := (field.Rules{KeepNull: true}).Set(reflect.ValueOf(&x).Elem(), a.values[key]); bad != nil {
+		a.errs = append(a.errs, fmt.Errorf("%s is %w: %w", key, bad, ErrSetting))
 		return fallback
 	}
 	return x
@@ -172,7 +129,7 @@ func (a *Args) String(key, fallback string) string {
 func (a *Args) ddof() int {
 	n := a.Int("ddof", 0)
 	if n < 0 {
-		a.typeError("ddof", "0 or more", n)
+		a.errs = append(a.errs, fmt.Errorf("ddof is %d, must be 0 or more: %w", n, ErrSetting))
 	}
 	return n
 }
@@ -195,22 +152,4 @@ func (a *Args) problems() error {
 		errs = append(errs, fmt.Errorf("%s: no such setting%s (known: %s): %w", key, nearest.Hint(key, a.read), known, ErrSetting))
 	}
 	return errors.Join(errs...)
-}
-
-func toFloat(v any) (float64, bool) {
-	switch x := v.(type) {
-	case float64:
-		return x, true
-	case float32:
-		return float64(x), true
-	case int:
-		return float64(x), true
-	case int64:
-		return float64(x), true
-	case int32:
-		return float64(x), true
-	case uint64:
-		return float64(x), true
-	}
-	return 0, false
 }

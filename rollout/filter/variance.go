@@ -36,7 +36,7 @@ func (s Scaling) check() error {
 	case "", NoScaling, Sqrt, Linear:
 		return nil
 	}
-	return fmt.Errorf("filter: scaling %q: %w%s (known: none, sqrt, linear)", string(s), ErrSetting,
+	return fmt.Errorf("scaling %q: %w%s (known: none, sqrt, linear)", string(s), ErrSetting,
 		nearest.Hint(string(s), []string{"none", "sqrt", "linear"}))
 }
 
@@ -68,7 +68,7 @@ type TopK struct {
 
 func (f TopK) check() error {
 	if f.K < 1 {
-		return fmt.Errorf("filter: k = %d, want 1 or more: %w", f.K, ErrSetting)
+		return fmt.Errorf("k = %d, want 1 or more: %w", f.K, ErrSetting)
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func DefaultDropEqual() DropEqual { return DropEqual{Tolerance: 1e-9, Scaling: N
 
 func (f DropEqual) check() error {
 	if !(f.Tolerance >= 0) || math.IsInf(f.Tolerance, 0) {
-		return fmt.Errorf("filter: tolerance = %v, want 0 or more: %w", f.Tolerance, ErrSetting)
+		return fmt.Errorf("tolerance = %v, want 0 or more: %w", f.Tolerance, ErrSetting)
 	}
 	return nil
 }
@@ -215,7 +215,7 @@ func ranked(dst *Result, b *Batch, name string, ddof int, scaling Scaling, bad e
 		bad = scaling.check()
 	}
 	if bad != nil {
-		return bad
+		return fmt.Errorf("filter: %w", bad)
 	}
 	groups, err := Groups(b, ddof)
 	if err != nil {
@@ -272,7 +272,7 @@ func (r *Result) variances(prefix string, groups []Group, of []int) {
 
 func checkShare(key string, x float64) error {
 	if !(x >= 0 && x <= 1) {
-		return fmt.Errorf("filter: %s = %v, want 0 to 1: %w", key, x, ErrSetting)
+		return fmt.Errorf("%s = %v, want 0 to 1: %w", key, x, ErrSetting)
 	}
 	return nil
 }

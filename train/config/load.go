@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"vagen/internal/field"
 	"vagen/internal/presets"
 	"vagen/internal/settings"
 )
@@ -94,7 +95,7 @@ type loaded struct {
 	notes    []settings.Note
 	given    map[string]settings.Given
 	problems []error
-	unread   []unreadError
+	unread   []*field.Error
 	base     Config // the configuration before the file and the overrides
 }
 
@@ -185,17 +186,6 @@ func gatherNotes(notes []settings.Note) []Note {
 	return out
 }
 
-// keysIn lists the words of an error that may be keys.
-func keysIn(err error) []string {
-	words := strings.FieldsFunc(err.Error(), func(r rune) bool {
-		return r != '.' && r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
-	})
-	for i, w := range words {
-		words[i] = strings.Trim(w, ".")
-	}
-	return words
-}
-
 // located adds to an error where the settings that it names were given.
 func located(err error, given map[string]settings.Given) error {
 	var places []string
@@ -203,7 +193,7 @@ func located(err error, given map[string]settings.Given) error {
 	for _, g := range given {
 		byName[g.Name] = g
 	}
-	for _, w := range keysIn(err) {
+	for _, w := range field.Keys(err) {
 		g, ok := byName[w]
 		if ok && g.Where != "" && !slices.Contains(places, g.Where) {
 			places = append(places, g.Where)
