@@ -228,7 +228,9 @@ func (m *Model) encode(p policy.Prompt, pics []picture) ([]int32, error) {
 	switch {
 	case c != nil:
 		text, err = m.chat.Continue(msgs, c.ended)
-	case r != nil && len(msgs) == 0 && !r.ended:
+	case r != nil && len(msgs) == 0 && r.ended:
+		return nil, fmt.Errorf("%w: the recorded tokens end with a complete response, and the prompt has no messages", ErrResume)
+	case r != nil && len(msgs) == 0:
 		return nil, nil // the response follows the recorded tokens
 	case r != nil:
 		text, err = m.chat.Continue(msgs, r.ended)
