@@ -66,7 +66,7 @@ func (r Report) Err() error {
 //   - cancellation: with a context that has ended, a call returns in time, and an
 //     error that it returns wraps the context's.
 //   - snapshot: what a Snapshotter shows and pays after Restore, in the same instance
-//     and in another one, equals what followed the Snapshot; Snapshot changes nothing;
+//     or in another one, equals what followed the Snapshot; Snapshot changes nothing;
 //     damaged snapshots are an error that wraps ErrSnapshot, and change nothing.
 //   - hang: every call returns within the timeout. A call that does not
 //     ends the check; its goroutine is abandoned.

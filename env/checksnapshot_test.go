@@ -107,7 +107,7 @@ func TestCheckFindsFlawedSnapshots(t *testing.T) {
 		"other error": "returned bad bytes, must wrap ErrSnapshot",
 		"panics":      "panicked",
 		"breaks":      "changed the state",
-		"refuses":     "Restore in the same instance failed",
+		"refuses":     "Restore in another instance failed",
 	} {
 		report, err := env.Check(t.Context(), func(map[string]any) (env.Env, error) { return &counting{flaw: flaw}, nil }, env.CheckOptions{})
 		require.NoError(t, err)
