@@ -6,11 +6,9 @@ import (
 	"io"
 	"iter"
 	"os"
-	"path/filepath"
 
 	"github.com/parquet-go/parquet-go"
 
-	"vagen/internal/parquetsize"
 	"vagen/rollout"
 )
 
@@ -26,9 +24,7 @@ var ErrFormat = errors.New("not a file of trajectories")
 
 // Writer writes a file of trajectories. It is not safe for concurrent use.
 type Writer struct {
-	path   string
-	tmp    *os.File
-	out    *parquet.GenericWriter[record]
+	*table[record]
 	images *folder
 	failed error
 }
@@ -36,12 +32,11 @@ type Writer struct {
 // Create starts a file in a folder that must exist. Close puts it in place; until
 // then an older file of that name is unchanged.
 func Create(path string) (*Writer, error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*.tmp")
+	out, err := createTable[record](path, versionKey, version)
 	if err != nil {
-		return nil, fmt.Errorf("store: %w", err)
+		return nil, err
 	}
-	out := parquet.NewGenericWriter[record](tmp, parquet.KeyValueMetadata(versionKey, version), parquet.Compression(&parquet.Zstd))
-	return &Writer{path: path, tmp: tmp, out: out, images: newFolder(path)}, nil
+	return &Writer{table: out, images: newFolder(path)}, nil
 }
 
 // Write adds trajectories of a training step, both usable and unusable ones. After an
@@ -65,27 +60,7 @@ func (w *Writer) Write(step int, ts ...*rollout.Trajectory) error {
 
 // Close completes the file and puts it in place, replacing an older file of that
 // name. After an error no file is added or changed, except for images.
-func (w *Writer) Close() error {
-	if w.tmp == nil {
-		return nil
-	}
-	tmp := w.tmp
-	w.tmp = nil
-	err := w.failed
-	if err == nil {
-		err = w.out.Close()
-	}
-	if err == nil {
-		err = errors.Join(tmp.Chmod(0o644), tmp.Sync())
-	}
-	if err = errors.Join(err, tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), w.path)
-	}
-	if err != nil {
-		return fmt.Errorf("store: %s: %w", w.path, errors.Join(err, os.Remove(tmp.Name())))
-	}
-	return nil
-}
+func (w *Writer) Close() error { return w.close(w.failed) }
 
 // Save writes one file.
 func Save(path string, step int, ts []*rollout.Trajectory) error {
@@ -112,45 +87,11 @@ type Reader struct {
 
 // Open opens a file. The error wraps ErrFormat if this package did not write it.
 func Open(path string) (*Reader, error) {
-	f, err := os.Open(path)
+	f, table, err := openFile(path, versionKey, version, maxEpisodes)
 	if err != nil {
-		return nil, fmt.Errorf("store: %w", err)
+		return nil, err
 	}
-	info, err := f.Stat()
-	if err == nil {
-		var table *parquet.File
-		if table, err = openTable(f, info.Size()); err == nil {
-			return &Reader{path: path, file: f, table: table, images: newFolder(path)}, nil
-		}
-	}
-	return nil, fmt.Errorf("store: %s: %w", path, errors.Join(err, f.Close()))
-}
-
-func openTable(r io.ReaderAt, size int64) (table *parquet.File, err error) {
-	defer rescue(&err)
-	if err := parquetsize.Footer(r, size); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
-	}
-	if table, err = parquet.OpenFile(r, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true)); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
-	}
-	if v, ok := table.Lookup(versionKey); !ok || v != version {
-		return nil, fmt.Errorf("%w: metadata key %s is %q, must be %q", ErrFormat, versionKey, v, version)
-	}
-	if n := table.NumRows(); n < 0 || n > maxEpisodes {
-		return nil, fmt.Errorf("%w: it has %d rows, at most %d are allowed", ErrFormat, n, maxEpisodes)
-	}
-	if err := parquetsize.Check(table, r, size); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
-	}
-	return table, nil
-}
-
-// rescue converts a panic to an error: the library may panic on a damaged file.
-func rescue(err *error) {
-	if p := recover(); p != nil {
-		*err = fmt.Errorf("%w: it is damaged: %v", ErrFormat, p)
-	}
+	return &Reader{path: path, file: f, table: table, images: newFolder(path)}, nil
 }
 
 // Lenient makes the reader return a missing image as Absent instead of an error.
@@ -165,7 +106,7 @@ func (r *Reader) Len() int { return int(r.table.NumRows()) }
 // one value.
 func (r *Reader) All() iter.Seq2[Stored, error] {
 	return func(yield func(Stored, error) bool) {
-		in, err := rows(r.table)
+		in, err := rows[record](r.table)
 		for i := 0; ; i++ {
 			var one [1]record
 			n := 0
@@ -190,24 +131,6 @@ func (r *Reader) All() iter.Seq2[Stored, error] {
 			}
 		}
 	}
-}
-
-func rows(table *parquet.File) (in *parquet.GenericReader[record], err error) {
-	defer rescue(&err)
-	return parquet.NewGenericReader[record](table), nil
-}
-
-// next reads one record.
-func next(in *parquet.GenericReader[record], one []record) (n int, err error) {
-	defer rescue(&err)
-	n, err = in.Read(one)
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = fmt.Errorf("%w: %w", ErrFormat, err)
-	}
-	if n == 0 && err == nil {
-		err = fmt.Errorf("%w: it ends early", ErrFormat)
-	}
-	return n, err
 }
 
 // Close closes the file.
