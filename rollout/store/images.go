@@ -30,6 +30,7 @@ type folder struct {
 	gallery *Gallery // nil for a single file
 	bytes   int64    // size of all images of a gallery
 	lenient bool     // missing images are Absent
+	absent  bool     // all images are
 }
 
 // cached is the largest number of images in a reader's cache.
@@ -141,6 +142,9 @@ func (f *folder) fetch(name string) (image.Image, error) {
 	}
 	if raw, err := hex.DecodeString(name); err != nil || len(raw) != sha256.Size || hex.EncodeToString(raw) != name {
 		return nil, fmt.Errorf("%w: %q is not the name of an image", ErrFormat, name)
+	}
+	if f.absent {
+		return Absent(name), nil
 	}
 	path := filepath.Join(f.dir, name+".png")
 	info, err := os.Stat(path)
