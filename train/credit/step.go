@@ -29,7 +29,7 @@ type Step struct {
 	Episodes []*rollout.Trajectory
 	// Scores are the numbers of the tokens, one entry for each row that was trained on.
 	// Without them there are no values, and rewards are those of the environment.
-	Scores []Scores
+	Scores []store.Scores
 }
 
 // Estimated is what an estimator computes for a step.
@@ -167,20 +167,6 @@ func (s *Step) layOut(names config.Registries, spec advantage.Spec) (*train.Layo
 	if len(s.Scores) == 0 {
 		return l, nil
 	}
-	scored := l.Scored
-	if spec.Name != own.Name {
-		was, err := train.LayOut(episodes, s.Config, own)
-		if err != nil {
-			return nil, err
-		}
-		if scored = was.Scored; spec.Critic {
-			for i, on := range l.Scored {
-				if on && !scored[i] {
-					return nil, fmt.Errorf("%w: it needs the critic's values of all tokens, and the run scored those of its own estimator, %s", ErrUnavailable, own.Name)
-				}
-			}
-		}
-	}
 	if spec.Critic {
 		l.Batch.Values = make([]float32, l.Batch.Tokens())
 	}
@@ -190,16 +176,18 @@ func (s *Step) layOut(names config.Registries, spec advantage.Spec) (*train.Layo
 		if sc == nil {
 			return nil, fmt.Errorf("%w: row %d of group %d, episode %d has no recorded numbers", ErrUnavailable, r.Row, r.Episode.Group, r.Episode.Index)
 		}
-		if err := sc.fits(last-first, spec.Critic); err != nil {
+		if err := fits(sc, last-first, spec.Critic); err != nil {
 			return nil, fmt.Errorf("row %d of group %d, episode %d: %w", r.Row, r.Episode.Group, r.Episode.Index, err)
 		}
 		copy(l.Batch.Rewards[first:last], sc.Rewards)
 		copy(l.Loss[first:last], sc.Loss)
-		if spec.Critic {
-			for k, v := range sc.Values {
-				if scored[first+k] {
-					l.Batch.Values[first+k] = v
-				}
+		if !spec.Critic {
+			continue
+		}
+		copy(l.Batch.Values[first:last], sc.Values)
+		for k, needed := range l.Scored[first:last] {
+			if needed && !sc.Scored[k] {
+				return nil, fmt.Errorf("%w: it needs the critic's values of all tokens, and the run has those that its own estimator, %s, needs", ErrUnavailable, own.Name)
 			}
 		}
 	}
@@ -251,8 +239,8 @@ func (s *Step) check(names config.Registries, spec advantage.Spec) error {
 type rowKey struct{ group, index, row int }
 
 // trained returns the episodes that the run trained on, and the numbers of their rows.
-func (s *Step) trained(own advantage.Spec) ([]*rollout.Trajectory, map[rowKey]*Scores, error) {
-	scores := map[rowKey]*Scores{}
+func (s *Step) trained(own advantage.Spec) ([]*rollout.Trajectory, map[rowKey]*store.Scores, error) {
+	scores := map[rowKey]*store.Scores{}
 	for i := range s.Scores {
 		sc := &s.Scores[i]
 		k := rowKey{sc.Group, sc.Index, sc.Row}
@@ -270,4 +258,15 @@ func (s *Step) trained(own advantage.Spec) ([]*rollout.Trajectory, map[rowKey]*S
 		groups[k.group] = true
 	}
 	return slices.DeleteFunc(slices.Clone(s.Episodes), func(t *rollout.Trajectory) bool { return !groups[t.Group] }), scores, nil
+}
+
+// fits checks that the recorded numbers of a row have what an estimator needs.
+func fits(s *store.Scores, tokens int, values bool) error {
+	if len(s.Rewards) != tokens || len(s.Loss) != tokens {
+		return fmt.Errorf("%w: %d rewards and %d marks of the loss were recorded for %d tokens", ErrUnavailable, len(s.Rewards), len(s.Loss), tokens)
+	}
+	if values && (len(s.Values) != tokens || len(s.Scored) != tokens) {
+		return fmt.Errorf("%w: it needs the critic's values, and %d values and %d marks of scored tokens were recorded for %d tokens", ErrUnavailable, len(s.Values), len(s.Scored), tokens)
+	}
+	return nil
 }

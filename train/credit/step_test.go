@@ -3,6 +3,7 @@ package credit_test
 import (
 	"fmt"
 	"math"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,7 +12,7 @@ import (
 	"vagen/internal/traintest"
 	"vagen/policy"
 	"vagen/rollout"
-	"vagen/train"
+	"vagen/rollout/store"
 	"vagen/train/config"
 	"vagen/train/credit"
 )
@@ -30,66 +31,82 @@ func grouped(estimator string) (config.Config, *traintest.Bandit) {
 	return c, b
 }
 
-// recordedStep plays one step and returns what a run records of it, and the batch of its
-// update.
-func recordedStep(t *testing.T, c config.Config, b *traintest.Bandit) (*credit.Step, *policy.Batch) {
+// recordedStep plays one step and returns what the run records of it, read from files.
+func recordedStep(t *testing.T, c config.Config, b *traintest.Bandit) *credit.Step {
 	t.Helper()
+	dir := t.TempDir()
+	c.Trainer.RolloutDir, c.Trainer.RolloutScores, c.Trainer.Steps = &dir, true, 1
 	tr, _ := traintest.Trainer(t, c, b, &traintest.Arena{})
-	s := &credit.Step{Config: &c}
-	tr.Observer = traintest.Hooks{OnPlayed: func(_ int, ts []*rollout.Trajectory) error {
-		s.Episodes = ts
-		return nil
-	}}
+	tr.Handled = []string{"trainer."}
+	tr.Observer = traintest.Hooks{
+		OnPlayed: func(step int, ts []*rollout.Trajectory) error {
+			return store.Save(filepath.Join(dir, "e.parquet"), step, ts)
+		},
+		OnEstimated: func(step int, s []store.Scores) error {
+			return store.SaveScores(filepath.Join(dir, "s.parquet"), step, s)
+		},
+	}
 	require.NoError(t, tr.Run(t.Context()))
-	u := b.Updates[0].Batch
-	spec, err := advantage.Describe(c.Algorithm.Estimator)
+	s := &credit.Step{Config: &c}
+	stored, err := store.Load(filepath.Join(dir, "e.parquet"))
 	require.NoError(t, err)
-	l, err := train.LayOut(s.Episodes, &c, spec)
+	for _, e := range stored {
+		s.Episodes = append(s.Episodes, e.Trajectory)
+	}
+	s.Scores, err = store.LoadScores(filepath.Join(dir, "s.parquet"))
 	require.NoError(t, err)
-	require.Equal(t, l.Batch.Offsets, u.Offsets)
-	cut := func(x []float32, from, to int) []float32 {
-		if x == nil {
-			return nil
-		}
-		return x[from:to]
-	}
-	for i, r := range l.Rows {
-		first, last := u.Offsets[i], u.Offsets[i+1]
-		s.Scores = append(s.Scores, credit.Scores{
-			Group: r.Episode.Group, Index: r.Episode.Index, Row: r.Row,
-			Rewards: l.Batch.Rewards[first:last], Loss: l.Loss[first:last], Value: l.Value[first:last],
-			Values: cut(u.OldValues, first, last), Advantages: u.Advantages[first:last], Returns: u.Returns[first:last],
-		})
-	}
-	return s, u
+	return s
 }
 
 func TestTheRunsOwnEstimatorGivesTheRecordedBits(t *testing.T) {
 	for _, name := range advantage.Names() {
-		if name == "remax" {
+		if name == "remax" { // which needs greedy episodes that runs do not record
 			continue
 		}
-		c, b := grouped(name)
-		s, u := recordedStep(t, c, b)
-		got, err := s.Estimate(name, c.Params())
-		require.NoError(t, err, name)
-		require.Len(t, got.Rows, u.Len(), name)
-		for i, r := range got.Rows {
-			for k := range r.Advantages {
-				at := u.Offsets[i] + k
-				require.Equal(t, math.Float32bits(u.Advantages[at]), math.Float32bits(r.Advantages[k]), "%s: row %d, token %d", name, i, k)
-				require.Equal(t, math.Float32bits(u.Returns[at]), math.Float32bits(r.Returns[k]), "%s: row %d, token %d", name, i, k)
+		for _, more := range []string{"", "kl", "normalized", "window"} {
+			c, b := grouped(name)
+			switch more {
+			case "kl":
+				c.Algorithm.KLInReward, c.Algorithm.KLCtrl.Coef, b.Drift = true, 0.1, 0.5
+			case "normalized":
+				c.Reward.Normalize, c.Algorithm.Whiten = "batch", false
+			case "window":
+				spec, err := advantage.Describe(name)
+				require.NoError(t, err)
+				if spec.RowLocal {
+					continue
+				}
+				one := 1
+				c.Trainer.Harness, c.Rollout.WindowSize = "window", &one
 			}
+			s := recordedStep(t, c, b)
+			got, err := s.Estimate(name, c.Params())
+			require.NoError(t, err, name)
+			require.Len(t, got.Rows, len(s.Scores), name)
+			for i, r := range got.Rows {
+				was := s.Scores[i]
+				require.Equal(t, []int{was.Group, was.Index, was.Row}, []int{r.Group, r.Index, r.Row})
+				require.Equal(t, bits(was.Advantages), bits(r.Advantages), "%s %s: row %d", name, more, i)
+				require.Equal(t, bits(was.Returns), bits(r.Returns), "%s %s: row %d", name, more, i)
+			}
+			require.Len(t, got.Turns, 3*len(s.Episodes), name)
 		}
-		require.Len(t, got.Turns, 3*u.Len(), name)
 	}
+}
+
+func bits(xs []float32) []uint32 {
+	out := make([]uint32, len(xs))
+	for i, x := range xs {
+		out[i] = math.Float32bits(x)
+	}
+	return out
 }
 
 // TestAClaimIsTheMeanBeforeWhitening over the tokens of a turn that the loss counts.
 func TestAClaimIsTheMeanBeforeWhitening(t *testing.T) {
 	c, b := grouped("bi_level_gae")
 	c.Algorithm.Gamma = 0.9
-	s, _ := recordedStep(t, c, b)
+	s := recordedStep(t, c, b)
 	first, second, ok := s.Episodes[0].Rows[0].TurnAt(1)
 	require.True(t, ok)
 	require.Equal(t, first+2, second, "a word and an end token")
@@ -128,13 +145,13 @@ func TestOtherEstimatorsSayWhyTheyCannotBeComputed(t *testing.T) {
 		{"grpo", "masked_gae", "use_gae_mask is false", func(c *config.Config, _ *credit.Step) { c.Rollout.GAEMask = false }},
 		{"grpo", "bi_level_gae", "numbers of tokens were not recorded", func(_ *config.Config, s *credit.Step) { s.Scores = nil }},
 		{"grpo", "rloo", "changes rewards", func(c *config.Config, s *credit.Step) { s.Scores, c.Algorithm.KLInReward = nil, true }},
-		{"grpo", "bi_level_gae", "0 were recorded", func(_ *config.Config, s *credit.Step) { s.Scores[1].Values = nil }},
+		{"grpo", "bi_level_gae", "0 values", func(_ *config.Config, s *credit.Step) { s.Scores[1].Values = nil }},
 		{"grpo", "rloo", "no recorded numbers", func(_ *config.Config, s *credit.Step) { s.Scores = s.Scores[1:] }},
 		{"grpo", "rloo", "marks of the loss were recorded", func(_ *config.Config, s *credit.Step) { s.Scores[0].Loss = s.Scores[0].Loss[1:] }},
 		{"token_level_gae", "bi_level_gae", "may split an episode", func(c *config.Config, _ *credit.Step) { c.Trainer.Harness = "no_concat" }},
 	} {
 		cfg, b := grouped(c.run)
-		s, _ := recordedStep(t, cfg, b)
+		s := recordedStep(t, cfg, b)
 		if c.change != nil {
 			c.change(&cfg, s)
 			s.Config = &cfg
@@ -144,7 +161,7 @@ func TestOtherEstimatorsSayWhyTheyCannotBeComputed(t *testing.T) {
 		require.ErrorContains(t, err, c.why)
 	}
 	cfg, b := grouped("grpo")
-	s, _ := recordedStep(t, cfg, b)
+	s := recordedStep(t, cfg, b)
 	_, err := s.Estimate("gea", cfg.Params())
 	require.ErrorIs(t, err, advantage.ErrUnknown)
 	p := cfg.Params()

@@ -29,7 +29,8 @@ const (
 // Table compares the claims of estimators with measured advantages, over the turns whose
 // measurement is decided.
 type Table struct {
-	Step      int     `json:"step"` // training step whose episodes were measured
+	Policy    int     `json:"policy"` // step of the checkpoint that was measured
+	Step      int     `json:"step"`   // training step whose episodes were measured
 	Gamma     float64 `json:"gamma"`
 	Branches  int     `json:"branches"`
 	Episodes  int     `json:"episodes"`
