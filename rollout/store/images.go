@@ -182,3 +182,11 @@ func (f *folder) fetch(name string) (image.Image, error) {
 	f.last[name] = p
 	return p, nil
 }
+
+// ImageName returns the name of an image in stored records, without .png.
+func ImageName(im image.Image) string {
+	if name, ok := im.(Absent); ok {
+		return string(name)
+	}
+	return nameOf(plain(im))
+}
