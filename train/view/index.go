@@ -238,7 +238,9 @@ func (s *source) open(folder string) (*store.Reader, error) {
 	return r, nil
 }
 
-func compareKeys(a, b fileKey) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.step, b.step)) }
+func compareKeys(a, b fileKey) int {
+	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.step, b.step))
+}
 
 // all lists the episodes by kind, step, group and index.
 func (x *index) all() []entry {
