@@ -39,7 +39,7 @@ func demonstrate(ctx context.Context, encode policy.Encoder, envs *env.Registry,
 	if ep.MaxTurns < 1 {
 		return nil, fmt.Errorf("MaxTurns is %d, must be positive", ep.MaxTurns)
 	}
-	b, err := guarded(ctx, "reset", func(ctx context.Context) (resetEnv, error) { return startEnv(ctx, envs, ep) })
+	b, err := guarded(ctx, "reset", func(ctx context.Context) (resetEnv, error) { return startEnv(ctx, envs, ep, nil) })
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,10 @@ type live struct {
 	over  bool          // the episode has ended
 	again bool          // the episode has ended and will be played again
 
+	restart bool    // a further attempt has to open the environment
+	from    *branch // where a recorded episode is continued; nil for others
+	resumes bool    // the next response is the first one after the branch point
+
 	sys   env.Observation
 	shown env.Observation
 	cut   bool // shown was cut to the budget
@@ -46,6 +50,12 @@ func (l *live) fail(end End, err error) {
 // next returns the prompt that the harness makes for the policy, or false when the
 // episode ends instead.
 func (p *Player) next(l *live) (policy.Prompt, bool) {
+	if l.resumes {
+		if err := p.resume(l, l.from.before()); err != nil {
+			l.fail(EndPolicy, err)
+			return policy.Prompt{}, false
+		}
+	}
 	a, err := p.ask(l, p.state(l))
 	if err != nil {
 		l.refuse(err)
@@ -55,6 +65,9 @@ func (p *Player) next(l *live) (policy.Prompt, bool) {
 		p.openConversation(l)
 	}
 	l.asked = a
+	if l.resumes {
+		return p.rejoin(l)
+	}
 	return l.prompt(a), true
 }
 
@@ -196,6 +209,8 @@ func protected(h Harness, s *State) (a Ask, err error) {
 func (l *live) refuse(err error) {
 	err = fmt.Errorf("rollout: before turn %d: %w", len(l.Turns), err)
 	switch {
+	case l.resumes: // the recorded episode had this turn
+		l.fail(EndReplay, err)
 	case errors.Is(err, policy.ErrNoRoom) && len(l.Turns) > 0:
 		l.fail(EndNoRoom, nil)
 	case errors.Is(err, ErrNoProgress):
@@ -230,8 +245,12 @@ func (p *Player) openConversation(l *live) {
 
 // record appends a completion to the episode's row.
 func (p *Player) record(l *live, c policy.Completion) {
+	resumed := l.resumes
+	if l.resumes = false; resumed {
+		c.Context, c.Images = l.from.context()
+	}
 	switch {
-	case c.Err != nil && errors.Is(c.Err, policy.ErrNoRoom) && len(l.Turns) > 0:
+	case c.Err != nil && errors.Is(c.Err, policy.ErrNoRoom) && len(l.Turns) > 0 && !resumed:
 		l.fail(EndNoRoom, nil)
 		return
 	case c.Err != nil:

@@ -122,7 +122,7 @@ func (p *Player) dispatch(ctx context.Context, w *wave, l *live, slots chan stru
 	w.away++
 	go func() {
 		slots <- struct{}{}
-		if len(l.Turns) == 0 {
+		if l.restart {
 			p.reopen(ctx, l)
 		} else {
 			p.step(ctx, l)
@@ -139,7 +139,12 @@ func (p *Player) generate(ctx context.Context, ls []*live) error {
 	prompts := make([]policy.Prompt, 0, len(ls))
 	asked := make([]*live, 0, len(ls))
 	for _, l := range ls {
-		if prompt, ok := p.next(l); ok {
+		prompt, ok := p.next(l)
+		switch {
+		case !ok:
+		case l.resumes && l.from.Response != nil:
+			p.record(l, l.from.given())
+		default:
 			prompts, asked = append(prompts, prompt), append(asked, l)
 		}
 	}

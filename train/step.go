@@ -49,6 +49,9 @@ func (t *Trainer) step(ctx context.Context, step int) (track.Metrics, error) {
 		return nil, err
 	}
 	clock.lap("advantages")
+	if err := t.showScores(b, step); err != nil {
+		return nil, err
+	}
 	t.methods.measure(b, t.Config.PerTurn(), m, t.Log)
 	if err := t.applyFilter(b, m); err != nil {
 		return nil, err
@@ -112,6 +115,7 @@ func (t *Trainer) score(ctx context.Context, b *batch) error {
 	request := policy.ScoreRequest{
 		LogProbs: !bypass, Values: c.Critic.Kind != "none",
 		Reference: c.Agent.Actor.UseKLLoss || c.Algorithm.KLInReward,
+		Entropy:   !bypass && t.recordsScores(), // comes with the log-probs
 	}
 	if bypass {
 		b.useSampledLogProbs()

@@ -155,7 +155,7 @@ func TestThePartsAreLight(t *testing.T) {
 // TestTheLoopDrawsNothing: package train and what it is built from reach no plot, PDF or
 // font module, and no GoMLX.
 func TestTheLoopDrawsNothing(t *testing.T) {
-	for _, name := range []string{"train", "train/config", "train/track"} {
+	for _, name := range []string{"train", "train/config", "train/credit", "train/track"} {
 		p, ok := list(t)["vagen/"+name]
 		require.True(t, ok, name)
 		for _, dep := range p.Deps {

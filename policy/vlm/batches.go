@@ -130,6 +130,7 @@ func (m *Model) Forget(keys ...uint64) {
 
 func (m *Model) forget(keys ...uint64) {
 	for _, key := range keys {
+		delete(m.resumed, key)
 		c, ok := m.chats[key]
 		if !ok {
 			continue
@@ -184,4 +185,5 @@ func (m *Model) dropSessions() {
 	}
 	m.batches = nil
 	clear(m.chats)
+	clear(m.resumed)
 }

@@ -189,7 +189,8 @@ func (m *Model) readPrompts(prompts []policy.Prompt, s policy.Sampling) ([]promp
 		r := &request{tokens: ids, images: pics[i], seed: p.Seed, max: limit, stop: newStopDetector(m.tok, s.StopStrings), think: think,
 			shared: contextKey(ids, refs[i])}
 		turns[i] = promptTurn{request: r, context: ids, images: refs[i]}
-		length := len(ids)
+		m.resumed[p.Conversation].prepend(&turns[i])
+		length := len(r.tokens)
 		if c, ok := m.chats[p.Conversation]; ok {
 			length += c.batch.rows[c.row].length
 		}
@@ -223,9 +224,17 @@ func (m *Model) encode(p policy.Prompt, pics []picture) ([]int32, error) {
 	}
 	var text string
 	var err error
-	if c, ok := m.chats[p.Conversation]; ok {
+	c, r := m.chats[p.Conversation], m.resumed[p.Conversation]
+	switch {
+	case c != nil:
 		text, err = m.chat.Continue(msgs, c.ended)
-	} else {
+	case r != nil && len(msgs) == 0 && r.ended:
+		return nil, fmt.Errorf("%w: the recorded tokens end with a complete response, and the prompt has no messages", ErrResume)
+	case r != nil && len(msgs) == 0:
+		return nil, nil // the response follows the recorded tokens
+	case r != nil:
+		text, err = m.chat.Continue(msgs, r.ended)
+	default:
 		text, err = m.chat.Open(msgs)
 	}
 	if err != nil {
@@ -260,6 +269,7 @@ func (m *Model) endTokens() []int32 {
 // completion converts a reply to a completion.
 func (m *Model) completion(p policy.Prompt, t promptTurn, r *reply) policy.Completion {
 	c := m.chats[p.Conversation]
+	delete(m.resumed, p.Conversation)
 	if c.dead = r.broken; r.broken != nil {
 		return policy.Completion{Err: r.broken}
 	}

@@ -172,6 +172,7 @@ type Model struct {
 
 	pictures *pictureCache
 	chats    map[uint64]*conversation
+	resumed  map[uint64]*resumed // recorded conversations, until they are continued
 	batches  []*session
 	narrow   *parts          // result of generationWeights, if it has copies
 	narrowed []*device.Array // the copies
