@@ -355,7 +355,7 @@ func (f *fake) grow(lines, episodes int) {
 	defer f.mu.Unlock()
 	f.lines += lines
 	f.episodes += episodes
-	for _, c := range f.written {
+	for _, c := range f.written { // 16 events wait, which is more than a test makes
 		c <- fmt.Sprintf("event: metrics\ndata: {\"run\":\"r0\",\"lines\":%d}\n\n", f.lines)
 		if episodes > 0 {
 			c <- "event: episodes\ndata: {\"run\":\"r0\"}\n\n"

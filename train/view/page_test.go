@@ -107,6 +107,7 @@ func TestKeysLeadThroughThePage(t *testing.T) {
 	b.until(`document.querySelector('.row.at')?.dataset.at === '2'`)
 	b.keys("/")
 	b.until(`document.activeElement.id === 'f-text'`)
+	eval[string](b, "document.activeElement.value = ''") // the driver types the character even if its key is handled
 	b.keys("2")
 	require.Equal(t, "2", eval[string](b, "document.getElementById('f-text').value"), "keys typed into a field are its text")
 	b.keys(kb.Escape, "?")
