@@ -157,7 +157,7 @@ func eval[T any](b *tab, expression string) T {
 }
 
 // waitLimit bounds the wait for what never appears.
-var waitLimit = 12*time.Second
+var waitLimit = 12 * time.Second
 
 // until waits for an expression to be true.
 func (b *tab) until(expression string) {
