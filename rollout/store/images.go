@@ -140,11 +140,11 @@ func (f *folder) fetch(name string) (image.Image, error) {
 	if im, ok := f.last[name]; ok {
 		return im, nil
 	}
-	if raw, err := hex.DecodeString(name); err != nil || len(raw) != sha256.Size || hex.EncodeToString(raw) != name {
-		return nil, fmt.Errorf("%w: %q is not the name of an image", ErrFormat, name)
-	}
 	if f.absent {
 		return Absent(name), nil
+	}
+	if raw, err := hex.DecodeString(name); err != nil || len(raw) != sha256.Size || hex.EncodeToString(raw) != name {
+		return nil, fmt.Errorf("%w: %q is not the name of an image", ErrFormat, name)
 	}
 	path := filepath.Join(f.dir, name+".png")
 	info, err := os.Stat(path)

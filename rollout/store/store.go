@@ -108,7 +108,8 @@ func NewReader(f *os.File) (*Reader, error) {
 // Files of a Gallery may lack images.
 func (r *Reader) Lenient() { r.images.lenient = true }
 
-// NamesOnly makes the reader return every image as Absent, without reading it.
+// NamesOnly makes the reader return every image as Absent, without reading it. The names
+// are those of the file, which may be any texts.
 func (r *Reader) NamesOnly() { r.images.absent = true }
 
 // Len returns the number of trajectories.

@@ -1,15 +1,18 @@
 package view
 
 import (
+	"bytes"
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"time"
 
 	"vagen/internal/redact"
 )
@@ -49,10 +52,6 @@ func (s *Server) Handler() (http.Handler, error) {
 		h.runs = append(h.runs, r)
 	}
 	nameRuns(h.runs)
-	files, err := fs.Sub(static, "static")
-	if err != nil {
-		return nil, fmt.Errorf("view: %w", err)
-	}
 	m := http.NewServeMux()
 	m.HandleFunc("/api/runs", answer(h.listRuns))
 	m.HandleFunc("/api/config", answer(h.compareConfigs))
@@ -65,28 +64,48 @@ func (s *Server) Handler() (http.Handler, error) {
 	m.HandleFunc("/api/runs/{run}/image", h.image)
 	m.HandleFunc("/api/events", h.events)
 	m.HandleFunc("/api/", answer(func(*http.Request) (any, error) { return nil, notFound("there is no such address") }))
-	m.Handle("/", http.FileServerFS(files))
+	m.HandleFunc("/", page)
 	h.next = m
 	return h, nil
 }
 
-// openRun checks that a folder is that of a run.
-func openRun(id, path string) (*run, error) {
-	abs, err := filepath.Abs(path)
+// types are the content types of the page's files.
+var types = map[string]string{
+	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
+}
+
+// page sends a file of the page.
+func page(w http.ResponseWriter, r *http.Request) {
+	name := strings.TrimPrefix(r.URL.Path, "/")
+	if name == "" {
+		name = "index.html"
+	}
+	raw, err := static.ReadFile("static/" + name)
 	if err != nil {
-		return nil, fmt.Errorf("view: %s: %w", path, err)
+		refuse(w, notFound("there is no such address"))
+		return
+	}
+	w.Header().Set("Content-Type", types[path.Ext(name)])
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(raw))
+}
+
+// openRun checks that a folder is that of a run.
+func openRun(id, dir string) (*run, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("view: %s: %w", dir, err)
 	}
 	if info, err := os.Stat(abs); err != nil {
 		return nil, fmt.Errorf("view: %w: %w", ErrRun, err)
 	} else if !info.IsDir() {
-		return nil, fmt.Errorf("view: %w: %s is a file", ErrRun, path)
+		return nil, fmt.Errorf("view: %w: %s is a file", ErrRun, dir)
 	}
 	for _, name := range []string{configName, metricsName} {
 		if _, err := os.Stat(filepath.Join(abs, name)); err == nil {
 			return &run{id: id, path: abs, name: filepath.Base(abs)}, nil
 		}
 	}
-	return nil, fmt.Errorf("view: %w: %s has neither %s nor %s", ErrRun, path, configName, metricsName)
+	return nil, fmt.Errorf("view: %w: %s has neither %s nor %s", ErrRun, dir, configName, metricsName)
 }
 
 // nameRuns adds the folder above to names that occur twice.
