@@ -2,12 +2,19 @@ package view_test
 
 import (
 	"net/url"
+	"strconv"
 	"testing"
 
+	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 )
 
 func urlEscape(s string) string { return url.QueryEscape(s) }
+
+func quote(s string) string { return strconv.Quote(s) }
+
+// clickFirst opens the first episode of the list.
+var clickFirst = chromedp.Click(chromedp.CSS(".space .row a"))
 
 // contrast lists texts with a contrast below that of WCAG 2.2, level AA, and lines and
 // controls below 3 to 1. Texts of controls that are out of use are exempt there.

@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"image/png"
 	"io"
 	"io/fs"
 	"log/slog"
 	"maps"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -22,7 +24,7 @@ const (
 	MaxReportEpisodes = 500
 	// maxReportPoints is the largest number of points of a curve in a report.
 	maxReportPoints = 1000
-	// maxReportImages limits the images of a report in bytes, before they are encoded.
+	// maxReportImages limits the images of a report in bytes.
 	maxReportImages = 24 << 20
 )
 
@@ -159,7 +161,7 @@ func (o *Report) collect(h http.Handler) (*reportData, error) {
 		if err != nil {
 			return nil, err
 		}
-		d.Metrics[r.ID] = metrics
+		d.Metrics[r.ID] = map[string]any{"series": metrics}
 		names := o.Estimators
 		if names == nil {
 			names = []string{"gae", "bi_level_gae", "grpo"}
@@ -175,7 +177,7 @@ func (o *Report) collect(h http.Handler) (*reportData, error) {
 }
 
 // allMetrics are the curves of a run, with a bounded number of points.
-func allMetrics(h http.Handler, run string) (any, error) {
+func allMetrics(h http.Handler, run string) (map[string][]json.RawMessage, error) {
 	series := map[string][]json.RawMessage{}
 	for after := 0; ; {
 		var a struct {
@@ -196,7 +198,51 @@ func allMetrics(h http.Handler, run string) (any, error) {
 	for name, points := range series {
 		series[name] = thin(points)
 	}
-	return map[string]any{"series": series}, nil
+	return series, nil
+}
+
+// Curves are the metrics of a run by name: step and value of each point, NaN where a value
+// is not finite.
+type Curves struct {
+	Run    string // its name on the page
+	Series map[string][][2]float64
+}
+
+// Curves reads the metrics of the runs, for plots. Curves of more than 1,000 points are
+// thinned, as in the report.
+func (o *Report) Curves() ([]Curves, error) {
+	s := Server{Runs: o.Runs, Log: o.Log}
+	h, err := s.Handler()
+	if err != nil {
+		return nil, err
+	}
+	var runs struct{ Runs []struct{ ID, Name string } }
+	if err := answerOf(h, "/api/runs", nil, &runs); err != nil {
+		return nil, fmt.Errorf("view: curves: %w", err)
+	}
+	var out []Curves
+	for _, r := range runs.Runs {
+		series, err := allMetrics(h, r.ID)
+		if err != nil {
+			return nil, fmt.Errorf("view: curves: %w", err)
+		}
+		c := Curves{Run: r.Name, Series: map[string][][2]float64{}}
+		for name, points := range series {
+			for _, raw := range points {
+				var p [2]*float64
+				if err := json.Unmarshal(raw, &p); err != nil || p[0] == nil {
+					return nil, fmt.Errorf("view: curves: %s: %s is not a point", name, raw)
+				}
+				y := math.NaN()
+				if p[1] != nil {
+					y = *p[1]
+				}
+				c.Series[name] = append(c.Series[name], [2]float64{*p[0], y})
+			}
+		}
+		out = append(out, c)
+	}
+	return out, nil
 }
 
 // thin keeps every n-th point and the last one.
@@ -314,14 +360,35 @@ func (p *pictures) embed(episode map[string]any) {
 }
 
 func (p *pictures) data(address string) string {
-	if text, ok := p.known[address]; ok {
-		return text
+	text, ok := p.known[address]
+	if !ok {
+		if raw, err := get(p.server, address, nil); err == nil && len(raw) <= p.left {
+			text = "data:image/png;base64," + base64.StdEncoding.EncodeToString(smaller(raw))
+		}
+		p.known[address] = text
 	}
-	raw, err := get(p.server, address, nil)
-	if err != nil || len(raw) > p.left {
+	if len(text) > p.left {
 		return ""
 	}
-	p.left -= len(raw)
-	p.known[address] = "data:image/png;base64," + base64.StdEncoding.EncodeToString(raw)
-	return p.known[address]
+	p.left -= len(text)
+	return text
+}
+
+// smaller compresses an image, which runs store without compression by default. An image
+// that cannot be decoded, or that has very many pixels, stays as it is.
+func smaller(raw []byte) []byte {
+	const maxPixels = 4 << 20
+	if c, err := png.DecodeConfig(bytes.NewReader(raw)); err != nil || c.Width*c.Height > maxPixels {
+		return raw
+	}
+	m, err := png.Decode(bytes.NewReader(raw))
+	if err != nil {
+		return raw
+	}
+	var b bytes.Buffer
+	e := png.Encoder{CompressionLevel: png.BestCompression}
+	if err := e.Encode(&b, m); err != nil || b.Len() >= len(raw) {
+		return raw
+	}
+	return b.Bytes()
 }

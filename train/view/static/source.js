@@ -137,7 +137,7 @@ class Report {
     const by = (p.order ?? '').replace('-', '');
     if (by === 'step' || by === 'reward') rows.sort((a, b) => down * (a[by] - b[by]));
     const from = Number(p.offset ?? 0);
-    return { total: rows.length, facets: all.facets, episodes: rows.slice(from, from + Number(p.limit ?? 100)) };
+    return { total: rows.length, of: all.total, facets: all.facets, episodes: rows.slice(from, from + Number(p.limit ?? 100)) };
   }
 
   // words are the texts of an episode, in lower case.
