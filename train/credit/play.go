@@ -180,11 +180,15 @@ func (b *batch) play(ctx context.Context) ([][]*rollout.Trajectory, error) {
 	return slices.Collect(slices.Chunk(ts, b.Branches)), nil
 }
 
-// written counts the response tokens of an episode from a turn on.
+// written counts the response tokens of an episode from a turn on. One that could not be
+// repeated has turns without rows.
 func written(t *rollout.Trajectory, from int) int64 {
 	said, n := make([]int, len(t.Rows)), 0
 	for k := range t.Turns {
 		row := t.Turns[k].Row
+		if row >= len(t.Rows) {
+			break
+		}
 		start, end, _ := t.Rows[row].TurnAt(said[row])
 		if said[row]++; k >= from {
 			n += end - start
