@@ -34,6 +34,7 @@ var rules = map[string]rule{
 	"vagen replay":       {more: "--step 1", why: "the run here has one step"},
 	"vagen eval":         {more: "--dry-run", why: "asks a service, plays for minutes"},
 	"vagen serve":        {more: "--addr 127.0.0.1:0", serves: true, why: "runs until it is interrupted"},
+	"vagen view":         {more: "--addr 127.0.0.1:0", serves: true, why: "runs until it is interrupted"},
 	// Its own test trains with it.
 	"go run ./examples/quickstart": {more: "-h", why: "minutes, CUDA"},
 	"go test ./...":                {instead: "go list ./...", why: "would run this test again"},

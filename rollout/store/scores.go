@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 )
 
 const (
@@ -81,11 +82,21 @@ func encodeScores(step int, s *Scores) scores {
 // LoadScores reads a file of SaveScores. The error wraps ErrFormat if the file is
 // damaged, or not one of SaveScores.
 func LoadScores(path string) ([]Scores, error) {
-	f, table, err := openFile(path, scoresKey, scoresVersion, maxScores)
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	return ReadScores(f)
+}
+
+// ReadScores is LoadScores of an open file, which it closes.
+func ReadScores(f *os.File) ([]Scores, error) {
+	table, err := readTable(f, scoresKey, scoresVersion, maxScores)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	path := f.Name()
 	in, err := rows[scores](table)
 	var out []Scores
 	for err == nil {

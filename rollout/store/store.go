@@ -87,16 +87,30 @@ type Reader struct {
 
 // Open opens a file. The error wraps ErrFormat if this package did not write it.
 func Open(path string) (*Reader, error) {
-	f, table, err := openFile(path, versionKey, version, maxEpisodes)
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	return NewReader(f)
+}
+
+// NewReader reads an open file, which it closes with the reader, or at once if it fails.
+// Images are those in the folder images beside the file's name. Errors are those of Open.
+func NewReader(f *os.File) (*Reader, error) {
+	table, err := readTable(f, versionKey, version, maxEpisodes)
 	if err != nil {
 		return nil, err
 	}
-	return &Reader{path: path, file: f, table: table, images: newFolder(path)}, nil
+	return &Reader{path: f.Name(), file: f, table: table, images: newFolder(f.Name())}, nil
 }
 
 // Lenient makes the reader return a missing image as Absent instead of an error.
 // Files of a Gallery may lack images.
 func (r *Reader) Lenient() { r.images.lenient = true }
+
+// NamesOnly makes the reader return every image as Absent, without reading it. The names
+// are those of the file, which may be any texts.
+func (r *Reader) NamesOnly() { r.images.absent = true }
 
 // Len returns the number of trajectories.
 func (r *Reader) Len() int { return int(r.table.NumRows()) }
@@ -131,6 +145,32 @@ func (r *Reader) All() iter.Seq2[Stored, error] {
 			}
 		}
 	}
+}
+
+// At reads the ith trajectory.
+func (r *Reader) At(i int) (Stored, error) {
+	fail := func(err error) (Stored, error) {
+		return Stored{}, fmt.Errorf("store: %s: trajectory %d: %w", r.path, i, err)
+	}
+	if i < 0 || i >= r.Len() {
+		return fail(fmt.Errorf("the file has %d", r.Len()))
+	}
+	in, err := rows[record](r.table)
+	if err == nil {
+		err = seek(in, i)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	var one [1]record
+	if n, err := next(in, one[:]); n == 0 {
+		return fail(err)
+	}
+	t, err := decode(&one[0], r.images.fetch)
+	if err != nil {
+		return fail(err)
+	}
+	return Stored{int(one[0].Step), t}, nil
 }
 
 // Close closes the file.

@@ -52,20 +52,17 @@ func (t *table[T]) close(failed error) error {
 	return nil
 }
 
-// openFile opens a file of createTable with at most limit rows.
-func openFile(path, key, version string, limit int64) (*os.File, *parquet.File, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, nil, fmt.Errorf("store: %w", err)
-	}
+// readTable reads the footer of a file of createTable with at most limit rows. It closes
+// the file if that fails.
+func readTable(f *os.File, key, version string, limit int64) (*parquet.File, error) {
 	info, err := f.Stat()
 	if err == nil {
 		var in *parquet.File
 		if in, err = openTable(f, info.Size(), key, version, limit); err == nil {
-			return f, in, nil
+			return in, nil
 		}
 	}
-	return nil, nil, fmt.Errorf("store: %s: %w", path, errors.Join(err, f.Close()))
+	return nil, fmt.Errorf("store: %s: %w", f.Name(), errors.Join(err, f.Close()))
 }
 
 func openTable(r io.ReaderAt, size int64, key, version string, limit int64) (in *parquet.File, err error) {
@@ -111,4 +108,13 @@ func next[T any](in *parquet.GenericReader[T], one []T) (n int, err error) {
 		err = fmt.Errorf("%w: it ends early", ErrFormat)
 	}
 	return n, err
+}
+
+// seek makes a row the next one.
+func seek[T any](in *parquet.GenericReader[T], row int) (err error) {
+	defer rescue(&err)
+	if err := in.SeekToRow(int64(row)); err != nil {
+		return fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	return nil
 }
