@@ -27,8 +27,8 @@ type Snapshotter interface {
 	// Restore sets the state of a Snapshot of this instance or of another one that was
 	// made with the same options. It takes the place of Reset: what follows equals what
 	// would have followed the Snapshot. If the error wraps ErrSnapshot, the state is as
-	// before. The bytes may come from anywhere: none make Restore panic, and those that
-	// it accepts are a possible state.
+	// before. The bytes may come from anywhere: none make Restore, or the turns after it,
+	// panic or allocate much more than their length.
 	Restore(ctx context.Context, state []byte) error
 }
 

@@ -1,15 +1,23 @@
 package rollout_test
 
 import (
+	"context"
 	"fmt"
+	"image"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/env"
 	"vagen/env/builtin"
 	"vagen/mask"
 	"vagen/policy"
 	"vagen/rollout"
+	"vagen/rollout/store"
 )
 
 // recorders are players of different harnesses and budgets, with the environments of this
@@ -19,7 +27,7 @@ func recorders(t testing.TB, greedy bool) map[string]*rollout.Player {
 	out := map[string]*rollout.Player{}
 	for name, set := range map[string]func(*rollout.Player){
 		"concat":    func(*rollout.Player) {},
-		"budget":    func(p *rollout.Player) { p.Budget = rollout.Budget{Response: 120, Observation: 12} },
+		"budget":    func(p *rollout.Player) { p.Budget = rollout.Budget{Response: 70, Observation: 12} },
 		"no_concat": func(p *rollout.Player) { p.Harness = rollout.NoConcat{} },
 		"window":    func(p *rollout.Player) { p.Harness = rollout.Window{Size: 2} },
 		"compact": func(p *rollout.Player) {
@@ -201,4 +209,276 @@ func TestSnapshotsContinueAsReplaysDo(t *testing.T) {
 	got, _, err := p.Continue(t.Context(), branches, 7)
 	require.NoError(t, err)
 	requireSame(t, want, got, "with snapshots")
+}
+
+// TestTheTestedHarnessesSplitEpisodes: the episodes of these tests have what makes
+// continuing hard.
+func TestTheTestedHarnessesSplitEpisodes(t *testing.T) {
+	for name, p := range recorders(t, false) {
+		c := rollout.Count(record(t, p))
+		switch name {
+		case "compact":
+			require.Positive(t, c.Summaries)
+		case "budget":
+			require.Positive(t, c.Cut)
+			require.Positive(t, c.ByEnd[rollout.EndNoRoom])
+		case "no_concat", "window":
+			require.Greater(t, c.Rows, c.Episodes)
+		}
+	}
+}
+
+// TestAReplayThatDiffersEndsItsBranchAlone: its End is counted, and it is not usable.
+func TestAReplayThatDiffersEndsItsBranchAlone(t *testing.T) {
+	p := recorders(t, false)["concat"]
+	p.Retry = rollout.DefaultRetry()
+	ts := record(t, p)
+	tr := ts[1]
+	require.Greater(t, len(tr.Turns), 2)
+	other := func(change func(tr *rollout.Trajectory)) *rollout.Trajectory {
+		c := *tr
+		c.Turns = slices.Clone(tr.Turns)
+		change(&c)
+		return &c
+	}
+	withPicture := ts[2]
+	require.NotEmpty(t, withPicture.Turns[0].Observation.Images)
+	repainted := *withPicture
+	repainted.Turns = slices.Clone(withPicture.Turns)
+	repainted.Turns[0].Observation.Images = []image.Image{picture(9, 9)}
+	wrong := []*rollout.Trajectory{
+		other(func(c *rollout.Trajectory) { c.Turns[1].Observation.Text += "!" }),
+		other(func(c *rollout.Trajectory) { c.Seed++ }),
+		other(func(c *rollout.Trajectory) { c.Config = map[string]any{"turns": 1} }),
+		other(func(c *rollout.Trajectory) { c.Config = map[string]any{"turns": 7, "pictures": true} }),
+		other(func(c *rollout.Trajectory) { c.Turns[1].Cut, c.Turns[1].Observation.Text = true, "level X" }),
+		&repainted,
+	}
+	want := []string{"turn 1: the observation was", "turn 0: the observation was", "it ends with turn 0 (done), the recorded one has", "turn 0: the observation was", "turn 1: the recorded observation is not a part", "turn 0: image 0 of the observation has other pixels"}
+	branches := []rollout.Branch{{From: tr, Turn: 2, Group: tr.Group, Index: tr.Index}}
+	for _, w := range wrong {
+		branches = append(branches, rollout.Branch{From: w, Turn: min(2, len(w.Turns)-1)})
+	}
+	got, _, err := p.Continue(t.Context(), branches, 7)
+	require.NoError(t, err)
+	requireSame(t, ts[1:2], got[:1], "the others")
+	for i, g := range got[1:] {
+		require.Equal(t, rollout.EndReplay, g.End)
+		require.ErrorIs(t, g.Err, rollout.ErrReplay)
+		require.ErrorContains(t, g.Err, want[i])
+		require.Zero(t, g.Attempt, "it is final")
+	}
+	c := rollout.Count(got)
+	require.Equal(t, 1, c.Usable)
+	require.Equal(t, len(wrong), c.ByEnd[rollout.EndReplay])
+	for i, w := range wrong {
+		_, err := p.Snapshots(t.Context(), w)
+		require.ErrorIs(t, err, map[bool]error{true: env.ErrNoSnapshot, false: rollout.ErrReplay}[strings.Contains(want[i], "turn 1") || i == 2], want[i])
+	}
+}
+
+// TestObservationsThatWereCutAreReplayed: the environment shows the whole one.
+func TestObservationsThatWereCutAreReplayed(t *testing.T) {
+	p := recorders(t, false)["budget"]
+	n := 0
+	for _, tr := range record(t, p) {
+		for k, turn := range tr.Turns {
+			if turn.Cut {
+				n++
+				got, _, err := p.Continue(t.Context(), []rollout.Branch{{From: tr, Turn: k, Group: tr.Group, Index: tr.Index}}, 7)
+				require.NoError(t, err)
+				require.NoError(t, got[0].Err)
+				require.Equal(t, turn.Observation, got[0].Turns[k].Observation)
+			}
+		}
+	}
+	require.Positive(t, n)
+}
+
+// TestOtherSettingsThanTheRecordedOnesAreRefused: nothing is continued under a harness or a
+// limit that the recorded conversation does not have.
+func TestOtherSettingsThanTheRecordedOnesAreRefused(t *testing.T) {
+	p := recorders(t, false)["concat"]
+	tr := record(t, p)[1]
+	long := &policy.Completion{Tokens: []int32{'a', 'a', 'a', 'a', 'a', 'a', 'a'}, Text: "aaaaaaa"}
+	for what, c := range map[string]struct {
+		harness  rollout.Harness
+		budget   rollout.Budget
+		response *policy.Completion
+	}{
+		"the harness opens a conversation: true, the recorded one: false": {harness: rollout.NoConcat{}},
+		"no room for another response":                                    {budget: rollout.Budget{Response: 8}},
+		"the given response has 7 tokens, at most 6 are allowed":          {response: long},
+	} {
+		p.Harness, p.Budget = c.harness, c.budget
+		got, _, err := p.Continue(t.Context(), []rollout.Branch{{From: tr, Turn: 2, Response: c.response}}, 7)
+		require.NoError(t, err)
+		require.Equal(t, rollout.EndReplay, got[0].End, what)
+		require.ErrorContains(t, got[0].Err, what)
+	}
+}
+
+func TestBranchesThatCannotBeContinuedAreErrors(t *testing.T) {
+	p := recorders(t, false)["concat"]
+	ts := record(t, p)
+	tr, pictures := ts[1], ts[2]
+	textOnly := *tr
+	textOnly.Rows = []rollout.Row{{}}
+	lost := *pictures
+	lost.Rows = []rollout.Row{{Sequence: *pictures.Rows[0].Clone(), LogProbs: pictures.Rows[0].LogProbs, Images: slices.Clone(pictures.Rows[0].Images)}}
+	lost.Rows[0].Images[0].Image = nil
+	short := *tr
+	short.MaxTurns = 2
+	for what, b := range map[string]rollout.Branch{
+		"From is nil":                   {},
+		"Turn is -1, the episode has":   {From: tr, Turn: -1},
+		"the episode has 6 turns":       {From: tr, Turn: len(tr.Turns)},
+		"Response has no tokens":        {From: tr, Response: &policy.Completion{Text: "no"}},
+		"turn 1 has no recorded tokens": {From: &textOnly, Turn: 1},
+		"image 0 of conversation 0":     {From: &lost, Turn: 0},
+		"MaxTurns of the episode is 2":  {From: &short, Turn: 2},
+	} {
+		_, _, err := p.Continue(t.Context(), []rollout.Branch{b}, 7)
+		require.ErrorIs(t, err, rollout.ErrBranch, what)
+		require.ErrorContains(t, err, what)
+	}
+	_, err := tr.Recorded(len(tr.Turns))
+	require.ErrorIs(t, err, rollout.ErrBranch)
+	_, err = p.Snapshots(t.Context(), &rollout.Trajectory{})
+	require.ErrorIs(t, err, rollout.ErrBranch)
+	p.EpisodeMean = []string{"guess"}
+	_, _, err = p.Continue(t.Context(), []rollout.Branch{{From: tr, State: []byte("x")}}, 7)
+	require.ErrorIs(t, err, rollout.ErrBranch)
+	require.ErrorContains(t, err, `averages the reward parts ["guess"]`)
+	p.Policy = &parrot{}
+	_, _, err = p.Continue(t.Context(), []rollout.Branch{{From: tr}}, 7)
+	require.ErrorContains(t, err, "the policy is a *rollout_test.parrot, which cannot resume")
+}
+
+// TestABadSnapshotEndsItsBranchOnce: it is not tried again.
+func TestABadSnapshotEndsItsBranchOnce(t *testing.T) {
+	p := recorders(t, false)["concat"]
+	p.Retry = rollout.DefaultRetry()
+	tr := record(t, p)[1]
+	got, _, err := p.Continue(t.Context(), []rollout.Branch{{From: tr, State: []byte("x")}}, 7)
+	require.NoError(t, err)
+	require.Equal(t, rollout.EndSetup, got[0].End)
+	require.ErrorIs(t, got[0].Err, env.ErrNoSnapshot)
+	require.Zero(t, got[0].Attempt)
+}
+
+// TestAFailedContinuationIsPlayedAgainFromItsBranchPoint.
+func TestAFailedContinuationIsPlayedAgainFromItsBranchPoint(t *testing.T) {
+	p := recorders(t, false)["concat"]
+	tr := record(t, p)[1]
+	var failed atomic.Bool
+	p.Envs = (&world{fault: func(_ context.Context, _ int64, method string, turn int, _ *env.Outcome) error {
+		if method == "step" && turn == 3 && failed.CompareAndSwap(false, true) {
+			return errBroken
+		}
+		return nil
+	}}).registry(t)
+	p.Retry = rollout.Retry{Times: map[rollout.End]int{rollout.EndEnv: 1}}
+	got, _, err := p.Continue(t.Context(), []rollout.Branch{{From: tr, Turn: 2, Group: tr.Group, Index: tr.Index}}, 7)
+	require.NoError(t, err)
+	require.NoError(t, got[0].Err)
+	require.Equal(t, 1, got[0].Attempt)
+	require.Equal(t, tr.Turns[:2], got[0].Turns[:2])
+	require.NotEqual(t, tr.Turns[2].Response, got[0].Turns[2].Response, "another attempt draws anew")
+	require.Len(t, got[0].Turns, len(tr.Turns))
+}
+
+// TestEpisodeMeansAreThoseOfTheContinuation: the recorded rewards are averages, so the
+// replay's are averaged anew.
+func TestEpisodeMeansAreThoseOfTheContinuation(t *testing.T) {
+	p := recorders(t, false)["concat"]
+	p.EpisodeMean = []string{"guess"}
+	branches, want := everyTurn(t, record(t, p), true)
+	got, _, err := p.Continue(t.Context(), branches, 7)
+	require.NoError(t, err)
+	requireSame(t, want, got, "means")
+}
+
+// TestReseededContinuationsDifferInStochasticWorldsOnly: with the same responses, keys
+// decide what the ice does, and pairs of keys share it.
+func TestReseededContinuationsDifferInStochasticWorldsOnly(t *testing.T) {
+	for _, slippery := range []bool{true, false} {
+		say := saying("<think>t</think><answer>Left,Down</answer>")
+		p := &rollout.Player{Policy: say, Envs: builtin.Registry(), Sampling: policy.Sampling{Temperature: 1, MaxTokens: 60}, MaxTurns: 5, Workers: 2}
+		ts, _, err := p.Play(t.Context(), []rollout.Episode{{Env: "frozenlake", Config: map[string]any{"is_slippery": slippery, "size": 8, "p": 0.97}, Seed: 3}}, 7)
+		require.NoError(t, err)
+		states, err := p.Snapshots(t.Context(), ts[0])
+		require.NoError(t, err)
+		var branches []rollout.Branch
+		for n := range 10 {
+			branches = append(branches, rollout.Branch{From: ts[0], Turn: 1, State: states[1], Index: n, Reseed: true})
+		}
+		branches = append(branches, rollout.Branch{From: ts[0], Turn: 1, Index: 3, Reseed: true}) // a pair of number 3, by replay
+		branches = append(branches, rollout.Branch{From: ts[0], Turn: 1, State: states[1], Index: 3})
+		got, _, err := p.Continue(t.Context(), branches, 5)
+		require.NoError(t, err)
+		seen := map[string]bool{}
+		path := func(tr *rollout.Trajectory) (text string) {
+			require.NoError(t, tr.Err)
+			for _, turn := range tr.Turns {
+				text += turn.Observation.Text
+			}
+			return text
+		}
+		for _, tr := range got {
+			seen[path(tr)] = true
+		}
+		require.Equal(t, path(got[3]), path(got[10]))
+		require.Equal(t, path(ts[0]), path(got[11]), "without Reseed the draws are the recorded ones")
+		if slippery {
+			require.Greater(t, len(seen), 4)
+		} else {
+			require.Len(t, seen, 1)
+		}
+	}
+}
+
+// saying is a policy that always writes the same text.
+type saying string
+
+func (s saying) Generate(ctx context.Context, prompts []policy.Prompt, _ policy.Sampling) ([]policy.Completion, error) {
+	out := make([]policy.Completion, len(prompts))
+	for i, p := range prompts {
+		c := policy.Completion{Text: string(s), Stop: policy.StopEnd}
+		c.Context, c.Images = read(p.Messages)
+		for _, r := range string(s) {
+			c.Tokens, c.LogProbs = append(c.Tokens, r), append(c.LogProbs, -1)
+		}
+		out[i] = c
+	}
+	return out, ctx.Err()
+}
+
+func (saying) Resume(...policy.Recorded) error { return nil }
+func (saying) Forget(...uint64)                {}
+
+// TestStoredEpisodesContinueAsThoseInMemory: what package store keeps is enough.
+func TestStoredEpisodesContinueAsThoseInMemory(t *testing.T) {
+	for _, name := range []string{"concat", "compact"} {
+		p := recorders(t, false)[name]
+		ts := record(t, p)
+		path := filepath.Join(t.TempDir(), "a.parquet")
+		require.NoError(t, store.Save(path, 1, ts))
+		r, err := store.Open(path)
+		require.NoError(t, err)
+		var stored []*rollout.Trajectory
+		for s, err := range r.All() {
+			require.NoError(t, err)
+			stored = append(stored, s.Trajectory)
+		}
+		require.NoError(t, r.Close())
+		branches, _ := everyTurn(t, stored, false)
+		_, want := everyTurn(t, ts, false)
+		for i := range branches {
+			branches[i].From.Config = want[i].Config // the fake environment wants an int
+		}
+		got, _, err := p.Continue(t.Context(), branches, 7)
+		require.NoError(t, err)
+		requireSame(t, want, got, name)
+	}
 }
