@@ -152,10 +152,10 @@ func TestThePartsAreLight(t *testing.T) {
 	require.Empty(t, most, "no such packages")
 }
 
-// TestTheLoopDrawsNothing: package train and what it is built from reach no plot, PDF or
+// TestTheLoopDrawsNothing: package train, what it is built from, and the viewer reach no plot, PDF or
 // font module, and no GoMLX.
 func TestTheLoopDrawsNothing(t *testing.T) {
-	for _, name := range []string{"train", "train/config", "train/credit", "train/track"} {
+	for _, name := range []string{"train", "train/config", "train/credit", "train/track", "train/view"} {
 		p, ok := list(t)["vagen/"+name]
 		require.True(t, ok, name)
 		for _, dep := range p.Deps {

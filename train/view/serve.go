@@ -40,6 +40,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		MaxHeaderBytes: 32 << 10, BaseContext: func(net.Listener) context.Context { return requests },
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
+	log.Info("serving the page", "address", ln.Addr().String(), "runs", len(s.Runs))
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(ln) }()
 	select {
