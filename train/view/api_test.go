@@ -283,7 +283,7 @@ func lakeEpisode(t *testing.T, group int, lie string) *rollout.Trajectory {
 		text := "<think><observation>" + said + "</observation><prediction>goal up left</prediction></think><answer>Left</answer>"
 		out, err := e.Step(t.Context(), text)
 		require.NoError(t, err)
-		tr.Turns = append(tr.Turns, rollout.Turn{Observation: shown, Response: text, Parsed: out.Response, Reward: out.Reward})
+		tr.Turns = append(tr.Turns, rollout.Turn{Observation: shown, Response: text, Parsed: out.Response, Reward: out.Reward, Metrics: out.Turn})
 		shown = out.Observation
 	}
 	return tr
@@ -293,20 +293,21 @@ func lakeEpisode(t *testing.T, group int, lie string) *rollout.Trajectory {
 // and not shown if that gives other observations than those that were recorded.
 func TestClaimsStandBesideTheTruth(t *testing.T) {
 	f := trainRun(t, 1)
-	other := lakeEpisode(t, 1, "")
+	lie, other := lakeEpisode(t, 0, " up"), lakeEpisode(t, 1, "")
 	other.Seed = 4 // not what was played
 	foreign := lakeEpisode(t, 2, "")
 	foreign.Env = "svg"
-	require.NoError(t, store.Save(filepath.Join(f.rollouts, "step_2.parquet"), 2, []*rollout.Trajectory{lakeEpisode(t, 0, " up"), other, foreign}))
+	require.NoError(t, store.Save(filepath.Join(f.rollouts, "step_2.parquet"), 2, []*rollout.Trajectory{lie, other, foreign}))
 	s := serveRuns(t, "", f.dir)
 	var a detailAnswer
 	s.get(t, 200, "/api/runs/r0/episode?key=train/2/0-0", &a)
-	for _, turn := range a.Turns {
+	for k, turn := range a.Turns {
 		require.Len(t, turn.Claims, 2)
 		c := turn.Claims[0]
 		require.Equal(t, "grounding", c.Kind)
 		require.Equal(t, c.Said, c.Truth+" up")
-		require.Less(t, *c.Score, 1.0)
+		require.Equal(t, lie.Turns[k].Metrics["observation_score"], *c.Score)
+		require.InDelta(t, 2.0/3, *turn.Claims[1].Score, 1e-9)
 		require.Equal(t, []string{"worldmodeling", "goal up left", "goal up right"}, []string{turn.Claims[1].Kind, turn.Claims[1].Said, turn.Claims[1].Truth})
 		require.Equal(t, []string{"think", "observation", "prediction", "answer"}, []string{turn.Sections[0].Name, turn.Sections[1].Name, turn.Sections[2].Name, turn.Sections[3].Name})
 	}

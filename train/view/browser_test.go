@@ -48,24 +48,43 @@ func browserPath(t *testing.T) string {
 	return ""
 }
 
+// browser is shared by the tests; each opens a tab of its own.
+var browser struct {
+	start  sync.Once
+	ctx    context.Context
+	cancel func()
+	err    error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if browser.ctx != nil {
+		_ = chromedp.Cancel(browser.ctx)
+		browser.cancel()
+	}
+	os.Exit(code)
+}
+
 // browse opens a page of a size, in the light or dark theme of the system.
 func browse(t *testing.T, width, height int64, theme string) *tab {
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(browserPath(t)), chromedp.NoSandbox)
-	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
+	path := browserPath(t)
+	browser.start.Do(func() {
+		options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox)
+		ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+		browser.ctx, _ = chromedp.NewContext(ctx)
+		browser.cancel = cancel
+		browser.err = chromedp.Do(browser.ctx)
+	})
+	require.NoError(t, browser.err)
+	ctx, cancel := chromedp.NewContext(browser.ctx)
 	t.Cleanup(cancel)
 	b := &tab{t: t, ctx: ctx}
 	require.NoError(t, chromedp.Listen(ctx, b.event))
-	// Waiting for what never appears ends with this context; the browser has its own.
-	b.ctx, cancel = context.WithTimeout(ctx, 4*time.Minute)
-	t.Cleanup(cancel)
 	call(b, log.Enable, cdp.Empty{})
 	call(b, network.Enable, network.EnableParams{})
 	call(b, page.Enable, page.EnableParams{})
 	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}, {Name: "prefers-reduced-motion", Value: "reduce"}}})
 	b.do(chromedp.EmulateViewport(width, height))
-	t.Cleanup(func() { _ = chromedp.Cancel(ctx) })
 	return b
 }
 
@@ -137,10 +156,13 @@ func eval[T any](b *tab, expression string) T {
 	return v
 }
 
+// waitLimit bounds the wait for what never appears.
+var waitLimit = 12 * time.Second
+
 // until waits for an expression to be true.
 func (b *tab) until(expression string) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(b.ctx, waitLimit)
 	defer cancel()
 	for {
 		if eval[bool](b, "!!("+expression+")") {
@@ -149,9 +171,22 @@ func (b *tab) until(expression string) {
 		select {
 		case <-time.After(50 * time.Millisecond):
 		case <-ctx.Done():
-			require.Fail(b.t, "waited in vain", "for %s; the console has %v, and the page shows\n%s", expression, b.said(), eval[string](b, "document.body.innerText"))
+			require.Fail(b.t, "waited in vain", "for %s; the console has %v, and the page shows\n%s", expression, b.said(), eval[string](b, "document.body.innerText.slice(0, 1500)"))
 		}
 	}
+}
+
+// set gives a field a value, as a user does.
+func (b *tab) set(selector, value string) {
+	b.t.Helper()
+	b.until("document.querySelector(" + strconv.Quote(selector) + ")")
+	eval[bool](b, fmt.Sprintf(`(() => { const e = document.querySelector(%q); e.value = %q; e.dispatchEvent(new Event('input', {bubbles: true})); e.dispatchEvent(new Event('change', {bubbles: true})); return true })()`, selector, value))
+}
+
+// text is the text of an element.
+func (b *tab) text(selector string) string {
+	b.t.Helper()
+	return eval[string](b, fmt.Sprintf("document.querySelector(%q)?.textContent ?? ''", selector))
 }
 
 // keys presses keys one after the other.

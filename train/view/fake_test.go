@@ -208,7 +208,7 @@ func (f *fake) episode(r *http.Request) any {
 		reward := []object{{"format": 0.05, "grounding": 0.05}, {"format": 0.05, "hole": -0.5}, {"success": 1.0}}[i]
 		turns = append(turns, object{
 			"row": 0, "observation": "You see the lake. <image>\n" + map[bool]string{true: evil, false: "The player is at (1, 2)."}[i == 2], "images": []any{fmt.Sprintf("/api/runs/r0/image?kind=train&step=1&name=%d.png", i)}, "cut": i == 1,
-			"response": text, "stop": "stop", "format": i != 2, "sections": []object{{"name": "think", "text": ""}}, "actions": []string{[]string{"Right", "Down", "Right"}[i]}, "reward": reward, "metrics": object{},
+			"response": text, "stop": "end", "format": i != 2, "sections": []object{{"name": "think", "text": ""}}, "actions": []string{[]string{"Right", "Down", "Right"}[i]}, "reward": reward, "metrics": object{},
 			"claims": []object{{"kind": "grounding", "said": "The player is left of the goal.", "truth": "player (1,2), goal (1,4)", "score": 1}, {"kind": "worldmodeling", "said": "The player will be nearer.", "truth": "player (1,3), goal (1,4)", "score": nil}},
 		})
 		piece("observation", i, append(slices.Repeat([]string{"<|image_pad|>"}, 16), strings.SplitAfter("You see the lake. \n", " ")...)...)
@@ -355,7 +355,7 @@ func (f *fake) grow(lines, episodes int) {
 	defer f.mu.Unlock()
 	f.lines += lines
 	f.episodes += episodes
-	for _, c := range f.written {
+	for _, c := range f.written { // 16 events wait, which is more than a test makes
 		c <- fmt.Sprintf("event: metrics\ndata: {\"run\":\"r0\",\"lines\":%d}\n\n", f.lines)
 		if episodes > 0 {
 			c <- "event: episodes\ndata: {\"run\":\"r0\"}\n\n"

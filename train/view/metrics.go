@@ -59,14 +59,14 @@ func (m *metricsFile) refresh(root *os.Root) {
 		return
 	}
 	defer f.Close()
-	if stampOf(info) == m.read && m.at == info.Size() {
+	if stampOf(info) == m.read {
 		return
 	}
 	m.fault = ""
 	if !m.continues(f, info.Size()) {
 		m.restart()
 	}
-	if err := m.append(f); err != nil {
+	if err := m.append(f, info.Size()); err != nil {
 		m.fault = sentence("metrics.jsonl cannot be read: %v", err)
 	}
 	m.read = stampOf(info)
@@ -89,10 +89,10 @@ func (m *metricsFile) restart() {
 	*m = metricsFile{generation: m.generation}
 }
 
-// append reads the complete lines after m.at.
-func (m *metricsFile) append(f *os.File) error {
+// append reads the complete lines after m.at of a file of some size.
+func (m *metricsFile) append(f *os.File, size int64) error {
 	for {
-		raw := make([]byte, maxRead)
+		raw := make([]byte, min(maxRead, max(0, size-m.at)))
 		n, err := f.ReadAt(raw, m.at)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err

@@ -109,7 +109,7 @@ func said(t *rollout.Turn) map[string]string {
 }
 
 // claims are what a turn's response says about the state, beside the true state and the
-// share of the reward that was paid for it.
+// environment's score.
 func claims(t *rollout.Trajectory, k int, truths []truth) []claimAnswer {
 	out := []claimAnswer{}
 	turn := &t.Turns[k]
@@ -119,7 +119,7 @@ func claims(t *rollout.Trajectory, k int, truths []truth) []claimAnswer {
 		if !ok {
 			continue
 		}
-		a := claimAnswer{Kind: c.kind, Said: strings.TrimSpace(words), Score: score(t, turn, c.section)}
+		a := claimAnswer{Kind: c.kind, Said: strings.TrimSpace(words), Score: score(turn, c.section)}
 		if k < len(truths) {
 			a.Truth = truths[k].before
 			if c.section == reward.SectionPrediction {
@@ -132,19 +132,11 @@ func claims(t *rollout.Trajectory, k int, truths []truth) []claimAnswer {
 	return out
 }
 
-// score is what was paid for a section as a share of the most that can be paid, nil if
-// the episode's options do not say how much that is.
-func score(t *rollout.Trajectory, turn *rollout.Turn, section string) *number {
-	most, ok := t.Config[section+"_reward"].(float64)
-	if !ok || most <= 0 || !turn.Parsed.FormatCorrect {
+// score is how true the environment found a section, nil if it did not record that.
+func score(turn *rollout.Turn, section string) *number {
+	x, ok := turn.Metrics[section+"_score"]
+	if !ok {
 		return nil
 	}
-	paid := 0.0
-	for _, p := range turn.Reward {
-		if p.Name == section {
-			paid += p.Value
-		}
-	}
-	x := number(min(max(0, paid/most), 1))
-	return &x
+	return (*number)(&x)
 }

@@ -43,7 +43,7 @@ export class Config {
     // The report has the keys of all runs; the server sends those of the runs asked for.
     const columns = this.page.source.fixed ? runs.map((r) => this.page.runs.indexOf(r)) : runs.map((_, i) => i);
     const words = (this.params.q ?? '').toLowerCase().split(/\s+/).filter(Boolean);
-    const rows = this.keys.map((k) => ({ key: k.key, values: columns.map((c) => k.values[c] ?? '') }))
+    const rows = this.keys.map((k) => ({ key: k.key, values: columns.map((c) => k.values[c] ?? null) }))
       .map((k) => ({ ...k, differs: k.values.some((v) => v !== k.values[0]) }))
       .filter((k) => (!this.only || k.differs) && words.every((w) => (k.key + ' ' + k.values.join(' ')).toLowerCase().includes(w)));
     this.count.textContent = `${plural(rows.length, 'key')} of ${this.keys.length}`;
@@ -56,6 +56,6 @@ export class Config {
       el('thead', {}, el('tr', {}, el('th', { scope: 'col' }, 'Key'), runs.map((r) => el('th', { scope: 'col' }, r.name)))),
       el('tbody', {}, rows.map((k) => el('tr', { class: k.differs ? 'differs' : null },
         el('th', { scope: 'row' }, k.key),
-        k.values.map((v) => el('td', {}, k.differs ? el('mark', {}, v === '' ? '(empty)' : v) : v)))))));
+        k.values.map((v) => el('td', {}, k.differs ? el('mark', {}, v === null ? '(not set)' : v === '' ? '(empty)' : v) : v ?? '(not set)')))))));
   }
 }

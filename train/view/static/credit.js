@@ -14,6 +14,15 @@ const columns = [
 ];
 const estimated = ['advantage', 'return'];
 
+// flags are parameters that are 0 or 1, whole those without fractions.
+const flags = new Map([['whiten', 'whiten'], ['norm_adv_by_std_in_grpo', 'divide by the deviation of the group']]);
+const whole = new Set(['pass_k']);
+
+// truth makes a number of a switch in a configuration.
+function truth(text) {
+  return { true: '1', false: '0' }[text] ?? text;
+}
+
 export class Credit {
   constructor(main, page, run, episode) {
     Object.assign(this, { main, page, run, episode, fixed: page.source.fixed });
@@ -57,7 +66,7 @@ export class Credit {
   fillParams(s, given) {
     s.params = {};
     for (const p of this.about(s)?.params ?? []) {
-      const found = [given[`${s.id}_${p.name}`], given[p.name], this.settings.get('algorithm.' + p.name)]
+      const found = [given[`${s.id}_${p.name}`], given[p.name], truth(this.settings.get('algorithm.' + p.name))]
         .find((v) => v !== undefined && v !== null && v !== '' && Number.isFinite(Number(v)));
       s.params[p.name] = found === undefined ? p.default : Number(found);
     }
@@ -142,10 +151,17 @@ export class Credit {
     const names = [['recorded', 'as recorded in training'], ...this.estimators.map((e) => [e.name, e.name])];
     const send = later(() => this.compute(s), 60);
     const sliders = (this.about(s)?.params ?? []).map((p) => {
+      if (flags.has(p.name)) {
+        return checkbox(flags.get(p.name), s.params[p.name] > 0, (on) => {
+          s.params[p.name] = on ? 1 : 0;
+          this.remember();
+          send();
+        }, { disabled: this.fixed, 'data-param': p.name });
+      }
       const [min, max] = [p.min ?? 0, p.max ?? Math.max(1, s.params[p.name])];
       const shown = el('output', { class: 'numeric' }, number(s.params[p.name]));
       const slider = el('input', {
-        type: 'range', min, max, step: (max - min) / 200 || 0.005, value: s.params[p.name], disabled: this.fixed, 'data-param': p.name,
+        type: 'range', min, max, step: whole.has(p.name) ? 1 : (max - min) / 200 || 0.005, value: s.params[p.name], disabled: this.fixed, 'data-param': p.name,
         'aria-label': `${greek(p.name)} of estimator ${s.id.toUpperCase()}`,
         oninput: () => {
           s.params[p.name] = Number(slider.value);
@@ -280,7 +296,7 @@ function figures(label, all) {
 
 // greek writes the names of parameters as the papers do.
 function greek(name) {
-  return { gamma: 'γ', lam: 'λ', lambda: 'λ', high_level_gamma: 'γ of turns', gamma_turn: 'γ of turns', lambda_turn: 'λ of turns', lambda_token: 'λ of tokens' }[name] ?? name;
+  return { gamma: 'γ', lam: 'λ', high_level_gamma: 'γ of turns', lambda_turn: 'λ of turns', lambda_token: 'λ of tokens', bi_level_mix: 'mix of levels', step_advantage_w: 'weight of steps', pass_k: 'k of pass@k', epsilon: 'ε' }[name] ?? name;
 }
 
 // place puts the tip below the token, or above it where there is no room.

@@ -63,7 +63,7 @@ export class Episode {
     }
     if (!(got?.episodes ?? []).some((e) => e.key === this.episode.key)) {
       from = 0;
-      got = await ask(0, 1000);
+      got = await ask(0, 500);
     }
     const i = got.episodes.findIndex((e) => e.key === this.episode.key);
     at = from + i;

@@ -94,6 +94,7 @@ export class Episodes {
 
   keep(offset, answer) {
     this.total = answer.total;
+    this.of = answer.of;
     if (answer.facets) this.facets = answer.facets;
     this.pages.set(offset, answer.episodes ?? []);
   }
@@ -102,7 +103,7 @@ export class Episodes {
     this.rowHeight = parseFloat(getComputedStyle(this.main).getPropertyValue('--row')) || 40;
     this.space.style.height = this.total * this.rowHeight + 'px';
     this.table.setAttribute('aria-rowcount', this.total + 1);
-    this.count.textContent = plural(this.total, 'episode') + (this.page.source.fixed ? ' in this report' : '');
+    this.count.textContent = plural(this.total, 'episode') + (this.page.source.fixed ? ` in this report, which holds a sample of ${number(this.of)}` : '');
     this.table.hidden = this.total === 0;
     const filtered = names.some((n) => n !== 'order' && this.filter[n]);
     this.empty.replaceChildren(this.total > 0 ? '' : notice(this.failed ? 'The episodes cannot be read. ' + this.failed.message

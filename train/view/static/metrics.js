@@ -63,16 +63,17 @@ export class Metrics {
   }
 
   async more(run) {
-    const had = this.data.get(run);
-    const got = await this.page.source.metrics(run, had?.lines ?? 0);
-    if (!had || got.reset || this.page.source.fixed) {
-      // After a reset the answer has the file from its start.
-      this.data.set(run, { lines: got.lines, series: new Map(Object.entries(got.series ?? {})) });
-      return;
-    }
-    had.lines = got.lines;
-    for (const [name, points] of Object.entries(got.series ?? {})) {
-      had.series.set(name, [...had.series.get(name) ?? [], ...points]);
+    for (;;) {
+      const had = this.data.get(run);
+      const got = await this.page.source.metrics(run, had?.lines ?? 0, had?.generation);
+      if (!had || got.reset || this.page.source.fixed) {
+        // After a reset the answer has the file from its start.
+        this.data.set(run, { lines: got.lines, generation: got.generation, series: new Map(Object.entries(got.series ?? {})) });
+      } else {
+        had.lines = got.lines;
+        for (const [name, points] of Object.entries(got.series ?? {})) had.series.set(name, [...had.series.get(name) ?? [], ...points]);
+      }
+      if (!got.more) return;
     }
   }
 

@@ -32,7 +32,7 @@ class Server {
   }
 
   async runs() { return (await this.get('/api/runs')).runs ?? []; }
-  metrics(run, after) { return this.of(run, 'metrics', { after }); }
+  metrics(run, after, generation) { return this.of(run, 'metrics', { after, generation }); }
   async config(runs) { return (await this.get('/api/config', { runs: runs.join(',') })).keys ?? []; }
   episodes(run, params, signal) { return this.of(run, 'episodes', params, signal); }
   episode(run, key) { return this.of(run, 'episode', { key }); }
@@ -71,22 +71,45 @@ class Server {
       }
       timer = setTimeout(poll, 3000);
     };
-    const events = new EventSource('/api/events');
-    events.onopen = () => {
+    let events = null;
+    const connect = () => {
+      if (events) return;
+      events = new EventSource('/api/events');
+      events.onopen = () => {
+        clearTimeout(timer);
+        timer = 0;
+        state('events');
+      };
+      events.onerror = () => { if (!timer) timer = setTimeout(poll, 500); };
+      for (const kind of ['metrics', 'episodes']) {
+        events.addEventListener(kind, (e) => {
+          try {
+            change({ kind, run: JSON.parse(e.data).run });
+          } catch {
+            // An event that cannot be read changes nothing; the next one does.
+          }
+        });
+      }
+    };
+    const disconnect = () => {
+      events?.close();
+      events = null;
       clearTimeout(timer);
       timer = 0;
-      state('events');
     };
-    events.onerror = () => { if (!timer) timer = setTimeout(poll, 500); };
-    for (const kind of ['metrics', 'episodes']) {
-      events.addEventListener(kind, (e) => {
-        try {
-          change({ kind, run: JSON.parse(e.data).run });
-        } catch {
-          // An event that cannot be read changes nothing; the next one does.
-        }
-      });
-    }
+    // A browser has six connections to a server: pages that are not seen keep none.
+    addEventListener('pagehide', disconnect);
+    addEventListener('pageshow', () => connect());
+    document.addEventListener('visibilitychange', async () => {
+      if (document.hidden) {
+        disconnect();
+        return;
+      }
+      connect();
+      const runs = await this.runs().catch(() => []);
+      for (const r of runs) for (const kind of ['metrics', 'episodes']) change({ kind, run: r.id });
+    });
+    if (!document.hidden) connect();
   }
 }
 
@@ -114,7 +137,7 @@ class Report {
     const by = (p.order ?? '').replace('-', '');
     if (by === 'step' || by === 'reward') rows.sort((a, b) => down * (a[by] - b[by]));
     const from = Number(p.offset ?? 0);
-    return { total: rows.length, facets: all.facets, episodes: rows.slice(from, from + Number(p.limit ?? 100)) };
+    return { total: rows.length, of: all.total, facets: all.facets, episodes: rows.slice(from, from + Number(p.limit ?? 100)) };
   }
 
   // words are the texts of an episode, in lower case.

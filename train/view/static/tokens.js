@@ -21,6 +21,7 @@ export class Tokens {
   }
 
   row(row, r) {
+    this.blind = !row.texts?.some(Boolean); // without a tokenizer tokens have numbers only
     const pieces = row.pieces?.length ? row.pieces : [{ kind: 'tokens', start: 0, end: row.texts.length }];
     return el('div', { class: 'conversation' },
       this.rows.length > 1 && el('h5', {}, `Conversation ${r + 1} of ${this.rows.length}`),
@@ -37,7 +38,7 @@ export class Tokens {
       for (let i = p.start; i < p.end;) {
         let to = i + 1;
         // A picture is hundreds of equal tokens: they are one element.
-        while (!written && to < p.end && row.texts[to] === row.texts[i]) to++;
+        while (!written && to < p.end && row.texts[to] === row.texts[i] && row.tokens?.[to] === row.tokens?.[i]) to++;
         if (to - i < 4) to = i + 1;
         body.append(this.token(row, r, i, to));
         i = to;
@@ -53,7 +54,7 @@ export class Tokens {
   token(row, r, from, to) {
     const text = row.texts[from] ?? '';
     const e = el('span', { class: 'token', tabindex: -1, role: 'button', 'data-row': r, 'data-from': from, 'data-to': to },
-      visible(text) + (to - from > 1 ? ` ×${to - from}` : ''));
+      (this.blind ? `${row.tokens?.[from] ?? '?'} ` : visible(text)) + (to - from > 1 ? ` ×${to - from}` : ''));
     for (let i = from; i < to; i++) this.spans[r][i] = e;
     return text.includes('\n') ? [e, el('br', {})] : e;
   }
@@ -125,7 +126,7 @@ export class Tokens {
   }
 }
 
-// visible shows line breaks and tabs.
+// visible shows line breaks and tabs. A token that is part of a character has no text.
 export function visible(text) {
-  return text.replaceAll('\n', '↵').replaceAll('\t', '⇥') || '∅';
+  return text.replaceAll('\n', '↵').replaceAll('\t', '⇥') || '·';
 }

@@ -18,7 +18,7 @@ export function turnCard(t, i) {
   return el('section', { class: 'turn', 'aria-label': `turn ${i + 1}`, tabindex: -1, 'data-turn': i },
     el('h3', {}, `Turn ${i + 1}`,
       !t.format && el('span', { class: 'chip bad' }, 'format not correct'),
-      t.stop && t.stop !== 'eos' && t.stop !== 'stop' && el('span', { class: 'chip' }, 'stopped: ' + t.stop),
+      t.stop && t.stop !== 'end' && t.stop !== 'string' && el('span', { class: 'chip' }, 'stopped: ' + t.stop),
       t.cut && el('span', { class: 'chip' }, 'observation cut')),
     el('div', { class: 'turn-grid' },
       images.length > 0 && el('div', { class: 'pictures' }, images),
