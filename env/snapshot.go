@@ -17,7 +17,8 @@ var (
 )
 
 // Snapshotter is implemented by environments whose state can be saved and restored. The
-// methods are called between the others, like those of Env.
+// methods are called between the others, like those of Env. Environments behind a service
+// (package remote) do not implement it: the service keeps their state.
 type Snapshotter interface {
 	// Snapshot returns the whole state between two calls, after Reset or Step, as bytes
 	// that another process can restore. Equal states give equal bytes. The environment

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"vagen/advantage"
 	"vagen/env"
 	"vagen/internal/durable"
 	"vagen/policy"
@@ -69,7 +68,7 @@ func OpenCredit(ctx context.Context, path string, overrides []string, step int, 
 	out := &Credit{Measurement: credit.Measurement{
 		Options: credit.DefaultOptions(), Run: path, Policy: step, Number: step + 1, Identity: sum.SHA256, Log: log,
 	}}
-	out.Params, out.Gamma, out.Seed = c.Params(), turnDiscount(&c), c.Run.Seed
+	out.Params, out.Gamma, out.Seed = c.Params(), credit.TurnDiscount(&c), c.Run.Seed
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, out.Close())
@@ -107,19 +106,9 @@ func lockCredit(path string) (unlock func() error, err error) {
 	return LockFolder(dir)
 }
 
-// turnDiscount is the discount between turns that a run trains for: that of its estimator,
-// 1 if it has none.
-func turnDiscount(c *config.Config) float64 {
-	spec, err := advantage.Describe(c.Algorithm.Estimator)
-	if err == nil && spec.Reads(func(p *advantage.Params) { p.TurnGamma /= 2 }) {
-		return c.Algorithm.TurnGamma
-	}
-	return 1
-}
-
 // open finds the episodes, their numbers, and the player.
 func (r *Credit) open(ctx context.Context, c config.Config, s train.State, envs *env.Registry, levels *train.Levels) error {
-	spec, err := advantage.Describe(c.Algorithm.Estimator)
+	spec, err := config.Registries{}.WithBuiltins().Estimators.Describe(c.Algorithm.Estimator)
 	if err != nil {
 		return err
 	}
@@ -232,6 +221,6 @@ func (r *Credit) Set(assignments []string) error {
 			return err
 		}
 	}
-	r.Params, r.Gamma = c.Params(), turnDiscount(&c)
+	r.Params, r.Gamma = c.Params(), credit.TurnDiscount(&c)
 	return nil
 }
