@@ -35,7 +35,7 @@ export class Credit {
     }
     const none = (e) => { this.measuredProblem = e.message; return null; };
     [this.estimators, this.measured, this.settings] = await Promise.all([
-      this.page.source.estimators(), this.page.source.measured(this.run.id, this.episode.key).catch(none), this.configuration()]);
+      this.page.source.estimators(), this.episode.measured ? this.page.source.measured(this.run.id, this.episode.key).catch(none) : null, this.configuration()]);
     this.color = columns.some(([id]) => id === params.color) ? params.color : 'advantage';
     this.common = params.scale !== 'own';
     const has = (name) => this.estimators.some((e) => e.name === name);
