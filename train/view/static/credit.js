@@ -235,7 +235,7 @@ export class Credit {
           return s;
         })), el('span', { class: 'numeric' }, number(limit))];
     };
-    this.legend.setAttribute('aria-label', `colours: orange is negative, blue positive, up to ${limits.map(number).join(' and ')}`);
+    this.legend.setAttribute('aria-label', `colours: orange is negative, blue positive, up to ${limits.map((l) => number(l)).join(' and ')}`);
     this.legend.replaceChildren(...limits.flatMap((l, i) => bar(l, limits.length > 1 ? ' AB'[i + 1] + ' ' : label + ' ')));
   }
 
