@@ -9,6 +9,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -29,6 +30,7 @@ import (
 	"vagen/train/run"
 	"vagen/train/track"
 	"vagen/train/track/curve"
+	"vagen/train/view"
 )
 
 // options are the flags.
@@ -144,10 +146,24 @@ func quickstart(ctx context.Context, o options, out, complaints io.Writer) error
 	if err := errors.Join(learn(ctx, session, model, r), session.Close()); err != nil {
 		return err
 	}
+	page := filepath.Join(o.out, "report.html")
+	if err := writeReport(page, o.out, log); err != nil {
+		return err
+	}
 	first, last := session.Curve.Ends()
 	fmt.Fprintf(out, "hole-blind walker %.2f, shortest path %.2f\n", refs.blind, refs.shortest)
 	fmt.Fprintf(out, "success: random %.2f, warm start %.2f, trained %.2f\n", refs.random, first, last)
+	fmt.Fprintf(out, "report with curves, episodes and credit: %s\n", page)
 	return nil
+}
+
+// writeReport writes what the run did as a page in one file.
+func writeReport(path, dir string, log *slog.Logger) error {
+	var page bytes.Buffer
+	if err := (&view.Report{Runs: []string{dir}, Episodes: 40, Log: log}).Write(&page); err != nil {
+		return err
+	}
+	return os.WriteFile(path, page.Bytes(), 0o644)
 }
 
 // learn trains by imitation, then by reinforcement learning.

@@ -175,13 +175,13 @@ func TestARunWritesItsFolder(t *testing.T) {
 		require.NoError(t, err)
 		var said bytes.Buffer
 		require.NoError(t, quickstart(t.Context(), o, &said, os.Stderr))
-		for _, want := range []string{"pure-Go backend", "recipe tiny: for tests", "[████████████████████████] 2/2", "success: random"} {
+		for _, want := range []string{"pure-Go backend", "recipe tiny: for tests", "[████████████████████████] 2/2", "success: random", "report with curves, episodes and credit: " + filepath.Join(out, "report.html")} {
 			require.Contains(t, said.String(), want)
 		}
 		require.NotContains(t, said.String(), "\x1b")
 		require.NotContains(t, said.String(), "\r", "no terminal, no overwriting")
 		for _, name := range []string{
-			"config.yaml", "metrics.jsonl", "curve.png", "model/config.json", "checkpoints/step_2/actor/model.safetensors",
+			"config.yaml", "metrics.jsonl", "curve.png", "report.html", "model/config.json", "checkpoints/step_2/actor/model.safetensors",
 			"episodes/step_0/episode_0.json", "episodes/step_2/episode_0_turn_0_0.png", "rollouts/step_2.parquet", "rollouts/step_2.scores.parquet",
 		} {
 			require.FileExists(t, filepath.Join(out, name))

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -106,8 +105,7 @@ func (b *tab) event(e any) {
 			complain("console: %s", e.Args[0].Value)
 		}
 	case *log.EventEntryAdded:
-		// The 404 of an episode that was not measured is an answer.
-		if e.Entry.Level == log.EntryLevelError && !strings.Contains(e.Entry.URL, "/measured?") {
+		if e.Entry.Level == log.EntryLevelError {
 			complain("log: %s %s", e.Entry.Text, e.Entry.URL)
 		}
 	case *page.EventJavascriptDialogOpening:
@@ -157,7 +155,7 @@ func eval[T any](b *tab, expression string) T {
 }
 
 // waitLimit bounds the wait for what never appears.
-var waitLimit = 12 * time.Second
+const waitLimit = 20 * time.Second
 
 // until waits for an expression to be true.
 func (b *tab) until(expression string) {

@@ -35,7 +35,7 @@ export class Credit {
     }
     const none = (e) => { this.measuredProblem = e.message; return null; };
     [this.estimators, this.measured, this.settings] = await Promise.all([
-      this.page.source.estimators(), this.page.source.measured(this.run.id, this.episode.key).catch(none), this.configuration()]);
+      this.page.source.estimators(), this.episode.measured ? this.page.source.measured(this.run.id, this.episode.key).catch(none) : null, this.configuration()]);
     this.color = columns.some(([id]) => id === params.color) ? params.color : 'advantage';
     this.common = params.scale !== 'own';
     const has = (name) => this.estimators.some((e) => e.name === name);
@@ -235,7 +235,7 @@ export class Credit {
           return s;
         })), el('span', { class: 'numeric' }, number(limit))];
     };
-    this.legend.setAttribute('aria-label', `colours: orange is negative, blue positive, up to ${limits.map(number).join(' and ')}`);
+    this.legend.setAttribute('aria-label', `colours: orange is negative, blue positive, up to ${limits.map((l) => number(l)).join(' and ')}`);
     this.legend.replaceChildren(...limits.flatMap((l, i) => bar(l, limits.length > 1 ? ' AB'[i + 1] + ' ' : label + ' ')));
   }
 
