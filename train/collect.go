@@ -63,7 +63,7 @@ func (c *collector) play(ctx context.Context, with policy.Policy, step int, seed
 		describe(m, "train/", ts)
 		return ts, took, err
 	}
-	ts, all, took, err := p.Fill(ctx, rollout.Filling{
+	ts, all, took, err := p.Fill(ctx, rollout.FillOptions{
 		Groups: d.TrainBatch, Extra: d.GenBatch - d.TrainBatch, Most: d.MaxStartStates(),
 		Episodes: func(g int) []rollout.Episode { return c.group(step, g) },
 	}, seed)
@@ -130,7 +130,7 @@ func (c *collector) group(step, group int) []rollout.Episode {
 
 // episode returns one of a step's episodes.
 func (c *collector) episode(step, group, index int) rollout.Episode {
-	e := c.levels.at(step, group)
+	e := c.levels.At(step, group)
 	e.Group, e.Index = group, index
 	return e
 }

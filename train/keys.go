@@ -37,8 +37,8 @@ var trainerKeys = slices.Concat(
 		kl_cov_ratio ppo_kl_coef`),
 	group("actor_rollout_ref.rollout.", `name limit_mm_per_prompt temperature top_p top_k
 		thinking_token_budget thinking_open thinking_close`),
-	group("actor_rollout_ref.rollout.val_kwargs.", "do_sample n temperature top_p top_k"),
-	group("critic.", `enable kind ppo_mini_batch_size ppo_epochs shuffle grad_clip grad_norm_threshold cliprange_value
+	group("actor_rollout_ref.rollout.val_kwargs.", "n temperature top_p top_k"),
+	group("critic.", `kind ppo_mini_batch_size ppo_epochs shuffle grad_clip grad_norm_threshold cliprange_value
 		value_coef use_reward_mask`),
 	group("critic.optim.", optimizerKeys),
 	group("trainer.", `total_training_steps total_epochs test_freq val_before_train critic_warmup max_skipped_updates
@@ -61,8 +61,7 @@ var checkpointKeys = group("trainer.", "save_freq save_best_actor")
 var learnerKeys = slices.Concat(
 	group("model.", "backend bfloat16 recompute micro_tokens cache_tokens"),
 	group("data.", "apply_chat_template_kwargs"),
-	group("actor_rollout_ref.model.", `path lora_rank lora_alpha target_modules enable_gradient_checkpointing
-		lora_adapter_path`),
+	group("actor_rollout_ref.model.", "path lora_rank lora_alpha target_modules lora_adapter_path"),
 	group("actor_rollout_ref.actor.", `ppo_micro_batch_size_per_gpu use_dynamic_bsz ppo_max_token_len_per_gpu
 		freeze_vision_tower`),
 	group("critic.", "model.path ppo_micro_batch_size_per_gpu use_dynamic_bsz ppo_max_token_len_per_gpu zero_head"),
@@ -72,7 +71,7 @@ var learnerKeys = slices.Concat(
 var runKeys = slices.Concat(
 	group("rollout_manager.", "use_service base_url timeout"),
 	group("trainer.", `project_name experiment_name logger prometheus_address log_val_generations val_log_select
-		val_log_success_ratio rollout_data_dir validation_data_dir log_image.enable log_image.max_pending
+		val_log_success_ratio rollout_data_dir rollout_data_scores validation_data_dir log_image.enable log_image.max_pending
 		log_image.png_compress_level log_image.disk_quota_mb resume_mode resume_from_path allow_config_change
 		default_local_dir remove_previous_ckpt_in_save max_actor_ckpt_to_keep max_critic_ckpt_to_keep`),
 	group("huggingface_hub.", "hf_save_freq upload_contents repo_id private"),

@@ -27,15 +27,19 @@ var small = []string{
 // rules say how to run commands that cannot run unchanged. The rule with the longest
 // matching prefix applies.
 var rules = map[string]rule{
-	"vagen train": {more: strings.Join(small, " "), why: "hours, CUDA"},
-	"vagen train --preset lite_ppo data.train_files": {more: "model.backend=go trainer.total_training_steps=0 trainer.val_before_train=false", why: "hours, CUDA"},
+	"vagen train":        {more: strings.Join(small, " "), why: "hours, CUDA"},
 	"vagen bench":        {more: "--backend go --batch 1 --seq 64 --steps 1", why: "minutes, CUDA"},
 	"vagen generate":     {more: "--backend go", why: "CUDA"},
 	"vagen model create": {more: "--shape quickstart --layers 1", makes: true, why: "540 MB"},
 	"vagen replay":       {more: "--step 1", why: "the run here has one step"},
+	"vagen credit":       {more: "--step 1 --episodes 1 --branches 2", why: "minutes, and the run here has one step"},
 	"vagen eval":         {more: "--dry-run", why: "asks a service, plays for minutes"},
+	"vagen serve":        {more: "--addr 127.0.0.1:0", serves: true, why: "runs until it is interrupted"},
+	"vagen view":         {more: "--addr 127.0.0.1:0", serves: true, why: "runs until it is interrupted"},
+
+	"vagen train --preset lite_ppo data.train_files":           {more: "model.backend=go trainer.total_training_steps=0 trainer.val_before_train=false", why: "hours, CUDA"},
 	"vagen judge eval testdata/judge/labelled.json --base-url": {instead: "vagen judge eval --help", why: "asks a service"},
-	"vagen serve": {more: "--addr 127.0.0.1:0", serves: true, why: "runs until it is interrupted"},
+
 	// Its own test trains with it.
 	"go run ./examples/quickstart": {more: "-h", why: "minutes, CUDA"},
 	"go test ./...":                {instead: "go list ./...", why: "would run this test again"},

@@ -19,6 +19,8 @@ const (
 	Script   Purpose = iota + 1 // scripted players
 	Validate Purpose = iota + 1 // sampling during evaluation
 	Rollback Purpose = iota + 1 // steps after a rollback
+	World    Purpose = iota + 1 // an environment's draws after a branch point
+	Credit   Purpose = iota + 1 // measurements of credit
 )
 
 // Derive hashes a seed and the identity of a draw to 64 well-mixed bits.

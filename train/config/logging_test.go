@@ -23,7 +23,7 @@ func TestLoggingSettingsAreCheckedTogether(t *testing.T) {
 	}
 	err := c.Validate()
 	for _, want := range []string{
-		"trainer.logger has console twice", `"wandbb" is not one of`, `did you mean "wandb"?`, "trainer.prometheus_address is \"localhost\"",
+		"trainer.logger has console twice", `"wandbb", must be one of`, `did you mean "wandb"?`, "trainer.prometheus_address is \"localhost\"",
 		`trainer.val_log_select is "luck"`, "trainer.val_log_success_ratio is 2", "trainer.log_val_generations is -1", "both would write step_<n>.parquet",
 		"max_pending is 0", "png_compress_level is 10", "disk_quota_mb is -1", "rows[].tokens",
 	} {
@@ -35,6 +35,8 @@ func TestLoggingSettingsAreCheckedTogether(t *testing.T) {
 	c, err = config.Load("", "env.name=frozenlake", "trainer.log_image.enable=true", "trainer.rollout_data_dir=x")
 	require.NoError(t, err)
 	require.Empty(t, c.Notes)
+	_, err = config.Load("", "env.name=frozenlake", "trainer.rollout_data_scores=true")
+	require.ErrorContains(t, err, "trainer.rollout_data_scores is true, but trainer.rollout_data_dir is null")
 }
 
 // TestWandBIsAcceptedWithANote, because recipes name it, and adds nothing to the run.

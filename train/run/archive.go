@@ -22,7 +22,7 @@ type archive struct {
 	dir     string
 	release func() error // unlocks the folder
 	gallery *store.Gallery
-	jobs    chan job
+	jobs    chan func() error // each writes a file
 	done    chan struct{}
 	open    sync.WaitGroup // jobs that are not done
 
@@ -30,13 +30,10 @@ type archive struct {
 	err error // first error
 }
 
-// job is a step to write.
-type job struct {
-	step int
-	ts   []*rollout.Trajectory
-}
-
-const stepFile = "step_%d.parquet"
+const (
+	stepFile   = "step_%d.parquet"
+	scoresFile = "step_%d.scores.parquet"
+)
 
 // claim records the run as the owner of a folder and locks the folder until release.
 // A folder with the episodes of another run, or that another process has locked, is
@@ -48,7 +45,7 @@ func claim(dir string, run owner) (release func() error, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	if release, err = LockFolder(dir); err != nil {
+	if release, err = lockFolder(dir); err != nil {
 		return nil, err
 	}
 	if err = run.check(dir); err == nil { // another process may have claimed it meanwhile
@@ -72,7 +69,11 @@ func newArchive(dir string, release func() error, c *config.Config, done int, lo
 	if err := removeStepsAfter(dir, done); err != nil {
 		return nil, err
 	}
-	a := &archive{dir: dir, release: release, gallery: g, jobs: make(chan job, o.MaxPending-1), done: make(chan struct{})}
+	pending := o.MaxPending // in files
+	if c.Trainer.RolloutScores {
+		pending *= 2
+	}
+	a := &archive{dir: dir, release: release, gallery: g, jobs: make(chan func() error, pending-1), done: make(chan struct{})}
 	go a.work()
 	return a, nil
 }
@@ -90,7 +91,7 @@ func level(n int) png.CompressionLevel {
 	return png.BestCompression
 }
 
-// removeStepsAfter removes the files of the steps after done.
+// removeStepsAfter removes the episodes and scores of the steps after done.
 func removeStepsAfter(dir string, done int) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -99,6 +100,7 @@ func removeStepsAfter(dir string, done int) error {
 	for _, e := range entries {
 		digits, is := strings.CutPrefix(e.Name(), "step_")
 		digits, is2 := strings.CutSuffix(digits, ".parquet")
+		digits = strings.TrimSuffix(digits, ".scores")
 		if step, err := strconv.Atoi(digits); is && is2 && err == nil && step > done && e.Type().IsRegular() {
 			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
 				return err
@@ -110,9 +112,9 @@ func removeStepsAfter(dir string, done int) error {
 
 func (a *archive) work() {
 	defer close(a.done)
-	for j := range a.jobs {
+	for write := range a.jobs {
 		if a.failure() == nil {
-			if err := a.gallery.Save(fmt.Sprintf(stepFile, j.step), j.step, j.ts); err != nil {
+			if err := write(); err != nil {
 				a.mu.Lock()
 				a.err = err
 				a.mu.Unlock()
@@ -131,8 +133,19 @@ func (a *archive) failure() error {
 // add queues a step for writing. It blocks while the queue is full, and returns the
 // first error of earlier writes.
 func (a *archive) add(step int, ts []*rollout.Trajectory) error {
+	return a.queue(func() error { return a.gallery.Save(fmt.Sprintf(stepFile, step), step, ts) })
+}
+
+// addScores queues the scores of a step for writing, as add does with episodes.
+func (a *archive) addScores(step int, scores []store.Scores) error {
+	return a.queue(func() error {
+		return store.SaveScores(filepath.Join(a.dir, fmt.Sprintf(scoresFile, step)), step, scores)
+	})
+}
+
+func (a *archive) queue(write func() error) error {
 	a.open.Add(1)
-	a.jobs <- job{step, ts}
+	a.jobs <- write
 	return a.failure()
 }
 

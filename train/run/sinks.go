@@ -11,7 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"vagen/internal/term"
 	"vagen/train/config"
 	"vagen/train/track"
 	"vagen/train/track/mlflow"
@@ -31,7 +30,7 @@ func (r *Run) open(o Options) error {
 	}
 	r.Sinks = append(r.Sinks, lines) // always written, because resuming needs it
 	if c.Trainer.Logs(config.LogConsole) && o.Console != nil {
-		r.Sinks = append(r.Sinks, track.NewConsole(o.Console, term.IsTerminal(o.Console)))
+		r.Sinks = append(r.Sinks, track.NewConsole(o.Console))
 	}
 	history := []track.Sink{r.Curve}
 	if c.Trainer.Logs(config.LogTensorBoard) {
