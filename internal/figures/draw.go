@@ -162,10 +162,10 @@ func drawCredit(e *episode) (string, error) {
 		name string
 		est  advantage.Estimator
 	}{
-		{"gae", advantage.GAE{Gamma: 1, Lambda: 0.9, Raw: true}},
-		{"masked_gae", advantage.Masked{Gamma: 1, Lambda: 0.9, Raw: true}},
-		{"bi_level_gae", advantage.BiLevel{Gamma: 1, Lambda: 0.9, TurnGamma: 0.5, Raw: true}},
-		{"turn_wise_gae", advantage.TurnWise{TurnGamma: 0.5, Lambda: 0.9, Raw: true}},
+		{"gae", advantage.GAE{Gamma: 1, Lambda: 0.9}},
+		{"masked_gae", advantage.Masked{Gamma: 1, Lambda: 0.9}},
+		{"bi_level_gae", advantage.BiLevel{Gamma: 1, Lambda: 0.9, TurnGamma: 0.5}},
+		{"turn_wise_gae", advantage.TurnWise{TurnGamma: 0.5, Lambda: 0.9}},
 	}
 	const panel, zero, scale = 112.0, 82.0, 20.0
 	p := newPicture(e.row.Len(), 50+panel*float64(len(panels)))
