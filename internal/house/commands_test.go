@@ -36,6 +36,10 @@ var rules = map[string]rule{
 	"vagen eval":         {more: "--dry-run", why: "asks a service, plays for minutes"},
 	"vagen serve":        {more: "--addr 127.0.0.1:0", serves: true, why: "runs until it is interrupted"},
 	"vagen view":         {more: "--addr 127.0.0.1:0", serves: true, why: "runs until it is interrupted"},
+
+	"vagen train --preset lite_ppo data.train_files":           {more: "model.backend=go trainer.total_training_steps=0 trainer.val_before_train=false", why: "hours, CUDA"},
+	"vagen judge eval testdata/judge/labelled.json --base-url": {instead: "vagen judge eval --help", why: "asks a service"},
+
 	// Its own test trains with it.
 	"go run ./examples/quickstart": {more: "-h", why: "minutes, CUDA"},
 	"go test ./...":                {instead: "go list ./...", why: "would run this test again"},
@@ -178,6 +182,9 @@ func examples(t *testing.T) string {
 	vagen := func(line string) { command(t, dir, "bash", "-c", "vagen "+line) }
 	for name, seeds := range map[string]string{"envs": "[0, 9, 1]", "val": "[100, 109, 1]", "more": "[200, 209, 1]"} {
 		write(name+".yaml", fmt.Sprintf("envs: [{name: FrozenLake, n_envs: 2, tag_id: %s, seed: %s, max_turns: 1, response_length_per_turn: 8, config: {render_mode: vision}}]\n", name, seeds))
+	}
+	for _, name := range []string{"docs/templates", "testdata/judge"} {
+		require.NoError(t, os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(root, name))))
 	}
 	vagen("dataset build val.yaml val.parquet")
 	vagen("model create --shape quickstart --layers 1 --word '<answer>' --word '</answer>' DIR")

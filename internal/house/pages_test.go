@@ -1,0 +1,79 @@
+package house_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/advantage"
+)
+
+// TestTheTableOfEstimatorsIsThatOfTheRegistry: docs/estimators.md lists every estimator once,
+// with what it needs and which rows it takes.
+func TestTheTableOfEstimatorsIsThatOfTheRegistry(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(root, "docs", "estimators.md"))
+	require.NoError(t, err)
+	_, table, found := strings.Cut(string(raw), "\n| name | needs | rows |")
+	require.True(t, found)
+	table, _, _ = strings.Cut(table, "\n\n")
+	listed := map[string]bool{}
+	for _, line := range strings.Split(table, "\n")[2:] {
+		cells := strings.Split(line, "|")
+		for _, m := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(cells[1], -1) {
+			name := m[1]
+			require.False(t, listed[name], name)
+			listed[name] = true
+			spec, err := advantage.Describe(name)
+			require.NoError(t, err)
+			needs := strings.FieldsFunc(cells[2], func(r rune) bool { return r == ',' || r == ' ' })
+			require.Equal(t, spec.Critic, slices.Contains(needs, "critic"), "%s: critic", name)
+			require.Equal(t, spec.Groups, slices.Contains(needs, "groups"), "%s: groups", name)
+			require.Equal(t, spec.RowLocal, strings.TrimSpace(cells[3]) == "one", "%s: rows", name)
+		}
+	}
+	for _, name := range advantage.Names() {
+		require.True(t, listed[name], "docs/estimators.md does not list %s", name)
+	}
+}
+
+// TestLinksBetweenDocumentsExist: a relative link of a document names a file of the tree.
+func TestLinksBetweenDocumentsExist(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
+	paths, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	require.NoError(t, err)
+	for _, path := range append(paths, filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md")) {
+		raw, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for _, m := range link.FindAllStringSubmatch(string(raw), -1) {
+			_, err := os.Stat(filepath.Join(filepath.Dir(path), m[1]))
+			require.NoError(t, err, path)
+		}
+	}
+}
+
+// TestTheTemplatesOfDatasetsCanBeTrainedOn: a run with each pair of docs/templates passes all
+// checks before its first step, and no level is in both files.
+func TestTheTemplatesOfDatasetsCanBeTrainedOn(t *testing.T) {
+	vagen := filepath.Join(t.TempDir(), "vagen")
+	command(t, root, "go", "build", "-o", vagen, "./cmd/vagen")
+	dir := t.TempDir()
+	command(t, dir, vagen, "model", "create", "--shape", "quickstart", "--layers", "1", "DIR")
+	templates, err := filepath.Abs(filepath.Join(root, "docs", "templates"))
+	require.NoError(t, err)
+	names, err := filepath.Glob(filepath.Join(templates, "*"))
+	require.NoError(t, err)
+	require.Len(t, names, 6)
+	for _, name := range names {
+		train, val := filepath.Join(name, "train.yaml"), filepath.Join(name, "val.yaml")
+		command(t, dir, vagen, "dataset", "show", train, "--against", val)
+		out := command(t, dir, vagen, "train", "--preset", "lite_ppo", "--out", filepath.Base(name),
+			"data.train_files="+train, "data.val_files="+val, "data.max_response_length=4000", "actor_rollout_ref.model.path=DIR",
+			"model.backend=go", "trainer.total_training_steps=0", "trainer.val_before_train=false")
+		require.NotContains(t, out, "also trained on", name)
+	}
+}
