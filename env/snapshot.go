@@ -17,7 +17,8 @@ var (
 )
 
 // Snapshotter is implemented by environments whose state can be saved and restored. The
-// methods are called between the others, like those of Env.
+// methods are called between the others, like those of Env. Environments behind a service
+// (package remote) do not implement it: the service keeps their state.
 type Snapshotter interface {
 	// Snapshot returns the whole state between two calls, after Reset or Step, as bytes
 	// that another process can restore. Equal states give equal bytes. The environment
@@ -27,8 +28,8 @@ type Snapshotter interface {
 	// Restore sets the state of a Snapshot of this instance or of another one that was
 	// made with the same options. It takes the place of Reset: what follows equals what
 	// would have followed the Snapshot. If the error wraps ErrSnapshot, the state is as
-	// before. The bytes may come from anywhere: none make Restore panic, and those that
-	// it accepts are a possible state.
+	// before. The bytes may come from anywhere: none make Restore, or the turns after it,
+	// panic or allocate much more than their length.
 	Restore(ctx context.Context, state []byte) error
 }
 

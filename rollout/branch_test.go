@@ -1,15 +1,20 @@
 package rollout_test
 
 import (
+	"context"
 	"fmt"
+	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/env"
 	"vagen/env/builtin"
 	"vagen/mask"
 	"vagen/policy"
 	"vagen/rollout"
+	"vagen/rollout/store"
 )
 
 // recorders are players of different harnesses and budgets, with the environments of this
@@ -19,7 +24,7 @@ func recorders(t testing.TB, greedy bool) map[string]*rollout.Player {
 	out := map[string]*rollout.Player{}
 	for name, set := range map[string]func(*rollout.Player){
 		"concat":    func(*rollout.Player) {},
-		"budget":    func(p *rollout.Player) { p.Budget = rollout.Budget{Response: 120, Observation: 12} },
+		"budget":    func(p *rollout.Player) { p.Budget = rollout.Budget{Response: 70, Observation: 12} },
 		"no_concat": func(p *rollout.Player) { p.Harness = rollout.NoConcat{} },
 		"window":    func(p *rollout.Player) { p.Harness = rollout.Window{Size: 2} },
 		"compact": func(p *rollout.Player) {
@@ -201,4 +206,155 @@ func TestSnapshotsContinueAsReplaysDo(t *testing.T) {
 	got, _, err := p.Continue(t.Context(), branches, 7)
 	require.NoError(t, err)
 	requireSame(t, want, got, "with snapshots")
+}
+
+// TestTheTestedHarnessesSplitEpisodes: the episodes of these tests have what makes
+// continuing hard.
+func TestTheTestedHarnessesSplitEpisodes(t *testing.T) {
+	for name, p := range recorders(t, false) {
+		c := rollout.Count(record(t, p))
+		switch name {
+		case "compact":
+			require.Positive(t, c.Summaries)
+		case "budget":
+			require.Positive(t, c.Cut)
+			require.Positive(t, c.ByEnd[rollout.EndNoRoom])
+		case "no_concat", "window":
+			require.Greater(t, c.Rows, c.Episodes)
+		}
+	}
+}
+
+// TestObservationsThatWereCutAreReplayed: the environment shows the whole one.
+func TestObservationsThatWereCutAreReplayed(t *testing.T) {
+	p := recorders(t, false)["budget"]
+	n := 0
+	for _, tr := range record(t, p) {
+		for k, turn := range tr.Turns {
+			if turn.Cut {
+				n++
+				got, _, err := p.Continue(t.Context(), []rollout.Branch{{From: tr, Turn: k, Group: tr.Group, Index: tr.Index}}, 7)
+				require.NoError(t, err)
+				require.NoError(t, got[0].Err)
+				require.Equal(t, turn.Observation, got[0].Turns[k].Observation)
+			}
+		}
+	}
+	require.Positive(t, n)
+}
+
+// TestAFailedContinuationIsPlayedAgainFromItsBranchPoint.
+func TestAFailedContinuationIsPlayedAgainFromItsBranchPoint(t *testing.T) {
+	p := recorders(t, false)["concat"]
+	tr := record(t, p)[1]
+	var failed atomic.Bool
+	p.Envs = (&world{fault: func(_ context.Context, _ int64, method string, turn int, _ *env.Outcome) error {
+		if method == "step" && turn == 3 && failed.CompareAndSwap(false, true) {
+			return errBroken
+		}
+		return nil
+	}}).registry(t)
+	p.Retry = rollout.Retry{Times: map[rollout.End]int{rollout.EndEnv: 1}}
+	got, _, err := p.Continue(t.Context(), []rollout.Branch{{From: tr, Turn: 2, Group: tr.Group, Index: tr.Index}}, 7)
+	require.NoError(t, err)
+	require.NoError(t, got[0].Err)
+	require.Equal(t, 1, got[0].Attempt)
+	require.Equal(t, tr.Turns[:2], got[0].Turns[:2])
+	require.NotEqual(t, tr.Turns[2].Response, got[0].Turns[2].Response, "another attempt draws anew")
+	require.Len(t, got[0].Turns, len(tr.Turns))
+}
+
+// TestEpisodeMeansAreThoseOfTheContinuation: the recorded rewards are averages, so the
+// replay's are averaged anew.
+func TestEpisodeMeansAreThoseOfTheContinuation(t *testing.T) {
+	p := recorders(t, false)["concat"]
+	p.EpisodeMean = []string{"guess"}
+	branches, want := everyTurn(t, record(t, p), true)
+	got, _, err := p.Continue(t.Context(), branches, 7)
+	require.NoError(t, err)
+	requireSame(t, want, got, "means")
+}
+
+// TestReseededContinuationsDifferInStochasticWorldsOnly: with the same responses, keys
+// decide what the ice does, and pairs of keys share it.
+func TestReseededContinuationsDifferInStochasticWorldsOnly(t *testing.T) {
+	for _, slippery := range []bool{true, false} {
+		say := saying("<think>t</think><answer>Left,Down</answer>")
+		p := &rollout.Player{Policy: say, Envs: builtin.Registry(), Sampling: policy.Sampling{Temperature: 1, MaxTokens: 60}, MaxTurns: 5, Workers: 2}
+		ts, _, err := p.Play(t.Context(), []rollout.Episode{{Env: "frozenlake", Config: map[string]any{"is_slippery": slippery, "size": 8, "p": 0.97}, Seed: 3}}, 7)
+		require.NoError(t, err)
+		states, err := p.Snapshots(t.Context(), ts[0])
+		require.NoError(t, err)
+		var branches []rollout.Branch
+		for n := range 10 {
+			branches = append(branches, rollout.Branch{From: ts[0], Turn: 1, State: states[1], Index: n, Reseed: true})
+		}
+		branches = append(branches, rollout.Branch{From: ts[0], Turn: 1, Index: 3, Reseed: true}) // a pair of number 3, by replay
+		branches = append(branches, rollout.Branch{From: ts[0], Turn: 1, State: states[1], Index: 3})
+		got, _, err := p.Continue(t.Context(), branches, 5)
+		require.NoError(t, err)
+		seen := map[string]bool{}
+		path := func(tr *rollout.Trajectory) (text string) {
+			require.NoError(t, tr.Err)
+			for _, turn := range tr.Turns {
+				text += turn.Observation.Text
+			}
+			return text
+		}
+		for _, tr := range got {
+			seen[path(tr)] = true
+		}
+		require.Equal(t, path(got[3]), path(got[10]))
+		require.Equal(t, path(ts[0]), path(got[11]), "without Reseed the draws are the recorded ones")
+		if slippery {
+			require.Greater(t, len(seen), 4)
+		} else {
+			require.Len(t, seen, 1)
+		}
+	}
+}
+
+// saying is a policy that always writes the same text.
+type saying string
+
+func (s saying) Generate(ctx context.Context, prompts []policy.Prompt, _ policy.Sampling) ([]policy.Completion, error) {
+	out := make([]policy.Completion, len(prompts))
+	for i, p := range prompts {
+		c := policy.Completion{Text: string(s), Stop: policy.StopEnd}
+		c.Context, c.Images = read(p.Messages)
+		for _, r := range string(s) {
+			c.Tokens, c.LogProbs = append(c.Tokens, r), append(c.LogProbs, -1)
+		}
+		out[i] = c
+	}
+	return out, ctx.Err()
+}
+
+func (saying) Resume(...policy.Recorded) error { return nil }
+func (saying) Forget(...uint64)                {}
+
+// TestStoredEpisodesContinueAsThoseInMemory: what package store keeps is enough.
+func TestStoredEpisodesContinueAsThoseInMemory(t *testing.T) {
+	for _, name := range []string{"concat", "compact"} {
+		p := recorders(t, false)[name]
+		ts := record(t, p)
+		path := filepath.Join(t.TempDir(), "a.parquet")
+		require.NoError(t, store.Save(path, 1, ts))
+		r, err := store.Open(path)
+		require.NoError(t, err)
+		var stored []*rollout.Trajectory
+		for s, err := range r.All() {
+			require.NoError(t, err)
+			stored = append(stored, s.Trajectory)
+		}
+		require.NoError(t, r.Close())
+		branches, _ := everyTurn(t, stored, false)
+		_, want := everyTurn(t, ts, false)
+		for i := range branches {
+			branches[i].From.Config = want[i].Config // the fake environment wants an int
+		}
+		got, _, err := p.Continue(t.Context(), branches, 7)
+		require.NoError(t, err)
+		requireSame(t, want, got, name)
+	}
 }

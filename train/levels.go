@@ -220,9 +220,10 @@ func (l *Levels) completeConfig(train []dataset.Episode) {
 	}
 }
 
-// episode is one of a step's. The start states that make up for others come from
-// levels after those of all steps, of files from those that come next in the epoch.
-func (l *Levels) at(step, group int) rollout.Episode {
+// At is the start state of a group of a step, counted from 1 and 0. The start states that
+// make up for others come from levels after those of all steps, of files from those that
+// come next in the epoch.
+func (l *Levels) At(step, group int) rollout.Episode {
 	c := l.config
 	batch := c.Data.TrainBatch
 	if len(l.train) == 0 {
@@ -305,7 +306,7 @@ func atOnce(c *config.Config) int {
 }
 
 // First is a training episode to try the environments with.
-func (l *Levels) First() rollout.Episode { return l.at(1, 0) }
+func (l *Levels) First() rollout.Episode { return l.At(1, 0) }
 
 // Samples lists an episode of every environment, with all of its options, that is
 // learned from or measured with; at most n.

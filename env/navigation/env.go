@@ -31,6 +31,7 @@ type Env struct {
 	parser *reward.Parser
 	tasks  TaskSet
 
+	index     int // of the task
 	task      Task
 	scene     *Scene // nil before the first Reset
 	agent     Agent
@@ -87,11 +88,12 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 	if err := e.calls.Reset(ctx, seed); err != nil {
 		return env.Observation{}, err
 	}
-	task, scene, err := e.tasks.At(int(seed % int64(e.tasks.Len())))
+	index := int(seed % int64(e.tasks.Len()))
+	task, scene, err := e.tasks.At(index)
 	if err != nil {
 		return env.Observation{}, err
 	}
-	e.task, e.scene, e.agent = task, scene, newAgent(task.Start, e.o.StepLength)
+	e.index, e.task, e.scene, e.agent = index, task, scene, newAgent(task.Start, e.o.StepLength)
 	e.steps, e.succeeded, e.formatted = 0, true, true
 	return e.observe(e.firstText), nil
 }

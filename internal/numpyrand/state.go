@@ -3,6 +3,7 @@ package numpyrand
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 )
 
@@ -38,7 +39,7 @@ func (g *PCG64) UnmarshalText(text []byte) error {
 	half, has := binary.BigEndian.Uint32(b[32:]), b[36]
 	switch {
 	case at(3)&1 == 0:
-		return fmt.Errorf("numpyrand: state: the increment is even, must be odd")
+		return errors.New("numpyrand: state: the increment is even, must be odd")
 	case has > 1 || has == 0 && half != 0:
 		return fmt.Errorf("numpyrand: state: the kept half is %#x with the mark %d, must have the mark 1, or be 0 with the mark 0", half, has)
 	}

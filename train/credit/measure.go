@@ -38,9 +38,9 @@ type Options struct {
 	// Seed determines all random draws: episodes, continuations and bootstrap.
 	Seed uint64
 
-	// MaxTokens and MaxTime stop the measurement before the next episode when the
-	// continuations have so many response tokens, those of earlier calls included, or when
-	// the call has taken so long. 0 is no limit.
+	// MaxTokens and MaxTime stop the measurement before the next eight episodes, which are
+	// played together, when the continuations have so many response tokens, those of earlier
+	// calls included, or when the call has taken so long. 0 is no limit.
 	MaxTokens int64
 	MaxTime   time.Duration
 
@@ -82,7 +82,7 @@ type Measurement struct {
 	// Player continues episodes as they were played: with the same policy, which must be a
 	// policy.Resumer, sampling, harness and limits.
 	Player *rollout.Player
-	// Done, if not nil, is called after each episode.
+	// Done, if not nil, is called after each batch of episodes.
 	Done func(Progress)
 	Log  *slog.Logger // nil discards
 }
@@ -114,22 +114,24 @@ func (m *Measurement) Measure(ctx context.Context) (*Table, error) {
 	}
 	begin, spent := time.Now(), int64(0)
 	var measured []*Measured
-	for i, t := range episodes {
+	for chunk := range slices.Chunk(episodes, together) {
 		if m.MaxTokens > 0 && spent >= m.MaxTokens || m.MaxTime > 0 && time.Since(begin) >= m.MaxTime {
 			break
 		}
-		w, err := m.work(ctx, t)
+		works, err := m.work(ctx, chunk)
 		if err != nil {
 			return nil, err
 		}
-		spent += w.Tokens
-		result := w.result(m.key(t), t, claims)
-		if err := writeJSON(Path(m.Run, result.Key), result); err != nil {
-			return nil, err
+		for i, w := range works {
+			spent += w.Tokens
+			result := w.result(m.key(chunk[i]), chunk[i], claims)
+			if err := writeJSON(Path(m.Run, result.Key), result); err != nil {
+				return nil, err
+			}
+			measured = append(measured, result)
 		}
-		measured = append(measured, result)
 		if m.Done != nil {
-			m.Done(Progress{Episodes: i + 1, Of: len(episodes), Tokens: spent})
+			m.Done(Progress{Episodes: len(measured), Of: len(episodes), Tokens: spent})
 		}
 	}
 	slices.SortFunc(measured, func(a, b *Measured) int { return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Index, b.Index)) })

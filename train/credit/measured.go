@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -141,22 +139,16 @@ func (m *Measured) check(k Key) error {
 
 // readJSON reads a whole JSON file of limited size.
 func readJSON(path string, into any) error {
-	f, err := os.Open(path)
+	info, err := os.Stat(path) // before it is opened: opening a pipe would wait
 	if err != nil {
 		return fmt.Errorf("credit: %w", err)
 	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil {
-		return fmt.Errorf("credit: %w", err)
-	} else if info.Mode()&fs.ModeType != 0 {
-		return fmt.Errorf("credit: %s: %w: not a regular file", path, ErrFile)
+	if !info.Mode().IsRegular() || info.Size() > maxFile {
+		return fmt.Errorf("credit: %s: %w: it must be a regular file of at most %d bytes", path, ErrFile, maxFile)
 	}
-	raw, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	raw, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("credit: %w", err)
-	}
-	if len(raw) > maxFile {
-		return fmt.Errorf("credit: %s: %w: it has more than %d bytes", path, ErrFile, maxFile)
 	}
 	if err := json.Unmarshal(raw, into); err != nil {
 		return fmt.Errorf("credit: %s: %w: %w", path, ErrFile, err)

@@ -32,6 +32,16 @@ type Step struct {
 	Scores []store.Scores
 }
 
+// TurnDiscount is the discount between turns that a run trains for: high_level_gamma if its
+// estimator reads it, else 1.
+func TurnDiscount(c *config.Config) float64 {
+	spec, err := advantage.Describe(c.Algorithm.Estimator)
+	if err == nil && spec.Reads(func(p *advantage.Params) { p.TurnGamma /= 2 }) {
+		return c.Algorithm.TurnGamma
+	}
+	return 1
+}
+
 // Estimated is what an estimator computes for a step.
 type Estimated struct {
 	Estimator string

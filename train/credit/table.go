@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
+	"strings"
 
 	"vagen/advantage"
 	"vagen/internal/rng"
@@ -91,7 +91,9 @@ func (s *Step) claimsOf(names []string, p advantage.Params) ([]claimed, []Unavai
 		switch {
 		case err == nil:
 		case errors.Is(err, ErrUnavailable), names == nil && errors.Is(err, advantage.ErrParameter), estimatorError(err):
-			missing = append(missing, Unavailable{name, err.Error()})
+			why := strings.TrimPrefix(err.Error(), "credit: ")
+			why = strings.TrimPrefix(strings.TrimPrefix(why, name+": "), ErrUnavailable.Error()+": ")
+			missing = append(missing, Unavailable{name, why})
 			continue
 		default:
 			return nil, nil, err
@@ -188,10 +190,10 @@ func newTable(measured []*Measured, claims []claimed, missing []Unavailable, see
 		}
 		if c.name != ReturnMinusMean && mean != nil {
 			l.Above = above(c.pairs(measured, mean, nil), mean.pairs(measured, c, nil), draws)
-			t.remark(&l)
 		}
 		t.Estimators = append(t.Estimators, l)
 	}
+	t.remarks()
 	return t
 }
 
@@ -230,16 +232,22 @@ func above(a, b []pair, draws [][]int) Figure {
 	return f
 }
 
-// remark says so where an estimator is not better than the return minus its mean.
-func (t *Table) remark(l *Line) {
-	if l.Baseline || l.Above.Low > 0 {
-		return
+// remarks says so where an estimator is not better than the return minus its mean.
+func (t *Table) remarks() {
+	var unclear []string
+	for i := range t.Estimators {
+		l := &t.Estimators[i]
+		switch {
+		case l.Baseline || l.Above.Low > 0:
+		case math.IsNaN(float64(l.Above.Value)):
+			unclear = append(unclear, l.Name)
+		default:
+			t.Remarks = append(t.Remarks, fmt.Sprintf("%s does not beat the return minus its mean: the difference of Pearson's correlations is %.2f, 95 %% interval [%.2f, %.2f]", l.Name, l.Above.Value, l.Above.Low, l.Above.High))
+		}
 	}
-	why := "the correlation is not known"
-	if !math.IsNaN(float64(l.Above.Value)) {
-		why = fmt.Sprintf("the difference of Pearson's correlations is %.2f, 95 %% interval [%.2f, %.2f]", l.Above.Value, l.Above.Low, l.Above.High)
+	if len(unclear) > 0 {
+		t.Remarks = append(t.Remarks, "without a correlation over the decided turns nothing can be said about "+strings.Join(unclear, ", "))
 	}
-	t.Remarks = append(t.Remarks, fmt.Sprintf("%s does not beat the return minus its mean: %s", l.Name, why))
 }
 
 // claimsAt are the claims of estimators for one turn, without baselines.
@@ -251,11 +259,4 @@ func claimsAt(claims []claimed, k turnKey) map[string]Number {
 		}
 	}
 	return out
-}
-
-// byName sorts estimators.
-func byName(names []string) []string {
-	names = slices.Clone(names)
-	slices.Sort(names)
-	return slices.Compact(names)
 }

@@ -54,6 +54,7 @@ func TestIntervalsCoverTheTruth(t *testing.T) {
 			}
 		}
 	}
+	t.Logf("of %d intervals of the first and of the second turn, %v cover", repetitions, covered)
 	for k := range covered {
 		require.InDelta(t, 0.95*repetitions, covered[k], 0.04*repetitions, "turn %d", k)
 		for side := range sum[k] {

@@ -65,7 +65,7 @@ type place struct {
 	of   *world
 	at   int
 	seed uint64 // of the next draw
-	lies *bool  // show something else than before
+	lies *bool  // show states in other words than before
 }
 
 func (p *place) System(context.Context) (env.Observation, error) {
@@ -79,7 +79,7 @@ func (p *place) Reset(_ context.Context, seed int64) (env.Observation, error) {
 
 func (p *place) show() env.Observation {
 	if p.lies != nil && *p.lies && p.at > 0 {
-		return env.Observation{Text: "s999"}
+		return env.Observation{Text: fmt.Sprint("s0", p.at)} // the same state in other words
 	}
 	return env.Observation{Text: fmt.Sprint("s", p.at)}
 }
