@@ -37,7 +37,7 @@ type Report struct {
 	// are spread over the run's episodes evenly: successes and failures, first to last.
 	Episodes int
 	// Estimators are computed for these episodes with the parameters of the run, beside
-	// the run's own. Nil is gae, bi_level_gae and grpo.
+	// the run's own. Nil is masked_gae, bi_level_gae, turn_wise_gae and grpo.
 	Estimators []string
 	// Log receives faults; nil discards them.
 	Log *slog.Logger
@@ -164,7 +164,7 @@ func (o *Report) collect(h http.Handler) (*reportData, error) {
 		d.Metrics[r.ID] = map[string]any{"series": metrics}
 		names := o.Estimators
 		if names == nil {
-			names = []string{"gae", "bi_level_gae", "grpo"}
+			names = []string{"masked_gae", "bi_level_gae", "turn_wise_gae", "grpo"}
 		}
 		if r.Estimator != "" && !slices.Contains(names, r.Estimator) {
 			names = append([]string{r.Estimator}, names...)

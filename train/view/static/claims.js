@@ -33,15 +33,16 @@ export function turnTable(episode, sides, measured, problem) {
     const claims = sides.map((s) => s.claims[i]);
     return el('tr', { class: measured?.mistake === i ? 'mistake' : null },
       el('th', { scope: 'row' }, `${i + 1}`), pictures && el('td', {}, thumb(t, i)), el('td', {}, (t.actions ?? []).join(', ') || '–'),
-      el('td', { class: 'numeric ' + tone(total(t)) }, signed(total(t))),
-      claims.map((c) => el('td', { class: 'numeric claim' }, signed(c))),
-      measured && el('td', { class: 'numeric' }, m ? `${signed(m.advantage)} [${number(m.low)}, ${number(m.high)}]` : 'not measured', m && !m.decided && el('span', { class: 'muted' }, ' undecided')),
-      measured && el('td', { class: 'numeric' }, m ? number(m.regret) : '–'),
+      el('td', { class: 'numeric ' + tone(total(t)) }, signed(total(t), 3)),
+      claims.map((c) => el('td', { class: 'numeric claim' }, signed(c, 3))),
+      measured && el('td', { class: 'numeric' }, m ? `${signed(m.advantage, 3)} [${number(m.low, 3)}, ${number(m.high, 3)}]` : 'not measured', m && !m.decided && el('span', { class: 'muted' }, ' undecided')),
+      measured && el('td', { class: 'numeric' }, m ? number(m.regret, 3) : '–'),
       el('td', { class: 'plot-cell' }, plot(claims, sides, m, limit)));
   });
   const table = el('div', { class: 'wide', tabindex: 0, role: 'region', 'aria-label': 'credit of the turns' },
     el('table', { class: 'credit-turns' }, el('thead', {}, el('tr', {}, head.map((h) => el('th', { scope: 'col' }, h)))), el('tbody', {}, rows)));
-  return el('section', { class: 'credit-table', 'aria-label': 'turns' }, verdict(episode, measured, found, problem), table);
+  const what = el('p', { class: 'muted about' }, 'A claim is the mean advantage of the tokens of a turn that the loss counts, before whitening.');
+  return el('section', { class: 'credit-table', 'aria-label': 'turns' }, verdict(episode, measured, found, problem), table, what);
 }
 
 // verdict says in a sentence which turn was the mistake.
@@ -53,8 +54,8 @@ function verdict(episode, measured, found, problem) {
   const m = found.get(i);
   const best = (m?.alternatives ?? []).filter((a) => a.q !== null).sort((a, b) => b.q - a.q)[0];
   return el('p', { class: 'verdict bad-line' }, el('strong', {}, `Turn ${i + 1} was the mistake.`),
-    ` Its action ${(episode.turns[i]?.actions ?? []).join(', ') || '(none)'} returns ${number(m?.q)} on average`,
-    best ? `; ${best.actions.join(', ') || 'no action'} returns ${number(best.q)} [${number(best.low)}, ${number(best.high)}]` : '',
+    ` Its action ${(episode.turns[i]?.actions ?? []).join(', ') || '(none)'} returns ${number(m?.q, 3)} on average`,
+    best ? `; ${best.actions.join(', ') || 'no action'} returns ${number(best.q, 3)} [${number(best.low, 3)}, ${number(best.high, 3)}]` : '',
     m?.n ? ` (${number(m.n)} continuations each).` : '.');
 }
 

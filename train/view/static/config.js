@@ -56,6 +56,6 @@ export class Config {
       el('thead', {}, el('tr', {}, el('th', { scope: 'col' }, 'Key'), runs.map((r) => el('th', { scope: 'col' }, r.name)))),
       el('tbody', {}, rows.map((k) => el('tr', { class: k.differs ? 'differs' : null },
         el('th', { scope: 'row' }, k.key),
-        k.values.map((v) => el('td', {}, k.differs ? el('mark', {}, v === null ? '(not set)' : v === '' ? '(empty)' : v) : v ?? '(not set)')))))));
+        k.values.map((v) => el('td', {}, v !== k.values[0] ? el('mark', {}, v === null ? '(not set)' : v === '' ? '(empty)' : v) : v ?? '(not set)')))))));
   }
 }

@@ -40,7 +40,7 @@ export class Credit {
     this.common = params.scale !== 'own';
     const has = (name) => this.estimators.some((e) => e.name === name);
     const own = has(this.run.estimator) ? this.run.estimator : this.estimators[0]?.name ?? 'recorded';
-    const other = ['gae', 'bi_level_gae'].find((n) => n !== own && has(n)) ?? own;
+    const other = ['masked_gae', 'grpo', 'gae', 'bi_level_gae'].find((n) => n !== own && has(n)) ?? own;
     this.sides = [['a', own], ['b', other]].map(([id, fallback]) => {
       const s = { id, name: params[id] === 'recorded' || has(params[id]) ? params[id] : fallback, params: {}, rows: [], claims: [], problem: '' };
       this.fillParams(s, params);
@@ -209,7 +209,7 @@ export class Credit {
         const off = pair && !counted(this.episode.rows[r], at); // no loss: the number is not used
         return { fill: off ? '' : fill(x), text: off ? 'no loss' : `${label} ${signed(x)}` };
       });
-      s.figures.replaceChildren(...(pair && s.problem ? [el('span', { class: 'problem' }, s.problem)] : figures(label, this.collect(s))));
+      s.figures.replaceChildren(...(pair && s.problem ? [el('span', { class: 'problem' }, s.problem.replace(/^credit: /, ''))] : figures(label, this.collect(s))));
     });
     this.drawLegend(label, this.common || !pair ? [Math.max(...limits)] : limits);
     this.turns.replaceChildren(turnTable(this.episode, this.sides, this.measured, this.measuredProblem));

@@ -28,19 +28,19 @@ function fill(e, props, children) {
   return e;
 }
 
-// number writes a number with four significant digits; a missing one is a dash.
-export function number(x) {
+// number writes a number with some significant digits; a missing one is a dash.
+export function number(x, digits = 4) {
   if (x === null || x === undefined || Number.isNaN(x)) return '–';
   if (x === 0) return '0';
   const size = Math.abs(x);
   if (Number.isInteger(x) && size < 1e7) return group(x);
   if (size < 1e-3 || size >= 1e7) return sign(x.toExponential(2));
-  return sign(size >= 1000 ? group(Math.round(x * 10) / 10) : String(Number(x.toPrecision(4))));
+  return sign(size >= 1000 ? group(Math.round(x * 10) / 10) : String(Number(x.toPrecision(digits))));
 }
 
 // signed writes a number with its sign.
-export function signed(x) {
-  const text = number(x);
+export function signed(x, digits = 4) {
+  const text = number(x, digits);
   return x > 0 ? '+' + text : text;
 }
 

@@ -122,7 +122,7 @@ export class Episode {
       const image = picture(t.images?.[0]);
       return el('button', { type: 'button', class: 'frame', 'aria-label': `turn ${i + 1}, reward ${number(total(t))}`, onclick: () => this.go(i, true) },
         image ? el('img', { src: image, alt: '', class: 'pixelated' }) : el('span', { class: 'frame-text', 'aria-hidden': 'true' }, 'text'),
-        el('span', { class: 'frame-label' }, `${i + 1} `, el('span', { class: 'numeric ' + tone(total(t)) }, signed(total(t)))));
+        el('span', { class: 'frame-label' }, `${i + 1} `, el('span', { class: 'numeric ' + tone(total(t)) }, signed(total(t), 2))));
     }));
     this.cards = turns.map((t, i) => turnCard(t, i));
     this.body.replaceChildren(turns.length > 1 ? this.film : '', ...this.cards);

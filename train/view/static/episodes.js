@@ -164,7 +164,7 @@ export class Episodes {
     r.append(
       cell('key', el('a', { href: this.address(i), onclick: () => this.leave(i) }, e.key)),
       cell('outcome ' + outcome(e), outcomeText(e)),
-      cell('reward numeric', signed(e.reward)),
+      cell('reward numeric', signed(e.reward, 3)),
       cell('env', e.env),
       cell('end', e.end),
       cell('turns numeric', plural(e.turns, 'turn')),
