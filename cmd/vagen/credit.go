@@ -163,7 +163,7 @@ func (o *creditFlags) measure(ctx context.Context, c *cli.Call) (table *credit.T
 
 // showTable writes a table as text.
 func showTable(c *cli.Call, t *credit.Table, source string) error {
-	fmt.Fprintf(c.Out, "checkpoint of step %d: %s\n", t.Policy, source)
+	fmt.Fprintf(c.Out, "checkpoint of step %d: %s\n", t.Checkpoint, source)
 	fmt.Fprintf(c.Out, "%d episodes, %d turns with %d continuations of each side, discount between turns %v\n", t.Episodes, t.Turns, t.Branches, t.Gamma)
 	fmt.Fprintf(c.Out, "decided %d turns, undecided %s; left out %d turns; episodes with a mistake %d\n\n", t.Decided, percent(t.Undecided), t.LeftOut, t.Mistakes)
 	rows := [][]string{{"estimator", "turns", "Pearson", "Spearman", "same sign", "MSE", "Pearson above return"}}

@@ -34,7 +34,7 @@ func TestCreditIsMeasuredFromWhatARunRecorded(t *testing.T) {
 	table := measure("--step", "2", "--json")
 	var parsed credit.Table
 	require.NoError(t, json.Unmarshal([]byte(table), &parsed))
-	require.Equal(t, []int{2, 3, 3, 6, 2}, []int{parsed.Policy, parsed.Step, parsed.Episodes, parsed.Turns, parsed.Branches})
+	require.Equal(t, []int{2, 3, 3, 6, 2}, []int{parsed.Checkpoint, parsed.Step, parsed.Episodes, parsed.Turns, parsed.Branches})
 	results, err := filepath.Glob(filepath.Join(out, "credit", "train", "3", "*.json"))
 	require.NoError(t, err)
 	require.Len(t, results, 3)

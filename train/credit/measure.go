@@ -66,14 +66,14 @@ func DefaultOptions() Options {
 // Student's interval. Rewards are those of the environment.
 //
 // Results do not depend on the number of workers, and a measurement that was stopped
-// continues with the missing episodes: each is kept below Run/credit/step_<Policy>.
+// continues with the missing episodes: each is kept below Run/credit/step_<Checkpoint>.
 type Measurement struct {
 	Options
 	// Run is the folder of the run. Results are written below its folder credit.
 	Run string
-	// Policy is the training step of the checkpoint that played the episodes, and Number
-	// the training step that the episodes are of.
-	Policy, Number int
+	// Checkpoint is the training step of the checkpoint whose policy is measured, and
+	// Played the training step whose episodes are continued.
+	Checkpoint, Played int
 	// Identity is a text that names the policy's weights: what was measured with another
 	// one is not used.
 	Identity string
@@ -110,7 +110,7 @@ func (m *Measurement) Measure(ctx context.Context) (*Table, error) {
 	claims = append(claims, m.Step.baselines(m.Gamma, m.Seed)...)
 	episodes := m.chosen()
 	if len(episodes) == 0 {
-		return nil, fmt.Errorf("credit: step %d has no usable episode", m.Number)
+		return nil, fmt.Errorf("credit: step %d has no usable episode", m.Played)
 	}
 	begin, spent := time.Now(), int64(0)
 	var measured []*Measured
@@ -136,11 +136,11 @@ func (m *Measurement) Measure(ctx context.Context) (*Table, error) {
 	}
 	slices.SortFunc(measured, func(a, b *Measured) int { return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Index, b.Index)) })
 	table := newTable(measured, claims, missing, m.Seed)
-	table.Policy, table.Step, table.Gamma, table.Branches = m.Policy, m.Number, m.Gamma, m.Branches
+	table.Checkpoint, table.Step, table.Gamma, table.Branches = m.Checkpoint, m.Played, m.Gamma, m.Branches
 	if len(measured) < len(episodes) {
 		table.Remarks = append(table.Remarks, fmt.Sprintf("the budget stopped the measurement after %d of %d episodes", len(measured), len(episodes)))
 	}
-	return table, writeJSON(TablePath(m.Run, m.Policy), table)
+	return table, writeJSON(TablePath(m.Run, m.Checkpoint), table)
 }
 
 func (m *Measurement) check() error {
@@ -168,7 +168,7 @@ func (m *Measurement) check() error {
 }
 
 // key identifies an episode.
-func (m *Measurement) key(t *rollout.Trajectory) Key { return Key{m.Number, t.Group, t.Index} }
+func (m *Measurement) key(t *rollout.Trajectory) Key { return Key{m.Played, t.Group, t.Index} }
 
 // chosen draws the episodes. The order is random, too, so that those that a budget leaves
 // are a random choice.

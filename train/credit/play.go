@@ -153,7 +153,7 @@ func (b *batch) add(e *episode, turn int, response *policy.Completion) {
 	if e.states != nil {
 		state = e.states[turn]
 	}
-	id := int(rng.Derive(b.Seed, rng.Credit, playDraws, uint64(b.Number), uint64(e.from.Group), uint64(e.from.Index), uint64(turn)) >> 1)
+	id := int(rng.Derive(b.Seed, rng.Credit, playDraws, uint64(b.Played), uint64(e.from.Group), uint64(e.from.Index), uint64(turn)) >> 1)
 	for i := range b.Branches {
 		b.branches = append(b.branches, rollout.Branch{From: e.from, Turn: turn, State: state, Reseed: true, Response: response, Group: id, Index: i})
 		b.works = append(b.works, e.work)

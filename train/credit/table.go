@@ -29,16 +29,16 @@ const (
 // Table compares the claims of estimators with measured advantages, over the turns whose
 // measurement is decided.
 type Table struct {
-	Policy    int     `json:"policy"` // step of the checkpoint that was measured
-	Step      int     `json:"step"`   // training step whose episodes were measured
-	Gamma     float64 `json:"gamma"`
-	Branches  int     `json:"branches"`
-	Episodes  int     `json:"episodes"`
-	Turns     int     `json:"turns"`     // measured
-	Decided   int     `json:"decided"`   // whose interval does not include 0
-	Undecided Number  `json:"undecided"` // share of turns
-	LeftOut   int     `json:"left_out"`  // turns that could not be measured
-	Mistakes  int     `json:"mistakes"`  // episodes with a significant regret
+	Checkpoint int     `json:"checkpoint"` // step of the checkpoint that was measured
+	Step       int     `json:"step"`       // training step whose episodes were measured
+	Gamma      float64 `json:"gamma"`
+	Branches   int     `json:"branches"`
+	Episodes   int     `json:"episodes"`
+	Turns      int     `json:"turns"`     // measured
+	Decided    int     `json:"decided"`   // whose interval does not include 0
+	Undecided  Number  `json:"undecided"` // share of turns
+	LeftOut    int     `json:"left_out"`  // turns that could not be measured
+	Mistakes   int     `json:"mistakes"`  // episodes with a significant regret
 	// Estimators are in the order of names; the baselines come last.
 	Estimators []Line `json:"estimators"`
 	// Unavailable are the estimators that cannot be computed from what was recorded.

@@ -43,12 +43,12 @@ type workAlternative struct {
 }
 
 // TablePath returns the file of the table of a checkpoint in a run's folder.
-func TablePath(run string, policy int) string {
-	return filepath.Join(workDir(run, policy), "table.json")
+func TablePath(run string, checkpoint int) string {
+	return filepath.Join(workDir(run, checkpoint), "table.json")
 }
 
-func workDir(run string, policy int) string {
-	return filepath.Join(run, Folder, fmt.Sprintf("step_%d", policy))
+func workDir(run string, checkpoint int) string {
+	return filepath.Join(run, Folder, fmt.Sprintf("step_%d", checkpoint))
 }
 
 // together is the number of episodes whose continuations are played in one batch.
@@ -57,17 +57,17 @@ const together = 8
 // work returns what was played for some episodes, from the disk if all of it is there: the
 // rounding of a model may depend on what is played together.
 func (m *Measurement) work(ctx context.Context, ts []*rollout.Trajectory) ([]*work, error) {
-	out, prints, paths, whole := make([]*work, len(ts)), make([]string, len(ts)), make([]string, len(ts)), true
+	out, ids, paths, whole := make([]*work, len(ts)), make([]string, len(ts)), make([]string, len(ts)), true
 	for i, t := range ts {
 		var err error
-		if prints[i], err = m.fingerprint(t); err != nil {
+		if ids[i], err = m.fingerprint(t); err != nil {
 			return nil, err
 		}
 		// Measurements with other options are kept beside each other.
-		paths[i] = filepath.Join(workDir(m.Run, m.Policy), "work", fmt.Sprintf("%d-%d-%.12s.json", t.Group, t.Index, prints[i]))
+		paths[i] = filepath.Join(workDir(m.Run, m.Checkpoint), "work", fmt.Sprintf("%d-%d-%.12s.json", t.Group, t.Index, ids[i]))
 		out[i] = new(work)
 		if err = readJSON(paths[i], out[i]); err == nil {
-			err = out[i].check(prints[i], m.Branches, len(t.Turns))
+			err = out[i].check(ids[i], m.Branches, len(t.Turns))
 		}
 		switch {
 		case err == nil:
@@ -87,7 +87,7 @@ func (m *Measurement) work(ctx context.Context, ts []*rollout.Trajectory) ([]*wo
 		return nil, err
 	}
 	for i, w := range out {
-		w.Fingerprint = prints[i]
+		w.Fingerprint = ids[i]
 		if err := writeJSON(paths[i], w); err != nil {
 			return nil, err
 		}
@@ -96,8 +96,8 @@ func (m *Measurement) work(ctx context.Context, ts []*rollout.Trajectory) ([]*wo
 }
 
 // check refuses what play does not return.
-func (w *work) check(print string, branches, turns int) error {
-	if w.Fingerprint != print || w.Tokens < 0 {
+func (w *work) check(id string, branches, turns int) error {
+	if w.Fingerprint != id || w.Tokens < 0 {
 		return fmt.Errorf("%w: it has the fingerprint %.12q and %d tokens", ErrFile, w.Fingerprint, w.Tokens)
 	}
 	last := -1
@@ -128,7 +128,7 @@ func (m *Measurement) fingerprint(t *rollout.Trajectory) (string, error) {
 		Identity, Env       string
 		Config              map[string]any
 		EnvSeed             int64
-		Policy, Step        int
+		Checkpoint, Step    int
 		Branches            int
 		Alternatives        int
 		Force               []string
@@ -144,7 +144,7 @@ func (m *Measurement) fingerprint(t *rollout.Trajectory) (string, error) {
 		Tokens              [][]int32
 		Responses           []response
 	}{
-		m.Identity, t.Env, t.Config, t.Seed, m.Policy, m.Number, o.Branches, o.Alternatives, o.Force, o.Turns, o.Gamma, o.Seed,
+		m.Identity, t.Env, t.Config, t.Seed, m.Checkpoint, m.Played, o.Branches, o.Alternatives, o.Force, o.Turns, o.Gamma, o.Seed,
 		p.Sampling, p.MaxTurns, t.MaxTurns, t.MaxTokens, t.MaxObservation, fmt.Sprintf("%+v", p.Budget), fmt.Sprintf("%T %+v", p.Harness, p.Harness),
 		p.EpisodeMean, t.Group, t.Index, nil, nil,
 	}

@@ -254,7 +254,7 @@ func newSetup(t testing.TB, w *world, episodes int, snapshots bool) *setup {
 // measurement of the setup's episodes, kept in a folder of the test's.
 func (s *setup) measurement(t testing.TB, change func(*credit.Measurement)) *credit.Measurement {
 	t.Helper()
-	m := &credit.Measurement{Options: credit.DefaultOptions(), Run: t.TempDir(), Policy: 4, Number: 5, Identity: "table", Step: s.step, Player: s.player}
+	m := &credit.Measurement{Options: credit.DefaultOptions(), Run: t.TempDir(), Checkpoint: 4, Played: 5, Identity: "table", Step: s.step, Player: s.player}
 	m.Estimators, m.Params = []string{"bi_level_gae"}, s.step.Config.Params()
 	m.Params.TurnGamma = 0.5
 	change(m)
@@ -266,7 +266,7 @@ func results(t testing.TB, m *credit.Measurement) []*credit.Measured {
 	t.Helper()
 	var out []*credit.Measured
 	for _, e := range m.Step.Episodes {
-		r, err := credit.LoadMeasured(m.Run, credit.Key{Step: m.Number, Group: e.Group, Index: e.Index})
+		r, err := credit.LoadMeasured(m.Run, credit.Key{Step: m.Played, Group: e.Group, Index: e.Index})
 		require.NoError(t, err)
 		out = append(out, r)
 	}

@@ -66,7 +66,7 @@ func OpenCredit(ctx context.Context, path string, overrides []string, step int, 
 		return nil, fmt.Errorf("run: %w", err)
 	}
 	out := &Credit{Measurement: credit.Measurement{
-		Options: credit.DefaultOptions(), Run: path, Policy: step, Number: step + 1, Identity: sum.SHA256, Log: log,
+		Options: credit.DefaultOptions(), Run: path, Checkpoint: step, Played: step + 1, Identity: sum.SHA256, Log: log,
 	}}
 	out.Params, out.Gamma, out.Seed = c.Params(), credit.TurnDiscount(&c), c.Run.Seed
 	defer func() {
@@ -112,7 +112,7 @@ func (r *Credit) open(ctx context.Context, c config.Config, s train.State, envs 
 	if err != nil {
 		return err
 	}
-	episodes, scores, why, err := creditRecord(&c, r.Run, r.Number)
+	episodes, scores, why, err := creditRecord(&c, r.Run, r.Played)
 	if err != nil {
 		return err
 	}
@@ -123,21 +123,21 @@ func (r *Credit) open(ctx context.Context, c config.Config, s train.State, envs 
 	s.Interrupted, s.Prefetched = false, nil
 	switch {
 	case why != "":
-		r.Source = fmt.Sprintf("episodes of step %d played now, and scored by the checkpoint: %s", r.Number, why)
+		r.Source = fmt.Sprintf("episodes of step %d played now, and scored by the checkpoint: %s", r.Played, why)
 	case scores == nil:
-		r.Source = fmt.Sprintf("recorded episodes of step %d, scored by the checkpoint now, since trainer.rollout_data_scores was false", r.Number)
-		s.Prefetched = &train.Prefetched{Step: r.Number, Episodes: episodes}
+		r.Source = fmt.Sprintf("recorded episodes of step %d, scored by the checkpoint now, since trainer.rollout_data_scores was false", r.Played)
+		s.Prefetched = &train.Prefetched{Step: r.Played, Episodes: episodes}
 	default:
-		r.Source = fmt.Sprintf("recorded episodes of step %d with their recorded numbers", r.Number)
+		r.Source = fmt.Sprintf("recorded episodes of step %d with their recorded numbers", r.Played)
 		r.Step.Episodes, r.Step.Scores = episodes, scores
 	}
-	t := creditTrainer(c, r.Number, r.model, envs, levels, r.Log)
+	t := creditTrainer(c, r.Played, r.model, envs, levels, r.Log)
 	if err := t.Restore(s); err != nil {
 		return err
 	}
 	if r.Step.Scores == nil {
 		t.Observer = comparison{
-			step:   r.Number,
+			step:   r.Played,
 			played: func(ts []*rollout.Trajectory) error { r.Step.Episodes = ts; return nil },
 			estimated: func(scores []store.Scores) error {
 				r.Step.Scores = scores
@@ -149,7 +149,7 @@ func (r *Credit) open(ctx context.Context, c config.Config, s train.State, envs 
 		}
 	}
 	for _, e := range r.Step.Episodes {
-		if err := restoreLimits(e, t.Levels.At(r.Number, e.Group)); err != nil {
+		if err := restoreLimits(e, t.Levels.At(r.Played, e.Group)); err != nil {
 			return err
 		}
 	}
