@@ -19,6 +19,7 @@ const (
 	Script   Purpose = iota + 1 // scripted players
 	Validate Purpose = iota + 1 // sampling during evaluation
 	Rollback Purpose = iota + 1 // steps after a rollback
+	Replay   Purpose = iota + 1 // steps that a check of a run replays
 )
 
 // Derive hashes a seed and the identity of a draw to 64 well-mixed bits.

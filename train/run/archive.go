@@ -24,7 +24,9 @@ type archive struct {
 	gallery *store.Gallery
 	jobs    chan job
 	done    chan struct{}
-	open    sync.WaitGroup // jobs that are not done
+	// wrote, if not nil, is called with every file that was written.
+	wrote func(step int, path string) error
+	open  sync.WaitGroup // jobs that are not done
 
 	mu  sync.Mutex
 	err error // first error
@@ -112,7 +114,7 @@ func (a *archive) work() {
 	defer close(a.done)
 	for j := range a.jobs {
 		if a.failure() == nil {
-			if err := a.gallery.Save(fmt.Sprintf(stepFile, j.step), j.step, j.ts); err != nil {
+			if err := a.save(j.step, j.ts); err != nil {
 				a.mu.Lock()
 				a.err = err
 				a.mu.Unlock()
@@ -120,6 +122,15 @@ func (a *archive) work() {
 		}
 		a.open.Done()
 	}
+}
+
+// save writes the episodes of a step.
+func (a *archive) save(step int, ts []*rollout.Trajectory) error {
+	name := fmt.Sprintf(stepFile, step)
+	if err := a.gallery.Save(name, step, ts); err != nil || a.wrote == nil {
+		return err
+	}
+	return a.wrote(step, filepath.Join(a.dir, name))
 }
 
 func (a *archive) failure() error {
@@ -225,6 +236,7 @@ func (r *Run) archive() error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", d.key, err)
 		}
+		a.wrote = r.proof.AddFile
 		*into[i], r.archives.claims[i] = a, nil
 	}
 	return nil

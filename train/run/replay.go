@@ -33,6 +33,8 @@ type Replayed struct {
 	First *rollout.Difference
 	// Metrics that differ, as "name: was → is". Those of time and machine are not compared.
 	Metrics []string
+	// Closeness is how much the numbers differ.
+	Closeness Closeness
 }
 
 // Same reports whether nothing differs.
@@ -102,6 +104,7 @@ func Replay(ctx context.Context, path string, overrides []string, step int, envs
 		if now != step {
 			return nil
 		}
+		out.Closeness.addEpisodes(episodes, ts)
 		if out.First = rollout.FirstDifference(episodes, ts); out.First != nil {
 			return nil
 		}
@@ -112,6 +115,7 @@ func Replay(ctx context.Context, path string, overrides []string, step int, envs
 	t.Sinks = []track.Sink{track.SinkFunc(func(e track.Event) error {
 		if e.Kind == track.KindStep && e.Step == step {
 			out.Metrics = differing(was, e.Metrics)
+			out.Closeness.addMetrics(was, e.Metrics)
 			return errReplayed
 		}
 		return nil
