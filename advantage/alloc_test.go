@@ -28,7 +28,7 @@ func TestGoroutinesAllocateNothing(t *testing.T) {
 	if batch.Tokens()/tokensPerWorker < 2 {
 		t.Fatal("the batch is too small for a second goroutine")
 	}
-	for _, est := range []Estimator{Masked{Gamma: 1, Lambda: 1}, GRPO{}, TrajectoryToken{Gamma: 1, Lambda: 1}} {
+	for _, est := range []Estimator{Masked{Gamma: 1, Lambda: 1, Whiten: true}, GRPO{NormByStd: true}, TrajectoryToken{Gamma: 1, Lambda: 1, Whiten: true}} {
 		var out Result
 		const calls = 60
 		for range 4 * calls {

@@ -25,7 +25,7 @@ func TestAppendBuildsTheBatchThatEstimatorsRead(t *testing.T) {
 		}
 	}
 	var out Result
-	if err := (BiLevel{Gamma: 0.9, Lambda: 0.8, TurnGamma: 0.7, Raw: true}).Estimate(&out, &b); err != nil {
+	if err := (BiLevel{Gamma: 0.9, Lambda: 0.8, TurnGamma: 0.7}).Estimate(&out, &b); err != nil {
 		t.Fatal(err)
 	}
 	// H2 = 1 − 0.3, H1 = 0.5 + 0.7·0.3 − 0.2 + 0.56·H2, A1 = 0.9·0.2 − 0.1 + 0.72·H1.

@@ -108,7 +108,7 @@ func BenchmarkBeside(b *testing.B) {
 
 func beside(b *testing.B, batch *Batch, spec Spec, est Estimator) {
 	var (
-		c    crew
+		c    workerPool
 		out  Result
 		pass = newTouch(batch, spec)
 		best = [2]time.Duration{time.Hour, time.Hour}

@@ -120,7 +120,7 @@ func BenchmarkEstimate(b *testing.B) {
 // BenchmarkWorkers shows what more processors give.
 func BenchmarkWorkers(b *testing.B) {
 	batch := shape{1024, 8192, false}.batch()
-	est := BiLevel{Gamma: 1, Lambda: 0.95, TurnGamma: 0.95}
+	est := BiLevel{Gamma: 1, Lambda: 0.95, TurnGamma: 0.95, Whiten: true}
 	all := runtime.GOMAXPROCS(0)
 	defer runtime.GOMAXPROCS(all)
 	for n := 1; n <= all; n *= 2 {

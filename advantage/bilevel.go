@@ -30,7 +30,7 @@ type BiLevel struct {
 	Gamma     float64 // γ, discount per token within a turn, in [0, 1]
 	Lambda    float64 // λ of both levels, in [0, 1]
 	TurnGamma float64 // γH, discount per turn, in [0, 1]
-	Raw       bool    // do not whiten advantages
+	Whiten    bool    // whiten advantages
 }
 
 // Estimate implements [Estimator].
@@ -50,7 +50,7 @@ func runBiLevel[T number](l BiLevel, c *call[T]) error {
 		token: recursion{gamma: l.Gamma, decay: l.Gamma * l.Lambda},
 		turn:  recursion{gamma: l.TurnGamma, decay: l.TurnGamma * l.Lambda},
 	}
-	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || l.Raw {
+	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || !l.Whiten {
 		return err
 	}
 	return c.whiten(Whitening{}, mapKnown)

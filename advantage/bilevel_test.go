@@ -20,7 +20,7 @@ func TestBiLevelCountsTurnEndsInContext(t *testing.T) {
 		Loss:    []bool{true, true, false, false, false, true},
 		TurnEnd: []bool{false, true, true, true, false, true},
 	}
-	out := run(t, BiLevel{Gamma: 0.5, Lambda: 0.5, TurnGamma: 0.5, Raw: true}, b)
+	out := run(t, BiLevel{Gamma: 0.5, Lambda: 0.5, TurnGamma: 0.5}, b)
 	want := []float32{-2.66796875, 5.328125, 0, 0, 0, 3}
 	for i, a := range want {
 		ret := a + b.Values[i]
@@ -44,7 +44,7 @@ func TestTurnWiseGivesTurnsTheirNextEnd(t *testing.T) {
 		Loss:    []bool{true, true, false, false, true, true, true},
 		TurnEnd: []bool{false, true, true, true, false, true, false},
 	}
-	out := run(t, TurnWise{TurnGamma: 0.5, Lambda: 0.5, Raw: true}, b)
+	out := run(t, TurnWise{TurnGamma: 0.5, Lambda: 0.5}, b)
 	advantages := []float32{5.328125, 5.328125, 0, 0, 3, 3, 0}
 	returns := []float32{0, 9.328125, 2.3125, 3.25, 0, 4, 0}
 	for i := range advantages {

@@ -141,21 +141,20 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// skip gives tokens that do not count advantage 0 and a return that is not to be
-// learned, and reports whether their rewards and values are finite: a NaN next
-// to the tokens that count is a sign of something broken.
+// skip sets the advantages of tokens that do not count to 0 and their returns to unset,
+// and reports whether their rewards and values are finite. A NaN there is an error, too,
+// because it shows that the input is wrong.
 func (c *call[T]) skip(start, end int, unset T) bool {
 	return prepare(c.rewards[start:end], c.values[start:end], c.adv[start:end], c.ret[start:end], unset)
 }
 
-// open is skip for all tokens of a row.
+// open applies skip to all tokens of a row.
 func (c *call[T]) open(row int, unset T) bool {
 	return c.skip(c.offsets[row], c.offsets[row+1], unset)
 }
 
-// close records the row's advantages for whitening. Unless ok says that all
-// inputs were finite, and their spread shows that the results fit their storage,
-// it looks for what is wrong.
+// close records the row's advantages for whitening. If ok is false because an input was
+// not finite, or the results may not fit their storage, it examines the row.
 func (c *call[T]) close(row int, s *spread, ok bool) {
 	c.scratch.parts[row] = s.moments()
 	if !ok || !s.safe() {

@@ -24,7 +24,7 @@
 //			Rewards: row.rewards, Values: row.values, Group: row.start, Trajectory: row.episode,
 //		})
 //	}
-//	est := advantage.BiLevel{Gamma: 1, Lambda: 1, TurnGamma: 0.95}
+//	est := advantage.BiLevel{Gamma: 1, Lambda: 1, TurnGamma: 0.95, Whiten: true}
 //	err = est.Estimate(&out, &b) // out is an advantage.Result, kept between steps
 //
 // Rewards must be placed where the estimator reads them (Rewards in its [Spec]): the
@@ -76,7 +76,7 @@
 // Use the trajectory family if the harness splits episodes.
 //
 // Estimators are plain values whose fields are used literally: zero is a legal
-// discount. [DefaultParams] returns the published numbers, [New] creates an
+// discount. [DefaultParams] returns the defaults, [New] creates an
 // estimator from its configuration name, and [Describe] lists its inputs. Masks are
 // recorded with package [vagen/mask] and added by [Batch.Append], or set directly.
 package advantage

@@ -166,8 +166,8 @@ func TestLargeButStorableResultsAreKept(t *testing.T) {
 		GAE: []bool{true, true}, Loss: []bool{true, true}, TurnEnd: []bool{false, true},
 	}
 	for _, est := range []Estimator{
-		Masked{Gamma: 1, Lambda: 1, Raw: true}, GAE{Gamma: 1, Lambda: 1, Raw: true}, Lite{Gamma: 1, Lambda: 1, Raw: true},
-		BiLevel{Gamma: 1, Lambda: 1, TurnGamma: 1, Raw: true}, TrajectoryToken{Gamma: 1, Lambda: 1, Raw: true},
+		Masked{Gamma: 1, Lambda: 1}, GAE{Gamma: 1, Lambda: 1}, Lite{Gamma: 1, Lambda: 1},
+		BiLevel{Gamma: 1, Lambda: 1, TurnGamma: 1}, TrajectoryToken{Gamma: 1, Lambda: 1},
 	} {
 		out := run(t, est, b)
 		if out.Advantages[0] != 1e38 || out.Returns[0] != 2e38 {
@@ -198,7 +198,7 @@ func TestMissingInputsAreRefused(t *testing.T) {
 }
 
 func TestTurnsWithoutEndAreRefused(t *testing.T) {
-	est := BiLevel{Gamma: 1, Lambda: 1, TurnGamma: 1}
+	est := BiLevel{Gamma: 1, Lambda: 1, TurnGamma: 1, Whiten: true}
 	for _, c := range []struct {
 		name      string
 		loss, end []bool
@@ -230,20 +230,20 @@ func TestTurnsWithoutEndAreRefused(t *testing.T) {
 func TestParametersOutOfRangeAreRefused(t *testing.T) {
 	for _, x := range []float64{-0.1, 1.1, math.NaN(), math.Inf(1)} {
 		for _, est := range []Estimator{
-			GAE{Gamma: x}, GAE{Lambda: x}, Masked{Gamma: x}, Masked{Lambda: x}, Lite{Gamma: x}, Lite{Lambda: x},
-			BiLevel{Gamma: x}, BiLevel{Lambda: x}, BiLevel{TurnGamma: x}, TurnWise{TurnGamma: x}, TurnWise{Lambda: x},
-			ReinforcePlusPlus{Gamma: x}, GiGPO{Gamma: x}, NoConcat{Gamma: x}, NoConcat{Lambda: x},
-			TrajectoryToken{Gamma: x}, TrajectoryToken{Lambda: x}, TrajectoryOutcome{Gamma: x}, TrajectoryOutcome{Lambda: x},
-			TrajectoryTurn{Gamma: x}, TrajectoryTurn{Lambda: x},
-			TrajectoryTwoPass{Gamma: x}, TrajectoryTwoPass{Lambda: x}, TrajectoryTwoPass{TurnGamma: x},
-			TrajectoryBiLevel{TurnGamma: x}, TrajectoryBiLevel{TurnLambda: x}, TrajectoryBiLevel{TokenLambda: x}, TrajectoryBiLevel{Mix: x},
+			GAE{Gamma: x, Whiten: true}, GAE{Lambda: x, Whiten: true}, Masked{Gamma: x, Whiten: true}, Masked{Lambda: x, Whiten: true}, Lite{Gamma: x, Whiten: true}, Lite{Lambda: x, Whiten: true},
+			BiLevel{Gamma: x, Whiten: true}, BiLevel{Lambda: x, Whiten: true}, BiLevel{TurnGamma: x, Whiten: true}, TurnWise{TurnGamma: x, Whiten: true}, TurnWise{Lambda: x, Whiten: true},
+			ReinforcePlusPlus{Gamma: x, Whiten: true}, GiGPO{Gamma: x, NormByStd: true}, NoConcat{Gamma: x, Whiten: true}, NoConcat{Lambda: x, Whiten: true},
+			TrajectoryToken{Gamma: x, Whiten: true}, TrajectoryToken{Lambda: x, Whiten: true}, TrajectoryOutcome{Gamma: x, Whiten: true}, TrajectoryOutcome{Lambda: x, Whiten: true},
+			TrajectoryTurn{Gamma: x, Whiten: true}, TrajectoryTurn{Lambda: x, Whiten: true},
+			TrajectoryTwoPass{Gamma: x, Whiten: true}, TrajectoryTwoPass{Lambda: x, Whiten: true}, TrajectoryTwoPass{TurnGamma: x, Whiten: true},
+			TrajectoryBiLevel{TurnGamma: x, Whiten: true}, TrajectoryBiLevel{TurnLambda: x, Whiten: true}, TrajectoryBiLevel{TokenLambda: x, Whiten: true}, TrajectoryBiLevel{Mix: x, Whiten: true},
 		} {
 			var out Result
 			refuse(t, "parameter", est.Estimate(&out, good()), ErrParameter, "[0, 1]")
 		}
 	}
 	for _, x := range []float64{-1, math.NaN(), math.Inf(1)} {
-		for _, est := range []Estimator{GRPO{Epsilon: x}, PassK{Epsilon: x}, TrajectoryGRPO{Epsilon: x}, GiGPO{Epsilon: x}, GiGPO{StepWeight: x}} {
+		for _, est := range []Estimator{GRPO{Epsilon: x, NormByStd: true}, PassK{Epsilon: x, NormByStd: true}, TrajectoryGRPO{Epsilon: x, NormByStd: true}, GiGPO{Epsilon: x, NormByStd: true}, GiGPO{StepWeight: x, NormByStd: true}} {
 			var out Result
 			refuse(t, "parameter", est.Estimate(&out, good()), ErrParameter)
 		}
@@ -267,7 +267,7 @@ func TestErrorsSayWhatWasFound(t *testing.T) {
 	b := &Batch{Offsets: []int{0, 5, 3}, Rewards: make([]float32, 3)}
 	refuse(t, "offsets", RLOO{}.Estimate(new(Result), b), ErrLength, "offsets: row 1: from 5 to 3")
 	b = &Batch{Offsets: []int{0, 3}, Rewards: make([]float32, 3), Values: make([]float32, 2)}
-	refuse(t, "values", GAE{}.Estimate(new(Result), b), ErrLength, "gae: values: length 2", "none or 3")
+	refuse(t, "values", GAE{Whiten: true}.Estimate(new(Result), b), ErrLength, "gae: values: length 2", "none or 3")
 }
 
 func TestDifferentRowsWithOneIdentityAreRefused(t *testing.T) {

@@ -88,7 +88,7 @@ func two(x []float32) string {
 func Example() {
 	batch := small()
 
-	est := advantage.BiLevel{Gamma: 1, Lambda: 1, TurnGamma: 0.95}
+	est := advantage.BiLevel{Gamma: 1, Lambda: 1, TurnGamma: 0.95, Whiten: true}
 	var out advantage.Result
 	if err := est.Estimate(&out, batch); err != nil {
 		fmt.Println(err)
@@ -102,42 +102,42 @@ func Example() {
 }
 
 func ExampleGAE() {
-	show(advantage.GAE{Gamma: 0.9, Lambda: 0.5, Raw: true}, small())
+	show(advantage.GAE{Gamma: 0.9, Lambda: 0.5}, small())
 	// Output:
 	// advantages -7.85 2.16 4.44 -8.37 0.21 0.20
 	// returns    1.15 2.36 4.84 0.63 0.81 1.00
 }
 
 func ExampleMasked() {
-	show(advantage.Masked{Gamma: 0.9, Lambda: 0.5, Raw: true}, small())
+	show(advantage.Masked{Gamma: 0.9, Lambda: 0.5}, small())
 	// Output:
 	// advantages 0.00 0.49 0.73 0.00 0.21 0.20
 	// returns    0.00 0.69 1.13 0.00 0.81 1.00
 }
 
 func ExampleBiLevel() {
-	show(advantage.BiLevel{Gamma: 0.9, Lambda: 0.5, TurnGamma: 0.5, Raw: true}, small())
+	show(advantage.BiLevel{Gamma: 0.9, Lambda: 0.5, TurnGamma: 0.5}, small())
 	// Output:
 	// advantages 0.00 0.41 0.55 0.00 0.21 0.20
 	// returns    0.00 0.61 0.95 0.00 0.81 1.00
 }
 
 func ExampleTurnWise() {
-	show(advantage.TurnWise{TurnGamma: 0.5, Lambda: 0.5, Raw: true}, small())
+	show(advantage.TurnWise{TurnGamma: 0.5, Lambda: 0.5}, small())
 	// Output:
 	// advantages 0.00 0.55 0.55 0.00 0.20 0.20
 	// returns    0.00 0.00 0.95 0.00 0.00 1.00
 }
 
 func ExampleLite() {
-	show(advantage.Lite{Gamma: 0.9, Lambda: 0.5, Raw: true}, small())
+	show(advantage.Lite{Gamma: 0.9, Lambda: 0.5}, small())
 	// Output:
 	// advantages 0.49 0.49 0.73 0.21 0.21 0.20
 	// returns    9.49 0.69 1.13 9.21 0.81 1.00
 }
 
 func ExampleGRPO() {
-	show(advantage.GRPO{}, group())
+	show(advantage.GRPO{NormByStd: true}, group())
 	// Output:
 	// advantages 0.00 -1.22 0.00 0.00 0.00 0.00 0.00 1.22
 	// returns    0.00 -1.22 0.00 0.00 0.00 0.00 0.00 1.22
@@ -167,28 +167,28 @@ func ExampleGPG() {
 
 // The best of two rows, whichever two of the four they are.
 func ExamplePassK_two() {
-	show(advantage.PassK{K: 2, NoStd: true}, group())
+	show(advantage.PassK{K: 2}, group())
 	// Output:
 	// advantages 0.00 0.00 0.00 0.17 0.00 0.17 0.00 0.67
 	// returns    0.00 0.00 0.00 0.17 0.00 0.17 0.00 0.67
 }
 
 func ExamplePassK() {
-	show(advantage.PassK{NoStd: true}, group())
+	show(advantage.PassK{}, group())
 	// Output:
 	// advantages 0.00 0.00 0.00 0.00 0.00 0.00 0.00 1.00
 	// returns    0.00 0.00 0.00 0.00 0.00 0.00 0.00 1.00
 }
 
 func ExampleReinforcePlusPlus() {
-	show(advantage.ReinforcePlusPlus{Gamma: 0.5, Raw: true}, small())
+	show(advantage.ReinforcePlusPlus{Gamma: 0.5}, small())
 	// Output:
 	// advantages 0.00 0.25 0.50 0.00 0.50 1.00
 	// returns    0.13 0.25 0.50 0.25 0.50 1.00
 }
 
 func ExampleReinforcePlusPlusBaseline() {
-	show(advantage.ReinforcePlusPlusBaseline{}, group())
+	show(advantage.ReinforcePlusPlusBaseline{Whiten: true}, group())
 	// Output:
 	// advantages 0.00 -1.22 0.00 0.00 0.00 0.00 0.00 1.22
 	// returns    0.00 -1.22 0.00 0.00 0.00 0.00 0.00 1.22
@@ -207,58 +207,56 @@ func ExampleReMax() {
 func ExampleGiGPO() {
 	b := group()
 	b.States = []uint64{5, 6, 5, 6}
-	show(advantage.GiGPO{Gamma: 1, StepWeight: 1, NoStd: true}, b)
+	show(advantage.GiGPO{Gamma: 1, StepWeight: 1}, b)
 	// Output:
 	// advantages 0.00 -1.50 0.00 -0.50 0.00 0.50 0.00 1.50
 	// returns    0.00 -1.50 0.00 -0.50 0.00 0.50 0.00 1.50
 }
 
 func ExampleNoConcat() {
-	show(advantage.NoConcat{Gamma: 0.9, Lambda: 0.5, Raw: true}, split())
+	show(advantage.NoConcat{Gamma: 0.9, Lambda: 0.5}, split())
 	// Output:
 	// advantages 0.00 0.84 0.84 0.00 0.80 0.80
 	// returns    -100.00 1.04 -100.00 -100.00 1.00 -100.00
 }
 
 func ExampleTrajectoryOutcome() {
-	show(advantage.TrajectoryOutcome{Gamma: 0.9, Lambda: 0.5, Raw: true}, split())
+	show(advantage.TrajectoryOutcome{Gamma: 0.9, Lambda: 0.5}, split())
 	// Output:
 	// advantages 0.00 0.19 0.07 0.00 0.65 1.10
 	// returns    0.00 0.39 0.47 0.00 0.86 1.50
 }
 
 func ExampleTrajectoryToken() {
-	show(advantage.TrajectoryToken{Gamma: 0.9, Lambda: 0.5, Raw: true}, split())
+	show(advantage.TrajectoryToken{Gamma: 0.9, Lambda: 0.5}, split())
 	// Output:
 	// advantages 0.00 0.37 0.47 0.00 0.43 0.60
 	// returns    0.00 0.57 0.87 0.00 0.63 1.00
 }
 
 func ExampleTrajectoryTurn() {
-	show(advantage.TrajectoryTurn{Gamma: 0.9, Lambda: 0.5, Raw: true}, split())
+	show(advantage.TrajectoryTurn{Gamma: 0.9, Lambda: 0.5}, split())
 	// Output:
 	// advantages 0.00 0.84 0.84 0.00 0.80 0.80
 	// returns    -100.00 1.04 -100.00 -100.00 1.00 -100.00
 }
 
 func ExampleTrajectoryBiLevel() {
-	est := advantage.DefaultTrajectoryBiLevel()
-	est.Raw = true
-	show(est, split())
+	show(advantage.TrajectoryBiLevel{TurnGamma: 0.95, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75}, split())
 	// Output:
 	// advantages 0.00 1.23 1.03 0.00 0.80 0.60
 	// returns    0.00 1.43 1.43 0.00 1.00 1.00
 }
 
 func ExampleTrajectoryTwoPass() {
-	show(advantage.TrajectoryTwoPass{Gamma: 0.9, Lambda: 0.5, TurnGamma: 0.5, Raw: true}, split())
+	show(advantage.TrajectoryTwoPass{Gamma: 0.9, Lambda: 0.5, TurnGamma: 0.5}, split())
 	// Output:
 	// advantages 0.00 0.36 0.45 0.00 0.43 0.60
 	// returns    0.00 0.56 0.85 0.00 0.63 1.00
 }
 
 func ExampleTrajectoryGRPO() {
-	show(advantage.TrajectoryGRPO{}, group())
+	show(advantage.TrajectoryGRPO{NormByStd: true}, group())
 	// Output:
 	// advantages 0.00 -1.41 0.00 0.00 0.00 0.00 0.00 1.41
 	// returns    0.00 -1.41 0.00 0.00 0.00 0.00 0.00 1.41
@@ -271,7 +269,7 @@ func ExampleNew() {
 	_, err = advantage.New("trajectory_bi_level_gae", advantage.Params{Gamma: 0.99})
 	fmt.Println(err)
 	// Output:
-	// {Gamma:1 Lambda:1 TurnGamma:0.95 Raw:false} <nil>
+	// {Gamma:1 Lambda:1 TurnGamma:0.99 Whiten:true} <nil>
 	// advantage: trajectory_bi_level_gae: gamma: 0.99: parameter out of range (1: this estimator does not discount tokens)
 }
 
@@ -292,7 +290,7 @@ func ExampleRegistry() {
 	est, unknown := r.New("short_sighted", advantage.Params{})
 	fmt.Printf("%+v %v %v\n", est, err, unknown)
 	// Output:
-	// {Gamma:0 Lambda:0 Raw:false} <nil> <nil>
+	// {Gamma:0 Lambda:0 Whiten:false} <nil> <nil>
 }
 
 func ExampleWhitening_Apply() {

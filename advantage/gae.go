@@ -15,7 +15,7 @@ package advantage
 type GAE struct {
 	Gamma  float64 // discount per token, in [0, 1]
 	Lambda float64 // bias (0) against variance (1), in [0, 1]
-	Raw    bool    // do not whiten advantages
+	Whiten bool    // whiten advantages
 }
 
 // Estimate implements [Estimator].
@@ -30,7 +30,7 @@ func runGAE[T number](g GAE, c *call[T]) error {
 	c.mask = c.attentionMask()
 	p := slot[gaePass[T]](c.scratch, mainSlot)
 	*p = gaePass[T]{c: c, gamma: g.Gamma, decay: g.Gamma * g.Lambda}
-	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || g.Raw {
+	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || !g.Whiten {
 		return err
 	}
 	return c.whiten(Whitening{}, mapAll)

@@ -34,7 +34,7 @@ import (
 type GiGPO struct {
 	Gamma      float64 // γ, discount per turn, in [0, 1]
 	StepWeight float64 // ω, not negative; the paper uses 1
-	NoStd      bool    // omit both divisions by std + ε
+	NormByStd  bool    // divide both differences by std + ε
 	Epsilon    float64 // ε; 0 means DefaultEpsilon
 }
 
@@ -59,14 +59,14 @@ func runGiGPO[T number](g GiGPO, c *call[T]) error {
 	groups := c.episodeGroups(e)
 	groups.score(episodeScores)
 	for k, s := range episodeScores {
-		episodeScores[k] = groups.compare(k, s, g.NoStd, eps, s)
+		episodeScores[k] = groups.compare(k, s, g.NormByStd, eps, s)
 	}
 	steps, err := c.steps(e, g.Gamma)
 	if err != nil {
 		return err
 	}
 	for i, r := range steps.returns {
-		steps.returns[i] = float64(g.StepWeight * steps.groups.compare(i, r, g.NoStd, eps, 0))
+		steps.returns[i] = float64(g.StepWeight * steps.groups.compare(i, r, g.NormByStd, eps, 0))
 	}
 	c.publishTurnID()
 	p := slot[stepPass[T]](c.scratch, secondSlot)

@@ -27,10 +27,10 @@ func TestGiGPOByHand(t *testing.T) {
 		est  GiGPO
 		want []float64
 	}{
-		{GiGPO{Gamma: 0.5, StepWeight: 2, NoStd: true}, []float64{-1 - 0.5, 0, -1, 1 + 0.5, 0, 1}},
-		{GiGPO{Gamma: 0.5, StepWeight: 0, NoStd: true}, []float64{-1, 0, -1, 1, 0, 1}},
-		{GiGPO{Gamma: 0, StepWeight: 1, NoStd: true}, []float64{-1 + 0.5, 0, -1, 1 - 0.5, 0, 1}},
-		{GiGPO{Gamma: 0.5, StepWeight: 2, Epsilon: 0.5}, []float64{
+		{GiGPO{Gamma: 0.5, StepWeight: 2}, []float64{-1 - 0.5, 0, -1, 1 + 0.5, 0, 1}},
+		{GiGPO{Gamma: 0.5, StepWeight: 0}, []float64{-1, 0, -1, 1, 0, 1}},
+		{GiGPO{Gamma: 0, StepWeight: 1}, []float64{-1 + 0.5, 0, -1, 1 - 0.5, 0, 1}},
+		{GiGPO{Gamma: 0.5, StepWeight: 2, Epsilon: 0.5, NormByStd: true}, []float64{
 			-1/(std+0.5) - 0.5/(std/4+0.5), 0, -1 / (std + 0.5),
 			1/(std+0.5) + 0.5/(std/4+0.5), 0, 1 / (std + 0.5),
 		}},
@@ -52,12 +52,12 @@ func TestGiGPOByHand(t *testing.T) {
 func TestGiGPOStatesCountPerGroup(t *testing.T) {
 	b := twoEpisodes()
 	b.Group = []int{1, 2}
-	out := run(t, GiGPO{Gamma: 0.5, StepWeight: 2, NoStd: true}, b)
+	out := run(t, GiGPO{Gamma: 0.5, StepWeight: 2}, b)
 	near(t, "gigpo", []float64{float64(out.Advantages[0]), float64(out.Advantages[3])}, []float64{3, 5})
 }
 
 func TestGiGPONeedsStates(t *testing.T) {
-	est := GiGPO{Gamma: 1, StepWeight: 1}
+	est := GiGPO{Gamma: 1, StepWeight: 1, NormByStd: true}
 	for _, c := range []struct {
 		name   string
 		states []uint64

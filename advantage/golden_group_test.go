@@ -12,9 +12,9 @@ func TestGoldenLite(t *testing.T) {
 	for _, c := range golden.Cases(t, file) {
 		r := record(t, c, "token_level_rewards")
 		r.batch.Loss = r.mask(t, "response_mask")
-		est := Lite{Gamma: r.param(t, "gamma"), Lambda: r.param(t, "lam")}
+		est := Lite{Gamma: r.param(t, "gamma"), Lambda: r.param(t, "lam"), Whiten: true}
 		raw := est
-		raw.Raw = true
+		raw.Whiten = false
 		r.compare(t, tally, est, raw)
 	}
 }
@@ -36,7 +36,7 @@ func TestGoldenReinforcePlusPlus(t *testing.T) {
 	for _, c := range golden.Cases(t, file) {
 		r := record(t, c, "token_level_rewards")
 		r.batch.Loss = r.mask(t, "eos_mask")
-		r.compare(t, tally, ReinforcePlusPlus{Gamma: r.param(t, "gamma")}, nil)
+		r.compare(t, tally, ReinforcePlusPlus{Gamma: r.param(t, "gamma"), Whiten: true}, nil)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestGoldenNoConcat(t *testing.T) {
 		if ignore := r.param(t, "ignore_value"); ignore != IgnoreReturn {
 			t.Fatalf("%s: ignore_value %v, want %v", c.Name, ignore, IgnoreReturn)
 		}
-		est := NoConcat{Gamma: r.param(t, "gamma"), Lambda: r.param(t, "lam")}
+		est := NoConcat{Gamma: r.param(t, "gamma"), Lambda: r.param(t, "lam"), Whiten: true}
 		switch variant {
 		case "no_concat_gae":
 		case "no_concat_gae_last":

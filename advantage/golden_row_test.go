@@ -12,9 +12,9 @@ func TestGoldenGAE(t *testing.T) {
 	for _, c := range golden.Cases(t, file) {
 		r := record(t, c, "token_level_rewards")
 		r.batch.Attention = r.mask(t, "eos_mask")
-		est := GAE{Gamma: r.param(t, "gamma"), Lambda: r.param(t, "lam")}
+		est := GAE{Gamma: r.param(t, "gamma"), Lambda: r.param(t, "lam"), Whiten: true}
 		raw := est
-		raw.Raw = true
+		raw.Whiten = false
 		r.compare(t, tally, est, raw)
 	}
 }
@@ -25,9 +25,9 @@ func TestGoldenMasked(t *testing.T) {
 	for _, c := range golden.Cases(t, file) {
 		r := record(t, c, "token_level_rewards")
 		r.batch.GAE = r.mask(t, "loss_mask")
-		est := Masked{Gamma: r.param(t, "gamma"), Lambda: r.param(t, "lam")}
+		est := Masked{Gamma: r.param(t, "gamma"), Lambda: r.param(t, "lam"), Whiten: true}
 		raw := est
-		raw.Raw = true
+		raw.Whiten = false
 		r.compare(t, tally, est, raw)
 	}
 }
@@ -38,9 +38,9 @@ func TestGoldenBiLevel(t *testing.T) {
 	for _, c := range golden.Cases(t, file) {
 		r := record(t, c, "token_level_rewards")
 		r.batch.Loss, r.batch.TurnEnd = r.mask(t, "loss_mask"), r.mask(t, "reward_mask")
-		est := BiLevel{Gamma: r.param(t, "gamma"), Lambda: r.param(t, "lam"), TurnGamma: r.param(t, "high_level_gamma")}
+		est := BiLevel{Gamma: r.param(t, "gamma"), Lambda: r.param(t, "lam"), TurnGamma: r.param(t, "high_level_gamma"), Whiten: true}
 		raw := est
-		raw.Raw = true
+		raw.Whiten = false
 		r.compare(t, tally, est, raw)
 	}
 }
@@ -51,9 +51,9 @@ func TestGoldenTurnWise(t *testing.T) {
 	for _, c := range golden.Cases(t, file) {
 		r := record(t, c, "token_level_rewards")
 		r.batch.Loss, r.batch.TurnEnd = r.mask(t, "loss_mask"), r.mask(t, "reward_mask")
-		est := TurnWise{TurnGamma: r.param(t, "high_level_gamma"), Lambda: r.param(t, "lam")}
+		est := TurnWise{TurnGamma: r.param(t, "high_level_gamma"), Lambda: r.param(t, "lam"), Whiten: true}
 		raw := est
-		raw.Raw = true
+		raw.Whiten = false
 		r.compare(t, tally, est, raw)
 	}
 }
@@ -68,7 +68,7 @@ func TestGoldenGRPO(t *testing.T) {
 			r := record(t, c, "token_level_rewards")
 			r.batch.Loss = r.mask(t, f.mask)
 			r.batch.Group = ids(t, c.Inputs, "index")
-			est := GRPO{Epsilon: r.param(t, "epsilon"), NoStd: !r.flag(t, "norm_adv_by_std_in_grpo", true)}
+			est := GRPO{Epsilon: r.param(t, "epsilon"), NormByStd: r.flag(t, "norm_adv_by_std_in_grpo", true)}
 			r.compare(t, tally, est, nil)
 		}
 	}

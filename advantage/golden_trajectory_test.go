@@ -38,19 +38,19 @@ func eachEpisodeCase(t *testing.T, file string, make func(r *recorded, raw bool)
 
 func TestGoldenTrajectoryOutcome(t *testing.T) {
 	eachEpisodeCase(t, "algorithms_next/default_gae.json", func(r *recorded, raw bool) Estimator {
-		return TrajectoryOutcome{Gamma: r.param(t, "gamma"), Lambda: r.param(t, "lam"), Raw: raw}
+		return TrajectoryOutcome{Gamma: r.param(t, "gamma"), Lambda: r.param(t, "lam"), Whiten: !raw}
 	})
 }
 
 func TestGoldenTrajectoryToken(t *testing.T) {
 	eachEpisodeCase(t, "algorithms_next/token_level_gae.json", func(r *recorded, raw bool) Estimator {
-		return TrajectoryToken{Gamma: r.param(t, "gamma"), Lambda: r.param(t, "lam"), Raw: raw}
+		return TrajectoryToken{Gamma: r.param(t, "gamma"), Lambda: r.param(t, "lam"), Whiten: !raw}
 	})
 }
 
 func TestGoldenTrajectoryTurn(t *testing.T) {
 	eachEpisodeCase(t, "algorithms_next/turn_level_gae.json", func(r *recorded, raw bool) Estimator {
-		return TrajectoryTurn{Gamma: r.param(t, "gamma"), Lambda: r.param(t, "lam"), Raw: raw}
+		return TrajectoryTurn{Gamma: r.param(t, "gamma"), Lambda: r.param(t, "lam"), Whiten: !raw}
 	})
 }
 
@@ -61,7 +61,7 @@ func TestGoldenTrajectoryBiLevel(t *testing.T) {
 		}
 		return TrajectoryBiLevel{
 			TurnGamma: r.param(t, "gamma_turn"), TurnLambda: r.param(t, "lambda_turn"),
-			TokenLambda: r.param(t, "lambda_token"), Mix: r.param(t, "bi_level_mix"), Raw: raw,
+			TokenLambda: r.param(t, "lambda_token"), Mix: r.param(t, "bi_level_mix"), Whiten: !raw,
 		}
 	})
 }
@@ -70,7 +70,7 @@ func TestGoldenTrajectoryTwoPass(t *testing.T) {
 	eachEpisodeCase(t, "algorithms_next/bi_level_gae_published.json", func(r *recorded, raw bool) Estimator {
 		var turn *float64
 		golden.Decode(t, r.Params, "high_level_gamma", &turn)
-		est := TrajectoryTwoPass{Gamma: r.param(t, "gamma"), Lambda: r.param(t, "lam"), TurnGamma: r.param(t, "gamma"), Raw: raw}
+		est := TrajectoryTwoPass{Gamma: r.param(t, "gamma"), Lambda: r.param(t, "lam"), TurnGamma: r.param(t, "gamma"), Whiten: !raw}
 		if turn != nil {
 			est.TurnGamma = *turn
 		}
@@ -80,6 +80,6 @@ func TestGoldenTrajectoryTwoPass(t *testing.T) {
 
 func TestGoldenTrajectoryGRPO(t *testing.T) {
 	eachEpisodeCase(t, "algorithms_next/trajectory_grpo.json", func(r *recorded, _ bool) Estimator {
-		return TrajectoryGRPO{NoStd: !r.flag(t, "norm_adv_by_std_in_grpo", true)}
+		return TrajectoryGRPO{NormByStd: r.flag(t, "norm_adv_by_std_in_grpo", true)}
 	})
 }

@@ -11,7 +11,7 @@ type groups struct {
 	mean   []float64 // of the members' scores
 	m2     []float64 // sum of squared distances to it
 
-	order []int // see rising
+	order []int // see ascending
 }
 
 // put resets the groups to items with these ids.
@@ -37,8 +37,8 @@ func (g *groups) put(ids []int) {
 func (g *groups) count() int { return len(g.size) }
 
 // score computes mean and spread of the groups' scores, in float64 and in item
-// order. Equal scores give a spread of exactly 0 or of rounding noise far below
-// any epsilon, which float32 arithmetic would not.
+// order. In float64, equal scores give a spread of 0, or of rounding errors far below any
+// epsilon.
 func (g *groups) score(scores []float64) {
 	g.mean, g.m2 = resize(g.mean, g.count()), resize(g.m2, g.count())
 	clear(g.mean)

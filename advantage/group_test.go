@@ -70,15 +70,15 @@ func TestGroupEstimatorsByHand(t *testing.T) {
 		est  Estimator
 		want []float64
 	}{
-		{"grpo", GRPO{}, []float64{-2 / (std + 1e-6), 4 / (1 + 1e-6), -1 / (std + 1e-6), 3 / (std + 1e-6)}},
-		{"grpo, epsilon", GRPO{Epsilon: 0.5}, []float64{-2 / (std + 0.5), 4 / 1.5, -1 / (std + 0.5), 3 / (std + 0.5)}},
-		{"grpo without std", GRPO{NoStd: true}, []float64{-2, 4, -1, 3}},
+		{"grpo", GRPO{NormByStd: true}, []float64{-2 / (std + 1e-6), 4 / (1 + 1e-6), -1 / (std + 1e-6), 3 / (std + 1e-6)}},
+		{"grpo, epsilon", GRPO{Epsilon: 0.5, NormByStd: true}, []float64{-2 / (std + 0.5), 4 / 1.5, -1 / (std + 0.5), 3 / (std + 0.5)}},
+		{"grpo without std", GRPO{}, []float64{-2, 4, -1, 3}},
 		{"rloo", RLOO{}, []float64{1 - 4, 4, 2 - 3.5, 6 - 1.5}},
 		{"gpg", GPG{}, []float64{-2, 4, -1, 3}},
-		{"reinforce++ baseline, raw", ReinforcePlusPlusBaseline{Raw: true}, []float64{-2, 4, -1, 3}},
+		{"reinforce++ baseline, raw", ReinforcePlusPlusBaseline{}, []float64{-2, 4, -1, 3}},
 		{"opo, equal lengths", OPO{}, []float64{-2, 4, -1, 3}},
-		{"trajectory grpo", TrajectoryGRPO{}, []float64{-2 / (math.Sqrt(14.0/3) + 1e-6), 0, -1 / (math.Sqrt(14.0/3) + 1e-6), 3 / (math.Sqrt(14.0/3) + 1e-6)}},
-		{"trajectory grpo without std", TrajectoryGRPO{NoStd: true}, []float64{-2, 0, -1, 3}},
+		{"trajectory grpo", TrajectoryGRPO{NormByStd: true}, []float64{-2 / (math.Sqrt(14.0/3) + 1e-6), 0, -1 / (math.Sqrt(14.0/3) + 1e-6), 3 / (math.Sqrt(14.0/3) + 1e-6)}},
+		{"trajectory grpo without std", TrajectoryGRPO{}, []float64{-2, 0, -1, 3}},
 	} {
 		near(t, c.name, rowAdvantages(t, c.est, b()), c.want)
 	}
@@ -92,7 +92,7 @@ func TestReinforceBaselineWhitensOverTokens(t *testing.T) {
 		Loss: []bool{true, true, true}, Group: []int{0, 0},
 	}
 	std := math.Sqrt(4.0 / 3)
-	near(t, "reinforce++ baseline", rowAdvantages(t, ReinforcePlusPlusBaseline{}, b),
+	near(t, "reinforce++ baseline", rowAdvantages(t, ReinforcePlusPlusBaseline{Whiten: true}, b),
 		[]float64{(-1 - 1.0/3) / std, (1 - 1.0/3) / std})
 }
 
@@ -119,21 +119,21 @@ func TestGPGMakesUpForZeroScores(t *testing.T) {
 
 func TestPassKRewardsTheLeadOfTheBest(t *testing.T) {
 	b := scored([]float32{1, 5, 2, 3, 3}, 4, 4, 4, 8, 8)
-	near(t, "pass@k", rowAdvantages(t, PassK{NoStd: true}, b), []float64{0, 3, 0, 0, 0})
+	near(t, "pass@k", rowAdvantages(t, PassK{}, b), []float64{0, 3, 0, 0, 0})
 	// Scores 1, 5, 2 have mean 8/3 and squared distances 78/9.
-	near(t, "pass@k", rowAdvantages(t, PassK{Epsilon: 0.25}, b), []float64{0, 3 / (math.Sqrt(78.0/18) + 0.25), 0, 0, 0})
+	near(t, "pass@k", rowAdvantages(t, PassK{Epsilon: 0.25, NormByStd: true}, b), []float64{0, 3 / (math.Sqrt(78.0/18) + 0.25), 0, 0, 0})
 	// The best comes first, last, and after a better second.
-	near(t, "pass@k", rowAdvantages(t, PassK{NoStd: true}, scored([]float32{5, 1, 2}, 0, 0, 0)), []float64{3, 0, 0})
-	near(t, "pass@k", rowAdvantages(t, PassK{NoStd: true}, scored([]float32{1, 3, 7, 6}, 0, 0, 0, 0)), []float64{0, 0, 1, 0})
+	near(t, "pass@k", rowAdvantages(t, PassK{}, scored([]float32{5, 1, 2}, 0, 0, 0)), []float64{3, 0, 0})
+	near(t, "pass@k", rowAdvantages(t, PassK{}, scored([]float32{1, 3, 7, 6}, 0, 0, 0, 0)), []float64{0, 0, 1, 0})
 
 	var out Result
 	for _, k := range []int{0, 2, 3} {
-		if err := (PassK{K: k}).Estimate(&out, scored([]float32{1, 2, 3}, 1, 1, 2)); !errors.Is(err, ErrGroupSize) {
+		if err := (PassK{K: k, NormByStd: true}).Estimate(&out, scored([]float32{1, 2, 3}, 1, 1, 2)); !errors.Is(err, ErrGroupSize) {
 			t.Errorf("k %d: got %v, want ErrGroupSize", k, err)
 		}
 	}
 	for _, k := range []int{-1, 1} {
-		if err := (PassK{K: k}).Estimate(&out, scored([]float32{1, 2}, 1, 1)); !errors.Is(err, ErrParameter) {
+		if err := (PassK{K: k, NormByStd: true}).Estimate(&out, scored([]float32{1, 2}, 1, 1)); !errors.Is(err, ErrParameter) {
 			t.Errorf("k %d: got %v, want ErrParameter", k, err)
 		}
 	}
@@ -162,7 +162,7 @@ func TestPassKSumsLeadsOverAllChoices(t *testing.T) {
 			for i := range want {
 				want[i] /= choices
 			}
-			near(t, fmt.Sprint(scores, k), rowAdvantages(t, PassK{K: k, NoStd: true}, scored(scores, make([]int, n)...)), want)
+			near(t, fmt.Sprint(scores, k), rowAdvantages(t, PassK{K: k}, scored(scores, make([]int, n)...)), want)
 		}
 	}
 }
@@ -175,7 +175,7 @@ func TestEqualScoresGiveZeroAdvantages(t *testing.T) {
 	for i := range scores {
 		scores[i] = 10.9
 	}
-	for _, est := range []Estimator{GRPO{}, RLOO{}, TrajectoryGRPO{}, PassK{}, OPO{}} {
+	for _, est := range []Estimator{GRPO{NormByStd: true}, RLOO{}, TrajectoryGRPO{NormByStd: true}, PassK{NormByStd: true}, OPO{}} {
 		for row, a := range rowAdvantages(t, est, scored(scores, groups...)) {
 			if math.Abs(a) > 1e-8 {
 				t.Errorf("%T: row %d: advantage %v among equal scores", est, row, a)
@@ -188,7 +188,7 @@ func TestEqualScoresGiveZeroAdvantages(t *testing.T) {
 func TestGroupShiftsCancel(t *testing.T) {
 	a := []float32{1, 2, 6, 4.5}
 	b := []float32{9, 10, 14, 12.5}
-	for _, est := range []Estimator{GRPO{}, GRPO{NoStd: true}, RLOO{}, OPO{}, PassK{}, TrajectoryGRPO{}, ReinforcePlusPlusBaseline{}} {
+	for _, est := range []Estimator{GRPO{NormByStd: true}, GRPO{}, RLOO{}, OPO{}, PassK{NormByStd: true}, TrajectoryGRPO{NormByStd: true}, ReinforcePlusPlusBaseline{Whiten: true}} {
 		near(t, "shifted scores", rowAdvantages(t, est, scored(b, 1, 1, 1, 1)), rowAdvantages(t, est, scored(a, 1, 1, 1, 1)))
 	}
 }
@@ -208,7 +208,7 @@ func TestReMaxSubtractsBaselineUnderMask(t *testing.T) {
 
 func TestReinforceStopsAtContext(t *testing.T) {
 	b := &Batch{Offsets: []int{0, 5}, Rewards: []float32{1, 2, 4, 8, 16}, Loss: []bool{true, true, false, true, true}}
-	out := run(t, ReinforcePlusPlus{Gamma: 0.5, Raw: true}, b)
+	out := run(t, ReinforcePlusPlus{Gamma: 0.5}, b)
 	// The context's return holds the turn after it, but passes nothing on.
 	for i, want := range []struct{ adv, ret float32 }{{2, 2}, {2, 2}, {0, 12}, {16, 16}, {16, 16}} {
 		if out.Advantages[i] != want.adv || out.Returns[i] != want.ret {

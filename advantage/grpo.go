@@ -19,8 +19,8 @@ import "math"
 // arXiv:2503.20783 (Dr. GRPO). Config names: grpo; masked_grpo and lite_grpo, which
 // promise a loss mask.
 type GRPO struct {
-	// NoStd omits the division by std + ε.
-	NoStd bool
+	// NormByStd divides by std + ε.
+	NormByStd bool
 	// Epsilon is ε; 0 means DefaultEpsilon, because the standard deviation of
 	// equal scores is 0.
 	Epsilon float64
@@ -44,7 +44,7 @@ func runGRPO[T number](g GRPO, c *call[T]) error {
 		return err
 	}
 	for row, s := range scores {
-		scores[row] = groups.compare(row, s, g.NoStd, eps, s)
+		scores[row] = groups.compare(row, s, g.NormByStd, eps, s)
 	}
 	c.mask = c.lossMask()
 	return c.share(scores)
@@ -52,7 +52,7 @@ func runGRPO[T number](g GRPO, c *call[T]) error {
 
 // compare returns the advantage of an item over its group, and alone for the
 // only member of a group.
-func (g *groups) compare(item int, score float64, noStd bool, eps, alone float64) float64 {
+func (g *groups) compare(item int, score float64, normByStd bool, eps, alone float64) float64 {
 	k := g.of[item]
 	d, std := score-g.mean[k], 1.0
 	if n := g.size[k]; n > 1 {
@@ -60,7 +60,7 @@ func (g *groups) compare(item int, score float64, noStd bool, eps, alone float64
 	} else {
 		d = alone
 	}
-	if noStd {
+	if !normByStd {
 		return d
 	}
 	return d / (std + eps)

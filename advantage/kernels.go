@@ -3,7 +3,7 @@ package advantage
 // Loops over plain numbers. Each has a vectorised version for float32 that gives
 // the same bits, if the machine supports it.
 
-// scale is y = (x − shift)·by, number by number.
+// scale computes y = (x − shift)·by for each number.
 func scale[T number](dst, x []T, shift, by float64) {
 	if x, ok := any(x).([]float32); ok {
 		scale32(any(dst).([]float32), x, shift, by)
@@ -39,17 +39,17 @@ func scaleWhereAll[T number](x []T, mask []bool, shift, by float64) {
 	}
 }
 
-// sum adds in float64 over eight strands, which hides the latency of additions
-// and is a fixed order all the same.
+// sum adds in float64 with eight partial sums, which hides the latency of additions. The
+// order is fixed.
 func sum[T number](x []T) float64 {
 	if x, ok := any(x).([]float32); ok {
 		return sum32(x)
 	}
-	return sumStrands(new([8]float64), x)
+	return sumPartial(new([8]float64), x)
 }
 
-// sumStrands adds the numbers to the strands and these to each other.
-func sumStrands[T number](s *[8]float64, x []T) float64 {
+// sumPartial adds the numbers to the eight partial sums, and returns their total.
+func sumPartial[T number](s *[8]float64, x []T) float64 {
 	n := len(x) &^ 7
 	for t := 0; t < n; t += 8 {
 		x := (*[8]T)(x[t:])
@@ -68,7 +68,7 @@ func sumStrands[T number](s *[8]float64, x []T) float64 {
 	return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]))
 }
 
-// finite reports whether all numbers are.
+// finite reports whether all numbers are finite.
 func finite[T number](x []T) bool {
 	if x, ok := any(x).([]float32); ok {
 		return finite32(x)
@@ -76,8 +76,8 @@ func finite[T number](x []T) bool {
 	return finiteAll(x)
 }
 
-// finiteAll: x − x is 0 for finite numbers and NaN for the others, and NaN
-// survives every sum. Four sums hide the latency of additions.
+// finiteAll adds x − x, which is 0 for finite numbers and NaN for others; a sum with a NaN
+// is NaN. Four sums hide the latency of additions.
 func finiteAll[T number](x []T) bool {
 	var a, b, c, d T
 	n := len(x) &^ 3

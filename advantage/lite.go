@@ -20,7 +20,7 @@ package advantage
 type Lite struct {
 	Gamma  float64 // discount per model token, in [0, 1]
 	Lambda float64 // bias (0) against variance (1), in [0, 1]
-	Raw    bool    // do not whiten advantages
+	Whiten bool    // whiten advantages
 }
 
 // Estimate implements [Estimator].
@@ -35,7 +35,7 @@ func runLite[T number](l Lite, c *call[T]) error {
 	c.mask = c.lossMask()
 	p := slot[litePass[T]](c.scratch, mainSlot)
 	*p = litePass[T]{c: c, gamma: l.Gamma, decay: l.Gamma * l.Lambda}
-	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || l.Raw {
+	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || !l.Whiten {
 		return err
 	}
 	return c.whiten(GuardedWhitening(), mapKnown)

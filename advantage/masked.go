@@ -22,7 +22,7 @@ import "fmt"
 type Masked struct {
 	Gamma  float64 // discount per model token, in [0, 1]
 	Lambda float64 // bias (0) against variance (1), in [0, 1]
-	Raw    bool    // do not whiten advantages
+	Whiten bool    // whiten advantages
 }
 
 // Estimate implements [Estimator].
@@ -40,7 +40,7 @@ func runMasked[T number](m Masked, c *call[T]) error {
 	c.mask = c.gae
 	p := slot[maskedPass[T]](c.scratch, mainSlot)
 	*p = maskedPass[T]{c: c, gamma: m.Gamma, decay: m.Gamma * m.Lambda}
-	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || m.Raw {
+	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || !m.Whiten {
 		return err
 	}
 	return c.whiten(Whitening{}, mapKnown)

@@ -12,13 +12,13 @@ package advantage
 //	Ak = δk + γλ·A(k+1),   Rk = Ak + Vk
 //
 // All tokens of the row under the mask get Ak. Rk is the return at the anchor;
-// everywhere else the return is IgnoreReturn and ValueMask is false. The
-// original publishes no value mask for its first-token form, which pulls the
-// critic towards that marker; here both do.
+// everywhere else the return is IgnoreReturn and ValueMask is false. The original has
+// no value mask in its first-token form, so that its critic is also trained towards
+// IgnoreReturn; here both forms have one.
 //
 // Advantages are whitened with [GuardedWhitening] over the mask, copies not
-// counted, and positions off the mask are mapped as well. The mask is Loss, and
-// Attention where no loss mask is in force. Fewer than two tokens in the batch
+// counted, and positions off the mask are mapped as well. The mask is Loss, or
+// Attention without a loss mask. Fewer than two tokens in the batch
 // are an ErrEmptyMask, and two different rows with one identity an ErrConflict.
 //
 // Config names: no_concat_gae, or no_concat_gae_first, its older name, and
@@ -27,7 +27,7 @@ type NoConcat struct {
 	Gamma  float64 // discount per row, in [0, 1]
 	Lambda float64 // bias (0) against variance (1), in [0, 1]
 	Last   bool    // anchor at the last token instead of the first
-	Raw    bool    // do not whiten advantages
+	Whiten bool    // whiten advantages
 }
 
 // Estimate implements [Estimator].
@@ -50,7 +50,7 @@ func runNoConcat[T number](g NoConcat, c *call[T]) error {
 	if err := c.scratch.each(p, e.count(), c.tokens()); err != nil {
 		return err
 	}
-	if !g.Raw {
+	if g.Whiten {
 		if err := c.whiten(GuardedWhitening(), mapKnown); err != nil {
 			return err
 		}

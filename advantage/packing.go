@@ -6,8 +6,8 @@ import (
 )
 
 // Episodes returns the rows of each trajectory in turn order, trajectories in
-// the order of Group and Trajectory. Copies of a row, as trainers append to fill up a batch, are
-// left out; see the trajectory estimators for what counts as one.
+// the order of Group and Trajectory. Copies of a row, which trainers append to fill a
+// batch, are left out: rows with the same Group, Trajectory, Turn and mask.
 func (b *Batch) Episodes() ([][]int, error) {
 	_, e, err := b.stitched()
 	if err != nil {
@@ -21,9 +21,9 @@ func (b *Batch) Episodes() ([][]int, error) {
 }
 
 // TurnIDs appends the turn of every token within its trajectory, -1 off the
-// mask, as the estimators with Spec.TurnIDs publish it. A turn is a run of
-// tokens under the mask (Loss, else Attention); where the batch has TurnEnd,
-// turn ends part runs that touch.
+// mask, like the estimators with Spec.TurnIDs. A turn is a run of tokens under the mask
+// (Loss, or Attention without a loss mask); if the batch has TurnEnd, turn ends separate
+// adjacent runs.
 func (b *Batch) TurnIDs(dst []int32) ([]int32, error) {
 	c, e, err := b.stitched()
 	if err != nil {
@@ -41,7 +41,7 @@ func (b *Batch) TurnIDs(dst []int32) ([]int32, error) {
 	return dst, nil
 }
 
-// stitched puts the rows of the batch together.
+// stitched joins the rows of each trajectory.
 func (b *Batch) stitched() (*call[float32], *episodes, error) {
 	if err := b.Check(); err != nil {
 		return nil, nil, fmt.Errorf("advantage: %w", err)
@@ -67,12 +67,12 @@ func MaskFromReturns(dst []bool, returns []float32) []bool {
 	return dst
 }
 
-// ignoreTolerance is how far from IgnoreReturn the marker may have drifted.
+// ignoreTolerance is the largest difference from IgnoreReturn that counts as equal.
 const ignoreTolerance = 1e-6
 
-// RowMultiple returns the number that the number of rows has to be a multiple
-// of, so that devices and mini-batches get equal shares: the least common
-// multiple. Every part has to be positive.
+// RowMultiple returns the least common multiple of the parts, such as the number of
+// devices and of mini-batches. A number of rows that is a multiple of it can be divided
+// equally among them. All parts must be positive.
 func RowMultiple(parts ...int) (int, error) {
 	m := 1
 	for _, p := range parts {
@@ -84,7 +84,7 @@ func RowMultiple(parts ...int) (int, error) {
 	return m, nil
 }
 
-// ExtraRows returns how many rows are missing to the next multiple.
+// ExtraRows returns the number of rows to add to reach the next multiple.
 func ExtraRows(rows, multiple int) int {
 	if multiple <= 0 || rows <= 0 {
 		return 0
@@ -99,8 +99,8 @@ func gcd(a, b int) int {
 	return a
 }
 
-// Interleaved appends the trajectory of each of so many rows when every start
-// state was played n times in a row: 0 … n−1, 0 … n−1, and so on.
+// Interleaved appends the trajectory numbers of rows in which every start state is played
+// n times in succession: 0 … n−1, 0 … n−1, and so on.
 func Interleaved(dst []int, rows, n int) []int {
 	for i := range rows {
 		dst = append(dst, i%max(n, 1))

@@ -79,7 +79,7 @@ func TestAdjacentTurnsHaveSeparateRewards(t *testing.T) {
 		Offsets: []int{0, 4}, Rewards: []float32{1, 2, 4, 8}, Values: []float32{0.5, 7, 0.25, 7},
 		Loss: []bool{true, true, true, true}, TurnEnd: []bool{false, true, false, true},
 	}
-	out := run(t, TrajectoryTurn{Gamma: 0.5, Lambda: 0.5, Raw: true}, b)
+	out := run(t, TrajectoryTurn{Gamma: 0.5, Lambda: 0.5}, b)
 	second := 12 - 0.25
 	first := 3 + 0.5*0.25 - 0.5 + 0.25*second
 	for i, want := range []float64{first, first, second, second} {
@@ -88,7 +88,7 @@ func TestAdjacentTurnsHaveSeparateRewards(t *testing.T) {
 		}
 	}
 	b.TurnEnd = nil
-	one := run(t, TrajectoryTurn{Gamma: 0.5, Lambda: 0.5, Raw: true}, b).Advantages
+	one := run(t, TrajectoryTurn{Gamma: 0.5, Lambda: 0.5}, b).Advantages
 	if one[0] != 14.5 || one[3] != 14.5 {
 		t.Errorf("without turn ends: %v, want 14.5 throughout", one)
 	}

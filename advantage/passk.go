@@ -13,10 +13,10 @@ import (
 //
 //	a1 = 0,   a(i+1) = ai + C(i, k−1)/C(n, k)·(s(i+1) − si),   A = a / (std + ε)
 //
-// which is what the best of k rows loses without the row, the mean over all
-// choices of k rows of the group; it loses nothing where the row is not the best,
-// or not among them. std is that of the group with n − 1. Where k is n this is the
-// lead of the best row over the second best, and 0 for the others. Equal scores have equal
+// which is the mean, over all choices of k rows of the group, of the amount by which the
+// best score of the choice decreases without the row. It is 0 for choices in which the row
+// is not the best. std divides by n − 1. With k = n the best row gets its lead over the
+// second best, and the others get 0. Equal scores have equal
 // advantages. Every token under the mask gets the row's advantage, others 0;
 // returns are the same numbers. No critic, no whitening.
 //
@@ -27,9 +27,9 @@ import (
 // See Tang et al., arXiv:2503.19595, for k = n, as verl has it, and Walder and
 // Karkhanis, arXiv:2505.15201, eq. 33, for smaller k. Config name: grpo_passk.
 type PassK struct {
-	K       int     // rows to choose, 2 or more; 0 means all of the group
-	NoStd   bool    // leave out the division by std + ε
-	Epsilon float64 // ε; 0 means DefaultEpsilon
+	K         int     // rows to choose, 2 or more; 0 means all of the group
+	NormByStd bool    // divide by the group's standard deviation
+	Epsilon   float64 // ε; 0 means DefaultEpsilon
 }
 
 // Estimate implements [Estimator].
@@ -55,28 +55,28 @@ func runPassK[T number](pk PassK, c *call[T]) error {
 			return fmt.Errorf("group: row %d is in group %d of %d: %w (%d or more)", row, c.group[row], g.size[k], ErrGroupSize, least)
 		}
 	}
-	rows := g.rising(scores)
+	rows := g.ascending(scores)
 	for k, n := range g.size {
 		by := 1.0
-		if !pk.NoStd {
+		if pk.NormByStd {
 			by = math.Sqrt(g.m2[k]/float64(n-1)) + eps
 		}
-		pk.leads(rows[:n], scores, by)
+		pk.advantages(rows[:n], scores, by)
 		rows = rows[n:]
 	}
 	c.mask = c.lossMask()
 	return c.share(scores)
 }
 
-// leads replaces the scores of a group's rows, in rising order, by their
+// advantages replaces the scores of a group's rows, in rising order, by their
 // advantages.
-func (k PassK) leads(rows []int, scores []float64, by float64) {
+func (k PassK) advantages(rows []int, scores []float64, by float64) {
 	n := len(rows)
 	choose := k.K
 	if choose == 0 {
 		choose = n
 	}
-	// From the best down, C(i, k−1)/C(n, k) is the former one times (i+1−(k−1))/(i+1).
+	// From the best row down, C(i, k−1)/C(n, k) is the previous one times (i+1−(k−1))/(i+1).
 	share := float64(choose) / float64(n)
 	for i := n - 1; i > 0; i-- {
 		scores[rows[i]] = share * (scores[rows[i]] - scores[rows[i-1]]) / by
@@ -88,9 +88,9 @@ func (k PassK) leads(rows []int, scores []float64, by float64) {
 	}
 }
 
-// rising returns the items group by group, in the order of their scores, equal
+// ascending returns the items group by group, in the order of their scores, equal
 // ones by number.
-func (g *groups) rising(scores []float64) []int {
+func (g *groups) ascending(scores []float64) []int {
 	g.order = resize(g.order, len(g.of))
 	for i := range g.order {
 		g.order[i] = i

@@ -8,7 +8,7 @@ import "math"
 //	A(t) = r(t) + gamma·V(next) − V(t) + decay·A(next)
 //
 // All state is float64. Products are converted explicitly, which keeps
-// compilers from fusing them with the sum: every machine rounds alike.
+// compilers from fusing them with the sum, so that all machines round alike.
 type recursion struct {
 	gamma, decay float64
 	next, acc    float64 // V and A of the following token
@@ -17,12 +17,12 @@ type recursion struct {
 
 // advance processes a run of tokens that all count, last token first.
 //
-// It does not look for NaN: whatever is not finite ends up in the sum of
-// squares, where close finds it.
+// It does not check for NaN: a number that is not finite makes the sum of squares not
+// finite, which close checks.
 func advance[T number](s *recursion, r, v, adv, ret []T) {
 	n := len(r)
 	v, adv, ret = v[:n], adv[:n], ret[:n]
-	odd := n % 4 // the first ones, which make no block
+	odd := n % 4 // the first tokens, which do not fill a block
 	if odd < n {
 		var k scan
 		k.start(s)
@@ -42,7 +42,7 @@ func advance[T number](s *recursion, r, v, adv, ret []T) {
 	}
 }
 
-// zeros is what advanceUnpaid reads as rewards and advanceUnvalued as values.
+// zeros is read as rewards by advanceWithoutRewards and as values by advanceWithoutValues.
 var zeros struct {
 	f32 [1024]float32
 	f64 [1024]float64
@@ -59,8 +59,8 @@ func zeroOf[T number]() (z []T) {
 	return z
 }
 
-// advanceUnpaid is advance over tokens without rewards.
-func advanceUnpaid[T number](s *recursion, v, adv, ret []T) {
+// advanceWithoutRewards is advance over tokens without rewards.
+func advanceWithoutRewards[T number](s *recursion, v, adv, ret []T) {
 	none := zeroOf[T]()
 	for end := len(v); end > 0; {
 		start := max(0, end-len(none))
@@ -69,8 +69,8 @@ func advanceUnpaid[T number](s *recursion, v, adv, ret []T) {
 	}
 }
 
-// advanceUnvalued is advance without a critic: over rewards alone.
-func advanceUnvalued[T number](s *recursion, r, adv, ret []T) {
+// advanceWithoutValues is advance without a critic: over rewards alone.
+func advanceWithoutValues[T number](s *recursion, r, adv, ret []T) {
 	none := zeroOf[T]()
 	for end := len(r); end > 0; {
 		start := max(0, end-len(none))
@@ -88,8 +88,8 @@ func (s *recursion) step(reward, value float64) float64 {
 	return s.acc
 }
 
-// spread gathers mean and variance around a shift. With the shift close to the
-// data, the sum of squares loses no digits.
+// spread accumulates mean and variance relative to a shift. With a shift close to the
+// data, the sum of squares keeps its precision.
 type spread struct {
 	n             int
 	shift, s1, s2 float64
@@ -115,7 +115,7 @@ func (s *spread) moments() Moments {
 // adding less than this to any float32 stays in range.
 const largeResult = 1 << 102
 
-// safe reports whether all numbers are small enough to be stored, even after a
-// value was added. None is further from the shift than the root of the sum of
-// squares, so this costs nothing per number. NaN is not safe.
+// safe reports whether all numbers can be stored, even after a value is added. It needs no
+// pass over the numbers, because none is further from the shift than the root of the sum
+// of squares. NaN is not safe.
 func (s *spread) safe() bool { return math.Sqrt(s.s2)+math.Abs(s.shift) < largeResult }

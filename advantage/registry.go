@@ -25,11 +25,11 @@ type Params struct {
 	Whiten      bool    // whiten: advantages of estimators that do
 }
 
-// DefaultParams returns the published numbers: no discount per token, λ 1, turn
-// discount and turn λ 0.95, mix 0.75; advantages are whitened, and divided by the
-// group's standard deviation.
+// DefaultParams returns the defaults, also those of configurations: no discount per
+// token, λ 1, turn discount 0.99, turn λ 0.95, mix 0.75; advantages are whitened, and
+// divided by the group's standard deviation.
 func DefaultParams() Params {
-	return Params{Gamma: 1, Lambda: 1, TurnGamma: 0.95, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75, StepWeight: 1, NormByStd: true, Whiten: true}
+	return Params{Gamma: 1, Lambda: 1, TurnGamma: 0.99, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75, StepWeight: 1, NormByStd: true, Whiten: true}
 }
 
 // Mask names the mask that an estimator works under.
@@ -56,7 +56,8 @@ const (
 // Spec describes the inputs and outputs of an estimator. A trainer reads it to reject
 // contradictions before anything is loaded.
 type Spec struct {
-	Name string // as configurations call it
+	Name  string // as configurations call it
+	About string // what it does, as the middle of a sentence
 
 	// What it reads.
 
@@ -140,9 +141,9 @@ func (r *Registry) New(name string, p Params) (Estimator, error) {
 
 // Builtin returns a new registry with the estimators of this package.
 func Builtin() *Registry {
-	all := make(map[string]*Spec, len(specs))
+	all := make(map[string]byname.Entry[*Spec], len(specs))
 	for _, s := range specs {
-		all[s.Name] = &s
+		all[s.Name] = byname.Entry[*Spec]{Value: &s}
 	}
 	r := new(Registry)
 	r.specs.Fill(all)

@@ -35,31 +35,31 @@ func TestParamsReachTheEstimator(t *testing.T) {
 		Mix: 0.46, Epsilon: 0.37, StepWeight: 0.28, PassK: 5,
 	}
 	for name, want := range map[string]Estimator{
-		"gae":                          GAE{Gamma: 0.91, Lambda: 0.82, Raw: true},
-		"masked_gae":                   Masked{Gamma: 0.91, Lambda: 0.82, Raw: true},
-		"lite_gae":                     Lite{Gamma: 0.91, Lambda: 0.82, Raw: true},
-		"bi_level_gae":                 BiLevel{Gamma: 0.91, Lambda: 0.82, TurnGamma: 0.73, Raw: true},
-		"turn_wise_gae":                TurnWise{TurnGamma: 0.73, Lambda: 0.82, Raw: true},
-		"grpo":                         GRPO{NoStd: true, Epsilon: 0.37},
-		"masked_grpo":                  GRPO{NoStd: true, Epsilon: 0.37},
-		"lite_grpo":                    GRPO{NoStd: true, Epsilon: 0.37},
-		"grpo_passk":                   PassK{K: 5, NoStd: true, Epsilon: 0.37},
+		"gae":                          GAE{Gamma: 0.91, Lambda: 0.82},
+		"masked_gae":                   Masked{Gamma: 0.91, Lambda: 0.82},
+		"lite_gae":                     Lite{Gamma: 0.91, Lambda: 0.82},
+		"bi_level_gae":                 BiLevel{Gamma: 0.91, Lambda: 0.82, TurnGamma: 0.73},
+		"turn_wise_gae":                TurnWise{TurnGamma: 0.73, Lambda: 0.82},
+		"grpo":                         GRPO{Epsilon: 0.37},
+		"masked_grpo":                  GRPO{Epsilon: 0.37},
+		"lite_grpo":                    GRPO{Epsilon: 0.37},
+		"grpo_passk":                   PassK{K: 5, Epsilon: 0.37},
 		"rloo":                         RLOO{},
 		"opo":                          OPO{},
 		"gpg":                          GPG{},
-		"reinforce_plus_plus":          ReinforcePlusPlus{Gamma: 0.91, Raw: true},
-		"reinforce_plus_plus_baseline": ReinforcePlusPlusBaseline{Raw: true},
+		"reinforce_plus_plus":          ReinforcePlusPlus{Gamma: 0.91},
+		"reinforce_plus_plus_baseline": ReinforcePlusPlusBaseline{},
 		"remax":                        ReMax{},
-		"gigpo":                        GiGPO{Gamma: 0.91, StepWeight: 0.28, NoStd: true, Epsilon: 0.37},
-		"no_concat_gae":                NoConcat{Gamma: 0.91, Lambda: 0.82, Raw: true},
-		"no_concat_gae_first":          NoConcat{Gamma: 0.91, Lambda: 0.82, Raw: true},
-		"no_concat_gae_last":           NoConcat{Gamma: 0.91, Lambda: 0.82, Last: true, Raw: true},
-		"default_gae":                  TrajectoryOutcome{Gamma: 0.91, Lambda: 0.82, Raw: true},
-		"token_level_gae":              TrajectoryToken{Gamma: 0.91, Lambda: 0.82, Raw: true},
-		"turn_level_gae":               TrajectoryTurn{Gamma: 0.91, Lambda: 0.82, Raw: true},
-		"trajectory_bi_level_gae":      TrajectoryBiLevel{TurnGamma: 0.73, TurnLambda: 0.64, TokenLambda: 0.55, Mix: 0.46, Raw: true},
-		"bi_level_gae_published":       TrajectoryTwoPass{Gamma: 0.91, Lambda: 0.82, TurnGamma: 0.73, Raw: true},
-		"trajectory_grpo":              TrajectoryGRPO{NoStd: true, Epsilon: 0.37},
+		"gigpo":                        GiGPO{Gamma: 0.91, StepWeight: 0.28, Epsilon: 0.37},
+		"no_concat_gae":                NoConcat{Gamma: 0.91, Lambda: 0.82},
+		"no_concat_gae_first":          NoConcat{Gamma: 0.91, Lambda: 0.82},
+		"no_concat_gae_last":           NoConcat{Gamma: 0.91, Lambda: 0.82, Last: true},
+		"default_gae":                  TrajectoryOutcome{Gamma: 0.91, Lambda: 0.82},
+		"token_level_gae":              TrajectoryToken{Gamma: 0.91, Lambda: 0.82},
+		"turn_level_gae":               TrajectoryTurn{Gamma: 0.91, Lambda: 0.82},
+		"trajectory_bi_level_gae":      TrajectoryBiLevel{TurnGamma: 0.73, TurnLambda: 0.64, TokenLambda: 0.55, Mix: 0.46},
+		"bi_level_gae_published":       TrajectoryTwoPass{Gamma: 0.91, Lambda: 0.82, TurnGamma: 0.73},
+		"trajectory_grpo":              TrajectoryGRPO{Epsilon: 0.37},
 	} {
 		if got := named(t, name, p); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got %+v, want %+v", name, got, want)
@@ -67,12 +67,9 @@ func TestParamsReachTheEstimator(t *testing.T) {
 	}
 }
 
-func TestDefaultsAreThePublishedNumbers(t *testing.T) {
-	want := Params{Gamma: 1, Lambda: 1, TurnGamma: 0.95, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75, StepWeight: 1, NormByStd: true, Whiten: true}
+func TestDefaultsAreThoseOfConfigurations(t *testing.T) {
+	want := Params{Gamma: 1, Lambda: 1, TurnGamma: 0.99, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75, StepWeight: 1, NormByStd: true, Whiten: true}
 	if got := DefaultParams(); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-	if got, want := DefaultTrajectoryBiLevel(), named(t, "trajectory_bi_level_gae", DefaultParams()); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
@@ -164,12 +161,12 @@ func TestRegistriesGrow(t *testing.T) {
 	if len(r.Names()) != 0 {
 		t.Errorf("the zero registry knows %v", r.Names())
 	}
-	mine := Spec{Name: "mine", New: func(p Params) Estimator { return GAE{Gamma: p.Gamma} }}
+	mine := Spec{Name: "mine", New: func(p Params) Estimator { return GAE{Gamma: p.Gamma, Whiten: true} }}
 	if err := r.Register(mine); err != nil {
 		t.Fatal(err)
 	}
 	est, err := r.New("mine", Params{Gamma: 0.5})
-	if err != nil || est != (GAE{Gamma: 0.5}) {
+	if err != nil || est != (GAE{Gamma: 0.5, Whiten: true}) {
 		t.Errorf("got %v, %v", est, err)
 	}
 	for what, s := range map[string]Spec{"same name": mine, "no name": {New: mine.New}, "no constructor": {Name: "x"}} {

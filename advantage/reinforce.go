@@ -5,18 +5,18 @@ package advantage
 //
 //	Gt = rt + γ·G(t+1)·m(t+1),   Rt = Gt,   A = whitened G under the mask
 //
-// A token outside the mask m cuts the sum: what comes after it does not reach
-// the tokens before it. So with a loss mask each turn is credited with its own
-// rewards alone, which is how the original behaves on rows of several turns;
-// without one the whole row counts. Advantages are 0 outside the mask, returns
-// are not. Fewer than two tokens under the mask are an ErrEmptyMask.
+// A token outside the mask m ends the sum: rewards after it do not count for tokens
+// before it. So with a loss mask each turn is credited with its own rewards only, as in
+// the original on rows of several turns; without one the whole row counts. Advantages are
+// 0 outside the mask, returns are not. Fewer than two tokens under the mask are an
+// ErrEmptyMask.
 //
 // The mask is Loss, or Attention without a loss mask.
 //
 // See Hu, arXiv:2501.03262. Config name: reinforce_plus_plus.
 type ReinforcePlusPlus struct {
-	Gamma float64 // discount per token, in [0, 1]
-	Raw   bool    // do not whiten advantages
+	Gamma  float64 // discount per token, in [0, 1]
+	Whiten bool    // whiten advantages
 }
 
 // Estimate implements [Estimator].
@@ -32,7 +32,7 @@ func runReinforce[T number](r ReinforcePlusPlus, c *call[T]) error {
 	c.values = nil // not read, so not checked either
 	p := slot[reinforcePass[T]](c.scratch, mainSlot)
 	*p = reinforcePass[T]{c: c, gamma: r.Gamma}
-	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || r.Raw {
+	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || !r.Whiten {
 		return err
 	}
 	return c.whiten(Whitening{}, keepZeros)
@@ -62,7 +62,7 @@ func (p *reinforcePass[T]) row(row int) {
 				s.spread.shift = float64(r[len(r)-1])
 			}
 			s.acc = 0
-			advanceUnvalued(&s, r, adv, ret)
+			advanceWithoutValues(&s, r, adv, ret)
 			after = s.acc
 		} else {
 			ok = prepare(r, r, adv, ret, 0) && ok
@@ -87,7 +87,7 @@ func (p *reinforcePass[T]) row(row int) {
 //
 // See Hu, arXiv:2501.03262. Config name: reinforce_plus_plus_baseline.
 type ReinforcePlusPlusBaseline struct {
-	Raw bool // do not whiten advantages
+	Whiten bool // whiten advantages
 }
 
 // Estimate implements [Estimator].
@@ -106,7 +106,7 @@ func runReinforceBaseline[T number](r ReinforcePlusPlusBaseline, c *call[T]) err
 		}
 	}
 	c.mask = c.lossMask()
-	if !r.Raw {
+	if r.Whiten {
 		// Whitening numbers that are constant per row needs no pass over tokens.
 		for row, s := range scores {
 			n := count(c.mask[c.offsets[row]:c.offsets[row+1]])

@@ -2,14 +2,14 @@ package advantage
 
 import "fmt"
 
-// ReMax subtracts what the greedy response to the same prompt scored:
+// ReMax subtracts the score of the greedy response to the same prompt:
 //
 //	Rt = Σ over i ≥ t of r(i)·m(i),   At = Rt − baseline·m(t)
 //
-// m is the mask: Loss, or Attention without a loss mask. Outside it
-// advantage and return are both the sum of what is still to come; a loss mask
-// keeps them out. There is one baseline per row, in Baselines; without them the
-// error is an ErrNoGroup. No critic, no whitening.
+// m is the mask: Loss, or Attention without a loss mask. Outside it advantage and
+// return are both the sum of the later rewards, which the loss mask excludes from
+// training. There is one baseline per row, in Baselines; without them the error is an
+// ErrNoGroup. No critic, no whitening.
 //
 // See Li et al., arXiv:2310.10505. Config name: remax.
 type ReMax struct{}
@@ -45,7 +45,7 @@ func (p *remaxPass[T]) do(from, to int) {
 			start, in := runBefore(c.mask, lo, end)
 			r, adv, ret := c.rewards[start:end], c.adv[start:end], c.ret[start:end]
 			if in {
-				advanceUnvalued(&s, r, adv, ret)
+				advanceWithoutValues(&s, r, adv, ret)
 				scale(adv, adv, float64(c.baselines[row]), 1)
 			} else {
 				ok = prepare(r, r, adv, ret, T(s.acc)) && ok

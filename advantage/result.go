@@ -1,16 +1,15 @@
 package advantage
 
-// Result receives what an estimator computes. The zero value is ready to use;
-// reuse it from step to step and the memory is reused with it. It must not be
-// used by two calls at a time, and a copy shares its memory. A batch that is made
-// of its slices needs another Result to be estimated into (see ErrShared).
+// Result receives the output of an estimator. The zero value is ready to use; its memory
+// is reused from call to call. It must not be used by two calls at the same time, and a
+// copy shares its memory. A batch that contains slices of a Result needs another Result
+// (see ErrShared).
 type Result struct {
 	// Advantages has one entry per token. Positions outside the estimator's
 	// mask are as documented by the estimator; they are not part of a loss.
 	Advantages []float32
-	// Returns has one entry per token: what the critic learns. IgnoreReturn
-	// marks positions that it must not learn, for the estimators that publish
-	// a value mask.
+	// Returns has one entry per token, the target of the critic. Estimators with a
+	// ValueMask set it to IgnoreReturn at positions that the critic is not trained on.
 	Returns []float32
 	// ValueMask marks the positions that train the critic. It is nil when the
 	// estimator leaves that to the loss mask.

@@ -7,9 +7,8 @@ import (
 	"unsafe"
 )
 
-// Masks are long runs of equal entries: a turn, an observation. Finding where
-// they end costs as much as the arithmetic in between if it is done entry by
-// entry, so the functions here look at masks as bytes, several at a time.
+// Masks consist of long runs of equal entries, such as turns and observations. To find
+// their ends quickly, these functions compare several entries at a time, as bytes.
 
 // asBytes returns the mask's memory: a byte per entry, 1 for true.
 func asBytes(mask []bool) []byte {
@@ -46,15 +45,15 @@ func last(mask []bool, entry bool) int {
 
 func word(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
-// runBefore returns where the run of equal entries starts that ends before end,
-// and what its entries are. A run does not reach below lo.
+// runBefore returns the start of the run of equal entries that ends before end, at least
+// lo, and the value of its entries.
 func runBefore(mask []bool, lo, end int) (start int, in bool) {
 	in = mask[end-1]
 	return lo + last(mask[lo:end-1], !in) + 1, in
 }
 
-// runFrom returns where the run of equal entries ends that starts at t, and
-// what its entries are. A run does not reach hi.
+// runFrom returns the end of the run of equal entries that starts at t, at most hi, and
+// the value of its entries.
 func runFrom(mask []bool, t, hi int) (end int, in bool) {
 	in = mask[t]
 	if n := bytes.IndexByte(asBytes(mask[t:hi]), asByte(!in)); n >= 0 {
@@ -75,7 +74,7 @@ func count(mask []bool) int { return bytes.Count(asBytes(mask), oneTrue) }
 
 var oneTrue = []byte{1}
 
-// fill sets all of dst. Copying what is there already beats a loop of stores.
+// fill sets all entries of dst. Copying the filled part is faster than a loop.
 func fill[E any](dst []E, x E) {
 	if len(dst) == 0 {
 		return

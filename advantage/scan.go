@@ -2,17 +2,17 @@ package advantage
 
 import "math"
 
-// scan is the innermost loop of the advantage recursions. It processes four tokens
-// at a time, and a parallel prefix sum within them: what is left to do one after
-// the other is a product and a sum per four tokens. With x the decay, e the
-// deltas of tokens 0 … 3, and A(4) the advantage of the token after them,
+// scan is the innermost loop of the advantage recursions. It processes blocks of four
+// tokens with a parallel prefix sum, so that only one product and one sum per block are
+// sequential. With x the decay, e the deltas of tokens 0 … 3, and A(4) the advantage of
+// the token after them,
 //
 //	f(i) = e(i) + x·e(i+1)       i < 3
 //	g(i) = f(i) + x²·f(i+2)      i < 2, else f(i)
 //	A(i) = g(i) + x^(4−i)·A(4)
 //
-// All of it is float64, and where a product is added the two are rounded once.
-// There is one way to do that, so every machine gets the same bits.
+// All arithmetic is float64, and a product that is added is fused with the sum, so that
+// all machines give the same bits.
 type scan struct {
 	gamma     float64
 	shifted   [4]float64 // x, x, x, 0: times the following token's delta
@@ -33,7 +33,7 @@ func (k *scan) start(s *recursion) {
 	}
 }
 
-// stop hands back to the recursion after n tokens.
+// stop copies the state back to the recursion after n tokens.
 func (k *scan) stop(s *recursion, n int) {
 	s.next, s.acc = k.next, k.acc
 	s.spread.n += n
@@ -41,9 +41,8 @@ func (k *scan) stop(s *recursion, n int) {
 	s.spread.s2 += (k.s2[0] + k.s2[1]) + (k.s2[2] + k.s2[3])
 }
 
-// blocks applies the recursion to tokens whose number is a multiple of four,
-// the last four first. The kernel for vector registers does the same steps; the
-// sums with 0 are there because it does them, and a −0 shows.
+// blocks applies the recursion to blocks of four tokens, the last block first. The vector
+// kernel does the same steps. The additions of 0 reproduce its handling of −0.
 func blocks[T number](k *scan, r, v, adv, ret []T) {
 	gamma, x, x2, p, shift := k.gamma, k.shifted[0], k.double, k.carried, k.shift
 	next, acc := k.next, k.acc

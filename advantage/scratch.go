@@ -6,12 +6,12 @@ import (
 	"sync/atomic"
 )
 
-// scratch is memory that calls reuse, and the crew that works on rows.
+// scratch is memory that calls reuse, and the worker pool for rows.
 type scratch struct {
 	parts []Moments  // of the advantages, one per row
 	ones  []bool     // all true
 	slots [slots]any // pass values, see slot
-	crew  crew
+	pool  workerPool
 
 	groups   groups
 	episodes episodes
@@ -40,8 +40,8 @@ func (s *scratch) allTrue(n int) []bool {
 	return s.ones[:n]
 }
 
-// fail records a row's error. The error of the lowest row wins, so that which
-// one is reported does not depend on who was faster.
+// fail records a row's error. The error of the lowest row is kept, so that the result does
+// not depend on timing.
 func (s *scratch) fail(row int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,14 +50,14 @@ func (s *scratch) fail(row int, err error) {
 	}
 }
 
-// pass is one step of an estimator over independent items, usually rows. It
-// must not look at what another item's step writes.
+// pass is one step of an estimator over independent items, usually rows. It must not read
+// what the pass over another item writes.
 type pass interface {
 	do(from, to int)
 }
 
-// The slots. An estimator's passes take different ones: two that took turns in
-// one slot would be made anew in every call.
+// The slots. Passes of one estimator use different slots; in a shared slot each would be
+// allocated again in every call.
 const (
 	mainSlot = iota
 	secondSlot
@@ -65,9 +65,8 @@ const (
 	slots
 )
 
-// slot returns the value of type P that is kept under number i, made at its
-// first use. Kept on the heap, it can be shared with other goroutines without
-// allocating in every call.
+// slot returns the value of type P in slot i, which it creates on first use. It is on the
+// heap, so that sharing it with goroutines does not allocate in every call.
 func slot[P any](s *scratch, i int) *P {
 	if p, ok := s.slots[i].(*P); ok {
 		return p
@@ -77,27 +76,27 @@ func slot[P any](s *scratch, i int) *P {
 	return p
 }
 
-// each runs the pass over n items that hold so many tokens together, and
-// returns the lowest item's error.
+// each runs the pass over n items, which have the given number of tokens in total, and
+// returns the error of the lowest item.
 func (s *scratch) each(p pass, n, tokens int) error {
-	s.crew.run(p, n, tokens)
+	s.pool.run(p, n, tokens)
 	return s.problem
 }
 
-// tokensPerWorker is the work that is worth a goroutine.
+// tokensPerWorker is the smallest number of tokens for which another goroutine is used.
 const tokensPerWorker = 1 << 15
 
-// crew spreads a pass over goroutines. They live as long as one run.
-type crew struct {
+// workerPool runs a pass on several goroutines, which end with the run.
+type workerPool struct {
 	work    pass
 	n       int
 	block   int
 	next    atomic.Int64
 	running sync.WaitGroup
-	member  func() // built once: starting a stored function allocates nothing
+	member  func() // stored, because starting a stored function does not allocate
 }
 
-func (c *crew) run(p pass, n, tokens int) {
+func (c *workerPool) run(p pass, n, tokens int) {
 	workers := min(runtime.GOMAXPROCS(0), tokens/tokensPerWorker, n)
 	if workers <= 1 {
 		p.do(0, n)
@@ -106,23 +105,23 @@ func (c *crew) run(p pass, n, tokens int) {
 	if c.member == nil {
 		c.member = func() {
 			defer c.running.Done()
-			c.toil()
+			c.processBlocks()
 		}
 	}
 	c.work, c.n = p, n
-	c.block = max(1, n/(8*workers)) // small enough to even out ragged rows
+	c.block = max(1, n/(8*workers)) // small, to balance rows of different length
 	c.next.Store(0)
 	c.running.Add(workers - 1)
 	for range workers - 1 {
 		go c.member()
 	}
-	c.toil()
+	c.processBlocks()
 	c.running.Wait()
 	c.work = nil
 }
 
-// toil works on blocks until none is left.
-func (c *crew) toil() {
+// processBlocks processes blocks until none is left.
+func (c *workerPool) processBlocks() {
 	for {
 		to := int(c.next.Add(int64(c.block)))
 		from := to - c.block

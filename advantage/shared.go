@@ -5,10 +5,9 @@ import (
 	"unsafe"
 )
 
-// checkShared refuses a Result whose memory is also that of the batch, or whose
-// advantages and returns share memory: an estimator would read what it has just
-// written. All slices of the result have their final length, but for spareMask,
-// which may get one entry per token.
+// checkShared returns an error if a Result shares memory with the batch, or its advantages
+// with its returns: an estimator would overwrite its input. The slices of the result must
+// have their final length, except spareMask, which may get one entry per token.
 func checkShared(dst *Result, spareMask []bool, b *Batch) error {
 	spareMask = spareMask[:min(cap(spareMask), b.Tokens())]
 	for _, out := range [...]struct {

@@ -3,120 +3,116 @@ package advantage
 // specs lists the estimators of this package.
 var specs = []Spec{
 	{
-		Name: "gae", Mask: MaskAttention, Rewards: SiteAll, Critic: true, RowLocal: true, Whitens: true,
-		New: func(p Params) Estimator { return GAE{Gamma: p.Gamma, Lambda: p.Lambda, Raw: !p.Whiten} },
+		Name: "gae", About: "GAE with every token as a step; for rows without observations", Mask: MaskAttention, Rewards: SiteAll, Critic: true, RowLocal: true, Whitens: true,
+		New: func(p Params) Estimator { return GAE{Gamma: p.Gamma, Lambda: p.Lambda, Whiten: p.Whiten} },
 	},
 	{
-		Name: "masked_gae", Mask: MaskGAE, Rewards: SiteMask, Critic: true, RowLocal: true, Whitens: true,
-		New: func(p Params) Estimator { return Masked{Gamma: p.Gamma, Lambda: p.Lambda, Raw: !p.Whiten} },
+		Name: "masked_gae", About: "GAE over the tokens that the model wrote", Mask: MaskGAE, Rewards: SiteMask, Critic: true, RowLocal: true, Whitens: true,
+		New: func(p Params) Estimator { return Masked{Gamma: p.Gamma, Lambda: p.Lambda, Whiten: p.Whiten} },
 	},
 	{
-		Name: "lite_gae", Mask: MaskLoss, Rewards: SiteMask, Critic: true, RowLocal: true, Whitens: true,
-		New: func(p Params) Estimator { return Lite{Gamma: p.Gamma, Lambda: p.Lambda, Raw: !p.Whiten} },
+		Name: "lite_gae", About: "masked_gae as VAGEN Lite computes it", Mask: MaskLoss, Rewards: SiteMask, Critic: true, RowLocal: true, Whitens: true,
+		New: func(p Params) Estimator { return Lite{Gamma: p.Gamma, Lambda: p.Lambda, Whiten: p.Whiten} },
 	},
 	{
-		Name: "bi_level_gae", Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnEnds: true, RowLocal: true, Whitens: true,
+		Name: "bi_level_gae", About: "GAE over turns first, then over the tokens of each turn", Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnEnds: true, RowLocal: true, Whitens: true,
 		New: func(p Params) Estimator {
-			return BiLevel{Gamma: p.Gamma, Lambda: p.Lambda, TurnGamma: p.TurnGamma, Raw: !p.Whiten}
+			return BiLevel{Gamma: p.Gamma, Lambda: p.Lambda, TurnGamma: p.TurnGamma, Whiten: p.Whiten}
 		},
 	},
 	{
-		Name: "turn_wise_gae", Mask: MaskLoss, Rewards: SiteTurnEnd, Critic: true, TurnEnds: true, RowLocal: true, Whitens: true,
-		New: func(p Params) Estimator {
-			return TurnWise{TurnGamma: p.TurnGamma, Lambda: p.Lambda, Raw: !p.Whiten}
-		},
+		Name: "turn_wise_gae", About: "GAE over turns: one advantage per turn", Mask: MaskLoss, Rewards: SiteTurnEnd, Critic: true, TurnEnds: true, RowLocal: true, Whitens: true,
+		New: func(p Params) Estimator { return TurnWise{TurnGamma: p.TurnGamma, Lambda: p.Lambda, Whiten: p.Whiten} },
 	},
 	{
-		Name: "grpo", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true,
-		New: func(p Params) Estimator { return GRPO{NoStd: !p.NormByStd, Epsilon: p.Epsilon} },
+		Name: "grpo", About: "return minus the mean of the group, divided by its standard deviation", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true,
+		New: func(p Params) Estimator { return GRPO{NormByStd: p.NormByStd, Epsilon: p.Epsilon} },
 	},
 	{
-		Name: "masked_grpo", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true, NeedLoss: true,
-		New: func(p Params) Estimator { return GRPO{NoStd: !p.NormByStd, Epsilon: p.Epsilon} },
+		Name: "masked_grpo", About: "grpo that needs a loss mask", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true, NeedLoss: true,
+		New: func(p Params) Estimator { return GRPO{NormByStd: p.NormByStd, Epsilon: p.Epsilon} },
 	},
 	{
-		Name: "lite_grpo", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true, NeedLoss: true,
-		New: func(p Params) Estimator { return GRPO{NoStd: !p.NormByStd, Epsilon: p.Epsilon} },
+		Name: "lite_grpo", About: "grpo as VAGEN Lite names it; needs a loss mask", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true, NeedLoss: true,
+		New: func(p Params) Estimator { return GRPO{NormByStd: p.NormByStd, Epsilon: p.Epsilon} },
 	},
 	{
-		Name: "grpo_passk", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true,
-		New: func(p Params) Estimator { return PassK{K: p.PassK, NoStd: !p.NormByStd, Epsilon: p.Epsilon} },
+		Name: "grpo_passk", About: "what a row adds to the best of k rows of its group", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true,
+		New: func(p Params) Estimator { return PassK{K: p.PassK, NormByStd: p.NormByStd, Epsilon: p.Epsilon} },
 	},
 	{
-		Name: "rloo", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true,
+		Name: "rloo", About: "return minus the mean of the others of the group", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true,
 		New: func(Params) Estimator { return RLOO{} },
 	},
 	{
-		Name: "opo", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true,
+		Name: "opo", About: "return minus the mean of the group weighted by length", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true,
 		New: func(Params) Estimator { return OPO{} },
 	},
 	{
-		Name: "gpg", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true,
+		Name: "gpg", About: "return minus the mean of the group, rescaled for groups without a signal", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true,
 		New: func(Params) Estimator { return GPG{} },
 	},
 	{
-		Name: "reinforce_plus_plus", Mask: MaskLoss, Rewards: SiteMask, RowLocal: true, Whitens: true,
-		New: func(p Params) Estimator { return ReinforcePlusPlus{Gamma: p.Gamma, Raw: !p.Whiten} },
+		Name: "reinforce_plus_plus", About: "discounted sum of the rewards to come, whitened", Mask: MaskLoss, Rewards: SiteMask, RowLocal: true, Whitens: true,
+		New: func(p Params) Estimator { return ReinforcePlusPlus{Gamma: p.Gamma, Whiten: p.Whiten} },
 	},
 	{
-		Name: "reinforce_plus_plus_baseline", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true, Whitens: true,
-		New: func(p Params) Estimator { return ReinforcePlusPlusBaseline{Raw: !p.Whiten} },
+		Name: "reinforce_plus_plus_baseline", About: "return minus the mean of the group, whitened over the batch", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true, Whitens: true,
+		New: func(p Params) Estimator { return ReinforcePlusPlusBaseline{Whiten: p.Whiten} },
 	},
 	{
-		Name: "remax", Mask: MaskLoss, Rewards: SiteMask, Baselines: true, RowLocal: true,
+		Name: "remax", About: "rewards to come minus the score of the greedy response", Mask: MaskLoss, Rewards: SiteMask, Baselines: true, RowLocal: true,
 		New: func(Params) Estimator { return ReMax{} },
 	},
 	{
-		Name: "gigpo", Mask: MaskLoss, Rewards: SiteMask, Groups: true, States: true, TurnIDs: true,
+		Name: "gigpo", About: "grpo over episodes, and over turns from equal states", Mask: MaskLoss, Rewards: SiteMask, Groups: true, States: true, TurnIDs: true,
 		New: func(p Params) Estimator {
-			return GiGPO{Gamma: p.Gamma, StepWeight: p.StepWeight, NoStd: !p.NormByStd, Epsilon: p.Epsilon}
+			return GiGPO{Gamma: p.Gamma, StepWeight: p.StepWeight, NormByStd: p.NormByStd, Epsilon: p.Epsilon}
 		},
 	},
 	{
-		Name: "no_concat_gae", Mask: MaskLoss, Rewards: SiteMask, Critic: true, ValueMask: true, Whitens: true,
-		New: func(p Params) Estimator { return NoConcat{Gamma: p.Gamma, Lambda: p.Lambda, Raw: !p.Whiten} },
+		Name: "no_concat_gae", About: "GAE with rows as the steps", Mask: MaskLoss, Rewards: SiteMask, Critic: true, ValueMask: true, Whitens: true,
+		New: func(p Params) Estimator { return NoConcat{Gamma: p.Gamma, Lambda: p.Lambda, Whiten: p.Whiten} },
 	},
 	{ // what earlier versions of VAGEN call no_concat_gae
-		Name: "no_concat_gae_first", Mask: MaskLoss, Rewards: SiteMask, Critic: true, ValueMask: true, Whitens: true,
-		New: func(p Params) Estimator { return NoConcat{Gamma: p.Gamma, Lambda: p.Lambda, Raw: !p.Whiten} },
+		Name: "no_concat_gae_first", About: "no_concat_gae as earlier versions of VAGEN have it", Mask: MaskLoss, Rewards: SiteMask, Critic: true, ValueMask: true, Whitens: true,
+		New: func(p Params) Estimator { return NoConcat{Gamma: p.Gamma, Lambda: p.Lambda, Whiten: p.Whiten} },
 	},
 	{
-		Name: "no_concat_gae_last", Mask: MaskLoss, Rewards: SiteMask, Critic: true, ValueMask: true, Whitens: true,
+		Name: "no_concat_gae_last", About: "no_concat_gae with the value of the last token of a row", Mask: MaskLoss, Rewards: SiteMask, Critic: true, ValueMask: true, Whitens: true,
 		New: func(p Params) Estimator {
-			return NoConcat{Gamma: p.Gamma, Lambda: p.Lambda, Last: true, Raw: !p.Whiten}
+			return NoConcat{Gamma: p.Gamma, Lambda: p.Lambda, Last: true, Whiten: p.Whiten}
 		},
 	},
 	{
-		Name: "default_gae", Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnIDs: true, Whitens: true,
-		New: func(p Params) Estimator {
-			return TrajectoryOutcome{Gamma: p.Gamma, Lambda: p.Lambda, Raw: !p.Whiten}
-		},
+		Name: "default_gae", About: "GAE over episodes of several rows, with all reward at the end", Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnIDs: true, Whitens: true,
+		New: func(p Params) Estimator { return TrajectoryOutcome{Gamma: p.Gamma, Lambda: p.Lambda, Whiten: p.Whiten} },
 	},
 	{
-		Name: "token_level_gae", Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnIDs: true, Whitens: true,
-		New: func(p Params) Estimator { return TrajectoryToken{Gamma: p.Gamma, Lambda: p.Lambda, Raw: !p.Whiten} },
+		Name: "token_level_gae", About: "masked_gae over episodes of several rows", Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnIDs: true, Whitens: true,
+		New: func(p Params) Estimator { return TrajectoryToken{Gamma: p.Gamma, Lambda: p.Lambda, Whiten: p.Whiten} },
 	},
 	{
-		Name: "turn_level_gae", Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnIDs: true, ValueMask: true, Whitens: true,
-		New: func(p Params) Estimator { return TrajectoryTurn{Gamma: p.Gamma, Lambda: p.Lambda, Raw: !p.Whiten} },
+		Name: "turn_level_gae", About: "GAE over the turns of episodes of several rows", Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnIDs: true, ValueMask: true, Whitens: true,
+		New: func(p Params) Estimator { return TrajectoryTurn{Gamma: p.Gamma, Lambda: p.Lambda, Whiten: p.Whiten} },
 	},
 	{
-		Name: "trajectory_bi_level_gae", Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnIDs: true, Undiscounted: true, Whitens: true,
+		Name: "trajectory_bi_level_gae", About: "token_level_gae mixed with a recursion that discounts between turns", Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnIDs: true, Undiscounted: true, Whitens: true,
 		New: func(p Params) Estimator {
 			return TrajectoryBiLevel{
 				TurnGamma: p.TurnGamma, TurnLambda: p.TurnLambda,
-				TokenLambda: p.TokenLambda, Mix: p.Mix, Raw: !p.Whiten,
+				TokenLambda: p.TokenLambda, Mix: p.Mix, Whiten: p.Whiten,
 			}
 		},
 	},
 	{
-		Name: "bi_level_gae_published", Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnIDs: true, Whitens: true,
+		Name: "bi_level_gae_published", About: "bi_level_gae over episodes of several rows", Mask: MaskLoss, Rewards: SiteMask, Critic: true, TurnIDs: true, Whitens: true,
 		New: func(p Params) Estimator {
-			return TrajectoryTwoPass{Gamma: p.Gamma, Lambda: p.Lambda, TurnGamma: p.TurnGamma, Raw: !p.Whiten}
+			return TrajectoryTwoPass{Gamma: p.Gamma, Lambda: p.Lambda, TurnGamma: p.TurnGamma, Whiten: p.Whiten}
 		},
 	},
 	{
-		Name: "trajectory_grpo", Mask: MaskLoss, Rewards: SiteMask, Groups: true,
-		New: func(p Params) Estimator { return TrajectoryGRPO{NoStd: !p.NormByStd, Epsilon: p.Epsilon} },
+		Name: "trajectory_grpo", About: "grpo over episodes of several rows", Mask: MaskLoss, Rewards: SiteMask, Groups: true,
+		New: func(p Params) Estimator { return TrajectoryGRPO{NormByStd: p.NormByStd, Epsilon: p.Epsilon} },
 	},
 }

@@ -222,14 +222,14 @@ func TestWhiteningNeverStoresInfinity(t *testing.T) {
 		Offsets: []int{0, 3}, Rewards: []float32{3e38, 3e38, 0}, Values: make([]float32, 3),
 		GAE: []bool{true, true, false}, Loss: []bool{true, true, false}, TurnEnd: []bool{true, true, false},
 	}
-	for _, est := range []Estimator{Masked{}, BiLevel{}, TurnWise{}} {
+	for _, est := range []Estimator{Masked{Whiten: true}, BiLevel{Whiten: true}, TurnWise{Whiten: true}} {
 		var out Result
 		refuse(t, "far from zero", est.Estimate(&out, b), ErrNotFinite, "whitened 0")
 	}
 	b.Rewards = []float32{1, 1, 3e38}
 	b.Attention = []bool{true, true, false}
 	var out Result
-	refuse(t, "padding", GAE{}.Estimate(&out, b), ErrNotFinite, "row 0, position 2")
+	refuse(t, "padding", GAE{Whiten: true}.Estimate(&out, b), ErrNotFinite, "row 0, position 2")
 }
 
 // TestSpreadIsTakenNearTheData: advantages of ten million that differ by ones
@@ -270,10 +270,10 @@ func TestSpreadIsTakenNearTheData(t *testing.T) {
 // rewards or values.
 func TestUnpaidAndUnvaluedStretchesMayBeLong(t *testing.T) {
 	t.Run("unpaid", func(t *testing.T) {
-		longStretch(t, advanceUnpaid[float32], func(s *recursion, x, zeros, adv, ret []float32) { advance(s, zeros, x, adv, ret) })
+		longStretch(t, advanceWithoutRewards[float32], func(s *recursion, x, zeros, adv, ret []float32) { advance(s, zeros, x, adv, ret) })
 	})
 	t.Run("unvalued", func(t *testing.T) {
-		longStretch(t, advanceUnvalued[float32], func(s *recursion, x, zeros, adv, ret []float32) { advance(s, x, zeros, adv, ret) })
+		longStretch(t, advanceWithoutValues[float32], func(s *recursion, x, zeros, adv, ret []float32) { advance(s, x, zeros, adv, ret) })
 	})
 }
 

@@ -6,14 +6,13 @@ import (
 	"slices"
 )
 
-// episodes puts the rows of a batch together that belong to one trajectory.
-// They are numbered by identity, so that results do not depend on the order of
-// rows.
+// episodes groups the rows of a batch by trajectory. Episodes are numbered by identity, so
+// that results do not depend on the order of the rows.
 type episodes struct {
 	of     []int // episode of each row
 	order  []int // distinct rows, episode by episode, in turn order
 	starts []int // episode k is order[starts[k]:starts[k+1]]
-	source []int // row whose results a row takes over: itself unless it is a copy
+	source []int // row whose results are used for a row: the row itself unless it is a copy
 	copied bool  // some row is a copy
 }
 
@@ -28,10 +27,10 @@ func (e *episodes) rows(k int) []int { return e.order[e.starts[k]:e.starts[k+1]]
 
 // stitch groups the rows by Group and Trajectory and sorts them by Turn.
 //
-// Rows with one identity and one turn are copies, as trainers append to fill up
-// a batch: the first is worked on, the others take over its results. They need
-// masks alike; otherwise they are different rows, and an ErrConflict. Without
-// Trajectory every row is an episode, without Turn all rows are turn 0.
+// Rows with the same identity and turn are copies, which trainers append to fill a batch.
+// The first is processed, the others get its results. If their masks differ, the error is
+// an ErrConflict. Without Trajectory every row is an episode, without Turn all rows are
+// turn 0.
 func (c *call[T]) stitch() (*episodes, error) {
 	e := &c.scratch.episodes
 	rows := c.rows()
@@ -79,8 +78,8 @@ func (c *call[T]) ordinal(row int) int {
 	return c.turn[row]
 }
 
-// identity returns what makes the row's trajectory. Group alone does not tell
-// rows apart.
+// identity returns the identity of the row's trajectory. Rows without Trajectory are
+// distinct, even in the same Group.
 func (c *call[T]) identity(row int) identity {
 	var id identity
 	if len(c.trajectory) == 0 {
@@ -97,7 +96,7 @@ func (c *call[T]) identity(row int) identity {
 // rowMask returns the row's part of the mask.
 func (c *call[T]) rowMask(row int) []bool { return c.mask[c.offsets[row]:c.offsets[row+1]] }
 
-// copyBack gives copies the results of the rows that they are copies of.
+// copyBack sets the results of copies to those of their source rows.
 func (c *call[T]) copyBack(e *episodes) {
 	if !e.copied {
 		return
@@ -141,8 +140,8 @@ func (c *call[T]) lastOf(rows []int) (row, t int, ok bool) {
 }
 
 // numberTurns publishes the turns of an episode: 0, 1, … over its rows, -1 off
-// the mask. A turn is a run of tokens under the mask; turn ends, where the batch
-// has them, part runs that touch.
+// the mask. A turn is a run of tokens under the mask; if the batch has TurnEnd, turn ends
+// separate adjacent runs.
 func (c *call[T]) numberTurns(rows []int) {
 	turn := int32(0)
 	for _, row := range rows {
@@ -160,8 +159,8 @@ func (c *call[T]) numberTurns(rows []int) {
 	}
 }
 
-// turnFrom returns where the turn, or the stretch of tokens off the mask, ends
-// that starts at t, and whether it is a turn.
+// turnFrom returns the end of the turn, or of the run of tokens off the mask, that starts
+// at t, and whether it is a turn.
 func (c *call[T]) turnFrom(t, hi int) (end int, in bool) {
 	end, in = runFrom(c.mask, t, hi)
 	if in && len(c.turnEnds) > 0 {
@@ -172,8 +171,8 @@ func (c *call[T]) turnFrom(t, hi int) (end int, in bool) {
 	return end, in
 }
 
-// turnBefore returns where the turn, or the stretch of tokens off the mask,
-// starts that ends before end, and whether it is a turn.
+// turnBefore returns the start of the turn, or of the run of tokens off the mask, that
+// ends before end, and whether it is a turn.
 func (c *call[T]) turnBefore(lo, end int) (start int, in bool) {
 	start, in = runBefore(c.mask, lo, end)
 	if in && len(c.turnEnds) > 0 {
@@ -184,8 +183,8 @@ func (c *call[T]) turnBefore(lo, end int) (start int, in bool) {
 
 // finish whitens the advantages of a stitched batch over its distinct tokens
 // and fills the copies.
-func (c *call[T]) finish(e *episodes, raw bool) error {
-	if !raw {
+func (c *call[T]) finish(e *episodes, whiten bool) error {
+	if whiten {
 		if err := c.whiten(GuardedWhitening(), keepZeros); err != nil {
 			return err
 		}

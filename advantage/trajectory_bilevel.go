@@ -16,9 +16,9 @@ import "math"
 //
 //	(1 − mix)·Ak + mix·Bk
 //
-// and the return that plus V. There is no discount per token: a run with
-// another gamma than 1 contradicts this estimator. A turn is a run of tokens
-// under the mask; where the batch has TurnEnd, turn ends part runs that touch.
+// and the return is the advantage plus V. There is no discount per token, so gamma must
+// be 1. A turn is a run of tokens under the mask; if the batch has TurnEnd, turn ends
+// separate adjacent runs.
 //
 // Advantages are whitened with [GuardedWhitening] over the mask, copies not
 // counted; off the mask advantages and returns are 0. TurnID is published. Mask
@@ -31,12 +31,7 @@ type TrajectoryBiLevel struct {
 	TurnLambda  float64 // λH, in [0, 1]
 	TokenLambda float64 // λ within a turn, in [0, 1]
 	Mix         float64 // 0 is the plain recursion, 1 the bi-level one
-	Raw         bool    // do not whiten advantages
-}
-
-// DefaultTrajectoryBiLevel returns the published numbers.
-func DefaultTrajectoryBiLevel() TrajectoryBiLevel {
-	return TrajectoryBiLevel{TurnGamma: 0.95, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75}
+	Whiten      bool    // whiten advantages
 }
 
 // Estimate implements [Estimator].
@@ -50,7 +45,7 @@ func runTrajectoryBiLevel[T number](g TrajectoryBiLevel, c *call[T]) error {
 		return err
 	}
 	if g.Mix == 0 {
-		return runTokens(c, 1, g.TokenLambda, g.Raw, false) // the same to the bit
+		return runTokens(c, 1, g.TokenLambda, g.Whiten, false) // the same to the bit
 	}
 	c.mask = c.lossMask()
 	e, err := c.stitch()
@@ -66,7 +61,7 @@ func runTrajectoryBiLevel[T number](g TrajectoryBiLevel, c *call[T]) error {
 	if err := c.scratch.each(p, e.count(), c.tokens()); err != nil {
 		return err
 	}
-	return c.finish(e, g.Raw)
+	return c.finish(e, g.Whiten)
 }
 
 type mixPass[T number] struct {
@@ -74,10 +69,9 @@ type mixPass[T number] struct {
 	lambda, mix, turnGamma, turnDecay float64
 }
 
-// mixState is what the recursions hand from a turn to the one before it. Within
-// a turn A and B have one clock, hence so has their mixture, and what sets B
-// apart from A fades by λ per token. So the mixture is taken through the turn,
-// and A and B are found again at its first token.
+// mixState is the state of the recursions between two turns. Within a turn A and B follow
+// the same recursion, and so does their mixture; B − A shrinks by λ per token. So only the
+// mixture is computed inside a turn, and A and B are recovered at its first token.
 type mixState struct {
 	mixed      recursion // of the mixture
 	plain, two float64   // A and B of the following token under the mask

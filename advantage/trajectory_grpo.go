@@ -11,8 +11,8 @@ import (
 //	A = (s − mean) / (std + ε),   std² = Σ (s − mean)² / n
 //
 // where s is the sum of an episode's rewards under the mask, and mean and std
-// are taken over the episodes with the same Group, each counted once. Mind the
-// division by n, where [GRPO] divides by n − 1. Equal scores and groups of one
+// are taken over the episodes with the same Group, each counted once. Note the
+// division by n, whereas [GRPO] divides by n − 1. Equal scores and groups of one
 // give 0. Returns are the same numbers; both are 0 off the mask. No critic, no
 // whitening, no turn ids.
 //
@@ -22,8 +22,8 @@ import (
 //
 // Config name: trajectory_grpo.
 type TrajectoryGRPO struct {
-	NoStd   bool    // leave out the division by std + ε
-	Epsilon float64 // ε; 0 means DefaultEpsilon
+	NormByStd bool    // divide by the group's standard deviation
+	Epsilon   float64 // ε; 0 means DefaultEpsilon
 }
 
 // Estimate implements [Estimator].
@@ -45,7 +45,7 @@ func runTrajectoryGRPO[T number](tg TrajectoryGRPO, c *call[T]) error {
 	g.score(scores)
 	for k, s := range scores {
 		a := s - g.mean[g.of[k]]
-		if !tg.NoStd {
+		if tg.NormByStd {
 			a /= math.Sqrt(g.m2[g.of[k]]/float64(g.size[g.of[k]])) + eps
 		}
 		scores[k] = a

@@ -3,7 +3,7 @@ package advantage
 // TrajectoryToken is generalized advantage estimation over all tokens that the
 // model wrote in an episode, in one or several rows.
 //
-// The rows of a trajectory are put together in turn order. Let p1 < … < pn be
+// The rows of a trajectory are joined in turn order. Let p1 < … < pn be
 // the tokens under the mask of all of them:
 //
 //	δk = r(pk) + γ·V(pk+1) − V(pk),   V(pn+1) = 0
@@ -14,15 +14,15 @@ package advantage
 // row there are; off the mask advantages and returns are 0. TurnID is
 // published.
 //
-// The mask is Loss, or Attention without a loss mask. A row without
-// token under it is passed over; fewer than two tokens in the batch are an
+// The mask is Loss, or Attention without a loss mask. A row without a
+// token under it is skipped; fewer than two tokens in the batch are an
 // ErrEmptyMask, and two different rows with one identity an ErrConflict.
 //
 // Config name: token_level_gae.
 type TrajectoryToken struct {
 	Gamma  float64 // discount per model token, in [0, 1]
 	Lambda float64 // bias (0) against variance (1), in [0, 1]
-	Raw    bool    // do not whiten advantages
+	Whiten bool    // whiten advantages
 }
 
 // Estimate implements [Estimator].
@@ -31,18 +31,18 @@ func (g TrajectoryToken) Estimate(dst *Result, b *Batch) error {
 }
 
 func runTrajectoryToken[T number](g TrajectoryToken, c *call[T]) error {
-	return runTokens(c, g.Gamma, g.Lambda, g.Raw, false)
+	return runTokens(c, g.Gamma, g.Lambda, g.Whiten, false)
 }
 
 // TrajectoryOutcome is [TrajectoryToken] with all of an episode's reward moved
 // to the last token that the model wrote in it. It is the default of the newest
-// VAGEN, which prices outcomes, not steps.
+// VAGEN, which rewards outcomes, not steps.
 //
 // Config name: default_gae.
 type TrajectoryOutcome struct {
 	Gamma  float64 // discount per model token, in [0, 1]
 	Lambda float64 // bias (0) against variance (1), in [0, 1]
-	Raw    bool    // do not whiten advantages
+	Whiten bool    // whiten advantages
 }
 
 // Estimate implements [Estimator].
@@ -51,10 +51,10 @@ func (g TrajectoryOutcome) Estimate(dst *Result, b *Batch) error {
 }
 
 func runTrajectoryOutcome[T number](g TrajectoryOutcome, c *call[T]) error {
-	return runTokens(c, g.Gamma, g.Lambda, g.Raw, true)
+	return runTokens(c, g.Gamma, g.Lambda, g.Whiten, true)
 }
 
-func runTokens[T number](c *call[T], gamma, lambda float64, raw, outcome bool) error {
+func runTokens[T number](c *call[T], gamma, lambda float64, whiten, outcome bool) error {
 	if err := firstError(unit("gamma", gamma), unit("lambda", lambda), c.needValues()); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func runTokens[T number](c *call[T], gamma, lambda float64, raw, outcome bool) e
 	if err := c.scratch.each(p, e.count(), c.tokens()); err != nil {
 		return err
 	}
-	return c.finish(e, raw)
+	return c.finish(e, whiten)
 }
 
 type tokenPass[T number] struct {
@@ -98,12 +98,12 @@ func (p *tokenPass[T]) do(from, to int) {
 	}
 }
 
-// outcomeRows pays all rewards of the episode at its last token.
+// outcomeRows places the sum of the episode's rewards on its last token.
 func (p *tokenPass[T]) outcomeRows(rows []int, s *recursion) bool {
 	c, ok, paid := p.c, true, false
 	reward := 0.0
 	for _, row := range rows {
-		// What is read in one go arrives faster than what the mask picks.
+		// Reading rewards sequentially is faster than reading only those under the mask.
 		ok = finite(c.rewards[c.offsets[row]:c.offsets[row+1]]) && ok
 		reward += c.maskedSum(row)
 	}
@@ -121,7 +121,7 @@ func (p *tokenPass[T]) outcomeRows(rows []int, s *recursion) bool {
 				c.adv[end], c.ret[end] = T(a), T(a+value)
 			}
 			if in {
-				advanceUnpaid(s, c.values[start:end], c.adv[start:end], c.ret[start:end])
+				advanceWithoutRewards(s, c.values[start:end], c.adv[start:end], c.ret[start:end])
 			} else {
 				ok = c.skip(start, end, 0) && ok
 			}

@@ -11,8 +11,8 @@ package advantage
 //
 // All tokens of the turn get Ak. Rk is the return at its first token;
 // everywhere else the return is IgnoreReturn, and ValueMask is false. A turn is
-// a run of tokens under the mask; where the batch has TurnEnd, turn ends part
-// runs that touch.
+// a run of tokens under the mask; if the batch has TurnEnd, turn ends separate
+// adjacent runs.
 //
 // Advantages are whitened with [GuardedWhitening] over the mask, copies not
 // counted, and 0 elsewhere. TurnID is published. Mask and errors are those of
@@ -22,7 +22,7 @@ package advantage
 type TrajectoryTurn struct {
 	Gamma  float64 // discount per turn, in [0, 1]
 	Lambda float64 // bias (0) against variance (1), in [0, 1]
-	Raw    bool    // do not whiten advantages
+	Whiten bool    // whiten advantages
 }
 
 // Estimate implements [Estimator].
@@ -46,7 +46,7 @@ func runTrajectoryTurn[T number](g TrajectoryTurn, c *call[T]) error {
 	if err := c.scratch.each(p, e.count(), c.tokens()); err != nil {
 		return err
 	}
-	return c.finish(e, g.Raw)
+	return c.finish(e, g.Whiten)
 }
 
 type turnPass[T number] struct {

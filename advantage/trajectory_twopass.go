@@ -12,8 +12,8 @@ package advantage
 //
 //	δt = γ·V(next) − V(t),   At = δt + γλ·A(next)
 //
-// Returns are A + V. A turn is a run of tokens under the mask; where the batch
-// has TurnEnd, turn ends part runs that touch.
+// Returns are A + V. A turn is a run of tokens under the mask; if the batch
+// has TurnEnd, turn ends separate adjacent runs.
 //
 // Advantages are whitened with [GuardedWhitening] over the mask, copies not
 // counted; off the mask advantages and returns are 0. TurnID is published. Mask
@@ -24,7 +24,7 @@ type TrajectoryTwoPass struct {
 	Gamma     float64 // γ, discount per token within a turn, in [0, 1]
 	Lambda    float64 // λ of both levels, in [0, 1]
 	TurnGamma float64 // γH, discount per turn, in [0, 1]
-	Raw       bool    // do not whiten advantages
+	Whiten    bool    // whiten advantages
 }
 
 // Estimate implements [Estimator].
@@ -51,7 +51,7 @@ func runTrajectoryTwoPass[T number](g TrajectoryTwoPass, c *call[T]) error {
 	if err := c.scratch.each(p, e.count(), c.tokens()); err != nil {
 		return err
 	}
-	return c.finish(e, g.Raw)
+	return c.finish(e, g.Whiten)
 }
 
 type twoPass[T number] struct {
@@ -92,5 +92,5 @@ func (p *twoPass[T]) one(start, last int, token, turn *recursion) {
 	token.acc, token.next = h, value
 	token.spread.add(h, 1)
 	c.adv[last], c.ret[last] = T(h), T(h+value)
-	advanceUnpaid(token, c.values[start:last], c.adv[start:last], c.ret[start:last])
+	advanceWithoutRewards(token, c.values[start:last], c.adv[start:last], c.ret[start:last])
 }

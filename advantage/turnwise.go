@@ -13,7 +13,7 @@ package advantage
 // and 0 elsewhere, so the critic has to be trained on turn ends.
 //
 // The mask is Loss, or Attention without a loss mask. Advantages
-// are whitened over the turn ends, one vote per turn, and the same map is
+// are whitened over the turn ends, one per turn, and the same map is
 // applied everywhere. Fewer than two turn ends in the batch are an
 // ErrEmptyMask. A row without turn end stays 0.
 //
@@ -22,7 +22,7 @@ package advantage
 type TurnWise struct {
 	TurnGamma float64 // γH, discount per turn, in [0, 1]
 	Lambda    float64 // bias (0) against variance (1), in [0, 1]
-	Raw       bool    // do not whiten advantages
+	Whiten    bool    // whiten advantages
 }
 
 // Estimate implements [Estimator].
@@ -37,7 +37,7 @@ func runTurnWise[T number](w TurnWise, c *call[T]) error {
 	c.mask = c.lossMask()
 	p := slot[turnWisePass[T]](c.scratch, mainSlot)
 	*p = turnWisePass[T]{c: c, gamma: w.TurnGamma, decay: w.TurnGamma * w.Lambda}
-	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || w.Raw {
+	if err := c.scratch.each(p, c.rows(), c.tokens()); err != nil || !w.Whiten {
 		return err
 	}
 	return c.whiten(Whitening{}, mapKnown)

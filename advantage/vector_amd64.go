@@ -51,8 +51,8 @@ func blocks32(k *scan, r, v, adv, ret []float32) {
 	k.next = float64(v[0])
 }
 
-// whole returns how many numbers the other kernels can take: they take eight at
-// a time.
+// whole returns the largest multiple of eight up to n, the number of entries that the
+// other kernels process.
 func whole(n int) int {
 	if !vectors {
 		return 0
@@ -87,7 +87,7 @@ func sum32(x []float32) float64 {
 	if n > 0 {
 		sumVector(&x[0], n, &s)
 	}
-	return sumStrands(&s, x[n:])
+	return sumPartial(&s, x[n:])
 }
 
 // finite32 is finite for float32.

@@ -20,7 +20,7 @@ func prepare32(r, v, adv, ret []float32, unset float32) bool {
 }
 
 // sum32 is sum for float32.
-func sum32(x []float32) float64 { return sumStrands(new([8]float64), x) }
+func sum32(x []float32) float64 { return sumPartial(new([8]float64), x) }
 
 // finite32 is finite for float32.
 func finite32(x []float32) bool { return finiteAll(x) }

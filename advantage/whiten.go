@@ -13,12 +13,12 @@ import (
 type Whitening struct {
 	// KeepMean adds the mean back after scaling.
 	KeepMean bool
-	// Guard is added to n where the mean and the mean square are taken, as
-	// later versions of that code do with 1e-8. It shrinks both by a trace.
+	// Guard is added to n in the mean and the mean square, as later versions of that
+	// code do with 1e-8. It makes both slightly smaller.
 	Guard float64
 }
 
-// GuardedWhitening returns the flavour with 1e-8 added to the count.
+// GuardedWhitening returns the variant with 1e-8 added to the count.
 func GuardedWhitening() Whitening { return Whitening{Guard: 1e-8} }
 
 // whitenEpsilon keeps constant inputs finite: they become 0.
@@ -103,9 +103,9 @@ func applyLine[T number](l line, dst, x []T) {
 type offMask int
 
 const (
-	mapAll    offMask = iota // they hold anything and are mapped
-	mapKnown                 // they hold zeros or other tokens' advantages and are mapped
-	keepZeros                // they are 0 and stay so
+	mapAll    offMask = iota // they have any value and are mapped
+	mapKnown                 // they are 0 or other tokens' advantages, and are mapped
+	keepZeros                // they are 0 and are not changed
 )
 
 // whiten replaces the raw advantages by whitened ones, from the moments that
@@ -147,8 +147,8 @@ func (p *whitenPass[T]) do(from, to int) {
 	}
 }
 
-// check looks at what became of padding. Under the mask nothing is further out
-// than √n deviations, but a critic's values of padding are arbitrary.
+// check checks that the mapped numbers off the mask are finite. Under the mask no number
+// is further out than √n deviations, but a critic's values of padding are arbitrary.
 func (p *whitenPass[T]) check(from, to int) {
 	c := p.c
 	for row := from; row < to; row++ {

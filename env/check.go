@@ -65,6 +65,9 @@ func (r Report) Err() error {
 //     after Close, does not panic; Close may be called twice.
 //   - cancellation: with a context that has ended, a call returns in time, and an
 //     error that it returns wraps the context's.
+//   - snapshot: what a Snapshotter shows and pays after Restore, in the same instance
+//     or in another one, equals what followed the Snapshot; Snapshot changes nothing;
+//     damaged snapshots are an error that wraps ErrSnapshot, and change nothing.
 //   - hang: every call returns within the timeout. A call that does not
 //     ends the check; its goroutine is abandoned.
 //   - panic: no call panics.
@@ -82,7 +85,7 @@ func Check(ctx context.Context, f Factory, o CheckOptions) (Report, error) {
 		o.Timeout = time.Minute
 	}
 	c := &checker{ctx: ctx, f: f, o: o}
-	for _, part := range []func() error{c.order, c.cancelled, c.hostile, c.episodes} {
+	for _, part := range []func() error{c.order, c.cancelled, c.hostile, c.episodes, c.snapshots} {
 		if c.stuck {
 			break
 		}

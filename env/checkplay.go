@@ -91,8 +91,18 @@ func (c *checker) play(e Env, seed int64) (ep episode, ok bool, err error) {
 	if d := unequal(ep.system, ep.again); d != "" {
 		c.fault("determinism", "the system prompt changed with Reset: %s", d)
 	}
+	ok, err = c.turns(e, 0, &ep, nil)
+	return ep, ok, err
+}
+
+// turns plays the turns of an episode from a number on. before, if not nil, is called
+// before each of them.
+func (c *checker) turns(e Env, from int, ep *episode, before func()) (ok bool, err error) {
 	ended := false
-	for c.turn = 0; c.turn < c.o.Turns; c.turn++ {
+	for c.turn = from; c.turn < c.o.Turns; c.turn++ {
+		if before != nil {
+			before()
+		}
 		text := ""
 		if n := len(c.o.Responses); n > 0 {
 			text = c.o.Responses[c.turn%n]
@@ -100,12 +110,12 @@ func (c *checker) play(e Env, seed int64) (ep episode, ok bool, err error) {
 		out, err, ok := guard(c, "Step", func(ctx context.Context) (Outcome, error) { return e.Step(ctx, text) })
 		switch {
 		case !ok:
-			return ep, false, nil
+			return false, nil
 		case err != nil && ended:
-			return ep, true, nil // an environment may refuse turns after the end
+			return true, nil // an environment may refuse turns after the end
 		case err != nil:
 			c.fault("response", "Step failed on %s: %v", excerpt(text), err)
-			return ep, true, nil
+			return true, nil
 		}
 		c.report.Turns++
 		c.inspect(out, "response "+excerpt(text))
@@ -115,7 +125,7 @@ func (c *checker) play(e Env, seed int64) (ep episode, ok bool, err error) {
 		}
 		ended = out.Done
 	}
-	return ep, true, nil
+	return true, nil
 }
 
 // inspect checks the rules for outcomes.

@@ -5,6 +5,9 @@
 // their own packages below this one; package builtin lists them all in one
 // Registry. Check exercises any implementation for breaches of the contract.
 //
+// An environment that is also a Snapshotter lets recorded episodes be continued from any
+// turn at once; those of the others are played again from their seed up to the turn.
+//
 // To add an environment, implement Env, write a Factory that decodes its options
 // with Decode, register it under a name, and run Check in its tests:
 //

@@ -39,10 +39,10 @@ func (r *Registry) SetJudge(j Judge) {
 	r.judge = j
 }
 
-// Register adds an environment under a name. The error wraps ErrDuplicate when
-// the name is taken.
-func (r *Registry) Register(name string, f Factory) error {
-	return r.factories.Register(entries, name, f)
+// Register adds an environment under a name, with a description for Describe. The error
+// wraps ErrDuplicate when the name is taken.
+func (r *Registry) Register(name string, f Factory, about ...string) error {
+	return r.factories.Register(entries, name, f, about...)
 }
 
 // SetOtherwise sets the factory of names that are not registered: f returns it for each
@@ -78,3 +78,7 @@ func (r *Registry) New(name string, config map[string]any) (Env, error) {
 
 // Names returns the registered names, sorted.
 func (r *Registry) Names() []string { return r.factories.Names() }
+
+// Describe returns what the environment with this name asks of an agent, "" if Register got no description. Errors
+// are those of New.
+func (r *Registry) Describe(name string) (string, error) { return r.factories.Describe(entries, name) }

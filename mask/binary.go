@@ -137,7 +137,7 @@ func (r *reader) piece(s *Sequence, p storedPiece) error {
 	for range p.n {
 		id, n := binary.Varint(r.rest)
 		if n <= 0 || id != int64(int32(id)) {
-			return fmt.Errorf("token %d is no int32", len(ids))
+			return fmt.Errorf("token %d is not an int32", len(ids))
 		}
 		ids, r.rest = append(ids, int32(id)), r.rest[n:]
 	}
@@ -193,7 +193,7 @@ func (r *reader) spans(s *Sequence) error {
 func (r *reader) number(what string, limit int) (int, error) {
 	v, n := binary.Uvarint(r.rest)
 	if n <= 0 {
-		return 0, fmt.Errorf("%s: no varint: %w", what, ErrFormat)
+		return 0, fmt.Errorf("%s: not a varint: %w", what, ErrFormat)
 	}
 	if v > uint64(limit) {
 		return 0, fmt.Errorf("%s: %d: %w (at most %d)", what, v, ErrFormat, limit)

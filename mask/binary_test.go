@@ -77,7 +77,7 @@ func TestDamagedBytesAreRefused(t *testing.T) {
 	for n := range data {
 		refused("cut off", data[:n], "byte ")
 	}
-	refused("magic alone", data[:4], "byte 4: version: no varint")
+	refused("magic alone", data[:4], "byte 4: version: not a varint")
 	refused("too long", append(bytes.Clone(data), 0), "1 bytes too many")
 	with := func(at int, b byte) []byte {
 		out := bytes.Clone(data)
@@ -98,7 +98,7 @@ func TestDamagedBytesAreRefused(t *testing.T) {
 	refused("span off the turn", []byte("VMSK\x01\x01\x00\x01\x02\x01\x00\x00\x01"), "span 0")
 	refused("span of nothing", []byte("VMSK\x01\x01\x04\x01\x02\x01\x00\x00\x00"), "span 0")
 	refused("span beyond the row", []byte("VMSK\x01\x01\x04\x01\x02\x01\x00\x02\x01"), "start: 2")
-	refused("token cut off", []byte("VMSK\x01\x01\x04\x01"), "token 0 is no int32")
-	refused("ends with a name", []byte("VMSK\x01\x01\x04\x01\x02\x01\x01a"), "byte 12: start: no varint")
+	refused("token cut off", []byte("VMSK\x01\x01\x04\x01"), "token 0 is not an int32")
+	refused("ends with a name", []byte("VMSK\x01\x01\x04\x01\x02\x01\x01a"), "byte 12: start: not a varint")
 	refused("name cut off", []byte("VMSK\x01\x01\x04\x01\x02\x01\x01"), "name")
 }

@@ -99,9 +99,9 @@ func (s *Sequence) TurnEnd(dst []bool) []bool {
 	return dst
 }
 
-// Seam appends the seam mask: the last token of a summary that closes the conversation.
+// SummaryEnd appends the seam mask: the last token of a summary that closes the conversation.
 // It marks at most one token.
-func (s *Sequence) Seam(dst []bool) []bool {
+func (s *Sequence) SummaryEnd(dst []bool) []bool {
 	n := len(dst)
 	dst = fill(dst, s.Len(), false)
 	if s.closed() {

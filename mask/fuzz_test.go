@@ -14,7 +14,7 @@ func consistent(t *testing.T, s *mask.Sequence) {
 	response, ends, turns := s.Response(nil), s.TurnEnd(nil), s.TurnIndex(nil)
 	loss := s.Loss(nil, mask.DefaultOptions())
 	if len(s.Tokens()) != n || len(response) != n || len(ends) != n || len(turns) != n || len(loss) != n ||
-		len(s.Seam(nil)) != n || len(s.Attention(nil)) != n || len(s.Kinds(nil)) != n || len(s.Span(nil, "a")) != n {
+		len(s.SummaryEnd(nil)) != n || len(s.Attention(nil)) != n || len(s.Kinds(nil)) != n || len(s.Span(nil, "a")) != n {
 		t.Fatalf("masks of %d tokens have other lengths", n)
 	}
 	next := int32(0)

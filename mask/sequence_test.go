@@ -62,7 +62,7 @@ func TestMasksFollowWhoWroteWhat(t *testing.T) {
 	wantMask(t, "value", s.Value(nil, on), "00111001")
 	wantMask(t, "value, no loss mask", s.Value(nil, off), "11111111")
 	wantMask(t, "value at turn ends", s.Value(nil, mask.Options{UseLossMask: true, ValueAtTurnEnd: true}), "00001001")
-	wantMask(t, "seam", s.Seam(nil), "00000000")
+	wantMask(t, "seam", s.SummaryEnd(nil), "00000000")
 	if got := fmt.Sprint(s.Kinds(nil)); got != "[prompt prompt response response response observation observation response]" {
 		t.Errorf("kinds: %s", got)
 	}
@@ -174,7 +174,7 @@ func TestSummaryClosesTheConversation(t *testing.T) {
 	if err := s.AppendSummary(9, 10); err != nil {
 		t.Fatal(err)
 	}
-	wantMask(t, "seam", s.Seam(nil), "0000000001")
+	wantMask(t, "seam", s.SummaryEnd(nil), "0000000001")
 	wantMask(t, "response", s.Response(nil), "0011100111")
 	if !s.EndsWithSummary() || s.Turns() != 3 {
 		t.Errorf("closed: %v, %d turns", s.EndsWithSummary(), s.Turns())
@@ -368,7 +368,7 @@ func TestRewardsNeedATurnEnd(t *testing.T) {
 
 func TestZeroSequenceIsEmpty(t *testing.T) {
 	var s mask.Sequence
-	if s.Len() != 0 || s.Turns() != 0 || s.LastResponse() != -1 || len(s.Seam(nil)) != 0 || len(s.TurnEnd(nil)) != 0 {
+	if s.Len() != 0 || s.Turns() != 0 || s.LastResponse() != -1 || len(s.SummaryEnd(nil)) != 0 || len(s.TurnEnd(nil)) != 0 {
 		t.Errorf("got %+v", s)
 	}
 	if err := s.AppendContext(mask.Prompt, 1); err != nil || s.LastResponse() != -1 {
@@ -447,7 +447,7 @@ func TestDerivationsAllocateNothing(t *testing.T) {
 		s.Value(m[:0], o)
 		s.TurnEnd(m[:0])
 		s.Response(m[:0])
-		s.Seam(m[:0])
+		s.SummaryEnd(m[:0])
 		s.Attention(m[:0])
 		s.Span(m[:0], "answer")
 		s.SpanEnd(m[:0], "answer")

@@ -9,9 +9,9 @@ import (
 // do not collide with callers' keys, which count up from 0.
 var askKeys atomic.Uint64
 
-// Ask returns a function that asks a policy questions, each in a conversation of its own
-// that is forgotten afterwards. It returns the answers in order; errs holds the errors of
-// single conversations, err that of the call.
+// Ask returns a function that sends questions to a policy, each in its own conversation,
+// which it ends afterwards. The function returns the answers in order. errs has the errors
+// of single conversations, err is the error of the whole call.
 func Ask(p Policy, s Sampling) func(ctx context.Context, questions []string) (answers []string, errs []error, err error) {
 	return func(ctx context.Context, questions []string) ([]string, []error, error) {
 		prompts := make([]Prompt, len(questions))

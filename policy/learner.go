@@ -91,9 +91,10 @@ type Optimizer struct {
 	MaxGradNorm float64 // skip the step at this norm or above; 0 is off
 }
 
-// DefaultOptimizer returns AdamW with PyTorch's moments and a gradient clip of 1.
+// DefaultOptimizer returns AdamW with PyTorch's moments, a gradient clip of 1 and steps
+// skipped from a norm of 1000.
 func DefaultOptimizer() Optimizer {
-	return Optimizer{Rate: 1e-6, CriticRate: 1e-5, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, WeightDecay: 0.01, GradClip: 1}
+	return Optimizer{Rate: 1e-6, CriticRate: 1e-5, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, WeightDecay: 0.01, GradClip: 1, MaxGradNorm: 1000}
 }
 
 // Stats are the results of one optimiser step. Losses are the sums of the Objective

@@ -12,6 +12,11 @@ type Controller interface {
 	Update(kl float64, rows int) error
 }
 
+var (
+	_ Controller = (*FixedKL)(nil)
+	_ Controller = (*AdaptiveKL)(nil)
+)
+
 // FixedKL is a coefficient that never changes.
 type FixedKL struct {
 	Value float64 `json:"value"` // the coefficient

@@ -20,6 +20,11 @@ type Scorer interface {
 	Score(step []Reading) []float64
 }
 
+var (
+	_ Scorer = (*AssignmentScorer)(nil)
+	_ Scorer = (*RepetitionScorer)(nil)
+)
+
 // AssignmentScorer compares objects by half agreements:
 //
 //	Σ w·F1 / Σ w

@@ -66,7 +66,7 @@ func (k KL) Value(logProb, reference float64) float64 {
 }
 
 // Derivative returns the derivative of Value with respect to logProb: 0 where
-// the clamp is active and at the kink of the absolute value.
+// the clamp is active, and 0 for the absolute value at 0.
 func (k KL) Derivative(logProb, reference float64) float64 {
 	d := logProb - reference
 	switch k {

@@ -42,7 +42,7 @@ type ParserOptions struct {
 type Parser struct {
 	format  *format
 	sep     string
-	joint   string // between actions of an answer that was cut
+	join    string // between actions of an answer that was cut
 	max     int
 	special []string
 	lower   bool
@@ -81,9 +81,9 @@ func NewParser(name string, o ParserOptions) (*Parser, error) {
 	if p.sep == "" {
 		p.sep = ","
 	}
-	p.joint = p.sep
+	p.join = p.sep
 	if o.Dialect == Legacy {
-		p.joint = " " + p.sep + " "
+		p.join = " " + p.sep + " "
 	}
 	return p, nil
 }
@@ -165,7 +165,7 @@ func (p *Parser) Parse(text string) Response {
 	}
 	r.Actions, r.Dropped = p.actions(r.Sections[SectionAnswer])
 	if r.Dropped > 0 {
-		r.Sections[SectionAnswer] = strings.Join(r.Actions, p.joint)
+		r.Sections[SectionAnswer] = strings.Join(r.Actions, p.join)
 	}
 	return r
 }

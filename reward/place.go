@@ -65,7 +65,7 @@ func Place(dst []float32, row *mask.Sequence, how Placement, turns []Parts, fina
 	case PerSpan:
 		ends = spanEnds(row)
 		for k, parts := range turns {
-			sums[k] = apart(parts, k, ends).Sum()
+			sums[k] = withoutSpans(parts, k, ends).Sum()
 		}
 	default:
 		return dst, fmt.Errorf("reward: place: placement %q is not one of %s, %s, %s", how, PerTurn, AtLast, PerSpan)
@@ -98,8 +98,8 @@ func spanEnds(row *mask.Sequence) map[spanKey]int {
 	return ends
 }
 
-// apart returns the parts for which there is no span.
-func apart(parts Parts, turn int, ends map[spanKey]int) Parts {
+// withoutSpans returns the parts for which there is no span.
+func withoutSpans(parts Parts, turn int, ends map[spanKey]int) Parts {
 	var rest Parts
 	for _, part := range parts {
 		if _, ok := ends[spanKey{turn, part.Name}]; !ok {

@@ -79,15 +79,15 @@ func lower(s string) string {
 func endsWord(s string, i int) bool {
 	before := strings.TrimRightFunc(s[:i], caseIgnorable)
 	r, _ := utf8.DecodeLastRuneInString(before)
-	if before == "" || !cased(r) {
+	if before == "" || !isCased(r) {
 		return false
 	}
 	after := strings.TrimLeftFunc(s[i+len(string(capSigma)):], caseIgnorable)
 	r, _ = utf8.DecodeRuneInString(after)
-	return after == "" || !cased(r)
+	return after == "" || !isCased(r)
 }
 
-func cased(r rune) bool {
+func isCased(r rune) bool {
 	return unicode.In(r, unicode.Lu, unicode.Ll, unicode.Lt, unicode.Other_Lowercase, unicode.Other_Uppercase)
 }
 

@@ -24,11 +24,11 @@ type pieces [maxPieces]string
 
 // find matches the shape anywhere in s.
 func (sh *shape) find(s string, out *pieces) bool {
-	_, at, ok := seek(s, 0, sh.anchors[0])
+	_, at, ok := findAnchor(s, 0, sh.anchors[0])
 	for i := 1; ok && i < len(sh.anchors); i++ {
 		start := at
 		var end int
-		if end, at, ok = seek(s, start, sh.anchors[i]); ok {
+		if end, at, ok = findAnchor(s, start, sh.anchors[i]); ok {
 			out[i-1] = s[start:end]
 		}
 	}
@@ -50,7 +50,7 @@ func (sh *shape) covers(s string, out *pieces) bool {
 	for i := 1; ok && i < last; i++ {
 		start := at
 		var end int
-		if end, at, ok = seek(body, start, sh.anchors[i]); ok {
+		if end, at, ok = findAnchor(body, start, sh.anchors[i]); ok {
 			out[i-1] = body[start:end]
 		}
 	}
@@ -60,9 +60,9 @@ func (sh *shape) covers(s string, out *pieces) bool {
 	return ok
 }
 
-// seek finds the first match of the anchor at or after from and returns its start and
+// findAnchor finds the first match of the anchor at or after from and returns its start and
 // end.
-func seek(s string, from int, anchor []string) (start, end int, ok bool) {
+func findAnchor(s string, from int, anchor []string) (start, end int, ok bool) {
 	for {
 		i := strings.Index(s[from:], anchor[0])
 		if i < 0 {

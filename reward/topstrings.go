@@ -9,13 +9,13 @@ import (
 // TopStrings counts texts. Among equal counts, the text that was added first ranks
 // first. The zero value is empty and ready to use.
 type TopStrings struct {
-	seen map[string]*tally
+	seen map[string]*stringCount
 	next int
 }
 
-type tally struct {
+type stringCount struct {
 	count int
-	born  int // order in which the text was first added
+	order int // order in which the text was first added
 }
 
 // Add counts a text n more times. Nothing happens for n ≤ 0.
@@ -24,10 +24,10 @@ func (t *TopStrings) Add(text string, n int) {
 		return
 	}
 	if t.seen == nil {
-		t.seen = make(map[string]*tally)
+		t.seen = make(map[string]*stringCount)
 	}
 	if t.seen[text] == nil {
-		t.seen[text] = &tally{born: t.next}
+		t.seen[text] = &stringCount{order: t.next}
 		t.next++
 	}
 	t.seen[text].count += n
@@ -64,6 +64,6 @@ func (t *TopStrings) Count(text string) int {
 func (t *TopStrings) ranked() []string {
 	return slices.SortedFunc(maps.Keys(t.seen), func(a, b string) int {
 		x, y := t.seen[a], t.seen[b]
-		return cmp.Or(cmp.Compare(y.count, x.count), cmp.Compare(x.born, y.born))
+		return cmp.Or(cmp.Compare(y.count, x.count), cmp.Compare(x.order, y.order))
 	})
 }

@@ -42,7 +42,7 @@ func call[T any](ctx context.Context, limit time.Duration, what string, f func(c
 	done, gone := make(chan answer), make(chan struct{})
 	go func() {
 		var a answer
-		a.value, a.err = guarded(inner, what, f)
+		a.value, a.err = recoverPanic(inner, what, f)
 		select {
 		case done <- a:
 		case <-gone:
@@ -69,8 +69,8 @@ func call[T any](ctx context.Context, limit time.Duration, what string, f func(c
 	}
 }
 
-// guarded runs f and converts a panic to an error.
-func guarded[T any](ctx context.Context, what string, f func(context.Context) (T, error)) (value T, err error) {
+// recoverPanic runs f and converts a panic to an error.
+func recoverPanic[T any](ctx context.Context, what string, f func(context.Context) (T, error)) (value T, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%w: %s panicked: %v", ErrContract, what, r)

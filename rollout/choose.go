@@ -24,8 +24,8 @@ func RolloutID(env, seed, rollout, trajectory string) string {
 	return "vagen-" + hex.EncodeToString(h.Sum(nil))
 }
 
-// Played is what a Choice uses of an episode.
-type Played struct {
+// Candidate is what a Choice uses of an episode.
+type Candidate struct {
 	Source  string // groups episodes, for instance the environment
 	Success bool
 	Reward  float64 // NaN when it is not known, which ranks above every other
@@ -51,7 +51,7 @@ const (
 // is still missing; when no such episode is left it fills up with the remaining ones.
 // Its result is sorted by source, successes before failures. The other rules keep the
 // order of the episodes where they do not sort.
-func (c Choice) Choose(episodes []Played, n int, ratio float64) ([]int, error) {
+func (c Choice) Choose(episodes []Candidate, n int, ratio float64) ([]int, error) {
 	if n < 0 || !(ratio >= 0 && ratio <= 1) {
 		return nil, fmt.Errorf("rollout: choose: %d episodes with a share of successes of %v; the number must not be negative, the share must be in [0, 1]", n, ratio)
 	}
@@ -66,9 +66,9 @@ func (c Choice) Choose(episodes []Played, n int, ratio float64) ([]int, error) {
 	case ChooseFailures:
 		all = slices.DeleteFunc(all, func(i int) bool { return episodes[i].Success })
 	case ChooseBest:
-		slices.SortStableFunc(all, func(a, b int) int { return cmp.Compare(known(episodes[b].Reward), known(episodes[a].Reward)) })
+		slices.SortStableFunc(all, func(a, b int) int { return cmp.Compare(rankValue(episodes[b].Reward), rankValue(episodes[a].Reward)) })
 	case ChooseWorst:
-		slices.SortStableFunc(all, func(a, b int) int { return cmp.Compare(known(episodes[a].Reward), known(episodes[b].Reward)) })
+		slices.SortStableFunc(all, func(a, b int) int { return cmp.Compare(rankValue(episodes[a].Reward), rankValue(episodes[b].Reward)) })
 	case ChooseBalanced:
 		all = balance(episodes, n, ratio)
 	default:
@@ -77,8 +77,8 @@ func (c Choice) Choose(episodes []Played, n int, ratio float64) ([]int, error) {
 	return all[:min(n, len(all))], nil
 }
 
-// known returns the reward, or +Inf for an unknown one, so that it ranks highest.
-func known(reward float64) float64 {
+// rankValue returns the reward, or +Inf for an unknown one, so that it ranks highest.
+func rankValue(reward float64) float64 {
 	if math.IsNaN(reward) {
 		return math.Inf(1)
 	}
@@ -102,7 +102,7 @@ func (a kind) compare(b kind) int {
 }
 
 // balance chooses n episodes, about n·ratio of them successes.
-func balance(episodes []Played, n int, ratio float64) []int {
+func balance(episodes []Candidate, n int, ratio float64) []int {
 	left := map[kind][]int{}
 	for i, e := range episodes {
 		k := kind{e.Source, e.Success}

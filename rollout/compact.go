@@ -36,12 +36,12 @@ const (
 func (Compact) Splits() bool { return true }
 
 // Next implements Harness.
-func (c Compact) Next(s *State) (Ask, error) {
-	if !s.Going() {
-		return s.Open(s.Instructed(c.reopened(s))...), nil
+func (c Compact) Next(s *State) (Request, error) {
+	if !s.HasOpenConversation() {
+		return s.Open(s.WithInstructions(c.opening(s))...), nil
 	}
-	request := Ask{Summary: true, Messages: []policy.Message{c.Asking()}, MaxTokens: c.Summary}
-	a := Ask{Messages: []policy.Message{s.Observed()}}
+	request := Request{Summary: true, Messages: []policy.Message{c.SummaryRequest()}, MaxTokens: c.Summary}
+	a := Request{Messages: []policy.Message{s.ObservationMessage()}}
 	full := c.Total > 0 && s.Opening+s.Spent+s.Growth >= c.Total
 	if s.Budget.Response > 0 {
 		asking, err := s.Count(request)
@@ -66,17 +66,17 @@ func (c Compact) Next(s *State) (Ask, error) {
 	return request, nil
 }
 
-// reopened returns the opening message of a conversation, after the instructions.
-func (c Compact) reopened(s *State) policy.Message {
-	m := s.Observed()
+// opening returns the opening message of a conversation, after the instructions.
+func (c Compact) opening(s *State) policy.Message {
+	m := s.ObservationMessage()
 	if s.Closed {
 		m.Text = c.heading() + withoutMarks(s.Summary) + "\n\n" + m.Text
 	}
 	return m
 }
 
-// Asking returns the message that asks for a summary.
-func (c Compact) Asking() policy.Message {
+// SummaryRequest returns the message that asks for a summary.
+func (c Compact) SummaryRequest() policy.Message {
 	if c.Request == "" {
 		return policy.Message{Role: policy.User, Text: DefaultRequest}
 	}

@@ -15,16 +15,16 @@ func (p *Player) fitObservation(l *live, s *State) error {
 	if l.MaxObservation > 0 && (limit == 0 || l.MaxObservation < limit) {
 		limit = l.MaxObservation
 	}
-	if !l.fresh || limit == 0 {
+	if !l.unchecked || limit == 0 {
 		return nil
 	}
-	o, cut, err := cutTo(l.shown, limit, keepFirst, func(o env.Observation) (int, error) {
-		return s.Count(Ask{Open: !s.Going(), Messages: []policy.Message{message(policy.User, o)}})
+	o, cut, err := cutTo(l.observation, limit, keepFirst, func(o env.Observation) (int, error) {
+		return s.Count(Request{Open: !s.HasOpenConversation(), Messages: []policy.Message{message(policy.User, o)}})
 	})
 	if err != nil {
 		return err
 	}
-	l.shown, l.cut, l.fresh, s.Now = o, cut, false, o
+	l.observation, l.cut, l.unchecked, s.Observation = o, cut, false, o
 	return nil
 }
 

@@ -93,7 +93,7 @@ func TestCutsAreRecorded(t *testing.T) {
 }
 
 func TestChoicesOfEpisodes(t *testing.T) {
-	eps := []rollout.Played{{Source: "b", Reward: 1}, {Source: "a", Success: true, Reward: 3}, {Source: "a", Reward: math.NaN()}, {Source: "b", Success: true, Reward: -1}}
+	eps := []rollout.Candidate{{Source: "b", Reward: 1}, {Source: "a", Success: true, Reward: 3}, {Source: "a", Reward: math.NaN()}, {Source: "b", Success: true, Reward: -1}}
 	for choice, want := range map[rollout.Choice][]int{
 		rollout.ChooseFirst: {0, 1, 2}, rollout.ChooseSuccesses: {1, 3}, rollout.ChooseFailures: {0, 2},
 		rollout.ChooseBest: {2, 1, 0}, rollout.ChooseWorst: {3, 0, 1}, rollout.ChooseBalanced: {1, 2, 3},

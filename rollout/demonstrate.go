@@ -39,7 +39,7 @@ func demonstrate(ctx context.Context, encode policy.Encoder, envs *env.Registry,
 	if ep.MaxTurns < 1 {
 		return nil, fmt.Errorf("MaxTurns is %d, must be positive", ep.MaxTurns)
 	}
-	b, err := guarded(ctx, "reset", func(ctx context.Context) (resetEnv, error) { return startEnv(ctx, envs, ep) })
+	b, err := recoverPanic(ctx, "reset", func(ctx context.Context) (resetEnv, error) { return startEnv(ctx, envs, ep, nil) })
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func demonstrate(ctx context.Context, encode policy.Encoder, envs *env.Registry,
 			return nil, fmt.Errorf("script of turn %d: %w", turn, err)
 		}
 		msgs = append(msgs, message(policy.User, shown), policy.Message{Role: policy.Assistant, Text: text})
-		o, err := guarded(ctx, "step", func(ctx context.Context) (env.Outcome, error) { return advance(ctx, e, text) })
+		o, err := recoverPanic(ctx, "step", func(ctx context.Context) (env.Outcome, error) { return advance(ctx, e, text) })
 		if err != nil {
 			return nil, fmt.Errorf("turn %d: %w", turn, err)
 		}

@@ -22,6 +22,10 @@
 // Tokens are recorded once, as they are read and written. Nothing is tokenised
 // again to find out what the model wrote.
 //
+// Player.Continue continues recorded episodes from any of their turns, with the recorded
+// tokens: with another response, or with a new draw. The environment is set to the turn by
+// a snapshot, or by a replay that must show what was recorded.
+//
 // Package filter drops groups without signal, package diagnose measures batches,
 // package store keeps trajectories in files.
 package rollout

@@ -16,11 +16,16 @@ type resetEnv struct {
 	sys, first env.Observation
 }
 
-// open creates and resets an episode's environment.
+// open creates an episode's environment and resets it, or sets it to the state of a
+// branch point.
 func (p *Player) open(ctx context.Context, l *live) {
 	e := l.Episode
+	var state []byte
+	if l.from != nil {
+		state = l.from.State
+	}
 	b, _, err := callTimed(ctx, p, l, "reset of "+e.Env,
-		func(ctx context.Context) (resetEnv, error) { return startEnv(ctx, p.Envs, e) },
+		func(ctx context.Context) (resetEnv, error) { return startEnv(ctx, p.Envs, e, state) },
 		func(b resetEnv, err error) {
 			if err == nil {
 				p.closeEnv(e.Env, b.env)
@@ -30,7 +35,10 @@ func (p *Player) open(ctx context.Context, l *live) {
 		l.fail(endOf(err, EndSetup), err)
 		return
 	}
-	l.env, l.sys, l.shown = b.env, b.sys, b.first
+	l.env, l.sys, l.observation = b.env, b.sys, b.first
+	if l.from != nil {
+		p.branchOff(ctx, l)
+	}
 }
 
 // callTimed is call, limited by the time that the episode's environment has left.
@@ -50,9 +58,10 @@ func callTimed[T any](ctx context.Context, p *Player, l *live, what string, f fu
 	return value, abandoned, err
 }
 
-// startEnv creates and resets the environment of an episode. After an error or a
-// panic the environment is closed.
-func startEnv(ctx context.Context, envs *env.Registry, e Episode) (b resetEnv, err error) {
+// startEnv creates the environment of an episode and resets it, or restores a state that
+// is not nil; there is no first observation then. After an error or a panic the environment
+// is closed.
+func startEnv(ctx context.Context, envs *env.Registry, e Episode, state []byte) (b resetEnv, err error) {
 	if b.env, err = envs.New(e.Env, e.Config); err != nil {
 		return b, err
 	}
@@ -68,7 +77,12 @@ func startEnv(ctx context.Context, envs *env.Registry, e Episode) (b resetEnv, e
 	if b.sys, err = b.env.System(ctx); err != nil {
 		return b, err
 	}
-	if b.first, err = b.env.Reset(ctx, e.Seed); err != nil {
+	if state != nil {
+		err = restoreEnv(ctx, b.env, state)
+	} else {
+		b.first, err = b.env.Reset(ctx, e.Seed)
+	}
+	if err != nil {
 		return b, err
 	}
 	if err = errors.Join(checkObservation(b.sys), checkObservation(b.first)); err != nil {
@@ -99,13 +113,13 @@ func (p *Player) finish(waves []*wave) {
 	p.each(open, func(l *live) { p.closeEnv(l.Env, l.env) })
 }
 
-// closePatience is the time limit for closing an environment.
-const closePatience = time.Second
+// closeTimeout is the time limit for closing an environment.
+const closeTimeout = time.Second
 
 // closeEnv closes an environment. A close that hangs is abandoned; a failure is only
 // logged, because the episode is over.
 func (p *Player) closeEnv(name string, c io.Closer) {
-	_, _, err := call(context.Background(), closePatience, "close of "+name,
+	_, _, err := call(context.Background(), closeTimeout, "close of "+name,
 		func(context.Context) (struct{}, error) { return struct{}{}, c.Close() }, nil)
 	if err != nil && p.Log != nil {
 		p.Log.Warn("environment did not close", "env", name, "err", err)
@@ -115,13 +129,8 @@ func (p *Player) closeEnv(name string, c io.Closer) {
 // step calls the environment with the last response.
 func (p *Player) step(ctx context.Context, l *live) {
 	turn := &l.Turns[len(l.Turns)-1]
-	e, name, response := l.env, l.Env, turn.Response
-	o, abandoned, err := callTimed(ctx, p, l, "step of "+name,
-		func(ctx context.Context) (env.Outcome, error) { return advance(ctx, e, response) },
-		func(env.Outcome, error) { p.closeEnv(name, e) })
-	if abandoned {
-		l.env = nil // onLate closes it
-	}
+	response := turn.Response
+	o, err := callEnv(ctx, p, l, "step", func(ctx context.Context, e env.Env) (env.Outcome, error) { return advance(ctx, e, response) })
 	if err != nil {
 		l.fail(endOf(err, EndEnv), err)
 		return
@@ -130,12 +139,24 @@ func (p *Player) step(ctx context.Context, l *live) {
 	l.Metrics, l.Success = o.Trajectory, o.Success
 	switch {
 	case o.Done:
-		l.End, l.over = EndDone, true
+		l.End, l.ended = EndDone, true
 	case len(l.Turns) >= l.MaxTurns:
-		l.End, l.over = EndMaxTurns, true
+		l.End, l.ended = EndMaxTurns, true
 	default:
-		l.shown, l.cut, l.fresh = o.Observation, false, true
+		l.observation, l.cut, l.unchecked = o.Observation, false, true
 	}
+}
+
+// callEnv calls the episode's environment, limited by the time that it has left.
+func callEnv[T any](ctx context.Context, p *Player, l *live, what string, f func(context.Context, env.Env) (T, error)) (T, error) {
+	e, name := l.env, l.Env
+	value, abandoned, err := callTimed(ctx, p, l, what+" of "+name,
+		func(ctx context.Context) (T, error) { return f(ctx, e) },
+		func(T, error) { p.closeEnv(name, e) })
+	if abandoned {
+		l.env = nil // onLate closes it
+	}
+	return value, err
 }
 
 // advance calls an environment's Step and checks the outcome.

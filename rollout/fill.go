@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Filling defines how to fill a batch with usable groups.
-type Filling struct {
+// FillOptions defines how to fill a batch with usable groups.
+type FillOptions struct {
 	Groups int // number of usable groups needed; must be positive
 	// Extra is the number of groups played in addition in each round, so that a few
 	// failures need no further round. Usable groups beyond Groups are discarded.
@@ -21,9 +21,9 @@ type Filling struct {
 	Keep func(group []*Trajectory) bool
 }
 
-func (f *Filling) check() error {
+func (f *FillOptions) check() error {
 	if f.Groups < 1 || f.Extra < 0 || f.Most < 0 || f.Episodes == nil {
-		return fmt.Errorf("rollout: Filling: Groups %d, Extra %d, Most %d: Groups must be positive, the others not negative, and Episodes set", f.Groups, f.Extra, f.Most)
+		return fmt.Errorf("rollout: FillOptions: Groups %d, Extra %d, Most %d: Groups must be positive, the others not negative, and Episodes set", f.Groups, f.Extra, f.Most)
 	}
 	return nil
 }
@@ -33,7 +33,7 @@ func (f *Filling) check() error {
 // the lowest numbers, not those that finish first, so the result depends on the seeds
 // alone. all counts everything that was played. When too few groups are usable, Fill
 // returns these without an error.
-func (p *Player) Fill(ctx context.Context, f Filling, seed uint64) (kept []*Trajectory, all Counts, took Timing, err error) {
+func (p *Player) Fill(ctx context.Context, f FillOptions, seed uint64) (kept []*Trajectory, all Counts, took Timing, err error) {
 	all.ByEnd = map[End]int{}
 	if err := f.check(); err != nil {
 		return nil, all, took, err
@@ -71,7 +71,7 @@ func (p *Player) Fill(ctx context.Context, f Filling, seed uint64) (kept []*Traj
 }
 
 // next lists the episodes of up to n groups, starting with group from.
-func (f *Filling) next(from, n int) (batch []Episode, groups int) {
+func (f *FillOptions) next(from, n int) (batch []Episode, groups int) {
 	for groups < n {
 		episodes := f.Episodes(from + groups)
 		if len(episodes) == 0 {
@@ -86,7 +86,7 @@ func (f *Filling) next(from, n int) (batch []Episode, groups int) {
 	return batch, groups
 }
 
-func (f *Filling) keeps(group []*Trajectory) bool {
+func (f *FillOptions) keeps(group []*Trajectory) bool {
 	if f.Keep != nil {
 		return f.Keep(group)
 	}

@@ -48,7 +48,7 @@ func TestForcedTokensAreRecorded(t *testing.T) {
 // Count of the same trajectories.
 func TestFillCountsAllItsEpisodes(t *testing.T) {
 	p := player(t, &world{}, forcing(1, 2, 4))
-	got, all, _, err := p.Fill(t.Context(), rollout.Filling{Groups: 3, Episodes: func(g int) []rollout.Episode {
+	got, all, _, err := p.Fill(t.Context(), rollout.FillOptions{Groups: 3, Episodes: func(g int) []rollout.Episode {
 		return []rollout.Episode{{Env: "fake", Seed: int64(g)}}
 	}}, 7)
 	require.NoError(t, err)

@@ -152,7 +152,7 @@ type ruler struct {
 	t                   *testing.T
 	responses, summarys []int
 	calls               []goldenCall
-	asks                []rollout.Ask
+	asks                []rollout.Request
 	states              map[uint64]int // conversations by key
 	region              int
 	said, summed        int
@@ -220,7 +220,7 @@ type asking struct {
 	r *ruler
 }
 
-func (a asking) Next(s *rollout.State) (rollout.Ask, error) {
+func (a asking) Next(s *rollout.State) (rollout.Request, error) {
 	ask, err := a.Harness.Next(s)
 	a.r.asks = append(a.r.asks, ask)
 	return ask, err
@@ -332,9 +332,9 @@ func goldenChoice(t *testing.T, tally *golden.Tally, c golden.Case) {
 		Success float64  `json:"success"`
 		Reward  *float64 `json:"reward"`
 	}](t, c.Inputs, "episodes")
-	episodes := make([]rollout.Played, len(recorded))
+	episodes := make([]rollout.Candidate, len(recorded))
 	for i, e := range recorded {
-		episodes[i] = rollout.Played{Source: e.Source, Success: e.Success > 0, Reward: math.NaN()}
+		episodes[i] = rollout.Candidate{Source: e.Source, Success: e.Success > 0, Reward: math.NaN()}
 		if e.Reward != nil {
 			episodes[i].Reward = *e.Reward
 		}
@@ -378,7 +378,7 @@ func TestGoldenRecordingToPrompt(t *testing.T) {
 			golden.Equal(t, tally, "prompt", got, need[string](t, c.Expected, "prompt"))
 			alike(t, tally, "images", pictures, need[[]string](t, c.Expected, "image_data"))
 			rewards := []float64{}
-			for _, turn := range tr.Kept() {
+			for _, turn := range tr.ShownTurns() {
 				rewards = append(rewards, turn.Reward.Sum())
 			}
 			alike(t, tally, "rewards", rewards, need[[]float64](t, c.Expected, "rewards"))
@@ -417,7 +417,7 @@ func recordedTranscript(t *testing.T, c golden.Case) (tr rollout.Transcript, fin
 	golden.Decode(t, c.Params, "window_size", &tr.Last)
 	if final = need[bool](t, c.Params, "is_final"); !final {
 		now := shown(step)
-		tr.Now = &now
+		tr.Observation = &now
 	}
 	if need[bool](t, c.Params, "prep_for_loss_mask") {
 		tr.Begin, tr.End = need[string](t, c.Params, "begin_mark"), need[string](t, c.Params, "end_mark")
@@ -435,7 +435,7 @@ func TestTranscriptsKeepTheWholeTurn(t *testing.T) {
 	require.Equal(t, "b ", all[1].Text)
 	one := 1
 	require.Equal(t, all[2:], (&rollout.Transcript{Turns: turns, Last: &one}).Messages())
-	require.True(t, slices.EqualFunc(turns[1:], (&rollout.Transcript{Turns: turns, Last: &one}).Kept(), func(a, b rollout.Turn) bool { return a.Response == b.Response }))
+	require.True(t, slices.EqualFunc(turns[1:], (&rollout.Transcript{Turns: turns, Last: &one}).ShownTurns(), func(a, b rollout.Turn) bool { return a.Response == b.Response }))
 }
 
 // TestAWindowOfZeroShowsTheCurrentObservationAlone: the original starts at
@@ -444,9 +444,9 @@ func TestAWindowOfZeroShowsTheCurrentObservationAlone(t *testing.T) {
 	turns := []rollout.Turn{{Observation: env.Observation{Text: "a"}, Response: "b"}, {Observation: env.Observation{Text: "c"}, Response: "d"}}
 	now := env.Observation{Text: "e"}
 	for _, last := range []int{0, -1} {
-		tr := &rollout.Transcript{System: env.Observation{Text: "s"}, Turns: turns, Now: &now, Last: &last}
-		require.Empty(t, tr.Kept())
+		tr := &rollout.Transcript{System: env.Observation{Text: "s"}, Turns: turns, Observation: &now, Last: &last}
+		require.Empty(t, tr.ShownTurns())
 		require.Equal(t, []policy.Message{{Role: policy.System, Text: "s"}, {Role: policy.User, Text: "e"}}, tr.Messages())
 	}
-	require.Len(t, (&rollout.Transcript{Turns: turns, Now: &now}).Messages(), 5, "all turns")
+	require.Len(t, (&rollout.Transcript{Turns: turns, Observation: &now}).Messages(), 5, "all turns")
 }

@@ -20,11 +20,11 @@ type Harness interface {
 	// Next returns the next request for the policy. An error ends the episode:
 	// policy.ErrNoRoom after at least one turn as truncated, which is usable for
 	// training, every other error as unusable.
-	Next(s *State) (Ask, error)
+	Next(s *State) (Request, error)
 }
 
-// Ask is a request for one response.
-type Ask struct {
+// Request is a request for one response.
+type Request struct {
 	// Open starts a new conversation and closes the previous one. If false,
 	// Messages continue the current conversation.
 	Open     bool
@@ -34,7 +34,7 @@ type Ask struct {
 	MaxTokens int
 	// Summary marks a request whose response closes the conversation: the
 	// environment does not see the response, it is not a turn of the episode, and the
-	// next Ask must have Open set. The policy is trained on it as on any response,
+	// next Request must have Open set. The policy is trained on it as on any response,
 	// with a reward of 0.
 	Summary bool
 }
@@ -43,10 +43,10 @@ type Ask struct {
 // policy counts them. Those of a policy that reports no tokens are its estimates if a
 // Budget is set, otherwise 0.
 type State struct {
-	System env.Observation // the environment's instructions; empty without any
-	Now    env.Observation // the observation that the next turn answers
-	Turns  []Turn          // played so far, in order; must not be changed
-	Budget Budget          // the player's
+	System      env.Observation // the environment's instructions; empty without any
+	Observation env.Observation // the observation that the next turn answers
+	Turns       []Turn          // played so far, in order; must not be changed
+	Budget      Budget          // the player's
 
 	Conversations int    // opened so far
 	Closed        bool   // the last response was a summary
@@ -55,11 +55,11 @@ type State struct {
 	Spent         int    // length of everything after them: the response region in use
 	Growth        int    // the last turn's part of Spent; 0 if that turn opened the conversation
 
-	count func(Ask) (int, error)
+	count func(Request) (int, error)
 }
 
-// Going reports whether a conversation is open that can be continued.
-func (s *State) Going() bool { return s.Conversations > 0 && !s.Closed }
+// HasOpenConversation reports whether a conversation is open that can be continued.
+func (s *State) HasOpenConversation() bool { return s.Conversations > 0 && !s.Closed }
 
 // TurnsOf counts the turns of a conversation.
 func (s *State) TurnsOf(conversation int) int {
@@ -73,7 +73,7 @@ func (s *State) TurnsOf(conversation int) int {
 }
 
 // Count returns how many tokens the policy would read before it answers.
-func (s *State) Count(a Ask) (int, error) {
+func (s *State) Count(a Request) (int, error) {
 	if s.count == nil {
 		return 0, ErrNoCounter
 	}
@@ -82,21 +82,21 @@ func (s *State) Count(a Ask) (int, error) {
 
 // Open returns a request for the first response of a new conversation, which may
 // fill the whole response region.
-func (s *State) Open(messages ...policy.Message) Ask {
-	return Ask{Open: true, Messages: messages, MaxTokens: s.Budget.Response}
+func (s *State) Open(messages ...policy.Message) Request {
+	return Request{Open: true, Messages: messages, MaxTokens: s.Budget.Response}
 }
 
-// Instructed returns the messages with the environment's instructions, if there are
+// WithInstructions returns the messages with the environment's instructions, if there are
 // any, before them.
-func (s *State) Instructed(messages ...policy.Message) []policy.Message {
+func (s *State) WithInstructions(messages ...policy.Message) []policy.Message {
 	if s.System.Text == "" {
 		return messages
 	}
 	return append([]policy.Message{message(policy.System, s.System)}, messages...)
 }
 
-// Observed returns the current observation as the user's message.
-func (s *State) Observed() policy.Message { return message(policy.User, s.Now) }
+// ObservationMessage returns the current observation as the user's message.
+func (s *State) ObservationMessage() policy.Message { return message(policy.User, s.Observation) }
 
 func message(role policy.Role, o env.Observation) policy.Message {
 	return policy.Message{Role: role, Text: o.Text, Images: o.Images}
@@ -122,16 +122,16 @@ type Concat struct{}
 func (Concat) Splits() bool { return false }
 
 // Next implements Harness. The episode ends when there is no room for a response.
-func (Concat) Next(s *State) (Ask, error) {
-	if !s.Going() {
-		return s.Open(s.Instructed(s.Observed())...), nil
+func (Concat) Next(s *State) (Request, error) {
+	if !s.HasOpenConversation() {
+		return s.Open(s.WithInstructions(s.ObservationMessage())...), nil
 	}
 	return s.continueConversation()
 }
 
 // continueConversation asks for the next response of the current conversation.
-func (s *State) continueConversation() (Ask, error) {
-	a := Ask{Messages: []policy.Message{s.Observed()}}
+func (s *State) continueConversation() (Request, error) {
+	a := Request{Messages: []policy.Message{s.ObservationMessage()}}
 	if s.Budget.Response == 0 {
 		return a, nil
 	}
@@ -153,7 +153,9 @@ type NoConcat struct{}
 func (NoConcat) Splits() bool { return true }
 
 // Next implements Harness.
-func (NoConcat) Next(s *State) (Ask, error) { return s.Open(s.Instructed(s.Observed())...), nil }
+func (NoConcat) Next(s *State) (Request, error) {
+	return s.Open(s.WithInstructions(s.ObservationMessage())...), nil
+}
 
 // Window lets the policy read the last Size turns and the current observation, as
 // the full VAGEN system does when it generates. As long as no turn is left out, an
@@ -170,10 +172,10 @@ type Window struct {
 func (Window) Splits() bool { return true }
 
 // Next implements Harness.
-func (w Window) Next(s *State) (Ask, error) {
-	if s.Going() && len(s.Turns) <= w.Size {
+func (w Window) Next(s *State) (Request, error) {
+	if s.HasOpenConversation() && len(s.Turns) <= w.Size {
 		return s.continueConversation()
 	}
-	t := Transcript{System: s.System, Turns: s.Turns, Now: &s.Now, Last: &w.Size}
+	t := Transcript{System: s.System, Turns: s.Turns, Observation: &s.Observation, Last: &w.Size}
 	return s.Open(t.Messages()...), nil
 }

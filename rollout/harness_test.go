@@ -296,21 +296,21 @@ func TestRowLocalEstimatorsAreRefusedWithSplittingHarnesses(t *testing.T) {
 }
 
 // scripted is a user's own harness.
-type scripted func(*rollout.State) (rollout.Ask, error)
+type scripted func(*rollout.State) (rollout.Request, error)
 
-func (scripted) Splits() bool                                 { return true }
-func (f scripted) Next(s *rollout.State) (rollout.Ask, error) { return f(s) }
-func user(text string) []policy.Message                       { return []policy.Message{{Role: policy.User, Text: text}} }
+func (scripted) Splits() bool                                     { return true }
+func (f scripted) Next(s *rollout.State) (rollout.Request, error) { return f(s) }
+func user(text string) []policy.Message                           { return []policy.Message{{Role: policy.User, Text: text}} }
 func failing(err error) scripted {
-	return func(*rollout.State) (rollout.Ask, error) { return rollout.Ask{}, err }
+	return func(*rollout.State) (rollout.Request, error) { return rollout.Request{}, err }
 }
-func answering(a rollout.Ask) scripted {
-	return func(*rollout.State) (rollout.Ask, error) { return a, nil }
+func answering(a rollout.Request) scripted {
+	return func(*rollout.State) (rollout.Request, error) { return a, nil }
 }
-func panicking(*rollout.State) (rollout.Ask, error) { panic("out of luck") }
-func counting(s *rollout.State) (rollout.Ask, error) {
-	_, err := s.Count(rollout.Ask{})
-	return rollout.Ask{}, err
+func panicking(*rollout.State) (rollout.Request, error) { panic("out of luck") }
+func counting(s *rollout.State) (rollout.Request, error) {
+	_, err := s.Count(rollout.Request{})
+	return rollout.Request{}, err
 }
 
 // TestAHarnessFailureAffectsOnlyItsEpisode: a harness fails in the second turn of one
@@ -328,13 +328,13 @@ func TestAHarnessFailureAffectsOnlyItsEpisode(t *testing.T) {
 		"no room":        {failing(policy.ErrNoRoom), rollout.EndNoRoom, ""},
 		"no progress":    {failing(rollout.ErrNoProgress), rollout.EndNoProgress, "before turn 1: compaction makes no progress"},
 		"too much":       {failing(rollout.ErrOpening), rollout.EndBudget, "opening of a conversation is too long"},
-		"nothing to say": {answering(rollout.Ask{}), rollout.EndHarness, "must be the user's"},
-		"assistant last": {answering(rollout.Ask{Messages: []policy.Message{{Role: policy.Assistant, Text: "a"}}}), rollout.EndHarness, "must be the user's"},
-		"negative":       {answering(rollout.Ask{Messages: user("a"), MaxTokens: -1}), rollout.EndHarness, "MaxTokens of its request is -1"},
-		"early summary":  {answering(rollout.Ask{Messages: user("a"), Open: true, Summary: true}), rollout.EndHarness, "both opens a conversation and asks for a summary"},
+		"nothing to say": {answering(rollout.Request{}), rollout.EndHarness, "must be the user's"},
+		"assistant last": {answering(rollout.Request{Messages: []policy.Message{{Role: policy.Assistant, Text: "a"}}}), rollout.EndHarness, "must be the user's"},
+		"negative":       {answering(rollout.Request{Messages: user("a"), MaxTokens: -1}), rollout.EndHarness, "MaxTokens of its request is -1"},
+		"early summary":  {answering(rollout.Request{Messages: user("a"), Open: true, Summary: true}), rollout.EndHarness, "both opens a conversation and asks for a summary"},
 	} {
-		h := func(s *rollout.State) (rollout.Ask, error) {
-			if strings.HasPrefix(s.Now.Text, fmt.Sprintf("level %d turn 1", 100+bad/2)) && len(s.Turns[0].Observation.Images) == (bad+1)%2 {
+		h := func(s *rollout.State) (rollout.Request, error) {
+			if strings.HasPrefix(s.Observation.Text, fmt.Sprintf("level %d turn 1", 100+bad/2)) && len(s.Turns[0].Observation.Images) == (bad+1)%2 {
 				return c.h(s)
 			}
 			return rollout.Concat{}.Next(s)
@@ -356,14 +356,14 @@ func TestAHarnessFailureAffectsOnlyItsEpisode(t *testing.T) {
 }
 
 func TestAHarnessCannotContinueAClosedConversation(t *testing.T) {
-	h := func(s *rollout.State) (rollout.Ask, error) {
+	h := func(s *rollout.State) (rollout.Request, error) {
 		switch {
 		case s.Conversations == 0:
-			return s.Open(s.Observed()), nil
+			return s.Open(s.ObservationMessage()), nil
 		case s.Closed:
-			return rollout.Ask{Messages: user("more")}, nil
+			return rollout.Request{Messages: user("more")}, nil
 		}
-		return rollout.Ask{Messages: user("Sum up."), Summary: true}, nil
+		return rollout.Request{Messages: user("Sum up."), Summary: true}, nil
 	}
 	ts, _ := played(t, scripted(h), nil)
 	for _, tr := range ts {

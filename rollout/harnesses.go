@@ -37,29 +37,29 @@ type Harnesses struct {
 // compact, concat, no_concat and window.
 func Builtin() *Harnesses {
 	r := new(Harnesses)
-	r.factories.Fill(map[string]HarnessFactory{
-		"concat":    func(HarnessOptions) (Harness, error) { return Concat{}, nil },
-		"no_concat": func(HarnessOptions) (Harness, error) { return NoConcat{}, nil },
-		"window": func(o HarnessOptions) (Harness, error) {
+	r.factories.Fill(map[string]byname.Entry[HarnessFactory]{
+		"concat":    {About: "one conversation per episode", Value: func(HarnessOptions) (Harness, error) { return Concat{}, nil }},
+		"no_concat": {About: "one conversation per turn", Value: func(HarnessOptions) (Harness, error) { return NoConcat{}, nil }},
+		"window": {About: "one conversation per turn, with the previous turns", Value: func(o HarnessOptions) (Harness, error) {
 			if o.Window < 0 {
 				return nil, fmt.Errorf("Window is %d turns, must not be negative", o.Window)
 			}
 			return Window{Size: o.Window}, nil
-		},
-		"compact": func(o HarnessOptions) (Harness, error) {
+		}},
+		"compact": {About: "when a conversation is full, a new one continues with a summary", Value: func(o HarnessOptions) (Harness, error) {
 			if o.Compact.Summary < 1 {
 				return nil, fmt.Errorf("%w: Compact.Summary is %d tokens, must be positive", ErrNoSummary, o.Compact.Summary)
 			}
 			return o.Compact, nil
-		},
+		}},
 	})
 	return r
 }
 
-// Register adds a harness under a name. The error wraps ErrDuplicateHarness when
-// the name is taken.
-func (r *Harnesses) Register(name string, f HarnessFactory) error {
-	return r.factories.Register(harnessEntries, name, f)
+// Register adds a harness under a name, with a description for Describe. The error wraps
+// ErrDuplicateHarness when the name is taken.
+func (r *Harnesses) Register(name string, f HarnessFactory, about ...string) error {
+	return r.factories.Register(harnessEntries, name, f, about...)
 }
 
 // New creates a harness by name. The error wraps ErrUnknownHarness for an unknown
@@ -81,6 +81,12 @@ func (r *Harnesses) New(name string, o HarnessOptions) (Harness, error) {
 
 // Names returns the registered names, sorted.
 func (r *Harnesses) Names() []string { return r.factories.Names() }
+
+// Describe returns what the harness with this name does, "" if Register got no description. Errors
+// are those of New.
+func (r *Harnesses) Describe(name string) (string, error) {
+	return r.factories.Describe(harnessEntries, name)
+}
 
 // Check reports whether an estimator and a policy loss can be used with the rows of a
 // harness. turnLoss names a loss over turns, such as turn_ppo; it is empty for other

@@ -14,59 +14,72 @@ import (
 // live is the state of an episode while it is played.
 type live struct {
 	*Trajectory
-	batch uint64 // seed of the batch
-	seed  uint64 // seed of the episode's sampling
-	env   env.Env
-	busy  time.Duration // time spent in the environment so far
-	away  bool          // a call of the environment is running
-	over  bool          // the episode has ended
-	again bool          // the episode has ended and will be played again
+	batch   uint64 // seed of the batch
+	seed    uint64 // seed of the episode's sampling
+	env     env.Env
+	busy    time.Duration // time spent in the environment so far
+	running bool          // a call of the environment is running
+	ended   bool          // the episode has ended
+	retry   bool          // the episode has ended and will be played again
 
-	sys   env.Observation
-	shown env.Observation
-	cut   bool // shown was cut to the budget
-	fresh bool // shown has not been checked against the budget
+	restart bool    // a further attempt has to open the environment
+	from    *branch // where a recorded episode is continued; nil for others
+	resumes bool    // the next response is the first one after the branch point
+
+	sys         env.Observation
+	observation env.Observation
+	cut         bool // shown was cut to the budget
+	unchecked   bool // shown has not been checked against the budget
 
 	// Of the current conversation.
-	key     uint64
-	asked   Ask // the last request
-	said    int // number of responses
-	closed  bool
-	opening int // State.Opening
-	spent   int // State.Spent
-	growth  int // State.Growth
+	key       uint64
+	request   Request // the last request
+	responses int     // number of responses
+	closed    bool
+	opening   int // State.Opening
+	spent     int // State.Spent
+	growth    int // State.Growth
 
 	total int // number of responses of the episode
 }
 
 func (l *live) fail(end End, err error) {
-	l.End, l.Err, l.over = end, err, true
+	l.End, l.Err, l.ended = end, err, true
 }
 
 // next returns the prompt that the harness makes for the policy, or false when the
 // episode ends instead.
 func (p *Player) next(l *live) (policy.Prompt, bool) {
-	a, err := p.ask(l, p.state(l))
+	if l.resumes {
+		if err := p.resume(l, l.from.before()); err != nil {
+			l.fail(EndPolicy, err)
+			return policy.Prompt{}, false
+		}
+	}
+	a, err := p.request(l, p.state(l))
 	if err != nil {
-		l.refuse(err)
+		l.failHarness(err)
 		return policy.Prompt{}, false
 	}
 	if a.Open {
 		p.openConversation(l)
 	}
-	l.asked = a
+	l.request = a
+	if l.resumes {
+		return p.rejoin(l)
+	}
 	return l.prompt(a), true
 }
 
 // state returns the episode's state as the harness sees it.
 func (p *Player) state(l *live) *State {
 	s := &State{
-		System: l.sys, Now: l.shown, Turns: l.Turns, Budget: p.Budget, Conversations: len(l.Rows),
+		System: l.sys, Observation: l.observation, Turns: l.Turns, Budget: p.Budget, Conversations: len(l.Rows),
 		Closed: l.closed, Opening: l.opening, Spent: l.spent, Growth: l.growth,
 	}
 	s.Budget.perTurn = l.longest(p)
 	if counter, ok := p.Policy.(policy.Counter); ok {
-		s.count = func(a Ask) (int, error) { return counter.Count(l.prompt(a)) }
+		s.count = func(a Request) (int, error) { return counter.Count(l.prompt(a)) }
 	}
 	if l.closed {
 		s.Summary = l.Rows[len(l.Rows)-1].Summary
@@ -82,13 +95,13 @@ func (p *Player) harness() Harness {
 	return p.Harness
 }
 
-// ask gets the harness's next request and applies the budget to it.
-func (p *Player) ask(l *live, s *State) (Ask, error) {
+// request gets the harness's next request and applies the budget to it.
+func (p *Player) request(l *live, s *State) (Request, error) {
 	if err := p.fitObservation(l, s); err != nil {
-		return Ask{}, err
+		return Request{}, err
 	}
 	h := p.harness()
-	a, err := protected(h, s)
+	a, err := callHarness(h, s)
 	if err != nil {
 		return a, err
 	}
@@ -97,7 +110,7 @@ func (p *Player) ask(l *live, s *State) (Ask, error) {
 		return a, fmt.Errorf("%w: the last message of its request must be the user's", ErrHarness)
 	case a.MaxTokens < 0:
 		return a, fmt.Errorf("%w: MaxTokens of its request is %d, must not be negative", ErrHarness, a.MaxTokens)
-	case !a.Open && !s.Going():
+	case !a.Open && !s.HasOpenConversation():
 		return a, fmt.Errorf("%w: its request continues a conversation, but none is open", ErrHarness)
 	case a.Open && a.Summary:
 		return a, fmt.Errorf("%w: its request both opens a conversation and asks for a summary", ErrHarness)
@@ -127,7 +140,7 @@ func (p *Player) ask(l *live, s *State) (Ask, error) {
 
 // shorten cuts the observation that a conversation opens with until the opening, of
 // n tokens, fits.
-func (p *Player) shorten(l *live, s *State, h Harness, n int) (a Ask, err error) {
+func (p *Player) shorten(l *live, s *State, h Harness, n int) (a Request, err error) {
 	if p.Budget.Cut == CutNothing {
 		return a, fmt.Errorf("%w: %d tokens, Budget.Prompt allows %d", ErrOpening, n, p.Budget.Prompt)
 	}
@@ -135,10 +148,10 @@ func (p *Player) shorten(l *live, s *State, h Harness, n int) (a Ask, err error)
 	if p.Budget.Cut == CutLeft {
 		part = keepLast
 	}
-	o, _, err := cutTo(l.shown, p.Budget.Prompt, part, func(o env.Observation) (int, error) {
-		s.Now = o
+	o, _, err := cutTo(l.observation, p.Budget.Prompt, part, func(o env.Observation) (int, error) {
+		s.Observation = o
 		var err error
-		if a, err = protected(h, s); err != nil {
+		if a, err = callHarness(h, s); err != nil {
 			return 0, err
 		}
 		return s.Count(a)
@@ -149,12 +162,12 @@ func (p *Player) shorten(l *live, s *State, h Harness, n int) (a Ask, err error)
 	if err != nil {
 		return a, err
 	}
-	l.shown, l.cut, s.Now = o, true, o
-	return protected(h, s)
+	l.observation, l.cut, s.Observation = o, true, o
+	return callHarness(h, s)
 }
 
 // images checks the number of images of a conversation against the budget.
-func (p *Player) images(l *live, a Ask) error {
+func (p *Player) images(l *live, a Request) error {
 	if p.Budget.Images == 0 {
 		return nil
 	}
@@ -182,8 +195,8 @@ func (l *live) longest(p *Player) int {
 // ErrHarness means that a harness broke its contract.
 var ErrHarness = errors.New("harness broke its contract")
 
-// protected calls a harness and converts its panic to an error.
-func protected(h Harness, s *State) (a Ask, err error) {
+// callHarness calls a harness and converts its panic to an error.
+func callHarness(h Harness, s *State) (a Request, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%w: it panicked: %v", ErrHarness, r)
@@ -192,10 +205,12 @@ func protected(h Harness, s *State) (a Ask, err error) {
 	return h.Next(s)
 }
 
-// refuse ends an episode that a harness or a budget does not allow to continue.
-func (l *live) refuse(err error) {
+// failHarness ends an episode that a harness or a budget does not allow to continue.
+func (l *live) failHarness(err error) {
 	err = fmt.Errorf("rollout: before turn %d: %w", len(l.Turns), err)
 	switch {
+	case l.resumes: // the recorded episode had this turn
+		l.fail(EndReplay, err)
 	case errors.Is(err, policy.ErrNoRoom) && len(l.Turns) > 0:
 		l.fail(EndNoRoom, nil)
 	case errors.Is(err, ErrNoProgress):
@@ -209,9 +224,9 @@ func (l *live) refuse(err error) {
 
 // prompt converts a request to a prompt of the policy. An opening that is only
 // counted has the key 0, which no conversation has.
-func (l *live) prompt(a Ask) policy.Prompt {
+func (l *live) prompt(a Request) policy.Prompt {
 	q := policy.Prompt{Conversation: l.key, Messages: a.Messages, MaxTokens: a.MaxTokens, Seed: rng.Derive(l.seed, rng.Sample, uint64(l.total))}
-	if a.Open && l.said > 0 {
+	if a.Open && l.responses > 0 {
 		q.Conversation = 0
 	}
 	return q
@@ -225,13 +240,17 @@ func (p *Player) openConversation(l *live) {
 		l.key = p.keys
 	}
 	l.Rows = append(l.Rows, Row{})
-	l.said, l.closed, l.opening, l.spent, l.growth = 0, false, 0, 0, 0
+	l.responses, l.closed, l.opening, l.spent, l.growth = 0, false, 0, 0, 0
 }
 
 // record appends a completion to the episode's row.
 func (p *Player) record(l *live, c policy.Completion) {
+	resumed := l.resumes
+	if l.resumes = false; resumed {
+		c.Context, c.Images = l.from.context()
+	}
 	switch {
-	case c.Err != nil && errors.Is(c.Err, policy.ErrNoRoom) && len(l.Turns) > 0:
+	case c.Err != nil && errors.Is(c.Err, policy.ErrNoRoom) && len(l.Turns) > 0 && !resumed:
 		l.fail(EndNoRoom, nil)
 		return
 	case c.Err != nil:
@@ -242,17 +261,17 @@ func (p *Player) record(l *live, c policy.Completion) {
 		return
 	}
 	row := &l.Rows[len(l.Rows)-1]
-	if err := row.append(c, l.said, l.asked.Summary); err != nil {
+	if err := row.append(c, l.responses, l.request.Summary); err != nil {
 		l.fail(EndPolicy, fmt.Errorf("rollout: turn %d: %w", len(l.Turns), err))
 		return
 	}
 	p.measure(l, c)
-	l.said++
+	l.responses++
 	l.total++
-	if l.asked.Summary {
+	if l.request.Summary {
 		row.Summary, l.closed = c.Text, true
 	} else {
-		l.Turns = append(l.Turns, Turn{Row: len(l.Rows) - 1, Observation: l.shown, Cut: l.cut, Response: c.Text, Stop: c.Stop})
+		l.Turns = append(l.Turns, Turn{Row: len(l.Rows) - 1, Observation: l.observation, Cut: l.cut, Response: c.Text, Stop: c.Stop})
 	}
 	if c.Stop == policy.StopVision {
 		l.fail(EndVision, errors.New("rollout: the policy wrote an image placeholder"))
@@ -265,10 +284,10 @@ func (p *Player) measure(l *live, c policy.Completion) {
 	if counter, ok := p.Policy.(policy.Counter); ok && wrote == 0 && (p.Budget.on() || p.Harness != nil) {
 		// A length that cannot be estimated counts as 0: the policy itself ends a
 		// conversation that exceeds its context.
-		read, _ = counter.Count(l.prompt(l.asked))
+		read, _ = counter.Count(l.prompt(l.request))
 		wrote, _ = counter.Count(policy.Prompt{Messages: []policy.Message{{Role: policy.Assistant, Text: c.Text}}})
 	}
-	if l.said == 0 {
+	if l.responses == 0 {
 		l.opening, l.spent, l.growth = read, wrote, 0
 	} else {
 		l.spent, l.growth = l.spent+read+wrote, read+wrote
@@ -291,7 +310,7 @@ func (row *Row) append(c policy.Completion, said int, summary bool) error {
 			return fmt.Errorf("the policy returned the log-prob %v for token %d, must be finite", x, i)
 		}
 	}
-	forced, err := runs(c.Forced, len(c.Tokens))
+	forced, err := ranges(c.Forced, len(c.Tokens))
 	if err != nil {
 		return err
 	}
@@ -316,8 +335,8 @@ func (row *Row) append(c policy.Completion, said int, summary bool) error {
 	return nil
 }
 
-// runs joins adjacent positions in a response of n tokens to half-open ranges.
-func runs(places []int, n int) ([][2]int, error) {
+// ranges joins adjacent positions in a response of n tokens to half-open ranges.
+func ranges(places []int, n int) ([][2]int, error) {
 	var out [][2]int
 	for k, at := range places {
 		if at < 0 || at >= n || k > 0 && at <= places[k-1] {

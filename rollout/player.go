@@ -68,11 +68,23 @@ type Timing struct {
 // means that the whole batch failed: the context ended, the policy failed, or the
 // settings are wrong. The failure of a single episode is in its trajectory.
 func (p *Player) Play(ctx context.Context, episodes []Episode, seed uint64) ([]*Trajectory, Timing, error) {
-	var took Timing
 	if err := errors.Join(p.check(), checkEpisodes(episodes)); err != nil {
-		return nil, took, err
+		return nil, Timing{}, err
 	}
-	waves := p.start(ctx, episodes, seed, &took)
+	lives := make([]*live, len(episodes))
+	for i, e := range episodes {
+		if e.MaxTurns == 0 {
+			e.MaxTurns = p.MaxTurns
+		}
+		lives[i] = &live{Trajectory: &Trajectory{Episode: e}, batch: seed}
+	}
+	return p.play(ctx, lives)
+}
+
+// play plays episodes from their start, or from their branch point.
+func (p *Player) play(ctx context.Context, lives []*live) ([]*Trajectory, Timing, error) {
+	var took Timing
+	waves := p.start(ctx, lives, &took)
 	defer p.finish(waves)
 	if err := ctx.Err(); err != nil {
 		return nil, took, err
@@ -80,7 +92,7 @@ func (p *Player) Play(ctx context.Context, episodes []Episode, seed uint64) ([]*
 	if err := p.run(ctx, waves, &took); err != nil {
 		return nil, took, err
 	}
-	out := make([]*Trajectory, len(episodes))
+	out := make([]*Trajectory, len(lives))
 	for w, wave := range waves {
 		for k, l := range wave.episodes {
 			out[w+k*len(waves)] = l.Trajectory
@@ -154,24 +166,18 @@ func checkEpisodes(episodes []Episode) error {
 
 // start creates and resets all environments and assigns the episodes to waves
 // round robin.
-func (p *Player) start(ctx context.Context, episodes []Episode, seed uint64, took *Timing) []*wave {
-	waves := make([]*wave, min(max(1, p.Waves), max(1, len(episodes))))
+func (p *Player) start(ctx context.Context, lives []*live, took *Timing) []*wave {
+	waves := make([]*wave, min(max(1, p.Waves), max(1, len(lives))))
 	for w := range waves {
-		waves[w] = &wave{arrived: make(chan *live, len(episodes)/len(waves)+1)}
+		waves[w] = &wave{arrived: make(chan *live, len(lives)/len(waves)+1)}
 	}
-	var all []*live
-	for i, e := range episodes {
-		if e.MaxTurns == 0 {
-			e.MaxTurns = p.MaxTurns
-		}
-		l := &live{Trajectory: &Trajectory{Episode: e}, batch: seed}
+	for i, l := range lives {
 		p.prepare(l)
-		all = append(all, l)
 		w := waves[i%len(waves)]
 		w.episodes = append(w.episodes, l)
 	}
 	begin := time.Now()
-	p.each(all, func(l *live) {
+	p.each(lives, func(l *live) {
 		p.open(ctx, l)
 		p.decideRetry(l)
 	})
@@ -190,6 +196,7 @@ func (p *Player) prepare(l *live) {
 	*l = live{
 		Trajectory: &Trajectory{Episode: l.Episode, Attempt: l.Attempt},
 		batch:      l.batch, env: l.env, key: p.keys, seed: rng.Derive(l.batch, rng.Sample, ids...),
+		from: l.from, restart: l.Attempt > 0,
 	}
 }
 

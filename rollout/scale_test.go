@@ -244,7 +244,7 @@ func TestBatchesAreFilled(t *testing.T) {
 			var log bytes.Buffer
 			p := player(t, w, &parrot{})
 			p.Workers, p.Log = workers, slog.New(slog.NewTextHandler(&log, nil))
-			f := rollout.Filling{Groups: 4, Extra: c.extra, Most: c.most, Episodes: func(g int) []rollout.Episode {
+			f := rollout.FillOptions{Groups: 4, Extra: c.extra, Most: c.most, Episodes: func(g int) []rollout.Episode {
 				if g >= c.limit {
 					return nil
 				}
@@ -276,7 +276,7 @@ func TestBatchesAreFilled(t *testing.T) {
 func TestGroupsAreKeptByTheCaller(t *testing.T) {
 	w := &world{}
 	p := player(t, w, &parrot{})
-	f := rollout.Filling{
+	f := rollout.FillOptions{
 		Groups: 3, Most: 40,
 		Episodes: func(g int) []rollout.Episode {
 			return []rollout.Episode{{Env: "fake", Seed: int64(g)}, {Env: "fake", Seed: int64(g), Index: 1}}
@@ -290,7 +290,7 @@ func TestGroupsAreKeptByTheCaller(t *testing.T) {
 		require.Equal(t, got[i].Group, got[i+1].Group)
 		require.NotEqual(t, got[i].Return(), got[i+1].Return())
 	}
-	for _, bad := range []rollout.Filling{{}, {Groups: 1}, {Groups: 1, Extra: -1, Episodes: f.Episodes}, {Groups: 1, Most: -1, Episodes: f.Episodes}} {
+	for _, bad := range []rollout.FillOptions{{}, {Groups: 1}, {Groups: 1, Extra: -1, Episodes: f.Episodes}, {Groups: 1, Most: -1, Episodes: f.Episodes}} {
 		_, _, _, err := p.Fill(t.Context(), bad, 7)
 		require.ErrorContains(t, err, "Filling")
 	}

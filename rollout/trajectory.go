@@ -46,6 +46,8 @@ const (
 	EndBudget     End = "over_budget"     // an opening or an observation does not fit the budget
 	EndNoProgress End = "no_progress"     // compaction makes no progress
 	EndHarness    End = "harness_error"   // the harness failed
+
+	EndReplay End = "replay_mismatch" // Continue: the recorded episode cannot be repeated up to the turn
 )
 
 // Usable reports whether an episode with this End can be used for training.

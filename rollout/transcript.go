@@ -9,9 +9,9 @@ import (
 
 // Transcript builds the messages of an episode so far from the text of its turns.
 type Transcript struct {
-	System env.Observation  // empty without instructions
-	Turns  []Turn           // played
-	Now    *env.Observation // shown after the last turn; nil ends with its response
+	System      env.Observation  // empty without instructions
+	Turns       []Turn           // played
+	Observation *env.Observation // shown after the last turn; nil ends with its response
 	// Last, when set, is the number of turns to show: only the last ones. 0 or less
 	// shows no turn, so that Now is the only observation; nil shows all.
 	Last *int
@@ -20,8 +20,8 @@ type Transcript struct {
 	Begin, End string
 }
 
-// Kept returns the turns that the transcript shows.
-func (t *Transcript) Kept() []Turn {
+// ShownTurns returns the turns that the transcript shows.
+func (t *Transcript) ShownTurns() []Turn {
 	if t.Last == nil {
 		return t.Turns
 	}
@@ -35,11 +35,11 @@ func (t *Transcript) Messages() []policy.Message {
 	if t.System.Text != "" {
 		out = append(out, message(policy.System, t.System))
 	}
-	for _, turn := range t.Kept() {
+	for _, turn := range t.ShownTurns() {
 		out = append(out, message(policy.User, turn.Observation), policy.Message{Role: policy.Assistant, Text: t.response(turn.Response)})
 	}
-	if t.Now != nil {
-		out = append(out, message(policy.User, *t.Now))
+	if t.Observation != nil {
+		out = append(out, message(policy.User, *t.Observation))
 	}
 	return out
 }

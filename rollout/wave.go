@@ -12,26 +12,26 @@ import (
 type wave struct {
 	episodes []*live
 	arrived  chan *live // episodes whose environment has answered
-	away     int        // calls of environments that are running
+	running  int        // calls of environments that are running
 }
 
 // collect records that an environment has answered.
 func (w *wave) collect(l *live) {
-	l.away = false
-	w.away--
+	l.running = false
+	w.running--
 }
 
 // wait waits for the environments of the wave. With a positive patience it returns
 // after that time, as soon as an episode is ready to continue.
 func (w *wave) wait(patience time.Duration) {
 	var over <-chan time.Time
-	if patience > 0 && w.away > 0 {
+	if patience > 0 && w.running > 0 {
 		timer := time.NewTimer(patience)
 		defer timer.Stop()
 		over = timer.C
 	}
 	expired := false
-	for w.away > 0 && !(expired && w.ready()) {
+	for w.running > 0 && !(expired && w.ready()) {
 		select {
 		case l := <-w.arrived:
 			w.collect(l)
@@ -44,7 +44,7 @@ func (w *wave) wait(patience time.Duration) {
 // ready reports whether an episode waits for the policy or will be played again.
 func (w *wave) ready() bool {
 	for _, l := range w.episodes {
-		if !l.away && (!l.over || l.again) {
+		if !l.running && (!l.ended || l.retry) {
 			return true
 		}
 	}
@@ -79,7 +79,7 @@ func (p *Player) run(ctx context.Context, waves []*wave, took *Timing) error {
 			for _, l := range append(again, ready...) {
 				p.dispatch(envs, w, l, slots)
 			}
-			busy = busy || len(ready) > 0 || w.away > 0
+			busy = busy || len(ready) > 0 || w.running > 0
 		}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -96,13 +96,13 @@ func (p *Player) partition(w *wave) (ready, again []*live) {
 	var ended []uint64
 	for _, l := range w.episodes {
 		switch {
-		case l.away:
-		case l.over && l.again:
+		case l.running:
+		case l.ended && l.retry:
 			ended = append(ended, l.key)
 			l.Attempt++
 			p.prepare(l)
 			again = append(again, l)
-		case l.over:
+		case l.ended:
 			ended = append(ended, l.key)
 		default:
 			ready = append(ready, l)
@@ -114,16 +114,16 @@ func (p *Player) partition(w *wave) (ready, again []*live) {
 
 // dispatch starts the call of an episode's environment as soon as a worker is free.
 func (p *Player) dispatch(ctx context.Context, w *wave, l *live, slots chan struct{}) {
-	if l.over || l.closed {
+	if l.ended || l.closed {
 		p.decideRetry(l)
 		return // no call is needed
 	}
-	l.away = true
-	w.away++
+	l.running = true
+	w.running++
 	go func() {
 		slots <- struct{}{}
-		if len(l.Turns) == 0 {
-			p.reopen(ctx, l)
+		if l.restart {
+			p.restart(ctx, l)
 		} else {
 			p.step(ctx, l)
 		}
@@ -139,7 +139,12 @@ func (p *Player) generate(ctx context.Context, ls []*live) error {
 	prompts := make([]policy.Prompt, 0, len(ls))
 	asked := make([]*live, 0, len(ls))
 	for _, l := range ls {
-		if prompt, ok := p.next(l); ok {
+		prompt, ok := p.next(l)
+		switch {
+		case !ok:
+		case l.resumes && l.from.Response != nil:
+			p.record(l, l.from.given())
+		default:
 			prompts, asked = append(prompts, prompt), append(asked, l)
 		}
 	}

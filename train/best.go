@@ -2,9 +2,11 @@ package train
 
 import (
 	"context"
+	"log/slog"
 	"math"
 	"strings"
 
+	"vagen/train/config"
 	"vagen/train/track"
 )
 
@@ -42,23 +44,23 @@ func (b *Best) improvedBy(name string, rank float64) bool {
 }
 
 // compareBest saves the policy if a validation is better than all before.
-func (t *Trainer) compareBest(ctx context.Context, step int, m track.Metrics) error {
-	name := t.Config.Trainer.BestMetric
-	if !t.Config.Trainer.BestActor || t.Checkpointer == nil {
+func (p *progress) compareBest(ctx context.Context, c *config.TrainerConfig, to Checkpointer, step int, m track.Metrics, log *slog.Logger) error {
+	name := c.BestMetric
+	if !c.BestActor || to == nil {
 		return nil
 	}
 	value, rank, ok := rankedMetric(m, name)
 	if !ok {
-		t.Log.Warn("metric for the best policy not found in the validation", "trainer.best_actor_metric", name, "step", step)
+		log.Warn("metric for the best policy not found in the validation", "trainer.best_actor_metric", name, "step", step)
 		return nil
 	}
-	if !t.progress.best.improvedBy(name, rank) {
+	if !p.best.improvedBy(name, rank) {
 		return nil
 	}
 	b := Best{Step: step, Metric: name, Value: value}
-	if err := t.Checkpointer.KeepBest(ctx, b); err != nil {
+	if err := to.KeepBest(ctx, b); err != nil {
 		return err
 	}
-	t.progress.best = &b
+	p.best = &b
 	return nil
 }

@@ -17,7 +17,7 @@ func checkBudget(c *config.Config, h rollout.Harness, learner policy.Learner, lo
 		return fmt.Errorf("%w: data.max_prompt_length, rollout_manager.max_trajectory_length and max_env_response_per_turn: %w", config.ErrConfig, rollout.ErrNoCounter)
 	}
 	if compact, ok := h.(rollout.Compact); ok && counts {
-		n, err := counter.Count(policy.Prompt{Messages: []policy.Message{compact.Asking()}})
+		n, err := counter.Count(policy.Prompt{Messages: []policy.Message{compact.SummaryRequest()}})
 		if err != nil {
 			return err
 		}

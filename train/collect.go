@@ -63,7 +63,7 @@ func (c *collector) play(ctx context.Context, with policy.Policy, step int, seed
 		describe(m, "train/", ts)
 		return ts, took, err
 	}
-	ts, all, took, err := p.Fill(ctx, rollout.Filling{
+	ts, all, took, err := p.Fill(ctx, rollout.FillOptions{
 		Groups: d.TrainBatch, Extra: d.GenBatch - d.TrainBatch, Most: d.MaxStartStates(),
 		Episodes: func(g int) []rollout.Episode { return c.group(step, g) },
 	}, seed)

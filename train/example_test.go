@@ -87,8 +87,8 @@ func Example_embed() {
 	var b advantage.Batch
 	must(b.Append(&row, mask.DefaultOptions(), advantage.Row{Rewards: rewards, Values: values}))
 
-	est := advantage.BiLevel{Gamma: 1, Lambda: 1, TurnGamma: 0.95, Raw: true} // Raw: one row is too little to whiten
-	var out advantage.Result                                                  // reused from step to step: no allocation
+	est := advantage.BiLevel{Gamma: 1, Lambda: 1, TurnGamma: 0.95} // no Whiten: one row is too little
+	var out advantage.Result                                       // reused from step to step: no allocation
 	must(est.Estimate(&out, &b))
 	fmt.Printf("%.2f\n", out.Advantages)
 	fmt.Printf("%.2f\n", out.Returns)

@@ -2,6 +2,7 @@ package train
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
 	"strconv"
 
@@ -11,8 +12,8 @@ import (
 
 // applyFilter excludes the episodes that the filter drops from the update, and scales the
 // advantages of the others. The filter gets the returns of the environment.
-func (t *Trainer) applyFilter(b *batch, m track.Metrics) error {
-	if t.methods.filter == nil {
+func (k *methods) applyFilter(b *batch, name string, m track.Metrics, log *slog.Logger) error {
+	if k.filter == nil {
 		return nil
 	}
 	in := filter.Batch{}
@@ -21,13 +22,13 @@ func (t *Trainer) applyFilter(b *batch, m track.Metrics) error {
 		in.Return = append(in.Return, episode.Return())
 	}
 	var out filter.Result
-	if err := t.methods.filter.Filter(&out, &in); err != nil {
+	if err := k.filter.Filter(&out, &in); err != nil {
 		return fmt.Errorf("train: %w", err)
 	}
 	last := -1
 	for _, i := range out.Keep {
 		if i <= last || i >= len(b.used) {
-			return fmt.Errorf("train: filter %s: it returned episode %d after %d, must be increasing and below %d", t.Config.Filter.Name, i, last, len(b.used))
+			return fmt.Errorf("train: filter %s: it returned episode %d after %d, must be increasing and below %d", name, i, last, len(b.used))
 		}
 		last = i
 	}
@@ -40,7 +41,7 @@ func (t *Trainer) applyFilter(b *batch, m track.Metrics) error {
 	maps.Copy(m, out.Metrics)
 	m["filter/dropped"], m["filter/scale"] = float64(len(b.used)-len(b.kept)), out.Scale
 	if len(b.kept) == 0 {
-		t.Log.Warn("the filter dropped all episodes: this step has no update", "filter", t.Config.Filter.Name)
+		log.Warn("the filter dropped all episodes: this step has no update", "filter", name)
 	}
 	return nil
 }

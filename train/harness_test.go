@@ -92,11 +92,11 @@ func TestARegisteredHarnessCanBeUsed(t *testing.T) {
 type pairs struct{ rollout.Concat }
 
 func (pairs) Splits() bool { return true }
-func (pairs) Next(s *rollout.State) (rollout.Ask, error) {
+func (pairs) Next(s *rollout.State) (rollout.Request, error) {
 	if len(s.Turns)%2 == 0 {
-		return s.Open(s.Instructed(s.Observed())...), nil
+		return s.Open(s.WithInstructions(s.ObservationMessage())...), nil
 	}
-	return rollout.Ask{Messages: []policy.Message{s.Observed()}}, nil
+	return rollout.Request{Messages: []policy.Message{s.ObservationMessage()}}, nil
 }
 
 // TestUnusableStartStatesAreReplaced if more start states may be played than a step has, by

@@ -37,8 +37,8 @@ var trainerKeys = slices.Concat(
 		kl_cov_ratio ppo_kl_coef`),
 	group("actor_rollout_ref.rollout.", `name limit_mm_per_prompt temperature top_p top_k
 		thinking_token_budget thinking_open thinking_close`),
-	group("actor_rollout_ref.rollout.val_kwargs.", "do_sample n temperature top_p top_k"),
-	group("critic.", `enable kind ppo_mini_batch_size ppo_epochs shuffle grad_clip grad_norm_threshold cliprange_value
+	group("actor_rollout_ref.rollout.val_kwargs.", "n temperature top_p top_k"),
+	group("critic.", `kind ppo_mini_batch_size ppo_epochs shuffle grad_clip grad_norm_threshold cliprange_value
 		value_coef use_reward_mask`),
 	group("critic.optim.", optimizerKeys),
 	group("trainer.", `total_training_steps total_epochs test_freq val_before_train critic_warmup max_skipped_updates
@@ -61,8 +61,7 @@ var checkpointKeys = group("trainer.", "save_freq save_best_actor")
 var learnerKeys = slices.Concat(
 	group("model.", "backend bfloat16 recompute micro_tokens cache_tokens"),
 	group("data.", "apply_chat_template_kwargs"),
-	group("actor_rollout_ref.model.", `path lora_rank lora_alpha target_modules enable_gradient_checkpointing
-		lora_adapter_path`),
+	group("actor_rollout_ref.model.", "path lora_rank lora_alpha target_modules lora_adapter_path"),
 	group("actor_rollout_ref.actor.", `ppo_micro_batch_size_per_gpu use_dynamic_bsz ppo_max_token_len_per_gpu
 		freeze_vision_tower`),
 	group("critic.", "model.path ppo_micro_batch_size_per_gpu use_dynamic_bsz ppo_max_token_len_per_gpu zero_head"),

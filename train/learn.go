@@ -123,7 +123,7 @@ func (t *Trainer) learnPass(ctx context.Context, p pass, b *batch, step int, agg
 			if err != nil {
 				return err
 			}
-			if err := t.countSkipped(stats); err != nil {
+			if err := t.progress.countSkipped(stats, t.Config.Trainer.MaxSkipped, t.Log); err != nil {
 				return err
 			}
 			sum.add(updateMetrics(stats, part, p.objective, &t.Config))

@@ -90,18 +90,6 @@ func TestEquivalentKeysAgree(t *testing.T) {
 
 	_, err = config.Load("", "env=x", "actor_rollout_ref.rollout.do_sample=false")
 	require.ErrorContains(t, err, "rollout.do_sample is false, which is not supported: learning compares responses")
-
-	no, yes := false, true
-	for want, set := range map[string]func(c *config.Config){
-		"critic.enable is false, but critic.kind is separate":                   func(c *config.Config) { c.Critic.Enable = &no },
-		"enable_gradient_checkpointing is true, but model.recompute is nothing": func(c *config.Config) { c.Agent.Model.Recompute = &yes },
-		"do_sample is false, but val_kwargs.temperature is 1":                   func(c *config.Config) { c.Agent.Rollout.Val.DoSample = &no },
-	} {
-		c := config.Default()
-		c.Env.Name = "x"
-		set(&c)
-		require.ErrorContains(t, c.Validate(), want)
-	}
 }
 
 func TestWarmUpCountsStepsOrAShare(t *testing.T) {

@@ -134,7 +134,7 @@ func (l *Levels) episode(e *dataset.Episode, made map[int]map[string]any) (rollo
 		}
 		maps.Copy(options, e.Options())
 		if e.StateReward != nil {
-			if err := e.StateReward.For(e.Env); err != nil {
+			if err := e.StateReward.Supports(e.Env); err != nil {
 				return out, err
 			}
 		}

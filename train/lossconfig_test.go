@@ -110,7 +110,7 @@ func TestLossSettingsAreChecked(t *testing.T) {
 		actor + "policy_loss.loss_mode=sapo " + actor + "tau_neg=0":                                                     "sapo: TauNeg = 0",
 		actor + "policy_loss.loss_mode=kl_cov " + actor + "policy_loss.kl_cov_ratio=2":                                  "kl_cov: Ratio = 2",
 		actor + "policy_loss.loss_mode=clip_cov " + actor + "policy_loss.clip_cov_lb=9":                                 "clip_cov: CovLow = 9",
-		actor + "policy_loss.loss_mode=gspo " + actor + "loss_agg_mode=seq-mean-token-sum " + actor + "entropy_coeff=0": "loss_agg_mode is seq-mean-token-sum, but loss_mode gspo always uses seq-mean-token-mean",
+		actor + "policy_loss.loss_mode=gspo " + actor + "loss_agg_mode=seq-mean-token-sum " + actor + "entropy_coeff=0": "loss_agg_mode is seq-mean-token-sum, but actor_rollout_ref.actor.policy_loss.loss_mode gspo always uses seq-mean-token-mean",
 		actor + "loss_scale_factor=0":                                                                                   "loss_scale_factor is 0, must be above 0",
 		actor + "kl_loss_type=''":                                                                                       "kl_loss_type is empty",
 		corr + ".rollout_is=tokens":                                                                                     corr + `: loss: correction: weight "tokens": unknown name, did you mean "token"?`,

@@ -8,6 +8,7 @@ import (
 
 	"vagen/policy"
 	"vagen/rollout"
+	"vagen/train/config"
 	"vagen/train/track"
 )
 
@@ -24,14 +25,13 @@ var stepNames = []struct{ name, of string }{
 }
 
 // addDashboardNames adds the metrics of a step under the names of VAGEN and verl. docs/results.md has all of them with their meaning.
-func (t *Trainer) addDashboardNames(b *batch, step int, m track.Metrics) {
-	c := &t.Config
+func (b *batch) addDashboardNames(c *config.Config, epoch, step int, m track.Metrics) {
 	for _, n := range stepNames {
 		if x, ok := m[n.of]; ok {
 			m[n.name] = x
 		}
 	}
-	m["training/global_step"], m["training/epoch"] = float64(step), float64(t.Levels.epochOf(step))
+	m["training/global_step"], m["training/epoch"] = float64(step), float64(epoch)
 	var turns, scores []float64
 	for _, e := range b.used {
 		turns, scores = append(turns, float64(len(e.Turns))), append(scores, e.Return())

@@ -2,6 +2,7 @@ package train
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -107,15 +108,15 @@ func weighted(weights []float32) bool {
 }
 
 // countSkipped returns ErrDiverged after too many skipped optimiser steps in a row.
-func (t *Trainer) countSkipped(s policy.Stats) error {
+func (p *progress) countSkipped(s policy.Stats, most int, log *slog.Logger) error {
 	if !s.Skipped {
-		t.progress.skipped = 0
+		p.skipped = 0
 		return nil
 	}
-	t.progress.skipped++
-	t.Log.Warn("optimiser step skipped", "grad_norm", s.GradNorm, "critic_norm", s.CriticNorm, "in a row", t.progress.skipped)
-	if t.progress.skipped >= t.Config.Trainer.MaxSkipped {
-		return fmt.Errorf("train: %w: %d optimiser steps in a row were skipped; the last gradient norm was %v", ErrDiverged, t.progress.skipped, s.GradNorm)
+	p.skipped++
+	log.Warn("optimiser step skipped", "grad_norm", s.GradNorm, "critic_norm", s.CriticNorm, "in a row", p.skipped)
+	if p.skipped >= most {
+		return fmt.Errorf("train: %w: %d optimiser steps in a row were skipped; the last gradient norm was %v", ErrDiverged, p.skipped, s.GradNorm)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"vagen/policy"
 	"vagen/rollout"
 	"vagen/train/config"
 )
@@ -11,12 +12,12 @@ import (
 // dropOverlong implements data.filter_overlong_prompts: it removes the start states of files
 // whose first prompt has more tokens than data.max_prompt_length. If an environment fails,
 // its start state is kept; the error is reported when it is played.
-func (t *Trainer) dropOverlong(ctx context.Context) error {
-	c, l := &t.Config, t.Levels
+func (k *collector) dropOverlong(ctx context.Context, p policy.Policy) error {
+	c, l := k.config, k.levels
 	if !c.Data.DropLong || l.dropped {
 		return nil
 	}
-	player := t.collector.player(t.Learner, greedy(c))
+	player := k.player(p, greedy(c))
 	for _, part := range []struct {
 		key    string
 		levels *[]rollout.Episode
@@ -26,7 +27,7 @@ func (t *Trainer) dropOverlong(ctx context.Context) error {
 		if len(all) == 0 {
 			continue
 		}
-		lengths, err := player.Openings(ctx, all)
+		lengths, err := player.OpeningLengths(ctx, all)
 		if err != nil {
 			return fmt.Errorf("train: data.filter_overlong_prompts: %w", err)
 		}
@@ -36,7 +37,7 @@ func (t *Trainer) dropOverlong(ctx context.Context) error {
 				kept = append(kept, e)
 			}
 		}
-		t.Log.Info("dropped start states with too long prompts", "key", part.key, "dropped", len(all)-len(kept), "kept", len(kept), "data.max_prompt_length", c.Data.MaxPrompt)
+		k.log.Info("dropped start states with too long prompts", "key", part.key, "dropped", len(all)-len(kept), "kept", len(kept), "data.max_prompt_length", c.Data.MaxPrompt)
 		if len(kept) < part.least {
 			return fmt.Errorf("train: %w: data.filter_overlong_prompts leaves %d of %d episodes of %s, at least %d are needed", config.ErrConfig, len(kept), len(all), part.key, part.least)
 		}

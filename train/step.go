@@ -9,6 +9,7 @@ import (
 	"vagen/policy"
 	"vagen/reward"
 	"vagen/rollout"
+	"vagen/train/config"
 	"vagen/train/track"
 )
 
@@ -36,7 +37,7 @@ func (t *Trainer) step(ctx context.Context, step int) (track.Metrics, error) {
 	clock.last = time.Now()
 
 	// Log-probs and values before the update, and importance weights.
-	if err := t.score(ctx, b); err != nil {
+	if err := b.score(ctx, t.Learner, &t.Config); err != nil {
 		return nil, err
 	}
 	if err := b.correct(&t.Config.Algorithm.Correction, m); err != nil {
@@ -50,7 +51,7 @@ func (t *Trainer) step(ctx context.Context, step int) (track.Metrics, error) {
 	}
 	clock.lap("advantages")
 	t.methods.measure(b, t.Config.PerTurn(), m, t.Log)
-	if err := t.applyFilter(b, m); err != nil {
+	if err := t.methods.applyFilter(b, t.Config.Filter.Name, m, t.Log); err != nil {
 		return nil, err
 	}
 	clock.last = time.Now()
@@ -70,7 +71,7 @@ func (t *Trainer) step(ctx context.Context, step int) (track.Metrics, error) {
 	// The metrics that describe the whole step.
 	clock.write(m)
 	measureMachine(t.Learner, m)
-	t.addDashboardNames(b, step, m)
+	b.addDashboardNames(&t.Config, t.Levels.epochOf(step), step, m)
 	if n := t.stability.state.Rollbacks; n > 0 {
 		m["train/rollbacks"] = float64(n)
 	}
@@ -106,8 +107,7 @@ func (t *Trainer) layOut(episodes *Prefetched) (*batch, error) {
 }
 
 // score computes old and reference log-probs and values with the learner.
-func (t *Trainer) score(ctx context.Context, b *batch) error {
-	c := &t.Config
+func (b *batch) score(ctx context.Context, learner policy.Learner, c *config.Config) error {
 	bypass := c.Algorithm.Correction.Bypass
 	request := policy.ScoreRequest{
 		LogProbs: !bypass, Values: c.Critic.Kind != "none",
@@ -119,7 +119,7 @@ func (t *Trainer) score(ctx context.Context, b *batch) error {
 	if request == (policy.ScoreRequest{}) {
 		return nil
 	}
-	s, err := t.Learner.Score(ctx, &b.rows, b.want, request, c.Agent.Rollout.Temperature)
+	s, err := learner.Score(ctx, &b.rows, b.want, request, c.Agent.Rollout.Temperature)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (t *Trainer) estimate(b *batch, m track.Metrics) error {
 		return err
 	}
 	if t.Config.Algorithm.KLInReward {
-		if err := t.chargeKL(b, m); err != nil {
+		if err := t.progress.chargeKL(b, &t.Config, m); err != nil {
 			return fmt.Errorf("train: %w", err)
 		}
 	}
@@ -150,14 +150,13 @@ func (t *Trainer) estimate(b *batch, m track.Metrics) error {
 
 // chargeKL subtracts the KL to the reference policy from rewards, and adapts its
 // coefficient.
-func (t *Trainer) chargeKL(b *batch, m track.Metrics) error {
-	c, controller := &t.Config, t.progress.kl
+func (p *progress) chargeKL(b *batch, c *config.Config, m track.Metrics) error {
 	kind, _ := reward.ParseKL(c.Algorithm.KLPenalty)
-	coefficient := controller.Coefficient() * factor(&c.Stability.KL, t.progress.done+1, c.Trainer.Steps)
+	coefficient := p.kl.Coefficient() * factor(&c.Stability.KL, p.done+1, c.Trainer.Steps)
 	kl, err := reward.ShapeKL(b.adv.Rewards, b.adv.Rewards, b.old, b.reference, b.charged(c.Algorithm.KLMask), b.rows.Offsets, kind, coefficient)
 	if err != nil {
 		return err
 	}
 	m["actor/reward_kl_penalty"], m["actor/reward_kl_penalty_coeff"] = kl, coefficient
-	return controller.Update(kl, b.rows.Len())
+	return p.kl.Update(kl, b.rows.Len())
 }

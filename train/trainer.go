@@ -115,7 +115,7 @@ func (t *Trainer) prepare(ctx context.Context) error {
 	}
 	t.stability = stabilityMonitor{config: c, log: t.Log}
 	t.publisher = publisher{sinks: t.Sinks, checkpointer: t.Checkpointer, log: t.Log}
-	if err := t.dropOverlong(ctx); err != nil {
+	if err := t.collector.dropOverlong(ctx, t.Learner); err != nil {
 		return err
 	}
 	if err := t.resume(); err != nil {

@@ -38,7 +38,7 @@ func (t *Trainer) Validate(ctx context.Context, step int) error {
 		}
 	}
 	t.stability.recordValidation(step, m)
-	return t.compareBest(ctx, step, m)
+	return t.progress.compareBest(ctx, &c.Trainer, t.Checkpointer, step, m, t.Log)
 }
 
 // Task returns the validation as a task of package rollout/evaluate, with the same episodes

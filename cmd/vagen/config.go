@@ -129,11 +129,12 @@ func splitConfig(args []string) (path string, overrides []string) {
 
 // explained is a key of a configuration.
 type explained struct {
-	Key     string `json:"key"`
-	Kind    string `json:"kind"` // setting, or for keys of other systems: noted, refused, alias
-	About   string `json:"about"`
-	Unit    string `json:"unit,omitempty"`
-	Default any    `json:"default"`
+	Key     string         `json:"key"`
+	Kind    string         `json:"kind"` // setting, or for keys of other systems: noted, refused, alias
+	About   string         `json:"about"`
+	Unit    string         `json:"unit,omitempty"`
+	Default any            `json:"default"`
+	Values  []config.Value `json:"values,omitempty"` // names that it may have
 }
 
 func configExplain() *cli.Command {
@@ -153,9 +154,12 @@ without effect here are explained, too: what replaces them, or why they are refu
 				if *asJSON {
 					return c.JSON(found)
 				}
-				rows := make([][]string, len(found))
-				for i, k := range found {
-					rows[i] = []string{k.Key, k.defaultText(), k.About}
+				var rows [][]string
+				for _, k := range found {
+					rows = append(rows, []string{k.Key, k.defaultText(), k.About})
+					for _, v := range k.Values {
+						rows = append(rows, []string{"", v.Name, v.About})
+					}
 				}
 				return c.Table(rows)
 			}

@@ -118,7 +118,7 @@ func (o *evalOptions) ofEval(ctx context.Context, c *cli.Call, path string, over
 		Concurrency: plan.Config.Run.Jobs, Live: plan.Config.Run.Live, Log: c.Log,
 	}}
 	e.open = func(ctx context.Context) (shut func(), err error) {
-		e.Policy, e.Apart, shut, err = plan.Open(ctx, c.Log)
+		e.Policy, e.Independent, shut, err = plan.Open(ctx, c.Log)
 		return shut, err
 	}
 	return e, nil

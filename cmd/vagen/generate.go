@@ -101,7 +101,7 @@ func readImage(name string) (image.Image, error) {
 
 // write prints a response while it is generated.
 func write(ctx context.Context, c *cli.Call, m *vlm.Model, p policy.Prompt, s policy.Sampling) error {
-	d := m.Tokenizer().NewDecoder(true)
+	d := m.Tokenizer().NewDecoder(tokenizer.SkipSpecial)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	written := false

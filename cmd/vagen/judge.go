@@ -97,13 +97,13 @@ func (o *judgeEval) open(c *cli.Call) (judge.Reader, error) {
 	if o.url == "" {
 		return new(judge.Rules), nil
 	}
-	options := chat.Defaults(chat.OpenAI, o.model)
+	options := chat.DefaultOptions(chat.OpenAI, o.model)
 	options.BaseURL, options.KeyEnv, options.Log = o.url, o.keyEnv, c.Log
 	m, err := chat.New(options)
 	if err != nil {
 		return nil, cli.Usagef("%w", err)
 	}
-	return &judge.Model{Ask: policy.Ask(m, policy.Sampling{MaxTokens: 512}), Log: c.Log}, nil
+	return &judge.Model{Complete: policy.Ask(m, policy.Sampling{MaxTokens: 512}), Log: c.Log}, nil
 }
 
 func printQuality(w io.Writer, e *judge.Evaluation) error {

@@ -9,7 +9,7 @@ import (
 	"vagen/env"
 	"vagen/env/internal/calls"
 	"vagen/env/internal/options"
-	"vagen/env/internal/pay"
+	"vagen/env/internal/turns"
 	"vagen/env/internal/words"
 	"vagen/reward"
 )
@@ -30,10 +30,10 @@ const (
 
 // Env is one live game. It implements env.Env.
 type Env struct {
-	calls  calls.Guard
-	o      Options
-	parser *reward.Parser
-	deck   deck
+	turns.Base
+	calls calls.Guard
+	o     Options
+	deck  deck
 
 	dealer, player Hand
 	shown          Card // the dealer's open card as drawn in pictures
@@ -53,20 +53,16 @@ func New(o Options) (*Env, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	parser, err := options.Parser("blackjack", "legacy", o.PromptFormat, reward.ParserOptions{ActionSep: o.ActionSep,
-		MaxActions: o.MaxActions, SpecialTokens: o.SpecialTokens})
+	base, err := turns.New("blackjack", options.Ruled{Rules: env.Legacy, Response: o.Response, StateReward: o.StateReward}, reward.ParserOptions{})
 	if err != nil {
 		return nil, err
 	}
-	return &Env{calls: calls.Guard{Env: "blackjack"}, o: o, parser: parser}, nil
+	return &Env{Base: base, calls: calls.Guard{Env: "blackjack"}, o: o}, nil
 }
 
 // System returns the system prompt.
 func (e *Env) System(ctx context.Context) (env.Observation, error) {
-	if err := e.calls.Open(ctx); err != nil {
-		return env.Observation{}, err
-	}
-	return env.Observation{Text: e.systemPrompt()}, nil
+	return turns.System(ctx, &e.calls, e.systemPrompt)
 }
 
 // Reset deals the hands of the seed, which must not be negative.
@@ -90,7 +86,7 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	if err := e.calls.Step(ctx, e.ready); err != nil {
 		return env.Outcome{}, err
 	}
-	r := e.parser.Parse(response)
+	r := turns.Read(&e.Base, response)
 	before := e.state()
 	if e.over {
 		return e.outcome(r, nil, false, false), nil
@@ -119,13 +115,7 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 		parts = append(parts, reward.Part{Name: partFormat, Value: e.o.FormatReward})
 	}
 	out := e.outcome(r, parts, valid, won)
-	if e.o.UseStateReward {
-		pay.Claims(&out, valid && r.FormatCorrect, pay.Turn[string]{
-			Env: "blackjack", Before: before, After: e.state(),
-			Grounding: e.o.GroundingWeight, WorldModeling: e.o.WorldModelingWeight,
-			Truth: func(c *reward.Claim, state string) { c.State = state },
-		})
-	}
+	turns.Claim(&e.Base, &out, "blackjack", valid && r.FormatCorrect, before, e.state(), func(c *reward.Claim, state string) { c.State = state })
 	return out, nil
 }
 
@@ -170,7 +160,7 @@ func (e *Env) outcome(r reward.Response, parts reward.Parts, valid, won bool) en
 func (e *Env) Close() error { return e.calls.Close() }
 
 func (e *Env) observe(said string) env.Observation {
-	if e.o.RenderMode == Vision {
+	if e.o.RenderMode == env.Vision {
 		return env.Observation{Text: e.observationText(said, env.ImageMark), Images: []image.Image{e.picture()}}
 	}
 	return env.Observation{Text: e.observationText(said, e.tableText())}
@@ -218,7 +208,7 @@ func (e *Env) Script(r *rand.Rand, p Player) string {
 		return ""
 	}
 	action := p(r, e.player, e.dealer[0])
-	return e.parser.Compose(func(section string) string {
+	return e.Parser().Compose(func(section string) string {
 		switch section {
 		case reward.SectionAnswer:
 			return action
@@ -233,9 +223,3 @@ func (e *Env) Script(r *rand.Rand, p Player) string {
 		return fmt.Sprintf("With %d, I choose to %s.", e.player.Sum(), action)
 	})
 }
-
-// Claiming implements env.Claimant.
-func (e *Env) Claiming() bool { return e.o.UseStateReward }
-
-// Parser returns the parser of responses.
-func (e *Env) Parser() *reward.Parser { return e.parser }

@@ -40,7 +40,7 @@ func TestAcesCountElevenWhereThatFits(t *testing.T) {
 func start(t *testing.T, change func(*Options)) *Env {
 	t.Helper()
 	o := DefaultOptions()
-	o.RenderMode, o.PromptFormat = Text, "no_think"
+	o.RenderMode, o.PromptFormat = env.Text, "no_think"
 	change(&o)
 	e, err := New(o)
 	require.NoError(t, err)
@@ -83,7 +83,7 @@ func TestTheOpenCardIsAllThatIsShownOfTheDealer(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, out.Observation.Text, "9 of spades")
 
-	v := start(t, func(o *Options) { o.RenderMode = Vision })
+	v := start(t, func(o *Options) { o.RenderMode = env.Vision })
 	before := v.picture()
 	v.dealer[1] = Card{Value: 2, Face: '2', Suit: Hearts}
 	require.True(t, bytes.Equal(before.Pix, v.picture().Pix))
@@ -141,13 +141,13 @@ func TestScriptsWinAsOftenAsTheyShould(t *testing.T) {
 
 func TestBadOptionsAndCallsAreNamed(t *testing.T) {
 	for want, config := range map[string]map[string]any{
-		`did you mean "natural"?`:       {"naturel": true},
-		`"render_mode"`:                 {"render_mode": "ascii"},
-		`"max_actions_per_step"`:        {"max_actions_per_step": 2},
-		`"action_sep"`:                  {"action_sep": ""},
-		`"image_placeholder"`:           {"image_placeholder": "x"},
-		`"wm" is not one of`:            {"prompt_format": "wm"},
-		`true or false is needed, foun`: {"sab": "yes"},
+		`did you mean "natural"?`: {"naturel": true},
+		`"render_mode"`:           {"render_mode": "ascii"},
+		`"max_actions_per_step"`:  {"max_actions_per_step": 2},
+		`"action_sep"`:            {"action_sep": ""},
+		`"image_placeholder"`:     {"image_placeholder": "x"},
+		`"wm", must be one of`:    {"prompt_format": "wm"},
+		`must be true or false`:   {"sab": "yes"},
 	} {
 		_, err := FromConfig(config)
 		require.ErrorContains(t, err, want)
@@ -175,7 +175,7 @@ func TestPromptShowsAnExampleThatItsParserAccepts(t *testing.T) {
 	require.NoError(t, err)
 	_, example, found := strings.Cut(system.Text, "For example:\n")
 	require.True(t, found)
-	r := e.parser.Parse(example)
+	r := e.Parser().Parse(example)
 	require.True(t, r.FormatCorrect)
 	require.Equal(t, []string{Hit}, r.Actions)
 	require.NotContains(t, system.Text, env.ImageMark)

@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"vagen/env"
 	"vagen/env/blackjack"
 )
 
 // A player that stands at 17, as the dealer does.
 func Example() {
 	o := blackjack.DefaultOptions()
-	o.RenderMode = blackjack.Text
+	o.RenderMode = env.Text
 	e, err := blackjack.New(o)
 	if err != nil {
 		panic(err)

@@ -1,38 +1,18 @@
 package blackjack
 
 import (
-	"fmt"
-	"strings"
-
 	"vagen/env"
 	"vagen/env/internal/options"
 )
 
-// Modes of rendering.
-const (
-	Text   = "text"
-	Vision = "vision"
-)
-
 // Options are an environment's settings; DefaultOptions returns the published ones. The tags
-// are their names in configurations.
+// are their names in configurations. The format is one of the legacy environments, and
+// MaxActions is 1: one decision a turn.
 type Options struct {
-	RenderMode       string   `option:"render_mode" kind:"text"`   // Text or Vision
-	PromptFormat     string   `option:"prompt_format" kind:"text"` // a legacy format, see package reward
-	ActionSep        string   `option:"action_sep" kind:"text"`
-	MaxActions       int      `option:"max_actions_per_step"` // 1: one decision a turn
-	UseExample       bool     `option:"use_example_in_sys_prompt"`
-	ImagePlaceholder string   `option:"image_placeholder" kind:"text"`  // must be env.ImageMark; accepted for old configurations
-	SpecialTokens    []string `option:"special_token_list" kind:"text"` // removed from sections
-	FormatReward     float64  `option:"format_reward"`
-	// InvalidReward is the reward of a turn without a known action.
-	InvalidReward float64 `option:"invalid_reward"`
-
-	// UseStateReward attaches claims for a judge to the outcomes of turns whose
-	// format is rewarded; the weights are those of a perfect claim.
-	UseStateReward      bool    `option:"use_state_reward"`
-	GroundingWeight     float64 `option:"grounding_reward_weight"`
-	WorldModelingWeight float64 `option:"worldmodeling_reward_weight"`
+	options.Response
+	options.StateReward
+	UseExample    bool    `option:"use_example_in_sys_prompt"`
+	InvalidReward float64 `option:"invalid_reward"` // of a turn without a known action
 
 	// EnvName is "blackjack" or "". The others are accepted for old configurations:
 	// in the original, too, they change nothing.
@@ -44,35 +24,29 @@ type Options struct {
 // DefaultOptions returns the published settings.
 func DefaultOptions() Options {
 	return Options{
-		RenderMode: Vision, PromptFormat: "free_think", ActionSep: ",", MaxActions: 1, UseExample: true,
-		ImagePlaceholder: env.ImageMark, SpecialTokens: []string{"<think>", "</think>", "<answer>", "</answer>"},
-		FormatReward: 0.5, InvalidReward: -0.1, GroundingWeight: 0.5, WorldModelingWeight: 0.5,
+		Response: options.Response{
+			RenderMode: env.Vision, PromptFormat: "free_think", ActionSep: ",", MaxActions: 1,
+			ImagePlaceholder: env.ImageMark, SpecialTokens: options.LegacyTokens(), FormatReward: 0.5,
+		},
+		StateReward: options.StateReward{GroundingWeight: 0.5, WorldModelingWeight: 0.5},
+		UseExample:  true, InvalidReward: -0.1,
 	}
 }
 
 // FromConfig creates an environment from named options on top of the defaults. It is an
 // env.Factory.
 func FromConfig(config map[string]any) (env.Env, error) {
-	o := DefaultOptions()
-	if err := env.Decode(config, &o); err != nil {
-		return nil, fmt.Errorf("blackjack: %w", err)
-	}
-	return New(o)
+	return options.Make("blackjack", config, func(env.Rules) Options { return DefaultOptions() }, New)
 }
 
 // Validate returns an error that lists all invalid options.
 func (o *Options) Validate() error {
-	f := options.Check("blackjack")
-	f.OneOf("render_mode", o.RenderMode, Text, Vision)
-	f.OneOf("prompt_format", o.PromptFormat, "no_think", "free_think", "grounding", "worldmodeling", "grounding_worldmodeling")
-	if o.UseStateReward && !strings.Contains(o.PromptFormat, "grounding") && !strings.Contains(o.PromptFormat, "worldmodeling") {
-		f.Addf("use_state_reward", "the format %q contains no statements about the state; use grounding, worldmodeling or grounding_worldmodeling", o.PromptFormat)
+	c := options.Check("blackjack")
+	options.CheckResponse(c, &o.Response, []string{"no_think", "free_think", "grounding", "worldmodeling", "grounding_worldmodeling"})
+	options.CheckStateReward(c, &o.StateReward, env.Legacy, o.PromptFormat)
+	if o.MaxActions > 1 {
+		c.Bad("max_actions_per_step", "%d, must be 1", o.MaxActions)
 	}
-	if o.MaxActions != 1 {
-		f.Addf("max_actions_per_step", "%d, must be 1", o.MaxActions)
-	}
-	f.EnvName(o.EnvName, "blackjack")
-	f.ActionSep(o.ActionSep)
-	f.ImagePlaceholder(o.ImagePlaceholder)
-	return f.Err()
+	options.CheckEnvName(c, o.EnvName, "blackjack")
+	return c.Err()
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"vagen/env"
 	"vagen/env/internal/words"
 	"vagen/reward"
 )
@@ -14,14 +15,14 @@ func (e *Env) systemPrompt() string {
 	b.WriteString("You play blackjack against a dealer. Get nearer to 21 than the dealer without going over it. " +
 		"Cards count their number, picture cards ten, and an ace eleven where that fits, else one. " +
 		"The dealer shows one card and draws until 17 or more.\n\n")
-	if e.o.RenderMode == Vision {
+	if e.o.RenderMode == env.Vision {
 		b.WriteString("Each picture shows the table: the dealer's cards in the upper row, yours in the lower row.\n\n")
 	}
 	b.WriteString("Say Hit to take a card or Stand to take no more. Going over 21 loses at once. One action in a turn.\n\n")
-	b.WriteString(words.Format(e.parser))
+	b.WriteString(words.Format(e.Parser()))
 	if e.o.UseExample {
 		b.WriteString("\nFor example:\n")
-		b.WriteString(e.parser.Compose(func(section string) string {
+		b.WriteString(e.Parser().Compose(func(section string) string {
 			switch section {
 			case reward.SectionAnswer:
 				return Hit
@@ -39,7 +40,7 @@ func (e *Env) systemPrompt() string {
 // observationText is the text of an observation; table describes the table or is the
 // mark of its picture.
 func (e *Env) observationText(said, table string) string {
-	return said + "\n" + table + "\nWhat do you do?\n" + words.Format(e.parser)
+	return said + "\n" + table + "\nWhat do you do?\n" + words.Format(e.Parser())
 }
 
 // tableText describes what is visible to the player: the player's hand and the dealer's

@@ -57,15 +57,15 @@ func Kinds() []Kind {
 		{Name: "blackjack", About: "draw cards or stand against a dealer", Claims: true,
 			Make: blackjack.FromConfig, Defaults: func(string) any { return blackjack.DefaultOptions() }},
 		{Name: "frozenlake", About: "walk over a lake to the goal, around its holes", Rules: systems, Claims: true,
-			Make: frozenlake.FromConfig, Defaults: func(r string) any { return frozenlake.DefaultOptions(frozenlake.Rules(r)) }},
+			Make: frozenlake.FromConfig, Defaults: func(r string) any { return frozenlake.DefaultOptions(env.Rules(r)) }},
 		{Name: "navigation", About: "walk to an object in a generated room, seen from inside", Rules: systems, Claims: true,
-			Make: navigation.FromConfig, Defaults: func(r string) any { return navigation.DefaultOptions(navigation.Rules(r)) }},
+			Make: navigation.FromConfig, Defaults: func(r string) any { return navigation.DefaultOptions(env.Rules(r)) }},
 		{Name: "primitive_skill", About: "arrange things on a table with the skills of a robot arm", Rules: systems, Claims: true,
-			Make: primitiveskill.FromConfig, Defaults: func(r string) any { return primitiveskill.DefaultOptions(primitiveskill.Rules(r)) }},
+			Make: primitiveskill.FromConfig, Defaults: func(r string) any { return primitiveskill.DefaultOptions(env.Rules(r)) }},
 		{Name: "remote", About: "whatever a service hosts that the option base_urls names", Make: remote.FromConfig, Own: remote.OwnOptions},
 		{Name: "remote_legacy", About: "the same over the legacy protocol; env_name says which environment", Make: remote.LegacyFromConfig, Own: remote.OwnOptions},
 		{Name: "sokoban", About: "push all boxes onto their targets", Rules: systems, Claims: true,
-			Make: sokoban.FromConfig, Defaults: func(r string) any { return sokoban.DefaultOptions(sokoban.Rules(r)) }},
+			Make: sokoban.FromConfig, Defaults: func(r string) any { return sokoban.DefaultOptions(env.Rules(r)) }},
 		{Name: "svg", About: "write SVG code that draws a given picture", Rules: []string{"episode", "service"},
 			Make: svg.FromConfig, Defaults: func(string) any { return svg.DefaultOptions() }},
 	}
@@ -83,7 +83,7 @@ func RegistryWith(dial judge.Dial) *env.Registry {
 	r := new(env.Registry)
 	all := &paid{dial: dial, judges: make(map[judge.StateReward]env.Judge)}
 	for _, k := range Kinds() {
-		if err := r.Register(k.Name, all.factory(k)); err != nil {
+		if err := r.Register(k.Name, all.factory(k), k.About); err != nil {
 			panic(fmt.Sprintf("builtin: %v", err)) // names are unique, see the tests
 		}
 	}

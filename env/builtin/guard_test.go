@@ -108,7 +108,7 @@ func TestClientsThatChooseTheAddressGetNoSecretOfTheOperator(t *testing.T) {
 // no judge is asked.
 func TestServedEnvironmentsDialOnlyWhereTheOperatorSays(t *testing.T) {
 	var dialled []string
-	all := RegistryWith(func(url, _ string) (judge.Ask, error) {
+	all := RegistryWith(func(url, _ string) (judge.Completer, error) {
 		dialled = append(dialled, url)
 		return func(context.Context, []string) ([]string, []error, error) { return nil, nil, nil }, nil
 	})

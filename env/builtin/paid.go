@@ -41,10 +41,10 @@ func (p *paid) factory(k Kind) env.Factory {
 		if !k.Claims {
 			return nil, fmt.Errorf("%w: %s: this environment has no state that responses could describe", env.ErrOption, judge.Key)
 		}
-		if err := block.For(k.Name); err != nil {
+		if err := block.Supports(k.Name); err != nil {
 			return nil, fmt.Errorf("%w: %w", env.ErrOption, err)
 		}
-		if rest, err = block.Into(rest); err != nil {
+		if rest, err = block.Apply(rest); err != nil {
 			return nil, fmt.Errorf("%w: %w", env.ErrOption, err)
 		}
 		if _, given := rest["rules"]; !given && slices.Contains(k.Rules, "next") {
@@ -74,7 +74,7 @@ func (p *paid) judge(block *judge.StateReward) (env.Judge, error) {
 	}
 	var j env.Judge
 	if block.Scorer == judge.ByRules {
-		j = &judge.Rules{Pricing: judge.Pricing{Base: block.Base, Scorers: block.Scorers()}}
+		j = &judge.Rules{Scoring: judge.Scoring{Base: block.Base, Scorers: block.Scorers()}}
 	} else {
 		if p.dial == nil {
 			return nil, errors.New("the scorer judge needs a language model, and none is configured here; the scorer exact reads claims by rules")
@@ -83,7 +83,7 @@ func (p *paid) judge(block *judge.StateReward) (env.Judge, error) {
 		if err != nil {
 			return nil, err
 		}
-		j = &judge.Model{Pricing: judge.Pricing{Base: block.Base, Scorers: block.Scorers()}, Ask: ask}
+		j = &judge.Model{Scoring: judge.Scoring{Base: block.Base, Scorers: block.Scorers()}, Complete: ask}
 	}
 	if len(p.order) == maxJudges {
 		delete(p.judges, p.order[0])

@@ -71,7 +71,7 @@ func TestBaseOfABlockIsItsOwn(t *testing.T) {
 
 func TestBlocksMayAskAModel(t *testing.T) {
 	dialled := 0
-	r := RegistryWith(func(url, model string) (judge.Ask, error) {
+	r := RegistryWith(func(url, model string) (judge.Completer, error) {
 		dialled++
 		if model == "gone" {
 			return nil, errors.New("no such model")
@@ -174,7 +174,7 @@ func boardOf(text string) string {
 }
 
 func TestJudgesOfManyAddressesAreNotKeptForEver(t *testing.T) {
-	p := &paid{judges: map[judge.StateReward]env.Judge{}, dial: func(string, string) (judge.Ask, error) {
+	p := &paid{judges: map[judge.StateReward]env.Judge{}, dial: func(string, string) (judge.Completer, error) {
 		return func(context.Context, []string) ([]string, []error, error) { return nil, nil, nil }, nil
 	}}
 	block := judge.DefaultStateReward()

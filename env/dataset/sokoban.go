@@ -28,7 +28,7 @@ func SokobanSeeds(ctx context.Context, config map[string]any, n int) ([]int64, e
 	if options == nil {
 		options = map[string]any{}
 	}
-	options["rules"], options["render_mode"] = string(sokoban.Legacy), sokoban.Text
+	options["rules"], options["render_mode"] = string(env.Legacy), env.Text
 	first, err := sokoban.FromConfig(options)
 	if err != nil {
 		return nil, err

@@ -4,11 +4,13 @@ import (
 	"context"
 	"testing"
 
+	"vagen/env"
+	"vagen/env/internal/options"
 	"vagen/reward"
 )
 
 func newBench(b *testing.B, change func(*Options)) *Env {
-	o := DefaultOptions(Lite)
+	o := DefaultOptions(env.Lite)
 	change(&o)
 	e, err := New(o)
 	if err != nil {
@@ -41,7 +43,7 @@ func BenchmarkStepText(b *testing.B) {
 
 func BenchmarkStepVision(b *testing.B) {
 	e := newBench(b, func(o *Options) {
-		o.RenderMode, o.Prompt, o.PromptFormat = Vision, Brief, reward.ObservePredict
+		o.RenderMode, o.Prompt, o.PromptFormat = env.Vision, options.Brief, reward.ObservePredict
 		o.ObservationReward, o.PredictionReward, o.DescribeHoles = 0.05, 0.05, true
 	})
 	const response = "<think><observation>goal up right free none Down Right Up</observation>" +
@@ -54,7 +56,7 @@ func BenchmarkStepVision(b *testing.B) {
 }
 
 func BenchmarkDraw112(b *testing.B) {
-	m, err := Generate(Lite, 1, 4, 0.8)
+	m, err := Generate(env.Lite, 1, 4, 0.8)
 	if err != nil {
 		b.Fatal(err)
 	}

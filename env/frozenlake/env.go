@@ -7,8 +7,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/internal/calls"
-	"vagen/env/internal/options"
-	"vagen/env/internal/pay"
+	"vagen/env/internal/turns"
 	"vagen/env/internal/words"
 	"vagen/reward"
 )
@@ -25,9 +24,9 @@ const (
 
 // Env is one live FrozenLake environment. It implements env.Env.
 type Env struct {
+	turns.Base
 	calls  calls.Guard
 	o      Options
-	parser *reward.Parser
 	draw   *renderer // nil in text mode
 	fixed  *Map      // the map of all episodes, nil when it is drawn at each Reset
 	random randomness
@@ -48,12 +47,11 @@ func New(o Options) (*Env, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	parser, err := options.Parser("frozenlake", string(o.Rules), o.PromptFormat, reward.ParserOptions{Dialect: reward.Lite,
-		ActionSep: o.ActionSep, MaxActions: o.MaxActions, SpecialTokens: o.SpecialTokens})
+	base, err := turns.New("frozenlake", o.Ruled, reward.ParserOptions{Dialect: reward.Lite})
 	if err != nil {
 		return nil, err
 	}
-	e := &Env{calls: calls.Guard{Env: "frozenlake"}, o: o, parser: parser, random: new(streams)}
+	e := &Env{Base: base.Strict(o.StrictFormat), calls: calls.Guard{Env: "frozenlake"}, o: o, random: new(streams)}
 	switch {
 	case len(o.Desc) > 0:
 		e.fixed, err = Parse(o.Desc)
@@ -63,7 +61,7 @@ func New(o Options) (*Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.RenderMode == Vision {
+	if o.RenderMode == env.Vision {
 		e.draw = newRenderer(o.TileSize, o.Shading, o.Cracks)
 	}
 	return e, nil
@@ -71,10 +69,7 @@ func New(o Options) (*Env, error) {
 
 // System returns the system prompt.
 func (e *Env) System(ctx context.Context) (env.Observation, error) {
-	if err := e.calls.Open(ctx); err != nil {
-		return env.Observation{}, err
-	}
-	return env.Observation{Text: e.systemPrompt()}, nil
+	return turns.System(ctx, &e.calls, e.systemPrompt)
 }
 
 // Reset starts the episode of the seed, which must not be negative.
@@ -106,10 +101,7 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 		return env.Outcome{}, err
 	}
 	before := e.at
-	r := e.parser.Parse(response)
-	if e.o.Rules == Next {
-		r = words.EnforceFormat(r, e.o.StrictFormat)
-	}
+	r := turns.Read(&e.Base, response)
 	moved, valid, first := e.play(r)
 	e.turn++
 
@@ -133,7 +125,7 @@ func (e *Env) Close() error { return e.calls.Close() }
 // whether the last move brought the player to the cell that ends the episode,
 // rather than finding it there.
 func (e *Env) play(r reward.Response) (moved []string, valid, first bool) {
-	valid = len(r.Actions) > 0 && (e.o.Rules == Legacy || r.FormatCorrect)
+	valid = len(r.Actions) > 0 && (e.o.Rules == env.Legacy || r.FormatCorrect)
 	for i, word := range r.Actions {
 		a, ok := e.action(word)
 		if !ok {
@@ -152,7 +144,7 @@ func (e *Env) play(r reward.Response) (moved []string, valid, first bool) {
 
 // action returns the move of a word, which the legacy rules compare with its case.
 func (e *Env) action(word string) (Action, bool) {
-	return words.Move[Action](actionWords[:], word, e.o.Rules == Legacy)
+	return words.Move[Action](actionWords[:], word, e.o.Rules == env.Legacy)
 }
 
 // Rewards of the legacy rules for reaching the goal: gym's own reward, once, and a bonus.
@@ -164,40 +156,34 @@ const (
 // pay sets the reward parts and the claims of a turn.
 func (e *Env) pay(out *env.Outcome, before Cell, acted, valid, first bool) {
 	formatted := out.Response.FormatCorrect && acted
-	if e.o.Rules == Legacy {
+	if e.o.Rules == env.Legacy {
 		formatted = out.Response.FormatCorrect && valid
 	}
-	if out.Success && (first || e.o.Rules != Next) {
+	if out.Success && (first || e.o.Rules != env.Next) {
 		bonus := e.o.SuccessReward
-		if e.o.Rules == Legacy {
+		if e.o.Rules == env.Legacy {
 			bonus = legacyBonus
 			if first {
 				bonus += gymReward
 			}
 		}
-		out.Reward.Pay(partSuccess, bonus)
+		out.Reward.Add(partSuccess, bonus)
 	}
 	if formatted {
-		out.Reward.Pay(partFormat, e.o.FormatReward)
+		out.Reward.Add(partFormat, e.o.FormatReward)
 		e.payState(out, before)
 	}
 	if first && e.level.At(e.at) == Hole {
-		out.Reward.Pay(partHole, -e.o.HolePenalty)
+		out.Reward.Add(partHole, -e.o.HolePenalty)
 	}
-	out.Reward.Pay(partTurn, -e.o.TurnCost)
-	if e.o.UseStateReward {
-		pay.Claims(out, formatted, pay.Turn[Cell]{
-			Env: "frozenlake", Before: before, After: e.at,
-			Grounding: e.o.GroundingWeight, WorldModeling: e.o.WorldModelingWeight,
-			Truth: func(c *reward.Claim, at Cell) { c.Truth = e.level.relations(at) },
-		})
-	}
+	out.Reward.Add(partTurn, -e.o.TurnCost)
+	turns.Claim(&e.Base, out, "frozenlake", formatted, before, e.at, func(c *reward.Claim, at Cell) { c.Truth = e.level.relations(at) })
 }
 
 // payState rewards what the response says about the state.
 func (e *Env) payState(out *env.Outcome, before Cell) {
-	pay.Description(out, partObservation, e.o.ObservationReward, func() string { return e.level.describe(before, e.o.DescribeHoles) })
-	pay.Description(out, partPrediction, e.o.PredictionReward, func() string { return e.level.describe(e.at, false) })
+	turns.Describe(out, partObservation, e.o.ObservationReward, func() string { return e.level.describe(before, e.o.DescribeHoles) })
+	turns.Describe(out, partPrediction, e.o.PredictionReward, func() string { return e.level.describe(e.at, false) })
 }
 
 func (e *Env) observe(moved []string, first bool) env.Observation {
@@ -218,9 +204,3 @@ func (e *Env) Player() Cell { return e.at }
 
 // Options returns the settings.
 func (e *Env) Options() Options { return e.o }
-
-// Claiming implements env.Claimant.
-func (e *Env) Claiming() bool { return e.o.UseStateReward }
-
-// Parser returns the parser of responses.
-func (e *Env) Parser() *reward.Parser { return e.parser }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/options"
 	"vagen/reward"
 )
 
@@ -19,7 +20,7 @@ var lake = []string{"SFH", "FFG", "FFF"}
 
 func start(t *testing.T, change func(*Options)) *Env {
 	t.Helper()
-	o := DefaultOptions(Lite)
+	o := DefaultOptions(env.Lite)
 	o.Desc = lake
 	change(&o)
 	e, err := New(o)
@@ -38,7 +39,7 @@ func play(t *testing.T, e *Env, response string) env.Outcome {
 
 // tiny is the setting of the small training examples.
 func tiny(o *Options) {
-	o.RenderMode, o.Prompt, o.PromptFormat, o.MaxActions = Vision, Brief, reward.ObservePredict, 2
+	o.RenderMode, o.Prompt, o.PromptFormat, o.MaxActions = env.Vision, options.Brief, reward.ObservePredict, 2
 	o.FormatReward, o.ObservationReward, o.PredictionReward = 0.05, 0.05, 0.05
 	o.HolePenalty, o.TurnCost, o.DescribeHoles = 0.5, 0.1, true
 }
@@ -111,10 +112,10 @@ func TestFallingCostsOnce(t *testing.T) {
 }
 
 func TestScriptsAreTrueAndWellFormed(t *testing.T) {
-	for _, rules := range []Rules{Lite, Legacy, Next} {
-		for _, format := range promptFormats(rules) {
+	for _, rules := range []env.Rules{env.Lite, env.Legacy, env.Next} {
+		for _, format := range options.Formats(rules, reward.Lite) {
 			o := DefaultOptions(rules)
-			o.PromptFormat, o.RenderMode, o.DescribeHoles = format, Text, true
+			o.PromptFormat, o.RenderMode, o.DescribeHoles = format, env.Text, true
 			o.ObservationReward, o.PredictionReward, o.FormatReward = 1, 1, 1
 			e, err := New(o)
 			require.NoError(t, err)
@@ -140,9 +141,9 @@ func TestScriptsAreTrueAndWellFormed(t *testing.T) {
 }
 
 func TestPromptsShowAnExampleThatTheirParserAccepts(t *testing.T) {
-	for _, rules := range []Rules{Lite, Legacy, Next} {
-		for _, format := range promptFormats(rules) {
-			for _, mode := range []string{Text, Vision} {
+	for _, rules := range []env.Rules{env.Lite, env.Legacy, env.Next} {
+		for _, format := range options.Formats(rules, reward.Lite) {
+			for _, mode := range []string{env.Text, env.Vision} {
 				o := DefaultOptions(rules)
 				o.PromptFormat, o.RenderMode = format, mode
 				e, err := New(o)
@@ -151,14 +152,14 @@ func TestPromptsShowAnExampleThatTheirParserAccepts(t *testing.T) {
 				require.NoError(t, err)
 				_, example, found := strings.Cut(system.Text, "For example:\n")
 				require.True(t, found)
-				r := e.parser.Parse(example)
+				r := e.Parser().Parse(example)
 				require.True(t, r.FormatCorrect, "%s %s: %s", rules, format, example)
 				require.Len(t, r.Actions, 2)
 				require.NotContains(t, system.Text, env.ImageMark)
 				first, err := e.Reset(t.Context(), 3)
 				require.NoError(t, err)
-				require.Equal(t, mode == Vision, strings.Contains(first.Text, env.ImageMark))
-				require.Equal(t, rules == Legacy, strings.Contains(first.Text, "Answer in this form"))
+				require.Equal(t, mode == env.Vision, strings.Contains(first.Text, env.ImageMark))
+				require.Equal(t, rules == env.Legacy, strings.Contains(first.Text, "Answer in this form"))
 			}
 		}
 	}
@@ -166,11 +167,11 @@ func TestPromptsShowAnExampleThatTheirParserAccepts(t *testing.T) {
 
 func TestMapSeedKeepsOneMap(t *testing.T) {
 	seed := int64(5)
-	o := DefaultOptions(Legacy)
-	o.RenderMode, o.MapSeed = Text, &seed
+	o := DefaultOptions(env.Legacy)
+	o.RenderMode, o.MapSeed = env.Text, &seed
 	e, err := New(o)
 	require.NoError(t, err)
-	want, err := Generate(Legacy, seed, 4, 0.8)
+	want, err := Generate(env.Legacy, seed, 4, 0.8)
 	require.NoError(t, err)
 	for reset := range int64(3) {
 		_, err := e.Reset(t.Context(), reset)
@@ -180,7 +181,7 @@ func TestMapSeedKeepsOneMap(t *testing.T) {
 }
 
 func TestSeveralStartsAreChosenBySeed(t *testing.T) {
-	o := DefaultOptions(Lite)
+	o := DefaultOptions(env.Lite)
 	o.Desc = []string{"SFS", "FGF", "SFS"}
 	e, err := New(o)
 	require.NoError(t, err)
@@ -194,7 +195,7 @@ func TestSeveralStartsAreChosenBySeed(t *testing.T) {
 }
 
 func TestSlipsFollowFromTheSeed(t *testing.T) {
-	o := DefaultOptions(Lite)
+	o := DefaultOptions(env.Lite)
 	o.SlipProb, o.P, o.Size = 0.5, 1, 8
 	walk := func(seed int64) string {
 		e, err := New(o)
@@ -218,25 +219,25 @@ func TestSlipsFollowFromTheSeed(t *testing.T) {
 
 func TestBadOptionsAreNamed(t *testing.T) {
 	for want, config := range map[string]map[string]any{
-		`did you mean "size"?`:           {"siez": 4},
-		`"size"`:                         {"size": 1},
-		`"rules"`:                        {"rules": "liet"},
-		`"render_mode"`:                  {"render_mode": "ascii"},
-		`did you mean "free_think"?`:     {"prompt_format": "freethink"},
-		`"grounding" is not one of`:      {"prompt_format": "grounding"},
-		`"p"`:                            {"p": 1.5},
-		`"max_actions_per_step"`:         {"max_actions_per_step": 0},
-		`"action_sep"`:                   {"action_sep": ""},
-		`"tile_size"`:                    {"tile_size": 4},
-		`"slip_prob"`:                    {"rules": "legacy", "slip_prob": 0.1},
-		`"use_state_reward"`:             {"use_state_reward": true},
-		`"image_placeholder"`:            {"image_placeholder": "[img]"},
-		`"prompt"`:                       {"prompt": "short"},
-		`desc row 1, "FF"`:               {"desc": []any{"SFG", "FF", "FFF"}},
-		`desc row 0 column 1 is 'X'`:     {"desc": []any{"SX", "FG"}},
-		`2 goals and 0 starts`:           {"desc": []any{"GF", "FG"}},
-		`map_seed`:                       {"map_seed": -1},
-		`a number is needed, found much`: {"format_reward": "much"},
+		`did you mean "size"?`:                   {"siez": 4},
+		`"size"`:                                 {"size": 1},
+		`"rules"`:                                {"rules": "liet"},
+		`"render_mode"`:                          {"render_mode": "ascii"},
+		`did you mean "free_think"?`:             {"prompt_format": "freethink"},
+		`"grounding", must be one of`:            {"prompt_format": "grounding"},
+		`"p"`:                                    {"p": 1.5},
+		`"max_actions_per_step"`:                 {"max_actions_per_step": 0},
+		`"action_sep"`:                           {"action_sep": ""},
+		`"tile_size"`:                            {"tile_size": 4},
+		`"slip_prob"`:                            {"rules": "legacy", "slip_prob": 0.1},
+		`"use_state_reward"`:                     {"use_state_reward": true},
+		`"image_placeholder"`:                    {"image_placeholder": "[img]"},
+		`"prompt"`:                               {"prompt": "short"},
+		`desc row 1, "FF"`:                       {"desc": []any{"SFG", "FF", "FFF"}},
+		`desc row 0 column 1 is 'X'`:             {"desc": []any{"SX", "FG"}},
+		`2 goals and 0 starts`:                   {"desc": []any{"GF", "FG"}},
+		`map_seed`:                               {"map_seed": -1},
+		`much (string), must be a finite number`: {"format_reward": "much"},
 	} {
 		_, err := FromConfig(config)
 		require.ErrorContains(t, err, want, "%v", config)
@@ -244,7 +245,7 @@ func TestBadOptionsAreNamed(t *testing.T) {
 }
 
 func TestCallsOutOfOrderAreErrors(t *testing.T) {
-	e, err := New(DefaultOptions(Lite))
+	e, err := New(DefaultOptions(env.Lite))
 	require.NoError(t, err)
 	_, err = e.Step(t.Context(), "")
 	require.ErrorIs(t, err, env.ErrNotReset)
@@ -263,13 +264,13 @@ func TestCallsOutOfOrderAreErrors(t *testing.T) {
 }
 
 func TestUnsolvableLevelsAreRefused(t *testing.T) {
-	_, err := Generate(Lite, 1, 65, 0.8)
+	_, err := Generate(env.Lite, 1, 65, 0.8)
 	require.ErrorIs(t, err, ErrLevel)
-	_, err = Generate(Lite, -1, 4, 0.8)
+	_, err = Generate(env.Lite, -1, 4, 0.8)
 	require.ErrorIs(t, err, ErrLevel)
-	_, err = Generate(Lite, 1, 4, -0.1)
+	_, err = Generate(env.Lite, 1, 4, -0.1)
 	require.ErrorIs(t, err, ErrLevel)
-	m, err := Generate(Lite, 1, 3, 0) // start and goal side by side among holes
+	m, err := Generate(env.Lite, 1, 3, 0) // start and goal side by side among holes
 	require.NoError(t, err)
 	require.Equal(t, 1, m.Distance(m.Start()))
 }
@@ -279,10 +280,10 @@ func FuzzStep(f *testing.F) {
 	f.Add("<think><observation>goal up left</observation><prediction>goal up left</prediction></think><answer>Left</answer>", uint8(2))
 	f.Add("<answer>\xff,<image></answer>", uint8(7))
 	f.Fuzz(func(t *testing.T, response string, pick uint8) {
-		rules := []Rules{Lite, Legacy, Next}[pick%3]
+		rules := []env.Rules{env.Lite, env.Legacy, env.Next}[pick%3]
 		o := DefaultOptions(rules)
-		formats := promptFormats(rules)
-		o.PromptFormat, o.RenderMode, o.ObservationReward = formats[int(pick/2)%len(formats)], Text, 1
+		formats := options.Formats(rules, reward.Lite)
+		o.PromptFormat, o.RenderMode, o.ObservationReward = formats[int(pick/2)%len(formats)], env.Text, 1
 		e, err := New(o)
 		if err != nil {
 			t.Fatal(err)
@@ -305,11 +306,11 @@ func FuzzStep(f *testing.F) {
 
 func TestOptionsThatNothingReadsAreRefused(t *testing.T) {
 	for want, config := range map[string]map[string]any{
-		`"success_reward": bad option: 5 has no effect under the legacy rules; leave it out, or choose the rules lite or next`: {"rules": "legacy", "success_reward": 5},
-		`"min_actions_to_succeed": bad option: 7 has no effect`:                                                                {"rules": "legacy", "min_actions_to_succeed": 7},
+		`"success_reward": bad option: 5, which has no effect under the legacy rules; leave it out, or choose the rules lite or next`: {"rules": "legacy", "success_reward": 5},
+		`"min_actions_to_succeed": bad option: 7, which has no effect`:                                                                {"rules": "legacy", "min_actions_to_succeed": 7},
 		`"special_token_list"`: {"special_token_list": []any{"<a>"}},
 		`"map_seed"`:           {"desc": []any{"SF", "FG"}, "map_seed": 3},
-		`"use_state_reward": bad option: the format "free_think" contains no statements about the state`: {"rules": "legacy", "prompt_format": "free_think", "use_state_reward": true},
+		`"use_state_reward": bad option: true, but the format "free_think" contains no statements about the state`: {"rules": "legacy", "prompt_format": "free_think", "use_state_reward": true},
 	} {
 		_, err := FromConfig(config)
 		require.ErrorContains(t, err, want)

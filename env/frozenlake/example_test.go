@@ -5,15 +5,16 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"vagen/env"
 	"vagen/env/frozenlake"
 	"vagen/reward"
 )
 
 // A walker that knows the level plays an episode in the words of a tiny model.
 func Example() {
-	o := frozenlake.DefaultOptions(frozenlake.Lite)
+	o := frozenlake.DefaultOptions(env.Lite)
 	o.Desc = []string{"SFH", "FFG", "FFF"}
-	o.PromptFormat, o.Prompt, o.DescribeHoles = reward.ObservePredict, frozenlake.Brief, true
+	o.PromptFormat, o.Prompt, o.DescribeHoles = reward.ObservePredict, "brief", true
 	o.ObservationReward, o.PredictionReward = 0.05, 0.05
 	e, err := frozenlake.New(o)
 	if err != nil {

@@ -72,7 +72,7 @@ func (p *replay) side(n int) int {
 // (testdata/envs/frozenlake_*.json). Levels come from the seed, so that drawing
 // them and playing on them are compared at once.
 func TestEpisodesEqualTheOriginals(t *testing.T) {
-	for _, rules := range []Rules{Lite, Legacy} {
+	for _, rules := range []env.Rules{env.Lite, env.Legacy} {
 		t.Run(string(rules), func(t *testing.T) {
 			name := "envs/frozenlake_" + string(rules) + ".json"
 			var file struct{ Episodes []episode }
@@ -86,7 +86,7 @@ func TestEpisodesEqualTheOriginals(t *testing.T) {
 	}
 }
 
-func playEpisode(t *testing.T, tally *golden.Tally, rules Rules, ep episode) {
+func playEpisode(t *testing.T, tally *golden.Tally, rules env.Rules, ep episode) {
 	what := fmt.Sprintf("%s seed %d", ep.Name, ep.Seed)
 	ctx := context.Background()
 	ep.Config["rules"] = string(rules)
@@ -136,7 +136,7 @@ func compareTurn(t *testing.T, tally *golden.Tally, what string, e *Env, out env
 // The recorded levels are those of the original generators
 // (testdata/envs/levels_*.json).
 func TestLevelsEqualTheOriginals(t *testing.T) {
-	for _, rules := range []Rules{Lite, Legacy} {
+	for _, rules := range []env.Rules{env.Lite, env.Legacy} {
 		name := "envs/levels_" + string(rules) + ".json"
 		var file struct {
 			Cases []struct {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"vagen/env"
 	"vagen/internal/numpyrand"
 )
 
@@ -48,7 +49,7 @@ const maxTries = 100_000
 //
 // Errors wrap ErrLevel: a size outside 2..64, a negative seed, a p outside
 // [0, 1], or no solvable level within 100,000 tries.
-func Generate(rules Rules, seed int64, n int, p float64) (*Map, error) {
+func Generate(rules env.Rules, seed int64, n int, p float64) (*Map, error) {
 	switch {
 	case n < minSize || n > maxSize:
 		return nil, fmt.Errorf("frozenlake: size %d: %w; allowed are %d to %d", n, ErrLevel, minSize, maxSize)
@@ -69,7 +70,7 @@ func Generate(rules Rules, seed int64, n int, p float64) (*Map, error) {
 			}
 		}
 		start, goal := m.drawEnds(&g)
-		for rules == Legacy && start == goal {
+		for rules == env.Legacy && start == goal {
 			start, goal = m.drawEnds(&g)
 		}
 		if start == goal {

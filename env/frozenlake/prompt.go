@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"vagen/env"
+	"vagen/env/internal/options"
 	"vagen/env/internal/words"
 	"vagen/reward"
 )
@@ -14,12 +16,12 @@ const briefSystem = "Reach the goal avoid holes."
 
 // systemPrompt says what the world is, how to act in it and how to answer.
 func (e *Env) systemPrompt() string {
-	if e.o.Prompt == Brief {
+	if e.o.Prompt == options.Brief {
 		return briefSystem
 	}
 	var b strings.Builder
 	b.WriteString("You walk on a frozen lake. Cross it from where you stand to the goal, and do not fall into a hole.\n\n")
-	if e.o.RenderMode == Vision {
+	if e.o.RenderMode == env.Vision {
 		b.WriteString("Each picture shows the lake from above. You are the red figure. The goal is a green mat with a flag, " +
 			"holes are dark discs of water, everything else is ice that you can walk on.")
 		if e.o.Cracks {
@@ -27,7 +29,7 @@ func (e *Env) systemPrompt() string {
 		}
 	} else {
 		onGoal := "V"
-		if e.o.Rules == Legacy {
+		if e.o.Rules == env.Legacy {
 			onGoal = "√"
 		}
 		fmt.Fprintf(&b, "The lake is drawn with one symbol for a cell: P is you, _ is ice that you can walk on, O is a hole, "+
@@ -50,11 +52,11 @@ func (e *Env) systemPrompt() string {
 // observationText puts a drawing of the lake, or the mark of its picture, into
 // the words of a turn.
 func (e *Env) observationText(lake string, moved []string, first bool) string {
-	if e.o.Prompt == Brief {
+	if e.o.Prompt == options.Brief {
 		return words.BriefLevelText(lake, e.draw == nil, e.turn+1)
 	}
 	text := words.LevelText("lake", lake, moved, first)
-	if e.o.Rules == Legacy {
+	if e.o.Rules == env.Legacy {
 		text += "\n" + e.formatText()
 	}
 	return text
@@ -63,15 +65,15 @@ func (e *Env) observationText(lake string, moved []string, first bool) string {
 // formatText asks for the response's format and says in which words or notation
 // observations and predictions are wanted.
 func (e *Env) formatText() string {
-	text := words.Format(e.parser)
+	text := words.Format(e.Parser())
 	switch {
-	case e.positional():
+	case options.Positional(&e.o.Level):
 		return text + words.Positions("the goal, called target,", "each hole")
-	case !e.describing() && strings.HasSuffix(e.o.PromptFormat, "_structured"):
+	case !options.Describing(&e.o.Level) && strings.HasSuffix(e.o.PromptFormat, "_structured"):
 		return text + words.Places("target", "hole")
-	case !e.describing():
+	case !options.Describing(&e.o.Level):
 		return text + words.Relations(e.o.PromptFormat, "target", "hole")
-	case len(e.parser.Sections()) < 3:
+	case len(e.Parser().Sections()) < 3:
 		return text
 	}
 	text += " Say where the goal is from you as: goal up|down|same left|right|same."
@@ -89,7 +91,7 @@ func (e *Env) example() string {
 		moves = Down.String() + e.o.ActionSep + Right.String()
 		at = exampleLake.Move(at, Right)
 	}
-	return e.parser.Compose(func(section string) string {
+	return e.Parser().Compose(func(section string) string {
 		switch section {
 		case reward.SectionAnswer:
 			return moves
@@ -106,36 +108,17 @@ func (e *Env) example() string {
 // or in other words when it leaves that open.
 func (e *Env) exampleState(at Cell, holes bool, otherwise string) string {
 	switch {
-	case e.describing():
+	case options.Describing(&e.o.Level):
 		return exampleLake.describe(at, holes)
 	case strings.HasSuffix(e.o.PromptFormat, "_symbolic"):
 		return exampleLake.Text(e.o.Rules, at)
 	case strings.HasSuffix(e.o.PromptFormat, "_structured"):
 		return exampleLake.places(at)
-	case e.positional():
+	case options.Positional(&e.o.Level):
 		return words.RelationsText(exampleLake.relations(at))
 	}
 	return otherwise
 }
 
-// positional reports whether sections are to be written in the words that judges read
-// by rule: when they are rewarded and the format asks for no other notation.
-func (e *Env) positional() bool {
-	return e.o.UseStateReward && !e.describing() && words.Relations(e.o.PromptFormat, "", "") == ""
-}
-
-// describing reports whether sections are to be written in the words of Describe.
-func (e *Env) describing() bool {
-	return e.o.ObservationReward != 0 || e.o.PredictionReward != 0 || e.o.PromptFormat == reward.ObservePredict
-}
-
 // exampleLake is the level that the example of the system prompt speaks of.
-var exampleLake = mustParse("SFH", "FFF", "FFG")
-
-func mustParse(rows ...string) *Map {
-	m, err := Parse(rows)
-	if err != nil {
-		panic(err) // a fixed text of this package
-	}
-	return m
-}
+var exampleLake = words.Must(Parse([]string{"SFH", "FFF", "FFG"}))

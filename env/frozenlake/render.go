@@ -7,86 +7,40 @@ import (
 	"vagen/env/internal/tiles"
 )
 
-// Bounds of the side of a cell in pixels.
-const (
-	minTile = 14
-	maxTile = 128
-)
-
-// renderer draws levels as pictures, TileSize pixels to a cell. The picture is a
-// function of the level and the player's place alone; equal states give equal
-// bytes. It is safe for concurrent use.
-//
-// Two kinds of marks help a model whose vision encoder turns each cell into one
-// token and knows positions only from the content of the cells:
-//
-//   - Shading lights the lake from the upper left: each row has less red than
-//     the one above it and each column less green than the one to its left, 28
-//     of 255 at most. A cell then shows its position on the map. Without this,
-//     models of half a million parameters learn the directions on the map from
-//     rotary positions only slowly or not at all.
-//   - Cracks draws on each cell what is on the other side of its edges: a jagged dark band
-//     towards a hole, a sand-coloured band towards the shore. A cell then shows which moves
-//     from it are safe, which the encoder could otherwise only learn by attending to
-//     neighbour cells by relative position.
-//
-// Both are drawn on every cell, also under the player.
-type renderer struct {
-	size    int
-	shading bool
-	cracks  bool
-	atlas   *tiles.Atlas[look]
+// kind is the kind of a cell: what stands there, and what lies beyond its edges.
+type kind struct {
+	tile  tileKind
+	edges edges
 }
 
-// newRenderer returns a renderer for cells of the given side in pixels. Sides
-// outside 14..128 are moved to the nearer bound.
-func newRenderer(tileSize int, shading, cracks bool) *renderer {
-	size := min(max(tileSize, minTile), maxTile)
-	r := &renderer{size: size, shading: shading, cracks: cracks, atlas: new(tiles.Atlas[look])}
-	if size == tiles.Units {
-		r.atlas = &commonAtlas
-	}
-	return r
-}
-
-// Draw returns a new picture of the level with the player at a cell.
-func (r *renderer) draw(m *Map, player Cell) *image.RGBA {
-	img := image.NewRGBA(image.Rect(0, 0, m.n*r.size, m.n*r.size))
-	for row := range m.n {
-		for col := range m.n {
-			tile := r.tile(r.look(m, Cell{row, col}, player))
-			tiles.Paste(img, tile, r.size, row, col)
-		}
-	}
-	return img
-}
-
-// look contains everything that the picture of a cell depends on.
-type look struct {
-	kind       tileKind
-	edges      edges
-	red, green uint8 // reduced by shading
-}
-
-func (r *renderer) look(m *Map, c, player Cell) look {
-	l := look{kind: kindOf(m, c, player)}
-	if r.cracks {
-		l.edges = edgesOf(m, c)
-	}
-	if r.shading {
-		l.red, l.green = tiles.Shade(c.Row, m.n), tiles.Shade(c.Col, m.n)
-	}
-	return l
-}
-
-// commonAtlas is shared by all renderers of the usual size. All looks of a 4×4
+// commonAtlas is shared by all renderers of the usual size. All cells of a 4×4
 // lake take less than 3 MB.
-var commonAtlas tiles.Atlas[look]
+var commonAtlas tiles.Atlas[tiles.Look[kind]]
 
-func (r *renderer) tile(l look) []byte {
-	return r.atlas.Get(l, r.size, func(x, y int) color.RGBA {
-		u, v := tiles.Point(x, y, r.size)
-		return tiles.Darken(palette[inkAt(l.kind, l.edges, u, v)], l.red, l.green)
+// renderer draws levels. With cracks, each cell shows what lies beyond its edges, whoever
+// stands on it: jagged dark water towards a hole, a bank of sand towards the shore. It
+// tells which moves are safe, which otherwise takes attention from a cell to its
+// neighbours, that is, relative positions, inside the encoder of a model.
+type renderer struct {
+	*tiles.Renderer[kind]
+	cracks bool
+}
+
+func newRenderer(tileSize int, shading, cracks bool) *renderer {
+	return &renderer{tiles.NewRenderer(tileSize, shading, &commonAtlas, colorAt), cracks}
+}
+
+func colorAt(k kind, u, v float64) color.RGBA { return palette[inkAt(k.tile, k.edges, u, v)] }
+
+// draw returns a new picture of the level with the player at a cell.
+func (r *renderer) draw(m *Map, player Cell) *image.RGBA {
+	return r.Draw(m.n, m.n, func(row, col int) kind {
+		c := Cell{row, col}
+		k := kind{tile: kindOf(m, c, player)}
+		if r.cracks {
+			k.edges = edgesOf(m, c)
+		}
+		return k
 	})
 }
 

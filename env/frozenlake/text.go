@@ -3,6 +3,7 @@ package frozenlake
 import (
 	"strings"
 
+	"vagen/env"
 	"vagen/env/internal/words"
 	"vagen/reward"
 )
@@ -11,32 +12,17 @@ import (
 // a row. P is the player, _ ice, O a hole, G the goal and X the player in a hole.
 // The player on the goal is V under the lite rules and √ under the legacy ones,
 // which also put a tab after each cell.
-func (m *Map) Text(rules Rules, player Cell) string {
-	var b strings.Builder
-	b.Grow(m.n * (m.n*4 + 1))
-	for r := range m.n {
-		if r > 0 {
-			b.WriteByte('\n')
-		}
-		for c := range m.n {
-			b.WriteByte(' ')
-			b.WriteRune(m.symbol(rules, Cell{r, c}, player))
-			b.WriteByte(' ')
-			if rules == Legacy {
-				b.WriteByte('\t')
-			}
-		}
-	}
-	return b.String()
+func (m *Map) Text(rules env.Rules, player Cell) string {
+	return words.Grid(m.n, m.n, rules == env.Legacy, func(row, col int) rune { return m.symbol(rules, Cell{row, col}, player) })
 }
 
-func (m *Map) symbol(rules Rules, c, player Cell) rune {
+func (m *Map) symbol(rules env.Rules, c, player Cell) rune {
 	kind := m.At(c)
 	if c == player {
 		switch {
 		case kind == Hole:
 			return 'X'
-		case kind == Goal && rules == Legacy:
+		case kind == Goal && rules == env.Legacy:
 			return '√'
 		case kind == Goal:
 			return 'V'

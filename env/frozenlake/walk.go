@@ -95,7 +95,7 @@ func (e *Env) Script(r *rand.Rand, w Walker, moves int) string {
 			break
 		}
 	}
-	return e.parser.Compose(func(section string) string {
+	return e.Parser().Compose(func(section string) string {
 		switch section {
 		case reward.SectionObservation:
 			return e.level.describe(e.at, e.o.DescribeHoles)

@@ -3,6 +3,8 @@ package frozenlake
 import (
 	"math"
 	"testing"
+
+	"vagen/env"
 )
 
 // The reference rates were measured with an independent implementation on the
@@ -28,7 +30,7 @@ func TestReferencePlayersReachTheirKnownRates(t *testing.T) {
 	} {
 		mean := 0.0
 		for run := range runs {
-			rate, err := SuccessRate(DefaultOptions(Lite), c.walk, 0, 256, c.turns, c.moves, uint64(run))
+			rate, err := SuccessRate(DefaultOptions(env.Lite), c.walk, 0, 256, c.turns, c.moves, uint64(run))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,6 +1,10 @@
 package navigation
 
-import "math"
+import (
+	"math"
+
+	"vagen/env"
+)
 
 // Action is an action of the agent.
 type Action uint8
@@ -21,14 +25,14 @@ const (
 var liteWords = [Actions]string{"move_forward", "move_backward", "move_right", "move_left", "turn_right", "turn_left", "look_up", "look_down"}
 
 // actionWords are the words of the actions by rule set.
-var actionWords = map[Rules][Actions]string{
-	Next:   liteWords,
-	Lite:   liteWords,
-	Legacy: {"moveahead", "moveback", "moveright", "moveleft", "rotateright", "rotateleft", "lookup", "lookdown"},
+var actionWords = map[env.Rules][Actions]string{
+	env.Next:   liteWords,
+	env.Lite:   liteWords,
+	env.Legacy: {"moveahead", "moveback", "moveright", "moveleft", "rotateright", "rotateleft", "lookup", "lookdown"},
 }
 
 // Word returns the word of an action in a rule set, "" if it has none.
-func (a Action) Word(r Rules) string {
+func (a Action) Word(r env.Rules) string {
 	if a >= Actions {
 		return ""
 	}

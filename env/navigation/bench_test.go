@@ -3,10 +3,12 @@ package navigation
 import (
 	"context"
 	"testing"
+
+	"vagen/env"
 )
 
 func newBench(b *testing.B, mode string) *Env {
-	o := DefaultOptions(Lite)
+	o := DefaultOptions(env.Lite)
 	o.RenderMode = mode
 	e, err := New(o)
 	if err != nil {
@@ -20,7 +22,7 @@ func newBench(b *testing.B, mode string) *Env {
 }
 
 func BenchmarkReset(b *testing.B) {
-	e := newBench(b, Text)
+	e := newBench(b, env.Text)
 	for i := range b.N {
 		if _, err := e.Reset(context.Background(), int64(i)); err != nil {
 			b.Fatal(err)
@@ -29,7 +31,7 @@ func BenchmarkReset(b *testing.B) {
 }
 
 func BenchmarkStep(b *testing.B) {
-	for _, mode := range []string{Text, Vision} {
+	for _, mode := range []string{env.Text, env.Vision} {
 		b.Run(mode, func(b *testing.B) {
 			e := newBench(b, mode)
 			for b.Loop() {

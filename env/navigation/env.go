@@ -8,8 +8,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/internal/calls"
-	"vagen/env/internal/options"
-	"vagen/env/internal/pay"
+	"vagen/env/internal/turns"
 	"vagen/env/internal/words"
 	"vagen/reward"
 )
@@ -26,11 +25,12 @@ const legacySuccess = 10
 
 // Env is one live environment. It implements env.Env.
 type Env struct {
-	calls  calls.Guard
-	o      Options
-	parser *reward.Parser
-	tasks  TaskSet
+	turns.Base
+	calls calls.Guard
+	o     Options
+	tasks TaskSet
 
+	index     int // of the task
 	task      Task
 	scene     *Scene // nil before the first Reset
 	agent     Agent
@@ -65,20 +65,16 @@ func NewFrom(o Options, tasks TaskSet) (*Env, error) {
 	if tasks == nil || tasks.Len() == 0 {
 		return nil, fmt.Errorf("navigation: %w: the task set is empty", ErrTask)
 	}
-	parser, err := options.Parser("navigation", string(o.Rules), o.PromptFormat, reward.ParserOptions{Dialect: reward.LiteNavigation,
-		ActionSep: o.ActionSep, MaxActions: o.MaxActions, SpecialTokens: o.SpecialTokens})
+	base, err := turns.New("navigation", o.Ruled, reward.ParserOptions{Dialect: reward.LiteNavigation})
 	if err != nil {
 		return nil, err
 	}
-	return &Env{calls: calls.Guard{Env: "navigation"}, o: o, parser: parser, tasks: tasks}, nil
+	return &Env{Base: base, calls: calls.Guard{Env: "navigation"}, o: o, tasks: tasks}, nil
 }
 
 // System returns the system prompt.
 func (e *Env) System(ctx context.Context) (env.Observation, error) {
-	if err := e.calls.Open(ctx); err != nil {
-		return env.Observation{}, err
-	}
-	return env.Observation{Text: e.systemPrompt()}, nil
+	return turns.System(ctx, &e.calls, e.systemPrompt)
 }
 
 // Reset starts the task of the seed, which must not be negative: the one at seed
@@ -87,11 +83,12 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 	if err := e.calls.Reset(ctx, seed); err != nil {
 		return env.Observation{}, err
 	}
-	task, scene, err := e.tasks.At(int(seed % int64(e.tasks.Len())))
+	index := int(seed % int64(e.tasks.Len()))
+	task, scene, err := e.tasks.At(index)
 	if err != nil {
 		return env.Observation{}, err
 	}
-	e.task, e.scene, e.agent = task, scene, newAgent(task.Start, e.o.StepLength)
+	e.index, e.task, e.scene, e.agent = index, task, scene, newAgent(task.Start, e.o.StepLength)
 	e.steps, e.succeeded, e.formatted = 0, true, true
 	return e.observe(e.firstText), nil
 }
@@ -103,26 +100,17 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	if err := e.calls.Step(ctx, e.scene != nil); err != nil {
 		return env.Outcome{}, err
 	}
-	r := e.parser.Parse(response)
-	if e.o.Rules == Next {
-		r = words.EnforceFormat(r, false)
-	}
+	r := turns.Read(&e.Base, response)
 	before := e.agent
 	e.formatted = e.formatted && r.FormatCorrect
 	t := e.play(r)
 	out := env.Outcome{Response: r, Done: t.done, Success: t.success}
 	e.setMetrics(&out, t, before)
 	e.setRewards(&out, t)
-	if e.o.UseStateReward {
-		pay.Claims(&out, out.Response.FormatCorrect && t.valid, pay.Turn[Agent]{
-			Env: "navigation", Before: before, After: e.agent,
-			Grounding: e.o.GroundingWeight, WorldModeling: e.o.WorldModelingWeight,
-			Truth: func(c *reward.Claim, a Agent) {
-				s := e.state(a)
-				c.Truth, c.State = s.relations(), s.json()
-			},
-		})
-	}
+	turns.Claim(&e.Base, &out, "navigation", out.Response.FormatCorrect && t.valid, before, e.agent, func(c *reward.Claim, a Agent) {
+		s := e.state(a)
+		c.Truth, c.State = s.relations(), s.json()
+	})
 	out.Observation = e.observe(func(view string) string { return e.nextText(view, t.words, out.Reward.Sum()) })
 	return out, nil
 }
@@ -162,7 +150,7 @@ func (e *Env) play(r reward.Response) (t turnResult) {
 			}
 		}
 	}
-	if e.o.Rules != Legacy {
+	if e.o.Rules != env.Legacy {
 		t.valid = len(t.words) > 0
 	}
 	return t
@@ -195,7 +183,7 @@ func (e *Env) setMetrics(out *env.Outcome, t turnResult, before Agent) {
 		"last_action_success": words.Number(e.succeeded),
 	}
 	out.Trajectory = env.Metrics{"success": words.Number(t.success)}
-	if e.o.Rules != Legacy {
+	if e.o.Rules != env.Legacy {
 		out.Turn["format_correct"] = words.Number(out.Response.FormatCorrect)
 		out.Trajectory["is_format_correct"] = words.Number(e.formatted)
 	}
@@ -203,22 +191,22 @@ func (e *Env) setMetrics(out *env.Outcome, t turnResult, before Agent) {
 
 // setRewards sets the reward parts of a turn.
 func (e *Env) setRewards(out *env.Outcome, t turnResult) {
-	if e.o.Rules == Legacy {
+	if e.o.Rules == env.Legacy {
 		if t.success {
-			out.Reward.Pay(partSuccess, legacySuccess)
+			out.Reward.Add(partSuccess, legacySuccess)
 		}
 		if t.valid && out.Response.FormatCorrect {
-			out.Reward.Pay(partFormat, e.o.FormatReward)
+			out.Reward.Add(partFormat, e.o.FormatReward)
 		}
 		return
 	}
 	if t.valid && out.Response.FormatCorrect {
-		out.Reward.Pay(partFormat, e.o.PerTurnFormat)
+		out.Reward.Add(partFormat, e.o.PerTurnFormat)
 	}
 	if t.success {
-		out.Reward.Pay(partSuccess, e.o.SuccessReward)
+		out.Reward.Add(partSuccess, e.o.SuccessReward)
 		if e.formatted {
-			out.Reward.Pay(partAllFormats, e.o.FormatReward)
+			out.Reward.Add(partAllFormats, e.o.FormatReward)
 		}
 	}
 }
@@ -226,7 +214,7 @@ func (e *Env) setRewards(out *env.Outcome, t turnResult) {
 // observe returns the agent's view as an observation; text formats the view, which is
 // a description or the mark of a picture.
 func (e *Env) observe(text func(view string) string) env.Observation {
-	if e.o.RenderMode == Text {
+	if e.o.RenderMode == env.Text {
 		return env.Observation{Text: text(e.viewText())}
 	}
 	return env.Observation{Text: text(env.ImageMark), Images: []image.Image{e.View()}}
@@ -250,11 +238,5 @@ func (e *Env) Scene() *Scene { return e.scene }
 // Agent returns the agent's position and view.
 func (e *Env) Agent() Agent { return e.agent }
 
-// Parser returns the parser of responses.
-func (e *Env) Parser() *reward.Parser { return e.parser }
-
 // Options returns the settings.
 func (e *Env) Options() Options { return e.o }
-
-// Claiming implements env.Claimant.
-func (e *Env) Claiming() bool { return e.o.UseStateReward }

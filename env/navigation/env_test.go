@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/options"
 	"vagen/env/internal/rays"
 	"vagen/reward"
 )
@@ -33,11 +34,11 @@ func (hall) At(i int) (Task, *Scene, error) {
 		Start: Pose{Position: Position{X: 0, Y: 0.9, Z: -1}, Rotation: float64(90 * i)}}, s, nil
 }
 
-func start(t *testing.T, rules Rules, change func(*Options)) *Env {
+func start(t *testing.T, rules env.Rules, change func(*Options)) *Env {
 	t.Helper()
 	o := DefaultOptions(rules)
-	o.RenderMode = Text
-	if rules == Legacy {
+	o.RenderMode = env.Text
+	if rules == env.Legacy {
 		o.PromptFormat = "free_think"
 	}
 	if change != nil {
@@ -57,27 +58,27 @@ func play(t *testing.T, e *Env, response string) env.Outcome {
 	return out
 }
 
-func act(rules Rules, actions string) string {
-	if rules == Lite {
+func act(rules env.Rules, actions string) string {
+	if rules == env.Lite {
 		return "<think>so</think><action>" + actions + "</action>"
 	}
 	return "<think>so</think><answer>" + actions + "</answer>"
 }
 
 func TestLitePaysEachTurnsFormatAndTheTarget(t *testing.T) {
-	e := start(t, Lite, func(o *Options) { o.FormatReward = 0.25 })
-	out := play(t, e, act(Lite, "Move_Forward | turn_left | turn_right"))
+	e := start(t, env.Lite, func(o *Options) { o.FormatReward = 0.25 })
+	out := play(t, e, act(env.Lite, "Move_Forward | turn_left | turn_right"))
 	require.Equal(t, reward.Parts{{Name: partFormat, Value: 0.01}}, out.Reward)
 	require.Equal(t, env.Metrics{"action_is_valid": 1, "action_is_effective": 1, "distance": 2.7, "env_step": 3, "task_success": 0,
 		"last_action_success": 1, "format_correct": 1}, near(out.Turn))
 	require.Equal(t, env.Metrics{"success": 0, "is_format_correct": 1}, out.Trajectory)
 	require.False(t, out.Done)
 
-	out = play(t, e, act(Lite, "move_forward|move_forward|move_forward|move_forward|move_forward|look_up"))
+	out = play(t, e, act(env.Lite, "move_forward|move_forward|move_forward|move_forward|move_forward|look_up"))
 	require.Len(t, out.Response.Actions, 5)
 	require.False(t, out.Done)
 	require.InDelta(t, 1.2, out.Turn["distance"], 1e-9)
-	out = play(t, e, act(Lite, "move_forward|look_down"))
+	out = play(t, e, act(env.Lite, "move_forward|look_down"))
 	require.Equal(t, reward.Parts{{Name: partFormat, Value: 0.01}, {Name: partSuccess, Value: 1}, {Name: partAllFormats, Value: 0.25}}, out.Reward)
 	require.True(t, out.Done && out.Success)
 	require.Equal(t, 8.0, out.Turn["env_step"], "the successful action isn't counted")
@@ -94,23 +95,23 @@ func near(m env.Metrics) env.Metrics {
 }
 
 func TestLiteForfeitsTheFormatBonusWithOneBadTurn(t *testing.T) {
-	e := start(t, Lite, func(o *Options) { o.FormatReward, o.SuccessThreshold = 0.25, 2 })
+	e := start(t, env.Lite, func(o *Options) { o.FormatReward, o.SuccessThreshold = 0.25, 2 })
 	out := play(t, e, "move_forward")
 	require.Empty(t, out.Reward)
 	require.Equal(t, env.Metrics{"success": 0, "is_format_correct": 0}, out.Trajectory)
 	require.Zero(t, out.Turn["action_is_effective"], "actions run only in the right format")
-	out = play(t, e, act(Lite, "move_forward|move_forward|move_forward|move_forward"))
+	out = play(t, e, act(env.Lite, "move_forward|move_forward|move_forward|move_forward"))
 	require.Equal(t, reward.Parts{{Name: partFormat, Value: 0.01}, {Name: partSuccess, Value: 1}}, out.Reward)
 	require.Equal(t, env.Metrics{"success": 1, "is_format_correct": 0}, out.Trajectory)
 }
 
 func TestLegacyPaysOnlyTurnsWhoseActionsAreAllKnown(t *testing.T) {
-	e := start(t, Legacy, nil)
-	out := play(t, e, act(Legacy, "MoveAhead,rotateleft"))
+	e := start(t, env.Legacy, nil)
+	out := play(t, e, act(env.Legacy, "MoveAhead,rotateleft"))
 	require.Equal(t, reward.Parts{{Name: partFormat, Value: 0.5}}, out.Reward)
 	require.Contains(t, out.Observation.Text, "['MoveAhead', 'rotateleft']")
 	require.NotContains(t, out.Turn, "format_correct")
-	out = play(t, e, act(Legacy, "rotateright,moveahead,jump,moveahead"))
+	out = play(t, e, act(env.Legacy, "rotateright,moveahead,jump,moveahead"))
 	require.Empty(t, out.Reward)
 	require.Equal(t, 0.0, out.Turn["action_is_valid"])
 	require.Equal(t, 1.0, out.Turn["action_is_effective"], "what came before the unknown word was done")
@@ -118,14 +119,14 @@ func TestLegacyPaysOnlyTurnsWhoseActionsAreAllKnown(t *testing.T) {
 	out = play(t, e, "so <think>x</think><answer>moveahead</answer>")
 	require.Empty(t, out.Reward)
 	require.Zero(t, out.Turn["action_is_valid"], "a free text has no actions unless the whole of it has the format")
-	out = play(t, e, act(Legacy, "moveahead"))
+	out = play(t, e, act(env.Legacy, "moveahead"))
 	require.Equal(t, reward.Parts{{Name: partSuccess, Value: 10}, {Name: partFormat, Value: 0.5}}, out.Reward)
 	require.True(t, out.Done)
-	require.Equal(t, 10.5, play(t, e, act(Legacy, "rotateleft")).Reward.Sum(), "and again, as in the original")
+	require.Equal(t, 10.5, play(t, e, act(env.Legacy, "rotateleft")).Reward.Sum(), "and again, as in the original")
 }
 
 func TestEpisodesEndWithTheirActions(t *testing.T) {
-	for _, rules := range []Rules{Lite, Legacy, Next} {
+	for _, rules := range []env.Rules{env.Lite, env.Legacy, env.Next} {
 		w := actionWords[rules]
 		e := start(t, rules, func(o *Options) { o.MaxSteps = 3 })
 		out := play(t, e, act(rules, w[TurnLeft]+e.o.ActionSep+w[TurnLeft]))
@@ -138,18 +139,18 @@ func TestEpisodesEndWithTheirActions(t *testing.T) {
 }
 
 func TestBlockedMovesChangeNothing(t *testing.T) {
-	e := start(t, Lite, nil)
-	out := play(t, e, act(Lite, "move_right|move_right"))
+	e := start(t, env.Lite, nil)
+	out := play(t, e, act(env.Lite, "move_right|move_right"))
 	require.Equal(t, 1.0, out.Turn["last_action_success"])
 	x, _ := e.Agent().Position()
 	require.InDelta(t, 0.6, x, 1e-9)
-	out = play(t, e, act(Lite, "move_right"))
+	out = play(t, e, act(env.Lite, "move_right"))
 	require.Equal(t, env.Metrics{"action_is_valid": 1, "action_is_effective": 0, "distance": 3.06, "env_step": 3, "task_success": 0,
 		"last_action_success": 0, "format_correct": 1}, near(out.Turn))
 	require.Contains(t, out.Observation.Text, "failed")
-	out = play(t, e, act(Lite, "look_up|look_up"))
+	out = play(t, e, act(env.Lite, "look_up|look_up"))
 	require.Zero(t, out.Turn["last_action_success"], "the view tilts up by 30 degrees at most")
-	out = play(t, e, act(Lite, "look_down|look_down|look_down|look_down"))
+	out = play(t, e, act(env.Lite, "look_down|look_down|look_down|look_down"))
 	require.Zero(t, out.Turn["last_action_success"])
 	require.Equal(t, 60, e.Agent().Horizon)
 	require.Zero(t, out.Turn["action_is_effective"])
@@ -184,7 +185,7 @@ func TestMovesKeepToTheFloor(t *testing.T) {
 }
 
 func TestStateSaysWhereThingsAre(t *testing.T) {
-	e := start(t, Legacy, nil)
+	e := start(t, env.Legacy, nil)
 	s := e.viewState()
 	require.Equal(t, "Mug", s.TargetType)
 	require.Equal(t, 3.0, s.Distance)
@@ -197,10 +198,10 @@ func TestStateSaysWhereThingsAre(t *testing.T) {
 	}
 	require.Contains(t, s.Visible, visibleObject{"Safe", toRight, 1.58})
 	for _, c := range []struct{ turns, want string }{{"rotateleft", toRight}, {"rotateleft", toBack}, {"rotateleft", toLeft}, {"rotateleft", toAhead}} {
-		play(t, e, act(Legacy, c.turns))
+		play(t, e, act(env.Legacy, c.turns))
 		require.Equal(t, c.want, e.viewState().Direction)
 	}
-	play(t, e, act(Legacy, "rotateleft"))
+	play(t, e, act(env.Legacy, "rotateleft"))
 	require.Empty(t, e.viewState().Visible, "a wall has nothing to see")
 	var fields map[string]any
 	require.NoError(t, json.Unmarshal([]byte(s.json()), &fields))
@@ -235,7 +236,7 @@ func TestDirectionsTurnAtTheirBorders(t *testing.T) {
 }
 
 func TestClaimsComeWithTheStateBeforeAndAfter(t *testing.T) {
-	e := start(t, Legacy, func(o *Options) { o.UseStateReward, o.PromptFormat = true, "grounding_worldmodeling" })
+	e := start(t, env.Legacy, func(o *Options) { o.UseStateReward, o.PromptFormat = true, "grounding_worldmodeling" })
 	say := func(answer string) string {
 		return "<think><observation>o</observation><reasoning>r</reasoning><prediction>p</prediction></think><answer>" + answer + "</answer>"
 	}
@@ -253,8 +254,8 @@ func TestClaimsComeWithTheStateBeforeAndAfter(t *testing.T) {
 }
 
 func TestObservationsSayWhatTheOriginalsDo(t *testing.T) {
-	for _, rules := range []Rules{Lite, Legacy, Next} {
-		e := start(t, rules, func(o *Options) { o.RenderMode = Vision })
+	for _, rules := range []env.Rules{env.Lite, env.Legacy, env.Next} {
+		e := start(t, rules, func(o *Options) { o.RenderMode = env.Vision })
 		first, err := e.Reset(t.Context(), 2)
 		require.NoError(t, err)
 		require.Contains(t, first.Text, "Go to mug 2.")
@@ -262,23 +263,23 @@ func TestObservationsSayWhatTheOriginalsDo(t *testing.T) {
 		require.Equal(t, Heading(2), e.Agent().Look)
 		require.Equal(t, 255, first.Images[0].Bounds().Dx())
 		again := play(t, e, "")
-		require.Equal(t, rules == Legacy, strings.Contains(again.Observation.Text, "Answer in this form"), "lite says it once")
-		require.Equal(t, rules == Legacy, strings.Contains(again.Observation.Text, "Go to mug 2."))
+		require.Equal(t, rules == env.Legacy, strings.Contains(again.Observation.Text, "Answer in this form"), "lite says it once")
+		require.Equal(t, rules == env.Legacy, strings.Contains(again.Observation.Text, "Go to mug 2."))
 		require.Equal(t, first.Images, again.Observation.Images)
 	}
-	text := start(t, Lite, nil)
+	text := start(t, env.Lite, nil)
 	o, err := text.Reset(t.Context(), 0)
 	require.NoError(t, err)
 	require.Empty(t, o.Images)
 	require.Contains(t, o.Text, "safe right 1.58 m")
 	require.Contains(t, o.Text, "A step is free: ahead back right left")
-	require.Contains(t, play(t, text, act(Lite, "move_right|move_right|turn_left")).Observation.Text, "A step is free: ahead right left\n")
+	require.Contains(t, play(t, text, act(env.Lite, "move_right|move_right|turn_left")).Observation.Text, "A step is free: ahead right left\n")
 }
 
 func TestPromptsShowAnExampleThatIsAccepted(t *testing.T) {
-	for _, rules := range []Rules{Lite, Legacy, Next} {
-		for _, format := range promptFormats(rules) {
-			for _, mode := range []string{Text, Vision} {
+	for _, rules := range []env.Rules{env.Lite, env.Legacy, env.Next} {
+		for _, format := range options.Formats(rules, reward.LiteNavigation, "_symbolic", "_structured") {
+			for _, mode := range []string{env.Text, env.Vision} {
 				e := start(t, rules, func(o *Options) { o.PromptFormat, o.RenderMode, o.ExampleCount = format, mode, 1 })
 				system, err := e.System(t.Context())
 				require.NoError(t, err)
@@ -301,7 +302,7 @@ func TestEnvironmentKeepsTheContract(t *testing.T) {
 		{"eval_set": "long_horizon_train", "render_mode": "text", "down_sample_ratio": 0.1},
 	} {
 		report, err := env.Check(t.Context(), FromConfig, env.CheckOptions{Config: config, Turns: 5, Seeds: []int64{0, 61}, Responses: []string{
-			act(Lite, "move_forward|turn_left"), act(Legacy, "moveahead,rotateleft"), "",
+			act(env.Lite, "move_forward|turn_left"), act(env.Legacy, "moveahead,rotateleft"), "",
 			"<think><observation>o</observation><reasoning>r</reasoning><prediction>p</prediction></think><answer>moveahead</answer>"}})
 		require.NoError(t, err, "%v", config)
 		require.NoError(t, report.Err(), "%v", config)
@@ -314,8 +315,8 @@ func TestBadOptionsAreNamed(t *testing.T) {
 		`"rules"`:                      {"rules": "liet"},
 		`did you mean "common_sense"?`: {"eval_set": "comon_sense"},
 		`"render_mode"`:                {"render_mode": "ascii"},
-		`"grounding" is not one of`:    {"prompt_format": "grounding"},
-		`"wm" is not one of`:           {"rules": "legacy", "prompt_format": "wm"},
+		`"grounding", must be one of`:  {"prompt_format": "grounding"},
+		`"wm", must be one of`:         {"rules": "legacy", "prompt_format": "wm"},
 		`"down_sample_ratio"`:          {"down_sample_ratio": 0},
 		`"resolution"`:                 {"resolution": 8},
 		`"fov"`:                        {"fov": 180},
@@ -332,7 +333,7 @@ func TestBadOptionsAreNamed(t *testing.T) {
 		`no such file`:                 {"task_dir": "/nowhere/at/all"},
 	} {
 		if want == "finite" {
-			o := DefaultOptions(Lite)
+			o := DefaultOptions(env.Lite)
 			o.SuccessReward = nan()
 			require.ErrorContains(t, o.Validate(), want)
 			continue
@@ -350,7 +351,7 @@ func nan() float64 {
 }
 
 func TestCallsOutOfOrderAreErrors(t *testing.T) {
-	e, err := New(DefaultOptions(Lite))
+	e, err := New(DefaultOptions(env.Lite))
 	require.NoError(t, err)
 	_, err = e.Step(t.Context(), "")
 	require.ErrorIs(t, err, env.ErrNotReset)
@@ -367,19 +368,19 @@ func TestCallsOutOfOrderAreErrors(t *testing.T) {
 	require.NoError(t, e.Close())
 	_, err = e.Reset(t.Context(), 1)
 	require.ErrorIs(t, err, env.ErrClosed)
-	_, err = NewFrom(DefaultOptions(Lite), nil)
+	_, err = NewFrom(DefaultOptions(env.Lite), nil)
 	require.ErrorIs(t, err, ErrTask)
 }
 
 func FuzzStep(f *testing.F) {
-	f.Add(act(Lite, "move_forward|look_up"), uint8(0))
-	f.Add(act(Legacy, "moveahead,rotateleft,\u212aeep"), uint8(1))
+	f.Add(act(env.Lite, "move_forward|look_up"), uint8(0))
+	f.Add(act(env.Legacy, "moveahead,rotateleft,\u212aeep"), uint8(1))
 	f.Add("<action>\xff,<image></action>", uint8(6))
 	f.Fuzz(func(t *testing.T, response string, pick uint8) {
-		rules := []Rules{Lite, Legacy, Next}[pick%3]
+		rules := []env.Rules{env.Lite, env.Legacy, env.Next}[pick%3]
 		o := DefaultOptions(rules)
-		formats := promptFormats(rules)
-		o.PromptFormat, o.RenderMode = formats[int(pick/2)%len(formats)], Text
+		formats := options.Formats(rules, reward.LiteNavigation, "_symbolic", "_structured")
+		o.PromptFormat, o.RenderMode = formats[int(pick/2)%len(formats)], env.Text
 		e, err := NewFrom(o, hall{})
 		if err != nil {
 			t.Fatal(err)

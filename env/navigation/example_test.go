@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"vagen/env"
 	"vagen/env/navigation"
 )
 
 // A walker that knows the room plays an episode.
 func Example() {
-	o := navigation.DefaultOptions(navigation.Lite)
-	o.PromptFormat, o.RenderMode = "no_think", navigation.Text
+	o := navigation.DefaultOptions(env.Lite)
+	o.PromptFormat, o.RenderMode = "no_think", env.Text
 	e, err := navigation.New(o)
 	if err != nil {
 		panic(err)

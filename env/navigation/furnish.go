@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"vagen/env"
 	"vagen/env/internal/rays"
 	"vagen/internal/rng"
 )
@@ -275,7 +276,7 @@ func substituteKind(name string, r *rand.Rand) room {
 // start by any number of moves of the published rule sets.
 func (s *Scene) reachableFor(t Task) bool {
 	p := t.Start.Position
-	for _, rules := range []Rules{Lite, Legacy} {
+	for _, rules := range []env.Rules{env.Lite, env.Legacy} {
 		o := DefaultOptions(rules)
 		if _, ok := s.Route(p.X, p.Z, t.Target.X, t.Target.Z, o.StepLength, o.SuccessThreshold); !ok {
 			return false

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"vagen/env"
 	"vagen/env/internal/rays"
 	"vagen/internal/nearest"
 	"vagen/internal/rng"
@@ -150,7 +151,7 @@ func facing(from rays.Vec, o *Object) int {
 // reachable reports whether the agent can reach the target in few moves under both
 // published rule sets.
 func (s *Scene) reachable(start rays.Vec, x, z float64) bool {
-	for _, rules := range []Rules{Lite, Legacy} {
+	for _, rules := range []env.Rules{env.Lite, env.Legacy} {
 		o := DefaultOptions(rules)
 		way, ok := s.Route(start.X, start.Z, x, z, o.StepLength, o.SuccessThreshold)
 		if !ok || len(way) > longestWay {

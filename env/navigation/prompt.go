@@ -15,7 +15,7 @@ func (e *Env) systemPrompt() string {
 	w := actionWords[e.o.Rules]
 	var b strings.Builder
 	b.WriteString("You are a robot in a home. Each task names or describes an object; go near to it.\n\n")
-	if e.o.RenderMode == Vision {
+	if e.o.RenderMode == env.Vision {
 		b.WriteString("Each picture shows what you see from eye height. Every wall has a shade of its own, the floor is chequered with squares of half a metre.")
 	} else {
 		b.WriteString("Each observation lists the objects in view with their direction from you and their distance in metres, and says on which sides a step is free.")
@@ -56,12 +56,12 @@ func (e *Env) nextText(view string, done []string, earned float64) string {
 	}
 	b.WriteString(". This is what you see now:\n")
 	b.WriteString(view)
-	if e.o.Rules == Legacy {
+	if e.o.Rules == env.Legacy {
 		b.WriteString("\nYour task: ")
 		b.WriteString(clean(e.task.Instruction))
 	}
 	b.WriteString("\nWhat do you do?")
-	if e.o.Rules == Legacy {
+	if e.o.Rules == env.Legacy {
 		b.WriteByte('\n')
 		b.WriteString(e.formatText())
 	}
@@ -73,7 +73,7 @@ func clean(text string) string { return strings.ReplaceAll(text, env.ImageMark, 
 
 // formatText is the instruction about the response's format.
 func (e *Env) formatText() string {
-	text := words.Format(e.parser)
+	text := words.Format(e.Parser())
 	if e.o.UseStateReward {
 		text += " Say of the target, by that name, and of each thing in view whether it is ahead, behind, left or right of you."
 	}
@@ -87,7 +87,7 @@ func (e *Env) example() string {
 	if e.o.MaxActions > 1 {
 		moves += e.o.ActionSep + w[MoveLeft]
 	}
-	return e.parser.Compose(func(section string) string {
+	return e.Parser().Compose(func(section string) string {
 		switch {
 		case e.o.UseStateReward && section == reward.SectionObservation:
 			return "The target is ahead, the table is ahead, the lamp is left."

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/env"
 	"vagen/env/internal/rays"
 )
 
@@ -21,7 +22,7 @@ import (
 func TestEveryGeneratedTaskIsSolvable(t *testing.T) {
 	// The other sets share their rooms and starts with these.
 	for set, episodes := range map[string]int{"base": 60, "base_train": 120, "long_horizon": 60, "long_horizon_train": 120} {
-		for _, rules := range []Rules{Lite, Legacy, Next} {
+		for _, rules := range []env.Rules{env.Lite, env.Legacy, env.Next} {
 			o := DefaultOptions(rules)
 			o.EvalSet = set
 			for name, w := range map[string]Walker{"shortest path": ShortestPath, "facing": Facing} {
@@ -34,7 +35,7 @@ func TestEveryGeneratedTaskIsSolvable(t *testing.T) {
 }
 
 func TestReferencePlayersAreOrdered(t *testing.T) {
-	o := DefaultOptions(Lite)
+	o := DefaultOptions(env.Lite)
 	o.EvalSet = "base_train"
 	rate := func(w Walker) float64 {
 		v, err := SuccessRate(o, w, 0, 200, 5, 1)
@@ -245,7 +246,7 @@ func TestFilesOfTheOriginalArePlayedInStandIns(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, scene.objects, other.objects, "the room follows from the file")
 	}
-	for _, rules := range []Rules{Lite, Legacy, Next} {
+	for _, rules := range []env.Rules{env.Lite, env.Legacy, env.Next} {
 		for _, dir := range []string{path, filepath.Dir(path)} {
 			o := DefaultOptions(rules)
 			o.TaskDir, o.MaxSteps = dir, 60
@@ -254,7 +255,7 @@ func TestFilesOfTheOriginalArePlayedInStandIns(t *testing.T) {
 			require.Equal(t, 1.0, rate)
 		}
 	}
-	every := DefaultOptions(Lite)
+	every := DefaultOptions(env.Lite)
 	every.TaskDir, every.DownSample = path, 0.3
 	e, err := New(every)
 	require.NoError(t, err)
@@ -279,7 +280,7 @@ func TestGeneratedScenesAreFoundByName(t *testing.T) {
 }
 
 func TestAFileThatIsPutRightIsReadAgain(t *testing.T) {
-	o := DefaultOptions(Lite)
+	o := DefaultOptions(env.Lite)
 	o.TaskDir = filepath.Join(t.TempDir(), "x.json")
 	_, err := New(o)
 	require.ErrorIs(t, err, ErrTask)
@@ -326,7 +327,7 @@ func FuzzTasks(f *testing.F) {
 		if err != nil {
 			return
 		}
-		o := DefaultOptions(Lite)
+		o := DefaultOptions(env.Lite)
 		o.Resolution = 32
 		e, err := NewFrom(o, set)
 		if err != nil {
@@ -339,7 +340,7 @@ func FuzzTasks(f *testing.F) {
 		if first.Images[0].Bounds() != image.Rect(0, 0, 32, 32) || strings.Count(first.Text, "<image>") != 1 {
 			t.Errorf("%v %q", first.Images[0].Bounds(), first.Text)
 		}
-		if _, err := e.Step(t.Context(), act(Lite, "move_forward|look_down")); err != nil {
+		if _, err := e.Step(t.Context(), act(env.Lite, "move_forward|look_down")); err != nil {
 			t.Error(err)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 
+	"vagen/env"
 	"vagen/env/internal/baseline"
 	"vagen/reward"
 )
@@ -116,7 +117,7 @@ func (e *Env) Script(r *rand.Rand, w Walker, actions int) string {
 			break
 		}
 	}
-	return e.parser.Compose(func(section string) string {
+	return e.Parser().Compose(func(section string) string {
 		switch section {
 		case reward.SectionObservation:
 			return e.state(e.agent).sentence()
@@ -155,7 +156,7 @@ func (s viewState) sentence() string {
 // given number of actions and returns the share of episodes in which it reaches the
 // target. Equal arguments give equal results.
 func SuccessRate(o Options, w Walker, first int64, episodes, actions int, randomness uint64) (float64, error) {
-	o.RenderMode = Text // pictures do not affect the result
+	o.RenderMode = env.Text // pictures do not affect the result
 	e, err := New(o)
 	if err != nil {
 		return 0, err

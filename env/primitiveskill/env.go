@@ -7,8 +7,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/internal/calls"
-	"vagen/env/internal/options"
-	"vagen/env/internal/pay"
+	"vagen/env/internal/turns"
 	"vagen/env/internal/words"
 	"vagen/internal/rng"
 	"vagen/reward"
@@ -27,10 +26,10 @@ const skillCost = 0.1
 
 // Env is one live environment. It implements env.Env.
 type Env struct {
-	calls  calls.Guard
-	o      Options
-	task   *task
-	parser *reward.Parser
+	turns.Base
+	calls calls.Guard
+	o     Options
+	task  *task
 
 	world  *world // nil before the first Reset
 	first  float64
@@ -48,20 +47,16 @@ func New(o Options) (*Env, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	parser, err := options.Parser("primitiveskill", string(o.Rules), o.PromptFormat, reward.ParserOptions{Dialect: reward.LitePrimitiveSkill,
-		ActionSep: o.ActionSep, MaxActions: o.MaxActions, SpecialTokens: o.SpecialTokens, KeepCase: true})
+	base, err := turns.New("primitiveskill", o.Ruled, reward.ParserOptions{Dialect: reward.LitePrimitiveSkill, KeepCase: true})
 	if err != nil {
 		return nil, err
 	}
-	return &Env{calls: calls.Guard{Env: "primitiveskill"}, o: o, task: tasks[o.Task], parser: parser}, nil
+	return &Env{Base: base, calls: calls.Guard{Env: "primitiveskill"}, o: o, task: tasks[o.Task]}, nil
 }
 
 // System returns the system prompt.
 func (e *Env) System(ctx context.Context) (env.Observation, error) {
-	if err := e.calls.Open(ctx); err != nil {
-		return env.Observation{}, err
-	}
-	return env.Observation{Text: e.systemPrompt()}, nil
+	return turns.System(ctx, &e.calls, e.systemPrompt)
 }
 
 // Reset starts the episode of the seed, which must not be negative.
@@ -83,29 +78,20 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	if err := e.calls.Step(ctx, e.world != nil); err != nil {
 		return env.Outcome{}, err
 	}
-	r := e.parser.Parse(response)
-	if e.o.Rules == Next {
-		r = words.EnforceFormat(r, false)
-	}
+	r := turns.Read(&e.Base, response)
 	before := e.world
 	was := e.task.judge(before).potential()
 	t := e.play(r)
 	now := e.task.judge(e.world)
 	out := env.Outcome{Response: r, Done: t.done, Success: now.success}
 	out.Turn = env.Metrics{"action_is_valid": words.Number(t.valid), "env_step": float64(e.skills)}
-	if e.o.Rules != Legacy {
+	if e.o.Rules != env.Legacy {
 		out.Turn["action_is_effective"] = words.Number(len(t.words) > 0)
 		out.Turn["format_correct"] = words.Number(r.FormatCorrect)
 	}
 	out.Trajectory = env.Metrics{"success": words.Number(now.success)}
 	e.setRewards(&out, t, now, now.potential()-was)
-	if e.o.UseStateReward {
-		pay.Claims(&out, r.FormatCorrect && t.valid, pay.Turn[*world]{
-			Env: "primitive_skill", Before: before, After: e.world,
-			Grounding: e.o.GroundingWeight, WorldModeling: e.o.WorldModelingWeight,
-			Truth: func(c *reward.Claim, w *world) { c.State = e.task.state(w).JSON() },
-		})
-	}
+	turns.Claim(&e.Base, &out, "primitive_skill", r.FormatCorrect && t.valid, before, e.world, func(c *reward.Claim, w *world) { c.State = e.task.state(w).JSON() })
 	out.Observation = e.observe(t.words, false)
 	return out, nil
 }
@@ -140,17 +126,17 @@ func (e *Env) play(r reward.Response) (t turnResult) {
 // setRewards sets the reward parts of a turn.
 func (e *Env) setRewards(out *env.Outcome, t turnResult, now verdict, progress float64) {
 	if t.valid && out.Response.FormatCorrect {
-		out.Reward.Pay(partFormat, e.o.FormatReward)
+		out.Reward.Add(partFormat, e.o.FormatReward)
 	}
 	switch {
-	case e.o.Rules != Legacy:
-		out.Reward.Pay(partStage, progress)
+	case e.o.Rules != env.Legacy:
+		out.Reward.Add(partStage, progress)
 		if now.success {
-			out.Reward.Pay(partSuccess, e.o.SuccessReward)
+			out.Reward.Add(partSuccess, e.o.SuccessReward)
 		}
 	case e.o.EachTurn:
-		out.Reward.Pay(partStage, progress)
-		out.Reward.Pay(partSkills, -skillCost*float64(len(t.words)))
+		out.Reward.Add(partStage, progress)
+		out.Reward.Add(partSkills, -skillCost*float64(len(t.words)))
 	}
 }
 
@@ -158,7 +144,7 @@ func (e *Env) setRewards(out *env.Outcome, t turnResult, now verdict, progress f
 // the turns': 0 if the turns already include it (see Options.EachTurn), or under the
 // lite rules.
 func (e *Env) FinalReward() float64 {
-	if e.world == nil || e.o.Rules != Legacy || e.o.EachTurn {
+	if e.world == nil || e.o.Rules != env.Legacy || e.o.EachTurn {
 		return 0
 	}
 	return e.task.judge(e.world).potential() - e.first - skillCost*float64(e.skills)
@@ -168,7 +154,7 @@ func (e *Env) FinalReward() float64 {
 func (e *Env) Close() error { return e.calls.Close() }
 
 func (e *Env) observe(done []string, first bool) env.Observation {
-	if e.o.RenderMode == Text {
+	if e.o.RenderMode == env.Text {
 		return env.Observation{Text: e.observationText("", done, first)}
 	}
 	return env.Observation{Text: e.observationText(env.ImageMark, done, first), Images: []image.Image{e.View()}}
@@ -182,11 +168,5 @@ func (e *Env) View() image.Image {
 	return e.world.draw(e.o.Task, e.o.Resolution)
 }
 
-// Parser returns the parser of responses.
-func (e *Env) Parser() *reward.Parser { return e.parser }
-
 // Options returns the settings.
 func (e *Env) Options() Options { return e.o }
-
-// Claiming implements env.Claimant.
-func (e *Env) Claiming() bool { return e.o.UseStateReward }

@@ -14,13 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/options"
 	"vagen/reward"
 )
 
-func start(t *testing.T, rules Rules, change func(*Options)) *Env {
+func start(t *testing.T, rules env.Rules, change func(*Options)) *Env {
 	t.Helper()
 	o := DefaultOptions(rules)
-	o.RenderMode, o.PromptFormat = Text, "free_think"
+	o.RenderMode, o.PromptFormat = env.Text, "free_think"
 	if change != nil {
 		change(&o)
 	}
@@ -44,7 +45,7 @@ func play(t *testing.T, e *Env, actions string) env.Outcome {
 }
 
 func TestLitePaysStagesAsTheyComeAndGo(t *testing.T) {
-	e := start(t, Lite, nil)
+	e := start(t, env.Lite, nil)
 	put(e, "red_cube", 120, -100, 20)
 	put(e, "green_cube", 120, 150, 20)
 	out := play(t, e, "pick(120,-100,20) | place(0,-100,50)")
@@ -64,7 +65,7 @@ func TestLitePaysStagesAsTheyComeAndGo(t *testing.T) {
 }
 
 func TestFormatIsPaidOnlyWhenAllActionsAreValid(t *testing.T) {
-	for _, rules := range []Rules{Lite, Legacy, Next} {
+	for _, rules := range []env.Rules{env.Lite, env.Legacy, env.Next} {
 		e := start(t, rules, func(o *Options) { o.EachTurn = false })
 		fee := e.o.FormatReward
 		require.Equal(t, fee, play(t, e, "pick(0,0,20)").Reward.Of(partFormat))
@@ -79,7 +80,7 @@ func TestFormatIsPaidOnlyWhenAllActionsAreValid(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, out.Reward)
 	}
-	legacy := start(t, Legacy, func(o *Options) { o.PromptFormat, o.EachTurn = "grounding", false })
+	legacy := start(t, env.Legacy, func(o *Options) { o.PromptFormat, o.EachTurn = "grounding", false })
 	out, err := legacy.Step(t.Context(), "so <think><observation>o</observation><reasoning>r</reasoning></think><answer>pick(0,0,20)</answer>")
 	require.NoError(t, err)
 	require.Equal(t, 1, legacy.skills, "a rich legacy format acts wherever it stands")
@@ -90,7 +91,7 @@ func TestFormatIsPaidOnlyWhenAllActionsAreValid(t *testing.T) {
 func TestLegacyPaysProgressTurnByTurnOrAtTheEnd(t *testing.T) {
 	turns := []string{"pick(120,-100,20)|place(0,-100,50)", "nonsense", "pick(120,150,20)", "place(0,150,20)"}
 	sum := func(each bool) (parts []float64, final float64) {
-		e := start(t, Legacy, func(o *Options) { o.EachTurn = each })
+		e := start(t, env.Legacy, func(o *Options) { o.EachTurn = each })
 		put(e, "red_cube", 120, -100, 20)
 		put(e, "green_cube", 120, 150, 20)
 		for _, actions := range turns {
@@ -104,13 +105,13 @@ func TestLegacyPaysProgressTurnByTurnOrAtTheEnd(t *testing.T) {
 	parts, final = sum(false)
 	require.InDeltaSlice(t, []float64{0.5, 0, 0.5, 0.5}, parts, 1e-12)
 	require.InDelta(t, 10-0-0.1*4, final, 1e-12)
-	e, err := New(DefaultOptions(Legacy))
+	e, err := New(DefaultOptions(env.Legacy))
 	require.NoError(t, err)
 	require.Zero(t, e.FinalReward())
 }
 
 func TestEpisodesEndWithTheirSkills(t *testing.T) {
-	e := start(t, Lite, func(o *Options) { o.MaxSteps = 3 })
+	e := start(t, env.Lite, func(o *Options) { o.MaxSteps = 3 })
 	require.False(t, play(t, e, "pick(0,0,20)|pick(0,0,20)").Done)
 	out := play(t, e, "pick(0,0,20)|pick(0,0,20)")
 	require.True(t, out.Done)
@@ -129,7 +130,7 @@ func TestObservationsShowPlacesAndLimits(t *testing.T) {
 		{StackThreeCube, []string{"Other information: cube_size: (40, 40, 40)\n"}},
 		{PutAppleInDrawer, []string{"Workspace of y: -600 to 200", "(-500, -500, 200)]", "Other information: drawer_open_value: 300\n"}},
 	} {
-		for _, rules := range []Rules{Lite, Legacy, Next} {
+		for _, rules := range []env.Rules{env.Lite, env.Legacy, env.Next} {
 			e := start(t, rules, func(o *Options) { o.Task = c.task })
 			first, err := e.Reset(t.Context(), 5)
 			require.NoError(t, err)
@@ -142,7 +143,7 @@ func TestObservationsShowPlacesAndLimits(t *testing.T) {
 					require.Contains(t, text, want)
 				}
 			}
-			vision := start(t, rules, func(o *Options) { o.Task, o.RenderMode, o.MaskSuccess = c.task, Vision, false })
+			vision := start(t, rules, func(o *Options) { o.Task, o.RenderMode, o.MaskSuccess = c.task, env.Vision, false })
 			first, err = vision.Reset(t.Context(), 5)
 			require.NoError(t, err)
 			require.Equal(t, image.Rect(0, 0, 300, 300), first.Images[0].Bounds())
@@ -152,7 +153,7 @@ func TestObservationsShowPlacesAndLimits(t *testing.T) {
 }
 
 func TestStateIsPlacesInMillimetres(t *testing.T) {
-	e := start(t, Legacy, nil)
+	e := start(t, env.Legacy, nil)
 	put(e, "red_cube", 120.5, -100.4, 20)
 	put(e, "green_cube", 121.5, 150, 20)
 	s := e.State()
@@ -164,7 +165,7 @@ func TestStateIsPlacesInMillimetres(t *testing.T) {
 }
 
 func TestClaimsComeWithTheStateBeforeAndAfter(t *testing.T) {
-	e := start(t, Legacy, func(o *Options) { o.UseStateReward, o.PromptFormat = true, "grounding_worldmodeling" })
+	e := start(t, env.Legacy, func(o *Options) { o.UseStateReward, o.PromptFormat = true, "grounding_worldmodeling" })
 	put(e, "red_cube", 120, -100, 20)
 	say := func(answer string) env.Outcome {
 		out, err := e.Step(t.Context(), "<think><observation>o</observation><reasoning>r</reasoning><prediction>p</prediction></think><answer>"+answer+"</answer>")
@@ -186,14 +187,14 @@ func TestClaimsComeWithTheStateBeforeAndAfter(t *testing.T) {
 // limit of skills shows that the tasks can be solved.
 func TestEveryStartIsSolvable(t *testing.T) {
 	for _, task := range Tasks() {
-		for _, rules := range []Rules{Lite, Legacy, Next} {
+		for _, rules := range []env.Rules{env.Lite, env.Legacy, env.Next} {
 			o := DefaultOptions(rules)
 			o.Task = task
 			rate, err := SuccessRate(o, Solve, 0, 150, o.MaxActions, 1)
 			require.NoError(t, err)
 			require.Equal(t, 1.0, rate, "%s %s", task, rules)
 		}
-		o := DefaultOptions(Lite)
+		o := DefaultOptions(env.Lite)
 		o.Task = task
 		clumsy, err := SuccessRate(o, Clumsy, 0, 150, 2, 1)
 		require.NoError(t, err)
@@ -206,8 +207,8 @@ func TestEveryStartIsSolvable(t *testing.T) {
 }
 
 func TestScriptsAreTrueAndWellFormed(t *testing.T) {
-	for _, rules := range []Rules{Lite, Legacy, Next} {
-		for _, format := range promptFormats(rules) {
+	for _, rules := range []env.Rules{env.Lite, env.Legacy, env.Next} {
+		for _, format := range options.Formats(rules, reward.LitePrimitiveSkill, "_symbolic") {
 			for _, task := range Tasks() {
 				e := start(t, rules, func(o *Options) { o.PromptFormat, o.Task = format, task })
 				require.Equal(t, e.o, e.Options())
@@ -232,9 +233,9 @@ func TestScriptsAreTrueAndWellFormed(t *testing.T) {
 }
 
 func TestPromptsShowAnExampleThatIsAccepted(t *testing.T) {
-	for _, rules := range []Rules{Lite, Legacy, Next} {
-		for _, format := range promptFormats(rules) {
-			for _, mode := range []string{Text, Vision} {
+	for _, rules := range []env.Rules{env.Lite, env.Legacy, env.Next} {
+		for _, format := range options.Formats(rules, reward.LitePrimitiveSkill, "_symbolic") {
+			for _, mode := range []string{env.Text, env.Vision} {
 				e := start(t, rules, func(o *Options) { o.PromptFormat, o.RenderMode = format, mode })
 				system, err := e.System(t.Context())
 				require.NoError(t, err)
@@ -244,14 +245,14 @@ func TestPromptsShowAnExampleThatIsAccepted(t *testing.T) {
 				require.NoError(t, err)
 				require.True(t, out.Response.FormatCorrect, "%s %s: %s", rules, format, example)
 				require.Equal(t, 2.0, out.Turn["env_step"])
-				require.Equal(t, mode == Text, strings.Contains(system.Text, "red cube, green cube"))
+				require.Equal(t, mode == env.Text, strings.Contains(system.Text, "red cube, green cube"))
 			}
 		}
 	}
 }
 
 func TestPicturesShowThingsWhereTheyAre(t *testing.T) {
-	e := start(t, Lite, nil)
+	e := start(t, env.Lite, nil)
 	for _, p := range []Point{{0, 0, 0.02}, {0.1, -0.15, 0.02}, {-0.1, 0.15, 0.02}, {0.15, 0.2, 0.06}} {
 		put(e, "red_cube", 1000*p.X, 1000*p.Y, 1000*p.Z)
 		put(e, "green_cube", -400, 600, 20)
@@ -276,7 +277,7 @@ func TestPicturesShowThingsWhereTheyAre(t *testing.T) {
 	require.Equal(t, e.View(), e.View())
 	drawn := make(map[string]bool)
 	for _, task := range Tasks() {
-		img := start(t, Lite, func(o *Options) { o.Task = task }).View().(*image.RGBA)
+		img := start(t, env.Lite, func(o *Options) { o.Task = task }).View().(*image.RGBA)
 		require.False(t, drawn[string(img.Pix)])
 		drawn[string(img.Pix)] = true
 	}
@@ -300,23 +301,23 @@ func TestEnvironmentKeepsTheContract(t *testing.T) {
 
 func TestBadOptionsAreNamed(t *testing.T) {
 	for want, config := range map[string]map[string]any{
-		`did you mean "max_steps"?`:      {"max_step": 4},
-		`"rules"`:                        {"rules": "liet"},
-		`did you mean "StackThreeCube"?`: {"env_id": "StackThreeCubes"},
-		`"render_mode"`:                  {"render_mode": "ascii"},
-		`"grounding" is not one of`:      {"prompt_format": "grounding"},
-		`"grounding_symbolic" is not`:    {"rules": "legacy", "prompt_format": "grounding_symbolic"},
-		`"resolution"`:                   {"resolution": 8},
-		`"max_steps"`:                    {"max_steps": 0},
-		`"max_actions_per_step"`:         {"max_actions_per_step": 0},
-		`"action_sep"`:                   {"action_sep": ""},
-		`"image_placeholder"`:            {"image_placeholder": "[img]"},
-		`"use_state_reward"`:             {"use_state_reward": true},
+		`did you mean "max_steps"?`:            {"max_step": 4},
+		`"rules"`:                              {"rules": "liet"},
+		`did you mean "StackThreeCube"?`:       {"env_id": "StackThreeCubes"},
+		`"render_mode"`:                        {"render_mode": "ascii"},
+		`"grounding", must be one of`:          {"prompt_format": "grounding"},
+		`"grounding_symbolic", must be one of`: {"rules": "legacy", "prompt_format": "grounding_symbolic"},
+		`"resolution"`:                         {"resolution": 8},
+		`"max_steps"`:                          {"max_steps": 0},
+		`"max_actions_per_step"`:               {"max_actions_per_step": 0},
+		`"action_sep"`:                         {"action_sep": ""},
+		`"image_placeholder"`:                  {"image_placeholder": "[img]"},
+		`"use_state_reward"`:                   {"use_state_reward": true},
 	} {
 		_, err := FromConfig(config)
 		require.ErrorContains(t, err, want, "%v", config)
 	}
-	o := DefaultOptions(Lite)
+	o := DefaultOptions(env.Lite)
 	o.SuccessReward = math.NaN()
 	require.ErrorContains(t, o.Validate(), "finite")
 	_, err := FromConfig(map[string]any{"env_name": "primitive_skill", "gpu_device": 0, "record_video": false, "video_record_dir": "x"})
@@ -324,7 +325,7 @@ func TestBadOptionsAreNamed(t *testing.T) {
 }
 
 func TestCallsOutOfOrderAreErrors(t *testing.T) {
-	e, err := New(DefaultOptions(Lite))
+	e, err := New(DefaultOptions(env.Lite))
 	require.NoError(t, err)
 	_, err = e.Step(t.Context(), "")
 	require.ErrorIs(t, err, env.ErrNotReset)
@@ -347,10 +348,10 @@ func FuzzStep(f *testing.F) {
 	f.Add("<think>a</think><answer>pick(1,2,3)|place(1,2,3)</answer>", uint8(0))
 	f.Add("<think>\xff</think><answer>pick(<image>1,2,\u00a03)(</answer>", uint8(9))
 	f.Fuzz(func(t *testing.T, response string, pick uint8) {
-		rules := []Rules{Lite, Legacy, Next}[pick%3]
+		rules := []env.Rules{env.Lite, env.Legacy, env.Next}[pick%3]
 		o := DefaultOptions(rules)
-		formats := promptFormats(rules)
-		o.PromptFormat, o.RenderMode, o.Task = formats[int(pick/2)%len(formats)], Text, Tasks()[int(pick/16)%4]
+		formats := options.Formats(rules, reward.LitePrimitiveSkill, "_symbolic")
+		o.PromptFormat, o.RenderMode, o.Task = formats[int(pick/2)%len(formats)], env.Text, Tasks()[int(pick/16)%4]
 		e, err := New(o)
 		if err != nil {
 			t.Fatal(err)
@@ -369,9 +370,9 @@ func FuzzStep(f *testing.F) {
 }
 
 func BenchmarkStep(b *testing.B) {
-	for _, mode := range []string{Text, Vision} {
+	for _, mode := range []string{env.Text, env.Vision} {
 		b.Run(mode, func(b *testing.B) {
-			o := DefaultOptions(Lite)
+			o := DefaultOptions(env.Lite)
 			o.RenderMode, o.PromptFormat, o.Task = mode, "free_think", StackThreeCube
 			e, err := New(o)
 			if err != nil {

@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"vagen/env"
 	"vagen/env/primitiveskill"
 )
 
 // A player that knows the world builds a tower.
 func Example() {
-	o := primitiveskill.DefaultOptions(primitiveskill.Lite)
-	o.Task, o.PromptFormat, o.RenderMode = primitiveskill.StackThreeCube, "free_think", primitiveskill.Text
+	o := primitiveskill.DefaultOptions(env.Lite)
+	o.Task, o.PromptFormat, o.RenderMode = primitiveskill.StackThreeCube, "free_think", env.Text
 	e, err := primitiveskill.New(o)
 	if err != nil {
 		panic(err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"vagen/env"
 	"vagen/env/internal/words"
 	"vagen/reward"
 )
@@ -12,7 +13,7 @@ import (
 func (e *Env) systemPrompt() string {
 	var b strings.Builder
 	b.WriteString("You command a robot arm with a gripper. Each observation gives the task, the places of the objects, and what else is known")
-	if e.o.RenderMode == Vision {
+	if e.o.RenderMode == env.Vision {
 		b.WriteString(", with a picture of the scene")
 	}
 	b.WriteString(".\n\nSkills, all numbers in whole millimetres:\n" +
@@ -21,7 +22,7 @@ func (e *Env) systemPrompt() string {
 		"push(x1,y1,z1,x2,y2,z2): move the open gripper from the first place straight to the second\n\n" +
 		"You look along the x-axis, against its direction: larger x is nearer to you, larger y further to your right, larger z higher. " +
 		"Places are centres of objects; ")
-	if e.o.RenderMode == Vision {
+	if e.o.RenderMode == env.Vision {
 		b.WriteString("find out from the picture which is which. ")
 	} else {
 		b.WriteString("they come in the order of the task's objects: " + e.names() + ". ")
@@ -84,7 +85,7 @@ func clean(commands []string) []string {
 // formatText is the instruction about the response's format, including the notation of
 // positions in a structured one.
 func (e *Env) formatText() string {
-	text := words.Format(e.parser)
+	text := words.Format(e.Parser())
 	if !strings.HasSuffix(e.o.PromptFormat, "_structured") {
 		return text
 	}
@@ -102,7 +103,7 @@ func (e *Env) example() string {
 		command += e.o.ActionSep + "place(-30,80,80)"
 	}
 	structured := strings.HasSuffix(e.o.PromptFormat, "_structured")
-	return e.parser.Compose(func(section string) string {
+	return e.Parser().Compose(func(section string) string {
 		switch section {
 		case reward.SectionAnswer:
 			return command

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 
+	"vagen/env"
 	"vagen/env/internal/baseline"
 	"vagen/reward"
 )
@@ -157,7 +158,7 @@ func (e *Env) Script(r *rand.Rand, p Player, skills int) string {
 	if strings.HasSuffix(e.o.PromptFormat, "_structured") {
 		say = State.JSON
 	}
-	return e.parser.Compose(func(section string) string {
+	return e.Parser().Compose(func(section string) string {
 		switch section {
 		case reward.SectionObservation:
 			return say(e.task.state(e.world))
@@ -174,7 +175,7 @@ func (e *Env) Script(r *rand.Rand, p Player, skills int) string {
 // of skills and returns the share of episodes in which it solves the task. Equal
 // arguments give equal results.
 func SuccessRate(o Options, p Player, first int64, episodes, skills int, randomness uint64) (float64, error) {
-	o.RenderMode = Text // pictures do not affect the result
+	o.RenderMode = env.Text // pictures do not affect the result
 	e, err := New(o)
 	if err != nil {
 		return 0, err

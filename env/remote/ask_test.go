@@ -15,7 +15,7 @@ import (
 	"vagen/env/remote/internal/wire"
 )
 
-// said is a response as tests look at it.
+// said is a decoded response.
 type said struct {
 	status int
 	data   map[string]any // of JSON and of multipart bodies
@@ -24,8 +24,8 @@ type said struct {
 	text   string
 }
 
-// ask hands a request to a server without a network in between. A body that is an
-// Info is packed for the protocol of the path.
+// ask calls a server's handler directly. A body that is an Info is encoded for the
+// protocol of the path.
 func ask(t testing.TB, s *Server, method, path string, body any, change ...func(*http.Request)) said {
 	t.Helper()
 	return askContext(t, context.Background(), s, method, path, body, change...)
@@ -89,8 +89,8 @@ func step(t testing.TB, s *Server, id, text string) said {
 	return ask(t, s, http.MethodPost, "/call", Info{{"session_id", id}, {"method", "step"}, {"params", Info{{"action_str", text}}}})
 }
 
-// checkGoroutines fails a test that leaves goroutines behind. It is called before
-// anything that is to be checked starts.
+// checkGoroutines fails a test that leaks goroutines. It must be called before the code
+// under test starts any.
 func checkGoroutines(t testing.TB) {
 	t.Helper()
 	before := runtime.NumGoroutine()

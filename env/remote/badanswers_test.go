@@ -23,8 +23,8 @@ import (
 	"vagen/env/remote/internal/wire"
 )
 
-// rawService speaks TCP: it reads a request and writes what it was told, whatever
-// that is. Nil bytes mean that it keeps silent.
+// rawService is a TCP server that reads a request and writes the given bytes, or nothing
+// if they are nil.
 func rawService(t *testing.T, answer []byte) string {
 	t.Helper()
 	var lc net.ListenConfig
@@ -80,7 +80,7 @@ func sized(head, body []byte) []byte {
 	return append(append(append([]byte{}, head...), "Content-Length: "+number(int64(len(body)))+"\r\n\r\n"...), body...)
 }
 
-// bomb is a PNG that says it has 60,000 by 60,000 pixels.
+// bomb is a PNG whose header declares 60,000 by 60,000 pixels.
 func bomb(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -92,8 +92,8 @@ func bomb(t *testing.T) []byte {
 	return p
 }
 
-// Whatever a service answers, the client ends with an error that says what is
-// wrong, in time, and leaves no goroutine behind.
+// For every invalid answer the client returns an error that names the problem, in time,
+// and leaks no goroutine.
 func TestBadAnswersAreErrors(t *testing.T) {
 	good := Info{{"session_id", "s"}, {"obs", "start"}, {"info", Info{}}}
 	pixel, err := wire.EncodeImage(image.NewRGBA(image.Rect(0, 0, 2, 2)), wire.PNG)
@@ -154,7 +154,7 @@ func TestBadAnswersAreErrors(t *testing.T) {
 	}
 }
 
-// What is sent after the answer belongs to no request.
+// Bytes after the answer are ignored.
 func TestSecondAnswerIsIgnored(t *testing.T) {
 	checkGoroutines(t)
 	head, body := httpBody(t, Info{{"session_id", "s"}, {"obs", "start"}})
@@ -191,7 +191,7 @@ func TestOutcomesThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// Metrics come as whatever an environment puts there; numbers are kept.
+// Environments may send metrics of any type; only numbers are kept.
 func TestOutcomeKeepsWhatItCanUse(t *testing.T) {
 	client, _ := scripted(t, nil, started, data(Info{{"obs", "o"}, {"reward", true}, {"done", 1}, {"info", Info{
 		{"metrics", Info{{"turn_metrics", Info{{"a", true}, {"b", 2}, {"c", 0.5}, {"d", "x"}, {"e", math.NaN()}, {"f", nil}}}, {"traj_metrics", Info{}}}},

@@ -11,11 +11,11 @@ import (
 
 // Errors of calls that did not run or did not finish.
 var (
-	errDraining = errors.New("the service is shutting down")
-	errNoSlot   = errors.New("server busy")
-	errLate     = errors.New("did not finish in time")
-	errGone     = errors.New("the client went away")
-	errEnded    = errors.New("the session has ended")
+	errDraining     = errors.New("the service is shutting down")
+	errNoSlot       = errors.New("server busy")
+	errTimeout      = errors.New("did not finish in time")
+	errDisconnected = errors.New("the client went away")
+	errEnded        = errors.New("the session has ended")
 )
 
 // admit waits for one of the slots for concurrent requests. The caller must release
@@ -32,7 +32,7 @@ func (s *Server) admit(ctx context.Context) (release func(), err error) {
 		s.metrics.refused("busy")
 		return nil, errNoSlot
 	case <-ctx.Done():
-		return nil, errGone
+		return nil, errDisconnected
 	}
 	return sync.OnceFunc(func() { <-s.slots }), nil
 }
@@ -50,13 +50,12 @@ func (s *Server) begin() error {
 
 func (s *Server) end() { s.work.Done() }
 
-// guard runs f on another goroutine than the request's, so that a client that
-// disconnects does not stop the environment, and an environment that hangs does not
-// block the request. f has until CallTimeout, and its panic becomes an error. ctx is
-// the request's; when it ends, guard returns and f continues, because an interrupted
-// step would be worse than one whose answer is not read. after runs when f has
-// returned; release, which may run more than once, runs at CallTimeout at the latest.
-func guard[T any](ctx context.Context, s *Server, what string, release func(), f func(context.Context) (T, error), after func()) (T, error) {
+// callWithTimeout runs f on its own goroutine, with a time limit of CallTimeout, and converts
+// its panic to an error. ctx is the request's. When ctx ends, guard returns, but f
+// continues: interrupting a step would leave the environment in an unknown state.
+// after runs when f has returned; release, which may run more than once, runs at
+// CallTimeout at the latest.
+func callWithTimeout[T any](ctx context.Context, s *Server, what string, release func(), f func(context.Context) (T, error), after func()) (T, error) {
 	var zero T
 	if err := s.begin(); err != nil {
 		after()
@@ -73,8 +72,8 @@ func guard[T any](ctx context.Context, s *Server, what string, release func(), f
 		defer s.end()
 		defer cancel()
 		var a answer
-		a.value, a.err = protected(call, s, what, f)
-		after() // before the answer, so that its receiver finds the session and the slot free
+		a.value, a.err = recoverPanic(call, s, what, f)
+		after() // before the answer, so that the session and the slot are free when it is received
 		release()
 		done <- a
 	})
@@ -90,21 +89,21 @@ func guard[T any](ctx context.Context, s *Server, what string, release func(), f
 		}
 	case <-ctx.Done():
 		context.AfterFunc(call, release)
-		return zero, errGone
+		return zero, errDisconnected
 	}
 	switch {
 	case a.err == nil:
 		return a.value, nil
 	case errors.Is(call.Err(), context.DeadlineExceeded):
-		return zero, s.late(what)
+		return zero, s.timeoutError(what)
 	case s.base.Err() != nil && errors.Is(a.err, context.Canceled):
 		return zero, errDraining
 	}
 	return zero, a.err
 }
 
-// protected runs f, measures its time and converts its panic to an error.
-func protected[T any](ctx context.Context, s *Server, what string, f func(context.Context) (T, error)) (v T, err error) {
+// recoverPanic runs f, measures its time and converts its panic to an error.
+func recoverPanic[T any](ctx context.Context, s *Server, what string, f func(context.Context) (T, error)) (v T, err error) {
 	start := time.Now()
 	defer func() {
 		if p := recover(); p != nil {
@@ -117,12 +116,12 @@ func protected[T any](ctx context.Context, s *Server, what string, f func(contex
 	return f(ctx)
 }
 
-func (s *Server) late(what string) error {
-	return fmt.Errorf("%s %w: %v are allowed", what, errLate, s.o.CallTimeout)
+func (s *Server) timeoutError(what string) error {
+	return fmt.Errorf("%s %w: the limit is %v", what, errTimeout, s.o.CallTimeout)
 }
 
-// enter waits until earlier calls of the session have ended.
-func (s *Server) enter(ctx context.Context, one *session, what string) error {
+// lock locks the session after its earlier calls have ended.
+func (s *Server) lock(ctx context.Context, one *session, what string) error {
 	select {
 	case one.turn <- struct{}{}:
 		return nil
@@ -134,29 +133,29 @@ func (s *Server) enter(ctx context.Context, one *session, what string) error {
 	case one.turn <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return errGone
+		return errDisconnected
 	case <-wait.Done():
 		if s.base.Err() != nil {
 			return errDraining
 		}
-		return s.late("the call before this " + what)
+		return s.timeoutError("the call before this " + what)
 	}
 }
 
-// perform makes one call of a session after earlier ones have ended.
+// perform runs f, one call of a session, after its earlier calls have ended.
 func perform[T any](ctx context.Context, s *Server, t *sessions, one *session, what string, release func(), f func(context.Context) (T, error)) (T, error) {
 	var zero T
-	if err := s.enter(ctx, one, what); err != nil {
+	if err := s.lock(ctx, one, what); err != nil {
 		release()
 		return zero, err
 	}
-	if one.gone {
+	if one.closed {
 		<-one.turn
 		release()
 		return zero, errEnded
 	}
 	t.touch(one)
-	return guard(ctx, s, what, release, f, func() {
+	return callWithTimeout(ctx, s, what, release, f, func() {
 		t.touch(one)
 		<-one.turn
 	})

@@ -19,9 +19,9 @@ import (
 // that is called first. All its requests go to the URL where it was opened. If the
 // service has lost it, Step fails with ErrSession and Reset opens a new one.
 //
-// If it is unknown whether a step was played, that step and every further one fail
-// with ErrUncertain until Reset: the episode cannot continue. An outcome's reward has
-// one part, PartReward, because the protocol has only the sum.
+// If it is unknown whether the service played a step, that step and all later ones
+// fail with ErrUncertain until Reset. The reward of an outcome has a single part,
+// PartReward, because the protocol sends only the sum.
 type Client struct {
 	send    *sender
 	session string
@@ -52,7 +52,7 @@ func (c *Client) Health(ctx context.Context) (map[string]any, error) { return c.
 
 // System returns the system prompt.
 func (c *Client) System(ctx context.Context) (env.Observation, error) {
-	if err := usable(ctx, c.closed); err != nil {
+	if err := checkUsable(ctx, c.closed); err != nil {
 		return env.Observation{}, err
 	}
 	if c.session == "" {
@@ -66,7 +66,7 @@ func (c *Client) System(ctx context.Context) (env.Observation, error) {
 
 // Reset starts the episode of the seed.
 func (c *Client) Reset(ctx context.Context, seed int64) (env.Observation, error) {
-	if err := usable(ctx, c.closed); err != nil {
+	if err := checkUsable(ctx, c.closed); err != nil {
 		return env.Observation{}, err
 	}
 	c.ready = false
@@ -97,7 +97,7 @@ func (c *Client) reset(ctx context.Context, seed int64) (env.Observation, error)
 
 // Step plays one turn.
 func (c *Client) Step(ctx context.Context, response string) (env.Outcome, error) {
-	if err := usable(ctx, c.closed); err != nil {
+	if err := checkUsable(ctx, c.closed); err != nil {
 		return env.Outcome{}, err
 	}
 	if !c.ready {
@@ -144,8 +144,8 @@ func (c *Client) Close() error {
 	return err
 }
 
-// usable returns an error if the client is closed or ctx has ended.
-func usable(ctx context.Context, closed bool) error {
+// checkUsable returns an error if the client is closed or ctx has ended.
+func checkUsable(ctx context.Context, closed bool) error {
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("remote: %w", context.Cause(ctx))
@@ -162,13 +162,14 @@ type message struct {
 	outcome     env.Outcome // of steps
 }
 
-// connect opens a session. began reports whether that has reset the environment.
+// connect opens a session. began reports whether the service also reset the
+// environment with the seed.
 func (c *Client) connect(ctx context.Context, seed *int64) (m message, began bool, err error) {
 	in := Info{{"env_config", c.send.o.Config}}
 	if seed != nil {
 		in = append(in, Field{"seed", *seed})
 	}
-	q := request{method: http.MethodPost, path: "/connect", opens: true, again: true}
+	q := request{method: http.MethodPost, path: "/connect", opens: true, repeatable: true}
 	_, err = c.exchange(ctx, q, in, func(got message) error {
 		id, _ := got.data["session_id"].(string)
 		if id == "" {
@@ -183,9 +184,9 @@ func (c *Client) connect(ctx context.Context, seed *int64) (m message, began boo
 }
 
 // call runs a method of the session.
-func (c *Client) call(ctx context.Context, method string, params Info, again bool) (m message, what fate, err error) {
+func (c *Client) call(ctx context.Context, method string, params Info, again bool) (m message, what progress, err error) {
 	in := Info{{"session_id", c.session}, {"method", method}, {"params", params}}
-	q := request{method: http.MethodPost, path: "/call", what: method, again: again}
+	q := request{method: http.MethodPost, path: "/call", what: method, repeatable: again}
 	what, err = c.exchange(ctx, q, in, func(got message) error {
 		switch _, ok := got.data["obs"]; {
 		case method == "close":
@@ -203,8 +204,8 @@ func (c *Client) call(ctx context.Context, method string, params Info, again boo
 	return m, what, err
 }
 
-// exchange sends an object and reads the answer.
-func (c *Client) exchange(ctx context.Context, q request, in Info, take func(message) error) (fate, error) {
+// exchange sends an object, decodes the answer and passes it to take.
+func (c *Client) exchange(ctx context.Context, q request, in Info, take func(message) error) (progress, error) {
 	data, err := pyjson.Append(nil, in, pyjson.Lite)
 	if err != nil {
 		return failed, fmt.Errorf("remote: %s: %w", q.route(), err)
@@ -245,11 +246,11 @@ func (c *Client) decode(kind string, body []byte) (m message, err error) {
 	for i, img := range got.Images {
 		encoded[i] = img.Data
 	}
-	images, err := pictures(encoded, limits.Pixels)
+	images, err := decodeImages(encoded, limits.Pixels)
 	if err != nil {
 		return m, err
 	}
 	m.data = got.Data
-	m.observation, err = observation(got.Data["obs"], images)
+	m.observation, err = newObservation(got.Data["obs"], images)
 	return m, err
 }

@@ -127,7 +127,7 @@ func (o ClientOptions) named(config map[string]any, nth uint64) (ClientOptions, 
 		return o, fmt.Errorf("remote: %w", err)
 	}
 	o.Config = rest
-	if err := o.take(s); err != nil {
+	if err := o.apply(s); err != nil {
 		return o, err
 	}
 	if o.Jitter == nil {
@@ -136,7 +136,7 @@ func (o ClientOptions) named(config map[string]any, nth uint64) (ClientOptions, 
 	return o, nil
 }
 
-func (o *ClientOptions) take(s settings) error {
+func (o *ClientOptions) apply(s settings) error {
 	urls, err := s.urls()
 	if err != nil {
 		return err

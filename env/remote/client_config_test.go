@@ -66,15 +66,15 @@ func TestWrongOptionsAreNamed(t *testing.T) {
 		{map[string]any{"base_urls": []any{"http://a", 5}}, "entry 1 must be text, found 5 (int)"},
 		{map[string]any{"base_urls": "localhost:8000"}, "not of the form http://host:port"},
 		{map[string]any{"base_urls": "http://a?x=1"}, "ends in a query"},
-		{map[string]any{"base_urls": "http://u:secret@a b"}, "base_urls: one is no URL"},
+		{map[string]any{"base_urls": "http://u:secret@a b"}, "base_urls: one is not a URL"},
 		{map[string]any{"url_file": "/does/not/exist"}, `option "url_file"`},
 		{map[string]any{"url_file": empty}, "holds no URL"},
 		{map[string]any{"base_urls": "http://a", "timeout": "long"}, `option "timeout"`},
-		{map[string]any{"base_urls": "http://a", "timeout": 0}, "timeout: 0s is below 1ns"},
-		{map[string]any{"base_urls": "http://a", "retries": -1, "max_delay": -1}, "retries, failover_after_failures: -1 and 4"},
-		{map[string]any{"base_urls": "http://a", "max_images": -1}, "Limits.Parts: 0 is below 1"},
+		{map[string]any{"base_urls": "http://a", "timeout": 0}, "timeout: 0s, must be at least 1ns"},
+		{map[string]any{"base_urls": "http://a", "retries": -1, "max_delay": -1}, "remote: retries: -1, must be at least 0"},
+		{map[string]any{"base_urls": "http://a", "max_images": -1}, "Limits.Parts: 0, must be at least 1"},
 		{map[string]any{"base_urls": "http://a", "compat": "ruby"}, `"ruby" is not python`},
-		{map[string]any{"base_urls": "http://a", "compat": "python", "resend": true}, "resend: compat: python decides"},
+		{map[string]any{"base_urls": "http://a", "compat": "python", "resend": true}, "resend: not allowed with compat: python"},
 	} {
 		_, err := FromConfig(c.config)
 		require.Error(t, err, "%v", c.config)

@@ -18,9 +18,9 @@ import (
 //
 // The first Reset or System creates the environment under a random name. After the
 // turn that ends an episode, the client requests the environment's final reward and
-// adds it to that turn as PartFinal; for episodes that end otherwise see FinalReward.
-// As with a Client, if it is unknown whether a step was played, the episode ends with
-// ErrUncertain.
+// adds it to that turn as PartFinal; for episodes that a limit ended see FinalReward.
+// As with a Client, if it is unknown whether the service played a step, all steps fail
+// with ErrUncertain until Reset.
 type LegacyClient struct {
 	send    *sender
 	id      string // "" until the environment was made
@@ -53,7 +53,7 @@ func (c *LegacyClient) Health(ctx context.Context) (map[string]any, error) { ret
 
 // System returns the system prompt, which is text alone.
 func (c *LegacyClient) System(ctx context.Context) (o env.Observation, err error) {
-	if err := c.begin(ctx); err != nil {
+	if err := c.create(ctx); err != nil {
 		return o, err
 	}
 	_, err = c.batch(ctx, "system_prompt", Info{{"env_ids", []string{c.id}}}, "system_prompts", true, func(v any) error {
@@ -69,7 +69,7 @@ func (c *LegacyClient) System(ctx context.Context) (o env.Observation, err error
 
 // Reset starts the episode of the seed.
 func (c *LegacyClient) Reset(ctx context.Context, seed int64) (o env.Observation, err error) {
-	if err := c.begin(ctx); err != nil {
+	if err := c.create(ctx); err != nil {
 		return o, err
 	}
 	c.ready = false
@@ -90,7 +90,7 @@ func (c *LegacyClient) Reset(ctx context.Context, seed int64) (o env.Observation
 
 // Step plays one turn.
 func (c *LegacyClient) Step(ctx context.Context, response string) (out env.Outcome, err error) {
-	if err := usable(ctx, c.closed); err != nil {
+	if err := checkUsable(ctx, c.closed); err != nil {
 		return out, err
 	}
 	if !c.ready {
@@ -112,12 +112,12 @@ func (c *LegacyClient) Step(ctx context.Context, response string) (out env.Outco
 		if err != nil {
 			return env.Outcome{}, err
 		}
-		out.Reward.Pay(PartFinal, final)
+		out.Reward.Add(PartFinal, final)
 	}
 	return out, nil
 }
 
-func (c *LegacyClient) step(ctx context.Context, response string) (out env.Outcome, what fate, err error) {
+func (c *LegacyClient) step(ctx context.Context, response string) (out env.Outcome, what progress, err error) {
 	what, err = c.batch(ctx, "step", Info{{"ids2actions", Info{{c.id, response}}}}, "results", false, func(v any) error {
 		entry, err := c.entry(v, 4)
 		if err != nil {
@@ -136,7 +136,7 @@ func (c *LegacyClient) step(ctx context.Context, response string) (out env.Outco
 // FinalReward requests the environment's reward for the whole episode. Step has
 // requested it already if the environment ended the episode.
 func (c *LegacyClient) FinalReward(ctx context.Context) (sum float64, err error) {
-	if err := usable(ctx, c.closed); err != nil {
+	if err := checkUsable(ctx, c.closed); err != nil {
 		return 0, err
 	}
 	if !c.ready {
@@ -165,7 +165,7 @@ func (c *LegacyClient) Close() error {
 		ctx, cancel = context.WithTimeout(ctx, closing)
 		defer cancel()
 	}
-	_, err := c.exchange(ctx, request{path: "/batch/close", again: true}, Info{{"env_ids", []string{c.id}}}, "status", func(any) error { return nil })
+	_, err := c.exchange(ctx, request{path: "/batch/close", repeatable: true}, Info{{"env_ids", []string{c.id}}}, "status", func(any) error { return nil })
 	// A service that does not know the environment any more reports an internal error.
 	if c.send.o.Python || errors.Is(err, ErrRemote) {
 		return nil
@@ -173,14 +173,14 @@ func (c *LegacyClient) Close() error {
 	return err
 }
 
-// begin creates the environment if that has not been done.
-func (c *LegacyClient) begin(ctx context.Context) error {
-	if err := usable(ctx, c.closed); err != nil || c.id != "" {
+// create creates the environment if it does not exist yet.
+func (c *LegacyClient) create(ctx context.Context) error {
+	if err := checkUsable(ctx, c.closed); err != nil || c.id != "" {
 		return err
 	}
 	id := wire.NewID()
 	order := Info{{"env_name", c.send.o.Name}, {"env_config", c.send.o.Config}}
-	q := request{path: "/environments", what: c.send.o.Name, opens: true, again: true}
+	q := request{path: "/environments", what: c.send.o.Name, opens: true, repeatable: true}
 	_, err := c.exchange(ctx, q, Info{{"ids2configs", Info{{id, order}}}}, "success", func(v any) error {
 		if v != true {
 			return fmt.Errorf("%w: it does not report success", ErrProtocol)
@@ -194,8 +194,8 @@ func (c *LegacyClient) begin(ctx context.Context) error {
 }
 
 // batch requests a batch of one environment and returns its entry.
-func (c *LegacyClient) batch(ctx context.Context, what string, in Info, field string, again bool, take func(any) error) (fate, error) {
-	q := request{path: "/batch/" + what, again: again}
+func (c *LegacyClient) batch(ctx context.Context, what string, in Info, field string, again bool, take func(any) error) (progress, error) {
+	q := request{path: "/batch/" + what, repeatable: again}
 	return c.exchange(ctx, q, in, field, func(v any) error {
 		entries, _ := v.(map[string]any)
 		entry, ok := entries[c.id]
@@ -208,7 +208,7 @@ func (c *LegacyClient) batch(ctx context.Context, what string, in Info, field st
 
 // exchange sends an object and reads one field of the answer. The original client does
 // not retry.
-func (c *LegacyClient) exchange(ctx context.Context, q request, in Info, field string, take func(any) error) (fate, error) {
+func (c *LegacyClient) exchange(ctx context.Context, q request, in Info, field string, take func(any) error) (progress, error) {
 	var err error
 	q.method, q.kind, q.never = http.MethodPost, kindJSON, c.send.o.Python
 	if q.body, err = pyjson.Append(nil, in, pyjson.Style{ASCII: true}); err != nil {
@@ -229,12 +229,13 @@ func (c *LegacyClient) exchange(ctx context.Context, q request, in Info, field s
 	return c.send.send(ctx, q)
 }
 
-// entry checks the list that is the answer to a reset or a step: an observation first,
-// the info dictionary last, which also reports a failure of the environment.
+// entry checks the answer to a reset or a step: a list of n values that begins with the
+// observation and ends with the info dictionary. If the environment failed, the
+// dictionary has the error.
 func (c *LegacyClient) entry(v any, n int) ([]any, error) {
 	list, ok := v.([]any)
 	if !ok || len(list) != n {
-		return nil, fmt.Errorf("%w: an entry must be a list of %d", ErrProtocol, n)
+		return nil, fmt.Errorf("%w: an entry must be a list of %d values", ErrProtocol, n)
 	}
 	info, _ := list[n-1].(map[string]any)
 	if text, bad := info["error"].(string); bad {
@@ -261,17 +262,17 @@ func (c *LegacyClient) observation(v any) (env.Observation, error) {
 	var images []image.Image
 	room := limits.Pixels
 	for i, v := range list {
-		img, err := picture(v, &room)
+		img, err := decodeImage(v, &room)
 		if err != nil {
 			return env.Observation{}, fmt.Errorf("%w: image %d: %w", ErrProtocol, i, err)
 		}
 		images = append(images, img)
 	}
-	return observation(data["obs_str"], images)
+	return newObservation(data["obs_str"], images)
 }
 
-// picture reads one image: PNG in base64, or an array of pixels.
-func picture(v any, pixels *int) (image.Image, error) {
+// decodeImage reads one image: PNG in base64, or an array of pixels.
+func decodeImage(v any, pixels *int) (image.Image, error) {
 	data, _ := v.(map[string]any)
 	if text, ok := data["__pil_image__"].(string); ok {
 		b, err := base64.StdEncoding.DecodeString(text)

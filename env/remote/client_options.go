@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"vagen/internal/field"
 )
 
 // ClientOptions are the settings of a Client or a LegacyClient;
@@ -35,15 +37,15 @@ type ClientOptions struct {
 	// each further retry uses the next URL.
 	FailoverAfter int
 
-	// Resend retries every request for which that may succeed, also steps that may have
-	// been played already.
+	// Resend retries every failed request that may succeed the next time, including
+	// steps that the service may have played already.
 	Resend bool
-	// Python makes the client behave as the original of its protocol. The Lite one
-	// retries every failed request, with delays that MaxDelay does not limit unless a
-	// session is being opened, at all URLs, although only one of them has the session.
-	// The legacy one never retries. Both ignore errors of Close. One difference
-	// remains: System before the first Reset works, which the original Lite client
-	// refuses.
+	// Python makes the client behave like the original client of its protocol. The
+	// original Lite client retries every failed request at all URLs, although only one
+	// of them has the session, and MaxDelay limits its delays only while a session is
+	// being opened. The original legacy client never retries. Both ignore errors of
+	// Close. One difference remains: System works before the first Reset, which the
+	// original Lite client refuses.
 	Python bool
 
 	Limits Limits // of responses
@@ -75,39 +77,32 @@ func DefaultLegacyOptions() ClientOptions {
 
 // Validate returns all errors of the options.
 func (o *ClientOptions) Validate() error {
-	var f faults
+	f := field.Options("remote", nil)
 	if len(o.URLs) == 0 {
-		f.bad("base_urls", "none is given")
+		f.Bad("base_urls", "none is given")
 	}
 	for _, raw := range o.URLs {
 		u, err := url.Parse(raw)
 		switch {
 		case err != nil:
-			f.bad("base_urls", "one is no URL: %v", errors.Unwrap(err)) // err shows all of it, passwords too
+			f.Bad("base_urls", "one is no URL: %v", errors.Unwrap(err)) // err shows all of it, passwords too
 		case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-			f.bad("base_urls", "%q is not of the form http://host:port", u.Redacted())
+			f.Bad("base_urls", "%q is not of the form http://host:port", u.Redacted())
 		case u.RawQuery != "" || u.Fragment != "":
-			f.bad("base_urls", "%q ends in a query or a fragment", u.Redacted())
+			f.Bad("base_urls", "%q ends in a query or a fragment", u.Redacted())
 		}
 	}
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-		least time.Duration
-	}{{"timeout", o.Timeout, 1}, {"backoff", o.Backoff, 0}, {"max_delay", o.MaxDelay, 0}} {
-		if d.value < d.least {
-			f.bad(d.name, "%v is below %v", d.value, d.least)
-		}
-	}
-	if o.Retries < 0 || o.FailoverAfter < 0 {
-		f.bad("retries, failover_after_failures", "%d and %d must not be negative", o.Retries, o.FailoverAfter)
-	}
+	field.AtLeast(f, "timeout", o.Timeout, 1)
+	field.AtLeast(f, "backoff", o.Backoff, 0)
+	field.AtLeast(f, "max_delay", o.MaxDelay, 0)
+	field.AtLeast(f, "retries", o.Retries, 0)
+	field.AtLeast(f, "failover_after_failures", o.FailoverAfter, 0)
 	if !(o.JitterMin >= 0 && o.JitterRange >= 0 && o.JitterMin+o.JitterRange <= math.MaxInt16) {
-		f.bad("backoff_jitter_min, backoff_jitter_range", "%v and %v must be finite and not negative", o.JitterMin, o.JitterRange)
+		f.Bad("backoff_jitter_min, backoff_jitter_range", "%v and %v must be finite and not negative", o.JitterMin, o.JitterRange)
 	}
 	if o.Python && o.Resend {
-		f.bad("resend", "compat: python decides itself what is sent again")
+		f.Bad("resend", "compat: python decides itself what is sent again")
 	}
-	o.Limits.validate(f.bad)
-	return errors.Join(f...)
+	o.Limits.validate(f)
+	return f.Err()
 }

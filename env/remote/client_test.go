@@ -20,8 +20,8 @@ import (
 	"vagen/env/remote/internal/wire"
 )
 
-// script is a service that answers requests one after another as it was told,
-// the last answer for ever. It notes when and where requests came.
+// script is a service with a list of answers, one per request; the last one is repeated.
+// It records the time and URL of each request.
 type script struct {
 	answers []answerFunc
 	urls    []string
@@ -114,7 +114,7 @@ func scripted(t testing.TB, change func(*ClientOptions), answers ...answerFunc) 
 	return c, sc
 }
 
-// What is repeated depends on whether it can have changed the episode.
+// A request is repeated only if it cannot have changed the episode.
 func TestClientRepeatsOnlyWhatIsSafe(t *testing.T) {
 	resend := func(o *ClientOptions) { o.Resend = true }
 	python := func(o *ClientOptions) { o.Python = true }
@@ -324,7 +324,7 @@ func TestCloseDoesNotWaitForADeadService(t *testing.T) {
 	assert.NoError(t, client.Close(), "the original ignores it")
 }
 
-// Messages have what one needs to find the fault, and no secrets.
+// Error messages have the URL, route, status and detail, and no secrets.
 func TestErrorsNameURLRouteStatusAndDetail(t *testing.T) {
 	client, _ := scripted(t, func(o *ClientOptions) {
 		o.URLs, o.Token, o.Retries = []string{"https://user:hidden@host:8443/base/"}, "hidden", 0

@@ -20,8 +20,8 @@
 //
 // # Retries
 //
-// The original client repeats every request that fails, also a step that may have
-// been played. This client repeats only requests that cannot change the episode:
+// The original client repeats every request that fails, including steps that the
+// service may have played. This client repeats only requests that cannot change the episode:
 // those that did not reach the service or were refused before they ran, the creation
 // of an environment, system prompts and resets. ClientOptions.Resend and
 // ClientOptions.Python allow more. If the answer to the opening of a session is lost

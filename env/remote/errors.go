@@ -19,11 +19,11 @@ var (
 	ErrClosed       = errors.New("the environment is closed")
 )
 
-// ErrKeyNeeded is wrapped by the error of a Server without a key that should listen on
-// an address that other machines can reach.
+// ErrKeyNeeded is wrapped by the error of Serve if the Server has no APIKey and other
+// machines can reach the address.
 var ErrKeyNeeded = errors.New("an API key is needed")
 
-// Error is a request that failed.
+// Error describes a request that failed.
 type Error struct {
 	URL    string // base URL of the service
 	Route  string // e.g. "POST /call step"
@@ -32,7 +32,7 @@ type Error struct {
 	Err    error  // one of the sentinels, or an error of the network
 }
 
-// Error returns all that is known about the failure.
+// Error returns one line with the fields that are set.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "remote: %s at %s", e.Route, e.URL)
@@ -51,7 +51,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// clip shortens text for messages.
+// clip shortens text to n bytes for messages.
 func clip(s string, n int) string {
 	if len(s) <= n {
 		return s

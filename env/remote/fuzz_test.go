@@ -14,8 +14,8 @@ import (
 	"vagen/env/remote/internal/wire"
 )
 
-// Whatever is sent to the Lite routes, the answer is one that clients understand,
-// and no session beyond the limit comes to life.
+// For any request to the Lite routes, the answer has the form that clients expect, and the
+// limit on sessions holds.
 func FuzzLiteService(f *testing.F) {
 	for _, text := range []string{
 		`{"env_config": {"images": 1}, "seed": 3}`, `{"session_id": "s", "method": "step", "params": {"action_str": "x"}}`,
@@ -64,7 +64,7 @@ func FuzzLiteService(f *testing.F) {
 
 var legacyPaths = []string{"/environments", "/batch/reset", "/batch/step", "/batch/reward", "/batch/system_prompt", "/batch/close", "/reset/a", "/step/a"}
 
-// Whatever is sent to the legacy routes, the answer is JSON or an error page.
+// For any request to the legacy routes, the answer is JSON or an error page.
 func FuzzLegacyService(f *testing.F) {
 	for i, text := range []string{
 		`{"ids2configs": {"b": {"env_name": "stub", "env_config": {"goal": 2}}}}`, `{"ids2seeds": {"a": null}}`, `{"ids2actions": {"a": "x"}}`,
@@ -91,8 +91,8 @@ func FuzzLegacyService(f *testing.F) {
 	})
 }
 
-// Whatever a service answers to a step, the client returns an error or an outcome
-// that keeps the contract.
+// For any answer to a step, the client returns an error or an outcome that keeps the
+// contract of env.Env.
 func FuzzAnswerToAStep(f *testing.F) {
 	f.Add("multipart/mixed; boundary=B", []byte("--B\r\nContent-Type: application/json\r\n\r\n"+
 		`{"obs": "o", "reward": 1, "done": false, "info": {"metrics": {"turn_metrics": {"a": NaN}}}}`+"\r\n--B--\r\n"))
@@ -130,8 +130,7 @@ func FuzzAnswerToAStep(f *testing.F) {
 	})
 }
 
-// Options that go to the service come out as they went in, whatever a
-// configuration holds.
+// The service receives the options of a configuration unchanged.
 func FuzzEnvironmentOptions(f *testing.F) {
 	f.Add([]byte(`{"a": 1, "b": [1.5, {"c": "é"}], "d": null}`))
 	f.Fuzz(func(t *testing.T, config []byte) {

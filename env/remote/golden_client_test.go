@@ -52,8 +52,8 @@ func replay(t *testing.T, c *Client, path string, asked map[string]any) (env.Obs
 	}
 }
 
-// Our client says the same bytes as the original one in the recorded episodes,
-// and understands every recorded response, of hand-made requests too.
+// The client sends the same bytes as the original in the recorded episodes, and reads all
+// recorded responses, including those to hand-made requests.
 func TestClientSpeaksAsTheOriginalClient(t *testing.T) {
 	const folder = "remote"
 	tally := golden.NewTally(t, folder+" (client)")

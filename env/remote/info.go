@@ -10,9 +10,9 @@ import (
 	"vagen/reward"
 )
 
-// Info is a dictionary as it goes over the wire, in this order. Values are nil,
-// booleans, numbers, text, Infos, and slices and maps of these. A float64 is
-// written with a point, an integer without.
+// Info is a JSON object whose members are sent in this order. Values are nil,
+// booleans, numbers, strings, Infos, and slices and maps of these. A float64 is
+// written with a decimal point, an integer without.
 type Info []Field
 
 // Field is one entry of an Info.
@@ -27,8 +27,8 @@ func (in Info) Len() int { return len(in) }
 // Member returns an entry.
 func (in Info) Member(i int) (name string, value any) { return in[i].Name, in[i].Value }
 
-// Informer says what clients find in the info dictionaries of an environment.
-// Environments may implement it; for others InformerFor finds one.
+// Informer builds the info dictionaries that clients receive from an environment.
+// Environments may implement it; InformerFor returns one for the others.
 type Informer interface {
 	// ResetInfo is sent with the first observation of an episode.
 	ResetInfo() Info
@@ -37,33 +37,34 @@ type Informer interface {
 	StepInfo(env.Outcome) Info
 }
 
-// Rewarder is implemented by environments that pay once more at the end of an
-// episode, which the legacy protocol asks for by itself. Without it the answer
-// is 0.
+// Rewarder is implemented by environments with a reward for the whole episode, which
+// clients of the legacy protocol request separately. Other environments answer 0.
 type Rewarder interface {
 	FinalReward() float64
 }
 
-// Detailer is implemented by environments whose info dictionaries have entries of
-// their own. They follow the others in the order of their names.
+// Detailer is implemented by environments that add entries to their info dictionaries.
+// These follow the common entries, sorted by name.
 type Detailer interface {
 	// Details returns the entries of the last turn, nil for none. It is called
 	// right after Step. Values are those of an Info.
 	Details() map[string]any
 }
 
-// InformerFor returns the Informer of an environment, whatever its configuration.
-// An environment that is an Informer is returned as it is. For an environment with a
-// method Parser() *reward.Parser it is one that sends what the original environment
-// sends; its methods Claiming (see env.Claimant) and Details (see Detailer) add to
-// that. For others it sends the sections found in the response. Wrappers with a
-// method Unwrap, such as env.Judged, are removed first.
+// InformerFor returns the Informer of an environment; the configuration is not used.
+// Wrappers with a method Unwrap, such as env.Judged, are removed first.
+//
+//   - An environment that implements Informer is returned itself.
+//   - If it has a method Parser() *reward.Parser, the result sends the entries of the
+//     original environment, with those of Claiming (see env.Claimant) and Details (see
+//     Detailer).
+//   - Otherwise it sends the sections found in the response.
 func InformerFor(e env.Env, _ map[string]any) Informer {
 	e = unwrapped(e)
 	if in, ok := e.(Informer); ok {
 		return in
 	}
-	var t turns
+	var t outcomeInformer
 	if p, ok := e.(interface{ Parser() *reward.Parser }); ok {
 		t.parser = p.Parser()
 	}
@@ -74,7 +75,7 @@ func InformerFor(e env.Env, _ map[string]any) Informer {
 	return t
 }
 
-// unwrapped returns the environment within wrappers such as env.Judged.
+// unwrapped removes wrappers such as env.Judged.
 func unwrapped(e env.Env) env.Env {
 	for {
 		w, ok := e.(interface{ Unwrap() env.Env })
@@ -85,16 +86,16 @@ func unwrapped(e env.Env) env.Env {
 	}
 }
 
-// turns sends what was understood of the response, and the metrics.
-type turns struct {
+// outcomeInformer is an Informer that sends the parsed response and the metrics.
+type outcomeInformer struct {
 	parser   *reward.Parser // nil if the format is not known
 	claiming bool           // a judge scores claims about the state
 	details  Detailer       // nil for none
 }
 
-func (turns) ResetInfo() Info { return Info{} }
+func (outcomeInformer) ResetInfo() Info { return Info{} }
 
-func (t turns) StepInfo(o env.Outcome) Info {
+func (t outcomeInformer) StepInfo(o env.Outcome) Info {
 	in := ParseInfo(t.parser, o.Response)
 	if t.parser != nil && t.parser.Dialect() == reward.Legacy {
 		in = legacyInfo(in, o, t.claiming)
@@ -111,8 +112,8 @@ func (t turns) StepInfo(o env.Outcome) Info {
 	return in
 }
 
-// legacyInfo adds what all environments of the legacy system send. With claiming, it
-// says of each turn whether its claims are paid.
+// legacyInfo adds the entries that all environments of the legacy system send. With
+// claiming, they include whether the turn's claims are rewarded.
 func legacyInfo(in Info, o env.Outcome, claiming bool) Info {
 	paid := o.Response.FormatCorrect && o.Turn["action_is_valid"] == 1
 	in = append(in, Field{"is_format_rewarded", paid}, metricsField(o))
@@ -125,7 +126,8 @@ func legacyInfo(in Info, o env.Outcome, claiming bool) Info {
 	return in
 }
 
-// relations writes the truth behind a claim; what is not stated is null.
+// relations returns the true state that a claim is compared with; an unknown relation
+// is null.
 func relations(truth []reward.Relation) []any {
 	stated := func(s string) any {
 		if s == "" {
@@ -140,8 +142,8 @@ func relations(truth []reward.Relation) []any {
 	return list
 }
 
-// ParseInfo writes what a parser understood as the original parser of the same
-// format does. A nil parser writes the sections that were found.
+// ParseInfo returns the entries that the original system sends for a parsed response,
+// by the parser's dialect. With a nil parser they are the sections found.
 func ParseInfo(p *reward.Parser, r reward.Response) Info {
 	if p != nil && (p.Dialect() == reward.LiteNavigation || p.Dialect() == reward.LitePrimitiveSkill) {
 		return briefInfo(p, r)
@@ -174,8 +176,8 @@ func contentField(section string) string {
 	return section + "_content"
 }
 
-// contents lists the sections that an original parser reports, in its order.
-// Think and answer are always among them.
+// contents lists the sections that the original parser reports, in its order. It
+// always reports think and answer.
 func contents(p *reward.Parser) []string {
 	has := func(name string) bool { return slices.Contains(p.Sections(), name) }
 	lite := p.Dialect() == reward.Lite
@@ -193,8 +195,8 @@ func contents(p *reward.Parser) []string {
 	return names
 }
 
-// briefInfo is what Navigation and PrimitiveSkill of the Lite system send:
-// sections only when the format was found.
+// briefInfo returns the entries of Navigation and PrimitiveSkill in the Lite system,
+// which send sections only if the format is correct.
 func briefInfo(p *reward.Parser, r reward.Response) Info {
 	in := Info{{"llm_raw_response", r.Raw}, {"actions", actions(r)}, {"format_correct", r.FormatCorrect}}
 	if !r.FormatCorrect {
@@ -208,7 +210,8 @@ func briefInfo(p *reward.Parser, r reward.Response) Info {
 	return in
 }
 
-// nextInfo is what the newest environments send, whatever the format.
+// nextInfo returns the entries of the newest environments, which are the same for all
+// formats.
 func nextInfo(p *reward.Parser, r reward.Response) Info {
 	return Info{{"llm_raw_response", r.Raw}, {"llm_response", p.Canonical(r)},
 		{"perception_content", r.Sections[reward.SectionObservation]}, {"reasoning_content", r.Sections[reward.SectionReasoning]},
@@ -231,7 +234,7 @@ func metricsField(o env.Outcome) Field {
 	}}
 }
 
-// metrics writes the named ones first, the others in order.
+// metrics returns the metrics called first in that order, then the others sorted by name.
 func metrics(m env.Metrics, first ...string) Info {
 	in := make(Info, 0, len(m))
 	for _, name := range first {
@@ -249,8 +252,7 @@ func metrics(m env.Metrics, first ...string) Info {
 	return in
 }
 
-// metric writes a yes/no metric as a boolean. Which ones these are, only their
-// names tell.
+// metric converts a yes/no metric, recognised by its name, to a boolean.
 func metric(name string, v float64) any {
 	yesNo := name == "success" || strings.HasSuffix(name, "_success") || name == "format_correct" ||
 		strings.HasPrefix(name, "is_") || strings.Contains(name, "_is_")

@@ -16,7 +16,7 @@ import (
 	"vagen/env/remote/internal/pyjson"
 )
 
-// kinds remembers which kinds of environments were asked for, in order. The
+// kinds lists the kinds of environments that were requested, in order. The original
 // legacy service runs a sub-service for each.
 type kinds struct {
 	mu   sync.Mutex
@@ -42,9 +42,9 @@ func (s *Server) legacyHealth() Info {
 		{"active_services", s.kinds.list()}, {"active_environments", s.legacy.len()}}
 }
 
-// parameters reads the object of a legacy request, which must have the one that
-// is named. If not, the second result is the reply.
-func parameters(r *http.Request, body []byte, name string) (map[string]any, *reply) {
+// readParameters reads the JSON object of a legacy request, which must have the named
+// parameter. The second result, if not nil, is the reply to a bad request.
+func readParameters(r *http.Request, body []byte, name string) (map[string]any, *reply) {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != kindJSON && !(strings.HasPrefix(kind, "application/") && strings.HasSuffix(kind, "+json")) {
 		a := page(http.StatusUnsupportedMediaType, "A request needs the Content-Type application/json.")
@@ -67,11 +67,11 @@ func parameters(r *http.Request, body []byte, name string) (map[string]any, *rep
 	return data, nil
 }
 
-// broken replies to a request that cannot be worked on at all.
-func (s *Server) broken(err error) reply {
+// legacyError replies to a request that fails as a whole.
+func (s *Server) legacyError(err error) reply {
 	if errors.Is(err, errFull) {
 		s.metrics.refused("sessions")
-		return page(http.StatusServiceUnavailable, s.quota.full())
+		return page(http.StatusServiceUnavailable, s.quota.message())
 	}
 	status := statusOf(err)
 	if status == 0 {
@@ -81,56 +81,56 @@ func (s *Server) broken(err error) reply {
 	return page(status, err.Error())
 }
 
-// create makes environments under the names that the client chose. One that
-// cannot be made fails when it is used; the request as a whole fails only if a
-// kind is unknown.
+// create creates environments with the ids that the client chose. If one cannot be
+// created, later calls of it fail; the request itself fails only if it is malformed, a
+// kind is unknown, an option is refused or a limit is reached.
 func (s *Server) create(r *http.Request, _ string, body []byte) reply {
-	data, bad := parameters(r, body, "ids2configs")
+	data, bad := readParameters(r, body, "ids2configs")
 	if bad != nil {
 		return *bad
 	}
 	wanted, err := mapping(data, "ids2configs")
 	if err != nil {
-		return s.broken(err)
+		return s.legacyError(err)
 	}
 	if limit := s.o.MaxBatch; limit > 0 && len(wanted) > limit {
 		s.metrics.refused("sessions")
-		return s.broken(fmt.Errorf("ids2configs: %w: found %d, at most %d are allowed", errBatch, len(wanted), limit))
+		return s.legacyError(fmt.Errorf("ids2configs: %w: found %d, at most %d are allowed", errBatch, len(wanted), limit))
 	}
 	known := s.o.Legacy.Names()
 	for id, v := range wanted {
 		order, _ := v.(map[string]any)
 		name, _ := order["env_name"].(string)
 		if name == "" {
-			return s.broken(fmt.Errorf("the config of environment %s has no env_name", id))
+			return s.legacyError(fmt.Errorf("the config of environment %s has no env_name", id))
 		}
 		if !slices.Contains(known, name) {
-			return s.broken(fmt.Errorf("environment %s: env_name %q: %w; known are %s", id, name, env.ErrUnknown, strings.Join(known, ", ")))
+			return s.legacyError(fmt.Errorf("environment %s: env_name %q: %w; known are %s", id, name, env.ErrUnknown, strings.Join(known, ", ")))
 		}
 	}
 	ids := slices.Sorted(maps.Keys(wanted))
-	results, err := batch(s, r, ids, func(id string) (struct{}, error) {
+	results, err := runBatch(s, r, ids, func(id string) (struct{}, error) {
 		order := wanted[id].(map[string]any)
 		name := order["env_name"].(string)
 		s.kinds.use(name)
-		return guard(r.Context(), s, "connect", func() {}, func(context.Context) (struct{}, error) {
-			return struct{}{}, s.settle(id, name, order)
+		return callWithTimeout(r.Context(), s, "connect", func() {}, func(context.Context) (struct{}, error) {
+			return struct{}{}, s.createLegacy(id, name, order)
 		}, func() {})
 	})
 	if err != nil {
-		return s.broken(err)
+		return s.legacyError(err)
 	}
 	for _, res := range results {
-		if res.err != nil && statusOf(res.err) != http.StatusInternalServerError { // a panic is that environment's failure
-			return s.broken(res.err)
+		if res.err != nil && statusOf(res.err) != http.StatusInternalServerError { // a panic fails only that environment
+			return s.legacyError(res.err)
 		}
 	}
 	return object(http.StatusOK, Info{{"success", true}})
 }
 
-// settle makes one environment of a legacy request and lists it, also when that
-// fails. The one that had its name before is closed.
-func (s *Server) settle(id, name string, order map[string]any) error {
+// createLegacy creates one environment of a legacy request and registers it, even if its
+// creation fails, unless its options are refused. An older one with its id is closed.
+func (s *Server) createLegacy(id, name string, order map[string]any) error {
 	if err := s.quota.reserve(); err != nil {
 		return err
 	}
@@ -139,33 +139,32 @@ func (s *Server) settle(id, name string, order map[string]any) error {
 	defer func() {
 		if !listed { // the factory panicked
 			one.failure = errors.New("panic")
-			s.list(one)
+			s.replaceLegacy(one)
 		}
 	}()
 	config, err := mapping(order, "env_config")
 	if err == nil {
-		err = s.make(one, func(config map[string]any) (env.Env, error) { return s.o.Legacy.New(name, config) }, config)
+		err = s.createEnv(one, func(config map[string]any) (env.Env, error) { return s.o.Legacy.New(name, config) }, config)
 	}
 	if errors.Is(err, env.ErrRefused) {
-		listed = true // not at all
+		listed = true // it must not be registered
 		s.quota.release()
 		return err
 	}
 	if err != nil {
-		s.log.Warn("environment was not made", "id", id, "kind", name, "err", err)
+		s.log.Warn("environment not created", "id", id, "kind", name, "err", err)
 		one.failure = err
 	}
 	listed = true
-	s.list(one)
+	s.replaceLegacy(one)
 	return nil
 }
 
-// list enters a legacy environment and closes the one whose name it takes. It is
-// called within a piece of work that Close waits for, which is why another one may
-// follow without asking whether the service is shutting down.
-func (s *Server) list(one *session) {
+// replaceLegacy registers a legacy environment and closes an older one with its id. The
+// caller's call is counted in s.work, so that Add does not run concurrently with Wait.
+func (s *Server) replaceLegacy(one *session) {
 	before := s.legacy.add(one)
-	s.opened(one)
+	s.countOpened(one)
 	if before == nil {
 		return
 	}
@@ -174,22 +173,22 @@ func (s *Server) list(one *session) {
 	s.work.Add(1)
 	go func() {
 		defer s.end()
-		before.turn <- struct{}{} // a call may be under way
-		before.gone = true
-		s.discard(before.env)
+		before.turn <- struct{}{} // wait for a running call
+		before.closed = true
+		s.closeUnused(before.env)
 		<-before.turn
 	}()
 }
 
-// result is what one environment of a batch gave.
+// result is the result of one environment of a batch.
 type result[T any] struct {
 	value T
 	err   error
 }
 
-// batch calls f for every environment, some at a time, and returns the results in
-// order.
-func batch[T any](s *Server, r *http.Request, ids []string, f func(id string) (T, error)) ([]result[T], error) {
+// runBatch calls f for every environment, BatchWorkers at a time, and returns the
+// results in the order of ids.
+func runBatch[T any](s *Server, r *http.Request, ids []string, f func(id string) (T, error)) ([]result[T], error) {
 	release, err := s.admit(r.Context())
 	if err != nil {
 		return nil, err
@@ -215,26 +214,26 @@ func batch[T any](s *Server, r *http.Request, ids []string, f func(id string) (T
 	}
 	wg.Wait()
 	if r.Context().Err() != nil {
-		return nil, errGone
+		return nil, errDisconnected
 	}
 	return results, nil
 }
 
-// members returns the environments of a request. One that is not listed fails the
-// request before anything has run.
-func (s *Server) members(ids []string) ([]*session, error) {
+// lookupLegacy returns the environments of a request, or an error if one is unknown.
+func (s *Server) lookupLegacy(ids []string) ([]*session, error) {
 	list := make([]*session, len(ids))
 	for i, id := range ids {
 		if list[i] = s.legacy.get(id); list[i] == nil {
-			return nil, fmt.Errorf("Environment %s not found", id) //lint:ignore ST1005 it travels to clients, in the words that they know
+			return nil, fmt.Errorf("Environment %s not found", id) //lint:ignore ST1005 clients receive the original's message
 		}
 	}
 	return list, nil
 }
 
-// each calls f for the environments of a batch that were made.
-func each[T any](s *Server, r *http.Request, ids []string, what string, f func(context.Context, *session) (T, error)) ([]result[T], error) {
-	list, err := s.members(ids)
+// performBatch calls f for the environments of a batch. Those that could not be created
+// give an error.
+func performBatch[T any](s *Server, r *http.Request, ids []string, what string, f func(context.Context, *session) (T, error)) ([]result[T], error) {
+	list, err := s.lookupLegacy(ids)
 	if err != nil {
 		return nil, err
 	}
@@ -242,19 +241,19 @@ func each[T any](s *Server, r *http.Request, ids []string, what string, f func(c
 	for _, one := range list {
 		at[one.id] = one
 	}
-	return batch(s, r, ids, func(id string) (T, error) {
+	return runBatch(s, r, ids, func(id string) (T, error) {
 		var zero T
 		one := at[id]
 		if one.failure != nil {
-			return zero, fmt.Errorf("Environment %s not found", id) //lint:ignore ST1005 it travels to clients, in the words that they know
+			return zero, fmt.Errorf("Environment %s not found", id) //lint:ignore ST1005 clients receive the original's message
 		}
 		return perform(r.Context(), s, s.legacy, one, what, func() {}, func(ctx context.Context) (T, error) { return f(ctx, one) })
 	})
 }
 
-// pictured writes an observation of the legacy protocol.
-func (s *Server) pictured(o env.Observation) (pyjson.Raw, error) {
-	a, err := s.observed(o)
+// encodeLegacyObservation encodes an observation for the legacy protocol.
+func (s *Server) encodeLegacyObservation(o env.Observation) (pyjson.Raw, error) {
+	a, err := s.answerWith(o)
 	if err != nil {
 		return nil, err
 	}
@@ -269,10 +268,11 @@ func (s *Server) pictured(o env.Observation) (pyjson.Raw, error) {
 	return pyjson.Append(nil, in, pyjson.Legacy)
 }
 
-// entry is one environment's part of the answer to a batch, the observation first
-// and the info dictionary last, both written while the environment's turn lasts.
-func (s *Server) entry(o env.Observation, in Info, between ...any) ([]any, error) {
-	first, err := s.pictured(o)
+// encodeEntry returns one environment's entry in the answer to a batch: observation,
+// between, info dictionary. It encodes while the session is locked, because the values
+// may share memory with the environment.
+func (s *Server) encodeEntry(o env.Observation, in Info, between ...any) ([]any, error) {
+	first, err := s.encodeLegacyObservation(o)
 	if err != nil {
 		return nil, err
 	}

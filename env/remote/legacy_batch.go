@@ -9,18 +9,18 @@ import (
 	"slices"
 )
 
-// The handlers of batches and those of single environments share their work:
-// each of the former answers a dictionary by id, each of the latter one entry.
+// Handlers of batches answer an object with an entry for each id, handlers of single
+// environments one such entry. Both use the functions below.
 
-// resets resets environments; the seed of each is as the request has it.
-func (s *Server) resets(r *http.Request, seeds map[string]any) (Info, error) {
+// resetBatch resets environments; seeds has the request's seed for each id.
+func (s *Server) resetBatch(r *http.Request, seeds map[string]any) (Info, error) {
 	ids := slices.Sorted(maps.Keys(seeds))
-	drawn := make(map[string]result[int64], len(ids)) // in order, so that seeds of null don't depend on who is first
+	drawn := make(map[string]result[int64], len(ids)) // in the order of ids, so that drawn seeds are reproducible
 	for _, id := range ids {
 		seed, err := s.seed(seeds[id])
 		drawn[id] = result[int64]{seed, err}
 	}
-	results, err := each(s, r, ids, "reset", func(ctx context.Context, one *session) ([]any, error) {
+	results, err := performBatch(s, r, ids, "reset", func(ctx context.Context, one *session) ([]any, error) {
 		if err := drawn[one.id].err; err != nil {
 			return nil, err
 		}
@@ -28,15 +28,15 @@ func (s *Server) resets(r *http.Request, seeds map[string]any) (Info, error) {
 		if err != nil {
 			return nil, err
 		}
-		return s.entry(o, one.inform.ResetInfo())
+		return s.encodeEntry(o, one.inform.ResetInfo())
 	})
 	return collect(s, ids, results, err, func(err error) any { return []any{Info{}, failure(err)} })
 }
 
-// steps plays one turn of environments.
-func (s *Server) steps(r *http.Request, actions map[string]any) (Info, error) {
+// stepBatch plays one turn of environments; actions has the response for each id.
+func (s *Server) stepBatch(r *http.Request, actions map[string]any) (Info, error) {
 	ids := slices.Sorted(maps.Keys(actions))
-	results, err := each(s, r, ids, "step", func(ctx context.Context, one *session) ([]any, error) {
+	results, err := performBatch(s, r, ids, "step", func(ctx context.Context, one *session) ([]any, error) {
 		text, ok := actions[one.id].(string)
 		if !ok {
 			return nil, fmt.Errorf("an action must be text, found %T", actions[one.id])
@@ -47,16 +47,16 @@ func (s *Server) steps(r *http.Request, actions map[string]any) (Info, error) {
 		}
 		var sum any = o.Reward.Sum()
 		if len(o.Reward) == 0 && o.Turn["action_is_valid"] == 0 && o.Turn["action_is_effective"] == 0 {
-			sum = 0 // the original starts to count in integers
+			sum = 0 // an integer, as in the original
 		}
-		return s.entry(o.Observation, one.inform.StepInfo(o), sum, o.Done)
+		return s.encodeEntry(o.Observation, one.inform.StepInfo(o), sum, o.Done)
 	})
 	return collect(s, ids, results, err, func(err error) any { return []any{Info{}, 0.0, true, failure(err)} })
 }
 
-// rewards asks environments what they pay in the end.
-func (s *Server) rewards(r *http.Request, ids []string) (Info, error) {
-	results, err := each(s, r, ids, "reward", func(_ context.Context, one *session) (float64, error) {
+// rewardBatch returns the final rewards of environments.
+func (s *Server) rewardBatch(r *http.Request, ids []string) (Info, error) {
+	results, err := performBatch(s, r, ids, "reward", func(_ context.Context, one *session) (float64, error) {
 		if e, ok := unwrapped(one.env).(Rewarder); ok {
 			return e.FinalReward(), nil
 		}
@@ -65,20 +65,18 @@ func (s *Server) rewards(r *http.Request, ids []string) (Info, error) {
 	return collect(s, ids, results, err, func(error) any { return 0.0 })
 }
 
-// prompts asks environments for their system prompts, which are text alone in
-// this protocol.
-func (s *Server) prompts(r *http.Request, ids []string) (Info, error) {
-	results, err := each(s, r, ids, "system_prompt", func(ctx context.Context, one *session) (string, error) {
+// systemBatch returns the system prompts of environments, without images.
+func (s *Server) systemBatch(r *http.Request, ids []string) (Info, error) {
+	results, err := performBatch(s, r, ids, "system_prompt", func(ctx context.Context, one *session) (string, error) {
 		o, err := one.env.System(ctx)
 		return o.Text, err
 	})
 	return collect(s, ids, results, err, func(error) any { return "" })
 }
 
-// closes closes environments. That one fails to close is not the client's
-// concern.
-func (s *Server) closes(r *http.Request, ids []string) error {
-	list, err := s.members(ids)
+// closeBatch closes environments. Errors of closing are only logged.
+func (s *Server) closeBatch(r *http.Request, ids []string) error {
+	list, err := s.lookupLegacy(ids)
 	if err != nil {
 		return err
 	}
@@ -86,10 +84,10 @@ func (s *Server) closes(r *http.Request, ids []string) error {
 	for _, one := range list {
 		at[one.id] = one
 	}
-	results, err := batch(s, r, ids, func(id string) (struct{}, error) {
+	results, err := runBatch(s, r, ids, func(id string) (struct{}, error) {
 		one := at[id]
 		return perform(r.Context(), s, s.legacy, one, "close", func() {}, func(context.Context) (struct{}, error) {
-			return struct{}{}, s.retire(s.legacy, one, "client")
+			return struct{}{}, s.closeSession(s.legacy, one, "client")
 		})
 	})
 	for i, res := range results {
@@ -100,8 +98,8 @@ func (s *Server) closes(r *http.Request, ids []string) error {
 	return err
 }
 
-// collect puts the results of a batch under their ids. What an environment could
-// not do is told in its own entry.
+// collect returns the results of a batch by id; instead gives the entry of an
+// environment that failed.
 func collect[T any](s *Server, ids []string, results []result[T], err error, instead func(error) any) (Info, error) {
 	if err != nil {
 		return nil, err
@@ -119,79 +117,79 @@ func collect[T any](s *Server, ids []string, results []result[T], err error, ins
 
 func failure(err error) Info { return Info{{"error", err.Error()}} }
 
-// answered replies with a dictionary under a name.
-func (s *Server) answered(name string, in Info, err error) reply {
+// namedReply replies with an object that has in as its only member.
+func (s *Server) namedReply(name string, in Info, err error) reply {
 	if err != nil {
-		return s.broken(err)
+		return s.legacyError(err)
 	}
 	return object(http.StatusOK, Info{{name, in}})
 }
 
 func (s *Server) batchReset(r *http.Request, _ string, body []byte) reply {
-	return s.dictionary(r, body, "ids2seeds", "results", s.resets)
+	return s.handleByID(r, body, "ids2seeds", "results", s.resetBatch)
 }
 
 func (s *Server) batchStep(r *http.Request, _ string, body []byte) reply {
-	return s.dictionary(r, body, "ids2actions", "results", s.steps)
+	return s.handleByID(r, body, "ids2actions", "results", s.stepBatch)
 }
 
 func (s *Server) batchReward(r *http.Request, _ string, body []byte) reply {
-	return s.listed(r, body, "rewards", s.rewards)
+	return s.handleIDs(r, body, "rewards", s.rewardBatch)
 }
 
 func (s *Server) batchSystem(r *http.Request, _ string, body []byte) reply {
-	return s.listed(r, body, "system_prompts", s.prompts)
+	return s.handleIDs(r, body, "system_prompts", s.systemBatch)
 }
 
 func (s *Server) batchClose(r *http.Request, _ string, body []byte) reply {
-	data, bad := parameters(r, body, "env_ids")
+	data, bad := readParameters(r, body, "env_ids")
 	if bad != nil {
 		return *bad
 	}
-	ids, err := names(data["env_ids"])
+	ids, err := idList(data["env_ids"])
 	if err == nil {
-		err = s.closes(r, ids)
+		err = s.closeBatch(r, ids)
 	}
-	return s.done(err)
+	return s.successReply(err)
 }
 
-func (s *Server) done(err error) reply {
+func (s *Server) successReply(err error) reply {
 	if err != nil {
-		return s.broken(err)
+		return s.legacyError(err)
 	}
 	return object(http.StatusOK, Info{{"status", "success"}})
 }
 
-// dictionary answers a batch whose parameter has a value for each id.
-func (s *Server) dictionary(r *http.Request, body []byte, name, result string, f func(*http.Request, map[string]any) (Info, error)) reply {
-	data, bad := parameters(r, body, name)
+// handleByID handles a batch request whose parameter has a value for each id.
+func (s *Server) handleByID(r *http.Request, body []byte, name, result string, f func(*http.Request, map[string]any) (Info, error)) reply {
+	data, bad := readParameters(r, body, name)
 	if bad != nil {
 		return *bad
 	}
 	values, err := mapping(data, name)
 	if err != nil {
-		return s.broken(err)
+		return s.legacyError(err)
 	}
 	in, err := f(r, values)
-	return s.answered(result, in, err)
+	return s.namedReply(result, in, err)
 }
 
-// listed answers a batch whose parameter is a list of ids.
-func (s *Server) listed(r *http.Request, body []byte, result string, f func(*http.Request, []string) (Info, error)) reply {
-	data, bad := parameters(r, body, "env_ids")
+// handleIDs handles a batch request whose parameter is a list of ids.
+func (s *Server) handleIDs(r *http.Request, body []byte, result string, f func(*http.Request, []string) (Info, error)) reply {
+	data, bad := readParameters(r, body, "env_ids")
 	if bad != nil {
 		return *bad
 	}
-	ids, err := names(data["env_ids"])
+	ids, err := idList(data["env_ids"])
 	if err != nil {
-		return s.broken(err)
+		return s.legacyError(err)
 	}
 	in, err := f(r, ids)
-	return s.answered(result, in, err)
+	return s.namedReply(result, in, err)
 }
 
-// names reads a list of ids; one that occurs twice counts once.
-func names(v any) ([]string, error) {
+// idList reads a list of ids and removes duplicates.
+func idList(v any) ([]string, error) {
 	values, ok := v.([]any)
 	if !ok {
 		return nil, fmt.Errorf("env_ids must be a list, found %T", v)
@@ -212,53 +210,53 @@ func names(v any) ([]string, error) {
 }
 
 func (s *Server) oneReset(r *http.Request, id string, body []byte) reply {
-	if _, err := s.members([]string{id}); err != nil {
-		return s.broken(err)
+	if _, err := s.lookupLegacy([]string{id}); err != nil {
+		return s.legacyError(err)
 	}
-	data, bad := parameters(r, body, "")
+	data, bad := readParameters(r, body, "")
 	if bad != nil {
 		return *bad
 	}
-	in, err := s.resets(r, map[string]any{id: data["seed"]})
+	in, err := s.resetBatch(r, map[string]any{id: data["seed"]})
 	if err != nil {
-		return s.broken(err)
+		return s.legacyError(err)
 	}
 	entry := in[0].Value.([]any)
 	return object(http.StatusOK, Info{{"observation", entry[0]}, {"info", entry[1]}})
 }
 
 func (s *Server) oneStep(r *http.Request, id string, body []byte) reply {
-	if _, err := s.members([]string{id}); err != nil {
-		return s.broken(err)
+	if _, err := s.lookupLegacy([]string{id}); err != nil {
+		return s.legacyError(err)
 	}
-	data, bad := parameters(r, body, "action")
+	data, bad := readParameters(r, body, "action")
 	if bad != nil {
 		return *bad
 	}
-	in, err := s.steps(r, map[string]any{id: data["action"]})
+	in, err := s.stepBatch(r, map[string]any{id: data["action"]})
 	if err != nil {
-		return s.broken(err)
+		return s.legacyError(err)
 	}
 	entry := in[0].Value.([]any)
 	return object(http.StatusOK, Info{{"observation", entry[0]}, {"reward", entry[1]}, {"done", entry[2]}, {"info", entry[3]}})
 }
 
 func (s *Server) oneReward(r *http.Request, id string, _ []byte) reply {
-	in, err := s.rewards(r, []string{id})
+	in, err := s.rewardBatch(r, []string{id})
 	if err != nil {
-		return s.broken(err)
+		return s.legacyError(err)
 	}
 	return object(http.StatusOK, Info{{"reward", in[0].Value}})
 }
 
 func (s *Server) oneSystem(r *http.Request, id string, _ []byte) reply {
-	in, err := s.prompts(r, []string{id})
+	in, err := s.systemBatch(r, []string{id})
 	if err != nil {
-		return s.broken(err)
+		return s.legacyError(err)
 	}
 	return object(http.StatusOK, Info{{"system_prompt", in[0].Value}})
 }
 
 func (s *Server) oneClose(r *http.Request, id string, _ []byte) reply {
-	return s.done(s.closes(r, []string{id}))
+	return s.successReply(s.closeBatch(r, []string{id}))
 }

@@ -15,10 +15,10 @@ import (
 	"vagen/env"
 )
 
-// ending is an environment that pays at the end of its episode.
-type ending struct{ *stub }
+// finalRewardStub is an environment that pays at the end of its episode.
+type finalRewardStub struct{ *stub }
 
-func (ending) FinalReward() float64 { return 2.5 }
+func (finalRewardStub) FinalReward() float64 { return 2.5 }
 
 func legacyStubs(t testing.TB, closed *atomic.Int64) *env.Registry {
 	t.Helper()
@@ -27,7 +27,7 @@ func legacyStubs(t testing.TB, closed *atomic.Int64) *env.Registry {
 	require.NoError(t, r.Register("panicking", func(map[string]any) (env.Env, error) { panic("factory panic") }))
 	require.NoError(t, r.Register("ending", func(config map[string]any) (env.Env, error) {
 		e, err := newStub(config)
-		return ending{e}, err
+		return finalRewardStub{e}, err
 	}))
 	return &r
 }
@@ -48,8 +48,8 @@ func post(t testing.TB, s *Server, path string, body Info) said {
 	return ask(t, s, http.MethodPost, path, body)
 }
 
-// An environment that fails, or that could not be made, says so in its own entry;
-// the others of the batch continue.
+// The failure of an environment is reported in its own entry; the others of the batch
+// continue.
 func TestAFailureInABatchAffectsOnlyItsEnvironment(t *testing.T) {
 	var closed atomic.Int64
 	s := legacyServer(t, &closed)
@@ -103,7 +103,7 @@ func TestSeedsOfABatchDoNotDependOnTheOrderOfWork(t *testing.T) {
 	}
 }
 
-// A batch with a name that is not known does nothing.
+// A batch with an unknown id has no effect.
 func TestUnknownNameFailsABatchBeforeItRuns(t *testing.T) {
 	var closed atomic.Int64
 	s := legacyServer(t, &closed)
@@ -146,7 +146,7 @@ func TestLegacyRequestsThatAreNoJSON(t *testing.T) {
 	}
 }
 
-// Making an environment under a name that is taken ends the one that had it.
+// Creating an environment with an id that is in use closes the older one.
 func TestEnvironmentOfTheSameNameIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var closed atomic.Int64
@@ -161,8 +161,8 @@ func TestEnvironmentOfTheSameNameIsReplaced(t *testing.T) {
 	})
 }
 
-// One that is replaced while the service shuts down is closed, too: it is on no
-// list any more, from which Close could know it.
+// An environment that is replaced during shutdown is closed, too, although Close no longer
+// finds it in the list.
 func TestEnvironmentThatIsReplacedDuringShutdownIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var closed atomic.Int64

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// ListenAndServe serves at a TCP address such as "127.0.0.1:8000" until ctx ends,
-// and closes the server then; see Serve.
+// ListenAndServe serves at a TCP address such as "127.0.0.1:8000" until ctx ends, and
+// then closes the server; see Serve.
 func (s *Server) ListenAndServe(ctx context.Context, addr string) error {
 	var l net.ListenConfig
 	ln, err := l.Listen(ctx, "tcp", addr)
@@ -21,16 +21,16 @@ func (s *Server) ListenAndServe(ctx context.Context, addr string) error {
 	return s.Serve(ctx, ln)
 }
 
-// Serve serves a listener until ctx ends. Then it stops to accept, lets running
-// calls finish and closes all environments, for which ServerOptions.DrainTimeout
-// is allowed, and returns nil if nothing was cut off. The listener is closed and
-// the server can't be used any more, whatever the outcome.
+// Serve serves a listener until ctx ends. Then it accepts no more connections, lets
+// running calls finish and closes all environments, within ServerOptions.DrainTimeout.
+// It returns nil if all of them finished in time. In every case the listener is closed
+// and the server cannot be used again.
 //
-// Without a key only listeners are served that no other machine can reach:
-// loopback addresses and Unix sockets. The error wraps ErrKeyNeeded for others.
+// A server without an APIKey serves only loopback addresses and Unix sockets; for
+// others the error wraps ErrKeyNeeded.
 func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if s.o.APIKey == "" && !local(ln.Addr()) {
-		err := fmt.Errorf("remote: listening at %s, which other machines can reach: %w; set one or listen at 127.0.0.1", ln.Addr(), ErrKeyNeeded)
+		err := fmt.Errorf("remote: listen at %s, which other machines can reach: %w; set one or listen at 127.0.0.1", ln.Addr(), ErrKeyNeeded)
 		return errors.Join(err, ln.Close(), s.Close(ctx))
 	}
 	h := &http.Server{
@@ -50,21 +50,21 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		failed <- nil
 	case <-ctx.Done():
 	}
-	// ctx is over; what is left to do has its own limit.
+	// ctx has ended; the shutdown has its own time limit.
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.DrainTimeout)
 	defer cancel()
 	s.log.Info("shutting down", "sessions", s.lite.len()+s.legacy.len())
 	closing := make(chan error, 1)
 	go func() { closing <- s.Close(drain) }()
 	down := h.Shutdown(drain)
-	if down != nil { // connections that won't end
+	if down != nil { // connections that did not end in time
 		down = fmt.Errorf("remote: shutdown: %w", errors.Join(down, h.Close()))
 	}
 	<-failed
 	return errors.Join(err, down, <-closing)
 }
 
-// local reports whether only this machine can reach an address.
+// local reports whether an address can be reached from this machine only.
 func local(a net.Addr) bool {
 	switch a := a.(type) {
 	case *net.TCPAddr:

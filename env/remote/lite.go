@@ -14,7 +14,7 @@ import (
 	"vagen/internal/rng"
 )
 
-// health answers clients that wait for the service, of either protocol.
+// health answers GET /health in both protocols.
 func (s *Server) health(*http.Request, string, []byte) reply {
 	if s.o.Lite == nil {
 		return object(http.StatusOK, s.legacyHealth())
@@ -29,7 +29,7 @@ func (s *Server) health(*http.Request, string, []byte) reply {
 	return plain(http.StatusOK, in)
 }
 
-// listSessions answers what sessions are open.
+// listSessions answers GET /sessions.
 func (s *Server) listSessions(*http.Request, string, []byte) reply {
 	now := time.Now()
 	unix := func(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
@@ -43,29 +43,29 @@ func (s *Server) listSessions(*http.Request, string, []byte) reply {
 		{"session_timeout", s.o.SessionTimeout.Seconds()}, {"sessions", list}})
 }
 
-// answer is what a method of an environment gives.
+// answer is the result of an environment's method.
 type answer struct {
 	data   Info
 	images [][]byte
 }
 
-// failed replies to a call that gave an error.
-func (s *Server) failed(err error, what string) reply {
+// errorReply replies to a call that failed.
+func (s *Server) errorReply(err error, what string) reply {
 	status := statusOf(err)
 	text := err.Error()
 	switch {
 	case errors.Is(err, errFull):
 		s.metrics.refused("sessions")
-		text = s.quota.full()
+		text = s.quota.message()
 	case status == http.StatusInternalServerError:
 		s.log.Warn("environment failed", "call", what, "err", err)
 	}
 	return detail(status, text)
 }
 
-// sealed makes a reply of an answer. It is called while the session's turn lasts:
-// what an Informer returns may be the environment's own memory.
-func (s *Server) sealed(a answer, err error) (reply, error) {
+// encodeAnswer encodes an answer as a reply. It must be called while the session is
+// locked: the result of an Informer may share memory with the environment.
+func (s *Server) encodeAnswer(a answer, err error) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
@@ -78,14 +78,14 @@ func (s *Server) sealed(a answer, err error) (reply, error) {
 		body: wire.Encode(boundary, data, a.images, wire.Format(s.o.Images).Type())}, nil
 }
 
-// missingSessionError is the error of decode about a session that is not listed.
+// missingSessionError is the error of decode about an unknown session, whose id it is.
 type missingSessionError string
 
 func (e missingSessionError) Error() string { return "Session " + clip(string(e), 100) + " not found" }
 
-// decode reads a request of the Lite protocol. No method uses its images, but bad
-// ones are refused, as the original does. A call of an unknown session is refused
-// before its values are read.
+// decode reads a request of the Lite protocol. No method uses images, but invalid ones
+// are refused, as in the original. With call, it looks up the session first and does
+// not decode a request for an unknown one.
 func (s *Server) decode(r *http.Request, body []byte, call bool) (map[string]any, error) {
 	m, err := wire.Split(r.Header.Get("Content-Type"), body, s.o.Limits.Parts)
 	if err == nil && call {
@@ -103,11 +103,11 @@ func (s *Server) decode(r *http.Request, body []byte, call bool) (map[string]any
 	return m.Data, err
 }
 
-// connect makes an environment and, if the request has a seed, resets it.
+// connect creates an environment and, if the request has a seed, resets it.
 func (s *Server) connect(r *http.Request, _ string, body []byte) reply {
 	release, err := s.admit(r.Context())
 	if err != nil {
-		return s.failed(err, "connect")
+		return s.errorReply(err, "connect")
 	}
 	data, err := s.decode(r, body, false)
 	var config map[string]any
@@ -122,19 +122,19 @@ func (s *Server) connect(r *http.Request, _ string, body []byte) reply {
 	}
 	if err != nil {
 		release()
-		return s.failed(err, "connect")
+		return s.errorReply(err, "connect")
 	}
-	a, err := guard(r.Context(), s, "connect", release, func(ctx context.Context) (reply, error) {
+	a, err := callWithTimeout(r.Context(), s, "connect", release, func(ctx context.Context) (reply, error) {
 		return s.open(ctx, r.Context(), config, start)
 	}, func() {})
 	if err != nil {
-		return s.failed(err, "connect")
+		return s.errorReply(err, "connect")
 	}
 	return a
 }
 
-// open makes a session. It is of no use to anybody if its first reset fails or if
-// the client has stopped waiting for its name, and is closed again then.
+// open creates a session. If its first reset fails or the client, whose context is
+// client, has disconnected, the environment is closed again.
 func (s *Server) open(ctx, client context.Context, config map[string]any, seed *int64) (re reply, err error) {
 	if err := s.quota.reserve(); err != nil {
 		return re, err
@@ -144,10 +144,10 @@ func (s *Server) open(ctx, client context.Context, config map[string]any, seed *
 	defer func() {
 		if !kept {
 			s.quota.release()
-			s.discard(one.env)
+			s.closeUnused(one.env)
 		}
 	}()
-	if err := s.make(one, s.o.Lite, config); err != nil {
+	if err := s.createEnv(one, s.o.Lite, config); err != nil {
 		return re, err
 	}
 	var first answer
@@ -157,15 +157,15 @@ func (s *Server) open(ctx, client context.Context, config map[string]any, seed *
 		}
 	}
 	first.data = append(Info{{"session_id", one.id}}, first.data...)
-	if re, err = s.sealed(first, nil); err != nil {
+	if re, err = s.encodeAnswer(first, nil); err != nil {
 		return re, err
 	}
 	if client.Err() != nil || ctx.Err() != nil {
-		return re, errGone
+		return re, errDisconnected
 	}
 	s.lite.add(one)
 	kept = true
-	s.opened(one)
+	s.countOpened(one)
 	return re, nil
 }
 
@@ -173,7 +173,7 @@ func (s *Server) open(ctx, client context.Context, config map[string]any, seed *
 func (s *Server) call(r *http.Request, _ string, body []byte) reply {
 	release, err := s.admit(r.Context())
 	if err != nil {
-		return s.failed(err, "call")
+		return s.errorReply(err, "call")
 	}
 	return s.dispatch(r, body, release)
 }
@@ -185,7 +185,7 @@ func (s *Server) dispatch(r *http.Request, body []byte, release func()) reply {
 		if missing := missingSessionError(""); errors.As(err, &missing) {
 			return detail(http.StatusNotFound, missing.Error())
 		}
-		return s.failed(err, "call")
+		return s.errorReply(err, "call")
 	}
 	id, method := data["session_id"], data["method"]
 	if falsy(id) || falsy(method) {
@@ -205,16 +205,16 @@ func (s *Server) dispatch(r *http.Request, body []byte, release func()) reply {
 	if err != nil {
 		release()
 		s.lite.touch(one)
-		return s.failed(err, "call")
+		return s.errorReply(err, "call")
 	}
 	a, err := perform(r.Context(), s, s.lite, one, what, release, func(ctx context.Context) (reply, error) {
-		return s.sealed(f(ctx))
+		return s.encodeAnswer(f(ctx))
 	})
 	switch {
 	case errors.Is(err, errEnded):
 		return notFound(id)
 	case err != nil:
-		return s.failed(err, what)
+		return s.errorReply(err, what)
 	}
 	return a
 }
@@ -223,7 +223,7 @@ func notFound(id any) reply {
 	return detail(http.StatusNotFound, missingSessionError(fmt.Sprint(id)).Error())
 }
 
-// method finds what a call asks for and reads its parameters.
+// method returns the function for a call, with its parameters, and its name.
 func (s *Server) method(one *session, method any, data map[string]any) (f func(context.Context) (answer, error), what string, err error) {
 	params, err := mapping(data, "params")
 	if err != nil {
@@ -236,7 +236,7 @@ func (s *Server) method(one *session, method any, data map[string]any) (f func(c
 			if err != nil {
 				return answer{}, err
 			}
-			return s.observed(o)
+			return s.answerWith(o)
 		}, "system_prompt", nil
 	case "reset":
 		seed := int64(0)
@@ -254,10 +254,10 @@ func (s *Server) method(one *session, method any, data map[string]any) (f func(c
 		return func(ctx context.Context) (answer, error) { return s.step(ctx, one, text) }, "step", nil
 	case "close":
 		return func(context.Context) (answer, error) {
-			return answer{data: Info{{"closed", true}}}, s.retire(s.lite, one, "client")
+			return answer{data: Info{{"closed", true}}}, s.closeSession(s.lite, one, "client")
 		}, "close", nil
 	}
-	return nil, "", fmt.Errorf("Unknown method: %s", clip(fmt.Sprint(method), 100)) //lint:ignore ST1005 it travels to clients, in the words that they know
+	return nil, "", fmt.Errorf("Unknown method: %s", clip(fmt.Sprint(method), 100)) //lint:ignore ST1005 clients receive the original's message
 }
 
 func (s *Server) reset(ctx context.Context, one *session, seed int64) (answer, error) {
@@ -265,7 +265,7 @@ func (s *Server) reset(ctx context.Context, one *session, seed int64) (answer, e
 	if err != nil {
 		return answer{}, err
 	}
-	return s.observed(o, Field{"info", one.inform.ResetInfo()})
+	return s.answerWith(o, Field{"info", one.inform.ResetInfo()})
 }
 
 func (s *Server) step(ctx context.Context, one *session, text string) (answer, error) {
@@ -273,13 +273,13 @@ func (s *Server) step(ctx context.Context, one *session, text string) (answer, e
 	if err != nil {
 		return answer{}, err
 	}
-	return s.observed(o.Observation, Field{"reward", o.Reward.Sum()}, Field{"done", o.Done}, Field{"info", one.inform.StepInfo(o)})
+	return s.answerWith(o.Observation, Field{"reward", o.Reward.Sum()}, Field{"done", o.Done}, Field{"info", one.inform.StepInfo(o)})
 }
 
-// observed packs an observation and what comes with it. It is called while the
-// session's turn lasts: the environment may draw its next images into the same
-// memory.
-func (s *Server) observed(o env.Observation, more ...Field) (answer, error) {
+// answerWith returns an answer with an observation and further fields. It encodes the
+// images, so it must be called while the session is locked: the environment may reuse
+// their memory for the next observation.
+func (s *Server) answerWith(o env.Observation, more ...Field) (answer, error) {
 	a := answer{data: append(append(make(Info, 0, 1+len(more)), Field{"obs", o.Text}), more...)}
 	for i, img := range o.Images {
 		b, err := wire.EncodeImage(img, wire.Format(s.o.Images))
@@ -291,7 +291,7 @@ func (s *Server) observed(o env.Observation, more ...Field) (answer, error) {
 	return a, nil
 }
 
-// mapping returns an object of a request, empty if it is not there.
+// mapping returns an object of a request, empty if it is missing.
 func mapping(data map[string]any, name string) (map[string]any, error) {
 	switch v := data[name].(type) {
 	case nil:
@@ -303,7 +303,7 @@ func mapping(data map[string]any, name string) (map[string]any, error) {
 	}
 }
 
-// seed reads a seed; null draws one.
+// seed reads a seed; for null it draws one.
 func (s *Server) seed(v any) (int64, error) {
 	switch v := v.(type) {
 	case nil:
@@ -318,7 +318,7 @@ func (s *Server) seed(v any) (int64, error) {
 	return 0, fmt.Errorf("seed must be a whole number, found %s", clip(fmt.Sprint(v), 100))
 }
 
-// falsy is Python's notion of a value that is not there.
+// falsy reports whether Python treats a value as false.
 func falsy(v any) bool {
 	switch v := v.(type) {
 	case nil:

@@ -12,10 +12,10 @@ import (
 	"vagen/internal/exposition"
 )
 
-// buckets are the upper bounds, in seconds, of the histogram of calls.
+// buckets are the upper bounds of the histogram of calls, in seconds.
 var buckets = [...]float64{0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300}
 
-// counters are what GET /metrics tells.
+// counters are the metrics of GET /metrics.
 type counters struct {
 	mu       sync.Mutex
 	requests map[requestKey]uint64
@@ -50,9 +50,9 @@ func newCounters() *counters {
 	return c
 }
 
-func (c *counters) answered(route, method string, status, size int) {
+func (c *counters) countRequest(route, method string, status, size int) {
 	if !slices.Contains([]string{http.MethodGet, http.MethodPost, http.MethodDelete}, method) {
-		method = "other" // anybody can invent methods
+		method = "other" // a client can send any method; this bounds the number of labels
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,13 +100,13 @@ func (c *counters) panicked() {
 	c.mu.Unlock()
 }
 
-// numbers answers GET /metrics.
-func (s *Server) numbers(*http.Request, string, []byte) reply {
+// serveMetrics answers GET /metrics.
+func (s *Server) serveMetrics(*http.Request, string, []byte) reply {
 	var e exposition.Writer
 	e.Family("vagen_env_sessions", "gauge", "Environments alive.")
 	e.Sample("vagen_env_sessions", `protocol="lite"`, float64(s.lite.len()))
 	e.Sample("vagen_env_sessions", `protocol="legacy"`, float64(s.legacy.len()))
-	e.Family("vagen_env_inflight_requests", "gauge", "Requests that hold a slot; 0 where slots are unlimited.")
+	e.Family("vagen_env_inflight_requests", "gauge", "Requests that hold a slot; 0 if slots are unlimited.")
 	e.Sample("vagen_env_inflight_requests", "", float64(len(s.slots)))
 	s.metrics.write(&e)
 	return reply{status: http.StatusOK, kind: exposition.ContentType, body: []byte(e.String())}
@@ -120,7 +120,7 @@ func (c *counters) write(e *exposition.Writer) {
 	e.Counter("vagen_env_response_bytes_total", "Bytes of response bodies.", c.bytes)
 	e.ByLabel("vagen_env_sessions_closed_total", "Environments closed.", "reason", c.ended)
 	e.ByLabel("vagen_env_refused_requests_total", "Requests refused before they ran.", "reason", c.refusals)
-	e.ByLabel("vagen_env_call_failures_total", "Calls of environments that gave an error.", "call", c.failures)
+	e.ByLabel("vagen_env_call_failures_total", "Calls of environments that failed.", "call", c.failures)
 	e.Family("vagen_env_requests_total", "counter", "Requests answered.")
 	keys := slices.SortedFunc(maps.Keys(c.requests), func(a, b requestKey) int {
 		return cmp.Or(cmp.Compare(a.route, b.route), cmp.Compare(a.method, b.method), cmp.Compare(a.status, b.status))
@@ -128,13 +128,13 @@ func (c *counters) write(e *exposition.Writer) {
 	for _, k := range keys {
 		e.Sample("vagen_env_requests_total", fmt.Sprintf("route=%q,method=%q,code=\"%d\"", k.route, k.method, k.status), float64(c.requests[k]))
 	}
-	e.Family("vagen_env_call_seconds", "histogram", "Time of calls of environments.")
+	e.Family("vagen_env_call_seconds", "histogram", "Duration of calls of environments.")
 	for _, what := range slices.Sorted(maps.Keys(c.calls)) {
 		c.calls[what].write(e, "vagen_env_call_seconds", exposition.Label("call", what))
 	}
 }
 
-// histogram writes the calls of one kind.
+// write writes the histogram in the Prometheus text format.
 func (h *histogram) write(e *exposition.Writer, name, labels string) {
 	var below uint64
 	for i, bound := range buckets {

@@ -10,31 +10,31 @@ import (
 	"strings"
 )
 
-// admissible refuses what web pages of other hosts have a browser send.
-func (s *Server) admissible(r *http.Request) error {
-	if !s.addressed(r) {
-		return fmt.Errorf("remote: Host: %q is not a name of this service", clip(r.Host, 100))
+// checkOrigin refuses requests that web pages of other hosts send through a browser.
+func (s *Server) checkOrigin(r *http.Request) error {
+	if !s.knownHost(r) {
+		return fmt.Errorf("remote: Host: %q is not a host name of this service", clip(r.Host, 100))
 	}
 	page := r.Header.Get("Origin")
 	if page == "" {
 		return nil
 	}
 	u, err := url.Parse(page)
-	if err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host) && !s.hosted(u.Hostname()) {
-		return fmt.Errorf("remote: Origin: pages of %q may not use this service", clip(page, 100))
+	if err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host) && !s.listedHost(u.Hostname()) {
+		return fmt.Errorf("remote: Origin: requests from pages of %q are not allowed", clip(page, 100))
 	}
 	return nil
 }
 
-// addressed reports whether the client knows the service by one of its names.
-func (s *Server) addressed(r *http.Request) bool {
+// knownHost reports whether the Host header is allowed; see ServerOptions.Hosts.
+func (s *Server) knownHost(r *http.Request) bool {
 	name := hostname(r.Host)
-	if s.hosted(name) || s.o.APIKey != "" && len(s.o.Hosts) == 0 {
+	if s.listedHost(name) || s.o.APIKey != "" && len(s.o.Hosts) == 0 {
 		return true
 	}
 	at, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	switch at := at.(type) {
-	case *net.UnixAddr: // no browser connects there
+	case *net.UnixAddr: // browsers cannot connect to it
 		return true
 	case *net.TCPAddr:
 		if ip, err := netip.ParseAddr(name); err == nil {
@@ -50,7 +50,7 @@ func (s *Server) addressed(r *http.Request) bool {
 	return strings.EqualFold(name, "localhost") || err == nil && ip.IsLoopback()
 }
 
-func (s *Server) hosted(name string) bool {
+func (s *Server) listedHost(name string) bool {
 	return slices.ContainsFunc(s.o.Hosts, func(host string) bool { return strings.EqualFold(host, name) })
 }
 

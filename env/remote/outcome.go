@@ -11,15 +11,15 @@ import (
 	"vagen/reward"
 )
 
-// Names of the reward parts of remote environments, which say only what a turn
-// pays in all.
+// Names of the reward parts of remote environments, which send only the sum of a turn.
 const (
 	PartReward = "reward"
-	PartFinal  = "final" // what a legacy environment pays once more at the end
+	PartFinal  = "final" // a legacy environment's reward for the whole episode
 )
 
-// observation puts text and images together.
-func observation(text any, images []image.Image) (env.Observation, error) {
+// newObservation returns an observation, or an error if the numbers of image marks and
+// images differ.
+func newObservation(text any, images []image.Image) (env.Observation, error) {
 	s, ok := text.(string)
 	if !ok && text != nil {
 		return env.Observation{}, fmt.Errorf("%w: the observation must be text, found %T", ErrProtocol, text)
@@ -30,8 +30,8 @@ func observation(text any, images []image.Image) (env.Observation, error) {
 	return env.Observation{Text: s, Images: images}, nil
 }
 
-// pictures decodes images within a limit of pixels.
-func pictures(encoded [][]byte, pixels int) ([]image.Image, error) {
+// decodeImages decodes images that have at most the given number of pixels in total.
+func decodeImages(encoded [][]byte, pixels int) ([]image.Image, error) {
 	if len(encoded) == 0 {
 		return nil, nil
 	}
@@ -46,8 +46,8 @@ func pictures(encoded [][]byte, pixels int) ([]image.Image, error) {
 	return images, nil
 }
 
-// outcomeOf reads what a turn gave. Metrics that are no finite numbers are left
-// out; a reward that is none is an error.
+// outcomeOf returns the outcome of a turn. Metrics that are not finite numbers are left
+// out; a reward that is not a finite number is an error.
 func outcomeOf(o env.Observation, pay, done, info any) (env.Outcome, error) {
 	out := env.Outcome{Observation: o}
 	switch v := pay.(type) {
@@ -99,8 +99,8 @@ func metricsOf(v any) env.Metrics {
 	return m
 }
 
-// responseOf reads the parse fields of an info dictionary. Empty sections are
-// left out: the dictionary does not tell them from missing ones.
+// responseOf reads the parsed response from an info dictionary. It leaves out empty
+// sections, which the dictionary does not distinguish from missing ones.
 func responseOf(info map[string]any) reward.Response {
 	r := reward.Response{Sections: map[string]string{}}
 	r.Raw, _ = info["llm_raw_response"].(string)

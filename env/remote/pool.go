@@ -3,8 +3,8 @@ package remote
 // maxIdle is how many goroutines of a pool wait for more work.
 const maxIdle = 64
 
-// pool runs functions on reused goroutines: a new goroutine would have to grow its
-// stack for every call of an environment.
+// pool runs functions on reused goroutines. A new goroutine would grow its stack again
+// in every call of an environment.
 type pool struct {
 	work chan func()
 	idle chan struct{} // has one entry for each waiting goroutine

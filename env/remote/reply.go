@@ -46,8 +46,8 @@ func page(status int, text string) reply {
 		"<!doctype html>\n<html lang=en>\n<title>%d %s</title>\n<h1>%s</h1>\n<p>%s</p>\n", status, name, name, html.EscapeString(text))}
 }
 
-// routing returns the reply to a request without a handler.
-func routing(rt route, status int) reply {
+// routingError returns the reply to a request without a handler.
+func routingError(rt route, status int) reply {
 	if rt.html {
 		return page(status, "This service has no such route.")
 	}
@@ -57,11 +57,11 @@ func routing(rt route, status int) reply {
 // statusOf returns the status for an error of a call; 0 if the client has disconnected.
 func statusOf(err error) int {
 	switch {
-	case errors.Is(err, errGone):
+	case errors.Is(err, errDisconnected):
 		return 0
 	case errors.Is(err, errNoSlot), errors.Is(err, errFull), errors.Is(err, errDraining):
 		return http.StatusServiceUnavailable
-	case errors.Is(err, errLate):
+	case errors.Is(err, errTimeout):
 		return http.StatusGatewayTimeout
 	case errors.Is(err, pyjson.ErrLimit), errors.Is(err, errBatch):
 		return http.StatusRequestEntityTooLarge

@@ -96,8 +96,8 @@ func (s setting) local(t testing.TB) env.Env {
 	return e
 }
 
-// An episode played over HTTP is the one that is played in the process: texts,
-// pixels, rewards, ends, what was understood, metrics.
+// An episode over HTTP equals the same episode in the process: texts, pixels, rewards, end,
+// parsed responses and metrics.
 func TestRemoteEpisodesEqualLocalOnes(t *testing.T) {
 	for _, s := range allSettings() {
 		t.Run(fmt.Sprintf("%s %s %v", s.protocol, s.name, s.config), func(t *testing.T) {
@@ -157,9 +157,8 @@ func sameOutcome(t *testing.T, want, got env.Outcome) {
 	require.Equal(t, want.Trajectory, got.Trajectory)
 }
 
-// The clients keep the contract of environments, which the checker of package env
-// tries to break with hostile texts, contexts that are over and calls in the wrong
-// order.
+// The clients keep the contract of environments. The checker of package env tests it with
+// hostile texts, ended contexts and calls in the wrong order.
 func TestRemoteEnvironmentsKeepTheContract(t *testing.T) {
 	for _, s := range allSettings() {
 		report, err := env.Check(t.Context(), hosted(t, s.protocol, s.name, nil), env.CheckOptions{Config: s.config, Responses: lines, Seeds: []int64{5}, Turns: 6})

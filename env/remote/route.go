@@ -30,11 +30,11 @@ type reply struct {
 	allow  string // header of status 405
 }
 
-// route lists what is served.
+// route sets the routes of the protocols that are served.
 func (s *Server) route() {
 	s.routes = map[string]route{
 		"/health":  {name: "/health", verbs: map[string]handler{http.MethodGet: (*Server).health}, public: true},
-		"/metrics": {name: "/metrics", verbs: map[string]handler{http.MethodGet: (*Server).numbers}},
+		"/metrics": {name: "/metrics", verbs: map[string]handler{http.MethodGet: (*Server).serveMetrics}},
 	}
 	s.prefix = map[string]route{}
 	if s.o.Lite != nil {
@@ -83,13 +83,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a, err := s.answer(w, r, rt, id, known)
 	if err != nil {
 		// The client has disconnected or its body is invalid: no response is possible.
-		s.log.Debug("no answer", "route", rt.name, "err", err)
+		s.log.Debug("request not answered", "route", rt.name, "err", err)
 		panic(http.ErrAbortHandler)
 	}
-	s.metrics.answered(rt.name, r.Method, a.status, len(a.body))
+	s.metrics.countRequest(rt.name, r.Method, a.status, len(a.body))
 	now := time.Now()
 	if s.log.Enabled(r.Context(), slog.LevelDebug) {
-		s.log.Debug("answered", "method", r.Method, "route", rt.name, "status", a.status, "took", now.Sub(start))
+		s.log.Debug("request answered", "method", r.Method, "route", rt.name, "status", a.status, "took", now.Sub(start))
 	}
 	head := w.Header()
 	values := [...]string{a.kind, strconv.Itoa(len(a.body)), "vagen"}
@@ -97,38 +97,38 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if a.allow != "" {
 		head.Set("Allow", a.allow)
 	}
-	// A client that does not read must not hold the connection.
+	// A client that does not read must not keep the connection open.
 	_ = http.NewResponseController(w).SetWriteDeadline(now.Add(s.o.WriteTimeout))
 	w.WriteHeader(a.status)
 	if _, err := w.Write(a.body); err != nil {
-		s.log.Debug("answer not taken", "route", rt.name, "err", err)
+		s.log.Debug("response not sent", "route", rt.name, "err", err)
 	}
 }
 
-// answer computes the reply to a request. An error means that the client has gone.
+// answer computes the reply to a request. An error means that none can be sent.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, rt route, id string, known bool) (reply, error) {
 	if !known {
-		return routing(rt, http.StatusNotFound), nil
+		return routingError(rt, http.StatusNotFound), nil
 	}
 	h := rt.verbs[r.Method]
 	if h == nil {
-		a := routing(rt, http.StatusMethodNotAllowed)
+		a := routingError(rt, http.StatusMethodNotAllowed)
 		for verb := range rt.verbs {
 			a.allow = verb
 		}
 		return a, nil
 	}
-	if r.ContentLength != 0 { // also for a body that is not read, which net/http waits for
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.o.ReadTimeout)) // recorders of tests have none
+	if r.ContentLength != 0 { // even if the body is not read: net/http waits for it
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.o.ReadTimeout)) // not supported by httptest.ResponseRecorder
 	}
-	if err := s.admissible(r); err != nil && !rt.public {
+	if err := s.checkOrigin(r); err != nil && !rt.public {
 		s.metrics.refused("origin")
 		s.log.Warn("request refused", "route", rt.name, "from", r.RemoteAddr, "err", err)
 		return detail(http.StatusForbidden, err.Error()), nil
 	}
 	if !rt.public && !s.authorized(r) {
 		s.metrics.refused("key")
-		s.log.Warn("request without the right key", "route", rt.name, "from", r.RemoteAddr)
+		s.log.Warn("request without a valid key", "route", rt.name, "from", r.RemoteAddr)
 		return detail(http.StatusUnauthorized, "unauthorized"), nil
 	}
 	body, err := s.read(w, r)
@@ -141,13 +141,13 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, rt route, id str
 	}
 	a := h(s, r, id, body)
 	if a.status == 0 {
-		return a, errGone
+		return a, errDisconnected
 	}
 	return a, nil
 }
 
-// atOnce is the largest body for which memory is allocated before it has arrived.
-const atOnce = 64 << 10
+// preallocated is the largest body for which memory is allocated before it arrives.
+const preallocated = 64 << 10
 
 // read returns the body, within the limits of size and time.
 func (s *Server) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
@@ -157,7 +157,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	limited := http.MaxBytesReader(w, r.Body, s.o.Limits.Body)
 	var body []byte
 	var err error
-	if n := r.ContentLength; n > 0 && n <= min(s.o.Limits.Body, atOnce) {
+	if n := r.ContentLength; n > 0 && n <= min(s.o.Limits.Body, preallocated) {
 		body = make([]byte, n)
 		_, err = io.ReadFull(limited, body)
 	} else {

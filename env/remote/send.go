@@ -22,10 +22,10 @@ import (
 	"vagen/env/remote/internal/pyjson"
 )
 
-// shared is the default transport of clients. Services close idle connections after
-// 5 s (uvicorn); closing them earlier avoids sending a request on a connection that is
-// just being closed.
-var shared http.RoundTripper = &http.Transport{
+// defaultTransport is shared by all clients. Uvicorn closes idle connections after 5 s;
+// closing them earlier here avoids sending a request on a connection that the service
+// is closing.
+var defaultTransport http.RoundTripper = &http.Transport{
 	Proxy:                 http.ProxyFromEnvironment,
 	DialContext:           (&net.Dialer{Timeout: 30 * time.Second}).DialContext,
 	TLSHandshakeTimeout:   30 * time.Second,
@@ -36,11 +36,11 @@ var shared http.RoundTripper = &http.Transport{
 
 // sender sends the requests of one client and retries them where that is allowed.
 type sender struct {
-	o     ClientOptions
-	http  http.Client
-	shown []string // URLs without passwords, for messages
-	at    int      // index of the URL in use
-	log   *slog.Logger
+	o        ClientOptions
+	http     http.Client
+	redacted []string // URLs without passwords, for messages and logs
+	current  int      // index of the URL in use
+	log      *slog.Logger
 }
 
 func newSender(o ClientOptions) (*sender, error) {
@@ -55,7 +55,7 @@ func newSender(o ClientOptions) (*sender, error) {
 	s := &sender{o: o, log: o.Log}
 	s.http.Transport = o.Transport
 	if o.Transport == nil {
-		s.http.Transport = shared
+		s.http.Transport = defaultTransport
 	}
 	// The key must not follow a redirection to another host, and the original
 	// client follows none either.
@@ -71,7 +71,7 @@ func newSender(o ClientOptions) (*sender, error) {
 		if err != nil {
 			return nil, err // Validate has parsed it
 		}
-		s.shown = append(s.shown, u.Redacted())
+		s.redacted = append(s.redacted, u.Redacted())
 	}
 	return s, nil
 }
@@ -82,40 +82,40 @@ type request struct {
 	what         string // the call, for messages
 	kind         string // Content-Type
 	body         []byte
-	opens        bool // it opens a session, which is possible at any URL
-	again        bool // repeating it does not change the episode
+	opens        bool // it opens a session, so any URL may be used
+	repeatable   bool // repeating it does not change the episode
 	never        bool // it must not be repeated
 	read         func(kind string, body []byte) error
 }
 
-// fate is how far a failed request got.
-type fate int
+// progress is how far a failed request got.
+type progress int
 
 const (
-	refused fate = iota // the service did not process it
-	failed              // the service processed or rejected it; a retry would fail again
-	unclear             // it is not known whether the service processed it
+	refused progress = iota // the service did not process it
+	failed                  // the service processed or rejected it; a retry would fail again
+	unclear                 // it is not known whether the service processed it
 )
 
 // send sends a request, retries it while that is allowed and may succeed, and reads
-// the answer. Errors are *Error, or wrap that of ctx. The fate is the worst of all
+// the answer. Errors are *Error or wrap that of ctx. The progress is the largest of all
 // attempts.
-func (s *sender) send(ctx context.Context, q request) (fate, error) {
+func (s *sender) send(ctx context.Context, q request) (progress, error) {
 	worst := refused
 	var last *Error
 	for attempt := 0; ; attempt++ {
 		i := s.pick(q, attempt)
 		what, err := s.attempt(ctx, i, q)
 		if err == nil {
-			if i != s.at {
-				s.log.Info("changed to another service", "url", s.shown[i])
+			if i != s.current {
+				s.log.Info("changed to another service", "url", s.redacted[i])
 			}
-			s.at = i
+			s.current = i
 			return refused, nil
 		}
 		worst = max(worst, what)
 		if ctx.Err() != nil {
-			return worst, &Error{URL: s.shown[i], Route: q.route(), Err: context.Cause(ctx)}
+			return worst, &Error{URL: s.redacted[i], Route: q.route(), Err: context.Cause(ctx)}
 		}
 		if attempt >= s.o.Retries || !s.repeats(q, what, err, last) {
 			return worst, err
@@ -124,10 +124,10 @@ func (s *sender) send(ctx context.Context, q request) (fate, error) {
 		wait := s.delay(q, attempt)
 		if s.o.LogRetries {
 			s.log.Warn("request failed, retrying", "err", err, "attempt", attempt+1, "of", s.o.Retries+1, "delay", wait,
-				"next", s.shown[s.pick(q, attempt+1)])
+				"next", s.redacted[s.pick(q, attempt+1)])
 		}
 		if !sleep(ctx, wait) {
-			return worst, &Error{URL: s.shown[i], Route: q.route(), Detail: "last attempt: " + err.Error(), Err: context.Cause(ctx)}
+			return worst, &Error{URL: s.redacted[i], Route: q.route(), Detail: "last attempt: " + err.Error(), Err: context.Cause(ctx)}
 		}
 	}
 }
@@ -137,18 +137,18 @@ func (s *sender) pick(q request, attempt int) int {
 	n, over := len(s.o.URLs), attempt-s.o.FailoverAfter
 	switch {
 	case over <= 0:
-		return s.at
+		return s.current
 	case s.o.Python:
 		return over % n
 	case q.opens:
-		return (s.at + over) % n
+		return (s.current + over) % n
 	}
-	return s.at
+	return s.current
 }
 
-// repeats decides whether a request is retried. If a session cannot be opened and the
-// service gives the same reason twice, further retries would fail, too.
-func (s *sender) repeats(q request, what fate, err, last *Error) bool {
+// repeats reports whether to retry a request. It stops when opening a session fails
+// twice with the same message, because further attempts would fail, too.
+func (s *sender) repeats(q request, what progress, err, last *Error) bool {
 	switch {
 	case q.never:
 		return false
@@ -157,12 +157,12 @@ func (s *sender) repeats(q request, what fate, err, last *Error) bool {
 	case what == refused:
 		return true
 	case what == unclear:
-		return q.again
+		return q.repeatable
 	}
 	return q.opens && err.Status == http.StatusInternalServerError && (last == nil || last.Detail != err.Detail)
 }
 
-// delay is how long to wait after an attempt.
+// delay returns the delay after an attempt; see ClientOptions.Backoff.
 func (s *sender) delay(q request, attempt int) time.Duration {
 	seconds := math.Ldexp(s.o.Backoff.Seconds(), min(attempt, 64)) * (s.o.JitterMin + s.o.JitterRange*s.o.Jitter())
 	if !s.o.Python || q.opens {
@@ -171,7 +171,7 @@ func (s *sender) delay(q request, attempt int) time.Duration {
 	return time.Duration(min(seconds, 1e9) * float64(time.Second))
 }
 
-// sleep waits and reports whether it did so to the end.
+// sleep waits for d. It reports false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -192,8 +192,8 @@ func (q request) route() string {
 }
 
 // attempt makes a request once.
-func (s *sender) attempt(ctx context.Context, i int, q request) (fate, *Error) {
-	fail := &Error{URL: s.shown[i], Route: q.route()}
+func (s *sender) attempt(ctx context.Context, i int, q request) (progress, *Error) {
+	fail := &Error{URL: s.redacted[i], Route: q.route()}
 	within, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
 	var connected atomic.Bool
@@ -225,7 +225,7 @@ func (s *sender) attempt(ctx context.Context, i int, q request) (fate, *Error) {
 		fail.Err = s.network(within, err)
 		return unclear, fail
 	case int64(len(body)) > s.o.Limits.Body:
-		fail.Err, fail.Detail = ErrTooLarge, fmt.Sprintf("%d bytes are allowed", s.o.Limits.Body)
+		fail.Err, fail.Detail = ErrTooLarge, fmt.Sprintf("at most %d bytes are allowed", s.o.Limits.Body)
 		return unclear, fail
 	case a.StatusCode != http.StatusOK:
 		fail.Detail = explanation(a.Header.Get("Content-Type"), body)
@@ -243,14 +243,14 @@ func (s *sender) attempt(ctx context.Context, i int, q request) (fate, *Error) {
 
 // health checks that a service answers, and returns its description of itself.
 func (s *sender) health(ctx context.Context) (said map[string]any, err error) {
-	q := request{method: http.MethodGet, path: "/health", opens: true, again: true, read: func(_ string, body []byte) error {
+	q := request{method: http.MethodGet, path: "/health", opens: true, repeatable: true, read: func(_ string, body []byte) error {
 		v, err := pyjson.Parse(body)
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrProtocol, err)
 		}
 		var ok bool
 		if said, ok = v.(map[string]any); !ok {
-			return fmt.Errorf("%w: found a %T, must be an object", ErrProtocol, v)
+			return fmt.Errorf("%w: the answer must be an object, found %T", ErrProtocol, v)
 		}
 		return nil
 	}}
@@ -258,7 +258,7 @@ func (s *sender) health(ctx context.Context) (said map[string]any, err error) {
 	return said, err
 }
 
-// network returns an error of the transport without the URL.
+// network removes the URL, which may have a password, from an error of the transport.
 func (s *sender) network(within context.Context, err error) error {
 	if u := (*url.Error)(nil); errors.As(err, &u) {
 		err = u.Err
@@ -269,7 +269,7 @@ func (s *sender) network(within context.Context, err error) error {
 	return err
 }
 
-// unreached reports whether an error says that no connection could be made.
+// unreached reports whether no connection could be made, so that nothing was sent.
 func unreached(err error) bool {
 	var dial *net.OpError
 	var name *net.DNSError
@@ -278,7 +278,7 @@ func unreached(err error) bool {
 }
 
 // classify sets the sentinel for a status and returns the fate of the request.
-func classify(e *Error) fate {
+func classify(e *Error) progress {
 	switch code := e.Status; {
 	case code == http.StatusServiceUnavailable, code == http.StatusTooManyRequests:
 		e.Err = ErrBusy
@@ -289,7 +289,7 @@ func classify(e *Error) fate {
 		e.Err = ErrSession
 	case code == http.StatusInternalServerError:
 		e.Err = ErrRemote
-	case code > http.StatusInternalServerError: // a gateway lost the service, or a call timed out
+	case code > http.StatusInternalServerError: // a gateway cannot reach the service, or a call timed out
 		e.Err = ErrRemote
 		return unclear
 	default:
@@ -298,8 +298,8 @@ func classify(e *Error) fate {
 	return failed
 }
 
-// explanation returns a service's message about an error: a string in JSON, a
-// paragraph of a page, or the whole body.
+// explanation returns a service's error message: a string in JSON, a paragraph of an
+// HTML page, or else the whole body.
 func explanation(kind string, body []byte) string {
 	if v, err := pyjson.Parse(body); err == nil {
 		if data, ok := v.(map[string]any); ok {

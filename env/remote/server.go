@@ -15,13 +15,13 @@ import (
 	"vagen/env"
 )
 
-// Server hosts environments for clients of either protocol. It is an
-// http.Handler, and safe for concurrent use; calls of one environment are made
-// one at a time, in the order of their arrival.
+// Server hosts environments for clients of both protocols. It is an http.Handler and
+// safe for concurrent use; calls of one environment run one at a time, in the order of
+// their arrival.
 //
 // Besides the routes of the protocols it answers GET /metrics in the Prometheus
 // text format. An environment that fails or panics affects only its own session.
-// Close must be called in the end; Serve and ListenAndServe do so.
+// Close must be called at the end; Serve and ListenAndServe do so.
 type Server struct {
 	o       ServerOptions
 	log     *slog.Logger
@@ -36,7 +36,7 @@ type Server struct {
 	routes  map[string]route
 	prefix  map[string]route // routes that end in an environment's name
 
-	base   context.Context // of all calls; ends when Close stops waiting for them
+	base   context.Context // parent of all calls' contexts; ends when Close stops waiting
 	cancel context.CancelFunc
 	sweep  sync.WaitGroup // the goroutine that closes idle sessions
 	stop   chan struct{}
@@ -47,7 +47,7 @@ type Server struct {
 	work     sync.WaitGroup // calls of environments
 }
 
-// NewServer returns a server whose environments are made on demand.
+// NewServer returns a server. It creates environments when clients request them.
 func NewServer(o ServerOptions) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 	return s, nil
 }
 
-// authorized compares in a time that does not depend on the key.
+// authorized checks the API key, in constant time.
 func (s *Server) authorized(r *http.Request) bool {
 	if s.o.APIKey == "" {
 		return true
@@ -89,7 +89,7 @@ func (s *Server) authorized(r *http.Request) bool {
 	return subtle.ConstantTimeCompare(hash[:], s.key[:]) == 1
 }
 
-// sweeper closes sessions that have been idle for too long.
+// sweeper closes idle sessions periodically.
 func (s *Server) sweeper() {
 	tick := time.NewTicker(s.o.SweepEvery)
 	defer tick.Stop()
@@ -104,8 +104,8 @@ func (s *Server) sweeper() {
 	}
 }
 
-// expire closes the idle sessions of one protocol, except those in a call. Each
-// is closed by itself, so that one that hangs holds up no other.
+// expire closes the idle sessions of one protocol, except those with a running call.
+// Each is closed on its own goroutine, so that one that hangs does not delay the others.
 func (s *Server) expire(t *sessions, limit time.Duration) {
 	if limit == 0 {
 		return
@@ -123,20 +123,20 @@ func (s *Server) expire(t *sessions, limit time.Duration) {
 		go func() {
 			defer s.end()
 			defer func() { <-one.turn }()
-			if err := s.retire(t, one, "idle"); err != nil {
+			if err := s.closeSession(t, one, "idle"); err != nil {
 				s.log.Warn("idle environment did not close", "session", one.id, "err", err)
 			}
 		}()
 	}
 }
 
-// retire ends a session whose turn is held: it is off the list whatever its
-// environment says.
-func (s *Server) retire(t *sessions, one *session, why string) error {
-	if one.gone {
+// closeSession closes a locked session. The session is removed even if its environment
+// fails to close.
+func (s *Server) closeSession(t *sessions, one *session, why string) error {
+	if one.closed {
 		return nil
 	}
-	one.gone = true
+	one.closed = true
 	if t.drop(one) {
 		s.metrics.closed(why)
 		s.log.Debug("session closed", "session", one.id, "why", why)
@@ -144,8 +144,8 @@ func (s *Server) retire(t *sessions, one *session, why string) error {
 	return closeEnv(one.env)
 }
 
-// make gives a session its environment.
-func (s *Server) make(one *session, f env.Factory, config map[string]any) (err error) {
+// createEnv creates the environment of a session.
+func (s *Server) createEnv(one *session, f env.Factory, config map[string]any) (err error) {
 	if one.env, err = f(config); err != nil {
 		return err
 	}
@@ -156,14 +156,14 @@ func (s *Server) make(one *session, f env.Factory, config map[string]any) (err e
 	return nil
 }
 
-// opened notes a session that was listed.
-func (s *Server) opened(one *session) {
+// countOpened counts and logs a new session.
+func (s *Server) countOpened(one *session) {
 	s.metrics.opened()
 	s.log.Debug("session opened", "session", one.id)
 }
 
-// discard closes an environment that no session has.
-func (s *Server) discard(e env.Env) {
+// closeUnused closes an environment that belongs to no session.
+func (s *Server) closeUnused(e env.Env) {
 	if err := closeEnv(e); err != nil {
 		s.log.Warn("environment did not close", "err", err)
 	}
@@ -182,10 +182,9 @@ func closeEnv(e env.Env) (err error) {
 	return e.Close()
 }
 
-// Close refuses new requests, waits for running calls and closes all
-// environments. When ctx ends it stops waiting: the contexts of running calls
-// end, and the error counts the environments that could not be closed. Further
-// calls return nil.
+// Close refuses new requests, waits for running calls and closes all environments.
+// When ctx ends, it cancels the running calls, and the error gives the number of
+// environments that could not be closed. Further calls return nil.
 func (s *Server) Close(ctx context.Context) error {
 	s.mu.Lock()
 	again := s.draining
@@ -205,7 +204,7 @@ func (s *Server) Close(ctx context.Context) error {
 	select {
 	case <-finished:
 	case <-ctx.Done():
-		s.cancel() // calls that honour their contexts return now
+		s.cancel() // ends calls that observe their contexts
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), grace)
 		defer cancel()
@@ -213,10 +212,10 @@ func (s *Server) Close(ctx context.Context) error {
 	return s.closeAll(ctx)
 }
 
-// grace is how long Close continues after its context has ended.
+// grace is how long Close waits for cancelled calls after its context has ended.
 const grace = time.Second
 
-// closeAll closes the environments of all sessions at once.
+// closeAll closes the environments of all sessions concurrently.
 func (s *Server) closeAll(ctx context.Context) error {
 	var closing sync.WaitGroup
 	var mu sync.Mutex
@@ -232,7 +231,7 @@ func (s *Server) closeAll(ctx context.Context) error {
 					return
 				}
 				defer left.Add(-1)
-				if err := s.retire(t, one.session, "shutdown"); err != nil {
+				if err := s.closeSession(t, one.session, "shutdown"); err != nil {
 					mu.Lock()
 					errs = append(errs, fmt.Errorf("session %s: %w", one.id, err))
 					mu.Unlock()

@@ -1,82 +1,81 @@
 package remote
 
 import (
-	"errors"
 	"log/slog"
 	"maps"
 	"time"
 
 	"vagen/env"
+	"vagen/internal/field"
 )
 
-// ImageFormat is how a Server encodes images.
+// ImageFormat is the encoding of images.
 type ImageFormat string
 
-// The image formats. PNG keeps every pixel.
+// The image formats. PNG is lossless.
 const (
 	PNG  ImageFormat = "png"
 	JPEG ImageFormat = "jpeg"
 )
 
-// ServerOptions are a Server's settings; DefaultServerOptions gives usable ones
-// except for the environments. Values are used as written: a duration or number
-// of 0 means what its comment says.
+// ServerOptions are the settings of a Server. DefaultServerOptions returns all of them
+// except the environments. Every value is used as written; 0 does not mean a default.
 type ServerOptions struct {
-	// Lite makes an environment for each POST /connect from its env_config. Nil
-	// turns the Lite protocol off. Clients choose the options: an env.Guard keeps
-	// addresses, paths and secrets from them, here and in Legacy.
+	// Lite creates an environment for each POST /connect from its env_config. Nil
+	// turns the Lite protocol off. Clients choose the options; an env.Guard refuses
+	// those with addresses, paths and secrets, here and in Legacy.
 	Lite env.Factory
-	// Legacy makes the environments of POST /environments by env_name. Nil turns
-	// the legacy protocol off. Its clients expect the rules of the legacy system,
-	// which WithDefaults can make an environment's default.
+	// Legacy creates the environments of POST /environments by env_name. Nil turns
+	// the legacy protocol off. Its clients expect the rules of the legacy system; see
+	// WithDefaults.
 	Legacy *env.Registry
 
-	// APIKey must come with every request but GET /health: as the query parameter
-	// token, the header X-API-Key, or the password of HTTP basic authentication,
-	// which clients use whose base URL is http://:KEY@host. Empty asks for none,
-	// which Serve allows only where no other machine can connect.
+	// APIKey is required in all requests except GET /health: as the query parameter
+	// token, the header X-API-Key, or the password of HTTP basic authentication, as
+	// in the base URL http://:KEY@host. Empty requires no key; Serve allows that only
+	// at addresses that other machines cannot reach.
 	APIKey string
-	// Hosts are names by which clients may address the service, and whose pages may
-	// ask it, ports apart. The address of the connection is always allowed, with
-	// loopback names where that is a loopback address; without Hosts, a service
-	// with an APIKey answers to every name. Any other name gets status 403: it is
-	// what a web page shows that had a browser look up its own name anew. So does a
-	// request from a page (with the header Origin) of any other host or port.
+	// Hosts are the allowed names in the Host header, without ports. The IP address
+	// of the connection is always allowed, and on a loopback address the loopback
+	// names. If Hosts is empty and APIKey is set, all names are allowed. Other names
+	// get status 403, which prevents DNS rebinding by web pages. A request with the
+	// header Origin gets 403, too, unless Origin names the service's own host and
+	// port or one of Hosts.
 	Hosts []string
 
-	// SessionTimeout closes Lite sessions that no /call has used for so long, and
-	// LegacyTimeout legacy environments. 0 keeps them until they are closed.
+	// SessionTimeout is the idle time after which Lite sessions are closed, and
+	// LegacyTimeout the same for legacy environments. 0 is no limit.
 	SessionTimeout time.Duration
 	LegacyTimeout  time.Duration
-	SweepEvery     time.Duration // how often these two are checked
+	SweepEvery     time.Duration // interval of checking these two
 
-	MaxSessions  int           // environments alive, of both protocols; 0 is no limit
-	MaxBatch     int           // environments that one legacy request makes; 0 is no limit
-	MaxInFlight  int           // requests worked on at once; 0 is no limit
-	AdmitTimeout time.Duration // how long a request waits for its turn before it is refused
-	// CallTimeout limits each call of an environment. One that does not return is
-	// left behind and blocks its session, not the server.
+	MaxSessions  int           // open environments of both protocols; 0 is no limit
+	MaxBatch     int           // environments that one legacy request may create; 0 is no limit
+	MaxInFlight  int           // concurrent requests; 0 is no limit
+	AdmitTimeout time.Duration // how long a request waits for a slot before it is refused
+	// CallTimeout limits each call of an environment. A call that does not return
+	// blocks its session, but not the server.
 	CallTimeout  time.Duration
-	ReadTimeout  time.Duration // for a request's body to arrive
-	WriteTimeout time.Duration // for a response to be taken
+	ReadTimeout  time.Duration // for receiving a request's body
+	WriteTimeout time.Duration // for sending a response
 	DrainTimeout time.Duration // for Serve to finish calls and close environments
 
-	BatchWorkers int // environments of one legacy batch that are called at once
+	BatchWorkers int // environments of one legacy batch that run concurrently
 
 	Images ImageFormat
 	Limits Limits // of requests
 
-	// Seed draws the seeds of resets that name none.
+	// Seed is the seed from which seeds are drawn for resets without one.
 	Seed uint64
-	// Inform finds the Informer of a new environment. Nil is InformerFor.
+	// Inform returns the Informer of a new environment. Nil is InformerFor.
 	Inform func(e env.Env, config map[string]any) Informer
 	// Log receives sessions at the debug level, refusals and failures above it.
 	// Nil discards them.
 	Log *slog.Logger
 }
 
-// DefaultServerOptions returns the settings of the original services where these
-// have one. Those have no MaxSessions and MaxBatch.
+// DefaultServerOptions returns the settings of the original services, and defaults for
+// settings that these do not have, such as MaxSessions and MaxBatch.
 func DefaultServerOptions() ServerOptions {
 	limits := DefaultLimits()
 	limits.Body = 16 << 20
@@ -88,42 +87,33 @@ func DefaultServerOptions() ServerOptions {
 	}
 }
 
-// Validate reports everything that is wrong with the options.
+// Validate returns all errors of the options.
 func (o *ServerOptions) Validate() error {
-	var f faults
+	f := field.Options("remote", nil)
 	if o.Lite == nil && o.Legacy == nil {
-		f.bad("Lite, Legacy", "both are nil; there is nothing to serve")
+		f.Bad("Lite, Legacy", "both are nil; there is nothing to serve")
 	}
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-		least time.Duration
-	}{
-		{"SessionTimeout", o.SessionTimeout, 0}, {"LegacyTimeout", o.LegacyTimeout, 0}, {"AdmitTimeout", o.AdmitTimeout, 0},
-		{"SweepEvery", o.SweepEvery, 1}, {"CallTimeout", o.CallTimeout, 1}, {"ReadTimeout", o.ReadTimeout, 1},
-		{"WriteTimeout", o.WriteTimeout, 1}, {"DrainTimeout", o.DrainTimeout, 1},
-	} {
-		if d.value < d.least {
-			f.bad(d.name, "%v is below %v", d.value, d.least)
-		}
-	}
-	for _, n := range []struct {
-		name         string
-		value, least int
-	}{{"MaxSessions", o.MaxSessions, 0}, {"MaxBatch", o.MaxBatch, 0}, {"MaxInFlight", o.MaxInFlight, 0}, {"BatchWorkers", o.BatchWorkers, 1}} {
-		if n.value < n.least {
-			f.bad(n.name, "%d is below %d", n.value, n.least)
-		}
-	}
+	field.AtLeast(f, "SessionTimeout", o.SessionTimeout, 0)
+	field.AtLeast(f, "LegacyTimeout", o.LegacyTimeout, 0)
+	field.AtLeast(f, "AdmitTimeout", o.AdmitTimeout, 0)
+	field.AtLeast(f, "SweepEvery", o.SweepEvery, 1)
+	field.AtLeast(f, "CallTimeout", o.CallTimeout, 1)
+	field.AtLeast(f, "ReadTimeout", o.ReadTimeout, 1)
+	field.AtLeast(f, "WriteTimeout", o.WriteTimeout, 1)
+	field.AtLeast(f, "DrainTimeout", o.DrainTimeout, 1)
+	field.AtLeast(f, "MaxSessions", o.MaxSessions, 0)
+	field.AtLeast(f, "MaxBatch", o.MaxBatch, 0)
+	field.AtLeast(f, "MaxInFlight", o.MaxInFlight, 0)
+	field.AtLeast(f, "BatchWorkers", o.BatchWorkers, 1)
 	if o.Images != PNG && o.Images != JPEG {
-		f.bad("Images", "%q is neither %q nor %q", o.Images, PNG, JPEG)
+		f.Bad("Images", "%q is neither %q nor %q", o.Images, PNG, JPEG)
 	}
-	o.Limits.validate(f.bad)
-	return errors.Join(f...)
+	o.Limits.validate(f)
+	return f.Err()
 }
 
-// WithDefaults returns a factory that adds options to a configuration which does
-// not have them. A legacy service, for instance, serves
+// WithDefaults returns a factory that adds options which a configuration does not set.
+// A legacy service, for instance, uses
 //
 //	WithDefaults(sokoban.FromConfig, map[string]any{"rules": "legacy"})
 func WithDefaults(f env.Factory, options map[string]any) env.Factory {

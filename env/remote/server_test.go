@@ -91,14 +91,14 @@ func TestLimitOfSessionsIsSharedByBothProtocols(t *testing.T) {
 	assert.Equal(t, http.StatusOK, ask(t, s, http.MethodPost, "/connect", Info{}).status)
 }
 
-// jealous is an environment that notices when it is called twice at once.
-type jealous struct {
+// overlapDetector is an environment that notices when it is called twice at once.
+type overlapDetector struct {
 	stub
 	inside  atomic.Int64
 	clashes *atomic.Int64
 }
 
-func (j *jealous) Step(ctx context.Context, text string) (env.Outcome, error) {
+func (j *overlapDetector) Step(ctx context.Context, text string) (env.Outcome, error) {
 	if j.inside.Add(1) > 1 {
 		j.clashes.Add(1)
 	}
@@ -112,7 +112,7 @@ func TestCallsOfOneSessionComeOneAtATime(t *testing.T) {
 		var clashes atomic.Int64
 		s := serve(t, func(o *ServerOptions) {
 			o.Lite = func(map[string]any) (env.Env, error) {
-				return &jealous{stub: stub{o: stubOptions{Goal: 100}}, clashes: &clashes}, nil
+				return &overlapDetector{stub: stub{o: stubOptions{Goal: 100}}, clashes: &clashes}, nil
 			}
 		})
 		id := open(t, s, nil)
@@ -145,7 +145,7 @@ func TestRequestsWaitForASlotNoLongerThanAllowed(t *testing.T) {
 		assert.Equal(t, http.StatusOK, step(t, s, other, "x").status, "the slot is free after 8 s")
 		<-done
 		assert.Equal(t, http.StatusGatewayTimeout, first.status)
-		assert.Contains(t, first.detail, "step did not finish in time: 8s are allowed")
+		assert.Contains(t, first.detail, "step did not finish in time: the limit is 8s")
 	})
 }
 
@@ -231,7 +231,7 @@ func TestStepContinuesWhenItsClientDisconnects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, func(o *ServerOptions) {
 			o.Lite = func(map[string]any) (env.Env, error) {
-				return &jealous{stub: stub{o: stubOptions{Goal: 9}}, clashes: new(atomic.Int64)}, nil
+				return &overlapDetector{stub: stub{o: stubOptions{Goal: 9}}, clashes: new(atomic.Int64)}, nil
 			}
 		})
 		id := open(t, s, nil)
@@ -297,7 +297,7 @@ func TestRequestsBeyondTheLimitsAreRefused(t *testing.T) {
 		a    said
 		says string
 	}{
-		{send(img, img), "an image of 3×3, room is left for 8 pixels"},
+		{send(img, img), "an image of 3×3 pixels, at most 8 more pixels are allowed"},
 		{send(img, img, img), "more than 3 parts"},
 		{send([]byte("hello")), "neither PNG nor JPEG"},
 	} {

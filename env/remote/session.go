@@ -11,7 +11,7 @@ import (
 	"vagen/env"
 )
 
-// session is one environment of a client, and its state.
+// session is an environment that a client has opened.
 type session struct {
 	id      string
 	env     env.Env
@@ -19,16 +19,16 @@ type session struct {
 	failure error // why a legacy environment could not be created; env is nil then
 
 	// turn is full while a call runs, so that only one call of an environment runs at a
-	// time. It also protects gone.
-	turn chan struct{}
-	gone bool
+	// time. It also protects closed.
+	turn   chan struct{}
+	closed bool
 
 	created time.Time
 	order   uint64
 	used    time.Time // guarded by sessions.mu
 }
 
-// errFull means that the limit of sessions is reached.
+// errFull means that the limit on sessions is reached.
 var errFull = errors.New("max sessions limit reached")
 
 // errBatch is wrapped by the error about a request for too many environments.
@@ -67,8 +67,8 @@ func (q *quota) release() {
 	q.mu.Unlock()
 }
 
-// full is the message of the original for errFull.
-func (q *quota) full() string {
+// message is the original's text for errFull.
+func (q *quota) message() string {
 	return fmt.Sprintf("Max sessions limit reached (%d). Please try again later or close existing sessions.", q.limit)
 }
 
@@ -132,21 +132,21 @@ func (t *sessions) idle(limit time.Duration) []*session {
 	return list
 }
 
-// seen is a session and when it was used last.
-type seen struct {
+// sessionUse is a session with the time of its last use.
+type sessionUse struct {
 	*session
 	used time.Time
 }
 
 // all lists the sessions, oldest first.
-func (t *sessions) all() []seen {
+func (t *sessions) all() []sessionUse {
 	t.mu.Lock()
-	list := make([]seen, 0, len(t.byID))
+	list := make([]sessionUse, 0, len(t.byID))
 	for _, s := range t.byID {
-		list = append(list, seen{s, s.used})
+		list = append(list, sessionUse{s, s.used})
 	}
 	t.mu.Unlock()
-	slices.SortFunc(list, func(a, b seen) int { return cmp.Compare(a.order, b.order) })
+	slices.SortFunc(list, func(a, b sessionUse) int { return cmp.Compare(a.order, b.order) })
 	return list
 }
 

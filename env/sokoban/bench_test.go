@@ -3,10 +3,12 @@ package sokoban
 import (
 	"context"
 	"testing"
+
+	"vagen/env"
 )
 
 func newBench(b *testing.B, change func(*Options)) *Env {
-	o := DefaultOptions(Lite)
+	o := DefaultOptions(env.Lite)
 	change(&o)
 	e, err := New(o)
 	if err != nil {
@@ -48,7 +50,7 @@ func BenchmarkStepText(b *testing.B) {
 }
 
 func BenchmarkDraw168(b *testing.B) {
-	e := newBench(b, func(o *Options) { o.RenderMode = Vision })
+	e := newBench(b, func(o *Options) { o.RenderMode = env.Vision })
 	for b.Loop() {
 		e.draw.draw(e.room)
 	}

@@ -7,8 +7,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/internal/calls"
-	"vagen/env/internal/options"
-	"vagen/env/internal/pay"
+	"vagen/env/internal/turns"
 	"vagen/env/internal/words"
 	"vagen/reward"
 )
@@ -26,11 +25,11 @@ const (
 
 // Env is one live Sokoban environment. It implements env.Env.
 type Env struct {
-	calls  calls.Guard
-	o      Options
-	parser *reward.Parser
-	draw   *renderer // nil in text mode
-	fixed  *Room     // the room of all episodes, nil when it is made at each Reset
+	turns.Base
+	calls calls.Guard
+	o     Options
+	draw  *renderer // nil in text mode
+	fixed *Room     // the room of all episodes, nil when it is made at each Reset
 
 	room     *Room
 	turn     int // finished turns of the episode
@@ -49,18 +48,17 @@ func New(o Options) (*Env, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	parser, err := options.Parser("sokoban", string(o.Rules), o.PromptFormat, reward.ParserOptions{Dialect: reward.Lite,
-		ActionSep: o.ActionSep, MaxActions: o.MaxActions, SpecialTokens: o.SpecialTokens, AnswerBox: true})
+	base, err := turns.New("sokoban", o.Ruled, reward.ParserOptions{Dialect: reward.Lite, AnswerBox: true})
 	if err != nil {
 		return nil, err
 	}
-	e := &Env{calls: calls.Guard{Env: "sokoban"}, o: o, parser: parser}
+	e := &Env{Base: base.Strict(o.StrictFormat), calls: calls.Guard{Env: "sokoban"}, o: o}
 	if len(o.Desc) > 0 {
 		if e.fixed, err = Parse(o.Desc); err != nil {
 			return nil, err
 		}
 	}
-	if o.RenderMode == Vision {
+	if o.RenderMode == env.Vision {
 		e.draw = newRenderer(o.TileSize, o.Shading, o.Edges)
 	}
 	return e, nil
@@ -68,10 +66,7 @@ func New(o Options) (*Env, error) {
 
 // System returns the system prompt.
 func (e *Env) System(ctx context.Context) (env.Observation, error) {
-	if err := e.calls.Open(ctx); err != nil {
-		return env.Observation{}, err
-	}
-	return env.Observation{Text: e.systemPrompt()}, nil
+	return turns.System(ctx, &e.calls, e.systemPrompt)
 }
 
 // Reset starts the episode of the seed, which must not be negative.
@@ -125,10 +120,7 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	if err := e.calls.Step(ctx, e.room != nil); err != nil {
 		return env.Outcome{}, err
 	}
-	r := e.parser.Parse(response)
-	if e.o.Rules == Next {
-		r = words.EnforceFormat(r, e.o.StrictFormat)
-	}
+	r := turns.Read(&e.Base, response)
 	before := e.view()
 	t := e.play(r)
 	e.turn++
@@ -156,7 +148,7 @@ type turnResult struct {
 
 // play makes the moves of a response until one is unknown or the room is solved.
 func (e *Env) play(r reward.Response) turnResult {
-	t := turnResult{valid: len(r.Actions) > 0 && (e.o.Rules == Legacy || r.FormatCorrect)}
+	t := turnResult{valid: len(r.Actions) > 0 && (e.o.Rules == env.Legacy || r.FormatCorrect)}
 	start := e.room.player
 	for i, word := range r.Actions {
 		a, ok := e.action(word)
@@ -186,7 +178,7 @@ func (e *Env) play(r reward.Response) turnResult {
 
 // action returns the move of a word, which the legacy rules compare with its case.
 func (e *Env) action(word string) (Action, bool) {
-	return words.Move[Action](actionWords[:], word, e.o.Rules == Legacy)
+	return words.Move[Action](actionWords[:], word, e.o.Rules == env.Legacy)
 }
 
 // gym-sokoban's rewards, which the legacy rules pay.
@@ -199,27 +191,21 @@ const (
 // pay sets the reward parts and the claims of a turn.
 func (e *Env) pay(out *env.Outcome, before *Room, t turnResult) {
 	formatted := out.Response.FormatCorrect && len(t.moved) > 0
-	if e.o.Rules == Legacy {
+	if e.o.Rules == env.Legacy {
 		formatted = out.Response.FormatCorrect && t.valid
-		out.Reward.Pay(partMove, -moveCost*float64(len(t.moved)))
-		out.Reward.Pay(partBox, boxReward*float64(t.boxes))
-		out.Reward.Pay(partSuccess, finalReward*float64(t.solved))
-	} else if t.success && !(e.solved && e.o.Rules == Next) {
-		out.Reward.Pay(partSuccess, e.o.SuccessReward)
+		out.Reward.Add(partMove, -moveCost*float64(len(t.moved)))
+		out.Reward.Add(partBox, boxReward*float64(t.boxes))
+		out.Reward.Add(partSuccess, finalReward*float64(t.solved))
+	} else if t.success && !(e.solved && e.o.Rules == env.Next) {
+		out.Reward.Add(partSuccess, e.o.SuccessReward)
 	}
 	e.solved = e.solved || t.success
 	if formatted {
-		out.Reward.Pay(partFormat, e.o.FormatReward)
+		out.Reward.Add(partFormat, e.o.FormatReward)
 		e.payState(out, before)
 	}
-	out.Reward.Pay(partTurn, -e.o.TurnCost)
-	if e.o.UseStateReward {
-		pay.Claims(out, formatted, pay.Turn[*Room]{
-			Env: "sokoban", Before: before, After: e.room,
-			Grounding: e.o.GroundingWeight, WorldModeling: e.o.WorldModelingWeight,
-			Truth: func(c *reward.Claim, room *Room) { c.Truth = room.relations() },
-		})
-	}
+	out.Reward.Add(partTurn, -e.o.TurnCost)
+	turns.Claim(&e.Base, out, "sokoban", formatted, before, e.room, func(c *reward.Claim, room *Room) { c.Truth = room.relations() })
 }
 
 // view returns a copy of the room before a turn, nil if no reward needs it.
@@ -232,8 +218,8 @@ func (e *Env) view() *Room {
 
 // payState rewards what the response says about the state.
 func (e *Env) payState(out *env.Outcome, before *Room) {
-	pay.Description(out, partObservation, e.o.ObservationReward, func() string { return before.describe(e.o.DescribeMoves) })
-	pay.Description(out, partPrediction, e.o.PredictionReward, func() string { return e.room.describe(false) })
+	turns.Describe(out, partObservation, e.o.ObservationReward, func() string { return before.describe(e.o.DescribeMoves) })
+	turns.Describe(out, partPrediction, e.o.PredictionReward, func() string { return e.room.describe(false) })
 }
 
 func (e *Env) observe(moved []string, first bool) env.Observation {
@@ -256,9 +242,3 @@ func (e *Env) Room() *Room {
 
 // Options returns the settings.
 func (e *Env) Options() Options { return e.o }
-
-// Claiming implements env.Claimant.
-func (e *Env) Claiming() bool { return e.o.UseStateReward }
-
-// Parser returns the parser of responses.
-func (e *Env) Parser() *reward.Parser { return e.parser }

@@ -12,16 +12,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/options"
 	"vagen/reward"
 )
 
 // alley is solved by Right, Right: the box is pushed along to the target.
 var alley = []string{"######", "#PX_O#", "######"}
 
-func start(t *testing.T, rules Rules, change func(*Options)) *Env {
+func start(t *testing.T, rules env.Rules, change func(*Options)) *Env {
 	t.Helper()
 	o := DefaultOptions(rules)
-	o.Desc, o.RenderMode = alley, Text
+	o.Desc, o.RenderMode = alley, env.Text
 	change(&o)
 	e, err := New(o)
 	require.NoError(t, err)
@@ -63,7 +64,7 @@ func TestPushesFollowTheRules(t *testing.T) {
 }
 
 func TestEachRuleSetPaysItsOwnWay(t *testing.T) {
-	e := start(t, Lite, func(o *Options) { o.PromptFormat, o.TurnCost = "free_think", 0.25 })
+	e := start(t, env.Lite, func(o *Options) { o.PromptFormat, o.TurnCost = "free_think", 0.25 })
 	out := play(t, e, "<think>a</think>"+answer("right"))
 	require.Equal(t, reward.Parts{{Name: "format", Value: 0.1}, {Name: "turn", Value: -0.25}}, out.Reward)
 	out = play(t, e, "<think>a</think>"+answer("RIGHT,up"))
@@ -71,16 +72,16 @@ func TestEachRuleSetPaysItsOwnWay(t *testing.T) {
 	require.True(t, out.Done && out.Success)
 	require.Equal(t, 1.0, out.Turn["action_is_valid"], "moves beyond the solution aren't looked at")
 
-	e = start(t, Legacy, func(o *Options) { o.PromptFormat = "no_think" })
+	e = start(t, env.Legacy, func(o *Options) { o.PromptFormat = "no_think" })
 	out = play(t, e, answer("Right,Right"))
 	require.Equal(t, reward.Parts{{Name: "move", Value: -0.2}, {Name: "box", Value: 1}, {Name: "success", Value: 10}, {Name: "format", Value: 0.5}}, out.Reward)
-	out = play(t, start(t, Legacy, func(o *Options) { o.PromptFormat = "no_think" }), answer("Right,right"))
+	out = play(t, start(t, env.Legacy, func(o *Options) { o.PromptFormat = "no_think" }), answer("Right,right"))
 	require.Equal(t, reward.Parts{{Name: "move", Value: -0.1}}, out.Reward, "words are exact under the legacy rules")
 }
 
 func TestTrueTextsEarnTheirWholeReward(t *testing.T) {
-	e := start(t, Lite, func(o *Options) {
-		o.PromptFormat, o.Prompt, o.DescribeMoves = reward.ObservePredict, Brief, true
+	e := start(t, env.Lite, func(o *Options) {
+		o.PromptFormat, o.Prompt, o.DescribeMoves = reward.ObservePredict, options.Brief, true
 		o.ObservationReward, o.PredictionReward = 0.5, 0.25
 	})
 	require.Equal(t, "target same right box same right free wall wall wall Right", e.Describe())
@@ -96,10 +97,10 @@ func TestTrueTextsEarnTheirWholeReward(t *testing.T) {
 }
 
 func TestScriptsAreTrueAndWellFormed(t *testing.T) {
-	for _, rules := range []Rules{Lite, Legacy, Next} {
-		for _, format := range promptFormats(rules) {
+	for _, rules := range []env.Rules{env.Lite, env.Legacy, env.Next} {
+		for _, format := range options.Formats(rules, reward.Lite) {
 			o := DefaultOptions(rules)
-			o.PromptFormat, o.RenderMode, o.DescribeMoves = format, Text, true
+			o.PromptFormat, o.RenderMode, o.DescribeMoves = format, env.Text, true
 			o.ObservationReward, o.PredictionReward, o.FormatReward = 1, 1, 1
 			e, err := New(o)
 			require.NoError(t, err)
@@ -124,38 +125,38 @@ func TestScriptsAreTrueAndWellFormed(t *testing.T) {
 }
 
 func TestPromptsShowAnExampleThatTheirParserAccepts(t *testing.T) {
-	for _, rules := range []Rules{Lite, Legacy, Next} {
-		for _, format := range promptFormats(rules) {
-			for _, mode := range []string{Text, Vision} {
+	for _, rules := range []env.Rules{env.Lite, env.Legacy, env.Next} {
+		for _, format := range options.Formats(rules, reward.Lite) {
+			for _, mode := range []string{env.Text, env.Vision} {
 				e := start(t, rules, func(o *Options) { o.PromptFormat, o.RenderMode = format, mode })
 				system, err := e.System(t.Context())
 				require.NoError(t, err)
 				_, example, found := strings.Cut(system.Text, "For example:\n")
 				require.True(t, found)
-				r := e.parser.Parse(example)
+				r := e.Parser().Parse(example)
 				require.True(t, r.FormatCorrect, "%s %s: %s", rules, format, example)
 				require.Len(t, r.Actions, 2)
 				first, err := e.Reset(t.Context(), 3)
 				require.NoError(t, err)
-				require.Equal(t, mode == Vision, strings.Contains(first.Text, env.ImageMark))
-				require.Equal(t, rules == Legacy, strings.Contains(first.Text, "Answer in this form"))
+				require.Equal(t, mode == env.Vision, strings.Contains(first.Text, env.ImageMark))
+				require.Equal(t, rules == env.Legacy, strings.Contains(first.Text, "Answer in this form"))
 			}
 		}
 	}
 }
 
 func TestEverySeedGivesASolvableRoom(t *testing.T) {
-	rate, err := SuccessRate(DefaultOptions(Lite), ShortestPath, 0, 60, 40, 3, 1)
+	rate, err := SuccessRate(DefaultOptions(env.Lite), ShortestPath, 0, 60, 40, 3, 1)
 	require.NoError(t, err)
 	require.Equal(t, 1.0, rate)
-	rate, err = SuccessRate(DefaultOptions(Legacy), Random, 0, 60, 1, 1, 1)
+	rate, err = SuccessRate(DefaultOptions(env.Legacy), Random, 0, 60, 1, 1, 1)
 	require.NoError(t, err)
 	require.Less(t, rate, 0.2)
 }
 
 func TestSolutionsAreShortestAndSolve(t *testing.T) {
 	for seed := range int64(20) {
-		o := DefaultOptions(Lite)
+		o := DefaultOptions(env.Lite)
 		o.Boxes, o.Room = 2, [2]int{7, 7}
 		e, err := New(o)
 		require.NoError(t, err)
@@ -183,7 +184,7 @@ func TestSolutionsAreShortestAndSolve(t *testing.T) {
 }
 
 func TestSolutionLengthIsHeldToItsRange(t *testing.T) {
-	o := DefaultOptions(Lite)
+	o := DefaultOptions(env.Lite)
 	o.MinSolution = &[2]int{4, 6}
 	e, err := New(o)
 	require.NoError(t, err)
@@ -211,11 +212,11 @@ func TestRetryRulesAreMachineIndependent(t *testing.T) {
 func TestRoomsOfLegacyWanderTheirPlayer(t *testing.T) {
 	differ := 0
 	for seed := range int64(40) {
-		a, err := Generate(Legacy, seed, 6, 6, 1)
+		a, err := Generate(env.Legacy, seed, 6, 6, 1)
 		if err != nil {
 			continue
 		}
-		b, err := Generate(Lite, seed, 6, 6, 1)
+		b, err := Generate(env.Lite, seed, 6, 6, 1)
 		if err == nil && a.player != b.player {
 			differ++
 		}
@@ -227,13 +228,13 @@ func TestBadOptionsAreNamed(t *testing.T) {
 	for want, config := range map[string]map[string]any{
 		`did you mean "num_boxes"?`:        {"num_box": 4},
 		`"dim_room"`:                       {"dim_room": []any{2, 6}},
-		`a list of 2 is needed`:            {"dim_room": []any{6}},
+		`must be a list of 2`:              {"dim_room": []any{6}},
 		`"num_boxes"`:                      {"num_boxes": 10},
 		`"rules"`:                          {"rules": "liet"},
 		`"retry"`:                          {"retry": "random"},
 		`"render_mode"`:                    {"render_mode": "ascii"},
 		`"prompt"`:                         {"prompt": "short"},
-		`"grounding" is not one of`:        {"prompt_format": "grounding"},
+		`"grounding", must be one of`:      {"prompt_format": "grounding"},
 		`"min_solution_steps"`:             {"min_solution_steps": []any{5, 1}},
 		`the legacy rules accept`:          {"rules": "legacy", "min_solution_steps": []any{1, 5}},
 		`"max_actions_per_step"`:           {"max_actions_per_step": 0},
@@ -252,9 +253,9 @@ func TestBadOptionsAreNamed(t *testing.T) {
 		require.ErrorContains(t, err, want, "%v", config)
 	}
 	for _, bad := range []func() (*Room, error){
-		func() (*Room, error) { return Generate(Lite, 1, 33, 6, 1) },
-		func() (*Room, error) { return Generate(Lite, 1, 6, 6, 0) },
-		func() (*Room, error) { return Generate(Lite, -1, 6, 6, 1) },
+		func() (*Room, error) { return Generate(env.Lite, 1, 33, 6, 1) },
+		func() (*Room, error) { return Generate(env.Lite, 1, 6, 6, 0) },
+		func() (*Room, error) { return Generate(env.Lite, -1, 6, 6, 1) },
 	} {
 		_, err := bad()
 		require.ErrorIs(t, err, ErrRoom)
@@ -262,7 +263,7 @@ func TestBadOptionsAreNamed(t *testing.T) {
 }
 
 func TestCallsOutOfOrderAreErrors(t *testing.T) {
-	e, err := New(DefaultOptions(Lite))
+	e, err := New(DefaultOptions(env.Lite))
 	require.NoError(t, err)
 	_, err = e.Step(t.Context(), "")
 	require.ErrorIs(t, err, env.ErrNotReset)
@@ -286,10 +287,10 @@ func FuzzStep(f *testing.F) {
 	f.Add("<observation>o</observation><think>t</think><answer>right</answer><prediction>p</prediction>", uint8(6))
 	f.Add("<answer>\xff,<image></answer>", uint8(7))
 	f.Fuzz(func(t *testing.T, response string, pick uint8) {
-		rules := []Rules{Lite, Legacy, Next}[pick%3]
+		rules := []env.Rules{env.Lite, env.Legacy, env.Next}[pick%3]
 		o := DefaultOptions(rules)
-		formats := promptFormats(rules)
-		o.PromptFormat, o.RenderMode, o.ObservationReward, o.Desc = formats[int(pick/2)%len(formats)], Text, 1, alley
+		formats := options.Formats(rules, reward.Lite)
+		o.PromptFormat, o.RenderMode, o.ObservationReward, o.Desc = formats[int(pick/2)%len(formats)], env.Text, 1, alley
 		e, err := New(o)
 		if err != nil {
 			t.Fatal(err)

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"vagen/env"
 	"vagen/env/sokoban"
 )
 
 // The shortest solution of a room, played in turns of two moves.
 func Example() {
-	o := sokoban.DefaultOptions(sokoban.Lite)
+	o := sokoban.DefaultOptions(env.Lite)
 	o.Desc = []string{"######", "#P___#", "#__X_#", "#____#", "#__O_#", "######"}
 	o.MaxActions, o.PromptFormat = 2, "free_think"
 	e, err := sokoban.New(o)

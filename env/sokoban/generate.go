@@ -3,6 +3,7 @@ package sokoban
 import (
 	"fmt"
 
+	"vagen/env"
 	"vagen/internal/numpyrand"
 )
 
@@ -16,7 +17,7 @@ const tries = 4
 //
 // Errors wrap ErrRoom: sides outside 3..32, boxes outside 1..9, a negative seed,
 // and seeds that give no playable room; Options.Retry chooses the next seed then.
-func Generate(rules Rules, seed int64, rows, cols, boxes int) (*Room, error) {
+func Generate(rules env.Rules, seed int64, rows, cols, boxes int) (*Room, error) {
 	switch {
 	case min(rows, cols) < minSide || max(rows, cols) > maxSide:
 		return nil, fmt.Errorf("sokoban: room of %d×%d: %w; allowed are sides of %d to %d", rows, cols, ErrRoom, minSide, maxSide)
@@ -37,7 +38,7 @@ func Generate(rules Rules, seed int64, rows, cols, boxes int) (*Room, error) {
 		if !unplay(rules, room) {
 			continue
 		}
-		if rules == Legacy {
+		if rules == env.Legacy {
 			g.wander(room)
 		}
 		return room, nil

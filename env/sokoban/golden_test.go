@@ -66,7 +66,7 @@ func digits(r *Room) (fixed, state []string) {
 // PYTHONHASHSEED=0 (testdata/envs/sokoban_*.json). Rooms come from the seed, so
 // that making them and playing in them are compared at once.
 func TestEpisodesEqualTheOriginals(t *testing.T) {
-	for _, rules := range []Rules{Lite, Legacy} {
+	for _, rules := range []env.Rules{env.Lite, env.Legacy} {
 		t.Run(string(rules), func(t *testing.T) {
 			name := "envs/sokoban_" + string(rules) + ".json"
 			var file struct{ Episodes []episode }
@@ -80,7 +80,7 @@ func TestEpisodesEqualTheOriginals(t *testing.T) {
 	}
 }
 
-func playEpisode(t *testing.T, tally *golden.Tally, rules Rules, ep episode) {
+func playEpisode(t *testing.T, tally *golden.Tally, rules env.Rules, ep episode) {
 	what := fmt.Sprintf("%s seed %d", ep.Name, ep.Seed)
 	ctx := context.Background()
 	ep.Config["rules"] = string(rules)
@@ -130,7 +130,7 @@ func compareTurn(t *testing.T, tally *golden.Tally, what string, e *Env, out env
 // The recorded rooms are those of the original generators, without retries
 // (testdata/envs/levels_*.json).
 func TestRoomsEqualTheOriginals(t *testing.T) {
-	for _, rules := range []Rules{Lite, Legacy} {
+	for _, rules := range []env.Rules{env.Lite, env.Legacy} {
 		name := "envs/levels_" + string(rules) + ".json"
 		var file struct {
 			Cases []struct {

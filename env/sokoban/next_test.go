@@ -15,7 +15,7 @@ func wm(answer string) string {
 
 func nextRoom(t *testing.T, change func(*Options)) func(string) env.Outcome {
 	t.Helper()
-	o := DefaultOptions(Next)
+	o := DefaultOptions(env.Next)
 	o.Desc = []string{"######", "#P_XO#", "######"}
 	change(&o)
 	e, err := New(o)
@@ -69,11 +69,11 @@ func TestNextAttachesClaimsOfPerceptions(t *testing.T) {
 }
 
 func TestNextRefusesWhatBelongsToOthers(t *testing.T) {
-	o := DefaultOptions(Next)
+	o := DefaultOptions(env.Next)
 	o.UseStateReward, o.PromptFormat = true, "free_think"
 	_, err := New(o)
 	require.ErrorContains(t, err, "no statements about the state")
-	o = DefaultOptions(Lite)
+	o = DefaultOptions(env.Lite)
 	o.StrictFormat = true
 	_, err = New(o)
 	require.ErrorContains(t, err, `"strict_format"`)

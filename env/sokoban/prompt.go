@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"vagen/env"
+	"vagen/env/internal/options"
 	"vagen/env/internal/words"
 	"vagen/reward"
 )
@@ -13,13 +15,13 @@ const briefSystem = "Push each box onto a target."
 
 // systemPrompt says what the world is, how to act in it and how to answer.
 func (e *Env) systemPrompt() string {
-	if e.o.Prompt == Brief {
+	if e.o.Prompt == options.Brief {
 		return briefSystem
 	}
 	var b strings.Builder
 	b.WriteString("You are in a room with boxes. Push every box onto a target. You can push one box at a time and pull none, " +
 		"so a box in a corner stays there.\n\n")
-	if e.o.RenderMode == Vision {
+	if e.o.RenderMode == env.Vision {
 		b.WriteString("Each picture shows the room from above. You are the red figure. Boxes are yellow crates, targets are purple rings, " +
 			"a crate on a target is green, and walls are dark.")
 		if e.o.Edges {
@@ -43,11 +45,11 @@ func (e *Env) systemPrompt() string {
 // observationText puts a drawing of the room, or the mark of its picture, into
 // the words of a turn.
 func (e *Env) observationText(room string, moved []string, first bool) string {
-	if e.o.Prompt == Brief {
+	if e.o.Prompt == options.Brief {
 		return words.BriefLevelText(room, e.draw == nil, e.turn+1)
 	}
 	text := words.LevelText("room", room, moved, first)
-	if e.o.Rules == Legacy {
+	if e.o.Rules == env.Legacy {
 		text += "\n" + e.formatText()
 	}
 	return text
@@ -56,15 +58,15 @@ func (e *Env) observationText(room string, moved []string, first bool) string {
 // formatText asks for the response's format and says in which words or notation
 // observations and predictions are wanted.
 func (e *Env) formatText() string {
-	text := words.Format(e.parser)
+	text := words.Format(e.Parser())
 	switch {
-	case e.positional():
+	case options.Positional(&e.o.Level):
 		return text + words.Positions("each target", "each box")
 	case e.dictionary():
 		return text + words.Places("box", "target")
-	case !e.describing():
+	case !options.Describing(&e.o.Level):
 		return text + words.Relations(e.o.PromptFormat, "target", "box")
-	case len(e.parser.Sections()) < 3:
+	case len(e.Parser().Sections()) < 3:
 		return text
 	}
 	text += " Say for each target and then for each box where it is from you as: target up|down|same left|right|same, " +
@@ -76,21 +78,8 @@ func (e *Env) formatText() string {
 	return text
 }
 
-// describing reports whether sections are to be written in the words of Describe.
-func (e *Env) describing() bool {
-	return e.o.ObservationReward != 0 || e.o.PredictionReward != 0 || e.o.PromptFormat == reward.ObservePredict
-}
-
 // exampleRoom is the room that the example of the system prompt speaks of.
-var exampleRoom = mustParse("######", "#P___#", "#__X_#", "#____#", "#__O_#", "######")
-
-func mustParse(rows ...string) *Room {
-	r, err := Parse(rows)
-	if err != nil {
-		panic(err) // a fixed text of this package
-	}
-	return r
-}
+var exampleRoom = words.Must(Parse([]string{"######", "#P___#", "#__X_#", "#____#", "#__O_#", "######"}))
 
 // example is a response in the format, with an answer that uses the separator.
 func (e *Env) example() string {
@@ -100,7 +89,7 @@ func (e *Env) example() string {
 		moves += e.o.ActionSep + Right.String()
 		after.Move(Right)
 	}
-	return e.parser.Compose(func(section string) string {
+	return e.Parser().Compose(func(section string) string {
 		switch section {
 		case reward.SectionAnswer:
 			return moves
@@ -117,7 +106,7 @@ func (e *Env) example() string {
 // leaves that open.
 func (e *Env) exampleState(r *Room, moves bool, otherwise string) string {
 	switch {
-	case e.describing():
+	case options.Describing(&e.o.Level):
 		return r.describe(moves)
 	case strings.HasSuffix(e.o.PromptFormat, "_symbolic"):
 		return r.Text(e.o.Rules)
@@ -125,7 +114,7 @@ func (e *Env) exampleState(r *Room, moves bool, otherwise string) string {
 		return r.places()
 	case strings.HasSuffix(e.o.PromptFormat, "_structured"):
 		return words.JSON(r.relations())
-	case e.positional():
+	case options.Positional(&e.o.Level):
 		return words.RelationsText(r.relations())
 	}
 	return otherwise
@@ -134,11 +123,5 @@ func (e *Env) exampleState(r *Room, moves bool, otherwise string) string {
 // dictionary reports whether sections are to be dictionaries of places. Of the
 // structured formats, the original asks in one for a list of relations.
 func (e *Env) dictionary() bool {
-	return !e.describing() && strings.HasSuffix(e.o.PromptFormat, "_structured") && e.o.PromptFormat != "grounding_worldmodeling_structured"
-}
-
-// positional reports whether sections are to be written in the words that judges read
-// by rule: when they are rewarded and the format asks for no other notation.
-func (e *Env) positional() bool {
-	return e.o.UseStateReward && !e.describing() && words.Relations(e.o.PromptFormat, "", "") == ""
+	return !options.Describing(&e.o.Level) && strings.HasSuffix(e.o.PromptFormat, "_structured") && e.o.PromptFormat != "grounding_worldmodeling_structured"
 }

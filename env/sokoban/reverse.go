@@ -1,9 +1,11 @@
 package sokoban
 
-// The originals generate a puzzle by playing backwards from the solved room: a depth-first
-// search over pulls and moves without a box, which keeps the first room with the highest
-// score. The room of a seed depends on the order, limits and special cases of the search, so
-// all of them are reproduced here.
+import "vagen/env"
+
+// The originals make a puzzle by playing backwards from the solved room: a
+// depth-first search over pulls and plain moves, which keeps the first room of
+// the highest score. Its order, its limits and its quirks decide which room a
+// seed gives, so all of them are reproduced here.
 
 // maxExplored is the maximum number of rooms that a search visits.
 const maxExplored = 300_000
@@ -38,8 +40,8 @@ type reverseSearch struct {
 
 // unplay turns a solved room into a puzzle. It reports whether a box was moved; if not, the
 // room is unchanged.
-func unplay(rules Rules, r *Room) bool {
-	s := &reverseSearch{room: r, n: r.count, plain: rules != Legacy, explored: make(map[sceneKey]struct{}),
+func unplay(rules env.Rules, r *Room) bool {
+	s := &reverseSearch{room: r, n: r.count, plain: rules != env.Legacy, explored: make(map[sceneKey]struct{}),
 		offsets: [Actions]int{Up: -r.cols, Down: r.cols, Left: -1, Right: 1}}
 	start := scene{player: uint16(r.index(r.player)), last: -1}
 	k := 0
@@ -51,11 +53,11 @@ func unplay(rules Rules, r *Room) bool {
 		}
 	}
 	depth := 100
-	if rules != Legacy {
+	if rules != env.Legacy {
 		depth = 300
 	}
 	s.visit(start, 0, depth)
-	if s.displacement(&s.best) == 0 || rules != Legacy && s.score == 0 {
+	if s.displacement(&s.best) == 0 || rules != env.Legacy && s.score == 0 {
 		return false
 	}
 	clear(r.boxes)

@@ -3,29 +3,15 @@ package sokoban
 import (
 	"strings"
 
+	"vagen/env"
 	"vagen/env/internal/words"
 	"vagen/reward"
 )
 
 // Text draws the room as characters: the symbols of Parse with a space on each
 // side, a line to a row. Under the legacy rules a tab follows each cell.
-func (r *Room) Text(rules Rules) string {
-	var b strings.Builder
-	b.Grow(r.rows * (r.cols*5 + 1))
-	for row := range r.rows {
-		if row > 0 {
-			b.WriteByte('\n')
-		}
-		for col := range r.cols {
-			b.WriteByte(' ')
-			b.WriteRune(r.symbol(Cell{row, col}))
-			b.WriteByte(' ')
-			if rules == Legacy {
-				b.WriteByte('\t')
-			}
-		}
-	}
-	return b.String()
+func (r *Room) Text(rules env.Rules) string {
+	return words.Grid(r.rows, r.cols, rules == env.Legacy, func(row, col int) rune { return r.symbol(Cell{row, col}) })
 }
 
 // relations returns where the targets and then the boxes are as seen from the

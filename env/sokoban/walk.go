@@ -52,7 +52,7 @@ func (e *Env) Script(r *rand.Rand, w Walker, moves int) string {
 			break
 		}
 	}
-	return e.parser.Compose(func(section string) string {
+	return e.Parser().Compose(func(section string) string {
 		switch section {
 		case reward.SectionObservation:
 			return e.room.describe(e.o.DescribeMoves)

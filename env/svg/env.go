@@ -9,6 +9,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/internal/calls"
+	"vagen/env/internal/turns"
 	"vagen/env/internal/words"
 	svgdraw "vagen/env/svg/internal/draw"
 	"vagen/reward"
@@ -107,10 +108,7 @@ func NewFrom(o Options, data *Dataset) (*Env, error) {
 
 // System returns the system prompt.
 func (e *Env) System(ctx context.Context) (env.Observation, error) {
-	if err := e.calls.Open(ctx); err != nil {
-		return env.Observation{}, err
-	}
-	return env.Observation{Text: e.systemPrompt()}, nil
+	return turns.System(ctx, &e.calls, e.systemPrompt)
 }
 
 // Reset starts the episode of the seed with the picture of its sample. If the sample

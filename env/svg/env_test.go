@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/internal/options"
 	"vagen/internal/numpyrand"
 	"vagen/reward"
 )
@@ -160,7 +161,7 @@ func TestEnvironmentKeepsTheContract(t *testing.T) {
 
 func TestPromptsShowAnExampleThatIsAccepted(t *testing.T) {
 	for _, rules := range []Rules{Episode, Service} {
-		for _, format := range promptFormats() {
+		for _, format := range options.Formats(env.Legacy, reward.Legacy, "_symbolic", "_structured") {
 			e := start(t, func(o *Options) { o.Rules, o.PromptFormat, o.MaxActions = rules, format, 2 })
 			system, err := e.System(t.Context())
 			require.NoError(t, err)
@@ -278,20 +279,20 @@ func TestErrorsNameTheSampleThatCannotBeDrawn(t *testing.T) {
 
 func TestInvalidOptionsAreReported(t *testing.T) {
 	for want, config := range map[string]map[string]any{
-		`did you mean "dino_weight"?`:   {"dino_wieght": 4},
-		`"rules"`:                       {"rules": "legacy"},
-		`"grounding_structured" is not`: {"prompt_format": "grounding_structured"},
-		`"model_size"`:                  {"model_size": "huge"},
-		`"render_mode"`:                 {"render_mode": "text"},
-		`"max_actions_per_step"`:        {"max_actions_per_step": 0},
-		`"action_sep"`:                  {"action_sep": ""},
-		`"image_placeholder"`:           {"image_placeholder": "[img]"},
-		`"use_state_reward"`:            {"use_state_reward": true},
-		`set dino_url`:                  {"dino_weight": 1},
-		`set dreamsim_url`:              {"dreamsim_weight": 1},
-		`"structural_weight"`:           {"structural_weight": -1},
-		`"score_timeout"`:               {"score_timeout": -1},
-		`"data_dir"`:                    {"data_dir": "/nowhere/at/all"},
+		`did you mean "dino_weight"?`:            {"dino_wieght": 4},
+		`"rules"`:                                {"rules": "legacy"},
+		`"grounding_structured", must be one of`: {"prompt_format": "grounding_structured"},
+		`"model_size"`:                           {"model_size": "huge"},
+		`"render_mode"`:                          {"render_mode": "text"},
+		`"max_actions_per_step"`:                 {"max_actions_per_step": 0},
+		`"action_sep"`:                           {"action_sep": ""},
+		`"image_placeholder"`:                    {"image_placeholder": "[img]"},
+		`"use_state_reward"`:                     {"use_state_reward": true},
+		`set dino_url`:                           {"dino_weight": 1},
+		`set dreamsim_url`:                       {"dreamsim_weight": 1},
+		`"structural_weight"`:                    {"structural_weight": -1},
+		`"score_timeout"`:                        {"score_timeout": -1},
+		`"data_dir"`:                             {"data_dir": "/nowhere/at/all"},
 	} {
 		_, err := FromConfig(config)
 		require.ErrorContains(t, err, want, "%v", config)

@@ -1,7 +1,6 @@
 package svg
 
 import (
-	"fmt"
 	"math"
 
 	"vagen/env"
@@ -38,6 +37,10 @@ type Options struct {
 	//	                                                  dreamsim_score
 	Rules Rules `option:"rules" kind:"text"`
 
+	// The format is one of the legacy environments. Of a response's actions the first
+	// counts, as in the original, and observations are always pictures.
+	options.Response
+
 	// DataDir is a folder of SVG files, a file of JSON lines, or a folder that
 	// holds one of these as <dataset name with / as ->/<split>, the file with
 	// .jsonl behind; see Load. "" means the icons of this package, which have no
@@ -46,13 +49,6 @@ type Options struct {
 	DatasetName string `option:"dataset_name" kind:"text"`
 	Split       string `option:"split" kind:"text"`
 
-	PromptFormat     string   `option:"prompt_format" kind:"text"` // a legacy format, see package reward
-	ActionSep        string   `option:"action_sep" kind:"text"`
-	MaxActions       int      `option:"max_actions_per_step" noted:"the first action counts, as in the original"`
-	ImagePlaceholder string   `option:"image_placeholder" kind:"text"`  // must be env.ImageMark; accepted for old configurations
-	SpecialTokens    []string `option:"special_token_list" kind:"text"` // removed from sections
-
-	FormatReward  float64 `option:"format_reward"`
 	FormatPenalty float64 `option:"format_penalty"` // added, so it is negative or 0
 
 	// Weights of the scores in the reward; nil means 0. Without any of them the
@@ -77,7 +73,6 @@ type Options struct {
 	Seed           int64          `option:"seed" noted:"the seed of an episode chooses its drawing"`
 	Device         map[string]any `option:"device" kind:"text" noted:"the services of dino_url and dreamsim_url have devices of their own"`
 	UseStateReward bool           `option:"use_state_reward"`
-	RenderMode     string         `option:"render_mode" kind:"text"`
 }
 
 // defaultPerceptual is the weight of the perceptual score when no score has one.
@@ -86,21 +81,18 @@ const defaultPerceptual = 5
 // DefaultOptions returns the published settings.
 func DefaultOptions() Options {
 	return Options{
-		Rules: Episode, DatasetName: "starvector/svg-icons-simple", Split: "train",
-		PromptFormat: "grounding_worldmodeling", ActionSep: "~~", MaxActions: 1, ImagePlaceholder: env.ImageMark,
-		SpecialTokens: []string{"<think>", "</think>", "<answer>", "</answer>"},
-		FormatReward:  0.5, ModelSize: "small", Seed: 42, RenderMode: "vision",
+		Response: options.Response{
+			RenderMode: env.Vision, PromptFormat: "grounding_worldmodeling", ActionSep: "~~", MaxActions: 1,
+			ImagePlaceholder: env.ImageMark, SpecialTokens: options.LegacyTokens(), FormatReward: 0.5,
+		},
+		Rules: Episode, DatasetName: "starvector/svg-icons-simple", Split: "train", ModelSize: "small", Seed: 42,
 	}
 }
 
 // FromConfig creates an environment from named options on top of DefaultOptions. It is
 // an env.Factory.
 func FromConfig(config map[string]any) (env.Env, error) {
-	o := DefaultOptions()
-	if err := env.Decode(config, &o); err != nil {
-		return nil, fmt.Errorf("svg: %w", err)
-	}
-	return New(o)
+	return options.Make("svg", config, func(env.Rules) Options { return DefaultOptions() }, New)
 }
 
 // weights returns the weights of the scores.
@@ -120,48 +112,35 @@ func (o *Options) weights() scores {
 
 // Validate returns an error that lists all invalid options.
 func (o *Options) Validate() error {
-	f := options.Check("svg")
-	f.OneOf("rules", string(o.Rules), string(Episode), string(Service))
-	f.OneOf("prompt_format", o.PromptFormat, promptFormats()...)
-	f.OneOf("model_size", o.ModelSize, "small", "base", "large")
-	f.OneOf("render_mode", o.RenderMode, "vision")
-	f.Positive("max_actions_per_step", o.MaxActions)
-	f.ActionSep(o.ActionSep)
-	f.ImagePlaceholder(o.ImagePlaceholder)
+	c := options.Check("svg")
+	c.OneOf("rules", string(o.Rules), string(Episode), string(Service))
+	options.CheckResponse(c, &o.Response, options.Formats(env.Legacy, reward.Legacy, "_symbolic", "_structured"))
+	c.OneOf("model_size", o.ModelSize, "small", "base", "large")
+	if o.RenderMode == env.Text {
+		c.Bad("render_mode", "%q, but drawings are pictures: must be %q", env.Text, env.Vision)
+	}
 	if o.UseStateReward {
-		f.Addf("use_state_reward", "a drawing has no state that could be claimed")
+		c.Bad("use_state_reward", "true, but a drawing has no state that could be claimed")
 	}
-	if !(o.ScoreTimeout >= 0 && o.ScoreTimeout <= 3600) {
-		f.Addf("score_timeout", "%v is outside 0..3600 seconds", o.ScoreTimeout)
-	}
+	c.Within("score_timeout", o.ScoreTimeout, 0, 3600)
 	if o.DataDir == "" {
 		own := DefaultOptions()
 		for _, by := range []struct{ name, value, own string }{{"dataset_name", o.DatasetName, own.DatasetName}, {"split", o.Split, own.Split}} {
 			if by.value != by.own {
-				f.Addf(by.name, "%q, but the built-in icons are one set without splits; set data_dir to a folder with the data", by.value)
+				c.Bad(by.name, "%q, but the built-in icons are one set without splits; set data_dir to a folder with the data", by.value)
 			}
 		}
 	}
 	w := o.weights()
-	weight := func(name string, value float64) {
-		if !(value >= 0) || math.IsInf(value, 1) {
-			f.Addf(name, "%v is not a weight; weights are finite and not negative", value)
-		}
-	}
-	weight("dino_weight", w.DINO)
-	weight("dreamsim_weight", w.DreamSim)
-	weight("structural_weight", w.Structural)
-	weight("perceptual_weight", w.Perceptual)
+	c.Within("dino_weight", w.DINO, 0, math.MaxFloat64)
+	c.Within("dreamsim_weight", w.DreamSim, 0, math.MaxFloat64)
+	c.Within("structural_weight", w.Structural, 0, math.MaxFloat64)
+	c.Within("perceptual_weight", w.Perceptual, 0, math.MaxFloat64)
 	if w.DINO > 0 && o.DINO == nil && o.DINOURL == "" {
-		f.Addf("dino_weight", "%v, but nothing gives the score: set dino_url", w.DINO)
+		c.Bad("dino_weight", "%v, but nothing gives the score: set dino_url", w.DINO)
 	}
 	if w.DreamSim > 0 && o.DreamSim == nil && o.DreamSimURL == "" {
-		f.Addf("dreamsim_weight", "%v, but nothing gives the score: set dreamsim_url", w.DreamSim)
+		c.Bad("dreamsim_weight", "%v, but nothing gives the score: set dreamsim_url", w.DreamSim)
 	}
-	return f.Err()
-}
-
-// promptFormats returns the formats that ask for free text around the code.
-func promptFormats() []string {
-	return options.Formats("legacy", reward.Legacy, "_symbolic", "_structured")
+	return c.Err()
 }

@@ -16,6 +16,7 @@ import (
 	"math/rand/v2"
 
 	"vagen/advantage"
+	"vagen/env"
 	"vagen/env/frozenlake"
 	"vagen/mask"
 	"vagen/policy/loss"
@@ -126,7 +127,7 @@ func (b *batch) learn(t table, adv *advantage.Result, epochs int, rate float64) 
 			}
 		}
 		// Sums instead of means: every state's row of the table sees few tokens.
-		err := loss.Eval(&out, loss.DefaultPPO(), loss.Aggregation{Mode: loss.SeqMeanTokenSum}, &loss.Batch[float32]{
+		err := loss.Eval(&out, loss.LitePPO(), loss.Aggregation{Mode: loss.SeqMeanTokenSum}, &loss.Batch[float32]{
 			Offsets: b.Offsets, Mask: b.Loss, LogProb: now, OldLogProb: b.old, Advantage: adv.Advantages,
 		})
 		if err != nil {
@@ -151,7 +152,7 @@ func (b *batch) learn(t table, adv *advantage.Result, epochs int, rate float64) 
 }
 
 func run(ctx context.Context, steps int, print func(step int, success float64)) error {
-	o := frozenlake.DefaultOptions(frozenlake.Lite)
+	o := frozenlake.DefaultOptions(env.Lite)
 	o.PromptFormat, o.DescribeHoles, o.HolePenalty = "answer", true, 0.5
 	e, err := frozenlake.New(o)
 	if err != nil {
@@ -160,7 +161,7 @@ func run(ctx context.Context, steps int, print func(step int, success float64)) 
 	defer e.Close()
 	t := table{}
 	r := rand.New(rand.NewPCG(1, 2))
-	est := advantage.BiLevel{Gamma: 1, Lambda: 0.95, TurnGamma: 0.95}
+	est := advantage.BiLevel{Gamma: 1, Lambda: 0.95, TurnGamma: 0.95, Whiten: true}
 	var adv advantage.Result
 	const episodes, turns = 256, 8
 	for step := range steps {

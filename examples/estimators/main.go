@@ -40,10 +40,10 @@ func main() {
 		name string
 		est  advantage.Estimator
 	}{
-		{"gae", advantage.GAE{Gamma: 1, Lambda: 0.9, Raw: true}},
-		{"masked_gae", advantage.Masked{Gamma: 1, Lambda: 0.9, Raw: true}},
-		{"bi_level_gae, γH 0.5", advantage.BiLevel{Gamma: 1, Lambda: 0.9, TurnGamma: 0.5, Raw: true}},
-		{"turn_wise_gae, γH 0.5", advantage.TurnWise{TurnGamma: 0.5, Lambda: 0.9, Raw: true}},
+		{"gae", advantage.GAE{Gamma: 1, Lambda: 0.9}},
+		{"masked_gae", advantage.Masked{Gamma: 1, Lambda: 0.9}},
+		{"bi_level_gae, γH 0.5", advantage.BiLevel{Gamma: 1, Lambda: 0.9, TurnGamma: 0.5}},
+		{"turn_wise_gae, γH 0.5", advantage.TurnWise{TurnGamma: 0.5, Lambda: 0.9}},
 	} {
 		var out advantage.Result // reuse it in a real loop: no allocation then
 		must(e.est.Estimate(&out, &b))

@@ -173,7 +173,7 @@ type scores struct{ random, blind, shortest float64 }
 // averaged over twenty plays.
 func references(c config.Config, r recipe) (scores, error) {
 	var s scores
-	o := frozenlake.DefaultOptions(frozenlake.Lite)
+	o := frozenlake.DefaultOptions(env.Lite)
 	for _, w := range []struct {
 		into   *float64
 		walker frozenlake.Walker

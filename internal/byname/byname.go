@@ -27,13 +27,19 @@ type Kind struct {
 // are safe for concurrent use.
 type Table[T any] struct {
 	mu      sync.RWMutex
-	entries map[string]T
+	entries map[string]Entry[T]
+}
+
+// Entry is a value with what it is, as the middle of a sentence.
+type Entry[T any] struct {
+	Value T
+	About string
 }
 
 // Register adds an entry. A name that is empty and an entry that is nil are errors. The
 // error wraps Duplicate if the name is already used: silent replacement would change the
 // runs that use the name. After an error the table is unchanged.
-func (t *Table[T]) Register(k Kind, name string, entry T) error {
+func (t *Table[T]) Register(k Kind, name string, entry T, about ...string) error {
 	if name == "" || isNil(entry) {
 		return fmt.Errorf("%s: register %s %q: a name and a value are needed", k.Package, k.Entry, name)
 	}
@@ -43,9 +49,9 @@ func (t *Table[T]) Register(k Kind, name string, entry T) error {
 		return fmt.Errorf("%s: register %s %q: %w", k.Package, k.Entry, name, k.Duplicate)
 	}
 	if t.entries == nil {
-		t.entries = map[string]T{}
+		t.entries = map[string]Entry[T]{}
 	}
-	t.entries[name] = entry
+	t.entries[name] = Entry[T]{entry, strings.Join(about, " ")}
 	return nil
 }
 
@@ -60,11 +66,11 @@ func isNil[T any](entry T) bool {
 
 // Fill adds entries and replaces existing ones. Registries use it to add the library's
 // entries.
-func (t *Table[T]) Fill(entries map[string]T) {
+func (t *Table[T]) Fill(entries map[string]Entry[T]) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.entries == nil {
-		t.entries = make(map[string]T, len(entries))
+		t.entries = make(map[string]Entry[T], len(entries))
 	}
 	maps.Copy(t.entries, entries)
 }
@@ -72,6 +78,18 @@ func (t *Table[T]) Fill(entries map[string]T) {
 // Get returns the entry with a name. If there is none, the error wraps Unknown and lists
 // the nearest name and all names.
 func (t *Table[T]) Get(k Kind, name string) (T, error) {
+	e, err := t.find(k, name)
+	return e.Value, err
+}
+
+// Describe returns what the entry with a name is, "" if Register got no description. The error is that
+// of Get.
+func (t *Table[T]) Describe(k Kind, name string) (string, error) {
+	e, err := t.find(k, name)
+	return e.About, err
+}
+
+func (t *Table[T]) find(k Kind, name string) (Entry[T], error) {
 	t.mu.RLock()
 	entry, ok := t.entries[name]
 	t.mu.RUnlock()

@@ -29,7 +29,7 @@ func TestTheZeroTableIsUsable(t *testing.T) {
 
 func TestADuplicateNameKeepsTheFirstEntry(t *testing.T) {
 	var table byname.Table[int]
-	table.Fill(map[string]int{"one": 1})
+	table.Fill(map[string]byname.Entry[int]{"one": {Value: 1}})
 	err := table.Register(numbers, "one", 11)
 	require.ErrorIs(t, err, numbers.Duplicate)
 	assert.EqualError(t, err, `math: register number "one": the name is already registered`)
@@ -45,9 +45,19 @@ func TestAnEntryNeedsANameAndAValue(t *testing.T) {
 	assert.Empty(t, table.Names())
 }
 
+func TestAnEntryHasADescription(t *testing.T) {
+	var table byname.Table[int]
+	require.NoError(t, table.Register(numbers, "two", 2, "the only", "even prime"))
+	about, err := table.Describe(numbers, "two")
+	require.NoError(t, err)
+	assert.Equal(t, "the only even prime", about)
+	_, err = table.Describe(numbers, "tow")
+	require.ErrorIs(t, err, numbers.Unknown)
+}
+
 func TestAnUnknownNameIsExplained(t *testing.T) {
 	var table byname.Table[int]
-	table.Fill(map[string]int{"seven": 7, "eleven": 11})
+	table.Fill(map[string]byname.Entry[int]{"seven": {Value: 7}, "eleven": {Value: 11}})
 	_, err := table.Get(numbers, "sevn")
 	require.ErrorIs(t, err, numbers.Unknown)
 	assert.EqualError(t, err, `math: number "sevn": unknown name, did you mean "seven"? (known: eleven, seven)`)

@@ -19,6 +19,7 @@ const (
 	Script   Purpose = iota + 1 // scripted players
 	Validate Purpose = iota + 1 // sampling during evaluation
 	Rollback Purpose = iota + 1 // steps after a rollback
+	World    Purpose = iota + 1 // an environment's draws after a branch point
 	Replay   Purpose = iota + 1 // steps that a check of a run replays
 )
 

@@ -26,6 +26,9 @@ type Foreign struct {
 	// Values maps the texts of an alias's values to those of To; nil passes them on.
 	// Other values are an error.
 	Values map[string]any
+	// Merge, if set, replaces Values: it returns the value of To from the alias's, which is
+	// not null, and To's own. Both names may then stand in one source.
+	Merge func(alias, own any) (any, error)
 	// Harmless are values that ask for nothing: a refused key may have them, an
 	// alias leaves its field alone. Values compare by their text.
 	Harmless []string

@@ -18,7 +18,7 @@ import (
 // collects what is wrong with all of them. It knows keys beyond those of the
 // struct, and values that refer to other keys, such as ${data.truncation}.
 type Loader struct {
-	fields  map[string]field
+	fields  map[string]leaf
 	foreign []Foreign
 	refer   bool // references are resolved
 
@@ -289,6 +289,14 @@ func (l *Loader) rename(f *Foreign, path string, value any, p pending) error {
 	switch {
 	case set && old.layer > p.layer:
 		return nil
+	case f.Merge != nil:
+		own, err := l.lookUp(f.To, []string{path})
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		if value, err = f.Merge(given, own); err != nil {
+			return fmt.Errorf("%s is %s, %w", path, display(given), err)
+		}
 	case p.layer <= l.base: // a file with every key: the alias was given, the field may be a default
 	case set && old.layer == p.layer && old.Value != nil && !l.same(old.Value, value):
 		return fmt.Errorf("%s is %s, but %s is %s (%s): they are two names of one setting", path, display(given), old.Name, display(old.Value), old.Where)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"vagen/internal/field"
 )
 
 // Marshal writes the settings of the struct that v points to as YAML, in
@@ -25,7 +27,7 @@ func Marshal(v any) ([]byte, error) {
 }
 
 func writeStruct(b *bytes.Buffer, v reflect.Value, indent string) error {
-	for name, f := range named(v) {
+	for name, f := range field.Named(v.Type(), "yaml") {
 		value := v.FieldByIndex(f.Index)
 		if isNull(value, f.Tag) {
 			value = reflect.Value{}

@@ -10,13 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
-	"vagen/internal/nearest"
+	"vagen/internal/field"
 	"vagen/internal/safeyaml"
 )
 
@@ -44,8 +43,8 @@ func Keys(v any) []Key {
 	return out
 }
 
-// field is a setting that can be set.
-type field struct {
+// leaf is a setting that can be set.
+type leaf struct {
 	reflect.Value
 	tag reflect.StructTag
 }
@@ -58,36 +57,12 @@ func isNull(f reflect.Value, tag reflect.StructTag) bool {
 
 // walk visits the leaves of a struct.
 func walk(v reflect.Value, prefix string, visit func(path string, f reflect.Value, tag reflect.StructTag)) {
-	for name, f := range named(v) {
+	for name, f := range field.Named(v.Type(), "yaml") {
 		if f.Type.Kind() == reflect.Struct {
 			walk(v.FieldByIndex(f.Index), prefix+name+".", visit)
 			continue
 		}
 		visit(prefix+name, v.FieldByIndex(f.Index), f.Tag)
-	}
-}
-
-// named yields the fields of a struct that take part, by their names. Embedded
-// structs without a name lend theirs.
-func named(v reflect.Value) func(yield func(string, reflect.StructField) bool) {
-	return func(yield func(string, reflect.StructField) bool) {
-		t := v.Type()
-		for i := range t.NumField() {
-			field := t.Field(i)
-			name, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
-			if name == "" && field.Anonymous && field.Type.Kind() == reflect.Struct {
-				for name, inner := range named(v.Field(i)) { // lends its fields
-					inner.Index = append([]int{i}, inner.Index...)
-					if !yield(name, inner) {
-						return
-					}
-				}
-				continue
-			}
-			if name != "" && name != "-" && !yield(name, field) {
-				return
-			}
-		}
 	}
 }
 
@@ -101,13 +76,13 @@ func Load(v any, raw []byte) error {
 	return nil
 }
 
-func index(v any) map[string]field {
-	fields := map[string]field{}
-	walk(reflect.ValueOf(v).Elem(), "", func(path string, f reflect.Value, tag reflect.StructTag) { fields[path] = field{f, tag} })
+func index(v any) map[string]leaf {
+	fields := map[string]leaf{}
+	walk(reflect.ValueOf(v).Elem(), "", func(path string, f reflect.Value, tag reflect.StructTag) { fields[path] = leaf{f, tag} })
 	return fields
 }
 
-func isSection(fields map[string]field, path string) bool {
+func isSection(fields map[string]leaf, path string) bool {
 	for known := range fields {
 		if strings.HasPrefix(known, path+".") {
 			return true
@@ -118,14 +93,14 @@ func isSection(fields map[string]field, path string) bool {
 
 // unknown names the nearest key; a field comes before a foreign key that is as
 // near.
-func unknown(fields map[string]field, path string, foreign ...Foreign) error {
+func unknown(fields map[string]leaf, path string, foreign ...Foreign) error {
 	names := slices.Sorted(maps.Keys(fields))
 	for _, f := range foreign {
 		if !strings.Contains(f.Key, "*") {
 			names = append(names, f.Key)
 		}
 	}
-	return fmt.Errorf("unknown key %q%s", path, nearest.Hint(path, names))
+	return field.Unknown(path, names)
 }
 
 // Set gives one key a value as YAML or JSON decode it. Keys below a map setting
@@ -163,7 +138,7 @@ func parseOverride(assignment string) (path string, value any, err error) {
 // one, as old versions of YAML do.
 func unjoined(value any, text string) any {
 	if _, isText := value.(string); !isText && strings.Contains(text, "_") {
-		if _, ok := number(value); ok {
+		if _, ok := rules.Number(value); ok {
 			return strings.TrimSpace(text)
 		}
 	}
@@ -177,7 +152,7 @@ func Fill(v any, values map[string]any) []error {
 	return fill(index(v), "", values)
 }
 
-func fill(fields map[string]field, prefix string, values map[string]any) []error {
+func fill(fields map[string]leaf, prefix string, values map[string]any) []error {
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		path, value := prefix+name, values[name]
@@ -186,7 +161,7 @@ func fill(fields map[string]field, prefix string, values map[string]any) []error
 		case ok && isSection(fields, path):
 			problems = append(problems, fill(fields, path+".", inner)...)
 		case isSection(fields, path):
-			problems = append(problems, fmt.Errorf("%s is %v (%T), must be a mapping", path, value, value))
+			problems = append(problems, field.Errorf("{%s} is %w", path, &field.Mismatch{Found: value, Want: "a mapping"}))
 		default:
 			if err := assign(fields, path, value); err != nil {
 				problems = append(problems, err)
@@ -197,7 +172,7 @@ func fill(fields map[string]field, prefix string, values map[string]any) []error
 }
 
 // assign sets a field, or an entry of a map field.
-func assign(fields map[string]field, path string, value any) error {
+func assign(fields map[string]leaf, path string, value any) error {
 	if f, ok := fields[path]; ok {
 		if _, off := f.tag.Lookup("off"); off && value == false {
 			value = nil
@@ -241,7 +216,7 @@ func numberText(value any) any {
 	if _, isText := value.(string); isText {
 		return value
 	}
-	if x, ok := number(value); ok {
+	if x, ok := rules.Number(value); ok {
 		return strconv.FormatFloat(x, 'g', -1, 64)
 	}
 	return value
@@ -277,112 +252,14 @@ func with(m map[string]any, names []string, value any) (map[string]any, error) {
 	return out, nil
 }
 
+// rules are those of YAML: texts such as 1e-6 are numbers, and a value may stand for a
+// list of it.
+var rules = field.Rules{NumberText: true, Single: true}
+
 // set converts a decoded value to the field's type.
 func set(f reflect.Value, path string, value any) error {
-	fail := func(want string) error {
-		if value == nil {
-			return fmt.Errorf("%s is null, must be %s", path, want)
-		}
-		return fmt.Errorf("%s is %v (%T), must be %s", path, value, value, want)
-	}
-	switch f.Kind() {
-	case reflect.Pointer:
-		if value == nil {
-			f.SetZero()
-			return nil
-		}
-		p := reflect.New(f.Type().Elem())
-		if err := set(p.Elem(), path, value); err != nil {
-			return err
-		}
-		f.Set(p)
-	case reflect.String:
-		s, ok := value.(string)
-		if !ok {
-			return fail("a text")
-		}
-		f.SetString(s)
-	case reflect.Bool:
-		b, ok := value.(bool)
-		if !ok {
-			return fail("true or false")
-		}
-		f.SetBool(b)
-	case reflect.Int, reflect.Int64:
-		n, ok := whole(value)
-		if !ok {
-			return fail("a whole number")
-		}
-		f.SetInt(n)
-	case reflect.Uint64:
-		n, ok := value.(uint64) // may be beyond int64
-		if !ok {
-			var signed int64
-			signed, ok = whole(value)
-			n, ok = uint64(signed), ok && signed >= 0
-		}
-		if !ok {
-			return fail("a whole number, not negative")
-		}
-		f.SetUint(n)
-	case reflect.Float64:
-		x, ok := number(value)
-		if !ok {
-			return fail("a number")
-		}
-		f.SetFloat(x)
-	case reflect.Slice:
-		return setSlice(f, path, value)
-	case reflect.Map:
-		m, ok := value.(map[string]any)
-		if !ok && value != nil {
-			return fail("a mapping")
-		}
-		if f.Type() != reflect.TypeFor[map[string]any]() {
-			return fmt.Errorf("%s has the type %v, which no setting can have", path, f.Type())
-		}
-		f.Set(reflect.ValueOf(m))
-	default:
-		return fmt.Errorf("%s has the type %v, which no setting can have", path, f.Type())
+	if bad := rules.Set(f, value); bad != nil {
+		return field.Errorf("{%s}%s is %w", path, bad.At, bad)
 	}
 	return nil
-}
-
-func setSlice(f reflect.Value, path string, value any) error {
-	list, ok := value.([]any)
-	if !ok {
-		if value == nil {
-			f.SetZero()
-			return nil
-		}
-		list = []any{value}
-	}
-	out := reflect.MakeSlice(f.Type(), len(list), len(list))
-	for i, x := range list {
-		if err := set(out.Index(i), fmt.Sprintf("%s[%d]", path, i), x); err != nil {
-			return err
-		}
-	}
-	f.Set(out)
-	return nil
-}
-
-// whole reads integers, and floats without fraction.
-func whole(value any) (int64, bool) {
-	switch x := value.(type) {
-	case int:
-		return int64(x), true
-	case int64:
-		return x, true
-	case uint64:
-		return int64(x), x <= math.MaxInt64
-	case float64:
-		return int64(x), x == math.Trunc(x) && math.Abs(x) < 1<<53
-	case string:
-		if digits := strings.ReplaceAll(x, "_", ""); digits != x {
-			n, err := strconv.ParseInt(digits, 10, 64)
-			return n, err == nil
-		}
-	}
-	return 0, false
 }

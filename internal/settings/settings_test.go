@@ -138,12 +138,12 @@ func TestFaultsNameLineKeyValueAndNearest(t *testing.T) {
 		"inner: {count: many}":                "line 1: inner.count is many (string), must be a whole number",
 		"inner: {count: 9223372036854775808}": "line 1: inner.count is 9223372036854775808 (uint64), must be a whole number",
 		"inner: {seed: -1}":                   "line 1: inner.seed is -1 (int64), must be a whole number, not negative",
-		"inner: {rate: fast}":                 "line 1: inner.rate is fast (string), must be a number",
-		"inner: {rate: .nan}":                 "line 1: inner.rate is NaN (float64), must be a number",
-		"inner: {rate: .inf}":                 "line 1: inner.rate is +Inf (float64), must be a number",
-		"inner: {rate: nan}":                  "line 1: inner.rate is nan (string), must be a number",
-		"inner: {rate: true}":                 "line 1: inner.rate is true (bool), must be a number",
-		"ratio: half":                         "line 1: ratio is half (string), must be a number",
+		"inner: {rate: fast}":                 "line 1: inner.rate is fast (string), must be a finite number",
+		"inner: {rate: .nan}":                 "line 1: inner.rate is NaN (float64), must be a finite number",
+		"inner: {rate: .inf}":                 "line 1: inner.rate is +Inf (float64), must be a finite number",
+		"inner: {rate: nan}":                  "line 1: inner.rate is nan (string), must be a finite number",
+		"inner: {rate: true}":                 "line 1: inner.rate is true (bool), must be a finite number",
+		"ratio: half":                         "line 1: ratio is half (string), must be a finite number",
 		"layers: [up, 3]":                     "line 1: layers[1] is 3 (uint64), must be a text",
 		"widths: [[1]]":                       "line 1: widths[0] is [1] ([]interface {}), must be a whole number",
 		"extra: 5":                            "line 1: extra is 5 (uint64), must be a mapping",
@@ -234,8 +234,8 @@ func TestFieldTypesWithoutAFormAreRefused(t *testing.T) {
 		F func()         `yaml:"f"`
 		M map[string]int `yaml:"m"`
 	}
-	require.ErrorContains(t, settings.Set(&odd, "f", 1), "f has the type func(), which no setting can have")
-	require.ErrorContains(t, settings.Set(&odd, "m", map[string]any{}), "m has the type map[string]int, which no setting can have")
+	require.ErrorContains(t, settings.Set(&odd, "f", 1), "f is 1 (int), must be func()")
+	require.ErrorContains(t, settings.Set(&odd, "m", map[string]any{}), "m is map[] (map[string]interface {}), must be a mapping")
 }
 
 // TestMarshalledSettingsComeBack writes and reads texts that YAML might take for

@@ -20,7 +20,7 @@ func (anthropic) path(string) string { return "/messages" }
 func (anthropic) dialect(*Options) dialect {
 	return dialect{
 		temperature: "temperature", topP: "top_p", topK: "top_k", limit: "max_tokens", stop: "stop_sequences",
-		hottest: 1, reserved: []string{"model", "messages", "system", "stream"},
+		maxTemperature: 1, reserved: []string{"model", "messages", "system", "stream"},
 	}
 }
 
@@ -83,7 +83,7 @@ func (anthropic) parse(data []byte) (*answer, error) {
 		return nil, err
 	}
 	switch {
-	case given(in.Error):
+	case isSet(in.Error):
 		return nil, explain(data)
 	case in.Content == nil:
 		return nil, fmt.Errorf("it has no content")
@@ -110,8 +110,8 @@ func (anthropic) parse(data []byte) (*answer, error) {
 	return a, nil
 }
 
-// anthropicUsage adds what went through the cache to the input, which does not
-// include it.
+// anthropicUsage adds the tokens read from and written to the cache to the input tokens,
+// which do not include them.
 func anthropicUsage(raw json.RawMessage) (tokens, bool) {
 	var in struct {
 		Input  *count `json:"input_tokens"`
@@ -119,7 +119,7 @@ func anthropicUsage(raw json.RawMessage) (tokens, bool) {
 		Read   count  `json:"cache_read_input_tokens"`
 		Write  count  `json:"cache_creation_input_tokens"`
 	}
-	if !given(raw) || json.Unmarshal(raw, &in) != nil || in.Input == nil {
+	if !isSet(raw) || json.Unmarshal(raw, &in) != nil || in.Input == nil {
 		return tokens{}, false
 	}
 	return tokens{

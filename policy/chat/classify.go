@@ -10,14 +10,14 @@ import (
 
 // verdict classifies a failure.
 type verdict struct {
-	err   error // sentinel
-	again bool  // a retry may succeed
-	all   bool  // the failure affects every conversation
+	err        error // sentinel
+	retry      bool  // a retry may succeed
+	affectsAll bool  // the failure affects every conversation
 }
 
-// tooLong are parts of the messages with which services report a conversation that
+// contextErrors are parts of the messages with which services report a conversation that
 // exceeds the model's context, with the sentence they are from.
-var tooLong = []string{
+var contextErrors = []string{
 	"context_length_exceeded",        // OpenAI's code
 	"maximum context length",         // OpenAI, vLLM, OpenRouter: This model's maximum context length is …
 	"context length",                 // SGLang: … is longer than the model's context length
@@ -41,29 +41,29 @@ func classify(status int, f *fault, sent []string) verdict {
 	code := func(names ...string) bool { return slices.Contains(names, f.code) }
 	switch {
 	case status >= 300 && status < 400:
-		return verdict{err: ErrUnreachable, all: true}
+		return verdict{err: ErrUnreachable, affectsAll: true}
 	case status >= 500 && status <= 599:
-		return verdict{err: ErrServer, again: true}
+		return verdict{err: ErrServer, retry: true}
 	case code("insufficient_quota", "billing_error"), status == http.StatusPaymentRequired, status == http.StatusBadRequest && has("credit balance is too low"):
-		return verdict{err: ErrQuota, all: true}
+		return verdict{err: ErrQuota, affectsAll: true}
 	case status == http.StatusRequestTimeout, status == http.StatusConflict:
-		return verdict{err: ErrServer, again: true}
+		return verdict{err: ErrServer, retry: true}
 	case status == http.StatusTooManyRequests:
-		return verdict{err: ErrBusy, again: true}
+		return verdict{err: ErrBusy, retry: true}
 	case f.moderated, code("content_filter", "content_policy_violation"), has("content management policy"):
 		return verdict{err: ErrRefused}
 	case status == http.StatusUnauthorized, status == http.StatusForbidden,
 		slices.ContainsFunc(f.reasons, func(r string) bool { return strings.HasPrefix(r, "API_KEY_") }):
-		return verdict{err: ErrKey, all: true}
+		return verdict{err: ErrKey, affectsAll: true}
 	case status == http.StatusNotFound, code("model_not_found"), has("not a valid model"):
-		return verdict{err: ErrModel, all: true}
-	case status == http.StatusRequestEntityTooLarge, has(tooLong...):
+		return verdict{err: ErrModel, affectsAll: true}
+	case status == http.StatusRequestEntityTooLarge, has(contextErrors...):
 		return verdict{err: policy.ErrNoRoom}
 	case status < 400 || status > 599:
 		return verdict{err: ErrResponse}
 	case code("unsupported_parameter", "unsupported_value", "unknown_parameter"), has("unrecognized request argument", "unknown name"),
 		slices.Contains(sent, f.param), about(f.message, sent):
-		return verdict{err: ErrSetting, all: true}
+		return verdict{err: ErrSetting, affectsAll: true}
 	}
 	return verdict{err: ErrRequest}
 }

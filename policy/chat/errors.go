@@ -40,7 +40,7 @@ type Error struct {
 	Err       error  // one of the sentinels or policy.ErrNoRoom
 }
 
-// Error returns all that is known about the failure.
+// Error returns one line with the fields that are set.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "chat: %s %s at %s", e.API, e.Model, e.URL)

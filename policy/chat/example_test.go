@@ -21,7 +21,7 @@ func Example() {
 	}))
 	defer server.Close()
 
-	o := chat.Defaults(chat.OpenAI, "Qwen2.5-VL-3B-Instruct")
+	o := chat.DefaultOptions(chat.OpenAI, "Qwen2.5-VL-3B-Instruct")
 	o.BaseURL = server.URL + "/v1" // vLLM, for instance, which wants no key
 	o.Prices = map[string]chat.Price{o.Model: {Prompt: 0.2, Completion: 0.6}}
 	o.Budget = 1

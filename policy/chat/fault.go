@@ -23,12 +23,12 @@ type fault struct {
 
 func (f *fault) Error() string { return strings.TrimSpace(f.code + " " + f.message) }
 
-// explain reads what a service says about a failure: the objects of the three
-// APIs, those of OpenRouter, vLLM and FastAPI, or whatever text there is.
+// explain reads the error message of a service: the objects of the three APIs, those of
+// OpenRouter, vLLM and FastAPI, or else the text.
 func explain(body []byte) *fault {
 	body = bytes.TrimSpace(body)
 	var list []json.RawMessage
-	if json.Unmarshal(body, &list) == nil && len(list) > 0 { // Google sends its errors also in a list
+	if json.Unmarshal(body, &list) == nil && len(list) > 0 { // Google may send its error in a list
 		body = list[0]
 	}
 	var outer map[string]json.RawMessage
@@ -36,8 +36,8 @@ func explain(body []byte) *fault {
 		return &fault{message: string(body)}
 	}
 	inner := outer
-	if raw := outer["error"]; given(raw) {
-		if text := word(raw); text != "" {
+	if raw := outer["error"]; isSet(raw) {
+		if text := stringOf(raw); text != "" {
 			return &fault{message: text}
 		}
 		var object map[string]json.RawMessage
@@ -45,14 +45,14 @@ func explain(body []byte) *fault {
 			inner = object
 		}
 	}
-	f := &fault{param: word(inner["param"]), message: word(inner["message"])}
+	f := &fault{param: stringOf(inner["param"]), message: stringOf(inner["message"])}
 	f.codes(inner)
 	f.google(inner["details"])
 	f.openRouter(inner["metadata"])
 	if f.message == "" {
 		f.message = string(body)
-		if raw := outer["detail"]; given(raw) {
-			if f.message = word(raw); f.message == "" {
+		if raw := outer["detail"]; isSet(raw) {
+			if f.message = stringOf(raw); f.message == "" {
 				f.message = string(raw)
 			}
 		}
@@ -63,9 +63,9 @@ func explain(body []byte) *fault {
 // codes reads the names and the number of a failure.
 func (f *fault) codes(in map[string]json.RawMessage) {
 	for _, name := range []string{"code", "status", "type"} {
-		text := word(in[name])
+		text := stringOf(in[name])
 		var number float64
-		if text == "" && given(in[name]) && json.Unmarshal(in[name], &number) == nil {
+		if text == "" && isSet(in[name]) && json.Unmarshal(in[name], &number) == nil {
 			text = strconv.FormatFloat(number, 'f', -1, 64)
 		}
 		if n, err := strconv.Atoi(text); err == nil {
@@ -84,7 +84,7 @@ func (f *fault) google(raw json.RawMessage) {
 		Reason string `json:"reason"`
 		Delay  string `json:"retryDelay"`
 	}
-	if !given(raw) || json.Unmarshal(raw, &details) != nil {
+	if !isSet(raw) || json.Unmarshal(raw, &details) != nil {
 		return
 	}
 	for _, d := range details {
@@ -97,19 +97,19 @@ func (f *fault) google(raw json.RawMessage) {
 	}
 }
 
-// openRouter reads what the service behind it said.
+// openRouter reads the message of the service that OpenRouter forwarded to.
 func (f *fault) openRouter(raw json.RawMessage) {
 	var in struct {
 		Reasons []json.RawMessage `json:"reasons"`
 		Flagged json.RawMessage   `json:"flagged_input"`
 		Raw     json.RawMessage   `json:"raw"`
 	}
-	if !given(raw) || json.Unmarshal(raw, &in) != nil {
+	if !isSet(raw) || json.Unmarshal(raw, &in) != nil {
 		return
 	}
-	f.moderated = given(in.Flagged) || len(in.Reasons) > 0
-	if given(in.Raw) {
-		text := word(in.Raw)
+	f.moderated = isSet(in.Flagged) || len(in.Reasons) > 0
+	if isSet(in.Raw) {
+		text := stringOf(in.Raw)
 		if text == "" {
 			text = string(in.Raw)
 		}
@@ -117,13 +117,13 @@ func (f *fault) openRouter(raw json.RawMessage) {
 	}
 }
 
-// given reports whether a field is there and not null.
-func given(raw json.RawMessage) bool { return len(raw) > 0 && !bytes.Equal(raw, []byte("null")) }
+// isSet reports whether a field is present and not null.
+func isSet(raw json.RawMessage) bool { return len(raw) > 0 && !bytes.Equal(raw, []byte("null")) }
 
-// word reads a text; anything else is empty.
-func word(raw json.RawMessage) string {
+// stringOf returns a JSON string, "" for any other value.
+func stringOf(raw json.RawMessage) string {
 	var s string
-	if !given(raw) || json.Unmarshal(raw, &s) != nil {
+	if !isSet(raw) || json.Unmarshal(raw, &s) != nil {
 		return ""
 	}
 	return s
@@ -138,20 +138,20 @@ func (c *count) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	if !(x >= 0 && x <= 1e12) {
-		return fmt.Errorf("%v is no number of tokens", x)
+		return fmt.Errorf("%v is not a number of tokens", x)
 	}
 	*c = count(x)
 	return nil
 }
 
-// logProbs narrows log-probs. If one is missing or is none, there are none.
+// logProbs converts log-probs to float32. If one is missing or invalid, it returns nil.
 func logProbs(values []*float64) []float32 {
 	if len(values) == 0 {
 		return nil
 	}
 	out := make([]float32, len(values))
 	for i, v := range values {
-		if v == nil || *v > 1e-3 || *v < -math.MaxFloat32 { // rounding leaves some just above 0
+		if v == nil || *v > 1e-3 || *v < -math.MaxFloat32 { // rounding may give values just above 0
 			return nil
 		}
 		out[i] = float32(min(*v, 0))

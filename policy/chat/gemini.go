@@ -25,7 +25,7 @@ func (gemini) path(model string) string {
 func (gemini) dialect(*Options) dialect {
 	return dialect{
 		temperature: "temperature", topP: "topP", topK: "topK", seed: "seed", limit: "maxOutputTokens",
-		stop: "stopSequences", logProbs: "responseLogprobs", hottest: 2, stops: 5, within: "generationConfig",
+		stop: "stopSequences", logProbs: "responseLogprobs", maxTemperature: 2, stops: 5, object: "generationConfig",
 		reserved: []string{"contents", "systemInstruction", "system_instruction", "generation_config"},
 	}
 }
@@ -100,7 +100,7 @@ func (gemini) parse(data []byte) (*answer, error) {
 	if err := json.Unmarshal(data, &in); err != nil {
 		return nil, err
 	}
-	if given(in.Error) {
+	if isSet(in.Error) {
 		return nil, explain(data)
 	}
 	a := &answer{}
@@ -148,7 +148,7 @@ func geminiUsage(raw json.RawMessage) (tokens, bool) {
 			Tokens   count  `json:"tokenCount"`
 		} `json:"promptTokensDetails"`
 	}
-	if !given(raw) || json.Unmarshal(raw, &in) != nil || in.Prompt == nil {
+	if !isSet(raw) || json.Unmarshal(raw, &in) != nil || in.Prompt == nil {
 		return tokens{}, false
 	}
 	t := tokens{

@@ -12,15 +12,15 @@ import (
 
 // job is one prompt of a call.
 type job struct {
-	prompt   policy.Prompt
-	chat     *conversation
-	limit    int // longest response
-	news     additions
-	images   int64 // in the whole conversation
-	body     []byte
-	estimate tokens
-	answer   *answer
-	err      error // error of this conversation
+	prompt    policy.Prompt
+	chat      *conversation
+	limit     int // longest response
+	additions additions
+	images    int64 // in the whole conversation
+	body      []byte
+	estimate  tokens
+	answer    *answer
+	err       error // error of this conversation
 }
 
 // Generate implements policy.Policy. Requests are admitted in the order of the
@@ -111,14 +111,14 @@ func (m *Model) run(ctx context.Context, jobs []*job, s policy.Sampling) error {
 			m.ledger.failed()
 			continue
 		}
-		start, err := m.enter(run, j)
+		start, err := m.waitForSlot(run, j)
 		if err != nil {
 			cancel(err)
 			break
 		}
 		wg.Go(func() {
 			defer func() { <-m.slots }()
-			if err := m.ask(run, j, start); err != nil {
+			if err := m.sendWithRetries(run, j, start); err != nil {
 				cancel(err)
 			}
 		})
@@ -133,8 +133,8 @@ func (m *Model) run(ctx context.Context, jobs []*job, s policy.Sampling) error {
 	return nil
 }
 
-// enter waits until a job has a slot and may be sent.
-func (m *Model) enter(ctx context.Context, j *job) (*event, error) {
+// waitForSlot waits until a job has a slot and may be sent.
+func (m *Model) waitForSlot(ctx context.Context, j *job) (*event, error) {
 	select {
 	case m.slots <- struct{}{}:
 	case <-ctx.Done():
@@ -162,23 +162,23 @@ func (m *Model) admit(ctx context.Context, j *job) (*event, error) {
 // prepare encodes a job's request.
 func (m *Model) prepare(j *job, s policy.Sampling) error {
 	var err error
-	if j.news, err = m.read(j.prompt.Messages); err != nil {
+	if j.additions, err = m.read(j.prompt.Messages); err != nil {
 		return err
 	}
 	system := j.chat.system
-	if len(j.news.system) > 0 {
-		system = j.news.system
+	if len(j.additions.system) > 0 {
+		system = j.additions.system
 	}
 	seed := j.prompt.Seed
 	q := request{
-		model: m.o.Model, system: system, messages: slices.Concat(j.chat.messages, j.news.messages), extra: m.o.Extra,
+		model: m.o.Model, system: system, messages: slices.Concat(j.chat.messages, j.additions.messages), extra: m.o.Extra,
 		params: m.dialect.nest(m.dialect.params(&m.o, sampling{
 			temperature: s.Temperature, topP: s.TopP, topK: s.TopK, minP: s.MinP, limit: j.limit,
 			seed: int64((seed ^ seed>>32) & (1<<31 - 1)), // 31 bits, which every service accepts
 		})),
 	}
-	j.images = j.chat.images + j.news.images
-	j.estimate = m.ledger.estimate(j.chat.tokens+j.news.tokens, int64(j.limit))
+	j.images = j.chat.images + j.additions.images
+	j.estimate = m.ledger.estimate(j.chat.tokens+j.additions.tokens, int64(j.limit))
 	j.body, err = m.api.body(&q)
 	return err
 }
@@ -196,7 +196,7 @@ func (m *Model) complete(j *job) policy.Completion {
 		}
 	}
 	a.text = m.key.strip(a.text)
-	m.accept(j.chat, j.news, a)
+	m.accept(j.chat, j.additions, a)
 	c := policy.Completion{Text: a.text, LogProbs: a.logProbs, Stop: a.stop}
 	if a.counted {
 		c.Usage = policy.Usage{PromptTokens: a.used.prompt, CompletionTokens: a.used.completion, Cost: m.ledger.price.cost(a.used)}

@@ -118,7 +118,7 @@ func TestOpenAIsOwnAddressHasItsOwnParameters(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", testKey)
 	var seen *http.Request
 	var body map[string]any
-	o := Defaults(OpenAI, "gpt")
+	o := DefaultOptions(OpenAI, "gpt")
 	o.Omit = []string{"temperature", "seed"}
 	o.Transport = tripper(func(r *http.Request) (*http.Response, error) {
 		seen = r
@@ -147,7 +147,7 @@ func TestPublicAddresses(t *testing.T) {
 		Anthropic: "https://api.anthropic.com/v1/messages",
 		Gemini:    "https://generativelanguage.googleapis.com/v1beta/models/m:generateContent",
 	} {
-		o := Defaults(api, "m")
+		o := DefaultOptions(api, "m")
 		var got string
 		o.Transport = tripper(func(r *http.Request) (*http.Response, error) {
 			got = r.URL.String()
@@ -165,7 +165,7 @@ func TestPublicAddresses(t *testing.T) {
 func TestOtherAddressesGetNoKeyUnlessOneIsNamed(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", testKey)
 	server := record(t, func(_ int, w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, fine(OpenAI, "ok")) })
-	o := Defaults(OpenAI, "m")
+	o := DefaultOptions(OpenAI, "m")
 	o.BaseURL = server.URL
 	one(t, newModel(t, o), prompt(1, user("hi")))
 	require.NotContains(t, server.all()[0].Header, "Authorization")

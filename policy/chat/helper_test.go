@@ -31,7 +31,7 @@ var bases = map[API]string{OpenAI: "/v1", Anthropic: "/v1", Gemini: "/v1beta"}
 func options(t *testing.T, api API, url string) Options {
 	t.Helper()
 	t.Setenv(keyName, testKey)
-	o := Defaults(api, "some-model")
+	o := DefaultOptions(api, "some-model")
 	o.BaseURL, o.KeyEnv, o.Retries = url+bases[api], keyName, 0
 	o.Timeout = 10 * time.Second
 	return o

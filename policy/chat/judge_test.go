@@ -34,7 +34,7 @@ func TestServiceJudgesClaims(t *testing.T) {
 	}))
 	defer server.Close()
 	m := newModel(t, options(t, OpenAI, server.URL))
-	j := &judge.Model{Ask: policy.Ask(m, policy.Sampling{MaxTokens: 512})}
+	j := &judge.Model{Complete: policy.Ask(m, policy.Sampling{MaxTokens: 512})}
 	truth := []reward.Relation{reward.Relate("box", 1, -1)}
 	scores, err := j.Score(t.Context(), []reward.Claim{{Env: "sokoban", Text: "it is there", Truth: truth}, {Env: "sokoban", Text: "lost", Truth: truth}})
 	require.NoError(t, err)
@@ -43,7 +43,7 @@ func TestServiceJudgesClaims(t *testing.T) {
 	require.Empty(t, m.chats)
 
 	server.Close()
-	j.Ask = policy.Ask(newModel(t, options(t, OpenAI, server.URL)), policy.Sampling{MaxTokens: 512})
+	j.Complete = policy.Ask(newModel(t, options(t, OpenAI, server.URL)), policy.Sampling{MaxTokens: 512})
 	_, err = j.Score(t.Context(), []reward.Claim{{Env: "sokoban", Text: "it is there", Truth: truth}})
 	require.ErrorIs(t, err, ErrUnreachable)
 }

@@ -56,7 +56,7 @@ func New(o Options) (*Model, error) {
 	m.dialect = m.api.dialect(&m.o)
 	m.sent = append(slices.Collect(maps.Keys(m.o.Extra)), m.dialect.stop, m.dialect.logProbs, m.dialect.limit)
 	m.sent = append(m.sent, m.dialect.optional()...)
-	m.sent = slices.DeleteFunc(m.sent, func(name string) bool { return name == "" }) // as a fault that names no field does
+	m.sent = slices.DeleteFunc(m.sent, func(name string) bool { return name == "" }) // "" would match an error that names no field
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
@@ -73,14 +73,14 @@ func New(o Options) (*Model, error) {
 		t.MaxIdleConns, t.MaxIdleConnsPerHost = o.Concurrency, o.Concurrency
 		m.http.Transport = t
 	}
-	if key.reveal() != "" && m.exposed() {
+	if key.reveal() != "" && m.unencrypted() {
 		m.log.Warn("the key is sent without encryption", "url", m.url)
 	}
 	return m, nil
 }
 
-// exposed reports whether requests leave the machine unencrypted.
-func (m *Model) exposed() bool {
+// unencrypted reports whether requests leave the machine unencrypted.
+func (m *Model) unencrypted() bool {
 	u, err := url.Parse(m.url)
 	if err != nil || u.Scheme != "http" || u.Hostname() == "localhost" {
 		return false

@@ -23,7 +23,7 @@ func (p openAI) dialect(o *Options) dialect {
 	}
 	if o.host() == "api.openai.com" {
 		d.topK, d.minP, d.limit = "", "", "max_completion_tokens"
-		d.hottest, d.stops = 2, 4
+		d.maxTemperature, d.stops = 2, 4
 	}
 	if o.MaxTokensField != "" {
 		d.limit = o.MaxTokensField
@@ -50,7 +50,7 @@ type openAIMessage struct {
 }
 
 func (openAI) render(e entry, pic *Pictures) json.RawMessage {
-	if len(e.parts) == 1 && e.parts[0].image == nil { // also services without pictures read this
+	if len(e.parts) == 1 && e.parts[0].image == nil { // the form that text-only services accept, too
 		return mustEncode(openAIMessage{e.role, e.parts[0].text})
 	}
 	parts := make([]openAIPart, len(e.parts))
@@ -72,25 +72,25 @@ func (openAI) body(q *request) ([]byte, error) {
 	return q.assemble("messages", messages, map[string]any{"model": q.model})
 }
 
-// openAIAnswer also has what other services of this form add.
+// openAIAnswer includes fields that other services with this API add.
 type openAIAnswer struct {
 	Error   json.RawMessage `json:"error"`
 	Choices []struct {
 		Error        json.RawMessage `json:"error"`
 		FinishReason *string         `json:"finish_reason"`
 		Message      *struct {
-			Content prose  `json:"content"`
-			Refusal string `json:"refusal"`
+			Content textParts `json:"content"`
+			Refusal string    `json:"refusal"`
 		} `json:"message"`
 		LogProbs json.RawMessage `json:"logprobs"`
 	} `json:"choices"`
 	Usage json.RawMessage `json:"usage"`
 }
 
-// prose is text, or a list of parts of which some are text.
-type prose string
+// textParts is a string, or a list of parts of which some are text.
+type textParts string
 
-func (p *prose) UnmarshalJSON(data []byte) error {
+func (p *textParts) UnmarshalJSON(data []byte) error {
 	if len(data) == 0 || data[0] != '[' {
 		return json.Unmarshal(data, (*string)(p))
 	}
@@ -107,7 +107,7 @@ func (p *prose) UnmarshalJSON(data []byte) error {
 			b.WriteString(part.Text)
 		}
 	}
-	*p = prose(b.String())
+	*p = textParts(b.String())
 	return nil
 }
 
@@ -116,14 +116,14 @@ func (openAI) parse(data []byte) (*answer, error) {
 	if err := json.Unmarshal(data, &in); err != nil {
 		return nil, err
 	}
-	if given(in.Error) {
+	if isSet(in.Error) {
 		return nil, explain(data)
 	}
 	if len(in.Choices) == 0 {
 		return nil, fmt.Errorf("it has no choices")
 	}
 	c := in.Choices[0]
-	if given(c.Error) {
+	if isSet(c.Error) {
 		return nil, explain(mustEncode(map[string]json.RawMessage{"error": c.Error}))
 	}
 	if c.Message == nil {
@@ -157,7 +157,7 @@ func (openAI) parse(data []byte) (*answer, error) {
 	return a, nil
 }
 
-// openAILogProbs reads what OpenAI sends, or Together; nil for anything else.
+// openAILogProbs reads the log-probs in the form of OpenAI or Together, nil for others.
 func openAILogProbs(raw json.RawMessage) []float32 {
 	var in struct {
 		Content []struct {
@@ -165,7 +165,7 @@ func openAILogProbs(raw json.RawMessage) []float32 {
 		} `json:"content"`
 		TokenLogProbs []*float64 `json:"token_logprobs"`
 	}
-	if !given(raw) || json.Unmarshal(raw, &in) != nil {
+	if !isSet(raw) || json.Unmarshal(raw, &in) != nil {
 		return nil
 	}
 	values := in.TokenLogProbs
@@ -191,7 +191,7 @@ func openAIUsage(raw json.RawMessage) (tokens, bool) {
 			Reasoning count `json:"reasoning_tokens"`
 		} `json:"completion_tokens_details"`
 	}
-	if !given(raw) || json.Unmarshal(raw, &in) != nil || in.Prompt == nil {
+	if !isSet(raw) || json.Unmarshal(raw, &in) != nil || in.Prompt == nil {
 		return tokens{}, false
 	}
 	return tokens{

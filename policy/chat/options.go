@@ -111,11 +111,11 @@ type Price struct {
 	CacheWrite float64 // of prompt tokens written to it; 0 is Prompt
 }
 
-// Defaults returns options for a model at the API's public address: 8 requests at
-// once, 5 minutes each, 5 retries after 1, 2, 4, … seconds and at most a minute.
-func Defaults(api API, model string) Options {
+// DefaultOptions returns options for a model at the API's public address: 8 requests at
+// once, 5 minutes each, 6 retries after 0.5, 1, 2, … seconds and at most 8.
+func DefaultOptions(api API, model string) Options {
 	return Options{
 		API: api, Model: model, Concurrency: 8, Timeout: 5 * time.Minute,
-		Retries: 5, Backoff: time.Second, MaxDelay: time.Minute, MaxResponse: 16 << 20,
+		Retries: 6, Backoff: time.Second / 2, MaxDelay: 8 * time.Second, MaxResponse: 16 << 20,
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 func TestDefaultsAreValid(t *testing.T) {
 	for api := range providers {
-		o := Defaults(api, "m")
+		o := DefaultOptions(api, "m")
 		require.NoError(t, o.Validate(), api)
 	}
 }
@@ -29,24 +29,24 @@ func TestAllFaultsAreReportedAtOnce(t *testing.T) {
 	err := o.Validate()
 	require.Error(t, err)
 	for _, want := range []string{
-		`chat: Model: "a b"`, `chat: BaseURL: "host:80"`, "chat: KeyEnv: ", `chat: Header: "Content-Type" is not yours`, `chat: Header: "a b" is no name`,
+		`chat: Model: "a b"`, `chat: BaseURL: "host:80"`, "chat: KeyEnv: ", `chat: Header: "Content-Type" is set by the package itself`, `chat: Header: "a b" is not a valid header name`,
 		`chat: Header: the value of "D"`, `chat: Extra: "contents"`, `chat: Extra: generationConfig: "topP"`,
 		`chat: Omit: entry 0, "top_p", is not one of [temperature topP topK seed]`, "chat: MaxTokensField: ", "chat: Stop: entry 5 is empty",
 		"chat: Stop: 6 texts, the API allows 5", "chat: Pictures.JPEG: 101", "chat: Pictures.MaxSide: -1", "chat: Pictures.Detail: ",
-		"chat: Concurrency: 0 is below 1", "chat: RequestsPerMinute: -1", "chat: TokensPerMinute: -1", "chat: ImageTokens: -1", "chat: Retries: -1",
-		"chat: Timeout: 0s", "chat: Backoff: -1ns", "chat: MaxDelay: -2ns is below 0s", "chat: MaxDelay: -2ns is below Backoff", "chat: MaxResponse: 0",
+		"chat: Concurrency: 0, must be at least 1", "chat: RequestsPerMinute: -1", "chat: TokensPerMinute: -1", "chat: ImageTokens: -1", "chat: Retries: -1",
+		"chat: Timeout: 0s", "chat: Backoff: -1ns", "chat: MaxDelay: -2ns, must be at least 0s", "chat: MaxDelay: -2ns is below Backoff", "chat: MaxResponse: 0",
 		`chat: Prices: "other" has a price of NaN`, "chat: Budget: 1 needs a price",
 	} {
 		require.ErrorContains(t, err, want)
 	}
 	require.Len(t, strings.Split(err.Error(), "\n"), 27)
 
-	o = Defaults("cohere", "m")
+	o = DefaultOptions("cohere", "m")
 	require.EqualError(t, o.Validate(), `chat: API: "cohere" is not one of [anthropic gemini openai]`)
-	o = Defaults(Anthropic, "m")
+	o = DefaultOptions(Anthropic, "m")
 	o.LogProbs = true
-	require.EqualError(t, o.Validate(), `chat: LogProbs: the API "anthropic" has none`)
-	o = Defaults(OpenAI, "m")
+	require.EqualError(t, o.Validate(), `chat: LogProbs: the API "anthropic" does not return log-probs`)
+	o = DefaultOptions(OpenAI, "m")
 	o.MaxTokensField, o.Pictures.Detail, o.Extra = "limit", "huge", map[string]any{"x": make(chan int)}
 	o.Budget = math.Inf(1)
 	for _, want := range []string{`MaxTokensField: "limit"`, `Pictures.Detail: "huge"`, "Extra: ", "Budget: +Inf"} {
@@ -56,7 +56,7 @@ func TestAllFaultsAreReportedAtOnce(t *testing.T) {
 
 // What the package does not send is the caller's to send.
 func TestExtraMayReplaceWhatIsOmitted(t *testing.T) {
-	o := Defaults(OpenAI, "m")
+	o := DefaultOptions(OpenAI, "m")
 	o.Extra = map[string]any{"temperature": 1}
 	require.ErrorContains(t, o.Validate(), `Extra: "temperature"`)
 	o.Omit = []string{"temperature"}

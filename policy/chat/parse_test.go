@@ -201,7 +201,7 @@ func FuzzHide(f *testing.F) {
 	f.Add(strings.Repeat("sk-test-0123", 3), 9)
 	f.Fuzz(func(t *testing.T, text string, at int) {
 		at = max(0, min(at, len(text)))
-		s := conceal(testKey)
+		s := newSecret(testKey)
 		got := lower(s.hide(text[:at] + testKey + text[at:]))
 		for i := range len(testKey) - piece + 1 {
 			if strings.Contains(got, lower(testKey[i:i+piece])) {

@@ -37,7 +37,7 @@ func (p *Pictures) encode(im image.Image) (_ *picture, err error) {
 	mime := "image/png"
 	if p.JPEG > 0 {
 		mime = "image/jpeg"
-		err = jpeg.Encode(&b, flat(im), &jpeg.Options{Quality: p.JPEG})
+		err = jpeg.Encode(&b, onWhite(im), &jpeg.Options{Quality: p.JPEG})
 	} else {
 		err = png.Encode(&b, im)
 	}
@@ -62,8 +62,8 @@ func (p *Pictures) shrink(im image.Image) image.Image {
 	return out
 }
 
-// flat puts an image that may be transparent on white.
-func flat(im image.Image) image.Image {
+// onWhite puts an image that may be transparent on white.
+func onWhite(im image.Image) image.Image {
 	if o, ok := im.(interface{ Opaque() bool }); ok && o.Opaque() {
 		return im
 	}

@@ -78,7 +78,7 @@ func TestEpisodesArePlayedWithAModelBehindAnAPI(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	o := chat.Defaults(chat.OpenAI, "m")
+	o := chat.DefaultOptions(chat.OpenAI, "m")
 	o.BaseURL = server.URL
 	model, err := chat.New(o)
 	require.NoError(t, err)

@@ -102,7 +102,7 @@ func TestRetryAfterIsObeyedWithinBounds(t *testing.T) {
 // When the service asks one request to wait, the others do not run into it.
 func TestAllRequestsWaitWhenTheServiceIsBusy(t *testing.T) {
 	o := options(t, OpenAI, "http://test")
-	o.Retries, o.Concurrency = 1, 2
+	o.Retries, o.Concurrency, o.MaxDelay = 1, 2, time.Minute
 	synctest.Test(t, func(t *testing.T) {
 		book := &logbook{latency: func(int) time.Duration { return 0 }, body: func(int) string { return fine(OpenAI, "ok") }}
 		o.Transport = tripper(func(r *http.Request) (*http.Response, error) {

@@ -15,8 +15,8 @@ type secret struct {
 	strip  func(text string) string // removes only the whole key
 }
 
-// usual are the default variables of the keys for the public addresses.
-var usual = map[API][]string{
+// defaultVariables are the default variables of the keys for the public addresses.
+var defaultVariables = map[API][]string{
 	OpenAI:    {"OPENAI_API_KEY"},
 	Anthropic: {"ANTHROPIC_API_KEY"},
 	Gemini:    {"GEMINI_API_KEY", "GOOGLE_API_KEY"},
@@ -24,16 +24,16 @@ var usual = map[API][]string{
 
 // KeyVariables returns the environment variables that are read for a key of an API
 // if Options.KeyEnv is empty; the first one that is set is used.
-func KeyVariables(a API) []string { return slices.Clone(usual[a]) }
+func KeyVariables(a API) []string { return slices.Clone(defaultVariables[a]) }
 
 // findKey reads the key from the environment.
 func findKey(o *Options) (*secret, error) {
 	names := []string{o.KeyEnv}
 	if o.KeyEnv == "" {
 		if !o.public() {
-			return conceal(""), nil
+			return newSecret(""), nil
 		}
-		names = usual[o.API]
+		names = defaultVariables[o.API]
 	}
 	for _, name := range names {
 		key := strings.TrimSpace(os.Getenv(name))
@@ -43,7 +43,7 @@ func findKey(o *Options) (*secret, error) {
 		if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
 			return nil, fmt.Errorf("chat: KeyEnv: the key in %s has characters other than printable ASCII without spaces", name)
 		}
-		return conceal(key), nil
+		return newSecret(key), nil
 	}
 	return nil, fmt.Errorf("chat: KeyEnv: %w: set the environment variable %s", ErrKey, strings.Join(names, " or "))
 }
@@ -58,7 +58,7 @@ const (
 	hidden = "[key]"
 )
 
-func conceal(key string) *secret {
+func newSecret(key string) *secret {
 	same := func(text string) string { return text }
 	s := &secret{reveal: func() string { return key }, hide: same, strip: same}
 	if len(key) < shortest {

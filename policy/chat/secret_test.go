@@ -89,27 +89,27 @@ func TestKeysComeFromTheEnvironment(t *testing.T) {
 		t.Setenv(name, " ")
 	}
 	for api, name := range map[API]string{OpenAI: "OPENAI_API_KEY", Anthropic: "ANTHROPIC_API_KEY", Gemini: "GEMINI_API_KEY or GOOGLE_API_KEY"} {
-		_, err := New(Defaults(api, "m"))
+		_, err := New(DefaultOptions(api, "m"))
 		require.ErrorIs(t, err, ErrKey)
 		require.ErrorContains(t, err, "set the environment variable "+name)
 	}
 	t.Setenv("GOOGLE_API_KEY", "second-key")
-	m, err := New(Defaults(Gemini, "m"))
+	m, err := New(DefaultOptions(Gemini, "m"))
 	require.NoError(t, err)
 	require.Equal(t, "second-key", m.key.reveal())
 	t.Setenv("GEMINI_API_KEY", " first-key\n") // files end in a line break
-	m, err = New(Defaults(Gemini, "m"))
+	m, err = New(DefaultOptions(Gemini, "m"))
 	require.NoError(t, err)
 	require.Equal(t, "first-key", m.key.reveal())
 	t.Setenv("OPENAI_API_KEY", "two\nlines-of-key")
-	_, err = New(Defaults(OpenAI, "m"))
+	_, err = New(DefaultOptions(OpenAI, "m"))
 	require.ErrorContains(t, err, "OPENAI_API_KEY")
 	require.NotContains(t, err.Error(), "lines")
 }
 
 // A key that stands where its name should is not shown either.
 func TestKeysInOptionsAreRefusedWithoutShowingThem(t *testing.T) {
-	o := Defaults(OpenAI, "m")
+	o := DefaultOptions(OpenAI, "m")
 	o.KeyEnv = testKey
 	o.BaseURL = "https://me:" + testKey + "@host/v1"
 	o.Header = map[string]string{"authorization": "Bearer " + testKey, "x-api-key": testKey}
@@ -129,7 +129,7 @@ func TestMissingKeysAreNamedWhenTheServiceRequiresOne(t *testing.T) {
 		w.WriteHeader(http.StatusUnauthorized)
 		_, _ = io.WriteString(w, `{"error":"Unauthorized"}`)
 	})
-	o := Defaults(OpenAI, "m")
+	o := DefaultOptions(OpenAI, "m")
 	o.BaseURL = server.URL
 	_, err := newModel(t, o).Generate(context.Background(), []policy.Prompt{prompt(1, user("hi"))}, short)
 	require.ErrorIs(t, err, ErrKey)
@@ -137,8 +137,8 @@ func TestMissingKeysAreNamedWhenTheServiceRequiresOne(t *testing.T) {
 }
 
 func TestShortWordsAreNoKeys(t *testing.T) {
-	require.Equal(t, "an x is an x", conceal("x").hide("an x is an x"))
-	require.Equal(t, "it is [key]", conceal("EMPTY").hide("it is empty"))
-	require.Equal(t, "it is EMPTY", conceal("EMPTY").strip("it is EMPTY"), "answers of the model stay")
-	require.Equal(t, "", conceal("").reveal())
+	require.Equal(t, "an x is an x", newSecret("x").hide("an x is an x"))
+	require.Equal(t, "it is [key]", newSecret("EMPTY").hide("it is empty"))
+	require.Equal(t, "it is EMPTY", newSecret("EMPTY").strip("it is EMPTY"), "answers of the model stay")
+	require.Equal(t, "", newSecret("").reveal())
 }

@@ -28,9 +28,9 @@ type outcome struct {
 	bill  bill
 }
 
-// ask sends a job's request and retries failures that may be temporary. It returns
-// only errors that concern every conversation; others are stored in the job.
-func (m *Model) ask(ctx context.Context, j *job, start *event) error {
+// sendWithRetries sends a job's request and retries failures that may be temporary. It
+// returns only errors that concern every conversation; others are stored in the job.
+func (m *Model) sendWithRetries(ctx context.Context, j *job, start *event) error {
 	jitter := rand.New(rand.NewPCG(m.o.JitterSeed, j.prompt.Seed))
 	for attempt := 0; ; attempt++ {
 		out := m.attempt(ctx, j)
@@ -43,10 +43,10 @@ func (m *Model) ask(ctx context.Context, j *job, start *event) error {
 			return context.Cause(ctx)
 		}
 		out.err.Attempts = attempt + 1
-		if !out.again || attempt >= m.o.Retries {
+		if !out.retry || attempt >= m.o.Retries {
 			m.log.Warn("request failed, not retrying", "conversation", j.prompt.Conversation, "err", out.err)
 			m.ledger.failed()
-			if out.all {
+			if out.affectsAll {
 				return out.err
 			}
 			j.err, j.body = out.err, nil
@@ -134,7 +134,7 @@ func (m *Model) attempt(ctx context.Context, j *job) outcome {
 	case err != nil:
 		return m.lost(fail, m.network(within, err))
 	case int64(len(body)) > m.o.MaxResponse:
-		fail.Err, fail.Detail = ErrTooLarge, fmt.Sprintf("%d bytes are allowed", m.o.MaxResponse)
+		fail.Err, fail.Detail = ErrTooLarge, fmt.Sprintf("at most %d bytes are allowed", m.o.MaxResponse)
 		return outcome{err: fail, bill: lost}
 	}
 	answer, err := m.api.parse(body)
@@ -221,8 +221,8 @@ func requestID(h http.Header) string {
 	return ""
 }
 
-// retryAfter reads how long a service wants to be left alone: milliseconds,
-// seconds or a date.
+// retryAfter returns the delay before the next request that a service asks for, from
+// headers in milliseconds, seconds or as a date.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	const longest = 1e6 // seconds; MaxDelay bounds it further
 	if x, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && x >= 0 {

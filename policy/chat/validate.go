@@ -1,89 +1,81 @@
 package chat
 
 import (
-	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"time"
+
+	"vagen/internal/field"
 )
-
-// faults collects the errors of options.
-type faults []error
-
-func (f *faults) bad(field, format string, args ...any) {
-	*f = append(*f, fmt.Errorf("chat: %s: %s", field, fmt.Sprintf(format, args...)))
-}
 
 // Validate returns all errors of the options. It does not look for the key.
 func (o *Options) Validate() error {
-	var f faults
+	f := field.Options("chat", nil)
 	p, known := providers[o.API]
 	if !known {
-		f.bad("API", "%q is not one of %v", o.API, slices.Sorted(maps.Keys(providers)))
+		f.Bad("API", "%q is not one of %v", o.API, slices.Sorted(maps.Keys(providers)))
 	}
 	switch {
 	case o.Model == "":
-		f.bad("Model", "is empty")
+		f.Bad("Model", "is empty")
 	case strings.ContainsFunc(o.Model, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune("?#%", r) }) || strings.Contains(o.Model, ".."):
-		f.bad("Model", "%q has white space, control characters, ?, #, %% or .., which are not allowed", o.Model)
+		f.Bad("Model", "%q has white space, control characters, ?, #, %% or .., which are not allowed", o.Model)
 	}
-	o.checkAddress(&f)
-	o.checkNumbers(&f)
-	o.checkMoney(&f)
-	o.Pictures.check(&f, o.API)
+	o.checkAddress(f)
+	o.checkNumbers(f)
+	o.checkMoney(f)
+	o.Pictures.check(f, o.API)
 	for i, stop := range o.Stop {
 		if strings.TrimSpace(stop) == "" {
-			f.bad("Stop", "entry %d is empty", i)
+			f.Bad("Stop", "entry %d is empty", i)
 		}
 	}
 	if known {
-		o.checkFields(&f, p)
+		o.checkFields(f, p)
 	}
-	return errors.Join(f...)
+	return f.Err()
 }
 
 // checkAddress checks the address, the key's variable and the headers, so that a key
 // is not sent to a wrong address or stored in options.
-func (o *Options) checkAddress(f *faults) {
+func (o *Options) checkAddress(f *field.Checks) {
 	if o.BaseURL != "" {
 		u, err := url.Parse(o.BaseURL)
 		switch {
 		case err != nil:
-			f.bad("BaseURL", "is no URL; it is not shown, as it may hold a password")
+			f.Bad("BaseURL", "is no URL; it is not shown, as it may hold a password")
 		case u.User != nil:
-			f.bad("BaseURL", "holds a user or a password; keys come from the environment")
+			f.Bad("BaseURL", "holds a user or a password; keys come from the environment")
 		case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-			f.bad("BaseURL", "%q is not of the form https://host/v1", o.BaseURL)
+			f.Bad("BaseURL", "%q is not of the form https://host/v1", o.BaseURL)
 		case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-			f.bad("BaseURL", "ends in a query or a fragment")
+			f.Bad("BaseURL", "ends in a query or a fragment")
 		}
 	}
 	if o.KeyEnv != "" && !variable(o.KeyEnv) {
-		f.bad("KeyEnv", "is not the name of an environment variable in capitals; it is not shown, as it may be a key")
+		f.Bad("KeyEnv", "is not the name of an environment variable in capitals; it is not shown, as it may be a key")
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Header)) {
 		switch http.CanonicalHeaderKey(name) {
 		case "Authorization", "Proxy-Authorization", "X-Api-Key", "X-Goog-Api-Key", "Api-Key", "Cookie":
-			f.bad("Header", "%s carries a key; keys come from the environment, see KeyEnv", name)
+			f.Bad("Header", "%s carries a key; keys come from the environment, see KeyEnv", name)
 		case "Content-Type", "Content-Length", "Host", "":
-			f.bad("Header", "%q is not yours to set", name)
+			f.Bad("Header", "%q is not yours to set", name)
 		}
 		if strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == ':' }) {
-			f.bad("Header", "%q is no name", name)
+			f.Bad("Header", "%q is no name", name)
 		}
 		if strings.ContainsFunc(o.Header[name], func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
-			f.bad("Header", "the value of %q has control characters", name)
+			f.Bad("Header", "the value of %q has control characters", name)
 		}
 	}
 }
 
-// variable reports whether a name can be one of an environment variable. Small
-// letters are refused, so that a key is not taken for a name and shown.
+// variable reports whether text can be the name of an environment variable. Lower-case
+// letters are refused, so that a key is not mistaken for a name and shown.
 func variable(name string) bool {
 	for i, r := range name {
 		if r != '_' && (r < 'A' || r > 'Z') && (i == 0 || r < '0' || r > '9') {
@@ -93,101 +85,90 @@ func variable(name string) bool {
 	return name != ""
 }
 
-func (o *Options) checkNumbers(f *faults) {
-	for _, n := range []struct {
-		field        string
-		value, least int64
-	}{
-		{"Concurrency", int64(o.Concurrency), 1}, {"RequestsPerMinute", int64(o.RequestsPerMinute), 0},
-		{"TokensPerMinute", int64(o.TokensPerMinute), 0}, {"ImageTokens", int64(o.ImageTokens), 0},
-		{"Retries", int64(o.Retries), 0}, {"MaxResponse", o.MaxResponse, 1},
-	} {
-		if n.value < n.least {
-			f.bad(n.field, "%d is below %d", n.value, n.least)
-		}
-	}
-	for _, d := range []struct {
-		field        string
-		value, least time.Duration
-	}{{"Timeout", o.Timeout, 1}, {"Backoff", o.Backoff, 0}, {"MaxDelay", o.MaxDelay, 0}} {
-		if d.value < d.least {
-			f.bad(d.field, "%v is below %v", d.value, d.least)
-		}
-	}
+func (o *Options) checkNumbers(f *field.Checks) {
+	field.AtLeast(f, "Concurrency", o.Concurrency, 1)
+	field.AtLeast(f, "RequestsPerMinute", o.RequestsPerMinute, 0)
+	field.AtLeast(f, "TokensPerMinute", o.TokensPerMinute, 0)
+	field.AtLeast(f, "ImageTokens", o.ImageTokens, 0)
+	field.AtLeast(f, "Retries", o.Retries, 0)
+	field.AtLeast(f, "MaxResponse", o.MaxResponse, 1)
+	field.AtLeast(f, "Timeout", o.Timeout, 1)
+	field.AtLeast(f, "Backoff", o.Backoff, 0)
+	field.AtLeast(f, "MaxDelay", o.MaxDelay, 0)
 	if o.MaxDelay < o.Backoff {
-		f.bad("MaxDelay", "%v is below Backoff, %v", o.MaxDelay, o.Backoff)
+		f.Bad("MaxDelay", "%v is below Backoff, %v", o.MaxDelay, o.Backoff)
 	}
 }
 
-func (o *Options) checkMoney(f *faults) {
+func (o *Options) checkMoney(f *field.Checks) {
 	for _, model := range slices.Sorted(maps.Keys(o.Prices)) {
 		p := o.Prices[model]
 		for _, x := range []float64{p.Prompt, p.Completion, p.CacheRead, p.CacheWrite} {
 			if !(x >= 0 && x <= math.MaxFloat32) {
-				f.bad("Prices", "%q has a price of %v, must be finite and not negative", model, x)
+				f.Bad("Prices", "%q has a price of %v, must be finite and not negative", model, x)
 			}
 		}
 	}
 	if !(o.Budget >= 0 && o.Budget <= math.MaxFloat32) {
-		f.bad("Budget", "%v must be finite and not negative", o.Budget)
+		f.Bad("Budget", "%v must be finite and not negative", o.Budget)
 	}
 	if _, priced := o.Prices[o.Model]; o.Budget > 0 && !priced {
-		f.bad("Budget", "%v needs a price, but Prices has no %q", o.Budget, o.Model)
+		f.Bad("Budget", "%v needs a price, but Prices has no %q", o.Budget, o.Model)
 	}
 }
 
-func (p *Pictures) check(f *faults, api API) {
+func (p *Pictures) check(f *field.Checks, api API) {
 	if p.JPEG < 0 || p.JPEG > 100 {
-		f.bad("Pictures.JPEG", "%d is not in [0, 100]", p.JPEG)
+		f.Bad("Pictures.JPEG", "%d is not in [0, 100]", p.JPEG)
 	}
 	if p.MaxSide < 0 {
-		f.bad("Pictures.MaxSide", "%d is negative", p.MaxSide)
+		f.Bad("Pictures.MaxSide", "%d is negative", p.MaxSide)
 	}
 	switch p.Detail {
 	case "":
 	case "low", "high", "auto":
 		if api != OpenAI {
-			f.bad("Pictures.Detail", "the API %q has no such setting", api)
+			f.Bad("Pictures.Detail", "the API %q has no such setting", api)
 		}
 	default:
-		f.bad("Pictures.Detail", "%q is not low, high or auto", p.Detail)
+		f.Bad("Pictures.Detail", "%q is not low, high or auto", p.Detail)
 	}
 }
 
 // checkFields checks that the caller's fields of the body do not repeat those that the
 // package sends.
-func (o *Options) checkFields(f *faults, p provider) {
+func (o *Options) checkFields(f *field.Checks, p provider) {
 	d := p.dialect(o)
 	switch {
 	case o.API != OpenAI && o.MaxTokensField != "":
-		f.bad("MaxTokensField", "is for the API %q alone", OpenAI)
+		f.Bad("MaxTokensField", "is for the API %q alone", OpenAI)
 	case !slices.Contains([]string{"", "max_tokens", "max_completion_tokens"}, o.MaxTokensField):
-		f.bad("MaxTokensField", "%q is neither max_tokens nor max_completion_tokens", o.MaxTokensField)
+		f.Bad("MaxTokensField", "%q is neither max_tokens nor max_completion_tokens", o.MaxTokensField)
 	}
 	for i, name := range o.Omit {
 		if allowed := d.optional(); !slices.Contains(allowed, name) {
-			f.bad("Omit", "entry %d, %q, is not one of %v", i, name, allowed)
+			f.Bad("Omit", "entry %d, %q, is not one of %v", i, name, allowed)
 		}
 	}
 	if o.LogProbs && d.logProbs == "" {
-		f.bad("LogProbs", "the API %q has none", o.API)
+		f.Bad("LogProbs", "the API %q has none", o.API)
 	}
 	if d.stops > 0 && len(o.Stop) > d.stops {
-		f.bad("Stop", "%d texts, the API allows %d", len(o.Stop), d.stops)
+		f.Bad("Stop", "%d texts, the API allows %d", len(o.Stop), d.stops)
 	}
 	extra, err := plain(o.Extra)
 	if err != nil {
-		f.bad("Extra", "%v", err)
+		f.Bad("Extra", "%v", err)
 		return
 	}
 	for _, name := range d.reserved {
 		if _, ok := extra[name]; ok {
-			f.bad("Extra", "%q is sent by the package itself", name)
+			f.Bad("Extra", "%q is sent by the package itself", name)
 			delete(extra, name)
 		}
 	}
 	everything := d.params(o, sampling{temperature: 1, topP: 0.5, topK: 1, minP: 0.5, limit: 1})
 	if err := merge(d.nest(everything), extra); err != nil {
-		f.bad("Extra", "%v", err)
+		f.Bad("Extra", "%v", err)
 	}
 }

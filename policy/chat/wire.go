@@ -68,10 +68,10 @@ func (o *Options) endpoint() string {
 type dialect struct {
 	temperature, topP, topK, minP, seed, limit, stop, logProbs string
 
-	hottest  float64  // highest temperature; 0 for no limit
-	stops    int      // most stop texts; 0 for no limit
-	within   string   // the object that holds the parameters; empty is the body itself
-	reserved []string // other fields of the body
+	maxTemperature float64  // highest temperature; 0 for no limit
+	stops          int      // most stop texts; 0 for no limit
+	object         string   // the object that holds the parameters; empty is the body itself
+	reserved       []string // other fields of the body
 }
 
 // optional lists the fields that may be left out.
@@ -113,10 +113,10 @@ func (d *dialect) params(o *Options, s sampling) map[string]any {
 
 // nest puts parameters into the object of the body that holds them.
 func (d *dialect) nest(params map[string]any) map[string]any {
-	if d.within == "" {
+	if d.object == "" {
 		return params
 	}
-	return map[string]any{d.within: params}
+	return map[string]any{d.object: params}
 }
 
 // check refuses sampling that the API does not support.
@@ -124,8 +124,8 @@ func (d *dialect) check(s policy.Sampling) error {
 	switch {
 	case !(s.Temperature >= 0 && s.Temperature <= 1e6):
 		return fmt.Errorf("chat: Sampling.Temperature: %v must be finite and not negative", s.Temperature)
-	case d.hottest > 0 && s.Temperature > d.hottest:
-		return fmt.Errorf("chat: Sampling.Temperature: %v is above %v, the API's limit", s.Temperature, d.hottest)
+	case d.maxTemperature > 0 && s.Temperature > d.maxTemperature:
+		return fmt.Errorf("chat: Sampling.Temperature: %v is above %v, the API's limit", s.Temperature, d.maxTemperature)
 	case s.TopK < 0:
 		return fmt.Errorf("chat: Sampling.TopK: %d is negative", s.TopK)
 	case s.TopK > 0 && d.topK == "":

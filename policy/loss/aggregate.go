@@ -13,7 +13,7 @@ import (
 // rows with a counted token:
 //
 //	token-mean               Σ m·ℓ / Σ m                      every token weighs the same
-//	seq-mean-token-sum       mean over rows of Σ m·ℓ          long rows setWeights more
+//	seq-mean-token-sum       mean over rows of Σ m·ℓ          long rows weigh more
 //	seq-mean-token-mean      mean over rows of Σ m·ℓ / Σ m    every row weighs the same (GRPO)
 //	seq-mean-token-sum-norm  Σ m·ℓ / Width                    constant divisor (Dr. GRPO, arXiv:2503.20783)
 //

@@ -42,7 +42,7 @@ func BenchmarkEval(b *testing.B) {
 
 func BenchmarkEvalActor(b *testing.B) {
 	batch := benchBatch()
-	actor := Actor{Policy: DefaultPPO(), KL: K3, KLCoef: 0.001, EntropyCoef: 0.001}
+	actor := Actor{Policy: LitePPO(), KL: K3, KLCoef: 0.001, EntropyCoef: 0.001}
 	var r ActorResult
 	if err := EvalActor(&r, actor, batch); err != nil {
 		b.Fatal(err)

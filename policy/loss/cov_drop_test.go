@@ -14,7 +14,7 @@ func TestChosenNamesTheTokensThatALossTreatsApart(t *testing.T) {
 	for name, c := range map[string]struct{ loss, plain Policy }{
 		"clip_cov": {ClipCov{Low: 0.2, High: 0.2, Ratio: 0.1, CovLow: 0.05, CovHigh: 50}, PPO{Low: 0.2, High: 0.2}},
 		"kl_cov":   {KLCov{Ratio: 0.1, Coef: 0.7}, KLCov{Ratio: 0.1}},
-		"ppo":      {DefaultPPO(), DefaultPPO()},
+		"ppo":      {LitePPO(), LitePPO()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var dst []bool

@@ -8,10 +8,11 @@
 // # Policy losses
 //
 // A policy loss maps a token's log-prob, old log-prob and advantage to a loss ℓ
-// and a slope ∂ℓ/∂log-prob; [Eval] aggregates. ρ is the ratio of new to old
-// probability.
+// and a derivative ∂ℓ/∂log-prob, called slope; [Eval] aggregates them. ρ is the ratio
+// of new to old probability.
 //
-//	name                 type       what is clipped                    when to use it
+// name                 type       what is limited                    when to use it
+//
 //	vanilla, ppo         PPO        ρ of each token, dual clip         the default
 //	gspo                 GSPO       mean ratio of the row              one turn per row; mixture-of-experts
 //	turn_gspo            TurnGSPO   mean ratio of the turn             several turns per row, turn advantages
@@ -19,7 +20,7 @@
 //	cispo                CISPO      the weight, not the update         rare tokens must keep their gradient
 //	sapo                 SAPO       nothing; a smooth gate             clip fraction is high or jumps
 //	gmpo, geo_mean       GMPO       log-ratio inside a row's mean      outlier tokens destabilise GRPO
-//	clip_cov             ClipCov    ρ, and drops entropy-draining      entropy collapses
+//	clip_cov             ClipCov    ρ; drops tokens that cut entropy   entropy collapses
 //	kl_cov               KLCov      nothing; penalises such tokens     entropy collapses, small models
 //	reinforce, gpg       Reinforce  nothing                            exactly on-policy data
 //
@@ -41,10 +42,10 @@
 // # Two flavours
 //
 // [LegacyPPO] is the loss of the full VAGEN system, [DefaultPPO] that of VAGEN
-// Lite. They differ in the bound on the log-ratio and the dual clip. The latter
-// system adds 1e-8 to the denominators of its means; here means are exact, which
-// is a relative difference below 1e-8. Where the systems return NaN (no counted
-// token), Empty is set and everything is 0.
+// Lite. They differ in the bound on the log-ratio and the dual clip. VAGEN Lite adds
+// 1e-8 to the denominators of its means; here means are exact, which is a relative
+// difference below 1e-8. Without a counted token those systems return NaN; here Empty
+// is set and everything is 0.
 //
 // # The rest
 //
@@ -53,7 +54,7 @@
 // [Correct] corrects for rollouts sampled by other kernels than the trainer's.
 //
 // Losses that are computed elsewhere, such as on an accelerator, match those here if they
-// use the results that need a sort or a random draw ([Chosen]), setWeights tokens by the
+// use the results that need a sort or a random draw ([Chosen]), weight tokens by the
 // loss's aggregation ([ModeOf], [Aggregation.Weights]) and reject invalid turn ids
 // ([CheckTurns]).
 //

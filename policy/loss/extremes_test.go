@@ -22,7 +22,7 @@ func TestLogRatiosAreBoundedAtTwenty(t *testing.T) {
 		{19, -1, PPO{Low: 0.2, High: 0.2, Clamp: true}, math.Exp(19), math.Exp(19)},
 		{30, -1, PPO{Low: 0.2, High: 0.2, Clamp: true}, math.Exp(20), 0},
 		{30, -1, PPO{Low: 0.2, High: 0.2}, math.Exp(30), math.Exp(30)},
-		{30, -1, DefaultPPO(), 3, 0},
+		{30, -1, LitePPO(), 3, 0},
 		{30, 1, CISPO{Low: 1, High: 0.5}, -1.5 * 28, -1.5},
 		{-30, 1, CISPO{Low: 1, High: 0.5}, 32 * math.Exp(-20), -math.Exp(-20)},
 		{-30, 1, SAPO{TauPos: 1, TauNeg: 1}, -4 / (1 + math.Exp(1-math.Exp(-20))), 0},

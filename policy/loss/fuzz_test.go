@@ -70,7 +70,7 @@ func FuzzEval(f *testing.F) {
 			}
 		}
 		var r ActorResult
-		actor := Actor{Policy: DefaultPPO(), Aggregation: a, KL: K3, KLCoef: 0.1, EntropyCoef: 0.1}
+		actor := Actor{Policy: LitePPO(), Aggregation: a, KL: K3, KLCoef: 0.1, EntropyCoef: 0.1}
 		if EvalActor(&r, actor, b) == nil && !finite(r.Loss) {
 			t.Fatalf("actor: loss %v", r.Loss)
 		}

@@ -40,11 +40,11 @@ func (p CISPO) Terms(t *Terms, b *Batch[float64]) error {
 //
 //	ℓ = −A·(4/τ)·σ(τ(ρ − 1))
 //
-// whose slope at ρ = 1 is that of the plain policy gradient and fades on both
+// whose slope at ρ = 1 is that of the plain policy gradient and decreases on both
 // sides. Aggregation is always seq-mean-token-mean.
 //
 // Gao et al., arXiv:2511.20347; there TauPos 1.0 and TauNeg 1.05, so that
-// negative advantages fade faster.
+// the slope decreases faster for negative advantages.
 type SAPO struct {
 	TauPos, TauNeg float64 // sharpness of the gate, > 0
 }

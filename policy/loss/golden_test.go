@@ -105,7 +105,7 @@ func TestPolicyLossAgreesWithVerl(t *testing.T) {
 
 func litePolicy[T Float](t *testing.T, tally *golden.Tally, c golden.Case) {
 	clip := number(t, c.Params, "clip_ratio")
-	p := DefaultPPO()
+	p := LitePPO()
 	p.Low = optional(t, c.Params, "clip_ratio_low", clip)
 	p.High = optional(t, c.Params, "clip_ratio_high", clip)
 	p.Dual = number(t, c.Params, "clip_ratio_c")

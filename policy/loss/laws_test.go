@@ -204,7 +204,7 @@ func TestReusedResultsAllocateNothing(t *testing.T) {
 	var a ActorResult
 	var v ValueResult
 	var c Corrected
-	actor := Actor{Policy: DefaultPPO(), KL: "k3+", KLCoef: 0.1, EntropyCoef: 0.1}
+	actor := Actor{Policy: LitePPO(), KL: "k3+", KLCoef: 0.1, EntropyCoef: 0.1}
 	vb := &ValueBatch[float32]{Offsets: b.Offsets, Mask: b.Mask, ValueMask: b.Mask, Value: b.LogProb, OldValue: b.OldLogProb, Return: b.Ref}
 	cb := &CorrectionBatch[float32]{Offsets: b.Offsets, Mask: b.Mask, Trainer: b.LogProb, Rollout: b.OldLogProb}
 	corr := Correction{Weight: TokenLevel, Threshold: 2, Normalize: true, Reject: []Rejection{{Over: SeqMean, Divergence: 3, Upper: 0.1}}}

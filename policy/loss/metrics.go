@@ -18,7 +18,7 @@ type Metrics struct {
 	K3    float64 // mean of ρ − 1 − ln ρ, ρ = new/old: same, never negative
 	AbsKL float64 // mean of |new − old|
 
-	RatioMean, RatioMin, RatioMax float64 // of exp(new − old), each clampedRatio at exp(±20)
+	RatioMean, RatioMin, RatioMax float64 // of exp(new − old), clamped to exp(±20)
 
 	// Of turn losses only; TurnsPerRow is 0 for the others.
 	TurnsPerRow     float64 // over all rows, empty ones included

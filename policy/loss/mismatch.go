@@ -50,7 +50,7 @@ func DefaultCorrection() Correction { return Correction{Weight: TokenLevel, Thre
 
 // CorrectionBatch holds both log-probs of the same tokens, with the layout of [Batch].
 type CorrectionBatch[T Float] struct {
-	Offsets []int  // where rows reset and end, as in Batch
+	Offsets []int  // where rows start and end, as in Batch
 	Mask    []bool // tokens that count
 	Trainer []T    // log-prob by the trainer's forward pass
 	Rollout []T    // log-prob recorded when the token was sampled

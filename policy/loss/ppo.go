@@ -13,16 +13,20 @@ import "math"
 // arXiv:2503.14476; dual clip: Ye et al., arXiv:1912.09729, eq. 3.
 //
 // All fields are used literally; Low = High = 0 is allowed and stops every improvement
-// over the old policy. See [DefaultPPO] and [LegacyPPO].
+// over the old policy. See [DefaultPPO], [LitePPO]
+// and [LegacyPPO].
 type PPO struct {
 	Low, High float64 // how far ρ may move below and above 1; Low in [0, 1], High ≥ 0
 	Dual      float64 // largest factor on a negative advantage, > 1; 0 switches the dual clip off
 	Clamp     bool    // bound the log-ratio to ±20 first, with no gradient beyond
 }
 
-// DefaultPPO is VAGEN Lite's policy loss: ±0.2, dual clip at 3, log-ratio
-// clamped.
-func DefaultPPO() PPO { return PPO{Low: 0.2, High: 0.2, Dual: 3, Clamp: true} }
+// DefaultPPO is the policy loss of the default configuration and of a policy.Objective
+// without one: ±0.2, no dual clip, log-ratio clamped.
+func DefaultPPO() PPO { return PPO{Low: 0.2, High: 0.2, Clamp: true} }
+
+// LitePPO is VAGEN Lite's policy loss: DefaultPPO with a dual clip at 3.
+func LitePPO() PPO { return PPO{Low: 0.2, High: 0.2, Dual: 3, Clamp: true} }
 
 // LegacyPPO is the policy loss of the full VAGEN system: ±0.2, no dual clip,
 // log-ratio not clamped. A log-ratio above 709 overflows and is an error.

@@ -26,8 +26,7 @@ type Options struct {
 	Extra map[string]any // settings of losses registered by users
 }
 
-// DefaultOptions holds VAGEN Lite's clip (±0.2, dual clip 3, clamped) and the
-// defaults of the other losses.
+// DefaultOptions holds the settings of [DefaultPPO] and the defaults of the other losses.
 func DefaultOptions() Options {
 	ppo, sapo, clip, kl := DefaultPPO(), DefaultSAPO(), DefaultClipCov(), DefaultKLCov()
 	return Options{
@@ -51,54 +50,46 @@ type Registry struct {
 	builders byname.Table[Builder]
 }
 
-// Builtin returns a new registry with
-//
-//	vanilla, ppo                  PPO
-//	gspo                          GSPO
-//	turn_gspo, turn_ppo           TurnGSPO, TurnPPO
-//	cispo, sapo                   CISPO, SAPO
-//	gmpo, geo_mean                GMPO
-//	clip_cov, kl_cov              ClipCov, KLCov
-//	reinforce, gpg                Reinforce
+// Builtin returns a new registry with the losses of this package.
 func Builtin() *Registry {
-	all := map[string]Builder{}
-	for names, build := range map[string]Builder{
-		"vanilla ppo": func(o Options) (Policy, error) {
+	all := map[string]byname.Entry[Builder]{}
+	for names, entry := range map[string]byname.Entry[Builder]{
+		"vanilla ppo": {About: "PPO: the ratio of each token, with a dual clip", Value: func(o Options) (Policy, error) {
 			p := PPO{Low: o.ClipLow, High: o.ClipHigh, Dual: o.DualClip, Clamp: o.Clamp}
 			return p, p.check()
-		},
-		"gspo": func(o Options) (Policy, error) {
+		}},
+		"gspo": {About: "GSPO: the mean ratio of a row", Value: func(o Options) (Policy, error) {
 			return GSPO{o.ClipLow, o.ClipHigh}, checkClip("gspo", o.ClipLow, o.ClipHigh)
-		},
-		"turn_gspo": func(o Options) (Policy, error) {
+		}},
+		"turn_gspo": {About: "GSPO by turns: the mean ratio of a turn", Value: func(o Options) (Policy, error) {
 			return TurnGSPO{o.ClipLow, o.ClipHigh}, checkClip("turn_gspo", o.ClipLow, o.ClipHigh)
-		},
-		"turn_ppo": func(o Options) (Policy, error) {
+		}},
+		"turn_ppo": {About: "PPO by turns: the product of the ratios of a turn", Value: func(o Options) (Policy, error) {
 			return TurnPPO{o.ClipLow, o.ClipHigh}, checkClip("turn_ppo", o.ClipLow, o.ClipHigh)
-		},
-		"cispo": func(o Options) (Policy, error) {
+		}},
+		"cispo": {About: "CISPO: clips the weight of an update, not the update", Value: func(o Options) (Policy, error) {
 			return CISPO{o.ClipLow, o.ClipHigh}, checkClip("cispo", o.ClipLow, o.ClipHigh)
-		},
-		"sapo": func(o Options) (Policy, error) {
+		}},
+		"sapo": {About: "SAPO: a smooth gate in place of a clip", Value: func(o Options) (Policy, error) {
 			p := SAPO{o.TauPos, o.TauNeg}
 			return p, p.check()
-		},
-		"gmpo geo_mean": func(o Options) (Policy, error) {
+		}},
+		"gmpo geo_mean": {About: "GMPO: log-ratios clipped inside the mean of a row", Value: func(o Options) (Policy, error) {
 			p := GMPO{o.ClipLow, o.ClipHigh}
 			return p, p.check()
-		},
-		"clip_cov": func(o Options) (Policy, error) {
+		}},
+		"clip_cov": {About: "PPO that drops tokens whose updates lower the entropy most", Value: func(o Options) (Policy, error) {
 			p := ClipCov{o.ClipLow, o.ClipHigh, o.ClipCovRatio, o.ClipCovLow, o.ClipCovHigh}
 			return p, p.check()
-		},
-		"kl_cov": func(o Options) (Policy, error) {
+		}},
+		"kl_cov": {About: "penalises the tokens whose updates lower the entropy most", Value: func(o Options) (Policy, error) {
 			p := KLCov{o.KLCovRatio, o.KLCovCoef}
 			return p, p.check()
-		},
-		"reinforce gpg": func(Options) (Policy, error) { return Reinforce{}, nil },
+		}},
+		"reinforce gpg": {About: "REINFORCE: nothing is clipped; for data of the current policy", Value: func(Options) (Policy, error) { return Reinforce{}, nil }},
 	} {
 		for _, name := range strings.Fields(names) {
-			all[name] = build
+			all[name] = entry
 		}
 	}
 	r := new(Registry)
@@ -106,10 +97,10 @@ func Builtin() *Registry {
 	return r
 }
 
-// Register adds a loss under a name. The error wraps ErrDuplicate when the name is
-// taken.
-func (r *Registry) Register(name string, build Builder) error {
-	return r.builders.Register(entries, name, build)
+// Register adds a loss under a name, with a description for Describe. The error
+// wraps ErrDuplicate when the name is taken.
+func (r *Registry) Register(name string, build Builder, about ...string) error {
+	return r.builders.Register(entries, name, build, about...)
 }
 
 // New builds the loss with this name. An unknown name gives ErrUnknown and the
@@ -128,3 +119,7 @@ func (r *Registry) New(name string, o Options) (Policy, error) {
 
 // Names returns the known names in alphabetical order.
 func (r *Registry) Names() []string { return r.builders.Names() }
+
+// Describe returns what the loss with this name does, "" if Register got no description. Errors
+// are those of New.
+func (r *Registry) Describe(name string) (string, error) { return r.builders.Describe(entries, name) }

@@ -14,7 +14,7 @@ import (
 // The gradient flows per token, as in [GSPO]. Aggregation is always
 // seq-mean-token-sum: a turn counts once, the turns of a row add up, rows are
 // averaged. Entropy and KL terms keep their own aggregation, so next to a row
-// of K turns their coefficients setWeights 1/K of what they do next to GSPO.
+// of K turns their coefficients have 1/K of the weight that they have next to GSPO.
 //
 // With one turn per row this is GSPO; with one token per turn it is the clipped
 // surrogate of PPO. Source: VAGEN, 2026; ratio after arXiv:2507.18071.
@@ -95,7 +95,7 @@ func turnEnd(b *Batch[float64], lo, end int) int {
 	return end
 }
 
-// CheckTurns checks the turn ids of counted tokens: they reset at 0 or above and
+// CheckTurns checks the turn ids of counted tokens: they start at 0 or above and
 // do not decrease inside a row. Ids of other tokens are not read. Errors wrap
 // ErrMissing, ErrLength and ErrTurn.
 func CheckTurns(offsets []int, mask []bool, turn []int32) error {

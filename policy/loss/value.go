@@ -22,7 +22,7 @@ func DefaultValue() Value { return Value{Clip: 0.5} }
 
 // ValueBatch is one micro-batch for the critic, laid out as [Batch] is.
 type ValueBatch[T Float] struct {
-	Offsets []int  // where rows reset and end
+	Offsets []int  // where rows start and end
 	Mask    []bool // tokens that count: the loss mask, or the turn ends
 	// ValueMask, if given, restricts Mask to the positions that have a return. Turn-wise
 	// estimators give other positions no return.

@@ -43,7 +43,7 @@ const decoderPattern = `model\.(language_model\.)?layers\.\d+\.(self_attn\.[qkvo
 func (m *Model) configureAdapters() error {
 	switch lora := m.opts.LoRA; {
 	case lora != nil && m.opts.Adapter != "":
-		return fmt.Errorf("vlm: %w: LoRA and Adapter are both set, but a stored adapter brings its own settings", ErrOption)
+		return fmt.Errorf("vlm: %w: LoRA and Adapter are both set, but a stored adapter has its own settings", ErrOption)
 	case lora != nil:
 		m.adapter = &peft.Config{Rank: lora.Rank, Alpha: lora.Alpha, RankStabilized: lora.RankStabilized, Targets: lora.Targets, Pattern: lora.Pattern}
 		if len(lora.Targets) == 0 && lora.Pattern == "" {
@@ -88,7 +88,7 @@ func checkTargets(cfg *model.Config) error {
 		for i := range stack {
 			inner[&stack[i]] = true
 			if a, b := stack[0].Params, stack[i].Params; len(a) != len(b) || !slices.EqualFunc(a, b, sameRole) {
-				return fmt.Errorf("%s has other adapters than %s; they must be the same in all layers", stack[i].Name, stack[0].Name)
+				return fmt.Errorf("%s and %s have different adapters, must be the same in all layers", stack[i].Name, stack[0].Name)
 			}
 			found = found || slices.ContainsFunc(stack[i].Params, func(p model.Param) bool { return p.Adapter })
 		}
@@ -111,8 +111,8 @@ func checkTargets(cfg *model.Config) error {
 	return nil
 }
 
-// absentTargets reports targets that no linear map has in its name, with those that
-// there are.
+// absentTargets returns an error for targets that no linear map has in its name. It lists
+// the possible ones.
 func absentTargets(cfg *model.Config, targets []string) error {
 	g := cfg.Groups()
 	var maps, names []string
@@ -139,7 +139,7 @@ func absentTargets(cfg *model.Config, targets []string) error {
 		return nil
 	}
 	slices.Sort(names)
-	return fmt.Errorf("target_modules: the model has no linear map %q in its blocks, there are %q", absent, slices.Compact(names))
+	return fmt.Errorf("target_modules: the model's blocks have no linear map %q, only %q", absent, slices.Compact(names))
 }
 
 // sameRole reports whether parameters of two layers have the same role in them.
@@ -175,12 +175,12 @@ func (m *Model) configureFrozen() error {
 				}
 			}
 			if frozen > 0 && frozen < len(p.Parts) {
-				return fmt.Errorf("vlm: %w: Freeze fits some of %s and what is stacked with it (q, k and v; gate and up), must fit all or none", ErrOption, p.Parts[0].Name)
+				return fmt.Errorf("vlm: %w: Freeze matches only some of the weights that are stacked with %s (q, k and v; gate and up), must match all or none", ErrOption, p.Parts[0].Name)
 			}
 		}
 	}
 	if i := slices.Index(used, false); i >= 0 {
-		return fmt.Errorf("vlm: %w: Freeze fits no weight with %q", ErrOption, m.opts.Freeze[i])
+		return fmt.Errorf("vlm: %w: Freeze: no weight matches %q", ErrOption, m.opts.Freeze[i])
 	}
 	return nil
 }
@@ -215,8 +215,8 @@ func (k *kernels) mergeAdapters(block *model.Block, n int) *device.Program {
 	return k.program(name, func(in []*Node) []*Node { return block.Merge(in)[:n] })
 }
 
-// besideAdapter reports whether a parameter is stored in an adapter's folder: it belongs
-// to the adapter, or to a critic's value head.
+// besideAdapter reports whether a parameter is stored in an adapter's folder: the adapter's
+// own parameters and those of a critic's value head are.
 func (l *learner) besideAdapter(group int, p model.Param) bool {
 	return p.Adapter || l.net.spec.Critic && l.isScore(group)
 }
@@ -273,8 +273,8 @@ func (m *Model) saveAdapter(ctx context.Context, l *learner, dir string) error {
 }
 
 // AdapterBase reports whether a folder holds an adapter in PEFT's layout and no model,
-// as the folder actor of a checkpoint with adapters does, and names the folder of the
-// model that the adapter is for, "" if the adapter does not tell.
+// like the folder actor of a checkpoint with adapters. base is the adapter's base model,
+// "" if its configuration does not name one.
 func AdapterBase(dir string) (base string, ok bool, err error) {
 	if _, err := os.Stat(filepath.Join(dir, "config.json")); err == nil {
 		return "", false, nil

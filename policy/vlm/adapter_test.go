@@ -144,12 +144,12 @@ func TestSavedAdaptersOpenWithTheirModel(t *testing.T) {
 func TestAdaptersThatFitNoMapAreRefused(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen25VL, nil)
 	for want, l := range map[string]LoRA{
-		"rank is 0":       {Alpha: 1},
-		"alpha is 0":      {Rank: 1},
-		"rank is 1099511": {Rank: 1 << 40, Alpha: 1},
-		`["nothing"] in its blocks, there are ["down_proj"`: {Rank: 1, Alpha: 1, Targets: []string{"nothing"}},
-		"no linear map": {Rank: 1, Alpha: 1, Pattern: "nothing"},
-		`the model has no linear map ["x_proj" "gate"] in its blocks, there are ["down_proj" "gate_proj" "k_proj"`: {Rank: 1, Alpha: 1, Targets: []string{"q_proj", "x_proj", "gate"}},
+		"rank is 0":                     {Alpha: 1},
+		"alpha is 0":                    {Rank: 1},
+		"rank is 1099511":               {Rank: 1 << 40, Alpha: 1},
+		`"nothing"], only ["down_proj"`: {Rank: 1, Alpha: 1, Targets: []string{"nothing"}},
+		"no linear map":                 {Rank: 1, Alpha: 1, Pattern: "nothing"},
+		`the model's blocks have no linear map ["x_proj" "gate"], only ["down_proj" "gate_proj" "k_proj"`: {Rank: 1, Alpha: 1, Targets: []string{"q_proj", "x_proj", "gate"}},
 		"lm_head":         {Rank: 1, Alpha: 1, Targets: []string{"q_proj", "lm_head"}},
 		"mlp.0":           {Rank: 1, Alpha: 1, Pattern: ".*"},
 		"the same in all": {Rank: 1, Alpha: 1, Pattern: `.*layers\.0\..*q_proj`},

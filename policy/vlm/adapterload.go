@@ -105,7 +105,7 @@ func (m *Model) adapterSource(stored *storedAdapter, otherwise source) source {
 		if !ok {
 			return fmt.Errorf("vlm: %w: %s %v is missing in %s", ErrWeights, peft.Prefix+part.Name, part.Dims, stored.dir)
 		}
-		if bad := fits(located{stored.Reader, name}, part); len(bad) > 0 {
+		if bad := checkShape(located{stored.Reader, name}, part); len(bad) > 0 {
 			return fmt.Errorf("vlm: %w: %w (in %s)", ErrWeights, errors.Join(bad...), stored.dir)
 		}
 		if _, err := stored.Float32(name, dst[:0]); err != nil {

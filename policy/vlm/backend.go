@@ -52,7 +52,7 @@ var openers = map[string]opener{backendXLA: openXLA, backendCUDA: openCUDA, back
 type engines map[string]*engineEntry
 
 type engineEntry struct {
-	lock   chan struct{} // semaphore of size one that guards have
+	lock   chan struct{} // semaphore of size one that protects engine
 	open   opener
 	engine *engine
 }

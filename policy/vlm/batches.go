@@ -64,8 +64,8 @@ func (m *Model) compact(s *session) error {
 			index = append(index, int32(row))
 		}
 	}
-	// Only to halves: every size means other executables, and below 32 rows a step
-	// hardly gets faster.
+	// Only to half the size or less: every size needs its own executables, and below 32
+	// rows a step is hardly faster.
 	to := len(s.rows)
 	for to >= 64 && len(index) <= to/2 {
 		to /= 2
@@ -130,6 +130,7 @@ func (m *Model) Forget(keys ...uint64) {
 
 func (m *Model) forget(keys ...uint64) {
 	for _, key := range keys {
+		delete(m.resumed, key)
 		c, ok := m.chats[key]
 		if !ok {
 			continue
@@ -184,4 +185,5 @@ func (m *Model) dropSessions() {
 	}
 	m.batches = nil
 	clear(m.chats)
+	clear(m.resumed)
 }

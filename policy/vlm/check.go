@@ -11,16 +11,17 @@ import (
 	"vagen/policy/vlm/internal/peft"
 )
 
-// Description is what Check finds out about a model.
+// Description is the result of Check.
 type Description struct {
-	Family string // as Model.Family
-	Vision bool   // it reads images
+	Family string // see Model.Family
+	Vision bool   // the model reads images
 }
 
-// Check reports what Open would refuse in a model's folder, and in those of its critic
-// and adapter, without a device and without reading weights: configuration, tokenizer,
-// chat template, image processor, and the names, shapes and types of all tensors. A
-// stored head is compared with the embedding that the configuration ties it to.
+// Check returns the error that Open would return for a model's folder, or for those of its
+// critic and adapter, without opening a device or reading weights. It checks
+// configuration, tokenizer, chat template, image processor, and the names, shapes and types
+// of all tensors. A stored output head is compared with the embedding if the configuration
+// ties the two.
 func Check(ctx context.Context, dir string, o Options) (Description, error) {
 	m, err := describe(dir, o)
 	if err != nil {
@@ -67,7 +68,7 @@ func (m *Model) checkCritic() error {
 	return nil
 }
 
-// checkTensors holds the headers of a folder's weights against a model.
+// checkTensors compares the headers of a folder's weights with a model.
 func checkTensors(dir string, spec *model.Config) error {
 	r, err := safetensors.OpenSharded(dir)
 	if err != nil {

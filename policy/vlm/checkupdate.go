@@ -32,7 +32,7 @@ func checkUpdate(b *policy.Batch, o *policy.Objective, critic bool) error {
 		return fmt.Errorf("vlm: update: Turn has %d numbers for %d tokens: %w", len(b.Turn), len(b.Tokens), loss.ErrLength)
 	}
 	if kind.ByTurn() && !o.CriticOnly {
-		if err := loss.CheckTurns(b.Offsets, marks(len(b.Tokens), b.Weight), b.Turn); err != nil {
+		if err := loss.CheckTurns(b.Offsets, nonZero(len(b.Tokens), b.Weight), b.Turn); err != nil {
 			return fmt.Errorf("vlm: update: policy loss %s: Turn: %w", kind, err)
 		}
 	}

@@ -189,7 +189,8 @@ func (m *Model) readPrompts(prompts []policy.Prompt, s policy.Sampling) ([]promp
 		r := &request{tokens: ids, images: pics[i], seed: p.Seed, max: limit, stop: newStopDetector(m.tok, s.StopStrings), think: think,
 			shared: contextKey(ids, refs[i])}
 		turns[i] = promptTurn{request: r, context: ids, images: refs[i]}
-		length := len(ids)
+		m.resumed[p.Conversation].prepend(&turns[i])
+		length := len(r.tokens)
 		if c, ok := m.chats[p.Conversation]; ok {
 			length += c.batch.rows[c.row].length
 		}
@@ -223,9 +224,17 @@ func (m *Model) encode(p policy.Prompt, pics []picture) ([]int32, error) {
 	}
 	var text string
 	var err error
-	if c, ok := m.chats[p.Conversation]; ok {
-		text, err = m.chat.Continue(msgs, c.ended)
-	} else {
+	c, r := m.chats[p.Conversation], m.resumed[p.Conversation]
+	switch {
+	case c != nil:
+		text, err = m.chat.Continue(msgs, tokenizer.Ending(c.ended))
+	case r != nil && len(msgs) == 0 && r.ended:
+		return nil, fmt.Errorf("%w: the recorded tokens end with a complete response, and the prompt has no messages", ErrResume)
+	case r != nil && len(msgs) == 0:
+		return nil, nil // the response follows the recorded tokens
+	case r != nil:
+		text, err = m.chat.Continue(msgs, tokenizer.Ending(r.ended))
+	default:
 		text, err = m.chat.Open(msgs)
 	}
 	if err != nil {
@@ -260,8 +269,9 @@ func (m *Model) endTokens() []int32 {
 // completion converts a reply to a completion.
 func (m *Model) completion(p policy.Prompt, t promptTurn, r *reply) policy.Completion {
 	c := m.chats[p.Conversation]
-	if c.dead = r.broken; r.broken != nil {
-		return policy.Completion{Err: r.broken}
+	delete(m.resumed, p.Conversation)
+	if c.dead = r.err; r.err != nil {
+		return policy.Completion{Err: r.err}
 	}
 	_, end := m.chat.EndOfTurn()
 	last := r.tokens[len(r.tokens)-1]
@@ -275,9 +285,9 @@ func (m *Model) completion(p policy.Prompt, t promptTurn, r *reply) policy.Compl
 		out.Stop, words = policy.StopEnd, words[:len(words)-1]
 	case r.vision:
 		out.Stop = policy.StopVision
-	case r.halted:
+	case r.stoppedByString:
 		out.Stop = policy.StopString
 	}
-	out.Text = m.tok.Decode(words, false)
+	out.Text = m.tok.Decode(words, tokenizer.KeepSpecial)
 	return out
 }

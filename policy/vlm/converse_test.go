@@ -15,6 +15,7 @@ import (
 	"vagen/policy"
 	"vagen/policy/vlm/internal/device"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/tokenizer"
 )
 
 func sortedKeys[V any](m map[uint64]V) []uint64 { return slices.Sorted(maps.Keys(m)) }
@@ -76,7 +77,7 @@ func TestEncodeGivesWhatGenerateReadAndWrote(t *testing.T) {
 		require.Equal(t, len(first.Images), len(images))
 		require.Equal(t, []bool{false, true, false, true}, []bool{pieces[0].Response, pieces[1].Response, pieces[2].Response, pieces[3].Response})
 		require.Equal(t, end, pieces[1].Tokens[len(pieces[1].Tokens)-1])
-		require.Equal(t, "right", m.tok.Decode(pieces[1].Tokens[:len(pieces[1].Tokens)-1], false))
+		require.Equal(t, "right", m.tok.Decode(pieces[1].Tokens[:len(pieces[1].Tokens)-1], tokenizer.KeepSpecial))
 	}
 }
 
@@ -93,7 +94,7 @@ func TestEncodedConversationsCanBeScored(t *testing.T) {
 	_, err = m.Score(t.Context(), &rows, trues(len(rows.Tokens)), policy.ScoreRequest{LogProbs: true}, 1)
 	require.NoError(t, err)
 
-	pad := m.tok.Decode([]int32{m.cfg.ImageToken}, false)
+	pad := m.tok.Decode([]int32{m.cfg.ImageToken}, tokenizer.KeepSpecial)
 	for want, msgs := range map[string][]policy.Message{
 		"message 1: 1 images, but the assistant": {look[0], {Role: policy.Assistant, Text: "x", Images: look[0].Images}},
 		"message 1: tokenizer: ":                 {look[0], assistant("see " + pad)},

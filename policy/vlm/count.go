@@ -9,9 +9,9 @@ import (
 
 var _ policy.Counter = (*Model)(nil)
 
-// Size is what a prompt takes.
+// Size is the size of a prompt.
 type Size struct {
-	Tokens  int // those that stand for images included
+	Tokens  int // including image placeholders
 	Images  int
 	Patches int // of the largest image
 }
@@ -23,7 +23,7 @@ func (m *Model) Count(p policy.Prompt) (int, error) {
 	return s.Tokens, err
 }
 
-// Size is what Generate would read for the prompt.
+// Size returns the size of what Generate would read for the prompt.
 func (m *Model) Size(p policy.Prompt) (Size, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

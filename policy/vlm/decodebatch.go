@@ -24,13 +24,13 @@ type request struct {
 
 // reply is the response to a request.
 type reply struct {
-	tokens   []int32
-	logProbs []float32
-	stopped  bool  // ended by an end-of-turn token
-	halted   bool  // ended by a stop string
-	forced   []int // indices in tokens that were not sampled
-	vision   bool  // ended by an image placeholder: the row cannot be continued
-	broken   error // the model's numbers were not finite: the row cannot be used
+	tokens          []int32
+	logProbs        []float32
+	stopped         bool  // ended by an end-of-turn token
+	stoppedByString bool  // ended by a stop string
+	forced          []int // indices in tokens that were not sampled
+	vision          bool  // ended by an image placeholder: the row cannot be continued
+	err             error // the model's numbers were not finite: the row cannot be used
 }
 
 // sequence is a conversation with a request in a call.
@@ -43,20 +43,20 @@ type sequence struct {
 
 // ended reports whether the response is complete.
 func (p *sequence) ended() bool {
-	return p.stopped || p.halted || p.vision || p.broken != nil || len(p.reply.tokens) >= p.max
+	return p.stopped || p.stoppedByString || p.vision || p.err != nil || len(p.reply.tokens) >= p.max
 }
 
-// add appends a sampled token to the response. One whose log-prob is not finite was
-// drawn from logits that are no distribution (see Sampler.Sample) and is not used.
+// add appends a sampled token to the response. A token whose log-prob is not finite is
+// not used, because its logits were not finite (see Sampler.Sample).
 func (p *sequence) add(c *call, id int32, logProb float32) {
 	if logProb-logProb != 0 {
-		p.broken = fmt.Errorf("vlm: generate: token %d of the response: log-prob is %v, must be finite: %w", len(p.reply.tokens), logProb, ErrNotFinite)
+		p.err = fmt.Errorf("vlm: generate: token %d of the response: log-prob is %v, must be finite: %w", len(p.reply.tokens), logProb, ErrNotFinite)
 		return
 	}
 	p.reply.tokens, p.logProbs = append(p.reply.tokens, id), append(p.logProbs, logProb)
 	p.state.pending = id
 	p.state.length++
-	p.halted = p.stop.add(id)
+	p.stoppedByString = p.stop.add(id)
 	if p.think.add(id) {
 		p.forced = append(p.forced, len(p.reply.tokens)-1)
 	}
@@ -123,7 +123,7 @@ func (f *decodeBatch) readContexts(ctx context.Context) error {
 		}
 	}
 	if length == 0 {
-		return fmt.Errorf("vlm: generate: a conversation needs at least one token")
+		return fmt.Errorf("vlm: generate: a prompt has no tokens, must have at least one")
 	}
 	length = contextLength(length)
 	p := f.planContexts()

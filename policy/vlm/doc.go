@@ -7,21 +7,20 @@
 //	Qwen2, Qwen3, Llama          decoder
 //
 // Open reads a folder in the Hugging Face layout (config.json, safetensors,
-// tokenizer files), and Save and Export write one that transformers and vLLM load as
-// it is. Create makes the folder of a new, small model. Package tokenizer below this
-// one turns conversations into tokens, package processor images into patches, and
-// package hub fetches folders by their id.
+// tokenizer files). Save and Export write folders that transformers and vLLM load.
+// Create makes the folder of a new, small model. Package tokenizer converts
+// conversations to tokens, package processor converts images to patches, and package hub
+// downloads models by their id.
 //
 // # Backends
 //
-// Options.Backend chooses what the graphs run on: XLA on the CPU or on an NVIDIA
-// GPU, or GoMLX's pure-Go backend, which needs nothing and is 15 to 25 times slower.
-// The graphs are the same. GoMLX's panics do not leave this package; they are errors.
+// Options.Backend selects the backend of the graphs: XLA on the CPU or on an NVIDIA
+// GPU, or GoMLX's pure-Go backend, which needs no installation and is 15 to 25 times
+// slower. The graphs are the same. Panics of GoMLX become errors.
 //
 // # Memory
 //
-// What training holds follows from Options: the critic (none, a head on the policy's
-// trunk, a model of its own), the reference, LoRA in place of all weights, what the
-// backward pass computes again, and how many tokens go through the network at once.
-// Plan says in advance what that comes to.
+// The memory of training depends on Options: the kind of critic, the reference, LoRA
+// instead of all weights, what the backward pass recomputes, and the number of tokens in
+// a micro-batch. Plan estimates it in advance.
 package vlm

@@ -65,7 +65,7 @@ func (m *Model) Encode(messages []policy.Message) ([]policy.Piece, []policy.Imag
 func (m *Model) renderContext(msgs []tokenizer.Message, counts []int, opened bool) ([]int32, error) {
 	render := m.chat.Open
 	if opened {
-		render = func(msgs []tokenizer.Message) (string, error) { return m.chat.Continue(msgs, true) }
+		render = func(msgs []tokenizer.Message) (string, error) { return m.chat.Continue(msgs, tokenizer.EndedTurn) }
 	}
 	text, err := render(msgs)
 	if err != nil {
@@ -81,7 +81,7 @@ func (m *Model) renderContext(msgs []tokenizer.Message, counts []int, opened boo
 // Ends implements policy.Aligner. A character of several tokens belongs to the last of
 // them.
 func (m *Model) Ends(tokens []int32) []int {
-	d := m.tok.NewDecoder(false)
+	d := m.tok.NewDecoder(tokenizer.KeepSpecial)
 	ends := make([]int, len(tokens))
 	at := 0
 	for i, id := range tokens {

@@ -3,6 +3,8 @@ package vlm
 import (
 	"testing"
 
+	"vagen/policy/vlm/tokenizer"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -20,7 +22,7 @@ func TestEndsFollowTheText(t *testing.T) {
 		for i, end := range ends {
 			require.GreaterOrEqual(t, end, last)
 			last = end
-			if whole := tok.Decode(ids[:i+1], false); whole == text[:min(len(whole), len(text))] {
+			if whole := tok.Decode(ids[:i+1], tokenizer.KeepSpecial); whole == text[:min(len(whole), len(text))] {
 				require.Equal(t, len(whole), end, "%q: token %d", text, i)
 			}
 		}

@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// ErrNotFinite is wrapped by errors about weights that are NaN or infinite, and
-// about log-probs, entropies or values that the model computes as such.
+// ErrNotFinite is wrapped by errors about weights, log-probs, entropies or values that
+// are NaN or infinite.
 var ErrNotFinite = errors.New("not a finite number")
 
-// checkFinite refuses numbers of which one is NaN or infinite.
+// checkFinite returns an error if one of the numbers is NaN or infinite.
 func checkFinite(name string, x []float32) error {
 	// v−v is 0 for finite v, else NaN, which stays in the sum. Four sums keep the
 	// processor busy: weights have billions of entries.

@@ -11,6 +11,7 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/tokenizer"
 )
 
 // rowDrift is how far batch mates may move a log-prob: they change the order in
@@ -182,7 +183,7 @@ func TestResponsesStopWhereTheyMust(t *testing.T) {
 		require.Equal(t, policy.StopEnd, got.Stop)
 		require.Equal(t, free.Tokens[:first+1], got.Tokens, "the end token is part of the response")
 		require.Len(t, got.LogProbs, first+1)
-		require.Equal(t, tinyTokenizer(t).Decode(got.Tokens[:first], false), got.Text, "but not of its text")
+		require.Equal(t, tinyTokenizer(t).Decode(got.Tokens[:first], tokenizer.KeepSpecial), got.Text, "but not of its text")
 	})
 	t.Run("placeholder without image", func(t *testing.T) {
 		pad := free.Tokens[2]
@@ -203,7 +204,7 @@ func TestResponsesStopWhereTheyMust(t *testing.T) {
 func TestBadPromptsAffectOnlyTheirConversation(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{})
 	good := asks()[2]
-	pad := m.tok.Decode([]int32{m.cfg.ImageToken}, false)
+	pad := m.tok.Decode([]int32{m.cfg.ImageToken}, tokenizer.KeepSpecial)
 	for name, c := range map[string]struct {
 		messages []policy.Message
 		want     string

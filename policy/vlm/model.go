@@ -167,17 +167,18 @@ type Model struct {
 	critic *learner // nil unless separate
 	ref    *learner // nil without reference
 
-	adapter *peft.Config             // nil without LoRA
-	off     map[string]*device.Array // zero adapters of the reference
+	adapter      *peft.Config             // nil without LoRA
+	zeroAdapters map[string]*device.Array // zero adapters of the reference
 
-	pictures *pictureCache
-	chats    map[uint64]*conversation
-	batches  []*session
-	narrow   *parts          // result of generationWeights, if it has copies
-	narrowed []*device.Array // the copies
-	planned  bool            // the memory of a training step has been logged
-	limit    func() (bytes int64, says string)
-	closed   bool
+	pictures    *pictureCache
+	chats       map[uint64]*conversation
+	resumed     map[uint64]*resumed // recorded conversations, until they are continued
+	batches     []*session
+	narrow      *parts          // result of generationWeights, if it has copies
+	narrowed    []*device.Array // the copies
+	planned     bool            // the memory of a training step has been logged
+	memoryLimit func() (bytes int64, says string)
+	closed      bool
 }
 
 var (
@@ -218,7 +219,7 @@ func describe(dir string, o Options) (*Model, error) {
 	if cfg.Critic {
 		return nil, fmt.Errorf("vlm: %w: %s is a critic, which cannot generate; use it as CriticPath", ErrOption, dir)
 	}
-	m := &Model{opts: o, dir: dir, cfg: cfg, chats: map[uint64]*conversation{}, pictures: newPictureCache(playedPictures), limit: usage.Limit}
+	m := &Model{opts: o, dir: dir, cfg: cfg, chats: map[uint64]*conversation{}, pictures: newPictureCache(playedPictures), memoryLimit: usage.Limit}
 	if err := m.openText(dir); err != nil {
 		return nil, err
 	}
@@ -268,7 +269,7 @@ func (m *Model) Close() error {
 	m.actor.free()
 	m.critic.free()
 	m.ref.free()
-	m.freeOff()
+	m.freeZeroAdapters()
 	if m.dev != nil {
 		m.dev.Close()
 	}

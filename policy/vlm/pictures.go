@@ -14,10 +14,9 @@ import (
 )
 
 // pictureCache keeps processed images between generation and training. It has two
-// generations: used images move to the new one, and the old one is dropped when another
-// round of conversations begins, or when the new one is full. So the images of a step are
-// dropped during the generation of the step after the next, and a generation never exceeds
-// limit bytes.
+// generations of at most limit bytes each. Used images move to the new one. The old one is
+// dropped when a new round of conversations begins, or when the new one is full. So the
+// images of a step are dropped during the generation of the step after the next.
 type pictureCache struct {
 	mu       sync.Mutex
 	limit    int

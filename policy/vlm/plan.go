@@ -9,40 +9,44 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// Workload is what a Model is going to do, for a MemoryPlan. Rows are of one
+// Workload describes the work for which a MemoryPlan is made. All rows have the same
 // length.
 type Workload struct {
-	Generate bool // write responses
+	Generate bool // generate responses
 	Score    bool // compute log-probs or values
 	Train    bool // take optimiser steps
 
-	Rows    int // of a batch, or conversations that are open at one time
-	Tokens  int // of a row, its responses included
-	Images  int // of a row
-	Patches int // of an image
-	Wanted  int // tokens of a row that the loss, or a score, is at; 0 is all of them
+	Rows    int // of a batch, or conversations open at the same time
+	Tokens  int // per row, responses included
+	Images  int // per row
+	Patches int // per image
+	Wanted  int // tokens per row with a loss or a score; 0 is all of them
 }
 
-// MemoryPlan is an estimate of the memory that a workload takes at its peak, in
-// bytes. Scoring, training and generating follow each other: Update ends all
-// conversations.
+// MemoryPlan is an estimate of the peak memory of a workload in bytes. Generation and
+// training do not overlap, because Update ends all conversations.
 type MemoryPlan struct {
 	Weights     int64 // of policy, critic and reference
 	Moments     int64 // of AdamW, two for every trained weight
 	Gradients   int64
-	Activations int64 // of one micro-batch: what is kept for the backward pass, and a block's own
+	Activations int64 // of one micro-batch: those kept for the backward pass, and those inside one block
 	Logits      int64 // of HeadTokens tokens, with their gradients
-	Caches      int64 // keys and values of conversations, old and grown side by side, copies of those that continue in other batches, and narrower copies of the weights that write them
-	Program     int64 // code, the compiler, executables, gaps between buffers; 0 on accelerators
-	Heap        int64 // Go's own memory, trajectories and pictures of the whole process among it, with the garbage that piles up; 0 on accelerators
+	// Caches are the keys and values of conversations, with the copies that exist while a
+	// cache grows or rows move to another batch, and the copies of weights in a narrower
+	// type.
+	Caches  int64
+	Program int64 // code, compiler, executables, gaps between buffers; 0 on accelerators
+	// Heap is the Go memory of the whole process, with trajectories, images and garbage;
+	// 0 on accelerators.
+	Heap int64
 }
 
-// Peak is the most that is taken at one time.
+// Peak returns the largest amount of memory in use at one time.
 func (p MemoryPlan) Peak() int64 {
 	return p.Weights + p.Moments + p.Program + p.Heap + max(p.Caches, p.Gradients+p.Activations+p.Logits)
 }
 
-// String lists the parts behind the peak.
+// String returns the peak and its parts in megabytes.
 func (p MemoryPlan) String() string {
 	return fmt.Sprintf("%s at the peak: weights %s, moments %s, program %s, heap %s, and the larger of caches %s and gradients %s with activations %s and logits %s",
 		megabytes(p.Peak()), megabytes(p.Weights), megabytes(p.Moments), megabytes(p.Program), megabytes(p.Heap), megabytes(p.Caches),
@@ -56,11 +60,10 @@ func (p MemoryPlan) LogValue() slog.Value {
 		mb("activations", p.Activations), mb("logits", p.Logits), mb("caches", p.Caches), mb("program", p.Program), mb("heap", p.Heap))
 }
 
-// Plan estimates the memory of a workload. Work that has been done before does
-// not count, but what program and heap take now is measured, to which a constant for
-// the compiler is added: an estimate that is made before trajectories are there does
-// not include them. For the small models that this package's tests train, a plan
-// made before the first step is within a fifth of the process's peak.
+// Plan estimates the memory of a workload. Program and Heap start from the process's
+// present use, so trajectories that do not exist yet are not included; a constant is
+// added for the compiler. For the small models that this package's tests train, a plan
+// made before the first step is within a fifth of the process's measured peak.
 func (m *Model) Plan(w Workload) (MemoryPlan, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,17 +81,16 @@ func (m *Model) Plan(w Workload) (MemoryPlan, error) {
 	return m.plan(w), nil
 }
 
-// The part of a plan that does not depend on the model: what the compiler and the
-// compiled programs of XLA take, those that read and write and those that also
-// learn, and what the pure-Go backend takes. Measured on a CPU with two cores; it
-// comes on top of what the process has when the plan is made.
+// Bytes that do not depend on the model: XLA's compiler and compiled programs, without
+// and with those for training, and the pure-Go backend. They were measured on a CPU with
+// two cores and are added to the process's present use.
 const (
-	compilingReads = 104_000_000
-	compilingAll   = 160_000_000
-	interpreting   = 8_000_000
-	// Arrays below 32 MB leave gaps between each other, of about a third of the
-	// activations and at most this.
-	mostGaps = 64_000_000
+	compilerForward  = 104_000_000
+	compilerTraining = 160_000_000
+	pureGoRuntime    = 8_000_000
+	// maxGaps limits the gaps between arrays below 32 MB, which are about a third of the
+	// activations.
+	maxGaps = 64_000_000
 )
 
 func (m *Model) plan(w Workload) MemoryPlan {
@@ -103,7 +105,7 @@ func (m *Model) plan(w Workload) MemoryPlan {
 			p.Weights += l.weights.bytes()
 		}
 	}
-	for _, a := range m.off {
+	for _, a := range m.zeroAdapters {
 		p.Weights += a.Bytes()
 	}
 	if w.Generate {
@@ -115,25 +117,25 @@ func (m *Model) plan(w Workload) MemoryPlan {
 			m.planUpdate(&p, l, layout)
 		}
 	case w.Score:
-		p.Activations = layout.through(m.net)
-		p.Logits = 4 * layout.logits(m.net.spec)
+		p.Activations = layout.forwardBytes(m.net)
+		p.Logits = 4 * layout.logitBytes(m.net.spec)
 	}
 	switch {
 	case m.dev.Accelerator():
 		p.Program, p.Heap = 0, 0
 	case m.dev.PureGo():
-		p.Program += interpreting
+		p.Program += pureGoRuntime
 	case w.Train:
-		p.Program += compilingAll + min(p.Activations/3, mostGaps)
+		p.Program += compilerTraining + min(p.Activations/3, maxGaps)
 	default:
-		p.Program += compilingReads
+		p.Program += compilerForward
 	}
 	return p
 }
 
-// pictureBytes is what the pictures of two rounds take in Go's memory, with as much
-// in garbage, and those of a micro-batch as numbers.
-func (m *Model) pictureBytes(w Workload, at planned) int64 {
+// pictureBytes is the Go memory for the images of two rounds, with as much garbage, and
+// for those of a micro-batch as floats.
+func (m *Model) pictureBytes(w Workload, at microBatchPlan) int64 {
 	if m.net.vision == nil || w.Images == 0 {
 		return 0
 	}
@@ -142,7 +144,7 @@ func (m *Model) pictureBytes(w Workload, at planned) int64 {
 	return 2*kept + 2*4*int64(at.images)*one
 }
 
-// bytes is what the tensors take on the device.
+// bytes is the size of the tensors on the device, without shared arrays.
 func (t *tensors) bytes() (sum int64) {
 	if t == nil {
 		return 0
@@ -157,8 +159,8 @@ func (t *tensors) bytes() (sum int64) {
 	return sum
 }
 
-// planned is a micro-batch before its rows are there.
-type planned struct {
+// microBatchPlan is the expected layout of a micro-batch.
+type microBatchPlan struct {
 	bins, length int
 	patches      int // of one image
 	images       int
@@ -166,9 +168,9 @@ type planned struct {
 	several      bool // there are more micro-batches
 }
 
-func (m *Model) planLayout(w Workload) planned {
+func (m *Model) planLayout(w Workload) microBatchPlan {
 	k := m.packer(m.net)
-	l := planned{length: bucket(w.Tokens), patches: w.Patches}
+	l := microBatchPlan{length: bucket(w.Tokens), patches: w.Patches}
 	full := k.perPack(l.length)
 	l.bins = k.packSize(min(w.Rows, full), full, l.length, true)
 	l.several = w.Rows > full
@@ -186,9 +188,9 @@ func (m *Model) planLayout(w Workload) planned {
 	return l
 }
 
-// planUpdate adds the optimiser step of a learner; nil has none. Steps of policy
-// and critic follow each other.
-func (m *Model) planUpdate(p *MemoryPlan, l *learner, at planned) {
+// planUpdate adds the memory of a learner's optimiser step. Steps of policy and critic do
+// not overlap, so the larger one counts. l may be nil.
+func (m *Model) planUpdate(p *MemoryPlan, l *learner, at microBatchPlan) {
 	if l == nil {
 		return
 	}
@@ -199,10 +201,10 @@ func (m *Model) planUpdate(p *MemoryPlan, l *learner, at planned) {
 		largest = max(largest, float*int64(g.Size()))
 	}
 	p.Moments += 2 * trained
-	activations, logits := at.kept(l.net), 4*at.logits(l.net.spec)
-	// While the first micro-batch goes back, its activations make room for
-	// gradients; with the next one, all gradients wait beside it. In the end, where
-	// arrays are not written over, the largest group is there twice, with its moments.
+	activations, logits := at.trainingBytes(l.net), 4*at.logitBytes(l.net.spec)
+	// In the backward pass of the first micro-batch, gradients replace activations; during
+	// the next ones, all gradients are in memory. In the optimiser step, if arrays are not
+	// updated in place, the largest group and its moments are in memory twice.
 	gradients := int64(0)
 	if at.several {
 		gradients = trained
@@ -221,16 +223,17 @@ func (m *Model) planUpdate(p *MemoryPlan, l *learner, at planned) {
 	}
 }
 
-// logits is the size of the logits of a chunk.
-func (l planned) logits(spec *model.Config) int64 {
+// logitBytes is the size of the logits of a chunk.
+func (l microBatchPlan) logitBytes(spec *model.Config) int64 {
 	if spec.Critic {
 		return 0
 	}
 	return 4 * int64(l.chunk) * int64(spec.Text.Vocab)
 }
 
-// kept is what a training forward pass keeps, and what one block works with.
-func (l planned) kept(n *net) int64 {
+// trainingBytes is the size of the activations that a training forward pass keeps, and of
+// those inside one block.
+func (l microBatchPlan) trainingBytes(n *net) int64 {
 	keep := func(b *model.Block, depth, tokens, groups, length int) int64 {
 		inner, probs := blockFloats(b, tokens, groups, length)
 		all := int64(tokens) * int64(b.Hidden) * int64(depth)
@@ -248,7 +251,7 @@ func (l planned) kept(n *net) int64 {
 		return sum
 	}
 	if !n.reach.vision {
-		return max(sum, l.see(n)) // which is over before the decoder begins
+		return max(sum, l.visionBytes(n)) // the tower's activations are freed before the decoder runs
 	}
 	v := n.cfg.Vision
 	full := 0
@@ -267,14 +270,14 @@ func (l planned) kept(n *net) int64 {
 	return sum + l.bytesOf(n, tower)
 }
 
-// through is what a forward pass without training works with.
-func (l planned) through(n *net) int64 {
+// forwardBytes is the size of the activations of a forward pass without training.
+func (l microBatchPlan) forwardBytes(n *net) int64 {
 	inner, probs := blockFloats(n.text, l.bins*l.length, l.bins, l.length)
-	return max(l.bytesOf(n, inner+2*probs), l.see(n))
+	return max(l.bytesOf(n, inner+2*probs), l.visionBytes(n))
 }
 
-// see is what the vision tower works with.
-func (l planned) see(n *net) int64 {
+// visionBytes is the size of the activations inside one block of the vision tower.
+func (l microBatchPlan) visionBytes(n *net) int64 {
 	if l.images == 0 || n.vision == nil {
 		return 0
 	}
@@ -282,11 +285,10 @@ func (l planned) see(n *net) int64 {
 	return l.bytesOf(n, inner+2*probs)
 }
 
-func (l planned) bytesOf(n *net, floats int64) int64 { return floats * int64(n.compute.Size()) }
+func (l microBatchPlan) bytesOf(n *net, floats int64) int64 { return floats * int64(n.compute.Size()) }
 
-// blockFloats counts what a block computes on its way: queries, keys, values,
-// attention, its sum with the input and the feed-forward part; and, apart, the
-// attention's probabilities.
+// blockFloats counts the activations of a block: inner are queries, keys, values,
+// attention output, residual and feed-forward; probs are the attention probabilities.
 func blockFloats(b *model.Block, tokens, groups, length int) (inner, probs int64) {
 	up := 2 * b.FF
 	if b.GELU {
@@ -296,18 +298,19 @@ func blockFloats(b *model.Block, tokens, groups, length int) (inner, probs int64
 	return inner, int64(groups) * int64(b.Heads) * int64(length) * int64(length)
 }
 
-// cacheBytes is what conversations take, and what reading a prompt works with.
+// cacheBytes is the size of the caches of conversations, and of the activations for
+// reading a prompt.
 func (m *Model) cacheBytes(w Workload) int64 {
 	rows := rowBucket(min(w.Rows, m.opts.MaxRows))
 	inner, probs := blockFloats(m.net.text, rows*w.Tokens, rows, w.Tokens)
-	l := planned{images: min(rows, w.Rows) * w.Images, patches: w.Patches}
-	return l.bytesOf(m.net, m.cacheFloats(w)+inner+2*probs) + 4*int64(rows)*int64(m.cfg.Text.Vocab) + l.see(m.net)
+	l := microBatchPlan{images: min(rows, w.Rows) * w.Images, patches: w.Patches}
+	return l.bytesOf(m.net, m.cacheFloats(w)+inner+2*probs) + 4*int64(rows)*int64(m.cfg.Text.Vocab) + l.visionBytes(m.net)
 }
 
-// cacheFloats counts the keys and values of conversations. Besides those of all
-// batches there are, at one time, those of the largest as they were before they
-// grew, and those of rows that continue in another batch: the rest of one batch, at
-// most half of it, or of several, as many rows as a batch has.
+// cacheFloats counts the keys and values of conversations: those of all batches, those of
+// the largest batch again while its cache grows, and the copies of rows that continue in
+// another batch. These are at most half a batch if there is one batch, a whole batch if
+// there are several.
 func (m *Model) cacheFloats(w Workload) int64 {
 	t := &m.cfg.Text
 	slots := cacheLength(max(w.Tokens, m.opts.CacheTokens)) + 32
@@ -323,8 +326,8 @@ func (m *Model) cacheFloats(w Workload) int64 {
 	return sum + of(most) + of(most/2)
 }
 
-// logPlan tells what the first optimiser step will take, and warns where that is
-// more than the process may have. What an accelerator has is not looked at.
+// logPlan logs the memory plan of the first optimiser step, and a warning if it exceeds
+// the limit of the process. The memory of an accelerator is not checked.
 func (m *Model) logPlan(b *policy.Batch) {
 	if m.planned {
 		return
@@ -332,7 +335,7 @@ func (m *Model) logPlan(b *policy.Batch) {
 	m.planned = true
 	w := Workload{Train: true, Rows: max(1, b.Len()), Tokens: 1}
 	patches, images, wanted := 0, 0, 0
-	for _, want := range marks(len(b.Tokens), b.Weight, b.ValueWeight) {
+	for _, want := range nonZero(len(b.Tokens), b.Weight, b.ValueWeight) {
 		if want {
 			wanted++
 		}
@@ -353,8 +356,8 @@ func (m *Model) logPlan(b *policy.Batch) {
 	w.Patches = patches / max(1, images)
 	p := m.plan(w)
 	m.opts.Log.Info("memory plan of a training step", "rows", w.Rows, "tokens", w.Tokens, "plan", p)
-	if limit, says := m.limit(); limit > 0 && p.Peak() > limit && !m.dev.Accelerator() {
-		m.opts.Log.Warn("a training step is planned to take more memory than there is; MicroTokens, Recompute and LoRA make it smaller",
+	if limit, says := m.memoryLimit(); limit > 0 && p.Peak() > limit && !m.dev.Accelerator() {
+		m.opts.Log.Warn("a training step may need more memory than available; MicroTokens, Recompute and LoRA reduce it",
 			"plan", megabytes(p.Peak()), "limit", megabytes(limit), "says", says)
 	}
 }

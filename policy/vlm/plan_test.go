@@ -21,7 +21,7 @@ func plan(t *testing.T, m *Model, w Workload) MemoryPlan {
 	return p
 }
 
-// Every array that stays between steps is in the plan, byte for byte.
+// The planned weights and moments equal the arrays on the device, byte for byte.
 func TestPlannedWeightsAndMomentsAreThoseThatAreThere(t *testing.T) {
 	for name, o := range map[string]Options{
 		"policy":          {},
@@ -133,7 +133,7 @@ func TestPlansCountTheHeapOfTheProcess(t *testing.T) {
 	runtime.KeepAlive(pictures)
 }
 
-// A policy that only plays forgets pictures soon, one that learns keeps them.
+// A policy that only generates drops images early; one that is trained keeps them.
 func TestPlansIncludeReturnedImages(t *testing.T) {
 	c := newPictureCache(playedPictures)
 	for i := range byte(40) {
@@ -189,10 +189,10 @@ func TestPlansBeyondTheMachineAreWarnedOf(t *testing.T) {
 	for limit, want := range map[int64]bool{0: false, 1 << 20: true, 1 << 50: false} {
 		var out strings.Builder
 		m := newTiny(t, model.Qwen2, Options{Log: slog.New(slog.NewTextHandler(&out, nil))})
-		m.limit = func() (int64, string) { return limit, "/some/file" }
+		m.memoryLimit = func() (int64, string) { return limit, "/some/file" }
 		rows, marks := fourRows(t, m)
 		imitate(t, m, rows, marks, 1e-3)
-		require.Equal(t, want, strings.Contains(out.String(), "more memory than there is"), limit)
+		require.Equal(t, want, strings.Contains(out.String(), "more memory than available"), limit)
 		if want {
 			require.Regexp(t, `level=WARN .* plan=\d+MB limit=1MB says=/some/file`, out.String())
 		}

@@ -49,7 +49,7 @@ func TestEverythingThatIsPreparedRuns(t *testing.T) {
 
 	m := newTiny(t, model.Qwen25VL, Options{})
 	b := playedBatch(t, m)
-	packs, err := m.packer(m.net).packs(&b.Rows, marks(len(b.Tokens), b.Weight))
+	packs, err := m.packer(m.net).packs(&b.Rows, nonZero(len(b.Tokens), b.Weight))
 	require.NoError(t, err)
 	for range 2 {
 		require.NoError(t, m.actor.prepare(packs[0], m.net.head(true, false), &model.Loss{Imitate: true}, m.opts.HeadTokens))

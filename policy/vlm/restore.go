@@ -192,7 +192,7 @@ func (r *restoration) find(part model.Part, trained bool) []error {
 	if place.reader == nil {
 		return append(bad, fmt.Errorf("%s %v is not in %q", t.Name, part.Dims, r.folders))
 	}
-	bad = append(bad, r.sound(place, part)...)
+	bad = append(bad, r.checkValues(place, part)...)
 	if r.opt != nil && trained {
 		masters := t.DType != safetensors.F32
 		for _, s := range []struct {
@@ -207,7 +207,7 @@ func (r *restoration) find(part model.Part, trained bool) []error {
 				bad = append(bad, fmt.Errorf("%s %v is not in %s", name, part.Dims, r.optimizer))
 				continue
 			}
-			bad = append(bad, r.sound(located{r.opt, name}, part)...)
+			bad = append(bad, r.checkValues(located{r.opt, name}, part)...)
 		}
 		if masters {
 			place = located{r.opt, "master." + part.Name}
@@ -217,9 +217,9 @@ func (r *restoration) find(part model.Part, trained bool) []error {
 	return bad
 }
 
-// sound is fits, and looks at the numbers of a tensor that does.
-func (r *restoration) sound(at located, part model.Part) []error {
-	if bad := fits(at, part); len(bad) > 0 {
+// checkValues checks a tensor's shape and type, and that its numbers are finite.
+func (r *restoration) checkValues(at located, part model.Part) []error {
+	if bad := checkShape(at, part); len(bad) > 0 {
 		return bad
 	}
 	var err error
@@ -232,8 +232,8 @@ func (r *restoration) sound(at located, part model.Part) []error {
 	return nil
 }
 
-// fits compares a tensor's shape and type with the part's.
-func fits(at located, part model.Part) (bad []error) {
+// checkShape compares a tensor's shape and type with the part's.
+func checkShape(at located, part model.Part) (bad []error) {
 	info, _ := at.reader.Info(at.name)
 	if !slices.Equal(info.Shape, part.Dims) {
 		bad = append(bad, fmt.Errorf("%s has shape %v, must be %v", at.name, info.Shape, part.Dims))

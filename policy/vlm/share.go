@@ -52,7 +52,7 @@ func sameFolder(a, b string) bool {
 func (m *Model) newReference() (*learner, error) {
 	from := m.actor.weights
 	t := &tensors{groups: from.groups}
-	m.off = map[string]*device.Array{}
+	m.zeroAdapters = map[string]*device.Array{}
 	for gi, g := range from.groups {
 		arrays, shared := slices.Clone(from.arrays[gi]), make([]bool, len(g.Params))
 		for i, p := range g.Params {
@@ -61,25 +61,25 @@ func (m *Model) newReference() (*learner, error) {
 				continue
 			}
 			key := fmt.Sprint(p.Dims)
-			if m.off[key] == nil {
+			if m.zeroAdapters[key] == nil {
 				a, err := device.Put(m.dev, make([]float32, p.Size()), p.Dims...)
 				if err != nil {
 					return nil, err
 				}
-				m.off[key] = a
+				m.zeroAdapters[key] = a
 			}
-			arrays[i] = m.off[key]
+			arrays[i] = m.zeroAdapters[key]
 		}
 		t.arrays, t.shared = append(t.arrays, arrays), append(t.shared, shared)
 	}
 	return newLearner(m.net, t, m.actor.names), nil
 }
 
-func (m *Model) freeOff() {
-	for _, a := range m.off {
+func (m *Model) freeZeroAdapters() {
+	for _, a := range m.zeroAdapters {
 		a.Free()
 	}
-	m.off = nil
+	m.zeroAdapters = nil
 }
 
 // copyAdapters replaces the adapters by those of another learner, which must have all of
@@ -173,7 +173,7 @@ func (m *Model) tieAdapters(ctx context.Context) error {
 		if err := m.ref.copyAdapters(ctx, m.actor); err != nil {
 			return fmt.Errorf("vlm: tie: %w", err)
 		}
-		m.freeOff()
+		m.freeZeroAdapters()
 	}
 	if m.critic == nil {
 		return nil

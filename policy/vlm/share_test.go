@@ -41,7 +41,7 @@ func TestPolicyCriticAndReferenceShareTheBase(t *testing.T) {
 		const score = 4 * (16 + 1) // hidden size and bias
 		adapters := adapterBytes(m.actor.weights)
 		var off int64
-		for _, a := range m.off {
+		for _, a := range m.zeroAdapters {
 			off += a.Bytes()
 		}
 		require.Equal(t, base+2*adapters+score+off, held(m), family)
@@ -148,7 +148,7 @@ func TestTieCopiesTheAdapter(t *testing.T) {
 	head := weightsOf(t, m.critic)["score.weight"]
 	before := held(m)
 	var off int64
-	for _, a := range m.off {
+	for _, a := range m.zeroAdapters {
 		off += a.Bytes()
 	}
 	require.NoError(t, m.Tie(t.Context()))
@@ -179,7 +179,7 @@ func TestTieRefusesACriticOnAnotherModel(t *testing.T) {
 	require.ErrorContains(t, err, "are not the policy's")
 }
 
-// Copying that ends half way leaves the adapters, and the memory, as they were.
+// A cancelled copy leaves adapters and memory unchanged.
 func TestCancelledTieChangesNothing(t *testing.T) {
 	m := newTiny(t, model.Qwen2, Options{LoRA: lora(), Critic: SeparateCritic, Reference: true})
 	train(t, m, 1)

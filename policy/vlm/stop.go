@@ -19,7 +19,7 @@ func newStopDetector(tok *tokenizer.Tokenizer, stops []string) *stopDetector {
 	if len(stops) == 0 {
 		return nil
 	}
-	s := &stopDetector{stops: stops, decoder: tok.NewDecoder(false)}
+	s := &stopDetector{stops: stops, decoder: tok.NewDecoder(tokenizer.KeepSpecial)}
 	for _, stop := range stops {
 		s.keep = max(s.keep, len(stop)-1)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"vagen/policy"
 	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/tokenizer"
 )
 
 func TestStopperFindsStringsAcrossTokens(t *testing.T) {
@@ -37,7 +38,7 @@ func TestStopStringsEndTheirRowAlone(t *testing.T) {
 	o := policy.Sampling{Temperature: 1, MaxTokens: 12}
 	free := ask(t, m, o, asks())
 	tok := m.Tokenizer()
-	stop := tok.Decode(free[1].Tokens[3:5], false)
+	stop := tok.Decode(free[1].Tokens[3:5], tokenizer.KeepSpecial)
 	at := 0
 	s := newStopDetector(tok, []string{stop})
 	for i, id := range free[1].Tokens {

@@ -39,7 +39,7 @@ func newThinkingLimiter(tok *tokenizer.Tokenizer, t policy.Thinking) (*thinkingL
 	if err != nil {
 		return nil, fmt.Errorf("vlm: %w: Thinking.Close: %w", ErrSampling, err)
 	}
-	return &thinkingLimiter{limits: t, closing: closing, decoder: tok.NewDecoder(false), inside: t.Open == ""}, nil
+	return &thinkingLimiter{limits: t, closing: closing, decoder: tok.NewDecoder(tokenizer.KeepSpecial), inside: t.Open == ""}, nil
 }
 
 // next returns the token that is forced next, −1 if the next token is sampled. t may be

@@ -79,7 +79,7 @@ func TestThinkersCountBetweenTags(t *testing.T) {
 		for i, id := range out {
 			all[i] = int32(id)
 		}
-		return tok.Decode(all, false), forced
+		return tok.Decode(all, tokenizer.KeepSpecial), forced
 	}
 	limits := policy.Thinking{Tokens: 3, Open: "<think>", Close: "</think>"}
 	for text, want := range map[string]string{

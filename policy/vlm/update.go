@@ -128,8 +128,8 @@ func (m *Model) Update(ctx context.Context, b *policy.Batch, o policy.Objective,
 // time of returning memory to the system.
 const largeModel = 128 << 20
 
-// marks returns the tokens at which any of the weights is not 0.
-func marks(n int, weights ...[]float32) []bool {
+// nonZero returns the tokens at which any of the weights is not 0.
+func nonZero(n int, weights ...[]float32) []bool {
 	want := make([]bool, n)
 	for _, w := range weights {
 		for i, x := range w {
@@ -141,9 +141,9 @@ func marks(n int, weights ...[]float32) []bool {
 
 func (m *Model) updateActor(ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer, stats *policy.Stats) error {
 	shared := m.opts.Critic == SharedCritic && o.ValueCoef > 0 && !o.Imitate
-	want := marks(len(b.Tokens), b.Weight)
+	want := nonZero(len(b.Tokens), b.Weight)
 	if shared {
-		want = marks(len(b.Tokens), b.Weight, b.ValueWeight)
+		want = nonZero(len(b.Tokens), b.Weight, b.ValueWeight)
 	}
 	s := m.policyStep(b, o, shared)
 	if err := m.runStep(ctx, s, want, opt, opt.Rate); err != nil {
@@ -163,7 +163,7 @@ func (m *Model) updateActor(ctx context.Context, b *policy.Batch, o policy.Objec
 
 func (m *Model) updateCritic(ctx context.Context, b *policy.Batch, o policy.Objective, opt policy.Optimizer, stats *policy.Stats) error {
 	s := &step{learner: m.critic, head: m.critic.net.head(false, true), loss: &model.Loss{Value: true}, batch: b, objective: o}
-	if err := m.runStep(ctx, s, marks(len(b.Tokens), b.ValueWeight), opt, opt.CriticRate); err != nil {
+	if err := m.runStep(ctx, s, nonZero(len(b.Tokens), b.ValueWeight), opt, opt.CriticRate); err != nil {
 		return err
 	}
 	stats.CriticNorm, stats.Skipped = s.norm, stats.Skipped || s.skipped

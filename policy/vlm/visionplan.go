@@ -17,7 +17,7 @@ func bucket(n int) int {
 }
 
 // imageBucket rounds a number of equal images up: 1, 2, 4, 8, 16, then multiples of 16. The
-// steps are coarse because every size means another executable.
+// steps are coarse because every size needs its own executable.
 func imageBucket(n int) int {
 	if n > 16 {
 		return (n + 15) / 16 * 16

@@ -45,7 +45,7 @@ type StockPhrases struct {
 
 // Section defines the reward of one kind of statement.
 type Section struct {
-	Enable bool    `yaml:"enable"` // pay for such statements
+	Enable bool    `yaml:"enable"` // reward such statements
 	Reward float64 `yaml:"reward"` // of a perfect statement, per turn
 }
 
@@ -81,7 +81,7 @@ func DefaultStateReward() StateReward {
 		Phrases: StockPhrases{Keep: legacy.Keep, Top: legacy.TopK, Enough: legacy.Enough, Penalty: legacy.Penalty}}
 }
 
-// Scorers returns the scorers that the block asks for, as Pricing has them: nil for
+// Scorers returns the scorers that the block asks for, as Scoring has them: nil for
 // HalfAgreements. Each call returns new ones, which remember nothing yet.
 func (s *StateReward) Scorers() map[string]reward.Scorer {
 	if s.Scoring != ExactMatches {
@@ -98,8 +98,8 @@ func (s *StateReward) Scorers() map[string]reward.Scorer {
 // exactObjects are the objects that ExactMatches compares, by environment.
 var exactObjects = map[string][]string{"sokoban": {"target", "box"}, "frozenlake": {"target", "hole"}}
 
-// For returns an error if the named environment does not support the block.
-func (s *StateReward) For(environment string) error {
+// Supports returns an error if the named environment does not support the block.
+func (s *StateReward) Supports(environment string) error {
 	if s.Enabled() && s.Scoring == ExactMatches && exactObjects[strings.ToLower(environment)] == nil {
 		return fmt.Errorf("%s: scoring is %s, which is for sokoban and frozenlake alone; %s has %s", Key, ExactMatches, environment, HalfAgreements)
 	}
@@ -196,9 +196,9 @@ func (s *StateReward) Problems() []error {
 	return out
 }
 
-// Into returns an environment's options with those that the block sets: rewards for
+// Apply returns an environment's options with those that the block sets: rewards for
 // claims in the enabled sections. It is an error if the options set these already.
-func (s *StateReward) Into(options map[string]any) (map[string]any, error) {
+func (s *StateReward) Apply(options map[string]any) (map[string]any, error) {
 	out := maps.Clone(options)
 	if out == nil {
 		out = make(map[string]any)

@@ -37,11 +37,11 @@ func TestBlocksAreSeparatedFromOptions(t *testing.T) {
 func TestBlocksBecomeOptions(t *testing.T) {
 	s := DefaultStateReward()
 	s.Estimation, s.Transition = Section{Enable: true, Reward: 0.25}, Section{Reward: 3}
-	out, err := s.Into(map[string]any{"size": 4})
+	out, err := s.Apply(map[string]any{"size": 4})
 	require.NoError(t, err)
 	require.Equal(t, map[string]any{"size": 4, "use_state_reward": true, "grounding_reward_weight": 0.25, "worldmodeling_reward_weight": 0.0}, out)
 	for _, name := range []string{"use_state_reward", "grounding_reward_weight", "worldmodeling_reward_weight"} {
-		_, err = s.Into(map[string]any{name: 1})
+		_, err = s.Apply(map[string]any{name: 1})
 		require.ErrorContains(t, err, name)
 	}
 }

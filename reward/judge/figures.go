@@ -16,18 +16,18 @@ var (
 	numberPattern = regexp.MustCompile(`-?\d+(?:\.\d+)?`)
 )
 
-// maxFigures limits how many numbers are read from one text.
-const maxFigures = 256
+// maxNumbers limits how many numbers are read from one text.
+const maxNumbers = 256
 
-// figures returns the lists of numbers in brackets and the single numbers
+// numbers returns the lists of numbers in brackets and the single numbers
 // elsewhere.
-func figures(text string) [][]float64 {
+func numbers(text string) [][]float64 {
 	var all [][]float64
 	numbers := func(s string) (list []float64) {
-		for _, word := range numberPattern.FindAllString(s, maxFigures) {
+		for _, word := range numberPattern.FindAllString(s, maxNumbers) {
 			v, err := strconv.ParseFloat(word, 64)
 			if err != nil {
-				v = math.Inf(1) // out of range: equal to nothing that is true
+				v = math.Inf(1) // out of range: differs from every number of a state
 			}
 			list = append(list, v)
 		}
@@ -39,19 +39,19 @@ func figures(text string) [][]float64 {
 			all = append(all, []float64{v})
 		}
 	}
-	for _, at := range listPattern.FindAllStringIndex(text, maxFigures) {
+	for _, at := range listPattern.FindAllStringIndex(text, maxNumbers) {
 		single(text[from:at[0]])
 		all = append(all, numbers(text[at[0]:at[1]]))
 		from = at[1]
 	}
 	single(text[from:])
-	return all[:min(len(all), maxFigures)]
+	return all[:min(len(all), maxNumbers)]
 }
 
-// compareFigures is the F1 of the numbers of a text and a state. Single numbers must
+// compareNumbers is the F1 of the numbers of a text and a state. Single numbers must
 // be equal; numbers in lists may differ by one unit, because states are rounded.
-func compareFigures(text, state string) float64 {
-	said, truth := figures(text), figures(state)
+func compareNumbers(text, state string) float64 {
+	said, truth := numbers(text), numbers(state)
 	taken := make([]bool, len(truth))
 	matches := 0
 	for _, s := range said {

@@ -67,21 +67,21 @@ func TestRulesCompareNumbersOfStatesWithoutDirections(t *testing.T) {
 }
 
 func TestBaseIsTheScoreOfGuessing(t *testing.T) {
-	r := &Rules{Pricing{Base: 0.5}}
+	r := &Rules{Scoring{Base: 0.5}}
 	require.NoError(t, r.Validate())
 	truth := []reward.Relation{reward.Relate("box", -1, 2), reward.Relate("target", 0, -1)}
 	scores := score(t, r, claim("sokoban", "box above right, target same row left", truth...),
 		claim("sokoban", "box above left, target left", truth...), claim("sokoban", "box above right, target right, same row", truth...))
 	require.InDeltaSlice(t, []float64{1, 0, 0.5}, scores, 1e-12)
 	for _, base := range []float64{-0.1, 1, math.NaN()} {
-		require.ErrorContains(t, (&Pricing{Base: base}).Validate(), "base")
+		require.ErrorContains(t, (&Scoring{Base: base}).Validate(), "base")
 	}
 }
 
 func TestScorersOfTheCallerSeeWholeTurns(t *testing.T) {
 	s := reward.SokobanScorer()
 	s.TopK = 1
-	r := &Rules{Pricing{Scorers: map[string]reward.Scorer{"sokoban": s}}}
+	r := &Rules{Scoring{Scorers: map[string]reward.Scorer{"sokoban": s}}}
 	truth := reward.Relate("box", 1, 1)
 	bad := claim("sokoban", "nothing", truth)
 	require.Equal(t, []float64{-0.1, 0.5}, score(t, r, bad, claim("sokoban", "the box is below and right", truth)))
@@ -93,7 +93,7 @@ func TestModelReadsRelationsAndVerdicts(t *testing.T) {
 		"near":  "Here it is:\n```json\n[{\"object_id\": \"box\", \"vertical_relation\": \"below\", \"horizontal_relation\": null}]\n```",
 		"fuzzy": "I cannot tell.", "true": "It does. <ANSWER>yes</ANSWER>", "false": "<answer>NO</answer>", "mute": "maybe",
 	}
-	m := &Model{Ask: func(_ context.Context, prompts []string) ([]string, []error, error) {
+	m := &Model{Complete: func(_ context.Context, prompts []string) ([]string, []error, error) {
 		asked = prompts
 		out, errs := make([]string, len(prompts)), make([]error, len(prompts))
 		for i, p := range prompts {
@@ -124,12 +124,12 @@ func TestModelReadsRelationsAndVerdicts(t *testing.T) {
 
 func TestAModelThatDoesNotAnswerIsAnError(t *testing.T) {
 	down := errors.New("connection refused")
-	for name, ask := range map[string]Ask{
-		"connection refused": func(context.Context, []string) ([]string, []error, error) { return nil, nil, down },
-		"0 answers":          func(context.Context, []string) ([]string, []error, error) { return nil, nil, nil },
-		"Model.Ask is nil":   nil,
+	for name, ask := range map[string]Completer{
+		"connection refused":    func(context.Context, []string) ([]string, []error, error) { return nil, nil, down },
+		"0 answers":             func(context.Context, []string) ([]string, []error, error) { return nil, nil, nil },
+		"Model.Complete is nil": nil,
 	} {
-		_, err := (&Model{Ask: ask}).Score(t.Context(), []reward.Claim{claim("sokoban", "x")})
+		_, err := (&Model{Complete: ask}).Score(t.Context(), []reward.Claim{claim("sokoban", "x")})
 		require.ErrorContains(t, err, name)
 	}
 }

@@ -61,7 +61,7 @@ func TestEvaluationCountsWhatAJudgeReads(t *testing.T) {
 		 "truth": [{"object_id": "box", "vertical_relation": "above", "horizontal_relation": "same"}], "relations": []}]}`))
 	require.NoError(t, err)
 	down := errors.New("down")
-	m := &Model{Ask: func(_ context.Context, prompts []string) ([]string, []error, error) {
+	m := &Model{Complete: func(_ context.Context, prompts []string) ([]string, []error, error) {
 		return []string{`[{"object_id": "box", "vertical_relation": "above", "horizontal_relation": "same"}]`, ""}, []error{nil, down}, nil
 	}}
 	e, err := Evaluate(t.Context(), m, set)

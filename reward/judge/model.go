@@ -12,13 +12,13 @@ import (
 	"vagen/reward"
 )
 
-// Ask sends prompts to a language model, each as a separate conversation, and
+// Completer sends prompts to a language model, each as a separate conversation, and
 // returns the answers in order. errs[i] is the reason why answer i is missing; err
 // means that all answers are missing.
-type Ask func(ctx context.Context, prompts []string) (answers []string, errs []error, err error)
+type Completer func(ctx context.Context, prompts []string) (answers []string, errs []error, err error)
 
 // Dial connects to a language model behind an OpenAI-compatible address.
-type Dial func(baseURL, model string) (Ask, error)
+type Dial func(baseURL, model string) (Completer, error)
 
 // Model judges with a language model. The model extracts the relations of a claim,
 // which are scored here. For a claim with a state in words or numbers the model gets
@@ -27,9 +27,9 @@ type Dial func(baseURL, model string) (Ask, error)
 // A claim whose answer is missing has no score. A claim whose answer cannot be parsed
 // scores 0, as in the original systems.
 type Model struct {
-	Pricing
-	Ask Ask          // must be set
-	Log *slog.Logger // receives failures as warnings; nil discards them
+	Scoring
+	Complete Completer    // must be set
+	Log      *slog.Logger // receives failures as warnings; nil discards them
 }
 
 // Score implements env.Judge. The prompts of a turn are sent in one call.
@@ -38,7 +38,7 @@ func (m *Model) Score(ctx context.Context, claims []reward.Claim) ([]float64, er
 	if err != nil {
 		return nil, err
 	}
-	scores := m.price(readings)
+	scores := m.score(readings)
 	for i, c := range claims {
 		switch {
 		case errs[i] != nil:
@@ -59,8 +59,8 @@ func (m *Model) Read(ctx context.Context, claims []reward.Claim) ([]reward.Readi
 
 // read asks the model about all claims.
 func (m *Model) read(ctx context.Context, claims []reward.Claim) (readings []reward.Reading, answers []string, errs []error, err error) {
-	if m.Ask == nil {
-		return nil, nil, nil, errors.New("judge: Model.Ask is nil, must be set")
+	if m.Complete == nil {
+		return nil, nil, nil, errors.New("judge: Model.Complete is nil, must be set")
 	}
 	prompts := make([]string, len(claims))
 	for i, c := range claims {
@@ -68,7 +68,7 @@ func (m *Model) read(ctx context.Context, claims []reward.Claim) (readings []rew
 			prompts[i] = truthPrompt(c)
 		}
 	}
-	answers, errs, err = m.Ask(ctx, prompts)
+	answers, errs, err = m.Complete(ctx, prompts)
 	if err == nil && (len(answers) != len(claims) || len(errs) != len(claims)) {
 		err = fmt.Errorf("%d answers and %d errors for %d prompts", len(answers), len(errs), len(claims))
 	}

@@ -44,7 +44,7 @@ func places(text string, names map[string]string) ([]reward.Relation, bool) {
 		for _, v := range all {
 			if at, ok := place(v); ok && known {
 				list = append(list, reward.Relate(object, sign(at[0]-player[0]), sign(at[1]-player[1])))
-			} else if r, ok := related(object, v); ok {
+			} else if r, ok := relationsOf(object, v); ok {
 				list, found = append(list, r), true
 			}
 		}
@@ -52,9 +52,9 @@ func places(text string, names map[string]string) ([]reward.Relation, bool) {
 	return list, found
 }
 
-// listed reads a list of relations with the keys object, vertical and horizontal
+// relationList reads a list of relations with the keys object, vertical and horizontal
 // or in Python's notation.
-func listed(text string, names map[string]string) ([]reward.Relation, bool) {
+func relationList(text string, names map[string]string) ([]reward.Relation, bool) {
 	entries, ok := literal(text).([]any)
 	if !ok {
 		return nil, false
@@ -70,7 +70,7 @@ func listed(text string, names map[string]string) ([]reward.Relation, bool) {
 			key, _ = entry["object"].(string)
 		}
 		if object, ok := kind(key, names); ok {
-			if r, ok := related(object, entry); ok {
+			if r, ok := relationsOf(object, entry); ok {
 				list = append(list, r)
 			}
 		}
@@ -110,8 +110,8 @@ func place(v any) (at [2]float64, ok bool) {
 	return at, false
 }
 
-// related reads the relations of an object.
-func related(object string, v any) (r reward.Relation, ok bool) {
+// relationsOf reads the relations of an object.
+func relationsOf(object string, v any) (r reward.Relation, ok bool) {
 	entry, ok := v.(map[string]any)
 	if !ok {
 		return r, false

@@ -23,10 +23,10 @@ import (
 // claim, and one about a state without objects, has no score: NaN.
 //
 // The zero value is ready.
-type Rules struct{ Pricing }
+type Rules struct{ Scoring }
 
-// Pricing converts the relations that a judge read to scores.
-type Pricing struct {
+// Scoring converts the relations that a judge read to scores.
+type Scoring struct {
 	// Scorers holds the scorer for the claims of each environment. Without an entry,
 	// FrozenLake uses reward.FrozenLakeScorer, and other environments use a
 	// reward.AssignmentScorer with the same weight for every kind of object. With a
@@ -42,13 +42,13 @@ type Pricing struct {
 
 // Score implements env.Judge. It never fails.
 func (r *Rules) Score(_ context.Context, claims []reward.Claim) ([]float64, error) {
-	scores := r.price(readByRules(claims))
+	scores := r.score(readByRules(claims))
 	for i, c := range claims {
 		switch {
 		case strings.TrimFunc(c.Text, pythonSpace) == "" || len(c.Truth) == 0 && c.State == "":
 			scores[i] = math.NaN()
 		case len(c.Truth) == 0:
-			scores[i] = reward.AboveBase(compareFigures(c.Text, c.State), r.Base)
+			scores[i] = reward.AboveBase(compareNumbers(c.Text, c.State), r.Base)
 		}
 	}
 	return scores, nil
@@ -92,7 +92,7 @@ func structured(text string, names map[string]string) ([]reward.Relation, bool) 
 	if list, ok := places(text, names); ok {
 		return list, true
 	}
-	if list, ok := listed(text, names); ok {
+	if list, ok := relationList(text, names); ok {
 		return list, true
 	}
 	list, ok := reward.ExtractRelations(text)
@@ -140,8 +140,8 @@ func named(c *reward.Claim) map[string]string {
 	return names
 }
 
-// price scores readings environment by environment, each in order.
-func (p *Pricing) price(readings []reward.Reading) []float64 {
+// score scores readings environment by environment, each in order.
+func (p *Scoring) score(readings []reward.Reading) []float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	scores := make([]float64, len(readings))
@@ -171,7 +171,7 @@ func (p *Pricing) price(readings []reward.Reading) []float64 {
 // frozenLake keeps no state, so that all judges share it.
 var frozenLake = reward.FrozenLakeScorer()
 
-func (p *Pricing) scorer(group []reward.Reading) reward.Scorer {
+func (p *Scoring) scorer(group []reward.Reading) reward.Scorer {
 	name := group[0].Claim.Env
 	if s := p.Scorers[name]; s != nil {
 		return s
@@ -189,7 +189,7 @@ func (p *Pricing) scorer(group []reward.Reading) reward.Scorer {
 }
 
 // Validate returns an error if a setting is not allowed.
-func (p *Pricing) Validate() error {
+func (p *Scoring) Validate() error {
 	if !(p.Base >= 0 && p.Base < 1) {
 		return fmt.Errorf("judge: the base is %v, it must be at least 0 and below 1", p.Base)
 	}

@@ -40,25 +40,25 @@ func Builtin(o Options) (*Registry, error) {
 		return nil, fmt.Errorf("diagnose: NGram = %d, want 1 or more: %w", o.NGram, ErrSetting)
 	}
 	r := new(Registry)
-	r.metrics.Fill(map[string]Metric{
-		"data":               Data,
-		"reward_variance":    RewardVariance,
-		"entropy":            Entropy,
-		"clip_fraction":      ClipFraction(o.ClipLow, o.ClipHigh),
-		"approx_kl":          ApproxKL,
-		"explained_variance": ExplainedVariance,
-		"advantage_share":    AdvantageShare,
-		"response_length":    ResponseLength,
-		"template_collapse":  TemplateCollapse(o.NGram),
-		"mutual_information": MutualInformation,
+	r.metrics.Fill(map[string]byname.Entry[Metric]{
+		"data":               {Value: Data, About: "mean, maximum and minimum of what training saw"},
+		"reward_variance":    {Value: RewardVariance, About: "whether groups have a signal; falls before a collapse"},
+		"entropy":            {Value: Entropy, About: "how much the policy still explores"},
+		"clip_fraction":      {Value: ClipFraction(o.ClipLow, o.ClipHigh), About: "how many tokens are clipped"},
+		"approx_kl":          {Value: ApproxKL, About: "how far the policy has moved"},
+		"explained_variance": {Value: ExplainedVariance, About: "how well the critic predicts returns"},
+		"advantage_share":    {Value: AdvantageShare, About: "which part of the reward drives the updates"},
+		"response_length":    {Value: ResponseLength, About: "how long responses are, and how many were truncated"},
+		"template_collapse":  {Value: TemplateCollapse(o.NGram), About: "whether responses depend on the start state"},
+		"mutual_information": {Value: MutualInformation, About: "the same, measured by the policy itself"},
 	})
 	return r, nil
 }
 
-// Register adds a metric under a name. The error wraps ErrDuplicate when the name is
-// taken.
-func (r *Registry) Register(name string, m Metric) error {
-	return r.metrics.Register(entries, name, m)
+// Register adds a metric under a name, with a description for Describe. The error
+// wraps ErrDuplicate when the name is taken.
+func (r *Registry) Register(name string, m Metric, about ...string) error {
+	return r.metrics.Register(entries, name, m, about...)
 }
 
 // New returns the metric with this name. An unknown name gives ErrUnknown and the
@@ -67,6 +67,10 @@ func (r *Registry) New(name string) (Metric, error) { return r.metrics.Get(entri
 
 // Names returns the known names in alphabetical order.
 func (r *Registry) Names() []string { return r.metrics.Names() }
+
+// Describe returns what the metric with this name shows, "" if Register got no description. Errors
+// are those of New.
+func (r *Registry) Describe(name string) (string, error) { return r.metrics.Describe(entries, name) }
 
 // Measure runs the named metrics, or all of them in alphabetical order if none is named.
 // If a metric fails, the others still run; the error is returned with their results in

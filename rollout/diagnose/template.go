@@ -42,7 +42,7 @@ func TemplateCollapse(n int) Metric {
 		if c.total == 0 {
 			return nil
 		}
-		dst["template/distinct_n"] = float64(len(c.homes)) / float64(c.total)
+		dst["template/distinct_n"] = float64(len(c.groupOf)) / float64(c.total)
 		dst["template/repeated"] = c.repeated()
 		within, across := c.similarity()
 		if !math.IsNaN(across) {
@@ -61,10 +61,10 @@ func TemplateCollapse(n int) Metric {
 // corpus is a set of texts as counts of n-grams. Both are numbered by first
 // appearance, so that sums over them have a fixed order.
 type corpus struct {
-	docs   []doc
-	groups int
-	homes  []int // per n-gram: the group it occurs in, −1 for several
-	total  int   // n-grams in all texts
+	docs    []doc
+	groups  int
+	groupOf []int // per n-gram: the group it occurs in, −1 for several
+	total   int   // n-grams in all texts
 }
 
 // doc is one text: its different n-grams with their counts.
@@ -103,10 +103,10 @@ func (c *corpus) add(ids map[uint64]int, words []string, n, group int) {
 		if !ok {
 			id = len(ids)
 			ids[key] = id
-			c.homes = append(c.homes, group)
+			c.groupOf = append(c.groupOf, group)
 		}
-		if c.homes[id] != group {
-			c.homes[id] = -1
+		if c.groupOf[id] != group {
+			c.groupOf[id] = -1
 		}
 		k, ok := at[id]
 		if !ok {
@@ -138,7 +138,7 @@ func (c *corpus) repeated() float64 {
 	var sum float64
 	for _, d := range c.docs {
 		for k, id := range d.grams {
-			if c.homes[id] < 0 {
+			if c.groupOf[id] < 0 {
 				sum += d.count[k]
 			}
 		}
@@ -150,20 +150,20 @@ func (c *corpus) repeated() float64 {
 // across groups, NaN if there is no pair. Since all vectors have length 1, the sum over
 // the pairs of a set is (‖Σ v‖² − n)/2.
 func (c *corpus) similarity() (within, across float64) {
-	all := make([]float64, len(c.homes))
+	all := make([]float64, len(c.groupOf))
 	byGroup := make([][]int, c.groups)
 	for i, d := range c.docs {
 		byGroup[d.group] = append(byGroup[d.group], i)
 	}
 	var inside, insidePairs float64
-	acc := make([]float64, len(c.homes))
+	acc := make([]float64, len(c.groupOf))
 	for _, members := range byGroup {
 		for _, i := range members {
 			c.docs[i].addTo(acc)
 			c.docs[i].addTo(all)
 		}
 		n := float64(len(members))
-		inside += (c.drain(acc, members) - n) / 2
+		inside += (c.squareAndReset(acc, members) - n) / 2
 		insidePairs += n * (n - 1) / 2
 	}
 	var norm float64
@@ -187,9 +187,9 @@ func (d *doc) addTo(acc []float64) {
 	}
 }
 
-// drain returns the squared length of acc, whose entries are those of the members, and
+// squareAndReset returns the squared length of acc, whose entries are those of the members, and
 // resets it to zero.
-func (c *corpus) drain(acc []float64, members []int) (square float64) {
+func (c *corpus) squareAndReset(acc []float64, members []int) (square float64) {
 	for _, i := range members {
 		for _, id := range c.docs[i].grams {
 			square += acc[id] * acc[id]

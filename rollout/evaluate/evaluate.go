@@ -65,10 +65,10 @@ type Evaluation struct {
 	Dir    string
 	Model  string // name of the policy in results
 	Policy policy.Policy
-	// Apart means that the policy supports concurrent callers, as APIs do: episodes are
+	// Independent means that the policy supports concurrent callers, as APIs do: episodes are
 	// then played independently, Concurrency at a time. Otherwise a task's episodes are
 	// played in batches.
-	Apart       bool
+	Independent bool
 	Concurrency int // with Apart; 0 is 1
 	Tasks       []Task
 	Resume      Resume // "" is SkipCompleted
@@ -79,13 +79,13 @@ type Evaluation struct {
 	Done func(over, all int)
 	Log  *slog.Logger // nil discards
 
-	mu      sync.Mutex
-	results map[string][]EpisodeResult // by tag, of all models
-	over    int                        // finished episodes
-	usable  int                        // usable episodes among those that this Run played
-	all     int
-	written time.Time
-	played  atomic.Uint64 // episodes started with Apart
+	mu       sync.Mutex
+	results  map[string][]EpisodeResult // by tag, of all models
+	finished int                        // finished episodes
+	usable   int                        // usable episodes among those that this Run played
+	all      int
+	written  time.Time
+	played   atomic.Uint64 // episodes started with Apart
 }
 
 // Missing lists the episodes that Run would play, by task. It changes nothing.
@@ -123,10 +123,10 @@ func (e *Evaluation) Run(ctx context.Context) (*Report, error) {
 		if len(missing[i]) == 0 {
 			continue
 		}
-		if e.Apart {
-			err = e.playApart(ctx, t, missing[i])
+		if e.Independent {
+			err = e.playIndependently(ctx, t, missing[i])
 		} else {
-			err = e.playTogether(ctx, t, missing[i])
+			err = e.playBatches(ctx, t, missing[i])
 		}
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("evaluate: tag %s: %w", t.Tag, err), e.write())
@@ -205,7 +205,7 @@ func (e *Evaluation) folder(t *Task) string { return filepath.Join(e.Dir, folder
 
 // begin reads existing results, and removes those of episodes that are played again.
 func (e *Evaluation) begin() (missing [][]rollout.Episode, err error) {
-	e.results, e.over, e.all, e.usable = map[string][]EpisodeResult{}, 0, 0, 0
+	e.results, e.finished, e.all, e.usable = map[string][]EpisodeResult{}, 0, 0, 0
 	missing = make([][]rollout.Episode, len(e.Tasks))
 	for i := range e.Tasks {
 		t := &e.Tasks[i]
@@ -225,7 +225,7 @@ func (e *Evaluation) begin() (missing [][]rollout.Episode, err error) {
 		}
 		e.results[t.Tag] = stored
 		e.all += len(t.Episodes)
-		e.over += len(t.Episodes) - len(missing[i])
+		e.finished += len(t.Episodes) - len(missing[i])
 	}
 	return missing, nil
 }
@@ -272,28 +272,28 @@ func duplicate(episodes []rollout.Episode) int {
 	return -1
 }
 
-// nth is an episode with the number of earlier ones with the same environment and seed.
-type nth struct {
+// numberedEpisode is an episode with the number of earlier ones with the same environment and seed.
+type numberedEpisode struct {
 	rollout.Episode
 	repeat int
 }
 
-func numbered(episodes []rollout.Episode) []nth {
+func numbered(episodes []rollout.Episode) []numberedEpisode {
 	type level struct {
 		env  string
 		seed int64
 	}
 	seen := map[level]int{}
-	out := make([]nth, len(episodes))
+	out := make([]numberedEpisode, len(episodes))
 	for i, ep := range episodes {
 		k := level{ep.Env, ep.Seed}
-		out[i] = nth{ep, seen[k]}
+		out[i] = numberedEpisode{ep, seen[k]}
 		seen[k]++
 	}
 	return out
 }
 
-func (e *Evaluation) id(n *nth) string {
+func (e *Evaluation) id(n *numberedEpisode) string {
 	return rollout.RolloutID(n.Env, strconv.FormatInt(n.Seed, 10), strconv.Itoa(n.repeat), e.Model)
 }
 
@@ -309,9 +309,9 @@ func (e *Evaluation) store(t *Task, tr *rollout.Trajectory, used policy.Usage) e
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.results[t.Tag] = append(e.results[t.Tag], r)
-	e.over++
+	e.finished++
 	if e.Done != nil {
-		e.Done(e.over, e.all)
+		e.Done(e.finished, e.all)
 	}
 	if r.Usable() {
 		e.usable++

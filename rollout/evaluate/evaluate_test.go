@@ -45,7 +45,7 @@ func TestEvaluationsGoOnWithWhatIsMissing(t *testing.T) {
 	for _, apart := range []bool{false, true} {
 		whole := t.TempDir()
 		e := evaluation(t, whole, traintest.Guesser(), &traintest.Arena{})
-		e.Apart, e.Concurrency = apart, 3
+		e.Independent, e.Concurrency = apart, 3
 		_, err := e.Run(t.Context())
 		require.NoError(t, err)
 		want := stored(t, whole)
@@ -56,7 +56,7 @@ func TestEvaluationsGoOnWithWhatIsMissing(t *testing.T) {
 		for stop := 1; stop <= 12; stop += 4 {
 			ctx, cancel := context.WithCancel(t.Context())
 			e := evaluation(t, dir, traintest.Guesser(), a)
-			e.Apart, e.Live = apart, true
+			e.Independent, e.Live = apart, true
 			e.Done = func(over, all int) {
 				require.Equal(t, 12, all)
 				if over >= stop {
@@ -81,7 +81,7 @@ func TestEvaluationsGoOnWithWhatIsMissing(t *testing.T) {
 			}
 		}
 		e = evaluation(t, dir, traintest.Guesser(), a)
-		e.Apart = apart
+		e.Independent = apart
 		r, err := e.Run(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, want, stored(t, dir))
@@ -257,7 +257,7 @@ func (p *priced) Generate(ctx context.Context, prompts []policy.Prompt, s policy
 func TestCostsAreCountedByEpisode(t *testing.T) {
 	dir := t.TempDir()
 	e := evaluation(t, dir, &priced{Bandit: traintest.Guesser(), fail: 5}, &traintest.Arena{})
-	e.Apart, e.Concurrency = true, 2
+	e.Independent, e.Concurrency = true, 2
 	_, err := e.Run(t.Context())
 	require.ErrorContains(t, err, "no credit")
 	var half evaluate.Report

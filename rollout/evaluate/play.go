@@ -9,9 +9,9 @@ import (
 	"vagen/rollout"
 )
 
-// playTogether plays a task in batches. The split into batches does not depend on which
+// playBatches plays a task in batches. The split into batches does not depend on which
 // episodes are missing.
-func (e *Evaluation) playTogether(ctx context.Context, t *Task, missing []rollout.Episode) error {
+func (e *Evaluation) playBatches(ctx context.Context, t *Task, missing []rollout.Episode) error {
 	p := t.Player
 	p.Policy = e.Policy
 	wanted := map[place]bool{}
@@ -52,9 +52,9 @@ func PlayBatches(ctx context.Context, p *rollout.Player, episodes []rollout.Epis
 	return nil
 }
 
-// playApart plays each episode independently, Concurrency at a time. The first error
+// playIndependently plays each episode independently, Concurrency at a time. The first error
 // cancels the others.
-func (e *Evaluation) playApart(ctx context.Context, t *Task, missing []rollout.Episode) error {
+func (e *Evaluation) playIndependently(ctx context.Context, t *Task, missing []rollout.Episode) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	work := make(chan rollout.Episode)

@@ -4,11 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
+	"reflect"
 	"slices"
 	"strings"
 
 	"vagen/internal/byname"
+	"vagen/internal/field"
 	"vagen/internal/nearest"
 )
 
@@ -34,43 +35,43 @@ type Registry struct {
 //	reward_variance_min_p  min_p 0.1, ddof 0, scaling none
 //	drop_equal             tolerance 1e-9, keep_none false, scaling none
 func Builtin() *Registry {
-	drop := func(a *Args) (Filter, error) {
+	drop := byname.Entry[Builder]{About: "the groups whose returns are not all equal", Value: func(a *Args) (Filter, error) {
 		d := DefaultDropEqual()
 		f := DropEqual{a.Float("tolerance", d.Tolerance), a.Bool("keep_none", d.KeepNone), a.scaling(d.Scaling)}
 		return f, errors.Join(f.check(), f.Scaling.check())
-	}
+	}}
 	r := new(Registry)
-	r.builders.Fill(map[string]Builder{
-		"none": func(*Args) (Filter, error) { return None{}, nil },
-		"reward_variance": func(a *Args) (Filter, error) {
+	r.builders.Fill(map[string]byname.Entry[Builder]{
+		"none": {About: "everything", Value: func(*Args) (Filter, error) { return None{}, nil }},
+		"reward_variance": {About: "a share of the groups, those with the largest variance of returns", Value: func(a *Args) (Filter, error) {
 			d := DefaultTopFraction()
 			f := TopFraction{a.Float("topk", d.Fraction), a.ddof(), a.scaling(d.Scaling)}
 			return f, errors.Join(f.check(), f.Scaling.check())
-		},
-		"reward_variance_top_k": func(a *Args) (Filter, error) {
+		}},
+		"reward_variance_top_k": {About: "k groups, those with the largest variance of returns", Value: func(a *Args) (Filter, error) {
 			f := TopK{a.Int("k", 4), a.ddof(), a.scaling(NoScaling)}
 			return f, errors.Join(f.check(), f.Scaling.check())
-		},
-		"reward_variance_top_p": func(a *Args) (Filter, error) {
+		}},
+		"reward_variance_top_p": {About: "the groups with the largest variance of returns until they have a share of all variance", Value: func(a *Args) (Filter, error) {
 			d := DefaultTopP()
 			f := TopP{a.Float("top_p", d.P), a.ddof(), a.scaling(d.Scaling)}
 			return f, errors.Join(f.check(), f.Scaling.check())
-		},
-		"reward_variance_min_p": func(a *Args) (Filter, error) {
+		}},
+		"reward_variance_min_p": {About: "the groups whose variance of returns is at least a share of the largest one", Value: func(a *Args) (Filter, error) {
 			d := DefaultMinP()
 			f := MinP{a.Float("min_p", d.P), a.ddof(), a.scaling(d.Scaling)}
 			return f, errors.Join(f.check(), f.Scaling.check())
-		},
+		}},
 		"drop_equal": drop,
 		"dapo":       drop,
 	})
 	return r
 }
 
-// Register adds a filter under a name. The error wraps ErrDuplicate when the name is
-// taken.
-func (r *Registry) Register(name string, build Builder) error {
-	return r.builders.Register(entries, name, build)
+// Register adds a filter under a name, with a description for Describe. The error
+// wraps ErrDuplicate when the name is taken.
+func (r *Registry) Register(name string, build Builder, about ...string) error {
+	return r.builders.Register(entries, name, build, about...)
 }
 
 // New builds the filter with this name. kwargs are the settings of a configuration,
@@ -83,7 +84,7 @@ func (r *Registry) New(name string, kwargs map[string]any) (Filter, error) {
 	}
 	a := &Args{values: kwargs}
 	f, err := build(a)
-	if err = errors.Join(err, a.faults()); err != nil {
+	if err = errors.Join(err, a.problems()); err != nil {
 		return nil, fmt.Errorf("filter: %q: %w", name, err)
 	}
 	return f, nil
@@ -92,74 +93,34 @@ func (r *Registry) New(name string, kwargs map[string]any) (Filter, error) {
 // Names returns the known names in alphabetical order.
 func (r *Registry) Names() []string { return r.builders.Names() }
 
+// Describe returns what the filter with this name keeps, "" if Register got no description. Errors
+// are those of New.
+func (r *Registry) Describe(name string) (string, error) { return r.builders.Describe(entries, name) }
+
 // Args passes settings to a Builder and records which ones it reads.
 type Args struct {
 	values map[string]any
-	asked  []string
+	read   []string
 	errs   []error
 }
 
-func (a *Args) get(key string) (any, bool) {
-	a.asked = append(a.asked, key)
-	v, ok := a.values[key]
-	return v, ok && v != nil
-}
-
-func (a *Args) wrong(key, want string, v any) {
-	a.errs = append(a.errs, fmt.Errorf("%s = %v (%T), want %s: %w", key, v, v, want, ErrSetting))
-}
-
 // Float returns a number, or fallback when the key is absent.
-func (a *Args) Float(key string, fallback float64) float64 {
-	v, ok := a.get(key)
-	if !ok {
-		return fallback
-	}
-	x, ok := toFloat(v)
-	if !ok || math.IsNaN(x) || math.IsInf(x, 0) {
-		a.wrong(key, "a number", v)
-		return fallback
-	}
-	return x
-}
+func (a *Args) Float(key string, fallback float64) float64 { return read(a, key, fallback) }
 
 // Int returns a whole number, or fallback when the key is absent.
-func (a *Args) Int(key string, fallback int) int {
-	v, ok := a.get(key)
-	if !ok {
-		return fallback
-	}
-	x, ok := toFloat(v)
-	if !ok || x != math.Trunc(x) || math.Abs(x) > 1<<31 {
-		a.wrong(key, "a whole number", v)
-		return fallback
-	}
-	return int(x)
-}
+func (a *Args) Int(key string, fallback int) int { return read(a, key, fallback) }
 
 // Bool returns true or false, or fallback when the key is absent.
-func (a *Args) Bool(key string, fallback bool) bool {
-	v, ok := a.get(key)
-	if !ok {
-		return fallback
-	}
-	x, ok := v.(bool)
-	if !ok {
-		a.wrong(key, "true or false", v)
-		return fallback
-	}
-	return x
-}
+func (a *Args) Bool(key string, fallback bool) bool { return read(a, key, fallback) }
 
-// String returns a string, or fallback when the key is absent.
-func (a *Args) String(key, fallback string) string {
-	v, ok := a.get(key)
-	if !ok {
-		return fallback
-	}
-	x, ok := v.(string)
-	if !ok {
-		a.wrong(key, "a string", v)
+// String returns a text, or fallback when the key is absent.
+func (a *Args) String(key, fallback string) string { return read(a, key, fallback) }
+
+func read[T any](a *Args, key string, fallback T) T {
+	x := fallback
+	a.read = append(a.read, key)
+	if bad := (field.Rules{KeepNull: true}).Set(reflect.ValueOf(&x).Elem(), a.values[key]); bad != nil {
+		a.errs = append(a.errs, fmt.Errorf("%s is %w: %w", key, bad, ErrSetting))
 		return fallback
 	}
 	return x
@@ -168,7 +129,7 @@ func (a *Args) String(key, fallback string) string {
 func (a *Args) ddof() int {
 	n := a.Int("ddof", 0)
 	if n < 0 {
-		a.wrong("ddof", "0 or more", n)
+		a.errs = append(a.errs, fmt.Errorf("ddof is %d, must be 0 or more: %w", n, ErrSetting))
 	}
 	return n
 }
@@ -177,36 +138,18 @@ func (a *Args) scaling(fallback Scaling) Scaling {
 	return Scaling(a.String("scaling", string(fallback)))
 }
 
-// faults returns settings of the wrong type, and keys that the Builder did not read.
-func (a *Args) faults() error {
+// problems returns settings of the wrong type, and keys that the Builder did not read.
+func (a *Args) problems() error {
 	errs := slices.Clone(a.errs)
 	for _, key := range slices.Sorted(maps.Keys(a.values)) {
-		if slices.Contains(a.asked, key) {
+		if slices.Contains(a.read, key) {
 			continue
 		}
 		known := "none"
-		if len(a.asked) > 0 {
-			known = strings.Join(a.asked, ", ")
+		if len(a.read) > 0 {
+			known = strings.Join(a.read, ", ")
 		}
-		errs = append(errs, fmt.Errorf("%s: no such setting%s (known: %s): %w", key, nearest.Hint(key, a.asked), known, ErrSetting))
+		errs = append(errs, fmt.Errorf("%s: no such setting%s (known: %s): %w", key, nearest.Hint(key, a.read), known, ErrSetting))
 	}
 	return errors.Join(errs...)
-}
-
-func toFloat(v any) (float64, bool) {
-	switch x := v.(type) {
-	case float64:
-		return x, true
-	case float32:
-		return float64(x), true
-	case int:
-		return float64(x), true
-	case int64:
-		return float64(x), true
-	case int32:
-		return float64(x), true
-	case uint64:
-		return float64(x), true
-	}
-	return 0, false
 }

@@ -41,7 +41,7 @@ func TestAllFaultsOfSettingsAreReportedAtOnce(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	for _, says := range []string{
-		`topp: no such setting, did you mean "top_p"?`, "ddof = two (string), want a whole number",
+		`topp: no such setting, did you mean "top_p"?`, "ddof is two (string), must be a whole number",
 		`scaling "sqr"`, `did you mean "sqrt"?`, "zzz: no such setting (known: top_p, ddof, scaling)",
 	} {
 		if !strings.Contains(err.Error(), says) {

@@ -36,7 +36,7 @@ func (s Scaling) check() error {
 	case "", NoScaling, Sqrt, Linear:
 		return nil
 	}
-	return fmt.Errorf("filter: scaling %q: %w%s (known: none, sqrt, linear)", string(s), ErrSetting,
+	return fmt.Errorf("scaling %q: %w%s (known: none, sqrt, linear)", string(s), ErrSetting,
 		nearest.Hint(string(s), []string{"none", "sqrt", "linear"}))
 }
 
@@ -55,7 +55,7 @@ func (f TopFraction) check() error { return checkShare("topk", f.Fraction) }
 // Filter implements [Filter].
 func (f TopFraction) Filter(dst *Result, b *Batch) error {
 	return ranked(dst, b, "topk", f.DDOF, f.Scaling, f.check(), func(r *ranking) {
-		r.take(max(1, int(math.Ceil(float64(len(r.groups))*f.Fraction))))
+		r.truncate(max(1, int(math.Ceil(float64(len(r.groups))*f.Fraction))))
 	})
 }
 
@@ -68,14 +68,14 @@ type TopK struct {
 
 func (f TopK) check() error {
 	if f.K < 1 {
-		return fmt.Errorf("filter: k = %d, want 1 or more: %w", f.K, ErrSetting)
+		return fmt.Errorf("k = %d, want 1 or more: %w", f.K, ErrSetting)
 	}
 	return nil
 }
 
 // Filter implements [Filter].
 func (f TopK) Filter(dst *Result, b *Batch) error {
-	return ranked(dst, b, "top_k", f.DDOF, f.Scaling, f.check(), func(r *ranking) { r.take(f.K) })
+	return ranked(dst, b, "top_k", f.DDOF, f.Scaling, f.check(), func(r *ranking) { r.truncate(f.K) })
 }
 
 // TopP keeps groups, most variance first, until they have the share P of the total
@@ -104,7 +104,7 @@ func (f TopP) Filter(dst *Result, b *Batch) error {
 			held += r.weight[r.order[n]]
 		}
 		dst.Metrics["filter/train/top_p/cumulative_variance_ratio"] = held / r.total
-		r.take(max(1, n))
+		r.truncate(max(1, n))
 	})
 }
 
@@ -128,7 +128,7 @@ func (f MinP) Filter(dst *Result, b *Batch) error {
 		for n < len(r.order) && r.weight[r.order[n]] >= least {
 			n++
 		}
-		r.take(n)
+		r.truncate(n)
 	})
 }
 
@@ -146,7 +146,7 @@ func DefaultDropEqual() DropEqual { return DropEqual{Tolerance: 1e-9, Scaling: N
 
 func (f DropEqual) check() error {
 	if !(f.Tolerance >= 0) || math.IsInf(f.Tolerance, 0) {
-		return fmt.Errorf("filter: tolerance = %v, want 0 or more: %w", f.Tolerance, ErrSetting)
+		return fmt.Errorf("tolerance = %v, want 0 or more: %w", f.Tolerance, ErrSetting)
 	}
 	return nil
 }
@@ -206,7 +206,7 @@ func (g *Group) deviation() float64 {
 	return math.Sqrt(g.Variance)
 }
 
-func (r *ranking) take(n int) { r.order = r.order[:min(n, len(r.order))] }
+func (r *ranking) truncate(n int) { r.order = r.order[:min(n, len(r.order))] }
 
 // ranked runs a filter: it ranks the groups, calls pick to shorten the order, and
 // writes the rows and metrics of the kept groups to dst.
@@ -215,7 +215,7 @@ func ranked(dst *Result, b *Batch, name string, ddof int, scaling Scaling, bad e
 		bad = scaling.check()
 	}
 	if bad != nil {
-		return bad
+		return fmt.Errorf("filter: %w", bad)
 	}
 	groups, err := Groups(b, ddof)
 	if err != nil {
@@ -272,7 +272,7 @@ func (r *Result) variances(prefix string, groups []Group, of []int) {
 
 func checkShare(key string, x float64) error {
 	if !(x >= 0 && x <= 1) {
-		return fmt.Errorf("filter: %s = %v, want 0 to 1: %w", key, x, ErrSetting)
+		return fmt.Errorf("%s = %v, want 0 to 1: %w", key, x, ErrSetting)
 	}
 	return nil
 }

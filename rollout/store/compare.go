@@ -45,7 +45,7 @@ func (r *Reader) firstDifference(step int, ts []*rollout.Trajectory) (*rollout.D
 		if n, err := next(in, one[:]); n == 0 || err != nil && !errors.Is(err, io.EOF) {
 			return nil, fmt.Errorf("trajectory %d: %w", i, err)
 		}
-		now, err := encode(step, t, names.keep)
+		now, err := encode(step, t, names.storeImage)
 		if err != nil {
 			return nil, fmt.Errorf("trajectory %d: %w", i, err)
 		}

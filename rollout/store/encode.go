@@ -111,26 +111,26 @@ func encodeConfig(config map[string]any) (string, error) {
 	if len(config) == 0 {
 		return "", nil
 	}
-	raw, err := json.Marshal(pointed(redact.Value("config", config)))
+	raw, err := json.Marshal(withDecimalPoint(redact.Value("config", config)))
 	if err != nil {
 		return "", fmt.Errorf("config: %w", err)
 	}
 	return string(raw), nil
 }
 
-// pointed adds a decimal point to floats without a fraction.
-func pointed(v any) any {
+// withDecimalPoint adds a decimal point to floats without a fraction.
+func withDecimalPoint(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for key, x := range v {
-			out[key] = pointed(x)
+			out[key] = withDecimalPoint(x)
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i, x := range v {
-			out[i] = pointed(x)
+			out[i] = withDecimalPoint(x)
 		}
 		return out
 	case float64:

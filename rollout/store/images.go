@@ -68,8 +68,8 @@ func nameOf(im *image.NRGBA) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// keep writes an image, unless it is stored already, and returns its name.
-func (f *folder) keep(im image.Image) (string, error) {
+// storeImage writes an image, unless it is stored already, and returns its name.
+func (f *folder) storeImage(im image.Image) (string, error) {
 	if name, ok := im.(Absent); ok {
 		return string(name), nil
 	}

@@ -51,7 +51,7 @@ func (w *Writer) Write(step int, ts ...*rollout.Trajectory) error {
 		return w.failed
 	}
 	for i, t := range ts {
-		r, err := encode(step, t, w.images.keep)
+		r, err := encode(step, t, w.images.storeImage)
 		if err == nil {
 			_, err = w.out.Write([]record{r})
 		}
@@ -127,7 +127,7 @@ func Open(path string) (*Reader, error) {
 }
 
 func openTable(r io.ReaderAt, size int64) (table *parquet.File, err error) {
-	defer rescue(&err)
+	defer recoverPanic(&err)
 	if err := parquetsize.Footer(r, size); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
@@ -146,8 +146,8 @@ func openTable(r io.ReaderAt, size int64) (table *parquet.File, err error) {
 	return table, nil
 }
 
-// rescue converts a panic to an error: the library may panic on a damaged file.
-func rescue(err *error) {
+// recoverPanic converts a panic to an error: the library may panic on a damaged file.
+func recoverPanic(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("%w: it is damaged: %v", ErrFormat, p)
 	}
@@ -193,13 +193,13 @@ func (r *Reader) All() iter.Seq2[Stored, error] {
 }
 
 func rows(table *parquet.File) (in *parquet.GenericReader[record], err error) {
-	defer rescue(&err)
+	defer recoverPanic(&err)
 	return parquet.NewGenericReader[record](table), nil
 }
 
 // next reads one record.
 func next(in *parquet.GenericReader[record], one []record) (n int, err error) {
-	defer rescue(&err)
+	defer recoverPanic(&err)
 	n, err = in.Read(one)
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = fmt.Errorf("%w: %w", ErrFormat, err)

@@ -30,6 +30,50 @@ func TestAliasesFillTheOneFieldOfAFact(t *testing.T) {
 	require.ErrorContains(t, err, "trainer.concat_multi_turn is maybe, must be one of false, true")
 }
 
+// TestFlagsOfOtherSystemsLeaveNoTrace: three keys that are true or false set the value of
+// another key when they are read. The configuration has no field for them, and a later
+// source that gives the other key counts.
+func TestFlagsOfOtherSystemsLeaveNoTrace(t *testing.T) {
+	const model, sampling = "actor_rollout_ref.model.", "actor_rollout_ref.rollout.val_kwargs."
+	load := func(file string, overrides ...string) (config.Config, error) {
+		return config.Source{Path: traintest.WriteFile(t, file), Overrides: overrides, Unchecked: true}.Load()
+	}
+	for file, want := range map[string][]any{
+		"{critic.enable: false}":                                                          {"none", "nothing", 1.},
+		"{critic: {enable: false, kind: shared}}":                                         {"none", "nothing", 1.},
+		"{critic: {enable: true, kind: shared}}":                                          {"shared", "nothing", 1.},
+		"{" + model + "enable_gradient_checkpointing: true}":                              {"separate", "blocks", 1.},
+		"{" + model + "enable_gradient_checkpointing: true, model.recompute: attention}":  {"separate", "attention", 1.},
+		"{" + model + "enable_gradient_checkpointing: false, model.recompute: attention}": {"separate", "nothing", 1.},
+		"{" + sampling + "do_sample: false, " + sampling + "temperature: 0.5}":            {"separate", "nothing", 0.},
+		"{" + sampling + "do_sample: true, " + sampling + "temperature: 0.5}":             {"separate", "nothing", 0.5},
+		"{" + sampling + "do_sample: null, critic.enable: null}":                          {"separate", "nothing", 1.},
+	} {
+		c, err := load(file)
+		require.NoError(t, err, file)
+		require.Equal(t, want, []any{c.Critic.Kind, c.Model.Recompute, c.Agent.Rollout.Val.Temperature}, file)
+		raw, err := c.YAML()
+		require.NoError(t, err)
+		require.NotRegexp(t, `(?m)^  enable:|enable_gradient|^      do_sample`, regexp.MustCompile(`(?ms)^filter:.*?^\S`).ReplaceAllString(string(raw), ""))
+	}
+	c, err := load("{critic.enable: false}", "critic.kind=shared")
+	require.NoError(t, err)
+	require.Equal(t, "shared", c.Critic.Kind, "the later source counts")
+	_, err = load("{critic.enable: maybe}")
+	require.ErrorContains(t, err, "critic.enable is maybe, must be true or false")
+	c, err = load("{}", "system=lite", "env=x", "algorithm.adv_estimator=grpo", "critic.enable=true")
+	require.NoError(t, err)
+	require.Equal(t, "separate", c.Critic.Kind, "it was asked for")
+	raw, err := c.YAML()
+	require.NoError(t, err)
+	c, err = load(string(raw))
+	require.NoError(t, err)
+	require.Equal(t, "separate", c.Critic.Kind, "and is the run's when its file is read again")
+	s, ok := config.Explain("critic.enable")
+	require.True(t, ok)
+	require.Equal(t, "alias", s.Kind)
+}
+
 // TestRunFilesWithAliasKeysLoad: config.yaml of older runs has every key, aliases too,
 // null or with the value that counted.
 func TestRunFilesWithAliasKeysLoad(t *testing.T) {

@@ -1,10 +1,8 @@
 package config
 
 import (
-	"fmt"
-	"slices"
-
 	"vagen/advantage"
+	"vagen/internal/field"
 	"vagen/reward"
 )
 
@@ -25,49 +23,27 @@ func (c *Config) problems(r Registries) []error {
 	v.logging(c)
 	v.saving(c)
 	v.stability(c)
-	if len(v.problems) == 0 { // the estimator's own check needs valid settings
+	if v.Err() == nil { // the estimator's own check needs valid settings
 		if _, err := r.Estimators.New(c.Algorithm.Estimator, c.Params()); err != nil {
-			v.say("algorithm.adv_estimator: %w", err)
+			v.Say("{algorithm.adv_estimator}: %w", err)
 		}
 	}
-	return v.problems
+	return v.Errors()
 }
 
-type validator struct{ problems []error }
-
-func (v *validator) say(format string, args ...any) {
-	v.problems = append(v.problems, fmt.Errorf(format, args...))
-}
-
-func (v *validator) positive(key string, x int) {
-	switch {
-	case x < 1:
-		v.say("%s is %d, must be positive", key, x)
-	case x > most:
-		v.say("%s is %d, must be at most %d", key, x, most)
-	}
-}
-
-// count is like positive, but allows zero.
-func (v *validator) count(key string, x int) {
-	if x < 0 {
-		v.say("%s is %d, must not be negative", key, x)
-	} else if x > 0 {
-		v.positive(key, x)
-	}
-}
+type validator struct{ field.Checks }
 
 // seed checks that adding the number of levels to a seed cannot overflow.
 func (v *validator) seed(key string, x int64) {
 	const far = 1 << 61
 	if x < -far || x > far {
-		v.say("%s is %d, must be in [-2^61, 2^61]", key, x)
+		v.Bad(key, "%d, must be in [-2^61, 2^61]", x)
 	}
 }
 
 func (v *validator) topK(key string, x int) {
 	if x < -1 {
-		v.say("%s is %d, must be -1 or more", key, x)
+		v.Bad(key, "%d, must be -1 or more", x)
 	}
 }
 
@@ -76,137 +52,119 @@ func (v *validator) thinking(c *Config) {
 	r, perTurn := &c.Agent.Rollout, c.PerTurn()
 	switch {
 	case r.Thinking < 0:
-		v.say("actor_rollout_ref.rollout.thinking_token_budget is %d, must not be negative", r.Thinking)
+		v.Say("{actor_rollout_ref.rollout.thinking_token_budget} is %d, must not be negative", r.Thinking)
 	case r.Thinking > 0 && r.ThinkClose == "":
-		v.say("actor_rollout_ref.rollout.thinking_token_budget is %d, but thinking_close is empty: there is no tag to close thinking with", r.Thinking)
+		v.Say("{actor_rollout_ref.rollout.thinking_token_budget} is %d, but {actor_rollout_ref.rollout.thinking_close} is empty: there is no tag to close thinking with", r.Thinking)
 	case r.Thinking > 0 && perTurn > 0 && r.Thinking >= perTurn:
-		v.say("actor_rollout_ref.rollout.thinking_token_budget is %d, but a response has at most %d tokens: it would never be reached", r.Thinking, perTurn)
+		v.Say("{actor_rollout_ref.rollout.thinking_token_budget} is %d, but a response has at most %d tokens: it would never be reached", r.Thinking, perTurn)
 	}
 }
 
-func (v *validator) within(key string, x, low, high float64) {
-	if !(x >= low && x <= high) {
-		v.say("%s is %v, must be in [%v, %v]", key, x, low, high)
-	}
-}
-
-func (v *validator) oneOf(key, x string, allowed ...string) {
-	if !slices.Contains(allowed, x) {
-		v.say("%s is %q, must be one of %q", key, x, allowed)
-	}
-}
-
-const (
-	large = 1e12
-	most  = 1 << 30 // largest count, so that products of two counts fit an int64
-)
+const large = 1e12
 
 func (v *validator) ranges(c *Config) {
-	v.positive("run.workers", c.Run.Workers)
-	v.positive("run.waves", c.Run.Waves)
-	v.positive("data.train_batch_size", c.Data.TrainBatch)
-	v.count("data.val_batch_size", c.Data.ValBatch)
-	v.positive("data.max_response_length", c.Data.MaxResponse)
-	v.positive("rollout_manager.max_turns", c.Rollout.MaxTurns)
-	v.positive("rollout_manager.n_trajectory", c.Rollout.Trajectories)
+	v.Positive("run.workers", c.Run.Workers)
+	v.Positive("run.waves", c.Run.Waves)
+	v.Positive("data.train_batch_size", c.Data.TrainBatch)
+	v.Count("data.val_batch_size", c.Data.ValBatch)
+	v.Positive("data.max_response_length", c.Data.MaxResponse)
+	v.Positive("rollout_manager.max_turns", c.Rollout.MaxTurns)
+	v.Positive("rollout_manager.n_trajectory", c.Rollout.Trajectories)
 	a := &c.Agent.Actor
-	v.positive("actor_rollout_ref.actor.ppo_mini_batch_size", a.MiniBatch)
-	v.positive("actor_rollout_ref.actor.ppo_epochs", a.Epochs)
+	v.Positive("actor_rollout_ref.actor.ppo_mini_batch_size", a.MiniBatch)
+	v.Positive("actor_rollout_ref.actor.ppo_epochs", a.Epochs)
 	if c.Trainer.Steps != StepsFromEpochs {
-		v.count("trainer.total_training_steps", c.Trainer.Steps)
+		v.Count("trainer.total_training_steps", c.Trainer.Steps)
 	}
-	v.positive("trainer.total_epochs", c.Trainer.Epochs)
-	v.count("trainer.critic_warmup", c.Trainer.CriticWarmup)
-	v.count("model.micro_tokens", c.Model.MicroTokens)
-	v.count("model.cache_tokens", c.Model.CacheTokens)
+	v.Positive("trainer.total_epochs", c.Trainer.Epochs)
+	v.Count("trainer.critic_warmup", c.Trainer.CriticWarmup)
+	v.Count("model.micro_tokens", c.Model.MicroTokens)
+	v.Count("model.cache_tokens", c.Model.CacheTokens)
 	v.seed("env.train_seed", c.Env.Seed)
 	v.seed("env.val_seed", c.Env.ValSeed)
-	v.positive("trainer.max_skipped_updates", c.Trainer.MaxSkipped)
-	v.within("algorithm.gamma", c.Algorithm.Gamma, 0, 1)
-	v.within("algorithm.lam", c.Algorithm.Lambda, 0, 1)
-	v.within("algorithm.high_level_gamma", c.Algorithm.TurnGamma, 0, 1)
-	v.within("algorithm.lambda_turn", c.Algorithm.TurnLambda, 0, 1)
-	v.within("algorithm.lambda_token", c.Algorithm.TokenLambda, 0, 1)
-	v.within("algorithm.bi_level_mix", c.Algorithm.Mix, 0, 1)
-	v.within("algorithm.step_advantage_w", c.Algorithm.StepWeight, 0, large)
+	v.Positive("trainer.max_skipped_updates", c.Trainer.MaxSkipped)
+	v.Within("algorithm.gamma", c.Algorithm.Gamma, 0, 1)
+	v.Within("algorithm.lam", c.Algorithm.Lambda, 0, 1)
+	v.Within("algorithm.high_level_gamma", c.Algorithm.TurnGamma, 0, 1)
+	v.Within("algorithm.lambda_turn", c.Algorithm.TurnLambda, 0, 1)
+	v.Within("algorithm.lambda_token", c.Algorithm.TokenLambda, 0, 1)
+	v.Within("algorithm.bi_level_mix", c.Algorithm.Mix, 0, 1)
+	v.Within("algorithm.step_advantage_w", c.Algorithm.StepWeight, 0, large)
 	if k := c.Algorithm.PassK; k > c.Rollout.Trajectories {
-		v.say("algorithm.pass_k is %d, but rollout_manager.n_trajectory is %d: a group needs at least pass_k episodes", k, c.Rollout.Trajectories)
+		v.Say("{algorithm.pass_k} is %d, but {rollout_manager.n_trajectory} is %d: a group needs at least pass_k episodes", k, c.Rollout.Trajectories)
 	}
-	v.within("algorithm.epsilon", c.Algorithm.Epsilon, 0, 1)
-	v.within("algorithm.kl_ctrl.kl_coef", c.Algorithm.KLCtrl.Coef, 0, large)
-	v.within("actor_rollout_ref.actor.clip_ratio", a.Clip, 0, 1)
+	v.Within("algorithm.epsilon", c.Algorithm.Epsilon, 0, 1)
+	v.Within("algorithm.kl_ctrl.kl_coef", c.Algorithm.KLCtrl.Coef, 0, large)
+	v.Within("actor_rollout_ref.actor.clip_ratio", a.Clip, 0, 1)
 	if a.ClipLow != nil {
-		v.within("actor_rollout_ref.actor.clip_ratio_low", *a.ClipLow, 0, 1)
+		v.Within("actor_rollout_ref.actor.clip_ratio_low", *a.ClipLow, 0, 1)
 	}
 	if a.ClipHigh != nil {
-		v.within("actor_rollout_ref.actor.clip_ratio_high", *a.ClipHigh, 0, large)
+		v.Within("actor_rollout_ref.actor.clip_ratio_high", *a.ClipHigh, 0, large)
 	}
 	// A clip_ratio_low of 1 is no bound: ratios are positive.
 	if o := a.lossOptions(); o.ClipLow > o.ClipHigh && o.ClipLow < 1 && o.ClipHigh >= 0 {
-		v.say("actor_rollout_ref.actor.clip_ratio_low is %v, but clip_ratio_high is %v: it must not be larger than clip_ratio_high (null uses clip_ratio)", o.ClipLow, o.ClipHigh)
+		v.Say("{actor_rollout_ref.actor.clip_ratio_low} is %v, but {actor_rollout_ref.actor.clip_ratio_high} is %v: it must not be larger (null uses clip_ratio)", o.ClipLow, o.ClipHigh)
 	}
-	v.within("actor_rollout_ref.actor.grad_norm_threshold", a.NormLimit, 0, large)
-	v.within("actor_rollout_ref.actor.clip_ratio_c", a.ClipDual, 0, large)
-	v.within("actor_rollout_ref.actor.grad_clip", a.GradClip, 0, large)
-	v.within("actor_rollout_ref.actor.entropy_coeff", a.Entropy, -large, large)
-	v.within("actor_rollout_ref.actor.kl_loss_coef", a.KLLoss, 0, large)
-	v.within("critic.cliprange_value", c.Critic.ValueClip, 0, large)
-	v.within("critic.value_coef", c.Critic.ValueCoef, 0, large)
+	v.Within("actor_rollout_ref.actor.grad_norm_threshold", a.NormLimit, 0, large)
+	v.Within("actor_rollout_ref.actor.clip_ratio_c", a.ClipDual, 0, large)
+	v.Within("actor_rollout_ref.actor.grad_clip", a.GradClip, 0, large)
+	v.Within("actor_rollout_ref.actor.entropy_coeff", a.Entropy, -large, large)
+	v.Within("actor_rollout_ref.actor.kl_loss_coef", a.KLLoss, 0, large)
+	v.Within("critic.cliprange_value", c.Critic.ValueClip, 0, large)
+	v.Within("critic.value_coef", c.Critic.ValueCoef, 0, large)
 	r := &c.Agent.Rollout
 	if !(r.Temperature > 0 && r.Temperature <= large) {
-		v.say("actor_rollout_ref.rollout.temperature is %v, must be above 0 in training", r.Temperature)
+		v.Say("{actor_rollout_ref.rollout.temperature} is %v, must be above 0 in training", r.Temperature)
 	}
-	v.within("actor_rollout_ref.rollout.top_p", r.TopP, 0, 1)
+	v.Within("actor_rollout_ref.rollout.top_p", r.TopP, 0, 1)
 	v.topK("actor_rollout_ref.rollout.top_k", r.TopK)
 	v.thinking(c)
-	v.within("actor_rollout_ref.rollout.val_kwargs.temperature", r.Val.Temperature, 0, large)
-	v.within("actor_rollout_ref.rollout.val_kwargs.top_p", r.Val.TopP, 0, 1)
+	v.Within("actor_rollout_ref.rollout.val_kwargs.temperature", r.Val.Temperature, 0, large)
+	v.Within("actor_rollout_ref.rollout.val_kwargs.top_p", r.Val.TopP, 0, 1)
 	v.topK("actor_rollout_ref.rollout.val_kwargs.top_k", r.Val.TopK)
-	if r.Val.Temperature == 0 && r.Val.DoSample != nil && *r.Val.DoSample {
-		v.say("actor_rollout_ref.rollout.val_kwargs.do_sample is true, but val_kwargs.temperature is 0, which always selects the most likely token")
-	}
 	if r.Val.Temperature == 0 && r.Val.Episodes > 1 {
-		v.say("actor_rollout_ref.rollout.val_kwargs.n is %d, but val_kwargs.temperature is 0: all episodes of a level would be the same", r.Val.Episodes)
+		v.Say("{actor_rollout_ref.rollout.val_kwargs.n} is %d, but {actor_rollout_ref.rollout.val_kwargs.temperature} is 0: all episodes of a level would be the same", r.Val.Episodes)
 	}
 	for _, group := range []struct {
 		key string
 		o   *OptimConfig
 	}{{"actor_rollout_ref.actor.optim", &a.Optim}, {"critic.optim", &c.Critic.Optim}} {
 		key, o := group.key, group.o
-		v.within(key+".lr", o.Rate, 0, 10)
-		v.within(key+".lr_warmup_steps_ratio", o.WarmupRatio, 0, 1)
-		v.within(key+".min_lr_ratio", o.MinRatio, 0, 1)
-		v.within(key+".beta1", o.Beta1, 0, 0.9999999)
-		v.within(key+".beta2", o.Beta2, 0, 0.9999999)
-		v.within(key+".weight_decay", o.Decay, 0, 10)
-		v.oneOf(key+".warmup_style", o.Style, "constant", "cosine", "linear")
+		v.Within(key+".lr", o.Rate, 0, 10)
+		v.Within(key+".lr_warmup_steps_ratio", o.WarmupRatio, 0, 1)
+		v.Within(key+".min_lr_ratio", o.MinRatio, 0, 1)
+		v.Within(key+".beta1", o.Beta1, 0, 0.9999999)
+		v.Within(key+".beta2", o.Beta2, 0, 0.9999999)
+		v.Within(key+".weight_decay", o.Decay, 0, 10)
+		v.OneOf(key+".warmup_style", o.Style, "constant", "cosine", "linear")
 		if n := c.Trainer.Steps; n > 0 && o.WarmupSteps > n {
-			v.say("%s.lr_warmup_steps is %d, but trainer.total_training_steps is %d: the learning rate would never reach %v", key, o.WarmupSteps, n, o.Rate)
+			v.Say("{%s.lr_warmup_steps} is %d, but {trainer.total_training_steps} is %d: the learning rate would never reach %v", key, o.WarmupSteps, n, o.Rate)
 		}
 	}
 }
 
 func (v *validator) names(c *Config, r Registries) {
-	v.oneOf("system", c.System, "", systemLegacy, systemLite, systemNext)
+	v.OneOf("system", c.System, "", systemLegacy, systemLite, systemNext)
 	if _, err := r.Estimators.Describe(c.Algorithm.Estimator); err != nil {
-		v.say("algorithm.adv_estimator: %w", err)
+		v.Say("{algorithm.adv_estimator}: %w", err)
 	}
 	if m := c.Agent.Model; m.LoRARank < 0 || m.LoRARank > 0 && !(m.LoRAAlpha > 0) {
-		v.say("actor_rollout_ref.model.lora_rank is %d and lora_alpha %v; lora_rank must be 0 or more, and lora_alpha positive when it is above 0", m.LoRARank, m.LoRAAlpha)
+		v.Say("{actor_rollout_ref.model.lora_rank} is %d and {actor_rollout_ref.model.lora_alpha} is %v; lora_rank must be 0 or more, and lora_alpha positive when it is above 0", m.LoRARank, m.LoRAAlpha)
 	}
 	if m := c.Agent.Model; m.LoRARank > 0 && m.Adapter != "" {
-		v.say("actor_rollout_ref.model: lora_rank is %d, but the adapter in lora_adapter_path has its own rank: set lora_rank to 0", m.LoRARank)
+		v.Say("{actor_rollout_ref.model.lora_rank} is %d, but the adapter in {actor_rollout_ref.model.lora_adapter_path} has its own rank: set lora_rank to 0", m.LoRARank)
 	}
-	v.oneOf("model.backend", c.Model.Backend, "auto", "xla", "cuda", "go")
-	v.oneOf("model.recompute", c.Model.Recompute, "nothing", "attention", "blocks")
+	v.OneOf("model.backend", c.Model.Backend, "auto", "xla", "cuda", "go")
+	v.OneOf("model.recompute", c.Model.Recompute, "nothing", "attention", "blocks")
 	if _, err := reward.ParseKL(c.Algorithm.KLPenalty); err != nil {
-		v.say("algorithm.kl_penalty: %w", err)
+		v.Say("{algorithm.kl_penalty}: %w", err)
 	}
-	v.oneOf("algorithm.kl_mask", c.Algorithm.KLMask, KLResponse, KLAttention)
+	v.OneOf("algorithm.kl_mask", c.Algorithm.KLMask, KLResponse, KLAttention)
 	if _, err := reward.NewController(c.Algorithm.KLCtrl.Type, c.Algorithm.KLCtrl.Coef, c.Algorithm.KLCtrl.Target, c.Algorithm.KLCtrl.Horizon); err != nil {
-		v.say("algorithm.kl_ctrl: %w", err)
+		v.Say("{algorithm.kl_ctrl}: %w", err)
 	}
-	v.oneOf("critic.kind", c.Critic.Kind, "separate", "shared", "none")
+	v.OneOf("critic.kind", c.Critic.Kind, "separate", "shared", "none")
 	v.levels(c)
 }
 
@@ -215,18 +173,18 @@ func (v *validator) levels(c *Config) {
 	files := len(c.Data.TrainFiles) > 0
 	switch {
 	case c.Env.Name == "" && !files:
-		v.say("env.name is empty")
+		v.Say("{env.name} is empty")
 	case c.Env.Name != "" && files:
-		v.say("env.name is %s, but data.train_files name the environments", c.Env.Name)
+		v.Say("{env.name} is %s, but {data.train_files} name the environments", c.Env.Name)
 	}
 	if c.Trainer.Steps == StepsFromEpochs && !files {
-		v.say("trainer.total_training_steps is null, but data.train_files is empty, so that there are no epochs")
+		v.Say("{trainer.total_training_steps} is null, but {data.train_files} is empty, so that there are no epochs")
 	}
 	if validates := c.Trainer.ValBefore || c.Trainer.TestFreq > 0; files && validates && len(c.Data.ValFiles) == 0 {
-		v.say("data.val_files is empty; to train without validation, set trainer.val_before_train to false and trainer.test_freq to -1")
+		v.Say("{data.val_files} is empty; to train without validation, set {trainer.val_before_train} to false and {trainer.test_freq} to -1")
 	}
 	if len(c.Data.ValFiles) == 0 && c.Data.ValBatch == 0 {
-		v.say("data.val_batch_size is null, but data.val_files is empty: set a number of validation episodes")
+		v.Say("{data.val_batch_size} is null, but {data.val_files} is empty: set a number of validation episodes")
 	}
 }
 
@@ -237,50 +195,50 @@ func (v *validator) contradictions(c *Config, r Registries) {
 	}
 	name := c.Algorithm.Estimator
 	if spec.Critic && c.Critic.Kind == "none" {
-		v.say("algorithm.adv_estimator %s needs values, but critic.kind is none", name)
+		v.Say("{algorithm.adv_estimator} %s needs values, but {critic.kind} is none", name)
 	}
 	if spec.Groups && c.Rollout.Trajectories < 2 {
-		v.say("algorithm.adv_estimator %s compares episodes of one start state, but rollout_manager.n_trajectory is %d", name, c.Rollout.Trajectories)
+		v.Say("{algorithm.adv_estimator} %s compares episodes of one start state, but {rollout_manager.n_trajectory} is %d", name, c.Rollout.Trajectories)
 	}
 	if spec.Baselines && c.Reward.Changes() {
-		v.say("algorithm.adv_estimator %s subtracts the reward of the greedy episode, but the group reward changes the rewards of the others: leave reward.clip_low, reward.clip_high and reward.normalize unset", name)
+		v.Say("{algorithm.adv_estimator} %s subtracts the reward of the greedy episode, but the group reward changes the rewards of the others: leave {reward.clip_low}, {reward.clip_high} and {reward.normalize} unset", name)
 	}
 	if spec.Undiscounted && c.Algorithm.Gamma != 1 {
-		v.say("algorithm.adv_estimator %s has no discount per token, but algorithm.gamma is %v: set it to 1", name, c.Algorithm.Gamma)
+		v.Say("{algorithm.adv_estimator} %s has no discount per token, but {algorithm.gamma} is %v: set it to 1", name, c.Algorithm.Gamma)
 	}
 	if spec.Mask == advantage.MaskGAE && !c.Rollout.GAEMask {
-		v.say("algorithm.adv_estimator %s computes advantages over the GAE mask, but rollout_manager.use_gae_mask is false", name)
+		v.Say("{algorithm.adv_estimator} %s computes advantages over the GAE mask, but {rollout_manager.use_gae_mask} is false", name)
 	}
 	if spec.NeedLoss && !c.Rollout.LossMask {
-		v.say("algorithm.adv_estimator %s needs a loss mask, but rollout_manager.use_loss_mask is false", name)
+		v.Say("{algorithm.adv_estimator} %s needs a loss mask, but {rollout_manager.use_loss_mask} is false", name)
 	}
 	if name == "turn_wise_gae" && !c.Critic.OnTurnEnds {
-		v.say("algorithm.adv_estimator turn_wise_gae has returns at turn ends only: set critic.use_reward_mask")
+		v.Say("{algorithm.adv_estimator} turn_wise_gae has returns at turn ends only: set {critic.use_reward_mask}")
 	}
 	if warmup := c.Trainer.CriticWarmup; warmup > 0 {
 		switch {
 		case c.Critic.Kind == "shared":
-			v.say("trainer.critic_warmup is %d, but a shared critic cannot be trained without the policy", warmup)
+			v.Say("{trainer.critic_warmup} is %d, but a shared critic cannot be trained without the policy", warmup)
 		case c.Critic.Kind == "none":
-			v.say("trainer.critic_warmup is %d, but critic.kind is none", warmup)
+			v.Say("{trainer.critic_warmup} is %d, but {critic.kind} is none", warmup)
 		case !spec.Critic:
-			v.say("trainer.critic_warmup is %d, but algorithm.adv_estimator %s trains no critic", warmup, name)
+			v.Say("{trainer.critic_warmup} is %d, but {algorithm.adv_estimator} %s trains no critic", warmup, name)
 		}
 		if n := c.Trainer.Steps; n > 0 && warmup > n { // equal numbers train only the critic
-			v.say("trainer.critic_warmup is %d, but trainer.total_training_steps is %d: the run would end before its warm-up", warmup, n)
+			v.Say("{trainer.critic_warmup} is %d, but {trainer.total_training_steps} is %d: the run would end before its warm-up", warmup, n)
 		}
 	}
 	if c.Critic.Kind != "separate" && c.Critic.Model.Path != "" {
-		v.say("critic.model.path is set, but critic.kind is %s", c.Critic.Kind)
+		v.Say("{critic.model.path} is set, but {critic.kind} is %s", c.Critic.Kind)
 	}
 	if c.Algorithm.KLInReward && c.Agent.Actor.UseKLLoss {
-		v.say("algorithm.use_kl_in_reward and actor_rollout_ref.actor.use_kl_loss both penalise the KL to the reference policy: enable only one")
+		v.Say("{algorithm.use_kl_in_reward} and {actor_rollout_ref.actor.use_kl_loss} both penalise the KL to the reference policy: enable only one")
 	}
 	if n := c.Data.TrainBatch * c.Rollout.Trajectories; n > 0 && c.Agent.Actor.MiniBatch > n {
-		v.say("actor_rollout_ref.actor.ppo_mini_batch_size is %d, but a step has only %d episodes", c.Agent.Actor.MiniBatch, n)
+		v.Say("{actor_rollout_ref.actor.ppo_mini_batch_size} is %d, but a step has only %d episodes", c.Agent.Actor.MiniBatch, n)
 	}
 	if train := c.trainSeeds(); train > 0 && c.Env.ValSeed < c.Env.Seed+train && c.Env.Seed < c.Env.ValSeed+int64(c.Data.ValBatch) {
-		v.say("validation levels [%d, %d) overlap training levels [%d, %d): move env.val_seed or env.train_seed",
+		v.Say("validation levels [%d, %d) overlap training levels [%d, %d): move {env.val_seed} or {env.train_seed}",
 			c.Env.ValSeed, c.Env.ValSeed+int64(c.Data.ValBatch), c.Env.Seed, c.Env.Seed+train)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"vagen/advantage"
+	"vagen/policy"
 	"vagen/policy/loss"
 )
 
@@ -142,7 +143,6 @@ type AgentModelConfig struct {
 	LoRARank  int      `yaml:"lora_rank" doc:"rank of LoRA adapters, which are trained instead of the weights; 0 trains the weights"`
 	LoRAAlpha float64  `yaml:"lora_alpha" doc:"LoRA alpha; the adapters' scale is lora_alpha divided by lora_rank"`
 	Targets   []string `yaml:"target_modules" doc:"linear layers with adapters, by the last parts of their names, such as q_proj; empty means all of the decoder"`
-	Recompute *bool    `yaml:"enable_gradient_checkpointing" doc:"recompute the activations of blocks in the backward pass to save memory; true sets model.recompute to blocks, false to nothing, null leaves that key unchanged"`
 	Adapter   string   `yaml:"lora_adapter_path" null:"" doc:"folder of an adapter in PEFT layout to continue training, instead of a new one"`
 }
 
@@ -211,7 +211,6 @@ type SamplingConfig struct {
 
 // ValConfig is SamplingConfig at validation.
 type ValConfig struct {
-	DoSample    *bool   `yaml:"do_sample" doc:"sample tokens; false selects the most likely token, as temperature 0 does; null uses temperature"`
 	Episodes    int     `yaml:"n" unit:"episodes" doc:"episodes of each validation level"`
 	Temperature float64 `yaml:"temperature" doc:"divides the logits; 0 is greedy"`
 	TopP        float64 `yaml:"top_p" doc:"as in training"`
@@ -220,7 +219,6 @@ type ValConfig struct {
 
 // CriticConfig sets the critic.
 type CriticConfig struct {
-	Enable      *bool       `yaml:"enable" doc:"false sets kind to none; true and null use kind"`
 	Kind        string      `yaml:"kind" doc:"separate (its own model), shared (a head on the policy) or none"`
 	Model       PathConfig  `yaml:"model"`
 	Optim       OptimConfig `yaml:"optim"`
@@ -262,14 +260,16 @@ type TrainerConfig struct {
 // Default returns the default configuration. Settings that the full VAGEN system has
 // too have its defaults.
 func Default() Config {
+	adam := policy.DefaultOptimizer()
 	optim := func(rate float64) OptimConfig {
-		return OptimConfig{Rate: rate, WarmupSteps: -1, Style: "constant", Beta1: 0.9, Beta2: 0.999, Decay: 0.01}
+		return OptimConfig{Rate: rate, WarmupSteps: -1, Style: "constant", Beta1: adam.Beta1, Beta2: adam.Beta2, Decay: adam.WeightDecay}
 	}
+	own := loss.DefaultOptions()
 	return Config{
 		Run:       RunConfig{Workers: 2, Waves: 1},
 		Env:       EnvConfig{Seed: 1_000_000},
 		Model:     ModelConfig{Backend: "auto", Recompute: "nothing"},
-		Algorithm: AlgorithmConfig{Estimator: "gae", Gamma: 1, Lambda: 1, TurnGamma: 0.99, TurnLambda: 0.95, TokenLambda: 1, Mix: 0.75, StepWeight: 1, Whiten: true, NormByStd: true, KLPenalty: "kl", KLMask: KLResponse, KLCtrl: KLConfig{Type: "fixed", Coef: 0.001}, Correction: CorrectionConfig{Threshold: "2"}},
+		Algorithm: defaultAlgorithm(),
 		Reward:    RewardConfig{Site: turnEnd, Aggregate: perTurn, Normalize: "none", Epsilon: 1e-8},
 		Filter:    FilterConfig{Name: "reward_variance_top_p", Settings: map[string]any{}},
 		Data:      DataConfig{Shuffle: true, Truncation: "error", Template: map[string]any{}, TrainFiles: []string{}, ValFiles: []string{}, TrainBatch: 1024, ValBatch: 256, MaxResponse: 512},
@@ -278,26 +278,34 @@ func Default() Config {
 			Model: AgentModelConfig{LoRAAlpha: 16, Targets: []string{}},
 			Actor: ActorConfig{
 				BatchConfig: BatchConfig{MicroTokens: 16384}, Shuffle: true,
-				Optim: optim(1e-6), MiniBatch: 256, Epochs: 1, GradClip: 1, NormLimit: 1000, Clip: 0.2,
-				Loss: defaultPolicyLoss(), TauPos: loss.DefaultSAPO().TauPos, TauNeg: loss.DefaultSAPO().TauNeg,
+				Optim: optim(adam.Rate), MiniBatch: 256, Epochs: 1, GradClip: adam.GradClip, NormLimit: adam.MaxGradNorm, Clip: own.ClipLow, ClipDual: own.DualClip,
+				Loss: defaultPolicyLoss(), TauPos: own.TauPos, TauNeg: own.TauNeg,
 				Aggregation: string(loss.TokenMean), Entropy: 0.001, KLLoss: 0.001, KLLossType: "low_var_kl",
 			},
 			Rollout: SamplingConfig{Name: "xla", Temperature: 1, TopP: 1, TopK: -1, ThinkOpen: "<think>", ThinkClose: "</think>", Val: ValConfig{Episodes: 1, Temperature: 1, TopP: 1, TopK: -1}},
 		},
-		Critic:    CriticConfig{Kind: "separate", MicroTokens: 32768, Optim: optim(1e-5), ValueClip: 0.5, ValueCoef: 1},
+		Critic:    CriticConfig{Kind: "separate", MicroTokens: 32768, Optim: optim(adam.CriticRate), ValueClip: loss.DefaultValue().Clip, ValueCoef: 1},
 		Trainer:   TrainerConfig{Project: "vagen", Experiment: "run", Steps: 100, Epochs: 30, TestFreq: 20, ValBefore: true, MaxSkipped: 5, LoggingConfig: defaultLogging(), Metrics: []string{"all"}, Harness: "concat", CompactBudget: 4000, SavingConfig: defaultSaving()},
 		Stability: defaultStability(),
 		Hub:       HubConfig{Contents: []string{HubModel}},
 	}
 }
 
+// defaultAlgorithm has the defaults of package advantage.
+func defaultAlgorithm() AlgorithmConfig {
+	p := advantage.DefaultParams()
+	return AlgorithmConfig{
+		Estimator: "gae", Gamma: p.Gamma, Lambda: p.Lambda, TurnGamma: p.TurnGamma, TurnLambda: p.TurnLambda, TokenLambda: p.TokenLambda, Mix: p.Mix,
+		StepWeight: p.StepWeight, PassK: p.PassK, Epsilon: p.Epsilon, Whiten: p.Whiten, NormByStd: p.NormByStd,
+		KLPenalty: "kl", KLMask: KLResponse, KLCtrl: KLConfig{Type: "fixed", Coef: 0.001}, Correction: CorrectionConfig{Threshold: "2"},
+	}
+}
+
 // Params are the estimator's hyperparameters.
 func (c *Config) Params() advantage.Params {
-	p := advantage.DefaultParams()
 	a := &c.Algorithm
-	p.Gamma, p.Lambda, p.TurnGamma, p.NormByStd = a.Gamma, a.Lambda, a.TurnGamma, a.NormByStd
-	p.TurnLambda, p.TokenLambda, p.Mix = a.TurnLambda, a.TokenLambda, a.Mix
-	p.StepWeight, p.Epsilon, p.Whiten = a.StepWeight, a.Epsilon, a.Whiten
-	p.PassK = a.PassK
-	return p
+	return advantage.Params{
+		Gamma: a.Gamma, Lambda: a.Lambda, TurnGamma: a.TurnGamma, TurnLambda: a.TurnLambda, TokenLambda: a.TokenLambda, Mix: a.Mix,
+		StepWeight: a.StepWeight, PassK: a.PassK, Epsilon: a.Epsilon, Whiten: a.Whiten, NormByStd: a.NormByStd,
+	}
 }

@@ -28,6 +28,12 @@ func Page() string {
 		}
 		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s |\n", s.Key, text, s.Unit, cell(s.About))
 	}
+	b.WriteString("\n## Names\n\n| key | name | meaning |\n| --- | --- | --- |\n")
+	for _, s := range all {
+		for _, v := range s.Values {
+			fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", s.Key, v.Name, cell(v.About))
+		}
+	}
 	b.WriteString("\n## Keys of VAGEN and verl without effect here\n\n`noted` keys are accepted and logged at the start of a run. `refused` keys are errors unless their value has no effect in VAGEN or verl either.\n" +
 		"An `alias` is another name of a key.\n\n| key | | instead |\n| --- | --- | --- |\n")
 	for _, s := range all {

@@ -1,6 +1,11 @@
 package config
 
-import "vagen/internal/settings"
+import (
+	"errors"
+	"fmt"
+
+	"vagen/internal/settings"
+)
 
 // What replaces groups of keys without effect here.
 const (
@@ -46,6 +51,17 @@ func alias(key, to string, harmless ...string) settings.Foreign {
 	return settings.Foreign{Key: key, Kind: settings.Alias, To: to, About: "another name of " + to, Harmless: harmless}
 }
 
+// flag makes a merge of true or false with the value of another key.
+func flag(merge func(on bool, own any) (any, error)) func(alias, own any) (any, error) {
+	return func(alias, own any) (any, error) {
+		on, ok := alias.(bool)
+		if !ok {
+			return nil, errors.New("must be true or false")
+		}
+		return merge(on, own)
+	}
+}
+
 // aliases are other names of fields.
 var aliases = []settings.Foreign{
 	alias("env", "env.name"),
@@ -54,6 +70,33 @@ var aliases = []settings.Foreign{
 	alias("algorithm.gamma_turn", "algorithm.high_level_gamma"),
 	{Key: "trainer.concat_multi_turn", Kind: settings.Alias, To: "trainer.harness", About: "older form of trainer.harness: true is concat, false no_concat",
 		Values: map[string]any{"true": "concat", "false": "no_concat"}},
+	{Key: "critic.enable", Kind: settings.Alias, To: "critic.kind", About: "false sets critic.kind to none; true and null use that key",
+		Merge: flag(func(on bool, kind any) (any, error) {
+			if !on {
+				return "none", nil
+			}
+			return kind, nil
+		})},
+	{Key: "actor_rollout_ref.model.enable_gradient_checkpointing", Kind: settings.Alias, To: "model.recompute", About: "true sets model.recompute to blocks unless it is attention, false to nothing; null leaves it unchanged",
+		Merge: flag(func(on bool, what any) (any, error) {
+			switch {
+			case !on:
+				return "nothing", nil
+			case what == "nothing":
+				return "blocks", nil
+			}
+			return what, nil
+		})},
+	{Key: "actor_rollout_ref.rollout.val_kwargs.do_sample", Kind: settings.Alias, To: "actor_rollout_ref.rollout.val_kwargs.temperature", About: "false sets val_kwargs.temperature to 0; true and null use that key",
+		Merge: flag(func(on bool, temperature any) (any, error) {
+			if !on {
+				return 0., nil
+			}
+			if fmt.Sprint(temperature) == "0" {
+				return nil, errors.New("but val_kwargs.temperature is 0, which always selects the most likely token")
+			}
+			return temperature, nil
+		})},
 	refused("actor_rollout_ref.rollout.do_sample", "learning compares responses that were drawn: leave it true, or set val_kwargs.do_sample for validation alone", "true"),
 	alias("actor_rollout_ref.actor.optim.lr_scheduler_type", "actor_rollout_ref.actor.optim.warmup_style"),
 	alias("critic.optim.lr_scheduler_type", "critic.optim.warmup_style"),

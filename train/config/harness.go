@@ -60,49 +60,49 @@ func (c *Config) Plan(h rollout.Harness) *rollout.Plan {
 
 // playing checks how episodes are played.
 func (v *validator) playing(c *Config, r Registries) {
-	v.within("run.env_timeout", c.Run.EnvTimeout, 0, 1e6)
-	v.within("run.episode_timeout", c.Run.EpisodeTimeout, 0, 1e6)
-	v.within("run.patience", c.Run.Patience, 0, 1e6)
+	v.Within("run.env_timeout", c.Run.EnvTimeout, 0, 1e6)
+	v.Within("run.episode_timeout", c.Run.EpisodeTimeout, 0, 1e6)
+	v.Within("run.patience", c.Run.Patience, 0, 1e6)
 	if r := &c.Rollout; r.UseService {
-		v.positive("rollout_manager.max_workers", r.MaxWorkers)
+		v.Positive("rollout_manager.max_workers", r.MaxWorkers)
 		if u, err := url.Parse(r.BaseURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			found := strconv.Quote(r.BaseURL)
 			if strings.Contains(r.BaseURL, "@") {
 				found = "not shown, as it may contain a password"
 			}
-			v.say("rollout_manager.base_url is %s, must be of the form http://host:port", found)
+			v.Say("{rollout_manager.base_url} is %s, must be of the form http://host:port", found)
 		}
 		if !(r.Timeout > 0 && r.Timeout <= 1e6) {
-			v.say("rollout_manager.timeout is %v, must be above 0 and at most 1e6", r.Timeout)
+			v.Say("{rollout_manager.timeout} is %v, must be above 0 and at most 1e6", r.Timeout)
 		}
 	}
 	if mode := c.Agent.Actor.Loss.Mode; c.Run.Async && c.Algorithm.Correction.Level == nil && (mode == "gpg" || mode == "reinforce") {
-		v.say("run.async trains on episodes of an earlier policy, but the loss %s assumes the current policy: set algorithm.rollout_correction.rollout_is", mode)
+		v.Say("{run.async} trains on episodes of an earlier policy, but the loss %s assumes the current policy: set {algorithm.rollout_correction.rollout_is}", mode)
 	}
-	v.count("data.max_prompt_length", c.Data.MaxPrompt)
+	v.Count("data.max_prompt_length", c.Data.MaxPrompt)
 	switch {
 	case c.Data.DropLong && c.Data.MaxPrompt == 0:
-		v.say("data.filter_overlong_prompts is true, but data.max_prompt_length is 0, which is no limit")
+		v.Say("{data.filter_overlong_prompts} is true, but {data.max_prompt_length} is 0, which is no limit")
 	case c.Data.DropLong && len(c.Data.TrainFiles) == 0 && len(c.Data.ValFiles) == 0:
-		v.say("data.filter_overlong_prompts is true, but data.train_files and data.val_files, which it filters, are empty")
+		v.Say("{data.filter_overlong_prompts} is true, but {data.train_files} and {data.val_files}, which it filters, are empty")
 	}
-	v.count("data.gen_batch_size", c.Data.GenBatch)
-	v.count("data.response_length_per_turn", c.Data.PerTurn)
-	v.count("rollout_manager.max_trajectory_length", c.Rollout.MaxTrajectory)
-	v.count("rollout_manager.max_env_response_per_turn", c.Rollout.MaxObservation)
-	v.count("trainer.compact_budget", c.Trainer.CompactBudget)
-	v.count("trainer.compact_summary_budget", c.Trainer.CompactSummary)
+	v.Count("data.gen_batch_size", c.Data.GenBatch)
+	v.Count("data.response_length_per_turn", c.Data.PerTurn)
+	v.Count("rollout_manager.max_trajectory_length", c.Rollout.MaxTrajectory)
+	v.Count("rollout_manager.max_env_response_per_turn", c.Rollout.MaxObservation)
+	v.Count("trainer.compact_budget", c.Trainer.CompactBudget)
+	v.Count("trainer.compact_summary_budget", c.Trainer.CompactSummary)
 	if w := c.Rollout.WindowSize; w != nil {
-		v.count("rollout_manager.window_size", *w)
+		v.Count("rollout_manager.window_size", *w)
 	}
 	if n := c.Data.GenBatch; n > 0 && n < c.Data.TrainBatch {
-		v.say("data.gen_batch_size is %d, but data.train_batch_size is %d: it must not be smaller", n, c.Data.TrainBatch)
+		v.Say("{data.gen_batch_size} is %d, but {data.train_batch_size} is %d: it must not be smaller", n, c.Data.TrainBatch)
 	}
 	if spec, err := r.Estimators.Describe(c.Algorithm.Estimator); err == nil && spec.Baselines && c.Data.GenBatch > 0 {
-		v.say("algorithm.adv_estimator %s plays greedy episodes only for the start states of data.train_batch_size, but data.gen_batch_size is %d: set it to 0", spec.Name, c.Data.GenBatch)
+		v.Say("{algorithm.adv_estimator} %s plays greedy episodes only for the start states of {data.train_batch_size}, but {data.gen_batch_size} is %d: set it to 0", spec.Name, c.Data.GenBatch)
 	}
 	if n := c.Rollout.MaxTrajectory; n > 0 && n <= c.Data.MaxPrompt {
-		v.say("rollout_manager.max_trajectory_length is %d, but data.max_prompt_length is %d: it must be larger", n, c.Data.MaxPrompt)
+		v.Say("{rollout_manager.max_trajectory_length} is %d, but {data.max_prompt_length} is %d: it must be larger", n, c.Data.MaxPrompt)
 		return
 	}
 	v.harness(c, r)
@@ -112,30 +112,30 @@ func (v *validator) harness(c *Config, r Registries) {
 	name := c.Trainer.Harness
 	h, err := r.NewHarness(c)
 	if err != nil {
-		v.say("trainer.harness: %w", err)
+		v.Say("{trainer.harness}: %w", err)
 		return
 	}
 	w := c.Rollout.WindowSize
 	switch {
 	case w != nil && *w < 0: // already reported
 	case name == "window" && w == nil:
-		v.say("trainer.harness window needs rollout_manager.window_size")
+		v.Say("{trainer.harness} window needs {rollout_manager.window_size}")
 	case name == "concat" && w != nil && *w < c.Rollout.MaxTurns:
-		v.say("rollout_manager.window_size is %d, but trainer.harness concat shows the model all turns, up to %d: set trainer.harness to window", *w, c.Rollout.MaxTurns)
+		v.Say("{rollout_manager.window_size} is %d, but {trainer.harness} concat shows the model all turns, up to %d: set {trainer.harness} to window", *w, c.Rollout.MaxTurns)
 	case name == "compact" && c.Trainer.CompactBudget == 0 && c.Rollout.MaxTrajectory == 0:
-		v.say("trainer.harness is compact, but there is no length at which to summarise: set trainer.compact_budget or rollout_manager.max_trajectory_length")
+		v.Say("{trainer.harness} is compact, but there is no length at which to summarise: set {trainer.compact_budget} or {rollout_manager.max_trajectory_length}")
 	}
 	if spec, err := r.Estimators.Describe(c.Algorithm.Estimator); err == nil {
 		if err := rollout.Check(h, spec, ""); errors.Is(err, rollout.ErrPair) {
-			v.say("algorithm.adv_estimator with trainer.harness %s: %w", name, err)
+			v.Say("{algorithm.adv_estimator} with {trainer.harness} %s: %w", name, err)
 		}
 		if mode := c.Agent.Actor.Loss.Mode; mode == "turn_gspo" || mode == "turn_ppo" {
 			if err := rollout.Check(nil, spec, mode); err != nil {
-				v.say("algorithm.adv_estimator with actor_rollout_ref.actor.policy_loss.loss_mode: %w", err)
+				v.Say("{algorithm.adv_estimator} with {actor_rollout_ref.actor.policy_loss.loss_mode}: %w", err)
 			}
 		}
 	}
 	if _, err := c.Plan(h).Check(); err != nil {
-		v.say("trainer.harness %s: data.max_response_length, rollout_manager.max_trajectory_length, trainer.compact_summary_budget: %w", name, err)
+		v.Say("{trainer.harness} %s: {data.max_response_length}, {rollout_manager.max_trajectory_length}, {trainer.compact_summary_budget}: %w", name, err)
 	}
 }

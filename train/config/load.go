@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"vagen/internal/field"
 	"vagen/internal/presets"
 	"vagen/internal/settings"
 )
@@ -67,7 +68,7 @@ func (r Registries) Load(s Source) (Config, error) {
 		return in.config, fmt.Errorf("config: %w: %w", ErrConfig, err)
 	}
 	c := &in.config
-	in.withoutCritic(r.WithBuiltins())
+	in.withoutCritic(r.WithBuiltins(), s.Path)
 	in.notes = append(in.notes, in.refuseUnread(r.WithBuiltins())...)
 	c.Notes = append(gatherNotes(in.notes), c.Notes...)
 	c.Notes = append(c.Notes, c.idle(in.given)...)
@@ -94,7 +95,7 @@ type loaded struct {
 	notes    []settings.Note
 	given    map[string]settings.Given
 	problems []error
-	unread   []unreadError
+	unread   []*field.Error
 	base     Config // the configuration before the file and the overrides
 }
 
@@ -145,12 +146,12 @@ func (s Source) read(system string) (loaded, error) {
 	in.notes, in.given, in.problems = fill(&in.config, system).Finish()
 	in.base = Default()
 	below(&in.base, system).Finish() // its errors are already in problems
-	in.base.resolveAliases()
+	in.base.Algorithm.Estimator = in.base.estimatorName()
 	c := &in.config
 	if _, given := in.given["trainer.total_training_steps"]; !given && len(c.Data.TrainFiles) > 0 {
 		c.Trainer.Steps = StepsFromEpochs
 	}
-	c.resolveAliases()
+	c.Algorithm.Estimator = c.estimatorName()
 	return in, nil
 }
 
@@ -185,17 +186,6 @@ func gatherNotes(notes []settings.Note) []Note {
 	return out
 }
 
-// keysIn lists the words of an error that may be keys.
-func keysIn(err error) []string {
-	words := strings.FieldsFunc(err.Error(), func(r rune) bool {
-		return r != '.' && r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
-	})
-	for i, w := range words {
-		words[i] = strings.Trim(w, ".")
-	}
-	return words
-}
-
 // located adds to an error where the settings that it names were given.
 func located(err error, given map[string]settings.Given) error {
 	var places []string
@@ -203,7 +193,7 @@ func located(err error, given map[string]settings.Given) error {
 	for _, g := range given {
 		byName[g.Name] = g
 	}
-	for _, w := range keysIn(err) {
+	for _, w := range field.Keys(err) {
 		g, ok := byName[w]
 		if ok && g.Where != "" && !slices.Contains(places, g.Where) {
 			places = append(places, g.Where)
@@ -229,7 +219,7 @@ func (c *Config) Override(assignment string) error {
 		return fmt.Errorf("config: %w: %w", ErrConfig, errors.Join(problems...))
 	}
 	c.Notes = append(slices.Clip(c.Notes), gatherNotes(notes)...)
-	c.resolveAliases()
+	c.Algorithm.Estimator = c.estimatorName()
 	return nil
 }
 
@@ -241,8 +231,9 @@ type Setting struct {
 	Key     string
 	Kind    string // "setting"; for keys of other systems "noted", "refused" or "alias"
 	About   string
-	Unit    string // "" for none
-	Default any    // only of settings; nil is null
+	Unit    string  // "" for none
+	Default any     // only of settings; nil is null
+	Values  []Value // names that it may have, see Registries.Values; nil for other settings
 }
 
 // Settings lists the keys of configurations: first the settings, in their order, then
@@ -252,7 +243,7 @@ func Settings() []Setting {
 	c := Default()
 	var out []Setting
 	for _, k := range settings.Keys(&c) {
-		out = append(out, Setting{Key: k.Path, Kind: "setting", About: k.Doc, Unit: k.Unit, Default: k.Value})
+		out = append(out, Setting{Key: k.Path, Kind: "setting", About: k.Doc, Unit: k.Unit, Default: k.Value, Values: Registries{}.Values(k.Path)})
 	}
 	others := map[string]Setting{}
 	for _, f := range foreignKeys {

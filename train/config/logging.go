@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 
-	"vagen/internal/nearest"
 	"vagen/rollout"
 )
 
@@ -62,9 +61,9 @@ func (c *LoggingConfig) Logs(name string) bool { return slices.Contains(c.Logger
 
 // Shown selects the validation episodes to save, by val_log_select.
 func (c *LoggingConfig) Shown(ts []*rollout.Trajectory) ([]*rollout.Trajectory, error) {
-	played := make([]rollout.Played, len(ts))
+	played := make([]rollout.Candidate, len(ts))
 	for i, t := range ts {
-		played[i] = rollout.Played{Source: t.Env, Success: t.Success, Reward: t.Return()}
+		played[i] = rollout.Candidate{Source: t.Env, Success: t.Success, Reward: t.Return()}
 		if !t.End.Usable() {
 			played[i].Reward = math.NaN()
 		}
@@ -85,23 +84,23 @@ func (v *validator) logging(c *Config) {
 	t := &c.Trainer
 	for i, name := range t.Logger {
 		switch {
-		case !slices.Contains(loggers, name):
-			v.say("trainer.logger: %q is not one of %q%s", name, loggers, nearest.Hint(name, loggers))
 		case slices.Contains(t.Logger[:i], name):
-			v.say("trainer.logger has %s twice", name)
+			v.Say("{trainer.logger} has %s twice", name)
+		default:
+			v.OneOf("trainer.logger", name, loggers...)
 		}
 	}
 	if t.Logs(LogPrometheus) {
 		if _, port, err := net.SplitHostPort(t.Prometheus); err != nil {
-			v.say("trainer.prometheus_address is %q, must be host:port: %w", t.Prometheus, err)
+			v.Say("{trainer.prometheus_address} is %q, must be host:port: %w", t.Prometheus, err)
 		} else if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
-			v.say("trainer.prometheus_address is %q, its port must be from 0 to 65535", t.Prometheus)
+			v.Say("{trainer.prometheus_address} is %q, its port must be from 0 to 65535", t.Prometheus)
 		}
 	}
-	v.count("trainer.log_val_generations", t.LogEpisodes)
-	v.within("trainer.val_log_success_ratio", t.ValRatio, 0, 1)
+	v.Count("trainer.log_val_generations", t.LogEpisodes)
+	v.Within("trainer.val_log_success_ratio", t.ValRatio, 0, 1)
 	if _, err := rollout.Choice(t.ValSelect).Choose(nil, 0, 0); err != nil {
-		v.say("trainer.val_log_select is %q, must be one of %q", t.ValSelect, []rollout.Choice{
+		v.Say("{trainer.val_log_select} is %q, must be one of %q", t.ValSelect, []rollout.Choice{
 			rollout.ChooseBalanced, rollout.ChooseFirst, rollout.ChooseFailures, rollout.ChooseSuccesses, rollout.ChooseWorst, rollout.ChooseBest})
 	}
 	for _, dir := range []struct {
@@ -109,19 +108,19 @@ func (v *validator) logging(c *Config) {
 		path *string
 	}{{"rollout_data_dir", t.RolloutDir}, {"validation_data_dir", t.ValDir}} {
 		if dir.path != nil && *dir.path == "" {
-			v.say("trainer.%s is empty, must be a folder or null", dir.key)
+			v.Say("{trainer.%s} is empty, must be a folder or null", dir.key)
 		}
 	}
 	if t.RolloutDir != nil && t.ValDir != nil && filepath.Clean(*t.RolloutDir) == filepath.Clean(*t.ValDir) {
-		v.say("trainer.rollout_data_dir and trainer.validation_data_dir are both %q, must differ: both would write step_<n>.parquet there", *t.RolloutDir)
+		v.Say("{trainer.rollout_data_dir} and {trainer.validation_data_dir} are both %q, must differ: both would write step_<n>.parquet there", *t.RolloutDir)
 	}
 	m := &t.LogImage
-	v.positive("trainer.log_image.max_pending", m.MaxPending)
-	v.count("trainer.log_image.disk_quota_mb", m.Quota)
+	v.Positive("trainer.log_image.max_pending", m.MaxPending)
+	v.Count("trainer.log_image.disk_quota_mb", m.Quota)
 	if m.Level < 0 || m.Level > 9 {
-		v.say("trainer.log_image.png_compress_level is %d, must be from 0 to 9", m.Level)
+		v.Say("{trainer.log_image.png_compress_level} is %d, must be from 0 to 9", m.Level)
 	}
 	if !t.ImageMarks {
-		v.say("trainer.replace_image_tokens_for_logging is false, must be true: logged texts have <image>; the placeholder tokens are in rows[].tokens of the files in trainer.rollout_data_dir")
+		v.Say("{trainer.replace_image_tokens_for_logging} is false, must be true: logged texts have <image>; the placeholder tokens are in rows[].tokens of the files in {trainer.rollout_data_dir}")
 	}
 }

@@ -23,7 +23,7 @@ func TestLoggingSettingsAreCheckedTogether(t *testing.T) {
 	}
 	err := c.Validate()
 	for _, want := range []string{
-		"trainer.logger has console twice", `"wandbb" is not one of`, `did you mean "wandb"?`, "trainer.prometheus_address is \"localhost\"",
+		"trainer.logger has console twice", `"wandbb", must be one of`, `did you mean "wandb"?`, "trainer.prometheus_address is \"localhost\"",
 		`trainer.val_log_select is "luck"`, "trainer.val_log_success_ratio is 2", "trainer.log_val_generations is -1", "both would write step_<n>.parquet",
 		"max_pending is 0", "png_compress_level is 10", "disk_quota_mb is -1", "rows[].tokens",
 	} {

@@ -134,35 +134,34 @@ func (r Registries) Aggregation(c *Config) (Aggregation, error) {
 
 // losses checks what the losses have to say about their settings.
 func (v *validator) losses(c *Config, r Registries) {
-	const actor = "actor_rollout_ref.actor"
 	a := &c.Agent.Actor
 	if _, err := r.Losses.New(a.Loss.Mode, loss.DefaultOptions()); err != nil {
-		v.say(actor+".policy_loss.loss_mode: %w", err)
+		v.Say("{actor_rollout_ref.actor.policy_loss.loss_mode}: %w", err)
 	}
 	if _, _, err := c.Algorithm.Correction.Correction(); err != nil {
-		v.say("algorithm.rollout_correction: %w", err)
+		v.Say("{algorithm.rollout_correction}: %w", err)
 	}
 	v.bypass(c)
 	if a.KLLossType == "" {
-		v.say(actor + ".kl_loss_type is empty")
+		v.Say("{actor_rollout_ref.actor.kl_loss_type} is empty")
 	} else if err := loss.KL(a.KLLossType).Check(); err != nil {
-		v.say(actor+".kl_loss_type: %w", err)
+		v.Say("{actor_rollout_ref.actor.kl_loss_type}: %w", err)
 	}
 	modes := []string{string(loss.TokenMean), string(loss.SeqMeanTokenSum), string(loss.SeqMeanTokenMean), string(loss.SeqMeanTokenSumNorm)}
-	v.oneOf(actor+".loss_agg_mode", a.Aggregation, modes...)
+	v.OneOf("actor_rollout_ref.actor.loss_agg_mode", a.Aggregation, modes...)
 	if a.ScaleFactor != nil && !(*a.ScaleFactor > 0 && *a.ScaleFactor <= large) {
-		v.say(actor+".loss_scale_factor is %v, must be above 0", *a.ScaleFactor)
+		v.Say("{actor_rollout_ref.actor.loss_scale_factor} is %v, must be above 0", *a.ScaleFactor)
 	}
-	if len(v.problems) > 0 {
+	if v.Err() != nil {
 		return
 	}
 	g, err := r.Aggregation(c)
 	if err != nil {
-		v.say(actor+".policy_loss: %w", err)
+		v.Say("{actor_rollout_ref.actor.policy_loss}: %w", err)
 		return
 	}
 	if g.Loss.Mode != g.Aux.Mode && !g.Apart && g.Aux.Mode != loss.TokenMean {
-		v.say(actor+".loss_agg_mode is %s, but loss_mode %s always uses %s, and there is no entropy or KL term that uses loss_agg_mode", g.Aux.Mode, a.Loss.Mode, g.Loss.Mode)
+		v.Say("{actor_rollout_ref.actor.loss_agg_mode} is %s, but {actor_rollout_ref.actor.policy_loss.loss_mode} %s always uses %s, and there is no entropy or KL term that uses loss_agg_mode", g.Aux.Mode, a.Loss.Mode, g.Loss.Mode)
 	}
 }
 
@@ -172,17 +171,16 @@ func (v *validator) bypass(c *Config) {
 	if !r.Bypass {
 		return
 	}
-	const key = "algorithm.rollout_correction."
 	if r.Level != nil {
-		v.say(key + "bypass_mode is true: the ratios of the loss include the difference between sampling and training, and " + key + "rollout_is would correct it twice")
+		v.Say("{algorithm.rollout_correction.bypass_mode} is true: the ratios of the loss include the difference between sampling and training, and {algorithm.rollout_correction.rollout_is} would correct it twice")
 	}
 	if r.Reject != nil {
-		v.say(key + "rollout_rs compares sampling log-probs with training log-probs, which " + key + "bypass_mode does not compute")
+		v.Say("{algorithm.rollout_correction.rollout_rs} compares sampling log-probs with training log-probs, which {algorithm.rollout_correction.bypass_mode} does not compute")
 	}
 	if !c.Rollout.LossMask {
-		v.say(key + "bypass_mode needs rollout_manager.use_loss_mask: tokens that the model did not write have no sampling log-probs")
+		v.Say("{algorithm.rollout_correction.bypass_mode} needs {rollout_manager.use_loss_mask}: tokens that the model did not write have no sampling log-probs")
 	}
 	if c.Algorithm.KLInReward && c.Algorithm.KLMask == KLAttention {
-		v.say(key + "bypass_mode has log-probs of response tokens only, but algorithm.kl_mask is attention")
+		v.Say("{algorithm.rollout_correction.bypass_mode} has log-probs of response tokens only, but {algorithm.kl_mask} is attention")
 	}
 }

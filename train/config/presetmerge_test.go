@@ -62,7 +62,7 @@ func TestAFileAddsToAPresetsMapAsOverridesDo(t *testing.T) {
 func TestEveryPresetsStateRewardCanGetAJudge(t *testing.T) {
 	const block = "{state_estimation: {enable: true, reward: 0.25}, scorer: judge, judge_base_url: 'http://127.0.0.1:1/v1', judge_model: m}"
 	registry := func(asked *[]string) *env.Registry {
-		return builtin.RegistryWith(func(baseURL, model string) (judge.Ask, error) {
+		return builtin.RegistryWith(func(baseURL, model string) (judge.Completer, error) {
 			*asked = append(*asked, baseURL+" "+model)
 			return nil, nil
 		})

@@ -71,6 +71,42 @@ func (r Registries) MetricNames(c *Config) ([]string, error) {
 	}
 }
 
+// Value is a value of a setting that is a name.
+type Value struct {
+	Name  string `json:"name"`
+	About string `json:"about"`
+}
+
+// Values lists the names that a setting may have, with what they stand for; nil for settings
+// that are no names of a registry.
+func (r Registries) Values(key string) []Value {
+	r = r.WithBuiltins()
+	list := func(names []string, describe func(string) (string, error)) []Value {
+		out := make([]Value, len(names))
+		for i, name := range names {
+			about, _ := describe(name) // registered, so there is no error
+			out[i] = Value{name, about}
+		}
+		return out
+	}
+	switch key {
+	case "algorithm.adv_estimator":
+		return list(r.Estimators.Names(), func(name string) (string, error) {
+			s, err := r.Estimators.Describe(name)
+			return s.About, err
+		})
+	case "filter.name":
+		return list(r.Filters.Names(), r.Filters.Describe)
+	case "trainer.metrics":
+		return list(r.Metrics.Names(), r.Metrics.Describe)
+	case "trainer.harness":
+		return list(r.Harnesses.Names(), r.Harnesses.Describe)
+	case "actor_rollout_ref.actor.policy_loss.loss_mode":
+		return list(r.Losses.Names(), r.Losses.Describe)
+	}
+	return nil
+}
+
 // NewFilter returns the filter of a configuration, nil if filter.enable is false.
 func (r Registries) NewFilter(c *Config) (filter.Filter, error) {
 	if !c.Filter.Enable {

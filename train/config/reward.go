@@ -81,39 +81,39 @@ func (c *RewardConfig) Changes() bool {
 // shaping checks filter and reward settings.
 func (v *validator) shaping(c *Config, r Registries) {
 	w := &c.Reward
-	v.oneOf("reward.normalize", w.Normalize, "none", string(reward.ByBatch), string(reward.ByGroup), string(reward.ByEnvironment))
-	v.oneOf("reward.credit_site", w.Site, turnEnd, SectionEnd)
-	v.oneOf("reward.aggregation", w.Aggregate, perTurn, EpisodeMean)
+	v.OneOf("reward.normalize", w.Normalize, "none", string(reward.ByBatch), string(reward.ByGroup), string(reward.ByEnvironment))
+	v.OneOf("reward.credit_site", w.Site, turnEnd, SectionEnd)
+	v.OneOf("reward.aggregation", w.Aggregate, perTurn, EpisodeMean)
 	if site, _ := c.Credit(); site == SectionEnd && !c.Rollout.MultiTurnReward {
-		v.say("reward.credit_site is section_end, but rollout_manager.use_multi_turn_reward is false, which puts all rewards at the end of the row")
+		v.Say("{reward.credit_site} is section_end, but {rollout_manager.use_multi_turn_reward} is false, which puts all rewards at the end of the row")
 	}
-	v.within("reward.epsilon", w.Epsilon, 0, large)
-	v.within("reward.limit", w.Limit, 0, large)
+	v.Within("reward.epsilon", w.Epsilon, 0, large)
+	v.Within("reward.limit", w.Limit, 0, large)
 	for _, bound := range []struct {
 		key string
 		x   *float64
 	}{{"reward.clip_low", w.ClipLow}, {"reward.clip_high", w.ClipHigh}} {
 		if bound.x != nil {
-			v.within(bound.key, *bound.x, -large, large)
+			v.Within(bound.key, *bound.x, -large, large)
 		}
 	}
 	if w.ClipLow != nil && w.ClipHigh != nil && *w.ClipLow > *w.ClipHigh {
-		v.say("reward.clip_low is %v, but reward.clip_high is %v: it must not be smaller", *w.ClipLow, *w.ClipHigh)
+		v.Say("{reward.clip_low} is %v, but {reward.clip_high} is %v: it must not be smaller", *w.ClipLow, *w.ClipHigh)
 	}
 	if w.Normalize == string(reward.ByGroup) && w.Running {
-		v.say("reward.running keeps statistics from step to step, but reward.normalize is group, and groups last one step")
+		v.Say("{reward.running} keeps statistics from step to step, but {reward.normalize} is group, and groups last one step")
 	}
 	if w.Normalize == string(reward.ByGroup) && c.Rollout.Trajectories < 2 && !c.Rollout.MultiTurnReward {
-		v.say("reward.normalize compares the episodes of a group, but rollout_manager.n_trajectory is %d", c.Rollout.Trajectories)
+		v.Say("{reward.normalize} compares the episodes of a group, but {rollout_manager.n_trajectory} is %d", c.Rollout.Trajectories)
 	}
 	if _, err := r.Filters.New(c.Filter.Name, c.Filter.Settings); err != nil { // enabled or not
-		v.say("filter: %w", err)
+		v.Add("filter", err) // it begins with the section's name
 	}
 	ours := slices.Contains(filter.Builtin().Names(), c.Filter.Name) && c.Filter.Name != "none"
 	if c.Filter.Enable && ours && c.Rollout.Trajectories < 2 {
-		v.say("filter.name %s compares the episodes of a group, but rollout_manager.n_trajectory is %d", c.Filter.Name, c.Rollout.Trajectories)
+		v.Say("{filter.name} %s compares the episodes of a group, but {rollout_manager.n_trajectory} is %d", c.Filter.Name, c.Rollout.Trajectories)
 	}
 	if _, err := r.MetricNames(c); err != nil {
-		v.say("trainer.metrics: %w", err)
+		v.Say("{trainer.metrics}: %w", err)
 	}
 }

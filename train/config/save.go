@@ -80,27 +80,27 @@ func (c *Config) Kept() (whole, actors int) {
 // saving checks the settings of saving and resuming.
 func (v *validator) saving(c *Config) {
 	t := &c.Trainer
-	v.oneOf("trainer.resume_mode", t.ResumeMode, resumeAuto, resumeDisable, resumePath)
+	v.OneOf("trainer.resume_mode", t.ResumeMode, resumeAuto, resumeDisable, resumePath)
 	switch {
 	case t.ResumeMode == resumePath && t.ResumeFrom == "":
-		v.say("trainer.resume_mode is resume_path, but trainer.resume_from_path is empty")
+		v.Say("{trainer.resume_mode} is resume_path, but {trainer.resume_from_path} is empty")
 	case t.ResumeMode != resumePath && t.ResumeFrom != "":
-		v.say("trainer.resume_from_path is %q, but trainer.resume_mode is %s: set it to resume_path", t.ResumeFrom, t.ResumeMode)
+		v.Say("{trainer.resume_from_path} is %q, but {trainer.resume_mode} is %s: set it to resume_path", t.ResumeFrom, t.ResumeMode)
 	}
 	if n := t.KeepActors; n != nil {
-		v.positive("trainer.max_actor_ckpt_to_keep", *n)
+		v.Positive("trainer.max_actor_ckpt_to_keep", *n)
 	}
 	if n := t.KeepCritics; n != nil {
-		v.positive("trainer.max_critic_ckpt_to_keep", *n)
+		v.Positive("trainer.max_critic_ckpt_to_keep", *n)
 	}
 	if whole, actors := c.Kept(); actors > 0 && (whole == 0 || whole > actors) { // a checkpoint includes its policy
-		v.say("trainer.max_critic_ckpt_to_keep keeps more checkpoints than the %d of max_actor_ckpt_to_keep, but a checkpoint includes its policy: it must not be larger", actors)
+		v.Say("{trainer.max_critic_ckpt_to_keep} keeps more checkpoints than the %d of {trainer.max_actor_ckpt_to_keep}, but a checkpoint includes its policy: it must not be larger", actors)
 	}
 	if strings.TrimPrefix(t.BestMetric, "-") == "" {
-		v.say("trainer.best_actor_metric is %q, must name a metric", t.BestMetric)
+		v.Say("{trainer.best_actor_metric} is %q, must name a metric", t.BestMetric)
 	}
 	if t.BestActor && t.TestFreq <= 0 && !t.ValBefore {
-		v.say("trainer.save_best_actor needs validations, but trainer.test_freq is %d", t.TestFreq)
+		v.Say("{trainer.save_best_actor} needs validations, but {trainer.test_freq} is %d", t.TestFreq)
 	}
 	v.hub(c)
 }
@@ -108,22 +108,22 @@ func (v *validator) saving(c *Config) {
 func (v *validator) hub(c *Config) {
 	h := &c.Hub
 	if h.Repo != "" && h.Freq != nil && !repository.MatchString(h.Repo) {
-		v.say("huggingface_hub.repo_id is %q, must be owner/name, or just name for the owner of the token", h.Repo)
+		v.Say("{huggingface_hub.repo_id} is %q, must be owner/name, or just name for the owner of the token", h.Repo)
 	}
 	for _, what := range h.Contents {
-		v.oneOf("huggingface_hub.upload_contents", what, HubModel, HubAdapter)
+		v.OneOf("huggingface_hub.upload_contents", what, HubModel, HubAdapter)
 		if a := &c.Agent.Model; h.Freq != nil && what == HubAdapter && a.LoRARank == 0 && a.Adapter == "" {
-			v.say("huggingface_hub.upload_contents has adapter, but the policy has none: set actor_rollout_ref.model.lora_rank")
+			v.Say("{huggingface_hub.upload_contents} has adapter, but the policy has none: set {actor_rollout_ref.model.lora_rank}")
 		}
 	}
 	if h.Freq == nil {
 		return
 	}
-	v.positive("huggingface_hub.hf_save_freq", *h.Freq)
+	v.Positive("huggingface_hub.hf_save_freq", *h.Freq)
 	if s := c.Trainer.SaveFreq; s < 1 || *h.Freq%s != 0 {
-		v.say("huggingface_hub.hf_save_freq is %d, must be a multiple of trainer.save_freq, which is %d", *h.Freq, s)
+		v.Say("{huggingface_hub.hf_save_freq} is %d, must be a multiple of {trainer.save_freq}, which is %d", *h.Freq, s)
 	}
 	if len(h.Contents) == 0 {
-		v.say("huggingface_hub.upload_contents is empty, must contain hf_model or adapter")
+		v.Say("{huggingface_hub.upload_contents} is empty, must contain hf_model or adapter")
 	}
 }

@@ -33,6 +33,18 @@ func (c *Config) Stored() ([]byte, error) {
 	return safe.YAML()
 }
 
+// ReadStored reads what Stored wrote, now or in an earlier version, which may have had
+// keys that are aliases now. name stands before the lines of errors.
+func ReadStored(name string, raw []byte) (Config, error) {
+	c := Default()
+	l := settings.NewLoader(&c, foreignKeys)
+	l.YAML(name, raw)
+	if _, _, problems := l.Finish(); len(problems) > 0 {
+		return c, fmt.Errorf("config: %w: %w", ErrConfig, errors.Join(problems...))
+	}
+	return c, nil
+}
+
 // CheckSecrets returns an ErrConfig that names every secret that was redacted in the
 // file that the configuration was read from, and has to be set again.
 func (c *Config) CheckSecrets() error {

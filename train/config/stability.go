@@ -84,40 +84,40 @@ func defaultAlarms() AlarmConfig {
 // stability checks the stability settings.
 func (v *validator) stability(c *Config) {
 	s := &c.Stability
-	v.positive("stability.spike.window", s.Spike.Window)
-	v.within("stability.spike.deviations", s.Spike.Deviations, 1, large)
-	v.oneOf("stability.spike.action", s.Spike.Action, ActionWarn, ActionRollback, ActionStop)
-	v.count("stability.spike.max_rollbacks", s.Spike.MaxRollbacks)
+	v.Positive("stability.spike.window", s.Spike.Window)
+	v.Within("stability.spike.deviations", s.Spike.Deviations, 1, large)
+	v.OneOf("stability.spike.action", s.Spike.Action, ActionWarn, ActionRollback, ActionStop)
+	v.Count("stability.spike.max_rollbacks", s.Spike.MaxRollbacks)
 	if s.Spike.Metric != "" && s.Spike.Action == ActionRollback && c.Trainer.SaveFreq < 1 {
-		v.say("stability.spike.action is rollback, but trainer.save_freq is %d: there is no checkpoint to return to", c.Trainer.SaveFreq)
+		v.Say("{stability.spike.action} is rollback, but {trainer.save_freq} is %d: there is no checkpoint to return to", c.Trainer.SaveFreq)
 	}
-	v.positive("stability.early_stopping.patience", s.Early.Patience)
-	v.within("stability.early_stopping.min_delta", s.Early.MinDelta, 0, large)
+	v.Positive("stability.early_stopping.patience", s.Early.Patience)
+	v.Within("stability.early_stopping.min_delta", s.Early.MinDelta, 0, large)
 	if s.Early.Metric != "" && c.Trainer.TestFreq < 1 {
-		v.say("stability.early_stopping.metric is set, but trainer.test_freq is %d: nothing is validated during training", c.Trainer.TestFreq)
+		v.Say("{stability.early_stopping.metric} is set, but {trainer.test_freq} is %d: nothing is validated during training", c.Trainer.TestFreq)
 	}
 	if s.Early.Metric != "" && strings.TrimPrefix(s.Early.Metric, "-") == "" {
-		v.say("stability.early_stopping.metric is %q, must name a metric", s.Early.Metric)
+		v.Say("{stability.early_stopping.metric} is %q, must name a metric", s.Early.Metric)
 	}
-	v.oneOf("stability.alarms.action", s.Alarms.Action, ActionWarn, ActionStop)
-	v.positive("stability.alarms.patience", s.Alarms.Patience)
+	v.OneOf("stability.alarms.action", s.Alarms.Action, ActionWarn, ActionStop)
+	v.Positive("stability.alarms.patience", s.Alarms.Patience)
 	for _, a := range s.Alarms.Thresholds() {
 		if a.Limit != nil {
-			v.within("stability.alarms."+a.Key, *a.Limit, 0, a.most)
+			v.Within("stability.alarms."+a.Key, *a.Limit, 0, a.most)
 		}
 	}
 	if s.Alarms.MaxRepeated != nil && !slices.Contains(c.Trainer.Metrics, "all") && !slices.Contains(c.Trainer.Metrics, "template_collapse") {
-		v.say("stability.alarms.max_repeated is set, but trainer.metrics is %q: it needs template_collapse", c.Trainer.Metrics)
+		v.Say("{stability.alarms.max_repeated} is set, but {trainer.metrics} is %q: it needs template_collapse", c.Trainer.Metrics)
 	}
 	for _, schedule := range []struct {
 		key string
 		c   *ScheduleConfig
 	}{{"clip_schedule", &s.Clip}, {"kl_schedule", &s.KL}} {
-		v.oneOf("stability."+schedule.key+".style", schedule.c.Style, "constant", "linear", "cosine")
-		v.within("stability."+schedule.key+".end_ratio", schedule.c.End, 0, 1000)
+		v.OneOf("stability."+schedule.key+".style", schedule.c.Style, "constant", "linear", "cosine")
+		v.Within("stability."+schedule.key+".end_ratio", schedule.c.End, 0, 1000)
 	}
 	if s.KL.Style != "constant" && c.Algorithm.KLInReward && c.Algorithm.KLCtrl.Type == "adaptive" {
-		v.say("stability.kl_schedule changes the coefficient that algorithm.kl_ctrl.type adaptive controls: use only one of them")
+		v.Say("{stability.kl_schedule} changes the coefficient that {algorithm.kl_ctrl.type} adaptive controls: use only one of them")
 	}
 }
 

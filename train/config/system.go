@@ -118,14 +118,15 @@ func ofGeneration(system, key string) bool {
 }
 
 // withoutCritic sets critic.kind to none, as every generation does, if the estimator
-// needs no critic and neither critic.kind nor critic.enable was given.
-func (in *loaded) withoutCritic(r Registries) {
+// needs no critic and neither critic.kind nor its alias was given. A file with every key,
+// at path, says what was decided before.
+func (in *loaded) withoutCritic(r Registries, path string) {
 	c := &in.config
 	spec, err := r.Estimators.Describe(c.Algorithm.Estimator)
-	if err != nil || spec.Critic || c.System == "" || c.Critic.Enable != nil {
+	if err != nil || spec.Critic || c.System == "" {
 		return
 	}
-	if g, given := in.given["critic.kind"]; !given || g.Base {
+	if g, given := in.given["critic.kind"]; !given || g.Base && (path == "" || !strings.HasPrefix(g.Where, path+": ")) {
 		c.Critic.Kind = "none"
 	}
 }

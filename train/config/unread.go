@@ -17,40 +17,44 @@ import (
 
 // unread is a setting without effect.
 type unread struct {
-	key   string
-	about string // why it has no effect, as the end of a sentence "is 1, but …"
-	note  bool   // accepted with a note, because the original's files have it
+	key  string
+	by   string // the setting that makes it so
+	why  string // the end of the sentence "by …"
+	note bool   // accepted with a note, because the original's files have it
 }
+
+// about says why the setting has no effect, as the end of a sentence "is 1, but …".
+func (u *unread) about() string { return u.by + " " + u.why }
 
 // unreadSettings lists the settings of a configuration without effect.
 func (c *Config) unreadSettings(r Registries) []unread {
 	out := slices.Concat(c.unreadByEstimator(r), c.unreadByLoss(r))
-	when := func(idle bool, about string, keys ...string) {
+	when := func(idle bool, by, why string, keys ...string) {
 		for _, key := range keys {
 			if idle {
-				out = append(out, unread{key: key, about: about})
+				out = append(out, unread{key: key, by: by, why: why})
 			}
 		}
 	}
 	harness := c.Trainer.Harness
-	when(slices.Contains([]string{"concat", "no_concat", "window"}, harness), "trainer.harness "+harness+" does not read it; compact does", "trainer.compact_budget", "trainer.compact_summary_budget")
-	when(harness == "no_concat" || harness == "compact", "trainer.harness "+harness+" does not read it; window does", "rollout_manager.window_size")
-	when(c.Reward.Normalize == "none", "reward.normalize is none", "reward.center", "reward.running", "reward.epsilon", "reward.limit")
+	when(slices.Contains([]string{"concat", "no_concat", "window"}, harness), "trainer.harness", harness+" does not read it; compact does", "trainer.compact_budget", "trainer.compact_summary_budget")
+	when(harness == "no_concat" || harness == "compact", "trainer.harness", harness+" does not read it; window does", "rollout_manager.window_size")
+	when(c.Reward.Normalize == "none", "reward.normalize", "is none", "reward.center", "reward.running", "reward.epsilon", "reward.limit")
 	correction := &c.Algorithm.Correction
-	when(correction.Level == nil, "algorithm.rollout_correction.rollout_is is null", "algorithm.rollout_correction.rollout_is_threshold", "algorithm.rollout_correction.rollout_is_batch_normalize")
-	when(correction.Reject == nil, "algorithm.rollout_correction.rollout_rs is null", "algorithm.rollout_correction.rollout_rs_threshold")
-	when(!c.Algorithm.KLInReward, "algorithm.use_kl_in_reward is false", "algorithm.kl_penalty", "algorithm.kl_mask", "algorithm.kl_ctrl.type")
+	when(correction.Level == nil, "algorithm.rollout_correction.rollout_is", "is null", "algorithm.rollout_correction.rollout_is_threshold", "algorithm.rollout_correction.rollout_is_batch_normalize")
+	when(correction.Reject == nil, "algorithm.rollout_correction.rollout_rs", "is null", "algorithm.rollout_correction.rollout_rs_threshold")
+	when(!c.Algorithm.KLInReward, "algorithm.use_kl_in_reward", "is false", "algorithm.kl_penalty", "algorithm.kl_mask", "algorithm.kl_ctrl.type")
 	actor := &c.Agent.Actor
 	positive := actor.ScaleFactor == nil || *actor.ScaleFactor > 0 // otherwise it has another error
-	when(positive && actor.Aggregation != "seq-mean-token-sum-norm", "actor_rollout_ref.actor.loss_agg_mode is "+actor.Aggregation, "actor_rollout_ref.actor.loss_scale_factor")
+	when(positive && actor.Aggregation != "seq-mean-token-sum-norm", "actor_rollout_ref.actor.loss_agg_mode", "is "+actor.Aggregation, "actor_rollout_ref.actor.loss_scale_factor")
 	for _, o := range []struct {
 		key string
 		*OptimConfig
 	}{{"actor_rollout_ref.actor.optim", &actor.Optim}, {"critic.optim", &c.Critic.Optim}} {
-		when(o.Style == "constant", o.key+".warmup_style is constant", o.key+".min_lr_ratio")
-		when(o.WarmupSteps > 0, fmt.Sprintf("%s.lr_warmup_steps is %d, which overrides it", o.key, o.WarmupSteps), o.key+".lr_warmup_steps_ratio")
+		when(o.Style == "constant", o.key+".warmup_style", "is constant", o.key+".min_lr_ratio")
+		when(o.WarmupSteps > 0, o.key+".lr_warmup_steps", fmt.Sprintf("is %d, which overrides it", o.WarmupSteps), o.key+".lr_warmup_steps_ratio")
 	}
-	when(c.Agent.Rollout.Thinking == 0 && len(c.Data.TrainFiles) == 0, "actor_rollout_ref.rollout.thinking_token_budget is null",
+	when(c.Agent.Rollout.Thinking == 0 && len(c.Data.TrainFiles) == 0, "actor_rollout_ref.rollout.thinking_token_budget", "is null",
 		"actor_rollout_ref.rollout.thinking_open", "actor_rollout_ref.rollout.thinking_close")
 	return append(out, c.unreadNotes()...)
 }
@@ -59,25 +63,25 @@ func (c *Config) unreadSettings(r Registries) []unread {
 // the feature is disabled.
 func (c *Config) unreadNotes() []unread {
 	var out []unread
-	when := func(idle bool, about string, keys ...string) {
+	when := func(idle bool, by, why string, keys ...string) {
 		for _, key := range keys {
 			if idle {
-				out = append(out, unread{key: key, about: about, note: true})
+				out = append(out, unread{key: key, by: by, why: why, note: true})
 			}
 		}
 	}
-	when(c.Algorithm.KLCtrl.Type == "fixed", "algorithm.kl_ctrl.type is fixed", "algorithm.kl_ctrl.target_kl", "algorithm.kl_ctrl.horizon")
-	when(!c.Filter.Enable, "filter.enable is false", "filter.name", "filter.filter_kwargs")
-	when(!c.Rollout.UseService, "rollout_manager.use_service is false", "rollout_manager.base_url", "rollout_manager.timeout", "rollout_manager.max_workers")
+	when(c.Algorithm.KLCtrl.Type == "fixed", "algorithm.kl_ctrl.type", "is fixed", "algorithm.kl_ctrl.target_kl", "algorithm.kl_ctrl.horizon")
+	when(!c.Filter.Enable, "filter.enable", "is false", "filter.name", "filter.filter_kwargs")
+	when(!c.Rollout.UseService, "rollout_manager.use_service", "is false", "rollout_manager.base_url", "rollout_manager.timeout", "rollout_manager.max_workers")
 	m := &c.Agent.Model
-	when(m.LoRARank == 0, "actor_rollout_ref.model.lora_rank is 0", "actor_rollout_ref.model.lora_alpha", "actor_rollout_ref.model.target_modules")
-	when(!c.Agent.Actor.Dynamic, "actor_rollout_ref.actor.use_dynamic_bsz is false", "actor_rollout_ref.actor.ppo_max_token_len_per_gpu")
-	when(c.Trainer.ValSelect != "balanced", "trainer.val_log_select is "+c.Trainer.ValSelect, "trainer.val_log_success_ratio")
-	when(!c.Trainer.Logs(LogPrometheus), "trainer.logger has no prometheus", "trainer.prometheus_address")
-	when(len(c.Data.TrainFiles) > 0, "start states come from data.train_files", "env.train_seed")
-	when(len(c.Data.ValFiles) > 0, "start states come from data.val_files", "env.val_seed")
+	when(m.LoRARank == 0, "actor_rollout_ref.model.lora_rank", "is 0", "actor_rollout_ref.model.lora_alpha", "actor_rollout_ref.model.target_modules")
+	when(!c.Agent.Actor.Dynamic, "actor_rollout_ref.actor.use_dynamic_bsz", "is false", "actor_rollout_ref.actor.ppo_max_token_len_per_gpu")
+	when(c.Trainer.ValSelect != "balanced", "trainer.val_log_select", "is "+c.Trainer.ValSelect, "trainer.val_log_success_ratio")
+	when(!c.Trainer.Logs(LogPrometheus), "trainer.logger", "has no prometheus", "trainer.prometheus_address")
+	when(len(c.Data.TrainFiles) > 0, "data.train_files", "give the start states", "env.train_seed")
+	when(len(c.Data.ValFiles) > 0, "data.val_files", "give the start states", "env.val_seed")
 	for _, k := range settings.Keys(c) {
-		when(c.Critic.Kind == "none" && strings.HasPrefix(k.Path, "critic.") && k.Path != "critic.kind" && k.Path != "critic.enable", "critic.kind is none", k.Path)
+		when(c.Critic.Kind == "none" && strings.HasPrefix(k.Path, "critic.") && k.Path != "critic.kind", "critic.kind", "is none", k.Path)
 	}
 	return out
 }
@@ -113,9 +117,9 @@ func (c *Config) unreadByEstimator(r Registries) []unread {
 		if spec.Reads(h.change) || spec.Undiscounted && h.key == "algorithm.gamma" {
 			continue
 		}
-		u := unread{key: h.key, about: fmt.Sprintf("algorithm.adv_estimator %s does not read it; these do: %s", name, strings.Join(r.readers(h.change), ", "))}
+		u := unread{key: h.key, by: "algorithm.adv_estimator", why: fmt.Sprintf("%s does not read it; these do: %s", name, strings.Join(r.readers(h.change), ", "))}
 		if slices.Contains([]string{"algorithm.lambda_turn", "algorithm.lambda_token", "algorithm.bi_level_mix"}, h.key) {
-			u.about += " (bi_level_gae of system: next)"
+			u.why += " (bi_level_gae of system: next)"
 		}
 		// The scripts of the full system set it for all of its estimators.
 		u.note = h.key == "algorithm.high_level_gamma" && slices.Contains([]string{"gae", "masked_gae", "grpo", "masked_grpo"}, name)
@@ -191,7 +195,7 @@ func (c *Config) unreadByLoss(r Registries) []unread {
 				others = append(others, other)
 			}
 		}
-		out = append(out, unread{key: actor + s.key, about: fmt.Sprintf("%spolicy_loss.loss_mode %s does not read it; these do: %s", actor, mode, strings.Join(others, ", "))})
+		out = append(out, unread{key: actor + s.key, by: actor + "policy_loss.loss_mode", why: fmt.Sprintf("%s does not read it; these do: %s", mode, strings.Join(others, ", "))})
 	}
 	return out
 }

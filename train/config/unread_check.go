@@ -1,34 +1,28 @@
 package config
 
 import (
-	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"vagen/advantage"
+	"vagen/internal/field"
 	"vagen/internal/settings"
 )
-
-// unreadError is an error about a setting without effect.
-type unreadError struct {
-	key string
-	error
-}
 
 // unreadProblems lists the errors about settings without effect, except for settings
 // that have another error.
 func (in *loaded) unreadProblems(others []error) []error {
-	reported := map[string]bool{}
+	var reported []string
 	for _, err := range others {
-		for _, word := range keysIn(err) {
-			reported[word] = true
-		}
+		reported = append(reported, field.Keys(err)...)
 	}
 	var out []error
-	for _, u := range in.unread {
-		dot := strings.LastIndex(u.key, ".")
-		if !reported[u.key] && !reported[u.key[:dot]] && !reported[u.key[dot+1:]] {
-			out = append(out, u.error)
+	for _, err := range in.unread {
+		key := err.Keys[0]
+		section := key[:strings.LastIndex(key, ".")]
+		if !slices.Contains(reported, key) && !slices.Contains(reported, section) {
+			out = append(out, err)
 		}
 	}
 	return out
@@ -62,7 +56,7 @@ func (in *loaded) refuseUnread(r Registries) []settings.Note {
 			}
 			continue
 		case g.Base: // from a file with every key, as runs write it
-			c.Notes = append(c.Notes, Note{Keys: []string{u.key}, About: u.about, Warn: true})
+			c.Notes = append(c.Notes, Note{Keys: []string{u.key}, About: u.about(), Warn: true})
 			continue
 		}
 		// A key of the newest generation is meant for its estimator, whatever the value.
@@ -71,10 +65,12 @@ func (in *loaded) refuseUnread(r Registries) []settings.Note {
 			continue
 		}
 		if u.note && g.Name == u.key {
-			notes = append(notes, settings.Note{Key: u.key, Where: g.Where, About: u.about})
+			notes = append(notes, settings.Note{Key: u.key, Where: g.Where, About: u.about()})
 			continue
 		}
-		in.unread = append(in.unread, unreadError{u.key, fmt.Errorf("%s is %s, but %s", g.Name, valueText(value), u.about)})
+		err := field.Errorf("%s is %s, but %s", g.Name, valueText(value), u.about())
+		err.Keys = []string{u.key, u.by}
+		in.unread = append(in.unread, err)
 	}
 	return notes
 }

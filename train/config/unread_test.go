@@ -150,11 +150,11 @@ func TestSchedulesAndBoundsThatContradictThemselvesAreRefused(t *testing.T) {
 	const actor = "actor_rollout_ref.actor."
 	for set, want := range map[string]string{
 		"trainer.critic_warmup=101":         "trainer.critic_warmup is 101, but trainer.total_training_steps is 100: the run would end before its warm-up",
-		actor + "clip_ratio_low=0.3":        "clip_ratio_low is 0.3, but clip_ratio_high is 0.2",
-		actor + "clip_ratio_high=0.1":       "clip_ratio_low is 0.2, but clip_ratio_high is 0.1",
+		actor + "clip_ratio_low=0.3":        "clip_ratio_low is 0.3, but actor_rollout_ref.actor.clip_ratio_high is 0.2",
+		actor + "clip_ratio_high=0.1":       "clip_ratio_low is 0.2, but actor_rollout_ref.actor.clip_ratio_high is 0.1",
 		actor + "optim.lr_warmup_steps=101": "lr_warmup_steps is 101, but trainer.total_training_steps is 100",
-		"actor_rollout_ref.rollout.val_kwargs.temperature=0 actor_rollout_ref.rollout.val_kwargs.n=2":            "val_kwargs.n is 2, but val_kwargs.temperature is 0",
-		"actor_rollout_ref.rollout.val_kwargs.temperature=0 actor_rollout_ref.rollout.val_kwargs.do_sample=true": "do_sample is true, but val_kwargs.temperature is 0",
+		"actor_rollout_ref.rollout.val_kwargs.temperature=0 actor_rollout_ref.rollout.val_kwargs.n=2":            "val_kwargs.n is 2, but actor_rollout_ref.rollout.val_kwargs.temperature is 0",
+		"actor_rollout_ref.rollout.val_kwargs.temperature=0 actor_rollout_ref.rollout.val_kwargs.do_sample=true": "do_sample is true, but actor_rollout_ref.rollout.val_kwargs.temperature is 0",
 	} {
 		_, err := config.Load("", append(strings.Fields(set), "env=x")...)
 		require.ErrorIs(t, err, config.ErrConfig)

@@ -50,7 +50,7 @@ func claim(dir string, run owner) (release func() error, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	if release, err = LockFolder(dir); err != nil {
+	if release, err = lockFolder(dir); err != nil {
 		return nil, err
 	}
 	if err = run.check(dir); err == nil { // another process may have claimed it meanwhile

@@ -20,7 +20,7 @@ import (
 
 // Envs returns the environments of a configuration: those of the library, or with
 // rollout_manager.use_service those of a service, which accepts any name.
-func Envs(c *config.Config, log *slog.Logger) (*env.Registry, error) {
+func openEnvs(c *config.Config, log *slog.Logger) (*env.Registry, error) {
 	r := &c.Rollout
 	if !r.UseService {
 		return builtin.RegistryWith(DialJudge(log)), nil
@@ -49,12 +49,12 @@ func Envs(c *config.Config, log *slog.Logger) (*env.Registry, error) {
 func Prepare(ctx context.Context, c *config.Config, envs *env.Registry, log *slog.Logger) (*env.Registry, *train.Levels, error) {
 	err := c.CheckSecrets()
 	if err == nil && envs == nil {
-		envs, err = Envs(c, log)
+		envs, err = openEnvs(c, log)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	levels, err := OpenLevels(ctx, c, envs, log)
+	levels, err := openLevels(ctx, c, envs, log)
 	return envs, levels, err
 }
 
@@ -72,7 +72,7 @@ func served(f env.Factory) env.Factory {
 
 // OpenLevels opens the start states of a configuration, sets the configuration's values that
 // depend on them, and creates the judge of state rewards.
-func OpenLevels(ctx context.Context, c *config.Config, envs *env.Registry, log *slog.Logger) (*train.Levels, error) {
+func openLevels(ctx context.Context, c *config.Config, envs *env.Registry, log *slog.Logger) (*train.Levels, error) {
 	l, err := train.OpenLevels(ctx, c, envs.Names())
 	if err != nil || l.State == nil {
 		return l, err
@@ -92,20 +92,20 @@ func OpenLevels(ctx context.Context, c *config.Config, envs *env.Registry, log *
 // with the prompts of the original systems.
 func judgeOf(s *dataset.StateReward, log *slog.Logger) (env.Judge, error) {
 	if s.Scorer == "exact" {
-		return &judge.Rules{Pricing: judge.Pricing{Base: s.Base, Scorers: s.Scorers()}}, nil
+		return &judge.Rules{Scoring: judge.Scoring{Base: s.Base, Scorers: s.Scorers()}}, nil
 	}
 	ask, err := DialJudge(log)(s.JudgeURL, s.JudgeModel)
 	if err != nil {
 		return nil, fmt.Errorf("%w: state_reward: %w", config.ErrConfig, err)
 	}
-	return &judge.Model{Pricing: judge.Pricing{Base: s.Base, Scorers: s.Scorers()}, Ask: ask, Log: log}, nil
+	return &judge.Model{Scoring: judge.Scoring{Base: s.Base, Scorers: s.Scorers()}, Complete: ask, Log: log}, nil
 }
 
 // DialJudge connects to judges behind an API, with the settings of the systems that
 // blocks state_reward come from.
 func DialJudge(log *slog.Logger) judge.Dial {
-	return func(baseURL, model string) (judge.Ask, error) {
-		o := chat.Defaults(chat.OpenAI, model)
+	return func(baseURL, model string) (judge.Completer, error) {
+		o := chat.DefaultOptions(chat.OpenAI, model)
 		o.BaseURL, o.Log = baseURL, log
 		o.Concurrency, o.Timeout = 32, time.Minute
 		m, err := chat.New(o)

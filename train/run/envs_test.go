@@ -32,9 +32,9 @@ func TestEnvironmentsComeFromAServiceOnRequest(t *testing.T) {
 	c, err := config.Load("", "data.train_files="+path, "data.val_files="+path, "data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2",
 		"rollout_manager.use_service=True", "rollout_manager.base_url="+h.URL, "rollout_manager.timeout=20")
 	require.NoError(t, err)
-	envs, err := Envs(&c, slog.New(slog.DiscardHandler))
+	envs, err := openEnvs(&c, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
-	levels, err := OpenLevels(t.Context(), &c, envs, slog.New(slog.DiscardHandler))
+	levels, err := openLevels(t.Context(), &c, envs, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	_, err = preflightEnvs(t.Context(), levels, envs)
 	require.NoError(t, err)
@@ -68,16 +68,16 @@ func TestAServiceMayHostEnvironmentsOfAnyName(t *testing.T) {
 		args := append(from, "data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2", "rollout_manager.base_url="+h.URL, "rollout_manager.timeout=20")
 		c, err := config.Load("", append(args, "rollout_manager.use_service=True")...)
 		require.NoError(t, err)
-		envs, err := Envs(&c, slog.New(slog.DiscardHandler))
+		envs, err := openEnvs(&c, slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
-		levels, err := OpenLevels(t.Context(), &c, envs, slog.New(slog.DiscardHandler))
+		levels, err := openLevels(t.Context(), &c, envs, slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
 		_, err = preflightEnvs(t.Context(), levels, envs)
 		require.NoError(t, err)
 
 		c.Rollout.UseService = false
-		if envs, err = Envs(&c, slog.New(slog.DiscardHandler)); err == nil {
-			if levels, err = OpenLevels(t.Context(), &c, envs, slog.New(slog.DiscardHandler)); err == nil {
+		if envs, err = openEnvs(&c, slog.New(slog.DiscardHandler)); err == nil {
+			if levels, err = openLevels(t.Context(), &c, envs, slog.New(slog.DiscardHandler)); err == nil {
 				_, err = preflightEnvs(t.Context(), levels, envs)
 			}
 		}
@@ -95,14 +95,14 @@ func TestJudgesAreThoseOfTheFile(t *testing.T) {
 		path := file(scorer)
 		c, err := config.Load("", "data.train_files="+path, "data.val_files="+path, "data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2")
 		require.NoError(t, err)
-		envs, err := Envs(&c, slog.New(slog.DiscardHandler))
+		envs, err := openEnvs(&c, slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
-		levels, err := OpenLevels(t.Context(), &c, envs, slog.New(slog.DiscardHandler))
+		levels, err := openLevels(t.Context(), &c, envs, slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
 		_, err = preflightEnvs(t.Context(), levels, envs)
 		require.NoError(t, err)
 		c.Rollout.UseService = true
-		_, err = OpenLevels(t.Context(), &c, envs, slog.New(slog.DiscardHandler))
+		_, err = openLevels(t.Context(), &c, envs, slog.New(slog.DiscardHandler))
 		require.ErrorContains(t, err, "state rewards are computed by the service")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"vagen/internal/settings"
+	"vagen/policy/chat"
 	"vagen/rollout/evaluate"
 	"vagen/train/config"
 )
@@ -96,7 +97,10 @@ type EvalPrice struct {
 
 // DefaultBackend returns the defaults of a backend.
 func DefaultBackend() BackendConfig {
-	return BackendConfig{Concurrency: 8, Retries: 6, MinBackoff: 0.5, MaxBackoff: 8, Timeout: 300, Engine: "auto"}
+	o := chat.DefaultOptions("", "")
+	return BackendConfig{
+		Concurrency: o.Concurrency, Retries: o.Retries, MinBackoff: o.Backoff.Seconds(), MaxBackoff: o.MaxDelay.Seconds(), Timeout: o.Timeout.Seconds(), Engine: "auto",
+	}
 }
 
 // ChatConfig sets how responses are sampled.

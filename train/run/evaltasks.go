@@ -312,7 +312,7 @@ func firstSet(names []string) string {
 // chatOptions returns the options of a model behind an API.
 func (e *Eval) chatOptions(log *slog.Logger) (chat.Options, error) {
 	b := &e.Backend
-	o := chat.Defaults(chat.API(b.API), b.Model)
+	o := chat.DefaultOptions(chat.API(b.API), b.Model)
 	o.BaseURL, o.KeyEnv, o.Concurrency = b.BaseURL, b.KeyEnv, b.Concurrency
 	if o.KeyEnv == "" && o.BaseURL != "" && b.APIKey == "" && ownNames[strings.ToLower(e.Config.Run.Backend)] == b.API {
 		o.KeyEnv = firstSet(chat.KeyVariables(chat.API(b.API)))

@@ -46,7 +46,7 @@ func (r *Run) export(ctx context.Context, learner policy.Learner) (func(ctx cont
 	}
 	uploading := ctx // ends with the run, unlike the context of the checkpoint's save
 	return func(_ context.Context, dir string, s train.State) error {
-		place, err := r.Folder.SaveExport(s.Step, func(to string) error {
+		place, err := r.Folder.saveExport(s.Step, func(to string) error {
 			for _, what := range r.Config.Hub.Contents {
 				if what == config.HubModel && merges {
 					if err := os.Rename(merged, filepath.Join(to, what)); err != nil {

@@ -32,7 +32,7 @@ func previewFolder(path string, c *config.Config, must bool) error {
 	if c.Trainer.ResumeMode == "disable" {
 		_, err = CreateFolder(path, c) // returns an error, because a run exists
 	} else {
-		_, err = OpenFolder(path, c, c.Trainer.AllowChange)
+		_, err = OpenFolder(path, c)
 	}
 	return err
 }
@@ -65,7 +65,7 @@ func prepareFolder(path string, c *config.Config, must bool, log *slog.Logger) (
 	if t.ResumeMode == "disable" {
 		return CreateFolder(path, c)
 	}
-	f, err := OpenFolder(path, c, t.AllowChange)
+	f, err := OpenFolder(path, c)
 	if errors.Is(err, fs.ErrNotExist) && !must {
 		return CreateFolder(path, c)
 	}
@@ -112,7 +112,7 @@ func (r *Run) origin(ctx context.Context) (*Checkpoint, error) {
 			return nil, err
 		}
 	}
-	saved, ok, err := r.Folder.LastSave()
+	saved, ok, err := r.Folder.lastSave()
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func (r *Run) origin(ctx context.Context) (*Checkpoint, error) {
 		return nil, nil
 	}
 	p.State.Best = nil // its policy is in the folder of the other run
-	return p, r.Folder.Inherit(filepath.Dir(filepath.Dir(filepath.Clean(from))), &p.State)
+	return p, r.Folder.inherit(filepath.Dir(filepath.Dir(filepath.Clean(from))), &p.State)
 }
 
 // remedy is the advice for damaged or missing checkpoints.

@@ -18,7 +18,7 @@ type owner struct{ id, folder string }
 
 // ownerOf returns the run in a folder.
 func ownerOf(path string) (owner, error) {
-	id, err := FolderID(path)
+	id, err := folderID(path)
 	if err != nil {
 		return owner{}, err
 	}
@@ -61,7 +61,7 @@ func (o owner) check(dir string) error {
 	if was.folder == o.folder {
 		return nil
 	}
-	id, err := FolderID(was.folder)
+	id, err := folderID(was.folder)
 	if err == nil && id == o.id && !sameFile(was.folder, o.folder) {
 		err = fmt.Errorf("%w: %s contains the episodes of the run in %s, of which %s is a copy; %s", ErrExists, dir, was.folder, o.folder, advice)
 	}

@@ -54,7 +54,7 @@ func Replay(ctx context.Context, path string, overrides []string, step int, envs
 		return nil, err
 	}
 	if envs == nil {
-		if envs, err = Envs(&c, log); err != nil {
+		if envs, err = openEnvs(&c, log); err != nil {
 			return nil, err
 		}
 	}

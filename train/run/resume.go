@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"vagen/internal/durable"
-	"vagen/internal/settings"
 	"vagen/train"
 	"vagen/train/config"
 	"vagen/train/track"
@@ -20,17 +19,18 @@ import (
 var ErrOtherConfig = errors.New("the run was started with another configuration")
 
 // OpenFolder opens the folder of a run to resume it. If the configuration differs from
-// that of the run, the error wraps ErrOtherConfig and lists the differences, unless allow
-// is true: then Changed lists them, and Lock replaces the folder's configuration. Keys
-// that change no result, such as run.workers, may always differ, and the number of steps
-// may increase. If another process uses the folder, the error wraps ErrBusy.
-func OpenFolder(path string, c *config.Config, allow bool) (*Folder, error) {
+// that of the run, the error wraps ErrOtherConfig and lists the differences, unless c has
+// trainer.allow_config_change: then Changed lists them, and Lock replaces the folder's
+// configuration. Keys that change no result, such as run.workers, may always differ, and
+// the number of steps may increase. If another process uses the folder, the error wraps
+// ErrBusy.
+func OpenFolder(path string, c *config.Config) (*Folder, error) {
 	name := filepath.Join(path, configName)
 	raw, err := os.ReadFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("run: no run in %s: %w", path, err)
 	}
-	lines, err := compare(name, raw, c, allow)
+	lines, err := compare(name, raw, c)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func OpenFolder(path string, c *config.Config, allow bool) (*Folder, error) {
 			return nil, fmt.Errorf("run: %w", err)
 		}
 	}
-	unlock, err := LockFolder(path)
+	unlock, err := lockFolder(path)
 	if err != nil {
 		return nil, err
 	}
@@ -48,11 +48,11 @@ func OpenFolder(path string, c *config.Config, allow bool) (*Folder, error) {
 }
 
 // compare lists how a configuration differs from the one in a file. The number of steps
-// may increase without allow.
-func compare(name string, raw []byte, c *config.Config, allow bool) ([]string, error) {
-	old := config.Default()
-	if err := settings.Load(&old, raw); err != nil {
-		return nil, fmt.Errorf("run: %w: %s: %w", config.ErrConfig, name, err)
+// may always increase, the rest needs trainer.allow_config_change.
+func compare(name string, raw []byte, c *config.Config) ([]string, error) {
+	old, err := config.ReadStored(name, raw)
+	if err != nil {
+		return nil, fmt.Errorf("run: %w", err)
 	}
 	lines := config.Differences(&old, c)
 	other := slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
@@ -61,16 +61,16 @@ func compare(name string, raw []byte, c *config.Config, allow bool) ([]string, e
 	if len(other) < len(lines) && c.Scheduled() {
 		lines = append(lines, fmt.Sprintf("schedules: the remaining steps use the schedules of a run of %d steps", c.Trainer.Steps))
 	}
-	if len(other) > 0 && !allow {
+	if len(other) > 0 && !c.Trainer.AllowChange {
 		return nil, fmt.Errorf("run: %w: %s (trainer.allow_config_change=true resumes with the new one):\n  %s", ErrOtherConfig, name, strings.Join(other, "\n  "))
 	}
 	return lines, nil
 }
 
-// Fits compares a configuration with the one that the checkpoint was saved with, as
+// fits compares a configuration with the one that the checkpoint was saved with, as
 // OpenFolder does with that of a folder, and lists the differences.
-func (p *Checkpoint) Fits(c *config.Config, allow bool) ([]string, error) {
-	return compare(filepath.Join(p.Path, configName), p.Config, c, allow)
+func (p *Checkpoint) fits(c *config.Config) ([]string, error) {
+	return compare(filepath.Join(p.Path, configName), p.Config, c)
 }
 
 // Rewind removes the events after a checkpoint from metrics.jsonl, so that a run that
@@ -97,9 +97,9 @@ func (f *Folder) Rewind(from *train.State, total int) ([]track.Event, error) {
 	return events, nil
 }
 
-// LastSave is the latest step at which metrics.jsonl reports a checkpoint; ok is
+// lastSave is the latest step at which metrics.jsonl reports a checkpoint; ok is
 // false when it reports none.
-func (f *Folder) LastSave() (step int, ok bool, err error) {
+func (f *Folder) lastSave() (step int, ok bool, err error) {
 	path := filepath.Join(f.Path, metricsName)
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

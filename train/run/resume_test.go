@@ -95,7 +95,7 @@ func goOn(ctx context.Context, dir string, c config.Config, spoil func(*train.Tr
 	}
 	folder, err := run.CreateFolder(dir, &c)
 	if errors.Is(err, run.ErrExists) {
-		folder, err = run.OpenFolder(dir, &c, false)
+		folder, err = run.OpenFolder(dir, &c)
 	}
 	if err != nil {
 		return err
@@ -329,82 +329,6 @@ func TestARunGoesOnFromEveryCheckpoint(t *testing.T) {
 	}
 	require.NoError(t, goOn(t.Context(), back, long(), nil))
 	require.Equal(t, want, outcome(t, back), "from the beginning")
-}
-
-func TestAnotherConfigurationIsShownAndRefused(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "run")
-	c := traintest.Small()
-	_, err := run.CreateFolder(dir, &c)
-	require.NoError(t, err)
-	c.Run.Workers = 99
-	_, err = run.OpenFolder(dir, &c, false)
-	require.NoError(t, err, "workers change no result")
-
-	low := 0.125
-	c.Algorithm.Lambda, c.Agent.Actor.ClipLow, c.Env.Config = 0.5, &low, map[string]any{"turns": 3}
-	_, err = run.OpenFolder(dir, &c, false)
-	require.ErrorIs(t, err, run.ErrOtherConfig)
-	require.ErrorContains(t, err, `env.config: {"turns":2} → {"turns":3}`)
-	require.ErrorContains(t, err, "algorithm.lam: 0.95 → 0.5")
-	require.ErrorContains(t, err, "actor_rollout_ref.actor.clip_ratio_low: null → 0.125")
-	f, err := run.OpenFolder(dir, &c, true)
-	require.NoError(t, err)
-	before, err := os.ReadFile(filepath.Join(dir, "config.yaml"))
-	require.NoError(t, err)
-	old := traintest.Small()
-	raw, err := old.YAML()
-	require.NoError(t, err)
-	require.Equal(t, string(raw), string(before), "nothing is written before the folder is locked")
-	unlock, err := f.Lock()
-	require.NoError(t, err)
-	_, err = run.OpenFolder(dir, &c, false)
-	require.ErrorIs(t, err, run.ErrBusy)
-	require.NoError(t, unlock())
-	late, err := run.OpenFolder(dir, &old, true)
-	require.NoError(t, err)
-	f, err = run.OpenFolder(dir, &c, false)
-	require.NoError(t, err, "what was allowed is the run's configuration now")
-	require.Empty(t, f.Changed)
-	unlock, err = late.Lock()
-	require.NoError(t, err)
-	require.NoError(t, unlock())
-	_, err = f.Lock()
-	require.ErrorIs(t, err, run.ErrOtherConfig, "another process replaced it since")
-
-	_, err = run.OpenFolder(filepath.Join(dir, "none"), &c, false)
-	require.ErrorIs(t, err, os.ErrNotExist)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte("nonsense: 1\n"), 0o644))
-	_, err = run.OpenFolder(dir, &c, false)
-	require.ErrorIs(t, err, config.ErrConfig)
-}
-
-// TestARunMayBeMadeLonger: by more steps than it had, without allow_config_change;
-// schedules that depend on their number are named.
-func TestARunMayBeMadeLonger(t *testing.T) {
-	for style, want := range map[string][]string{
-		"constant": {"trainer.total_training_steps: 3 → 5"},
-		"cosine":   {"trainer.total_training_steps: 3 → 5", "schedules: the remaining steps use the schedules of a run of 5 steps"},
-	} {
-		dir := filepath.Join(t.TempDir(), "run")
-		c := traintest.Small()
-		c.Agent.Actor.Optim.Style = style
-		_, err := run.CreateFolder(dir, &c)
-		require.NoError(t, err)
-		c.Trainer.Steps = 5
-		f, err := run.OpenFolder(dir, &c, false)
-		require.NoError(t, err)
-		require.Equal(t, want, f.Changed)
-		unlock, err := f.Lock() // writes the configuration
-		require.NoError(t, err)
-		require.NoError(t, unlock())
-		c.Trainer.Steps = 4
-		_, err = run.OpenFolder(dir, &c, false)
-		require.ErrorIs(t, err, run.ErrOtherConfig, "shorter is another run")
-		require.ErrorContains(t, err, "5 → 4")
-		c.Trainer.Steps, c.Algorithm.Gamma = 6, 0.5
-		_, err = run.OpenFolder(dir, &c, false)
-		require.ErrorContains(t, err, "algorithm.gamma: 1 → 0.5")
-	}
 }
 
 func TestRewindKeepsWhatWasSavedAndTellsIt(t *testing.T) {

@@ -92,7 +92,7 @@ func (r *Run) restore(ctx context.Context, restore func(context.Context, string)
 	}
 	var from *train.State
 	if p != nil {
-		lines, err := p.Fits(&r.Config, r.Config.Trainer.AllowChange)
+		lines, err := p.fits(&r.Config)
 		if err != nil {
 			return err
 		}

@@ -159,7 +159,7 @@ func TestPreflightSaysAllThatIsWrong(t *testing.T) {
 
 func preflightOf(t *testing.T, c *config.Config, envs *env.Registry) error {
 	t.Helper()
-	levels, err := OpenLevels(t.Context(), c, envs, slog.New(slog.DiscardHandler))
+	levels, err := openLevels(t.Context(), c, envs, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	return Preflight(t.Context(), c, envs, levels)
 }

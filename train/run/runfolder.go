@@ -65,7 +65,7 @@ func CreateFolder(path string, c *config.Config) (*Folder, error) {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return nil, fmt.Errorf("run: %w", err)
 	}
-	unlock, err := LockFolder(path)
+	unlock, err := lockFolder(path)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (f *Folder) resumed() bool { return f.read != nil }
 // locking it writes a changed configuration that OpenFolder accepted; if another process
 // changed config.yaml since OpenFolder, the error wraps ErrOtherConfig.
 func (f *Folder) Lock() (unlock func() error, err error) {
-	if unlock, err = LockFolder(f.Path); err != nil {
+	if unlock, err = lockFolder(f.Path); err != nil {
 		return nil, err
 	}
 	if err := f.writePending(); err != nil {
@@ -118,9 +118,9 @@ func (f *Folder) writePending() error {
 	return nil
 }
 
-// LockFolder locks a folder against other processes until unlock is called or the
+// lockFolder locks a folder against other processes until unlock is called or the
 // process ends. If another process has the lock, the error wraps ErrBusy.
-func LockFolder(path string) (unlock func() error, err error) {
+func lockFolder(path string) (unlock func() error, err error) {
 	release, held, err := filelock.TryLock(filepath.Join(path, lockName))
 	if err != nil {
 		return nil, fmt.Errorf("run: %s: %w", path, err)
@@ -131,8 +131,8 @@ func LockFolder(path string) (unlock func() error, err error) {
 	return func() error { release(); return nil }, nil
 }
 
-// FolderID returns the random ID of the run in a folder, "" if it has none.
-func FolderID(path string) (string, error) {
+// folderID returns the random ID of the run in a folder, "" if it has none.
+func folderID(path string) (string, error) {
 	raw, err := os.ReadFile(filepath.Join(path, idName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -146,7 +146,7 @@ func FolderID(path string) (string, error) {
 // ID returns the random ID of the run. The first call generates it and writes run.id.
 // The folder must be locked.
 func (f *Folder) ID() (string, error) {
-	id, err := FolderID(f.Path)
+	id, err := folderID(f.Path)
 	if err != nil || id != "" {
 		return id, err
 	}
@@ -157,10 +157,10 @@ func (f *Folder) ID() (string, error) {
 	return id, nil
 }
 
-// Inherit replaces the folder's metrics by those of another run up to a checkpoint of
+// inherit replaces the folder's metrics by those of another run up to a checkpoint of
 // it, as the history of a run that starts from that checkpoint. If the other folder has
 // no metrics, it does nothing.
-func (f *Folder) Inherit(from string, at *train.State) error {
+func (f *Folder) inherit(from string, at *train.State) error {
 	path := filepath.Join(from, metricsName)
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"vagen/internal/term"
 	"vagen/train/config"
 	"vagen/train/track"
 	"vagen/train/track/mlflow"
@@ -34,7 +33,7 @@ func (r *Run) open(ctx context.Context, o Options) error {
 	}
 	r.Sinks = append(r.Sinks, r.proof, lines) // always written; resuming needs the metrics
 	if c.Trainer.Logs(config.LogConsole) && o.Console != nil {
-		r.Sinks = append(r.Sinks, track.NewConsole(o.Console, term.IsTerminal(o.Console)))
+		r.Sinks = append(r.Sinks, track.NewConsole(o.Console))
 	}
 	history := []track.Sink{r.Curve}
 	if c.Trainer.Logs(config.LogTensorBoard) {

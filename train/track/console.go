@@ -5,13 +5,15 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"vagen/internal/term"
 )
 
 // Console prints the progress of a run: a bar with the time left and the main metrics.
 // On a terminal the bar is redrawn in place; elsewhere every event is a line.
 type Console struct {
 	w        io.Writer
-	terminal bool
+	terminal bool // moves its cursor to the start of the line on "\r"
 	now      func() time.Time
 	rounds   map[string]round // by kind of event
 	width    int              // of the current text on the bar's line
@@ -23,10 +25,9 @@ type round struct {
 	first, last int       // steps
 }
 
-// NewConsole returns a Console that writes to w. terminal reports whether w is a
-// terminal, which moves its cursor to the start of the line on "\r".
-func NewConsole(w io.Writer, terminal bool) *Console {
-	return &Console{w: w, terminal: terminal, now: time.Now, rounds: map[string]round{}}
+// NewConsole returns a Console that writes to w.
+func NewConsole(w io.Writer) *Console {
+	return &Console{w: w, terminal: term.IsTerminal(w), now: time.Now, rounds: map[string]round{}}
 }
 
 // Event implements Sink.

@@ -14,7 +14,8 @@ import (
 func show(t *testing.T, terminal bool, events ...Event) string {
 	t.Helper()
 	var out bytes.Buffer
-	c := NewConsole(&out, terminal)
+	c := NewConsole(&out)
+	c.terminal = terminal
 	now := time.Date(2025, 1, 2, 3, 4, 5, 0, time.UTC)
 	c.now = func() time.Time { return now }
 	for _, e := range events {
@@ -129,7 +130,8 @@ func (deaf) Write([]byte) (int, error) { return 0, errDeaf }
 
 func TestConsoleReportsWhatItCannotWrite(t *testing.T) {
 	for _, terminal := range []bool{false, true} {
-		c := NewConsole(deaf{}, terminal)
+		c := NewConsole(deaf{})
+		c.terminal = terminal
 		require.ErrorIs(t, c.Event(Event{Kind: "step", Step: 1, Total: 2}), errDeaf)
 		require.ErrorIs(t, c.Event(Event{Kind: "validate"}), errDeaf)
 	}

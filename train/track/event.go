@@ -1,5 +1,12 @@
 // Package track has the events of a training run and the sinks that receive them: JSON
 // lines, the console and Prometheus. Sinks with dependencies are in packages below.
+//
+//	Event          what a run reports: kind, step and Metrics
+//	Sink           receives events; SinkFunc makes one of a function
+//	Ender          a Sink that records how a run ended
+//	NewJSONLines   writes metrics.jsonl; KeepLines reads it
+//	NewConsole     prints progress
+//	Prometheus     serves the newest metrics
 package track
 
 import (
@@ -37,6 +44,14 @@ type Sink interface {
 	// Close flushes the received events.
 	Close() error
 }
+
+// The sinks of this package.
+var (
+	_ Sink = (*Console)(nil)
+	_ Sink = (*JSONLines)(nil)
+	_ Sink = (*Prometheus)(nil)
+	_ Sink = SinkFunc(nil)
+)
 
 // Ender is implemented by sinks that record how a run ended. Ended is called once,
 // before Close, with the error of Trainer.Run.

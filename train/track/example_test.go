@@ -10,7 +10,7 @@ import (
 // A console prints a line for each event where the output is no terminal. SinkFunc makes
 // a sink of a function.
 func Example() {
-	console := track.NewConsole(os.Stdout, false)
+	console := track.NewConsole(os.Stdout)
 	best := 0.0
 	keepBest := track.SinkFunc(func(e track.Event) error {
 		best = max(best, e.Metrics["val/success"])

@@ -1,7 +1,6 @@
 package options
 
 import (
-	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,71 +9,82 @@ import (
 	"vagen/reward"
 )
 
-func TestFaultsAreReportedAtOnceInTheOrderFound(t *testing.T) {
-	f := Check("pond")
-	require.NoError(t, f.Err())
-	f.OneOf("mode", "txt", "text", "vision")
-	f.OneOf("mode", "text", "text", "vision")
-	Within(f, "size", 1, 2, 64)
-	Within(f, "size", 64, 2, 64)
-	Within(f, "share", math.NaN(), 0.5, 1)
-	f.Positive("steps", 0)
-	f.Positive("steps", 1)
-	f.Finite("reward", math.Inf(-1))
-	f.Finite("reward", -1)
-	f.ActionSep("")
-	f.ActionSep(",")
-	f.ImagePlaceholder("<img>")
-	f.ImagePlaceholder(env.ImageMark)
-	f.StateReward(true, "lite", "wm")
-	f.StateReward(true, "next", "answer")
-	f.StateReward(true, "next", "wm_think")
-	f.StateReward(true, "legacy", "free_think")
-	f.StateReward(false, "lite", "answer")
-	require.ErrorIs(t, f.Err(), env.ErrOption)
-	require.EqualError(t, f.Err(), `pond: option "mode": bad option: "txt" is not one of text, vision, did you mean "text"?
-pond: option "size": bad option: 1 is outside 2..64
-pond: option "share": bad option: NaN is outside 0.5..1
-pond: option "steps": bad option: 0 is below 1
-pond: option "reward": bad option: -Inf is not finite
+func TestCommonOptionsAreCheckedWithTheNameOfTheEnvironment(t *testing.T) {
+	c := Check("pond")
+	o := Level{Ruled: Ruled{Rules: "lait", Response: Response{RenderMode: "txt", PromptFormat: "wm", ImagePlaceholder: "<img>"}}, TileSize: 200, Prompt: "short", StrictFormat: true}
+	CheckLevel(c, &o)
+	CheckEnvName(c, "pool", "pond")
+	require.ErrorIs(t, c.Err(), env.ErrOption)
+	require.EqualError(t, c.Err(), `pond: option "rules": bad option: "lait", must be one of ["lite" "legacy" "next"], did you mean "lite"?
+pond: option "render_mode": bad option: "txt", must be one of ["text" "vision"], did you mean "text"?
+pond: option "max_actions_per_step": bad option: 0, must be positive
 pond: option "action_sep": bad option: empty, must be a non-empty text
 pond: option "image_placeholder": bad option: "<img>", must be "<image>"
-pond: option "use_state_reward": bad option: the lite rules have no judged state reward
-pond: option "use_state_reward": bad option: the format "answer" contains no statements about the state; use wm
-pond: option "use_state_reward": bad option: the format "free_think" contains no statements about the state; use grounding, worldmodeling or grounding_worldmodeling`)
+pond: option "prompt": bad option: "short", must be one of ["full" "brief"]
+pond: option "tile_size": bad option: 200, must be in [14, 128]
+pond: option "strict_format": bad option: true, but the lait rules have no such option; next have
+pond: option "env_name": bad option: "pool", must be one of ["pond"], did you mean "pond"?`)
 }
 
-type rules string
-
-type settings struct {
-	Rules rules `option:"rules"`
-	Size  int   `option:"size"`
-}
-
-func defaults(r rules) settings {
-	if r == "legacy" {
-		return settings{Rules: r, Size: 8}
-	}
-	return settings{Rules: "lite", Size: 4}
-}
-
-func TestReadStartsFromTheDefaultsOfTheRuleSet(t *testing.T) {
-	for _, c := range []struct {
-		config map[string]any
-		want   settings
+func TestStateRewardNeedsAFormatThatMakesStatements(t *testing.T) {
+	for _, k := range []struct {
+		on     bool
+		rules  env.Rules
+		format string
+		want   string // "" for no error
 	}{
-		{nil, settings{"lite", 4}},
-		{map[string]any{"size": 5}, settings{"lite", 5}},
-		{map[string]any{"rules": "legacy"}, settings{"legacy", 8}},
-		{map[string]any{"rules": "unknown"}, settings{"unknown", 4}},
+		{true, env.Lite, "wm", "the lite rules have no judged state reward"},
+		{true, env.Lite, reward.ObservePredict, "the lite rules have no judged state reward"},
+		{true, env.Next, "answer", `the format "answer" contains no statements about the state; use wm`},
+		{true, env.Next, "wm_think", ""},
+		{true, env.Legacy, "free_think", `the format "free_think" contains no statements about the state; use grounding, worldmodeling, grounding_worldmodeling`},
+		{true, env.Legacy, reward.ObservePredict, ""},
+		{false, env.Lite, "answer", ""},
 	} {
-		got, err := Read("pond", c.config, defaults)
-		require.NoError(t, err)
-		require.Equal(t, c.want, got)
+		c := Check("pond")
+		CheckStateReward(c, &StateReward{UseStateReward: k.on}, k.rules, k.format)
+		if k.want == "" {
+			require.NoError(t, c.Err())
+		} else {
+			require.EqualError(t, c.Err(), `pond: option "use_state_reward": bad option: true, but `+k.want)
+		}
 	}
-	_, err := Read("pond", map[string]any{"rules": 3}, defaults)
+}
+
+type pond struct {
+	env.Env
+	o Level
+}
+
+func dig(o Level) (pond, error) { return pond{o: o}, nil }
+
+func TestMakeStartsFromTheDefaultsOfTheRuleSet(t *testing.T) {
+	for rules, want := range map[any]env.Rules{nil: env.Lite, "legacy": env.Legacy, "next": env.Next} {
+		e, err := Make("pond", map[string]any{"rules": rules, "tile_size": 20}, DefaultLevel, dig)
+		require.NoError(t, err)
+		o := DefaultLevel(want)
+		o.TileSize = 20
+		require.Equal(t, o, e.(pond).o)
+	}
+	_, err := Make("pond", map[string]any{"rules": 3}, DefaultLevel, dig)
 	require.ErrorIs(t, err, env.ErrOption)
 	require.ErrorContains(t, err, `pond: option "rules"`)
+}
+
+func TestUnreadOptionsAreRefusedUnlessTheyAreTheDefaults(t *testing.T) {
+	type options struct {
+		Ruled
+		Old int `option:"old" unread:"nothing reads it"`
+		Any int `option:"any" noted:"it is accepted"`
+	}
+	o := options{Ruled: DefaultRuled(env.Legacy), Any: 3}
+	c := Check("pond")
+	Unread(c, o.Rules, o, options{Ruled: DefaultRuled(env.Legacy)})
+	require.NoError(t, c.Err())
+	o.Old, o.SuccessReward = 1, 2
+	Unread(c, o.Rules, o, options{Ruled: DefaultRuled(env.Legacy)})
+	require.EqualError(t, c.Err(), `pond: option "success_reward": bad option: 2, which has no effect under the legacy rules; leave it out, or choose the rules lite or next
+pond: option "old": bad option: 1, which has no effect: nothing reads it; leave it out`)
 }
 
 func TestFormatsAreThoseOfTheRuleSet(t *testing.T) {

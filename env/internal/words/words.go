@@ -10,7 +10,7 @@ import (
 	"vagen/reward"
 )
 
-// EnforceFormat applies the rules of the newest environments: a turn with too many actions is
+// EnforceFormat applies the next rules: a turn with too many actions is
 // malformed and, if strict, a malformed turn has no effect.
 func EnforceFormat(r reward.Response, strict bool) reward.Response {
 	r.FormatCorrect = r.FormatCorrect && r.Dropped == 0
@@ -39,6 +39,27 @@ func List(words []string) string {
 		b.WriteByte('\'')
 	}
 	b.WriteByte(']')
+	return b.String()
+}
+
+// Grid draws a level as characters: the symbol of each cell with a space on each side,
+// and a tab behind if tabs is set, a line to a row.
+func Grid(rows, cols int, tabs bool, symbol func(row, col int) rune) string {
+	var b strings.Builder
+	b.Grow(rows * (cols*5 + 1))
+	for row := range rows {
+		if row > 0 {
+			b.WriteByte('\n')
+		}
+		for col := range cols {
+			b.WriteByte(' ')
+			b.WriteRune(symbol(row, col))
+			b.WriteByte(' ')
+			if tabs {
+				b.WriteByte('\t')
+			}
+		}
+	}
 	return b.String()
 }
 
@@ -230,6 +251,14 @@ func fields(text string) (words [maxWords]string, total int) {
 		total++
 	}
 	return words, total
+}
+
+// Must returns a value that is made of a fixed text of the program.
+func Must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }
 
 // Number is 1 for true and 0 for false, as in metrics.

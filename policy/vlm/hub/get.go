@@ -18,8 +18,8 @@ import (
 	"vagen/internal/hub"
 )
 
-// answer asks for a path, from a byte on.
-func (f *fetcher) answer(ctx context.Context, path string, from int64) (*http.Response, error) {
+// request requests a path, starting at byte from.
+func (f *fetcher) request(ctx context.Context, path string, from int64) (*http.Response, error) {
 	resp, err := f.client.Get(ctx, path, from)
 	switch statusOf(err) {
 	case http.StatusNotFound, http.StatusUnauthorized, http.StatusForbidden, http.StatusGone:
@@ -28,7 +28,7 @@ func (f *fetcher) answer(ctx context.Context, path string, from int64) (*http.Re
 	return resp, err
 }
 
-// statusOf is the status of an answer that is an error, or else 0.
+// statusOf returns the HTTP status of an error, 0 if it has none.
 func statusOf(err error) int {
 	if status, ok := errors.AsType[*hub.StatusError](err); ok {
 		return status.Code
@@ -36,13 +36,13 @@ func statusOf(err error) int {
 	return 0
 }
 
-// again calls try until it succeeds, fails permanently, or has failed too often
-// without progress.
-func (f *fetcher) again(ctx context.Context, try func() (progress bool, err error)) error {
+// retry calls try until it succeeds, fails permanently, or has failed Attempts times in a
+// row without progress.
+func (f *fetcher) retry(ctx context.Context, try func() (progress bool, err error)) error {
 	pause := f.Pause
 	for left := f.Attempts; ; {
 		progress, err := try()
-		if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrChecksum) || errors.Is(err, errHere) {
+		if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrChecksum) || errors.Is(err, errLocal) {
 			return err
 		}
 		if progress {
@@ -51,7 +51,7 @@ func (f *fetcher) again(ctx context.Context, try func() (progress bool, err erro
 		if left--; left <= 0 || ctx.Err() != nil {
 			return err
 		}
-		f.Log.Warn("asking the hub again", "model", f.id, "pause", pause, "why", err)
+		f.Log.Warn("request to the hub failed, retrying", "model", f.id, "pause", pause, "err", err)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -61,14 +61,14 @@ func (f *fetcher) again(ctx context.Context, try func() (progress bool, err erro
 	}
 }
 
-// errHere is wrapped by errors of this machine, which are not retried.
-var errHere = errors.New("cannot be stored")
+// errLocal is wrapped by errors of this machine, which are not retried.
+var errLocal = errors.New("cannot be stored")
 
 func (f *fetcher) list(ctx context.Context) (*listing, error) {
 	const most = 64 << 20
 	l := &listing{}
-	err := f.again(ctx, func() (bool, error) {
-		resp, err := f.answer(ctx, "/api/models/"+f.id+"/revision/"+url.PathEscape(f.Revision)+"?blobs=true", 0)
+	err := f.retry(ctx, func() (bool, error) {
+		resp, err := f.request(ctx, "/api/models/"+f.id+"/revision/"+url.PathEscape(f.Revision)+"?blobs=true", 0)
 		if err != nil {
 			return false, err
 		}
@@ -93,33 +93,33 @@ func (f *fetcher) get(ctx context.Context, want file, commit, path string) error
 	}
 	part := path + ".part"
 	address := "/" + f.id + "/resolve/" + commit + "/" + url.PathEscape(want.Name)
-	err := f.again(ctx, func() (bool, error) { return f.resume(ctx, address, part, size) })
+	err := f.retry(ctx, func() (bool, error) { return f.resume(ctx, address, part, size) })
 	if err != nil {
 		return err
 	}
 	if err := verify(part, want, size); err != nil {
-		return errors.Join(err, os.Remove(part)) // a later call begins anew
+		return errors.Join(err, os.Remove(part)) // a later call downloads all of it
 	}
 	f.Log.Info("fetched", "model", f.id, "file", want.Name, "bytes", size)
 	return os.Rename(part, path)
 }
 
 // resume downloads the missing bytes of a file of size bytes to part. progress reports
-// whether part is longer than before: a server that ignores ranges sends the same
-// bytes again.
+// whether part has grown; it does not if the server ignores ranges and sends the same bytes
+// again.
 func (f *fetcher) resume(ctx context.Context, address, part string, size int64) (progress bool, err error) {
 	out, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
-		return false, fmt.Errorf("%w: %w", errHere, err)
+		return false, fmt.Errorf("%w: %w", errLocal, err)
 	}
 	defer func() {
 		if e := out.Close(); err == nil && e != nil {
-			err = fmt.Errorf("%w: %w", errHere, e)
+			err = fmt.Errorf("%w: %w", errLocal, e)
 		}
 	}()
 	at, err := out.Seek(0, io.SeekEnd)
 	if err != nil {
-		return false, fmt.Errorf("%w: %w", errHere, err)
+		return false, fmt.Errorf("%w: %w", errLocal, err)
 	}
 	if at == size {
 		return false, nil
@@ -128,7 +128,7 @@ func (f *fetcher) resume(ctx context.Context, address, part string, size int64) 
 	if at > size {
 		at = 0
 	}
-	resp, err := f.answer(ctx, address, at)
+	resp, err := f.request(ctx, address, at)
 	if statusOf(err) == http.StatusRequestedRangeNotSatisfiable {
 		return false, errors.Join(err, out.Truncate(0))
 	}
@@ -136,14 +136,14 @@ func (f *fetcher) resume(ctx context.Context, address, part string, size int64) 
 		return false, err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusPartialContent || !beginsAt(resp, at) {
-		at = 0 // the whole file comes, or nothing that fits
+	if resp.StatusCode != http.StatusPartialContent || !startsAt(resp, at) {
+		at = 0 // the answer is the whole file, or not the requested range
 	}
 	if err := out.Truncate(at); err != nil {
-		return false, fmt.Errorf("%w: %w", errHere, err)
+		return false, fmt.Errorf("%w: %w", errLocal, err)
 	}
 	if _, err := out.Seek(at, io.SeekStart); err != nil {
-		return false, fmt.Errorf("%w: %w", errHere, err)
+		return false, fmt.Errorf("%w: %w", errLocal, err)
 	}
 	n, err := io.Copy(out, io.LimitReader(resp.Body, size-at+1))
 	switch {
@@ -155,13 +155,13 @@ func (f *fetcher) resume(ctx context.Context, address, part string, size int64) 
 		return false, fmt.Errorf("%w: received more than %d bytes", ErrChecksum, size)
 	}
 	if err := out.Sync(); err != nil {
-		return true, fmt.Errorf("%w: %w", errHere, err)
+		return true, fmt.Errorf("%w: %w", errLocal, err)
 	}
 	return true, nil
 }
 
-// beginsAt reports whether a partial answer begins at the byte asked for.
-func beginsAt(resp *http.Response, at int64) bool {
+// startsAt reports whether a partial answer starts at the requested byte.
+func startsAt(resp *http.Response, at int64) bool {
 	var from int64
 	_, err := fmt.Sscanf(resp.Header.Get("Content-Range"), "bytes %d-", &from)
 	return err == nil && from == at
@@ -179,7 +179,7 @@ func verify(path string, want file, size int64) error {
 	if want.LFS != nil {
 		h, sum = sha256.New(), want.LFS.SHA256
 	} else {
-		h = sha1.New() // git's name of a blob, not a defence against forgery
+		h = sha1.New() // git's object id; does not protect against forgery
 		fmt.Fprintf(h, "blob %d\x00", size)
 	}
 	n, err := io.Copy(h, in)

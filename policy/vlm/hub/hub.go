@@ -23,15 +23,15 @@ var (
 	// ErrChecksum means that a downloaded file differs from the hub's checksum.
 	ErrChecksum = errors.New("checksum differs")
 	// ErrNotFound is wrapped when the hub has no such model, revision or file, or
-	// does not show it without a token.
+	// requires a token for it.
 	ErrNotFound = errors.New("not found")
 )
 
 // Options define where models are downloaded from and stored. The zero value downloads
 // the newest version from the public hub to the user's cache.
 type Options struct {
-	// Endpoint is the hub's address; "" is $HF_ENDPOINT, or else
-	// https://huggingface.co.
+	// Endpoint is the hub's address; "" is $HF_ENDPOINT, or https://huggingface.co if
+	// that is not set.
 	Endpoint string
 	// Revision is a branch, tag or commit; "" is main.
 	Revision string
@@ -41,8 +41,8 @@ type Options struct {
 	// Token is sent only to the endpoint's scheme, host and port, not to addresses that
 	// it redirects to; "" is $HF_TOKEN.
 	Token string
-	// Attempts is how often a file is asked for in a row without a byte of progress;
-	// 0 is 4.
+	// Attempts is the number of requests for a file in a row without progress after
+	// which Fetch fails; 0 is 4.
 	Attempts int
 	// Pause is the time before the second attempt, doubled before every further
 	// one; 0 is one second.
@@ -83,8 +83,8 @@ var (
 func IsID(name string) bool { return idPattern.MatchString(name) && !strings.Contains(name, "..") }
 
 // Fetch returns the folder of a model: configuration, tokenizer, processor and
-// safetensors weights. Only what is not there yet is downloaded. Without a
-// network it returns what an earlier call has fetched whole.
+// safetensors weights. It downloads only missing files. Without a network it returns the
+// complete folder of an earlier call, if there is one.
 func Fetch(ctx context.Context, id string, o Options) (dir string, err error) {
 	if !IsID(id) {
 		return "", fmt.Errorf("hub: %w: %q, must be owner/name", ErrID, id)
@@ -98,11 +98,11 @@ func Fetch(ctx context.Context, id string, o Options) (dir string, err error) {
 	}
 	listing, err := f.list(ctx)
 	if err != nil {
-		dir, there := f.earlier()
+		dir, there := f.cached()
 		if !there || ctx.Err() != nil || errors.Is(err, ErrNotFound) {
 			return "", fmt.Errorf("hub: %s: %w", id, err)
 		}
-		o.Log.Warn("the hub cannot be asked; taking what was fetched before", "model", id, "folder", dir, "why", err)
+		o.Log.Warn("hub not reachable, using the cached model", "model", id, "folder", dir, "err", err)
 		return dir, nil
 	}
 	dir = filepath.Join(f.root, listing.Commit)
@@ -110,7 +110,7 @@ func Fetch(ctx context.Context, id string, o Options) (dir string, err error) {
 		return "", fmt.Errorf("hub: %w", err)
 	}
 	unlock, err := filelock.Lock(ctx, filepath.Join(f.root, "lock"), func() {
-		o.Log.Info("another process is fetching the model; waiting for it", "model", id)
+		o.Log.Info("another process is downloading the model, waiting for it", "model", id)
 	})
 	if err != nil {
 		return "", fmt.Errorf("hub: %s: %w", id, err)
@@ -121,13 +121,13 @@ func Fetch(ctx context.Context, id string, o Options) (dir string, err error) {
 			return "", fmt.Errorf("hub: %s: %s: %w", id, file.Name, err)
 		}
 	}
-	if err := f.remember(listing.Commit); err != nil {
+	if err := f.storeCommit(listing.Commit); err != nil {
 		return "", fmt.Errorf("hub: %w", err)
 	}
 	return dir, nil
 }
 
-// newFetcher takes options that have been filled.
+// newFetcher returns a fetcher. The options must be filled.
 func newFetcher(id string, o Options) *fetcher {
 	return &fetcher{Options: o, id: id, root: filepath.Join(o.Cache, strings.ReplaceAll(id, "/", "--"))}
 }
@@ -140,13 +140,13 @@ type fetcher struct {
 	root   string // folder of all versions of the model
 }
 
-// ref is the file that holds the commit of the revision once it has been fetched
-// whole.
+// ref is the file with the commit of the revision. It exists when the revision is
+// complete.
 func (f *fetcher) ref() string {
 	return filepath.Join(f.root, "refs", strings.ReplaceAll(f.Revision, "/", "--"))
 }
 
-func (f *fetcher) remember(commit string) error {
+func (f *fetcher) storeCommit(commit string) error {
 	if err := os.MkdirAll(filepath.Dir(f.ref()), 0o755); err != nil {
 		return err
 	}
@@ -157,8 +157,8 @@ func (f *fetcher) remember(commit string) error {
 	return os.Rename(tmp, f.ref())
 }
 
-// earlier returns the folder that an earlier call has fetched whole.
-func (f *fetcher) earlier() (dir string, ok bool) {
+// cached returns the complete folder of an earlier call.
+func (f *fetcher) cached() (dir string, ok bool) {
 	commit, err := os.ReadFile(f.ref())
 	if err != nil || !commitPattern.Match(commit) {
 		return "", false
@@ -168,7 +168,7 @@ func (f *fetcher) earlier() (dir string, ok bool) {
 	return dir, err == nil && info.IsDir()
 }
 
-// listing is what the hub says about a version of a model.
+// listing is the hub's description of a version of a model.
 type listing struct {
 	Commit string `json:"sha"`
 	Files  []file `json:"siblings"`
@@ -184,8 +184,8 @@ type file struct {
 	} `json:"lfs"`
 }
 
-// wanted are the files of a model that package vlm and its peers read: those at
-// the top, with weights as safetensors.
+// wanted returns the files of a model that this library reads: those in the top folder,
+// with weights only as safetensors.
 func (l *listing) wanted() []file {
 	return slices.DeleteFunc(slices.Clone(l.Files), func(f file) bool {
 		return !slices.Contains([]string{".safetensors", ".json", ".jinja", ".txt"}, filepath.Ext(f.Name)) || strings.ContainsAny(f.Name, `/\`) ||
@@ -195,11 +195,11 @@ func (l *listing) wanted() []file {
 
 func (l *listing) check() error {
 	if !commitPattern.MatchString(l.Commit) {
-		return fmt.Errorf("the hub gives commit %q, must be 40 hexadecimal digits", l.Commit)
+		return fmt.Errorf("the hub's answer has commit %q, must be 40 hexadecimal digits", l.Commit)
 	}
 	for _, f := range l.wanted() {
 		if f.Size < 0 || f.LFS == nil && len(f.BlobID) != 40 || f.LFS != nil && len(f.LFS.SHA256) != 64 {
-			return fmt.Errorf("the hub gives no size and checksum for %s", f.Name)
+			return fmt.Errorf("the hub's answer has no size and checksum for %s", f.Name)
 		}
 	}
 	if !slices.ContainsFunc(l.wanted(), func(f file) bool { return f.Name == "config.json" }) {

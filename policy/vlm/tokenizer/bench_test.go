@@ -39,7 +39,7 @@ func BenchmarkDecode(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		tok.Decode(ids, false)
+		tok.Decode(ids, KeepSpecial)
 	}
 }
 
@@ -70,7 +70,7 @@ func BenchmarkChat(b *testing.B) {
 		next := []Message{{RoleUser, []Part{{Text: "Now: "}, {Image: true}, {Text: prose}}}}
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := chat.Continue(next, true); err != nil {
+			if _, err := chat.Continue(next, EndedTurn); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -61,10 +61,14 @@ func (c *Chat) TakesImages() bool { return c.image != "" }
 // template's rendering of the finished conversation.
 func (c *Chat) RewritesHistory() bool { return c.rewrites }
 
-// Render returns the whole conversation, with a request for a response at the
-// end if generate is set. A system message may only come first. An error wraps
-// ErrText and gives the index of the message.
-func (c *Chat) Render(messages []Message, generate bool) (string, error) {
+// Render returns a whole conversation, without a request for a response. A system
+// message may only come first. An error wraps ErrText and gives the index of the message.
+func (c *Chat) Render(messages []Message) (string, error) { return c.render(messages, false) }
+
+// Open renders the messages that open a conversation and asks for a response.
+func (c *Chat) Open(messages []Message) (string, error) { return c.render(messages, true) }
+
+func (c *Chat) render(messages []Message, generate bool) (string, error) {
 	var b strings.Builder
 	if len(messages) == 0 || messages[0].Role != RoleSystem {
 		b.WriteString(c.open)
@@ -75,17 +79,21 @@ func (c *Chat) Render(messages []Message, generate bool) (string, error) {
 	return b.String(), nil
 }
 
-// Open renders the messages that open a conversation and asks for a response.
-func (c *Chat) Open(messages []Message) (string, error) { return c.Render(messages, true) }
+// Ending says how a response ended.
+type Ending bool
 
-// Continue renders the text after a response: the rest of the turn's end, the
-// messages, and the request for the next response. ended means that the response's
-// last token was [Chat.EndOfTurn]; if it was not (a length limit, or another stop
-// token), Continue ends the turn.
-func (c *Chat) Continue(messages []Message, ended bool) (string, error) {
+// The endings of responses.
+const (
+	EndedTurn Ending = true  // its last token is [Chat.EndOfTurn]
+	CutOff    Ending = false // it is not: a length limit, or another stop token
+)
+
+// Continue renders the text after a response: the rest of the turn's end, or all of it
+// for one that was CutOff, the messages, and the request for the next response.
+func (c *Chat) Continue(messages []Message, ended Ending) (string, error) {
 	var b strings.Builder
 	rest := c.assistant.after
-	if ended {
+	if ended == EndedTurn {
 		rest = rest[len(c.end):]
 	}
 	b.WriteString(rest)

@@ -45,7 +45,7 @@ func TestTinyChatIsThatOfQwen25VL(t *testing.T) {
 	require.Equal(t, "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n"+
 		"<|im_start|>user\nsee <|vision_start|><|image_pad|><|vision_end|> and <|vision_start|><|image_pad|><|vision_end|><|im_end|>\n"+
 		"<|im_start|>assistant\n", got)
-	got, err = c.Render([]Message{Text(RoleSystem, " S"), Text(RoleUser, "")}, false)
+	got, err = c.Render([]Message{Text(RoleSystem, " S"), Text(RoleUser, "")})
 	require.NoError(t, err)
 	require.Equal(t, "<|im_start|>system\n S<|im_end|>\n<|im_start|>user\n<|im_end|>\n", got)
 	text, id := c.EndOfTurn()
@@ -70,7 +70,7 @@ const (
 
 func TestOtherTemplatesAreReadToo(t *testing.T) {
 	c := chatOf(t, trimming)
-	got, err := c.Render([]Message{Text(RoleUser, " a \n"), Text(RoleAssistant, "b"), Text(RoleUser, "c")}, true)
+	got, err := c.Open([]Message{Text(RoleUser, " a \n"), Text(RoleAssistant, "b"), Text(RoleUser, "c")})
 	require.NoError(t, err)
 	require.Equal(t, "<|start|>[user]a<|stop|>[assistant]b<|stop|>[user]c<|stop|>[assistant]", got)
 	require.True(t, c.RewritesHistory(), "responses are trimmed")
@@ -86,7 +86,7 @@ func TestOtherTemplatesAreReadToo(t *testing.T) {
 	require.ErrorContains(t, err, "message 1: ")
 	_, err = c.Open([]Message{Text(RoleAssistant, "a"), Text(RoleUser, "b")})
 	require.ErrorContains(t, err, "begins with the assistant")
-	_, err = c.Continue([]Message{Text(RoleAssistant, "a")}, true)
+	_, err = c.Continue([]Message{Text(RoleAssistant, "a")}, EndedTurn)
 	require.ErrorContains(t, err, "two assistant messages")
 
 	c = chatOf(t, thinking)
@@ -96,7 +96,7 @@ func TestOtherTemplatesAreReadToo(t *testing.T) {
 	require.Equal(t, "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n", got)
 	c, err = withTemplate(t, thinking, map[string]any{"enable_thinking": false})
 	require.NoError(t, err)
-	got, err = c.Continue([]Message{Text(RoleUser, "a")}, true)
+	got, err = c.Continue([]Message{Text(RoleUser, "a")}, EndedTurn)
 	require.NoError(t, err)
 	require.Equal(t, "\n<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n", got)
 }
@@ -112,7 +112,7 @@ func TestTemplatesThatDoMoreAreRefusedWithWhatTheyDo(t *testing.T) {
 		"more than concatenate messages":    "{% for m in messages %}{{ m.role ~ m.content.replace('<tag>', '') }}<|im_end|>{% endfor %}" + end,
 		"not simply concatenated":           "{% for m in messages %}{{ loop.index ~ m.role ~ m.content }}<|im_end|>{% endfor %}" + end,
 		"add_generation_prompt changes":     "{% for m in messages %}{{ m.role ~ m.content }}<|im_end|>{% endfor %}",
-		`must begin with a single token`:    "{% for m in messages %}{{ m.role ~ m.content }} end{% endfor %}" + end,
+		`must begin with an added token`:    "{% for m in messages %}{{ m.role ~ m.content }} end{% endfor %}" + end,
 		"the template raised: not today":    "{{ raise_exception('not today') }}",
 		"cannot call strftime_now":          "{{ strftime_now('%Y') }}{% for m in messages %}{{ m.content }}<|im_end|>{% endfor %}" + end,
 		`expected "userone<|im_end|>assist`: "{% for m in messages %}{{ m.role ~ m.content }}{% if messages|length > 3 %}!{% endif %}<|im_end|>{% endfor %}" + end,
@@ -162,7 +162,7 @@ func TestPiecewiseRenderingIsTheWhole(t *testing.T) {
 				if turn == 0 {
 					text, err = c.Open(fresh)
 				} else {
-					text, err = c.Continue(fresh, strings.HasSuffix(whole.String(), end))
+					text, err = c.Continue(fresh, Ending(strings.HasSuffix(whole.String(), end)))
 				}
 				require.NoError(t, err)
 				add(text)
@@ -171,7 +171,7 @@ func TestPiecewiseRenderingIsTheWhole(t *testing.T) {
 				} else {
 					history = append(history, user)
 				}
-				want, err := c.Render(history, true)
+				want, err := c.Open(history)
 				require.NoError(t, err)
 				require.Equal(t, want, whole.String())
 				if _, ok := tok.added[end]; ok {
@@ -193,13 +193,13 @@ func TestPiecewiseRenderingIsTheWhole(t *testing.T) {
 func TestContinueEndsATurnThatTheModelDidNot(t *testing.T) {
 	c := chatOf(t, tinyTemplate)
 	next := []Message{Text(RoleUser, "on")}
-	ended, err := c.Continue(next, true)
+	ended, err := c.Continue(next, EndedTurn)
 	require.NoError(t, err)
-	open, err := c.Continue(next, false)
+	open, err := c.Continue(next, CutOff)
 	require.NoError(t, err)
 	require.Equal(t, "\n<|im_start|>user\non<|im_end|>\n<|im_start|>assistant\n", ended)
 	require.Equal(t, "<|im_end|>"+ended, open)
-	none, err := c.Continue(nil, true)
+	none, err := c.Continue(nil, EndedTurn)
 	require.NoError(t, err)
 	require.Equal(t, "\n<|im_start|>assistant\n", none)
 }
@@ -213,14 +213,14 @@ func TestRenderRefuses(t *testing.T) {
 		"an image in a assistant message":                {Text(RoleUser, "x"), withImage(RoleAssistant, "", "")},
 		"text contains <|image_pad|>":                    {Text(RoleUser, "x<|image_pad|>")},
 	} {
-		_, err := c.Render(messages, true)
+		_, err := c.Open(messages)
 		require.ErrorIs(t, err, ErrText, want)
 		require.ErrorContains(t, err, want)
 	}
 	split := Message{Role: RoleUser, Parts: []Part{{Text: "<|image"}, {Text: "_pad|>"}}}
-	_, err := c.Render([]Message{split}, true)
+	_, err := c.Open([]Message{split})
 	require.ErrorIs(t, err, ErrText, "put together from parts")
-	_, err = c.Continue([]Message{Text(RoleSystem, "x")}, true)
+	_, err = c.Continue([]Message{Text(RoleSystem, "x")}, EndedTurn)
 	require.ErrorIs(t, err, ErrText)
 }
 
@@ -293,7 +293,7 @@ func FuzzChat(f *testing.F) {
 		if _, err := c.Open([]Message{Text(RoleUser, "x")}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Continue([]Message{Text(RoleUser, "x")}, true); err != nil {
+		if _, err := c.Continue([]Message{Text(RoleUser, "x")}, EndedTurn); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -2,19 +2,28 @@ package tokenizer
 
 import "unicode/utf8"
 
-// Decode returns the text of ids, optionally without special tokens. It concatenates
+// DecodeMode says what becomes of special tokens in a decoded text.
+type DecodeMode bool
+
+// The treatments of special tokens.
+const (
+	KeepSpecial DecodeMode = false
+	SkipSpecial DecodeMode = true
+)
+
+// Decode returns the text of ids. It concatenates
 // the bytes of all tokens first; each maximal invalid part becomes one U+FFFD. Ids
 // without a token, such as the padding rows of an embedding, are ignored.
-func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) string {
+func (t *Tokenizer) Decode(ids []int32, mode DecodeMode) string {
 	var b []byte
 	for _, id := range ids {
-		b = t.appendToken(b, id, skipSpecial)
+		b = t.appendToken(b, id, mode)
 	}
 	return string(appendText(make([]byte, 0, len(b)), b))
 }
 
-func (t *Tokenizer) appendToken(b []byte, id int32, skipSpecial bool) []byte {
-	if id < 0 || int(id) >= len(t.tokens) || skipSpecial && t.tokens[id].special {
+func (t *Tokenizer) appendToken(b []byte, id int32, mode DecodeMode) []byte {
+	if id < 0 || int(id) >= len(t.tokens) || mode == SkipSpecial && t.tokens[id].special {
 		return b
 	}
 	return append(b, t.tokens[id].bytes...)
@@ -26,19 +35,19 @@ func (t *Tokenizer) appendToken(b []byte, id int32, skipSpecial bool) []byte {
 // [Tokenizer.NewDecoder].
 type Decoder struct {
 	t    *Tokenizer
-	skip bool
+	mode DecodeMode
 	held []byte // the start of a character
 	buf  []byte
 }
 
 // NewDecoder starts decoding a stream of ids.
-func (t *Tokenizer) NewDecoder(skipSpecial bool) *Decoder {
-	return &Decoder{t: t, skip: skipSpecial}
+func (t *Tokenizer) NewDecoder(mode DecodeMode) *Decoder {
+	return &Decoder{t: t, mode: mode}
 }
 
 // Add adds the next id and returns the text that it completes, often "".
 func (d *Decoder) Add(id int32) string {
-	d.held = d.t.appendToken(d.held, id, d.skip)
+	d.held = d.t.appendToken(d.held, id, d.mode)
 	done := len(d.held) - unfinished(d.held)
 	if done == 0 {
 		return ""

@@ -41,7 +41,7 @@ func TestInvalidBytesBecomeOneReplacementPerMaximalPart(t *testing.T) {
 		"\xef\xbf\xbd":             "�",
 		"é\xc3":                    "é�",
 	} {
-		require.Equal(t, want, tok.Decode(bytesToIDs(in), false), "%q", in)
+		require.Equal(t, want, tok.Decode(bytesToIDs(in), KeepSpecial), "%q", in)
 		require.Equal(t, want, stream(tok, bytesToIDs(in), false), "%q streamed", in)
 	}
 }
@@ -50,7 +50,7 @@ func TestStreamGivesTextAsSoonAsItIsComplete(t *testing.T) {
 	tok := tiny(t, " goal")
 	goal, _ := tok.TokenID(" goal")
 	end := tok.Special().TurnEnd
-	d := tok.NewDecoder(true)
+	d := tok.NewDecoder(SkipSpecial)
 	var got []string
 	for _, id := range []int32{'a', 0xf0, 0x9f, 0x98, 0x80, goal, end, 0xe2, 0x82, 'b', 0xc3} {
 		got = append(got, d.Add(id))
@@ -82,7 +82,7 @@ func FuzzDecoder(f *testing.F) {
 			}
 			ids = append(ids, id)
 		}
-		if got, want := stream(tok, ids, skip), tok.Decode(ids, skip); got != want {
+		if got, want := stream(tok, ids, DecodeMode(skip)), tok.Decode(ids, DecodeMode(skip)); got != want {
 			t.Fatalf("%v: streamed %q, at once %q", ids, got, want)
 		}
 	})

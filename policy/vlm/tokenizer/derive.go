@@ -45,7 +45,7 @@ func (t *Tokenizer) derive(vars map[string]any) (*Chat, error) {
 	}
 	a, size := t.raw.longest(c.assistant.after)
 	if a == nil {
-		return nil, fmt.Errorf("%w: a response ends with %q, must begin with a single token", ErrUnsupported, c.assistant.after)
+		return nil, fmt.Errorf("%w: the text after a response is %q, must begin with an added token", ErrUnsupported, c.assistant.after)
 	}
 	c.end, c.endID = c.assistant.after[:size], a.ID
 	if id := t.special.ImagePad; id >= 0 {
@@ -250,7 +250,7 @@ func (p *probe) compare(c *Chat, messages []Message) error {
 		if err != nil {
 			return err
 		}
-		got, err := free.Render(messages, generate)
+		got, err := free.render(messages, generate)
 		if err != nil {
 			return err
 		}

@@ -26,7 +26,7 @@ func ExampleChat() {
 	}
 	fmt.Print(opening)
 	fmt.Print("<answer>Up</answer><|im_end|>") // what the model writes
-	next, err := chat.Continue([]tokenizer.Message{tokenizer.Text("user", "And now?")}, true)
+	next, err := chat.Continue([]tokenizer.Message{tokenizer.Text("user", "And now?")}, tokenizer.EndedTurn)
 	if err != nil {
 		panic(err)
 	}
@@ -52,6 +52,6 @@ func ExampleTokenizer_Encode() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(ids, tok.Decode(ids, false))
+	fmt.Println(ids, tok.Decode(ids, tokenizer.KeepSpecial))
 	// Output: [263 97 264] <think>a goal
 }

@@ -82,10 +82,10 @@ func TestEncodingsAreThoseOfTransformers(t *testing.T) {
 		ids, err := tok.Encode(c.Text)
 		require.NoError(t, err)
 		equalIDs(t, tally, c.Text, ids, c.IDs)
-		golden.Equal(t, tally, c.Text+": decoded", tok.Decode(ids, false), c.Decoded)
-		golden.Equal(t, tally, c.Text+": without special", tok.Decode(ids, true), c.DecodedSkipSpecial)
-		for skip, want := range map[bool]string{false: c.Decoded, true: c.DecodedSkipSpecial} {
-			golden.Equal(t, tally, c.Text+": streamed", stream(tok, ids, skip), want)
+		golden.Equal(t, tally, c.Text+": decoded", tok.Decode(ids, KeepSpecial), c.Decoded)
+		golden.Equal(t, tally, c.Text+": without special", tok.Decode(ids, SkipSpecial), c.DecodedSkipSpecial)
+		for mode, want := range map[DecodeMode]string{KeepSpecial: c.Decoded, SkipSpecial: c.DecodedSkipSpecial} {
+			golden.Equal(t, tally, c.Text+": streamed", stream(tok, ids, mode), want)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func TestChatsAreThoseOfTransformers(t *testing.T) {
 	for i, c := range rec.Chats {
 		tally.Case()
 		what := fmt.Sprintf("chat %d", i)
-		text, err := chat.Render(recordedMessages(t, c.Messages), c.Generate)
+		text, err := chat.render(recordedMessages(t, c.Messages), c.Generate)
 		require.NoError(t, err)
 		golden.Equal(t, tally, what, text, c.Rendered)
 		ids, err := tok.Encode(text)
@@ -145,7 +145,7 @@ func TestPromptsOfRecordedModels(t *testing.T) {
 				grids := imageTokens(t, tensors, c.Name)
 				require.Len(t, c.Prompts, info.Shape[0])
 				for row, p := range c.Prompts {
-					text, err := chat.Render(recordedMessages(t, p.Messages), true)
+					text, err := chat.Open(recordedMessages(t, p.Messages))
 					require.NoError(t, err)
 					golden.Equal(t, tally, c.Name, text, p.Rendered)
 					ids, err := tok.Encode(text)
@@ -189,8 +189,8 @@ func equalIDs(t *testing.T, tally *golden.Tally, what string, got, want []int32)
 	require.Equal(t, append([]int32{}, want...), append([]int32{}, got...), what)
 }
 
-func stream(tok *Tokenizer, ids []int32, skip bool) string {
-	d := tok.NewDecoder(skip)
+func stream(tok *Tokenizer, ids []int32, mode DecodeMode) string {
+	d := tok.NewDecoder(mode)
 	text := ""
 	for _, id := range ids {
 		text += d.Add(id)

@@ -60,7 +60,7 @@ func readFile(path string) ([]byte, error) {
 		return nil, err
 	}
 	if info.Size() > maxFile {
-		return nil, fmt.Errorf("%s: %w: %d bytes, allowed %d", path, ErrFormat, info.Size(), maxFile)
+		return nil, fmt.Errorf("%s: %w: found %d bytes, at most %d are allowed", path, ErrFormat, info.Size(), maxFile)
 	}
 	return os.ReadFile(path)
 }
@@ -143,7 +143,7 @@ func (t *Tokenizer) setTokens(spec fileSpec, cfg *config) error {
 		last = max(last, a.ID)
 	}
 	if last >= maxID {
-		return fmt.Errorf("%w: token id %d, allowed below %d", ErrFormat, last, maxID)
+		return fmt.Errorf("%w: found token id %d, must be below %d", ErrFormat, last, maxID)
 	}
 	t.tokens = make([]token, last+1)
 	for entry, id := range spec.Model.Vocab {
@@ -295,7 +295,7 @@ func findTemplate(all files, inConfig json.RawMessage) (string, error) {
 	}
 	var list []struct{ Name, Template string }
 	if err := json.Unmarshal(raw, &list); err != nil {
-		return "", fmt.Errorf("%s: %w: chat_template is neither a text nor a list of named ones", name, ErrFormat)
+		return "", fmt.Errorf("%s: %w: chat_template is neither a string nor a list of named templates", name, ErrFormat)
 	}
 	for _, item := range list {
 		if item.Name == "default" {

@@ -152,7 +152,7 @@ func contraction(s string, fold bool) int {
 	return 0
 }
 
-// digit pieces: the Digits pre-tokenizer, with each digit alone or in runs.
+// scanDigits is the Digits pre-tokenizer, with each digit alone or in runs.
 func scanDigits(individual bool) scanner {
 	return func(s string) int {
 		r, size := utf8.DecodeRuneInString(s)

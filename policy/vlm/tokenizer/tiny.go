@@ -67,8 +67,8 @@ func NewTiny(words []string) (*Tokenizer, error) {
 	}
 	t, err := parse(files{
 		tokenizerFile: append(raw, '\n'),
-		configFile:    append(cfg, '\n'),    // old versions of transformers look for the template here,
-		jinjaFile:     []byte(tinyTemplate), // new ones and processors there
+		configFile:    append(cfg, '\n'),    // older versions of transformers read the template from here,
+		jinjaFile:     []byte(tinyTemplate), // newer ones and processors from this file
 	})
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: tiny: %w", err)

@@ -236,7 +236,7 @@ func TestConfigAddsToTokenizerJSON(t *testing.T) {
 	require.Equal(t, []string{"a", "<tool>"}, tokensOf(t, tok, "a<tool>"))
 	ids, err := tok.Encode("<think>x<tool>")
 	require.NoError(t, err)
-	require.Equal(t, "x<tool>", tok.Decode(ids, true), "declared special in the config")
+	require.Equal(t, "x<tool>", tok.Decode(ids, SkipSpecial), "declared special in the config")
 
 	_, err = withConfig(t, `{"added_tokens_decoder":{"300":{"content":"<|im_end|>"}}}`)
 	require.ErrorContains(t, err, `"<|im_end|>" has id 258 in tokenizer.json and 300 in tokenizer_config.json`)
@@ -295,7 +295,7 @@ func TestConcurrentEncodingAgrees(t *testing.T) {
 			for range 20 {
 				for _, c := range rec.Encodings {
 					ids, err := tok.Encode(c.Text)
-					if err != nil || tok.Decode(ids, false) != c.Decoded {
+					if err != nil || tok.Decode(ids, KeepSpecial) != c.Decoded {
 						t.Errorf("%q: %v", c.Text, err)
 					}
 				}
@@ -358,7 +358,7 @@ func FuzzEncode(f *testing.F) {
 				}
 			}
 			// Decoding gives the text back, up to normalisation.
-			if got := tok.Decode(ids, false); composeNFC(got) != composeNFC(s) {
+			if got := tok.Decode(ids, KeepSpecial); composeNFC(got) != composeNFC(s) {
 				t.Fatalf("%q became %q", s, got)
 			}
 		}
@@ -375,7 +375,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if ids, err := tok.Encode("ab <think> c"); err == nil {
-			tok.Decode(ids, true)
+			tok.Decode(ids, SkipSpecial)
 		}
 	})
 }

@@ -28,6 +28,8 @@ type Curve struct {
 	train, val plotter.XYs
 }
 
+var _ track.Sink = (*Curve)(nil)
+
 // Mark is a reference value of a curve.
 type Mark struct {
 	Name  string

@@ -51,6 +51,8 @@ type Sink struct {
 	away bool             // the last attempt failed
 }
 
+var _ track.Sink = (*Sink)(nil)
+
 const (
 	maxWaiting    = 1 << 18          // metrics, about 20 MB
 	closePatience = 15 * time.Second // time to send the remaining metrics in Close

@@ -25,6 +25,8 @@ type Sink struct {
 	now  func() time.Time
 }
 
+var _ track.Sink = (*Sink)(nil)
+
 // New creates an event file in dir, which it creates if it does not exist. TensorBoard
 // shows several files in one folder, as resumed runs write them, as one run.
 func New(dir string) (*Sink, error) {

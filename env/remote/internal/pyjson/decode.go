@@ -9,22 +9,23 @@ import (
 	"unicode/utf8"
 )
 
-// ErrSyntax is wrapped by the errors of Parse about what is no JSON, ErrLimit by
-// those about too many values.
+// Errors of Parse wrap ErrSyntax if the text is not JSON, and ErrLimit if it has too
+// many values.
 var (
 	ErrSyntax = errors.New("not JSON")
 	ErrLimit  = fmt.Errorf("more than %d values", MaxValues)
 )
 
-// MaxValues limits the values of a text, those within others included: an empty
-// object takes seven bytes there, and hundreds in memory.
+// MaxValues limits the number of values in a text, nested ones included, because a
+// value of a few bytes takes hundreds of bytes in memory.
 const MaxValues = 1 << 18
 
 // Parse reads one value: nil, bool, int64, float64, string, []any or
-// map[string]any. It takes what Python's json.loads takes: NaN and Infinity are
-// numbers, the last of several members with one name counts, integers too large
-// for 64 bits become floats. Half of a surrogate pair becomes U+FFFD. Nesting is
-// limited to a depth of 100, and the number of values to MaxValues. Errors name the offset.
+// map[string]any. It accepts the same texts as Python's json.loads: NaN and Infinity
+// are numbers, and of several members with the same name the last one counts. Integers
+// that do not fit 64 bits become floats. An unpaired surrogate becomes U+FFFD. Nesting
+// is limited to a depth of 100, and the number of values to MaxValues. Errors give the
+// byte offset.
 func Parse(data []byte) (any, error) {
 	if !utf8.Valid(data) {
 		return nil, fmt.Errorf("pyjson: %w: the text is not UTF-8", ErrSyntax)
@@ -34,7 +35,7 @@ func Parse(data []byte) (any, error) {
 	if err == nil {
 		r.space()
 		if r.at < len(r.data) {
-			err = r.fail("more follows the value")
+			err = r.fail("there is text after the value")
 		}
 	}
 	if err != nil {
@@ -72,7 +73,7 @@ func (r *reader) peek() byte {
 	return 0
 }
 
-// take skips the given text if it comes next.
+// take skips s if it comes next, and reports whether it did.
 func (r *reader) take(s string) bool {
 	if len(r.data)-r.at < len(s) || string(r.data[r.at:r.at+len(s)]) != s {
 		return false
@@ -81,8 +82,8 @@ func (r *reader) take(s string) bool {
 	return true
 }
 
-// words are the values that are written as one.
-var words = []struct {
+// keywords are the values that are written as a keyword.
+var keywords = []struct {
 	text  string
 	value any
 }{
@@ -105,7 +106,7 @@ func (r *reader) value(depth int) (any, error) {
 	case c == '"':
 		return r.text()
 	}
-	for _, w := range words {
+	for _, w := range keywords {
 		if r.take(w.text) {
 			return w.value, nil
 		}
@@ -122,7 +123,7 @@ func (r *reader) object(depth int) (any, error) {
 	for {
 		r.space()
 		if r.peek() != '"' {
-			return nil, r.fail("a name in quotes is needed")
+			return nil, r.fail("a quoted name is needed")
 		}
 		name, err := r.text()
 		if err != nil {
@@ -202,7 +203,7 @@ func (r *reader) number() (any, error) {
 		}
 	}
 	f, err := strconv.ParseFloat(text, 64)
-	if err != nil && !errors.Is(err, strconv.ErrRange) { // too large is infinite, as in Python
+	if err != nil && !errors.Is(err, strconv.ErrRange) { // a number that is too large is infinite, as in Python
 		return nil, r.fail("bad number " + text)
 	}
 	return f, nil
@@ -234,7 +235,7 @@ func (r *reader) text() (string, error) {
 	return "", r.fail("a text does not end")
 }
 
-// escaped reads the rest of a text from its first escape on.
+// escaped reads the rest of a string after its first escape; dst has the part before.
 func (r *reader) escaped(dst []byte) (string, error) {
 	for r.at < len(r.data) {
 		c := r.data[r.at]
@@ -284,8 +285,7 @@ func (r *reader) unit() (rune, error) {
 	return rune(u), nil
 }
 
-// pair completes a surrogate with the one that follows; what is no pair is
-// U+FFFD.
+// pair combines a surrogate with the one that follows. An unpaired surrogate is U+FFFD.
 func (r *reader) pair(u rune) rune {
 	if !utf16.IsSurrogate(u) {
 		return u

@@ -1,5 +1,5 @@
-// Package pyjson reads and writes JSON as Python's json module does, which is
-// what the original services and clients speak: numbers that are not finite are
-// written NaN and Infinity, floats keep their point, integers have none, objects
-// may keep the order of their members, and text beyond ASCII may be escaped.
+// Package pyjson reads and writes JSON like Python's json module, which the original
+// services and clients use: NaN and Infinity are numbers, floats are written with a
+// decimal point and integers without, members may keep their order, and non-ASCII
+// characters may be escaped.
 package pyjson

@@ -10,39 +10,39 @@ import (
 	"unicode/utf8"
 )
 
-// Style says how values are laid out. The zero value is that of json.dumps with
-// ensure_ascii off: blanks after commas and colons, members in their order.
+// Style defines how values are written. The zero value is json.dumps with ensure_ascii
+// off: spaces after commas and colons, members in their order.
 type Style struct {
-	Compact bool // no blanks after commas and colons
-	ASCII   bool // escape everything beyond ASCII
-	Sorted  bool // members in the order of their names
+	Compact bool // no spaces after commas and colons
+	ASCII   bool // escape non-ASCII characters
+	Sorted  bool // members sorted by name
 }
 
 // The styles of the two protocols.
 var (
 	Lite   = Style{}                                         // bodies of /connect and /call
-	Plain  = Style{Compact: true}                            // all else of the Lite service
+	Plain  = Style{Compact: true}                            // other responses of the Lite service
 	Legacy = Style{Compact: true, ASCII: true, Sorted: true} // everything of the legacy service
 )
 
-// Object is an object whose members have an order. Maps are written in the order
-// of their names.
+// Object is an object whose members have an order. The members of a map are sorted by
+// name.
 type Object interface {
 	Len() int
 	Member(i int) (name string, value any)
 }
 
-// Raw is a value that was written before, in the same style.
+// Raw is a value that is already encoded, in the same style.
 type Raw []byte
 
-// maxDepth limits nesting in both directions. A value that contains itself would
-// have no end.
+// maxDepth limits nesting when reading and writing. Writing a value that contains itself
+// would not end otherwise.
 const maxDepth = 100
 
-// Append writes a value behind dst. Values are nil, booleans, numbers, text,
-// Raws, Objects, maps with names of a string kind, slices, arrays and pointers to
-// these. Bytes of text that are not UTF-8 become U+FFFD. The error names the
-// place of a value that has no JSON.
+// Append appends an encoded value to dst. Values are nil, booleans, numbers, strings,
+// Raws, Objects, maps with string keys, slices, arrays and pointers to these. Bytes
+// that are not UTF-8 become U+FFFD. If a value cannot be encoded, the error gives its
+// path.
 func Append(dst []byte, v any, s Style) ([]byte, error) {
 	w := writer{dst: dst, s: s}
 	if err := w.value(v, 0); err != nil {
@@ -58,7 +58,7 @@ type writer struct {
 
 var errDeep = fmt.Errorf("nested deeper than %d", maxDepth)
 
-// value writes one value that stands inside of depth others.
+// value writes one value at a nesting depth.
 func (w *writer) value(v any, depth int) error {
 	if depth > maxDepth {
 		return errDeep
@@ -95,7 +95,7 @@ func (w *writer) value(v any, depth int) error {
 	return nil
 }
 
-// members are an object that was put in order.
+// members is an Object whose members can be sorted.
 type members []member
 
 type member struct {
@@ -119,7 +119,7 @@ func ofMap(v map[string]any) members {
 	return m
 }
 
-// inOrder sorts members by name; the last of several with one name stays.
+// inOrder sorts members by name. Of several with the same name it keeps the last.
 func inOrder(o Object) members {
 	m := make(members, o.Len())
 	for i := range m {
@@ -182,8 +182,8 @@ func (w *writer) comma() {
 	}
 }
 
-// reflected writes what has no case of its own: named kinds, small numbers,
-// typed slices and maps, pointers.
+// reflected writes types that value has no case for, by reflection: named types, small
+// numbers, typed slices and maps, pointers.
 func (w *writer) reflected(v reflect.Value, depth int) error {
 	switch k := v.Kind(); {
 	case k == reflect.Bool:
@@ -215,13 +215,13 @@ func (w *writer) reflected(v reflect.Value, depth int) error {
 		}
 		return w.object(ofMap(values), depth)
 	default:
-		return fmt.Errorf("a value of type %s has no JSON", v.Type())
+		return fmt.Errorf("a value of type %s cannot be written as JSON", v.Type())
 	}
 	return nil
 }
 
-// AppendFloat writes a float as Python's repr does: the shortest digits that give
-// the same number, with a point or an exponent.
+// AppendFloat appends a float as Python's repr writes it: the shortest digits that give
+// the same number, with a decimal point or an exponent.
 func AppendFloat(dst []byte, f float64) []byte {
 	switch {
 	case math.IsNaN(f):
@@ -271,8 +271,7 @@ func (w *writer) text(s string) {
 	w.dst = append(w.dst, '"')
 }
 
-// plain counts the bytes at the start of a text that stand for themselves in
-// every style.
+// plain counts the bytes at the start of s that need no escape in any style.
 func plain(s string) int {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {

@@ -1,8 +1,9 @@
 package pyjson
 
-// Member returns the text that an object has under a name, the last one if there
-// are several. It builds no other value. ok is false for what is no object, no text
-// or no JSON up to there; Parse says what is wrong with it.
+// Member returns the string member of an object with the given name, the last one if
+// there are several, without building other values. ok is false if data is not an
+// object, the member is missing or not a string, or the JSON is malformed, for which
+// Parse returns the error.
 func Member(data []byte, name string) (text string, ok bool) {
 	r := reader{data: data}
 	if r.space(); !r.take("{") {
@@ -11,7 +12,7 @@ func Member(data []byte, name string) (text string, ok bool) {
 	for {
 		r.space()
 		if r.peek() != '"' {
-			return r.closed(text, ok)
+			return r.atObjectEnd(text, ok)
 		}
 		key, err := r.text()
 		if err != nil {
@@ -33,20 +34,20 @@ func Member(data []byte, name string) (text string, ok bool) {
 			r.skip()
 		}
 		if r.space(); !r.take(",") {
-			return r.closed(text, ok)
+			return r.atObjectEnd(text, ok)
 		}
 	}
 }
 
-// closed drops what was found in an object that does not end here.
-func (r *reader) closed(text string, ok bool) (string, bool) {
+// atObjectEnd returns its arguments if the object ends here, and not ok otherwise.
+func (r *reader) atObjectEnd(text string, ok bool) (string, bool) {
 	if r.peek() != '}' {
 		return "", false
 	}
 	return text, ok
 }
 
-// skip goes to the comma or bracket that ends a value.
+// skip moves to the comma or bracket after a value.
 func (r *reader) skip() {
 	for open := 0; r.at < len(r.data); r.at++ {
 		switch r.data[r.at] {

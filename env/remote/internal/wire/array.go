@@ -10,7 +10,7 @@ import (
 // about *pixels are those of CheckImage.
 func ImageOf(array map[string]any, pixels *int) (image.Image, error) {
 	if kind := array["dtype"]; kind != "uint8" {
-		return nil, fmt.Errorf("%w: an image of type %.20v; uint8 is needed", ErrFormat, kind)
+		return nil, fmt.Errorf("%w: an image array of dtype %.20v, must be uint8", ErrFormat, kind)
 	}
 	var shape [3]int
 	dims, _ := array["shape"].([]any)
@@ -24,10 +24,10 @@ func ImageOf(array map[string]any, pixels *int) (image.Image, error) {
 	}
 	h, w, channels := shape[0], shape[1], shape[2]
 	if len(dims) != 3 || h == 0 || w == 0 || channels != 1 && channels != 3 && channels != 4 {
-		return nil, fmt.Errorf("%w: an image of %d dimensions, or of sizes that no image has", ErrFormat, len(dims))
+		return nil, fmt.Errorf("%w: an image array has %d dimensions or a size that is not allowed, must be height×width or height×width×(1, 3 or 4)", ErrFormat, len(dims))
 	}
 	if w > *pixels/h {
-		return nil, fmt.Errorf("%w: an image of %d×%d, room is left for %d pixels", ErrLimit, w, h, *pixels)
+		return nil, fmt.Errorf("%w: an image of %d×%d pixels, at most %d more pixels are allowed", ErrLimit, w, h, *pixels)
 	}
 	values := make([]byte, 0, h*w*channels)
 	values, err := flatten(values, array["data"], cap(values))
@@ -35,7 +35,7 @@ func ImageOf(array map[string]any, pixels *int) (image.Image, error) {
 		return nil, err
 	}
 	if len(values) != h*w*channels {
-		return nil, fmt.Errorf("%w: %d values for the shape %v", ErrFormat, len(values), shape)
+		return nil, fmt.Errorf("%w: an image array has %d values, its shape is %v", ErrFormat, len(values), shape)
 	}
 	*pixels -= h * w
 	m := image.NewNRGBA(image.Rect(0, 0, w, h))
@@ -70,5 +70,5 @@ func flatten(dst []byte, v any, limit int) ([]byte, error) {
 			return append(dst, byte(v)), nil
 		}
 	}
-	return nil, fmt.Errorf("%w: an array of bytes holds a %T that is none, or more values than its shape says", ErrFormat, v)
+	return nil, fmt.Errorf("%w: an image array has a %T that is not a number in 0 to 255, or more values than its shape", ErrFormat, v)
 }

@@ -1,10 +1,10 @@
-// Package wire holds what messages of both remote protocols are made of:
-// multipart bodies of one JSON object and images, and images as bytes.
+// Package wire encodes and decodes the messages of both remote protocols: multipart
+// bodies of one JSON object and images, and the images themselves.
 package wire
 
 import "errors"
 
-// Errors of what came over the wire.
+// Errors about received messages.
 var (
 	ErrFormat = errors.New("malformed message")
 	ErrLimit  = errors.New("message exceeds a limit")

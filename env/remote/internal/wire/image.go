@@ -23,7 +23,7 @@ const (
 // Type returns the format's media type.
 func (f Format) Type() string { return "image/" + string(f) }
 
-// Quality of JPEG images, the one of the original's library.
+// quality of JPEG images: the default of Pillow, which the original uses.
 const quality = 75
 
 // pngBuffers lets encoders of consecutive images share their tables.
@@ -59,19 +59,19 @@ func EncodeImage(img image.Image, f Format) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// quickPNG encodes the pictures that environments draw.
+// quickPNG encodes opaque images with the fast encoder of this package, if it can.
 func quickPNG(img image.Image) ([]byte, bool) {
 	var pix []byte
 	var stride int
 	switch m := img.(type) {
 	case *image.RGBA:
 		pix, stride = m.Pix, m.Stride
-	case *image.NRGBA: // the same while all is opaque
+	case *image.NRGBA: // the same bytes as RGBA if all pixels are opaque
 		pix, stride = m.Pix, m.Stride
 	default:
 		return nil, false
 	}
-	// Most pictures of games take less than half a byte a pixel.
+	// Most images of games take less than half a byte per pixel.
 	size := img.Bounds().Size()
 	return appendPNG(make([]byte, 0, size.X*size.Y/2+256), pix, stride, size)
 }
@@ -82,9 +82,8 @@ type codec struct {
 	decode func(io.Reader) (image.Image, error)
 }
 
-// CheckImage reads the header of a PNG or a JPEG. An image of more than *pixels
-// pixels is refused with an error that wraps ErrLimit; else what it has is
-// subtracted from *pixels.
+// CheckImage reads the header of a PNG or a JPEG and subtracts the image's number of
+// pixels from *pixels. If it has more than that, the error wraps ErrLimit.
 func CheckImage(data []byte, pixels *int) error {
 	_, err := check(data, pixels)
 	return err
@@ -97,21 +96,21 @@ func check(data []byte, pixels *int) (codec, error) {
 	case bytes.HasPrefix(data, []byte("\xff\xd8")):
 		c = codec{jpeg.DecodeConfig, jpeg.Decode}
 	default:
-		return c, fmt.Errorf("%w: an image that is neither PNG nor JPEG: it begins with %q", ErrFormat, data[:min(len(data), 8)])
+		return c, fmt.Errorf("%w: an image is neither PNG nor JPEG: it begins with %q", ErrFormat, data[:min(len(data), 8)])
 	}
 	size, err := c.config(bytes.NewReader(data))
 	if err != nil {
 		return c, fmt.Errorf("%w: image header: %w", ErrFormat, err)
 	}
 	if size.Width < 1 || size.Height < 1 || size.Width > *pixels/size.Height {
-		return c, fmt.Errorf("%w: an image of %d×%d, room is left for %d pixels", ErrLimit, size.Width, size.Height, *pixels)
+		return c, fmt.Errorf("%w: an image of %d×%d pixels, at most %d more pixels are allowed", ErrLimit, size.Width, size.Height, *pixels)
 	}
 	*pixels -= size.Width * size.Height
 	return c, nil
 }
 
-// DecodeImage reads a PNG or a JPEG into an *image.RGBA if it is opaque, else an
-// *image.NRGBA. CheckImage comes before any memory is spent on it.
+// DecodeImage decodes a PNG or a JPEG to an *image.RGBA if it is opaque, otherwise to an
+// *image.NRGBA. It applies CheckImage before it allocates pixels.
 func DecodeImage(data []byte, pixels *int) (image.Image, error) {
 	c, err := check(data, pixels)
 	if err != nil {
@@ -124,7 +123,7 @@ func DecodeImage(data []byte, pixels *int) (image.Image, error) {
 	return plain(img), nil
 }
 
-// plain converts to the two kinds of images that callers have to know.
+// plain converts to *image.RGBA or *image.NRGBA, the only types that callers handle.
 func plain(img image.Image) image.Image {
 	var m draw.Image
 	opaque, ok := img.(interface{ Opaque() bool })

@@ -14,22 +14,22 @@ import (
 
 // Message is a decoded body.
 type Message struct {
-	Data   map[string]any // the JSON part; empty when there is none. Decode fills it.
-	Raw    []byte         // the JSON part as it came
-	Images []Image        // still encoded, in order
-	Closed bool           // the closing boundary was there
+	Data   map[string]any // the JSON part, set by Decode; empty if there is none
+	Raw    []byte         // the JSON part, encoded
+	Images []Image        // encoded, in order
+	Closed bool           // the closing boundary was found
 }
 
-// Image is an encoded picture. After Decode it shares memory with the body.
+// Image is an encoded image. After Decode it shares memory with the body.
 type Image struct {
 	Type string // media type in lower case
 	Data []byte
 }
 
-// maxBoundary is generous: RFC 2046 allows 70 characters.
+// maxBoundary is the longest accepted boundary; RFC 2046 allows 70 characters.
 const maxBoundary = 200
 
-// NewBoundary returns a boundary that occurs in no body.
+// NewBoundary returns a random boundary, which does not occur in the body.
 func NewBoundary() string { return "gym_env_" + NewID() }
 
 // NewID returns 32 random hexadecimal digits.
@@ -39,12 +39,12 @@ func NewID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// ContentType writes the header for a body: kind is multipart/form-data for
-// requests and multipart/mixed for responses.
+// ContentType returns the Content-Type header of a body: kind is multipart/form-data
+// for requests and multipart/mixed for responses.
 func ContentType(kind, boundary string) string { return kind + `; boundary="` + boundary + `"` }
 
-// Boundary finds the boundary parameter of a Content-Type header, quoted or not,
-// wherever it stands.
+// Boundary returns the boundary parameter of a Content-Type header, which may be quoted
+// and follow other parameters.
 func Boundary(contentType string) (string, error) {
 	for part := range strings.SplitSeq(contentType, ";") {
 		name, value, ok := strings.Cut(strings.TrimSpace(part), "=")
@@ -55,7 +55,7 @@ func Boundary(contentType string) (string, error) {
 			return b, nil
 		}
 	}
-	//lint:ignore ST1005 it travels to clients, in the words that they know
+	//lint:ignore ST1005 clients receive the original's message
 	return "", fmt.Errorf("Missing boundary in Content-Type: %s", contentType)
 }
 
@@ -65,8 +65,8 @@ const (
 		"Content-Type: application/json; charset=utf-8" + crlf + crlf
 )
 
-// Encode writes a body. Every image is announced with the same media type and a
-// name that ends in .png, as the original does whatever the format is.
+// Encode returns a body. Every image has the media type imageType and a file name that
+// ends in .png for all formats, as in the original.
 func Encode(boundary string, data []byte, images [][]byte, imageType string) []byte {
 	size := 2*len(boundary) + len(dataHead) + len(data) + 16
 	for _, img := range images {
@@ -97,14 +97,13 @@ func Encode(boundary string, data []byte, images [][]byte, imageType string) []b
 	return append(b, "--"+crlf...)
 }
 
-// Decode reads a body as leniently as the original: parts are what lies between
-// occurrences of the boundary, anywhere; a part is JSON or an image by its
-// Content-Type alone and anything else is skipped, as is what stands before the
-// first boundary. The last JSON part counts; if it is no object, Data holds the
-// value as _data, and as _data_raw the text if it is no JSON at all.
+// Decode reads a body as leniently as the original. The parts are the bytes between
+// occurrences of the boundary, wherever these are. Only the Content-Type decides
+// whether a part is JSON or an image; other parts, and bytes before the first boundary,
+// are skipped. Of several JSON parts the last one counts. If it is not an object, Data
+// has the value under _data; if it is not JSON, the text under _data_raw.
 //
-// No more than maxParts parts and pyjson.MaxValues values are read; the error wraps
-// ErrLimit then.
+// The error wraps ErrLimit for more than maxParts parts or pyjson.MaxValues values.
 func Decode(contentType string, body []byte, maxParts int) (Message, error) {
 	m, err := Split(contentType, body, maxParts)
 	if err != nil {
@@ -116,7 +115,7 @@ func Decode(contentType string, body []byte, maxParts int) (Message, error) {
 	return m, nil
 }
 
-// Split is Decode without Data.
+// Split is Decode, but does not set Data.
 func Split(contentType string, body []byte, maxParts int) (Message, error) {
 	boundary, err := Boundary(contentType)
 	if err != nil {
@@ -146,8 +145,8 @@ func Split(contentType string, body []byte, maxParts int) (Message, error) {
 	return m, nil
 }
 
-// cutPart separates the headers of a part from its content, which loses the line
-// break before the next boundary.
+// cutPart separates the headers of a part from its content, without the line break
+// before the next boundary.
 func cutPart(chunk []byte) (head, payload []byte, ok bool) {
 	chunk = bytes.TrimLeft(chunk, " \t\r\n\v\f")
 	head, payload, ok = bytes.Cut(chunk, []byte(crlf+crlf))
@@ -167,7 +166,7 @@ func contentTypeOf(head []byte) string {
 	return kind
 }
 
-// Decode reads the JSON part, see the function Decode.
+// Decode returns the JSON part as the function Decode sets it in Data.
 func (m *Message) Decode() (map[string]any, error) {
 	if m.Raw == nil {
 		return map[string]any{}, nil

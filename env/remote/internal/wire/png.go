@@ -8,21 +8,20 @@ import (
 	"math/bits"
 )
 
-// A turn of a game is drawn in less time than a general encoder takes for the
-// picture, so the pictures that environments draw have one of their own. It knows
-// two things about them: neighbours are often equal, and so are a pixel and the
-// one above it. Each row is a sequence of runs that repeat the pixel before, runs
-// that repeat the row above, and pixels; written with the fixed codes of DEFLATE
-// (RFC 1951, 3.2.6) there is nothing to search and no table to build.
+// This PNG encoder is faster than image/png for the images of games, in which many
+// pixels equal the one to the left or the one above. It encodes each row as runs that
+// repeat the previous pixel, runs that repeat the row above, and single pixels, with
+// the fixed codes of DEFLATE (RFC 1951, 3.2.6). So it neither searches for matches nor
+// builds code tables.
 
 const (
-	pixelBytes = 3                // a pixel is red, green and blue
-	maxRun     = 258 / pixelBytes // the longest match, in pixels
-	maxBack    = 32 << 10         // how far a match may look back, in bytes
+	pixelBytes = 3                // red, green and blue
+	maxRun     = 258 / pixelBytes // longest match in pixels
+	maxBack    = 32 << 10         // largest distance of a match in bytes
 	adlerMod   = 65521
 )
 
-// code is a string of bits, the first to be written in the lowest place.
+// code is n bits; the lowest bit is written first.
 type code struct {
 	bits uint32
 	n    uint8
@@ -33,10 +32,10 @@ var (
 	lengths  = makeLengths() // of matches, by the number of pixels
 )
 
-// reversed makes a code of DEFLATE's tables, which begin with the highest bit.
+// reversed returns a code from DEFLATE's tables, whose bits are in the opposite order.
 func reversed(value uint32, n uint8) code { return code{bits.Reverse32(value) >> (32 - n), n} }
 
-// then appends a number as an extra to a code.
+// then appends extra bits to a code.
 func (c code) then(extra uint32, n uint8) code { return code{c.bits | extra<<c.n, c.n + n} }
 
 func makeLiterals() (all [256]code) {
@@ -65,8 +64,8 @@ func makeLengths() (all [maxRun + 1]code) {
 	return all
 }
 
-// symbolOf finds the symbol and the extra bits of a length or a distance, counted
-// from 0: 2^fine symbols share each number of extra bits.
+// symbolOf returns the symbol and the n extra bits of a length or a distance, counted
+// from 0. There are 2^fine symbols for each number of extra bits.
 func symbolOf(v uint32, fine int) (symbol int, extra uint32, n uint8) {
 	if v < 2<<fine {
 		return int(v), 0, 0
@@ -75,7 +74,7 @@ func symbolOf(v uint32, fine int) (symbol int, extra uint32, n uint8) {
 	return k<<fine + int(v>>k), v & (1<<k - 1), uint8(k)
 }
 
-// distance is the code for looking back that many bytes.
+// distance is the code of a distance in bytes.
 func distance(back int) code {
 	symbol, extra, n := symbolOf(uint32(back-1), 1)
 	return reversed(uint32(symbol), 5).then(extra, n)
@@ -97,7 +96,7 @@ func (w *pngWriter) put(c code) {
 	}
 }
 
-// repeat writes a run of matches.
+// repeat writes matches for a run of pixels.
 func (w *pngWriter) repeat(pixels int, back code) {
 	for ; pixels > 0; pixels -= maxRun {
 		w.put(lengths[min(pixels, maxRun)])
@@ -105,7 +104,7 @@ func (w *pngWriter) repeat(pixels int, back code) {
 	}
 }
 
-// sums are Adler's checksum of some bytes that follow others of a sum of zero.
+// sums are the two sums of an Adler-32 checksum, starting from 0.
 type sums struct{ a, b uint64 }
 
 // run adds n equal pixels.
@@ -128,9 +127,9 @@ func (w *pngWriter) end(at int) {
 	w.out = binary.BigEndian.AppendUint32(w.out, crc32.ChecksumIEEE(w.out[at+4:]))
 }
 
-// appendPNG appends a picture of 8-bit red, green, blue and alpha as a PNG
-// without alpha. It reports false, and the result is of no use, if a pixel is not
-// opaque or rows are too long to look back at.
+// appendPNG appends an 8-bit RGBA image as a PNG without alpha. It reports false, and
+// the result must be discarded, if a pixel is not opaque or a row is longer than the
+// largest distance.
 func appendPNG(dst, pix []byte, stride int, size image.Point) ([]byte, bool) {
 	row := 1 + pixelBytes*size.X
 	if row > maxBack {
@@ -140,11 +139,11 @@ func appendPNG(dst, pix []byte, stride int, size image.Point) ([]byte, bool) {
 	at := w.begin("IHDR")
 	w.out = binary.BigEndian.AppendUint32(w.out, uint32(size.X))
 	w.out = binary.BigEndian.AppendUint32(w.out, uint32(size.Y))
-	w.out = append(w.out, 8, 2, 0, 0, 0) // bits a sample, RGB, the only methods there are
+	w.out = append(w.out, 8, 2, 0, 0, 0) // bits per sample, RGB, default methods
 	w.end(at)
 	at = w.begin("IDAT")
 	w.out = append(w.out, 0x78, 1)
-	w.put(code{bits: 0b011, n: 3}) // the last block, fixed codes
+	w.put(code{bits: 0b011, n: 3}) // last block, fixed codes
 	up := distance(row)
 	total, line := sums{a: 1}, sums{}
 	var above []byte
@@ -163,8 +162,8 @@ func appendPNG(dst, pix []byte, stride int, size image.Point) ([]byte, bool) {
 		total.a = (total.a + line.a) % adlerMod
 		above = current
 	}
-	w.put(code{n: 7})        // the end of the block
-	w.put(code{n: -w.n & 7}) // to the next byte
+	w.put(code{n: 7})        // end of block
+	w.put(code{n: -w.n & 7}) // align to a byte
 	for ; w.n > 0; w.n -= 8 {
 		w.out = append(w.out, byte(w.bits))
 		w.bits >>= 8

@@ -152,7 +152,7 @@ func TestImagesThatAreNotDecoded(t *testing.T) {
 	room := 99
 	_, err := DecodeImage(b.Bytes(), &room)
 	assert.ErrorIs(t, err, ErrLimit)
-	assert.ErrorContains(t, err, "an image of 10×10, room is left for 99 pixels")
+	assert.ErrorContains(t, err, "an image of 10×10 pixels, at most 99 more pixels are allowed")
 	assert.Equal(t, 99, room)
 	room = 100
 	require.NoError(t, CheckImage(b.Bytes(), &room))

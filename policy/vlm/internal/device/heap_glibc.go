@@ -24,7 +24,6 @@ static void set_default(int param, int value, const char *variable, const char *
 // directly from the system have every page cleared each time, which took a sixth
 // of a training step. glibc raises this threshold by itself, but late and not
 // deterministically.
-// up by itself, late and by chance.
 __attribute__((constructor)) static void set_heap_defaults(void) {
 #ifdef __GLIBC__
 	set_default(M_ARENA_MAX, 2, "MALLOC_ARENA_MAX", "arena_max");

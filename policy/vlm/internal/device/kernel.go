@@ -56,7 +56,7 @@ func (k *Kernel) attributes() map[string]any {
 	}
 	return map[string]any{
 		"call_target_name":       k.Name,
-		"api_version":            int32(4), // a typed function
+		"api_version":            int32(4), // typed FFI function
 		"backend_config":         literal("{" + strings.Join(config, ", ") + "}"),
 		"output_operand_aliases": literal("[" + strings.Join(alias, ", ") + "]"),
 	}

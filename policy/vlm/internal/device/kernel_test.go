@@ -102,8 +102,8 @@ func TestOtherProductsStay(t *testing.T) {
 	require.False(t, p.UsesKernels())
 }
 
-// Which thread does which share changes nothing, nor that several devices want the
-// threads at the same time.
+// Results do not depend on the division of work among threads, or on other devices that
+// use the threads at the same time.
 func TestKernelsGiveTheSameBitsAgain(t *testing.T) {
 	const in, out = 512, 4096
 	var want [][]float32
@@ -150,8 +150,7 @@ func TestKernelsFlushDenormals(t *testing.T) {
 	}
 }
 
-// A kernel whose nodes are not where they must be is left out, and the graph does its
-// work.
+// A kernel that does not match the graph is not used, and the graph runs unchanged.
 func TestGraphsRunWhereKernelsDoNotFit(t *testing.T) {
 	d := devicetest.Kernels(t)
 	p := d.Fused("misfit", func(in []*graph.Node) ([]*graph.Node, []device.Kernel) {
@@ -168,7 +167,7 @@ func TestGraphsRunWhereKernelsDoNotFit(t *testing.T) {
 	require.Equal(t, []float32{12, 35}, got)
 }
 
-// What a kernel refuses is the program's error.
+// An error of a kernel is the program's error.
 func TestKernelsRefuseWhatTheyDoNotKnow(t *testing.T) {
 	d := devicetest.Kernels(t)
 	p := d.Fused("refused", func(in []*graph.Node) ([]*graph.Node, []device.Kernel) {

@@ -53,7 +53,7 @@ func (e *executable) compiled() bool {
 	}
 }
 
-// free frees a compiled executable. The device is lockedExecutable.
+// free frees a compiled executable. The device must be locked.
 func (e *executable) free() {
 	e.freed = true
 	e.graph.Finalize()
@@ -161,8 +161,8 @@ func (p *Program) Run(in []*Array, donate ...int) ([]*Array, error) {
 }
 
 // lockedExecutable returns the executable for the shapes of the inputs and leaves the device
-// lockedExecutable, so that the executable is not freed. It compiles the executable, or waits
-// for another caller's compilation.
+// locked, so that the executable is not freed. It compiles the executable, or waits for
+// another caller's compilation.
 func (p *Program) lockedExecutable(in []shapes.Shape, donate []int) (*executable, error) {
 	for {
 		exe, mine, err := p.lookUp(in, donate)
@@ -185,7 +185,7 @@ func (p *Program) lockedExecutable(in []shapes.Shape, donate []int) (*executable
 		case !exe.freed:
 			return exe, nil
 		}
-		p.dev.mu.Unlock() // freed meanwhile to make room
+		p.dev.mu.Unlock() // makeRoom freed it in the meantime
 	}
 }
 
@@ -295,7 +295,7 @@ func (d *Device) Unused() (names []string) {
 }
 
 // makeRoom frees the least recently used executable if the limit is reached. The
-// device must be lockedExecutable.
+// device must be locked.
 func (d *Device) makeRoom() {
 	if d.Executables() < d.maxExecutables {
 		return

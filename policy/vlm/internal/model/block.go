@@ -294,7 +294,7 @@ func (b *Block) Backward(weights []*Node, kept *Activations, cos, sin *Node, l *
 }
 
 // attendBack maps the gradient of the attention's output [tokens, heads,
-// headDim] to those of the normAndRotate q and k and of v.
+// headDim] to those of v and of the normalised and rotated q and k.
 func (b *Block) attendBack(kept *Activations, l *Layout, do *Node) (dq, dk, dv *Node) {
 	p := kept.Probs
 	if p == nil {

@@ -143,7 +143,7 @@ func (v *configVision) check(family Family, c *Config) []error {
 		}
 		for k, d := range x.Deepstack {
 			if d < 0 || d >= x.Depth || k > 0 && d <= x.Deepstack[k-1] {
-				addf("deepstack_visual_indexes is %v, must rise and stay in [0, %d)", x.Deepstack, x.Depth)
+				addf("deepstack_visual_indexes is %v, must increase and be in [0, %d)", x.Deepstack, x.Depth)
 				break
 			}
 		}

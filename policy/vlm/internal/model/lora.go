@@ -28,7 +28,7 @@ const (
 	blockMapCount
 )
 
-// Adapters says which maps of a block have adapters.
+// Adapters lists which maps of a block have adapters.
 type Adapters struct {
 	Scale float64
 	Maps  [blockMapCount][]AdapterPart // stacked maps in their order; nil where the whole stack has none

@@ -74,17 +74,17 @@ func (k LossKind) Joint() bool {
 	return true
 }
 
-// ByRow reports whether the loss takes a row's tokens together.
+// ByRow reports whether the loss has one ratio per row.
 func (k LossKind) ByRow() bool { return k == GSPO || k == GMPO }
 
-// ByTurn reports whether the loss takes a turn's tokens together.
+// ByTurn reports whether the loss has one ratio per turn.
 func (k LossKind) ByTurn() bool { return k == TurnGSPO || k == TurnPPO }
 
 // PolicyLoss is a policy loss as a graph: for every token its loss and the
 // slope, the derivative by the token's own log-prob, as package policy/loss
 // defines them, including the points where they have no derivative. It computes in the type of its inputs.
 //
-// What may change from step to step is input; the fields change the graph.
+// Settings that may change from step to step are inputs; the fields determine the graph.
 type PolicyLoss struct {
 	Kind  LossKind // "" is PPO
 	Clamp bool     // PPO: bound the log-ratio
@@ -100,8 +100,8 @@ type PolicyInput struct {
 	Chosen                  *Node     // bool, tokens that ClipCov drops or KLCov penalises
 }
 
-// PolicyTerms are the results, one entry per token. Where a token does not
-// count they mean nothing.
+// PolicyTerms are the results, one entry per token. Entries of tokens that do not count
+// are unspecified.
 type PolicyTerms struct {
 	Loss, Slope *Node // with rollout weights
 	// Clipped are the tokens whose loss took the clipped branch, ClippedLow those

@@ -25,7 +25,7 @@ type Part struct {
 	Dims []int
 }
 
-// Init says how a new parameter is initialised.
+// Init is the initialisation of a new parameter.
 type Init uint8
 
 // The initialisations.

@@ -17,8 +17,8 @@ const (
 	SampleParams
 )
 
-// Sampler says which restrictions a sampling graph applies. Numbers that may
-// change from call to call are inputs of the graph.
+// Sampler lists the restrictions that a sampling graph applies. Numbers that may change
+// from call to call are inputs of the graph.
 type Sampler struct {
 	Greedy, TopK, TopP, MinP bool
 	Forced                   bool // a row's token may be given by the caller
@@ -37,9 +37,9 @@ const bisections = 36
 // on the token's id, so a row's draw does not depend on other rows.
 //
 // The log-prob [rows] is that of the plain softmax at the temperature (1 when
-// greedy), before any restriction. It is NaN for the whole row where a logit is NaN
-// or +Inf; a token whose logit is −Inf has no chance. With Forced, a row's token is that of forced
-// [rows] int32 where it is not negative; else forced may be nil.
+// greedy), before any restriction. It is NaN for the whole row if a logit is NaN or
+// +Inf; a token whose logit is −Inf is never drawn. With Forced, a row's token is that of
+// forced [rows] int32 if it is not negative; without it forced may be nil.
 func (s Sampler) Sample(logits, seeds, count, params, forced *Node) (id, logProb *Node) {
 	g := logits.Graph()
 	n, vocab := dim(logits, 0), dim(logits, 1)

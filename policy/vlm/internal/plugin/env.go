@@ -17,8 +17,8 @@ var gpuFlags = []struct{ name, value string }{
 	// by measured time differs from run to run.
 	{"xla_gpu_autotune_level", "0"},
 	// Deterministic operations. Without this flag two runs of the same seed differed
-	// after one step; with it they were equal. The time per step did not change exceeds
-	// its variation.
+	// after one step; with it they were equal. The time per step did not change by more
+	// than its variation.
 	{"xla_gpu_deterministic_ops", "true"},
 	// Triton's matrix products ignore the switch for TF32.
 	{"xla_gpu_enable_triton_gemm", "false"},

@@ -82,7 +82,7 @@ func hash(ctx context.Context, f *os.File) (string, error) {
 }
 
 // checkFormat rejects files that crash the dynamic loader. Linux maps a truncated file
-// without an error, and the process dies of SIGBUS at the first access exceeds the end;
+// without an error, and the process dies of SIGBUS at the first access beyond its end;
 // macOS and Windows check lengths themselves.
 func checkFormat(r io.ReaderAt, size int64, goos, goarch string) error {
 	switch goos {

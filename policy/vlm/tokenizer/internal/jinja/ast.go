@@ -1,12 +1,13 @@
 package jinja
 
-// Statements and expressions. Every node knows how to run itself on a state.
+// Statements and expressions. Statements write output to the state; expressions return
+// a value.
 type (
 	stmt interface{ run(*state, *scope) control }
 	expr interface{ eval(*state, *scope) any }
 )
 
-// control is how a loop continues after a statement.
+// control is a statement's effect on the loop around it.
 type control uint8
 
 const (

@@ -11,13 +11,13 @@ import (
 
 func bindMethod(m function, of any) function {
 	return func(s *state, line int, args []any, kw map[string]any) any {
-		s.weigh(line, of)
+		s.countSize(line, of)
 		return m(s, line, append([]any{of}, args...), kw)
 	}
 }
 
-// arg returns a positional or named argument, or otherwise. index counts what
-// the function or method works on as 0.
+// arg returns a positional or named argument, or otherwise if it is missing. Argument 0
+// of a method or filter is the value that it is applied to.
 func arg(args []any, kw map[string]any, index int, name string, otherwise any) any {
 	if index < len(args) {
 		return args[index]
@@ -28,18 +28,18 @@ func arg(args []any, kw map[string]any, index int, name string, otherwise any) a
 	return otherwise
 }
 
-// str insists on a text.
-func str(line int, what string, v any) string {
+// requireString returns v, which must be a string; what names the caller in the error.
+func requireString(line int, what string, v any) string {
 	s, ok := v.(string)
 	if !ok {
-		failAt(line, "%s needs a text, found %s", what, typeName(v))
+		failAt(line, "%s needs a string, found %s", what, typeName(v))
 	}
 	return s
 }
 
 var globals = map[string]function{
 	"raise_exception": func(_ *state, line int, args []any, _ map[string]any) any {
-		panic(failure{&RaisedError{str(line, "raise_exception", arg(args, nil, 0, "", ""))}})
+		panic(templateError{&RaisedError{requireString(line, "raise_exception", arg(args, nil, 0, "", ""))}})
 	},
 	"namespace": func(_ *state, _ int, _ []any, kw map[string]any) any {
 		ns := namespace{}
@@ -66,30 +66,31 @@ var globals = map[string]function{
 			step = n[2]
 		}
 		if step == 0 {
-			failAt(line, "range step 0")
+			failAt(line, "the step of a range is 0")
 		}
 		var list []any
 		for i := from; step > 0 && i < to || step < 0 && i > to; i += step {
-			s.step(line)
+			s.countStep(line)
 			if list = append(list, i); len(list) > maxSteps/10 {
 				failAt(line, "range of more than %d numbers", maxSteps/10)
 			}
 			if next := i + step; (next > i) != (step > 0) {
-				break // past the largest integer
+				break // integer overflow
 			}
 		}
 		return list
 	},
 }
 
-// strip is Python's: without an argument white space, else any of its characters.
+// strip is Python's str.strip, lstrip or rstrip: it removes white space, or the
+// characters given as argument.
 func strip(name string, left, right bool) function {
 	return func(st *state, line int, args []any, kw map[string]any) any {
-		s := str(line, name, args[0])
+		s := requireString(line, name, args[0])
 		drop := unicode.IsSpace
 		if given := arg(args, kw, 1, "chars", nil); given != nil {
-			chars := str(line, name, given)
-			st.spend(line, len(chars)/4)
+			chars := requireString(line, name, given)
+			st.countSteps(line, len(chars)/4)
 			set := make(map[rune]bool)
 			for _, r := range chars {
 				set[r] = true
@@ -108,21 +109,21 @@ func strip(name string, left, right bool) function {
 
 func mapText(name string, fn func(string) string) function {
 	return func(_ *state, line int, args []any, _ map[string]any) any {
-		return fn(str(line, name, args[0]))
+		return fn(requireString(line, name, args[0]))
 	}
 }
 
-func affix(name string, has func(s, part string) bool) function {
+func hasAffix(name string, has func(s, part string) bool) function {
 	return func(st *state, line int, args []any, _ map[string]any) any {
-		s := str(line, name, args[0])
+		s := requireString(line, name, args[0])
 		if list, ok := arg(args, nil, 1, "", "").([]any); ok {
 			return slices.ContainsFunc(list, func(v any) bool {
-				st.step(line)
-				st.weigh(line, v)
-				return has(s, str(line, name, v))
+				st.countStep(line)
+				st.countSize(line, v)
+				return has(s, requireString(line, name, v))
 			})
 		}
-		return has(s, str(line, name, arg(args, nil, 1, "", nil)))
+		return has(s, requireString(line, name, arg(args, nil, 1, "", nil)))
 	}
 }
 
@@ -141,28 +142,28 @@ var textMethods = map[string]method{
 	"upper":      mapText("upper", strings.ToUpper),
 	"lower":      mapText("lower", strings.ToLower),
 	"capitalize": mapText("capitalize", capitalize),
-	"startswith": affix("startswith", strings.HasPrefix),
-	"endswith":   affix("endswith", strings.HasSuffix),
+	"startswith": hasAffix("startswith", strings.HasPrefix),
+	"endswith":   hasAffix("endswith", strings.HasSuffix),
 	"replace": func(s *state, line int, args []any, _ map[string]any) any {
 		if len(args) != 3 {
-			failAt(line, "replace takes two texts")
+			failAt(line, "replace needs two strings")
 		}
-		of, old, to := str(line, "replace", args[0]), str(line, "replace", args[1]), str(line, "replace", args[2])
+		of, old, to := requireString(line, "replace", args[0]), requireString(line, "replace", args[1]), requireString(line, "replace", args[2])
 		if len(to) > 0 && strings.Count(of, old) > maxOutput/len(to) {
-			failAt(line, "a text of more than %d bytes", maxOutput)
+			failAt(line, "a string of more than %d bytes", maxOutput)
 		}
-		return s.sized(line, strings.ReplaceAll(of, old, to))
+		return s.limitSize(line, strings.ReplaceAll(of, old, to))
 	},
 	"split": func(st *state, line int, args []any, kw map[string]any) any {
-		s, limit := str(line, "split", args[0]), -1
+		s, limit := requireString(line, "split", args[0]), -1
 		if n, ok := arg(args, kw, 2, "maxsplit", -1).(int); ok && n >= 0 {
 			limit = n + 1
 		}
 		var parts []string
 		if sep := arg(args, kw, 1, "sep", nil); sep != nil {
-			by := str(line, "split", sep)
+			by := requireString(line, "split", sep)
 			if by == "" {
-				failAt(line, "split by an empty text")
+				failAt(line, "split by an empty string")
 			}
 			st.alloc(line, listEntry*strings.Count(s, by))
 			parts = strings.SplitN(s, by, limit)
@@ -178,28 +179,28 @@ var textMethods = map[string]method{
 		return list
 	},
 	"join": func(s *state, line int, args []any, _ map[string]any) any {
-		return join(s, line, arg(args, nil, 1, "", nil), str(line, "join", args[0]))
+		return join(s, line, arg(args, nil, 1, "", nil), requireString(line, "join", args[0]))
 	},
 }
 
 func join(s *state, line int, list any, sep string) string {
 	var b strings.Builder
 	for i, v := range s.iterate(line, list) {
-		s.step(line)
+		s.countStep(line)
 		if i > 0 {
 			b.WriteString(sep)
 		}
-		b.WriteString(text(line, v))
+		b.WriteString(toText(line, v))
 		if b.Len() > maxOutput {
-			failAt(line, "a text of more than %d bytes", maxOutput)
+			failAt(line, "a string of more than %d bytes", maxOutput)
 		}
 	}
-	return s.sized(line, b.String())
+	return s.limitSize(line, b.String())
 }
 
 var dictMethods = map[string]method{
 	"get": func(_ *state, line int, args []any, _ map[string]any) any {
-		if v, ok := args[0].(map[string]any)[str(line, "get", arg(args, nil, 1, "", nil))]; ok {
+		if v, ok := args[0].(map[string]any)[requireString(line, "get", arg(args, nil, 1, "", nil))]; ok {
 			return v
 		}
 		return arg(args, nil, 2, "", nil)
@@ -235,7 +236,7 @@ var filters = map[string]function{
 	"capitalize": mapText("capitalize", capitalize),
 	"safe":       func(_ *state, _ int, args []any, _ map[string]any) any { return args[0] },
 	"string": func(_ *state, line int, args []any, _ map[string]any) any {
-		return text(line, args[0])
+		return toText(line, args[0])
 	},
 	"length": length,
 	"count":  length,
@@ -262,11 +263,11 @@ var filters = map[string]function{
 		return list
 	},
 	"join": func(s *state, line int, args []any, kw map[string]any) any {
-		return join(s, line, args[0], str(line, "join", arg(args, kw, 1, "d", "")))
+		return join(s, line, args[0], requireString(line, "join", arg(args, kw, 1, "d", "")))
 	},
 	"replace": textMethods["replace"],
-	"default": otherwise,
-	"d":       otherwise,
+	"default": defaultFilter,
+	"d":       defaultFilter,
 	"tojson":  toJSON,
 }
 
@@ -280,16 +281,16 @@ func length(s *state, line int, args []any, _ map[string]any) any {
 	return len(s.iterate(line, args[0]))
 }
 
-func otherwise(_ *state, _ int, args []any, kw map[string]any) any {
+func defaultFilter(_ *state, _ int, args []any, kw map[string]any) any {
 	_, missing := args[0].(undefined)
-	if missing || truth(arg(args, kw, 2, "boolean", false)) && !truth(args[0]) {
+	if missing || isTrue(arg(args, kw, 2, "boolean", false)) && !isTrue(args[0]) {
 		return arg(args, kw, 1, "default_value", "")
 	}
 	return args[0]
 }
 
-// toJSON is transformers' tojson without arguments, for values whose order of
-// keys does not matter here.
+// toJSON is transformers' tojson without arguments. Lists and dictionaries are not
+// supported, since the order of their keys is not known.
 func toJSON(_ *state, line int, args []any, kw map[string]any) any {
 	if len(args) > 1 || len(kw) > 0 {
 		failAt(line, "tojson with arguments is not supported")

@@ -1,12 +1,12 @@
-// Package jinja runs the part of the Jinja template language that chat
-// templates of language models use, as transformers sets it up: blocks are
-// trimmed, undefined names are empty, loop controls are on.
+// Package jinja implements the part of the Jinja template language that chat templates
+// of language models use, with the settings of transformers: trim_blocks and
+// lstrip_blocks are on, undefined names are empty, loops have break and continue.
 //
-// It never approximates, because its results must equal those of the original. An
-// unknown statement is an error when parsing; an unknown filter, test, method or
-// operation is an error when it is executed. Steps, depth and output are limited, so
-// a hostile template cannot hang the program.
+// Output equals that of jinja2, or there is an error: for an unknown statement when
+// parsing, for an unknown filter, test, method or operation when it is executed. Steps,
+// nesting, memory and output are limited, so that a hostile template cannot hang the
+// program.
 //
-// Values are nil, bool, int, float64, string, []any and map[string]any. Text is
+// Values are nil, bool, int, float64, string, []any and map[string]any. Strings are
 // indexed by code point, as in Python.
 package jinja

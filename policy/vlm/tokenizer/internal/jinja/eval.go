@@ -1,12 +1,12 @@
 package jinja
 
 func (e litExpr) eval(s *state, _ *scope) any {
-	s.step(0)
+	s.countStep(0)
 	return e.value
 }
 
 func (e nameExpr) eval(s *state, sc *scope) any {
-	s.step(0)
+	s.countStep(0)
 	if v, ok := sc.get(e.name); ok {
 		return v
 	}
@@ -31,7 +31,7 @@ func (e dictExpr) eval(s *state, sc *scope) any {
 	for i, k := range e.keys {
 		key, ok := k.eval(s, sc).(string)
 		if !ok {
-			failAt(0, "a dictionary key that is not a text is not supported")
+			failAt(0, "a dictionary key that is not a string is not supported")
 		}
 		d[key] = e.values[i].eval(s, sc)
 	}
@@ -42,7 +42,7 @@ func (e attrExpr) eval(s *state, sc *scope) any {
 	return attribute(e.line, e.of.eval(s, sc), e.name)
 }
 
-// attribute is a.name: a method if there is one, else an item.
+// attribute is a.name: a method if there is one with this name, otherwise an item.
 func attribute(line int, of any, name string) any {
 	switch v := of.(type) {
 	case map[string]any:
@@ -86,7 +86,7 @@ func (e indexExpr) eval(s *state, sc *scope) any {
 		if name, ok := at.(string); ok {
 			return attribute(e.line, of, name)
 		}
-		s.weigh(e.line, v)
+		s.countSize(e.line, v)
 		s.alloc(e.line, 4*len(v))
 		r := []rune(v)
 		if i, ok := position(at, len(r)); ok {
@@ -96,7 +96,7 @@ func (e indexExpr) eval(s *state, sc *scope) any {
 	return undefined{}
 }
 
-// position turns an index, which may count from the end, into an offset.
+// position converts an index, which may be negative to count from the end, to an offset.
 func position(at any, n int) (int, bool) {
 	i, ok := at.(int)
 	if ok && i < 0 {
@@ -129,13 +129,13 @@ func (e sliceExpr) eval(s *state, sc *scope) any {
 	}
 	from, hasFrom := bound(e.from)
 	to, hasTo := bound(e.to)
-	s.weigh(e.line, of)
+	s.countSize(e.line, of)
 	switch v := of.(type) {
 	case string:
 		s.alloc(e.line, 4*len(v))
-		return s.made(e.line, string(slice([]rune(v), from, to, step, hasFrom, hasTo)))
+		return s.countValue(e.line, string(slice([]rune(v), from, to, step, hasFrom, hasTo)))
 	case []any:
-		return s.made(e.line, slice(v, from, to, step, hasFrom, hasTo))
+		return s.countValue(e.line, slice(v, from, to, step, hasFrom, hasTo))
 	}
 	failAt(e.line, "cannot slice %s", typeName(of))
 	return nil
@@ -171,7 +171,7 @@ func slice[T any](list []T, from, to, step int, hasFrom, hasTo bool) []T {
 }
 
 func (e callExpr) eval(s *state, sc *scope) any {
-	s.step(e.line)
+	s.countStep(e.line)
 	fn, ok := e.fn.eval(s, sc).(function)
 	if !ok {
 		name := "it"
@@ -185,7 +185,7 @@ func (e callExpr) eval(s *state, sc *scope) any {
 	}
 	args, kw := evalArgs(s, sc, e.args, e.kw)
 	s.alloc(e.line, scopeSize)
-	return s.made(e.line, fn(s, e.line, args, kw))
+	return s.countValue(e.line, fn(s, e.line, args, kw))
 }
 
 func evalArgs(s *state, sc *scope, args []expr, kw map[string]expr) ([]any, map[string]any) {
@@ -206,10 +206,10 @@ func (e filterExpr) eval(s *state, sc *scope) any {
 		failAt(e.line, "filter %q is not supported", e.name)
 	}
 	of := e.of.eval(s, sc)
-	s.weigh(e.line, of)
+	s.countSize(e.line, of)
 	args, kw := evalArgs(s, sc, e.args, e.kw)
 	s.alloc(e.line, scopeSize)
-	return s.made(e.line, fn(s, e.line, append([]any{of}, args...), kw))
+	return s.countValue(e.line, fn(s, e.line, append([]any{of}, args...), kw))
 }
 
 func (e testExpr) eval(s *state, sc *scope) any {
@@ -226,7 +226,7 @@ func (e testExpr) eval(s *state, sc *scope) any {
 func (e unaryExpr) eval(s *state, sc *scope) any {
 	v := e.of.eval(s, sc)
 	if e.op == "not" {
-		return !truth(v)
+		return !isTrue(v)
 	}
 	switch n := v.(type) {
 	case int:
@@ -246,7 +246,7 @@ func (e unaryExpr) eval(s *state, sc *scope) any {
 
 func (e condExpr) eval(s *state, sc *scope) any {
 	switch {
-	case truth(e.cond.eval(s, sc)):
+	case isTrue(e.cond.eval(s, sc)):
 		return e.then.eval(s, sc)
 	case e.other != nil:
 		return e.other.eval(s, sc)

@@ -18,8 +18,8 @@ func render(src string, vars map[string]any) (string, error) {
 	return t.Render(vars)
 }
 
-// Every expected output is that of jinja2 3.1 as transformers sets it up.
-func TestOutputIsThatOfJinja(t *testing.T) {
+// The expected outputs are those of jinja2 3.1 with the settings of transformers.
+func TestOutputEqualsJinja2(t *testing.T) {
 	vars := map[string]any{
 		"s": " Text\n", "n": 7, "yes": true, "none": nil, "list": []any{"a", "b", "c"}, "empty": []any{},
 		"d":        map[string]any{"role": "user", "items": 1},
@@ -88,7 +88,7 @@ func TestOutputIsThatOfJinja(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotKnownIsAnErrorThatNamesIt(t *testing.T) {
+func TestErrorsNameUnknownConstructs(t *testing.T) {
 	for src, want := range map[string]string{
 		"a\n{% include 'x' %}":         `line 2: statement "include"`,
 		"{% call x() %}{% endcall %}":  `"call"`,
@@ -103,26 +103,26 @@ func TestWhatIsNotKnownIsAnErrorThatNamesIt(t *testing.T) {
 		"{{ 1|tojson(indent=2) }}":     "tojson with arguments",
 		"{{ missing.a }}":              `"missing" is undefined`,
 		"{{ missing.a.b }}":            `"missing" is undefined`,
-		"{{ 'a' + 1 }}":                "cannot compute a text + a number",
-		"{{ 'a' * 3 }}":                "cannot compute a text * a number",
+		"{{ 'a' + 1 }}":                "cannot compute a string + a number",
+		"{{ 'a' * 3 }}":                "cannot compute a string * a number",
 		"{{ 1 // 0 }}":                 "division by zero",
 		"{{ 1 < 'a' }}":                "cannot compare",
-		"{{ 1 in 2 }}":                 "cannot look inside a number",
+		"{{ 1 in 2 }}":                 "cannot apply in to a number",
 		"{{ 'abc'[::0] }}":             "slice step 0",
 		"{% for x in 3 %}{% endfor %}": "cannot loop over a number",
 		"{% set x.y = 1 %}":            "not a namespace",
 		"{% if x %}":                   "end of the template",
 		"{% if x %}{% endfor %}":       `"endfor"`,
 		"{% endif %}":                  "unexpected",
-		"{{ x":                         "without end",
-		"{{ 'x }}":                     "string without end",
-		"{# x":                         "comment without end",
+		"{{ x":                         "is not closed",
+		"{{ 'x }}":                     "a string is not closed",
+		"{# x":                         "a comment is not closed",
 		"{{ ) }}":                      `unexpected ")"`,
 		"{{ x ! y }}":                  `unexpected "!"`,
 		"{{ 'a' '\\N{DASH}' }}":        "not supported",
 		"{{ '\\ud800' }}":              "not a character",
 		"{{ }}":                        "unexpected",
-		"{% macro m(a) %}{% endmacro %}{{ m(1, 2) }}": "takes 1 arguments",
+		"{% macro m(a) %}{% endmacro %}{{ m(1, 2) }}": "has 1 parameters, found 2 arguments",
 		"{% macro m(a) %}{% endmacro %}{{ m(b=2) }}":  "no parameter b",
 	} {
 		_, err := render(src, nil)
@@ -130,14 +130,14 @@ func TestWhatIsNotKnownIsAnErrorThatNamesIt(t *testing.T) {
 	}
 }
 
-func TestRaisedExceptionsAreTold(t *testing.T) {
+func TestRaisedExceptionsAreErrors(t *testing.T) {
 	_, err := render("{{ raise_exception('no ' ~ 1) }}", nil)
 	var raised *RaisedError
 	require.True(t, errors.As(err, &raised))
 	require.Equal(t, "no 1", raised.Message)
 }
 
-func TestHostileTemplatesEnd(t *testing.T) {
+func TestHostileTemplatesReachALimit(t *testing.T) {
 	grow := "{% set ns = namespace(x='xxxxxxxxxxxxxxxx', l=[1]) %}{% for i in range(100) %}"
 	long := "{% set ns = namespace(x='xxxxxxxxxxxxxxxx', y='') %}{% for i in range(14) %}{% set ns.x = ns.x + ns.x %}{% endfor %}" +
 		"{% set ns.y = ns.x ~ '' %}{% for i in range(2000) %}"
@@ -176,7 +176,7 @@ func TestHostileTemplatesEnd(t *testing.T) {
 		"breaks":   "{% for i in range(15000) %}" + strings.Repeat("{% set x %}{% endset %}", 1000) + "{% endfor %}",
 		"doubled":  "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(40) }}",
 		"largest":  "{{ range(9223372036854775000, 9223372036854775807, 1000)|length }}{{ range(100000)|length }}",
-		// Lists that hold the same one twice, again and again, have a billion ends.
+		// Nested lists that contain the same list twice have millions of leaves.
 		"equal lists": "{% set ns = namespace(x=[1], y=[1]) %}{% for i in range(24) %}{% set ns.x = [ns.x, ns.x] %}{% set ns.y = [ns.y, ns.y] %}{% endfor %}{{ ns.x == ns.y }}",
 	} {
 		var before, after runtime.MemStats
@@ -189,15 +189,14 @@ func TestHostileTemplatesEnd(t *testing.T) {
 	}
 }
 
-// What goes wrong in this package is an error too, and never an empty text.
+// A panic in this package becomes an error.
 func TestBugsOfThePackageAreErrors(t *testing.T) {
 	broken := function(func(*state, int, []any, map[string]any) any { return []int{}[1] })
 	_, err := render("{{ f() }}", map[string]any{"f": broken})
 	require.ErrorContains(t, err, "jinja: runtime error: index out of range")
 }
 
-// Variables are the caller's: rendering does not change them.
-func TestRenderLeavesVariablesAlone(t *testing.T) {
+func TestRenderDoesNotChangeVariables(t *testing.T) {
 	vars := map[string]any{"x": 1, "l": []any{"a", "b"}}
 	out, err := render("{% set x = 2 %}{% set l = l|reverse %}{{ x }}{{ l|join }}", vars)
 	require.NoError(t, err)
@@ -205,7 +204,7 @@ func TestRenderLeavesVariablesAlone(t *testing.T) {
 	require.Equal(t, map[string]any{"x": 1, "l": []any{"a", "b"}}, vars)
 }
 
-// Nothing makes parsing or running panic or hang.
+// No template makes parsing or rendering panic or hang.
 func FuzzRender(f *testing.F) {
 	for _, src := range []string{
 		"{% for m in messages %}{{ m.role + '\\n' + m['content']|trim }}{% endfor %}",

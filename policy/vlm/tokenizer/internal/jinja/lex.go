@@ -12,13 +12,13 @@ type tokenKind uint8
 const (
 	tokEOF    tokenKind = iota
 	tokData             // text between tags
-	tokOpen             // {% or {{, in text
-	tokClose            // %} or }}, in text
+	tokOpen             // {% or {{
+	tokClose            // %} or }}
 	tokName             // names and keywords
-	tokString           // value in text
-	tokInt              // digits in text
-	tokFloat            // digits in text
-	tokOp               // operators and punctuation
+	tokString           // token.text is the value
+	tokInt
+	tokFloat
+	tokOp // operators and punctuation
 )
 
 type token struct {
@@ -30,15 +30,15 @@ type token struct {
 type lexer struct {
 	src       string
 	pos       int
-	lineStart bool // everything consumed so far ends a line
-	counted   int  // newlines are counted up to here
+	lineStart bool // pos is at the start of a line
+	counted   int  // position up to which newlines are counted
 	newlines  int
 	tokens    []token
 }
 
-// lex splits a template into tokens. It applies white space control: a dash removes
-// all white space on its side; otherwise a newline right after a block or comment is
-// removed, and so are blanks before it on its line.
+// lex splits a template into tokens. It applies white space control: a dash in a tag
+// removes all white space on that side of it. Otherwise the newline directly after a
+// block or comment, and blanks before it on the same line, are removed.
 func lex(src string) ([]token, error) {
 	src = strings.ReplaceAll(strings.ReplaceAll(src, "\r\n", "\n"), "\r", "\n")
 	l := &lexer{src: strings.TrimSuffix(src, "\n"), lineStart: true}
@@ -55,7 +55,7 @@ func (l *lexer) emit(kind tokenKind, text string) {
 	l.tokens = append(l.tokens, token{kind, text, l.line()})
 }
 
-// line returns the line of pos, which only moves forward.
+// line returns the line of pos. It counts on from the last call, since pos only grows.
 func (l *lexer) line() int {
 	l.newlines += strings.Count(l.src[l.counted:l.pos], "\n")
 	l.counted = l.pos
@@ -66,7 +66,7 @@ func (l *lexer) errorf(format string, args ...any) error {
 	return fmt.Errorf("line %d: %s", l.line(), fmt.Sprintf(format, args...))
 }
 
-// next consumes text up to a tag, and the tag.
+// next consumes the text up to the next tag, and that tag.
 func (l *lexer) next() error {
 	rest := l.src[l.pos:]
 	at := -1
@@ -105,10 +105,10 @@ func (l *lexer) next() error {
 	if open == "{#" {
 		end := strings.Index(l.src[l.pos:], "#}")
 		if end < 0 {
-			return l.errorf("comment without end")
+			return l.errorf("a comment is not closed")
 		}
 		l.pos += end
-		l.leave(end > 0 && l.src[l.pos-1] == '-', true)
+		l.closeTag(end > 0 && l.src[l.pos-1] == '-', true)
 		return nil
 	}
 	l.emit(tokOpen, open)
@@ -123,8 +123,8 @@ func (l *lexer) data(text string) {
 	}
 }
 
-// leave moves past a closing tag and the white space that it removes.
-func (l *lexer) leave(strip, block bool) {
+// closeTag moves past the end of a tag and the white space that it removes.
+func (l *lexer) closeTag(strip, block bool) {
 	l.pos += 2
 	rest := l.src[l.pos:]
 	switch {
@@ -141,12 +141,12 @@ var operators = []string{"==", "!=", "<=", ">=", "//", "**"}
 // tag consumes the inside of {{ }} or {% %}.
 func (l *lexer) tag(open string) error {
 	end := map[string]string{"{{": "}}", "{%": "%}"}[open]
-	var brackets []byte // open ones: inside, "}}" is two of them
+	var brackets []byte // open brackets; inside them, "}}" is not the end of the tag
 	for {
 		rest := strings.TrimLeft(l.src[l.pos:], whiteSpace)
 		l.pos = len(l.src) - len(rest)
 		if rest == "" {
-			return l.errorf("%s without end", open)
+			return l.errorf("%s is not closed", open)
 		}
 		sign := ""
 		if rest[0] == '-' || rest[0] == '+' && open == "{%" {
@@ -160,7 +160,7 @@ func (l *lexer) tag(open string) error {
 				l.lineStart = false
 				return nil
 			}
-			l.leave(sign == "-", open == "{%")
+			l.closeTag(sign == "-", open == "{%")
 			return nil
 		}
 		c := rest[0]
@@ -175,7 +175,7 @@ func (l *lexer) tag(open string) error {
 			for n < len(rest) && isNameByte(rest[n]) {
 				n++
 			}
-			l.take(tokName, rest[:n])
+			l.consume(tokName, rest[:n])
 			continue
 		case c >= '0' && c <= '9':
 			l.number(rest)
@@ -200,11 +200,11 @@ func (l *lexer) tag(open string) error {
 				return l.errorf("unexpected %q", op)
 			}
 		}
-		l.take(tokOp, op)
+		l.consume(tokOp, op)
 	}
 }
 
-func (l *lexer) take(kind tokenKind, text string) {
+func (l *lexer) consume(kind tokenKind, text string) {
 	l.emit(kind, text)
 	l.pos += len(text)
 }
@@ -221,7 +221,7 @@ func (l *lexer) number(rest string) {
 		}
 		n++
 	}
-	l.take(kind, rest[:n])
+	l.consume(kind, rest[:n])
 }
 
 // str consumes a string literal with Python's escapes.
@@ -245,11 +245,10 @@ func (l *lexer) str(rest string) error {
 			i += 1 + n
 		}
 	}
-	return l.errorf("string without end")
+	return l.errorf("a string is not closed")
 }
 
-// escape writes what the escape sequence after a backslash means and returns
-// its length.
+// escape decodes the escape sequence after a backslash and returns its length.
 func escape(b *strings.Builder, s string) (int, error) {
 	if i := strings.IndexByte("ntrabfv\\'\"\n", s[0]); i >= 0 {
 		b.WriteString([]string{"\n", "\t", "\r", "\a", "\b", "\f", "\v", "\\", "'", "\"", ""}[i])
@@ -258,17 +257,17 @@ func escape(b *strings.Builder, s string) (int, error) {
 	digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[s[0]]
 	if digits == 0 {
 		if s[0] >= '0' && s[0] <= '7' || s[0] == 'N' {
-			return 0, fmt.Errorf("escape \\%c is not supported", s[0])
+			return 0, fmt.Errorf("the escape \\%c is not supported", s[0])
 		}
 		b.WriteByte('\\')
 		return 0, nil
 	}
 	if len(s) <= digits {
-		return 0, fmt.Errorf("escape \\%c cut short", s[0])
+		return 0, fmt.Errorf("the escape \\%c is incomplete", s[0])
 	}
 	v, err := strconv.ParseUint(s[1:1+digits], 16, 32)
 	if err != nil || !utf8.ValidRune(rune(v)) {
-		return 0, fmt.Errorf("escape \\%s is not a character", s[:1+digits])
+		return 0, fmt.Errorf("the escape \\%s is not a character", s[:1+digits])
 	}
 	b.WriteRune(rune(v))
 	return 1 + digits, nil

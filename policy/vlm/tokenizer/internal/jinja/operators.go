@@ -9,31 +9,31 @@ func (e binaryExpr) eval(s *state, sc *scope) any {
 	a := e.a.eval(s, sc)
 	switch e.op {
 	case "and":
-		if !truth(a) {
+		if !isTrue(a) {
 			return a
 		}
 		return e.b.eval(s, sc)
 	case "or":
-		if truth(a) {
+		if isTrue(a) {
 			return a
 		}
 		return e.b.eval(s, sc)
 	}
 	b := e.b.eval(s, sc)
 	if e.op == "~" {
-		x, y := text(e.line, a), text(e.line, b)
+		x, y := toText(e.line, a), toText(e.line, b)
 		s.alloc(e.line, len(x)+len(y))
-		return s.sized(e.line, x+y)
+		return s.limitSize(e.line, x+y)
 	}
 	switch x := a.(type) {
 	case string:
 		if y, ok := b.(string); ok && e.op == "+" {
 			s.alloc(e.line, len(x)+len(y))
-			return s.sized(e.line, x+y)
+			return s.limitSize(e.line, x+y)
 		}
 	case []any:
 		if y, ok := b.([]any); ok && e.op == "+" {
-			s.spend(e.line, len(x)+len(y))
+			s.countSteps(e.line, len(x)+len(y))
 			s.alloc(e.line, listEntry*(len(x)+len(y)))
 			return slices.Concat(x, y)
 		}
@@ -46,11 +46,11 @@ func (e binaryExpr) eval(s *state, sc *scope) any {
 	return nil
 }
 
-// sized bounds texts that grow without being written.
-func (s *state) sized(line int, t string) string {
-	s.spend(line, len(t)/1024)
+// limitSize returns t, or fails if it is longer than maxOutput.
+func (s *state) limitSize(line int, t string) string {
+	s.countSteps(line, len(t)/1024)
 	if len(t) > maxOutput {
-		failAt(line, "a text of more than %d bytes", maxOutput)
+		failAt(line, "a string of more than %d bytes", maxOutput)
 	}
 	return t
 }
@@ -84,8 +84,8 @@ func (e compareExpr) eval(s *state, sc *scope) any {
 	a := e.first.eval(s, sc)
 	for i, op := range e.ops {
 		b := e.rest[i].eval(s, sc)
-		s.weigh(e.line, a)
-		s.weigh(e.line, b)
+		s.countSize(e.line, a)
+		s.countSize(e.line, b)
 		if !s.compare(e.line, op, a, b) {
 			return false
 		}
@@ -101,9 +101,9 @@ func (s *state) compare(line int, op string, a, b any) bool {
 	case "!=":
 		return !s.equal(line, a, b)
 	case "in":
-		return s.member(line, a, b)
+		return s.contains(line, a, b)
 	case "not in":
-		return !s.member(line, a, b)
+		return !s.contains(line, a, b)
 	}
 	var c int
 	if x, y, ok := numbers(a, b); ok {
@@ -138,12 +138,12 @@ func order(x, y float64) int {
 	return 0
 }
 
-func (s *state) member(line int, a, b any) bool {
+func (s *state) contains(line int, a, b any) bool {
 	switch list := b.(type) {
 	case string:
 		part, ok := a.(string)
 		if !ok {
-			failAt(line, "cannot look for %s in a text", typeName(a))
+			failAt(line, "cannot look for %s in a string", typeName(a))
 		}
 		return strings.Contains(list, part)
 	case []any:
@@ -155,6 +155,6 @@ func (s *state) member(line int, a, b any) bool {
 	case undefined:
 		return false
 	}
-	failAt(line, "cannot look inside %s", typeName(b))
+	failAt(line, "cannot apply in to %s", typeName(b))
 	return false
 }

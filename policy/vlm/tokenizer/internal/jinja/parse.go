@@ -3,10 +3,10 @@ package jinja
 import "fmt"
 
 const (
-	// maxSource bounds a template, and with it how deep a chain such as 1+1+… can
-	// make evaluation go. Those of released models have some kilobytes.
+	// maxSource bounds the length of a template in bytes, and so the recursion depth of
+	// evaluating a chain such as 1+1+…. Templates of released models have a few kilobytes.
 	maxSource = 1 << 19
-	// maxNesting bounds how deep statements and expressions nest.
+	// maxNesting bounds the nesting of statements and expressions.
 	maxNesting = 100
 )
 
@@ -16,7 +16,7 @@ type Template struct{ body []stmt }
 // Parse reads a template. An error gives the line and what was found.
 func Parse(src string) (t *Template, err error) {
 	if len(src) > maxSource {
-		return nil, fmt.Errorf("jinja: a template of %d bytes, allowed %d", len(src), maxSource)
+		return nil, fmt.Errorf("jinja: the template has %d bytes, at most %d are allowed", len(src), maxSource)
 	}
 	tokens, err := lex(src)
 	if err != nil {
@@ -25,7 +25,7 @@ func Parse(src string) (t *Template, err error) {
 	p := &parser{tokens: tokens}
 	defer func() {
 		if r := recover(); r != nil {
-			t, err = nil, recovered(r)
+			t, err = nil, errorOfPanic(r)
 		}
 	}()
 	body := p.block()
@@ -35,20 +35,19 @@ func Parse(src string) (t *Template, err error) {
 	return &Template{body}, nil
 }
 
-// failure carries an error up through panics; it never leaves the package.
-type failure struct{ err error }
+// templateError is the panic value of an error in a template. Parse and Render recover it.
+type templateError struct{ err error }
 
-// recovered converts a panic to an error: that of a failure, or of a bug in this
-// package.
-func recovered(r any) error {
-	if f, ok := r.(failure); ok {
+// errorOfPanic returns the error of a failure, and an error for any other panic.
+func errorOfPanic(r any) error {
+	if f, ok := r.(templateError); ok {
 		return fmt.Errorf("jinja: %w", f.err)
 	}
 	return fmt.Errorf("jinja: %v", r)
 }
 
 func failAt(line int, format string, args ...any) {
-	panic(failure{fmt.Errorf("line %d: %s", line, fmt.Sprintf(format, args...))})
+	panic(templateError{fmt.Errorf("line %d: %s", line, fmt.Sprintf(format, args...))})
 }
 
 type parser struct {
@@ -105,14 +104,14 @@ func (p *parser) close() {
 
 func (p *parser) enter() {
 	if p.depth++; p.depth > maxNesting {
-		p.fail("nested more than %d deep", maxNesting)
+		p.fail("nesting is deeper than %d", maxNesting)
 	}
 }
 
 func (p *parser) leave() { p.depth-- }
 
-// block parses statements up to a tag that none of them begins with, such as
-// endif, which stays unread.
+// block parses statements up to a tag that begins no statement, such as endif, and does
+// not consume that tag.
 func (p *parser) block() []stmt {
 	p.enter()
 	defer p.leave()
@@ -209,7 +208,7 @@ func (p *parser) forStatement() stmt {
 		s.names = append(s.names, p.name())
 	}
 	p.expect("in")
-	s.list = p.or() // a condition would swallow the "if"
+	s.list = p.or() // not expression, which would parse the loop's "if" as its own
 	if p.accept("if") {
 		s.where = p.expression()
 	}

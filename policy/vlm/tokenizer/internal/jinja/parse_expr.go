@@ -2,7 +2,7 @@ package jinja
 
 import "strconv"
 
-// tuple is an expression, or several with commas between.
+// tuple parses an expression, or several separated by commas.
 func (p *parser) tuple() expr {
 	first := p.expression()
 	if !p.is(",") {
@@ -18,7 +18,7 @@ func (p *parser) tuple() expr {
 	return list
 }
 
-// expression is a conditional or anything simpler.
+// expression parses a conditional expression or a simpler one.
 func (p *parser) expression() expr {
 	p.enter()
 	defer p.leave()
@@ -216,7 +216,7 @@ func (p *parser) primary() expr {
 	switch t.kind {
 	case tokString:
 		s := t.text
-		for p.peek().kind == tokString { // neighbours join
+		for p.peek().kind == tokString { // adjacent strings are concatenated
 			s += p.next().text
 		}
 		return litExpr{s}
@@ -227,7 +227,7 @@ func (p *parser) primary() expr {
 		}
 		return litExpr{v}
 	case tokFloat:
-		v, _ := strconv.ParseFloat(t.text, 64) // digits on both sides of a point
+		v, _ := strconv.ParseFloat(t.text, 64) // cannot fail: digits, a point and digits
 		return litExpr{v}
 	case tokName:
 		switch t.text {

@@ -7,18 +7,18 @@ import (
 
 const (
 	maxSteps  = 200_000
-	maxOutput = 1 << 20 // bytes, also of a text on the way
-	maxMemory = 1 << 27 // bytes of all values made, also of those that are gone again
-	maxCalls  = 50      // macros in macros
+	maxOutput = 1 << 20 // bytes of the output, and of any string
+	maxMemory = 1 << 27 // bytes of all values created, including those already freed
+	maxCalls  = 50      // nested calls of macros
 
-	// What values take in memory, about, in bytes.
-	listEntry = 32   // with a number or the head of a text
-	dictEntry = 128  // with its name
-	scopeSize = 512  // with its map
-	loopSize  = 1024 // with the scope of its body
+	// Approximate memory of values in bytes.
+	listEntry = 32   // including a number or a string header
+	dictEntry = 128  // including its key
+	scopeSize = 512  // including its map
+	loopSize  = 1024 // one iteration, including the scope of its body
 )
 
-// RaisedError is the error of a template that calls raise_exception.
+// RaisedError is the error that a template raises with raise_exception.
 type RaisedError struct{ Message string }
 
 func (e *RaisedError) Error() string { return "the template raised: " + e.Message }
@@ -32,7 +32,7 @@ func (t *Template) Render(vars map[string]any) (out string, err error) {
 	s.out = &strings.Builder{}
 	defer func() {
 		if r := recover(); r != nil {
-			out, err = "", recovered(r)
+			out, err = "", errorOfPanic(r)
 		}
 	}()
 	runAll(t.body, s, s.top)
@@ -44,12 +44,12 @@ type state struct {
 	out   *strings.Builder
 	size  int
 	steps int
-	bytes int // made so far, see maxMemory
+	bytes int // memory of the values created so far; see maxMemory
 	calls int
 }
 
-// scope holds the names set in a loop's body or a macro; reading falls through
-// to the outer ones.
+// scope holds the variables set in a loop's body or a macro. Names that it lacks are
+// looked up in the outer scopes.
 type scope struct {
 	vars  map[string]any
 	outer *scope
@@ -77,28 +77,28 @@ type (
 	method = function
 )
 
-func (s *state) step(line int) {
+func (s *state) countStep(line int) {
 	if s.steps++; s.steps > maxSteps {
 		failAt(line, "more than %d steps", maxSteps)
 	}
 }
 
-// spend counts work that is more than a step, before it is done.
-func (s *state) spend(line, steps int) {
+// countSteps counts several steps, before they are done.
+func (s *state) countSteps(line, steps int) {
 	if s.steps += steps; s.steps > maxSteps {
 		failAt(line, "more than %d steps", maxSteps)
 	}
 }
 
-// alloc counts memory, where it can be before it is taken.
+// alloc counts memory, if possible before it is allocated.
 func (s *state) alloc(line, bytes int) {
 	if s.bytes += bytes; s.bytes > maxMemory {
 		failAt(line, "more than %d bytes of values", maxMemory)
 	}
 }
 
-// made counts the memory of a value that a function or operator returns.
-func (s *state) made(line int, v any) any {
+// countValue counts the memory of a new value and returns it.
+func (s *state) countValue(line int, v any) any {
 	switch v := v.(type) {
 	case string:
 		s.alloc(line, len(v))
@@ -110,15 +110,15 @@ func (s *state) made(line int, v any) any {
 	return v
 }
 
-// weigh counts the size of a value that is gone through as a whole.
-func (s *state) weigh(line int, v any) {
+// countSize counts steps for reading the whole value.
+func (s *state) countSize(line int, v any) {
 	switch v := v.(type) {
 	case string:
-		s.spend(line, len(v)/64)
+		s.countSteps(line, len(v)/64)
 	case []any:
-		s.spend(line, len(v)/16)
+		s.countSteps(line, len(v)/16)
 	case map[string]any:
-		s.spend(line, len(v)/16)
+		s.countSteps(line, len(v)/16)
 	}
 }
 
@@ -141,7 +141,7 @@ func (s *state) capture(body []stmt, sc *scope) string {
 
 func runAll(list []stmt, s *state, sc *scope) control {
 	for _, st := range list {
-		s.step(0)
+		s.countStep(0)
 		if c := st.run(s, sc); c != proceed {
 			return c
 		}
@@ -155,12 +155,12 @@ func (d dataStmt) run(s *state, _ *scope) control {
 }
 
 func (o outputStmt) run(s *state, sc *scope) control {
-	s.write(o.line, text(o.line, o.value.eval(s, sc)))
+	s.write(o.line, toText(o.line, o.value.eval(s, sc)))
 	return proceed
 }
 
 func (i ifStmt) run(s *state, sc *scope) control {
-	if truth(i.cond.eval(s, sc)) {
+	if isTrue(i.cond.eval(s, sc)) {
 		return runAll(i.then, s, sc)
 	}
 	return runAll(i.other, s, sc)
@@ -193,16 +193,16 @@ func (x setStmt) run(s *state, sc *scope) control {
 
 func (f forStmt) run(s *state, sc *scope) control {
 	list := f.list.eval(s, sc)
-	s.weigh(f.line, list)
+	s.countSize(f.line, list)
 	items := s.iterate(f.line, list)
 	if f.where != nil {
 		var kept []any
 		for _, item := range items {
-			s.step(f.line)
+			s.countStep(f.line)
 			s.alloc(f.line, scopeSize)
 			inner := &scope{map[string]any{}, sc}
 			f.bind(s, inner, item)
-			if truth(f.where.eval(s, inner)) {
+			if isTrue(f.where.eval(s, inner)) {
 				kept = append(kept, item)
 			}
 		}
@@ -212,7 +212,7 @@ func (f forStmt) run(s *state, sc *scope) control {
 		return runAll(f.other, s, sc)
 	}
 	for i, item := range items {
-		s.step(f.line)
+		s.countStep(f.line)
 		s.alloc(f.line, loopSize)
 		inner := &scope{map[string]any{"loop": loopAt(items, i)}, sc}
 		f.bind(s, inner, item)
@@ -230,7 +230,7 @@ func (f forStmt) bind(s *state, sc *scope, item any) {
 	}
 	parts := s.iterate(f.line, item)
 	if len(parts) != len(f.names) {
-		failAt(f.line, "%d values for %d names", len(parts), len(f.names))
+		failAt(f.line, "the loop has %d names, but an item has %d values", len(f.names), len(parts))
 	}
 	for i, name := range f.names {
 		sc.vars[name] = parts[i]
@@ -256,13 +256,13 @@ func (m macroStmt) run(s *state, sc *scope) control {
 	s.alloc(0, scopeSize)
 	sc.vars[m.name] = function(func(s *state, line int, args []any, kw map[string]any) any {
 		if s.calls++; s.calls > maxCalls {
-			failAt(line, "macros call each other more than %d deep", maxCalls)
+			failAt(line, "more than %d nested calls of macros", maxCalls)
 		}
 		defer func() { s.calls-- }()
 		s.alloc(line, scopeSize)
 		inner := &scope{map[string]any{}, sc}
 		if len(args) > len(m.params) {
-			failAt(line, "macro %s takes %d arguments, found %d", m.name, len(m.params), len(args))
+			failAt(line, "macro %s has %d parameters, found %d arguments", m.name, len(m.params), len(args))
 		}
 		for name := range kw {
 			if !contains(m.params, name) {

@@ -17,7 +17,7 @@ func typeName(v any) string {
 	case int, float64:
 		return "a number"
 	case string:
-		return "a text"
+		return "a string"
 	case []any:
 		return "a list"
 	case map[string]any:
@@ -28,9 +28,9 @@ func typeName(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// text is what writing a value puts out. Python's form of lists and
-// dictionaries is refused: a template that prints one is not meant to.
-func text(line int, v any) string {
+// toText converts a value to its output. Lists and dictionaries are an error, because
+// chat templates do not print them intentionally.
+func toText(line int, v any) string {
 	switch v := v.(type) {
 	case undefined:
 		return ""
@@ -50,7 +50,7 @@ func text(line int, v any) string {
 	return ""
 }
 
-func truth(v any) bool {
+func isTrue(v any) bool {
 	switch v := v.(type) {
 	case nil, undefined:
 		return false
@@ -70,7 +70,7 @@ func truth(v any) bool {
 	return true
 }
 
-// numbers returns both values as numbers; booleans count, as in Python.
+// numbers converts both values to numbers; booleans are 0 and 1, as in Python.
 func numbers(a, b any) (x, y float64, ok bool) {
 	x, okX := number(a)
 	y, okY := number(b)
@@ -92,9 +92,9 @@ func number(v any) (float64, bool) {
 	return 0, false
 }
 
-// equal compares lists and dictionaries by what they hold.
+// equal compares two values; lists and dictionaries by their contents.
 func (s *state) equal(line int, a, b any) bool {
-	s.step(line)
+	s.countStep(line)
 	inside := func(a, b any) bool { return s.equal(line, a, b) }
 	if x, y, ok := numbers(a, b); ok {
 		return x == y
@@ -107,7 +107,7 @@ func (s *state) equal(line int, a, b any) bool {
 		if !ok || len(x) != len(y) {
 			return false
 		}
-		s.weigh(line, x)
+		s.countSize(line, x)
 		return x == y
 	case []any:
 		y, ok := b.([]any)
@@ -122,8 +122,8 @@ func (s *state) equal(line int, a, b any) bool {
 	return false
 }
 
-// iterate returns what a loop over a value visits. Dictionaries go by sorted
-// keys: the order of insertion is not kept here.
+// iterate returns the items of a loop over a value. For dictionaries these are the
+// sorted keys, because the order of insertion is not known.
 func (s *state) iterate(line int, v any) []any {
 	switch v := v.(type) {
 	case undefined:
@@ -138,7 +138,7 @@ func (s *state) iterate(line int, v any) []any {
 		}
 		return list
 	case map[string]any:
-		s.weigh(line, v)
+		s.countSize(line, v)
 		s.alloc(line, 2*listEntry*len(v))
 		var list []any
 		for _, k := range slices.Sorted(maps.Keys(v)) {

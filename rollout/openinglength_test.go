@@ -17,7 +17,7 @@ func TestOpeningsCountTheFirstPrompt(t *testing.T) {
 		w := &world{}
 		p := player(t, w, &parrot{})
 		p.Harness = h
-		lengths, err := p.Openings(t.Context(), eps)
+		lengths, err := p.OpeningLengths(t.Context(), eps)
 		require.NoError(t, err)
 		require.Equal(t, w.made.Load(), w.closed.Load())
 		require.EqualValues(t, 6, w.made.Load())
@@ -40,7 +40,7 @@ func TestOpeningsOfEpisodesThatFailAreUnknown(t *testing.T) {
 		return nil
 	}}
 	p := player(t, w, &parrot{})
-	lengths, err := p.Openings(t.Context(), eps)
+	lengths, err := p.OpeningLengths(t.Context(), eps)
 	require.NoError(t, err)
 	require.Positive(t, lengths[0])
 	require.Equal(t, []int{-1, -1}, lengths[2:])
@@ -48,9 +48,9 @@ func TestOpeningsOfEpisodesThatFailAreUnknown(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = p.Openings(ctx, eps)
+	_, err = p.OpeningLengths(ctx, eps)
 	require.ErrorIs(t, err, context.Canceled)
 	p.Policy = struct{ policy.Policy }{&parrot{}}
-	_, err = p.Openings(t.Context(), eps)
+	_, err = p.OpeningLengths(t.Context(), eps)
 	require.ErrorIs(t, err, rollout.ErrNoCounter)
 }

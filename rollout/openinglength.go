@@ -7,12 +7,12 @@ import (
 	"vagen/policy"
 )
 
-// Openings returns the number of tokens of each episode's opening: instructions and
+// OpeningLengths returns the number of tokens of each episode's opening: instructions and
 // first observation, as the harness arranges them and the policy counts them. The
-// policy must be a policy.Counter. Openings creates, resets and closes the
+// policy must be a policy.Counter. It creates, resets and closes the
 // environments, and plays no turn. An episode whose environment or harness fails has
 // −1; Play reports the reason.
-func (p *Player) Openings(ctx context.Context, episodes []Episode) ([]int, error) {
+func (p *Player) OpeningLengths(ctx context.Context, episodes []Episode) ([]int, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
@@ -25,21 +25,21 @@ func (p *Player) Openings(ctx context.Context, episodes []Episode) ([]int, error
 		place[lives[i]] = i
 	}
 	out := make([]int, len(episodes))
-	p.each(lives, func(l *live) { out[place[l]] = p.opening(ctx, l) })
+	p.each(lives, func(l *live) { out[place[l]] = p.openingLength(ctx, l) })
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
-// opening returns the number of tokens of an episode's opening, or −1.
-func (p *Player) opening(ctx context.Context, l *live) int {
-	if p.open(ctx, l); l.over {
+// openingLength returns the number of tokens of an episode's opening, or −1.
+func (p *Player) openingLength(ctx context.Context, l *live) int {
+	if p.open(ctx, l); l.ended {
 		return -1
 	}
 	defer p.closeEnv(l.Env, l.env)
 	s := p.state(l)
-	a, err := protected(p.harness(), s)
+	a, err := callHarness(p.harness(), s)
 	if err != nil {
 		return -1
 	}

@@ -1,0 +1,279 @@
+package advantage
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+)
+
+// TestWhitenedAdvantagesHaveMeanZeroAndVarianceOne over the estimator's mask.
+func TestWhitenedAdvantagesHaveMeanZeroAndVarianceOne(t *testing.T) {
+	eachName(t, func(t *testing.T, spec Spec, est Estimator, g *generator) {
+		if !spec.Whitens {
+			return
+		}
+		b := batchOf(g.episodes(3, 3, true))
+		over := b.Loss
+		switch est.(type) {
+		case GAE:
+			over = b.Attention
+		case TurnWise:
+			over = b.TurnEnd
+		}
+		m := MomentsOf(run(t, est, b).Advantages, over)
+		// The tolerance covers the epsilons of whitening and float32 storage.
+		if math.Abs(m.Mean) > 1e-5 || math.Abs(m.Variance()-1) > 1e-4 {
+			t.Errorf("mean %v, variance %v over %d positions", m.Mean, m.Variance(), m.N)
+		}
+	})
+}
+
+// TestReturnsTelescopeAtLambdaOne: with λ = 1 the values between cancel, and the
+// return of a token is the discounted sum of the rewards to come.
+func TestReturnsTelescopeAtLambdaOne(t *testing.T) {
+	const gamma = 0.9
+	for seed := range uint64(lawRounds) {
+		g := newGenerator(seed)
+		rows := g.episodes(2, 2, true)
+		b := batchOf(rows)
+		togo := func(outcome bool) map[int]float32 {
+			want := make(map[int]float32)
+			for _, r := range rows {
+				sum, total := 0.0, 0.0
+				for _, k := range r.tokens {
+					if k.wrote {
+						total += float64(k.reward)
+					}
+				}
+				last := true
+				for _, k := range slices.Backward(r.tokens) {
+					if !k.wrote {
+						continue
+					}
+					reward := float64(k.reward)
+					if outcome {
+						reward = 0
+						if last {
+							reward = total
+						}
+					}
+					last = false
+					sum = reward + gamma*sum
+					want[k.id] = float32(sum)
+				}
+			}
+			return want
+		}
+		for _, est := range []Estimator{
+			Masked{Gamma: gamma, Lambda: 1, Whiten: true}, Lite{Gamma: gamma, Lambda: 1, Whiten: true}, TrajectoryToken{Gamma: gamma, Lambda: 1, Whiten: true},
+		} {
+			sameByID(t, "returns", byID(rows, run(t, est, b).Returns), togo(false))
+		}
+		sameByID(t, "returns", byID(rows, run(t, TrajectoryOutcome{Gamma: gamma, Lambda: 1, Whiten: true}, b).Returns), togo(true))
+	}
+}
+
+// TestReturnsNeedNoValuesAtLambdaOne is the same for all estimators with a
+// critic, whatever their clocks: what the critic believes cancels.
+func TestReturnsNeedNoValuesAtLambdaOne(t *testing.T) {
+	eachName(t, func(t *testing.T, spec Spec, _ Estimator, g *generator) {
+		if !spec.Critic {
+			return
+		}
+		p := testParams()
+		p.Lambda, p.TurnLambda, p.TokenLambda = 1, 1, 1
+		est := named(t, spec.Name, p)
+		rows := g.episodes(3, 3, true)
+		if !spec.RowLocal {
+			rows = g.split(rows, 1)
+		}
+		others := cloneRows(rows)
+		for i := range others {
+			for k := range others[i].tokens {
+				others[i].tokens[k].value = g.number()
+			}
+		}
+		got, want := run(t, est, batchOf(others)), run(t, est, batchOf(rows))
+		sameByID(t, "returns", byID(others, got.Returns), byID(rows, want.Returns))
+		if slices.Equal(got.Advantages, want.Advantages) {
+			t.Error("values do not matter to advantages")
+		}
+		p.Lambda, p.TurnLambda, p.TokenLambda = 0.9, 0.9, 0.9
+		est = named(t, spec.Name, p)
+		if slices.Equal(run(t, est, batchOf(others)).Returns, run(t, est, batchOf(rows)).Returns) {
+			t.Error("values do not matter below λ = 1")
+		}
+	})
+}
+
+// TestAdvantagesAreDiscountedSumsOfDeltas checks the recursion against the sum
+// that defines it, Ak = Σ (γλ)^l δ(k+l).
+func TestAdvantagesAreDiscountedSumsOfDeltas(t *testing.T) {
+	const gamma, lambda = 0.9, 0.7
+	for seed := range uint64(lawRounds) {
+		g := newGenerator(seed)
+		rows := g.episodes(2, 2, true)
+		want := make(map[int]float32)
+		for _, r := range rows {
+			var steps []token
+			for _, k := range r.tokens {
+				if k.wrote {
+					steps = append(steps, k)
+				}
+			}
+			for k := range steps {
+				sum := 0.0
+				for l := k; l < len(steps); l++ {
+					delta := float64(steps[l].reward) - float64(steps[l].value)
+					if l+1 < len(steps) {
+						delta += gamma * float64(steps[l+1].value)
+					}
+					sum += math.Pow(gamma*lambda, float64(l-k)) * delta
+				}
+				want[steps[k].id] = float32(sum)
+			}
+		}
+		for _, est := range []Estimator{
+			Masked{Gamma: gamma, Lambda: lambda}, Lite{Gamma: gamma, Lambda: lambda},
+			TrajectoryToken{Gamma: gamma, Lambda: lambda},
+		} {
+			sameByID(t, "advantages", byID(rows, run(t, est, batchOf(rows)).Advantages), want)
+		}
+	}
+}
+
+// TestBiLevelIsMaskedOnlyAtOne: with rewards on turn ends, the two passes are
+// one recursion when nothing is discounted, and differ as soon as anything is.
+func TestBiLevelIsMaskedOnlyAtOne(t *testing.T) {
+	for seed := range uint64(lawRounds) {
+		g := newGenerator(seed)
+		rows := g.episodes(3, 3, false)
+		b := batchOf(rows)
+		one := run(t, Masked{Gamma: 1, Lambda: 1, Whiten: true}, b)
+		bothSame(t, run(t, BiLevel{Gamma: 1, Lambda: 1, TurnGamma: 1, Whiten: true}, b), one, rows, rows)
+		for _, est := range []BiLevel{
+			{Gamma: 0.9, Lambda: 1, TurnGamma: 1}, {Gamma: 1, Lambda: 0.9, TurnGamma: 1}, {Gamma: 1, Lambda: 1, TurnGamma: 0.9},
+			{Gamma: 0.9, Lambda: 0.9, TurnGamma: 0.9},
+		} {
+			same := run(t, Masked{Gamma: est.Gamma, Lambda: est.Lambda}, b)
+			if slices.Equal(run(t, est, b).Advantages, same.Advantages) {
+				t.Errorf("%+v equals the masked recursion", est)
+			}
+		}
+	}
+}
+
+// TestTwoPassIsTokenLevelOnlyAtOne is the same for episodes of several rows.
+func TestTwoPassIsTokenLevelOnlyAtOne(t *testing.T) {
+	for seed := range uint64(lawRounds) {
+		g := newGenerator(seed)
+		rows := g.split(g.episodes(3, 3, false), 1)
+		b := batchOf(rows)
+		one := run(t, TrajectoryToken{Gamma: 1, Lambda: 1, Whiten: true}, b)
+		bothSame(t, run(t, TrajectoryTwoPass{Gamma: 1, Lambda: 1, TurnGamma: 1, Whiten: true}, b), one, rows, rows)
+		bothSame(t, run(t, TrajectoryBiLevel{TurnGamma: 1, TurnLambda: 1, TokenLambda: 1, Mix: 0.5, Whiten: true}, b), one, rows, rows)
+		for _, est := range []TrajectoryTwoPass{
+			{Gamma: 0.9, Lambda: 1, TurnGamma: 1}, {Gamma: 1, Lambda: 0.9, TurnGamma: 1}, {Gamma: 1, Lambda: 1, TurnGamma: 0.9},
+		} {
+			same := run(t, TrajectoryToken{Gamma: est.Gamma, Lambda: est.Lambda}, b)
+			if slices.Equal(run(t, est, b).Advantages, same.Advantages) {
+				t.Errorf("%+v equals the token recursion", est)
+			}
+		}
+	}
+}
+
+// TestTwoPassIsBiLevelOnWholeEpisodes: with rewards on turn ends and an episode
+// per row, stitching and moving rewards change nothing under the mask, up to the
+// guard of whitening.
+func TestTwoPassIsBiLevelOnWholeEpisodes(t *testing.T) {
+	for seed := range uint64(lawRounds) {
+		g := newGenerator(seed)
+		rows := g.episodes(3, 3, false)
+		b := batchOf(rows)
+		got := run(t, TrajectoryTwoPass{Gamma: 0.9, Lambda: 0.8, TurnGamma: 0.7, Whiten: true}, b)
+		bothSame(t, got, run(t, BiLevel{Gamma: 0.9, Lambda: 0.8, TurnGamma: 0.7, Whiten: true}, b), rows, rows)
+	}
+}
+
+// TestMixEnds: mix 0 is the plain recursion to the bit, and so is mix 1 with
+// equal clocks but for rounding.
+func TestMixEnds(t *testing.T) {
+	for seed := range uint64(lawRounds) {
+		rows := newGenerator(seed).episodes(3, 3, true)
+		b := batchOf(rows)
+		plain := run(t, TrajectoryToken{Gamma: 1, Lambda: 0.6, Whiten: true}, b)
+		none := run(t, TrajectoryBiLevel{TurnGamma: 0.7, TurnLambda: 0.85, TokenLambda: 0.6, Mix: 0, Whiten: true}, b)
+		if !slices.Equal(none.Advantages, plain.Advantages) || !slices.Equal(none.Returns, plain.Returns) {
+			t.Error("mix 0 is not the plain recursion")
+		}
+		for _, mix := range []float64{0.4, 1} {
+			one := run(t, TrajectoryBiLevel{TurnGamma: 1, TurnLambda: 0.6, TokenLambda: 0.6, Mix: mix, Whiten: true}, b)
+			bothSame(t, one, plain, rows, rows)
+		}
+		two := run(t, TrajectoryBiLevel{TurnGamma: 0.7, TurnLambda: 0.85, TokenLambda: 0.6, Mix: 1, Whiten: true}, b)
+		if slices.Equal(two.Returns, plain.Returns) {
+			t.Error("the turn clock has no effect")
+		}
+	}
+}
+
+// TestRowsWithoutModelTokensStayZero: such a row has results, and takes no part.
+func TestRowsWithoutModelTokensStayZero(t *testing.T) {
+	eachName(t, func(t *testing.T, spec Spec, est Estimator, g *generator) {
+		rows := g.episodes(3, 3, true)
+		silent := append(cloneRows(rows), row{group: rows[0].group, traj: 999, tokens: g.observation(4)}, row{group: rows[0].group, traj: 1000})
+		b := batchOf(silent)
+		got := run(t, est, b)
+		lo, hi := b.Row(len(rows))
+		if spec.Mask == MaskAttention || spec.Groups {
+			return // such rows are rows to these, and count in their group
+		}
+		bothSame(t, got, run(t, est, batchOf(rows)), silent, rows)
+		raw := testParams()
+		raw.Whiten = false
+		for _, a := range run(t, named(t, spec.Name, raw), b).Advantages[lo:hi] {
+			if a != 0 {
+				t.Errorf("advantage %v in a row without model tokens", a)
+			}
+		}
+	})
+}
+
+// TestEmptyMasksAreDefined: whitening over nothing is an error with a name, and
+// without whitening there are zeros.
+func TestEmptyMasksAreDefined(t *testing.T) {
+	eachName(t, func(t *testing.T, spec Spec, est Estimator, g *generator) {
+		rows := []row{
+			{group: 1, traj: 1, tokens: g.observation(3)},
+			{group: 1, traj: 2, tokens: g.observation(2)},
+		}
+		b := batchOf(rows)
+		if spec.States {
+			return // without turns there are no states either; see TestGiGPONeedsStates
+		}
+		if spec.Mask == MaskAttention {
+			clear(b.Attention)
+		}
+		var out Result
+		err := est.Estimate(&out, b)
+		if spec.Whitens != errors.Is(err, ErrEmptyMask) {
+			t.Errorf("got %v", err)
+		}
+		if spec.Mask == MaskAttention {
+			return // the recursion runs on regardless of the mask
+		}
+		raw := testParams()
+		raw.Whiten = false
+		est = named(t, spec.Name, raw)
+		if err := est.Estimate(&out, b); err != nil {
+			t.Fatalf("raw: %v", err)
+		}
+		for _, a := range out.Advantages {
+			if a != 0 {
+				t.Errorf("raw advantage %v under an empty mask", a)
+			}
+		}
+	})
+}

@@ -1,0 +1,153 @@
+package options
+
+import (
+	"slices"
+	"strings"
+
+	"vagen/env"
+	"vagen/internal/field"
+	"vagen/reward"
+)
+
+// Response holds the options of prompts and responses, which every environment has.
+type Response struct {
+	RenderMode       string   `option:"render_mode" kind:"text"`   // env.Text or env.Vision
+	PromptFormat     string   `option:"prompt_format" kind:"text"` // a format of the rule set, see package reward
+	MaxActions       int      `option:"max_actions_per_step"`
+	ActionSep        string   `option:"action_sep" kind:"text"`
+	ImagePlaceholder string   `option:"image_placeholder" kind:"text"`                 // must be env.ImageMark; accepted for old configurations
+	SpecialTokens    []string `option:"special_token_list" kind:"text" rules:"legacy"` // removed from sections
+	FormatReward     float64  `option:"format_reward"`
+}
+
+// LegacyTokens are the special tokens of the legacy environments.
+func LegacyTokens() []string { return []string{"<think>", "</think>", "<answer>", "</answer>"} }
+
+// StateReward holds the options of judged state reward. UseStateReward attaches claims
+// for a judge to the outcomes of turns whose format is rewarded; the weights are those of
+// a perfect claim. Under the lite rules there is none.
+type StateReward struct {
+	UseStateReward      bool    `option:"use_state_reward"`
+	GroundingWeight     float64 `option:"grounding_reward_weight"`
+	WorldModelingWeight float64 `option:"worldmodeling_reward_weight"`
+}
+
+// Ruled holds the options of the environments with the rule sets Lite, Legacy and Next.
+type Ruled struct {
+	Rules env.Rules `option:"rules" kind:"text"` // selects the other defaults, too
+	Response
+	SuccessReward float64 `option:"success_reward" rules:"lite next"`
+	StateReward
+}
+
+// DefaultRuled returns what all environments publish for a rule set, Lite for an unknown
+// one.
+func DefaultRuled(r env.Rules) Ruled {
+	o := Ruled{Rules: env.Lite, Response: Response{RenderMode: env.Vision, ImagePlaceholder: env.ImageMark}, SuccessReward: 1}
+	switch r {
+	case env.Next:
+		o.Rules, o.GroundingWeight, o.WorldModelingWeight = r, 0.006, 0.006
+	case env.Legacy:
+		o.Rules, o.PromptFormat, o.FormatReward, o.SpecialTokens = r, "grounding_worldmodeling", 0.5, LegacyTokens()
+		o.GroundingWeight, o.WorldModelingWeight = 0.5, 0.5
+	}
+	return o
+}
+
+// Level holds the options of the environments on a grid of cells.
+type Level struct {
+	Ruled
+	Desc     []string `option:"desc" kind:"text"` // rows of a fixed level instead of a drawn one, as Parse reads them
+	TileSize int      `option:"tile_size"`        // pixels of a cell's side, 14..128
+	Shading  bool     `option:"shading"`          // colours depend on row and column, so that a cell shows its position
+
+	Prompt       string  `option:"prompt" kind:"text"` // full, or brief for models with a small vocabulary
+	UseExample   bool    `option:"use_example_in_sys_prompt"`
+	StrictFormat bool    `option:"strict_format"` // a malformed turn does nothing; next only
+	TurnCost     float64 `option:"turn_cost"`     // subtracted on every turn
+
+	// ObservationReward and PredictionReward pay for sections that say the state in the
+	// words of Env.Describe: the share of right words times this weight, on turns whose
+	// format is rewarded.
+	ObservationReward float64 `option:"observation_reward"`
+	PredictionReward  float64 `option:"prediction_reward"`
+}
+
+// Brief is the value of the option prompt for the shortest prompts.
+const Brief = "brief"
+
+// DefaultLevel is DefaultRuled for grids, with cells of 28 pixels.
+func DefaultLevel(r env.Rules) Level {
+	o := Level{Ruled: DefaultRuled(r), TileSize: 28, Shading: true, Prompt: "full", UseExample: true, StrictFormat: r == env.Next}
+	o.ActionSep = ","
+	if o.Rules != env.Legacy {
+		o.RenderMode = env.Text
+	}
+	return o
+}
+
+// Describing reports whether sections are to be written in the words of Env.Describe.
+func Describing(o *Level) bool {
+	return o.ObservationReward != 0 || o.PredictionReward != 0 || o.PromptFormat == reward.ObservePredict
+}
+
+// Positional reports whether sections are to be written in the words that judges read by
+// rule: when they are rewarded and the format asks for no other notation.
+func Positional(o *Level) bool {
+	return o.UseStateReward && !Describing(o) && !strings.HasSuffix(o.PromptFormat, "_symbolic") && !strings.HasSuffix(o.PromptFormat, "_structured")
+}
+
+// CheckResponse checks the options of prompts and responses.
+func CheckResponse(c *field.Checks, o *Response, formats []string) {
+	c.OneOf("render_mode", o.RenderMode, env.Text, env.Vision)
+	if formats != nil {
+		c.OneOf("prompt_format", o.PromptFormat, formats...)
+	}
+	c.Positive("max_actions_per_step", o.MaxActions)
+	if o.ActionSep == "" {
+		c.Bad("action_sep", "empty, must be a non-empty text")
+	}
+	if o.ImagePlaceholder != env.ImageMark {
+		c.Bad("image_placeholder", "%q, must be %q", o.ImagePlaceholder, env.ImageMark)
+	}
+	c.Finite("format_reward", o.FormatReward)
+}
+
+// CheckRuled checks a rule set and its options; formats are those with a prompt.
+func CheckRuled(c *field.Checks, o *Ruled, formats []string) {
+	c.OneOf("rules", string(o.Rules), string(env.Lite), string(env.Legacy), string(env.Next))
+	CheckResponse(c, &o.Response, formats)
+	c.Finite("success_reward", o.SuccessReward)
+	CheckStateReward(c, &o.StateReward, o.Rules, o.PromptFormat)
+}
+
+// CheckLevel checks the options of grids.
+func CheckLevel(c *field.Checks, o *Level) {
+	CheckRuled(c, &o.Ruled, Formats(o.Rules, reward.Lite))
+	c.OneOf("prompt", o.Prompt, "full", Brief)
+	c.Within("tile_size", float64(o.TileSize), 14, 128)
+	if o.Rules != env.Next && o.StrictFormat {
+		c.Bad("strict_format", "true, but the %s rules have no such option; next have", o.Rules)
+	}
+}
+
+// CheckStateReward refuses judged state reward with a rule set without it, or with a
+// format that makes no statements about the state.
+func CheckStateReward(c *field.Checks, o *StateReward, rules env.Rules, format string) {
+	use := map[env.Rules][]string{env.Legacy: {"grounding", "worldmodeling", "grounding_worldmodeling"}, env.Next: {"wm"}}[rules]
+	switch {
+	case !o.UseStateReward || format == reward.ObservePredict && rules != env.Lite:
+	case rules == env.Lite:
+		c.Bad("use_state_reward", "true, but the lite rules have no judged state reward")
+	case use != nil && !slices.ContainsFunc(use, func(part string) bool { return strings.Contains(format, part) }):
+		c.Bad("use_state_reward", "true, but the format %q contains no statements about the state; use %s", format, strings.Join(use, ", "))
+	}
+}
+
+// CheckEnvName checks the name of the environment, which old configurations repeat among
+// the options.
+func CheckEnvName(c *field.Checks, name, own string) {
+	if name != "" {
+		c.OneOf("env_name", name, own)
+	}
+}

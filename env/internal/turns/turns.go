@@ -1,0 +1,116 @@
+// Package turns holds what environments do alike in every turn: it reads the response and
+// rewards statements about the state.
+package turns
+
+import (
+	"context"
+	"fmt"
+
+	"vagen/env"
+	"vagen/env/internal/calls"
+	"vagen/env/internal/options"
+	"vagen/env/internal/words"
+	"vagen/reward"
+)
+
+// Base is the part of an environment that depends on its options alone. An environment
+// embeds it, and so has the methods of env.Claimant and the parser of its responses.
+type Base struct {
+	env    string
+	rules  env.Rules
+	strict bool
+	parser *reward.Parser
+	state  options.StateReward
+}
+
+// New returns the Base of an environment. name is the environment's in errors. The
+// dialect in po is that of the lite rules; of po, KeepCase and AnswerBox are for the next
+// rules.
+func New(name string, o options.Ruled, po reward.ParserOptions) (Base, error) {
+	po.ActionSep, po.MaxActions = o.ActionSep, o.MaxActions
+	switch o.Rules {
+	case env.Legacy:
+		po.Dialect, po.SpecialTokens = reward.Legacy, o.SpecialTokens
+	case env.Next:
+		po.Dialect = reward.Next
+	}
+	if o.Rules != env.Next {
+		po.KeepCase, po.AnswerBox = false, false
+	}
+	p, err := reward.NewParser(o.PromptFormat, po)
+	if err != nil {
+		return Base{}, fmt.Errorf("%s: %w", name, err)
+	}
+	return Base{env: name, rules: o.Rules, parser: p, state: o.StateReward}, nil
+}
+
+// Strict makes malformed turns of the next rules have no effect.
+func (b Base) Strict(on bool) Base {
+	b.strict = on
+	return b
+}
+
+// Claiming implements env.Claimant.
+func (b *Base) Claiming() bool { return b.state.UseStateReward }
+
+// Parser returns the parser of responses.
+func (b *Base) Parser() *reward.Parser { return b.parser }
+
+// Read parses a response. Under the next rules a turn with too many actions is malformed.
+func Read(b *Base, response string) reward.Response {
+	r := b.parser.Parse(response)
+	if b.rules == env.Next {
+		r = words.EnforceFormat(r, b.strict)
+	}
+	return r
+}
+
+// System returns the system prompt, unless the calls are in a wrong order.
+func System(ctx context.Context, calls *calls.Guard, prompt func() string) (env.Observation, error) {
+	if err := calls.Open(ctx); err != nil {
+		return env.Observation{}, err
+	}
+	return env.Observation{Text: prompt()}, nil
+}
+
+// Describe rewards a section that describes the state in an environment's vocabulary:
+// the share of correct words times the weight, as a part named after the section. With
+// weight 0 it does nothing.
+func Describe(out *env.Outcome, section string, weight float64, truth func() string) {
+	if weight == 0 {
+		return
+	}
+	score := words.Score(out.Response.Sections[section], truth())
+	out.Turn[section+"_score"] = score
+	out.Reward.Add(section, weight*score)
+}
+
+// Claim attaches a response's statements to the outcome for a judge, if judged state
+// reward is on and the format is rewarded; with an unrewarded format the judged metrics
+// are zero. Observations are about the state before the turn, predictions about the one
+// after. judged is the name under which judges know the environment, and truth sets the
+// true facts of a state.
+func Claim[S any](b *Base, out *env.Outcome, judged string, rewarded bool, before, after S, truth func(*reward.Claim, S)) {
+	if !b.state.UseStateReward {
+		return
+	}
+	for _, about := range []struct {
+		section string
+		state   S
+		weight  float64
+	}{
+		{reward.SectionObservation, before, b.state.GroundingWeight},
+		{reward.SectionPrediction, after, b.state.WorldModelingWeight},
+	} {
+		text := out.Response.Sections[about.section]
+		switch {
+		case text == "":
+		case !rewarded:
+			out.Turn[env.ClaimMetric(about.section)] = 0
+		default:
+			c := reward.Claim{Section: about.section, Text: text, Env: judged, Weight: about.weight}
+			truth(&c, about.state)
+			out.Claims = append(out.Claims, c)
+		}
+	}
+}

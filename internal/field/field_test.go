@@ -1,0 +1,111 @@
+package field_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/field"
+)
+
+func TestErrorsCarryTheKeysThatTheyName(t *testing.T) {
+	err := field.Errorf("{run.workers} is %d, but {run.waves} is %s", 3, "{2}")
+	require.EqualError(t, err, "run.workers is 3, but run.waves is {2}")
+	require.Equal(t, []string{"run.workers", "run.waves"}, field.Keys(err))
+	cause := errors.New("no such name")
+	outer := fmt.Errorf("line 3: %w: %w", field.Errorf("{%s}: %w", "filter.name", cause), err)
+	require.Equal(t, []string{"filter.name", "run.workers", "run.waves"}, field.Keys(outer))
+	require.ErrorIs(t, outer, cause)
+	require.Empty(t, field.Keys(cause))
+}
+
+func TestChecksReportEveryFieldInTheOrderFound(t *testing.T) {
+	var c field.Checks
+	require.NoError(t, c.Err())
+	c.OneOf("a.mode", "txt", "text", "vision")
+	c.OneOf("a.mode", "text", "text", "vision")
+	c.Within("a.size", 1, 2, 64)
+	c.Within("a.size", 64, 2, 64)
+	c.Within("a.share", math.NaN(), 0.5, 1)
+	c.Positive("a.steps", 0)
+	c.Positive("a.steps", 1)
+	c.Positive("a.steps", field.Most+1)
+	c.Count("a.limit", -1)
+	c.Count("a.limit", 0)
+	c.Finite("a.reward", math.Inf(-1))
+	c.Finite("a.reward", -1)
+	require.EqualError(t, c.Err(), `a.mode is "txt", must be one of ["text" "vision"], did you mean "text"?
+a.size is 1, must be in [2, 64]
+a.share is NaN, must be in [0.5, 1]
+a.steps is 0, must be positive
+a.steps is 1073741825, must be at most 1073741824
+a.limit is -1, must not be negative
+a.reward is -Inf, must be finite`)
+	require.Equal(t, []string{"a.mode", "a.size", "a.share", "a.steps", "a.steps", "a.limit", "a.reward"}, field.Keys(c.Err()))
+}
+
+func TestChecksOfOptionsNameTheirOwnerAndWrapItsError(t *testing.T) {
+	kind := errors.New("bad option")
+	c := field.Options("pond", kind)
+	c.Positive("size", 0)
+	require.EqualError(t, c.Err(), `pond: option "size": bad option: 0, must be positive`)
+	require.ErrorIs(t, c.Err(), kind)
+	require.Equal(t, []string{"size"}, field.Keys(c.Err()))
+}
+
+func TestSetConvertsOnlyWhatTheRulesAllow(t *testing.T) {
+	yaml := field.Rules{NumberText: true, Single: true}
+	options := field.Rules{KeepNull: true}
+	for _, c := range []struct {
+		rules       field.Rules
+		value, want any
+		ok          bool
+	}{
+		{options, 3.0, 3, true},
+		{options, 3.5, 0, false},
+		{options, json.Number("7"), 7, true},
+		{options, json.Number("7e0"), 7, true},
+		{options, json.Number("7"), "", false},
+		{options, uint64(math.MaxUint64), 0, false},
+		{options, 300, int8(0), false},
+		{yaml, uint64(math.MaxUint64), uint64(math.MaxUint64), true},
+		{yaml, -1, uint64(0), false},
+		{yaml, "1_000", 1000, true},
+		{options, "1_000", 0, false},
+		{yaml, "1e-6", 1e-6, true},
+		{options, "1e-6", 0.0, false},
+		{yaml, 2, 2.0, true},
+		{yaml, math.Inf(1), 0.0, false},
+		{yaml, 5, []int{5}, true},
+		{options, 5, []int(nil), false},
+		{options, []any{1, 2.0}, []int{1, 2}, true},
+		{options, []any{1, 2, 3}, [2]int{}, false},
+	} {
+		dst := reflect.New(reflect.TypeOf(c.want)).Elem()
+		err := c.rules.Set(dst, c.value)
+		require.Equal(t, c.ok, err == nil, "%v", c.value)
+		require.Equal(t, c.want, dst.Interface(), "%v", c.value)
+	}
+}
+
+func TestNullClearsWhatCanBeUnset(t *testing.T) {
+	n, m := 3, 4
+	p := &m
+	require.Nil(t, field.Rules{}.Set(reflect.ValueOf(&p).Elem(), nil))
+	require.Nil(t, p)
+	require.EqualError(t, field.Rules{}.Set(reflect.ValueOf(&n).Elem(), nil), "null, must be a whole number")
+	require.Nil(t, field.Rules{KeepNull: true}.Set(reflect.ValueOf(&n).Elem(), nil))
+	require.Equal(t, 3, n)
+}
+
+func TestAMismatchSaysWhichEntry(t *testing.T) {
+	var rows [][]string
+	err := field.Rules{}.Set(reflect.ValueOf(&rows).Elem(), []any{[]any{"a"}, []any{"b", 3}})
+	require.Equal(t, "[1][1]", err.At)
+	require.EqualError(t, err, "3 (int), must be a text")
+}

@@ -1,0 +1,242 @@
+package vlm
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/gomlx/gomlx/pkg/core/graph"
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/golden"
+	"vagen/policy/vlm/internal/device"
+)
+
+// compareHidden runs the forward pass of training, which keeps what lies between
+// the blocks, and compares it with what was recorded there.
+func (r *recordedModel) compareHidden(m *Model, l *learner) {
+	want := make([]bool, len(r.all.Tokens))
+	for i := range want {
+		want[i] = true
+	}
+	packs, err := m.packer(l.net).packs(&r.all, want)
+	require.NoError(r.t, err)
+	at := r.places(packs)
+	for i, p := range packs {
+		trace, err := l.net.forward(l.parts, p, true)
+		require.NoError(r.t, err)
+		h := newHiddenStates(r.t, m, l, trace)
+		for _, row := range r.rows {
+			if at[row.index].pack == i {
+				r.compareDecoder(h, row, at[row.index].first)
+			}
+		}
+		if p.vision != nil {
+			for _, name := range r.names() {
+				r.compareVision(h, name, i, at)
+			}
+		}
+		trace.free()
+	}
+}
+
+// hiddenStates are the matrices of a pass as the recording has them.
+type hiddenStates struct {
+	width  int
+	states [][]float32 // decoder input, after each layer before deepstack
+	final  []float64   // after the final norm
+	logits []float32   // nil for a critic
+	vocab  int
+
+	visionWidth int
+	vision      [][]float32 // after the patch embedding before positions, after each block
+	images      []float32
+	deep        [][]float32
+	imageRow    []int32
+}
+
+func newHiddenStates(t *testing.T, m *Model, l *learner, trace *trace) *hiddenStates {
+	n := l.net
+	read := func(a *device.Array) []float32 {
+		x, err := device.ReadNew[float32](a)
+		require.NoError(t, err)
+		return x
+	}
+	h := &hiddenStates{width: n.cfg.Text.Hidden, vocab: n.cfg.Text.Vocab, imageRow: trace.pack.imageRow}
+	for _, kept := range trace.kept {
+		h.states = append(h.states, read(kept[0]))
+	}
+	h.states = append(h.states, read(trace.x))
+	norm := read(l.parts.head[0])
+	for i := 0; i < len(h.states[0]); i += h.width {
+		h.final = append(h.final, rmsNorm(h.states[len(h.states)-1][i:i+h.width], norm, n.cfg.Text.Eps)...)
+	}
+	if !n.spec.Critic {
+		head := n.head(true, false)
+		out, err := n.dev.Program("logits", func(in []*graph.Node) []*graph.Node {
+			return []*graph.Node{head.Logits(head.Weights(in[:2]), in[2])}
+		}).Run(append(n.headInputs(head, l.parts), trace.x))
+		require.NoError(t, err)
+		h.logits = read(out[0])
+		out[0].Free()
+	}
+	if trace.pack.vision == nil {
+		return h
+	}
+	h.images = read(trace.images)
+	for _, d := range trace.deep {
+		h.deep = append(h.deep, read(d))
+	}
+	for k, d := range h.deep { // the recording is from before they are added
+		for i, row := range h.imageRow {
+			for j := range h.width {
+				if row >= 0 {
+					h.states[k+1][i*h.width+j] -= d[int(row)*h.width+j]
+				}
+			}
+		}
+	}
+	h.visionWidth = n.cfg.Vision.Hidden
+	for _, kept := range trace.vkept {
+		h.vision = append(h.vision, read(kept[0]))
+	}
+	h.vision = append(h.vision, read(trace.vout[len(trace.vout)-1]))
+	if v := trace.pack.vision; v.table != nil {
+		table := read(l.parts.patch[2])
+		for i, entry := range v.table {
+			for j := range h.visionWidth {
+				h.vision[0][i/4*h.visionWidth+j] -= v.tableW[i] * table[int(entry)*h.visionWidth+j]
+			}
+		}
+	}
+	return h
+}
+
+func rmsNorm(x, w []float32, eps float64) []float64 {
+	var square float64
+	for _, v := range x {
+		square += float64(v) * float64(v)
+	}
+	scale := 1 / math.Sqrt(square/float64(len(x))+eps)
+	out := make([]float64, len(x))
+	for i, v := range x {
+		out[i] = float64(v) * scale * float64(w[i])
+	}
+	return out
+}
+
+func length[T float32 | float64](x []T) float64 {
+	var sum float64
+	for _, v := range x {
+		sum += float64(v) * float64(v)
+	}
+	return math.Sqrt(sum)
+}
+
+func (r *recordedModel) compareDecoder(h *hiddenStates, row recordedRow, first int) {
+	name, b, t := row.test.Name, row.test.Shape[0], row.test.Shape[1]
+	what := fmt.Sprintf("%s row %d: ", name, row.row)
+	if r.has(name + ".hidden_norms") {
+		want := r.floats(name + ".hidden_norms")
+		level := func(k int, got func(at int) float64) {
+			var norms, expected []float64
+			for i, column := range row.column {
+				norms = append(norms, got(first+i))
+				expected = append(expected, want[(k*b+row.row)*t+column])
+			}
+			golden.Floats(r.t, r.tally, fmt.Sprintf("%shidden_norms[%d]", what, k), norms, expected, hiddenLimit)
+		}
+		require.Len(r.t, want, (len(h.states)+1)*b*t)
+		for k, x := range h.states {
+			level(k, func(at int) float64 { return length(x[at*h.width : (at+1)*h.width]) })
+		}
+		level(len(h.states), func(at int) float64 { return length(h.final[at*h.width : (at+1)*h.width]) })
+	}
+	if r.has(name + ".hidden_final") {
+		want := r.floats(name + ".hidden_final")
+		var expected []float64
+		for _, column := range row.column {
+			expected = append(expected, want[(row.row*t+column)*h.width:(row.row*t+column+1)*h.width]...)
+		}
+		golden.Floats(r.t, r.tally, what+"hidden_final", h.final[first*h.width:(first+len(row.column))*h.width], expected, hiddenLimit)
+	}
+	for _, field := range []string{".logits", ".logits_last"} {
+		if !r.has(name + field) {
+			continue
+		}
+		want, kept := r.floats(name+field), r.dims(name + field)[1]
+		for i, column := range row.column {
+			k := column - (t - kept) // among the recorded positions
+			if k < 0 {
+				continue
+			}
+			at := (row.row*kept + k) * h.vocab
+			golden.Floats(r.t, r.tally, fmt.Sprintf("%s%s[%d]", what, field, k), h.logits[(first+i)*h.vocab:(first+i+1)*h.vocab], want[at:at+h.vocab], logitLimit)
+		}
+	}
+}
+
+// compareVision compares the images of a case that lie in a pack. They do when
+// all of the case's rows do.
+func (r *recordedModel) compareVision(h *hiddenStates, name string, packIndex int, at []place) {
+	var rows []int32 // the merged row of each image token, in the recorded order
+	var images [][]int32
+	for _, row := range r.rows {
+		if row.test.Name != name {
+			continue
+		}
+		if at[row.index].pack != packIndex {
+			return
+		}
+		first := len(rows)
+		for i := range row.column {
+			if k := h.imageRow[at[row.index].first+i]; k >= 0 {
+				rows = append(rows, k)
+			}
+		}
+		for range r.all.Images[row.index] {
+			g := r.ints(name + ".image_grid_thw")[3*len(images):]
+			n := int(g[0] * g[1] * g[2] / 4)
+			images = append(images, rows[first:first+n])
+			first += n
+		}
+		require.Equal(r.t, len(rows), first)
+	}
+	if len(rows) == 0 {
+		return
+	}
+	take := func(x []float32, width int, rows []int32) (out []float32) {
+		for _, k := range rows {
+			out = append(out, x[int(k)*width:(int(k)+1)*width]...)
+		}
+		return out
+	}
+	golden.Floats(r.t, r.tally, name+": image_embeds", take(h.images, h.width, rows), r.floats(name+".image_embeds"), featureLimit)
+	for k, d := range h.deep {
+		field := fmt.Sprintf("%s.deepstack_%d", name, k)
+		golden.Floats(r.t, r.tally, field, take(d, h.width, rows), r.floats(field), featureLimit)
+	}
+	want := r.floats(name + ".vision_hidden_norms")
+	patches := 4 * len(rows)
+	require.Len(r.t, want, len(h.vision)*patches)
+	// Inside the tower the patches of an image stand window by window, which is
+	// their order here too.
+	var inWindows []int32
+	for _, image := range images {
+		inWindows = append(inWindows, slices.Sorted(slices.Values(image))...)
+	}
+	for k, x := range h.vision {
+		order := inWindows
+		if k == 0 {
+			order = rows
+		}
+		var norms []float64
+		for _, row := range order {
+			for i := range 4 {
+				norms = append(norms, length(x[(4*int(row)+i)*h.visionWidth:(4*int(row)+i+1)*h.visionWidth]))
+			}
+		}
+		golden.Floats(r.t, r.tally, fmt.Sprintf("%s: vision_hidden_norms[%d]", name, k), norms, want[k*patches:(k+1)*patches], hiddenLimit)
+	}
+}

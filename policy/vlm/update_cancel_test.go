@@ -1,0 +1,86 @@
+package vlm
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/policy"
+	"vagen/policy/loss"
+	"vagen/policy/vlm/internal/device"
+	"vagen/policy/vlm/internal/model"
+)
+
+func TestUpdatesEndConversations(t *testing.T) {
+	m := newTiny(t, model.Qwen25VL, Options{})
+	rows, want := fourRows(t, m)
+	imitate(t, m, rows, want, 0) // makes the moments
+	before, _ := m.dev.Live()
+	_, err := m.Generate(t.Context(), asks(), policy.Sampling{MaxTokens: 2})
+	require.NoError(t, err)
+	imitate(t, m, rows, want, 0)
+	require.Empty(t, m.chats)
+	after, _ := m.dev.Live()
+	require.Equal(t, before, after)
+}
+
+func TestCancelledUpdatesChangeNothing(t *testing.T) {
+	m := newTiny(t, model.Qwen25VL, Options{MicroTokens: 24})
+	rows, want := fourRows(t, m)
+	imitate(t, m, rows, want, 1e-3)
+	before, weights := int64(0), weightsOf(t, m.actor)
+	before, _ = m.dev.Live()
+	b := &policy.Batch{Rows: rows, Weight: evenly(want)}
+	done := false
+	for looks := 0; !done; looks++ {
+		_, err := m.Update(&countdown{t.Context(), looks}, b, policy.Objective{Imitate: true, Temperature: 1}, policy.DefaultOptimizer())
+		live, _ := m.dev.Live()
+		require.Equal(t, before, live, "after %d looks", looks)
+		if done = err == nil; done {
+			require.Greater(t, looks, 2)
+			continue
+		}
+		require.ErrorIs(t, err, (&countdown{}).Err())
+		require.Equal(t, weights, weightsOf(t, m.actor))
+		require.Equal(t, 1, m.actor.adam.steps)
+	}
+	require.NotEqual(t, weights, weightsOf(t, m.actor))
+}
+
+// Policy and separate critic are both stopped by the end of the context, or neither.
+func TestCancelledUpdatesStepPolicyAndCriticTogether(t *testing.T) {
+	m := newTiny(t, model.Qwen2, Options{Critic: SeparateCritic, MicroTokens: 24})
+	rows, want := fourRows(t, m)
+	n := evenly(want)
+	b := &policy.Batch{Rows: rows, Weight: n, ValueWeight: n, OldLogProbs: n, Advantages: n, Returns: n, OldValues: n}
+	o := policy.Objective{Temperature: 1, Policy: loss.PPO{Low: 0.2, High: 0.2, Clamp: true}, ValueCoef: 1}
+	actor, critic := weightsOf(t, m.actor), weightsOf(t, m.critic)
+	done := false
+	for looks := 0; !done; looks++ {
+		_, err := m.Update(&countdown{t.Context(), looks}, b, o, policy.DefaultOptimizer())
+		done = err == nil
+		require.Equal(t, done, len(changed(actor, weightsOf(t, m.actor))) > 0, "after %d looks", looks)
+		require.Equal(t, done, len(changed(critic, weightsOf(t, m.critic))) > 0, "after %d looks", looks)
+		require.Less(t, looks, 50)
+	}
+}
+
+func TestFailedBackwardPassesLeaveNothingOnTheDevice(t *testing.T) {
+	m := newTiny(t, model.Qwen2, Options{})
+	rows, want := fourRows(t, m)
+	m.dropSessions()
+	packs, err := m.packer(m.net).packs(&rows, want)
+	require.NoError(t, err)
+	before, _ := m.dev.Live()
+	tr, err := m.net.forward(m.actor.parts, packs[0], true)
+	require.NoError(t, err)
+	dx, err := m.net.zeroLike().Run([]*device.Array{tr.x})
+	require.NoError(t, err)
+	g := newGradients(m.actor.parts)
+	tr.cos.Free() // what every layer needs
+	require.ErrorIs(t, m.net.backward(m.actor.parts, g, tr, dx[0]), device.ErrClosed)
+	tr.free()
+	m.net.freeGradients(g)
+	after, _ := m.dev.Live()
+	require.Equal(t, before, after)
+}

@@ -1,0 +1,56 @@
+package config_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/advantage"
+	"vagen/env/builtin"
+	"vagen/rollout/filter"
+	"vagen/train/config"
+)
+
+// registry is what all registries have in common, beside New with its own arguments.
+type registry interface {
+	Names() []string
+	Describe(name string) (string, error)
+}
+
+// estimators has the descriptions of an estimator registry, whose Describe returns more.
+type estimators struct{ *advantage.Registry }
+
+func (e estimators) Describe(name string) (string, error) {
+	s, err := e.Registry.Describe(name)
+	return s.About, err
+}
+
+// TestEveryNameHasADescription walks all registries of the library.
+func TestEveryNameHasADescription(t *testing.T) {
+	r := config.Registries{}.WithBuiltins()
+	for kind, all := range map[string]registry{
+		"environments": builtin.Registry(), "estimators": estimators{r.Estimators}, "filters": r.Filters, "metrics": r.Metrics,
+		"harnesses": r.Harnesses, "losses": r.Losses,
+	} {
+		require.NotEmpty(t, all.Names(), kind)
+		for _, name := range all.Names() {
+			about, err := all.Describe(name)
+			require.NoError(t, err, kind)
+			require.NotEmpty(t, about, "%s: %s", kind, name)
+		}
+		_, err := all.Describe("no such name")
+		require.ErrorContains(t, err, "known: ", kind)
+	}
+}
+
+// A setting that is a name of a registry lists what it may be, a user's own names too.
+func ExampleRegistries_Values() {
+	r := config.Registries{Filters: new(filter.Registry)}
+	err := r.Filters.Register("half", func(*filter.Args) (filter.Filter, error) { return filter.TopFraction{Fraction: 0.5}, nil }, "half of the groups")
+	fmt.Println(r.Values("filter.name"), err)
+	fmt.Println(r.Values("trainer.harness")[0])
+	// Output:
+	// [{half half of the groups}] <nil>
+	// {compact when a conversation is full, a new one continues with a summary}
+}
