@@ -30,6 +30,7 @@ type batch struct {
 	rollout []float32 // importance weights, nil for none
 
 	old, reference, values []float32
+	entropy                []float32 // nil unless scores are recorded
 	result                 advantage.Result
 }
 
@@ -179,6 +180,7 @@ func (b *batch) setScores(s *policy.Scores, what policy.ScoreRequest) error {
 		{"log-probs", what.LogProbs, s.LogProbs, &b.old},
 		{"reference log-probs", what.Reference, s.Reference, &b.reference},
 		{"values", what.Values, s.Values, &b.values},
+		{"entropies", what.Entropy, s.Entropy, &b.entropy},
 	} {
 		if !column.asked {
 			continue

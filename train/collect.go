@@ -130,7 +130,7 @@ func (c *collector) group(step, group int) []rollout.Episode {
 
 // episode returns one of a step's episodes.
 func (c *collector) episode(step, group, index int) rollout.Episode {
-	e := c.levels.at(step, group)
+	e := c.levels.At(step, group)
 	e.Group, e.Index = group, index
 	return e
 }

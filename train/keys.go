@@ -71,7 +71,7 @@ var learnerKeys = slices.Concat(
 var runKeys = slices.Concat(
 	group("rollout_manager.", "use_service base_url timeout"),
 	group("trainer.", `project_name experiment_name logger prometheus_address log_val_generations val_log_select
-		val_log_success_ratio rollout_data_dir validation_data_dir log_image.enable log_image.max_pending
+		val_log_success_ratio rollout_data_dir rollout_data_scores validation_data_dir log_image.enable log_image.max_pending
 		log_image.png_compress_level log_image.disk_quota_mb resume_mode resume_from_path allow_config_change
 		default_local_dir remove_previous_ckpt_in_save max_actor_ckpt_to_keep max_critic_ckpt_to_keep`),
 	group("huggingface_hub.", "hf_save_freq upload_contents repo_id private"),

@@ -55,6 +55,7 @@ var otherValues = map[string]string{
 	"trainer.val_log_select":                               "first",
 	"trainer.val_log_success_ratio":                        "0.25",
 	"trainer.rollout_data_dir":                             "/r",
+	"trainer.rollout_data_scores":                          "true with trainer.rollout_data_dir=/r",
 	"trainer.validation_data_dir":                          "/v",
 	"trainer.log_image.enable":                             "true",
 	"trainer.log_image.max_pending":                        "3",

@@ -219,9 +219,9 @@ func (l *Levels) completeConfig(train []dataset.Episode) {
 	}
 }
 
-// episode returns an episode of a step. Replacements of unusable start states are levels
+// At returns the start state of a group of a step, counted from 1 and 0. Replacements of unusable start states are levels
 // after those of all steps, or with files the next ones of the epoch.
-func (l *Levels) at(step, group int) rollout.Episode {
+func (l *Levels) At(step, group int) rollout.Episode {
 	c := l.config
 	batch := c.Data.TrainBatch
 	if len(l.train) == 0 {
@@ -304,7 +304,7 @@ func atOnce(c *config.Config) int {
 }
 
 // First returns a training episode, to try the environment.
-func (l *Levels) First() rollout.Episode { return l.at(1, 0) }
+func (l *Levels) First() rollout.Episode { return l.At(1, 0) }
 
 // Samples returns one episode for every combination of environment and options in training
 // and validation, at most n.

@@ -37,7 +37,7 @@ func (t *Trainer) step(ctx context.Context, step int) (track.Metrics, error) {
 	clock.last = time.Now()
 
 	// Log-probs and values before the update, and importance weights.
-	if err := b.score(ctx, t.Learner, &t.Config); err != nil {
+	if err := b.score(ctx, t.Learner, &t.Config, t.recordsScores()); err != nil {
 		return nil, err
 	}
 	if err := b.correct(&t.Config.Algorithm.Correction, m); err != nil {
@@ -50,6 +50,9 @@ func (t *Trainer) step(ctx context.Context, step int) (track.Metrics, error) {
 		return nil, err
 	}
 	clock.lap("advantages")
+	if err := t.showScores(b, step); err != nil {
+		return nil, err
+	}
 	t.methods.measure(b, t.Config.PerTurn(), m, t.Log)
 	if err := t.methods.applyFilter(b, t.Config.Filter.Name, m, t.Log); err != nil {
 		return nil, err
@@ -106,12 +109,14 @@ func (t *Trainer) layOut(episodes *Prefetched) (*batch, error) {
 	return b, nil
 }
 
-// score computes old and reference log-probs and values with the learner.
-func (b *batch) score(ctx context.Context, learner policy.Learner, c *config.Config) error {
+// score computes old and reference log-probs and values with the learner, and the entropy
+// where scores are recorded.
+func (b *batch) score(ctx context.Context, learner policy.Learner, c *config.Config, recorded bool) error {
 	bypass := c.Algorithm.Correction.Bypass
 	request := policy.ScoreRequest{
 		LogProbs: !bypass, Values: c.Critic.Kind != "none",
 		Reference: c.Agent.Actor.UseKLLoss || c.Algorithm.KLInReward,
+		Entropy:   !bypass && recorded, // comes with the log-probs
 	}
 	if bypass {
 		b.useSampledLogProbs()

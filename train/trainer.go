@@ -12,6 +12,7 @@ import (
 	"vagen/reward"
 	"vagen/rollout"
 	"vagen/rollout/filter"
+	"vagen/rollout/store"
 	"vagen/train/config"
 	"vagen/train/track"
 )
@@ -63,6 +64,10 @@ type Trainer struct {
 type Observer interface {
 	// Played gets all episodes of a step, usable or not, before the update.
 	Played(step int, ts []*rollout.Trajectory) error
+	// Estimated gets what the learner and the estimator computed for the rows of a step,
+	// before a filter and the update. It is called only with trainer.rollout_data_scores.
+	// The observer may keep the scores.
+	Estimated(step int, scores []store.Scores) error
 	// Validated gets the episodes of a validation after its event.
 	Validated(step int, ts []*rollout.Trajectory) error
 }

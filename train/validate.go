@@ -55,7 +55,15 @@ func (t *Trainer) Task(tag string) (evaluate.Task, error) {
 	return t.task(tag, validationSampling(&t.Config)), nil
 }
 
-// task returns the validation levels with the given sampling.
+// Player plays episodes with the learner as training does.
+func (t *Trainer) Player(ctx context.Context) (*rollout.Player, error) {
+	if err := t.prepared(ctx); err != nil {
+		return nil, err
+	}
+	return t.collector.player(t.Learner, sampling(&t.Config)), nil
+}
+
+// task plays the validation levels, sampled in some way.
 func (t *Trainer) task(tag string, s policy.Sampling) evaluate.Task {
 	c := &t.Config
 	return evaluate.Task{

@@ -74,7 +74,7 @@ critic: {kind: separate, optim: {lr: 1e-3}}
 data: {train_batch_size: 2, val_batch_size: 2, max_response_length: 4}
 rollout_manager: {max_turns: 2}
 trainer:
-  {total_training_steps: 7, save_freq: 2, test_freq: 3, max_actor_ckpt_to_keep: 3, max_critic_ckpt_to_keep: 2, save_best_actor: true, rollout_data_dir: run/trajectories, logger: [console]}
+  {total_training_steps: 7, save_freq: 2, test_freq: 3, max_actor_ckpt_to_keep: 3, max_critic_ckpt_to_keep: 2, save_best_actor: true, rollout_data_dir: run/trajectories, rollout_data_scores: true, logger: [console]}
 huggingface_hub: {hf_save_freq: 4}
 `), 0o644))
 	return []string{"train", config, "--log", "warn", "--out", "run"}

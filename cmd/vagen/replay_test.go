@@ -21,7 +21,7 @@ func TestReplayReportsTheFirstDifference(t *testing.T) {
 	config, out := setup(t)
 	episodes := filepath.Join(t.TempDir(), "episodes")
 	succeed(t, "train", config, "--log", "error", "--out", out, "trainer.total_training_steps=4", "trainer.save_freq=2", "trainer.max_actor_ckpt_to_keep=null",
-		"trainer.test_freq=3", "rollout_manager.max_turns=2", "actor_rollout_ref.actor.optim.lr=1e-3", "trainer.rollout_data_dir="+episodes)
+		"trainer.test_freq=3", "rollout_manager.max_turns=2", "actor_rollout_ref.actor.optim.lr=1e-3", "trainer.rollout_data_dir="+episodes, "trainer.rollout_data_scores=true")
 	before := leavings(t, out)
 	for step, from := range map[string]string{"1": "the beginning", "2": "the beginning", "3": "the checkpoint of step 2", "4": "the checkpoint of step 2"} {
 		text := succeed(t, "replay", out, "--step", step, "--log", "error")
@@ -30,7 +30,15 @@ func TestReplayReportsTheFirstDifference(t *testing.T) {
 	}
 	requireSame(t, before, leavings(t, out), "a replay changes no file")
 
-	path := filepath.Join(episodes, "step_3.parquet")
+	path := filepath.Join(episodes, "step_2.scores.parquet")
+	scores, err := store.LoadScores(path)
+	require.NoError(t, err)
+	scores[1].Values[3]++
+	require.NoError(t, store.SaveScores(path, 2, scores))
+	_, text, _ := launchRun(t, "", "replay", out, "--step", "2", "--log", "error")
+	require.Regexp(t, `first difference: episode 1 \(group 1, index 0\): scores of conversation 0: values\[3\] was `, text)
+
+	path = filepath.Join(episodes, "step_3.parquet")
 	stored, err := store.Load(path)
 	require.NoError(t, err)
 	var ts []*rollout.Trajectory

@@ -182,7 +182,7 @@ func TestARunWritesItsFolder(t *testing.T) {
 		require.NotContains(t, said.String(), "\r", "no terminal, no overwriting")
 		for _, name := range []string{
 			"config.yaml", "metrics.jsonl", "curve.png", "model/config.json", "checkpoints/step_2/actor/model.safetensors",
-			"episodes/step_0/episode_0.json", "episodes/step_2/episode_0_turn_0_0.png",
+			"episodes/step_0/episode_0.json", "episodes/step_2/episode_0_turn_0_0.png", "rollouts/step_2.parquet", "rollouts/step_2.scores.parquet",
 		} {
 			require.FileExists(t, filepath.Join(out, name))
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"vagen/policy"
@@ -111,7 +112,12 @@ func (r recipe) configure(o options) config.Config {
 	c.Env.ValSeed, c.Env.Seed = 0, 10_000_000*int64(o.seed+1)
 	c.Rollout.MaxTurns = r.turns
 	c.Trainer.Project, c.Trainer.Experiment = "quickstart", o.name
-	c.Trainer.ResumeMode = "disable" // every run is a new one
+	c.Trainer.ResumeMode = "disable"                   // every run is a new one
+	c.Agent.Model.Path = filepath.Join(o.out, "model") // for commands that open the run
+	// What vagen view shows: every training episode, and what was computed for its tokens.
+	rollouts := filepath.Join(o.out, "rollouts")
+	c.Trainer.RolloutDir, c.Trainer.RolloutScores = &rollouts, true
+	c.Trainer.LogImage.Enable, c.Trainer.LogImage.Level = true, 1
 	r.config(&c)
 	c.Trainer.Steps = r.steps
 	if o.steps >= 0 {

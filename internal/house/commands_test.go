@@ -32,8 +32,10 @@ var rules = map[string]rule{
 	"vagen generate":     {more: "--backend go", why: "CUDA"},
 	"vagen model create": {more: "--shape quickstart --layers 1", makes: true, why: "540 MB"},
 	"vagen replay":       {more: "--step 1", why: "the run here has one step"},
+	"vagen credit":       {more: "--step 1 --episodes 1 --branches 2", why: "minutes, and the run here has one step"},
 	"vagen eval":         {more: "--dry-run", why: "asks a service, plays for minutes"},
 	"vagen serve":        {more: "--addr 127.0.0.1:0", serves: true, why: "runs until it is interrupted"},
+	"vagen view":         {more: "--addr 127.0.0.1:0", serves: true, why: "runs until it is interrupted"},
 	// Its own test trains with it.
 	"go run ./examples/quickstart": {more: "-h", why: "minutes, CUDA"},
 	"go test ./...":                {instead: "go list ./...", why: "would run this test again"},

@@ -20,6 +20,7 @@ const (
 	Validate Purpose = iota + 1 // sampling during evaluation
 	Rollback Purpose = iota + 1 // steps after a rollback
 	World    Purpose = iota + 1 // an environment's draws after a branch point
+	Credit   Purpose = iota + 1 // measurements of credit
 	Replay   Purpose = iota + 1 // steps that a check of a run replays
 )
 

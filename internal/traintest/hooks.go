@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"vagen/rollout"
+	"vagen/rollout/store"
 	"vagen/train"
 )
 
@@ -14,6 +15,7 @@ type Hooks struct {
 	OnKeepBest  func(ctx context.Context, b train.Best) error
 	OnRollback  func(ctx context.Context) (train.State, error)
 	OnPlayed    func(step int, ts []*rollout.Trajectory) error
+	OnEstimated func(step int, scores []store.Scores) error
 	OnValidated func(step int, ts []*rollout.Trajectory) error
 }
 
@@ -53,6 +55,13 @@ func (h Hooks) Played(step int, ts []*rollout.Trajectory) error {
 		return nil
 	}
 	return h.OnPlayed(step, ts)
+}
+
+func (h Hooks) Estimated(step int, scores []store.Scores) error {
+	if h.OnEstimated == nil {
+		return nil
+	}
+	return h.OnEstimated(step, scores)
 }
 
 func (h Hooks) Validated(step int, ts []*rollout.Trajectory) error {

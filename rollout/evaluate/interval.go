@@ -8,26 +8,26 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// level is the confidence level of the intervals of an Estimate.
-const level = 0.95
+// Level is the confidence level of the intervals in reports.
+const Level = 0.95
 
-// Estimate is a figure of a sample with its interval of 95 %: Wilson's for shares,
-// Student's for means. Low and High are NaN (null in JSON) if the sample does not
+// Estimate is a figure of a sample with its interval, of 95 % in reports: Wilson's for
+// shares, Student's for means. Low and High are NaN (null in JSON) if the sample does not
 // determine them, Mean if it is empty.
 type Estimate struct {
 	Mean, Low, High float64
 	N               int // size of the sample
 }
 
-// shareOf is the share of successes in n trials, with Wilson's score interval (1927),
-// which keeps its level also for few trials and shares near 0 and 1:
+// ShareOf is the share of successes in n trials, with Wilson's score interval (1927) of
+// 95 %, which keeps its level also for few trials and shares near 0 and 1:
 //
 //	(p + z²/2n ± z·√(p(1−p)/n + z²/4n²)) / (1 + z²/n)
-func shareOf(successes, n int) Estimate {
+func ShareOf(successes, n int) Estimate {
 	if n == 0 {
 		return unknown
 	}
-	z := distuv.UnitNormal.Quantile(0.5 + level/2)
+	z := distuv.UnitNormal.Quantile(0.5 + Level/2)
 	p, m := float64(successes)/float64(n), float64(n)
 	mid, scale := p+z*z/(2*m), 1+z*z/m
 	half := z * math.Sqrt(p*(1-p)/m+z*z/(4*m*m))
@@ -36,10 +36,11 @@ func shareOf(successes, n int) Estimate {
 
 var unknown = Estimate{Mean: math.NaN(), Low: math.NaN(), High: math.NaN()}
 
-// meanOf is the mean of a sample with Student's interval: mean ± t·s/√n, where s is the
-// standard deviation with divisor n−1 and t has n−1 degrees of freedom. A single number
-// has no interval. Sums are computed in the order of xs.
-func meanOf(xs []float64) Estimate {
+// MeanOf is the mean of a sample with Student's interval of a level in (0, 1), such as
+// Level: mean ± t·s/√n, where s is the standard deviation with divisor n−1 and t has n−1
+// degrees of freedom. A single number has no interval. Sums are computed in the order of
+// xs.
+func MeanOf(xs []float64, level float64) Estimate {
 	n := float64(len(xs))
 	if n == 0 {
 		return unknown

@@ -15,28 +15,28 @@ func TestSharesAreWilsons(t *testing.T) {
 		k, n      int
 		low, high float64
 	}{{0, 10, 0, 0.2775328}, {10, 10, 0.7224672, 1}, {5, 10, 0.2365931, 0.7634069}, {41, 128, 0.2457302, 0.4053659}} {
-		e := shareOf(c.k, c.n)
+		e := ShareOf(c.k, c.n)
 		require.InDelta(t, float64(c.k)/float64(c.n), e.Mean, 0)
 		require.InDelta(t, c.low, e.Low, 1e-6) // the digits that are given
 		require.InDelta(t, c.high, e.High, 1e-6)
 	}
-	require.True(t, math.IsNaN(shareOf(0, 0).Mean))
+	require.True(t, math.IsNaN(ShareOf(0, 0).Mean))
 }
 
 // TestMeansAreStudents: by hand, t of 3 degrees of freedom is 3.182446, s is √(5/3).
 func TestMeansAreStudents(t *testing.T) {
-	e := meanOf([]float64{1, 2, 3, 4})
+	e := MeanOf([]float64{1, 2, 3, 4}, Level)
 	half := 3.182446 * math.Sqrt(5.0/3/4)
 	require.InDelta(t, 2.5, e.Mean, 0)
 	require.InDelta(t, 2.5-half, e.Low, 1e-6)
 	require.InDelta(t, 2.5+half, e.High, 1e-6)
-	require.Equal(t, Estimate{Mean: 2, Low: 2, High: 2, N: 2}, meanOf([]float64{2, 2}))
-	one := meanOf([]float64{7})
+	require.Equal(t, Estimate{Mean: 2, Low: 2, High: 2, N: 2}, MeanOf([]float64{2, 2}, Level))
+	one := MeanOf([]float64{7}, Level)
 	require.True(t, one.Mean == 7 && math.IsNaN(one.Low) && one.N == 1)
-	raw, err := json.Marshal([]Estimate{one, meanOf(nil)})
+	raw, err := json.Marshal([]Estimate{one, MeanOf(nil, Level)})
 	require.NoError(t, err)
 	require.JSONEq(t, `[{"mean":7,"low":null,"high":null,"n":1},{"mean":null,"low":null,"high":null,"n":0}]`, string(raw))
-	require.Equal(t, []string{"7.00", "-", "2.00 [2.00, 2.00]"}, []string{one.String(), meanOf(nil).String(), meanOf([]float64{2, 2}).String()})
+	require.Equal(t, []string{"7.00", "-", "2.00 [2.00, 2.00]"}, []string{one.String(), MeanOf(nil, Level).String(), MeanOf([]float64{2, 2}, Level).String()})
 }
 
 // TestIntervalsHoldAsOftenAsTheySay draws samples whose truth is known. Of 2000
@@ -55,10 +55,10 @@ func TestIntervalsHoldAsOftenAsTheySay(t *testing.T) {
 				k++
 			}
 		}
-		if e := meanOf(xs); e.Low <= 0 && 0 <= e.High {
+		if e := MeanOf(xs, Level); e.Low <= 0 && 0 <= e.High {
 			means++
 		}
-		if e := shareOf(k, 50); e.Low <= 0.2 && 0.2 <= e.High {
+		if e := ShareOf(k, 50); e.Low <= 0.2 && 0.2 <= e.High {
 			shares++
 		}
 	}

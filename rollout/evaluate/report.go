@@ -42,7 +42,7 @@ type Report struct {
 
 // report makes the report of all results, tags in the order of the tasks, models by name.
 func (e *Evaluation) report() *Report {
-	out := &Report{Level: level}
+	out := &Report{Level: Level}
 	for i := range e.Tasks {
 		byModel := map[string][]EpisodeResult{}
 		for _, r := range e.results[e.Tasks[i].Tag] {
@@ -80,9 +80,9 @@ func summarize(rs []EpisodeResult) Row {
 		for i := range used {
 			xs[i] = of(&used[i])
 		}
-		return meanOf(xs)
+		return MeanOf(xs, Level)
 	}
-	row.Success = shareOf(success, len(used))
+	row.Success = ShareOf(success, len(used))
 	row.Score = mean(func(r *EpisodeResult) float64 { return r.Score })
 	for _, name := range parts(used) {
 		row.Reward[name] = mean(func(r *EpisodeResult) float64 { return r.Reward[name] })

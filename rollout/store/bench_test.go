@@ -27,3 +27,28 @@ func BenchmarkLoad(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkSummaries reads the summaries of 10,000 episodes in 80 files, per iteration.
+func BenchmarkSummaries(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "a.parquet")
+	ts := trajectories(b)
+	all := ts[:0:0]
+	for range 125 / len(ts) {
+		all = append(all, ts...)
+	}
+	if err := Save(path, 1, all); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		for n := 0; n < 10_000; n += len(all) {
+			r, err := Open(path)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := r.Summaries(); err != nil {
+				b.Fatal(err)
+			}
+			r.Close()
+		}
+	}
+}

@@ -34,7 +34,7 @@ func (r *Reader) firstDifference(step int, ts []*rollout.Trajectory) (*rollout.D
 	if r.Len() != len(ts) {
 		return whole(min(r.Len(), len(ts)), "number of episodes", r.Len(), len(ts)), nil
 	}
-	in, err := rows(r.table)
+	in, err := rows[record](r.table)
 	if err != nil {
 		return nil, err
 	}
@@ -97,4 +97,25 @@ func differ(path string, a, b reflect.Value) (what string, was, is any) {
 		}
 	}
 	return path, a.Interface(), b.Interface()
+}
+
+// FirstScoresDifference compares the scores of a step with recorded ones, floats bit by
+// bit. nil means that nothing differs. Episode of the result is the position in was.
+func FirstScoresDifference(was, is []Scores) *rollout.Difference {
+	for i := range min(len(was), len(is)) {
+		what, x, y := differ("", reflect.ValueOf(encodeScores(0, &was[i])), reflect.ValueOf(encodeScores(0, &is[i])))
+		if what != "" {
+			return &rollout.Difference{
+				Episode: i, Group: was[i].Group, Index: was[i].Index, Turn: -1, Row: was[i].Row, Token: -1,
+				What: fmt.Sprintf("scores of conversation %d: %s", was[i].Row, what), Was: fmt.Sprint(x), Is: fmt.Sprint(y),
+			}
+		}
+	}
+	if len(was) != len(is) {
+		return &rollout.Difference{
+			Episode: min(len(was), len(is)), Turn: -1, Row: -1, Token: -1,
+			What: "number of rows with scores", Was: fmt.Sprint(len(was)), Is: fmt.Sprint(len(is)),
+		}
+	}
+	return nil
 }

@@ -38,13 +38,13 @@ func readAll(t *testing.T, data []byte) error {
 		runtime.ReadMemStats(&after)
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(128<<20+1<<14*len(data)))
 	}()
-	table, err := openTable(bytes.NewReader(data), int64(len(data)))
+	table, err := openTable(bytes.NewReader(data), int64(len(data)), versionKey, version, maxEpisodes)
 	if err != nil {
 		require.ErrorIs(t, err, ErrFormat)
 		return err
 	}
 	dot := image.NewNRGBA(image.Rect(0, 0, 1, 1))
-	in, err := rows(table)
+	in, err := rows[record](table)
 	for n := 0; err == nil && n < 100; n++ {
 		var one [1]record
 		var got int

@@ -30,6 +30,7 @@ type folder struct {
 	gallery *Gallery // nil for a single file
 	bytes   int64    // size of all images of a gallery
 	lenient bool     // missing images are Absent
+	absent  bool     // all images are
 }
 
 // cached is the largest number of images in a reader's cache.
@@ -139,6 +140,9 @@ func (f *folder) fetch(name string) (image.Image, error) {
 	if im, ok := f.last[name]; ok {
 		return im, nil
 	}
+	if f.absent {
+		return Absent(name), nil
+	}
 	if raw, err := hex.DecodeString(name); err != nil || len(raw) != sha256.Size || hex.EncodeToString(raw) != name {
 		return nil, fmt.Errorf("%w: %q is not the name of an image", ErrFormat, name)
 	}
@@ -177,4 +181,12 @@ func (f *folder) fetch(name string) (image.Image, error) {
 	}
 	f.last[name] = p
 	return p, nil
+}
+
+// ImageName returns the name of an image in stored records, without .png.
+func ImageName(im image.Image) string {
+	if name, ok := im.(Absent); ok {
+		return string(name)
+	}
+	return nameOf(plain(im))
 }

@@ -6,11 +6,9 @@ import (
 	"io"
 	"iter"
 	"os"
-	"path/filepath"
 
 	"github.com/parquet-go/parquet-go"
 
-	"vagen/internal/parquetsize"
 	"vagen/rollout"
 )
 
@@ -26,9 +24,7 @@ var ErrFormat = errors.New("not a file of trajectories")
 
 // Writer writes a file of trajectories. It is not safe for concurrent use.
 type Writer struct {
-	path   string
-	tmp    *os.File
-	out    *parquet.GenericWriter[record]
+	*table[record]
 	images *folder
 	failed error
 }
@@ -36,12 +32,11 @@ type Writer struct {
 // Create starts a file in a folder that must exist. Close puts it in place; until
 // then an older file of that name is unchanged.
 func Create(path string) (*Writer, error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*.tmp")
+	out, err := createTable[record](path, versionKey, version)
 	if err != nil {
-		return nil, fmt.Errorf("store: %w", err)
+		return nil, err
 	}
-	out := parquet.NewGenericWriter[record](tmp, parquet.KeyValueMetadata(versionKey, version), parquet.Compression(&parquet.Zstd))
-	return &Writer{path: path, tmp: tmp, out: out, images: newFolder(path)}, nil
+	return &Writer{table: out, images: newFolder(path)}, nil
 }
 
 // Write adds trajectories of a training step, both usable and unusable ones. After an
@@ -65,27 +60,7 @@ func (w *Writer) Write(step int, ts ...*rollout.Trajectory) error {
 
 // Close completes the file and puts it in place, replacing an older file of that
 // name. After an error no file is added or changed, except for images.
-func (w *Writer) Close() error {
-	if w.tmp == nil {
-		return nil
-	}
-	tmp := w.tmp
-	w.tmp = nil
-	err := w.failed
-	if err == nil {
-		err = w.out.Close()
-	}
-	if err == nil {
-		err = errors.Join(tmp.Chmod(0o644), tmp.Sync())
-	}
-	if err = errors.Join(err, tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), w.path)
-	}
-	if err != nil {
-		return fmt.Errorf("store: %s: %w", w.path, errors.Join(err, os.Remove(tmp.Name())))
-	}
-	return nil
-}
+func (w *Writer) Close() error { return w.close(w.failed) }
 
 // Save writes one file.
 func Save(path string, step int, ts []*rollout.Trajectory) error {
@@ -116,46 +91,26 @@ func Open(path string) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	info, err := f.Stat()
-	if err == nil {
-		var table *parquet.File
-		if table, err = openTable(f, info.Size()); err == nil {
-			return &Reader{path: path, file: f, table: table, images: newFolder(path)}, nil
-		}
-	}
-	return nil, fmt.Errorf("store: %s: %w", path, errors.Join(err, f.Close()))
+	return NewReader(f)
 }
 
-func openTable(r io.ReaderAt, size int64) (table *parquet.File, err error) {
-	defer recoverPanic(&err)
-	if err := parquetsize.Footer(r, size); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
+// NewReader reads an open file, which it closes with the reader, or at once if it fails.
+// Images are those in the folder images beside the file's name. Errors are those of Open.
+func NewReader(f *os.File) (*Reader, error) {
+	table, err := readTable(f, versionKey, version, maxEpisodes)
+	if err != nil {
+		return nil, err
 	}
-	if table, err = parquet.OpenFile(r, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true)); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
-	}
-	if v, ok := table.Lookup(versionKey); !ok || v != version {
-		return nil, fmt.Errorf("%w: metadata key %s is %q, must be %q", ErrFormat, versionKey, v, version)
-	}
-	if n := table.NumRows(); n < 0 || n > maxEpisodes {
-		return nil, fmt.Errorf("%w: it has %d rows, at most %d are allowed", ErrFormat, n, maxEpisodes)
-	}
-	if err := parquetsize.Check(table, r, size); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
-	}
-	return table, nil
-}
-
-// recoverPanic converts a panic to an error: the library may panic on a damaged file.
-func recoverPanic(err *error) {
-	if p := recover(); p != nil {
-		*err = fmt.Errorf("%w: it is damaged: %v", ErrFormat, p)
-	}
+	return &Reader{path: f.Name(), file: f, table: table, images: newFolder(f.Name())}, nil
 }
 
 // Lenient makes the reader return a missing image as Absent instead of an error.
 // Files of a Gallery may lack images.
 func (r *Reader) Lenient() { r.images.lenient = true }
+
+// NamesOnly makes the reader return every image as Absent, without reading it. The names
+// are those of the file, which may be any texts.
+func (r *Reader) NamesOnly() { r.images.absent = true }
 
 // Len returns the number of trajectories.
 func (r *Reader) Len() int { return int(r.table.NumRows()) }
@@ -165,7 +120,7 @@ func (r *Reader) Len() int { return int(r.table.NumRows()) }
 // one value.
 func (r *Reader) All() iter.Seq2[Stored, error] {
 	return func(yield func(Stored, error) bool) {
-		in, err := rows(r.table)
+		in, err := rows[record](r.table)
 		for i := 0; ; i++ {
 			var one [1]record
 			n := 0
@@ -192,22 +147,30 @@ func (r *Reader) All() iter.Seq2[Stored, error] {
 	}
 }
 
-func rows(table *parquet.File) (in *parquet.GenericReader[record], err error) {
-	defer recoverPanic(&err)
-	return parquet.NewGenericReader[record](table), nil
-}
-
-// next reads one record.
-func next(in *parquet.GenericReader[record], one []record) (n int, err error) {
-	defer recoverPanic(&err)
-	n, err = in.Read(one)
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = fmt.Errorf("%w: %w", ErrFormat, err)
+// At reads the ith trajectory.
+func (r *Reader) At(i int) (Stored, error) {
+	fail := func(err error) (Stored, error) {
+		return Stored{}, fmt.Errorf("store: %s: trajectory %d: %w", r.path, i, err)
 	}
-	if n == 0 && err == nil {
-		err = fmt.Errorf("%w: it ends early", ErrFormat)
+	if i < 0 || i >= r.Len() {
+		return fail(fmt.Errorf("the file has %d", r.Len()))
 	}
-	return n, err
+	in, err := rows[record](r.table)
+	if err == nil {
+		err = seek(in, i)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	var one [1]record
+	if n, err := next(in, one[:]); n == 0 {
+		return fail(err)
+	}
+	t, err := decode(&one[0], r.images.fetch)
+	if err != nil {
+		return fail(err)
+	}
+	return Stored{int(one[0].Step), t}, nil
 }
 
 // Close closes the file.

@@ -15,7 +15,7 @@ var freeKeys = []string{
 	"run.workers", "trainer.logger", "trainer.prometheus_address", "trainer.resume_mode", "trainer.resume_from_path", "trainer.allow_config_change", "trainer.default_local_dir",
 	"trainer.project_name", "trainer.experiment_name", "trainer.remove_previous_ckpt_in_save",
 	"trainer.max_actor_ckpt_to_keep", "trainer.max_critic_ckpt_to_keep", "trainer.save_on_interrupt",
-	"trainer.log_val_generations", "trainer.val_log_select", "trainer.val_log_success_ratio", "trainer.log_image.max_pending",
+	"trainer.log_val_generations", "trainer.val_log_select", "trainer.val_log_success_ratio", "trainer.log_image.max_pending", "trainer.rollout_data_scores",
 	"huggingface_hub.hf_save_freq", "huggingface_hub.upload_contents", "huggingface_hub.repo_id", "huggingface_hub.private",
 }
 

@@ -93,7 +93,7 @@ var aliases = []settings.Foreign{
 				return 0., nil
 			}
 			if fmt.Sprint(temperature) == "0" {
-				return nil, errors.New("but val_kwargs.temperature is 0, which always selects the most likely token")
+				return nil, errors.New("but actor_rollout_ref.rollout.val_kwargs.temperature is 0, which always selects the most likely token")
 			}
 			return temperature, nil
 		})},

@@ -20,11 +20,12 @@ type LoggingConfig struct {
 	ValSelect   string  `yaml:"val_log_select" doc:"which episodes log_val_generations saves: balanced (successes and failures of each environment), first, failures, successes, worst or best (by reward)"`
 	ValRatio    float64 `yaml:"val_log_success_ratio" doc:"target share of successes for balanced, in [0, 1]"`
 
-	RolloutDir *string        `yaml:"rollout_data_dir" doc:"folder for the episodes of every training step, step_<n>.parquet each; null writes none"`
-	ValDir     *string        `yaml:"validation_data_dir" doc:"folder for the episodes of every validation, step_<n>.parquet each; null writes none"`
-	LogImage   LogImageConfig `yaml:"log_image"`
-	SkipPad    bool           `yaml:"skip_pad_tokens" doc:"exclude padding from logs; there is no padding here, so both values mean the same"`
-	ImageMarks bool           `yaml:"replace_image_tokens_for_logging" doc:"show an image as <image> in logged texts; false is refused, as the placeholder tokens are in rows[].tokens of the parquet files"`
+	RolloutDir    *string        `yaml:"rollout_data_dir" doc:"folder for the episodes of every training step, step_<n>.parquet each; null writes none"`
+	RolloutScores bool           `yaml:"rollout_data_scores" doc:"record what every training step computed for each token, in step_<n>.scores.parquet in rollout_data_dir: old and reference log-probs, values, entropy, rewards, advantages, returns and masks. Costs about 10 bytes per token of an episode (22 per token of a response, 0 per other token); needs rollout_data_dir"`
+	ValDir        *string        `yaml:"validation_data_dir" doc:"folder for the episodes of every validation, step_<n>.parquet each; null writes none"`
+	LogImage      LogImageConfig `yaml:"log_image"`
+	SkipPad       bool           `yaml:"skip_pad_tokens" doc:"exclude padding from logs; there is no padding here, so both values mean the same"`
+	ImageMarks    bool           `yaml:"replace_image_tokens_for_logging" doc:"show an image as <image> in logged texts; false is refused, as the placeholder tokens are in rows[].tokens of the parquet files"`
 }
 
 // LogImageConfig sets whether images are stored with the episodes of
@@ -110,6 +111,9 @@ func (v *validator) logging(c *Config) {
 		if dir.path != nil && *dir.path == "" {
 			v.Say("{trainer.%s} is empty, must be a folder or null", dir.key)
 		}
+	}
+	if t.RolloutScores && t.RolloutDir == nil {
+		v.Say("{trainer.rollout_data_scores} is true, but {trainer.rollout_data_dir} is null: set the folder, or rollout_data_scores to false")
 	}
 	if t.RolloutDir != nil && t.ValDir != nil && filepath.Clean(*t.RolloutDir) == filepath.Clean(*t.ValDir) {
 		v.Say("{trainer.rollout_data_dir} and {trainer.validation_data_dir} are both %q, must differ: both would write step_<n>.parquet there", *t.RolloutDir)

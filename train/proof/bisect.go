@@ -227,6 +227,9 @@ func (b *Bisection) event(x, y *side, e, f track.Event) (err error) {
 		if b.First, err = b.compareEpisodes(x, y, e.Step); err != nil || b.First != nil {
 			return err
 		}
+		if b.First, err = b.compareScores(x, y, e.Step); err != nil || b.First != nil {
+			return err
+		}
 	}
 	if !differs {
 		if e.Kind == track.KindStep {

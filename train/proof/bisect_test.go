@@ -96,6 +96,18 @@ func TestTheFirstTokenIsNamed(t *testing.T) {
 	}
 }
 
+// TestTheFirstAdvantageIsNamed where runs store the scores of tokens.
+func TestTheFirstAdvantageIsNamed(t *testing.T) {
+	c := recorded()
+	c.Trainer.RolloutScores = true
+	a := whole(t, c)
+	c.Algorithm.TurnGamma = 0.8
+	b := bisect(t, a, whole(t, c))
+	require.Equal(t, []any{1, proof.StageAdvantages}, []any{b.First.Step, b.First.Stage})
+	require.Regexp(t, `^group 0, index 0: scores of conversation 0: (advantages|returns)\[\d+\] was `, b.First.What)
+	require.Regexp(t, `^configuration: algorithm\.\w+: 0\.9 → 0\.8$`, b.Cause)
+}
+
 // TestMetricsAreBisectedWithoutEpisodes: the earliest stage of the first step is named.
 func TestMetricsAreBisectedWithoutEpisodes(t *testing.T) {
 	spoiled := filepath.Join(t.TempDir(), "run")

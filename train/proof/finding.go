@@ -18,7 +18,7 @@ import (
 // compareEpisodes compares the stored episodes of a step; nil if they are equal, or not
 // stored by both runs.
 func (b *Bisection) compareEpisodes(x, y *side, step int) (*Finding, error) {
-	p, q := x.episodes(step), y.episodes(step)
+	p, q := x.stored(step, "step_%d.parquet"), y.stored(step, "step_%d.parquet")
 	if p == "" || q == "" {
 		b.note("episodes are not compared: a run does not store them (trainer.rollout_data_dir)")
 		return nil, nil
@@ -47,10 +47,34 @@ func (b *Bisection) compareEpisodes(x, y *side, step int) (*Finding, error) {
 	return &Finding{step, StageEpisodes, d.String()}, nil
 }
 
-// episodes is the file with the episodes of a step, "" if the run stores none. Folders in
+// compareScores compares the stored scores of a step: log-probs, values, rewards and
+// advantages of tokens. It returns nil if they are equal, or not stored by both runs.
+func (b *Bisection) compareScores(x, y *side, step int) (*Finding, error) {
+	const name = "step_%d.scores.parquet"
+	if !x.config.Trainer.RolloutScores || !y.config.Trainer.RolloutScores {
+		b.note("scores of tokens are not compared: a run does not store them (trainer.rollout_data_scores)")
+		return nil, nil
+	}
+	was, err1 := store.LoadScores(x.stored(step, name))
+	is, err2 := store.LoadScores(y.stored(step, name))
+	switch err := errors.Join(err1, err2); {
+	case errors.Is(err, fs.ErrNotExist):
+		b.note("scores of step %d are not compared: %v", step, err)
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("proof: %w", err)
+	}
+	if d := store.FirstScoresDifference(was, is); d != nil {
+		text := fmt.Sprintf("group %d, index %d: %s was %s, is %s", d.Group, d.Index, d.What, d.Was, d.Is)
+		return &Finding{step, StageAdvantages, text}, nil
+	}
+	return nil, nil
+}
+
+// stored is the file of a step with this name, "" if the run stores no episodes. Folders in
 // the run's folder are found where the folder is now.
-func (s *side) episodes(step int) string {
-	name := fmt.Sprintf("step_%d.parquet", step)
+func (s *side) stored(step int, format string) string {
+	name := fmt.Sprintf(format, step)
 	if s.history != nil {
 		for file := range s.history.files {
 			if (file == name || strings.HasSuffix(file, "/"+name)) && !s.validation(file) {

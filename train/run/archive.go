@@ -22,7 +22,7 @@ type archive struct {
 	dir     string
 	release func() error // unlocks the folder
 	gallery *store.Gallery
-	jobs    chan job
+	jobs    chan func() error // each writes a file
 	done    chan struct{}
 	// wrote, if not nil, is called with every file that was written.
 	wrote func(step int, path string) error
@@ -32,13 +32,10 @@ type archive struct {
 	err error // first error
 }
 
-// job is a step to write.
-type job struct {
-	step int
-	ts   []*rollout.Trajectory
-}
-
-const stepFile = "step_%d.parquet"
+const (
+	stepFile   = "step_%d.parquet"
+	scoresFile = "step_%d.scores.parquet"
+)
 
 // claim records the run as the owner of a folder and locks the folder until release.
 // A folder with the episodes of another run, or that another process has locked, is
@@ -74,7 +71,11 @@ func newArchive(dir string, release func() error, c *config.Config, done int, lo
 	if err := removeStepsAfter(dir, done); err != nil {
 		return nil, err
 	}
-	a := &archive{dir: dir, release: release, gallery: g, jobs: make(chan job, o.MaxPending-1), done: make(chan struct{})}
+	pending := o.MaxPending // in files
+	if c.Trainer.RolloutScores {
+		pending *= 2
+	}
+	a := &archive{dir: dir, release: release, gallery: g, jobs: make(chan func() error, pending-1), done: make(chan struct{})}
 	go a.work()
 	return a, nil
 }
@@ -92,7 +93,7 @@ func level(n int) png.CompressionLevel {
 	return png.BestCompression
 }
 
-// removeStepsAfter removes the files of the steps after done.
+// removeStepsAfter removes the episodes and scores of the steps after done.
 func removeStepsAfter(dir string, done int) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -101,6 +102,7 @@ func removeStepsAfter(dir string, done int) error {
 	for _, e := range entries {
 		digits, is := strings.CutPrefix(e.Name(), "step_")
 		digits, is2 := strings.CutSuffix(digits, ".parquet")
+		digits = strings.TrimSuffix(digits, ".scores")
 		if step, err := strconv.Atoi(digits); is && is2 && err == nil && step > done && e.Type().IsRegular() {
 			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
 				return err
@@ -112,9 +114,9 @@ func removeStepsAfter(dir string, done int) error {
 
 func (a *archive) work() {
 	defer close(a.done)
-	for j := range a.jobs {
+	for write := range a.jobs {
 		if a.failure() == nil {
-			if err := a.save(j.step, j.ts); err != nil {
+			if err := write(); err != nil {
 				a.mu.Lock()
 				a.err = err
 				a.mu.Unlock()
@@ -124,13 +126,12 @@ func (a *archive) work() {
 	}
 }
 
-// save writes the episodes of a step.
-func (a *archive) save(step int, ts []*rollout.Trajectory) error {
-	name := fmt.Sprintf(stepFile, step)
-	if err := a.gallery.Save(name, step, ts); err != nil || a.wrote == nil {
-		return err
+// written reports a file to wrote.
+func (a *archive) written(step int, name string) error {
+	if a.wrote == nil {
+		return nil
 	}
-	return a.wrote(step, filepath.Join(a.dir, name))
+	return a.wrote(step, filepath.Join(a.dir, fmt.Sprintf(name, step)))
 }
 
 func (a *archive) failure() error {
@@ -142,8 +143,27 @@ func (a *archive) failure() error {
 // add queues a step for writing. It blocks while the queue is full, and returns the
 // first error of earlier writes.
 func (a *archive) add(step int, ts []*rollout.Trajectory) error {
+	return a.queue(func() error {
+		if err := a.gallery.Save(fmt.Sprintf(stepFile, step), step, ts); err != nil {
+			return err
+		}
+		return a.written(step, stepFile)
+	})
+}
+
+// addScores queues the scores of a step for writing, as add does with episodes.
+func (a *archive) addScores(step int, scores []store.Scores) error {
+	return a.queue(func() error {
+		if err := store.SaveScores(filepath.Join(a.dir, fmt.Sprintf(scoresFile, step)), step, scores); err != nil {
+			return err
+		}
+		return a.written(step, scoresFile)
+	})
+}
+
+func (a *archive) queue(write func() error) error {
 	a.open.Add(1)
-	a.jobs <- job{step, ts}
+	a.jobs <- write
 	return a.failure()
 }
 

@@ -48,8 +48,12 @@ func TestEpisodesOfARunAreThoseOfOneThatNobodyStopped(t *testing.T) {
 		require.NoError(t, err)
 		for step := from; step <= to; step++ {
 			require.NoError(t, a.add(step, shot(step)))
+			require.NoError(t, a.addScores(step, []store.Scores{{Group: step, Rewards: []float32{1}}}))
 		}
 		require.NoError(t, a.flush())
+		scores, err := store.LoadScores(filepath.Join(dir, "step_3.scores.parquet"))
+		require.NoError(t, err)
+		require.Equal(t, 3, scores[0].Group)
 		got, err := store.Load(filepath.Join(dir, "step_3.parquet"))
 		require.NoError(t, err, "what is flushed is there, pictures included")
 		require.Equal(t, 3, got[0].Step)
@@ -60,6 +64,7 @@ func TestEpisodesOfARunAreThoseOfOneThatNobodyStopped(t *testing.T) {
 	play(stopped, -1, 0, 4)
 	play(stopped, 2, 3, 3)
 	require.NoFileExists(t, filepath.Join(stopped, "step_4.parquet"))
+	require.NoFileExists(t, filepath.Join(stopped, "step_4.scores.parquet"))
 	play(stopped, 3, 4, 5)
 	require.Equal(t, files(t, whole), files(t, stopped))
 }

@@ -5,6 +5,7 @@ import (
 
 	"vagen/policy"
 	"vagen/rollout"
+	"vagen/rollout/store"
 	"vagen/train"
 )
 
@@ -70,6 +71,14 @@ func (c rollbacker) Rollback(ctx context.Context) (train.State, error) {
 func (o observer) Played(step int, ts []*rollout.Trajectory) error {
 	if a := o.run.archives.rollouts; a != nil {
 		return a.add(step, ts)
+	}
+	return nil
+}
+
+// Estimated writes the scores of a step beside its episodes.
+func (o observer) Estimated(step int, scores []store.Scores) error {
+	if a := o.run.archives.rollouts; a != nil {
+		return a.addScores(step, scores)
 	}
 	return nil
 }

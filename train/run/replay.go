@@ -44,8 +44,8 @@ func (r *Replayed) Same() bool { return r.First == nil && len(r.Metrics) == 0 }
 var errReplayed = errors.New("the step was replayed")
 
 // Replay replays a step of a run from the newest checkpoint before it, and compares all
-// episodes and metrics with those that the run recorded in trainer.rollout_data_dir and
-// metrics.jsonl. It changes nothing in the run's folder. overrides, of the form
+// episodes, scores and metrics with those that the run recorded in
+// trainer.rollout_data_dir and metrics.jsonl. It changes nothing in the run's folder. overrides, of the form
 // key=value, set secrets, which files of a run do not contain; they must not change
 // other settings. If envs is nil, the environments of the configuration are used.
 func Replay(ctx context.Context, path string, overrides []string, step int, envs *env.Registry, log *slog.Logger) (*Replayed, error) {
@@ -65,6 +65,11 @@ func Replay(ctx context.Context, path string, overrides []string, step int, envs
 	if err != nil {
 		return nil, err
 	}
+	scores, err := store.LoadScores(recordOf(&c, step, scoresFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	c.Trainer.RolloutScores = scores != nil
 	was, err := metricsOf(path, step)
 	if err != nil {
 		return nil, err
@@ -100,18 +105,26 @@ func Replay(ctx context.Context, path string, overrides []string, step int, envs
 			return nil, err
 		}
 	}
-	t.Observer = comparison(func(now int, ts []*rollout.Trajectory) error {
-		if now != step {
+	t.Observer = comparison{
+		step: step,
+		played: func(ts []*rollout.Trajectory) (err error) {
+			out.Closeness.addEpisodes(episodes, ts)
+			if out.First = rollout.FirstDifference(episodes, ts); out.First == nil {
+				out.First, err = store.FirstDifference(recordOf(&c, step, stepFile), step, ts)
+			}
+			return err
+		},
+		estimated: func(now []store.Scores) error {
+			if out.First != nil || scores == nil {
+				return nil
+			}
+			if d := store.FirstScoresDifference(scores, now); d != nil {
+				of := func(t *rollout.Trajectory) bool { return t.Group == d.Group && t.Index == d.Index }
+				d.Episode, out.First = slices.IndexFunc(episodes, of), d
+			}
 			return nil
-		}
-		out.Closeness.addEpisodes(episodes, ts)
-		if out.First = rollout.FirstDifference(episodes, ts); out.First != nil {
-			return nil
-		}
-		var err error
-		out.First, err = store.FirstDifference(recordOf(&c, step), step, ts)
-		return err
-	})
+		},
+	}
 	t.Sinks = []track.Sink{track.SinkFunc(func(e track.Event) error {
 		if e.Kind == track.KindStep && e.Step == step {
 			out.Metrics = differing(was, e.Metrics)
@@ -126,13 +139,30 @@ func Replay(ctx context.Context, path string, overrides []string, step int, envs
 	return out, nil
 }
 
-// comparison is an observer that compares the episodes of steps with others.
-type comparison func(step int, ts []*rollout.Trajectory) error
+// comparison is an observer that compares the episodes and scores of a step with others.
+type comparison struct {
+	step      int
+	played    func(ts []*rollout.Trajectory) error
+	estimated func(scores []store.Scores) error
+}
 
-var _ train.Observer = comparison(nil)
+var _ train.Observer = comparison{}
 
-func (c comparison) Played(step int, ts []*rollout.Trajectory) error { return c(step, ts) }
-func (c comparison) Validated(int, []*rollout.Trajectory) error      { return nil }
+func (c comparison) Played(step int, ts []*rollout.Trajectory) error {
+	if step != c.step {
+		return nil
+	}
+	return c.played(ts)
+}
+
+func (c comparison) Estimated(step int, scores []store.Scores) error {
+	if step != c.step {
+		return nil
+	}
+	return c.estimated(scores)
+}
+
+func (c comparison) Validated(int, []*rollout.Trajectory) error { return nil }
 
 // replayTrainer returns a trainer that writes no files and does not validate.
 func replayTrainer(c config.Config, learner policy.Learner, envs *env.Registry, log *slog.Logger) *train.Trainer {
@@ -158,9 +188,9 @@ func replayed(path string, overrides []string) (config.Config, error) {
 	return c, c.CheckSecrets()
 }
 
-// recordOf returns the file with the episodes of a step.
-func recordOf(c *config.Config, step int) string {
-	return filepath.Join(*c.Trainer.RolloutDir, fmt.Sprintf(stepFile, step))
+// recordOf returns the file of a step with its episodes or scores.
+func recordOf(c *config.Config, step int, name string) string {
+	return filepath.Join(*c.Trainer.RolloutDir, fmt.Sprintf(name, step))
 }
 
 // recorded reads the episodes of a step.
@@ -169,7 +199,7 @@ func recorded(c *config.Config, path string, step int) ([]*rollout.Trajectory, e
 	if dir == nil {
 		return nil, fmt.Errorf("run: trainer.rollout_data_dir is null: the run in %s recorded no episodes", path)
 	}
-	r, err := store.Open(recordOf(c, step))
+	r, err := store.Open(recordOf(c, step, stepFile))
 	if err != nil {
 		return nil, err
 	}

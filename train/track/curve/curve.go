@@ -1,4 +1,4 @@
-// Package curve draws training curves as PNG files.
+// Package curve draws training curves as PNG, SVG and PDF files.
 package curve
 
 import (
@@ -72,15 +72,8 @@ var (
 // WritePNG draws the points collected so far.
 func (c *Curve) WritePNG(path string) error {
 	p := plot.New()
-	for _, f := range []*font.Font{
-		&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font, &p.Y.Label.TextStyle.Font,
-		&p.X.Tick.Label.Font, &p.Y.Tick.Label.Font, &p.Legend.TextStyle.Font,
-	} {
-		f.Variant = "Sans"
-	}
+	sansSerif(p)
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = c.Title, "training step", c.Label
-	p.Title.TextStyle.Font.Size, p.Title.Padding = vg.Points(14), vg.Points(8)
-	p.X.Label.TextStyle.Font.Size, p.Y.Label.TextStyle.Font.Size = vg.Points(11), vg.Points(11)
 	p.Y.Min, p.Y.Max = 0, 1
 	p.Add(plotter.NewGrid())
 	last := 1.0
@@ -117,6 +110,18 @@ func (c *Curve) WritePNG(path string) error {
 		return fmt.Errorf("curve: %w", err)
 	}
 	return nil
+}
+
+// sansSerif sets the fonts of a plot.
+func sansSerif(p *plot.Plot) {
+	for _, f := range []*font.Font{
+		&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font, &p.Y.Label.TextStyle.Font,
+		&p.X.Tick.Label.Font, &p.Y.Tick.Label.Font, &p.Legend.TextStyle.Font,
+	} {
+		f.Variant = "Sans"
+	}
+	p.Title.TextStyle.Font.Size, p.Title.Padding = vg.Points(14), vg.Points(8)
+	p.X.Label.TextStyle.Font.Size, p.Y.Label.TextStyle.Font.Size = vg.Points(11), vg.Points(11)
 }
 
 func addMark(p *plot.Plot, m Mark, width float64) error {

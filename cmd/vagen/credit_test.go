@@ -1,0 +1,78 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/cli"
+	"vagen/train/credit"
+)
+
+// TestCreditIsMeasuredFromWhatARunRecorded, and is the same where episodes and numbers have
+// to be made anew.
+func TestCreditIsMeasuredFromWhatARunRecorded(t *testing.T) {
+	config, out := setup(t)
+	episodes := filepath.Join(t.TempDir(), "episodes")
+	succeed(t, "train", config, "--log", "error", "--out", out, "trainer.total_training_steps=3", "trainer.save_freq=1", "trainer.max_actor_ckpt_to_keep=3",
+		"rollout_manager.max_turns=2", "rollout_manager.n_trajectory=2", "actor_rollout_ref.actor.optim.lr=1e-3",
+		"trainer.rollout_data_dir="+episodes, "trainer.rollout_data_scores=true")
+	before := leavings(t, out)
+	measure := func(more ...string) string {
+		return succeed(t, append([]string{"credit", out, "--log", "error", "--episodes", "3", "--branches", "2", "--alternatives", "1"}, more...)...)
+	}
+	text := measure("--step", "2", "--set", "algorithm.lam=0.5", "--estimators", "masked_gae,grpo,remax")
+	require.Contains(t, text, "checkpoint of step 2: recorded episodes of step 3 with their recorded numbers\n3 episodes, 6 turns with 2 continuations of each side, discount between turns 1\n")
+	require.Regexp(t, `(?m)^masked_gae +\d+ `, text)
+	require.Regexp(t, `(?m)^grpo +\d+ `, text)
+	require.Contains(t, text, "return minus mean *")
+	require.Contains(t, text, "not computed: remax: it subtracts the reward of the greedy episode")
+
+	table := measure("--step", "2", "--json")
+	var parsed credit.Table
+	require.NoError(t, json.Unmarshal([]byte(table), &parsed))
+	require.Equal(t, []int{2, 3, 3, 6, 2}, []int{parsed.Policy, parsed.Step, parsed.Episodes, parsed.Turns, parsed.Branches})
+	results, err := filepath.Glob(filepath.Join(out, "credit", "train", "3", "*.json"))
+	require.NoError(t, err)
+	require.Len(t, results, 3)
+
+	// Without the recorded numbers the checkpoint computes them, without the episodes it
+	// plays them: both give what was recorded.
+	require.NoError(t, os.Remove(filepath.Join(episodes, "step_3.scores.parquet")))
+	require.NoError(t, os.RemoveAll(filepath.Join(out, "credit")))
+	require.Equal(t, table, measure("--step", "2", "--json"))
+	require.Contains(t, measure("--step", "2"), "recorded episodes of step 3, scored by the checkpoint now")
+	require.NoError(t, os.Remove(filepath.Join(episodes, "step_3.parquet")))
+	require.NoError(t, os.RemoveAll(filepath.Join(out, "credit")))
+	require.Equal(t, table, measure("--step", "2", "--json"))
+	require.Contains(t, measure("--step", "3", "--turns", "0", "--seed", "4"), "checkpoint of step 3: episodes of step 4 played now, and scored by the checkpoint: the run recorded none\n3 episodes, 3 turns")
+
+	require.NoError(t, os.RemoveAll(filepath.Join(out, "credit")))
+	requireSame(t, before, leavings(t, out), "nothing else is changed")
+}
+
+func TestWrongUsesOfCreditAreRefused(t *testing.T) {
+	config, out := setup(t)
+	succeed(t, "train", config, "--log", "error", "--out", out)
+	for want, args := range map[string][]string{
+		"--step is 0, must be 1 or more":                  {out},
+		"--turns: found \"3-1\"":                          {out, "--step", "1", "--turns", "3-1"},
+		"--turns: found \"x\"":                            {out, "--step", "1", "--turns", "0,x"},
+		"--budget is \"-3m\"":                             {out, "--step", "1", "--budget", "-3m"},
+		"--budget is \"much\"":                            {out, "--step", "1", "--budget", "much"},
+		"--seed is \"-1\"":                                {out, "--step", "1", "--seed", "-1"},
+		"Branches is 1, must be at least 2":               {out, "--step", "1", "--branches", "1"},
+		"found \"trainer.save_freq=1\", must be a key of": {out, "--step", "1", "--set", "trainer.save_freq=1"},
+		"the run has checkpoints of the steps [1]":        {out, "--step", "7"},
+		"config.yaml: no such f":                          {filepath.Join(out, "none"), "--step", "1"},
+		"estimator \"gea\": unknown name":                 {out, "--step", "1", "--estimators", "gea"},
+		"trainer.total_training_steps: 1 → 5":             {out, "trainer.total_training_steps=5", "--step", "1"},
+	} {
+		code, _, errs := launchRun(t, "", append([]string{"credit", "--log", "error"}, args...)...)
+		require.NotEqual(t, cli.OK, code, args)
+		require.Contains(t, errs, want)
+	}
+}

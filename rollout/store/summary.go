@@ -1,0 +1,110 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"vagen/rollout"
+)
+
+// Summary is what identifies an episode and how it went, without its texts and tokens.
+type Summary struct {
+	Step         int
+	Env          string
+	Seed         int64
+	Group, Index int
+	End          rollout.End
+	Error        string
+	Success      bool
+	Reward       float64 // the sum of all rewards
+	Turns        int
+	Tokens       int // of all conversations
+}
+
+// summaryRecord are the columns of Summary. Others are not read.
+type summaryRecord struct {
+	Step    int64  `parquet:"step"`
+	Env     string `parquet:"env,dict"`
+	Seed    int64  `parquet:"seed"`
+	Group   int64  `parquet:"group"`
+	Index   int64  `parquet:"index"`
+	End     string `parquet:"end,dict"`
+	Error   string `parquet:"error"`
+	Success bool   `parquet:"success"`
+	Turns   []struct {
+		Reward []struct {
+			Value float64 `parquet:"value"`
+		} `parquet:"reward,list"`
+	} `parquet:"turns,list"`
+	Rows []struct {
+		Pieces []struct {
+			Length int64 `parquet:"length"`
+		} `parquet:"pieces,list"`
+	} `parquet:"rows,list"`
+}
+
+// Summaries reads the summaries of all trajectories, in order. It reads no image, and
+// only the columns that it needs.
+func (r *Reader) Summaries() ([]Summary, error) {
+	out := make([]Summary, 0, r.Len())
+	err := project(r, func(one *summaryRecord) {
+		s := Summary{
+			Step: int(one.Step), Env: one.Env, Seed: one.Seed, Group: int(one.Group), Index: int(one.Index),
+			End: rollout.End(one.End), Error: one.Error, Success: one.Success, Turns: len(one.Turns),
+		}
+		for _, t := range one.Turns {
+			var turn float64 // as Trajectory.Return adds
+			for _, part := range t.Reward {
+				turn += part.Value
+			}
+			s.Reward += turn
+		}
+		for _, row := range one.Rows {
+			for _, p := range row.Pieces {
+				s.Tokens += int(p.Length)
+			}
+		}
+		out = append(out, s)
+	})
+	return out, err
+}
+
+// Texts are what an episode's agent was shown and what it wrote, turn by turn.
+type Texts struct{ Observations, Responses []string }
+
+type textsRecord struct {
+	Turns []struct {
+		Observation string `parquet:"observation"`
+		Response    string `parquet:"response"`
+	} `parquet:"turns,list"`
+}
+
+// Texts reads the texts of all trajectories, in order, and no other columns.
+func (r *Reader) Texts() ([]Texts, error) {
+	out := make([]Texts, 0, r.Len())
+	err := project(r, func(one *textsRecord) {
+		var t Texts
+		for _, turn := range one.Turns {
+			t.Observations, t.Responses = append(t.Observations, turn.Observation), append(t.Responses, turn.Response)
+		}
+		out = append(out, t)
+	})
+	return out, err
+}
+
+// project reads some columns of all trajectories.
+func project[T any](r *Reader, each func(*T)) error {
+	in, err := rows[T](r.table)
+	for i := 0; err == nil; i++ {
+		var one [1]T
+		n := 0
+		if n, err = next(in, one[:]); n == 1 {
+			each(&one[0])
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		return fmt.Errorf("store: %s: %w", r.path, err)
+	}
+	return nil
+}

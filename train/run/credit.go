@@ -1,0 +1,226 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"vagen/env"
+	"vagen/internal/durable"
+	"vagen/policy"
+	"vagen/policy/vlm"
+	"vagen/rollout"
+	"vagen/rollout/store"
+	"vagen/train"
+	"vagen/train/config"
+	"vagen/train/credit"
+)
+
+// Credit is a checkpoint of a run that is open for a measurement of credit. The fields of
+// its Measurement are set, with the defaults of the options; Gamma and Params are the
+// run's.
+type Credit struct {
+	credit.Measurement
+	// Source says in a sentence where the episodes and the numbers of their tokens come
+	// from.
+	Source string
+
+	model  *vlm.Model
+	unlock func() error
+}
+
+// errScored stops a trainer that has played and scored a step.
+var errScored = errors.New("the step was scored")
+
+// OpenCredit opens the checkpoint of a step of a run and the episodes that its policy
+// played: those of the step after it. They are the recorded ones, with the recorded numbers
+// of their tokens. Where they were not recorded, or without images, or were played by an
+// older policy (run.async), they are played as training would play them; numbers that were
+// not recorded are computed with the checkpoint's policy and critic.
+//
+// overrides, of the form key=value, set secrets, as in Replay. If envs is nil, the
+// environments of the configuration are used. The folder credit of the run is locked until
+// Close; nothing else in the run's folder changes.
+func OpenCredit(ctx context.Context, path string, overrides []string, step int, envs *env.Registry, log *slog.Logger) (_ *Credit, err error) {
+	c, err := replayed(filepath.Join(path, configName), overrides)
+	if err != nil {
+		return nil, err
+	}
+	envs, levels, err := Prepare(ctx, &c, envs, log)
+	if err != nil {
+		return nil, err
+	}
+	points := (&Folder{Path: path}).Checkpoints(&c, nil)
+	p, err := OpenCheckpoint(ctx, points.path(step))
+	if err != nil {
+		steps, _ := points.Steps()
+		return nil, fmt.Errorf("%w; the run has checkpoints of the steps %v", err, steps)
+	}
+	sum, err := durable.SumOf(filepath.Join(p.Path, manifestName))
+	if err != nil {
+		return nil, fmt.Errorf("run: %w", err)
+	}
+	out := &Credit{Measurement: credit.Measurement{
+		Options: credit.DefaultOptions(), Run: path, Policy: step, Number: step + 1, Identity: sum.SHA256, Log: log,
+	}}
+	out.Params, out.Gamma, out.Seed = c.Params(), credit.TurnDiscount(&c), c.Run.Seed
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, out.Close())
+		}
+	}()
+	if out.unlock, err = lockCredit(path); err != nil {
+		return nil, err
+	}
+	if out.model, err = vlm.Open(ctx, c.Agent.Model.Path, ModelOptions(&c, log)); err != nil {
+		return nil, err
+	}
+	if err := out.model.Restore(ctx, p.Path); err != nil {
+		return nil, err
+	}
+	return out, out.open(ctx, c, p.State, envs, levels)
+}
+
+// Close closes the model and unlocks the folder.
+func (r *Credit) Close() error {
+	var errs []error
+	if r.model != nil {
+		errs = append(errs, r.model.Close())
+	}
+	if r.unlock != nil {
+		errs = append(errs, r.unlock())
+	}
+	return errors.Join(errs...)
+}
+
+func lockCredit(path string) (unlock func() error, err error) {
+	dir := filepath.Join(path, credit.Folder)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("run: %w", err)
+	}
+	return lockFolder(dir)
+}
+
+// open finds the episodes, their numbers, and the player.
+func (r *Credit) open(ctx context.Context, c config.Config, s train.State, envs *env.Registry, levels *train.Levels) error {
+	spec, err := config.Registries{}.WithBuiltins().Estimators.Describe(c.Algorithm.Estimator)
+	if err != nil {
+		return err
+	}
+	episodes, scores, why, err := creditRecord(&c, r.Run, r.Number)
+	if err != nil {
+		return err
+	}
+	if why == "" && scores == nil && spec.Baselines {
+		why = "the greedy episodes that its estimator needs were not recorded"
+	}
+	r.Step = &credit.Step{Config: &c}
+	s.Interrupted, s.Prefetched = false, nil
+	switch {
+	case why != "":
+		r.Source = fmt.Sprintf("episodes of step %d played now, and scored by the checkpoint: %s", r.Number, why)
+	case scores == nil:
+		r.Source = fmt.Sprintf("recorded episodes of step %d, scored by the checkpoint now, since trainer.rollout_data_scores was false", r.Number)
+		s.Prefetched = &train.Prefetched{Step: r.Number, Episodes: episodes}
+	default:
+		r.Source = fmt.Sprintf("recorded episodes of step %d with their recorded numbers", r.Number)
+		r.Step.Episodes, r.Step.Scores = episodes, scores
+	}
+	t := creditTrainer(c, r.Number, r.model, envs, levels, r.Log)
+	if err := t.Restore(s); err != nil {
+		return err
+	}
+	if r.Step.Scores == nil {
+		t.Observer = comparison{
+			step:   r.Number,
+			played: func(ts []*rollout.Trajectory) error { r.Step.Episodes = ts; return nil },
+			estimated: func(scores []store.Scores) error {
+				r.Step.Scores = scores
+				return errScored
+			},
+		}
+		if err := t.Run(ctx); !errors.Is(err, errScored) {
+			return err
+		}
+	}
+	for _, e := range r.Step.Episodes {
+		if err := restoreLimits(e, t.Levels.At(r.Number, e.Group)); err != nil {
+			return err
+		}
+	}
+	r.Player, err = t.Player(ctx)
+	return err
+}
+
+// creditTrainer returns a trainer that plays and scores a step.
+func creditTrainer(c config.Config, step int, learner policy.Learner, envs *env.Registry, levels *train.Levels, log *slog.Logger) *train.Trainer {
+	c.Trainer.Steps, c.Run.Async = max(c.Trainer.Steps, step), false
+	if c.Trainer.RolloutScores = true; c.Trainer.RolloutDir == nil {
+		dir := credit.Folder // the trainer itself writes nothing
+		c.Trainer.RolloutDir = &dir
+	}
+	t := replayTrainer(c, learner, envs, log)
+	t.Levels = levels
+	return t
+}
+
+// creditRecord reads the episodes of a step and the numbers of their tokens, or says why
+// the episodes cannot be used. Numbers that were not recorded are nil.
+func creditRecord(c *config.Config, path string, step int) (episodes []*rollout.Trajectory, scores []store.Scores, why string, err error) {
+	switch {
+	case c.Trainer.RolloutDir == nil:
+		return nil, nil, "trainer.rollout_data_dir was null", nil
+	case c.Run.Async:
+		return nil, nil, "with run.async the recorded ones were played by the policy before it", nil
+	}
+	if episodes, err = recorded(c, path, step); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, "the run recorded none", nil
+	} else if err != nil {
+		return nil, nil, "", err
+	}
+	for _, t := range episodes {
+		for i := range t.Rows {
+			for _, im := range t.Rows[i].Images {
+				if _, absent := im.Image.(store.Absent); absent || im.Image == nil {
+					return nil, nil, "the recorded ones lack images (trainer.log_image)", nil
+				}
+			}
+		}
+	}
+	scores, err = store.LoadScores(recordOf(c, step, scoresFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, "", err
+	}
+	return episodes, scores, "", nil
+}
+
+// restoreLimits sets what files of episodes do not contain: limits, and secrets of the
+// environment's options.
+func restoreLimits(t *rollout.Trajectory, from rollout.Episode) error {
+	if t.Env != from.Env || t.Seed != from.Seed {
+		return fmt.Errorf("run: group %d, episode %d: recorded with %s, seed %d, but the configuration has %s, seed %d there", t.Group, t.Index, t.Env, t.Seed, from.Env, from.Seed)
+	}
+	t.Config, t.MaxTokens, t.MaxObservation, t.Source = from.Config, from.MaxTokens, from.MaxObservation, from.Source
+	return nil
+}
+
+// Set changes hyperparameters of the estimators from those of the run, with assignments
+// such as algorithm.lam=0.9. Keys outside algorithm are refused.
+func (r *Credit) Set(assignments []string) error {
+	c := *r.Step.Config
+	for _, a := range assignments {
+		if !strings.HasPrefix(a, "algorithm.") {
+			return fmt.Errorf("%w: found %q, must be a key of algorithm such as algorithm.lam=0.9", config.ErrConfig, a)
+		}
+		if err := c.Override(a); err != nil {
+			return err
+		}
+	}
+	r.Params, r.Gamma = c.Params(), credit.TurnDiscount(&c)
+	return nil
+}

@@ -1,0 +1,349 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+
+	"vagen/advantage"
+	"vagen/rollout"
+	"vagen/rollout/store"
+	"vagen/train/config"
+	"vagen/train/credit"
+)
+
+// param is a hyperparameter of estimators, by the name that configurations use.
+type param struct {
+	name     string
+	min, max float64
+	of       func(*advantage.Params) *float64
+	flag     func(*advantage.Params) *bool
+	whole    func(*advantage.Params) *int
+}
+
+// params are all hyperparameters, in the order in which the page shows them.
+var params = []param{
+	{name: "gamma", max: 1, of: func(p *advantage.Params) *float64 { return &p.Gamma }},
+	{name: "lam", max: 1, of: func(p *advantage.Params) *float64 { return &p.Lambda }},
+	{name: "high_level_gamma", max: 1, of: func(p *advantage.Params) *float64 { return &p.TurnGamma }},
+	{name: "lambda_turn", max: 1, of: func(p *advantage.Params) *float64 { return &p.TurnLambda }},
+	{name: "lambda_token", max: 1, of: func(p *advantage.Params) *float64 { return &p.TokenLambda }},
+	{name: "bi_level_mix", max: 1, of: func(p *advantage.Params) *float64 { return &p.Mix }},
+	{name: "step_advantage_w", max: 2, of: func(p *advantage.Params) *float64 { return &p.StepWeight }},
+	{name: "pass_k", max: 16, whole: func(p *advantage.Params) *int { return &p.PassK }},
+	{name: "epsilon", max: 0.1, of: func(p *advantage.Params) *float64 { return &p.Epsilon }},
+	{name: "norm_adv_by_std_in_grpo", max: 1, flag: func(p *advantage.Params) *bool { return &p.NormByStd }},
+	{name: "whiten", max: 1, flag: func(p *advantage.Params) *bool { return &p.Whiten }},
+}
+
+func (p *param) get(from *advantage.Params) float64 {
+	switch {
+	case p.of != nil:
+		return *p.of(from)
+	case p.whole != nil:
+		return float64(*p.whole(from))
+	case *p.flag(from):
+		return 1
+	}
+	return 0
+}
+
+// set changes a hyperparameter. Whether an estimator allows the number is up to it.
+func (p *param) set(into *advantage.Params, x float64) error {
+	switch {
+	case p.of != nil:
+		*p.of(into) = x
+	case p.whole != nil && x == math.Trunc(x) && x >= 0 && x <= math.MaxInt32:
+		*p.whole(into) = int(x)
+	case p.flag != nil && (x == 0 || x == 1):
+		*p.flag(into) = x == 1
+	case p.flag != nil:
+		return badRequest("%s: %v is not 0 or 1", p.name, x)
+	default:
+		return badRequest("%s: %v is not a whole number from 0", p.name, x)
+	}
+	return nil
+}
+
+// read reports whether an estimator depends on the hyperparameter.
+func (p *param) read(spec advantage.Spec) bool {
+	return spec.Reads(func(all *advantage.Params) {
+		x := p.get(all)
+		if x == p.min {
+			x = p.max
+		} else {
+			x = p.min
+		}
+		_ = p.set(all, x) // both are allowed
+	})
+}
+
+type paramAnswer struct {
+	Name    string  `json:"name"`
+	Default float64 `json:"default"`
+	Min     float64 `json:"min"`
+	Max     float64 `json:"max"`
+}
+
+type estimatorAnswer struct {
+	Name   string        `json:"name"`
+	About  string        `json:"about"`
+	Params []paramAnswer `json:"params"`
+	Critic bool          `json:"critic"`
+	Group  bool          `json:"group"`
+}
+
+func listEstimators(*http.Request) (any, error) {
+	out := []estimatorAnswer{}
+	defaults := advantage.DefaultParams()
+	for _, name := range advantage.Names() {
+		spec, err := advantage.Describe(name)
+		if err != nil {
+			return nil, err
+		}
+		a := estimatorAnswer{Name: name, About: aboutEstimator(spec), Params: []paramAnswer{}, Critic: spec.Critic, Group: spec.Groups}
+		for i := range params {
+			if p := &params[i]; p.read(spec) && !(spec.Undiscounted && p.name == "gamma") {
+				a.Params = append(a.Params, paramAnswer{p.name, p.get(&defaults), p.min, p.max})
+			}
+		}
+		out = append(out, a)
+	}
+	return map[string]any{"estimators": out}, nil
+}
+
+// aboutEstimator describes in a sentence what an estimator works on.
+func aboutEstimator(s advantage.Spec) string {
+	over := map[advantage.Mask]string{advantage.MaskAttention: "all tokens", advantage.MaskLoss: "tokens with a loss", advantage.MaskGAE: "tokens of the GAE mask"}[s.Mask]
+	text := "Works on " + over
+	if s.RowLocal {
+		text += " of each conversation"
+	} else {
+		text += " of the whole episode"
+	}
+	if s.Critic {
+		text += ", with a critic's values"
+	}
+	if s.Groups {
+		text += ", compares episodes of one start state"
+	}
+	if s.Baselines {
+		text += ", subtracts the reward of a greedy episode"
+	}
+	if s.States {
+		text += ", compares turns with equal observations"
+	}
+	if s.Whitens {
+		text += "; advantages are whitened"
+	}
+	return text + "."
+}
+
+// creditCache keeps what was read of the step that was shown last.
+type creditCache struct {
+	read  map[string]stamp // of the step's files
+	step  int
+	known []store.Scores
+	err   error
+	whole *credit.Step // of the step; nil before it is needed
+	image bool         // whole has its images
+}
+
+// scores reads the scores of a training step. The run's lock is held.
+func (c *creditCache) scores(r *run, step int) ([]store.Scores, error) {
+	folder := r.episodes.folders[kindTrain]
+	dir, err := os.OpenRoot(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	name, now := fmt.Sprintf("step_%d.scores.parquet", step), map[string]stamp{}
+	for _, name := range []string{name, fmt.Sprintf("step_%d.parquet", step)} {
+		if info, err := dir.Stat(name); err == nil {
+			now[name] = stampOf(info)
+		}
+	}
+	if c.step == step && len(now) == len(c.read) && now[name] == c.read[name] && c.read != nil {
+		if other := fmt.Sprintf("step_%d.parquet", step); now[other] == c.read[other] {
+			return c.known, c.err
+		}
+	}
+	*c = creditCache{read: now, step: step}
+	f, _, err := openFile(dir, name)
+	if err == nil {
+		c.known, err = store.ReadScores(f)
+	}
+	c.err = err
+	return c.known, c.err
+}
+
+// of returns the whole step of an episode, with its images if an estimator compares
+// observations.
+func (c *creditCache) of(r *run, e *entry, images bool) (*credit.Step, error) {
+	scores, err := c.scores(r, e.source.step)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if c.whole != nil && c.whole.Config == r.config && (c.image || !images) {
+		return c.whole, nil
+	}
+	all, err := r.step(e.source, images)
+	if err != nil {
+		return nil, err
+	}
+	c.whole, c.image = &credit.Step{Config: r.config, Episodes: all, Scores: scores}, images
+	return c.whole, nil
+}
+
+// step reads all episodes of a file.
+func (r *run) step(s *source, images bool) ([]*rollout.Trajectory, error) {
+	dir, err := os.OpenRoot(r.episodes.folders[s.kind])
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	f, _, err := openFile(dir, s.fileName())
+	if err != nil {
+		return nil, err
+	}
+	in, err := store.NewReader(f)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	if in.Lenient(); !images {
+		in.NamesOnly()
+	}
+	var out []*rollout.Trajectory
+	for t, err := range in.All() {
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, t.Trajectory)
+	}
+	return out, nil
+}
+
+// creditRow are the numbers of a conversation.
+type creditRow struct {
+	Advantage column `json:"advantage"`
+	Return    column `json:"return"`
+}
+
+type creditTurn struct {
+	Claim number `json:"claim"`
+}
+
+type creditResult struct {
+	Rows    []creditRow  `json:"rows"`
+	Turns   []creditTurn `json:"turns"`
+	Problem string       `json:"problem"`
+}
+
+func (r *run) creditAnswer(req *http.Request) (any, error) {
+	q := req.URL.Query()
+	spec, err := advantage.Describe(q.Get("estimator"))
+	if err != nil {
+		return nil, badRequest("estimator: %q is not one of %q", clip(q.Get("estimator"), 60), advantage.Names())
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	root, err := r.openRoot()
+	if err != nil {
+		return nil, notFound("the run's folder does not exist any more")
+	}
+	defer root.Close()
+	e, err := r.find(root, q.Get("key"))
+	if err != nil {
+		return nil, err
+	}
+	none := func(format string, args ...any) (any, error) {
+		return creditResult{[]creditRow{}, []creditTurn{}, sentence(format, args...)}, nil
+	}
+	if e.kind != kindTrain {
+		return none("Advantages are those of training episodes")
+	}
+	if r.config == nil {
+		return none("%s", r.problem)
+	}
+	p, err := setParams(r.config, q)
+	if err != nil {
+		return nil, err
+	}
+	step, err := r.credit.of(r, e, spec.States)
+	if err != nil {
+		return none("The step cannot be read: %v", err)
+	}
+	got, err := step.Estimate(spec.Name, p)
+	if err != nil {
+		return none("%v", err)
+	}
+	return creditOf(got, e), nil
+}
+
+// setParams are the run's hyperparameters with those of a request.
+func setParams(c *config.Config, q url.Values) (advantage.Params, error) {
+	p := c.Params()
+	for i := range params {
+		text := q.Get(params[i].name)
+		if text == "" {
+			continue
+		}
+		x, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
+			return p, badRequest("%s: %q is not a number", params[i].name, clip(text, 20))
+		}
+		if err := params[i].set(&p, x); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+// creditOf are the numbers of one episode. A row that was not trained on has none.
+func creditOf(got *credit.Estimated, e *entry) creditResult {
+	a := creditResult{Rows: []creditRow{}, Turns: []creditTurn{}}
+	rows, turns := got.Episode(e.Group, e.Index)
+	for _, row := range rows {
+		for len(a.Rows) <= row.Row {
+			a.Rows = append(a.Rows, creditRow{column{}, column{}})
+		}
+		a.Rows[row.Row] = creditRow{column(row.Advantages), column(row.Returns)}
+	}
+	for k := range e.Turns {
+		claim := math.NaN()
+		if i := slices.IndexFunc(turns, func(t credit.Turn) bool { return t.Turn == k }); i >= 0 {
+			claim = turns[i].Claim
+		}
+		a.Turns = append(a.Turns, creditTurn{number(claim)})
+	}
+	if len(rows) == 0 {
+		a.Problem = "The episode was not trained on."
+	}
+	return a
+}
+
+func (r *run) measuredAnswer(req *http.Request) (any, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	root, err := r.openRoot()
+	if err != nil {
+		return nil, notFound("the run's folder does not exist any more")
+	}
+	defer root.Close()
+	e, err := r.find(root, req.URL.Query().Get("key"))
+	if err != nil {
+		return nil, err
+	}
+	// A link out of the run's folder is no file of the run.
+	if info, err := root.Stat(measuredPath(e)); e.kind != kindTrain || err != nil || !info.Mode().IsRegular() {
+		return nil, notFound("the advantages of the episode were not measured")
+	}
+	return credit.LoadMeasured(r.path, credit.Key{Step: e.source.step, Group: e.Group, Index: e.Index})
+}

@@ -1,0 +1,149 @@
+package view_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/rollout/store"
+)
+
+func problems(t *testing.T, s served) string {
+	t.Helper()
+	var r runsAnswer
+	s.get(t, 200, "/api/runs", &r)
+	return strings.Join(r.Runs[0].Problems, "\n")
+}
+
+// TestTornEpisodesAreAProblem cuts a file of episodes at many places: the others are
+// listed, and the file is again when it is complete.
+func TestTornEpisodesAreAProblem(t *testing.T) {
+	f := trainRun(t, 2)
+	path := filepath.Join(f.rollouts, "step_2.parquet")
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	s := serveRuns(t, "", f.dir)
+	n := len(f.episodes[1])
+	for at := 0; at < len(raw); at += len(raw)/40 + 1 {
+		require.NoError(t, os.WriteFile(path, raw[:at], 0o644))
+		var l listAnswer
+		s.get(t, 200, "/api/runs/r0/episodes", &l)
+		require.Equal(t, n, l.Total)
+		require.Contains(t, problems(t, s), "The episodes of step 2 (train) cannot be read")
+		var e failure
+		s.get(t, 422, "/api/runs/r0/episode?key=train/2/0-0", &e)
+	}
+	require.NoError(t, os.WriteFile(path, raw, 0o644))
+	require.Empty(t, problems(t, s))
+}
+
+// TestDamagedScoresAreAProblemOfTheEpisode: its tokens are shown without them.
+func TestDamagedScoresAreAProblemOfTheEpisode(t *testing.T) {
+	f := trainRun(t, 1)
+	path := filepath.Join(f.rollouts, "step_1.scores.parquet")
+	s := serveRuns(t, "", f.dir)
+	ask := func() detailAnswer {
+		var a detailAnswer
+		s.get(t, 200, "/api/runs/r0/episode?key=train/1/0-0", &a)
+		require.NotEmpty(t, a.Rows[0].Tokens)
+		return a
+	}
+	require.Contains(t, ask().Rows[0].Columns, "advantage")
+	require.NoError(t, os.WriteFile(path, []byte("PAR1"), 0o644))
+	a := ask()
+	require.NotContains(t, a.Rows[0].Columns, "advantage")
+	require.Contains(t, a.Problems[0], "The numbers of the tokens cannot be read")
+	var c creditAnswer
+	s.get(t, 200, "/api/runs/r0/credit?estimator=bi_level_gae&key=train/1/0-0", &c)
+	require.Contains(t, c.Problem, "cannot be read")
+
+	short := f.scores[1][0]
+	short.Row, short.Group, short.Index = 0, 0, 0
+	short = store.Scores{Rewards: short.Rewards[:1]}
+	require.NoError(t, store.SaveScores(path, 1, []store.Scores{short}))
+	require.Contains(t, strings.Join(ask().Problems, " "), "are for 1 tokens")
+	s.get(t, 200, "/api/runs/r0/credit?estimator=bi_level_gae&key=train/1/0-0", &c)
+	require.NotEmpty(t, c.Problem)
+
+	// A run of an earlier version has none.
+	require.NoError(t, os.Remove(path))
+	a = ask()
+	require.Contains(t, a.Rows[0].Columns, "sampled")
+	require.Contains(t, a.Problems[0], "were not recorded")
+	s.get(t, 200, "/api/runs/r0/credit?estimator=bi_level_gae&key=train/1/0-0", &c)
+	require.Contains(t, c.Problem, "not recorded")
+	s.get(t, 200, "/api/runs/r0/credit?estimator=grpo&key=train/1/0-0", &c)
+	require.Empty(t, c.Problem, "which needs no critic")
+}
+
+func TestMissingImagesAreNull(t *testing.T) {
+	f := trainRun(t, 1)
+	require.NoError(t, os.RemoveAll(filepath.Join(f.rollouts, "images")))
+	s := serveRuns(t, "", f.dir)
+	var a detailAnswer
+	s.get(t, 200, "/api/runs/r0/episode?key=train/1/0-0", &a)
+	require.Len(t, a.Turns[0].Images, 1)
+	require.Nil(t, a.Turns[0].Images[0])
+	require.Contains(t, a.Problems[0], "3 images of the episode are not stored")
+}
+
+// TestOldAndForeignFoldersAreProblems: what cannot be read is said, and the rest shown.
+func TestOldAndForeignFoldersAreProblems(t *testing.T) {
+	f := trainRun(t, 1)
+	s := serveRuns(t, "", f.dir)
+	config, err := os.ReadFile(filepath.Join(f.dir, "config.yaml"))
+	require.NoError(t, err)
+	for text, says := range map[string]string{
+		"trainer: {no_such_key: 1}\n": "no_such_key", "trainer: [\n": "config.yaml cannot be read", "": "", "\x00": "config.yaml cannot be read",
+	} {
+		f.write(t, "config.yaml", text)
+		require.Contains(t, problems(t, s), says, "%q", text)
+		var m metricsAnswer
+		s.get(t, 200, "/api/runs/r0/metrics", &m)
+		require.Positive(t, m.Lines)
+	}
+	f.write(t, "config.yaml", string(config))
+	require.Empty(t, problems(t, s))
+	f.write(t, "rollouts/run.txt", "OTHER\n/elsewhere\n")
+	require.Contains(t, problems(t, s), "belongs to another run")
+	var l listAnswer
+	s.get(t, 200, "/api/runs/r0/episodes", &l)
+	require.Zero(t, l.Total)
+	require.NoError(t, os.Remove(filepath.Join(f.rollouts, "run.txt")))
+	require.Contains(t, problems(t, s), "has no run.txt")
+	f.write(t, "rollouts/run.txt", "ID\n")
+
+	// A run that was moved keeps its episodes.
+	moved := filepath.Join(t.TempDir(), "moved")
+	require.NoError(t, os.Rename(f.dir, moved))
+	require.Contains(t, problems(t, s), "The run's folder cannot be read")
+	s.get(t, 200, "/api/runs/r0/episodes", &l)
+	s = serveRuns(t, "", moved)
+	require.Empty(t, problems(t, s))
+	s.get(t, 200, "/api/runs/r0/episodes", &l)
+	require.Equal(t, len(f.episodes[1]), l.Total)
+}
+
+// TestNumbersThatAreNotFiniteAreNull in every answer.
+func TestNumbersThatAreNotFiniteAreNull(t *testing.T) {
+	f := trainRun(t, 1)
+	f.write(t, "metrics.jsonl", event(1, "1e999")+event(2, "null"))
+	s := serveRuns(t, "", f.dir)
+	var m metricsAnswer
+	s.get(t, 200, "/api/runs/r0/metrics", &m)
+	require.Len(t, m.Series["a"], 1, "1e999 is no number of JSON")
+	for i := range f.scores[1] {
+		f.scores[1][i].Values[1] = float32(posInf())
+		f.scores[1][i].Scored[1] = true
+	}
+	require.NoError(t, store.SaveScores(filepath.Join(f.rollouts, "step_1.scores.parquet"), 1, f.scores[1]))
+	var a detailAnswer
+	s.get(t, 200, fmt.Sprintf("/api/runs/r0/episode?key=train/1/%d-%d", f.scores[1][0].Group, f.scores[1][0].Index), &a)
+	require.Nil(t, a.Rows[0].Columns["value"][1])
+}
+
+func posInf() float64 { x := 1e300; return x * x }

@@ -1,0 +1,255 @@
+package view
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"math"
+	"net/http"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"vagen/env"
+	"vagen/internal/redact"
+	"vagen/reward"
+	"vagen/rollout"
+	"vagen/rollout/store"
+)
+
+// episodeAnswer is an episode with everything that was recorded of it.
+type episodeAnswer struct {
+	listed
+	Error    string            `json:"error"`
+	Config   any               `json:"config"`
+	Metrics  map[string]number `json:"metrics"`
+	Turns    []turnAnswer      `json:"turns"`
+	Rows     []rowAnswer       `json:"rows"`
+	Problems []string          `json:"problems"`
+}
+
+type turnAnswer struct {
+	Row         int               `json:"row"`
+	Observation string            `json:"observation"`
+	Images      []*string         `json:"images"`
+	Cut         bool              `json:"cut"`
+	Response    string            `json:"response"`
+	Stop        string            `json:"stop"`
+	Format      bool              `json:"format"`
+	Sections    []sectionAnswer   `json:"sections"`
+	Actions     []string          `json:"actions"`
+	Reward      map[string]number `json:"reward"`
+	Metrics     map[string]number `json:"metrics"`
+	Claims      []claimAnswer     `json:"claims"`
+}
+
+type sectionAnswer struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+// claimAnswer is what a response says about the state, beside the state.
+type claimAnswer struct {
+	Kind  string  `json:"kind"`
+	Said  string  `json:"said"`
+	Truth string  `json:"truth"`
+	Score *number `json:"score"`
+}
+
+var keyPattern = regexp.MustCompile(`^(train|val)/(0|[1-9]\d{0,8})/(-?\d{1,9})-(-?\d{1,9})$`)
+
+// find returns the episode of a request. The run's lock is held.
+func (r *run) find(root *os.Root, key string) (*entry, error) {
+	m := keyPattern.FindStringSubmatch(key)
+	if m == nil {
+		return nil, badRequest("key: %q is not that of an episode, such as train/40/0-3", clip(key, 60))
+	}
+	r.loadConfig(root)
+	r.episodes.refresh(r, root)
+	step, _ := strconv.Atoi(m[2])
+	group, _ := strconv.Atoi(m[3])
+	index, _ := strconv.Atoi(m[4])
+	for _, shown := range []bool{false, true} {
+		s := r.episodes.files[fileKey{m[1], step, shown}]
+		if s == nil {
+			continue
+		}
+		for i := range s.summaries {
+			if e := &s.summaries[i]; e.Group == group && e.Index == index {
+				return &entry{s, e, i}, nil
+			}
+		}
+		if s.problem != "" {
+			return nil, errors.New(s.problem)
+		}
+	}
+	return nil, notFound("there is no episode %s", key)
+}
+
+func (r *run) episodeAnswer(req *http.Request) (any, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	root, err := r.openRoot()
+	if err != nil {
+		return nil, notFound("the run's folder does not exist any more")
+	}
+	defer root.Close()
+	e, err := r.find(root, req.URL.Query().Get("key"))
+	if err != nil {
+		return nil, err
+	}
+	a := &episodeAnswer{
+		listed: r.list(root, e), Config: map[string]any{}, Metrics: map[string]number{}, Turns: []turnAnswer{}, Rows: []rowAnswer{}, Problems: []string{},
+	}
+	if e.shown {
+		return a, r.detailShown(root, e, a)
+	}
+	return a, r.detail(req, e, a)
+}
+
+// detail reads an episode with its tokens.
+func (r *run) detail(req *http.Request, e *entry, a *episodeAnswer) error {
+	t, err := r.trajectory(e)
+	if err != nil {
+		return err
+	}
+	if t.Err != nil {
+		a.Error = t.Err.Error()
+	}
+	if t.Config != nil {
+		a.Config = redact.Value("config", t.Config)
+	}
+	a.Metrics = numbers(t.Metrics)
+	folder := r.episodes.folders[e.kind]
+	missing := 0
+	if images, err := os.OpenRoot(folder); err == nil {
+		defer images.Close()
+		for k := range t.Turns {
+			turn := r.turn(images, e, &t.Turns[k])
+			missing += count0(turn.Images)
+			a.Turns = append(a.Turns, turn)
+		}
+	}
+	if missing > 0 {
+		a.Problems = append(a.Problems, sentence("%d images of the episode are not stored (trainer.log_image)", missing))
+	}
+	truths, problem := replay(req.Context(), t)
+	if problem != "" {
+		a.Problems = append(a.Problems, problem)
+	}
+	for k := range t.Turns {
+		a.Turns[k].Claims = claims(t, k, truths)
+	}
+	scores, problem := r.scoresOf(e)
+	if problem != "" {
+		a.Problems = append(a.Problems, problem)
+	}
+	texts, problem := r.tokenTexts(t)
+	if problem != "" {
+		a.Problems = append(a.Problems, problem)
+	}
+	for i := range t.Rows {
+		row, problem := layOutRow(t, i, scores[rowKey{t.Group, t.Index, i}], texts[i])
+		if problem != "" {
+			a.Problems = append(a.Problems, problem)
+		}
+		a.Rows = append(a.Rows, row)
+	}
+	return nil
+}
+
+// trajectory reads an episode without its images.
+func (r *run) trajectory(e *entry) (*rollout.Trajectory, error) {
+	in, err := e.open(r.episodes.folders[e.kind])
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	s, err := in.At(e.row)
+	if err != nil {
+		return nil, err
+	}
+	if s.Group != e.Group || s.Index != e.Index {
+		return nil, errors.New("the file of episodes was replaced meanwhile; load the page again")
+	}
+	return s.Trajectory, nil
+}
+
+// turn describes a turn.
+func (r *run) turn(images *os.Root, e *entry, t *rollout.Turn) turnAnswer {
+	a := turnAnswer{
+		Row: t.Row, Observation: t.Observation.Text, Images: []*string{}, Cut: t.Cut, Response: t.Response, Stop: string(t.Stop), Format: t.Parsed.FormatCorrect,
+		Sections: sections(&t.Parsed, t.Response), Actions: some(t.Parsed.Actions), Reward: map[string]number{}, Metrics: numbers(t.Metrics), Claims: []claimAnswer{},
+	}
+	for _, p := range t.Reward {
+		a.Reward[p.Name] += number(p.Value)
+	}
+	for _, im := range t.Observation.Images {
+		var url *string
+		if name, ok := im.(store.Absent); ok && imagePattern.MatchString(string(name)+".png") {
+			file := string(name) + ".png"
+			url = r.imageURL(images, path.Join(imageFolder, file), e.kind, e.source.step, file)
+		}
+		a.Images = append(a.Images, url)
+	}
+	return a
+}
+
+// sections are the parts of a response in the order in which it has them.
+func sections(p *reward.Response, response string) []sectionAnswer {
+	out := []sectionAnswer{}
+	for name, text := range p.Sections {
+		out = append(out, sectionAnswer{name, text})
+	}
+	at := func(s sectionAnswer) int {
+		if i := strings.Index(response, "<"+s.Name+">"); i >= 0 {
+			return i
+		}
+		return math.MaxInt
+	}
+	slices.SortFunc(out, func(a, b sectionAnswer) int { return cmp.Or(cmp.Compare(at(a), at(b)), cmp.Compare(a.Name, b.Name)) })
+	return out
+}
+
+func numbers(m env.Metrics) map[string]number {
+	out := make(map[string]number, len(m))
+	for name, x := range m {
+		out[name] = number(x)
+	}
+	return out
+}
+
+func count0(images []*string) (n int) {
+	for _, url := range images {
+		if url == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// rowKey identifies the scores of a row.
+type rowKey struct{ group, index, row int }
+
+// scoresOf reads the scores of an episode's step. The run's lock is held.
+func (r *run) scoresOf(e *entry) (map[rowKey]*store.Scores, string) {
+	if e.kind != kindTrain {
+		return nil, ""
+	}
+	all, err := r.credit.scores(r, e.source.step)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, "The numbers of the tokens were not recorded; trainer.rollout_data_scores records them."
+	case err != nil:
+		return nil, sentence("The numbers of the tokens cannot be read: %v", err)
+	}
+	out := map[rowKey]*store.Scores{}
+	for i := range all {
+		s := &all[i]
+		out[rowKey{s.Group, s.Index, s.Row}] = s
+	}
+	return out, ""
+}

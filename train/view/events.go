@@ -1,0 +1,110 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// maxListeners limits the pages that listen to events at a time.
+	maxListeners = 32
+	// pollEvery is how often the files of runs are looked at for a listener.
+	pollEvery = time.Second
+	// aliveEvery is how often something is sent when nothing changes, so that a closed
+	// connection is noticed.
+	aliveEvery = 15 * time.Second
+)
+
+// listeners counts the pages that listen.
+type listeners struct {
+	mu sync.Mutex
+	n  int
+}
+
+func (l *listeners) enter() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.n >= maxListeners {
+		return false
+	}
+	l.n++
+	return true
+}
+
+func (l *listeners) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.n--
+}
+
+// seen is what a listener knows of a run.
+type seen struct{ lines, generation, changes int }
+
+// events sends an event for each run that was written, until the client leaves.
+func (h *handler) events(w http.ResponseWriter, req *http.Request) {
+	if !h.listeners.enter() {
+		refuse(w, failure{http.StatusServiceUnavailable, errors.New("too many pages listen to events")})
+		return
+	}
+	defer h.listeners.leave()
+	out := http.NewResponseController(w)
+	_ = out.SetWriteDeadline(time.Time{}) // events have no end
+	w.Header().Set("Content-Type", "text/event-stream")
+	if req.Method == http.MethodHead {
+		return
+	}
+	known := make([]seen, len(h.runs))
+	for i, r := range h.runs {
+		known[i] = r.seen()
+	}
+	if _, err := fmt.Fprint(w, "retry: 3000\n\n"); err != nil || out.Flush() != nil {
+		return
+	}
+	poll := time.NewTicker(pollEvery)
+	defer poll.Stop()
+	sent := time.Now()
+	for {
+		select {
+		case <-req.Context().Done():
+			return
+		case <-poll.C:
+		}
+		text := ""
+		for i, r := range h.runs {
+			now := r.seen()
+			if now.lines != known[i].lines || now.generation != known[i].generation {
+				text += fmt.Sprintf("event: metrics\ndata: {\"run\":%q,\"lines\":%d}\n\n", r.id, now.lines)
+			}
+			if now.changes != known[i].changes {
+				text += fmt.Sprintf("event: episodes\ndata: {\"run\":%q}\n\n", r.id)
+			}
+			known[i] = now
+		}
+		if text == "" {
+			if time.Since(sent) < aliveEvery {
+				continue
+			}
+			text = ": alive\n\n"
+		}
+		sent = time.Now()
+		if _, err := fmt.Fprint(w, text); err != nil || out.Flush() != nil {
+			return
+		}
+	}
+}
+
+// seen reads what was written to the run's folder.
+func (r *run) seen() seen {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	root, err := r.openRoot()
+	if err != nil {
+		return seen{}
+	}
+	defer root.Close()
+	r.refresh(root)
+	return seen{len(r.metrics.lines), r.metrics.generation, r.episodes.changes}
+}

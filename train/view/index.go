@@ -1,0 +1,283 @@
+package view
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+
+	"vagen/rollout/store"
+)
+
+// The kinds of episodes.
+const (
+	kindTrain = "train"
+	kindVal   = "val"
+)
+
+const (
+	// maxFiles limits the files of episodes of a run.
+	maxFiles = 100_000
+	// maxProblems limits the problems that are listed.
+	maxProblems = 20
+)
+
+var (
+	stepPattern   = regexp.MustCompile(`^step_(0|[1-9]\d{0,8})\.parquet$`)
+	scoresPattern = regexp.MustCompile(`^step_(0|[1-9]\d{0,8})\.scores\.parquet$`)
+	folderPattern = regexp.MustCompile(`^step_(0|[1-9]\d{0,8})$`)
+)
+
+// index lists the episodes of a run. A file is read again when its size or its time of
+// change differs.
+type index struct {
+	folders map[string]string   // of each kind, the path of its folder; absent if there is none
+	files   map[fileKey]*source // what was read
+	faults  []string
+	cached  []entry // of all files; nil after a change
+	changes int     // counts changes of the list
+}
+
+// fileKey identifies a file: step_<n>.parquet, or the folder episodes/step_<n>.
+type fileKey struct {
+	kind  string
+	step  int
+	shown bool
+}
+
+// source is a file of episodes.
+type source struct {
+	fileKey
+	stamp
+	scores    bool // the scores of the step are recorded
+	summaries []store.Summary
+	names     []string // of the files in a folder episodes/step_<n>, for each summary
+	problem   string
+}
+
+// entry is an episode of the list.
+type entry struct {
+	*source
+	*store.Summary
+	row int // in the file
+}
+
+func (e *entry) key() string {
+	return fmt.Sprintf("%s/%d/%d-%d", e.kind, e.source.step, e.Group, e.Index)
+}
+
+// refresh reads new and changed files. The run's lock is held.
+func (x *index) refresh(r *run, root *os.Root) {
+	x.folders, x.faults = map[string]string{}, nil
+	found := map[fileKey]*source{}
+	if c := r.config; c != nil {
+		for _, d := range []struct {
+			kind, key string
+			path      *string
+		}{{kindTrain, "trainer.rollout_data_dir", c.Trainer.RolloutDir}, {kindVal, "trainer.validation_data_dir", c.Trainer.ValDir}} {
+			dir, problem := r.dataFolder(root, d.key, d.path)
+			if problem != "" {
+				x.faults = append(x.faults, problem)
+			}
+			if dir != nil {
+				x.folders[d.kind] = dir.Name()
+				x.scan(dir, d.kind, found)
+				_ = dir.Close()
+			}
+		}
+	}
+	x.scanShown(root, found)
+	x.update(r.path, found)
+}
+
+// scan lists the files of a folder.
+func (x *index) scan(dir *os.Root, kind string, found map[fileKey]*source) {
+	entries, err := readDir(dir, ".")
+	if err != nil {
+		x.faults = append(x.faults, sentence("%s cannot be listed: %v", dir.Name(), err))
+		return
+	}
+	scores := map[int]bool{}
+	for _, e := range entries {
+		if m := scoresPattern.FindStringSubmatch(e.Name()); m != nil && e.Type().IsRegular() {
+			step, _ := strconv.Atoi(m[1])
+			scores[step] = true
+		}
+	}
+	for _, e := range entries {
+		m := stepPattern.FindStringSubmatch(e.Name())
+		if m == nil {
+			continue
+		}
+		if !e.Type().IsRegular() {
+			x.faults = append(x.faults, sentence("%s in %s is not a regular file; it is left out", e.Name(), dir.Name()))
+			continue
+		}
+		info, err := e.Info()
+		if err != nil {
+			continue // it was removed meanwhile
+		}
+		step, _ := strconv.Atoi(m[1])
+		k := fileKey{kind: kind, step: step}
+		found[k] = &source{fileKey: k, stamp: stampOf(info), scores: scores[step]}
+	}
+}
+
+// scanShown lists the folders of validation episodes in readable form. Those of a step
+// whose episodes are stored completely are left out.
+func (x *index) scanShown(root *os.Root, found map[fileKey]*source) {
+	entries, err := readDir(root, shownFolder)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			x.faults = append(x.faults, sentence("the folder episodes cannot be listed: %v", err))
+		}
+		return
+	}
+	for _, e := range entries {
+		m := folderPattern.FindStringSubmatch(e.Name())
+		if m == nil || !e.IsDir() {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil {
+			continue
+		}
+		step, _ := strconv.Atoi(m[1])
+		if found[fileKey{kind: kindVal, step: step}] == nil {
+			k := fileKey{kindVal, step, true}
+			found[k] = &source{fileKey: k, stamp: stampOf(info)}
+		}
+	}
+}
+
+func readDir(root *os.Root, name string) ([]fs.DirEntry, error) {
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	entries, err := f.ReadDir(-1)
+	if len(entries) > maxFiles {
+		return nil, fmt.Errorf("it has %d entries, at most %d are listed", len(entries), maxFiles)
+	}
+	return entries, err
+}
+
+// update reads the files that are new or changed, several at a time, and forgets those
+// that are gone.
+func (x *index) update(run string, found map[fileKey]*source) {
+	var fresh []*source
+	changed := len(found) != len(x.files)
+	for k, s := range found {
+		if old := x.files[k]; old != nil && old.stamp == s.stamp {
+			changed = changed || old.scores != s.scores
+			old.scores = s.scores
+			found[k] = old
+			continue
+		}
+		fresh = append(fresh, s)
+	}
+	var wait sync.WaitGroup
+	slots := make(chan struct{}, max(1, runtime.GOMAXPROCS(0)))
+	for _, s := range fresh {
+		slots <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-slots }()
+			if s.shown {
+				s.loadShown(run)
+			} else {
+				s.load(x.folders[s.kind])
+			}
+		})
+	}
+	wait.Wait()
+	x.files = found
+	if changed || len(fresh) > 0 {
+		x.cached = nil
+		x.changes++
+	}
+}
+
+// load reads the summaries of a file's episodes.
+func (s *source) load(folder string) {
+	r, err := s.open(folder)
+	if err == nil {
+		s.summaries, err = r.Summaries()
+		err = errors.Join(err, r.Close())
+	}
+	if err != nil {
+		s.summaries = nil
+		s.problem = sentence("The episodes of step %d (%s) cannot be read: %v", s.step, s.kind, err)
+	}
+}
+
+func (s *source) fileName() string { return fmt.Sprintf("step_%d.parquet", s.step) }
+
+// open opens a file of episodes.
+func (s *source) open(folder string) (*store.Reader, error) {
+	dir, err := os.OpenRoot(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	f, _, err := openFile(dir, s.fileName())
+	if err != nil {
+		return nil, err
+	}
+	r, err := store.NewReader(f)
+	if err != nil {
+		return nil, err
+	}
+	r.NamesOnly()
+	return r, nil
+}
+
+func compareKeys(a, b fileKey) int {
+	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.step, b.step))
+}
+
+// all lists the episodes by kind, step, group and index.
+func (x *index) all() []entry {
+	if x.cached != nil {
+		return x.cached
+	}
+	keys := make([]fileKey, 0, len(x.files))
+	for k := range x.files {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, compareKeys)
+	out := []entry{}
+	for _, k := range keys {
+		s := x.files[k]
+		for i := range s.summaries {
+			out = append(out, entry{s, &s.summaries[i], i})
+		}
+	}
+	x.cached = out
+	return out
+}
+
+// problems lists what cannot be read.
+func (x *index) problems() []string {
+	out := slices.Clone(x.faults)
+	keys := make([]fileKey, 0, len(x.files))
+	for k := range x.files {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, compareKeys)
+	for _, k := range keys {
+		if p := x.files[k].problem; p != "" {
+			out = append(out, p)
+		}
+	}
+	if n := len(out); n > maxProblems {
+		out = append(out[:maxProblems], sentence("%d more files cannot be read", n-maxProblems))
+	}
+	return out
+}

@@ -1,0 +1,270 @@
+package view
+
+import (
+	"cmp"
+	"container/list"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"vagen/rollout/store"
+	"vagen/train/credit"
+)
+
+const (
+	defaultLimit = 100
+	maxLimit     = 500
+	maxSearch    = 200 // characters of a search text
+	maxExcerpt   = 160 // characters
+	// maxTexts limits the texts that a run keeps in memory in bytes.
+	maxTexts = 64 << 20
+)
+
+// listed is an episode in the list.
+type listed struct {
+	Key      string `json:"key"`
+	Kind     string `json:"kind"`
+	Step     int    `json:"step"`
+	Group    int    `json:"group"`
+	Index    int    `json:"index"`
+	Env      string `json:"env"`
+	Seed     int64  `json:"seed"`
+	End      string `json:"end"`
+	Success  bool   `json:"success"`
+	Reward   number `json:"reward"`
+	Turns    int    `json:"turns"`
+	Tokens   int    `json:"tokens"`
+	Scores   bool   `json:"scores"`
+	Measured bool   `json:"measured"`
+	Excerpt  string `json:"excerpt"`
+}
+
+type facets struct {
+	Env  []string `json:"env"`
+	End  []string `json:"end"`
+	Step []int    `json:"step"`
+}
+
+type listAnswer struct {
+	Total    int      `json:"total"`
+	Facets   facets   `json:"facets"`
+	Episodes []listed `json:"episodes"`
+}
+
+// filter selects episodes.
+type filter struct {
+	kind, env, end string
+	step           *int
+	success        *bool
+	min, max       *float64
+	text           string
+	order          string
+	offset, limit  int
+}
+
+func parseFilter(q url.Values) (filter, error) {
+	f := filter{kind: q.Get("kind"), env: q.Get("env"), end: q.Get("end"), text: strings.ToLower(q.Get("text")), order: q.Get("order"), limit: defaultLimit}
+	if f.kind != "" && f.kind != kindTrain && f.kind != kindVal {
+		return f, badRequest("kind: %q is not train or val", clip(f.kind, 20))
+	}
+	if !slices.Contains([]string{"", "step", "-step", "reward", "-reward"}, f.order) {
+		return f, badRequest("order: %q is not step, -step, reward or -reward", clip(f.order, 20))
+	}
+	if len([]rune(f.text)) > maxSearch {
+		return f, badRequest("text: it has more than %d characters", maxSearch)
+	}
+	if s := q.Get("step"); s != "" {
+		n, err := count(s, "step")
+		if err != nil {
+			return f, err
+		}
+		f.step = &n
+	}
+	if s := q.Get("success"); s != "" {
+		on := s == "true"
+		if !on && s != "false" {
+			return f, badRequest("success: %q is not true or false", clip(s, 20))
+		}
+		f.success = &on
+	}
+	for name, into := range map[string]**float64{"min": &f.min, "max": &f.max} {
+		if s := q.Get(name); s != "" {
+			x, err := strconv.ParseFloat(s, 64)
+			if err != nil || x != x {
+				return f, badRequest("%s: %q is not a number", name, clip(s, 20))
+			}
+			*into = &x
+		}
+	}
+	var err error
+	if f.offset, err = count(q.Get("offset"), "offset"); err != nil {
+		return f, err
+	}
+	if s := q.Get("limit"); s != "" {
+		if f.limit, err = count(s, "limit"); err != nil || f.limit < 1 || f.limit > maxLimit {
+			return f, badRequest("limit: %q is not in [1, %d]", clip(s, 20), maxLimit)
+		}
+	}
+	return f, nil
+}
+
+// keeps reports whether an episode has what the filter asks for, except for its text.
+func (f *filter) keeps(e *entry) bool {
+	return (f.env == "" || e.Env == f.env) && (f.end == "" || string(e.End) == f.end) && (f.step == nil || e.source.step == *f.step) &&
+		(f.success == nil || e.Success == *f.success) && (f.min == nil || e.Reward >= *f.min) && (f.max == nil || e.Reward <= *f.max)
+}
+
+func (r *run) episodesAnswer(req *http.Request) (any, error) {
+	f, err := parseFilter(req.URL.Query())
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	root, err := r.openRoot()
+	if err != nil {
+		return listAnswer{Facets: facets{[]string{}, []string{}, []int{}}, Episodes: []listed{}}, nil
+	}
+	defer root.Close()
+	r.loadConfig(root)
+	r.episodes.refresh(r, root)
+
+	var kept []entry
+	env, end, step := map[string]bool{}, map[string]bool{}, map[int]bool{}
+	for _, e := range r.episodes.all() {
+		if f.kind != "" && e.kind != f.kind {
+			continue
+		}
+		env[e.Env], end[string(e.End)], step[e.source.step] = true, true, true
+		if f.keeps(&e) && (f.text == "" || r.says(root, &e, f.text)) {
+			kept = append(kept, e)
+		}
+	}
+	f.sort(kept)
+	a := listAnswer{Total: len(kept), Facets: facets{sorted(env), sorted(end), sorted(step)}, Episodes: []listed{}}
+	for _, e := range kept[min(f.offset, len(kept)):min(f.offset+f.limit, len(kept))] {
+		a.Episodes = append(a.Episodes, r.list(root, &e))
+	}
+	return a, nil
+}
+
+// sort orders entries; those that are equal keep their order.
+func (f *filter) sort(all []entry) {
+	by, down := strings.CutPrefix(f.order, "-")
+	slices.SortStableFunc(all, func(a, b entry) int {
+		c := cmp.Compare(a.source.step, b.source.step)
+		if by == "reward" {
+			c = cmp.Compare(a.Reward, b.Reward)
+		}
+		if down {
+			return -c
+		}
+		return c
+	})
+}
+
+func sorted[K cmp.Ordered](set map[K]bool) []K {
+	out := make([]K, 0, len(set))
+	for x := range set {
+		out = append(out, x)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// list describes an episode.
+func (r *run) list(root *os.Root, e *entry) listed {
+	l := listed{
+		Key: e.key(), Kind: e.kind, Step: e.source.step, Group: e.Group, Index: e.Index, Env: e.Env, Seed: e.Seed, End: string(e.End), Success: e.Success,
+		Reward: number(e.Reward), Turns: e.Turns, Tokens: e.Tokens, Scores: e.scores,
+	}
+	if t := r.textsOf(root, e); t != nil && len(t.Responses) > 0 {
+		l.Excerpt = clip(strings.TrimSpace(t.Responses[0]), maxExcerpt)
+	}
+	if e.kind == kindTrain {
+		_, err := root.Stat(measuredPath(e))
+		l.Measured = err == nil
+	}
+	return l
+}
+
+// measuredPath is where `vagen credit` writes its result, relative to the run's folder.
+func measuredPath(e *entry) string {
+	return credit.Path(".", credit.Key{Step: e.source.step, Group: e.Group, Index: e.Index})
+}
+
+// says reports whether a text of an episode contains a text in lower case.
+func (r *run) says(root *os.Root, e *entry, text string) bool {
+	t := r.textsOf(root, e)
+	has := func(s string) bool { return strings.Contains(strings.ToLower(s), text) }
+	return t != nil && (slices.ContainsFunc(t.Responses, has) || slices.ContainsFunc(t.Observations, has))
+}
+
+// textCache keeps the texts of files that were used last.
+type textCache struct {
+	files map[*source]*list.Element
+	order list.List // of *textsOfFile, the last used first
+	bytes int
+}
+
+type textsOfFile struct {
+	of    *source
+	texts []store.Texts
+	bytes int
+}
+
+// textsOf returns an episode's texts, nil if they cannot be read.
+func (r *run) textsOf(root *os.Root, e *entry) *store.Texts {
+	c := &r.texts
+	if c.files == nil {
+		c.files = map[*source]*list.Element{}
+	}
+	found := c.files[e.source]
+	if found == nil {
+		f := &textsOfFile{of: e.source, texts: r.readTexts(root, e.source)}
+		for _, t := range f.texts {
+			for k := range t.Responses {
+				f.bytes += len(t.Responses[k]) + len(t.Observations[k]) + 64
+			}
+		}
+		found = c.order.PushFront(f)
+		c.files[e.source] = found
+		for c.bytes += f.bytes; c.bytes > maxTexts && c.order.Len() > 1; {
+			last := c.order.Remove(c.order.Back()).(*textsOfFile)
+			delete(c.files, last.of)
+			c.bytes -= last.bytes
+		}
+	}
+	c.order.MoveToFront(found)
+	if texts := found.Value.(*textsOfFile).texts; e.row < len(texts) {
+		return &texts[e.row]
+	}
+	return nil
+}
+
+// readTexts reads the texts of a file, none if that fails: opening an episode says why.
+func (r *run) readTexts(root *os.Root, s *source) []store.Texts {
+	if !s.shown {
+		in, err := s.open(r.episodes.folders[s.kind])
+		if err != nil {
+			return nil
+		}
+		defer in.Close()
+		out, _ := in.Texts()
+		return out
+	}
+	out := make([]store.Texts, len(s.names))
+	for i, name := range s.names {
+		e, err := readShown(root, s.shownFolder()+"/"+name)
+		if err != nil {
+			continue
+		}
+		for _, t := range e.Turns {
+			out[i].Observations, out[i].Responses = append(out[i].Observations, t.Observation), append(out[i].Responses, t.Response)
+		}
+	}
+	return out
+}

@@ -1,0 +1,245 @@
+package view_test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+)
+
+// places are addresses of every view, each with an element that it shows when it is drawn.
+var places = []struct{ name, hash, shown string }{
+	{"metrics", "#/metrics?smooth=0.6", ".chart path"},
+	{"episodes", "#/episodes?run=r0", ".space .row a"},
+	{"episode", "#/episode?run=r0&key=train/1/0-1", ".turn"},
+	{"credit", "#/episode?run=r0&key=train/1/0-1&view=credit", ".token.filled"},
+	{"config", "#/config?only=0", ".keys"},
+}
+
+// TestThePageIsSmallAndNeverParsesHTML: the page has no framework, and no call that makes
+// elements or code of a text.
+func TestThePageIsSmallAndNeverParsesHTML(t *testing.T) {
+	static := os.DirFS("static")
+	size := 0
+	require.NoError(t, fs.WalkDir(static, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		raw, err := fs.ReadFile(static, path)
+		size += len(raw)
+		require.NotRegexp(t, regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|srcdoc|\beval\(|new Function| style=|setAttribute\('style|https?://`), strings.ReplaceAll(string(raw), "http://www.w3.org/2000/svg", ""), path)
+		return err
+	}))
+	require.Less(t, size, 200_000, "bytes of the page")
+}
+
+// TestEveryViewLoadsWithoutAComplaint: no error of the console, no violation of the
+// content security policy, and no request to another server.
+func TestEveryViewLoadsWithoutAComplaint(t *testing.T) {
+	f := newFake(t)
+	b := browse(t, 1280, 900, "light")
+	for _, p := range places {
+		b.open(f.URL+"/"+p.hash, p.shown)
+		require.Equal(t, "vagen view", b.text("title")[len(b.text("title"))-len("vagen view"):])
+	}
+	b.quiet()
+	for _, r := range b.requests {
+		require.True(t, strings.HasPrefix(r, f.URL) || r == "about:blank", r)
+	}
+}
+
+func TestFiltersNarrowTheListOfEpisodes(t *testing.T) {
+	f := newFake(t)
+	b := browse(t, 1280, 900, "light")
+	b.open(f.URL+"/#/episodes?run=r0", ".space .row a")
+	require.Equal(t, "10,000 episodes", b.text("#count"))
+	b.set("#f-success", "false")
+	b.until(`document.getElementById('count').textContent === '3,334 episodes'`) // every third, from the first
+	b.until(`![...document.querySelectorAll('.space .row')].some((r) => r.textContent.includes('success'))`)
+	b.set("#f-env", "sokoban")
+	b.until(`document.getElementById('count').textContent === '1,667 episodes'`)
+	b.set("#f-min", "0.7")
+	b.until(`[...document.querySelectorAll('.space .reward')].every((r) => r.textContent === '+0.8')`)
+	require.Contains(t, eval[string](b, "location.hash"), "success=false&env=sokoban&min=0.7")
+	b.set("#f-text", "no episode says this")
+	b.until(`document.querySelector('.notice')?.textContent === 'No episode matches the filters.'`)
+	b.quiet()
+}
+
+// TestTenThousandEpisodesAreAFewElements: only visible rows are elements, and the last
+// episode is reached by scrolling.
+func TestTenThousandEpisodesAreAFewElements(t *testing.T) {
+	f := newFake(t)
+	b := browse(t, 1280, 900, "light")
+	b.open(f.URL+"/#/episodes?run=r0", ".space .row a")
+	require.Less(t, eval[int](b, "document.querySelectorAll('*').length"), 700)
+	eval[bool](b, "(() => { const r = document.querySelector('.rows'); r.scrollTop = r.scrollHeight; return true })()")
+	b.until(`document.querySelector('.row[data-at="9999"] a')?.textContent === 'val/40/62-3'`)
+	require.Less(t, eval[int](b, "document.querySelectorAll('*').length"), 700)
+	require.Less(t, len(b.requests), 40, "pages of the list are asked for when they are seen")
+}
+
+func TestKeysLeadThroughThePage(t *testing.T) {
+	f := newFake(t)
+	b := browse(t, 1280, 900, "light")
+	b.open(f.URL+"/", ".chart path")
+	b.keys("2")
+	b.until("document.querySelector('.row.at')")
+	b.keys("j", kb.ArrowDown, "k")
+	b.until(`document.querySelector('.row.at')?.dataset.at === '1'`)
+	b.keys(kb.Enter)
+	b.until(`document.querySelector('.turn.at')?.dataset.turn === '0'`)
+	b.keys(kb.ArrowRight)
+	b.until(`document.activeElement.dataset.turn === '1'`)
+	require.Contains(t, eval[string](b, "location.hash"), "turn=1")
+	b.until(`document.querySelector('.steps').textContent.includes('2 of 10,000')`)
+	b.keys("]")
+	b.until(`document.querySelector('.episode-title h2')?.textContent === 'train/1/0-2'`)
+	b.until(`document.querySelector('.steps').textContent.includes('3 of 10,000')`)
+	b.keys("c")
+	b.until("document.querySelector('.token.filled')")
+	b.keys(kb.Escape)
+	b.until(`document.querySelector('.row.at')?.dataset.at === '2'`)
+	b.keys("/")
+	b.until(`document.activeElement.id === 'f-text'`)
+	eval[string](b, "document.activeElement.value = ''") // the driver types the character even if its key is handled
+	b.keys("2")
+	require.Equal(t, "2", eval[string](b, "document.getElementById('f-text').value"), "keys typed into a field are its text")
+	b.keys(kb.Escape, "?")
+	b.until("document.getElementById('keys').open")
+	b.keys("?")
+	b.until("!document.getElementById('keys').open")
+	b.keys("t")
+	b.until("document.documentElement.dataset.theme === 'dark'")
+	b.keys("3")
+	b.until("document.querySelector('.keys')")
+	b.quiet()
+}
+
+// TestMovingGammaChangesTheNumbers: estimators are switched, and recomputed when a
+// parameter moves.
+func TestMovingGammaChangesTheNumbers(t *testing.T) {
+	f := newFake(t)
+	b := browse(t, 1280, 900, "light")
+	b.open(f.URL+"/#/episode?run=r0&key=train/1/0-1&view=credit", ".token.filled")
+	figures := func(side string) string { return b.text(".side[data-side=" + side + "] .figures") }
+	before, other, claim := figures("a"), figures("b"), b.text(".credit-turns td.claim")
+	color := eval[string](b, "document.querySelector('.side[data-side=a] .token.filled').style.backgroundColor")
+	require.Equal(t, "+0.25", claim)
+	eval[bool](b, "(() => { document.querySelector('.side[data-side=a] input[data-param=gamma]').focus(); return true })()")
+	b.keys(strings.Repeat(kb.ArrowLeft, 40))
+	b.until(`document.querySelector('.credit-turns td.claim').textContent === '+0.2'`)
+	require.NotEqual(t, before, figures("a"))
+	require.Equal(t, other, figures("b"), "the parameter is one of estimator A")
+	require.NotEqual(t, color, eval[string](b, "document.querySelector('.side[data-side=a] .token.filled').style.backgroundColor"))
+	require.Contains(t, eval[string](b, "location.hash"), "a_gamma=0.8")
+
+	b.set("select[data-estimator=b]", "bi_level_gae")
+	b.until(`document.querySelectorAll('.credit-turns td.claim')[1].textContent === '+0.25'`)
+	b.set("select[data-estimator=b]", "grpo")
+	b.until(`document.querySelector('.side[data-side=b] .problem')?.textContent.startsWith('grpo needs the group')`)
+	b.set("select[data-estimator=b]", "recorded")
+	b.until(`document.querySelector('.side[data-side=b] .figures')?.textContent.includes('mean')`)
+	b.set("#color", "entropy")
+	b.until(`document.querySelector('.side[data-side=b]').hidden && document.querySelector('.figures').textContent.startsWith('entropy')`)
+	b.quiet()
+}
+
+// TestATokenShowsItsNumbers: under the pointer and with the focus of the keyboard.
+func TestATokenShowsItsNumbers(t *testing.T) {
+	f := newFake(t)
+	b := browse(t, 1280, 900, "light")
+	b.open(f.URL+"/#/episode?run=r0&key=train/1/0-1&view=credit", ".token.filled")
+	require.True(t, eval[bool](b, "document.getElementById('tip').hidden"))
+	eval[bool](b, "(() => { document.querySelector('.side[data-side=b] .token.filled').dispatchEvent(new PointerEvent('pointerover', {bubbles: true})); return true })()")
+	b.until("!document.getElementById('tip').hidden")
+	require.Regexp(t, `position37.*turn1.*loss mask1.*entropy0\.\d+.*A: advantage, bi_level_gae.*B: advantage, gae`, b.text("#tip"))
+	require.Equal(t, 2, eval[int](b, "document.querySelectorAll('.token.marked').length"), "the token is marked in both panels")
+	eval[bool](b, "(() => { document.querySelector('.side[data-side=a] .token[tabindex=\"0\"]').focus(); return true })()")
+	b.keys(kb.ArrowRight, kb.ArrowRight)
+	b.until(`document.getElementById('tip').textContent.includes('position39')`)
+	require.Equal(t, "tip", eval[string](b, "document.activeElement.getAttribute('aria-describedby')"))
+	require.Contains(t, eval[string](b, "document.activeElement.getAttribute('aria-label')"), "advantage")
+	require.Contains(t, b.text(".verdict"), "Turn 2 was the mistake.")
+	b.quiet()
+}
+
+// TestADeepLinkRestoresTheView: the address of a view, opened anew, shows the same.
+func TestADeepLinkRestoresTheView(t *testing.T) {
+	f := newFake(t)
+	b := browse(t, 1280, 900, "light")
+	b.open(f.URL+"/#/episode?run=r0&key=train/1/0-1&view=credit&color=return&a=gae&b=bi_level_gae&gamma=0.5&scale=own", ".token.filled")
+	state := `JSON.stringify([document.querySelector('h2').textContent, document.getElementById('color').value, document.getElementById('common').checked,
+		[...document.querySelectorAll('select[data-estimator]')].map((s) => s.value), [...document.querySelectorAll('input[data-param]')].map((i) => i.value), [...document.querySelectorAll('.figures')].map((p) => p.textContent)])`
+	b.until(`document.querySelectorAll('.figures b').length === 8`)
+	want := eval[string](b, state)
+	require.Contains(t, want, `["train/1/0-1","return",false,["gae","bi_level_gae"],["0.5","0.95","0.5","0.95","0.95"],`)
+	b.set("#color", "advantage") // the address is written in full
+	b.set("#color", "return")
+	again := browse(t, 1280, 900, "light")
+	again.open(f.URL+"/"+eval[string](b, "location.hash"), ".token.filled")
+	again.until(`document.querySelectorAll('.figures b').length === 8`)
+	require.Equal(t, want, eval[string](again, state))
+
+	b.open(f.URL+"/#/metrics?runs=r1&names=actor/entropy,val/success&smooth=0.5&log=1", ".chart path")
+	require.Equal(t, `["actor/entropy","val/success"] ["r1"] 0.50 true`, eval[string](b, `JSON.stringify([...document.querySelectorAll('.chart')].map((c) => c.dataset.metric)) + ' ' +
+		JSON.stringify([...document.querySelectorAll('.run input')].map((i, n) => i.checked ? 'r' + n : null).filter(Boolean)) + ' ' + document.querySelector('.slider output').value + ' ' + document.getElementById('log').checked`))
+	b.open(f.URL+"/#/episodes?run=r1&success=true&order=-reward&at=7", ".row.at a")
+	require.Equal(t, "r1 true -reward 7", eval[string](b, `['f-run', 'f-success', 'f-order'].map((id) => document.getElementById(id).value).join(' ') + ' ' + document.querySelector('.row.at').dataset.at`))
+	b.quiet()
+}
+
+// TestNewLinesAppearWhileARunIsWritten: by events, and by polling where there are none.
+func TestNewLinesAppearWhileARunIsWritten(t *testing.T) {
+	for _, events := range []bool{true, false} {
+		t.Run(fmt.Sprintf("events=%v", events), func(t *testing.T) {
+			f := newFake(t)
+			f.noEvents = !events
+			b := browse(t, 1280, 900, "light")
+			b.open(f.URL+"/#/metrics?names=val/success", ".chart path")
+			if events {
+				b.until("document.getElementById('live').dataset.state === 'events'")
+			} else {
+				b.until("document.getElementById('live').dataset.state === 'polling'")
+			}
+			require.Contains(t, b.text(".legend"), "step 40")
+			f.grow(25, 0)
+			b.until("document.querySelector('.legend').textContent.includes('step 60')")
+			require.Equal(t, 6, eval[int](b, "document.querySelector('.chart').chart.lines[0].points.length"), "each value once")
+			b.until("document.querySelector('.run').textContent.includes('65 steps')")
+			b.open(f.URL+"/#/episodes?run=r0", ".space .row a")
+			b.until("document.getElementById('live').textContent.startsWith('live')")
+			f.grow(1, 8)
+			b.until("document.getElementById('count').textContent === '10,008 episodes, 8 new'")
+		})
+	}
+}
+
+// TestHostileTextsStayTexts: markup and scripts in names, prompts, observations and
+// responses make no element, run nothing and open no dialog.
+func TestHostileTextsStayTexts(t *testing.T) {
+	f := newFake(t)
+	b := browse(t, 1280, 900, "light")
+	made := "document.querySelectorAll('iframe, object, embed, style, [onerror], [onload], img[src=\"x\"], a[href^=\"javascript\"]').length + document.scripts.length - 1"
+	for _, p := range places {
+		b.open(f.URL+"/"+p.hash, p.shown)
+		eval[bool](b, "(() => { for (const d of document.querySelectorAll('details')) d.open = true; return true })()")
+		require.Zero(t, eval[int](b, made), p.name)
+	}
+	b.open(f.URL+"/"+places[2].hash, ".turn")
+	for _, text := range hostile {
+		require.True(t, eval[bool](b, fmt.Sprintf("document.querySelectorAll('.response')[2].textContent.includes(%q)", text)), "%q is shown as it is", text)
+		require.True(t, eval[bool](b, fmt.Sprintf("document.querySelectorAll('.observation')[2].textContent.includes(%q)", text)), "%q is shown as it is", text)
+	}
+	for _, text := range hostile {
+		b.open(f.URL+"/#/episode?__proto__=1&constructor=2&run="+urlEscape(text)+"&key="+urlEscape(text)+"&view="+urlEscape(text), ".turn")
+		b.open(f.URL+"/#/"+urlEscape(text), ".notice")
+	}
+	require.Zero(t, eval[int](b, made))
+	b.quiet()
+}

@@ -1,0 +1,137 @@
+package view_test
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/rollout/store"
+	"vagen/train/view"
+)
+
+// hostileRun is a run whose responses, observations and name would do harm if they were
+// parsed.
+func hostileRun(t *testing.T) *trained {
+	f := trainRun(t, 2)
+	gallery, err := store.OpenGallery(f.rollouts, store.GalleryOptions{})
+	require.NoError(t, err)
+	for step, ts := range f.episodes {
+		for _, e := range ts {
+			for i := range e.Turns {
+				e.Turns[i].Response += strings.Join(hostile, "\n")
+				e.Turns[i].Observation.Text += strings.Join(hostile, "\n")
+			}
+		}
+		name := map[int]string{1: "step_1.parquet", 2: "step_2.parquet"}[step]
+		require.NoError(t, os.Remove(filepath.Join(f.rollouts, name)))
+		require.NoError(t, gallery.Save(name, step, ts))
+	}
+	return f
+}
+
+// TestAReportOpensWithoutAServerAndANetwork: it is one file that shows metrics, episodes,
+// images and credit, and makes no request. Texts in it stay texts.
+func TestAReportOpensWithoutAServerAndANetwork(t *testing.T) {
+	f := hostileRun(t)
+	path := filepath.Join(t.TempDir(), "report.html")
+	var page bytes.Buffer
+	require.NoError(t, (&view.Report{Runs: []string{f.dir}, Episodes: 3}).Write(&page))
+	require.Equal(t, 2, strings.Count(page.String(), "</script"), "texts end no script")
+	require.NotContains(t, page.String(), "<!--")
+	require.NoError(t, os.WriteFile(path, page.Bytes(), 0o644))
+
+	b := browse(t, 1280, 900, "light")
+	b.open("file://"+path+"#/metrics?q=train/score", ".chart path")
+	require.Equal(t, "report", b.text("#live"))
+	b.open("file://"+path+"#/episodes", ".space .row a")
+	require.Equal(t, 3, eval[int](b, "document.querySelectorAll('.space .row').length"))
+	require.Regexp(t, `^3 episodes in this report, which holds a sample of \d+$`, b.text("#count"))
+	b.set("#f-text", "no episode says this")
+	b.until("document.querySelector('.notice')")
+	b.set("#f-text", "onerror")
+	b.until("document.querySelectorAll('.space .row').length === 3")
+	b.do(clickFirst)
+	b.until("document.querySelector('.turn .response')")
+	for _, text := range hostile {
+		require.Contains(t, b.text(".turn .response"), text)
+	}
+	b.until("document.querySelector('.pictures img')?.naturalWidth > 0")
+	b.keys("c")
+	b.until("document.querySelector('.token.filled')")
+	require.True(t, eval[bool](b, "[...document.querySelectorAll('input[data-param]')].every((i) => i.disabled)"), "a report recomputes nothing")
+	b.open("file://"+path+"#/config", ".keys")
+	require.Zero(t, eval[int](b, "document.querySelectorAll('iframe, object, embed, [onerror], [onload], img[src=\"x\"]').length + document.scripts.length - 2"))
+	b.quiet()
+	for _, r := range b.requests {
+		require.Regexp(t, `^(file:///|data:image/png;base64,|about:blank)`, r)
+	}
+}
+
+// TestAReportRefusesWhatItCannotShow: folders that are no runs, and a number of episodes
+// that no browser would open.
+func TestAReportRefusesWhatItCannotShow(t *testing.T) {
+	err := (&view.Report{Runs: []string{t.TempDir()}, Episodes: 1}).Write(&bytes.Buffer{})
+	require.ErrorIs(t, err, view.ErrRun)
+	for _, n := range []int{-1, view.MaxReportEpisodes + 1} {
+		err = (&view.Report{Runs: []string{t.TempDir()}, Episodes: n}).Write(&bytes.Buffer{})
+		require.ErrorContains(t, err, "view: report: episodes:")
+		require.ErrorContains(t, err, "not in [0, 500]")
+	}
+}
+
+// TestCurvesAreThoseOfTheMetrics: values that are not finite are NaN.
+func TestCurvesAreThoseOfTheMetrics(t *testing.T) {
+	f := trainRun(t, 1)
+	f.write(t, "metrics.jsonl", event(1, "1")+event(2, "null")+event(3, "0.5"))
+	curves, err := (&view.Report{Runs: []string{f.dir}}).Curves()
+	require.NoError(t, err)
+	require.Len(t, curves, 1)
+	require.Equal(t, "run", curves[0].Run)
+	a := curves[0].Series["a"]
+	require.Len(t, a, 3)
+	require.Equal(t, [][2]float64{{1, 1}, {3, 0.5}}, [][2]float64{a[0], a[2]})
+	require.True(t, math.IsNaN(a[1][1]))
+}
+
+// TestTheRealServerShowsARunInTheBrowser: the page against the server itself, while lines
+// are appended to metrics.jsonl.
+func TestTheRealServerShowsARunInTheBrowser(t *testing.T) {
+	f := hostileRun(t)
+	s := serveRuns(t, "", f.dir)
+	b := browse(t, 1280, 900, "light")
+	b.open(s.URL+"/#/metrics?names=train/score", ".chart path")
+	b.until("document.getElementById('live').dataset.state === 'events'")
+	log, err := os.OpenFile(filepath.Join(f.dir, "metrics.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = log.WriteString("{\"kind\":\"step\",\"step\":3,\"train/score\":0.5}\n{\"kind\":\"step\",\"step\":4,\"train/sc")
+	require.NoError(t, err)
+	b.until("document.querySelector('.legend').textContent.includes('0.5 step 3')")
+	b.until("document.querySelector('.problems')?.textContent.includes('not complete')")
+	_, err = log.WriteString("ore\":0.75}\n")
+	require.NoError(t, err)
+	require.NoError(t, log.Close())
+	b.until("document.querySelector('.legend').textContent.includes('0.75 step 4')")
+
+	b.open(s.URL+"/#/episodes?run=r0&kind=train", ".space .row a")
+	b.do(clickFirst)
+	b.until("document.querySelector('.turn .response')")
+	for _, text := range hostile {
+		require.Contains(t, b.text(".turn .response"), text)
+	}
+	b.keys("c")
+	b.until("document.querySelector('.token.filled')")
+	claims := `[...document.querySelectorAll('.credit-turns td.claim')].map((c) => c.textContent).join(' ')`
+	b.set("select[data-estimator=b]", "bi_level_gae")
+	b.until("document.querySelectorAll('.figures b').length === 8")
+	before := eval[string](b, claims)
+	b.set(".side[data-side=b] input[data-param=high_level_gamma]", "0.1")
+	b.until(claims + " !== " + quote(before))
+	b.open(s.URL+"/#/config", ".keys")
+	require.Zero(t, eval[int](b, "document.querySelectorAll('iframe, object, embed, [onerror], [onload], img[src=\"x\"]').length"))
+	b.quiet()
+}

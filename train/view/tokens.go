@@ -1,0 +1,235 @@
+package view
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"vagen/mask"
+	"vagen/policy/vlm/tokenizer"
+	"vagen/rollout"
+	"vagen/rollout/store"
+)
+
+// rowAnswer is a conversation, token by token.
+type rowAnswer struct {
+	Tokens []int32       `json:"tokens"`
+	Texts  []string      `json:"texts"`
+	Pieces []pieceAnswer `json:"pieces"`
+	// Turn is the turn of the episode that a token belongs to, -1 for the prompt and for
+	// a summary.
+	Turn    []int             `json:"turn"`
+	Columns map[string]column `json:"columns"`
+}
+
+type pieceAnswer struct {
+	Kind  string `json:"kind"`
+	Start int    `json:"start"`
+	End   int    `json:"end"`
+}
+
+// summaryPiece is the kind of a response that closes a conversation.
+const summaryPiece = "summary"
+
+// layOutRow describes a row. problem says why its scores are left out.
+func layOutRow(t *rollout.Trajectory, i int, scores *store.Scores, texts []string) (a rowAnswer, problem string) {
+	row := &t.Rows[i]
+	n := row.Len()
+	a = rowAnswer{Tokens: some(row.Tokens()), Texts: texts, Pieces: []pieceAnswer{}, Turn: make([]int, n), Columns: map[string]column{}}
+	var turns []int // of the episode, in this row
+	for k := range t.Turns {
+		if t.Turns[k].Row == i {
+			turns = append(turns, k)
+		}
+	}
+	written := make([]bool, n)
+	for p := range row.Pieces {
+		kind, turn := p.Kind.String(), -1
+		if p.Kind == mask.Response && p.End == n && row.EndsWithSummary() {
+			kind = summaryPiece
+		}
+		if (kind == mask.Response.String() || kind == mask.Observation.String()) && len(turns) > 0 {
+			turn = turns[0]
+		}
+		if kind == mask.Response.String() && len(turns) > 0 {
+			turns = turns[1:]
+		}
+		for at := p.Start; at < p.End; at++ {
+			a.Turn[at], written[at] = turn, p.Kind == mask.Response
+		}
+		a.Pieces = append(a.Pieces, pieceAnswer{kind, p.Start, p.End})
+	}
+	a.Columns["sampled"] = where(row.LogProbs, func(at int) bool { return written[at] })
+	if scores == nil {
+		return a, ""
+	}
+	if scores.Len() != n {
+		return a, sentence("The recorded numbers of conversation %d are for %d tokens, it has %d; they are left out", i, scores.Len(), n)
+	}
+	a.scores(scores, row.LogProbs, written)
+	return a, ""
+}
+
+// scores adds the columns that a training step recorded.
+func (a *rowAnswer) scores(s *store.Scores, sampled []float32, written []bool) {
+	scored := func(at int) bool { return at < len(s.Scored) && s.Scored[at] }
+	for name, x := range map[string][]float32{"old": s.OldLogProbs, "reference": s.Reference, "value": s.Values, "entropy": s.Entropy} {
+		if x != nil {
+			a.Columns[name] = where(x, scored)
+		}
+	}
+	// Estimators give 0 to the tokens that they leave out.
+	for name, x := range map[string][]float32{"reward": s.Rewards, "advantage": s.Advantages, "return": s.Returns} {
+		if x != nil {
+			a.Columns[name] = where(x, func(at int) bool { return scored(at) || x[at] != 0 })
+		}
+	}
+	if s.Loss != nil {
+		loss := make(column, len(s.Loss))
+		for at, on := range s.Loss {
+			if on {
+				loss[at] = 1
+			}
+		}
+		a.Columns["loss"] = loss
+	}
+	if s.OldLogProbs != nil {
+		ratio := make([]float32, len(s.OldLogProbs))
+		for at := range ratio {
+			ratio[at] = s.OldLogProbs[at] - sampled[at]
+		}
+		a.Columns["log_ratio"] = where(ratio, func(at int) bool { return scored(at) && written[at] })
+	}
+}
+
+// where copies the numbers of some tokens; those of the others are null.
+func where(x []float32, on func(at int) bool) column {
+	out := make(column, len(x))
+	for i := range x {
+		if out[i] = x[i]; !on(i) {
+			out[i] = float32(math.NaN())
+		}
+	}
+	return out
+}
+
+// tokenizers keeps the tokenizer of a run.
+type tokenizers struct {
+	loaded *tokenizer.Tokenizer
+}
+
+// tokenTexts are the texts of the tokens of each row. The run's lock is held.
+func (r *run) tokenTexts(t *rollout.Trajectory) (texts [][]string, problem string) {
+	if r.tokens.loaded == nil {
+		if problem = r.loadTokenizer(); problem != "" {
+			texts = make([][]string, len(t.Rows))
+			for i := range texts {
+				texts[i] = make([]string, t.Rows[i].Len())
+			}
+			return texts, problem
+		}
+	}
+	for i := range t.Rows {
+		texts = append(texts, r.tokens.decode(t.Rows[i].Tokens()))
+	}
+	return texts, ""
+}
+
+// decode returns the texts of tokens. A character that several tokens make belongs to the
+// last of them.
+func (t *tokenizers) decode(ids []int32) []string {
+	d := t.loaded.NewDecoder(false)
+	out := make([]string, len(ids))
+	for i, id := range ids {
+		out[i] = d.Add(id)
+	}
+	if len(out) > 0 {
+		out[len(out)-1] += d.Flush()
+	}
+	return out
+}
+
+// loadTokenizer reads the tokenizer of the newest policy in the run's folder.
+func (r *run) loadTokenizer() (problem string) {
+	root, err := r.openRoot()
+	if err != nil {
+		return sentence("The run's folder cannot be read: %v", err)
+	}
+	defer root.Close()
+	candidates := []string{"best_actor", "model"}
+	entries, err := readDir(root, "checkpoints")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return sentence("The folder checkpoints cannot be listed: %v", err)
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(checkpointStep(b.Name()), checkpointStep(a.Name())) })
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case checkpointStep(name) < 0:
+		case strings.HasPrefix(name, "actor_"):
+			candidates = append(candidates, path.Join("checkpoints", name))
+		default:
+			candidates = append(candidates, path.Join("checkpoints", name, "actor"))
+		}
+	}
+	for _, folder := range candidates {
+		if info, err := root.Stat(path.Join(folder, "tokenizer.json")); err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		if !r.within(folder) {
+			continue
+		}
+		loaded, err := tokenizer.Load(filepath.Join(r.path, folder))
+		if err != nil {
+			problem = sentence("The tokenizer in %s cannot be read: %v", folder, err)
+			continue
+		}
+		r.tokens.loaded = loaded
+		return ""
+	}
+	return cmp.Or(problem, "The texts of tokens are not shown: the run's folder has no checkpoint with a tokenizer yet.")
+}
+
+// within reports whether all files of a folder are in the run's folder, also through
+// links. The tokenizer reads them by their paths.
+func (r *run) within(folder string) bool {
+	home, err := filepath.EvalSymlinks(r.path)
+	if err != nil {
+		return false
+	}
+	found, err := filepath.Glob(filepath.Join(r.path, folder, "*"))
+	if err != nil {
+		return false
+	}
+	for _, file := range found {
+		if real, err := filepath.EvalSymlinks(file); err == nil {
+			if rel, err := filepath.Rel(home, real); err != nil || !filepath.IsLocal(rel) {
+				return false
+			}
+			if info, err := os.Stat(real); err != nil || !info.Mode().IsRegular() && !info.IsDir() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// checkpointStep is the step of a folder of checkpoints, -1 for another folder.
+func checkpointStep(name string) int {
+	digits, ok := strings.CutPrefix(name, "step_")
+	if !ok {
+		digits, ok = strings.CutPrefix(name, "actor_step_")
+	}
+	n, err := strconv.Atoi(digits)
+	if !ok || err != nil || fmt.Sprint(n) != digits {
+		return -1
+	}
+	return n
+}
