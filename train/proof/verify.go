@@ -74,15 +74,6 @@ func (r *Report) Steps() []int {
 	return out
 }
 
-// Files returns the recorded files with episodes and scores, by name, with their steps.
-func (r *Report) Files() map[string]int {
-	out := map[string]int{}
-	for name, l := range r.history.files {
-		out[name] = l.Step
-	}
-	return out
-}
-
 // Input returns the recorded SHA-256 of an input, such as plugin; "" if there is none.
 func (r *Report) Input(name string) string { return r.history.inputs[name] }
 

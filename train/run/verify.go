@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"vagen/env"
-	"vagen/internal/rng"
 	"vagen/policy/vlm"
 	"vagen/train/config"
 	"vagen/train/proof"
@@ -29,7 +27,7 @@ type VerifyOptions struct {
 // A step can be replayed if its episodes are stored and the checkpoint directly before it
 // exists; step 1 needs none. The steps are drawn with the run's seed. On the kind of machine
 // that the run was trained on a replay must equal the record bit by bit; elsewhere it must be
-// within LogProbTolerance and MetricTolerance, and the report says so.
+// within proof.LogProbTolerance and proof.MetricTolerance, and the report says so.
 func Verify(ctx context.Context, path string, o VerifyOptions) (*proof.Report, error) {
 	r, err := proof.Verify(ctx, path)
 	if err != nil || r.Facts == nil {
@@ -49,7 +47,7 @@ func (o *VerifyOptions) replay(ctx context.Context, path string, r *proof.Report
 	if err != nil {
 		return err
 	}
-	candidates, err := replayable(&c, path, r)
+	candidates, err := r.Replayable(&c)
 	if err != nil {
 		return err
 	}
@@ -61,7 +59,7 @@ func (o *VerifyOptions) replay(ctx context.Context, path string, r *proof.Report
 	if err != nil {
 		return err
 	}
-	steps := sample(candidates, o.Steps, c.Run.Seed)
+	steps := proof.Sample(candidates, o.Steps, c.Run.Seed)
 	for _, step := range steps {
 		x, err := Replay(ctx, path, o.Overrides, step, o.Envs, o.Log)
 		if ctx.Err() != nil {
@@ -101,41 +99,6 @@ func report(r *proof.Report, x *Replayed, exact, bfloat16 bool) {
 	default:
 		r.Add("replay", proof.Faulty, "step %d: metrics differ: %s", x.Step, strings.Join(x.Metrics[:min(3, len(x.Metrics))], ", "))
 	}
-}
-
-// replayable lists the steps that can be replayed.
-func replayable(c *config.Config, path string, r *proof.Report) ([]int, error) {
-	if c.Trainer.RolloutDir == nil {
-		return nil, nil
-	}
-	stored := map[int]bool{}
-	for name, step := range r.Files() {
-		if strings.HasSuffix(name, fmt.Sprintf("/"+stepFile, step)) || name == fmt.Sprintf(stepFile, step) {
-			stored[step] = true
-		}
-	}
-	saved, err := (&Folder{Path: path}).Checkpoints(c, nil).Steps()
-	if err != nil {
-		return nil, err
-	}
-	var out []int
-	for _, step := range r.Steps() {
-		if stored[step] && (step == 1 && c.Trainer.ResumeFrom == "" || slices.Contains(saved, step-1)) {
-			out = append(out, step)
-		}
-	}
-	return out, nil
-}
-
-// sample draws n of the steps, in their order.
-func sample(steps []int, n int, seed uint64) []int {
-	order := rng.New(seed, rng.Replay, uint64(len(steps))).Perm(len(steps))
-	var out []int
-	for _, i := range order[:min(n, len(order))] {
-		out = append(out, steps[i])
-	}
-	slices.Sort(out)
-	return out
 }
 
 // sameMachine reports whether this process computes the same bits as the run did, and adds

@@ -1,4 +1,4 @@
-package run
+package proof
 
 import (
 	"fmt"
@@ -39,19 +39,19 @@ func (c *Closeness) Within(all int, bfloat16 bool) error {
 		limit *= BFloat16Factor
 	}
 	if !(c.LogProb <= limit) {
-		return fmt.Errorf("run: log-prob: the largest difference is %.2g, at most %.2g is allowed", c.LogProb, limit)
+		return fmt.Errorf("proof: log-prob: the largest difference is %.2g, at most %.2g is allowed", c.LogProb, limit)
 	}
 	if c.Episodes == all && !(c.MetricRatio <= MetricTolerance) {
-		return fmt.Errorf("run: %s: the relative difference is %.2g, at most %.2g is allowed", c.Metric, c.MetricRatio, MetricTolerance)
+		return fmt.Errorf("proof: %s: the relative difference is %.2g, at most %.2g is allowed", c.Metric, c.MetricRatio, MetricTolerance)
 	}
 	if c.Tokens == 0 {
-		return fmt.Errorf("run: no token is equal to the recorded one")
+		return fmt.Errorf("proof: no token is equal to the recorded one")
 	}
 	return nil
 }
 
-// addEpisodes compares log-probs up to the first token that differs.
-func (c *Closeness) addEpisodes(was, is []*rollout.Trajectory) {
+// AddEpisodes compares log-probs up to the first token that differs.
+func (c *Closeness) AddEpisodes(was, is []*rollout.Trajectory) {
 	for i := range min(len(was), len(is)) {
 		same := len(was[i].Rows) == len(is[i].Rows)
 		for r := range min(len(was[i].Rows), len(is[i].Rows)) {
@@ -82,9 +82,9 @@ func (c *Closeness) addRow(was, is *rollout.Row) bool {
 	return len(a) == len(b)
 }
 
-// addMetrics finds the metric with the largest relative difference. Metrics of time and
+// AddMetrics finds the metric with the largest relative difference. Metrics of time and
 // machine are not compared.
-func (c *Closeness) addMetrics(was, is track.Metrics) {
+func (c *Closeness) AddMetrics(was, is track.Metrics) {
 	for _, name := range slices.Sorted(maps.Keys(was)) {
 		x, y := was[name], is[name]
 		if train.MachineMetric(name) || x == y || notFinite(x) && notFinite(y) {
@@ -99,3 +99,6 @@ func (c *Closeness) addMetrics(was, is track.Metrics) {
 		}
 	}
 }
+
+// notFinite reports whether a number is not finite, which metrics.jsonl writes as null.
+func notFinite(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
