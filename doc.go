@@ -19,6 +19,7 @@
 //	train/config      keys, defaults, presets and validation of the configuration
 //	train/track       events and the sinks that receive them
 //	train/credit      what turns were worth, and how well estimators know it
+//	train/proof       a chained record of a run, its check, and the first difference of two runs
 //	train/run         from a configuration to a run with folder, checkpoints and resume
 //
 // README.md shows which package imports which. This program trains a model from a

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/policy/vlm"
+	"vagen/train/proof"
 	"vagen/train/run"
 )
 
@@ -89,8 +90,8 @@ func leavings(t *testing.T, dir string) map[string]string {
 		if err != nil || d.IsDir() || d.Type()&fs.ModeSymlink != 0 {
 			return err
 		}
-		if d.Name() == "run.id" || d.Name() == "run.txt" {
-			return nil // drawn for each run
+		if d.Name() == "run.id" || d.Name() == "run.txt" || d.Name() == proof.FileName {
+			return nil // drawn for each run, and the record of its sessions
 		}
 		raw, err := os.ReadFile(path)
 		name, _ := filepath.Rel(dir, path)
@@ -151,6 +152,9 @@ func TestKilledTrainingResumesToTheSameBytes(t *testing.T) {
 				home := t.TempDir()
 				stopped += untilItEnds(t, args, home, took, func() syscall.Signal { return choose(session) })
 				requireSame(t, want, leavings(t, filepath.Join(home, "run")), fmt.Sprint(name, ", run ", session))
+				r, err := proof.Verify(t.Context(), filepath.Join(home, "run"))
+				require.NoError(t, err)
+				require.Empty(t, r.Faults(), "a run that was stopped and resumed equals its record")
 				t.Logf("%s %d times in %d runs of %v", name, stopped, session, took)
 			}
 		})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"vagen/internal/buildinfo"
 	"vagen/internal/cli"
 )
 
@@ -65,7 +66,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 
 func TestVersionSaysWhatWasBuilt(t *testing.T) {
 	require.Regexp(t, `^vagen .+, go1\..+, .+/.+\n$`, succeed(t, "version"))
-	var b build
+	var b buildinfo.Info
 	require.NoError(t, json.Unmarshal([]byte(succeed(t, "version", "--json")), &b))
 	require.NotEmpty(t, b.Go)
 }

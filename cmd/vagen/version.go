@@ -4,20 +4,10 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"runtime"
-	"runtime/debug"
 
+	"vagen/internal/buildinfo"
 	"vagen/internal/cli"
 )
-
-// build describes how a binary was built.
-type build struct {
-	Version  string `json:"version"` // of the module; "(devel)" for a working tree
-	Revision string `json:"revision,omitempty"`
-	Modified bool   `json:"modified"` // the working tree had uncommitted changes
-	Go       string `json:"go"`
-	Platform string `json:"platform"`
-}
 
 func versionCommand() *cli.Command {
 	return &cli.Command{
@@ -26,7 +16,7 @@ func versionCommand() *cli.Command {
 		Setup: func(f *flag.FlagSet) cli.Run {
 			asJSON := f.Bool("json", false, "write JSON")
 			return func(_ context.Context, c *cli.Call) error {
-				b := buildOf(debug.ReadBuildInfo())
+				b := buildinfo.Read()
 				if *asJSON {
 					return c.JSON(b)
 				}
@@ -42,21 +32,4 @@ func versionCommand() *cli.Command {
 			}
 		},
 	}
-}
-
-func buildOf(info *debug.BuildInfo, ok bool) build {
-	b := build{Version: "(unknown)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	if !ok {
-		return b
-	}
-	b.Version = info.Main.Version
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			b.Revision = s.Value
-		case "vcs.modified":
-			b.Modified = s.Value == "true"
-		}
-	}
-	return b
 }

@@ -21,6 +21,7 @@ const (
 	Rollback Purpose = iota + 1 // steps after a rollback
 	World    Purpose = iota + 1 // an environment's draws after a branch point
 	Credit   Purpose = iota + 1 // measurements of credit
+	Replay   Purpose = iota + 1 // steps that a check of a run replays
 )
 
 // Derive hashes a seed and the identity of a draw to 64 well-mixed bits.

@@ -38,6 +38,7 @@ type engine struct {
 	name    string // such as "xla:cpu"
 	detail  string // description: the hardware, or why auto chose it
 	slow    bool   // fallback because XLA is not available
+	plugin  string // path of XLA's plugin; empty on pure Go
 }
 
 // opener opens an engine.
@@ -103,7 +104,7 @@ func (e engines) device(ctx context.Context, choice string, log *slog.Logger) (*
 func (e engines) chooseAuto(ctx context.Context, log *slog.Logger) (*engine, error) {
 	found, err := e.get(ctx, backendXLA, log)
 	if err == nil {
-		return &engine{backend: found.backend, name: found.name, detail: "plugin found: " + found.detail}, nil
+		return &engine{backend: found.backend, name: found.name, detail: "plugin found: " + found.detail, plugin: found.plugin}, nil
 	}
 	if !errors.Is(err, errNoEngine) {
 		return nil, err
@@ -140,6 +141,23 @@ func (e engines) get(ctx context.Context, name string, log *slog.Logger) (*engin
 	}
 	s.engine = found
 	return found, nil
+}
+
+// plugin returns the path of the plugin of the opened engine with that name; "" for none.
+func (e engines) plugin(ctx context.Context, name string) (string, error) {
+	for _, s := range e {
+		select {
+		case s.lock <- struct{}{}:
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+		found := s.engine
+		<-s.lock
+		if found != nil && found.name == name && found.plugin != "" {
+			return found.plugin, nil
+		}
+	}
+	return "", nil
 }
 
 // openGo opens the pure-Go backend. Operations must run sequentially: in parallel they

@@ -39,5 +39,5 @@ func startPlugin(ctx context.Context, kind plugin.Kind, log *slog.Logger) (*engi
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: loading %s: %w", errNoEngine, name, p.Path, err)
 	}
-	return &engine{backend: b, name: name, detail: p.Path}, nil
+	return &engine{backend: b, name: name, detail: p.Path, plugin: p.Path}, nil
 }

@@ -2,6 +2,7 @@ package vlm
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 )
 
@@ -15,4 +16,15 @@ func ChooseBackend(ctx context.Context, choice string, log *slog.Logger) (string
 	}
 	defer d.Close()
 	return d.Name(), nil
+}
+
+// Plugin returns the path of the XLA plugin that runs models on a backend, as
+// ChooseBackend and Model.Backend name it. It is "" for pure Go, and for a backend that
+// this process has not opened.
+func Plugin(ctx context.Context, backend string) (string, error) {
+	path, err := processEngines.plugin(ctx, backend)
+	if err != nil {
+		return "", fmt.Errorf("vlm: %w", err)
+	}
+	return path, nil
 }

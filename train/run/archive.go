@@ -24,7 +24,9 @@ type archive struct {
 	gallery *store.Gallery
 	jobs    chan func() error // each writes a file
 	done    chan struct{}
-	open    sync.WaitGroup // jobs that are not done
+	// wrote, if not nil, is called with every file that was written.
+	wrote func(step int, path string) error
+	open  sync.WaitGroup // jobs that are not done
 
 	mu  sync.Mutex
 	err error // first error
@@ -124,6 +126,14 @@ func (a *archive) work() {
 	}
 }
 
+// written reports a file to wrote.
+func (a *archive) written(step int, name string) error {
+	if a.wrote == nil {
+		return nil
+	}
+	return a.wrote(step, filepath.Join(a.dir, fmt.Sprintf(name, step)))
+}
+
 func (a *archive) failure() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -133,13 +143,21 @@ func (a *archive) failure() error {
 // add queues a step for writing. It blocks while the queue is full, and returns the
 // first error of earlier writes.
 func (a *archive) add(step int, ts []*rollout.Trajectory) error {
-	return a.queue(func() error { return a.gallery.Save(fmt.Sprintf(stepFile, step), step, ts) })
+	return a.queue(func() error {
+		if err := a.gallery.Save(fmt.Sprintf(stepFile, step), step, ts); err != nil {
+			return err
+		}
+		return a.written(step, stepFile)
+	})
 }
 
 // addScores queues the scores of a step for writing, as add does with episodes.
 func (a *archive) addScores(step int, scores []store.Scores) error {
 	return a.queue(func() error {
-		return store.SaveScores(filepath.Join(a.dir, fmt.Sprintf(scoresFile, step)), step, scores)
+		if err := store.SaveScores(filepath.Join(a.dir, fmt.Sprintf(scoresFile, step)), step, scores); err != nil {
+			return err
+		}
+		return a.written(step, scoresFile)
 	})
 }
 
@@ -238,6 +256,7 @@ func (r *Run) archive() error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", d.key, err)
 		}
+		a.wrote = r.proof.AddFile
 		*into[i], r.archives.claims[i] = a, nil
 	}
 	return nil

@@ -22,6 +22,7 @@ import (
 	"vagen/policy/vlm"
 	"vagen/rollout"
 	"vagen/train/config"
+	"vagen/train/proof"
 )
 
 // lakeWords are the tokens of their own of the tiny model.
@@ -94,8 +95,8 @@ func trainTiny(t *testing.T, c config.Config) map[string]string {
 	require.NoError(t, r.Close())
 	out := map[string]string{"batches": hex.EncodeToString(w.batches.Sum(nil))}
 	require.NoError(t, filepath.WalkDir(folder.Path, func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Base(path) == "config.yaml" || filepath.Base(path) == "manifest.json" {
-			return err // the number of workers is in the configuration, and the manifest sums that up
+		if err != nil || d.IsDir() || filepath.Base(path) == "config.yaml" || filepath.Base(path) == "manifest.json" || filepath.Base(path) == proof.FileName {
+			return err // the number of workers is in the configuration, which the manifest and the record sum up
 		}
 		raw, err := os.ReadFile(path)
 		name, _ := filepath.Rel(folder.Path, path)

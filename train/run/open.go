@@ -94,7 +94,7 @@ func Open(ctx context.Context, c config.Config, o Options) (_ *Run, err error) {
 	if err := r.resume(ctx); err != nil {
 		return nil, err
 	}
-	return r, r.open(o)
+	return r, r.open(ctx, o)
 }
 
 // dir is the folder of the run.

@@ -21,6 +21,7 @@ import (
 	"vagen/rollout/store"
 	"vagen/train"
 	"vagen/train/config"
+	"vagen/train/proof"
 	"vagen/train/track"
 )
 
@@ -33,6 +34,8 @@ type Replayed struct {
 	First *rollout.Difference
 	// Metrics that differ, as "name: was → is". Those of time and machine are not compared.
 	Metrics []string
+	// Closeness is how much the numbers differ.
+	Closeness proof.Closeness
 }
 
 // Same reports whether nothing differs.
@@ -106,6 +109,7 @@ func Replay(ctx context.Context, path string, overrides []string, step int, envs
 	t.Observer = comparison{
 		step: step,
 		played: func(ts []*rollout.Trajectory) (err error) {
+			out.Closeness.AddEpisodes(episodes, ts)
 			if out.First = rollout.FirstDifference(episodes, ts); out.First == nil {
 				out.First, err = store.FirstDifference(recordOf(&c, step, stepFile), step, ts)
 			}
@@ -125,6 +129,7 @@ func Replay(ctx context.Context, path string, overrides []string, step int, envs
 	t.Sinks = []track.Sink{track.SinkFunc(func(e track.Event) error {
 		if e.Kind == track.KindStep && e.Step == step {
 			out.Metrics = differing(was, e.Metrics)
+			out.Closeness.AddMetrics(was, e.Metrics)
 			return errReplayed
 		}
 		return nil

@@ -13,6 +13,7 @@ import (
 	"vagen/rollout"
 	"vagen/train"
 	"vagen/train/config"
+	"vagen/train/proof"
 	"vagen/train/track"
 	"vagen/train/track/curve"
 )
@@ -78,6 +79,9 @@ type Run struct {
 	server  *http.Server  // nil for none
 
 	archives archives
+	proof    *proof.Recorder
+	inputs   *inputs  // nil for a learner of the caller
+	changed  []string // settings that differ from those of the checkpoint
 }
 
 // restore restores the newest complete checkpoint, or the initial state.
@@ -96,7 +100,7 @@ func (r *Run) restore(ctx context.Context, restore func(context.Context, string)
 		if err := restore(ctx, p.Path); err != nil {
 			return err
 		}
-		r.from, from = p, &p.State
+		r.from, from, r.changed = p, &p.State, lines
 	}
 	r.past, err = r.Folder.Rewind(from, r.Config.Trainer.Steps)
 	return err

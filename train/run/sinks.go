@@ -19,8 +19,11 @@ import (
 
 // open creates the sinks in trainer.logger. Sinks that need a run's history get the events
 // up to the checkpoint.
-func (r *Run) open(o Options) error {
+func (r *Run) open(ctx context.Context, o Options) error {
 	c := &r.Config
+	if err := r.record(ctx, o.Learner == nil); err != nil {
+		return err
+	}
 	if err := r.archive(); err != nil {
 		return err
 	}
@@ -28,7 +31,7 @@ func (r *Run) open(o Options) error {
 	if err != nil {
 		return err
 	}
-	r.Sinks = append(r.Sinks, lines) // always written, because resuming needs it
+	r.Sinks = append(r.Sinks, r.proof, lines) // always written; resuming needs the metrics
 	if c.Trainer.Logs(config.LogConsole) && o.Console != nil {
 		r.Sinks = append(r.Sinks, track.NewConsole(o.Console))
 	}
@@ -106,7 +109,7 @@ func (r *Run) Close() error {
 			errs = append(errs, r.server.Close())
 		}
 	}
-	errs = append(errs, r.archives.close())
+	errs = append(errs, r.archives.close(), r.inputs.wait())
 	for _, s := range r.own {
 		errs = append(errs, s.Close())
 	}

@@ -13,9 +13,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"sync"
 )
 
@@ -84,15 +82,8 @@ func (j *JSONLines) Event(e Event) error {
 	if e.Kind == KindRollback {
 		return j.cut(e.Step)
 	}
-	fmt.Fprintf(j.buf, `{"kind":%s,"step":%d`, quoted(e.Kind), e.Step)
-	for _, name := range slices.Sorted(maps.Keys(e.Metrics)) {
-		value, err := json.Marshal(e.Metrics[name])
-		if err != nil { // NaN and infinities have no JSON form
-			value = []byte("null")
-		}
-		fmt.Fprintf(j.buf, `,%s:%s`, quoted(name), value)
-	}
-	fmt.Fprint(j.buf, "}\n")
+	j.buf.Write(Line(e, nil)) // an error stays until Flush
+	j.buf.WriteByte('\n')
 	if err := j.buf.Flush(); err != nil {
 		return fmt.Errorf("track: metrics: %w", err)
 	}

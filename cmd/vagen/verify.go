@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+
+	"vagen/internal/cli"
+	"vagen/train/run"
+)
+
+// errFaults makes the command fail if a run does not equal its record.
+var errFaults = errors.New("the run does not equal its record")
+
+func verifyCommand() *cli.Command {
+	return &cli.Command{
+		Name: "verify", Args: "RUN [key=value …]", Min: 1, Max: -1,
+		About: "Check the files of a run against its chained record, and replay some steps.",
+		Help: `RUN is the folder of a run; it is not changed. Its proof.jsonl is a chain of hashes:
+configuration, code, processor, model, plugin, metrics, episodes, checkpoints. All files
+are compared with it, and steps drawn with the run's seed are replayed. A step can be
+replayed if its episodes are stored (trainer.rollout_data_dir) and the checkpoint before
+it exists. On the processor family and plugin of the run a replay must be equal bit by
+bit, elsewhere within tolerances that are printed. Files of a run contain no secrets: set
+them again with key=value. Use the working directory of the run. The command fails if it
+finds a fault, and prints what it did not check.`,
+		Setup: func(f *flag.FlagSet) cli.Run {
+			steps := f.Int("steps", 3, "`number` of steps to replay")
+			noReplay := f.Bool("no-replay", false, "compare files only; needs no model")
+			asJSON := f.Bool("json", false, "write JSON")
+			return func(ctx context.Context, c *cli.Call) error {
+				if *steps < 0 {
+					return cli.Usagef("--steps is %d, must not be negative", *steps)
+				}
+				if *noReplay {
+					*steps = 0
+				}
+				r, err := run.Verify(ctx, c.Args[0], run.VerifyOptions{Steps: *steps, Overrides: c.Args[1:], Log: c.Log})
+				if err != nil {
+					return err
+				}
+				if *asJSON {
+					err = c.JSON(r)
+				} else {
+					rows := [][]string{{"what", "state", "detail"}}
+					for _, x := range r.Checks {
+						rows = append(rows, []string{x.What, string(x.State), x.Detail})
+					}
+					err = c.Table(rows)
+				}
+				if n := len(r.Faults()); err == nil && n > 0 {
+					err = fmt.Errorf("%w: %s: %d faults", errFaults, c.Args[0], n)
+				}
+				return err
+			}
+		},
+	}
+}

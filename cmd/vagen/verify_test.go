@@ -1,0 +1,47 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/cli"
+	"vagen/train/proof"
+)
+
+// TestVerifyReplaysAndBisectNamesTheSeed: a run equals its record, a changed metric is
+// found, and another run is told apart from it.
+func TestVerifyReplaysAndBisectNamesTheSeed(t *testing.T) {
+	config, out := setup(t)
+	args := []string{"train", config, "--log", "error", "trainer.total_training_steps=2", "trainer.save_freq=1", "trainer.max_actor_ckpt_to_keep=null"}
+	succeed(t, append(args, "--out", out, "trainer.rollout_data_dir="+filepath.Join(out, "rollouts"))...)
+	text := succeed(t, "verify", out, "--steps", "1", "--log", "error")
+	require.Regexp(t, `replay +ok +step [12]: 2 episodes with \d+ tokens, and all metrics, are equal bit by bit`, text)
+	require.Contains(t, text, "1 other steps; 2 of all steps can be replayed")
+	require.Regexp(t, `inputs +ok +\d+ files of the model equal the record`, text)
+	require.Contains(t, succeed(t, "verify", out, "--no-replay"), "no step was replayed, as asked for")
+
+	other := out + "-other"
+	succeed(t, append(args, "--out", other, "run.seed=3", "trainer.rollout_data_dir="+filepath.Join(other, "rollouts"))...)
+	text = succeed(t, "bisect", out, other)
+	require.Regexp(t, `first difference +step 1, episodes: episode 0 `, text)
+	require.Regexp(t, `likely cause +seed: run.seed: 0 → 3`, text)
+	require.Regexp(t, `first weights +step 1: actor/model.safetensors: tensor .* weights differ`, text)
+	var b proof.Bisection
+	require.NoError(t, json.Unmarshal([]byte(succeed(t, "bisect", out, other, "--json")), &b))
+	require.Equal(t, 1, b.First.Step)
+
+	name := filepath.Join(out, "metrics.jsonl")
+	require.NoError(t, os.WriteFile(name, []byte(strings.Replace(contents(t, name), `"train/turns":1`, `"train/turns":2`, 1)), 0o644))
+	code, text, errs := launchRun(t, "", "verify", out, "--steps", "2", "--log", "error", "--json")
+	require.Equal(t, cli.Failed, code)
+	require.Contains(t, errs, "the run does not equal its record")
+	var r proof.Report
+	require.NoError(t, json.Unmarshal([]byte(text), &r))
+	require.Contains(t, r.Faults()[0].Detail, "is not the recorded event: step of step ")
+	require.Contains(t, text, "metrics differ: train/turns: 2 → 1")
+}

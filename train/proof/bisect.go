@@ -1,0 +1,242 @@
+package proof
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"vagen/train"
+	"vagen/train/config"
+	"vagen/train/track"
+)
+
+// Stages of a training step, in their order.
+const (
+	StageEpisodes   = "episodes"
+	StageAdvantages = "scores, rewards and advantages"
+	StageUpdate     = "update"
+	StageWeights    = "weights"
+	StageValidation = "validation"
+)
+
+// Finding is the first difference between two runs.
+type Finding struct {
+	Step  int    `json:"step"`
+	Stage string `json:"stage"` // of the step
+	What  string `json:"what"`  // the episode and token, the metrics, or the tensor, with both values
+}
+
+// Bisection is the result of Bisect.
+type Bisection struct {
+	A        string       `json:"a"`
+	B        string       `json:"b"`
+	Facts    []Difference `json:"facts"`  // machine, backend, code and inputs that differ
+	Config   []string     `json:"config"` // settings that differ, as "key: a → b"; those that change no result are left out
+	Sessions []string     `json:"sessions"`
+	Compared int          `json:"compared"` // number of steps that both runs have and that are equal
+	First    *Finding     `json:"first"`    // nil if nothing differs
+	Weights  *Finding     `json:"weights"`  // first tensor of the first checkpoint that both have and that differs; nil for none
+	Cause    string       `json:"cause"`    // likely cause; "" if nothing differs
+	Notes    []string     `json:"notes"`    // what could not be compared
+}
+
+// side is one of the two runs.
+type side struct {
+	dir     string
+	config  config.Config
+	history *history // nil without a chain
+	events  []track.Event
+}
+
+// Bisect finds the first difference between two runs, and names the likely cause: a setting,
+// the seed, the model, the plugin, the processor, or the code. Runs without a chain are
+// compared by their configurations, metrics, stored episodes and checkpoints. It changes
+// nothing.
+func Bisect(ctx context.Context, a, b string) (*Bisection, error) {
+	out := &Bisection{A: a, B: b}
+	var runs [2]*side
+	for i, dir := range []string{a, b} {
+		s, err := openSide(dir)
+		if err != nil {
+			return nil, err
+		}
+		if s.history == nil {
+			out.note("%s has no %s: its machine, code and inputs are unknown", dir, FileName)
+		}
+		runs[i] = s
+	}
+	out.compareFacts(runs[0], runs[1])
+	if err := out.walk(ctx, runs[0], runs[1]); err != nil {
+		return nil, err
+	}
+	var err error
+	if out.Weights, err = out.compareWeights(ctx, runs[0], runs[1]); err != nil {
+		return nil, err
+	}
+	if w := out.Weights; w != nil && (out.First == nil || w.Step < out.First.Step) {
+		out.First = w
+	}
+	out.explain()
+	return out, nil
+}
+
+func (b *Bisection) note(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !slices.Contains(b.Notes, text) {
+		b.Notes = append(b.Notes, text)
+	}
+}
+
+func openSide(dir string) (*side, error) {
+	s := &side{dir: dir}
+	var err error
+	if s.config, err = (config.Source{Path: filepath.Join(dir, configName), Unchecked: true}).Load(); err != nil {
+		return nil, fmt.Errorf("proof: %s: %w", dir, err)
+	}
+	c, err := Read(dir)
+	switch {
+	case err == nil:
+		s.history = newHistory(c)
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, metricsName))
+	if err != nil {
+		return nil, fmt.Errorf("proof: %w", err)
+	}
+	for line := range strings.Lines(string(raw)) {
+		e, err := parseEvent([]byte(line))
+		if err != nil {
+			if !strings.HasSuffix(line, "\n") {
+				break // the process stopped while writing it
+			}
+			return nil, fmt.Errorf("proof: %s: metrics of %s: %w", metricsName, dir, err)
+		}
+		s.events = append(s.events, e)
+	}
+	return s, nil
+}
+
+// facts returns the facts of the last session, nil if unknown.
+func (s *side) facts() *Facts {
+	if s.history == nil || len(s.history.sessions) == 0 {
+		return nil
+	}
+	return s.history.sessions[len(s.history.sessions)-1].Facts
+}
+
+// compareFacts compares everything that is known of the runs before their steps.
+func (b *Bisection) compareFacts(x, y *side) {
+	b.Config = config.Differences(&x.config, &y.config)
+	b.Config = slices.DeleteFunc(b.Config, func(line string) bool {
+		return slices.ContainsFunc(folders, func(key string) bool { return strings.HasPrefix(line, key+":") })
+	})
+	if f, g := x.facts(), y.facts(); f != nil && g != nil {
+		b.Facts = append(f.MachineDifferences(g), f.CodeDifferences(g)...)
+	}
+	if x.history == nil || y.history == nil {
+		return
+	}
+	if len(x.history.inputs) == 0 || len(y.history.inputs) == 0 {
+		b.note("the hashes of model and plugin are not recorded by both runs")
+	} else {
+		b.Facts = append(b.Facts, inputDifferences(x.history.inputs, y.history.inputs)...)
+	}
+	for _, s := range []*side{x, y} {
+		for _, l := range s.history.sessions {
+			if l.Kind == KindResume || len(l.Changed) > 0 {
+				text := fmt.Sprintf("%s: resumed after step %d", s.dir, l.Step)
+				if len(l.Changed) > 0 {
+					text += " with changed settings: " + strings.Join(l.Changed, "; ")
+				}
+				b.Sessions = append(b.Sessions, text)
+			}
+		}
+	}
+}
+
+// folders are settings that name places for results: they differ between runs, and change
+// no result. The model is compared by its files.
+var folders = []string{"trainer.rollout_data_dir", "trainer.validation_data_dir", "actor_rollout_ref.model.path", "critic.model.path"}
+
+// inputDifferences compares the hashes of inputs.
+func inputDifferences(a, b map[string]string) []Difference {
+	var all []Difference
+	for name, hash := range a {
+		all = append(all, Difference{name, short(hash), short(b[name])})
+	}
+	for name, hash := range b {
+		if _, both := a[name]; !both {
+			all = append(all, Difference{name, short(""), short(hash)})
+		}
+	}
+	all = unequal(all)
+	slices.SortFunc(all, func(x, y Difference) int { return strings.Compare(x.What, y.What) })
+	return all
+}
+
+// walk compares the runs step by step up to the first difference.
+func (b *Bisection) walk(ctx context.Context, x, y *side) error {
+	for i := 0; i < max(len(x.events), len(y.events)); i++ {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if i >= len(x.events) || i >= len(y.events) {
+			b.note("one run is shorter: %d and %d events", len(x.events), len(y.events))
+			return nil
+		}
+		e, f := x.events[i], y.events[i]
+		if e.Kind != f.Kind || e.Step != f.Step {
+			if e.Kind == track.KindStep || f.Kind == track.KindStep || e.Kind == f.Kind {
+				b.note("the runs validate or save at different steps; compared up to %s of step %d and %s of step %d", e.Kind, e.Step, f.Kind, f.Step)
+			}
+			return b.stepsOnly(x, y, i)
+		}
+		if err := b.event(x, y, e, f); err != nil || b.First != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stepsOnly compares the remaining training steps of runs whose other events differ.
+func (b *Bisection) stepsOnly(x, y *side, from int) error {
+	steps := func(all []track.Event) []track.Event {
+		return slices.DeleteFunc(slices.Clone(all[from:]), func(e track.Event) bool { return e.Kind != track.KindStep })
+	}
+	left, right := steps(x.events), steps(y.events)
+	for i := range min(len(left), len(right)) {
+		if left[i].Step != right[i].Step {
+			return nil
+		}
+		if err := b.event(x, y, left[i], right[i]); err != nil || b.First != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// event compares an event of both runs.
+func (b *Bisection) event(x, y *side, e, f track.Event) (err error) {
+	differs := string(track.Line(e, train.MachineMetric)) != string(track.Line(f, train.MachineMetric))
+	if e.Kind == track.KindStep {
+		if b.First, err = b.compareEpisodes(x, y, e.Step); err != nil || b.First != nil {
+			return err
+		}
+		if b.First, err = b.compareScores(x, y, e.Step); err != nil || b.First != nil {
+			return err
+		}
+	}
+	if !differs {
+		if e.Kind == track.KindStep {
+			b.Compared++
+		}
+		return nil
+	}
+	b.First = metricsFinding(e, f)
+	return nil
+}

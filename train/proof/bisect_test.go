@@ -1,0 +1,162 @@
+package proof_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/durable"
+	"vagen/internal/safetensors"
+	"vagen/internal/traintest"
+	"vagen/policy"
+	"vagen/rollout"
+	"vagen/rollout/store"
+	"vagen/train/proof"
+	"vagen/train/run"
+)
+
+func bisect(t *testing.T, a, b string) *proof.Bisection {
+	t.Helper()
+	out, err := proof.Bisect(t.Context(), a, b)
+	require.NoError(t, err)
+	return out
+}
+
+// TestEqualRunsHaveNoDifference, wherever their folders are.
+func TestEqualRunsHaveNoDifference(t *testing.T) {
+	b := bisect(t, whole(t, recorded()), whole(t, recorded()))
+	require.Nil(t, b.First)
+	require.Nil(t, b.Weights)
+	require.Empty(t, b.Cause)
+	require.Empty(t, b.Config)
+	require.Equal(t, 6, b.Compared)
+}
+
+// TestTheSeedIsNamed as the cause when it differs.
+func TestTheSeedIsNamed(t *testing.T) {
+	c := recorded()
+	c.Run.Seed = 6
+	b := bisect(t, whole(t, recorded()), whole(t, c))
+	require.Equal(t, "seed: run.seed: 5 → 6", b.Cause)
+	require.Equal(t, []any{1, proof.StageEpisodes}, []any{b.First.Step, b.First.Stage})
+	require.Contains(t, b.First.What, "episode 0 (group 0, index 0)")
+}
+
+// TestTheSettingIsNamed that acts at the stage of the first difference, also among others.
+func TestTheSettingIsNamed(t *testing.T) {
+	c := recorded()
+	c.Agent.Actor.Optim.Rate = 1.5
+	made := whole(t, recorded())
+	b := bisect(t, made, whole(t, c))
+	require.Equal(t, "configuration: actor_rollout_ref.actor.optim.lr: 2 → 1.5", b.Cause)
+	require.Equal(t, []any{1, proof.StageUpdate}, []any{b.First.Step, b.First.Stage})
+	require.Contains(t, b.First.What, "actor/lr 2 → 1.5")
+	require.Equal(t, []any{1, "actor/policy differs, by the recorded hashes: a checkpoint was removed"}, []any{b.Weights.Step, b.Weights.What})
+
+	c.Data.MaxResponse = 1
+	b = bisect(t, made, whole(t, c))
+	if b.First.Stage == proof.StageEpisodes {
+		require.Contains(t, b.Cause, "data.max_response_length: 4 → 1")
+		require.NotContains(t, b.Cause, "optim.lr", "it acts later in step 1")
+	}
+}
+
+// TestTheFirstTokenIsNamed that differs in the stored episodes, and in a run without chain.
+func TestTheFirstTokenIsNamed(t *testing.T) {
+	a, dir := whole(t, recorded()), whole(t, recorded())
+	path := filepath.Join(dir, "rollouts", "step_3.parquet")
+	r, err := store.Open(path)
+	require.NoError(t, err)
+	r.Lenient() // images are not stored
+	var ts []*rollout.Trajectory
+	for s, err := range r.All() {
+		require.NoError(t, err)
+		ts = append(ts, s.Trajectory)
+	}
+	require.NoError(t, r.Close())
+	row := &ts[2].Rows[0]
+	start, _, ok := row.TurnAt(1)
+	require.True(t, ok)
+	row.LogProbs[start] -= 0.5
+	require.NoError(t, store.Save(path, 3, ts))
+	for _, file := range []string{"", proof.FileName} {
+		if file != "" {
+			require.NoError(t, os.Remove(filepath.Join(dir, file)))
+		}
+		b := bisect(t, a, dir)
+		require.Equal(t, []any{3, proof.StageEpisodes}, []any{b.First.Step, b.First.Stage})
+		require.Regexp(t, `^episode 2 \(group 2, index 0\), turn 1, conversation 0, position \d+: log-prob of token \d+ was -`, b.First.What)
+		require.Equal(t, proof.NotExplained, b.Cause)
+		require.Equal(t, 2, b.Compared)
+		if file != "" {
+			require.Contains(t, b.Notes[0], "has no proof.jsonl: its machine, code and inputs are unknown")
+		}
+	}
+}
+
+// TestTheFirstAdvantageIsNamed where runs store the scores of tokens.
+func TestTheFirstAdvantageIsNamed(t *testing.T) {
+	c := recorded()
+	c.Trainer.RolloutScores = true
+	a := whole(t, c)
+	c.Algorithm.TurnGamma = 0.8
+	b := bisect(t, a, whole(t, c))
+	require.Equal(t, []any{1, proof.StageAdvantages}, []any{b.First.Step, b.First.Stage})
+	require.Regexp(t, `^group 0, index 0: scores of conversation 0: (advantages|returns)\[\d+\] was `, b.First.What)
+	require.Regexp(t, `^configuration: algorithm\.\w+: 0\.9 → 0\.8$`, b.Cause)
+}
+
+// TestMetricsAreBisectedWithoutEpisodes: the earliest stage of the first step is named.
+func TestMetricsAreBisectedWithoutEpisodes(t *testing.T) {
+	spoiled := filepath.Join(t.TempDir(), "run")
+	require.NoError(t, train(t, spoiled, recorded(), func(_ *run.Run, b *traintest.Bandit) {
+		updates := 0
+		b.Alter = func(_ *policy.Batch, s *policy.Stats) error {
+			if updates++; updates > 4 { // from step 3
+				s.Entropy++
+			}
+			return nil
+		}
+	}))
+	b := bisect(t, whole(t, recorded()), spoiled)
+	require.Equal(t, []any{3, proof.StageUpdate}, []any{b.First.Step, b.First.Stage})
+	require.Contains(t, b.First.What, "metrics actor/entropy ")
+	require.Equal(t, proof.NotExplained, b.Cause)
+}
+
+// TestTheFirstTensorIsNamed in the first checkpoint that differs.
+func TestTheFirstTensorIsNamed(t *testing.T) {
+	put := func(dir string, second float32) {
+		folder := filepath.Join(dir, "checkpoints", "step_5")
+		tensors := []safetensors.Tensor{{Name: "a", DType: safetensors.F32, Shape: []int{2}}, {Name: "b", DType: safetensors.F32, Shape: []int{2}}}
+		w, err := safetensors.Create(filepath.Join(folder, "actor", "model.safetensors"), tensors, nil)
+		require.NoError(t, err)
+		require.NoError(t, w.Float32("a", []float32{1, 2}))
+		require.NoError(t, w.Float32("b", []float32{3, second}))
+		require.NoError(t, w.Commit())
+		sums, err := durable.Sums(t.Context(), folder, "manifest.json")
+		require.NoError(t, err)
+		require.NoError(t, durable.WriteJSON(filepath.Join(folder, "manifest.json"), sums))
+	}
+	a, b := whole(t, recorded()), whole(t, recorded())
+	put(a, 4)
+	put(b, 4.5)
+	got := bisect(t, a, b)
+	require.Equal(t, &proof.Finding{Step: 5, Stage: proof.StageWeights, What: "actor/model.safetensors: tensor b [2]: 1 of 2 weights differ; the first, at 1, is 4 and 4.5"}, got.First)
+}
+
+// TestMachineAndCodeAreCauses when they are all that differs.
+func TestMachineAndCodeAreCauses(t *testing.T) {
+	a, b := &proof.Facts{Backend: "go", Family: "x 1"}, &proof.Facts{Backend: "xla:cpu", Family: "x 1"}
+	a.Build.Version, b.Build.Version = "(devel)", "(devel)"
+	require.False(t, a.SameMachine(b))
+	require.Equal(t, []proof.Difference{{What: "backend", A: "go", B: "xla:cpu"}}, a.MachineDifferences(b))
+	b.Build.Modified = true
+	require.Equal(t, "version of vagen: (devel) → (devel) with changes", a.CodeDifferences(b)[0].String())
+
+	here := proof.NewFacts([]byte("x"), 1, "go")
+	require.True(t, here.SameMachine(here))
+	require.NotEmpty(t, here.Build.Go)
+}

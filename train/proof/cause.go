@@ -1,0 +1,85 @@
+package proof
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// NotExplained is the cause when nothing that was recorded differs.
+const NotExplained = "not explained by what was recorded"
+
+// explain names the likely cause of the first difference.
+func (b *Bisection) explain() {
+	if b.First == nil {
+		return
+	}
+	if seed := settings(b.Config, "run.seed"); len(seed) > 0 {
+		b.Cause = "seed: " + seed[0]
+		return
+	}
+	if keys := b.acting(); len(keys) > 0 {
+		b.Cause = "configuration: " + strings.Join(keys, "; ")
+		return
+	}
+	for _, kind := range []struct {
+		name string
+		is   func(what string) bool
+	}{
+		{"model", func(what string) bool {
+			return strings.HasPrefix(what, "model") || strings.HasPrefix(what, "critic") || strings.HasPrefix(what, "adapter")
+		}},
+		{"plugin or backend", func(what string) bool { return what == "plugin" || what == "backend" }},
+		{"processor", func(what string) bool {
+			return what == "platform" || what == "processor family" || what == "instruction sets"
+		}},
+		{"code", func(what string) bool { return strings.HasPrefix(what, "version of ") }},
+	} {
+		for _, f := range b.Facts {
+			if kind.is(f.What) {
+				b.Cause = fmt.Sprintf("%s: %v", kind.name, f)
+				return
+			}
+		}
+	}
+	for _, text := range b.Sessions {
+		if strings.Contains(text, "changed settings") {
+			b.Cause = "session: " + text
+			return
+		}
+	}
+	b.Cause = NotExplained
+}
+
+// settings returns the lines of a setting, or of all settings with a prefix that ends in a
+// dot.
+func settings(lines []string, prefixes ...string) []string {
+	return slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
+		return !slices.ContainsFunc(prefixes, func(p string) bool {
+			return strings.HasPrefix(line, p) && (strings.HasSuffix(p, ".") || strings.HasPrefix(line[len(p):], ":"))
+		})
+	})
+}
+
+// Settings by the stage of a step in which they first act. Others can act at every stage.
+var (
+	updateSettings    = []string{"actor_rollout_ref.actor.", "critic.optim.", "critic.cliprange_value"}
+	advantageSettings = []string{"algorithm.", "filter."}
+)
+
+// acting returns the settings that differ and act at the stage of the first difference or
+// before. In later steps every setting has acted.
+func (b *Bisection) acting() []string {
+	lines := slices.DeleteFunc(slices.Clone(b.Config), func(line string) bool {
+		return len(settings([]string{line}, "trainer.total_training_steps", "trainer.total_epochs", "trainer.save_freq", "trainer.test_freq", "trainer.val_before_train")) > 0
+	})
+	if b.First.Step > 1 || b.First.Stage == StageUpdate || b.First.Stage == StageWeights || b.First.Stage == StageValidation && b.First.Step > 0 {
+		return lines
+	}
+	late := settings(lines, updateSettings...)
+	if b.First.Stage != StageAdvantages {
+		late = append(late, settings(lines, advantageSettings...)...)
+	}
+	early := slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return slices.Contains(late, line) })
+	return early
+}

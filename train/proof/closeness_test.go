@@ -1,0 +1,52 @@
+package proof
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/rollout"
+	"vagen/train/track"
+)
+
+// sampled is an episode of one conversation with response tokens.
+func sampled(t *testing.T, tokens []int32, logProbs []float32) []*rollout.Trajectory {
+	var r rollout.Row
+	require.NoError(t, r.AppendResponse(tokens...))
+	r.LogProbs = logProbs
+	return []*rollout.Trajectory{{Rows: []rollout.Row{r}}}
+}
+
+// TestAnotherMachineIsComparedWithinTolerances: log-probs up to the first token that
+// differs, and metrics only if no token differs.
+func TestAnotherMachineIsComparedWithinTolerances(t *testing.T) {
+	was := sampled(t, []int32{1, 2, 3}, []float32{-1, -2, -3})
+	metrics := func(x float64) track.Metrics { return track.Metrics{"actor/grad_norm": x, "time/step": x} }
+	for _, x := range []struct {
+		is       []*rollout.Trajectory
+		metric   float64
+		bfloat16 bool
+		want     string
+	}{
+		{was, 1, false, ""},
+		{sampled(t, []int32{1, 2, 3}, []float32{-1.0005, -2, -3}), 1.005, false, ""},
+		{sampled(t, []int32{1, 2, 3}, []float32{-1.01, -2, -3}), 1, false, "log-prob: the largest difference is 0.01, at most 0.001 is allowed"},
+		{sampled(t, []int32{1, 2, 3}, []float32{-1.01, -2, -3}), 1, true, ""},
+		{sampled(t, []int32{1, 2, 3}, []float32{float32(math.NaN()), -2, -3}), 1, false, "log-prob: the largest difference is NaN"},
+		{sampled(t, []int32{1, 5, 3}, []float32{-1, -7, -9}), 2, false, ""},
+		{sampled(t, []int32{4, 2, 3}, []float32{-1, -2, -3}), 1, false, "no token is equal"},
+		{was, 1.5, false, "actor/grad_norm: the relative difference is 0.33, at most 0.01 is allowed"},
+		{was, math.NaN(), false, "actor/grad_norm: the relative difference is +Inf"},
+	} {
+		var c Closeness
+		c.AddEpisodes(was, x.is)
+		c.AddMetrics(metrics(1), metrics(x.metric))
+		err := c.Within(1, x.bfloat16)
+		if x.want == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, x.want)
+	}
+}

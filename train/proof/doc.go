@@ -1,0 +1,17 @@
+// Package proof records what a run did in a chained file, checks a run against it, and
+// finds the first difference between two runs.
+//
+// A run's folder contains proof.jsonl. Each line has the hash of the line before it, so
+// that a line that was changed, removed or moved is found. The first line has the facts
+// that a result depends on: configuration, code, processor, backend. The following lines
+// have the SHA-256 of the inputs (weights, tokenizer, XLA's plugin) and of what the run
+// wrote: metrics without those of time and machine, episodes, scores, checkpoints.
+// Resumes, changes of the configuration and rollbacks have lines of their own.
+//
+// [Verify] compares the chain with the files. [Bisect] compares two runs, also those
+// without a chain. Neither needs a model. vagen/train/run.Verify also replays steps.
+//
+// The chain finds damage and accidental changes. It is not signed: whoever can write to
+// the folder can compute another chain. [Report].Head, the hash of the last line, stands
+// for the whole chain: keep it elsewhere to recognise the same run later.
+package proof

@@ -1,0 +1,194 @@
+package proof
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"vagen/rollout"
+	"vagen/rollout/store"
+	"vagen/train"
+	"vagen/train/track"
+)
+
+// compareEpisodes compares the stored episodes of a step; nil if they are equal, or not
+// stored by both runs.
+func (b *Bisection) compareEpisodes(x, y *side, step int) (*Finding, error) {
+	p, q := x.stored(step, "step_%d.parquet"), y.stored(step, "step_%d.parquet")
+	if p == "" || q == "" {
+		b.note("episodes are not compared: a run does not store them (trainer.rollout_data_dir)")
+		return nil, nil
+	}
+	if same, err := equalFiles(p, q); err != nil || same {
+		if errors.Is(err, fs.ErrNotExist) {
+			b.note("episodes of step %d are not compared: %v", step, err)
+			return nil, nil
+		}
+		return nil, err
+	}
+	was, err := trajectories(p)
+	if err != nil {
+		return nil, err
+	}
+	is, err := trajectories(q)
+	if err != nil {
+		return nil, err
+	}
+	d := rollout.FirstDifference(was, is)
+	if d == nil {
+		if d, err = store.FirstDifference(p, step, is); err != nil || d == nil {
+			return nil, err
+		}
+	}
+	return &Finding{step, StageEpisodes, d.String()}, nil
+}
+
+// compareScores compares the stored scores of a step: log-probs, values, rewards and
+// advantages of tokens. It returns nil if they are equal, or not stored by both runs.
+func (b *Bisection) compareScores(x, y *side, step int) (*Finding, error) {
+	const name = "step_%d.scores.parquet"
+	if !x.config.Trainer.RolloutScores || !y.config.Trainer.RolloutScores {
+		b.note("scores of tokens are not compared: a run does not store them (trainer.rollout_data_scores)")
+		return nil, nil
+	}
+	was, err1 := store.LoadScores(x.stored(step, name))
+	is, err2 := store.LoadScores(y.stored(step, name))
+	switch err := errors.Join(err1, err2); {
+	case errors.Is(err, fs.ErrNotExist):
+		b.note("scores of step %d are not compared: %v", step, err)
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("proof: %w", err)
+	}
+	if d := store.FirstScoresDifference(was, is); d != nil {
+		text := fmt.Sprintf("group %d, index %d: %s was %s, is %s", d.Group, d.Index, d.What, d.Was, d.Is)
+		return &Finding{step, StageAdvantages, text}, nil
+	}
+	return nil, nil
+}
+
+// stored is the file of a step with this name, "" if the run stores no episodes. Folders in
+// the run's folder are found where the folder is now.
+func (s *side) stored(step int, format string) string {
+	name := fmt.Sprintf(format, step)
+	if s.history != nil {
+		for file := range s.history.files {
+			if (file == name || strings.HasSuffix(file, "/"+name)) && !s.validation(file) {
+				return placeOf(s.dir, file)
+			}
+		}
+	}
+	if s.config.Trainer.RolloutDir == nil {
+		return ""
+	}
+	return filepath.Join(*s.config.Trainer.RolloutDir, name)
+}
+
+// validation reports whether a file has the episodes of a validation.
+func (s *side) validation(file string) bool {
+	dir := s.config.Trainer.ValDir
+	return dir != nil && filepath.Base(filepath.Dir(placeOf(s.dir, file))) == filepath.Base(*dir)
+}
+
+// equalFiles reports whether two files have the same content.
+func equalFiles(p, q string) (bool, error) {
+	a, err := fileSum(p)
+	if err != nil {
+		return false, err
+	}
+	b, err := fileSum(q)
+	return a == b, err
+}
+
+// trajectories reads a file of episodes. Images are compared by their names.
+func trajectories(path string) ([]*rollout.Trajectory, error) {
+	r, err := store.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("proof: %w", err)
+	}
+	defer r.Close()
+	r.Lenient()
+	var out []*rollout.Trajectory
+	for s, err := range r.All() {
+		if err != nil {
+			return nil, fmt.Errorf("proof: %w", err)
+		}
+		out = append(out, s.Trajectory)
+	}
+	return out, nil
+}
+
+// stages are the prefixes of metrics, in the order in which a step computes them.
+var stages = []struct {
+	stage    string
+	prefixes []string
+}{
+	{StageEpisodes, []string{"train/", "num_turns", "response_length", "prompt_length", "custom_metrics/train", "reward", "env"}},
+	{StageAdvantages, []string{"rollout_corr/", "critic/score", "critic/rewards", "critic/values", "critic/advantages", "critic/returns", "actor/reward_kl", "group", "filter"}},
+}
+
+// stageOf returns the stage that computes a metric.
+func stageOf(name string) string {
+	if name == "train/trained_tokens" {
+		return StageUpdate
+	}
+	for _, s := range stages {
+		for _, p := range s.prefixes {
+			if strings.HasPrefix(name, p) {
+				return s.stage
+			}
+		}
+	}
+	return StageUpdate
+}
+
+// metricsFinding names the metrics in which two events differ, those of the earliest stage.
+func metricsFinding(e, f track.Event) *Finding {
+	of := map[string][]string{}
+	for _, name := range names(e.Metrics, f.Metrics) {
+		x, ok := e.Metrics[name]
+		y, ok2 := f.Metrics[name]
+		if train.MachineMetric(name) || ok == ok2 && (x == y || math.IsNaN(x) && math.IsNaN(y)) {
+			continue
+		}
+		stage := StageValidation
+		if e.Kind == track.KindStep {
+			stage = stageOf(name)
+		}
+		of[stage] = append(of[stage], fmt.Sprintf("%s %v → %v", name, shown(x, ok), shown(y, ok2)))
+	}
+	for _, stage := range []string{StageEpisodes, StageAdvantages, StageUpdate, StageValidation} {
+		if lines := of[stage]; len(lines) > 0 {
+			text := "metrics " + strings.Join(lines[:min(4, len(lines))], ", ")
+			if more := len(lines) - 4; more > 0 {
+				text += fmt.Sprintf(" and %d more", more)
+			}
+			return &Finding{e.Step, stage, text}
+		}
+	}
+	return &Finding{e.Step, StageUpdate, "the " + e.Kind + " events differ"}
+}
+
+// names returns the names of all metrics, in order.
+func names(a, b track.Metrics) []string {
+	var out []string
+	for name := range a {
+		out = append(out, name)
+	}
+	for name := range b {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func shown(x float64, ok bool) string {
+	if !ok {
+		return "(none)"
+	}
+	return fmt.Sprint(x)
+}

@@ -1,0 +1,47 @@
+package proof
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"vagen/internal/rng"
+	"vagen/train/config"
+)
+
+// Replayable lists the steps that can be replayed from the state directly before them: their
+// episodes are stored, and the checkpoint before them exists; step 1 needs none, unless the
+// run started from the checkpoint of another one.
+func (r *Report) Replayable(c *config.Config) ([]int, error) {
+	if c.Trainer.RolloutDir == nil {
+		return nil, nil
+	}
+	stored := map[int]bool{}
+	for name, l := range r.history.files {
+		if strings.HasSuffix("/"+name, fmt.Sprintf("/step_%d.parquet", l.Step)) {
+			stored[l.Step] = true
+		}
+	}
+	saved, err := checkpointSteps(r.Run)
+	if err != nil {
+		return nil, err
+	}
+	var out []int
+	for _, step := range r.Steps() {
+		if stored[step] && (step == 1 && c.Trainer.ResumeFrom == "" || slices.Contains(saved, step-1)) {
+			out = append(out, step)
+		}
+	}
+	return out, nil
+}
+
+// Sample draws at most n of the steps with a seed, and returns them in their order.
+func Sample(steps []int, n int, seed uint64) []int {
+	order := rng.New(seed, rng.Replay, uint64(len(steps))).Perm(len(steps))
+	var out []int
+	for _, i := range order[:max(0, min(n, len(order)))] {
+		out = append(out, steps[i])
+	}
+	slices.Sort(out)
+	return out
+}

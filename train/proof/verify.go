@@ -1,0 +1,297 @@
+package proof
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"vagen/internal/durable"
+	"vagen/train/config"
+	"vagen/train/track"
+)
+
+// ErrNoRecord means that a run has no proof.jsonl.
+var ErrNoRecord = errors.New("the run has no " + FileName + ", so nothing can be checked: it was trained by a version of vagen before it, or by a program that does not use train/run")
+
+// State is the result of a check.
+type State string
+
+// The states of checks.
+const (
+	Passed    State = "ok"
+	Faulty    State = "fault"
+	Missing   State = "missing" // the file does not exist any more; no fault
+	Unchecked State = "not checked"
+)
+
+// Check is the result of checking one thing.
+type Check struct {
+	What   string `json:"what"`
+	State  State  `json:"state"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// Report is what Verify found.
+type Report struct {
+	Run      string  `json:"run"`
+	Head     string  `json:"head"` // hash of the last line
+	Lines    int     `json:"lines"`
+	Sessions int     `json:"sessions"` // start and resumes
+	Facts    *Facts  `json:"facts"`    // of the last session; nil if they were lost
+	Checks   []Check `json:"checks"`
+
+	history *history
+}
+
+// Faults returns the checks that failed.
+func (r *Report) Faults() []Check {
+	return slices.DeleteFunc(slices.Clone(r.Checks), func(c Check) bool { return c.State != Faulty })
+}
+
+// Add adds the result of a check.
+func (r *Report) Add(what string, state State, format string, args ...any) {
+	r.Checks = append(r.Checks, Check{what, state, fmt.Sprintf(format, args...)})
+}
+
+// Steps returns the training steps of the run, without those that were undone.
+func (r *Report) Steps() []int {
+	var out []int
+	for _, e := range r.history.events {
+		if e.Kind == track.KindStep {
+			out = append(out, e.Step)
+		}
+	}
+	return out
+}
+
+// Input returns the recorded SHA-256 of an input, such as plugin; "" if there is none.
+func (r *Report) Input(name string) string { return r.history.inputs[name] }
+
+// Verify compares the files of a run's folder with its chain. It changes nothing and
+// replays nothing. An error means that the run could not be checked: it wraps ErrNoRecord
+// if there is no chain. What it found, faults included, is in the report.
+func Verify(ctx context.Context, dir string) (*Report, error) {
+	c, err := Read(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, lost := os.Stat(filepath.Join(dir, configName)); lost != nil {
+			return nil, fmt.Errorf("proof: %s contains no run: %w", dir, lost)
+		}
+		return nil, fmt.Errorf("proof: %s: %w", dir, ErrNoRecord)
+	}
+	if err != nil {
+		return nil, err
+	}
+	h := newHistory(c)
+	r := &Report{Run: dir, Head: c.Head(), Lines: len(c.Lines), Sessions: len(h.sessions), history: h}
+	r.chain(c)
+	if len(h.sessions) == 0 {
+		return r, nil
+	}
+	r.Facts = h.sessions[len(h.sessions)-1].Facts
+	for _, f := range []func(context.Context) error{r.configuration, r.metrics, r.episodes, r.checkpoints, r.inputs} {
+		if err := f(ctx); err != nil {
+			return nil, err
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+	return r, nil
+}
+
+// chain checks the chained file itself.
+func (r *Report) chain(c *Chain) {
+	h := r.history
+	for _, err := range c.Damage {
+		r.Add(FileName, Faulty, "%v", err)
+	}
+	if len(c.Lines) > 0 && c.Lines[0].Kind != KindStart && c.Lines[0].Kind != KindResume || len(h.sessions) == 0 {
+		r.Add(FileName, Faulty, "%v: the first line is not the start of a run", ErrChain)
+	}
+	for _, err := range h.faults {
+		r.Add(FileName, Faulty, "%v", err)
+	}
+	if c.Torn {
+		r.Add(FileName, Missing, "the last line is incomplete: the process stopped while writing it")
+	}
+	if len(c.Damage) == 0 {
+		r.Add(FileName, Passed, "%d lines are chained; the last has hash %s", len(c.Lines), r.Head)
+	}
+	for _, s := range h.sessions[min(1, len(h.sessions)):] {
+		text := fmt.Sprintf("resumed after step %d", s.Step)
+		if len(s.Changed) > 0 {
+			text += " with changed settings: " + strings.Join(s.Changed, "; ")
+		}
+		r.Add("session", Passed, "%s", text)
+	}
+	if h.undone > 0 {
+		r.Add("session", Passed, "%d events were undone by resumes and rollbacks; %d results were computed again and are equal", h.undone, h.repeated)
+	}
+	for _, text := range h.unequal {
+		r.Add("session", Unchecked, "%s", text)
+	}
+}
+
+const (
+	configName  = "config.yaml"
+	metricsName = "metrics.jsonl"
+)
+
+func (r *Report) configuration(context.Context) error {
+	last := r.history.sessions[len(r.history.sessions)-1]
+	r.file(configName, configName, last.Files[configName])
+	return nil
+}
+
+// file compares a file with its recorded hash, and reports whether it is equal. An equal
+// file is not added to the report.
+func (r *Report) file(what, name, want string) bool {
+	s, err := durable.SumOf(placeOf(r.Run, name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		r.Add(what, Missing, "%s does not exist any more", name)
+	case err != nil:
+		r.Add(what, Faulty, "%v", err)
+	case s.SHA256 != want:
+		r.Add(what, Faulty, "%s has SHA-256 %s, but %s was recorded", name, short(s.SHA256), short(want))
+	default:
+		if what == name {
+			r.Add(what, Passed, "equals the record")
+		}
+		return true
+	}
+	return false
+}
+
+// metrics compares metrics.jsonl line by line.
+func (r *Report) metrics(context.Context) error {
+	raw, err := os.ReadFile(filepath.Join(r.Run, metricsName))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("proof: %w", err)
+	}
+	want, faults, n := r.history.events, len(r.Faults()), 0
+	for len(raw) > 0 {
+		line, rest, whole := bytes.Cut(raw, []byte("\n"))
+		raw = rest
+		if !whole {
+			break // counted as missing
+		}
+		n++
+		e, err := parseEvent(line)
+		switch {
+		case n <= r.history.older:
+		case n > len(want):
+			r.Add(metricsName, Faulty, "line %d is not in the chain", n)
+		case err != nil:
+			r.Add(metricsName, Faulty, "line %d: %v", n, err)
+		case want[n-1].Metrics == "":
+		case e.Kind != want[n-1].Kind || e.Step != want[n-1].Step || metricsHash(e) != want[n-1].Metrics || !bytes.Equal(track.Line(e, nil), line):
+			r.Add(metricsName, Faulty, "line %d is not the recorded event: %s of step %d", n, want[n-1].Kind, want[n-1].Step)
+		}
+	}
+	switch lost := len(want) - n; {
+	case lost == 1 && !r.history.ended:
+		r.Add(metricsName, Missing, "the last event, %s of step %d, was not written: the process stopped before", want[n].Kind, want[n].Step)
+	case lost > 0:
+		r.Add(metricsName, Faulty, "%d events are missing at the end, the first is %s of step %d", lost, want[n].Kind, want[n].Step)
+	}
+	if older := r.history.older; older > 0 {
+		r.Add(metricsName, Unchecked, "the first %d events are older than the chain: from the run of the checkpoint, or from another version of vagen", older)
+	}
+	if len(r.Faults()) == faults {
+		r.Add(metricsName, Passed, "%d events equal the record, except metrics of time and machine, which are not recorded", n-min(n, r.history.older))
+	}
+	return nil
+}
+
+// parseEvent reads a line of metrics.jsonl; null is NaN.
+func parseEvent(line []byte) (track.Event, error) {
+	var all map[string]any
+	if err := json.Unmarshal(line, &all); err != nil {
+		return track.Event{}, err
+	}
+	kind, ok := all["kind"].(string)
+	step, ok2 := all["step"].(float64)
+	if !ok || !ok2 {
+		return track.Event{}, errors.New("kind or step is missing")
+	}
+	e := track.Event{Kind: kind, Step: int(step), Metrics: track.Metrics{}}
+	delete(all, "kind")
+	delete(all, "step")
+	for name, x := range all {
+		switch x := x.(type) {
+		case float64:
+			e.Metrics[name] = x
+		case nil:
+			e.Metrics[name] = math.NaN()
+		default:
+			return e, fmt.Errorf("%s is not a number", strconv.Quote(name))
+		}
+	}
+	return e, nil
+}
+
+// episodes compares files with episodes and scores.
+func (r *Report) episodes(ctx context.Context) error {
+	equal := 0
+	for _, name := range slices.Sorted(maps.Keys(r.history.files)) {
+		if ctx.Err() == nil && r.file("episodes", name, r.history.files[name].Files[name]) {
+			equal++
+		}
+	}
+	if equal > 0 {
+		r.Add("episodes", Passed, "%d files equal the record", equal)
+	}
+	if len(r.history.files) == 0 {
+		r.Add("episodes", Unchecked, "the run stored none (trainer.rollout_data_dir is null)")
+	}
+	return nil
+}
+
+// inputs compares the files that the run read.
+func (r *Report) inputs(ctx context.Context) error {
+	c, err := config.Source{Path: filepath.Join(r.Run, configName), Unchecked: true}.Load()
+	if err != nil {
+		r.Add("inputs", Unchecked, "%v", err)
+		return nil
+	}
+	want, equal := r.history.inputs, 0
+	now := inputFiles(InputPaths(&c))
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		path, known := now[name]
+		if !known {
+			continue // the plugin is compared by the process that loads it
+		}
+		path, err := filepath.Abs(path)
+		if err != nil {
+			return fmt.Errorf("proof: %w", err)
+		}
+		if ctx.Err() == nil && r.file("inputs", path, want[name]) {
+			equal++
+		}
+	}
+	if equal > 0 {
+		r.Add("inputs", Passed, "%d files of the model equal the record", equal)
+	}
+	if len(want) == 0 {
+		r.Add("inputs", Unchecked, "their hashes are not recorded: the run ended before they were computed, or its learner is another program's")
+	}
+	return nil
+}
+
+// InputPaths returns the folders of a configuration's models, by their use.
+func InputPaths(c *config.Config) map[string]string {
+	paths := map[string]string{"model": c.Agent.Model.Path, "critic": c.Critic.Model.Path, "adapter": c.Agent.Model.Adapter}
+	maps.DeleteFunc(paths, func(_, path string) bool { return path == "" })
+	return paths
+}
