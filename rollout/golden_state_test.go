@@ -90,7 +90,7 @@ func (s stated) parts(t *testing.T, r reward.Response) (parts reward.Parts, scor
 	var got []float64
 	var err error
 	if s.scorer == "exact" {
-		got, err = (&judge.Rules{Scoring: judge.Scoring{Base: s.base, Scorers: scorers}}).Score(t.Context(), claims)
+		got, err = (&judge.Rules{Literal: true, Scoring: judge.Scoring{Base: s.base, Scorers: scorers}}).Score(t.Context(), claims)
 	} else {
 		got, err = (&judge.Model{Scoring: judge.Scoring{Base: s.base, Scorers: scorers}, Complete: func(_ context.Context, prompts []string) ([]string, []error, error) {
 			return s.replies[:len(prompts)], make([]error, len(prompts)), nil

@@ -292,7 +292,7 @@ func TestGroupsAreKeptByTheCaller(t *testing.T) {
 	}
 	for _, bad := range []rollout.FillOptions{{}, {Groups: 1}, {Groups: 1, Extra: -1, Episodes: f.Episodes}, {Groups: 1, Most: -1, Episodes: f.Episodes}} {
 		_, _, _, err := p.Fill(t.Context(), bad, 7)
-		require.ErrorContains(t, err, "Filling")
+		require.ErrorContains(t, err, "FillOptions")
 	}
 	p.Policy = &parrot{alter: func(context.Context, policy.Prompt, int, *policy.Completion) error { return errBroken }}
 	_, _, _, err = p.Fill(t.Context(), f, 7)

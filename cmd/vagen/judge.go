@@ -28,7 +28,7 @@ func judgeCommand() *cli.Command {
 			Help: `SET is a JSON file {"cases": [{"env", "section", "category", "form", "text", "truth",
 "relations"}]}: descriptions of FrozenLake or Sokoban states with the true relations and
 those that the text asserts; testdata/judge/labelled.json is one. Without --base-url
-the fixed rules are measured, which state_reward.scorer=exact uses; with it, the model
+the fixed rules are measured, which state_reward.scorer=rules uses; with it, the model
 behind an OpenAI-compatible address.
 
 F1 is that of relations, equal in object and both directions. "paid more" counts

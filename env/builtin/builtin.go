@@ -74,7 +74,7 @@ func Kinds() []Kind {
 // Registry returns a new registry of Kinds. The caller may add its own. Claims of
 // environments with the option use_state_reward are judged by rules, see
 // judge.Rules; SetJudge changes that. A block state_reward needs the scorer
-// "exact" then; see RegistryWith for the other.
+// "rules" or "exact" then; see RegistryWith for the other.
 func Registry() *env.Registry { return RegistryWith(nil) }
 
 // RegistryWith is Registry whose blocks state_reward may ask a language model, as

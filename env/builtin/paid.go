@@ -73,11 +73,11 @@ func (p *paid) judge(block *judge.StateReward) (env.Judge, error) {
 		return j, nil
 	}
 	var j env.Judge
-	if block.Scorer == judge.ByRules {
-		j = &judge.Rules{Scoring: judge.Scoring{Base: block.Base, Scorers: block.Scorers()}}
+	if rules := block.Rules(); rules != nil {
+		j = rules
 	} else {
 		if p.dial == nil {
-			return nil, errors.New("the scorer judge needs a language model, and none is configured here; the scorer exact reads claims by rules")
+			return nil, errors.New("the scorer judge needs a language model, and none is configured here; the scorers rules and exact read claims by rules")
 		}
 		ask, err := p.dial(block.JudgeURL, block.JudgeModel)
 		if err != nil {

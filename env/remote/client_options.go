@@ -85,7 +85,7 @@ func (o *ClientOptions) Validate() error {
 		u, err := url.Parse(raw)
 		switch {
 		case err != nil:
-			f.Bad("base_urls", "one is no URL: %v", errors.Unwrap(err)) // err shows all of it, passwords too
+			f.Bad("base_urls", "one is not a URL: %v", errors.Unwrap(err)) // err itself contains the URL and its password
 		case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 			f.Bad("base_urls", "%q is not of the form http://host:port", u.Redacted())
 		case u.RawQuery != "" || u.Fragment != "":
@@ -101,7 +101,7 @@ func (o *ClientOptions) Validate() error {
 		f.Bad("backoff_jitter_min, backoff_jitter_range", "%v and %v must be finite and not negative", o.JitterMin, o.JitterRange)
 	}
 	if o.Python && o.Resend {
-		f.Bad("resend", "compat: python decides itself what is sent again")
+		f.Bad("resend", "not allowed with compat: python, which has its own rules for retries")
 	}
 	o.Limits.validate(f)
 	return f.Err()

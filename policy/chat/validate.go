@@ -46,9 +46,9 @@ func (o *Options) checkAddress(f *field.Checks) {
 		u, err := url.Parse(o.BaseURL)
 		switch {
 		case err != nil:
-			f.Bad("BaseURL", "is no URL; it is not shown, as it may hold a password")
+			f.Bad("BaseURL", "is not a URL; it is not shown because it may contain a password")
 		case u.User != nil:
-			f.Bad("BaseURL", "holds a user or a password; keys come from the environment")
+			f.Bad("BaseURL", "contains a user or a password; set the key in an environment variable, see KeyEnv")
 		case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 			f.Bad("BaseURL", "%q is not of the form https://host/v1", o.BaseURL)
 		case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
@@ -56,17 +56,17 @@ func (o *Options) checkAddress(f *field.Checks) {
 		}
 	}
 	if o.KeyEnv != "" && !variable(o.KeyEnv) {
-		f.Bad("KeyEnv", "is not the name of an environment variable in capitals; it is not shown, as it may be a key")
+		f.Bad("KeyEnv", "is not the name of an environment variable in capitals; it is not shown because it may be a key")
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Header)) {
 		switch http.CanonicalHeaderKey(name) {
 		case "Authorization", "Proxy-Authorization", "X-Api-Key", "X-Goog-Api-Key", "Api-Key", "Cookie":
-			f.Bad("Header", "%s carries a key; keys come from the environment, see KeyEnv", name)
+			f.Bad("Header", "%s carries a key; set the key in an environment variable, see KeyEnv", name)
 		case "Content-Type", "Content-Length", "Host", "":
-			f.Bad("Header", "%q is not yours to set", name)
+			f.Bad("Header", "%q is set by the package itself", name)
 		}
 		if strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == ':' }) {
-			f.Bad("Header", "%q is no name", name)
+			f.Bad("Header", "%q is not a valid header name", name)
 		}
 		if strings.ContainsFunc(o.Header[name], func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
 			f.Bad("Header", "the value of %q has control characters", name)
@@ -151,7 +151,7 @@ func (o *Options) checkFields(f *field.Checks, p provider) {
 		}
 	}
 	if o.LogProbs && d.logProbs == "" {
-		f.Bad("LogProbs", "the API %q has none", o.API)
+		f.Bad("LogProbs", "the API %q does not return log-probs", o.API)
 	}
 	if d.stops > 0 && len(o.Stop) > d.stops {
 		f.Bad("Stop", "%d texts, the API allows %d", len(o.Stop), d.stops)

@@ -26,7 +26,7 @@ type StateReward struct {
 	JudgeModel  string  `yaml:"judge_model" kind:"address"`    // as the service calls it
 	Site        string  `yaml:"credit_site" kind:"text"`       // SectionEnd, per_span, which is its old name, or TurnEnd
 	Aggregation string  `yaml:"aggregation" kind:"text"`       // PerTurn or EpisodeMean
-	Scorer      string  `yaml:"scorer" kind:"text"`            // ByModel or ByRules
+	Scorer      string  `yaml:"scorer" kind:"text"`            // ByModel, ByRules or ByExactRules
 	// Scoring is how relations are compared with the truth: HalfAgreements, or
 	// ExactMatches, which is the legacy system's score of Sokoban. FrozenLake supports
 	// it, too, with holes instead of boxes; other environments do not.
@@ -56,7 +56,10 @@ const (
 	PerTurn     = "per_turn"
 	EpisodeMean = "episode_mean"
 	ByModel     = "judge"
-	ByRules     = "exact"
+	ByRules     = "rules"
+	// ByExactRules reads sentences as literally as the newest VAGEN system: see
+	// Rules.Literal. Agents learn its phrases, whether or not a reader agrees with them.
+	ByExactRules = "exact"
 
 	HalfAgreements = "half_agreements"
 	ExactMatches   = "exact_matches"
@@ -160,7 +163,7 @@ func (s *StateReward) Problems() []error {
 	}{
 		{"credit_site", s.Site, []string{SectionEnd, perSpan, TurnEnd}},
 		{"aggregation", s.Aggregation, []string{PerTurn, EpisodeMean}},
-		{"scorer", s.Scorer, []string{ByModel, ByRules}},
+		{"scorer", s.Scorer, []string{ByModel, ByRules, ByExactRules}},
 		{"scoring", s.Scoring, []string{HalfAgreements, ExactMatches}},
 	} {
 		if !slices.Contains(c.allowed, c.value) {
@@ -233,6 +236,14 @@ func (s *StateReward) Tree() map[string]any {
 	return out
 }
 
+// Rules returns the judge of scorers ByRules and ByExactRules; nil for ByModel.
+func (s *StateReward) Rules() *Rules {
+	if s.Scorer == ByModel {
+		return nil
+	}
+	return &Rules{Scoring: Scoring{Base: s.Base, Scorers: s.Scorers()}, Literal: s.Scorer == ByExactRules}
+}
+
 // Reference lists the keys of the block with their defaults and meanings.
 func Reference() [][3]string {
 	d := DefaultStateReward()
@@ -241,7 +252,7 @@ func Reference() [][3]string {
 		{"state_estimation", "{enable: false, reward: 0}", "pay for statements about the state before the turn, and how much for a perfect one"},
 		{"transition_prediction", "{enable: false, reward: 0}", "the same about the state after the turn"},
 		{"score_base", fmt.Sprint(d.Base), "score of guessing, which earns nothing; 0 is off"},
-		{"scorer", d.Scorer, "judge asks a language model what a statement says, exact reads it by rules"},
+		{"scorer", d.Scorer, "judge asks a language model what a statement says, rules reads it by fixed rules, exact by the literal rules of VAGEN's newest system"},
 		{"judge_base_url", "", "OpenAI-compatible address of that model"},
 		{"judge_model", "", "its name there"},
 		{"scoring", d.Scoring, "half_agreements: half a point per equal direction; exact_matches: the legacy score of Sokoban, for sokoban and frozenlake"},

@@ -67,7 +67,7 @@ func TestRulesCompareNumbersOfStatesWithoutDirections(t *testing.T) {
 }
 
 func TestBaseIsTheScoreOfGuessing(t *testing.T) {
-	r := &Rules{Scoring{Base: 0.5}}
+	r := &Rules{Scoring: Scoring{Base: 0.5}}
 	require.NoError(t, r.Validate())
 	truth := []reward.Relation{reward.Relate("box", -1, 2), reward.Relate("target", 0, -1)}
 	scores := score(t, r, claim("sokoban", "box above right, target same row left", truth...),
@@ -81,7 +81,7 @@ func TestBaseIsTheScoreOfGuessing(t *testing.T) {
 func TestScorersOfTheCallerSeeWholeTurns(t *testing.T) {
 	s := reward.SokobanScorer()
 	s.TopK = 1
-	r := &Rules{Scoring{Scorers: map[string]reward.Scorer{"sokoban": s}}}
+	r := &Rules{Scoring: Scoring{Scorers: map[string]reward.Scorer{"sokoban": s}}}
 	truth := reward.Relate("box", 1, 1)
 	bad := claim("sokoban", "nothing", truth)
 	require.Equal(t, []float64{-0.1, 0.5}, score(t, r, bad, claim("sokoban", "the box is below and right", truth)))

@@ -23,7 +23,12 @@ import (
 // claim, and one about a state without objects, has no score: NaN.
 //
 // The zero value is ready.
-type Rules struct{ Scoring }
+type Rules struct {
+	Scoring
+	// Literal reads sentences as the newest VAGEN system does, see Read, and scores blank
+	// claims and states without objects: it is the scorer "exact" of its configurations.
+	Literal bool
+}
 
 // Scoring converts the relations that a judge read to scores.
 type Scoring struct {
@@ -42,9 +47,10 @@ type Scoring struct {
 
 // Score implements env.Judge. It never fails.
 func (r *Rules) Score(_ context.Context, claims []reward.Claim) ([]float64, error) {
-	scores := r.score(readByRules(claims))
+	scores := r.score(r.readAll(claims))
 	for i, c := range claims {
 		switch {
+		case r.Literal && (len(c.Truth) > 0 || c.State == ""):
 		case strings.TrimFunc(c.Text, pythonSpace) == "" || len(c.Truth) == 0 && c.State == "":
 			scores[i] = math.NaN()
 		case len(c.Truth) == 0:
@@ -56,13 +62,17 @@ func (r *Rules) Score(_ context.Context, claims []reward.Claim) ([]float64, erro
 
 // Read implements Reader. It never fails.
 func (r *Rules) Read(_ context.Context, claims []reward.Claim) ([]reward.Reading, error) {
-	return readByRules(claims), nil
+	return r.readAll(claims), nil
 }
 
-func readByRules(claims []reward.Claim) []reward.Reading {
+func (r *Rules) readAll(claims []reward.Claim) []reward.Reading {
+	read := relations
+	if r.Literal {
+		read = literalRelations
+	}
 	readings := make([]reward.Reading, len(claims))
 	for i, c := range claims {
-		readings[i] = reward.Reading{Claim: c, Relations: relations(c), OK: true}
+		readings[i] = reward.Reading{Claim: c, Relations: read(c), OK: true}
 	}
 	return readings
 }
@@ -81,6 +91,30 @@ func relations(c reward.Claim) []reward.Relation {
 		return read(text, names, directions)
 	}
 	return readSentences(text, names, c.Truth)
+}
+
+// literalRelations returns the relations that Read finds, for claims in words.
+func literalRelations(c reward.Claim) []reward.Relation {
+	names := map[string]string{"target": "target"}
+	switch c.Env {
+	case "frozenlake":
+		names["goal"], names["hole"] = "target", "hole"
+	case "sokoban":
+		names["box"] = "box"
+	}
+	for _, t := range c.Truth {
+		names[strings.ToLower(t.Object)] = t.Object
+	}
+	if list, ok := structured(c.Text, names); ok {
+		return list
+	}
+	if list, ok := Board(c.Text, c.Env); ok {
+		return list
+	}
+	if c.Env == "navigation" {
+		return read(c.Text, names, directions)
+	}
+	return read(c.Text, names, positions)
 }
 
 // structured reads a claim in JSON or as a Python literal: a list of relations or a

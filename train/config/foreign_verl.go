@@ -9,7 +9,7 @@ const (
 	aboutLoRA   = "adapters are set by lora_rank, lora_alpha, target_modules and lora_adapter_path of actor_rollout_ref.model"
 	aboutLevels = "VAGEN's base file has this key, but its code never reads it; reward.normalize sets the scope of the statistics"
 	aboutQAT    = "weights are trained without quantization"
-	aboutState  = "state rewards are options of an environment: set env.config.use_state_reward=true or the block env.config.state_reward, such as {state_estimation: {enable: true, reward: 0.5}, scorer: exact}; with data.train_files, set them in the config (env_config) of an entry"
+	aboutState  = "state rewards are options of an environment: set env.config.use_state_reward=true or the block env.config.state_reward, such as {state_estimation: {enable: true, reward: 0.5}, scorer: rules}; with data.train_files, set them in the config (env_config) of an entry"
 	aboutLong   = "implement a length reward in the environment: "
 )
 

@@ -91,8 +91,8 @@ func openLevels(ctx context.Context, c *config.Config, envs *env.Registry, log *
 // judgeOf returns the judge of a block state_reward: fixed rules, or a model behind an API
 // with the prompts of the original systems.
 func judgeOf(s *dataset.StateReward, log *slog.Logger) (env.Judge, error) {
-	if s.Scorer == "exact" {
-		return &judge.Rules{Scoring: judge.Scoring{Base: s.Base, Scorers: s.Scorers()}}, nil
+	if rules := s.Rules(); rules != nil {
+		return rules, nil
 	}
 	ask, err := DialJudge(log)(s.JudgeURL, s.JudgeModel)
 	if err != nil {

@@ -155,7 +155,7 @@ func eval[T any](b *tab, expression string) T {
 }
 
 // waitLimit bounds the wait for what never appears.
-const waitLimit = 20 * time.Second
+const waitLimit = time.Minute
 
 // until waits for an expression to be true.
 func (b *tab) until(expression string) {

@@ -27,7 +27,7 @@ export function turnTable(episode, sides, measured, problem) {
   const pictures = turns.some((t) => picture(t.images?.[0]));
   const head = ['Turn', ...pictures ? ['Seen'] : [], 'Actions', 'Reward', ...sides.map((s) => [el('span', { class: 'side-mark ' + s.id }, s.id.toUpperCase()), ' ' + s.name])];
   if (measured) head.push('Measured, with interval', 'Regret');
-  head.push(keyOf(sides, measured));
+  head.push(keyOf(measured));
   const rows = turns.map((t, i) => {
     const m = found.get(i);
     const claims = sides.map((s) => s.claims[i]);
@@ -65,11 +65,11 @@ function thumb(t, i) {
 }
 
 // keyOf explains the marks of the plots.
-function keyOf(sides, measured) {
+function keyOf(measured) {
   const mark = (d, cls) => svg('svg', { width: 12, height: 10, 'aria-hidden': 'true' }, svg('path', { d, class: cls }));
   return el('span', { class: 'key-marks' },
-    el('span', {}, mark('M6 9l5 -8h-10z', 'claim-mark a'), 'A ' + sides[0].name),
-    el('span', {}, mark('M6 1l5 8h-10z', 'claim-mark b'), 'B ' + sides[1].name),
+    el('span', {}, mark('M6 9l5 -8h-10z', 'claim-mark a'), 'A'),
+    el('span', {}, mark('M6 1l5 8h-10z', 'claim-mark b'), 'B'),
     measured && el('span', {}, mark('M2 5a4 4 0 1 0 8 0a4 4 0 1 0 -8 0', 'measured'), 'measured'));
 }
 

@@ -40,7 +40,7 @@ export class Credit {
     this.common = params.scale !== 'own';
     const has = (name) => this.estimators.some((e) => e.name === name);
     const own = has(this.run.estimator) ? this.run.estimator : this.estimators[0]?.name ?? 'recorded';
-    const other = ['masked_gae', 'grpo', 'gae', 'bi_level_gae'].find((n) => n !== own && has(n)) ?? own;
+    const other = ['masked_gae', 'gae', 'grpo', 'bi_level_gae'].find((n) => n !== own && has(n)) ?? own;
     this.sides = [['a', own], ['b', other]].map(([id, fallback]) => {
       const s = { id, name: params[id] === 'recorded' || has(params[id]) ? params[id] : fallback, params: {}, rows: [], claims: [], problem: '' };
       this.fillParams(s, params);
