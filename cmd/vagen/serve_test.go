@@ -138,7 +138,7 @@ func TestInvalidServiceFlagsAreRefused(t *testing.T) {
 		"serves one environment, not 2":  {"--env", "sokoban", "--env", "svg"},
 		"already registered":             {"--env", "sokoban", "--env", "sokoban", "--protocol", "legacy"},
 		`did you mean "dim_room"?`:       {"--env", "sokoban", "dim_rom=[6, 6]"},
-		"MaxSessions: -1 is below 0":     {"--env", "sokoban", "--max-sessions", "-1"},
+		"MaxSessions: -1, must be at least 0":     {"--env", "sokoban", "--max-sessions", "-1"},
 		`did you mean "data_dir"?`:       {"--env", "svg", "--allow-option", "data_dri"},
 		"MaxBatch: -1 is below 0":        {"--env", "sokoban", "--max-batch", "-1"},
 		`"gif" is neither`:               {"--env", "sokoban", "--image-format", "gif"},

@@ -41,7 +41,6 @@ var rules = map[string]rule{
 	"vagen view":  {more: "--addr 127.0.0.1:0", serves: true, why: "runs until it is interrupted"},
 
 	"vagen train --preset lite_ppo data.train_files":           {more: "model.backend=go trainer.total_training_steps=0 trainer.val_before_train=false", why: "hours, CUDA"},
-	"vagen credit runs/default-seed0":                          {instead: "vagen credit --help", why: "the run of the quickstart: minutes"},
 	"vagen judge eval testdata/judge/labelled.json --base-url": {instead: "vagen judge eval --help", why: "asks a service"},
 
 	// Its own test trains with it.
