@@ -90,16 +90,11 @@ func (r *reader) resolve() {
 			next = r.mentions[k].ref
 		}
 	}
-	var v, h bool
-	for _, m := range r.mentions {
-		v, h = v || m.v != 0, h || m.h != 0
-	}
 	for k := range r.mentions {
 		if m := &r.mentions[k]; m.exact && !m.negated {
-			if !v {
+			if m.v == 0 {
 				m.v = equal
-			}
-			if !h {
+			} else if m.h == 0 {
 				m.h = equal
 			}
 		}
@@ -174,7 +169,7 @@ func (r *reader) relations() []reward.Relation {
 		if e.h == conflict {
 			e.h = 0
 		}
-		if e.v == 0 && e.h == 0 {
+		if e.kind == "" || e.v == 0 && e.h == 0 {
 			continue
 		}
 		for range e.count {

@@ -20,7 +20,7 @@ func TestBlocksAreSeparatedFromOptions(t *testing.T) {
 	require.Equal(t, map[string]any{"size": 4}, rest)
 	require.Contains(t, options, Key, "the caller's map stays as it is")
 	want := DefaultStateReward()
-	want.Estimation, want.Scorer = Section{Enable: true, Reward: 0.25}, ByRules
+	want.Estimation, want.Scorer = Section{Enable: true, Reward: 0.25}, ByExactRules
 	require.Equal(t, &want, s, "per_span is the old name of section_end")
 	require.True(t, s.Enabled())
 

@@ -109,7 +109,7 @@ func (b board) row(line string) ([]piece, bool) {
 	if len(line) > 8*maxSide {
 		return nil, false
 	}
-	line = strings.TrimFunc(line, pythonSpace)
+	line = b.unnumbered(strings.TrimFunc(line, pythonSpace))
 	if line == "" || strings.Trim(line, "+-=|: ") == "" && !strings.ContainsAny(line, b.symbols()) {
 		return nil, true
 	}
@@ -125,6 +125,31 @@ func (b board) row(line string) ([]piece, bool) {
 		}
 	}
 	return row, len(row) <= maxSide
+}
+
+// unnumbered returns a line without the number of its row, and "" for the numbers of
+// columns.
+func (b board) unnumbered(line string) string {
+	line = strings.Map(func(r rune) rune {
+		if r >= 0x2500 && r < 0x2580 { // lines of a box
+			return '|'
+		}
+		return r
+	}, line)
+	if _, ok := b.pieces['0']; ok {
+		return line
+	}
+	if lower := strings.ToLower(line); strings.HasPrefix(lower, "row ") {
+		line = line[len("row "):]
+	}
+	rest := strings.TrimLeft(line, "0123456789")
+	if rest == line {
+		return line
+	}
+	if rest = strings.TrimLeft(rest, ":.|) \t"); strings.Trim(rest, "0123456789| \t") == "" {
+		return ""
+	}
+	return rest
 }
 
 // symbols are the frame's characters that are symbols of this map.
@@ -174,7 +199,7 @@ func legend(text string, b board) map[rune]piece {
 		if len(entry) > 60 {
 			continue
 		}
-		words := strings.Fields(strings.ToLower(entry))
+		words := strings.Fields(strings.ToLower(strings.ReplaceAll(entry, "=", " = ")))
 		for _, separator := range []string{"=", "is", "means", "->", "for", "marks"} {
 			before, after, ok := strings.Cut(" "+strings.Join(words, " ")+" ", " "+separator+" ")
 			if !ok {

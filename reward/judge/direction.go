@@ -92,8 +92,18 @@ func (r *reader) noise(i, end int) bool {
 	if t.a>>4 == overWord && i+1 < end && (r.tokens[i+1].class == toward || r.tokens[i+1].class == placing || r.tokens[i+1].class == direction) {
 		return true // over to the left
 	}
+	if t.a>>4 == edgeWord {
+		near := func(k int) bool { return k >= 0 && k < end && r.tokens[k].class == direction && r.tokens[k].b != 0 }
+		return !near(i-1) && !near(i+1)
+	}
 	if t.a != 0 || t.b == 0 {
 		return false
+	}
+	if t.b == after && i+1 < end {
+		switch n := &r.tokens[i+1]; {
+		case n.class == beside, n.class == filler && n.b == hereWord && r.tokens[i+2].class != verb, n.class == placing && i+2 < end && r.tokens[i+2].class == foreign, n.class == foreign && n.text == "ahead":
+			return true // right next to, right here
+		}
 	}
 	if i+1 >= end {
 		return i > 0 && r.tokens[i-1].class == object && r.follows(i)

@@ -27,6 +27,8 @@ const (
 	hard                     //
 	doubt                    // maybe, might: the clause asserts nothing
 	ignorance                // unsure, unclear, if: the sentence asserts nothing
+	without                  // without, instead: what follows is not stated
+	void                     // nothing
 	denial                   // false
 	sureness                 // sure, know, tell: with a negation, the sentence asserts nothing
 	address                  // judge, score: the sentence is for the judge
@@ -71,6 +73,9 @@ const (
 	reflexive   = 1 // of player: myself
 	withWord    = 3 // second mark, of filler: with
 	shouldWord  = 4 // second mark, of filler: should, a condition at the start
+	hereWord    = 5 // second mark, of filler: here
+	whenWord    = 6 // second mark, of filler: when, a condition at the start
+	ofTwo       = 1 // of several: both
 	equalsWord  = 2 // second mark, of verb: equals
 	truth       = 1 // of sureness: true
 	own         = 1 // second mark, of pronoun: its
@@ -99,6 +104,7 @@ var (
 // Prepositions of place take their reference without "of".
 const (
 	takesReference = 1
+	edgeWord       = 3 // top and bottom are directions beside left and right only
 	overWord       = 2 // "over" also stands in "over to the left"
 )
 
@@ -111,14 +117,18 @@ func makeLexicon() map[string]lexeme {
 			m[w] = l
 		}
 	}
-	add(lexeme{class: filler}, "the", "this", "that", "these", "those", "there", "here", "further", "farther", "more", "much", "far", "lot",
+	add(lexeme{class: filler}, "the", "this", "that", "these", "those", "further", "farther", "more", "much", "far", "lot",
 		"also", "too", "then", "now", "still", "again", "just", "only", "quite", "slightly", "bit", "little", "own", "which", "who", "what", "so",
 		"diagonal", "diagonally", "once", "well", "side", "hand", "direction", "way", "away", "currently", "clearly", "about", "roughly",
 		"with", "by", "for", "yes", "ok", "okay", "indeed", "respectively", "namely", "thus", "new", "has", "been", "having",
-		"seen", "viewed", "where", "when", "while", "counting", "count", "sideways", "apart", "altogether", "somewhat", "even", "nearby",
-		"being", "lying", "standing", "sitting", "current", "present", "time", "number", "will", "would", "shall", "going", "can", "any", "somewhere", "anywhere", "gets", "get", "got",
+		"seen", "viewed", "where", "while", "counting", "count", "sideways", "apart", "altogether", "somewhat", "even", "nearby",
+		"being", "lying", "standing", "sitting", "current", "present", "time", "number", "will", "would", "shall", "going", "can", "any", "somewhere", "anywhere",
 		"counted", "therefore", "hence", "very", "after", "before", "afterwards")
 	add(lexeme{class: filler, a: indefinite}, "a", "an", "some")
+	add(lexeme{class: filler, b: hereWord}, "there", "here")
+	add(lexeme{class: filler, b: whenWord}, "when")
+	add(lexeme{class: without}, "without")
+	add(lexeme{class: void}, "nothing", "nobody")
 	add(lexeme{class: filler, b: onlyWord}, "only", "just", "merely")
 	add(lexeme{class: filler, b: shouldWord}, "should", "were", "had")
 	add(lexeme{class: filler, b: ownWord}, "own")
@@ -142,10 +152,11 @@ func makeLexicon() map[string]lexeme {
 	add(lexeme{class: neither}, "neither")
 	add(lexeme{class: not}, "not", "n't", "never", "cannot", "isnt", "arent", "nowhere")
 	add(lexeme{class: no}, "no", "none")
-	add(lexeme{class: but}, "but", "however", "rather", "instead", "although", "though", "yet")
+	add(lexeme{class: without}, "rather", "instead")
+	add(lexeme{class: but}, "but", "however", "although", "though", "yet")
 	add(lexeme{class: doubt}, "maybe", "perhaps", "possibly", "might", "may", "could", "probably", "likely", "presumably", "conceivably", "supposedly", "perchance", "potentially")
 	add(lexeme{class: ignorance}, "if", "unless", "whether", "unsure", "unclear", "uncertain", "unknown", "guess", "guessing", "wonder", "suppose", "supposing", "assuming", "assume", "imagine",
-		"provided", "doubt", "doubtful", "pick", "choose", "whichever", "whatever", "incorrect", "ambiguous", "undecided", "hypothetically", "dunno", "wherever", "suspect")
+		"provided", "doubt", "doubtful", "pick", "choose", "whichever", "whatever", "incorrect", "ambiguous", "undecided", "hypothetically", "dunno", "wherever", "suspect", "hope", "wish", "ought", "whenever", "want")
 	add(lexeme{class: sureness}, "sure", "certain", "know", "tell", "say", "idea", "determine", "decide", "remember", "clear", "confident", "possible", "visible", "obvious", "recall")
 	add(lexeme{class: denial}, "false", "untrue", "wrong")
 	add(lexeme{class: sureness, a: truth}, "true", "case")
@@ -160,7 +171,8 @@ func makeLexicon() map[string]lexeme {
 	add(lexeme{class: pronoun, b: own}, "its", "their")
 	add(lexeme{class: alternative, a: 1}, "former")
 	add(lexeme{class: alternative, a: 2}, "latter")
-	add(lexeme{class: several}, "both", "all", "every", "each")
+	add(lexeme{class: several, a: ofTwo}, "both")
+	add(lexeme{class: several}, "all", "every", "each")
 	add(lexeme{class: other}, "another", "other", "others")
 	for i, w := range []string{"first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth"} {
 		add(lexeme{class: ordinal, a: uint8(i + 1)}, w)
@@ -182,8 +194,10 @@ func makeLexicon() map[string]lexeme {
 	dir(before, 0, takesReference, "above", "atop", "overhead")
 	dir(before, 0, overWord, "over")
 	dir(after, 0, takesReference, "below", "beneath", "under", "underneath")
-	dir(before, 0, 0, "up", "upward", "upwards", "north", "northward", "northwards", "northern", "northerly", "higher", "upper", "top")
-	dir(after, 0, 0, "down", "downward", "downwards", "south", "southward", "southwards", "southern", "southerly", "lower", "bottom")
+	dir(before, 0, 0, "up", "upward", "upwards", "north", "northward", "northwards", "northern", "northerly", "higher", "upper")
+	dir(before, 0, edgeWord, "top")
+	dir(after, 0, 0, "down", "downward", "downwards", "south", "southward", "southwards", "southern", "southerly", "lower")
+	dir(after, 0, edgeWord, "bottom")
 	dir(0, before, 0, "left", "leftward", "leftwards", "west", "westward", "westwards", "western", "westerly", "lefthand")
 	dir(0, after, 0, "right", "rightward", "rightwards", "east", "eastward", "eastwards", "eastern", "easterly", "righthand")
 	dir(before, before, 0, "northwest", "northwestern", "upleft", "nw")

@@ -7,7 +7,7 @@ const maxCount = 16
 // "three holes". It returns the entities and the index after it; nil if there is none.
 func (r *reader) phrase(i, end int) (ids []int, next int) {
 	label, count, unique, all, definite := 0, 1, false, false, true
-	counted := false
+	counted, both := false, false
 	for ; i < end; i++ {
 		switch t := &r.tokens[i]; t.class {
 		case filler:
@@ -34,9 +34,10 @@ func (r *reader) phrase(i, end int) (ids []int, next int) {
 			unique, definite, counted = true, false, true
 			continue
 		case several:
-			all, counted = true, true
+			all, counted, both = true, true, t.a == ofTwo
 			continue
 		case object:
+			all = all && (t.many || !both) // "both the goal and the hole"
 			return r.named(i, end, label, count, unique, all, definite, counted)
 		case alternative:
 			return r.fromList(t.n - 1), i + 1
@@ -152,7 +153,7 @@ func (r *reader) begin(ids []int, inverted bool) {
 		r.flush()
 		r.mentions = append(r.mentions, mentions...)
 		r.ahead = len(mentions)
-		r.negated = kept && len(mentions) > 0
+		r.negated = kept
 	case inverted && len(r.mentions) > 0:
 		cut := r.inversion()
 		moved := append([]mention(nil), r.mentions[cut:]...)
@@ -280,6 +281,11 @@ func (r *reader) implied(i, end int) ([]int, int) {
 	if next < end && r.tokens[next].class == number && r.tokens[next].n == 1 {
 		next++
 	}
+	switch r.tokens[next].class {
+	case verb, direction, toward, placing, same, precise, stop, question:
+	default:
+		return nil, i // first of all, on the other hand
+	}
 	switch t.class {
 	case ordinal:
 		return r.fromList(t.n - 1), next
@@ -295,6 +301,9 @@ func (r *reader) implied(i, end int) ([]int, int) {
 			return []int{r.entity(r.entities[r.recent[0]].kind, -r.uniques, 1)}, next
 		}
 	case number:
+		if len(r.recent) > 0 && t.n == 1 && r.entities[r.recent[0]].label < 0 && r.tokens[i+1].class == verb {
+			r.plural = r.entities[r.recent[0]].kind // "one box is above me, one is …"
+		}
 		if !r.measured && r.plural != "" && t.n > 0 {
 			r.uniques++
 			return []int{r.entity(r.plural, -r.uniques, min(t.n, maxCount))}, i + 1

@@ -172,16 +172,20 @@ func (r *reader) assertsNothing(i, end int) bool {
 		case address:
 			return true
 		case ignorance:
-			if k > i && (r.tokens[k-1].class == no || r.tokens[k-1].text == "without") {
+			if k > i && (r.tokens[k-1].class == no || r.tokens[k-1].class == without) {
 				continue
 			}
 			return true
 		case filler:
-			if k == i && r.tokens[k].b == shouldWord {
+			if k == i && (r.tokens[k].b == shouldWord || r.tokens[k].b == whenWord) {
 				return true
 			}
 		case denial:
 			r.denied = true
+		case sureness:
+			if k > i && r.tokens[k].a == truth && r.tokens[k-1].class == placing { // in case
+				return true
+			}
 		case hard:
 			for _, t := range r.tokens[k+1 : min(k+4, end)] {
 				if t.class == sureness || t.class == seeing || t.class == address {
@@ -230,6 +234,14 @@ func (r *reader) read(i, end int) int {
 			return next
 		}
 		r.negated = true
+	case without: // "rather than below me", and "rather" alone
+		if next := r.tokens[i+1].class; t.text == "" && (next == linking || next == filler || next == direction || next == toward || next == placing) {
+			r.negated = true
+			return i + 2
+		}
+		r.negated = false
+	case void:
+		r.begin([]int{r.entity("", 0, 1)}, false)
 	case neither, nor:
 		r.negated = true
 	case no:

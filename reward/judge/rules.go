@@ -148,12 +148,43 @@ func structured(text string, names map[string]string) ([]reward.Relation, bool) 
 	}
 }
 
+// vertical reads the value of a vertical relation: one of the usual three words, or
+// another word for one of them such as south; "" for any other.
+func vertical(s string) string {
+	if s == reward.Above || s == reward.Below || s == reward.Same || s == "" {
+		return s
+	}
+	l := lexicon[strings.ToLower(strings.TrimSpace(s))]
+	if l.class == direction {
+		return verticals[l.a&0xf]
+	}
+	if l.class == same {
+		return reward.Same
+	}
+	return ""
+}
+
+// horizontal is vertical for the other direction.
+func horizontal(s string) string {
+	if s == reward.Left || s == reward.Right || s == reward.Same || s == "" {
+		return s
+	}
+	l := lexicon[strings.ToLower(strings.TrimSpace(s))]
+	if l.class == direction {
+		return horizontals[l.b]
+	}
+	if l.class == same {
+		return reward.Same
+	}
+	return ""
+}
+
 // about keeps the relations of known objects.
 func about(list []reward.Relation, names map[string]string) []reward.Relation {
 	out := make([]reward.Relation, 0, len(list))
 	for _, r := range list {
 		if id, ok := names[strings.ToLower(r.Object)]; ok {
-			r.Object = id
+			r.Object, r.Vertical, r.Horizontal = id, vertical(r.Vertical), horizontal(r.Horizontal)
 			out = append(out, r)
 		}
 	}

@@ -50,7 +50,10 @@ func (r *reader) playerWord(i, end int) int {
 		r.possess = true
 		return k
 	case object: // my goal is to …
-		return k + 1
+		if k+3 < end && r.tokens[k+1].class == verb && r.tokens[k+2].class == toward && !r.leadsToDirection(k+3, end) {
+			return k + 1
+		}
+		return k
 	case same:
 		return k
 	}
@@ -134,6 +137,9 @@ func (r *reader) skipReference(i, end int) int {
 
 // from reads "from me to the goal" and "seen from the box".
 func (r *reader) from(i, end int) int {
+	if i+1 < end && r.tokens[i+1].b == hereWord && r.tokens[i+1].class == filler {
+		return i + 2
+	}
 	ref, next := r.reference(i, end, false)
 	if ref == noReference || ref == otherwiseLocated {
 		return i + 1
