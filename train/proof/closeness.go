@@ -32,12 +32,9 @@ type Closeness struct {
 }
 
 // Within returns an error that names the first tolerance that is exceeded. all is the
-// number of episodes.
-func (c *Closeness) Within(all int, bfloat16 bool) error {
-	limit := LogProbTolerance
-	if bfloat16 {
-		limit *= BFloat16Factor
-	}
+// number of episodes, limit the tolerance for log-probs: LogProbTolerance, or
+// BFloat16Factor times that.
+func (c *Closeness) Within(all int, limit float64) error {
 	if !(c.LogProb <= limit) {
 		return fmt.Errorf("proof: log-prob: the largest difference is %.2g, at most %.2g is allowed", c.LogProb, limit)
 	}

@@ -83,8 +83,11 @@ func report(r *proof.Report, x *Replayed, exact, bfloat16 bool) {
 	case x.Same():
 		r.Add("replay", proof.Passed, "step %d: %d episodes with %d tokens, and all metrics, are equal bit by bit", x.Step, x.Episodes, x.Tokens)
 	case !exact:
-		n := &x.Closeness
-		if err := n.Within(x.Episodes, bfloat16); err != nil {
+		n, limit := &x.Closeness, proof.LogProbTolerance
+		if bfloat16 {
+			limit *= proof.BFloat16Factor
+		}
+		if err := n.Within(x.Episodes, limit); err != nil {
 			r.Add("replay", proof.Faulty, "step %d: beyond the tolerance for another machine: %v", x.Step, err)
 			return
 		}
