@@ -152,7 +152,7 @@ func (o *creditFlags) measure(ctx context.Context, c *cli.Call) (table *credit.T
 	begin := time.Now()
 	r.Done = func(p credit.Progress) {
 		left := time.Since(begin) / time.Duration(p.Episodes) * time.Duration(p.Of-p.Episodes)
-		c.Log.Info("measured", "episodes", p.Episodes, "of", p.Of, "tokens", p.Tokens, "left", left.Round(time.Second))
+		c.Log.Info("credit measured", "episodes", p.Episodes, "of", p.Of, "tokens", p.Tokens, "left", left.Round(time.Second))
 	}
 	table, err = r.Measure(ctx)
 	if errors.Is(err, credit.ErrOptions) {

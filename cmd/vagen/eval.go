@@ -105,7 +105,7 @@ func (o *evalOptions) ofEval(ctx context.Context, c *cli.Call, path string, over
 		return nil, err
 	}
 	for _, n := range plan.Notes {
-		c.Log.Warn("configuration", "note", n)
+		c.Log.Warn("configuration note", "note", n)
 	}
 	if err := plan.Check(ctx, c.Log); err != nil {
 		return nil, err
@@ -197,7 +197,7 @@ func (e *evaluation) run(ctx context.Context, c *cli.Call, format string) error 
 	}
 	e.Done = func(done, all int) {
 		if step := max(1, all/20); done%step == 0 || done == all {
-			c.Log.Info("episodes", "done", done, "of", all)
+			c.Log.Info("episodes played", "done", done, "of", all)
 		}
 	}
 	report, err := e.Run(ctx)
@@ -213,7 +213,7 @@ func (e *evaluation) run(ctx context.Context, c *cli.Call, format string) error 
 	default:
 		shown = report.WriteText(c.Out)
 	}
-	c.Log.Info("results", "folder", e.Dir)
+	c.Log.Info("results written", "folder", e.Dir)
 	return errors.Join(err, shown)
 }
 

@@ -78,7 +78,7 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 		return env.Observation{}, err
 	}
 	if seed < 0 {
-		return env.Observation{}, fmt.Errorf("frozenlake: reset: seed %d: %w; seeds are not negative", seed, ErrLevel)
+		return env.Observation{}, fmt.Errorf("frozenlake: reset: seed %d: %w; seeds must not be negative", seed, ErrLevel)
 	}
 	level := e.fixed
 	if level == nil {

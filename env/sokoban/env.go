@@ -88,7 +88,7 @@ func (e *Env) roomOf(ctx context.Context, seed int64) (*Room, error) {
 		return e.fixed.Clone(), nil
 	}
 	if seed < 0 {
-		return nil, fmt.Errorf("sokoban: reset: seed %d: %w; seeds are not negative", seed, ErrRoom)
+		return nil, fmt.Errorf("sokoban: reset: seed %d: %w; seeds must not be negative", seed, ErrRoom)
 	}
 	first := seed
 	for range e.o.MaxTries {

@@ -24,7 +24,7 @@ func Generate(rules env.Rules, seed int64, rows, cols, boxes int) (*Room, error)
 	case boxes < 1 || boxes > maxBoxes:
 		return nil, fmt.Errorf("sokoban: %d boxes: %w; allowed are 1 to %d", boxes, ErrRoom, maxBoxes)
 	case seed < 0:
-		return nil, fmt.Errorf("sokoban: seed %d: %w; seeds are not negative", seed, ErrRoom)
+		return nil, fmt.Errorf("sokoban: seed %d: %w; seeds must not be negative", seed, ErrRoom)
 	}
 	var g generator
 	g.python.SeedPython(seed)
@@ -43,7 +43,7 @@ func Generate(rules env.Rules, seed int64, rows, cols, boxes int) (*Room, error)
 		}
 		return room, nil
 	}
-	return nil, fmt.Errorf("sokoban: seed %d: %w; none of %d tries can be played", seed, ErrRoom, tries)
+	return nil, fmt.Errorf("sokoban: seed %d: %w; no playable room in %d tries", seed, ErrRoom, tries)
 }
 
 type generator struct{ python, numpy numpyrand.MT19937 }

@@ -78,7 +78,7 @@ func inside(v reflect.Value) reflect.Value {
 
 func sortedKeys(m reflect.Value) ([]reflect.Value, error) {
 	if m.Type().Key().Kind() != reflect.String {
-		return nil, fmt.Errorf("a %v has keys that are not texts", m.Type())
+		return nil, fmt.Errorf("a %v cannot be written as YAML, because its keys are not strings", m.Type())
 	}
 	return slices.SortedFunc(slices.Values(m.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }), nil
 }
@@ -104,7 +104,7 @@ func writeInline(b *bytes.Buffer, v reflect.Value) error {
 	case k == reflect.Map:
 		return writeMap(b, v)
 	default:
-		return fmt.Errorf("a %v has no form in YAML", v.Type())
+		return fmt.Errorf("a %v cannot be written as YAML", v.Type())
 	}
 	return nil
 }

@@ -231,7 +231,7 @@ func (o *Report) Curves() ([]Curves, error) {
 			for _, raw := range points {
 				var p [2]*float64
 				if err := json.Unmarshal(raw, &p); err != nil || p[0] == nil {
-					return nil, fmt.Errorf("view: curves: %s: %s is not a point", name, raw)
+					return nil, fmt.Errorf("view: curves: %s: %s must be a pair of step and value", name, raw)
 				}
 				y := math.NaN()
 				if p[1] != nil {

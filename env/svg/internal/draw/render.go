@@ -72,10 +72,10 @@ func Render(ctx context.Context, code string, size int, limits Limits) (*image.R
 	return r.canvas.layers[0], nil
 }
 
-// spend books work and reports whether there was enough left.
+// spend adds to the work done, and reports whether drawing may continue.
 func (r *renderer) spend(work int) bool {
 	if r.work += work; r.work > r.limits.Work && r.err == nil {
-		r.err = fmt.Errorf("drawing takes more than %d crossings: %w", r.limits.Work, ErrLimit)
+		r.err = fmt.Errorf("drawing needs more than %d edge crossings: %w", r.limits.Work, ErrLimit)
 	}
 	if r.err == nil && r.ctx.Err() != nil {
 		r.err = context.Cause(r.ctx)
