@@ -65,7 +65,7 @@ func runPassK[T number](pk PassK, c *call[T]) error {
 		rows = rows[n:]
 	}
 	c.mask = c.lossMask()
-	return c.share(scores)
+	return c.broadcast(scores)
 }
 
 // advantages replaces the scores of a group's rows, in rising order, by their

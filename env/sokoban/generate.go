@@ -35,11 +35,11 @@ func Generate(rules env.Rules, seed int64, rows, cols, boxes int) (*Room, error)
 		if !ok {
 			return nil, fmt.Errorf("sokoban: seed %d: %w; the room has too little floor for %d boxes", seed, ErrRoom, boxes)
 		}
-		if !unplay(rules, room) {
+		if !reversePlay(rules, room) {
 			continue
 		}
 		if rules == env.Legacy {
-			g.wander(room)
+			g.movePlayerAtRandom(room)
 		}
 		return room, nil
 	}
@@ -118,9 +118,9 @@ func (g *generator) furnish(fixed []byte, rows, cols, boxes int) (*Room, bool) {
 	return r, true
 }
 
-// wander moves the player of a legacy room with probability one half, by up to three steps to
+// movePlayerAtRandom moves the player of a legacy room with probability one half, by up to three steps to
 // cells that it has not visited.
-func (g *generator) wander(r *Room) {
+func (g *generator) movePlayerAtRandom(r *Room) {
 	if g.python.Float64() > 0.5 {
 		return
 	}

@@ -151,7 +151,7 @@ func TestWriterRefusesMisuse(t *testing.T) {
 	require.ErrorContains(t, try(func(w *Writer) error {
 		require.Error(t, w.Bytes("b", nil))
 		return w.Commit()
-	}), "out of order", "an error stays")
+	}), "must be written in order", "an error stays")
 }
 
 func TestCreateListsBadTensors(t *testing.T) {

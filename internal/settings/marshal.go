@@ -41,7 +41,7 @@ func writeStruct(b *bytes.Buffer, v reflect.Value, indent string) error {
 
 // writeEntry writes "key: value", a section below the key if there is more to it.
 func writeEntry(b *bytes.Buffer, name string, v reflect.Value, indent string) error {
-	v = inside(v)
+	v = indirect(v)
 	b.WriteString(indent + text(name) + ":")
 	switch {
 	case v.Kind() == reflect.Struct:
@@ -68,8 +68,8 @@ func writeEntry(b *bytes.Buffer, name string, v reflect.Value, indent string) er
 	return nil
 }
 
-// inside follows pointers and interfaces; the zero Value stands for nil.
-func inside(v reflect.Value) reflect.Value {
+// indirect follows pointers and interfaces; the zero Value stands for nil.
+func indirect(v reflect.Value) reflect.Value {
 	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
 		v = v.Elem()
 	}
@@ -85,7 +85,7 @@ func sortedKeys(m reflect.Value) ([]reflect.Value, error) {
 
 // writeInline writes a value on one line, lists and maps in brackets.
 func writeInline(b *bytes.Buffer, v reflect.Value) error {
-	v = inside(v)
+	v = indirect(v)
 	switch k := v.Kind(); {
 	case k == reflect.Invalid:
 		b.WriteString("null")

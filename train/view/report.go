@@ -196,7 +196,7 @@ func allMetrics(h http.Handler, run string) (map[string][]json.RawMessage, error
 		}
 	}
 	for name, points := range series {
-		series[name] = thin(points)
+		series[name] = downsample(points)
 	}
 	return series, nil
 }
@@ -245,8 +245,8 @@ func (o *Report) Curves() ([]Curves, error) {
 	return out, nil
 }
 
-// thin keeps every n-th point and the last one.
-func thin(points []json.RawMessage) []json.RawMessage {
+// downsample keeps every n-th point and the last one.
+func downsample(points []json.RawMessage) []json.RawMessage {
 	if len(points) <= maxReportPoints {
 		return points
 	}

@@ -274,9 +274,9 @@ func (r *renderer) shape(n *node, f frame) {
 	}
 }
 
-// fineness returns the tolerance in user units; ok is false when the transform
+// tolerance returns the tolerance in user units; ok is false when the transform
 // leaves nothing to see.
-func (f *frame) fineness() (fine float64, ok bool) {
+func (f *frame) tolerance() (fine float64, ok bool) {
 	grow := max(math.Hypot(f.m.a, f.m.b), math.Hypot(f.m.c, f.m.d))
 	return tolerance / grow, grow > 0 && finite(tolerance/grow)
 }
@@ -284,7 +284,7 @@ func (f *frame) fineness() (fine float64, ok bool) {
 // paint fills and strokes a path. A shape's opacity is that of its fill and its
 // stroke, one by one, as in the original renderer.
 func (r *renderer) paint(p *path, f frame) {
-	fine, ok := f.fineness()
+	fine, ok := f.tolerance()
 	if !ok || !r.spend(len(p.points)) {
 		return
 	}
