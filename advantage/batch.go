@@ -78,7 +78,7 @@ func (b *Batch) Check() error {
 		{"baselines", len(b.Baselines), rows},
 	} {
 		if f.got != 0 && f.got != f.want {
-			return fmt.Errorf("%s: length %d: %w (none or %d)", f.name, f.got, ErrLength, f.want)
+			return fmt.Errorf("%s: length %d: %w (must be 0 or %d)", f.name, f.got, ErrLength, f.want)
 		}
 	}
 	return nil
@@ -89,18 +89,18 @@ func checkOffsets(offsets []int, tokens int) error {
 		if tokens == 0 {
 			return nil
 		}
-		return fmt.Errorf("offsets: none for %d tokens: %w (rows + 1)", tokens, ErrLength)
+		return fmt.Errorf("offsets: none for %d tokens: %w (must be one more than rows)", tokens, ErrLength)
 	}
 	if offsets[0] != 0 {
-		return fmt.Errorf("offsets: first is %d: %w (0)", offsets[0], ErrLength)
+		return fmt.Errorf("offsets: first is %d: %w (must be 0)", offsets[0], ErrLength)
 	}
 	for i := 1; i < len(offsets); i++ {
 		if offsets[i] < offsets[i-1] {
-			return fmt.Errorf("offsets: row %d: from %d to %d: %w (never falling)", i-1, offsets[i-1], offsets[i], ErrLength)
+			return fmt.Errorf("offsets: row %d: from %d to %d: %w (must not decrease)", i-1, offsets[i-1], offsets[i], ErrLength)
 		}
 	}
 	if last := offsets[len(offsets)-1]; last != tokens {
-		return fmt.Errorf("offsets: last is %d: %w (%d, the number of rewards)", last, ErrLength, tokens)
+		return fmt.Errorf("offsets: last is %d: %w (must be %d, the number of rewards)", last, ErrLength, tokens)
 	}
 	return nil
 }

@@ -267,7 +267,7 @@ func TestErrorsSayWhatWasFound(t *testing.T) {
 	b := &Batch{Offsets: []int{0, 5, 3}, Rewards: make([]float32, 3)}
 	refuse(t, "offsets", RLOO{}.Estimate(new(Result), b), ErrLength, "offsets: row 1: from 5 to 3")
 	b = &Batch{Offsets: []int{0, 3}, Rewards: make([]float32, 3), Values: make([]float32, 2)}
-	refuse(t, "values", GAE{Whiten: true}.Estimate(new(Result), b), ErrLength, "gae: values: length 2", "none or 3")
+	refuse(t, "values", GAE{Whiten: true}.Estimate(new(Result), b), ErrLength, "gae: values: length 2", "must be 0 or 3")
 }
 
 func TestDifferentRowsWithOneIdentityAreRefused(t *testing.T) {

@@ -270,7 +270,7 @@ func ExampleNew() {
 	fmt.Println(err)
 	// Output:
 	// {Gamma:1 Lambda:1 TurnGamma:0.99 Whiten:true} <nil>
-	// advantage: trajectory_bi_level_gae: gamma: 0.99: parameter out of range (1: this estimator does not discount tokens)
+	// advantage: trajectory_bi_level_gae: gamma: 0.99: parameter out of range (must be 1, because this estimator does not discount tokens)
 }
 
 func ExampleDescribe() {

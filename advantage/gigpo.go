@@ -126,7 +126,7 @@ func (c *call[T]) steps(e *episodes, gamma float64) (*steps, error) {
 			s.returns[i] += float64(gamma * s.returns[i+1])
 		}
 	}
-	s.groups.put(s.ids)
+	s.groups.assign(s.ids)
 	s.groups.score(s.returns)
 	return s, nil
 }

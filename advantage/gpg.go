@@ -44,5 +44,5 @@ func runGPG[T number](_ GPG, c *call[T]) error {
 		scores[row] = alpha * s
 	}
 	c.mask = c.lossMask()
-	return c.share(scores)
+	return c.broadcast(scores)
 }

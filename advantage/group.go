@@ -14,8 +14,8 @@ type groups struct {
 	order []int // see ascending
 }
 
-// put resets the groups to items with these ids.
-func (g *groups) put(ids []int) {
+// assign resets the groups to items with these ids.
+func (g *groups) assign(ids []int) {
 	if g.number == nil {
 		g.number = make(map[int]int)
 	}
@@ -63,7 +63,7 @@ func (c *call[T]) scoredGroups() (*groups, []float64, error) {
 		return nil, nil, fmt.Errorf("group: %w", ErrNoGroup)
 	}
 	g := &c.scratch.groups
-	g.put(c.group)
+	g.assign(c.group)
 	scores, err := c.rowScores()
 	if err != nil {
 		return nil, nil, err
@@ -93,25 +93,25 @@ func (p *scorePass[T]) do(from, to int) {
 	}
 }
 
-// share sets advantage and return of every token under the mask to its row's
+// broadcast sets advantage and return of every token under the mask to its row's
 // advantage, and to 0 elsewhere. With whiten set it also records the moments.
-func (c *call[T]) share(advantages []float64) error {
+func (c *call[T]) broadcast(advantages []float64) error {
 	for row, a := range advantages {
 		if x := T(a); x-x != 0 {
 			return fmt.Errorf("row %d: advantage %v: %w", row, a, ErrNotFinite)
 		}
 	}
-	p := slot[sharePass[T]](c.scratch, secondSlot)
-	*p = sharePass[T]{c: c, advantages: advantages}
+	p := slot[broadcastPass[T]](c.scratch, secondSlot)
+	*p = broadcastPass[T]{c: c, advantages: advantages}
 	return c.scratch.each(p, c.rows(), c.tokens())
 }
 
-type sharePass[T number] struct {
+type broadcastPass[T number] struct {
 	c          *call[T]
 	advantages []float64
 }
 
-func (p *sharePass[T]) do(from, to int) {
+func (p *broadcastPass[T]) do(from, to int) {
 	c := p.c
 	for row := from; row < to; row++ {
 		lo, hi := c.offsets[row], c.offsets[row+1]

@@ -47,7 +47,7 @@ func runGRPO[T number](g GRPO, c *call[T]) error {
 		scores[row] = groups.compare(row, s, g.NormByStd, eps, s)
 	}
 	c.mask = c.lossMask()
-	return c.share(scores)
+	return c.broadcast(scores)
 }
 
 // compare returns the advantage of an item over its group, and alone for the

@@ -43,5 +43,5 @@ func runOPO[T number](_ OPO, c *call[T]) error {
 			scores[row] = s - weighted[k]/lengths[k]
 		}
 	}
-	return c.share(scores)
+	return c.broadcast(scores)
 }

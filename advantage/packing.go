@@ -77,7 +77,7 @@ func RowMultiple(parts ...int) (int, error) {
 	m := 1
 	for _, p := range parts {
 		if p <= 0 || m/gcd(m, p) > math.MaxInt/p {
-			return 0, fmt.Errorf("advantage: row multiple of %v: %w (positive parts whose multiple fits an int)", parts, ErrParameter)
+			return 0, fmt.Errorf("advantage: row multiple of %v: %w (parts must be positive, and their least common multiple must fit an int)", parts, ErrParameter)
 		}
 		m = m / gcd(m, p) * p
 	}

@@ -52,7 +52,7 @@ func runPassK[T number](pk PassK, c *call[T]) error {
 	least := max(2, pk.K)
 	for row, k := range g.of {
 		if g.size[k] < least {
-			return fmt.Errorf("group: row %d is in group %d of %d: %w (%d or more)", row, c.group[row], g.size[k], ErrGroupSize, least)
+			return fmt.Errorf("group: row %d is in group %d of %d rows: %w (must have %d or more)", row, c.group[row], g.size[k], ErrGroupSize, least)
 		}
 	}
 	rows := g.ascending(scores)
@@ -65,7 +65,7 @@ func runPassK[T number](pk PassK, c *call[T]) error {
 		rows = rows[n:]
 	}
 	c.mask = c.lossMask()
-	return c.share(scores)
+	return c.broadcast(scores)
 }
 
 // advantages replaces the scores of a group's rows, in rising order, by their

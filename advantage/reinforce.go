@@ -120,5 +120,5 @@ func runReinforceBaseline[T number](r ReinforcePlusPlusBaseline, c *call[T]) err
 			scores[row] = l.at(s)
 		}
 	}
-	return c.share(scores)
+	return c.broadcast(scores)
 }

@@ -32,5 +32,5 @@ func runRLOO[T number](_ RLOO, c *call[T]) error {
 		}
 	}
 	c.mask = c.lossMask()
-	return c.share(scores)
+	return c.broadcast(scores)
 }

@@ -38,7 +38,7 @@ func checkShared(dst *Result, spareMask []bool, b *Batch) error {
 }
 
 func errShared(out, other string) error {
-	return fmt.Errorf("result: %s: same memory as %s: %w (memory of its own)", out, other, ErrShared)
+	return fmt.Errorf("result: %s: same memory as %s: %w (slices must not overlap)", out, other, ErrShared)
 }
 
 // overlap reports whether two slices have an element in common.

@@ -224,7 +224,7 @@ func TestWhiteningNeverStoresInfinity(t *testing.T) {
 	}
 	for _, est := range []Estimator{Masked{Whiten: true}, BiLevel{Whiten: true}, TurnWise{Whiten: true}} {
 		var out Result
-		refuse(t, "far from zero", est.Estimate(&out, b), ErrNotFinite, "whitened 0")
+		refuse(t, "far from zero", est.Estimate(&out, b), ErrNotFinite, "after whitening")
 	}
 	b.Rewards = []float32{1, 1, 3e38}
 	b.Attention = []bool{true, true, false}

@@ -73,8 +73,8 @@ type mixPass[T number] struct {
 // the same recursion, and so does their mixture; B − A shrinks by λ per token. So only the
 // mixture is computed inside a turn, and A and B are recovered at its first token.
 type mixState struct {
-	mixed      recursion // of the mixture
-	plain, two float64   // A and B of the following token under the mask
+	mixed          recursion // of the mixture
+	plain, bilevel float64   // A and B of the following token under the mask
 }
 
 func (p *mixPass[T]) do(from, to int) {
@@ -108,11 +108,11 @@ func (p *mixPass[T]) turn(start, last int, s *mixState) {
 	c, m := p.c, &s.mixed
 	reward, value := float64(c.rewards[last]), float64(c.values[last])
 	plain := reward + m.next - value + float64(p.lambda*s.plain)
-	two := reward + float64(p.turnGamma*m.next) - value + float64(p.turnDecay*s.two)
-	m.acc, m.next = float64((1-p.mix)*plain)+float64(p.mix*two), value
+	bilevel := reward + float64(p.turnGamma*m.next) - value + float64(p.turnDecay*s.bilevel)
+	m.acc, m.next = float64((1-p.mix)*plain)+float64(p.mix*bilevel), value
 	m.spread.add(m.acc, 1)
 	c.adv[last], c.ret[last] = T(m.acc), T(m.acc+value)
 	advance(m, c.rewards[start:last], c.values[start:last], c.adv[start:last], c.ret[start:last])
-	apart := (two - plain) * math.Pow(p.lambda, float64(last-start))
-	s.plain, s.two = m.acc-float64(p.mix*apart), m.acc+float64((1-p.mix)*apart)
+	difference := (bilevel - plain) * math.Pow(p.lambda, float64(last-start))
+	s.plain, s.bilevel = m.acc-float64(p.mix*difference), m.acc+float64((1-p.mix)*difference)
 }

@@ -50,7 +50,7 @@ func runTrajectoryGRPO[T number](tg TrajectoryGRPO, c *call[T]) error {
 		}
 		scores[k] = a
 	}
-	return c.share(c.perRow(e, scores))
+	return c.broadcast(c.perRow(e, scores))
 }
 
 // episodeScores stitches the rows and returns the sum of each episode's rewards
@@ -92,7 +92,7 @@ func (c *call[T]) episodeGroups(e *episodes) *groups {
 		c.scratch.ids[k] = c.group[e.rows(k)[0]]
 	}
 	g := &c.scratch.groups
-	g.put(c.scratch.ids)
+	g.assign(c.scratch.ids)
 	return g
 }
 

@@ -50,7 +50,7 @@ func (w Whitening) Apply(dst, x []float32, mask []bool) (Moments, error) {
 	applyLine(s, dst, x)
 	if !finite(dst) {
 		// Under the mask nothing is further out than √n deviations.
-		return m, fmt.Errorf("advantage: whiten: too far off the mask's mean %v to be stored: %w", m.Mean, ErrNotFinite)
+		return m, fmt.Errorf("advantage: whiten: a position outside the mask: its distance to the mask's mean %v is too large: %w", m.Mean, ErrNotFinite)
 	}
 	return m, nil
 }
@@ -61,7 +61,7 @@ func (w Whitening) line(m Moments) (line, error) {
 		return line{}, fmt.Errorf("%d of them: %w", m.N, ErrEmptyMask)
 	}
 	if w.Guard < 0 || w.Guard-w.Guard != 0 {
-		return line{}, fmt.Errorf("guard: %v: %w (not negative)", w.Guard, ErrParameter)
+		return line{}, fmt.Errorf("guard: %v: %w (must not be negative)", w.Guard, ErrParameter)
 	}
 	m = w.moments(m)
 	l := line{shift: m.Mean, scale: 1 / math.Sqrt(m.Variance()+whitenEpsilon)}
@@ -120,7 +120,7 @@ func (c *call[T]) whiten(w Whitening, off offMask) error {
 	}
 	zero := T(l.at(0))
 	if zero-zero != 0 {
-		return fmt.Errorf("whitened 0, off the mask, is %v: %w", zero, ErrNotFinite)
+		return fmt.Errorf("advantage outside the mask: 0 becomes %v after whitening: %w", zero, ErrNotFinite)
 	}
 	p := slot[whitenPass[T]](c.scratch, whitenSlot)
 	*p = whitenPass[T]{c: c, line: l, off: off}

@@ -149,12 +149,12 @@ func (r *reader) piece(s *Sequence, p storedPiece) error {
 	case kind == Response:
 		err = s.AppendResponse(ids...)
 	case summary:
-		err = fmt.Errorf("context %w as a summary", ErrKind)
+		err = fmt.Errorf("a summary in the context: %w", ErrKind)
 	default:
 		err = s.AppendContext(kind, ids...)
 	}
 	if err == nil && len(s.segments) == before {
-		err = fmt.Errorf("empty, or of the same kind as the one before")
+		err = fmt.Errorf("segment is empty, or of the same kind as the one before it")
 	}
 	return err
 }

@@ -85,5 +85,5 @@ func ExampleFromMarks() {
 	fmt.Println(err)
 	// Output:
 	// [50 60 61 51] 1 <nil>
-	// mask: marks: position 2: end mark outside a turn: orphan mark
+	// mask: marks: position 2: end mark outside a turn: unpaired mark
 }

@@ -23,7 +23,7 @@ type Marks struct {
 // the first turn is Prompt, all other context Observation.
 func FromMarks(ids []int32, m Marks) (*Sequence, error) {
 	if m.Begin == m.End {
-		return nil, fmt.Errorf("mask: marks: begin and end are both %d: %w (two different ids)", m.Begin, ErrOrphanMark)
+		return nil, fmt.Errorf("mask: marks: begin and end are both %d: %w (must be different ids)", m.Begin, ErrOrphanMark)
 	}
 	if m.PairByOrder {
 		return fromOrder(ids, m)

@@ -46,7 +46,7 @@ var (
 	// float32.
 	ErrNotFinite = errors.New("not a finite number")
 	// ErrOrphanMark means that begin and end marks do not pair up.
-	ErrOrphanMark = errors.New("orphan mark")
+	ErrOrphanMark = errors.New("unpaired mark")
 	// ErrFormat means that bytes are not a stored sequence.
 	ErrFormat = errors.New("not a stored sequence")
 )

@@ -133,7 +133,7 @@ func TestNumbersTooLargeAreErrors(t *testing.T) {
 	_, err = ShapeKL(dst, []float32{0, float32(math.Inf(1))}, nil, nil, nil, []int{0, 1, 2}, KLDifference, 1)
 	require.ErrorContains(t, err, "row 1, token 0: score +Inf")
 	_, err = ShapeKL(dst, []float32{0, 0}, []float32{-1e38, 0}, []float32{0, 0}, nil, []int{0, 2}, KLDifference, 1e30)
-	require.ErrorContains(t, err, "row 0, token 0: score 0 less 1e+30 times")
+	require.ErrorContains(t, err, "row 0, token 0: score 0 minus 1e+30 times")
 
 	var row mask.Sequence
 	require.NoError(t, row.AppendResponse(1, 2, 3))

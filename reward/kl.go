@@ -136,12 +136,12 @@ func ShapeKL[F float32 | float64](dst, scores, logProbs, reference []F, mask []b
 			}
 			value := k.Value(float64(logProbs[i]), float64(reference[i]))
 			if !finite(value) || !finite(float64(scores[i])) {
-				return 0, fmt.Errorf("reward: shape kl: row %d, token %d: score %v, log-prob %v, reference %v are not all usable",
+				return 0, fmt.Errorf("reward: shape kl: row %d, token %d: score %v, log-prob %v, reference %v; all must be finite",
 					row, i-offsets[row], scores[i], logProbs[i], reference[i])
 			}
 			dst[i] = F(float64(scores[i]) - coefficient*value)
 			if !finite(float64(dst[i])) {
-				return 0, fmt.Errorf("reward: shape kl: row %d, token %d: score %v less %v times %v is %v, which must be finite",
+				return 0, fmt.Errorf("reward: shape kl: row %d, token %d: score %v minus %v times %v is %v, must be finite",
 					row, i-offsets[row], scores[i], coefficient, value, dst[i])
 			}
 			rowSum += value

@@ -45,7 +45,7 @@ func (p *Parser) worldModel(r *Response) {
 		return
 	}
 	for _, name := range p.format.shape.pieces {
-		r.Sections[name] = salvage(r.Raw, name)
+		r.Sections[name] = recoverSection(r.Raw, name)
 	}
 }
 
@@ -59,13 +59,13 @@ func (p *Parser) freeThink(r *Response) {
 		r.Sections[SectionAnswer] = strip(got[0])
 	} else {
 		// Answers drafted within the thoughts are not actions: read only the body.
-		answer := salvage(body, SectionAnswer)
+		answer := recoverSection(body, SectionAnswer)
 		if answer == "" && p.box {
 			answer, r.BoxedAnswer = boxed(body)
 		}
 		r.Sections[SectionAnswer] = answer
 		if thoughts == "" {
-			thoughts = salvage(r.Raw, SectionReasoning)
+			thoughts = recoverSection(r.Raw, SectionReasoning)
 		}
 	}
 	r.Sections[SectionThink], r.Sections[SectionReasoning] = thoughts, thoughts
@@ -96,7 +96,7 @@ func (p *Parser) answerAmongText(r *Response) {
 
 func (p *Parser) salvageAnswer(r *Response) {
 	r.Sections[SectionReasoning] = strip(r.Raw)
-	r.Sections[SectionAnswer] = salvage(r.Raw, SectionAnswer)
+	r.Sections[SectionAnswer] = recoverSection(r.Raw, SectionAnswer)
 }
 
 // afterThinking splits a text into the model's own thinking and what follows it.

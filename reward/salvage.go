@@ -14,11 +14,11 @@ var aliases = map[string][]string{
 	SectionAnswer:      {answerTag, actionTag},
 }
 
-// salvage returns the content of a section of a malformed response: of the first
+// recoverSection returns the content of a section of a malformed response: of the first
 // block with one of its tags, else of the first line that starts with one of its
 // names and a colon. Case is ignored. It returns "" if neither exists or the first
 // match is empty.
-func salvage(text, section string) string {
+func recoverSection(text, section string) string {
 	for _, name := range aliases[section] {
 		if content, ok := looseBlock(text, name); ok {
 			return strip(content)

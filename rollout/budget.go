@@ -81,7 +81,7 @@ var (
 
 	ErrEpisodeRegion = errors.New("an episode of the longest responses does not fit the response region")
 	ErrEpisodeWindow = errors.New("an episode of the longest responses does not fit the window")
-	ErrSummaryTotal  = errors.New("a summary may take more than half of a conversation")
+	ErrSummaryTotal  = errors.New("a summary may be longer than half of a conversation")
 )
 
 // Plan holds the token limits of a run, to be checked before it starts. 0 means

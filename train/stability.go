@@ -75,7 +75,7 @@ func (s *stabilityMonitor) checkSpike(step int, m track.Metrics, newest func() (
 		s.state.add(size, c.Window)
 		return false, nil
 	}
-	s.log.Warn("spike", "step", step, "metric", c.Metric, "value", x, "before", s.state.Window)
+	s.log.Warn("metric spike", "step", step, "metric", c.Metric, "value", x, "before", s.state.Window)
 	if c.Action == config.ActionWarn {
 		s.state.add(size, c.Window)
 		return false, nil

@@ -43,7 +43,7 @@ than the wall time. Memory is the peak of the process, including loading.`,
 				defer m.Close()
 				r, err := bench.Run(ctx, m, c)
 				if err != nil {
-					return blame(err)
+					return inputErrorAsUsage(err)
 				}
 				if *asJSON {
 					return json.NewEncoder(call.Out).Encode(r)
@@ -92,7 +92,7 @@ func openModel(ctx context.Context, c *cli.Call, dir string, o *vlm.Options) (*v
 	}
 	m, err := vlm.Open(ctx, dir, *o)
 	if err != nil {
-		return nil, blame(err)
+		return nil, inputErrorAsUsage(err)
 	}
 	return m, nil
 }

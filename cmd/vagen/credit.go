@@ -54,7 +54,7 @@ run, so that relative paths have the same meaning.`,
 				}
 				table, source, err := o.measure(ctx, c)
 				if err != nil {
-					return blameConfig(err)
+					return configErrorAsUsage(err)
 				}
 				if *asJSON {
 					return c.JSON(table)
@@ -152,7 +152,7 @@ func (o *creditFlags) measure(ctx context.Context, c *cli.Call) (table *credit.T
 	begin := time.Now()
 	r.Done = func(p credit.Progress) {
 		left := time.Since(begin) / time.Duration(p.Episodes) * time.Duration(p.Of-p.Episodes)
-		c.Log.Info("measured", "episodes", p.Episodes, "of", p.Of, "tokens", p.Tokens, "left", left.Round(time.Second))
+		c.Log.Info("credit measured", "episodes", p.Episodes, "of", p.Of, "tokens", p.Tokens, "left", left.Round(time.Second))
 	}
 	table, err = r.Measure(ctx)
 	if errors.Is(err, credit.ErrOptions) {

@@ -105,7 +105,7 @@ func (o *evalOptions) ofEval(ctx context.Context, c *cli.Call, path string, over
 		return nil, err
 	}
 	for _, n := range plan.Notes {
-		c.Log.Warn("configuration", "note", n)
+		c.Log.Warn("configuration note", "note", n)
 	}
 	if err := plan.Check(ctx, c.Log); err != nil {
 		return nil, err
@@ -176,7 +176,7 @@ func (o *evalOptions) ofTraining(ctx context.Context, c *cli.Call) (*evaluation,
 func (e *evaluation) printPlan(c *cli.Call) error {
 	missing, err := e.Missing()
 	if err != nil {
-		return blameConfig(err)
+		return configErrorAsUsage(err)
 	}
 	rows := [][]string{{"tag", "env", "episodes", "missing"}}
 	for i, t := range e.Tasks {
@@ -193,16 +193,16 @@ func (e *evaluation) printPlan(c *cli.Call) error {
 func (e *evaluation) run(ctx context.Context, c *cli.Call, format string) error {
 	var err error
 	if e.shut, err = e.open(ctx); err != nil {
-		return blameConfig(err)
+		return configErrorAsUsage(err)
 	}
 	e.Done = func(done, all int) {
 		if step := max(1, all/20); done%step == 0 || done == all {
-			c.Log.Info("episodes", "done", done, "of", all)
+			c.Log.Info("episodes played", "done", done, "of", all)
 		}
 	}
 	report, err := e.Run(ctx)
 	if report == nil {
-		return blameConfig(err)
+		return configErrorAsUsage(err)
 	}
 	var shown error
 	switch format {
@@ -213,12 +213,12 @@ func (e *evaluation) run(ctx context.Context, c *cli.Call, format string) error 
 	default:
 		shown = report.WriteText(c.Out)
 	}
-	c.Log.Info("results", "folder", e.Dir)
+	c.Log.Info("results written", "folder", e.Dir)
 	return errors.Join(err, shown)
 }
 
-// blameConfig makes an error about a configuration a usage error.
-func blameConfig(err error) error {
+// configErrorAsUsage makes an error about a configuration a usage error.
+func configErrorAsUsage(err error) error {
 	if errors.Is(err, config.ErrConfig) {
 		return cli.Usagef("%w", err)
 	}

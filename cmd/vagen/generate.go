@@ -120,17 +120,17 @@ func write(ctx context.Context, c *cli.Call, m *vlm.Model, p policy.Prompt, s po
 		return cause
 	}
 	if err != nil {
-		return blame(err)
+		return inputErrorAsUsage(err)
 	}
 	if err := out[0].Err; err != nil {
-		return blame(err)
+		return inputErrorAsUsage(err)
 	}
 	c.Log.Info("response ended", "reason", out[0].Stop, "tokens", len(out[0].Tokens), "context", len(out[0].Context))
 	return nil
 }
 
-// blame makes errors about the caller's input usage errors.
-func blame(err error) error {
+// inputErrorAsUsage makes errors about the caller's input usage errors.
+func inputErrorAsUsage(err error) error {
 	for _, mistake := range []error{vlm.ErrOption, vlm.ErrBackend, vlm.ErrSampling, policy.ErrNoRoom, processor.ErrImage, tokenizer.ErrText, fs.ErrNotExist} {
 		if errors.Is(err, mistake) {
 			return cli.Usagef("%w", err)

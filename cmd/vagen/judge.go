@@ -85,7 +85,7 @@ func (o *judgeEval) run(ctx context.Context, c *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	c.Log.Info("descriptions read", "n", len(set), "took", time.Since(began).Round(time.Millisecond))
+	c.Log.Info("descriptions scored", "n", len(set), "took", time.Since(began).Round(time.Millisecond))
 	if o.json {
 		return json.NewEncoder(c.Out).Encode(e)
 	}

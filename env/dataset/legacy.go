@@ -100,7 +100,7 @@ func (e *LegacyEntry) read(v any, o Options) []error {
 		e.Config = map[string]any{}
 	}
 	if why := badName(e.Name); why != "" {
-		faults = append(faults, fmt.Errorf("this name: %s", why))
+		faults = append(faults, fmt.Errorf("name of the entry: %s", why))
 	}
 	if why := badName(e.Env); why != "" {
 		return append(faults, fmt.Errorf("env_name: %s", why))

@@ -29,7 +29,7 @@ func parse(data []byte, getenv func(string) (string, bool)) (doc *document, err 
 	}()
 	file, err := safeyaml.Parse(data)
 	if err != nil {
-		return nil, tidy(err)
+		return nil, oneLine(err)
 	}
 	if len(file.Docs) != 1 {
 		return nil, fmt.Errorf("it has %d documents, must have one", len(file.Docs))
@@ -44,7 +44,7 @@ func parse(data []byte, getenv func(string) (string, bool)) (doc *document, err 
 	}
 	var items yaml.MapSlice
 	if err := yaml.NodeToValue(body, &items); err != nil {
-		return nil, tidy(err)
+		return nil, oneLine(err)
 	}
 	return newDocument(items, body)
 }
@@ -71,8 +71,10 @@ func (d *document) at(key string) string {
 	return ""
 }
 
-// tidy formats an error of the parser in one line, without an excerpt of the file.
-func tidy(err error) error { return errors.New(strings.TrimSpace(yaml.FormatError(err, false, false))) }
+// oneLine formats an error of the parser in one line, without an excerpt of the file.
+func oneLine(err error) error {
+	return errors.New(strings.TrimSpace(yaml.FormatError(err, false, false)))
+}
 
 // lines returns the lines of the top-level keys and of the entries of their lists.
 func lines(body ast.Node) map[string]int {

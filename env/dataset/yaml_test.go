@@ -197,7 +197,7 @@ func TestBadLegacyFilesAreReported(t *testing.T) {
 		"a: {env_nam: sokoban}\n":     `did you mean "env_name"?`,
 		"a: {env_config: {}}\n":       "env_name: it is empty",
 		"a: {env_name: ../x}\n":       "env_name: ",
-		"../a: {env_name: sokoban}\n": "this name: ",
+		"../a: {env_name: sokoban}\n": "name of the entry: ",
 		"a: {env_name: sokobun}\n":    `did you mean "sokoban"?`,
 		"a: {env_name: sokoban, train_size: -1}\n":                        "train_size is -1",
 		"a: {env_name: sokoban, test_size: 1e9}\n":                        "test_size",

@@ -78,7 +78,7 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 		return env.Observation{}, err
 	}
 	if seed < 0 {
-		return env.Observation{}, fmt.Errorf("frozenlake: reset: seed %d: %w; seeds are not negative", seed, ErrLevel)
+		return env.Observation{}, fmt.Errorf("frozenlake: reset: seed %d: %w; seeds must not be negative", seed, ErrLevel)
 	}
 	level := e.fixed
 	if level == nil {
@@ -112,7 +112,7 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	}
 	out.Turn = env.Metrics{"action_is_valid": words.Number(valid), "action_is_effective": words.Number(e.at != before)}
 	out.Trajectory = env.Metrics{"success": words.Number(out.Success)}
-	e.pay(&out, before, len(moved) > 0, valid, first)
+	e.addRewards(&out, before, len(moved) > 0, valid, first)
 	out.Observation = e.observe(moved, false)
 	return out, nil
 }
@@ -153,8 +153,8 @@ const (
 	legacyBonus = 9
 )
 
-// pay sets the reward parts and the claims of a turn.
-func (e *Env) pay(out *env.Outcome, before Cell, acted, valid, first bool) {
+// addRewards sets the reward parts and the claims of a turn.
+func (e *Env) addRewards(out *env.Outcome, before Cell, acted, valid, first bool) {
 	formatted := out.Response.FormatCorrect && acted
 	if e.o.Rules == env.Legacy {
 		formatted = out.Response.FormatCorrect && valid
@@ -171,7 +171,7 @@ func (e *Env) pay(out *env.Outcome, before Cell, acted, valid, first bool) {
 	}
 	if formatted {
 		out.Reward.Add(partFormat, e.o.FormatReward)
-		e.payState(out, before)
+		e.addStateRewards(out, before)
 	}
 	if first && e.level.At(e.at) == Hole {
 		out.Reward.Add(partHole, -e.o.HolePenalty)
@@ -180,8 +180,8 @@ func (e *Env) pay(out *env.Outcome, before Cell, acted, valid, first bool) {
 	turns.Claim(&e.Base, out, "frozenlake", formatted, before, e.at, func(c *reward.Claim, at Cell) { c.Truth = e.level.relations(at) })
 }
 
-// payState rewards what the response says about the state.
-func (e *Env) payState(out *env.Outcome, before Cell) {
+// addStateRewards adds the rewards for what the response says about the state.
+func (e *Env) addStateRewards(out *env.Outcome, before Cell) {
 	turns.Describe(out, partObservation, e.o.ObservationReward, func() string { return e.level.describe(before, e.o.DescribeHoles) })
 	turns.Describe(out, partPrediction, e.o.PredictionReward, func() string { return e.level.describe(e.at, false) })
 }

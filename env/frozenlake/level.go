@@ -18,7 +18,7 @@ const (
 )
 
 // ErrLevel is wrapped by errors about levels that cannot be made or used.
-var ErrLevel = errors.New("no such level")
+var ErrLevel = errors.New("invalid level")
 
 // Cell is a place on the lake; row 0 is at the top, column 0 on the left.
 type Cell struct{ Row, Col int }
@@ -54,9 +54,9 @@ func Generate(rules env.Rules, seed int64, n int, p float64) (*Map, error) {
 	case n < minSize || n > maxSize:
 		return nil, fmt.Errorf("frozenlake: size %d: %w; allowed are %d to %d", n, ErrLevel, minSize, maxSize)
 	case seed < 0:
-		return nil, fmt.Errorf("frozenlake: seed %d: %w; seeds are not negative", seed, ErrLevel)
+		return nil, fmt.Errorf("frozenlake: seed %d: %w; seeds must not be negative", seed, ErrLevel)
 	case !(p >= 0 && p <= 1):
-		return nil, fmt.Errorf("frozenlake: p %v: %w; it is a probability", p, ErrLevel)
+		return nil, fmt.Errorf("frozenlake: p %v: %w; it must be in [0, 1]", p, ErrLevel)
 	}
 	var g numpyrand.PCG64
 	g.Seed(uint64(seed))
@@ -84,7 +84,7 @@ func Generate(rules env.Rules, seed int64, n int, p float64) (*Map, error) {
 			return m, nil
 		}
 	}
-	return nil, fmt.Errorf("frozenlake: seed %d, size %d, p %v: %w: none of %d tries has a way to the goal", seed, n, p, ErrLevel, maxTries)
+	return nil, fmt.Errorf("frozenlake: seed %d, size %d, p %v: %w: no map with a path to the goal in %d tries", seed, n, p, ErrLevel, maxTries)
 }
 
 func (m *Map) drawEnds(g *numpyrand.PCG64) (start, goal Cell) {

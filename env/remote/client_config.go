@@ -173,7 +173,7 @@ func (o *ClientOptions) apply(s settings) error {
 	case "python":
 		o.Python = true
 	default:
-		return fmt.Errorf("remote: option %q: %w: %q is not python", "compat", env.ErrOption, s.Compat)
+		return fmt.Errorf("remote: option %q: %w: found %q, must be python", "compat", env.ErrOption, s.Compat)
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func TestWrongOptionsAreNamed(t *testing.T) {
 		{map[string]any{"base_urls": "http://a", "timeout": 0}, "timeout: 0s, must be at least 1ns"},
 		{map[string]any{"base_urls": "http://a", "retries": -1, "max_delay": -1}, "remote: retries: -1, must be at least 0"},
 		{map[string]any{"base_urls": "http://a", "max_images": -1}, "Limits.Parts: 0, must be at least 1"},
-		{map[string]any{"base_urls": "http://a", "compat": "ruby"}, `"ruby" is not python`},
+		{map[string]any{"base_urls": "http://a", "compat": "ruby"}, `found "ruby", must be python`},
 		{map[string]any{"base_urls": "http://a", "compat": "python", "resend": true}, "resend: not allowed with compat: python"},
 	} {
 		_, err := FromConfig(c.config)

@@ -183,7 +183,7 @@ func (c *LegacyClient) create(ctx context.Context) error {
 	q := request{path: "/environments", what: c.send.o.Name, opens: true, repeatable: true}
 	_, err := c.exchange(ctx, q, Info{{"ids2configs", Info{{id, order}}}}, "success", func(v any) error {
 		if v != true {
-			return fmt.Errorf("%w: it does not report success", ErrProtocol)
+			return fmt.Errorf("%w: success is not true in the answer", ErrProtocol)
 		}
 		return nil
 	})

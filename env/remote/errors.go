@@ -14,7 +14,7 @@ var (
 	ErrRemote       = errors.New("the environment failed") // on the service's side
 	ErrProtocol     = errors.New("the answer is malformed or incomplete")
 	ErrTooLarge     = errors.New("the answer is too large")
-	ErrUncertain    = errors.New("the last step may or may not have been played")
+	ErrUncertain    = errors.New("it is unknown whether the last step was executed")
 	ErrNotReset     = errors.New("the environment was not reset")
 	ErrClosed       = errors.New("the environment is closed")
 )

@@ -83,7 +83,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a, err := s.answer(w, r, rt, id, known)
 	if err != nil {
 		// The client has disconnected or its body is invalid: no response is possible.
-		s.log.Debug("request not answered", "route", rt.name, "err", err)
+		s.log.Debug("request aborted", "route", rt.name, "err", err)
 		panic(http.ErrAbortHandler)
 	}
 	s.metrics.countRequest(rt.name, r.Method, a.status, len(a.body))

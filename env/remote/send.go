@@ -108,7 +108,7 @@ func (s *sender) send(ctx context.Context, q request) (progress, error) {
 		what, err := s.attempt(ctx, i, q)
 		if err == nil {
 			if i != s.current {
-				s.log.Info("changed to another service", "url", s.redacted[i])
+				s.log.Info("switching to another service", "url", s.redacted[i])
 			}
 			s.current = i
 			return refused, nil

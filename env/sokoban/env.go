@@ -88,7 +88,7 @@ func (e *Env) roomOf(ctx context.Context, seed int64) (*Room, error) {
 		return e.fixed.Clone(), nil
 	}
 	if seed < 0 {
-		return nil, fmt.Errorf("sokoban: reset: seed %d: %w; seeds are not negative", seed, ErrRoom)
+		return nil, fmt.Errorf("sokoban: reset: seed %d: %w; seeds must not be negative", seed, ErrRoom)
 	}
 	first := seed
 	for range e.o.MaxTries {
@@ -128,7 +128,7 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	out := env.Outcome{Response: r, Done: t.success, Success: t.success}
 	out.Turn = env.Metrics{"action_is_valid": words.Number(t.valid), "action_is_effective": words.Number(t.effective)}
 	out.Trajectory = env.Metrics{"success": words.Number(t.success)}
-	e.pay(&out, before, t)
+	e.addRewards(&out, before, t)
 	out.Observation = e.observe(t.moved, false)
 	return out, nil
 }
@@ -188,8 +188,8 @@ const (
 	finalReward = 10
 )
 
-// pay sets the reward parts and the claims of a turn.
-func (e *Env) pay(out *env.Outcome, before *Room, t turnResult) {
+// addRewards sets the reward parts and the claims of a turn.
+func (e *Env) addRewards(out *env.Outcome, before *Room, t turnResult) {
 	formatted := out.Response.FormatCorrect && len(t.moved) > 0
 	if e.o.Rules == env.Legacy {
 		formatted = out.Response.FormatCorrect && t.valid
@@ -202,7 +202,7 @@ func (e *Env) pay(out *env.Outcome, before *Room, t turnResult) {
 	e.solved = e.solved || t.success
 	if formatted {
 		out.Reward.Add(partFormat, e.o.FormatReward)
-		e.payState(out, before)
+		e.addStateRewards(out, before)
 	}
 	out.Reward.Add(partTurn, -e.o.TurnCost)
 	turns.Claim(&e.Base, out, "sokoban", formatted, before, e.room, func(c *reward.Claim, room *Room) { c.Truth = room.relations() })
@@ -216,8 +216,8 @@ func (e *Env) view() *Room {
 	return e.room.Clone()
 }
 
-// payState rewards what the response says about the state.
-func (e *Env) payState(out *env.Outcome, before *Room) {
+// addStateRewards adds the rewards for what the response says about the state.
+func (e *Env) addStateRewards(out *env.Outcome, before *Room) {
 	turns.Describe(out, partObservation, e.o.ObservationReward, func() string { return before.describe(e.o.DescribeMoves) })
 	turns.Describe(out, partPrediction, e.o.PredictionReward, func() string { return e.room.describe(false) })
 }

@@ -24,7 +24,7 @@ func Generate(rules env.Rules, seed int64, rows, cols, boxes int) (*Room, error)
 	case boxes < 1 || boxes > maxBoxes:
 		return nil, fmt.Errorf("sokoban: %d boxes: %w; allowed are 1 to %d", boxes, ErrRoom, maxBoxes)
 	case seed < 0:
-		return nil, fmt.Errorf("sokoban: seed %d: %w; seeds are not negative", seed, ErrRoom)
+		return nil, fmt.Errorf("sokoban: seed %d: %w; seeds must not be negative", seed, ErrRoom)
 	}
 	var g generator
 	g.python.SeedPython(seed)
@@ -35,15 +35,15 @@ func Generate(rules env.Rules, seed int64, rows, cols, boxes int) (*Room, error)
 		if !ok {
 			return nil, fmt.Errorf("sokoban: seed %d: %w; the room has too little floor for %d boxes", seed, ErrRoom, boxes)
 		}
-		if !unplay(rules, room) {
+		if !reversePlay(rules, room) {
 			continue
 		}
 		if rules == env.Legacy {
-			g.wander(room)
+			g.movePlayerAtRandom(room)
 		}
 		return room, nil
 	}
-	return nil, fmt.Errorf("sokoban: seed %d: %w; none of %d tries can be played", seed, ErrRoom, tries)
+	return nil, fmt.Errorf("sokoban: seed %d: %w; no playable room in %d tries", seed, ErrRoom, tries)
 }
 
 type generator struct{ python, numpy numpyrand.MT19937 }
@@ -118,9 +118,9 @@ func (g *generator) furnish(fixed []byte, rows, cols, boxes int) (*Room, bool) {
 	return r, true
 }
 
-// wander moves the player of a legacy room with probability one half, by up to three steps to
+// movePlayerAtRandom moves the player of a legacy room with probability one half, by up to three steps to
 // cells that it has not visited.
-func (g *generator) wander(r *Room) {
+func (g *generator) movePlayerAtRandom(r *Room) {
 	if g.python.Float64() > 0.5 {
 		return
 	}

@@ -38,9 +38,9 @@ type reverseSearch struct {
 	found    bool
 }
 
-// unplay turns a solved room into a puzzle. It reports whether a box was moved; if not, the
+// reversePlay turns a solved room into a puzzle. It reports whether a box was moved; if not, the
 // room is unchanged.
-func unplay(rules env.Rules, r *Room) bool {
+func reversePlay(rules env.Rules, r *Room) bool {
 	s := &reverseSearch{room: r, n: r.count, plain: rules != env.Legacy, explored: make(map[sceneKey]struct{}),
 		offsets: [Actions]int{Up: -r.cols, Down: r.cols, Left: -1, Right: 1}}
 	start := scene{player: uint16(r.index(r.player)), last: -1}

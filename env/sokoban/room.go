@@ -8,7 +8,7 @@ import (
 )
 
 // ErrRoom is wrapped by errors about rooms that cannot be made or used.
-var ErrRoom = errors.New("no such room")
+var ErrRoom = errors.New("invalid room")
 
 // Cell is a place in a room; row 0 is at the top, column 0 on the left.
 type Cell struct{ Row, Col int }

@@ -211,7 +211,7 @@ func (e *Env) score(ctx context.Context, drawing image.Image) (s scores, err err
 		if e.inks == nil {
 			e.inks = pyramidOf(e.target)
 		}
-		s.Perceptual = likeness(e.inks, pyramidOf(drawing))
+		s.Perceptual = similarity(e.inks, pyramidOf(drawing))
 	}
 	return s, nil
 }

@@ -27,10 +27,10 @@ func perceptual(target, attempt image.Image) float64 {
 	if target.Bounds().Size() != attempt.Bounds().Size() {
 		return 0
 	}
-	return likeness(pyramidOf(target), pyramidOf(attempt))
+	return similarity(pyramidOf(target), pyramidOf(attempt))
 }
 
-func likeness(a, b []ink) float64 {
+func similarity(a, b []ink) float64 {
 	sum := 0.0
 	for i := range a {
 		sum += a[i].areas(b[i]) + a[i].lines(b[i])

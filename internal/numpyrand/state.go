@@ -41,7 +41,7 @@ func (g *PCG64) UnmarshalText(text []byte) error {
 	case at(3)&1 == 0:
 		return errors.New("numpyrand: state: the increment is even, must be odd")
 	case has > 1 || has == 0 && half != 0:
-		return fmt.Errorf("numpyrand: state: the kept half is %#x with the mark %d, must have the mark 1, or be 0 with the mark 0", half, has)
+		return fmt.Errorf("numpyrand: state: the stored half of a draw is %#x and its flag %d; the flag must be 1, or both must be 0", half, has)
 	}
 	*g = PCG64{hi: at(0), lo: at(1), incHi: at(2), incLo: at(3), half: half, hasHalf: has == 1}
 	return nil

@@ -29,13 +29,13 @@ func TestDamagedStatesAreRefused(t *testing.T) {
 	text, err := NewPCG64(3).MarshalText()
 	require.NoError(t, err)
 	for what, bad := range map[string]string{
-		"found 0 digits":               "",
-		"found 73 digits":              string(text[1:]),
-		"invalid byte":                 "x" + string(text[1:]),
-		"the increment is even":        strings.Repeat("0", 74),
-		"the kept half is 0x0 with":    string(text[:72]) + "02",
-		"the kept half is 0x1 with":    string(text[:64]) + "0000000100",
-		"the kept half is 0xff000000 ": string(text[:64]) + "ff00000000",
+		"found 0 digits":                   "",
+		"found 73 digits":                  string(text[1:]),
+		"invalid byte":                     "x" + string(text[1:]),
+		"the increment is even":            strings.Repeat("0", 74),
+		"half of a draw is 0x0 and":        string(text[:72]) + "02",
+		"half of a draw is 0x1 and":        string(text[:64]) + "0000000100",
+		"half of a draw is 0xff000000 and": string(text[:64]) + "ff00000000",
 	} {
 		g := *NewPCG64(5)
 		require.ErrorContains(t, g.UnmarshalText([]byte(bad)), what)

@@ -64,7 +64,7 @@ func (w *walker) fail(format string, args ...any) {
 	w.data = nil
 }
 
-func (w *walker) take(n uint64) {
+func (w *walker) skip(n uint64) {
 	if n > uint64(len(w.data)) {
 		w.fail("%d bytes needed, %d left", n, len(w.data))
 		return
@@ -116,13 +116,13 @@ func (w *walker) value(kind byte, depth int) {
 	}
 	switch kind {
 	case kindTrue, kindFalse, kindByte:
-		w.take(1)
+		w.skip(1)
 	case kindI16, kindI32, kindI64:
 		w.uvarint()
 	case kindDouble:
-		w.take(8)
+		w.skip(8)
 	case kindBinary:
-		w.take(w.uvarint())
+		w.skip(w.uvarint())
 	case kindList, kindSet:
 		head := w.byte()
 		n := uint64(head >> 4)

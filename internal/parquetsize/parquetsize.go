@@ -42,11 +42,11 @@ func Check(f *parquet.File, r io.ReaderAt, size int64) error {
 		}
 		rows += group.NumRows
 		for c := range group.Columns {
-			unfolded, err := chunk(&group.Columns[c].MetaData, r, size, most)
+			decompressed, err := chunk(&group.Columns[c].MetaData, r, size, most)
 			if err != nil {
 				return fmt.Errorf("%w: row group %d, column %d: %w", ErrSize, g, c, err)
 			}
-			if bytes += unfolded; bytes > most {
+			if bytes += decompressed; bytes > most {
 				return fmt.Errorf("%w: a file of %d bytes decompresses to %d or more", ErrSize, size, bytes)
 			}
 		}
@@ -58,7 +58,7 @@ func Check(f *parquet.File, r io.ReaderAt, size int64) error {
 }
 
 // chunk walks over the pages of one column and returns their decompressed size.
-func chunk(m *format.ColumnMetaData, r io.ReaderAt, size, most int64) (unfolded int64, err error) {
+func chunk(m *format.ColumnMetaData, r io.ReaderAt, size, most int64) (decompressed int64, err error) {
 	at := m.DataPageOffset
 	if d := m.DictionaryPageOffset; d > 0 && d < at {
 		at = d
@@ -90,15 +90,15 @@ func chunk(m *format.ColumnMetaData, r io.ReaderAt, size, most int64) (unfolded 
 		if err := content(r, at, h, m.Codec); err != nil {
 			return 0, fmt.Errorf("page at %d: %w", at, err)
 		}
-		if unfolded += int64(h.UncompressedPageSize) + count; unfolded > most {
-			return 0, fmt.Errorf("a file of %d bytes decompresses to %d or more", size, unfolded)
+		if decompressed += int64(h.UncompressedPageSize) + count; decompressed > most {
+			return 0, fmt.Errorf("a file of %d bytes decompresses to %d or more", size, decompressed)
 		}
 		at += int64(h.CompressedPageSize)
 	}
 	if values != m.NumValues {
 		return 0, fmt.Errorf("%d values in its pages, %d in the footer", values, m.NumValues)
 	}
-	return unfolded, nil
+	return decompressed, nil
 }
 
 // header reads the header of a page and returns its length, too.

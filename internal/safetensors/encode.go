@@ -97,7 +97,7 @@ func encodeFloat32(d DType, buf []byte, src []float32) ([]byte, error) {
 		}
 	case BF16:
 		for i, v := range src {
-			h := toBrain(v)
+			h := toBFloat16(v)
 			if h&0x7fff == 0x7f80 && !isInf(v) {
 				bad = i
 			}
@@ -113,7 +113,7 @@ func encodeFloat32(d DType, buf []byte, src []float32) ([]byte, error) {
 		}
 	}
 	if bad >= 0 {
-		return nil, fmt.Errorf("value %g (%d of this call) is too large for %v", src[bad], bad, d)
+		return nil, fmt.Errorf("value %g at index %d is too large for %v", src[bad], bad, d)
 	}
 	return b, nil
 }

@@ -35,8 +35,8 @@ func toHalf(v float32) uint16 {
 	}
 }
 
-// toBrain rounds to the nearest bfloat16, ties to even; NaN stays a NaN.
-func toBrain(v float32) uint16 {
+// toBFloat16 rounds to the nearest bfloat16, ties to even; NaN stays a NaN.
+func toBFloat16(v float32) uint16 {
 	bits := math.Float32bits(v)
 	if bits&0x7fffffff > 0x7f800000 {
 		return uint16(bits>>16) | 0x40

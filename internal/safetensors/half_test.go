@@ -45,10 +45,10 @@ func TestRoundingGoesToTheNearestAndTiesToEven(t *testing.T) {
 	}
 	brain := func(h uint16) float32 { return math.Float32frombits(uint32(h) << 16) }
 	for lo := uint16(0); lo < 0x7f7f; lo++ {
-		check(t, lo, brain, toBrain)
+		check(t, lo, brain, toBFloat16)
 	}
 	require.Equal(t, uint16(0x7c00), toHalf(65520))
 	require.Equal(t, uint16(0x7bff), toHalf(math.Nextafter32(65520, 0)))
-	require.True(t, math.IsNaN(float64(brain(toBrain(math.Float32frombits(0x7f800001))))), "a NaN with low bits only")
-	require.Equal(t, float32(1.0078125), brain(toBrain(1.00781)))
+	require.True(t, math.IsNaN(float64(brain(toBFloat16(math.Float32frombits(0x7f800001))))), "a NaN with low bits only")
+	require.Equal(t, float32(1.0078125), brain(toBFloat16(1.00781)))
 }

@@ -296,7 +296,7 @@ func (t *tokens) end() error {
 	case err != nil:
 		return err
 	default:
-		return fmt.Errorf("found %s after the object", describe(tok))
+		return fmt.Errorf("found %s after the end of the JSON object", describe(tok))
 	}
 }
 

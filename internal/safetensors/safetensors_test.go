@@ -183,7 +183,7 @@ func TestOpenReportsWhatIsWrong(t *testing.T) {
 		{"an array", `[]`, 0, []string{`found "["`}},
 		{"deep nesting", `{"a":` + strings.Repeat("[", 1e6), 0, []string{`found "["`}},
 		{"cut short", `{"a":{"dtype":"U8"`, 0, []string{"unexpected EOF"}},
-		{"text after", `{}{}`, 0, []string{"after the object"}},
+		{"text after", `{}{}`, 0, []string{"after the end of the JSON object"}},
 		{"not UTF-8", "{\"\xff\":1}", 0, []string{"UTF-8"}},
 		{"several at once", `{"a":{"dtype":"F7","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[5],"data_offsets":[2,3]}}`, 4,
 			[]string{`unknown dtype "F7"`, "needs 5 bytes", "gap of 1 bytes", "after the last tensor"}},

@@ -181,7 +181,7 @@ func (w *Writer) step(name string, fn func(Tensor) error) error {
 		return errors.New("all tensors are written already")
 	}
 	if next := w.tensors[w.at]; next.Name != name {
-		return fmt.Errorf("out of order: the next one is %q", next.Name)
+		return fmt.Errorf("tensors must be written in order: the next one is %q", next.Name)
 	}
 	if err := fn(w.tensors[w.at]); err != nil {
 		return err

@@ -136,7 +136,7 @@ func TestWriterRefusesMisuse(t *testing.T) {
 	}
 	require.ErrorContains(t, try(func(w *Writer) error { return w.Float32("b", nil) }), `the next one is "a"`)
 	require.ErrorContains(t, try(func(w *Writer) error { return w.Float32("a", make([]float32, 3)) }), "only 2 are left")
-	require.ErrorContains(t, try(func(w *Writer) error { return w.Float32("a", []float32{1, 70000}) }), "value 70000 (1 of this call) is too large for F16")
+	require.ErrorContains(t, try(func(w *Writer) error { return w.Float32("a", []float32{1, 70000}) }), "value 70000 at index 1 is too large for F16")
 	require.NoError(t, try(func(w *Writer) error { return w.Float32("a", []float32{1, float32(math.Inf(-1))}) }))
 	require.ErrorIs(t, try(func(w *Writer) error {
 		require.NoError(t, w.Float32("a", make([]float32, 2)))
@@ -151,7 +151,7 @@ func TestWriterRefusesMisuse(t *testing.T) {
 	require.ErrorContains(t, try(func(w *Writer) error {
 		require.Error(t, w.Bytes("b", nil))
 		return w.Commit()
-	}), "out of order", "an error stays")
+	}), "must be written in order", "an error stays")
 }
 
 func TestCreateListsBadTensors(t *testing.T) {

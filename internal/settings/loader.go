@@ -317,5 +317,5 @@ func (l *Loader) same(old, value any) bool {
 	return display(old) == display(value)
 }
 
-// errCycle means that a reference leads back to its own key.
-var errCycle = errors.New("the reference leads back to its own key")
+// errCycle means that a key refers to itself, directly or through other keys.
+var errCycle = errors.New("the reference is circular")

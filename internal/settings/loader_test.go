@@ -101,9 +101,9 @@ func TestReferencesTakeFinalValues(t *testing.T) {
 	require.Equal(t, "plain", s.Name)
 
 	for yaml, want := range map[string]string{
-		"name: ${name}":                        "f.yaml: line 1: name: ${name}: the reference leads back to its own key",
-		"name: ${title}":                       "the reference leads back to its own key",
-		"name: ${layers}\nlayers: ['${name}']": "the reference leads back to its own key",
+		"name: ${name}":                        "f.yaml: line 1: name: ${name}: the reference is circular",
+		"name: ${title}":                       "the reference is circular",
+		"name: ${layers}\nlayers: ['${name}']": "the reference is circular",
 		"name: ${inner.cuont}":                 `${inner.cuont}: unknown key "inner.cuont", did you mean "inner.count"?`,
 		"name: ${oc.env:HOME}":                 "${oc.env:HOME}: only other keys can be referred to",
 		"name: ${inner.rate":                   "a reference has no closing brace",

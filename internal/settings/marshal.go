@@ -41,7 +41,7 @@ func writeStruct(b *bytes.Buffer, v reflect.Value, indent string) error {
 
 // writeEntry writes "key: value", a section below the key if there is more to it.
 func writeEntry(b *bytes.Buffer, name string, v reflect.Value, indent string) error {
-	v = inside(v)
+	v = indirect(v)
 	b.WriteString(indent + text(name) + ":")
 	switch {
 	case v.Kind() == reflect.Struct:
@@ -68,8 +68,8 @@ func writeEntry(b *bytes.Buffer, name string, v reflect.Value, indent string) er
 	return nil
 }
 
-// inside follows pointers and interfaces; the zero Value stands for nil.
-func inside(v reflect.Value) reflect.Value {
+// indirect follows pointers and interfaces; the zero Value stands for nil.
+func indirect(v reflect.Value) reflect.Value {
 	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
 		v = v.Elem()
 	}
@@ -78,14 +78,14 @@ func inside(v reflect.Value) reflect.Value {
 
 func sortedKeys(m reflect.Value) ([]reflect.Value, error) {
 	if m.Type().Key().Kind() != reflect.String {
-		return nil, fmt.Errorf("a %v has keys that are not texts", m.Type())
+		return nil, fmt.Errorf("a %v cannot be written as YAML, because its keys are not strings", m.Type())
 	}
 	return slices.SortedFunc(slices.Values(m.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }), nil
 }
 
 // writeInline writes a value on one line, lists and maps in brackets.
 func writeInline(b *bytes.Buffer, v reflect.Value) error {
-	v = inside(v)
+	v = indirect(v)
 	switch k := v.Kind(); {
 	case k == reflect.Invalid:
 		b.WriteString("null")
@@ -104,7 +104,7 @@ func writeInline(b *bytes.Buffer, v reflect.Value) error {
 	case k == reflect.Map:
 		return writeMap(b, v)
 	default:
-		return fmt.Errorf("a %v has no form in YAML", v.Type())
+		return fmt.Errorf("a %v cannot be written as YAML", v.Type())
 	}
 	return nil
 }

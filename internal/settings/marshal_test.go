@@ -54,12 +54,12 @@ type kind string
 
 func TestValuesWithoutAFormInYAMLAreRefused(t *testing.T) {
 	for want, value := range map[string]any{
-		"a func() has no form in YAML":                  func() {},
-		"a chan int has no form in YAML":                make(chan int),
-		"a map[int]string has keys that are not texts":  map[int]string{1: "a"},
-		"a map[bool]string has keys that are not texts": []any{map[bool]string{true: "a"}},
-		"a complex128 has no form in YAML":              map[string]any{"x": []any{1i}},
-		"a struct { A int } has no form in YAML":        []any{struct{ A int }{}},
+		"a func() cannot be written as YAML":                                            func() {},
+		"a chan int cannot be written as YAML":                                          make(chan int),
+		"a map[int]string cannot be written as YAML, because its keys are not strings":  map[int]string{1: "a"},
+		"a map[bool]string cannot be written as YAML, because its keys are not strings": []any{map[bool]string{true: "a"}},
+		"a complex128 cannot be written as YAML":                                        map[string]any{"x": []any{1i}},
+		"a struct { A int } cannot be written as YAML":                                  []any{struct{ A int }{}},
 	} {
 		_, err := settings.Marshal(&sample{Extra: map[string]any{"odd": value}})
 		require.ErrorIs(t, err, settings.ErrSetting)

@@ -163,7 +163,7 @@ func (o *Options) checkFields(f *field.Checks, p provider) {
 	}
 	for _, name := range d.reserved {
 		if _, ok := extra[name]; ok {
-			f.Bad("Extra", "%q is sent by the package itself", name)
+			f.Bad("Extra", "%q is a parameter that this package sets itself; remove it", name)
 			delete(extra, name)
 		}
 	}

@@ -194,7 +194,7 @@ func merge(dst, src map[string]any) error {
 		a, isA := old.(map[string]any)
 		b, isB := src[name].(map[string]any)
 		if !isA || !isB {
-			return fmt.Errorf("%q is sent by the package itself", name)
+			return fmt.Errorf("%q is a parameter that this package sets itself; remove it", name)
 		}
 		if err := merge(a, b); err != nil {
 			return fmt.Errorf("%s: %w", name, err)

@@ -51,7 +51,7 @@ func setting(format string, args ...any) error {
 // checkLayout checks that offsets tile n tokens and that the mask covers them.
 func checkLayout(offsets []int, mask []bool, n int) error {
 	if len(offsets) == 0 {
-		return fmt.Errorf("loss: offsets: none, want one more than there are rows: %w", ErrLength)
+		return fmt.Errorf("loss: offsets is empty, want one entry more than rows: %w", ErrLength)
 	}
 	if offsets[0] != 0 {
 		return fmt.Errorf("loss: offsets[0] = %d, want 0: %w", offsets[0], ErrLength)

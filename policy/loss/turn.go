@@ -103,7 +103,7 @@ func CheckTurns(offsets []int, mask []bool, turn []int32) error {
 		return err
 	}
 	if turn == nil && len(mask) > 0 {
-		return fmt.Errorf("loss: turn: %w (estimators that see turns provide it)", ErrMissing)
+		return fmt.Errorf("loss: turn: %w (only estimators that return turn ids provide it)", ErrMissing)
 	}
 	if len(turn) != len(mask) {
 		return fmt.Errorf("loss: turn has %d entries for %d tokens: %w", len(turn), len(mask), ErrLength)

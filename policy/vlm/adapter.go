@@ -100,13 +100,13 @@ func checkTargets(cfg *model.Config) error {
 		for _, p := range group.Params {
 			for _, part := range p.Parts {
 				if len(part.Dims) == 2 && cfg.LoRA.Match(part.Module()) {
-					return fmt.Errorf("%s is a target; only linear maps of decoder layers and vision blocks can be", part.Module())
+					return fmt.Errorf("%s is a target, but only linear layers of decoder layers and vision blocks can have adapters", part.Module())
 				}
 			}
 		}
 	}
 	if !found {
-		return errors.New("no linear map of the model is a target")
+		return errors.New("no linear layer of the model is a target")
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func absentTargets(cfg *model.Config, targets []string) error {
 		return nil
 	}
 	slices.Sort(names)
-	return fmt.Errorf("target_modules: the model's blocks have no linear map %q, only %q", absent, slices.Compact(names))
+	return fmt.Errorf("target_modules: the model's blocks have no linear layer %q, only %q", absent, slices.Compact(names))
 }
 
 // sameRole reports whether parameters of two layers have the same role in them.

@@ -22,7 +22,7 @@ func (m *Model) generationWeights() (*parts, error) {
 	if m.narrow == nil {
 		if err := m.makeNarrow(); err != nil {
 			m.dropNarrow()
-			return nil, fmt.Errorf("vlm: narrowing the weights: %w", err)
+			return nil, fmt.Errorf("vlm: converting the weights to bfloat16: %w", err)
 		}
 	}
 	return m.narrow, nil

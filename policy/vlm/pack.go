@@ -197,18 +197,18 @@ func (k *packer) workAt(length int) float64 {
 func checkRows(rows *policy.Rows, want int) error {
 	n := len(rows.Tokens)
 	if want != n {
-		return fmt.Errorf("vlm: want has %d entries for %d tokens", want, n)
+		return fmt.Errorf("vlm: the mask of tokens to score has %d entries for %d tokens", want, n)
 	}
 	if len(rows.Offsets) == 0 || rows.Offsets[0] != 0 || rows.Offsets[rows.Len()] != n {
 		return fmt.Errorf("vlm: row offsets must go from 0 to the number of tokens, %d", n)
 	}
 	for i := range rows.Len() {
 		if rows.Offsets[i+1] < rows.Offsets[i] {
-			return fmt.Errorf("vlm: row %d: offset %d after %d", i, rows.Offsets[i+1], rows.Offsets[i])
+			return fmt.Errorf("vlm: row %d: offset %d after %d, must not decrease", i, rows.Offsets[i+1], rows.Offsets[i])
 		}
 	}
 	if rows.Images != nil && len(rows.Images) != rows.Len() {
-		return fmt.Errorf("vlm: images for %d rows, but there are %d", len(rows.Images), rows.Len())
+		return fmt.Errorf("vlm: images for %d rows, but there are %d rows", len(rows.Images), rows.Len())
 	}
 	return nil
 }

@@ -99,9 +99,9 @@ func (c *pictureCache) startRound() {
 	}
 }
 
-// guarded calls f, which reads a caller's image, and converts a panic of the image's
+// recoverImagePanic calls f, which reads a caller's image, and converts a panic of the image's
 // methods to an error: the image.Image may be a nil pointer or have too few pixels.
-func guarded(f func() error) (err error) {
+func recoverImagePanic(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("image cannot be read: %v", r)
@@ -155,7 +155,7 @@ func (m *Model) picture(im policy.Image) (picture, error) {
 		return picture{}, fmt.Errorf("image %x is missing", im.Hash[:4])
 	}
 	var patches processor.Patches
-	if err := guarded(func() error { return m.proc.Patches(&patches, im.Image) }); err != nil {
+	if err := recoverImagePanic(func() error { return m.proc.Patches(&patches, im.Image) }); err != nil {
 		return picture{}, err
 	}
 	p := picture{grid: grid{patches.Grid.H, patches.Grid.W}, pixels: patches.Pix}
@@ -180,7 +180,7 @@ func (m *Model) prepareImages(groups [][]image.Image) ([][]policy.Image, [][]pic
 					}
 					ref := policy.Image{Image: im}
 					var pic picture
-					err := guarded(func() error { return m.hash(&ref) })
+					err := recoverImagePanic(func() error { return m.hash(&ref) })
 					if err == nil {
 						pic, err = m.picture(ref)
 					}

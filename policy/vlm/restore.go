@@ -190,7 +190,7 @@ func (r *restoration) find(part model.Part, trained bool) []error {
 		}
 	}
 	if place.reader == nil {
-		return append(bad, fmt.Errorf("%s %v is not in %q", t.Name, part.Dims, r.folders))
+		return append(bad, fmt.Errorf("tensor %s of shape %v is missing in %q", t.Name, part.Dims, r.folders))
 	}
 	bad = append(bad, r.checkValues(place, part)...)
 	if r.opt != nil && trained {
@@ -204,7 +204,7 @@ func (r *restoration) find(part model.Part, trained bool) []error {
 			}
 			name := s.prefix + part.Name
 			if _, ok := r.opt.Info(name); !ok {
-				bad = append(bad, fmt.Errorf("%s %v is not in %s", name, part.Dims, r.optimizer))
+				bad = append(bad, fmt.Errorf("tensor %s of shape %v is missing in %s", name, part.Dims, r.optimizer))
 				continue
 			}
 			bad = append(bad, r.checkValues(located{r.opt, name}, part)...)

@@ -256,7 +256,7 @@ func (p *Scoring) scorer(group []reward.Reading) reward.Scorer {
 // Validate returns an error if a setting is not allowed.
 func (p *Scoring) Validate() error {
 	if !(p.Base >= 0 && p.Base < 1) {
-		return fmt.Errorf("judge: the base is %v, it must be at least 0 and below 1", p.Base)
+		return fmt.Errorf("judge: score_base is %v, must be at least 0 and below 1", p.Base)
 	}
 	return nil
 }

@@ -174,7 +174,7 @@ func (f *folder) fetch(name string) (image.Image, error) {
 	}
 	p := plain(im)
 	if got := nameOf(p); got != name {
-		return nil, fmt.Errorf("%w: image %s has the pixels of image %s", ErrFormat, name, got)
+		return nil, fmt.Errorf("%w: image %s: the hash of its pixels is %s, must be equal to its name", ErrFormat, name, got)
 	}
 	if len(f.last) >= cached {
 		clear(f.last)

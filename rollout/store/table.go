@@ -105,7 +105,7 @@ func next[T any](in *parquet.GenericReader[T], one []T) (n int, err error) {
 		err = fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	if n == 0 && err == nil {
-		err = fmt.Errorf("%w: it ends early", ErrFormat)
+		err = fmt.Errorf("%w: the file has fewer rows than its footer states", ErrFormat)
 	}
 	return n, err
 }

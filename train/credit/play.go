@@ -108,7 +108,7 @@ func (m *Measurement) playAlternatives(ctx context.Context, b *batch, all []*epi
 			for _, answer := range m.Force {
 				r, err := m.forced(e.from, k.Turn, answer)
 				if err != nil {
-					m.Log.Warn("an answer cannot be forced", "answer", answer, "group", e.from.Group, "episode", e.from.Index, "turn", k.Turn, "err", err)
+					m.Log.Warn("cannot continue from a forced answer", "answer", answer, "group", e.from.Group, "episode", e.from.Index, "turn", k.Turn, "err", err)
 					continue
 				}
 				others, responses = append(others, workAlternative{Share: Number(math.NaN())}), append(responses, r)
@@ -294,5 +294,5 @@ func (m *Measurement) forced(t *rollout.Trajectory, turn int, answer string) (*p
 			return &policy.Completion{Tokens: p.Tokens, Text: text, Stop: policy.StopEnd}, nil
 		}
 	}
-	return nil, errors.New("the policy encodes no response")
+	return nil, errors.New("the policy's Encode returned no response")
 }

@@ -186,7 +186,7 @@ func (s *Step) layOut(names config.Registries, spec advantage.Spec) (*train.Layo
 		if sc == nil {
 			return nil, fmt.Errorf("%w: row %d of group %d, episode %d has no recorded numbers", ErrUnavailable, r.Row, r.Episode.Group, r.Episode.Index)
 		}
-		if err := fits(sc, last-first, spec.Critic); err != nil {
+		if err := checkRecorded(sc, last-first, spec.Critic); err != nil {
 			return nil, fmt.Errorf("row %d of group %d, episode %d: %w", r.Row, r.Episode.Group, r.Episode.Index, err)
 		}
 		copy(l.Batch.Rewards[first:last], sc.Rewards)
@@ -197,7 +197,7 @@ func (s *Step) layOut(names config.Registries, spec advantage.Spec) (*train.Layo
 		copy(l.Batch.Values[first:last], sc.Values)
 		for k, needed := range l.Scored[first:last] {
 			if needed && !sc.Scored[k] {
-				return nil, fmt.Errorf("%w: it needs the critic's values of all tokens, and the run has those that its own estimator, %s, needs", ErrUnavailable, own.Name)
+				return nil, fmt.Errorf("%w: it needs the critic's values of all tokens, but the run recorded only the values that its estimator %s needs", ErrUnavailable, own.Name)
 			}
 		}
 	}
@@ -270,13 +270,13 @@ func (s *Step) trained(own advantage.Spec) ([]*rollout.Trajectory, map[rowKey]*s
 	return slices.DeleteFunc(slices.Clone(s.Episodes), func(t *rollout.Trajectory) bool { return !groups[t.Group] }), scores, nil
 }
 
-// fits checks that the recorded numbers of a row have what an estimator needs.
-func fits(s *store.Scores, tokens int, values bool) error {
+// checkRecorded checks that the recorded numbers of a row have what an estimator needs.
+func checkRecorded(s *store.Scores, tokens int, values bool) error {
 	if len(s.Rewards) != tokens || len(s.Loss) != tokens {
-		return fmt.Errorf("%w: %d rewards and %d marks of the loss were recorded for %d tokens", ErrUnavailable, len(s.Rewards), len(s.Loss), tokens)
+		return fmt.Errorf("%w: %d rewards and %d entries of the loss mask were recorded for %d tokens", ErrUnavailable, len(s.Rewards), len(s.Loss), tokens)
 	}
 	if values && (len(s.Values) != tokens || len(s.Scored) != tokens) {
-		return fmt.Errorf("%w: it needs the critic's values, and %d values and %d marks of scored tokens were recorded for %d tokens", ErrUnavailable, len(s.Values), len(s.Scored), tokens)
+		return fmt.Errorf("%w: it needs one value of the critic per token, but %d values, with a mask of %d entries, were recorded for %d tokens", ErrUnavailable, len(s.Values), len(s.Scored), tokens)
 	}
 	return nil
 }

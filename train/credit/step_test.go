@@ -147,7 +147,7 @@ func TestOtherEstimatorsSayWhyTheyCannotBeComputed(t *testing.T) {
 		{"grpo", "rloo", "changes rewards", func(c *config.Config, s *credit.Step) { s.Scores, c.Algorithm.KLInReward = nil, true }},
 		{"grpo", "bi_level_gae", "0 values", func(_ *config.Config, s *credit.Step) { s.Scores[1].Values = nil }},
 		{"grpo", "rloo", "no recorded numbers", func(_ *config.Config, s *credit.Step) { s.Scores = s.Scores[1:] }},
-		{"grpo", "rloo", "marks of the loss were recorded", func(_ *config.Config, s *credit.Step) { s.Scores[0].Loss = s.Scores[0].Loss[1:] }},
+		{"grpo", "rloo", "entries of the loss mask were recorded", func(_ *config.Config, s *credit.Step) { s.Scores[0].Loss = s.Scores[0].Loss[1:] }},
 		{"token_level_gae", "bi_level_gae", "may split an episode", func(c *config.Config, _ *credit.Step) { c.Trainer.Harness = "no_concat" }},
 	} {
 		cfg, b := grouped(c.run)

@@ -193,7 +193,7 @@ func newTable(measured []*Measured, claims []claimed, missing []Unavailable, see
 		}
 		t.Estimators = append(t.Estimators, l)
 	}
-	t.remarks()
+	t.addConclusions()
 	return t
 }
 
@@ -232,8 +232,8 @@ func above(a, b []pair, draws [][]int) Figure {
 	return f
 }
 
-// remarks says so where an estimator is not better than the return minus its mean.
-func (t *Table) remarks() {
+// addConclusions adds a sentence where an estimator is not better than the return minus its mean.
+func (t *Table) addConclusions() {
 	var unclear []string
 	for i := range t.Estimators {
 		l := &t.Estimators[i]

@@ -73,7 +73,7 @@ func (m *Measurement) work(ctx context.Context, ts []*rollout.Trajectory) ([]*wo
 		case err == nil:
 			continue
 		case errors.Is(err, ErrFile):
-			m.Log.Warn("a damaged file is measured again", "file", paths[i], "err", err)
+			m.Log.Warn("credit file is damaged; measuring the episode again", "file", paths[i], "err", err)
 		case !errors.Is(err, fs.ErrNotExist):
 			return nil, err
 		}

@@ -290,7 +290,7 @@ func (e *Eval) Open(ctx context.Context, log *slog.Logger) (p policy.Policy, apa
 		return nil, false, nil, fmt.Errorf("%w: backends.%s: %w", config.ErrConfig, e.Config.Run.Backend, err)
 	}
 	return m, true, func() {
-		log.Info("usage of the API", "usage", m.Usage())
+		log.Info("API usage", "usage", m.Usage())
 		m.Close()
 	}, nil
 }

@@ -61,7 +61,7 @@ func TestARunFolderThatCannotBeMadeIsAnError(t *testing.T) {
 	require.ErrorContains(t, err, "run: ")
 	c.Env.Config = map[string]any{"f": func() {}}
 	_, err = run.CreateFolder(filepath.Join(t.TempDir(), "run"), &c)
-	require.ErrorContains(t, err, "a func() has no form in YAML")
+	require.ErrorContains(t, err, "a func() cannot be written as YAML")
 }
 
 // TestEpisodesAreWrittenWithTheirPictures writes two of three episodes and reads

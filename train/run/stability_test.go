@@ -111,7 +111,7 @@ func TestSpikesThatDoNotGoAwayStopTheRun(t *testing.T) {
 		always(tr)
 		tr.Log = slog.New(slog.NewTextHandler(&log, nil))
 	}))
-	require.Equal(t, 1, strings.Count(log.String(), "msg=spike"))
+	require.Equal(t, 1, strings.Count(log.String(), "msg=\"metric spike\""))
 }
 
 // TestARunThatGetsNoBetterStopsAndSaves, wherever it was stopped before.

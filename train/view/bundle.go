@@ -43,7 +43,7 @@ func bundle(files fs.FS, data string) (string, error) {
 	}
 	for _, text := range []string{code, string(css), data} {
 		if i := strings.Index(strings.ToLower(text), "</s"); i >= 0 || strings.Contains(text, "<!--") {
-			return "", fmt.Errorf("a script or a style ends its own element, or opens a comment")
+			return "", fmt.Errorf("a script or a style contains </s or <!--, which would end its element or begin a comment")
 		}
 	}
 	csp := fmt.Sprintf("default-src 'none'; script-src %s %s; style-src %s; img-src data:; base-uri 'none'; form-action 'none'", hash(data), hash(code), hash(string(css)))
@@ -94,7 +94,7 @@ func (m *modules) add(name string) error {
 	}
 	code = exportWord.ReplaceAllString(code, "$1 $2")
 	if word := regexp.MustCompile(`(?m)^(import|export)\b.*`).FindString(code); word != "" {
-		return fmt.Errorf("%s: %q is not an import or export that a report can hold", name, word)
+		return fmt.Errorf("%s: %q: reports support only imports and exports of names", name, word)
 	}
 	fmt.Fprintf(&m.out, "const %s = (() => {\n%sreturn { %s };\n})();\n", object(name), code, strings.Join(names, ", "))
 	m.done[name] = true

@@ -46,7 +46,7 @@ type seen struct{ lines, generation, changes int }
 // events sends an event for each run that was written, until the client leaves.
 func (h *handler) events(w http.ResponseWriter, req *http.Request) {
 	if !h.listeners.enter() {
-		refuse(w, failure{http.StatusServiceUnavailable, errors.New("too many pages listen to events")})
+		refuse(w, failure{http.StatusServiceUnavailable, errors.New("too many open event streams")})
 		return
 	}
 	defer h.listeners.leave()

@@ -45,7 +45,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case http.ErrAbortHandler:
 			panic(p)
 		default:
-			h.log.Error("a request failed", "path", clip(r.URL.Path, 200), "panic", p)
+			h.log.Error("request handler panicked", "path", clip(r.URL.Path, 200), "panic", p)
 			refuse(w, failure{http.StatusInternalServerError, fmt.Errorf("the server failed, see its log")})
 		}
 	}()

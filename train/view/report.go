@@ -196,7 +196,7 @@ func allMetrics(h http.Handler, run string) (map[string][]json.RawMessage, error
 		}
 	}
 	for name, points := range series {
-		series[name] = thin(points)
+		series[name] = downsample(points)
 	}
 	return series, nil
 }
@@ -231,7 +231,7 @@ func (o *Report) Curves() ([]Curves, error) {
 			for _, raw := range points {
 				var p [2]*float64
 				if err := json.Unmarshal(raw, &p); err != nil || p[0] == nil {
-					return nil, fmt.Errorf("view: curves: %s: %s is not a point", name, raw)
+					return nil, fmt.Errorf("view: curves: %s: %s must be a pair of step and value", name, raw)
 				}
 				y := math.NaN()
 				if p[1] != nil {
@@ -245,8 +245,8 @@ func (o *Report) Curves() ([]Curves, error) {
 	return out, nil
 }
 
-// thin keeps every n-th point and the last one.
-func thin(points []json.RawMessage) []json.RawMessage {
+// downsample keeps every n-th point and the last one.
+func downsample(points []json.RawMessage) []json.RawMessage {
 	if len(points) <= maxReportPoints {
 		return points
 	}

@@ -100,7 +100,7 @@ func (f *fetcher) get(ctx context.Context, want file, commit, path string) error
 	if err := verify(part, want, size); err != nil {
 		return errors.Join(err, os.Remove(part)) // a later call downloads all of it
 	}
-	f.Log.Info("fetched", "model", f.id, "file", want.Name, "bytes", size)
+	f.Log.Info("file downloaded", "model", f.id, "file", want.Name, "bytes", size)
 	return os.Rename(part, path)
 }
 

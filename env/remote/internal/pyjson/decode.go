@@ -73,8 +73,8 @@ func (r *reader) peek() byte {
 	return 0
 }
 
-// take skips s if it comes next, and reports whether it did.
-func (r *reader) take(s string) bool {
+// skipIf skips s if it comes next, and reports whether it did.
+func (r *reader) skipIf(s string) bool {
 	if len(r.data)-r.at < len(s) || string(r.data[r.at:r.at+len(s)]) != s {
 		return false
 	}
@@ -107,7 +107,7 @@ func (r *reader) value(depth int) (any, error) {
 		return r.text()
 	}
 	for _, w := range keywords {
-		if r.take(w.text) {
+		if r.skipIf(w.text) {
 			return w.value, nil
 		}
 	}
@@ -117,7 +117,7 @@ func (r *reader) value(depth int) (any, error) {
 func (r *reader) object(depth int) (any, error) {
 	r.at++
 	members := make(map[string]any)
-	if r.space(); r.take("}") {
+	if r.space(); r.skipIf("}") {
 		return members, nil
 	}
 	for {
@@ -129,16 +129,16 @@ func (r *reader) object(depth int) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if r.space(); !r.take(":") {
+		if r.space(); !r.skipIf(":") {
 			return nil, r.fail("a colon is needed")
 		}
 		if members[name], err = r.value(depth + 1); err != nil {
 			return nil, err
 		}
-		if r.space(); r.take("}") {
+		if r.space(); r.skipIf("}") {
 			return members, nil
 		}
-		if !r.take(",") {
+		if !r.skipIf(",") {
 			return nil, r.fail("a comma or the end of the object is needed")
 		}
 	}
@@ -147,7 +147,7 @@ func (r *reader) object(depth int) (any, error) {
 func (r *reader) list(depth int) (any, error) {
 	r.at++
 	values := []any{}
-	if r.space(); r.take("]") {
+	if r.space(); r.skipIf("]") {
 		return values, nil
 	}
 	for {
@@ -156,10 +156,10 @@ func (r *reader) list(depth int) (any, error) {
 			return nil, err
 		}
 		values = append(values, v)
-		if r.space(); r.take("]") {
+		if r.space(); r.skipIf("]") {
 			return values, nil
 		}
-		if !r.take(",") {
+		if !r.skipIf(",") {
 			return nil, r.fail("a comma or the end of the list is needed")
 		}
 	}
@@ -169,7 +169,7 @@ func (r *reader) list(depth int) (any, error) {
 // fraction and an exponent.
 func (r *reader) number() (any, error) {
 	start, whole := r.at, true
-	r.take("-")
+	r.skipIf("-")
 	switch c := r.peek(); {
 	case c == '0':
 		r.at++
@@ -179,16 +179,16 @@ func (r *reader) number() (any, error) {
 		r.at = start
 		return nil, r.fail("a value is needed")
 	}
-	if mark := r.at; r.take(".") {
+	if mark := r.at; r.skipIf(".") {
 		if r.digits() == 0 {
 			r.at = mark
 			return nil, r.fail("a fraction needs digits")
 		}
 		whole = false
 	}
-	if mark := r.at; r.take("e") || r.take("E") {
-		if !r.take("+") {
-			r.take("-")
+	if mark := r.at; r.skipIf("e") || r.skipIf("E") {
+		if !r.skipIf("+") {
+			r.skipIf("-")
 		}
 		if r.digits() == 0 {
 			r.at = mark
@@ -291,7 +291,7 @@ func (r *reader) pair(u rune) rune {
 		return u
 	}
 	mark := r.at
-	if r.take(`\u`) {
+	if r.skipIf(`\u`) {
 		if low, err := r.unit(); err == nil {
 			if c := utf16.DecodeRune(u, low); c != utf8.RuneError {
 				return c

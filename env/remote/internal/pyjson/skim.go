@@ -6,7 +6,7 @@ package pyjson
 // Parse returns the error.
 func Member(data []byte, name string) (text string, ok bool) {
 	r := reader{data: data}
-	if r.space(); !r.take("{") {
+	if r.space(); !r.skipIf("{") {
 		return "", false
 	}
 	for {
@@ -18,7 +18,7 @@ func Member(data []byte, name string) (text string, ok bool) {
 		if err != nil {
 			return "", false
 		}
-		if r.space(); !r.take(":") {
+		if r.space(); !r.skipIf(":") {
 			return "", false
 		}
 		switch r.space(); {
@@ -33,7 +33,7 @@ func Member(data []byte, name string) (text string, ok bool) {
 		default:
 			r.skip()
 		}
-		if r.space(); !r.take(",") {
+		if r.space(); !r.skipIf(",") {
 			return r.atObjectEnd(text, ok)
 		}
 	}

@@ -76,7 +76,7 @@ func plain(n *node, needed, optional []string) error {
 			return fmt.Errorf("<%s> has no %s", n.name, name)
 		}
 		if ok && !plainNumber(value) {
-			return fmt.Errorf("<%s>: %s is %q, which is no plain number", n.name, name, value)
+			return fmt.Errorf("<%s>: %s is %q, must be a number without a unit", n.name, name, value)
 		}
 	}
 	return nil

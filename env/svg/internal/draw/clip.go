@@ -45,7 +45,7 @@ func (r *renderer) clipShape(n *node, f frame, m mask) {
 		}
 		return
 	}
-	fine, ok := f.fineness()
+	fine, ok := f.tolerance()
 	p, drawn := r.outline(n, f.v)
 	if !ok || !drawn || f.s.hidden || !f.s.shown {
 		return
@@ -65,7 +65,7 @@ func (r *renderer) clipShape(n *node, f frame, m mask) {
 
 // boxOf returns the box of a shape in user units; groups have none here.
 func (r *renderer) boxOf(n *node, f frame) (bounds, bool) {
-	fine, ok := f.fineness()
+	fine, ok := f.tolerance()
 	p, drawn := r.outline(n, f.v)
 	if !ok || !drawn {
 		return bounds{}, false

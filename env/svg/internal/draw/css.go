@@ -36,7 +36,7 @@ type compound struct {
 	classes  []string
 }
 
-func (c compound) fits(n *node) bool {
+func (c compound) matches(n *node) bool {
 	if c.name != "" && c.name != n.name || c.id != "" && c.id != n.attr("id") {
 		return false
 	}
@@ -57,14 +57,14 @@ type rule struct {
 	style    []declaration
 }
 
-// fits also returns how many elements it looked at.
-func (r *rule) fits(n *node) (ok bool, looks int) {
+// matches also returns how many elements it looked at.
+func (r *rule) matches(n *node) (ok bool, looks int) {
 	last := len(r.selector) - 1
-	if !r.selector[last].fits(n) {
+	if !r.selector[last].matches(n) {
 		return false, 1
 	}
 	for last--; last >= 0; last-- {
-		for n = n.parent; n != nil && !r.selector[last].fits(n); n = n.parent {
+		for n = n.parent; n != nil && !r.selector[last].matches(n); n = n.parent {
 			looks++
 		}
 		if n == nil {
@@ -165,7 +165,7 @@ func (r *renderer) styled(n *node) []declaration {
 		list = append(list, declaration(a))
 	}
 	for i := range r.sheet {
-		ok, work := r.sheet[i].fits(n)
+		ok, work := r.sheet[i].matches(n)
 		if ok {
 			list = append(list, r.sheet[i].style...)
 			work += declarationWork * len(r.sheet[i].style)

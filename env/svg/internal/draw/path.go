@@ -122,7 +122,7 @@ func (p *path) ellipse(center point, rx, ry, sin, cos, first, turn float64, to p
 }
 
 // errPath says that path data is malformed.
-var errPath = errors.New("path data")
+var errPath = errors.New("invalid path data")
 
 // arguments is how many numbers a command takes.
 var arguments = map[byte]int{'M': 2, 'L': 2, 'H': 1, 'V': 1, 'C': 6, 'S': 4, 'Q': 4, 'T': 2, 'A': 7, 'Z': 0}

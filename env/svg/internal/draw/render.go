@@ -72,10 +72,10 @@ func Render(ctx context.Context, code string, size int, limits Limits) (*image.R
 	return r.canvas.layers[0], nil
 }
 
-// spend books work and reports whether there was enough left.
+// spend adds to the work done, and reports whether drawing may continue.
 func (r *renderer) spend(work int) bool {
 	if r.work += work; r.work > r.limits.Work && r.err == nil {
-		r.err = fmt.Errorf("drawing takes more than %d crossings: %w", r.limits.Work, ErrLimit)
+		r.err = fmt.Errorf("drawing needs more than %d edge crossings: %w", r.limits.Work, ErrLimit)
 	}
 	if r.err == nil && r.ctx.Err() != nil {
 		r.err = context.Cause(r.ctx)
@@ -274,9 +274,9 @@ func (r *renderer) shape(n *node, f frame) {
 	}
 }
 
-// fineness returns the tolerance in user units; ok is false when the transform
+// tolerance returns the tolerance in user units; ok is false when the transform
 // leaves nothing to see.
-func (f *frame) fineness() (fine float64, ok bool) {
+func (f *frame) tolerance() (fine float64, ok bool) {
 	grow := max(math.Hypot(f.m.a, f.m.b), math.Hypot(f.m.c, f.m.d))
 	return tolerance / grow, grow > 0 && finite(tolerance/grow)
 }
@@ -284,7 +284,7 @@ func (f *frame) fineness() (fine float64, ok bool) {
 // paint fills and strokes a path. A shape's opacity is that of its fill and its
 // stroke, one by one, as in the original renderer.
 func (r *renderer) paint(p *path, f frame) {
-	fine, ok := f.fineness()
+	fine, ok := f.tolerance()
 	if !ok || !r.spend(len(p.points)) {
 		return
 	}

@@ -66,7 +66,7 @@ func read(text string, strict bool, limits Limits) (*node, error) {
 	for {
 		token, err := d.RawToken()
 		if err == nil {
-			err = r.take(token)
+			err = r.handle(token)
 		}
 		switch {
 		case err == nil:
@@ -87,7 +87,7 @@ func read(text string, strict bool, limits Limits) (*node, error) {
 	}
 }
 
-func (r *reader) take(token xml.Token) error {
+func (r *reader) handle(token xml.Token) error {
 	switch t := token.(type) {
 	case xml.StartElement:
 		return r.open(t)
@@ -95,7 +95,7 @@ func (r *reader) take(token xml.Token) error {
 		return r.close(t)
 	case xml.CharData:
 		if r.at != nil {
-			r.say(t)
+			r.addText(t)
 		} else if r.strict && strings.Trim(string(t), " \t\r\n") != "" {
 			return fmt.Errorf("%w: text outside of the root element", ErrSyntax)
 		}
@@ -103,8 +103,8 @@ func (r *reader) take(token xml.Token) error {
 	return nil
 }
 
-// say appends character data to the open element.
-func (r *reader) say(text []byte) {
+// addText appends character data to the open element.
+func (r *reader) addText(text []byte) {
 	last := len(r.at.children) - 1
 	if last < 0 || r.at.children[last].name != textNode {
 		r.at.children = append(r.at.children, &node{name: textNode, parent: r.at})
