@@ -55,7 +55,7 @@ func (e *Env) Restore(ctx context.Context, state []byte) error {
 	agent.Look, agent.Horizon, agent.i, agent.j = s.Look, s.Horizon, s.East, s.North
 	x, z := agent.Position()
 	switch {
-	case s.Look < 0 || s.Look > 3 || s.Horizon < highest || s.Horizon > lowest || s.Horizon%lookStep != 0:
+	case s.Look > 3 || s.Horizon < highest || s.Horizon > lowest || s.Horizon%lookStep != 0:
 		return snapshot.Bad("navigation", "the agent looks to %d, %d degrees downwards", s.Look, s.Horizon)
 	case (s.East != 0 || s.North != 0) && !scene.Free(x, z):
 		return snapshot.Bad("navigation", "the agent is at (%v, %v), which is not free", x, z)

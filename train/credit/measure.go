@@ -146,17 +146,17 @@ func (m *Measurement) Measure(ctx context.Context) (*Table, error) {
 func (m *Measurement) check() error {
 	switch o := &m.Options; {
 	case m.Step == nil || m.Step.Config == nil:
-		return errors.New("Step is not set")
+		return errors.New("field Step is not set")
 	case m.Player == nil:
-		return errors.New("Player is not set")
+		return errors.New("field Player is not set")
 	case o.Episodes < 0 || o.Alternatives < 0 || o.MaxTokens < 0 || o.MaxTime < 0:
-		return fmt.Errorf("Episodes %d, Alternatives %d, MaxTokens %d and MaxTime %v must not be negative", o.Episodes, o.Alternatives, o.MaxTokens, o.MaxTime)
+		return fmt.Errorf("fields Episodes %d, Alternatives %d, MaxTokens %d and MaxTime %v must not be negative", o.Episodes, o.Alternatives, o.MaxTokens, o.MaxTime)
 	case o.Branches < 2:
-		return fmt.Errorf("Branches is %d, must be at least 2", o.Branches)
+		return fmt.Errorf("field Branches is %d, must be at least 2", o.Branches)
 	case !(o.Gamma >= 0 && o.Gamma <= 1):
-		return fmt.Errorf("Gamma is %v, must be in [0, 1]", o.Gamma)
+		return fmt.Errorf("field Gamma is %v, must be in [0, 1]", o.Gamma)
 	case len(o.Turns) > 0 && slices.Min(o.Turns) < 0:
-		return fmt.Errorf("Turns has %d, must not be negative", slices.Min(o.Turns))
+		return fmt.Errorf("field Turns has %d, must not be negative", slices.Min(o.Turns))
 	}
 	names := m.Step.Names.WithBuiltins()
 	for _, name := range m.Estimators {

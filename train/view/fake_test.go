@@ -22,7 +22,6 @@ import (
 // two runs, ten thousand episodes, and texts that would do harm if they were parsed.
 type fake struct {
 	*httptest.Server
-	csp      string
 	mu       sync.Mutex
 	lines    int
 	episodes int
@@ -193,7 +192,7 @@ func (f *fake) episode(r *http.Request) any {
 		"<think>I go down now.</think><observation>The hole is right of the player.</observation><prediction>The player will be at the goal.</prediction><answer>Down</answer>",
 		"<think>" + evil + "</think><answer>Right</answer>",
 	}
-	turns, row := []object{}, object{}
+	turns := []object{}
 	var texts []string
 	var pieces []object
 	var turn []int
@@ -236,7 +235,7 @@ func (f *fake) episode(r *http.Request) any {
 			}
 		}
 	}
-	row = object{"tokens": ids, "texts": texts, "pieces": pieces, "turn": turn, "columns": columns}
+	row := object{"tokens": ids, "texts": texts, "pieces": pieces, "turn": turn, "columns": columns}
 	for k, v := range (object{"error": "", "config": object{}, "metrics": object{}, "turns": turns, "rows": []object{row}, "problems": []string{}}) {
 		e[k] = v
 	}
