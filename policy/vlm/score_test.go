@@ -211,7 +211,7 @@ func TestScoreRefusesWhatItCannotScore(t *testing.T) {
 		temp   float64
 		err    string
 	}{
-		"too few marks":            {nil, want[1:], lp, 1, "want has"},
+		"too few marks":            {nil, want[1:], lp, 1, "the mask of tokens to score has"},
 		"no offsets":               {func(r *policy.Rows) { r.Offsets = nil }, want, lp, 1, "row offsets must go from 0"},
 		"offsets from 1":           {func(r *policy.Rows) { r.Offsets = append([]int{1}, r.Offsets[1:]...) }, want, lp, 1, "row offsets must go from 0"},
 		"offsets that stop early":  {func(r *policy.Rows) { r.Offsets = r.Offsets[:3] }, want, lp, 1, "row offsets must go from 0"},

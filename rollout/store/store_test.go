@@ -311,7 +311,7 @@ func TestDamagedImagesAreErrors(t *testing.T) {
 	all(raw)
 	_, err = Load(path)
 	require.ErrorIs(t, err, ErrFormat)
-	require.ErrorContains(t, err, "has the pixels of image")
+	require.ErrorContains(t, err, "the hash of its pixels is")
 	all(raw[:len(raw)/2])
 	_, err = Load(path)
 	require.ErrorIs(t, err, ErrFormat)
