@@ -154,7 +154,7 @@ func TestThePartsAreLight(t *testing.T) {
 // TestTheLoopDrawsNothing: package train does not depend on a module for plots, PDF or
 // fonts, nor on GoMLX.
 func TestTheLoopDrawsNothing(t *testing.T) {
-	for _, name := range []string{"train", "train/config", "train/credit", "train/track", "train/view"} {
+	for _, name := range []string{"train", "train/config", "train/credit", "train/proof", "train/track", "train/view"} {
 		p, ok := list(t)["vagen/"+name]
 		require.True(t, ok, name)
 		for _, dep := range p.Deps {
