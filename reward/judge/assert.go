@@ -67,8 +67,31 @@ func (r *reader) flush() {
 			r.apply(&n)
 		}
 	}
+	r.repeat()
 	r.mentions, r.doubtful, r.doubtAt = r.mentions[:0], false, -1
 	r.clear()
+}
+
+// repeat gives the subject what the last object was given, if the clause says only that
+// the same holds: "the hole likewise". It notes who that object is for the next clause.
+func (r *reader) repeat() {
+	if len(r.subject) == 0 || r.muted || r.doubtful || r.silent || r.denied {
+		return
+	}
+	switch {
+	case r.subject[0] == thePlayer:
+		for k := range r.mentions {
+			if ref := r.mentions[k].ref; ref >= 0 {
+				r.recent = append(r.recent[:0], ref) // "I am in its row, and above it"
+			}
+		}
+	case len(r.mentions) > 0:
+		r.last = r.subject[0]
+	case r.likewise && r.last >= 0:
+		for _, id := range r.subject {
+			r.entities[id].add(r.entities[r.last].v, r.entities[r.last].h)
+		}
+	}
 }
 
 // resolve gives every direction its reference: its own, that of a direction before it

@@ -30,8 +30,14 @@ func (r *reader) direction(i, end int) int {
 		prepositional = d.a>>4 != 0
 		next++
 	}
-	if next < end && (r.tokens[next].class == part) {
-		return next + 1
+	if next < end && r.tokens[next].class == part {
+		ref, after := r.reference(next+1, end, false)
+		if ref != thePlayer { // a place on the board
+			return next + 1
+		}
+		m.ref = ref
+		r.state(m)
+		return after
 	}
 	r.precise = false
 	if i > 0 && r.tokens[i-1].class == pronoun && r.tokens[i-1].b == own { // on its left

@@ -29,6 +29,8 @@ const (
 	ignorance                // unsure, unclear, if: the sentence asserts nothing
 	without                  // without, instead: what follows is not stated
 	void                     // nothing
+	alike                    // likewise, so
+	either                   //
 	denial                   // false
 	sureness                 // sure, know, tell: with a negation, the sentence asserts nothing
 	address                  // judge, score: the sentence is for the judge
@@ -75,6 +77,10 @@ const (
 	shouldWord  = 4 // second mark, of filler: should, a condition at the start
 	hereWord    = 5 // second mark, of filler: here
 	whenWord    = 6 // second mark, of filler: when, a condition at the start
+	wellWord    = 7 // second mark, of filler: well
+	whichWord   = 8 // second mark, of filler: which
+	asWord      = 2 // of linking: as
+	soWord      = 1 // of alike: so
 	ofTwo       = 1 // of several: both
 	equalsWord  = 2 // second mark, of verb: equals
 	truth       = 1 // of sureness: true
@@ -118,17 +124,22 @@ func makeLexicon() map[string]lexeme {
 		}
 	}
 	add(lexeme{class: filler}, "the", "this", "that", "these", "those", "further", "farther", "more", "much", "far", "lot",
-		"also", "too", "then", "now", "still", "again", "just", "only", "quite", "slightly", "bit", "little", "own", "which", "who", "what", "so",
-		"diagonal", "diagonally", "once", "well", "side", "hand", "direction", "way", "away", "currently", "clearly", "about", "roughly",
-		"with", "by", "for", "yes", "ok", "okay", "indeed", "respectively", "namely", "thus", "new", "has", "been", "having",
+		"also", "too", "then", "now", "still", "again", "just", "only", "quite", "slightly", "bit", "little", "own", "who", "what",
+		"diagonal", "diagonally", "once", "side", "hand", "direction", "way", "away", "currently", "clearly", "about", "roughly",
+		"with", "by", "for", "yes", "ok", "okay", "indeed", "respectively", "namely", "thus", "new", "been", "having",
 		"seen", "viewed", "where", "while", "counting", "count", "sideways", "apart", "altogether", "somewhat", "even", "nearby",
 		"being", "lying", "standing", "sitting", "current", "present", "time", "number", "will", "would", "shall", "going", "can", "any", "somewhere", "anywhere",
 		"counted", "therefore", "hence", "very", "after", "before", "afterwards")
 	add(lexeme{class: filler, a: indefinite}, "a", "an", "some")
 	add(lexeme{class: filler, b: hereWord}, "there", "here")
 	add(lexeme{class: filler, b: whenWord}, "when")
-	add(lexeme{class: without}, "without")
+	add(lexeme{class: without}, "without", "used")
 	add(lexeme{class: void}, "nothing", "nobody")
+	add(lexeme{class: filler, b: wellWord}, "well")
+	add(lexeme{class: filler, b: whichWord}, "which")
+	add(lexeme{class: alike}, "likewise", "similarly")
+	add(lexeme{class: alike, a: soWord}, "so")
+	add(lexeme{class: either}, "either")
 	add(lexeme{class: filler, b: onlyWord}, "only", "just", "merely")
 	add(lexeme{class: filler, b: shouldWord}, "should", "were", "had")
 	add(lexeme{class: filler, b: ownWord}, "own")
@@ -143,7 +154,8 @@ func makeLexicon() map[string]lexeme {
 	add(lexeme{class: verb, b: endWord}, "end", "ends", "ended")
 	add(lexeme{class: acting}, "go", "goes", "move", "moves", "moving", "moved", "walk", "walking", "head", "heading", "travel", "travelling", "turn", "turning", "advance", "proceed", "slide", "sliding")
 	add(lexeme{class: acting, a: takesObject}, "push", "pushes", "pushing", "pushed", "pull", "pulling", "kick", "drag", "shove", "bring", "shift")
-	add(lexeme{class: linking}, "of", "than", "as")
+	add(lexeme{class: linking}, "of", "than")
+	add(lexeme{class: linking, a: asWord}, "as")
 	add(lexeme{class: linking, a: origin}, "from")
 	add(lexeme{class: placing}, "at", "on", "in", "inside", "within", "onto", "upon")
 	add(lexeme{class: and}, "and", "&", "plus", "whereas")
@@ -165,7 +177,7 @@ func makeLexicon() map[string]lexeme {
 	add(lexeme{class: player}, "i", "me", "player", "agent", "you", "mine", "avatar", "character", "we", "us", "robot", "worker", "him", "he", "she")
 	add(lexeme{class: player, a: reflexive}, "myself", "yourself", "itself")
 	add(lexeme{class: possessive}, "my", "your", "our", "'s", "his", "her", "yours")
-	add(lexeme{class: seeing}, "see", "sees", "saw", "spy", "spot", "spotted", "notice", "noticed", "observe", "observed", "find", "locate", "detect", "perceive", "expect", "predict", "recognise", "recognize",
+	add(lexeme{class: seeing}, "see", "sees", "saw", "spy", "spot", "spotted", "notice", "noticed", "observe", "observed", "has", "find", "locate", "detect", "perceive", "expect", "predict", "recognise", "recognize",
 		"believe", "think", "conclude", "watch", "note", "describe", "estimate", "report", "state", "identify", "have", "look", "realise", "realize")
 	add(lexeme{class: pronoun}, "it", "they", "them")
 	add(lexeme{class: pronoun, b: own}, "its", "their")
@@ -183,6 +195,7 @@ func makeLexicon() map[string]lexeme {
 	for i, w := range []string{"zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen"} {
 		add(lexeme{class: number, a: uint8(i)}, w)
 	}
+	add(lexeme{class: number, a: 2}, "pair", "couple")
 	add(lexeme{class: unit}, "step", "steps", "unit", "units", "blocks", "moves", "hops")
 	add(lexeme{class: line, a: rowAxis}, "row", "rows", "rank")
 	add(lexeme{class: line, a: columnAxis}, "column", "columns", "col", "cols", "file")

@@ -177,7 +177,7 @@ var phrasings = []struct{ env, text, want string }{
 	{"f", "The goal and I are in the same column.", "t-s"},
 	{"f", "Me and the goal are in the same row.", "ts-"},
 	{"f", "The player and the hole stand in one column.", "h-s"},
-	{"f", "The hole has the player on its left.", ""},
+	{"f", "The hole has the player on its left.", "h-r"},
 	{"f", "Below the goal is the player.", "ta-"},
 	{"f", "I can be found to the left of the goal.", "t-r"},
 	{"f", "My place is two rows below the hole.", "ha-"},
@@ -259,7 +259,7 @@ var phrasings = []struct{ env, text, want string }{
 	{"f", "My goal is three rows up.", "ta-"},
 	{"f", "From here the goal is south and west.", "tbl"},
 	{"s", "One box is above me, one is to my right.", "ba- b-r"},
-	{"f", "The goal used to be above me but now it is below me.", ""},
+	{"f", "The goal used to be above me but now it is below me.", "tb-"},
 	// markup
 	{"f", "- **Goal**: above me, to the left\n- **Hole**: below me", "tal hb-"},
 	{"f", "1. The goal is above me.\n2. The hole is to the right of me.", "ta- h-r"},

@@ -27,7 +27,7 @@ func places(text string, names map[string]string) ([]reward.Relation, bool) {
 	}
 	player, known := [2]float64{}, false
 	for key, v := range entries {
-		if slices.Contains([]string{"player", "agent", "me", "you"}, strings.ToLower(key)) {
+		if slices.Contains([]string{"player", "agent", "me", "you"}, strings.TrimSuffix(strings.ToLower(key), "_position")) {
 			player, known = place(v)
 		}
 	}
@@ -81,6 +81,7 @@ func relationList(text string, names map[string]string) ([]reward.Relation, bool
 // kind is the object that a key such as "boxes" or "hole_2" names.
 func kind(key string, names map[string]string) (string, bool) {
 	key = strings.TrimRightFunc(strings.ToLower(strings.TrimSpace(key)), func(r rune) bool { return unicode.IsDigit(r) || r == '_' || r == ' ' })
+	key = strings.TrimSuffix(strings.TrimSuffix(key, "_positions"), "_position")
 	for _, ending := range []string{"", "s", "es"} {
 		if name, ok := names[strings.TrimSuffix(key, ending)]; ok {
 			return name, true
@@ -128,13 +129,10 @@ func relationIn(entry map[string]any, key string) string {
 	if !ok {
 		text, _ = entry[key].(string)
 	}
-	switch text = strings.ToLower(strings.TrimSpace(text)); text {
-	case "up":
-		return reward.Above
-	case "down":
-		return reward.Below
+	if key == "vertical" {
+		return vertical(strings.ToLower(strings.TrimSpace(text)))
 	}
-	return text
+	return horizontal(strings.ToLower(strings.TrimSpace(text)))
 }
 
 func sign(v float64) int {

@@ -15,6 +15,17 @@ func plain(text string) string {
 	if strings.IndexByte(text, '<') >= 0 {
 		text = withoutTags(text)
 	}
+	for {
+		i := strings.Index(text, "](") // a link in Markdown
+		if i < 0 {
+			break
+		}
+		j := strings.IndexByte(text[i:], ')')
+		if j < 0 {
+			break
+		}
+		text = text[:i] + text[i+j+1:]
+	}
 	return strings.ToLower(text)
 }
 
@@ -49,13 +60,25 @@ func withoutTags(text string) string {
 		name := strings.Trim(text[i+1:i+j], "/ ")
 		if isTag := name != "" && name[0] < utf8.RuneSelf && unicode.IsLetter(rune(name[0])); !isTag {
 			b.WriteString(text[i : i+j+1])
-		} else if len(name) > 2 {
-			b.WriteByte(' ') // not one of the short inline tags: b, i, u, em
+		} else {
+			b.WriteString(tagText(strings.ToLower(name)))
 		}
 		text = text[i+j+1:]
 	}
 	b.WriteString(text)
 	return b.String()
+}
+
+// tagText is what a reader sees in the place of a tag.
+func tagText(name string) string {
+	name, _, _ = strings.Cut(name, " ")
+	switch name {
+	case "b", "i", "u", "s", "q", "em", "tt", "strong", "span", "code", "mark", "small", "font", "a":
+		return ""
+	case "li", "p", "br", "div", "tr", "ul", "ol":
+		return ". "
+	}
+	return " "
 }
 
 // latin maps a letter that looks like a Latin one to it, and drops what is invisible.

@@ -83,6 +83,13 @@ func (r *reader) level(i, end int) int {
 	if !found {
 		return max(k, i+1)
 	}
+	for _, other := range r.mentions { // "vertically above me and horizontally aligned"
+		if axis == rowAxis && (other.v == before || other.v == after) {
+			axis = columnAxis
+		} else if axis == columnAxis && (other.h == before || other.h == after) {
+			axis = rowAxis
+		}
+	}
 	m := mention{ref: noReference}
 	if axis != 0 {
 		m.set(axis)
@@ -105,6 +112,9 @@ func (r *reader) level(i, end int) int {
 
 // shares reads "shares my row" and "shares a row with me".
 func (r *reader) shares(i, end int) int {
+	if i > 0 && r.tokens[i-1].class == player && len(r.subject) == 0 {
+		r.player()
+	}
 	m, ours, k := mention{ref: noReference}, i > 0 && r.tokens[i-1].class == player, i+1
 loop:
 	for ; k < end; k++ {
@@ -126,7 +136,10 @@ loop:
 			break loop
 		}
 	}
-	if ours && m.v|m.h != 0 {
+	if ref, next := r.reference(k, end, true); m.v|m.h != 0 && ref != noReference {
+		m.ref, k = ref, next
+		r.state(m)
+	} else if ours && m.v|m.h != 0 {
 		m.ref = thePlayer
 		r.state(m)
 	}

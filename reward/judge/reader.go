@@ -39,6 +39,7 @@ type reader struct {
 	listed   []int  // the entities of the last list, for former, latter, first and second
 	recent   []int  // the entities that a pronoun stands for
 	playerAt [2]int
+	last     int // the last object that something was stated of; -1 for none
 
 	// Of the sentence.
 	muted                               bool
@@ -63,6 +64,7 @@ type reader struct {
 	possess  bool // the next directions refer to the player
 	together bool // the player is part of the subject
 	silent   bool // the clause asserts nothing: "there is no hole …"
+	likewise bool // the same holds as for the last object
 }
 
 // readers are kept for their memory.
@@ -94,7 +96,7 @@ func readSentences(text string, names objectNames, truth []reward.Relation) []re
 
 // reset forgets the text before, but keeps the memory.
 func (r *reader) reset(truth []reward.Relation) {
-	*r = reader{truth: truth, tokens: r.tokens, entities: r.entities[:0], seen: r.seen[:0], listed: r.listed[:0], recent: r.recent[:0],
+	*r = reader{last: -1, truth: truth, tokens: r.tokens, entities: r.entities[:0], seen: r.seen[:0], listed: r.listed[:0], recent: r.recent[:0],
 		subject: r.subject[:0], mentions: r.mentions[:0]}
 }
 
@@ -161,53 +163,7 @@ func (r *reader) sentence(i, end int) {
 
 // clear forgets what belongs to a clause, apart from its subject and directions.
 func (r *reader) clear() {
-	r.negated, r.offer, r.precise, r.placed, r.measured, r.possess, r.silent, r.together = false, false, false, false, false, false, false, false
-}
-
-// assertsNothing finds the words by which a whole sentence asserts nothing: it is for
-// the judge, a condition, or says that something is not known or not true.
-func (r *reader) assertsNothing(i, end int) bool {
-	for k := i; k < end; k++ {
-		switch r.tokens[k].class {
-		case address:
-			return true
-		case ignorance:
-			if k > i && (r.tokens[k-1].class == no || r.tokens[k-1].class == without) {
-				continue
-			}
-			return true
-		case filler:
-			if k == i && (r.tokens[k].b == shouldWord || r.tokens[k].b == whenWord) {
-				return true
-			}
-		case denial:
-			r.denied = true
-		case sureness:
-			if k > i && r.tokens[k].a == truth && r.tokens[k-1].class == placing { // in case
-				return true
-			}
-		case hard:
-			for _, t := range r.tokens[k+1 : min(k+4, end)] {
-				if t.class == sureness || t.class == seeing || t.class == address {
-					return true
-				}
-			}
-		case not, no:
-			for n, t := range r.tokens[k+1 : min(k+4, end)] {
-				if t.class == comma || t.class == direction || t.class == but || t.class == object {
-					break
-				}
-				if t.class == sureness && t.a == truth {
-					r.denied = true
-					break
-				}
-				if (t.class == sureness || t.class == seeing) && n < 3 {
-					return true
-				}
-			}
-		}
-	}
-	return false
+	r.negated, r.offer, r.precise, r.placed, r.measured, r.possess, r.silent, r.together, r.likewise = false, false, false, false, false, false, false, false, false
 }
 
 // read reads the token at i, with what belongs to it, and returns the next index.
@@ -240,6 +196,12 @@ func (r *reader) read(i, end int) int {
 			return i + 2
 		}
 		r.negated = false
+	case alike:
+		if t.a != soWord || i+1 < end && r.tokens[i+1].class == verb {
+			return r.alike(i, end)
+		}
+	case either:
+		r.doubtful = r.doubtful || !r.negated && len(r.subject) > 0 && len(r.mentions) == 0
 	case void:
 		r.begin([]int{r.entity("", 0, 1)}, false)
 	case neither, nor:
@@ -274,8 +236,11 @@ func (r *reader) read(i, end int) int {
 	case beside:
 		return r.skipReference(i+1, end)
 	case linking:
-		if t.a == origin {
+		switch {
+		case t.a == origin:
 			return r.from(i, end)
+		case t.a == asWord && r.tokens[i+1].b == wellWord && r.tokens[i+1].class == filler:
+			r.likewise = true
 		}
 	case toward, placing:
 		return r.toward(i, end)
@@ -345,21 +310,6 @@ func (r *reader) none(i, end int) int {
 	return i + 1
 }
 
-// doubts marks the clause, or the next one where the doubt stands before its subject.
-func (r *reader) doubts(i, end int) {
-	if r.tokens[min(i+1, end)].class == seeing {
-		return // "I could see that …" states it
-	}
-	if len(r.subject) == 0 {
-		r.nextDoubtful = true
-		return
-	}
-	if before := r.tokens[max(i-1, 0)].class; before == comma || before == and || before == but {
-		r.doubtAt, r.wasDoubtful = len(r.mentions), r.doubtful
-	}
-	r.doubtful = true
-}
-
 // skip returns the index of the first token from i that is not a filler.
 func (r *reader) skip(i, end int) int {
 	for i < end && r.tokens[i].class == filler {
@@ -372,7 +322,7 @@ func (r *reader) skip(i, end int) int {
 func (r *reader) leadsToDirection(i, end int) bool {
 	for ; i < end; i++ {
 		switch r.tokens[i].class {
-		case filler, toward, placing, possessive:
+		case filler, toward, placing, possessive, cell:
 		default:
 			return r.tokens[i].class == direction
 		}

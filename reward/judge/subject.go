@@ -38,7 +38,7 @@ func (r *reader) playerWord(i, end int) int {
 		}
 		return k + 1
 	case cell:
-		if k+1 < end && r.tokens[k+1].class == verb {
+		if k+1 < end && r.tokens[r.skip(k+1, end)].class == verb {
 			r.player()
 			return k + 1
 		}
@@ -65,7 +65,7 @@ func (r *reader) player() { r.begin([]int{thePlayer}, false) }
 
 // playerSubject reads the player at i, with the word after it at k.
 func (r *reader) playerSubject(i, k, end int) int {
-	if r.tokens[i].a == reflexive {
+	if r.tokens[i].a == reflexive || r.before(i) == seeing && len(r.subject) > 0 && r.subject[0] != thePlayer {
 		r.player()
 		return i + 1
 	}
@@ -179,10 +179,23 @@ func (r *reader) toward(i, end int) int {
 		}
 		return i + 1
 	}
+	if next+1 < end && r.tokens[next].class == comma && r.tokens[next+1].class == filler && r.tokens[next+1].b == whichWord {
+		return i + 1 // "… and at the box, which is below me"
+	}
 	if on && len(r.subject) > 0 && r.subject[0] == thePlayer {
 		r.state(mention{v: equal, h: equal, ref: ids[0]})
 	} else if len(r.subject) == 0 {
 		r.recent = append(r.recent[:0], ids...)
 	}
 	return next
+}
+
+// before returns the class of the last token before i that is not a filler.
+func (r *reader) before(i int) class {
+	for i--; i >= 0; i-- {
+		if r.tokens[i].class != filler {
+			return r.tokens[i].class
+		}
+	}
+	return stop
 }

@@ -55,7 +55,7 @@ func tokenize(dst []token, text string, names objectNames) []token {
 			dst = numeral(dst, n, text, &end)
 			i = end
 		default:
-			if m, ok := marks[c]; ok && !(c == '.' && i+1 < len(text) && text[i+1] >= '0' && text[i+1] <= '9') {
+			if m, ok := marks[c]; ok && !(c == '.' && abbreviated(text, i)) && !(c == '.' && i+1 < len(text) && text[i+1] >= '0' && text[i+1] <= '9') {
 				dst = append(dst, token{lexeme: lexeme{class: m}, text: text[i : i+1]})
 			}
 			_, n := utf8.DecodeRuneInString(text[i:])
@@ -63,6 +63,12 @@ func tokenize(dst []token, text string, names objectNames) []token {
 		}
 	}
 	return append(dst, token{lexeme: lexeme{class: stop}})
+}
+
+// abbreviated reports whether the point at i belongs to an abbreviation such as "i.e.".
+func abbreviated(text string, i int) bool {
+	letter := func(k int) bool { return k >= 0 && k < len(text) && text[k] >= 'a' && text[k] <= 'z' }
+	return letter(i-1) && !letter(i-2) && (letter(i+1) || i >= 2 && text[i-2] == '.')
 }
 
 var marks = map[byte]class{

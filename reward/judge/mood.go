@@ -1,0 +1,78 @@
+package judge
+
+// assertsNothing finds the words by which a whole sentence asserts nothing: it is for
+// the judge, a condition, or says that something is not known or not true.
+func (r *reader) assertsNothing(i, end int) bool {
+	for k := i; k < end; k++ {
+		switch r.tokens[k].class {
+		case address:
+			return true
+		case ignorance:
+			if k > i && (r.tokens[k-1].class == no || r.tokens[k-1].class == without) {
+				continue
+			}
+			return true
+		case filler:
+			if k == i && (r.tokens[k].b == shouldWord || r.tokens[k].b == whenWord) {
+				return true
+			}
+		case denial:
+			r.denied = true
+		case sureness:
+			if k > i && r.tokens[k].a == truth && r.tokens[k-1].class == placing { // in case
+				return true
+			}
+		case hard:
+			for _, t := range r.tokens[k+1 : min(k+4, end)] {
+				if t.class == sureness || t.class == seeing || t.class == address {
+					return true
+				}
+			}
+		case not, no:
+			for n, t := range r.tokens[k+1 : min(k+4, end)] {
+				if t.class == comma || t.class == direction || t.class == but || t.class == object {
+					break
+				}
+				if t.class == sureness && t.a == truth {
+					r.denied = true
+					break
+				}
+				if (t.class == sureness || t.class == seeing) && n < 3 {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// doubts marks the clause, or the next one where the doubt stands before its subject.
+func (r *reader) doubts(i, end int) {
+	if r.tokens[min(i+1, end)].class == seeing {
+		return // "I could see that …" states it
+	}
+	if len(r.subject) == 0 {
+		r.nextDoubtful = true
+		return
+	}
+	if before := r.tokens[max(i-1, 0)].class; before == comma || before == and || before == but {
+		r.doubtAt, r.wasDoubtful = len(r.mentions), r.doubtful
+	}
+	r.doubtful = true
+}
+
+// alike reads "likewise" and "so is the hole": the next subject, or else this one, is where
+// the last object is.
+func (r *reader) alike(i, end int) int {
+	k := i + 1
+	if k < end && r.tokens[k].class == verb {
+		k++
+	}
+	if ids, next := r.phrase(k, end); ids != nil {
+		r.begin(ids, false)
+		r.likewise = true
+		return next
+	}
+	r.likewise = true
+	return i + 1
+}
