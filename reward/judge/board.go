@@ -109,27 +109,38 @@ func (b board) row(line string) ([]piece, bool) {
 	if len(line) > 8*maxSide {
 		return nil, false
 	}
-	line = b.unnumbered(strings.TrimFunc(line, pythonSpace))
+	if line = strings.TrimFunc(line, pythonSpace); line != "" {
+		line = b.unnumbered(line)
+	}
 	if line == "" || strings.Trim(line, "+-=|: ") == "" && !strings.ContainsAny(line, b.symbols()) {
 		return nil, true
 	}
-	row := make([]piece, 0, len(line))
-	for _, r := range line {
-		p, ok := b.pieces[r]
-		switch {
-		case ok:
-			row = append(row, p)
-		case pythonSpace(r) || r == '|' || r == ',':
-		default:
+	cells := 0
+	for _, r := range line { // most lines are no map: look before memory is used
+		if _, ok := b.pieces[r]; ok {
+			cells++
+		} else if !pythonSpace(r) && r != '|' && r != ',' {
 			return nil, false
 		}
 	}
-	return row, len(row) <= maxSide
+	if cells > maxSide {
+		return nil, false
+	}
+	row := make([]piece, 0, cells)
+	for _, r := range line {
+		if p, ok := b.pieces[r]; ok {
+			row = append(row, p)
+		}
+	}
+	return row, true
 }
 
 // unnumbered returns a line without the number of its row, and "" for the numbers of
 // columns.
 func (b board) unnumbered(line string) string {
+	if line[0] < utf8.RuneSelf && (line[0] < '0' || line[0] > '9') && line[0]|0x20 != 'r' {
+		return line
+	}
 	line = strings.Map(func(r rune) rune {
 		if r >= 0x2500 && r < 0x2580 { // lines of a box
 			return '|'

@@ -1,5 +1,8 @@
 package judge
 
+// spot is the word in "target spot".
+var spot = lexicon["spot"]
+
 // maxCount limits the objects that one phrase can stand for.
 const maxCount = 16
 
@@ -51,7 +54,7 @@ func (r *reader) phrase(i, end int) (ids []int, next int) {
 func (r *reader) named(i, end, label, count int, unique, all, definite, counted bool) ([]int, int) {
 	t := &r.tokens[i]
 	next := i + 1
-	if next < end && r.tokens[next].class == object && r.tokens[next].kind == t.kind || next < end && r.tokens[next].class == cell || next < end && r.tokens[next].lexeme == lexicon["spot"] {
+	if next < end && r.tokens[next].class == object && r.tokens[next].kind == t.kind || next < end && r.tokens[next].class == cell || next < end && r.tokens[next].lexeme == spot {
 		next++ // target spot, goal tile
 	}
 	if next < end && r.tokens[next].class == foreign && compounds[r.tokens[next].text] {

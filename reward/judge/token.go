@@ -55,7 +55,7 @@ func tokenize(dst []token, text string, names objectNames) []token {
 			dst = numeral(dst, n, text, &end)
 			i = end
 		default:
-			if m, ok := marks[c]; ok && !(c == '.' && abbreviated(text, i)) && !(c == '.' && i+1 < len(text) && text[i+1] >= '0' && text[i+1] <= '9') {
+			if m := markOf(c); m != foreign && !(c == '.' && abbreviated(text, i)) && !(c == '.' && i+1 < len(text) && text[i+1] >= '0' && text[i+1] <= '9') {
 				dst = append(dst, token{lexeme: lexeme{class: m}, text: text[i : i+1]})
 			}
 			_, n := utf8.DecodeRuneInString(text[i:])
@@ -71,7 +71,15 @@ func abbreviated(text string, i int) bool {
 	return letter(i-1) && !letter(i-2) && (letter(i+1) || i >= 2 && text[i-2] == '.')
 }
 
-var marks = map[byte]class{
+// markOf returns the class of a mark, foreign for other characters.
+func markOf(c byte) class {
+	if int(c) < len(marks) {
+		return marks[c]
+	}
+	return foreign
+}
+
+var marks = [utf8.RuneSelf]class{
 	'.': stop, '!': stop, ';': stop, '?': question, ',': comma, ':': comma, '(': comma, ')': comma, '[': comma, ']': comma, '/': or, '&': and, '|': comma, '\'': possessive,
 }
 
