@@ -90,7 +90,7 @@ func TestKeptPoliciesAreChecked(t *testing.T) {
 }
 
 // TestAStoppedRunVerifiesBeforeAndAfterItResumes stops a run before each event. Its chain
-// goes on when it resumes, and says so.
+// continues when it resumes, and says so.
 func TestAStoppedRunVerifiesBeforeAndAfterItResumes(t *testing.T) {
 	made := whole(t, recorded())
 	for event := range 14 {

@@ -130,7 +130,7 @@ func TestEventsTellOfWhatIsWritten(t *testing.T) {
 		t.Fatalf("the stream ended: %v", lines.Err())
 		return data
 	}
-	require.True(t, lines.Scan(), "the stream has begun")
+	require.True(t, lines.Scan(), "the stream starts")
 	appendTo(t, filepath.Join(f.dir, "metrics.jsonl"), event(2, "1"))
 	got := next("metrics")
 	require.Equal(t, "r0", got.Run)
