@@ -13,6 +13,7 @@
 //	env               the environment contract, a checker, and environments below it
 //	policy            the policy and learner contracts; losses in plain Go below it
 //	policy/vlm        Qwen2.5-VL and its relatives on XLA: generate, score, train, save
+//	policy/engine     generates responses on servers of vLLM and SGLang
 //	rollout           plays many episodes at once and records them; filters, diagnosis
 //	rollout/evaluate  plays a policy over datasets of episodes and summarises them
 //	train             the training loop, validation, imitation
@@ -20,6 +21,7 @@
 //	train/track       events and the sinks that receive them
 //	train/credit      what turns were worth, and how well estimators know it
 //	train/proof       a chained record of a run, its check, and the first difference of two runs
+//	train/engines     trains a model whose responses servers generate
 //	train/run         from a configuration to a run with folder, checkpoints and resume
 //
 // README.md shows which package imports which. This program trains a model from a

@@ -19,9 +19,9 @@ func TestReuseAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestGoroutinesAllocateNothing: AllocsPerRun looks at one processor only. On
-// several, the runtime makes goroutines until each processor has spare ones;
-// then a call must be free. A closure per call would show in every one.
+// TestGoroutinesAllocateNothing: AllocsPerRun measures one processor only. On several,
+// the runtime creates goroutines until each processor has spare ones; after that a call
+// must not allocate. A closure per call would show in every one.
 func TestGoroutinesAllocateNothing(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
 	batch := shape{64, 2048, true}.batch()
@@ -34,8 +34,8 @@ func TestGoroutinesAllocateNothing(t *testing.T) {
 		for range 4 * calls {
 			estimateOrFail(t, est, &out, batch)
 		}
-		// On a busy machine the runtime goes on making goroutines now and then, so
-		// one quiet try of several is what counts.
+		// On a busy machine the runtime occasionally creates more goroutines, so one
+		// try of several without an allocation is enough.
 		fewest := uint64(math.MaxUint64)
 		for range 5 {
 			var before, after runtime.MemStats

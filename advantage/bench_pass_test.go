@@ -5,13 +5,12 @@ import (
 	"time"
 )
 
-// touch is the least that an estimator can do: one pass in order over the arrays
-// that it reads and writes. It is plain Go, spread over rows like the estimators
-// are. Arrays are those of the estimator's Spec: rewards, values, mask and turn
+// touch is the minimum work of an estimator: one pass in order over the arrays that
+// it reads and writes. It is plain Go, with rows spread over goroutines as in the
+// estimators. Arrays are those of the estimator's Spec: rewards, values, mask and turn
 // ends in, 4, 4, 1 and 1 bytes a token; advantages, returns, turn ids and value
-// mask out, 4, 4, 4 and 1. Whitening has to read and write the advantages once
-// more, as their moments are known only after the last row: that is the
-// estimator's own business, and not in the pass.
+// mask out, 4, 4, 4 and 1. Whitening has to read and write the advantages once more,
+// as their moments are known only after the last row; the pass does not include that.
 type touch struct {
 	b    *Batch
 	out  Result
@@ -87,9 +86,9 @@ func touchTurns(r, v, adv, ret []float32, m, ends []bool, id []int32) {
 	}
 }
 
-// BenchmarkBeside takes turns with each estimator and a pass over the same
-// arrays, and reports the shortest time of each and their quotient. Whatever
-// else the machine does falls on both alike, and the shortest time leaves it out.
+// BenchmarkBeside alternates between each estimator and a pass over the same arrays, and
+// reports the shortest time of each and their quotient. Other load on the machine slows
+// down both alike, and the shortest time excludes it.
 func BenchmarkBeside(b *testing.B) {
 	params := DefaultParams()
 	params.Lambda, params.TurnGamma = 0.95, 0.95

@@ -86,8 +86,8 @@ func (s shape) fill(b *Batch, row int) {
 	}
 }
 
-// BenchmarkEstimate takes every estimator over every shape. What that is beyond
-// touching the memory, BenchmarkBeside says.
+// BenchmarkEstimate runs every estimator on every shape. BenchmarkBeside compares the time
+// with that of memory access alone.
 func BenchmarkEstimate(b *testing.B) {
 	params := DefaultParams()
 	params.Lambda, params.TurnGamma = 0.95, 0.95
@@ -117,7 +117,7 @@ func BenchmarkEstimate(b *testing.B) {
 	}
 }
 
-// BenchmarkWorkers shows what more processors give.
+// BenchmarkWorkers shows the speed-up by more processors.
 func BenchmarkWorkers(b *testing.B) {
 	batch := shape{1024, 8192, false}.batch()
 	est := BiLevel{Gamma: 1, Lambda: 0.95, TurnGamma: 0.95, Whiten: true}

@@ -2,8 +2,8 @@ package advantage
 
 import "testing"
 
-// TestBiLevelCountsTurnEndsInContext: a turn end that the mask leaves out is a
-// turn all the same, worth its reward and value, though no token is credited.
+// TestBiLevelCountsTurnEndsInContext: a turn end outside the mask is a turn with its
+// reward and value, although no token is credited for it.
 //
 // Turn ends at 1, 2, 3 and 5; the mask has 0, 1 and 5. With γH 0.5 and λ 0.5:
 //
@@ -33,9 +33,9 @@ func TestBiLevelCountsTurnEndsInContext(t *testing.T) {
 	}
 }
 
-// TestTurnWiseGivesTurnsTheirNextEnd on the same row: tokens under the mask take
-// the advantage of the next turn end, those after the last one 0, and returns
-// sit on turn ends, in the mask or not.
+// TestTurnWiseGivesTurnsTheirNextEnd on the same row: tokens in the mask get the
+// advantage of the next turn end, those after the last one 0, and returns are at turn ends,
+// inside and outside the mask.
 func TestTurnWiseGivesTurnsTheirNextEnd(t *testing.T) {
 	b := &Batch{
 		Offsets: []int{0, 7},

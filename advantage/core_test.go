@@ -2,8 +2,8 @@ package advantage
 
 import "fmt"
 
-// call64 runs an estimator's core on float64 storage, where rounding of the
-// stored numbers hides nothing.
+// call64 runs an estimator's core on float64 storage, so that rounding of
+// the stored numbers hides no difference.
 func call64(est Estimator, c *call[float64]) error {
 	c.adv, c.ret = make([]float64, c.tokens()), make([]float64, c.tokens())
 	c.scratch = new(scratch)

@@ -77,8 +77,8 @@ func TestWrongLengthsAreRefused(t *testing.T) {
 	}
 }
 
-// name0 is the name that an estimator calls itself in errors: names that stand
-// for a setting of another estimator use that one's.
+// name0 is an estimator's name in errors: a name that is a preset of another estimator
+// has that one's.
 func name0(name string) string {
 	switch name {
 	case "masked_grpo", "lite_grpo":
@@ -118,7 +118,7 @@ func TestNotFiniteInputsAreRefused(t *testing.T) {
 
 func position(t int) string { return "position " + strconv.Itoa(t) + ": " }
 
-// TestUnreadInputsMayBeAnything: what an estimator does not read cannot spoil
+// TestUnreadInputsMayBeAnything: inputs that an estimator does not read cannot change
 // its result.
 func TestUnreadInputsMayBeAnything(t *testing.T) {
 	onceEach(t, func(t *testing.T, spec Spec, est Estimator) {
@@ -158,8 +158,8 @@ func TestOverflowingResultsAreRefused(t *testing.T) {
 	})
 }
 
-// TestLargeButStorableResultsAreKept: the check for overflow does not refuse
-// what fits.
+// TestLargeButStorableResultsAreKept: the check for overflow does not refuse results that
+// fit float32.
 func TestLargeButStorableResultsAreKept(t *testing.T) {
 	b := &Batch{
 		Offsets: []int{0, 2}, Rewards: []float32{0, 2e38}, Values: []float32{1e38, 0},
@@ -291,7 +291,7 @@ func TestDifferentRowsWithOneIdentityAreRefused(t *testing.T) {
 	}
 }
 
-// TestResultsCanBeReusedAfterAnError: a refused batch leaves nothing behind.
+// TestResultsCanBeReusedAfterAnError: a refused batch does not affect the next result.
 func TestResultsCanBeReusedAfterAnError(t *testing.T) {
 	onceEach(t, func(t *testing.T, _ Spec, est Estimator) {
 		var out Result

@@ -14,7 +14,7 @@ type Estimator interface {
 	// reads b and keeps no reference to it. After an error dst is unspecified.
 	//
 	// The slices of dst share no memory with b or with each other: the estimators
-	// of this package refuse that with ErrShared.
+	// of this package refuse that with ErrOverlap.
 	Estimate(dst *Result, b *Batch) error
 }
 
@@ -38,17 +38,17 @@ var (
 	ErrNoMask = errors.New("needs a mask that the batch does not have")
 	// ErrNoTurnEnd means that model tokens are not closed by a turn end.
 	ErrNoTurnEnd = errors.New("no turn end")
-	// ErrNoGroup means that identities (groups, trajectories, baselines,
-	// states) that the estimator needs are missing.
-	ErrNoGroup = errors.New("needs identities that the batch does not have")
+	// ErrNoGroup means that a column of the batch (groups, trajectories, baselines,
+	// states) that the estimator needs is missing.
+	ErrNoGroup = errors.New("required by the estimator, but missing in the batch")
 	// ErrGroupSize means that a group has too few members.
 	ErrGroupSize = errors.New("group too small")
 	// ErrUnknown means that no estimator has this name.
 	ErrUnknown = errors.New("unknown name")
 	// ErrDuplicate means that a name is already registered.
 	ErrDuplicate = errors.New("the name is already registered")
-	// ErrShared means that a Result would overwrite the batch, or itself.
-	ErrShared = errors.New("memory is shared")
+	// ErrOverlap means that a Result would overwrite the batch, or itself.
+	ErrOverlap = errors.New("slices of the result overlap each other or the batch")
 	// ErrConflict means that two different rows have the same identity in a
 	// trajectory.
 	ErrConflict = errors.New("two different rows with one identity")

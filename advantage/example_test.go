@@ -280,7 +280,7 @@ func ExampleDescribe() {
 	// true false true true <nil>
 }
 
-// What one's own trainer adds stays in one's own registry.
+// An estimator that a program adds to its own registry is not in any other.
 func ExampleRegistry() {
 	r := advantage.Builtin()
 	err := r.Register(advantage.Spec{

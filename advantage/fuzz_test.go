@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// raw reads a batch from bytes. Most bytes become rewards and values of any bit
-// pattern; the others masks, identities and lengths, right or wrong.
+// raw reads a batch from bytes. Most bytes become rewards and values of any bit pattern;
+// the others become masks, identities and lengths, valid or not.
 type raw struct{ rest []byte }
 
 func (r *raw) byte() byte {
@@ -21,7 +21,7 @@ func (r *raw) byte() byte {
 	return b
 }
 
-// number is small and tame, or anything that four bytes can be.
+// number returns a small finite number, or any bit pattern of four bytes.
 func (r *raw) number() float32 {
 	b := r.byte()
 	if b < 240 || len(r.rest) < 4 {
@@ -73,7 +73,7 @@ func (r *raw) batch() *Batch {
 	return b
 }
 
-// spoil breaks one length.
+// spoil makes one length wrong.
 func (b *Batch) spoil(which byte) {
 	switch which % 8 {
 	case 0:
@@ -208,13 +208,13 @@ func FuzzWhitening(f *testing.F) {
 			}
 			return
 		}
-		if !finite(dst) || m != MomentsOf(x, in) {
+		if !finite(dst) || m != momentsOf(x, in) {
 			t.Fatalf("whitened %v to %v with %+v", x, dst, m)
 		}
 	})
 }
 
-// FuzzByName looks for any name.
+// FuzzByName looks up any name.
 func FuzzByName(f *testing.F) {
 	f.Add("grpo", 1.0, 0.5)
 	f.Add("bi_level", math.NaN(), 2.0)
@@ -225,24 +225,6 @@ func FuzzByName(f *testing.F) {
 		}
 		if _, unknown := Describe(name); (unknown != nil) != errors.Is(err, ErrUnknown) {
 			t.Fatalf("described: %v, made: %v", unknown, err)
-		}
-	})
-}
-
-// FuzzPacking does arithmetic on any numbers.
-func FuzzPacking(f *testing.F) {
-	f.Add(6, 39, 23, 133)
-	f.Fuzz(func(t *testing.T, a, b, c, rows int) {
-		m, err := RowMultiple(a, b, c)
-		if err != nil {
-			return
-		}
-		if m%a != 0 || m%b != 0 || m%c != 0 {
-			t.Fatalf("%d is no multiple of %d, %d and %d", m, a, b, c)
-		}
-		extra := ExtraRows(rows, m)
-		if extra < 0 || extra >= m || rows > 0 && uint64(rows)%uint64(m)+uint64(extra) != uint64(m) && extra != 0 {
-			t.Fatalf("%d extra rows for %d of %d", extra, rows, m)
 		}
 	})
 }

@@ -22,7 +22,7 @@ type row struct {
 	states             []uint64 // one per turn
 }
 
-// batchOf strings rows together. Loss, GAE and TurnEnd come from the tokens.
+// batchOf concatenates rows. Loss, GAE and TurnEnd come from the tokens.
 func batchOf(rows []row) *Batch {
 	b := &Batch{Offsets: []int{0}}
 	for _, r := range rows {
@@ -56,7 +56,7 @@ func newGenerator(seed uint64) *generator {
 
 func (g *generator) number() float32 { return float32(g.IntN(4001)-2000) / 1000 }
 
-// observation is context: numbers there are junk, as a critic's are.
+// observation is context: its numbers are arbitrary, as a critic's are there.
 func (g *generator) observation(n int) []token {
 	out := make([]token, n)
 	for i := range out {
@@ -65,8 +65,8 @@ func (g *generator) observation(n int) []token {
 	return out
 }
 
-// turn is what the model wrote in one go, with a reward at its end and, if
-// dense, at every token.
+// turn is one response of the model, with a reward at its end and, if dense, at every
+// token.
 func (g *generator) turn(n int, dense bool) []token {
 	out := make([]token, n)
 	for i := range out {
@@ -149,7 +149,7 @@ func sameByID(t testing.TB, what string, got, want map[int]float32) {
 
 func abs(x float32) float32 { return max(x, -x) }
 
-// testParams are below one throughout: at one, many wrong estimators are right.
+// testParams are all below one: at one, many wrong estimators agree with the right one.
 func testParams() Params {
 	return Params{
 		Gamma: 0.9, Lambda: 0.8, TurnGamma: 0.7, TurnLambda: 0.85, TokenLambda: 0.6,

@@ -20,27 +20,6 @@ func TestGoldenPacking(t *testing.T) {
 			returns, _ := flat(t, c.Inputs, "returns")
 			want, _ := flat(t, c.Expected, "value_mask")
 			same(t, tally, c.Name, MaskFromReturns(nil, narrow(returns)), bools(want))
-		case c.HasTag("row_padding"):
-			var world, rows, multiple, extra int
-			var mini []int
-			golden.Need(t, c.Params, "world_size", &world)
-			golden.Need(t, c.Params, "mini_batches", &mini)
-			golden.Need(t, c.Inputs, "rows", &rows)
-			golden.Need(t, c.Expected, "multiple", &multiple)
-			golden.Need(t, c.Expected, "extra_rows", &extra)
-			got, err := RowMultiple(append(mini, world)...)
-			if err != nil {
-				t.Errorf("%s: %v", c.Name, err)
-			}
-			golden.Equal(t, tally, c.Name+" multiple", got, multiple)
-			golden.Equal(t, tally, c.Name+" extra_rows", ExtraRows(rows, multiple), extra)
-		case c.HasTag("traj_idx"):
-			var n, rows int
-			var want []int
-			golden.Need(t, c.Params, "n", &n)
-			golden.Need(t, c.Inputs, "rows", &rows)
-			golden.Need(t, c.Expected, "traj_idx", &want)
-			same(t, tally, c.Name, Interleaved(nil, rows, n), want)
 		default:
 			continue
 		}

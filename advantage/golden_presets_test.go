@@ -7,9 +7,9 @@ import (
 	"vagen/mask"
 )
 
-// TestGoldenPresets plays the presets from recorded tokens to
-// advantages: masks and scores from who wrote which token, rewards minus the KL
-// penalty, advantages and returns by the estimator's name.
+// TestGoldenPresets runs the presets from recorded tokens to advantages: masks and
+// scores from the recorded kinds of tokens, rewards minus the KL penalty, advantages and
+// returns by the estimator's name.
 func TestGoldenPresets(t *testing.T) {
 	const file = "algorithms/presets.json"
 	tally := golden.NewTally(t, file)

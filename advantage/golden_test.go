@@ -125,9 +125,9 @@ func storage(tol golden.Tolerance, scale float64) golden.Tolerance {
 	return golden.Tolerance{Abs: tol.Abs + 2e-5*math.Max(1, scale), Rel: tol.Rel + 2e-5}
 }
 
-// compare runs an estimator on float64 storage, where the recorded tolerance
-// holds as it is, and through the public float32 interface. The raw variant,
-// when given, has to give raw_advantages.
+// compare runs an estimator on float64 storage, with the recorded tolerance unchanged,
+// and through the public float32 interface. The raw variant, if given, must return
+// raw_advantages.
 func (r *recorded) compare(t *testing.T, tally *golden.Tally, est, raw Estimator) {
 	t.Helper()
 	tally.Case()
@@ -179,8 +179,8 @@ func (r *recorded) compare(t *testing.T, tally *golden.Tally, est, raw Estimator
 	pair("raw_advantages", wideRaw.adv, out.Advantages)
 }
 
-// rawScale bounds how much larger than one the numbers in play are, relative to
-// the spread that whitening divides by.
+// rawScale bounds how much larger than one the numbers are, relative to the standard
+// deviation that whitening divides by.
 func (r *recorded) rawScale(c *call[float64]) float64 {
 	big := 1.0
 	for _, x := range [][]float64{r.rewards, r.values, c.ret} {

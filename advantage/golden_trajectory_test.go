@@ -6,8 +6,8 @@ import (
 	"vagen/internal/golden"
 )
 
-// recordEpisodes reads a case whose rows belong to episodes. KL-shaped rewards,
-// where there are some, take the place of scores.
+// recordEpisodes reads a case whose rows belong to episodes. KL-shaped rewards, if there
+// are any, replace scores.
 func recordEpisodes(t testing.TB, c golden.Case) *recorded {
 	t.Helper()
 	rewards := "token_level_scores"

@@ -139,7 +139,7 @@ func TestPassKRewardsTheLeadOfTheBest(t *testing.T) {
 	}
 }
 
-// TestPassKSumsLeadsOverAllChoices: against every choice of k rows, counted out.
+// TestPassKSumsLeadsOverAllChoices compares with a sum over every choice of k rows.
 func TestPassKSumsLeadsOverAllChoices(t *testing.T) {
 	for _, scores := range [][]float32{{2, 7, 1, 7, 3, 0}, {1, 2, 4, 8, 16}, {3, 3}, {5, 5, 5}} {
 		n := len(scores)
@@ -168,7 +168,7 @@ func TestPassKSumsLeadsOverAllChoices(t *testing.T) {
 }
 
 // TestEqualScoresGiveZeroAdvantages: sums of float32 rewards in float64 are equal when
-// the rewards are, so no rounding noise is blown up by a tiny deviation.
+// the rewards are, so no rounding error is amplified by a tiny deviation.
 func TestEqualScoresGiveZeroAdvantages(t *testing.T) {
 	scores := make([]float32, 7)
 	groups := make([]int, 7)
@@ -209,7 +209,7 @@ func TestReMaxSubtractsBaselineUnderMask(t *testing.T) {
 func TestReinforceStopsAtContext(t *testing.T) {
 	b := &Batch{Offsets: []int{0, 5}, Rewards: []float32{1, 2, 4, 8, 16}, Loss: []bool{true, true, false, true, true}}
 	out := run(t, ReinforcePlusPlus{Gamma: 0.5}, b)
-	// The context's return holds the turn after it, but passes nothing on.
+	// The context's return includes the turn after it, but is not passed on.
 	for i, want := range []struct{ adv, ret float32 }{{2, 2}, {2, 2}, {0, 12}, {16, 16}, {16, 16}} {
 		if out.Advantages[i] != want.adv || out.Returns[i] != want.ret {
 			t.Errorf("position %d: %v, %v, want %v", i, out.Advantages[i], out.Returns[i], want)

@@ -31,9 +31,9 @@ func bothSame(t *testing.T, got, want *Result, gotRows, wantRows []row) {
 	sameByID(t, "returns", byID(gotRows, got.Returns), byID(wantRows, want.Returns))
 }
 
-// TestObservationsChangeNothing inserts context between turns, with values as
-// wild as a critic's may be there. Plain GAE takes every token for a step and is
-// the exception, which the test shows too.
+// TestObservationsChangeNothing inserts context between turns, with arbitrary values, as
+// a critic may have there. Plain GAE treats every token as a step and is the exception,
+// which the test checks, too.
 func TestObservationsChangeNothing(t *testing.T) {
 	eachName(t, func(t *testing.T, spec Spec, est Estimator, g *generator) {
 		rows := g.episodes(3, 3, true)
@@ -68,9 +68,9 @@ func values(m map[int]float32) []float32 {
 	return out
 }
 
-// TestObservationsInsideTurnsChangeNothing inserts context anywhere. Where a
-// turn is a run of model tokens, that makes two turns of one, and the result has
-// to differ.
+// TestObservationsInsideTurnsChangeNothing inserts context anywhere. For an estimator
+// whose turns are runs of model tokens, that splits a turn in two, and the result must
+// differ.
 func TestObservationsInsideTurnsChangeNothing(t *testing.T) {
 	runsAreTurns := []string{
 		"gae", "reinforce_plus_plus", "turn_level_gae", "trajectory_bi_level_gae", "bi_level_gae_published",
@@ -101,8 +101,8 @@ func TestObservationsInsideTurnsChangeNothing(t *testing.T) {
 	}
 }
 
-// TestRewardsCountWhereTheSpecSays moves rewards about: outside the site that a
-// Spec names they change no advantage of a model token, inside they do.
+// TestRewardsCountWhereTheSpecSays adds rewards at different positions: at positions
+// outside those that a Spec names they change no advantage of a model token, inside they do.
 func TestRewardsCountWhereTheSpecSays(t *testing.T) {
 	eachName(t, func(t *testing.T, spec Spec, est Estimator, g *generator) {
 		rows := g.episodes(3, 3, true)
@@ -157,8 +157,8 @@ func TestPaddingChangesNothing(t *testing.T) {
 	})
 }
 
-// TestPermutedRowsPermuteResults: who stands where in a batch is no matter. Sums
-// over rows change their order, so the last bits may differ.
+// TestPermutedRowsPermuteResults: the order of rows in a batch does not matter, except
+// that sums over rows change their order, so the last bits may differ.
 func TestPermutedRowsPermuteResults(t *testing.T) {
 	eachName(t, func(t *testing.T, _ Spec, est Estimator, g *generator) {
 		rows := g.episodes(3, 3, true)
@@ -222,8 +222,8 @@ func TestCopiesAreHarmless(t *testing.T) {
 	})
 }
 
-// split lays episodes out with a row for each so many turns, each row with a
-// prompt of its own.
+// split stores episodes with a given number of turns per row, each row with its own
+// prompt.
 func (g *generator) split(rows []row, turns int) []row {
 	var out []row
 	for _, r := range rows {
@@ -250,9 +250,9 @@ func (g *generator) split(rows []row, turns int) []row {
 	return out
 }
 
-// TestLayoutsAgree lays the same episodes out as one row each, as a row per turn
-// and as something in between. no_concat_gae takes rows for steps, so only its
-// row per turn is comparable.
+// TestLayoutsAgree stores the same episodes as one row each, as a row per turn, and with
+// several turns per row. no_concat_gae treats rows as steps, so only its row per turn is
+// comparable.
 func TestLayoutsAgree(t *testing.T) {
 	eachName(t, func(t *testing.T, spec Spec, est Estimator, g *generator) {
 		if _, rowsAreSteps := est.(NoConcat); spec.RowLocal || rowsAreSteps {
@@ -279,8 +279,8 @@ func floats(x []int32) []float32 {
 	return out
 }
 
-// TestNoConcatIsTurnLevelOnRowsPerTurn ties the estimator over rows to the one
-// over turns: with one turn per row they are the same.
+// TestNoConcatIsTurnLevelOnRowsPerTurn: with one turn per row the estimator over rows
+// equals the one over turns.
 func TestNoConcatIsTurnLevelOnRowsPerTurn(t *testing.T) {
 	for seed := range uint64(lawRounds) {
 		g := newGenerator(seed)

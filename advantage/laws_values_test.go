@@ -21,7 +21,7 @@ func TestWhitenedAdvantagesHaveMeanZeroAndVarianceOne(t *testing.T) {
 		case TurnWise:
 			over = b.TurnEnd
 		}
-		m := MomentsOf(run(t, est, b).Advantages, over)
+		m := momentsOf(run(t, est, b).Advantages, over)
 		// The tolerance covers the epsilons of whitening and float32 storage.
 		if math.Abs(m.Mean) > 1e-5 || math.Abs(m.Variance()-1) > 1e-4 {
 			t.Errorf("mean %v, variance %v over %d positions", m.Mean, m.Variance(), m.N)
@@ -74,8 +74,8 @@ func TestReturnsTelescopeAtLambdaOne(t *testing.T) {
 	}
 }
 
-// TestReturnsNeedNoValuesAtLambdaOne is the same for all estimators with a
-// critic, whatever their clocks: what the critic believes cancels.
+// TestReturnsNeedNoValuesAtLambdaOne is the same for all estimators with a critic,
+// whether they discount tokens or turns: the critic's values cancel.
 func TestReturnsNeedNoValuesAtLambdaOne(t *testing.T) {
 	eachName(t, func(t *testing.T, spec Spec, _ Estimator, g *generator) {
 		if !spec.Critic {
@@ -197,8 +197,8 @@ func TestTwoPassIsBiLevelOnWholeEpisodes(t *testing.T) {
 	}
 }
 
-// TestMixEnds: mix 0 is the plain recursion to the bit, and so is mix 1 with
-// equal clocks but for rounding.
+// TestMixEnds: mix 0 is bit-identical to the plain recursion, and mix 1 with equal
+// discounts equals it except for rounding.
 func TestMixEnds(t *testing.T) {
 	for seed := range uint64(lawRounds) {
 		rows := newGenerator(seed).episodes(3, 3, true)
@@ -219,7 +219,7 @@ func TestMixEnds(t *testing.T) {
 	}
 }
 
-// TestRowsWithoutModelTokensStayZero: such a row has results, and takes no part.
+// TestRowsWithoutModelTokensStayZero: such a row gets zeros, and does not affect others.
 func TestRowsWithoutModelTokensStayZero(t *testing.T) {
 	eachName(t, func(t *testing.T, spec Spec, est Estimator, g *generator) {
 		rows := g.episodes(3, 3, true)
@@ -228,7 +228,7 @@ func TestRowsWithoutModelTokensStayZero(t *testing.T) {
 		got := run(t, est, b)
 		lo, hi := b.Row(len(rows))
 		if spec.Mask == MaskAttention || spec.Groups {
-			return // such rows are rows to these, and count in their group
+			return // these estimators count such rows as members of their group
 		}
 		bothSame(t, got, run(t, est, batchOf(rows)), silent, rows)
 		raw := testParams()
@@ -241,8 +241,8 @@ func TestRowsWithoutModelTokensStayZero(t *testing.T) {
 	})
 }
 
-// TestEmptyMasksAreDefined: whitening over nothing is an error with a name, and
-// without whitening there are zeros.
+// TestEmptyMasksAreDefined: whitening over an empty mask is ErrEmptyMask, and without
+// whitening the results are zeros.
 func TestEmptyMasksAreDefined(t *testing.T) {
 	eachName(t, func(t *testing.T, spec Spec, est Estimator, g *generator) {
 		rows := []row{

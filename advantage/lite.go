@@ -1,6 +1,6 @@
 package advantage
 
-// Lite is the masked recursion in the form that VAGEN-Lite uses, from verl: the
+// Lite is the masked recursion in the form that VAGEN lite uses, from verl: the
 // recursion walks over every column, and tokens outside the mask pass it
 // through instead of being left out.
 //

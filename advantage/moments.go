@@ -9,10 +9,6 @@ type Moments struct {
 	M2   float64 // sum of squared distances to the mean
 }
 
-// MomentsOf returns the moments of the numbers under the mask; a nil mask
-// covers all of them. It makes two passes in float64, in order.
-func MomentsOf(x []float32, mask []bool) Moments { return momentsOf(x, mask) }
-
 func momentsOf[T number](x []T, mask []bool) Moments {
 	var m Moments
 	sum := 0.0
@@ -35,9 +31,6 @@ func momentsOf[T number](x []T, mask []bool) Moments {
 	return m
 }
 
-// Sum returns the sum of the numbers.
-func (m Moments) Sum() float64 { return float64(m.N) * m.Mean }
-
 // Variance returns the unbiased variance, M2/(N−1), and NaN for fewer than two
 // numbers.
 func (m Moments) Variance() float64 {
@@ -45,14 +38,6 @@ func (m Moments) Variance() float64 {
 		return math.NaN()
 	}
 	return m.M2 / float64(m.N-1)
-}
-
-// PopulationVariance returns M2/N, and NaN for no numbers.
-func (m Moments) PopulationVariance() float64 {
-	if m.N < 1 {
-		return math.NaN()
-	}
-	return m.M2 / float64(m.N)
 }
 
 // merge adds the moments of another set (Chan, Golub and LeVeque 1979). Merging

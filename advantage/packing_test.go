@@ -7,41 +7,6 @@ import (
 	"testing"
 )
 
-func TestRowMultipleIsTheLeastCommonMultiple(t *testing.T) {
-	for _, c := range []struct {
-		parts []int
-		want  int
-	}{{nil, 1}, {[]int{7}, 7}, {[]int{4, 6}, 12}, {[]int{6, 4}, 12}, {[]int{8, 4, 2}, 8}, {[]int{3, 5, 7}, 105},
-		{[]int{3 << 30, 1 << 31}, 3 << 31}, {[]int{math.MaxInt}, math.MaxInt},
-	} {
-		if got, err := RowMultiple(c.parts...); err != nil || got != c.want {
-			t.Errorf("%v: got %d, %v, want %d", c.parts, got, err, c.want)
-		}
-	}
-	for _, parts := range [][]int{{0}, {4, -2}, {math.MaxInt, math.MaxInt - 1}} {
-		if _, err := RowMultiple(parts...); !errors.Is(err, ErrParameter) {
-			t.Errorf("%v: got %v, want ErrParameter", parts, err)
-		}
-	}
-}
-
-func TestExtraRowsFillUpToTheMultiple(t *testing.T) {
-	for _, c := range [][3]int{{5, 4, 3}, {8, 4, 0}, {1, 4, 3}, {0, 4, 0}, {5, 0, 0}, {5, 1, 0}, {-3, 4, 0}} {
-		if got := ExtraRows(c[0], c[1]); got != c[2] {
-			t.Errorf("ExtraRows(%d, %d) = %d, want %d", c[0], c[1], got, c[2])
-		}
-	}
-}
-
-func TestInterleavedCountsTrajectories(t *testing.T) {
-	if got, want := Interleaved([]int{9}, 5, 2), []int{9, 0, 1, 0, 1, 0}; !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-	if got := Interleaved(nil, 2, 0); !slices.Equal(got, []int{0, 0}) {
-		t.Errorf("got %v, want zeros", got)
-	}
-}
-
 func TestInternerNumbersByAppearance(t *testing.T) {
 	var in Interner
 	if got, want := in.IDs([]int{5}, "b", "a", "b", ""), []int{5, 0, 1, 0, 2}; !slices.Equal(got, want) {
@@ -111,7 +76,7 @@ func TestBatchKnowsItsSize(t *testing.T) {
 	}
 }
 
-// TestEmptyBatchesAreNoProblem where nothing has to be whitened.
+// TestEmptyBatchesAreNoProblem for estimators that do not whiten.
 func TestEmptyBatchesAreNoProblem(t *testing.T) {
 	onceEach(t, func(t *testing.T, spec Spec, est Estimator) {
 		for _, b := range []*Batch{{}, {Offsets: []int{0}}} {

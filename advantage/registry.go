@@ -9,7 +9,7 @@ import (
 )
 
 // Params holds the hyperparameters of all estimators under the names that
-// configurations use. Each estimator picks what it knows. Every field is used literally;
+// configurations use. Each estimator uses its own fields. Every field is used literally;
 // start from DefaultParams.
 type Params struct {
 	Gamma       float64 // gamma: discount per token
@@ -85,7 +85,7 @@ type Spec struct {
 }
 
 // Reads reports whether the estimator depends on a hyperparameter, which change alters.
-// Estimators that are no plain values, such as functions, count as reading all.
+// Estimators that are not plain values, such as functions, are assumed to read all.
 func (s Spec) Reads(change func(*Params)) bool {
 	was, is := DefaultParams(), DefaultParams()
 	change(&is)

@@ -74,7 +74,7 @@ func TestDefaultsAreThoseOfConfigurations(t *testing.T) {
 	}
 }
 
-// TestSpecsDescribeWhatEstimatorsPublish compares promises with results.
+// TestSpecsDescribeWhatEstimatorsPublish compares Specs with results.
 func TestSpecsDescribeWhatEstimatorsPublish(t *testing.T) {
 	onceEach(t, func(t *testing.T, spec Spec, est Estimator) {
 		out := run(t, est, good())

@@ -3,7 +3,7 @@ package advantage
 // Result receives the output of an estimator. The zero value is ready to use; its memory
 // is reused from call to call. It must not be used by two calls at the same time, and a
 // copy shares its memory. A batch that contains slices of a Result needs another Result
-// (see ErrShared).
+// (see ErrOverlap).
 type Result struct {
 	// Advantages has one entry per token. Positions outside the estimator's
 	// mask are as documented by the estimator; they are not part of a loss.

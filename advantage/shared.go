@@ -19,7 +19,7 @@ func checkShared(dst *Result, spareMask []bool, b *Batch) error {
 			numbers []float32
 		}{{"rewards", b.Rewards}, {"values", b.Values}, {"baselines", b.Baselines}} {
 			if overlap(out.numbers, in.numbers) {
-				return errShared(out.name, in.name)
+				return errOverlap(out.name, in.name)
 			}
 		}
 	}
@@ -28,17 +28,17 @@ func checkShared(dst *Result, spareMask []bool, b *Batch) error {
 		mask []bool
 	}{{"attention", b.Attention}, {"loss", b.Loss}, {"gae", b.GAE}, {"turn_end", b.TurnEnd}} {
 		if overlap(spareMask, in.mask) {
-			return errShared("value mask", in.name)
+			return errOverlap("value mask", in.name)
 		}
 	}
 	if overlap(dst.Advantages, dst.Returns) {
-		return errShared("advantages", "returns")
+		return errOverlap("advantages", "returns")
 	}
 	return nil
 }
 
-func errShared(out, other string) error {
-	return fmt.Errorf("result: %s: same memory as %s: %w (slices must not overlap)", out, other, ErrShared)
+func errOverlap(out, other string) error {
+	return fmt.Errorf("result: %s: same memory as %s: %w", out, other, ErrOverlap)
 }
 
 // overlap reports whether two slices have an element in common.

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestAResultThatSharesTheBatchsMemoryIsRefused: an estimator would read numbers
-// that it has just written, and give others in silence.
+// TestAResultThatSharesTheBatchsMemoryIsRefused: an estimator would read numbers that it
+// has just written, and silently return wrong ones.
 func TestAResultThatSharesTheBatchsMemoryIsRefused(t *testing.T) {
 	onceEach(t, func(t *testing.T, spec Spec, est Estimator) {
 		for what, share := range map[string]func(b *Batch) Result{
@@ -24,7 +24,7 @@ func TestAResultThatSharesTheBatchsMemoryIsRefused(t *testing.T) {
 			b := good()
 			out := share(b)
 			want := [][]float32{slices.Clone(b.Rewards), slices.Clone(b.Values), slices.Clone(b.Baselines)}
-			refuse(t, what, est.Estimate(&out, b), ErrShared, what, name0(spec.Name))
+			refuse(t, what, est.Estimate(&out, b), ErrOverlap, what, name0(spec.Name))
 			for i, x := range [][]float32{b.Rewards, b.Values, b.Baselines} {
 				if !slices.Equal(x, want[i]) {
 					t.Errorf("%s: the batch was written to", what)
@@ -42,8 +42,8 @@ func roomBefore(x *[]float32, n int) []float32 {
 	return room[:0]
 }
 
-// TestAPublishedValueMaskIsNotABatchsMaskToo: the next call into the same result
-// would write the mask that it reads.
+// TestAPublishedValueMaskIsNotABatchsMaskToo: the next call with the same result would
+// overwrite the mask that it reads.
 func TestAPublishedValueMaskIsNotABatchsMaskToo(t *testing.T) {
 	onceEach(t, func(t *testing.T, spec Spec, est Estimator) {
 		if !spec.ValueMask {
@@ -57,7 +57,7 @@ func TestAPublishedValueMaskIsNotABatchsMaskToo(t *testing.T) {
 		} {
 			out, b := run(t, est, good()), good()
 			put(b, out.ValueMask)
-			refuse(t, what, est.Estimate(out, b), ErrShared, "value mask: same memory as "+what)
+			refuse(t, what, est.Estimate(out, b), ErrOverlap, "value mask: same memory as "+what)
 		}
 	})
 }

@@ -11,7 +11,7 @@ var specs = []Spec{
 		New: func(p Params) Estimator { return Masked{Gamma: p.Gamma, Lambda: p.Lambda, Whiten: p.Whiten} },
 	},
 	{
-		Name: "lite_gae", About: "masked_gae as VAGEN Lite computes it", Mask: MaskLoss, Rewards: SiteMask, Critic: true, RowLocal: true, Whitens: true,
+		Name: "lite_gae", About: "masked_gae as VAGEN lite computes it", Mask: MaskLoss, Rewards: SiteMask, Critic: true, RowLocal: true, Whitens: true,
 		New: func(p Params) Estimator { return Lite{Gamma: p.Gamma, Lambda: p.Lambda, Whiten: p.Whiten} },
 	},
 	{
@@ -33,7 +33,7 @@ var specs = []Spec{
 		New: func(p Params) Estimator { return GRPO{NormByStd: p.NormByStd, Epsilon: p.Epsilon} },
 	},
 	{
-		Name: "lite_grpo", About: "grpo as VAGEN Lite names it; needs a loss mask", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true, NeedLoss: true,
+		Name: "lite_grpo", About: "grpo as VAGEN lite names it; needs a loss mask", Mask: MaskLoss, Rewards: SiteAll, Groups: true, RowLocal: true, NeedLoss: true,
 		New: func(p Params) Estimator { return GRPO{NormByStd: p.NormByStd, Epsilon: p.Epsilon} },
 	},
 	{

@@ -2,7 +2,7 @@ package advantage
 
 import "math"
 
-// TrajectoryBiLevel is the newest bi-level estimation of VAGEN: a recursion
+// TrajectoryBiLevel is the bi-level estimation of VAGEN next: a recursion
 // over the tokens of an episode that discounts only between turns, mixed with the
 // plain one.
 //
@@ -24,8 +24,8 @@ import "math"
 // counted; off the mask advantages and returns are 0. TurnID is published. Mask
 // and errors are those of [TrajectoryToken].
 //
-// Config name: trajectory_bi_level_gae (the name bi_level_gae of the newest
-// VAGEN belongs to [BiLevel] here).
+// Config name: trajectory_bi_level_gae (VAGEN next calls it bi_level_gae, which is
+// [BiLevel] here).
 type TrajectoryBiLevel struct {
 	TurnGamma   float64 // γH, discount from turn to turn, in [0, 1]
 	TurnLambda  float64 // λH, in [0, 1]

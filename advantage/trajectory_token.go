@@ -35,8 +35,8 @@ func runTrajectoryToken[T number](g TrajectoryToken, c *call[T]) error {
 }
 
 // TrajectoryOutcome is [TrajectoryToken] with all of an episode's reward moved
-// to the last token that the model wrote in it. It is the default of the newest
-// VAGEN, which rewards outcomes, not steps.
+// to the last token that the model wrote in it. It is the default of VAGEN
+// next, which rewards outcomes, not steps.
 //
 // Config name: default_gae.
 type TrajectoryOutcome struct {

@@ -59,7 +59,7 @@ func (r Report) Err() error {
 //     observations, rewards and metrics for equal seeds and responses; the system
 //     prompt is the same before and after Reset.
 //   - finite: rewards and metrics are finite numbers, and reward parts are named.
-//   - response: no text makes Step fail, be it empty, huge, not UTF-8, full of
+//   - response: no text makes Step fail, also if it is empty, huge, not UTF-8, full of
 //     control characters or of tags.
 //   - order: Step before Reset is an error; Step after the end, and any call
 //     after Close, does not panic; Close may be called twice.

@@ -133,7 +133,7 @@ func TestCheckReportsAFactoryThatFails(t *testing.T) {
 	require.ErrorContains(t, err, "the factory panicked: no display")
 }
 
-// stuck is a counter whose first call of Step does not come back.
+// stuck is a counter whose first call of Step does not return.
 type stuck struct {
 	counter
 	calls *atomic.Int64
@@ -146,8 +146,8 @@ func (s *stuck) Step(context.Context, string) (env.Outcome, error) {
 
 func (s *stuck) Close() error { s.calls.Add(1); return nil }
 
-// TestCheckCallsNothingBehindACallThatHangs: calls of an environment come one at a
-// time, also then.
+// TestCheckCallsNothingBehindACallThatHangs: an environment's methods are called one at a
+// time, also if a call does not return.
 func TestCheckCallsNothingBehindACallThatHangs(t *testing.T) {
 	var calls atomic.Int64
 	report, err := env.Check(t.Context(), func(map[string]any) (env.Env, error) { return &stuck{calls: &calls}, nil },

@@ -77,13 +77,26 @@ func (g Guard) merge(prefix string, fixed, config map[string]any, faults *[]erro
 		}
 	}
 	if address {
-		for name := range fixed {
-			if _, own := config[name]; !own && g.Kinds[prefix+name] == KindSecret {
-				delete(out, name)
-			}
-		}
+		g.dropSecrets(prefix, out, config)
 	}
 	return out
+}
+
+// dropSecrets removes the secrets that are not the client's own from merged options, in
+// nested mappings, too.
+func (g Guard) dropSecrets(prefix string, out, config map[string]any) {
+	for name, v := range out {
+		if below, ok := v.(map[string]any); ok && g.nested(prefix+name) {
+			own, _ := config[name].(map[string]any)
+			below = maps.Clone(below)
+			g.dropSecrets(prefix+name+".", below, own)
+			out[name] = below
+			continue
+		}
+		if _, own := config[name]; !own && g.Kinds[prefix+name] == KindSecret {
+			delete(out, name)
+		}
+	}
 }
 
 // nested reports whether options are declared below a name.
@@ -96,7 +109,7 @@ func (g Guard) nested(path string) bool {
 	return false
 }
 
-// empty reports whether a value asks for nothing.
+// empty reports whether a value has no effect.
 func empty(v any) bool {
 	switch v := v.(type) {
 	case nil:

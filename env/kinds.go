@@ -15,7 +15,7 @@ type OptionKind string
 const (
 	KindNumber  OptionKind = "number"  // numbers, booleans, and lists of them
 	KindText    OptionKind = "text"    // text that reaches neither the network nor files
-	KindAddress OptionKind = "address" // where the environment connects, or what it asks for there
+	KindAddress OptionKind = "address" // where the environment connects, or what it requests there
 	KindPath    OptionKind = "path"    // a file or folder that the environment reads or writes
 	KindSecret  OptionKind = "secret"  // a key or password
 )

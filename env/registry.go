@@ -18,6 +18,11 @@ var (
 	ErrDuplicate = errors.New("the name is already registered")
 )
 
+// ErrLost is wrapped by the error of an environment whose state was lost for a reason outside
+// of it, such as the end of the process that hosted it: the episode cannot be continued, and
+// may succeed when it is started again.
+var ErrLost = errors.New("the environment was lost")
+
 var entries = byname.Kind{Package: "env", Entry: "environment", Unknown: ErrUnknown, Duplicate: ErrDuplicate}
 
 // Registry maps names to environments. It holds only what its owner registers. The zero
@@ -29,6 +34,7 @@ type Registry struct {
 	mu        sync.RWMutex // of what follows
 	judge     Judge
 	otherwise func(name string) Factory
+	remote    map[string]struct{}
 }
 
 // SetJudge sets the judge of the environments that New makes from now on: it scores
@@ -51,6 +57,28 @@ func (r *Registry) SetOtherwise(f func(name string) Factory) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.otherwise = f
+}
+
+// SetRemote declares that environments of these names run in other processes: their calls
+// wait for a service and need no core of this machine, so that a player may make all of them at
+// once.
+func (r *Registry) SetRemote(names ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.remote == nil {
+		r.remote = map[string]struct{}{}
+	}
+	for _, name := range names {
+		r.remote[name] = struct{}{}
+	}
+}
+
+// Remote reports whether SetRemote was called with a name.
+func (r *Registry) Remote(name string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	_, ok := r.remote[name]
+	return ok
 }
 
 // New makes an environment by name. The error wraps ErrUnknown when nothing has
@@ -79,6 +107,6 @@ func (r *Registry) New(name string, config map[string]any) (Env, error) {
 // Names returns the registered names, sorted.
 func (r *Registry) Names() []string { return r.factories.Names() }
 
-// Describe returns what the environment with this name asks of an agent, "" if Register got no description. Errors
+// Describe returns what an agent does in the environment with this name, "" if Register got no description. Errors
 // are those of New.
 func (r *Registry) Describe(name string) (string, error) { return r.factories.Describe(entries, name) }

@@ -76,7 +76,7 @@ func ExampleSequence_PlaceTurnRewards() {
 	// [0 0 0.5 0 0.9] <nil>
 }
 
-// Rows of older systems mark responses in the text.
+// Rows of other systems mark responses in the text.
 func ExampleFromMarks() {
 	s, err := mask.FromMarks([]int32{50, 1, 60, 61, 2, 51}, mask.Marks{Begin: 1, End: 2})
 	fmt.Println(s.Tokens(), s.Turns(), err)

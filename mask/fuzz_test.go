@@ -7,7 +7,7 @@ import (
 	"vagen/mask"
 )
 
-// consistent checks what holds for every sequence, however it came about.
+// consistent checks the invariants of every sequence, however it was created.
 func consistent(t *testing.T, s *mask.Sequence) {
 	t.Helper()
 	n := s.Len()
@@ -42,7 +42,7 @@ func consistent(t *testing.T, s *mask.Sequence) {
 	}
 }
 
-// FuzzUnmarshal reads any bytes: they are refused, or they are a sequence.
+// FuzzUnmarshal: any bytes are refused, or give a valid sequence.
 func FuzzUnmarshal(f *testing.F) {
 	data, err := stored(f).MarshalBinary()
 	if err != nil {
@@ -62,12 +62,12 @@ func FuzzUnmarshal(f *testing.F) {
 	})
 }
 
-// FuzzSequence records, names, cuts and prices in any order.
+// FuzzSequence appends, names spans, truncates and places rewards in any order.
 func FuzzSequence(f *testing.F) {
 	f.Add([]byte{0, 3, 2, 4, 1, 2, 2, 1, 4, 2, 5, 6})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var s mask.Sequence
-		data = data[:min(len(data), 128)] // long histories show nothing new, slowly
+		data = data[:min(len(data), 128)] // longer inputs are slow and find nothing more
 		for len(data) >= 2 {
 			op, n := data[0]%8, int(data[1]%16)
 			ids := make([]int32, n)
@@ -106,8 +106,8 @@ func FuzzSequence(f *testing.F) {
 	})
 }
 
-// FuzzFromMarks reads rows with marks anywhere. Without orphans both modes
-// agree; no mode loses context or makes up turns.
+// FuzzFromMarks reads rows with marks anywhere. Without unpaired marks both modes give
+// the same; no mode loses context or invents turns.
 func FuzzFromMarks(f *testing.F) {
 	f.Add([]byte{0, 1, 5, 2, 6, 1, 7, 2})
 	f.Add([]byte{2, 0, 1, 5, 2})
@@ -143,7 +143,7 @@ func FuzzFromMarks(f *testing.F) {
 	})
 }
 
-// FuzzPlace prices turns with any numbers.
+// FuzzPlace places any rewards.
 func FuzzPlace(f *testing.F) {
 	f.Add(0.5, -1.0, 2.0)
 	f.Fuzz(func(t *testing.T, a, b, final float64) {

@@ -6,7 +6,7 @@ import (
 )
 
 // Marks find the responses of a row by two special tokens around each of them, for rows
-// of older systems. Sequences that are recorded while their tokens are produced do not
+// of other systems. Sequences that are recorded while their tokens are produced do not
 // need them.
 type Marks struct {
 	Begin, End int32 // different token ids
@@ -19,7 +19,7 @@ type Marks struct {
 }
 
 // FromMarks returns the sequence of a marked row without padding. The marks are removed;
-// the tokens between a pair are one turn, and an empty pair is no turn. Context before
+// the tokens between a pair are one turn, and an empty pair is not a turn. Context before
 // the first turn is Prompt, all other context Observation.
 func FromMarks(ids []int32, m Marks) (*Sequence, error) {
 	if m.Begin == m.End {

@@ -52,8 +52,8 @@ func TestOrphanMarksAreNamed(t *testing.T) {
 	}
 }
 
-// TestPairByOrderLosesTurnsSilently shows what the compatibility mode is for,
-// and why it is not the default: one lost begin mark, and no turn is left.
+// TestPairByOrderLosesTurnsSilently shows what the compatibility mode does, and why it is
+// not the default: with one missing begin mark, no turn is left.
 func TestPairByOrderLosesTurnsSilently(t *testing.T) {
 	ids := []int32{7, end, 8, begin, 9, end, 8, begin, 9, end}
 	s, err := mask.FromMarks(ids, mask.Marks{Begin: begin, End: end, PairByOrder: true})

@@ -75,7 +75,7 @@ func TestMasksFollowWhoWroteWhat(t *testing.T) {
 }
 
 // TestForcedTokensHaveNoPolicyLoss: they stay steps of the response, on which the
-// critic learns and rewards may sit.
+// critic is trained and rewards may be placed.
 func TestForcedTokensHaveNoPolicyLoss(t *testing.T) {
 	s := twoTurns(t)
 	for _, at := range []int{3, 7} {
@@ -92,7 +92,7 @@ func TestForcedTokensHaveNoPolicyLoss(t *testing.T) {
 	wantMask(t, "turn end", s.TurnEnd(nil), "00001001")
 }
 
-// TestLossAndAdvantageSwitchesAreIndependent: each option moves its mask alone.
+// TestLossAndAdvantageSwitchesAreIndependent: each option changes only its mask.
 func TestLossAndAdvantageSwitchesAreIndependent(t *testing.T) {
 	s := twoTurns(t)
 	loss, gae := mask.Options{UseLossMask: true}, mask.Options{UseGAEMask: true}
@@ -264,8 +264,8 @@ func TestTruncateReopensASummaryItCuts(t *testing.T) {
 	}
 }
 
-// TestTruncatedRowsAreValid: what is left is what could have been
-// recorded that way, piece by piece.
+// TestTruncatedRowsAreValid: a truncated row equals one that was recorded piece by
+// piece.
 func TestTruncatedRowsAreValid(t *testing.T) {
 	s := twoTurns(t)
 	s.Truncate(5)

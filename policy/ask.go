@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// askKeys numbers the conversations of Ask downwards from the largest key, so that they
+// askKeys counts the conversations of Ask down from the largest key, so that they
 // do not collide with callers' keys, which count up from 0.
 var askKeys atomic.Uint64
 

@@ -161,11 +161,27 @@ type Exporter interface {
 	Export(ctx context.Context, dir string) error
 }
 
+// InputLister is a Learner that states which files it was opened from.
+type InputLister interface {
+	// Inputs returns paths of files, and of folders of models, by their use, such as model
+	// or tokenizer. Their contents must not change while the learner is open.
+	Inputs() map[string]string
+}
+
 // MetricsReporter is a Learner that reports its use of the machine.
 type MetricsReporter interface {
 	// Gauges returns figures by name, such as device_memory_mb in 10⁶ bytes. It does not
 	// wait for work in progress.
 	Gauges() map[string]float64
+}
+
+// EngineSampler is a Learner whose responses are sampled by other programs, so that the
+// log-probs of sampling and training differ by more than rounding. A Trainer measures the
+// difference in every step.
+type EngineSampler interface {
+	Learner
+	// SampledByEngine has no effect; it marks the learner.
+	SampledByEngine()
 }
 
 // PolicySnapshotter is a Learner that can copy its policy, so that rollouts are sampled from the

@@ -51,7 +51,7 @@ type Aligner interface {
 	Ends(tokens []int32) []int
 }
 
-// Prompt asks for one response.
+// Prompt is a request for one response.
 type Prompt struct {
 	// Conversation identifies the conversation. The first prompt with a key opens it,
 	// later ones continue it: the policy keeps all tokens read and written before, and
@@ -100,7 +100,7 @@ const (
 	StopString Stop = "string" // one of the stop strings was written
 	StopFilter Stop = "filter" // the service's content filter stopped the response (API policies only)
 	// StopVision means that the model wrote an image placeholder, for which there is no
-	// image: the conversation cannot be continued.
+	// image: the conversation cannot be continued. Models of package vlm never sample one.
 	StopVision Stop = "vision token"
 )
 

@@ -8,8 +8,7 @@ import (
 	"vagen/reward"
 )
 
-// A response is read in its format; what stands around it doesn't matter to the
-// lite dialect.
+// A response is parsed in its format; the lite dialect ignores text around it.
 func ExampleParser() {
 	p, err := reward.NewParser("free_think", reward.ParserOptions{MaxActions: 3})
 	if err != nil {

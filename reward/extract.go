@@ -161,7 +161,7 @@ func quotedLen(s string) int {
 	return len(s)
 }
 
-// OuterList reads a judge's answer as the newest system does: the text from the first
+// OuterList reads a judge's answer as VAGEN next does: the text from the first
 // opening to the last closing bracket must be one JSON list, whose objects are
 // returned. It reports false if it is not; an answer longer than 64 KiB is cut first.
 func OuterList(answer string) ([]map[string]any, bool) {

@@ -31,8 +31,8 @@ func allFinite[F float32 | float64](x []F) bool {
 	return !slices.ContainsFunc(x, func(v F) bool { return !finite(float64(v)) })
 }
 
-// FuzzNormalize: finite numbers come out or an error does, which changes nothing,
-// and a saved state can be read.
+// FuzzNormalize: the results are finite, or there is an error and the state does not
+// change; a saved state can be read.
 func FuzzNormalize(f *testing.F) {
 	f.Add(uint8(0), 1e-8, 0.0, bytesOf(1, 2, 3, 4))
 	f.Add(uint8(5), 0.0, 2.0, bytesOf(1e308, -1e308, 5e-324, 0))

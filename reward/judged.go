@@ -35,7 +35,10 @@ var (
 // judge lists without any direction are left out.
 type AssignmentScorer struct {
 	Weights map[string]float64 // by object name, e.g. target 0.7 and hole 0.3
-	Other   float64            // 0 in the legacy system, 1 in the newest
+	Other   float64            // 0 in VAGEN legacy, 1 in next
+	// Excess subtracts a match for each claimed object beyond the number of true ones of its
+	// name, so that a list of guesses earns no more than one guess. VAGEN does not.
+	Excess bool
 }
 
 // FrozenLakeScorer returns the weights that the legacy system used for
@@ -68,13 +71,21 @@ func (s *AssignmentScorer) Compare(said, truth []Relation) float64 {
 			continue
 		}
 		w := s.Weights[name]
-		sum += w * F1(Similarity(a, b), len(a), len(b))
+		sum += w * F1(s.matches(Similarity(a, b), a, b), len(a), len(b))
 		total += w
 	}
 	if total == 0 {
 		return s.Other
 	}
 	return sum / total
+}
+
+// matches subtracts the excess from a number of matches.
+func (s *AssignmentScorer) matches(n float64, said, truth []Relation) float64 {
+	if !s.Excess {
+		return n
+	}
+	return n - float64(max(0, len(said)-len(truth)))
 }
 
 // RepetitionScorer compares objects exactly and penalises repeated texts. The score is
@@ -84,7 +95,7 @@ func (s *AssignmentScorer) Compare(said, truth []Relation) float64 {
 type RepetitionScorer struct {
 	Objects []string // names compared
 	Keep    int      // how many texts are stored for each section
-	TopK    int      // how many of them, by frequency, are penalised
+	TopK    int      // how many of them, by frequency, are penalised; with 0 no text is stored
 	Enough  float64  // sum of F1 values from which a frequent text is not penalised
 	Penalty float64  // subtracted score, positive
 
@@ -101,19 +112,9 @@ func SokobanScorer() *RepetitionScorer {
 // Score implements Scorer. The texts of the step count towards the most frequent
 // ones before any is scored.
 func (s *RepetitionScorer) Score(step []Reading) []float64 {
-	if s.texts == nil {
-		s.texts = make(map[string]*TopStrings)
-	}
-	for _, r := range step {
-		if s.texts[r.Claim.Section] == nil {
-			s.texts[r.Claim.Section] = new(TopStrings)
-		}
-		s.texts[r.Claim.Section].Add(r.Claim.Text, 1)
-	}
-	stock := make(map[string][]string)
-	for section, texts := range s.texts {
-		texts.Trim(s.Keep)
-		stock[section] = texts.Top(s.TopK)
+	var stock map[string][]string
+	if s.TopK > 0 {
+		stock = s.frequent(step)
 	}
 	scores := make([]float64, len(step))
 	for i, r := range step {
@@ -130,6 +131,25 @@ func (s *RepetitionScorer) Score(step []Reading) []float64 {
 		}
 	}
 	return scores
+}
+
+// frequent stores the texts of a step and returns the most frequent ones, by section.
+func (s *RepetitionScorer) frequent(step []Reading) map[string][]string {
+	if s.texts == nil {
+		s.texts = make(map[string]*TopStrings)
+	}
+	for _, r := range step {
+		if s.texts[r.Claim.Section] == nil {
+			s.texts[r.Claim.Section] = new(TopStrings)
+		}
+		s.texts[r.Claim.Section].Add(r.Claim.Text, 1)
+	}
+	stock := make(map[string][]string)
+	for section, texts := range s.texts {
+		texts.Trim(s.Keep)
+		stock[section] = texts.Top(s.TopK)
+	}
+	return stock
 }
 
 // placed returns the objects with at least one direction.

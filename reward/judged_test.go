@@ -52,11 +52,12 @@ func TestRepeatedTextsArePenalisedUnlessTheyAreRight(t *testing.T) {
 	}
 	s := SokobanScorer()
 	s.TopK = 1
-	// With equal counts the first text leads, and half right is enough for it.
+	// With equal counts the first text counts as the most frequent one, and half of it being
+	// correct is enough.
 	require.Equal(t, []float64{0.5, 0}, s.Score([]Reading{reading("good", truth[0]), reading("stock")}))
 	scores := s.Score([]Reading{reading("stock"), reading("stock"), reading("stock", truth...), reading("other")})
 	require.Equal(t, []float64{-0.1, -0.1, 1, 0}, scores)
-	// Predictions have counts of their own.
+	// Predictions are counted separately.
 	p := reading("stock")
 	p.Claim.Section = SectionPrediction
 	require.Equal(t, []float64{-0.1}, s.Score([]Reading{p}))

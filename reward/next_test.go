@@ -90,8 +90,8 @@ func TestNextRefusesOptionsOfOtherDialects(t *testing.T) {
 	require.ErrorContains(t, err, `did you mean "wm_think"`)
 }
 
-// The parsers of other dialects are held to this elsewhere. A quadratic one would
-// take minutes for these texts.
+// Other tests check this for the other dialects. A quadratic parser would take minutes for
+// these texts.
 func TestNextIsLinearInHostileText(t *testing.T) {
 	for _, piece := range []string{"<answer>", "answer", "answer\n", "answer:", "\n ", "<", "</think>", "<think>", "\u0130", "answer\n\n\n"} {
 		text := strings.Repeat(piece, 1<<18)
@@ -142,7 +142,7 @@ func FuzzSalvage(f *testing.F) {
 	})
 }
 
-// Random strings of what matters, which plain fuzzing seldom makes.
+// Random strings of relevant parts, which plain fuzzing seldom generates.
 func TestSalvageMatchesAsRegularExpressionsDo(t *testing.T) {
 	tokens := []string{" ", "\n", "\r", ":", "\u00a0", "\u200b", "x", "act\u0131on", "\u0130", "thin\u212a"}
 	for _, names := range aliases {

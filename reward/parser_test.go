@@ -79,7 +79,7 @@ func TestComposedResponsesAreParsedAgain(t *testing.T) {
 }
 
 func TestLowerIsPythons(t *testing.T) {
-	// What str.lower of Python 3.11 returns.
+	// The results of str.lower of Python 3.11.
 	for in, want := range map[string]string{
 		"LEFT": "left", "İ": "i̇", "ΟΔΟΣ": "οδος", "ΣΑΣ ΣΑΣ": "σας σας", "Σ": "σ", "ΑΣ.Β": "ασ.β", "ΑΣ'": "ας'", "ẞ": "ß",
 		"ΑΣ\u0301": "ας\u0301", "1Σ": "1σ", "ΑΣ1": "ας1",
@@ -175,7 +175,7 @@ func FuzzShapes(f *testing.F) {
 	})
 }
 
-// Random strings of tags, which plain fuzzing seldom makes.
+// Random strings of tags, which plain fuzzing seldom generates.
 func TestShapesMatchAsRegularExpressionsDo(t *testing.T) {
 	tokens := []string{"a", " ", "\n", "\u3000"}
 	for _, tag := range []string{"think", "observation", "reasoning", "prediction", "answer", "action"} {

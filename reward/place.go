@@ -3,9 +3,7 @@ package reward
 import (
 	"fmt"
 	"math"
-	"slices"
 
-	"vagen/internal/nearest"
 	"vagen/mask"
 )
 
@@ -23,15 +21,6 @@ const (
 	// on the last token of that section.
 	PerSpan Placement = "span"
 )
-
-// ParsePlacement returns the placement of a name.
-func ParsePlacement(name string) (Placement, error) {
-	known := []string{string(PerTurn), string(AtLast), string(PerSpan)}
-	if !slices.Contains(known, name) {
-		return "", fmt.Errorf("reward: placement %q is not one of %v%s", name, known, nearest.Hint(name, known))
-	}
-	return Placement(name), nil
-}
 
 // Place appends the rewards of a row, one per token: those of its turns and final,
 // the reward of the episode as a whole. Sums are computed in float64 in the order of

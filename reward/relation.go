@@ -74,6 +74,8 @@ type Claim struct {
 	State   string     // the state in words or JSON, for language models; "" if Truth describes it fully
 	Env     string     // name of the environment
 	Weight  float64    // reward of a perfect claim
+
+	Unchanged bool // the turn left the state as it was
 }
 
 // Sentence returns a relation in words, with the names of the object and of its

@@ -27,7 +27,7 @@ type Branch struct {
 	// must show the recorded observations; otherwise the End is EndReplay.
 	State []byte
 	// Reseed restarts the environment's own randomness before the turn from a seed that
-	// depends on Group, Index and Turn. An environment that is no env.Reseeder draws
+	// depends on Group, Index and Turn. An environment that is not an env.Reseeder draws
 	// nothing after its Reset. Without Reseed the draws are the recorded ones.
 	Reseed bool
 
@@ -56,7 +56,7 @@ var (
 //
 // The player must have the harness and the limits that the episodes were recorded with;
 // an episode whose next request differs ends with EndReplay, as one whose replay differs
-// does. Errors are as in Play. It is also an error if the policy is no policy.Resumer, if a
+// does. Errors are as in Play. It is also an error if the policy is not a policy.Resumer, if a
 // Branch has no tokens or no such turn, and if EpisodeMean is set and a Branch has a State:
 // the recorded rewards are averages then, and only a replay has those of the turns.
 func (p *Player) Continue(ctx context.Context, branches []Branch, seed uint64) ([]*Trajectory, Timing, error) {

@@ -107,19 +107,6 @@ func (p *Plan) Window() int {
 // Floor is the smallest room for which a response is requested.
 func (p *Plan) Floor() int { return Budget{Response: p.Response, perTurn: p.PerTurn}.floor() }
 
-// Continuation is the longest observation after the first that the harness accepts.
-func (p *Plan) Continuation() int {
-	switch p.Harness.(type) {
-	case NoConcat:
-		if p.Prompt > 0 {
-			return min(p.Observation, p.Prompt)
-		}
-	case Compact:
-		return max(p.Observation, p.Request)
-	}
-	return p.Observation
-}
-
 // Check returns the first error of the plan, and warnings about settings that may
 // work but are doubtful.
 func (p *Plan) Check() (warnings []error, err error) {

@@ -129,6 +129,8 @@ func endOf(err error, otherwise End) End {
 		return EndHang
 	case errors.Is(err, ErrContract):
 		return EndContract
+	case errors.Is(err, env.ErrLost):
+		return EndLost
 	}
 	return otherwise
 }

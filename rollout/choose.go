@@ -14,7 +14,7 @@ import (
 
 // RolloutID returns the id of a rollout. It depends only on the environment, the
 // seed, the number of the rollout and the number of the trajectory, which may be
-// empty. The newest VAGEN uses the same ids.
+// empty. VAGEN next uses the same ids.
 func RolloutID(env, seed, rollout, trajectory string) string {
 	h, err := blake2b.New(16, nil)
 	if err != nil { // only for lengths that blake2b does not have

@@ -11,8 +11,8 @@ import (
 	"vagen/rollout"
 )
 
-// told is an episode of two turns in one conversation.
-func told(t *testing.T) *rollout.Trajectory {
+// twoTurns is an episode of two turns in one conversation.
+func twoTurns(t *testing.T) *rollout.Trajectory {
 	tr := &rollout.Trajectory{Episode: rollout.Episode{Env: "x", Seed: 7, Group: 2, Index: 1}, Rows: make([]rollout.Row, 1), End: rollout.EndDone, Success: true,
 		Metrics: env.Metrics{"m": 1}}
 	r := &tr.Rows[0]
@@ -28,7 +28,7 @@ func told(t *testing.T) *rollout.Trajectory {
 
 // TestTheFirstDifferenceIsFound changes an episode in one place at a time.
 func TestTheFirstDifferenceIsFound(t *testing.T) {
-	require.Nil(t, rollout.FirstDifference([]*rollout.Trajectory{told(t), told(t)}, []*rollout.Trajectory{told(t), told(t)}))
+	require.Nil(t, rollout.FirstDifference([]*rollout.Trajectory{twoTurns(t), twoTurns(t)}, []*rollout.Trajectory{twoTurns(t), twoTurns(t)}))
 	for want, spoil := range map[string]func(*rollout.Trajectory){
 		"episode 1 (group 2, index 1), turn 1, conversation 0, position 6: log-prob of token 7 was -3, is -4": func(o *rollout.Trajectory) { o.Rows[0].LogProbs[6] = -4 },
 		"episode 1 (group 2, index 1), turn 0, conversation 0, position 2: token was 5, is 9": func(o *rollout.Trajectory) {
@@ -72,12 +72,12 @@ func TestTheFirstDifferenceIsFound(t *testing.T) {
 		`start state was "x 7 2 1", is "x 8 2 1"`:     func(o *rollout.Trajectory) { o.Seed = 8 },
 		`metrics was "map[m:1]", is "map[m:2]"`:       func(o *rollout.Trajectory) { o.Metrics = env.Metrics{"m": 2} },
 	} {
-		o := told(t)
+		o := twoTurns(t)
 		spoil(o)
-		d := rollout.FirstDifference([]*rollout.Trajectory{told(t), told(t)}, []*rollout.Trajectory{told(t), o})
+		d := rollout.FirstDifference([]*rollout.Trajectory{twoTurns(t), twoTurns(t)}, []*rollout.Trajectory{twoTurns(t), o})
 		require.NotNil(t, d, want)
 		require.Contains(t, d.String(), want)
 	}
-	d := rollout.FirstDifference([]*rollout.Trajectory{told(t)}, nil)
+	d := rollout.FirstDifference([]*rollout.Trajectory{twoTurns(t)}, nil)
 	require.Equal(t, "number of episodes", d.What)
 }

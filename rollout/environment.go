@@ -19,6 +19,7 @@ type resetEnv struct {
 // open creates an episode's environment and resets it, or sets it to the state of a
 // branch point.
 func (p *Player) open(ctx context.Context, l *live) {
+	ctx = env.WithKey(ctx, l.seed) // a service is chosen by it, another one for each attempt
 	e := l.Episode
 	var state []byte
 	if l.from != nil {
@@ -59,7 +60,7 @@ func callTimed[T any](ctx context.Context, p *Player, l *live, what string, f fu
 }
 
 // startEnv creates the environment of an episode and resets it, or restores a state that
-// is not nil; there is no first observation then. After an error or a panic the environment
+// is not nil, and then there is no first observation. After an error or a panic the environment
 // is closed.
 func startEnv(ctx context.Context, envs *env.Registry, e Episode, state []byte) (b resetEnv, err error) {
 	if b.env, err = envs.New(e.Env, e.Config); err != nil {

@@ -48,7 +48,7 @@ func (w *world) registry(t testing.TB) *env.Registry {
 		e.pictures, _ = config["pictures"].(bool)
 		e.silent, _ = config["silent"].(bool)
 		if level, ok := config["level"].(int); ok {
-			e.seed = int64(level) // so that faults know whom they hit before Reset
+			e.seed = int64(level) // so that faults can select the environment before Reset
 		}
 		if err := e.meet(context.Background(), "new", nil); err != nil {
 			return nil, err

@@ -3,6 +3,7 @@ package rollout
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // FillOptions defines how to fill a batch with usable groups.
@@ -90,12 +91,7 @@ func (f *FillOptions) keeps(group []*Trajectory) bool {
 	if f.Keep != nil {
 		return f.Keep(group)
 	}
-	for _, t := range group {
-		if !t.End.Usable() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(group, func(t *Trajectory) bool { return !t.End.Usable() })
 }
 
 // add adds the counts of another batch.

@@ -110,7 +110,7 @@ func (s stated) parts(t *testing.T, r reward.Response) (parts reward.Parts, scor
 	return parts, scores
 }
 
-// Recorded from the newest system (testdata/algorithms_next/state_reward.json):
+// Recorded from VAGEN next (testdata/algorithms_next/state_reward.json):
 // a turn's reward for its statements about the state, the token it is placed on, and
 // its value after the episode has ended. Rewards per token are float32 here.
 func TestStateRewardsEqualTheOriginal(t *testing.T) {

@@ -119,7 +119,6 @@ func goldenPlan(t *testing.T, tally *golden.Tally, c golden.Case) {
 	alike(t, tally, "warnings", planWarnings(t, warnings), want)
 	golden.Equal(t, tally, "window", plan.Window(), need[int](t, c.Expected, "window"))
 	golden.Equal(t, tally, "opening limit", plan.Prompt, need[int](t, c.Expected, "opening_limit"))
-	golden.Equal(t, tally, "continuation limit", plan.Continuation(), need[int](t, c.Expected, "continuation_limit"))
 	golden.Equal(t, tally, "floor", plan.Floor(), need[int](t, c.Expected, "floor"))
 }
 

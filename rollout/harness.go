@@ -8,7 +8,7 @@ import (
 	"vagen/policy"
 )
 
-// Harness decides what the policy reads before each of its responses, and with that
+// Harness decides what the policy reads before each of its responses, and so
 // how an episode is split into conversations. Each conversation is one training row.
 //
 // A harness has no state of its own: its decision depends on the State alone. One

@@ -279,7 +279,7 @@ func TestRowLocalEstimatorsAreRefusedWithSplittingHarnesses(t *testing.T) {
 			if fits {
 				require.NoError(t, err, "%s with %s", name, estimator)
 			} else {
-				require.ErrorIs(t, err, rollout.ErrPair, "%s with %s", name, estimator)
+				require.ErrorIs(t, err, rollout.ErrIncompatible, "%s with %s", name, estimator)
 				require.ErrorContains(t, err, estimator)
 			}
 		}
@@ -287,7 +287,7 @@ func TestRowLocalEstimatorsAreRefusedWithSplittingHarnesses(t *testing.T) {
 	grpo, err := advantage.Describe("trajectory_grpo")
 	require.NoError(t, err)
 	err = rollout.Check(rollout.NoConcat{}, grpo, "turn_gspo")
-	require.ErrorIs(t, err, rollout.ErrPair, "it publishes no turns")
+	require.ErrorIs(t, err, rollout.ErrIncompatible, "it publishes no turns")
 	require.ErrorContains(t, err, "turn_gspo")
 	token, err := advantage.Describe("token_level_gae")
 	require.NoError(t, err)

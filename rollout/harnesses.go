@@ -21,8 +21,8 @@ type HarnessFactory func(HarnessOptions) (Harness, error)
 var (
 	ErrUnknownHarness   = errors.New("unknown name")
 	ErrDuplicateHarness = errors.New("the name is already registered")
-	// ErrPair means that an estimator or a loss cannot be used with a harness.
-	ErrPair = errors.New("settings do not fit together")
+	// ErrIncompatible means that an estimator or a loss cannot be used with a harness.
+	ErrIncompatible = errors.New("settings cannot be used together")
 )
 
 var harnessEntries = byname.Kind{Package: "rollout", Entry: "harness", Unknown: ErrUnknownHarness, Duplicate: ErrDuplicateHarness}
@@ -90,17 +90,17 @@ func (r *Harnesses) Describe(name string) (string, error) {
 
 // Check reports whether an estimator and a policy loss can be used with the rows of a
 // harness. turnLoss names a loss over turns, such as turn_ppo; it is empty for other
-// losses. The error wraps ErrPair and has a line for each of these contradictions:
+// losses. The error wraps ErrIncompatible and has a line for each of these contradictions:
 //
 //   - the harness may split an episode, but the estimator treats a row as an episode
 //   - the loss works on turns, but the estimator does not return turn ids
 func Check(h Harness, e advantage.Spec, turnLoss string) error {
 	var problems []error
 	if h != nil && h.Splits() && e.RowLocal {
-		problems = append(problems, fmt.Errorf("%w: the estimator %s treats a row as a whole episode, but this harness may split an episode into several rows", ErrPair, e.Name))
+		problems = append(problems, fmt.Errorf("%w: the estimator %s treats a row as a whole episode, but this harness may split an episode into several rows", ErrIncompatible, e.Name))
 	}
 	if turnLoss != "" && !e.TurnIDs {
-		problems = append(problems, fmt.Errorf("%w: the loss %s works on turns, but the estimator %s does not return turn ids", ErrPair, turnLoss, e.Name))
+		problems = append(problems, fmt.Errorf("%w: the loss %s works on turns, but the estimator %s does not return turn ids", ErrIncompatible, turnLoss, e.Name))
 	}
 	return errors.Join(problems...)
 }

@@ -29,6 +29,10 @@ type Player struct {
 	// Workers is how many environments run at once; 0 is 1. It does not change what
 	// is recorded.
 	Workers int
+	// UncountedRemote does not count environments that other processes run, see
+	// env.Registry.SetRemote, among Workers: the calls of all of them run at once, as many as
+	// there are live episodes.
+	UncountedRemote bool
 	// Waves is the number of batches that the episodes are split into. While the
 	// policy answers one batch, the environments of the others step. 0 is 1, which
 	// is best when environments are fast.
@@ -55,6 +59,16 @@ type Player struct {
 	Log *slog.Logger
 
 	keys uint64 // last conversation key assigned
+}
+
+// SetWorkers sets Workers and UncountedRemote from one number, as the key run.workers has it:
+// 0 is two environments of this process and all of those that other processes run; another
+// number is the limit for all together.
+func (p *Player) SetWorkers(n int) {
+	p.Workers, p.UncountedRemote = n, false
+	if n == 0 {
+		p.Workers, p.UncountedRemote = 2, true
+	}
 }
 
 // Timing is the time that Play spent, by part. With several waves the parts overlap.
@@ -204,16 +218,27 @@ func (p *Player) prepare(l *live) {
 func (p *Player) each(ls []*live, f func(*live)) {
 	work := make(chan *live)
 	var wg sync.WaitGroup
-	for range min(max(1, p.Workers), len(ls)) {
+	var counted []*live
+	for _, l := range ls {
+		if p.uncounted(l) {
+			wg.Go(func() { f(l) })
+		} else {
+			counted = append(counted, l)
+		}
+	}
+	for range min(max(1, p.Workers), len(counted)) {
 		wg.Go(func() {
 			for l := range work {
 				f(l)
 			}
 		})
 	}
-	for _, l := range ls {
+	for _, l := range counted {
 		work <- l
 	}
 	close(work)
 	wg.Wait()
 }
+
+// uncounted reports whether the calls of an episode's environment need no worker.
+func (p *Player) uncounted(l *live) bool { return p.UncountedRemote && p.Envs.Remote(l.Env) }

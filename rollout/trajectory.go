@@ -36,6 +36,7 @@ const (
 
 	EndSetup    End = "setup_error"      // the environment could not be created or reset
 	EndEnv      End = "env_error"        // the environment failed in a turn
+	EndLost     End = "session_lost"     // the service that hosted the environment lost it: env.ErrLost
 	EndHang     End = "env_timeout"      // a call of the environment exceeded its time limit
 	EndContract End = "contract_error"   // the environment broke its contract
 	EndEmpty    End = "empty_generation" // the policy wrote nothing

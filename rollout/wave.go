@@ -121,13 +121,18 @@ func (p *Player) dispatch(ctx context.Context, w *wave, l *live, slots chan stru
 	l.running = true
 	w.running++
 	go func() {
-		slots <- struct{}{}
+		counted := !p.uncounted(l)
+		if counted {
+			slots <- struct{}{}
+		}
 		if l.restart {
 			p.restart(ctx, l)
 		} else {
 			p.step(ctx, l)
 		}
-		<-slots
+		if counted {
+			<-slots
+		}
 		p.decideRetry(l)
 		w.arrived <- l
 	}()

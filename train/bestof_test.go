@@ -9,7 +9,7 @@ import (
 	"vagen/train/track"
 )
 
-// TestTheBestOfDrawsIsExact: of 0, 0, 0 and 1 the best of two draws with replacement
+// TestTheBestOfDrawsIsExact: for 0, 0, 0 and 1 the best of two draws with replacement
 // is 1 with probability 7/16, and the worst with 1/16.
 func TestTheBestOfDrawsIsExact(t *testing.T) {
 	m := track.Metrics{}

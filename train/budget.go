@@ -27,7 +27,10 @@ func checkBudget(c *config.Config, h rollout.Harness, learner policy.Learner, lo
 	for _, d := range doubts {
 		log.Warn("the token budget may be too small", "problem", d)
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("%w: %w", config.ErrConfig, err)
+	}
+	return nil
 }
 
 // unbounded reports whether no limit on conversations requires counting tokens.

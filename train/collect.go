@@ -10,6 +10,7 @@ import (
 	"vagen/internal/rng"
 	"vagen/policy"
 	"vagen/reward"
+	"vagen/reward/judge/client"
 	"vagen/rollout"
 	"vagen/train/config"
 	"vagen/train/track"
@@ -30,6 +31,7 @@ type collector struct {
 // collect plays a step's episodes with a policy.
 func (c *collector) collect(ctx context.Context, p policy.Policy, step int, seed uint64) (*Prefetched, rollout.Timing, error) {
 	out := &Prefetched{Step: step, Metrics: track.Metrics{}}
+	ctx, judged := client.WithMeter(ctx)
 	ts, took, err := c.play(ctx, p, step, seed, out.Metrics)
 	if err != nil {
 		return nil, took, err
@@ -46,6 +48,7 @@ func (c *collector) collect(ctx context.Context, p policy.Policy, step int, seed
 		out.Metrics["train/baselines"] = float64(len(out.Baselines))
 	}
 	out.Episodes = ts
+	judged.Usage().Write(out.Metrics, "judge/")
 	return out, took, nil
 }
 
@@ -61,6 +64,7 @@ func (c *collector) play(ctx context.Context, with policy.Policy, step int, seed
 		}
 		ts, took, err := p.Play(ctx, episodes, seed)
 		describe(m, "train/", ts)
+		describeResponses(m, ts)
 		return ts, took, err
 	}
 	ts, all, took, err := p.Fill(ctx, rollout.FillOptions{
@@ -71,6 +75,7 @@ func (c *collector) play(ctx context.Context, with policy.Policy, step int, seed
 		return nil, took, err
 	}
 	describe(m, "train/", ts)
+	describeResponses(m, ts)
 	m["train/played"], m["train/played_unusable"] = float64(all.Episodes), float64(all.Episodes-all.Usable)
 	if want := d.TrainBatch * c.config.Rollout.Trajectories; len(ts) < want {
 		c.log.Warn("too few usable start states", "episodes", len(ts), "of", want, "played", all.Episodes)
@@ -140,9 +145,10 @@ func (c *collector) player(with policy.Policy, s policy.Sampling) *rollout.Playe
 	k := c.config
 	p := &rollout.Player{
 		Policy: with, Envs: c.envs, Sampling: s, MaxTurns: k.Rollout.MaxTurns, Harness: c.harness, Budget: k.Budget(),
-		Workers: workers(k), Waves: k.Run.Waves, Log: c.log,
+		Waves: k.Run.Waves, Log: c.log,
 		EnvTimeout: seconds(k.Run.EnvTimeout), EpisodeTimeout: seconds(k.Run.EpisodeTimeout), Patience: seconds(k.Run.Patience),
 	}
+	p.SetWorkers(workers(k))
 	if _, aggregation := k.Credit(); aggregation == config.EpisodeMean {
 		p.EpisodeMean = []string{reward.SectionObservation, reward.SectionPrediction}
 	}
@@ -177,7 +183,7 @@ func greedy(c *config.Config) policy.Sampling {
 	return s
 }
 
-// workers returns the number of environments that run at a time.
+// workers returns the number of environments that run at a time, for rollout.Player.SetWorkers.
 func workers(c *config.Config) int {
 	if c.Rollout.UseService {
 		return c.Rollout.MaxWorkers

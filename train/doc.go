@@ -8,7 +8,8 @@
 //	Observer      receives the episodes that were played
 //	State         the part of a checkpoint beside the weights
 //	Levels        the start states of a run; OpenLevels reads them
-//	Imitate       supervised training on transcripts, as Imitation says
+//	Imitate       supervised training on transcripts, as Imitation says; with trainer.stage sft
+//	              a Trainer does the same for the examples of package train/sft
 //	Success       the result of Evaluate
 //	OuterKeys     the settings that are implemented by a Trainer's caller
 //	ErrDiverged   a reason for which a run stops; ErrCollapsed and ErrNoRows are others

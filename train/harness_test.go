@@ -86,7 +86,7 @@ func TestARegisteredHarnessCanBeUsed(t *testing.T) {
 	require.Equal(t, 2*24, b.Updates[0].Batch.Len())
 	c.Algorithm.Estimator = "masked_gae"
 	err := tr.Registries.Validate(&c)
-	require.ErrorIs(t, err, rollout.ErrPair, "unknown harnesses are checked too")
+	require.ErrorIs(t, err, rollout.ErrIncompatible, "unknown harnesses are checked too")
 }
 
 type pairs struct{ rollout.Concat }

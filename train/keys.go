@@ -17,7 +17,7 @@ import (
 var trainerKeys = slices.Concat(
 	group("", "system"),
 	group("run.", "seed workers waves async env_timeout episode_timeout patience retry"),
-	group("env.", "name config train_seed val_seed"),
+	group("env.", "name config defaults train_seed val_seed"),
 	group("algorithm.", `adv_estimator gamma lam high_level_gamma lambda_turn lambda_token bi_level_mix
 		step_advantage_w pass_k epsilon whiten norm_adv_by_std_in_grpo kl_penalty use_kl_in_reward kl_mask
 		kl_ctrl.type kl_ctrl.kl_coef kl_ctrl.target_kl kl_ctrl.horizon`),
@@ -41,12 +41,17 @@ var trainerKeys = slices.Concat(
 	group("critic.", `kind ppo_mini_batch_size ppo_epochs shuffle grad_clip grad_norm_threshold cliprange_value
 		value_coef use_reward_mask`),
 	group("critic.optim.", optimizerKeys),
-	group("trainer.", `total_training_steps total_epochs test_freq val_before_train critic_warmup max_skipped_updates
+	group("sft.", `train_files val_files val_fraction messages_key prompt_key response_key images_key episodes min_return
+		turns max_length truncation train_batch_size shuffle loss_agg_mode grad_clip total_training_steps total_epochs
+		test_freq save_freq`),
+	group("sft.lessons.", "teacher episodes noise max_turns first_seed"),
+	group("sft.optim.", optimizerKeys),
+	group("trainer.", `stage total_training_steps total_epochs test_freq val_before_train critic_warmup max_skipped_updates
 		metrics skip_pad_tokens replace_image_tokens_for_logging harness compact_budget
 		compact_summary_budget best_actor_metric save_on_interrupt`),
 	group("stability.spike.", "metric window deviations action max_rollbacks"),
 	group("stability.early_stopping.", "metric patience min_delta"),
-	group("stability.alarms.", `action patience min_entropy min_format max_truncated max_equal_groups max_kl max_ratio
+	group("stability.alarms.", `action patience min_entropy min_format max_truncated max_equal_groups max_kl max_ratio min_length max_grad_norm max_identical max_state_without_success max_unscored
 		max_repeated`),
 	group("stability.clip_schedule.", "style end_ratio"),
 	group("stability.kl_schedule.", "style end_ratio"),
@@ -64,6 +69,8 @@ var learnerKeys = slices.Concat(
 	group("actor_rollout_ref.model.", "path lora_rank lora_alpha target_modules lora_adapter_path"),
 	group("actor_rollout_ref.actor.", `ppo_micro_batch_size_per_gpu use_dynamic_bsz ppo_max_token_len_per_gpu
 		freeze_vision_tower`),
+	group("actor_rollout_ref.rollout.engine.", `addresses model api_key_env timeout sync_timeout attempts max_in_flight
+		eject_after outage_timeout mixed_versions sync_dir server_sync_dir check_responses check_limit`),
 	group("critic.", "model.path ppo_micro_batch_size_per_gpu use_dynamic_bsz ppo_max_token_len_per_gpu zero_head"),
 )
 

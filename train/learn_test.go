@@ -22,30 +22,30 @@ func TestASeparateCriticHasItsOwnPasses(t *testing.T) {
 		return c
 	}
 	beta := base().Critic.Optim.Beta2
-	told := func(critic bool, coef float64, rows int, clip, beta float64) traintest.Told {
-		return traintest.Told{Critic: critic, Coef: coef, Rows: rows, Clip: clip, Beta: beta}
+	call := func(critic bool, coef float64, rows int, clip, beta float64) traintest.UpdateSummary {
+		return traintest.UpdateSummary{Critic: critic, Coef: coef, Rows: rows, Clip: clip, Beta: beta}
 	}
-	both := told(false, 0.5, 4, 1, beta)
+	both := call(false, 0.5, 4, 1, beta)
 	two, three, half := 2, 3, 0.5
 	for name, x := range map[string]struct {
 		set  func(c *config.Config)
-		want []traintest.Told
+		want []traintest.UpdateSummary
 	}{
-		"the actor's":  {func(*config.Config) {}, []traintest.Told{both}},
-		"mini-batches": {func(c *config.Config) { c.Critic.MiniBatch = &two }, []traintest.Told{told(true, 0.5, 2, 1, beta), told(true, 0.5, 2, 1, beta), told(false, 0, 4, 1, beta)}},
-		"epochs":       {func(c *config.Config) { c.Critic.Epochs = &three }, []traintest.Told{told(true, 0.5, 4, 1, beta), told(true, 0.5, 4, 1, beta), told(true, 0.5, 4, 1, beta), told(false, 0, 4, 1, beta)}},
-		"clip":         {func(c *config.Config) { c.Critic.GradClip = &half }, []traintest.Told{told(true, 0.5, 4, 0.5, beta), told(false, 0, 4, 1, beta)}},
-		"moments":      {func(c *config.Config) { c.Critic.Optim.Beta2 = 0.5 }, []traintest.Told{told(true, 0.5, 4, 1, 0.5), told(false, 0, 4, 1, beta)}},
-		"warm-up":      {func(c *config.Config) { c.Critic.GradClip, c.Trainer.CriticWarmup = &half, 1 }, []traintest.Told{told(true, 0.5, 4, 0.5, beta)}},
+		"the actor's":  {func(*config.Config) {}, []traintest.UpdateSummary{both}},
+		"mini-batches": {func(c *config.Config) { c.Critic.MiniBatch = &two }, []traintest.UpdateSummary{call(true, 0.5, 2, 1, beta), call(true, 0.5, 2, 1, beta), call(false, 0, 4, 1, beta)}},
+		"epochs":       {func(c *config.Config) { c.Critic.Epochs = &three }, []traintest.UpdateSummary{call(true, 0.5, 4, 1, beta), call(true, 0.5, 4, 1, beta), call(true, 0.5, 4, 1, beta), call(false, 0, 4, 1, beta)}},
+		"clip":         {func(c *config.Config) { c.Critic.GradClip = &half }, []traintest.UpdateSummary{call(true, 0.5, 4, 0.5, beta), call(false, 0, 4, 1, beta)}},
+		"moments":      {func(c *config.Config) { c.Critic.Optim.Beta2 = 0.5 }, []traintest.UpdateSummary{call(true, 0.5, 4, 1, 0.5), call(false, 0, 4, 1, beta)}},
+		"warm-up":      {func(c *config.Config) { c.Critic.GradClip, c.Trainer.CriticWarmup = &half, 1 }, []traintest.UpdateSummary{call(true, 0.5, 4, 0.5, beta)}},
 		"no critic's": {func(c *config.Config) {
 			c.Critic.GradClip, c.Critic.Kind, c.Algorithm.Estimator, c.Rollout.Trajectories = &half, "none", "grpo", 2
-		}, []traintest.Told{told(false, 0, 4, 1, beta), told(false, 0, 4, 1, beta)}},
+		}, []traintest.UpdateSummary{call(false, 0, 4, 1, beta), call(false, 0, 4, 1, beta)}},
 	} {
 		c := base()
 		x.set(&c)
 		b := traintest.Guesser()
 		m := traintest.Run(t, c, b).Steps()[0].Metrics
-		require.Equal(t, x.want, b.Told(), name)
+		require.Equal(t, x.want, b.UpdateSummaries(), name)
 		if c.Critic.Kind == "separate" {
 			require.Contains(t, m, "critic/vf_loss", name)
 		}

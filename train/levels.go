@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"vagen/env/dataset"
+	"vagen/internal/nearest"
 	"vagen/internal/rng"
 	"vagen/reward/judge"
 	"vagen/rollout"
@@ -56,6 +57,13 @@ func OpenLevels(ctx context.Context, c *config.Config, known []string) (*Levels,
 			all = append(all, episodes...)
 		}
 		return all
+	}
+	if len(known) > 0 && !c.Rollout.UseService {
+		for _, name := range slices.Sorted(maps.Keys(c.Env.Defaults)) {
+			if !slices.Contains(known, name) && !slices.Contains(config.PresetEnvironments(), name) {
+				problems = append(problems, fmt.Errorf("env.defaults: environment %q is unknown%s; known are %s", name, nearest.Hint(name, known), strings.Join(known, ", ")))
+			}
+		}
 	}
 	train, val := read("data.train_files", c.Data.TrainFiles, dataset.Train), read("data.val_files", c.Data.ValFiles, dataset.Test)
 	if len(problems) == 0 {
@@ -119,8 +127,8 @@ func (l *Levels) trainedSeeds(train, val []dataset.Episode) []dataset.Episode {
 	return out
 }
 
-// episode returns the episode of an entry of a file. The file's options override those of
-// env.config.
+// episode returns the episode of an entry of a file. The file's options add to those of
+// env.defaults and env.config.
 func (l *Levels) episode(e *dataset.Episode, made map[int]map[string]any) (rollout.Episode, error) {
 	out := rollout.Episode{Env: e.Env, Seed: e.Seed, Source: e.Source, MaxTurns: e.MaxTurns, MaxTokens: e.ResponseTokens, MaxObservation: e.ObserveTokens}
 	if len(e.Stop) > 0 {
@@ -128,17 +136,19 @@ func (l *Levels) episode(e *dataset.Episode, made map[int]map[string]any) (rollo
 	}
 	options, ok := made[e.Entry]
 	if !ok || e.Entry == 0 { // entries of parquet files have their own options
-		options = maps.Clone(l.config.Env.Config)
-		if options == nil {
-			options = map[string]any{}
-		}
-		maps.Copy(options, e.Options())
-		if e.StateReward != nil {
-			if err := e.StateReward.Supports(e.Env); err != nil {
+		options = config.MergeOptions(l.config.EnvOptions(e.Env), e.Options())
+		block := e.StateReward
+		if own, _, err := judge.TakeStateReward(l.config.Env.Config); block == nil && (err != nil || !own.Enabled()) { // it is in env.defaults
+			if block, _, err = judge.TakeStateReward(options); err != nil {
 				return out, err
 			}
 		}
-		if err := l.setStateReward(e.StateReward, options); err != nil {
+		if block != nil {
+			if err := block.Supports(e.Env); err != nil {
+				return out, err
+			}
+		}
+		if err := l.setStateReward(block, options); err != nil {
 			return out, err
 		}
 		made[e.Entry] = options

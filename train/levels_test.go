@@ -102,6 +102,39 @@ envs:
 	require.Len(t, l.Validation(), 5)
 }
 
+// TestEntriesAddToTheDefaultsOfTheirEnvironment: options of env.defaults, then env.config,
+// then the entry's; a block state_reward of the defaults acts as one of the entry.
+func TestEntriesAddToTheDefaultsOfTheirEnvironment(t *testing.T) {
+	const block = "{state_estimation: {enable: true, reward: 0.25}, scorer: exact, credit_site: turn_end, aggregation: episode_mean}"
+	open := func(entry string, overrides ...string) (*train.Levels, config.Config) {
+		t.Helper()
+		path := traintest.WriteFile(t, "envs: [{name: guess, n_envs: 5, config: "+entry+"}]")
+		c, err := fromFiles(t, path, append(overrides, "data.val_files=["+path+"]")...)
+		require.NoError(t, err)
+		l, err := train.OpenLevels(t.Context(), &c, []string{"guess", "other"})
+		require.NoError(t, err)
+		return l, c
+	}
+	l, _ := open("{turns: 2}", "env.defaults={guess: {turns: 3, extra: 1}, other: {turns: 4}}", "env.config.more=5")
+	require.Equal(t, map[string]any{"turns": int64(2), "extra": uint64(1), "more": uint64(5)}, l.First().Config)
+	l, c := open("{turns: 2}", "env.defaults={guess: {state_reward: "+block+"}}")
+	require.Equal(t, map[string]any{"turns": int64(2), "use_state_reward": true, "grounding_reward_weight": 0.25, "worldmodeling_reward_weight": 0.0, "rules": "next"}, l.First().Config)
+	require.Equal(t, "exact", l.State.Scorer)
+	require.Equal(t, "episode_mean", c.Reward.Aggregate)
+	l, c = open("{turns: 2}", "env.defaults={guess: {use_state_reward: true}}", "env.config.state_reward.scorer=exact", "env.config.state_reward.credit_site=section_end")
+	require.Equal(t, 0.5, l.First().Config["grounding_reward_weight"], "the block changes what the defaults pay for")
+	require.Equal(t, []string{"exact", "section_end"}, []string{l.State.Scorer, c.Reward.Site})
+	l, _ = open("{turns: 2, use_state_reward: false}", "env.defaults={guess: {state_reward: "+block+"}}")
+	require.Equal(t, map[string]any{"turns": int64(2), "use_state_reward": false}, l.First().Config, "the entry replaces the block")
+	require.Nil(t, l.State)
+
+	path := traintest.WriteFile(t, "envs: [{name: guess, n_envs: 5, config: {turns: 2}}]")
+	c, err := fromFiles(t, path, "env.defaults={gues: {turns: 3}}")
+	require.NoError(t, err)
+	_, err = train.OpenLevels(t.Context(), &c, []string{"guess", "other"})
+	require.ErrorContains(t, err, `env.defaults: environment "gues" is unknown, did you mean "guess"?`)
+}
+
 func TestFilesLimitThinking(t *testing.T) {
 	path := traintest.WriteFile(t, "envs: [{name: guess, n_envs: 4, thinking_token_budget: 2, config: {turns: 2}}]")
 	open := func(overrides ...string) (config.Config, error) {
@@ -114,7 +147,7 @@ func TestFilesLimitThinking(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 2, c.Agent.Rollout.Thinking)
 	_, err = open("actor_rollout_ref.rollout.thinking_token_budget=2")
-	require.NoError(t, err, "saying the same is no contradiction")
+	require.NoError(t, err, "equal values do not contradict each other")
 	_, err = open("actor_rollout_ref.rollout.thinking_token_budget=3")
 	require.ErrorContains(t, err, "thinking_token_budget of guess is 2, but actor_rollout_ref.rollout.thinking_token_budget is 3")
 }

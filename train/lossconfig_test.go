@@ -159,7 +159,7 @@ func (o other) Score(ctx context.Context, rows *policy.Rows, want []bool, what p
 		switch {
 		case !want[i] || token == o.End():
 		case token > o.End():
-			out.LogProbs[i] = 3 // nobody sampled it
+			out.LogProbs[i] = 3 // the policy did not sample it
 		case o.Words[token] == "1":
 			out.LogProbs[i] += o.shift
 		default:

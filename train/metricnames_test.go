@@ -15,7 +15,7 @@ import (
 	"vagen/train/config"
 )
 
-// unmet are metrics that need a model of package policy/vlm, a failure, or another harness than
+// unmet are metrics that need a model of package policy/vlm, servers, a judge, more steps, a failure, or another harness than
 // the runs of TestTheTableOfMetricsIsThatOfTheCode. They are tested elsewhere.
 var unmet = []string{
 	"train/rows", "train/retried", "train/observations_cut", "train/summaries", "train/forced_tokens",
@@ -24,7 +24,14 @@ var unmet = []string{
 	"actor/ratio_mean", "actor/ratio_min", "actor/ppo_kl_k3", "actor/ppo_kl_abs", "actor/loss_tokens", "actor/loss_rows",
 	"actor/turns_per_row", "actor/turn_len_mean", "actor/turn_log_ratio_std",
 	"imitate/loss", "imitate/grad_norm", "imitate/lr", "_failed/<metric>",
+	"judge/claims", "judge/cached", "judge/unscored", "judge/unscored/<cause>", "time/judge",
+	"val/judge/claims", "val/judge/cached", "val/judge/unscored", "val/judge/unscored/<cause>",
+	"trend/response_length", "trend/grad_norm", "trend/state_without_success", "alarm/<alarm>",
 	"perf/executables", "perf/device_memory_mb", "perf/device_memory_peak_mb", "perf/max_memory_allocated_gb",
+	"rollout/logprob_diff_mean", "rollout/logprob_diff_max", "rollout/prob_diff_mean", "rollout/kl", "rollout/kl_k3", "rollout/ratio_max",
+	"perf/engine_servers", "perf/engine_requests", "perf/engine_responses", "perf/engine_failures", "perf/engine_retries", "perf/engine_aborts",
+	"perf/engine_ejections", "perf/engine_lost", "perf/engine_mixed_responses", "perf/engine_mixed_tokens", "perf/engine_publishes",
+	"perf/engine_publish_s", "perf/engine_export_s",
 }
 
 // documented returns the names in the tables of docs/results.md, as patterns.

@@ -41,7 +41,7 @@ func TestStartStatesWithLongPromptsAreDropped(t *testing.T) {
 	played := len(a.Seeds)
 	_, err := tr.Task("again")
 	require.NoError(t, err)
-	require.Len(t, a.Seeds, played, "once is enough")
+	require.Len(t, a.Seeds, played, "lengths are measured once")
 
 	tr, _ = open("data.filter_overlong_prompts=true")
 	over, cancel := context.WithCancel(t.Context())

@@ -13,8 +13,12 @@ import (
 	"vagen/train/track"
 )
 
-// ErrCollapsed means that an alarm of group stability stopped the run.
-var ErrCollapsed = errors.New("the policy has collapsed")
+var (
+	// ErrCollapsed means that an alarm of group stability stopped the run.
+	ErrCollapsed = errors.New("the policy has collapsed")
+	// ErrUnscored means that the alarm of a judge that does not answer stopped the run.
+	ErrUnscored = errors.New("the judge leaves too many statements without a score")
+)
 
 // StabilityState is the state of group stability between steps.
 type StabilityState struct {
@@ -23,10 +27,13 @@ type StabilityState struct {
 	Top       *float64       `json:"top,omitempty"`       // rank of the best validation by early_stopping.metric; higher is better
 	Stale     int            `json:"stale,omitempty"`     // validations since Top
 	Beyond    map[string]int `json:"beyond,omitempty"`    // steps in a row beyond the limit of an alarm
+	Trends    TrendState     `json:"trends,omitzero"`     // what the metrics trend/… are computed from
 }
 
 func (s StabilityState) clone() StabilityState {
 	s.Window, s.Beyond = slices.Clone(s.Window), maps.Clone(s.Beyond)
+	t := &s.Trends
+	t.First, t.Paid, t.Success = maps.Clone(t.First), slices.Clone(t.Paid), slices.Clone(t.Success)
 	return s
 }
 
@@ -144,12 +151,22 @@ func (s *stabilityMonitor) updateAlarms(step int, m track.Metrics) {
 			m[alarmPrefix+a.Key] = float64(n)
 		}
 		if n == c.Patience {
-			s.log.Warn("alarm: the policy may be collapsing", "step", step, "metric", a.Metric, "value", x, "stability.alarms."+a.Key, *a.Limit, "steps in a row", n)
+			s.log.Warn(alarmText(a.Key), "step", step, "metric", a.Metric, "value", x, "stability.alarms."+a.Key, *a.Limit, "steps in a row", n)
 		}
 	}
 }
 
-// checkAlarms returns ErrCollapsed for a step with an alarm that is on, if alarms stop
+// unscored is the alarm that is about the judge, not the policy.
+const unscored = "max_unscored"
+
+func alarmText(key string) string {
+	if key == unscored {
+		return "alarm: " + ErrUnscored.Error()
+	}
+	return "alarm: the policy may be collapsing"
+}
+
+// checkAlarms returns ErrCollapsed or ErrUnscored for a step with an alarm that is on, if alarms stop
 // the run. saved is the step of the newest checkpoint.
 func (s *stabilityMonitor) checkAlarms(step int, m track.Metrics, saved int) error {
 	c := &s.config.Stability.Alarms
@@ -158,8 +175,12 @@ func (s *stabilityMonitor) checkAlarms(step int, m track.Metrics, saved int) err
 	}
 	for _, a := range c.Thresholds() {
 		if n, ok := m[alarmPrefix+a.Key]; ok {
+			what := ErrCollapsed
+			if a.Key == unscored {
+				what = ErrUnscored
+			}
 			return fmt.Errorf("train: %w: %s is %v at step %d, beyond stability.alarms.%s of %v for %v steps in a row; the newest checkpoint is of step %d",
-				ErrCollapsed, a.Metric, m[a.Metric], step, a.Key, *a.Limit, n, saved)
+				what, a.Metric, m[a.Metric], step, a.Key, *a.Limit, n, saved)
 		}
 	}
 	return nil

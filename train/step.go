@@ -16,6 +16,9 @@ import (
 // step does one training step: it collects episodes, scores them, estimates advantages and
 // updates the learner. It returns the step's metrics.
 func (t *Trainer) step(ctx context.Context, step int) (track.Metrics, error) {
+	if t.supervises() {
+		return t.supervisedStep(ctx, step)
+	}
 	clock, m := newClock(), track.Metrics{}
 
 	// The episodes of this step. With run.async collecting those of the next one starts here.
@@ -40,6 +43,7 @@ func (t *Trainer) step(ctx context.Context, step int) (track.Metrics, error) {
 	if err := b.score(ctx, t.Learner, &t.Config, t.recordsScores()); err != nil {
 		return nil, err
 	}
+	b.measureMismatch(t.Learner, &t.Config, m)
 	if err := b.correct(&t.Config.Algorithm.Correction, m); err != nil {
 		return nil, err
 	}
@@ -78,6 +82,7 @@ func (t *Trainer) step(ctx context.Context, step int) (track.Metrics, error) {
 	if n := t.stability.state.Rollbacks; n > 0 {
 		m["train/rollbacks"] = float64(n)
 	}
+	t.stability.state.Trends.addTrends(m)
 	t.stability.updateAlarms(step, m)
 	return m, nil
 }

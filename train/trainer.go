@@ -14,6 +14,7 @@ import (
 	"vagen/rollout/filter"
 	"vagen/rollout/store"
 	"vagen/train/config"
+	"vagen/train/sft"
 	"vagen/train/track"
 )
 
@@ -26,7 +27,8 @@ var (
 )
 
 // Trainer trains a policy in an environment: in each step it plays episodes, estimates
-// advantages and does optimiser steps.
+// advantages and does optimiser steps. With trainer.stage sft it trains the policy on examples
+// instead, one optimiser step in each step.
 //
 // The caller owns the learner, the environments and the sinks, and closes them.
 type Trainer struct {
@@ -46,6 +48,9 @@ type Trainer struct {
 	Registries config.Registries
 	// Levels are the start states; nil opens those of the configuration.
 	Levels *Levels
+	// Examples are those of the supervised stage (trainer.stage sft), for a configuration
+	// returned by config.Config.Supervised; nil opens those of the configuration.
+	Examples *sft.Data
 	// Handled lists the keys of OuterKeys that the caller honours, such as
 	// "actor_rollout_ref.model.path". An entry that ends in a dot, such as "model.", means
 	// all keys with this prefix. Other keys of OuterKeys are refused unless they have their
@@ -83,6 +88,11 @@ type methods struct {
 	result    advantage.Result // reused by the estimator
 }
 
+// Check reports the errors with which Run would end before its first step: settings that
+// contradict each other or have no effect, and parts that the learner, the checkpointer or the
+// start states lack. It trains nothing.
+func (t *Trainer) Check(ctx context.Context) error { return t.prepared(ctx) }
+
 // prepared calls prepare unless it has succeeded before.
 func (t *Trainer) prepared(ctx context.Context) error {
 	if t.ready {
@@ -94,6 +104,12 @@ func (t *Trainer) prepared(ctx context.Context) error {
 // prepare checks the configuration and builds the parts of the loop.
 func (t *Trainer) prepare(ctx context.Context) error {
 	t.ready = false
+	switch t.Config.Trainer.Stage {
+	case config.StageSFT:
+		return t.prepareSupervised(ctx)
+	case config.StageSFTThen:
+		return fmt.Errorf("train: %w: trainer.stage is sft+rl, but a Trainer does one stage, rl or sft: use train/run.Open", config.ErrConfig)
+	}
 	if err := t.prepareEpisodes(ctx); err != nil {
 		return err
 	}
@@ -162,10 +178,10 @@ func (t *Trainer) checkParts() error {
 	if t.Learner == nil {
 		return fmt.Errorf("%w: Trainer needs a Learner", config.ErrConfig)
 	}
-	if _, ok := t.Learner.(policy.Aligner); !ok && c.Placement() == reward.PerSpan {
+	if _, ok := t.Learner.(policy.Aligner); !ok && !t.supervises() && c.Placement() == reward.PerSpan {
 		return fmt.Errorf("%w: reward.credit_site is section_end, but the learner (%T) does not implement policy.Aligner", config.ErrConfig, t.Learner)
 	}
-	if _, ok := t.Learner.(policy.PolicySnapshotter); !ok && c.Run.Async {
+	if _, ok := t.Learner.(policy.PolicySnapshotter); !ok && !t.supervises() && c.Run.Async {
 		return errNoPolicySnapshots(t.Learner)
 	}
 	if _, ok := t.Checkpointer.(Rollbacker); !ok && c.Stability.Spike.Metric != "" && c.Stability.Spike.Action == config.ActionRollback {

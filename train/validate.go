@@ -7,6 +7,7 @@ import (
 
 	"vagen/internal/rng"
 	"vagen/policy"
+	"vagen/reward/judge/client"
 	"vagen/rollout"
 	"vagen/rollout/evaluate"
 	"vagen/train/track"
@@ -18,13 +19,18 @@ func (t *Trainer) Validate(ctx context.Context, step int) error {
 	if err := t.prepared(ctx); err != nil {
 		return err
 	}
+	if t.supervises() {
+		return t.validateSupervised(ctx, step)
+	}
 	c := &t.Config
 	clock := newClock()
-	ts, err := t.playValidation(ctx, validationSampling(c))
+	judging, judged := client.WithMeter(ctx)
+	ts, err := t.playValidation(judging, validationSampling(c))
 	if err != nil {
 		return err
 	}
 	m := track.Metrics{}
+	judged.Usage().Write(m, "val/judge/")
 	describeValidation(m, ts, max(1, c.Agent.Rollout.Val.Episodes))
 	clock.lap("validate")
 	clock.write(m)
@@ -45,6 +51,9 @@ func (t *Trainer) Validate(ctx context.Context, step int) error {
 // and sampling, so that its results are the same. Without a Learner
 // data.filter_overlong_prompts is not applied.
 func (t *Trainer) Task(tag string) (evaluate.Task, error) {
+	if t.supervises() {
+		return evaluate.Task{}, errNoEpisodes
+	}
 	ctx, prepare := context.Background(), t.prepared
 	if t.Learner == nil {
 		prepare = t.prepareEpisodes
@@ -57,6 +66,9 @@ func (t *Trainer) Task(tag string) (evaluate.Task, error) {
 
 // Player plays episodes with the learner as training does.
 func (t *Trainer) Player(ctx context.Context) (*rollout.Player, error) {
+	if t.supervises() {
+		return nil, errNoEpisodes
+	}
 	if err := t.prepared(ctx); err != nil {
 		return nil, err
 	}
@@ -73,6 +85,9 @@ func (t *Trainer) task(tag string, s policy.Sampling) evaluate.Task {
 
 // playValidation plays the validation levels.
 func (t *Trainer) playValidation(ctx context.Context, s policy.Sampling) ([]*rollout.Trajectory, error) {
+	if t.supervises() {
+		return nil, errNoEpisodes
+	}
 	k := t.task("", s)
 	var out []*rollout.Trajectory
 	err := evaluate.PlayBatches(ctx, &k.Player, k.Episodes, k.AtOnce, k.Seed, nil, func(ts []*rollout.Trajectory) error {

@@ -25,12 +25,18 @@ func configShow() *cli.Command {
 	return &cli.Command{
 		Name: "show", Args: "[FILE] [key=value …]", Max: -1,
 		About: "Write a configuration with every key: the defaults, changed by a preset, a file and overrides.",
-		Help:  "The output is YAML for vagen train. The configuration is not checked; see vagen config check.",
+		Help: `The output is YAML for vagen train. The configuration is not checked; see vagen config check.
+With --diff, legacy, lite and next are the defaults of these generations of VAGEN where they
+are not this library's, and from is what gave the value. Long values are cut; --json has all.`,
 		Setup: func(f *flag.FlagSet) cli.Run {
-			asJSON := f.Bool("json", false, "write JSON: an object of keys and values")
+			asJSON := f.Bool("json", false, "write JSON: an object of keys and values, with --diff a list of keys")
+			diff := f.Bool("diff", false, "write a table of the keys that differ from the defaults, and of those whose defaults differ between the generations of VAGEN")
 			preset := presetFlag(f)
 			return func(_ context.Context, c *cli.Call) error {
 				s := source(*preset, c.Args)
+				if *diff {
+					return compareConfig(c, s, *asJSON)
+				}
 				s.Unchecked = true
 				cfg, err := s.Load()
 				if err != nil {
@@ -40,6 +46,37 @@ func configShow() *cli.Command {
 			}
 		},
 	}
+}
+
+// compareConfig writes what distinguishes a configuration from the defaults.
+func compareConfig(c *cli.Call, s config.Source, asJSON bool) error {
+	all, err := s.Compare()
+	if err != nil {
+		return cli.Usagef("%w", err)
+	}
+	if asJSON {
+		return c.JSON(all)
+	}
+	short := func(value any) string {
+		text := []rune(config.ValueText(value))
+		if len(text) > 60 {
+			text = append(text[:59], '…')
+		}
+		return string(text)
+	}
+	rows := [][]string{{"key", "value", "default", "legacy", "lite", "next", "from"}}
+	for _, d := range all {
+		row := []string{d.Key, short(d.Value), short(d.Default)}
+		for _, system := range []string{"legacy", "lite", "next"} {
+			text := ""
+			if other, ok := d.Systems[system]; ok {
+				text = short(other)
+			}
+			row = append(row, text)
+		}
+		rows = append(rows, append(row, d.From))
+	}
+	return c.Table(rows)
 }
 
 func showConfig(c *cli.Call, cfg *config.Config, asJSON bool) error {
@@ -75,7 +112,7 @@ func configDefaults() *cli.Command {
 func configPresets() *cli.Command {
 	return &cli.Command{
 		Name:  "presets",
-		About: "List the presets: configurations of the paper, the first release, Lite and Next.",
+		About: "List the presets: configurations of the paper, the first release, VAGEN lite and next.",
 		Help:  "vagen config show --preset NAME writes a preset with every key.",
 		Setup: func(f *flag.FlagSet) cli.Run {
 			asJSON := f.Bool("json", false, "write JSON: a list of presets")

@@ -13,7 +13,7 @@ import (
 	"vagen/env/builtin"
 	"vagen/internal/cli"
 	"vagen/reward/judge"
-	"vagen/train/run"
+	"vagen/reward/judge/client"
 )
 
 func envCommand() *cli.Command {
@@ -110,7 +110,7 @@ func envShow() *cli.Command {
 
 // registry returns the library's environments. Their blocks state_reward may name a
 // judge model.
-func registry() *env.Registry { return builtin.RegistryWith(run.DialJudge(nil)) }
+func registry() *env.Registry { return builtin.RegistryWith(client.Dial(nil)) }
 
 // newEnv makes the environment of arguments of the form NAME key=value ….
 func newEnv(args []string) (env.Env, map[string]any, error) {

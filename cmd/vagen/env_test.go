@@ -204,7 +204,12 @@ func TestStateRewardOptionsReachTheJudge(t *testing.T) {
 	require.Contains(t, refuse(t, "env", "show", "frozenlake", "state_reward={scorrer: exact}"), `did you mean "scorer"?`)
 	shown := succeed(t, "env", "show", "frozenlake")
 	keys := judge.DefaultStateReward()
-	for name := range keys.Tree() {
+	tree := keys.Tree()
+	for name := range tree["judge"].(map[string]any) {
+		tree["judge."+name] = nil
+	}
+	delete(tree, "judge")
+	for name := range tree {
 		require.Contains(t, shown, "\n  "+name+" ", "the reference explains every key")
 	}
 

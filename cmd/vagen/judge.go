@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"vagen/internal/cli"
-	"vagen/policy"
-	"vagen/policy/chat"
 	"vagen/reward/judge"
+	"vagen/reward/judge/client"
+	"vagen/train/config"
 )
 
 func judgeCommand() *cli.Command {
@@ -23,19 +23,24 @@ func judgeCommand() *cli.Command {
 		Name:  "judge",
 		About: "Measure who scores descriptions of the state.",
 		Commands: []*cli.Command{{
-			Name: "eval", Args: "SET", Max: 1,
+			Name: "eval", Args: "SET [KEY=VALUE ...]", Max: -1,
 			About: "Compare what a judge reads in labelled descriptions with the labels.",
 			Help: `SET is a JSON file {"cases": [{"env", "section", "category", "form", "text", "truth",
 "relations"}]}: descriptions of FrozenLake or Sokoban states with the true relations and
-those that the text asserts; testdata/judge/labelled.json is one. Without --base-url
-the fixed rules are measured, which state_reward.scorer=rules uses; with it, the model
-behind an OpenAI-compatible address.
+those that the text asserts; testdata/judge/labelled.json is one.
+
+KEY=VALUE are keys of the block state_reward, such as scorer=judge,
+judge_base_url=http://localhost:8000/v1, judge_model=NAME, judge.key_env=VARIABLE and
+judge.cache=DIR; --config gives those of env.config in a run's configuration. Without any,
+the fixed rules are measured. A model is asked as in training, except that
+judge.step_budget does not apply. --base-url and --model are short for three of the keys.
 
 F1 is that of relations, equal in object and both directions. "paid more" counts
 descriptions that score higher than their label: what an agent could learn to exploit.
 "unread" counts claims without an answer that can be parsed.`,
 			Setup: func(f *flag.FlagSet) cli.Run {
 				var o judgeEval
+				f.StringVar(&o.config, "config", "", "`file` with the configuration of a run, whose block env.config.state_reward is used")
 				f.StringVar(&o.url, "base-url", "", "OpenAI-compatible `address` of a model, such as http://localhost:8000/v1")
 				f.StringVar(&o.model, "model", "", "`name` of the model at that address")
 				f.StringVar(&o.keyEnv, "key-env", "", "environment `variable` with the key of the service")
@@ -48,9 +53,9 @@ descriptions that score higher than their label: what an agent could learn to ex
 }
 
 type judgeEval struct {
-	url, model, keyEnv string
-	limit              int
-	json               bool
+	config, url, model, keyEnv string
+	limit                      int
+	json                       bool
 }
 
 func (o *judgeEval) run(ctx context.Context, c *cli.Call) error {
@@ -80,30 +85,83 @@ func (o *judgeEval) run(ctx context.Context, c *cli.Call) error {
 	if err != nil {
 		return err
 	}
+	ctx, asked := client.WithMeter(ctx)
 	began := time.Now()
 	e, err := judge.Evaluate(ctx, reader, set)
 	if err != nil {
 		return err
 	}
 	c.Log.Info("descriptions scored", "n", len(set), "took", time.Since(began).Round(time.Millisecond))
+	usage := asked.Usage()
 	if o.json {
-		return json.NewEncoder(c.Out).Encode(e)
+		return json.NewEncoder(c.Out).Encode(struct {
+			*judge.Evaluation
+			Asked client.Usage `json:"asked"`
+		}{e, usage})
 	}
-	return printQuality(c.Out, e)
+	if err := printQuality(c.Out, e); err != nil || usage.Claims == 0 {
+		return err
+	}
+	_, err = fmt.Fprintf(c.Out, "\n%d claims, %d answered from the cache, %d requests, %d without a valid answer %v\n",
+		usage.Claims, usage.Cached, usage.Attempts, usage.Missing(), usage.Unscored)
+	return err
 }
 
 // open returns the judge to measure.
 func (o *judgeEval) open(c *cli.Call) (judge.Reader, error) {
-	if o.url == "" {
-		return new(judge.Rules), nil
+	block := map[string]any{}
+	if o.config != "" {
+		run, err := config.Load(o.config)
+		if err != nil {
+			return nil, cli.Usagef("%w", err)
+		}
+		given, ok := run.Env.Config[judge.Key].(map[string]any)
+		if !ok {
+			return nil, cli.Usagef("%s has no block env.config.%s", o.config, judge.Key)
+		}
+		block = maps.Clone(given)
 	}
-	options := chat.DefaultOptions(chat.OpenAI, o.model)
-	options.BaseURL, options.KeyEnv, options.Log = o.url, o.keyEnv, c.Log
-	m, err := chat.New(options)
+	keys := c.Args[1:]
+	if o.url != "" {
+		keys = append([]string{"scorer=judge", "judge_base_url=" + o.url, "judge_model=" + o.model}, keys...)
+	}
+	if o.keyEnv != "" {
+		keys = append([]string{"judge.key_env=" + o.keyEnv}, keys...)
+	}
+	if len(keys) == 0 && o.config == "" {
+		keys = []string{"scorer=rules"}
+	}
+	given, err := cli.Options(keys)
+	if err != nil {
+		return nil, err
+	}
+	merge(block, given)
+	merge(block, map[string]any{"enabled": true, "state_estimation": map[string]any{"enable": true}, "judge": map[string]any{"step_budget": 0}})
+	s, _, err := judge.TakeStateReward(map[string]any{judge.Key: block})
 	if err != nil {
 		return nil, cli.Usagef("%w", err)
 	}
-	return &judge.Model{Complete: policy.Ask(m, policy.Sampling{MaxTokens: 512}), Log: c.Log}, nil
+	if rules := s.Rules(); rules != nil {
+		return rules, nil
+	}
+	m, err := client.New(s, c.Log)
+	if err != nil {
+		return nil, cli.Usagef("%w", err)
+	}
+	return &judge.Model{Complete: m.Complete}, nil
+}
+
+// merge adds settings to those of a block; nested mappings are copied first.
+func merge(into, add map[string]any) {
+	for name, v := range add {
+		below, ok := v.(map[string]any)
+		if have, both := into[name].(map[string]any); ok && both {
+			have = maps.Clone(have)
+			merge(have, below)
+			v = have
+		}
+		into[name] = v
+	}
 }
 
 func printQuality(w io.Writer, e *judge.Evaluation) error {

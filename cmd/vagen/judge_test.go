@@ -4,12 +4,15 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"vagen/internal/cli"
 	"vagen/reward/judge"
+	"vagen/reward/judge/client"
 )
 
 const labelledSet = "../../testdata/judge/labelled.json"
@@ -37,6 +40,44 @@ func TestJudgesAreMeasuredOnALabelledSet(t *testing.T) {
 	require.Equal(t, 5, e.All.Cases)
 	require.Zero(t, e.All.Stated)
 	require.NotContains(t, out+errs, "sesame")
+}
+
+// The judge of a run's configuration is measured with its own settings; answers are cached, and
+// claims without one are counted.
+func TestTheJudgeOfAConfigurationIsMeasured(t *testing.T) {
+	t.Setenv("JUDGE_KEY", "sesame-open-now")
+	n := 0
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n++; r.Header.Get("Authorization") != "Bearer sesame-open-now" || n == 2 {
+			http.Error(w, "no, "+r.Header.Get("Authorization"), http.StatusBadRequest)
+			return
+		}
+		_, _ = w.Write([]byte(`{"choices":[{"message":{"role":"assistant","content":"[]"},"finish_reason":"stop"}]}`))
+	}))
+	defer service.Close()
+	file := filepath.Join(t.TempDir(), "run.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(`env: {name: sokoban, config: {prompt_format: wm, state_reward: {scorer: judge, judge_model: m, judge_base_url: "`+service.URL+`/v1",
+  state_estimation: {enable: true, reward: 1}, judge: {key_env: JUDGE_KEY, concurrency: 1}}}}`), 0o644))
+	args := []string{"judge", "eval", "--json", "--limit", "5", "--config", file, labelledSet, "judge.cache=" + t.TempDir(), "judge.retries=0"}
+	for _, want := range []client.Usage{{Claims: 5, Attempts: 5, Unscored: map[client.Cause]int{client.Refused: 1}}, {Claims: 5, Cached: 4, Attempts: 1, Unscored: map[client.Cause]int{}}} {
+		code, out, errs := launchRun(t, "", args...)
+		require.Equal(t, cli.OK, code, errs)
+		var e struct {
+			All   judge.Quality
+			Asked client.Usage
+		}
+		require.NoError(t, json.Unmarshal([]byte(out), &e))
+		want.Waited = e.Asked.Waited
+		require.Equal(t, want, e.Asked)
+		require.Equal(t, want.Missing(), e.All.Unread)
+		require.NotContains(t, out+errs, "sesame")
+	}
+	code, out, errs := launchRun(t, "", append(args, "scorer=rules")...)
+	require.Equal(t, cli.OK, code, errs)
+	require.Contains(t, out, `"asked":{"claims":0`)
+	code, _, errs = launchRun(t, "", append(args, "judge.key_env=sk-abcdef0123456789")...)
+	require.Equal(t, cli.Usage, code)
+	require.NotContains(t, errs, "abcdef")
 }
 
 func TestJudgeEvalRefusesWhatItCannotRead(t *testing.T) {

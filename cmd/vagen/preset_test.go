@@ -29,6 +29,18 @@ func TestPresetsAreListedShownAndChecked(t *testing.T) {
 	require.Equal(t, succeed(t, "config", "show"), succeed(t, "config", "defaults"))
 }
 
+func TestDifferencesFromTheDefaultsAreShownWithTheirOrigin(t *testing.T) {
+	table := succeed(t, "config", "show", "--diff", "--preset", "TRICO", "env=sokoban", "data.train_batch_size=7")
+	require.Regexp(t, `(?m)^key +value +default +legacy +lite +next +from$`, table)
+	require.Regexp(t, `(?m)^data.train_batch_size +7 +1024 +128 +128 +override 2$`, table)
+	require.Regexp(t, `(?m)^algorithm.adv_estimator +"bi_level_gae" +"gae" +"lite_gae" +"default_gae" +preset mask_gae_mask_loss_turnwise_reward_bi_level: line \d+$`, table)
+	require.NotContains(t, table, "run.seed")
+	var all []config.Compared
+	require.NoError(t, json.Unmarshal([]byte(succeed(t, "config", "show", "--diff", "--json", "system=lite", "env=sokoban")), &all))
+	require.NotEmpty(t, all)
+	require.Contains(t, refuse(t, "config", "show", "--diff", "--preset", "TRIKO"), `did you mean "TRICO"?`)
+}
+
 func TestFilesAndOverridesChangePresets(t *testing.T) {
 	in := file(t, "c.yaml", "algorithm: {high_level_gamma: 0.5}\nrollout_manager: {max_turns: 9, window_size: 9}\n")
 	out := succeed(t, "config", "show", "--preset", "vagen_full", in, "rollout_manager.max_turns=7")

@@ -9,7 +9,7 @@ import (
 )
 
 // TestReportWritesOneFileAndPlots: with a name for each file that is written, and usage
-// errors for folders that are no runs and metrics that no run has.
+// errors for folders that are not runs and metrics that no run has.
 func TestReportWritesOneFileAndPlots(t *testing.T) {
 	run := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(run, "metrics.jsonl"), []byte("{\"kind\":\"step\",\"step\":1,\"train/score\":0.5,\"a\":1}\n{\"kind\":\"step\",\"step\":2,\"train/score\":0.75,\"a\":2}\n"), 0o644))

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"vagen/internal/cli"
-	"vagen/policy/vlm"
 	"vagen/train/config"
 	"vagen/train/run"
 )
@@ -64,6 +63,13 @@ func dryRun(ctx context.Context, c *cli.Call, cfg config.Config, o run.Options, 
 	if p.Shared != nil {
 		fmt.Fprintf(c.Out, "validation levels are also trained on: %v\n", p.Shared)
 	}
+	if p.Rows > 0 {
+		fmt.Fprintf(c.Out, "supervised stage: %d examples\n", p.Rows)
+	}
+	if p.Memory == nil {
+		_, err = fmt.Fprintf(c.Out, "%s can be trained: %d steps with %s, results in %s\n", name, p.Steps, p.Model, p.Dir)
+		return err
+	}
 	_, err = fmt.Fprintf(c.Out, "%s can be trained: %d steps on %s with %s, results in %s\nmemory plan: %v\n",
 		name, p.Steps, p.Levels, p.Model, p.Dir, p.Memory)
 	return err
@@ -75,7 +81,10 @@ func trainModel(ctx context.Context, c *cli.Call, cfg config.Config, o run.Optio
 		return asUsage(err)
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	if m, ok := r.Learner.(*vlm.Model); ok {
+	if m, ok := r.Learner.(interface {
+		Parameters() (policyCount, criticCount int)
+		Backend() string
+	}); ok {
 		params, _ := m.Parameters()
 		fmt.Fprintf(c.Out, "%.2f M parameters on %s, results in %s\n", float64(params)/1e6, m.Backend(), r.Folder.Path)
 	}
@@ -83,6 +92,10 @@ func trainModel(ctx context.Context, c *cli.Call, cfg config.Config, o run.Optio
 		fmt.Fprintf(c.Out, "resuming after step %d\n", r.Done())
 	}
 	if err := r.Train(ctx); err != nil {
+		return err
+	}
+	if r.Config.Trainer.Stage == config.StageSFT {
+		_, err = fmt.Fprintf(c.Out, "the trained model is in %s\n", r.Folder.Path)
 		return err
 	}
 	_, err = fmt.Fprintln(c.Out, outcome(r.Curve.Ends()))

@@ -7,8 +7,8 @@ import (
 	"math/rand/v2"
 
 	"vagen/env"
-	"vagen/env/internal/calls"
 	"vagen/env/internal/options"
+	"vagen/env/internal/prompts"
 	"vagen/env/internal/turns"
 	"vagen/env/internal/words"
 	"vagen/reward"
@@ -31,7 +31,7 @@ const (
 // Env is one live game. It implements env.Env.
 type Env struct {
 	turns.Base
-	calls calls.Guard
+	texts prompts.Set
 	o     Options
 	deck  deck
 
@@ -43,9 +43,10 @@ type Env struct {
 }
 
 var (
-	_ env.Env      = (*Env)(nil)
-	_ env.Claimant = (*Env)(nil)
-	_ env.Factory  = FromConfig
+	_ env.Env       = (*Env)(nil)
+	_ env.Claimant  = (*Env)(nil)
+	_ env.Describer = (*Env)(nil)
+	_ env.Factory   = FromConfig
 )
 
 // New creates an environment. The error lists all invalid options.
@@ -53,21 +54,25 @@ func New(o Options) (*Env, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
+	texts, err := prompts.Load(&o.Response, placeholders)
+	if err != nil {
+		return nil, fmt.Errorf("blackjack: %w", err)
+	}
 	base, err := turns.New("blackjack", options.Ruled{Rules: env.Legacy, Response: o.Response, StateReward: o.StateReward}, reward.ParserOptions{})
 	if err != nil {
 		return nil, err
 	}
-	return &Env{Base: base, calls: calls.Guard{Env: "blackjack"}, o: o}, nil
+	return &Env{Base: base, texts: texts, o: o}, nil
 }
 
 // System returns the system prompt.
 func (e *Env) System(ctx context.Context) (env.Observation, error) {
-	return turns.System(ctx, &e.calls, e.systemPrompt)
+	return turns.System(ctx, &e.Calls, e.systemPrompt)
 }
 
 // Reset deals the hands of the seed, which must not be negative.
 func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
-	if err := e.calls.Reset(ctx, seed); err != nil {
+	if err := e.Calls.Reset(ctx, seed); err != nil {
 		return env.Observation{}, err
 	}
 	e.deck.stream.Seed(uint64(seed))
@@ -77,13 +82,13 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 	e.shown = Card{Value: e.dealer[0].Value, Suit: Suit(e.deck.stream.IntN(4))}
 	e.shown.Face = e.deck.face(e.shown.Value)
 	e.ready, e.over, e.acted = true, false, false
-	return e.observe("This is the table:"), nil
+	return e.observe(opening), nil
 }
 
 // Step plays one turn. No response text makes it fail. Once the game is over, turns have
 // no effect and no reward.
 func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
-	if err := e.calls.Step(ctx, e.ready); err != nil {
+	if err := e.Calls.Step(ctx, e.ready); err != nil {
 		return env.Outcome{}, err
 	}
 	r := turns.Read(&e.Base, response)
@@ -125,6 +130,14 @@ func (e *Env) state() string {
 		e.player.Sum(), e.dealer[0].Value, e.player.Ace(), e.player.Sum() > 21)
 }
 
+// Describe returns the table's state as JSON, as judges get it. It is "" before Reset.
+func (e *Env) Describe() string {
+	if !e.ready {
+		return ""
+	}
+	return e.state()
+}
+
 // playDealer plays the dealer's turn and compares the hands.
 func (e *Env) playDealer() (parts reward.Parts, won bool) {
 	e.over = true
@@ -155,9 +168,6 @@ func (e *Env) outcome(r reward.Response, parts reward.Parts, valid, won bool) en
 		Trajectory: env.Metrics{"success": words.Number(won)},
 	}
 }
-
-// Close closes the environment.
-func (e *Env) Close() error { return e.calls.Close() }
 
 func (e *Env) observe(said string) env.Observation {
 	if e.o.RenderMode == env.Vision {

@@ -66,7 +66,7 @@ func TestTheBetterHandWins(t *testing.T) {
 		require.Equal(t, c.want > 0, out.Success)
 		after, err := e.Step(t.Context(), "<answer>Hit</answer>")
 		require.NoError(t, err)
-		require.Empty(t, after.Reward, "turns after the end pay nothing")
+		require.Empty(t, after.Reward, "turns after the end have no reward")
 		require.True(t, after.Done)
 	}
 }

@@ -3,6 +3,7 @@ package blackjack
 import (
 	"vagen/env"
 	"vagen/env/internal/options"
+	"vagen/env/internal/prompts"
 )
 
 // Options are an environment's settings; DefaultOptions returns the published ones. The tags
@@ -43,6 +44,8 @@ func FromConfig(config map[string]any) (env.Env, error) {
 func (o *Options) Validate() error {
 	c := options.Check("blackjack")
 	options.CheckResponse(c, &o.Response, []string{"no_think", "free_think", "grounding", "worldmodeling", "grounding_worldmodeling"})
+	prompts.Check(c, &o.Response, placeholders)
+	options.CheckLayout(c, &o.Texts, env.Legacy)
 	options.CheckStateReward(c, &o.StateReward, env.Legacy, o.PromptFormat)
 	if o.MaxActions > 1 {
 		c.Bad("max_actions_per_step", "%d, must be 1", o.MaxActions)

@@ -5,12 +5,28 @@ import (
 	"strings"
 
 	"vagen/env"
+	"vagen/env/internal/prompts"
 	"vagen/env/internal/words"
 	"vagen/reward"
 )
 
-// systemPrompt describes the game, the actions and the response format.
+// placeholders are those of templates of the user: event is what the turn before did.
+var placeholders = prompts.Names{Observation: []string{"event"}}
+
+// systemPrompt returns the system prompt, in the user's words if there are any.
 func (e *Env) systemPrompt() string {
+	return e.texts.System(e.ownSystem, func() prompts.Values {
+		return prompts.Values{prompts.Format: e.formatText(), prompts.Example: e.example()}
+	})
+}
+
+// formatText asks for the response's format.
+func (e *Env) formatText() string {
+	return e.texts.Format(e.Parser(), func() string { return words.Format(e.Parser()) })
+}
+
+// ownSystem describes the game, the actions and the response format.
+func (e *Env) ownSystem() string {
 	var b strings.Builder
 	b.WriteString("You play blackjack against a dealer. Get nearer to 21 than the dealer without going over it. " +
 		"Cards count their number, picture cards ten, and an ace eleven where that fits, else one. " +
@@ -19,29 +35,43 @@ func (e *Env) systemPrompt() string {
 		b.WriteString("Each picture shows the table: the dealer's cards in the upper row, yours in the lower row.\n\n")
 	}
 	b.WriteString("Say Hit to take a card or Stand to take no more. Going over 21 loses at once. One action in a turn.\n\n")
-	b.WriteString(words.Format(e.Parser()))
+	b.WriteString(e.formatText())
 	if e.o.UseExample {
 		b.WriteString("\nFor example:\n")
-		b.WriteString(e.Parser().Compose(func(section string) string {
-			switch section {
-			case reward.SectionAnswer:
-				return Hit
-			case reward.SectionObservation:
-				return "My hand counts 13 and the dealer shows a ten."
-			case reward.SectionPrediction:
-				return "I will hold three cards."
-			}
-			return "With 13 against a ten I have to take a card."
-		}))
+		b.WriteString(e.example())
 	}
 	return b.String()
+}
+
+// example is a response in the format.
+func (e *Env) example() string {
+	return e.Parser().Compose(func(section string) string {
+		switch section {
+		case reward.SectionAnswer:
+			return Hit
+		case reward.SectionObservation:
+			return "My hand counts 13 and the dealer shows a ten."
+		case reward.SectionPrediction:
+			return "I will hold three cards."
+		}
+		return "With 13 against a ten I have to take a card."
+	})
 }
 
 // observationText is the text of an observation; table describes the table or is the
 // mark of its picture.
 func (e *Env) observationText(said, table string) string {
-	return said + "\n" + table + "\nWhat do you do?\n" + words.Format(e.Parser())
+	text := e.texts.Later
+	if said == opening {
+		text = e.texts.First
+	}
+	return text(func() string { return said + "\n" + table + "\nWhat do you do?\n" + e.formatText() }, func() prompts.Values {
+		return prompts.Values{prompts.Observation: table, "event": said, prompts.Format: e.formatText()}
+	})
 }
+
+// opening introduces the first observation of an episode.
+const opening = "This is the table:"
 
 // tableText describes what is visible to the player: the player's hand and the dealer's
 // open card, or all of the dealer's cards when the game is over.

@@ -25,7 +25,7 @@ type saved struct {
 
 // Snapshot implements env.Snapshotter.
 func (e *Env) Snapshot() ([]byte, error) {
-	if err := e.calls.Snapshot(e.ready); err != nil {
+	if err := e.Calls.Snapshot(e.ready); err != nil {
 		return nil, err
 	}
 	return snapshot.Encode("blackjack", e.o, saved{&e.deck.stream, e.dealer, e.player, e.shown, e.over, e.acted})
@@ -33,7 +33,7 @@ func (e *Env) Snapshot() ([]byte, error) {
 
 // Restore implements env.Snapshotter.
 func (e *Env) Restore(ctx context.Context, state []byte) error {
-	if err := e.calls.Open(ctx); err != nil {
+	if err := e.Calls.Open(ctx); err != nil {
 		return err
 	}
 	var s saved
@@ -56,7 +56,7 @@ func (e *Env) Restore(ctx context.Context, state []byte) error {
 // Reseed implements env.Reseeder: the cards to come are those of the seed. The cards on
 // the table stay, the dealer's closed one, too.
 func (e *Env) Reseed(seed uint64) error {
-	if err := e.calls.Snapshot(e.ready); err != nil {
+	if err := e.Calls.Snapshot(e.ready); err != nil {
 		return err
 	}
 	e.deck.stream.Seed(seed)

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// BenchmarkTurns plays five turns of two moves after each reset, seed after seed,
-// and reports turns and resets a second: the measure that VAGEN's Python classes
-// are compared by.
+// BenchmarkTurns plays five turns of two moves after each reset, with consecutive seeds,
+// and reports turns and resets per second, which can be compared with VAGEN's Python
+// classes.
 func BenchmarkTurns(b *testing.B) {
 	say := map[string]string{
 		"frozenlake": "<think>go</think><answer>Left,Down</answer>",

@@ -3,6 +3,7 @@ package builtin
 
 import (
 	"fmt"
+	"log/slog"
 
 	"vagen/env"
 	"vagen/env/blackjack"
@@ -12,6 +13,7 @@ import (
 	"vagen/env/remote"
 	"vagen/env/sokoban"
 	"vagen/env/svg"
+	"vagen/reward"
 	"vagen/reward/judge"
 )
 
@@ -73,20 +75,39 @@ func Kinds() []Kind {
 
 // Registry returns a new registry of Kinds. The caller may add its own. Claims of
 // environments with the option use_state_reward are judged by rules, see
-// judge.Rules; SetJudge changes that. A block state_reward needs the scorer
-// "rules" or "exact" then; see RegistryWith for the other.
+// judge.Rules; SetJudge changes that. Claims of Sokoban are scored as by VAGEN legacy, whose
+// option it is, but without its penalty for frequent texts, which would make scores depend
+// on the order in which environments step. A block state_reward can have this penalty; it
+// needs the scorer "rules" or "exact" here, see RegistryWith for the other.
 func Registry() *env.Registry { return RegistryWith(nil) }
 
 // RegistryWith is Registry whose blocks state_reward may ask a language model, as
 // those with the scorer "judge" do, to which dial connects.
-func RegistryWith(dial judge.Dial) *env.Registry {
+func RegistryWith(dial judge.Dial) *env.Registry { return LoggedRegistry(dial, nil) }
+
+// LoggedRegistry is RegistryWith whose remote environments log retries, and services that end
+// or return.
+func LoggedRegistry(dial judge.Dial, log *slog.Logger) *env.Registry {
 	r := new(env.Registry)
 	all := &paid{dial: dial, judges: make(map[judge.StateReward]env.Judge)}
+	lite, legacy := remote.DefaultClientOptions(), remote.DefaultLegacyOptions()
+	lite.Log, legacy.Log = log, log
 	for _, k := range Kinds() {
+		switch k.Name {
+		case "remote":
+			k.Make = remote.Factory(lite)
+		case "remote_legacy":
+			k.Make = remote.LegacyFactory(legacy)
+		}
 		if err := r.Register(k.Name, all.factory(k), k.About); err != nil {
 			panic(fmt.Sprintf("builtin: %v", err)) // names are unique, see the tests
 		}
+		if k.Own != nil {
+			r.SetRemote(k.Name)
+		}
 	}
-	r.SetJudge(new(judge.Rules))
+	exact := reward.SokobanScorer()
+	exact.TopK = 0
+	r.SetJudge(&judge.Rules{Scoring: judge.Scoring{Scorers: map[string]reward.Scorer{"sokoban": exact}}})
 	return r
 }

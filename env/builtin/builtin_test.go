@@ -13,7 +13,7 @@ import (
 	"vagen/reward/judge"
 )
 
-// Responses in several formats, so that each environment finds some that act.
+// Responses in several formats, some of which are valid in each environment.
 var responses = []string{
 	"<think>a</think><answer>Down,Right</answer>",
 	"<perception>the box is above</perception><reasoning>r</reasoning><prediction>p</prediction><answer>Right</answer>",
@@ -27,8 +27,8 @@ var responses = []string{
 	`<think>d</think><answer><svg viewBox="0 0 9 9"><circle cx="4" cy="4" r="3"/></svg></answer>`,
 }
 
-// Configurations to check each environment in; small pictures where they are
-// drawn anew each turn.
+// Configurations with which each environment is checked; pictures are small where every
+// turn draws a new one.
 var (
 	twoModes = []map[string]any{nil, {"render_mode": "text"}, {"render_mode": "vision"}}
 	twoRules = append(twoModes[:3:3], map[string]any{"rules": "legacy"}, map[string]any{"rules": "legacy", "render_mode": "text"},
@@ -85,8 +85,32 @@ func TestStateRewardsTrainOutOfTheBox(t *testing.T) {
 	}
 }
 
-// What a kind says of itself is so: its rules are taken, and its defaults are those
-// of the environment.
+// The legacy system compares relations of Sokoban exactly: half a description is worth
+// less than with the score of other environments, 0.5·F1 of each kind of object.
+func TestSokobanHasTheLegacyScoreByDefault(t *testing.T) {
+	pay := func(config map[string]any, observation string) float64 {
+		for name, value := range map[string]any{"rules": "legacy", "render_mode": "text", "desc": []any{"######", "#P___#", "#_X__#", "#__O_#", "######"}, "prompt_format": "grounding"} {
+			config[name] = value
+		}
+		e, err := Registry().New("sokoban", config)
+		require.NoError(t, err)
+		_, err = e.Reset(t.Context(), 0)
+		require.NoError(t, err)
+		out, err := e.Step(t.Context(), "<think><observation>"+observation+"</observation><reasoning>r</reasoning></think><answer>Right</answer>")
+		require.NoError(t, err)
+		return out.Reward.Of("observation")
+	}
+	const both, half = "The box is below and to the right. The target is below and to the right.", "The box is below and to the right. The target is below and to the left."
+	require.Equal(t, 0.5, pay(map[string]any{"use_state_reward": true}, both))
+	require.Equal(t, 0.25, pay(map[string]any{"use_state_reward": true}, half), "a target with one wrong direction counts 0")
+	block := func() map[string]any {
+		return map[string]any{"state_reward": map[string]any{"state_estimation": map[string]any{"enable": true, "reward": 0.5}, "scorer": "rules", "score_base": 0}}
+	}
+	require.Equal(t, 0.375, pay(block(), half), "and half with the score of blocks")
+}
+
+// The description of each environment is correct: it accepts the listed rules, and the
+// listed defaults are its own.
 func TestKindsAreDescribed(t *testing.T) {
 	for _, k := range Kinds() {
 		require.NotEmpty(t, k.About, k.Name)
@@ -118,8 +142,8 @@ func TestRemoteEnvironmentsNeedAService(t *testing.T) {
 	}
 }
 
-// A service that hosts one of the environments is itself one that keeps the
-// contract, over either protocol.
+// A client of a service that hosts one of the environments is itself an environment that
+// fulfils the contract, over either protocol.
 func TestRemoteEnvironmentsKeepTheContract(t *testing.T) {
 	r := Registry()
 	o := remote.DefaultServerOptions()
@@ -143,7 +167,7 @@ func TestRemoteEnvironmentsKeepTheContract(t *testing.T) {
 	}
 }
 
-// What the prompts show as an example is what the judge by rules reads.
+// The judge by rules reads the examples in the prompts.
 func TestExamplesOfPromptsAreReadByTheJudge(t *testing.T) {
 	for _, c := range []struct {
 		name   string

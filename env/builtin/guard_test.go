@@ -17,7 +17,7 @@ import (
 	"vagen/reward/judge"
 )
 
-// reaching are names of options that one expects to reach the network or files.
+// reaching are names of options that are expected to access the network or files.
 var reaching = regexp.MustCompile(`url|addr|host|endpoint|dir$|folder|file|path|(^|_)(token|key|secret|password)s?$`)
 
 // nest writes an option with dots in its name as nested mappings.
@@ -43,8 +43,8 @@ func TestEveryOptionDeclaresWhatItReaches(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"base_url", "base_urls", "data_dir", "dino_url", "dreamsim_url", "state_reward.judge_base_url",
-		"state_reward.judge_model", "task_dir", "token", "url_file", "video_record_dir"} {
+	for _, name := range []string{"base_url", "base_urls", "data_dir", "dino_url", "dreamsim_url", "state_reward.judge.cache", "state_reward.judge.key_env",
+		"state_reward.judge_base_url", "state_reward.judge_model", "task_dir", "token", "url_file", "video_record_dir"} {
 		require.True(t, kept[name], name)
 	}
 }
@@ -65,7 +65,7 @@ func TestClientsChooseNoAddressPathOrSecret(t *testing.T) {
 				require.ErrorContains(t, err, name)
 			}
 			_, err = g.Merge(nest(name, ""))
-			require.NoError(t, err, "an empty value asks for nothing")
+			require.NoError(t, err, "an empty value has no effect")
 			g.Allow = []string{name}
 			got, err := g.Merge(nest(name, "x"))
 			require.NoError(t, err)
@@ -104,12 +104,32 @@ func TestClientsThatChooseTheAddressGetNoSecretOfTheOperator(t *testing.T) {
 	}
 }
 
-// On both wires a client that names the address of a judge gets status 403, and
-// no judge is asked.
+// A client that may choose the judge's address does not get the operator's key sent there.
+func TestAKeyIsNotSentToAJudgeThatAClientChooses(t *testing.T) {
+	for _, k := range Kinds() {
+		if !k.Claims {
+			continue
+		}
+		ours := map[string]any{"judge_base_url": "http://ours/v1", "judge": map[string]any{"key_env": "OUR_KEY", "retries": 1}}
+		g := env.Guard{Kinds: k.OptionKinds(), Allow: []string{"state_reward.judge_base_url"}, Fixed: map[string]any{judge.Key: ours}}
+		got, err := g.Merge(map[string]any{judge.Key: map[string]any{"judge_base_url": "http://theirs/v1", "judge": map[string]any{"retries": 2}}})
+		require.NoError(t, err)
+		require.Equal(t, map[string]any{judge.Key: map[string]any{"judge_base_url": "http://theirs/v1", "judge": map[string]any{"retries": 2}}}, got)
+		got, err = g.Merge(map[string]any{judge.Key: map[string]any{"judge_base_url": "http://theirs/v1"}})
+		require.NoError(t, err)
+		require.Equal(t, map[string]any{judge.Key: map[string]any{"judge_base_url": "http://theirs/v1", "judge": map[string]any{"retries": 1}}}, got)
+		require.Equal(t, "OUR_KEY", ours["judge"].(map[string]any)["key_env"], "the operator's options stay as they are")
+		_, err = g.Merge(map[string]any{judge.Key: map[string]any{"judge": map[string]any{"key_env": "HOME"}}})
+		require.ErrorIs(t, err, env.ErrRefused)
+	}
+}
+
+// In both protocols a client that sets the address of a judge gets status 403, and no
+// judge is called.
 func TestServedEnvironmentsDialOnlyWhereTheOperatorSays(t *testing.T) {
 	var dialled []string
-	all := RegistryWith(func(url, _ string) (judge.Completer, error) {
-		dialled = append(dialled, url)
+	all := RegistryWith(func(b *judge.StateReward) (judge.Completer, error) {
+		dialled = append(dialled, b.JudgeURL)
 		return func(context.Context, []string) ([]string, []error, error) { return nil, nil, nil }, nil
 	})
 	var kinds map[string]env.OptionKind

@@ -7,6 +7,7 @@ import (
 	"image"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ import (
 	"vagen/env"
 )
 
-// Values that differ from the defaults, where a general one would not do.
+// Values that differ from the defaults, for options that need a specific one.
 var otherValues = map[string]any{
 	"rules": "legacy", "desc": []any{"SF", "FG"}, "action_sep": "&", "prompt": "brief", "dim_room": []any{8, 7},
 	"min_solution_steps": []any{2, 9}, "retry": "lcg", "p": 0.5, "slip_prob": 0.9, "eval_set": "common_sense", "down_sample_ratio": 0.02,
@@ -26,17 +27,17 @@ var otherValues = map[string]any{
 	"device": map[string]any{"dino": 1},
 }
 
-// Values for which an environment needs its own.
-var ownValues = map[string]any{"sokoban desc": []any{"#####", "#PXO#", "#####"}, "svg rules": "service", "blackjack max_actions_per_step": 2}
+// Values for options that need another value in one environment.
+var ownValues = map[string]any{"sokoban desc": []any{"#####", "#PXO#", "#####"}, "svg rules": "service", "blackjack max_actions_per_step": 2, "svg max_actions_per_step": 2}
 
-// Responses that the contract's list does without.
+// Responses that are not in the list of env.Check.
 var richer = []string{
 	"<think><observation>o</observation><reasoning>r</reasoning><prediction>p</prediction></think><answer>push(-100,0,20,100,0,20)</answer>",
 	`<think><observation>o</observation><reasoning>r</reasoning><prediction>p</prediction></think><answer>mine~~<svg viewBox="0 0 9 9"><path d="M1 1h5v5z"/></svg></answer>`,
 	`<think><observation>o</observation><reasoning>r</reasoning><prediction>p</prediction></think><answer><svg viewBox="0 0 9 9"><path d="M1 1h5v5z"/></svg></answer>`,
 }
 
-// Settings in which some options take effect.
+// Settings with which some options have an effect.
 var optionContexts = []map[string]any{
 	nil, {"render_mode": "text"}, {"render_mode": "vision"}, {"rules": "legacy"}, {"rules": "next"},
 	{"use_state_reward": true, "prompt_format": "grounding_worldmodeling"},
@@ -46,17 +47,16 @@ var optionContexts = []map[string]any{
 	{"min_solution_steps": []any{12, 13}},
 }
 
-// Every option of every environment changes what an agent sees or earns, or is
-// refused by name, or says in its tag why it is accepted and does nothing.
+// Every option of every environment changes observations or rewards, or is refused by
+// name, or its tag says why it is accepted without effect.
 func TestEveryOptionIsHonouredRefusedOrNoted(t *testing.T) {
 	for _, k := range Kinds() {
 		if k.Defaults == nil {
 			continue
 		}
 		seen := make(map[string]string)
-		options := reflect.TypeOf(k.Defaults(""))
-		for i := range options.NumField() {
-			tag := options.Field(i).Tag
+		for _, f := range reflect.VisibleFields(reflect.TypeOf(k.Defaults(""))) { // those of embedded structs, too
+			tag := f.Tag
 			name := tag.Get("option")
 			if name == "" {
 				continue
@@ -70,7 +70,8 @@ func TestEveryOptionIsHonouredRefusedOrNoted(t *testing.T) {
 				require.ErrorContains(t, err, fmt.Sprintf("%q", name), what)
 				require.ErrorContains(t, err, "leave it out", what)
 			}
-			if readers := strings.Fields(tag.Get("rules")); len(readers) > 0 {
+			readers := strings.Fields(tag.Get("rules"))
+			if slices.ContainsFunc(k.Rules, func(rules string) bool { return slices.Contains(readers, rules) }) { // svg has other rules
 				for _, rules := range k.Rules {
 					err := refusal(k, map[string]any{name: changed(k, name, rules), "rules": rules})
 					if strings.Contains(tag.Get("rules"), rules) {
@@ -142,11 +143,11 @@ func effective(t *testing.T, seen map[string]string, k Kind, name string) bool {
 	return false
 }
 
-// recordOf plays short episodes and writes down all that an agent and its trainer see.
+// recordOf plays short episodes and records everything that an agent and its trainer get.
 func recordOf(t *testing.T, k Kind, config map[string]any) string {
 	small := maps.Clone(config)
 	if _, drawn := env.OptionValues(k.Defaults(""))["resolution"]; drawn && config["resolution"] == nil {
-		small = map[string]any{"resolution": 64} // pictures that are drawn quickly
+		small = map[string]any{"resolution": 64} // small pictures are drawn quickly
 		maps.Copy(small, config)
 	}
 	e, err := k.Make(small)

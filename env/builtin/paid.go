@@ -63,9 +63,9 @@ func (p *paid) factory(k Kind) env.Factory {
 }
 
 func (p *paid) judge(block *judge.StateReward) (env.Judge, error) {
-	key := judge.StateReward{Base: block.Base, Scorer: block.Scorer, Scoring: block.Scoring, Phrases: block.Phrases}
+	key := judge.StateReward{Base: block.Base, Scorer: block.Scorer, Scoring: block.Scoring, Guard: block.Guard, Phrases: block.Phrases}
 	if block.Scorer == judge.ByModel {
-		key.JudgeURL, key.JudgeModel = block.JudgeURL, block.JudgeModel
+		key.JudgeURL, key.JudgeModel, key.Service = block.JudgeURL, block.JudgeModel, block.Service
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,11 +79,11 @@ func (p *paid) judge(block *judge.StateReward) (env.Judge, error) {
 		if p.dial == nil {
 			return nil, errors.New("the scorer judge needs a language model, and none is configured here; the scorers rules and exact read claims by rules")
 		}
-		ask, err := p.dial(block.JudgeURL, block.JudgeModel)
+		ask, err := p.dial(block)
 		if err != nil {
 			return nil, err
 		}
-		j = &judge.Model{Scoring: judge.Scoring{Base: block.Base, Scorers: block.Scorers()}, Complete: ask}
+		j = &judge.Model{Scoring: block.NewScoring(), Complete: ask}
 	}
 	if len(p.order) == maxJudges {
 		delete(p.judges, p.order[0])

@@ -14,7 +14,7 @@ import (
 	"vagen/reward/judge"
 )
 
-// block is a state_reward that pays half for observations, read by rules.
+// block is a state_reward with weight 0.5 for observations, read by rules.
 func block(change map[string]any) map[string]any {
 	b := map[string]any{"state_estimation": map[string]any{"enable": true, "reward": 0.5}, "scorer": "exact", "score_base": 0.0}
 	for k, v := range change {
@@ -40,7 +40,7 @@ func played(t *testing.T, r *env.Registry, config map[string]any) env.Outcome {
 
 func TestBlocksOfStateRewardsPayWhatTheyEnable(t *testing.T) {
 	out := played(t, Registry(), map[string]any{"state_reward": block(nil)})
-	require.True(t, out.Response.FormatCorrect, "a block chooses the rules of the newest system")
+	require.True(t, out.Response.FormatCorrect, "a block chooses the rules of VAGEN next")
 	require.Equal(t, 0.5, out.Turn["grounding_reward"])
 	require.Equal(t, 0.5, out.Reward.Of("observation"))
 	require.NotContains(t, out.Turn, "worldmodeling_reward", "predictions are not paid for")
@@ -71,12 +71,12 @@ func TestBaseOfABlockIsItsOwn(t *testing.T) {
 
 func TestBlocksMayAskAModel(t *testing.T) {
 	dialled := 0
-	r := RegistryWith(func(url, model string) (judge.Completer, error) {
+	r := RegistryWith(func(b *judge.StateReward) (judge.Completer, error) {
 		dialled++
-		if model == "gone" {
+		if b.JudgeModel == "gone" {
 			return nil, errors.New("no such model")
 		}
-		require.Equal(t, "http://judge/v1 m", url+" "+model)
+		require.Equal(t, "http://judge/v1 m", b.JudgeURL+" "+b.JudgeModel)
 		return func(_ context.Context, prompts []string) ([]string, []error, error) {
 			answers := make([]string, len(prompts))
 			for i := range answers {
@@ -115,7 +115,7 @@ func TestBlocksThatCannotBeMeantAreRefused(t *testing.T) {
 	}
 }
 
-// The example of a format that asks for a map is a map to the judge.
+// The judge reads the example of a format that asks for a map as a map.
 func TestMapsInExamplesOfPromptsAreReadByTheJudge(t *testing.T) {
 	for name, objects := range map[string]int{"frozenlake": 2, "sokoban": 2} {
 		e, err := Registry().New(name, map[string]any{"rules": "legacy", "prompt_format": "grounding_worldmodeling_symbolic", "use_state_reward": true})
@@ -129,7 +129,7 @@ func TestMapsInExamplesOfPromptsAreReadByTheJudge(t *testing.T) {
 	}
 }
 
-// A response that repeats the map it is shown is paid in full.
+// A response that repeats the map in the observation gets the full reward.
 func TestMapsOfTheStateArePaidInFull(t *testing.T) {
 	for _, name := range []string{"frozenlake", "sokoban"} {
 		e, err := Registry().New(name, map[string]any{"rules": "legacy", "prompt_format": "grounding_symbolic", "use_state_reward": true, "render_mode": "text"})
@@ -174,7 +174,7 @@ func boardOf(text string) string {
 }
 
 func TestJudgesOfManyAddressesAreNotKeptForEver(t *testing.T) {
-	p := &paid{judges: map[judge.StateReward]env.Judge{}, dial: func(string, string) (judge.Completer, error) {
+	p := &paid{judges: map[judge.StateReward]env.Judge{}, dial: func(*judge.StateReward) (judge.Completer, error) {
 		return func(context.Context, []string) ([]string, []error, error) { return nil, nil, nil }, nil
 	}}
 	block := judge.DefaultStateReward()
@@ -190,8 +190,8 @@ func TestJudgesOfManyAddressesAreNotKeptForEver(t *testing.T) {
 	}
 }
 
-// Sokoban's own score of the legacy system and its penalty for stock phrases come
-// from a configuration.
+// A configuration can select VAGEN legacy's score for Sokoban with its penalty for
+// repeated phrases.
 func TestBlocksReachTheLegacyScoreAndThePenaltyForStockPhrases(t *testing.T) {
 	r := Registry()
 	play := func(change map[string]any, turns ...string) []float64 {
@@ -217,7 +217,7 @@ func TestBlocksReachTheLegacyScoreAndThePenaltyForStockPhrases(t *testing.T) {
 	own["stock_phrases"] = map[string]any{"top": 1, "penalty": 0.2}
 	require.InDeltaSlice(t, []float64{-0.1, 0.5}, play(own, "Hm.", right), 1e-12, "the only text so far is a stock phrase")
 	own["stock_phrases"] = map[string]any{"top": 1, "penalty": 0.4, "enough": 2.5}
-	require.InDeltaSlice(t, []float64{-0.2}, play(own, right), 1e-12, "nothing is enough")
+	require.InDeltaSlice(t, []float64{-0.2}, play(own, right), 1e-12, "an empty description gets no reward")
 
 	for want, config := range map[string]map[string]any{
 		`scoring is "best"`:                {"scoring": "best"},
@@ -231,8 +231,8 @@ func TestBlocksReachTheLegacyScoreAndThePenaltyForStockPhrases(t *testing.T) {
 	}
 }
 
-// Structured descriptions are dictionaries of places, as the originals ask for, or
-// lists of relations; the prompt's own example is read as what it says.
+// Structured descriptions are dictionaries of positions, as the originals request, or
+// lists of relations; the judge reads the prompt's example correctly.
 func TestDictionariesOfPlacesArePaidLikeLists(t *testing.T) {
 	r := Registry()
 	for _, text := range []string{

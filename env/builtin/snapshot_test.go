@@ -16,7 +16,7 @@ import (
 	"vagen/reward"
 )
 
-// snapshotKinds are environments with what an agent says there: those of the soak, and
+// snapshotKinds are environments with an agent's responses: those of the soak test, and
 // option sets with other states.
 func snapshotKinds() []snapshotKind {
 	var kinds []snapshotKind
@@ -131,8 +131,8 @@ func snapshotOf(t testing.TB, e env.Env, what string) []byte {
 	return state
 }
 
-// TestASnapshotFitsItsOwnOptionsOnly: those of other environments and of other options are
-// refused, and the state stays.
+// TestASnapshotFitsItsOwnOptionsOnly: snapshots of other environments and options are
+// refused, and the state does not change.
 func TestASnapshotFitsItsOwnOptionsOnly(t *testing.T) {
 	registry := Registry()
 	kinds := snapshotKinds()
@@ -164,8 +164,8 @@ func TestASnapshotFitsItsOwnOptionsOnly(t *testing.T) {
 	}
 }
 
-// TestReseededWorldsDrawAnew: equal seeds give equal turns, others differ, and what was on
-// the table stays.
+// TestReseededWorldsDrawAnew: equal seeds give equal turns, others differ, and the current
+// state stays.
 func TestReseededWorldsDrawAnew(t *testing.T) {
 	registry := Registry()
 	for _, k := range []snapshotKind{
@@ -201,7 +201,7 @@ func TestReseededWorldsDrawAnew(t *testing.T) {
 	}
 }
 
-// FuzzRestore: bytes from anywhere give an error or a state that can be played on. With
+// FuzzRestore: any bytes give an error or a state that can be continued. With
 // inner, the bytes are a state in an envelope whose checksum and options are right.
 func FuzzRestore(f *testing.F) {
 	registry := Registry()

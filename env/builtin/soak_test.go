@@ -17,8 +17,8 @@ import (
 	"vagen/reward"
 )
 
-// soakKinds are the environments of the soak and what a reasonable agent says in
-// each. Pictures are small where they are drawn anew each turn.
+// soakKinds are the environments of the soak test with valid responses for each. Pictures
+// are small where every turn draws a new one.
 var soakKinds = []struct {
 	name    string
 	config  map[string]any
@@ -39,7 +39,7 @@ var soakKinds = []struct {
 	{"svg", nil, []string{`<svg viewBox="0 0 9 9"><circle cx="4" cy="4" r="3" fill="red"/></svg>`, `<svg><path d="M0 0L9 9"/></svg>`}},
 }
 
-// soakHostile are responses that no agent should write and some do.
+// soakHostile are malformed and hostile responses.
 var soakHostile = []string{
 	"", "\x00\xff\xfe", strings.Repeat("<think>", 500), strings.Repeat("<answer>", 300) + strings.Repeat("</answer>", 300),
 	"<answer>" + strings.Repeat("Up,", 3000) + "</answer>", "<think><image></think><answer><image></answer>",
@@ -50,8 +50,8 @@ var soakHostile = []string{
 	"<perception>[[[{</perception><reasoning></reasoning><prediction>]]</prediction><answer>Left</answer>",
 }
 
-// Episodes of good, broken and hostile responses leave nothing behind: no
-// goroutine, no descriptor, no memory. VAGEN_SOAK is the number of episodes,
+// Episodes of valid, malformed and hostile responses leak nothing: no goroutine, no
+// file descriptor, no memory. VAGEN_SOAK is the number of episodes,
 // 260 without it.
 func TestSoak(t *testing.T) {
 	episodes := 20 * len(soakKinds)
@@ -61,7 +61,7 @@ func TestSoak(t *testing.T) {
 		episodes = max(n, 4*len(soakKinds))
 	}
 	registry := Registry()
-	// Scenes, fonts and tables that are made once and kept are no leak.
+	// Scenes, fonts and tables that are created once and cached are not a leak.
 	for i := range episodes / 4 {
 		soak(t, registry, i)
 	}
@@ -74,7 +74,7 @@ func TestSoak(t *testing.T) {
 	t.Logf("%d episodes, %v, before %+v, after %+v", episodes, time.Since(start).Round(time.Second), before, after)
 	require.LessOrEqual(t, after.goroutines, before.goroutines)
 	require.LessOrEqual(t, after.descriptors, before.descriptors)
-	// Caches of drawn tiles and the collector's own books vary by some MiB. A leak
+	// Caches of drawn tiles and the garbage collector's data vary by some MiB. A leak
 	// of one small picture for each episode would be beyond this in the long run.
 	require.Less(t, after.heap, before.heap+8<<20)
 }
@@ -104,7 +104,7 @@ func soak(t *testing.T, registry *env.Registry, number int) {
 				}
 				return "The box is above, the target is below and left. " + fmt.Sprint(number)
 			})
-			if r.IntN(3) == 0 { // a response that broke off, or lost its middle
+			if r.IntN(3) == 0 { // a truncated response, or one without its middle
 				at := r.IntN(len(text))
 				text = text[:at] + text[min(len(text), at+r.IntN(2*len(text))):]
 			}
@@ -122,7 +122,7 @@ type use struct {
 	heap                    int64
 }
 
-// footprint is what the process holds once what is unused has been collected.
+// footprint is the process's use of resources after garbage collection.
 // Descriptors are 0 where the system doesn't list them.
 func footprint() use {
 	for range 3 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"vagen/internal/field"
 	"vagen/internal/parquetsize"
 	"vagen/internal/settings"
 )
@@ -211,7 +212,9 @@ func (r *row) problems() []error {
 	if i.Rules != "" && i.Rules != "lite" && i.Rules != "legacy" {
 		out = append(out, fmt.Errorf("extra_info.rules is %q, must be lite or legacy", i.Rules))
 	}
-	for _, err := range i.Limits.problems() {
+	var limits field.Checks
+	i.Limits.check(&limits)
+	for _, err := range limits.Errors() {
 		out = append(out, fmt.Errorf("extra_info.%w", err))
 	}
 	return out

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"vagen/internal/field"
 )
 
 // ErrFile is wrapped by errors about the content of a file.
@@ -56,67 +58,46 @@ func (s *Spec) Validate() error {
 }
 
 func (s *Spec) problems() []error {
-	var out []error
-	bad := func(format string, args ...any) { out = append(out, fmt.Errorf(format, args...)) }
-	if why := badName(s.Name); why != "" {
-		bad("name: %s", why)
-	}
-	for _, n := range []struct{ key, value string }{{"tag_id", s.Tag}, {"data_source", s.Source}, {"split", s.Split}} {
-		if n.value == "" {
-			continue
-		}
-		if why := badName(n.value); why != "" {
-			bad("%s: %s", n.key, why)
+	var c field.Checks
+	for _, n := range []struct{ key, value string }{{"name", s.Name}, {"tag_id", s.Tag}, {"data_source", s.Source}, {"split", s.Split}} {
+		if why := badName(n.value); why != "" && (n.value != "" || n.key == "name") {
+			c.Say("{%s}: %s", n.key, why)
 		}
 	}
 	if s.Count < 1 || s.Count > maxEpisodes {
-		bad("n_envs is %d, must be from 1 to %d", s.Count, maxEpisodes)
+		c.Bad("n_envs", "%d, must be from 1 to %d", s.Count, maxEpisodes)
 	} else if s.SeedList != nil {
 		if len(s.SeedList) < s.Count {
-			bad("seed_list has %d seeds for %d episodes", len(s.SeedList), s.Count)
+			c.Say("{seed_list} has %d seeds for %d episodes", len(s.SeedList), s.Count)
 		}
 	} else if why := directiveProblem(s.directive(), s.Count); why != "" {
-		bad("seed: %s", why)
+		c.Say("{seed}: %s", why)
 	}
-	out = append(out, s.Limits.problems()...)
-	for _, l := range []struct {
-		key   string
-		value int
-	}{
-		{"max_response_length", s.RegionTokens}, {"compact_budget", s.CompactTokens},
-		{"compact_summary_budget", s.SummaryTokens}, {"tokens_per_image", s.TokensPerImage},
-	} {
-		if l.value < 0 {
-			bad("%s is %d, must not be negative", l.key, l.value)
-		}
-	}
+	s.Limits.check(&c)
+	c.Count("max_response_length", s.RegionTokens)
+	c.Count("compact_budget", s.CompactTokens)
+	c.Count("compact_summary_budget", s.SummaryTokens)
+	c.Count("tokens_per_image", s.TokensPerImage)
 	if s.StateReward != nil {
 		for _, err := range s.StateReward.Problems() {
-			bad("config.state_reward: %w", err)
+			c.Say("config.state_reward: %w", err)
 		}
 	}
-	return out
+	return c.Errors()
 }
 
-func (l *Limits) problems() []error {
-	var out []error
-	for _, n := range []struct {
-		key   string
-		value int
-	}{{"max_turns", l.MaxTurns}, {"response_length_per_turn", l.ResponseTokens}, {"max_env_response_per_turn", l.ObserveTokens}} {
-		if n.value < 0 {
-			out = append(out, fmt.Errorf("%s is %d, must not be negative", n.key, n.value))
-		}
-	}
-	if t := l.ThinkTokens; t != nil && *t < 0 {
-		out = append(out, fmt.Errorf("thinking_token_budget is %d, must not be negative", *t))
+func (l *Limits) check(c *field.Checks) {
+	c.Count("max_turns", l.MaxTurns)
+	c.Count("response_length_per_turn", l.ResponseTokens)
+	c.Count("max_env_response_per_turn", l.ObserveTokens)
+	if t := l.ThinkTokens; t != nil {
+		c.Count("thinking_token_budget", *t)
 	}
 	for i, stop := range l.Stop {
 		if stop == "" {
-			out = append(out, fmt.Errorf("stop_strings[%d] is empty", i))
+			c.Say("stop_strings[%d] is empty", i)
 		}
 	}
-	return out
 }
 
 // Validate returns an error that lists all errors of the entries. Tags must differ by more

@@ -101,7 +101,7 @@ func TestBadSpecsAreReportedWithLineAndKey(t *testing.T) {
 		entry("env_response_length: 3", "max_env_response_per_turn: 4"):                    {"its new name, is 4"},
 		entry("config: 3"):                                                                 {"config is 3"},
 		entry("config: {state_reward: 3}"):                                                 {"config.state_reward is 3"},
-		entry("config: {state_reward: {scorer: me}}"):                                      {`scorer is "me", must be one of judge, rules, exact`},
+		entry("config: {state_reward: {scorer: me}}"):                                      {`scorer is "me", must be one of ["judge" "rules" "exact"]`},
 		entry("config: {state_reward: {scorrer: judge}}"):                                  {`unknown key "scorrer", did you mean "scorer"?`},
 		entry("config: {state_reward: {state_estimation: 3}}"):                             {"state_estimation is 3", "must be a mapping"},
 		entry("config: {state_reward: {state_estimation: {enable: true, reward: 1}}}"):     {"judge_base_url", "judge_model is missing"},

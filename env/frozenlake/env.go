@@ -6,7 +6,7 @@ import (
 	"image"
 
 	"vagen/env"
-	"vagen/env/internal/calls"
+	"vagen/env/internal/prompts"
 	"vagen/env/internal/turns"
 	"vagen/env/internal/words"
 	"vagen/reward"
@@ -25,7 +25,7 @@ const (
 // Env is one live FrozenLake environment. It implements env.Env.
 type Env struct {
 	turns.Base
-	calls  calls.Guard
+	texts  prompts.Set
 	o      Options
 	draw   *renderer // nil in text mode
 	fixed  *Map      // the map of all episodes, nil when it is drawn at each Reset
@@ -37,9 +37,10 @@ type Env struct {
 }
 
 var (
-	_ env.Env      = (*Env)(nil)
-	_ env.Claimant = (*Env)(nil)
-	_ env.Factory  = FromConfig
+	_ env.Env       = (*Env)(nil)
+	_ env.Describer = (*Env)(nil)
+	_ env.Claimant  = (*Env)(nil)
+	_ env.Factory   = FromConfig
 )
 
 // New creates an environment. The error lists all invalid options.
@@ -47,11 +48,15 @@ func New(o Options) (*Env, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
+	texts, err := prompts.Load(&o.Response, placeholders)
+	if err != nil {
+		return nil, fmt.Errorf("frozenlake: %w", err)
+	}
 	base, err := turns.New("frozenlake", o.Ruled, reward.ParserOptions{Dialect: reward.Lite})
 	if err != nil {
 		return nil, err
 	}
-	e := &Env{Base: base.Strict(o.StrictFormat), calls: calls.Guard{Env: "frozenlake"}, o: o, random: new(streams)}
+	e := &Env{Base: base.Strict(o.StrictFormat), texts: texts, o: o, random: new(streams)}
 	switch {
 	case len(o.Desc) > 0:
 		e.fixed, err = Parse(o.Desc)
@@ -69,12 +74,12 @@ func New(o Options) (*Env, error) {
 
 // System returns the system prompt.
 func (e *Env) System(ctx context.Context) (env.Observation, error) {
-	return turns.System(ctx, &e.calls, e.systemPrompt)
+	return turns.System(ctx, &e.Calls, e.systemPrompt)
 }
 
 // Reset starts the episode of the seed, which must not be negative.
 func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
-	if err := e.calls.Open(ctx); err != nil {
+	if err := e.Calls.Open(ctx); err != nil {
 		return env.Observation{}, err
 	}
 	if seed < 0 {
@@ -97,7 +102,7 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 // originals, a later turn with a valid move is done again, and is rewarded again at the
 // goal except under the next rules; a turn without one is neither.
 func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
-	if err := e.calls.Step(ctx, e.level != nil); err != nil {
+	if err := e.Calls.Step(ctx, e.level != nil); err != nil {
 		return env.Outcome{}, err
 	}
 	before := e.at
@@ -116,9 +121,6 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	out.Observation = e.observe(moved, false)
 	return out, nil
 }
-
-// Close closes the environment.
-func (e *Env) Close() error { return e.calls.Close() }
 
 // play makes the moves of a response until one is unknown or the episode ends.
 // It returns the words of the moves made, whether the turn counts as valid, and

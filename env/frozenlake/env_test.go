@@ -87,7 +87,7 @@ func TestStateIsPaidOnlyWithACorrectFormat(t *testing.T) {
 	} {
 		out := play(t, start(t, tiny), response)
 		require.Equal(t, reward.Parts{{Name: "turn", Value: -0.1}}, out.Reward, name)
-		require.Equal(t, []string{"Right", "Down"}, title(out.Response.Actions), "%s: moves run whatever stands around them", name)
+		require.Equal(t, []string{"Right", "Down"}, title(out.Response.Actions), "%s: moves are executed whatever text surrounds them", name)
 		require.Equal(t, 1.0, out.Turn["action_is_effective"], name)
 	}
 	out := play(t, start(t, tiny), "<think><observation>goal down right free none Down Right none</observation><prediction>goal down right</prediction></think><answer>jump</answer>")

@@ -3,6 +3,7 @@ package frozenlake
 import (
 	"vagen/env"
 	"vagen/env/internal/options"
+	"vagen/env/internal/prompts"
 )
 
 // Options are an environment's settings; DefaultOptions returns the published ones. The
@@ -58,6 +59,8 @@ func FromConfig(config map[string]any) (env.Env, error) {
 func (o *Options) Validate() error {
 	c := options.Check("frozenlake")
 	options.CheckLevel(c, &o.Level)
+	options.CheckEnvName(c, o.EnvName, "frozenlake")
+	prompts.Check(c, &o.Response, placeholders)
 	if o.MapSeed != nil && *o.MapSeed < 0 {
 		c.Bad("map_seed", "%d, must not be negative", *o.MapSeed)
 	}

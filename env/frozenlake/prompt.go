@@ -2,10 +2,12 @@ package frozenlake
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"vagen/env"
 	"vagen/env/internal/options"
+	"vagen/env/internal/prompts"
 	"vagen/env/internal/words"
 	"vagen/reward"
 )
@@ -14,8 +16,18 @@ import (
 // that tiny models are given in the examples.
 const briefSystem = "Reach the goal avoid holes."
 
-// systemPrompt says what the world is, how to act in it and how to answer.
+// placeholders are those of the observations in templates of the user.
+var placeholders = prompts.Names{Observation: []string{prompts.Action, prompts.Turn}}
+
+// systemPrompt returns the system prompt, in the user's words if there are any.
 func (e *Env) systemPrompt() string {
+	return e.texts.System(e.ownSystem, func() prompts.Values {
+		return prompts.Values{prompts.Format: e.formatText(), prompts.Example: e.example()}
+	})
+}
+
+// ownSystem says what the world is, how to act in it and how to answer.
+func (e *Env) ownSystem() string {
 	if e.o.Prompt == options.Brief {
 		return briefSystem
 	}
@@ -52,19 +64,34 @@ func (e *Env) systemPrompt() string {
 // observationText puts a drawing of the lake, or the mark of its picture, into
 // the words of a turn.
 func (e *Env) observationText(lake string, moved []string, first bool) string {
+	text := e.texts.Later
+	if first {
+		text = e.texts.First
+	}
+	return text(func() string { return e.ownObservation(lake, moved, first) }, func() prompts.Values {
+		return prompts.Values{
+			prompts.Observation: lake, prompts.Action: words.List(moved),
+			prompts.Turn: strconv.Itoa(e.turn + 1), prompts.Format: e.formatText(),
+		}
+	})
+}
+
+func (e *Env) ownObservation(lake string, moved []string, first bool) string {
 	if e.o.Prompt == options.Brief {
 		return words.BriefLevelText(lake, e.draw == nil, e.turn+1)
 	}
 	text := words.LevelText("lake", lake, moved, first)
-	if e.o.Rules == env.Legacy {
+	if e.o.LayoutOf(e.o.Rules) == env.Legacy {
 		text += "\n" + e.formatText()
 	}
 	return text
 }
 
-// formatText asks for the response's format and says in which words or notation
+// formatText describes the response's format, and in which words or notation
 // observations and predictions are wanted.
-func (e *Env) formatText() string {
+func (e *Env) formatText() string { return e.texts.Format(e.Parser(), e.ownFormat) }
+
+func (e *Env) ownFormat() string {
 	text := words.Format(e.Parser())
 	switch {
 	case options.Positional(&e.o.Level):
@@ -120,5 +147,5 @@ func (e *Env) exampleState(at Cell, holes bool, otherwise string) string {
 	return otherwise
 }
 
-// exampleLake is the level that the example of the system prompt speaks of.
+// exampleLake is the level in the example of the system prompt.
 var exampleLake = words.Must(Parse([]string{"SFH", "FFF", "FFG"}))

@@ -17,10 +17,10 @@ type kind struct {
 // lake take less than 3 MB.
 var commonAtlas tiles.Atlas[tiles.Look[kind]]
 
-// renderer draws levels. With cracks, each cell shows what lies beyond its edges, whoever
-// stands on it: jagged dark water towards a hole, a bank of sand towards the shore. It
-// tells which moves are safe, which otherwise takes attention from a cell to its
-// neighbours, that is, relative positions, inside the encoder of a model.
+// renderer draws levels. With cracks, each cell shows its neighbours at its edges, also
+// under the player: jagged dark water towards a hole, a bank of sand towards the shore. So
+// the picture of one cell shows which moves are safe; otherwise a model's encoder needs
+// attention between neighbouring cells, that is, relative positions.
 type renderer struct {
 	*tiles.Renderer[kind]
 	cracks bool
@@ -42,11 +42,6 @@ func (r *renderer) draw(m *Map, player Cell) *image.RGBA {
 		}
 		return k
 	})
-}
-
-// shade returns a colour of the palette as it appears on a cell of an n×n lake.
-func shade(ink ink, c Cell, n int) color.RGBA {
-	return tiles.Darken(palette[ink%inks], tiles.Shade(c.Row, n), tiles.Shade(c.Col, n))
 }
 
 func edgesOf(m *Map, c Cell) edges {

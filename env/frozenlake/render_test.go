@@ -51,8 +51,8 @@ func TestShadingKeepsColoursApartOnEveryLake(t *testing.T) {
 
 func diff(a, b uint8) int { return max(int(a), int(b)) - min(int(a), int(b)) }
 
-// A band along each edge, three pixels deep, tells what lies beyond it, whoever
-// stands on the cell.
+// A band along each edge, three pixels deep, shows the neighbouring cell, also if the
+// player is on the cell.
 func TestEdgesTellWhatLiesBeyond(t *testing.T) {
 	rows := []string{"FFFF", "FSHF", "FFFF", "FFFG"}
 	for _, player := range []Cell{{1, 1}, {1, 2}, {3, 3}, {0, 0}} {

@@ -26,7 +26,7 @@ type saved struct {
 
 // Snapshot implements env.Snapshotter.
 func (e *Env) Snapshot() ([]byte, error) {
-	if err := e.calls.Snapshot(e.level != nil); err != nil {
+	if err := e.Calls.Snapshot(e.level != nil); err != nil {
 		return nil, err
 	}
 	s, ok := e.random.(*streams)
@@ -38,7 +38,7 @@ func (e *Env) Snapshot() ([]byte, error) {
 
 // Restore implements env.Snapshotter.
 func (e *Env) Restore(ctx context.Context, state []byte) error {
-	if err := e.calls.Open(ctx); err != nil {
+	if err := e.Calls.Open(ctx); err != nil {
 		return err
 	}
 	var s saved
@@ -64,7 +64,7 @@ func (e *Env) Restore(ctx context.Context, state []byte) error {
 
 // Reseed implements env.Reseeder: moves slip by the streams of the seed.
 func (e *Env) Reseed(seed uint64) error {
-	if err := e.calls.Snapshot(e.level != nil); err != nil {
+	if err := e.Calls.Snapshot(e.level != nil); err != nil {
 		return err
 	}
 	e.random.seed(int64(seed))

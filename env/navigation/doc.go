@@ -6,7 +6,7 @@
 // of boxes, cylinders and balls, the floor is a grid of free and blocked cells of
 // 0.1 m, and pictures are ray cast. Actions, their grammar, step lengths, thresholds,
 // limits, rewards, metrics and the state for a judge are those of the original's two
-// generations, Lite (its main branch) and Legacy; Options lists their differences. So
+// generations VAGEN lite (its main branch) and legacy; Options lists their differences. So
 // is the format of task files. The world differs: success rates here are not
 // comparable with AI2-THOR's. To use the original service, see the remote client of
 // package env/remote.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"vagen/env"
-	"vagen/env/internal/calls"
+	"vagen/env/internal/prompts"
 	"vagen/env/internal/turns"
 	"vagen/env/internal/words"
 	"vagen/reward"
@@ -26,7 +26,7 @@ const legacySuccess = 10
 // Env is one live environment. It implements env.Env.
 type Env struct {
 	turns.Base
-	calls calls.Guard
+	texts prompts.Set
 	o     Options
 	tasks TaskSet
 
@@ -40,9 +40,10 @@ type Env struct {
 }
 
 var (
-	_ env.Env      = (*Env)(nil)
-	_ env.Claimant = (*Env)(nil)
-	_ env.Factory  = FromConfig
+	_ env.Env       = (*Env)(nil)
+	_ env.Describer = (*Env)(nil)
+	_ env.Claimant  = (*Env)(nil)
+	_ env.Factory   = FromConfig
 )
 
 // New creates an environment. The error lists all invalid options.
@@ -65,22 +66,26 @@ func NewFrom(o Options, tasks TaskSet) (*Env, error) {
 	if tasks == nil || tasks.Len() == 0 {
 		return nil, fmt.Errorf("navigation: %w: the task set is empty", ErrTask)
 	}
+	texts, err := prompts.Load(&o.Response, placeholders)
+	if err != nil {
+		return nil, fmt.Errorf("navigation: %w", err)
+	}
 	base, err := turns.New("navigation", o.Ruled, reward.ParserOptions{Dialect: reward.LiteNavigation})
 	if err != nil {
 		return nil, err
 	}
-	return &Env{Base: base, calls: calls.Guard{Env: "navigation"}, o: o, tasks: tasks}, nil
+	return &Env{Base: base, texts: texts, o: o, tasks: tasks}, nil
 }
 
 // System returns the system prompt.
 func (e *Env) System(ctx context.Context) (env.Observation, error) {
-	return turns.System(ctx, &e.calls, e.systemPrompt)
+	return turns.System(ctx, &e.Calls, e.systemPrompt)
 }
 
 // Reset starts the task of the seed, which must not be negative: the one at seed
 // mod number of tasks.
 func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
-	if err := e.calls.Reset(ctx, seed); err != nil {
+	if err := e.Calls.Reset(ctx, seed); err != nil {
 		return env.Observation{}, err
 	}
 	index := int(seed % int64(e.tasks.Len()))
@@ -97,7 +102,7 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 // makes it fail. As in the originals, turns after the end are turnResult, too, and are
 // rewarded again at the target.
 func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
-	if err := e.calls.Step(ctx, e.scene != nil); err != nil {
+	if err := e.Calls.Step(ctx, e.scene != nil); err != nil {
 		return env.Outcome{}, err
 	}
 	r := turns.Read(&e.Base, response)
@@ -114,9 +119,6 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	out.Observation = e.observe(func(view string) string { return e.nextText(view, t.words, out.Reward.Sum()) })
 	return out, nil
 }
-
-// Close closes the environment.
-func (e *Env) Close() error { return e.calls.Close() }
 
 // turnResult is the result of a turn's actions.
 type turnResult struct {

@@ -86,7 +86,7 @@ func TestLitePaysEachTurnsFormatAndTheTarget(t *testing.T) {
 	require.Contains(t, out.Observation.Text, "you are there")
 }
 
-// near rounds away what sums of steps leave behind.
+// near ignores the rounding errors of sums of steps.
 func near(m env.Metrics) env.Metrics {
 	for k, v := range m {
 		m[k] = roundCents(v)
@@ -114,15 +114,15 @@ func TestLegacyPaysOnlyTurnsWhoseActionsAreAllKnown(t *testing.T) {
 	out = play(t, e, act(env.Legacy, "rotateright,moveahead,jump,moveahead"))
 	require.Empty(t, out.Reward)
 	require.Equal(t, 0.0, out.Turn["action_is_valid"])
-	require.Equal(t, 1.0, out.Turn["action_is_effective"], "what came before the unknown word was done")
+	require.Equal(t, 1.0, out.Turn["action_is_effective"], "the actions before the unknown word were executed")
 	require.Equal(t, 4.0, out.Turn["env_step"])
 	out = play(t, e, "so <think>x</think><answer>moveahead</answer>")
 	require.Empty(t, out.Reward)
-	require.Zero(t, out.Turn["action_is_valid"], "a free text has no actions unless the whole of it has the format")
+	require.Zero(t, out.Turn["action_is_valid"], "a response has no actions unless all of it has the format")
 	out = play(t, e, act(env.Legacy, "moveahead"))
 	require.Equal(t, reward.Parts{{Name: partSuccess, Value: 10}, {Name: partFormat, Value: 0.5}}, out.Reward)
 	require.True(t, out.Done)
-	require.Equal(t, 10.5, play(t, e, act(env.Legacy, "rotateleft")).Reward.Sum(), "and again, as in the original")
+	require.Equal(t, 10.5, play(t, e, act(env.Legacy, "rotateleft")).Reward.Sum(), "the reward is paid again, as in the original")
 }
 
 func TestEpisodesEndWithTheirActions(t *testing.T) {
@@ -134,7 +134,7 @@ func TestEpisodesEndWithTheirActions(t *testing.T) {
 		out = play(t, e, act(rules, w[TurnLeft]+e.o.ActionSep+w[TurnLeft]))
 		require.True(t, out.Done)
 		require.False(t, out.Success)
-		require.Equal(t, Heading(1), e.Agent().Look, "the action beyond the limit was not made")
+		require.Equal(t, Heading(1), e.Agent().Look, "the action beyond the limit was not executed")
 	}
 }
 
@@ -156,7 +156,7 @@ func TestBlockedMovesChangeNothing(t *testing.T) {
 	require.Zero(t, out.Turn["action_is_effective"])
 }
 
-// Whatever is done, the agent stands on free floor, and going back leads back.
+// After any actions the agent is on free floor, and the reverse moves lead back.
 func TestMovesKeepToTheFloor(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for i := range 12 {
@@ -263,7 +263,7 @@ func TestObservationsSayWhatTheOriginalsDo(t *testing.T) {
 		require.Equal(t, Heading(2), e.Agent().Look)
 		require.Equal(t, 255, first.Images[0].Bounds().Dx())
 		again := play(t, e, "")
-		require.Equal(t, rules == env.Legacy, strings.Contains(again.Observation.Text, "Answer in this form"), "lite says it once")
+		require.Equal(t, rules == env.Legacy, strings.Contains(again.Observation.Text, "Answer in this form"), "under the lite rules the prompt has it once")
 		require.Equal(t, rules == env.Legacy, strings.Contains(again.Observation.Text, "Go to mug 2."))
 		require.Equal(t, first.Images, again.Observation.Images)
 	}

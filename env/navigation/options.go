@@ -3,6 +3,7 @@ package navigation
 import (
 	"vagen/env"
 	"vagen/env/internal/options"
+	"vagen/env/internal/prompts"
 	"vagen/reward"
 )
 
@@ -81,6 +82,7 @@ func FromConfig(config map[string]any) (env.Env, error) {
 func (o *Options) Validate() error {
 	c := options.Check("navigation")
 	options.CheckRuled(c, &o.Ruled, options.Formats(o.Rules, reward.LiteNavigation, "_symbolic", "_structured"))
+	prompts.Check(c, &o.Response, placeholders)
 	c.Within("down_sample_ratio", o.DownSample, 1e-6, 1)
 	if o.TaskDir == "" {
 		c.OneOf("eval_set", o.EvalSet, EvalSets()...)

@@ -6,12 +6,31 @@ import (
 	"strings"
 
 	"vagen/env"
+	"vagen/env/internal/prompts"
 	"vagen/env/internal/words"
 	"vagen/reward"
 )
 
-// systemPrompt describes the world, the actions and the response format.
+// placeholders are those of templates of the user.
+var placeholders = prompts.Names{
+	System:      []string{"step_length", "success_threshold", "max_steps"},
+	Observation: []string{prompts.Action, "instruction", "env_feedback", "reward", "done"},
+}
+
+// systemPrompt returns the system prompt, in the user's words if there are any.
 func (e *Env) systemPrompt() string {
+	return e.texts.System(e.ownSystem, func() prompts.Values {
+		return prompts.Values{
+			prompts.Format: e.formatText(), prompts.Example: e.example(),
+			"step_length": number(e.o.StepLength), "success_threshold": number(e.o.SuccessThreshold), "max_steps": strconv.Itoa(e.o.MaxSteps),
+		}
+	})
+}
+
+func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+
+// ownSystem describes the world, the actions and the response format.
+func (e *Env) ownSystem() string {
 	w := actionWords[e.o.Rules]
 	var b strings.Builder
 	b.WriteString("You are a robot in a home. Each task names or describes an object; go near to it.\n\n")
@@ -20,12 +39,12 @@ func (e *Env) systemPrompt() string {
 	} else {
 		b.WriteString("Each observation lists the objects in view with their direction from you and their distance in metres, and says on which sides a step is free.")
 	}
-	step := strconv.FormatFloat(e.o.StepLength, 'g', -1, 64)
+	step := number(e.o.StepLength)
 	fmt.Fprintf(&b, "\n\nYour actions:\n%s, %s, %s, %s: go %s m without turning; nothing happens when the way is blocked\n%s, %s: turn by 90 degrees on the spot\n%s, %s: tilt your view by 30 degrees\n",
 		w[MoveAhead], w[MoveBack], w[MoveRight], w[MoveLeft], step, w[TurnRight], w[TurnLeft], w[LookUp], w[LookDown])
 	fmt.Fprintf(&b, "Give at most %s in a turn, with %q between them. You have %s in all, and are there when the object is no more than %s m away over the floor. "+
 		"When it is far, go several steps at once. When you do not see it, turn.\n\n",
-		words.Plural(e.o.MaxActions, "action"), e.o.ActionSep, words.Plural(e.o.MaxSteps, "action"), strconv.FormatFloat(e.o.SuccessThreshold, 'g', -1, 64))
+		words.Plural(e.o.MaxActions, "action"), e.o.ActionSep, words.Plural(e.o.MaxSteps, "action"), number(e.o.SuccessThreshold))
 	b.WriteString(e.formatText())
 	if e.o.ExampleCount > 0 {
 		b.WriteString("\nFor example:\n")
@@ -36,32 +55,52 @@ func (e *Env) systemPrompt() string {
 
 // firstText is the first observation: the task and the view.
 func (e *Env) firstText(view string) string {
+	return e.texts.First(func() string { return e.ownFirst(view) }, func() prompts.Values { return e.values(view, nil, 0) })
+}
+
+// values are the texts of the placeholders in observations.
+func (e *Env) values(view string, done []string, earned float64) prompts.Values {
+	return prompts.Values{
+		prompts.Observation: view, prompts.Action: words.List(done), prompts.Format: e.formatText(),
+		"instruction": clean(e.task.Instruction), "env_feedback": e.feedback(), "reward": number(earned), "done": strconv.FormatBool(e.arrived()),
+	}
+}
+
+// feedback says whether the last action did something.
+func (e *Env) feedback() string {
+	if e.succeeded {
+		return "The last action succeeded."
+	}
+	return "The last action failed."
+}
+
+func (e *Env) ownFirst(view string) string {
 	return "Your task: " + clean(e.task.Instruction) + "\nThis is what you see:\n" + view + "\nWhat do you do?\n" + e.formatText()
 }
 
 // nextText is the observation after a turn.
 func (e *Env) nextText(view string, done []string, earned float64) string {
+	return e.texts.Later(func() string { return e.ownNext(view, done, earned) }, func() prompts.Values { return e.values(view, done, earned) })
+}
+
+func (e *Env) ownNext(view string, done []string, earned float64) string {
+	repeat := e.o.LayoutOf(e.o.Rules) == env.Legacy
 	var b strings.Builder
 	b.WriteString("Actions made: ")
 	b.WriteString(words.List(done))
-	if e.succeeded {
-		b.WriteString(". The last action succeeded.")
-	} else {
-		b.WriteString(". The last action failed.")
-	}
-	b.WriteString(" This turn earned ")
+	b.WriteString(". " + e.feedback() + " This turn earned ")
 	b.WriteString(strconv.FormatFloat(earned, 'g', 6, 64))
 	if e.arrived() {
 		b.WriteString("; you are there")
 	}
 	b.WriteString(". This is what you see now:\n")
 	b.WriteString(view)
-	if e.o.Rules == env.Legacy {
+	if repeat {
 		b.WriteString("\nYour task: ")
 		b.WriteString(clean(e.task.Instruction))
 	}
 	b.WriteString("\nWhat do you do?")
-	if e.o.Rules == env.Legacy {
+	if repeat {
 		b.WriteByte('\n')
 		b.WriteString(e.formatText())
 	}
@@ -72,7 +111,9 @@ func (e *Env) nextText(view string, done []string, earned float64) string {
 func clean(text string) string { return strings.ReplaceAll(text, env.ImageMark, "") }
 
 // formatText is the instruction about the response's format.
-func (e *Env) formatText() string {
+func (e *Env) formatText() string { return e.texts.Format(e.Parser(), e.ownFormat) }
+
+func (e *Env) ownFormat() string {
 	text := words.Format(e.Parser())
 	if e.o.UseStateReward {
 		text += " Say of the target, by that name, and of each thing in view whether it is ahead, behind, left or right of you."

@@ -17,8 +17,8 @@ import (
 	"vagen/env/internal/rays"
 )
 
-// The planner knows the scene: that it reaches every target within the published
-// limits shows that all tasks can be solved.
+// The planner uses the true scene. It reaches every target within the published limits,
+// so all tasks can be solved.
 func TestEveryGeneratedTaskIsSolvable(t *testing.T) {
 	// The other sets share their rooms and starts with these.
 	for set, episodes := range map[string]int{"base": 60, "base_train": 120, "long_horizon": 60, "long_horizon_train": 120} {
@@ -44,8 +44,8 @@ func TestReferencePlayersAreOrdered(t *testing.T) {
 		return v
 	}
 	random, bee, noisy := rate(Random), rate(Beeline), rate(Noisy(0.5, ShortestPath))
-	require.Less(t, random, 0.25, "doing anything doesn't get there")
-	require.True(t, bee > 0.4 && bee < 0.9, "furniture is in the way of many, not of all")
+	require.Less(t, random, 0.25, "random actions do not reach the target")
+	require.True(t, bee > 0.4 && bee < 0.9, "furniture obstructs many paths, but not all")
 	require.True(t, noisy > random && noisy < 1)
 }
 
@@ -125,7 +125,7 @@ func TestEveryKindHasWhatItNeeds(t *testing.T) {
 	}
 }
 
-// Without furniture a shortest way is as long as it must be.
+// Without furniture the shortest path has the expected length.
 func TestRoutesAreShortest(t *testing.T) {
 	s := newScene("empty", living, rays.Vec{}, rays.V(8, 0, 8), rand.New(rand.NewPCG(1, 1)))
 	for _, c := range []struct{ tx, tz, step, near, want float64 }{
@@ -140,7 +140,7 @@ func TestRoutesAreShortest(t *testing.T) {
 	_, ok = s.Route(-1, 1, 2, 2, 0.5, 1)
 	require.False(t, ok, "from within a wall")
 	_, ok = s.Route(1.05, 1.05, 2, 2, 1e-4, 0.1)
-	require.False(t, ok, "a lattice without end")
+	require.False(t, ok, "an infinite grid")
 	// A barrier from wall to wall.
 	s.block(0, 3, 8, 3.2)
 	_, ok = s.Route(1.05, 1.05, 1.05, 6.05, 0.5, 0.5)
@@ -184,7 +184,7 @@ func TestPicturesShowThingsWhereTheyAre(t *testing.T) {
 		require.Equal(t, img, s.Render(0, 0, yaw, 0, 100, 64))
 		views[string(img.Pix)] = true
 	}
-	require.Len(t, views, 4, "walls tell where one looks")
+	require.Len(t, views, 4, "every direction has another view")
 }
 
 func TestCamerasSeeWhatIsNotHidden(t *testing.T) {
@@ -259,7 +259,7 @@ func TestFilesOfTheOriginalArePlayedInStandIns(t *testing.T) {
 	every.TaskDir, every.DownSample = path, 0.3
 	e, err := New(every)
 	require.NoError(t, err)
-	require.Equal(t, 14, e.tasks.Len(), "every third of forty")
+	require.Equal(t, 14, e.tasks.Len(), "every third task of forty")
 	_, err = e.Reset(t.Context(), 1)
 	require.NoError(t, err)
 	require.Equal(t, tasks[3], e.Task())
@@ -307,7 +307,7 @@ func TestBadTasksAreNamed(t *testing.T) {
 	require.ErrorContains(t, err, "no tasks")
 	_, err = parseTasks([]byte("{"), "x.json")
 	require.ErrorIs(t, err, ErrTask)
-	// A scene whose tasks lie too far apart shows when it is asked for.
+	// A scene whose tasks are too far apart is an error when it is loaded.
 	far := floorPlan("FloorPlan1", "Mug", 102, 1, 0, 100, 0, 0)
 	set, err := NewTaskSet([]Task{good, far}, "far")
 	require.NoError(t, err)

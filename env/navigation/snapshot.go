@@ -25,7 +25,7 @@ type saved struct {
 
 // Snapshot implements env.Snapshotter.
 func (e *Env) Snapshot() ([]byte, error) {
-	if err := e.calls.Snapshot(e.scene != nil); err != nil {
+	if err := e.Calls.Snapshot(e.scene != nil); err != nil {
 		return nil, err
 	}
 	a := e.agent
@@ -34,7 +34,7 @@ func (e *Env) Snapshot() ([]byte, error) {
 
 // Restore implements env.Snapshotter.
 func (e *Env) Restore(ctx context.Context, state []byte) error {
-	if err := e.calls.Open(ctx); err != nil {
+	if err := e.Calls.Open(ctx); err != nil {
 		return err
 	}
 	var s saved

@@ -129,10 +129,11 @@ func relate(name, direction string) reward.Relation {
 	return reward.Relate(name, 1, 0)
 }
 
-// viewState returns the current state, the zero value before the first Reset.
-func (e *Env) viewState() viewState {
+// Describe returns what is in view and where the target is as JSON, as judges get it. It is
+// "" before Reset.
+func (e *Env) Describe() string {
 	if e.scene == nil {
-		return viewState{}
+		return ""
 	}
-	return e.state(e.agent)
+	return e.state(e.agent).json()
 }

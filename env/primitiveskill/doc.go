@@ -5,7 +5,7 @@
 // substitute without dependencies: cubes, an apple and a drawer follow a few geometric
 // rules, and pictures are ray cast. Skills, their grammar, workspaces, start positions,
 // success and stage tests, potentials, rewards, observations and the state for a judge
-// are those of the original's two generations, Lite (its main branch) and Legacy;
+// are those of VAGEN lite (the original's main branch) and VAGEN legacy;
 // Options lists their differences. The world differs: a skill here either works or has
 // no effect, and nothing slips, tilts or bounces. Success rates here are not comparable
 // with ManiSkill's. To use the original service, see the remote client of package

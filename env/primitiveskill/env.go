@@ -2,11 +2,12 @@ package primitiveskill
 
 import (
 	"context"
+	"fmt"
 	"hash/fnv"
 	"image"
 
 	"vagen/env"
-	"vagen/env/internal/calls"
+	"vagen/env/internal/prompts"
 	"vagen/env/internal/turns"
 	"vagen/env/internal/words"
 	"vagen/internal/rng"
@@ -27,7 +28,7 @@ const skillCost = 0.1
 // Env is one live environment. It implements env.Env.
 type Env struct {
 	turns.Base
-	calls calls.Guard
+	texts prompts.Set
 	o     Options
 	task  *task
 
@@ -37,9 +38,10 @@ type Env struct {
 }
 
 var (
-	_ env.Env      = (*Env)(nil)
-	_ env.Claimant = (*Env)(nil)
-	_ env.Factory  = FromConfig
+	_ env.Env       = (*Env)(nil)
+	_ env.Describer = (*Env)(nil)
+	_ env.Claimant  = (*Env)(nil)
+	_ env.Factory   = FromConfig
 )
 
 // New creates an environment. The error lists all invalid options.
@@ -47,21 +49,25 @@ func New(o Options) (*Env, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
+	texts, err := prompts.Load(&o.Response, placeholders)
+	if err != nil {
+		return nil, fmt.Errorf("primitiveskill: %w", err)
+	}
 	base, err := turns.New("primitiveskill", o.Ruled, reward.ParserOptions{Dialect: reward.LitePrimitiveSkill, KeepCase: true})
 	if err != nil {
 		return nil, err
 	}
-	return &Env{Base: base, calls: calls.Guard{Env: "primitiveskill"}, o: o, task: tasks[o.Task]}, nil
+	return &Env{Base: base, texts: texts, o: o, task: tasks[o.Task]}, nil
 }
 
 // System returns the system prompt.
 func (e *Env) System(ctx context.Context) (env.Observation, error) {
-	return turns.System(ctx, &e.calls, e.systemPrompt)
+	return turns.System(ctx, &e.Calls, e.systemPrompt)
 }
 
 // Reset starts the episode of the seed, which must not be negative.
 func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
-	if err := e.calls.Reset(ctx, seed); err != nil {
+	if err := e.Calls.Reset(ctx, seed); err != nil {
 		return env.Observation{}, err
 	}
 	name := fnv.New64a()
@@ -75,7 +81,7 @@ func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 // done when the task is solved or the skills are used up. As in the originals, turns
 // after the end are turnResult, too.
 func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
-	if err := e.calls.Step(ctx, e.world != nil); err != nil {
+	if err := e.Calls.Step(ctx, e.world != nil); err != nil {
 		return env.Outcome{}, err
 	}
 	r := turns.Read(&e.Base, response)
@@ -149,9 +155,6 @@ func (e *Env) FinalReward() float64 {
 	}
 	return e.task.judge(e.world).potential() - e.first - skillCost*float64(e.skills)
 }
-
-// Close closes the environment.
-func (e *Env) Close() error { return e.calls.Close() }
 
 func (e *Env) observe(done []string, first bool) env.Observation {
 	if e.o.RenderMode == env.Text {

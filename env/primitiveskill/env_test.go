@@ -83,7 +83,7 @@ func TestFormatIsPaidOnlyWhenAllActionsAreValid(t *testing.T) {
 	legacy := start(t, env.Legacy, func(o *Options) { o.PromptFormat, o.EachTurn = "grounding", false })
 	out, err := legacy.Step(t.Context(), "so <think><observation>o</observation><reasoning>r</reasoning></think><answer>pick(0,0,20)</answer>")
 	require.NoError(t, err)
-	require.Equal(t, 1, legacy.skills, "a rich legacy format acts wherever it stands")
+	require.Equal(t, 1, legacy.skills, "in a legacy format with several sections the action is executed wherever it is in the response")
 	require.Equal(t, 1.0, out.Turn["action_is_valid"])
 	require.Empty(t, out.Reward)
 }
@@ -157,7 +157,7 @@ func TestStateIsPlacesInMillimetres(t *testing.T) {
 	put(e, "red_cube", 120.5, -100.4, 20)
 	put(e, "green_cube", 121.5, 150, 20)
 	s := e.State()
-	require.Equal(t, State{{"red_cube_position", [3]int{120, -100, 20}}, {"green_cube_position", [3]int{122, 150, 20}}}, s, "halves go to the even number")
+	require.Equal(t, State{{"red_cube_position", [3]int{120, -100, 20}}, {"green_cube_position", [3]int{122, 150, 20}}}, s, "halves are rounded to even")
 	var fields map[string][3]int
 	require.NoError(t, json.Unmarshal([]byte(s.JSON()), &fields))
 	require.Equal(t, [3]int{122, 150, 20}, fields["green_cube_position"])
@@ -183,8 +183,8 @@ func TestClaimsComeWithTheStateBeforeAndAfter(t *testing.T) {
 	require.Equal(t, 0.0, out.Turn["grounding_reward"])
 }
 
-// The solver knows the world: that it solves every start within the published
-// limit of skills shows that the tasks can be solved.
+// The solver uses the true state. It solves every start state within the published limit
+// of skills, so the tasks can be solved.
 func TestEveryStartIsSolvable(t *testing.T) {
 	for _, task := range Tasks() {
 		for _, rules := range []env.Rules{env.Lite, env.Legacy, env.Next} {

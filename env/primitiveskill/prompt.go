@@ -2,15 +2,35 @@ package primitiveskill
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"vagen/env"
+	"vagen/env/internal/prompts"
 	"vagen/env/internal/words"
 	"vagen/reward"
 )
 
-// systemPrompt describes the world, the skills and the response format.
+// placeholders are those of templates of the user.
+var placeholders = prompts.Names{
+	System: []string{"max_steps", "object_names"},
+	Observation: []string{
+		prompts.Action, "instruction", "x_workspace", "y_workspace", "z_workspace", "object_names", "object_positions", "other_information",
+	},
+}
+
+// systemPrompt returns the system prompt, in the user's words if there are any.
 func (e *Env) systemPrompt() string {
+	return e.texts.System(e.ownSystem, func() prompts.Values {
+		return prompts.Values{
+			prompts.Format: e.formatText(), prompts.Example: e.example(),
+			"max_steps": strconv.Itoa(e.o.MaxSteps), "object_names": e.names(),
+		}
+	})
+}
+
+// ownSystem describes the world, the skills and the response format.
+func (e *Env) ownSystem() string {
 	var b strings.Builder
 	b.WriteString("You command a robot arm with a gripper. Each observation gives the task, the places of the objects, and what else is known")
 	if e.o.RenderMode == env.Vision {
@@ -46,6 +66,25 @@ func (e *Env) names() string {
 
 // observationText describes the state; image is the mark of the picture, if any.
 func (e *Env) observationText(image string, done []string, first bool) string {
+	text := e.texts.Later
+	if first {
+		text = e.texts.First
+	}
+	return text(func() string { return e.ownObservation(image, done, first) }, func() prompts.Values {
+		v := prompts.Values{
+			prompts.Observation: image, prompts.Action: words.List(clean(done)), prompts.Format: e.formatText(),
+			"instruction": e.task.instruction, "object_names": e.names(),
+			"object_positions": e.task.state(e.world).list(), "other_information": e.task.other(e.world, e.o.MaskSuccess),
+		}
+		for i, axis := range []string{"x", "y", "z"} {
+			limit := e.task.workspace[i]
+			v[axis+"_workspace"] = fmt.Sprintf("(%d, %d)", millimetres(limit[0]), millimetres(limit[1]))
+		}
+		return v
+	})
+}
+
+func (e *Env) ownObservation(image string, done []string, first bool) string {
 	var b strings.Builder
 	if first {
 		b.WriteString("This is the scene")
@@ -84,7 +123,9 @@ func clean(commands []string) []string {
 
 // formatText is the instruction about the response's format, including the notation of
 // positions in a structured one.
-func (e *Env) formatText() string {
+func (e *Env) formatText() string { return e.texts.Format(e.Parser(), e.ownFormat) }
+
+func (e *Env) ownFormat() string {
 	text := words.Format(e.Parser())
 	if !strings.HasSuffix(e.o.PromptFormat, "_structured") {
 		return text

@@ -28,7 +28,7 @@ type savedBody struct {
 
 // Snapshot implements env.Snapshotter.
 func (e *Env) Snapshot() ([]byte, error) {
-	if err := e.calls.Snapshot(e.world != nil); err != nil {
+	if err := e.Calls.Snapshot(e.world != nil); err != nil {
 		return nil, err
 	}
 	s := saved{Held: e.world.held, First: e.first, Skills: e.skills}
@@ -46,7 +46,7 @@ const farthest = 10
 
 // Restore implements env.Snapshotter.
 func (e *Env) Restore(ctx context.Context, state []byte) error {
-	if err := e.calls.Open(ctx); err != nil {
+	if err := e.Calls.Open(ctx); err != nil {
 		return err
 	}
 	var s saved

@@ -85,3 +85,6 @@ func (s State) Sentence() string {
 	}
 	return strings.Join(parts, " ")
 }
+
+// Describe describes the current positions in millimetres in words. It is "" before Reset.
+func (e *Env) Describe() string { return e.State().Sentence() }

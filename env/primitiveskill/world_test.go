@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lay makes a table with cubes named a, b, … at places in millimetres.
+// lay makes a table with cubes named a, b, … at positions in millimetres.
 func lay(places ...[3]int) *world {
 	var list []body
 	for i, p := range places {
@@ -54,7 +54,7 @@ func TestPickTakesWhatIsNear(t *testing.T) {
 	require.True(t, w.holding("b"))
 	w = run(t, lay([3]int{50, 50, 20}, [3]int{66, 90, 20}), "pick(50,50,20)", "pick(66,90,20)")
 	require.True(t, w.holding("b"))
-	require.Equal(t, [][3]int{{0, 0, 20}, {0, 0, 300}}, where(w), "the first one fell where the arm was")
+	require.Equal(t, [][3]int{{0, 0, 20}, {0, 0, 300}}, where(w), "the first cube fell at the arm's position")
 }
 
 func TestPlacedThingsComeToRest(t *testing.T) {
@@ -132,11 +132,11 @@ func TestTheDrawerFollowsTheGripper(t *testing.T) {
 	require.InDelta(t, drawerFloor+appleRadius, apple.at.Z, 1e-9)
 	do("push(-500,0,200,-500,-600,200)")
 	require.InDelta(t, 0.03, w.drawer.open, 1e-9)
-	require.InDelta(t, -0.3-0.47, apple.at.Y, 1e-9, "what lies inside goes along")
+	require.InDelta(t, -0.3-0.47, apple.at.Y, 1e-9, "a cube inside the drawer moves with it")
 	require.Equal(t, [3]int{-500, -770, 200}, spec.state(w)[1].At)
 }
 
-// Whatever the arm does, things stay finite, on something, and apart.
+// After any skills positions are finite, every object is supported, and none overlap.
 func TestThingsStayOnSomething(t *testing.T) {
 	for _, name := range Tasks() {
 		spec := tasks[name]
@@ -204,7 +204,7 @@ func TestStartsAreWhereTheTaskSays(t *testing.T) {
 	}
 }
 
-// The borders of success and of the stages.
+// The limits of success and of the stages.
 func TestTasksJudgeAsTheOriginals(t *testing.T) {
 	set := func(w *world, name string, x, y, z float64) *world {
 		c := w.clone()

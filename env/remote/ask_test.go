@@ -95,7 +95,7 @@ func checkGoroutines(t testing.TB) {
 	t.Helper()
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() {
-		// Goroutines that have been told to end need a moment.
+		// Cancelled goroutines need a moment to end.
 		for range 500 {
 			if runtime.NumGoroutine() <= before {
 				return

@@ -177,7 +177,7 @@ func TestOutcomesThatCannotBeUsed(t *testing.T) {
 		in   Info
 		says string
 	}{
-		{"a reward that is no number", Info{{"obs", ""}, {"reward", "1"}}, "the reward must be a number, found string"},
+		{"a reward that is not a number", Info{{"obs", ""}, {"reward", "1"}}, "the reward must be a number, found string"},
 		{"a reward that is NaN", Info{{"obs", ""}, {"reward", math.NaN()}}, "the reward is NaN"},
 		{"a reward without end", Info{{"obs", ""}, {"reward", math.Inf(-1)}}, "the reward is -Inf"},
 		{"no observation", Info{{"reward", 1}}, "obs is missing"},

@@ -17,7 +17,7 @@ import (
 )
 
 // loads are what BenchmarkService plays: an environment, its configuration and a
-// response that it takes again and again.
+// response that is sent in every turn.
 var loads = []struct {
 	name, action string
 	make         env.Factory
@@ -40,7 +40,7 @@ var loads = []struct {
 //
 //	VAGEN_PEER=http://127.0.0.1:8123 go test -run '^$' -bench Service/frozenlake ./env/remote
 //
-// The load "nothing" is the floor: a server that answers without looking.
+// The load "nothing" is the lower bound: a server that answers without reading.
 func BenchmarkService(b *testing.B) {
 	peer := os.Getenv("VAGEN_PEER")
 	for _, sessions := range []int{1, 16, 256} {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"vagen/env"
+	"vagen/env/remote/hosts"
 	"vagen/env/remote/internal/pyjson"
 	"vagen/env/remote/internal/wire"
 )
@@ -17,7 +18,8 @@ import (
 //
 // The session is opened by the first Reset, which is one request, or by System if
 // that is called first. All its requests go to the URL where it was opened. If the
-// service has lost it, Step fails with ErrSession and Reset opens a new one.
+// service has lost it, Step fails with ErrSession; if the service does not answer any more
+// and others do, Step fails with ErrUnreachable. Reset opens a new session then.
 //
 // If it is unknown whether the service played a step, that step and all later ones
 // fail with ErrUncertain until Reset. The reward of an outcome has a single part,
@@ -81,10 +83,11 @@ func (c *Client) Reset(ctx context.Context, seed int64) (env.Observation, error)
 func (c *Client) reset(ctx context.Context, seed int64) (env.Observation, error) {
 	if c.session != "" {
 		m, _, err := c.call(ctx, "reset", Info{{"seed", seed}}, true)
-		if c.send.o.Python || !errors.Is(err, ErrSession) {
+		if c.send.o.Python || !errors.Is(err, ErrSession) && !errors.Is(err, ErrUnreachable) {
 			return m.observation, err
 		}
 		c.session = ""
+		c.send.session.Leave()
 	}
 	m, began, err := c.connect(ctx, &seed)
 	if err != nil || began {
@@ -136,6 +139,10 @@ func (c *Client) Close() error {
 		ctx, cancel = context.WithTimeout(ctx, closing)
 		defer cancel()
 	}
+	defer c.send.session.Leave()
+	if c.send.session.Gone() { // the session has ended, or the service will close it
+		return nil
+	}
 	_, _, err := c.call(ctx, "close", Info{}, true)
 	c.session = ""
 	if c.send.o.Python || errors.Is(err, ErrSession) {
@@ -169,7 +176,7 @@ func (c *Client) connect(ctx context.Context, seed *int64) (m message, began boo
 	if seed != nil {
 		in = append(in, Field{"seed", *seed})
 	}
-	q := request{method: http.MethodPost, path: "/connect", opens: true, repeatable: true}
+	q := request{method: http.MethodPost, path: "/connect", target: hosts.Open, repeatable: true}
 	_, err = c.exchange(ctx, q, in, func(got message) error {
 		id, _ := got.data["session_id"].(string)
 		if id == "" {

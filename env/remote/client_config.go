@@ -2,17 +2,15 @@ package remote
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"vagen/env"
-	"vagen/internal/regular"
+	"vagen/env/remote/hosts"
 )
 
 // settings are the named options of the client itself; all others are sent to the
@@ -32,6 +30,7 @@ type settings struct {
 	LogRetries    *bool    `option:"log_retries"`
 	FailoverAfter *int     `option:"failover_after_failures"`
 	Compat        string   `option:"compat" kind:"text"`
+	KeepIdle      *float64 `option:"keep_idle"`
 	Resend        bool     `option:"resend"`
 	MaxResponse   *float64 `option:"max_response_mb"`
 	MaxPixels     *int     `option:"max_image_pixels"`
@@ -45,7 +44,7 @@ func OwnOptions() any { return settings{} }
 // FromConfig creates a Client from named options. It uses these, which have the names
 // of the original client,
 //
-//	base_urls                  list, or text split at semicolons and line breaks;
+//	base_urls                  one or many, see hosts.Pool: list, or text split at semicolons and line breaks;
 //	                           lines that begin with # are comments
 //	url_file                   file with such text, if base_urls is not given
 //	timeout                    seconds, 120
@@ -60,6 +59,7 @@ func OwnOptions() any { return settings{} }
 //
 //	compat                     python: see ClientOptions.Python
 //	resend                     see ClientOptions.Resend
+//	keep_idle                  seconds, see ClientOptions.KeepIdle
 //	jitter_seed                seed of the jitter
 //	max_response_mb, max_images, max_image_pixels
 //
@@ -79,6 +79,7 @@ var (
 // Factory returns FromConfig with other defaults, for instance a logger or a
 // transport. Named options override them.
 func Factory(o ClientOptions) env.Factory {
+	o = o.shared()
 	var made atomic.Uint64
 	return func(config map[string]any) (env.Env, error) {
 		o, err := o.named(config, made.Add(1))
@@ -91,6 +92,7 @@ func Factory(o ClientOptions) env.Factory {
 
 // LegacyFactory returns LegacyFromConfig with other defaults.
 func LegacyFactory(o ClientOptions) env.Factory {
+	o = o.shared()
 	var made atomic.Uint64
 	return func(config map[string]any) (env.Env, error) {
 		o, err := o.named(config, made.Add(1))
@@ -105,6 +107,17 @@ func LegacyFactory(o ClientOptions) env.Factory {
 		}
 		return NewLegacyClient(o)
 	}
+}
+
+// shared returns the options with what all clients of a factory share.
+func (o ClientOptions) shared() ClientOptions {
+	if o.Hosts == nil {
+		o.Hosts = hostsOf(o.Transport)
+	}
+	if l, err := o.Hosts.List(hosts.Trim(o.URLs)); err == nil {
+		o.URLs = l.URLs()
+	}
+	return o
 }
 
 // named applies named options to a copy; nth gives each client its own jitter.
@@ -137,7 +150,10 @@ func (o ClientOptions) named(config map[string]any, nth uint64) (ClientOptions, 
 }
 
 func (o *ClientOptions) apply(s settings) error {
-	urls, err := s.urls()
+	urls, err := []string{s.BaseURL}, error(nil)
+	if s.BaseURL == "" {
+		urls, err = o.Hosts.Addresses(s.BaseURLs, s.URLFile)
+	}
 	if err != nil {
 		return err
 	}
@@ -152,6 +168,7 @@ func (o *ClientOptions) apply(s settings) error {
 	seconds(&o.Timeout, s.Timeout)
 	seconds(&o.Backoff, s.Backoff)
 	seconds(&o.MaxDelay, s.MaxDelay)
+	seconds(&o.KeepIdle, s.KeepIdle)
 	set(&o.Retries, s.Retries)
 	set(&o.JitterMin, s.JitterMin)
 	set(&o.JitterRange, s.JitterRange)
@@ -182,72 +199,6 @@ func set[T any](dst *T, v *T) {
 	if v != nil {
 		*dst = *v
 	}
-}
-
-// maxURLFile limits the size of a file of URLs.
-const maxURLFile = 1 << 20
-
-// urls collects the base URLs.
-func (s settings) urls() ([]string, error) {
-	if s.BaseURL != "" {
-		return []string{s.BaseURL}, nil
-	}
-	switch v := s.BaseURLs.(type) {
-	case string:
-		if v != "" {
-			return splitURLs(v), nil
-		}
-	case []string:
-		return trimURLs(v), nil
-	case []any:
-		list := make([]string, 0, len(v))
-		for i, u := range v {
-			text, ok := u.(string)
-			if !ok {
-				return nil, fmt.Errorf("remote: option %q: %w: entry %d must be text, found %v (%T)", "base_urls", env.ErrOption, i, u, u)
-			}
-			list = append(list, text)
-		}
-		if len(list) > 0 {
-			return trimURLs(list), nil
-		}
-	case nil:
-	default:
-		return nil, fmt.Errorf("remote: option %q: %w: a list or text is needed, found %v (%T)", "base_urls", env.ErrOption, v, v)
-	}
-	if s.URLFile == "" {
-		return nil, nil
-	}
-	f, err := regular.Open(s.URLFile)
-	if err != nil {
-		return nil, fmt.Errorf("remote: option %q: %w: %w", "url_file", env.ErrOption, err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxURLFile))
-	if err != nil {
-		return nil, fmt.Errorf("remote: option %q: %w: %w", "url_file", env.ErrOption, err)
-	}
-	urls := splitURLs(string(text))
-	if len(urls) == 0 {
-		return nil, fmt.Errorf("remote: option %q: %w: %s holds no URL", "url_file", env.ErrOption, s.URLFile)
-	}
-	return urls, nil
-}
-
-func splitURLs(text string) []string {
-	lines := strings.FieldsFunc(text, func(r rune) bool { return r == ';' || r == '\n' })
-	return slices.DeleteFunc(trimURLs(lines), func(u string) bool { return strings.HasPrefix(u, "#") })
-}
-
-// trimURLs removes white space, empty entries and trailing slashes.
-func trimURLs(list []string) []string {
-	var urls []string
-	for _, u := range list {
-		if u = strings.TrimRight(strings.TrimSpace(u), "/"); u != "" {
-			urls = append(urls, u)
-		}
-	}
-	return urls
 }
 
 // integral returns options as they are sent: a number without fraction is sent as an

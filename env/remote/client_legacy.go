@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"vagen/env"
+	"vagen/env/remote/hosts"
 	"vagen/env/remote/internal/pyjson"
 	"vagen/env/remote/internal/wire"
 )
@@ -20,7 +21,8 @@ import (
 // turn that ends an episode, the client requests the environment's final reward and
 // adds it to that turn as PartFinal; for episodes that a limit ended see FinalReward.
 // As with a Client, if it is unknown whether the service played a step, all steps fail
-// with ErrUncertain until Reset.
+// with ErrUncertain until Reset. If its service does not answer any more and others do, Step
+// fails with ErrUnreachable, and Reset creates the environment at another one.
 type LegacyClient struct {
 	send    *sender
 	id      string // "" until the environment was made
@@ -69,6 +71,20 @@ func (c *LegacyClient) System(ctx context.Context) (o env.Observation, err error
 
 // Reset starts the episode of the seed.
 func (c *LegacyClient) Reset(ctx context.Context, seed int64) (o env.Observation, err error) {
+	o, err = c.reset(ctx, seed)
+	if errors.Is(err, ErrUnreachable) {
+		c.id = ""
+		c.send.session.Leave()
+		o, err = c.reset(ctx, seed)
+	}
+	if err != nil {
+		return env.Observation{}, err
+	}
+	c.ready, c.unclear = true, nil
+	return o, nil
+}
+
+func (c *LegacyClient) reset(ctx context.Context, seed int64) (o env.Observation, err error) {
 	if err := c.create(ctx); err != nil {
 		return o, err
 	}
@@ -81,11 +97,7 @@ func (c *LegacyClient) Reset(ctx context.Context, seed int64) (o env.Observation
 		o, err = c.observation(entry[0])
 		return err
 	})
-	if err != nil {
-		return env.Observation{}, err
-	}
-	c.ready, c.unclear = true, nil
-	return o, nil
+	return o, err
 }
 
 // Step plays one turn.
@@ -165,6 +177,10 @@ func (c *LegacyClient) Close() error {
 		ctx, cancel = context.WithTimeout(ctx, closing)
 		defer cancel()
 	}
+	defer c.send.session.Leave()
+	if c.send.session.Gone() { // the environment has ended, or the service will close it
+		return nil
+	}
 	_, err := c.exchange(ctx, request{path: "/batch/close", repeatable: true}, Info{{"env_ids", []string{c.id}}}, "status", func(any) error { return nil })
 	// A service that does not know the environment any more reports an internal error.
 	if c.send.o.Python || errors.Is(err, ErrRemote) {
@@ -180,7 +196,7 @@ func (c *LegacyClient) create(ctx context.Context) error {
 	}
 	id := wire.NewID()
 	order := Info{{"env_name", c.send.o.Name}, {"env_config", c.send.o.Config}}
-	q := request{path: "/environments", what: c.send.o.Name, opens: true, repeatable: true}
+	q := request{path: "/environments", what: c.send.o.Name, target: hosts.Open, repeatable: true}
 	_, err := c.exchange(ctx, q, Info{{"ids2configs", Info{{id, order}}}}, "success", func(v any) error {
 		if v != true {
 			return fmt.Errorf("%w: success is not true in the answer", ErrProtocol)

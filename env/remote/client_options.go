@@ -5,9 +5,9 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
-	"net/url"
 	"time"
 
+	"vagen/env/remote/hosts"
 	"vagen/internal/field"
 )
 
@@ -15,8 +15,8 @@ import (
 // DefaultClientOptions and DefaultLegacyOptions return those of the original clients.
 // Every value is used as written.
 type ClientOptions struct {
-	// URLs are base URLs of services that host the same environments. The first one is
-	// used while it answers; see FailoverAfter.
+	// URLs are base URLs of services that host the same environments. A session is opened
+	// at the one with the fewest sessions of this process, see hosts.Pool.
 	URLs []string
 	// Config is sent to the service as the environment's options.
 	Config map[string]any
@@ -33,20 +33,27 @@ type ClientOptions struct {
 	MaxDelay    time.Duration
 	JitterMin   float64
 	JitterRange float64
-	// FailoverAfter is the number of retries at one base URL when a session is opened;
-	// each further retry uses the next URL.
+	// FailoverAfter is the number of retries at one base URL. When a session is opened,
+	// each further retry uses another URL; a service that is ejected is left at once,
+	// without a delay. Other requests of a session fail with ErrUnreachable after so many
+	// retries if the service is ejected and others are not: the episode has to be started
+	// again.
 	FailoverAfter int
 
 	// Resend retries every failed request that may succeed the next time, including
 	// steps that the service may have played already.
 	Resend bool
 	// Python makes the client behave like the original client of its protocol. The
-	// original Lite client retries every failed request at all URLs, although only one
-	// of them has the session, and MaxDelay limits its delays only while a session is
+	// original Lite client begins at the first URL and retries every failed request at all
+	// URLs, although only one of them has the session; it ignores Hosts, and MaxDelay limits its delays only while a session is
 	// being opened. The original legacy client never retries. Both ignore errors of
 	// Close. One difference remains: System works before the first Reset, which the
 	// original Lite client refuses.
 	Python bool
+
+	// KeepIdle is how long the services keep idle connections if they do not announce it in
+	// the header Keep-Alive; see hosts.Host.Transport. It is not used with a Transport.
+	KeepIdle time.Duration
 
 	Limits Limits // of responses
 	// Jitter draws U. Nil draws from a fixed seed.
@@ -54,6 +61,9 @@ type ClientOptions struct {
 	// Transport sends the requests. Nil is a transport that all clients of the process
 	// share.
 	Transport http.RoundTripper
+	// Hosts is shared with other clients. Nil is one that all clients of the process with
+	// a nil Transport share; a client or factory with its own transport has its own then.
+	Hosts *hosts.Pool
 	// LogRetries logs every retry to Log. A nil Log discards everything.
 	LogRetries bool
 	Log        *slog.Logger
@@ -77,24 +87,16 @@ func DefaultLegacyOptions() ClientOptions {
 
 // Validate returns all errors of the options.
 func (o *ClientOptions) Validate() error {
+	return errors.Join(hosts.Check(o.URLs), o.validate())
+}
+
+// validate returns the errors of the options other than URLs.
+func (o *ClientOptions) validate() error {
 	f := field.Options("remote", nil)
-	if len(o.URLs) == 0 {
-		f.Bad("base_urls", "none is given")
-	}
-	for _, raw := range o.URLs {
-		u, err := url.Parse(raw)
-		switch {
-		case err != nil:
-			f.Bad("base_urls", "one is not a URL: %v", errors.Unwrap(err)) // err itself contains the URL and its password
-		case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-			f.Bad("base_urls", "%q is not of the form http://host:port", u.Redacted())
-		case u.RawQuery != "" || u.Fragment != "":
-			f.Bad("base_urls", "%q ends in a query or a fragment", u.Redacted())
-		}
-	}
 	field.AtLeast(f, "timeout", o.Timeout, 1)
 	field.AtLeast(f, "backoff", o.Backoff, 0)
 	field.AtLeast(f, "max_delay", o.MaxDelay, 0)
+	field.AtLeast(f, "keep_idle", o.KeepIdle, 0)
 	field.AtLeast(f, "retries", o.Retries, 0)
 	field.AtLeast(f, "failover_after_failures", o.FailoverAfter, 0)
 	if !(o.JitterMin >= 0 && o.JitterRange >= 0 && o.JitterMin+o.JitterRange <= math.MaxInt16) {

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"vagen/env/remote/hosts"
 	"vagen/env/remote/internal/pyjson"
 	"vagen/env/remote/internal/wire"
 )
@@ -92,6 +93,9 @@ func hang(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
+// threeHosts is the list of services of tests that change the service.
+var threeHosts = []string{"http://a:1", "http://b:2", "http://c:3"}
+
 var (
 	started   = data(Info{{"session_id", strings.Repeat("a", 32)}, {"obs", "start"}, {"info", Info{}}})
 	turn      = data(Info{{"obs", "turn"}, {"reward", 0.5}, {"done", false}, {"info", Info{}}})
@@ -100,12 +104,15 @@ var (
 	noAnswers = status(http.StatusServiceUnavailable, "server busy")
 )
 
-// scripted returns a client whose jitter is 1 and whose service answers as told.
+// scripted returns a client whose jitter is 1 and whose service answers with the given function.
 func scripted(t testing.TB, change func(*ClientOptions), answers ...answerFunc) (*Client, *script) {
 	t.Helper()
 	sc := &script{answers: answers}
 	o := DefaultClientOptions()
-	o.URLs, o.Transport, o.Jitter = []string{"http://a:1", "http://b:2", "http://c:3"}, sc, func() float64 { return 0.5 }
+	o.URLs, o.Transport, o.Jitter = []string{"http://a:1"}, sc, func() float64 { return 0.5 }
+	pool := hosts.DefaultOptions()
+	pool.Pause, pool.MaxPause = time.Hour, time.Hour // no probes among the calls
+	o.Hosts = hosts.New(pool)
 	if change != nil {
 		change(&o)
 	}
@@ -199,9 +206,9 @@ func TestDelaysAndURLs(t *testing.T) {
 		delays []int // seconds before each retry
 		urls   string
 	}{
-		{"opening", "connect", false, []int{2, 4, 8, 16, 32, 64}, "a a a a a b c"},
+		{"an opening leaves a service that was ejected after three attempts", "connect", false, []int{2, 4, 0, 8, 16, 0, 32, 64}, "a a a b b b c c c"},
 		{"opening, Python", "connect", true, []int{2, 4, 8, 16, 32, 64}, "a a a a a b c"},
-		{"a session stays where it is", "system_prompt", false, []int{2, 4, 8, 16, 32, 64}, "a a a a a a a"},
+		{"a session stays where it is, and is given up when the service is ejected", "system_prompt", false, []int{2, 4, 8, 16}, "a a a a a"},
 		{"Python looks everywhere", "system_prompt", true, []int{2, 4, 8, 16, 32, 64}, "a a a a a b c"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -209,7 +216,7 @@ func TestDelaysAndURLs(t *testing.T) {
 			if c.call == "connect" {
 				answers = answers[1:]
 			}
-			client, sc := scripted(t, func(o *ClientOptions) { o.Python = c.python }, answers...)
+			client, sc := scripted(t, func(o *ClientOptions) { o.URLs, o.Python = threeHosts, c.python }, answers...)
 			_, err := client.Reset(t.Context(), 1)
 			if c.call != "connect" {
 				_, err = client.System(t.Context())
@@ -242,7 +249,7 @@ func TestMaxDelayCapsWhatPythonDoesNotCap(t *testing.T) {
 
 func TestClientKeepsTheServiceThatAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client, sc := scripted(t, func(o *ClientOptions) { o.FailoverAfter = 0 }, refusal, started, turn)
+		client, sc := scripted(t, func(o *ClientOptions) { o.URLs, o.FailoverAfter = threeHosts, 0 }, refusal, started, turn)
 		_, err := client.Reset(t.Context(), 1)
 		require.NoError(t, err)
 		_, err = client.Step(t.Context(), "x")
@@ -300,7 +307,7 @@ func TestContextEndsTheWaitForARetry(t *testing.T) {
 		start := time.Now()
 		_, err := client.Reset(ctx, 1)
 		assert.ErrorContains(t, err, "enough")
-		assert.ErrorContains(t, err, "connection refused", "the last failure is told, too")
+		assert.ErrorContains(t, err, "connection refused", "the error includes the last failure")
 		assert.Equal(t, 5*time.Second, time.Since(start))
 		assert.Len(t, sc.calls, 2)
 	})
@@ -380,10 +387,11 @@ func TestRetriesAreLogged(t *testing.T) {
 
 func TestHealthIsRepeatedOnAllURLs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client, sc := scripted(t, nil, refusal, refusal, refusal, refusal, refusal, raw(200, kindJSON, `{"ok": true}`))
+		client, sc := scripted(t, func(o *ClientOptions) { o.URLs = threeHosts }, refusal, refusal, refusal, refusal, refusal, raw(200, kindJSON, `{"ok": true}`))
 		said, err := client.Health(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, map[string]any{"ok": true}, said)
-		assert.Equal(t, "b:2", sc.urls[5])
+		assert.Equal(t, []string{"a:1", "b:2", "c:3"}, sc.urls[:3])
+		assert.Len(t, sc.urls, 6)
 	})
 }

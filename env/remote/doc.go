@@ -18,6 +18,14 @@
 //	r.Register("remote", remote.FromConfig)
 //	r.Register("remote_legacy", remote.LegacyFromConfig)
 //
+// # Many services
+//
+// Clients may be given many base URLs. Each session is opened at the service that has the
+// fewest sessions of this process; a service that does not answer is left out until it does,
+// for all clients of the process: see hosts.Pool. A session stays where it was opened. If its
+// service ends, the episode has to be started again with Reset, as package rollout does with
+// rollout.DefaultRetry.
+//
 // # Retries
 //
 // The original client repeats every request that fails, including steps that the

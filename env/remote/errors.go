@@ -4,20 +4,33 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"vagen/env"
 )
 
 // Sentinels that errors of the clients wrap.
 var (
 	ErrBusy         = errors.New("the service is busy")
 	ErrUnauthorized = errors.New("the service refuses the key")
-	ErrSession      = errors.New("the service does not know the session")
 	ErrRemote       = errors.New("the environment failed") // on the service's side
 	ErrProtocol     = errors.New("the answer is malformed or incomplete")
 	ErrTooLarge     = errors.New("the answer is too large")
-	ErrUncertain    = errors.New("it is unknown whether the last step was executed")
 	ErrNotReset     = errors.New("the environment was not reset")
 	ErrClosed       = errors.New("the environment is closed")
 )
+
+// Errors after which the episode has to be started again. They are env.ErrLost, too.
+var (
+	ErrSession     error = lost("the service does not know the session")
+	ErrUnreachable error = lost("the service of the session does not answer, others do")
+	ErrUncertain   error = lost("it is unknown whether the last step was executed")
+)
+
+// lost is an error that is env.ErrLost.
+type lost string
+
+func (e lost) Error() string        { return string(e) }
+func (e lost) Is(target error) bool { return target == env.ErrLost }
 
 // ErrKeyNeeded is wrapped by the error of Serve if the Server has no APIKey and other
 // machines can reach the address.
@@ -30,6 +43,8 @@ type Error struct {
 	Status int    // of the HTTP response, 0 without one
 	Detail string // the service's message
 	Err    error  // one of the sentinels, or an error of the network
+
+	broken bool // the connection broke within the answer
 }
 
 // Error returns one line with the fields that are set.

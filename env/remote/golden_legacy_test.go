@@ -99,8 +99,8 @@ func patientOptions(rt http.RoundTripper) ClientOptions {
 	return o
 }
 
-// Every response that the original legacy client could be given is read by ours:
-// successes give what they hold, failures the error that fits.
+// The client reads every response that the original legacy client could get: successes
+// give their content, failures the matching error.
 func TestLegacyClientReadsRecordedResponses(t *testing.T) {
 	const folder = "remote/legacy"
 	tally := golden.NewTally(t, folder+" (client)")
@@ -128,7 +128,7 @@ func TestLegacyClientReadsRecordedResponses(t *testing.T) {
 				}
 				continue
 			}
-			// Step would go on to ask for the final reward, which the recording answers
+			// Step would also request the final reward, which the recording answers
 			// with the step once more.
 			out, _, err := c.step(context.Background(), "any")
 			require.NoError(t, err, e.ID)

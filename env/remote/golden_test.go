@@ -80,7 +80,7 @@ func exchanges(t *testing.T, folder string) []exchange {
 // placeholder stands for texts that were not recorded.
 const placeholder = "(observation text)"
 
-// The parts of bodies that are each run's own.
+// The parts of bodies that differ from run to run.
 var own = []struct {
 	find *regexp.Regexp
 	put  string
@@ -91,7 +91,8 @@ var own = []struct {
 	{regexp.MustCompile(`Session [0-9a-f]{32} not`), "Session ID not"},
 }
 
-// masked removes what is the run's own, and images, whose bytes are the encoder's.
+// masked removes parts that differ from run to run, and images, whose bytes depend on the
+// encoder.
 func masked(kind string, body []byte) string {
 	if m, err := wire.Decode(kind, body, 1000); err == nil {
 		for _, img := range m.Images {
@@ -105,8 +106,7 @@ func masked(kind string, body []byte) string {
 	return text
 }
 
-// stage is the service that stands for a recorded one. Its settings are those
-// that the recording shows.
+// stage is a service in place of a recorded one, with the settings of the recording.
 type stage struct {
 	server *httptest.Server
 	known  map[string]string // recorded session id → ours
@@ -219,7 +219,7 @@ func (st *stage) occupy(t *testing.T, e exchange) (free func()) {
 
 // The recordings are those of the original service
 // (testdata/remote/README.md says how they were made). A server like it must
-// answer them with the same bytes, but for what is each run's own.
+// answer them with the same bytes, except for parts that differ from run to run.
 func TestServerAnswersAsTheOriginalService(t *testing.T) {
 	const folder = "remote"
 	all := exchanges(t, folder)
@@ -242,7 +242,7 @@ func TestServerAnswersAsTheOriginalService(t *testing.T) {
 	}
 }
 
-// compare holds our response against the recorded one.
+// compare compares our response with the recorded one.
 func (st *stage) compare(t *testing.T, tally *golden.Tally, e exchange, got *http.Response, body []byte) {
 	t.Helper()
 	golden.Equal(t, tally, e.ID+": status", got.StatusCode, e.Status)

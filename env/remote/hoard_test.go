@@ -48,8 +48,8 @@ func TestRequestsOfTooManyValuesAreRefusedOnBothWires(t *testing.T) {
 	assert.Contains(t, a.text, "values")
 }
 
-// What follows the name of a session that does not exist is not read: it would be
-// an error of its own.
+// The rest of a path after the id of a session that does not exist is not read, which
+// could be another error.
 func TestCallsOfUnknownSessionsAreRefusedUnread(t *testing.T) {
 	var closed atomic.Int64
 	s := serve(t, func(o *ServerOptions) { o.Legacy = legacyStubs(t, &closed) })

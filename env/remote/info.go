@@ -195,7 +195,7 @@ func contents(p *reward.Parser) []string {
 	return names
 }
 
-// briefInfo returns the entries of Navigation and PrimitiveSkill in the Lite system,
+// briefInfo returns the entries of Navigation and PrimitiveSkill in VAGEN lite,
 // which send sections only if the format is correct.
 func briefInfo(p *reward.Parser, r reward.Response) Info {
 	in := Info{{"llm_raw_response", r.Raw}, {"actions", actions(r)}, {"format_correct", r.FormatCorrect}}
@@ -210,7 +210,7 @@ func briefInfo(p *reward.Parser, r reward.Response) Info {
 	return in
 }
 
-// nextInfo returns the entries of the newest environments, which are the same for all
+// nextInfo returns the entries of VAGEN next's environments, which are the same for all
 // formats.
 func nextInfo(p *reward.Parser, r reward.Response) Info {
 	return Info{{"llm_raw_response", r.Raw}, {"llm_response", p.Canonical(r)},

@@ -143,8 +143,8 @@ func TestLegacyInfo(t *testing.T) {
 	assert.NotContains(t, play("blackjack", config, "nothing"), "Player Card")
 }
 
-// Every legacy environment whose claims are paid says of each turn whether they were:
-// the original's wrapper is around all of them.
+// Every legacy environment with rewarded claims reports in each turn whether they were
+// rewarded, because the original wraps all of them.
 func TestLegacyInfoSaysWhetherClaimsArePaid(t *testing.T) {
 	r := legacyEnvs(t)
 	for _, name := range []string{"sokoban", "frozenlake", "blackjack"} {
@@ -159,18 +159,18 @@ func TestLegacyInfoSaysWhetherClaimsArePaid(t *testing.T) {
 	}
 }
 
-// A service works with any environment, so the package imports none but the interface.
+// A service works with any environment, so the package imports only the interface.
 func TestThePackageImportsNoConcreteEnvironment(t *testing.T) {
 	p, err := build.ImportDir(".", 0)
 	require.NoError(t, err)
 	for _, path := range p.Imports {
 		if strings.HasPrefix(path, "vagen/env") {
-			assert.Contains(t, []string{"vagen/env", "vagen/env/remote/internal/pyjson", "vagen/env/remote/internal/wire"}, path)
+			assert.Contains(t, []string{"vagen/env", "vagen/env/remote/hosts", "vagen/env/remote/internal/pyjson", "vagen/env/remote/internal/wire"}, path)
 		}
 	}
 }
 
-// bare is an environment that says nothing about its info.
+// bare is an environment without additional info.
 type bare struct{ env.Env }
 
 type parsing struct {
@@ -189,7 +189,7 @@ func TestInformerForEnvironmentsOfOthers(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, `{"llm_raw_response": "raw", "action_content": "go", "think_content": "t", "actions": ["go"], "format_correct": true, `+
 		`"metrics": {"turn_metrics": {"action_is_valid": true, "distance": 1.0, "score": 0.5, "stage_0_success": false}, "traj_metrics": {"success": true}}, "success": true}`,
-		string(got), "yes/no metrics are told by their names")
+		string(got), "boolean metrics are recognised by their names")
 	p, err := reward.NewParser("free_think", reward.ParserOptions{Dialect: reward.Legacy})
 	require.NoError(t, err)
 	info := decoded(t, InformerFor(parsing{parser: p}, nil).StepInfo(out))

@@ -34,9 +34,9 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		return errors.Join(err, ln.Close(), s.Close(ctx))
 	}
 	h := &http.Server{
-		Handler:           s,
+		Handler:           announceIdle(s),
 		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
+		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
@@ -62,6 +62,21 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	}
 	<-failed
 	return errors.Join(err, down, <-closing)
+}
+
+// idleTimeout is how long Serve keeps an idle connection.
+const idleTimeout = 2 * time.Minute
+
+// announceIdle adds the header Keep-Alive, so that clients need not close idle connections
+// earlier than necessary.
+func announceIdle(h http.Handler) http.Handler {
+	value := []string{fmt.Sprintf("timeout=%d", idleTimeout/time.Second)}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 1 {
+			w.Header()["Keep-Alive"] = value
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // local reports whether an address can be reached from this machine only.

@@ -22,9 +22,9 @@ import (
 // loadBoundary is the boundary of all requests of a load.
 const loadBoundary = "gym_env_00000000000000000000000000000000"
 
-// loader is one connection of a load. Its requests are bytes that were made
-// before, and of an answer it reads no more than where it ends, so that what is
-// measured is the service: an HTTP client costs more than a fast server does.
+// loader is one connection of a load. Its requests are prepared bytes, and it only finds
+// the end of an answer, so that the service is measured: an HTTP client takes more time than
+// a fast server.
 type loader struct {
 	conn net.Conn
 	in   *bufio.Reader

@@ -157,7 +157,7 @@ func sameOutcome(t *testing.T, want, got env.Outcome) {
 	require.Equal(t, want.Trajectory, got.Trajectory)
 }
 
-// The clients keep the contract of environments. The checker of package env tests it with
+// The clients fulfil the contract of environments. The checker of package env tests it with
 // hostile texts, ended contexts and calls in the wrong order.
 func TestRemoteEnvironmentsKeepTheContract(t *testing.T) {
 	for _, s := range allSettings() {
@@ -183,7 +183,7 @@ func TestClientsDoNotMix(t *testing.T) {
 	}
 }
 
-// playBoth plays one episode here and there.
+// playBoth plays one episode locally and through the service.
 func playBoth(ctx context.Context, make env.Factory, near env.Env, config map[string]any, seed int64) error {
 	far, err := make(config)
 	if err != nil {

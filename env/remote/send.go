@@ -1,9 +1,7 @@
 package remote
 
 import (
-	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"html"
@@ -11,7 +9,6 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -19,44 +16,39 @@ import (
 	"sync/atomic"
 	"time"
 
+	"vagen/env"
+	"vagen/env/remote/hosts"
 	"vagen/env/remote/internal/pyjson"
 )
 
-// defaultTransport is shared by all clients. Uvicorn closes idle connections after 5 s;
-// closing them earlier here avoids sending a request on a connection that the service
-// is closing.
-var defaultTransport http.RoundTripper = &http.Transport{
-	Proxy:                 http.ProxyFromEnvironment,
-	DialContext:           (&net.Dialer{Timeout: 30 * time.Second}).DialContext,
-	TLSHandshakeTimeout:   30 * time.Second,
-	MaxIdleConnsPerHost:   256,
-	IdleConnTimeout:       4 * time.Second,
-	ExpectContinueTimeout: time.Second,
-}
-
 // sender sends the requests of one client and retries them where that is allowed.
 type sender struct {
-	o        ClientOptions
-	http     http.Client
-	redacted []string // URLs without passwords, for messages and logs
-	current  int      // index of the URL in use
-	log      *slog.Logger
+	o       ClientOptions
+	http    http.Client
+	log     *slog.Logger
+	list    *hosts.List
+	session *hosts.Session
+	current int // with ClientOptions.Python: index of the URL in use
 }
 
 func newSender(o ClientOptions) (*sender, error) {
-	o.URLs = trimURLs(o.URLs)
 	if o.Config == nil {
 		o.Config = map[string]any{}
 	}
 	o.Config = integral(o.Config).(map[string]any)
-	if err := o.Validate(); err != nil {
+	if o.Hosts == nil {
+		o.Hosts = hostsOf(o.Transport)
+	}
+	if o.Hosts.Find(o.URLs) == nil {
+		o.URLs = hosts.Trim(o.URLs)
+	}
+	list, err := o.Hosts.List(o.URLs)
+	if err := errors.Join(err, o.validate()); err != nil {
 		return nil, err
 	}
-	s := &sender{o: o, log: o.Log}
+	o.URLs = list.URLs() // shared by all clients
+	s := &sender{o: o, log: o.Log, list: list}
 	s.http.Transport = o.Transport
-	if o.Transport == nil {
-		s.http.Transport = defaultTransport
-	}
 	// The key must not follow a redirection to another host, and the original
 	// client follows none either.
 	s.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -66,13 +58,7 @@ func newSender(o ClientOptions) (*sender, error) {
 	if o.Jitter == nil {
 		s.o.Jitter = rand.New(rand.NewPCG(0, 0)).Float64
 	}
-	for _, raw := range o.URLs {
-		u, err := url.Parse(raw)
-		if err != nil {
-			return nil, err // Validate has parsed it
-		}
-		s.redacted = append(s.redacted, u.Redacted())
-	}
+	s.session = o.Hosts.Session(list, hosts.SessionOptions{FailoverAfter: o.FailoverAfter, Probe: s.probe, Log: s.log})
 	return s, nil
 }
 
@@ -82,7 +68,7 @@ type request struct {
 	what         string // the call, for messages
 	kind         string // Content-Type
 	body         []byte
-	opens        bool // it opens a session, so any URL may be used
+	target       hosts.Kind
 	repeatable   bool // repeating it does not change the episode
 	never        bool // it must not be repeated
 	read         func(kind string, body []byte) error
@@ -101,71 +87,106 @@ const (
 // the answer. Errors are *Error or wrap that of ctx. The progress is the largest of all
 // attempts.
 func (s *sender) send(ctx context.Context, q request) (progress, error) {
+	if s.o.Python {
+		return s.sendInOrder(ctx, q)
+	}
+	key, ok := env.KeyOf(ctx)
+	if !ok {
+		key = s.session.Key()
+	}
+	at := s.session.Begin(q.target, key)
+	defer at.Failed() // nothing after success
 	worst := refused
 	var last *Error
 	for attempt := 0; ; attempt++ {
-		i := s.pick(q, attempt)
-		what, err := s.attempt(ctx, i, q)
+		what, err := s.exchange(ctx, at.Host(), q)
+		worst = max(worst, what)
+		if err != nil && ctx.Err() != nil {
+			return worst, &Error{URL: at.Host().Name(), Route: q.route(), Err: context.Cause(ctx)}
+		}
+		at.Report(resultOf(err))
 		if err == nil {
-			if i != s.current {
-				s.log.Info("switching to another service", "url", s.redacted[i])
-			}
+			at.Succeeded()
+			return refused, nil
+		}
+		again := s.repeats(q, what, err, last)
+		if again && at.Move() { // at once, and not counted as a retry
+			attempt--
+			continue
+		}
+		if attempt >= s.o.Retries || !again {
+			return worst, err
+		}
+		if at.GiveUp() {
+			err.Err = fmt.Errorf("%w: %w", ErrUnreachable, err.Err)
+			return worst, err
+		}
+		last = err
+		at.Next()
+		if err := s.pause(ctx, q, attempt, at.Host(), err); err != nil {
+			return worst, err
+		}
+	}
+}
+
+// sendInOrder is send with ClientOptions.Python.
+func (s *sender) sendInOrder(ctx context.Context, q request) (progress, error) {
+	list := s.list.Hosts()
+	pick := func(attempt int) int {
+		if over := attempt - s.o.FailoverAfter; over > 0 {
+			return over % len(list)
+		}
+		return s.current
+	}
+	worst := refused
+	for attempt := 0; ; attempt++ {
+		i := pick(attempt)
+		what, err := s.exchange(ctx, list[i], q)
+		if err == nil {
 			s.current = i
 			return refused, nil
 		}
 		worst = max(worst, what)
 		if ctx.Err() != nil {
-			return worst, &Error{URL: s.redacted[i], Route: q.route(), Err: context.Cause(ctx)}
+			return worst, &Error{URL: list[i].Name(), Route: q.route(), Err: context.Cause(ctx)}
 		}
-		if attempt >= s.o.Retries || !s.repeats(q, what, err, last) {
+		if attempt >= s.o.Retries || q.never {
 			return worst, err
 		}
-		last = err
-		wait := s.delay(q, attempt)
-		if s.o.LogRetries {
-			s.log.Warn("request failed, retrying", "err", err, "attempt", attempt+1, "of", s.o.Retries+1, "delay", wait,
-				"next", s.redacted[s.pick(q, attempt+1)])
-		}
-		if !sleep(ctx, wait) {
-			return worst, &Error{URL: s.redacted[i], Route: q.route(), Detail: "last attempt: " + err.Error(), Err: context.Cause(ctx)}
+		if err := s.pause(ctx, q, attempt, list[pick(attempt+1)], err); err != nil {
+			return worst, err
 		}
 	}
 }
 
-// pick chooses the URL of an attempt.
-func (s *sender) pick(q request, attempt int) int {
-	n, over := len(s.o.URLs), attempt-s.o.FailoverAfter
-	switch {
-	case over <= 0:
-		return s.current
-	case s.o.Python:
-		return over % n
-	case q.opens:
-		return (s.current + over) % n
+// pause logs a retry and waits before it. An error is that of ctx.
+func (s *sender) pause(ctx context.Context, q request, attempt int, next *hosts.Host, err *Error) error {
+	wait := s.delay(q, attempt)
+	if s.o.LogRetries {
+		s.log.Warn("request failed, retrying", "err", err, "attempt", attempt+1, "of", s.o.Retries+1, "delay", wait, "next", next.Name())
 	}
-	return s.current
+	if !sleep(ctx, wait) {
+		return &Error{URL: err.URL, Route: q.route(), Detail: "last attempt: " + err.Error(), Err: context.Cause(ctx)}
+	}
+	return nil
 }
 
 // repeats reports whether to retry a request. It stops when opening a session fails
 // twice with the same message, because further attempts would fail, too.
 func (s *sender) repeats(q request, what progress, err, last *Error) bool {
 	switch {
-	case q.never:
-		return false
-	case s.o.Python || s.o.Resend && what != failed:
-		return true
-	case what == refused:
+	case s.o.Resend && what != failed, what == refused:
 		return true
 	case what == unclear:
 		return q.repeatable
 	}
-	return q.opens && err.Status == http.StatusInternalServerError && (last == nil || last.Detail != err.Detail)
+	return q.target != hosts.Call && err.Status == http.StatusInternalServerError && (last == nil || last.Detail != err.Detail)
 }
 
 // delay returns the delay after an attempt; see ClientOptions.Backoff.
 func (s *sender) delay(q request, attempt int) time.Duration {
 	seconds := math.Ldexp(s.o.Backoff.Seconds(), min(attempt, 64)) * (s.o.JitterMin + s.o.JitterRange*s.o.Jitter())
-	if !s.o.Python || q.opens {
+	if !s.o.Python || q.target != hosts.Call {
 		seconds = min(seconds, s.o.MaxDelay.Seconds())
 	}
 	return time.Duration(min(seconds, 1e9) * float64(time.Second))
@@ -191,38 +212,48 @@ func (q request) route() string {
 	return route
 }
 
-// attempt makes a request once.
-func (s *sender) attempt(ctx context.Context, i int, q request) (progress, *Error) {
-	fail := &Error{URL: s.redacted[i], Route: q.route()}
+// resultOf returns what an attempt says about the service.
+func resultOf(err *Error) hosts.Result {
+	switch {
+	case err == nil:
+		return hosts.Opened
+	case err.Status == 0 && hosts.Unreached(err.Err):
+		return hosts.Unreachable
+	case err.Status == 0, err.Status == http.StatusBadGateway, err.Status == http.StatusGatewayTimeout, err.broken:
+		return hosts.Silent
+	}
+	return hosts.Refused
+}
+
+// exchange sends a request once and reads the answer.
+func (s *sender) exchange(ctx context.Context, to *hosts.Host, q request) (progress, *Error) {
+	fail := &Error{URL: to.Name(), Route: q.route()}
 	within, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
 	var connected atomic.Bool
 	traced := httptrace.WithClientTrace(within, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
-	r, err := http.NewRequestWithContext(traced, q.method, s.o.URLs[i]+q.path, bytes.NewReader(q.body))
-	if err != nil {
-		fail.Err = err
-		return failed, fail
-	}
+	r := to.Request(traced, q.method, q.path, q.body)
 	if q.kind != "" {
 		r.Header.Set("Content-Type", q.kind)
 	}
 	if s.o.Token != "" {
 		r.Header.Set("X-API-Key", s.o.Token)
 	}
-	a, err := s.http.Do(r)
+	a, err := s.client(to).Do(r)
 	if err != nil {
 		fail.Err = s.network(within, err)
-		if unreached(err) && !connected.Load() {
+		if hosts.Unreached(err) && !connected.Load() {
 			return refused, fail
 		}
 		return unclear, fail
 	}
 	defer a.Body.Close()
 	fail.Status = a.StatusCode
+	to.Heard(a.Header)
 	body, err := io.ReadAll(io.LimitReader(a.Body, s.o.Limits.Body+1))
 	switch {
 	case err != nil:
-		fail.Err = s.network(within, err)
+		fail.Err, fail.broken = s.network(within, err), true
 		return unclear, fail
 	case int64(len(body)) > s.o.Limits.Body:
 		fail.Err, fail.Detail = ErrTooLarge, fmt.Sprintf("at most %d bytes are allowed", s.o.Limits.Body)
@@ -243,7 +274,7 @@ func (s *sender) attempt(ctx context.Context, i int, q request) (progress, *Erro
 
 // health checks that a service answers, and returns its description of itself.
 func (s *sender) health(ctx context.Context) (said map[string]any, err error) {
-	q := request{method: http.MethodGet, path: "/health", opens: true, repeatable: true, read: func(_ string, body []byte) error {
+	q := request{method: http.MethodGet, path: "/health", target: hosts.Any, repeatable: true, read: func(_ string, body []byte) error {
 		v, err := pyjson.Parse(body)
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrProtocol, err)
@@ -267,14 +298,6 @@ func (s *sender) network(within context.Context, err error) error {
 		return fmt.Errorf("no answer within %v: %w", s.o.Timeout, context.DeadlineExceeded)
 	}
 	return err
-}
-
-// unreached reports whether no connection could be made, so that nothing was sent.
-func unreached(err error) bool {
-	var dial *net.OpError
-	var name *net.DNSError
-	var cert *tls.CertificateVerificationError
-	return errors.As(err, &dial) && dial.Op == "dial" || errors.As(err, &name) || errors.As(err, &cert)
 }
 
 // classify sets the sentinel for a status and returns the fate of the request.

@@ -206,7 +206,7 @@ func TestConnectThatFailsLeavesNothing(t *testing.T) {
 	open(t, s, nil) // there is room for one
 }
 
-// slow is a factory whose environments take their time.
+// slow is a factory of slow environments.
 func slow(f env.Factory, d time.Duration) env.Factory {
 	return func(config map[string]any) (env.Env, error) {
 		time.Sleep(d)

@@ -24,7 +24,7 @@ type stub struct {
 	ready  bool
 	closed *atomic.Int64 // counts Close calls, may be nil
 	hold   chan struct{} // a step with Sleep waits for it; nil does not wait
-	enter  chan struct{} // tells that such a step has begun
+	enter  chan struct{} // receives when such a step has started
 }
 
 type stubOptions struct {

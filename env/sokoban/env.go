@@ -6,7 +6,7 @@ import (
 	"image"
 
 	"vagen/env"
-	"vagen/env/internal/calls"
+	"vagen/env/internal/prompts"
 	"vagen/env/internal/turns"
 	"vagen/env/internal/words"
 	"vagen/reward"
@@ -26,7 +26,7 @@ const (
 // Env is one live Sokoban environment. It implements env.Env.
 type Env struct {
 	turns.Base
-	calls calls.Guard
+	texts prompts.Set
 	o     Options
 	draw  *renderer // nil in text mode
 	fixed *Room     // the room of all episodes, nil when it is made at each Reset
@@ -38,9 +38,10 @@ type Env struct {
 }
 
 var (
-	_ env.Env      = (*Env)(nil)
-	_ env.Claimant = (*Env)(nil)
-	_ env.Factory  = FromConfig
+	_ env.Env       = (*Env)(nil)
+	_ env.Describer = (*Env)(nil)
+	_ env.Claimant  = (*Env)(nil)
+	_ env.Factory   = FromConfig
 )
 
 // New creates an environment. The error lists all invalid options.
@@ -48,11 +49,15 @@ func New(o Options) (*Env, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
+	texts, err := prompts.Load(&o.Response, placeholders)
+	if err != nil {
+		return nil, fmt.Errorf("sokoban: %w", err)
+	}
 	base, err := turns.New("sokoban", o.Ruled, reward.ParserOptions{Dialect: reward.Lite, AnswerBox: true})
 	if err != nil {
 		return nil, err
 	}
-	e := &Env{Base: base.Strict(o.StrictFormat), calls: calls.Guard{Env: "sokoban"}, o: o}
+	e := &Env{Base: base.Strict(o.StrictFormat), texts: texts, o: o}
 	if len(o.Desc) > 0 {
 		if e.fixed, err = Parse(o.Desc); err != nil {
 			return nil, err
@@ -66,12 +71,12 @@ func New(o Options) (*Env, error) {
 
 // System returns the system prompt.
 func (e *Env) System(ctx context.Context) (env.Observation, error) {
-	return turns.System(ctx, &e.calls, e.systemPrompt)
+	return turns.System(ctx, &e.Calls, e.systemPrompt)
 }
 
 // Reset starts the episode of the seed, which must not be negative.
 func (e *Env) Reset(ctx context.Context, seed int64) (env.Observation, error) {
-	if err := e.calls.Open(ctx); err != nil {
+	if err := e.Calls.Open(ctx); err != nil {
 		return env.Observation{}, err
 	}
 	room, err := e.roomOf(ctx, seed)
@@ -117,7 +122,7 @@ func (e *Env) accepts(r *Room) bool {
 // episode is done when every target holds a box. As in the originals, turns after the
 // end are played, too.
 func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
-	if err := e.calls.Step(ctx, e.room != nil); err != nil {
+	if err := e.Calls.Step(ctx, e.room != nil); err != nil {
 		return env.Outcome{}, err
 	}
 	r := turns.Read(&e.Base, response)
@@ -132,9 +137,6 @@ func (e *Env) Step(ctx context.Context, response string) (env.Outcome, error) {
 	out.Observation = e.observe(t.moved, false)
 	return out, nil
 }
-
-// Close closes the environment.
-func (e *Env) Close() error { return e.calls.Close() }
 
 // turnResult is the result of a turn's moves.
 type turnResult struct {

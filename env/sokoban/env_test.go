@@ -70,13 +70,13 @@ func TestEachRuleSetPaysItsOwnWay(t *testing.T) {
 	out = play(t, e, "<think>a</think>"+answer("RIGHT,up"))
 	require.Equal(t, reward.Parts{{Name: "success", Value: 1}, {Name: "format", Value: 0.1}, {Name: "turn", Value: -0.25}}, out.Reward)
 	require.True(t, out.Done && out.Success)
-	require.Equal(t, 1.0, out.Turn["action_is_valid"], "moves beyond the solution aren't looked at")
+	require.Equal(t, 1.0, out.Turn["action_is_valid"], "moves after the solution are ignored")
 
 	e = start(t, env.Legacy, func(o *Options) { o.PromptFormat = "no_think" })
 	out = play(t, e, answer("Right,Right"))
 	require.Equal(t, reward.Parts{{Name: "move", Value: -0.2}, {Name: "box", Value: 1}, {Name: "success", Value: 10}, {Name: "format", Value: 0.5}}, out.Reward)
 	out = play(t, start(t, env.Legacy, func(o *Options) { o.PromptFormat = "no_think" }), answer("Right,right"))
-	require.Equal(t, reward.Parts{{Name: "move", Value: -0.1}}, out.Reward, "words are exact under the legacy rules")
+	require.Equal(t, reward.Parts{{Name: "move", Value: -0.1}}, out.Reward, "the legacy rules need the exact words")
 }
 
 func TestTrueTextsEarnTheirWholeReward(t *testing.T) {
@@ -166,7 +166,7 @@ func TestSolutionsAreShortestAndSolve(t *testing.T) {
 		require.True(t, ok, "seed %d", seed)
 		room := e.Room()
 		for _, a := range moves {
-			require.True(t, room.Move(a), "a shortest solution wastes no move")
+			require.True(t, room.Move(a), "a shortest solution has no unnecessary move")
 		}
 		require.Equal(t, room.count, room.OnTarget())
 		_, ok = e.room.Solve(len(moves) - 1)

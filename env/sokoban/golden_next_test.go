@@ -9,10 +9,10 @@ import (
 	"vagen/reward"
 )
 
-// Recorded from the newest system (testdata/algorithms_next/relations.json, part
+// Recorded from VAGEN next (testdata/algorithms_next/relations.json, part
 // sokoban_relations): what is true of rooms. They need no walls around them
 // there, a box on a target that counts as both, and no order. Rooms without a
-// player cannot be had here; nothing is true of them.
+// player do not exist here and are skipped.
 func TestRelationsOfRoomsEqualTheNewest(t *testing.T) {
 	const file = "algorithms_next/relations.json"
 	var recorded struct{ Cases []golden.Case }

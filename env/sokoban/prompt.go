@@ -2,10 +2,12 @@ package sokoban
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"vagen/env"
 	"vagen/env/internal/options"
+	"vagen/env/internal/prompts"
 	"vagen/env/internal/words"
 	"vagen/reward"
 )
@@ -13,8 +15,18 @@ import (
 // The brief prompt keeps rows short and the vocabulary small.
 const briefSystem = "Push each box onto a target."
 
-// systemPrompt says what the world is, how to act in it and how to answer.
+// placeholders are those of the observations in templates of the user.
+var placeholders = prompts.Names{Observation: []string{prompts.Action, prompts.Turn}}
+
+// systemPrompt returns the system prompt, in the user's words if there are any.
 func (e *Env) systemPrompt() string {
+	return e.texts.System(e.ownSystem, func() prompts.Values {
+		return prompts.Values{prompts.Format: e.formatText(), prompts.Example: e.example()}
+	})
+}
+
+// ownSystem says what the world is, how to act in it and how to answer.
+func (e *Env) ownSystem() string {
 	if e.o.Prompt == options.Brief {
 		return briefSystem
 	}
@@ -45,19 +57,34 @@ func (e *Env) systemPrompt() string {
 // observationText puts a drawing of the room, or the mark of its picture, into
 // the words of a turn.
 func (e *Env) observationText(room string, moved []string, first bool) string {
+	text := e.texts.Later
+	if first {
+		text = e.texts.First
+	}
+	return text(func() string { return e.ownObservation(room, moved, first) }, func() prompts.Values {
+		return prompts.Values{
+			prompts.Observation: room, prompts.Action: words.List(moved),
+			prompts.Turn: strconv.Itoa(e.turn + 1), prompts.Format: e.formatText(),
+		}
+	})
+}
+
+func (e *Env) ownObservation(room string, moved []string, first bool) string {
 	if e.o.Prompt == options.Brief {
 		return words.BriefLevelText(room, e.draw == nil, e.turn+1)
 	}
 	text := words.LevelText("room", room, moved, first)
-	if e.o.Rules == env.Legacy {
+	if e.o.LayoutOf(e.o.Rules) == env.Legacy {
 		text += "\n" + e.formatText()
 	}
 	return text
 }
 
-// formatText asks for the response's format and says in which words or notation
+// formatText describes the response's format, and in which words or notation
 // observations and predictions are wanted.
-func (e *Env) formatText() string {
+func (e *Env) formatText() string { return e.texts.Format(e.Parser(), e.ownFormat) }
+
+func (e *Env) ownFormat() string {
 	text := words.Format(e.Parser())
 	switch {
 	case options.Positional(&e.o.Level):
@@ -78,7 +105,7 @@ func (e *Env) formatText() string {
 	return text
 }
 
-// exampleRoom is the room that the example of the system prompt speaks of.
+// exampleRoom is the room in the example of the system prompt.
 var exampleRoom = words.Must(Parse([]string{"######", "#P___#", "#__X_#", "#____#", "#__O_#", "######"}))
 
 // example is a response in the format, with an answer that uses the separator.
@@ -121,7 +148,7 @@ func (e *Env) exampleState(r *Room, moves bool, otherwise string) string {
 }
 
 // dictionary reports whether sections are to be dictionaries of places. Of the
-// structured formats, the original asks in one for a list of relations.
+// structured formats, one of the original requires a list of relations.
 func (e *Env) dictionary() bool {
 	return !options.Describing(&e.o.Level) && strings.HasSuffix(e.o.PromptFormat, "_structured") && e.o.PromptFormat != "grounding_worldmodeling_structured"
 }

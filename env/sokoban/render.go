@@ -16,8 +16,8 @@ type kind struct {
 // commonAtlas is shared by all renderers of the usual size.
 var commonAtlas tiles.Atlas[tiles.Look[kind]]
 
-// renderer draws rooms. With edges, each free cell shows what lies beyond its edges,
-// whoever stands on it: a dark band towards a wall, a short yellow one towards a box.
+// renderer draws rooms. With edges, each free cell shows its neighbours at its edges,
+// also under a box or the player: a dark band towards a wall, a short yellow one towards a box.
 type renderer struct {
 	*tiles.Renderer[kind]
 	edges bool

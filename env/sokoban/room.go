@@ -51,7 +51,7 @@ func (c Cell) step(a Action) Cell {
 	return c
 }
 
-// What stands in a cell whatever moves, as the originals number it.
+// The fixed content of a cell, with the numbers of the originals.
 const (
 	wall   = 0
 	floor  = 1
@@ -67,7 +67,7 @@ const (
 )
 
 // Room is a room with its boxes and its player. Its border is wall. The zero
-// value is no room; Generate and Parse make some.
+// value is invalid; Generate and Parse make rooms.
 type Room struct {
 	rows, cols int
 	fixed      []byte // wall, floor or target, row by row; never changed
@@ -76,7 +76,7 @@ type Room struct {
 	count      int // boxes
 }
 
-// Clone returns a copy that moves on its own.
+// Clone returns an independent copy.
 func (r *Room) Clone() *Room {
 	c := *r
 	c.boxes = slices.Clone(r.boxes)

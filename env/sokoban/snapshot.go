@@ -20,7 +20,7 @@ type saved struct {
 
 // Snapshot implements env.Snapshotter.
 func (e *Env) Snapshot() ([]byte, error) {
-	if err := e.calls.Snapshot(e.room != nil); err != nil {
+	if err := e.Calls.Snapshot(e.room != nil); err != nil {
 		return nil, err
 	}
 	return snapshot.Encode("sokoban", e.o, saved{e.room.Rows(), e.turn, e.onTarget, e.solved})
@@ -28,7 +28,7 @@ func (e *Env) Snapshot() ([]byte, error) {
 
 // Restore implements env.Snapshotter.
 func (e *Env) Restore(ctx context.Context, state []byte) error {
-	if err := e.calls.Open(ctx); err != nil {
+	if err := e.Calls.Open(ctx); err != nil {
 		return err
 	}
 	var s saved

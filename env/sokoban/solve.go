@@ -11,7 +11,7 @@ type position struct {
 	boxes  [maxBoxes]uint16 // sorted
 }
 
-// came tells how a position was reached.
+// came records how a position was reached.
 type came struct {
 	from position
 	by   Action

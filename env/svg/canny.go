@@ -143,16 +143,6 @@ func follow(state []uint8, w, h int) []bool {
 	return out
 }
 
-// structural compares the edges of two pictures: the number of pixels that are edges in
-// both, divided by the number of pixels that are edges in at least one. It is 0 if there are
-// no edges or the sizes differ.
-func structural(a, b image.Image) float64 {
-	if a.Bounds().Size() != b.Bounds().Size() {
-		return 0
-	}
-	return overlap(edgesIn(a), edgesIn(b))
-}
-
 func overlap(a, b []bool) float64 {
 	both, any := 0, 0
 	for i := range a {

@@ -9,6 +9,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/internal/calls"
+	"vagen/env/internal/prompts"
 	"vagen/env/internal/turns"
 	"vagen/env/internal/words"
 	svgdraw "vagen/env/svg/internal/draw"
@@ -43,6 +44,7 @@ const maxSize = 4096
 // Env is one live environment. It implements env.Env.
 type Env struct {
 	calls   calls.Guard
+	texts   prompts.Set
 	o       Options
 	weights scores
 	data    *Dataset
@@ -96,7 +98,11 @@ func NewFrom(o Options, data *Dataset) (*Env, error) {
 	if err != nil {
 		return nil, fmt.Errorf("svg: %w", err)
 	}
-	e := &Env{calls: calls.Guard{Env: "svg"}, o: o, weights: o.weights(), data: data, parser: format, format: format}
+	texts, err := prompts.Load(&o.Response, placeholders)
+	if err != nil {
+		return nil, fmt.Errorf("svg: %w", err)
+	}
+	e := &Env{calls: calls.Guard{Env: "svg"}, texts: texts, o: o, weights: o.weights(), data: data, parser: format, format: format}
 	if o.Rules == Service {
 		if e.parser, err = reward.NewParser("raw_response", po); err != nil {
 			return nil, fmt.Errorf("svg: %w", err)

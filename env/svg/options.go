@@ -5,6 +5,7 @@ import (
 
 	"vagen/env"
 	"vagen/env/internal/options"
+	"vagen/env/internal/prompts"
 	"vagen/reward"
 )
 
@@ -66,7 +67,7 @@ type Options struct {
 	ScoreTimeout float64 `option:"score_timeout"` // seconds of one try; 0 means 30
 	DINO         Scorer
 	DreamSim     Scorer
-	ModelSize    string `option:"model_size" kind:"text"` // small, base or large: the DINO model asked for
+	ModelSize    string `option:"model_size" kind:"text"` // small, base or large: the DINO model to use
 
 	// These are read by no rule; old configurations have them. There is no state to
 	// reward, and no text mode.
@@ -115,6 +116,8 @@ func (o *Options) Validate() error {
 	c := options.Check("svg")
 	c.OneOf("rules", string(o.Rules), string(Episode), string(Service))
 	options.CheckResponse(c, &o.Response, options.Formats(env.Legacy, reward.Legacy, "_symbolic", "_structured"))
+	prompts.Check(c, &o.Response, placeholders)
+	options.CheckLayout(c, &o.Texts, env.Legacy)
 	c.OneOf("model_size", o.ModelSize, "small", "base", "large")
 	if o.RenderMode == env.Text {
 		c.Bad("render_mode", "%q, but drawings are pictures: must be %q", env.Text, env.Vision)

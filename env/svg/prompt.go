@@ -6,12 +6,23 @@ import (
 	"strings"
 
 	"vagen/env"
+	"vagen/env/internal/prompts"
 	"vagen/env/internal/words"
 	"vagen/reward"
 )
 
-// systemPrompt describes the task and the response format.
+// placeholders are those of templates of the user. Observations contain what the document draws.
+var placeholders = prompts.Names{Observation: []string{prompts.Action, "reward"}}
+
+// systemPrompt returns the system prompt, in the user's words if there are any.
 func (e *Env) systemPrompt() string {
+	return e.texts.System(e.ownSystem, func() prompts.Values {
+		return prompts.Values{prompts.Format: e.formatText(), prompts.Example: e.example()}
+	})
+}
+
+// ownSystem describes the task and the response format.
+func (e *Env) ownSystem() string {
 	var b strings.Builder
 	b.WriteString("You redraw pictures in SVG. You are shown a picture of 256 by 256 pixels on white; write one SVG document that looks the same. " +
 		"Look first which shapes there are, in which colours, how large and where. After each answer you see what your code draws; then correct it.\n\n" +
@@ -32,8 +43,10 @@ var sections = map[string]string{
 	reward.SectionAnswer:      "the SVG document",
 }
 
-// formatText asks for the response's format.
-func (e *Env) formatText() string {
+// formatText describes the response's format.
+func (e *Env) formatText() string { return e.texts.Format(e.format, e.ownFormat) }
+
+func (e *Env) ownFormat() string {
 	var what []string
 	for _, name := range e.format.Sections() {
 		what = append(what, "<"+name+"> holds "+sections[name])
@@ -64,17 +77,35 @@ func (e *Env) example() string {
 
 // targetText shows the target at the start of an episode.
 func (e *Env) targetText() string {
+	return e.texts.First(e.ownFirst, func() prompts.Values {
+		return prompts.Values{prompts.Observation: env.ImageMark, prompts.Action: "", "reward": "0", prompts.Format: e.formatText()}
+	})
+}
+
+func (e *Env) ownFirst() string {
 	return "This is the picture to redraw:\n" + env.ImageMark + "\nWrite your SVG document.\n" + e.formatText()
 }
 
 // attemptText shows what was drawn in a turn.
 func (e *Env) attemptText(code string, earned float64) string {
+	return e.texts.Later(func() string { return e.ownLater(code, earned) }, func() prompts.Values {
+		return prompts.Values{
+			prompts.Observation: env.ImageMark, prompts.Action: unmarked(code),
+			"reward": strconv.FormatFloat(earned, 'f', 4, 64), prompts.Format: e.formatText(),
+		}
+	})
+}
+
+// unmarked returns code without marks of pictures.
+func unmarked(code string) string { return strings.ReplaceAll(code, env.ImageMark, "<image/>") }
+
+func (e *Env) ownLater(code string, earned float64) string {
 	var b strings.Builder
 	if code == "" {
 		b.WriteString("There was no valid SVG document in your answer, so the sheet is empty:\n")
 	} else {
 		b.WriteString("Your document was ")
-		b.WriteString(strings.ReplaceAll(code, env.ImageMark, "<image/>"))
+		b.WriteString(unmarked(code))
 		b.WriteString("\nIt draws:\n")
 	}
 	b.WriteString(env.ImageMark)

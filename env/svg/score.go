@@ -106,7 +106,7 @@ func (s *HTTPScorer) Score(ctx context.Context, target, attempt image.Image) (fl
 	}
 }
 
-// ask makes one request; temporary reports that another one may succeed.
+// ask sends one request; temporary reports whether a retry may succeed.
 func (s *HTTPScorer) ask(ctx context.Context, body []byte) (score float64, temporary bool, err error) {
 	timeout := s.Timeout
 	if timeout == 0 {

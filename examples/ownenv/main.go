@@ -55,7 +55,7 @@ func (g *guess) Step(ctx context.Context, response string) (env.Outcome, error) 
 	var said int
 	if len(out.Response.Actions) > 0 {
 		if _, err := fmt.Sscan(out.Response.Actions[0], &said); err != nil {
-			return out, ctx.Err() // the model's mistake is no error of the environment
+			return out, ctx.Err() // a mistake of the model is not an error of the environment
 		}
 		switch {
 		case said < g.number:

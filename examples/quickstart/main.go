@@ -130,7 +130,7 @@ func quickstart(ctx context.Context, o options, out, complaints io.Writer) error
 	session, err := run.Open(ctx, c, run.Options{
 		Dir: o.out, Console: out, Log: log,
 		Learner: func(ctx context.Context, dir string) (_ policy.Learner, err error) {
-			model, err = newModel(ctx, filepath.Join(dir, "model"), r, c, log)
+			model, err = newModel(ctx, filepath.Join(dir, "initial"), r, c, log)
 			return model, err
 		},
 		Curve: curve.Curve{
@@ -169,6 +169,15 @@ func writeReport(path, dir string, log *slog.Logger) error {
 // learn trains by imitation, then by reinforcement learning.
 func learn(ctx context.Context, session *run.Run, model *vlm.Model, r recipe) error {
 	if err := warmUp(ctx, model, session.Envs, session.Config, r, session.Sinks); err != nil {
+		return err
+	}
+	// What reinforcement learning starts from, and keeps as its reference, is the run's model for
+	// commands that open the run.
+	path := session.Config.Agent.Model.Path
+	if err := model.Export(ctx, path); err != nil {
+		return err
+	}
+	if err := session.RecordInputs(ctx, map[string]string{"model": path}); err != nil {
 		return err
 	}
 	return session.Train(ctx)

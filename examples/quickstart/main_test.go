@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/train/config"
+	"vagen/train/proof"
 	"vagen/train/run"
 )
 
@@ -25,7 +26,6 @@ import (
 const asProgram = "QUICKSTART_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
-	recipes["tiny"] = tiny()
 	switch os.Getenv(asProgram) {
 	case "yes":
 		main()
@@ -37,24 +37,6 @@ func TestMain(m *testing.M) {
 		select {}
 	}
 	os.Exit(m.Run())
-}
-
-// tiny is a recipe that runs in a second on any backend.
-func tiny() recipe {
-	r := recipes["default"]
-	r.about, r.steps = "for tests", 2
-	r.turns, r.env = 2, lake(2, 0.05, 0.1)
-	r.lessons = []lesson{{4, 1, imitation(2, 1e-3)}, {2, 2, imitation(2, 1e-3)}}
-	for i := range r.lessons {
-		r.lessons[i].Every = 1
-	}
-	r.shape.Layers, r.shape.Hidden = 1, 32
-	r.config = func(c *config.Config) {
-		full(c)
-		c.Data.TrainBatch, c.Data.ValBatch, c.Agent.Actor.MiniBatch = 4, 2, 4
-		c.Trainer.LogEpisodes = 1
-	}
-	return r
 }
 
 // args are flags for a run in a folder of the test's.
@@ -126,7 +108,7 @@ func TestFlagsThatMeanNothingAreRefused(t *testing.T) {
 
 func TestBadSettingsAreFoundBeforeAnythingIsMade(t *testing.T) {
 	for args, want := range map[string]string{
-		"-workers 0":                   "run.workers is 0, must be positive",
+		"-workers -1":                  "run.workers is -1, must not be negative",
 		"-backend tpu":                 `model.backend is "tpu"`,
 		"-steps 9223372036854775807":   "trainer.total_training_steps is 9223372036854775807",
 		"-workers 9223372036854775807": "run.workers is 9223372036854775807",
@@ -187,7 +169,7 @@ func TestARunWritesItsFolder(t *testing.T) {
 			require.FileExists(t, filepath.Join(out, name))
 		}
 		require.Equal(t, []line{
-			{"imitate", 1}, {"imitate", 2}, {"imitate", 1}, {"validate", 0}, {"step", 1}, {"step", 2}, {"validate", 2}, {"save", 2},
+			{"imitate", 1}, {"imitate", 2}, {"imitate", 1}, {"validate", 0}, {"step", 1}, {"save", 1}, {"step", 2}, {"validate", 2}, {"save", 2},
 		}, metrics(t, out))
 		weights, err := os.ReadFile(filepath.Join(out, "checkpoints/step_2/actor/model.safetensors"))
 		require.NoError(t, err)
@@ -199,10 +181,32 @@ func TestARunWritesItsFolder(t *testing.T) {
 		require.NoError(t, err, "what is written can be read")
 		require.Equal(t, uint64(4), c.Run.Seed)
 
+		if workers == "1" {
+			verified(t, out)
+		}
+
 		before := metrics(t, out)
 		require.ErrorIs(t, quickstart(t.Context(), o, &said, os.Stderr), run.ErrExists)
 		require.Equal(t, before, metrics(t, out), "another run's folder is left alone")
 	}
+}
+
+// verified checks that the run equals its record: the files of the model that it began with,
+// and its last step, which is replayed from the checkpoint before it.
+func verified(t *testing.T, out string) {
+	t.Helper()
+	r, err := run.Verify(t.Context(), out, run.VerifyOptions{Steps: 3})
+	require.NoError(t, err)
+	require.Empty(t, r.Faults())
+	passed := map[string]string{}
+	for _, c := range r.Checks {
+		if c.State == proof.Passed {
+			passed[c.What] += c.Detail
+		}
+	}
+	require.Contains(t, passed["inputs"], "files of the model equal the record")
+	require.Contains(t, passed["replay"], "step 2: ")
+	require.NotContains(t, passed["replay"], "step 1: ", "it followed imitation, of which no checkpoint exists")
 }
 
 func TestAFolderThatCannotBeMadeIsAnError(t *testing.T) {
@@ -298,7 +302,7 @@ func TestASecondCtrlCEndsTheProgram(t *testing.T) {
 func TestTheProgramExitsWithTwoForBadFlags(t *testing.T) {
 	binary, err := os.Executable()
 	require.NoError(t, err)
-	for args, code := range map[string]int{"-recipe none": 2, "-workers 0": 1, "-h": 0} {
+	for args, code := range map[string]int{"-recipe none": 2, "-workers -1": 1, "-h": 0} {
 		cmd := exec.CommandContext(t.Context(), binary, strings.Fields(args)...)
 		cmd.Env = append(os.Environ(), asProgram+"=yes")
 		cmd.Dir = t.TempDir()

@@ -123,6 +123,11 @@ func (r recipe) configure(o options) config.Config {
 	if o.steps >= 0 {
 		c.Trainer.Steps = o.steps
 	}
+	// The state before the last step is kept, too, so that vagen verify can replay the step, and
+	// vagen credit can measure its recorded episodes.
+	c.Trainer.SaveFreq = max(c.Trainer.Steps-1, 0)
+	kept := 2
+	c.Trainer.KeepActors, c.Trainer.KeepCritics = &kept, &kept
 	return c
 }
 

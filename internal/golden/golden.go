@@ -12,6 +12,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 )
@@ -76,14 +77,7 @@ type Case struct {
 }
 
 // HasTag reports whether the case has the tag.
-func (c Case) HasTag(tag string) bool {
-	for _, have := range c.Tags {
-		if have == tag {
-			return true
-		}
-	}
-	return false
-}
+func (c Case) HasTag(tag string) bool { return slices.Contains(c.Tags, tag) }
 
 // Decode unmarshals one field into dst and reports whether the field exists. A field that
 // does not fit dst fails the test.

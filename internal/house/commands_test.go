@@ -24,10 +24,18 @@ var small = []string{
 	"data.max_response_length=4", "rollout_manager.max_turns=1", "actor_rollout_ref.actor.ppo_mini_batch_size=1",
 }
 
+// smallSFT does the same for the supervised stage.
+const smallSFT = "sft.total_training_steps=1 sft.train_batch_size=1 sft.max_length=1024 sft.truncation=drop"
+
 // rules say how to run commands that cannot run unchanged. The rule with the longest
 // matching prefix applies.
 var rules = map[string]rule{
 	"vagen train":        {more: strings.Join(small, " "), why: "hours, CUDA"},
+	"vagen sft":          {more: strings.Join(small, " ") + " " + smallSFT, why: "minutes, CUDA"},
+	"vagen sft run.yaml": {more: strings.Join(small, " ") + " env.config.render_mode=text sft.lessons.max_turns=1 " + smallSFT, why: "minutes, CUDA"},
+	"vagen train taught.yaml": {
+		more: strings.Join(small, " ") + " rollout_manager.n_trajectory=2 sft.lessons.episodes=2 trainer.save_freq=0 trainer.val_before_train=false trainer.test_freq=-1 " + smallSFT, why: "hours",
+	},
 	"vagen bench":        {more: "--backend go --batch 1 --seq 64 --steps 1", why: "minutes, CUDA"},
 	"vagen generate":     {more: "--backend go", why: "CUDA"},
 	"vagen model create": {more: "--shape quickstart --layers 1", makes: true, why: "540 MB"},
@@ -42,6 +50,11 @@ var rules = map[string]rule{
 
 	"vagen train --preset lite_ppo data.train_files":           {more: "model.backend=go trainer.total_training_steps=0 trainer.val_before_train=false", why: "hours, CUDA"},
 	"vagen judge eval testdata/judge/labelled.json --base-url": {instead: "vagen judge eval --help", why: "asks a service"},
+	"vagen judge eval testdata/judge/labelled.json --config":   {instead: "vagen judge eval --help", why: "asks a service"},
+
+	"VLLM_SERVER_DEV_MODE=1": {instead: "vagen config explain rollout.engine", why: "needs vLLM"},
+	"python -m sglang":       {instead: "vagen config explain rollout.engine", why: "needs SGLang"},
+	"VAGEN_ENGINE=":          {instead: "vagen config explain rollout.engine", why: "needs a server"},
 
 	// Its own test trains with it.
 	"go run ./examples/quickstart": {more: "-h", why: "minutes, CUDA"},
@@ -189,6 +202,7 @@ func examples(t *testing.T) string {
 	for _, name := range []string{"docs/templates", "testdata/judge"} {
 		require.NoError(t, os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(root, name))))
 	}
+	write("chats.jsonl", `{"messages":[{"role":"user","content":"Where?"},{"role":"assistant","content":"Left"}]}`+"\n"+`{"prompt":"Where?","response":"Right"}`+"\n")
 	vagen("dataset build val.yaml val.parquet")
 	vagen("model create --shape quickstart --layers 1 --word '<answer>' --word '</answer>' DIR")
 	write("run.yaml", "env: {name: frozenlake, config: {render_mode: vision, prompt: brief}}\nactor_rollout_ref: {model: {path: DIR}}\n")

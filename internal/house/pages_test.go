@@ -76,4 +76,14 @@ func TestTheTemplatesOfDatasetsCanBeTrainedOn(t *testing.T) {
 			"model.backend=go", "trainer.total_training_steps=0", "trainer.val_before_train=false")
 		require.NotContains(t, out, "also trained on", name)
 	}
+	for folder, preset := range map[string]string{"": "lite_grpo", "paper": "VAGEN-Full", "next": "next_bi_level"} {
+		files, err := filepath.Glob(filepath.Join(templates, "*", folder, "run.yaml"))
+		require.NoError(t, err)
+		require.NotEmpty(t, files)
+		for _, file := range files { // their data files have paths from the root
+			out := command(t, root, vagen, "train", file, "--preset", preset, "--dry-run", "--out", filepath.Join(dir, "none"), "model.backend=go",
+				"actor_rollout_ref.model.path="+filepath.Join(dir, "DIR"))
+			require.Contains(t, out, "can be trained", file)
+		}
+	}
 }

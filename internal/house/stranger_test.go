@@ -20,11 +20,12 @@ var strangers = []struct {
 	{"estimators", nil},
 	{"ownenv", nil},
 	{"ownlearner", nil},
-	{"quickstart", []string{"-h"}}, // training takes minutes
+	{"quickstart", []string{"-recipe", "tiny", "-backend", "go"}}, // other recipes train for minutes
 }
 
 // TestAStrangersModuleRunsTheExamples copies the examples to a module outside the tree,
-// which requires vagen as the README describes. So all that they import is public.
+// which requires vagen as the README describes. So all that they import is public. The quickstart
+// gets the recipe of its tests, as a stranger would add one, and trains and writes its report.
 func TestAStrangersModuleRunsTheExamples(t *testing.T) {
 	m := stranger(t)
 	for _, s := range strangers {
@@ -40,9 +41,16 @@ func TestAStrangersModuleRunsTheExamples(t *testing.T) {
 			m.add(t, s.name, filepath.Base(path), raw)
 		}
 	}
+	recipe, err := os.ReadFile(filepath.Join(root, "examples/quickstart/tiny_test.go"))
+	require.NoError(t, err)
+	m.add(t, "quickstart", "tiny.go", recipe)
 	m.build(t)
+	dir := t.TempDir()
 	for _, s := range strangers {
-		require.NotEmpty(t, command(t, t.TempDir(), filepath.Join(m.bin, s.name), s.args...), s.name)
+		require.NotEmpty(t, command(t, dir, filepath.Join(m.bin, s.name), s.args...), s.name)
+	}
+	for _, name := range []string{"metrics.jsonl", "report.html", "checkpoints/step_2/actor/model.safetensors"} {
+		require.FileExists(t, filepath.Join(dir, "runs/tiny-seed0", name))
 	}
 }
 

@@ -84,7 +84,7 @@ func (c *Client) Upload(ctx context.Context, repo, dir, to, message string) (str
 	return c.commit(ctx, repo, files, message)
 }
 
-// ask gets from the hub which files must be uploaded to storage.
+// ask requests from the hub which files must be uploaded to storage.
 func (c *Client) ask(ctx context.Context, repo string, files []*file) error {
 	type entry struct {
 		Path   string `json:"path"`

@@ -16,13 +16,6 @@ const (
 	pcgMulLo = 0x4385df649fccf645
 )
 
-// NewPCG64 returns the stream of the seed.
-func NewPCG64(seed uint64) *PCG64 {
-	var g PCG64
-	g.Seed(seed)
-	return &g
-}
-
 // Seed restarts g as the stream of the seed.
 func (g *PCG64) Seed(seed uint64) {
 	var s [4]uint64

@@ -1,9 +1,13 @@
 // Package presets contains the named configurations: those of VAGEN's paper, its first
-// release, its Lite system and its newest system.
+// release, of VAGEN lite and of VAGEN next.
 //
 // A preset is a YAML file. Its first line is the description; "# on: NAME" is the preset
-// that it extends, "# also: NAME, …" are other names. Files whose names start with an
+// that it extends, "# also: NAME, …" in any line are other names. Files whose names start with an
 // underscore are not presets; they are only extended by others.
+//
+// Further documents of a file, after a line "---", have settings for environments: they
+// start with a line "# for: NAME, …" and override the first document where one of these
+// environments is played.
 package presets
 
 import (
@@ -13,6 +17,8 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"sync"
+	"unicode"
 
 	"vagen/internal/nearest"
 )
@@ -27,9 +33,17 @@ var ErrUnknown = errors.New("unknown preset")
 type Preset struct {
 	Name  string
 	About string
-	Also  []string // other names
+	Also  []string // other names, as papers and scripts write them
 	on    string
 	yaml  []byte
+	parts []part
+	names []string // all, folded
+}
+
+// part is a document for some environments.
+type part struct {
+	environments []string
+	yaml         []byte
 }
 
 // Layer is a document of a preset, which overrides those before it.
@@ -49,8 +63,10 @@ func All() []Preset {
 	return out
 }
 
-// read parses all files, in the order of their names.
-func read() []Preset {
+// read returns all presets, in the order of their names. They must not be changed.
+var read = sync.OnceValue(parse)
+
+func parse() []Preset {
 	paths, err := fs.Glob(files, "files/*.yaml")
 	if err != nil {
 		panic(fmt.Sprintf("presets: %v", err)) // the pattern is constant
@@ -61,11 +77,16 @@ func read() []Preset {
 		if err != nil {
 			panic(fmt.Sprintf("presets: %v", err)) // embedded files can be read
 		}
-		p := Preset{Name: strings.TrimSuffix(strings.TrimPrefix(path, "files/"), ".yaml"), yaml: raw}
-		for i, line := range strings.Split(string(raw), "\n") {
+		documents := strings.Split(string(raw), "\n---\n")
+		p := Preset{Name: strings.TrimSuffix(strings.TrimPrefix(path, "files/"), ".yaml"), yaml: []byte(documents[0])}
+		for _, document := range documents[1:] {
+			first, _, _ := strings.Cut(document, "\n")
+			p.parts = append(p.parts, part{strings.Split(strings.TrimPrefix(first, "# for: "), ", "), []byte(document)})
+		}
+		for i, line := range strings.Split(documents[0], "\n") {
 			text, comment := strings.CutPrefix(line, "# ")
 			if !comment {
-				break
+				continue
 			}
 			if name, ok := strings.CutPrefix(text, "on: "); ok {
 				p.on = name
@@ -75,40 +96,80 @@ func read() []Preset {
 				p.About = text
 			}
 		}
+		for _, name := range append([]string{p.Name}, p.Also...) {
+			p.names = append(p.names, fold(name))
+		}
 		out = append(out, p)
 	}
 	return out
 }
 
-// Layers returns the documents of a preset, extended ones first.
-func Layers(name string) ([]Layer, error) {
+// Layers returns the documents of a preset for an environment, extended ones first;
+// environment may be "". The preset's name may be written in any case and with other
+// separators than underscores: "VAGEN-Full" is vagen_full.
+func Layers(name, environment string) ([]Layer, error) {
 	all := read()
-	at := slices.IndexFunc(all, func(p Preset) bool { return p.Name == name || slices.Contains(p.Also, name) })
+	at := slices.IndexFunc(all, func(p Preset) bool { return !strings.HasPrefix(p.Name, "_") && p.named(name) })
 	if at < 0 || strings.HasPrefix(name, "_") {
-		names := Names()
-		return nil, fmt.Errorf("%w %q%s; the presets are %s", ErrUnknown, name, nearest.Hint(name, names), strings.Join(names, ", "))
+		return nil, fmt.Errorf("%w %q%s; the presets are %s", ErrUnknown, name, hint(name), strings.Join(Names(), ", "))
 	}
-	return stack(all, at)
+	return stack(all, at, environment)
 }
 
-// System returns the documents with the defaults of a generation of VAGEN, which every
-// other source overrides. ok is false if there is no generation with this name.
-func System(name string) (layers []Layer, ok bool) {
+// Environments lists the environments that a preset has settings for, in alphabetical order.
+func Environments(name string) []string {
 	all := read()
-	at := slices.IndexFunc(all, func(p Preset) bool { return p.Name == "_system_"+name })
-	if at < 0 {
-		return nil, false
+	var out []string
+	for at := slices.IndexFunc(all, func(p Preset) bool { return p.named(name) }); at >= 0; {
+		for _, d := range all[at].parts {
+			out = append(out, d.environments...)
+		}
+		on := all[at].on
+		at = slices.IndexFunc(all, func(p Preset) bool { return p.Name == on })
 	}
-	layers, err := stack(all, at)
-	return layers, err == nil
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
-// stack returns a document after those that it extends.
-func stack(all []Preset, at int) ([]Layer, error) {
+// named reports whether a text is one of the preset's names.
+func (p *Preset) named(text string) bool {
+	return slices.Contains(p.names, fold(text))
+}
+
+// fold returns a name in lower case, its words separated by underscores.
+func fold(name string) string {
+	return strings.Join(strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), "_")
+}
+
+// hint names the preset that an unknown name resembles most, as the end of a message.
+func hint(name string) string {
+	var folded []string
+	written := map[string]string{}
+	for _, p := range All() {
+		for _, other := range append([]string{p.Name}, p.Also...) {
+			if _, ok := written[fold(other)]; !ok { // the first is the preset's name
+				folded, written[fold(other)] = append(folded, fold(other)), other
+			}
+		}
+	}
+	if n := nearest.Name(fold(name), folded); n != "" {
+		return fmt.Sprintf(", did you mean %q?", written[n])
+	}
+	return ""
+}
+
+// stack returns the documents of a preset for an environment after those that it extends.
+func stack(all []Preset, at int, environment string) ([]Layer, error) {
 	var out []Layer
 	for {
 		p := all[at]
-		out = append([]Layer{{Name: p.Name, YAML: p.yaml}}, out...)
+		own := []Layer{{Name: p.Name, YAML: p.yaml}}
+		for _, d := range p.parts {
+			if slices.Contains(d.environments, environment) {
+				own = append(own, Layer{Name: p.Name + " for " + environment, YAML: d.yaml})
+			}
+		}
+		out = append(own, out...)
 		if p.on == "" {
 			return out, nil
 		}

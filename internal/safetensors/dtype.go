@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// DType is the element type of a tensor. The zero value is no type.
+// DType is the element type of a tensor. The zero value is invalid.
 type DType uint8
 
 // The element types of whole bytes that the format defines. The packed types of

@@ -93,7 +93,7 @@ func (r *Reader) Bytes(name string) ([]byte, error) {
 	return b, err
 }
 
-// Release tells the system that the pages behind the tensor's view are not needed for
+// Release reports to the system that the pages of the tensor's view are not needed for
 // now. The view stays valid; accessing it reads the file again. Call it after copying
 // the bytes to a device, so that they do not occupy memory twice.
 func (r *Reader) Release(name string) error {

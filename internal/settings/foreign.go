@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// Kind says what becomes of a key that is no field.
+// Kind says how a key that is not a field is handled.
 type Kind string
 
 // The kinds of foreign keys.
 const (
-	Noted   Kind = "noted"   // accepted; About says what does its job
+	Noted   Kind = "noted"   // accepted without effect; About names what replaces it
 	Refused Kind = "refused" // an error, unless it has a harmless value; About says what to do instead
 	Alias   Kind = "alias"   // another name of the field To
 )
 
-// Foreign is a key of another system that users bring along.
+// Foreign is a key of another system that users' files may contain.
 type Foreign struct {
 	// Key is a dotted key. A part * stands for any one part, and as the last one
 	// for the key above and all keys below it.
@@ -29,12 +29,12 @@ type Foreign struct {
 	// Merge, if set, replaces Values: it returns the value of To from the alias's, which is
 	// not null, and To's own. Both names may then stand in one source.
 	Merge func(alias, own any) (any, error)
-	// Harmless are values that ask for nothing: a refused key may have them, an
-	// alias leaves its field alone. Values compare by their text.
+	// Harmless are values without effect: a refused key may have them, and an
+	// alias with one does not set its field. Values are compared by their text.
 	Harmless []string
 }
 
-// Note tells of a key that was given and sets nothing.
+// Note reports a key that was given and has no effect.
 type Note struct {
 	Key   string
 	Where string // "line 3", "override 2", with the file's name before it if there is one
@@ -43,6 +43,13 @@ type Note struct {
 
 // matches reports whether a pattern covers a key.
 func matches(pattern, path string) bool {
+	star := strings.IndexByte(pattern, '*')
+	if star < 0 {
+		return pattern == path
+	}
+	if literal := pattern[:star]; !strings.HasPrefix(path, literal) && path != strings.TrimSuffix(literal, ".") {
+		return false
+	}
 	want, have := strings.Split(pattern, "."), strings.Split(path, ".")
 	if n := len(want) - 1; want[n] == "*" {
 		if len(have) < n {
@@ -81,7 +88,7 @@ func FindForeign(all []Foreign, path string) *Foreign {
 	return nil
 }
 
-// harmless reports whether a value asks for nothing. null and an empty text always do.
+// harmless reports whether a value has no effect. null and an empty text never have one.
 func (f *Foreign) harmless(value any) bool {
 	return value == nil || value == "" || slices.Contains(f.Harmless, display(value))
 }

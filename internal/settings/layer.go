@@ -14,7 +14,7 @@ import (
 // semicolons between. Where a source gives an entry of that name, the others are
 // removed if they come from earlier sources.
 
-// setMap sets a map, or an entry of it, as the current source asks.
+// setMap sets a map, or an entry of it, for the current source.
 func (l *Loader) setMap(owner, path string, value any) error {
 	f := l.fields[owner]
 	start, known := l.starts[owner]
@@ -61,6 +61,19 @@ func (l *Loader) setMap(owner, path string, value any) error {
 type mapStart struct {
 	value map[string]any
 	layer int
+}
+
+// Merge returns a map with the entries of another on top, as a source adds them to those
+// of earlier sources: at all depths, null removes an entry, and entries that the tag of the
+// maps' field excludes are removed. Neither map changes.
+func Merge(below, top map[string]any, tag reflect.StructTag) map[string]any {
+	below = maps.Clone(below)
+	for name := range top {
+		for _, other := range replaced(tag, name) {
+			delete(below, other)
+		}
+	}
+	return merged(below, top)
 }
 
 // merged is a map with the entries of another on top.

@@ -14,8 +14,8 @@ import (
 	"vagen/internal/safeyaml"
 )
 
-// Loader fills a struct from several sources, each on top of those before it, and
-// collects what is wrong with all of them. It knows keys beyond those of the
+// Loader fills a struct from several sources, later ones overriding earlier ones, and
+// collects the errors of all of them. It also handles keys that are not fields of the
 // struct, and values that refer to other keys, such as ${data.truncation}.
 type Loader struct {
 	fields  map[string]leaf
@@ -51,7 +51,7 @@ type pending struct {
 }
 
 // NewLoader returns a loader of the struct that v points to. Without foreign keys
-// it takes texts with ${…} as they are.
+// it uses texts with ${…} unchanged.
 func NewLoader(v any, foreign []Foreign) *Loader {
 	return &Loader{
 		fields: index(v), foreign: foreign, refer: foreign != nil,
@@ -69,7 +69,7 @@ func (l *Loader) Base(name string, raw []byte) {
 
 // YAML reads a document as a source of its own. name stands before the lines of
 // messages; "" leaves it out. A document with every key, as Marshal writes it, is a
-// base: it does not tell which values somebody chose.
+// base: it does not show which values the user chose.
 func (l *Loader) YAML(name string, raw []byte) {
 	l.layer++
 	file, err := safeyaml.Parse(raw)
@@ -228,8 +228,8 @@ func (l *Loader) set(g Given, path string) error {
 	return assign(l.fields, path, g.Value)
 }
 
-// Finish resolves references, applies aliases, and returns notes on keys that set
-// nothing, where fields got their values, and everything that is wrong.
+// Finish resolves references, applies aliases, and returns notes on keys without
+// effect, where fields got their values, and all errors.
 func (l *Loader) Finish() ([]Note, map[string]Given, []error) {
 	for _, path := range l.order {
 		l.finishForeign(path, l.others[path])
@@ -253,7 +253,7 @@ func (l *Loader) Finish() ([]Note, map[string]Given, []error) {
 	return l.notes, l.given, l.problems
 }
 
-// finishForeign says what becomes of a foreign key.
+// finishForeign applies or refuses a foreign key, or adds a note about it.
 func (l *Loader) finishForeign(path string, p pending) {
 	f := FindForeign(l.foreign, path)
 	if f.Kind == Noted {
@@ -309,7 +309,7 @@ func (l *Loader) rename(f *Foreign, path string, value any, p pending) error {
 	return nil
 }
 
-// same reports whether a value, with its references resolved, is another.
+// same reports whether a value, with its references resolved, equals another.
 func (l *Loader) same(old, value any) bool {
 	if resolved, err := l.resolve(old, nil); err == nil {
 		old = resolved

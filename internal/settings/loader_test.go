@@ -97,7 +97,7 @@ func TestReferencesTakeFinalValues(t *testing.T) {
 	require.Equal(t, int64(7), s.Inner.Big)
 
 	s, _, faults = loaded("name: ${no.such}", "name=plain")
-	require.Empty(t, faults, "a value that is replaced is not looked at")
+	require.Empty(t, faults, "a value that a later source replaces is not checked")
 	require.Equal(t, "plain", s.Name)
 
 	for yaml, want := range map[string]string{

@@ -16,7 +16,7 @@ import (
 
 // Marshal writes the settings of the struct that v points to as YAML, in
 // declaration order; maps are written in the order of their keys. Load reads the
-// same values back: what could be taken for something else stands in quotes.
+// same values back: a text that YAML could read as another type is quoted.
 // Bytes that are not UTF-8 have no form in YAML and become U+FFFD.
 func Marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
@@ -142,7 +142,7 @@ func writeMap(b *bytes.Buffer, v reflect.Value) error {
 	return nil
 }
 
-// plain matches texts that mean themselves in any version of YAML, except for
+// plain matches texts that every version of YAML reads as texts, except for
 // those in words.
 var plain = regexp.MustCompile(`^[A-Za-z_/]([A-Za-z0-9_/. -]*[A-Za-z0-9_/.-])?$`)
 
@@ -159,7 +159,7 @@ func text(s string) string {
 	return strings.ReplaceAll(strings.TrimSpace(b.String()), "\x7f", `\u007f`)
 }
 
-// decimal writes a float so that every version of YAML takes it for one.
+// decimal writes a float so that every version of YAML reads it as one.
 func decimal(x float64, bits int) string {
 	switch {
 	case math.IsNaN(x):

@@ -22,8 +22,8 @@ func refers(value any) bool {
 }
 
 // resolve replaces references by the values of the keys that they name. A text
-// that is nothing but a reference gets the value with its type; elsewhere the
-// value's text stands in. trail are the keys that led here.
+// that is only a reference gets the value with its type; elsewhere the value's
+// text is inserted. trail are the keys whose references led here.
 func (l *Loader) resolve(value any, trail []string) (any, error) {
 	switch x := value.(type) {
 	case string:
@@ -102,8 +102,8 @@ func (l *Loader) lookUp(name string, trail []string) (any, error) {
 	return nil, fmt.Errorf("${%s}: %w", name, unknown(l.fields, name))
 }
 
-// choose is the value of a key, or what stands after the comma if the key is not
-// there. A key that begins with a dot is relative to where it stands, and not there.
+// choose is the value of a key, or the text after the comma if the key does not
+// exist. A key that begins with a dot is relative, which is not supported: it does not exist.
 func (l *Loader) choose(text string, trail []string) (any, error) {
 	name, otherwise, _ := strings.Cut(text, ",")
 	name = strings.TrimSpace(name)

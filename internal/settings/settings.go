@@ -1,8 +1,8 @@
 // Package settings fills typed configuration structs from YAML and from
 // key=value overrides.
 //
-// A struct's fields take part by their yaml tag; nested structs make dotted
-// keys. Every fault is reported, with its line and, for an unknown key, the
+// Fields with a yaml tag are settings; nested structs make dotted keys.
+// Every fault is reported, with its line and, for an unknown key, the
 // nearest known one. The doc tag of a field says what it means.
 package settings
 
@@ -26,7 +26,7 @@ var ErrSetting = errors.New("bad setting")
 type Key struct {
 	Path  string
 	Doc   string
-	Unit  string // "" for numbers without one, and for what is no number
+	Unit  string // "" for numbers without one, and for other types
 	Value any    // current value; nil where it stands for null
 }
 
@@ -91,8 +91,8 @@ func isSection(fields map[string]leaf, path string) bool {
 	return false
 }
 
-// unknown names the nearest key; a field comes before a foreign key that is as
-// near.
+// unknown names the nearest key; of a field and a foreign key that are equally near,
+// it names the field.
 func unknown(fields map[string]leaf, path string, foreign ...Foreign) error {
 	names := slices.Sorted(maps.Keys(fields))
 	for _, f := range foreign {
@@ -133,8 +133,8 @@ func parseOverride(assignment string) (path string, value any, err error) {
 	return path, unjoined(value, text), nil
 }
 
-// unjoined returns the text of a number that is written with underscores: a
-// setting that takes texts may mean two numbers by 0.5_5, while others take it for
+// unjoined returns the text of a number that is written with underscores: for a
+// setting of type text 0.5_5 may be two numbers, while numeric settings read it as
 // one, as old versions of YAML do.
 func unjoined(value any, text string) any {
 	if _, isText := value.(string); !isText && strings.Contains(text, "_") {
@@ -179,7 +179,7 @@ func assign(fields map[string]leaf, path string, value any) error {
 		}
 		null, nullable := f.tag.Lookup("null")
 		if value == "" && (f.Kind() == reflect.Pointer || nullable && f.Kind() != reflect.String) {
-			value = nil // an empty text leaves unset what can be unset
+			value = nil // an empty text means unset, where the field can be unset
 		}
 		if nullable && value == nil {
 			if f.Kind() == reflect.String {

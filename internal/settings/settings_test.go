@@ -33,15 +33,16 @@ type inner struct {
 	Deeper deeper  `yaml:"deeper"`
 }
 
-// either is a text that numbers stand for as well.
+// either has a text setting that also accepts numbers.
 type either struct {
 	Bounds string  `yaml:"bounds" number:""`
 	Rate   float64 `yaml:"rate"`
 	Count  int     `yaml:"count"`
 }
 
-// TestNumbersStandForTextsWhereTheTagAllowsIt: and two numbers with an underscore
-// between them are no number there, though YAML of old reads one.
+// TestNumbersStandForTextsWhereTheTagAllowsIt: two numbers with an underscore
+// between them are also kept as a text there, although old versions of YAML read them as
+// one number.
 func TestNumbersStandForTextsWhereTheTagAllowsIt(t *testing.T) {
 	for _, c := range []struct{ yaml, want string }{
 		{"0.01", "0.01"}, {"2", "2"}, {"1e-6", "1e-6"}, {"'0.5'", "0.5"}, {"0.5_2.0", "0.5_2.0"}, {"0.5_5", "0.5_5"}, {"1_2", "1_2"}, {"'0.5_5,3'", "0.5_5,3"},
@@ -117,7 +118,7 @@ func TestWhatIsNotNamedStays(t *testing.T) {
 		require.Equal(t, before, s, "%q", yaml)
 	}
 	require.NoError(t, settings.Load(&s, []byte("ratio: null\nlayers: ~\nextra:\n")))
-	require.Equal(t, sample{Name: "kept", Hidden: 3, Loose: 4}, s, "null empties what can be empty")
+	require.Equal(t, sample{Name: "kept", Hidden: 3, Loose: 4}, s, "null clears settings that may be empty")
 }
 
 func TestFaultsNameLineKeyValueAndNearest(t *testing.T) {
@@ -292,8 +293,8 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// comesBack marshals what was loaded, loads it and marshals it again: the same
-// bytes twice, NaN included.
+// comesBack marshals loaded settings, loads the result and marshals it again: both
+// times the bytes are the same, also with NaN.
 func comesBack(t *testing.T, s *sample, from []byte) {
 	once, err := settings.Marshal(s)
 	if err != nil {
@@ -322,15 +323,15 @@ func FuzzOverride(f *testing.F) {
 	})
 }
 
-// lent shares a field with the structs that embed it.
-type lent struct {
+// embedded has a field that structs get by embedding it.
+type embedded struct {
 	Turns int `yaml:"turns"`
 }
 
 func TestFillSetsNestedAndEmbeddedFields(t *testing.T) {
 	var v struct {
 		Name string `yaml:"name"`
-		lent
+		embedded
 		Inner struct {
 			Rate float64        `yaml:"rate"`
 			Map  map[string]any `yaml:"map"`
@@ -349,7 +350,7 @@ func TestFillSetsNestedAndEmbeddedFields(t *testing.T) {
 	require.Equal(t, []string{"inner is 3 (int), must be a mapping", "name is 2 (int), must be a text", `unknown key "turn", did you mean "turns"?`}, texts)
 }
 
-// A text of a hundred thousand bytes must not cost gigabytes, nor a day.
+// A text of a hundred thousand bytes must not cost gigabytes of memory or hours.
 func TestHostileYAMLIsRefusedBeforeItCosts(t *testing.T) {
 	deep := strings.Repeat("[", 80_000)
 	laughs := "a0: &a0 [1,1,1,1,1,1,1,1,1,1]\n"

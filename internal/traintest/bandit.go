@@ -37,8 +37,8 @@ type Bandit struct {
 	Seeds   []uint64 // of all prompts
 	Opened  map[uint64]bool
 
-	Lent     []int // number of updates before each SnapshotPolicy
-	Returned int   // number of closed snapshots
+	SnapshotsAt     []int // number of updates before each SnapshotPolicy
+	SnapshotsClosed int   // number of closed snapshots
 }
 
 // asked records a call of Score.
@@ -99,6 +99,10 @@ func (b *Bandit) read(messages []policy.Message) (tokens []int32, images []polic
 // probs returns the policy's distribution in a state.
 func (b *Bandit) probs(s int32, temperature float64) []float64 {
 	p := make([]float64, len(b.Words))
+	top := 0.0
+	if q := b.Prefs[s]; q != nil && temperature < 1e-3 {
+		top = slices.Max(q) // exp would overflow without it
+	}
 	var sum float64
 	for i := range p {
 		x := 0.0
@@ -108,7 +112,7 @@ func (b *Bandit) probs(s int32, temperature float64) []float64 {
 		if i == 0 {
 			x += b.Drift
 		}
-		p[i] = math.Exp(x / temperature)
+		p[i] = math.Exp((x - top) / temperature)
 		sum += p[i]
 	}
 	for i := range p {

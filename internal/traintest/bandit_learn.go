@@ -139,8 +139,8 @@ func (b *Bandit) SnapshotPolicy(ctx context.Context) (policy.PolicySnapshot, err
 	for s, p := range b.Prefs {
 		c.Prefs[s] = slices.Clone(p)
 	}
-	b.Lent = append(b.Lent, len(b.Updates))
-	return snapshotBandit{c, &b.Returned}, ctx.Err()
+	b.SnapshotsAt = append(b.SnapshotsAt, len(b.Updates))
+	return snapshotBandit{c, &b.SnapshotsClosed}, ctx.Err()
 }
 
 func (l snapshotBandit) Close() error {

@@ -77,8 +77,8 @@ func Split(harness string) config.Config {
 	return c
 }
 
-// Told summarises the calls of Update.
-type Told struct {
+// UpdateSummary is a call of Update.
+type UpdateSummary struct {
 	Critic bool    // only the critic is updated
 	Coef   float64 // of the value loss
 	Rows   int
@@ -86,10 +86,11 @@ type Told struct {
 	Beta   float64
 }
 
-func (b *Bandit) Told() []Told {
-	var out []Told
+// UpdateSummaries returns the calls of Update so far.
+func (b *Bandit) UpdateSummaries() []UpdateSummary {
+	var out []UpdateSummary
 	for _, u := range b.Updates {
-		out = append(out, Told{u.Objective.CriticOnly, u.Objective.ValueCoef, u.Batch.Len(), u.Optimizer.GradClip, u.Optimizer.Beta2})
+		out = append(out, UpdateSummary{u.Objective.CriticOnly, u.Objective.ValueCoef, u.Batch.Len(), u.Optimizer.GradClip, u.Optimizer.Beta2})
 	}
 	return out
 }

@@ -41,14 +41,14 @@ func TestTheBudgetIsNeverExceeded(t *testing.T) {
 				out, err := m.Generate(context.Background(), many(10), short)
 				require.Len(t, book.starts, c.want, "budget %v, %d at once", c.budget, concurrency)
 				require.LessOrEqual(t, m.Usage().Cost, o.Budget)
-				require.InDelta(t, float64(c.want)*13e-6, m.Usage().Cost, 1e-15) // rounding alone
+				require.InDelta(t, float64(c.want)*13e-6, m.Usage().Cost, 1e-15) // only rounding
 				if c.want == 10 {
 					require.NoError(t, err)
 					require.Len(t, out, 10)
 					return
 				}
 				require.ErrorIs(t, err, ErrBudget)
-				require.Empty(t, m.chats, "the call has not happened")
+				require.Empty(t, m.chats, "the call leaves no conversation")
 			})
 		}
 	}
@@ -75,7 +75,7 @@ func TestUsageIsCounted(t *testing.T) {
 	one(t, m, prompt(1, user("and")))
 	one(t, m, prompt(1, user("now")))
 	u := m.Usage()
-	require.InDelta(t, (900*2+60*10)/1e6, u.Cost, 1e-15) // rounding alone
+	require.InDelta(t, (900*2+60*10)/1e6, u.Cost, 1e-15) // only rounding
 	u.Cost = 0
 	require.Equal(t, Usage{
 		Requests: 3, Images: 3, PromptTokens: 900, CacheReadTokens: 300, ImageTokens: 774, CompletionTokens: 60, ReasoningTokens: 45,
@@ -85,7 +85,7 @@ func TestUsageIsCounted(t *testing.T) {
 	require.Contains(t, b.String(), "usage.prompt_tokens=900")
 }
 
-// A service that counts nothing costs what is estimated.
+// For a service that reports no token counts the estimate is the cost.
 func TestUncountedAnswersAreEstimated(t *testing.T) {
 	o := options(t, OpenAI, "http://test")
 	o.Prices = map[string]Price{o.Model: {Prompt: 1, Completion: 100}}
@@ -101,8 +101,8 @@ func TestUncountedAnswersAreEstimated(t *testing.T) {
 	require.Equal(t, int64(61), m.chats[1].tokens)
 }
 
-// What the service has counted replaces the estimate of a conversation: the
-// second request is taken for 1000+10+4+1 tokens of prompt and 20 of response.
+// Token counts of the service replace the estimate of a conversation: the second
+// request is estimated at 1000+10+4+1 tokens of prompt and 20 of response.
 func TestEstimatesFollowTheCountOfTheService(t *testing.T) {
 	for budget, fits := range map[float64]bool{1010 + 1034.9: false, 1010 + 1035.1: true} {
 		o := options(t, OpenAI, "http://test")
@@ -120,8 +120,8 @@ func TestEstimatesFollowTheCountOfTheService(t *testing.T) {
 	}
 }
 
-// Where the service charges for writing to its cache, all of a prompt may go
-// there. What was only thought is not sent again.
+// Where the service charges for writing to its cache, the whole prompt may be written.
+// Reasoning tokens are not sent again.
 func TestEstimatesKnowCacheAndReasoning(t *testing.T) {
 	o := options(t, OpenAI, "http://test")
 	o.Prices = map[string]Price{o.Model: {Prompt: 1, CacheWrite: 2, Completion: 1}}

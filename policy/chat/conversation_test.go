@@ -47,7 +47,7 @@ func TestPromptsThatBreakTheContractAreRefused(t *testing.T) {
 	require.Empty(t, out)
 }
 
-// What is wrong with one conversation's messages costs that conversation alone.
+// Invalid messages of one conversation fail only that conversation.
 func TestBadMessagesAffectOnlyTheirConversation(t *testing.T) {
 	o := options(t, OpenAI, "http://test")
 	o.Transport = tripper(ok)
@@ -100,8 +100,8 @@ func TestFailuresLeaveConversationsAsTheyWere(t *testing.T) {
 	require.Empty(t, m.chats)
 }
 
-// A conversation that is forgotten while it is answered stays forgotten, and
-// nobody else may continue it meanwhile.
+// A conversation that is forgotten during a request stays forgotten, and no other call may
+// continue it meanwhile.
 func TestConversationsInUseAreNotShared(t *testing.T) {
 	o := options(t, OpenAI, "http://test")
 	var m *Model
@@ -118,8 +118,8 @@ func TestConversationsInUseAreNotShared(t *testing.T) {
 	require.Empty(t, m.chats)
 }
 
-// A call that ends takes nothing from a conversation that began, under the same
-// key, after its own was forgotten.
+// A call that ends does not change a conversation that began under the same key after
+// its own was forgotten.
 func TestForgottenConversationsDoNotAffectLaterOnes(t *testing.T) {
 	o := options(t, OpenAI, "http://test")
 	var m *Model
@@ -137,8 +137,8 @@ func TestForgottenConversationsDoNotAffectLaterOnes(t *testing.T) {
 	require.Len(t, m.chats[1].messages, 2)
 }
 
-// TestMessagesHaveTheFormThatAPIsAccept looks at what the golden requests do not have:
-// examples, pictures of the system, blank text around pictures, blank responses.
+// TestMessagesHaveTheFormThatAPIsAccept checks what the golden requests do not include:
+// examples, pictures in system messages, blank text around pictures, blank responses.
 func TestMessagesHaveTheFormThatAPIsAccept(t *testing.T) {
 	server := record(t, func(n int, w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, fine(Anthropic, []string{" ", "done"}[n]))

@@ -9,8 +9,8 @@ import (
 	"vagen/policy"
 )
 
-// TestCountsAreEstimates: four tokens a message and one for three bytes, and what
-// the options say of images.
+// TestCountsAreEstimates: four tokens a message, one for three bytes, and for images the
+// number in the options.
 func TestCountsAreEstimates(t *testing.T) {
 	m := &Model{o: Options{ImageTokens: 50}}
 	n, err := m.Count(policy.Prompt{Messages: []policy.Message{{Role: policy.System, Text: "Guess."}, {Role: policy.User, Text: "now <image>", Images: []image.Image{image.NewGray(image.Rect(0, 0, 2, 2))}}}})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Errors that concern every conversation. The call returns them.
@@ -37,7 +38,9 @@ type Error struct {
 	Detail    string // the service's message
 	RequestID string // the service's id of the request
 	Attempts  int    // how often it was sent
-	Err       error  // one of the sentinels or policy.ErrNoRoom
+	// RetryAfter is the delay before the next request that the service asks for, 0 without.
+	RetryAfter time.Duration
+	Err        error // one of the sentinels or policy.ErrNoRoom
 }
 
 // Error returns one line with the fields that are set.
@@ -67,6 +70,13 @@ func (e *Error) Error() string {
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// noAnswer is the error of an attempt that exceeded its time limit. Its method Timeout is
+// that of net.Error.
+type noAnswer time.Duration
+
+func (t noAnswer) Error() string { return fmt.Sprintf("no answer within %v", time.Duration(t)) }
+func (t noAnswer) Timeout() bool { return true }
 
 // clip shortens text for messages.
 func clip(s string, n int) string {

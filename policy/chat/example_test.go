@@ -12,7 +12,7 @@ import (
 	"vagen/policy/chat"
 )
 
-// A service of the OpenAI form, here one that always says the same, is asked two
+// A service with OpenAI's API, here one that always gives the same answer, gets two
 // questions about a picture.
 func Example() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -22,7 +22,7 @@ func Example() {
 	defer server.Close()
 
 	o := chat.DefaultOptions(chat.OpenAI, "Qwen2.5-VL-3B-Instruct")
-	o.BaseURL = server.URL + "/v1" // vLLM, for instance, which wants no key
+	o.BaseURL = server.URL + "/v1" // vLLM, for instance, which needs no key
 	o.Prices = map[string]chat.Price{o.Model: {Prompt: 0.2, Completion: 0.6}}
 	o.Budget = 1
 	model, err := chat.New(o)

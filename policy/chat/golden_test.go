@@ -20,8 +20,8 @@ import (
 )
 
 // TestRequestsHaveTheFormOfTheAPI plays three turns with pictures and compares
-// every request, path and headers included, with those written down in testdata.
-// Pictures stand there as their pixels.
+// every request, path and headers included, with those in testdata, where pictures are
+// replaced by their pixels.
 func TestRequestsHaveTheFormOfTheAPI(t *testing.T) {
 	for _, api := range []API{OpenAI, Anthropic, Gemini} {
 		t.Run(string(api), func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestRequestsHaveTheFormOfTheAPI(t *testing.T) {
 	}
 }
 
-// pixels replaces every picture in a body by what can be seen on it.
+// pixels replaces every picture in a body by its pixels.
 func pixels(t *testing.T, v any) any {
 	t.Helper()
 	switch v := v.(type) {
@@ -112,8 +112,7 @@ func pixels(t *testing.T, v any) any {
 	return v
 }
 
-// At the public address of OpenAI the limit has another name, and there is no
-// top-k.
+// At OpenAI's public address the token limit has another name, and there is no top-k.
 func TestOpenAIsOwnAddressHasItsOwnParameters(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", testKey)
 	var seen *http.Request
@@ -161,7 +160,8 @@ func TestPublicAddresses(t *testing.T) {
 	}
 }
 
-// A key for one service must not go to another because nobody named it.
+// A key for one service must not be sent to another because no variable is set in the
+// options.
 func TestOtherAddressesGetNoKeyUnlessOneIsNamed(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", testKey)
 	server := record(t, func(_ int, w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, fine(OpenAI, "ok")) })

@@ -24,7 +24,7 @@ const testKey = "sk-Test-0123456789abcdefXYZ"
 
 const keyName = "VAGEN_CHAT_TEST_KEY"
 
-// bases are what the tests put between a server's address and the API's paths.
+// bases are inserted between a server's address and the API's paths.
 var bases = map[API]string{OpenAI: "/v1", Anthropic: "/v1", Gemini: "/v1beta"}
 
 // options are those for a test server, without retries.
@@ -45,14 +45,14 @@ func newModel(t *testing.T, o Options) *Model {
 	return m
 }
 
-// call is a request as the server saw it.
+// call is a request as the server received it.
 type call struct {
 	Path   string            `json:"path"`
 	Header map[string]string `json:"header"`
 	Body   map[string]any    `json:"body"`
 }
 
-// recorder is a server that notes requests and answers them with a function.
+// recorder is a server that records requests and answers them with a function.
 type recorder struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -93,7 +93,7 @@ func (r *recorder) all() []call {
 	return append([]call(nil), r.calls...)
 }
 
-// said is an answer of an API, in its own words for why it ended.
+// said is an answer of an API, with its name for the reason why it ended.
 func said(api API, text, reason string, prompt, completion int) string {
 	quoted, err := json.Marshal(text)
 	if err != nil {
@@ -111,7 +111,7 @@ func said(api API, text, reason string, prompt, completion int) string {
 		"usageMetadata":{"promptTokenCount":%d,"candidatesTokenCount":%d}}`, quoted, reason, prompt, completion)
 }
 
-// ended is each API's word for an ordinary end.
+// ended is each API's name for an ordinary end.
 var ended = map[API]string{OpenAI: "stop", Anthropic: "end_turn", Gemini: "STOP"}
 
 func fine(api API, text string) string { return said(api, text, ended[api], 100, 10) }

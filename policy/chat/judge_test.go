@@ -15,8 +15,8 @@ import (
 	"vagen/reward/judge"
 )
 
-// A service of the OpenAI form judges claims: what it reads is scored, what it
-// fails to answer has no score, and no conversation is left behind.
+// A service with OpenAI's API judges claims: statements that it answers are scored, others
+// have no score, and no conversation remains.
 func TestServiceJudgesClaims(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var in struct {

@@ -54,7 +54,7 @@ func TestAllFaultsAreReportedAtOnce(t *testing.T) {
 	}
 }
 
-// What the package does not send is the caller's to send.
+// Fields that the package does not send may be sent by the caller.
 func TestExtraMayReplaceWhatIsOmitted(t *testing.T) {
 	o := DefaultOptions(OpenAI, "m")
 	o.Extra = map[string]any{"temperature": 1}

@@ -24,7 +24,7 @@ func many(n int) []policy.Prompt {
 	return out
 }
 
-// logbook is a transport that answers after a while and notes when requests start.
+// logbook is a transport that answers after a delay and records when requests start.
 type logbook struct {
 	mu       sync.Mutex
 	starts   []time.Time
@@ -86,7 +86,7 @@ func TestNoMinuteHoldsMoreRequestsThanAllowed(t *testing.T) {
 		require.Equal(t, 7, book.most(func(int) int { return 1 }))
 		require.Equal(t, 3, book.top, "requests at once")
 		// 40 requests need five full windows before the last five of them.
-		require.Equal(t, 5*time.Minute, book.starts[35].Sub(begin), "the limit is used to the full")
+		require.Equal(t, 5*time.Minute, book.starts[35].Sub(begin), "the limit is reached")
 	})
 }
 
@@ -105,7 +105,7 @@ func TestNoMinuteHoldsMoreTokensThanAllowed(t *testing.T) {
 		for _, s := range book.starts {
 			at = append(at, int(s.Sub(first).Seconds()))
 		}
-		// The first three start on their estimates and turn out to be 150 tokens.
+		// The first three start because of their estimates and have 150 tokens.
 		// When all have left the window, the same happens again.
 		require.Equal(t, []int{0, 0, 0, 60, 60, 60, 120, 120, 120}, at)
 	})
@@ -118,7 +118,7 @@ func TestNoMinuteHoldsMoreTokensThanAllowed(t *testing.T) {
 		// Ten tokens each: eight have gone and the ninth's 28 make 108.
 		require.Equal(t, 8, book.most(func(int) int { return 1 }))
 	})
-	// Whoever waits for tokens learns at once when the service counts fewer.
+	// Requests that wait for tokens start at once when the service counts fewer.
 	o.TokensPerMinute, o.Concurrency = 50, 2
 	synctest.Test(t, func(t *testing.T) {
 		book := &logbook{latency: func(int) time.Duration { return time.Second }, body: func(int) string { return said(OpenAI, "ok", "stop", 8, 2) }}
@@ -133,11 +133,11 @@ func TestNoMinuteHoldsMoreTokensThanAllowed(t *testing.T) {
 		o.Transport = book
 		_, err := newModel(t, o).Generate(context.Background(), many(3), short)
 		require.NoError(t, err)
-		require.Equal(t, 1, book.most(func(int) int { return 1 }), "one that is too large is alone")
+		require.Equal(t, 1, book.most(func(int) int { return 1 }), "a request above the limit runs alone")
 	})
 }
 
-// TestOrderDoesNotDependOnConcurrency has answers return in any order.
+// TestOrderDoesNotDependOnConcurrency: the answers arrive in any order.
 func TestOrderDoesNotDependOnConcurrency(t *testing.T) {
 	o := options(t, OpenAI, "http://test")
 	var want []policy.Completion
@@ -211,7 +211,7 @@ func TestCancellationEndsTheCall(t *testing.T) {
 				require.Empty(t, m.slots)
 				require.Zero(t, m.Usage().Failures, "no request failed")
 				require.Equal(t, tokens{}, m.ledger.reserved)
-				// And the model can still be used.
+				// The model can still be used.
 				m.http.Transport = tripper(ok)
 				m.ledger.budget, m.pace.requests, m.pace.paused = 0, 0, time.Time{}
 				require.Equal(t, "ok", one(t, m, prompt(1, user("hi"))).Text)

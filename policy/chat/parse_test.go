@@ -75,11 +75,10 @@ func TestMalformedAnswersAreErrors(t *testing.T) {
 	}
 }
 
-// fieldsSent are the names that the tests take for the fields of a request.
+// fieldsSent are names of fields of a request in these tests.
 var fieldsSent = []string{"temperature", "max_tokens", "thinking"}
 
-// TestFailuresAreClassified compares bodies in the words of the services with
-// what they mean.
+// TestFailuresAreClassified compares verdicts on error bodies, as services send them.
 func TestFailuresAreClassified(t *testing.T) {
 	const conversation, everyone, again = 0, 1, 2
 	for _, c := range []struct {

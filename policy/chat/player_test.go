@@ -43,9 +43,8 @@ func (c *counting) Step(_ context.Context, response string) (env.Outcome, error)
 
 func (*counting) Close() error { return nil }
 
-// TestEpisodesArePlayedWithAModelBehindAnAPI plays many at once. The service
-// remembers nothing; it refuses conversations of the level 2 when they get long,
-// and all of the level 3.
+// TestEpisodesArePlayedWithAModelBehindAnAPI plays many at once. The service is
+// stateless; it refuses long conversations of level 2, and all of level 3.
 func TestEpisodesArePlayedWithAModelBehindAnAPI(t *testing.T) {
 	var mu sync.Mutex
 	pictures := 0

@@ -19,8 +19,8 @@ import (
 	"vagen/policy"
 )
 
-// script answers requests one after the other and notes when they came, on the
-// clock of the test's bubble.
+// script answers requests one after the other and records when they arrived, on the
+// clock of the synctest bubble.
 func script(o *Options, replies ...func(*http.Request) (*http.Response, error)) *[]time.Duration {
 	times, start := &[]time.Duration{}, time.Now()
 	o.Transport = tripper(func(r *http.Request) (*http.Response, error) {
@@ -37,8 +37,7 @@ func reply(status int, body string, header ...string) func(*http.Request) (*http
 
 var ok = reply(200, fine(OpenAI, "ok"))
 
-// TestRetriesWaitLongerEachTime holds the waiting times against the formula in
-// Options.
+// TestRetriesWaitLongerEachTime compares the delays with the formula in Options.
 func TestRetriesWaitLongerEachTime(t *testing.T) {
 	o := options(t, OpenAI, "http://test")
 	o.Retries, o.Backoff, o.MaxDelay, o.JitterSeed = 6, time.Second, 10*time.Second, 5
@@ -99,7 +98,7 @@ func TestRetryAfterIsObeyedWithinBounds(t *testing.T) {
 	require.Zero(t, retryAfter(h, time.Date(2026, 1, 2, 11, 0, 0, 0, time.UTC)))
 }
 
-// When the service asks one request to wait, the others do not run into it.
+// When the service asks one request to wait, the others wait, too.
 func TestAllRequestsWaitWhenTheServiceIsBusy(t *testing.T) {
 	o := options(t, OpenAI, "http://test")
 	o.Retries, o.Concurrency, o.MaxDelay = 1, 2, time.Minute
@@ -155,7 +154,7 @@ func TestFinalStatusesAreNotRetried(t *testing.T) {
 	}
 }
 
-// A failure of one conversation leaves the others alone; one that concerns all
+// A failure of one conversation does not affect the others; a failure that affects all
 // ends the call.
 func TestFailuresOfACallAndOfAConversation(t *testing.T) {
 	answer := func(status int, body string) func(int, http.ResponseWriter, *http.Request) {
@@ -205,8 +204,8 @@ func TestFailuresOfACallAndOfAConversation(t *testing.T) {
 	}
 }
 
-// A request that is refused for what it says, and not for a setting, is a matter
-// of its conversation with every API.
+// With every API a request that is refused for its content, not for a setting, is an error
+// of its conversation.
 func TestRefusedRequestsConcernTheirConversation(t *testing.T) {
 	for api := range providers {
 		o := options(t, api, "http://test")
@@ -215,8 +214,8 @@ func TestRefusedRequestsConcernTheirConversation(t *testing.T) {
 	}
 }
 
-// Nobody at the address is a failure for all; a connection that breaks is one for
-// its conversation.
+// An address that cannot be reached fails the call; a connection that breaks fails its
+// conversation.
 func TestNetworkFailuresAreRetried(t *testing.T) {
 	refused := func(*http.Request) (*http.Response, error) {
 		return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}
@@ -245,9 +244,10 @@ func TestNetworkFailuresAreRetried(t *testing.T) {
 			require.Len(t, *times, 3)
 			require.Equal(t, c.requests, m.Usage().Requests)
 			// Four tokens for the message, one for "hi" and 20 for the response, of
-			// which nobody knows whether they were billed.
+			// which may or may not have been billed.
 			require.InDelta(t, float64(c.requests)*25e-6, m.Usage().Assumed, 1e-12) // rounding alone
-			// It may have been sent, but was not said: the conversation starts anew.
+			// The service may have got the message, but it is not in the conversation, which
+			// starts again.
 			require.Empty(t, m.chats)
 		})
 	}
@@ -306,7 +306,7 @@ func TestAnswersThatAreTooLargeAreNotRead(t *testing.T) {
 	require.Less(t, len(c.Err.Error()), 1000, "messages stay readable")
 }
 
-// The answer of a real server that breaks off is one that was lost.
+// An answer that a real server does not complete is ErrLost.
 func TestIncompleteAnswersAreLost(t *testing.T) {
 	server := record(t, func(n int, w http.ResponseWriter, _ *http.Request) {
 		if n == 0 {

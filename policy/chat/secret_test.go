@@ -18,8 +18,8 @@ import (
 )
 
 // TestKeysAreNeverShown has a service send the key back in every way it can:
-// whole, in pieces, escaped, in other letters, in headers and in answers. Nothing
-// that a caller can print may hold any eight characters of it in a row.
+// whole, in pieces, escaped, in other case, in headers and in answers. Nothing that a
+// caller can print may contain eight consecutive characters of it.
 func TestKeysAreNeverShown(t *testing.T) {
 	escaped := strings.ReplaceAll(testKey, "T", `\u0054`)
 	echo := func(status int, body string) func(*http.Request) (*http.Response, error) {
@@ -107,7 +107,7 @@ func TestKeysComeFromTheEnvironment(t *testing.T) {
 	require.NotContains(t, err.Error(), "lines")
 }
 
-// A key that stands where its name should is not shown either.
+// A key given in place of the variable's name is not shown either.
 func TestKeysInOptionsAreRefusedWithoutShowingThem(t *testing.T) {
 	o := DefaultOptions(OpenAI, "m")
 	o.KeyEnv = testKey

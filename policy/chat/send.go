@@ -189,7 +189,8 @@ func (m *Model) refused(fail *Error, f *fault, h http.Header) outcome {
 	if v.err == ErrKey && m.key.reveal() == "" {
 		fail.Detail = strings.TrimSpace("no key was sent, see Options.KeyEnv. " + fail.Detail)
 	}
-	return outcome{err: fail, verdict: v, after: max(f.after, retryAfter(h, time.Now())), bill: free}
+	fail.RetryAfter = max(f.after, retryAfter(h, time.Now()))
+	return outcome{err: fail, verdict: v, after: fail.RetryAfter, bill: free}
 }
 
 // network shortens an error of the transport: it leaves out URL and method, which the
@@ -199,7 +200,7 @@ func (m *Model) network(within context.Context, err error) error {
 		err = u.Err
 	}
 	if errors.Is(within.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("no answer within %v", m.o.Timeout)
+		return noAnswer(m.o.Timeout)
 	}
 	return m.key.hideError(err)
 }

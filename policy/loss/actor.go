@@ -2,7 +2,6 @@ package loss
 
 import (
 	"fmt"
-	"iter"
 )
 
 // Actor is the whole loss of the policy:
@@ -32,17 +31,6 @@ type ActorResult struct {
 
 	policy, kl, entropy Result
 	wide                float64Copy
-}
-
-// All yields metrics and terms under the names that verl logs them with.
-func (r *ActorResult) All() iter.Seq2[string, float64] {
-	return func(yield func(string, float64) bool) {
-		if !yield("actor/loss", r.Term) || !yield("actor/pg_loss", r.Policy) ||
-			!yield("actor/entropy_loss", r.Entropy) || !yield("actor/kl_loss", r.KL) {
-			return
-		}
-		r.Metrics.All()(yield)
-	}
 }
 
 // EvalActor evaluates the actor's loss on a batch. Entropy is reported whenever

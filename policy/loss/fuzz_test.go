@@ -42,8 +42,8 @@ func seeds(f *testing.F) {
 	f.Add(uint8(7), []byte{})
 }
 
-// Whatever the numbers, a loss is finite with a finite gradient that is zero
-// off the mask, or an error.
+// For any numbers a loss is finite with a finite gradient that is zero outside the mask,
+// or there is an error.
 func FuzzEval(f *testing.F) {
 	seeds(f)
 	modes := []Mode{TokenMean, SeqMeanTokenSum, SeqMeanTokenMean, SeqMeanTokenSumNorm}

@@ -9,7 +9,7 @@ import (
 // padded is a recorded matrix: rows of equal width.
 type padded [][]float64
 
-// flat strings the rows together; the padding stays, as tokens that don't count.
+// flat concatenates the rows; the padding stays, as tokens outside the mask.
 func flat[T Float](p padded) []T {
 	var out []T
 	for _, row := range p {

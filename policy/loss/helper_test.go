@@ -8,8 +8,8 @@ import (
 	"vagen/internal/rng"
 )
 
-// randomBatch is a ragged batch with an empty row, a row of context alone, and
-// NaN in everything that does not count: whoever reads it spoils the result.
+// randomBatch is a ragged batch with an empty row, a row with only context, and NaN at
+// all positions outside the mask, so that reading them makes the result NaN.
 // Advantages are constant inside a turn.
 func randomBatch(seed uint64) *Batch[float64] {
 	r := rng.New(seed, rng.Script)

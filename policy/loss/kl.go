@@ -90,22 +90,6 @@ func (k KL) Of(logProb, ref float64) (value, slope float64, err error) {
 	return value, slope, nil
 }
 
-// EvalKL evaluates a divergence from Batch.Ref as a loss of its own:
-// Result.Term is the aggregated estimate, Result.Grad its gradient by log-prob.
-// Only LogProb and Ref are read. Metrics stay empty.
-func EvalKL[T Float](dst *Result, k KL, a Aggregation, b *Batch[T]) error {
-	if err := checkLayout(b.Offsets, b.Mask, len(b.LogProb)); err != nil {
-		return err
-	}
-	if err := checkColumn("log_prob", b.LogProb, b.Offsets, b.Mask, false); err != nil {
-		return err
-	}
-	if err := checkColumn("ref_log_prob", b.Ref, b.Offsets, b.Mask, false); err != nil {
-		return err
-	}
-	return evalKL(dst, k, a, widen(&dst.wide, b))
-}
-
 func evalKL(dst *Result, k KL, a Aggregation, b *Batch[float64]) error {
 	if err := k.Check(); err != nil {
 		return err

@@ -11,7 +11,7 @@ type Logits[T Float] struct {
 	Values []T     // positions × Vocab, row-major, before the temperature
 	Vocab  int     // ≥ 1
 	Labels []int32 // the token that was written at each position
-	// Temperature divides the logits first; it must be the one that the tokens
+	// Temperature divides the logits first; it must be that with which the tokens
 	// were sampled at, > 0.
 	Temperature float64
 	// Mask selects the positions to compute; the others get zeros and are not read. nil

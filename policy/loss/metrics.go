@@ -29,32 +29,39 @@ type Metrics struct {
 // All yields the metrics under the names that verl logs them with, in a fixed
 // order.
 func (m Metrics) All() iter.Seq2[string, float64] {
+	list := []named{
+		{"actor/pg_clipfrac", m.ClipFraction},
+		{"actor/pg_clipfrac_lower", m.ClipFractionLower},
+		{"actor/ppo_kl", m.KL},
+		{"actor/ppo_kl_k3", m.K3},
+		{"actor/ppo_kl_abs", m.AbsKL},
+		{"actor/ratio_mean", m.RatioMean},
+		{"actor/ratio_min", m.RatioMin},
+		{"actor/ratio_max", m.RatioMax},
+		{"actor/loss_tokens", float64(m.Tokens)},
+		{"actor/loss_rows", float64(m.Rows)},
+	}
+	if m.TurnsPerRow != 0 {
+		list = append(list, named{"actor/turns_per_row", m.TurnsPerRow}, named{"actor/turn_len_mean", m.TurnLength},
+			named{"actor/turn_log_ratio_std", m.TurnLogRatioStd})
+	}
+	return inOrder(list)
+}
+
+// named is a metric with its name.
+type named struct {
+	name  string
+	value float64
+}
+
+// inOrder yields the metrics of a list.
+func inOrder(list []named) iter.Seq2[string, float64] {
 	return func(yield func(string, float64) bool) {
-		for _, e := range [...]struct {
-			name string
-			v    float64
-		}{
-			{"actor/pg_clipfrac", m.ClipFraction},
-			{"actor/pg_clipfrac_lower", m.ClipFractionLower},
-			{"actor/ppo_kl", m.KL},
-			{"actor/ppo_kl_k3", m.K3},
-			{"actor/ppo_kl_abs", m.AbsKL},
-			{"actor/ratio_mean", m.RatioMean},
-			{"actor/ratio_min", m.RatioMin},
-			{"actor/ratio_max", m.RatioMax},
-			{"actor/loss_tokens", float64(m.Tokens)},
-			{"actor/loss_rows", float64(m.Rows)},
-		} {
-			if !yield(e.name, e.v) {
+		for _, m := range list {
+			if !yield(m.name, m.value) {
 				return
 			}
 		}
-		if m.TurnsPerRow == 0 {
-			return
-		}
-		_ = yield("actor/turns_per_row", m.TurnsPerRow) &&
-			yield("actor/turn_len_mean", m.TurnLength) &&
-			yield("actor/turn_log_ratio_std", m.TurnLogRatioStd)
 	}
 }
 

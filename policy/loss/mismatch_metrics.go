@@ -34,33 +34,24 @@ type CorrectionMetrics struct {
 
 // All yields the metrics in a fixed order.
 func (m CorrectionMetrics) All() iter.Seq2[string, float64] {
-	return func(yield func(string, float64) bool) {
-		for _, e := range [...]struct {
-			name string
-			v    float64
-		}{
-			{"rollout_corr/rollout_is_mean", m.WeightMean},
-			{"rollout_corr/rollout_is_max", m.WeightMax},
-			{"rollout_corr/rollout_is_min", m.WeightMin},
-			{"rollout_corr/rollout_is_ratio_fraction_high", m.Truncated},
-			{"rollout_corr/rollout_is_ratio_fraction_low", m.Low},
-			{"rollout_corr/rollout_is_eff_sample_size", m.EffectiveSize},
-			{"rollout_corr/rollout_is_batch_norm_factor", m.NormFactor},
-			{"rollout_corr/rollout_rs_masked_fraction", m.Rejected},
-			{"rollout_corr/rollout_rs_seq_masked_fraction", m.RejectedRows},
-			{"rollout_corr/kl", m.KL},
-			{"rollout_corr/k3_kl", m.K3},
-			{"rollout_corr/chi2_token", m.Chi2},
-			{"rollout_corr/chi2_seq", m.Chi2Rows},
-			{"rollout_corr/log_ratio_abs_max", m.LogRatio},
-			{"rollout_corr/training_log_ppl", m.TrainerLogPPL},
-			{"rollout_corr/rollout_log_ppl", m.RolloutLogPPL},
-		} {
-			if !yield(e.name, e.v) {
-				return
-			}
-		}
-	}
+	return inOrder([]named{
+		{"rollout_corr/rollout_is_mean", m.WeightMean},
+		{"rollout_corr/rollout_is_max", m.WeightMax},
+		{"rollout_corr/rollout_is_min", m.WeightMin},
+		{"rollout_corr/rollout_is_ratio_fraction_high", m.Truncated},
+		{"rollout_corr/rollout_is_ratio_fraction_low", m.Low},
+		{"rollout_corr/rollout_is_eff_sample_size", m.EffectiveSize},
+		{"rollout_corr/rollout_is_batch_norm_factor", m.NormFactor},
+		{"rollout_corr/rollout_rs_masked_fraction", m.Rejected},
+		{"rollout_corr/rollout_rs_seq_masked_fraction", m.RejectedRows},
+		{"rollout_corr/kl", m.KL},
+		{"rollout_corr/k3_kl", m.K3},
+		{"rollout_corr/chi2_token", m.Chi2},
+		{"rollout_corr/chi2_seq", m.Chi2Rows},
+		{"rollout_corr/log_ratio_abs_max", m.LogRatio},
+		{"rollout_corr/training_log_ppl", m.TrainerLogPPL},
+		{"rollout_corr/rollout_log_ppl", m.RolloutLogPPL},
+	})
 }
 
 // divergence computes the metrics that need no weights.

@@ -116,7 +116,7 @@ func TestRejectionTakesTokensOrRowsOutOfTheMask(t *testing.T) {
 	}{
 		{"token_k1", "0.4_2.5", []bool{true, false, true, true, false}},
 		{"token_k1", "0.1_10", []bool{true, false, true, true, true}},
-		{"seq_max_k1", "0.4_2.5", []bool{true, false, true, false, false}}, // one wild token vetoes its row
+		{"seq_max_k1", "0.4_2.5", []bool{true, false, true, false, false}}, // one token outside the bounds excludes its row
 		{"seq_sum_k1", "0.9_1.1", []bool{true, false, true, false, false}}, // row 0 cancels out
 		{"seq_max_k2", "0.1", []bool{false, false, false, false, false}},
 		{"seq_mean_k2,token_k1", "0.3,0.9_3", []bool{false, false, true, false, false}},

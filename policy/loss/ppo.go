@@ -25,7 +25,7 @@ type PPO struct {
 // without one: ±0.2, no dual clip, log-ratio clamped.
 func DefaultPPO() PPO { return PPO{Low: 0.2, High: 0.2, Clamp: true} }
 
-// LitePPO is VAGEN Lite's policy loss: DefaultPPO with a dual clip at 3.
+// LitePPO is VAGEN lite's policy loss: DefaultPPO with a dual clip at 3.
 func LitePPO() PPO { return PPO{Low: 0.2, High: 0.2, Dual: 3, Clamp: true} }
 
 // LegacyPPO is the policy loss of the full VAGEN system: ±0.2, no dual clip,

@@ -44,13 +44,13 @@ type ValueMetrics struct {
 
 // All yields the metrics in a fixed order.
 func (m ValueMetrics) All() iter.Seq2[string, float64] {
-	return func(yield func(string, float64) bool) {
-		_ = yield("critic/vf_clipfrac", m.ClipFraction) &&
-			yield("critic/vpred_mean", m.ValueMean) &&
-			yield("critic/return_mean", m.ReturnMean) &&
-			yield("critic/abs_error", m.AbsError) &&
-			yield("critic/loss_tokens", float64(m.Tokens))
-	}
+	return inOrder([]named{
+		{"critic/vf_clipfrac", m.ClipFraction},
+		{"critic/vpred_mean", m.ValueMean},
+		{"critic/return_mean", m.ReturnMean},
+		{"critic/abs_error", m.AbsError},
+		{"critic/loss_tokens", float64(m.Tokens)},
+	})
 }
 
 // ValueResult is the critic's loss with its gradient by the predictions. Its fields are

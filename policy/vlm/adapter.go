@@ -293,6 +293,20 @@ func AdapterBase(dir string) (base string, ok bool, err error) {
 	return c.Base, true, nil
 }
 
+// ExportAdapter writes the policy's adapters alone to dir, as a folder in PEFT's layout. A
+// model without adapters is an error that wraps ErrOption.
+func (m *Model) ExportAdapter(ctx context.Context, dir string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.closed:
+		return ErrClosed
+	case m.adapter == nil:
+		return fmt.Errorf("vlm: %w: the model has no adapters to export", ErrOption)
+	}
+	return m.saveAdapter(ctx, m.actor, dir)
+}
+
 // Export writes the policy to dir as a self-contained Hugging Face folder: adapters are
 // merged into the weights, and there is no value head. A dir that already holds a model
 // is an error and is not changed.

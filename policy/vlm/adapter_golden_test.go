@@ -17,9 +17,9 @@ import (
 	"vagen/policy/vlm/internal/peft"
 )
 
-// What PEFT recorded of the models with an adapter: log-probs, logits, a loss and
-// the gradient of every matrix; and what must be so with any adapter: off it is
-// the base model, exported it is a plain one, saved it is the same file.
+// Recordings of PEFT for models with an adapter: log-probs, logits, a loss and the
+// gradient of every matrix. In addition: with the adapter off the model is the base model,
+// an exported model is a plain one, and a saved adapter is the same file.
 func TestAdaptersAgreeWithPEFT(t *testing.T) {
 	eachRecorded(t, func(r *recordedModel) {
 		dir := filepath.Join(r.dir, "lora")

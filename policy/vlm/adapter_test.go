@@ -165,7 +165,7 @@ func TestAdaptersThatFitNoMapAreRefused(t *testing.T) {
 	}
 }
 
-// Gradients of what is trained do not change when other weights are frozen.
+// Gradients of trained weights do not change when other weights are frozen.
 func TestFrozenWeightsStayAndTheOthersLearnAsBefore(t *testing.T) {
 	for _, family := range []model.Family{model.Qwen25VL, model.Qwen3VL} {
 		dir := tinyFolder(t, family, nil)
@@ -212,8 +212,8 @@ func TestFreezingThatFitsNothingIsRefused(t *testing.T) {
 	}
 }
 
-// What training does not change is in the checkpoint too: another seed, or another
-// adapter to start from, would draw it anew.
+// Weights that training does not change are in the checkpoint, too: with another seed or
+// another initial adapter they would be different.
 func TestFrozenPartsOfAdaptersAreRestored(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen2, nil)
 	for _, critic := range []Critic{SharedCritic, SeparateCritic} {

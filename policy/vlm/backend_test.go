@@ -112,7 +112,7 @@ func TestAutoStaysWithItsChoice(t *testing.T) {
 	e := newEngines(map[string]opener{
 		backendXLA: func(ctx context.Context, log *slog.Logger) (*engine, error) {
 			if asked.Add(1) > 1 {
-				return openGo(ctx, log) // there by now
+				return openGo(ctx, log) // already installed
 			}
 			return nil, fmt.Errorf("%w: no plugin", errNoEngine)
 		},

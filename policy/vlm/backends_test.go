@@ -12,10 +12,10 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// The same model on pure Go and on XLA, where that is: conversations with images,
-// continued once, and the gradient of a joint loss. The backends sum in different
-// orders: rowDrift and gradLimit say how much that is. Everything has few shapes,
-// each of which XLA compiles.
+// The same model in pure Go and on XLA, if available: conversations with images,
+// continued once, and the gradient of a joint loss. The backends sum in different orders:
+// rowDrift and gradLimit bound the differences. There are few shapes, because XLA compiles
+// each of them.
 func TestBackendsAgree(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen25VL, nil)
 	o := Options{Critic: SharedCritic, CacheTokens: 256, MicroTokens: 256}
@@ -47,8 +47,8 @@ func TestBackendsAgree(t *testing.T) {
 	requireGradients(t, grads[0], grads[1])
 }
 
-// After the first round has made what stays, such as moments, every round leaves
-// as many arrays and goroutines as it found.
+// The first round allocates permanent arrays, such as moments; later rounds must not
+// change the numbers of arrays and goroutines.
 func TestNothingLeaksRoundAfterRound(t *testing.T) {
 	m := newTiny(t, model.Qwen3VL, Options{Critic: SeparateCritic, Reference: true, MicroTokens: 64})
 	rows, want := fourRows(t, m)
@@ -68,7 +68,7 @@ func TestNothingLeaksRoundAfterRound(t *testing.T) {
 			continue
 		}
 		require.Equal(t, []int64{arrays, bytes}, []int64{n, b}, "round %d", round)
-		for tries := 0; runtime.NumGoroutine() > goroutines; tries++ { // workers that are done may not have gone yet
+		for tries := 0; runtime.NumGoroutine() > goroutines; tries++ { // finished workers may not have exited yet
 			require.Less(t, tries, 10000, "round %d", round)
 			time.Sleep(time.Millisecond)
 		}

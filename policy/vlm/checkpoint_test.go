@@ -111,7 +111,7 @@ func TestRestoredTrainingContinuesBitForBit(t *testing.T) {
 				train(t, m, 1)
 
 				again := openTiny(t, dir, o)
-				train(t, again, 1) // what it had is replaced
+				train(t, again, 1) // Restore must replace this state
 				require.NoError(t, again.Restore(t.Context(), half))
 				requireSameFiles(t, half, save(t, again))
 				train(t, again, 1)
@@ -320,7 +320,7 @@ func TestCancelledSavesAndRestoresLeaveTheModel(t *testing.T) {
 	}
 }
 
-// A folder that holds a model stays as it is, that of the model itself above all.
+// A folder with a model is not overwritten, in particular that of the model itself.
 func TestExportRefusesTheFolderOfAModel(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen2, nil)
 	before := files(t, dir)

@@ -109,9 +109,6 @@ func (m *Model) generateTurns(ctx context.Context, prompts []policy.Prompt, turn
 	return nil
 }
 
-// errPlaceholder is why a conversation is dead whose response could not be read again.
-var errPlaceholder = errors.New("its last response ends with an image placeholder for which there is no image")
-
 // ErrSampling is wrapped by errors about sampling settings.
 var ErrSampling = errors.New("bad sampling")
 
@@ -275,16 +272,12 @@ func (m *Model) completion(p policy.Prompt, t promptTurn, r *reply) policy.Compl
 	}
 	_, end := m.chat.EndOfTurn()
 	last := r.tokens[len(r.tokens)-1]
-	if c.ended = r.stopped && last == end; r.vision {
-		c.dead = errPlaceholder
-	}
+	c.ended = r.stopped && last == end
 	out := policy.Completion{Context: t.context, Tokens: r.tokens, LogProbs: r.logProbs, Forced: r.forced, Images: t.images, Stop: policy.StopLength}
 	words := r.tokens
 	switch {
 	case r.stopped:
 		out.Stop, words = policy.StopEnd, words[:len(words)-1]
-	case r.vision:
-		out.Stop = policy.StopVision
 	case r.stoppedByString:
 		out.Stop = policy.StopString
 	}

@@ -122,14 +122,15 @@ func TestConversationsLongerThanTheContextAreErrors(t *testing.T) {
 		require.LessOrEqual(t, len(played[1].tokens), 80)
 	}
 	require.Greater(t, len(played[1].tokens), 40, "it continued while there was room")
-	// A new one next to it is not harmed, and one that never fits says so at once.
+	// A new conversation in the same call is not affected, and one that never fits fails at
+	// once.
 	long := policy.Prompt{Conversation: 3, Messages: say("this is a sentence that alone has more than eighty bytes, each of which is a token")}
 	got := played.play(t, m, []policy.Prompt{p(1), p(2), long}, o)
 	require.ErrorIs(t, got[0].Err, policy.ErrNoRoom)
 	require.NoError(t, got[1].Err)
 	require.ErrorIs(t, got[2].Err, policy.ErrNoRoom)
 	require.NotContains(t, m.chats, uint64(3))
-	// No limit at all is too many tokens, too.
+	// Without a limit there are too many tokens, too.
 	out, err := m.Generate(t.Context(), []policy.Prompt{p(4)}, policy.Sampling{MaxTokens: math.MaxInt})
 	require.NoError(t, err)
 	require.ErrorIs(t, out[0].Err, policy.ErrNoRoom)
@@ -211,8 +212,8 @@ func TestCancelledGenerationLeavesAWorkingModel(t *testing.T) {
 	}
 }
 
-// Conversations that take no part in a call that fails continue as if it had not
-// been, also those that share a cache with one that does.
+// A failing call does not affect conversations that are not part of it, also if they
+// share a cache with one that is.
 func TestBrokenCallsEndOnlyTheirConversations(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{})
 	o := policy.Sampling{Temperature: 1, MaxTokens: 6}
@@ -242,7 +243,7 @@ func TestBrokenCallsEndOnlyTheirConversations(t *testing.T) {
 	}
 }
 
-// torn is an image whose pixels are not there.
+// torn is an image without its pixels.
 type torn struct{ image.Image }
 
 func TestImagesThatPanicAreErrors(t *testing.T) {
@@ -270,7 +271,7 @@ func (v vast) Bounds() image.Rectangle { return v.Rectangle }
 
 func (vast) At(int, int) color.Color { panic("was read") }
 
-// What an image takes while it is made smaller is bounded before it is set aside.
+// The memory for scaling an image down is checked before it is allocated.
 func TestHugeImagesAreRefusedWithoutDecoding(t *testing.T) {
 	im := vast{image.Rect(0, 0, 1<<15, 1<<15)}
 	for _, family := range []model.Family{model.Qwen25VL, model.Qwen2} {
@@ -286,8 +287,8 @@ func TestHugeImagesAreRefusedWithoutDecoding(t *testing.T) {
 	}
 }
 
-// A device that fails while a call is being cancelled has left a cache half-written
-// all the same.
+// If the device fails while a call is being cancelled, a cache is half-written as in any
+// other failure.
 func TestFailingDevicesEndConversationsOfCancelledCalls(t *testing.T) {
 	m := newTiny(t, model.Qwen2, Options{})
 	both := []policy.Prompt{{Conversation: 1, Messages: say("left")}, {Conversation: 2, Messages: say("right")}}

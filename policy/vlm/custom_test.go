@@ -11,8 +11,8 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// ownPPO is the clipped surrogate with a dual clip, written again: a loss that the
-// graphs do not know.
+// ownPPO implements the clipped surrogate with a dual clip again, as a type for which
+// there is no graph.
 type ownPPO struct{ low, high, dual float64 }
 
 func (p ownPPO) Terms(t *loss.Terms, b *loss.Batch[float64]) error {

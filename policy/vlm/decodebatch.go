@@ -29,7 +29,6 @@ type reply struct {
 	stopped         bool  // ended by an end-of-turn token
 	stoppedByString bool  // ended by a stop string
 	forced          []int // indices in tokens that were not sampled
-	vision          bool  // ended by an image placeholder: the row cannot be continued
 	err             error // the model's numbers were not finite: the row cannot be used
 }
 
@@ -43,7 +42,7 @@ type sequence struct {
 
 // ended reports whether the response is complete.
 func (p *sequence) ended() bool {
-	return p.stopped || p.stoppedByString || p.vision || p.err != nil || len(p.reply.tokens) >= p.max
+	return p.stopped || p.stoppedByString || p.err != nil || len(p.reply.tokens) >= p.max
 }
 
 // add appends a sampled token to the response. A token whose log-prob is not finite is
@@ -64,7 +63,6 @@ func (p *sequence) add(c *call, id int32, logProb float32) {
 		p.watch(id)
 	}
 	p.stopped = slices.Contains(c.end, id)
-	p.vision = c.net.cfg.Vision != nil && (id == c.net.cfg.ImageToken || id == c.net.cfg.VideoToken)
 }
 
 // decodeBatch is a batch of rows that decode together: either a session with rows in place, or

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestEndsFollowTheText: token by token, ends say how much of the response is
-// written; characters of several tokens end with their last one.
+// TestEndsFollowTheText: ends give the length of the response's text after each token;
+// characters of several tokens end with their last one.
 func TestEndsFollowTheText(t *testing.T) {
 	tok := tinyTokenizer(t)
 	m := &Model{tok: tok}

@@ -105,7 +105,7 @@ func poisonRow(t *testing.T, m *Model, name string, row int32, x float32) {
 	require.True(t, found, name)
 }
 
-// One logit that is not a number makes every probability one: nothing is drawn.
+// One logit that is NaN makes every probability NaN: no token is sampled.
 func TestNoTokenIsDrawnFromLogitsThatAreNotNumbers(t *testing.T) {
 	check := func(m *Model, name string, o policy.Sampling) {
 		t.Helper()
@@ -141,7 +141,7 @@ func TestNoTokenIsDrawnFromLogitsThatAreNotNumbers(t *testing.T) {
 }
 
 // A conversation whose numbers are not finite ends; the others of its batch get
-// the same bits as ever.
+// bit-identical results.
 func TestNumbersThatAreNotFiniteEndTheirConversationAlone(t *testing.T) {
 	m := newTiny(t, model.Qwen3, Options{Backend: testBackend()})
 	o := policy.Sampling{Temperature: 1, MaxTokens: 6}

@@ -14,8 +14,8 @@ import (
 	"vagen/policy/vlm/tokenizer"
 )
 
-// rowDrift is how far batch mates may move a log-prob: they change the order in
-// which products are summed, and a log-prob of the tiny models is a sum of some
+// rowDrift bounds how much other rows of a batch may change a log-prob: they change the
+// order in which products are summed, and a log-prob of the tiny models is a sum of some
 // hundred float32 numbers of size 1 to 10.
 const rowDrift = 3e-5
 
@@ -89,7 +89,7 @@ func candidates(m *Model, context []int32, images []policy.Image) (policy.Rows, 
 	var want []bool
 	for id := range m.cfg.Text.Vocab {
 		if m.cfg.Vision != nil && int32(id) == m.cfg.ImageToken {
-			id = 0 // it cannot stand without an image
+			id = 0 // a placeholder needs an image
 		}
 		rows.Tokens = append(append(rows.Tokens, context...), int32(id))
 		rows.Offsets = append(rows.Offsets, len(rows.Tokens))
@@ -123,7 +123,7 @@ func TestGreedyTakesTheMostLikelyToken(t *testing.T) {
 		require.Greater(t, slices.Max(logProbs), slices.Min(logProbs)+1, "there is something to choose")
 		require.InDelta(t, logProbs[c.Tokens[0]], c.LogProbs[0], rowDrift)
 	}
-	// Every restriction leaves the best token alone in the end.
+	// Each of these restrictions leaves only the most probable token.
 	for name, o := range map[string]policy.Sampling{
 		"top-k": {Temperature: 2, TopK: 1, MaxTokens: 6},
 		"top-p": {Temperature: 2, TopP: 1e-6, MaxTokens: 6},
@@ -143,8 +143,8 @@ func TestReportedLogProbsAreThoseOfThePlainSoftmaxAtTheTemperature(t *testing.T)
 	played.requireScored(t, m, temperature)
 }
 
-// requireScored holds the log-probs that were reported while writing against
-// those of one pass over each conversation's row.
+// requireScored compares the log-probs reported by Generate with those of one pass over
+// each conversation's row.
 func (s stories) requireScored(t *testing.T, m *Model, temperature float64) {
 	t.Helper()
 	rows, written, logProbs := s.rows(sortedKeys(s))
@@ -185,19 +185,14 @@ func TestResponsesStopWhereTheyMust(t *testing.T) {
 		require.Len(t, got.LogProbs, first+1)
 		require.Equal(t, tinyTokenizer(t).Decode(got.Tokens[:first], tokenizer.KeepSpecial), got.Text, "but not of its text")
 	})
-	t.Run("placeholder without image", func(t *testing.T) {
+	t.Run("never with a placeholder", func(t *testing.T) {
 		pad := free.Tokens[2]
 		first := slices.Index(free.Tokens, pad)
 		m := openTiny(t, tinyFolder(t, model.Qwen25VL, object{"video_token_id": pad}), Options{})
-		played := stories{}
-		got := played.play(t, m, asks()[:1], o)
-		require.Equal(t, policy.StopVision, got[0].Stop)
-		require.Equal(t, free.Tokens[:first+1], got[0].Tokens)
-		both := []policy.Prompt{{Conversation: 1, Messages: say("and?")}, {Conversation: 9, Messages: say("who?")}}
-		got = played.play(t, m, both, o)
-		require.ErrorContains(t, got[0].Err, "conversation 1 has ended: its last response ends with an image placeholder")
-		require.NoError(t, got[1].Err, "the others stand")
-		require.NotEmpty(t, got[1].Tokens)
+		got := ask(t, m, o, asks()[:1])[1]
+		require.Equal(t, policy.StopLength, got.Stop)
+		require.Equal(t, free.Tokens[:first], got.Tokens[:first])
+		require.NotContains(t, got.Tokens, pad, "which is the best token")
 	})
 }
 
@@ -266,7 +261,7 @@ func TestSamplingSettingsAreChecked(t *testing.T) {
 	require.Empty(t, m.chats)
 }
 
-// countdown is a context that ends after some looks at its error.
+// countdown is a context that ends after its error has been read a number of times.
 type countdown struct {
 	context.Context
 	left int

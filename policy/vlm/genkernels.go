@@ -34,7 +34,7 @@ func (n *net) genArrays(w *parts) []*device.Array {
 func (n *net) genWeights(a *args) genWeights {
 	w := genWeights{table: a.one()}
 	for _, g := range n.groups.Layers {
-		w.layers = append(w.layers, a.take(len(g.Params)))
+		w.layers = append(w.layers, a.next(len(g.Params)))
 	}
 	w.head.Norm, w.head.Table = a.one(), w.table
 	if !n.spec.Tied {
@@ -43,10 +43,11 @@ func (n *net) genWeights(a *args) genWeights {
 	return w
 }
 
-// sampleTokens applies the head to hidden states [rows, hidden] and samples.
+// sampleTokens applies the head to hidden states [rows, hidden] and samples. It never samples
+// a placeholder.
 func (n *net) sampleTokens(w genWeights, x *Node, s model.Sampler, seeds, count, params, forced *Node) (id, logProb *Node) {
 	h := model.Head{Eps: n.cfg.Text.Eps, Tokens: true}
-	return s.Sample(h.Logits(w.head, x), seeds, count, params, forced)
+	return s.Sample(h.Logits(w.head, x), seeds, count, params, forced, n.cfg.Placeholders())
 }
 
 // appendTokens: weights, tokens [rows·t], pos [rows·t,3], fresh [rows,t] bool, last [m]
@@ -66,7 +67,7 @@ func (n *net) appendTokens(open, images bool, slots int, s model.Sampler) *devic
 		var deep []*Node
 		if images {
 			pics, picRow = a.one(), a.one()
-			deep = a.take(len(n.cfg.Vision.Deepstack))
+			deep = a.next(len(n.cfg.Vision.Deepstack))
 		}
 		x := model.EmbedForward(w.table, tokens, pics, picRow, n.compute)
 		cos, sin := n.cfg.Text.Angles(pos)
@@ -99,14 +100,14 @@ func newCacheIn(n *net, a *args, open bool) *cacheIn {
 	if open {
 		return c
 	}
-	c.takeCache(a)
+	c.readCache(a)
 	c.at, c.recentAt = a.one(), a.one()
 	return c
 }
 
-func (c *cacheIn) takeCache(a *args) {
+func (c *cacheIn) readCache(a *args) {
 	l := len(c.net.groups.Layers)
-	c.k, c.v, c.rk, c.rv = a.take(l), a.take(l), a.take(l), a.take(l)
+	c.k, c.v, c.rk, c.rv = a.next(l), a.next(l), a.next(l), a.next(l)
 	c.allow, c.recentAllow = a.one(), a.one()
 }
 
@@ -157,7 +158,7 @@ func (n *net) step(s model.Sampler) *device.Program {
 		tokens, pos := column(nowToken), Slice(now, AxisRange(), AxisRange(nowPosition, nowPosition+3))
 		count, forced := ConvertDType(column(nowCount), dtypes.Uint32), column(nowForced)
 		cache := &cacheIn{net: n}
-		cache.takeCache(&a)
+		cache.readCache(&a)
 		cache.at = Reshape(Slice(now, AxisRange(0, 1), AxisRange(nowSlot, nowSlot+1)))
 		x := model.EmbedForward(w.table, tokens, nil, nil, n.compute)
 		cos, sin := n.cfg.Text.Angles(pos)
@@ -211,7 +212,7 @@ func (n *net) gatherRows(slots int, more bool) *device.Program {
 		if more {
 			half /= 2
 		}
-		from := a.take(half)
+		from := a.next(half)
 		at := Reshape(Max(index, ZerosLike(index)), index.Shape().Size(), 1)
 		out := make([]*Node, half)
 		for i, x := range from {

@@ -13,8 +13,8 @@ import (
 	"vagen/policy/vlm/internal/device"
 )
 
-// compareHidden runs the forward pass of training, which keeps what lies between
-// the blocks, and compares it with what was recorded there.
+// compareHidden runs the forward pass of training, which keeps the hidden states between
+// the blocks, and compares them with the recorded ones.
 func (r *recordedModel) compareHidden(m *Model, l *learner) {
 	want := make([]bool, len(r.all.Tokens))
 	for i := range want {

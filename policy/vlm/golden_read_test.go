@@ -30,8 +30,8 @@ type manifest struct {
 		Decay float64    `json:"weight_decay"`
 		Clip  float64    `json:"grad_clip"`
 	} `json:"adamw"`
-	// Sensitivity is how far training from weights with relative noise moved its
-	// numbers; LossTolerance what that allows losses 1, 2, 3 to be off by.
+	// Sensitivity is how much relative noise in the initial weights changed the numbers
+	// of training; LossTolerance is the resulting tolerance of losses 1, 2, 3.
 	Sensitivity struct {
 		Noise     float64   `json:"relative_noise"`
 		GradNorms []float64 `json:"grad_norms"`
@@ -133,8 +133,8 @@ func eachRecorded(t *testing.T, f func(r *recordedModel), parts ...string) {
 // elsewhere are recorded fields that package processor compares.
 var elsewhere = []string{".pixel_values", ".pixel_row_sum"}
 
-// requireAllRead makes sure that nothing was recorded in vain, of the model with
-// its adapter or of the model alone.
+// requireAllRead checks that every recorded field was read, of the model with its adapter
+// or of the model alone.
 func (r *recordedModel) requireAllRead(adapter bool) {
 	for _, name := range r.tensors.Names() {
 		other := strings.HasPrefix(name, "lora.") != adapter || slices.ContainsFunc(elsewhere, func(field string) bool { return strings.HasSuffix(name, field) })
@@ -142,7 +142,7 @@ func (r *recordedModel) requireAllRead(adapter bool) {
 	}
 }
 
-// readRows strips the padding of all cases and strings their rows together.
+// readRows removes the padding of all cases and concatenates their rows.
 func (r *recordedModel) readRows() {
 	r.all.Offsets = []int{0}
 	for i := range r.Cases {
@@ -160,7 +160,7 @@ func (r *recordedModel) readRows() {
 			var images []policy.Image
 			for _, name := range c.Prompts[b].Images {
 				img := r.image(name)
-				images = append(images, policy.Image{Hash: hashImage(img), Image: img})
+				images = append(images, policy.Image{Hash: policy.HashImage(img), Image: img})
 			}
 			r.rows, r.all.Images = append(r.rows, row), append(r.all.Images, images)
 			r.all.Offsets = append(r.all.Offsets, len(r.all.Tokens))
@@ -201,8 +201,8 @@ func (r *recordedModel) tokens(row recordedRow) ([]int32, int) {
 	return r.all.Tokens[from:to], from
 }
 
-// checkpoint is the folder to open. That of a critic holds no policy: it gets
-// one with the same trunk and the embedding as its head, which is never asked.
+// checkpoint is the folder to open. That of a critic has no policy: it gets one with the
+// same trunk and the embedding as its head, which is not used.
 func (r *recordedModel) checkpoint() (policyDir, criticDir string) {
 	dir := filepath.Join(r.dir, "checkpoint")
 	if !r.Critic {

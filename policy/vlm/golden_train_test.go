@@ -23,9 +23,9 @@ const gradLimit = 1e-4
 const pureLossLimit = 1e-4
 
 // noiseSeeds is how many trainings are compared that start from weights with noise.
-// Another processor sums in another order, which moves every number by a rounding:
-// noise of that size, at which the recording's sensitivity was measured, must leave
-// training within its tolerances.
+// Another processor sums in another order, which changes every number by a rounding error:
+// with noise of that size, at which the recording's sensitivity was measured, training must
+// stay within its tolerances.
 const noiseSeeds = 3
 
 // sensitivityFactor is how many times its measured sensitivity a number of a later
@@ -144,8 +144,8 @@ func (r *recordedModel) compareTraining(m *Model, l *learner) map[string][]float
 		}
 		limit := r.laterLoss(step, losses[step])
 		if m.dev.PureGo() {
-			// It sums number by number, which is coarser than the pairwise sums of others.
-			// What the first steps are off by stays while the loss falls to a part.
+			// It adds number by number, which is less exact than the pairwise sums of others.
+			// The error of the first steps stays while the loss decreases.
 			limit.Abs = max(limit.Abs, pureLossLimit*losses[0])
 		}
 		r.tally.Float(r.t, fmt.Sprint("loss ", step), loss, losses[step], limit)
@@ -157,8 +157,8 @@ func (r *recordedModel) compareTraining(m *Model, l *learner) map[string][]float
 }
 
 // laterLoss is the tolerance of the loss after some steps: the larger of a share of
-// it and of what its recorded sensitivity allows. A loss near its minimum hangs on
-// rounding far more than the first one, a critic's most of all.
+// it and of what its recorded sensitivity allows. A loss near its minimum depends on
+// rounding far more than the first one, in particular a critic's.
 func (r *recordedModel) laterLoss(step int, loss float64) golden.Tolerance {
 	limit := laterLossLimit.Rel * math.Abs(loss)
 	if step <= len(r.LossTolerance) {
@@ -176,9 +176,9 @@ func (r *recordedModel) laterNorm(step int, norm float64) golden.Tolerance {
 	return golden.Tolerance{Abs: limit}
 }
 
-// compareNoisyTraining compares training from weights that are off by about a
-// rounding, where the recording says how far that moves it. weights are those of
-// the checkpoint.
+// compareNoisyTraining compares training from weights with noise of about a rounding
+// error, if the recording has the sensitivity to it. weights are those of the
+// checkpoint.
 func (r *recordedModel) compareNoisyTraining(m *Model, l *learner, weights map[string][]float32) {
 	if r.Sensitivity.Noise == 0 {
 		return
@@ -194,7 +194,7 @@ func (r *recordedModel) compareNoisyTraining(m *Model, l *learner, weights map[s
 			return noisy, nil
 		}))
 		l.adam.free()
-		l.adam = nil // made anew by the first update
+		l.adam = nil // the first update creates it
 		r.compareTraining(m, l)
 	}
 }
@@ -293,9 +293,9 @@ func (r *recordedModel) compareStep(before, grads, after map[string][]float32, s
 }
 
 // stepRounding is how far the rounding of gradients moves the norm of the first
-// step. A weight moves by rate·g/(|g|+ε), which hangs on the last digits of g
-// where g is of the order of ε, as with the biases of keys, to which attention is
-// nearly blind.
+// step. A weight moves by rate·g/(|g|+ε), which depends on the last digits of g
+// where g is of the order of ε, as with the biases of keys, which hardly change
+// attention.
 func (r *recordedModel) stepRounding(step []float64, grads []float32, scale float64) float64 {
 	off := rounding * largest(grads) * scale
 	var moved float64

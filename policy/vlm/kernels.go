@@ -73,13 +73,13 @@ func (a *args) one() *Node {
 	return x
 }
 
-func (a *args) take(n int) []*Node {
+func (a *args) next(n int) []*Node {
 	x := a.in[:n]
 	a.in = a.in[n:]
 	return x
 }
 
-func (a *args) rest() []*Node { return a.take(len(a.in)) }
+func (a *args) rest() []*Node { return a.next(len(a.in)) }
 
 // accumulate adds new gradients to acc if there is one.
 func accumulate(grads, acc []*Node) []*Node {
@@ -153,7 +153,7 @@ func (k *kernels) layer(train bool) *device.Program {
 	n := k.textParams()
 	return k.program(fmt.Sprintf("layer train=%v", train), func(in []*Node) []*Node {
 		a := args{in}
-		w, x, cos, sin := a.take(n), a.one(), a.one(), a.one()
+		w, x, cos, sin := a.next(n), a.one(), a.one(), a.one()
 		y, kept := k.text.Forward(w, x, cos, sin, rowLayout(a.one()))
 		if !train {
 			return []*Node{y}
@@ -168,7 +168,7 @@ func (k *kernels) layerBack(group *model.Group) *device.Program {
 	n := k.textParams()
 	return k.program("layer back"+frozenKey(group), func(in []*Node) []*Node {
 		a := args{in}
-		w, dy, cos, sin := a.take(n), a.one(), a.one(), a.one()
+		w, dy, cos, sin := a.next(n), a.one(), a.one(), a.one()
 		layout := rowLayout(a.one())
 		kept := k.restoreActivations(k.text, &a, w, cos, sin, layout)
 		dx, grads := k.text.Backward(w, kept, cos, sin, layout, dy)
@@ -183,9 +183,9 @@ func (k *kernels) restoreActivations(b *model.Block, a *args, w []*Node, cos, si
 		_, kept := b.Forward(w, a.one(), cos, sin, l)
 		return kept
 	case keepMost:
-		return model.ActivationsFrom(a.take(7))
+		return model.ActivationsFrom(a.next(7))
 	default:
-		return model.ActivationsFrom(a.take(8))
+		return model.ActivationsFrom(a.next(8))
 	}
 }
 
@@ -193,7 +193,7 @@ func (k *kernels) restoreActivations(b *model.Block, a *args, w []*Node, cos, si
 func (k *kernels) score(h *model.Head) *device.Program {
 	return k.program(fmt.Sprintf("score %+v", *h), func(in []*Node) []*Node {
 		a := args{in}
-		w := h.Weights(a.take(headParams(h)))
+		w := h.Weights(a.next(headParams(h)))
 		x, at, target, hyper := a.one(), a.one(), a.one(), a.one()
 		lp, ent, val := h.Forward(w, x, at, target, model.Hyper(hyper, model.Temperature))
 		var out []*Node
@@ -226,7 +226,7 @@ func (k *kernels) update(h *model.Head, loss *model.Loss, slots []headSlot) *dev
 	}
 	return k.program(fmt.Sprintf("update %+v %s %v", *h, loss.Key(), trained), func(in []*Node) []*Node {
 		a := args{in}
-		w := h.Weights(a.take(headParams(h)))
+		w := h.Weights(a.next(headParams(h)))
 		x, at, slot, target, cols, hyper, dx := a.one(), a.one(), a.one(), a.one(), a.one(), a.one(), a.one()
 		dx, all, stats := h.Update(w, loss, x, at, slot, target, cols, hyper, dx, nil)
 		grads := make([]*Node, len(trained))

@@ -61,11 +61,6 @@ func (l *learner) score(ctx context.Context, packs []*pack, h *model.Head, n, ch
 	return logProb, entropy, value, nil
 }
 
-// learn accumulates gradients over the packs of one step. The caller frees them.
-func (l *learner) learn(ctx context.Context, packs []*pack, h *model.Head, loss *model.Loss, cols func(*pack) columns, hyper []float32, chunk int) (*gradients, []float64, error) {
-	return l.learnFrom(ctx, nil, packs, h, loss, cols, hyper, chunk)
-}
-
 // learnFrom is learn with the forward pass of the first pack, if it was already computed.
 // It consumes the trace.
 func (l *learner) learnFrom(ctx context.Context, first *trace, packs []*pack, h *model.Head, loss *model.Loss, cols func(*pack) columns, hyper []float32, chunk int) (*gradients, []float64, error) {
@@ -148,9 +143,6 @@ func (x perToken) columns(p *pack) columns {
 	}
 	return out
 }
-
-// gather builds the loss's columns of a pack from a batch.
-func gather(b *policy.Batch) func(*pack) columns { return numbersOf(b).columns }
 
 // kernelOf is the graph of an objective's policy loss with its inputs, model.Custom for a
 // loss without one.

@@ -15,8 +15,8 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// The plain path is what speed is measured on: other losses must not reach into
-// it, and all joint losses share one backward head.
+// The speed of the path for plain losses is measured: other losses must not change its
+// executables, and all joint losses share one backward head.
 func TestLossesCompileNoMoreThanTheyNeed(t *testing.T) {
 	m := newTiny(t, model.Qwen3, Options{})
 	programs := func(prefix string) (names []string) {
@@ -89,7 +89,7 @@ func TestUpdateRefusesLossesItCannotTakeBeforeItStarts(t *testing.T) {
 	require.Nil(t, m.actor.adam, "no step was taken")
 }
 
-// A network that has blown up costs a step, whatever the loss.
+// If the network's numbers are not finite the step is skipped, with any loss.
 func TestAStepWhoseLogProbsAreNotFiniteIsSkipped(t *testing.T) {
 	for _, name := range []string{"gspo", "clip_cov", "sapo", "custom"} {
 		t.Run(name, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestJointStepsLeaveNothingOnTheDevice(t *testing.T) {
 	require.Equal(t, before, after)
 }
 
-// lastsFor is a context that ends after it has been asked so many times.
+// lastsFor is a context that ends after its error has been read a number of times.
 type lastsFor struct {
 	context.Context
 	times int

@@ -14,8 +14,8 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// lossCases are objectives for every policy loss, and for the KL terms, narrow
-// enough for the batch to reach what they clip.
+// lossCases are objectives for every policy loss, and for the KL terms, with ranges so
+// narrow that the batch exceeds them.
 func lossCases() map[string]policy.Objective {
 	cases := map[string]policy.Objective{
 		"loss=":            {Policy: loss.PPO{Low: 0.1, High: 0.15, Dual: 1.3, Clamp: true}},
@@ -74,7 +74,7 @@ func lossRows() (rows policy.Rows, mask []bool, turn []int32) {
 	return rows, mask, turn
 }
 
-// lossBatch is a batch around what the model says now, with the entropies there.
+// lossBatch is a batch with numbers near the model's current ones, and its entropies.
 func lossBatch(t *testing.T, m *Model, temperature float64) (b *policy.Batch, mask []bool, logProb, entropy []float32) {
 	t.Helper()
 	rows, mask, turn := lossRows()
@@ -146,9 +146,9 @@ func gradientsBy(t *testing.T, m *Model, s *step) map[string][]float32 {
 	return out
 }
 
-// chained is the gradient of a loss whose derivatives by log-prob are known:
-// imitation with the derivatives as weights, which has been held against
-// recorded gradients.
+// chained is the gradient of a loss whose derivatives by log-prob are given: imitation
+// with the derivatives as weights, which other tests compare with recorded
+// gradients.
 func chained(t *testing.T, m *Model, b *policy.Batch, temperature float64, slopes []float64) map[string][]float32 {
 	t.Helper()
 	w := make([]float32, len(slopes))
@@ -176,10 +176,10 @@ func requireGradients(t *testing.T, want, got map[string][]float32) {
 	}
 }
 
-// TestEveryLossHasThePlainGradientHoweverItIsPacked chains the derivatives that
-// package loss computes from Score's log-probs through the network, and wants
-// Update's gradient to be that: for rows that go through at once, and for packs
-// that tear rows of one step, and the head's chunks, apart.
+// TestEveryLossHasThePlainGradientHoweverItIsPacked compares Update's gradient with the
+// derivatives that package loss computes from Score's log-probs, passed backward through the
+// network: for all rows in one pack, and for packs and chunks of the head that divide the
+// rows of a step.
 func TestEveryLossHasThePlainGradientHoweverItIsPacked(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen3, nil)
 	whole := openTiny(t, dir, Options{HeadTokens: 64})

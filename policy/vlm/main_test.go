@@ -20,8 +20,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// testBackend is the choice of backend for tests whose numbers matter. Tests of
-// what happens around them use backendGo, which compiles nothing.
+// testBackend is the backend for tests of numbers. Other tests use backendGo, which
+// compiles nothing.
 func testBackend() string {
 	switch {
 	case devicetest.Kind() == plugin.CUDA:

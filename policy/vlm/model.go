@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -184,6 +185,7 @@ type Model struct {
 var (
 	_ policy.Learner         = (*Model)(nil)
 	_ policy.MetricsReporter = (*Model)(nil)
+	_ policy.InputLister     = (*Model)(nil)
 )
 
 // Open loads the model of a folder: config.json, tokenizer, image processor and
@@ -276,6 +278,14 @@ func (m *Model) Close() error {
 	return nil
 }
 
+// Inputs returns the folders that the model was opened from: model and, if they are set,
+// critic and adapter.
+func (m *Model) Inputs() map[string]string {
+	paths := map[string]string{"model": m.dir, "critic": m.opts.CriticPath, "adapter": m.opts.Adapter}
+	maps.DeleteFunc(paths, func(_, path string) bool { return path == "" })
+	return paths
+}
+
 // Backend returns the name of the backend.
 func (m *Model) Backend() string { return m.dev.Name() }
 
@@ -310,6 +320,9 @@ func (m *Model) Gauges() map[string]float64 {
 
 // CompileTime returns the time spent in building and compiling programs.
 func (m *Model) CompileTime() time.Duration { return m.dev.CompileTime() }
+
+// ReadsImages reports whether the model has a vision tower.
+func (m *Model) ReadsImages() bool { return m.cfg.Vision != nil }
 
 // Family returns the architecture by its name in config.json.
 func (m *Model) Family() string { return string(m.cfg.Family) }

@@ -9,9 +9,9 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// TestNarrowCopiesWriteTheSame: it makes no difference whether a matrix is
-// narrowed once or at every use, but for what a compiler may skip: on a CPU it
-// does not round what it widens again at once.
+// TestNarrowCopiesWriteTheSame: converting a matrix to bfloat16 once or at every use gives
+// the same, except for roundings that a compiler may skip: on a CPU it does not round
+// numbers that it widens again at once.
 func TestNarrowCopiesWriteTheSame(t *testing.T) {
 	for _, lora := range []*LoRA{nil, {Rank: 2, Alpha: 4}} {
 		m := newTiny(t, model.Qwen25VL, Options{BFloat16: true, LoRA: lora})
@@ -45,7 +45,7 @@ func TestNarrowCopiesWriteTheSame(t *testing.T) {
 	}
 }
 
-// TestOnlyNarrowComputingCopiesWeights: float32 has no use for copies.
+// TestOnlyNarrowComputingCopiesWeights: computing in float32 needs no copies.
 func TestOnlyNarrowComputingCopiesWeights(t *testing.T) {
 	for _, narrow := range []bool{false, true} {
 		m := newTiny(t, model.Qwen25VL, Options{BFloat16: narrow})

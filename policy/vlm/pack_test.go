@@ -61,7 +61,7 @@ func TestBatchesThatFitOnePackAreNotPaddedToIt(t *testing.T) {
 	}
 }
 
-// So that a run whose batches differ in size compiles few executables.
+// A run whose batches differ in size compiles few executables.
 func TestPacksComeInFewSizes(t *testing.T) {
 	seen := map[[2]int]bool{}
 	for n := range 200 {

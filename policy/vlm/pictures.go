@@ -1,11 +1,8 @@
 package vlm
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"image"
-	"image/draw"
 	"runtime"
 	"sync"
 
@@ -110,23 +107,6 @@ func recoverImagePanic(f func() error) (err error) {
 	return f()
 }
 
-// hashImage is SHA-256 of an image's size and its 8-bit RGBA pixels.
-func hashImage(im image.Image) [32]byte {
-	b := im.Bounds()
-	rgba, ok := im.(*image.RGBA)
-	if !ok || rgba.Stride != 4*b.Dx() {
-		rgba = image.NewRGBA(image.Rect(0, 0, b.Dx(), b.Dy()))
-		draw.Draw(rgba, rgba.Bounds(), im, b.Min, draw.Src)
-	}
-	h := sha256.New()
-	var size [16]byte
-	binary.LittleEndian.PutUint64(size[:], uint64(b.Dx()))
-	binary.LittleEndian.PutUint64(size[8:], uint64(b.Dy()))
-	h.Write(size[:])
-	h.Write(rgba.Pix[:4*b.Dx()*b.Dy()])
-	return [32]byte(h.Sum(nil))
-}
-
 // hash sets an image's hash after it has checked that the size is valid. Hashing copies the
 // pixels.
 func (m *Model) hash(im *policy.Image) error {
@@ -137,7 +117,7 @@ func (m *Model) hash(im *policy.Image) error {
 	if _, err := m.proc.Grid(b.Dx(), b.Dy()); err != nil {
 		return err
 	}
-	im.Hash = hashImage(im.Image)
+	im.Hash = policy.HashImage(im.Image)
 	return nil
 }
 

@@ -9,12 +9,12 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// processed is a picture of so many bytes with a hash of its own.
+// processed is a picture with a number of bytes and a unique hash.
 func processed(name byte, bytes int) (hash [32]byte, p picture) {
 	return [32]byte{name}, picture{pixels: make([]byte, bytes)}
 }
 
-// held lists which of the pictures a…z are still there, without asking for them.
+// held lists which of the pictures a…z are in the cache, without using them.
 func (c *pictureCache) held() (names string, bytes int) {
 	for name := byte('a'); name <= 'z'; name++ {
 		for _, half := range []map[[32]byte]picture{c.fresh, c.old} {
@@ -44,7 +44,7 @@ func TestPicturesOfAStepGoInTheNextButOne(t *testing.T) {
 	hold("ab", "several optimiser steps")
 	c.startRound()
 	c.put(processed('c', 10))
-	hold("abc", "a step collected ahead is played while the one before is learned from")
+	hold("abc", "a step is collected ahead during the update of the previous one")
 	_, ok := c.get([32]byte{'a'})
 	require.True(t, ok)
 	c.markTraining()
@@ -69,7 +69,7 @@ func TestPicturesStayWithinTheirLimit(t *testing.T) {
 	}
 	names, _ := c.held()
 	require.Equal(t, "wxyz", names)
-	c.put(processed('a', 500)) // one that is larger than the limit is kept alone, for it is about to be read
+	c.put(processed('a', 500)) // a picture that is larger than the limit is kept alone, because it is read next
 	_, ok := c.get([32]byte{'a'})
 	require.True(t, ok)
 	c.markTraining()

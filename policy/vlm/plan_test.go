@@ -63,11 +63,11 @@ func TestPlannedStepsTakeWhatWasPlanned(t *testing.T) {
 	for _, r := range []Recompute{RecomputeNothing, RecomputeAttention, RecomputeBlocks} {
 		m := openTiny(t, dir, Options{Recompute: r, MicroTokens: 1024, HeadTokens: 32})
 		rows := policy.Rows{Tokens: make([]int32, 2*128), Offsets: []int{0, 128, 256}}
-		imitate(t, m, rows, trues(len(rows.Tokens)), 1e-3) // moments are there from the first step on
+		imitate(t, m, rows, trues(len(rows.Tokens)), 1e-3) // moments exist from the first step on
 		imitate(t, m, rows, trues(len(rows.Tokens)), 1e-3)
 		p := plan(t, m, Workload{Train: true, Rows: 2, Tokens: 128})
 		inner, probs := blockFloats(m.net.text, 256, 2, 128)
-		used := m.dev.Peak() + 4*(inner+2*probs) + p.Logits // what a program works with inside is not counted
+		used := m.dev.Peak() + 4*(inner+2*probs) + p.Logits // temporary memory inside a program is not counted
 		require.InEpsilon(t, used, p.Peak()-p.Program-p.Heap, 0.2, "recompute %s", r)
 		if before > 0 {
 			require.Less(t, m.dev.Peak(), before, "recompute %s", r)
@@ -90,14 +90,14 @@ func TestPlannedCachesAreThoseOfConversations(t *testing.T) {
 	require.Greater(t, plan(t, m, Workload{Generate: true, Rows: 200, Tokens: n}).Caches, 20*p.Caches)
 }
 
-// Rows that move to another batch are in the plan, besides the batch that they
-// left, which grows meanwhile; so are those of several batches.
+// The plan includes rows that move to another batch, in addition to their old batch,
+// which grows at the same time, and rows of several batches.
 func TestPlannedCachesIncludeRegroupedRows(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen2, nil)
 	one := openTiny(t, dir, Options{MaxRows: 1})
 	prompts := crowd(t, one, 16, 4, 100, func(i int) bool { return i < 4 || i >= 8 })
 	for i := range 4 {
-		prompts[8+i].MaxTokens = 40 // they leave room for the last four
+		prompts[8+i].MaxTokens = 40 // so that the last four have room
 	}
 	for name, rows := range map[string]int{"half of one batch": 8, "three batches, one after the other": 16} {
 		m := openTiny(t, dir, Options{MaxRows: 8, CacheTokens: 384})
@@ -113,8 +113,8 @@ func TestPlannedCachesIncludeRegroupedRows(t *testing.T) {
 	}
 }
 
-// What Go has on its heap is counted with the garbage that the collector lets pile
-// up, apart from the program.
+// The Go heap is counted with garbage that has not been collected yet, without the
+// program itself.
 func TestPlansCountTheHeapOfTheProcess(t *testing.T) {
 	m := newTiny(t, model.Qwen2, Options{})
 	w := Workload{Train: true, Rows: 1, Tokens: 8}

@@ -36,7 +36,7 @@ type plannedCase struct {
 	w       Workload
 }
 
-// plannedRun is what a process foresaw and took.
+// plannedRun is the planned and the measured memory of a process.
 type plannedRun struct {
 	Planned, Peak int64
 	Plan          MemoryPlan
@@ -59,7 +59,7 @@ func plannedCases() map[string]plannedCase {
 	}
 }
 
-// measurePlan runs the case in this process, and writes what it took.
+// measurePlan runs the case in this process, and writes the memory that it used.
 func measurePlan(t *testing.T, c plannedCase) plannedRun {
 	var dir string
 	if c.family == "" {
@@ -121,7 +121,7 @@ func plannedRows(t *testing.T, m *Model, w Workload) (policy.Rows, []bool) {
 		first := len(rows.Tokens)
 		for k := range w.Images {
 			img := w.picture(m, i*w.Images+k)
-			images = append(images, policy.Image{Hash: hashImage(img), Image: img})
+			images = append(images, policy.Image{Hash: policy.HashImage(img), Image: img})
 			pic, err := m.picture(images[k])
 			require.NoError(t, err)
 			rows.Tokens = append(rows.Tokens, 0)
@@ -174,8 +174,8 @@ func TestPlannedPeaksAreThoseOfTheProcess(t *testing.T) {
 		return
 	}
 	for name := range plannedCases() {
-		// How many programs are compiled at one moment, and with that the peak, depends on
-		// what else the machine does: a plan has to be right for one of three processes.
+		// How many programs are compiled at the same time, and so the peak, depends on
+		// other load on the machine: a plan has to be right for one of three processes.
 		var r plannedRun
 		for range 3 {
 			r = runPlanCase(t, name)

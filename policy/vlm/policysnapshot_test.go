@@ -23,15 +23,15 @@ func TestPolicySnapshotsDoNotChange(t *testing.T) {
 
 		l, err := m.SnapshotPolicy(t.Context())
 		require.NoError(t, err)
-		_, lent := m.dev.Live()
+		_, held := m.dev.Live()
 		size := 0
 		for _, g := range m.actor.weights.groups {
 			size += g.Size()
 		}
 		if lora == nil {
-			require.Equal(t, int64(4*size), lent-before, "one more copy of the weights")
+			require.Equal(t, int64(4*size), held-before, "one more copy of the weights")
 		} else {
-			require.Less(t, lent-before, int64(4*size/2), "what is not trained is shared")
+			require.Less(t, held-before, int64(4*size/2), "what is not trained is shared")
 		}
 
 		var got []policy.Completion

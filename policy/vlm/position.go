@@ -72,3 +72,6 @@ func windows(a, b, side int) (order []int32, sizes []int) {
 	}
 	return order, sizes
 }
+
+// MaxPositions returns the maximum length of a row in tokens; 0 is no limit.
+func (m *Model) MaxPositions() int { return m.cfg.Text.MaxPositions }

@@ -10,8 +10,8 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// What is prepared for a step is what the step runs: a wrong guess of a shape would
-// be compiled for nothing.
+// Prepare compiles exactly the executables that a step runs: one with a wrong shape would
+// be compiled in vain.
 func TestEverythingThatIsPreparedRuns(t *testing.T) {
 	for name, o := range map[string]Options{
 		"all":                {},

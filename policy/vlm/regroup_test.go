@@ -11,8 +11,8 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// crowd are conversations with responses of up to short tokens, and of up to long
-// tokens where it says so. What is sampled with their seeds is as long as that.
+// crowd are conversations with responses of up to short tokens, some of up to long tokens.
+// With their seeds the responses reach these lengths.
 func crowd(t *testing.T, m *Model, n, short, long int, isLong func(i int) bool) []policy.Prompt {
 	t.Helper()
 	prompts := make([]policy.Prompt, n)
@@ -32,8 +32,8 @@ func crowd(t *testing.T, m *Model, n, short, long int, isLong func(i int) bool) 
 	return prompts
 }
 
-// goOn is another turn of the conversations.
-func goOn(prompts []policy.Prompt) []policy.Prompt {
+// nextTurn returns the prompts of another turn of the conversations.
+func nextTurn(prompts []policy.Prompt) []policy.Prompt {
 	out := slices.Clone(prompts)
 	for i := range out {
 		out[i].Messages, out[i].MaxTokens, out[i].Seed = say("on"), 5, out[i].Seed+7
@@ -49,17 +49,6 @@ func regrouped(m *Model) bool {
 		}
 	}
 	return false
-}
-
-// without drops conversations that wrote a placeholder, which cannot continue.
-func (s stories) without(prompts []policy.Prompt, stop policy.Stop) []policy.Prompt {
-	return slices.DeleteFunc(slices.Clone(prompts), func(p policy.Prompt) bool {
-		ended := s[p.Conversation].last.Stop == stop
-		if ended {
-			delete(s, p.Conversation)
-		}
-		return ended
-	})
 }
 
 // The long response is flushed to its session while it is alone, and all
@@ -90,10 +79,10 @@ func TestLongResponsesContinueAlone(t *testing.T) {
 				require.Equal(t, alone[p.Conversation].tokens, played[p.Conversation].tokens, "%s: conversation %d", family, i)
 				requireNear(t, alone[p.Conversation].logProbs, played[p.Conversation].logProbs, rowDrift, "log-probs")
 			}
-			next := goOn(played.without(prompts, policy.StopVision))
+			next := nextTurn(prompts)
 			for range 2 {
 				played.play(t, m, next, o)
-				next = goOn(played.without(next, policy.StopVision))
+				next = nextTurn(next)
 			}
 			require.Greater(t, len(played), 4)
 			played.requireScored(t, m, 1)
@@ -105,8 +94,8 @@ func TestLongResponsesContinueAlone(t *testing.T) {
 	}
 }
 
-// With room for four rows, those that wait begin while a long response is still
-// being written.
+// With room for four rows, waiting rows begin while a long response is still being
+// generated.
 func TestWaitingConversationsTakeFreedRows(t *testing.T) {
 	o := policy.Sampling{Temperature: 1, MaxTokens: 50}
 	dir := tinyFolder(t, model.Qwen2, nil)
@@ -133,7 +122,7 @@ func TestWaitingConversationsTakeFreedRows(t *testing.T) {
 		requireNear(t, alone[p.Conversation].logProbs, played[p.Conversation].logProbs, rowDrift, "log-probs")
 	}
 	for range 2 {
-		played.play(t, m, goOn(prompts), o)
+		played.play(t, m, nextTurn(prompts), o)
 	}
 	played.requireScored(t, m, 1)
 	m.Forget(keysOf(prompts)...)
@@ -154,7 +143,7 @@ func TestFailedCallsDoNotAffectOtherConversations(t *testing.T) {
 	m := openTiny(t, dir, Options{MaxRows: 8})
 	before, _ := m.dev.Live()
 	prompts := crowd(t, m, 12, 3, 40, func(i int) bool { return i == 3 || i > 8 })
-	rest, part := goOn(prompts[:2]), goOn(prompts[2:])
+	rest, part := nextTurn(prompts[:2]), nextTurn(prompts[2:])
 	for i := range part {
 		part[i].MaxTokens = prompts[2+i].MaxTokens
 	}

@@ -98,7 +98,7 @@ func requireResponse(t testing.TB, want, got policy.Completion, what string) {
 	requireNear(t, want.LogProbs, got.LogProbs, rowDrift, what)
 }
 
-// TestTheCountOfAResumedConversationIsOfTheNewMessages: those before have been read.
+// TestTheCountOfAResumedConversationIsOfTheNewMessages: earlier ones are not counted.
 func TestTheCountOfAResumedConversationIsOfTheNewMessages(t *testing.T) {
 	m := newTiny(t, model.Qwen25VL, Options{})
 	s := policy.Sampling{Temperature: 1, MaxTokens: 6}

@@ -52,8 +52,8 @@ func TestPolicyCriticAndReferenceShareTheBase(t *testing.T) {
 	}
 }
 
-// A critic on a copy of the folder has weights of its own: what it computes, what
-// it learns and what is saved is the same, number by number.
+// A critic on a copy of the folder has its own weights: its values, updates and saved
+// files equal those of a critic on a shared base, number by number.
 func TestSharingTheBaseChangesNoNumber(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen25VL, nil)
 	o := Options{LoRA: lora(), Critic: SeparateCritic, Reference: true, Seed: 5}
@@ -96,8 +96,8 @@ func adapterOf(t *testing.T, l *learner) map[string][]float32 {
 	return out
 }
 
-// The critic does not enter what is exported, and the exported policy is the
-// policy with its adapter.
+// Exported files do not include the critic, and the exported policy is the policy with its
+// adapter.
 func TestExportsLeaveTheSharingCriticOut(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen25VL, nil)
 	m := openTiny(t, dir, Options{LoRA: lora(), Critic: SeparateCritic})
@@ -152,7 +152,7 @@ func TestTieCopiesTheAdapter(t *testing.T) {
 		off += a.Bytes()
 	}
 	require.NoError(t, m.Tie(t.Context()))
-	require.Equal(t, before+adapterBytes(m.actor.weights)-off, held(m), "an adapter more, the zeros less")
+	require.Equal(t, before+adapterBytes(m.actor.weights)-off, held(m), "one more adapter, without the zeros")
 	tied := scores()
 	require.Equal(t, first.LogProbs, tied.LogProbs)
 	require.Equal(t, first.LogProbs, tied.Reference)

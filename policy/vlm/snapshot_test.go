@@ -12,8 +12,9 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// TestSnapshotsSaveWhatTheModelWas: trained on, restored from elsewhere, even
-// closed, the model's snapshot saves the bytes that the model would have saved.
+// TestSnapshotsSaveWhatTheModelWas: after more training, restoring another checkpoint or
+// closing the model, its snapshot saves the bytes that the model would have saved when
+// the snapshot was created.
 func TestSnapshotsSaveWhatTheModelWas(t *testing.T) {
 	adapters := &LoRA{Rank: 2, Alpha: 4, Targets: []string{"q_proj", "down_proj"}}
 	for _, lora := range []*LoRA{nil, adapters} {

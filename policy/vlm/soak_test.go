@@ -12,8 +12,8 @@ import (
 	"vagen/policy/vlm/internal/model"
 )
 
-// VAGEN_SOAK is the number of decoding steps; there are a fifth as many optimiser
-// steps. Without it there are few, on the backend that compiles nothing.
+// VAGEN_SOAK is the number of decoding steps; there are a fifth as many optimiser steps.
+// Without it there are few, in pure Go, which compiles nothing.
 func soakSteps(t *testing.T) (steps int, backend string) {
 	t.Helper()
 	text := os.Getenv("VAGEN_SOAK")
@@ -25,9 +25,9 @@ func soakSteps(t *testing.T) (steps int, backend string) {
 	return max(n, 200), testBackend()
 }
 
-// soak does a piece of work so often, and watches the memory from the first fifth
-// on, when everything is compiled and heaps have their size. What arrays take
-// must come back to the byte.
+// soak repeats work n times and measures the memory from the first fifth on, when
+// everything is compiled and heaps have reached their size. The bytes of arrays must be
+// exactly the same.
 func soak(t *testing.T, m *Model, what string, times int, work func(i int)) {
 	t.Helper()
 	var arrays, bytes, resident int64
@@ -44,7 +44,7 @@ func soak(t *testing.T, m *Model, what string, times int, work func(i int)) {
 	}
 	grown := usage.Resident() - resident
 	t.Logf("soak: %s: %d times, memory %.1f MB, %+.1f MB since the first fifth", what, times, float64(usage.Resident())/1e6, float64(grown)/1e6)
-	// Heaps wander by some megabytes; a leak of one small array for every step of a
+	// Heaps vary by some megabytes; a leak of one small array for every step of a
 	// long run is more than this.
 	require.Less(t, grown, int64(64<<20), "%s", what)
 }
@@ -61,16 +61,14 @@ func TestMemoryStaysFlatInALongSoak(t *testing.T) {
 		for range 2 { // two turns
 			out, err := m.Generate(t.Context(), prompts, policy.Sampling{Temperature: 1, MaxTokens: response / 2})
 			require.NoError(t, err)
-			for k, c := range out {
-				if c.Stop == policy.StopVision {
-					m.Forget(prompts[k].Conversation) // begins anew
-				}
+			require.Len(t, out, len(prompts))
+			for k := range prompts {
 				prompts[k].Messages = say("on")
 			}
 		}
 		m.Forget(keysOf(prompts)...)
 	})
-	// One response is longer than the others and leaves them.
+	// One response is longer than the others and moves to another batch.
 	soak(t, m, "ragged turns of 50 decoding steps", steps/50, func(i int) {
 		prompts := make([]policy.Prompt, 8)
 		for k := range prompts {

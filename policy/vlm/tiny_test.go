@@ -24,7 +24,7 @@ import (
 
 type object = map[string]any
 
-// tinyWords are tokens of their own in tiny models.
+// tinyWords are texts that tiny models encode as one token each.
 var tinyWords = []string{"left", "right", "goal", " box"}
 
 // tinyTokenizer has 256 bytes, the special tokens and tinyWords.
@@ -92,9 +92,8 @@ func tinyFolder(t testing.TB, family model.Family, changes object) string {
 	return dir
 }
 
-// spread draws weights with which attention is sharp and the distributions over
-// tokens are far from even, so that mistakes show. Norms and biases are random,
-// too.
+// spread draws weights with which attention is sharp and the distributions over tokens
+// are far from uniform, so that errors become visible. Norms and biases are random, too.
 func spread(seed uint64) source {
 	return func(_ *model.Group, p model.Param, part model.Part, dst []float32) error {
 		r := rng.New(seed, rng.Init, hashName(part.Name))
@@ -108,8 +107,8 @@ func spread(seed uint64) source {
 	}
 }
 
-// openTiny opens a folder; without another choice on pure Go, in micro-batches
-// that tiny rows fill.
+// openTiny opens a folder; by default in pure Go, with micro-batches that tiny rows
+// fill.
 func openTiny(t testing.TB, dir string, o Options) *Model {
 	t.Helper()
 	if o.Backend == "" {
@@ -145,7 +144,7 @@ func say(text string, images ...image.Image) []policy.Message {
 	return []policy.Message{{Role: policy.User, Text: text, Images: images}}
 }
 
-// story is a conversation as it was played: the row that training gets.
+// story is a recorded conversation: the row that training gets.
 type story struct {
 	tokens   []int32
 	written  []bool // response tokens
@@ -192,7 +191,7 @@ func (s stories) play(t testing.TB, m *Model, prompts []policy.Prompt, o policy.
 	return out
 }
 
-// rows strings the conversations together in the order of keys.
+// rows concatenates the conversations in the order of keys.
 func (s stories) rows(keys []uint64) (rows policy.Rows, written []bool, logProbs []float32) {
 	rows.Offsets = []int{0}
 	for _, key := range keys {
@@ -215,7 +214,7 @@ func fourRows(t testing.TB, m *Model) (policy.Rows, []bool) {
 		if m.cfg.Vision != nil {
 			for k := range []int{1, 0, 2, 1}[i] {
 				img := drawing(uint64(10*i+k), 8*(2+i%2), 8*(1+k+i/2))
-				images = append(images, policy.Image{Hash: hashImage(img), Image: img})
+				images = append(images, policy.Image{Hash: policy.HashImage(img), Image: img})
 			}
 		}
 		for k := range n {
@@ -238,7 +237,7 @@ func fourRows(t testing.TB, m *Model) (policy.Rows, []bool) {
 	return rows, want
 }
 
-// pick takes some rows in another order, with the place of their tokens.
+// pick returns some rows in another order, with the positions of their tokens.
 func pick(rows policy.Rows, index ...int) (out policy.Rows, place []int) {
 	out.Offsets = []int{0}
 	for _, i := range index {
@@ -253,7 +252,7 @@ func pick(rows policy.Rows, index ...int) (out policy.Rows, place []int) {
 	return out, place
 }
 
-// requireNear compares numbers that rounding in float32 sets apart.
+// requireNear compares numbers that may differ by rounding in float32.
 func requireNear(t testing.TB, want, got []float32, limit float64, what string) {
 	t.Helper()
 	require.Len(t, got, len(want), what)

@@ -29,7 +29,7 @@ func evenly(want []bool) []float32 {
 	return out
 }
 
-// imitate takes one step of imitation.
+// imitate runs one step of imitation.
 func imitate(t *testing.T, m *Model, rows policy.Rows, want []bool, rate float64) policy.Stats {
 	t.Helper()
 	opt := policy.DefaultOptimizer()
@@ -40,8 +40,7 @@ func imitate(t *testing.T, m *Model, rows policy.Rows, want []bool, rate float64
 	return s
 }
 
-// still is an optimiser that moves nothing and keeps the gradient as first
-// moment.
+// still is an optimiser that changes no weight; its first moment is the gradient.
 var still = policy.Optimizer{Epsilon: 1}
 
 // gradientsOf returns the gradients of the policy, and of a separate critic; nil
@@ -104,8 +103,8 @@ func TestImitationLearnsItsRows(t *testing.T) {
 	require.Less(t, last.Entropy, first.Entropy)
 }
 
-// The gradient of a batch is the sum over its micro-batches, however it is cut,
-// and whatever is kept for the way back.
+// The gradient of a batch is the sum over its micro-batches, for any division into them
+// and any choice of activations to recompute.
 func TestStepsDoNotDependOnHowRowsAreBatched(t *testing.T) {
 	dir := tinyFolder(t, model.Qwen25VL, nil)
 	m := openTiny(t, dir, Options{Critic: SeparateCritic})
@@ -246,8 +245,8 @@ func TestEntropyBonusRaisesTheEntropy(t *testing.T) {
 	require.Greater(t, entropies[9], entropies[0]+0.05)
 }
 
-// Without advantage, KL and entropy there is no gradient: what is left of AdamW
-// is p − η·λ·p. Whether XLA fuses that costs the last bit of a float32.
+// Without advantage, KL and entropy there is no gradient: AdamW reduces to p − η·λ·p.
+// If XLA fuses that, the last bit of a float32 may differ.
 func TestWithoutSignalOnlyWeightDecayMoves(t *testing.T) {
 	for _, decay := range []float64{0, 0.1} {
 		m := newTiny(t, model.Qwen25VL, Options{})
@@ -309,7 +308,7 @@ func TestSkippedStepsChangeNothing(t *testing.T) {
 	noWeight.Weight, noWeight.ValueWeight = make([]float32, len(b.Tokens)), make([]float32, len(b.Tokens))
 	skip(&noWeight, opt)
 
-	// And the step is taken afterwards.
+	// A repeated call performs the step.
 	s, err = m.Update(t.Context(), b, o, opt)
 	require.NoError(t, err)
 	require.False(t, s.Skipped)

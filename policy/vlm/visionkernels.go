@@ -13,7 +13,7 @@ import (
 func (k *kernels) patch() *device.Program {
 	return k.program("patch", func(in []*Node) []*Node {
 		a := args{in}
-		w := a.take(len(k.groups.Patch.Params))
+		w := a.next(len(k.groups.Patch.Params))
 		p := patchInput(&a)
 		cos, sin := k.cfg.VisionAngles(p.Place)
 		return []*Node{k.cfg.PatchForward(w, p, k.compute), cos, sin}
@@ -24,7 +24,7 @@ func (k *kernels) patch() *device.Program {
 func (k *kernels) patchBack(group *model.Group) *device.Program {
 	return k.program("patch back"+frozenKey(group), func(in []*Node) []*Node {
 		a := args{in}
-		w := a.take(len(k.groups.Patch.Params))
+		w := a.next(len(k.groups.Patch.Params))
 		p := model.PatchInput{Pixels: a.one(), Place: a.one()}
 		if k.cfg.Vision.Positions > 0 {
 			p.TableIndex, p.TableWeight = a.one(), a.one()
@@ -60,7 +60,7 @@ func (k *kernels) visionBlock(train, even bool) *device.Program {
 	n := len(k.groups.Blocks[0].Params)
 	return k.program(fmt.Sprintf("vision block train=%v even=%v", train, even), func(in []*Node) []*Node {
 		a := args{in}
-		w, x, cos, sin := a.take(n), a.one(), a.one(), a.one()
+		w, x, cos, sin := a.next(n), a.one(), a.one(), a.one()
 		y, kept := k.vision.Forward(w, x, cos, sin, visionLayout(&a, even))
 		if !train {
 			return []*Node{y}
@@ -74,7 +74,7 @@ func (k *kernels) visionBlockBack(even bool, group *model.Group) *device.Program
 	n := len(k.groups.Blocks[0].Params)
 	return k.program(fmt.Sprintf("vision block back even=%v%s", even, frozenKey(group)), func(in []*Node) []*Node {
 		a := args{in}
-		w, dy, cos, sin := a.take(n), a.one(), a.one(), a.one()
+		w, dy, cos, sin := a.next(n), a.one(), a.one(), a.one()
 		l := visionLayout(&a, even)
 		kept := k.restoreActivations(k.vision, &a, w, cos, sin, l)
 		dx, grads := k.vision.Backward(w, kept, cos, sin, l, dy)
@@ -101,7 +101,7 @@ func (k *kernels) mergeBack(deep bool, group *model.Group) *device.Program {
 	n := len(k.groups.Merger.Params)
 	return k.program(fmt.Sprintf("merge back deep=%v%s", deep, frozenKey(group)), func(in []*Node) []*Node {
 		a := args{in}
-		w, x, dy := a.take(n), a.one(), a.one()
+		w, x, dy := a.next(n), a.one(), a.one()
 		dx, grads := k.merger(deep).Backward(w, x, dy)
 		return append([]*Node{dx}, accumulate(trainedNodes(grads, group), a.rest())...)
 	})

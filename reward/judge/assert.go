@@ -2,7 +2,7 @@ package judge
 
 import "vagen/reward"
 
-// entity is an object that a text speaks of.
+// entity is an object that a text mentions.
 type entity struct {
 	kind  string
 	label int // of several objects of a kind; 0 without one

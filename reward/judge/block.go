@@ -6,9 +6,9 @@ import (
 	"maps"
 	"math"
 	"net/url"
-	"slices"
 	"strings"
 
+	"vagen/internal/field"
 	"vagen/internal/settings"
 	"vagen/reward"
 )
@@ -24,13 +24,17 @@ type StateReward struct {
 	Base        float64 `yaml:"score_base"`
 	JudgeURL    string  `yaml:"judge_base_url" kind:"address"` // of a service that speaks OpenAI's protocol
 	JudgeModel  string  `yaml:"judge_model" kind:"address"`    // as the service calls it
+	Service     Service `yaml:"judge"`                         // of ByModel
 	Site        string  `yaml:"credit_site" kind:"text"`       // SectionEnd, per_span, which is its old name, or TurnEnd
 	Aggregation string  `yaml:"aggregation" kind:"text"`       // PerTurn or EpisodeMean
 	Scorer      string  `yaml:"scorer" kind:"text"`            // ByModel, ByRules or ByExactRules
 	// Scoring is how relations are compared with the truth: HalfAgreements, or
 	// ExactMatches, which is the legacy system's score of Sokoban. FrozenLake supports
 	// it, too, with holes instead of boxes; other environments do not.
-	Scoring string       `yaml:"scoring" kind:"text"`
+	Scoring string `yaml:"scoring" kind:"text"`
+	// Guard is whether Scoring.Guarded is set: GuardOn, GuardOff, or GuardAuto, which is on
+	// for ByRules, and off for the scorers of VAGEN.
+	Guard   string       `yaml:"guard" kind:"text"`
 	Phrases StockPhrases `yaml:"stock_phrases"` // of ExactMatches
 }
 
@@ -57,12 +61,16 @@ const (
 	EpisodeMean = "episode_mean"
 	ByModel     = "judge"
 	ByRules     = "rules"
-	// ByExactRules reads sentences as literally as the newest VAGEN system: see
+	// ByExactRules reads sentences as literally as VAGEN next: see
 	// Rules.Literal. Agents learn its phrases, whether or not a reader agrees with them.
 	ByExactRules = "exact"
 
 	HalfAgreements = "half_agreements"
 	ExactMatches   = "exact_matches"
+
+	GuardAuto = "auto"
+	GuardOn   = "on"
+	GuardOff  = "off"
 
 	perSpan = "per_span"
 )
@@ -80,11 +88,11 @@ const (
 // DefaultStateReward returns the block without entries.
 func DefaultStateReward() StateReward {
 	legacy := reward.SokobanScorer()
-	return StateReward{Base: 0.334, Site: SectionEnd, Aggregation: PerTurn, Scorer: ByModel, Scoring: HalfAgreements,
+	return StateReward{Base: 0.334, Service: DefaultService(), Site: SectionEnd, Aggregation: PerTurn, Scorer: ByModel, Scoring: HalfAgreements, Guard: GuardAuto,
 		Phrases: StockPhrases{Keep: legacy.Keep, Top: legacy.TopK, Enough: legacy.Enough, Penalty: legacy.Penalty}}
 }
 
-// Scorers returns the scorers that the block asks for, as Scoring has them: nil for
+// Scorers returns the scorers that the block selects, as Scoring has them: nil for
 // HalfAgreements. Each call returns new ones, which remember nothing yet.
 func (s *StateReward) Scorers() map[string]reward.Scorer {
 	if s.Scoring != ExactMatches {
@@ -155,48 +163,37 @@ func (s *StateReward) Enabled() bool {
 
 // Problems returns all errors of the block.
 func (s *StateReward) Problems() []error {
-	var out []error
-	bad := func(format string, args ...any) { out = append(out, fmt.Errorf(format, args...)) }
-	for _, c := range []struct {
-		key, value string
-		allowed    []string
-	}{
-		{"credit_site", s.Site, []string{SectionEnd, perSpan, TurnEnd}},
-		{"aggregation", s.Aggregation, []string{PerTurn, EpisodeMean}},
-		{"scorer", s.Scorer, []string{ByModel, ByRules, ByExactRules}},
-		{"scoring", s.Scoring, []string{HalfAgreements, ExactMatches}},
-	} {
-		if !slices.Contains(c.allowed, c.value) {
-			bad("%s is %q, must be one of %s", c.key, c.value, strings.Join(c.allowed, ", "))
-		}
-	}
-	for _, n := range []struct {
-		key   string
-		value float64
-	}{{"state_estimation.reward", s.Estimation.Reward}, {"transition_prediction.reward", s.Transition.Reward}} {
-		if math.IsNaN(n.value) || math.IsInf(n.value, 0) {
-			bad("%s is %v, must be finite", n.key, n.value)
-		}
-	}
+	var c field.Checks
+	c.OneOf("credit_site", s.Site, SectionEnd, perSpan, TurnEnd)
+	c.OneOf("aggregation", s.Aggregation, PerTurn, EpisodeMean)
+	c.OneOf("scorer", s.Scorer, ByModel, ByRules, ByExactRules)
+	c.OneOf("scoring", s.Scoring, HalfAgreements, ExactMatches)
+	c.OneOf("guard", s.Guard, GuardAuto, GuardOn, GuardOff)
+	c.Finite("state_estimation.reward", s.Estimation.Reward)
+	c.Finite("transition_prediction.reward", s.Transition.Reward)
 	if !(s.Base >= 0 && s.Base < 1) {
-		bad("score_base is %v, must be in [0, 1)", s.Base)
+		c.Say("{score_base} is %v, must be in [0, 1)", s.Base)
 	}
 	if s.Scoring == HalfAgreements && s.Phrases != DefaultStateReward().Phrases {
-		bad("stock_phrases is for scoring %s, found %s", ExactMatches, s.Scoring)
+		c.Say("stock_phrases is for scoring %s, found %s", ExactMatches, s.Scoring)
 	}
 	if p := s.Phrases; p.Keep < 1 || p.Top < 0 || p.Top > p.Keep || !(p.Enough >= 0) || !(p.Penalty >= 0) || math.IsInf(p.Enough+p.Penalty, 0) {
-		bad("stock_phrases is %+v; keep must be positive, top within 0..keep, enough and penalty finite and not negative", p)
+		c.Say("stock_phrases is %+v; keep must be positive, top within 0..keep, enough and penalty finite and not negative", p)
 	}
+	s.Service.check(&c)
 	if s.Scorer != ByModel || !s.Enabled() {
-		return out
+		return c.Errors()
 	}
-	if u, err := url.Parse(s.JudgeURL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		bad("judge_base_url is %q, must be of the form http://host:port/v1", s.JudgeURL)
+	switch u, err := url.Parse(s.JudgeURL); {
+	case strings.ContainsAny(s.JudgeURL, "@?#"):
+		c.Say("judge_base_url has a user, a password, a query or a fragment, must be of the form http://host:port/v1; name the variable with the key in judge.key_env")
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		c.Say("judge_base_url is %q, must be of the form http://host:port/v1", s.JudgeURL)
 	}
 	if s.JudgeModel == "" {
-		bad("judge_model is missing; the judge needs it")
+		c.Say("judge_model is missing; the judge needs it")
 	}
-	return out
+	return c.Errors()
 }
 
 // Apply returns an environment's options with those that the block sets: rewards for
@@ -226,8 +223,8 @@ func (s *StateReward) Tree() map[string]any {
 	section := func(c Section) map[string]any { return map[string]any{"enable": c.Enable, "reward": c.Reward} }
 	out := map[string]any{
 		"state_estimation": section(s.Estimation), "transition_prediction": section(s.Transition),
-		"score_base": s.Base, "judge_base_url": s.JudgeURL, "judge_model": s.JudgeModel,
-		"credit_site": s.Site, "aggregation": s.Aggregation, "scorer": s.Scorer, "scoring": s.Scoring,
+		"score_base": s.Base, "judge_base_url": s.JudgeURL, "judge_model": s.JudgeModel, "judge": s.Service.tree(),
+		"credit_site": s.Site, "aggregation": s.Aggregation, "scorer": s.Scorer, "scoring": s.Scoring, "guard": s.Guard,
 		"stock_phrases": map[string]any{"keep": s.Phrases.Keep, "top": s.Phrases.Top, "enough": s.Phrases.Enough, "penalty": s.Phrases.Penalty},
 	}
 	if s.On != nil {
@@ -236,29 +233,36 @@ func (s *StateReward) Tree() map[string]any {
 	return out
 }
 
+// NewScoring returns how the block scores what its judge read.
+func (s *StateReward) NewScoring() Scoring {
+	return Scoring{Base: s.Base, Scorers: s.Scorers(), Guarded: s.Guard == GuardOn || s.Guard == GuardAuto && s.Scorer == ByRules}
+}
+
 // Rules returns the judge of scorers ByRules and ByExactRules; nil for ByModel.
 func (s *StateReward) Rules() *Rules {
 	if s.Scorer == ByModel {
 		return nil
 	}
-	return &Rules{Scoring: Scoring{Base: s.Base, Scorers: s.Scorers()}, Literal: s.Scorer == ByExactRules}
+	return &Rules{Scoring: s.NewScoring(), Literal: s.Scorer == ByExactRules}
 }
 
 // Reference lists the keys of the block with their defaults and meanings.
 func Reference() [][3]string {
 	d := DefaultStateReward()
-	return [][3]string{
+	all := [][3]string{
 		{"enabled", "", "false switches the block off, whatever its sections say"},
 		{"state_estimation", "{enable: false, reward: 0}", "pay for statements about the state before the turn, and how much for a perfect one"},
 		{"transition_prediction", "{enable: false, reward: 0}", "the same about the state after the turn"},
 		{"score_base", fmt.Sprint(d.Base), "score of guessing, which earns nothing; 0 is off"},
-		{"scorer", d.Scorer, "judge asks a language model what a statement says, rules reads it by fixed rules, exact by the literal rules of VAGEN's newest system"},
+		{"scorer", d.Scorer, "judge asks a language model what a statement says, rules reads it by fixed rules, exact by the literal rules of VAGEN next"},
 		{"judge_base_url", "", "OpenAI-compatible address of that model"},
 		{"judge_model", "", "its name there"},
 		{"scoring", d.Scoring, "half_agreements: half a point per equal direction; exact_matches: the legacy score of Sokoban, for sokoban and frozenlake"},
+		{"guard", d.Guard, "on: nothing for turns that leave the state as it was, and less for more objects than there are; off: as in VAGEN; auto: on with the scorer rules"},
 		{"stock_phrases", fmt.Sprintf("{keep: %d, top: %d, enough: %v, penalty: %v}", d.Phrases.Keep, d.Phrases.Top, d.Phrases.Enough, d.Phrases.Penalty),
 			"with exact_matches: of the texts kept, the top most frequent score -penalty unless both F1 values sum to enough; top 0 is off"},
 		{"credit_site", d.Site, "section_end pays at the statement's last token, turn_end at the turn's"},
 		{"aggregation", d.Aggregation, "per_turn, or episode_mean: scaled by turn limit / turns played"},
 	}
+	return append(all, d.Service.reference()...)
 }

@@ -116,7 +116,7 @@ func (b board) row(line string) ([]piece, bool) {
 		return nil, true
 	}
 	cells := 0
-	for _, r := range line { // most lines are no map: look before memory is used
+	for _, r := range line { // most lines are not a map: check before allocating
 		if _, ok := b.pieces[r]; ok {
 			cells++
 		} else if !pythonSpace(r) && r != '|' && r != ',' {

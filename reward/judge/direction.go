@@ -92,7 +92,7 @@ func (r *reader) referred(i, end int) bool {
 	return ref == thePlayer
 }
 
-// noise reports whether "left" or "right" at i is no direction: "nothing left to eat".
+// noise reports whether "left" or "right" at i is not a direction: "nothing left to eat".
 func (r *reader) noise(i, end int) bool {
 	t := &r.tokens[i]
 	if t.a>>4 == overWord && i+1 < end && (r.tokens[i+1].class == toward || r.tokens[i+1].class == placing || r.tokens[i+1].class == direction) {

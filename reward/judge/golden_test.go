@@ -10,7 +10,7 @@ import (
 	"vagen/reward"
 )
 
-// Recorded from the newest system (testdata/algorithms_next/relations.json): the
+// Recorded from VAGEN next (testdata/algorithms_next/relations.json): the
 // scores of relations, its reader of a judge's answers, and its reader of exact
 // sentences. What is true of a room is compared in package sokoban.
 func TestRelationsAreReadAndScoredAsInTheOriginal(t *testing.T) {

@@ -25,7 +25,7 @@ import (
 // The zero value is ready.
 type Rules struct {
 	Scoring
-	// Literal reads sentences as the newest VAGEN system does, see Read, and scores blank
+	// Literal reads sentences as VAGEN next does, see Read, and scores blank
 	// claims and states without objects: it is the scorer "exact" of its configurations.
 	Literal bool
 }
@@ -41,6 +41,10 @@ type Scoring struct {
 	// Base is the score of guessing: scores become (score − Base)/(1 − Base), but
 	// not below 0. 0 changes nothing; 0.334 is the score of a random relation.
 	Base float64
+	// Guarded makes the score of a claim 0 if its turn left the state as it was, so that
+	// standing still earns nothing, and sets AssignmentScorer.Excess where there is no entry
+	// in Scorers. The original systems pay for both.
+	Guarded bool
 
 	mu sync.Mutex // protects the state of scorers
 }
@@ -57,6 +61,7 @@ func (r *Rules) Score(_ context.Context, claims []reward.Claim) ([]float64, erro
 			scores[i] = reward.AboveBase(compareNumbers(c.Text, c.State), r.Base)
 		}
 	}
+	r.guard(claims, scores)
 	return scores, nil
 }
 
@@ -233,15 +238,30 @@ func (p *Scoring) score(readings []reward.Reading) []float64 {
 	return scores
 }
 
-// frozenLake keeps no state, so that all judges share it.
-var frozenLake = reward.FrozenLakeScorer()
+// guard sets the scores of turns without a change to 0 if Guarded is set.
+func (p *Scoring) guard(claims []reward.Claim, scores []float64) {
+	for i, c := range claims {
+		if p.Guarded && c.Unchanged && scores[i] > 0 {
+			scores[i] = 0
+		}
+	}
+}
+
+// frozenLake keeps no state, so that all judges share it; guardedLake is that of Guarded.
+var (
+	frozenLake  = reward.FrozenLakeScorer()
+	guardedLake = &reward.AssignmentScorer{Weights: frozenLake.Weights, Excess: true}
+)
 
 func (p *Scoring) scorer(group []reward.Reading) reward.Scorer {
 	name := group[0].Claim.Env
 	if s := p.Scorers[name]; s != nil {
 		return s
 	}
-	if name == "frozenlake" {
+	switch {
+	case name == "frozenlake" && p.Guarded:
+		return guardedLake
+	case name == "frozenlake":
 		return frozenLake
 	}
 	weights := make(map[string]float64)
@@ -250,7 +270,7 @@ func (p *Scoring) scorer(group []reward.Reading) reward.Scorer {
 			weights[t.Object] = 1
 		}
 	}
-	return &reward.AssignmentScorer{Weights: weights}
+	return &reward.AssignmentScorer{Weights: weights, Excess: p.Guarded}
 }
 
 // Validate returns an error if a setting is not allowed.

@@ -38,7 +38,7 @@ var directions = []phrase{
 // is empty. names maps the words for objects, in lower case, to their ids; case and
 // white space of the text are ignored.
 //
-// These are the rules of the newest Sokoban's exact reader, for any objects.
+// These are the rules of the exact reader of VAGEN next's Sokoban, for any objects.
 func Read(text string, names map[string]string) []reward.Relation {
 	return read(text, names, positions)
 }

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"vagen/internal/field"
 	"vagen/policy"
 	"vagen/rollout"
 )
@@ -158,15 +159,14 @@ func total(missing [][]rollout.Episode) int {
 
 // check checks the fields of the evaluation.
 func (e *Evaluation) check() error {
-	var problems []error
-	say := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	var c field.Checks
 	switch e.Resume {
 	case "", SkipCompleted, ResumeOff, ForceRerun:
 	default:
-		say("Resume is %q, must be %s, %s or %s", e.Resume, SkipCompleted, ResumeOff, ForceRerun)
+		c.Say("Resume is %q, must be %s, %s or %s", e.Resume, SkipCompleted, ResumeOff, ForceRerun)
 	}
 	if e.Dir == "" || e.Model == "" || len(e.Tasks) == 0 {
-		say("Dir is %q, Model %q, and there are %d Tasks; none may be empty", e.Dir, e.Model, len(e.Tasks))
+		c.Say("Dir is %q, Model %q, and there are %d Tasks; none may be empty", e.Dir, e.Model, len(e.Tasks))
 	}
 	tags := map[string]bool{}
 	for i := range e.Tasks {
@@ -174,24 +174,24 @@ func (e *Evaluation) check() error {
 		name := folderPrefix + t.Tag
 		switch key := strings.ToLower(t.Tag); {
 		case t.Tag == "" || filepath.Base(name) != name || !filepath.IsLocal(name) || strings.ContainsAny(name, `/\`):
-			say("task %d: Tag is %q, must be valid as the name of a folder", i, t.Tag)
+			c.Say("task %d: Tag is %q, must be valid as the name of a folder", i, t.Tag)
 		case tags[key]:
-			say("task %d: Tag is %q, which another task has, too: results would be mixed", i, t.Tag)
+			c.Say("task %d: Tag is %q, which another task has, too: results would be mixed", i, t.Tag)
 		default:
 			tags[key] = true
 		}
 		if len(t.Episodes) == 0 {
-			say("task %d (%s): Episodes is empty", i, t.Tag)
+			c.Say("task %d (%s): Episodes is empty", i, t.Tag)
 		}
 		if k := duplicate(t.Episodes); k >= 0 {
-			say("task %d (%s): episode %d has group %d and index %d like an earlier one: results would be mixed", i, t.Tag, k, t.Episodes[k].Group, t.Episodes[k].Index)
+			c.Say("task %d (%s): episode %d has group %d and index %d like an earlier one: results would be mixed", i, t.Tag, k, t.Episodes[k].Group, t.Episodes[k].Index)
 		}
 		if t.AtOnce < 0 {
-			say("task %d (%s): AtOnce is %d, must not be negative", i, t.Tag, t.AtOnce)
+			c.Say("task %d (%s): AtOnce is %d, must not be negative", i, t.Tag, t.AtOnce)
 		}
 	}
-	if len(problems) > 0 {
-		return fmt.Errorf("evaluate: %w: %w", ErrSettings, errors.Join(problems...))
+	if err := c.Err(); err != nil {
+		return fmt.Errorf("evaluate: %w: %w", ErrSettings, err)
 	}
 	if e.Log == nil {
 		e.Log = slog.New(slog.DiscardHandler)

@@ -15,7 +15,7 @@
 //	                                      variance or more
 //	drop_equal, dapo         DropEqual    groups whose returns are not all equal      1
 //
-// reward_variance and reward_variance_top_p are those of VAGEN Lite; variance as
+// reward_variance and reward_variance_top_p are those of VAGEN lite; variance as
 // a measure of a group's signal is from RAGEN (arXiv:2504.20073); dropping equal
 // groups is the dynamic sampling of DAPO (arXiv:2503.14476), without sampling
 // replacements.

@@ -47,7 +47,7 @@ type TopFraction struct {
 	Scaling  Scaling // "" is none
 }
 
-// DefaultTopFraction keeps a fifth of the groups, as VAGEN Lite does.
+// DefaultTopFraction keeps a fifth of the groups, as VAGEN lite does.
 func DefaultTopFraction() TopFraction { return TopFraction{Fraction: 0.2, Scaling: NoScaling} }
 
 func (f TopFraction) check() error { return checkShare("topk", f.Fraction) }
@@ -87,7 +87,7 @@ type TopP struct {
 	Scaling Scaling // of the loss, for what was dropped
 }
 
-// DefaultTopP has VAGEN Lite's numbers: 0.9 of the variance, scaled by the
+// DefaultTopP has VAGEN lite's numbers: 0.9 of the variance, scaled by the
 // square root of the kept share of groups.
 func DefaultTopP() TopP { return TopP{P: 0.9, Scaling: Sqrt} }
 

@@ -88,7 +88,7 @@ func spoil(v reflect.Value, n *int) bool {
 	case reflect.Bool:
 		v.SetBool(true)
 	case reflect.Float32, reflect.Float64:
-		v.SetFloat(math.Copysign(0, -1)) // another number to the last bit alone
+		v.SetFloat(math.Copysign(0, -1)) // differs from 0 only in its bits
 	default:
 		v.SetInt(1)
 	}

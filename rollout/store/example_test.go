@@ -11,8 +11,8 @@ import (
 	"vagen/rollout/store"
 )
 
-// What was played is written to a file and read back, for instance to look at what
-// failed.
+// Trajectories are written to a file and read back, for instance to inspect failed
+// episodes.
 func Example() {
 	dir, err := os.MkdirTemp("", "store")
 	if err != nil {

@@ -28,9 +28,9 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) { _ = readAll(t, data) })
 }
 
-// readAll reads a file that may be damaged and returns what is wrong with it. It
-// takes memory by the size of the file, whatever the file says of itself: 2048
-// times, by internal/parquetsize, and several bytes for each value.
+// readAll reads a file that may be damaged and returns its error. Its memory is bounded by
+// the size of the file, whatever sizes the file states: 2048 times, by
+// internal/parquetsize, and several bytes for each value.
 func readAll(t *testing.T, data []byte) error {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -75,8 +75,8 @@ func TestGalleriesKeepNamesOrImages(t *testing.T) {
 	require.Less(t, sizes["small"], sizes["plain"])
 }
 
-// TestResumedRunsKeepTheQuota: whatever was stored when a process died, a
-// resumed run leaves the same folder as one that did not die.
+// TestResumedRunsKeepTheQuota: whatever was stored when a process was killed, a resumed
+// run writes the same folder as an uninterrupted one.
 func TestResumedRunsKeepTheQuota(t *testing.T) {
 	ts := trajectories(t)
 	all, err := OpenGallery(t.TempDir(), GalleryOptions{Level: png.BestSpeed})
@@ -95,7 +95,7 @@ func TestResumedRunsKeepTheQuota(t *testing.T) {
 	whole := t.TempDir()
 	g := save(whole, &log, 0, len(ts))
 	require.Positive(t, g.Omitted())
-	require.Equal(t, 1, strings.Count(log.String(), "the folder of images is full"), "said once")
+	require.Equal(t, 1, strings.Count(log.String(), "the folder of images is full"), "logged once")
 	sum, err := pictureBytes(filepath.Join(whole, imageFolder))
 	require.NoError(t, err)
 	require.Positive(t, sum)
@@ -118,10 +118,10 @@ func TestResumedRunsKeepTheQuota(t *testing.T) {
 // room: the table is complete, and a warning is logged.
 func TestImagesThatCannotBeWrittenAffectNothingElse(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, imageFolder), nil, 0o644)) // in the way of the folder
+	require.NoError(t, os.WriteFile(filepath.Join(dir, imageFolder), nil, 0o644)) // a file with the name of the folder
 	var log bytes.Buffer
 	_, err := OpenGallery(dir, GalleryOptions{})
-	require.Error(t, err, "found out at once")
+	require.Error(t, err, "reported at once")
 	require.NoError(t, os.Remove(filepath.Join(dir, imageFolder)))
 	g, err := OpenGallery(dir, GalleryOptions{Log: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)

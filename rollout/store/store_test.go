@@ -50,8 +50,8 @@ func (babbler) Generate(_ context.Context, prompts []policy.Prompt, _ policy.Sam
 	return out, nil
 }
 
-// trajectories are episodes in pictures, some of which cannot be used, with
-// conversations that were summed up.
+// trajectories are episodes in pictures, some of them unusable, with conversations that
+// were summarised.
 func trajectories(t testing.TB) []*rollout.Trajectory {
 	t.Helper()
 	var envs env.Registry
@@ -81,8 +81,7 @@ func spanStart(t *rollout.Trajectory) int {
 	return start
 }
 
-// same compares trajectories, with images by what they show and errors by what
-// they say.
+// same compares trajectories, with images by their pixels and errors by their texts.
 func same(t testing.TB, want, got *rollout.Trajectory) {
 	t.Helper()
 	flat := func(in *rollout.Trajectory) *rollout.Trajectory {
@@ -134,9 +133,9 @@ func TestTrajectoriesSurviveARoundTrip(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, w.Write(7, ts[:2]...))
 	require.NoError(t, w.Write(8, ts[2:]...))
-	require.NoFileExists(t, path, "not before it is complete")
+	require.NoFileExists(t, path, "it does not exist before it is complete")
 	require.NoError(t, w.Close())
-	require.NoError(t, w.Close(), "once is enough")
+	require.NoError(t, w.Close(), "a second Close has no effect")
 	got, err := Load(path)
 	require.NoError(t, err)
 	require.Len(t, got, len(ts))
@@ -169,8 +168,8 @@ func plainTrajectories(in []Stored) (out []*rollout.Trajectory) {
 	return out
 }
 
-// TestEqualTrajectoriesMakeEqualFiles: nothing of a file depends on the time, the
-// place or the order of maps.
+// TestEqualTrajectoriesMakeEqualFiles: a file does not depend on the time, its folder or
+// the order of maps.
 func TestEqualTrajectoriesMakeEqualFiles(t *testing.T) {
 	var want []byte
 	for range 5 {
@@ -233,7 +232,7 @@ func TestColoursSurviveARoundTrip(t *testing.T) {
 	require.Equal(t, clear.NRGBAAt(2, 2), got[0].Turns[0].Observation.Images[2].At(1, 1), "translucent pixels are exact")
 }
 
-// TestOptionsKeepTheirTypes as far as YAML tells kinds apart.
+// TestOptionsKeepTheirTypes as far as YAML distinguishes types.
 func TestOptionsKeepTheirTypes(t *testing.T) {
 	config := map[string]any{
 		"whole": uint64(math.MaxUint64), "negative": int64(-3), "float": 2.0, "small": 1e-30, "text": "a", "flag": true, "none": nil,
@@ -248,10 +247,10 @@ func TestOptionsKeepTheirTypes(t *testing.T) {
 	require.ErrorContains(t, err, "trajectory 1 of step 0 (group 4, index 0): config")
 	again, err := Load(path)
 	require.NoError(t, err)
-	require.Equal(t, got, again, "the file that was there is as it was")
+	require.Equal(t, got, again, "the existing file is unchanged")
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(path), ".*"))
 	require.NoError(t, err)
-	require.Empty(t, left, "nothing is left of the attempt")
+	require.Empty(t, left, "no temporary file remains")
 }
 
 func TestInvalidTrajectoriesAreRefused(t *testing.T) {
@@ -264,7 +263,7 @@ func TestInvalidTrajectoriesAreRefused(t *testing.T) {
 		w, err := Create(filepath.Join(t.TempDir(), "a.parquet"))
 		require.NoError(t, err)
 		require.ErrorContains(t, w.Write(3, tr), says)
-		require.ErrorContains(t, w.Write(3, &rollout.Trajectory{}), says, "the file is spoilt")
+		require.ErrorContains(t, w.Write(3, &rollout.Trajectory{}), says, "the file cannot be completed after an error")
 		require.ErrorContains(t, w.Close(), says)
 		require.NoFileExists(t, w.path)
 	}
@@ -289,7 +288,7 @@ func TestOtherFilesAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, `"2", must be "1"`)
 }
 
-// TestDamagedImagesAreErrors: absent, cut off, and another one under the name.
+// TestDamagedImagesAreErrors: missing, truncated, and another image under the name.
 func TestDamagedImagesAreErrors(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.parquet")
@@ -321,7 +320,7 @@ func TestDamagedImagesAreErrors(t *testing.T) {
 	require.ErrorContains(t, err, "trajectory 0: row 0: image 0: ")
 }
 
-// TestInvalidRecordsAreErrors spoils one thing at a time in what is read.
+// TestInvalidRecordsAreErrors makes one value of a record invalid at a time.
 func TestInvalidRecordsAreErrors(t *testing.T) {
 	good := func() row {
 		return row{Tokens: []int32{1, 2, 3}, LogProbs: make([]float32, 3), Pieces: []piece{{"prompt", 1}, {"response", 2}}, Spans: []span{{"a", 1, 2}}, Images: []picture{{Hash: strings.Repeat("ab", 32)}}}

@@ -8,7 +8,7 @@ import (
 	"vagen/rollout"
 )
 
-// Summary is what identifies an episode and how it went, without its texts and tokens.
+// Summary identifies an episode and has its results, without texts and tokens.
 type Summary struct {
 	Step         int
 	Env          string

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSummariesAreThoseOfTheEpisodes: the columns that are read alone say the same as the
-// whole record, and images need not be there.
+// TestSummariesAreThoseOfTheEpisodes: reading only the columns of summaries gives the same
+// as reading the whole record, and needs no images.
 func TestSummariesAreThoseOfTheEpisodes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.parquet")
 	ts := trajectories(t)

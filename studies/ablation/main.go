@@ -77,7 +77,7 @@ func parse(args []string, w io.Writer) (options, error) {
 
 func launchRun(ctx context.Context, o options, set setting, say, complain io.Writer) error {
 	envs := builtin.Registry()
-	if err := envs.Register(worldName, newTold); err != nil {
+	if err := envs.Register(worldName, newHintedLake); err != nil {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(complain, &slog.HandlerOptions{Level: slog.LevelWarn}))

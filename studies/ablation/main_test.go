@@ -21,13 +21,13 @@ import (
 func tiny() setting {
 	s := published()
 	s.episodes, s.steps, s.every, s.maps, s.turns = 8, 1, 1, 2, 2
-	s.lesson, s.lessons, s.passed = 16, 2, 0
+	s.roundTurns, s.rounds, s.requiredRate = 16, 2, 0
 	return s
 }
 
 func tinyStudy(t *testing.T, out string, say io.Writer) *study {
 	envs := builtin.Registry()
-	require.NoError(t, envs.Register(worldName, newTold))
+	require.NoError(t, envs.Register(worldName, newHintedLake))
 	return &study{setting: tiny(), out: out, backend: "go", envs: envs, log: slog.New(slog.DiscardHandler), say: say}
 }
 
@@ -90,9 +90,9 @@ func (f writerFunc) Write(p []byte) (int, error) { f(p); return len(p), nil }
 func TestSeedsWithAFailedWarmStartAreExcluded(t *testing.T) {
 	dir := t.TempDir()
 	s := tinyStudy(t, dir, io.Discard)
-	s.passed = 2 // cannot be reached
+	s.requiredRate = 2 // cannot be reached
 	_, excluded, err := s.run(t.Context(), 1)
-	require.ErrorIs(t, errors.Join(err, s.close()), errExam)
+	require.ErrorIs(t, errors.Join(err, s.close()), errWarmStart)
 	require.Equal(t, []uint64{0, 1}, excluded)
 	require.NoError(t, os.Remove(filepath.Join(dir, "seed1", "failed")))
 
@@ -135,18 +135,18 @@ func TestMapsOfASeedAreItsOwn(t *testing.T) {
 	for seed := range uint64(20) {
 		c, err := s.configure(reference, seed, "auto")
 		require.NoError(t, err)
-		require.GreaterOrEqual(t, c.Env.Seed-int64(s.lessons*s.lesson)-int64(s.maps), end)
+		require.GreaterOrEqual(t, c.Env.Seed-int64(s.rounds*s.roundTurns)-int64(s.maps), end)
 		end = c.Env.Seed + int64(s.steps*s.episodes)
 	}
 }
 
 func TestTheWorldStatesAndRewardsProgress(t *testing.T) {
-	report, err := env.Check(t.Context(), newTold, env.CheckOptions{Config: world(), Responses: []string{"<answer>Left</answer>", "<answer>Down</answer>", "what?"}})
+	report, err := env.Check(t.Context(), newHintedLake, env.CheckOptions{Config: world(), Responses: []string{"<answer>Left</answer>", "<answer>Down</answer>", "what?"}})
 	require.NoError(t, errors.Join(err, report.Err()))
 
 	config := world()
 	config["desc"] = []any{"SFFF", "FHFF", "FFFF", "FFFG"}
-	e, err := newTold(config)
+	e, err := newHintedLake(config)
 	require.NoError(t, err)
 	o, err := e.Reset(t.Context(), 1)
 	require.NoError(t, err)
@@ -161,13 +161,13 @@ func TestTheWorldStatesAndRewardsProgress(t *testing.T) {
 	out, err = e.Step(t.Context(), "Left")
 	require.NoError(t, err)
 	require.InDelta(t, -0.1, out.Reward.Sum(), 1e-9, "a response without an action gets only the turn's penalty")
-	require.Equal(t, 6, e.(*told).distance())
+	require.Equal(t, 6, e.(*hintedLake).distance())
 
 	for name, bad := range map[string]map[string]any{"not a number": {partProgress: "much"}, "unknown": {"speed": 1}} {
-		_, err := newTold(bad)
+		_, err := newHintedLake(bad)
 		require.ErrorIs(t, err, env.ErrOption, name)
 	}
-	fresh, err := newTold(nil)
+	fresh, err := newHintedLake(nil)
 	require.NoError(t, err)
 	_, err = fresh.Step(t.Context(), "")
 	require.ErrorIs(t, err, env.ErrNotReset)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -98,7 +99,7 @@ func table(b *strings.Builder, results []result, m measure) (verdicts []string) 
 	for _, preset := range presets {
 		e := estimateOf(values[preset])
 		fmt.Fprintf(b, "| %s | %.3f | %.3f to %.3f | %s |", preset, e.mean, e.low, e.high, list(values[preset]))
-		k := indexOf(others, preset)
+		k := slices.Index(others, preset)
 		if k < 0 {
 			b.WriteString(" | | | |\n")
 			continue
@@ -134,15 +135,6 @@ func relation(p float64) string {
 		return pValue(p)
 	}
 	return "= " + pValue(p)
-}
-
-func indexOf(list []string, x string) int {
-	for i, y := range list {
-		if x == y {
-			return i
-		}
-	}
-	return -1
 }
 
 func list(x []float64) string {

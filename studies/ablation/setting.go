@@ -35,11 +35,11 @@ type setting struct {
 	maps     int // per validation
 	turns    int // per episode, at most
 
-	noise    float64 // share of random moves in the lessons
-	lesson   int     // turns that a lesson imitates
-	lessons  int     // at most
-	passed   float64 // success rate that ends the lessons
-	teaching train.Imitation
+	noise        float64 // share of random moves in the warm start
+	roundTurns   int     // turns that a round of the warm start imitates
+	rounds       int     // of the warm start, at most
+	requiredRate float64 // success rate that ends the warm start
+	imitation    train.Imitation
 }
 
 // published is the setting of docs/ablation.md.
@@ -48,8 +48,8 @@ func published() setting {
 	opt.Rate = 5e-3
 	return setting{
 		episodes: 64, steps: 12, every: 3, maps: 256, turns: 6,
-		noise: 0.3, lesson: 1600, lessons: 16, passed: 0.3,
-		teaching: train.Imitation{Batch: 64, Epochs: 1, Optimizer: opt, Warmup: 5, Every: 50},
+		noise: 0.3, roundTurns: 1600, rounds: 16, requiredRate: 0.3,
+		imitation: train.Imitation{Batch: 64, Epochs: 1, Optimizer: opt, Warmup: 5, Every: 50},
 	}
 }
 
@@ -73,7 +73,7 @@ func (s setting) configure(preset string, seed uint64, backend string) (config.C
 	c.Run.Seed = seed
 	c.Model.Backend, c.Model.CacheTokens, c.Model.MicroTokens = backend, 256, 2048
 	c.Env.Config = world()
-	// Validation uses the first maps; lessons and training of every seed have their own
+	// Validation uses the first maps; warm start and training of every seed have their own
 	// range of maps.
 	c.Env.ValSeed, c.Env.Seed = 0, 10_000_000*int64(seed+1)
 	c.Data.TrainBatch, c.Data.ValBatch = s.episodes/c.Rollout.Trajectories, s.maps

@@ -54,19 +54,19 @@ type result struct {
 	Warm    float64 `json:"warm"`    // seconds of the seed's warm start, if this run made it
 }
 
-// errExam means that a seed's warm start does not reach the required success rate.
-var errExam = errors.New("the warm start does not reach the required success rate")
+// errWarmStart means that a seed's warm start does not reach the required success rate.
+var errWarmStart = errors.New("the warm start does not reach the required success rate")
 
 // run returns the results of the given number of seeds, and the seeds that were excluded
 // because their warm start failed.
 func (s *study) run(ctx context.Context, seeds int) (all []result, excluded []uint64, err error) {
 	for seed := uint64(0); len(all) < seeds*len(presets); seed++ {
 		if len(excluded) > seeds {
-			return all, excluded, fmt.Errorf("seeds %d: %w", excluded, errExam)
+			return all, excluded, fmt.Errorf("seeds %d: %w", excluded, errWarmStart)
 		}
 		of, err := s.seed(ctx, seed)
 		switch {
-		case errors.Is(err, errExam):
+		case errors.Is(err, errWarmStart):
 			fmt.Fprintf(s.say, "seed %d is excluded: %v\n", seed, err)
 			excluded = append(excluded, seed)
 		case err != nil:
@@ -81,11 +81,11 @@ func (s *study) run(ctx context.Context, seeds int) (all []result, excluded []ui
 func (s *study) seed(ctx context.Context, seed uint64) (all []result, err error) {
 	failed := filepath.Join(s.out, fmt.Sprintf("seed%d", seed), "failed")
 	if _, err := os.Stat(failed); err == nil {
-		return nil, errExam
+		return nil, errWarmStart
 	}
 	for _, preset := range presets {
 		r, err := s.result(ctx, preset, seed)
-		if errors.Is(err, errExam) {
+		if errors.Is(err, errWarmStart) {
 			return nil, errors.Join(err, os.WriteFile(failed, nil, 0o644))
 		}
 		if err != nil {
@@ -203,7 +203,7 @@ func (s *study) start(ctx context.Context, c config.Config) (dir string, seconds
 	if err := s.model.Save(ctx, tmp); err != nil {
 		return dir, 0, err
 	}
-	// The optimiser state of the lessons is dropped: reinforcement learning starts with
+	// The optimiser state of the warm start is dropped: reinforcement learning starts with
 	// a new one.
 	err = errors.Join(os.RemoveAll(filepath.Join(tmp, "optimizer")), os.Rename(tmp, dir))
 	return dir, time.Since(begin).Seconds(), err
@@ -257,50 +257,50 @@ func (s *study) fresh(ctx context.Context, seed uint64) error {
 	return s.model.Restore(ctx, saved)
 }
 
-// teach imitates scripted turns in rounds (lessons) until the required success rate is
+// teach imitates scripted turns in rounds until the required success rate is
 // reached. How many rounds this takes depends on the initial weights, and twelve training
 // steps are too few to compensate for a failed warm start.
 func (s *study) teach(ctx context.Context, c config.Config) error {
-	// Lessons use the seeds before the training maps, the evaluations those before them.
-	first := c.Env.Seed - int64(s.lessons*s.lesson)
-	exam := c
-	exam.Env.ValSeed = first - int64(s.maps)
-	for n := range s.lessons {
-		ts, err := s.demonstrate(ctx, c, first+int64(n*s.lesson))
+	// The rounds use the seeds before the training maps, the evaluations those before them.
+	first := c.Env.Seed - int64(s.rounds*s.roundTurns)
+	evaluated := c
+	evaluated.Env.ValSeed = first - int64(s.maps)
+	for n := range s.rounds {
+		ts, err := s.demonstrate(ctx, c, first+int64(n*s.roundTurns))
 		if err != nil {
 			return err
 		}
-		o := s.teaching
+		o := s.imitation
 		o.Seed = rng.Derive(c.Run.Seed, rng.Shuffle, uint64(n))
 		if err := train.Imitate(ctx, s.model, ts, o); err != nil {
 			return err
 		}
-		t := &train.Trainer{Config: exam, Learner: s.model, Envs: s.envs, Log: s.log, Handled: handled}
+		t := &train.Trainer{Config: evaluated, Learner: s.model, Envs: s.envs, Log: s.log, Handled: handled}
 		share, _, err := t.Evaluate(ctx, policy.Sampling{Temperature: 1, MaxTokens: c.Data.MaxResponse})
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(s.say, "seed %d, lesson %d: success %v\n", c.Run.Seed, n+1, share)
-		if share.Rate >= s.passed {
+		fmt.Fprintf(s.say, "seed %d, warm-start round %d: success %v\n", c.Run.Seed, n+1, share)
+		if share.Rate >= s.requiredRate {
 			return nil
 		}
 	}
-	return errExam
+	return errWarmStart
 }
 
-// demonstrate records a lesson: the first turns of episodes on maps with consecutive
+// demonstrate records the turns of a round: the first turns of episodes on maps with consecutive
 // seeds, starting with first.
 func (s *study) demonstrate(ctx context.Context, c config.Config, first int64) ([]*rollout.Trajectory, error) {
-	episodes := make([]rollout.Episode, s.lesson)
+	episodes := make([]rollout.Episode, s.roundTurns)
 	for i := range episodes {
 		episodes[i] = rollout.Episode{Env: c.Env.Name, Config: c.Env.Config, Seed: first + int64(i), Group: i, MaxTurns: 1}
 	}
 	return rollout.Demonstrate(ctx, s.model, s.envs, episodes, func(e env.Env, ep rollout.Episode, _ int) (string, error) {
-		t, ok := e.(*told)
+		t, ok := e.(*hintedLake)
 		if !ok {
 			return "", fmt.Errorf("environment is a %T, must be %s", e, worldName)
 		}
-		return t.lesson(rng.New(c.Run.Seed, rng.Script, uint64(ep.Seed)), s.noise), nil
+		return t.scriptedResponse(rng.New(c.Run.Seed, rng.Script, uint64(ep.Seed)), s.noise), nil
 	})
 }
 

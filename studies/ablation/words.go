@@ -36,7 +36,7 @@ environment without them: this study compares estimators, masks and the placemen
 Environment, rewards and lengths were chosen with a few runs of seed 0 and warm starts of seeds 1 and 2: in earlier versions the warm
 start was either too weak to learn from or already close to optimal. The required success rate of the warm start is a result of this.
 The rule to exclude seeds that do not reach it was made when the first seed failed, before any preset was tried with that seed.
-`, seeds, s.maps, s.turns, s.lesson, 100*s.noise, 100*s.passed, s.lessons, excludedSeeds(over), s.steps, s.episodes)
+`, seeds, s.maps, s.turns, s.roundTurns, 100*s.noise, 100*s.requiredRate, s.rounds, excludedSeeds(over), s.steps, s.episodes)
 }
 
 // limits is the paragraph on what the results do not show.

@@ -17,19 +17,19 @@ const worldName = "told_lake"
 // partProgress names the reward for getting closer to the goal.
 const partProgress = "progress"
 
-// told is FrozenLake with observations in text: the whole map, which is long and changes
+// hintedLake is FrozenLake with observations in text: the whole map, which is long and changes
 // little between turns, followed by the moves towards the goal and the safe moves. A move
 // that shortens the path to the goal gets a reward, a move that lengthens it a penalty.
-type told struct {
+type hintedLake struct {
 	*frozenlake.Env
 	progress float64
 }
 
-// newTold is the environment's factory. The option progress is the reward for one
+// newHintedLake is the environment's factory. The option progress is the reward for one
 // cell closer to the goal; the others are FrozenLake's.
-func newTold(config map[string]any) (env.Env, error) {
+func newHintedLake(config map[string]any) (env.Env, error) {
 	rest := map[string]any{}
-	t := &told{}
+	t := &hintedLake{}
 	for name, value := range config {
 		if name != partProgress {
 			rest[name] = value
@@ -54,13 +54,13 @@ func newTold(config map[string]any) (env.Env, error) {
 }
 
 // Reset implements env.Env.
-func (t *told) Reset(ctx context.Context, seed int64) (env.Observation, error) {
+func (t *hintedLake) Reset(ctx context.Context, seed int64) (env.Observation, error) {
 	o, err := t.Env.Reset(ctx, seed)
 	return t.addHints(o), err
 }
 
 // Step implements env.Env.
-func (t *told) Step(ctx context.Context, response string) (env.Outcome, error) {
+func (t *hintedLake) Step(ctx context.Context, response string) (env.Outcome, error) {
 	before := t.distance()
 	out, err := t.Env.Step(ctx, response)
 	if err != nil {
@@ -75,7 +75,7 @@ func (t *told) Step(ctx context.Context, response string) (env.Outcome, error) {
 
 // addHints appends to the map the moves that decrease the straight-line distance to the
 // goal, and those that do not end in a hole.
-func (t *told) addHints(o env.Observation) env.Observation {
+func (t *hintedLake) addHints(o env.Observation) env.Observation {
 	m, at := t.Map(), t.Player()
 	if m == nil {
 		return o
@@ -102,15 +102,15 @@ func apart(a, b frozenlake.Cell) int {
 }
 
 // distance is the number of moves to the goal, −1 if there is no path.
-func (t *told) distance() int {
+func (t *hintedLake) distance() int {
 	if t.Map() == nil {
 		return -1
 	}
 	return t.Map().Distance(t.Player())
 }
 
-// lesson returns a response that the warm start imitates: a random move with
+// scriptedResponse returns a response that the warm start imitates: a random move with
 // probability noise, otherwise a step of the shortest path, in the correct format.
-func (t *told) lesson(r *rand.Rand, noise float64) string {
+func (t *hintedLake) scriptedResponse(r *rand.Rand, noise float64) string {
 	return t.Script(r, frozenlake.Noisy(noise, frozenlake.ShortestPath), 1)
 }

@@ -10,8 +10,8 @@ import (
 	"vagen/train/config"
 )
 
-// TestAliasesFillTheOneFieldOfAFact from overrides and files, over what a layer below
-// says; two names that disagree in one source are an error.
+// TestAliasesFillTheOneFieldOfAFact from overrides and files, and override earlier sources;
+// two names with different values in one source are an error.
 func TestAliasesFillTheOneFieldOfAFact(t *testing.T) {
 	const bi = "algorithm.adv_estimator=bi_level_gae"
 	c, err := config.Load("", "env=x", bi, "algorithm.gamma_turn=0.5")

@@ -1,7 +1,7 @@
 package config
 
-// ownGeneration is the rollout.name of generation in this process. The other names
-// are accepted with a warning, because every configuration of VAGEN has one of them.
+// ownGeneration is the rollout.name of generation in this process. Without servers the
+// other names are accepted with a warning, because every configuration of VAGEN has one.
 const ownGeneration = "xla"
 
 // batching checks micro-batch sizes, the critic's own update settings and sampling limits.

@@ -15,11 +15,17 @@ func (c *Config) problems(r Registries) []error {
 	v := validator{}
 	v.ranges(c)
 	v.names(c, r)
-	v.shaping(c, r)
-	v.contradictions(c, r)
+	v.supervised(c)
 	v.batching(c)
-	v.losses(c, r)
-	v.playing(c, r)
+	if c.Trainer.Stage != StageSFT { // which reads none of these settings
+		v.optimizers(c)
+		v.shaping(c, r)
+		v.contradictions(c, r)
+		v.levels(c)
+		v.losses(c, r)
+		v.playing(c, r)
+		v.engine(c)
+	}
 	v.logging(c)
 	v.saving(c)
 	v.stability(c)
@@ -63,7 +69,7 @@ func (v *validator) thinking(c *Config) {
 const large = 1e12
 
 func (v *validator) ranges(c *Config) {
-	v.Positive("run.workers", c.Run.Workers)
+	v.Count("run.workers", c.Run.Workers)
 	v.Positive("run.waves", c.Run.Waves)
 	v.Positive("data.train_batch_size", c.Data.TrainBatch)
 	v.Count("data.val_batch_size", c.Data.ValBatch)
@@ -102,7 +108,7 @@ func (v *validator) ranges(c *Config) {
 	if a.ClipHigh != nil {
 		v.Within("actor_rollout_ref.actor.clip_ratio_high", *a.ClipHigh, 0, large)
 	}
-	// A clip_ratio_low of 1 is no bound: ratios are positive.
+	// A clip_ratio_low of 1 has no effect: ratios are positive.
 	if o := a.lossOptions(); o.ClipLow > o.ClipHigh && o.ClipLow < 1 && o.ClipHigh >= 0 {
 		v.Say("{actor_rollout_ref.actor.clip_ratio_low} is %v, but {actor_rollout_ref.actor.clip_ratio_high} is %v: it must not be larger (null uses clip_ratio)", o.ClipLow, o.ClipHigh)
 	}
@@ -126,21 +132,25 @@ func (v *validator) ranges(c *Config) {
 	if r.Val.Temperature == 0 && r.Val.Episodes > 1 {
 		v.Say("{actor_rollout_ref.rollout.val_kwargs.n} is %d, but {actor_rollout_ref.rollout.val_kwargs.temperature} is 0: all episodes of a level would be the same", r.Val.Episodes)
 	}
-	for _, group := range []struct {
-		key string
-		o   *OptimConfig
-	}{{"actor_rollout_ref.actor.optim", &a.Optim}, {"critic.optim", &c.Critic.Optim}} {
-		key, o := group.key, group.o
-		v.Within(key+".lr", o.Rate, 0, 10)
-		v.Within(key+".lr_warmup_steps_ratio", o.WarmupRatio, 0, 1)
-		v.Within(key+".min_lr_ratio", o.MinRatio, 0, 1)
-		v.Within(key+".beta1", o.Beta1, 0, 0.9999999)
-		v.Within(key+".beta2", o.Beta2, 0, 0.9999999)
-		v.Within(key+".weight_decay", o.Decay, 0, 10)
-		v.OneOf(key+".warmup_style", o.Style, "constant", "cosine", "linear")
-		if n := c.Trainer.Steps; n > 0 && o.WarmupSteps > n {
-			v.Say("{%s.lr_warmup_steps} is %d, but {trainer.total_training_steps} is %d: the learning rate would never reach %v", key, o.WarmupSteps, n, o.Rate)
-		}
+}
+
+// optimizers checks the optimisers of reinforcement learning.
+func (v *validator) optimizers(c *Config) {
+	v.optim("actor_rollout_ref.actor.optim", &c.Agent.Actor.Optim, "trainer.total_training_steps", c.Trainer.Steps)
+	v.optim("critic.optim", &c.Critic.Optim, "trainer.total_training_steps", c.Trainer.Steps)
+}
+
+// optim checks an optimiser whose schedule has a number of steps, which key sets.
+func (v *validator) optim(group string, o *OptimConfig, key string, steps int) {
+	v.Within(group+".lr", o.Rate, 0, 10)
+	v.Within(group+".lr_warmup_steps_ratio", o.WarmupRatio, 0, 1)
+	v.Within(group+".min_lr_ratio", o.MinRatio, 0, 1)
+	v.Within(group+".beta1", o.Beta1, 0, 0.9999999)
+	v.Within(group+".beta2", o.Beta2, 0, 0.9999999)
+	v.Within(group+".weight_decay", o.Decay, 0, 10)
+	v.OneOf(group+".warmup_style", o.Style, "constant", "cosine", "linear")
+	if steps > 0 && o.WarmupSteps > steps {
+		v.Say("{%s.lr_warmup_steps} is %d, but {%s} is %d: the learning rate would never reach %v", group, o.WarmupSteps, key, steps, o.Rate)
 	}
 }
 
@@ -165,7 +175,7 @@ func (v *validator) names(c *Config, r Registries) {
 		v.Say("{algorithm.kl_ctrl}: %w", err)
 	}
 	v.OneOf("critic.kind", c.Critic.Kind, "separate", "shared", "none")
-	v.levels(c)
+	v.environments(c)
 }
 
 // levels checks where start states come from.

@@ -16,7 +16,7 @@ var ErrConfig = errors.New("bad configuration")
 type Config struct {
 	// System is the generation of VAGEN that keys and names come from; "" is this
 	// library. It selects defaults and estimators when a Source is loaded.
-	System string `yaml:"system" null:"" doc:"generation of VAGEN that the keys come from: legacy (the full system), lite or next. It selects the defaults of that generation, and what gae, grpo and bi_level_gae mean in algorithm.adv_estimator; null selects the defaults and names of this library. Defaults of logging, validation frequency and saving are always this library's"`
+	System string `yaml:"system" null:"" doc:"generation of VAGEN that the keys come from: legacy (the full system), lite or next. It selects the defaults of that generation, the rules of environments, and what gae, grpo and bi_level_gae mean in algorithm.adv_estimator; null selects the defaults and names of this library. Defaults of logging, validation frequency and saving are always this library's"`
 
 	Run       RunConfig       `yaml:"run"`
 	Env       EnvConfig       `yaml:"env"`
@@ -28,6 +28,7 @@ type Config struct {
 	Rollout   RolloutConfig   `yaml:"rollout_manager"`
 	Agent     AgentConfig     `yaml:"actor_rollout_ref"`
 	Critic    CriticConfig    `yaml:"critic"`
+	SFT       SFTConfig       `yaml:"sft"`
 	Trainer   TrainerConfig   `yaml:"trainer"`
 	Stability StabilityConfig `yaml:"stability"`
 	Hub       HubConfig       `yaml:"huggingface_hub"`
@@ -38,7 +39,7 @@ type Config struct {
 // RunConfig has the settings of the run as a whole.
 type RunConfig struct {
 	Seed    uint64 `yaml:"seed" doc:"decides every random draw of the run"`
-	Workers int    `yaml:"workers" doc:"environments stepped concurrently; changes no result"`
+	Workers int    `yaml:"workers" doc:"environments stepped concurrently. 0 is 2 of those in this process, and as many as there are live episodes of those that services host (remote, remote_legacy). Changes no result"`
 	Waves   int    `yaml:"waves" doc:"number of sub-batches that a step's episodes are split into, so that one generates while the environments of another step; changes results only through rounding"`
 
 	Async bool `yaml:"async" doc:"collect the next step's episodes during a step's update, with the policy from before that update; needs memory for one more copy of its weights. algorithm.rollout_correction can correct for the difference"`
@@ -51,10 +52,12 @@ type RunConfig struct {
 
 // EnvConfig names the environment to train on.
 type EnvConfig struct {
-	Name    string         `yaml:"name" null:"" doc:"environment, by its name in the registry"`
-	Config  map[string]any `yaml:"config" replaces:"state_reward: use_state_reward grounding_reward_weight worldmodeling_reward_weight; use_state_reward: state_reward" doc:"options of the environment. A mapping adds to that of a preset or an earlier file; null removes an option, and null for env.config removes all options; state_reward replaces a preset's use_state_reward and its weights, and null or false for it disables them"`
-	Seed    int64          `yaml:"train_seed" doc:"first seed of the training levels"`
-	ValSeed int64          `yaml:"val_seed" doc:"first seed of the validation levels, which must not overlap the training levels"`
+	Name   string         `yaml:"name" null:"" doc:"environment, by its name in the registry"`
+	Config map[string]any `yaml:"config" replaces:"state_reward: use_state_reward grounding_reward_weight worldmodeling_reward_weight; use_state_reward: state_reward" doc:"options of the environment. A mapping adds to that of a preset or an earlier file; null removes an option, and null for env.config removes all options; state_reward replaces a preset's use_state_reward and its weights, and null or false for it disables them"`
+	// Defaults are kept only where the environment is not yet known.
+	Defaults map[string]any `yaml:"defaults" doc:"options by environment, such as {sokoban: {render_mode: vision}}: env.config adds to those of env.name, and the config of an entry of data.train_files or data.val_files to those of its environment. Presets set the options that their experiments used"`
+	Seed     int64          `yaml:"train_seed" doc:"first seed of the training levels"`
+	ValSeed  int64          `yaml:"val_seed" doc:"first seed of the validation levels, which must not overlap the training levels"`
 }
 
 // ModelConfig sets how the model is executed.
@@ -198,15 +201,16 @@ type OptimConfig struct {
 
 // SamplingConfig sets how training responses are sampled; validation uses val_kwargs.
 type SamplingConfig struct {
-	Name        string    `yaml:"name" doc:"generation backend: xla, the trained model in this process. vllm, sglang and hf are accepted with a warning and mean the same"`
-	MaxImages   int       `yaml:"limit_mm_per_prompt" null:"0" unit:"images" doc:"maximum images of a conversation; an episode that would exceed it ends. null is no limit"`
-	Temperature float64   `yaml:"temperature" doc:"divides the logits"`
-	TopP        float64   `yaml:"top_p" doc:"keep the smallest set of tokens with this probability; 1 keeps all"`
-	TopK        int       `yaml:"top_k" doc:"keep the k most likely tokens; -1 or 0 keeps all"`
-	Thinking    int       `yaml:"thinking_token_budget" null:"0" unit:"tokens" doc:"maximum length of thinking between two tags; when it is reached the closing tag is inserted, in training and validation. Inserted tokens are not trained on. null is no limit"`
-	ThinkOpen   string    `yaml:"thinking_open" null:"" doc:"tag that opens thinking; empty if the chat template writes it, so that responses start inside thinking"`
-	ThinkClose  string    `yaml:"thinking_close" doc:"tag that closes thinking"`
-	Val         ValConfig `yaml:"val_kwargs"`
+	Name        string       `yaml:"name" doc:"generation backend: xla, the trained model in this process; vllm or sglang, the servers in engine.addresses. Without servers vllm and sglang, and always hf, are accepted with a warning and mean xla"`
+	Engine      EngineConfig `yaml:"engine"`
+	MaxImages   int          `yaml:"limit_mm_per_prompt" null:"0" unit:"images" doc:"maximum images of a conversation; an episode that would exceed it ends. null is no limit"`
+	Temperature float64      `yaml:"temperature" doc:"divides the logits"`
+	TopP        float64      `yaml:"top_p" doc:"keep the smallest set of tokens with this probability; 1 keeps all"`
+	TopK        int          `yaml:"top_k" doc:"keep the k most likely tokens; -1 or 0 keeps all"`
+	Thinking    int          `yaml:"thinking_token_budget" null:"0" unit:"tokens" doc:"maximum length of thinking between two tags; when it is reached the closing tag is inserted, in training and validation. Inserted tokens are not trained on. null is no limit"`
+	ThinkOpen   string       `yaml:"thinking_open" null:"" doc:"tag that opens thinking; empty if the chat template writes it, so that responses start inside thinking"`
+	ThinkClose  string       `yaml:"thinking_close" doc:"tag that closes thinking"`
+	Val         ValConfig    `yaml:"val_kwargs"`
 }
 
 // ValConfig is SamplingConfig at validation.
@@ -238,6 +242,7 @@ type CriticConfig struct {
 
 // TrainerConfig sets the length of training, and what is validated, logged and saved.
 type TrainerConfig struct {
+	Stage        string   `yaml:"stage" doc:"rl, sft (supervised training only, as vagen sft does), or sft+rl: supervised training in the folder sft of the run, followed by reinforcement learning from its result"`
 	Steps        int      `yaml:"total_training_steps" null:"-1" doc:"training steps; null, or unset with train_files, makes total_epochs passes over data.train_files"`
 	Epochs       int      `yaml:"total_epochs" doc:"passes over data.train_files when total_training_steps is null"`
 	Project      string   `yaml:"project_name" doc:"first part of the run folder's name"`
@@ -261,12 +266,9 @@ type TrainerConfig struct {
 // too have its defaults.
 func Default() Config {
 	adam := policy.DefaultOptimizer()
-	optim := func(rate float64) OptimConfig {
-		return OptimConfig{Rate: rate, WarmupSteps: -1, Style: "constant", Beta1: adam.Beta1, Beta2: adam.Beta2, Decay: adam.WeightDecay}
-	}
 	own := loss.DefaultOptions()
 	return Config{
-		Run:       RunConfig{Workers: 2, Waves: 1},
+		Run:       RunConfig{Waves: 1},
 		Env:       EnvConfig{Seed: 1_000_000},
 		Model:     ModelConfig{Backend: "auto", Recompute: "nothing"},
 		Algorithm: defaultAlgorithm(),
@@ -278,17 +280,24 @@ func Default() Config {
 			Model: AgentModelConfig{LoRAAlpha: 16, Targets: []string{}},
 			Actor: ActorConfig{
 				BatchConfig: BatchConfig{MicroTokens: 16384}, Shuffle: true,
-				Optim: optim(adam.Rate), MiniBatch: 256, Epochs: 1, GradClip: adam.GradClip, NormLimit: adam.MaxGradNorm, Clip: own.ClipLow, ClipDual: own.DualClip,
+				Optim: defaultOptim(adam.Rate), MiniBatch: 256, Epochs: 1, GradClip: adam.GradClip, NormLimit: adam.MaxGradNorm, Clip: own.ClipLow, ClipDual: own.DualClip,
 				Loss: defaultPolicyLoss(), TauPos: own.TauPos, TauNeg: own.TauNeg,
 				Aggregation: string(loss.TokenMean), Entropy: 0.001, KLLoss: 0.001, KLLossType: "low_var_kl",
 			},
-			Rollout: SamplingConfig{Name: "xla", Temperature: 1, TopP: 1, TopK: -1, ThinkOpen: "<think>", ThinkClose: "</think>", Val: ValConfig{Episodes: 1, Temperature: 1, TopP: 1, TopK: -1}},
+			Rollout: SamplingConfig{Name: "xla", Engine: defaultEngine(), Temperature: 1, TopP: 1, TopK: -1, ThinkOpen: "<think>", ThinkClose: "</think>", Val: ValConfig{Episodes: 1, Temperature: 1, TopP: 1, TopK: -1}},
 		},
-		Critic:    CriticConfig{Kind: "separate", MicroTokens: 32768, Optim: optim(adam.CriticRate), ValueClip: loss.DefaultValue().Clip, ValueCoef: 1},
-		Trainer:   TrainerConfig{Project: "vagen", Experiment: "run", Steps: 100, Epochs: 30, TestFreq: 20, ValBefore: true, MaxSkipped: 5, LoggingConfig: defaultLogging(), Metrics: []string{"all"}, Harness: "concat", CompactBudget: 4000, SavingConfig: defaultSaving()},
+		Critic:    CriticConfig{Kind: "separate", MicroTokens: 32768, Optim: defaultOptim(adam.CriticRate), ValueClip: loss.DefaultValue().Clip, ValueCoef: 1},
+		SFT:       defaultSFT(),
+		Trainer:   TrainerConfig{Stage: StageRL, Project: "vagen", Experiment: "run", Steps: 100, Epochs: 30, TestFreq: 20, ValBefore: true, MaxSkipped: 5, LoggingConfig: defaultLogging(), Metrics: []string{"all"}, Harness: "concat", CompactBudget: 4000, SavingConfig: defaultSaving()},
 		Stability: defaultStability(),
 		Hub:       HubConfig{Contents: []string{HubModel}},
 	}
+}
+
+// defaultOptim is AdamW with a constant learning rate.
+func defaultOptim(rate float64) OptimConfig {
+	adam := policy.DefaultOptimizer()
+	return OptimConfig{Rate: rate, WarmupSteps: -1, Style: "constant", Beta1: adam.Beta1, Beta2: adam.Beta2, Decay: adam.WeightDecay}
 }
 
 // defaultAlgorithm has the defaults of package advantage.

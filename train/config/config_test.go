@@ -46,7 +46,7 @@ func TestFilesAndOverridesOverrideTheDefaults(t *testing.T) {
 	require.ErrorContains(t, err, `unknown key "trainer.total_steps"`)
 }
 
-// TestTheFileOfTheExampleLoads: the one that the package's example speaks of.
+// TestTheFileOfTheExampleLoads: the file of the package's example.
 func TestTheFileOfTheExampleLoads(t *testing.T) {
 	c, err := config.Load(traintest.WriteFile(t, "env: {name: frozenlake, config: {render_mode: vision}}\nactor_rollout_ref.model.path: /models/Qwen2.5-VL-3B-Instruct\n"))
 	require.NoError(t, err)
@@ -96,10 +96,10 @@ trainer:
 	require.EqualError(t, again, err.Error(), "in the same order every time")
 }
 
-// TestEveryRangeIsChecked spoils one setting of a good configuration at a time.
+// TestEveryRangeIsChecked makes one setting of a valid configuration invalid at a time.
 func TestEveryRangeIsChecked(t *testing.T) {
 	for override, want := range map[string]string{
-		"run.workers=0":                      "run.workers is 0, must be positive",
+		"run.workers=-1":                     "run.workers is -1, must not be negative",
 		"run.waves=-1":                       "run.waves is -1, must be positive",
 		"env.name=''":                        "env.name is empty",
 		"env.train_seed=2305843009213693953": "env.train_seed is 2305843009213693953, must be in [-2^61, 2^61]",
@@ -192,8 +192,8 @@ func TestEveryRangeIsChecked(t *testing.T) {
 	require.ErrorContains(t, c.Validate(), "temperature is +Inf")
 }
 
-// TestContradictionsAreRefused sets what does not go together, and then what makes
-// it good again.
+// TestContradictionsAreRefused makes settings that contradict each other, and then a
+// setting that resolves the contradiction.
 func TestContradictionsAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		set  []string
@@ -223,7 +223,7 @@ func TestContradictionsAreRefused(t *testing.T) {
 		"sections, all at the end":  {[]string{"reward.credit_site=section_end", "rollout_manager.use_multi_turn_reward=false"}, "reward.credit_site is section_end, but rollout_manager.use_multi_turn_reward is false, which puts all rewards at the end of the row", "reward.credit_site=turn_end"},
 		"running groups":            {[]string{"reward.normalize=group", "reward.running=true"}, "reward.running keeps statistics from step to step, but reward.normalize is group, and groups last one step", "reward.running=false"},
 		"groups of one reward":      {[]string{"reward.normalize=group", "rollout_manager.use_multi_turn_reward=false"}, "reward.normalize compares the episodes of a group, but rollout_manager.n_trajectory is 1", "rollout_manager.n_trajectory=2"},
-		"rows and episodes":         {[]string{"trainer.harness=no_concat"}, "algorithm.adv_estimator with trainer.harness no_concat: settings do not fit together: the estimator gae treats a row as a whole episode", "algorithm.adv_estimator=no_concat_gae"},
+		"rows and episodes":         {[]string{"trainer.harness=no_concat"}, "algorithm.adv_estimator with trainer.harness no_concat: settings cannot be used together: the estimator gae treats a row as a whole episode", "algorithm.adv_estimator=no_concat_gae"},
 		"rows of compaction":        {[]string{"trainer.harness=compact"}, "the estimator gae treats a row as a whole episode", "algorithm.adv_estimator=default_gae"},
 		"two names of a harness":    {[]string{"trainer.concat_multi_turn=true", "trainer.harness=no_concat", "algorithm.adv_estimator=no_concat_gae"}, "trainer.concat_multi_turn is true, but trainer.harness is no_concat (override 3): they are two names of one setting", "trainer.concat_multi_turn=false"},
 		"no window":                 {[]string{"trainer.harness=window", "algorithm.adv_estimator=default_gae"}, "trainer.harness window needs rollout_manager.window_size", "rollout_manager.window_size=2"},
@@ -315,7 +315,7 @@ func TestConfigurationsComeBackFromYAML(t *testing.T) {
 	}
 }
 
-// random is a valid configuration with many settings off their defaults.
+// random is a valid configuration with many settings that differ from their defaults.
 func random(r *rand.Rand) config.Config {
 	c := config.Default()
 	flip := func() bool { return r.IntN(2) == 0 }

@@ -26,6 +26,9 @@ func Differences(old, new *Config) []string {
 	before, after := SafeKeys(old), SafeKeys(new)
 	for i, k := range before {
 		was, is := ValueText(k.Value), ValueText(after[i].Value)
+		if empty := []string{"null", "{}"}; slices.Contains(empty, was) && slices.Contains(empty, is) { // maps, which files have as {}
+			continue
+		}
 		if was != is && !slices.Contains(freeKeys, k.Path) {
 			lines = append(lines, fmt.Sprintf("%s: %s → %s", k.Path, was, is))
 		}
@@ -58,7 +61,11 @@ func ValueText(value any) string {
 
 // Scheduled reports whether any schedule depends on the number of steps.
 func (c *Config) Scheduled() bool {
-	for _, o := range []*OptimConfig{&c.Agent.Actor.Optim, &c.Critic.Optim} {
+	all := []*OptimConfig{&c.Agent.Actor.Optim, &c.Critic.Optim}
+	if c.Trainer.Stage == StageSFT {
+		all = []*OptimConfig{&c.SFT.Optim}
+	}
+	for _, o := range all {
 		if o.Style != "constant" || o.WarmupSteps <= 0 && o.WarmupRatio > 0 {
 			return true
 		}

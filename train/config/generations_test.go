@@ -10,8 +10,8 @@ import (
 	"vagen/train/config"
 )
 
-// The base files of VAGEN's generations, in the keys and values that matter to a
-// loader: what is unset, what refers to other keys, what only another system has.
+// The base files of VAGEN's generations, with the keys and values that matter to a
+// loader: unset ones, references to other keys, keys that only another system has.
 const (
 	legacyBase = `
 data: {tokenizer: null, prompt_key: prompt, max_prompt_length: 512, max_response_length: 512, max_trajectory_length: 3072, train_batch_size: 1024, val_batch_size: null,
@@ -50,7 +50,7 @@ trainer: {skip_pad_tokens: True, concat_multi_turn: True, rollout_data_dir: "", 
 filter: {name: reward_variance_top_p, filter_kwargs: {top_p: 0.9}, enable: False}
 huggingface_hub: {hf_save_freq: null, repo_id: vagen-training, private: false, upload_contents: [hf_model]}
 `
-	// What Hydra puts together from verl's parts, of several versions at once.
+	// The configuration that Hydra composes from verl's files, of several versions.
 	verlBase = `
 model_engine: dp
 actor_rollout_ref:
@@ -69,8 +69,8 @@ trainer: {npu_profile: {}, controller_nsight_options: {trace: cuda}, worker_nsig
 `
 )
 
-// TestBaseFilesOfEveryGenerationLoadWithTheirScripts lays overrides as scripts of a
-// generation have them on its base file.
+// TestBaseFilesOfEveryGenerationLoadWithTheirScripts applies the overrides of a
+// generation's scripts to its base file.
 func TestBaseFilesOfEveryGenerationLoadWithTheirScripts(t *testing.T) {
 	const files = "data.train_files=t.yaml data.val_files=v.yaml actor_rollout_ref.model.path=Qwen/Qwen2.5-VL-3B-Instruct "
 	const ppo = files + `data.train_batch_size=128 actor_rollout_ref.actor.ppo_mini_batch_size=32 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1
@@ -105,7 +105,7 @@ func TestBaseFilesOfEveryGenerationLoadWithTheirScripts(t *testing.T) {
 	}
 }
 
-// TestNullAndEmptyLeaveUnsetWhatCanBeUnset: as null in a file and as key= behind it.
+// TestNullAndEmptyLeaveUnsetWhatCanBeUnset: as null in a file and as an override key=.
 func TestNullAndEmptyLeaveUnsetWhatCanBeUnset(t *testing.T) {
 	want, err := config.Load("", "env.name=sokoban")
 	require.NoError(t, err)

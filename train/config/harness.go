@@ -126,7 +126,7 @@ func (v *validator) harness(c *Config, r Registries) {
 		v.Say("{trainer.harness} is compact, but there is no length at which to summarise: set {trainer.compact_budget} or {rollout_manager.max_trajectory_length}")
 	}
 	if spec, err := r.Estimators.Describe(c.Algorithm.Estimator); err == nil {
-		if err := rollout.Check(h, spec, ""); errors.Is(err, rollout.ErrPair) {
+		if err := rollout.Check(h, spec, ""); errors.Is(err, rollout.ErrIncompatible) {
 			v.Say("{algorithm.adv_estimator} with {trainer.harness} %s: %w", name, err)
 		}
 		if mode := c.Agent.Actor.Loss.Mode; mode == "turn_gspo" || mode == "turn_ppo" {

@@ -15,19 +15,19 @@ import (
 	"vagen/train/config"
 )
 
-// without are the settings that nothing reads, because both values mean the same here.
+// without are the settings that no code reads, because both values mean the same here.
 var without = []string{"trainer.skip_pad_tokens", "trainer.replace_image_tokens_for_logging"}
 
 // checks are files that only check settings.
 var checks = []string{"check.go", "unread.go", "unread_check.go"}
 
 // TestEverySettingIsRead: the field of every key is read by code that does more than
-// check it, in this package, the loop, package run or the command. Keys that are no settings
-// are refused, noted, or another name of one. Fields are told apart by their Go names
-// alone, so the test finds a setting that nothing reads only if its name is its own.
+// check it, in this package, the loop, package run or the command. Keys that are not settings
+// are refused, noted, or another name of one. Fields are identified only by their Go names,
+// so the test finds a setting that no code reads only if no other field has its name.
 func TestEverySettingIsRead(t *testing.T) {
 	read := map[string]bool{}
-	for _, dir := range []string{".", "..", "../run", "../../cmd/vagen"} {
+	for _, dir := range []string{".", "..", "../run", "../run/internal/upload", "../sft", "../engines", "../../cmd/vagen"} {
 		paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		require.NoError(t, err)
 		for _, path := range paths {

@@ -77,6 +77,15 @@ func (r Registries) Load(s Source) (Config, error) {
 	} else if note != nil {
 		c.Notes = append(c.Notes, *note)
 	}
+	if _, partial := partialBlock(c.Env.Config); partial && len(c.Env.Defaults) == 0 {
+		c.Notes = append(c.Notes, Note{Keys: []string{"env.config.state_reward"}, Warn: true,
+			About: "it rewards no statements: enable state_estimation or transition_prediction in it, each with a reward, or set enabled to false"})
+	}
+	if note, err := s.otherSystem(&in); err != nil {
+		return *c, fmt.Errorf("config: %w: %w", ErrConfig, err)
+	} else if note != nil {
+		c.Notes = append(c.Notes, *note)
+	}
 	if !s.Unchecked {
 		problems := c.problems(r.WithBuiltins())
 		for _, err := range append(problems, in.unreadProblems(problems)...) {
@@ -103,13 +112,6 @@ type loaded struct {
 // if that is empty, of the generation that the source names.
 func (s Source) read(system string) (loaded, error) {
 	in := loaded{config: Default()}
-	var layers []presets.Layer
-	if s.Preset != "" {
-		var err error
-		if layers, err = presets.Layers(s.Preset); err != nil {
-			return in, err
-		}
-	}
 	var raw []byte
 	if s.Path != "" {
 		var err error
@@ -117,41 +119,35 @@ func (s Source) read(system string) (loaded, error) {
 			return in, err
 		}
 	}
-	below := func(c *Config, system string) *settings.Loader {
-		l := settings.NewLoader(c, foreignKeys)
-		if defaults, ok := presets.System(system); ok {
-			for _, p := range defaults {
-				l.Base("system "+system, p.YAML)
-			}
-			c.System = system
-		}
-		for _, p := range layers {
-			l.Base("preset "+p.Name, p.YAML)
-		}
-		return l
-	}
-	fill := func(c *Config, system string) *settings.Loader {
-		l := below(c, system)
+	fill := func(c *Config, b below) *settings.Loader {
+		l := b.loader(c)
 		if s.Path != "" {
 			l.YAML(s.Path, raw)
 		}
 		l.Overrides(s.Overrides)
 		return l
 	}
-	if system == "" { // the source's own value of system
-		probe := Default()
-		fill(&probe, "").Finish()
-		system = probe.System
+	probe, under := Default(), below{preset: s.Preset, system: system}
+	if err := under.read(""); err != nil {
+		return in, err
 	}
-	in.notes, in.given, in.problems = fill(&in.config, system).Finish()
+	fill(&probe, under).Finish()
+	if system == "" { // the source's own value of system
+		under.system = probe.System
+	}
+	if err := under.environment(&probe); err != nil {
+		return in, err
+	}
+	in.notes, in.given, in.problems = fill(&in.config, under).Finish()
 	in.base = Default()
-	below(&in.base, system).Finish() // its errors are already in problems
+	under.loader(&in.base).Finish() // its errors are already in problems
 	in.base.Algorithm.Estimator = in.base.estimatorName()
 	c := &in.config
 	if _, given := in.given["trainer.total_training_steps"]; !given && len(c.Data.TrainFiles) > 0 {
 		c.Trainer.Steps = StepsFromEpochs
 	}
 	c.Algorithm.Estimator = c.estimatorName()
+	in.dropDefaults()
 	return in, nil
 }
 
@@ -159,14 +155,16 @@ func (s Source) read(system string) (loaded, error) {
 type Preset struct {
 	Name  string   `json:"name"`
 	About string   `json:"about"`
-	Also  []string `json:"also,omitempty"` // other names
+	Also  []string `json:"also,omitempty"` // other names; letter case and separators do not matter
+	// Environments are those that the preset has settings for.
+	Environments []string `json:"environments,omitempty"`
 }
 
 // Presets lists the presets, which Source.Preset and --preset select by name.
 func Presets() []Preset {
 	var out []Preset
 	for _, p := range presets.All() {
-		out = append(out, Preset{Name: p.Name, About: p.About, Also: p.Also})
+		out = append(out, Preset{Name: p.Name, About: p.About, Also: p.Also, Environments: presets.Environments(p.Name)})
 	}
 	return out
 }

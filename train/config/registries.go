@@ -78,7 +78,7 @@ type Value struct {
 }
 
 // Values lists the names that a setting may have, with what they stand for; nil for settings
-// that are no names of a registry.
+// that are not names of a registry.
 func (r Registries) Values(key string) []Value {
 	r = r.WithBuiltins()
 	list := func(names []string, describe func(string) (string, error)) []Value {

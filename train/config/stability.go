@@ -48,6 +48,11 @@ type AlarmConfig struct {
 	MaxEqual     *float64 `yaml:"max_equal_groups" doc:"maximum share of groups whose episodes all have the same reward, reward_variance/zero_share, if rollout_manager.n_trajectory is above 1; null disables the alarm. Above 0.99 comparing episodes gives no signal; falling variance precedes collapse (RAGEN, arXiv:2504.20073)"`
 	MaxKL        *float64 `yaml:"max_kl" doc:"maximum absolute actor/ppo_kl in nats per token, which measures how far a step's updates move the policy; null disables the alarm. Typical values of PPO are 0.01 to 0.05; above 0.5 its trust region is violated"`
 	MaxRatio     *float64 `yaml:"max_ratio" doc:"maximum actor/ratio_max, the largest probability ratio of a token in a step; null disables the alarm. Above 1e6 a very unlikely token became likely, or old and new log-probs are not of the same tokens"`
+	MinLength    *float64 `yaml:"min_length" doc:"minimum trend/response_length, the mean length of responses as a share of that of the first 10 steps; null disables the alarm. Below 0.2 responses have lost their content, often their reasoning"`
+	MaxGradNorm  *float64 `yaml:"max_grad_norm" doc:"maximum trend/grad_norm, actor/grad_norm as a multiple of its mean over the first 10 steps; null disables the alarm. Above 100 updates have another direction than those that learned; spikes of the gradient accompany collapse (RAGEN, arXiv:2504.20073)"`
+	MaxIdentical *float64 `yaml:"max_identical" doc:"maximum share of the most frequent response among all, train/most_frequent_response; null disables the alarm. Above 0.95 the policy answers every observation with the same text"`
+	MaxStateGap  *float64 `yaml:"max_state_without_success" doc:"maximum trend/state_without_success; null disables the alarm. Above 0.1 state rewards rose by more than a tenth between the last two periods of 20 steps while the success rate fell by more than 0.1: statements are optimised instead of the task"`
+	MaxUnscored  *float64 `yaml:"max_unscored" doc:"maximum share of statements to which the judge gave no score, judge/unscored; null disables the alarm. Above 0.2 the judge is down, slow or of the wrong kind, and state rewards miss many turns"`
 	MaxRepeated  *float64 `yaml:"max_repeated" doc:"maximum share of phrases that also occur for other start states, template/repeated; null disables the alarm and is the default, because short answers in a fixed format repeat in healthy runs"`
 }
 
@@ -78,6 +83,7 @@ func defaultAlarms() AlarmConfig {
 	return AlarmConfig{
 		Action: ActionWarn, Patience: 3, MinEntropy: limit(0.01), MinFormat: limit(0.05), MaxTruncated: limit(0.9),
 		MaxEqual: limit(0.99), MaxKL: limit(0.5), MaxRatio: limit(1e6),
+		MinLength: limit(0.2), MaxGradNorm: limit(100), MaxIdentical: limit(0.95), MaxStateGap: limit(0.1), MaxUnscored: limit(0.2),
 	}
 }
 
@@ -138,6 +144,11 @@ func (c *AlarmConfig) Thresholds() []threshold {
 		{"max_equal_groups", "reward_variance/zero_share", c.MaxEqual, true, 1},
 		{"max_kl", "actor/ppo_kl", c.MaxKL, true, large},
 		{"max_ratio", "actor/ratio_max", c.MaxRatio, true, large},
+		{"min_length", "trend/response_length", c.MinLength, false, large},
+		{"max_grad_norm", "trend/grad_norm", c.MaxGradNorm, true, large},
+		{"max_identical", "train/most_frequent_response", c.MaxIdentical, true, 1},
+		{"max_state_without_success", "trend/state_without_success", c.MaxStateGap, true, 1},
+		{"max_unscored", "judge/unscored", c.MaxUnscored, true, 1},
 		{"max_repeated", "template/repeated", c.MaxRepeated, true, 1},
 	}
 }

@@ -10,25 +10,13 @@ import (
 	"vagen/internal/settings"
 )
 
-// The values of system.
-const (
-	systemLegacy = "legacy"
-	systemLite   = "lite"
-	systemNext   = "next"
-)
-
-// estimatorNames maps names of estimators that have another meaning in a generation to
-// their names in this library.
-var estimatorNames = map[string]map[string]string{
-	systemLite: {"gae": "lite_gae", "grpo": "lite_grpo"},
-	systemNext: {"gae": "lite_gae", "grpo": "lite_grpo", "bi_level_gae": "trajectory_bi_level_gae"},
-}
-
 // estimatorName returns this library's name of the estimator that
 // algorithm.adv_estimator means in system.
 func (c *Config) estimatorName() string {
-	if name, ok := estimatorNames[c.System][c.Algorithm.Estimator]; ok {
-		return name
+	for _, e := range estimatorNames {
+		if e.system == c.System && e.name == c.Algorithm.Estimator {
+			return e.here
+		}
 	}
 	return c.Algorithm.Estimator
 }

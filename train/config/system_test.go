@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,8 +50,8 @@ func TestSystemGivesEachGenerationItsDefaultsAndNames(t *testing.T) {
 	require.ErrorContains(t, d.Validate(), "algorithm.adv_estimator is gae, but system is lite: set it to lite_gae")
 }
 
-// TestPresetsNameTheirSystem, so that what stands on them has the same meaning with
-// and without a preset.
+// TestPresetsNameTheirSystem, so that overrides have the same meaning with and without a
+// preset.
 func TestPresetsNameTheirSystem(t *testing.T) {
 	for _, p := range config.Presets() {
 		c, err := config.Source{Preset: p.Name, Overrides: []string{"env=x"}}.Load()
@@ -87,4 +88,79 @@ func TestKeysOfAGenerationWarnOfItsDefaults(t *testing.T) {
 	require.NotContains(t, legacy, "rollout_manager.use_gae_mask is", "what was given does not differ")
 	require.Empty(t, load("trainer.concat_multi_turn=true", "system=null"))
 	require.Empty(t, load("rollout_manager.max_turns=3", "rollout_manager.n_trajectory=2"), "keys that this library's users set, too")
+}
+
+// TestEveryKeyWithDifferentDefaultsFollowsTheGeneration: values of the specification of keys
+// and of the original files, ppo_trainer.yaml of branch vagen-legacy and, for Lite,
+// vagen_multiturn.yaml of branch main over verl's.
+func TestEveryKeyWithDifferentDefaultsFollowsTheGeneration(t *testing.T) {
+	const actor, val = "actor_rollout_ref.actor.", "actor_rollout_ref.rollout.val_kwargs."
+	for system, want := range map[string]map[string]any{
+		"legacy": {
+			"algorithm.adv_estimator": "gae", "algorithm.high_level_gamma": 0.99, "algorithm.use_kl_in_reward": true, "algorithm.kl_mask": "attention", "algorithm.kl_ctrl.kl_coef": 0.001,
+			"data.train_batch_size": 1024, "data.max_prompt_length": 512, "data.max_response_length": 512, "rollout_manager.max_turns": 5, "rollout_manager.window_size": 5,
+			"rollout_manager.max_trajectory_length": 3072, actor + "shuffle": false, actor + "clip_ratio_c": 0.0, actor + "entropy_coeff": 0.001, actor + "grad_norm_threshold": 1000.0,
+			actor + "policy_loss.clamp_log_ratio": false, val + "temperature": 1.0, "env.config": map[string]any{"rules": "legacy"},
+		},
+		"lite": {
+			"algorithm.adv_estimator": "lite_gae", "algorithm.use_kl_in_reward": false, "algorithm.kl_ctrl.target_kl": 0.1, "algorithm.kl_ctrl.horizon": 10000.0, "data.train_batch_size": 128,
+			"data.max_prompt_length": 9000, "data.max_response_length": 8000, "rollout_manager.max_trajectory_length": 0, actor + "shuffle": false, actor + "clip_ratio_c": 3.0,
+			actor + "entropy_coeff": 0.0, actor + "grad_norm_threshold": 0.0, actor + "policy_loss.clamp_log_ratio": true, val + "temperature": 0.0, "env.config": map[string]any(nil),
+		},
+		"next": {
+			"algorithm.adv_estimator": "trajectory_bi_level_gae", "algorithm.high_level_gamma": 0.95, "algorithm.lambda_turn": 0.95, "algorithm.lambda_token": 1.0, "algorithm.bi_level_mix": 0.75,
+			"algorithm.use_kl_in_reward": false, "data.train_batch_size": 128, "data.max_prompt_length": 9000, "data.max_response_length": 8000, actor + "clip_ratio_c": 3.0,
+			actor + "entropy_coeff": 0.0, val + "temperature": 0.0, "env.config": map[string]any{"rules": "next"},
+		},
+	} {
+		s := config.Source{Overrides: []string{"system=" + system, "env=sokoban"}}
+		if system == "next" { // its default estimator does not read the keys of bi_level_gae
+			s.Overrides = append(s.Overrides, "algorithm.adv_estimator=bi_level_gae")
+		}
+		all, err := s.Compare()
+		require.NoError(t, err)
+		for key, value := range want {
+			at := slices.IndexFunc(all, func(d config.Compared) bool { return d.Key == key })
+			if at < 0 { // it is this library's default in all generations
+				s, ok := config.Explain(key)
+				require.True(t, ok)
+				require.Equal(t, config.ValueText(value), config.ValueText(s.Default), "%s: %s", system, key)
+				continue
+			}
+			require.Equal(t, config.ValueText(value), config.ValueText(all[at].Value), "%s: %s", system, key)
+		}
+	}
+}
+
+// TestComparisonsShowWhatDiffersAndWhy: the value, the defaults of this library and of each
+// generation, and what gave the value.
+func TestComparisonsShowWhatDiffersAndWhy(t *testing.T) {
+	find := func(s config.Source, key string) config.Compared {
+		t.Helper()
+		all, err := s.Compare()
+		require.NoError(t, err)
+		at := slices.IndexFunc(all, func(d config.Compared) bool { return d.Key == key })
+		require.GreaterOrEqual(t, at, 0, key)
+		return all[at]
+	}
+	s := config.Source{Preset: "lite_ppo", Overrides: []string{"env=sokoban", "data.train_batch_size=7"}}
+	d := find(s, "data.train_batch_size")
+	require.Equal(t, config.Compared{Key: "data.train_batch_size", Value: 7, Default: 1024, Systems: map[string]any{"lite": 128, "next": 128}, From: "override 2"}, d)
+	d = find(s, "algorithm.adv_estimator")
+	require.Equal(t, []any{"lite_gae", "gae", map[string]any{"lite": "lite_gae", "next": "default_gae"}}, []any{d.Value, d.Default, d.Systems})
+	require.Equal(t, "preset lite_ppo: line 3", d.From)
+	d = find(config.Source{Overrides: []string{"env=sokoban"}}, "algorithm.use_kl_in_reward")
+	require.Equal(t, []any{false, map[string]any{"legacy": true}, ""}, []any{d.Value, d.Systems, d.From})
+}
+
+// TestAPresetBesideAnotherGenerationWarns.
+func TestAPresetBesideAnotherGenerationWarns(t *testing.T) {
+	c, err := config.Source{Preset: "vagen_base", Overrides: []string{"env=sokoban", "system=lite"}}.Load()
+	require.NoError(t, err)
+	require.Contains(t, warnings(c), "the preset vagen_base belongs to legacy; what it does not set follows lite: ")
+	require.Contains(t, warnings(c), "clip_ratio_c")
+	require.NotContains(t, warnings(c), "max_prompt_length")
+	c, err = config.Source{Preset: "vagen_base", Overrides: []string{"env=sokoban", "system=legacy"}}.Load()
+	require.NoError(t, err)
+	require.Empty(t, warnings(c))
 }

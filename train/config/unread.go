@@ -28,7 +28,7 @@ func (u *unread) about() string { return u.by + " " + u.why }
 
 // unreadSettings lists the settings of a configuration without effect.
 func (c *Config) unreadSettings(r Registries) []unread {
-	out := slices.Concat(c.unreadByEstimator(r), c.unreadByLoss(r))
+	out := slices.Concat(c.unreadByEstimator(r), c.unreadByLoss(r), c.unreadBySFT())
 	when := func(idle bool, by, why string, keys ...string) {
 		for _, key := range keys {
 			if idle {
@@ -56,6 +56,7 @@ func (c *Config) unreadSettings(r Registries) []unread {
 	}
 	when(c.Agent.Rollout.Thinking == 0 && len(c.Data.TrainFiles) == 0, "actor_rollout_ref.rollout.thinking_token_budget", "is null",
 		"actor_rollout_ref.rollout.thinking_open", "actor_rollout_ref.rollout.thinking_close")
+	when(!c.UsesEngine(), engineKey+".addresses", "is empty", engineKeys()...)
 	return append(out, c.unreadNotes()...)
 }
 

@@ -12,8 +12,8 @@ import (
 	"vagen/train/config"
 )
 
-// TestHyperparametersThatTheEstimatorDoesNotReadAreRefused, for every estimator and
-// every hyperparameter: what is accepted is read.
+// TestHyperparametersThatTheEstimatorDoesNotReadAreRefused, for every estimator and every
+// hyperparameter: accepted ones are read.
 func TestHyperparametersThatTheEstimatorDoesNotReadAreRefused(t *testing.T) {
 	read := map[string]string{ // by estimators, without whiten and epsilon
 		"gae": "gamma lam", "masked_gae": "gamma lam", "lite_gae": "gamma lam", "bi_level_gae": "gamma lam high_level_gamma gamma_turn",
@@ -45,9 +45,9 @@ func TestHyperparametersThatTheEstimatorDoesNotReadAreRefused(t *testing.T) {
 	}
 }
 
-// TestKeysOfTheNewestBiLevelGAEDoNotRunAnotherOne: with the published name they get
+// TestKeysOfNextsBiLevelGAEDoNotRunAnotherOne: with the published name they get
 // the algorithm of their generation, or an error that names it.
-func TestKeysOfTheNewestBiLevelGAEDoNotRunAnotherOne(t *testing.T) {
+func TestKeysOfNextsBiLevelGAEDoNotRunAnotherOne(t *testing.T) {
 	keys := []string{"env=x", "algorithm.adv_estimator=bi_level_gae", "algorithm.bi_level_mix=0.75", "algorithm.lambda_turn=0.95"}
 	_, err := config.Load("", keys...)
 	require.ErrorContains(t, err, "algorithm.bi_level_mix is 0.75, but algorithm.adv_estimator bi_level_gae does not read it; these do: trajectory_bi_level_gae (bi_level_gae of system: next)")
@@ -112,8 +112,8 @@ func TestSettingsThatOthersSwitchOffAreRefused(t *testing.T) {
 	require.Contains(t, c.Notes[0].String(), "actor_rollout_ref.model.lora_rank is 0")
 }
 
-// TestPresetsGiveWayToAnotherEstimatorAndLoss: what a preset says for its own does not
-// contradict the one that a run uses, and the run's file loads again.
+// TestPresetsGiveWayToAnotherEstimatorAndLoss: a preset's settings for its own estimator
+// and loss do not contradict those that a run uses, and the run's file loads again.
 func TestPresetSettingsReturnToDefaultsWithAnotherEstimatorOrLoss(t *testing.T) {
 	c, err := config.Source{Preset: "next_bi_level", Overrides: []string{"env=x", "algorithm.adv_estimator=default_gae", "actor_rollout_ref.actor.policy_loss.loss_mode=gspo"}}.Load()
 	require.NoError(t, err)
@@ -131,7 +131,7 @@ func TestPresetSettingsReturnToDefaultsWithAnotherEstimatorOrLoss(t *testing.T) 
 	require.Contains(t, warnings(c), "algorithm.lambda_turn")
 }
 
-// TestAnotherEngineIsWarnedOf: files of VAGEN name one, and generation does not use it.
+// TestAnotherEngineIsWarnedOf: files of VAGEN name an engine, which generation does not use.
 func TestAnotherEngineGetsAWarning(t *testing.T) {
 	for _, name := range []string{"vllm", "sglang", "hf"} {
 		c, err := config.Load("", "env=x", "actor_rollout_ref.rollout.name="+name)

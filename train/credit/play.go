@@ -274,7 +274,7 @@ func alternatives(k *workTurn, drawn []*rollout.Trajectory, most int) (out []wor
 func (m *Measurement) forced(t *rollout.Trajectory, turn int, answer string) (*policy.Completion, error) {
 	encoder, ok := m.Player.Policy.(policy.Encoder)
 	if !ok {
-		return nil, fmt.Errorf("the policy is a %T, which is no policy.Encoder", m.Player.Policy)
+		return nil, fmt.Errorf("the policy is a %T, which does not implement policy.Encoder", m.Player.Policy)
 	}
 	k := &t.Turns[turn]
 	before, rest, ok := strings.Cut(k.Response, "<"+reward.SectionAnswer+">")

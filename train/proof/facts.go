@@ -21,12 +21,13 @@ type Facts struct {
 	Family    string   `json:"family,omitempty"`    // vendor and family
 	Features  []string `json:"features,omitempty"`  // instruction sets that change how numbers are computed
 	Backend   string   `json:"backend,omitempty"`   // such as xla:cpu
+	XLAFlags  string   `json:"xla_flags,omitempty"` // environment variable XLA_FLAGS
 }
 
 // NewFacts returns the facts of this process for a configuration, as Config.Stored returns
 // it. backend is "" if unknown.
 func NewFacts(config []byte, seed uint64, backend string) *Facts {
-	f := &Facts{Config: sum(config), Seed: seed, Build: buildinfo.Read(), Features: features(), Backend: backend}
+	f := &Facts{Config: sum(config), Seed: seed, Build: buildinfo.Read(), Features: features(), Backend: backend, XLAFlags: os.Getenv("XLA_FLAGS")}
 	raw, err := os.ReadFile("/proc/cpuinfo") // on other systems the processor stays unknown
 	if err == nil {
 		f.Processor, f.Family = processor(string(raw))
@@ -68,8 +69,8 @@ func features() []string {
 }
 
 // SameMachine reports whether programs with these facts compute the same bits: they agree
-// in architecture, processor family, instruction sets and backend. XLA's plugin is among
-// the inputs. On GPUs the same bits are not promised.
+// in architecture, processor family, instruction sets, backend and flags of XLA. XLA's
+// plugin is among the inputs. On GPUs the same bits are not promised.
 func (a *Facts) SameMachine(b *Facts) bool { return len(a.MachineDifferences(b)) == 0 }
 
 // Difference is a fact that differs between two runs, or between a run and this process.
@@ -89,6 +90,7 @@ func (a *Facts) MachineDifferences(b *Facts) []Difference {
 		{"processor family", a.Family, b.Family},
 		{"instruction sets", strings.Join(a.Features, " "), strings.Join(b.Features, " ")},
 		{"backend", a.Backend, b.Backend},
+		{"XLA_FLAGS", a.XLAFlags, b.XLAFlags},
 	})
 }
 

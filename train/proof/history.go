@@ -15,8 +15,9 @@ type history struct {
 	older    int             // events at the start that were written before the chain, or copied from another run
 	files    map[string]Line // of episodes and scores, by name
 	saves    map[int]Line
-	inputs   map[string]string
-	ended    bool // the last line is the end of the run
+	inputs   map[string]string // hashes
+	paths    map[string]string // of inputs that the configuration does not name
+	ended    bool              // the last line is the end of the run
 
 	undone   int     // events that a resume or a rollback removed
 	repeated int     // lines that repeat one before a resume, with the same result
@@ -37,7 +38,7 @@ type seen struct {
 }
 
 func newHistory(c *Chain) *history {
-	h := &history{files: map[string]Line{}, saves: map[int]Line{}, inputs: map[string]string{}}
+	h := &history{files: map[string]Line{}, saves: map[int]Line{}, inputs: map[string]string{}, paths: map[string]string{}}
 	before := map[result]seen{}
 	for _, l := range c.Lines {
 		h.ended = l.Kind == KindEnd
@@ -45,7 +46,7 @@ func newHistory(c *Chain) *history {
 		case KindStart, KindResume:
 			h.begin(l)
 		case KindInputs:
-			h.inputs = l.Files
+			h.addInputs(l)
 		case KindEnd:
 		case KindFile:
 			for name, hash := range l.Files {

@@ -41,6 +41,9 @@ type Line struct {
 	// Files has the SHA-256 of files: relative to the run's folder with slashes if they are in
 	// it, else absolute; of inputs by their use, such as model/config.json.
 	Files map[string]string `json:"files,omitempty"`
+	// Paths are those of inputs by their use which the configuration does not name, named like
+	// files.
+	Paths map[string]string `json:"paths,omitempty"`
 	// Kept is the number of events in metrics.jsonl when a session began: those before the
 	// checkpoint that it started from.
 	Kept int `json:"kept,omitempty"`

@@ -7,11 +7,12 @@ import (
 
 	"vagen/internal/rng"
 	"vagen/train/config"
+	"vagen/train/track"
 )
 
 // Replayable lists the steps that can be replayed from the state directly before them: their
 // episodes are stored, and the checkpoint before them exists; step 1 needs none, unless the
-// run started from the checkpoint of another one.
+// run started from the checkpoint of another one or with imitation.
 func (r *Report) Replayable(c *config.Config) ([]int, error) {
 	if c.Trainer.RolloutDir == nil {
 		return nil, nil
@@ -26,9 +27,10 @@ func (r *Report) Replayable(c *config.Config) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
+	fresh := c.Trainer.ResumeFrom == "" && !slices.ContainsFunc(r.history.events, func(l Line) bool { return l.Kind == track.KindImitate })
 	var out []int
 	for _, step := range r.Steps() {
-		if stored[step] && (step == 1 && c.Trainer.ResumeFrom == "" || slices.Contains(saved, step-1)) {
+		if stored[step] && (step == 1 && fresh || slices.Contains(saved, step-1)) {
 			out = append(out, step)
 		}
 	}

@@ -266,7 +266,7 @@ func (r *Report) inputs(ctx context.Context) error {
 		return nil
 	}
 	want, equal := r.history.inputs, 0
-	now := inputFiles(InputPaths(&c))
+	now := inputFiles(r.inputPaths(&c))
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		path, known := now[name]
 		if !known {
@@ -284,7 +284,7 @@ func (r *Report) inputs(ctx context.Context) error {
 		r.Add("inputs", Passed, "%d files of the model equal the record", equal)
 	}
 	if len(want) == 0 {
-		r.Add("inputs", Unchecked, "their hashes are not recorded: the run ended before they were computed, or its learner is another program's")
+		r.Add("inputs", Unchecked, "their hashes are not recorded: the run ended before they were computed, or its learner does not list its inputs")
 	}
 	return nil
 }

@@ -20,8 +20,8 @@ import (
 	"vagen/train/track"
 )
 
-// ahead is a run that collects ahead, with importance weights and all that a state
-// holds.
+// ahead is a run that collects ahead, with importance weights and all parts of a
+// checkpoint's state.
 func ahead(c config.Config) config.Config {
 	c.Run.Async = true
 	token := "token"
@@ -29,17 +29,17 @@ func ahead(c config.Config) config.Config {
 	return c
 }
 
-// TestEpisodesAreCollectedWithThePolicyBeforeTheUpdate: the first step is on
-// policy, every other one lags by a step's update; nothing is collected for steps
-// that do not come.
+// TestEpisodesAreCollectedWithThePolicyBeforeTheUpdate: the first step is on policy,
+// the policy of every other step is one update old, and nothing is collected for steps
+// after the last one.
 func TestEpisodesAreCollectedWithThePolicyBeforeTheUpdate(t *testing.T) {
 	c := ahead(traintest.Small())
 	c.Trainer.Steps = 5
 	b := traintest.Guesser()
 	j := traintest.Run(t, c, b)
 	perStep := len(b.Updates) / 5
-	require.Equal(t, []int{0, perStep, 2 * perStep, 3 * perStep}, b.Lent, "lent before the update of steps 1 to 4")
-	require.Equal(t, 4, b.Returned)
+	require.Equal(t, []int{0, perStep, 2 * perStep, 3 * perStep}, b.SnapshotsAt, "snapshots are created before the updates of steps 1 to 4")
+	require.Equal(t, 4, b.SnapshotsClosed)
 	require.Len(t, b.Seeds, 8*2, "the learner itself plays the first step alone")
 	for i, e := range j.Steps() {
 		off := e.Metrics["rollout_corr/rollout_is_max"] - 1 // float32 rounds what was sampled
@@ -49,7 +49,7 @@ func TestEpisodesAreCollectedWithThePolicyBeforeTheUpdate(t *testing.T) {
 	c.Run.Async = false
 	sync := traintest.Guesser()
 	k := traintest.Run(t, c, sync)
-	require.Empty(t, sync.Lent)
+	require.Empty(t, sync.SnapshotsAt)
 	require.Equal(t, traintest.Untimed(k)[0], traintest.Untimed(j)[0], "the first step is the same")
 	require.NotEqual(t, traintest.Untimed(k)[1], traintest.Untimed(j)[1])
 	require.Equal(t, sync.Updates[:perStep], b.Updates[:perStep])
@@ -58,8 +58,8 @@ func TestEpisodesAreCollectedWithThePolicyBeforeTheUpdate(t *testing.T) {
 	}
 }
 
-// TestCollectingAheadRepeatsItself: neither workers nor processors change a bit of
-// it, with any harness.
+// TestCollectingAheadRepeatsItself: the results are bit-identical with any number of
+// workers and processors, for every harness.
 func TestCollectingAheadRepeatsItself(t *testing.T) {
 	for _, harness := range []string{"concat", "no_concat", "window", "compact"} {
 		play := func(workers int) ([]map[string]uint64, []traintest.Update) {
@@ -83,20 +83,20 @@ func TestCollectingAheadRepeatsItself(t *testing.T) {
 	}
 }
 
-// TestARunThatCollectsAheadGoesOnFromEveryCheckpoint: the episodes of the coming
-// step are part of a checkpoint, so that it goes on as if it had not stopped. The
-// greedy episodes of ReMax are, too.
-func TestARunThatCollectsAheadGoesOnFromEveryCheckpoint(t *testing.T) {
+// TestARunThatCollectsAheadResumesFromEveryCheckpoint: the episodes of the next step,
+// ReMax's greedy episodes included, are part of a checkpoint, so that a resumed run equals
+// an uninterrupted one.
+func TestARunThatCollectsAheadResumesFromEveryCheckpoint(t *testing.T) {
 	remax := brisk()
 	remax.Algorithm.Estimator = "remax"
 	for name, c := range map[string]config.Config{"bi_level_gae": ahead(brisk()), "remax": ahead(remax)} {
 		whole := filepath.Join(t.TempDir(), "whole")
-		require.NoError(t, goOn(t.Context(), whole, c, nil))
+		require.NoError(t, trainIn(t.Context(), whole, c, nil))
 		want := outcome(t, whole)
 		for stop := 1; stop <= 9; stop++ {
 			dir := filepath.Join(t.TempDir(), "run")
 			events := 0
-			require.ErrorIs(t, goOn(t.Context(), dir, c, func(tr *train.Trainer) {
+			require.ErrorIs(t, trainIn(t.Context(), dir, c, func(tr *train.Trainer) {
 				tr.Sinks = append(tr.Sinks, track.SinkFunc(func(track.Event) error {
 					if events++; events == stop {
 						return traintest.ErrBroken
@@ -104,7 +104,7 @@ func TestARunThatCollectsAheadGoesOnFromEveryCheckpoint(t *testing.T) {
 					return nil
 				}))
 			}), traintest.ErrBroken)
-			require.NoError(t, goOn(t.Context(), dir, c, nil), "%s: after event %d", name, stop)
+			require.NoError(t, trainIn(t.Context(), dir, c, nil), "%s: after event %d", name, stop)
 			require.Equal(t, want, outcome(t, dir), "%s: after event %d", name, stop)
 		}
 		held := filepath.Join(whole, "checkpoints", "step_4", "ahead")
@@ -118,11 +118,11 @@ func TestARunThatCollectsAheadGoesOnFromEveryCheckpoint(t *testing.T) {
 }
 
 // TestAnInterruptedRunThatCollectsAheadLeavesNoTrace cancels in the middle of an
-// update and of what is collected behind it.
+// update and of the episodes that are collected during it.
 func TestAnInterruptedRunThatCollectsAheadLeavesNoTrace(t *testing.T) {
 	c := ahead(brisk())
 	whole := filepath.Join(t.TempDir(), "whole")
-	require.NoError(t, goOn(t.Context(), whole, c, nil))
+	require.NoError(t, trainIn(t.Context(), whole, c, nil))
 	want := outcome(t, whole)
 	for _, phase := range []string{"collect", "score", "update"} {
 		for call := 1; call <= 5; call += 2 {
@@ -134,7 +134,7 @@ func TestAnInterruptedRunThatCollectsAheadLeavesNoTrace(t *testing.T) {
 					cancel()
 				}
 			}
-			err := goOn(ctx, dir, c, func(tr *train.Trainer) {
+			err := trainIn(ctx, dir, c, func(tr *train.Trainer) {
 				b := tr.Learner.(*traintest.Bandit)
 				switch phase {
 				case "collect":
@@ -147,14 +147,14 @@ func TestAnInterruptedRunThatCollectsAheadLeavesNoTrace(t *testing.T) {
 			})
 			cancel()
 			require.ErrorIs(t, err, context.Canceled, "%s %d", phase, call)
-			require.NoError(t, goOn(t.Context(), dir, c, nil), "%s %d", phase, call)
+			require.NoError(t, trainIn(t.Context(), dir, c, nil), "%s %d", phase, call)
 			require.Equal(t, want, outcome(t, dir), "%s %d", phase, call)
 		}
 	}
 }
 
-// TestFailuresOfWhatIsCollectedAheadEndTheRun: whatever fails, both sides have
-// ended when Run returns.
+// TestFailuresOfWhatIsCollectedAheadEndTheRun: whether the update or the collection
+// fails, both have ended when Run returns.
 func TestFailuresOfWhatIsCollectedAheadEndTheRun(t *testing.T) {
 	for _, who := range []string{"collect", "learn"} {
 		b := traintest.Guesser()
@@ -171,24 +171,24 @@ func TestFailuresOfWhatIsCollectedAheadEndTheRun(t *testing.T) {
 			b.Alter = func(*policy.Batch, *policy.Stats) error { return traintest.ErrBroken }
 		}
 		require.ErrorIs(t, tr.Run(t.Context()), traintest.ErrBroken, who)
-		require.Equal(t, len(b.Lent), b.Returned, "what was lent is returned")
+		require.Equal(t, len(b.SnapshotsAt), b.SnapshotsClosed, "every snapshot is closed")
 		require.Empty(t, j.Steps())
 	}
 }
 
-// unlent hides that the bandit lends its policy.
-type unlent struct{ policy.Learner }
+// noSnapshots hides the bandit's policy.PolicySnapshotter.
+type noSnapshots struct{ policy.Learner }
 
 func TestWhatContradictsCollectingAheadIsRefused(t *testing.T) {
 	tr, _ := traintest.Trainer(t, ahead(traintest.Small()), traintest.Guesser(), &traintest.Arena{})
-	tr.Learner = unlent{tr.Learner}
+	tr.Learner = noSnapshots{tr.Learner}
 	err := tr.Run(t.Context())
 	require.ErrorIs(t, err, config.ErrConfig)
 	require.ErrorContains(t, err, "does not implement policy.PolicySnapshotter")
 
 	c := ahead(traintest.Small())
 	c.Agent.Actor.Loss.Mode = "gpg"
-	require.NoError(t, c.Validate(), "importance weights make up for it")
+	require.NoError(t, c.Validate(), "importance weights correct for it")
 	c.Algorithm.Correction.Level = nil
 	require.ErrorContains(t, c.Validate(), "run.async")
 

@@ -127,7 +127,7 @@ func TestNaNDuringCriticWarmUpIsASpike(t *testing.T) {
 	}
 }
 
-// babbler writes badly formed responses that a limit cuts off while on says so.
+// babbler writes malformed responses that are cut off by the limit, in steps chosen by on.
 type babbler struct {
 	*traintest.Bandit
 	on func() bool
@@ -237,22 +237,22 @@ func pick(first bool, a, b float64) float64 {
 	return b
 }
 
-// TestAlarmsCountOnAfterAStop: a run that is stopped anywhere has the alarms of one
-// that was not.
-func TestAlarmsCountOnAfterAStop(t *testing.T) {
+// TestAlarmsKeepTheirCountsWhenARunIsResumed: a run that is stopped anywhere and resumed
+// has the alarms of an uninterrupted one.
+func TestAlarmsKeepTheirCountsWhenARunIsResumed(t *testing.T) {
 	c := thrifty()
 	c.Trainer.Steps = 6
 	high := 1e6
 	c.Stability.Alarms.MinEntropy = &high
 	whole := filepath.Join(t.TempDir(), "whole")
 	j := new(traintest.Journal)
-	require.NoError(t, goOn(t.Context(), whole, c, func(tr *train.Trainer) { tr.Sinks = append(tr.Sinks, j) }))
+	require.NoError(t, trainIn(t.Context(), whole, c, func(tr *train.Trainer) { tr.Sinks = append(tr.Sinks, j) }))
 	want := outcome(t, whole)
 	require.Contains(t, want["metrics.jsonl"], `"alarm/min_entropy":6`)
 	for stop := range len(*j) {
 		dir := filepath.Join(t.TempDir(), "run")
 		at := 0
-		require.ErrorIs(t, goOn(t.Context(), dir, c, func(tr *train.Trainer) {
+		require.ErrorIs(t, trainIn(t.Context(), dir, c, func(tr *train.Trainer) {
 			tr.Sinks = append(tr.Sinks, track.SinkFunc(func(track.Event) error {
 				if at++; at > stop {
 					return traintest.ErrBroken
@@ -260,7 +260,7 @@ func TestAlarmsCountOnAfterAStop(t *testing.T) {
 				return nil
 			}))
 		}), traintest.ErrBroken)
-		require.NoError(t, goOn(t.Context(), dir, c, nil))
+		require.NoError(t, trainIn(t.Context(), dir, c, nil))
 		require.Equal(t, want, outcome(t, dir), "stopped after event %d", stop)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"vagen/rollout"
 	"vagen/rollout/store"
 	"vagen/train/config"
+	"vagen/train/run/internal/owner"
 )
 
 // archive writes episodes to a folder while training continues. One goroutine writes
@@ -40,8 +41,8 @@ const (
 // claim records the run as the owner of a folder and locks the folder until release.
 // A folder with the episodes of another run, or that another process has locked, is
 // refused and not changed.
-func claim(dir string, run owner) (release func() error, err error) {
-	if err := run.check(dir); err != nil {
+func claim(dir string, run owner.Run) (release func() error, err error) {
+	if err := run.Check(dir); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -50,8 +51,8 @@ func claim(dir string, run owner) (release func() error, err error) {
 	if release, err = lockFolder(dir); err != nil {
 		return nil, err
 	}
-	if err = run.check(dir); err == nil { // another process may have claimed it meanwhile
-		err = run.write(dir)
+	if err = run.Check(dir); err == nil { // another process may have claimed it meanwhile
+		err = run.Write(dir)
 	}
 	if err != nil {
 		return nil, errors.Join(err, release())
@@ -203,7 +204,7 @@ func archiveDirs(c *config.Config) [2]struct {
 // checkArchives refuses folders for episodes that belong to another run than the one in
 // path, which need not exist yet. It changes nothing.
 func checkArchives(path string, c *config.Config) error {
-	run, err := ownerOf(path)
+	run, err := owner.Of(path)
 	if err != nil {
 		return err
 	}
@@ -211,7 +212,7 @@ func checkArchives(path string, c *config.Config) error {
 		if d.dir == nil {
 			continue
 		}
-		if err := run.check(*d.dir); err != nil {
+		if err := run.Check(*d.dir); err != nil {
 			return fmt.Errorf("%w: %s: %w", config.ErrConfig, d.key, err)
 		}
 	}
@@ -226,7 +227,7 @@ func (r *Run) claimArchives() error {
 	if _, err := r.Folder.ID(); err != nil {
 		return err
 	}
-	run, err := ownerOf(r.Folder.Path)
+	run, err := owner.Of(r.Folder.Path)
 	if err != nil {
 		return err
 	}

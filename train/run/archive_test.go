@@ -13,9 +13,10 @@ import (
 	"vagen/rollout"
 	"vagen/rollout/store"
 	"vagen/train/config"
+	"vagen/train/run/internal/owner"
 )
 
-// shot is an episode that shows a picture of its own.
+// shot is an episode with a picture that no other episode has.
 func shot(step int) []*rollout.Trajectory {
 	im := image.NewNRGBA(image.Rect(0, 0, 64, 64))
 	for i := range im.Pix {
@@ -38,13 +39,13 @@ func files(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// TestEpisodesOfARunAreThoseOfOneThatNobodyStopped: what a stopped run left beyond
-// its checkpoint goes, and the folder ends the same.
-func TestEpisodesOfARunAreThoseOfOneThatNobodyStopped(t *testing.T) {
+// TestEpisodesOfAResumedRunAreThoseOfAnUninterruptedOne: files that a stopped run wrote
+// after its checkpoint are removed, and the final folders are equal.
+func TestEpisodesOfAResumedRunAreThoseOfAnUninterruptedOne(t *testing.T) {
 	c := config.Default()
 	c.Trainer.LogImage.Enable, c.Trainer.LogImage.MaxPending = true, 1
 	play := func(dir string, done, from, to int) {
-		a, err := claimed(dir, owner{"R", "run"}, &c, done)
+		a, err := claimed(dir, owner.Run{ID: "R", Folder: "run"}, &c, done)
 		require.NoError(t, err)
 		for step := from; step <= to; step++ {
 			require.NoError(t, a.add(step, shot(step)))
@@ -55,7 +56,7 @@ func TestEpisodesOfARunAreThoseOfOneThatNobodyStopped(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 3, scores[0].Group)
 		got, err := store.Load(filepath.Join(dir, "step_3.parquet"))
-		require.NoError(t, err, "what is flushed is there, pictures included")
+		require.NoError(t, err, "flushed episodes are on the disk, pictures included")
 		require.Equal(t, 3, got[0].Step)
 		require.NoError(t, a.close())
 	}
@@ -70,7 +71,7 @@ func TestEpisodesOfARunAreThoseOfOneThatNobodyStopped(t *testing.T) {
 }
 
 // claimed opens an archive as a run does.
-func claimed(dir string, run owner, c *config.Config, done int) (*archive, error) {
+func claimed(dir string, run owner.Run, c *config.Config, done int) (*archive, error) {
 	release, err := claim(dir, run)
 	if err != nil {
 		return nil, err
@@ -82,26 +83,26 @@ func TestFoldersOfOtherRunsAreRefused(t *testing.T) {
 	c := config.Default()
 	dir, home := t.TempDir(), t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(home, "run.id"), []byte("A\n"), 0o644))
-	first := owner{"A", home}
+	first := owner.Run{ID: "A", Folder: home}
 	a, err := claimed(dir, first, &c, -1)
 	require.NoError(t, err)
 	_, err = claim(dir, first)
 	require.ErrorIs(t, err, ErrBusy, "one process at a time")
 	require.NoError(t, a.close())
-	for name, other := range map[string]owner{"another run": {"B", home}, "a run that begins": {"", home}, "a copy of the run": {"A", home + "-copy"}} {
+	for name, other := range map[string]owner.Run{"another run": {ID: "B", Folder: home}, "a run that begins": {ID: "", Folder: home}, "a copy of the run": {ID: "A", Folder: home + "-copy"}} {
 		_, err = claim(dir, other)
 		require.ErrorIs(t, err, ErrExists, name)
 		require.ErrorContains(t, err, home, name)
 	}
 	moved := home + "-moved"
 	require.NoError(t, os.Rename(home, moved))
-	release, err := claim(dir, owner{"A", moved})
+	release, err := claim(dir, owner.Run{ID: "A", Folder: moved})
 	require.NoError(t, err, "the run was moved")
 	require.NoError(t, release())
-	was, ok, err := recordedOwner(dir)
+	was, ok, err := owner.Recorded(dir)
 	require.NoError(t, err)
 	require.True(t, ok)
-	require.Equal(t, owner{"A", moved}, was)
+	require.Equal(t, owner.Run{ID: "A", Folder: moved}, was)
 
 	dir = t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "step_7.parquet"), nil, 0o644))
@@ -113,12 +114,12 @@ func TestFoldersOfOtherRunsAreRefused(t *testing.T) {
 	require.Error(t, err, "it is no folder")
 }
 
-// TestEpisodesThatCannotBeWrittenEndTheRun: a folder that is gone is told of with the
-// next step.
+// TestEpisodesThatCannotBeWrittenEndTheRun: the next step reports that the folder is
+// missing.
 func TestEpisodesThatCannotBeWrittenEndTheRun(t *testing.T) {
 	c := config.Default()
 	dir := filepath.Join(t.TempDir(), "a")
-	a, err := claimed(dir, owner{"R", "run"}, &c, -1)
+	a, err := claimed(dir, owner.Run{ID: "R", Folder: "run"}, &c, -1)
 	require.NoError(t, err)
 	require.NoError(t, os.RemoveAll(dir))
 	_ = a.add(1, shot(1))

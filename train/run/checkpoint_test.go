@@ -17,7 +17,7 @@ import (
 	"vagen/train/run"
 )
 
-// saver is a learner that only saves: the number of times it has.
+// saver is a learner that saves only the number of its saves.
 type saver struct {
 	policy.Learner
 	saved int
@@ -84,7 +84,7 @@ func TestACheckpointIsReplacedWhole(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(points.Dir, "step_007"), 0o755))
 	steps, err := points.Steps()
 	require.NoError(t, err)
-	require.Equal(t, []int{7}, steps, "somebody's folder with a similar name is none of them")
+	require.Equal(t, []int{7}, steps, "a folder with a similar name is not a checkpoint")
 
 	p, err := points.Latest(t.Context())
 	require.NoError(t, err)
@@ -117,7 +117,7 @@ func TestOnlyTheNewestCheckpointsAreKept(t *testing.T) {
 }
 
 // TestATornCheckpointIsPassedOver damages the newest of two checkpoints in every
-// way that a disk can; the one before it is found, and the warning names the file.
+// way that a disk may; the one before it is found, and the warning names the file.
 func TestATornCheckpointIsPassedOver(t *testing.T) {
 	c := config.Default()
 	cut := func(name string) func(string) error {
@@ -177,7 +177,7 @@ func TestACheckpointThatWasBeingReplacedIsNotLost(t *testing.T) {
 	require.NoError(t, points.Save(t.Context(), &saver{}, train.State{Step: 3}, &c))
 	p, err = points.Latest(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, 3, p.State.Step, "a save ends what was stopped")
+	require.Equal(t, 3, p.State.Step, "a save completes the interrupted replacement")
 }
 
 func TestNoCheckpointIsAnErrorOfItsOwn(t *testing.T) {

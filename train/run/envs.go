@@ -9,11 +9,8 @@ import (
 
 	"vagen/env"
 	"vagen/env/builtin"
-	"vagen/env/dataset"
 	"vagen/env/remote"
-	"vagen/policy"
-	"vagen/policy/chat"
-	"vagen/reward/judge"
+	"vagen/reward/judge/client"
 	"vagen/train"
 	"vagen/train/config"
 )
@@ -23,7 +20,7 @@ import (
 func openEnvs(c *config.Config, log *slog.Logger) (*env.Registry, error) {
 	r := &c.Rollout
 	if !r.UseService {
-		return builtin.RegistryWith(DialJudge(log)), nil
+		return builtin.LoggedRegistry(client.Dial(log), log), nil
 	}
 	out := new(env.Registry)
 	o := remote.DefaultLegacyOptions()
@@ -63,7 +60,7 @@ func Prepare(ctx context.Context, c *config.Config, envs *env.Registry, log *slo
 func served(f env.Factory) env.Factory {
 	return func(cfg map[string]any) (env.Env, error) {
 		cfg = maps.Clone(cfg)
-		if cfg["rules"] == "legacy" {
+		if cfg["rules"] == "legacy" || cfg["rules"] == "service" {
 			delete(cfg, "rules")
 		}
 		return f(cfg)
@@ -80,38 +77,10 @@ func openLevels(ctx context.Context, c *config.Config, envs *env.Registry, log *
 	if c.Rollout.UseService {
 		return nil, fmt.Errorf("%w: state_reward is set, but with rollout_manager.use_service state rewards are computed by the service", config.ErrConfig)
 	}
-	j, err := judgeOf(l.State, log)
-	if err != nil {
-		return nil, err
-	}
-	envs.SetJudge(j)
-	return l, nil
-}
-
-// judgeOf returns the judge of a block state_reward: fixed rules, or a model behind an API
-// with the prompts of the original systems.
-func judgeOf(s *dataset.StateReward, log *slog.Logger) (env.Judge, error) {
-	if rules := s.Rules(); rules != nil {
-		return rules, nil
-	}
-	ask, err := DialJudge(log)(s.JudgeURL, s.JudgeModel)
+	j, err := client.Judge(l.State, log)
 	if err != nil {
 		return nil, fmt.Errorf("%w: state_reward: %w", config.ErrConfig, err)
 	}
-	return &judge.Model{Scoring: judge.Scoring{Base: s.Base, Scorers: s.Scorers()}, Complete: ask, Log: log}, nil
-}
-
-// DialJudge connects to judges behind an API, with the settings of the systems that
-// blocks state_reward come from.
-func DialJudge(log *slog.Logger) judge.Dial {
-	return func(baseURL, model string) (judge.Completer, error) {
-		o := chat.DefaultOptions(chat.OpenAI, model)
-		o.BaseURL, o.Log = baseURL, log
-		o.Concurrency, o.Timeout = 32, time.Minute
-		m, err := chat.New(o)
-		if err != nil {
-			return nil, err
-		}
-		return policy.Ask(m, policy.Sampling{MaxTokens: 512}), nil
-	}
+	envs.SetJudge(j)
+	return l, nil
 }

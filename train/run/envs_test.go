@@ -39,7 +39,7 @@ func TestEnvironmentsComeFromAServiceOnRequest(t *testing.T) {
 	_, err = preflightEnvs(t.Context(), levels, envs)
 	require.NoError(t, err)
 	first := levels.First()
-	require.Equal(t, "legacy", first.Config["rules"], "the service is not told")
+	require.Equal(t, "legacy", first.Config["rules"], "the option is not sent to the service")
 	require.Equal(t, 60, c.Trainer.Steps)
 
 	h.Close()
@@ -47,8 +47,8 @@ func TestEnvironmentsComeFromAServiceOnRequest(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestAServiceMayHostEnvironmentsOfAnyName: one that this library does not have is
-// asked for under the name that the file or env.name has.
+// TestAServiceMayHostEnvironmentsOfAnyName: an environment that this library does not
+// have is requested under the name in the file or in env.name.
 func TestAServiceMayHostEnvironmentsOfAnyName(t *testing.T) {
 	var legacy env.Registry
 	require.NoError(t, legacy.Register("alfWorld", remote.WithDefaults(frozenlake.FromConfig, map[string]any{"rules": "legacy"})))

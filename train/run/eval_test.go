@@ -78,7 +78,7 @@ func TestKeysGoToTheServicesThatTheDocumentationNames(t *testing.T) {
 	}
 }
 
-// TestAnAdaptersModelIsTheOneItNames, or the error says how to give it.
+// TestAnAdaptersModelIsTheOneItNames, or the error says how to specify it.
 func TestAnAdaptersModelIsTheOneItNames(t *testing.T) {
 	base, adapter := t.TempDir(), t.TempDir()
 	write := func(dir, name, text string) {
@@ -131,7 +131,7 @@ func TestEvaluationsAreReadAsVAGENWritesThem(t *testing.T) {
 	}
 }
 
-// TestDatasetsAreEvaluatedToo: files of all forms, tags of which are held apart.
+// TestDatasetsAreEvaluatedToo: files of all forms; their tags stay separate.
 func TestDatasetsAreEvaluatedToo(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
@@ -181,7 +181,7 @@ backends:
 		`did you mean "compact"?`: "|harness: compcat, response_length_per_turn: 5", "thinking_token_budget": "|thinking_token_budget: 5, response_length_per_turn: 5",
 	} {
 		tag := "tag_id: x, "
-		if change[0] == 't' { // the one that is to be missing
+		if change[0] == 't' { // the line to remove
 			tag, change = "", change[len("tag_id: x"):]
 		}
 		entry := fmt.Sprintf("{name: frozenlake, n_envs: 1, %s%s}", tag, change[1:])
@@ -194,8 +194,8 @@ backends:
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// TestTheResponsesAPIIsRefused instead of being asked by chat completions, and a known
-// service needs its address.
+// TestTheResponsesAPIIsRefused: it is not replaced by chat completions. A known service
+// needs its address.
 func TestTheResponsesAPIIsRefused(t *testing.T) {
 	for _, c := range []struct{ block, want string }{
 		{"openai_responses: {model: m}", `backends.openai_responses: api is "openai_responses", which is not supported: api openai calls`},

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
+	"vagen/internal/field"
 	"vagen/internal/settings"
 	"vagen/policy/chat"
 	"vagen/rollout/evaluate"
@@ -17,7 +19,7 @@ import (
 )
 
 // EvalConfig is the configuration of vagen eval: what it plays, with which policy, and
-// where it writes results. Keys are those of the newest VAGEN's evaluation. The list
+// where it writes results. Keys are those of VAGEN next's evaluation. The list
 // envs is read by package env/dataset.
 type EvalConfig struct {
 	FileRoot   string         `yaml:"fileroot" doc:"a folder, which other values refer to as ${fileroot}"`
@@ -43,7 +45,7 @@ type EvalRun struct {
 	Jobs           int     `yaml:"max_concurrent_jobs" doc:"concurrent episodes: independent of each other on an API, in batches on a local model"`
 	Resume         string  `yaml:"resume" doc:"skip_completed plays missing episodes, force_rerun plays all again, off refuses folders with results"`
 	Live           bool    `yaml:"live_summary" doc:"also update the summary every few seconds, not only at the end"`
-	Workers        int     `yaml:"workers" doc:"environments of a batch stepped concurrently; changes no result"`
+	Workers        int     `yaml:"workers" doc:"environments of a batch stepped concurrently; 0 as in run.workers of training. Changes no result"`
 	EnvTimeout     float64 `yaml:"env_timeout" unit:"seconds" doc:"time limit of one call of an environment; 0 is 600"`
 	EpisodeTimeout float64 `yaml:"episode_timeout" unit:"seconds" doc:"time limit of all calls of an environment in an episode together; 0 is no limit"`
 	Retry          bool    `yaml:"retry" doc:"replay episodes immediately if their environment failed or a response cannot be used"`
@@ -53,7 +55,7 @@ type EvalRun struct {
 func DefaultEval() EvalConfig {
 	return EvalConfig{
 		Split: "test", Experiment: EvalExperiment{DumpDir: "rollouts", MaxTurns: 5},
-		Run: EvalRun{Backend: "openai", Jobs: 64, Resume: string(evaluate.SkipCompleted), Live: true, Workers: 2},
+		Run: EvalRun{Backend: "openai", Jobs: 64, Resume: string(evaluate.SkipCompleted), Live: true},
 	}
 }
 
@@ -203,32 +205,22 @@ func LoadEval(path string, overrides []string, getenv func(string) (string, bool
 
 // check checks the settings other than the entries of envs.
 func (e *Eval) check() []error {
-	var out []error
-	say := func(format string, args ...any) { out = append(out, fmt.Errorf(format, args...)) }
+	var bad field.Checks
 	c := &e.Config
-	for _, n := range []struct {
-		key string
-		x   int
-	}{{"run.max_concurrent_jobs", c.Run.Jobs}, {"run.workers", c.Run.Workers}, {"experiment.default_max_turns", c.Experiment.MaxTurns}} {
-		if n.x < 1 {
-			say("%s is %d, must be positive", n.key, n.x)
-		}
-	}
+	bad.Positive("run.max_concurrent_jobs", c.Run.Jobs)
+	bad.Count("run.workers", c.Run.Workers)
+	bad.Positive("experiment.default_max_turns", c.Experiment.MaxTurns)
 	if !(c.Run.EnvTimeout >= 0 && c.Run.EpisodeTimeout >= 0) {
-		say("run.env_timeout is %v and run.episode_timeout %v, must not be negative", c.Run.EnvTimeout, c.Run.EpisodeTimeout)
+		bad.Say("run.env_timeout is %v and run.episode_timeout %v, must not be negative", c.Run.EnvTimeout, c.Run.EpisodeTimeout)
 	}
-	if modes := []string{string(evaluate.SkipCompleted), string(evaluate.ResumeOff), string(evaluate.ForceRerun)}; !slices.Contains(modes, c.Run.Resume) {
-		say("run.resume is %q, must be one of %q", c.Run.Resume, modes)
-	}
-	if c.Split != "train" && c.Split != "test" {
-		say("split is %q, must be train or test", c.Split)
-	}
+	bad.OneOf("run.resume", c.Run.Resume, string(evaluate.SkipCompleted), string(evaluate.ResumeOff), string(evaluate.ForceRerun))
+	bad.OneOf("split", c.Split, "train", "test")
 	if c.Experiment.DumpDir == "" {
-		say("experiment.dump_dir is empty")
+		bad.Say("experiment.dump_dir is empty")
 	}
 	backend, problems := e.backend()
 	e.Backend = backend
-	return append(out, problems...)
+	return append(bad.Errors(), problems...)
 }
 
 // backend reads the block of the selected backend.
@@ -237,17 +229,9 @@ func (e *Eval) backend() (BackendConfig, []error) {
 	b := DefaultBackend()
 	block, ok := e.Config.Backends[name].(map[string]any)
 	if !ok {
-		var known []string
-		for n := range e.Config.Backends {
-			known = append(known, n)
-		}
-		slices.Sort(known)
-		return b, []error{fmt.Errorf("run.backend is %q, must be one of the blocks in backends: %q", name, known)}
+		return b, []error{fmt.Errorf("run.backend is %q, must be one of the blocks in backends: %q", name, slices.Sorted(maps.Keys(e.Config.Backends)))}
 	}
-	var out []error
-	say := func(format string, args ...any) {
-		out = append(out, fmt.Errorf("backends.%s: %w", name, fmt.Errorf(format, args...)))
-	}
+	var bad field.Checks
 	given := map[string]any{}
 	for key, v := range block {
 		if v != nil { // null leaves the default
@@ -255,10 +239,10 @@ func (e *Eval) backend() (BackendConfig, []error) {
 		}
 	}
 	for _, err := range settings.Fill(&b, given) {
-		say("%w", err)
+		bad.Say("%w", err)
 	}
 	if b.APIKey != "" && b.APIKey != "EMPTY" {
-		say("api_key contains a key, must be empty or EMPTY: put the key into an environment variable and set key_env to its name")
+		bad.Say("api_key contains a key, must be empty or EMPTY: put the key into an environment variable and set key_env to its name")
 	}
 	if b.API == "" {
 		switch strings.ToLower(name) {
@@ -273,22 +257,26 @@ func (e *Eval) backend() (BackendConfig, []error) {
 		case "sglang", "vllm", "together", "azure":
 			b.API = "openai"
 			if b.BaseURL == "" {
-				say("base_url is empty, which means the address of OpenAI: set it to the address of %s, or set api: openai to use OpenAI", name)
+				bad.Say("base_url is empty, which means the address of OpenAI: set it to the address of %s, or set api: openai to use OpenAI", name)
 			}
 		default:
 			b.API = "openai"
 		}
 	}
 	if apis := []string{"openai", "anthropic", "gemini", local}; strings.HasSuffix(b.API, "_responses") {
-		say("api is %q, which is not supported: api openai calls the same models by chat completions; must be one of %q", b.API, apis)
-	} else if !slices.Contains(apis, b.API) {
-		say("api is %q, must be one of %q", b.API, apis)
+		bad.Say("api is %q, which is not supported: api openai calls the same models by chat completions; must be one of %q", b.API, apis)
+	} else {
+		bad.OneOf("api", b.API, apis...)
 	}
 	if b.Model == "" {
-		say("model is empty")
+		bad.Say("model is empty")
 	}
 	if b.Name == "" {
 		b.Name = b.Model
+	}
+	out := bad.Errors()
+	for i, err := range out {
+		out[i] = fmt.Errorf("backends.%s: %w", name, err)
 	}
 	return b, out
 }

@@ -19,6 +19,7 @@ import (
 	"vagen/policy/chat"
 	"vagen/policy/vlm"
 	"vagen/reward"
+	"vagen/reward/judge/client"
 	"vagen/rollout"
 	"vagen/rollout/evaluate"
 	"vagen/train"
@@ -174,17 +175,18 @@ func (e *Eval) task(i int, p *part) (evaluate.Task, error) {
 	}
 	registry := builtin.Registry()
 	pl := rollout.Player{
-		Envs: registry, Sampling: how, MaxTurns: e.Config.Experiment.MaxTurns, Workers: e.Config.Run.Workers,
+		Envs: registry, Sampling: how, MaxTurns: e.Config.Experiment.MaxTurns,
 		Budget:     rollout.Budget{Response: s.RegionTokens},
 		EnvTimeout: seconds(e.Config.Run.EnvTimeout), EpisodeTimeout: seconds(e.Config.Run.EpisodeTimeout),
 	}
+	pl.SetWorkers(e.Config.Run.Workers)
 	if e.Config.Run.Retry {
 		pl.Retry = rollout.DefaultRetry()
 	}
 	if state != nil {
-		j, err := judgeOf(state, nil)
+		j, err := client.Judge(state, nil)
 		if err != nil {
-			return evaluate.Task{}, err
+			return evaluate.Task{}, fmt.Errorf("%w: state_reward: %w", config.ErrConfig, err)
 		}
 		registry.SetJudge(j)
 		if state.Aggregation == "episode_mean" {

@@ -11,8 +11,8 @@ import (
 	"vagen/train/run"
 )
 
-// Open builds a run from a configuration. Options replace parts of it: here a learner and
-// an environment of one's own.
+// Open builds a run from a configuration. Options replace parts of it: here the learner
+// and an environment.
 func ExampleOpen() {
 	tmp, err := os.MkdirTemp("", "run")
 	if err != nil {

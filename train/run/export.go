@@ -61,7 +61,7 @@ func (r *Run) export(ctx context.Context, learner policy.Learner) (func(ctx cont
 			return nil
 		})
 		if err == nil {
-			r.uploads.add(uploading, place, s.Step)
+			r.uploads.Add(uploading, place, s.Step)
 		}
 		return err
 	}, nil

@@ -25,11 +25,11 @@ import (
 	"vagen/train/proof"
 )
 
-// lakeWords are the tokens of their own of the tiny model.
+// lakeWords are texts that the tiny model encodes as one token each.
 var lakeWords = []string{
 	"<answer>", "</answer>", "system\n", "user\n", "assistant\n", "Reach", " the", " goal", " avoid", " holes", "Turn",
 	" 1", " 2", " 3", " 4", "Left", "Down", "Right", "Up",
-	rollout.DefaultRequest, rollout.DefaultHeading, // else compact rows are long, and slow
+	rollout.DefaultRequest, rollout.DefaultHeading, // without them compact rows are long and slow
 }
 
 // tinyRun is a configuration of two steps on FrozenLake in pictures, with a model
@@ -61,7 +61,7 @@ func tinyShape() vlm.Shape {
 	return s
 }
 
-// watched is a model that takes down what it learns from.
+// watched is a model that records the batches of its updates.
 type watched struct {
 	*vlm.Model
 	batches hash.Hash
@@ -78,8 +78,8 @@ func (w watched) Update(ctx context.Context, b *policy.Batch, o policy.Objective
 
 var durations = regexp.MustCompile(`"(?:time|timing_s|timing_per_token_ms|perf)/[^"]*":[^,}]*,?`)
 
-// trainTiny runs a configuration and returns everything that it leaves, times aside:
-// metrics, episodes with their pictures, weights, and what was learned from.
+// trainTiny runs a configuration and returns all results except times: metrics, episodes
+// with their pictures, weights, and the batches of the updates.
 func trainTiny(t *testing.T, c config.Config) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -109,8 +109,8 @@ func trainTiny(t *testing.T, c config.Config) map[string]string {
 	return out
 }
 
-// trained is what trainTiny leaves for a harness, or one ahead of its updates, with
-// one worker on one processor. Tests share it.
+// trained returns trainTiny's results for a harness, on policy or collecting ahead, with
+// one worker on one processor. Tests share them.
 func trained(t *testing.T, harness string) map[string]string {
 	t.Helper()
 	if runs[harness] == nil {
@@ -121,7 +121,7 @@ func trained(t *testing.T, harness string) map[string]string {
 
 var runs = make(map[string]map[string]string)
 
-// trainOn is trained with so many workers on so many processors.
+// trainOn is trained with a number of workers and processors.
 func trainOn(t *testing.T, harness string, workers, procs int) map[string]string {
 	t.Helper()
 	name, ahead := strings.CutSuffix(harness, " ahead")
@@ -147,9 +147,9 @@ func stepsOf(t *testing.T, run map[string]string) (out []map[string]any) {
 	return out
 }
 
-// TestEveryHarnessTrainsTheModel takes two steps with each harness, and two ahead
-// of their updates: losses and gradients are numbers, weights move, and as many
-// rows as the harness makes are learned from.
+// TestEveryHarnessTrainsTheModel runs two steps with each harness, on policy and
+// collecting ahead: losses and gradients are finite, weights change, and the number of rows
+// is that of the harness.
 func TestEveryHarnessTrainsTheModel(t *testing.T) {
 	first := map[string]string{}
 	for _, harness := range []string{"concat", "no_concat", "window", "compact", "concat ahead", "compact ahead"} {
@@ -173,11 +173,11 @@ func TestEveryHarnessTrainsTheModel(t *testing.T) {
 		first[harness] = weights
 	}
 	require.NotEqual(t, first["concat"], first["no_concat"])
-	require.NotEqual(t, first["compact"], first["compact ahead"], "the second step's episodes were another policy's")
+	require.NotEqual(t, first["compact"], first["compact ahead"], "the second step's episodes are from an older policy")
 }
 
-// TestTheModelsRunsRepeatThemselves: workers and processors change no byte of
-// metrics, trajectories and weights, whatever the harness.
+// TestTheModelsRunsRepeatThemselves: the numbers of workers and processors change no byte
+// of metrics, trajectories and weights, with any harness.
 func TestTheModelsRunsRepeatThemselves(t *testing.T) {
 	for _, harness := range []string{"concat", "no_concat", "compact", "compact ahead"} {
 		want := trained(t, harness)

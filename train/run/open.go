@@ -12,6 +12,9 @@ import (
 	"vagen/policy/vlm"
 	"vagen/train"
 	"vagen/train/config"
+	"vagen/train/engines"
+	"vagen/train/run/internal/upload"
+	"vagen/train/sft"
 	"vagen/train/track"
 	"vagen/train/track/curve"
 )
@@ -28,7 +31,8 @@ type Options struct {
 	//
 	// A learner with a method Restore(ctx, dir) error, which reads what Save wrote, is
 	// resumed from checkpoints; a learner without one can only start new runs. One that
-	// is an io.Closer is closed by Run.Close.
+	// is an io.Closer is closed by Run.Close. The hashes of its files are part of the run's
+	// proof if it is a policy.InputLister.
 	Learner func(ctx context.Context, dir string) (policy.Learner, error)
 	// Envs are the environments; nil is those of the library, or with
 	// rollout_manager.use_service those of a service.
@@ -52,12 +56,17 @@ type Options struct {
 
 // Open builds a run from every key of a configuration: model, environments, start
 // states, sinks, folder, checkpoints and uploads. An existing run in the folder is resumed
-// from its newest complete checkpoint, unless trainer.resume_mode says otherwise.
+// from its newest complete checkpoint, unless trainer.resume_mode says otherwise. With
+// trainer.stage sft+rl Open first does the supervised stage, in the folder sft of the run's
+// folder, or resumes it, unless it is complete.
 //
 // Everything that can be checked is checked before anything is written; errors of the
 // configuration wrap config.ErrConfig. The folder is locked until Close, which the caller
 // must call.
 func Open(ctx context.Context, c config.Config, o Options) (_ *Run, err error) {
+	if c, err = o.stage(ctx, &c); err != nil {
+		return nil, err
+	}
 	p, err := prepare(ctx, &c, &o)
 	if err != nil {
 		return nil, err
@@ -75,14 +84,14 @@ func Open(ctx context.Context, c config.Config, o Options) (_ *Run, err error) {
 	}
 	r := &Run{
 		Config: c, Folder: folder, Envs: p.envs, Curve: &o.Curve,
-		levels: p.levels, names: o.Registries, log: o.Log, points: folder.Checkpoints(&c, o.Log), unlock: unlock,
+		levels: p.levels, examples: p.examples, names: o.Registries, log: o.Log, points: folder.Checkpoints(&c, o.Log), unlock: unlock,
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.Close())
 		}
 	}()
-	if r.uploads, err = newUploads(&c, o.Getenv, o.Log); err != nil {
+	if r.uploads, err = upload.New(&c, o.Getenv, o.Log); err != nil {
 		return nil, err
 	}
 	if err := r.claimArchives(); err != nil {
@@ -113,13 +122,19 @@ func (o *Options) openLearner(ctx context.Context, c *config.Config, dir string)
 	if err != nil {
 		return nil, err // not a nil *vlm.Model in an interface
 	}
-	return m, nil
+	l, err := engines.Wrap(ctx, m, c, dir, o.Getenv, o.Log)
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return l, nil
 }
 
 // prepared holds the parts of a run that exist before anything is written.
 type prepared struct {
 	envs   *env.Registry
-	levels *train.Levels
+	levels *train.Levels // empty in the supervised stage
+
+	examples *sft.Data // of the supervised stage; nil in the other
 }
 
 // prepare completes configuration and options, opens environments and start states, and
@@ -131,8 +146,14 @@ func prepare(ctx context.Context, c *config.Config, o *Options) (*prepared, erro
 	if err := o.Registries.Validate(c); err != nil {
 		return nil, err
 	}
+	if c.Trainer.Stage == config.StageSFT {
+		return prepareSupervised(ctx, c, o)
+	}
 	envs, levels, err := Prepare(ctx, c, o.Envs, o.Log)
 	if err != nil {
+		return nil, err
+	}
+	if err := o.Registries.Validate(c); err != nil { // Prepare has set what start states decide
 		return nil, err
 	}
 	if err := preflight(ctx, c, envs, levels, o.Learner == nil, o.Getenv); err != nil {
@@ -142,7 +163,7 @@ func prepare(ctx context.Context, c *config.Config, o *Options) (*prepared, erro
 		o.Curve.Title = levels.String() + ", " + c.Trainer.Experiment
 	}
 	o.Curve.Train, o.Curve.Val, o.Curve.Label = "train/success", "val/success", "success"
-	return &prepared{envs, levels}, nil
+	return &prepared{envs: envs, levels: levels}, nil
 }
 
 // Preview is the result of Check.
@@ -156,21 +177,30 @@ type Preview struct {
 	Shared error
 	// Memory is the memory plan of the run; nil for a learner given in Options.
 	Memory *vlm.MemoryPlan
+	// Rows is the number of training examples of a supervised stage.
+	Rows int
 }
 
 // Check does what Open does without writing anything: it checks configuration,
-// environments, folders and the model's files, and opens the model for its memory plan.
+// environments, folders and the model's files, opens the model, and does the checks of
+// train.Trainer.Check and the memory plan.
 func Check(ctx context.Context, c config.Config, o Options) (*Preview, error) {
+	c, rows, err := o.checkFirst(ctx, &c)
+	if err != nil {
+		return nil, err
+	}
 	p, err := prepare(ctx, &c, &o)
 	if err != nil {
 		return nil, err
 	}
 	dir := o.dir(&c)
-	if err := previewFolder(dir, &c, o.MustResume); err != nil {
-		return nil, err
+	if rows == 0 { // otherwise checkFirst has done it
+		if err := previewFolder(dir, &c, o.MustResume); err != nil {
+			return nil, err
+		}
 	}
 	out := &Preview{Steps: c.Trainer.Steps, Levels: p.levels.String(), Model: c.Agent.Model.Path, Dir: dir, Notes: c.Notes, Shared: p.levels.Shared}
-	if o.Learner != nil {
+	if out.Rows = max(rows, p.rows()); o.Learner != nil || p.examples != nil {
 		return out, nil
 	}
 	model, err := vlm.Open(ctx, c.Agent.Model.Path, ModelOptions(&c, o.Log))
@@ -178,6 +208,11 @@ func Check(ctx context.Context, c config.Config, o Options) (*Preview, error) {
 		return nil, err
 	}
 	defer model.Close()
+	trial := &Run{Config: c, Folder: &Folder{Path: dir}, Learner: model, Envs: p.envs, levels: p.levels, names: o.Registries, log: o.Log}
+	trial.Config.Notes = nil // they are part of the result
+	if err := trial.trainer().Check(ctx); err != nil {
+		return nil, err
+	}
 	plan, err := planMemory(ctx, &c, model, p.envs, p.levels)
 	if err != nil {
 		return nil, err

@@ -48,7 +48,7 @@ func TestAnotherConfigurationIsShownAndRefused(t *testing.T) {
 	late, err := run.OpenFolder(dir, &old)
 	require.NoError(t, err)
 	f, err = run.OpenFolder(dir, &c)
-	require.NoError(t, err, "what was allowed is the run's configuration now")
+	require.NoError(t, err, "the allowed change is stored as the run's configuration")
 	require.Empty(t, f.Changed)
 	unlock, err = late.Lock()
 	require.NoError(t, err)

@@ -59,7 +59,7 @@ func planMemory(ctx context.Context, c *config.Config, m planner, envs *env.Regi
 // the environment are reported when it is played.
 func (r *Run) plan(ctx context.Context) error {
 	m, ok := r.Learner.(planner)
-	if !ok {
+	if !ok || r.examples != nil { // the learner logs a plan for the first batch
 		return nil
 	}
 	p, err := planMemory(ctx, &r.Config, m, r.Envs, r.levels)

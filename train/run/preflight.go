@@ -13,6 +13,8 @@ import (
 	"vagen/rollout"
 	"vagen/train"
 	"vagen/train/config"
+	"vagen/train/engines"
+	"vagen/train/run/internal/upload"
 	"vagen/train/track/mlflow"
 )
 
@@ -29,6 +31,9 @@ func preflight(ctx context.Context, c *config.Config, envs *env.Registry, levels
 	model, err1 := vlm.Description{Vision: true}, error(nil)
 	if own {
 		model, err1 = preflightModel(ctx, c)
+		if err1 == nil {
+			err1 = engines.Check(ctx, c, getenv)
+		}
 	}
 	pictures, err2 := preflightEnvs(ctx, levels, envs)
 	errs := []error{err1, err2, preflightLoggers(c, getenv), preflightHub(c, getenv)}
@@ -55,7 +60,7 @@ func preflightLoggers(c *config.Config, getenv func(string) (string, bool)) erro
 
 // preflightHub reports errors that would prevent uploads.
 func preflightHub(c *config.Config, getenv func(string) (string, bool)) error {
-	_, err := newUploads(c, getenv, nil)
+	_, err := upload.New(c, getenv, nil)
 	return err
 }
 

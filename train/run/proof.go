@@ -3,18 +3,19 @@ package run
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
 
 	"vagen/internal/durable"
+	"vagen/policy"
 	"vagen/policy/vlm"
 	"vagen/train/proof"
 	"vagen/train/track"
 )
 
 // record opens proof.jsonl and adds the line of this session, with the facts that its
-// results depend on. With own the learner is the configuration's model, of which the files
-// are recorded, too.
-func (r *Run) record(ctx context.Context, own bool) (err error) {
+// results depend on. The files of a learner that lists its inputs are recorded, too.
+func (r *Run) record(ctx context.Context) (err error) {
 	if r.proof, err = proof.Open(r.Folder.Path, r.log); err != nil {
 		return err
 	}
@@ -50,50 +51,31 @@ func (r *Run) record(ctx context.Context, own bool) (err error) {
 	if err := r.proof.Begin(l, rollbacks); err != nil {
 		return err
 	}
-	if !own {
-		return nil
+	if l, ok := r.Learner.(policy.InputLister); ok {
+		return r.RecordInputs(ctx, l.Inputs())
 	}
-	return r.sumInputs(ctx, backend)
+	return nil
 }
 
-// inputs are the sums of a run's inputs, which are computed while it trains.
-type inputs struct {
-	done chan struct{}
-	err  error // valid once done is closed
-}
-
-// wait waits until the sums are recorded. nil has none.
-func (i *inputs) wait() error {
-	if i == nil {
-		return nil
-	}
-	<-i.done
-	return i.err
-}
-
-// sumInputs starts to record the SHA-256 of the model's files and of the plugin. Reading
-// large weights takes seconds, so the run does not wait for it. If ctx ends first, they
-// are not recorded.
-func (r *Run) sumInputs(ctx context.Context, backend string) error {
-	paths := proof.InputPaths(&r.Config)
-	plugin, err := vlm.Plugin(ctx, backend)
-	if err != nil {
+// RecordInputs records the SHA-256 of the files that the run reads, of paths by their use as
+// policy.InputLister returns them, and of XLA's plugin. Open calls it for such a learner. A
+// program calls it again if it changes what the run starts from, such as model after imitation.
+func (r *Run) RecordInputs(ctx context.Context, paths map[string]string) error {
+	if err := r.inputs.Wait(); err != nil {
 		return err
 	}
-	if plugin != "" {
-		paths["plugin"] = plugin
-	}
-	r.inputs = &inputs{done: make(chan struct{})}
-	go func() {
-		defer close(r.inputs.done)
-		files, err := proof.SumInputs(ctx, paths)
-		switch {
-		case ctx.Err() != nil:
-		case err != nil:
-			r.log.Warn("the inputs of the run are not recorded", "err", err)
-		default:
-			r.inputs.err = r.proof.Add(proof.Line{Kind: proof.KindInputs, Files: files})
+	all := paths
+	if l, ok := r.Learner.(interface{ Backend() string }); ok {
+		plugin, err := vlm.Plugin(ctx, l.Backend())
+		if err != nil {
+			return err
 		}
-	}()
-	return nil
+		if plugin != "" {
+			all = map[string]string{"plugin": plugin}
+			maps.Copy(all, paths)
+		}
+	}
+	var err error
+	r.inputs, err = r.proof.RecordInputs(ctx, &r.Config, all, r.log)
+	return err
 }

@@ -56,7 +56,7 @@ func compare(name string, raw []byte, c *config.Config) ([]string, error) {
 	}
 	lines := config.Differences(&old, c)
 	other := slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
-		return c.Trainer.Steps > old.Trainer.Steps && (strings.HasPrefix(line, "trainer.total_training_steps:") || strings.HasPrefix(line, "trainer.total_epochs:"))
+		return c.Trainer.Steps > old.Trainer.Steps && (strings.HasPrefix(line, "trainer.total_training_steps:") || strings.HasPrefix(line, "trainer.total_epochs:") || strings.HasPrefix(line, "sft.total_"))
 	})
 	if len(other) < len(lines) && c.Scheduled() {
 		lines = append(lines, fmt.Sprintf("schedules: the remaining steps use the schedules of a run of %d steps", c.Trainer.Steps))
@@ -67,7 +67,7 @@ func compare(name string, raw []byte, c *config.Config) ([]string, error) {
 	return lines, nil
 }
 
-// fits compares a configuration with the one that the checkpoint was saved with, as
+// fits compares a configuration with that of the checkpoint, as
 // OpenFolder does with that of a folder, and lists the differences.
 func (p *Checkpoint) fits(c *config.Config) ([]string, error) {
 	return compare(filepath.Join(p.Path, configName), p.Config, c)

@@ -31,14 +31,14 @@ func TestMain(m *testing.M) {
 	if dir == "" {
 		os.Exit(m.Run())
 	}
-	if err := goOn(context.Background(), dir, thrifty(), nil); err != nil {
+	if err := trainIn(context.Background(), dir, thrifty(), nil); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// slowSaver takes its time, behind the run's back, so that processes die inside
-// saves, too.
+// slowSaver saves slowly in the background, so that processes are also killed during
+// saves.
 type slowSaver struct{ *traintest.Bandit }
 
 func (s slowSaver) Snapshot(context.Context) (policy.Snapshot, error) {
@@ -59,7 +59,7 @@ func (s slowSnapshot) Save(_ context.Context, dir string) error {
 	)
 }
 
-// long is a run of twelve steps that keeps all it saves.
+// long is a run of twelve steps that keeps all checkpoints.
 func long() config.Config {
 	c := traintest.Small()
 	c.Trainer.Steps, c.Trainer.SaveFreq, c.Trainer.TestFreq, c.Trainer.ValBefore = 12, 2, 3, true
@@ -68,7 +68,7 @@ func long() config.Config {
 	return c
 }
 
-// thrifty is long, but keeps two checkpoints and two more policies.
+// thrifty is long with two checkpoints and two additional policies kept.
 func thrifty() config.Config {
 	c := long()
 	whole, actors := 2, 4
@@ -76,16 +76,16 @@ func thrifty() config.Config {
 	return c
 }
 
-// brisk is half of thrifty.
+// brisk is thrifty with half the steps.
 func brisk() config.Config {
 	c := thrifty()
 	c.Trainer.Steps = 6
 	return c
 }
 
-// goOn is a program that trains: it begins a run, or goes on with the one that is
-// in the folder, wherever that stopped. spoil may be nil.
-func goOn(ctx context.Context, dir string, c config.Config, spoil func(*train.Trainer)) error {
+// trainIn is a program that trains: it starts a run, or resumes the one in the folder from
+// where it stopped. spoil may be nil.
+func trainIn(ctx context.Context, dir string, c config.Config, spoil func(*train.Trainer)) error {
 	b := traintest.Guesser()
 	a := &traintest.Arena{}
 	t := &train.Trainer{Config: c, Learner: b, Handled: []string{"trainer."}}
@@ -151,7 +151,7 @@ func wrapBegin(tr *train.Trainer, around func(ctx context.Context, s train.State
 
 var times = regexp.MustCompile(`"(?:time|timing_s|timing_per_token_ms|perf)/[^"]*":[^,}]*,?`)
 
-// outcome is everything that a finished run leaves, times aside.
+// outcome has all results of a finished run except times.
 func outcome(t *testing.T, dir string) map[string]string {
 	out := map[string]string{}
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
@@ -166,15 +166,15 @@ func outcome(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// TestKilledRunsEndAsUninterruptedOnes kills a run again and again, at moments
-// that nobody chose, and starts it again until it ends. What it leaves is what a
-// run leaves that nobody killed, byte for byte.
+// TestKilledRunsEndAsUninterruptedOnes kills a run again and again at arbitrary moments,
+// and restarts it until it ends. Its files equal those of an uninterrupted run byte for
+// byte.
 func TestKilledRunsEndAsUninterruptedOnes(t *testing.T) {
 	want := filepath.Join(t.TempDir(), "whole")
-	require.NoError(t, goOn(t.Context(), want, thrifty(), nil))
+	require.NoError(t, trainIn(t.Context(), want, thrifty(), nil))
 	dir := filepath.Join(t.TempDir(), "killed")
 	kills := 0
-	// Later lives are longer, so that the run comes to an end on any machine.
+	// Later processes are killed later, so that the run ends on any machine.
 	for life := 10 * time.Millisecond; ; life += 4 * time.Millisecond {
 		child := exec.CommandContext(t.Context(), os.Args[0])
 		child.Env = append(os.Environ(), childFolder+"="+dir)
@@ -188,7 +188,7 @@ func TestKilledRunsEndAsUninterruptedOnes(t *testing.T) {
 			break
 		}
 		kills++
-		require.Empty(t, complaint.String(), "a run that is killed says nothing")
+		require.Empty(t, complaint.String(), "a killed run logs nothing")
 	}
 	t.Logf("killed %d times", kills)
 	require.Positive(t, kills)
@@ -202,12 +202,12 @@ func TestKilledRunsEndAsUninterruptedOnes(t *testing.T) {
 	require.Len(t, names(t, filepath.Join(dir, "checkpoints")), 4)
 }
 
-// TestARunThatStopsAnywhereEndsAsIfItHadNot stops a run before and after every
-// single event, and in every save, and lets it go on. Both ends of an epoch, a
-// validation and the last step are among these places.
+// TestARunThatStopsAnywhereEndsAsIfItHadNot stops a run before and after every single
+// event, and in every save, and resumes it. The events include both ends of an epoch, a
+// validation and the last step.
 func TestARunThatStopsAnywhereEndsAsIfItHadNot(t *testing.T) {
 	whole := filepath.Join(t.TempDir(), "whole")
-	require.NoError(t, goOn(t.Context(), whole, brisk(), nil))
+	require.NoError(t, trainIn(t.Context(), whole, brisk(), nil))
 	want := outcome(t, whole)
 	events := strings.Count(want["metrics.jsonl"], "\n")
 	require.Equal(t, 6+3+3, events)
@@ -246,17 +246,17 @@ func TestARunThatStopsAnywhereEndsAsIfItHadNot(t *testing.T) {
 	}
 	for place, spoil := range places {
 		dir := filepath.Join(t.TempDir(), "run")
-		require.ErrorIs(t, goOn(t.Context(), dir, brisk(), spoil), traintest.ErrBroken, place)
-		require.NoError(t, goOn(t.Context(), dir, brisk(), nil), place)
+		require.ErrorIs(t, trainIn(t.Context(), dir, brisk(), spoil), traintest.ErrBroken, place)
+		require.NoError(t, trainIn(t.Context(), dir, brisk(), nil), place)
 		require.Equal(t, want, outcome(t, dir), place)
 	}
 }
 
-// TestAnInterruptedRunSavesItselfAndLeavesNoTrace cancels a run in every phase of
-// its steps. What was done is saved, and in the end nothing tells of it.
+// TestAnInterruptedRunSavesItselfAndLeavesNoTrace cancels a run in every phase of its
+// steps. Completed work is saved, and the final files do not show the interruption.
 func TestAnInterruptedRunSavesItselfAndLeavesNoTrace(t *testing.T) {
 	whole := filepath.Join(t.TempDir(), "whole")
-	require.NoError(t, goOn(t.Context(), whole, brisk(), nil))
+	require.NoError(t, trainIn(t.Context(), whole, brisk(), nil))
 	want := outcome(t, whole)
 	phases := map[string]func(b *traintest.Bandit, act func() error){
 		"rollout": func(b *traintest.Bandit, act func() error) {
@@ -272,7 +272,7 @@ func TestAnInterruptedRunSavesItselfAndLeavesNoTrace(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")
 			ctx, cancel := context.WithCancel(t.Context())
 			calls, reached := 0, 0
-			err := goOn(ctx, dir, brisk(), func(tr *train.Trainer) {
+			err := trainIn(ctx, dir, brisk(), func(tr *train.Trainer) {
 				arrange(tr.Learner.(*traintest.Bandit), func() error {
 					if calls++; calls == call {
 						reached = tr.Done()
@@ -280,7 +280,7 @@ func TestAnInterruptedRunSavesItselfAndLeavesNoTrace(t *testing.T) {
 					}
 					return ctx.Err()
 				})
-				if phase == "update" { // which goes on: it's the learner's context that counts
+				if phase == "update" { // the loop continues: the learner's context is the one to cancel
 					arrange(tr.Learner.(*traintest.Bandit), func() error {
 						if calls++; calls == call {
 							reached = tr.Done() + 1
@@ -299,19 +299,19 @@ func TestAnInterruptedRunSavesItselfAndLeavesNoTrace(t *testing.T) {
 			p, err := (&run.Checkpoints{Dir: filepath.Join(dir, "checkpoints")}).Latest(t.Context())
 			if reached > 0 {
 				require.NoError(t, err, "%s %d", phase, call)
-				require.Equal(t, reached, p.State.Step, "%s %d: nothing that was done is lost", phase, call)
+				require.Equal(t, reached, p.State.Step, "%s %d: no completed work is lost", phase, call)
 			}
-			require.NoError(t, goOn(t.Context(), dir, brisk(), nil), "%s %d", phase, call)
+			require.NoError(t, trainIn(t.Context(), dir, brisk(), nil), "%s %d", phase, call)
 			require.Equal(t, want, outcome(t, dir), "%s %d", phase, call)
 		}
 	}
 }
 
-// TestARunGoesOnFromEveryCheckpoint puts a finished run back to each of its
-// checkpoints, with every line after it still in metrics.jsonl.
-func TestARunGoesOnFromEveryCheckpoint(t *testing.T) {
+// TestARunResumesFromEveryCheckpoint resets a finished run to each of its checkpoints;
+// metrics.jsonl still has the later lines.
+func TestARunResumesFromEveryCheckpoint(t *testing.T) {
 	whole := filepath.Join(t.TempDir(), "whole")
-	require.NoError(t, goOn(t.Context(), whole, long(), nil))
+	require.NoError(t, trainIn(t.Context(), whole, long(), nil))
 	want := outcome(t, whole)
 	steps, err := (&run.Checkpoints{Dir: filepath.Join(whole, "checkpoints")}).Steps()
 	require.NoError(t, err)
@@ -319,15 +319,15 @@ func TestARunGoesOnFromEveryCheckpoint(t *testing.T) {
 	back := filepath.Join(t.TempDir(), "back")
 	require.NoError(t, os.CopyFS(back, os.DirFS(whole)))
 	for _, step := range steps {
-		require.NoError(t, goOn(t.Context(), back, long(), nil))
-		require.Equal(t, want, outcome(t, back), "before step %d was taken away", step)
+		require.NoError(t, trainIn(t.Context(), back, long(), nil))
+		require.Equal(t, want, outcome(t, back), "before the checkpoint of step %d was removed", step)
 		for _, later := range steps {
 			if later >= step {
 				require.NoError(t, os.RemoveAll(filepath.Join(back, "checkpoints", fmt.Sprint("step_", later))))
 			}
 		}
 	}
-	require.NoError(t, goOn(t.Context(), back, long(), nil))
+	require.NoError(t, trainIn(t.Context(), back, long(), nil))
 	require.Equal(t, want, outcome(t, back), "from the beginning")
 }
 

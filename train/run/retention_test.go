@@ -10,8 +10,8 @@ import (
 	"vagen/train/run"
 )
 
-// TestTidyEndsARemovalWhereverItStopped: a policy that stays is there once and
-// whole, whether or not it had been moved when the process ended.
+// TestTidyEndsARemovalWhereverItStopped: a policy that is kept exists exactly once and
+// complete, whether or not it had been moved when the process ended.
 func TestTidyEndsARemovalWhereverItStopped(t *testing.T) {
 	put := func(t *testing.T, path ...string) {
 		file := filepath.Join(path...)

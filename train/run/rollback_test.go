@@ -17,9 +17,9 @@ import (
 	"vagen/train/track/tensorboard"
 )
 
-// undone is a run that goes back from step 4 to step 2, with the values of the way
-// that is kept: the step's number.
-func undone() []track.Event {
+// rolledBack is a run that goes back from step 4 to step 2. The values that are kept are the
+// step numbers.
+func rolledBack() []track.Event {
 	at := func(step int, x float64) track.Event {
 		return track.Event{Kind: track.KindStep, Step: step, Metrics: track.Metrics{"a": x}}
 	}
@@ -30,9 +30,9 @@ func undone() []track.Event {
 	}
 }
 
-func tellAll(t *testing.T, s track.Sink) {
+func emitAll(t *testing.T, s track.Sink) {
 	t.Helper()
-	for _, e := range undone() {
+	for _, e := range rolledBack() {
 		require.NoError(t, s.Event(e))
 	}
 	require.NoError(t, s.Close())
@@ -49,12 +49,12 @@ func only(t *testing.T, pattern ...string) (path string, raw []byte) {
 	return files[0], raw
 }
 
-// TensorBoard forgets what comes at and after the step of a session that starts.
+// TensorBoard discards values from the step of a session start on.
 func TestTensorBoardForgetsWhatWasUndone(t *testing.T) {
 	dir := t.TempDir()
 	s, err := tensorboard.New(dir)
 	require.NoError(t, err)
-	tellAll(t, s)
+	emitAll(t, s)
 	path, _ := only(t, dir, "events.out.tfevents.*")
 	var steps []uint64
 	for i, r := range traintest.TFRecords(t, path) {
@@ -74,16 +74,16 @@ func TestTensorBoardForgetsWhatWasUndone(t *testing.T) {
 	require.Equal(t, []uint64{1, 2, 3, 4, 5}, steps)
 }
 
-// What waits for MLflow when a rollback comes is not sent; the steps that are done
-// anew are, also where the server has had them.
+// Metrics that wait for MLflow when a rollback occurs are not sent; those of the repeated
+// steps are, also if the server already has values of these steps.
 func TestMLflowGetsTheWayThatWasKept(t *testing.T) {
 	s, getenv := traintest.NewMLflowServer(t)
 	dir := t.TempDir()
 	tell := func() {
-		s.Mu.Lock() // the server does not answer until all is told
+		s.Mu.Lock() // the server does not answer until all events are recorded
 		m, err := mlflow.New(mlflow.Options{Dir: dir, Getenv: getenv})
 		require.NoError(t, err)
-		for _, e := range undone() {
+		for _, e := range rolledBack() {
 			require.NoError(t, m.Event(e))
 		}
 		s.Mu.Unlock()
@@ -99,7 +99,7 @@ func TestMLflowGetsTheWayThatWasKept(t *testing.T) {
 
 func TestCurvesShowTheWayThatWasKept(t *testing.T) {
 	c := &curve.Curve{Train: "a", Val: "val"}
-	for _, e := range undone() {
+	for _, e := range rolledBack() {
 		require.NoError(t, c.Event(e))
 		if e.Kind == track.KindStep {
 			require.NoError(t, c.Event(track.Event{Kind: track.KindValidate, Step: e.Step, Metrics: track.Metrics{"val": e.Metrics["a"]}}))

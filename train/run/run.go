@@ -14,6 +14,8 @@ import (
 	"vagen/train"
 	"vagen/train/config"
 	"vagen/train/proof"
+	"vagen/train/run/internal/upload"
+	"vagen/train/sft"
 	"vagen/train/track"
 	"vagen/train/track/curve"
 )
@@ -26,6 +28,9 @@ func ModelOptions(c *config.Config, log *slog.Logger) vlm.Options {
 		Reference:   c.Agent.Actor.UseKLLoss || c.Algorithm.KLInReward,
 		MicroTokens: c.Model.MicroTokens, CacheTokens: c.Model.CacheTokens, Seed: c.Run.Seed, Log: log,
 		Adapter: c.Agent.Model.Adapter,
+	}
+	if c.Trainer.Stage == config.StageSFT {
+		o.Critic, o.CriticPath, o.Reference = vlm.NoCritic, "", false
 	}
 	if len(c.Data.Template) > 0 {
 		o.Template = c.Data.Template
@@ -49,7 +54,7 @@ func microBatches(o *vlm.Options, c *config.Config) {
 	if o.MicroRows = a.MicroRows; a.Dynamic {
 		o.MicroRows, o.MicroTokens = 0, a.MicroTokens
 	}
-	if k.Kind != "separate" {
+	if o.Critic != vlm.SeparateCritic {
 		return
 	}
 	o.CriticMicroRows = k.MicroRows
@@ -67,21 +72,23 @@ type Run struct {
 	Curve   *curve.Curve
 	Sinks   []track.Sink // in the order in which they receive events
 
-	levels  *train.Levels
-	names   config.Registries
-	own     []track.Sink // those to be closed by Close
-	log     *slog.Logger
-	unlock  func() error
-	uploads *uploads // nil for none
-	points  *Checkpoints
-	from    *Checkpoint   // checkpoint to resume from; nil for a new run
-	past    []track.Event // of a resumed run
-	server  *http.Server  // nil for none
+	levels *train.Levels
+	// examples are those of the supervised stage; nil in the other.
+	examples *sft.Data
+	names    config.Registries
+	own      []track.Sink // those to be closed by Close
+	log      *slog.Logger
+	unlock   func() error
+	uploads  *upload.Queue // nil for none
+	points   *Checkpoints
+	from     *Checkpoint   // checkpoint to resume from; nil for a new run
+	past     []track.Event // of a resumed run
+	server   *http.Server  // nil for none
 
 	archives archives
 	proof    *proof.Recorder
-	inputs   *inputs  // nil for a learner of the caller
-	changed  []string // settings that differ from those of the checkpoint
+	inputs   *proof.Inputs // nil for a learner that does not list its inputs
+	changed  []string      // settings that differ from those of the checkpoint
 }
 
 // restore restores the newest complete checkpoint, or the initial state.
@@ -118,21 +125,17 @@ func (r *Run) Done() int {
 // curve after every validation, and checkpoints when they are due. If ctx ends first, it
 // returns ctx's error; with trainer.save_on_interrupt the finished steps are saved before.
 func (r *Run) Train(ctx context.Context) error {
-	learner := r.Learner
 	if err := r.plan(ctx); err != nil {
 		return err
 	}
-	t := &train.Trainer{
-		Config: r.Config, Learner: learner, Envs: r.Envs, Sinks: r.Sinks, Log: r.log, Levels: r.levels, Registries: r.names,
-		Checkpointer: r.checkpointer(learner), Observer: observer{r}, Handled: handledKeys,
-	}
+	t := r.trainer()
 	if r.from != nil {
 		if err := t.Restore(r.from.State); err != nil {
 			return err
 		}
 	}
 	err := t.Run(ctx)
-	late := r.uploads.wait()
+	late := r.uploads.Wait()
 	if err == nil {
 		err = late
 	}
@@ -145,6 +148,14 @@ func (r *Run) Train(ctx context.Context) error {
 		}
 	}
 	return err
+}
+
+// trainer returns the trainer of the run.
+func (r *Run) trainer() *train.Trainer {
+	return &train.Trainer{
+		Config: r.Config, Learner: r.Learner, Envs: r.Envs, Sinks: r.Sinks, Log: r.log, Levels: r.levels, Examples: r.examples, Registries: r.names,
+		Checkpointer: r.checkpointer(r.Learner), Observer: observer{r}, Handled: handledKeys,
+	}
 }
 
 // validated writes the episodes of a validation and the curve.

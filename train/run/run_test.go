@@ -27,7 +27,7 @@ func TestModelsFollowTheConfiguration(t *testing.T) {
 	for _, change := range []func(){func() { c.Algorithm.KLInReward = true }, func() { c.Agent.Actor.UseKLLoss = true }} {
 		c = config.Default()
 		change()
-		require.True(t, ModelOptions(&c, nil).Reference, "a KL term needs the policy as it was")
+		require.True(t, ModelOptions(&c, nil).Reference, "a KL term needs the initial policy")
 	}
 	c.Run.Seed, c.Critic.Model.Path, c.Model.BFloat16 = 7, "critic", true
 	o := ModelOptions(&c, nil)
@@ -104,8 +104,8 @@ func guessing(t *testing.T) Options {
 	}
 }
 
-// TestPartsOfOnesOwnAreUsed: a learner, an environment, a sink and a harness that are
-// given to Open take part in the run.
+// TestPartsOfOnesOwnAreUsed: the run uses a learner, an environment, a sink and a harness
+// that are given to Open.
 func TestPartsOfOnesOwnAreUsed(t *testing.T) {
 	o := guessing(t)
 	var learner *traintest.Bandit

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"vagen/internal/durable"
 	"vagen/internal/filelock"
@@ -17,12 +16,13 @@ import (
 	"vagen/rollout/store"
 	"vagen/train"
 	"vagen/train/config"
+	"vagen/train/run/internal/owner"
 	"vagen/train/track"
 )
 
 var (
 	// ErrExists means that a folder already contains a run.
-	ErrExists = errors.New("the folder already contains a run")
+	ErrExists = owner.ErrExists
 	// ErrBusy means that another process uses the folder.
 	ErrBusy = errors.New("another process uses the run")
 )
@@ -32,7 +32,6 @@ const (
 	configName  = "config.yaml"
 	metricsName = "metrics.jsonl"
 	lockName    = ".lock"
-	idName      = "run.id"
 	bestFolder  = "best_actor"
 
 	exportFolder = "hf"
@@ -131,27 +130,15 @@ func lockFolder(path string) (unlock func() error, err error) {
 	return func() error { release(); return nil }, nil
 }
 
-// folderID returns the random ID of the run in a folder, "" if it has none.
-func folderID(path string) (string, error) {
-	raw, err := os.ReadFile(filepath.Join(path, idName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("run: %w", err)
-	}
-	return strings.TrimSpace(string(raw)), nil
-}
-
 // ID returns the random ID of the run. The first call generates it and writes run.id.
 // The folder must be locked.
 func (f *Folder) ID() (string, error) {
-	id, err := folderID(f.Path)
+	id, err := owner.IDOf(f.Path)
 	if err != nil || id != "" {
 		return id, err
 	}
 	id = rand.Text()
-	if err := durable.WriteFile(filepath.Join(f.Path, idName), []byte(id+"\n")); err != nil {
+	if err := durable.WriteFile(filepath.Join(f.Path, owner.IDName), []byte(id+"\n")); err != nil {
 		return "", fmt.Errorf("run: %w", err)
 	}
 	return id, nil

@@ -21,7 +21,7 @@ import (
 // up to the checkpoint.
 func (r *Run) open(ctx context.Context, o Options) error {
 	c := &r.Config
-	if err := r.record(ctx, o.Learner == nil); err != nil {
+	if err := r.record(ctx); err != nil {
 		return err
 	}
 	if err := r.archive(); err != nil {
@@ -109,7 +109,7 @@ func (r *Run) Close() error {
 			errs = append(errs, r.server.Close())
 		}
 	}
-	errs = append(errs, r.archives.close(), r.inputs.wait())
+	errs = append(errs, r.archives.close(), r.inputs.Wait())
 	for _, s := range r.own {
 		errs = append(errs, s.Close())
 	}

@@ -20,8 +20,8 @@ import (
 	"vagen/train/track"
 )
 
-// TestLoggersAreThoseOfTheConfiguration, and what holds a run's history sees it again
-// when the run goes on.
+// TestLoggersAreThoseOfTheConfiguration: a resumed run replays its history to the sinks
+// that need it.
 func TestLoggersAreThoseOfTheConfiguration(t *testing.T) {
 	c := traintest.Small()
 	c.Trainer.Logger = []string{config.LogTensorBoard, config.LogPrometheus}
@@ -52,7 +52,7 @@ func TestLoggersAreThoseOfTheConfiguration(t *testing.T) {
 	require.Len(t, found("metrics.jsonl"), 1)
 	require.Len(t, found("tensorboard/events.out.tfevents.*"), 1)
 	_, err = http.Get(url)
-	require.Error(t, err, "nobody serves when the run is over")
+	require.Error(t, err, "the server stops when the run has ended")
 
 	r, err = Open(t.Context(), c, o)
 	require.NoError(t, err)

@@ -1,7 +1,7 @@
 //go:build !race
 
-// The race detector makes these steps slow, and what the heap holds another thing;
-// the same loop is run under it by the other tests.
+// The race detector makes these steps slow and changes the size of the heap; the other
+// tests run the same loop under it.
 
 package run
 
@@ -19,8 +19,8 @@ import (
 	"vagen/train/track"
 )
 
-// soakSteps is the number of training steps and the backend: VAGEN_SOAK, on the best
-// one at hand, or few steps on the one that compiles nothing.
+// soakSteps is the number of training steps and the backend: VAGEN_SOAK steps on the best
+// available one, or few steps in pure Go, which compiles nothing.
 func soakSteps(t *testing.T) (steps int, backend string) {
 	t.Helper()
 	text := os.Getenv("VAGEN_SOAK")
@@ -32,9 +32,9 @@ func soakSteps(t *testing.T) (steps int, backend string) {
 	return max(n, 18), "auto"
 }
 
-// held is what the Go heap holds when everything that nobody uses is collected.
+// held is the size of the Go heap after garbage collection.
 func held() int64 {
-	for range 3 { // what has a finalizer, and pools, take more than one
+	for range 3 { // finalizers and pools need more than one collection
 		runtime.GC()
 	}
 	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
@@ -44,9 +44,9 @@ func held() int64 {
 
 // TestTrainingTakesFlatMemory runs the whole loop, with everything that it writes:
 // pictures of new levels in every step, a separate critic, a reference, checkpoints in
-// the background, recorded episodes, all files of metrics. When every kind of thing
-// has been made once, the Go heap stays as it is, and the memory of the process
-// grows by what newly compiled executables take.
+// the background, recorded episodes, all files of metrics. After the first steps the Go heap
+// does not grow, and the memory of the process grows only by newly compiled
+// executables.
 func TestTrainingTakesFlatMemory(t *testing.T) {
 	steps, backend := soakSteps(t)
 	dir := t.TempDir()
@@ -78,7 +78,7 @@ func TestTrainingTakesFlatMemory(t *testing.T) {
 	}))
 	require.NoError(t, r.Train(t.Context()))
 	require.NoError(t, r.Close())
-	// The least of each third: a checkpoint or a table may be at work in single steps.
+	// The minimum of each third: single steps may include a checkpoint or a table.
 	i, j := least(heap, steps/3, 2*steps/3), least(heap, 2*steps/3, steps)
 	grown, more, compiled := heap[j]-heap[i], resident[j]-resident[i], executables[j]-executables[i]
 	t.Logf("soak: %d steps of %.0f tokens on %s: Go heap %.3f MB, %+.3f MB between the second third and the last; resident %.1f MB, %+.1f MB; %.0f executables, %+.0f",
@@ -90,10 +90,10 @@ func TestTrainingTakesFlatMemory(t *testing.T) {
 		each = 0.13e6
 	}
 	require.Less(t, grown, 0.3e6+each*compiled)
-	require.Less(t, more, 64e6+4e6*compiled) // heaps wander by some megabytes
+	require.Less(t, more, 64e6+4e6*compiled) // heaps vary by some megabytes
 }
 
-// least is where the smallest number of xs[from:to] stands.
+// least is the index of the smallest number of xs[from:to].
 func least(xs []float64, from, to int) int {
 	at := from
 	for i := from; i < to; i++ {

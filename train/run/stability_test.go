@@ -29,7 +29,7 @@ func spiky() config.Config {
 // seedsOf collects the seeds of a run's optimiser steps, by training step.
 func seedsOf(t *testing.T, c config.Config) map[int]uint64 {
 	seeds := map[int]uint64{}
-	require.NoError(t, goOn(t.Context(), filepath.Join(t.TempDir(), "run"), c, func(tr *train.Trainer) {
+	require.NoError(t, trainIn(t.Context(), filepath.Join(t.TempDir(), "run"), c, func(tr *train.Trainer) {
 		tr.Learner.(*traintest.Bandit).Alter = func(b *policy.Batch, _ *policy.Stats) error {
 			seeds[tr.Done()+1] = b.Seed
 			return nil
@@ -39,8 +39,8 @@ func seedsOf(t *testing.T, c config.Config) map[int]uint64 {
 }
 
 // TestASpikeIsUndoneAndNotPlayedAgain: a run whose sixth step spikes goes back to the
-// checkpoint of the fourth and takes another way from there. Its metrics tell of one
-// way only, and a run that is stopped anywhere takes the same one.
+// checkpoint of the fourth and continues with other seeds from there. Its metrics have each
+// step once, and a run that is stopped anywhere and resumed gives the same result.
 func TestASpikeIsUndoneAndNotPlayedAgain(t *testing.T) {
 	bad := seedsOf(t, spiky())[6]
 	spike := func(tr *train.Trainer) {
@@ -53,7 +53,7 @@ func TestASpikeIsUndoneAndNotPlayedAgain(t *testing.T) {
 	}
 	whole := filepath.Join(t.TempDir(), "whole")
 	j := new(traintest.Journal)
-	require.NoError(t, goOn(t.Context(), whole, spiky(), func(tr *train.Trainer) {
+	require.NoError(t, trainIn(t.Context(), whole, spiky(), func(tr *train.Trainer) {
 		spike(tr)
 		tr.Sinks = append(tr.Sinks, j)
 	}))
@@ -61,16 +61,16 @@ func TestASpikeIsUndoneAndNotPlayedAgain(t *testing.T) {
 	want := outcome(t, whole)
 	lines := want["metrics.jsonl"]
 	require.Equal(t, 1, strings.Count(lines, `"kind":"step","step":5,`))
-	require.Equal(t, 4, strings.Count(lines, `"train/rollbacks":1`), "steps 5 to 8 tell of it")
+	require.Equal(t, 4, strings.Count(lines, `"train/rollbacks":1`), "steps 5 to 8 show it")
 	require.NotContains(t, lines, `"kind":"rollback"`)
 
 	calm := filepath.Join(t.TempDir(), "calm")
-	require.NoError(t, goOn(t.Context(), calm, spiky(), nil))
+	require.NoError(t, trainIn(t.Context(), calm, spiky(), nil))
 	require.NotEqual(t, outcome(t, calm)["checkpoints/step_6/table.json"], want["checkpoints/step_6/table.json"], "another way")
 
 	for stop := range len(*j) {
 		dir := filepath.Join(t.TempDir(), "run")
-		err := goOn(t.Context(), dir, spiky(), func(tr *train.Trainer) {
+		err := trainIn(t.Context(), dir, spiky(), func(tr *train.Trainer) {
 			spike(tr)
 			at := 0
 			tr.Sinks = append(tr.Sinks, track.SinkFunc(func(track.Event) error {
@@ -81,7 +81,7 @@ func TestASpikeIsUndoneAndNotPlayedAgain(t *testing.T) {
 			}))
 		})
 		require.ErrorIs(t, err, traintest.ErrBroken)
-		require.NoError(t, goOn(t.Context(), dir, spiky(), spike))
+		require.NoError(t, trainIn(t.Context(), dir, spiky(), spike))
 		require.Equal(t, want, outcome(t, dir), "stopped after event %d", stop)
 	}
 }
@@ -95,19 +95,19 @@ func TestSpikesThatDoNotGoAwayStopTheRun(t *testing.T) {
 			return nil
 		}
 	}
-	err := goOn(t.Context(), filepath.Join(t.TempDir(), "run"), spiky(), always)
+	err := trainIn(t.Context(), filepath.Join(t.TempDir(), "run"), spiky(), always)
 	require.ErrorIs(t, err, train.ErrDiverged)
 	require.ErrorContains(t, err, "at step 6, after 2 rollbacks")
 
 	c := spiky()
 	c.Stability.Spike.Action = "stop"
-	err = goOn(t.Context(), filepath.Join(t.TempDir(), "run"), c, always)
+	err = trainIn(t.Context(), filepath.Join(t.TempDir(), "run"), c, always)
 	require.ErrorIs(t, err, train.ErrDiverged)
 	require.ErrorContains(t, err, "the newest checkpoint is of step 4")
 
 	c.Stability.Spike.Action = "warn"
 	var log bytes.Buffer
-	require.NoError(t, goOn(t.Context(), filepath.Join(t.TempDir(), "run"), c, func(tr *train.Trainer) {
+	require.NoError(t, trainIn(t.Context(), filepath.Join(t.TempDir(), "run"), c, func(tr *train.Trainer) {
 		always(tr)
 		tr.Log = slog.New(slog.NewTextHandler(&log, nil))
 	}))
@@ -121,13 +121,13 @@ func TestARunThatGetsNoBetterStopsAndSaves(t *testing.T) {
 	c.Stability.Early = config.EarlyConfig{Metric: "val/score", Patience: 3}
 	whole := filepath.Join(t.TempDir(), "whole")
 	j := new(traintest.Journal)
-	require.NoError(t, goOn(t.Context(), whole, c, func(tr *train.Trainer) { tr.Sinks = append(tr.Sinks, j) }))
+	require.NoError(t, trainIn(t.Context(), whole, c, func(tr *train.Trainer) { tr.Sinks = append(tr.Sinks, j) }))
 	require.Equal(t, "step 3,validate 3,save 3", strings.Join(j.Kinds()[len(j.Kinds())-3:], ","), "nothing is learned")
 	want := outcome(t, whole)
 	for stop := range len(*j) {
 		dir := filepath.Join(t.TempDir(), "run")
 		at := 0
-		err := goOn(t.Context(), dir, c, func(tr *train.Trainer) {
+		err := trainIn(t.Context(), dir, c, func(tr *train.Trainer) {
 			tr.Sinks = append(tr.Sinks, track.SinkFunc(func(track.Event) error {
 				if at++; at > stop {
 					return traintest.ErrBroken
@@ -136,13 +136,13 @@ func TestARunThatGetsNoBetterStopsAndSaves(t *testing.T) {
 			}))
 		})
 		require.ErrorIs(t, err, traintest.ErrBroken)
-		require.NoError(t, goOn(t.Context(), dir, c, nil))
+		require.NoError(t, trainIn(t.Context(), dir, c, nil))
 		require.Equal(t, want, outcome(t, dir), "stopped after event %d", stop)
-		require.NoError(t, goOn(t.Context(), dir, c, nil), "and not any further")
+		require.NoError(t, trainIn(t.Context(), dir, c, nil), "it does not train further")
 		require.Equal(t, want, outcome(t, dir))
 	}
 	c.Stability.Early.Metric = "-val/turns" // which never falls
-	require.NoError(t, goOn(t.Context(), filepath.Join(t.TempDir(), "run"), c, nil))
+	require.NoError(t, trainIn(t.Context(), filepath.Join(t.TempDir(), "run"), c, nil))
 }
 
 func TestAlarmsRingWhenAPolicyCollapses(t *testing.T) {
@@ -171,7 +171,7 @@ func TestAlarmsRingWhenAPolicyCollapses(t *testing.T) {
 	}
 }
 
-// TestBoundsAndPenaltiesFollowTheirSchedules reads what the learner was given.
+// TestBoundsAndPenaltiesFollowTheirSchedules reads the objectives that the learner got.
 func TestBoundsAndPenaltiesFollowTheirSchedules(t *testing.T) {
 	c := traintest.Small()
 	c.Trainer.Steps, c.Agent.Actor.MiniBatch = 5, 8

@@ -36,6 +36,9 @@ func (c *Console) Event(e Event) error {
 	case KindImitate:
 		return c.bar(e, "imitation  loss "+e.show("%.3f", "imitate/loss"))
 	case KindStep:
+		if _, ok := e.Metrics["sft/loss"]; ok {
+			return c.bar(e, fmt.Sprintf("supervised  loss %s  %s tokens/s", e.show("%.3f", "sft/loss"), e.show("%.0f", "perf/throughput")))
+		}
 		text := fmt.Sprintf("training  success %s  score %s  format %s  entropy %s  %s s/step",
 			e.show("%.2f", "train/success"), e.show("%+.2f", "train/score"), e.show("%.2f", "train/format_correct"),
 			e.show("%.2f", "actor/entropy"), e.show("%.1f", "time/step"))
@@ -44,6 +47,10 @@ func (c *Console) Event(e Event) error {
 		}
 		return c.bar(e, text)
 	case KindValidate:
+		if _, ok := e.Metrics["sft/val_loss"]; ok {
+			return c.line(fmt.Sprintf("validation after step %d: loss %s, token accuracy %s on %d held-out tokens",
+				e.Step, e.show("%.3f", "sft/val_loss"), e.show("%.3f", "sft/val_token_accuracy"), int(e.Metrics["sft/val_tokens"])))
+		}
 		return c.line(fmt.Sprintf("validation after step %d: success %s on %d unseen levels, %s turns, format %s",
 			e.Step, e.show("%.2f", "val/success"), int(e.Metrics["val/episodes"]), e.show("%.1f", "val/turns"), e.show("%.2f", "val/format_correct")))
 	}

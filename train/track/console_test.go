@@ -124,7 +124,7 @@ func TestConsoleStandsOddEvents(t *testing.T) {
 
 type deaf struct{}
 
-var errDeaf = errors.New("nobody reads this")
+var errDeaf = errors.New("output is closed")
 
 func (deaf) Write([]byte) (int, error) { return 0, errDeaf }
 

@@ -7,7 +7,7 @@ import (
 	"vagen/train/track"
 )
 
-// A console prints a line for each event where the output is no terminal. SinkFunc makes
+// A console prints a line for each event if the output is not a terminal. SinkFunc makes
 // a sink of a function.
 func Example() {
 	console := track.NewConsole(os.Stdout)

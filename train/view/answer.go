@@ -107,8 +107,8 @@ func (p point) MarshalJSON() ([]byte, error) {
 	return append(appendNumber(b, float64(p.value), 64), ']'), nil
 }
 
-// some is never null in JSON.
-func some[T any](x []T) []T {
+// emptyIfNil replaces nil by an empty slice, which is not null in JSON.
+func emptyIfNil[T any](x []T) []T {
 	if x == nil {
 		return []T{}
 	}

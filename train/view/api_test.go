@@ -13,8 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"vagen/env"
+	"vagen/env/builtin"
 	"vagen/env/frozenlake"
 	"vagen/mask"
+	"vagen/reward"
 	"vagen/rollout"
 	"vagen/rollout/store"
 	"vagen/train/credit"
@@ -297,7 +299,7 @@ func TestClaimsStandBesideTheTruth(t *testing.T) {
 	lie, other := lakeEpisode(t, 0, " up"), lakeEpisode(t, 1, "")
 	other.Seed = 4 // not what was played
 	foreign := lakeEpisode(t, 2, "")
-	foreign.Env = "svg"
+	foreign.Env = "maze"
 	require.NoError(t, store.Save(filepath.Join(f.rollouts, "step_2.parquet"), 2, []*rollout.Trajectory{lie, other, foreign}))
 	s := serveRuns(t, "", f.dir)
 	var a detailAnswer
@@ -317,7 +319,64 @@ func TestClaimsStandBesideTheTruth(t *testing.T) {
 	require.Contains(t, strings.Join(a.Problems, " "), "shows something else in turn 0")
 	s.get(t, 200, "/api/runs/r0/episode?key=train/2/2-0", &a)
 	require.Empty(t, a.Turns[0].Claims[0].Truth)
-	require.Contains(t, strings.Join(a.Problems, " "), "cannot be computed again for svg")
+	require.Contains(t, strings.Join(a.Problems, " "), "cannot be computed again for maze")
+}
+
+// TestEveryEnvironmentHasATruth: the state of a replayed episode is what the environment
+// describes, and options that name files or services are refused.
+func TestEveryEnvironmentHasATruth(t *testing.T) {
+	const answer = "<think>x</think><observation>this</observation><prediction>that</prediction><answer>%s</answer>"
+	f := trainRun(t, 1)
+	var all []*rollout.Trajectory
+	worlds := []struct {
+		name, action string
+		config       map[string]any
+	}{
+		{"blackjack", "Hit", nil},
+		{"navigation", "moveahead", map[string]any{"prompt_format": "wm"}},
+		{"primitive_skill", "pick(0,0,0)", nil},
+		{"sokoban", "Up", map[string]any{"rules": "lite", "render_mode": "text", "prompt_format": "wm"}},
+		{"navigation", "moveahead", map[string]any{"prompt_format": "wm", "task_dir": "/"}},
+	}
+	truths := map[string][]string{}
+	for i, w := range worlds {
+		e, err := builtin.Registry().New(w.name, w.config)
+		if i == 4 { // recorded with files of another machine
+			e, err = builtin.Registry().New(w.name, nil)
+		}
+		require.NoError(t, err)
+		tr := &rollout.Trajectory{Episode: rollout.Episode{Env: w.name, Config: w.config, Seed: 1, Group: i, MaxTurns: 2}, End: rollout.EndMaxTurns}
+		shown, err := e.Reset(t.Context(), tr.Seed)
+		require.NoError(t, err)
+		for range 2 {
+			text := fmt.Sprintf(answer, w.action)
+			before := e.(env.Describer).Describe()
+			require.NotEmpty(t, before, w.name)
+			truths[fmt.Sprint(i)] = append(truths[fmt.Sprint(i)], before)
+			out, err := e.Step(t.Context(), text)
+			require.NoError(t, err)
+			parsed := out.Response
+			parsed.Sections = map[string]string{reward.SectionObservation: "this", reward.SectionPrediction: "that"}
+			tr.Turns = append(tr.Turns, rollout.Turn{Observation: shown, Response: text, Parsed: parsed, Reward: out.Reward})
+			if shown = out.Observation; out.Done {
+				break
+			}
+		}
+		all = append(all, tr)
+	}
+	require.NoError(t, store.Save(filepath.Join(f.rollouts, "step_2.parquet"), 2, all))
+	s := serveRuns(t, "", f.dir)
+	for i, w := range worlds {
+		var a detailAnswer
+		s.get(t, 200, fmt.Sprintf("/api/runs/r0/episode?key=train/2/%d-0", i), &a)
+		if i == 4 {
+			require.Contains(t, strings.Join(a.Problems, " "), "names a file or a service")
+			continue
+		}
+		for k, turn := range a.Turns {
+			require.Equal(t, truths[fmt.Sprint(i)][k], turn.Claims[0].Truth, "%s: %v", w.name, a.Problems)
+		}
+	}
 }
 
 // TestReadableValidationsAreListed: those of episodes/step_<n>, unless the complete ones

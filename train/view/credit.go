@@ -147,12 +147,12 @@ func aboutEstimator(s advantage.Spec) string {
 
 // creditCache keeps what was read of the step that was shown last.
 type creditCache struct {
-	read  map[string]stamp // of the step's files
-	step  int
-	known []store.Scores
-	err   error
-	whole *credit.Step // of the step; nil before it is needed
-	image bool         // whole has its images
+	read   map[string]stamp // of the step's files
+	step   int
+	scored []store.Scores
+	err    error
+	whole  *credit.Step // of the step; nil before it is needed
+	image  bool         // whole has its images
 }
 
 // scores reads the scores of a training step. The run's lock is held.
@@ -171,16 +171,16 @@ func (c *creditCache) scores(r *run, step int) ([]store.Scores, error) {
 	}
 	if c.step == step && len(now) == len(c.read) && now[name] == c.read[name] && c.read != nil {
 		if other := fmt.Sprintf("step_%d.parquet", step); now[other] == c.read[other] {
-			return c.known, c.err
+			return c.scored, c.err
 		}
 	}
 	*c = creditCache{read: now, step: step}
 	f, _, err := openFile(dir, name)
 	if err == nil {
-		c.known, err = store.ReadScores(f)
+		c.scored, err = store.ReadScores(f)
 	}
 	c.err = err
-	return c.known, c.err
+	return c.scored, c.err
 }
 
 // of returns the whole step of an episode, with its images if an estimator compares
@@ -341,7 +341,7 @@ func (r *run) measuredAnswer(req *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A link out of the run's folder is no file of the run.
+	// A link to a place outside the run's folder is not a file of the run.
 	if info, err := root.Stat(measuredPath(e)); e.kind != kindTrain || err != nil || !info.Mode().IsRegular() {
 		return nil, notFound("the advantages of the episode were not measured")
 	}

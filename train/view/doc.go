@@ -9,7 +9,7 @@
 //
 // The list of episodes comes from the few columns that it needs. It is kept in memory and
 // renewed file by file, by size and time of change. Texts, tokens and scores are read when
-// they are asked for. Images are sent as files, never decoded.
+// they are requested. Images are sent as files, never decoded.
 //
 // Without a key the server answers only on loopback addresses and under loopback names.
 // With a key every request must have it. Requests from pages of other origins are refused,

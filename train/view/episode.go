@@ -72,8 +72,8 @@ func (r *run) find(root *os.Root, key string) (*entry, error) {
 	step, _ := strconv.Atoi(m[2])
 	group, _ := strconv.Atoi(m[3])
 	index, _ := strconv.Atoi(m[4])
-	for _, shown := range []bool{false, true} {
-		s := r.episodes.files[fileKey{m[1], step, shown}]
+	for _, readable := range []bool{false, true} {
+		s := r.episodes.files[fileKey{m[1], step, readable}]
 		if s == nil {
 			continue
 		}
@@ -104,7 +104,7 @@ func (r *run) episodeAnswer(req *http.Request) (any, error) {
 	a := &episodeAnswer{
 		listed: r.list(root, e), Config: map[string]any{}, Metrics: map[string]number{}, Turns: []turnAnswer{}, Rows: []rowAnswer{}, Problems: []string{},
 	}
-	if e.shown {
+	if e.readable {
 		return a, r.detailShown(root, e, a)
 	}
 	return a, r.detail(req, e, a)
@@ -182,7 +182,7 @@ func (r *run) trajectory(e *entry) (*rollout.Trajectory, error) {
 func (r *run) turn(images *os.Root, e *entry, t *rollout.Turn) turnAnswer {
 	a := turnAnswer{
 		Row: t.Row, Observation: t.Observation.Text, Images: []*string{}, Cut: t.Cut, Response: t.Response, Stop: string(t.Stop), Format: t.Parsed.FormatCorrect,
-		Sections: sections(&t.Parsed, t.Response), Actions: some(t.Parsed.Actions), Reward: map[string]number{}, Metrics: numbers(t.Metrics), Claims: []claimAnswer{},
+		Sections: sections(&t.Parsed, t.Response), Actions: emptyIfNil(t.Parsed.Actions), Reward: map[string]number{}, Metrics: numbers(t.Metrics), Claims: []claimAnswer{},
 	}
 	for _, p := range t.Reward {
 		a.Reward[p.Name] += number(p.Value)

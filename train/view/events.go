@@ -40,7 +40,7 @@ func (l *listeners) leave() {
 	l.n--
 }
 
-// seen is what a listener knows of a run.
+// seen is the state of a run that a listener has been sent.
 type seen struct{ lines, generation, changes int }
 
 // events sends an event for each run that was written, until the client leaves.
@@ -56,9 +56,9 @@ func (h *handler) events(w http.ResponseWriter, req *http.Request) {
 	if req.Method == http.MethodHead {
 		return
 	}
-	known := make([]seen, len(h.runs))
+	last := make([]seen, len(h.runs))
 	for i, r := range h.runs {
-		known[i] = r.seen()
+		last[i] = r.seen()
 	}
 	if _, err := fmt.Fprint(w, "retry: 3000\n\n"); err != nil || out.Flush() != nil {
 		return
@@ -75,13 +75,13 @@ func (h *handler) events(w http.ResponseWriter, req *http.Request) {
 		text := ""
 		for i, r := range h.runs {
 			now := r.seen()
-			if now.lines != known[i].lines || now.generation != known[i].generation {
+			if now.lines != last[i].lines || now.generation != last[i].generation {
 				text += fmt.Sprintf("event: metrics\ndata: {\"run\":%q,\"lines\":%d}\n\n", r.id, now.lines)
 			}
-			if now.changes != known[i].changes {
+			if now.changes != last[i].changes {
 				text += fmt.Sprintf("event: episodes\ndata: {\"run\":%q}\n\n", r.id)
 			}
-			known[i] = now
+			last[i] = now
 		}
 		if text == "" {
 			if time.Since(sent) < aliveEvery {

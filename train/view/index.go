@@ -46,9 +46,9 @@ type index struct {
 
 // fileKey identifies a file: step_<n>.parquet, or the folder episodes/step_<n>.
 type fileKey struct {
-	kind  string
-	step  int
-	shown bool
+	kind     string
+	step     int
+	readable bool
 }
 
 // source is a file of episodes.
@@ -189,7 +189,7 @@ func (x *index) update(run string, found map[fileKey]*source) {
 		slots <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-slots }()
-			if s.shown {
+			if s.readable {
 				s.loadShown(run)
 			} else {
 				s.load(x.folders[s.kind])

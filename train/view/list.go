@@ -247,7 +247,7 @@ func (r *run) textsOf(root *os.Root, e *entry) *store.Texts {
 
 // readTexts reads the texts of a file, none if that fails: opening an episode says why.
 func (r *run) readTexts(root *os.Root, s *source) []store.Texts {
-	if !s.shown {
+	if !s.readable {
 		in, err := s.open(r.episodes.folders[s.kind])
 		if err != nil {
 			return nil

@@ -77,7 +77,7 @@ func TestMetricsAreFollowed(t *testing.T) {
 
 	appendTo(t, path, "no event\n"+`{"kind":"step","step":-4}`+"\n"+`{"kind":"step","step":1e99}`+"\n[]\n")
 	s.get(t, 200, "/api/runs", &r)
-	require.Equal(t, []string{"4 lines of metrics.jsonl are no events; they are left out."}, r.Runs[0].Problems)
+	require.Equal(t, []string{"4 lines of metrics.jsonl are not events; they are left out."}, r.Runs[0].Problems)
 	require.NoError(t, os.Remove(path))
 	require.Equal(t, []any{0, true}, []any{ask("after=6").Lines, ask("after=6").Reset})
 }

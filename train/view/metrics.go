@@ -38,7 +38,7 @@ type metricsFile struct {
 	steps      int
 	interval   float64 // seconds of the last step
 	torn       bool    // the last line is not complete
-	bad        int     // lines that are no events
+	bad        int     // lines that are not events
 	fault      string  // why the file cannot be read
 }
 
@@ -116,7 +116,7 @@ func (m *metricsFile) append(f *os.File, size int64) error {
 	}
 }
 
-// event adds a line. One that is no event counts as a line, so that lines keep their
+// event adds a line. One that is not an event counts as a line, so that lines keep their
 // numbers.
 func (m *metricsFile) event(text []byte) {
 	l := line{series: map[string]number{}}
@@ -160,7 +160,7 @@ func (m *metricsFile) problems() (out []string) {
 		out = append(out, "The last line of metrics.jsonl is not complete; it is left out.")
 	}
 	if m.bad > 0 {
-		out = append(out, sentence("%d lines of metrics.jsonl are no events; they are left out", m.bad))
+		out = append(out, sentence("%d lines of metrics.jsonl are not events; they are left out", m.bad))
 	}
 	return out
 }

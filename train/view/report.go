@@ -107,7 +107,7 @@ func (r *recorder) Header() http.Header         { return r.header }
 func (r *recorder) WriteHeader(status int)      { r.status = status }
 func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }
 
-// get asks the server, in this process.
+// get requests an address from the server, in this process.
 func get(h http.Handler, path string, q url.Values) ([]byte, error) {
 	u := url.URL{Path: path, RawQuery: q.Encode()}
 	if strings.Contains(path, "?") {
@@ -139,7 +139,7 @@ func answerOf(h http.Handler, path string, q url.Values, into any) error {
 	return nil
 }
 
-// collect asks for everything that the report contains.
+// collect requests everything that the report contains.
 func (o *Report) collect(h http.Handler) (*reportData, error) {
 	var runs struct{ Runs json.RawMessage }
 	var config struct{ Keys json.RawMessage }
@@ -151,12 +151,12 @@ func (o *Report) collect(h http.Handler) (*reportData, error) {
 	}
 	d := &reportData{Runs: runs.Runs, Config: config.Keys, Estimators: estimators.Estimators, Metrics: map[string]any{}, Episodes: map[string]any{},
 		Episode: map[string]map[string]any{}, Credit: map[string]map[string]map[string]any{}, Measured: map[string]map[string]json.RawMessage{}}
-	var known []struct{ ID, Estimator string }
-	if err := json.Unmarshal(runs.Runs, &known); err != nil {
+	var list []struct{ ID, Estimator string }
+	if err := json.Unmarshal(runs.Runs, &list); err != nil {
 		return nil, err
 	}
-	images := pictures{server: h, left: maxReportImages, known: map[string]string{}}
-	for _, r := range known {
+	images := pictures{server: h, left: maxReportImages, cached: map[string]string{}}
+	for _, r := range list {
 		metrics, err := allMetrics(h, r.ID)
 		if err != nil {
 			return nil, err
@@ -338,7 +338,7 @@ func (d *reportData) episodes(h http.Handler, run string, n int, estimators []st
 type pictures struct {
 	server http.Handler
 	left   int
-	known  map[string]string
+	cached map[string]string
 }
 
 // embed replaces the addresses of an episode's images by the images. One that cannot be
@@ -360,12 +360,12 @@ func (p *pictures) embed(episode map[string]any) {
 }
 
 func (p *pictures) data(address string) string {
-	text, ok := p.known[address]
+	text, ok := p.cached[address]
 	if !ok {
 		if raw, err := get(p.server, address, nil); err == nil && len(raw) <= p.left {
 			text = "data:image/png;base64," + base64.StdEncoding.EncodeToString(smaller(raw))
 		}
-		p.known[address] = text
+		p.cached[address] = text
 	}
 	if len(text) > p.left {
 		return ""

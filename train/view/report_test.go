@@ -72,8 +72,8 @@ func TestAReportOpensWithoutAServerAndANetwork(t *testing.T) {
 	}
 }
 
-// TestAReportRefusesWhatItCannotShow: folders that are no runs, and a number of episodes
-// that no browser would open.
+// TestAReportRefusesWhatItCannotShow: folders that are not runs, and a number of episodes
+// that is too large for a browser.
 func TestAReportRefusesWhatItCannotShow(t *testing.T) {
 	err := (&view.Report{Runs: []string{t.TempDir()}, Episodes: 1}).Write(&bytes.Buffer{})
 	require.ErrorIs(t, err, view.ErrRun)

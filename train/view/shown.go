@@ -100,7 +100,7 @@ func (r *run) detailShown(root *os.Root, e *entry, a *episodeAnswer) error {
 		t := &found.Turns[i]
 		turn := turnAnswer{
 			Observation: t.Observation, Images: make([]*string, len(t.Images)), Response: t.Response, Stop: t.Stop,
-			Sections: []sectionAnswer{}, Actions: some(t.Actions), Reward: known(t.Reward), Metrics: known(t.Metrics), Claims: []claimAnswer{},
+			Sections: []sectionAnswer{}, Actions: emptyIfNil(t.Actions), Reward: emptyMapIfNil(t.Reward), Metrics: emptyMapIfNil(t.Metrics), Claims: []claimAnswer{},
 		}
 		for j, name := range t.Images {
 			if shownImage.MatchString(name) {
@@ -113,8 +113,8 @@ func (r *run) detailShown(root *os.Root, e *entry, a *episodeAnswer) error {
 	return nil
 }
 
-// known is never null in JSON.
-func known(m map[string]number) map[string]number {
+// emptyMapIfNil replaces nil by an empty map, which is not null in JSON.
+func emptyMapIfNil(m map[string]number) map[string]number {
 	if m == nil {
 		return map[string]number{}
 	}

@@ -43,7 +43,7 @@ const summaryPiece = "summary"
 func layOutRow(t *rollout.Trajectory, i int, scores *store.Scores, texts []string) (a rowAnswer, problem string) {
 	row := &t.Rows[i]
 	n := row.Len()
-	a = rowAnswer{Tokens: some(row.Tokens()), Texts: texts, Pieces: []pieceAnswer{}, Turn: make([]int, n), Columns: map[string]column{}}
+	a = rowAnswer{Tokens: emptyIfNil(row.Tokens()), Texts: texts, Pieces: []pieceAnswer{}, Turn: make([]int, n), Columns: map[string]column{}}
 	var turns []int // of the episode, in this row
 	for k := range t.Turns {
 		if t.Turns[k].Row == i {

@@ -2,13 +2,17 @@ package view
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
 	"time"
 
 	"vagen/env"
+	"vagen/env/blackjack"
 	"vagen/env/frozenlake"
+	"vagen/env/navigation"
+	"vagen/env/primitiveskill"
 	"vagen/env/sokoban"
 	"vagen/reward"
 	"vagen/rollout"
@@ -16,8 +20,20 @@ import (
 )
 
 // worlds are the environments whose state can be computed again from an episode's seed
-// and responses. They open no file and ask no service.
-var worlds = map[string]env.Factory{"frozenlake": frozenlake.FromConfig, "sokoban": sokoban.FromConfig}
+// and responses. Episodes may come from anywhere, so options that name a file or a service
+// are refused.
+var worlds = map[string]env.Factory{
+	"blackjack":       closed(blackjack.FromConfig, blackjack.Options{}),
+	"frozenlake":      closed(frozenlake.FromConfig, frozenlake.Options{}),
+	"navigation":      closed(navigation.FromConfig, navigation.Options{}),
+	"primitive_skill": closed(primitiveskill.FromConfig, primitiveskill.Options{}),
+	"sokoban":         closed(sokoban.FromConfig, sokoban.Options{}),
+}
+
+// closed returns a factory that accepts only options which are numbers or plain texts.
+func closed(f env.Factory, options any) env.Factory {
+	return env.Guard{Kinds: env.OptionKinds(options)}.Factory(f)
+}
 
 // replayTime limits the time for computing the states of an episode again.
 const replayTime = 5 * time.Second
@@ -51,13 +67,16 @@ func replay(ctx context.Context, t *rollout.Trajectory) (out []truth, problem st
 // states plays an episode again, and checks that the agent is shown what was recorded.
 func states(ctx context.Context, factory env.Factory, t *rollout.Trajectory) ([]truth, error) {
 	config := maps.Clone(t.Config)
-	delete(config, "state_reward") // a judge, which is not asked
+	delete(config, "state_reward") // a judge, which is not called
 	e, err := factory(config)
+	if errors.Is(err, env.ErrRefused) {
+		return nil, fmt.Errorf("an option of %s names a file or a service, which is not used here", t.Env)
+	}
 	if err != nil {
 		return nil, err
 	}
 	defer e.Close()
-	d, ok := e.(interface{ Describe() string })
+	d, ok := e.(env.Describer)
 	if !ok {
 		return nil, fmt.Errorf("%s does not describe its state", t.Env)
 	}

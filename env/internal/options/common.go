@@ -18,6 +18,7 @@ type Response struct {
 	ImagePlaceholder string   `option:"image_placeholder" kind:"text"`                 // must be env.ImageMark; accepted for old configurations
 	SpecialTokens    []string `option:"special_token_list" kind:"text" rules:"legacy"` // removed from sections
 	FormatReward     float64  `option:"format_reward"`
+	Texts
 }
 
 // LegacyTokens are the special tokens of the legacy environments.
@@ -63,8 +64,9 @@ type Level struct {
 
 	Prompt       string  `option:"prompt" kind:"text"` // full, or brief for models with a small vocabulary
 	UseExample   bool    `option:"use_example_in_sys_prompt"`
-	StrictFormat bool    `option:"strict_format"` // a malformed turn does nothing; next only
-	TurnCost     float64 `option:"turn_cost"`     // subtracted on every turn
+	StrictFormat bool    `option:"strict_format"`        // a malformed turn does nothing; next only
+	EnvName      string  `option:"env_name" kind:"text"` // the environment's own name or "", for old configurations
+	TurnCost     float64 `option:"turn_cost"`            // subtracted on every turn
 
 	// ObservationReward and PredictionReward pay for sections that say the state in the
 	// words of Env.Describe: the share of right words times this weight, on turns whose
@@ -92,7 +94,7 @@ func Describing(o *Level) bool {
 }
 
 // Positional reports whether sections are to be written in the words that judges read by
-// rule: when they are rewarded and the format asks for no other notation.
+// rule: when they are rewarded and the format requires no other notation.
 func Positional(o *Level) bool {
 	return o.UseStateReward && !Describing(o) && !strings.HasSuffix(o.PromptFormat, "_symbolic") && !strings.HasSuffix(o.PromptFormat, "_structured")
 }
@@ -118,6 +120,7 @@ func CheckRuled(c *field.Checks, o *Ruled, formats []string) {
 	c.OneOf("rules", string(o.Rules), string(env.Lite), string(env.Legacy), string(env.Next))
 	CheckResponse(c, &o.Response, formats)
 	c.Finite("success_reward", o.SuccessReward)
+	CheckLayout(c, &o.Texts, env.Legacy, env.Lite, env.Next)
 	CheckStateReward(c, &o.StateReward, o.Rules, o.PromptFormat)
 }
 

@@ -5,6 +5,7 @@ package turns
 import (
 	"context"
 	"fmt"
+	"reflect"
 
 	"vagen/env"
 	"vagen/env/internal/calls"
@@ -13,10 +14,11 @@ import (
 	"vagen/reward"
 )
 
-// Base is the part of an environment that depends on its options alone. An environment
-// embeds it, and so has the methods of env.Claimant and the parser of its responses.
+// Base is what the environments have alike: the parts that depend on the options alone,
+// and the check of the order of calls. An environment embeds it, and so has Close, the
+// methods of env.Claimant and the parser of its responses.
 type Base struct {
-	env    string
+	Calls  calls.Guard
 	rules  env.Rules
 	strict bool
 	parser *reward.Parser
@@ -41,7 +43,7 @@ func New(name string, o options.Ruled, po reward.ParserOptions) (Base, error) {
 	if err != nil {
 		return Base{}, fmt.Errorf("%s: %w", name, err)
 	}
-	return Base{env: name, rules: o.Rules, parser: p, state: o.StateReward}, nil
+	return Base{Calls: calls.Guard{Env: name}, rules: o.Rules, parser: p, state: o.StateReward}, nil
 }
 
 // Strict makes malformed turns of the next rules have no effect.
@@ -64,6 +66,9 @@ func Read(b *Base, response string) reward.Response {
 	}
 	return r
 }
+
+// Close closes the environment.
+func (b *Base) Close() error { return b.Calls.Close() }
 
 // System returns the system prompt, unless the calls are in a wrong order.
 func System(ctx context.Context, calls *calls.Guard, prompt func() string) (env.Observation, error) {
@@ -94,6 +99,7 @@ func Claim[S any](b *Base, out *env.Outcome, judged string, rewarded bool, befor
 	if !b.state.UseStateReward {
 		return
 	}
+	unchanged := reflect.DeepEqual(before, after)
 	for _, about := range []struct {
 		section string
 		state   S
@@ -108,7 +114,7 @@ func Claim[S any](b *Base, out *env.Outcome, judged string, rewarded bool, befor
 		case !rewarded:
 			out.Turn[env.ClaimMetric(about.section)] = 0
 		default:
-			c := reward.Claim{Section: about.section, Text: text, Env: judged, Weight: about.weight}
+			c := reward.Claim{Section: about.section, Text: text, Env: judged, Weight: about.weight, Unchanged: unchanged}
 			truth(&c, about.state)
 			out.Claims = append(out.Claims, c)
 		}

@@ -163,7 +163,7 @@ func Relations(format, target, other string) string {
 	return ""
 }
 
-// Places asks for a dictionary of the places of the player and of kinds of
+// Places requests a dictionary of the positions of the player and of kinds of
 // objects, as the originals' structured formats do.
 func Places(kinds ...string) string {
 	parts := make([]string, len(kinds))
@@ -180,7 +180,7 @@ type Things struct {
 	At   [][2]int
 }
 
-// Dictionary writes places as Places asks for them.
+// Dictionary writes positions in the form that Places requests.
 func Dictionary(player [2]int, all ...Things) string {
 	place := func(at [2]int) string { return "(" + strconv.Itoa(at[0]) + ", " + strconv.Itoa(at[1]) + ")" }
 	parts := []string{`"player": ` + place(player)}

@@ -75,12 +75,12 @@ func TestOneModelIsFetchedByOneCallAtATime(t *testing.T) {
 // telling closes a channel when something is logged.
 type telling struct {
 	slog.Handler
-	told chan struct{}
+	logged chan struct{}
 }
 
 func (telling) Enabled(context.Context, slog.Level) bool { return true }
 
 func (l telling) Handle(context.Context, slog.Record) error {
-	close(l.told)
+	close(l.logged)
 	return nil
 }

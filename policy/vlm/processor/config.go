@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"vagen/internal/field"
 )
 
 var (
@@ -71,41 +73,37 @@ const maxFactor = 1024
 
 // Validate reports all invalid fields of c; the error wraps ErrConfig.
 func (c Config) Validate() error {
-	var errs []error
-	bad := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%w: %s", ErrConfig, fmt.Sprintf(format, args...)))
-	}
+	var bad field.Checks
 	for _, f := range []struct {
 		name  string
 		value int
 	}{{"patch_size", c.PatchSize}, {"temporal_patch_size", c.TemporalPatchSize}, {"merge_size", c.MergeSize}} {
 		if f.value < 1 || f.value > maxFactor {
-			bad("%s is %d, want 1 to %d", f.name, f.value, maxFactor)
+			bad.Say("%s is %d, want 1 to %d", f.name, f.value, maxFactor)
 		}
 	}
-	if f := c.factor(); len(errs) == 0 && f > maxFactor {
-		bad("patch_size times merge_size is %d, want at most %d", f, maxFactor)
-	} else if len(errs) == 0 && c.MaxPixels < f*f {
-		bad("max_pixels is %d, want at least the %d of one token", c.MaxPixels, f*f)
+	if f := c.factor(); len(bad.Errors()) == 0 && f > maxFactor {
+		bad.Say("patch_size times merge_size is %d, want at most %d", f, maxFactor)
+	} else if len(bad.Errors()) == 0 && c.MaxPixels < f*f {
+		bad.Say("max_pixels is %d, want at least the %d of one token", c.MaxPixels, f*f)
 	}
 	if c.MinPixels < 1 || c.MinPixels > c.MaxPixels {
-		bad("min_pixels is %d, want 1 to max_pixels, which is %d", c.MinPixels, c.MaxPixels)
+		bad.Say("min_pixels is %d, want 1 to max_pixels, which is %d", c.MinPixels, c.MaxPixels)
 	}
 	if c.MaxPixels > maxPixels {
-		bad("max_pixels is %d, want at most %d", c.MaxPixels, maxPixels)
+		bad.Say("max_pixels is %d, want at most %d", c.MaxPixels, maxPixels)
 	}
-	if !finite(c.Rescale) {
-		bad("rescale_factor is %v", c.Rescale)
-	}
+	bad.Finite("rescale_factor", c.Rescale)
 	for i := range 3 {
-		if !finite(c.Mean[i]) {
-			bad("image_mean[%d] is %v", i, c.Mean[i])
-		}
+		bad.Finite(fmt.Sprintf("image_mean[%d]", i), c.Mean[i])
 		if !finite(c.Std[i]) || c.Std[i] <= 0 {
-			bad("image_std[%d] is %v, want more than 0", i, c.Std[i])
+			bad.Say("image_std[%d] is %v, want more than 0", i, c.Std[i])
 		}
 	}
-	return errors.Join(errs...)
+	if err := bad.Err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return nil
 }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

@@ -111,6 +111,28 @@ func (p *Processor) Patches(dst *Patches, img image.Image) error {
 	return nil
 }
 
+// Resized returns img as the model sees it: opaque, in the size of its grid, with the
+// pixels of Patches. Processing the result again changes nothing. An error wraps ErrImage.
+func (p *Processor) Resized(img image.Image) (*image.NRGBA, Grid, error) {
+	if img == nil {
+		return nil, Grid{}, fmt.Errorf("processor: %w: image is nil", ErrImage)
+	}
+	b := img.Bounds()
+	grid, err := p.Grid(b.Dx(), b.Dy())
+	if err != nil {
+		return nil, Grid{}, err
+	}
+	s := p.pool.Get().(*work)
+	defer p.pool.Put(s)
+	small := p.resized(s, img, grid)
+	out := image.NewNRGBA(image.Rect(0, 0, grid.W*p.cfg.PatchSize, grid.H*p.cfg.PatchSize))
+	for i := range len(small) / 3 {
+		copy(out.Pix[4*i:], small[3*i:3*i+3])
+		out.Pix[4*i+3] = 255
+	}
+	return out, grid, nil
+}
+
 // resized returns the image in the grid's size as interleaved RGB.
 func (p *Processor) resized(s *work, img image.Image, grid Grid) []byte {
 	b := img.Bounds()

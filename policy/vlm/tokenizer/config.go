@@ -9,12 +9,11 @@ import (
 
 // fileSpec is tokenizer.json restricted to the settings that affect ids.
 type fileSpec struct {
-	AddedTokens   []*added        `json:"added_tokens"`
-	Normalizer    json.RawMessage `json:"normalizer"`
-	PreTokenizer  json.RawMessage `json:"pre_tokenizer"`
-	PostProcessor json.RawMessage `json:"post_processor"`
-	Decoder       json.RawMessage `json:"decoder"`
-	Model         modelSpec       `json:"model"`
+	AddedTokens  []*added        `json:"added_tokens"`
+	Normalizer   json.RawMessage `json:"normalizer"`
+	PreTokenizer json.RawMessage `json:"pre_tokenizer"`
+	Decoder      json.RawMessage `json:"decoder"`
+	Model        modelSpec       `json:"model"`
 }
 
 type modelSpec struct {
@@ -219,70 +218,4 @@ func checkDecoder(raw json.RawMessage) error {
 	default:
 		return fmt.Errorf("%w: decoder %q, want ByteLevel", ErrUnsupported, name)
 	}
-}
-
-// frame holds the ids that the post-processor adds around a text.
-type frame struct{ before, after []int32 }
-
-func newFrame(raw json.RawMessage) (frame, error) {
-	var c struct {
-		Type       string            `json:"type"`
-		Processors []json.RawMessage `json:"processors"`
-		Single     []struct {
-			SpecialToken *struct {
-				ID string `json:"id"`
-			} `json:"SpecialToken"`
-			Sequence *struct {
-				ID string `json:"id"`
-			} `json:"Sequence"`
-		} `json:"single"`
-		SpecialTokens map[string]struct {
-			IDs []int32 `json:"ids"`
-		} `json:"special_tokens"`
-	}
-	name, err := kind(raw)
-	if err == nil && name != "" {
-		err = json.Unmarshal(raw, &c)
-	}
-	if err != nil {
-		return frame{}, err
-	}
-	switch name {
-	case "", "ByteLevel": // the latter only moves offsets
-		return frame{}, nil
-	case "Sequence":
-		var f frame
-		for _, part := range c.Processors {
-			inner, err := newFrame(part)
-			if err != nil {
-				return frame{}, err
-			}
-			f.before = append(inner.before, f.before...)
-			f.after = append(f.after, inner.after...)
-		}
-		return f, nil
-	case "TemplateProcessing":
-		var f frame
-		seen := false
-		for _, item := range c.Single {
-			switch {
-			case item.Sequence != nil && !seen:
-				seen = true
-			case item.SpecialToken != nil:
-				ids := c.SpecialTokens[item.SpecialToken.ID].IDs
-				if len(ids) == 0 {
-					return frame{}, fmt.Errorf("%w: post_processor names %q but gives no id for it", ErrFormat, item.SpecialToken.ID)
-				}
-				if seen {
-					f.after = append(f.after, ids...)
-				} else {
-					f.before = append(f.before, ids...)
-				}
-			default:
-				return frame{}, fmt.Errorf("%w: post_processor TemplateProcessing with an unknown item", ErrUnsupported)
-			}
-		}
-		return f, nil
-	}
-	return frame{}, fmt.Errorf("%w: post_processor %q", ErrUnsupported, name)
 }

@@ -118,12 +118,11 @@ func unmarshal(all files, name string, dst any) error {
 
 // setPipeline reads the components; the error lists every unsupported one.
 func (t *Tokenizer) setPipeline(spec fileSpec) error {
-	var errs [5]error
+	var errs [4]error
 	t.bpe, errs[0] = newBPE(spec.Model)
 	t.nfc, errs[1] = newNormalizer(spec.Normalizer)
 	t.steps, errs[2] = newSteps(spec.PreTokenizer)
-	t.frame, errs[3] = newFrame(spec.PostProcessor)
-	errs[4] = checkDecoder(spec.Decoder)
+	errs[3] = checkDecoder(spec.Decoder)
 	if errs[2] == nil && !hasByteLevel(spec.PreTokenizer) {
 		errs[2] = fmt.Errorf("%w: pre_tokenizer without ByteLevel", ErrUnsupported)
 	}

@@ -12,7 +12,6 @@ type Tokenizer struct {
 	bpe      *bpe
 	nfc      bool
 	steps    []step
-	frame    frame
 	raw      *matcher // added tokens cut before normalisation
 	normal   *matcher // added tokens cut after it
 	tokens   []token  // by id; an empty text is an unused id
@@ -93,21 +92,9 @@ func (t *Tokenizer) IsSpecial(id int32) bool {
 }
 
 // Encode returns the ids of text, with nothing added around it.
-// Added tokens in the text become their ids: see [Tokenizer.Reserved]. Invalid
-// UTF-8 is an error that wraps ErrText and gives the position.
+// Added tokens in the text become their ids. Invalid UTF-8 is an error that wraps ErrText and gives the position.
 func (t *Tokenizer) Encode(text string) ([]int32, error) {
 	return t.Append(nil, text)
-}
-
-// EncodeFramed is Encode plus the ids that the post-processor of tokenizer.json adds
-// around a text, such as the first token of Llama 3. Rendered chats already include
-// them; use Encode for those.
-func (t *Tokenizer) EncodeFramed(text string) ([]int32, error) {
-	ids, err := t.Append(append([]int32(nil), t.frame.before...), text)
-	if err != nil {
-		return nil, err
-	}
-	return append(ids, t.frame.after...), nil
 }
 
 // Append is Encode into dst's free capacity. On an error it returns nil.
@@ -171,45 +158,6 @@ func (t *Tokenizer) piece(dst []int32, s string) ([]int32, error) {
 		t.cache.put(s, dst[start:])
 	}
 	return dst, err
-}
-
-// Reserved is an added token found in a text.
-type Reserved struct {
-	Text    string
-	ID      int32
-	Special bool // decoding can omit it
-}
-
-// Reserved returns the added tokens that Encode would match in text, in order. It
-// shows whether a tag such as <think> is one token of this model, and whether text
-// from outside contains control tokens such as <|im_end|>.
-func (t *Tokenizer) Reserved(text string) []Reserved {
-	var list []Reserved
-	found := func(a *added) error {
-		list = append(list, Reserved{a.Content, a.ID, a.Special})
-		return nil
-	}
-	_ = t.raw.split(text, func(s string) error {
-		if t.nfc {
-			s = normalizeNFC(s)
-		}
-		return t.normal.split(s, func(string) error { return nil }, found)
-	}, found)
-	return list
-}
-
-// ReservedTags returns the added tokens that look like tags, such as <think> and
-// </think>, and are not special. A response format that uses them makes the model
-// write single tokens that already have a meaning from pre-training.
-func (t *Tokenizer) ReservedTags() []string {
-	var tags []string
-	for _, tok := range t.tokens {
-		s := tok.bytes
-		if tok.added && !tok.special && strings.HasPrefix(s, "<") && strings.HasSuffix(s, ">") && !strings.HasPrefix(s, "<|") {
-			tags = append(tags, s)
-		}
-	}
-	return tags
 }
 
 func invalidAt(s string) int {

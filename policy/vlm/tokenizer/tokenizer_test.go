@@ -101,24 +101,6 @@ func TestAppendKeepsWhatIsThere(t *testing.T) {
 	require.Same(t, &dst[0], &got[0])
 }
 
-func TestFrameOfThePostProcessor(t *testing.T) {
-	tok, err := edited(t, nil, func(file map[string]any) {
-		file["post_processor"] = json.RawMessage(`{"type":"Sequence","processors":[{"type":"ByteLevel"},
-			{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"A","type_id":0}},{"Sequence":{"id":"A","type_id":0}},{"SpecialToken":{"id":"B","type_id":0}}],
-			"special_tokens":{"A":{"ids":[256]},"B":{"ids":[257,258]}}}]}`)
-	})
-	require.NoError(t, err)
-	ids, err := tok.EncodeFramed("x")
-	require.NoError(t, err)
-	require.Equal(t, []int32{256, 'x', 257, 258}, ids)
-	ids, err = tok.Encode("x")
-	require.NoError(t, err)
-	require.Equal(t, []int32{'x'}, ids)
-	ids, err = tiny(t).EncodeFramed("x")
-	require.NoError(t, err)
-	require.Equal(t, []int32{'x'}, ids)
-}
-
 func TestPrefixSpace(t *testing.T) {
 	tok, err := edited(t, nil, func(file map[string]any) {
 		file["pre_tokenizer"] = map[string]any{"type": "ByteLevel", "add_prefix_space": true, "use_regex": true}
@@ -148,8 +130,6 @@ func TestSettingsThatAreNotKnownAreNamed(t *testing.T) {
 		`pre_tokenizer without ByteLevel`:      part("pre_tokenizer", `null`),
 		`decoder "Metaspace"`:                  part("decoder", `{"type":"Metaspace"}`),
 		`decoder ""`:                           part("decoder", `null`),
-		`post_processor "BertProcessing"`:      part("post_processor", `{"type":"BertProcessing"}`),
-		`TemplateProcessing with an unknown`:   part("post_processor", `{"type":"TemplateProcessing","single":[{"Sequence":{"id":"A"}},{"Sequence":{"id":"A"}}]}`),
 	} {
 		_, err := edited(t, nil, edit)
 		require.ErrorIs(t, err, ErrUnsupported, want)
@@ -194,9 +174,6 @@ func TestMalformedFilesAreNamed(t *testing.T) {
 		`id 97 means both "a" and the added`:    add(`{"id":97,"content":"x y"}`),
 		`token "a" has id 300, but 97`:          add(`{"id":300,"content":"a"}`),
 		`token id 99999999`:                     add(`{"id":99999999,"content":"x y"}`),
-		`gives no id`: func(f map[string]any) {
-			f["post_processor"] = json.RawMessage(`{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"A"}}]}`)
-		},
 	} {
 		_, err := edited(t, nil, edit)
 		require.ErrorIs(t, err, ErrFormat, want)
@@ -255,22 +232,6 @@ func TestSpecialTokensAreLookedUp(t *testing.T) {
 	tok, err := edited(t, nil, func(file map[string]any) { file["added_tokens"] = []any{} })
 	require.NoError(t, err)
 	require.Equal(t, Special{-1, -1, -1, -1, -1, -1, -1, -1, -1, -1}, tok.Special())
-}
-
-func TestReservedTellsWhatTextCannotSayLiterally(t *testing.T) {
-	tok := tiny(t, "<think>", "</think>", " goal", "<answer")
-	require.Equal(t, []string{"<think>", "</think>"}, tok.ReservedTags())
-	found := tok.Reserved("a <think>b</think> goal <|im_end|>")
-	var texts []string
-	for _, r := range found {
-		texts = append(texts, r.Text)
-		id, _ := tok.TokenID(r.Text)
-		require.Equal(t, id, r.ID)
-	}
-	require.Equal(t, []string{"<think>", "</think>", " goal", "<|im_end|>"}, texts)
-	require.True(t, found[3].Special)
-	require.False(t, found[0].Special)
-	require.Empty(t, tok.Reserved("<observation>"))
 }
 
 func TestSaveWritesWhatWasLoaded(t *testing.T) {

@@ -30,7 +30,7 @@ func drawn(t *testing.T, c *curve.Curve) image.Image {
 	return im
 }
 
-// ink counts pixels of a colour.
+// ink counts the pixels of a colour.
 func ink(im image.Image, want color.RGBA) (n int) {
 	b := im.Bounds()
 	for y := b.Min.Y; y < b.Max.Y; y++ {
@@ -49,8 +49,8 @@ var (
 	inkTrain = color.RGBA{150, 186, 226, 255}
 )
 
-// TestTheCurveShowsTrainingAndValidation looks for the ink of both lines, which is
-// there once there are points.
+// TestTheCurveShowsTrainingAndValidation looks for pixels of both lines' colours, which
+// exist once there are points.
 func TestTheCurveShowsTrainingAndValidation(t *testing.T) {
 	c := &curve.Curve{Train: "train/success", Val: "val/success", Title: "T", Label: "success", Marks: []curve.Mark{{Name: "chance", Value: 0.2}, {Name: "best", Value: 1.5}}}
 	im := drawn(t, c)
@@ -72,8 +72,8 @@ func TestTheCurveShowsTrainingAndValidation(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-// TestGapsInACurveStayGaps: an event without the metric, or in which it is no
-// number, is no point; it must neither draw 0 nor stop the drawing.
+// TestGapsInACurveStayGaps: an event without the metric, or with a value that is not
+// finite, adds no point: it draws no 0 and does not end the line.
 func TestGapsInACurveStayGaps(t *testing.T) {
 	c := &curve.Curve{Train: "a", Val: "b"}
 	for step, y := range []float64{0.5, math.NaN(), math.Inf(1), math.Inf(-1), 0.75} {

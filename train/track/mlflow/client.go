@@ -17,8 +17,8 @@ import (
 // ErrSetting is wrapped when the environment has no usable address of a server.
 var ErrSetting = errors.New("bad setting")
 
-// errRefused means that the server has rejected a request for good: sending it
-// again gives the same answer.
+// errRefused means that the server has rejected a request permanently: sending it
+// again would give the same answer.
 var errRefused = errors.New("refused")
 
 // client sends requests of MLflow's REST API, version 2.0, to one server.
@@ -61,7 +61,7 @@ func fromEnvironment(getenv func(string) (string, bool)) (*client, error) {
 	c.base = strings.TrimRight(u.String(), "/")
 	if get("MLFLOW_TRACKING_INSECURE_TLS") == "true" {
 		t := http.DefaultTransport.(*http.Transport).Clone()
-		t.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} // asked for by name
+		t.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} // set explicitly in the environment
 		c.http.Transport = t
 	}
 	return c, nil
@@ -70,7 +70,7 @@ func fromEnvironment(getenv func(string) (string, bool)) (*client, error) {
 // String is the server's address.
 func (c *client) String() string { return c.base }
 
-// fault is what a server says when it does not do what it was asked.
+// fault is a server's error response.
 type fault struct {
 	Status  int
 	Code    string `json:"error_code"`
@@ -81,7 +81,7 @@ func (f *fault) Error() string {
 	return fmt.Sprintf("the server answered %d %s: %s", f.Status, f.Code, clip(f.Message))
 }
 
-// Unwrap tells final answers from those that may change.
+// Unwrap distinguishes permanent rejections from failures that a retry may fix.
 func (f *fault) Unwrap() error {
 	if f.Status >= 500 || f.Status == http.StatusTooManyRequests || f.Status == http.StatusRequestTimeout {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"vagen/train/track/mlflow"
 )
 
-// Check tells before a run whether the environment names a server.
+// Check reports before a run whether the environment names a server.
 func ExampleCheck() {
 	environment := map[string]string{"MLFLOW_TRACKING_URI": "http://localhost:5000"}
 	lookup := func(name string) (string, bool) { v, ok := environment[name]; return v, ok }

@@ -61,7 +61,7 @@ const (
 	mlflowName    = "mlflow.json"
 )
 
-// Options say what a Sink calls the run on the server and what it sends besides
+// Options have the run's names on the server and what a Sink sends besides
 // metrics.
 type Options struct {
 	Dir        string            // folder in which the run's id is kept, in mlflow.json

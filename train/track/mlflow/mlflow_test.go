@@ -14,8 +14,8 @@ import (
 	"vagen/train/track/mlflow"
 )
 
-// TestMLflowHasTheWholeRun: parameters, every finite figure and the state, also
-// when the server is away at first, and once when the run goes on.
+// TestMLflowHasTheWholeRun: parameters, every finite metric and the state, also when
+// the server is down at first; a resumed run sends none of them twice.
 func TestMLflowHasTheWholeRun(t *testing.T) {
 	s, getenv := traintest.NewMLflowServer(t)
 	s.Broken = 1
@@ -28,7 +28,7 @@ func TestMLflowHasTheWholeRun(t *testing.T) {
 	}
 	m.Ended(context.Canceled)
 	require.NoError(t, m.Close())
-	require.NoError(t, m.Close(), "once is enough")
+	require.NoError(t, m.Close(), "a second Close has no effect")
 	require.Equal(t, map[string]any{"name": "run", "status": "KILLED"}, s.Runs["r0"])
 	require.Equal(t, map[string]float64{"r0/a/1": 1, "r0/a/2": 2, "r0/b_ c/_/d/1": 4, "r0/b_ c/_/d/2": 4}, s.Metrics)
 	require.Equal(t, `"gae"`, s.Params["algorithm.adv_estimator"])
@@ -52,7 +52,7 @@ func TestMLflowHasTheWholeRun(t *testing.T) {
 	}
 }
 
-// TestMLflowNeverStopsTraining: nobody answers, or the server refuses. Both are said.
+// TestMLflowNeverStopsTraining: the server does not respond, or refuses. Both are logged.
 func TestMLflowNeverStopsTraining(t *testing.T) {
 	s, getenv := traintest.NewMLflowServer(t)
 	s.Refuse = true
@@ -63,7 +63,7 @@ func TestMLflowNeverStopsTraining(t *testing.T) {
 		require.NoError(t, m.Event(track.Event{Kind: "step", Step: step, Metrics: track.Metrics{"a": 1}}))
 	}
 	require.NoError(t, m.Close())
-	require.Len(t, s.Calls, 1, "who is refused does not ask again")
+	require.Len(t, s.Calls, 1, "a refused request is not repeated")
 	require.Contains(t, log.String(), "MLflow refuses this run")
 	require.Contains(t, log.String(), "401 UNAUTHENTICATED")
 }

@@ -33,11 +33,11 @@ const (
 	killed   = "KILLED"
 )
 
-// The most that one request may hold, by MLflow's reference.
+// Limits of one request, from MLflow's reference.
 const (
 	maxMetrics = 1000
 	maxParams  = 100
-	maxValue   = 500 // of a parameter in older servers; newer ones take more
+	maxValue   = 500 // of a parameter in older servers; newer ones allow more
 )
 
 // experiment finds an experiment by name or makes it.
@@ -51,7 +51,7 @@ func (c *client) experiment(ctx context.Context, name string) (string, error) {
 		ID string `json:"experiment_id"`
 	}
 	err = c.call(ctx, http.MethodPost, "experiments/create", map[string]string{"name": name}, &made)
-	if errors.As(err, &f) && f.Code == "RESOURCE_ALREADY_EXISTS" { // somebody was faster
+	if errors.As(err, &f) && f.Code == "RESOURCE_ALREADY_EXISTS" { // another process created it first
 		return c.find(ctx, name)
 	}
 	return made.ID, err

@@ -40,12 +40,7 @@ func (c compound) matches(n *node) bool {
 	if c.name != "" && c.name != n.name || c.id != "" && c.id != n.attr("id") {
 		return false
 	}
-	for _, class := range c.classes {
-		if !slices.Contains(n.classes, class) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(c.classes, func(class string) bool { return !slices.Contains(n.classes, class) })
 }
 
 // rule is a selector with its declarations. The elements of the selector are

@@ -1,6 +1,6 @@
 // Package draw turns SVG code into pictures.
 //
-// It knows the static, geometric part of SVG 1.1: paths, basic shapes, groups,
+// It supports the static, geometric part of SVG 1.1: paths, basic shapes, groups,
 // nested documents, symbols and use, transforms, viewBox and
 // preserveAspectRatio, fill and stroke with their styles, opacity, linear and
 // radial gradients, clip paths, style sheets of simple selectors, and text in one

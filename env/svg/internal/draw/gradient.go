@@ -113,7 +113,7 @@ func (r *renderer) stops(chain []*node, opacity float64) []stop {
 // rampSize is the number of colours that a gradient is made of.
 const rampSize = 1024
 
-// rampOf interpolates the stops, without premultiplication as SVG asks for.
+// rampOf interpolates the stops, without premultiplication as SVG requires.
 func rampOf(stops []stop) *[rampSize]color.RGBA {
 	ramp := new([rampSize]color.RGBA)
 	k := 0

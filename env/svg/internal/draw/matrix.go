@@ -2,6 +2,7 @@ package draw
 
 import (
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -22,12 +23,7 @@ func polar(angle, radius float64) point {
 	return point{c * radius, s * radius}
 }
 func finite(values ...float64) bool {
-	for _, v := range values {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(values, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
 }
 
 // matrix maps (x, y) to (a·x + c·y + e, b·x + d·y + f), as SVG writes it.
@@ -71,7 +67,7 @@ func (m matrix) finite() bool { return finite(m.a, m.b, m.c, m.d, m.e, m.f) }
 const maxTransforms = 64
 
 // parseTransform reads a list such as "translate(4,6) rotate(20)". It stops at
-// the first thing it doesn't know and keeps what came before.
+// the first unknown token and keeps the transforms before it.
 func parseTransform(text string) matrix {
 	m := identity
 	for range maxTransforms {

@@ -3,7 +3,7 @@ package draw
 import "math"
 
 // outline returns the path of a shape in user units; ok is false for an element
-// that is no shape or draws nothing, and when too much has been drawn.
+// that is not a shape or draws nothing, and when too much has been drawn.
 func (r *renderer) outline(n *node, v viewport) (path, bool) {
 	p, ok := r.outlined(n, v)
 	return p, r.spend(outlineWork*len(p.points)) && ok

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// ErrSyntax is wrapped by errors about text that is no well-formed document.
+// ErrSyntax is wrapped by errors about text that is not a well-formed document.
 var ErrSyntax = errors.New("malformed document")
 
 // node is an element.

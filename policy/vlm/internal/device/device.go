@@ -169,8 +169,8 @@ func newArray(d *Device, buffer backends.Buffer, shape shapes.Shape) *Array {
 	return a
 }
 
-// disown stops tracking the buffer without freeing it.
-func (a *Array) disown() {
+// untrack stops tracking the buffer without freeing it.
+func (a *Array) untrack() {
 	if a.buffer == nil {
 		return
 	}
@@ -264,14 +264,14 @@ func (a *Array) Free() {
 		return
 	}
 	_ = catch("free", func() { _ = a.dev.backend.BufferFinalize(a.buffer) })
-	a.disown()
+	a.untrack()
 }
 
 // consumed drops a donated buffer. XLA marks it deleted, but its handle must still
 // be freed; the pure-Go backend has taken ownership of it.
 func (a *Array) consumed(pure bool) {
 	if pure {
-		a.disown()
+		a.untrack()
 	} else {
 		a.Free()
 	}

@@ -4,7 +4,10 @@
 // Nothing here runs a graph or touches a device; package vlm does that.
 package model
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Family names an architecture.
 type Family string
@@ -39,6 +42,15 @@ type Config struct {
 	EndOfTurn              []int32    // eos_token_id; any of them ends a response
 	NormMean, NormStd      [3]float64 // of the image processor
 	InitRange              float64    // standard deviation of new weights
+}
+
+// Placeholders returns the tokens that stand for images and videos in a prompt. A
+// response never contains one, as there is no image for it.
+func (c *Config) Placeholders() []int32 {
+	if c.Vision == nil {
+		return nil
+	}
+	return slices.DeleteFunc([]int32{c.ImageToken, c.VideoToken}, func(id int32) bool { return id < 0 })
 }
 
 // Text describes the decoder.

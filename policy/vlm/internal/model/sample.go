@@ -29,6 +29,9 @@ type Sampler struct {
 // the threshold is exact.
 const bisections = 36
 
+// lowest is the score of tokens that are not drawn.
+const lowest = -1e30
+
 // Sample picks one token per row of logits [rows, vocab]. It keeps the top-k
 // tokens, then the smallest subset of them with probability top-p, then those
 // with at least min-p of the best token's probability, and draws from the
@@ -36,21 +39,32 @@ const bisections = 36
 // seeds [rows, 2] and count [rows] are uint32. The noise depends only on them and
 // on the token's id, so a row's draw does not depend on other rows.
 //
+// The tokens never are left out before all that.
+//
 // The log-prob [rows] is that of the plain softmax at the temperature (1 when
 // greedy), before any restriction. It is NaN for the whole row if a logit is NaN or
 // +Inf; a token whose logit is −Inf is never drawn. With Forced, a row's token is that of
 // forced [rows] int32 if it is not negative; without it forced may be nil.
-func (s Sampler) Sample(logits, seeds, count, params, forced *Node) (id, logProb *Node) {
+func (s Sampler) Sample(logits, seeds, count, params, forced *Node, never []int32) (id, logProb *Node) {
 	g := logits.Graph()
 	n, vocab := dim(logits, 0), dim(logits, 1)
 	p := func(k SampleParam) *Node { return Reshape(Slice(params, AxisRange(int(k), int(k)+1))) }
 	z := Div(f32(logits), p(SampleTemperature))
 	top := ReduceAndKeep(z, ReduceMax, -1)
+	low := ReduceAndKeep(z, ReduceMin, -1)
 	weight := Exp(Sub(z, top)) // unnormalised probabilities, 1 for the best token
-	sum := ReduceAndKeep(weight, ReduceSum, -1)
+	logSum := Reshape(Add(Log(ReduceAndKeep(weight, ReduceSum, -1)), top), n)
+	index := Iota(g, shape(dtypes.Int32, n, vocab), 1)
+	all := z
+	if len(never) > 0 {
+		for _, token := range never {
+			z = Where(Equal(index, Scalar(g, dtypes.Int32, token)), Scalar(g, dtypes.Float32, lowest), z)
+		}
+		top = ReduceAndKeep(z, ReduceMax, -1)
+		weight = Exp(Sub(z, top))
+	}
 	score := z
 	if !s.Greedy {
-		low := ReduceAndKeep(z, ReduceMin, -1)
 		if s.TopK {
 			k := p(SampleTopK)
 			cut := bisect(low, top, func(t *Node) *Node {
@@ -70,18 +84,16 @@ func (s Sampler) Sample(logits, seeds, count, params, forced *Node) (id, logProb
 			weight = Where(GreaterOrEqual(weight, p(SampleMinP)), weight, ZerosLike(weight))
 		}
 		score = Add(z, gumbel(g, seeds, count, n, vocab))
-		score = Where(GreaterThan(weight, ZerosLike(weight)), score, Scalar(g, dtypes.Float32, -1e30))
+		score = Where(GreaterThan(weight, ZerosLike(weight)), score, Scalar(g, dtypes.Float32, lowest))
 	}
 	best := ReduceAndKeep(score, ReduceMax, -1)
-	index := Iota(g, shape(dtypes.Int32, n, vocab), 1)
 	id = ReduceMin(Where(Equal(score, best), index, MulScalar(OnesLike(index), float64(vocab-1))), -1)
 	if s.Forced {
 		id = Where(GreaterOrEqual(forced, ZerosLike(forced)), forced, id)
 	}
 	hot := Equal(index, BroadcastToDims(Reshape(id, n, 1), n, vocab))
-	own := ReduceSum(Where(hot, z, ZerosLike(z)), -1)
-	logProb = Sub(own, Reshape(Add(Log(sum), top), n))
-	return id, logProb
+	own := ReduceSum(Where(hot, all, ZerosLike(all)), -1)
+	return id, Sub(own, logSum)
 }
 
 func countTrue(mask *Node) *Node {

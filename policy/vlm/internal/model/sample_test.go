@@ -23,6 +23,7 @@ type drawing struct {
 
 	temperature, topP, minP float64
 	topK                    int
+	never                   []int32
 }
 
 func (w drawing) sampler() Sampler {
@@ -32,11 +33,11 @@ func (w drawing) sampler() Sampler {
 // samplers runs drawings; each kind is compiled once per shape.
 type samplers struct {
 	dev      *device.Device
-	programs map[Sampler]*device.Program
+	programs map[string]*device.Program
 }
 
 func newSamplers(d *device.Device) *samplers {
-	return &samplers{dev: d, programs: map[Sampler]*device.Program{}}
+	return &samplers{dev: d, programs: map[string]*device.Program{}}
 }
 
 // wants tells whether a device is to run a kind. Compiling a search for a
@@ -48,9 +49,10 @@ func (s *samplers) wants(kind Sampler) bool {
 func (s *samplers) draw(t testing.TB, w drawing) (ids []int32, logProbs []float32) {
 	t.Helper()
 	kind := w.sampler()
-	if s.programs[kind] == nil {
-		s.programs[kind] = s.dev.Program(fmt.Sprintf("sample %+v", kind), func(in []*Node) []*Node {
-			id, lp := kind.Sample(in[0], in[1], in[2], in[3], nil)
+	name := fmt.Sprintf("sample %+v without %v", kind, w.never)
+	if s.programs[name] == nil {
+		s.programs[name] = s.dev.Program(name, func(in []*Node) []*Node {
+			id, lp := kind.Sample(in[0], in[1], in[2], in[3], nil, w.never)
 			return []*Node{id, lp}
 		})
 	}
@@ -68,7 +70,7 @@ func (s *samplers) draw(t testing.TB, w drawing) (ids []int32, logProbs []float3
 	put := func(a *device.Array, err error) *device.Array { require.NoError(t, err); return a }
 	in := []*device.Array{put(device.Put(s.dev, narrow(w.logits), rows, w.vocab)), put(device.Put(s.dev, seeds, rows, 2)),
 		put(device.Put(s.dev, w.count)), put(device.Put(s.dev, params))}
-	out, err := s.programs[kind].Run(in)
+	out, err := s.programs[name].Run(in)
 	require.NoError(t, err)
 	ids, err = device.ReadNew[int32](out[0])
 	require.NoError(t, err)
@@ -146,9 +148,17 @@ func (w drawing) plain() (ids []int32, logProbs, margin []float64) {
 		for i := range z {
 			z[i] /= t
 		}
+		p := append([]float64{}, z...)
+		plainSoftmax(p)
+		for _, i := range w.never {
+			z[i] = math.Inf(-1)
+		}
 		keep := w.kept(z)
 		best, second, id := math.Inf(-1), math.Inf(-1), 0
 		for i, v := range z {
+			if slices.Contains(w.never, int32(i)) {
+				continue
+			}
 			if w.temperature > 0 {
 				if !keep[i] {
 					continue
@@ -161,8 +171,6 @@ func (w drawing) plain() (ids []int32, logProbs, margin []float64) {
 				second = max(second, v)
 			}
 		}
-		p := append([]float64{}, z...)
-		plainSoftmax(p)
 		ids, logProbs, margin = append(ids, int32(id)), append(logProbs, math.Log(p[id])), append(margin, best-second)
 	}
 	return ids, logProbs, margin
@@ -200,9 +208,10 @@ func TestSamplingAgreesWithASortedReference(t *testing.T) {
 			{temperature: 1.2, topK: 9, topP: 0.7}, {temperature: 1.2, topK: 20, minP: 0.05}, {temperature: 0.8, topP: 0.9, minP: 0.02},
 			{temperature: 1.3, topK: 25, topP: 0.85, minP: 0.03}, {temperature: 0.7, topK: 4, topP: 0.99, minP: 0.001},
 			{temperature: 2, topK: 50, topP: 0.3, minP: 0.2},
+			{temperature: 1, never: []int32{0, 60}}, {temperature: 0, never: []int32{1}}, {temperature: 0.9, topK: 3, topP: 0.7, minP: 0.01, never: []int32{1, 2}},
 		} {
 			w := drawings(rows, vocab)
-			w.temperature, w.topK, w.topP, w.minP = set.temperature, set.topK, set.topP, set.minP
+			w.temperature, w.topK, w.topP, w.minP, w.never = set.temperature, set.topK, set.topP, set.minP, set.never
 			if !s.wants(w.sampler()) {
 				continue
 			}
@@ -219,6 +228,32 @@ func TestSamplingAgreesWithASortedReference(t *testing.T) {
 			}
 		}
 		require.Greater(t, compared, all*98/100, "too many near ties")
+	})
+}
+
+// The best token is excluded, and so far ahead that the others' probabilities are zero in float32.
+func TestExcludedTokensAreNotDrawnHoweverProbable(t *testing.T) {
+	const rows, vocab = 64, 12
+	w := drawing{vocab: vocab, never: []int32{3}}
+	for i := range rows {
+		row := make([]float64, vocab)
+		row[3] = 500
+		w.logits = append(w.logits, row...)
+		w.seeds, w.count = append(w.seeds, uint64(i)), append(w.count, 0)
+	}
+	devicetest.Each(t, func(t *testing.T, d *device.Device) {
+		s := newSamplers(d)
+		for _, temperature := range []float64{0, 1} {
+			w.temperature = temperature
+			ids, logProbs := s.draw(t, w)
+			drawn := map[int32]bool{}
+			for i, id := range ids {
+				drawn[id] = true
+				require.InDelta(t, -500/max(temperature, 1), logProbs[i], 1e-3, "of the plain softmax")
+			}
+			require.False(t, drawn[3])
+			require.Equal(t, temperature > 0, len(drawn) > 6, "the others are equally probable")
+		}
 	})
 }
 

@@ -47,9 +47,9 @@ func TestEnsureInstallsOnceAndThenWorksOffline(t *testing.T) {
 	info, err := os.Stat(p.Path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o755), info.Mode().Perm())
-	told := j.attrs("XLA plugin installed")
-	require.Len(t, told, 1)
-	require.Equal(t, map[string]string{"file": p.Path, "sha256": p.SHA256, "source": p.Source}, told[0])
+	logged := j.attrs("XLA plugin installed")
+	require.Len(t, logged, 1)
+	require.Equal(t, map[string]string{"file": p.Path, "sha256": p.SHA256, "source": p.Source}, logged[0])
 
 	before := len(j.records)
 	p, err = newTest(slog.New(&j), failing(errors.New("no network"))).ensure(t.Context())

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -98,12 +99,7 @@ func moveFiles(files []string, s *setup, out string) error {
 
 func isLicense(name string) bool {
 	name = strings.ToUpper(name)
-	for _, word := range []string{"LICENSE", "LICENCE", "NOTICE", "COPYING"} {
-		if strings.Contains(name, word) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"LICENSE", "LICENCE", "NOTICE", "COPYING"}, func(word string) bool { return strings.Contains(name, word) })
 }
 
 // lookup is a look-up under way.

@@ -3,6 +3,7 @@ package jinja
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -43,9 +44,7 @@ var globals = map[string]function{
 	},
 	"namespace": func(_ *state, _ int, _ []any, kw map[string]any) any {
 		ns := namespace{}
-		for k, v := range kw {
-			ns[k] = v
-		}
+		maps.Copy(ns, kw)
 		return ns
 	},
 	"dict": func(_ *state, _ int, _ []any, kw map[string]any) any { return kw },

@@ -2,6 +2,7 @@ package jinja
 
 import (
 	"maps"
+	"slices"
 	"strings"
 )
 
@@ -265,7 +266,7 @@ func (m macroStmt) run(s *state, sc *scope) control {
 			failAt(line, "macro %s has %d parameters, found %d arguments", m.name, len(m.params), len(args))
 		}
 		for name := range kw {
-			if !contains(m.params, name) {
+			if !slices.Contains(m.params, name) {
 				failAt(line, "macro %s has no parameter %s", m.name, name)
 			}
 		}
@@ -284,13 +285,4 @@ func (m macroStmt) run(s *state, sc *scope) control {
 		return s.capture(m.body, inner)
 	})
 	return proceed
-}
-
-func contains(list []string, s string) bool {
-	for _, have := range list {
-		if have == s {
-			return true
-		}
-	}
-	return false
 }

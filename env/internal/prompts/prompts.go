@@ -1,0 +1,231 @@
+// Package prompts replaces the texts of an environment by templates of the user: for
+// models that were trained with the wording of another system.
+//
+// There are four templates, each optional: the system prompt, the first observation of an
+// episode, the later ones, and the instruction about the format of responses. They are
+// given as text (option prompts) or as files of a folder (option prompt_dir).
+package prompts
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"vagen/env/internal/options"
+	"vagen/internal/field"
+	"vagen/reward"
+)
+
+// Placeholders of several environments.
+const (
+	Default     = "default"      // the environment's own text
+	Observation = "observation"  // drawing or text of the state, or the mark of its picture
+	Action      = "valid_action" // the executed actions of the turn before, as a list
+	Turn        = "turn"         // number of the coming turn, from 1
+	Format      = "format"       // instruction about the format of responses
+	Example     = "example"      // a response in the format
+	Form        = "form"         // the tags of the format with an ellipsis between them
+	maxActions  = "max_actions_per_step"
+	separator   = "action_sep"
+)
+
+// Values are the texts of placeholders by name.
+type Values map[string]string
+
+// part is one of the templates.
+type part int
+
+const (
+	system part = iota
+	first
+	later
+	format
+	parts
+)
+
+// partNames are the names of the parts in option prompts, and of their files.
+var partNames = [parts]string{"system", "first", "later", "format"}
+
+// maxFile is the largest size of a file with a template, in bytes.
+const maxFile = 1 << 20
+
+// Names lists the placeholders that an environment fills beside those of every
+// environment: of the system prompt and of observations.
+type Names struct{ System, Observation []string }
+
+// allowed returns the placeholders of a part.
+func (n Names) allowed(p part) []string {
+	list := []string{Default, maxActions, separator}
+	switch p {
+	case system:
+		list = append(append(list, Format, Example), n.System...)
+	case format:
+		list = append(list, Form)
+	default:
+		list = append(append(list, Observation, Format), n.Observation...)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// Set holds the templates of an environment. The zero value has none.
+type Set struct {
+	response  options.Response
+	templates [parts]template // nil for the environment's own text
+}
+
+// Check adds what is wrong with the templates of the options to c.
+func Check(c *field.Checks, o *options.Response, n Names) {
+	_, errs := load(o, n)
+	for _, e := range errs {
+		c.Bad(e.key, "%v", e.err)
+	}
+}
+
+// Load reads the templates of the options.
+func Load(o *options.Response, n Names) (Set, error) {
+	s, errs := load(o, n)
+	var all []error
+	for _, e := range errs {
+		all = append(all, fmt.Errorf("option %q: %w", e.key, e.err))
+	}
+	return s, errors.Join(all...)
+}
+
+// optionError is an error about an option.
+type optionError struct {
+	key string
+	err error
+}
+
+func load(o *options.Response, n Names) (Set, []optionError) {
+	s := Set{response: *o}
+	var errs []optionError
+	bad := func(key string, err error) { errs = append(errs, optionError{key, err}) }
+	texts := map[string]string{}
+	for name, value := range o.Prompts {
+		text, ok := value.(string)
+		switch {
+		case !slices.Contains(partNames[:], name):
+			bad("prompts", fmt.Errorf("%w; the parts are %s", field.Unknown(name, partNames[:]), strings.Join(partNames[:], ", ")))
+		case !ok:
+			bad("prompts."+name, fmt.Errorf("%T, must be a text", value))
+		default:
+			texts[name] = text
+		}
+	}
+	if o.PromptDir != "" {
+		files, err := readFolder(o.PromptDir)
+		if err != nil {
+			bad("prompt_dir", err)
+		}
+		for name, text := range files {
+			if _, twice := texts[name]; twice {
+				bad("prompt_dir", fmt.Errorf("%s.txt is in %s, but prompts.%s is set; leave one of them out", name, o.PromptDir, name))
+				continue
+			}
+			texts[name] = text
+		}
+	}
+	for p, name := range partNames {
+		text, ok := texts[name]
+		if !ok {
+			continue
+		}
+		key := "prompts." + name
+		if _, inline := o.Prompts[name]; !inline {
+			key = "prompt_dir"
+		}
+		t, err := parse(text)
+		if err == nil {
+			err = t.check(n.allowed(part(p)), part(p) == first || part(p) == later)
+		}
+		if err != nil {
+			bad(key, fmt.Errorf("template %s %w", name, err))
+			continue
+		}
+		s.templates[p] = t
+	}
+	slices.SortStableFunc(errs, func(a, b optionError) int { return strings.Compare(a.key+a.err.Error(), b.key+b.err.Error()) })
+	return s, errs
+}
+
+// readFolder reads the files of templates in a folder. The last line break of a
+// file is not part of its text.
+func readFolder(dir string) (map[string]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	texts := map[string]string{}
+	for _, e := range entries {
+		name, isText := strings.CutSuffix(e.Name(), ".txt")
+		if !isText {
+			continue
+		}
+		if !slices.Contains(partNames[:], name) {
+			return nil, fmt.Errorf("%s: %w; the files are %s.txt", dir, field.Unknown(e.Name(), nil), strings.Join(partNames[:], ".txt, "))
+		}
+		text, err := readFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		texts[name] = text
+	}
+	if len(texts) == 0 {
+		return nil, fmt.Errorf("%s has none of the files %s.txt", dir, strings.Join(partNames[:], ".txt, "))
+	}
+	return texts, nil
+}
+
+func readFile(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxFile {
+		return "", fmt.Errorf("%s: %w: must be a file of at most %d bytes, is %d bytes (%v)", path, fs.ErrInvalid, maxFile, info.Size(), info.Mode())
+	}
+	raw, err := os.ReadFile(path)
+	return strings.TrimSuffix(string(raw), "\n"), err
+}
+
+// System returns the system prompt: the template's, or own without one.
+func (s *Set) System(own func() string, values func() Values) string {
+	return s.write(system, own, values)
+}
+
+// First returns the first observation of an episode.
+func (s *Set) First(own func() string, values func() Values) string {
+	return s.write(first, own, values)
+}
+
+// Later returns an observation after a turn.
+func (s *Set) Later(own func() string, values func() Values) string {
+	return s.write(later, own, values)
+}
+
+// Format returns the instruction about the format of responses, which the parser reads.
+func (s *Set) Format(p *reward.Parser, own func() string) string {
+	return s.write(format, own, func() Values {
+		return Values{Form: p.Compose(func(string) string { return "…" })}
+	})
+}
+
+func (s *Set) write(p part, own func() string, values func() Values) string {
+	t := s.templates[p]
+	if t == nil {
+		return own()
+	}
+	v := values()
+	v[maxActions], v[separator] = strconv.Itoa(s.response.MaxActions), s.response.ActionSep
+	if slices.Contains(t.names(), Default) {
+		v[Default] = own()
+	}
+	return t.write(v)
+}

@@ -1,0 +1,143 @@
+package prompts
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/env"
+	"vagen/env/internal/options"
+	"vagen/internal/field"
+	"vagen/reward"
+)
+
+var lake = Names{Observation: []string{Action, Turn}}
+
+func response(texts map[string]any) *options.Response {
+	return &options.Response{ActionSep: "|", MaxActions: 3, Texts: options.Texts{Prompts: texts}}
+}
+
+func values() Values {
+	return Values{Observation: "MAP", Action: "['Up']", Turn: "2", Format: "FORMAT", Example: "EXAMPLE"}
+}
+
+func own() string { return "OWN" }
+
+func TestTemplatesReplaceOnlyTheirPart(t *testing.T) {
+	s, err := Load(response(map[string]any{
+		"system": "At most {max_actions_per_step}, between them {action_sep}. {format} {{as JSON}} {example}",
+		"later":  "{valid_action} led to {observation} in turn {turn}",
+	}), lake)
+	require.NoError(t, err)
+	require.Equal(t, "At most 3, between them |. FORMAT {as JSON} EXAMPLE", s.System(own, values))
+	require.Equal(t, "OWN", s.First(own, values))
+	require.Equal(t, "['Up'] led to MAP in turn 2", s.Later(own, values))
+
+	p, err := reward.NewParser("no_think", reward.ParserOptions{Dialect: reward.Legacy, ActionSep: ","})
+	require.NoError(t, err)
+	require.Equal(t, "OWN", s.Format(p, own))
+	s, err = Load(response(map[string]any{"format": "Like {form}. {default}"}), lake)
+	require.NoError(t, err)
+	require.Equal(t, "Like <answer>…</answer>. OWN", s.Format(p, own))
+
+	var none Set
+	require.Equal(t, "OWN", none.System(own, values))
+}
+
+// TestValuesAreNotTemplates: braces in a value stay as they are.
+func TestValuesAreNotTemplates(t *testing.T) {
+	s, err := Load(response(map[string]any{"first": "{observation}"}), lake)
+	require.NoError(t, err)
+	require.Equal(t, "{format}}", s.First(own, func() Values { return Values{Observation: "{format}}"} }))
+}
+
+func TestBadTemplatesAreNamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		texts map[string]any
+		want  string
+	}{
+		"unknown placeholder": {map[string]any{"system": "{formt}"}, `prompts.system": template system contains {formt}, must be one of {action_sep}, {default}, {example}, {format}, {max_actions_per_step}`},
+		"of another part":     {map[string]any{"system": "{observation}"}, "contains {observation}, must be one of"},
+		"no state":            {map[string]any{"first": "go on"}, "shows the state 0 times, must contain {observation} or {default} once"},
+		"two states":          {map[string]any{"later": "{observation} {default}"}, "shows the state 2 times"},
+		"image mark":          {map[string]any{"first": "<image>"}, "contains <image>, must contain {observation}"},
+		"single brace":        {map[string]any{"system": `{"a": 1}`}, "contains a single '{' before"},
+		"closing brace":       {map[string]any{"system": "a } b"}, "contains a single '}' before \" b\""},
+		"open at the end":     {map[string]any{"system": "{format"}, "contains a single '{'"},
+		"unknown part":        {map[string]any{"frist": "x"}, "first"},
+		"no text":             {map[string]any{"system": 3}, "int, must be a text"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Load(response(c.texts), lake)
+			require.ErrorContains(t, err, c.want)
+			checks := options.Check("lake")
+			Check(checks, response(c.texts), lake)
+			require.ErrorIs(t, checks.Err(), env.ErrOption)
+			require.NotEmpty(t, field.Keys(checks.Errors()[0]))
+		})
+	}
+}
+
+func TestFoldersHoldTheTemplatesInFiles(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	load := func(texts map[string]any) (Set, error) {
+		o := response(texts)
+		o.PromptDir = dir
+		return Load(o, lake)
+	}
+	_, err := load(nil)
+	require.ErrorContains(t, err, "none of the files system.txt")
+	write("first.txt", "See\n{observation}\n")
+	write("README.md", "not a template")
+	s, err := load(map[string]any{"later": "{observation}!"})
+	require.NoError(t, err)
+	require.Equal(t, "See\nMAP", s.First(own, values), "without the last line break")
+	require.Equal(t, "MAP!", s.Later(own, values))
+
+	_, err = load(map[string]any{"first": "{observation}"})
+	require.ErrorContains(t, err, "leave one of them out")
+	write("frist.txt", "")
+	_, err = load(nil)
+	require.ErrorContains(t, err, `"frist.txt"`)
+	require.NoError(t, os.Remove(filepath.Join(dir, "frist.txt")))
+	write("first.txt", "{observation")
+	_, err = load(nil)
+	require.ErrorContains(t, err, `option "prompt_dir": template first`)
+	require.NoError(t, os.Truncate(filepath.Join(dir, "first.txt"), maxFile+1))
+	_, err = load(nil)
+	require.ErrorContains(t, err, "at most 1048576 bytes")
+}
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"", "{a}", "{{}}", "a{b}c{{d}}", "{", "}", "{a b}", "{é}"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := parse(text)
+		if err != nil {
+			return
+		}
+		require.Len(t, p, 2*len(p.names())+1)
+		if len(p.names()) == 0 {
+			again, err := parse(quote(p.write(nil)))
+			require.NoError(t, err)
+			require.Equal(t, p.write(nil), again.write(nil))
+		}
+	})
+}
+
+// quote doubles braces.
+func quote(s string) string {
+	var b []byte
+	for i := range len(s) {
+		if b = append(b, s[i]); s[i] == '{' || s[i] == '}' {
+			b = append(b, s[i])
+		}
+	}
+	return string(b)
+}

@@ -1,0 +1,145 @@
+package hosts
+
+import (
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+
+	"vagen/internal/field"
+)
+
+// List is the services that a client may use.
+type List struct {
+	urls  []string
+	hosts []*Host
+}
+
+// URLs returns the addresses. All clients share the slice, which must not be changed.
+func (l *List) URLs() []string { return l.urls }
+
+// Hosts returns the services in the order of the addresses. The slice must not be changed.
+func (l *List) Hosts() []*Host { return l.hosts }
+
+// maxLists limits the lists that are kept for clients to come.
+const maxLists = 256
+
+// Find returns the list whose URLs method returned this slice; nil if there is none.
+func (p *Pool) Find(urls []string) *List {
+	if len(urls) == 0 {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l := p.known[&urls[0]]; l != nil && len(l.urls) == len(urls) {
+		return l
+	}
+	return nil
+}
+
+// List returns the services of base URLs, parsed once for all clients. The errors are those
+// of Check; they have no passwords.
+func (p *Pool) List(urls []string) (*List, error) {
+	if l := p.Find(urls); l != nil {
+		return l, nil
+	}
+	key := strings.Join(urls, "\n")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l := p.lists[key]; l != nil {
+		return l, nil
+	}
+	if err := Check(urls); err != nil {
+		return nil, err
+	}
+	p.trim()
+	l := &List{urls: slices.Clone(urls)}
+	for _, raw := range l.urls {
+		h := p.byURL[raw]
+		if h == nil {
+			u, err := url.Parse(raw)
+			if err != nil {
+				return nil, errors.Unwrap(err) // Check has parsed it
+			}
+			h = &Host{url: u, name: u.Redacted()}
+			p.byURL[raw] = h
+		}
+		l.hosts = append(l.hosts, h)
+	}
+	p.lists[key], p.known[&l.urls[0]] = l, l
+	return l, nil
+}
+
+// trim forgets lists and unused services when there are too many. Clients keep theirs.
+func (p *Pool) trim() {
+	if max(len(p.lists), len(p.texts)) < maxLists {
+		return
+	}
+	clear(p.lists)
+	clear(p.known)
+	clear(p.texts)
+	for raw, h := range p.byURL {
+		if h.sessions == 0 && !h.probing {
+			delete(p.byURL, raw)
+		}
+	}
+}
+
+// Split is the function Split whose result is computed once for all clients if its URLs are
+// valid. The slice must not be changed.
+func (p *Pool) Split(text string) []string {
+	p.mu.Lock()
+	l := p.texts[text]
+	p.mu.Unlock()
+	if l != nil {
+		return l.urls
+	}
+	urls := Split(text)
+	l, err := p.List(urls)
+	if err != nil {
+		return urls // whose errors the caller reports
+	}
+	p.mu.Lock()
+	p.texts[text] = l
+	p.mu.Unlock()
+	return l.urls
+}
+
+// Split returns the URLs of a text: separated by semicolons and line breaks, without lines that
+// begin with #, as Trim.
+func Split(text string) []string {
+	lines := strings.FieldsFunc(text, func(r rune) bool { return r == ';' || r == '\n' })
+	return slices.DeleteFunc(Trim(lines), func(u string) bool { return strings.HasPrefix(u, "#") })
+}
+
+// Trim removes white space, empty entries and trailing slashes.
+func Trim(list []string) []string {
+	var urls []string
+	for _, u := range list {
+		if u = strings.TrimRight(strings.TrimSpace(u), "/"); u != "" {
+			urls = append(urls, u)
+		}
+	}
+	return urls
+}
+
+// Check returns the errors of base URLs, of which there must be at least one, named
+// base_urls and without passwords.
+func Check(urls []string) error {
+	f := field.Options("remote", nil)
+	if len(urls) == 0 {
+		f.Bad("base_urls", "none is given")
+	}
+	for _, raw := range urls {
+		u, err := url.Parse(raw)
+		switch {
+		case err != nil:
+			f.Bad("base_urls", "one is not a URL: %v", errors.Unwrap(err)) // err itself contains the URL and its password
+		case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+			f.Bad("base_urls", "%q is not of the form http://host:port", u.Redacted())
+		case u.RawQuery != "" || u.Fragment != "":
+			f.Bad("base_urls", "%q ends in a query or a fragment", u.Redacted())
+		}
+	}
+	return f.Err()
+}

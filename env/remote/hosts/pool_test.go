@@ -1,0 +1,47 @@
+package hosts
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestListsThatChangeDoNotAccumulate(t *testing.T) {
+	p := New(DefaultOptions())
+	for i := range 3 * maxLists {
+		p.Split(fmt.Sprintf("http://host%d", i))
+	}
+	require.LessOrEqual(t, len(p.lists), maxLists)
+	require.LessOrEqual(t, len(p.byURL), maxLists)
+	require.LessOrEqual(t, len(p.texts), maxLists)
+}
+
+func TestRequestsHaveTheirAddressAndPath(t *testing.T) {
+	for raw, want := range map[string]string{
+		"http://u:p@h:1/base": "http://u:p@h:1/base/call", "http://h": "http://h/call", "https://h/a%2Fb": "https://h/a%2Fb/call",
+	} {
+		l, err := New(DefaultOptions()).List([]string{raw})
+		require.NoError(t, err)
+		r := l.Hosts()[0].Request(t.Context(), http.MethodPost, "/call", []byte("x"))
+		require.Equal(t, want, r.URL.String())
+		require.Equal(t, raw, l.Hosts()[0].url.String(), "the shared address is unchanged")
+	}
+}
+
+func TestErrorsOfAddressesHaveNoPasswords(t *testing.T) {
+	for _, raw := range []string{"http://u:secret@h:x", "ftp://u:secret@h", "http://u:secret@h?q", "http://u:secret@%zz"} {
+		_, err := New(DefaultOptions()).List([]string{raw})
+		require.ErrorContains(t, err, "base_urls")
+		require.NotContains(t, err.Error(), "secret")
+	}
+}
+
+func TestKeepAliveOfAService(t *testing.T) {
+	for head, want := range map[string]float64{"timeout=120": 120, "max=5, Timeout=7": 7, "timeout=x": 0, "": 0, "timeout=-1": 0} {
+		var h Host
+		h.Heard(http.Header{"Keep-Alive": {head}})
+		require.InDelta(t, want, h.KeepsIdle().Seconds(), 0, head)
+	}
+}

@@ -1,0 +1,36 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"vagen/env/remote/hosts"
+)
+
+// hostsOf returns the pool of clients with a transport.
+func hostsOf(t http.RoundTripper) *hosts.Pool {
+	if t == nil {
+		return hosts.Process()
+	}
+	return hosts.New(hosts.DefaultOptions())
+}
+
+// client returns the HTTP client for a service.
+func (s *sender) client(to *hosts.Host) *http.Client {
+	c := s.http
+	if c.Transport == nil {
+		c.Transport = to.Transport(s.o.KeepIdle)
+	}
+	return &c
+}
+
+// probe asks whether a service answers.
+func (s *sender) probe(ctx context.Context, to *hosts.Host) error {
+	q := request{method: http.MethodGet, path: "/health", read: func(string, []byte) error { return nil }}
+	_, err := s.exchange(ctx, to, q)
+	if err == nil || err.Status != 0 && !errors.Is(err, ErrRemote) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,67 @@
+package env
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+)
+
+// ErrScript means that an environment has no script of a name.
+var ErrScript = errors.New("unknown script")
+
+// Teacher is implemented by environments with scripted players, from whose responses a
+// policy can learn the format and the rules before it learns by playing.
+type Teacher interface {
+	// Scripts returns the names of the scripts.
+	Scripts() []string
+	// Teach returns the response of a script for the current turn, in the environment's
+	// format and with its statements about the state. Each move is random instead with the
+	// probability noise, in [0, 1]. r is the only source of randomness. The environment
+	// does not change. An error about the name wraps ErrScript.
+	Teach(script string, noise float64, r *rand.Rand) (string, error)
+}
+
+// Scripted returns the entry of a table of scripts; the error lists their names.
+func Scripted[T any](owner string, scripts []Script[T], name string) (T, error) {
+	for _, s := range scripts {
+		if s.Name == name {
+			return s.Player, nil
+		}
+	}
+	var none T
+	return none, fmt.Errorf("%s: teacher: %w: %q, must be one of %s", owner, ErrScript, name, strings.Join(ScriptNames(scripts), ", "))
+}
+
+// Script is a scripted player with the name by which configurations select it.
+type Script[T any] struct {
+	Name   string
+	Player T
+}
+
+// ScriptNames lists the names of scripts.
+func ScriptNames[T any](scripts []Script[T]) []string {
+	var names []string
+	for _, s := range scripts {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+var _ Teacher = Judged{}
+
+// Scripts implements Teacher: the scripts of the environment, none if it is no Teacher.
+func (j Judged) Scripts() []string {
+	if t, ok := j.Env.(Teacher); ok {
+		return t.Scripts()
+	}
+	return nil
+}
+
+// Teach implements Teacher, if the environment does.
+func (j Judged) Teach(script string, noise float64, r *rand.Rand) (string, error) {
+	if t, ok := j.Env.(Teacher); ok {
+		return t.Teach(script, noise, r)
+	}
+	return "", fmt.Errorf("env: teacher: %w: %q, the environment has no scripts", ErrScript, script)
+}

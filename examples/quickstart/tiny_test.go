@@ -1,0 +1,23 @@
+package main
+
+import "vagen/train/config"
+
+func init() { recipes["tiny"] = tiny() }
+
+// tiny is a recipe that runs in a second on any backend.
+func tiny() recipe {
+	r := recipes["default"]
+	r.about, r.steps = "for tests", 2
+	r.turns, r.env = 2, lake(2, 0.05, 0.1)
+	r.lessons = []lesson{{4, 1, imitation(2, 1e-3)}, {2, 2, imitation(2, 1e-3)}}
+	for i := range r.lessons {
+		r.lessons[i].Every = 1
+	}
+	r.shape.Layers, r.shape.Hidden = 1, 32
+	r.config = func(c *config.Config) {
+		full(c)
+		c.Data.TrainBatch, c.Data.ValBatch, c.Agent.Actor.MiniBatch = 4, 2, 4
+		c.Trainer.LogEpisodes = 1
+	}
+	return r
+}

@@ -1,0 +1,202 @@
+package enginestub
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"image/png"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// wanted is a request for a response in both protocols.
+type wanted struct {
+	ID    string  `json:"request_id"`
+	RID   string  `json:"rid"`
+	Model string  `json:"model"`
+	LoRA  string  `json:"lora_path"`
+	Token []int32 `json:"token_ids"`
+	Input []int32 `json:"input_ids"`
+	Parts []struct {
+		URL string `json:"url"`
+	} `json:"content_parts"`
+	Images   []string `json:"image_data"`
+	Sampling struct {
+		Max         int     `json:"max_tokens"`
+		New         int     `json:"max_new_tokens"`
+		Temperature float64 `json:"temperature"`
+		TopK        int     `json:"top_k"`
+		Seed        int64   `json:"seed"`
+		Other       int64   `json:"sampling_seed"`
+		Stop        []int32 `json:"stop_token_ids"`
+	} `json:"sampling_params"`
+}
+
+// job reads a request; the error is one for the client.
+func (s *Stub) job(q *wanted) (j Job, places [][2]int, status int, err error) {
+	j = Job{Tokens: append(q.Token, q.Input...), Temperature: q.Sampling.Temperature, TopK: q.Sampling.TopK, Max: max(q.Sampling.Max, q.Sampling.New),
+		Seed: max(q.Sampling.Seed, q.Sampling.Other), Stop: q.Sampling.Stop}
+	for _, p := range q.Parts {
+		q.Images = append(q.Images, p.URL)
+	}
+	for _, u := range q.Images {
+		_, data, _ := strings.Cut(u, "base64,")
+		raw, err := base64.StdEncoding.DecodeString(data)
+		if err != nil {
+			return j, nil, http.StatusBadRequest, err
+		}
+		im, err := png.Decode(bytes.NewReader(raw))
+		if err != nil {
+			return j, nil, http.StatusBadRequest, err
+		}
+		j.Images = append(j.Images, im)
+	}
+	for _, id := range j.Tokens {
+		if id < 0 || int(id) >= s.Vocab {
+			return j, nil, http.StatusBadRequest, says("Token id %d is out of vocabulary", id)
+		}
+	}
+	if j.Tokens, places, err = s.Model.Expand(j.Tokens, j.Images); err != nil {
+		return j, nil, http.StatusBadRequest, err
+	}
+	if len(j.Tokens)+j.Max > s.Length {
+		return j, nil, http.StatusBadRequest, says("The decoder prompt (length %d) is longer than the maximum model length of %d", len(j.Tokens), s.Length)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j.Weights = s.weights
+	name := q.LoRA
+	if !s.SGLang && q.Model != s.Name {
+		name = q.Model
+	}
+	if name != "" {
+		path, ok := s.adapters[name]
+		if !ok {
+			return j, nil, http.StatusNotFound, says("The model `%s` does not exist.", name)
+		}
+		j.Adapter = path
+	}
+	return j, places, 0, nil
+}
+
+func (s *Stub) generate(w http.ResponseWriter, r *http.Request, body map[string]json.RawMessage) {
+	raw, _ := json.Marshal(body)
+	var q wanted
+	if err := json.Unmarshal(raw, &q); err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	if x, f := s.draw(); x < f.Forget {
+		s.mu.Lock()
+		s.weights, s.version, s.adapters = "", "default", map[string]string{}
+		s.mu.Unlock()
+	}
+	if s.fault(w, r, q.ID+q.RID) {
+		return
+	}
+	j, places, status, err := s.job(&q)
+	if err != nil {
+		refuse(w, status, err.Error())
+		return
+	}
+	s.mu.Lock()
+	s.busy++
+	s.most = max(s.most, s.busy)
+	version := s.version
+	s.mu.Unlock()
+	tokens, logProbs, err := s.Model.Generate(j)
+	s.mu.Lock()
+	s.busy--
+	s.mu.Unlock()
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, err.Error())
+		return
+	}
+	finish := "length"
+	if slices.Contains(j.Stop, tokens[len(tokens)-1]) {
+		finish = "stop"
+	}
+	half := len(tokens)
+	if x, f := s.draw(); x < f.Mix {
+		half /= 2
+	}
+	if x, f := s.draw(); x < f.Abort {
+		finish = "abort"
+	}
+	s.respond(w, &q, &j, places, tokens, logProbs, finish, version, half)
+}
+
+// fault injects a fault instead of a response, and reports whether it did.
+func (s *Stub) fault(w http.ResponseWriter, r *http.Request, id string) bool {
+	x, f := s.draw()
+	switch {
+	case x < f.Error:
+		refuse(w, http.StatusInternalServerError, "injected")
+	case x < f.Error+f.Reset:
+		panic(http.ErrAbortHandler)
+	case x < f.Error+f.Reset+f.Garbage:
+		fmt.Fprint(w, `{"choices": [{"token_ids": [1`)
+	case x < f.Error+f.Reset+f.Garbage+f.Hang:
+		c := make(chan struct{})
+		s.mu.Lock()
+		s.aborted[id] = c
+		if s.faults.Hangs--; s.faults.Hangs == 0 {
+			s.faults.Hang = 0
+		}
+		s.mu.Unlock()
+		select {
+		case <-c:
+		case <-r.Context().Done():
+		case <-time.After(10 * time.Second):
+		}
+		panic(http.ErrAbortHandler)
+	default:
+		return false
+	}
+	return true
+}
+
+// respond writes a response in the protocol of the stub.
+func (s *Stub) respond(w http.ResponseWriter, q *wanted, j *Job, places [][2]int, tokens []int32, logProbs []float32, finish, version string, half int) {
+	spans := [][3]any{{version, 0, half}}
+	if half < len(tokens) {
+		spans = append(spans, [3]any{"other", half, len(tokens)})
+	}
+	if s.SGLang {
+		var content [][3]any
+		for i, id := range tokens {
+			content = append(content, [3]any{logProbs[i], id, nil})
+		}
+		meta := map[string]any{"finish_reason": map[string]any{"type": finish}, "prompt_tokens": len(j.Tokens), "weight_version": version, "output_token_logprobs": content}
+		if half < len(tokens) {
+			meta["weight_versions"] = spans
+		}
+		answer(w, map[string]any{"text": s.Model.Decode(tokens), "output_ids": tokens, "meta_info": meta})
+		return
+	}
+	var content, versions []map[string]any
+	for i, id := range tokens {
+		content = append(content, map[string]any{"token_id": id, "logprob": logProbs[i]})
+	}
+	for _, v := range spans {
+		versions = append(versions, map[string]any{"version": v[0], "start": v[1], "end": v[2]})
+	}
+	out := map[string]any{
+		"model": q.Model, "prompt_token_ids": j.Tokens, "usage": map[string]int{"prompt_tokens": len(j.Tokens)}, "mm_placeholders": nil,
+		"choices": []map[string]any{{"finish_reason": finish, "token_ids": tokens, "weight_versions": versions, "logprobs": map[string]any{"content": content}}},
+	}
+	if len(places) > 0 {
+		var list []map[string]int
+		for _, p := range places {
+			list = append(list, map[string]int{"offset": p[0], "length": p[1]})
+		}
+		out["mm_placeholders"] = map[string]any{"image": list}
+	}
+	answer(w, out)
+}
+
+// says returns an error with the words of the recorded server.
+func says(format string, args ...any) error { return fmt.Errorf(format, args...) }

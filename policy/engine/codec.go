@@ -1,0 +1,268 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"image/png"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"vagen/policy"
+	"vagen/policy/vlm/processor"
+	"vagen/policy/vlm/tokenizer"
+)
+
+// Codec converts conversations to the tokens and images that a model reads. It needs only
+// the small files of a model's folder, no weights. It is safe for concurrent use.
+type Codec struct {
+	tok  *tokenizer.Tokenizer
+	chat *tokenizer.Chat
+	proc *processor.Processor // nil for text models
+	vars map[string]any       // of the chat template
+
+	end          []int32 // tokens that end a response
+	image, video int32   // placeholders; −1 for none
+	vocab        int     // rows of the embedding
+	positions    int     // longest context; 0 is unknown
+}
+
+// modelConfig is the part of config.json that generation needs.
+type modelConfig struct {
+	textConfig
+	Text   *textConfig      `json:"text_config"`
+	Vision *json.RawMessage `json:"vision_config"`
+	Image  *int32           `json:"image_token_id"`
+	Video  *int32           `json:"video_token_id"`
+}
+
+type textConfig struct {
+	Vocab     int             `json:"vocab_size"`
+	Positions int             `json:"max_position_embeddings"`
+	EOS       json.RawMessage `json:"eos_token_id"`
+}
+
+// LoadCodec reads config.json, tokenizer, chat template and image processor of a folder in
+// the Hugging Face layout. template holds variables of the chat template; it may be nil.
+func LoadCodec(dir string, template map[string]any) (*Codec, error) {
+	raw, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	if err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
+	}
+	var file modelConfig
+	if err := json.Unmarshal(raw, &file); err != nil {
+		return nil, fmt.Errorf("engine: %s: config.json: %w", dir, err)
+	}
+	text := file.textConfig
+	if file.Text != nil {
+		text = *file.Text
+	}
+	c := &Codec{vocab: text.Vocab, positions: text.Positions, image: -1, video: -1, vars: template}
+	if c.end, err = tokenIDs(text.EOS); err == nil && len(c.end) == 0 {
+		c.end, err = tokenIDs(file.textConfig.EOS)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("engine: %s: config.json: eos_token_id: %w", dir, err)
+	}
+	if c.tok, err = tokenizer.Load(dir); err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
+	}
+	if c.chat, err = c.tok.Chat(template); err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
+	}
+	if _, id := c.chat.EndOfTurn(); id >= 0 && !slices.Contains(c.end, id) {
+		c.end = append(c.end, id)
+	}
+	if n := c.tok.VocabSize(); n > c.vocab {
+		return nil, fmt.Errorf("engine: %s: the tokenizer has %d ids, config.json has a vocab_size of %d", dir, n, c.vocab)
+	}
+	if file.Vision == nil {
+		return c, nil
+	}
+	if c.proc, err = processor.Load(dir); err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
+	}
+	if file.Image == nil || *file.Image != c.tok.Special().ImagePad {
+		return nil, fmt.Errorf("engine: %s: image_token_id of config.json is not the tokenizer's image placeholder, %d", dir, c.tok.Special().ImagePad)
+	}
+	c.image = *file.Image
+	if file.Video != nil {
+		c.video = *file.Video
+	}
+	return c, nil
+}
+
+// tokenIDs reads a token id, a list of them, or null.
+func tokenIDs(raw json.RawMessage) ([]int32, error) {
+	var one *int32
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	if json.Unmarshal(raw, &one) == nil {
+		if one == nil {
+			return nil, nil
+		}
+		return []int32{*one}, nil
+	}
+	var many []int32
+	err := json.Unmarshal(raw, &many)
+	return many, err
+}
+
+// picture is an image of a conversation.
+type picture struct {
+	ref    policy.Image
+	tokens int    // placeholders that it takes in a row
+	url    string // data URL of a PNG in the size in which the model reads it
+}
+
+// picture hashes an image and encodes it as the model reads it: resized by our processor,
+// so that another implementation of resampling on the server has nothing to resample.
+func (c *Codec) picture(ref policy.Image) (pic picture, err error) {
+	defer func() { // the methods of a caller's image may panic
+		if r := recover(); r != nil {
+			err = fmt.Errorf("image cannot be read: %v", r)
+		}
+	}()
+	if c.proc == nil {
+		return pic, errors.New("the model reads text only")
+	}
+	if ref.Image == nil {
+		return pic, errors.New("image is nil")
+	}
+	small, grid, err := c.proc.Resized(ref.Image)
+	if err != nil {
+		return pic, err
+	}
+	var b bytes.Buffer
+	fast := png.Encoder{CompressionLevel: png.BestSpeed}
+	if err := fast.Encode(&b, small); err != nil {
+		return pic, err
+	}
+	pic = picture{ref: ref, tokens: c.proc.Tokens(grid), url: "data:image/png;base64," + base64.StdEncoding.EncodeToString(b.Bytes())}
+	if ref.Hash == ([32]byte{}) {
+		pic.ref.Hash = policy.HashImage(ref.Image)
+	}
+	return pic, nil
+}
+
+// pictures converts the images of messages.
+func (c *Codec) pictures(messages []policy.Message) ([]picture, error) {
+	var out []picture
+	for _, m := range messages {
+		for _, im := range m.Images {
+			pic, err := c.picture(policy.Image{Image: im})
+			if err != nil {
+				return nil, fmt.Errorf("engine: image %d: %w", len(out), err)
+			}
+			out = append(out, pic)
+		}
+	}
+	return out, nil
+}
+
+// render returns the tokens of messages, with the placeholders of their images. Those of
+// a conversation that continues follow a response that ended in some way.
+func (c *Codec) render(messages []policy.Message, pics []picture, open bool, ending tokenizer.Ending) ([]int32, error) {
+	parts := make([]tokenizer.Message, len(messages))
+	for i, m := range messages {
+		var err error
+		if parts[i], err = tokenizer.Marked(string(m.Role), m.Text, imageMark, len(m.Images)); err != nil {
+			return nil, fmt.Errorf("engine: %w", err)
+		}
+	}
+	var text string
+	var err error
+	if open {
+		text, err = c.chat.Open(parts)
+	} else {
+		text, err = c.chat.Continue(parts, ending)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
+	}
+	ids, err := c.tok.Encode(text)
+	if err == nil && len(pics) > 0 {
+		counts := make([]int, len(pics))
+		for i, p := range pics {
+			counts[i] = p.tokens
+		}
+		ids, err = c.tok.ExpandImages(nil, ids, counts)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
+	}
+	return ids, nil
+}
+
+// imageMark marks the position of an image in a message's text.
+const imageMark = "<image>"
+
+// placeholder is the position of an image in a prompt.
+type placeholder struct{ offset, length int }
+
+// collapse returns the tokens with one placeholder per image, as servers expect them, and
+// the positions of the images in tokens.
+func (c *Codec) collapse(tokens []int32, pics []picture) ([]int32, []placeholder, error) {
+	out := make([]int32, 0, len(tokens))
+	var places []placeholder
+	for i := 0; i < len(tokens); i++ {
+		out = append(out, tokens[i])
+		if tokens[i] != c.image || c.image < 0 {
+			continue
+		}
+		if len(places) == len(pics) {
+			return nil, nil, fmt.Errorf("token %d is an image placeholder, but there are only %d images", i, len(pics))
+		}
+		n := pics[len(places)].tokens
+		for k := i; k < i+n; k++ {
+			if k >= len(tokens) || tokens[k] != c.image {
+				return nil, nil, fmt.Errorf("image %d has %d placeholders from token %d on, must have %d", len(places), k-i, i, n)
+			}
+		}
+		places = append(places, placeholder{i, n})
+		i += n - 1
+	}
+	if len(places) != len(pics) {
+		return nil, nil, fmt.Errorf("%d image placeholders for %d images", len(places), len(pics))
+	}
+	return out, places, nil
+}
+
+// ends reports whether a token ends the turn, so that the conversation continues without
+// the end-of-turn token.
+func (c *Codec) ends(token int32) bool {
+	_, end := c.chat.EndOfTurn()
+	return token == end
+}
+
+// vision reports whether a token is a placeholder of an image or video.
+func (c *Codec) vision(token int32) bool {
+	return token >= 0 && (token == c.image || token == c.video)
+}
+
+// stops are the tokens at which a server must stop.
+func (c *Codec) stops() []int32 {
+	out := slices.Clone(c.end)
+	for _, id := range []int32{c.image, c.video} {
+		if id >= 0 {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// alignment returns, for each token, the byte position up to which the text is complete.
+func (c *Codec) alignment(tokens []int32) []int {
+	d := c.tok.NewDecoder(tokenizer.KeepSpecial)
+	out := make([]int, len(tokens))
+	at := 0
+	for i, id := range tokens {
+		at += len(d.Add(id))
+		out[i] = at
+	}
+	return out
+}

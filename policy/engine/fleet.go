@@ -1,0 +1,190 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"vagen/policy"
+	"vagen/policy/vlm/tokenizer"
+)
+
+// Fleet is one or several servers with the same model. It is safe for concurrent use.
+type Fleet struct {
+	opts  Options
+	codec *Codec
+	log   *slog.Logger
+	api   protocol
+	wire  *wire
+
+	use     sync.RWMutex // read while responses are generated, written while weights change
+	model   string       // name of the base model
+	base    string       // version of the base weights when the fleet was opened
+	length  int          // longest context; 0 is unknown
+	current *Version     // nil before the first Publish
+	old     *Version     // the version before current
+
+	mu      sync.Mutex // protects the servers
+	servers []*server
+	changed chan struct{} // closed and replaced when a server's state changes
+
+	ctx    context.Context // of probes
+	cancel context.CancelFunc
+	probes sync.WaitGroup
+	ids    atomic.Uint64
+	nonce  string // distinguishes the ids of this process
+	count  counters
+}
+
+// Open connects to all servers of a fleet and checks that they serve the codec's model: the
+// same base model and weights everywhere, and the same tokenizer. The error lists the
+// problems of all servers.
+func Open(ctx context.Context, codec *Codec, o Options) (*Fleet, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	f := &Fleet{opts: o, codec: codec, log: o.Log, changed: make(chan struct{}), nonce: nonce()}
+	if f.log == nil {
+		f.log = slog.New(slog.DiscardHandler)
+	}
+	w := newWire(&o)
+	f.wire = w
+	if f.api = &(vllm{w, o.Model}); o.Kind == SGLang {
+		f.api = &sglang{w}
+	}
+	for _, a := range o.Addresses {
+		base, _ := ParseAddress(a)
+		f.servers = append(f.servers, &server{base: base, healthy: true})
+	}
+	errs := make([]error, len(f.servers))
+	f.each(func(i int, s *server) { errs[i] = f.inspect(ctx, s) })
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	first := f.servers[0]
+	f.model, f.base, f.length = first.known.model, first.known.version, first.known.length
+	for _, s := range f.servers[1:] {
+		if s.known.model != f.model {
+			errs = append(errs, differs(s, first, "serves", s.known.model, f.model))
+		}
+		if s.known.version != f.base {
+			errs = append(errs, differs(s, first, "has weights of version", s.known.version, f.base))
+		}
+		if s.known.length != f.length {
+			errs = append(errs, differs(s, first, "has a context of", fmt.Sprint(s.known.length), fmt.Sprint(f.length)))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	f.ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	return f, nil
+}
+
+func differs(s, first *server, what, got, want string) error {
+	return fmt.Errorf("engine: %s: %w: it %s %s, %s %s: all servers must be the same", s.base, ErrModel, what, got, first.base, want)
+}
+
+// each calls do for every server concurrently.
+func (f *Fleet) each(do func(i int, s *server)) {
+	var wg sync.WaitGroup
+	for i, s := range f.servers {
+		wg.Go(func() { do(i, s) })
+	}
+	wg.Wait()
+}
+
+// inspect asks a server what it serves and compares its tokenizer with the codec's.
+func (f *Fleet) inspect(ctx context.Context, s *server) error {
+	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
+	defer cancel()
+	var err error
+	if s.known, err = f.api.describe(ctx, s.base); err != nil {
+		return err
+	}
+	got, err := f.api.tokens(ctx, s.base, s.known.model, sample, f.codec.vars)
+	if err != nil {
+		return err
+	}
+	want, err := f.codec.render([]policy.Message{{Role: policy.User, Text: sample}}, nil, true, tokenizer.EndedTurn)
+	if err != nil {
+		return err
+	}
+	if at := difference(got, want); got != nil && at >= 0 {
+		return fmt.Errorf("engine: %s: %w: its tokenizer and chat template make %d tokens of a message, ours %d, and they differ from token %d on", s.base, ErrModel, len(got), len(want), at)
+	}
+	return f.inspectVocabulary(ctx, s)
+}
+
+// inspectTimeout limits the calls of inspect to one server.
+const inspectTimeout = time.Minute
+
+// sample is a text whose tokens differ between the tokenizers of most models.
+const sample = "Turn 12: the agent moves <answer>Left, Down</answer>\n\tπ≈3.14159, naïve 数据 😀 don't"
+
+// difference returns the first position at which two lists differ, −1 for none.
+func difference(a, b []int32) int {
+	for i := range max(len(a), len(b)) {
+		if i >= len(a) || i >= len(b) || a[i] != b[i] {
+			return i
+		}
+	}
+	return -1
+}
+
+// inspectVocabulary generates one token from a probe with the model's largest token id and
+// checks that the server reads it, and that its text of the response is the codec's.
+func (f *Fleet) inspectVocabulary(ctx context.Context, s *server) error {
+	probe, err := f.codec.tok.Encode(sample)
+	if err != nil {
+		return fmt.Errorf("engine: %w", err)
+	}
+	probe = append(probe, int32(f.codec.tok.VocabSize()-1))
+	r := &request{id: f.nextID(), model: s.known.model, tokens: probe, prompt: probe, vocab: f.codec.vocab, max: 1, stop: f.codec.stops()}
+	a, err := f.api.generate(ctx, s.base, r)
+	if errors.Is(err, ErrRefused) {
+		return fmt.Errorf("engine: %s: %w: it refuses the token %d, the last of our vocabulary: %w", s.base, ErrModel, probe[len(probe)-1], err)
+	}
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(r.checkPrompt(a), r.check(a)); err != nil {
+		return fmt.Errorf("engine: %s: %w: %w", s.base, ErrModel, err)
+	}
+	if want := f.codec.tok.Decode(a.tokens, true); a.text != "" && a.text != want && a.text != f.codec.tok.Decode(a.tokens, false) {
+		return fmt.Errorf("engine: %s: %w: token %d is %q there, %q here", s.base, ErrModel, a.tokens[0], a.text, want)
+	}
+	return nil
+}
+
+// Model returns the name of the base model on the servers.
+func (f *Fleet) Model() string { return f.model }
+
+// Codec returns the codec of the fleet's model.
+func (f *Fleet) Codec() *Codec { return f.codec }
+
+// Healthy returns the number of servers that are used now, and of all.
+func (f *Fleet) Healthy() (healthy, all int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.servers {
+		if s.healthy {
+			healthy++
+		}
+	}
+	return healthy, len(f.servers)
+}
+
+// Close stops the probes and waits for them. Servers keep their weights and adapters.
+func (f *Fleet) Close() error {
+	f.mu.Lock()
+	f.cancel()
+	f.mu.Unlock()
+	f.probes.Wait()
+	f.wire.http.CloseIdleConnections()
+	return nil
+}

@@ -1,0 +1,212 @@
+package engine
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/enginestub"
+	"vagen/policy"
+)
+
+// TestAFleetThatCannotTrainIsRefused before anything is generated, with every problem.
+func TestAFleetThatCannotTrainIsRefused(t *testing.T) {
+	forbidden := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, `{"error":{"message":"forbidden"}}`, http.StatusForbidden)
+	}))
+	defer forbidden.Close()
+	for _, kind := range kinds {
+		for name, test := range map[string]struct {
+			change func(*Options, []*enginestub.Stub)
+			is     error
+			says   string
+		}{
+			"unreachable":   {func(o *Options, _ []*enginestub.Stub) { o.Addresses[1] = "http://127.0.0.1:1" }, ErrServer, "http://127.0.0.1:1: health"},
+			"forbidden":     {func(o *Options, _ []*enginestub.Stub) { o.Addresses[1] = forbidden.URL }, ErrAccess, "status 403: forbidden"},
+			"wrong key":     {func(o *Options, s []*enginestub.Stub) { s[0].Key = "right"; o.Key = "hunter2hunter2" }, ErrAccess, "401"},
+			"half-upgraded": {func(o *Options, s []*enginestub.Stub) { s[1].SetVersion("new") }, ErrModel, "has weights of version new"},
+			"other model":   {func(o *Options, s []*enginestub.Stub) { s[1].Name = "other" }, ErrModel, "serves other"},
+			"tokenizer":     {func(o *Options, s []*enginestub.Stub) { s[1].Model.(*fake).wrong = true }, ErrModel, ""},
+			"vocabulary":    {func(o *Options, s []*enginestub.Stub) { s[1].Vocab = 900 }, ErrModel, "the last of our vocabulary"},
+		} {
+			c, all, addresses := stubs(t, kind, 2)
+			o := testOptions(kind, addresses...)
+			test.change(&o, all)
+			_, err := Open(t.Context(), c, o)
+			require.ErrorIs(t, err, test.is, "%s %s", kind, name)
+			require.ErrorContains(t, err, test.says, "%s %s", kind, name)
+			require.NotContains(t, err.Error(), "hunter2")
+		}
+	}
+}
+
+func TestTheServedModelMustBeNamedIfThereAreSeveral(t *testing.T) {
+	c, all, addresses := stubs(t, VLLM, 1)
+	o := testOptions(VLLM, addresses...)
+	o.Model = "another"
+	_, err := Open(t.Context(), c, o)
+	require.ErrorIs(t, err, ErrModel)
+	require.ErrorContains(t, err, `["policy"]`)
+	all[0].Name = "another"
+	f, err := Open(t.Context(), c, o)
+	require.NoError(t, err)
+	require.Equal(t, "another", f.Model())
+	require.NoError(t, f.Close())
+}
+
+// TestFaultsLoseNoEpisode: of every twentieth request a response is missing, broken, late,
+// aborted or by other weights, and servers lose their weights; every conversation still gets
+// all its responses, the same as without faults, and none by other weights. A slow machine
+// also lets requests exceed the time limit, hence the many attempts.
+func TestFaultsLoseNoEpisode(t *testing.T) {
+	const episodes, turns = 40, 3
+	play := func(f *Fleet) (rows [][]policy.Completion) {
+		p := NewPolicy(f)
+		rows = make([][]policy.Completion, episodes)
+		for turn := range turns {
+			var prompts []policy.Prompt
+			for i := range episodes {
+				q := following(uint64(i+1), fmt.Sprint("turn ", turn, " of ", i))
+				if turn == 0 {
+					q = opening(uint64(i+1), fmt.Sprint("start ", i), drawn(28+i%2*28, 56, uint8(i)))
+				}
+				prompts = append(prompts, q)
+			}
+			for i, c := range ask(t, p, prompts...) {
+				require.NoError(t, c.Err)
+				rows[i] = append(rows[i], c)
+			}
+		}
+		return rows
+	}
+	for _, kind := range kinds {
+		for _, adapter := range []bool{false, true} {
+			clean, _ := opened(t, kind, 1, nil)
+			v := Version{Name: "w1", Path: "/weights/1", Adapter: adapter}
+			require.NoError(t, clean.Publish(t.Context(), v))
+			want := play(clean)
+			f, all := opened(t, kind, 3, func(o *Options) { o.Timeout, o.InFlight, o.Attempts = time.Second, 32, 50 })
+			require.NoError(t, f.Publish(t.Context(), v))
+			for _, s := range all {
+				s.SetFaults(enginestub.Faults{Error: 0.01, Reset: 0.01, Garbage: 0.01, Hang: 0.02, Hangs: 1, Abort: 0.015, Forget: 0.01, Mix: 0.01})
+			}
+			require.Equal(t, want, play(f), "%s, adapter %v", kind, adapter)
+			g := f.Gauges()
+			for _, name := range []string{"engine_failures", "engine_retries", "engine_aborts", "engine_ejections", "engine_mixed_responses"} {
+				require.Positive(t, g[name], name)
+			}
+			require.Zero(t, g["engine_lost"])
+			t.Logf("%s, adapter %v: %v requests for %v responses, %v ejections, %v of other weights",
+				kind, adapter, g["engine_requests"], g["engine_responses"], g["engine_ejections"], g["engine_mixed_responses"])
+		}
+	}
+}
+
+// TestResponsesOfOtherWeightsAreHandledAsConfigured: another program gives the only server
+// other weights.
+func TestResponsesOfOtherWeightsAreHandledAsConfigured(t *testing.T) {
+	for _, kind := range kinds {
+		for _, mixed := range []Mixed{MixedDrop, MixedKeep, MixedCorrect} {
+			f, all := opened(t, kind, 1, func(o *Options) { o.Mixed = mixed })
+			require.NoError(t, f.Publish(t.Context(), Version{Name: "w1", Path: "/w/1"}))
+			all[0].SetVersion("foreign")
+			c := ask(t, NewPolicy(f), opening(1, "x"))[0]
+			require.NoError(t, c.Err)
+			g := f.Gauges()
+			require.Equal(t, 1.0, g["engine_mixed_responses"])
+			require.Equal(t, float64(len(c.Tokens)), g["engine_mixed_tokens"])
+			again := 0.0
+			if mixed == MixedDrop {
+				again = 1
+			}
+			require.Equal(t, again, g["engine_retries"], mixed)
+			// In every case the server gets its weights back before it is used again.
+			require.NoError(t, ask(t, NewPolicy(f), opening(2, "y"))[0].Err)
+			require.Equal(t, "w1", all[0].Version())
+			require.Equal(t, 1.0, f.Gauges()["engine_mixed_responses"])
+		}
+	}
+}
+
+// TestAnAdapterIsANewNameForEachVersion: the one before is unloaded, and what a server that
+// was down meanwhile misses is brought to it.
+func TestAnAdapterIsANewNameForEachVersion(t *testing.T) {
+	f, all := opened(t, VLLM, 2, nil)
+	names := []string{}
+	for i := range 3 {
+		names = append(names, f.NewName(i))
+		all[1].SetDown(i == 1)
+		require.NoError(t, f.Publish(t.Context(), Version{Name: names[i], Path: fmt.Sprint("/a/", i), Adapter: true}))
+		require.Equal(t, []string{names[i]}, all[0].Adapters())
+		require.NoError(t, ask(t, NewPolicy(f), opening(1, "x"))[0].Err)
+	}
+	require.True(t, contains(all[1].Adapters(), names[2]))
+	require.Eventually(t, func() bool { n, _ := f.Healthy(); return n == 2 }, 10*time.Second, time.Millisecond)
+	v, ok := f.Current()
+	require.True(t, ok)
+	require.Equal(t, names[2], v.Name)
+	require.ErrorIs(t, f.Publish(t.Context(), Version{Name: "all"}), ErrOption)
+}
+
+// TestWeightsThatReachNoServerEndTheCall with the reason of every server.
+func TestWeightsThatReachNoServerEndTheCall(t *testing.T) {
+	for _, kind := range kinds {
+		for _, adapter := range []bool{false, true} {
+			f, _ := opened(t, kind, 2, nil)
+			err := f.Publish(t.Context(), Version{Name: "w1", Path: "/missing", Adapter: adapter})
+			require.ErrorIs(t, err, ErrNoServer)
+			require.ErrorContains(t, err, "no folder /missing")
+		}
+	}
+}
+
+// TestAnOutageEndsTheCallAfterAWhile, and conversations continue when it was shorter.
+func TestAnOutageEndsTheCallAfterAWhile(t *testing.T) {
+	f, all := opened(t, VLLM, 2, func(o *Options) { o.Outage, o.EjectAfter, o.Attempts = 100*time.Millisecond, 1, 9 })
+	for _, s := range all {
+		s.SetDown(true)
+	}
+	p := NewPolicy(f)
+	_, err := p.Generate(t.Context(), repeat(3), policy.Sampling{MaxTokens: 4})
+	require.ErrorIs(t, err, ErrNoServer)
+	require.ErrorContains(t, err, "status 503: down")
+	require.Empty(t, p.chats)
+	all[1].SetDown(false)
+	require.Eventually(t, func() bool { n, _ := f.Healthy(); return n == 1 }, 10*time.Second, time.Millisecond)
+	for _, c := range ask(t, p, repeat(3)...) {
+		require.NoError(t, c.Err)
+	}
+}
+
+// TestAPromptThatWasReadDifferentlyEndsTheCall, for instance because the server's image
+// processor has other limits.
+func TestAPromptThatWasReadDifferentlyEndsTheCall(t *testing.T) {
+	c, all, addresses := stubs(t, VLLM, 1)
+	f, err := Open(t.Context(), c, testOptions(VLLM, addresses...))
+	require.NoError(t, err)
+	defer f.Close()
+	all[0].Model = doubled{all[0].Model.(*fake)}
+	_, err = NewPolicy(f).Generate(t.Context(), []policy.Prompt{opening(1, "x", drawn(96, 96, 1))}, policy.Sampling{MaxTokens: 4})
+	require.ErrorIs(t, err, ErrPrompt)
+	require.ErrorContains(t, err, "they differ from token")
+	require.ErrorContains(t, err, "min_pixels")
+}
+
+// doubled is a model that expands each image to one placeholder too many.
+type doubled struct{ *fake }
+
+func TestACanceledCallEndsItsConversations(t *testing.T) {
+	f, all := opened(t, VLLM, 1, nil)
+	all[0].SetFaults(enginestub.Faults{Hang: 1})
+	p := NewPolicy(f)
+	ctx, cancel := contextAfter(t, 50*time.Millisecond)
+	defer cancel()
+	_, err := p.Generate(ctx, repeat(2), policy.Sampling{MaxTokens: 4})
+	require.ErrorIs(t, err, ctx.Err())
+	require.Empty(t, p.chats)
+	require.Eventually(t, func() bool { return all[0].Calls()["/abort_requests"] == 2 }, 10*time.Second, time.Millisecond)
+}

@@ -1,0 +1,154 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Version is a version of the weights.
+type Version struct {
+	// Name identifies the version. It must not have been used on the servers before:
+	// NewName makes one.
+	Name string
+	// Path is the folder of the weights as the servers see it: a PEFT folder if Adapter
+	// is set, otherwise a model in the Hugging Face layout.
+	Path    string
+	Adapter bool
+}
+
+// NewName returns a name for a version of the weights that no other process uses.
+func (f *Fleet) NewName(number int) string { return fmt.Sprintf("vagen-%s-v%d", f.nonce, number) }
+
+func nonce() string {
+	var b [4]byte
+	rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+func (f *Fleet) nextID() string { return fmt.Sprintf("%s-%d", f.nonce, f.ids.Add(1)) }
+
+// Current returns the version that the servers have; false before the first Publish.
+func (f *Fleet) Current() (Version, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.current == nil {
+		return Version{}, false
+	}
+	return *f.current, true
+}
+
+// Publish brings new weights to all servers and makes them the current version. It waits
+// for responses in progress. A server that fails is not used until a probe has brought the
+// weights to it; if all fail, the error wraps ErrNoServer. Afterwards the folders of
+// versions before the current one are not needed any more.
+func (f *Fleet) Publish(ctx context.Context, v Version) error {
+	f.use.Lock()
+	defer f.use.Unlock()
+	if f.ctx.Err() != nil {
+		return ErrClosed
+	}
+	begin := time.Now()
+	f.mu.Lock()
+	if f.current != nil && v.Adapter != f.current.Adapter {
+		f.mu.Unlock()
+		return fmt.Errorf("engine: %w: version %s has Adapter %v, the version before it %v", ErrOption, v.Name, v.Adapter, f.current.Adapter)
+	}
+	f.old, f.current = f.current, &v
+	f.mu.Unlock()
+	errs := make([]error, len(f.servers))
+	f.each(func(i int, s *server) { errs[i] = f.bringUp(ctx, s) })
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	healthy := 0
+	for i, s := range f.servers {
+		switch {
+		case errs[i] == nil:
+			healthy++
+		case s.healthy:
+			f.eject(s, errs[i])
+		default:
+			s.reason = errs[i]
+		}
+	}
+	f.count.publishes.Add(1)
+	f.count.publishTime.Add(int64(time.Since(begin)))
+	f.broadcast()
+	if healthy == 0 {
+		return fmt.Errorf("engine: %w: version %s could not be brought to any server: %w", ErrNoServer, v.Name, errors.Join(errs...))
+	}
+	return nil
+}
+
+// bringUp checks that a server is healthy, brings the current weights to it if it does not
+// have them, and lets it be used.
+func (f *Fleet) bringUp(ctx context.Context, s *server) error {
+	s.sync.Lock()
+	defer s.sync.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, f.opts.SyncTimeout)
+	defer cancel()
+	f.mu.Lock()
+	current, old := f.current, f.old
+	f.mu.Unlock()
+	if err := f.bring(ctx, s, current, old); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.current != current {
+		return fmt.Errorf("engine: %s: %w: newer weights were published meanwhile", s.base, ErrVersion)
+	}
+	s.healthy, s.failures, s.reason = true, 0, nil
+	f.broadcast()
+	return nil
+}
+
+// bring brings weights to a server that does not have them.
+func (f *Fleet) bring(ctx context.Context, s *server, current, old *Version) error {
+	d, err := f.api.describe(ctx, s.base)
+	switch {
+	case err != nil:
+		return err
+	case d.model != f.model:
+		return fmt.Errorf("engine: %s: %w: it serves %s, before it served %s", s.base, ErrModel, d.model, f.model)
+	case current == nil || current.Adapter:
+		if d.version != f.base {
+			return fmt.Errorf("engine: %s: %w: its base weights are of version %s, must be %s: another program changed them, restart the server", s.base, ErrVersion, d.version, f.base)
+		}
+		if current == nil {
+			return nil
+		}
+		return f.bringAdapter(ctx, s, d, current, old)
+	case d.version == current.Name:
+		return nil
+	}
+	return f.api.reload(ctx, s.base, current.Path, current.Name)
+}
+
+// bringAdapter loads an adapter and unloads the one before it.
+func (f *Fleet) bringAdapter(ctx context.Context, s *server, d *description, current, old *Version) error {
+	if d.adapters == nil || !slices.Contains(d.adapters, current.Name) {
+		err := f.api.loadAdapter(ctx, s.base, current.Name, current.Path)
+		// A server that cannot list its adapters refuses one that it has.
+		if err != nil && !(d.adapters == nil && errors.Is(err, ErrRefused) && s.version == current.Name) {
+			return err
+		}
+	}
+	s.version = current.Name
+	if old == nil {
+		return nil
+	}
+	if d.adapters == nil || slices.Contains(d.adapters, old.Name) {
+		if err := f.api.unloadAdapter(ctx, s.base, old.Name); err != nil { // it only takes memory
+			f.log.Warn("old adapter was not unloaded", "server", s.base, "adapter", old.Name, "err", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"sync"
+	"time"
+)
+
+// server is the state of one server. The fleet's mutex protects it, except sync.
+type server struct {
+	base  string
+	sync  sync.Mutex // held while weights are brought to the server
+	known *description
+
+	healthy  bool
+	version  string // of the weights that it has; "" before the first Publish
+	inFlight int
+	failures int // in a row
+	reason   error
+}
+
+// choose returns a healthy server with room for a request: the preferred one if possible,
+// otherwise one with the fewest requests in flight, and among those one that depends only on
+// the key. avoid is chosen only if no other server is healthy. waiting reports whether a
+// healthy server exists, which may have no room.
+func (f *Fleet) choose(preferred, avoid *server, key uint64) (best *server, waiting bool) {
+	var order uint64
+	others := 0
+	for _, s := range f.servers {
+		if s.healthy && s != avoid {
+			others++
+		}
+	}
+	for _, s := range f.servers {
+		if !s.healthy || s == avoid && others > 0 {
+			continue
+		}
+		waiting = true
+		if s.inFlight >= f.opts.InFlight {
+			continue
+		}
+		if s == preferred {
+			return s, true
+		}
+		h := spread(key, s.base)
+		if best == nil || s.inFlight < best.inFlight || s.inFlight == best.inFlight && h < order {
+			best, order = s, h
+		}
+	}
+	return best, waiting
+}
+
+// spread orders servers for a key.
+func spread(key uint64, base string) uint64 {
+	h := fnv.New64a()
+	var b [8]byte
+	for i := range b {
+		b[i] = byte(key >> (8 * i))
+	}
+	h.Write(b[:])
+	h.Write([]byte(base))
+	return h.Sum64()
+}
+
+// acquire waits for a server with room. If no server is healthy for Options.Outage, the
+// error wraps ErrNoServer.
+func (f *Fleet) acquire(ctx context.Context, preferred, avoid *server, key uint64) (*server, error) {
+	var outage *time.Timer
+	defer func() {
+		if outage != nil {
+			outage.Stop()
+		}
+	}()
+	for {
+		f.mu.Lock()
+		s, waiting := f.choose(preferred, avoid, key)
+		if s != nil {
+			s.inFlight++
+			f.mu.Unlock()
+			return s, nil
+		}
+		changed := f.changed
+		reasons := f.reasons()
+		f.mu.Unlock()
+		switch {
+		case waiting && outage != nil:
+			outage.Stop()
+			outage = nil
+		case !waiting && outage == nil:
+			outage = time.NewTimer(f.opts.Outage)
+		}
+		var late <-chan time.Time
+		if outage != nil {
+			late = outage.C
+		}
+		select {
+		case <-changed:
+		case <-late:
+			return nil, &serverError{server: "all servers", call: "wait", kind: ErrNoServer, detail: "for " + f.opts.Outage.String(), cause: reasons}
+		case <-f.ctx.Done():
+			return nil, ErrClosed
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// reasons lists why servers are not healthy.
+func (f *Fleet) reasons() error {
+	var errs []error
+	for _, s := range f.servers {
+		if !s.healthy {
+			errs = append(errs, s.reason)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// broadcast wakes everyone who waits for a server. The fleet's mutex must be held.
+func (f *Fleet) broadcast() {
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// release ends a request and records how it went.
+func (f *Fleet) release(s *server, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s.inFlight--
+	switch {
+	case err == nil || errors.Is(err, ErrRefused):
+		s.failures = 0
+	case stale(err):
+		f.eject(s, err)
+	case errors.Is(err, ErrServer) || errors.Is(err, ErrProtocol) || errors.Is(err, ErrAborted):
+		if s.failures++; s.failures >= f.opts.EjectAfter {
+			f.eject(s, err)
+		}
+	}
+	f.broadcast()
+}
+
+// eject stops the use of a server until a probe succeeds. The mutex must be held.
+func (f *Fleet) eject(s *server, err error) {
+	s.reason = err
+	if !s.healthy {
+		return
+	}
+	s.healthy = false
+	f.count.ejections.Add(1)
+	f.log.Warn("server is not used until it is healthy", "server", s.base, "err", err)
+	f.probeLater(s)
+}
+
+// probeLater starts to probe a server. The mutex must be held.
+func (f *Fleet) probeLater(s *server) {
+	if f.ctx.Err() == nil {
+		f.probes.Go(func() { f.probe(s) })
+	}
+}
+
+// probe waits until a server is healthy and has the current weights.
+func (f *Fleet) probe(s *server) {
+	delay := f.opts.ProbeMin
+	for {
+		wait := time.NewTimer(delay)
+		select {
+		case <-f.ctx.Done():
+			wait.Stop()
+			return
+		case <-wait.C:
+		}
+		f.mu.Lock()
+		again := !s.healthy
+		f.mu.Unlock()
+		if !again { // Publish was faster
+			return
+		}
+		err := f.bringUp(f.ctx, s)
+		f.mu.Lock()
+		if err == nil {
+			f.mu.Unlock()
+			f.log.Info("server is used again", "server", s.base)
+			return
+		}
+		s.reason = err
+		f.mu.Unlock()
+		delay = min(2*delay, f.opts.ProbeMax)
+	}
+}

@@ -1,0 +1,174 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"vagen/policy"
+)
+
+// sglang is the protocol of SGLang 0.5.23.
+type sglang struct{ *wire }
+
+func (g *sglang) describe(ctx context.Context, base string) (*description, error) {
+	if err := g.call(ctx, base, http.MethodGet, "/health", nil, nil); err != nil {
+		return nil, err
+	}
+	var info struct {
+		Path    string `json:"model_path"`
+		Version string `json:"weight_version"`
+	}
+	if err := g.call(ctx, base, http.MethodGet, "/model_info", nil, &info); err != nil {
+		return nil, err
+	}
+	return &description{model: info.Path, version: info.Version}, nil
+}
+
+// tokens returns nothing: the text of responses is compared instead.
+func (g *sglang) tokens(context.Context, string, string, string, map[string]any) ([]int32, error) {
+	return nil, nil
+}
+
+// sglangRequest is the body of /generate.
+type sglangRequest struct {
+	ID       string         `json:"rid,omitempty"`
+	Tokens   []int32        `json:"input_ids"`
+	Images   []string       `json:"image_data,omitempty"`
+	Sampling map[string]any `json:"sampling_params"`
+	LogProbs bool           `json:"return_logprob"`
+	From     int            `json:"logprob_start_len"`
+	Top      int            `json:"top_logprobs_num"`
+	LoRA     string         `json:"lora_path,omitempty"`
+	Stream   bool           `json:"stream"`
+}
+
+func newSGLangRequest(r *request) *sglangRequest {
+	b := &sglangRequest{ID: r.id, Tokens: r.tokens, Images: r.urls, LogProbs: true, From: -1}
+	if r.lora {
+		b.LoRA = r.model
+	}
+	topP, topK := 1.0, -1
+	if r.TopP > 0 {
+		topP = r.TopP
+	}
+	if r.TopK > 0 {
+		topK = r.TopK
+	}
+	b.Sampling = map[string]any{
+		"max_new_tokens": r.max, "temperature": r.Temperature, "top_p": topP, "top_k": topK, "min_p": r.MinP, "stop_token_ids": r.stop,
+		"ignore_eos": true, "sampling_seed": int64(r.seed >> 33), // 31 bits, the width of its sampler's counter
+		"n": 1, "skip_special_tokens": false,
+	}
+	return b
+}
+
+// sglangAnswer is the answer of /generate.
+type sglangAnswer struct {
+	Text   string  `json:"text"`
+	Tokens []int32 `json:"output_ids"`
+	Meta   struct {
+		Finish *struct {
+			Type    string `json:"type"`
+			Message string `json:"message"`
+			Status  int    `json:"status_code"`
+		} `json:"finish_reason"`
+		Prompt   int                  `json:"prompt_tokens"`
+		Version  *string              `json:"weight_version"`
+		Versions [][3]json.RawMessage `json:"weight_versions"`
+		LogProbs [][]*json.RawMessage `json:"output_token_logprobs"`
+	} `json:"meta_info"`
+}
+
+func (g *sglang) generate(ctx context.Context, base string, r *request) (*response, error) {
+	var a sglangAnswer
+	if err := g.call(ctx, base, http.MethodPost, "/generate", newSGLangRequest(r), &a); err != nil {
+		var s *serverError
+		if errors.As(err, &s) && s.status == http.StatusBadRequest && noRoom(s.detail) {
+			s.cause = policy.ErrNoRoom
+		}
+		return nil, err
+	}
+	fail := func(kind error, format string, args ...any) (*response, error) {
+		return nil, &serverError{server: base, call: "generate", kind: kind, detail: fmt.Sprintf(format, args...)}
+	}
+	f := a.Meta.Finish
+	switch {
+	case f == nil || f.Type != "stop" && f.Type != "length" && f.Type != "abort":
+		return fail(ErrProtocol, "meta_info.finish_reason is %v, its type must be stop, length or abort", f)
+	case f.Type == "abort" && f.Status >= 400 && f.Status < 500 && noRoom(f.Message):
+		return nil, &serverError{server: base, call: "generate", status: f.Status, kind: ErrRefused, detail: g.hide(f.Message), cause: policy.ErrNoRoom}
+	case f.Type == "abort" && f.Status == http.StatusBadRequest:
+		return fail(ErrRefused, "%s", g.hide(f.Message))
+	}
+	out := &response{tokens: a.Tokens, text: a.Text, read: a.Meta.Prompt, stopped: f.Type == "stop", aborted: f.Type == "abort"}
+	for i, row := range a.Meta.LogProbs {
+		var logProb *float64
+		var token *int32
+		if len(row) < 2 || row[0] == nil || row[1] == nil || json.Unmarshal(*row[0], &logProb) != nil || json.Unmarshal(*row[1], &token) != nil ||
+			logProb == nil || token == nil || i >= len(a.Tokens) || *token != a.Tokens[i] {
+			return fail(ErrProtocol, "log-prob %d is not that of token %d of the response", i, i)
+		}
+		out.logProbs = append(out.logProbs, float32(*logProb))
+	}
+	for _, s := range a.Meta.Versions {
+		var version span
+		if err := errors.Join(json.Unmarshal(s[0], &version.version), json.Unmarshal(s[1], &version.start), json.Unmarshal(s[2], &version.end)); err != nil {
+			return fail(ErrProtocol, "meta_info.weight_versions: %v", err)
+		}
+		out.versions = append(out.versions, version)
+	}
+	if len(out.versions) == 0 && a.Meta.Version != nil {
+		out.versions = []span{{*a.Meta.Version, 0, len(a.Tokens)}}
+	}
+	return out, nil
+}
+
+func (g *sglang) abort(ctx context.Context, base, id string) error {
+	return g.call(ctx, base, http.MethodPost, "/abort_request", map[string]any{"rid": id}, nil)
+}
+
+// sglangResult is the answer of calls that change weights.
+type sglangResult struct {
+	Success bool              `json:"success"`
+	Message string            `json:"message"`
+	Error   string            `json:"error_message"`
+	Loaded  map[string]string `json:"loaded_adapters"`
+}
+
+// change makes a call that changes weights.
+func (g *sglang) change(ctx context.Context, base, path string, body any) error {
+	var out sglangResult
+	if err := g.call(ctx, base, http.MethodPost, path, body, &out); err != nil {
+		return err
+	}
+	if !out.Success {
+		return &serverError{server: base, call: path[1:], kind: ErrRefused, detail: g.hide(out.Message + out.Error)}
+	}
+	return nil
+}
+
+func (g *sglang) loadAdapter(ctx context.Context, base, name, path string) error {
+	return g.change(ctx, base, "/load_lora_adapter", map[string]any{"lora_name": name, "lora_path": path, "pinned": false})
+}
+
+func (g *sglang) unloadAdapter(ctx context.Context, base, name string) error {
+	return g.change(ctx, base, "/unload_lora_adapter", map[string]string{"lora_name": name})
+}
+
+// reload pauses generation, loads the weights, drops the caches of the old ones and always
+// continues generation. The call waits for responses in progress by itself.
+func (g *sglang) reload(ctx context.Context, base, path, version string) error {
+	post := func(ctx context.Context, path string, body any) error {
+		return g.call(ctx, base, http.MethodPost, path, body, nil)
+	}
+	if err := post(ctx, "/pause_generation", map[string]string{"mode": "retract"}); err != nil {
+		return err
+	}
+	err := g.change(ctx, base, "/update_weights_from_disk", map[string]any{
+		"model_path": path, "weight_version": version, "flush_cache": true, "abort_all_requests": false,
+	})
+	return errors.Join(err, post(context.WithoutCancel(ctx), "/continue_generation", map[string]bool{"torch_empty_cache": true}))
+}

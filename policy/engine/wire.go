@@ -1,0 +1,148 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"vagen/internal/redact"
+)
+
+// maxAnswer bounds an answer's length in bytes; a token takes about 200.
+const maxAnswer = 256 << 20
+
+// wire sends calls to servers.
+type wire struct {
+	http *http.Client
+	key  string
+}
+
+func newWire(o *Options) *wire {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConnsPerHost, t.MaxIdleConns = o.InFlight, 0
+	t.IdleConnTimeout = 90 * time.Second
+	return &wire{http: &http.Client{Transport: t}, key: o.Key}
+}
+
+// call sends a request and decodes the JSON answer into out, unless out is nil. A body of
+// nil is sent as an empty body.
+func (w *wire) call(ctx context.Context, base, method, path string, body, out any) error {
+	fail := &serverError{server: base, call: strings.TrimPrefix(path, "/"), kind: ErrServer}
+	var reader io.Reader
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			fail.kind, fail.cause = ErrRefused, err
+			return fail
+		}
+		reader = bytes.NewReader(raw)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, base+path, reader)
+	if err != nil {
+		fail.kind, fail.cause = ErrRefused, err
+		return fail
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	r.Header.Set("User-Agent", "vagen")
+	if w.key != "" {
+		r.Header.Set("Authorization", "Bearer "+w.key)
+	}
+	a, err := w.http.Do(r)
+	if err != nil {
+		fail.cause = shortened(ctx, err)
+		return fail
+	}
+	defer a.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(a.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		fail.cause = shortened(ctx, err)
+		return fail
+	case len(raw) > maxAnswer:
+		fail.kind, fail.detail = ErrProtocol, fmt.Sprintf("more than %d bytes", maxAnswer)
+		return fail
+	case a.StatusCode != http.StatusOK:
+		fail.status, fail.detail = a.StatusCode, w.hide(explain(raw))
+		fail.kind = kindOf(a.StatusCode)
+		return fail
+	case out == nil:
+		return nil
+	}
+	if err := json.Unmarshal(raw, out); err != nil {
+		fail.kind, fail.cause = ErrProtocol, err
+		return fail
+	}
+	return nil
+}
+
+// shortened leaves out what the caller adds to an error of the transport.
+func shortened(ctx context.Context, err error) error {
+	if u := (*url.Error)(nil); errors.As(err, &u) {
+		err = u.Err
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// hide removes the key from a server's text.
+func (w *wire) hide(text string) string {
+	if len(w.key) >= 4 {
+		text = strings.ReplaceAll(text, w.key, redact.Mark)
+	}
+	return text
+}
+
+// kindOf classifies a status. Statuses that a proxy or a busy server sends may be temporary.
+func kindOf(status int) error {
+	switch {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return ErrAccess
+	case status == http.StatusNotFound:
+		return ErrMissing
+	case status == http.StatusRequestTimeout, status == http.StatusTooManyRequests, status < 400, status >= 500:
+		return ErrServer
+	}
+	return ErrRefused
+}
+
+// explain returns the message of an error answer, of at most 500 bytes.
+func explain(raw []byte) string {
+	var object struct {
+		Error   json.RawMessage `json:"error"`
+		Message string          `json:"message"`
+		Detail  json.RawMessage `json:"detail"`
+	}
+	text := string(raw)
+	if json.Unmarshal(raw, &object) == nil {
+		var inner struct {
+			Message string `json:"message"`
+		}
+		switch {
+		case json.Unmarshal(object.Error, &inner) == nil && inner.Message != "":
+			text = inner.Message
+		case json.Unmarshal(object.Error, &text) == nil && text != "":
+		case object.Message != "":
+			text = object.Message
+		case len(object.Detail) > 0:
+			text = string(object.Detail)
+		default:
+			text = string(raw)
+		}
+	}
+	text = strings.TrimSpace(text)
+	if len(text) > 500 {
+		text = strings.ToValidUTF8(text[:500], "") + "…"
+	}
+	return text
+}

@@ -1,0 +1,125 @@
+package vlm
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"vagen/internal/golden"
+	"vagen/policy"
+	"vagen/policy/vlm/internal/model"
+	"vagen/policy/vlm/tokenizer"
+	"vagen/train/config"
+	"vagen/train/sft"
+)
+
+// examples are the supervised data of lines of JSON, in one batch in their order.
+func examples(t testing.TB, encode policy.Encoder, mode string, lines ...string) *policy.Batch {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "a.jsonl")
+	require.NoError(t, os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o644))
+	c := config.Default()
+	c.Trainer.Stage, c.SFT.TrainFiles, c.SFT.Shuffle, c.SFT.ValFraction = config.StageSFT, []string{path}, false, 0
+	c.SFT.Batch, c.SFT.Aggregation = len(lines), mode
+	d, err := sft.Open(t.Context(), &c, nil, nil)
+	require.NoError(t, err)
+	require.NoError(t, d.Encode(t.Context(), encode))
+	b, err := d.Batch(1)
+	require.NoError(t, err)
+	return b
+}
+
+// TestLossMasksFollowGoldenChats: the rows of conversations are the ids that transformers
+// renders, and the tokens with a loss are the assistant's texts with their end-of-turn tokens.
+func TestLossMasksFollowGoldenChats(t *testing.T) {
+	tally := golden.NewTally(t, "vlm/tokenizer chats as supervised data")
+	var rec struct {
+		Chats []struct {
+			Messages json.RawMessage `json:"messages"`
+			IDs      []int32         `json:"ids"`
+		} `json:"chats"`
+	}
+	golden.Read(t, "vlm/tokenizer/golden.json", &rec)
+	tok, err := tokenizer.Load(golden.Path(t, "vlm", "tokenizer"))
+	require.NoError(t, err)
+	chat, err := tok.Chat(nil)
+	require.NoError(t, err)
+	m := &Model{tok: tok, chat: chat, cfg: &model.Config{}}
+	for i, c := range rec.Chats {
+		var messages []struct{ Role, Content string }
+		if json.Unmarshal(c.Messages, &messages) != nil { // with images, for which this model has no tower
+			continue
+		}
+		var said strings.Builder
+		for _, msg := range messages {
+			if msg.Role == "assistant" && msg.Content != "" {
+				said.WriteString(msg.Content + "<|im_end|>")
+			}
+		}
+		if said.Len() == 0 {
+			continue
+		}
+		tally.Case()
+		var line bytes.Buffer
+		require.NoError(t, json.Compact(&line, c.Messages))
+		b := examples(t, m, "token-mean", `{"messages":`+line.String()+"}")
+		golden.Equal(t, tally, fmt.Sprintf("chat %d", i), fmt.Sprint(b.Tokens), fmt.Sprint(c.IDs[:len(b.Tokens)]))
+		var learned []int32
+		for k, w := range b.Weight {
+			if w != 0 {
+				learned = append(learned, b.Tokens[k])
+			}
+		}
+		golden.Equal(t, tally, fmt.Sprintf("chat %d: tokens with a loss", i), tok.Decode(learned, tokenizer.KeepSpecial), said.String())
+		end := len(b.Tokens)
+		require.Greater(t, len(c.IDs), end, "only what follows the last response is left out")
+	}
+	t.Log(tally)
+}
+
+// TestPackedExamplesHaveTheLossOfSingleOnes: examples that share sequences of a micro-batch
+// give the log-probs, the loss and the gradient norm that they give one by one. Sums in another
+// order differ by rounding: 1e-5 is a hundred units in the last place of a log-prob.
+func TestPackedExamplesHaveTheLossOfSingleOnes(t *testing.T) {
+	lines := []string{
+		`{"prompt":"left or right?","response":"left"}`, `{"prompt":"a","response":"` + strings.Repeat("goal box, then right, ", 20) + `"}`,
+		`{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"y","weight":2},{"role":"user","content":"z"},{"role":"assistant","content":"left"}]}`,
+		`{"prompt":"b","response":"right"}`, `{"prompt":"c c c","response":"box"}`,
+	}
+	for _, mode := range []string{"token-mean", "seq-mean-token-mean"} {
+		packed := newTiny(t, model.Qwen2, Options{MicroTokens: 1024})
+		single := newTiny(t, model.Qwen2, Options{MicroRows: 1, MicroTokens: 16})
+		b := examples(t, packed, mode, lines...)
+		packs, err := packed.packer(packed.net).packs(&b.Rows, nonZero(len(b.Tokens), b.Weight))
+		require.NoError(t, err)
+		require.True(t, slices.ContainsFunc(packs, func(p *pack) bool { return slices.Max(p.segment) > 0 }), "some examples share a sequence")
+		together, err := packed.Score(t.Context(), &b.Rows, nonZero(len(b.Tokens), b.Weight), policy.ScoreRequest{LogProbs: true}, 1)
+		require.NoError(t, err)
+		loss := 0.0
+		for i := range lines {
+			from, to := b.Offsets[i], b.Offsets[i+1]
+			row := policy.Rows{Offsets: []int{0, to - from}, Tokens: b.Tokens[from:to]}
+			alone, err := single.Score(t.Context(), &row, nonZero(to-from, b.Weight[from:to]), policy.ScoreRequest{LogProbs: true}, 1)
+			require.NoError(t, err)
+			for k, lp := range alone.LogProbs {
+				require.InDelta(t, lp, together.LogProbs[from+k], 1e-5)
+				loss -= float64(b.Weight[from+k]) * float64(lp)
+			}
+		}
+		o := policy.DefaultOptimizer()
+		want, err := single.Update(t.Context(), b, policy.Objective{Imitate: true, Temperature: 1}, o)
+		require.NoError(t, err)
+		got, err := packed.Update(t.Context(), b, policy.Objective{Imitate: true, Temperature: 1}, o)
+		require.NoError(t, err)
+		require.InDelta(t, loss, got.PolicyLoss, 1e-5)
+		require.InDelta(t, want.PolicyLoss, got.PolicyLoss, 1e-5)
+		require.InEpsilon(t, want.GradNorm, got.GradNorm, 1e-4)
+	}
+}

@@ -1,0 +1,318 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"sync"
+	"time"
+
+	"vagen/env"
+	"vagen/policy"
+	"vagen/policy/chat"
+	"vagen/reward/judge"
+)
+
+// Client asks a language model about claims. Its method Complete is a judge.Completer.
+type Client struct {
+	service judge.Service
+	ask     judge.Completer // sends single prompts, once
+	check   func(prompt, answer string) error
+	cache   *cache // nil without a folder
+	address string // of the service and the model, part of the cache's keys
+	breaker breaker
+	log     *slog.Logger
+
+	backoff, longest time.Duration // the first delay, and the longest
+
+	mu     sync.Mutex
+	paused time.Time           // the service asked to send nothing before
+	logged map[Cause]time.Time // when a failure was last logged
+}
+
+// sampling is that of the newest VAGEN system: at most 512 tokens, the most likely ones.
+var sampling = policy.Sampling{MaxTokens: 512}
+
+// New connects to the language model that a block names. It reads the key from the
+// environment and opens the cache, but sends nothing. log receives failures; nil discards
+// them.
+func New(block *judge.StateReward, log *slog.Logger) (*Client, error) {
+	s := block.Service
+	o := chat.DefaultOptions(chat.OpenAI, block.JudgeModel)
+	o.BaseURL, o.KeyEnv, o.Concurrency = block.JudgeURL, s.KeyEnv, s.Concurrency
+	o.RequestsPerMinute, o.TokensPerMinute = s.RequestsPerMinute, s.TokensPerMinute
+	o.Timeout, o.Retries = seconds(s.Timeout), 0 // retries are this package's, which also repeats answers of a wrong form
+	m, err := chat.New(o)
+	if err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
+	c := newClient(s, policy.Ask(m, sampling), log)
+	if s.KeyEnv != "" && unencrypted(block.JudgeURL) {
+		c.log.Warn("the judge's key is sent without encryption", "judge_base_url", block.JudgeURL)
+	}
+	c.address = block.JudgeURL + " " + block.JudgeModel
+	if s.Cache != "" {
+		if c.cache, err = openCache(s.Cache, int64(s.CacheMB)<<20); err != nil {
+			return nil, fmt.Errorf("client: judge.cache: %w", err)
+		}
+	}
+	return c, nil
+}
+
+// unencrypted reports whether requests leave the machine without encryption.
+func unencrypted(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" || u.Hostname() == "localhost" {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return ip == nil || !ip.IsLoopback()
+}
+
+func newClient(s judge.Service, ask judge.Completer, log *slog.Logger) *Client {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Client{
+		service: s, ask: ask, check: judge.CheckAnswer, log: log, logged: make(map[Cause]time.Time),
+		breaker: breaker{failures: s.BreakerFailures, pause: seconds(s.BreakerPause), now: time.Now},
+		backoff: time.Second / 2, longest: 8 * time.Second,
+	}
+}
+
+// Dial returns a function that connects as New does, for builtin.RegistryWith.
+func Dial(log *slog.Logger) judge.Dial {
+	return func(block *judge.StateReward) (judge.Completer, error) {
+		c, err := New(block, log)
+		if err != nil {
+			return nil, err
+		}
+		return c.Complete, nil
+	}
+}
+
+// Judge returns the judge of a block: fixed rules, or a language model.
+func Judge(block *judge.StateReward, log *slog.Logger) (env.Judge, error) {
+	if rules := block.Rules(); rules != nil {
+		return rules, nil
+	}
+	c, err := New(block, log)
+	if err != nil {
+		return nil, err
+	}
+	return &judge.Model{Scoring: block.NewScoring(), Complete: c.Complete}, nil
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// Complete returns the answers to prompts in order. errs[i] is an *Error if there is no valid
+// answer i. The error of the call is only that of a context that was cancelled: near the
+// deadline of ctx, prompts without an answer are given up.
+func (c *Client) Complete(ctx context.Context, prompts []string) (answers []string, errs []error, err error) {
+	if ctx.Err() != nil {
+		return nil, nil, fmt.Errorf("client: %w", context.Cause(ctx))
+	}
+	answers, errs = make([]string, len(prompts)), make([]error, len(prompts))
+	meter, limited := meterOf(ctx)
+	meter.add(func(u *Usage) { u.Claims += len(prompts) })
+	var open []int
+	for i, p := range prompts {
+		found := false
+		if answers[i], found = c.cached(p); found {
+			meter.add(func(u *Usage) { u.Cached++ })
+		} else {
+			open = append(open, i)
+		}
+	}
+	if len(open) == 0 {
+		return answers, errs, nil
+	}
+	var limit time.Duration
+	if limited {
+		limit = seconds(c.service.StepBudget)
+	}
+	work, cancel := withoutLastTenth(ctx)
+	defer cancel()
+	work, done := meter.wait(work, limit)
+	defer done()
+	var wg sync.WaitGroup
+	for _, i := range open {
+		wg.Go(func() {
+			var lack *Error
+			if answers[i], lack = c.one(work, meter, prompts[i]); lack != nil {
+				errs[i] = lack
+				if ctx.Err() == nil {
+					meter.unscored(lack.Cause)
+					c.warn(lack)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return nil, nil, fmt.Errorf("client: %w", context.Cause(ctx))
+	}
+	return answers, errs, nil
+}
+
+// withoutLastTenth ends a context when nine tenths of the time to its deadline have passed, so
+// that a claim without a score does not cost its episode.
+func withoutLastTenth(ctx context.Context) (context.Context, context.CancelFunc) {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, time.Until(end)/10*9)
+}
+
+// one returns a valid answer to a prompt.
+func (c *Client) one(ctx context.Context, meter *Meter, prompt string) (string, *Error) {
+	var last error
+	for attempt := 0; ; attempt++ {
+		if !c.delay(ctx, attempt, last) {
+			return "", ended(ctx, attempt, last)
+		}
+		if !c.breaker.allow() {
+			return "", &Error{Breaker, attempt, last}
+		}
+		answer, err := c.send(ctx, meter, prompt)
+		if err != nil && ctx.Err() != nil {
+			c.breaker.report(unknown)
+			return "", ended(ctx, attempt+1, nil)
+		}
+		kind := c.report(err)
+		if err == nil {
+			c.keep(prompt, answer)
+			return answer, nil
+		}
+		if last = err; !kind.retry || attempt >= c.service.Retries {
+			return "", &Error{kind.cause, attempt + 1, err}
+		}
+	}
+}
+
+// send asks once and checks the answer.
+func (c *Client) send(ctx context.Context, meter *Meter, prompt string) (string, error) {
+	meter.add(func(u *Usage) { u.Attempts++ })
+	answers, errs, err := c.ask(ctx, []string{prompt})
+	switch {
+	case err != nil:
+		return "", err
+	case len(answers) != 1 || len(errs) != 1:
+		return "", fmt.Errorf("client: %w: %d answers and %d errors for one prompt", judge.ErrAnswer, len(answers), len(errs))
+	case errs[0] != nil:
+		return "", errs[0]
+	}
+	return answers[0], c.check(prompt, answers[0])
+}
+
+// report tells the breaker and the log how an attempt ended, and returns what its error means.
+func (c *Client) report(err error) class {
+	kind, r := class{}, worked
+	if err != nil {
+		if kind = classify(err); kind.down {
+			r = failed
+		} else if kind.cause != Answer {
+			r = unknown
+		}
+	}
+	var refusal *chat.Error
+	if kind.cause == Busy && errors.As(err, &refusal) {
+		c.pause(refusal.RetryAfter)
+	}
+	switch opened, closed := c.breaker.report(r); {
+	case opened:
+		c.log.Warn("the judge does not answer; claims have no score until it does", "failures in a row", c.service.BreakerFailures,
+			"next test in", c.breaker.pause, "err", err)
+	case closed:
+		c.log.Info("the judge answers again")
+	}
+	return kind
+}
+
+// ended is the error of a prompt whose context ended.
+func ended(ctx context.Context, attempts int, last error) *Error {
+	if errors.Is(context.Cause(ctx), errBudget) {
+		return &Error{Budget, attempts, last}
+	}
+	return &Error{Timeout, attempts, last}
+}
+
+// pause delays the requests of all prompts, at most by the time limit of an attempt.
+func (c *Client) pause(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if until := time.Now().Add(min(d, seconds(c.service.Timeout))); until.After(c.paused) {
+		c.paused = until
+	}
+}
+
+// delay waits before an attempt, and reports whether ctx is still valid. Before retry n the
+// delay is min(longest, backoff·2ⁿ⁻¹)·(1+U)/2 with U uniform in [0, 1).
+func (c *Client) delay(ctx context.Context, attempt int, last error) bool {
+	var d time.Duration
+	if attempt > 0 {
+		d = time.Duration(float64(min(c.longest, c.backoff<<min(attempt-1, 16))) * (1 + rand.Float64()) / 2)
+	}
+	c.mu.Lock()
+	d = max(d, time.Until(c.paused))
+	c.mu.Unlock()
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// logEvery is the shortest time between two logged failures of one cause.
+const logEvery = 30 * time.Second
+
+// warn logs a claim without a score, unless one of the same cause was logged shortly before.
+func (c *Client) warn(err *Error) {
+	c.mu.Lock()
+	now := time.Now()
+	recent := now.Sub(c.logged[err.Cause]) < logEvery
+	if !recent {
+		c.logged[err.Cause] = now
+	}
+	c.mu.Unlock()
+	if !recent {
+		c.log.Warn("a claim has no score; more of the same cause are not logged for a while", "cause", string(err.Cause), "err", err)
+	}
+}
+
+// cached returns the answer to a prompt from the folder of answers.
+func (c *Client) cached(prompt string) (string, bool) {
+	if c.cache == nil {
+		return "", false
+	}
+	answer, ok := c.cache.get(c.key(prompt))
+	if !ok || c.check(prompt, answer) != nil {
+		return "", false
+	}
+	return answer, true
+}
+
+// keep writes a valid answer to the folder. A failure is logged; the answer is still used.
+func (c *Client) keep(prompt, answer string) {
+	if c.cache == nil {
+		return
+	}
+	if err := c.cache.put(c.key(prompt), answer); err != nil {
+		c.warn(&Error{Cause: "cache", Err: err})
+	}
+}
+
+func (c *Client) key(prompt string) string {
+	return keyOf(c.address, fmt.Sprintf("%+v", sampling), prompt)
+}

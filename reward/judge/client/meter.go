@@ -1,0 +1,136 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// Meter counts the claims of a training step, or of anything else, and the time during which
+// a judge was waited for. It is safe for concurrent use; the zero value is ready.
+type Meter struct {
+	mu      sync.Mutex
+	usage   Usage
+	waiting int       // calls that wait now
+	since   time.Time // since when there are some
+}
+
+// Usage is what a Meter has counted.
+type Usage struct {
+	Claims   int           `json:"claims"`   // that a judge was asked about
+	Cached   int           `json:"cached"`   // of them, answered from the folder of answers
+	Attempts int           `json:"attempts"` // requests that were sent
+	Unscored map[Cause]int `json:"unscored"` // claims without a score
+	// Waited is the time during which at least one claim waited for a judge.
+	Waited time.Duration `json:"waited_ns"`
+}
+
+// Missing returns the number of claims without a score.
+func (u Usage) Missing() int {
+	n := 0
+	for _, k := range u.Unscored {
+		n += k
+	}
+	return n
+}
+
+// Write writes the counts as metrics under a prefix, nothing without claims:
+//
+//	claims             claims that a judge was asked about
+//	unscored           share of them without a score
+//	unscored/<cause>   number of them, by cause
+//	cached             number that were answered from the folder of answers
+//
+// and, without the prefix, time/judge: the seconds during which a judge was waited for.
+func (u Usage) Write(m map[string]float64, prefix string) {
+	if u.Claims == 0 {
+		return
+	}
+	m[prefix+"claims"], m[prefix+"cached"] = float64(u.Claims), float64(u.Cached)
+	m[prefix+"unscored"], m["time/judge"] = float64(u.Missing())/float64(u.Claims), u.Waited.Seconds()
+	for cause, n := range u.Unscored {
+		m[prefix+"unscored/"+string(cause)] = float64(n)
+	}
+}
+
+type meterKey struct{}
+
+// WithMeter returns a context whose calls of clients count in the returned meter, instead of
+// another one that ctx may have. Their limit on time, Service.StepBudget, is that of the
+// meter's whole life.
+func WithMeter(ctx context.Context) (context.Context, *Meter) {
+	m := new(Meter)
+	return context.WithValue(ctx, meterKey{}, m), m
+}
+
+// meterOf returns the meter of a context, a new one without a limit if it has none.
+func meterOf(ctx context.Context) (m *Meter, limited bool) {
+	if m, ok := ctx.Value(meterKey{}).(*Meter); ok {
+		return m, true
+	}
+	return new(Meter), false
+}
+
+// Usage returns what has been counted so far.
+func (m *Meter) Usage() Usage {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	u := m.usage
+	u.Waited = m.waited()
+	u.Unscored = make(map[Cause]int, len(m.usage.Unscored))
+	for cause, n := range m.usage.Unscored {
+		u.Unscored[cause] = n
+	}
+	return u
+}
+
+func (m *Meter) waited() time.Duration {
+	if m.waiting == 0 {
+		return m.usage.Waited
+	}
+	return m.usage.Waited + time.Since(m.since)
+}
+
+func (m *Meter) add(f func(*Usage)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f(&m.usage)
+}
+
+// unscored counts a claim without a score.
+func (m *Meter) unscored(cause Cause) {
+	m.add(func(u *Usage) {
+		if u.Unscored == nil {
+			u.Unscored = make(map[Cause]int)
+		}
+		u.Unscored[cause]++
+	})
+}
+
+// errBudget is the cause of a context that ended because a step's time was used up.
+var errBudget = errors.New("the time of the step for its judge is used up")
+
+// wait begins to wait for a judge. The returned context ends, with errBudget as its cause,
+// when the time of all waiting exceeds the limit; 0 is none. done ends the wait.
+func (m *Meter) wait(ctx context.Context, limit time.Duration) (within context.Context, done func()) {
+	m.mu.Lock()
+	if m.waiting == 0 {
+		m.since = time.Now()
+	}
+	m.waiting++
+	left := limit - m.waited()
+	m.mu.Unlock()
+	cancel := func() {}
+	if limit > 0 {
+		ctx, cancel = context.WithTimeoutCause(ctx, left, errBudget)
+	}
+	return ctx, func() {
+		cancel()
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.waiting--; m.waiting == 0 {
+			m.usage.Waited += time.Since(m.since)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package judge
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"vagen/internal/field"
+	"vagen/reward"
+)
+
+// Service sets how the language model of the scorer ByModel is asked. Its address and
+// name are StateReward.JudgeURL and JudgeModel.
+type Service struct {
+	// KeyEnv is the environment variable that holds the key, in capitals; "" sends no key.
+	KeyEnv            string  `yaml:"key_env" kind:"secret"`
+	Concurrency       int     `yaml:"concurrency"`         // requests at once, 1 to 1024
+	RequestsPerMinute int     `yaml:"requests_per_minute"` // retries included; 0 is no limit
+	TokensPerMinute   int     `yaml:"tokens_per_minute"`   // estimated until the service has counted; 0 is no limit
+	Timeout           float64 `yaml:"timeout"`             // of one attempt, in seconds
+	Retries           int     `yaml:"retries"`             // attempts after the first, 0 to 20
+	// StepBudget is how many seconds of a training step may pass while the judge is
+	// being waited for. Then the step's remaining claims have no score. 0 is no limit.
+	StepBudget float64 `yaml:"step_budget"`
+	// After BreakerFailures attempts in a row that found no working service, nothing is
+	// sent for BreakerPause seconds, and claims have no score at once; then one request
+	// tests whether the service works again. 0 failures disables this.
+	BreakerFailures int     `yaml:"breaker_failures"`
+	BreakerPause    float64 `yaml:"breaker_pause"`
+	// Cache is a folder in which valid answers are kept, at most CacheMB megabytes. Several
+	// processes may share it. "" keeps none.
+	Cache   string `yaml:"cache" kind:"path"`
+	CacheMB int    `yaml:"cache_mb"`
+}
+
+// DefaultService returns the limits of the systems that the blocks come from, 32 requests at
+// once and 60 s each, and a breaker and a budget, which those do not have.
+func DefaultService() Service {
+	return Service{Concurrency: 32, Timeout: 60, Retries: 3, StepBudget: 300, BreakerFailures: 8, BreakerPause: 30, CacheMB: 256}
+}
+
+// check reports the errors of the settings. The value of KeyEnv is never shown: it may be a
+// key.
+func (s *Service) check(c *field.Checks) {
+	c.Within("judge.concurrency", float64(s.Concurrency), 1, 1024)
+	c.Within("judge.requests_per_minute", float64(s.RequestsPerMinute), 0, 1e9)
+	c.Within("judge.tokens_per_minute", float64(s.TokensPerMinute), 0, 1e12)
+	c.Within("judge.timeout", s.Timeout, 1e-3, 3600)
+	c.Within("judge.retries", float64(s.Retries), 0, 20)
+	c.Within("judge.step_budget", s.StepBudget, 0, 1e6)
+	c.Within("judge.breaker_failures", float64(s.BreakerFailures), 0, 1e6)
+	c.Within("judge.breaker_pause", s.BreakerPause, 1e-3, 1e6)
+	c.Within("judge.cache_mb", float64(s.CacheMB), 1, 1e6)
+	if strings.Trim(s.KeyEnv, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") != "" {
+		c.Say("{judge.key_env} is not the name of an environment variable in capitals; it is not shown because it may be a key")
+	}
+}
+
+// tree returns the settings as a configuration file has them.
+func (s *Service) tree() map[string]any {
+	return map[string]any{
+		"key_env": s.KeyEnv, "concurrency": s.Concurrency, "requests_per_minute": s.RequestsPerMinute, "tokens_per_minute": s.TokensPerMinute,
+		"timeout": s.Timeout, "retries": s.Retries, "step_budget": s.StepBudget, "breaker_failures": s.BreakerFailures,
+		"breaker_pause": s.BreakerPause, "cache": s.Cache, "cache_mb": s.CacheMB,
+	}
+}
+
+// reference lists the settings with their defaults and meanings.
+func (s *Service) reference() [][3]string {
+	return [][3]string{
+		{"judge.key_env", s.KeyEnv, "environment variable with its key; empty sends none"},
+		{"judge.concurrency", fmt.Sprint(s.Concurrency), "requests at once"},
+		{"judge.requests_per_minute", fmt.Sprint(s.RequestsPerMinute), "most requests in a minute, retries included; 0 is no limit"},
+		{"judge.tokens_per_minute", fmt.Sprint(s.TokensPerMinute), "most tokens in a minute, estimated until the service has counted; 0 is no limit"},
+		{"judge.timeout", fmt.Sprint(s.Timeout), "seconds that an attempt may take"},
+		{"judge.retries", fmt.Sprint(s.Retries), "attempts after the first; then the statement has no score"},
+		{"judge.step_budget", fmt.Sprint(s.StepBudget), "seconds of a training step that may pass waiting for it; then statements have no score. 0 is no limit"},
+		{"judge.breaker_failures", fmt.Sprint(s.BreakerFailures), "after this many failed attempts in a row it is not asked for breaker_pause; 0 never stops"},
+		{"judge.breaker_pause", fmt.Sprint(s.BreakerPause), "seconds until a request tests whether it works again; until then statements have no score"},
+		{"judge.cache", s.Cache, "folder in which valid answers are kept, also for other processes; empty keeps none"},
+		{"judge.cache_mb", fmt.Sprint(s.CacheMB), "size of that folder in megabytes; what was not used for longest is removed"},
+	}
+}
+
+// ErrAnswer is wrapped by the errors of CheckAnswer.
+var ErrAnswer = errors.New("the judge's answer cannot be used")
+
+// CheckAnswer returns an error if the answer to a prompt of Model is not of the form that
+// the prompt asks for: a list whose elements all name an object, and have only directions
+// that exist; or a verdict, given once or always the same. Score counts such answers as 0,
+// as the original systems do; a Completer that returns this error leaves them without a
+// score.
+func CheckAnswer(prompt, answer string) error {
+	if !strings.HasSuffix(prompt, relationsEnd) {
+		yes, no := 0, 0
+		for _, found := range verdictPattern.FindAllStringSubmatch(answer, -1) {
+			if strings.EqualFold(found[1], "yes") {
+				yes++
+			} else {
+				no++
+			}
+		}
+		if (yes == 0) == (no == 0) {
+			return fmt.Errorf("judge: %w: it has %d times yes and %d times no", ErrAnswer, yes, no)
+		}
+		return nil
+	}
+	list, ok := reward.ExtractList(answer)
+	if text := []byte(strings.TrimSpace(answer)); json.Valid(text) { // and nothing around it
+		var all []map[string]any
+		ok = json.Unmarshal(text, &all) == nil && all != nil
+	}
+	if !ok {
+		return fmt.Errorf("judge: %w: it is no list of objects", ErrAnswer)
+	}
+	for i, object := range list {
+		name, _ := object["object_id"].(string)
+		vertical, v := stated(object, "vertical_relation", reward.Above, reward.Below, reward.Same)
+		horizontal, h := stated(object, "horizontal_relation", reward.Left, reward.Right, reward.Same)
+		if name == "" || !v || !h || !vertical && !horizontal {
+			return fmt.Errorf("judge: %w: element %d has no object_id, no direction, or one that does not exist", ErrAnswer, i)
+		}
+	}
+	return nil
+}
+
+// stated reports whether an object has a field, and whether its value is null or allowed.
+func stated(object map[string]any, field string, allowed ...string) (given, valid bool) {
+	value, given := object[field]
+	text, isText := value.(string)
+	return given, value == nil || isText && slices.Contains(allowed, text)
+}

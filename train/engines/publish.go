@@ -1,0 +1,96 @@
+package engines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"time"
+
+	"vagen/policy/engine"
+	"vagen/train/config"
+)
+
+// openFolder creates the folder for weights. run is the run's folder.
+func (l *Learner) openFolder(run string) error {
+	e := &l.config.Agent.Rollout.Engine
+	if l.dir = e.SyncDir; l.dir == "" {
+		l.dir = filepath.Join(run, "engine")
+	}
+	var err error
+	if l.dir, err = filepath.Abs(l.dir); err == nil {
+		err = os.MkdirAll(l.dir, 0o755)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: actor_rollout_ref.rollout.engine.sync_dir: %w", config.ErrConfig, err)
+	}
+	if l.shared = e.ServerDir; l.shared == "" {
+		l.shared = filepath.ToSlash(l.dir)
+	}
+	return nil
+}
+
+// errSnapshots means that weights were to be replaced under a collection.
+var errSnapshots = errors.New("the servers still collect episodes with the weights from before the update")
+
+// publish brings the weights to the servers if they have changed, and compares log-probs
+// once. The mutex must be held.
+func (l *Learner) publish(ctx context.Context) error {
+	if !l.changed {
+		return nil
+	}
+	if l.snapshots > 0 {
+		return fmt.Errorf("engines: %w", errSnapshots)
+	}
+	l.number++
+	name := l.fleet.NewName(l.number)
+	begin := time.Now()
+	adapter, err := l.export(ctx, name)
+	if err != nil {
+		return fmt.Errorf("engines: weights of version %s: %w", name, err)
+	}
+	l.exported += time.Since(begin)
+	v := engine.Version{Name: name, Path: path.Join(l.shared, name), Adapter: adapter}
+	if err := l.fleet.Publish(ctx, v); err != nil {
+		return err
+	}
+	l.changed = false
+	for len(l.folders) > 1 { // only the newest is needed from now on
+		if err := os.RemoveAll(filepath.Join(l.dir, l.folders[0])); err != nil {
+			return fmt.Errorf("engines: %w", err)
+		}
+		l.folders = l.folders[1:]
+	}
+	l.log.Debug("weights were brought to the servers", "version", name, "seconds", time.Since(begin).Seconds())
+	if l.checked {
+		return nil
+	}
+	if err := l.compare(ctx); err != nil {
+		l.changed = true
+		return err
+	}
+	l.checked = true
+	return nil
+}
+
+// export writes the weights to a folder of their own, which appears complete. It reports
+// whether they are adapters.
+func (l *Learner) export(ctx context.Context, name string) (adapter bool, err error) {
+	m := &l.config.Agent.Model
+	adapter = m.LoRARank > 0 || m.Adapter != ""
+	write := l.Model.Export
+	if adapter {
+		write = l.Model.ExportAdapter
+	}
+	tmp := filepath.Join(l.dir, name+".tmp")
+	if err = write(ctx, tmp); err == nil {
+		err = os.Rename(tmp, filepath.Join(l.dir, name))
+	}
+	if err != nil {
+		return adapter, errors.Join(err, os.RemoveAll(tmp))
+	}
+	l.folders = append(l.folders, name)
+	return adapter, nil
+}

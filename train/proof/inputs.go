@@ -1,0 +1,81 @@
+package proof
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"strings"
+
+	"vagen/train/config"
+)
+
+// Inputs are hashes of a run's inputs, which are computed while it trains.
+type Inputs struct {
+	done chan struct{}
+	err  error // valid once done is closed
+}
+
+// Wait waits until the hashes are recorded. nil has none.
+func (i *Inputs) Wait() error {
+	if i == nil {
+		return nil
+	}
+	<-i.done
+	return i.err
+}
+
+// RecordInputs starts to record the SHA-256 of the files that a run reads: paths by their
+// use, as policy.InputLister returns them. Reading large weights takes seconds, so it does not
+// wait for that. If ctx ends first, they are not recorded; files that cannot be read are logged.
+// A path that the configuration does not name for this use is recorded, too.
+func (r *Recorder) RecordInputs(ctx context.Context, c *config.Config, paths map[string]string, log *slog.Logger) (*Inputs, error) {
+	known, others := InputPaths(c), map[string]string{}
+	for use, path := range paths {
+		if filepath.Clean(path) == filepath.Clean(known[use]) || use == "plugin" { // the process that verifies loads its own
+			continue
+		}
+		name, err := nameIn(r.dir, path)
+		if err != nil {
+			return nil, fmt.Errorf("proof: inputs: %w", err)
+		}
+		others[use] = name
+	}
+	i := &Inputs{done: make(chan struct{})}
+	go func() {
+		defer close(i.done)
+		files, err := SumInputs(ctx, paths)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			log.Warn("the inputs of the run are not recorded", "err", err)
+		default:
+			i.err = r.Add(Line{Kind: KindInputs, Files: files, Paths: others})
+		}
+	}()
+	return i, nil
+}
+
+// addInputs adds recorded hashes; those of the same use replace earlier ones.
+func (h *history) addInputs(l Line) {
+	for name := range l.Files {
+		use, _, _ := strings.Cut(name, "/")
+		delete(h.paths, use)
+		maps.DeleteFunc(h.inputs, func(old, _ string) bool {
+			_, still := l.Files[old]
+			return !still && (old == use || strings.HasPrefix(old, use+"/"))
+		})
+	}
+	maps.Copy(h.inputs, l.Files)
+	maps.Copy(h.paths, l.Paths)
+}
+
+// inputPaths returns where the inputs of a run are now.
+func (r *Report) inputPaths(c *config.Config) map[string]string {
+	paths := InputPaths(c)
+	for use, name := range r.history.paths {
+		paths[use] = placeOf(r.Run, name)
+	}
+	return paths
+}

@@ -1,0 +1,141 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"vagen/train"
+	"vagen/train/config"
+	"vagen/train/sft"
+)
+
+// The supervised stage of trainer.stage sft+rl is a complete run in the folder sft of the run.
+// Its result is exported to the folder model there, with adapters merged in, from which the
+// run starts.
+const (
+	supervisedFolder = "sft"
+	resultFolder     = "model"
+)
+
+// stage returns the configuration of the last stage of c, after the supervised stage before it,
+// if there is one, is complete.
+func (o *Options) stage(ctx context.Context, c *config.Config) (config.Config, error) {
+	switch c.Trainer.Stage {
+	case config.StageRL:
+		return *c, nil
+	case config.StageSFT:
+		return c.Supervised(), nil
+	}
+	dir := o.dir(c)
+	first, next, err := o.checkStages(ctx, c)
+	if err != nil {
+		return next, err
+	}
+	s := *o
+	s.Dir = filepath.Join(dir, supervisedFolder)
+	if _, err := os.Stat(filepath.Join(dir, configName)); errors.Is(err, fs.ErrNotExist) {
+		o.MustResume = false // the run to be resumed is that of the first stage
+	}
+	r, err := Open(ctx, first, s)
+	if err != nil {
+		return next, fmt.Errorf("supervised stage: %w", err)
+	}
+	return next, errors.Join(r.supervise(ctx), r.Close())
+}
+
+// checkStages checks both stages before the first one begins, and returns their configurations.
+func (o *Options) checkStages(ctx context.Context, c *config.Config) (first, next config.Config, err error) {
+	dir := o.dir(c)
+	first, next = c.Supervised(), c.Reinforced(filepath.Join(dir, supervisedFolder, resultFolder))
+	if err := o.Registries.Validate(c); err != nil {
+		return first, next, err
+	}
+	if o.Learner != nil {
+		return first, next, fmt.Errorf("%w: trainer.stage is sft+rl, but the learner is the caller's, which cannot be opened from the result of the first stage: run the stages one after the other", config.ErrConfig)
+	}
+	if err := previewFolder(dir, &next, false); err != nil {
+		return first, next, err
+	}
+	trial, options := next, *o
+	trial.Agent.Model.Path = c.Agent.Model.Path
+	_, err = prepare(ctx, &trial, &options)
+	return first, next, err
+}
+
+// supervise trains unless the stage is complete, and exports the result.
+func (r *Run) supervise(ctx context.Context) error {
+	result := filepath.Join(r.Folder.Path, resultFolder)
+	_, err := os.Stat(result)
+	if err == nil && r.Done() >= r.Config.Trainer.Steps {
+		return nil
+	}
+	if r.Done() < r.Config.Trainer.Steps {
+		if err := r.Train(ctx); err != nil {
+			return err
+		}
+	}
+	return r.Folder.put(resultFolder, func(dir string) error { return policyOf(r.Learner)(ctx, dir) })
+}
+
+// prepareSupervised is prepare for the supervised stage, which needs environments only for its
+// lessons.
+func prepareSupervised(ctx context.Context, c *config.Config, o *Options) (_ *prepared, err error) {
+	p := &prepared{envs: o.Envs, levels: &train.Levels{}}
+	if err := c.CheckSecrets(); err != nil {
+		return nil, err
+	}
+	if p.envs == nil {
+		if p.envs, err = openEnvs(c, o.Log); err != nil {
+			return nil, err
+		}
+	}
+	if o.Learner == nil {
+		if _, err := preflightModel(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	if err := errors.Join(preflightLoggers(c, o.Getenv), preflightHub(c, o.Getenv)); err != nil {
+		return nil, err
+	}
+	p.examples, err = sft.Open(ctx, c, p.envs, o.Log)
+	if o.Curve.Title == "" {
+		o.Curve.Title = c.Trainer.Experiment
+	}
+	o.Curve.Train, o.Curve.Val, o.Curve.Label = "sft/loss", "sft/val_loss", "loss"
+	return p, err
+}
+
+// checkFirst checks a supervised stage before reinforcement learning without training. It
+// returns the configuration of the stage that Check describes, for the model that exists now,
+// and the number of the first stage's examples.
+func (o *Options) checkFirst(ctx context.Context, c *config.Config) (config.Config, int, error) {
+	switch c.Trainer.Stage {
+	case config.StageRL:
+		return *c, 0, nil
+	case config.StageSFT:
+		return c.Supervised(), 0, nil
+	}
+	first, next, err := o.checkStages(ctx, c)
+	if err != nil {
+		return next, 0, err
+	}
+	trial := *o
+	p, err := prepare(ctx, &first, &trial)
+	if err != nil {
+		return next, 0, fmt.Errorf("supervised stage: %w", err)
+	}
+	next.Agent.Model.Path = c.Agent.Model.Path
+	return next, p.rows(), nil
+}
+
+// rows is the number of examples of the supervised stage; 0 in the other.
+func (p *prepared) rows() int {
+	if p.examples == nil {
+		return 0
+	}
+	return p.examples.Len()
+}

@@ -1,0 +1,526 @@
+package sft_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/stretchr/testify/require"
+
+	"vagen/env"
+	"vagen/env/builtin"
+	"vagen/mask"
+	"vagen/policy"
+	"vagen/rollout"
+	"vagen/rollout/store"
+	"vagen/train/config"
+	"vagen/train/sft"
+)
+
+// letters is an encoder with a token per byte. A message of the context is its role's first
+// letter, its text and a line break; a response ends with '.'.
+type letters struct{ limit int }
+
+func (l letters) MaxPositions() int { return l.limit }
+
+func (l letters) Encode(messages []policy.Message) (out []policy.Piece, images []policy.Image, err error) {
+	var context []int32
+	for _, m := range messages {
+		if m.Role != policy.Assistant {
+			context = append(context, tokens(string(m.Role[0])+m.Text+"\n")...)
+			for _, im := range m.Images {
+				images = append(images, policy.Image{Hash: [32]byte{byte(im.Bounds().Dx())}, Image: im})
+			}
+			continue
+		}
+		out = append(out, policy.Piece{Tokens: context}, policy.Piece{Tokens: tokens(m.Text + "."), Response: true})
+		context = nil
+	}
+	return out, images, nil
+}
+
+// Ends implements policy.Aligner.
+func (letters) Ends(tokens []int32) []int {
+	ends := make([]int, len(tokens))
+	for i := range ends {
+		ends[i] = i + 1
+	}
+	return ends
+}
+
+func tokens(text string) (out []int32) {
+	for _, b := range []byte(text) {
+		out = append(out, int32(b))
+	}
+	return out
+}
+
+func text(tokens []int32) string {
+	var b strings.Builder
+	for _, t := range tokens {
+		b.WriteByte(byte(t))
+	}
+	return b.String()
+}
+
+// learned replaces the tokens without a weight by "_".
+func learned(b *policy.Batch, row int) string {
+	var out strings.Builder
+	for i := b.Offsets[row]; i < b.Offsets[row+1]; i++ {
+		if b.Weight[i] == 0 {
+			out.WriteByte('_')
+		} else {
+			out.WriteByte(byte(b.Tokens[i]))
+		}
+	}
+	return out.String()
+}
+
+// write writes a file to a temporary folder and returns its path.
+func write(t testing.TB, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o644))
+	return path
+}
+
+// settings is a supervised stage on files, in their order, in batches of one.
+func settings(files ...string) config.Config {
+	c := config.Default()
+	c.Trainer.Stage = config.StageSFT
+	c.SFT.TrainFiles, c.SFT.Shuffle, c.SFT.Batch, c.SFT.ValFraction = files, false, 1, 0
+	return c
+}
+
+func open(t testing.TB, c config.Config, encode policy.Encoder) (*sft.Data, *config.Config) {
+	t.Helper()
+	d, err := sft.Open(t.Context(), &c, builtin.Registry(), nil)
+	require.NoError(t, err)
+	require.NoError(t, d.Encode(t.Context(), encode))
+	return d, &c
+}
+
+func batch(t testing.TB, d *sft.Data, step int) *policy.Batch {
+	t.Helper()
+	b, err := d.Batch(step)
+	require.NoError(t, err)
+	return b
+}
+
+func picture(side int) []byte {
+	im := image.NewNRGBA(image.Rect(0, 0, side, 2))
+	im.Set(0, 0, color.White)
+	var b bytes.Buffer
+	if err := png.Encode(&b, im); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
+}
+
+const chat = `{"messages":[{"role":"system","content":"S"},{"role":"user","content":"a?"},{"role":"assistant","content":"yes"},` +
+	`{"role":"tool","content":"7"},{"role":"user","content":"b?"},{"role":"assistant","content":"no"}]}`
+
+// TestOnlyTheAssistantIsLearned: all of its messages, or the first or last one, each with the
+// token that ends it.
+func TestOnlyTheAssistantIsLearned(t *testing.T) {
+	path := write(t, "a.jsonl", chat+"\n\n")
+	for turns, want := range map[string]string{
+		"all": "_______yes._______no.", "first": "_______yes.__________", "last": "__________________no.",
+	} {
+		c := settings(path)
+		c.SFT.Turns = turns
+		d, _ := open(t, c, letters{})
+		b := batch(t, d, 1)
+		require.Equal(t, "sS\nua?\nyes.t7\nub?\nno.", text(b.Tokens))
+		require.Equal(t, want, learned(b, 0), turns)
+	}
+}
+
+// TestWeightsOfMessagesScaleTheirTokens, and a batch's weights sum to 1 by both aggregations.
+func TestWeightsOfMessagesScaleTheirTokens(t *testing.T) {
+	path := write(t, "a.jsonl", `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"x","weight":3},{"role":"user","content":"b"},{"role":"assistant","content":"y","weight":0}]}
+{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"xyz"}]}`)
+	for mode, want := range map[string][]float32{"token-mean": {.3, .1}, "seq-mean-token-mean": {.25, .125}} {
+		c := settings(path)
+		c.SFT.Batch, c.SFT.Aggregation = 2, mode
+		d, _ := open(t, c, letters{})
+		b := batch(t, d, 1)
+		require.Equal(t, "___x._____", learned(b, 0))
+		require.InDelta(t, want[0], b.Weight[3], 1e-7, mode)
+		require.InDelta(t, want[1], b.Weight[len(b.Weight)-1], 1e-7, mode)
+		sum := 0.0
+		for _, w := range b.Weight {
+			sum += float64(w)
+		}
+		require.InDelta(t, 1, sum, 1e-6, "float32 weights")
+	}
+}
+
+// TestImagesComeFromFilesURLsAndBytes: paths relative to the file, data URLs, the record's
+// list of images, and bytes in parquet.
+func TestImagesComeFromFilesURLsAndBytes(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "p.png"), picture(3), 0o644))
+	url := "data:image/png;base64," + base64.StdEncoding.EncodeToString(picture(5))
+	record := fmt.Sprintf(`{"images":["p.png",{"path":"p.png"}],"messages":[{"role":"user","content":[{"type":"text","text":"A"},{"type":"image","image":"p.png"},`+
+		`{"type":"image_url","image_url":{"url":%q}},{"type":"image"}]},{"role":"assistant","content":[{"type":"text","text":"ok"}]},{"role":"user","content":"<image>B"},{"role":"assistant","content":"ok"}]}`, url)
+	jsonl := filepath.Join(dir, "a.jsonl")
+	require.NoError(t, os.WriteFile(jsonl, []byte(record), 0o644))
+	d, _ := open(t, settings(jsonl), letters{})
+	b := batch(t, d, 1)
+	require.Equal(t, "uA<image><image><image>\nok.u<image>B\nok.", text(b.Tokens))
+	sides := func(b *policy.Batch) (out []int) {
+		for _, im := range b.Images[0] {
+			require.Equal(t, byte(im.Image.Bounds().Dx()), im.Hash[0])
+			out = append(out, im.Image.Bounds().Dx())
+		}
+		return out
+	}
+	require.Equal(t, []int{3, 5, 3, 3}, sides(b))
+
+	type img struct {
+		Bytes []byte `parquet:"bytes"`
+		Path  string `parquet:"path"`
+	}
+	type msg struct {
+		Role    string `parquet:"role"`
+		Content string `parquet:"content"`
+	}
+	type rec struct {
+		Messages []msg `parquet:"messages,list"`
+		Images   []img `parquet:"images,list"`
+		Other    int64 `parquet:"other"`
+	}
+	table := filepath.Join(dir, "a.parquet")
+	require.NoError(t, parquet.WriteFile(table, []rec{{[]msg{{"user", "<image>?"}, {"assistant", "yes"}}, []img{{Bytes: picture(7)}}, 1}, {[]msg{{"user", "?"}, {"assistant", "no"}}, nil, 2}}))
+	d, _ = open(t, settings(table), letters{})
+	require.Equal(t, []int{7}, sides(batch(t, d, 1)))
+	require.Equal(t, "u?\nno.", text(batch(t, d, 2).Tokens))
+}
+
+// TestVerlsColumnsAreRead: a prompt, as text or messages, and a response, also nested.
+func TestVerlsColumnsAreRead(t *testing.T) {
+	type info struct {
+		Question string `parquet:"question"`
+		Answer   string `parquet:"answer"`
+	}
+	type rec struct {
+		Prompt   string `parquet:"prompt"`
+		Response string `parquet:"response"`
+		Info     info   `parquet:"extra_info"`
+	}
+	path := filepath.Join(t.TempDir(), "a.parquet")
+	require.NoError(t, parquet.WriteFile(path, []rec{{"p", "r", info{"q", "a"}}}))
+	d, _ := open(t, settings(path), letters{})
+	require.Equal(t, "up\nr.", text(batch(t, d, 1).Tokens))
+	c := settings(path)
+	c.SFT.Prompt, c.SFT.Response = "extra_info.question", "extra_info.answer"
+	d, _ = open(t, c, letters{})
+	require.Equal(t, "uq\na.", text(batch(t, d, 1).Tokens))
+	d, _ = open(t, settings(write(t, "a.jsonl", `{"prompt":[{"role":"system","content":"S"},{"role":"user","content":"q"}],"response":"r"}`)), letters{})
+	require.Equal(t, "sS\nuq\nr.", text(batch(t, d, 1).Tokens))
+}
+
+// TestBadRecordsAreNamed by file, line or row, and field.
+func TestBadRecordsAreNamed(t *testing.T) {
+	ask := `{"role":"user","content":"a"}`
+	for record, want := range map[string]string{
+		`{"messages":`:     "line 2: it is not a JSON object",
+		`[1]`:              "line 2: it is not a JSON object",
+		`{"other":1}`:      "line 2: it has neither messages nor prompt",
+		`{"prompt":"a"}`:   "line 2: response: it is missing",
+		`{"messages":7}`:   "line 2: messages: it is a number, must be a list",
+		`{"messages":[]}`:  "line 2: messages: it is empty",
+		`{"messages":[7]}`: "line 2: messages[0]: it is a number, must be a mapping",
+		`{"messages":[{"role":"robot","content":"a"}]}`:                                                                                           `messages[0].role: it is "robot", must be system, user, assistant or tool`,
+		`{"messages":[{"role":"user"}]}`:                                                                                                          "messages[0].content: it is missing or null",
+		`{"messages":[` + ask + `]}`:                                                                                                              "messages: no message is the assistant's",
+		`{"messages":[{"role":"assistant","content":"a"}]}`:                                                                                       "messages[0].role: it is assistant, but must follow",
+		`{"messages":[` + ask + `,{"role":"assistant","content":""}]}`:                                                                            "messages[1].content: it is empty",
+		`{"messages":[` + ask + `,{"role":"assistant","content":"b","weight":-1}]}`:                                                               "messages[1].weight: it is -1, must be a number of 0 or more",
+		`{"messages":[` + ask + `,{"role":"assistant","content":"b","tool_calls":[{}]}]}`:                                                         "messages[1].tool_calls: it is set",
+		`{"messages":[{"role":"user","content":[{"type":"video"}]}]}`:                                                                             `messages[0].content[0].type: it is "video"`,
+		`{"messages":[{"role":"user","content":[{"type":"image"}]}]}`:                                                                             "messages[0].content[0]: it shows image 1, but the record has 0 images",
+		`{"messages":[{"role":"user","content":[{"type":"image","image":"https://x/y.png"}]}]}`:                                                   "messages[0].content[0].image: addresses of https are not read",
+		`{"messages":[{"role":"user","content":[{"type":"image","image":"data:image/png;base64,AAAA"}]}]}`:                                        "messages[0].content[0].image: 3 bytes are not an image",
+		`{"images":["a.png"],"messages":[` + ask + `,{"role":"assistant","content":"b"}]}`:                                                        "images: it has 1 images, but the messages show 0",
+		`{"messages":[` + ask + `,{"role":"assistant","content":[{"type":"image","image":"a.png"},{"type":"text","text":"b"}]}]}`:                 "messages[1].content: it has 1 images, but the assistant writes text only",
+		`{"messages":[{"role":"user","content":[{"type":"text","text":"<image>"}]},{"role":"assistant","content":[{"type":"text","text":"b"}]}]}`: "messages[0].content[0].text: it contains <image>",
+	} {
+		path := write(t, "bad.jsonl", chat+"\n"+record)
+		c := settings(path)
+		_, err := sft.Open(t.Context(), &c, nil, nil)
+		require.ErrorIs(t, err, config.ErrConfig, record)
+		require.ErrorIs(t, err, sft.ErrExample, record)
+		require.ErrorContains(t, err, path, record)
+		require.ErrorContains(t, err, want, record)
+	}
+	c := settings(write(t, "a.jsonl", `{"messages":[{"role":"user","content":[{"type":"image","image":"gone.png"}]},{"role":"assistant","content":"b"}]}`))
+	d, err := sft.Open(t.Context(), &c, nil, nil)
+	require.NoError(t, err)
+	err = d.Encode(t.Context(), letters{})
+	require.ErrorContains(t, err, "a.jsonl: line 1")
+	require.ErrorContains(t, err, "message 0: image 0: open ")
+	for path, want := range map[string]string{
+		write(t, "a.txt", chat): `ends in ".txt", must end in .jsonl or .parquet`, write(t, "a.parquet", chat): "a.parquet: bad example",
+		t.TempDir(): "has no files in .jsonl or .parquet", "missing.jsonl": "missing.jsonl", write(t, "e.jsonl", "\n"): "the file has no conversations",
+	} {
+		c := settings(path)
+		_, err := sft.Open(t.Context(), &c, nil, nil)
+		require.ErrorIs(t, err, sft.ErrExample)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// TestLongExamplesAreRefusedDroppedOrCut: cutting leaves whole turns with their images.
+func TestLongExamplesAreRefusedDroppedOrCut(t *testing.T) {
+	path := write(t, "a.jsonl", chat+"\n"+`{"prompt":"a","response":"b"}`)
+	c := settings(path)
+	c.SFT.MaxLength = 17
+	d, err := sft.Open(t.Context(), &c, nil, nil)
+	require.NoError(t, err)
+	require.ErrorContains(t, d.Encode(t.Context(), letters{}), "a.jsonl: line 1: bad example: it has 21 tokens, sft.max_length is 17")
+	c.SFT.Truncation = config.TruncationDrop
+	d, _ = open(t, c, letters{})
+	require.Equal(t, "ua\nb.", text(batch(t, d, 1).Tokens))
+	c.SFT.Truncation = config.TruncationRight
+	d, _ = open(t, c, letters{})
+	require.Equal(t, "sS\nua?\nyes.", text(batch(t, d, 1).Tokens))
+	c.SFT.MaxLength = 0
+	d, err = sft.Open(t.Context(), &c, nil, nil)
+	require.NoError(t, err)
+	require.ErrorContains(t, d.Encode(t.Context(), letters{limit: 20}), "it has 21 tokens, the model allows 20")
+	c.SFT.MaxLength = 2
+	d, err = sft.Open(t.Context(), &c, nil, nil)
+	require.NoError(t, err)
+	require.ErrorContains(t, d.Encode(t.Context(), letters{}), "all examples were dropped")
+}
+
+// TestBatchesDependOnTheStepOnly, every epoch has every example once, and epochs follow each
+// other without a gap.
+func TestBatchesDependOnTheStepOnly(t *testing.T) {
+	var file strings.Builder
+	for i := range 10 {
+		fmt.Fprintf(&file, `{"prompt":"p","response":"%d"}`+"\n", i)
+	}
+	c := settings(write(t, "a.jsonl", file.String()))
+	c.SFT.Shuffle, c.SFT.Batch, c.SFT.Epochs = true, 4, 2
+	read := func(seed uint64, steps ...int) (out string) {
+		c := c
+		c.Run.Seed = seed
+		d, now := open(t, c, letters{})
+		require.Equal(t, 5, now.Trainer.Steps, "two epochs of ten in batches of four")
+		for _, step := range steps {
+			b := batch(t, d, step)
+			require.Equal(t, 4, b.Len())
+			for r := range b.Len() {
+				out += string(rune(b.Tokens[b.Offsets[r]+3]))
+			}
+		}
+		return out
+	}
+	all := read(1, 1, 2, 3, 4, 5)
+	require.Equal(t, all[12:], read(1, 4, 5), "after a resume")
+	require.NotEqual(t, all, read(2, 1, 2, 3, 4, 5))
+	require.NotEqual(t, all[:10], all[10:])
+	for _, epoch := range []string{all[:10], all[10:]} {
+		require.ElementsMatch(t, []byte("0123456789"), []byte(epoch))
+	}
+	c.SFT.Steps = 7
+	_, now := open(t, c, letters{})
+	require.Equal(t, 100, now.Trainer.Steps, "is set by config.Supervised")
+}
+
+// TestHeldOutExamplesAreNotTrainedOn.
+func TestHeldOutExamplesAreNotTrainedOn(t *testing.T) {
+	var file strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&file, `{"prompt":"p","response":"%c"}`+"\n", 'a'+i)
+	}
+	c := settings(write(t, "a.jsonl", file.String()))
+	c.SFT.ValFraction, c.SFT.Batch = 0.2, 3
+	d, _ := open(t, c, letters{})
+	seen := map[int32]int{}
+	train, val := d.Rows()
+	require.Equal(t, []int{16, 4}, []int{train, val})
+	sizes := []int{}
+	for b, err := range d.Held {
+		require.NoError(t, err)
+		sizes = append(sizes, b.Len())
+		for r := range b.Len() {
+			seen[b.Tokens[b.Offsets[r]+3]]++
+			require.Equal(t, float32(1), b.Weight[b.Offsets[r]+3])
+		}
+	}
+	require.Equal(t, []int{3, 1}, sizes)
+	for step := range 6 {
+		b := batch(t, d, step+1)
+		for r := range b.Len() {
+			seen[-b.Tokens[b.Offsets[r]+3]]++
+		}
+	}
+	for token := range seen {
+		require.Zero(t, seen[-token], "%c is in both parts", token)
+	}
+	c.SFT.ValFiles = []string{write(t, "v.jsonl", chat)}
+	d, _ = open(t, c, letters{})
+	train, val = d.Rows()
+	require.Equal(t, []int{20, 1}, []int{train, val})
+}
+
+// episodes writes a file of recorded episodes: a success with an image and a forced token, a
+// failure, and one that cannot be used.
+func episodes(t *testing.T, dir string, withImages bool) string {
+	t.Helper()
+	made := func(success bool, end rollout.End, reward float64) *rollout.Trajectory {
+		var s mask.Sequence
+		require.NoError(t, s.AppendContext(mask.Prompt, tokens("up\n")...))
+		require.NoError(t, s.AppendResponse(tokens("one.")...))
+		require.NoError(t, s.AppendContext(mask.Observation, tokens("uq\n")...))
+		require.NoError(t, s.AppendResponse(tokens("two.")...))
+		require.NoError(t, s.AddSpan(mask.Forced, 4, 5))
+		im := policy.Image{Hash: [32]byte{9}, Image: image.NewNRGBA(image.Rect(0, 0, 9, 1))}
+		turn := rollout.Turn{Response: "one", Stop: policy.StopEnd}
+		turn.Reward = append(turn.Reward, struct {
+			Name  string
+			Value float64
+		}{"r", reward})
+		return &rollout.Trajectory{Rows: []rollout.Row{{Sequence: s, LogProbs: make([]float32, s.Len()), Images: []policy.Image{im}}},
+			Turns: []rollout.Turn{turn, {Response: "two", Stop: policy.StopEnd}}, Success: success, End: end}
+	}
+	g, err := store.OpenGallery(dir, store.GalleryOptions{NamesOnly: !withImages})
+	require.NoError(t, err)
+	require.NoError(t, g.Save("step_1.parquet", 1, []*rollout.Trajectory{made(true, rollout.EndDone, 1), made(false, rollout.EndDone, 3), made(true, rollout.EndHang, 5)}))
+	return filepath.Join(dir, "step_1.parquet")
+}
+
+// TestRecordedEpisodesAreLearnedTokenForToken, those that the filters select, without forced
+// tokens.
+func TestRecordedEpisodesAreLearnedTokenForToken(t *testing.T) {
+	dir := t.TempDir()
+	path := episodes(t, dir, true)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "step_1.scores.parquet"), nil, 0o644))
+	d, _ := open(t, settings(dir), letters{})
+	n, _ := d.Rows()
+	require.Equal(t, 1, n, "the success")
+	b := batch(t, d, 1)
+	require.Equal(t, "up\none.uq\ntwo.", text(b.Tokens))
+	require.Equal(t, "___o_e.___two.", learned(b, 0))
+	require.Equal(t, 9, b.Images[0][0].Image.Bounds().Dx())
+	require.Equal(t, [32]byte{9}, b.Images[0][0].Hash)
+	c := settings(path)
+	c.SFT.Episodes = config.EpisodesAll
+	d, _ = open(t, c, letters{})
+	n, _ = d.Rows()
+	require.Equal(t, 2, n)
+	most := 2.0
+	c.SFT.MinReturn, c.SFT.Turns = &most, config.TurnsLast
+	d, _ = open(t, c, letters{})
+	n, _ = d.Rows()
+	require.Equal(t, 1, n)
+	require.Equal(t, "__________two.", learned(batch(t, d, 1), 0))
+	most = 9
+	_, err := sft.Open(t.Context(), &c, nil, nil)
+	require.ErrorContains(t, err, "no example is left: 3 recorded episodes are left out")
+	c = settings(episodes(t, t.TempDir(), false))
+	_, err = sft.Open(t.Context(), &c, nil, nil)
+	require.ErrorContains(t, err, "step_1.parquet: bad example: episode 0")
+}
+
+// double is letters with another tokenizer: every token is two bytes of text.
+type double struct{ letters }
+
+func (double) Ends(tokens []int32) []int {
+	ends := make([]int, len(tokens))
+	for i := range ends {
+		ends[i] = 2 * (i + 1)
+	}
+	return ends
+}
+
+func TestEpisodesOfAnotherTokenizerAreRefused(t *testing.T) {
+	c := settings(episodes(t, t.TempDir(), true))
+	d, err := sft.Open(t.Context(), &c, nil, nil)
+	require.NoError(t, err)
+	err = d.Encode(t.Context(), double{})
+	require.ErrorIs(t, err, sft.ErrExample)
+	require.ErrorContains(t, err, "recorded with another tokenizer")
+}
+
+// TestLessonsAreScriptedEpisodes of the levels before those of training, as one conversation
+// per episode or per turn.
+func TestLessonsAreScriptedEpisodes(t *testing.T) {
+	for name, options := range map[string]map[string]any{
+		"frozenlake": {"render_mode": "text", "max_actions_per_step": 1}, "sokoban": {"render_mode": "text", "dim_room": []any{5, 5}, "max_actions_per_step": 1},
+	} {
+		c := settings()
+		c.Env.Name, c.Env.Config, c.Rollout.MaxTurns = name, options, 3
+		c.SFT.Lessons.Teacher, c.SFT.Lessons.Episodes, c.SFT.Lessons.Noise = "shortest_path", 4, 0.5
+		require.Equal(t, c.Env.Seed-4, c.FirstLesson())
+		d, _ := open(t, c, letters{})
+		n, _ := d.Rows()
+		require.Equal(t, 4, n, name)
+		b := batch(t, d, 1)
+		require.Contains(t, strings.Trim(learned(b, 0), "_"), "</answer>", name)
+		require.NotContains(t, learned(b, 0), "\n", "observations have no loss")
+		again, _ := open(t, c, letters{})
+		require.Equal(t, b, batch(t, again, 1), "the same lessons for the same seed")
+		turns := 0
+		for i := range n {
+			turns += strings.Count(learned(batch(t, d, i+1), 0), "</answer>")
+		}
+		c.Trainer.Harness = "no_concat"
+		d, _ = open(t, c, letters{})
+		n, _ = d.Rows()
+		require.Equal(t, turns, n, "a row per turn")
+		require.Equal(t, 1, strings.Count(learned(batch(t, d, n), 0), "</answer>"))
+		c.SFT.Lessons.Teacher = "wizard"
+		_, err := sft.Open(t.Context(), &c, builtin.Registry(), nil)
+		require.ErrorIs(t, err, env.ErrScript)
+		require.ErrorIs(t, err, config.ErrConfig)
+		require.ErrorContains(t, err, `"wizard", must be one of shortest_path`)
+	}
+	c := settings()
+	c.Env.Name, c.SFT.Lessons.Teacher = "blackjack", "shortest_path"
+	_, err := sft.Open(t.Context(), &c, builtin.Registry(), nil)
+	require.ErrorContains(t, err, "blackjack has no scripts")
+}
+
+func TestReadingStopsWithItsContext(t *testing.T) {
+	c := settings(write(t, "a.jsonl", chat))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := sft.Open(ctx, &c, nil, nil)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotErrorIs(t, err, config.ErrConfig)
+}
+
+// FuzzJSONLines reads damaged files: each is an error that wraps ErrExample, or examples of
+// which every one can be encoded and has a token to learn.
+func FuzzJSONLines(f *testing.F) {
+	f.Add([]byte(chat))
+	f.Add([]byte(`{"prompt":"<image>a","response":"b","images":["data:image/png;base64,` + base64.StdEncoding.EncodeToString(picture(1)) + `"]}`))
+	f.Add([]byte(`{"messages":[{"role":"user","content":[{"type":"text","text":"a"}]},{"role":"assistant","content":"b","weight":0.5}]}` + "\n{"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c := settings(write(t, "a.jsonl", string(data)))
+		d, err := sft.Open(t.Context(), &c, nil, nil)
+		if err == nil {
+			err = d.Encode(t.Context(), letters{})
+		}
+		if err != nil {
+			require.ErrorIs(t, err, sft.ErrExample)
+			return
+		}
+		b := batch(t, d, 1)
+		require.NotEmpty(t, strings.Trim(learned(b, 0), "_"))
+	})
+}

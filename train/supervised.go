@@ -1,0 +1,146 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"vagen/policy"
+	"vagen/train/config"
+	"vagen/train/sft"
+	"vagen/train/track"
+)
+
+// errNoEpisodes means that a method that plays episodes was called in the supervised stage.
+var errNoEpisodes = fmt.Errorf("train: %w: trainer.stage is sft, which plays no episodes", config.ErrConfig)
+
+// supervises reports whether the trainer does the supervised stage.
+func (t *Trainer) supervises() bool { return t.Config.Trainer.Stage == config.StageSFT }
+
+// prepareSupervised is prepare for the supervised stage, which plays no episodes.
+func (t *Trainer) prepareSupervised(ctx context.Context) error {
+	if t.Log == nil {
+		t.Log = slog.New(slog.DiscardHandler)
+	}
+	if t.Examples == nil {
+		t.Config = t.Config.Supervised()
+	}
+	t.methods.names = t.Registries.WithBuiltins()
+	if err := t.methods.names.Validate(&t.Config); err != nil {
+		return fmt.Errorf("train: %w", err)
+	}
+	if err := t.checkParts(); err != nil {
+		return fmt.Errorf("train: %w", err)
+	}
+	encode, ok := t.Learner.(policy.Encoder)
+	if !ok {
+		return fmt.Errorf("train: %w: trainer.stage is sft, but the learner (%T) does not implement policy.Encoder", config.ErrConfig, t.Learner)
+	}
+	if t.Examples == nil {
+		var err error
+		if t.Examples, err = sft.Open(ctx, &t.Config, t.Envs, t.Log); err != nil {
+			return fmt.Errorf("train: %w", err)
+		}
+	}
+	t.Config.LogNotes(t.Log)
+	if err := t.Examples.Encode(ctx, encode); err != nil {
+		return fmt.Errorf("train: %w", err)
+	}
+	t.stability = stabilityMonitor{config: &t.Config, log: t.Log}
+	t.publisher = publisher{sinks: t.Sinks, checkpointer: t.Checkpointer, log: t.Log}
+	if err := t.resume(); err != nil {
+		return err
+	}
+	t.ready = true
+	return nil
+}
+
+// supervisedStep does one optimiser step on examples and returns its metrics.
+func (t *Trainer) supervisedStep(ctx context.Context, step int) (track.Metrics, error) {
+	clock, m, c := newClock(), track.Metrics{}, &t.Config
+	b, err := t.Examples.Batch(step)
+	if err != nil {
+		return nil, fmt.Errorf("train: %w", err)
+	}
+	clock.lap("data")
+	o := adamW(&c.SFT.Optim, c.SFT.GradClip, c.Agent.Actor.NormLimit)
+	o.Rate = rate(&c.SFT.Optim, step, c.Trainer.Steps)
+	t.progress.updating = true
+	stats, err := t.Learner.Update(t.updateContext(ctx), b, policy.Objective{Imitate: true, Temperature: 1}, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.progress.countSkipped(stats, c.Trainer.MaxSkipped, t.Log); err != nil {
+		return nil, err
+	}
+	t.progress.updating = false
+	clock.lap("update")
+	learned := 0
+	for _, w := range b.Weight {
+		if w != 0 {
+			learned++
+		}
+	}
+	m["sft/loss"], m["sft/grad_norm"], m["sft/lr"] = stats.PolicyLoss, stats.GradNorm, o.Rate
+	m["sft/tokens"], m["train/trained_tokens"] = float64(learned), float64(stats.Tokens)
+	m["training/global_step"], m["training/epoch"] = float64(step), float64(t.Examples.Epoch(step))
+	clock.write(m)
+	m["perf/total_num_tokens"] = float64(stats.Tokens)
+	if s := m["time/step"]; s > 0 {
+		m["perf/throughput"] = float64(stats.Tokens) / s
+	}
+	measureMachine(t.Learner, m)
+	return m, nil
+}
+
+// mostLikely is the temperature at which a token's probability is 1 if it is the most likely
+// one, and 0 otherwise, up to logits that differ by less than a millionth.
+const mostLikely = 1e-6
+
+// validateSupervised computes the loss of the held-out examples: sft/val_loss is the mean
+// negative log-prob of their tokens, and sft/val_token_accuracy the share of tokens that are
+// the most likely ones, both weighted like the loss.
+func (t *Trainer) validateSupervised(ctx context.Context, step int) error {
+	if _, n := t.Examples.Rows(); n == 0 {
+		return nil
+	}
+	clock := newClock()
+	var loss, right, weight float64
+	learned := 0
+	for b, err := range t.Examples.Held {
+		if err != nil {
+			return fmt.Errorf("train: %w", err)
+		}
+		want := make([]bool, len(b.Tokens))
+		for i, w := range b.Weight {
+			want[i] = w != 0
+		}
+		plain, err := t.Learner.Score(ctx, &b.Rows, want, policy.ScoreRequest{LogProbs: true}, 1)
+		if err != nil {
+			return err
+		}
+		sharp, err := t.Learner.Score(ctx, &b.Rows, want, policy.ScoreRequest{LogProbs: true}, mostLikely)
+		if err != nil {
+			return err
+		}
+		for i, w := range b.Weight {
+			if w == 0 {
+				continue
+			}
+			loss -= float64(w) * float64(plain.LogProbs[i])
+			if sharp.LogProbs[i] > -0.5 { // a probability above 0.6
+				right += float64(w)
+			}
+			weight += float64(w)
+			learned++
+		}
+	}
+	m := track.Metrics{"sft/val_loss": loss / weight, "sft/val_token_accuracy": right / weight, "sft/val_tokens": float64(learned)}
+	clock.lap("validate")
+	clock.write(m)
+	if err := t.publisher.publish(track.Event{Kind: track.KindValidate, Step: step, Total: t.Config.Trainer.Steps, Metrics: m}); err != nil {
+		return err
+	}
+	t.stability.recordValidation(step, m)
+	return t.progress.compareBest(ctx, &t.Config.Trainer, t.Checkpointer, step, m, t.Log)
+}
