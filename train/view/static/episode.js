@@ -145,7 +145,9 @@ export class Episode {
   }
 }
 
+const kinds = { train: 'training', val: 'validation', measured: 'not recorded in training; played or scored by vagen credit' };
+
 function facts(e, run) {
-  return [['run', run.name], ['environment', e.env], ['seed', String(e.seed)], ['step', number(e.step)], ['reward', signed(e.reward)],
+  return [['run', run.name], ['kind', kinds[e.kind]], ['environment', e.env], ['seed', String(e.seed)], ['step', number(e.step)], ['reward', signed(e.reward)],
     ['end', e.end], ['turns', number((e.turns ?? []).length)], ['tokens', number(e.tokens)]].filter(([, v]) => v !== undefined && v !== 'undefined');
 }
