@@ -186,6 +186,15 @@ func TestADeepLinkRestoresTheView(t *testing.T) {
 	again.until(`document.querySelectorAll('.figures b').length === 8`)
 	require.Equal(t, want, eval[string](again, state))
 
+	// An episode that is far down the list has those of its step as neighbours.
+	b.open(f.URL+"/#/episode?run=r0&key=train/40/30-0", ".turn")
+	b.until(`document.querySelector('.steps').textContent.includes('111 of 225')`)
+	b.keys("]")
+	b.until(`document.querySelector('.episode-title h2')?.textContent === 'train/40/30-1'`)
+	b.until(`document.querySelector('.steps').textContent.includes('112 of 225')`)
+	b.keys(kb.Escape)
+	b.until(`document.querySelector('.row.at')?.dataset.at === '111'`)
+
 	b.open(f.URL+"/#/metrics?runs=r1&names=actor/entropy,val/success&smooth=0.5&log=1", ".chart path")
 	require.Equal(t, `["actor/entropy","val/success"] ["r1"] 0.50 true`, eval[string](b, `JSON.stringify([...document.querySelectorAll('.chart')].map((c) => c.dataset.metric)) + ' ' +
 		JSON.stringify([...document.querySelectorAll('.run input')].map((i, n) => i.checked ? 'r' + n : null).filter(Boolean)) + ' ' + document.querySelector('.slider output').value + ' ' + document.getElementById('log').checked`))

@@ -32,11 +32,14 @@ type Report struct {
 	// Episodes is the number of episodes of each run, from 0 to MaxReportEpisodes. They
 	// are spread over the run's episodes evenly: successes and failures, first to last.
 	Episodes int
-	// Estimators are computed for these episodes with the parameters of the run, beside
-	// the run's own. Nil is masked_gae, bi_level_gae, turn_wise_gae and grpo.
+	// Estimators are computed for these episodes, beside the run's own: with the parameters
+	// of the run, and with some values of each parameter while there is room. Nil is masked_gae, bi_level_gae, turn_wise_gae and grpo.
 	Estimators []string
 	// Log receives faults; nil discards them.
 	Log *slog.Logger
+
+	// MovedBytes is set by Write: how much of the file the numbers for other parameters are.
+	MovedBytes int
 }
 
 // reportData is window.VAGEN_REPORT: answers of the server by run and by episode.
@@ -74,6 +77,7 @@ func (o *Report) Write(w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("view: report: %w", err)
 	}
+	o.MovedBytes = data.MovedBytes
 	// Package json writes <, > and & as escapes, so that no text ends the script.
 	raw, err := json.Marshal(data)
 	if err != nil {
