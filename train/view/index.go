@@ -85,7 +85,7 @@ func (e *entry) name() string { return fmt.Sprintf("%d-%d", e.Group, e.Index) }
 func (x *index) refresh(r *run, root *os.Root) {
 	x.folders, x.faults = map[string]string{}, nil
 	found := map[fileKey]*source{}
-	if c := r.config; c != nil {
+	if c := r.partial; c != nil {
 		for _, d := range []struct {
 			kind, key string
 			path      *string

@@ -18,8 +18,8 @@ import (
 // being those of the run: the numbers of the tokens that the loss counts, with 16 bits each,
 // and the claims of the turns.
 
-// maxReportMoved limits these numbers in bytes of the report.
-const maxReportMoved = 16 << 20
+// maxReportMoved limits these numbers in bytes of the report. Tests change it.
+var maxReportMoved = 16 << 20
 
 // movedEpisode is what a report has of an episode for its sliders.
 type movedEpisode struct {

@@ -150,11 +150,13 @@ func TestAReportsSlidersShowWhatEstimatorsCompute(t *testing.T) {
 	require.Equal(t, other, b.text(".side[data-side=b] .figures"))
 	require.Contains(t, eval[string](b, "location.hash"), "a_high_level_gamma=0.5")
 
-	was = figures()
 	eval[bool](b, "(() => { document.querySelector('.side[data-side=a] input[data-param=gamma]').focus(); return true })()")
-	b.keys(kb.ArrowLeft, kb.ArrowLeft) // from 1 to 0.95
-	hover(was)
-	check(b, "bi_level_gae", func(p *advantage.Params) { p.Gamma = 0.95 })
+	for _, gamma := range []float64{0.99, 0.95} {
+		was = figures()
+		b.keys(kb.ArrowLeft) // from 1
+		hover(was)
+		check(b, "bi_level_gae", func(p *advantage.Params) { p.Gamma = gamma })
+	}
 	require.Equal(t, "0.9", eval[string](b, "document.querySelector('.side[data-side=a] input[data-param=high_level_gamma]').getAttribute('aria-valuetext')"), "the other parameter is the run's again")
 
 	was = figures()
@@ -166,6 +168,44 @@ func TestAReportsSlidersShowWhatEstimatorsCompute(t *testing.T) {
 	b.open("file://"+path+"#/episode?key="+fmt.Sprintf("train/1/%d-%d", e.Group, e.Index)+"&view=credit&a=masked_gae&a_lam=0.77&a_gamma=0.2", ".token.filled")
 	hover("")
 	check(b, "masked_gae", func(p *advantage.Params) { p.Gamma = 0 })
+	b.quiet()
+}
+
+// TestSlidersHaveABoundedSize: episodes that do not fit have the parameters of the run, and
+// the page says so. Measured ones are those that fit.
+func TestSlidersHaveABoundedSize(t *testing.T) {
+	f := trainRun(t, 1)
+	f.write(t, "credit/train/1/0-1.json", `{"step":1,"group":0,"index":1,"length":3,"turns":[],"mistake":null}`)
+	full := view.Report{Runs: []string{f.dir}, Episodes: 4}
+	require.NoError(t, full.Write(&bytes.Buffer{}))
+	require.Positive(t, full.MovedBytes)
+	defer func(n int) { *view.MaxReportMoved = n }(*view.MaxReportMoved)
+	*view.MaxReportMoved = full.MovedBytes // the largest size, of which room is reserved, is larger than the real one
+	path := filepath.Join(t.TempDir(), "report.html")
+	var page bytes.Buffer
+	small := view.Report{Runs: []string{f.dir}, Episodes: 4}
+	require.NoError(t, small.Write(&page))
+	require.NoError(t, os.WriteFile(path, page.Bytes(), 0o644))
+	require.Positive(t, small.MovedBytes)
+	require.Less(t, small.MovedBytes, full.MovedBytes)
+
+	b := browse(t, 1280, 900, "light")
+	b.open("file://"+path+"#/episode?key=train/1/0-1&view=credit&a=bi_level_gae", ".token.filled")
+	require.False(t, eval[bool](b, "document.querySelector('.side[data-side=a] input[data-param=gamma]').disabled"), "the measured episode")
+	without := 0
+	for _, e := range f.episodes[1] {
+		key := fmt.Sprintf("train/1/%d-%d", e.Group, e.Index)
+		if !strings.Contains(page.String(), `"`+key+`"`) {
+			continue // not in the sample
+		}
+		b.open("file://"+path+"#/episode?key="+key+"&view=credit&a=bi_level_gae&a_gamma=0.5", ".token.filled")
+		if eval[bool](b, "document.querySelector('.side[data-side=a] input[data-param=gamma]').disabled") {
+			without++
+			require.Contains(t, b.text(".side[data-side=a] .moves"), "only with the parameters of the run")
+			require.Equal(t, "1", b.text(".side[data-side=a] .slider output"), "not the value of the address")
+		}
+	}
+	require.Positive(t, without)
 	b.quiet()
 }
 

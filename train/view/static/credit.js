@@ -67,7 +67,8 @@ export class Credit {
     s.params = {};
     s.moves = this.page.source.moves(this.run.id, this.episode.key, s.name);
     for (const p of this.about(s)?.params ?? []) {
-      const found = [given[`${s.id}_${p.name}`], given[p.name], truth(this.settings.get('algorithm.' + p.name))]
+      const asked = this.fixed && !s.moves[p.name] ? [] : [given[`${s.id}_${p.name}`], given[p.name]];
+      const found = [...asked, truth(this.settings.get('algorithm.' + p.name))]
         .find((v) => v !== undefined && v !== null && v !== '' && Number.isFinite(Number(v)));
       s.params[p.name] = found === undefined ? p.default : Number(found);
     }
