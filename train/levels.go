@@ -291,8 +291,12 @@ func (l *Levels) Validation() []rollout.Episode {
 	return all
 }
 
-// String returns the names of the training environments.
+// String returns the names of the training environments, "" without any: the zero value is
+// that of a supervised stage, which plays none.
 func (l *Levels) String() string {
+	if l.config == nil {
+		return ""
+	}
 	if len(l.train) == 0 {
 		return l.config.Env.Name
 	}
