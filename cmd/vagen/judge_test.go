@@ -91,7 +91,7 @@ func TestJudgeEvalRefusesWhatItCannotRead(t *testing.T) {
 // not use the budget, but says what is wrong with their values.
 func TestAWrongBlockIsRefusedAlsoWhereTheCommandReplacesIt(t *testing.T) {
 	for set, want := range map[string]string{
-		"judge.step_budget=.nan": "judge.step_budget is NaN, must be in [0, 1e+06]",
+		"judge.step_budget=.nan": "judge.step_budget is NaN",
 		"judge.step_budget=-1":   "judge.step_budget is -1",
 		"judge=[]":               "judge is []",
 		"state_estimation=[1]":   "state_estimation is [1]",
