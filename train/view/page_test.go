@@ -155,6 +155,7 @@ func TestATokenShowsItsNumbers(t *testing.T) {
 	f := newFake(t)
 	b := browse(t, 1280, 900, "light")
 	b.open(f.URL+"/#/episode?run=r0&key=train/1/0-1&view=credit", ".token.filled")
+	b.until("document.querySelectorAll('.figures b').length === 8") // both estimators are computed
 	require.True(t, eval[bool](b, "document.getElementById('tip').hidden"))
 	eval[bool](b, "(() => { document.querySelector('.side[data-side=b] .token.filled').dispatchEvent(new PointerEvent('pointerover', {bubbles: true})); return true })()")
 	b.until("!document.getElementById('tip').hidden")

@@ -166,6 +166,7 @@ func TestAReportsSlidersShowWhatEstimatorsCompute(t *testing.T) {
 
 	// A link to a value that the report does not have shows the nearest one.
 	b.open("file://"+path+"#/episode?key="+fmt.Sprintf("train/1/%d-%d", e.Group, e.Index)+"&view=credit&a=masked_gae&a_lam=0.77&a_gamma=0.2", ".token.filled")
+	b.until("document.querySelectorAll('.figures b').length === 8")
 	hover("")
 	check(b, "masked_gae", func(p *advantage.Params) { p.Gamma = 0 })
 	b.quiet()
