@@ -51,3 +51,12 @@ func RemovePlayed(run string, step int) error {
 	}
 	return nil
 }
+
+// keepMade keeps the episodes that were made for the measurement. Without them it removes
+// those of an earlier one.
+func (m *Measurement) keepMade() error {
+	if m.Made {
+		return m.Step.SavePlayed(m.Run, m.Played, m.Log)
+	}
+	return RemovePlayed(m.Run, m.Played)
+}

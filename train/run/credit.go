@@ -41,8 +41,7 @@ var errScored = errors.New("the step was scored")
 // played: those of the step after it. They are the recorded ones, with the recorded numbers
 // of their tokens. Where they were not recorded, or without images, or were played by an
 // older policy (run.async), they are played as training would play them; numbers that were
-// not recorded are computed with the checkpoint's policy and critic. Episodes that were
-// played or scored are written to credit.PlayedFolder.
+// not recorded are computed with the checkpoint's policy and critic.
 //
 // overrides, of the form key=value, set secrets, as in Replay. If envs is nil, the
 // environments of the configuration are used. The folder credit of the run is locked until
@@ -148,11 +147,7 @@ func (r *Credit) open(ctx context.Context, c config.Config, s train.State, envs 
 		if err := t.Run(ctx); !errors.Is(err, errScored) {
 			return err
 		}
-		if err := r.Step.SavePlayed(r.Run, r.Played, r.Log); err != nil {
-			return err
-		}
-	} else if err := credit.RemovePlayed(r.Run, r.Played); err != nil {
-		return err
+		r.Made = true
 	}
 	for _, e := range r.Step.Episodes {
 		if err := restoreLimits(e, t.Levels.At(r.Played, e.Group)); err != nil {
