@@ -11,6 +11,7 @@ import (
 
 	"vagen/env"
 	"vagen/reward"
+	"vagen/reward/judge/internal/read"
 )
 
 var (
@@ -156,6 +157,13 @@ func TestAModelThatDoesNotAnswerIsAnError(t *testing.T) {
 	}
 }
 
+func TestRulesJudgeBoards(t *testing.T) {
+	truth := []reward.Relation{reward.Relate("target", 1, 2), reward.Relate("hole", 0, 1)}
+	// The goal is right and weighs 0.7; the hole is missing.
+	scores := score(t, new(Rules), claim("frozenlake", "P O _\n_ _ G", truth...), claim("frozenlake", "P _ _\n_ _ G", truth...))
+	require.InDeltaSlice(t, []float64{1, 0.7}, scores, 1e-12)
+}
+
 // A reader of model output must handle any text.
 func FuzzRules(f *testing.F) {
 	f.Add("The box 1 is above, the target same row left", `{"a": [1, 2]}`)
@@ -166,7 +174,7 @@ func FuzzRules(f *testing.F) {
 		c := claim("primitive_skill", text)
 		c.State = state
 		for i, s := range score(t, new(Rules), claim("sokoban", text, truth...), claim("navigation", text, truth...), c) {
-			if unscored := math.IsNaN(s); unscored != (strings.TrimFunc(text, pythonSpace) == "" || i == 2 && state == "") || !unscored && !(s >= 0 && s <= 1) {
+			if unscored := math.IsNaN(s); unscored != (read.Blank(text) || i == 2 && state == "") || !unscored && !(s >= 0 && s <= 1) {
 				t.Fatalf("score %v of %q", s, text)
 			}
 		}

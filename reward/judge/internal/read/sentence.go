@@ -1,4 +1,4 @@
-package judge
+package read
 
 import (
 	"strings"
@@ -28,18 +28,8 @@ var directions = []phrase{
 	{"left", reward.Same, reward.Left}, {"right", reward.Same, reward.Right},
 }
 
-// Read reads sentences such as
-//
-//	The box is above and left of the player, and the target is in the same row.
-//
-// literally: it finds each mention of one of the names, with or without a number
-// after it, and in the text up to the next mention the words above, below, same row,
-// left, right and same column. A direction that is not stated, or stated in two ways,
-// is empty. names maps the words for objects, in lower case, to their ids; case and
-// white space of the text are ignored.
-//
-// These are the rules of the exact reader of VAGEN next's Sokoban, for any objects.
-func Read(text string, names map[string]string) []reward.Relation {
+// Phrases reads sentences literally, as judge.Read describes.
+func Phrases(text string, names map[string]string) []reward.Relation {
 	return read(text, names, positions)
 }
 

@@ -1,4 +1,4 @@
-package judge
+package read
 
 import (
 	"strings"
@@ -34,13 +34,7 @@ var boards = map[string]board{
 // maxSide limits the size of boards.
 const maxSide = 64
 
-// Board reads a map of an environment's state, one line for each row, the symbols
-// with or without white space or bars between them. It returns the positions of the
-// objects relative to the player: kind by kind, row by row. Lines before and after the
-// map may explain it, also its symbols, as in "A = player, . = floor"; a list of lists
-// or of strings in JSON is a map, too. It reports false for a text without such a map:
-// rows of unequal length, no player or more than one, two maps, or the environment has
-// no board.
+// Board reads a map of an environment's state, as judge.Board describes.
 func Board(text, environment string) ([]reward.Relation, bool) {
 	b, ok := boards[environment]
 	if !ok {

@@ -1,4 +1,4 @@
-package judge
+package read
 
 import (
 	"encoding/json"

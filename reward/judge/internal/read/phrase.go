@@ -1,4 +1,4 @@
-package judge
+package read
 
 // spot is the word in "target spot".
 var spot = lexicon["spot"]

@@ -1,4 +1,4 @@
-package judge
+package read
 
 // assertsNothing finds the words by which a whole sentence asserts nothing: it is for
 // the judge, a condition, or says that something is not known or not true.

@@ -1,4 +1,4 @@
-package judge
+package read
 
 import (
 	"sort"
@@ -283,7 +283,7 @@ func TestSentencesAssertWhatAReaderUnderstands(t *testing.T) {
 			reward.Relate("target", 0, 0), reward.Relate("hole", 0, 0), reward.Relate("hole", 0, 0), reward.Relate("hole", 0, 0), reward.Relate("box", 0, 0), reward.Relate("box", 0, 0)}}
 		want := strings.Fields(p.want)
 		sort.Strings(want)
-		if got := letters(relations(c)); got != strings.Join(want, " ") {
+		if got := letters(Relations(c)); got != strings.Join(want, " ") {
 			wrong++
 			t.Errorf("%q asserts %q, want %q", p.text, got, p.want)
 		}
