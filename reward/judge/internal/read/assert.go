@@ -9,8 +9,9 @@ type entity struct {
 	count int
 	// What the text states, as verticals and horizontals index it; conflict when it
 	// states two values.
-	v, h     uint8
-	row, col int // absolute position, from 1; 0 without one
+	v, h      uint8
+	row, col  int // absolute position, from 1; 0 without one
+	corrected int // number of the sentence that replaced what was stated; 0 for none
 }
 
 const conflict = 255
@@ -26,6 +27,7 @@ func (r *reader) locate(axis uint8, n int) {
 			}
 		}
 		*at = n
+		r.placed = true
 	}
 }
 
@@ -44,8 +46,11 @@ func (r *reader) state(m mention) {
 
 // flush ends a clause: what it states is added to its objects.
 func (r *reader) flush() {
-	if len(r.subject) > 0 && !r.muted && !r.doubtful && !r.silent && !r.denied {
+	r.limitDoubt()
+	if len(r.subject) > 0 && !r.muted && !r.inside && !r.doubtful && !r.silent && !r.denied {
+		r.replace()
 		r.resolve()
+		shared := r.share()
 		var negV, negH uint8 // what neither … nor excludes
 		for k := range r.mentions {
 			m := &r.mentions[k]
@@ -53,7 +58,14 @@ func (r *reader) flush() {
 				negV, negH = negV|1<<m.v, negH|1<<m.h
 				continue
 			}
-			if !m.offered {
+			switch {
+			case m.offered:
+			case shared:
+				whole := r.subject
+				r.subject = whole[m.group : m.group+1]
+				r.apply(m)
+				r.subject = whole
+			default:
 				r.apply(m)
 			}
 		}
@@ -75,7 +87,7 @@ func (r *reader) flush() {
 // repeat gives the subject what the last object was given, if the clause says only that
 // the same holds: "the hole likewise". It notes who that object is for the next clause.
 func (r *reader) repeat() {
-	if len(r.subject) == 0 || r.muted || r.doubtful || r.silent || r.denied {
+	if len(r.subject) == 0 || r.muted || r.inside || r.doubtful || r.silent || r.denied {
 		return
 	}
 	switch {
@@ -134,11 +146,31 @@ func (r *reader) defaultReference() int {
 	return otherwiseLocated
 }
 
+// limitDoubt drops the directions after a doubt such as "and maybe to the right", if those
+// before it are of the other axis; the clause states the latter.
+func (r *reader) limitDoubt() {
+	if !r.doubtful || r.wasDoubtful || r.doubtAt < 1 || r.doubtAt >= len(r.mentions) {
+		return
+	}
+	var v, h [2]bool
+	for k, m := range r.mentions {
+		after := 0
+		if k >= r.doubtAt {
+			after = 1
+		}
+		v[after], h[after] = v[after] || m.v != 0, h[after] || m.h != 0
+	}
+	if v[0] && v[1] || h[0] && h[1] {
+		return
+	}
+	r.mentions, r.doubtful = r.mentions[:r.doubtAt], false
+}
+
 // apply adds a direction to the objects that it places relative to the player.
 func (r *reader) apply(m *mention) {
 	if r.subject[0] == thePlayer {
 		if m.ref >= 0 {
-			r.entities[m.ref].add(opposite(m.v), opposite(m.h))
+			r.give(m.ref, opposite(m.v), opposite(m.h))
 		}
 		return
 	}
@@ -146,8 +178,25 @@ func (r *reader) apply(m *mention) {
 		return
 	}
 	for _, id := range r.subject {
-		r.entities[id].add(m.v, m.h)
+		r.give(id, m.v, m.h)
 	}
+}
+
+// give adds directions to an object; a correction replaces those of earlier sentences or
+// clauses, once.
+func (r *reader) give(id int, v, h uint8) {
+	e := &r.entities[id]
+	r.stated = true
+	if r.corrects && e.corrected != r.turn {
+		e.corrected = r.turn
+		if v != 0 {
+			e.v = 0
+		}
+		if h != 0 {
+			e.h = 0
+		}
+	}
+	e.add(v, h)
 }
 
 func opposite(x uint8) uint8 {

@@ -27,6 +27,9 @@ func Relations(c reward.Claim) []reward.Relation {
 	if list, ok := Board(text, c.Env); ok {
 		return list
 	}
+	if list, ok := records(text, names); ok {
+		return list
+	}
 	if c.Env == "navigation" {
 		return read(text, names, directions)
 	}
@@ -63,16 +66,16 @@ func structured(text string, names map[string]string) ([]reward.Relation, bool) 
 	if strings.IndexByte(text, '[') < 0 && strings.IndexByte(text, '{') < 0 {
 		return nil, false
 	}
-	if list, ok := places(text, names); ok {
-		return list, true
-	}
-	if list, ok := relationList(text, names); ok {
+	if list, ok := stated(literal(text), names); ok {
 		return list, true
 	}
 	list, ok := reward.ExtractRelations(text)
 	list = about(list, names)
 	if !ok {
 		return nil, false
+	}
+	if len(list) > 0 && offers(text[:strings.IndexByte(text, '[')]+" "+text[strings.LastIndexByte(text, ']')+1:], names) {
+		return []reward.Relation{}, true
 	}
 	for rest := text; ; {
 		i := strings.LastIndexByte(rest, '[')
@@ -86,6 +89,17 @@ func structured(text string, names map[string]string) ([]reward.Relation, bool) 
 		}
 		rest = rest[:i]
 	}
+}
+
+// offers reports whether the words around a list make it one of several, or a guess.
+func offers(text string, names objectNames) bool {
+	for _, t := range tokenize(nil, plain(text), names) {
+		switch t.class {
+		case or, either, doubt, ignorance, question, denial:
+			return true
+		}
+	}
+	return false
 }
 
 // vertical reads the value of a vertical relation: one of the usual three words, or

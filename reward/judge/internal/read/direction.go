@@ -48,7 +48,21 @@ func (r *reader) direction(i, end int) int {
 		m.ref, next = ref, after
 	}
 	r.state(m)
-	return next
+	return r.moreReferences(m, next, end)
+}
+
+// moreReferences reads "and the hole" in "I am above the goal and the hole".
+func (r *reader) moreReferences(m mention, i, end int) int {
+	for m.ref >= 0 && len(r.subject) > 0 && r.subject[0] == thePlayer && i+1 < end && r.tokens[i].class == and {
+		ids, next := r.phrase(i+1, end)
+		if ids == nil || next < end && r.tokens[next].class != comma && r.tokens[next].class != and {
+			return i
+		}
+		m.ref = ids[0]
+		r.state(m)
+		i = next
+	}
+	return i
 }
 
 // action skips the directions of a motion, as in "I push the box up", "go left".
@@ -102,6 +116,12 @@ func (r *reader) noise(i, end int) bool {
 		near := func(k int) bool { return k >= 0 && k < end && r.tokens[k].class == direction && r.tokens[k].b != 0 }
 		return !near(i-1) && !near(i+1)
 	}
+	if i > 0 && r.tokens[i-1].class == foreign && described[r.tokens[i-1].text] && !r.referred(i+1, end) {
+		return true // as described above
+	}
+	if t.a != 0 && t.b == 0 && t.a>>4 == 0 && i > 0 && r.tokens[i-1].class == foreign && phrasal[r.tokens[i-1].text] {
+		return true // to sum up
+	}
 	if t.a != 0 || t.b == 0 {
 		return false
 	}
@@ -114,6 +134,9 @@ func (r *reader) noise(i, end int) bool {
 	if i+1 >= end {
 		return i > 0 && r.tokens[i-1].class == object && r.follows(i)
 	}
+	if n := &r.tokens[i+1]; t.b == after && i > 0 && r.tokens[i-1].class == filler && (n.class == filler && n.b == timeWord || n.class == acting || n.class == unit) {
+		return true // the right time, the right move
+	}
 	switch n := &r.tokens[i+1]; n.class {
 	case foreign:
 		if i > 1 && r.tokens[i-1].class == filler && r.tokens[i-2].class != toward && r.tokens[i-2].class != placing || i == 1 && r.tokens[0].class == filler {
@@ -125,10 +148,24 @@ func (r *reader) noise(i, end int) bool {
 	case filler:
 		return i > 0 && r.tokens[i-1].class == player && r.tokens[i-1].text == "" && t.b == before && n.a != indefinite
 	case toward:
-		return i+2 < end && r.tokens[i+2].class == foreign
+		if i+2 >= end {
+			return false
+		}
+		switch c := r.tokens[i+2].class; c {
+		case foreign, seeing, acting, address, sureness:
+			return true // two holes left to think about
+		}
 	}
 	return false
 }
+
+// described are words after which "above" and "below" mean a place in the text.
+var described = map[string]bool{"described": true, "stated": true, "mentioned": true, "listed": true, "shown": true, "explained": true, "written": true, "noted": true,
+	"given": true, "discussed": true, "defined": true, "specified": true, "said": true, "see": true}
+
+// phrasal are verbs that "up" and "down" belong to.
+var phrasal = map[string]bool{"sum": true, "summing": true, "wrap": true, "wrapping": true, "add": true, "adding": true, "set": true, "give": true, "giving": true, "calm": true, "slow": true,
+	"write": true, "break": true, "breaking": true}
 
 // reference reads what a direction refers to. Without bare, it must follow a word such
 // as "of" or "than".
@@ -173,8 +210,8 @@ func (r *reader) reference(i, end int, bare bool) (ref, next int) {
 				return noReference, i
 			}
 			return r.antecedent(), k + 1
-		case part, foreign:
-			if linked {
+		case part, foreign, level:
+			if linked && (t.class != level || bare) {
 				return otherwiseLocated, k + 1
 			}
 			return noReference, i

@@ -8,19 +8,32 @@ func (r *reader) assertsNothing(i, end int) bool {
 		case address:
 			return true
 		case ignorance:
-			if k > i && (r.tokens[k-1].class == no || r.tokens[k-1].class == without) {
-				continue
+			before := k - 1
+			for before > i && r.tokens[before].class == filler {
+				before--
 			}
-			return true
+			if k > i && (r.tokens[before].class == no || r.tokens[before].class == without) {
+				continue // without any doubt
+			}
+			if r.tokens[k].a == claimWord || r.unknown(k, i, end) {
+				return true
+			}
 		case filler:
 			if k == i && (r.tokens[k].b == shouldWord || r.tokens[k].b == whenWord) {
 				return true
 			}
+			r.respective = r.respective || r.tokens[k].b == respectWord
 		case denial:
 			r.denied = true
 		case sureness:
 			if k > i && r.tokens[k].a == truth && r.tokens[k-1].class == placing { // in case
 				return true
+			}
+			if k > i && r.tokens[k].a == sayWord && (r.tokens[k-1].class == pronoun || r.tokens[k-1].class == other) {
+				return true // they say
+			}
+			if n := &r.tokens[k+1]; r.tokens[k].a == possibleWord && (n.class == cell || n.class == filler && n.b == thatWord) {
+				return true // possible that, possible positions
 			}
 		case hard:
 			for _, t := range r.tokens[k+1 : min(k+4, end)] {
@@ -38,7 +51,10 @@ func (r *reader) assertsNothing(i, end int) bool {
 					break
 				}
 				if (t.class == sureness || t.class == seeing) && n < 3 {
-					return true
+					if r.unknown(k+1+n, i, end) {
+						return true
+					}
+					break
 				}
 			}
 		}

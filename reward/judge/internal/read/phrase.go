@@ -9,6 +9,13 @@ const maxCount = 16
 // phrase reads a noun phrase for objects, such as "the first hole", "boxes 1 and 2" or
 // "three holes". It returns the entities and the index after it; nil if there is none.
 func (r *reader) phrase(i, end int) (ids []int, next int) {
+	if ids, next = r.nounPhrase(i, end); ids != nil {
+		r.nouns, r.nounEnd = append(r.nouns[:0], ids...), next
+	}
+	return ids, next
+}
+
+func (r *reader) nounPhrase(i, end int) (ids []int, next int) {
 	label, count, unique, all, definite := 0, 1, false, false, true
 	counted, both := false, false
 	for ; i < end; i++ {
@@ -31,6 +38,9 @@ func (r *reader) phrase(i, end int) (ids []int, next int) {
 			unique = t.n == 1
 			continue
 		case ordinal:
+			if ids, next := r.ordinals(i, end); ids != nil {
+				return ids, next
+			}
 			label, counted = t.n, true
 			continue
 		case other:
@@ -74,6 +84,9 @@ func (r *reader) named(i, end, label, count int, unique, all, definite, counted 
 		}
 		return ids, next
 	}
+	if letter := r.lettered(next, end); letter > 0 && label == 0 && count == 1 {
+		label, next = letter, next+1
+	}
 	r.plural = ""
 	if count > 1 {
 		r.plural = t.kind
@@ -90,6 +103,40 @@ func (r *reader) named(i, end, label, count int, unique, all, definite, counted 
 	}
 	return []int{r.entity(t.kind, label, count)}, next
 }
+
+// ordinals reads "first and second hole".
+func (r *reader) ordinals(i, end int) ([]int, int) {
+	if i+2 >= end || r.tokens[i+1].class != and {
+		return nil, i
+	}
+	k := r.skip(i+2, end)
+	if k+1 >= end || r.tokens[k].class != ordinal || r.tokens[k+1].class != object {
+		return nil, i
+	}
+	kind := r.tokens[k+1].kind
+	return []int{r.entity(kind, r.tokens[i].n, 1), r.entity(kind, r.tokens[k].n, 1)}, k + 2
+}
+
+// lettered returns the label of "hole A", and 0 without one.
+func (r *reader) lettered(i, end int) int {
+	if i+1 >= end {
+		return 0
+	}
+	t, n := &r.tokens[i], &r.tokens[i+1]
+	if n.class != verb && n.class != comma {
+		return 0
+	}
+	switch {
+	case t.class == filler && t.a == indefinite && t.text == "a":
+		return letterLabel
+	case t.class == foreign && len(t.text) == 1 && t.text[0] >= 'b' && t.text[0] <= 'f':
+		return letterLabel + int(t.text[0]-'a')
+	}
+	return 0
+}
+
+// letterLabel is the label of object A. It is above the numbers that objects have.
+const letterLabel = 1 << 21
 
 // compounds are nouns that make another word of the one before them.
 var compounds = map[string]bool{"office": true, "lunch": true, "plot": true, "keeper": true, "kick": true, "audience": true, "market": true, "group": true, "punch": true, "spring": true}
@@ -227,6 +274,10 @@ func (r *reader) noun(i, end int) int {
 		}
 		if ids, next = r.implied(i, end); ids == nil {
 			return i + 1
+		}
+		if len(r.subject) > 0 && r.subject[0] >= 0 && r.entities[r.subject[0]].count > 1 {
+			r.begin(ids, false) // of the two holes, one is …
+			return next
 		}
 	}
 	if next < end && r.tokens[next].class == possessive {

@@ -103,7 +103,7 @@ var phrasings = []struct{ env, text, want string }{
 	{"f", "The goal is either above me or to the left.", ""},
 	{"f", "The hole could be anywhere: left, right, above or below.", ""},
 	// contradictions
-	{"f", "The goal is above me. No wait, the goal is below me.", ""},
+	{"f", "The goal is above me. No wait, the goal is below me.", "tb-"},
 	{"f", "The goal is left of me, right of me and below me.", "tb-"},
 	{"f", "The goal is to my left and to my right.", ""},
 	// pronouns and lists

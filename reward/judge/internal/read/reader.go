@@ -22,6 +22,7 @@ type mention struct {
 	negated bool
 	offered bool // one of several that "or" joins
 	part    int  // number of the part of the sentence, as comma and "and" separate them
+	group   int  // number of the object that "respectively" gives it to
 }
 
 // reader reads the relations between the player and objects from sentences. It
@@ -39,12 +40,26 @@ type reader struct {
 	listed   []int  // the entities of the last list, for former, latter, first and second
 	recent   []int  // the entities that a pronoun stands for
 	playerAt [2]int
-	last     int // the last object that something was stated of; -1 for none
+	last     int      // the last object that something was stated of; -1 for none
+	nouns    []int    // the entities of the last noun phrase
+	nounEnd  int      // the token after it
+	listing  string   // kind of "holes:", of which each item of the list after it is one
+	asked    bool     // the last sentence was a question
+	wasPast  bool     // the last sentence was about an earlier state
+	history  bool     // so are the next ones
+	saved    []entity // before the last sentence
+	savedAt  [2]int
+	corrects bool // what is said replaces what was said
+	stated   bool // the sentence stated something
+	turn     int  // number of the sentence
 
 	// Of the sentence.
 	muted                               bool
-	denied                              bool // what follows is said not to be true
-	base                                int  // reference of directions without their own
+	hushed                              []span // parts that state nothing
+	inside                              bool   // of one of them
+	respective                          bool   // it says "respectively"
+	denied                              bool   // what follows is said not to be true
+	base                                int    // reference of directions without their own
 	part                                int
 	fromTo                              bool // it says "from … to …"
 	observer                            bool // the player sees what it says
@@ -59,12 +74,14 @@ type reader struct {
 	negated  bool
 	offer    bool // the next direction is joined to the last by "or"
 	precise  bool
-	placed   bool // a verb followed the subject
-	measured bool // a distance was read
-	possess  bool // the next directions refer to the player
-	together bool // the player is part of the subject
-	silent   bool // the clause asserts nothing: "there is no hole …"
-	likewise bool // the same holds as for the last object
+	placed   bool  // a verb followed the subject
+	measured bool  // a distance was read
+	numbered uint8 // axis of the line whose number is compared; 0 for none
+	possess  bool  // the next directions refer to the player
+	together bool  // the player is part of the subject
+	silent   bool  // the clause asserts nothing: "there is no hole …"
+	likewise bool  // the same holds as for the last object
+	amended  int   // len(mentions) when "no wait" was read; 0 without
 }
 
 // readers are kept for their memory.
@@ -82,8 +99,15 @@ func readSentences(text string, names objectNames, truth []reward.Relation) []re
 		for end-i < maxSentence && r.tokens[end].class != stop && r.tokens[end].class != question {
 			end++
 		}
-		if end > i && r.speaksOfObjects(i, end) && r.unseen(signature(r.tokens[i:end])) {
+		if end > i && r.retracts(i, end) {
+			r.retract()
+			r.corrects = true
+		} else if end > i && r.speaksOfObjects(i, end) && r.unseen(signature(r.tokens[i:end])) {
 			r.sentence(i, end)
+		}
+		r.asked = r.tokens[end].class == question
+		if r.tokens[end].text == "\n" {
+			r.history = false
 		}
 		if i = end; r.tokens[i].class == stop || r.tokens[i].class == question {
 			i++
@@ -97,7 +121,7 @@ func readSentences(text string, names objectNames, truth []reward.Relation) []re
 // reset forgets the text before, but keeps the memory.
 func (r *reader) reset(truth []reward.Relation) {
 	*r = reader{last: -1, truth: truth, tokens: r.tokens, entities: r.entities[:0], seen: r.seen[:0], listed: r.listed[:0], recent: r.recent[:0],
-		subject: r.subject[:0], mentions: r.mentions[:0]}
+		subject: r.subject[:0], mentions: r.mentions[:0], hushed: r.hushed[:0], saved: r.saved[:0], nouns: r.nouns[:0]}
 }
 
 // maxSentence limits the words of a sentence, which bounds the work of looking ahead. A
@@ -129,12 +153,14 @@ func (r *reader) speaksOfObjects(i, end int) bool {
 	return false
 }
 
-// signature identifies a sentence by what follows its last colon.
+// signature identifies a sentence by what follows "I repeat:" and the like.
 func signature(tokens []token) uint64 {
 	h := uint64(14695981039346656037)
 	mix := func(x uint64) { h = (h ^ x) * 1099511628211 }
+	named := false
 	for _, t := range tokens {
-		if t.class == comma && t.text == ":" {
+		named = named || t.class == object || t.class == player
+		if t.class == comma && t.text == ":" && !named {
 			h = 14695981039346656037
 			continue
 		}
@@ -150,20 +176,42 @@ func signature(tokens []token) uint64 {
 
 // sentence reads the tokens from i to end.
 func (r *reader) sentence(i, end int) {
+	i0 := i
 	r.muted, r.base, r.part, r.fronted, r.fromTo, r.observer = r.tokens[end].class == question, noReference, 0, false, false, false
 	r.doubtful, r.nextDoubtful, r.doubtAt, r.denied = false, false, -1, false
 	r.subject, r.mentions = r.subject[:0], r.mentions[:0]
+	r.hushed, r.inside, r.respective = r.hushed[:0], false, false
+	r.turn++
 	r.clear()
+	if first := &r.tokens[i]; first.class == or || first.class == ignorance && first.a == insteadWord {
+		r.retract() // the last sentence was one of several possibilities
+	}
+	if now := r.now(i, end); now && r.wasPast {
+		r.retract()
+	} else if now {
+		r.history = false
+	}
+	r.remember()
 	r.muted = r.muted || r.assertsNothing(i, end)
+	past := r.past(i, end) || r.history
+	r.muted, r.stated = r.muted || past || r.tokens[i].class == or, false
 	for i < end {
+		if len(r.hushed) > 0 {
+			r.quiet(i)
+		}
 		i = r.read(i, end)
 	}
+	r.implySubject(i0, end)
 	r.flush()
+	if r.stated {
+		r.corrects = false
+	}
 }
 
 // clear forgets what belongs to a clause, apart from its subject and directions.
 func (r *reader) clear() {
 	r.negated, r.offer, r.precise, r.placed, r.measured, r.possess, r.silent, r.together, r.likewise = false, false, false, false, false, false, false, false, false
+	r.amended, r.numbered = 0, 0
 }
 
 // read reads the token at i, with what belongs to it, and returns the next index.
@@ -179,8 +227,22 @@ func (r *reader) read(i, end int) int {
 	case and, but:
 		return r.joined(i, end)
 	case or:
+		if n := &r.tokens[i+1]; n.class == without && n.a == ratherWord {
+			return r.amend(i + 2) // or rather
+		}
 		r.offer = true
+	case correcting:
+		if t.a == 0 || t.a == meanWord && i > 0 && r.tokens[i-1].class == player {
+			return r.amend(i + 1)
+		}
 	case not:
+		if t.a == anyWord {
+			if r.tokens[i+1].class == but { // anything but above me
+				r.negated = true
+				return i + 2
+			}
+			break
+		}
 		if i+1 < end && r.tokens[i+1].text == "" && r.tokens[i+1].class == filler && r.only(i+1) {
 			return i + 2
 		}
@@ -191,6 +253,9 @@ func (r *reader) read(i, end int) int {
 		}
 		r.negated = true
 	case without: // "rather than below me", and "rather" alone
+		if j := r.skip(i+1, end); r.tokens[j].class == ignorance || r.tokens[j].class == doubt {
+			return j + 1 // without any doubt
+		}
 		if next := r.tokens[i+1].class; t.text == "" && (next == linking || next == filler || next == direction || next == toward || next == placing) {
 			r.negated = true
 			return i + 2
@@ -203,14 +268,15 @@ func (r *reader) read(i, end int) int {
 	case either:
 		r.doubtful = r.doubtful || !r.negated && len(r.subject) > 0 && len(r.mentions) == 0
 	case void:
-		r.begin([]int{r.entity("", 0, 1)}, false)
+		r.begin([]int{r.entity("", 0, 1)}, r.afterVerb(i))
 	case neither, nor:
-		r.negated = true
+		return r.neither(i, end)
 	case no:
 		return r.none(i, end)
 	case doubt:
 		r.doubts(i, end)
 	case verb:
+		r.elsewhere(i)
 		r.placed = true
 		if t.b == endWord && i+1 < end && r.tokens[i+1].class == direction {
 			return i + 2 // ends up
@@ -241,10 +307,28 @@ func (r *reader) read(i, end int) int {
 			return r.from(i, end)
 		case t.a == asWord && r.tokens[i+1].b == wellWord && r.tokens[i+1].class == filler:
 			r.likewise = true
+		case t.a == asWord && r.tokens[i+1].class == verb:
+			return r.alike(i, end) // as is the box
+		case t.a == asWord:
+			return r.asFar(i, end)
 		}
 	case toward, placing:
 		return r.toward(i, end)
-	case object, ordinal, number, other, several, alternative, pronoun, filler:
+	case magnitude:
+		return r.magnitude(i, end)
+	case filler:
+		switch {
+		case t.b == farWord && r.tokens[i+1].class == linking && r.tokens[i+1].a == origin && r.tokens[min(i+2, end)].b == beingWord && r.tokens[min(i+2, end)].class == filler:
+			r.negated = true // far from being above me
+			return i + 3
+		case t.b == tooWord && r.bare(i, end):
+			r.likewise = true
+			return i + 1
+		case t.b == goingWord && r.leadsToDirection(i+1, end):
+			return r.action(i, end)
+		}
+		return r.noun(i, end)
+	case object, ordinal, number, other, several, alternative, pronoun:
 		return r.noun(i, end)
 	}
 	return i + 1
@@ -259,6 +343,14 @@ func (r *reader) comma(i, end int) int {
 		r.locate(rowAxis, r.tokens[i+1].n+1)
 		r.locate(columnAxis, r.tokens[i+3].n+1)
 		return i + 5
+	}
+	if r.relative(i, end) {
+		return i + 2
+	}
+	if r.tokens[i].text == ":" && r.listing == "" && len(r.subject) == 1 && r.subject[0] >= 0 && len(r.mentions) == 0 && r.tokens[i-1].class == object && r.tokens[i-1].many {
+		r.listing = r.tokens[i-1].kind
+	} else if r.listing != "" && len(r.mentions) > 0 {
+		r.item()
 	}
 	r.part++
 	r.negated = false
@@ -292,8 +384,12 @@ func (r *reader) joined(i, end int) int {
 // none reads "no": before a noun nothing is there, before rows the row is the same.
 func (r *reader) none(i, end int) int {
 	j := r.skip(i+1, end)
+	if r.tokens[j].class == correcting {
+		return i + 1 // no wait
+	}
 	if r.tokens[j].class == comma {
-		return i + 1 // an answer
+		r.corrects = r.corrects || !r.asked && r.before(i) == stop && i+2 < end && r.tokens[i+2].class == pronoun // "no, it is …"
+		return i + 1                                                                                              // an answer
 	}
 	if r.tokens[j].class == line || r.tokens[j].class == unit {
 		return r.distance(j, end)
@@ -323,6 +419,10 @@ func (r *reader) leadsToDirection(i, end int) bool {
 	for ; i < end; i++ {
 		switch r.tokens[i].class {
 		case filler, toward, placing, possessive, cell:
+		case level:
+			if r.tokens[i-1].class != precise {
+				return false
+			}
 		default:
 			return r.tokens[i].class == direction
 		}

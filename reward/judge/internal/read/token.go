@@ -55,6 +55,9 @@ func tokenize(dst []token, text string, names objectNames) []token {
 			dst = numeral(dst, n, text, &end)
 			i = end
 		default:
+			if c == '\n' {
+				dst = lineBreak(dst, text, i)
+			}
 			if m := markOf(c); m != foreign && !(c == '.' && abbreviated(text, i)) && !(c == '.' && i+1 < len(text) && text[i+1] >= '0' && text[i+1] <= '9') {
 				dst = append(dst, token{lexeme: lexeme{class: m}, text: text[i : i+1]})
 			}
@@ -63,6 +66,31 @@ func tokenize(dst []token, text string, names objectNames) []token {
 		}
 	}
 	return append(dst, token{lexeme: lexeme{class: stop}})
+}
+
+// lineBreak ends a sentence at a line break, if an empty line, an item of a list or a label
+// such as "goal:" follows; after a colon only if an item does not.
+func lineBreak(dst []token, text string, i int) []token {
+	rest := strings.TrimLeft(text[i+1:], " \t")
+	if rest == "" || len(dst) == 0 {
+		return dst
+	}
+	last := &dst[len(dst)-1]
+	ends := rest[0] == '\n'
+	switch c := rest[0]; {
+	case (c == '-' || c == '*' || c == '+') && len(rest) > 1 && rest[1] == ' ':
+		ends = true
+	case c >= '0' && c <= '9':
+		digits := strings.TrimLeft(rest, "0123456789")
+		ends = len(digits) > 1 && (digits[0] == '.' || digits[0] == ')') && digits[1] == ' '
+	case c >= 'a' && c <= 'z' || c == '*':
+		label, _, ok := strings.Cut(rest[:min(len(rest), 24)], ":")
+		ends = ends || ok && !strings.ContainsAny(label, ",.\n") && last.class != comma
+	}
+	if !ends || last.class == stop || last.class == question {
+		return dst
+	}
+	return append(dst, token{lexeme: lexeme{class: stop}, text: "\n"})
 }
 
 // abbreviated reports whether the point at i belongs to an abbreviation such as "i.e.".
@@ -143,7 +171,11 @@ func word(dst []token, w string, names objectNames) []token {
 		}
 	}
 	if l, ok := lexicon[w]; ok {
-		return append(dst, token{lexeme: l, n: int(l.a)})
+		t := token{lexeme: l, n: int(l.a)}
+		if w == "a" {
+			t.text = w // a label, in "hole A"
+		}
+		return append(dst, t)
 	}
 	if kind, many, ok := names.kindOf(w); ok {
 		return append(dst, token{lexeme: lexeme{class: object}, kind: kind, many: many})
@@ -154,5 +186,37 @@ func word(dst []token, w string, names objectNames) []token {
 			return append(dst, token{lexeme: l, n: int(l.a)})
 		}
 	}
+	if w == "g" && len(dst) > 0 && dst[len(dst)-1].text == "e" {
+		return append(dst, token{lexeme: lexeme{class: ignorance}}) // e.g.
+	}
+	if len(w) > 1 && (w[0] == 'r' || w[0] == 'c') && w[1] >= '0' && w[1] <= '9' {
+		if short := rowAndColumn(dst, w); short != nil {
+			return short
+		}
+	}
 	return append(dst, token{text: w})
+}
+
+// rowAndColumn reads words such as r3, c4 and r3c4; nil for any other.
+func rowAndColumn(dst []token, w string) []token {
+	for i := 0; i < len(w); {
+		axis := rowAxis
+		switch w[i] {
+		case 'r':
+		case 'c':
+			axis = columnAxis
+		default:
+			return nil
+		}
+		n, end := 0, i+1
+		for end < len(w) && w[end] >= '0' && w[end] <= '9' {
+			n, end = min(n*10+int(w[end]-'0'), 1<<20), end+1
+		}
+		if end == i+1 {
+			return nil
+		}
+		dst = append(dst, token{lexeme: lexeme{class: line, a: uint8(axis)}}, token{lexeme: lexeme{class: number}, n: n})
+		i = end
+	}
+	return dst
 }
