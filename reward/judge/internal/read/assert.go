@@ -9,15 +9,24 @@ type entity struct {
 	count int
 	// What the text states, as verticals and horizontals index it; conflict when it
 	// states two values.
-	v, h      uint8
-	row, col  int // absolute position, from 1; 0 without one
-	corrected int // number of the sentence that replaced what was stated; 0 for none
+	v, h       uint8
+	row, col   int  // absolute position, from 1; 0 without one
+	many, bare bool // named by a plural; without an article or a number
+	corrected  int  // number of the sentence that replaced what was stated; 0 for none
 }
 
 const conflict = 255
 
 // locate notes an absolute row or column of the subject.
 func (r *reader) locate(axis uint8, n int) {
+	if axis == rowAxis && len(r.subject) == 1 && r.subject[0] >= 0 {
+		if e := &r.entities[r.subject[0]]; e.many && e.row > 0 { // holes at (1, 2) and (3, 0)
+			e.count = 1
+			r.uniques++
+			r.subject[0] = r.entity(e.kind, -r.uniques, 1)
+			r.entities[r.subject[0]].many = true
+		}
+	}
 	for _, id := range r.subject {
 		at := &r.playerAt[axis-1]
 		if id >= 0 {
@@ -49,8 +58,9 @@ func (r *reader) flush() {
 	r.limitDoubt()
 	if len(r.subject) > 0 && !r.muted && !r.inside && !r.doubtful && !r.silent && !r.denied {
 		r.replace()
+		r.divide()
 		r.resolve()
-		shared := r.share()
+		shared := r.share() || r.divided
 		var negV, negH uint8 // what neither … nor excludes
 		for k := range r.mentions {
 			m := &r.mentions[k]

@@ -93,10 +93,17 @@ func structured(text string, names map[string]string) ([]reward.Relation, bool) 
 
 // offers reports whether the words around a list make it one of several, or a guess.
 func offers(text string, names objectNames) bool {
+	negative := false
 	for _, t := range tokenize(nil, plain(text), names) {
 		switch t.class {
 		case or, either, doubt, ignorance, question, denial:
 			return true
+		case not, no:
+			negative = true
+		case sureness:
+			if negative {
+				return true
+			}
 		}
 	}
 	return false

@@ -33,6 +33,17 @@ func (r *reader) neither(i, end int) int {
 	if k < end && r.tokens[k].class == verb {
 		k++ // nor is the hole
 	}
+	if r.tokens[i].class == nor && k < end && r.tokens[k].class == filler && r.tokens[k].b == hereWord { // nor is there one …
+		ids, next := r.phrase(k+1, end)
+		if ids == nil {
+			ids, next = r.implied(r.skip(k, end), end)
+		}
+		if ids != nil {
+			r.begin(ids, false)
+			r.silent = true
+			return next
+		}
+	}
 	if r.tokens[k].class != pronoun {
 		if ids, next := r.phrase(k, end); ids != nil && next < end && (r.tokens[i].class == nor || r.tokens[next].class == nor) {
 			if len(r.subject) > 0 && r.subject[0] == thePlayer && len(r.mentions) > 0 {
@@ -190,7 +201,7 @@ func (r *reader) implySubject(i, end int) {
 		r.mentions = append(r.mentions, kept...)
 		return
 	}
-	if !r.asked || len(r.recent) == 0 || r.inside {
+	if !r.asked && !r.corrects || len(r.recent) == 0 || r.inside {
 		return
 	}
 	for _, t := range r.tokens[i:end] {
@@ -199,6 +210,43 @@ func (r *reader) implySubject(i, end int) {
 		}
 	}
 	r.subject = append(r.subject[:0], r.recent...)
+}
+
+// divide makes an object of each part of "holes to my left and below me", in which every
+// part names the player.
+func (r *reader) divide() {
+	if len(r.subject) != 1 || r.subject[0] < 0 || !r.entities[r.subject[0]].bare || r.respective {
+		return
+	}
+	parts, last, named := 0, -1, true
+	for k := range r.mentions {
+		m := &r.mentions[k]
+		if m.negated || m.offered {
+			return
+		}
+		if m.part != last {
+			if last >= 0 && !named {
+				return
+			}
+			parts, last, named = parts+1, m.part, false
+		}
+		named = named || m.ref == thePlayer
+	}
+	if parts < 2 || !named {
+		return
+	}
+	last, group := r.mentions[0].part, 0
+	for k := range r.mentions {
+		m := &r.mentions[k]
+		if m.part != last {
+			group, last = group+1, m.part
+			r.uniques++
+			r.subject = append(r.subject, r.entity(r.entities[r.subject[0]].kind, -r.uniques, 1))
+		}
+		m.group = group
+	}
+	r.entities[r.subject[0]].count = 1
+	r.divided = true
 }
 
 // share gives the n-th group of directions to the n-th object of the subject, as

@@ -18,7 +18,7 @@ func (r *reader) direction(i, end int) int {
 		}
 		return i + 2 // the left column, the upper left corner: places on the board
 	}
-	m := mention{v: t.a & 0xf, h: t.b, exact: r.precise, ref: noReference}
+	m := mention{v: t.a & 0xf, h: t.b, exact: r.precise && !r.ofLine(i), ref: noReference}
 	prepositional := t.a>>4 != 0
 	next := i + 1
 	for next < end && r.tokens[next].class == direction && !r.noise(next, end) { // upper left, down south
@@ -49,6 +49,19 @@ func (r *reader) direction(i, end int) int {
 	}
 	r.state(m)
 	return r.moreReferences(m, next, end)
+}
+
+// ofLine reports whether the direction at i says which row or column is meant: "the row
+// directly above mine".
+func (r *reader) ofLine(i int) bool {
+	for i--; i >= 0; i-- {
+		switch r.tokens[i].class {
+		case precise, filler, toward:
+			continue
+		}
+		return r.tokens[i].class == line && (i == 0 || r.tokens[i-1].class != same)
+	}
+	return false
 }
 
 // moreReferences reads "and the hole" in "I am above the goal and the hole".
@@ -118,6 +131,9 @@ func (r *reader) noise(i, end int) bool {
 	}
 	if i > 0 && r.tokens[i-1].class == foreign && described[r.tokens[i-1].text] && !r.referred(i+1, end) {
 		return true // as described above
+	}
+	if t.a != 0 && t.b == 0 && i+1 < end && r.tokens[i+1].class == foreign && r.tokens[i+1].text == "ahead" {
+		return true // up ahead
 	}
 	if t.a != 0 && t.b == 0 && t.a>>4 == 0 && i > 0 && r.tokens[i-1].class == foreign && phrasal[r.tokens[i-1].text] {
 		return true // to sum up

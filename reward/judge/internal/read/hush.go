@@ -27,7 +27,7 @@ func (r *reader) quiet(i int) {
 func (r *reader) unknown(k, i, end int) bool {
 	from, to := i, end
 	for j := k; j > i; j-- {
-		if c := r.tokens[j].class; c == comma || c == but {
+		if c := r.tokens[j].class; c == comma || c == but || c == and && r.tokens[r.skip(j+1, end)].class == player {
 			from = j
 			break
 		}
@@ -41,7 +41,7 @@ func (r *reader) unknown(k, i, end int) bool {
 	switch open := r.openQuestion(k, end); {
 	case from > i && open == whichOf:
 		from = r.lastClause(i, from)
-	case from > i && open == whereOf:
+	case from > i && (open == whereOf || r.openBefore(from, k) || r.newObject(i, from, k)):
 	case from > i && k > 0 && r.tokens[k-1].class == alike: // so if I go up
 	default:
 		from = i
@@ -84,6 +84,32 @@ func (r *reader) openQuestion(k, end int) int {
 		}
 	}
 	return allOf
+}
+
+// openBefore reports whether "how" or "where" stands between from and k: "how far it is I
+// cannot say".
+func (r *reader) openBefore(from, k int) bool {
+	for _, t := range r.tokens[from:k] {
+		if t.class == filler && (t.b == wonderWord || t.b == whichWord) {
+			return true
+		}
+	}
+	return false
+}
+
+// newObject reports whether what is unknown at k is about another kind of object than the
+// tokens from i to from: "…, the position of the hole is unknown".
+func (r *reader) newObject(i, from, k int) bool {
+	about := r.firstObject(from, k)
+	if about == "" || r.firstObject(i, from) == "" {
+		return false
+	}
+	for _, t := range r.tokens[i:from] {
+		if t.class == object && t.kind == about {
+			return false
+		}
+	}
+	return true
 }
 
 // lastClause returns where the clause of the last object before the token at to starts: at
@@ -130,7 +156,7 @@ func (r *reader) past(i, end int) bool {
 			was = k
 		case t.class == but || t.class == filler && t.b == nowWord:
 			switch {
-			case at >= 0 || was >= 0 && r.presentVerb(k, end):
+			case at >= 0 || was >= 0 && (r.presentVerb(k, end) || t.class == but && !r.directed(k, end)):
 				r.hush(i, k)
 				r.wasPast = false
 				return false
@@ -195,6 +221,16 @@ func (r *reader) presentVerb(k, end int) bool {
 	for _, t := range r.tokens[k:end] {
 		if t.class == verb {
 			return t.b != pastWord
+		}
+	}
+	return false
+}
+
+// directed reports whether a direction stands between i and end.
+func (r *reader) directed(i, end int) bool {
+	for _, t := range r.tokens[i:end] {
+		if t.class == direction {
+			return true
 		}
 	}
 	return false

@@ -107,6 +107,9 @@ const (
 	highWord     = 20 // second mark, of filler: high, low
 	afterWord    = 22 // second mark, of filler: after
 	beingWord    = 21 // second mark, of filler: being
+	exceptWord   = 4  // of not: except
+	thoughtWord  = 1  // of doubt: thought
+	wouldWord    = 23 // second mark, of filler: would
 	anyWord      = 3  // of not: anything
 	ratherWord   = 1  // of without: rather
 	meanWord     = 1  // of correcting: mean
@@ -160,9 +163,10 @@ func makeLexicon() map[string]lexeme {
 		"diagonal", "diagonally", "once", "side", "hand", "direction", "way", "away", "clearly", "about", "roughly",
 		"with", "by", "yes", "ok", "okay", "indeed", "namely", "thus", "new", "been", "having",
 		"seen", "viewed", "while", "counting", "count", "sideways", "altogether", "somewhat", "even", "nearby",
-		"lying", "standing", "sitting", "will", "would", "shall", "can", "any", "somewhere", "anywhere",
+		"lying", "standing", "sitting", "will", "shall", "can", "any", "somewhere", "anywhere",
 		"counted", "therefore", "hence", "very", "afterwards")
 	add(lexeme{class: filler, b: afterWord}, "after", "since", "following")
+	add(lexeme{class: filler, b: wouldWord}, "would")
 	add(lexeme{class: filler, b: thatWord}, "that", "this")
 	add(lexeme{class: filler, b: farWord}, "far")
 	add(lexeme{class: filler, b: tooWord}, "too")
@@ -192,11 +196,11 @@ func makeLexicon() map[string]lexeme {
 	add(lexeme{class: filler, b: withWord}, "with")
 	add(lexeme{class: toward}, "to", "toward", "towards")
 	add(lexeme{class: relating}, "relative", "compared", "respect")
-	add(lexeme{class: beside}, "next", "beside", "besides", "adjacent", "near", "nearer", "close", "closer", "closest", "between", "facing", "touching", "against", "opposite", "reach", "past", "around")
+	add(lexeme{class: beside}, "next", "beside", "besides", "adjacent", "near", "nearer", "close", "closer", "closest", "between", "facing", "touching", "against", "opposite", "reach", "past", "around", "surrounded", "bordered")
 	add(lexeme{class: hard}, "hard", "difficult", "impossible", "tricky", "tough")
 	add(lexeme{class: verb, b: pastWord}, "was", "lay", "stood", "sat")
 	add(lexeme{class: verb}, "is", "are", "am", "lies", "lie", "sits", "sit", "stands", "stand", "located", "found", "situated", "remains", "remain",
-		"stays", "stay", "rests", "rest", "appears", "appear", "becomes", "positioned", "placed", "waits", "be")
+		"stays", "stay", "rests", "rest", "appears", "appear", "becomes", "positioned", "placed", "waits", "be", "occupy", "occupies")
 	add(lexeme{class: verb, b: equalsWord}, "equals", "matches")
 	add(lexeme{class: verb, b: endWord}, "end", "ends", "ended")
 	add(lexeme{class: acting}, "go", "move", "moves", "moving", "moved", "walk", "walking", "head", "heading", "travel", "travelling", "turn", "turning", "advance", "proceed", "slide", "sliding")
@@ -210,15 +214,17 @@ func makeLexicon() map[string]lexeme {
 	add(lexeme{class: or}, "or")
 	add(lexeme{class: nor}, "nor")
 	add(lexeme{class: neither}, "neither")
-	add(lexeme{class: not}, "not", "n't", "never", "cannot", "isnt", "arent", "nowhere", "hardly", "scarcely", "barely")
+	add(lexeme{class: not}, "not", "n't", "never", "cannot", "isnt", "arent", "nowhere", "hardly", "scarcely", "barely", "fails", "fail", "ceases", "ceased", "stopped", "lacks")
+	add(lexeme{class: not, a: exceptWord}, "except")
 	add(lexeme{class: not, a: anyWord}, "anything")
 	add(lexeme{class: no}, "no", "none")
 	add(lexeme{class: without, a: ratherWord}, "rather")
 	add(lexeme{class: without}, "instead")
 	add(lexeme{class: but}, "but", "however", "although", "though", "yet")
-	add(lexeme{class: doubt}, "maybe", "perhaps", "possibly", "might", "may", "could", "probably", "likely", "presumably", "conceivably", "supposedly", "perchance", "potentially")
+	add(lexeme{class: doubt}, "maybe", "perhaps", "possibly", "might", "may", "could", "probably", "likely", "presumably", "conceivably", "supposedly", "perchance", "potentially", "believed", "rumoured", "presumed", "assumed", "supposed")
+	add(lexeme{class: doubt, a: thoughtWord}, "thought", "thoughts")
 	add(lexeme{class: ignorance}, "if", "unless", "whether", "unsure", "unclear", "uncertain", "unknown", "guess", "guessing", "wonder", "suppose", "supposing", "assuming", "assume", "imagine",
-		"provided", "doubt", "doubtful", "pick", "choose", "whichever", "whatever", "incorrect", "ambiguous", "undecided", "hypothetically", "dunno", "wherever", "suspect", "hope", "hopefully", "wish", "ought", "whenever", "want", "chance", "chances", "probability", "odds",
+		"provided", "doubt", "doubtful", "pick", "choose", "whichever", "whatever", "incorrect", "ambiguous", "undecided", "hypothetically", "dunno", "wherever", "suspect", "hope", "hopefully", "wish", "ought", "whenever", "want", "chance", "chances", "probability", "odds", "possibility", "deny", "denies", "refute", "remember", "recall", "remembered",
 		"options", "candidates", "possibilities", "alternatives", "choices", "example", "examples", "sample", "instance", "pretend", "hypothetical", "apparently", "allegedly", "reportedly")
 	add(lexeme{class: ignorance, a: insteadWord}, "alternatively")
 	add(lexeme{class: ignorance, a: claimWord}, "says", "claims", "reads", "argues", "alleges", "claimed", "argued", "alleged")
@@ -229,7 +235,7 @@ func makeLexicon() map[string]lexeme {
 	add(lexeme{class: bygone, a: lastWord}, "last")
 	add(lexeme{class: magnitude, a: before}, "smaller", "less")
 	add(lexeme{class: magnitude, a: after}, "larger", "greater", "bigger")
-	add(lexeme{class: sureness}, "sure", "certain", "know", "tell", "idea", "determine", "decide", "remember", "clear", "confident", "visible", "obvious", "recall")
+	add(lexeme{class: sureness}, "sure", "certain", "know", "tell", "idea", "determine", "decide", "clear", "confident", "visible", "obvious")
 	add(lexeme{class: denial}, "false", "untrue", "wrong")
 	add(lexeme{class: sureness, a: truth}, "true", "case")
 	add(lexeme{class: sureness, a: possibleWord}, "possible")

@@ -25,9 +25,18 @@ func (r *reader) assertsNothing(i, end int) bool {
 			r.respective = r.respective || r.tokens[k].b == respectWord
 		case denial:
 			r.denied = true
+		case void:
+			for _, t := range r.tokens[k+1 : min(k+4, end)] {
+				if t.class == sureness || t.class == seeing {
+					return true // nobody would say
+				}
+			}
 		case sureness:
 			if k > i && r.tokens[k].a == truth && r.tokens[k-1].class == placing { // in case
 				return true
+			}
+			if r.tokens[k].a == sayWord && (k == i || k > i+1 && r.tokens[k-1].class == possessive && r.tokens[k-2].text == "let") {
+				return true // say the goal is …, let's say
 			}
 			if k > i && r.tokens[k].a == sayWord && (r.tokens[k-1].class == pronoun || r.tokens[k-1].class == other) {
 				return true // they say
@@ -36,6 +45,9 @@ func (r *reader) assertsNothing(i, end int) bool {
 				return true // possible that, possible positions
 			}
 		case hard:
+			if n := &r.tokens[k+1]; n.class == filler && n.b == thatWord {
+				return true // impossible that
+			}
 			for _, t := range r.tokens[k+1 : min(k+4, end)] {
 				if t.class == sureness || t.class == seeing || t.class == address {
 					return true

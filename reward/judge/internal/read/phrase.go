@@ -84,12 +84,13 @@ func (r *reader) named(i, end, label, count int, unique, all, definite, counted 
 		}
 		return ids, next
 	}
+	many := t.many
 	if letter := r.lettered(next, end); letter > 0 && label == 0 && count == 1 {
 		label, next = letter, next+1
 	}
-	r.plural = ""
-	if count > 1 {
-		r.plural = t.kind
+	r.plural, r.single = "", false
+	if count > 1 || unique {
+		r.plural, r.single = t.kind, count == 1
 	}
 	switch {
 	case label > 0:
@@ -101,7 +102,10 @@ func (r *reader) named(i, end, label, count int, unique, all, definite, counted 
 			return []int{only}, next
 		}
 	}
-	return []int{r.entity(t.kind, label, count)}, next
+	id := r.entity(t.kind, label, count)
+	r.entities[id].many = many
+	r.entities[id].bare = many && !counted && definite && label == 0 && !(i > 0 && r.tokens[i-1].class == filler && r.tokens[i-1].b == 0)
+	return []int{id}, next
 }
 
 // ordinals reads "first and second hole".

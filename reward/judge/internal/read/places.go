@@ -61,7 +61,7 @@ func stated(value any, names map[string]string) ([]reward.Relation, bool) {
 		if _, ok := entryName(v); ok {
 			return relationList([]any{v}, names)
 		}
-		if list, ok := places(v, names); ok {
+		if list, ok := places(paired(v), names); ok {
 			return list, true
 		}
 		if len(v) == 1 {
@@ -71,6 +71,29 @@ func stated(value any, names map[string]string) ([]reward.Relation, bool) {
 		}
 	}
 	return nil, false
+}
+
+// paired returns a dictionary with keys such as goal_row and goal_column as one of positions.
+func paired(entries map[string]any) map[string]any {
+	var out map[string]any
+	for key, v := range entries {
+		name, ok := strings.CutSuffix(key, "_row")
+		if !ok {
+			continue
+		}
+		for _, end := range []string{"_column", "_col"} {
+			if column, ok := entries[name+end]; ok {
+				if out == nil {
+					out = maps.Clone(entries)
+				}
+				out[name] = []any{v, column}
+			}
+		}
+	}
+	if out == nil {
+		return entries
+	}
+	return out
 }
 
 // relationList reads a list of relations with the keys object, vertical and horizontal, or

@@ -173,6 +173,10 @@ loop:
 // line reads "row three", "the row I am in" and "its row is the same as mine".
 func (r *reader) line(i, end int) int {
 	axis := r.tokens[i].a
+	if i+2 < end && r.tokens[i+1].class == comma && r.tokens[i+1].text == ":" && r.tokens[i+2].class == number { // row: 3
+		r.locate(axis, r.tokens[i+2].n+1)
+		return i + 3
+	}
 	if i+1 < end && r.tokens[i+1].class == number && !r.measures(i+2, end) || i+2 < end && r.tokens[i+1].class == number && r.tokens[i+2].class != direction && r.tokens[i+2].class != unit {
 		r.locate(axis, r.tokens[i+1].n+1)
 		return i + 2
@@ -194,6 +198,9 @@ func (r *reader) line(i, end int) int {
 	m := mention{ref: thePlayer}
 	m.set(axis)
 	if next := r.afterMine(i+1, end); next > i+1 {
+		if next < end && r.tokens[next].class == comma && r.tokens[next].text == ":" {
+			return next // "row of the player: 3"
+		}
 		r.state(m)
 		return next
 	}

@@ -81,6 +81,8 @@ type reader struct {
 	together bool  // the player is part of the subject
 	silent   bool  // the clause asserts nothing: "there is no hole …"
 	likewise bool  // the same holds as for the last object
+	single   bool  // plural is of "a hole", not of several
+	divided  bool  // each direction has an object of its own
 	amended  int   // len(mentions) when "no wait" was read; 0 without
 }
 
@@ -99,6 +101,12 @@ func readSentences(text string, names objectNames, truth []reward.Relation) []re
 		for end-i < maxSentence && r.tokens[end].class != stop && r.tokens[end].class != question {
 			end++
 		}
+		if first := &r.tokens[i]; first.class == or || first.class == ignorance && first.a == insteadWord {
+			r.retract() // the last sentence was one of several possibilities
+		}
+		if end == i+1 && r.tokens[i].class == no && !r.asked {
+			r.corrects = true
+		}
 		if end > i && r.retracts(i, end) {
 			r.retract()
 			r.corrects = true
@@ -108,6 +116,8 @@ func readSentences(text string, names objectNames, truth []reward.Relation) []re
 		r.asked = r.tokens[end].class == question
 		if r.tokens[end].text == "\n" {
 			r.history = false
+		} else {
+			r.listing = ""
 		}
 		if i = end; r.tokens[i].class == stop || r.tokens[i].class == question {
 			i++
@@ -146,7 +156,7 @@ func (r *reader) unseen(signature uint64) bool {
 func (r *reader) speaksOfObjects(i, end int) bool {
 	for _, t := range r.tokens[i:end] {
 		switch t.class {
-		case object, pronoun, alternative, ordinal, player, other, number:
+		case object, pronoun, correcting, alternative, ordinal, player, other, number:
 			return true
 		}
 	}
@@ -177,15 +187,15 @@ func signature(tokens []token) uint64 {
 // sentence reads the tokens from i to end.
 func (r *reader) sentence(i, end int) {
 	i0 := i
+	if r.listing != "" && r.firstObject(i, end) != "" {
+		r.listing = ""
+	}
 	r.muted, r.base, r.part, r.fronted, r.fromTo, r.observer = r.tokens[end].class == question, noReference, 0, false, false, false
 	r.doubtful, r.nextDoubtful, r.doubtAt, r.denied = false, false, -1, false
 	r.subject, r.mentions = r.subject[:0], r.mentions[:0]
 	r.hushed, r.inside, r.respective = r.hushed[:0], false, false
 	r.turn++
 	r.clear()
-	if first := &r.tokens[i]; first.class == or || first.class == ignorance && first.a == insteadWord {
-		r.retract() // the last sentence was one of several possibilities
-	}
 	if now := r.now(i, end); now && r.wasPast {
 		r.retract()
 	} else if now {
@@ -211,7 +221,7 @@ func (r *reader) sentence(i, end int) {
 // clear forgets what belongs to a clause, apart from its subject and directions.
 func (r *reader) clear() {
 	r.negated, r.offer, r.precise, r.placed, r.measured, r.possess, r.silent, r.together, r.likewise = false, false, false, false, false, false, false, false, false
-	r.amended, r.numbered = 0, 0
+	r.amended, r.numbered, r.divided = 0, 0, false
 }
 
 // read reads the token at i, with what belongs to it, and returns the next index.
@@ -230,12 +240,20 @@ func (r *reader) read(i, end int) int {
 		if n := &r.tokens[i+1]; n.class == without && n.a == ratherWord {
 			return r.amend(i + 2) // or rather
 		}
+		if i+2 < end && r.tokens[i+1].class == filler && r.tokens[i+2].class == precise {
+			return i + 3 // or more precisely
+		}
 		r.offer = true
 	case correcting:
 		if t.a == 0 || t.a == meanWord && i > 0 && r.tokens[i-1].class == player {
 			return r.amend(i + 1)
 		}
 	case not:
+		if t.a == exceptWord {
+			c := r.tokens[i+1].class
+			r.negated = r.negated || c == direction || c == toward || c == placing
+			break
+		}
 		if t.a == anyWord {
 			if r.tokens[i+1].class == but { // anything but above me
 				r.negated = true
@@ -274,6 +292,9 @@ func (r *reader) read(i, end int) int {
 	case no:
 		return r.none(i, end)
 	case doubt:
+		if t.a == thoughtWord && i > 0 && r.tokens[i-1].class == ordinal {
+			return r.amend(i + 1) // on second thought
+		}
 		r.doubts(i, end)
 	case verb:
 		r.elsewhere(i)
@@ -324,6 +345,9 @@ func (r *reader) read(i, end int) int {
 		case t.b == tooWord && r.bare(i, end):
 			r.likewise = true
 			return i + 1
+		case t.b == wouldWord && r.tokens[i+1].class == verb:
+			r.doubts(i, end)
+			return i + 1
 		case t.b == goingWord && r.leadsToDirection(i+1, end):
 			return r.action(i, end)
 		}
@@ -356,7 +380,7 @@ func (r *reader) comma(i, end int) int {
 	r.negated = false
 	if r.denied && r.tokens[i+1].class == pronoun { // "it is false that it is above me, it is below me"
 		r.flush()
-		r.denied = false
+		r.denied, r.corrects = false, true
 	}
 	return i + 1
 }

@@ -14,6 +14,9 @@ func records(text string, names map[string]string) ([]reward.Relation, bool) {
 		if values := objectLines(text); values != nil {
 			return stated(values, names)
 		}
+		if list, ok := enclosed(text, names); ok {
+			return list, true
+		}
 	}
 	if strings.IndexByte(text, '\n') < 0 {
 		return nil, false
@@ -22,6 +25,20 @@ func records(text string, names map[string]string) ([]reward.Relation, bool) {
 		return list, true
 	}
 	return stated(tableValue(text), names)
+}
+
+// enclosed reads the only dictionary within other words.
+func enclosed(text string, names map[string]string) ([]reward.Relation, bool) {
+	from := strings.IndexByte(text, '{')
+	n := closing(text[from:])
+	if n == 0 || strings.IndexByte(text[from+n:], '{') >= 0 {
+		return nil, false
+	}
+	list, ok := stated(literal(text[from:from+n]), names)
+	if ok && offers(text[:from]+" "+text[from+n:], names) {
+		return []reward.Relation{}, true
+	}
+	return list, ok
 }
 
 // objectLines reads several JSON or Python dictionaries, one after another with at most

@@ -16,7 +16,7 @@ func (r *reader) playerWord(i, end int) int {
 	}
 	switch t := &r.tokens[k]; t.class {
 	case line:
-		if k+1 < end && (r.tokens[k+1].class == number || r.tokens[k+1].class == verb && r.tokens[k+2].class == number) {
+		if k+1 < end && (r.tokens[k+1].class == number || (r.tokens[k+1].class == verb || r.tokens[k+1].class == comma && r.tokens[k+1].text == ":") && r.tokens[k+2].class == number) {
 			r.player()
 			return k
 		}
@@ -84,6 +84,10 @@ func (r *reader) playerSubject(i, k, end int) int {
 		k++
 	}
 	r.observer = r.observer || k < end && r.tokens[k].class == seeing
+	if k+1 < end && r.tokens[k].class == cell && r.tokens[k+1].class == comma && r.tokens[k+1].text != "," {
+		r.player() // player position: (3, 4)
+		return k + 1
+	}
 	if k+1 < end && r.tokens[k].class == line && r.tokens[k+1].class == number {
 		r.player() // the player, row 3
 		return i + 1

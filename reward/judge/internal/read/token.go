@@ -142,6 +142,9 @@ func numeral(dst []token, n int, text string, end *int) []token {
 			return append(dst, token{lexeme: lexeme{class: ordinal}, n: n})
 		}
 	}
+	if strings.HasPrefix(text[*end:], "%") && n < 100 {
+		return append(dst, token{lexeme: lexeme{class: ignorance}}) // with 60% confidence
+	}
 	return append(dst, token{lexeme: lexeme{class: number}, n: n})
 }
 
