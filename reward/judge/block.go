@@ -122,6 +122,7 @@ func (s *StateReward) Supports(environment string) error {
 func (s *StateReward) SameJudge(other *StateReward) bool {
 	a, b := *s, *other
 	a.Estimation, a.Transition, b.Estimation, b.Transition = Section{}, Section{}, Section{}, Section{}
+	a.On, b.On = nil, nil // a pointer, and about payment as well
 	return a == b
 }
 
