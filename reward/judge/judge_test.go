@@ -180,3 +180,26 @@ func FuzzRules(f *testing.F) {
 		}
 	})
 }
+
+// States of other kinds are read as strictly: what is asked, guessed, denied or offered is no
+// statement.
+func TestGuessesAboutOtherStatesAreNotStatements(t *testing.T) {
+	ahead := reward.Relation{Object: "fridge", Vertical: reward.Above, Horizontal: reward.Same}
+	hand := func(text string) reward.Claim {
+		c := claim("blackjack", text)
+		c.State = `{"player_sum": 13, "dealer_showing": 10}`
+		return c
+	}
+	for text, want := range map[string]float64{
+		"The fridge is ahead.": 1, "The fridge is ahead of me. The way is free.": 1,
+		"Is the fridge ahead?": 0, "Maybe the fridge is ahead.": 0, "The fridge is not ahead.": 0, "If the fridge is ahead, I move.": 0, "The fridge is ahead or behind.": 0,
+	} {
+		require.InDelta(t, want, score(t, new(Rules), claim("navigation", text, ahead))[0], 1e-9, text)
+	}
+	for text, want := range map[string]float64{
+		"I hold 13 and the dealer shows 10.": 1, `{"player_sum": 13, "dealer_showing": 10}`: 1, "I do not have an ace, only 13; the dealer shows 10.": 1,
+		"Maybe I hold 13. Does the dealer show 10?": 0, "I hold 12 or 13.": 0,
+	} {
+		require.InDelta(t, want, score(t, new(Rules), hand(text))[0], 1e-9, text)
+	}
+}

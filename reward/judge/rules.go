@@ -56,7 +56,7 @@ func (r *Rules) Score(_ context.Context, claims []reward.Claim) ([]float64, erro
 		case read.Blank(c.Text) || len(c.Truth) == 0 && c.State == "":
 			scores[i] = math.NaN()
 		case len(c.Truth) == 0:
-			scores[i] = reward.AboveBase(compareNumbers(c.Text, c.State), r.Base)
+			scores[i] = reward.AboveBase(compareNumbers(read.Firm(c.Text), c.State), r.Base)
 		}
 	}
 	r.guard(claims, scores)

@@ -31,7 +31,7 @@ func Relations(c reward.Claim) []reward.Relation {
 		return list
 	}
 	if c.Env == "navigation" {
-		return read(text, names, directions)
+		return read(firm(text, names, true), names, directions)
 	}
 	return readSentences(text, names, c.Truth)
 }
@@ -89,6 +89,54 @@ func structured(text string, names map[string]string) ([]reward.Relation, bool) 
 		}
 		rest = rest[:i]
 	}
+}
+
+// Firm returns a text without its sentences that are questions, conditions, guesses or
+// alternatives.
+func Firm(text string) string { return firm(text, nil, false) }
+
+// firm is Firm for a text about objects with these names; negative sentences are left out as
+// well where it is positive.
+func firm(text string, names objectNames, positive bool) string {
+	var kept strings.Builder
+	for from := 0; from < len(text); {
+		end := from
+		for end < len(text) && !sentenceEnd(text, end) {
+			end++
+		}
+		end = min(end+1, len(text))
+		if sentence := text[from:end]; asserts(sentence, names, positive) {
+			kept.WriteString(sentence)
+		}
+		from = end
+	}
+	return kept.String()
+}
+
+// sentenceEnd reports whether the byte at i ends a sentence; a point within a number does not.
+func sentenceEnd(text string, i int) bool {
+	switch text[i] {
+	case '!', '?', ';', '\n':
+		return true
+	case '.':
+		return i+1 == len(text) || text[i+1] < '0' || text[i+1] > '9'
+	}
+	return false
+}
+
+// asserts reports whether a sentence states something.
+func asserts(sentence string, names objectNames, positive bool) bool {
+	for _, t := range tokenize(nil, plain(sentence), names) {
+		switch t.class {
+		case question, or, either, doubt, ignorance, bygone:
+			return false
+		case not, no, neither, nor, denial, without, void:
+			if positive {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // offers reports whether the words around a list make it one of several, or a guess.
