@@ -18,6 +18,7 @@ func (r *reader) direction(i, end int) int {
 		}
 		return i + 2 // the left column, the upper left corner: places on the board
 	}
+	r.ofNoun(i)
 	m := mention{v: t.a & 0xf, h: t.b, exact: r.precise && !r.ofLine(i), ref: noReference}
 	prepositional := t.a>>4 != 0
 	next := i + 1
@@ -49,6 +50,19 @@ func (r *reader) direction(i, end int) int {
 	}
 	r.state(m)
 	return r.moreReferences(m, next, end)
+}
+
+// ofNoun makes a word that is not known the subject of the direction at i: "the wall above
+// me".
+func (r *reader) ofNoun(i int) {
+	k := i - 1
+	for k >= 0 && (r.tokens[k].class == foreign || r.tokens[k].class == part) {
+		k--
+	}
+	if k < 0 || k == i-1 || r.tokens[k].class != filler || r.tokens[k].b != 0 || len(r.subject) > 0 || len(r.mentions) > 0 {
+		return
+	}
+	r.begin([]int{r.entity("", 0, 1)}, false)
 }
 
 // ofLine reports whether the direction at i says which row or column is meant: "the row
@@ -139,7 +153,7 @@ func (r *reader) noise(i, end int) bool {
 		return true // to sum up
 	}
 	if t.a != 0 || t.b == 0 {
-		return false
+		return t.a>>4 == 0 && i > 0 && i+1 < end && r.tokens[i+1].class == object && r.tokens[i-1].class == filler && r.tokens[i-1].b == 0
 	}
 	if t.b == after && i+1 < end {
 		switch n := &r.tokens[i+1]; {
@@ -163,12 +177,14 @@ func (r *reader) noise(i, end int) bool {
 		return i > 0 && r.tokens[i-1].class == player
 	case filler:
 		return i > 0 && r.tokens[i-1].class == player && r.tokens[i-1].text == "" && t.b == before && n.a != indefinite
+	case object:
+		return t.a>>4 != takesReference && i > 0 && r.tokens[i-1].class == filler && r.tokens[i-1].b == 0 // the upper hole
 	case toward:
 		if i+2 >= end {
 			return false
 		}
 		switch c := r.tokens[i+2].class; c {
-		case foreign, seeing, acting, address, sureness:
+		case verb, foreign, seeing, acting, address, sureness:
 			return true // two holes left to think about
 		}
 	}
@@ -266,6 +282,9 @@ func (r *reader) antecedent() int {
 		if len(r.recent) > 0 {
 			return r.recent[0]
 		}
+	}
+	if r.spokenOf == thePlayer && len(r.subject) > 0 {
+		return thePlayer // "I am in row 3. The goal is above it."
 	}
 	return otherwiseLocated
 }

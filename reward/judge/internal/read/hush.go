@@ -25,6 +25,9 @@ func (r *reader) quiet(i int) {
 // unknown hushes what a word such as "unsure" at k makes unknown. It reports whether that
 // is the whole sentence.
 func (r *reader) unknown(k, i, end int) bool {
+	if r.concedes(k, i, end) {
+		return false
+	}
 	from, to := i, end
 	for j := k; j > i; j-- {
 		if c := r.tokens[j].class; c == comma || c == but || c == and && r.tokens[r.skip(j+1, end)].class == player {

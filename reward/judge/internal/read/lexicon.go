@@ -109,6 +109,8 @@ const (
 	beingWord    = 21 // second mark, of filler: being
 	exceptWord   = 4  // of not: except
 	thoughtWord  = 1  // of doubt: thought
+	couldWord    = 2  // of doubt: could
+	althoughWord = 1  // of but: although
 	wouldWord    = 23 // second mark, of filler: would
 	anyWord      = 3  // of not: anything
 	ratherWord   = 1  // of without: rather
@@ -197,7 +199,7 @@ func makeLexicon() map[string]lexeme {
 	add(lexeme{class: toward}, "to", "toward", "towards")
 	add(lexeme{class: relating}, "relative", "compared", "respect")
 	add(lexeme{class: beside}, "next", "beside", "besides", "adjacent", "near", "nearer", "close", "closer", "closest", "between", "facing", "touching", "against", "opposite", "reach", "past", "around", "surrounded", "bordered")
-	add(lexeme{class: hard}, "hard", "difficult", "impossible", "tricky", "tough")
+	add(lexeme{class: hard}, "hard", "difficult", "impossible", "tricky", "tough", "reason")
 	add(lexeme{class: verb, b: pastWord}, "was", "lay", "stood", "sat")
 	add(lexeme{class: verb}, "is", "are", "am", "lies", "lie", "sits", "sit", "stands", "stand", "located", "found", "situated", "remains", "remain",
 		"stays", "stay", "rests", "rest", "appears", "appear", "becomes", "positioned", "placed", "waits", "be", "occupy", "occupies")
@@ -220,11 +222,13 @@ func makeLexicon() map[string]lexeme {
 	add(lexeme{class: no}, "no", "none")
 	add(lexeme{class: without, a: ratherWord}, "rather")
 	add(lexeme{class: without}, "instead")
-	add(lexeme{class: but}, "but", "however", "although", "though", "yet")
-	add(lexeme{class: doubt}, "maybe", "perhaps", "possibly", "might", "may", "could", "probably", "likely", "presumably", "conceivably", "supposedly", "perchance", "potentially", "believed", "rumoured", "presumed", "assumed", "supposed")
+	add(lexeme{class: but}, "but", "however", "yet")
+	add(lexeme{class: but, a: althoughWord}, "although", "though")
+	add(lexeme{class: doubt}, "maybe", "perhaps", "possibly", "might", "may", "probably", "likely", "presumably", "conceivably", "supposedly", "perchance", "potentially", "believed", "rumoured", "presumed", "assumed", "supposed")
+	add(lexeme{class: doubt, a: couldWord}, "could")
 	add(lexeme{class: doubt, a: thoughtWord}, "thought", "thoughts")
 	add(lexeme{class: ignorance}, "if", "unless", "whether", "unsure", "unclear", "uncertain", "unknown", "guess", "guessing", "wonder", "suppose", "supposing", "assuming", "assume", "imagine",
-		"provided", "doubt", "doubtful", "pick", "choose", "whichever", "whatever", "incorrect", "ambiguous", "undecided", "hypothetically", "dunno", "wherever", "suspect", "hope", "hopefully", "wish", "ought", "whenever", "want", "chance", "chances", "probability", "odds", "possibility", "deny", "denies", "refute", "remember", "recall", "remembered",
+		"provided", "doubt", "doubtful", "pick", "choose", "whichever", "whatever", "incorrect", "ambiguous", "undecided", "hypothetically", "dunno", "wherever", "suspect", "hope", "hopefully", "wish", "ought", "whenever", "want", "chance", "chances", "probability", "odds", "possibility", "unlikely", "improbable", "told", "rumour", "rumor", "hearsay", "event", "deny", "denies", "refute", "remember", "recall", "remembered",
 		"options", "candidates", "possibilities", "alternatives", "choices", "example", "examples", "sample", "instance", "pretend", "hypothetical", "apparently", "allegedly", "reportedly")
 	add(lexeme{class: ignorance, a: insteadWord}, "alternatively")
 	add(lexeme{class: ignorance, a: claimWord}, "says", "claims", "reads", "argues", "alleges", "claimed", "argued", "alleged")

@@ -25,10 +25,14 @@ func (r *reader) assertsNothing(i, end int) bool {
 			r.respective = r.respective || r.tokens[k].b == respectWord
 		case denial:
 			r.denied = true
+		case foreign:
+			if n := &r.tokens[k+1]; k == i && n.class == filler && (r.tokens[k].text == "let" || r.tokens[k].text == "given" && n.a == indefinite) {
+				return true // let the goal be above me, given a goal above me
+			}
 		case void:
 			for _, t := range r.tokens[k+1 : min(k+4, end)] {
-				if t.class == sureness || t.class == seeing {
-					return true // nobody would say
+				if t.class == sureness || t.class == seeing || t.class == filler && t.b == thatWord {
+					return true // nobody would say, nothing suggests that
 				}
 			}
 		case sureness:
@@ -38,7 +42,7 @@ func (r *reader) assertsNothing(i, end int) bool {
 			if r.tokens[k].a == sayWord && (k == i || k > i+1 && r.tokens[k-1].class == possessive && r.tokens[k-2].text == "let") {
 				return true // say the goal is …, let's say
 			}
-			if k > i && r.tokens[k].a == sayWord && (r.tokens[k-1].class == pronoun || r.tokens[k-1].class == other) {
+			if k > i && r.tokens[k].a == sayWord && r.othersSay(k, i) {
 				return true // they say
 			}
 			if n := &r.tokens[k+1]; r.tokens[k].a == possibleWord && (n.class == cell || n.class == filler && n.b == thatWord) {
@@ -50,6 +54,9 @@ func (r *reader) assertsNothing(i, end int) bool {
 			}
 			for _, t := range r.tokens[k+1 : min(k+4, end)] {
 				if t.class == sureness || t.class == seeing || t.class == address {
+					if r.concedes(k, i, end) {
+						break
+					}
 					return true
 				}
 			}
@@ -74,9 +81,37 @@ func (r *reader) assertsNothing(i, end int) bool {
 	return false
 }
 
+// othersSay reports whether "say" at k has a subject other than the player.
+func (r *reader) othersSay(k, i int) bool {
+	if c := r.tokens[k-1].class; c == pronoun || c == other {
+		return true
+	}
+	for _, t := range r.tokens[i:k] {
+		if t.class == player {
+			return false
+		}
+	}
+	return r.tokens[k-1].class == foreign
+}
+
+// concedes hushes a part that starts the sentence with "although", up to its comma. It reports
+// whether there is such a part with k in it.
+func (r *reader) concedes(k, i, end int) bool {
+	if r.tokens[i].class != but || r.tokens[i].a != althoughWord {
+		return false
+	}
+	for j := k; j < end; j++ {
+		if r.tokens[j].class == comma {
+			r.hush(i, j)
+			return true
+		}
+	}
+	return false
+}
+
 // doubts marks the clause, or the next one where the doubt stands before its subject.
 func (r *reader) doubts(i, end int) {
-	if r.tokens[min(i+1, end)].class == seeing {
+	if r.tokens[i].a == couldWord && r.tokens[min(i+1, end)].class == seeing {
 		return // "I could see that …" states it
 	}
 	if len(r.subject) == 0 {

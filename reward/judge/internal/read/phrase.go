@@ -85,6 +85,9 @@ func (r *reader) named(i, end, label, count int, unique, all, definite, counted 
 		return ids, next
 	}
 	many := t.many
+	if i > 1 && r.tokens[i-1].class == direction && r.tokens[i-2].class == filler && label == 0 && count == 1 {
+		label = sideLabel + int(r.tokens[i-1].a&0xf)<<2 + int(r.tokens[i-1].b) // the upper hole
+	}
 	if letter := r.lettered(next, end); letter > 0 && label == 0 && count == 1 {
 		label, next = letter, next+1
 	}
@@ -138,6 +141,9 @@ func (r *reader) lettered(i, end int) int {
 	}
 	return 0
 }
+
+// sideLabel and the directions of its name are the label of "the upper hole".
+const sideLabel = 1 << 22
 
 // letterLabel is the label of object A. It is above the numbers that objects have.
 const letterLabel = 1 << 21
@@ -280,7 +286,13 @@ func (r *reader) noun(i, end int) int {
 			return i + 1
 		}
 		if len(r.subject) > 0 && r.subject[0] >= 0 && r.entities[r.subject[0]].count > 1 {
-			r.begin(ids, false) // of the two holes, one is …
+			r.parent = r.subject[0] // of the two holes, one is …
+		}
+		if r.parent >= 0 && len(ids) == 1 && ids[0] != r.parent && r.entities[ids[0]].kind == r.entities[r.parent].kind {
+			r.begin(ids, false)
+			e, of := &r.entities[ids[0]], &r.entities[r.parent]
+			e.add(of.v, of.h)
+			of.count = max(0, of.count-e.count)
 			return next
 		}
 	}

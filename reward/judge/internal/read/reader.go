@@ -50,6 +50,7 @@ type reader struct {
 	saved    []entity // before the last sentence
 	savedAt  [2]int
 	corrects bool // what is said replaces what was said
+	spokenOf int  // the subject at the end of the last sentence: thePlayer or an object
 	stated   bool // the sentence stated something
 	turn     int  // number of the sentence
 
@@ -81,6 +82,7 @@ type reader struct {
 	together bool  // the player is part of the subject
 	silent   bool  // the clause asserts nothing: "there is no hole …"
 	likewise bool  // the same holds as for the last object
+	parent   int   // the objects that "one" after them is of; noReference without
 	single   bool  // plural is of "a hole", not of several
 	divided  bool  // each direction has an object of its own
 	amended  int   // len(mentions) when "no wait" was read; 0 without
@@ -130,7 +132,7 @@ func readSentences(text string, names objectNames, truth []reward.Relation) []re
 
 // reset forgets the text before, but keeps the memory.
 func (r *reader) reset(truth []reward.Relation) {
-	*r = reader{last: -1, truth: truth, tokens: r.tokens, entities: r.entities[:0], seen: r.seen[:0], listed: r.listed[:0], recent: r.recent[:0],
+	*r = reader{last: -1, parent: noReference, spokenOf: noReference, truth: truth, tokens: r.tokens, entities: r.entities[:0], seen: r.seen[:0], listed: r.listed[:0], recent: r.recent[:0],
 		subject: r.subject[:0], mentions: r.mentions[:0], hushed: r.hushed[:0], saved: r.saved[:0], nouns: r.nouns[:0]}
 }
 
@@ -216,6 +218,10 @@ func (r *reader) sentence(i, end int) {
 	if r.stated {
 		r.corrects = false
 	}
+	r.spokenOf, r.parent = noReference, noReference
+	if len(r.subject) > 0 {
+		r.spokenOf = r.subject[0]
+	}
 }
 
 // clear forgets what belongs to a clause, apart from its subject and directions.
@@ -265,6 +271,9 @@ func (r *reader) read(i, end int) int {
 			return i + 2
 		}
 		if ids, next := r.phrase(i+1, end); ids != nil { // "there is not a hole …"
+			if i > 0 && r.tokens[i-1].class == comma && len(r.subject) > 0 && r.subject[0] >= 0 && len(r.mentions) == 0 && next < end && r.tokens[next].class == comma {
+				return next + 1 // the goal, not the hole, is …
+			}
 			r.begin(ids, false)
 			r.silent = true
 			return next
@@ -424,6 +433,7 @@ func (r *reader) none(i, end int) int {
 	if ids, next := r.phrase(i+1, end); ids != nil {
 		r.begin(ids, false)
 		r.silent = true
+		r.plural, r.single = r.entities[ids[0]].kind, true // "no hole …, but there is one …"
 		return next
 	}
 	r.negated = true

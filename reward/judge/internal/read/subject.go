@@ -20,7 +20,7 @@ func (r *reader) playerWord(i, end int) int {
 			r.player()
 			return k
 		}
-		if k+1 < end && r.tokens[k+1].class == verb {
+		if k+1 < end && r.tokens[k+1].class == verb && !(i > 0 && r.tokens[i-1].class == placing) {
 			return k + 1
 		}
 		m := mention{ref: thePlayer}
@@ -105,6 +105,9 @@ func (r *reader) playerSubject(i, k, end int) int {
 
 // relate reads "relative to me".
 func (r *reader) relate(i, end int) int {
+	if i+1 < end && r.tokens[i+1].class == cell {
+		return i + 2 // relative position
+	}
 	if ref, next := r.reference(i, end, false); ref != noReference {
 		r.base = ref
 		return next
