@@ -27,7 +27,15 @@ func (r *reader) locate(axis uint8, n int) {
 			r.entities[r.subject[0]].many = true
 		}
 	}
-	for _, id := range r.subject {
+	subject := r.subject
+	if k := r.located[axis-1]; r.respective && len(subject) > 1 {
+		r.located[axis-1]++
+		if k >= len(subject) {
+			return
+		}
+		subject = subject[k : k+1]
+	}
+	for _, id := range subject {
 		at := &r.playerAt[axis-1]
 		if id >= 0 {
 			at = &r.entities[id].row

@@ -182,6 +182,79 @@ func (r *reader) relative(i, end int) bool {
 	return true
 }
 
+// like reads "just like the goal" after what is stated of another object.
+func (r *reader) like(i, end int) int {
+	if r.tokens[i].text != "like" || len(r.mentions) == 0 || len(r.subject) == 0 || r.subject[0] < 0 {
+		return i + 1
+	}
+	ids, next := r.phrase(i+1, end)
+	if ids == nil || next < end && r.tokens[next].class != comma {
+		return i + 1
+	}
+	r.begin(ids, false)
+	r.likewise = true
+	return next
+}
+
+// nearer reads "closer to the top than me", and returns the index after it, or 0.
+func (r *reader) nearer(i, end int) int {
+	k := i + 1
+	for k < end && (r.tokens[k].class == toward || r.tokens[k].class == filler) {
+		k++
+	}
+	if k >= end || r.tokens[k].class != direction {
+		return 0
+	}
+	m := mention{v: r.tokens[k].a & 0xf, h: r.tokens[k].b}
+	for k++; k < end && (r.tokens[k].class == part || r.tokens[k].class == filler); k++ {
+	}
+	if k >= end || r.tokens[k].class != linking || r.tokens[k].a == origin {
+		return 0
+	}
+	ref, next := r.reference(k, end, false)
+	if ref == noReference {
+		return 0
+	}
+	m.ref = ref
+	r.state(m)
+	return next
+}
+
+// answer keeps the directions of a question such as "what is above me?", and gives them to
+// the only object of a sentence after it that states nothing else.
+func (r *reader) answer(i, end int) {
+	if r.tokens[end].class == question {
+		r.open = r.open[:0]
+		if t := &r.tokens[i]; t.class == filler && (t.b == wonderWord || t.b == whichWord) && r.firstObject(i, end) == "" {
+			for _, m := range r.mentions {
+				if m.offered || m.negated || m.ref != thePlayer {
+					r.open = r.open[:0]
+					return
+				}
+				r.open = append(r.open, m)
+			}
+		}
+		return
+	}
+	if len(r.open) == 0 {
+		return
+	}
+	objects := 0
+	for _, t := range r.tokens[i:end] {
+		switch t.class {
+		case object:
+			objects++
+		case filler, verb, pronoun, comma, number:
+		default:
+			objects = 2
+		}
+	}
+	if objects == 1 && len(r.subject) == 1 && r.subject[0] >= 0 && len(r.mentions) == 0 && !r.muted && !r.inside {
+		r.mentions = append(r.mentions, r.open...)
+	}
+	r.open = r.open[:0]
+}
+
 // item starts the next object of a list such as "holes: above me, left of me".
 func (r *reader) item() {
 	r.uniques++
@@ -252,7 +325,7 @@ func (r *reader) divide() {
 // share gives the n-th group of directions to the n-th object of the subject, as
 // "respectively" says. Groups are separated by a comma or "and".
 func (r *reader) share() bool {
-	if !r.respective || len(r.subject) < 2 {
+	if !r.respective || len(r.subject) == 0 || r.subject[0] < 0 {
 		return false
 	}
 	group, last := -1, -1
@@ -262,6 +335,14 @@ func (r *reader) share() bool {
 			group, last = group+1, m.part
 		}
 		m.group = group
+	}
+	if e := &r.entities[r.subject[0]]; len(r.subject) == 1 && e.count == group+1 { // the two holes are …
+		e.count = 1
+		kind := e.kind
+		for range group {
+			r.uniques++
+			r.subject = append(r.subject, r.entity(kind, -r.uniques, 1))
+		}
 	}
 	if group+1 != len(r.subject) {
 		r.mentions = r.mentions[:0] // the groups are not those of the objects

@@ -11,6 +11,16 @@ func (r *reader) direction(i, end int) int {
 		r.precise = true // right above
 		return i + 1
 	}
+	if i+2 < end && r.tokens[i+1].class == line && r.tokens[i+2].class == filler && r.tokens[i+2].b == indexWord && t.a>>4 == 0 && t.b == 0 {
+		m := mention{ref: noReference} // a higher row number is further down
+		m.order(r.tokens[i+1].a, opposite(t.a&0xf))
+		next := i + 3
+		if ref, after := r.reference(next, end, false); ref != noReference {
+			m.ref, next = ref, after
+		}
+		r.state(m)
+		return next
+	}
 	if i+1 < end && (r.tokens[i+1].class == part || r.tokens[i+1].class == line) {
 		if ref, next := r.reference(i+2, end, false); r.tokens[i+1].class == line && ref != noReference { // in a higher row than mine
 			r.state(mention{v: t.a & 0xf, h: t.b, ref: ref})
@@ -116,7 +126,7 @@ func (r *reader) action(i, end int) int {
 			}
 		case object, pronoun:
 			if takes {
-				if ids, _ := r.phrase(i, end); ids != nil && len(r.recent) == 0 {
+				if ids, _ := r.phrase(i, end); ids != nil {
 					r.recent = append(r.recent[:0], ids...)
 				}
 				continue

@@ -18,7 +18,7 @@ func (r *reader) quiet(i int) {
 	}
 	if inside != r.inside {
 		r.flush()
-		r.inside = inside
+		r.inside, r.placed = inside, true // the next object does not join the subject
 	}
 }
 
@@ -45,7 +45,7 @@ func (r *reader) unknown(k, i, end int) bool {
 	case from > i && open == whichOf:
 		from = r.lastClause(i, from)
 	case from > i && (open == whereOf || r.openBefore(from, k) || r.newObject(i, from, k)):
-	case from > i && k > 0 && r.tokens[k-1].class == alike: // so if I go up
+	case from > i && (r.tokens[k-1].class == alike || r.tokens[from+1].class == alike): // so if I go up, so I go up if …
 	default:
 		from = i
 	}

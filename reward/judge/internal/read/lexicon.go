@@ -111,6 +111,7 @@ const (
 	thoughtWord  = 1  // of doubt: thought
 	couldWord    = 2  // of doubt: could
 	althoughWord = 1  // of but: although
+	evenWord     = 24 // second mark, of filler: even
 	wouldWord    = 23 // second mark, of filler: would
 	anyWord      = 3  // of not: anything
 	ratherWord   = 1  // of without: rather
@@ -161,17 +162,18 @@ func makeLexicon() map[string]lexeme {
 		}
 	}
 	add(lexeme{class: filler}, "the", "teh", "hte", "these", "those", "further", "farther", "more", "much", "lot",
-		"also", "then", "still", "again", "just", "only", "quite", "slightly", "bit", "little", "own",
+		"then", "still", "again", "just", "only", "quite", "slightly", "bit", "little", "own",
 		"diagonal", "diagonally", "once", "side", "hand", "direction", "way", "away", "clearly", "about", "roughly",
 		"with", "by", "yes", "ok", "okay", "indeed", "namely", "thus", "new", "been", "having",
-		"seen", "viewed", "while", "counting", "count", "sideways", "altogether", "somewhat", "even", "nearby",
+		"seen", "viewed", "while", "counting", "count", "sideways", "altogether", "somewhat", "nearby",
 		"lying", "standing", "sitting", "will", "shall", "can", "any", "somewhere", "anywhere",
 		"counted", "therefore", "hence", "very", "afterwards")
 	add(lexeme{class: filler, b: afterWord}, "after", "since", "following")
 	add(lexeme{class: filler, b: wouldWord}, "would")
 	add(lexeme{class: filler, b: thatWord}, "that", "this")
 	add(lexeme{class: filler, b: farWord}, "far")
-	add(lexeme{class: filler, b: tooWord}, "too")
+	add(lexeme{class: filler, b: tooWord}, "too", "also")
+	add(lexeme{class: filler, b: evenWord}, "even")
 	add(lexeme{class: filler, b: nowWord}, "now", "currently", "current", "present", "presently")
 	add(lexeme{class: filler, b: forWord}, "for")
 	add(lexeme{class: filler, b: respectWord}, "respectively")
@@ -198,7 +200,7 @@ func makeLexicon() map[string]lexeme {
 	add(lexeme{class: filler, b: withWord}, "with")
 	add(lexeme{class: toward}, "to", "toward", "towards")
 	add(lexeme{class: relating}, "relative", "compared", "respect")
-	add(lexeme{class: beside}, "next", "beside", "besides", "adjacent", "near", "nearer", "close", "closer", "closest", "between", "facing", "touching", "against", "opposite", "reach", "past", "around", "surrounded", "bordered")
+	add(lexeme{class: beside}, "next", "beside", "besides", "adjacent", "near", "nearer", "close", "closer", "closest", "between", "facing", "touching", "against", "opposite", "reach", "past", "around", "surrounded", "bordered", "unlike")
 	add(lexeme{class: hard}, "hard", "difficult", "impossible", "tricky", "tough", "reason")
 	add(lexeme{class: verb, b: pastWord}, "was", "lay", "stood", "sat")
 	add(lexeme{class: verb}, "is", "are", "am", "lies", "lie", "sits", "sit", "stands", "stand", "located", "found", "situated", "remains", "remain",
@@ -228,7 +230,7 @@ func makeLexicon() map[string]lexeme {
 	add(lexeme{class: doubt, a: couldWord}, "could")
 	add(lexeme{class: doubt, a: thoughtWord}, "thought", "thoughts")
 	add(lexeme{class: ignorance}, "if", "unless", "whether", "unsure", "unclear", "uncertain", "unknown", "guess", "guessing", "wonder", "suppose", "supposing", "assuming", "assume", "imagine",
-		"provided", "doubt", "doubtful", "pick", "choose", "whichever", "whatever", "incorrect", "ambiguous", "undecided", "hypothetically", "dunno", "wherever", "suspect", "hope", "hopefully", "wish", "ought", "whenever", "want", "chance", "chances", "probability", "odds", "possibility", "unlikely", "improbable", "told", "rumour", "rumor", "hearsay", "event", "deny", "denies", "refute", "remember", "recall", "remembered",
+		"provided", "doubt", "doubtful", "pick", "choose", "whichever", "whatever", "incorrect", "ambiguous", "undecided", "hypothetically", "dunno", "wherever", "suspect", "hope", "hopefully", "wish", "ought", "whenever", "want", "chance", "chances", "probability", "odds", "possibility", "unlikely", "improbable", "told", "rumour", "rumor", "hearsay", "event", "deny", "denies", "disagree", "dispute", "refute", "remember", "recall", "remembered",
 		"options", "candidates", "possibilities", "alternatives", "choices", "example", "examples", "sample", "instance", "pretend", "hypothetical", "apparently", "allegedly", "reportedly")
 	add(lexeme{class: ignorance, a: insteadWord}, "alternatively")
 	add(lexeme{class: ignorance, a: claimWord}, "says", "claims", "reads", "argues", "alleges", "claimed", "argued", "alleged")

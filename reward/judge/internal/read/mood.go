@@ -94,10 +94,15 @@ func (r *reader) othersSay(k, i int) bool {
 	return r.tokens[k-1].class == foreign
 }
 
-// concedes hushes a part that starts the sentence with "although", up to its comma. It reports
+// concedes hushes a part that starts the sentence with "although" or the like, up to its comma. It reports
 // whether there is such a part with k in it.
 func (r *reader) concedes(k, i, end int) bool {
-	if r.tokens[i].class != but || r.tokens[i].a != althoughWord {
+	first, second := &r.tokens[i], &r.tokens[i+1]
+	switch {
+	case first.class == but && first.a == althoughWord:
+	case first.class == filler && first.b == evenWord && second.class == ignorance: // even if
+	case first.class == ignorance && second.class == or && r.tokens[min(i+2, end)].class == not: // whether or not
+	default:
 		return false
 	}
 	for j := k; j < end; j++ {

@@ -285,7 +285,7 @@ func (r *reader) noun(i, end int) int {
 		if ids, next = r.implied(i, end); ids == nil {
 			return i + 1
 		}
-		if len(r.subject) > 0 && r.subject[0] >= 0 && r.entities[r.subject[0]].count > 1 {
+		if r.parent < 0 && len(r.subject) > 0 && r.subject[0] >= 0 && r.entities[r.subject[0]].count > 1 {
 			r.parent = r.subject[0] // of the two holes, one is …
 		}
 		if r.parent >= 0 && len(ids) == 1 && ids[0] != r.parent && r.entities[ids[0]].kind == r.entities[r.parent].kind {
@@ -305,6 +305,10 @@ func (r *reader) noun(i, end int) int {
 			next++
 		}
 	}
+	if r.respective && r.fronted && len(r.subject) > 0 && r.subject[0] >= 0 && len(r.mentions) == r.ahead && r.joins(i) {
+		r.subject = append(r.subject, ids...) // to my left and right are the goal and the hole
+		return next
+	}
 	joining := len(r.subject) > 0 && r.subject[0] != thePlayer && len(r.mentions) == 0 && !r.placed && i > 0
 	if joining && r.joins(i) {
 		r.subject = append(r.subject, ids...)
@@ -321,9 +325,16 @@ func (r *reader) joins(i int) bool {
 	for i--; i >= 0; i-- {
 		switch r.tokens[i].class {
 		case filler:
+			if r.tokens[i].b == withWord && i > 0 && r.tokens[i-1].text == "together" {
+				return true
+			}
 			continue
 		case and, or:
 			return true
+		case but:
+			return r.notOnly // not only the goal but also the hole
+		case linking: // as well as
+			return i > 0 && r.tokens[i].a == asWord && r.tokens[i-1].class == filler && r.tokens[i-1].b == wellWord
 		case comma:
 			return r.tokens[i].text == ","
 		}

@@ -49,15 +49,18 @@ type reader struct {
 	history  bool     // so are the next ones
 	saved    []entity // before the last sentence
 	savedAt  [2]int
-	corrects bool // what is said replaces what was said
-	spokenOf int  // the subject at the end of the last sentence: thePlayer or an object
-	stated   bool // the sentence stated something
-	turn     int  // number of the sentence
+	corrects bool      // what is said replaces what was said
+	spokenOf int       // the subject at the end of the last sentence: thePlayer or an object
+	open     []mention // of a question such as "what is above me?", for its answer
+	located  [2]int    // rows and columns read, where "respectively" shares them
+	stated   bool      // the sentence stated something
+	turn     int       // number of the sentence
 
 	// Of the sentence.
 	muted                               bool
 	hushed                              []span // parts that state nothing
 	inside                              bool   // of one of them
+	notOnly                             bool   // it says "not only"
 	respective                          bool   // it says "respectively"
 	denied                              bool   // what follows is said not to be true
 	base                                int    // reference of directions without their own
@@ -133,7 +136,7 @@ func readSentences(text string, names objectNames, truth []reward.Relation) []re
 // reset forgets the text before, but keeps the memory.
 func (r *reader) reset(truth []reward.Relation) {
 	*r = reader{last: -1, parent: noReference, spokenOf: noReference, truth: truth, tokens: r.tokens, entities: r.entities[:0], seen: r.seen[:0], listed: r.listed[:0], recent: r.recent[:0],
-		subject: r.subject[:0], mentions: r.mentions[:0], hushed: r.hushed[:0], saved: r.saved[:0], nouns: r.nouns[:0]}
+		subject: r.subject[:0], mentions: r.mentions[:0], hushed: r.hushed[:0], open: r.open[:0], saved: r.saved[:0], nouns: r.nouns[:0]}
 }
 
 // maxSentence limits the words of a sentence, which bounds the work of looking ahead. A
@@ -158,6 +161,10 @@ func (r *reader) unseen(signature uint64) bool {
 func (r *reader) speaksOfObjects(i, end int) bool {
 	for _, t := range r.tokens[i:end] {
 		switch t.class {
+		case direction:
+			if r.asked {
+				return true // an answer
+			}
 		case object, pronoun, correcting, alternative, ordinal, player, other, number:
 			return true
 		}
@@ -195,7 +202,8 @@ func (r *reader) sentence(i, end int) {
 	r.muted, r.base, r.part, r.fronted, r.fromTo, r.observer = r.tokens[end].class == question, noReference, 0, false, false, false
 	r.doubtful, r.nextDoubtful, r.doubtAt, r.denied = false, false, -1, false
 	r.subject, r.mentions = r.subject[:0], r.mentions[:0]
-	r.hushed, r.inside, r.respective = r.hushed[:0], false, false
+	r.hushed, r.inside, r.respective, r.notOnly = r.hushed[:0], false, false, false
+	r.located = [2]int{}
 	r.turn++
 	r.clear()
 	if now := r.now(i, end); now && r.wasPast {
@@ -214,6 +222,7 @@ func (r *reader) sentence(i, end int) {
 		i = r.read(i, end)
 	}
 	r.implySubject(i0, end)
+	r.answer(i0, end)
 	r.flush()
 	if r.stated {
 		r.corrects = false
@@ -238,6 +247,8 @@ func (r *reader) read(i, end int) int {
 	}
 	switch t.class {
 	case stop, question:
+	case foreign:
+		return r.like(i, end)
 	case comma:
 		return r.comma(i, end)
 	case and, but:
@@ -248,6 +259,11 @@ func (r *reader) read(i, end int) int {
 		}
 		if i+2 < end && r.tokens[i+1].class == filler && r.tokens[i+2].class == precise {
 			return i + 3 // or more precisely
+		}
+		if r.tokens[i+1].class == several { // above me, left of me, or both
+			for k := range r.mentions {
+				r.mentions[k].offered = true
+			}
 		}
 		r.offer = true
 	case correcting:
@@ -268,6 +284,7 @@ func (r *reader) read(i, end int) int {
 			break
 		}
 		if i+1 < end && r.tokens[i+1].text == "" && r.tokens[i+1].class == filler && r.only(i+1) {
+			r.notOnly = true
 			return i + 2
 		}
 		if ids, next := r.phrase(i+1, end); ids != nil { // "there is not a hole …"
@@ -330,11 +347,16 @@ func (r *reader) read(i, end int) int {
 	case relating:
 		return r.relate(i, end)
 	case beside:
+		if next := r.nearer(i, end); next > 0 {
+			return next
+		}
 		return r.skipReference(i+1, end)
 	case linking:
 		switch {
 		case t.a == origin:
 			return r.from(i, end)
+		case t.a == asWord && r.tokens[i+1].b == wellWord && r.tokens[i+1].class == filler && r.tokens[min(i+2, end)].class == linking:
+			return i + 3 // as well as
 		case t.a == asWord && r.tokens[i+1].b == wellWord && r.tokens[i+1].class == filler:
 			r.likewise = true
 		case t.a == asWord && r.tokens[i+1].class == verb:
@@ -403,6 +425,10 @@ func (r *reader) joined(i, end int) int {
 		if r.denied {
 			r.flush()
 			r.denied = false
+		}
+		if r.silent { // "there is no hole above me, but there is one to my left"
+			r.flush()
+			r.subject = r.subject[:0]
 		}
 	case i+1 < end:
 		switch r.tokens[r.skip(i+1, end)].class {
